@@ -1,0 +1,345 @@
+package netstate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Kind is one kind of host object.
+type Kind string
+
+// The kinds of host objects. Each has one place in the order of a Plan.
+const (
+	KindSysctl  Kind = "sysctl"
+	KindFile    Kind = "file"
+	KindChain   Kind = "chain"
+	KindLink    Kind = "link"
+	KindAddress Kind = "address"
+	KindPort    Kind = "port"
+	KindRoute   Kind = "route"
+	KindRule    Kind = "rule"
+	KindProcess Kind = "process"
+)
+
+// ID names one host object of one owner.
+type ID struct {
+	Kind Kind
+	Name string
+}
+
+func (id ID) String() string { return string(id.Kind) + " " + id.Name }
+
+// Object is one thing on the host, wanted or observed. Two objects with the
+// same ID are the same thing exactly when their Text is equal.
+type Object interface {
+	ID() ID
+	// Needs lists what must be there before this object can be.
+	Needs() []ID
+	// Text is the canonical spelling, one or more lines, without a final newline.
+	Text() string
+}
+
+// HostOwner is the Name of the owner of the ground that belongs to no network
+// instance: root chains, the base drop chain, ip_forward.
+const HostOwner = "host"
+
+// Owner is who an object belongs to: the host ground (Number 0) or one network
+// instance by its uuid and its number of 1 to 999.
+type Owner struct {
+	Name   string
+	Number int
+}
+
+// RouteProtocol marks our routes and rules (design §1, law 3).
+const RouteProtocol = 101
+
+// Sysctl is one kernel setting below /proc/sys of our network namespace. Its
+// removal restores the value found before us if ours is still in force.
+type Sysctl struct {
+	Key   string // as "net/ipv4/ip_forward"
+	Value string
+}
+
+func (s Sysctl) ID() ID       { return ID{KindSysctl, s.Key} }
+func (s Sysctl) Needs() []ID  { return nil }
+func (s Sysctl) Text() string { return s.Value }
+
+// File is a file below the run directory, or a folder when Dir is set. Files
+// are 0644 and folders 0755: dnsmasq reads them as nobody.
+type File struct {
+	Path    string // relative to the run directory, as "ni/1/conf/dnsmasq.conf"
+	Content string
+	Dir     bool
+}
+
+func (f File) ID() ID { return ID{KindFile, f.Path} }
+func (f File) Needs() []ID {
+	return nil
+}
+
+func (f File) Text() string {
+	if f.Dir {
+		return "folder"
+	}
+	return f.Content
+}
+
+// LinkType is what a link is made as.
+type LinkType string
+
+// The link types.
+const (
+	Bridge LinkType = "bridge"
+	Veth   LinkType = "veth"
+)
+
+// Peer is the application's side of a veth. It is ours only at creation: later
+// renames, link state and addresses are the application's.
+type Peer struct {
+	Netns string // a name below /run/netns, or an absolute path
+	Name  string
+	MAC   string
+	MTU   int
+}
+
+// Link is a network link: it exists, with these attributes, whether up or not.
+// Every link of ours has addr_gen_mode none. The Alias carries the owner's mark
+// and, for a veth, what the peer was created with, so that a change of the
+// peer's wish is seen on the host side alone.
+type Link struct {
+	Name  string
+	Type  LinkType
+	MAC   string
+	MTU   int
+	Alias string
+	Peer  *Peer // veth only; not compared, Alias holds its fingerprint
+}
+
+func (l Link) ID() ID      { return ID{KindLink, l.Name} }
+func (l Link) Needs() []ID { return nil }
+func (l Link) Text() string {
+	return fmt.Sprintf("%s mac %s mtu %d alias %q", l.Type, l.MAC, l.MTU, l.Alias)
+}
+
+// Recreate says whether going from old to l needs a new link: only MTU and a
+// bridge's MAC and alias change in place.
+func (l Link) Recreate(old Link) bool {
+	if l.Type != old.Type {
+		return true
+	}
+	return l.Type == Veth && (l.Alias != old.Alias || l.MAC != old.MAC)
+}
+
+// Port is the running state of a link: up and, when Master is set, enslaved to
+// that bridge. Its absence is the link down and in no bridge. It is an object of
+// its own because a link joins its bridge only after its chains stand.
+type Port struct {
+	Link   string
+	Master string // "" for the bridge itself
+	After  []ID   // what must stand before a packet may pass
+}
+
+func (p Port) ID() ID { return ID{KindPort, p.Link} }
+func (p Port) Needs() []ID {
+	n := []ID{{KindLink, p.Link}}
+	if p.Master != "" {
+		n = append(n, ID{KindPort, p.Master})
+	}
+	return append(n, p.After...)
+}
+
+func (p Port) Text() string {
+	if p.Master == "" {
+		return "up"
+	}
+	return "up master " + p.Master
+}
+
+// Address is an IPv4 or IPv6 address on a link, always without a prefix route:
+// the connected route is a Route in the network's own table.
+type Address struct {
+	Link   string
+	Prefix string // "10.1.0.1/24"
+}
+
+func (a Address) ID() ID       { return ID{KindAddress, a.Link + " " + a.Prefix} }
+func (a Address) Needs() []ID  { return []ID{{KindLink, a.Link}} }
+func (a Address) Text() string { return "noprefixroute" }
+
+// RouteType is the kernel's route type.
+type RouteType string
+
+// The route types in use.
+const (
+	Unicast     RouteType = "unicast"
+	Unreachable RouteType = "unreachable"
+)
+
+// Route is one route of protocol RouteProtocol in a table of ours.
+type Route struct {
+	Table  int
+	Dst    string // "0.0.0.0/0" for the default route
+	Type   RouteType
+	Dev    string
+	Via    string
+	Src    string
+	Metric int
+}
+
+func (r Route) ID() ID {
+	return ID{KindRoute, fmt.Sprintf("%s table %d metric %d", r.Dst, r.Table, r.Metric)}
+}
+
+func (r Route) Needs() []ID {
+	if r.Dev == "" {
+		return nil
+	}
+	return []ID{{KindPort, r.Dev}} // only met by links of ours; others are external
+}
+
+func (r Route) Text() string {
+	s := string(r.Type)
+	if r.Via != "" {
+		s += " via " + r.Via
+	}
+	if r.Dev != "" {
+		s += " dev " + r.Dev
+	}
+	if r.Src != "" {
+		s += " src " + r.Src
+	}
+	return s
+}
+
+// Rule is one policy rule of protocol RouteProtocol.
+type Rule struct {
+	Priority int
+	From, To string // prefixes, "" for any
+	Table    int
+}
+
+func (r Rule) ID() ID      { return ID{KindRule, fmt.Sprint(r.Priority)} }
+func (r Rule) Needs() []ID { return nil }
+func (r Rule) Text() string {
+	s := ""
+	if r.From != "" {
+		s += "from " + r.From + " "
+	}
+	if r.To != "" {
+		s += "to " + r.To + " "
+	}
+	return s + fmt.Sprintf("lookup %d", r.Table)
+}
+
+// Family is the packet family of a Chain.
+type Family string
+
+// The families.
+const (
+	IPv4 Family = "ipv4"
+	// BridgeFamily is nftables' bridge family: such a Chain is one whole table
+	// named Name, its Rules the lines of the table's body as nft takes them.
+	BridgeFamily Family = "bridge"
+)
+
+// Hook is one rule that leads into a chain, inserted first in (or, when Last,
+// appended to) Parent: a built-in chain or a chain of host's.
+type Hook struct {
+	Parent string
+	Match  string // as "-i es1"; "" matches every packet
+	Last   bool
+}
+
+// Chain is a whole iptables chain with the rules that lead into it, each
+// complete and in order, so that a chain is only ever replaced as a whole.
+type Chain struct {
+	Family Family
+	Table  string // "filter", "nat"; the bridge family: ""
+	Name   string
+	Rules  []string // after "-A NAME "
+	Hooks  []Hook
+	// After lists the chains that these rules jump to.
+	After []ID
+}
+
+func (c Chain) ID() ID {
+	if c.Family == BridgeFamily {
+		return ID{KindChain, "bridge/" + c.Name}
+	}
+	return ID{KindChain, string(c.Family) + "/" + c.Table + "/" + c.Name}
+}
+
+func (c Chain) Needs() []ID { return nil } // chains go in one restore: all or none
+
+func (c Chain) Text() string {
+	var b []string
+	for _, h := range c.Hooks {
+		at := "first"
+		if h.Last {
+			at = "last"
+		}
+		b = append(b, strings.TrimSpace(fmt.Sprintf("%s in %s: %s", at, h.Parent, h.Match)))
+	}
+	return strings.Join(append(b, c.Rules...), "\n")
+}
+
+// Probe is how a process proves that it works: it answers a DNS question.
+type Probe struct {
+	Addr string // "10.1.0.1:53"
+	Name string // the question, as "gateway.edge."
+}
+
+// Process is a long-running helper in a session of its own that outlives us.
+// Present means that its Probe was answered. Digest changes when it must be
+// replaced, Reload when SIGHUP is enough.
+type Process struct {
+	Name   string   // unique per owner, as "ni/1/dnsmasq": also its folder for pid, log, leases
+	Argv   []string // Argv[0] is found through PATH
+	Digest string
+	Reload string
+	Probe  Probe
+	After  []ID
+}
+
+func (p Process) ID() ID      { return ID{KindProcess, p.Name} }
+func (p Process) Needs() []ID { return p.After }
+func (p Process) Text() string {
+	return fmt.Sprintf("%s digest %s reload %s", strings.Join(p.Argv, " "), p.Digest, p.Reload)
+}
+
+// State is a set of host objects of one owner.
+type State map[ID]Object
+
+// NewState makes a State of objects; a later one of the same ID wins.
+func NewState(objs ...Object) State {
+	s := State{}
+	s.Add(objs...)
+	return s
+}
+
+// Add puts objects into s.
+func (s State) Add(objs ...Object) {
+	for _, o := range objs {
+		s[o.ID()] = o
+	}
+}
+
+// IDs lists the objects' names in the order of String.
+func (s State) IDs() []ID {
+	ids := make([]ID, 0, len(s))
+	for id := range s {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b ID) int { return strings.Compare(a.String(), b.String()) })
+	return ids
+}
+
+// String prints s as text for golden files: one object a paragraph.
+func (s State) String() string {
+	var b strings.Builder
+	for _, id := range s.IDs() {
+		fmt.Fprintf(&b, "== %s\n%s\n", id, s[id].Text())
+	}
+	return b.String()
+}

@@ -1,0 +1,21 @@
+package netstate
+
+import "net/netip"
+
+// Interface is a foreign interface of the host as the kernel shows it.
+type Interface struct {
+	Name      string
+	Up        bool // administratively up with carrier
+	MTU       int
+	Addresses []netip.Prefix
+	Gateways  []netip.Addr // of default routes through it in the main table
+}
+
+// HostEvent is what a host watcher tells: always whole values, never deltas, so
+// that a lost event costs nothing once the next one comes.
+type HostEvent struct {
+	Resync     bool        // first event, or events were lost: everything may have changed
+	Interfaces []Interface // every foreign interface by name; nil when unchanged
+	Touched    []int       // network instance numbers one of whose objects changed
+	Namespaces bool        // a network namespace appeared or went
+}

@@ -1,0 +1,292 @@
+package netstate
+
+import (
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Verb is what an Op does.
+type Verb string
+
+// The verbs. Change brings an object from Have to Want in place, or by the
+// platform's one atomic step for its kind; Reload tells a running process to
+// read its files again.
+const (
+	Add    Verb = "add"
+	Change Verb = "change"
+	Reload Verb = "reload"
+	Remove Verb = "remove"
+)
+
+// Item is one object of an Op: Have is nil on Add, Want is nil on Remove.
+type Item struct {
+	Want, Have Object
+}
+
+// ID is the name of the item's object.
+func (it Item) ID() ID {
+	if it.Want != nil {
+		return it.Want.ID()
+	}
+	return it.Have.ID()
+}
+
+// Op is one step of a Plan. It has one item, except that all chains that are
+// added or changed are one Op, and all that are removed another.
+type Op struct {
+	Verb  Verb
+	Kind  Kind
+	Items []Item
+}
+
+func (o Op) String() string {
+	names := make([]string, len(o.Items))
+	for i, it := range o.Items {
+		names[i] = it.ID().Name
+	}
+	return string(o.Verb) + " " + string(o.Kind) + " " + strings.Join(names, ", ")
+}
+
+// Plan is the ordered steps from one State to another.
+type Plan []Op
+
+// phase is where an object that is added or changed stands in a plan. The order
+// is make before break (design §1 "Host objects").
+func phase(o Object) int {
+	switch o := o.(type) {
+	case Sysctl:
+		return 0
+	case File:
+		if o.Dir {
+			return 1
+		}
+		return 2
+	case Chain:
+		return 3
+	case Link:
+		if o.Type == Bridge {
+			return 4
+		}
+		return 5
+	case Address:
+		return 6
+	case Port:
+		if o.Master == "" {
+			return 7
+		}
+		return 11
+	case Route:
+		return 8
+	case Rule:
+		return 9
+	case Process:
+		return 10
+	}
+	return 99
+}
+
+// removal is where an object that is removed stands among the removals.
+func removal(o Object) int {
+	switch o := o.(type) {
+	case Port:
+		if o.Master != "" {
+			return 0
+		}
+		return 6
+	case Process:
+		return 1
+	case Rule:
+		return 2
+	case Route:
+		return 3
+	case Address:
+		return 4
+	case Chain:
+		return 5
+	case File:
+		if o.Dir {
+			return 8
+		}
+		return 7
+	case Link:
+		if o.Type == Veth {
+			return 9
+		}
+		return 10
+	case Sysctl:
+		return 11
+	}
+	return 99
+}
+
+// Diff is the Plan that leads from have to want. A link that can't be changed in
+// place is removed just before it is added; a changed process is replaced last.
+func Diff(have, want State) Plan {
+	type step struct {
+		op    Op
+		phase int
+	}
+	var makes, breaks []step
+	var chains, gone []Item
+	recreated := map[ID]bool{} // ports of new links: down, whatever was observed
+	for _, id := range want.IDs() {
+		w, h := want[id], have[id]
+		if recreated[id] { // "link" sorts before "port"
+			h = nil
+		}
+		if h != nil && h.Text() == w.Text() {
+			continue
+		}
+		if id.Kind == KindChain {
+			chains = append(chains, Item{w, h})
+			continue
+		}
+		at := phase(w)
+		verb := Change
+		switch {
+		case h == nil:
+			verb = Add
+		case id.Kind == KindLink && w.(Link).Recreate(h.(Link)):
+			makes = append(makes, step{Op{Remove, id.Kind, []Item{{nil, h}}}, at})
+			h, verb = nil, Add
+			recreated[ID{KindPort, id.Name}] = true
+		case id.Kind == KindProcess:
+			if onlyReload(h.(Process), w.(Process)) {
+				verb = Reload
+			} else {
+				at = 12
+			}
+		}
+		makes = append(makes, step{Op{verb, id.Kind, []Item{{w, h}}}, at})
+	}
+	for _, id := range have.IDs() {
+		if want[id] != nil {
+			continue
+		}
+		h := have[id]
+		if id.Kind == KindChain {
+			gone = append(gone, Item{nil, h})
+			continue
+		}
+		breaks = append(breaks, step{Op{Remove, id.Kind, []Item{{nil, h}}}, removal(h)})
+	}
+	if len(chains) > 0 {
+		makes = append(makes, step{Op{Change, KindChain, chains}, phase(Chain{})})
+	}
+	if len(gone) > 0 {
+		breaks = append(breaks, step{Op{Remove, KindChain, gone}, removal(Chain{})})
+	}
+	byPhase := func(a, b step) int { return a.phase - b.phase }
+	slices.SortStableFunc(makes, byPhase)
+	slices.SortStableFunc(breaks, byPhase)
+	plan := make(Plan, 0, len(makes)+len(breaks))
+	for _, s := range append(makes, breaks...) {
+		plan = append(plan, s.op)
+	}
+	return plan
+}
+
+func onlyReload(h, w Process) bool {
+	h.Reload = w.Reload
+	return h.Text() == w.Text()
+}
+
+// ErrWaiting marks an error of an op whose object waits for something outside
+// us, such as a network namespace that does not exist yet: no failure.
+var ErrWaiting = errors.New("waiting for a dependency")
+
+// OpError is why an op failed: the command if one was run, and its words.
+type OpError struct {
+	Op      string
+	Command string // "" where the kernel was asked directly
+	Err     error
+}
+
+func (e *OpError) Error() string {
+	s := e.Op + ": "
+	if e.Command != "" {
+		s += e.Command + ": "
+	}
+	return s + e.Err.Error()
+}
+
+func (e *OpError) Unwrap() error { return e.Err }
+
+// Failure is an object that is not as wanted, and why.
+type Failure struct {
+	ID      ID
+	Waiting bool // waits for a dependency: the world's, or an object that failed
+	Remove  bool // it should have gone
+	Observe bool // it looked right when applied and was found wrong later
+	Err     string
+}
+
+// Run walks a Plan: a failed op stops only what needs its objects.
+type Run struct {
+	plan   Plan
+	failed map[ID]Failure
+	order  []ID
+}
+
+// NewRun starts the walk of a plan.
+func NewRun(p Plan) *Run { return &Run{plan: p, failed: map[ID]Failure{}} }
+
+// Next is the next op to do, or false at the end. Ops whose needs have failed
+// are passed over and their objects become failures that wait.
+func (r *Run) Next() (Op, bool) {
+	for len(r.plan) > 0 {
+		op := r.plan[0]
+		r.plan = r.plan[1:]
+		if why, blocked := r.blocked(op); blocked {
+			r.fail(op, Failure{Waiting: true, Err: "waits for " + why.String()})
+			continue
+		}
+		return op, true
+	}
+	return Op{}, false
+}
+
+func (r *Run) blocked(op Op) (ID, bool) {
+	for _, it := range op.Items {
+		if f, bad := r.failed[it.ID()]; bad && op.Verb != Remove {
+			return f.ID, true // its own removal failed before it could be added anew
+		}
+		if it.Want == nil {
+			continue
+		}
+		for _, n := range it.Want.Needs() {
+			if _, bad := r.failed[n]; bad {
+				return n, true
+			}
+		}
+	}
+	return ID{}, false
+}
+
+// Done tells the result of the op that Next gave last.
+func (r *Run) Done(op Op, err error) {
+	if err == nil {
+		return
+	}
+	r.fail(op, Failure{Waiting: errors.Is(err, ErrWaiting), Remove: op.Verb == Remove, Err: err.Error()})
+}
+
+func (r *Run) fail(op Op, f Failure) {
+	for _, it := range op.Items {
+		f.ID = it.ID()
+		if _, again := r.failed[f.ID]; !again {
+			r.order = append(r.order, f.ID)
+		}
+		r.failed[f.ID] = f
+	}
+}
+
+// Failures lists what is not as wanted, in the order in which it failed.
+func (r *Run) Failures() []Failure {
+	fs := make([]Failure, len(r.order))
+	for i, id := range r.order {
+		fs[i] = r.failed[id]
+	}
+	return fs
+}

@@ -1,0 +1,198 @@
+package netinst
+
+import (
+	"net/netip"
+	"strconv"
+
+	"github.com/google/uuid"
+)
+
+// Type is the type of a network instance.
+type Type string
+
+// Local is a NAT network with DHCP and DNS of its own. (switch and vpn are known to the
+// configuration and refused there until they are built.)
+const Local Type = "local"
+
+// IPv4Config is the IPv4 side of a network, complete: defaults are filled in.
+type IPv4Config struct {
+	Subnet    netip.Prefix // masked
+	Gateway   netip.Addr   // the bridge's own address
+	DHCPFirst netip.Addr   // first and last address of the range that generated addresses come from
+	DHCPLast  netip.Addr
+}
+
+// DNSConfig is what a network's DNS server answers by itself and whom it asks.
+type DNSConfig struct {
+	Domain  Label                     // "" for none
+	Servers []netip.Addr              // instead of the port's
+	Hosts   map[Hostname][]netip.Addr // static names
+}
+
+// StaticRoute is one more route of the network's own table.
+type StaticRoute struct {
+	Name        string
+	Destination netip.Prefix
+	Gateway     netip.Addr // invalid: on link
+	Port        string     // a label; "" for the network's port
+}
+
+// NetworkInstanceConfig is the wish for one network instance, with every default
+// filled in (seed eve-bridge-manager; design §3).
+type NetworkInstanceConfig struct {
+	UUID        uuid.UUID
+	DisplayName string
+	Type        Type
+	Port        string // a label, a shared label, "uplink", "freeuplink" or "all"
+	IPv4        IPv4Config
+	DNS         DNSConfig
+	NTPServers  []netip.Addr
+	MTU         int // bytes; 0: the port's, else 1500
+	SpoofGuard  bool
+	Routes      []StaticRoute // by name
+	Generation  uint64        // the generation in which this object last changed
+}
+
+// AdapterKey names one adapter: key of AppAdapterConfig and AppAdapterStatus.
+type AdapterKey struct {
+	AppUUID       uuid.UUID
+	UnderlayIndex int
+}
+
+// String is the topic key, "<app>#<index>".
+func (k AdapterKey) String() string { return k.AppUUID.String() + "#" + strconv.Itoa(k.UnderlayIndex) }
+
+// Action is what an ACL rule does with a packet.
+type Action string
+
+// The actions that are built.
+const (
+	Allow Action = "allow"
+	Drop  Action = "drop"
+)
+
+// Direction is seen from the application: egress leaves it.
+type Direction string
+
+// The directions.
+const (
+	Egress  Direction = "egress"
+	Ingress Direction = "ingress"
+	Both    Direction = "both"
+)
+
+// PortRange is one port or a range of them, first to last inclusive.
+type PortRange struct{ First, Last uint16 }
+
+// ACLRule is one rule of an adapter; the list is in order, first match wins.
+type ACLRule struct {
+	Name      string
+	Direction Direction
+	Action    Action
+	IP        netip.Prefix // remote end; invalid: any
+	Protocol  string       // "tcp", "udp", "icmp", a number as text, "" for any
+	Ports     []PortRange  // remote ports, tcp and udp only
+	LocalPort []PortRange  // the adapter's ports
+}
+
+// UnderlayNetworkConfig is the wish for one adapter's connection.
+type UnderlayNetworkConfig struct {
+	NetworkInstance uuid.UUID
+	MAC             string     // "" generated
+	IP              netip.Addr // invalid: allocated
+	Netns           string     // a name below /run/netns, or an absolute path
+	IfName          IfName     // the app's side
+	Hostname        Hostname   // the app's DNS label on this network
+	ACL             []ACLRule
+}
+
+// AppAdapterConfig is one adapter's wish as its app network publishes it to the
+// network instance's scope (seed "Application network"). It is a wish for no
+// adapter while Activate is false.
+type AppAdapterConfig struct {
+	AppUUID        uuid.UUID
+	UnderlayIndex  int
+	TargetVersion  uint64
+	Activate       bool
+	UnderlayConfig UnderlayNetworkConfig
+}
+
+// Key is the topic key.
+func (c AppAdapterConfig) Key() AdapterKey { return AdapterKey{c.AppUUID, c.UnderlayIndex} }
+
+// UnderlayNetworkStatus is what an adapter got.
+type UnderlayNetworkStatus struct {
+	IP         netip.Addr
+	MAC        string
+	IfName     IfName // the app's side
+	HostIfName IfName
+	Bridge     IfName
+}
+
+// AppAdapterStatus is a bridge manager's answer: TargetVersion echoes the config
+// that it answers.
+type AppAdapterStatus struct {
+	AppUUID        uuid.UUID
+	UnderlayIndex  int
+	TargetVersion  uint64
+	Activated      bool
+	UnderlayStatus UnderlayNetworkStatus
+	Error          string
+}
+
+// Key is the topic key.
+func (s AppAdapterStatus) Key() AdapterKey { return AdapterKey{s.AppUUID, s.UnderlayIndex} }
+
+// NIState is the state of a network instance, spelled as in seed
+// opendut-configuration-state-loop.
+type NIState string
+
+// The states.
+const (
+	Creating               NIState = "Creating"
+	Present                NIState = "Present"
+	Removing               NIState = "Removing"
+	CreatingFailed         NIState = "CreatingFailed"
+	RemovingFailed         NIState = "RemovingFailed"
+	CheckPresentFailed     NIState = "CheckPresentFailed"
+	WaitingForDependencies NIState = "WaitingForDependencies"
+	Unclaimed              NIState = "Unclaimed"
+)
+
+// NetworkInstanceStatus is what a bridge manager says of its network. The
+// network is online from its first status until the key is withdrawn.
+type NetworkInstanceStatus struct {
+	UUID        uuid.UUID
+	DisplayName string
+	State       NIState
+	Bridge      IfName
+	Number      int
+	Generation  uint64 // the generation fully applied
+	Port        string // label of the port in use
+	Error       string
+}
+
+// PortConfig is the wish for one host interface.
+type PortConfig struct {
+	Label      string
+	IfName     IfName
+	Uplink     bool
+	Cost       int // 0 to 255
+	Labels     []string
+	DNSServers []netip.Addr
+	NTPServers []netip.Addr
+	MTU        int // 0: as found
+	// Gateway overrides the default gateway found in the kernel's main table.
+	Gateway netip.Addr
+}
+
+// PortStatus is the seed's device network status of one port: its configuration
+// and what the kernel says.
+type PortStatus struct {
+	PortConfig
+	Exists    bool
+	Up        bool // carrier
+	LinkMTU   int
+	Addresses []netip.Prefix
+	Gateways  []netip.Addr // default gateways, configured first
+}

@@ -1,0 +1,59 @@
+package netinst
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Words that reach a config file, a rule or a command line are of these types,
+// made only by their Parse functions (design §1, law 10).
+type (
+	// Hostname is a DNS name: labels of letters, digits and inner hyphens,
+	// joined by dots, at most 253 octets, lower case (RFC 1123 §2.1).
+	Hostname string
+	// Label is a Hostname that is used as a domain.
+	Label string
+	// IfName is a Linux interface name: 1 to 15 octets of letters, digits,
+	// '.', '_', '-' (stricter than the kernel's dev_valid_name).
+	IfName string
+)
+
+// ParseHostname makes a Hostname, or says what is wrong.
+func ParseHostname(s string) (Hostname, error) {
+	if s == "" || len(s) > 253 {
+		return "", fmt.Errorf("has %d octets: 1 to 253 are allowed", len(s))
+	}
+	for _, l := range strings.Split(s, ".") {
+		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' || !only(l, isAlnum, '-') {
+			return "", fmt.Errorf("is no host name: labels of 1 to 63 letters, digits and inner hyphens are allowed")
+		}
+	}
+	return Hostname(strings.ToLower(s)), nil
+}
+
+// ParseLabel makes a Label, or says what is wrong.
+func ParseLabel(s string) (Label, error) {
+	h, err := ParseHostname(s)
+	return Label(h), err
+}
+
+// ParseIfName makes an IfName, or says what is wrong.
+func ParseIfName(s string) (IfName, error) {
+	if s == "" || len(s) > 15 || s == "." || s == ".." || !only(s, isAlnum, '.', '_', '-') {
+		return "", fmt.Errorf("is no interface name: 1 to 15 letters, digits, '.', '_' and '-' are allowed")
+	}
+	return IfName(s), nil
+}
+
+func isAlnum(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+func only(s string, class func(byte) bool, more ...byte) bool {
+	for i := range len(s) {
+		if !class(s[i]) && !strings.Contains(string(more), s[i:i+1]) {
+			return false
+		}
+	}
+	return true
+}
