@@ -1,0 +1,126 @@
+package pubsub
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Journal keeps what must last over a restart and a power cut. Implementations
+// are safe for concurrent use; changes of one key come one after the other,
+// those of different keys at the same time, so that they may share one sync.
+type Journal interface {
+	// Load returns every value of a topic by the key that Put was given.
+	Load(topic string) (map[string][]byte, error)
+	// Put returns after the value is on disk. After an error the old or the new
+	// value is there.
+	Put(topic, key string, value []byte) error
+	// Delete returns after the removal is on disk. An absent key is no error.
+	Delete(topic, key string) error
+}
+
+var errForeignKey = errors.New("key is not of the form <length>:<scope>/<key>")
+
+// journalKey folds a ref into one key. The length of the scope stands first, so
+// that no scope or key, whatever bytes it has, can read as another ref.
+func journalKey(r Ref) string {
+	return strconv.Itoa(len(r.Scope)) + ":" + r.Scope + "/" + r.Key
+}
+
+func parseJournalKey(s string) (Ref, error) {
+	length, rest, found := strings.Cut(s, ":")
+	n, err := strconv.Atoi(length)
+	if !found || err != nil || n < 0 || n >= len(rest) || rest[n] != '/' || strconv.Itoa(n) != length {
+		return Ref{}, errForeignKey
+	}
+	return Ref{Scope: rest[:n], Key: rest[n+1:]}, nil
+}
+
+// Restore loads the journal of the topic. Its values are retained without an
+// owner until a publisher claims them by changing or taking them. It is called
+// before the first publish; a key that is retained already keeps its value. An
+// error names every value that cannot be decoded, and nothing is restored then
+// (design §1 law 14). A topic without a journal has nothing to restore.
+func (t *Topic[V]) Restore() error {
+	if t.journal == nil {
+		return nil
+	}
+	stored, err := t.journal.Load(t.name)
+	if err != nil {
+		return fmt.Errorf("restore topic %s: %w", t.name, err)
+	}
+	values := make(map[Ref]V, len(stored))
+	var faults []error
+	for key, data := range stored {
+		r, err := parseJournalKey(key)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("restore topic %s: key %q: %w", t.name, key, err))
+			continue
+		}
+		v, err := t.decode(data)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("restore topic %s: decode %s: %w", t.name, r, err))
+			continue
+		}
+		values[r] = v
+	}
+	if len(faults) > 0 {
+		return errors.Join(faults...)
+	}
+	ring(t.adopt(values))
+	return nil
+}
+
+// adopt retains restored values in the order of their refs.
+func (t *Topic[V]) adopt(values map[Ref]V) []*Subscription[V] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var due []*Subscription[V]
+	for _, r := range sortedRefs(values) {
+		if _, taken := t.slot(r); taken {
+			continue
+		}
+		t.set(r, slot[V]{value: values[r]})
+		due = t.tell(due, r, none[V](), some(values[r]), false)
+	}
+	return due
+}
+
+// holds lets one change of a key be on its way to the disk at a time, without
+// keeping other keys or any reader waiting.
+type holds struct {
+	mu   sync.Mutex
+	held map[Ref]*hold
+}
+
+type hold struct {
+	sync.Mutex
+	waiting int // holders and waiters, guarded by holds.mu
+}
+
+func (h *holds) acquire(r Ref) {
+	h.mu.Lock()
+	if h.held == nil {
+		h.held = map[Ref]*hold{}
+	}
+	k := h.held[r]
+	if k == nil {
+		k = &hold{}
+		h.held[r] = k
+	}
+	k.waiting++
+	h.mu.Unlock()
+	k.Lock()
+}
+
+func (h *holds) release(r Ref) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.held[r]
+	if k.waiting--; k.waiting == 0 {
+		delete(h.held, r)
+	}
+	k.Unlock()
+}

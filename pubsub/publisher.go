@@ -1,0 +1,207 @@
+package pubsub
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNotRetained is the answer to Resend of a key that has no value.
+var ErrNotRetained = errors.New("no value is retained")
+
+// Publisher changes the keys of one owner. It holds no state beside the owner's
+// name: an actor that crashed and came back with the same name just goes on.
+// It is safe for concurrent use.
+type Publisher[V any] struct {
+	topic *Topic[V]
+	owner string
+}
+
+// Publisher returns the publisher of an owner. An empty name is a bug of the
+// caller and panics, since it would own what nobody owns.
+func (t *Topic[V]) Publisher(owner string) *Publisher[V] {
+	if owner == "" {
+		panic("pubsub: publisher of " + t.name + " without an owner")
+	}
+	return &Publisher[V]{topic: t, owner: owner}
+}
+
+// Publish retains a value and tells the readers of its key. A value equal to
+// the retained one is no event, but claims a key that has no owner. With a
+// journal the value is on disk before any reader sees it; if that fails, topic
+// and readers stay as they were. *OwnedError: another owner has the key.
+func (p *Publisher[V]) Publish(scope, key string, v V) error {
+	due, err := p.topic.put(p.owner, Ref{scope, key}, v)
+	ring(due)
+	return err
+}
+
+// Unpublish withdraws a value. An absent key is no error and no event.
+// *OwnedError: another owner has the key; one without an owner may go.
+func (p *Publisher[V]) Unpublish(scope, key string) error {
+	due, err := p.topic.drop(p.owner, Ref{scope, key})
+	ring(due)
+	return err
+}
+
+// Resend tells the readers of a key its retained value once more, for the
+// handshake of design §2 where an equal publish would be no event.
+// ErrNotRetained: the key has no value; *OwnedError: another owner has it.
+func (p *Publisher[V]) Resend(scope, key string) error {
+	due, err := p.topic.repeat(p.owner, Ref{scope, key})
+	ring(due)
+	return err
+}
+
+// Take makes this owner that of a retained key, whoever had it. It is for keys
+// whose owner has gone: the router takes the status keys of a dead bridge
+// manager, and a new one takes its own back (design §2). It is no event, and an
+// absent key stays absent.
+func (p *Publisher[V]) Take(scope, key string) {
+	p.topic.pass(Ref{scope, key}, p.owner, func(string) bool { return true })
+}
+
+// TakeFrom makes this owner that of every key of an owner that has gone, and
+// returns their refs by scope and then by key.
+func (p *Publisher[V]) TakeFrom(owner string) []Ref {
+	return p.takeWhere(func(e Entry[V]) bool { return e.Owner == owner })
+}
+
+// TakeAll makes this owner that of every key of a scope, those without an owner
+// included, and returns the refs of all keys there by key.
+func (p *Publisher[V]) TakeAll(scope string) []Ref {
+	return p.takeWhere(func(e Entry[V]) bool { return e.Scope == scope })
+}
+
+func (p *Publisher[V]) takeWhere(wanted func(Entry[V]) bool) []Ref {
+	var taken []Ref
+	for _, e := range p.topic.All() {
+		r := Ref{e.Scope, e.Key}
+		still := func(owner string) bool { e.Owner = owner; return wanted(e) }
+		if wanted(e) && p.topic.pass(r, p.owner, still) {
+			taken = append(taken, r)
+		}
+	}
+	return taken
+}
+
+// pass gives a key to another owner if its present owner suits. It waits for a
+// change that is on its way to the disk, so that no old owner's change lands
+// after the key has passed.
+func (t *Topic[V]) pass(r Ref, to string, suits func(owner string) bool) bool {
+	if t.journal != nil {
+		t.holds.acquire(r)
+		defer t.holds.release(r)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, ok := t.slot(r)
+	if !ok || !suits(s.owner) {
+		return false
+	}
+	s.owner = to
+	t.set(r, s)
+	return true
+}
+
+func (t *Topic[V]) put(owner string, r Ref, v V) ([]*Subscription[V], error) {
+	if t.journal != nil {
+		t.holds.acquire(r)
+		defer t.holds.release(r)
+		if err := t.store(owner, r, v); err != nil {
+			return nil, err
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, was := t.slot(r)
+	if err := t.refuse(owner, r, s); err != nil {
+		return nil, err
+	}
+	if was && t.equal(s.value, v) {
+		t.set(r, slot[V]{owner: owner, value: s.value})
+		return nil, nil
+	}
+	t.set(r, slot[V]{owner: owner, value: v})
+	return t.tell(nil, r, maybe[V]{was, s.value}, some(v), false), nil
+}
+
+// store brings a value to the journal if it changes anything. The hold of the
+// key keeps what is checked here true until the value is retained.
+func (t *Topic[V]) store(owner string, r Ref, v V) error {
+	t.mu.RLock()
+	s, was := t.slot(r)
+	t.mu.RUnlock()
+	if err := t.refuse(owner, r, s); err != nil {
+		return err
+	}
+	if was && t.equal(s.value, v) {
+		return nil
+	}
+	data, err := t.encode(v)
+	if err != nil {
+		return fmt.Errorf("encode %s %s: %w", t.name, r, err)
+	}
+	if err := t.journal.Put(t.name, journalKey(r), data); err != nil {
+		return fmt.Errorf("store %s %s: %w", t.name, r, err)
+	}
+	return nil
+}
+
+func (t *Topic[V]) drop(owner string, r Ref) ([]*Subscription[V], error) {
+	if t.journal != nil {
+		t.holds.acquire(r)
+		defer t.holds.release(r)
+		if err := t.erase(owner, r); err != nil {
+			return nil, err
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, was := t.slot(r)
+	if err := t.refuse(owner, r, s); err != nil || !was {
+		return nil, err
+	}
+	t.unset(r)
+	return t.tell(nil, r, some(s.value), none[V](), false), nil
+}
+
+// erase takes a value out of the journal before readers hear of it: the other
+// way round a power cut would bring back what they saw go.
+func (t *Topic[V]) erase(owner string, r Ref) error {
+	t.mu.RLock()
+	s, was := t.slot(r)
+	t.mu.RUnlock()
+	if err := t.refuse(owner, r, s); err != nil || !was {
+		return err
+	}
+	if err := t.journal.Delete(t.name, journalKey(r)); err != nil {
+		return fmt.Errorf("erase %s %s: %w", t.name, r, err)
+	}
+	return nil
+}
+
+func (t *Topic[V]) repeat(owner string, r Ref) ([]*Subscription[V], error) {
+	if t.journal != nil { // it may claim the key, so nobody else's change is on its way
+		t.holds.acquire(r)
+		defer t.holds.release(r)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, was := t.slot(r)
+	if !was {
+		return nil, fmt.Errorf("resend %s %s: %w", t.name, r, ErrNotRetained)
+	}
+	if err := t.refuse(owner, r, s); err != nil {
+		return nil, err
+	}
+	t.set(r, slot[V]{owner: owner, value: s.value})
+	return t.tell(nil, r, some(s.value), some(s.value), true), nil
+}
+
+// refuse answers who may not change a slot: anybody but its owner, if it has one.
+func (t *Topic[V]) refuse(owner string, r Ref, s slot[V]) error {
+	if s.owner == "" || s.owner == owner {
+		return nil
+	}
+	return &OwnedError{Topic: t.name, Scope: r.Scope, Key: r.Key, Owner: s.owner, By: owner}
+}

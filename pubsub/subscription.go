@@ -1,0 +1,240 @@
+package pubsub
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Selector picks the keys of a subscription: those of one scope or of all, and
+// of them those that Match accepts. A nil Match accepts every key. Match is
+// called under the topic's lock: it is pure, quick, and leaves topics alone.
+type Selector struct {
+	Scope     string
+	AllScopes bool
+	Match     func(scope, key string) bool
+}
+
+func (s Selector) picks(r Ref) bool {
+	return (s.AllScopes || s.Scope == r.Scope) && (s.Match == nil || s.Match(r.Scope, r.Key))
+}
+
+// The states of a subscription's signal. Between two Drains it goes from quiet
+// to due with the first change and from due to rung by whoever calls wake, so
+// wake is called once however many publishers raced.
+const (
+	signalQuiet int32 = iota
+	signalDue
+	signalRung
+)
+
+// Subscription is one reader's view of a topic. It holds at most one pending
+// entry for each key, however slow the reader is, and no value otherwise.
+type Subscription[V any] struct {
+	topic  *Topic[V]
+	sel    Selector
+	wake   func()
+	signal atomic.Int32
+
+	mu          sync.Mutex // taken after the topic's
+	closed      bool
+	pending     map[Ref]*entry[V]
+	first, last *entry[V] // by first touch
+}
+
+// entry is what a reader has not been told yet about one key: the value that it
+// was last given and the one that is retained now.
+type entry[V any] struct {
+	ref        Ref
+	mark       bool // the end of the replay, not a key
+	from, to   maybe[V]
+	resent     bool
+	prev, next *entry[V]
+}
+
+// Subscribe begins a view of what a selector picks. The values retained now are
+// its first changes, Created by scope and then by key; Synchronized follows.
+//
+// wake tells that Drain has something to give. It is called at most once
+// between two Drains, from the goroutine of the publisher and with no lock
+// held, and once for the replay, as a rule before Subscribe returns. It must be
+// cheap and never block. A nil wake is for a reader that polls.
+func (t *Topic[V]) Subscribe(sel Selector, wake func()) *Subscription[V] {
+	s := &Subscription[V]{topic: t, sel: sel, wake: wake}
+	t.attach(s)
+	ring([]*Subscription[V]{s})
+	return s
+}
+
+func (t *Topic[V]) attach(s *Subscription[V]) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	replay := map[Ref]V{}
+	for scope, keys := range t.retained {
+		if !s.sel.AllScopes && s.sel.Scope != scope {
+			continue
+		}
+		for key, v := range keys {
+			if r := (Ref{scope, key}); s.sel.picks(r) {
+				replay[r] = v.value
+			}
+		}
+	}
+	for _, r := range sortedRefs(replay) {
+		s.note(r, none[V](), some(replay[r]), false)
+	}
+	s.push(&entry[V]{mark: true})
+	s.signal.Store(signalDue)
+	if s.sel.AllScopes {
+		t.global = append(t.global, s)
+	} else {
+		t.scoped[s.sel.Scope] = append(t.scoped[s.sel.Scope], s)
+	}
+}
+
+// Drain returns what changed since the last Drain, at most one change a key,
+// the key that was touched first at the head. It is nil if all of it came to
+// nothing: a key created and deleted, or a value changed there and back.
+func (s *Subscription[V]) Drain() []Change[V] {
+	first, n := s.takePending()
+	if first == nil {
+		return nil
+	}
+	changes := make([]Change[V], 0, n)
+	for e := first; e != nil; e = e.next {
+		if c, ok := e.change(s.topic.equal); ok {
+			changes = append(changes, c)
+		}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	return changes
+}
+
+// Close ends the view: Drain returns nothing from now on. A wake that was on
+// its way when Close was called may still come. Close may be called again.
+func (s *Subscription[V]) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.pending, s.first, s.last = nil, nil, nil
+	s.mu.Unlock()
+	s.signal.Store(signalQuiet)
+
+	t := s.topic
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	is := func(other *Subscription[V]) bool { return other == s }
+	if s.sel.AllScopes {
+		t.global = slices.DeleteFunc(t.global, is)
+		return
+	}
+	rest := slices.DeleteFunc(t.scoped[s.sel.Scope], is)
+	if len(rest) == 0 {
+		delete(t.scoped, s.sel.Scope)
+		return
+	}
+	t.scoped[s.sel.Scope] = rest
+}
+
+// note folds one step of a key into the view and answers whether the reader
+// must be woken. The topic's lock is held, so steps come in their order.
+func (s *Subscription[V]) note(r Ref, from, to maybe[V], resent bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	e := s.pending[r]
+	if e == nil {
+		// The reader was up to date on this key: what it was last given is what
+		// was retained until now.
+		e = &entry[V]{ref: r, from: from}
+		if s.pending == nil {
+			s.pending = map[Ref]*entry[V]{}
+		}
+		s.pending[r] = e
+		s.push(e)
+	}
+	e.to, e.resent = to, e.resent || resent
+	if !e.from.ok && !e.to.ok {
+		// Forgotten at once, so that keys that come and go do not pile up with a
+		// reader that does not drain.
+		delete(s.pending, r)
+		s.cut(e)
+	}
+	if s.first == nil {
+		return false
+	}
+	s.signal.CompareAndSwap(signalQuiet, signalDue)
+	return s.signal.Load() == signalDue
+}
+
+// roomToKeep is the number of entries whose map is worth keeping for the next
+// round; clearing one that a burst made large would cost each later Drain.
+const roomToKeep = 64
+
+func (s *Subscription[V]) takePending() (first *entry[V], n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first, n = s.first, len(s.pending)+1
+	s.first, s.last = nil, nil
+	if len(s.pending) > roomToKeep {
+		s.pending = nil
+	} else {
+		clear(s.pending)
+	}
+	s.signal.Store(signalQuiet)
+	return first, n
+}
+
+func (s *Subscription[V]) push(e *entry[V]) {
+	e.prev = s.last
+	if s.last == nil {
+		s.first = e
+	} else {
+		s.last.next = e
+	}
+	s.last = e
+}
+
+func (s *Subscription[V]) cut(e *entry[V]) {
+	if e.prev == nil {
+		s.first = e.next
+	} else {
+		e.prev.next = e.next
+	}
+	if e.next == nil {
+		s.last = e.prev
+	} else {
+		e.next.prev = e.prev
+	}
+}
+
+// change is what an entry comes to, if it comes to anything.
+func (e *entry[V]) change(equal func(a, b V) bool) (Change[V], bool) {
+	c := Change[V]{Scope: e.ref.Scope, Key: e.ref.Key, Old: e.from.value, New: e.to.value}
+	switch {
+	case e.mark:
+		return Change[V]{Kind: Synchronized}, true
+	case !e.from.ok:
+		c.Kind = Created
+	case !e.to.ok:
+		c.Kind = Deleted
+	case !e.resent && equal(e.from.value, e.to.value):
+		return c, false
+	default:
+		c.Kind = Modified
+	}
+	return c, true
+}
+
+// ring wakes readers; no lock is held. A reader that drained meanwhile, or that
+// another publisher woke first, is left alone.
+func ring[V any](readers []*Subscription[V]) {
+	for _, s := range readers {
+		if s.signal.CompareAndSwap(signalDue, signalRung) && s.wake != nil {
+			s.wake()
+		}
+	}
+}

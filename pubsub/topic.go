@@ -1,0 +1,153 @@
+package pubsub
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+)
+
+// Topic is a set of retained values, each under a scope and a key. It is safe
+// for concurrent use.
+type Topic[V any] struct {
+	name    string
+	equal   func(a, b V) bool
+	journal Journal // nil: nothing lasts
+	encode  func(V) ([]byte, error)
+	decode  func([]byte) (V, error)
+
+	// holds is taken before mu, and only where there is a journal.
+	holds holds
+
+	mu       sync.RWMutex
+	retained map[string]map[string]slot[V] // by scope, key
+	scoped   map[string][]*Subscription[V] // readers of one scope
+	global   []*Subscription[V]            // readers of all scopes
+}
+
+// slot is one retained value; an empty owner means that nobody claimed it yet.
+type slot[V any] struct {
+	owner string
+	value V
+}
+
+// maybe is a value that may be absent.
+type maybe[V any] struct {
+	ok    bool
+	value V
+}
+
+func some[V any](v V) maybe[V] { return maybe[V]{ok: true, value: v} }
+func none[V any]() maybe[V]    { return maybe[V]{} }
+
+// Option sets up a Topic.
+type Option[V any] func(*Topic[V])
+
+// WithEqual replaces reflect.DeepEqual as the answer to whether a publish
+// changes anything. Of two equal values the first published stays. The function
+// is called under the topic's lock, so it must be quick and leave topics alone.
+func WithEqual[V any](eq func(a, b V) bool) Option[V] {
+	return func(t *Topic[V]) { t.equal = eq }
+}
+
+// WithJournal makes the topic last: each change is on disk before any reader
+// sees it (design §1 law 3). See Restore.
+func WithJournal[V any](j Journal, encode func(V) ([]byte, error), decode func([]byte) (V, error)) Option[V] {
+	return func(t *Topic[V]) { t.journal, t.encode, t.decode = j, encode, decode }
+}
+
+// NewTopic returns an empty topic. The name is that of the table in design §2;
+// it names the topic in errors and in the journal.
+func NewTopic[V any](name string, opts ...Option[V]) *Topic[V] {
+	t := &Topic[V]{
+		name:     name,
+		equal:    func(a, b V) bool { return reflect.DeepEqual(a, b) },
+		retained: map[string]map[string]slot[V]{},
+		scoped:   map[string][]*Subscription[V]{},
+	}
+	for _, o := range opts {
+		o(t)
+	}
+	return t
+}
+
+// Name returns the name that NewTopic was given.
+func (t *Topic[V]) Name() string { return t.name }
+
+// Get returns the retained value of a key.
+func (t *Topic[V]) Get(scope, key string) (V, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	s, ok := t.slot(Ref{scope, key})
+	return s.value, ok
+}
+
+// List returns the retained values of one scope by key, in a map of its own.
+func (t *Topic[V]) List(scope string) map[string]V {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	values := make(map[string]V, len(t.retained[scope]))
+	for key, s := range t.retained[scope] {
+		values[key] = s.value
+	}
+	return values
+}
+
+// All returns every retained value with its owner, by scope and then by key.
+func (t *Topic[V]) All() []Entry[V] {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	var entries []Entry[V]
+	for scope, keys := range t.retained {
+		for key, s := range keys {
+			entries = append(entries, Entry[V]{Scope: scope, Key: key, Owner: s.owner, Value: s.value})
+		}
+	}
+	slices.SortFunc(entries, func(a, b Entry[V]) int {
+		return compareRefs(Ref{a.Scope, a.Key}, Ref{b.Scope, b.Key})
+	})
+	return entries
+}
+
+// The functions below are called with t.mu held.
+
+func (t *Topic[V]) slot(r Ref) (slot[V], bool) {
+	s, ok := t.retained[r.Scope][r.Key]
+	return s, ok
+}
+
+func (t *Topic[V]) set(r Ref, s slot[V]) {
+	keys := t.retained[r.Scope]
+	if keys == nil {
+		keys = map[string]slot[V]{}
+		t.retained[r.Scope] = keys
+	}
+	keys[r.Key] = s
+}
+
+func (t *Topic[V]) unset(r Ref) {
+	delete(t.retained[r.Scope], r.Key)
+	if len(t.retained[r.Scope]) == 0 {
+		delete(t.retained, r.Scope) // scopes are uuids: they come and go for ever
+	}
+}
+
+// tell notes a step from one value to the next with every reader of the ref
+// and appends those that must be woken to due.
+func (t *Topic[V]) tell(due []*Subscription[V], r Ref, from, to maybe[V], resent bool) []*Subscription[V] {
+	for _, readers := range [2][]*Subscription[V]{t.scoped[r.Scope], t.global} {
+		for _, s := range readers {
+			if s.sel.picks(r) && s.note(r, from, to, resent) {
+				if due == nil {
+					due = make([]*Subscription[V], 0, len(readers))
+				}
+				due = append(due, s)
+			}
+		}
+	}
+	return due
+}
+
+func sortedRefs[V any](m map[Ref]V) []Ref {
+	return slices.SortedFunc(maps.Keys(m), compareRefs)
+}
