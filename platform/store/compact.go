@@ -1,0 +1,114 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// open reads the log under the lock and leaves it whole and, if the disk lets
+// it, compact.
+func (j *Journal) open() error {
+	if err := Sweep(filepath.Dir(j.path)); err != nil {
+		return err
+	}
+	log, err := os.ReadFile(j.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		_, err := j.rewrite()
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("read journal: %w", err)
+	}
+	records, end, corrupt := scan(log)
+	if corrupt != nil {
+		corrupt.Path = j.path
+		return corrupt
+	}
+	for _, r := range records {
+		j.apply(r)
+	}
+	if err := j.reopen(int64(end)); err != nil {
+		return err
+	}
+	if base, _ := scanHeader(log); base == len(log) {
+		return nil // nothing was appended since the last compaction
+	}
+	if err := j.settle(int64(len(log) - end)); err != nil {
+		return err
+	}
+	return j.compact()
+}
+
+// settle cuts a torn tail and syncs the rest, which a killed daemon may have
+// written and not synced. It does so in place, so that it succeeds on a full
+// disk, where the compaction after it fails.
+func (j *Journal) settle(torn int64) error {
+	if torn > 0 {
+		if err := j.file.Truncate(j.size); err != nil {
+			return fmt.Errorf("cut journal %s at %d: %w", j.path, j.size, err)
+		}
+	}
+	if err := j.file.Sync(); err != nil {
+		return fmt.Errorf("sync journal %s: %w", j.path, err)
+	}
+	j.stats.Torn = torn
+	return nil
+}
+
+// reopen opens the log that bears the name now.
+func (j *Journal) reopen(size int64) error {
+	f, err := os.OpenFile(j.path, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("open journal: %w", err)
+	}
+	j.file, j.size = f, size
+	return nil
+}
+
+// compactIfWorth compacts when garbage outgrows the live data. A failure costs
+// no value, the old log serves on, so it is noted and tried again when the log
+// has grown by half.
+func (j *Journal) compactIfWorth() {
+	if j.size < j.retryAt || j.size <= 2*j.stats.Live+slack {
+		return
+	}
+	if err := j.compact(); err != nil {
+		j.breakOff(err)
+	}
+}
+
+// compact replaces the log by one without garbage. Its error is one after which
+// the old log may not be written any more.
+func (j *Journal) compact() error {
+	old := j.file
+	renamed, err := j.rewrite()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case err == nil:
+		j.retryAt = 0
+		j.stats.Compactions++
+		j.stats.CompactErr = nil
+		_ = old.Close() // all that it held is in the new log
+		return nil
+	case renamed: // appending to the old log would be appending to nothing
+		return err
+	default:
+		j.retryAt = j.size + j.size/2
+		j.stats.CompactErr = err
+		return nil
+	}
+}
+
+// rewrite makes a new log of the live data and opens it; it says whether the
+// old log lost its name.
+func (j *Journal) rewrite() (renamed bool, err error) {
+	log := snapshot(j.live)
+	if renamed, err := replace(j.path, log, journalPerm); err != nil {
+		return renamed, err
+	}
+	return true, j.reopen(int64(len(log)))
+}

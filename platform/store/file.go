@@ -1,0 +1,112 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// tempInfix stands between the name of a file and the random digits in the name
+// of its temporary twin. The leading dot of that name makes dnsmasq skip it in
+// the folders that it watches.
+const tempInfix = ".tmp-"
+
+// WriteFile replaces the content of path: it writes a temporary file beside it,
+// syncs it, renames it over path and syncs the folder. A power cut or an error
+// at any point leaves the old or the new content (design §1 law 13). The mode
+// is perm exactly, whatever the umask: dnsmasq reads as nobody.
+func WriteFile(path string, data []byte, perm os.FileMode) error {
+	_, err := replace(path, data, perm)
+	return err
+}
+
+// replace also says whether the rename took place: after that an error means
+// that the new content may be lost again by a power cut.
+func replace(path string, data []byte, perm os.FileMode) (renamed bool, err error) {
+	temp, err := writeTemp(path, data, perm)
+	if err != nil {
+		return false, fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return false, fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(temp)))
+	}
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return true, fmt.Errorf("write %s: %w", path, err)
+	}
+	return true, nil
+}
+
+func writeTemp(path string, data []byte, perm os.FileMode) (name string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+tempInfix+"*")
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	if _, err := f.Write(data); err != nil {
+		return "", err
+	}
+	if err := f.Chmod(perm); err != nil {
+		return "", err
+	}
+	return f.Name(), f.Sync()
+}
+
+// Sweep removes the temporary files that a crash in WriteFile left in a folder.
+// Nobody may be writing there: it is called at start, under the journal's lock.
+// A missing folder is no error.
+func Sweep(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("sweep %s: %w", dir, err)
+	}
+	var faults []error
+	for _, e := range entries {
+		if e.Type().IsRegular() && isTemp(e.Name()) {
+			faults = append(faults, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("sweep %s: %w", dir, err)
+	}
+	return nil
+}
+
+func isTemp(name string) bool {
+	at := strings.LastIndex(name, tempInfix)
+	if at < 1 || name[0] != '.' {
+		return false
+	}
+	digits := name[at+len(tempInfix):]
+	return digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+// makeDir makes a folder and its missing parents, each synced into its own
+// parent: a synced file is of no use in a folder that the power cut took.
+func makeDir(dir string, perm os.FileMode) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if err := makeDir(parent, perm); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, perm); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(parent)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	var list []string
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return strings.Join(list, " ")
+}
+
+func TestWriteFileReplacesTheWhole(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "config.json")
+	for _, content := range []string{"first, and longer", "second", ""} {
+		must(t, WriteFile(path, []byte(content), 0o640))
+		if got, err := os.ReadFile(path); err != nil || string(got) != content {
+			t.Errorf("got %q %v, want %q", got, err, content)
+		}
+	}
+	if got := names(t, dir); got != "config.json" {
+		t.Errorf("left in the folder: %s", got)
+	}
+}
+
+func TestWriteFileModeIsExact(t *testing.T) {
+	old := unix.Umask(0o077)
+	defer unix.Umask(old)
+	for _, perm := range []os.FileMode{0o644, 0o600, 0o755} {
+		path := filepath.Join(t.TempDir(), "f")
+		must(t, WriteFile(path, nil, perm))
+		if info, err := os.Stat(path); err != nil || info.Mode() != perm {
+			t.Errorf("mode %v %v, want %v", info.Mode(), err, perm)
+		}
+	}
+}
+
+// A reader that has the file open keeps the old content whole, so the file is
+// replaced and never written in place.
+func TestWriteFileLeavesTheOldContentToItsReaders(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	must(t, WriteFile(path, []byte("old"), 0o600))
+	reader, err := os.Open(path)
+	must(t, err)
+	defer reader.Close()
+	must(t, WriteFile(path, []byte("new"), 0o600))
+	got := make([]byte, 10)
+	if n, err := reader.Read(got); err != nil || string(got[:n]) != "old" {
+		t.Errorf("an open reader got %q %v", got[:n], err)
+	}
+}
+
+func TestWriteFileThatFailsLeavesTheOldContent(t *testing.T) {
+	dir := t.TempDir()
+	target := filepath.Join(dir, "taken")
+	must(t, os.MkdirAll(filepath.Join(target, "by a folder"), 0o700))
+	err := WriteFile(target, []byte("new"), 0o600)
+	if err == nil || !strings.HasPrefix(err.Error(), "write "+target+": ") {
+		t.Fatalf("got %v", err)
+	}
+	if got := names(t, dir); got != "taken" {
+		t.Errorf("left in the folder: %s", got)
+	}
+	if err := WriteFile(filepath.Join(dir, "missing", "f"), nil, 0o600); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing folder: %v", err)
+	}
+}
+
+func TestSweepRemovesOnlyOurTemporaryFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{
+		".config.json.tmp-123", ".a.tmp-b.tmp-9", // ours
+		"config.json", ".hidden", "x.tmp-123", ".x.tmp-", ".x.tmp-12a", ".tmp-5x",
+	} {
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	must(t, os.Mkdir(filepath.Join(dir, ".folder.tmp-1"), 0o700))
+	must(t, Sweep(dir))
+	if got, want := names(t, dir), ".folder.tmp-1 .hidden .tmp-5x .x.tmp- .x.tmp-12a config.json x.tmp-123"; got != want {
+		t.Errorf("left: %s\nwant: %s", got, want)
+	}
+	must(t, Sweep(filepath.Join(dir, "missing")))
+	if err := Sweep(filepath.Join(dir, "config.json")); err == nil {
+		t.Error("a file was swept")
+	}
+}
+
+func TestNodeIDIsMadeOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	first, err := NodeID(dir)
+	must(t, err)
+	second, err := NodeID(dir)
+	must(t, err)
+	if first != second {
+		t.Errorf("%s, then %s", first, second)
+	}
+	other, err := NodeID(t.TempDir())
+	if must(t, err); other == first {
+		t.Errorf("two nodes share %s", other)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "node-id"))
+	if must(t, err); string(text) != first.String()+"\n" {
+		t.Errorf("on disk: %q", text)
+	}
+}
+
+func TestADamagedNodeIDIsKeptAndNamed(t *testing.T) {
+	for _, content := range []string{
+		"", "\n", "00000000-0000-0000-0000-000000000000", "1B4E28BA-2FA1-4D7B-883F-0016D3CCA427",
+		"{1b4e28ba-2fa1-4d7b-883f-0016d3cca427}", "1b4e28ba-2fa1-4d7b-883f-0016d3cca427 x", strings.Repeat("x", 5000),
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "node-id")
+		must(t, os.WriteFile(path, []byte(content), 0o600))
+		_, err := NodeID(dir)
+		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "is allowed") || len(err.Error()) > 400 {
+			t.Errorf("%.50q: %v", content, err)
+		}
+		if kept, err := os.ReadFile(path); err != nil || string(kept) != content {
+			t.Errorf("%.50q was changed to %.50q: %v", content, kept, err)
+		}
+	}
+}
+
+func TestBootNumberRisesAtEachStart(t *testing.T) {
+	dir := t.TempDir()
+	for want := uint64(1); want <= 4; want++ {
+		j := open(t, dir)
+		if got, err := NextBoot(j); err != nil || got != want {
+			t.Fatalf("boot %d %v, want %d", got, err, want)
+		}
+		must(t, j.Close())
+	}
+	j := open(t, dir)
+	must(t, j.Put(bootTopic, bootKey, []byte("many")))
+	if _, err := NextBoot(j); err == nil {
+		t.Error("a damaged number was counted on")
+	}
+	must(t, j.Close())
+	if _, err := NextBoot(j); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a closed journal: %v", err)
+	}
+}

@@ -1,0 +1,264 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	journalName = "journal"
+	lockName    = "journal.lock"
+	journalPerm = 0o600 // configs may hold secrets
+
+	// MaxValue is the size of the largest value that a journal takes, in bytes:
+	// far above any config, far below what the length of a frame can say.
+	MaxValue = 16 << 20
+
+	// slack is how many bytes of garbage a log may hold beside as much garbage
+	// as live data. It spares small logs a compaction for each few changes.
+	slack = 64 << 10
+)
+
+// ErrLocked says that another daemon holds the journal.
+var ErrLocked = errors.New("another process holds it")
+
+// logFile is the part of *os.File that a log is written through. It is the seam
+// where tests make the disk fail (design §1 law 13).
+type logFile interface {
+	WriteAt(b []byte, off int64) (int, error)
+	Sync() error
+	Truncate(size int64) error
+	Close() error
+}
+
+// Journal keeps values by topic and key in an append-only log. Each change is
+// synced before it is acknowledged; changes that come at the same time share
+// one write and one sync. It is safe for concurrent use, and it is what
+// pubsub asks of a journal.
+type Journal struct {
+	path string
+	lock *os.File
+
+	writing sync.Mutex // held by the one that writes, for the whole batch
+	file    logFile
+	size    int64 // end of the last whole frame
+	retryAt int64 // size at which a failed compaction is tried again
+
+	mu     sync.Mutex // taken after writing
+	next   *batch
+	live   map[string]map[string][]byte // what is on the disk; changed under both locks
+	broken error                        // why no change is taken any more
+	stats  Stats
+}
+
+// batch is what goes to the disk with the next sync. done and err belong to
+// whoever holds Journal.writing.
+type batch struct {
+	records []record
+	payload []byte
+	done    bool
+	err     error
+}
+
+// Stats says how a journal fares.
+type Stats struct {
+	Size        int64 // of the log, in bytes
+	Live        int64 // bytes of it that hold a present value
+	Torn        int64 // bytes of an unfinished write that were cut when it was opened
+	Compactions int   // since it was opened
+	CompactErr  error // why the last compaction failed; the old log then serves on
+}
+
+// OpenJournal opens the journal in a folder, or begins one. It takes the
+// journal for this process alone (ErrLocked), cuts what a crash left half
+// written, and compacts the log. A log that was damaged otherwise is refused
+// with *CorruptError and kept.
+func OpenJournal(dir string) (*Journal, error) {
+	if err := makeDir(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("open journal in %s: %w", dir, err)
+	}
+	lock, err := takeLock(filepath.Join(dir, lockName))
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{path: filepath.Join(dir, journalName), lock: lock, next: &batch{}, live: map[string]map[string][]byte{}}
+	if err := j.open(); err != nil {
+		if j.file != nil {
+			err = errors.Join(err, j.file.Close())
+		}
+		return nil, errors.Join(err, lock.Close())
+	}
+	return j, nil
+}
+
+// takeLock locks a file of its own, since the log itself is replaced by
+// compaction. The descriptor is closed on exec: dnsmasq outlives the daemon and
+// must not hold the lock for it.
+func takeLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, journalPerm)
+	if err != nil {
+		return nil, fmt.Errorf("open journal lock: %w", err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = ErrLocked
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock journal %s: %w", path, err), f.Close())
+	}
+	return f, nil
+}
+
+// Load returns the values of a topic by key, as far as they are on the disk.
+func (j *Journal) Load(topic string) (map[string][]byte, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if errors.Is(j.broken, os.ErrClosed) {
+		return nil, fmt.Errorf("load %s from journal %s: %w", topic, j.path, j.broken)
+	}
+	values := make(map[string][]byte, len(j.live[topic]))
+	for key, value := range j.live[topic] {
+		values[key] = bytes.Clone(value)
+	}
+	return values, nil
+}
+
+// Put returns after the value is on disk. After an error the old or the new
+// value is there. If the disk did not even take a sync, nothing tells what it
+// holds: every further change then fails until the journal is opened anew.
+func (j *Journal) Put(topic, key string, value []byte) error {
+	if size := len(topic) + len(key) + len(value); size > MaxValue {
+		return fmt.Errorf("put %s %s in journal %s: %d bytes, at most %d are allowed", topic, key, j.path, size, MaxValue)
+	}
+	if err := j.commit(record{opPut, topic, key, bytes.Clone(value)}); err != nil {
+		return fmt.Errorf("put %s %s in journal %s: %w", topic, key, j.path, err)
+	}
+	return nil
+}
+
+// Delete returns after the removal is on disk. An absent key is no error.
+func (j *Journal) Delete(topic, key string) error {
+	if err := j.commit(record{op: opDelete, topic: topic, key: key}); err != nil {
+		return fmt.Errorf("delete %s %s from journal %s: %w", topic, key, j.path, err)
+	}
+	return nil
+}
+
+// commit joins the next batch. Whoever comes to the disk first writes for all
+// that joined while the disk was busy; the others find their batch done.
+func (j *Journal) commit(r record) error {
+	j.mu.Lock()
+	b := j.next
+	b.records = append(b.records, r)
+	b.payload = appendRecord(slices.Grow(b.payload, int(liveSize(r))+recordHead), r)
+	j.mu.Unlock()
+
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	if b.done {
+		return b.err
+	}
+	j.mu.Lock()
+	j.next = &batch{}
+	j.mu.Unlock()
+	b.err = j.flush(b)
+	b.done = true
+	if b.err == nil {
+		j.compactIfWorth()
+	}
+	return b.err
+}
+
+func (j *Journal) flush(b *batch) error {
+	if j.broken != nil {
+		return j.broken
+	}
+	if len(b.payload) > math.MaxUint32 {
+		return fmt.Errorf("%d bytes at once, at most %d are allowed", len(b.payload), math.MaxUint32)
+	}
+	frame := appendFrame(make([]byte, 0, frameHead+len(b.payload)), j.size, b.payload)
+	if _, err := j.file.WriteAt(frame, j.size); err != nil {
+		// A full disk passes. What was written of the frame must go, for the
+		// next one may be shorter.
+		if cut := j.file.Truncate(j.size); cut != nil {
+			j.breakOff(errors.Join(err, cut))
+		}
+		return err
+	}
+	if err := j.file.Sync(); err != nil {
+		j.breakOff(err) // the kernel may have dropped the pages: a second sync would lie
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.size += int64(len(frame))
+	for _, r := range b.records {
+		j.apply(r)
+	}
+	return nil
+}
+
+func (j *Journal) breakOff(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.broken = fmt.Errorf("broken by an earlier failure: %w", err)
+}
+
+// apply changes the live data by one record that is on the disk.
+func (j *Journal) apply(r record) {
+	keys := j.live[r.topic]
+	if old, was := keys[r.key]; was {
+		j.stats.Live -= liveSize(record{opPut, r.topic, r.key, old})
+	}
+	if r.op == opDelete {
+		delete(keys, r.key)
+		if len(keys) == 0 {
+			delete(j.live, r.topic)
+		}
+		return
+	}
+	if keys == nil {
+		keys = map[string][]byte{}
+		j.live[r.topic] = keys
+	}
+	keys[r.key] = r.value
+	j.stats.Live += liveSize(r)
+}
+
+func liveSize(r record) int64 { return int64(len(r.topic) + len(r.key) + len(r.value)) }
+
+// Stats returns how the journal fares. It waits for a write that is under way.
+func (j *Journal) Stats() Stats {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := j.stats
+	s.Size = j.size
+	return s
+}
+
+// Close ends the journal and gives up its lock. Changes that have not reached
+// the disk fail. Close may be called again.
+func (j *Journal) Close() error {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if errors.Is(j.broken, os.ErrClosed) {
+		return nil
+	}
+	j.broken = os.ErrClosed
+	if err := errors.Join(j.file.Close(), j.lock.Close()); err != nil {
+		return fmt.Errorf("close journal %s: %w", j.path, err)
+	}
+	return nil
+}
