@@ -1,0 +1,197 @@
+package proc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Ident is one process and no other: a pid is used again, a pid with its start
+// time (clock ticks since boot, proc(5) stat field 22) is not.
+type Ident struct {
+	Pid   int    `json:"pid"`
+	Start uint64 `json:"start"`
+}
+
+// Start starts argv as a helper that outlives us: a session of its own, the root
+// folder as its place, no input, and its output in the file out, which is
+// emptied first.
+func (r *Runner) Start(argv []string, out string) (Ident, error) {
+	file, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o644)
+	if err != nil {
+		return Ident{}, fmt.Errorf("open output: %w", err)
+	}
+	defer file.Close()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = file, file
+	if err := In(r.netns, cmd.Start); err != nil {
+		return Ident{}, &Error{Argv: argv, Err: err}
+	}
+	// Until it is waited for, even an ended child keeps its pid.
+	st, err := readStat(cmd.Process.Pid)
+	go func() { _ = cmd.Wait() }() // it is ours to reap while we live
+	if err != nil {
+		_ = cmd.Process.Kill()
+		return Ident{}, fmt.Errorf("identify %s: %w", argv[0], err)
+	}
+	return Ident{Pid: cmd.Process.Pid, Start: st.start}, nil
+}
+
+// Alive says whether the process still runs; one that has ended but was not
+// waited for does not.
+func (id Ident) Alive() bool {
+	st, err := readStat(id.Pid)
+	return err == nil && id.Pid > 0 && st.start == id.Start && st.state != 'Z' && st.state != 'X'
+}
+
+// Cmdline is the process's command line, nil if it is gone.
+func (id Ident) Cmdline() []string {
+	words := cmdline(id.Pid)
+	if !id.Alive() {
+		return nil
+	}
+	return words
+}
+
+func cmdline(pid int) []string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil || len(b) == 0 {
+		return nil
+	}
+	return strings.Split(string(bytes.TrimSuffix(b, []byte{0})), "\x00")
+}
+
+// Signal sends sig to this process or, if it is gone, to none.
+func (id Ident) Signal(sig syscall.Signal) error {
+	fd, err := id.open()
+	if err != nil || fd < 0 {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// Stop asks the process to end, kills it when grace is over or ctx ends, and
+// returns when it has ended. It is no error that it had ended before.
+func (id Ident) Stop(ctx context.Context, grace time.Duration) error {
+	fd, err := id.open()
+	if err != nil || fd < 0 {
+		return err
+	}
+	defer unix.Close(fd)
+	if deadline, ok := ctx.Deadline(); ok {
+		grace = max(0, min(grace, time.Until(deadline)))
+	}
+	for _, step := range []struct {
+		sig  syscall.Signal
+		wait time.Duration
+	}{{unix.SIGTERM, grace}, {unix.SIGKILL, 2 * time.Second}} {
+		if err := unix.PidfdSendSignal(fd, step.sig, nil, 0); errors.Is(err, unix.ESRCH) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("signal process %d: %w", id.Pid, err)
+		}
+		if ended(fd, step.wait) {
+			return nil
+		}
+	}
+	return fmt.Errorf("process %d outlives SIGKILL", id.Pid)
+}
+
+// open gives a pidfd of exactly this process, or -1 if it is gone. The start
+// time is compared after the pidfd holds the process, so no pid can be reused
+// in between.
+func (id Ident) open() (int, error) {
+	if id.Pid <= 0 {
+		return -1, nil
+	}
+	fd, err := unix.PidfdOpen(id.Pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return -1, nil
+	} else if err != nil {
+		return -1, fmt.Errorf("open process %d: %w", id.Pid, err)
+	}
+	if !id.Alive() {
+		unix.Close(fd)
+		return -1, nil
+	}
+	return fd, nil
+}
+
+// ended waits until the process behind a pidfd has ended: the pidfd is readable
+// from then on (pidfd_open(2)).
+func ended(fd int, wait time.Duration) bool {
+	until := time.Now().Add(wait)
+	for {
+		left := max(0, time.Until(until))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds()))
+		if n > 0 {
+			return true
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) || left == 0 {
+			return false
+		}
+	}
+}
+
+// Find lists the running processes whose command line matches.
+func Find(match func(argv []string) bool) ([]Ident, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var found []Ident
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		st, err := readStat(pid)
+		if err != nil {
+			continue
+		}
+		if id := (Ident{pid, st.start}); match(cmdline(pid)) && id.Alive() {
+			found = append(found, id)
+		}
+	}
+	return found, nil
+}
+
+type stat struct {
+	state byte
+	start uint64
+}
+
+func readStat(pid int) (stat, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return stat{}, err
+	}
+	return parseStat(string(b))
+}
+
+// parseStat reads proc(5) stat: the command in parentheses may itself hold
+// spaces and parentheses, so fields are counted from the last one.
+func parseStat(s string) (stat, error) {
+	end := strings.LastIndexByte(s, ')')
+	fields := strings.Fields(s[end+1:])
+	if end < 0 || len(fields) < 20 {
+		return stat{}, fmt.Errorf("unknown form of /proc stat")
+	}
+	start, err := strconv.ParseUint(fields[19], 10, 64) // field 22; state is field 3
+	if err != nil {
+		return stat{}, fmt.Errorf("start time in /proc stat: %w", err)
+	}
+	return stat{state: fields[0][0], start: start}, nil
+}

@@ -1,0 +1,122 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestRunGivesOutputAndTakesInput(t *testing.T) {
+	out, err := New("").Run(t.Context(), "hello\n", "cat")
+	if err != nil || out != "hello\n" {
+		t.Fatalf("out %q err %v", out, err)
+	}
+}
+
+func TestAFailedCommandTellsItsLastWords(t *testing.T) {
+	_, err := New("").Run(t.Context(), "", "sh", "-c", "echo first >&2; echo bad rule >&2; exit 3")
+	var e *Error
+	if !errors.As(err, &e) || !strings.Contains(e.Error(), "first; bad rule") || !strings.HasPrefix(e.Command(), "sh -c") {
+		t.Fatalf("err %v", err)
+	}
+	if _, err := New("").Run(t.Context(), "", "no-such-command-here"); !errors.As(err, &e) {
+		t.Fatalf("err %v", err)
+	}
+}
+
+func TestAHangingCommandDiesAtItsDeadlineWithItsWholeGroup(t *testing.T) {
+	pidfile := filepath.Join(t.TempDir(), "pid")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := New("").Run(ctx, "", "sh", "-c", "sleep 1000 & echo $! > "+pidfile+"; wait")
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("err %v", err)
+	}
+	if d := time.Since(began); d > 3*time.Second {
+		t.Errorf("took %v", d)
+	}
+	b, err := os.ReadFile(pidfile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := time.Now().Add(3 * time.Second)
+	for {
+		st, err := readStat(pid)
+		if err != nil || st.state == 'Z' {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("grandchild %d still runs", pid)
+		}
+		time.Sleep(5 * time.Millisecond) // polls a condition
+	}
+}
+
+func TestStopEndsOnlyTheIdentifiedProcess(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	id, err := New("").Start([]string{"sleep", "1000"}, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sid, err := unix.Getsid(id.Pid); err != nil || sid != id.Pid {
+		t.Errorf("session %d err %v, want its own %d", sid, err, id.Pid)
+	}
+	other := Ident{Pid: id.Pid, Start: id.Start + 1}
+	if err := other.Stop(t.Context(), 0); err != nil || !id.Alive() {
+		t.Fatalf("stopping another start time: err %v alive %v", err, id.Alive())
+	}
+	if got := id.Cmdline(); strings.Join(got, " ") != "sleep 1000" {
+		t.Errorf("cmdline %q", got)
+	}
+	found, err := Find(func(argv []string) bool { return len(argv) == 2 && argv[0] == "sleep" && argv[1] == "1000" })
+	if err != nil || len(found) == 0 {
+		t.Errorf("found %v err %v", found, err)
+	}
+	if err := id.Stop(t.Context(), time.Second); err != nil || id.Alive() {
+		t.Fatalf("stop: err %v alive %v", err, id.Alive())
+	}
+	if err := id.Stop(t.Context(), time.Second); err != nil {
+		t.Errorf("stopping again: %v", err)
+	}
+}
+
+func TestStopKillsWhatIgnoresSIGTERM(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	id, err := New("").Start([]string{"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"}, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := time.Now().Add(3 * time.Second)
+	for b := []byte(nil); len(b) == 0 && time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+		b, _ = os.ReadFile(out)
+	}
+	if err := id.Stop(t.Context(), 50*time.Millisecond); err != nil || id.Alive() {
+		t.Fatalf("err %v alive %v", err, id.Alive())
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	rest := " S 1 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 9 9"
+	for in, want := range map[string]uint64{"7 (dnsmasq)" + rest: 4242, "7 (a b) (c))" + rest: 4242} {
+		if st, err := parseStat(in); err != nil || st.start != want || st.state != 'S' {
+			t.Errorf("%q: %+v %v", in, st, err)
+		}
+	}
+	for _, in := range []string{"", "7 (x) S 1", "7 x S"} {
+		if _, err := parseStat(in); err == nil {
+			t.Errorf("%q: no error", in)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package proc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxOutput = 64 << 20 // octets of stdout: a dump of many thousand rules fits
+	maxWords  = 8 << 10  // octets of stderr that are kept
+	// waitDelay is how long a command's children may hold its pipes open after
+	// the command itself has ended or was killed.
+	waitDelay = 500 * time.Millisecond
+)
+
+// Runner runs commands in one network namespace.
+type Runner struct{ netns string }
+
+// New makes a Runner for the namespace at a path, "" for the process's own.
+func New(netnsPath string) *Runner { return &Runner{netns: netnsPath} }
+
+// Error is why a command failed: what was run and its last words.
+type Error struct {
+	Argv  []string
+	Words string // the end of stderr, one line
+	Err   error
+}
+
+func (e *Error) Error() string {
+	if e.Words == "" {
+		return e.Err.Error()
+	}
+	return e.Err.Error() + ": " + e.Words
+}
+
+// Command is the command line as typed.
+func (e *Error) Command() string { return strings.Join(e.Argv, " ") }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Run runs argv (argv[0] is found through PATH) with stdin as its input and
+// returns its stdout. When ctx ends, the command's whole process group is killed
+// and the error wraps the context's. Errors are *Error.
+func (r *Runner) Run(ctx context.Context, stdin string, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = waitDelay
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+	cmd.Stdin = strings.NewReader(stdin)
+	out, words := &capped{max: maxOutput}, &capped{max: maxWords, tail: true}
+	cmd.Stdout, cmd.Stderr = out, words
+	fail := func(err error) (string, error) {
+		return "", &Error{Argv: argv, Words: oneLine(words.String()), Err: err}
+	}
+	if err := In(r.netns, cmd.Start); err != nil {
+		return fail(err)
+	}
+	err := cmd.Wait()
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return fail(fmt.Errorf("killed: %w", context.Cause(ctx)))
+	case errors.Is(err, exec.ErrWaitDelay):
+		// The command has ended but a child of its group holds its pipes.
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
+		return fail(err)
+	case err != nil:
+		return fail(err)
+	case out.over:
+		return fail(fmt.Errorf("more than %d octets of output", maxOutput))
+	}
+	return out.String(), nil
+}
+
+// capped keeps the first octets of what is written to it, or with tail the last
+// ones, and drops the rest so that the writer never blocks.
+type capped struct {
+	bytes.Buffer
+	max  int
+	tail bool
+	over bool
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	n := len(p)
+	room := c.max - c.Len()
+	switch {
+	case n <= room:
+		c.Buffer.Write(p)
+	case c.tail:
+		all := append(c.Bytes(), p...)
+		rest := bytes.Clone(all[len(all)-c.max:])
+		c.Reset()
+		c.Buffer.Write(rest)
+	default:
+		c.over = true
+		c.Buffer.Write(p[:max(room, 0)])
+	}
+	return n, nil
+}
+
+// oneLine joins the lines of a command's words for an error message.
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
