@@ -1,0 +1,12 @@
+package netstate
+
+import "net/netip"
+
+// Flow is one tracked connection (nf_conntrack): who began it to whom, and the
+// addresses of its answers, which differ from the reverse where it is translated.
+// Protocols without ports have port 0.
+type Flow struct {
+	Proto              uint8 // IANA protocol number
+	Src, Dst           netip.AddrPort
+	ReplySrc, ReplyDst netip.AddrPort
+}

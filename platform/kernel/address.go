@@ -1,0 +1,77 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"edgespan/netinst/netstate"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// AddAddress puts an address on a link of ours, without a prefix route. One that
+// is there with other flags is replaced.
+func (k *Kernel) AddAddress(a netstate.Address) error {
+	l, n, err := k.addressOf(a)
+	if err != nil {
+		return fmt.Errorf("add address %s: %w", a.Prefix, err)
+	}
+	err = k.h.AddrAdd(l, n)
+	if errors.Is(err, unix.EEXIST) {
+		old := &netlink.Addr{IPNet: n.IPNet}
+		if err = k.h.AddrDel(l, old); err == nil || errors.Is(err, unix.EADDRNOTAVAIL) {
+			err = k.h.AddrAdd(l, n)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("add address %s to %s: %w", a.Prefix, a.Link, err)
+	}
+	return nil
+}
+
+// RemoveAddress takes an address off a link of ours; one that is not there, or
+// whose link is not, is no error.
+func (k *Kernel) RemoveAddress(a netstate.Address) error {
+	l, n, err := k.addressOf(a)
+	if isNotFound(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("remove address %s: %w", a.Prefix, err)
+	}
+	if err := k.h.AddrDel(l, n); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) && !isNotFound(err) {
+		return fmt.Errorf("remove address %s from %s: %w", a.Prefix, a.Link, err)
+	}
+	return nil
+}
+
+func (k *Kernel) addressOf(a netstate.Address) (netlink.Link, *netlink.Addr, error) {
+	if _, ok := LinkNumber(a.Link); !ok {
+		return nil, nil, fmt.Errorf("link name %q is not ours", a.Link)
+	}
+	p, err := netip.ParsePrefix(a.Prefix)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := k.linkByName(a.Link)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, &netlink.Addr{IPNet: ipNet(p), Flags: unix.IFA_F_NOPREFIXROUTE}, nil
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+// prefix is an address as the kernel told it, with its host bits.
+func prefix(n *net.IPNet) (netip.Prefix, bool) {
+	if n == nil {
+		return netip.Prefix{}, false
+	}
+	a, ok := netip.AddrFromSlice(n.IP)
+	bits, _ := n.Mask.Size()
+	return netip.PrefixFrom(a.Unmap(), bits), ok
+}

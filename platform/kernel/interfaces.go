@@ -1,0 +1,76 @@
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"edgespan/netinst/netstate"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Interfaces lists the foreign interfaces by name: all but lo and links of ours.
+func (k *Kernel) Interfaces() ([]netstate.Interface, error) {
+	links, err := retry(k.h.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("list links: %w", err)
+	}
+	addrs, err := retry(func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	routes, err := k.listRoutes(unix.AF_UNSPEC, 0, unix.RT_TABLE_MAIN)
+	if err != nil {
+		return nil, fmt.Errorf("list routes: %w", err)
+	}
+	gateways := gatewaysByLink(routes)
+	list := []netstate.Interface{} // never nil: nil means unchanged
+	for _, l := range links {
+		a := l.Attrs()
+		if !isForeign(a.Name) {
+			continue
+		}
+		i := netstate.Interface{Name: a.Name, MTU: a.MTU, Gateways: gateways[a.Index],
+			Up: a.Flags&net.FlagUp != 0 && a.RawFlags&unix.IFF_LOWER_UP != 0}
+		for _, ad := range addrs {
+			if p, ok := prefix(ad.IPNet); ok && ad.LinkIndex == a.Index {
+				i.Addresses = append(i.Addresses, p)
+			}
+		}
+		list = append(list, i)
+	}
+	slices.SortFunc(list, func(a, b netstate.Interface) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+func isForeign(name string) bool {
+	_, ours := LinkNumber(name)
+	return !ours && name != "lo" && !strings.HasPrefix(name, doomedPrefix)
+}
+
+// gatewaysByLink is the gateways of default routes by link index, best metric first.
+func gatewaysByLink(routes []route) map[int][]netip.Addr {
+	routes = slices.Clone(routes)
+	slices.SortStableFunc(routes, func(a, b route) int { return cmp.Compare(a.metric, b.metric) })
+	by := map[int][]netip.Addr{}
+	put := func(oif int, gw netip.Addr) {
+		if gw.IsValid() && !slices.Contains(by[oif], gw) {
+			by[oif] = append(by[oif], gw)
+		}
+	}
+	for _, r := range routes {
+		if r.dst.Bits() != 0 || r.kind != unix.RTN_UNICAST {
+			continue
+		}
+		put(r.oif, r.gw)
+		for _, hop := range r.more {
+			put(hop.oif, hop.gw)
+		}
+	}
+	return by
+}

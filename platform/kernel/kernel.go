@@ -1,0 +1,200 @@
+// Package kernel observes and changes links, addresses, routes, policy rules and
+// tracked connections of one network namespace through netlink, and tells of
+// changes to them.
+//
+// It never decides what should be there, never runs a command, and never touches
+// an object without our mark: links es<n>, es<n>a<k> and es-doomed, tables and
+// rules of protocol netstate.RouteProtocol.
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/dump"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	tableBase     = 20000 // tables, and rules "from" (design §1, law 3)
+	ruleToBase    = 21000
+	ruleSpareBase = 22000
+	maxNumber     = 999
+	maxAdapter    = 9999
+
+	requestTimeout = 5 * time.Second // of one netlink answer
+	dumpTries      = 20              // a busy host interrupts some dumps
+)
+
+// Kernel is the kernel's side of one network namespace.
+type Kernel struct {
+	ns       netns.NsHandle // None: the process's own
+	h        *netlink.Handle
+	rt       raw
+	links    *dump.Shared[[]netlink.Link]
+	addrs    *dump.Shared[[]netlink.Addr]
+	routes   *dump.Shared[[]route]
+	rules    *dump.Shared[[]netlink.Rule]
+	reaper   *reaper
+	netnsDir string
+}
+
+// Open opens the namespace at a path, "" for the process's own, and deletes links
+// that an earlier process doomed and left behind.
+func Open(netnsPath string) (*Kernel, error) {
+	k := &Kernel{ns: netns.None(), netnsDir: "/run/netns"}
+	var err error
+	if netnsPath != "" {
+		if k.ns, err = netns.GetFromPath(netnsPath); err != nil {
+			return nil, fmt.Errorf("open namespace %s: %w", netnsPath, err)
+		}
+	}
+	if k.h, err = netlink.NewHandleAt(k.ns, unix.NETLINK_ROUTE, unix.NETLINK_NETFILTER); err != nil {
+		k.Close()
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
+	if err := k.h.SetSocketTimeout(requestTimeout); err != nil {
+		k.Close()
+		return nil, fmt.Errorf("set netlink timeout: %w", err)
+	}
+	if k.rt, err = k.openRaw(); err != nil {
+		k.Close()
+		return nil, err
+	}
+	k.share()
+	if k.reaper, err = newReaper(k); err != nil {
+		k.Close()
+		return nil, err
+	}
+	return k, nil
+}
+
+func (k *Kernel) share() {
+	k.links = dump.New(requestTimeout, func(context.Context) ([]netlink.Link, error) { return retry(k.h.LinkList) })
+	k.addrs = dump.New(requestTimeout, func(context.Context) ([]netlink.Addr, error) {
+		return retry(func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
+	})
+	k.routes = dump.New(requestTimeout, func(context.Context) ([]route, error) {
+		return k.listRoutes(unix.AF_UNSPEC, netstate.RouteProtocol, 0)
+	})
+	k.rules = dump.New(requestTimeout, func(context.Context) ([]netlink.Rule, error) {
+		return retry(func() ([]netlink.Rule, error) { return k.h.RuleList(netlink.FAMILY_ALL) })
+	})
+}
+
+// Close closes the netlink sockets; the host stays as it is.
+func (k *Kernel) Close() {
+	if k.reaper != nil {
+		k.reaper.close()
+	}
+	if k.h != nil {
+		k.h.Close()
+	}
+	k.rt.close()
+	if k.ns.IsOpen() {
+		k.ns.Close()
+	}
+}
+
+// retry repeats a dump that the kernel says was interrupted by a change
+// (NLM_F_DUMP_INTR): its result may miss or repeat objects.
+func retry[T any](list func() (T, error)) (T, error) {
+	var v T
+	var err error
+	for range dumpTries {
+		if v, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return v, err
+		}
+	}
+	return v, err
+}
+
+// raw is a route netlink socket for messages that the library has no words for.
+// Dumps on it are filtered by the kernel (NETLINK_GET_STRICT_CHK).
+type raw map[int]*nl.SocketHandle
+
+func (k *Kernel) openRaw() (raw, error) {
+	s, err := nl.GetNetlinkSocketAt(k.ns, netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
+	r := raw{unix.NETLINK_ROUTE: {Socket: s}}
+	tv := unix.NsecToTimeval(requestTimeout.Nanoseconds())
+	err = errors.Join(s.SetSendTimeout(&tv), s.SetReceiveTimeout(&tv), s.SetExtAck(true),
+		unix.SetsockoptInt(s.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1))
+	if err != nil {
+		r.close()
+		return nil, fmt.Errorf("set up netlink: %w", err)
+	}
+	return r, nil
+}
+
+func (r raw) close() {
+	for _, s := range r {
+		s.Close()
+	}
+}
+
+func (r raw) request(what, flags int, data ...nl.NetlinkRequestData) *nl.NetlinkRequest {
+	req := nl.NewNetlinkRequest(what, flags)
+	req.Sockets = r
+	for _, d := range data {
+		req.AddData(d)
+	}
+	return req
+}
+
+// do sends one message and waits for the kernel's answer to it.
+func (r raw) do(what, flags int, data ...nl.NetlinkRequestData) error {
+	_, err := r.request(what, flags|unix.NLM_F_ACK, data...).Execute(unix.NETLINK_ROUTE, 0)
+	return err
+}
+
+// LinkNumber is the network instance number of a link of ours, and whether its
+// name is one of ours: es<n> or es<n>a<k>.
+func LinkNumber(name string) (int, bool) {
+	rest, ok := strings.CutPrefix(name, "es")
+	if !ok {
+		return 0, false
+	}
+	num, adapter, isAdapter := strings.Cut(rest, "a")
+	n, ok := number(num, 1, maxNumber)
+	if isAdapter && ok {
+		_, ok = number(adapter, 0, maxAdapter)
+	}
+	return n, ok
+}
+
+// number reads a decimal between low and high, spelled as we spell it.
+func number(s string, low, high int) (int, bool) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < low || n > high || strconv.Itoa(n) != s {
+		return 0, false
+	}
+	return n, true
+}
+
+// tableNumber is the network instance number of a route table.
+func tableNumber(table int) (int, bool) {
+	n := table - tableBase
+	return n, n >= 1 && n <= maxNumber
+}
+
+// priorityNumber is the network instance number of a rule's priority.
+func priorityNumber(prio int) (int, bool) {
+	for _, base := range []int{tableBase, ruleToBase, ruleSpareBase} {
+		if n := prio - base; n >= 1 && n <= maxNumber {
+			return n, true
+		}
+	}
+	return 0, false
+}

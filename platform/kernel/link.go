@@ -1,0 +1,251 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"edgespan/netinst/netstate"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// AddLink makes a link, down and in no bridge. A veth's other side is made inside
+// its namespace at once, so that its name never meets a name of ours; a namespace
+// that does not exist yet is an error that wraps netstate.ErrWaiting. Nothing is
+// left when a step fails.
+func (k *Kernel) AddLink(l netstate.Link) error {
+	if _, ok := LinkNumber(l.Name); !ok {
+		return fmt.Errorf("link name %q is not ours", l.Name)
+	}
+	if _, err := k.linkByName(l.Name); err == nil {
+		return fmt.Errorf("link %s: %w", l.Name, unix.EEXIST)
+	}
+	var err error
+	switch l.Type {
+	case netstate.Bridge:
+		err = k.addBridge(l)
+	case netstate.Veth:
+		err = k.addVeth(l)
+	default:
+		err = fmt.Errorf("type %q is unknown", l.Type)
+	}
+	if err != nil {
+		return fmt.Errorf("create link %s: %w", l.Name, err)
+	}
+	// The alias comes last: a link that a crash left half made has none, so it
+	// differs from the wish and is made anew.
+	if err := k.finish(l); err != nil {
+		if made, e := k.linkByName(l.Name); e == nil {
+			err = errors.Join(err, k.h.LinkDel(made))
+		}
+		return fmt.Errorf("set up link %s: %w", l.Name, err)
+	}
+	return nil
+}
+
+func (k *Kernel) finish(l netstate.Link) error {
+	made, err := k.linkByName(l.Name)
+	if err != nil {
+		return err
+	}
+	// Without this every new link wakes every dnsmasq with its link-local address.
+	err = k.h.LinkSetIP6AddrGenMode(made, nl.IN6_ADDR_GEN_MODE_NONE)
+	if err != nil && !errors.Is(err, unix.EAFNOSUPPORT) && !errors.Is(err, unix.EOPNOTSUPP) {
+		return fmt.Errorf("set addr_gen_mode: %w", err)
+	}
+	return k.ChangeLink(l)
+}
+
+func (k *Kernel) addBridge(l netstate.Link) error {
+	mac, err := net.ParseMAC(l.MAC)
+	if err != nil {
+		return err
+	}
+	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
+	data := info.AddRtAttr(nl.IFLA_INFO_DATA, nil)
+	data.AddRtAttr(nl.IFLA_BR_NF_CALL_IPTABLES, nl.Uint8Attr(1))
+	data.AddRtAttr(nl.IFLA_BR_NF_CALL_IP6TABLES, nl.Uint8Attr(1))
+	return k.rt.do(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, nl.NewIfInfomsg(unix.AF_UNSPEC),
+		nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(l.Name)),
+		nl.NewRtAttr(unix.IFLA_ADDRESS, mac), info)
+}
+
+func (k *Kernel) addVeth(l netstate.Link) error {
+	if l.Peer == nil {
+		return errors.New("a veth needs a peer")
+	}
+	mac, err := net.ParseMAC(l.MAC)
+	if err != nil {
+		return err
+	}
+	peerMAC, err := net.ParseMAC(l.Peer.MAC)
+	if err != nil {
+		return err
+	}
+	ns, err := k.openNetns(l.Peer.Netns)
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("veth"))
+	peer := info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.VETH_INFO_PEER, nil)
+	nl.NewIfInfomsgChild(peer, unix.AF_UNSPEC)
+	peer.AddRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(l.Peer.Name))
+	peer.AddRtAttr(unix.IFLA_ADDRESS, peerMAC)
+	peer.AddRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(l.Peer.MTU)))
+	peer.AddRtAttr(unix.IFLA_NET_NS_FD, nl.Uint32Attr(uint32(ns.Fd())))
+	err = k.rt.do(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, nl.NewIfInfomsg(unix.AF_UNSPEC),
+		nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(l.Name)),
+		nl.NewRtAttr(unix.IFLA_ADDRESS, mac),
+		nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(l.MTU))), info)
+	if errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("interface name %s is taken in namespace %s: %w", l.Peer.Name, l.Peer.Netns, err)
+	}
+	return err
+}
+
+// netnsPath is where a namespace is found: a name lies below /run/netns.
+func (k *Kernel) netnsPath(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(k.netnsDir, name)
+}
+
+// openNetns opens a namespace. `ip netns add` makes an empty file first and mounts
+// the namespace over it later, so a plain file is a namespace still to come.
+func (k *Kernel) openNetns(name string) (*os.File, error) {
+	f, err := os.Open(k.netnsPath(name))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("namespace %s does not exist: %w", name, netstate.ErrWaiting)
+	} else if err != nil {
+		return nil, fmt.Errorf("open namespace %s: %w", name, err)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &fs); err != nil || fs.Type != unix.NSFS_MAGIC && fs.Type != unix.PROC_SUPER_MAGIC {
+		f.Close()
+		return nil, fmt.Errorf("namespace %s is not mounted: %w", name, netstate.ErrWaiting)
+	}
+	return f, nil
+}
+
+// ChangeLink gives a link its MAC, MTU and alias. The MTU of a bridge that was set
+// is kept by the kernel when ports join; one from its creation is not.
+func (k *Kernel) ChangeLink(l netstate.Link) error {
+	have, err := k.linkByName(l.Name)
+	if err != nil {
+		return fmt.Errorf("find link %s: %w", l.Name, err)
+	}
+	mac, err := net.ParseMAC(l.MAC)
+	if err != nil {
+		return err
+	}
+	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	msg.Index = int32(have.Attrs().Index)
+	err = k.rt.do(unix.RTM_SETLINK, 0, msg,
+		nl.NewRtAttr(unix.IFLA_ADDRESS, mac),
+		nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(l.MTU))),
+		nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(l.Alias)))
+	if err != nil {
+		return fmt.Errorf("change link %s: %w", l.Name, err)
+	}
+	return nil
+}
+
+// RemoveLink deletes a link of ours and returns when the kernel says that it is
+// gone; removals at the same time share one deletion. A link that is not there is
+// no error.
+func (k *Kernel) RemoveLink(ctx context.Context, name string) error {
+	if _, ok := LinkNumber(name); !ok {
+		return fmt.Errorf("link name %q is not ours", name)
+	}
+	l, err := k.linkByName(name)
+	if isNotFound(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("find link %s: %w", name, err)
+	}
+	return k.reaper.reap(ctx, l)
+}
+
+// SetPort puts a link into its bridge, if it has one, and up.
+func (k *Kernel) SetPort(p netstate.Port) error {
+	l, err := k.linkByName(p.Link)
+	if err != nil {
+		return fmt.Errorf("find link %s: %w", p.Link, err)
+	}
+	master := 0
+	if p.Master != "" {
+		m, err := k.linkByName(p.Master)
+		if err != nil {
+			return fmt.Errorf("find bridge %s: %w", p.Master, err)
+		}
+		master = m.Attrs().Index
+	}
+	if l.Attrs().MasterIndex != master {
+		if err := k.h.LinkSetMasterByIndex(l, master); err != nil {
+			return fmt.Errorf("put link %s into bridge %s: %w", p.Link, p.Master, err)
+		}
+	}
+	if err := k.h.LinkSetUp(l); err != nil {
+		return fmt.Errorf("set link %s up: %w", p.Link, err)
+	}
+	return nil
+}
+
+// ClearPort takes a link down and out of its bridge; a link that is not there is
+// no error.
+func (k *Kernel) ClearPort(name string) error {
+	if _, ok := LinkNumber(name); !ok {
+		return fmt.Errorf("link name %q is not ours", name)
+	}
+	l, err := k.linkByName(name)
+	if isNotFound(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("find link %s: %w", name, err)
+	}
+	if err := k.rest(l); err != nil && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("set link %s down: %w", name, err)
+	}
+	return nil
+}
+
+// rest takes a link down and out of its bridge.
+func (k *Kernel) rest(l netlink.Link) error {
+	if err := k.h.LinkSetDown(l); err != nil {
+		return err
+	}
+	if l.Attrs().MasterIndex == 0 {
+		return nil
+	}
+	return k.h.LinkSetNoMaster(l)
+}
+
+func (k *Kernel) linkByName(name string) (netlink.Link, error) {
+	return retry(func() (netlink.Link, error) { return k.h.LinkByName(name) })
+}
+
+func isNotFound(err error) bool {
+	var none netlink.LinkNotFoundError
+	return errors.As(err, &none) || errors.Is(err, unix.ENODEV)
+}
+
+// aliasNetns is the namespace that a veth's alias says its peer was made in.
+func aliasNetns(alias string) (string, bool) {
+	for _, word := range strings.Fields(alias) {
+		if name, ok := strings.CutPrefix(word, "netns="); ok {
+			return name, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,149 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	doomedPrefix = "es-doomed"
+	doomedGroup  = 20101 // the link group of links that wait for their deletion
+	doomedAlias  = "edgespan doomed"
+	aliasMark    = "edgespan "
+	gather       = 20 * time.Millisecond
+)
+
+// reaper deletes links. Each deletion is a wait of 15 to 40 ms inside the kernel,
+// a group of them is one such wait, so removals that come together go together.
+type reaper struct {
+	k    *Kernel
+	rt   raw // its own: a deletion must not hold up other requests
+	mu   sync.Mutex
+	next *harvest // nil while nobody waits
+	wg   sync.WaitGroup
+}
+
+type harvest struct {
+	done chan struct{}
+	err  error
+}
+
+func newReaper(k *Kernel) (*reaper, error) {
+	rt, err := k.openRaw()
+	if err != nil {
+		return nil, err
+	}
+	r := &reaper{k: k, rt: rt}
+	if err := r.deleteDoomed(); err != nil {
+		r.close()
+		return nil, fmt.Errorf("delete doomed links: %w", err)
+	}
+	return r, nil
+}
+
+func (r *reaper) close() {
+	r.wg.Wait()
+	r.rt.close()
+}
+
+// reap dooms a link and waits until it is gone.
+func (r *reaper) reap(ctx context.Context, l netlink.Link) error {
+	if err := r.doom(l); isNotFound(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("doom link %s: %w", l.Attrs().Name, err)
+	}
+	r.mu.Lock()
+	if r.next == nil {
+		r.next = &harvest{done: make(chan struct{})}
+		r.wg.Add(1)
+		time.AfterFunc(gather, r.harvest)
+	}
+	h := r.next
+	r.mu.Unlock()
+	select {
+	case <-h.done:
+		return h.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *reaper) harvest() {
+	defer r.wg.Done()
+	r.mu.Lock()
+	h := r.next
+	r.next = nil
+	r.mu.Unlock()
+	h.err = r.deleteDoomed()
+	close(h.done)
+}
+
+// doom takes a link down, gives its name free and puts it into the doomed group.
+// Its alias stays as the mark that it is ours.
+func (r *reaper) doom(l netlink.Link) error {
+	if err := r.k.rest(l); err != nil {
+		return err
+	}
+	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	msg.Index = int32(l.Attrs().Index)
+	attrs := []nl.NetlinkRequestData{msg,
+		nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(doomedName(l.Attrs().Index))),
+		nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomedGroup))}
+	if !strings.HasPrefix(l.Attrs().Alias, aliasMark) { // half made
+		attrs = append(attrs, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(doomedAlias)))
+	}
+	return r.k.rt.do(unix.RTM_SETLINK, 0, attrs...)
+}
+
+// doomedName is unique among links and fits the kernel's 15 octets: an index is
+// below 2^31, which base 36 writes in six.
+func doomedName(index int) string { return doomedPrefix + strconv.FormatInt(int64(index), 36) }
+
+// deleteDoomed deletes the doomed group in one request if every member of it is
+// ours; should someone else use the group number, ours are deleted one by one.
+func (r *reaper) deleteDoomed() error {
+	links, err := retry(r.k.h.LinkList)
+	if err != nil {
+		return fmt.Errorf("list links: %w", err)
+	}
+	var ours []netlink.Link
+	foreign := false
+	for _, l := range links {
+		a := l.Attrs()
+		mine := strings.HasPrefix(a.Name, doomedPrefix) && strings.HasPrefix(a.Alias, aliasMark)
+		if mine {
+			ours = append(ours, l)
+			// A crash between the steps of doom can leave the group unset.
+			foreign = foreign || a.Group != doomedGroup
+		} else if a.Group == doomedGroup {
+			foreign = true
+		}
+	}
+	if len(ours) == 0 {
+		return nil
+	}
+	if !foreign {
+		err := r.rt.do(unix.RTM_DELLINK, 0, nl.NewIfInfomsg(unix.AF_UNSPEC),
+			nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomedGroup)))
+		if err == nil || errors.Is(err, unix.ENODEV) {
+			return nil
+		}
+		return fmt.Errorf("delete link group: %w", err)
+	}
+	for _, l := range ours {
+		if err := r.k.h.LinkDel(l); err != nil && !isNotFound(err) {
+			return fmt.Errorf("delete link %s: %w", l.Attrs().Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"edgespan/netinst/netstate"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// route is one route as the kernel tells it; oif 0 is none.
+type route struct {
+	family, table, protocol, kind int
+	dst                           netip.Prefix
+	gw, src                       netip.Addr
+	oif, metric                   int
+	more                          []nexthop // of a multipath route
+}
+
+type nexthop struct {
+	oif int
+	gw  netip.Addr
+}
+
+// listRoutes dumps the routes of a protocol and of a table; 0 is any. The kernel
+// filters, so that a large foreign table costs nothing.
+func (k *Kernel) listRoutes(family, protocol, table int) ([]route, error) {
+	return retry(func() ([]route, error) {
+		msg := &nl.RtMsg{}
+		msg.Family, msg.Protocol = uint8(family), uint8(protocol)
+		data := []nl.NetlinkRequestData{msg}
+		if table != 0 {
+			data = append(data, nl.NewRtAttr(unix.RTA_TABLE, nl.Uint32Attr(uint32(table))))
+		}
+		msgs, err := k.rt.request(unix.RTM_GETROUTE, unix.NLM_F_DUMP, data...).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE)
+		if errors.Is(err, unix.ENOENT) { // the table does not exist (yet)
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+		var routes []route
+		for _, m := range msgs {
+			r, err := parseRoute(m)
+			if err != nil {
+				return nil, err
+			}
+			routes = append(routes, r)
+		}
+		return routes, nil
+	})
+}
+
+func parseRoute(m []byte) (route, error) {
+	if len(m) < unix.SizeofRtMsg {
+		return route{}, errors.New("short route message")
+	}
+	msg := nl.DeserializeRtMsg(m)
+	attrs, err := nl.ParseRouteAttr(m[msg.Len():])
+	if err != nil {
+		return route{}, fmt.Errorf("parse route: %w", err)
+	}
+	r := route{family: int(msg.Family), table: int(msg.Table), protocol: int(msg.Protocol), kind: int(msg.Type)}
+	any4or6 := netip.IPv4Unspecified()
+	if msg.Family == unix.AF_INET6 {
+		any4or6 = netip.IPv6Unspecified()
+	}
+	r.dst = netip.PrefixFrom(any4or6, int(msg.Dst_len))
+	for _, a := range attrs {
+		switch a.Attr.Type {
+		case unix.RTA_DST:
+			r.dst = netip.PrefixFrom(addr(a.Value), int(msg.Dst_len))
+		case unix.RTA_GATEWAY:
+			r.gw = addr(a.Value)
+		case unix.RTA_PREFSRC:
+			r.src = addr(a.Value)
+		case unix.RTA_OIF:
+			r.oif = int(u32(a.Value))
+		case unix.RTA_PRIORITY:
+			r.metric = int(u32(a.Value))
+		case unix.RTA_TABLE:
+			r.table = int(u32(a.Value))
+		case unix.RTA_MULTIPATH:
+			r.more = parseNexthops(a.Value)
+		}
+	}
+	return r, nil
+}
+
+func parseNexthops(b []byte) []nexthop {
+	var hops []nexthop
+	for len(b) >= unix.SizeofRtNexthop {
+		nh := nl.DeserializeRtNexthop(b)
+		n := int(nh.RtNexthop.Len)
+		if n < unix.SizeofRtNexthop || n > len(b) {
+			break
+		}
+		hop := nexthop{oif: int(nh.RtNexthop.Ifindex)}
+		attrs, err := nl.ParseRouteAttr(b[unix.SizeofRtNexthop:n])
+		for _, a := range attrs {
+			if err == nil && a.Attr.Type == unix.RTA_GATEWAY {
+				hop.gw = addr(a.Value)
+			}
+		}
+		hops = append(hops, hop)
+		b = b[min((n+3)&^3, len(b)):]
+	}
+	return hops
+}
+
+func addr(b []byte) netip.Addr { a, _ := netip.AddrFromSlice(b); return a }
+
+func u32(b []byte) uint32 {
+	if len(b) < 4 {
+		return 0
+	}
+	return nl.NativeEndian().Uint32(b)
+}
+
+// object is the route in the words of netstate; dev is the name of its interface.
+func (r route) object(dev string) netstate.Route {
+	o := netstate.Route{Table: r.table, Dst: r.dst.String(), Type: netstate.Unicast, Dev: dev, Metric: r.metric}
+	switch r.kind {
+	case unix.RTN_UNICAST:
+	case unix.RTN_UNREACHABLE:
+		o.Type, o.Dev = netstate.Unreachable, "" // IPv6 shows lo
+	default:
+		o.Type = netstate.RouteType(fmt.Sprintf("type-%d", r.kind))
+	}
+	if r.gw.IsValid() {
+		o.Via = r.gw.String()
+	}
+	if r.src.IsValid() {
+		o.Src = r.src.String()
+	}
+	return o
+}
+
+// PutRoute adds a route of ours, or replaces the one of the same destination,
+// table and metric.
+func (k *Kernel) PutRoute(r netstate.Route) error {
+	attrs, err := k.routeMessage(r)
+	if err != nil {
+		return fmt.Errorf("add route %s: %w", r.Dst, err)
+	}
+	if err := k.rt.do(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, attrs...); err != nil {
+		return fmt.Errorf("add route %s: %w", r.Dst, err)
+	}
+	return nil
+}
+
+// RemoveRoute deletes the route of ours with this destination, table and metric;
+// one that is not there is no error.
+func (k *Kernel) RemoveRoute(r netstate.Route) error {
+	// Only what tells routes apart: what was observed may have changed since.
+	key := netstate.Route{Table: r.Table, Dst: r.Dst, Metric: r.Metric, Type: r.Type}
+	attrs, err := k.routeMessage(key)
+	if err != nil {
+		return fmt.Errorf("remove route %s: %w", r.Dst, err)
+	}
+	msg := attrs[0].(*nl.RtMsg)
+	msg.Type, msg.Scope = unix.RTN_UNSPEC, unix.RT_SCOPE_NOWHERE // match any
+	err = k.rt.do(unix.RTM_DELROUTE, 0, attrs...)
+	if err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("remove route %s: %w", r.Dst, err)
+	}
+	return nil
+}
+
+func (k *Kernel) routeMessage(r netstate.Route) ([]nl.NetlinkRequestData, error) {
+	if _, ok := tableNumber(r.Table); !ok {
+		return nil, fmt.Errorf("table %d is not ours", r.Table)
+	}
+	dst, err := netip.ParsePrefix(r.Dst)
+	if err != nil {
+		return nil, err
+	}
+	msg := nl.NewRtMsg()
+	msg.Family, msg.Dst_len = family(dst.Addr()), uint8(dst.Bits())
+	msg.Protocol, msg.Table = netstate.RouteProtocol, unix.RT_TABLE_UNSPEC
+	msg.Scope, msg.Type = unix.RT_SCOPE_UNIVERSE, unix.RTN_UNICAST
+	attrs := []nl.NetlinkRequestData{msg, nl.NewRtAttr(unix.RTA_TABLE, nl.Uint32Attr(uint32(r.Table)))}
+	if dst.Bits() > 0 {
+		attrs = append(attrs, nl.NewRtAttr(unix.RTA_DST, dst.Masked().Addr().AsSlice()))
+	}
+	if r.Metric != 0 {
+		attrs = append(attrs, nl.NewRtAttr(unix.RTA_PRIORITY, nl.Uint32Attr(uint32(r.Metric))))
+	}
+	if r.Type == netstate.Unreachable {
+		msg.Type = unix.RTN_UNREACHABLE
+	} else if r.Via == "" {
+		msg.Scope = unix.RT_SCOPE_LINK
+	}
+	if r.Dev != "" {
+		l, err := k.linkByName(r.Dev)
+		if err != nil {
+			return nil, fmt.Errorf("find link %s: %w", r.Dev, err)
+		}
+		attrs = append(attrs, nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(uint32(l.Attrs().Index))))
+	}
+	for _, a := range []struct {
+		attr int
+		text string
+	}{{unix.RTA_GATEWAY, r.Via}, {unix.RTA_PREFSRC, r.Src}} {
+		if a.text == "" {
+			continue
+		}
+		ip, err := netip.ParseAddr(a.text)
+		if err != nil {
+			return nil, err
+		}
+		attrs = append(attrs, nl.NewRtAttr(a.attr, ip.AsSlice()))
+	}
+	return attrs, nil
+}
+
+func family(a netip.Addr) uint8 {
+	if a.Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
+}
+
+// ruleObject is a policy rule in the words of netstate.
+func ruleObject(r netlink.Rule) netstate.Rule {
+	o := netstate.Rule{Priority: r.Priority, Table: r.Table}
+	if r.Src != nil {
+		o.From = r.Src.String()
+	}
+	if r.Dst != nil {
+		o.To = r.Dst.String()
+	}
+	return o
+}
+
+// PutRule adds a policy rule of ours and then deletes every other rule of ours
+// that has its priority, so that a change never leaves a moment without a rule.
+func (k *Kernel) PutRule(r netstate.Rule) error {
+	if err := ourRule(r); err != nil {
+		return err
+	}
+	n := netlink.NewRule()
+	n.Family, n.Priority, n.Table, n.Protocol = netlink.FAMILY_V4, r.Priority, r.Table, netstate.RouteProtocol
+	for _, side := range []struct {
+		text string
+		set  func(netip.Prefix)
+	}{
+		{r.From, func(p netip.Prefix) { n.Src = ipNet(p) }},
+		{r.To, func(p netip.Prefix) { n.Dst = ipNet(p) }},
+	} {
+		if side.text == "" {
+			continue
+		}
+		p, err := netip.ParsePrefix(side.text)
+		if err != nil {
+			return fmt.Errorf("add rule %d: %w", r.Priority, err)
+		}
+		if p.Addr().Is6() {
+			n.Family = netlink.FAMILY_V6
+		}
+		side.set(p)
+	}
+	if err := k.h.RuleAdd(n); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("add rule %d: %w", r.Priority, err)
+	}
+	return k.removeRules(r.Priority, func(have netstate.Rule) bool { return have.Text() != r.Text() })
+}
+
+// RemoveRule deletes every rule of ours that has r's priority.
+func (k *Kernel) RemoveRule(r netstate.Rule) error {
+	if err := ourRule(r); err != nil {
+		return err
+	}
+	return k.removeRules(r.Priority, func(netstate.Rule) bool { return true })
+}
+
+func ourRule(r netstate.Rule) error {
+	if _, ok := priorityNumber(r.Priority); !ok {
+		return fmt.Errorf("rule priority %d is not ours", r.Priority)
+	}
+	return nil
+}
+
+func (k *Kernel) removeRules(prio int, which func(netstate.Rule) bool) error {
+	rules, err := retry(func() ([]netlink.Rule, error) { return k.h.RuleList(netlink.FAMILY_ALL) })
+	if err != nil {
+		return fmt.Errorf("list rules: %w", err)
+	}
+	for _, have := range rules {
+		if have.Priority != prio || have.Protocol != netstate.RouteProtocol || !which(ruleObject(have)) {
+			continue
+		}
+		if err := k.h.RuleDel(&have); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("remove rule %d: %w", prio, err)
+		}
+	}
+	return nil
+}

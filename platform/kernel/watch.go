@@ -1,0 +1,229 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"syscall"
+	"time"
+
+	"edgespan/netinst/netstate"
+
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	coalesce    = 20 * time.Millisecond
+	watchBuffer = 4 << 20 // octets: bursts of thousands of messages fit
+)
+
+// news is what a burst of kernel messages was about.
+type news struct {
+	lost    bool // messages were lost: anything may have changed
+	foreign bool // a foreign link, an address of one, or a route of the main table
+	netns   bool
+	touched map[int]bool
+	err     error
+}
+
+func (n *news) join(o news) {
+	n.lost, n.foreign, n.netns = n.lost || o.lost, n.foreign || o.foreign, n.netns || o.netns
+	if n.touched == nil {
+		n.touched = map[int]bool{}
+	}
+	maps.Copy(n.touched, o.touched)
+	n.err = errors.Join(n.err, o.err)
+}
+
+// Watch tells of every change until ctx ends (then it returns nil) or the kernel
+// can't be listened to. The first event is a Resync. A burst of changes within
+// 20 ms is one event; after an overflow of the socket (ENOBUFS) comes a Resync.
+func (k *Kernel) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sock, err := nl.SubscribeAt(k.ns, netns.None(), unix.NETLINK_ROUTE, unix.RTNLGRP_LINK,
+		unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
+		unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
+	if err != nil {
+		return fmt.Errorf("subscribe to netlink: %w", err)
+	}
+	defer sock.Close()
+	if err := sock.SetReceiveBufferSize(watchBuffer, true); err != nil {
+		// Without CAP_NET_ADMIN in the initial namespace the limit holds.
+		if err := sock.SetReceiveBufferSize(watchBuffer, false); err != nil {
+			return fmt.Errorf("set netlink buffer: %w", err)
+		}
+	}
+	in := make(chan news)
+	go k.listen(ctx, sock, in)
+	if err := watchNetns(ctx, k.netnsDir, in); err != nil {
+		return err
+	}
+	return k.tell(ctx, in, emit)
+}
+
+// tell gathers news into events.
+func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.HostEvent)) error {
+	var last []netstate.Interface
+	pending := news{lost: true}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	running := true
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case n := <-in:
+			if n.err != nil {
+				return n.err
+			}
+			pending.join(n)
+			if !running {
+				timer.Reset(coalesce)
+				running = true
+			}
+		case <-timer.C:
+			running = false
+			ev := netstate.HostEvent{Resync: pending.lost, Namespaces: pending.netns || pending.lost,
+				Touched: slices.Sorted(maps.Keys(pending.touched))}
+			if pending.lost || pending.foreign {
+				now, err := k.Interfaces()
+				if err != nil {
+					return err
+				}
+				if pending.lost || !reflect.DeepEqual(now, last) {
+					ev.Interfaces, last = now, now
+				}
+			}
+			pending = news{}
+			if ev.Resync || ev.Interfaces != nil || ev.Namespaces || len(ev.Touched) > 0 {
+				emit(ev)
+			}
+		}
+	}
+}
+
+// listen turns kernel messages into news until the socket is closed.
+func (k *Kernel) listen(ctx context.Context, sock *nl.NetlinkSocket, in chan<- news) {
+	send := func(n news) bool {
+		select {
+		case in <- n:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	owners := map[int]int{} // network instance number by link index
+	if links, err := retry(k.h.LinkList); err == nil {
+		for _, l := range links {
+			if n, ok := LinkNumber(l.Attrs().Name); ok {
+				owners[l.Attrs().Index] = n
+			}
+		}
+	}
+	for {
+		msgs, _, err := sock.Receive()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, unix.ENOBUFS):
+			// The socket goes on by itself; what was lost is looked up anew.
+			if !send(news{lost: true}) {
+				return
+			}
+		case errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN):
+		case err != nil:
+			send(news{err: fmt.Errorf("receive from netlink: %w", err)})
+			return
+		default:
+			n := news{touched: map[int]bool{}}
+			for _, m := range msgs {
+				n.read(m, owners)
+			}
+			if (n.foreign || len(n.touched) > 0) && !send(n) {
+				return
+			}
+		}
+	}
+}
+
+// read notes what one kernel message is about.
+func (n *news) read(m syscall.NetlinkMessage, owners map[int]int) {
+	switch m.Header.Type {
+	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+		n.readLink(m, owners)
+	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
+		if len(m.Data) < unix.SizeofIfAddrmsg {
+			return
+		}
+		if num, ours := owners[int(nl.DeserializeIfAddrmsg(m.Data).Index)]; ours {
+			n.touched[num] = true
+		} else {
+			n.foreign = true
+		}
+	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
+		r, err := parseRoute(m.Data)
+		if num, ours := tableNumber(r.table); ours && err == nil {
+			n.touched[num] = true
+		} else if r.table == unix.RT_TABLE_MAIN {
+			n.foreign = true
+		}
+	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
+		n.readRule(m.Data)
+	}
+}
+
+func (n *news) readLink(m syscall.NetlinkMessage, owners map[int]int) {
+	if len(m.Data) < unix.SizeofIfInfomsg {
+		return
+	}
+	msg := nl.DeserializeIfInfomsg(m.Data)
+	index := int(msg.Index)
+	if was, ok := owners[index]; ok {
+		n.touched[was] = true
+	}
+	if msg.Family == unix.AF_BRIDGE && m.Header.Type == unix.RTM_DELLINK {
+		return // a port left its bridge: the link itself lives on
+	}
+	attrs, err := nl.ParseRouteAttr(m.Data[unix.SizeofIfInfomsg:])
+	if err != nil {
+		n.foreign = true
+		return
+	}
+	for _, a := range attrs {
+		if a.Attr.Type != unix.IFLA_IFNAME {
+			continue
+		}
+		name := unix.ByteSliceToString(a.Value)
+		delete(owners, index)
+		if num, ours := LinkNumber(name); ours {
+			n.touched[num] = true
+			if m.Header.Type == unix.RTM_NEWLINK {
+				owners[index] = num
+			}
+		}
+		n.foreign = n.foreign || isForeign(name)
+	}
+}
+
+func (n *news) readRule(data []byte) {
+	if len(data) < unix.SizeofRtMsg {
+		return
+	}
+	attrs, err := nl.ParseRouteAttr(data[unix.SizeofRtMsg:])
+	if err != nil {
+		return
+	}
+	for _, a := range attrs {
+		if a.Attr.Type == nl.FRA_PRIORITY {
+			if num, ours := priorityNumber(int(u32(a.Value))); ours {
+				n.touched[num] = true
+			}
+		}
+	}
+}
