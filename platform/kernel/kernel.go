@@ -183,14 +183,16 @@ func number(s string, low, high int) (int, bool) {
 	return n, true
 }
 
-// tableNumber is the network instance number of a route table.
-func tableNumber(table int) (int, bool) {
+// TableNumber is the network instance number of a route table, and whether it is
+// one of ours (20001 to 20999).
+func TableNumber(table int) (int, bool) {
 	n := table - tableBase
 	return n, n >= 1 && n <= maxNumber
 }
 
-// priorityNumber is the network instance number of a rule's priority.
-func priorityNumber(prio int) (int, bool) {
+// PriorityNumber is the network instance number of a policy rule's priority, and
+// whether it is one of ours (20000, 21000 and 22000 plus the number).
+func PriorityNumber(prio int) (int, bool) {
 	for _, base := range []int{tableBase, ruleToBase, ruleSpareBase} {
 		if n := prio - base; n >= 1 && n <= maxNumber {
 			return n, true

@@ -98,7 +98,7 @@ func (k *Kernel) observeRoutes(ctx context.Context, s netstate.State, n int, nam
 		return fmt.Errorf("list routes: %w", err)
 	}
 	for _, r := range routes {
-		if num, ok := tableNumber(r.table); !ok || num != n {
+		if num, ok := TableNumber(r.table); !ok || num != n {
 			continue
 		}
 		dev := names[r.oif]
@@ -116,7 +116,7 @@ func (k *Kernel) observeRules(ctx context.Context, s netstate.State, n int) erro
 		return fmt.Errorf("list rules: %w", err)
 	}
 	for _, r := range rules {
-		if num, ok := priorityNumber(r.Priority); !ok || num != n || r.Protocol != netstate.RouteProtocol {
+		if num, ok := PriorityNumber(r.Priority); !ok || num != n || r.Protocol != netstate.RouteProtocol {
 			continue
 		}
 		o := ruleObject(r)
@@ -153,7 +153,7 @@ func (k *Kernel) Numbers(ctx context.Context) (map[int]string, error) {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}
 	for _, r := range routes {
-		if n, ok := tableNumber(r.table); ok {
+		if n, ok := TableNumber(r.table); ok {
 			found[n] += ""
 		}
 	}
@@ -162,7 +162,7 @@ func (k *Kernel) Numbers(ctx context.Context) (map[int]string, error) {
 		return nil, fmt.Errorf("list rules: %w", err)
 	}
 	for _, r := range rules {
-		if n, ok := priorityNumber(r.Priority); ok && r.Protocol == netstate.RouteProtocol {
+		if n, ok := PriorityNumber(r.Priority); ok && r.Protocol == netstate.RouteProtocol {
 			found[n] += ""
 		}
 	}

@@ -171,7 +171,7 @@ func (k *Kernel) RemoveRoute(r netstate.Route) error {
 }
 
 func (k *Kernel) routeMessage(r netstate.Route) ([]nl.NetlinkRequestData, error) {
-	if _, ok := tableNumber(r.Table); !ok {
+	if _, ok := TableNumber(r.Table); !ok {
 		return nil, fmt.Errorf("table %d is not ours", r.Table)
 	}
 	dst, err := netip.ParsePrefix(r.Dst)
@@ -278,7 +278,7 @@ func (k *Kernel) RemoveRule(r netstate.Rule) error {
 }
 
 func ourRule(r netstate.Rule) error {
-	if _, ok := priorityNumber(r.Priority); !ok {
+	if _, ok := PriorityNumber(r.Priority); !ok {
 		return fmt.Errorf("rule priority %d is not ours", r.Priority)
 	}
 	return nil

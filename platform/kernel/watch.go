@@ -168,7 +168,7 @@ func (n *news) read(m syscall.NetlinkMessage, owners map[int]int) {
 		}
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		r, err := parseRoute(m.Data)
-		if num, ours := tableNumber(r.table); ours && err == nil {
+		if num, ours := TableNumber(r.table); ours && err == nil {
 			n.touched[num] = true
 		} else if r.table == unix.RT_TABLE_MAIN {
 			n.foreign = true
@@ -221,7 +221,7 @@ func (n *news) readRule(data []byte) {
 	}
 	for _, a := range attrs {
 		if a.Attr.Type == nl.FRA_PRIORITY {
-			if num, ours := priorityNumber(int(u32(a.Value))); ours {
+			if num, ours := PriorityNumber(int(u32(a.Value))); ours {
 				n.touched[num] = true
 			}
 		}

@@ -1,0 +1,60 @@
+package dnsmasq
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/proc"
+
+	"github.com/miekg/dns"
+)
+
+// tryTime is how long one question waits: a port that nobody listens on answers
+// at once, an address that is not there yet never does.
+const tryTime = 200 * time.Millisecond
+
+// pause is the time between two questions to a server that is not up yet.
+const pause = 5 * time.Millisecond
+
+// answers asks p's question once from the namespace and says whether any DNS
+// answer came; NXDOMAIN is one (RFC 1035 §4.1.1).
+func answers(ctx context.Context, netns string, p netstate.Probe) error {
+	ctx, cancel := context.WithTimeout(ctx, tryTime)
+	defer cancel()
+	q := new(dns.Msg)
+	q.SetQuestion(dns.Fqdn(p.Name), dns.TypeA)
+	q.RecursionDesired = false // only what it knows by itself, no server beyond
+	var conn net.Conn
+	err := proc.In(netns, func() error {
+		var err error
+		conn, err = (&net.Dialer{}).DialContext(ctx, "udp", p.Addr)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, _, err = new(dns.Client).ExchangeWithConnContext(ctx, q, &dns.Conn{Conn: conn})
+	return err
+}
+
+// await asks until an answer comes, the process ends or ctx does.
+func await(ctx context.Context, netns string, p netstate.Probe, id proc.Ident) error {
+	for {
+		err := answers(ctx, netns, p)
+		switch {
+		case err == nil && id.Alive():
+			return nil
+		case !id.Alive():
+			return fmt.Errorf("process has ended")
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no DNS answer from %s: %w", p.Addr, context.Cause(ctx))
+		case <-time.After(pause):
+		}
+	}
+}

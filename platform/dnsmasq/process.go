@@ -1,0 +1,239 @@
+package dnsmasq
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/proc"
+)
+
+const (
+	stateFile = "process.json"
+	outFile   = "out"
+	stopGrace = time.Second
+	lastWords = 2 << 10 // octets of output in an error
+	probeTime = 3 * time.Second
+)
+
+// Helpers are the helper processes of one run directory.
+type Helpers struct {
+	run   *proc.Runner
+	netns string // where its questions are asked from, "" for the process's own
+	dir   string
+}
+
+// New makes the Helpers whose folders lie below the run directory dir.
+func New(run *proc.Runner, netnsPath, dir string) *Helpers {
+	return &Helpers{run: run, netns: netnsPath, dir: dir}
+}
+
+// state is the memory of one process in its folder. It is written before the
+// start, without an identity, and after it.
+type state struct {
+	proc.Ident
+	Argv   []string       `json:"argv"`
+	Digest string         `json:"digest"`
+	Reload string         `json:"reload"`
+	Probe  netstate.Probe `json:"probe"`
+}
+
+func (h *Helpers) folder(name string) string { return filepath.Join(h.dir, name) }
+
+// Start starts p, or replaces what runs in its folder, and returns when its probe
+// was answered. If ctx ends before that the process is stopped and the error
+// tells the end of its output.
+func (h *Helpers) Start(ctx context.Context, p netstate.Process) error {
+	if len(p.Argv) == 0 {
+		return errors.New("no command")
+	}
+	folder := h.folder(p.Name)
+	if err := h.stop(ctx, p.Name, p.Argv); err != nil {
+		return err
+	}
+	// dnsmasq reads as nobody and keeps its leases here.
+	if err := errors.Join(os.MkdirAll(folder, 0o755), os.Chmod(folder, 0o755)); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	st := state{Argv: p.Argv, Digest: p.Digest, Reload: p.Reload, Probe: p.Probe}
+	if err := write(folder, st); err != nil {
+		return err
+	}
+	id, err := h.run.Start(p.Argv, filepath.Join(folder, outFile))
+	if err != nil {
+		return err
+	}
+	st.Ident = id
+	if err := write(folder, st); err != nil {
+		return errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))
+	}
+	if err := await(ctx, h.netns, p.Probe, id); err != nil {
+		err = &proc.Error{Argv: p.Argv, Words: tail(filepath.Join(folder, outFile)), Err: err}
+		return errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))
+	}
+	return nil
+}
+
+// Reload makes p read its files again (SIGHUP).
+func (h *Helpers) Reload(p netstate.Process) error {
+	st, err := read(h.folder(p.Name))
+	if err != nil {
+		return err
+	}
+	if !running(st) {
+		return fmt.Errorf("process of %s has ended", p.Name)
+	}
+	if err := st.Signal(syscall.SIGHUP); err != nil {
+		return fmt.Errorf("signal process %d: %w", st.Pid, err)
+	}
+	st.Reload = p.Reload
+	return write(h.folder(p.Name), st)
+}
+
+// Stop stops the process of a folder and removes the folder; what is not there
+// is no error.
+func (h *Helpers) Stop(ctx context.Context, p netstate.Process) error {
+	if err := h.stop(ctx, p.Name, p.Argv); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(h.folder(p.Name)); err != nil {
+		return fmt.Errorf("remove folder: %w", err)
+	}
+	return nil
+}
+
+// stop stops the recorded process, and any other with one of these command lines
+// that names a file of ours: a crash between a start and its record leaves one
+// that nobody knows by pid.
+func (h *Helpers) stop(ctx context.Context, name string, argv []string) error {
+	st, err := read(h.folder(name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		st = state{} // unreadable: only the command line tells
+	}
+	if running(st) {
+		if err := st.Stop(ctx, stopGrace); err != nil {
+			return err
+		}
+	}
+	if err == nil && st.Pid != 0 {
+		return nil
+	}
+	strays, err := h.strays(argv, st.Argv)
+	if err != nil {
+		return err
+	}
+	for _, id := range strays {
+		if err := id.Stop(ctx, stopGrace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *Helpers) strays(lines ...[]string) ([]proc.Ident, error) {
+	lines = slices.DeleteFunc(lines, func(argv []string) bool {
+		return !slices.ContainsFunc(argv, func(a string) bool { return strings.Contains(a, h.dir+"/") })
+	})
+	if len(lines) == 0 {
+		return nil, nil
+	}
+	return proc.Find(func(have []string) bool {
+		return slices.ContainsFunc(lines, func(argv []string) bool { return sameCommand(have, argv) })
+	})
+}
+
+// sameCommand says whether a command line is argv. The program's own name may
+// have been rewritten by an interpreter or a wrapper found through PATH.
+func sameCommand(have, argv []string) bool {
+	if len(argv) == 0 || len(have) < len(argv) {
+		return false
+	}
+	if len(argv) == 1 {
+		return filepath.Base(have[0]) == filepath.Base(argv[0])
+	}
+	return slices.Equal(have[len(have)-len(argv)+1:], argv[1:])
+}
+
+func running(st state) bool { return sameCommand(st.Cmdline(), st.Argv) }
+
+// Observe lists the running processes of network instance n. When probe is set,
+// one that does not answer within 3 s is not there.
+func (h *Helpers) Observe(ctx context.Context, n int, probe bool) (netstate.State, error) {
+	base := filepath.Join("ni", fmt.Sprint(n))
+	entries, err := os.ReadDir(h.folder(base))
+	if errors.Is(err, os.ErrNotExist) {
+		return netstate.State{}, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("list helpers: %w", err)
+	}
+	s := netstate.State{}
+	for _, e := range entries {
+		name := filepath.Join(base, e.Name())
+		st, err := read(h.folder(name))
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			continue // no helper's folder
+		}
+		p := netstate.Process{Name: name, Argv: st.Argv, Digest: st.Digest, Reload: st.Reload, Probe: st.Probe}
+		switch {
+		case err != nil:
+			p.Digest = "unreadable" // differs, so it is replaced
+		case !running(st):
+			p.Digest = "ended"
+		case probe && !h.answered(ctx, st):
+			p.Digest = "silent"
+		}
+		s.Add(p)
+	}
+	return s, ctx.Err()
+}
+
+func (h *Helpers) answered(ctx context.Context, st state) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	return await(ctx, h.netns, st.Probe, st.Ident) == nil
+}
+
+func read(folder string) (state, error) {
+	var st state
+	b, err := os.ReadFile(filepath.Join(folder, stateFile))
+	if err != nil {
+		return st, fmt.Errorf("read process state: %w", err)
+	}
+	if err := json.Unmarshal(b, &st); err != nil {
+		return st, fmt.Errorf("parse process state: %w", err)
+	}
+	return st, nil
+}
+
+func write(folder string, st state) error {
+	b, err := json.Marshal(st)
+	if err != nil {
+		return fmt.Errorf("write process state: %w", err)
+	}
+	path := filepath.Join(folder, stateFile)
+	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
+		return fmt.Errorf("write process state: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("write process state: %w", err)
+	}
+	return nil
+}
+
+// tail is the end of a process's output in one line.
+func tail(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	b = b[max(0, len(b)-lastWords):]
+	return strings.Join(strings.FieldsFunc(string(b), func(r rune) bool { return r == '\n' }), "; ")
+}

@@ -1,0 +1,294 @@
+package firewall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/dump"
+	"edgespan/platform/proc"
+)
+
+const (
+	dumpTimeout = 5 * time.Second
+	// manyChains is from where on one dump of a table is cheaper than listing the
+	// touched chains one by one.
+	manyChains = 8
+	// readers is how many listings run at once for one caller.
+	readers = 3
+)
+
+// tableOrder is the order in which tables commit when chains are added: verdicts
+// stand before anything is translated. Removals go the other way.
+var tableOrder = []string{"filter", "nat"}
+
+// Firewall is the packet filter of one network namespace.
+type Firewall struct {
+	run    *proc.Runner
+	folder func(number int) string // the run folder of an owner, absolute
+	dumps  map[string]*dump.Shared[table]
+	bridge *dump.Shared[map[string]string]
+
+	mu     sync.Mutex
+	stores map[int]*store
+}
+
+// New makes a Firewall; folder tells an owner's run folder by its number.
+func New(run *proc.Runner, folder func(number int) string) *Firewall {
+	f := &Firewall{run: run, folder: folder, dumps: map[string]*dump.Shared[table]{}, stores: map[int]*store{}}
+	for _, name := range tableOrder {
+		f.dumps[name] = dump.New(dumpTimeout, func(ctx context.Context) (table, error) {
+			out, err := run.Run(ctx, "", "iptables-save", "-t", name)
+			return parse(out), err
+		})
+	}
+	f.bridge = dump.New(dumpTimeout, func(ctx context.Context) (map[string]string, error) {
+		out, err := run.Run(ctx, "", "nft", "-s", "list", "ruleset", "bridge")
+		return bridgeTables(out), err
+	})
+	return f
+}
+
+func (f *Firewall) store(number int) *store {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.stores[number]
+	if s == nil {
+		s = loadStore(filepath.Join(f.folder(number), "chains.json"))
+		f.stores[number] = s
+	}
+	return s
+}
+
+// Apply writes chains whole, with the jumps into them: bridge tables each in a
+// transaction, then all iptables chains in one restore whose filter table commits
+// first. Applied twice it leaves the same.
+func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item) error {
+	want, err := chainsOf(number, items, func(it netstate.Item) netstate.Object { return it.Want })
+	if err != nil {
+		return err
+	}
+	if err := f.applyBridge(ctx, number, want); err != nil {
+		return err
+	}
+	edits, err := f.edits(ctx, number, want, nil)
+	if err != nil {
+		return err
+	}
+	text := ""
+	for _, e := range edits {
+		text += e.restore()
+	}
+	if err := f.restore(ctx, text); err != nil {
+		return err
+	}
+	return f.readBack(ctx, number, want)
+}
+
+// Remove deletes chains with the jumps into them, nat before filter in a restore
+// each, then bridge tables. What is not there is no error.
+func (f *Firewall) Remove(ctx context.Context, number int, items []netstate.Item) error {
+	gone, err := chainsOf(number, items, func(it netstate.Item) netstate.Object { return it.Have })
+	if err != nil {
+		return err
+	}
+	edits, err := f.edits(ctx, number, nil, gone)
+	if err != nil {
+		return err
+	}
+	for _, e := range slices.Backward(edits) {
+		if err := f.restore(ctx, e.restore()); err != nil {
+			return err
+		}
+	}
+	for _, c := range gone {
+		if c.Family != netstate.BridgeFamily {
+			continue
+		}
+		if _, err := f.run.Run(ctx, "add table bridge "+c.Name+"\ndelete table bridge "+c.Name+"\n", "nft", "-f", "-"); err != nil {
+			return err
+		}
+	}
+	return f.store(number).change(func(m map[netstate.ID]entry) {
+		for _, c := range gone {
+			delete(m, c.ID())
+		}
+	})
+}
+
+func chainsOf(number int, items []netstate.Item, side func(netstate.Item) netstate.Object) ([]netstate.Chain, error) {
+	var list []netstate.Chain
+	for _, it := range items {
+		c, ok := side(it).(netstate.Chain)
+		if !ok {
+			return nil, fmt.Errorf("%s is no chain", it.ID())
+		}
+		if err := check(c, number); err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+func (f *Firewall) restore(ctx context.Context, text string) error {
+	if text == "" {
+		return nil
+	}
+	_, err := f.run.Run(ctx, text, "iptables-restore", "--noflush", "-w", "5")
+	return err
+}
+
+func (f *Firewall) applyBridge(ctx context.Context, number int, want []netstate.Chain) error {
+	for _, c := range want {
+		if c.Family != netstate.BridgeFamily {
+			continue
+		}
+		if _, err := f.run.Run(ctx, bridgeScript(c), "nft", "-f", "-"); err != nil {
+			return err
+		}
+		text, err := f.run.Run(ctx, "", "nft", "-s", "list", "table", "bridge", c.Name)
+		if err != nil {
+			return err
+		}
+		err = f.store(number).change(func(m map[netstate.ID]entry) { m[c.ID()] = remember(c, text) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func remember(c netstate.Chain, kernel string) entry {
+	return entry{Family: c.Family, Table: c.Table, Name: c.Name, Rules: c.Rules, Hooks: c.Hooks, Kernel: kernel}
+}
+
+// edits looks at the kernel and plans one edit a table.
+func (f *Firewall) edits(ctx context.Context, number int, want, gone []netstate.Chain) ([]*edit, error) {
+	var list []*edit
+	for _, name := range tableOrder {
+		e := &edit{name: name, stored: map[string]entry{}}
+		for _, c := range want {
+			if c.Family == netstate.IPv4 && c.Table == name {
+				e.want = append(e.want, c)
+			}
+		}
+		for _, c := range gone {
+			if c.Family == netstate.IPv4 && c.Table == name {
+				e.gone = append(e.gone, c)
+			}
+		}
+		if len(e.want)+len(e.gone) == 0 {
+			continue
+		}
+		for id, st := range f.store(number).all() {
+			if id == st.chain().ID() && st.Family == netstate.IPv4 && st.Table == name {
+				e.stored[st.Name] = st
+			}
+		}
+		e.hooked = hookedIn(e.stored, slices.Concat(e.want, e.gone))
+		seen, err := f.look(ctx, name, e.names())
+		if err != nil {
+			return nil, err
+		}
+		e.seen = seen
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// names lists the chains that must be looked at before the edit.
+func (e *edit) names() []string {
+	var names []string
+	for _, c := range slices.Concat(e.want, e.gone) {
+		names = append(names, c.Name)
+		for _, h := range slices.Concat(c.Hooks, e.stored[c.Name].Hooks) {
+			names = append(names, h.Parent)
+		}
+	}
+	return unique(names)
+}
+
+// hookedIn knows the hooks of an owner's chains, and that a network's chains are
+// hooked wherever they stand in host's or in a built-in chain.
+func hookedIn(stored map[string]entry, more []netstate.Chain) hooked {
+	known := map[[2]string]bool{}
+	for _, st := range stored {
+		for _, h := range st.Hooks {
+			known[[2]string{h.Parent, st.Name}] = true
+		}
+	}
+	for _, c := range more {
+		for _, h := range c.Hooks {
+			known[[2]string{h.Parent, c.Name}] = true
+		}
+	}
+	return func(parent, chain string) bool {
+		n, ours := owner(chain)
+		return known[[2]string{parent, chain}] ||
+			ours && (isBuiltin(parent) || n > 0 && hostChain(parent))
+	}
+}
+
+// look lists chains as the kernel shows them; one that does not exist is missing
+// from the answer.
+func (f *Firewall) look(ctx context.Context, tableName string, chains []string) (table, error) {
+	if len(chains) >= manyChains {
+		return f.dumps[tableName].Get(ctx)
+	}
+	found := make([]table, len(chains))
+	errs := make([]error, len(chains))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, readers)
+	for i, c := range chains {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			found[i], errs[i] = f.list(ctx, tableName, c)
+		})
+	}
+	wg.Wait()
+	all := table{}
+	for _, t := range found {
+		maps.Copy(all, t)
+	}
+	return all, errors.Join(errs...)
+}
+
+func (f *Firewall) list(ctx context.Context, tableName, chain string) (table, error) {
+	out, err := f.run.Run(ctx, "", "iptables", "-w", "5", "-t", tableName, "-S", chain)
+	var e *proc.Error
+	if errors.As(err, &e) && ctx.Err() == nil && missing(e.Words) {
+		return nil, nil
+	}
+	return parse(out), err
+}
+
+// missing recognises iptables' words for a chain that does not exist, of the nft
+// and the legacy backend.
+func missing(words string) bool {
+	return strings.Contains(words, "No chain/target/match by that name") ||
+		strings.Contains(words, "does not exist") || strings.Contains(words, "doesn't exist")
+}
+
+// readBack stores the kernel's spelling of chains that were just written.
+func (f *Firewall) readBack(ctx context.Context, number int, want []netstate.Chain) error {
+	edits, err := f.edits(ctx, number, want, nil)
+	if err != nil {
+		return fmt.Errorf("read back chains: %w", err)
+	}
+	return f.store(number).change(func(m map[netstate.ID]entry) {
+		for _, e := range edits {
+			for _, c := range e.want {
+				m[c.ID()] = remember(c, e.seen.spelling(c, e.hooked))
+			}
+		}
+	})
+}

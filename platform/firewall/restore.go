@@ -1,0 +1,164 @@
+package firewall
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"edgespan/netinst/netstate"
+)
+
+// edit is what one restore does to one table. seen is what the kernel showed just
+// before, of the chains and parents that the edit names.
+type edit struct {
+	name   string // of the table
+	want   []netstate.Chain
+	gone   []netstate.Chain
+	seen   table
+	stored map[string]entry // of this table's chains of the owner, by chain name
+	hooked hooked
+}
+
+// restore is the text that brings the table from seen to the wish in one
+// transaction of `iptables-restore --noflush`: every chain is whole at once, and
+// no jump stands twice, because each that was seen is deleted with it.
+func (e *edit) restore() string {
+	var decl, del, add, ins, drop []string
+	flushed := map[string]bool{}
+	for _, c := range e.want {
+		have, exists := e.seen[c.Name]
+		// Networks insert their hooks into host's chains at any time: such a chain
+		// is never flushed, only its own rules are exchanged.
+		if exists && hostChain(c.Name) {
+			d, a := e.exchange(c, e.seen.own(c.Name, e.hooked))
+			del, add = append(del, d...), append(add, a...)
+			continue
+		}
+		if !exists || len(have) > 0 || len(c.Rules) > 0 {
+			decl = append(decl, ":"+c.Name+" - [0:0]")
+		}
+		flushed[c.Name] = true
+		for _, r := range c.Rules {
+			add = append(add, join("-A", c.Name, r))
+		}
+	}
+	for _, c := range e.gone {
+		decl = append(decl, ":"+c.Name+" - [0:0]")
+		flushed[c.Name] = true
+		drop = append(drop, "-X "+c.Name)
+	}
+	for _, c := range e.rehook(flushed) {
+		d, i := e.hooks(c, flushed)
+		del, ins = append(del, d...), append(ins, i...)
+	}
+	for _, c := range e.gone {
+		d, _ := e.hooks(netstate.Chain{Name: c.Name}, flushed)
+		del = append(del, d...)
+	}
+	lines := slices.Concat([]string{"*" + e.name}, decl, del, add, ins, drop, []string{"COMMIT"})
+	if len(lines) == 2 {
+		return ""
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func hostChain(name string) bool { n, ok := owner(name); return ok && n == 0 }
+
+// exchange replaces the own rules of a chain that keeps the hooks of others: from
+// the first rule that differs on, old ones go and new ones are appended.
+func (e *edit) exchange(c netstate.Chain, have []string) (del, add []string) {
+	same := 0
+	if st, ok := e.stored[c.Name]; ok {
+		rules := st.ownRules()
+		for same < min(len(rules), len(have), len(c.Rules), len(st.Rules)) &&
+			rules[same] == have[same] && st.Rules[same] == c.Rules[same] {
+			same++
+		}
+	}
+	for _, r := range have[same:] {
+		del = append(del, join("-D", c.Name, r))
+	}
+	for _, r := range c.Rules[same:] {
+		add = append(add, join("-A", c.Name, r))
+	}
+	return del, add
+}
+
+// rehook lists the chains whose jumps must be written: those of the wish and
+// those, unchanged, whose jump goes with a flushed parent or must stay behind
+// rules that are appended.
+func (e *edit) rehook(flushed map[string]bool) []netstate.Chain {
+	list := slices.Clone(e.want)
+	named := map[string]bool{}
+	for _, c := range slices.Concat(e.want, e.gone) {
+		named[c.Name] = true
+	}
+	appended := map[string]bool{}
+	for _, c := range e.want {
+		appended[c.Name] = hostChain(c.Name)
+	}
+	for _, name := range sortedKeys(e.stored) {
+		st := e.stored[name]
+		if named[name] || !slices.ContainsFunc(st.Hooks, func(h netstate.Hook) bool {
+			return flushed[h.Parent] || h.Last && appended[h.Parent]
+		}) {
+			continue
+		}
+		list = append(list, netstate.Chain{Name: name, Hooks: st.Hooks})
+	}
+	return list
+}
+
+// hooks deletes the jumps into a chain that were seen and inserts those wanted.
+func (e *edit) hooks(c netstate.Chain, flushed map[string]bool) (del, ins []string) {
+	for _, j := range e.seen.jumps(c.Name, sortedKeys(e.seen)) {
+		if !flushed[j.parent] && e.hooked(j.parent, c.Name) {
+			del = append(del, join("-D", j.parent, j.rule))
+		}
+	}
+	for _, h := range slices.Backward(c.Hooks) { // each goes first: the first one last
+		if !h.Last {
+			ins = append(ins, join("-I", h.Parent, "1", h.Match, "-j", c.Name))
+		}
+	}
+	for _, h := range c.Hooks {
+		if h.Last {
+			ins = append(ins, join("-A", h.Parent, h.Match, "-j", c.Name))
+		}
+	}
+	return del, ins
+}
+
+// check refuses text that would be more than one rule of one chain of the owner.
+func check(c netstate.Chain, number int) error {
+	if c.Family == netstate.BridgeFamily {
+		if c.Name != fmt.Sprintf("es%d", number) || number == 0 {
+			return fmt.Errorf("bridge table %q is not of owner %d", c.Name, number)
+		}
+		return nil
+	}
+	if n, ok := owner(c.Name); !ok || n != number || strings.ContainsAny(c.Name, " \t\n") {
+		return fmt.Errorf("chain %q is not of owner %d", c.Name, number)
+	}
+	if c.Family != netstate.IPv4 || !slices.Contains(tableOrder, c.Table) {
+		return fmt.Errorf("chain %s: table %s/%s is unknown", c.Name, c.Family, c.Table)
+	}
+	for _, r := range c.Rules {
+		if strings.ContainsAny(r, "\n\r") || r == "" {
+			return fmt.Errorf("chain %s: rule %q is not one line", c.Name, r)
+		}
+	}
+	for _, h := range c.Hooks {
+		if strings.ContainsAny(h.Parent+h.Match, "\n\r") || h.Parent == "" || strings.Contains(h.Parent, " ") {
+			return fmt.Errorf("chain %s: hook %q in %q is not one line", c.Name, h.Match, h.Parent)
+		}
+	}
+	return nil
+}
+
+// bridgeScript replaces one table of the bridge family in one transaction; `add`
+// makes the `delete` succeed also where there is none.
+func bridgeScript(c netstate.Chain) string {
+	return "add table bridge " + c.Name + "\ndelete table bridge " + c.Name + "\ntable bridge " + c.Name + " {\n" +
+		strings.Join(c.Rules, "\n") + "\n}\n"
+}

@@ -1,0 +1,191 @@
+package firewall
+
+import (
+	"slices"
+	"strings"
+
+	"edgespan/netinst/netstate"
+)
+
+// table is one iptables table as the kernel shows it: the rules of each chain,
+// in order, each without its "-A CHAIN ".
+type table map[string][]string
+
+// parse reads the output of `iptables -S` or of `iptables-save -t`.
+func parse(out string) table {
+	t := table{}
+	for line := range strings.Lines(out) {
+		line = strings.TrimRight(line, "\r\n ")
+		switch {
+		case strings.HasPrefix(line, "-N "), strings.HasPrefix(line, "-P "):
+			t.declare(strings.Fields(line)[1])
+		case strings.HasPrefix(line, ":"):
+			t.declare(strings.Fields(line[1:])[0])
+		case strings.HasPrefix(line, "-A "):
+			chain, rule, _ := strings.Cut(line[3:], " ")
+			t[chain] = append(t[chain], rule)
+		}
+	}
+	return t
+}
+
+func (t table) declare(chain string) {
+	if _, known := t[chain]; !known {
+		t[chain] = nil
+	}
+}
+
+// target is the chain that a rule jumps or goes to, "" for none. A jump to a
+// chain takes no options, so it ends the rule.
+func target(rule string) string {
+	words := strings.Fields(rule)
+	if len(words) < 2 || words[len(words)-2] != "-j" && words[len(words)-2] != "-g" {
+		return ""
+	}
+	return words[len(words)-1]
+}
+
+func isOurs(chain string) bool {
+	_, ok := owner(chain)
+	return ok
+}
+
+// owner is the network instance number of a chain of ours, 0 for host's.
+func owner(chain string) (int, bool) {
+	rest, ok := strings.CutPrefix(chain, "ES")
+	num, _, dash := strings.Cut(rest, "-")
+	if !ok || !dash {
+		return 0, false
+	}
+	if num == "" {
+		return 0, true
+	}
+	n := 0
+	for _, c := range []byte(num) {
+		if c < '0' || c > '9' || n > 99 {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, num[0] != '0'
+}
+
+// jump is one rule of parent that leads into a chain.
+type jump struct {
+	parent, rule string
+	before       bool // a rule that is no jump of ours stands before it
+	after        bool // or after it
+}
+
+// jumps lists the rules that lead into a chain from the given parents.
+func (t table) jumps(chain string, parents []string) []jump {
+	var js []jump
+	for _, p := range parents {
+		for i, r := range t[p] {
+			if target(r) != chain {
+				continue
+			}
+			other := func(r string) bool { return !isOurs(target(r)) }
+			js = append(js, jump{p, r, slices.ContainsFunc(t[p][:i], other), slices.ContainsFunc(t[p][i+1:], other)})
+		}
+	}
+	return js
+}
+
+// parentsOf lists, in order, the chains that lead into a chain.
+func (t table) parentsOf(chain string) []string {
+	var ps []string
+	for p, rules := range t {
+		if slices.ContainsFunc(rules, func(r string) bool { return target(r) == chain }) {
+			ps = append(ps, p)
+		}
+	}
+	slices.Sort(ps)
+	return ps
+}
+
+// hooked says which rules of a chain are other chains' hooks: they belong to
+// those chains and are no part of this one.
+type hooked func(parent, chain string) bool
+
+// own lists a chain's rules without the hooks of others.
+func (t table) own(chain string, h hooked) []string {
+	var rules []string
+	for _, r := range t[chain] {
+		if to := target(r); to == "" || !h(chain, to) {
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+// spelling is the kernel's form of a chain and of the rules that lead into it,
+// one text that is the same exactly while nobody changes them. The place of a
+// jump counts only as far as the wish does: first or last among foreign rules.
+func (t table) spelling(c netstate.Chain, h hooked) string {
+	lines := t.own(c.Name, h)
+	last := map[string]bool{}
+	parents := []string{}
+	for _, hook := range c.Hooks {
+		last[hook.Parent] = hook.Last
+		parents = append(parents, hook.Parent)
+	}
+	for _, j := range t.jumps(c.Name, unique(append(parents, t.parentsOf(c.Name)...))) {
+		if !h(j.parent, c.Name) {
+			continue // a plain rule of another chain of ours
+		}
+		line := j.parent + "> " + j.rule
+		if last[j.parent] && j.after || !last[j.parent] && j.before {
+			line += " (moved)"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// observed is a chain whose spelling is not the one that we left: its text
+// differs from every wish unless it is equal to it rule by rule.
+func (t table) observed(tableName, chain string, h hooked) netstate.Chain {
+	c := netstate.Chain{Family: netstate.IPv4, Table: tableName, Name: chain, Rules: t.own(chain, h)}
+	for _, j := range t.jumps(chain, t.parentsOf(chain)) {
+		if !h(j.parent, chain) {
+			continue
+		}
+		match := strings.TrimSpace(strings.TrimSuffix(strings.TrimSuffix(j.rule, "-j "+chain), "-g "+chain))
+		if j.before && j.after || j.before && isBuiltin(j.parent) {
+			match += " (moved)"
+		}
+		c.Hooks = append(c.Hooks, netstate.Hook{Parent: j.parent, Match: match, Last: j.before && !j.after})
+	}
+	return c
+}
+
+func isBuiltin(chain string) bool {
+	return slices.Contains([]string{"PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"}, chain)
+}
+
+func unique(s []string) []string {
+	slices.Sort(s)
+	return slices.Compact(s)
+}
+
+// join spells one rule of a chain.
+func join(words ...string) string {
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
+}
+
+// bridgeTables splits `nft list ruleset bridge` into the text of each table.
+func bridgeTables(out string) map[string]string {
+	tables := map[string]string{}
+	name, body := "", ""
+	for line := range strings.Lines(out) {
+		if head, ok := strings.CutPrefix(line, "table bridge "); ok {
+			name, body = strings.Fields(head)[0], ""
+		}
+		body += line
+		if strings.HasPrefix(line, "}") && name != "" {
+			tables[name], name = body, ""
+		}
+	}
+	return tables
+}

@@ -1,0 +1,157 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/proc"
+
+	"go.uber.org/zap"
+)
+
+// The deadlines of one op (design §2).
+const (
+	restoreDeadline = 5 * time.Second
+	startDeadline   = 3 * time.Second
+	otherDeadline   = 5 * time.Second
+)
+
+// Do does one op of an owner's plan. Errors are *netstate.OpError; they wrap
+// netstate.ErrWaiting where something outside us is not there yet. An op that
+// failed or was killed half way may be done again, or observed and repaired.
+func (h *Host) Do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
+	ctx, cancel := context.WithTimeout(ctx, deadline(op))
+	defer cancel()
+	err := h.do(ctx, o, op)
+	if err == nil {
+		return nil
+	}
+	e := &netstate.OpError{Op: op.String(), Err: err}
+	var cmd *proc.Error
+	if errors.As(err, &cmd) {
+		e.Command = cmd.Command()
+	}
+	return e
+}
+
+func deadline(op netstate.Op) time.Duration {
+	switch op.Kind {
+	case netstate.KindChain:
+		return restoreDeadline
+	case netstate.KindProcess:
+		return startDeadline
+	}
+	return otherDeadline
+}
+
+func (h *Host) do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if op.Verb != netstate.Remove && o.Number > 0 {
+		if err := h.markOwner(o); err != nil {
+			return err
+		}
+	}
+	if err := h.doKind(ctx, o, op); err != nil {
+		return err
+	}
+	if op.Verb == netstate.Remove {
+		return h.tidy(ctx, o)
+	}
+	return nil
+}
+
+func (h *Host) doKind(ctx context.Context, o netstate.Owner, op netstate.Op) error {
+	if op.Kind == netstate.KindChain {
+		if op.Verb == netstate.Remove {
+			return h.fw.Remove(ctx, o.Number, op.Items)
+		}
+		return h.fw.Apply(ctx, o.Number, op.Items)
+	}
+	for _, it := range op.Items {
+		if err := h.doItem(ctx, o, op.Verb, it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *Host) doItem(ctx context.Context, o netstate.Owner, verb netstate.Verb, it netstate.Item) error {
+	obj := it.Want
+	if verb == netstate.Remove {
+		obj = it.Have
+	}
+	if obj == nil {
+		return fmt.Errorf("%s %s: nothing named", verb, it.ID())
+	}
+	switch obj := obj.(type) {
+	case netstate.Sysctl:
+		return pick(verb, func() error { return h.sys.put(obj) }, func() error { return h.sys.restore(obj) })
+	case netstate.File:
+		return pick(verb, func() error { return h.putFile(o, obj) }, func() error { return h.removeFile(o, obj) })
+	case netstate.Process:
+		return h.doProcess(ctx, o, verb, obj)
+	}
+	if err := ownedByNumber(o, obj); err != nil {
+		return err
+	}
+	switch obj := obj.(type) {
+	case netstate.Link:
+		return h.doLink(ctx, verb, obj)
+	case netstate.Port:
+		return pick(verb, func() error { return h.kernel.SetPort(obj) }, func() error { return h.kernel.ClearPort(obj.Link) })
+	case netstate.Address:
+		return pick(verb, func() error { return h.kernel.AddAddress(obj) }, func() error { return h.kernel.RemoveAddress(obj) })
+	case netstate.Route:
+		return pick(verb, func() error { return h.kernel.PutRoute(obj) }, func() error { return h.kernel.RemoveRoute(obj) })
+	case netstate.Rule:
+		return pick(verb, func() error { return h.kernel.PutRule(obj) }, func() error { return h.kernel.RemoveRule(obj) })
+	}
+	return fmt.Errorf("kind %s is unknown", it.ID().Kind)
+}
+
+func pick(verb netstate.Verb, put, remove func() error) error {
+	if verb == netstate.Remove {
+		return remove()
+	}
+	return put()
+}
+
+func (h *Host) doLink(ctx context.Context, verb netstate.Verb, l netstate.Link) error {
+	switch verb {
+	case netstate.Add:
+		if l.Type == netstate.Bridge {
+			if err := h.needBridgeFilter(ctx); err != nil {
+				return err
+			}
+		}
+		return h.kernel.AddLink(l)
+	case netstate.Remove:
+		return h.kernel.RemoveLink(ctx, l.Name)
+	}
+	return h.kernel.ChangeLink(l)
+}
+
+func (h *Host) doProcess(ctx context.Context, o netstate.Owner, verb netstate.Verb, p netstate.Process) error {
+	name, ok := strings.CutPrefix(p.Name, fmt.Sprintf("ni/%d/", o.Number))
+	if !ok || o.Number < 1 || name == "" || name == confName || strings.Contains(name, "/") || !filepath.IsLocal(name) {
+		return fmt.Errorf("process %q is not of owner %d", p.Name, o.Number)
+	}
+	switch verb {
+	case netstate.Reload:
+		return h.help.Reload(p)
+	case netstate.Remove:
+		return h.help.Stop(ctx, p)
+	}
+	err := h.help.Start(ctx, p)
+	if err == nil {
+		h.log.Debug("helper answers", zap.String("ni", o.Name), zap.String("op", string(verb)), zap.String("process", p.Name))
+	}
+	return err
+}

@@ -1,0 +1,197 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"edgespan/netinst/netstate"
+)
+
+// confName is the folder of an owner's run folder that holds its files.
+const confName = "conf"
+
+// makeFolder makes a folder that dnsmasq can read as nobody, whatever the umask.
+func makeFolder(path string) error {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	if err := os.Chmod(path, 0o755); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	return nil
+}
+
+// writeFile replaces a file whole: a crash at any point leaves the old or the new
+// content. The temporary name starts with a dot, which dnsmasq's hostsdir ignores.
+func writeFile(path, content string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write file %s: %w", filepath.Base(path), err)
+		}
+	}()
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, ".new-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+	}()
+	if _, err = f.WriteString(content); err != nil {
+		return err
+	}
+	if err = f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err = f.Sync(); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	if cerr := f.Close(); cerr != nil {
+		return cerr
+	}
+	d, derr := os.Open(dir)
+	if derr != nil {
+		return derr
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// filePath is where a file of an owner lies, or an error if it isn't the owner's.
+func (h *Host) filePath(o netstate.Owner, f netstate.File) (string, error) {
+	conf := fmt.Sprintf("ni/%d/%s", o.Number, confName)
+	if o.Number < 1 || !filepath.IsLocal(f.Path) || filepath.Clean(f.Path) != f.Path ||
+		f.Path != conf && !strings.HasPrefix(f.Path, conf+"/") {
+		return "", fmt.Errorf("file %q is not of owner %d", f.Path, o.Number)
+	}
+	return filepath.Join(h.dir, f.Path), nil
+}
+
+func (h *Host) putFile(o netstate.Owner, f netstate.File) error {
+	path, err := h.filePath(o, f)
+	if err != nil {
+		return err
+	}
+	// What stands there as another kind of file makes way.
+	if st, err := os.Lstat(path); err == nil && st.IsDir() != f.Dir {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("remove %s: %w", f.Path, err)
+		}
+	}
+	if f.Dir {
+		return makeFolder(path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	return writeFile(path, f.Content)
+}
+
+// removeFile removes a file, or a folder with what was left in it by a crash.
+func (h *Host) removeFile(o netstate.Owner, f netstate.File) error {
+	path, err := h.filePath(o, f)
+	if err != nil {
+		return err
+	}
+	if !f.Dir {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove file: %w", err)
+		}
+		return h.pruneFolders(path, o)
+	}
+	entries, err := os.ReadDir(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("remove folder: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") && !e.IsDir() {
+			return fmt.Errorf("remove folder: %s still holds %s", f.Path, e.Name())
+		}
+	}
+	if err := os.RemoveAll(path); err != nil {
+		return fmt.Errorf("remove folder: %w", err)
+	}
+	return nil
+}
+
+// pruneFolders removes a folder that was never wished for as one, once its last
+// file is gone: those that hold files only because a path names them.
+func (h *Host) pruneFolders(path string, o netstate.Owner) error {
+	left, err := h.observeFiles(o.Number)
+	if err != nil {
+		return err
+	}
+	for _, obj := range left {
+		if f, ok := obj.(netstate.File); !ok || !f.Dir {
+			return nil
+		}
+	}
+	return os.RemoveAll(filepath.Join(h.folder(o.Number), confName))
+}
+
+// observeFiles lists the files and folders below an owner's conf folder. Names
+// with a leading dot are files on their way (see writeFile).
+func (h *Host) observeFiles(number int) (netstate.State, error) {
+	s := netstate.State{}
+	root := filepath.Join(h.folder(number), confName)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if strings.HasPrefix(d.Name(), ".") {
+			return nil
+		}
+		rel, err := filepath.Rel(h.dir, path)
+		if err != nil {
+			return err
+		}
+		f, err := observeFile(path, rel)
+		if err == nil {
+			s.Add(f)
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list files: %w", err)
+	}
+	return s, nil
+}
+
+// observeFile reads one file; one with other permissions, or of a kind that we
+// never make, differs from any wish.
+func observeFile(path, rel string) (netstate.File, error) {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return netstate.File{}, err
+	}
+	f := netstate.File{Path: rel}
+	want := fs.FileMode(0o644)
+	if st.IsDir() {
+		want = fs.ModeDir | 0o755
+		f.Dir = st.Mode() == want
+		f.Content = st.Mode().String()
+		return f, nil
+	}
+	if st.Mode() != want {
+		f.Content = "mode " + st.Mode().String()
+		return f, nil
+	}
+	b, err := os.ReadFile(path)
+	f.Content = string(b)
+	return f, err
+}

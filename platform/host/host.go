@@ -1,0 +1,173 @@
+// Package host is the real host: it puts kernel, firewall, helper processes, files
+// and sysctls together behind four verbs, Observe, Do, Owners and Watch.
+//
+// It decides nothing, keeps no wish, and never touches what does not carry the
+// mark of the owner that it was asked for.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/dnsmasq"
+	"edgespan/platform/firewall"
+	"edgespan/platform/kernel"
+	"edgespan/platform/proc"
+
+	"go.uber.org/zap"
+)
+
+// Config is what a Host needs to know.
+type Config struct {
+	RunDir string // absolute; made if it is not there
+	Log    *zap.Logger
+	// NetnsPath is the network namespace to work in, "" for the one that the
+	// process was started in.
+	NetnsPath string
+}
+
+// Host is one network namespace of a machine and one run directory. Its methods
+// may be called from many goroutines, but for one owner one Do at a time.
+type Host struct {
+	dir    string
+	netns  string
+	log    *zap.Logger
+	run    *proc.Runner
+	kernel *kernel.Kernel
+	fw     *firewall.Firewall
+	help   *dnsmasq.Helpers
+	sys    sysctls
+}
+
+// New opens the host. Links that an earlier process doomed are deleted.
+func New(cfg Config) (*Host, error) {
+	if !filepath.IsAbs(cfg.RunDir) {
+		return nil, fmt.Errorf("run directory %q is not absolute", cfg.RunDir)
+	}
+	if err := makeFolder(cfg.RunDir); err != nil {
+		return nil, err
+	}
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	k, err := kernel.Open(cfg.NetnsPath)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{dir: cfg.RunDir, netns: cfg.NetnsPath, log: cfg.Log, kernel: k, run: proc.New(cfg.NetnsPath)}
+	h.fw = firewall.New(h.run, h.folder)
+	h.help = dnsmasq.New(h.run, cfg.NetnsPath, cfg.RunDir)
+	h.sys = sysctls{netns: cfg.NetnsPath, path: filepath.Join(cfg.RunDir, "host", "sysctl.json")}
+	return h, nil
+}
+
+// Close closes what New opened; the host stays as it is.
+func (h *Host) Close() error {
+	h.kernel.Close()
+	return nil
+}
+
+// folder is the run folder of a network instance, or of the host ground for 0.
+func (h *Host) folder(number int) string {
+	if number == 0 {
+		return filepath.Join(h.dir, "host")
+	}
+	return filepath.Join(h.dir, "ni", strconv.Itoa(number))
+}
+
+// Observe lists what is on the host of one owner. Unless full, chains are told as
+// they were left or seen last and helpers are not asked whether they answer.
+func (h *Host) Observe(ctx context.Context, o netstate.Owner, full bool) (netstate.State, error) {
+	s, err := h.observe(ctx, o, full)
+	if err != nil {
+		return nil, fmt.Errorf("observe %s: %w", o.Name, err)
+	}
+	return s, nil
+}
+
+func (h *Host) observe(ctx context.Context, o netstate.Owner, full bool) (netstate.State, error) {
+	s, err := h.fw.Observe(ctx, o.Number, full)
+	if err != nil {
+		return nil, err
+	}
+	if o.Number == 0 {
+		more, err := h.sys.observe()
+		maps.Copy(s, more)
+		return s, err
+	}
+	for _, part := range []func() (netstate.State, error){
+		func() (netstate.State, error) { return h.kernel.Observe(ctx, o.Number) },
+		func() (netstate.State, error) { return h.observeFiles(o.Number) },
+		func() (netstate.State, error) { return h.help.Observe(ctx, o.Number, full) },
+	} {
+		more, err := part()
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(s, more)
+	}
+	return s, nil
+}
+
+// Owners lists every network instance number of which anything is on this host,
+// by number. Name is the uuid that the bridge's alias gives, else the one in the
+// run folder, else "".
+func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
+	names, err := h.kernel.Numbers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list owners: %w", err)
+	}
+	numbers, err := h.fw.Numbers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list owners: %w", err)
+	}
+	entries, err := os.ReadDir(filepath.Join(h.dir, "ni"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("list owners: %w", err)
+	}
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil && strconv.Itoa(n) == e.Name() {
+			numbers = append(numbers, n)
+		}
+	}
+	for _, n := range numbers {
+		if n > 0 {
+			names[n] += ""
+		}
+	}
+	var owners []netstate.Owner
+	for _, n := range slices.Sorted(maps.Keys(names)) {
+		name := names[n]
+		if name == "" {
+			b, _ := os.ReadFile(h.ownerFile(n)) // "" where there is none
+			name = strings.TrimSpace(string(b))
+		}
+		owners = append(owners, netstate.Owner{Name: name, Number: n})
+	}
+	return owners, nil
+}
+
+// Watch tells of changes to the host until ctx ends. See netstate.HostEvent.
+func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
+	if err := h.kernel.Watch(ctx, emit); err != nil {
+		return fmt.Errorf("watch host: %w", err)
+	}
+	return nil
+}
+
+// ForgetFlows deletes tracked connections that match and returns how many, so
+// that chains which deny them take effect at their next packet.
+func (h *Host) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	return h.kernel.ForgetFlows(match)
+}

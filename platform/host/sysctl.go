@@ -1,0 +1,185 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/proc"
+)
+
+// sysctls changes kernel settings of one network namespace and remembers what
+// they were before.
+type sysctls struct {
+	netns string
+	path  string // of the record
+	mu    sync.Mutex
+}
+
+// was is one setting that we changed.
+type was struct {
+	Old  string `json:"old"`
+	Ours string `json:"ours"`
+}
+
+func (s *sysctls) load() (map[string]was, error) {
+	m := map[string]was{}
+	b, err := os.ReadFile(s.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return m, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read sysctl record: %w", err)
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return nil, fmt.Errorf("parse sysctl record: %w", err)
+	}
+	return m, nil
+}
+
+func (s *sysctls) save(m map[string]was) error {
+	if len(m) == 0 {
+		if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove sysctl record: %w", err)
+		}
+		return nil
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("write sysctl record: %w", err)
+	}
+	if err := makeFolder(filepath.Dir(s.path)); err != nil {
+		return err
+	}
+	return writeFile(s.path, string(b))
+}
+
+// observe lists the settings that we changed, as they are now.
+func (s *sysctls) observe() (netstate.State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.load()
+	if err != nil {
+		return nil, err
+	}
+	state := netstate.State{}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		value, err := readSysctl(s.netns, key)
+		if err != nil {
+			return nil, err
+		}
+		state.Add(netstate.Sysctl{Key: key, Value: value})
+	}
+	return state, nil
+}
+
+// put records the value found and sets the wanted one, in this order, so that a
+// crash in between forgets nothing.
+func (s *sysctls) put(want netstate.Sysctl) error {
+	if err := checkKey(want.Key); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.load()
+	if err != nil {
+		return err
+	}
+	rec, known := m[want.Key]
+	if !known {
+		if rec.Old, err = readSysctl(s.netns, want.Key); err != nil {
+			return err
+		}
+	}
+	rec.Ours = want.Value
+	m[want.Key] = rec
+	if err := s.save(m); err != nil {
+		return err
+	}
+	return writeSysctl(s.netns, want.Key, want.Value)
+}
+
+// restore sets the recorded value again, unless someone else has changed ours.
+func (s *sysctls) restore(have netstate.Sysctl) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.load()
+	if err != nil {
+		return err
+	}
+	rec, known := m[have.Key]
+	if !known {
+		return nil
+	}
+	now, err := readSysctl(s.netns, have.Key)
+	if err != nil {
+		return err
+	}
+	if now == rec.Ours && now != rec.Old {
+		if err := writeSysctl(s.netns, have.Key, rec.Old); err != nil {
+			return err
+		}
+	}
+	delete(m, have.Key)
+	return s.save(m)
+}
+
+func checkKey(key string) error {
+	if !filepath.IsLocal(key) || !strings.HasPrefix(key, "net/") || filepath.Clean(key) != key {
+		return fmt.Errorf("sysctl %q is not below net/", key)
+	}
+	return nil
+}
+
+func readSysctl(netns, key string) (string, error) {
+	var b []byte
+	err := proc.In(netns, func() (err error) {
+		b, err = os.ReadFile("/proc/sys/" + key)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("read sysctl: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+func writeSysctl(netns, key, value string) error {
+	err := proc.In(netns, func() error { return os.WriteFile("/proc/sys/"+key, []byte(value), 0o644) })
+	if err != nil {
+		return fmt.Errorf("set sysctl: %w", err)
+	}
+	return nil
+}
+
+// bridgeSysctls would send every bridge's packets through the packet filter; ours
+// ask for it one by one.
+var bridgeSysctls = []string{
+	"net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables", "net/bridge/bridge-nf-call-arptables",
+}
+
+// needBridgeFilter loads br_netfilter where it is not there, and then puts its
+// settings back to off, here and in the initial namespace, so that no foreign
+// bridge is filtered because of us.
+func (h *Host) needBridgeFilter(ctx context.Context) error {
+	if _, err := readSysctl(h.netns, bridgeSysctls[0]); err == nil {
+		return nil
+	}
+	if _, err := h.run.Run(ctx, "", "modprobe", "br_netfilter"); err != nil {
+		return fmt.Errorf("load br_netfilter: %w", err)
+	}
+	for _, ns := range []string{h.netns, "/proc/1/ns/net"} {
+		for _, key := range bridgeSysctls {
+			if err := writeSysctl(ns, key, "0"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
