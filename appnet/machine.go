@@ -1,0 +1,248 @@
+package appnet
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edgespan/netinst"
+)
+
+// The waits between two resends of one config: doubled each time.
+const (
+	firstResend = 100 * time.Millisecond
+	lastResend  = time.Minute
+)
+
+// Machine is the app network of one app: it keeps its adapters' configs in the
+// scopes of their network instances and says how far they have come. It is for
+// one goroutine.
+//
+// An adapter is published in at most one scope: it enters a network only after
+// the network it was on has answered that it is inactive, or is offline, and has
+// taken its status back.
+type Machine struct {
+	app     uuid.UUID
+	journal JournalRecord
+	digest  string // of view.Config
+	view    View
+	name    string // the last displayName, for the time of the removal
+	synced  bool
+	done    bool
+	shown   *AppNetworkStatus // as last published by this incarnation
+	resends map[Place]resend
+	token   uint64
+}
+
+// resend is the back-off of one config that its network contradicts.
+type resend struct {
+	token uint64
+	tries int
+}
+
+// NewMachine makes the app network of an app from the journal and from the
+// configs that an earlier incarnation left in the topics. It says nothing before
+// Synchronized.
+func NewMachine(app uuid.UUID, journal JournalRecord, published []PublishedConfig) *Machine {
+	m := &Machine{
+		app:     app,
+		journal: journal,
+		resends: map[Place]resend{},
+		view: View{
+			Networks:  map[uuid.UUID]Network{},
+			Statuses:  map[Place]netinst.AppAdapterStatus{},
+			Published: map[Place]netinst.AppAdapterConfig{},
+		},
+	}
+	for _, p := range published {
+		m.view.Published[Place{p.Scope, p.Config.Key()}] = p.Config
+		// A journal behind the topics was lost: its digest counts nothing.
+		if p.Config.TargetVersion > m.journal.TargetVersion {
+			m.journal = JournalRecord{TargetVersion: p.Config.TargetVersion}
+		}
+	}
+	m.view.Want = m.journal.TargetVersion
+	return m
+}
+
+// Step takes one event and says what to do about it, in order.
+func (m *Machine) Step(e Event) []Effect {
+	m.take(e)
+	if !m.synced || m.done && m.view.Config == nil {
+		return nil
+	}
+	m.done = false
+	fx := m.count()
+	moves := m.move()
+	status := m.status()
+	show := m.show(status)
+	if status.Pending {
+		fx = slices.Concat(fx, show, moves) // nobody sees a new config beside an old "not pending"
+	} else {
+		fx = slices.Concat(fx, moves, show)
+	}
+	due, _ := e.(ResendDue)
+	fx = append(fx, m.insist(due.Token)...)
+	if m.view.Config == nil && len(m.view.left()) == 0 {
+		m.done, m.shown = true, nil
+		fx = append(fx, WithdrawStatus{}, Done{})
+	}
+	return fx
+}
+
+// take learns what an event tells.
+func (m *Machine) take(e Event) {
+	v := &m.view
+	switch e := e.(type) {
+	case ConfigChanged:
+		c := e.Config
+		c.Adapters = maps.Clone(c.Adapters)
+		v.Config, m.digest, m.name = &c, Digest(c), c.DisplayName
+	case ConfigDeleted:
+		v.Config, m.digest = nil, ""
+	case NetworkOnline:
+		v.Networks[e.NI] = Network{DisplayName: e.Status.DisplayName, Online: true}
+	case NetworkOffline:
+		v.Networks[e.NI] = Network{DisplayName: v.Networks[e.NI].DisplayName}
+	case AdapterStatusChanged:
+		p := Place{e.Scope, e.Status.Key()}
+		// Versions only rise: a lower one than was seen is late.
+		if e.Status.AppUUID == m.app && e.Status.TargetVersion >= v.Statuses[p].TargetVersion {
+			v.Statuses[p] = e.Status
+		}
+	case AdapterStatusGone:
+		delete(v.Statuses, Place{e.Scope, e.Key})
+	case Synchronized:
+		m.synced = true
+	}
+}
+
+// count gives a changed config its version.
+func (m *Machine) count() []Effect {
+	next := m.journal
+	switch {
+	case m.view.Config == nil:
+		// The version stays: its last value outlives the app, so that an old status
+		// never matches when the same uuid comes back.
+		next.Deleted = next.TargetVersion > 0
+	case next.Digest != m.digest || next.Deleted:
+		next = JournalRecord{TargetVersion: next.TargetVersion + 1, Digest: m.digest}
+	}
+	if next == m.journal {
+		return nil
+	}
+	m.journal, m.view.Want = next, next.TargetVersion
+	return []Effect{Record{next}}
+}
+
+// move brings every config to its place: first out of what is not wanted any
+// more, then into what is.
+func (m *Machine) move() []Effect {
+	var fx []Effect
+	for _, p := range m.view.left() {
+		fx = append(fx, m.leave(p)...)
+	}
+	if m.view.Config == nil {
+		return fx
+	}
+	for _, i := range m.view.indices() {
+		if m.view.wants(i) {
+			fx = append(fx, m.enter(m.view.place(i))...)
+		}
+	}
+	return fx
+}
+
+// leave takes an adapter from a network that it is not wanted on: deactivated,
+// answered, unpublished.
+func (m *Machine) leave(p Place) []Effect {
+	c, is := m.view.Published[p]
+	if !is {
+		return nil // only its status is left, which is not ours to withdraw
+	}
+	s, answered := m.view.Statuses[p]
+	inactive := answered && s.TargetVersion == m.view.Want && !s.Activated
+	// A network that is offline has nobody to answer: it counts as inactive, so
+	// that an app whose network never came can go.
+	if inactive || !m.view.Networks[p.Scope].Online {
+		delete(m.view.Published, p)
+		delete(m.resends, p)
+		return []Effect{UnpublishAdapterConfig{p.Scope, p.Key}}
+	}
+	c.TargetVersion, c.Activate = m.view.Want, false
+	return m.publish(p, c)
+}
+
+// enter puts an adapter on the network that it is wanted on, online or not.
+func (m *Machine) enter(p Place) []Effect {
+	old, is := m.view.Published[p]
+	activate := m.view.Config.Activate
+	if m.elsewhere(p) {
+		if !is {
+			return nil
+		}
+		activate = activate && old.Activate
+	}
+	return m.publish(p, netinst.AppAdapterConfig{
+		AppUUID:        p.Key.AppUUID,
+		UnderlayIndex:  p.Key.UnderlayIndex,
+		TargetVersion:  m.view.Want,
+		Activate:       activate,
+		UnderlayConfig: m.view.Config.Adapters[p.Key.UnderlayIndex],
+	})
+}
+
+// elsewhere says whether something of a place's adapter is left on another network.
+func (m *Machine) elsewhere(p Place) bool {
+	return slices.ContainsFunc(m.view.left(), func(q Place) bool { return q.Key == p.Key })
+}
+
+// publish makes a config stand at a place. A version names one config, so that
+// version and Activate say whether it already does.
+func (m *Machine) publish(p Place, c netinst.AppAdapterConfig) []Effect {
+	old, is := m.view.Published[p]
+	if is && old.TargetVersion == c.TargetVersion && old.Activate == c.Activate {
+		return nil
+	}
+	m.view.Published[p] = c
+	delete(m.resends, p)
+	return []Effect{PublishAdapterConfig{p.Scope, c}}
+}
+
+// insist resends, with back-off, what a network that is online contradicts: the
+// version of the config, but not its Activate. due is the token whose time is
+// over, 0 for none. Any other event finds the wait running and changes nothing.
+func (m *Machine) insist(due uint64) []Effect {
+	var fx []Effect
+	for _, p := range sorted(m.view.Published) {
+		c := m.view.Published[p]
+		s, answered := m.view.Statuses[p]
+		if !answered || s.TargetVersion != c.TargetVersion || s.Activated == c.Activate || !m.view.Networks[p.Scope].Online {
+			delete(m.resends, p)
+			continue
+		}
+		r, waits := m.resends[p]
+		if waits && r.token != due {
+			continue
+		}
+		if waits {
+			fx = append(fx, ResendAdapterConfig{p.Scope, p.Key})
+			r.tries++
+		}
+		m.token++
+		r.token = m.token
+		m.resends[p] = r
+		fx = append(fx, ResendAfter{Key: p.Key, Token: r.token, After: backoff(r.tries)})
+	}
+	return fx
+}
+
+// backoff is the wait after so many resends.
+func backoff(tries int) time.Duration {
+	if tries >= 10 { // 100 ms doubled ten times is more than a minute
+		return lastResend
+	}
+	return min(firstResend<<tries, lastResend)
+}

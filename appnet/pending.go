@@ -1,0 +1,129 @@
+package appnet
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"edgespan/netinst"
+)
+
+// Place is one adapter in the scope of one network instance.
+type Place struct {
+	Scope uuid.UUID
+	Key   netinst.AdapterKey
+}
+
+// Network is what an app network knows of a network instance. It stays known by
+// name after it went offline, so that an error can name it.
+type Network struct {
+	DisplayName string
+	Online      bool
+}
+
+// View is all that decides whether an app is pending.
+type View struct {
+	Config    *AppNetworkConfig // nil: not wanted
+	Want      uint64            // AppNetworkStatus.TargetVersion
+	Networks  map[uuid.UUID]Network
+	Statuses  map[Place]netinst.AppAdapterStatus
+	Published map[Place]netinst.AppAdapterConfig
+}
+
+// Pending says whether an app is pending and the first reason why, "" if not
+// (seed "Application network", the three conditions of the Pending flag; design
+// §2). Nothing else sets or clears the flag.
+func Pending(v View) (bool, string) {
+	for _, i := range v.indices() {
+		for _, p := range v.left() {
+			if p.Key.UnderlayIndex == i {
+				return true, reason(i, "is still on network instance %s", v.name(p.Scope))
+			}
+		}
+		if !v.wants(i) {
+			continue
+		}
+		p := v.place(i)
+		s, answered := v.Statuses[p]
+		name := v.name(p.Scope)
+		switch {
+		case !v.Networks[p.Scope].Online:
+			return true, reason(i, "network instance %s is not online", name)
+		case !answered:
+			return true, reason(i, "network instance %s has not answered", name)
+		case s.TargetVersion != v.Want:
+			return true, reason(i, "network instance %s has answered version %d, not %d", name, s.TargetVersion, v.Want)
+		case s.Activated != v.Config.Activate && v.Config.Activate:
+			return true, reason(i, "is not active on network instance %s", name)
+		case s.Activated != v.Config.Activate:
+			return true, reason(i, "is still active on network instance %s", name)
+		}
+	}
+	return false, ""
+}
+
+func reason(index int, format string, args ...any) string {
+	return fmt.Sprintf("adapter %d: ", index) + fmt.Sprintf(format, args...)
+}
+
+// wants says whether the config has an adapter of that index.
+func (v View) wants(index int) bool {
+	if v.Config == nil {
+		return false
+	}
+	_, is := v.Config.Adapters[index]
+	return is
+}
+
+// place is where the config wants an adapter.
+func (v View) place(index int) Place {
+	key := netinst.AdapterKey{AppUUID: v.Config.UUID, UnderlayIndex: index}
+	return Place{v.Config.Adapters[index].NetworkInstance, key}
+}
+
+// left lists, in order, every place that is not wanted and still has a config
+// or a status.
+func (v View) left() []Place {
+	places := map[Place]bool{}
+	for p := range v.Published {
+		places[p] = true
+	}
+	for p := range v.Statuses {
+		places[p] = true
+	}
+	maps.DeleteFunc(places, func(p Place, _ bool) bool {
+		return v.wants(p.Key.UnderlayIndex) && v.place(p.Key.UnderlayIndex) == p
+	})
+	return sorted(places)
+}
+
+// indices lists every adapter that is wanted or left.
+func (v View) indices() []int {
+	set := map[int]bool{}
+	if v.Config != nil {
+		for i := range v.Config.Adapters {
+			set[i] = true
+		}
+	}
+	for _, p := range v.left() {
+		set[p.Key.UnderlayIndex] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// name is how people know a network instance.
+func (v View) name(ni uuid.UUID) string {
+	return cmp.Or(v.Networks[ni].DisplayName, ni.String())
+}
+
+func sorted[V any](places map[Place]V) []Place {
+	return slices.SortedFunc(maps.Keys(places), func(a, b Place) int {
+		return cmp.Or(
+			cmp.Compare(a.Key.UnderlayIndex, b.Key.UnderlayIndex),
+			slices.Compare(a.Scope[:], b.Scope[:]),
+		)
+	})
+}

@@ -1,0 +1,80 @@
+package appnet
+
+import "slices"
+
+// status is what the app network says of itself now.
+func (m *Machine) status() AppNetworkStatus {
+	v := m.view
+	pending, why := Pending(v)
+	st := AppNetworkStatus{
+		UUID:          m.app,
+		DisplayName:   m.name,
+		Pending:       pending,
+		Activated:     v.Config != nil && v.Config.Activate,
+		TargetVersion: v.Want,
+	}
+	for _, i := range v.indices() {
+		a := m.adapter(i)
+		st.Adapters = append(st.Adapters, a)
+		if !a.Activated || a.TargetVersion != v.Want {
+			st.Activated = false
+		}
+		if st.Error == "" && a.Error != "" {
+			st.Error = reason(i, "%s", a.Error)
+		}
+	}
+	if st.Error == "" {
+		st.Error = why
+	}
+	return st
+}
+
+// adapter is one adapter as it is where it is: on the network that it is wanted
+// on, or on the one that it has not left yet.
+func (m *Machine) adapter(index int) AdapterStatus {
+	v := m.view
+	var p Place
+	for _, q := range v.left() {
+		if q.Key.UnderlayIndex == index {
+			p = q
+		}
+	}
+	if v.wants(index) {
+		at := v.place(index)
+		if _, entered := v.Published[at]; entered || p.Key != at.Key {
+			p = at
+		}
+	}
+	s := v.Statuses[p]
+	a := AdapterStatus{
+		Index:           index,
+		NetworkInstance: p.Scope,
+		TargetVersion:   s.TargetVersion,
+		Activated:       s.Activated,
+		UnderlayStatus:  s.UnderlayStatus,
+		Error:           s.Error,
+	}
+	if !v.Networks[p.Scope].Online {
+		a.Activated, a.Error = false, "network instance "+v.name(p.Scope)+" is not online"
+	}
+	return a
+}
+
+// show publishes a status that differs from the one shown.
+func (m *Machine) show(st AppNetworkStatus) []Effect {
+	if m.view.Config == nil && len(m.view.left()) == 0 {
+		return nil // it is withdrawn at the end of this step
+	}
+	if m.shown != nil && equal(*m.shown, st) {
+		return nil
+	}
+	m.shown = &st
+	return []Effect{PublishStatus{st}}
+}
+
+func equal(a, b AppNetworkStatus) bool {
+	same := slices.Equal(a.Adapters, b.Adapters)
+	a.Adapters, b.Adapters = nil, nil
+	return same && a.UUID == b.UUID && a.DisplayName == b.DisplayName && a.Pending == b.Pending &&
+		a.Activated == b.Activated && a.TargetVersion == b.TargetVersion && a.Error == b.Error
+}
