@@ -216,7 +216,7 @@ func (m *Machine) publish(p Place, c netinst.AppAdapterConfig) []Effect {
 // over, 0 for none. Any other event finds the wait running and changes nothing.
 func (m *Machine) insist(due uint64) []Effect {
 	var fx []Effect
-	for _, p := range sorted(m.view.Published) {
+	for _, p := range slices.SortedFunc(maps.Keys(m.view.Published), inOrder) {
 		c := m.view.Published[p]
 		s, answered := m.view.Statuses[p]
 		if !answered || s.TargetVersion != c.TargetVersion || s.Activated == c.Activate || !m.view.Networks[p.Scope].Online {

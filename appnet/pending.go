@@ -87,17 +87,24 @@ func (v View) place(index int) Place {
 // left lists, in order, every place that is not wanted and still has a config
 // or a status.
 func (v View) left() []Place {
-	places := map[Place]bool{}
+	var out []Place
 	for p := range v.Published {
-		places[p] = true
+		if !v.wantsAt(p) {
+			out = append(out, p)
+		}
 	}
 	for p := range v.Statuses {
-		places[p] = true
+		if _, listed := v.Published[p]; !listed && !v.wantsAt(p) {
+			out = append(out, p)
+		}
 	}
-	maps.DeleteFunc(places, func(p Place, _ bool) bool {
-		return v.wants(p.Key.UnderlayIndex) && v.place(p.Key.UnderlayIndex) == p
-	})
-	return sorted(places)
+	slices.SortFunc(out, inOrder)
+	return out
+}
+
+// wantsAt says whether the config has a place's adapter on that network.
+func (v View) wantsAt(p Place) bool {
+	return v.wants(p.Key.UnderlayIndex) && v.place(p.Key.UnderlayIndex) == p
 }
 
 // indices lists every adapter that is wanted or left.
@@ -119,11 +126,9 @@ func (v View) name(ni uuid.UUID) string {
 	return cmp.Or(v.Networks[ni].DisplayName, ni.String())
 }
 
-func sorted[V any](places map[Place]V) []Place {
-	return slices.SortedFunc(maps.Keys(places), func(a, b Place) int {
-		return cmp.Or(
-			cmp.Compare(a.Key.UnderlayIndex, b.Key.UnderlayIndex),
-			slices.Compare(a.Scope[:], b.Scope[:]),
-		)
-	})
+func inOrder(a, b Place) int {
+	return cmp.Or(
+		cmp.Compare(a.Key.UnderlayIndex, b.Key.UnderlayIndex),
+		slices.Compare(a.Scope[:], b.Scope[:]),
+	)
 }

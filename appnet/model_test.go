@@ -1,0 +1,365 @@
+package appnet_test
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"edgespan/appnet"
+	"edgespan/netinst"
+)
+
+var (
+	modelSeed = flag.Uint64("appnet.seed", 0, "run the model with this seed only and print its log")
+	modelRuns = flag.Int("appnet.runs", 6000, "how many interleavings the model tries")
+)
+
+// judge holds a status that says "not pending" against what was told to the
+// machine and against what the bridge managers have really said.
+func (w *world) judge() {
+	if w.shown.Pending {
+		return
+	}
+	want, c := w.shown.TargetVersion, w.wish.seen()
+	if c == nil {
+		w.fail("an app that is not wanted is not pending")
+		return
+	}
+	for _, p := range w.places() {
+		u, is := c.Adapters[p.Key.UnderlayIndex]
+		s, answered := w.view[p]
+		if !is || u.NetworkInstance != p.Scope {
+			if answered || w.adapters[p].have() {
+				w.fail("not pending while something is left at %s", name(p))
+			}
+			continue
+		}
+		if !answered || s.TargetVersion != want || s.Activated != c.Activate || !w.nisSeen[p.Scope] {
+			w.fail("not pending at v%d while %s says %+v, online %v", want, name(p), s, w.nisSeen[p.Scope])
+		}
+		if !slices.ContainsFunc(w.statuses[p].values, func(s *netinst.AppAdapterStatus) bool {
+			return s != nil && s.TargetVersion == want && s.Activated == c.Activate
+		}) {
+			w.fail("not pending at v%d, which %s never answered", want, name(p))
+		}
+	}
+}
+
+// check holds after every step of anybody.
+func (w *world) check() {
+	for k := range 3 {
+		on := 0
+		for _, p := range w.places() {
+			if p.Key.UnderlayIndex == k && w.bridges[p.Scope].host[p.Key] && !w.excused[p] {
+				on++
+			}
+		}
+		if on > 1 {
+			w.fail("adapter %d is active on %d networks", k, on)
+		}
+	}
+}
+
+// randomWish changes, deletes or restores the app's config.
+func (w *world) randomWish() {
+	if w.r.IntN(6) == 0 {
+		if w.wish.have() {
+			w.say("config: deleted")
+			w.wish.put(nil)
+		}
+		return
+	}
+	c := config{UUID: w.app, DisplayName: fmt.Sprint("app", w.r.IntN(2)), Activate: w.r.IntN(4) > 0}
+	c.Adapters = map[int]netinst.UnderlayNetworkConfig{}
+	for k := range 3 {
+		if w.r.IntN(3) > 0 {
+			c.Adapters[k] = netinst.UnderlayNetworkConfig{NetworkInstance: w.nis[w.r.IntN(3)]}
+		}
+	}
+	w.say("config: %s activate=%v %s", c.DisplayName, c.Activate, wishText(c))
+	w.wish.put(&c)
+}
+
+func wishText(c config) string {
+	var out []string
+	for k := range 3 {
+		if u, is := c.Adapters[k]; is {
+			out = append(out, fmt.Sprintf("%d#%d", u.NetworkInstance[15], k))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// network does one thing of a network instance, and says whether there was one.
+func (w *world) network(ni uuid.UUID) bool {
+	b := w.bridges[ni]
+	p := place{Scope: ni, Key: key{AppUUID: w.app, UnderlayIndex: w.r.IntN(3)}}
+	switch {
+	case b.wanted && !b.spawned:
+		w.spawn(ni)
+	case !b.wanted && b.spawned:
+		w.end(ni)
+	case !b.spawned: // the router withdraws what a gone bridge manager has left
+		if w.adapters[p].have() || !w.statuses[p].have() {
+			return false
+		}
+		w.answer(p, nil)
+	case !b.online.have():
+		w.goOnline(ni)
+	case b.dirty[p.Key]:
+		w.apply(p)
+	case w.adapters[p].behind():
+		b.wish[p.Key], b.dirty[p.Key] = w.adapters[p].next(w.r), true
+	default:
+		return false
+	}
+	return true
+}
+
+// deliver tells the app's actor one thing of one topic, and says whether it was news.
+func (w *world) deliver() bool {
+	if w.m == nil {
+		if w.crashed || w.wish.have() {
+			w.start()
+			return true
+		}
+		return false
+	}
+	switch n := w.r.IntN(13); {
+	case n == 0:
+		news := w.wish.behind()
+		if c := w.wish.next(w.r); c != nil {
+			w.tell(appnet.ConfigChanged{Config: *c})
+		} else {
+			w.tell(appnet.ConfigDeleted{})
+		}
+		return news
+	case n <= 3:
+		ni := w.nis[n-1]
+		t := &w.bridges[ni].online
+		news := t.behind()
+		if s := t.next(w.r); s != nil {
+			w.tell(appnet.NetworkOnline{NI: ni, Status: *s})
+		} else {
+			w.tell(appnet.NetworkOffline{NI: ni})
+		}
+		return news
+	default:
+		return w.deliverStatus(w.places()[n-4])
+	}
+}
+
+func (w *world) deliverStatus(p place) bool {
+	t := w.statuses[p]
+	if !w.healthy && len(t.values) > 1 && w.r.IntN(8) == 0 {
+		// Reordered: any older value once more; what follows it is delivered again later.
+		if i := w.r.IntN(len(t.values)); t.values[i] != nil && i+1 < t.read {
+			t.read = i + 1
+			w.say("topic: %s is told v%d again", name(p), t.values[i].TargetVersion)
+			w.tell(appnet.AdapterStatusChanged{Scope: p.Scope, Status: *t.values[i]})
+			return true
+		}
+	}
+	news := t.behind()
+	if s := t.next(w.r); s != nil {
+		w.tell(appnet.AdapterStatusChanged{Scope: p.Scope, Status: *s})
+	} else {
+		w.tell(appnet.AdapterStatusGone{Scope: p.Scope, Key: p.Key})
+	}
+	return news
+}
+
+// fire lets one timer run out, also one that is forgotten by now.
+func (w *world) fire() bool {
+	if len(w.timers) == 0 {
+		return false
+	}
+	i := w.r.IntN(len(w.timers))
+	due := w.timers[i]
+	w.timers = slices.Delete(w.timers, i, i+1)
+	w.tell(due)
+	return true
+}
+
+// disturb is what does not happen once the world has become quiet.
+func (w *world) disturb() {
+	ni := w.nis[w.r.IntN(3)]
+	b := w.bridges[ni]
+	switch w.r.IntN(8) {
+	case 0, 1, 2:
+		w.randomWish()
+	case 3, 4:
+		b.wanted = !b.wanted
+		w.say("network %d: wanted=%v", ni[15], b.wanted)
+	case 5, 6:
+		if b.spawned {
+			w.say("bm %d: crashes", ni[15])
+			w.spawn(ni)
+		}
+	case 7:
+		if w.m != nil {
+			w.say("app: crashes")
+			w.crash()
+		}
+	}
+}
+
+func (w *world) step() {
+	switch n := w.r.IntN(20); {
+	case n == 0:
+		w.disturb()
+	case n < 9:
+		w.network(w.nis[w.r.IntN(3)])
+	case n < 19:
+		w.deliver()
+	default:
+		w.fire()
+	}
+	w.check()
+}
+
+// settle lets everybody act until nothing is left to do.
+func (w *world) settle() bool {
+	w.healthy = true
+	for range 50000 {
+		w.network(w.nis[w.r.IntN(3)])
+		w.deliver()
+		w.fire()
+		if w.check(); w.broken != "" {
+			return false
+		}
+		if w.atRest() {
+			return true
+		}
+	}
+	return false
+}
+
+// atRest says whether nobody has anything left to read, to do or to wait for.
+func (w *world) atRest() bool {
+	if len(w.timers) > 0 || w.m != nil && w.wish.behind() || w.m == nil && (w.crashed || w.wish.have()) {
+		return false
+	}
+	for _, ni := range w.nis {
+		b := w.bridges[ni]
+		if b.wanted != b.spawned || b.spawned != b.online.have() || w.m != nil && b.online.behind() {
+			return false
+		}
+	}
+	for _, p := range w.places() {
+		b := w.bridges[p.Scope]
+		switch {
+		case b.spawned && (b.dirty[p.Key] || w.adapters[p].behind()),
+			!b.spawned && w.statuses[p].have() && !w.adapters[p].have(),
+			w.m != nil && w.statuses[p].behind():
+			return false
+		}
+	}
+	return true
+}
+
+// settled holds after everything has come to rest.
+func (w *world) settled(missing *uuid.UUID) {
+	c := w.wish.now()
+	if c == nil {
+		if w.shown != nil || w.m != nil {
+			w.fail("a deleted app is still there: %+v", w.shown)
+		}
+	} else if w.shown == nil || w.shown.TargetVersion != w.journal.TargetVersion {
+		w.fail("the status is %+v, the journal v%d", w.shown, w.journal.TargetVersion)
+	}
+	hurt := false
+	for _, p := range w.places() {
+		wanted := c != nil && c.Adapters[p.Key.UnderlayIndex].NetworkInstance == p.Scope
+		gone := missing != nil && *missing == p.Scope
+		hurt = hurt || wanted && gone
+		if wanted != w.adapters[p].have() || !wanted && w.statuses[p].have() {
+			w.fail("%s: wanted %v, config %v, status %v", name(p), wanted, w.adapters[p].now(), w.statuses[p].now())
+		}
+		if on := w.bridges[p.Scope].host[p.Key]; on != (wanted && !gone && c.Activate) {
+			w.fail("%s: active %v on the host, wanted %v", name(p), on, wanted)
+		}
+	}
+	if c == nil || w.shown == nil {
+		return
+	}
+	if w.shown.Pending != hurt {
+		w.fail("pending %v at rest: %s", w.shown.Pending, w.shown.Error)
+	}
+	if hurt && !strings.Contains(w.shown.Error, "not online") {
+		w.fail("pending for a missing network without its name: %q", w.shown.Error)
+	}
+	if !hurt && (w.shown.Error != "" || w.shown.Activated != c.Activate) {
+		w.fail("at rest with activated %v, error %q", w.shown.Activated, w.shown.Error)
+	}
+}
+
+// TestModel_PendingClearsVersionsRiseNoAdapterOnTwoNetworks runs the machine
+// among simulated bridge managers over random interleavings with crashes, late,
+// skipped, repeated and reordered notifications, moves, deletions and returns.
+func TestModel_PendingClearsVersionsRiseNoAdapterOnTwoNetworks(t *testing.T) {
+	if *modelSeed != 0 {
+		t.Log(strings.Join(runModel(t, *modelSeed).log, "\n"))
+		return
+	}
+	var seen coverage
+	for seed := uint64(1); seed <= uint64(*modelRuns) && !t.Failed(); seed++ {
+		seen.count(runModel(t, seed))
+	}
+	t.Logf("%+v", seen)
+	if *modelRuns >= 1000 && slices.Min(seen[:]) == 0 {
+		t.Errorf("the model never came to some of %v: %v", coverageWords, seen)
+	}
+}
+
+func runModel(t *testing.T, seed uint64) *world {
+	w := newWorld(seed)
+	for range 60 + w.r.IntN(300) {
+		if w.step(); w.broken != "" {
+			break
+		}
+	}
+	// The end: all networks there, or one missing; the app wanted or deleted.
+	var missing *uuid.UUID
+	if w.r.IntN(4) == 0 {
+		missing = &w.nis[w.r.IntN(3)]
+	}
+	for _, ni := range w.nis {
+		w.bridges[ni].wanted = missing == nil || ni != *missing
+	}
+	if w.r.IntN(3) == 0 {
+		w.say("config: deleted at the end")
+		w.wish.put(nil)
+	}
+	if !w.settle() {
+		w.fail("no rest is found")
+	} else {
+		w.settled(missing)
+	}
+	if w.broken != "" {
+		tail := w.log[max(0, len(w.log)-60):]
+		t.Errorf("%s\nagain with: go test ./appnet -run TestModel -appnet.seed=%d\n%s", w.broken, seed, strings.Join(tail, "\n"))
+	}
+	return w
+}
+
+// coverage counts how often the interesting things happened, so that a model
+// that has become lame fails.
+type coverage [7]int
+
+var coverageWords = [7]string{"app: crashes after", "bm %: crashes", "app: resend", "told v", "still on", "app: done", "not online"}
+
+func (c *coverage) count(w *world) {
+	for _, line := range w.log {
+		for i, word := range coverageWords {
+			head, tail, _ := strings.Cut(word, "%")
+			if strings.Contains(line, head) && strings.Contains(line, tail) {
+				c[i]++
+			}
+		}
+	}
+}

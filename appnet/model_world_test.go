@@ -1,0 +1,343 @@
+package appnet_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+
+	"github.com/google/uuid"
+
+	"edgespan/appnet"
+	"edgespan/netinst"
+)
+
+// topic is one retained key as its reader finds it: every value that was
+// published, nil for withdrawn, and how far the reader has come.
+type topic[V any] struct {
+	values []*V
+	read   int
+}
+
+func (t *topic[V]) put(v *V)     { t.values = append(t.values, v) }
+func (t *topic[V]) behind() bool { return t.read < len(t.values) }
+func (t *topic[V]) now() *V      { return t.before(len(t.values)) }
+func (t *topic[V]) replay() *V   { t.read = len(t.values); return t.now() }
+func (t *topic[V]) have() bool   { return t.now() != nil }
+func (t *topic[V]) seen() *V     { return t.before(t.read) }
+func (t *topic[V]) before(n int) *V {
+	if n == 0 {
+		return nil
+	}
+	return t.values[n-1]
+}
+
+// next lets the reader skip to any later value, or meet the last one again.
+func (t *topic[V]) next(r *rand.Rand) *V {
+	if t.behind() {
+		t.read += 1 + r.IntN(len(t.values)-t.read)
+	}
+	return t.seen()
+}
+
+type (
+	place  = appnet.Place
+	config = appnet.AppNetworkConfig
+	key    = netinst.AdapterKey
+)
+
+// bridge is a simulated bridge manager and its network: the rules of design §2
+// with delays, failures and crashes, and nothing of the machine under test.
+type bridge struct {
+	wanted  bool // its config exists
+	spawned bool
+	online  topic[netinst.NetworkInstanceStatus]
+	wish    map[key]*netinst.AppAdapterConfig // as read; a key with nil was withdrawn
+	dirty   map[key]bool                      // read and not applied
+	host    map[key]bool                      // active on the host; survives every crash
+}
+
+// world is the topics, the bridge managers, the router and one app's actor.
+type world struct {
+	r        *rand.Rand
+	log      []string
+	healthy  bool
+	nis      []uuid.UUID
+	bridges  map[uuid.UUID]*bridge
+	app      uuid.UUID
+	wish     topic[config]
+	all      []place
+	adapters map[place]*topic[netinst.AppAdapterConfig]
+	statuses map[place]*topic[netinst.AppAdapterStatus]
+	shown    *appnet.AppNetworkStatus
+	journal  appnet.JournalRecord
+	m        *appnet.Machine
+	crashed  bool                               // m is nil and its supervisor starts it again, wanted or not
+	view     map[place]netinst.AppAdapterStatus // what the machine was told, newest version
+	nisSeen  map[uuid.UUID]bool                 // online as the machine was told
+	timers   []appnet.ResendDue
+	highest  map[place]uint64 // version published at a place
+	excused  map[place]bool   // left while its network had never been heard of
+	broken   string
+}
+
+func newWorld(seed uint64) *world {
+	w := &world{
+		r:        rand.New(rand.NewPCG(seed, 7)),
+		app:      uuid.UUID{15: 0xaa},
+		bridges:  map[uuid.UUID]*bridge{},
+		adapters: map[place]*topic[netinst.AppAdapterConfig]{},
+		statuses: map[place]*topic[netinst.AppAdapterStatus]{},
+		highest:  map[place]uint64{},
+		excused:  map[place]bool{},
+	}
+	for i := range 3 {
+		ni := uuid.UUID{15: byte(i + 1)}
+		w.nis = append(w.nis, ni)
+		w.bridges[ni] = &bridge{host: map[key]bool{}}
+		for k := range 3 {
+			p := place{Scope: ni, Key: key{AppUUID: w.app, UnderlayIndex: k}}
+			w.all = append(w.all, p)
+			w.adapters[p] = &topic[netinst.AppAdapterConfig]{}
+			w.statuses[p] = &topic[netinst.AppAdapterStatus]{}
+		}
+	}
+	return w
+}
+
+func (w *world) say(format string, args ...any) { w.log = append(w.log, fmt.Sprintf(format, args...)) }
+
+func (w *world) fail(format string, args ...any) {
+	if w.broken == "" {
+		w.broken = fmt.Sprintf(format, args...)
+		w.say("BROKEN: %s", w.broken)
+	}
+}
+
+// places lists every place there can be, in order.
+func (w *world) places() []place { return w.all }
+
+func name(p place) string { return fmt.Sprintf("%d#%d", p.Scope[15], p.Key.UnderlayIndex) }
+
+// ---- the bridge managers and the router
+
+func (w *world) answer(p place, s *netinst.AppAdapterStatus) {
+	if s == nil {
+		if w.statuses[p].have() {
+			w.say("bm %s: withdraws its status", name(p))
+			w.statuses[p].put(nil)
+		}
+		return
+	}
+	if now := w.statuses[p].now(); now == nil || *now != *s { // an equal publish is no event
+		w.say("bm %s: v%d activated=%v %s", name(p), s.TargetVersion, s.Activated, s.Error)
+		w.statuses[p].put(s)
+	}
+}
+
+// spawn starts a bridge manager, also after a crash: it reads what is retained.
+func (w *world) spawn(ni uuid.UUID) {
+	b := w.bridges[ni]
+	b.spawned, b.wish, b.dirty = true, map[key]*netinst.AppAdapterConfig{}, map[key]bool{}
+	for _, p := range w.places() {
+		if p.Scope == ni {
+			b.wish[p.Key] = w.adapters[p].replay()
+			b.dirty[p.Key] = true
+		}
+	}
+}
+
+// apply carries out what a bridge manager has read of one adapter.
+func (w *world) apply(p place) {
+	b := w.bridges[p.Scope]
+	c := b.wish[p.Key]
+	if c == nil {
+		b.host[p.Key], b.dirty[p.Key] = false, false
+		w.pardon(p)
+		w.answer(p, nil)
+		return
+	}
+	st := netinst.AppAdapterStatus{AppUUID: w.app, UnderlayIndex: p.Key.UnderlayIndex, TargetVersion: c.TargetVersion}
+	if !w.healthy {
+		switch w.r.IntN(6) {
+		case 0: // it takes longer and tries again
+			st.Activated, st.Error = !c.Activate, "boom"
+			w.answer(p, &st)
+			return
+		case 1: // it forgets the wish, answers nonetheless, and needs the resend
+			st.Activated, b.dirty[p.Key] = !c.Activate, false
+			if c.Activate {
+				b.host[p.Key] = false
+			}
+			w.answer(p, &st)
+			return
+		}
+	}
+	b.host[p.Key], b.dirty[p.Key], st.Activated = c.Activate, false, c.Activate
+	if !c.Activate {
+		w.pardon(p)
+	}
+	w.answer(p, &st)
+}
+
+// pardon ends the excuse of a place whose bridge manager has read all there is.
+func (w *world) pardon(p place) {
+	if !w.adapters[p].behind() {
+		delete(w.excused, p)
+	}
+}
+
+// goOnline ends the first reconcile.
+func (w *world) goOnline(ni uuid.UUID) {
+	b := w.bridges[ni]
+	for _, p := range w.places() {
+		if p.Scope == ni && b.dirty[p.Key] {
+			w.apply(p)
+		}
+	}
+	b.online.put(&netinst.NetworkInstanceStatus{UUID: ni, DisplayName: fmt.Sprintf("net%d", ni[15])})
+}
+
+// end removes a network: inactive first, then its status goes, then it is gone.
+func (w *world) end(ni uuid.UUID) {
+	b := w.bridges[ni]
+	for _, p := range w.places() {
+		if p.Scope != ni {
+			continue
+		}
+		b.host[p.Key] = false
+		if c := b.wish[p.Key]; c != nil {
+			w.answer(p, &netinst.AppAdapterStatus{AppUUID: w.app, UnderlayIndex: p.Key.UnderlayIndex, TargetVersion: c.TargetVersion})
+		} else {
+			w.answer(p, nil)
+		}
+	}
+	if b.online.have() {
+		b.online.put(nil)
+	}
+	b.spawned = false
+	maps.DeleteFunc(w.excused, func(p place, _ bool) bool { return p.Scope == ni })
+}
+
+// ---- the app's actor
+
+// start is the first or next incarnation of the app's actor: every retained
+// input is replayed before Synchronized.
+func (w *world) start() {
+	var left []appnet.PublishedConfig
+	for _, p := range w.places() {
+		if c := w.adapters[p].now(); c != nil {
+			left = append(left, appnet.PublishedConfig{Scope: p.Scope, Config: *c})
+		}
+	}
+	w.say("app: starts, journal v%d", w.journal.TargetVersion)
+	w.crashed = false
+	w.m = appnet.NewMachine(w.app, w.journal, left)
+	w.view, w.nisSeen = map[place]netinst.AppAdapterStatus{}, map[uuid.UUID]bool{}
+	for _, ni := range w.nis {
+		if s := w.bridges[ni].online.replay(); s != nil {
+			w.tell(appnet.NetworkOnline{NI: ni, Status: *s})
+		}
+	}
+	for _, p := range w.places() {
+		if s := w.statuses[p].replay(); s != nil {
+			w.tell(appnet.AdapterStatusChanged{Scope: p.Scope, Status: *s})
+		}
+	}
+	if c := w.wish.replay(); c != nil {
+		w.tell(appnet.ConfigChanged{Config: *c})
+	}
+	w.tell(appnet.Synchronized{})
+}
+
+// tell steps the machine and carries out the effects; a crash may come after
+// any of them.
+func (w *world) tell(e appnet.Event) {
+	if w.m == nil {
+		return
+	}
+	switch e := e.(type) {
+	case appnet.AdapterStatusChanged:
+		p := place{Scope: e.Scope, Key: e.Status.Key()}
+		if e.Status.TargetVersion >= w.view[p].TargetVersion {
+			w.view[p] = e.Status
+		}
+	case appnet.AdapterStatusGone:
+		delete(w.view, place{Scope: e.Scope, Key: e.Key})
+	case appnet.NetworkOnline:
+		w.nisSeen[e.NI] = true
+	case appnet.NetworkOffline:
+		delete(w.nisSeen, e.NI)
+	}
+	fx := w.m.Step(e)
+	crash := -1
+	if !w.healthy && w.r.IntN(40) == 0 {
+		crash = w.r.IntN(len(fx) + 1)
+	}
+	for i, f := range fx {
+		if i == crash {
+			break
+		}
+		w.do(f)
+	}
+	if crash >= 0 && w.m != nil {
+		w.say("app: crashes after %d of %d effects of %T", crash, len(fx), e)
+		w.crash()
+	}
+}
+
+func (w *world) crash() { w.m, w.timers, w.crashed = nil, nil, true }
+
+func (w *world) do(f appnet.Effect) {
+	switch f := f.(type) {
+	case appnet.Record:
+		if f.Journal.TargetVersion < w.journal.TargetVersion {
+			w.fail("the journal goes back from %d to %d", w.journal.TargetVersion, f.Journal.TargetVersion)
+		}
+		w.journal = f.Journal
+	case appnet.PublishAdapterConfig:
+		p, c := place{Scope: f.Scope, Key: f.Config.Key()}, f.Config
+		w.say("app: publish %s v%d activate=%v", name(p), c.TargetVersion, c.Activate)
+		if c.TargetVersion < w.highest[p] || c.TargetVersion != w.journal.TargetVersion {
+			w.fail("%s is published with version %d after %d, journal %d", name(p), c.TargetVersion, w.highest[p], w.journal.TargetVersion)
+		}
+		w.highest[p] = c.TargetVersion
+		w.adapters[p].put(&c)
+	case appnet.UnpublishAdapterConfig:
+		w.unpublish(place{Scope: f.Scope, Key: f.Key})
+	case appnet.ResendAdapterConfig:
+		p := place{Scope: f.Scope, Key: f.Key}
+		w.say("app: resend %s", name(p))
+		if t := w.adapters[p]; t.have() { // the reader meets it anew
+			t.read = min(t.read, len(t.values)-1)
+		}
+	case appnet.PublishStatus:
+		w.say("app: v%d pending=%v %s", f.Status.TargetVersion, f.Status.Pending, f.Status.Error)
+		if w.shown != nil && f.Status.TargetVersion < w.shown.TargetVersion {
+			w.fail("the status goes back from version %d to %d", w.shown.TargetVersion, f.Status.TargetVersion)
+		}
+		w.shown = &f.Status
+		w.judge()
+	case appnet.WithdrawStatus:
+		w.shown = nil
+	case appnet.ResendAfter:
+		w.timers = append(w.timers, appnet.ResendDue{Key: f.Key, Token: f.Token})
+	case appnet.Done:
+		w.say("app: done")
+		w.m, w.timers = nil, nil
+	}
+}
+
+func (w *world) unpublish(p place) {
+	w.say("app: unpublish %s", name(p))
+	s, answered := w.view[p]
+	if w.nisSeen[p.Scope] && (!answered || s.Activated || s.TargetVersion != w.journal.TargetVersion) {
+		w.fail("%s is unpublished although %+v is its answer", name(p), s)
+	}
+	if !w.nisSeen[p.Scope] && !answered {
+		// Not one word was heard of this network: it may be starting with the config
+		// in its hands. The design counts it as inactive, and so does this model,
+		// until its bridge manager has read the removal.
+		w.excused[p] = true
+	}
+	w.adapters[p].put(nil)
+}
