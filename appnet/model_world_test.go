@@ -76,7 +76,7 @@ type world struct {
 	nisSeen  map[uuid.UUID]bool                 // online as the machine was told
 	timers   []appnet.ResendDue
 	highest  map[place]uint64 // version published at a place
-	excused  map[place]bool   // left while its network had never been heard of
+	excused  map[place]bool   // left without a word of a network that seemed offline
 	broken   string
 }
 
@@ -293,12 +293,18 @@ func (w *world) do(f appnet.Effect) {
 		if f.Journal.TargetVersion < w.journal.TargetVersion {
 			w.fail("the journal goes back from %d to %d", w.journal.TargetVersion, f.Journal.TargetVersion)
 		}
+		if w.journal.Deleted && !f.Journal.Deleted && f.Journal.TargetVersion == w.journal.TargetVersion {
+			w.fail("an app comes back with the version %d that it went with", w.journal.TargetVersion)
+		}
 		w.journal = f.Journal
 	case appnet.PublishAdapterConfig:
 		p, c := place{Scope: f.Scope, Key: f.Config.Key()}, f.Config
 		w.say("app: publish %s v%d activate=%v", name(p), c.TargetVersion, c.Activate)
 		if c.TargetVersion < w.highest[p] || c.TargetVersion != w.journal.TargetVersion {
 			w.fail("%s is published with version %d after %d, journal %d", name(p), c.TargetVersion, w.highest[p], w.journal.TargetVersion)
+		}
+		if w.shown == nil || !w.shown.Pending {
+			w.fail("%s is published beside a status that is not pending", name(p))
 		}
 		w.highest[p] = c.TargetVersion
 		w.adapters[p].put(&c)
@@ -323,6 +329,9 @@ func (w *world) do(f appnet.Effect) {
 		w.timers = append(w.timers, appnet.ResendDue{Key: f.Key, Token: f.Token})
 	case appnet.Done:
 		w.say("app: done")
+		if len(w.view) > 0 {
+			w.fail("done while %v is left", w.view)
+		}
 		w.m, w.timers = nil, nil
 	}
 }
@@ -333,10 +342,10 @@ func (w *world) unpublish(p place) {
 	if w.nisSeen[p.Scope] && (!answered || s.Activated || s.TargetVersion != w.journal.TargetVersion) {
 		w.fail("%s is unpublished although %+v is its answer", name(p), s)
 	}
-	if !w.nisSeen[p.Scope] && !answered {
-		// Not one word was heard of this network: it may be starting with the config
-		// in its hands. The design counts it as inactive, and so does this model,
-		// until its bridge manager has read the removal.
+	if c := w.adapters[p].now(); !w.nisSeen[p.Scope] && (!answered || c != nil && s.TargetVersion != c.TargetVersion) {
+		// This network seems to be offline and has not answered the config that is
+		// taken away: it may be starting with it in its hands. The design counts it as
+		// inactive, and so does this model, until its bridge manager reads the removal.
 		w.excused[p] = true
 	}
 	w.adapters[p].put(nil)
