@@ -10,15 +10,12 @@ func (m *Machine) status() AppNetworkStatus {
 		UUID:          m.app,
 		DisplayName:   m.name,
 		Pending:       pending,
-		Activated:     v.Config != nil && v.Config.Activate,
+		Activated:     m.activated(),
 		TargetVersion: v.Want,
 	}
 	for _, i := range v.indices() {
 		a := m.adapter(i)
 		st.Adapters = append(st.Adapters, a)
-		if !a.Activated || a.TargetVersion != v.Want {
-			st.Activated = false
-		}
 		if st.Error == "" && a.Error != "" {
 			st.Error = reason(i, "%s", a.Error)
 		}
@@ -27,6 +24,22 @@ func (m *Machine) status() AppNetworkStatus {
 		st.Error = why
 	}
 	return st
+}
+
+// activated says whether the app is wanted active and every adapter of it has
+// said so, where it is wanted and at the version that is wanted.
+func (m *Machine) activated() bool {
+	v := m.view
+	if v.Config == nil || !v.Config.Activate {
+		return false
+	}
+	for i := range v.Config.Adapters {
+		p := v.place(i)
+		if s := v.Statuses[p]; !s.Activated || s.TargetVersion != v.Want || !v.Networks[p.Scope].Online {
+			return false
+		}
+	}
+	return true
 }
 
 // adapter is one adapter as it is where it is: on the network that it is wanted
