@@ -1,0 +1,241 @@
+package lab
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// lateAfter is how long an answer may take before it counts as lost.
+const lateAfter = 2 * time.Second
+
+// Loop asks one thing over and over and counts what is not answered. Each question is
+// sent once: nothing hides a loss.
+type Loop struct {
+	conn  net.PacketConn
+	to    net.Addr
+	ask   func(seq uint16) []byte
+	judge func(packet []byte, from net.Addr) (seq uint16, ours, good bool)
+	every time.Duration
+
+	mu      sync.Mutex
+	waiting map[uint16]time.Time // asked, not yet answered
+	count   Count
+	stop    chan struct{}
+	done    sync.WaitGroup
+}
+
+// Count is what a Loop has seen: Lost got no answer in time, Wrong got one that was not
+// what it should be.
+type Count struct {
+	Sent, Good, Lost, Wrong int
+	Slowest                 time.Duration // of the good ones
+}
+
+// PingLoop sends an ICMP echo request from a namespace to dst each interval.
+func (l *Lab) PingLoop(short string, dst netip.Addr, every time.Duration) (*Loop, error) {
+	loop := &Loop{every: every, to: &net.IPAddr{IP: dst.AsSlice()}}
+	id := uint16(os.Getpid()) ^ uint16(time.Now().UnixNano()) //nolint:gosec // any 16 bits do
+	loop.ask = func(seq uint16) []byte { return echoRequest(id, seq) }
+	loop.judge = func(p []byte, from net.Addr) (uint16, bool, bool) {
+		if len(p) < 8 || p[0] != 0 || binary.BigEndian.Uint16(p[4:]) != id {
+			return 0, false, false // echo replies (type 0) of ours only
+		}
+		return binary.BigEndian.Uint16(p[6:]), true, from.String() == dst.String()
+	}
+	err := l.inside(short, func() (err error) {
+		loop.conn, err = net.ListenPacket("ip4:icmp", "0.0.0.0")
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ping from %s: %w", short, err)
+	}
+	return loop.run(), nil
+}
+
+// echoRequest is an ICMP echo request of 16 octets (RFC 792).
+func echoRequest(id, seq uint16) []byte {
+	p := make([]byte, 16)
+	p[0] = 8
+	binary.BigEndian.PutUint16(p[4:], id)
+	binary.BigEndian.PutUint16(p[6:], seq)
+	var sum uint32
+	for i := 0; i < len(p); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(p[i:]))
+	}
+	sum = sum>>16 + sum&0xffff
+	binary.BigEndian.PutUint16(p[2:], ^uint16(sum+sum>>16)) //nolint:gosec // the fold of RFC 1071
+	return p
+}
+
+// DNSLoop asks server for the A record of name from a namespace each interval; a good
+// answer holds want.
+func (l *Lab) DNSLoop(short string, server netip.Addr, name string, want netip.Addr, every time.Duration) (*Loop, error) {
+	loop := &Loop{every: every, to: net.UDPAddrFromAddrPort(netip.AddrPortFrom(server, 53))}
+	loop.ask = func(seq uint16) []byte {
+		q := new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA)
+		q.Id = seq
+		p, err := q.Pack()
+		if err != nil {
+			panic(err) // name was packed before the loop began
+		}
+		return p
+	}
+	loop.judge = func(p []byte, _ net.Addr) (uint16, bool, bool) {
+		var m dns.Msg
+		if m.Unpack(p) != nil || !m.Response {
+			return 0, false, false
+		}
+		return m.Id, true, holds(&m, want)
+	}
+	if _, err := new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA).Pack(); err != nil {
+		return nil, fmt.Errorf("ask for %q: %w", name, err)
+	}
+	err := l.inside(short, func() (err error) {
+		loop.conn, err = net.ListenPacket("udp4", "0.0.0.0:0")
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask DNS from %s: %w", short, err)
+	}
+	return loop.run(), nil
+}
+
+func holds(m *dns.Msg, want netip.Addr) bool {
+	for _, rr := range m.Answer {
+		if a, ok := rr.(*dns.A); ok && m.Rcode == dns.RcodeSuccess && a.A.String() == want.String() {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *Loop) run() *Loop {
+	l.waiting, l.stop = map[uint16]time.Time{}, make(chan struct{})
+	l.done.Add(2)
+	go l.send()
+	go l.receive()
+	return l
+}
+
+func (l *Loop) send() {
+	defer l.done.Done()
+	tick := time.NewTicker(l.every)
+	defer tick.Stop()
+	for seq := uint16(1); ; seq++ {
+		l.mu.Lock()
+		l.count.Sent++
+		if _, old := l.waiting[seq]; old { // 65536 questions ago, and never answered
+			l.count.Lost++
+		}
+		l.waiting[seq] = time.Now()
+		l.mu.Unlock()
+		// A refusal by the kernel (no route, EPERM of a rule) is a question that got lost;
+		// only a closed socket ends the loop, and that is Stop's doing.
+		_, _ = l.conn.WriteTo(l.ask(seq), l.to)
+		select {
+		case <-tick.C:
+		case <-l.stop:
+			return
+		}
+	}
+}
+
+func (l *Loop) receive() {
+	defer l.done.Done()
+	buf := make([]byte, 4096)
+	for {
+		n, from, err := l.conn.ReadFrom(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // an ICMP error that the socket reports: its question stays unanswered
+			continue
+		}
+		if seq, ours, good := l.judge(buf[:n], from); ours {
+			l.answered(seq, good)
+		}
+	}
+}
+
+func (l *Loop) answered(seq uint16, good bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	asked, ok := l.waiting[seq]
+	if !ok {
+		return // a duplicate
+	}
+	delete(l.waiting, seq)
+	took := time.Since(asked)
+	switch {
+	case took > lateAfter:
+		l.count.Lost++
+	case !good:
+		l.count.Wrong++
+	default:
+		l.count.Good++
+		l.count.Slowest = max(l.count.Slowest, took)
+	}
+}
+
+// Count is what was seen so far; what is still under way is in neither.
+func (l *Loop) Count() Count {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count
+}
+
+// WaitGood comes back when n more questions were answered well than at the call.
+func (l *Loop) WaitGood(ctx context.Context, n int) error {
+	goal := l.Count().Good + n
+	tick := time.NewTicker(l.every)
+	defer tick.Stop()
+	for {
+		c := l.Count()
+		if c.Good >= goal {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %d good answers: %w: %s", n, ctx.Err(), c)
+		}
+	}
+}
+
+// Stop asks no more, gives what is under way its time, and says what was seen.
+func (l *Loop) Stop() Count {
+	close(l.stop)
+	deadline := time.Now().Add(lateAfter)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		l.mu.Lock()
+		open := len(l.waiting)
+		l.mu.Unlock()
+		if open == 0 || time.Now().After(deadline) {
+			break
+		}
+		<-tick.C
+	}
+	_ = l.conn.Close() // ends receive
+	l.done.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count.Lost += len(l.waiting)
+	clear(l.waiting)
+	return l.count
+}
+
+// String is "N sent, N good, N lost, N wrong".
+func (c Count) String() string {
+	return fmt.Sprintf("%d sent, %d good, %d lost, %d wrong", c.Sent, c.Good, c.Lost, c.Wrong)
+}
