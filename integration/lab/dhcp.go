@@ -31,7 +31,7 @@ func (l *Lab) DHCP(ctx context.Context, short, ifName string) (Lease, error) {
 	for _, o := range []string{"staticroutes", "mtu", "ntpsrv", "hostname"} {
 		argv = append(argv, "-O", o)
 	}
-	cmd := l.command(ctx, short, argv...)
+	cmd := l.Command(ctx, short, argv...)
 	cmd.Env = append(os.Environ(), "LAB_LEASE="+lease, "LAB_RESOLV="+l.resolv(short))
 	r, err := runToEnd(cmd)
 	if err != nil {

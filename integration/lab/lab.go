@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -159,10 +160,19 @@ done`
 // NS is the full name of a namespace of the lab: "node", "isp" or an app's.
 func (l *Lab) NS(short string) string { return l.Name + "-" + short }
 
+// Shorts are the short names of the lab's namespaces.
+func (l *Lab) Shorts() []string { return append([]string{"node", "isp"}, l.apps...) }
+
+// Stands says whether a namespace of the lab exists.
+func (l *Lab) Stands(short string) bool {
+	_, err := os.Stat(filepath.Join("/run/netns", l.NS(short)))
+	return err == nil && slices.Contains(l.Shorts(), short)
+}
+
 func (l *Lab) namespaces() []string {
-	names := []string{l.NS("node"), l.NS("isp")}
-	for _, a := range l.apps {
-		names = append(names, l.NS(a))
+	var names []string
+	for _, s := range l.Shorts() {
+		names = append(names, l.NS(s))
 	}
 	return names
 }

@@ -3,6 +3,7 @@ package lab
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,8 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"encoding/json"
 
 	"github.com/goccy/go-yaml"
 )
@@ -29,12 +28,13 @@ type Result struct {
 // Names are resolved by the nameservers of that namespace's lease. An exit code other
 // than 0 is no error: it is in the Result.
 func (l *Lab) Exec(ctx context.Context, short string, argv ...string) (Result, error) {
-	return runToEnd(l.command(ctx, short, argv...))
+	return runToEnd(l.Command(ctx, short, argv...))
 }
 
-// command is argv in a namespace, with the machine's resolv.conf covered by ours: ip
-// netns exec gives it a mount namespace of its own, so that nobody else sees that.
-func (l *Lab) command(ctx context.Context, short string, argv ...string) *exec.Cmd {
+// Command is argv in a namespace, not started, with the machine's resolv.conf covered by
+// the lease's: ip netns exec gives it a mount namespace of its own, so that nobody else
+// sees that.
+func (l *Lab) Command(ctx context.Context, short string, argv ...string) *exec.Cmd {
 	const cover = `if [ -e "$0" ] && [ -e /etc/resolv.conf ]; then mount --bind "$0" /etc/resolv.conf; fi && exec "$@"`
 	all := append([]string{"netns", "exec", l.NS(short), "sh", "-c", cover, l.resolv(short)}, argv...)
 	return exec.CommandContext(ctx, "ip", all...) //nolint:gosec // the caller's own argv
@@ -155,13 +155,16 @@ func (l *Lab) WaitControl(ctx context.Context, n *Node) (time.Duration, error) {
 		}
 		select {
 		case <-gone:
-			return 0, fmt.Errorf("wait for the daemon: it ended (%v): %s", n.err, lastLines(l.NodeLog(), 5))
+			return 0, fmt.Errorf("wait for the daemon: it ended (%v): %s", n.err, l.LastWords(5))
 		case <-ctx.Done():
 			return 0, fmt.Errorf("wait for the daemon: %w: %s", ctx.Err(), strings.TrimSpace(r.Err))
 		case <-tick.C:
 		}
 	}
 }
+
+// LastWords are the last n lines of NodeLog.
+func (l *Lab) LastWords(n int) string { return lastLines(l.NodeLog(), n) }
 
 func lastLines(path string, n int) string {
 	text, err := os.ReadFile(path)

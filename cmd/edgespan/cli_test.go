@@ -1,0 +1,430 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"edgespan/config/httpapi"
+)
+
+const (
+	niID  = "10000000-0000-4000-8000-000000000001"
+	appID = "a0000000-0000-4000-8000-000000000001"
+)
+
+type obj = map[string]any
+
+// filled is a daemon with one network and one app.
+func filled() *fake {
+	adapter := obj{
+		"index": 0, "networkInstance": niID, "targetVersion": 2, "activated": true, "ip": "10.10.0.130",
+		"mac": "02:00:00:00:00:01", "ifName": "eth0", "hostIfName": "es1a1", "error": "",
+	}
+	return &fake{
+		items: map[string][]httpapi.Resource{
+			"ni": {{ID: niID, Kind: "ni", Spec: obj{"port": "wan", "ipv4": obj{"subnet": "10.10.0.0/24"}}, Status: obj{
+				"state": "Present", "displayName": "demo net", "bridge": "es1", "generation": 3, "error": "",
+			}}},
+			"app": {{ID: appID, Kind: "app", Spec: obj{"displayName": "web"}, Status: obj{
+				"pending": false, "activated": true, "targetVersion": 2, "error": "", "adapters": []any{adapter, obj{"activated": false}},
+			}}},
+			"adapter": {{ID: appID + "/0", Kind: "adapter", Status: adapter}},
+			"port": {{ID: "wan", Kind: "port", Spec: obj{"uplink": true, "ifName": "uplink0"}, Status: obj{
+				"exists": true, "up": true, "addresses": []any{"192.0.2.2/24"}, "gateways": []any{"192.0.2.1"},
+			}}},
+			"param": {{ID: "ports.wan.mtu", Kind: "param", Spec: obj{"target": "present"}, Status: obj{"state": "present", "error": ""}}},
+			"actor": {{ID: "/router", Kind: "actor", Status: obj{"state": "running", "restarts": 0, "error": ""}}},
+		},
+		ready: func(int) (httpapi.Readiness, error) { return httpapi.Readiness{Ready: true}, nil },
+	}
+}
+
+func TestTables(t *testing.T) {
+	socket := serve(t, filled())
+	for kind, want := range map[string]string{
+		"ni": `NAME      ID                                    STATE    BRIDGE  SUBNET        PORT  GEN  ERROR
+demo net  10000000-0000-4000-8000-000000000001  Present  es1     10.10.0.0/24  wan   3    -
+`,
+		"app": `NAME  ID                                    STATE  VERSION  ADAPTERS  ERROR
+web   a0000000-0000-4000-8000-000000000001  ready  2        1/2       -
+`,
+		"adapter": `APP                                   INDEX  NETWORK                               IP           MAC                IFNAME  HOSTIF  STATE
+a0000000-0000-4000-8000-000000000001  0      10000000-0000-4000-8000-000000000001  10.10.0.130  02:00:00:00:00:01  eth0    es1a1   active
+`,
+		"port": `LABEL  IFNAME   STATE  UPLINK  ADDRESSES     GATEWAYS
+wan    uplink0  up     true    192.0.2.2/24  192.0.2.1
+`,
+		"param": `ID             TARGET   STATE    ERROR
+ports.wan.mtu  present  present  -
+`,
+		"actor": `ID       STATE    RESTARTS  ERROR
+/router  running  0         -
+`,
+	} {
+		if got := cli(t, at(socket), "", "get", kind); got != (said{0, want, ""}) {
+			t.Errorf("get %s: exit %d, %s\n%swant\n%s", kind, got.code, got.err, got.out, want)
+		}
+	}
+}
+
+func TestStates(t *testing.T) {
+	for _, c := range []struct {
+		status obj
+		want   string
+	}{
+		{obj{"pending": true, "activated": true}, "pending"},
+		{obj{}, "pending"},
+		{obj{"pending": false, "activated": true}, "ready"},
+		{obj{"pending": false, "activated": false}, "inactive"},
+	} {
+		if got := appState(httpapi.Resource{Status: c.status}); got != c.want {
+			t.Errorf("app %v: %s, want %s", c.status, got, c.want)
+		}
+	}
+}
+
+func TestForms(t *testing.T) {
+	f := filled()
+	socket := serve(t, f)
+	var list []httpapi.Resource
+	got := cli(t, at(socket), "", "get", "app", "-o", "json")
+	if err := json.Unmarshal([]byte(got.out), &list); err != nil || len(list) != 1 || list[0].ID != appID {
+		t.Errorf("json of all: %v in %s", err, got.out)
+	}
+	var one map[string]any
+	got = cli(t, at(socket), "", "get", "app", appID, "-o", "json")
+	if err := json.Unmarshal([]byte(got.out), &one); err != nil {
+		t.Fatalf("json of one: %v in %s", err, got.out)
+	}
+	for _, k := range []string{"id", "kind", "spec", "status"} {
+		if _, ok := one[k]; !ok {
+			t.Errorf("json of one has no %q: %s", k, got.out)
+		}
+	}
+	f.items["param"] = nil
+	if got = cli(t, at(socket), "", "get", "param", "-o", "json"); got.out != "[]\n" {
+		t.Errorf("json of nothing: %q", got.out)
+	}
+	if got = cli(t, at(socket), "", "get", "param"); got != (said{0, "", "no param\n"}) {
+		t.Errorf("table of nothing: %+v", got)
+	}
+	if got = cli(t, at(socket), "", "get", "ni", "-o", "name"); got.out != "ni/"+niID+"\n" {
+		t.Errorf("name: %q", got.out)
+	}
+	if got = cli(t, at(socket), "", "get", "app", appID, "-o", "yaml"); !strings.HasPrefix(got.out, "id: "+appID+"\nkind: app\n") {
+		t.Errorf("yaml: %s", got.out)
+	}
+	if got = cli(t, at(socket), "", "get", "ni", "-o", "wide"); !strings.Contains(got.out, "DOMAIN") {
+		t.Errorf("wide: %s", got.out)
+	}
+	if got = cli(t, at(socket), "", "get", "adapter", appID+"/0"); !strings.Contains(got.out, "es1a1") {
+		t.Errorf("adapter by id: %+v", got)
+	}
+}
+
+func TestApplyAndPlan(t *testing.T) {
+	f := filled()
+	f.warnings = []string{"appNetworks.x: names a network without config"}
+	f.changes = []httpapi.Change{{Op: "add", Kind: "link", ID: "es1", Owner: "ni " + niID}}
+	socket := serve(t, f)
+	file := filepath.Join(t.TempDir(), "node.yaml")
+	if err := os.WriteFile(file, []byte("ports: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := cli(t, at(socket), "", "apply", "-f", file)
+	if got != (said{0, "", "warning: appNetworks.x: names a network without config\nconfig stored\n"}) {
+		t.Errorf("apply: %+v", got)
+	}
+	if got = cli(t, at(socket), "{}", "apply", "-f", "-"); got.code != 0 {
+		t.Errorf("apply of stdin: %+v", got)
+	}
+	wantPlan := "{\n  \"changes\": [\n    {\n      \"op\": \"add\",\n      \"kind\": \"link\",\n      \"id\": \"es1\",\n      \"owner\": \"ni " + niID + "\"\n    }\n  ]\n}\n"
+	for _, args := range [][]string{{"plan", "-f", "-", "-o", "json"}, {"apply", "--dry-run", "-f", "-", "-o", "json"}} {
+		if got = cli(t, at(socket), "{}", args...); got != (said{0, wantPlan, ""}) {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	if got = cli(t, at(socket), "{}", "plan", "-f", "-"); !strings.HasPrefix(got.out, "OP   KIND  ID   OWNER\nadd  link  es1  ni ") {
+		t.Errorf("plan: %s", got.out)
+	}
+	want := []string{"apply ports: {}\n", "apply {}", "plan {}", "plan {}", "plan {}"}
+	if got := f.seen(); !reflect.DeepEqual(got, want) {
+		t.Errorf("the daemon was asked %q, want %q", got, want)
+	}
+	f.changes = nil
+	if got = cli(t, at(socket), "{}", "plan", "-f", "-"); got != (said{0, "", "nothing would change\n"}) {
+		t.Errorf("empty plan: %+v", got)
+	}
+	if got = cli(t, at(socket), "{}", "plan", "-f", "-", "-o", "json"); got.out != "{\n  \"changes\": []\n}\n" {
+		t.Errorf("empty plan: %+v", got)
+	}
+}
+
+// hangsUp is a server whose answers never come.
+func hangsUp(t *testing.T) (socket string) {
+	t.Helper()
+	return serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/version" {
+			return
+		}
+		panic(http.ErrAbortHandler)
+	}))
+}
+
+func TestEveryExitCode(t *testing.T) {
+	answers := func(err error) string { return serve(t, &fake{err: err}) }
+	ok := serve(t, filled())
+	nobody := filepath.Join(scratch(t), "nobody")
+	never := filled()
+	never.ready = func(int) (httpapi.Readiness, error) { return httpapi.Readiness{Why: "Creating"}, nil }
+	notReady := serve(t, never)
+	partly := filled()
+	partly.err = &httpapi.Incomplete{Missing: []string{"ni-2: no answer in 1s"}}
+	incomplete := serve(t, partly)
+
+	for _, c := range []struct {
+		name, socket, args string
+		code               int
+		err                string // part of stderr
+	}{
+		{"ok", ok, "get ni", 0, ""},
+		{"help", ok, "--help", 0, ""},
+		{"no command is help", ok, "", 0, ""},
+		{"error of the daemon", answers(errors.New("disk is full")), "get ni", 1, "disk is full"},
+		{"busy daemon", answers(fmt.Errorf("store config: %w", httpapi.ErrBusy)), "apply -f -", 1, "store config: busy"},
+		{"no such file", ok, "apply -f /nonexistent/x", 1, "/nonexistent/x"},
+		{"unknown command", ok, "frobnicate", 2, `"frobnicate"`},
+		{"unknown flag", ok, "get ni --frob", 2, "unknown flag: --frob"},
+		{"unknown type", ok, "get pod", 2, "ni app adapter port param actor are allowed"},
+		{"unknown form", ok, "get ni -o xml", 2, "table wide json yaml name are allowed"},
+		{"unknown form of a plan", ok, "plan -f - -o yaml", 2, "table json are allowed"},
+		{"apply with -o", ok, "apply -f - -o json", 2, "with --dry-run"},
+		{"no file", ok, "apply", 2, "-f: is missing"},
+		{"too many arguments", ok, "get ni a b", 2, "has 3 arguments"},
+		{"a target without id", ok, "wait ni/ --for ready", 2, "ni/ID or app/ID"},
+		{"a target without kind", ok, "wait " + niID, 2, "ni/ID or app/ID"},
+		{"a condition that is none", ok, "wait ni/x --for fun", 2, "ready absent are allowed"},
+		{"a timeout that is none", ok, "wait ni/x --timeout 5", 2, "--timeout"},
+		{"a timeout of 0", ok, "wait ni/x --timeout 0s", 2, "above 0"},
+		{"too many arguments of demo", ok, "demo sideways", 2, "has 1 arguments"},
+		{"demo exec without a lab", ok, "demo exec nowhere -- true", 2, "nowhere"},
+		{"not ready in time", notReady, "wait ni/x --timeout 60ms", 3, "not ready after 60ms: Creating"},
+		{"daemon that times out", answers(context.DeadlineExceeded), "get ni", 3, "deadline"},
+		{"rejected", answers(&httpapi.Rejected{Faults: []string{"a: b", "c: d"}}), "apply -f -", 4, "a: b\nc: d\n"},
+		{"rejected plan", answers(&httpapi.Rejected{Faults: []string{"a: b"}}), "plan -f -", 4, "a: b\n"},
+		{"conflict", answers(fmt.Errorf("apply: %w: controller c rules", httpapi.ErrConflict)), "apply -f -", 5, "controller c rules"},
+		{"partial answer", incomplete, "get ni", 6, "ni-2: no answer in 1s"},
+		{"partial answer in JSON", incomplete, "get ni -o json", 6, "ni-2"},
+		{"permission", answers(httpapi.ErrPermission), "apply -f -", 7, "permission"},
+		{"wait does not wait for permission", answers(httpapi.ErrPermission), "wait ni/x --timeout 1h", 7, "permission"},
+		{"no daemon", nobody, "get ni", 8, "daemon unreachable"},
+		{"no daemon to apply to", nobody, "apply -f -", 8, nobody},
+		{"no daemon to wait for", nobody, "wait ni/x --timeout 60ms", 8, "not ready after 60ms"},
+		{"no daemon, and yet not absent", nobody, "wait ni/x --for absent --timeout 60ms", 8, "not absent"},
+		{"a daemon that hangs up", hangsUp(t), "get ni", 8, "daemon unreachable"},
+		{"unknown id", ok, "get ni nobody", 10, "get ni nobody: not found"},
+		{"unknown id in JSON", ok, "get app nobody -o json", 10, "not found"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := cli(t, at(c.socket), "{}", strings.Fields(c.args)...)
+			if got.code != c.code || !strings.Contains(got.err, c.err) {
+				t.Errorf("exit %d, want %d; stderr %q, want %q in it", got.code, c.code, got.err, c.err)
+			}
+			if got.code != 0 && got.code != exitPartial && got.out != "" {
+				t.Errorf("an error leaves data on stdout: %q", got.out)
+			}
+			if got.code == exitPartial && !strings.Contains(got.out, niID) {
+				t.Errorf("a partial answer shows what there is: %q", got.out)
+			}
+		})
+	}
+}
+
+func TestADocumentAboveTheLimitIsRejected(t *testing.T) {
+	got := cli(t, at(serve(t, filled())), strings.Repeat(" ", httpapi.MaxDocument+1), "apply", "-f", "-")
+	if got.code != exitRejected || !strings.Contains(got.err, "at most 4 MiB") {
+		t.Errorf("%d %s", got.code, got.err)
+	}
+}
+
+func TestFaultsAreOneHarmlessLineEach(t *testing.T) {
+	socket := serve(t, &fake{err: &httpapi.Rejected{Faults: []string{"a: is \"x\ny\": b", "c: is \"\x1b[31m\u2028\": d"}}})
+	got := cli(t, at(socket), "{}", "apply", "-f", "-")
+	if n := strings.Count(got.err, "\n"); n != 2 || strings.ContainsAny(got.err, "\x1b\u2028") {
+		t.Errorf("%d lines: %q", n, got.err)
+	}
+}
+
+func TestWaitForReady(t *testing.T) {
+	f := filled()
+	f.ready = func(n int) (httpapi.Readiness, error) { // unknown, then known, then ready
+		switch n {
+		case 1:
+			return httpapi.Readiness{Absent: true}, nil
+		case 2:
+			return httpapi.Readiness{}, httpapi.ErrNotFound
+		case 3:
+			return httpapi.Readiness{}, httpapi.ErrBusy
+		case 4:
+			return httpapi.Readiness{Why: "Creating"}, nil
+		}
+		return httpapi.Readiness{Ready: true}, nil
+	}
+	got := cli(t, at(serve(t, f)), "", "wait", "ni/"+niID, "--timeout", "20s")
+	if got != (said{0, "", ""}) || f.readyN != 5 {
+		t.Errorf("%+v after %d questions", got, f.readyN)
+	}
+}
+
+func TestWaitForAbsent(t *testing.T) {
+	for name, absent := range map[string]func() (httpapi.Readiness, error){
+		"absent":    func() (httpapi.Readiness, error) { return httpapi.Readiness{Absent: true}, nil },
+		"not found": func() (httpapi.Readiness, error) { return httpapi.Readiness{}, httpapi.ErrNotFound },
+	} {
+		f := filled()
+		f.ready = func(n int) (httpapi.Readiness, error) {
+			if n < 3 {
+				return httpapi.Readiness{Ready: true}, nil
+			}
+			return absent()
+		}
+		got := cli(t, at(serve(t, f)), "", "wait", "app/"+appID, "--for", "absent", "--timeout", "20s")
+		if got != (said{0, "", ""}) || f.readyN != 3 {
+			t.Errorf("%s: %+v after %d questions", name, got, f.readyN)
+		}
+	}
+}
+
+func TestWaitOutlastsADaemonThatStarts(t *testing.T) {
+	socket := filepath.Join(scratch(t), "s")
+	ended := make(chan said, 1)
+	go func() { ended <- cli(t, at(socket), "", "wait", "ni/"+niID, "--timeout", "20s") }()
+	serveAt(t, socket, httpapi.Handler(filled()))
+	if got := <-ended; got != (said{0, "", ""}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestWaitOnADaemonThatHangsIsATimeout(t *testing.T) {
+	got := cli(t, at(serve(t, &fake{block: true})), "", "wait", "ni/x", "--timeout", "60ms")
+	if got.code != exitTimeout {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestFlagBeatsEnvironmentBeatsDefault(t *testing.T) {
+	dir := "/somewhere"
+	for _, c := range []struct {
+		env  map[string]string
+		args []string
+		want string
+	}{
+		{nil, nil, "/run/edgespan/edgespan.sock"},
+		{map[string]string{"EDGESPAN_RUN_DIR": dir}, nil, dir + "/edgespan.sock"},
+		{map[string]string{"EDGESPAN_RUN_DIR": dir, "EDGESPAN_SOCKET": "/e/s"}, nil, "/e/s"},
+		{map[string]string{"EDGESPAN_SOCKET": "/e/s"}, []string{"--run-dir", "/f"}, "/f/edgespan.sock"},
+		{map[string]string{"EDGESPAN_SOCKET": "/e/s"}, []string{"--run-dir", "/f", "--socket", "/g/s"}, "/g/s"},
+	} {
+		got := cli(t, c.env, "", append([]string{"get", "ni"}, c.args...)...)
+		if got.code != exitUnreachable || !strings.Contains(got.err, "connect "+c.want+":") {
+			t.Errorf("%v %v: exit %d, %s", c.env, c.args, got.code, got.err)
+		}
+	}
+}
+
+func TestCompletionKnowsLiveNames(t *testing.T) {
+	socket := serve(t, filled())
+	for args, want := range map[string]string{
+		"get ni ":                          niID,
+		"get adapter ":                     appID + "/0",
+		"wait ":                            "ni/" + niID + "\napp/" + appID,
+		"get ":                             "ni\napp\nadapter",
+		"--socket /nonexistent/s get app ": ":4", // no daemon: nothing, and no error
+	} {
+		got := cli(t, at(socket), "", append([]string{"__complete"}, strings.Split(args, " ")...)...)
+		if got.code != 0 || !strings.HasPrefix(got.out, want) {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+	if got := cli(t, nil, "", "completion", "bash"); got.code != 0 || !strings.Contains(got.out, "edgespan") {
+		t.Errorf("completion bash: %d %s", got.code, got.err)
+	}
+}
+
+func TestColoursAreForTerminalsOnly(t *testing.T) {
+	table := &table{head: []string{"NAME", "STATE"}}
+	table.add("a", "CreatingFailed")
+	var plain, colored strings.Builder
+	if err := errors.Join(table.write(&plain, false), table.write(&colored, true)); err != nil {
+		t.Fatal(err)
+	}
+	if plain.String() != "NAME  STATE\na     CreatingFailed\n" {
+		t.Errorf("plain: %q", plain.String())
+	}
+	if colored.String() != "NAME  STATE\na     \x1b[31mCreatingFailed\x1b[0m\n" {
+		t.Errorf("coloured: %q", colored.String())
+	}
+}
+
+func TestTablesStayAlignedWhateverTheTextIs(t *testing.T) {
+	table := &table{head: []string{"A", "B"}}
+	table.add("ümläut", "x")
+	table.add("line\nend\x1b[2J", "y")
+	table.add(strings.Repeat("long ", 30), "z")
+	var out strings.Builder
+	if err := table.write(&out, false); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if len(lines) != 4 {
+		t.Fatalf("%d lines: %q", len(lines), out.String())
+	}
+	for _, l := range lines {
+		if r := []rune(l); len(r) != cellWidth+2+1 {
+			t.Errorf("%d characters: %q", len(r), l)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if got := cli(t, nil, "", "version"); got != (said{0, "edgespan " + version + "\n", ""}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTheDemosProcessSaysWhatIsWrong(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	got := cli(t, nil, "", "demo-isp", "--http", l.Addr().String())
+	if got.code != 1 || got.out != "" || !strings.Contains(got.err, "in use") || strings.Count(got.err, "\n") != 1 {
+		t.Errorf("a port that is taken: %+v", got)
+	}
+	if got := cli(t, nil, "", "demo-isp", "--frob"); got.code != 2 {
+		t.Errorf("an unknown flag: %+v", got)
+	}
+}
+
+func TestTheExampleHasWhatTheDemoShows(t *testing.T) {
+	if _, err := readExample([]byte("networkInstances: {}")); err == nil {
+		t.Error("an example without a network is accepted")
+	}
+	d, err := newDemoRun(&app{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.ex.gateway.IsValid() || d.ex.domain == "" || d.ex.web == d.ex.client {
+		t.Errorf("%+v", d.ex)
+	}
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"edgespan/config/httpapi"
+)
+
+// nodeLock is the abstract socket that the one daemon of a network namespace holds
+// (design §1, law 5): it goes with the process, however that ends.
+const nodeLock = "@edgespan-node"
+
+// nodeOptions is where a daemon finds and keeps its things.
+type nodeOptions struct {
+	Config   string // node config file
+	StateDir string // what must last: journal, last good config
+	RunDir   string // what a reboot may take: conf files, control socket
+	Socket   string
+	Version  string
+}
+
+// daemon is a started node: what `node` needs of the actor tree.
+type daemon interface {
+	httpapi.Backend
+	// Reload re-reads the config file (SIGHUP).
+	Reload()
+	// Done gives the cause once the top actor has ended by itself.
+	Done() <-chan error
+	// Stop ends the actors and leaves the data plane as it is.
+	Stop(ctx context.Context) error
+}
+
+// startFunc puts platform and actors together and starts them.
+type startFunc func(ctx context.Context, o nodeOptions, log *zap.Logger) (daemon, error)
+
+func newNode(a *app) *cobra.Command {
+	var o nodeOptions
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "Run the daemon in the foreground, in the network namespace it is started in",
+		Long: `node keeps the networks of this network namespace as the config wants them.
+
+SIGHUP re-reads the config file. SIGTERM and SIGINT end the daemon and leave the
+networks running; only applying a config without them removes them.`,
+		Args: exactArgs(0, "none"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Config = a.setting(o.Config, "EDGESPAN_CONFIG", defaultConfig)
+			o.StateDir = a.setting(o.StateDir, "EDGESPAN_STATE_DIR", defaultStateDir)
+			o.RunDir, o.Socket, o.Version = a.runFolder(), a.socketPath(), version
+			if err := o.clean(); err != nil {
+				return err
+			}
+			hup := make(chan os.Signal, 1)
+			signal.Notify(hup, syscall.SIGHUP)
+			defer signal.Stop(hup)
+			return a.runNode(cmd.Context(), o, hup)
+		},
+	}
+	cmd.Flags().StringVar(&o.Config, "config", "", "node config file (default "+defaultConfig+")")
+	cmd.Flags().StringVar(&o.StateDir, "state-dir", "", "state folder (default "+defaultStateDir+")")
+	return cmd
+}
+
+// clean makes every path absolute: the daemon's children run in /.
+func (o *nodeOptions) clean() error {
+	for _, p := range []*string{&o.Config, &o.StateDir, &o.RunDir, &o.Socket} {
+		abs, err := filepath.Abs(*p)
+		if err != nil {
+			return fmt.Errorf("resolve %s: %w", *p, err)
+		}
+		*p = abs
+	}
+	return nil
+}
+
+// runNode runs one daemon until ctx ends or its top actor does.
+func (a *app) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) error {
+	lock, err := lockNamespace(ctx, a.lock)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }() // the kernel does it too
+	for _, dir := range []string{o.StateDir, o.RunDir} {
+		// dnsmasq drops to nobody and must reach its files below the run folder.
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make folder: %w", err)
+		}
+	}
+	log := newLogger(a.Err)
+	defer func() { _ = log.Sync() }() // stderr can not be synced on a terminal
+	d, err := a.start(ctx, o, log)
+	if err != nil {
+		return fmt.Errorf("start node: %w", err)
+	}
+	serveCtx, stopServing := context.WithCancel(ctx)
+	defer stopServing()
+	served := make(chan error, 1)
+	go func() {
+		served <- httpapi.Serve(serveCtx, o.Socket, httpapi.Handler(d, httpapi.WithVersion(o.Version)))
+	}()
+	log.Info("node runs", zap.String("version", o.Version), zap.String("config", o.Config), zap.String("socket", o.Socket))
+	cause, serving := attend(ctx, d, hup, served)
+	stopServing()
+	if serving {
+		cause = errors.Join(cause, <-served)
+	}
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	if err := d.Stop(stopCtx); err != nil {
+		cause = errors.Join(cause, fmt.Errorf("stop node: %w", err))
+	}
+	log.Info("node ended, its networks run on", zap.Error(cause))
+	return cause
+}
+
+// attend waits for the end and says whether the socket is still being served.
+func attend(ctx context.Context, d daemon, hup <-chan os.Signal, served <-chan error) (cause error, serving bool) {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, true
+		case <-hup:
+			d.Reload()
+		case err := <-d.Done():
+			return errors.Join(errors.New("run node: top actor ended"), err), true
+		case err := <-served:
+			return err, false
+		}
+	}
+}
+
+// lockNamespace takes the node's lock, or says that a daemon lives here already.
+func lockNamespace(ctx context.Context, name string) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "unix", name)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("lock network namespace: %w: another edgespan node runs in it: one is allowed", httpapi.ErrConflict)
+	case err != nil:
+		return nil, fmt.Errorf("lock network namespace: %w", err)
+	}
+	return l, nil
+}
+
+// newLogger logs one JSON object a line to w.
+func newLogger(w interface{ Write([]byte) (int, error) }) *zap.Logger {
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.ISO8601TimeEncoder
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(zapcore.AddSync(w)), zapcore.InfoLevel))
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/httpapi"
+)
+
+// syncBuffer is a log that is read while it is written.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// testNode is a `node` command with a fake instead of the actor tree.
+type testNode struct {
+	fake   *fake
+	dir    string
+	log    syncBuffer
+	got    nodeOptions
+	cancel context.CancelFunc
+	code   chan int
+}
+
+func startTestNode(t *testing.T, lock string, startErr error) *testNode {
+	t.Helper()
+	n := &testNode{fake: filled(), dir: scratch(t), code: make(chan int, 1)}
+	n.fake.done = make(chan error, 1)
+	a := &app{
+		streams: streams{Out: &n.log, Err: &n.log, Env: func(string) string { return "" }},
+		lock:    lock,
+		start: func(_ context.Context, o nodeOptions, _ *zap.Logger) (daemon, error) {
+			n.got = o
+			return n.fake, startErr
+		},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n.cancel = cancel
+	t.Cleanup(cancel)
+	args := []string{"node", "--config", n.dir + "/c", "--state-dir", n.dir + "/state", "--run-dir", n.dir + "/run"}
+	go func() { n.code <- runApp(ctx, a, args) }()
+	return n
+}
+
+func (n *testNode) socket() string { return filepath.Join(n.dir, "run", socketName) }
+
+func (n *testNode) wantCode(t *testing.T, want int, logged string) {
+	t.Helper()
+	select {
+	case code := <-n.code:
+		if code != want || !strings.Contains(n.log.String(), logged) {
+			t.Errorf("exit %d, want %d; log:\n%s\nwant %q in it", code, want, n.log.String(), logged)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatalf("node does not end; log:\n%s", n.log.String())
+	}
+}
+
+func lockName(t *testing.T) string { return fmt.Sprintf("@edgespan-test-%d-%s", os.Getpid(), t.Name()) }
+
+func TestNodeServesUntilItIsTold(t *testing.T) {
+	n := startTestNode(t, lockName(t), nil)
+	awaitSocket(t, n.socket())
+	if got := cli(t, at(n.socket()), "", "get", "ni", "-o", "name"); got.out != "ni/"+niID+"\n" {
+		t.Errorf("get: %+v", got)
+	}
+	want := nodeOptions{n.dir + "/c", n.dir + "/state", n.dir + "/run", n.socket(), version}
+	if n.got != want {
+		t.Errorf("options %+v, want %+v", n.got, want)
+	}
+	n.cancel()
+	n.wantCode(t, exitOK, "its networks run on")
+	if !n.fake.stopped {
+		t.Error("the actors were not stopped")
+	}
+	if _, err := os.Stat(n.socket()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
+	}
+}
+
+func TestSIGHUPRereadsTheConfig(t *testing.T) {
+	f := &fake{done: make(chan error, 1)}
+	hup := make(chan os.Signal)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan bool, 1)
+	go func() {
+		_, serving := attend(ctx, f, hup, nil)
+		ended <- serving
+	}()
+	hup <- syscall.SIGHUP
+	hup <- syscall.SIGHUP // taken only after the first was done
+	cancel()
+	if serving := <-ended; !serving || f.reloads < 1 {
+		t.Errorf("serving %v, %d reloads", serving, f.reloads)
+	}
+}
+
+func TestTheSecondDaemonOfANamespaceExitsWithConflict(t *testing.T) {
+	lock := lockName(t)
+	first := startTestNode(t, lock, nil)
+	awaitSocket(t, first.socket())
+	startTestNode(t, lock, nil).wantCode(t, exitConflict, "another edgespan node runs in it")
+	first.cancel()
+	first.wantCode(t, exitOK, "")
+	third := startTestNode(t, lock, nil)
+	awaitSocket(t, third.socket())
+	third.cancel()
+	third.wantCode(t, exitOK, "")
+}
+
+func TestNodeExitsWhenItsTopActorEnds(t *testing.T) {
+	n := startTestNode(t, lockName(t), nil)
+	awaitSocket(t, n.socket())
+	n.fake.done <- errors.New("router escalated")
+	n.wantCode(t, exitError, "router escalated")
+}
+
+func TestNodeThatCannotStartSaysWhy(t *testing.T) {
+	n := startTestNode(t, lockName(t), errors.New("journal is locked"))
+	n.wantCode(t, exitError, "start node: journal is locked")
+}
+
+func TestNodeLeavesAnotherDaemonsSocketAlone(t *testing.T) {
+	n := startTestNode(t, lockName(t), nil)
+	awaitSocket(t, n.socket())
+	// Another network namespace has another lock, but the path may be the same.
+	second := &app{streams: streams{Out: &n.log, Err: &n.log, Env: func(string) string { return "" }}, lock: lockName(t) + "2"}
+	second.start = func(context.Context, nodeOptions, *zap.Logger) (daemon, error) {
+		return &fake{done: make(chan error, 1)}, nil
+	}
+	args := []string{"node", "--state-dir", n.dir + "/state", "--run-dir", n.dir + "/run"}
+	if code := runApp(t.Context(), second, args); code != exitConflict {
+		t.Errorf("exit %d", code)
+	}
+	if _, err := httpapi.NewClient(n.socket()).Version(t.Context()); err != nil {
+		t.Errorf("the first daemon: %v", err)
+	}
+	n.cancel()
+	n.wantCode(t, exitOK, "")
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"edgespan/config/httpapi"
+)
+
+// cellWidth is where a cell is cut in a table, in characters; -o wide cuts nothing.
+const cellWidth = 60
+
+// table is aligned text. The last column is not padded.
+type table struct {
+	head []string
+	rows [][]string
+	wide bool
+}
+
+func (t *table) add(cells ...string) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		c = printable(c)
+		if n := utf8.RuneCountInString(c); !t.wide && n > cellWidth {
+			c = string([]rune(c)[:cellWidth-1]) + "…"
+		}
+		if c == "" {
+			c = "-"
+		}
+		row[i] = c
+	}
+	t.rows = append(t.rows, row)
+}
+
+func (t *table) write(w io.Writer, color bool) error {
+	width := make([]int, len(t.head))
+	for _, row := range append([][]string{t.head}, t.rows...) {
+		for i, c := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(c))
+		}
+	}
+	out := bufio.NewWriter(w)
+	for r, row := range append([][]string{t.head}, t.rows...) {
+		for i, c := range row {
+			pad := ""
+			if i < len(row)-1 {
+				pad = strings.Repeat(" ", width[i]-utf8.RuneCountInString(c)+2)
+			}
+			if color && r > 0 {
+				c = paint(t.head[i], c)
+			}
+			out.WriteString(c + pad) // an error stays in out until Flush
+		}
+		out.WriteByte('\n')
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write table: %w", err)
+	}
+	return nil
+}
+
+// paint colours states only: good green, under way yellow, bad red.
+func paint(column, cell string) string {
+	if column != "STATE" && column != "OK" {
+		return cell
+	}
+	code := "33"
+	switch cell {
+	case "Present", "ready", "active", "up", "present", "ok", "running":
+		code = "32"
+	case "FAILED", "down", "missing", "failed":
+		code = "31"
+	default:
+		if strings.HasSuffix(cell, "Failed") {
+			code = "31"
+		}
+	}
+	return "\x1b[" + code + "m" + cell + "\x1b[0m"
+}
+
+// column is one column of a kind's table: its head and where its text comes from.
+type column struct {
+	head string
+	cell func(httpapi.Resource) string
+	wide bool // only with -o wide
+}
+
+func resourceTable(kind string, items []httpapi.Resource, wide bool) *table {
+	t := &table{wide: wide}
+	var used []column
+	for _, c := range columns(kind) {
+		if wide || !c.wide {
+			used = append(used, c)
+			t.head = append(t.head, c.head)
+		}
+	}
+	for _, it := range items {
+		row := make([]string, len(used))
+		for i, c := range used {
+			row[i] = c.cell(it)
+		}
+		t.add(row...)
+	}
+	return t
+}
+
+// columns are the columns of a kind; fields go by their JSON names.
+func columns(kind string) []column {
+	id := column{head: "ID", cell: func(r httpapi.Resource) string { return r.ID }}
+	failure := column{head: "ERROR", cell: status("error")}
+	switch kind {
+	case "ni":
+		return []column{
+			{head: "NAME", cell: displayName}, id,
+			{head: "STATE", cell: status("state")},
+			{head: "BRIDGE", cell: status("bridge")},
+			{head: "SUBNET", cell: spec("ipv4", "subnet")},
+			{head: "PORT", cell: func(r httpapi.Resource) string { return either(status("port")(r), spec("port")(r)) }},
+			{head: "GEN", cell: status("generation")},
+			{head: "GATEWAY", cell: spec("ipv4", "gateway"), wide: true},
+			{head: "DOMAIN", cell: spec("dns", "domain"), wide: true},
+			failure,
+		}
+	case "app":
+		return []column{
+			{head: "NAME", cell: displayName}, id,
+			{head: "STATE", cell: appState},
+			{head: "VERSION", cell: status("targetVersion")},
+			{head: "ADAPTERS", cell: adapterCount},
+			{head: "IPS", cell: adapterIPs, wide: true},
+			failure,
+		}
+	case "adapter":
+		return []column{
+			{head: "APP", cell: func(r httpapi.Resource) string { app, _, _ := strings.Cut(r.ID, "/"); return app }},
+			{head: "INDEX", cell: func(r httpapi.Resource) string { _, i, _ := strings.Cut(r.ID, "/"); return i }},
+			{head: "NETWORK", cell: status("networkInstance")},
+			{head: "IP", cell: status("ip")},
+			{head: "MAC", cell: status("mac")},
+			{head: "IFNAME", cell: status("ifName")},
+			{head: "HOSTIF", cell: status("hostIfName")},
+			{head: "STATE", cell: adapterState},
+			{head: "VERSION", cell: status("targetVersion"), wide: true},
+			{head: "ERROR", cell: status("error"), wide: true},
+		}
+	case "port":
+		return []column{
+			{head: "LABEL", cell: func(r httpapi.Resource) string { return r.ID }},
+			{head: "IFNAME", cell: func(r httpapi.Resource) string { return either(status("ifName")(r), spec("ifName")(r)) }},
+			{head: "STATE", cell: portState},
+			{head: "UPLINK", cell: spec("uplink")},
+			{head: "COST", cell: spec("cost"), wide: true},
+			{head: "MTU", cell: status("mtu"), wide: true},
+			{head: "ADDRESSES", cell: status("addresses")},
+			{head: "GATEWAYS", cell: status("gateways")},
+		}
+	case "param":
+		return []column{
+			id,
+			{head: "TARGET", cell: func(r httpapi.Resource) string { return either(spec("target")(r), status("target")(r)) }},
+			{head: "STATE", cell: status("state")},
+			{head: "ERROR", cell: status("error")},
+		}
+	default: // actor
+		return []column{
+			id,
+			{head: "STATE", cell: status("state")},
+			{head: "RESTARTS", cell: status("restarts")},
+			{head: "ERROR", cell: status("error")},
+		}
+	}
+}
+
+func status(path ...string) func(httpapi.Resource) string {
+	return func(r httpapi.Resource) string { return text(dig(r.Status, path...)) }
+}
+
+func spec(path ...string) func(httpapi.Resource) string {
+	return func(r httpapi.Resource) string { return text(dig(r.Spec, path...)) }
+}
+
+// dig follows names into decoded JSON; nil where there is nothing.
+func dig(v any, path ...string) any {
+	for _, p := range path {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = m[p]
+	}
+	return v
+}
+
+func text(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case bool:
+		return strconv.FormatBool(v)
+	case float64: // JSON has no other number; ours are whole
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case []any:
+		parts := make([]string, len(v))
+		for i, e := range v {
+			parts[i] = text(e)
+		}
+		return strings.Join(parts, ",")
+	}
+	return fmt.Sprint(v)
+}
+
+func either(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func displayName(r httpapi.Resource) string {
+	return either(status("displayName")(r), spec("displayName")(r))
+}
+
+func appState(r httpapi.Resource) string {
+	switch {
+	case dig(r.Status, "pending") != false: // also before there is a status
+		return "pending"
+	case dig(r.Status, "activated") == true:
+		return "ready"
+	}
+	return "inactive"
+}
+
+func adapterState(r httpapi.Resource) string {
+	switch {
+	case status("error")(r) != "":
+		return "failed"
+	case dig(r.Status, "activated") == true:
+		return "active"
+	}
+	return "inactive"
+}
+
+func portState(r httpapi.Resource) string {
+	switch {
+	case dig(r.Status, "exists") == false:
+		return "missing"
+	case dig(r.Status, "up") == true:
+		return "up"
+	}
+	return "down"
+}
+
+func adapterCount(r httpapi.Resource) string {
+	list, _ := dig(r.Status, "adapters").([]any)
+	active := 0
+	for _, a := range list {
+		if dig(a, "activated") == true {
+			active++
+		}
+	}
+	return fmt.Sprintf("%d/%d", active, len(list))
+}
+
+func adapterIPs(r httpapi.Resource) string {
+	list, _ := dig(r.Status, "adapters").([]any)
+	var ips []string
+	for _, a := range list {
+		if ip := text(dig(a, "ip")); ip != "" {
+			ips = append(ips, ip)
+		}
+	}
+	return strings.Join(ips, ",")
+}
