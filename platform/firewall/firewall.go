@@ -75,6 +75,11 @@ func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item)
 	if err != nil {
 		return err
 	}
+	if number == 0 {
+		if err := f.recordBase(ctx); err != nil {
+			return err
+		}
+	}
 	if err := f.applyBridge(ctx, number, want); err != nil {
 		return err
 	}
@@ -116,11 +121,15 @@ func (f *Firewall) Remove(ctx context.Context, number int, items []netstate.Item
 			return err
 		}
 	}
-	return f.store(number).change(func(m map[netstate.ID]entry) {
+	err = f.store(number).change(func(m map[netstate.ID]entry) {
 		for _, c := range gone {
 			delete(m, c.ID())
 		}
 	})
+	if err != nil || number != 0 || len(f.store(0).all()) > 0 {
+		return err
+	}
+	return f.dropBase(ctx)
 }
 
 func chainsOf(number int, items []netstate.Item, side func(netstate.Item) netstate.Object) ([]netstate.Chain, error) {
@@ -271,10 +280,11 @@ func (f *Firewall) list(ctx context.Context, tableName, chain string) (table, er
 	return parse(out), err
 }
 
-// missing recognises iptables' words for a chain that does not exist, of the nft
-// and the legacy backend.
+// missing recognises iptables' words for a chain that does not exist. The nft
+// backend (1.8.9) calls one incompatible; one that is so, under a name of ours, is
+// flushed by the restore like one that is missing is made.
 func missing(words string) bool {
-	return strings.Contains(words, "No chain/target/match by that name") ||
+	return strings.Contains(words, "No chain/target/match by that name") || strings.Contains(words, "is incompatible") ||
 		strings.Contains(words, "does not exist") || strings.Contains(words, "doesn't exist")
 }
 

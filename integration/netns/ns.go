@@ -1,0 +1,106 @@
+// Package netns holds the laws that platform keeps on a real kernel, each in
+// network namespaces of its own, and the means to make such namespaces.
+//
+// It never touches the machine's own network namespace, and it ends only
+// processes that were started inside its own namespaces.
+package netns
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"edgespan/platform/proc"
+)
+
+// NS is one network namespace that lasts as long as its test.
+type NS struct {
+	Name string
+	Path string // /run/netns/<name>
+}
+
+var counter atomic.Int64
+
+// New makes a namespace in which bridges are not filtered unless they ask for it,
+// or skips the test where that takes a root that it is not.
+func New(t testing.TB) *NS {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: makes network namespaces")
+	}
+	name := fmt.Sprintf("est%d-%d", os.Getpid(), counter.Add(1))
+	return Named(t, name)
+}
+
+// Named makes a namespace of a given name: one that comes back after it had gone.
+func Named(t testing.TB, name string) *NS {
+	t.Helper()
+	run(t, "ip", "netns", "add", name)
+	n := &NS{Name: name, Path: "/run/netns/" + name}
+	t.Cleanup(func() { n.Delete(t) })
+	n.Do(t, func() error {
+		keys, err := filepath.Glob("/proc/sys/net/bridge/bridge-nf-call-*")
+		for _, k := range keys {
+			if err == nil {
+				err = os.WriteFile(k, []byte("0"), 0o644)
+			}
+		}
+		return err
+	})
+	n.Exec(t, "ip", "link", "set", "lo", "up")
+	return n
+}
+
+// Delete ends what runs in the namespace and removes it; a second time does nothing.
+func (n *NS) Delete(t testing.TB) {
+	if _, err := os.Stat(n.Path); err != nil {
+		return
+	}
+	pids, err := exec.Command("ip", "netns", "pids", n.Name).Output()
+	if err != nil {
+		t.Errorf("list processes of %s: %v", n.Name, err)
+	}
+	for _, pid := range strings.Fields(string(pids)) {
+		if pid == strconv.Itoa(os.Getpid()) {
+			continue
+		}
+		if out, err := exec.Command("kill", "-9", pid).CombinedOutput(); err != nil {
+			t.Logf("kill %s: %s", pid, out) // it may have ended by itself
+		}
+	}
+	run(t, "ip", "netns", "del", n.Name)
+}
+
+// Do runs f on a thread inside the namespace.
+func (n *NS) Do(t testing.TB, f func() error) {
+	t.Helper()
+	if err := proc.In(n.Path, f); err != nil {
+		t.Fatalf("in namespace %s: %v", n.Name, err)
+	}
+}
+
+// Exec runs a command inside the namespace and returns its output.
+func (n *NS) Exec(t testing.TB, argv ...string) string {
+	t.Helper()
+	return run(t, append([]string{"nsenter", "--net=" + n.Path, "--"}, argv...)...)
+}
+
+// Try is Exec for a command that may fail.
+func (n *NS) Try(argv ...string) (string, error) {
+	out, err := exec.Command("nsenter", append([]string{"--net=" + n.Path, "--"}, argv...)...).CombinedOutput()
+	return string(out), err
+}
+
+func run(t testing.TB, argv ...string) string {
+	t.Helper()
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", strings.Join(argv, " "), err, out)
+	}
+	return string(out)
+}
