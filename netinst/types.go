@@ -1,8 +1,10 @@
 package netinst
 
 import (
+	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -61,6 +63,27 @@ type AdapterKey struct {
 
 // String is the topic key, "<app>#<index>".
 func (k AdapterKey) String() string { return k.AppUUID.String() + "#" + strconv.Itoa(k.UnderlayIndex) }
+
+// MarshalText is String, so that a map by key can be journalled as JSON.
+func (k AdapterKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText is ParseAdapterKey.
+func (k *AdapterKey) UnmarshalText(b []byte) error {
+	var err error
+	*k, err = ParseAdapterKey(string(b))
+	return err
+}
+
+// ParseAdapterKey reads what String wrote.
+func ParseAdapterKey(s string) (AdapterKey, error) {
+	app, index, ok := strings.Cut(s, "#")
+	id, err := uuid.Parse(app)
+	n, err2 := strconv.Atoi(index)
+	if !ok || err != nil || err2 != nil {
+		return AdapterKey{}, fmt.Errorf("adapter key %q: <app uuid>#<index> is allowed", s)
+	}
+	return AdapterKey{id, n}, nil
+}
 
 // Action is what an ACL rule does with a packet.
 type Action string

@@ -227,6 +227,7 @@ type Run struct {
 	plan   Plan
 	failed map[ID]Failure
 	order  []ID
+	stuck  *ID // a port that could not be taken out of its bridge
 }
 
 // NewRun starts the walk of a plan.
@@ -239,7 +240,7 @@ func (r *Run) Next() (Op, bool) {
 		op := r.plan[0]
 		r.plan = r.plan[1:]
 		if why, blocked := r.blocked(op); blocked {
-			r.fail(op, Failure{Waiting: true, Err: "waits for " + why.String()})
+			r.fail(op, Failure{Waiting: true, Remove: op.Verb == Remove, Err: "waits for " + why.String()})
 			continue
 		}
 		return op, true
@@ -253,6 +254,10 @@ func (r *Run) blocked(op Op) (ID, bool) {
 			return f.ID, true // its own removal failed before it could be added anew
 		}
 		if it.Want == nil {
+			// A chain stays while a port that it judges may still carry packets.
+			if r.stuck != nil && op.Kind == KindChain {
+				return *r.stuck, true
+			}
 			continue
 		}
 		for _, n := range it.Want.Needs() {
@@ -275,6 +280,10 @@ func (r *Run) Done(op Op, err error) {
 func (r *Run) fail(op Op, f Failure) {
 	for _, it := range op.Items {
 		f.ID = it.ID()
+		if p, ok := it.Have.(Port); ok && f.Remove && p.Master != "" {
+			id := f.ID
+			r.stuck = &id
+		}
 		if _, again := r.failed[f.ID]; !again {
 			r.order = append(r.order, f.ID)
 		}

@@ -1,0 +1,278 @@
+package netinst
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"edgespan/netinst/netstate"
+)
+
+// applied judges the end of an apply: every status that it answers, then the next
+// apply, the retry, or the end.
+func (m *Manager) applied(e Applied) []Effect {
+	f := m.flight
+	if f == nil || f.seq != e.Seq {
+		return nil // of an applier that has died since
+	}
+	m.flight = nil
+	if e.Err != "" {
+		m.full = true
+		return append(m.showFailed(f, []string{e.Err}, false), m.retryOr(m.grow())...)
+	}
+	if f.wish == unwanted {
+		return m.removed(f, e.Failures)
+	}
+
+	mine, byAdapter, waits := m.sort(f, e.Failures)
+	var out []Effect
+	for _, k := range m.keys() {
+		out = append(out, m.answer(f, k, byAdapter[k], len(mine) > 0)...)
+	}
+	switch {
+	case len(mine) > 0:
+		out = append(out, m.showFailed(f, mine, false)...)
+	default:
+		m.appliedGen, m.everOK = f.gen, true
+		state, why := Present, ""
+		if f.desired.PortError != "" {
+			state, why = WaitingForDependencies, f.desired.PortError
+		}
+		out = append(out, m.show(state, why)...)
+	}
+	m.waiting = waits
+	failed := len(mine) > 0
+	for _, fs := range byAdapter {
+		for _, x := range fs {
+			failed = failed || !x.Waiting
+		}
+	}
+	switch {
+	case failed:
+		return append(out, m.retryOr(m.grow())...)
+	case waits:
+		m.backoff = 0
+		return append(out, m.retryOr(waitRetry)...)
+	}
+	m.backoff = 0
+	m.retryTok = 0
+	m.token++
+	m.checkTok = m.token
+	return append(append(out, Timer{m.checkTok, checkEvery}), m.next()...)
+}
+
+// sort splits failures into the network's own and each adapter's, and says
+// whether one waits for the world.
+func (m *Manager) sort(f *flight, fs []netstate.Failure) (mine []string, by map[AdapterKey][]netstate.Failure, waits bool) {
+	owner := map[netstate.ID]AdapterKey{}
+	for k, ids := range f.desired.ByAdapter {
+		for _, id := range ids {
+			owner[id] = k
+		}
+	}
+	by = map[AdapterKey][]netstate.Failure{}
+	for _, x := range fs {
+		if k, ok := owner[x.ID]; ok {
+			by[k] = append(by[k], x)
+			waits = waits || x.Waiting
+			continue
+		}
+		mine = append(mine, x.Err)
+	}
+	return mine, by, waits
+}
+
+// answer publishes what became of one adapter in this apply.
+func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network bool) []Effect {
+	a := m.adapters[k]
+	c, took := f.versions[k]
+	if !took {
+		return nil // it came after the apply had begun
+	}
+	removeFailed := slices.ContainsFunc(fs, func(x netstate.Failure) bool { return x.Remove })
+	if a.gone && !c.Activate && !removeFailed {
+		delete(m.adapters, k)
+		if a.published == nil {
+			return nil
+		}
+		return []Effect{WithdrawAdapter{k}}
+	}
+	s := AppAdapterStatus{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex, TargetVersion: c.TargetVersion}
+	if l, ok := f.leases[k]; ok && c.Activate {
+		s.UnderlayStatus = UnderlayNetworkStatus{
+			IP: l.IP, MAC: l.MAC, IfName: c.UnderlayConfig.IfName,
+			HostIfName: HostIfName(m.owner.Number, l.Number), Bridge: BridgeName(m.owner.Number),
+		}
+	}
+	switch {
+	case !c.Activate:
+		s.Activated = removeFailed
+	case f.refused[k] != "":
+		s.Error = f.refused[k]
+	case network && len(fs) == 0:
+		// What failed may be what the adapter needs; if it was up, it still is.
+		s.Activated = a.published != nil && a.published.Activated
+		s.Error = "network instance " + m.name() + " is not ready"
+	default:
+		s.Activated = len(fs) == 0
+	}
+	if len(fs) > 0 {
+		s.Error = rootCause(fs)
+	}
+	if a.published != nil && *a.published == s {
+		return nil
+	}
+	a.published = &s
+	return []Effect{PublishAdapter{s}}
+}
+
+// rootCause prefers a failure over what only waits for it.
+func rootCause(fs []netstate.Failure) string {
+	for _, x := range fs {
+		if !strings.HasPrefix(x.Err, "waits for ") {
+			return x.Err
+		}
+	}
+	return fs[0].Err
+}
+
+// removed judges the end of an apply of nothing.
+func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
+	if len(fs) > 0 {
+		var errs []string
+		for _, x := range fs {
+			errs = append(errs, x.Err)
+		}
+		return append(m.showFailed(f, errs, true), m.retryOr(m.grow())...)
+	}
+	var out []Effect
+	for _, k := range m.keys() {
+		a := m.adapters[k]
+		c, took := f.versions[k]
+		if !took {
+			c = a.config
+		}
+		if a.gone {
+			delete(m.adapters, k)
+			if a.published != nil {
+				out = append(out, WithdrawAdapter{k})
+			}
+			continue
+		}
+		s := AppAdapterStatus{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex, TargetVersion: c.TargetVersion}
+		if c.Activate {
+			s.Error = "network instance " + m.name() + " is deleted"
+		}
+		if a.published == nil || *a.published != s {
+			a.published = &s
+			out = append(out, PublishAdapter{s})
+		}
+	}
+	m.backoff = 0
+	if m.wish == wanted { // it came back meanwhile
+		m.shown, m.everOK, m.dirty = false, false, true
+		return append(out, m.next()...)
+	}
+	m.done = true
+	return append(out, WithdrawNetwork{}, Done{})
+}
+
+// showFailed shows why the network is not as wanted, and when it is tried again.
+func (m *Manager) showFailed(f *flight, errs []string, removing bool) []Effect {
+	state := CreatingFailed
+	switch {
+	case removing || f.wish == unwanted:
+		state = RemovingFailed
+	case m.everOK && m.config.Generation == f.gen:
+		state = CheckPresentFailed
+	}
+	why := errs[0]
+	if n := len(errs) - 1; n > 0 {
+		why += fmt.Sprintf(" (and %d more)", n)
+	}
+	return m.show(state, fmt.Sprintf("%s; next retry in %v", why, m.peekBackoff()))
+}
+
+func (m *Manager) peekBackoff() time.Duration {
+	if m.backoff == 0 {
+		return retryMin
+	}
+	return min(2*m.backoff, retryMax)
+}
+
+func (m *Manager) grow() time.Duration {
+	m.backoff = m.peekBackoff()
+	return m.backoff
+}
+
+// retryOr goes on at once when the wish changed meanwhile, else after d.
+func (m *Manager) retryOr(d time.Duration) []Effect {
+	if m.dirty {
+		m.retryTok = 0
+		return m.next()
+	}
+	m.token++
+	m.retryTok = m.token
+	return []Effect{Timer{m.retryTok, d}}
+}
+
+// timer acts on the end of a timer that still counts.
+func (m *Manager) timer(e TimerDue) []Effect {
+	switch e.Token {
+	case 0:
+		return nil
+	case m.retryTok:
+		m.retryTok = 0
+		return m.change()
+	case m.checkTok:
+		m.checkTok = 0
+		m.full = true
+		return m.change()
+	case m.slowTok:
+		return m.slow(e.At)
+	case m.graceTok:
+		m.adaptersKnown = true
+		return m.next()
+	}
+	return nil
+}
+
+// slow shows an op that has run for longer than slowOp, again each second.
+func (m *Manager) slow(now time.Time) []Effect {
+	f := m.flight
+	if f == nil {
+		m.slowTok = 0
+		return nil
+	}
+	m.token++
+	m.slowTok = m.token
+	out := []Effect{Timer{m.slowTok, slowOp}}
+	if age := now.Sub(f.opSince); f.op != "" && age >= slowOp && !f.slowShow {
+		f.slowShow = true
+		state := m.status.State
+		return append(out, m.show(state, fmt.Sprintf("%s has been running for more than %v", f.op, slowOp))...)
+	}
+	return out
+}
+
+// show publishes the network's status if it says something new.
+func (m *Manager) show(state NIState, why string) []Effect {
+	s := NetworkInstanceStatus{
+		UUID: m.config.UUID, DisplayName: m.config.DisplayName, State: state, Bridge: BridgeName(m.owner.Number),
+		Number: m.owner.Number, Generation: m.appliedGen, Port: m.port, Error: why,
+	}
+	if m.shown && s == m.status {
+		return nil
+	}
+	m.status, m.shown = s, true
+	return []Effect{PublishNetwork{s}}
+}
+
+// name is what people call the network.
+func (m *Manager) name() string {
+	if m.config.DisplayName != "" {
+		return fmt.Sprintf("%q", m.config.DisplayName)
+	}
+	return m.owner.Name
+}

@@ -1,0 +1,297 @@
+package netinst
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edgespan/netinst/netstate"
+)
+
+var (
+	niA  = uuid.MustParse("0a000000-0000-4000-8000-000000000001")
+	appW = uuid.MustParse("1b000000-0000-4000-8000-000000000001")
+	appX = uuid.MustParse("1b000000-0000-4000-8000-000000000002")
+)
+
+func testNetwork(gen uint64) NetworkInstanceConfig {
+	return NetworkInstanceConfig{
+		UUID: niA, DisplayName: "lan", Type: Local, Port: "wan", SpoofGuard: true, Generation: gen,
+		IPv4: IPv4Config{
+			Subnet: netip.MustParsePrefix("10.1.0.0/24"), Gateway: netip.MustParseAddr("10.1.0.1"),
+			DHCPFirst: netip.MustParseAddr("10.1.0.128"), DHCPLast: netip.MustParseAddr("10.1.0.254"),
+		},
+	}
+}
+
+func testAdapter(app uuid.UUID, version uint64, activate bool) AppAdapterConfig {
+	return AppAdapterConfig{
+		AppUUID: app, TargetVersion: version, Activate: activate,
+		UnderlayConfig: UnderlayNetworkConfig{NetworkInstance: niA, Netns: "ns-" + app.String()[len(app.String())-1:], IfName: "eth0", Hostname: "web"},
+	}
+}
+
+func testPort() []PortStatus {
+	return []PortStatus{{
+		PortConfig: PortConfig{Label: "wan", IfName: "eth0", Uplink: true}, Exists: true, Up: true, LinkMTU: 1500,
+		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, Gateways: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
+	}}
+}
+
+// text spells effects as a sentence. Timers and Remember show only on their own.
+func text(effs []Effect) string {
+	var out []string
+	for _, e := range effs {
+		switch e := e.(type) {
+		case PublishNetwork:
+			s := "ni " + string(e.Status.State)
+			if e.Status.Error != "" {
+				s += fmt.Sprintf(" (%s)", e.Status.Error)
+			}
+			out = append(out, s)
+		case WithdrawNetwork:
+			out = append(out, "ni withdrawn")
+		case PublishAdapter:
+			s := fmt.Sprintf("adapter %s v%d activated=%v", short(e.Status.Key()), e.Status.TargetVersion, e.Status.Activated)
+			if e.Status.Error != "" {
+				s += fmt.Sprintf(" (%s)", e.Status.Error)
+			}
+			out = append(out, s)
+		case WithdrawAdapter:
+			out = append(out, "adapter "+short(e.Key)+" withdrawn")
+		case Apply:
+			what := "something"
+			if len(e.Want) == 0 {
+				what = "nothing"
+			}
+			if e.Full {
+				what += " full"
+			}
+			out = append(out, fmt.Sprintf("apply#%d %s", e.Seq.N, what))
+		case Done:
+			out = append(out, "done")
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func short(k AdapterKey) string {
+	s := k.AppUUID.String()
+	return fmt.Sprintf("app%s#%d", s[len(s)-1:], k.UnderlayIndex)
+}
+
+type managerStep struct {
+	event Event
+	want  string
+}
+
+func applied(n uint64, fs ...netstate.Failure) Applied {
+	return Applied{Seq: ApplySeq{7, n}, Failures: fs}
+}
+
+func fail(kind netstate.Kind, name, err string) netstate.Failure {
+	return netstate.Failure{ID: netstate.ID{Kind: kind, Name: name}, Err: err}
+}
+
+// begun is a network that is Present with one apply behind it.
+func begun(more ...managerStep) []managerStep {
+	return append([]managerStep{
+		{ApplierReady{}, ""},
+		{PortsChanged{testPort()}, ""},
+		{ConfigChanged{testNetwork(1)}, ""},
+		{AdaptersKnown{}, ""},
+		{Synchronized{}, "ni Creating, apply#1 something full"},
+		{applied(1), "ni Present"},
+	}, more...)
+}
+
+func TestManager(t *testing.T) {
+	web := AdapterKey{appW, 0}
+	for name, steps := range map[string][]managerStep{
+		"a burst of changes costs one apply": begun(
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
+			managerStep{AdapterChanged{testAdapter(appX, 1, true)}, ""},
+			managerStep{ConfigChanged{testNetwork(2)}, ""},
+			managerStep{AdapterChanged{testAdapter(appX, 2, true)}, ""},
+			managerStep{applied(2), "adapter app1#0 v1 activated=true, apply#3 something"},
+			managerStep{applied(3), "adapter app2#0 v2 activated=true, ni Present"},
+		),
+		"a status answers the version that was applied, not a newer one": begun(
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
+			managerStep{AdapterChanged{testAdapter(appW, 2, true)}, ""},
+			managerStep{applied(2), "adapter app1#0 v1 activated=true, apply#3 something"},
+			managerStep{applied(3), "adapter app1#0 v2 activated=true"},
+		),
+		"the applier dies in the middle of an apply": {
+			{ApplierReady{}, ""}, {PortsChanged{testPort()}, ""}, {ConfigChanged{testNetwork(1)}, ""}, {AdaptersKnown{}, ""},
+			{Synchronized{}, "ni Creating, apply#1 something full"},
+			{ApplierReady{}, "apply#2 something full"},
+			{applied(1), ""},
+			{applied(2), "ni Present"},
+		},
+		"nothing is applied before the ports are known": {
+			{ApplierReady{}, ""}, {ConfigChanged{testNetwork(1)}, ""}, {AdaptersKnown{}, ""}, {Synchronized{}, ""},
+			{PortsChanged{testPort()}, "ni Creating, apply#1 something full"},
+		},
+		"nothing is applied before the adapters are known": {
+			{ApplierReady{}, ""}, {ConfigChanged{testNetwork(1)}, ""}, {PortsChanged{testPort()}, ""}, {Synchronized{}, ""},
+			{AdapterChanged{testAdapter(appW, 1, true)}, ""},
+			{AdaptersKnown{}, "ni Creating, apply#1 something full"},
+		},
+		"an app network that never starts is waited for no longer than the grace time": {
+			{ApplierReady{}, ""}, {ConfigChanged{testNetwork(1)}, ""}, {PortsChanged{testPort()}, ""}, {Synchronized{}, ""},
+			{TimerDue{Token: 1}, "ni Creating, apply#1 something full"},
+		},
+		"adapters that were retained before the network's config are answered by its first apply": {
+			{ApplierReady{}, ""}, {PortsChanged{testPort()}, ""}, {AdapterChanged{testAdapter(appW, 4, true)}, ""},
+			{ConfigChanged{testNetwork(1)}, ""}, {AdaptersKnown{}, ""},
+			{Synchronized{}, "ni Creating, apply#1 something full"},
+			{applied(1), "adapter app1#0 v4 activated=true, ni Present"},
+		},
+		"an orphan is shown and kept until a valid config is known": {
+			{ApplierReady{}, ""}, {PortsChanged{nil}, ""}, {Synchronized{}, "ni Unclaimed (no config says whether it is still wanted)"},
+			{HostTouched{}, ""},
+			{Claimed{}, "ni Removing, apply#1 nothing full"},
+			{applied(1), "ni withdrawn, done"},
+		},
+		"a config that comes late claims what would be an orphan": {
+			{ApplierReady{}, ""}, {PortsChanged{testPort()}, ""}, {Synchronized{}, "ni Unclaimed (no config says whether it is still wanted)"},
+			{ConfigChanged{testNetwork(1)}, ""},
+			{AdaptersKnown{}, "apply#1 something full"},
+			{Claimed{}, ""},
+			{applied(1), "ni Present"},
+		},
+		"a deleted network destroys its adapters and says so for each": begun(
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
+			managerStep{applied(2), "adapter app1#0 v1 activated=true"},
+			managerStep{ConfigGone{}, "ni Removing, apply#3 nothing"},
+			managerStep{applied(3), `adapter app1#0 v1 activated=false (network instance "lan" is deleted), ni withdrawn, done`},
+			managerStep{ConfigChanged{testNetwork(2)}, ""},
+		),
+		"a network that comes back while it is being removed is made again": begun(
+			managerStep{ConfigGone{}, "ni Removing, apply#2 nothing"},
+			managerStep{ConfigChanged{testNetwork(2)}, ""},
+			managerStep{applied(2), "ni Creating, apply#3 something"},
+			managerStep{applied(3), "ni Present"},
+		),
+		"an adapter is deactivated, answered, and only then withdrawn": begun(
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
+			managerStep{applied(2), "adapter app1#0 v1 activated=true"},
+			managerStep{AdapterChanged{testAdapter(appW, 2, false)}, "apply#3 something"},
+			managerStep{applied(3), "adapter app1#0 v2 activated=false"},
+			managerStep{AdapterGone{web}, "apply#4 something"},
+			managerStep{applied(4), "adapter app1#0 withdrawn"},
+		),
+		"an adapter whose removal fails is still active": begun(
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
+			managerStep{applied(2), "adapter app1#0 v1 activated=true"},
+			managerStep{AdapterChanged{testAdapter(appW, 2, false)}, "apply#3 something"},
+			managerStep{
+				applied(3, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Remove: true, Err: "busy"}),
+				"adapter app1#0 v2 activated=true (busy)",
+			},
+		),
+		"one adapter's failure is not the network's": begun(
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
+			managerStep{AdapterChanged{testAdapter(appX, 1, true)}, ""},
+			managerStep{applied(2), "adapter app1#0 v1 activated=true, apply#3 something"},
+			managerStep{applied(3, fail(netstate.KindLink, "es1a2", "name taken")), "adapter app2#0 v1 activated=false (name taken)"},
+		),
+		"a failed op names the next retry, and the back-off doubles": begun(
+			managerStep{ConfigChanged{testNetwork(2)}, "apply#2 something"},
+			managerStep{applied(2, fail(netstate.KindProcess, "ni/1/dnsmasq", "no answer")), "ni CreatingFailed (no answer; next retry in 100ms)"},
+			managerStep{TimerDue{Token: 4}, "apply#3 something"},
+			managerStep{applied(3, fail(netstate.KindProcess, "ni/1/dnsmasq", "no answer")), "ni CreatingFailed (no answer; next retry in 200ms)"},
+		),
+		"what is found wrong after it was right is CheckPresentFailed": begun(
+			managerStep{HostTouched{}, "apply#2 something"},
+			managerStep{applied(2, fail(netstate.KindLink, "es1", "gone")), "ni CheckPresentFailed (gone; next retry in 100ms)"},
+		),
+		"a removal that fails is RemovingFailed and tried again": begun(
+			managerStep{ConfigGone{}, "ni Removing, apply#2 nothing"},
+			managerStep{applied(2, fail(netstate.KindLink, "es1", "busy")), "ni RemovingFailed (busy; next retry in 100ms)"},
+			managerStep{TimerDue{Token: 4}, "apply#3 nothing"},
+			managerStep{applied(3), "ni withdrawn, done"},
+		),
+		"a host that can't be observed is a failure of the network": begun(
+			managerStep{HostTouched{}, "apply#2 something"},
+			managerStep{Applied{Seq: ApplySeq{7, 2}, Err: "dump interrupted"}, "ni CheckPresentFailed (dump interrupted; next retry in 100ms)"},
+			managerStep{TimerDue{Token: 4}, "apply#3 something full"},
+		),
+		"an op that runs for more than a second is shown": begun(
+			managerStep{HostTouched{}, "apply#2 something"},
+			managerStep{OpStarted{ApplySeq{7, 2}, "change chain x", time.Unix(10, 0)}, ""},
+			managerStep{TimerDue{Token: 3, At: time.Unix(11, 0)}, "ni Present (change chain x has been running for more than 1s)"},
+			managerStep{TimerDue{Token: 4, At: time.Unix(12, 0)}, ""},
+			managerStep{applied(2), "ni Present"},
+		),
+		"a namespace event wakes only a network that waits for one": begun(
+			managerStep{HostTouched{Namespaces: true}, ""},
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
+			managerStep{
+				applied(2, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Waiting: true, Err: "no namespace"}),
+				"adapter app1#0 v1 activated=false (no namespace)",
+			},
+			managerStep{HostTouched{Namespaces: true}, "apply#3 something"},
+			managerStep{applied(3), "adapter app1#0 v1 activated=true"},
+		),
+		"a missing port is waited for": begun(
+			managerStep{PortsChanged{nil}, "apply#2 something"},
+			managerStep{applied(2), `ni WaitingForDependencies (port "wan" is not configured)`},
+		),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+			for i, s := range steps {
+				if got := text(m.Step(s.event)); got != s.want {
+					t.Fatalf("step %d, %T:\n got %q\nwant %q", i+1, s.event, got, s.want)
+				}
+			}
+		})
+	}
+}
+
+func TestLeasesAreRememberedBeforeTheyAreApplied(t *testing.T) {
+	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	for _, s := range begun() {
+		m.Step(s.event)
+	}
+	effs := m.Step(AdapterChanged{testAdapter(appW, 1, true)})
+	remembered := false
+	for _, e := range effs {
+		switch e := e.(type) {
+		case Remember:
+			remembered = e.Leases[AdapterKey{appW, 0}].IP == netip.MustParseAddr("10.1.0.128")
+		case Apply:
+			if !remembered {
+				t.Errorf("applied before the lease was remembered: %v", effs)
+			}
+			return
+		}
+	}
+	t.Errorf("no apply in %v", effs)
+}
+
+func TestApplySeqIsNeverRepeatedAcrossIncarnations(t *testing.T) {
+	seen := map[ApplySeq]bool{}
+	for epoch := uint64(1); epoch <= 3; epoch++ {
+		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", epoch, nil)
+		for range 3 {
+			for _, e := range append(m.Step(ApplierReady{}), append(m.Step(PortsChanged{testPort()}), append(m.Step(ConfigChanged{testNetwork(1)}), append(m.Step(AdaptersKnown{}), m.Step(Synchronized{})...)...)...)...) {
+				if a, ok := e.(Apply); ok {
+					if seen[a.Seq] {
+						t.Fatalf("%v is repeated", a.Seq)
+					}
+					seen[a.Seq] = true
+				}
+			}
+		}
+	}
+	if len(seen) != 9 {
+		t.Errorf("%d applies were started, want 9", len(seen))
+	}
+}

@@ -1,0 +1,319 @@
+package netinst
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edgespan/netinst/netstate"
+)
+
+// RegistryEvent is an input of a Registry's Step.
+type RegistryEvent interface{ registryEvent() }
+
+// The events of a Registry.
+type (
+	// OwnersFound are the network instances of which anything is on the host.
+	OwnersFound struct{ Owners []netstate.Owner }
+	// NetworkWanted is a network's config.
+	NetworkWanted struct{ Config NetworkInstanceConfig }
+	// NetworkUnwanted is its deletion.
+	NetworkUnwanted struct{ NI uuid.UUID }
+	// ConfigKnown says that a valid config was published, after the networks in it:
+	// before it the ground is left as it is.
+	ConfigKnown struct{}
+	// HostApplied is the end of an ApplyHost; Failed says why it is not as wanted.
+	HostApplied struct {
+		Seq    uint64
+		Failed string
+	}
+	// HostApplierReady announces an applier that has just started.
+	HostApplierReady struct{}
+	// ManagerEnded says that a bridge manager has removed its network and ended.
+	ManagerEnded struct{ NI uuid.UUID }
+	// HostRetryDue is the end of a HostRetry.
+	HostRetryDue struct{ Token uint64 }
+)
+
+func (OwnersFound) registryEvent()      {}
+func (NetworkWanted) registryEvent()    {}
+func (NetworkUnwanted) registryEvent()  {}
+func (ConfigKnown) registryEvent()      {}
+func (HostApplied) registryEvent()      {}
+func (HostApplierReady) registryEvent() {}
+func (ManagerEnded) registryEvent()     {}
+func (HostRetryDue) registryEvent()     {}
+
+// RegistryEffect is an output of a Registry's Step.
+type RegistryEffect interface{ registryEffect() }
+
+// The effects of a Registry, to be carried out in order.
+type (
+	// RecordNumber journals a network's number, on disk before the next effect.
+	RecordNumber struct {
+		NI     uuid.UUID
+		Number int
+	}
+	// ForgetNumber takes it out of the journal.
+	ForgetNumber struct{ NI uuid.UUID }
+	// ApplyHost asks for the ground that belongs to no network.
+	ApplyHost struct {
+		Seq  uint64
+		Want netstate.State
+	}
+	// SpawnManager starts a bridge manager.
+	SpawnManager struct{ Owner netstate.Owner }
+	// HostRetry asks for a HostRetryDue.
+	HostRetry struct {
+		Token uint64
+		After time.Duration
+	}
+	// GroundState says what became of the ground: "" or why networks wait.
+	GroundState struct{ Error string }
+)
+
+func (RecordNumber) registryEffect() {}
+func (ForgetNumber) registryEffect() {}
+func (ApplyHost) registryEffect()    {}
+func (SpawnManager) registryEffect() {}
+func (HostRetry) registryEffect()    {}
+func (GroundState) registryEffect()  {}
+
+// member is one network of the node.
+type member struct {
+	number  int
+	subnet  netip.Prefix
+	wanted  bool
+	spawned bool
+	since   uint64 // the host apply that first named it
+}
+
+// Registry decides which bridge managers there are, gives each network its number
+// and names every network in the host ground before its manager starts and until
+// it has ended (design law 3, law 5, "Host objects").
+type Registry struct {
+	journal map[uuid.UUID]int
+	found   bool
+	known   bool
+	ready   bool
+	members map[uuid.UUID]*member
+	seq     uint64
+	flying  bool
+	dirty   bool
+	backoff time.Duration
+	token   uint64
+}
+
+// NewRegistry starts from the journalled numbers.
+func NewRegistry(journal map[uuid.UUID]int) *Registry {
+	return &Registry{journal: maps.Clone(journal), members: map[uuid.UUID]*member{}, dirty: true}
+}
+
+// Step takes one event and says what to do.
+func (r *Registry) Step(e RegistryEvent) []RegistryEffect {
+	switch e := e.(type) {
+	case OwnersFound:
+		return r.owners(e.Owners)
+	case NetworkWanted:
+		return r.wanted(e.Config)
+	case NetworkUnwanted:
+		if m := r.members[e.NI]; m != nil {
+			m.wanted = false
+			if !m.spawned { // nothing of it was ever made
+				return r.drop(e.NI)
+			}
+		}
+	case ConfigKnown:
+		r.known = true
+		return r.next()
+	case HostApplierReady:
+		r.ready, r.flying, r.dirty = true, false, true
+		return r.next()
+	case HostApplied:
+		return r.applied(e)
+	case HostRetryDue:
+		if e.Token == r.token {
+			r.dirty = true
+			return r.next()
+		}
+	case ManagerEnded:
+		return r.ended(e.NI)
+	}
+	return nil
+}
+
+// owners takes over what is on the host: the alias wins over the journal, and a
+// number of an unknown owner is managed under a name made from it, as an orphan.
+func (r *Registry) owners(os []netstate.Owner) []RegistryEffect {
+	var out []RegistryEffect
+	r.found = true
+	for _, o := range os {
+		id, err := uuid.Parse(o.Name)
+		if err != nil {
+			id = OrphanUUID(o.Number)
+			for j, n := range r.journal {
+				if n == o.Number {
+					id = j
+				}
+			}
+		}
+		m := r.members[id]
+		switch {
+		case m == nil:
+			m = &member{}
+			r.members[id] = m
+		case m.number != 0 && m.number != o.Number: // two networks claim one uuid
+			id = OrphanUUID(o.Number)
+			m = &member{}
+			r.members[id] = m
+		}
+		m.number = o.Number
+		out = append(out, r.record(id, o.Number)...)
+		if !m.spawned { // the ground has named it since it was made
+			m.spawned = true
+			out = append(out, SpawnManager{netstate.Owner{Name: id.String(), Number: o.Number}})
+		}
+	}
+	for _, id := range r.ids() {
+		out = append(out, r.number(id)...)
+	}
+	r.dirty = true
+	return append(out, r.next()...)
+}
+
+// OrphanUUID names an orphan of whose owner nothing is known but its number.
+func OrphanUUID(n int) uuid.UUID {
+	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "edgespan orphan %d", n))
+}
+
+func (r *Registry) wanted(c NetworkInstanceConfig) []RegistryEffect {
+	m := r.members[c.UUID]
+	if m == nil {
+		m = &member{}
+		r.members[c.UUID] = m
+	}
+	m.wanted = true
+	r.dirty = r.dirty || m.subnet != c.IPv4.Subnet || m.number == 0
+	m.subnet = c.IPv4.Subnet
+	if !r.found {
+		return nil
+	}
+	return append(r.number(c.UUID), r.next()...)
+}
+
+// number gives a network its journalled number, else the lowest free one.
+func (r *Registry) number(id uuid.UUID) []RegistryEffect {
+	m := r.members[id]
+	if m.number != 0 {
+		return nil
+	}
+	used := map[int]bool{}
+	for _, o := range r.members {
+		used[o.number] = true
+	}
+	n := r.journal[id]
+	if n == 0 || used[n] {
+		for j, taken := range r.journal {
+			if r.members[j] == nil {
+				used[taken] = true // its network may come back while a lower one is free
+			}
+		}
+		for n = 1; used[n]; n++ {
+		}
+	}
+	m.number = n
+	return r.record(id, n)
+}
+
+func (r *Registry) record(id uuid.UUID, n int) []RegistryEffect {
+	if r.journal[id] == n {
+		return nil
+	}
+	if r.journal == nil {
+		r.journal = map[uuid.UUID]int{}
+	}
+	r.journal[id] = n
+	return []RegistryEffect{RecordNumber{id, n}}
+}
+
+// next applies the ground when it may have changed and none is in flight.
+func (r *Registry) next() []RegistryEffect {
+	if !r.found || !r.known || !r.ready || r.flying || !r.dirty {
+		return nil
+	}
+	r.dirty, r.flying = false, true
+	r.seq++
+	var ns []HostNetwork
+	for _, id := range r.ids() {
+		m := r.members[id]
+		if m.since == 0 {
+			m.since = r.seq
+		}
+		ns = append(ns, HostNetwork{Number: m.number, Subnet: m.subnet})
+	}
+	slices.SortFunc(ns, func(a, b HostNetwork) int { return cmp.Compare(a.Number, b.Number) })
+	return []RegistryEffect{ApplyHost{r.seq, HostState(ns)}}
+}
+
+func (r *Registry) applied(e HostApplied) []RegistryEffect {
+	if e.Seq != r.seq || !r.flying {
+		return nil
+	}
+	r.flying = false
+	if e.Failed != "" {
+		r.backoff = min(max(2*r.backoff, retryMin), retryMax)
+		r.token++
+		return []RegistryEffect{GroundState{e.Failed}, HostRetry{r.token, r.backoff}}
+	}
+	r.backoff = 0
+	out := []RegistryEffect{GroundState{}}
+	for _, id := range r.ids() {
+		m := r.members[id]
+		if !m.spawned && m.since != 0 && m.since <= e.Seq {
+			m.spawned = true
+			out = append(out, SpawnManager{netstate.Owner{Name: id.String(), Number: m.number}})
+		}
+	}
+	return append(out, r.next()...)
+}
+
+// ended frees a network's number, or starts it anew when it is wanted again.
+func (r *Registry) ended(id uuid.UUID) []RegistryEffect {
+	m := r.members[id]
+	if m == nil {
+		return nil
+	}
+	m.spawned = false
+	if m.wanted {
+		m.spawned = true
+		return []RegistryEffect{SpawnManager{netstate.Owner{Name: id.String(), Number: m.number}}}
+	}
+	return r.drop(id)
+}
+
+func (r *Registry) drop(id uuid.UUID) []RegistryEffect {
+	delete(r.members, id)
+	delete(r.journal, id)
+	r.dirty = true
+	return append([]RegistryEffect{ForgetNumber{id}}, r.next()...)
+}
+
+func (r *Registry) ids() []uuid.UUID {
+	return slices.SortedFunc(maps.Keys(r.members), func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) })
+}
+
+// Settled says that the ground is as wanted and nothing is under way.
+func (r *Registry) Settled() bool { return r.found && !r.flying && !r.dirty && r.backoff == 0 }
+
+// Number is a network's number, 0 for none.
+func (r *Registry) Number(id uuid.UUID) int {
+	if m := r.members[id]; m != nil {
+		return m.number
+	}
+	return 0
+}

@@ -1,0 +1,115 @@
+package netinst
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"edgespan/netinst/netstate"
+)
+
+var niB = uuid.MustParse("0a000000-0000-4000-8000-000000000002")
+
+func registryText(effs []RegistryEffect) string {
+	name := func(id string) string { return "ni" + id[len(id)-1:] }
+	var out []string
+	for _, e := range effs {
+		switch e := e.(type) {
+		case RecordNumber:
+			out = append(out, fmt.Sprintf("record %s=%d", name(e.NI.String()), e.Number))
+		case ForgetNumber:
+			out = append(out, "forget "+name(e.NI.String()))
+		case ApplyHost:
+			base := 0
+			if c, ok := e.Want[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/" + BaseChain}]; ok {
+				base = strings.Count(c.(netstate.Chain).Text(), "-i es")
+			}
+			out = append(out, fmt.Sprintf("ground#%d of %d", e.Seq, base))
+		case SpawnManager:
+			out = append(out, fmt.Sprintf("spawn %s=%d", name(e.Owner.Name), e.Owner.Number))
+		case HostRetry:
+			out = append(out, fmt.Sprintf("retry in %v", e.After))
+		case GroundState:
+			if e.Error != "" {
+				out = append(out, "ground: "+e.Error)
+			}
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestRegistry(t *testing.T) {
+	a, b := testNetwork(1), testNetwork(1)
+	b.UUID = niB
+	type step struct {
+		event RegistryEvent
+		want  string
+	}
+	for name, steps := range map[string][]step{
+		"a network is named in the ground before its manager starts": {
+			{HostApplierReady{}, ""}, {OwnersFound{}, ""},
+			{NetworkWanted{a}, "record ni1=1"},
+			{ConfigKnown{}, "ground#1 of 1"},
+			{NetworkWanted{b}, "record ni2=2"},
+			{HostApplied{Seq: 1}, "spawn ni1=1, ground#2 of 2"},
+			{HostApplied{Seq: 2}, "spawn ni2=2"},
+		},
+		"it stays named until its manager has ended, and its number is free again": {
+			{HostApplierReady{}, ""}, {OwnersFound{}, ""}, {NetworkWanted{a}, "record ni1=1"}, {ConfigKnown{}, "ground#1 of 1"},
+			{HostApplied{Seq: 1}, "spawn ni1=1"},
+			{NetworkUnwanted{niA}, ""},
+			{ManagerEnded{niA}, "forget ni1, ground#2 of 0"},
+			{HostApplied{Seq: 2}, ""},
+			{NetworkWanted{b}, "record ni2=1, ground#3 of 1"},
+		},
+		"what is on the host is managed though no config names it, and the ground is left alone": {
+			{HostApplierReady{}, ""},
+			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
+			{NetworkWanted{b}, "record ni2=1"},
+			{ConfigKnown{}, "ground#1 of 2"},
+			{HostApplied{Seq: 1}, "spawn ni2=1"},
+		},
+		"owners found twice are spawned once": {
+			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
+			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, ""},
+		},
+		"a ground that fails is tried again and no manager starts": {
+			{HostApplierReady{}, ""}, {OwnersFound{}, ""}, {NetworkWanted{a}, "record ni1=1"}, {ConfigKnown{}, "ground#1 of 1"},
+			{HostApplied{Seq: 1, Failed: "no iptables"}, "ground: no iptables, retry in 100ms"},
+			{HostRetryDue{1}, "ground#2 of 1"},
+			{HostApplied{Seq: 2}, "spawn ni1=1"},
+		},
+		"a network wanted again while its manager ends gets a new one": {
+			{HostApplierReady{}, ""}, {OwnersFound{}, ""}, {NetworkWanted{a}, "record ni1=1"}, {ConfigKnown{}, "ground#1 of 1"},
+			{HostApplied{Seq: 1}, "spawn ni1=1"},
+			{NetworkUnwanted{niA}, ""}, {NetworkWanted{a}, ""},
+			{ManagerEnded{niA}, "spawn ni1=1"},
+		},
+		"an applier that died is asked again": {
+			{HostApplierReady{}, ""}, {OwnersFound{}, ""}, {NetworkWanted{a}, "record ni1=1"}, {ConfigKnown{}, "ground#1 of 1"},
+			{HostApplierReady{}, "ground#2 of 1"},
+			{HostApplied{Seq: 1}, ""},
+			{HostApplied{Seq: 2}, "spawn ni1=1"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := NewRegistry(nil)
+			for i, s := range steps {
+				if got := registryText(r.Step(s.event)); got != s.want {
+					t.Fatalf("step %d, %T: got %q, want %q", i+1, s.event, got, s.want)
+				}
+			}
+		})
+	}
+}
+
+func TestTheJournalledNumberIsKeptAndTheAliasWins(t *testing.T) {
+	r := NewRegistry(map[uuid.UUID]int{niA: 7, niB: 3})
+	r.Step(OwnersFound{[]netstate.Owner{{Name: niB.String(), Number: 9}}})
+	r.Step(NetworkWanted{testNetwork(1)})
+	if a, b := r.Number(niA), r.Number(niB); a != 7 || b != 9 {
+		t.Errorf("numbers are %d and %d, want 7 (journal) and 9 (alias)", a, b)
+	}
+}
