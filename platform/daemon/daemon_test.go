@@ -1,0 +1,56 @@
+package daemon
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestNotifierReachesTheSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	Notifier(path)("WATCHDOG=1")
+	buf := make([]byte, 64)
+	n, err := l.Read(buf)
+	if err != nil || string(buf[:n]) != "WATCHDOG=1" {
+		t.Errorf("the socket got %q, %v", buf[:n], err)
+	}
+	Notifier("")("WATCHDOG=1") // nobody listens: nothing happens
+	Notifier(path + "-gone")("WATCHDOG=1")
+}
+
+func TestFilesKeepTheLastGoodConfig(t *testing.T) {
+	dir := t.TempDir()
+	f := Files{StateDir: dir}
+	if _, err := f.ReadLastGood(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without one: %v, want fs.ErrNotExist", err)
+	}
+	for _, doc := range []string{"{}", `{"ports":{}}`} {
+		if err := f.WriteLastGood([]byte(doc)); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := f.ReadLastGood(); err != nil || string(b) != doc {
+			t.Errorf("read %q, %v; want %q", b, err, doc)
+		}
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 {
+		t.Errorf("the folder holds %v, %v: one file is wanted", left, err)
+	}
+}
+
+func TestFilesWithoutAConfigFileHaveNoName(t *testing.T) {
+	if b, name, err := (Files{}).ReadConfig(); b != nil || name != "" || err != nil {
+		t.Errorf("got %q, %q, %v", b, name, err)
+	}
+	if _, name, err := (Files{Config: filepath.Join(t.TempDir(), "none")}).ReadConfig(); name == "" || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing file: %q, %v", name, err)
+	}
+}

@@ -1,0 +1,248 @@
+// Package fake is a host in memory for tests above the platform. It refuses ops
+// out of order as a kernel would, and injects faults: an op fails, hangs, or dies
+// half way.
+//
+// It never touches the real host, and it decides nothing.
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"edgespan/netinst/netstate"
+)
+
+// Fault is what goes wrong with one op.
+type Fault struct {
+	Err   error // the op fails with it, without effect
+	Hang  bool  // it lasts until its deadline, then fails without effect
+	Half  bool  // it takes effect and fails all the same
+	Panic bool  // the caller's goroutine panics after the op took effect
+}
+
+// Host is the host in memory.
+type Host struct {
+	mu        sync.Mutex
+	state     map[int]netstate.State
+	ifaces    []netstate.Interface
+	netns     map[string]bool
+	fault     func(netstate.Owner, netstate.Op) *Fault
+	emit      map[int]func(netstate.HostEvent)
+	watchers  int
+	done      []string
+	violation []string
+	observed  int
+}
+
+// New is a host with nothing on it.
+func New() *Host {
+	return &Host{state: map[int]netstate.State{}, netns: map[string]bool{}, emit: map[int]func(netstate.HostEvent){}}
+}
+
+// SetFault decides which ops go wrong from now on; nil for none.
+func (h *Host) SetFault(f func(netstate.Owner, netstate.Op) *Fault) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.fault = f
+}
+
+// SetInterfaces replaces the foreign interfaces and tells the watchers.
+func (h *Host) SetInterfaces(is ...netstate.Interface) {
+	h.mu.Lock()
+	h.ifaces = is
+	h.mu.Unlock()
+	h.tell(netstate.HostEvent{Interfaces: is})
+}
+
+// SetNetns makes a named network namespace exist or not. One that goes takes the
+// links with it whose peer is in it.
+func (h *Host) SetNetns(name string, exists bool) {
+	h.mu.Lock()
+	ev := netstate.HostEvent{Namespaces: true}
+	if h.netns[name] = exists; !exists {
+		for n, st := range h.state {
+			for id, o := range st {
+				if l, ok := o.(netstate.Link); ok && l.Peer != nil && l.Peer.Netns == name {
+					delete(st, id)
+					delete(st, netstate.ID{Kind: netstate.KindPort, Name: l.Name})
+					ev.Touched = append(ev.Touched, n)
+				}
+			}
+		}
+	}
+	h.mu.Unlock()
+	h.tell(ev)
+}
+
+// Break removes an object behind everybody's back and tells the watchers.
+func (h *Host) Break(n int, id netstate.ID) {
+	h.mu.Lock()
+	delete(h.state[n], id)
+	h.mu.Unlock()
+	h.tell(netstate.HostEvent{Touched: []int{n}})
+}
+
+// State is a copy of what owner number n has on the host.
+func (h *Host) State(n int) netstate.State {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.state[n])
+}
+
+// Done lists the ops that took effect, as text, and forgets them.
+func (h *Host) Done() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d := h.done
+	h.done = nil
+	return d
+}
+
+// Violations lists the ops that were refused because they came out of order.
+func (h *Host) Violations() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.violation)
+}
+
+// Observe answers what the owner has.
+func (h *Host) Observe(ctx context.Context, o netstate.Owner, full bool) (netstate.State, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	h.observed++
+	st := maps.Clone(h.state[o.Number])
+	if st == nil {
+		st = netstate.State{}
+	}
+	return st, nil
+}
+
+// Owners lists every owner with anything on the host, the host ground left out.
+func (h *Host) Owners(context.Context) ([]netstate.Owner, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var os []netstate.Owner
+	for _, n := range slices.Sorted(maps.Keys(h.state)) {
+		if n == 0 || len(h.state[n]) == 0 {
+			continue
+		}
+		o := netstate.Owner{Number: n}
+		for _, x := range h.state[n] {
+			if l, ok := x.(netstate.Link); ok && l.Type == netstate.Bridge {
+				o.Name = strings.TrimPrefix(l.Alias, "edgespan ni ")
+			}
+		}
+		os = append(os, o)
+	}
+	return os, nil
+}
+
+// ForgetFlows finds no flows: nothing passes a host in memory.
+func (h *Host) ForgetFlows(context.Context, func(netstate.Flow) bool) (int, error) { return 0, nil }
+
+// Watch tells the interfaces now and every change until ctx ends.
+func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
+	h.mu.Lock()
+	h.watchers++
+	n := h.watchers
+	h.emit[n] = emit
+	is := h.ifaces
+	h.mu.Unlock()
+	emit(netstate.HostEvent{Resync: true, Interfaces: slices.Clone(is)})
+	<-ctx.Done()
+	h.mu.Lock()
+	delete(h.emit, n)
+	h.mu.Unlock()
+	return ctx.Err()
+}
+
+func (h *Host) tell(ev netstate.HostEvent) {
+	h.mu.Lock()
+	fs := slices.Collect(maps.Values(h.emit))
+	h.mu.Unlock()
+	for _, f := range fs {
+		f(ev)
+	}
+}
+
+// Do carries out one op.
+func (h *Host) Do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
+	h.mu.Lock()
+	var fault *Fault
+	if h.fault != nil {
+		fault = h.fault(o, op)
+	}
+	h.mu.Unlock()
+	if fault != nil && fault.Hang {
+		<-ctx.Done()
+		return &netstate.OpError{Op: op.String(), Command: "fake-command", Err: ctx.Err()}
+	}
+	if fault != nil && fault.Err != nil {
+		return &netstate.OpError{Op: op.String(), Command: "fake-command", Err: fault.Err}
+	}
+	if err := h.do(o, op); err != nil {
+		return &netstate.OpError{Op: op.String(), Err: err}
+	}
+	if fault != nil && fault.Panic {
+		panic("fake host: injected panic in " + op.String())
+	}
+	if fault != nil && fault.Half {
+		return &netstate.OpError{Op: op.String(), Err: errors.New("died half way")}
+	}
+	return nil
+}
+
+func (h *Host) do(o netstate.Owner, op netstate.Op) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	st := h.state[o.Number]
+	if st == nil {
+		st = netstate.State{}
+		h.state[o.Number] = st
+	}
+	for _, it := range op.Items {
+		if err := h.allowed(st, op, it); err != nil {
+			if !errors.Is(err, netstate.ErrWaiting) && !errors.Is(err, errTaken) {
+				h.violation = append(h.violation, fmt.Sprintf("%s: %s: %v", o.Name, op, err))
+			}
+			return err
+		}
+	}
+	for _, it := range op.Items {
+		if it.Want == nil {
+			h.remove(st, it.ID())
+		} else {
+			st[it.ID()] = it.Want
+		}
+	}
+	h.done = append(h.done, fmt.Sprintf("%d: %s", o.Number, op))
+	return nil
+}
+
+// remove takes what a kernel takes along: a link its port, addresses and routes.
+func (h *Host) remove(st netstate.State, id netstate.ID) {
+	delete(st, id)
+	if id.Kind == netstate.KindLink {
+		delete(st, netstate.ID{Kind: netstate.KindPort, Name: id.Name})
+	}
+	for k, o := range st {
+		switch x := o.(type) {
+		case netstate.Address:
+			if id.Kind == netstate.KindLink && x.Link == id.Name {
+				delete(st, k)
+			}
+		case netstate.Route:
+			if (id.Kind == netstate.KindLink || id.Kind == netstate.KindPort) && x.Dev == id.Name {
+				delete(st, k)
+			}
+		}
+	}
+}

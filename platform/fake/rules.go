@@ -1,0 +1,131 @@
+package fake
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"edgespan/netinst/netstate"
+)
+
+// allowed says why the kernel would refuse an item, or nil.
+func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) error {
+	id := it.ID()
+	has := st[id] != nil
+	switch {
+	case op.Verb == netstate.Add && has && op.Kind != netstate.KindChain:
+		return errors.New("file exists")
+	case it.Want == nil && !has:
+		return nil // removing what is gone is no error
+	case it.Want == nil:
+		return h.mayGo(st, it.Have)
+	}
+	switch w := it.Want.(type) {
+	case netstate.Link:
+		if w.Peer != nil && !h.netns[w.Peer.Netns] {
+			return fmt.Errorf("network namespace %s does not exist: %w", w.Peer.Netns, netstate.ErrWaiting)
+		}
+		if w.Peer != nil {
+			return h.peerFree(w)
+		}
+	case netstate.Address:
+		return need(st, netstate.KindLink, w.Link)
+	case netstate.Port:
+		for _, n := range w.Needs() {
+			if st[n] == nil {
+				return fmt.Errorf("%s stands before %s", id, n)
+			}
+		}
+	case netstate.Route:
+		if w.Dev != "" && strings.HasPrefix(w.Dev, "es") {
+			return need(st, netstate.KindPort, w.Dev) // a route on a link that is down is refused
+		}
+	case netstate.Process:
+		for _, n := range w.Needs() {
+			if st[n] == nil {
+				return fmt.Errorf("%s starts before %s", id, n)
+			}
+		}
+	case netstate.Chain:
+		return h.hooks(st, op, w)
+	}
+	return nil
+}
+
+// errTaken is no op out of order: after a restart the network that an adapter has
+// left may be the last to know.
+var errTaken = errors.New("name is taken")
+
+// peerFree refuses a name that another link has put into the namespace, as the
+// kernel does: an adapter is never on two networks.
+func (h *Host) peerFree(w netstate.Link) error {
+	for _, st := range h.state {
+		for _, o := range st {
+			if l, ok := o.(netstate.Link); ok && l.Peer != nil && l.Name != w.Name && l.Peer.Netns == w.Peer.Netns && l.Peer.Name == w.Peer.Name {
+				return fmt.Errorf("%s in %s is the peer of %s: %w", w.Peer.Name, w.Peer.Netns, l.Name, errTaken)
+			}
+		}
+	}
+	return nil
+}
+
+// hooks refuses a rule that leads from, or to, a chain that does not exist.
+func (h *Host) hooks(st netstate.State, op netstate.Op, c netstate.Chain) error {
+	exists := func(name string) bool {
+		for _, s := range []netstate.State{st, h.state[0]} {
+			for _, o := range s {
+				if x, ok := o.(netstate.Chain); ok && x.Name == name {
+					return true
+				}
+			}
+		}
+		for _, it := range op.Items {
+			if x, ok := it.Want.(netstate.Chain); ok && x.Name == name {
+				return true
+			}
+		}
+		return false
+	}
+	for _, k := range c.Hooks {
+		if strings.HasPrefix(k.Parent, "ES") && !exists(k.Parent) {
+			return fmt.Errorf("no chain %s to hook %s into", k.Parent, c.Name)
+		}
+	}
+	if c.Family == netstate.BridgeFamily {
+		return nil
+	}
+	for _, r := range c.Rules {
+		f := strings.Fields(r)
+		for i, w := range f[:max(len(f)-1, 0)] {
+			if (w == "-j" || w == "-g") && strings.HasPrefix(f[i+1], "ES") && !exists(f[i+1]) {
+				return fmt.Errorf("chain %s jumps to %s, which does not exist", c.Name, f[i+1])
+			}
+		}
+	}
+	return nil
+}
+
+// mayGo refuses to take away what others still stand on.
+func (h *Host) mayGo(st netstate.State, have netstate.Object) error {
+	if c, ok := have.(netstate.Chain); ok {
+		for _, o := range st {
+			p, ok := o.(netstate.Port)
+			if !ok || p.Master == "" {
+				continue
+			}
+			for _, id := range p.After {
+				if id == c.ID() {
+					return fmt.Errorf("%s goes while %s is up", id, p.ID())
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func need(st netstate.State, k netstate.Kind, name string) error {
+	if st[netstate.ID{Kind: k, Name: name}] == nil {
+		return fmt.Errorf("no %s %s", k, name)
+	}
+	return nil
+}
