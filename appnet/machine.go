@@ -244,5 +244,5 @@ func backoff(tries int) time.Duration {
 	if tries >= 10 { // 100 ms doubled ten times is more than a minute
 		return lastResend
 	}
-	return min(firstResend<<tries, lastResend)
+	return firstResend << tries
 }

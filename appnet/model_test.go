@@ -73,6 +73,11 @@ func (w *world) randomWish() {
 		}
 		return
 	}
+	if n := len(w.wish.values); n > 1 && !w.wish.have() && w.r.IntN(3) == 0 {
+		w.say("config: comes back as it was: %s", wishText(*w.wish.before(n - 1)))
+		w.wish.put(w.wish.before(n - 1))
+		return
+	}
 	c := config{UUID: w.app, DisplayName: fmt.Sprint("app", w.r.IntN(2)), Activate: w.r.IntN(4) > 0}
 	c.Adapters = map[int]netinst.UnderlayNetworkConfig{}
 	for k := range 3 {

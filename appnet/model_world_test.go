@@ -293,15 +293,15 @@ func (w *world) do(f appnet.Effect) {
 		if f.Journal.TargetVersion < w.journal.TargetVersion {
 			w.fail("the journal goes back from %d to %d", w.journal.TargetVersion, f.Journal.TargetVersion)
 		}
-		if w.journal.Deleted && !f.Journal.Deleted && f.Journal.TargetVersion == w.journal.TargetVersion {
-			w.fail("an app comes back with the version %d that it went with", w.journal.TargetVersion)
-		}
 		w.journal = f.Journal
 	case appnet.PublishAdapterConfig:
 		p, c := place{Scope: f.Scope, Key: f.Config.Key()}, f.Config
 		w.say("app: publish %s v%d activate=%v", name(p), c.TargetVersion, c.Activate)
 		if c.TargetVersion < w.highest[p] || c.TargetVersion != w.journal.TargetVersion {
 			w.fail("%s is published with version %d after %d, journal %d", name(p), c.TargetVersion, w.highest[p], w.journal.TargetVersion)
+		}
+		if c.Activate && w.journal.Deleted {
+			w.fail("%s comes back with the version %d that it went with", name(p), c.TargetVersion)
 		}
 		if w.shown == nil || !w.shown.Pending {
 			w.fail("%s is published beside a status that is not pending", name(p))

@@ -86,7 +86,7 @@ type step struct {
 	want  string
 }
 
-// play starts a machine that is synchronized without a config yet to come.
+// play steps a new machine of an app never seen.
 func play(t *testing.T, steps ...step) *script {
 	t.Helper()
 	s := &script{m: appnet.NewMachine(web, appnet.JournalRecord{}, nil)}
