@@ -154,6 +154,18 @@ func TestGap_AppIsPendingWhileAStatusIsLeftWhereItMovedOut(t *testing.T) {
 	)
 }
 
+func TestGap_NothingIsActivatedWhileSomethingIsLeftElsewhere(t *testing.T) {
+	play(t,
+		step{online(blue), ""},
+		step{online(red), ""},
+		step{off(blue), ""},
+		step{appnet.Synchronized{}, "record v1; web v1 pending (" + waitsBlue + "); blue#0 v1 off"},
+		step{told(red, 0, 1, true), "web v1 pending (adapter 0: is still on network instance red)"},
+		step{on(blue), "record v2; web v2 pending (adapter 0: is still on network instance red)"},
+		step{gone(red, 0), "web v2 pending (" + waitsBlue + "); blue#0 v2 on"},
+	)
+}
+
 func TestGap_VersionSurvivesTheRestartOfTheActor(t *testing.T) {
 	s := play(t, upBlue...)
 	s.restart(left(blue, 0, 1, true))

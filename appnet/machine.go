@@ -175,15 +175,14 @@ func (m *Machine) leave(p Place) []Effect {
 	return m.publish(p, c)
 }
 
-// enter puts an adapter on the network that it is wanted on, online or not.
+// enter puts an adapter on the network that it is wanted on, online or not. It
+// waits while something of the adapter is left on another one, unless it is
+// active here already.
 func (m *Machine) enter(p Place) []Effect {
 	old, is := m.view.Published[p]
 	activate := m.view.Config.Activate
-	if m.elsewhere(p) {
-		if !is {
-			return nil
-		}
-		activate = activate && old.Activate
+	if m.elsewhere(p) && (!is || activate && !old.Activate) {
+		return nil
 	}
 	return m.publish(p, netinst.AppAdapterConfig{
 		AppUUID:        p.Key.AppUUID,
