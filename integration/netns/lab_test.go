@@ -174,7 +174,7 @@ func (l *lab) equal(o netstate.Owner, want netstate.State) {
 }
 
 var (
-	counters = regexp.MustCompile(`\[\d+:\d+\]|packets \d+ bytes \d+|valid_lft \S+ preferred_lft \S+|(?m)^#.*$`)
+	counters = regexp.MustCompile(`state (UP|DOWN|UNKNOWN|LOWERLAYERDOWN)|\w+_timer +[\d.]+|\[\d+:\d+\]|packets \d+ bytes \d+|valid_lft \S+ preferred_lft \S+|(?m)^#.*$`)
 	indexes  = regexp.MustCompile(`(?m)^\d+: |@if\d+| link-netnsid \d+`)
 )
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,14 +45,23 @@ type state struct {
 	Digest string         `json:"digest"`
 	Reload string         `json:"reload"`
 	Probe  netstate.Probe `json:"probe"`
+	Bridge int            `json:"bridge"` // index of the link that it serves
+}
+
+// Ground is what a helper stands on: a bridge made anew has another index, and a
+// helper that was bound to the old one serves nobody. A question to an address
+// that is not there says nothing about the helper.
+type Ground struct {
+	Bridge    int             // link index, 0: there is none
+	Addresses map[string]bool // of the network's links, without prefix length
 }
 
 func (h *Helpers) folder(name string) string { return filepath.Join(h.dir, name) }
 
 // Start starts p, or replaces what runs in its folder, and returns when its probe
 // was answered. If ctx ends before that the process is stopped and the error
-// tells the end of its output.
-func (h *Helpers) Start(ctx context.Context, p netstate.Process) error {
+// tells the end of its output. bridge is the index of the link that it serves.
+func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) error {
 	if len(p.Argv) == 0 {
 		return errors.New("no command")
 	}
@@ -63,7 +73,7 @@ func (h *Helpers) Start(ctx context.Context, p netstate.Process) error {
 	if err := errors.Join(os.MkdirAll(folder, 0o755), os.Chmod(folder, 0o755)); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
-	st := state{Argv: p.Argv, Digest: p.Digest, Reload: p.Reload, Probe: p.Probe}
+	st := state{Argv: p.Argv, Digest: p.Digest, Reload: p.Reload, Probe: p.Probe, Bridge: bridge}
 	if err := write(folder, st); err != nil {
 		return err
 	}
@@ -165,8 +175,9 @@ func sameCommand(have, argv []string) bool {
 func running(st state) bool { return sameCommand(st.Cmdline(), st.Argv) }
 
 // Observe lists the running processes of network instance n. When probe is set,
-// one that does not answer within 3 s is not there.
-func (h *Helpers) Observe(ctx context.Context, n int, probe bool) (netstate.State, error) {
+// one that does not answer within 3 s differs from any wish, as does one that has
+// ended or whose bridge was made anew: each is to be replaced.
+func (h *Helpers) Observe(ctx context.Context, n int, on Ground, probe bool) (netstate.State, error) {
 	base := filepath.Join("ni", fmt.Sprint(n))
 	entries, err := os.ReadDir(h.folder(base))
 	if errors.Is(err, os.ErrNotExist) {
@@ -187,12 +198,19 @@ func (h *Helpers) Observe(ctx context.Context, n int, probe bool) (netstate.Stat
 			p.Digest = "unreadable" // differs, so it is replaced
 		case !running(st):
 			p.Digest = "ended"
-		case probe && !h.answered(ctx, st):
+		case st.Bridge != on.Bridge:
+			p.Digest = "bridge replaced"
+		case probe && on.has(st.Probe) && !h.answered(ctx, st):
 			p.Digest = "silent"
 		}
 		s.Add(p)
 	}
 	return s, ctx.Err()
+}
+
+func (g Ground) has(p netstate.Probe) bool {
+	host, _, err := net.SplitHostPort(p.Addr)
+	return err == nil && g.Addresses[host]
 }
 
 func (h *Helpers) answered(ctx context.Context, st state) bool {

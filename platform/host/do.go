@@ -149,9 +149,15 @@ func (h *Host) doProcess(ctx context.Context, o netstate.Owner, verb netstate.Ve
 	case netstate.Remove:
 		return h.help.Stop(ctx, p)
 	}
-	err := h.help.Start(ctx, p)
+	bridge, err := h.kernel.LinkIndex(bridgeName(o.Number))
+	if err != nil {
+		return err
+	}
+	err = h.help.Start(ctx, p, bridge)
 	if err == nil {
 		h.log.Debug("helper answers", zap.String("ni", o.Name), zap.String("op", string(verb)), zap.String("process", p.Name))
 	}
 	return err
 }
+
+func bridgeName(number int) string { return fmt.Sprintf("es%d", number) }

@@ -103,18 +103,34 @@ func (h *Host) observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 		maps.Copy(s, more)
 		return s, err
 	}
-	for _, part := range []func() (netstate.State, error){
-		func() (netstate.State, error) { return h.kernel.Observe(ctx, o.Number) },
-		func() (netstate.State, error) { return h.observeFiles(o.Number) },
-		func() (netstate.State, error) { return h.help.Observe(ctx, o.Number, full) },
-	} {
-		more, err := part()
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(s, more)
+	links, err := h.kernel.Observe(ctx, o.Number)
+	if err != nil {
+		return nil, err
 	}
-	return s, nil
+	maps.Copy(s, links)
+	files, err := h.observeFiles(o.Number)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(s, files)
+	ground := dnsmasq.Ground{Addresses: addresses(links)}
+	if ground.Bridge, err = h.kernel.LinkIndex(bridgeName(o.Number)); err != nil {
+		return nil, err
+	}
+	helpers, err := h.help.Observe(ctx, o.Number, ground, full)
+	maps.Copy(s, helpers)
+	return s, err
+}
+
+func addresses(s netstate.State) map[string]bool {
+	found := map[string]bool{}
+	for _, obj := range s {
+		if a, ok := obj.(netstate.Address); ok {
+			ip, _, _ := strings.Cut(a.Prefix, "/")
+			found[ip] = true
+		}
+	}
+	return found
 }
 
 // Owners lists every network instance number of which anything is on this host,

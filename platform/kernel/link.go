@@ -231,6 +231,17 @@ func (k *Kernel) rest(l netlink.Link) error {
 	return k.h.LinkSetNoMaster(l)
 }
 
+// LinkIndex is the kernel's index of a link, 0 if there is none of this name.
+func (k *Kernel) LinkIndex(name string) (int, error) {
+	l, err := k.linkByName(name)
+	if isNotFound(err) {
+		return 0, nil
+	} else if err != nil {
+		return 0, fmt.Errorf("find link %s: %w", name, err)
+	}
+	return l.Attrs().Index, nil
+}
+
 func (k *Kernel) linkByName(name string) (netlink.Link, error) {
 	return retry(func() (netlink.Link, error) { return k.h.LinkByName(name) })
 }

@@ -1,0 +1,297 @@
+package netns_test
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"edgespan/integration/netns"
+	"edgespan/netinst/netstate"
+	"edgespan/platform/proc"
+
+	"github.com/miekg/dns"
+)
+
+func sortedLines(lines []string) []string { slices.Sort(lines); return lines }
+
+func TestAHangingCommandMeetsItsDeadlineAndItsGroupDies(t *testing.T) {
+	l := newLab(t)
+	l.must(ground, root())
+	pidfile := filepath.Join(t.TempDir(), "pid")
+	wrap(t, "iptables-restore", "sleep 1000 & echo $! > "+pidfile+"; wait\n")
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	var op netstate.Op
+	for _, o := range netstate.Diff(netstate.State{}, l.network(1)) {
+		if o.Kind == netstate.KindChain {
+			op = o
+		}
+	}
+	err := l.host.Do(ctx, owner(1), op)
+	if err == nil || !strings.Contains(err.Error(), "deadline") || !strings.Contains(err.Error(), "iptables-restore") {
+		t.Errorf("error %v", err)
+	}
+	if d := time.Since(began); d > 2*time.Second {
+		t.Errorf("took %v", d)
+	}
+	b, err := os.ReadFile(pidfile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "grandchild has ended", func() bool {
+		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(b)) + "/stat")
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
+}
+
+// dnsLoop asks until stopped and counts questions and failures.
+type dnsLoop struct {
+	asked, failed atomic.Int64
+	stop          func()
+}
+
+func (l *lab) askForever(t *testing.T) *dnsLoop {
+	d := &dnsLoop{}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			conn, err := dialIn(l.ns, "10.1.0.1:53")
+			if err == nil {
+				q := new(dns.Msg)
+				q.SetQuestion("gateway.edge.", dns.TypeA)
+				var a *dns.Msg
+				a, _, err = (&dns.Client{Timeout: 2 * time.Second}).ExchangeWithConn(q, conn)
+				if err == nil && len(a.Answer) != 1 {
+					err = dns.ErrRcode
+				}
+				_ = conn.Close()
+			}
+			d.asked.Add(1)
+			if err != nil {
+				d.failed.Add(1)
+				t.Logf("question %d: %v", d.asked.Load(), err)
+			}
+		}
+	})
+	d.stop = func() { cancel(); wg.Wait() }
+	return d
+}
+
+func dialIn(ns *netns.NS, addr string) (conn *dns.Conn, err error) {
+	err = proc.In(ns.Path, func() error {
+		conn, err = dns.Dial("udp", addr)
+		return err
+	})
+	return conn, err
+}
+
+func TestNoAnswerIsLostWhileNamesAndHostsComeAndGo(t *testing.T) {
+	l := newLab(t)
+	l.must(ground, root())
+	want := l.network(1)
+	l.must(owner(1), want)
+	pid := func() string {
+		b, err := os.ReadFile(filepath.Join(l.dir, "ni/1/dnsmasq/process.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(string(b), ",")[0]
+	}
+	was := pid()
+	loop := l.askForever(t)
+	resolves := func(name, ip string) func() bool {
+		return func() bool {
+			out, err := l.ns.Try("dig", "+short", "+tries=1", "+time=2", "@10.1.0.1", name)
+			return err == nil && strings.TrimSpace(out) == ip
+		}
+	}
+	for i := range 5 {
+		ip := "10.1.0." + strconv.Itoa(10+i)
+		hosts := netstate.File{Path: "ni/1/conf/hosts/app", Content: ip + " app.edge\n"}
+		want.Add(hosts, netstate.File{Path: "ni/1/conf/dhcp/app", Content: "02:16:3e:01:00:01," + ip + ",app\n"})
+		proc := want[netstate.ID{Kind: netstate.KindProcess, Name: "ni/1/dnsmasq"}].(netstate.Process)
+		proc.Reload = "reload " + ip
+		want.Add(proc)
+		l.must(owner(1), want)
+		until(t, "app.edge is "+ip, resolves("app.edge", ip))
+	}
+	delete(want, netstate.ID{Kind: netstate.KindFile, Name: "ni/1/conf/hosts/app"})
+	delete(want, netstate.ID{Kind: netstate.KindFile, Name: "ni/1/conf/dhcp/app"})
+	l.must(owner(1), want)
+	until(t, "app.edge is gone", resolves("app.edge", ""))
+	loop.stop()
+	if pid() != was {
+		t.Error("dnsmasq was restarted")
+	}
+	t.Logf("%d questions", loop.asked.Load())
+	if loop.asked.Load() < 10 || loop.failed.Load() > 0 {
+		t.Errorf("%d of %d questions failed", loop.failed.Load(), loop.asked.Load())
+	}
+}
+
+// Names that are on their way to hostsdir are not read: a half written file never
+// becomes an answer.
+func TestHostsdirIgnoresFilesOnTheirWay(t *testing.T) {
+	l := newLab(t)
+	l.must(ground, root())
+	l.must(owner(1), l.network(1))
+	dir := filepath.Join(l.dir, "ni/1/conf/hosts")
+	if err := os.WriteFile(filepath.Join(dir, ".new-1"), []byte("10.1.0.66 half.edge\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want := l.network(1)
+	want.Add(netstate.File{Path: "ni/1/conf/hosts/zz", Content: "10.1.0.67 whole.edge\n"})
+	l.must(owner(1), want)
+	dig := func(name string) string { return strings.TrimSpace(l.ns.Exec(t, "dig", "+short", "@10.1.0.1", name)) }
+	until(t, "whole.edge is known", func() bool { return dig("whole.edge") == "10.1.0.67" })
+	if out := dig("half.edge"); out != "" {
+		t.Errorf("half.edge is %s", out)
+	}
+}
+
+func TestAHelperThatNeverAnswersIsStoppedAndTellsItsWords(t *testing.T) {
+	l := newLab(t)
+	want := l.network(1)
+	f := netstate.File{Path: "ni/1/conf/dnsmasq.conf", Content: "no-such-option=1\n"}
+	want.Add(f)
+	fs := l.apply(t.Context(), owner(1), netstate.NewState(want[netstate.ID{Kind: netstate.KindFile, Name: "ni/1/conf"}], f,
+		want[netstate.ID{Kind: netstate.KindProcess, Name: "ni/1/dnsmasq"}]))
+	if len(fs) != 1 || !strings.Contains(fs[0].Err, "bad option") {
+		t.Errorf("failures: %+v", fs)
+	}
+	l.must(owner(1), netstate.State{})
+	if _, err := os.Stat(filepath.Join(l.dir, "ni")); !os.IsNotExist(err) {
+		t.Errorf("run folder is left: %v", err)
+	}
+}
+
+func TestAStrayOfACrashIsFoundByItsCommandLine(t *testing.T) {
+	l := newLab(t)
+	l.must(ground, root())
+	want := l.network(1)
+	l.must(owner(1), want)
+	path := filepath.Join(l.dir, "ni/1/dnsmasq/process.json")
+	if err := os.WriteFile(path, []byte(`{"argv":[]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.must(owner(1), want)
+	found, err := proc.Find(func(argv []string) bool { return slices.Contains(argv, "--conf-file="+l.dir+"/ni/1/conf/dnsmasq.conf") })
+	if err != nil || len(found) != 1 {
+		t.Errorf("helpers %v err %v, want one", found, err)
+	}
+}
+
+func TestFlowsThatAreDeniedAreForgotten(t *testing.T) {
+	l := newLab(t)
+	for _, port := range []string{"1001", "1002"} {
+		l.ns.Exec(t, "conntrack", "-I", "-p", "udp", "-s", "10.1.0.2", "-d", "192.0.2.53", "--sport", "5000", "--dport", port, "-t", "100")
+	}
+	n, err := l.host.ForgetFlows(t.Context(), func(f netstate.Flow) bool {
+		return f.Proto == 17 && f.Src == netip.MustParseAddrPort("10.1.0.2:5000") && f.Dst == netip.MustParseAddrPort("192.0.2.53:1001") &&
+			f.ReplySrc == f.Dst && f.ReplyDst == f.Src
+	})
+	if err != nil || n != 1 {
+		t.Errorf("forgot %d, err %v", n, err)
+	}
+	out := l.ns.Exec(t, "conntrack", "-L")
+	if strings.Contains(out, "dport=1001") || !strings.Contains(out, "dport=1002") {
+		t.Errorf("table: %s", out)
+	}
+}
+
+func TestASysctlThatSomeoneElseChangedStays(t *testing.T) {
+	l := newLab(t)
+	const key = "net/ipv4/conf/default/rp_filter"
+	read := func() string { return strings.TrimSpace(l.ns.Exec(t, "sysctl", "-n", key)) }
+	l.ns.Exec(t, "sysctl", "-q", key+"=0")
+	want := netstate.NewState(netstate.Sysctl{Key: key, Value: "1"})
+	l.must(ground, want)
+	l.must(ground, netstate.State{})
+	if read() != "0" {
+		t.Errorf("not restored: %s", read())
+	}
+	l.must(ground, want)
+	l.ns.Exec(t, "sysctl", "-q", key+"=2")
+	l.must(ground, netstate.State{})
+	if read() != "2" {
+		t.Errorf("foreign value was overwritten: %s", read())
+	}
+}
+
+// events gathers what Watch tells.
+type events struct {
+	mu   sync.Mutex
+	list []netstate.HostEvent
+}
+
+func (e *events) any(f func(netstate.HostEvent) bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.list, f)
+}
+
+func (e *events) clear() { e.mu.Lock(); e.list = nil; e.mu.Unlock() }
+
+func TestWatchTellsOfEveryChange(t *testing.T) {
+	l := newLab(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	e, done := &events{}, make(chan error, 1)
+	go func() {
+		done <- l.host.Watch(ctx, func(ev netstate.HostEvent) { e.mu.Lock(); e.list = append(e.list, ev); e.mu.Unlock() })
+	}()
+	until(t, "first event is a resync", func() bool { return e.any(func(ev netstate.HostEvent) bool { return ev.Resync }) })
+	first := e.list[0]
+	if !first.Resync || len(first.Interfaces) != 2 || first.Interfaces[0].Name != "eth0" || !first.Interfaces[0].Up ||
+		first.Interfaces[0].MTU != 1500 || !slices.Equal(first.Interfaces[0].Gateways, []netip.Addr{netip.MustParseAddr("192.0.2.1")}) ||
+		!slices.Contains(first.Interfaces[0].Addresses, netip.MustParsePrefix("192.0.2.2/24")) {
+		t.Errorf("first event: %+v", first)
+	}
+	for _, c := range []struct {
+		cmd  string
+		what func(netstate.HostEvent) bool
+	}{
+		{"ip link set far0 down", func(ev netstate.HostEvent) bool { return len(ev.Interfaces) == 2 && !ev.Interfaces[0].Up }},
+		{"ip link set far0 up", func(ev netstate.HostEvent) bool { return len(ev.Interfaces) == 2 && ev.Interfaces[0].Up }},
+		{"ip addr add 198.51.100.1/24 dev eth0", func(ev netstate.HostEvent) bool { return ev.Interfaces != nil && len(ev.Interfaces[0].Addresses) == 2 }},
+		{"ip route replace default via 192.0.2.9", func(ev netstate.HostEvent) bool {
+			return ev.Interfaces != nil && len(ev.Interfaces[0].Gateways) == 1 && ev.Interfaces[0].Gateways[0].String() == "192.0.2.9"
+		}},
+		{"ip link add es7 type bridge", touches(7)},
+		{"ip link set es7 up", touches(7)},
+		{"ip addr add 10.7.0.1/24 dev es7", touches(7)},
+		{"ip route add default via 192.0.2.9 table 20008", touches(8)},
+		{"ip rule add priority 21009 lookup 20009", touches(9)},
+		{"ip link del es7", touches(7)},
+		{"ip netns add " + l.ns.Name + "w", func(ev netstate.HostEvent) bool { return ev.Namespaces }},
+		{"ip netns del " + l.ns.Name + "w", func(ev netstate.HostEvent) bool { return ev.Namespaces }},
+	} {
+		e.clear()
+		l.ns.Exec(t, strings.Fields(c.cmd)...)
+		until(t, c.cmd, func() bool { return e.any(c.what) })
+	}
+	// A change of ours alone is none of the foreign interfaces.
+	e.clear()
+	l.ns.Exec(t, "ip", "link", "add", "es7", "type", "bridge")
+	until(t, "es7", func() bool { return e.any(touches(7)) })
+	if e.any(func(ev netstate.HostEvent) bool { return ev.Interfaces != nil }) {
+		t.Error("foreign interfaces were told though unchanged")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("watch: %v", err)
+	}
+}
+
+func touches(n int) func(netstate.HostEvent) bool {
+	return func(ev netstate.HostEvent) bool { return slices.Contains(ev.Touched, n) }
+}
