@@ -1,0 +1,63 @@
+package kernel
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+func TestLinkNumber(t *testing.T) {
+	for name, want := range map[string]int{"es1": 1, "es999": 999, "es12a3": 12, "es1a0": 1, "es1a9999": 1,
+		"es0": 0, "es1000": 0, "es01": 0, "es": 0, "es1a": 0, "es1a01": 0, "es1a10000": 0, "es1b2": 0, "eth1": 0, "es-doomed1": 0, "es1a1a1": 0, "es+1": 0} {
+		n, ok := LinkNumber(name)
+		if n != want && ok || ok != (want > 0) {
+			t.Errorf("%s: %d %v, want %d", name, n, ok, want)
+		}
+	}
+}
+
+func TestTableAndPriorityNumbers(t *testing.T) {
+	for table, want := range map[int]bool{20000: false, 20001: true, 20999: true, 21000: false, 254: false} {
+		if _, ok := TableNumber(table); ok != want {
+			t.Errorf("table %d: %v", table, ok)
+		}
+	}
+	for prio, want := range map[int]int{20001: 1, 21002: 2, 22999: 999, 21000: 0, 23000: 0, 32766: 0} {
+		if n, _ := PriorityNumber(prio); n != want {
+			t.Errorf("priority %d: %d, want %d", prio, n, want)
+		}
+	}
+}
+
+func TestDoomedNamesFitTheKernel(t *testing.T) {
+	if n := doomedName(1<<31 - 1); len(n) > 15 {
+		t.Errorf("%s has %d octets", n, len(n))
+	}
+}
+
+func TestGatewaysAreOrderedByMetric(t *testing.T) {
+	gw := func(s string) netip.Addr { return netip.MustParseAddr(s) }
+	all := netip.MustParsePrefix("0.0.0.0/0")
+	got := gatewaysByLink([]route{
+		{dst: all, kind: unix.RTN_UNICAST, oif: 2, gw: gw("192.0.2.9"), metric: 100},
+		{dst: all, kind: unix.RTN_UNICAST, oif: 2, gw: gw("192.0.2.1")},
+		{dst: all, kind: unix.RTN_UNREACHABLE, oif: 2, gw: gw("192.0.2.3")},
+		{dst: netip.MustParsePrefix("10.0.0.0/8"), kind: unix.RTN_UNICAST, oif: 3, gw: gw("192.0.2.4")},
+		{dst: all, kind: unix.RTN_UNICAST, metric: 200, more: []nexthop{{2, gw("192.0.2.1")}, {4, gw("192.0.2.5")}}},
+	})
+	want := map[int][]netip.Addr{2: {gw("192.0.2.1"), gw("192.0.2.9")}, 4: {gw("192.0.2.5")}}
+	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestAliasNetns(t *testing.T) {
+	if ns, ok := aliasNetns("edgespan ni u adapter a/0 netns=app1 peer=eth0"); !ok || ns != "app1" {
+		t.Errorf("%q %v", ns, ok)
+	}
+	if _, ok := aliasNetns("edgespan ni u"); ok {
+		t.Error("found a namespace where none is named")
+	}
+}
