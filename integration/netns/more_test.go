@@ -295,3 +295,42 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 func touches(n int) func(netstate.HostEvent) bool {
 	return func(ev netstate.HostEvent) bool { return slices.Contains(ev.Touched, n) }
 }
+
+// Two hundred links come and go while nobody reads: the kernel drops messages,
+// and what was lost is told as a whole.
+func TestAnOverflowEndsInAResync(t *testing.T) {
+	l := newLab(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var resyncs atomic.Int64
+	stuck, done := make(chan struct{}), make(chan error, 1)
+	var last atomic.Int64
+	go func() {
+		done <- l.host.Watch(ctx, func(ev netstate.HostEvent) {
+			if ev.Resync && resyncs.Add(1) == 1 {
+				<-stuck
+			}
+			if ev.Interfaces != nil {
+				last.Store(int64(len(ev.Interfaces)))
+			}
+		})
+	}()
+	until(t, "first event", func() bool { return resyncs.Load() == 1 })
+	var batch strings.Builder
+	for range 40 {
+		for i := range 200 {
+			batch.WriteString("link set eth0 alias " + strings.Repeat(strconv.Itoa(i%10), 200) + "\n")
+		}
+	}
+	batch.WriteString("link add extra0 type bridge\n")
+	file := filepath.Join(t.TempDir(), "batch")
+	if err := os.WriteFile(file, []byte(batch.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.ns.Exec(t, "ip", "-batch", file)
+	close(stuck)
+	until(t, "resync after the overflow", func() bool { return resyncs.Load() > 1 && last.Load() == 3 })
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("watch: %v", err)
+	}
+}

@@ -83,7 +83,7 @@ func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item)
 	if err := f.applyBridge(ctx, number, want); err != nil {
 		return err
 	}
-	edits, err := f.edits(ctx, number, want, nil)
+	edits, err := f.edits(ctx, number, want, nil, false)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (f *Firewall) Remove(ctx context.Context, number int, items []netstate.Item
 	if err != nil {
 		return err
 	}
-	edits, err := f.edits(ctx, number, nil, gone)
+	edits, err := f.edits(ctx, number, nil, gone, false)
 	if err != nil {
 		return err
 	}
@@ -179,8 +179,9 @@ func remember(c netstate.Chain, kernel string) entry {
 	return entry{Family: c.Family, Table: c.Table, Name: c.Name, Rules: c.Rules, Hooks: c.Hooks, Kernel: kernel}
 }
 
-// edits looks at the kernel and plans one edit a table.
-func (f *Firewall) edits(ctx context.Context, number int, want, gone []netstate.Chain) ([]*edit, error) {
+// edits looks at the kernel, before the chains are written or after, and plans one
+// edit a table.
+func (f *Firewall) edits(ctx context.Context, number int, want, gone []netstate.Chain, written bool) ([]*edit, error) {
 	var list []*edit
 	for _, name := range tableOrder {
 		e := &edit{name: name, stored: map[string]entry{}}
@@ -203,7 +204,7 @@ func (f *Firewall) edits(ctx context.Context, number int, want, gone []netstate.
 			}
 		}
 		e.hooked = hookedIn(e.stored, slices.Concat(e.want, e.gone))
-		seen, err := f.look(ctx, name, e.names())
+		seen, err := f.look(ctx, name, e.names(written))
 		if err != nil {
 			return nil, err
 		}
@@ -213,11 +214,14 @@ func (f *Firewall) edits(ctx context.Context, number int, want, gone []netstate.
 	return list, nil
 }
 
-// names lists the chains that must be looked at before the edit.
-func (e *edit) names() []string {
+// names lists the chains that must be looked at: before a network's chains are
+// written only those that hold the jumps into them, since they are flushed.
+func (e *edit) names(written bool) []string {
 	var names []string
 	for _, c := range slices.Concat(e.want, e.gone) {
-		names = append(names, c.Name)
+		if written || hostChain(c.Name) {
+			names = append(names, c.Name)
+		}
 		for _, h := range slices.Concat(c.Hooks, e.stored[c.Name].Hooks) {
 			names = append(names, h.Parent)
 		}
@@ -290,7 +294,7 @@ func missing(words string) bool {
 
 // readBack stores the kernel's spelling of chains that were just written.
 func (f *Firewall) readBack(ctx context.Context, number int, want []netstate.Chain) error {
-	edits, err := f.edits(ctx, number, want, nil)
+	edits, err := f.edits(ctx, number, want, nil, true)
 	if err != nil {
 		return fmt.Errorf("read back chains: %w", err)
 	}

@@ -26,7 +26,7 @@ func (e *edit) restore() string {
 	var decl, del, add, ins, drop []string
 	flushed := map[string]bool{}
 	for _, c := range e.want {
-		have, exists := e.seen[c.Name]
+		_, exists := e.seen[c.Name]
 		// Networks insert their hooks into host's chains at any time: such a chain
 		// is never flushed, only its own rules are exchanged.
 		if exists && hostChain(c.Name) {
@@ -34,9 +34,7 @@ func (e *edit) restore() string {
 			del, add = append(del, d...), append(add, a...)
 			continue
 		}
-		if !exists || len(have) > 0 || len(c.Rules) > 0 {
-			decl = append(decl, ":"+c.Name+" - [0:0]")
-		}
+		decl = append(decl, ":"+c.Name+" - [0:0]")
 		flushed[c.Name] = true
 		for _, r := range c.Rules {
 			add = append(add, join("-A", c.Name, r))

@@ -19,6 +19,8 @@ const (
 	restoreDeadline = 5 * time.Second
 	startDeadline   = 3 * time.Second
 	otherDeadline   = 5 * time.Second
+	// reapDeadline is of a link's removal, which waits for all that go with it.
+	reapDeadline = 30 * time.Second
 )
 
 // Do does one op of an owner's plan. Errors are *netstate.OpError; they wrap
@@ -45,6 +47,10 @@ func deadline(op netstate.Op) time.Duration {
 		return restoreDeadline
 	case netstate.KindProcess:
 		return startDeadline
+	case netstate.KindLink:
+		if op.Verb == netstate.Remove {
+			return reapDeadline
+		}
 	}
 	return otherDeadline
 }

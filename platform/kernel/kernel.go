@@ -66,7 +66,7 @@ func Open(netnsPath string) (*Kernel, error) {
 		k.Close()
 		return nil, fmt.Errorf("set netlink timeout: %w", err)
 	}
-	if k.rt, err = k.openRaw(); err != nil {
+	if k.rt, err = k.openRaw(requestTimeout); err != nil {
 		k.Close()
 		return nil, err
 	}
@@ -122,13 +122,13 @@ func retry[T any](list func() (T, error)) (T, error) {
 // Dumps on it are filtered by the kernel (NETLINK_GET_STRICT_CHK).
 type raw map[int]*nl.SocketHandle
 
-func (k *Kernel) openRaw() (raw, error) {
+func (k *Kernel) openRaw(timeout time.Duration) (raw, error) {
 	s, err := nl.GetNetlinkSocketAt(k.ns, netns.None(), unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open netlink: %w", err)
 	}
 	r := raw{unix.NETLINK_ROUTE: {Socket: s}}
-	tv := unix.NsecToTimeval(requestTimeout.Nanoseconds())
+	tv := unix.NsecToTimeval(timeout.Nanoseconds())
 	err = errors.Join(s.SetSendTimeout(&tv), s.SetReceiveTimeout(&tv), s.SetExtAck(true),
 		unix.SetsockoptInt(s.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1))
 	if err != nil {

@@ -20,6 +20,8 @@ const (
 	doomedAlias  = "edgespan doomed"
 	aliasMark    = "edgespan "
 	gather       = 20 * time.Millisecond
+	// reapTimeout is of one deletion: a thousand bridges take the kernel 17 s.
+	reapTimeout = time.Minute
 )
 
 // reaper deletes links. Each deletion is a wait of 15 to 40 ms inside the kernel,
@@ -38,7 +40,7 @@ type harvest struct {
 }
 
 func newReaper(k *Kernel) (*reaper, error) {
-	rt, err := k.openRaw()
+	rt, err := k.openRaw(reapTimeout)
 	if err != nil {
 		return nil, err
 	}
