@@ -153,6 +153,15 @@ func TestAnAdapterWaitsForItsNamespaceAndFollowsIt(t *testing.T) {
 	app.Exec(t, "ip", "link", "show", "eth1")
 }
 
+func TestARouteWaitsForAnInterfaceOfOthers(t *testing.T) {
+	l := newLab(t)
+	fs := l.apply(t.Context(), owner(1), netstate.NewState(
+		netstate.Route{Table: 20001, Dst: "0.0.0.0/0", Type: netstate.Unicast, Dev: "wwan0"}))
+	if len(fs) != 1 || !fs[0].Waiting {
+		t.Errorf("failures: %+v", fs)
+	}
+}
+
 func TestATakenNameIsAClearErrorAndLeavesNothing(t *testing.T) {
 	l := newLab(t)
 	l.app.Exec(t, "ip", "link", "add", "eth1", "type", "bridge")

@@ -250,7 +250,9 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 		done <- l.host.Watch(ctx, func(ev netstate.HostEvent) { e.mu.Lock(); e.list = append(e.list, ev); e.mu.Unlock() })
 	}()
 	until(t, "first event is a resync", func() bool { return e.any(func(ev netstate.HostEvent) bool { return ev.Resync }) })
+	e.mu.Lock()
 	first := e.list[0]
+	e.mu.Unlock()
 	if !first.Resync || len(first.Interfaces) != 2 || first.Interfaces[0].Name != "eth0" || !first.Interfaces[0].Up ||
 		first.Interfaces[0].MTU != 1500 || !slices.Equal(first.Interfaces[0].Gateways, []netip.Addr{netip.MustParseAddr("192.0.2.1")}) ||
 		!slices.Contains(first.Interfaces[0].Addresses, netip.MustParsePrefix("192.0.2.2/24")) {

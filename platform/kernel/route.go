@@ -140,7 +140,8 @@ func (r route) object(dev string) netstate.Route {
 }
 
 // PutRoute adds a route of ours, or replaces the one of the same destination,
-// table and metric.
+// table and metric. An interface of others that does not exist is an error that
+// wraps netstate.ErrWaiting.
 func (k *Kernel) PutRoute(r netstate.Route) error {
 	attrs, err := k.routeMessage(r)
 	if err != nil {
@@ -196,7 +197,9 @@ func (k *Kernel) routeMessage(r netstate.Route) ([]nl.NetlinkRequestData, error)
 	}
 	if r.Dev != "" {
 		l, err := k.linkByName(r.Dev)
-		if err != nil {
+		if isNotFound(err) && isForeign(r.Dev) {
+			return nil, fmt.Errorf("interface %s does not exist: %w", r.Dev, netstate.ErrWaiting)
+		} else if err != nil {
 			return nil, fmt.Errorf("find link %s: %w", r.Dev, err)
 		}
 		attrs = append(attrs, nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(uint32(l.Attrs().Index))))
