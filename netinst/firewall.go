@@ -198,15 +198,16 @@ func (b *builder) bridgeTable() {
 	var chains, jumps []string
 	for _, a := range b.Adapters {
 		name := fmt.Sprintf("a%d", a.Lease.Number)
-		jumps = append(jumps, fmt.Sprintf("%q : jump %s", HostIfName(b.n, a.Lease.Number), name))
+		jumps = append(jumps, fmt.Sprintf("iifname %q jump %s", HostIfName(b.n, a.Lease.Number), name))
 		chains = append(chains, "chain "+name+" {")
 		chains = append(chains, frameRules(a.Lease, b.Config.SpoofGuard)...)
 		chains = append(chains, "}")
 	}
+	// One rule a port and no verdict map: nf_tables judges a rule by the generation
+	// in which the walk began and a set's element by that of the lookup, so a walk
+	// that straddles the commit of a new table could miss its port, and drop.
 	lines := append(chains, "chain ports {", "type filter hook prerouting priority -300; policy accept;")
-	if len(jumps) > 0 {
-		lines = append(lines, "iifname vmap { "+strings.Join(jumps, ", ")+" }")
-	}
+	lines = append(lines, jumps...)
 	lines = append(lines, fmt.Sprintf("iifname %q drop", b.br+"a*"), "}")
 	b.state.Add(netstate.Chain{Family: netstate.BridgeFamily, Name: b.br, Rules: lines})
 }
@@ -219,7 +220,8 @@ func frameRules(l Lease, guard bool) []string {
 	}
 	return []string{
 		"ether saddr != " + l.MAC + " drop",
-		fmt.Sprintf("ether type arp arp saddr ether %s arp saddr ip { 0.0.0.0, %s } accept", l.MAC, l.IP),
+		fmt.Sprintf("ether type arp arp saddr ether %s arp saddr ip %s accept", l.MAC, l.IP),
+		fmt.Sprintf("ether type arp arp saddr ether %s arp saddr ip 0.0.0.0 accept", l.MAC),
 		fmt.Sprintf("ether type ip ip saddr %s accept", l.IP),
 		"ether type ip ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept",
 		"drop",

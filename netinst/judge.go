@@ -29,7 +29,7 @@ func Judge(in Input) func(netstate.Flow) bool {
 		to, gets := byIP[dst]
 		switch {
 		case node[src] && gets:
-			return !allows(to, Ingress, f, true)
+			return !(f.Proto == 17 && f.Src.Port() == 67) && !allows(to, Ingress, f, true)
 		case node[src], !subnet.Contains(src) && !subnet.Contains(dst):
 			return false
 		case subnet.Contains(src) && !sends, subnet.Contains(dst) && !gets && !node[dst]:

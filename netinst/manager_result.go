@@ -93,10 +93,7 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 	removeFailed := slices.ContainsFunc(fs, func(x netstate.Failure) bool { return x.Remove })
 	if a.gone && !c.Activate && !removeFailed {
 		delete(m.adapters, k)
-		if a.published == nil {
-			return nil
-		}
-		return []Effect{WithdrawAdapter{k}}
+		return []Effect{WithdrawAdapter{k}} // also what an earlier incarnation published
 	}
 	s := AppAdapterStatus{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex, TargetVersion: c.TargetVersion}
 	if l, ok := f.leases[k]; ok && c.Activate {
@@ -155,9 +152,7 @@ func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
 		}
 		if a.gone {
 			delete(m.adapters, k)
-			if a.published != nil {
-				out = append(out, WithdrawAdapter{k})
-			}
+			out = append(out, WithdrawAdapter{k})
 			continue
 		}
 		s := AppAdapterStatus{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex, TargetVersion: c.TargetVersion}

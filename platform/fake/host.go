@@ -36,12 +36,12 @@ type Host struct {
 	watchers  int
 	done      []string
 	violation []string
-	observed  int
+	vanished  map[string]bool // links that went with their namespace: no op knew
 }
 
 // New is a host with nothing on it.
 func New() *Host {
-	return &Host{state: map[int]netstate.State{}, netns: map[string]bool{}, emit: map[int]func(netstate.HostEvent){}}
+	return &Host{state: map[int]netstate.State{}, netns: map[string]bool{}, vanished: map[string]bool{}, emit: map[int]func(netstate.HostEvent){}}
 }
 
 // SetFault decides which ops go wrong from now on; nil for none.
@@ -68,6 +68,7 @@ func (h *Host) SetNetns(name string, exists bool) {
 		for n, st := range h.state {
 			for id, o := range st {
 				if l, ok := o.(netstate.Link); ok && l.Peer != nil && l.Peer.Netns == name {
+					h.vanished[l.Name] = true
 					delete(st, id)
 					delete(st, netstate.ID{Kind: netstate.KindPort, Name: l.Name})
 					ev.Touched = append(ev.Touched, n)
@@ -117,7 +118,6 @@ func (h *Host) Observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	h.observed++
 	st := maps.Clone(h.state[o.Number])
 	if st == nil {
 		st = netstate.State{}

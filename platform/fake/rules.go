@@ -31,6 +31,9 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 	case netstate.Address:
 		return need(st, netstate.KindLink, w.Link)
 	case netstate.Port:
+		if h.vanished[w.Link] && st[netstate.ID{Kind: netstate.KindLink, Name: w.Link}] == nil {
+			return errTaken
+		}
 		for _, n := range w.Needs() {
 			if st[n] == nil {
 				return fmt.Errorf("%s stands before %s", id, n)
@@ -52,9 +55,10 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 	return nil
 }
 
-// errTaken is no op out of order: after a restart the network that an adapter has
-// left may be the last to know.
-var errTaken = errors.New("name is taken")
+// errTaken is what a kernel answers to an op that is not out of order: after a
+// restart the network that an adapter has left may be the last to know, and a
+// namespace takes its links along between two ops.
+var errTaken = errors.New("the world has changed")
 
 // peerFree refuses a name that another link has put into the namespace, as the
 // kernel does: an adapter is never on two networks.
