@@ -30,7 +30,8 @@ type Loop struct {
 	waiting map[uint16]time.Time // asked, not yet answered
 	count   Count
 	stop    chan struct{}
-	done    sync.WaitGroup
+	sender  sync.WaitGroup
+	reader  sync.WaitGroup
 }
 
 // Count is what a Loop has seen: Lost got no answer in time, Wrong got one that was not
@@ -120,14 +121,12 @@ func holds(m *dns.Msg, want netip.Addr) bool {
 
 func (l *Loop) run() *Loop {
 	l.waiting, l.stop = map[uint16]time.Time{}, make(chan struct{})
-	l.done.Add(2)
-	go l.send()
-	go l.receive()
+	l.sender.Go(l.send)
+	l.reader.Go(l.receive)
 	return l
 }
 
 func (l *Loop) send() {
-	defer l.done.Done()
 	tick := time.NewTicker(l.every)
 	defer tick.Stop()
 	for seq := uint16(1); ; seq++ {
@@ -150,7 +149,6 @@ func (l *Loop) send() {
 }
 
 func (l *Loop) receive() {
-	defer l.done.Done()
 	buf := make([]byte, 4096)
 	for {
 		n, from, err := l.conn.ReadFrom(buf)
@@ -214,6 +212,7 @@ func (l *Loop) WaitGood(ctx context.Context, n int) error {
 // Stop asks no more, gives what is under way its time, and says what was seen.
 func (l *Loop) Stop() Count {
 	close(l.stop)
+	l.sender.Wait() // it may be asking once more just now
 	deadline := time.Now().Add(lateAfter)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -227,7 +226,7 @@ func (l *Loop) Stop() Count {
 		<-tick.C
 	}
 	_ = l.conn.Close() // ends receive
-	l.done.Wait()
+	l.reader.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count.Lost += len(l.waiting)
