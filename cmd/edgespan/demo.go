@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -20,9 +19,6 @@ const (
 	keptName = "edgespan-demo"
 	keptDir  = "/run/edgespan-demo"
 )
-
-// demoTools are the commands that the demo and its daemon run.
-var demoTools = []string{"ip", "sysctl", "dnsmasq", "iptables", "nft", "udhcpc", "dig", "ping", "curl"}
 
 func newDemo(a *app) *cobra.Command {
 	cmd := &cobra.Command{
@@ -73,13 +69,7 @@ func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
 
 // labUp builds the lab with the demo's config in it.
 func labUp(ctx context.Context, o lab.Options) (*lab.Lab, error) {
-	var missing []string
-	for _, t := range demoTools {
-		if _, err := exec.LookPath(t); err != nil {
-			missing = append(missing, t)
-		}
-	}
-	if missing != nil {
+	if missing := lab.MissingTools(); missing != nil {
 		return nil, fmt.Errorf("demo: commands are missing: %s: make setup installs them", strings.Join(missing, " "))
 	}
 	self, err := os.Executable()
@@ -184,15 +174,12 @@ func (a *app) demoExec(ctx context.Context, short string, argv []string) error {
 	if !l.Stands(short) {
 		return usagef("demo exec: namespace is %q: those of a lab that demo up built are allowed: %s", short, strings.Join(l.Shorts(), " "))
 	}
-	cmd := l.Command(ctx, short, argv...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.In, a.Out, a.Err
-	err = cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() > 0 {
-		return statusError(exit.ExitCode())
-	}
+	code, err := l.Attach(ctx, a.In, a.Out, a.Err, short, argv...)
 	if err != nil {
 		return fmt.Errorf("demo exec: %w", err)
+	}
+	if code != 0 {
+		return statusError(code)
 	}
 	return nil
 }

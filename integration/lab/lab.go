@@ -160,6 +160,20 @@ done`
 // NS is the full name of a namespace of the lab: "node", "isp" or an app's.
 func (l *Lab) NS(short string) string { return l.Name + "-" + short }
 
+// tools are the commands that a lab and the daemon in it run.
+var tools = []string{"ip", "sysctl", "dnsmasq", "iptables", "nft", "udhcpc", "dig", "ping", "curl"}
+
+// MissingTools are the commands that a lab needs and PATH does not have.
+func MissingTools() []string {
+	var missing []string
+	for _, t := range tools {
+		if _, err := exec.LookPath(t); err != nil {
+			missing = append(missing, t)
+		}
+	}
+	return missing
+}
+
 // Shorts are the short names of the lab's namespaces.
 func (l *Lab) Shorts() []string { return append([]string{"node", "isp"}, l.apps...) }
 

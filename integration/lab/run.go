@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -41,6 +42,18 @@ func (l *Lab) Command(ctx context.Context, short string, argv ...string) *exec.C
 }
 
 func (l *Lab) resolv(short string) string { return filepath.Join(l.Dir, short+".resolv.conf") }
+
+// Attach runs argv in a namespace with the caller's own streams and returns its exit code.
+func (l *Lab) Attach(ctx context.Context, in io.Reader, out, errOut io.Writer, short string, argv ...string) (int, error) {
+	cmd := l.Command(ctx, short, argv...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errOut
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() < 0) {
+		return -1, fmt.Errorf("run %s in %s: %w", strings.Join(argv, " "), short, err)
+	}
+	return cmd.ProcessState.ExitCode(), nil
+}
 
 func runToEnd(cmd *exec.Cmd) (Result, error) {
 	var out, errOut bytes.Buffer

@@ -1,0 +1,204 @@
+package arch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// module is the import path that every package of ours begins with.
+const module = "edgespan"
+
+// mayImport is law 1: what each package may import of this module. A package that is
+// missing here fails the test, so that a new room is a decision.
+var mayImport = map[string][]string{
+	// Pure cores: arrows point here, and from here only further down.
+	"netinst/netstate": {},
+	"netinst":          {"netinst/netstate"},
+	"appnet":           {"netinst", "netinst/netstate"},
+	"config":           {},
+	"config/nodeconf":  {"netinst", "netinst/netstate", "appnet", "config"},
+
+	"pubsub": {},
+
+	// The shell. Plain types of httpapi are what actors answer with.
+	"config/httpapi": {},
+	"actors":         {"netinst", "netinst/netstate", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub"},
+
+	// platform obeys: it knows the vocabulary of host state and itself.
+	"platform/proc":     {"netinst/netstate"},
+	"platform/dump":     {},
+	"platform/kernel":   {"netinst/netstate", "platform/proc", "platform/dump"},
+	"platform/firewall": {"netinst/netstate", "platform/proc", "platform/dump", "platform/store"},
+	"platform/dnsmasq":  {"netinst/netstate", "platform/proc", "platform/store"},
+	"platform/store":    {},
+	"platform/fake":     {"netinst/netstate"},
+	"platform/host": {
+		"netinst/netstate", "platform/proc", "platform/dump", "platform/kernel", "platform/firewall",
+		"platform/dnsmasq", "platform/store",
+	},
+
+	"examples": {},
+
+	// Wiring, and the demo's lab.
+	"cmd/edgespan": {
+		"actors", "config", "config/httpapi", "config/nodeconf", "pubsub", "examples", "integration/lab",
+		"netinst", "netinst/netstate", "appnet",
+		"platform/host", "platform/store", "platform/kernel", "platform/proc",
+	},
+
+	"integration/arch":     {},
+	"integration/lab":      {},
+	"integration/netns":    {"netinst", "netinst/netstate", "platform/host", "platform/kernel", "platform/proc", "platform/firewall", "platform/dnsmasq"},
+	"integration/scenario": {"integration/lab", "examples"},
+}
+
+// testsMayImport is what test files may import beyond mayImport. Those of integration
+// may import anything.
+var testsMayImport = map[string][]string{
+	"actors":          {"platform/fake", "platform/store"},
+	"config/nodeconf": {"examples"},
+	"platform/store":  {"pubsub"},
+	"pubsub":          {"platform/store"},
+}
+
+// pure are the cores: values in, values out.
+var pure = []string{"netinst", "netinst/netstate", "appnet", "config", "config/nodeconf"}
+
+// impure is what a core may not import: os, net, exec, clock, lock, context, log, random
+// numbers. time itself is allowed for durations; impureCalls forbids its clock.
+var impure = []string{
+	"os", "net", "io/fs", "path/filepath", "syscall", "unsafe", "plugin", "runtime", "context", "sync", "log",
+	"math/rand", "crypto/rand", "testing", "database",
+}
+
+// pureDespite are parts of the above that only compute.
+var pureDespite = []string{"net/netip", "net/url"}
+
+// impureCalls are functions of allowed packages that read a clock or a random source.
+var impureCalls = map[string][]string{
+	"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "LoadLocation", "Local"},
+	"github.com/google/uuid": {
+		"New", "NewString", "NewRandom", "NewRandomFromReader", "NewUUID", "NewV6", "NewV7", "NewDCESecurity",
+		"NewDCEGroup", "NewDCEPerson", "EnableRandPool", "SetRand", "NodeID", "GetTime",
+	},
+}
+
+// place is law 2: imports of a kind belong to these places only. The first rule whose
+// prefix fits counts; what fits none and is not of the standard library fails.
+type place struct {
+	prefix string
+	where  []string
+}
+
+var places = []place{
+	{"github.com/asynkron/protoactor-go", []string{"actors", "cmd"}},
+	{"github.com/vishvananda/netlink", []string{"platform"}},
+	{"github.com/vishvananda/netns", []string{"platform"}},
+	{"github.com/coreos/go-iptables", []string{"platform/firewall"}},
+	{"github.com/miekg/dns", []string{"platform"}},
+	{"golang.org/x/sys", []string{"platform"}},
+	{"github.com/google/uuid", []string{"netinst", "appnet", "config", "actors", "platform", "cmd"}},
+	{"github.com/goccy/go-yaml", []string{"config/nodeconf", "cmd"}},
+	{"github.com/spf13/cobra", []string{"cmd"}},
+	{"go.uber.org/zap", []string{"actors", "platform", "cmd"}},
+	{"google.golang.org/grpc", []string{"platform/nodelink", "actors"}},
+	{"google.golang.org/protobuf", []string{"platform/nodelink", "actors"}},
+	{"go.etcd.io", []string{"platform/store"}},
+	{"os/exec", []string{"platform/proc"}},
+	{"net/http", []string{"config/httpapi", "platform", "cmd"}},
+	{"crypto/x509", []string{"platform/pki"}},
+	{"crypto/tls", []string{"platform/pki"}},
+	// In test files only: those are free of law 2.
+	{"pgregory.net/rapid", nil},
+	{"github.com/google/go-cmp", nil},
+	{"go.uber.org/goleak", nil},
+	{"testing", nil},
+}
+
+// pkg is what go list says of one package; the paths are as it prints them.
+type pkg struct {
+	Dir, ImportPath, Doc               string
+	GoFiles                            []string
+	Imports, TestImports, XTestImports []string
+}
+
+// room is the import path below the module.
+func (p pkg) room() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
+
+// breaches are the laws that the imports of ps break, one sentence each.
+func breaches(ps []pkg) []string {
+	var out []string
+	for _, p := range ps {
+		if len(p.GoFiles) > 0 && strings.TrimSpace(p.Doc) == "" {
+			out = append(out, p.room()+" has no package comment")
+		}
+		for _, name := range []string{"internal", "pkg", "util", "utils", "common", "types", "helpers"} {
+			if slices.Contains(strings.Split(p.room(), "/"), name) {
+				out = append(out, fmt.Sprintf("%s: a folder %q is no room", p.room(), name))
+			}
+		}
+		allowed, known := mayImport[p.room()]
+		if !known {
+			out = append(out, p.room()+" is missing in the import table")
+			continue
+		}
+		for _, imp := range p.Imports {
+			out = append(out, judge(p.room(), allowed, imp)...)
+		}
+		if under(p.room(), "integration") {
+			continue
+		}
+		allowed = append(slices.Clone(allowed), testsMayImport[p.room()]...)
+		for _, imp := range append(slices.Clone(p.TestImports), p.XTestImports...) {
+			if below, ours := strings.CutPrefix(imp, module+"/"); ours && below != p.room() && !slices.Contains(allowed, below) {
+				out = append(out, fmt.Sprintf("tests of %s may not import %q", p.room(), below))
+			}
+		}
+	}
+	return out
+}
+
+// judge says what is wrong with one import outside of test files.
+func judge(room string, allowed []string, imp string) []string {
+	if below, ours := strings.CutPrefix(imp, module+"/"); ours {
+		if !slices.Contains(allowed, below) {
+			return []string{fmt.Sprintf("%s may not import %q", room, below)}
+		}
+		return nil
+	}
+	if slices.Contains(pure, room) && anyUnder(imp, impure) && !slices.Contains(pureDespite, imp) {
+		return []string{fmt.Sprintf("%s is pure and may not import %q", room, imp)}
+	}
+	if room == "pubsub" && !isStd(imp) {
+		return []string{fmt.Sprintf("pubsub stands on the standard library and may not import %q", imp)}
+	}
+	if under(room, "integration") {
+		return nil // free of law 2
+	}
+	for _, rule := range places {
+		if under(imp, rule.prefix) {
+			if !anyUnder(room, rule.where) {
+				return []string{fmt.Sprintf("%s may not import %q: its place is %s", room, imp, strings.Join(append(rule.where, "test files"), ", "))}
+			}
+			return nil
+		}
+	}
+	if !isStd(imp) {
+		return []string{fmt.Sprintf("%s imports %q, which has no place: a dependency needs an ADR", room, imp)}
+	}
+	return nil
+}
+
+// under says whether path is root or below it.
+func under(path, root string) bool { return path == root || strings.HasPrefix(path, root+"/") }
+
+func anyUnder(path string, roots []string) bool {
+	return slices.ContainsFunc(roots, func(r string) bool { return under(path, r) })
+}
+
+// isStd: packages of the standard library have no dot in their first element.
+func isStd(imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	return !strings.Contains(first, ".")
+}
