@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"platform/firewall": {"netinst/netstate", "platform/proc", "platform/dump", "platform/store"},
 	"platform/dnsmasq":  {"netinst/netstate", "platform/proc", "platform/store"},
 	"platform/store":    {},
+	"platform/daemon":   {"platform/store"},
 	"platform/fake":     {"netinst/netstate"},
 	"platform/host": {
 		"netinst/netstate", "platform/proc", "platform/dump", "platform/kernel", "platform/firewall",
@@ -44,7 +45,7 @@ var mayImport = map[string][]string{
 	"cmd/edgespan": {
 		"actors", "config", "config/httpapi", "config/nodeconf", "pubsub", "examples", "integration/lab",
 		"netinst", "netinst/netstate", "appnet",
-		"platform/host", "platform/store", "platform/kernel", "platform/proc",
+		"platform/host", "platform/store", "platform/daemon",
 	},
 
 	"integration/arch":     {},
