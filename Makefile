@@ -1,0 +1,63 @@
+# edgespan: `make help` says what there is. `make run` and `make test` do their own
+# set-up on a fresh Debian machine with Go.
+
+GO            ?= go
+GOLANGCI_LINT := v2.15.0
+GOFUMPT       := v0.12.0
+FUZZTIME      ?= 10s
+BENCHTIME     ?= 1s
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+TOOLS   := $(CURDIR)/.tools
+# What needs no root: everything but the rooms of integration, and of these the laws.
+UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./integration/arch
+
+export CGO_ENABLED = 0
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test check integration bench fuzz fmt lint tools setup clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+build: ## Build bin/edgespan, static
+	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/edgespan ./cmd/edgespan
+
+run: setup build ## Show a node at work, in namespaces of its own (root)
+	bin/edgespan demo
+
+test: setup check integration ## All tests, set-up included (root, < 15 min)
+
+check: ## Format, vet, build, unit tests and the laws (no root, < 90 s)
+	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt: run make fmt: $$out"; exit 1; }
+	$(GO) vet ./...
+	$(GO) build ./...
+	$(GO) test -timeout 5m $(UNIT)
+
+integration: ## Tests that need root and namespaces (root)
+	@test "$$(id -u)" = 0 || { echo 'make integration: needs root, for network namespaces' >&2; exit 1; }
+	$(GO) test -count=1 -p 1 -timeout 12m ./integration/...
+
+bench: ## Run every benchmark once (BENCHTIME=1s)
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+fuzz: ## Fuzz every parser for a short time each (FUZZTIME=10s)
+	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)
+
+fmt: ## Format all Go files (with gofumpt once make tools ran)
+	@if [ -x $(TOOLS)/gofumpt ]; then $(TOOLS)/gofumpt -w $$(git ls-files '*.go'); else gofmt -w $$(git ls-files '*.go'); fi
+
+lint: ## Run the linters of .golangci.yml (after make tools)
+	@test -x $(TOOLS)/golangci-lint || { echo 'make lint: run make tools first' >&2; exit 1; }
+	$(TOOLS)/golangci-lint config verify
+	$(TOOLS)/golangci-lint run ./...
+
+tools: ## Install the linters into .tools
+	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
+	GOBIN=$(TOOLS) $(GO) install mvdan.cc/gofumpt@$(GOFUMPT)
+
+setup: ## Install the OS packages whose commands are missing (root, Debian)
+	@scripts/setup.sh
+
+clean: ## Remove what was built
+	rm -rf bin

@@ -1,0 +1,48 @@
+#!/bin/sh
+# Installs the Debian packages of the commands that the daemon, the demo and the tests
+# run, and only where a command is missing: on a machine that has them it needs neither
+# root nor a network.
+set -eu
+
+PATH=$PATH:/usr/sbin:/sbin
+
+packages=
+while read -r command package; do
+	if ! command -v "$command" >/dev/null 2>&1; then
+		case " $packages " in
+		*" $package "*) ;;
+		*) packages="$packages $package" ;;
+		esac
+	fi
+done <<END
+dnsmasq dnsmasq-base
+iptables-restore iptables
+nft nftables
+ipset ipset
+ip iproute2
+conntrack conntrack
+udhcpc udhcpc
+dig dnsutils
+curl curl
+ping iputils-ping
+sysctl procps
+modprobe kmod
+tcpdump tcpdump
+END
+
+if [ -z "$packages" ]; then
+	exit 0
+fi
+if ! command -v apt-get >/dev/null 2>&1; then
+	echo "setup: commands are missing, and so is apt-get: install:$packages" >&2
+	exit 1
+fi
+if [ "$(id -u)" != 0 ]; then
+	echo "setup: needs root to install:$packages" >&2
+	exit 1
+fi
+echo "setup: installing$packages"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -q
+# shellcheck disable=SC2086 # a list of words
+apt-get install -q -y --no-install-recommends $packages
