@@ -115,7 +115,8 @@ func columns(kind string) []column {
 	switch kind {
 	case "ni":
 		return []column{
-			{head: "NAME", cell: displayName}, id,
+			{head: "NAME", cell: displayName},
+			id,
 			{head: "STATE", cell: status("state")},
 			{head: "BRIDGE", cell: status("bridge")},
 			{head: "SUBNET", cell: spec("ipv4", "subnet")},
@@ -127,7 +128,8 @@ func columns(kind string) []column {
 		}
 	case "app":
 		return []column{
-			{head: "NAME", cell: displayName}, id,
+			{head: "NAME", cell: displayName},
+			id,
 			{head: "STATE", cell: appState},
 			{head: "VERSION", cell: status("targetVersion")},
 			{head: "ADAPTERS", cell: adapterCount},

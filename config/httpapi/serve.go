@@ -52,7 +52,9 @@ func Serve(ctx context.Context, socketPath string, h http.Handler) error {
 		if srv.Shutdown(grace) != nil {
 			err = srv.Close()
 		}
-		<-ended
+		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
 	}
 	// A successor may have put its own socket there meanwhile: that one stays.
 	if now, statErr := os.Lstat(socketPath); statErr == nil && os.SameFile(ours, now) {

@@ -123,6 +123,9 @@ func (l *Lab) StartNode(cmd *exec.Cmd) (*Node, error) {
 	return n, nil
 }
 
+// errEnded is a daemon that went away while it was waited for.
+var errEnded = errors.New("no such process any more")
+
 // Ended is closed when the process is gone.
 func (n *Node) Ended() <-chan struct{} { return n.ended }
 
@@ -168,7 +171,7 @@ func (l *Lab) WaitControl(ctx context.Context, n *Node) (time.Duration, error) {
 		}
 		select {
 		case <-gone:
-			return 0, fmt.Errorf("wait for the daemon: it ended (%v): %s", n.err, l.LastWords(5))
+			return 0, fmt.Errorf("wait for the daemon: it ended: %w: %s", errors.Join(n.err, errEnded), l.LastWords(5))
 		case <-ctx.Done():
 			return 0, fmt.Errorf("wait for the daemon: %w: %s", ctx.Err(), strings.TrimSpace(r.Err))
 		case <-tick.C:

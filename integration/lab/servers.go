@@ -130,14 +130,15 @@ func ChildMain(args []string, out, errOut io.Writer) int {
 // Serve serves until ctx ends and calls ready once every socket listens.
 func Serve(ctx context.Context, o ServerOptions, ready func()) error {
 	ended := make(chan error, 2+len(o.HTTP))
+	var lc net.ListenConfig
 	if o.DNS != "" {
 		handler := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) { _ = w.WriteMsg(o.reply(q)) })
-		pc, err := net.ListenPacket("udp", o.DNS)
+		pc, err := lc.ListenPacket(ctx, "udp", o.DNS)
 		if err != nil {
 			return err
 		}
 		udp := &dns.Server{PacketConn: pc, Handler: handler}
-		l, err := net.Listen("tcp", o.DNS)
+		l, err := lc.Listen(ctx, "tcp", o.DNS)
 		if err != nil {
 			return err
 		}
@@ -146,7 +147,7 @@ func Serve(ctx context.Context, o ServerOptions, ready func()) error {
 		go func() { ended <- tcp.ActivateAndServe() }()
 	}
 	for _, addr := range o.HTTP {
-		l, err := net.Listen("tcp", addr)
+		l, err := lc.Listen(ctx, "tcp", addr)
 		if err != nil {
 			return err
 		}
@@ -164,8 +165,8 @@ func Serve(ctx context.Context, o ServerOptions, ready func()) error {
 
 func (o ServerOptions) page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Connection", "close") // each request of a test is a flow of its own
-		_, _ = fmt.Fprintf(w, "%s, you are %s\n", o.Text, r.RemoteAddr)
+		w.Header().Set("Connection", "close")                           // each request of a test is a flow of its own
+		_, _ = fmt.Fprintf(w, "%s, you are %s\n", o.Text, r.RemoteAddr) //nolint:gosec // plain text for curl
 	})
 }
 

@@ -52,11 +52,7 @@ func (l *Lab) PingLoop(short string, dst netip.Addr, every time.Duration) (*Loop
 		}
 		return binary.BigEndian.Uint16(p[6:]), true, from.String() == dst.String()
 	}
-	err := l.inside(short, func() (err error) {
-		loop.conn, err = net.ListenPacket("ip4:icmp", "0.0.0.0")
-		return err
-	})
-	if err != nil {
+	if err := loop.listen(l, short, "ip4:icmp", "0.0.0.0"); err != nil {
 		return nil, fmt.Errorf("ping from %s: %w", short, err)
 	}
 	return loop.run(), nil
@@ -73,7 +69,7 @@ func echoRequest(id, seq uint16) []byte {
 		sum += uint32(binary.BigEndian.Uint16(p[i:]))
 	}
 	sum = sum>>16 + sum&0xffff
-	binary.BigEndian.PutUint16(p[2:], ^uint16(sum+sum>>16)) //nolint:gosec // the fold of RFC 1071
+	binary.BigEndian.PutUint16(p[2:], ^uint16(sum+sum>>16))
 	return p
 }
 
@@ -100,11 +96,7 @@ func (l *Lab) DNSLoop(short string, server netip.Addr, name string, want netip.A
 	if _, err := new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA).Pack(); err != nil {
 		return nil, fmt.Errorf("ask for %q: %w", name, err)
 	}
-	err := l.inside(short, func() (err error) {
-		loop.conn, err = net.ListenPacket("udp4", "0.0.0.0:0")
-		return err
-	})
-	if err != nil {
+	if err := loop.listen(l, short, "udp4", "0.0.0.0:0"); err != nil {
 		return nil, fmt.Errorf("ask DNS from %s: %w", short, err)
 	}
 	return loop.run(), nil
@@ -117,6 +109,15 @@ func holds(m *dns.Msg, want netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// listen opens the loop's socket in a namespace, where it stays.
+func (l *Loop) listen(lab *Lab, short, network, addr string) error {
+	return lab.inside(short, func() (err error) {
+		var lc net.ListenConfig
+		l.conn, err = lc.ListenPacket(context.Background(), network, addr)
+		return err
+	})
 }
 
 func (l *Loop) run() *Loop {
