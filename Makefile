@@ -15,6 +15,7 @@ UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./inte
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 .PHONY: help build run test check integration bench fuzz fmt lint tools setup clean
 
 help: ## Show this list
