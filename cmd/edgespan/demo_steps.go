@@ -299,18 +299,21 @@ func (d *demoRun) removed(ctx context.Context) (string, error) {
 	// The host's own ground goes after the last network, which no status tells.
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+	last := "nobody looked yet"
 	for {
 		left, err := d.leftovers(ctx)
-		if err != nil {
-			return "", err
-		}
-		if left == "" {
+		switch {
+		case err == nil && left == "":
 			return "no link, rule or process of ours is left", nil
+		case err == nil:
+			last = left
+		case ctx.Err() == nil: // else the deadline cut the look short
+			return "", err
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return "", fmt.Errorf("still there: %s", left)
+			return "", fmt.Errorf("still there: %s", last)
 		}
 	}
 }
@@ -319,7 +322,7 @@ func (d *demoRun) removed(ctx context.Context) (string, error) {
 func (d *demoRun) leftovers(ctx context.Context) (string, error) {
 	const look = `ip -o link | grep -o ' es[0-9][a-z0-9]*' ; ip rule | grep -E '^2[0-2][0-9]{3}:' ;
 iptables-save | grep -E '^(:|-A )ES' ; nft list tables bridge | grep ' es[0-9]' ;
-for p in $(ip netns pids "$1"); do tr '\0' ' ' </proc/$p/cmdline 2>/dev/null | grep dnsmasq; done; :`
+for p in $(ip netns pids "$1"); do grep -qs dnsmasq /proc/$p/cmdline && echo dnsmasq $p; done; :`
 	r, err := d.lab.Exec(ctx, "node", "sh", "-c", look, "sh", d.lab.NS("node"))
 	if err == nil && r.Code != 0 {
 		err = fmt.Errorf("status %d: %s", r.Code, strings.TrimSpace(r.Err))

@@ -16,28 +16,35 @@ import (
 	"testing"
 )
 
-// testName is `package.TestName` in backticks, with a subtest's name after it or not.
-// The package is the end of an import path: `netstate` or `netinst/netstate`.
-var testName = regexp.MustCompile("`([a-z0-9_/]+)\\.((?:Test|Fuzz|Benchmark|Example)[A-Za-z0-9_]+)(?:/[^`]*)?`")
+// testName is package.TestName, in backticks or not, with "planned: " before it or not.
+// The package is the end of an import path: netstate or netinst/netstate.
+var testName = regexp.MustCompile(`(planned: )?\b([a-z][a-z0-9_/]*)\.((?:Test|Fuzz|Benchmark|Example)[A-Z_]\w*)`)
 
-// missingTests are the tests that text names and known (package's folder to names) has not.
-func missingTests(text string, known map[string][]string) (named int, missing []string) {
+// judgeTests says what is wrong with the tests that text names; known is package's
+// folder to names. A planned test is none yet, and one that exists is not planned.
+func judgeTests(text string, known map[string][]string) (named int, wrong []string) {
 	for _, m := range testName.FindAllStringSubmatch(text, -1) {
-		if m[1] == "package" { // a keyword: this is how a document explains the notation
+		planned, pkg, name := m[1] != "", m[2], m[3]
+		if pkg == "package" { // a keyword: this is how a document explains the notation
 			continue
 		}
-		named++
 		found := false
 		for dir, names := range known {
-			if (dir == m[1] || strings.HasSuffix(dir, "/"+m[1])) && slices.Contains(names, m[2]) {
+			if (dir == pkg || strings.HasSuffix(dir, "/"+pkg)) && slices.Contains(names, name) {
 				found = true
 			}
 		}
-		if !found {
-			missing = append(missing, m[1]+"."+m[2])
+		switch {
+		case planned && found:
+			wrong = append(wrong, pkg+"."+name+" is called planned and exists")
+		case !planned && !found:
+			wrong = append(wrong, pkg+"."+name+" does not exist")
+		}
+		if !planned {
+			named++
 		}
 	}
-	return named, missing
+	return named, wrong
 }
 
 func TestSeedsNameTestsThatExist(t *testing.T) {
@@ -46,20 +53,22 @@ func TestSeedsNameTestsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatalf("every requirement of a seed has its test or ADR there: %v", err)
 	}
-	named, missing := missingTests(string(text), known)
+	named, wrong := judgeTests(string(text), known)
 	if named == 0 {
 		t.Error("docs/seeds.md names no test")
 	}
-	for _, m := range missing {
-		t.Errorf("docs/seeds.md names %s, which does not exist", m)
+	for _, w := range wrong {
+		t.Errorf("docs/seeds.md: %s", w)
 	}
 }
 
-func TestMissingTestsAreFound(t *testing.T) {
+func TestWrongNamesOfTestsAreFound(t *testing.T) {
 	known := map[string][]string{"a/b": {"TestX", "FuzzY"}}
-	named, missing := missingTests("`b.TestX` `a/b.FuzzY` `b.TestX/some case` `b.TestZ` `c.TestX` b.TestNone `package.TestName`", known)
-	if want := []string{"b.TestZ", "c.TestX"}; named != 5 || !slices.Equal(missing, want) {
-		t.Errorf("%d named, missing %q, want 5 and %q", named, missing, want)
+	text := "`b.TestX` a/b.FuzzY, `b.TestX/some case` `package.TestName`\n| planned: b.TestNew | b.TestZ |\n`c.TestX` planned: b.TestX"
+	named, wrong := judgeTests(text, known)
+	want := []string{"b.TestZ does not exist", "c.TestX does not exist", "b.TestX is called planned and exists"}
+	if named != 5 || !slices.Equal(wrong, want) {
+		t.Errorf("%d named, wrong %q, want 5 and %q", named, wrong, want)
 	}
 }
 

@@ -179,7 +179,10 @@ func (l *Lab) WaitControl(ctx context.Context, n *Node) (time.Duration, error) {
 	}
 }
 
-// LastWords are the last n lines of NodeLog.
+// maxLine is where LastWords cuts a line, in octets.
+const maxLine = 300
+
+// LastWords are the last n lines of NodeLog, long ones cut.
 func (l *Lab) LastWords(n int) string { return lastLines(l.NodeLog(), n) }
 
 func lastLines(path string, n int) string {
@@ -188,7 +191,13 @@ func lastLines(path string, n int) string {
 		return err.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+	lines = lines[max(0, len(lines)-n):]
+	for i, line := range lines { // the stack of a panic is one long line of the log
+		if len(line) > maxLine {
+			lines[i] = line[:maxLine] + "…"
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // WriteConfig writes doc, with its namespaces as Config names them, to ConfigFile.
