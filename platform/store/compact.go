@@ -107,7 +107,7 @@ func (j *Journal) compact() error {
 // old log lost its name.
 func (j *Journal) rewrite() (renamed bool, err error) {
 	log := snapshot(j.live)
-	if renamed, err := replace(j.path, log, journalPerm); err != nil {
+	if renamed, err := j.disk.replace(j.path, log, journalPerm); err != nil {
 		return renamed, err
 	}
 	return true, j.reopen(int64(len(log)))

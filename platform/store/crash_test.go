@@ -302,3 +302,55 @@ func TestACompactionThatFailsCostsNothing(t *testing.T) {
 	must(t, j.Close())
 	holds(t, open(t, dir), "t", "k=1 big="+string(value))
 }
+
+// The power may go while a compaction waits for the folder's sync; then nobody
+// knows which log bears the name, and an append to either may be lost.
+func TestACompactionThatMayBeLostEndsWriting(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir)
+	broken := errors.New("input/output error")
+	j.disk.sync = func(f *os.File) error {
+		if f.Name() == dir {
+			return broken
+		}
+		return f.Sync()
+	}
+	value := bytes.Repeat([]byte("x"), 1000)
+	puts := 0
+	var err error
+	for err == nil && puts < 1000 {
+		if err = j.Put("t", fmt.Sprint(puts%2), value); err == nil {
+			puts++
+		}
+	}
+	if !errors.Is(err, broken) || puts < slack/len(value) {
+		t.Fatalf("after %d puts: %v", puts, err)
+	}
+	must(t, j.Close())
+	j = open(t, dir)
+	holds(t, j, "t", fmt.Sprintf("0=%s 1=%s", value, value)) // all that was acknowledged
+}
+
+// A disk that takes no new file, a full one say, keeps no daemon from starting.
+func TestOpenOnAFullDisk(t *testing.T) {
+	h := replayed(t, "web=1", "db=2")
+	for _, size := range []int{len(h.log), len(h.log) - 1} {
+		dir := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(dir, journalName), h.log[:size], 0o600))
+		full := errors.New("no space left on device")
+		lock, err := takeLock(filepath.Join(dir, lockName))
+		must(t, err)
+		j := &Journal{
+			path: filepath.Join(dir, journalName), lock: lock, next: &batch{}, live: map[string]map[string][]byte{},
+			disk: disk{sync: func(*os.File) error { return full }},
+		}
+		must(t, j.open())
+		if s := j.Stats(); !errors.Is(s.CompactErr, full) {
+			t.Errorf("the compaction did not fail: %+v", s)
+		}
+		holds(t, j, "t", h.at(size))
+		must(t, j.Put("t", "next", []byte("1")))
+		must(t, j.Close())
+		holds(t, open(t, dir), "t", h.at(size)+" next=1")
+	}
+}

@@ -19,27 +19,36 @@ const tempInfix = ".tmp-"
 // at any point leaves the old or the new content (design §1 law 13). The mode
 // is perm exactly, whatever the umask: dnsmasq reads as nobody.
 func WriteFile(path string, data []byte, perm os.FileMode) error {
-	_, err := replace(path, data, perm)
+	_, err := theDisk.replace(path, data, perm)
 	return err
 }
 
+// disk is the steps whose order law 13 is about. It is the seam where tests
+// watch that order and cut it short.
+type disk struct {
+	sync   func(f *os.File) error
+	rename func(from, to string) error
+}
+
+var theDisk = disk{sync: (*os.File).Sync, rename: os.Rename}
+
 // replace also says whether the rename took place: after that an error means
 // that the new content may be lost again by a power cut.
-func replace(path string, data []byte, perm os.FileMode) (renamed bool, err error) {
-	temp, err := writeTemp(path, data, perm)
+func (d disk) replace(path string, data []byte, perm os.FileMode) (renamed bool, err error) {
+	temp, err := d.writeTemp(path, data, perm)
 	if err != nil {
 		return false, fmt.Errorf("write %s: %w", path, err)
 	}
-	if err := os.Rename(temp, path); err != nil {
+	if err := d.rename(temp, path); err != nil {
 		return false, fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(temp)))
 	}
-	if err := syncDir(filepath.Dir(path)); err != nil {
+	if err := d.syncDir(filepath.Dir(path)); err != nil {
 		return true, fmt.Errorf("write %s: %w", path, err)
 	}
 	return true, nil
 }
 
-func writeTemp(path string, data []byte, perm os.FileMode) (name string, err error) {
+func (d disk) writeTemp(path string, data []byte, perm os.FileMode) (name string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+tempInfix+"*")
 	if err != nil {
 		return "", err
@@ -55,7 +64,7 @@ func writeTemp(path string, data []byte, perm os.FileMode) (name string, err err
 	if err := f.Chmod(perm); err != nil {
 		return "", err
 	}
-	return f.Name(), f.Sync()
+	return f.Name(), d.sync(f)
 }
 
 // Sweep removes the temporary files that a crash in WriteFile left in a folder.
@@ -89,24 +98,24 @@ func isTemp(name string) bool {
 
 // makeDir makes a folder and its missing parents, each synced into its own
 // parent: a synced file is of no use in a folder that the power cut took.
-func makeDir(dir string, perm os.FileMode) error {
+func (d disk) makeDir(dir string, perm os.FileMode) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	parent := filepath.Dir(dir)
-	if err := makeDir(parent, perm); err != nil {
+	if err := d.makeDir(parent, perm); err != nil {
 		return err
 	}
 	if err := os.Mkdir(dir, perm); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(parent)
+	return d.syncDir(parent)
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+func (d disk) syncDir(dir string) error {
+	f, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(d.sync(f), f.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,83 @@ func TestWriteFileModeIsExact(t *testing.T) {
 		if info, err := os.Stat(path); err != nil || info.Mode() != perm {
 			t.Errorf("mode %v %v, want %v", info.Mode(), err, perm)
 		}
+	}
+}
+
+// watchedDisk notes each step with the content of the file at that time, and
+// fails from step failAt on, as if the power went.
+func watchedDisk(t *testing.T, path string, failAt int) (disk, *[]string) {
+	var steps []string
+	step := func(what string) error {
+		content, err := os.ReadFile(path)
+		must(t, err)
+		steps = append(steps, what+" with "+string(content)+" in place")
+		if len(steps) > failAt {
+			return unix.EIO
+		}
+		return nil
+	}
+	return disk{
+		sync: func(f *os.File) error {
+			what := "sync folder"
+			if content, err := os.ReadFile(f.Name()); err == nil {
+				what = "sync " + string(content)
+			}
+			return errors.Join(step(what), f.Sync())
+		},
+		rename: func(from, to string) error {
+			if err := step("rename"); err != nil {
+				return err
+			}
+			return os.Rename(from, to)
+		},
+	}, &steps
+}
+
+// Law 13: the content is synced before it gets the name, and the folder after;
+// whichever step fails, the old or the new content is there, whole.
+func TestWriteFileStepByStep(t *testing.T) {
+	order := []string{"sync new with old in place", "rename with old in place", "sync folder with new in place"}
+	for failAt := range len(order) + 1 {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "f")
+		must(t, WriteFile(path, []byte("old"), 0o600))
+		d, steps := watchedDisk(t, path, failAt)
+		renamed, err := d.replace(path, []byte("new"), 0o600)
+		if want := failAt < len(order); errors.Is(err, unix.EIO) != want {
+			t.Errorf("fail at %d: %v", failAt, err)
+		}
+		if !slices.Equal(*steps, order[:min(failAt+1, len(order))]) {
+			t.Errorf("fail at %d: %q", failAt, *steps)
+		}
+		content := map[bool]string{false: "old", true: "new"}[renamed]
+		if got, err := os.ReadFile(path); err != nil || string(got) != content || renamed != (failAt >= 2) {
+			t.Errorf("fail at %d: %q %v, renamed %v", failAt, got, err, renamed)
+		}
+		if got := names(t, dir); got != "f" {
+			t.Errorf("fail at %d: left in the folder: %s", failAt, got)
+		}
+	}
+}
+
+// A folder that is made is synced into its parent, and so are its parents.
+func TestMakeDirSyncsEachParent(t *testing.T) {
+	top := t.TempDir()
+	var synced []string
+	d := disk{sync: func(f *os.File) error {
+		rel, err := filepath.Rel(top, f.Name())
+		must(t, err)
+		synced = append(synced, rel)
+		return f.Sync()
+	}}
+	must(t, d.makeDir(filepath.Join(top, "a", "b", "c"), 0o755))
+	must(t, d.makeDir(filepath.Join(top, "a", "b", "c"), 0o755))
+	if got := strings.Join(synced, " "); got != ". a a/b" {
+		t.Errorf("synced: %s", got)
+	}
+	must(t, os.WriteFile(filepath.Join(top, "file"), nil, 0o600))
+	if err := d.makeDir(filepath.Join(top, "file", "x"), 0o755); !errors.Is(err, unix.ENOTDIR) {
+		t.Errorf("below a file: %v", err)
 	}
 }
 

@@ -39,7 +39,7 @@ func newNodeID(dir, path string) (uuid.UUID, error) {
 	if err != nil {
 		return uuid.Nil, fmt.Errorf("make node id: %w", err)
 	}
-	if err := makeDir(dir, 0o755); err != nil {
+	if err := theDisk.makeDir(dir, 0o755); err != nil {
 		return uuid.Nil, fmt.Errorf("make node id: %w", err)
 	}
 	if err := WriteFile(path, []byte(id.String()+"\n"), 0o644); err != nil {

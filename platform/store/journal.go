@@ -46,6 +46,7 @@ type logFile interface {
 type Journal struct {
 	path string
 	lock *os.File
+	disk disk
 
 	writing sync.Mutex // held by the one that writes, for the whole batch
 	file    logFile
@@ -82,14 +83,17 @@ type Stats struct {
 // written, and compacts the log. A log that was damaged otherwise is refused
 // with *CorruptError and kept.
 func OpenJournal(dir string) (*Journal, error) {
-	if err := makeDir(dir, 0o755); err != nil {
+	if err := theDisk.makeDir(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("open journal in %s: %w", dir, err)
 	}
 	lock, err := takeLock(filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{path: filepath.Join(dir, journalName), lock: lock, next: &batch{}, live: map[string]map[string][]byte{}}
+	j := &Journal{
+		path: filepath.Join(dir, journalName), lock: lock, disk: theDisk,
+		next: &batch{}, live: map[string]map[string][]byte{},
+	}
 	if err := j.open(); err != nil {
 		if j.file != nil {
 			err = errors.Join(err, j.file.Close())
