@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -185,20 +186,21 @@ func TestRestoreNamesAllFaultsAndRestoresNothing(t *testing.T) {
 		"lasting|4:nat1/web": []byte("{"),
 		"lasting|0:/db":      []byte("[]"),
 		"lasting|web":        []byte("{}"),
-		"other|web":          []byte("{"), // of another topic: none of ours
+		"lasting|04:nat1/ab": []byte("{}"), // would be a second spelling of one ref
+		"other|web":          []byte("{"),  // of another topic: none of ours
 	})
 	topic := journalled(disk)
 	err := topic.Restore()
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"decode nat1/web: ", "decode db: ", `key "web": `} {
+	for _, want := range []string{"decode nat1/web: ", "decode db: ", `key "web": `, `key "04:nat1/ab": `} {
 		if !strings.Contains(err.Error(), "restore topic lasting: "+want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
 	}
-	if n := strings.Count(err.Error(), "\n") + 1; n != 3 {
-		t.Errorf("%d faults, want 3: %v", n, err)
+	if n := strings.Count(err.Error(), "\n") + 1; n != 4 {
+		t.Errorf("%d faults, want 4: %v", n, err)
 	}
 	if len(topic.All()) != 0 {
 		t.Errorf("retained: %v", topic.All())
@@ -236,6 +238,29 @@ func TestChangesOfDifferentKeysShareASync(t *testing.T) {
 	}
 	writers.Wait()
 	expect(t, "owners", owners(topic), "a:app b:app")
+}
+
+// Two want the same restored key at once: who came first has it, on disk too.
+func TestARestoredKeyIsClaimedByOne(t *testing.T) {
+	disk := newMemory()
+	must(t, journalled(disk).Publisher("before").Publish("", "k", text("1")))
+	topic := journalled(disk)
+	must(t, topic.Restore())
+	second := make(chan error, 1)
+	disk.enter = func(string, string) {
+		go func() { second <- topic.Publisher("second").Resend("", "k") }()
+		for topic.Holding("", "k") < 2 && len(second) == 0 {
+			runtime.Gosched()
+		}
+	}
+	must(t, topic.Publisher("first").Publish("", "k", text("2")))
+	var owned *pubsub.OwnedError
+	if err := <-second; !errors.As(err, &owned) || owned.Owner != "first" {
+		t.Errorf("the second: %v", err)
+	}
+	if n := topic.Holding("", "k"); n != 0 {
+		t.Errorf("%d still hold the key", n)
+	}
 }
 
 // Two incarnations of one owner publish the same key: what is retained at the

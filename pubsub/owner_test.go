@@ -3,6 +3,7 @@ package pubsub_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"edgespan/pubsub"
@@ -87,6 +88,47 @@ func TestTakeFromPassesEveryKeyOfAnOwner(t *testing.T) {
 		must(t, router.Unpublish(r.Scope, r.Key))
 	}
 	expect(t, "owners", owners(topic), "2/web#1:ni/2")
+}
+
+// Two take from one owner whose last change is on its way to the disk: both see
+// the key, wait for the change, and one gets the key.
+func TestAKeyPassesToOneOfThoseWhoTakeIt(t *testing.T) {
+	disk := newMemory()
+	topic := journalled(disk)
+	p := topic.Publisher("gone")
+	must(t, p.Publish("", "k", text("1")))
+	taken := make(chan int, 2)
+	disk.enter = func(string, string) {
+		for _, owner := range []string{"a", "b"} {
+			go func() { taken <- len(topic.Publisher(owner).TakeFrom("gone")) }()
+		}
+		for topic.Holding("", "k") < 3 && len(taken) < 2 {
+			runtime.Gosched()
+		}
+	}
+	must(t, p.Publish("", "k", text("2")))
+	if n := <-taken + <-taken; n != 1 {
+		t.Errorf("the key was taken %d times", n)
+	}
+	if v, _ := topic.Get("", "k"); v.Name != "2" {
+		t.Errorf("retained %v", v)
+	}
+}
+
+// Scopes are uuids of networks, which come and go for as long as the daemon runs.
+func TestAScopeThatIsGoneIsForgotten(t *testing.T) {
+	topic := pubsub.NewTopic[doc]("test")
+	p := topic.Publisher("app")
+	for i := range 10 {
+		scope := fmt.Sprint(i)
+		s := topic.Subscribe(pubsub.Selector{Scope: scope}, nil)
+		must(t, p.Publish(scope, "k", text("a")))
+		must(t, p.Unpublish(scope, "k"))
+		s.Close()
+	}
+	if n := topic.Scopes(); n != 0 {
+		t.Errorf("%d scopes are kept", n)
+	}
 }
 
 // A bridge manager that starts again takes the keys of its scope back.

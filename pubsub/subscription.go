@@ -37,7 +37,6 @@ type Subscription[V any] struct {
 	signal atomic.Int32
 
 	mu          sync.Mutex // taken after the topic's
-	closed      bool
 	pending     map[Ref]*entry[V]
 	first, last *entry[V] // by first touch
 }
@@ -115,13 +114,15 @@ func (s *Subscription[V]) Drain() []Change[V] {
 // Close ends the view: Drain returns nothing from now on. A wake that was on
 // its way when Close was called may still come. Close may be called again.
 func (s *Subscription[V]) Close() {
+	s.topic.detach(s)
 	s.mu.Lock()
-	s.closed = true
+	defer s.mu.Unlock()
 	s.pending, s.first, s.last = nil, nil, nil
-	s.mu.Unlock()
 	s.signal.Store(signalQuiet)
+}
 
-	t := s.topic
+// detach keeps later changes from a reader: they are noted under the same lock.
+func (t *Topic[V]) detach(s *Subscription[V]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	is := func(other *Subscription[V]) bool { return other == s }
@@ -142,9 +143,6 @@ func (s *Subscription[V]) Close() {
 func (s *Subscription[V]) note(r Ref, from, to maybe[V], resent bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
 	e := s.pending[r]
 	if e == nil {
 		// The reader was up to date on this key: what it was last given is what

@@ -175,9 +175,6 @@ func scan(log []byte) (records []record, end int, err *CorruptError) {
 		records = append(records, rs...)
 		end += frameHead + len(payload)
 	}
-	if end < base {
-		return nil, end, &CorruptError{Offset: int64(end), What: fmt.Sprintf("the file ends before offset %d", base)}
-	}
 	return records, end, nil
 }
 
