@@ -21,12 +21,13 @@ type modelReader struct {
 	sub    *pubsub.Subscription[int]
 	sel    pubsub.Selector
 	view   map[string]int
-	queue  []pubsub.Ref // touched, in order; the zero ref with mark set is the end of the replay
+	queue  []pubsub.Ref // touched, in order, and the mark
 	resent map[pubsub.Ref]bool
 	synced bool
 	woken  int
 }
 
+// mark stands in a queue for the end of the replay.
 var mark = pubsub.Ref{Scope: "\x00mark"}
 
 func (m *model) touch(r pubsub.Ref, resent bool) {
@@ -108,61 +109,62 @@ func (m *model) subscribe(topic *pubsub.Topic[int], sel pubsub.Selector) {
 	x.sub = topic.Subscribe(sel, func() { x.woken++ })
 }
 
+var refs = rapid.Custom(func(t *rapid.T) pubsub.Ref {
+	return pubsub.Ref{
+		Scope: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "scope"),
+		Key:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"),
+	}
+})
+
+// actions are what may happen, each to the topic and to the model.
+func (m *model) actions(topic *pubsub.Topic[int]) map[string]func(*rapid.T) {
+	even := func(_, key string) bool { return key[0]%2 == 0 }
+	selectors := []pubsub.Selector{{Scope: "1"}, {Scope: "2"}, {AllScopes: true}, {AllScopes: true, Match: even}}
+	p := topic.Publisher("app")
+	return map[string]func(*rapid.T){
+		"publish": func(t *rapid.T) {
+			r, v := refs.Draw(t, "ref"), rapid.IntRange(1, 3).Draw(t, "value")
+			must(t, p.Publish(r.Scope, r.Key, v))
+			if old, was := m.retained[r]; !was || old != v {
+				m.retained[r] = v
+				m.touch(r, false)
+			}
+		},
+		"unpublish": func(t *rapid.T) {
+			r := refs.Draw(t, "ref")
+			must(t, p.Unpublish(r.Scope, r.Key))
+			if _, was := m.retained[r]; was {
+				delete(m.retained, r)
+				m.touch(r, false)
+			}
+		},
+		"resend": func(t *rapid.T) {
+			r := refs.Draw(t, "ref")
+			if _, was := m.retained[r]; was {
+				must(t, p.Resend(r.Scope, r.Key))
+				m.touch(r, true)
+			}
+		},
+		"subscribe": func(t *rapid.T) {
+			if len(m.readers) < 6 {
+				m.subscribe(topic, rapid.SampledFrom(selectors).Draw(t, "selector"))
+			}
+		},
+		"drain": func(t *rapid.T) {
+			if len(m.readers) > 0 {
+				rapid.SampledFrom(m.readers).Draw(t, "reader").drain(t, m.retained)
+			}
+		},
+	}
+}
+
 // Readers that drain at random times end with exactly what is retained and see
 // no change that does not go on from what they saw last.
 func TestReadersFollowTheModel(t *testing.T) {
-	even := func(_, key string) bool { return key[0]%2 == 0 }
-	selectors := []pubsub.Selector{{Scope: "1"}, {Scope: "2"}, {AllScopes: true}, {AllScopes: true, Match: even}}
 	rapid.Check(t, func(t *rapid.T) {
 		topic := pubsub.NewTopic[int]("test")
 		m := &model{retained: map[pubsub.Ref]int{}}
-		p := topic.Publisher("app")
-		ref := rapid.Custom(func(t *rapid.T) pubsub.Ref {
-			return pubsub.Ref{
-				Scope: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "scope"),
-				Key:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"),
-			}
-		})
-		check := func(err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"publish": func(t *rapid.T) {
-				r, v := ref.Draw(t, "ref"), rapid.IntRange(1, 3).Draw(t, "value")
-				check(p.Publish(r.Scope, r.Key, v))
-				if old, was := m.retained[r]; !was || old != v {
-					m.retained[r] = v
-					m.touch(r, false)
-				}
-			},
-			"unpublish": func(t *rapid.T) {
-				r := ref.Draw(t, "ref")
-				check(p.Unpublish(r.Scope, r.Key))
-				if _, was := m.retained[r]; was {
-					delete(m.retained, r)
-					m.touch(r, false)
-				}
-			},
-			"resend": func(t *rapid.T) {
-				r := ref.Draw(t, "ref")
-				if _, was := m.retained[r]; was {
-					check(p.Resend(r.Scope, r.Key))
-					m.touch(r, true)
-				}
-			},
-			"subscribe": func(t *rapid.T) {
-				if len(m.readers) < 6 {
-					m.subscribe(topic, rapid.SampledFrom(selectors).Draw(t, "selector"))
-				}
-			},
-			"drain": func(t *rapid.T) {
-				if len(m.readers) > 0 {
-					rapid.SampledFrom(m.readers).Draw(t, "reader").drain(t, m.retained)
-				}
-			},
-		})
+		t.Repeat(m.actions(topic))
 		for _, x := range m.readers {
 			x.drain(t, m.retained)
 			want := map[string]int{}

@@ -49,7 +49,10 @@ func expect(t *testing.T, what, got, want string) {
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
