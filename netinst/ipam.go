@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 
@@ -159,12 +158,12 @@ func generatedMAC(what string, ni, app uuid.UUID, index int) string {
 	h.Write(ni[:])
 	h.Write(app[:])
 	h.Write(binary.BigEndian.AppendUint64(nil, uint64(index)))
-	mac := net.HardwareAddr(h.Sum(nil)[:6])
+	mac := h.Sum(nil)[:6]
 	mac[0] = 0x02
 	if what == "host" {
 		mac[0] = 0xfe // higher than any other: it never becomes the bridge's
 	}
-	return mac.String()
+	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5])
 }
 
 func compareKeys(a, b AdapterKey) int {

@@ -1,0 +1,117 @@
+package netinst
+
+import (
+	"time"
+
+	"edgespan/netinst/netstate"
+)
+
+// Event is an input of a Manager's Step.
+type Event interface{ niEvent() }
+
+// The events. Retained topics may repeat a value and may skip some; an event is
+// always a whole value.
+type (
+	// ConfigChanged is the network's config, the first one too.
+	ConfigChanged struct{ Config NetworkInstanceConfig }
+	// ConfigGone is the deletion of the network's config.
+	ConfigGone struct{}
+	// AdapterChanged is one adapter's config in this network's scope.
+	AdapterChanged struct{ Config AppAdapterConfig }
+	// AdapterGone is the withdrawal of an adapter's config.
+	AdapterGone struct{ Key AdapterKey }
+	// PortsChanged are all ports of the node.
+	PortsChanged struct{ Ports []PortStatus }
+	// Synchronized says that every retained input was given: before it, an absent
+	// config is one not seen yet, after it one deleted.
+	Synchronized struct{}
+	// AdaptersKnown says that the app networks of every app on this network have
+	// published what they want.
+	AdaptersKnown struct{}
+	// Claimed says that a valid config was published that came from a file, an
+	// apply or a push: only now may an orphan remove itself (design law 5).
+	Claimed struct{}
+	// HostTouched says that something of ours changed on the host, or, with
+	// Namespaces alone, that a network namespace came or went.
+	HostTouched struct{ Namespaces bool }
+	// ApplierReady announces an applier that has just started and does nothing.
+	ApplierReady struct{}
+	// OpStarted says what the applier is about to do.
+	OpStarted struct {
+		Seq ApplySeq
+		Op  string
+		At  time.Time
+	}
+	// Applied is the end of one apply. Err is set when the host could not be
+	// observed: nothing was changed then.
+	Applied struct {
+		Seq      ApplySeq
+		Failures []netstate.Failure
+		Err      string
+	}
+	// TimerDue is the end of a Timer.
+	TimerDue struct {
+		Token uint64
+		At    time.Time
+	}
+)
+
+func (ConfigChanged) niEvent()  {}
+func (ConfigGone) niEvent()     {}
+func (AdapterChanged) niEvent() {}
+func (AdapterGone) niEvent()    {}
+func (PortsChanged) niEvent()   {}
+func (Synchronized) niEvent()   {}
+func (AdaptersKnown) niEvent()  {}
+func (Claimed) niEvent()        {}
+func (HostTouched) niEvent()    {}
+func (ApplierReady) niEvent()   {}
+func (OpStarted) niEvent()      {}
+func (Applied) niEvent()        {}
+func (TimerDue) niEvent()       {}
+
+// ApplySeq numbers the applies of one bridge manager. Epoch is different in every
+// incarnation, restarts of the daemon included, so that none is ever repeated.
+type ApplySeq struct{ Epoch, N uint64 }
+
+// Effect is an output of a Manager's Step, to be carried out in order.
+type Effect interface{ niEffect() }
+
+// The effects.
+type (
+	// PublishNetwork publishes the NetworkInstanceStatus.
+	PublishNetwork struct{ Status NetworkInstanceStatus }
+	// WithdrawNetwork withdraws it: the network is offline.
+	WithdrawNetwork struct{}
+	// PublishAdapter publishes an AppAdapterStatus.
+	PublishAdapter struct{ Status AppAdapterStatus }
+	// WithdrawAdapter withdraws one.
+	WithdrawAdapter struct{ Key AdapterKey }
+	// Remember puts the leases into the journal, on disk before the next effect.
+	Remember struct{ Leases map[AdapterKey]Lease }
+	// Apply asks the applier to make the host equal to Want. Full asks for a dump
+	// of everything instead of what is known to be there.
+	Apply struct {
+		Seq  ApplySeq
+		Want netstate.State
+		Full bool
+		// Forget tells which tracked flows the wanted rules deny; nil for none.
+		Forget func(netstate.Flow) bool
+	}
+	// Timer asks for a TimerDue with the token. A new timer replaces no older one.
+	Timer struct {
+		Token uint64
+		After time.Duration
+	}
+	// Done says that nothing of the network is left: the bridge manager may end.
+	Done struct{}
+)
+
+func (PublishNetwork) niEffect()  {}
+func (WithdrawNetwork) niEffect() {}
+func (PublishAdapter) niEffect()  {}
+func (WithdrawAdapter) niEffect() {}
+func (Remember) niEffect()        {}
+func (Apply) niEffect()           {}
+func (Timer) niEffect()           {}
+func (Done) niEffect()            {}
