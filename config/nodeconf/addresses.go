@@ -1,0 +1,148 @@
+package nodeconf
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"edgespan/netinst"
+)
+
+// ipRange is a DHCP range, both ends included.
+type ipRange struct{ first, last netip.Addr }
+
+func (r ipRange) contains(a netip.Addr) bool {
+	return r.first.Compare(a) <= 0 && a.Compare(r.last) <= 0
+}
+
+func (r ipRange) String() string { return r.first.String() + "-" + r.last.String() }
+
+// noHosts are the prefixes in which no host of a network can be (RFC 6890).
+var noHosts = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),
+	netip.MustParsePrefix("127.0.0.0/8"),
+	netip.MustParsePrefix("169.254.0.0/16"),
+	netip.MustParsePrefix("224.0.0.0/3"), // multicast, reserved, broadcast
+}
+
+// parseIP takes neither a zone nor an IPv4 address in IPv6 clothes.
+func parseIP(s string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(s)
+	return a, err == nil && a.Zone() == "" && !a.Is4In6()
+}
+
+func parseServer(s string) (netip.Addr, bool) {
+	a, ok := parseIP(s)
+	return a, ok && !a.IsUnspecified() && !a.IsMulticast() && a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
+}
+
+func parseIPv4(s string) (netip.Addr, bool) {
+	a, ok := parseIP(s)
+	return a, ok && a.Is4() && !inNoHosts(netip.PrefixFrom(a, 32))
+}
+
+func inNoHosts(p netip.Prefix) bool {
+	for _, n := range noHosts {
+		if p.Overlaps(n) {
+			return true
+		}
+	}
+	return false
+}
+
+func parsePrefix(s string) (any, string, bool) {
+	p, err := netip.ParsePrefix(s)
+	if err != nil || !p.Addr().Is4() {
+		return nil, "", false
+	}
+	if m := p.Masked(); m != p {
+		return nil, fmt.Sprintf("%s, the network of it, or %s/32 is meant", m, p.Addr()), false
+	}
+	return p, "", true
+}
+
+func parseSubnet(s string) (any, string, bool) {
+	p, err := netip.ParsePrefix(s)
+	if err != nil || !p.Addr().Is4() || p.Bits() < 8 || p.Bits() > 30 || inNoHosts(p) {
+		return nil, "", false
+	}
+	if m := p.Masked(); m != p {
+		return nil, m.String() + " is meant", false
+	}
+	return p, "", true
+}
+
+func parsePrefixOrIP(s string) (any, string, bool) {
+	if a, ok := parseIP(s); ok && a.Is4() {
+		return netip.PrefixFrom(a, 32), "", true
+	}
+	return parsePrefix(s)
+}
+
+func parseRange(s string) (ipRange, bool) {
+	first, last, _ := strings.Cut(s, "-")
+	a, okA := parseIPv4(first)
+	b, okB := parseIPv4(last)
+	return ipRange{a, b}, okA && okB && a.Compare(b) <= 0
+}
+
+// protocolNames are the protocols that have names in a rule (IANA numbers).
+// 0 is any protocol, as for iptables.
+var protocolNames = map[string]string{
+	"0": "", "1": "icmp", "6": "tcp", "17": "udp", "tcp": "tcp", "udp": "udp", "icmp": "icmp",
+}
+
+func parseProtocol(s string) (string, bool) {
+	if name, ok := protocolNames[s]; ok {
+		return name, true
+	}
+	n, ok := canonicalInt(s)
+	return s, ok && n >= 0 && n <= 255
+}
+
+// maxPorts is what one multiport match holds (Linux XT_MULTI_PORTS).
+const maxPorts = 15
+
+func parsePorts(s string) ([]netinst.PortRange, bool) {
+	var out []netinst.PortRange
+	size := 0
+	for _, item := range strings.Split(s, ",") {
+		first, last, isRange := strings.Cut(strings.TrimSpace(item), "-")
+		size++
+		if !isRange {
+			last = first
+		} else {
+			size++
+		}
+		a, okA := parsePort(first)
+		b, okB := parsePort(last)
+		if !okA || !okB || a > b || size > maxPorts {
+			return nil, false
+		}
+		out = append(out, netinst.PortRange{First: a, Last: b})
+	}
+	return out, true
+}
+
+func parsePort(s string) (uint16, bool) {
+	n, ok := canonicalInt(s)
+	return uint16(n), ok && n >= 1 && n <= 65535
+}
+
+// firstHost and broadcast are of a subnet of at most /30.
+func firstHost(p netip.Prefix) netip.Addr { return p.Masked().Addr().Next() }
+
+func broadcast(p netip.Prefix) netip.Addr {
+	b := p.Masked().Addr().As4()
+	for i := p.Bits(); i < 32; i++ {
+		b[i/8] |= 0x80 >> (i % 8)
+	}
+	return netip.AddrFrom4(b)
+}
+
+// upperHalf is the second half of a subnet without its broadcast address.
+func upperHalf(p netip.Prefix) ipRange {
+	b := p.Masked().Addr().As4()
+	b[p.Bits()/8] |= 0x80 >> (p.Bits() % 8)
+	return ipRange{netip.AddrFrom4(b), broadcast(p).Prev()}
+}

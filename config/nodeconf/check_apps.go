@@ -1,0 +1,237 @@
+package nodeconf
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"edgespan/appnet"
+	"edgespan/netinst"
+)
+
+// seenBy remembers for each value the path that had it first.
+type seenBy[K comparable] map[K][]string
+
+// before returns the path that had v already, or notes path as the first.
+func (s seenBy[K]) before(v K, path []string) ([]string, bool) {
+	first, again := s[v]
+	if !again {
+		s[v] = path
+	}
+	return first, again
+}
+
+type onNetwork[T comparable] struct {
+	network uuid.UUID
+	value   T
+}
+
+type attachPoint struct {
+	netns  string
+	ifName netinst.IfName
+}
+
+// uniques are the values that no two adapters of the node may share.
+type uniques struct {
+	ips  seenBy[onNetwork[netip.Addr]]
+	macs seenBy[string]
+	at   seenBy[attachPoint]
+}
+
+func (c *checker) checkApps() {
+	u := uniques{seenBy[onNetwork[netip.Addr]]{}, seenBy[string]{}, seenBy[attachPoint]{}}
+	for _, key := range c.apps.keys() {
+		o := c.apps.in(key)
+		app := appnet.AppNetworkConfig{
+			UUID:        uuid.MustParse(key),
+			DisplayName: value[string](o, "displayName"),
+			Activate:    value[bool](o, "activate"),
+			Adapters:    map[int]netinst.UnderlayNetworkConfig{},
+		}
+		name := hostname(app)
+		adapters := o.in("adapters")
+		for _, index := range adapters.keys() {
+			i, _ := strconv.Atoi(index) // the walk took it for an index
+			a := c.adapter(adapters.in(index), index)
+			a.Hostname = name
+			app.Adapters[i] = a
+			c.checkAdapter(adapters.in(index), a, u)
+		}
+		c.cfg.Apps[app.UUID] = app
+	}
+	c.checkNames()
+}
+
+// hostname is the app's name in DNS: its display name where that is a host
+// name, else its uuid.
+func hostname(app appnet.AppNetworkConfig) netinst.Hostname {
+	if h, err := netinst.ParseHostname(app.DisplayName); err == nil {
+		return h
+	}
+	return netinst.Hostname(app.UUID.String())
+}
+
+func (c *checker) adapter(o *object, index string) netinst.UnderlayNetworkConfig {
+	attach := o.in("attach")
+	a := netinst.UnderlayNetworkConfig{
+		NetworkInstance: value[uuid.UUID](o, "networkInstance"),
+		MAC:             value[string](o, "mac"),
+		IP:              value[netip.Addr](o, "ip"),
+		Netns:           value[string](attach, "netns"),
+		IfName:          value[netinst.IfName](attach, "ifName"),
+		ACL:             c.acl(o.in("acl")),
+	}
+	if !attach.given["ifName"] {
+		a.IfName = netinst.IfName("eth" + index)
+	}
+	return a
+}
+
+func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uniques) {
+	ni, found := c.cfg.Networks[a.NetworkInstance]
+	if a.NetworkInstance != uuid.Nil && !found && !c.networks.given[a.NetworkInstance.String()] {
+		c.cfg.Warnings = append(c.cfg.Warnings, Fault{
+			o.at("networkInstance"), "is " + a.NetworkInstance.String() + ", which has no config", "the app waits for it",
+		})
+	}
+	if a.IP.IsValid() {
+		c.checkIP(o, a, ni.IPv4, u)
+	}
+	if a.MAC != "" {
+		if first, again := u.macs.before(a.MAC, o.at("mac")); again {
+			c.fault(o.at("mac"), asAlso(a.MAC, first), "a MAC address of its own is allowed")
+		}
+	}
+	if a.Netns == "" || a.IfName == "" {
+		return
+	}
+	attach := o.in("attach")
+	at := attachPoint{sameNetns(a.Netns), a.IfName}
+	if first, again := u.at.before(at, attach.path); again {
+		path := attach.at("netns")
+		if attach.given["ifName"] {
+			path = attach.at("ifName")
+		}
+		what := fmt.Sprintf("is %s in %s, as %s", a.IfName, quote(a.Netns), FormatPath(first))
+		c.fault(path, what, "a name of its own in its network namespace is allowed")
+	}
+}
+
+// sameNetns spells the two folders in which iproute2 keeps named namespaces as
+// the name, so that both are found to be the same.
+func sameNetns(s string) string {
+	for _, dir := range []string{"/run/netns/", "/var/run/netns/"} {
+		if name, ok := strings.CutPrefix(s, dir); ok {
+			return name
+		}
+	}
+	return s
+}
+
+func (c *checker) checkIP(o *object, a netinst.UnderlayNetworkConfig, v4 netinst.IPv4Config, u uniques) {
+	path := o.at("ip")
+	pool := ipRange{v4.DHCPFirst, v4.DHCPLast}
+	switch {
+	case v4.Subnet.IsValid() && !isHost(v4.Subnet, a.IP):
+		c.fault(path, is(a.IP.String()), fmt.Sprintf("a host address of the network's subnet %s is allowed", v4.Subnet))
+		return
+	case v4.Gateway == a.IP:
+		c.fault(path, fmt.Sprintf("is %s, the network's gateway", a.IP), "an address of its own is allowed")
+		return
+	case pool.first.IsValid() && pool.contains(a.IP):
+		c.fault(path, fmt.Sprintf("is %s, in the network's dhcpRange %s", a.IP, pool), "an address outside dhcpRange is allowed")
+		return
+	case a.NetworkInstance == uuid.Nil:
+		return
+	}
+	if first, again := u.ips.before(onNetwork[netip.Addr]{a.NetworkInstance, a.IP}, path); again {
+		c.fault(path, asAlso(a.IP, first), "an address of its own is allowed")
+	}
+}
+
+// checkNames finds apps that would answer to one name on one network. One fault
+// is enough for two apps that share several networks.
+func (c *checker) checkNames() {
+	names := seenBy[onNetwork[netinst.Hostname]]{}
+	for _, key := range c.apps.keys() {
+		o := c.apps.in(key)
+		app := c.cfg.Apps[uuid.MustParse(key)]
+		mine := map[uuid.UUID]netinst.Hostname{}
+		for _, a := range app.Adapters {
+			mine[a.NetworkInstance] = a.Hostname
+		}
+		delete(mine, uuid.Nil)
+		if o.wrong["displayName"] {
+			continue
+		}
+		for _, ni := range slices.SortedFunc(maps.Keys(mine), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
+			first, again := names.before(onNetwork[netinst.Hostname]{ni, mine[ni]}, o.path)
+			if again {
+				what := fmt.Sprintf("is %s, the name of %s on network %s too", mine[ni], FormatPath(first), ni)
+				c.fault(o.at("displayName"), what, "a name of its own on each network is allowed")
+				break
+			}
+		}
+	}
+}
+
+func (c *checker) acl(all *object) []netinst.ACLRule {
+	type placed struct {
+		rule  netinst.ACLRule
+		order int
+	}
+	var rules []placed
+	orders := seenBy[int]{}
+	for _, name := range all.keys() {
+		o := all.in(name)
+		match := o.in("match")
+		p := placed{
+			rule: netinst.ACLRule{
+				Name:      name,
+				Direction: netinst.Direction(value[string](o, "direction")),
+				Action:    netinst.Action(value[string](o, "action")),
+				IP:        value[netip.Prefix](match, "ip"),
+				Protocol:  value[string](match, "protocol"),
+				Ports:     value[[]netinst.PortRange](match, "port"),
+				LocalPort: value[[]netinst.PortRange](match, "localPort"),
+			},
+			order: 1 << 16, // after every order that is given
+		}
+		if n, given := o.values["order"].(int); given {
+			p.order = n
+			if first, again := orders.before(n, o.at("order")); again {
+				c.fault(o.at("order"), asAlso(n, first), "an order of its own is allowed")
+			}
+		}
+		c.checkPortMatch(match, p.rule)
+		rules = append(rules, p)
+	}
+	slices.SortStableFunc(rules, func(a, b placed) int { // all.keys are by name already
+		return cmp.Compare(a.order, b.order)
+	})
+	var out []netinst.ACLRule
+	for _, p := range rules {
+		out = append(out, p.rule)
+	}
+	return out
+}
+
+// checkPortMatch refuses ports of a protocol that has none.
+func (c *checker) checkPortMatch(match *object, r netinst.ACLRule) {
+	if r.Protocol == "tcp" || r.Protocol == "udp" || match.wrong["protocol"] {
+		return
+	}
+	what := "needs a protocol that has ports"
+	for _, key := range []string{"port", "localPort"} {
+		if _, given := match.values[key]; given {
+			c.fault(match.at(key), what, "protocol tcp or udp is allowed beside it")
+		}
+	}
+}

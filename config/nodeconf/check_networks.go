@@ -1,0 +1,156 @@
+package nodeconf
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/google/uuid"
+
+	"edgespan/netinst"
+)
+
+func (c *checker) checkNetworks() {
+	keys := c.networks.keys()
+	if len(keys) > maxNetworks {
+		c.fault(c.networks.path, fmt.Sprintf("has %d networks", len(keys)), fmt.Sprintf("at most %d are allowed", maxNetworks))
+	}
+	var subnets []placedSubnet
+	for _, key := range keys {
+		o := c.networks.in(key)
+		ni := netinst.NetworkInstanceConfig{
+			UUID:        uuid.MustParse(key),
+			DisplayName: value[string](o, "displayName"),
+			Type:        netinst.Type(value[string](o, "type")),
+			Port:        value[string](o, "port"),
+			IPv4:        c.ipv4(o.in("ipv4")),
+			DNS:         c.dns(o.in("dns")),
+			NTPServers:  items[netip.Addr](o, "ntpServers"),
+			MTU:         value[int](o, "mtu"),
+			SpoofGuard:  value[bool](o, "spoofGuard"),
+		}
+		ni.Routes = c.routes(o.in("routes"), ni.IPv4.Subnet)
+		c.checkLabel(o, ni.Port)
+		c.checkMTU(o, ni)
+		c.cfg.Networks[ni.UUID] = ni
+		if ni.IPv4.Subnet.IsValid() {
+			subnets = append(subnets, placedSubnet{ni.IPv4.Subnet, o.in("ipv4").at("subnet")})
+		}
+	}
+	c.checkOverlaps(subnets)
+}
+
+type placedSubnet struct {
+	subnet netip.Prefix
+	path   []string
+}
+
+// checkOverlaps compares all pairs: 999 networks are 500 000, a few ms.
+func (c *checker) checkOverlaps(all []placedSubnet) {
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if a.subnet.Overlaps(b.subnet) {
+				what := fmt.Sprintf("is %s, which overlaps %s of %s", a.subnet, b.subnet, FormatPath(b.path))
+				c.fault(a.path, what, "a subnet of its own is allowed")
+				break
+			}
+		}
+	}
+}
+
+// ipv4 fills in the defaults of a subnet and checks what hangs on it.
+func (c *checker) ipv4(o *object) netinst.IPv4Config {
+	subnet := value[netip.Prefix](o, "subnet")
+	if !subnet.IsValid() {
+		return netinst.IPv4Config{}
+	}
+	network, last := subnet.Addr(), broadcast(subnet)
+	hosts := fmt.Sprintf("a host address of %s is allowed: %s to %s", subnet, firstHost(subnet), last.Prev())
+
+	gateway := value[netip.Addr](o, "gateway")
+	switch {
+	case !o.given["gateway"]:
+		gateway = firstHost(subnet)
+	case gateway.IsValid() && !isHost(subnet, gateway):
+		c.fault(o.at("gateway"), is(gateway.String()), hosts)
+		gateway = netip.Addr{}
+	}
+
+	pool := value[ipRange](o, "dhcpRange")
+	switch {
+	case !o.given["dhcpRange"]:
+		pool = upperHalf(subnet)
+	case pool.first.IsValid() && (pool.first == network || pool.last == last || !isHost(subnet, pool.first) || !isHost(subnet, pool.last)):
+		c.fault(o.at("dhcpRange"), is(pool.String()), "a range of "+hosts[len("a host address of "):])
+		pool = ipRange{}
+	}
+
+	if gateway.IsValid() && pool.first.IsValid() && pool.contains(gateway) {
+		if o.given["gateway"] {
+			c.fault(o.at("gateway"), fmt.Sprintf("is %s, in the dhcpRange %s", gateway, pool), "a gateway outside dhcpRange is allowed")
+		} else {
+			c.fault(o.at("dhcpRange"), fmt.Sprintf("is %s, with the gateway %s in it", pool, gateway), "a range without the gateway is allowed")
+		}
+	}
+	return netinst.IPv4Config{Subnet: subnet, Gateway: gateway, DHCPFirst: pool.first, DHCPLast: pool.last}
+}
+
+func isHost(subnet netip.Prefix, a netip.Addr) bool {
+	return subnet.Contains(a) && a != subnet.Addr() && a != broadcast(subnet)
+}
+
+func (c *checker) dns(o *object) netinst.DNSConfig {
+	d := netinst.DNSConfig{
+		Domain:  netinst.Label(value[netinst.Hostname](o, "domain")),
+		Servers: items[netip.Addr](o, "servers"),
+	}
+	hosts := o.in("hosts")
+	for name := range hosts.values {
+		if d.Hosts == nil {
+			d.Hosts = map[netinst.Hostname][]netip.Addr{}
+		}
+		d.Hosts[netinst.Hostname(name)] = items[netip.Addr](hosts, name)
+	}
+	return d
+}
+
+func (c *checker) routes(all *object, own netip.Prefix) []netinst.StaticRoute {
+	var out []netinst.StaticRoute
+	seen := map[netip.Prefix][]string{}
+	for _, name := range all.keys() {
+		o := all.in(name)
+		r := netinst.StaticRoute{
+			Name:        name,
+			Destination: value[netip.Prefix](o, "destination"),
+			Gateway:     value[netip.Addr](o, "gateway"),
+			Port:        value[string](o, "port"),
+		}
+		out = append(out, r)
+		c.checkLabel(o, r.Port)
+		if !r.Destination.IsValid() {
+			continue
+		}
+		path := o.at("destination")
+		switch first := seen[r.Destination]; {
+		case first != nil:
+			c.fault(path, asAlso(r.Destination, first), "one route for each destination is allowed")
+		case own.IsValid() && own.Overlaps(r.Destination) && r.Destination.Bits() >= own.Bits():
+			c.fault(path, fmt.Sprintf("is %s, within the subnet %s", r.Destination, own), "a destination outside the network is allowed")
+		default:
+			seen[r.Destination] = path
+		}
+	}
+	return out
+}
+
+// checkMTU compares with what the ports are configured to; what they really
+// have is not known here.
+func (c *checker) checkMTU(o *object, ni netinst.NetworkInstanceConfig) {
+	ports, _ := c.portsOf(ni.Port)
+	for _, p := range ports {
+		if ni.MTU > 0 && p.MTU > 0 && ni.MTU > p.MTU {
+			path := FormatPath(c.ports.in(p.Label).at("mtu"))
+			c.fault(o.at("mtu"), fmt.Sprintf("is %d", ni.MTU), fmt.Sprintf("at most %d is allowed by %s", p.MTU, path))
+			return
+		}
+	}
+}

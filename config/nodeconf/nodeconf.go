@@ -1,0 +1,158 @@
+package nodeconf
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"edgespan/appnet"
+	"edgespan/netinst"
+)
+
+// SysParams are the parameters of the daemon itself.
+type SysParams struct {
+	ManagedConfig   bool
+	LogLevel        string // debug, info, warn or error
+	WatchdogSeconds int    // 0 for no watchdog
+}
+
+// Config is what one effective document says, complete and free of faults.
+type Config struct {
+	Sys      SysParams
+	Ports    map[string]netinst.PortConfig               // by label
+	Networks map[uuid.UUID]netinst.NetworkInstanceConfig // Generation is 0: the document has none
+	Apps     map[uuid.UUID]appnet.AppNetworkConfig
+	Warnings []Fault // sorted by path
+}
+
+// Parse reads a whole YAML or JSON document by design §3. Its error is of type
+// Faults and holds everything that is wrong with the document.
+func Parse(doc []byte) (Config, error) {
+	root, fs := read(doc)
+	if root == nil {
+		return Config{}, fs
+	}
+	top := walker{&fs}.mapping(schema, root, nil)
+	c := &checker{
+		faults:   &fs,
+		ports:    top.in("ports"),
+		networks: top.in("networkInstances"),
+		apps:     top.in("appNetworks"),
+		cfg: Config{
+			Sys:      sysParams(top.in("sysParams")),
+			Ports:    map[string]netinst.PortConfig{},
+			Networks: map[uuid.UUID]netinst.NetworkInstanceConfig{},
+			Apps:     map[uuid.UUID]appnet.AppNetworkConfig{},
+		},
+	}
+	c.checkPorts()
+	c.checkNetworks()
+	c.checkApps()
+	if len(fs) > 0 {
+		fs.sort()
+		return Config{}, fs
+	}
+	Faults(c.cfg.Warnings).sort()
+	return c.cfg, nil
+}
+
+// sysParams is of a document in which sysParams may be absent as a whole.
+func sysParams(o *object) SysParams {
+	if len(o.values) == 0 {
+		o = walker{&Faults{}}.mapping(schema.below["sysParams"], &node{kind: mapping}, nil)
+	}
+	return SysParams{
+		ManagedConfig:   value[bool](o, "managedConfig"),
+		LogLevel:        value[string](o, "logLevel"),
+		WatchdogSeconds: value[int](o, "watchdogSeconds"),
+	}
+}
+
+// checker makes a Config of a walked document and finds what is wrong between
+// its fields. A field that is wrong by itself has the zero value here and is
+// left out of all comparisons.
+type checker struct {
+	faults                *Faults
+	ports, networks, apps *object
+	cfg                   Config
+}
+
+func (c *checker) fault(path []string, what, allowed string) { c.faults.add(path, what, allowed) }
+
+// asAlso is the What of a value that another path has too.
+func asAlso(v any, other []string) string {
+	return fmt.Sprintf("is %s, as %s", quoteInner(fmt.Sprint(v)), FormatPath(other))
+}
+
+func (c *checker) checkPorts() {
+	names := map[netinst.IfName][]string{}
+	for _, label := range c.ports.keys() {
+		o := c.ports.in(label)
+		p := netinst.PortConfig{
+			Label:      label,
+			IfName:     value[netinst.IfName](o, "ifName"),
+			Uplink:     value[bool](o, "uplink"),
+			Cost:       value[int](o, "cost"),
+			Labels:     items[string](o, "labels"),
+			DNSServers: items[netip.Addr](o, "dnsServers"),
+			NTPServers: items[netip.Addr](o, "ntpServers"),
+			MTU:        value[int](o, "mtu"),
+			Gateway:    value[netip.Addr](o, "gateway"),
+		}
+		c.cfg.Ports[label] = p
+		if p.IfName != "" {
+			if ours(p.IfName) {
+				c.fault(o.at("ifName"), is(string(p.IfName)), "an interface that is not ours is allowed: no es followed by a digit")
+			} else if first := names[p.IfName]; first != nil {
+				c.fault(o.at("ifName"), asAlso(p.IfName, first), "one port for each interface is allowed")
+			} else {
+				names[p.IfName] = o.at("ifName")
+			}
+		}
+		for _, l := range p.Labels {
+			if other, is := c.ports.objects[l]; is && l != label {
+				c.fault(o.at("labels"), "has "+quote(l)+", the label of "+FormatPath(other.path), "shared labels that no port has as its own are allowed")
+				break
+			}
+		}
+	}
+}
+
+// ours says whether a name is of the links that we make (design §1, law 3).
+func ours(n netinst.IfName) bool {
+	rest, ok := strings.CutPrefix(string(n), "es")
+	return ok && rest != "" && rest[0] >= '0' && rest[0] <= '9'
+}
+
+// portsOf lists the ports that a label stands for; ok is false for a label that
+// no port has.
+func (c *checker) portsOf(label string) (found []netinst.PortConfig, ok bool) {
+	for _, l := range c.ports.keys() {
+		p := c.cfg.Ports[l]
+		match := l == label || label == "all" || slices.Contains(p.Labels, label) ||
+			p.Uplink && (label == "uplink" || label == "freeuplink" && p.Cost == 0)
+		if match {
+			found = append(found, p)
+		}
+	}
+	return found, len(found) > 0 || c.ports.given[label] || slices.Contains(reserved, label)
+}
+
+// checkLabel checks a reference to a port.
+func (c *checker) checkLabel(o *object, label string) {
+	if _, ok := c.portsOf(label); label == "" || ok {
+		return
+	}
+	known := slices.Clone(reserved)
+	for l := range c.ports.given {
+		known = append(known, l)
+	}
+	for _, p := range c.cfg.Ports {
+		known = append(known, p.Labels...)
+	}
+	slices.Sort(known)
+	c.fault(o.at("port"), is(label)+", which no port has", orList(slices.Compact(known))+" is allowed")
+}

@@ -1,0 +1,114 @@
+package nodeconf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Type is the form of an entry's value in a document.
+type Type string
+
+// The types. There are no lists: what is many is a mapping by name or a
+// comma-separated string (design §3).
+const (
+	Mapping     Type = "mapping"
+	String      Type = "string"
+	StringOrInt Type = "string or integer"
+	StringList  Type = "comma-separated string"
+	Integer     Type = "integer"
+	Boolean     Type = "boolean"
+	notYet           = "not supported yet"
+	anyOther         = "*" // in Unsupported: every value but the default
+	absentKey        = "$absent"
+	maxInList        = 16 // items of a StringList
+	maxNetworks      = 999
+)
+
+// Entry is one line of the schema: everything that is known of one field.
+type Entry struct {
+	// Path is the field's place, segments joined by '.'; a segment in <> stands
+	// for any key of that kind.
+	Path        string
+	Type        Type
+	Word        Word   // what a string, or each item of a list, must be
+	Default     string // as text; "" for none
+	Enum        []string
+	Min, Max    int64    // of an Integer
+	Unsupported []string // values that are known and refused; "*": all but the default
+	Required    bool
+	When        string // "attach.kind=veth": Required only then, relative to the nearest <> above
+	Description string
+}
+
+// Supported lists the values of Enum that are not refused.
+func (e Entry) Supported() []string {
+	return slices.DeleteFunc(slices.Clone(e.Enum), func(v string) bool { return slices.Contains(e.Unsupported, v) })
+}
+
+// Allowed says in words which values the entry takes.
+func (e Entry) Allowed() string {
+	switch {
+	case len(e.Enum) > 0:
+		return orList(e.Supported())
+	case e.Type == Integer:
+		return fmt.Sprintf("%d to %d", e.Min, e.Max)
+	case e.Type == Boolean:
+		return "true or false"
+	case e.Type == Mapping:
+		return "a mapping"
+	case e.Type == StringList:
+		return fmt.Sprintf("%s, at most %d, separated by commas", words[e.Word].plural, maxInList)
+	}
+	return words[e.Word].allowed
+}
+
+// Schema is the table of every field, in the order of the reference page.
+func Schema() []Entry { return slices.Clone(table) }
+
+// rule is an Entry with those below it.
+type rule struct {
+	Entry
+	below map[string]*rule
+	keys  []string // of below, sorted
+	wild  *rule
+	kind  string // of wild: "<uuid>"
+}
+
+// compile makes the tree of rules of a table in which parents stand first.
+func compile(table []Entry) *rule {
+	root := &rule{Entry: Entry{Type: Mapping}, below: map[string]*rule{}}
+	for _, e := range table {
+		at := root
+		segments := strings.Split(e.Path, ".")
+		for _, s := range segments[:len(segments)-1] {
+			if at = at.child(s); at == nil {
+				panic("schema: no parent of " + e.Path)
+			}
+		}
+		last := segments[len(segments)-1]
+		r := &rule{Entry: e, below: map[string]*rule{}}
+		if last[0] == '<' {
+			at.wild, at.kind = r, last
+			continue
+		}
+		at.below[last] = r
+		at.keys = append(at.keys, last)
+		slices.Sort(at.keys)
+	}
+	return root
+}
+
+func (r *rule) child(segment string) *rule {
+	if segment[0] == '<' {
+		return r.wild
+	}
+	return r.below[segment]
+}
+
+func orList(vs []string) string {
+	if len(vs) < 2 {
+		return strings.Join(vs, "")
+	}
+	return strings.Join(vs[:len(vs)-1], ", ") + " or " + vs[len(vs)-1]
+}
