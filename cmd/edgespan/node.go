@@ -30,8 +30,8 @@ type nodeOptions struct {
 	Version  string
 }
 
-// daemon is a started node: what `node` needs of the actor tree.
-type daemon interface {
+// runningNode is a started node: what `node` needs of the actor tree.
+type runningNode interface {
 	httpapi.Backend
 	// Reload re-reads the config file (SIGHUP).
 	Reload()
@@ -42,7 +42,7 @@ type daemon interface {
 }
 
 // startFunc puts platform and actors together and starts them.
-type startFunc func(ctx context.Context, o nodeOptions, log *zap.Logger) (daemon, error)
+type startFunc func(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode, error)
 
 func newNode(a *app) *cobra.Command {
 	var o nodeOptions
@@ -125,7 +125,7 @@ func (a *app) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) 
 }
 
 // attend waits for the end and says whether the socket is still being served.
-func attend(ctx context.Context, d daemon, hup <-chan os.Signal, served <-chan error) (cause error, serving bool) {
+func attend(ctx context.Context, d runningNode, hup <-chan os.Signal, served <-chan error) (cause error, serving bool) {
 	for {
 		select {
 		case <-ctx.Done():

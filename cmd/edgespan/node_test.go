@@ -53,7 +53,7 @@ func startTestNode(t *testing.T, lock string, startErr error) *testNode {
 	a := &app{
 		streams: streams{Out: &n.log, Err: &n.log, Env: func(string) string { return "" }},
 		lock:    lock,
-		start: func(_ context.Context, o nodeOptions, _ *zap.Logger) (daemon, error) {
+		start: func(_ context.Context, o nodeOptions, _ *zap.Logger) (runningNode, error) {
 			n.got = o
 			return n.fake, startErr
 		},
@@ -149,7 +149,7 @@ func TestNodeLeavesAnotherDaemonsSocketAlone(t *testing.T) {
 	awaitSocket(t, n.socket())
 	// Another network namespace has another lock, but the path may be the same.
 	second := &app{streams: streams{Out: &n.log, Err: &n.log, Env: func(string) string { return "" }}, lock: lockName(t) + "2"}
-	second.start = func(context.Context, nodeOptions, *zap.Logger) (daemon, error) {
+	second.start = func(context.Context, nodeOptions, *zap.Logger) (runningNode, error) {
 		return &fake{done: make(chan error, 1)}, nil
 	}
 	args := []string{"node", "--state-dir", n.dir + "/state", "--run-dir", n.dir + "/run"}

@@ -3,11 +3,60 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 
 	"go.uber.org/zap"
+
+	"edgespan/actors"
+	"edgespan/platform/daemon"
+	"edgespan/platform/host"
+	"edgespan/platform/store"
 )
 
+// node is a started node with what it was put together from.
+type node struct {
+	*actors.Node
+	host    *host.Host
+	journal *store.Journal
+	notify  func(string)
+}
+
 // startNode wires platform and actors.
-func startNode(context.Context, nodeOptions, *zap.Logger) (daemon, error) {
-	return nil, errors.New("this build has no actor tree")
+func startNode(_ context.Context, o nodeOptions, log *zap.Logger) (runningNode, error) {
+	journal, err := store.OpenJournal(o.StateDir)
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	n := &node{journal: journal, notify: daemon.Notifier(os.Getenv("NOTIFY_SOCKET"))}
+	boot, err := store.NextBoot(journal)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("count the boot: %w", err), n.close())
+	}
+	if n.host, err = host.New(host.Config{RunDir: o.RunDir, Log: log}); err != nil {
+		return nil, errors.Join(fmt.Errorf("open host: %w", err), n.close())
+	}
+	n.Node, err = actors.Start(actors.Options{
+		Host: n.host, Journal: journal, Files: daemon.Files{Config: o.Config, StateDir: o.StateDir},
+		RunDir: o.RunDir, Boot: boot, Log: log, Notify: n.notify,
+	})
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	n.notify("READY=1")
+	return n, nil
+}
+
+// Stop ends the actors, then what they stand on.
+func (n *node) Stop(ctx context.Context) error {
+	n.notify("STOPPING=1")
+	return errors.Join(n.Node.Stop(ctx), n.close())
+}
+
+func (n *node) close() error {
+	var err error
+	if n.host != nil {
+		err = n.host.Close()
+	}
+	return errors.Join(err, n.journal.Close())
 }

@@ -1,0 +1,275 @@
+package actors
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"edgespan/appnet"
+	"edgespan/config/httpapi"
+	"edgespan/config/nodeconf"
+	"edgespan/netinst"
+)
+
+// The node answers the REST shell.
+var _ httpapi.Backend = (*Node)(nil)
+
+// Apply makes a document the running config. It returns when that is valid and
+// stored; a refusal is an *httpapi.Rejected.
+func (n *Node) Apply(ctx context.Context, doc []byte) ([]string, error) {
+	a, err := n.apply(ctx, doc)
+	if err != nil {
+		return nil, err
+	}
+	return a.warnings, rejected(a.err)
+}
+
+// rejected turns the faults of a document into a refusal.
+func rejected(err error) error {
+	var faults nodeconf.Faults
+	if !errors.As(err, &faults) {
+		return err
+	}
+	r := &httpapi.Rejected{}
+	for _, f := range faults {
+		r.Faults = append(r.Faults, f.Error())
+	}
+	return r
+}
+
+// List answers every resource of a kind, by id.
+func (n *Node) List(_ context.Context, kind string) ([]httpapi.Resource, error) {
+	var rs []httpapi.Resource
+	switch kind {
+	case "ni":
+		rs = n.networks()
+	case "app":
+		rs = n.apps()
+	case "adapter":
+		rs = n.adapters()
+	case "port":
+		rs = n.ports()
+	case "param":
+		for _, e := range n.d.topics.Reported.All() {
+			rs = append(rs, httpapi.Resource{ID: e.Key, Kind: kind, Spec: map[string]any{"kind": e.Value.Kind, "target": e.Value.Target}, Status: e.Value})
+		}
+	case "actor":
+		for _, a := range n.d.census.list() {
+			rs = append(rs, httpapi.Resource{ID: a.ID, Kind: kind, Spec: map[string]any{}, Status: a})
+		}
+	default:
+		return nil, fmt.Errorf("list %q: %w: ni, app, adapter, port, param and actor are allowed", kind, httpapi.ErrNotFound)
+	}
+	slices.SortFunc(rs, func(a, b httpapi.Resource) int { return cmp.Compare(a.ID, b.ID) })
+	return rs, nil
+}
+
+type networkStatus struct {
+	State       string `json:"state"`
+	DisplayName string `json:"displayName"`
+	Bridge      string `json:"bridge"`
+	Number      int    `json:"number"`
+	Port        string `json:"port"`
+	Generation  uint64 `json:"generation"`
+	Error       string `json:"error"`
+}
+
+func (n *Node) networks() []httpapi.Resource {
+	t := n.d.topics
+	configs, statuses := t.NetworkConfig.List(""), t.NetworkStatus.List("")
+	var rs []httpapi.Resource
+	for id := range union(configs, statuses) {
+		r := httpapi.Resource{ID: id, Kind: "ni", Spec: map[string]any{}}
+		if c, ok := configs[id]; ok {
+			r.Spec = networkSpec(c)
+		}
+		s, ok := statuses[id]
+		st := networkStatus{string(s.State), s.DisplayName, string(s.Bridge), s.Number, s.Port, s.Generation, s.Error}
+		if !ok {
+			st.State, st.DisplayName, st.Error = string(netinst.WaitingForDependencies), configs[id].DisplayName, n.whyNotYet()
+		}
+		if crash := n.crashed("router/ni/" + id); crash != "" {
+			st.Error = crash
+		}
+		r.Status = st
+		rs = append(rs, r)
+	}
+	return rs
+}
+
+// whyNotYet says what a network waits for that has no manager yet.
+func (n *Node) whyNotYet() string {
+	if e := n.d.ground.Load(); e != nil && *e != "" {
+		return "waits for the host ground: " + *e
+	}
+	return "waits for the host ground"
+}
+
+// crashed says that an actor is down for its back-off, and why.
+func (n *Node) crashed(id string) string {
+	for _, a := range n.d.census.list() {
+		if a.ID == id && a.State == "restarting" {
+			return fmt.Sprintf("bridge manager crashed %d times: %s; restarts within %s", a.Crashes, a.Last, a.Next)
+		}
+	}
+	return ""
+}
+
+func networkSpec(c netinst.NetworkInstanceConfig) map[string]any {
+	hosts := map[string]string{}
+	for h, ips := range c.DNS.Hosts {
+		hosts[string(h)] = joined(ips)
+	}
+	return map[string]any{
+		"displayName": c.DisplayName, "type": c.Type, "port": c.Port, "mtu": c.MTU, "spoofGuard": c.SpoofGuard,
+		"generation": c.Generation,
+		"ipv4":       map[string]any{"subnet": c.IPv4.Subnet, "gateway": c.IPv4.Gateway, "dhcpRange": c.IPv4.DHCPFirst.String() + "-" + c.IPv4.DHCPLast.String()},
+		"dns":        map[string]any{"domain": c.DNS.Domain, "servers": joined(c.DNS.Servers), "hosts": hosts},
+		"ntpServers": joined(c.NTPServers),
+	}
+}
+
+type adapterStatus struct {
+	Index           int    `json:"index"`
+	NetworkInstance string `json:"networkInstance"`
+	TargetVersion   uint64 `json:"targetVersion"`
+	Activated       bool   `json:"activated"`
+	IP              string `json:"ip"`
+	MAC             string `json:"mac"`
+	IfName          string `json:"ifName"`
+	HostIfName      string `json:"hostIfName"`
+	Error           string `json:"error"`
+}
+
+type appStatus struct {
+	DisplayName   string          `json:"displayName"`
+	Pending       bool            `json:"pending"`
+	Activated     bool            `json:"activated"`
+	TargetVersion uint64          `json:"targetVersion"`
+	Error         string          `json:"error"`
+	Adapters      []adapterStatus `json:"adapters"`
+}
+
+func (n *Node) apps() []httpapi.Resource {
+	t := n.d.topics
+	configs, statuses := t.AppConfig.List(""), t.AppStatus.List("")
+	var rs []httpapi.Resource
+	for id := range union(configs, statuses) {
+		r := httpapi.Resource{ID: id, Kind: "app", Spec: map[string]any{}}
+		if c, ok := configs[id]; ok {
+			r.Spec = appSpec(c)
+		}
+		st := appStatus{Pending: true, DisplayName: configs[id].DisplayName, Adapters: []adapterStatus{}}
+		if s, ok := statuses[id]; ok {
+			st = appStatus{s.DisplayName, s.Pending, s.Activated, s.TargetVersion, s.Error, adaptersOf(s)}
+		}
+		r.Status = st
+		rs = append(rs, r)
+	}
+	return rs
+}
+
+func adaptersOf(s appnet.AppNetworkStatus) []adapterStatus {
+	as := make([]adapterStatus, 0, len(s.Adapters))
+	for _, a := range s.Adapters {
+		u := a.UnderlayStatus
+		st := adapterStatus{
+			Index: a.Index, NetworkInstance: a.NetworkInstance.String(), TargetVersion: a.TargetVersion, Activated: a.Activated,
+			MAC: u.MAC, IfName: string(u.IfName), HostIfName: string(u.HostIfName), Error: a.Error,
+		}
+		if u.IP.IsValid() {
+			st.IP = u.IP.String()
+		}
+		as = append(as, st)
+	}
+	return as
+}
+
+func appSpec(c appnet.AppNetworkConfig) map[string]any {
+	adapters := map[string]any{}
+	for i, u := range c.Adapters {
+		adapters[strconv.Itoa(i)] = adapterSpec(u)
+	}
+	return map[string]any{"displayName": c.DisplayName, "activate": c.Activate, "adapters": adapters}
+}
+
+func adapterSpec(u netinst.UnderlayNetworkConfig) map[string]any {
+	ip := ""
+	if u.IP.IsValid() {
+		ip = u.IP.String()
+	}
+	return map[string]any{
+		"networkInstance": u.NetworkInstance, "mac": u.MAC, "ip": ip, "aclRules": len(u.ACL),
+		"attach": map[string]any{"kind": "veth", "netns": u.Netns, "ifName": u.IfName},
+	}
+}
+
+func adapterID(app string, index int) string { return app + "/" + strconv.Itoa(index) }
+
+func (n *Node) adapters() []httpapi.Resource {
+	configs := n.d.topics.AppConfig.List("")
+	var rs []httpapi.Resource
+	for id, s := range n.d.topics.AppStatus.List("") {
+		for _, a := range adaptersOf(s) {
+			r := httpapi.Resource{ID: adapterID(id, a.Index), Kind: "adapter", Spec: map[string]any{}, Status: a}
+			if u, ok := configs[id].Adapters[a.Index]; ok {
+				r.Spec = adapterSpec(u)
+			}
+			rs = append(rs, r)
+		}
+	}
+	return rs
+}
+
+func (n *Node) ports() []httpapi.Resource {
+	var rs []httpapi.Resource
+	statuses := n.d.topics.PortStatus.List("")
+	for label, c := range n.d.topics.PortConfig.List("") {
+		s := statuses[label]
+		addrs := make([]string, 0, len(s.Addresses))
+		for _, a := range s.Addresses {
+			addrs = append(addrs, a.String())
+		}
+		why := ""
+		switch {
+		case !s.Exists:
+			why = "no interface " + string(c.IfName)
+		case !s.Up:
+			why = "interface " + string(c.IfName) + " is down"
+		}
+		rs = append(rs, httpapi.Resource{
+			ID: label, Kind: "port",
+			Spec: map[string]any{
+				"ifName": c.IfName, "uplink": c.Uplink, "cost": c.Cost, "labels": strings.Join(c.Labels, ","),
+				"dnsServers": joined(c.DNSServers), "ntpServers": joined(c.NTPServers), "mtu": c.MTU,
+			},
+			Status: map[string]any{
+				"exists": s.Exists, "up": s.Up, "mtu": s.LinkMTU, "addresses": addrs, "gateways": joined(s.Gateways), "error": why,
+			},
+		})
+	}
+	return rs
+}
+
+func joined[T fmt.Stringer](xs []T) string {
+	out := make([]string, len(xs))
+	for i, x := range xs {
+		out[i] = x.String()
+	}
+	return strings.Join(out, ",")
+}
+
+func union[A, B any](a map[string]A, b map[string]B) map[string]bool {
+	u := map[string]bool{}
+	for k := range a {
+		u[k] = true
+	}
+	for k := range b {
+		u[k] = true
+	}
+	return u
+}

@@ -1,0 +1,149 @@
+package actors
+
+import (
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
+
+	"edgespan/appnet"
+	"edgespan/netinst"
+	"edgespan/pubsub"
+)
+
+// appEnded tells the router that nothing of an app is left.
+type appEnded struct{ app uuid.UUID }
+
+// app is the actor of one app network. It owns no logic: appnet.Machine does.
+type app struct {
+	d    *deps
+	id   uuid.UUID
+	key  string
+	mach *appnet.Machine
+
+	config   *pubsub.Subscription[appnet.AppNetworkConfig]
+	statuses *pubsub.Subscription[netinst.AppAdapterStatus]
+	networks *pubsub.Subscription[netinst.NetworkInstanceStatus]
+
+	adapterPub *pubsub.Publisher[netinst.AppAdapterConfig]
+	statusPub  *pubsub.Publisher[appnet.AppNetworkStatus]
+	recordPub  *pubsub.Publisher[appnet.JournalRecord]
+	takenUp    *pubsub.Publisher[uint64]
+	timers     timers
+}
+
+func (d *deps) newApp(id uuid.UUID) actor.Actor { return &app{d: d, id: id, key: id.String()} }
+
+func (a *app) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		a.started(c)
+	case *actor.Stopping, *actor.Restarting:
+		a.stop()
+	case poke:
+		a.drain(c)
+	case appnet.Event:
+		a.step(c, msg)
+	}
+}
+
+func (a *app) started(c actor.Context) {
+	t := a.d.topics
+	record, _ := t.AppRecords.Get("", a.key)
+	var left []appnet.PublishedConfig
+	for _, e := range t.AdapterConfig.All() {
+		if scope, err := uuid.Parse(e.Scope); err == nil && e.Value.AppUUID == a.id {
+			left = append(left, appnet.PublishedConfig{Scope: scope, Config: e.Value})
+		}
+	}
+	a.mach = appnet.NewMachine(a.id, record, left)
+
+	name := "app/" + a.key
+	a.adapterPub, a.statusPub, a.recordPub = t.AdapterConfig.Publisher(name), t.AppStatus.Publisher(name), t.AppRecords.Publisher(name)
+	a.recordPub.Take("", a.key)
+	a.takenUp = t.AppTakenUp.Publisher(name)
+
+	wake := poker(c)
+	a.config = t.AppConfig.Subscribe(pubsub.Selector{Match: func(_, k string) bool { return k == a.key }}, wake)
+	a.networks = t.NetworkStatus.Subscribe(pubsub.Selector{}, wake)
+	a.statuses = t.AdapterStatus.Subscribe(pubsub.Selector{
+		AllScopes: true, Match: func(_, k string) bool { return strings.HasPrefix(k, a.key+"#") },
+	}, wake)
+	a.drain(c)
+	a.step(c, appnet.Synchronized{})
+	must(a.takenUp.Publish("", a.key, a.d.boot))
+}
+
+func (a *app) stop() {
+	a.timers.stop()
+	if a.config == nil {
+		return
+	}
+	a.config.Close()
+	a.networks.Close()
+	a.statuses.Close()
+}
+
+func (a *app) drain(c actor.Context) {
+	for _, ch := range a.networks.Drain() {
+		switch ch.Kind {
+		case pubsub.Deleted:
+			a.step(c, appnet.NetworkOffline{NI: ch.Old.UUID})
+		case pubsub.Created, pubsub.Modified:
+			a.step(c, appnet.NetworkOnline{NI: ch.New.UUID, Status: ch.New})
+		}
+	}
+	for _, ch := range a.statuses.Drain() {
+		scope, err := uuid.Parse(ch.Scope)
+		if err != nil {
+			continue // the synchronized mark
+		}
+		switch ch.Kind {
+		case pubsub.Deleted:
+			a.step(c, appnet.AdapterStatusGone{Scope: scope, Key: ch.Old.Key()})
+		case pubsub.Created, pubsub.Modified:
+			a.step(c, appnet.AdapterStatusChanged{Scope: scope, Status: ch.New})
+		}
+	}
+	for _, ch := range a.config.Drain() {
+		switch ch.Kind {
+		case pubsub.Deleted:
+			a.step(c, appnet.ConfigDeleted{})
+		case pubsub.Created, pubsub.Modified:
+			a.step(c, appnet.ConfigChanged{Config: ch.New})
+		}
+	}
+}
+
+func (a *app) step(c actor.Context, e appnet.Event) {
+	for _, eff := range a.mach.Step(e) {
+		a.do(c, eff)
+	}
+}
+
+func (a *app) do(c actor.Context, eff appnet.Effect) {
+	var err error
+	switch e := eff.(type) {
+	case appnet.PublishAdapterConfig:
+		err = a.adapterPub.Publish(e.Scope.String(), e.Config.Key().String(), e.Config)
+	case appnet.UnpublishAdapterConfig:
+		err = a.adapterPub.Unpublish(e.Scope.String(), e.Key.String())
+	case appnet.ResendAdapterConfig:
+		err = a.adapterPub.Resend(e.Scope.String(), e.Key.String())
+	case appnet.PublishStatus:
+		err = a.statusPub.Publish("", a.key, e.Status)
+	case appnet.WithdrawStatus:
+		err = a.statusPub.Unpublish("", a.key)
+	case appnet.Record:
+		err = a.recordPub.Publish("", a.key, e.Journal)
+	case appnet.ResendAfter:
+		a.timers.after(c, jitter(e.After), func() any { return appnet.ResendDue{Key: e.Key, Token: e.Token} })
+	case appnet.Done:
+		err = a.takenUp.Unpublish("", a.key)
+		c.Send(c.Parent(), appEnded{a.id})
+		c.Stop(c.Self())
+	}
+	if err != nil {
+		panic(err)
+	}
+}

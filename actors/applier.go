@@ -1,0 +1,152 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+)
+
+// Deadlines of one op (design §2: restore 5 s, process start 3 s) and of reading.
+const (
+	opDeadline      = 5 * time.Second
+	processDeadline = 3 * time.Second
+	observeDeadline = 10 * time.Second
+)
+
+// applyRequest asks an applier for one apply; it answers with opStarted and
+// applyResult to its parent.
+type applyRequest struct {
+	seq    netinst.ApplySeq
+	want   netstate.State
+	full   bool
+	forget func(netstate.Flow) bool
+}
+
+type (
+	applierReady struct{ pid *actor.PID }
+	opStarted    struct {
+		seq netinst.ApplySeq
+		op  string
+		at  time.Time
+	}
+	applyResult struct {
+		seq      netinst.ApplySeq
+		failures []netstate.Failure
+		err      string
+	}
+)
+
+// applier is the only actor that writes the objects of one owner to the host. It
+// blocks, so it is a leaf. It announces every start: an apply that it died in is
+// never answered otherwise.
+type applier struct {
+	d     *deps
+	owner netstate.Owner
+}
+
+func (a *applier) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		c.Send(c.Parent(), applierReady{c.Self()})
+	case applyRequest:
+		c.Send(c.Parent(), a.apply(msg, func(op netstate.Op) {
+			c.Send(c.Parent(), opStarted{msg.seq, op.String(), time.Now()})
+		}))
+	}
+}
+
+// apply observes, plans, does each op, and observes again what it touched: an op
+// that says it succeeded and did not is a failure too (design law 11).
+func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult {
+	have, err := a.observe(r.full)
+	if err != nil {
+		return applyResult{seq: r.seq, err: err.Error()}
+	}
+	plan := netstate.Diff(have, r.want)
+	if len(plan) == 0 {
+		return applyResult{seq: r.seq}
+	}
+	run := netstate.NewRun(plan)
+	for op, ok := run.Next(); ok; op, ok = run.Next() {
+		starting(op)
+		err := a.do(op)
+		run.Done(op, err)
+		if err != nil {
+			a.d.log.Warn("op failed", zap.String("ni", a.owner.Name), zap.Stringer("op", op), zap.Error(err))
+		}
+		if op.Kind == netstate.KindChain && err == nil && r.forget != nil {
+			a.forget(r.forget)
+		}
+	}
+	failures := run.Failures()
+	if len(failures) == 0 {
+		failures = a.verify(r.want)
+	}
+	return applyResult{seq: r.seq, failures: failures}
+}
+
+func (a *applier) observe(full bool) (netstate.State, error) {
+	ctx, cancel := context.WithTimeout(a.d.ctx, observeDeadline)
+	defer cancel()
+	st, err := a.d.host.Observe(ctx, a.owner, full)
+	if err != nil {
+		return nil, fmt.Errorf("observe network instance %d: %w", a.owner.Number, err)
+	}
+	return st, nil
+}
+
+func (a *applier) do(op netstate.Op) error {
+	limit := opDeadline
+	if op.Kind == netstate.KindProcess && op.Verb != netstate.Remove {
+		limit = processDeadline
+	}
+	ctx, cancel := context.WithTimeout(a.d.ctx, limit)
+	defer cancel()
+	return a.d.host.Do(ctx, a.owner, op)
+}
+
+// forget deletes the tracked flows that the new chains deny. A failure is no
+// failure of the apply: the flows end by themselves.
+func (a *applier) forget(match func(netstate.Flow) bool) {
+	ctx, cancel := context.WithTimeout(a.d.ctx, opDeadline)
+	defer cancel()
+	if n, err := a.d.host.ForgetFlows(ctx, match); err != nil {
+		a.d.log.Warn("forget flows", zap.String("ni", a.owner.Name), zap.Error(err))
+	} else if n > 0 {
+		a.d.log.Info("forgot flows that are denied now", zap.String("ni", a.owner.Name), zap.Int("flows", n))
+	}
+}
+
+// verify reads back, and names what is not as it was just made.
+func (a *applier) verify(want netstate.State) []netstate.Failure {
+	have, err := a.observe(false)
+	if err != nil {
+		return []netstate.Failure{{Observe: true, Err: err.Error()}}
+	}
+	var fs []netstate.Failure
+	for _, op := range netstate.Diff(have, want) {
+		for _, it := range op.Items {
+			fs = append(fs, netstate.Failure{
+				ID: it.ID(), Observe: true, Remove: it.Want == nil,
+				Err: fmt.Sprintf("%s: applied, and found different: %s", it.ID(), difference(it)),
+			})
+		}
+	}
+	return fs
+}
+
+func difference(it netstate.Item) string {
+	switch {
+	case it.Have == nil:
+		return "absent"
+	case it.Want == nil:
+		return "still there"
+	}
+	return fmt.Sprintf("%q", it.Have.Text())
+}

@@ -1,0 +1,265 @@
+package actors
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+	"edgespan/pubsub"
+)
+
+// networkEnded tells the router that a bridge manager has removed its network.
+type networkEnded struct{ ni uuid.UUID }
+
+// bridge is the bridge manager: the actor of one network instance. It owns no
+// logic: it turns messages into netinst events and netinst effects into messages.
+//
+// Stopping or restarting it leaves the host untouched. Host state is removed only
+// by applying an empty desired state, after the config was deleted.
+type bridge struct {
+	d     *deps
+	id    uuid.UUID
+	key   string
+	owner netstate.Owner
+	mgr   *netinst.Manager
+	log   *zap.Logger
+	seen  map[string]netinst.PortStatus
+	told  map[string]netinst.PortStatus // what the manager knows; nil before it was told
+
+	source   *pubsub.Subscription[Source]
+	config   *pubsub.Subscription[netinst.NetworkInstanceConfig]
+	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
+	ports    *pubsub.Subscription[netinst.PortStatus]
+	host     *pubsub.Subscription[uint64]
+	takenUp  *pubsub.Subscription[uint64]
+
+	networkPub *pubsub.Publisher[netinst.NetworkInstanceStatus]
+	adapterPub *pubsub.Publisher[netinst.AppAdapterStatus]
+	leasePub   *pubsub.Publisher[Leases]
+
+	applier *actor.PID
+	timers  timers
+	state   netinst.NIState
+
+	known    bool // adaptersKnown was told
+	replayed bool // host-changed was: what comes now is new
+}
+
+// newBridge makes the bridge manager of one network: its uuid is its only
+// argument (seed "Bridge manager").
+func (d *deps) newBridge(ni uuid.UUID) actor.Actor { return &bridge{d: d, id: ni, key: ni.String()} }
+
+func (b *bridge) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		b.started(c)
+	case *actor.Stopping, *actor.Restarting:
+		b.stop()
+	case poke:
+		b.drain(c)
+	case applierReady:
+		b.applier = msg.pid
+		b.step(c, netinst.ApplierReady{})
+	case opStarted:
+		b.step(c, netinst.OpStarted{Seq: msg.seq, Op: msg.op, At: msg.at})
+	case applyResult:
+		b.step(c, netinst.Applied{Seq: msg.seq, Failures: msg.failures, Err: msg.err})
+	case netinst.Event:
+		b.step(c, msg)
+	}
+}
+
+func (b *bridge) started(c actor.Context) {
+	number, _ := b.d.topics.Numbers.Get("", b.key) // journalled by the router before the spawn
+	leases, _ := b.d.topics.Leases.Get("", b.key)
+	b.owner = netstate.Owner{Name: b.key, Number: number}
+	b.mgr = netinst.NewManager(b.owner, b.d.runDir, b.d.epoch(), leases)
+	b.log = b.d.log.With(zap.String("ni", b.key))
+	b.seen = map[string]netinst.PortStatus{}
+
+	name := "ni/" + b.key
+	t := b.d.topics
+	b.networkPub, b.adapterPub, b.leasePub = t.NetworkStatus.Publisher(name), t.AdapterStatus.Publisher(name), t.Leases.Publisher(name)
+	b.networkPub.Take("", b.key)
+	b.leasePub.Take("", b.key)
+
+	wake := poker(c)
+	own := pubsub.Selector{Match: func(_, k string) bool { return k == b.key }}
+	b.source = t.Source.Subscribe(pubsub.Selector{}, wake)
+	b.config = t.NetworkConfig.Subscribe(own, wake)
+	b.adapters = t.AdapterConfig.Subscribe(pubsub.Selector{Scope: b.key}, wake)
+	b.ports = t.PortStatus.Subscribe(pubsub.Selector{}, wake)
+	b.takenUp = t.AppTakenUp.Subscribe(pubsub.Selector{}, wake)
+	n := strconv.Itoa(number)
+	b.host = t.HostChanged.Subscribe(pubsub.Selector{Match: func(_, k string) bool { return k == n || k == NamespacesKey }}, wake)
+	b.drain(c)
+	b.withdrawLeft()
+	b.step(c, netinst.Synchronized{})
+
+	if _, err := c.SpawnNamed(b.d.props(func() actor.Actor { return &applier{d: b.d, owner: b.owner} }), "applier"); err != nil {
+		panic(err) // the name is free: children of an earlier incarnation are gone before Started
+	}
+}
+
+// withdrawLeft takes back statuses that an earlier manager of this network left
+// and that answer no config any more: nobody else would, now that there is a
+// manager again. The configs were drained before, so that one that goes from now
+// on is told as gone.
+func (b *bridge) withdrawLeft() {
+	t := b.d.topics
+	for k := range t.AdapterStatus.List(b.key) {
+		if _, wanted := t.AdapterConfig.Get(b.key, k); !wanted {
+			b.adapterPub.Take(b.key, k)
+			must(b.adapterPub.Unpublish(b.key, k))
+		}
+	}
+}
+
+func (b *bridge) stop() {
+	b.timers.stop()
+	if b.source == nil {
+		return
+	}
+	b.source.Close()
+	b.config.Close()
+	b.adapters.Close()
+	b.ports.Close()
+	b.host.Close()
+	b.takenUp.Close()
+}
+
+// drain gives what the topics have to the manager. The source is read first and
+// told last: a claim counts only together with the configs published before it.
+func (b *bridge) drain(c actor.Context) {
+	known := b.adaptersKnown()
+	sources := b.source.Drain()
+	for _, ch := range b.ports.Drain() {
+		switch ch.Kind {
+		case pubsub.Deleted:
+			delete(b.seen, ch.Key)
+		case pubsub.Created, pubsub.Modified:
+			b.seen[ch.Key] = ch.New
+		}
+	}
+	b.tellPorts(c)
+	for _, ch := range b.config.Drain() {
+		switch ch.Kind {
+		case pubsub.Deleted:
+			b.step(c, netinst.ConfigGone{})
+		case pubsub.Created, pubsub.Modified:
+			b.step(c, netinst.ConfigChanged{Config: ch.New})
+		}
+	}
+	for _, ch := range b.adapters.Drain() {
+		switch ch.Kind {
+		case pubsub.Deleted:
+			b.step(c, netinst.AdapterGone{Key: ch.Old.Key()})
+		case pubsub.Created, pubsub.Modified:
+			b.step(c, netinst.AdapterChanged{Config: ch.New})
+		}
+	}
+	if known {
+		b.known = true
+		b.takenUp.Close()
+		b.step(c, netinst.AdaptersKnown{})
+	}
+	for _, ch := range b.host.Drain() {
+		switch ch.Kind {
+		case pubsub.Synchronized:
+			b.replayed = true
+		case pubsub.Created, pubsub.Modified:
+			if b.replayed { // what was touched before we came is observed anyway
+				b.step(c, netinst.HostTouched{Namespaces: ch.Key == NamespacesKey})
+			}
+		}
+	}
+	b.tellPorts(c)
+	for _, ch := range sources {
+		if (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && ch.New.Valid {
+			b.step(c, netinst.Claimed{})
+		}
+	}
+}
+
+// adaptersKnown says, once, that a config is published and that every app in it
+// with an adapter here has published what it wants. It is asked before the
+// adapters are drained, so that these are drained after it is true.
+func (b *bridge) adaptersKnown() bool {
+	b.takenUp.Drain()
+	t := b.d.topics
+	if s, ok := t.Source.Get("", "node"); b.known || !ok || !s.Valid {
+		return false
+	}
+	for id, a := range t.AppConfig.List("") {
+		for _, u := range a.Adapters {
+			if _, up := t.AppTakenUp.Get("", id); u.NetworkInstance == b.id && !up {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// tellPorts gives the ports to the manager once the monitor has answered every
+// port's config: half of them would read as the others having gone.
+func (b *bridge) tellPorts(c actor.Context) {
+	if s, ok := b.d.topics.Source.Get("", "node"); !ok || !s.Valid {
+		return // the ports' configs are not published yet
+	}
+	for label, cfg := range b.d.topics.PortConfig.List("") {
+		if s, ok := b.seen[label]; !ok || !reflect.DeepEqual(s.PortConfig, cfg) {
+			return
+		}
+	}
+	if b.told != nil && reflect.DeepEqual(b.told, b.seen) {
+		return
+	}
+	b.told = maps.Clone(b.seen)
+	b.step(c, netinst.PortsChanged{Ports: slices.Collect(maps.Values(b.seen))})
+}
+
+func (b *bridge) step(c actor.Context, e netinst.Event) {
+	for _, eff := range b.mgr.Step(e) {
+		b.do(c, eff)
+	}
+}
+
+func (b *bridge) do(c actor.Context, eff netinst.Effect) {
+	var err error
+	switch e := eff.(type) {
+	case netinst.PublishNetwork:
+		if e.Status.State != b.state {
+			b.log.Info("network instance", zap.String("from", string(b.state)), zap.String("to", string(e.Status.State)), zap.String("err", e.Status.Error))
+			b.state = e.Status.State
+		}
+		err = b.networkPub.Publish("", b.key, e.Status)
+	case netinst.WithdrawNetwork:
+		err = b.networkPub.Unpublish("", b.key)
+	case netinst.PublishAdapter:
+		b.adapterPub.Take(b.key, e.Status.Key().String())
+		err = b.adapterPub.Publish(b.key, e.Status.Key().String(), e.Status)
+	case netinst.WithdrawAdapter:
+		b.adapterPub.Take(b.key, e.Key.String())
+		err = b.adapterPub.Unpublish(b.key, e.Key.String())
+	case netinst.Remember:
+		err = b.leasePub.Publish("", b.key, e.Leases)
+	case netinst.Apply:
+		c.Send(b.applier, applyRequest{e.Seq, e.Want, e.Full, e.Forget})
+	case netinst.Timer:
+		b.timers.after(c, jitter(e.After), func() any { return netinst.TimerDue{Token: e.Token, At: time.Now()} })
+	case netinst.Done:
+		c.Send(c.Parent(), networkEnded{b.id})
+		c.Stop(c.Self())
+	}
+	if err != nil {
+		panic(err) // a journal that can't be written, or two owners of one key: start anew
+	}
+}

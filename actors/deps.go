@@ -1,0 +1,111 @@
+package actors
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/netinst/netstate"
+)
+
+// Host is the machine as the appliers see it: platform/host, or platform/fake.
+// Every method returns by its context's deadline.
+type Host interface {
+	// Observe reads what owner has on the host. Full dumps everything; otherwise
+	// what the kernel is slow to tell is taken from the last write.
+	Observe(ctx context.Context, o netstate.Owner, full bool) (netstate.State, error)
+	// Do carries out one op. Its error wraps netstate.ErrWaiting when the world is
+	// not ready for it.
+	Do(ctx context.Context, o netstate.Owner, op netstate.Op) error
+	// Owners lists the network instances of which anything is on the host.
+	Owners(ctx context.Context) ([]netstate.Owner, error)
+	// ForgetFlows deletes the tracked flows that match, and counts them.
+	ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (int, error)
+	// Watch tells what happens on the host until ctx ends.
+	Watch(ctx context.Context, emit func(netstate.HostEvent)) error
+}
+
+// Files is where the config actor keeps and finds documents.
+type Files interface {
+	// ReadConfig reads the file named by --config, or an error that wraps
+	// fs.ErrNotExist. The name is "" when there is none.
+	ReadConfig() (data []byte, name string, err error)
+	ReadLastGood() ([]byte, error)
+	WriteLastGood([]byte) error
+}
+
+// deps is what every actor is given.
+type deps struct {
+	ctx      context.Context // ends when the node stops
+	log      *zap.Logger
+	host     Host
+	files    Files
+	topics   *Topics
+	runDir   string
+	boot     uint64
+	epochs   atomic.Uint64
+	strategy *backoff
+	census   *census
+	fail     func(error)
+	notify   func(string)                         // systemd
+	ground   atomic.Pointer[string]               // why the host ground is not as wanted
+	seen     atomic.Pointer[[]netstate.Interface] // the host's interfaces, for a plan
+	settled  atomic.Bool                          // the host ground is as wanted
+}
+
+// epoch is different at each call in every boot (design law 9).
+func (d *deps) epoch() uint64 { return d.boot<<32 | d.epochs.Add(1) }
+
+// jitter spreads d by up to a tenth, so that what failed together does not come
+// back together.
+func jitter(d time.Duration) time.Duration { return d + rand.N(d/10+1) }
+
+// timers sends messages to one actor later. They end with its incarnation.
+type timers struct {
+	mu      sync.Mutex
+	running map[*time.Timer]struct{}
+}
+
+// after sends what msg makes to self when d has passed.
+func (t *timers) after(c actor.Context, d time.Duration, msg func() any) {
+	self, root := c.Self(), c.ActorSystem().Root
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.running == nil {
+		t.running = map[*time.Timer]struct{}{}
+	}
+	var x *time.Timer
+	x = time.AfterFunc(d, func() {
+		t.mu.Lock()
+		_, live := t.running[x]
+		delete(t.running, x)
+		t.mu.Unlock()
+		if live {
+			root.Send(self, msg())
+		}
+	})
+	t.running[x] = struct{}{}
+}
+
+func (t *timers) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for x := range t.running {
+		x.Stop()
+	}
+	clear(t.running)
+}
+
+// poke says that a subscription has something to drain. Subscriptions call it at
+// most once between two drains.
+type poke struct{}
+
+func poker(c actor.Context) func() {
+	self, root := c.Self(), c.ActorSystem().Root
+	return func() { root.Send(self, poke{}) }
+}

@@ -1,0 +1,25 @@
+// Package actors is the imperative shell of the node: the tree of protoactor-go
+// actors that carries messages between topics, pure cores and the host.
+//
+//	/router            registry of networks and apps, host ground, heartbeat
+//	  /config          file, apply, last good config
+//	  /monitor         netlink -> port-status, host-changed
+//	  /ground          the applier of the host ground
+//	  /ni/<uuid>       bridge manager, hosts a netinst.Manager
+//	    /applier       the only actor that writes that network to the host
+//	  /app/<uuid>      app network, hosts an appnet.Machine
+//
+// House rules (docs/adr/0005-actors.md has the reasons):
+//
+//   - An actor owns no logic: it turns messages into core events and core effects
+//     into messages.
+//   - Stopping, restarting or crashing an actor leaves the host as it is.
+//   - State goes over topics, commands from parent to child, futures only at the
+//     HTTP edge.
+//   - What blocks is a leaf actor, and every blocking call has a deadline.
+//   - A child announces itself on Started; its parent then sends what it needs.
+//   - Nothing in Stopping or Stopped may fail.
+//
+// It never decides what a host should look like, and it imports platform only
+// through the interfaces it declares.
+package actors

@@ -1,0 +1,124 @@
+package actors
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+	"edgespan/pubsub"
+)
+
+// monitor turns what the kernel tells into port-status and host-changed. It holds
+// the one netlink subscription of the node (design §1: N sockets would each wake
+// on every route of the host).
+type monitor struct {
+	d       *deps
+	configs *pubsub.Subscription[netinst.PortConfig]
+	ports   map[string]netinst.PortConfig
+	seen    []netstate.Interface
+	known   bool // the kernel has told at least once
+	counter uint64
+	status  *pubsub.Publisher[netinst.PortStatus]
+	changed *pubsub.Publisher[uint64]
+}
+
+func (m *monitor) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		m.started(c)
+	case *actor.Stopping, *actor.Restarting:
+		if m.configs != nil {
+			m.configs.Close()
+		}
+	case poke:
+		for _, ch := range m.configs.Drain() {
+			switch ch.Kind {
+			case pubsub.Deleted:
+				delete(m.ports, ch.Key)
+			case pubsub.Created, pubsub.Modified:
+				m.ports[ch.Key] = ch.New
+			}
+		}
+		m.publish()
+	case netstate.HostEvent:
+		m.hostEvent(msg)
+	case ping:
+		c.Send(c.Parent(), pong{"monitor", msg.beat})
+	}
+}
+
+func (m *monitor) started(c actor.Context) {
+	m.ports = map[string]netinst.PortConfig{}
+	m.status = m.d.topics.PortStatus.Publisher(ownerMonitor)
+	m.changed = m.d.topics.HostChanged.Publisher(ownerMonitor)
+	m.configs = m.d.topics.PortConfig.Subscribe(pubsub.Selector{}, poker(c))
+	self, root, d := c.Self(), c.ActorSystem().Root, m.d
+	go watch(d, func(ev netstate.HostEvent) { root.Send(self, ev) })
+}
+
+// watch is the one goroutine outside the actors: a netlink subscription blocks
+// for the life of the node, and an actor that does can't be asked anything.
+func watch(d *deps, emit func(netstate.HostEvent)) {
+	for d.ctx.Err() == nil {
+		err := d.host.Watch(d.ctx, emit)
+		if d.ctx.Err() != nil {
+			return
+		}
+		d.log.Error("watch the host", zap.Error(err))
+		select {
+		case <-d.ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (m *monitor) hostEvent(ev netstate.HostEvent) {
+	if ev.Interfaces != nil || ev.Resync {
+		m.seen, m.known = ev.Interfaces, true
+		m.d.seen.Store(&ev.Interfaces)
+		m.publish()
+	}
+	for _, n := range ev.Touched {
+		m.touch(strconv.Itoa(n))
+	}
+	if ev.Resync && m.counter > 0 {
+		for _, e := range m.d.topics.NetworkStatus.All() {
+			m.touch(strconv.Itoa(e.Value.Number))
+		}
+	}
+	if ev.Namespaces || ev.Resync {
+		m.touch(NamespacesKey)
+	}
+}
+
+func (m *monitor) touch(key string) {
+	m.counter++
+	if err := m.changed.Publish("", key, m.counter); err != nil {
+		panic(err)
+	}
+}
+
+// publish recomputes every port's status and withdraws those of ports gone.
+func (m *monitor) publish() {
+	if !m.known {
+		return
+	}
+	for _, s := range netinst.PortStatuses(slices.Collect(maps.Values(m.ports)), m.seen) {
+		if err := m.status.Publish("", s.Label, s); err != nil {
+			panic(err)
+		}
+	}
+	for label := range m.d.topics.PortStatus.List("") {
+		if _, ok := m.ports[label]; !ok {
+			if err := m.status.Unpublish("", label); err != nil {
+				panic(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,298 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/config/httpapi"
+	"edgespan/netinst/netstate"
+	"edgespan/platform/fake"
+)
+
+func TestANetworkAndItsApp(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		r.apply(doc(1, 1))
+		r.ready(time.Second, "ni/"+niID(1), "app/"+appID(1))
+		as, err := r.node.List(context.Background(), "adapter")
+		if err != nil || len(as) != 1 {
+			t.Fatalf("adapters are %v, %v; want one", as, err)
+		}
+		st := as[0].Status.(adapterStatus)
+		if st.IP != "10.1.0.128" || st.HostIfName != "es1a1" || st.IfName != "eth0" || !st.Activated || st.MAC == "" {
+			t.Errorf("the adapter is %+v", st)
+		}
+		if as[0].ID != appID(1)+"/0" {
+			t.Errorf("its id is %s", as[0].ID)
+		}
+	})
+}
+
+func TestAnEmptyConfigLeavesNothing(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1", "ns2", "ns3")
+		r.apply(doc(2, 3))
+		r.ready(time.Second, "app/"+appID(1), "app/"+appID(2), "app/"+appID(3))
+		r.apply("{}")
+		r.settle(time.Second)
+		for n := 0; n <= 2; n++ {
+			if s := r.host.State(n); len(s) > 0 {
+				t.Errorf("owner %d still has:\n%s", n, s)
+			}
+		}
+		for _, id := range []string{niID(1), niID(2)} {
+			if got, _ := r.node.Ready(context.Background(), "ni", id); !got.Absent {
+				t.Errorf("ni/%s is not absent: %+v", id, got)
+			}
+		}
+		if got, _ := r.node.Ready(context.Background(), "app", appID(1)); !got.Absent {
+			t.Errorf("app is not absent: %+v", got)
+		}
+		if left := r.node.Topics().AdapterStatus.All(); len(left) > 0 {
+			t.Errorf("adapter statuses are left: %v", left)
+		}
+	})
+}
+
+func TestAHungNetworkDelaysNoOther(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+			if o.Name == niID(1) && op.Kind == netstate.KindProcess {
+				return &fake.Fault{Hang: true}
+			}
+			return nil
+		})
+		start := time.Now()
+		r.apply(doc(2, 0))
+		r.ready(100*time.Millisecond, "ni/"+niID(2))
+		if d := time.Since(start); d > 100*time.Millisecond {
+			t.Errorf("the healthy network took %v", d)
+		}
+		r.settle(1500 * time.Millisecond)
+		hung, err := r.node.List(context.Background(), "ni")
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := hung[0].Status.(networkStatus)
+		if !strings.Contains(st.Error, "has been running for more than 1s") {
+			t.Errorf("the hung network says %+v", st)
+		}
+		r.settle(2500 * time.Millisecond)
+		hung, _ = r.node.List(context.Background(), "ni")
+		st = hung[0].Status.(networkStatus)
+		if st.State != "CreatingFailed" || !strings.Contains(st.Error, "deadline") || !strings.Contains(st.Error, "next retry") {
+			t.Errorf("after its deadline it says %+v", st)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.beats < 3 {
+			t.Errorf("the watchdog was fed %d times in four seconds", r.beats)
+		}
+	})
+}
+
+func TestARestartWithTheSameConfigChangesNothing(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1", "ns2")
+		r.apply(doc(2, 2))
+		r.ready(time.Second, "app/"+appID(1), "app/"+appID(2))
+		before, _ := r.node.List(context.Background(), "app")
+		r.stop()
+		r.host.Done()
+		r.start()
+		r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2), "app/"+appID(1), "app/"+appID(2))
+		r.settle(5 * time.Second)
+		if ops := r.host.Done(); len(ops) > 0 {
+			t.Errorf("the restart did:\n%s", strings.Join(ops, "\n"))
+		}
+		after, _ := r.node.List(context.Background(), "app")
+		for i := range after {
+			a, b := before[i].Status.(appStatus), after[i].Status.(appStatus)
+			if a.TargetVersion != b.TargetVersion || a.Adapters[0] != b.Adapters[0] {
+				t.Errorf("before %+v, after %+v", a, b)
+			}
+		}
+	})
+}
+
+func TestAnOrphanGoesOnlyOnceAValidConfigIsKnown(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.apply(doc(2, 0))
+		r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2))
+		r.stop()
+		r.files.good = nil // the state was lost; only the host remembers
+		r.start()
+		r.settle(time.Minute)
+		nis, _ := r.node.List(context.Background(), "ni")
+		if len(nis) != 2 || nis[0].Status.(networkStatus).State != "Unclaimed" {
+			t.Fatalf("networks are %+v, want two Unclaimed", nis)
+		}
+		if len(r.host.State(1)) == 0 || len(r.host.State(0)) == 0 {
+			t.Error("an unclaimed network was taken away")
+		}
+		r.apply(doc(1, 0))
+		r.ready(time.Second, "ni/"+niID(1))
+		if got, _ := r.node.Ready(context.Background(), "ni", niID(2)); !got.Absent {
+			t.Errorf("the orphan is %+v", got)
+		}
+	})
+}
+
+func TestAFaultyDocumentChangesNothing(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.apply(doc(1, 0))
+		r.ready(time.Second, "ni/"+niID(1))
+		r.host.Done()
+		_, err := r.node.Apply(context.Background(), []byte("networkInstances: {x: {type: 5}}\nnonsense: 1\n"))
+		var rej *httpapi.Rejected
+		if !errors.As(err, &rej) || len(rej.Faults) < 2 {
+			t.Fatalf("apply answered %v, want a refusal with every fault", err)
+		}
+		r.settle(time.Second)
+		if ops := r.host.Done(); len(ops) > 0 {
+			t.Errorf("it did:\n%s", strings.Join(ops, "\n"))
+		}
+		r.ready(0, "ni/"+niID(1))
+	})
+}
+
+func TestAMissingNamespaceIsWaitedForAndAVanishedOneAttachedAgain(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.apply(doc(1, 1))
+		r.settle(300 * time.Millisecond)
+		apps, _ := r.node.List(context.Background(), "app")
+		if st := apps[0].Status.(appStatus); !st.Pending || !strings.Contains(st.Error, "does not exist") {
+			t.Fatalf("without its namespace the app is %+v", st)
+		}
+		for range 2 {
+			r.netns("ns1")
+			r.ready(2*time.Second, "app/"+appID(1))
+			r.host.SetNetns("ns1", false)
+			r.settle(50 * time.Millisecond)
+			if got, _ := r.node.Ready(context.Background(), "app", appID(1)); got.Ready {
+				t.Fatal("the app is ready in a namespace that is gone")
+			}
+		}
+	})
+}
+
+func TestDriftIsRepaired(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.apply(doc(1, 0))
+		r.ready(time.Second, "ni/"+niID(1))
+		for _, id := range r.host.State(1).IDs() {
+			if id.Kind == netstate.KindFile || id.Kind == netstate.KindChain {
+				continue
+			}
+			r.host.Break(1, id)
+			r.settle(500 * time.Millisecond)
+			if r.host.State(1)[id] == nil {
+				t.Errorf("%s was not repaired", id)
+			}
+		}
+	})
+}
+
+func TestAppBeforeItsNetwork(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		full := doc(1, 1)
+		var without []string
+		for _, l := range strings.Split(full, "\n") {
+			if !strings.Contains(l, "displayName: net") && l != "networkInstances:" {
+				without = append(without, l)
+			}
+		}
+		r.apply(strings.Join(without, "\n"))
+		r.settle(time.Second)
+		apps, _ := r.node.List(context.Background(), "app")
+		if st := apps[0].Status.(appStatus); !st.Pending || !strings.Contains(st.Error, niID(1)) {
+			t.Errorf("without its network the app is %+v", st)
+		}
+		r.apply(full)
+		r.ready(time.Second, "app/"+appID(1))
+		r.apply(strings.Join(without, "\n"))
+		r.settle(time.Second)
+		apps, _ = r.node.List(context.Background(), "app")
+		if st := apps[0].Status.(appStatus); !st.Pending || st.Error == "" {
+			t.Errorf("after its network was deleted the app is %+v", st)
+		}
+		r.apply(full)
+		r.ready(time.Second, "app/"+appID(1))
+		r.apply("{}")
+		r.settle(time.Second)
+		if s := r.host.State(1); len(s) > 0 {
+			t.Errorf("left:\n%s", s)
+		}
+	})
+}
+
+// The crash sweep: whatever op of a create, a change and a removal the applier
+// dies in, or half does, everything converges and nothing is left.
+func TestACrashAfterEveryOp(t *testing.T) {
+	for _, kind := range []string{"panic", "half", "error"} {
+		t.Run(kind, func(t *testing.T) {
+			for k, total := 1, 2; k < total; k++ {
+				onRig(t, func(r *rig) {
+					r.netns("ns1", "ns2")
+					n := 0
+					r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault {
+						if n++; n != k {
+							return nil
+						}
+						switch kind {
+						case "panic":
+							return &fake.Fault{Panic: true}
+						case "half":
+							return &fake.Fault{Half: true}
+						}
+						return &fake.Fault{Err: errors.New("injected")}
+					})
+					r.apply(doc(1, 1))
+					r.ready(10*time.Second, "ni/"+niID(1), "app/"+appID(1))
+					r.apply(doc(1, 2))
+					r.ready(10*time.Second, "ni/"+niID(1), "app/"+appID(1), "app/"+appID(2))
+					r.apply("{}")
+					r.settle(10 * time.Second)
+					for o := 0; o <= 1; o++ {
+						if s := r.host.State(o); len(s) > 0 {
+							t.Errorf("fault at op %d: owner %d still has:\n%s", k, o, s)
+						}
+					}
+					total = n
+				})
+			}
+		})
+	}
+}
+
+func TestPlanTellsWhatApplyDoes(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		planned, err := r.node.Plan(context.Background(), []byte(doc(1, 1)))
+		if err != nil || len(planned) == 0 {
+			t.Fatalf("plan: %v, %v", planned, err)
+		}
+		if s := r.host.State(1); len(s) > 0 {
+			t.Fatalf("a plan changed the host:\n%s", s)
+		}
+		r.apply(doc(1, 1))
+		r.ready(time.Second, "app/"+appID(1))
+		for _, c := range planned {
+			owner := 1
+			if c.Owner == netstate.HostOwner {
+				owner = 0
+			}
+			if r.host.State(owner)[netstate.ID{Kind: netstate.Kind(c.Kind), Name: c.ID}] == nil {
+				t.Errorf("planned %+v, and it is not there", c)
+			}
+		}
+		again, err := r.node.Plan(context.Background(), []byte(doc(1, 1)))
+		if err != nil || len(again) > 0 {
+			t.Errorf("a plan of what runs has changes: %v, %v", again, err)
+		}
+	})
+}

@@ -1,0 +1,123 @@
+package actors
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"edgespan/config/httpapi"
+	"edgespan/config/nodeconf"
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+)
+
+// Plan says what applying a document would change on the host, without doing it:
+// the same pure functions that the managers use, against what is observed now.
+func (n *Node) Plan(ctx context.Context, doc []byte) ([]httpapi.Change, error) {
+	cfg, err := nodeconf.Parse(doc)
+	if err != nil {
+		return nil, rejected(err)
+	}
+	found, err := n.d.host.Owners(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("find our networks on the host: %w", err)
+	}
+	wants, owners := n.wanted(cfg, found)
+	var changes []httpapi.Change
+	for _, o := range owners {
+		have, err := n.d.host.Observe(ctx, o, true)
+		if err != nil {
+			return nil, fmt.Errorf("observe %s: %w", o.Name, err)
+		}
+		for _, op := range netstate.Diff(have, wants[o]) {
+			for _, it := range op.Items {
+				changes = append(changes, httpapi.Change{Op: verb(op, it), Kind: string(op.Kind), ID: it.ID().Name, Owner: o.Name})
+			}
+		}
+	}
+	return changes, nil
+}
+
+// verb names what happens to one item: an op on all chains adds some of them.
+func verb(op netstate.Op, it netstate.Item) string {
+	if op.Verb == netstate.Change && it.Have == nil {
+		return string(netstate.Add)
+	}
+	return string(op.Verb)
+}
+
+// wanted is the state of every owner under a config, and the owners in the order
+// in which they would be applied: host first unless it goes.
+func (n *Node) wanted(cfg nodeconf.Config, found []netstate.Owner) (map[netstate.Owner]netstate.State, []netstate.Owner) {
+	numbers := map[uuid.UUID]int{}
+	for k, v := range n.d.topics.Numbers.List("") {
+		if id, err := uuid.Parse(k); err == nil {
+			numbers[id] = v
+		}
+	}
+	reg := netinst.NewRegistry(numbers)
+	reg.Step(netinst.OwnersFound{Owners: found})
+	ids := slices.SortedFunc(maps.Keys(cfg.Networks), func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) })
+	for _, id := range ids {
+		reg.Step(netinst.NetworkWanted{Config: cfg.Networks[id]})
+	}
+
+	wants := map[netstate.Owner]netstate.State{}
+	var owners []netstate.Owner
+	var ground []netinst.HostNetwork
+	ports := netinst.PortStatuses(slices.Collect(maps.Values(cfg.Ports)), n.interfaces())
+	for _, id := range ids {
+		o := netstate.Owner{Name: id.String(), Number: reg.Number(id)}
+		owners = append(owners, o)
+		wants[o] = n.networkState(o, cfg, ports)
+		ground = append(ground, netinst.HostNetwork{Number: o.Number, Subnet: cfg.Networks[id].IPv4.Subnet})
+	}
+	for _, o := range found {
+		if _, kept := wants[o]; !kept {
+			owners = append(owners, o)
+			wants[o] = netstate.State{}
+		}
+	}
+	slices.SortFunc(ground, func(a, b netinst.HostNetwork) int { return cmp.Compare(a.Number, b.Number) })
+	host := netstate.Owner{Name: netstate.HostOwner}
+	wants[host] = netinst.HostState(ground)
+	if len(ground) == 0 {
+		return wants, append(owners, host)
+	}
+	return wants, append([]netstate.Owner{host}, owners...)
+}
+
+// networkState is what one network's manager would ask for.
+func (n *Node) networkState(o netstate.Owner, cfg nodeconf.Config, ports []netinst.PortStatus) netstate.State {
+	id := uuid.MustParse(o.Name)
+	var adapters []netinst.AppAdapterConfig
+	for _, a := range cfg.Apps {
+		for i, u := range a.Adapters {
+			if a.Activate && u.NetworkInstance == id {
+				adapters = append(adapters, netinst.AppAdapterConfig{AppUUID: a.UUID, UnderlayIndex: i, Activate: true, UnderlayConfig: u})
+			}
+		}
+	}
+	held, _ := n.d.topics.Leases.Get("", o.Name)
+	alloc := netinst.Allocate(cfg.Networks[id], adapters, held)
+	in := netinst.Input{Owner: o, Config: cfg.Networks[id], Ports: ports, RunDir: n.d.runDir}
+	for _, a := range adapters {
+		if l, ok := alloc.Leases[a.Key()]; ok {
+			in.Adapters = append(in.Adapters, netinst.Adapter{Config: a, Lease: l})
+		}
+	}
+	slices.SortFunc(in.Adapters, func(a, b netinst.Adapter) int { return cmp.Compare(a.Config.Key().String(), b.Config.Key().String()) })
+	return netinst.DesiredState(in).State
+}
+
+// interfaces are the host's as the monitor saw them last.
+func (n *Node) interfaces() []netstate.Interface {
+	if p := n.d.seen.Load(); p != nil {
+		return *p
+	}
+	return nil
+}

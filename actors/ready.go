@@ -1,0 +1,86 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"edgespan/appnet"
+	"edgespan/config/httpapi"
+	"edgespan/netinst"
+)
+
+// Ready says whether a network or an app is as its config wants it, and whether
+// nothing of it is left.
+func (n *Node) Ready(_ context.Context, kind, id string) (httpapi.Readiness, error) {
+	switch kind {
+	case "ni":
+		return n.networkReady(strings.ToLower(id)), nil
+	case "app":
+		return n.appReady(strings.ToLower(id)), nil
+	}
+	return httpapi.Readiness{}, fmt.Errorf("wait for %q: %w: ni and app are allowed", kind, httpapi.ErrNotFound)
+}
+
+func (n *Node) networkReady(id string) httpapi.Readiness {
+	t := n.d.topics
+	settled := n.d.settled.Load() // before the rest: it is cleared before a number goes
+	c, wanted := t.NetworkConfig.Get("", id)
+	s, seen := t.NetworkStatus.Get("", id)
+	_, numbered := t.Numbers.Get("", id)
+	r := httpapi.Readiness{Absent: !wanted && !seen && !numbered && settled && n.d.settled.Load()}
+	switch {
+	case !wanted:
+		r.Why = "it is in no config"
+	case !seen:
+		r.Why = n.whyNotYet()
+	case s.Error != "":
+		r.Why = fmt.Sprintf("%s: %s", s.State, s.Error)
+	case s.State != netinst.Present:
+		r.Why = string(s.State)
+	case s.Generation != c.Generation:
+		r.Why = fmt.Sprintf("generation %d is applied, %d is wanted", s.Generation, c.Generation)
+	default:
+		r.Ready = true
+	}
+	return r
+}
+
+func (n *Node) appReady(id string) httpapi.Readiness {
+	t := n.d.topics
+	c, wanted := t.AppConfig.Get("", id)
+	s, seen := t.AppStatus.Get("", id)
+	rec, _ := t.AppRecords.Get("", id)
+	r := httpapi.Readiness{Absent: !wanted && !seen && !n.adapterLeft(id)}
+	switch {
+	case !wanted:
+		r.Why = "it is in no config"
+	case !seen:
+		r.Why = "its app network has not started"
+	case rec.Digest != appnet.Digest(c) || rec.TargetVersion != s.TargetVersion:
+		r.Why = "its newest config has not been taken up"
+	case s.Error != "":
+		r.Why = s.Error
+	case s.Pending:
+		r.Why = "pending"
+	case s.Activated != c.Activate:
+		r.Why = fmt.Sprintf("activated is %v, wanted is %v", s.Activated, c.Activate)
+	default:
+		r.Ready = true
+	}
+	return r
+}
+
+func (n *Node) adapterLeft(app string) bool {
+	for _, e := range n.d.topics.AdapterStatus.All() {
+		if strings.HasPrefix(e.Key, app+"#") {
+			return true
+		}
+	}
+	for _, e := range n.d.topics.AdapterConfig.All() {
+		if strings.HasPrefix(e.Key, app+"#") {
+			return true
+		}
+	}
+	return false
+}

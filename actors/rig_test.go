@@ -1,0 +1,209 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/fake"
+)
+
+// memJournal is a journal in memory that outlives the nodes of a rig.
+type memJournal struct {
+	mu   sync.Mutex
+	data map[string]map[string][]byte
+}
+
+func (j *memJournal) Load(topic string) (map[string][]byte, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return maps.Clone(j.data[topic]), nil
+}
+
+func (j *memJournal) Put(topic, key string, v []byte) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.data[topic] == nil {
+		j.data[topic] = map[string][]byte{}
+	}
+	j.data[topic][key] = v
+	return nil
+}
+
+func (j *memJournal) Delete(topic, key string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.data[topic], key)
+	return nil
+}
+
+// memFiles are a config file and a last good config in memory.
+type memFiles struct {
+	mu         sync.Mutex
+	file, good []byte
+	hasFile    bool
+}
+
+func (f *memFiles) ReadConfig() ([]byte, string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.hasFile {
+		return nil, "", nil
+	}
+	return f.file, "node.yaml", nil
+}
+
+func (f *memFiles) ReadLastGood() ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.good == nil {
+		return nil, fs.ErrNotExist
+	}
+	return f.good, nil
+}
+
+func (f *memFiles) WriteLastGood(b []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.good = b
+	return nil
+}
+
+// rig is a node on a host in memory, on the fake clock.
+type rig struct {
+	*testing.T
+	host    *fake.Host
+	journal *memJournal
+	files   *memFiles
+	node    *Node
+	boot    uint64
+	mu      sync.Mutex
+	beats   int
+}
+
+// onRig runs f with a node in a bubble of fake time.
+func onRig(t *testing.T, f func(r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{T: t, host: fake.New(), journal: &memJournal{data: map[string]map[string][]byte{}}, files: &memFiles{}}
+		r.host.SetInterfaces(netstate.Interface{
+			Name: "uplink0", Up: true, MTU: 1500,
+			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, Gateways: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
+		})
+		r.start()
+		defer func() { r.stop() }() // also after a Fatal: the bubble ends only then
+		f(r)
+		if v := r.host.Violations(); len(v) > 0 {
+			t.Errorf("ops out of order:\n%s", strings.Join(v, "\n"))
+		}
+	})
+}
+
+func (r *rig) start() {
+	r.Helper()
+	r.boot++
+	log := zap.NewNop()
+	if testing.Verbose() {
+		log = zaptest.NewLogger(r.T, zaptest.Level(zap.InfoLevel))
+	}
+	n, err := Start(Options{
+		Host: r.host, Files: r.files, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
+		Notify: func(s string) {
+			if s == "WATCHDOG=1" {
+				r.mu.Lock()
+				r.beats++
+				r.mu.Unlock()
+			}
+		},
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.node = n
+	r.settle(0)
+}
+
+func (r *rig) stop() {
+	r.Helper()
+	if err := r.node.Stop(context.Background()); err != nil {
+		r.Errorf("stop the node: %v", err)
+	}
+	synctest.Wait()
+}
+
+// settle lets d pass on the fake clock and everything that it causes happen.
+func (r *rig) settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (r *rig) apply(doc string) {
+	r.Helper()
+	if _, err := r.node.Apply(context.Background(), []byte(doc)); err != nil {
+		r.Fatalf("apply: %v", err)
+	}
+	r.settle(0)
+}
+
+// ready fails the test unless every id, as "ni/…" or "app/…", is ready within d.
+func (r *rig) ready(d time.Duration, ids ...string) {
+	r.Helper()
+	end := time.Now().Add(d)
+	for _, id := range ids {
+		kind, name, _ := strings.Cut(id, "/")
+		for {
+			got, err := r.node.Ready(context.Background(), kind, name)
+			if err != nil {
+				r.Fatal(err)
+			}
+			if got.Ready {
+				break
+			}
+			if !time.Now().Before(end) {
+				r.Fatalf("%s is not ready after %v: %s", id, d, got.Why)
+			}
+			r.settle(10 * time.Millisecond)
+		}
+	}
+}
+
+func niID(n int) string  { return fmt.Sprintf("0a000000-0000-4000-8000-%012d", n) }
+func appID(n int) string { return fmt.Sprintf("1b000000-0000-4000-8000-%012d", n) }
+
+// doc is a config of networks 1..nets, and of apps 1..apps each with one adapter
+// on network 1 + (app-1) % nets.
+func doc(nets, apps int) string {
+	var b strings.Builder
+	b.WriteString("ports:\n  wan: {ifName: uplink0, uplink: true, dnsServers: 198.51.100.53}\n")
+	if nets > 0 {
+		b.WriteString("networkInstances:\n")
+	}
+	for n := 1; n <= nets; n++ {
+		fmt.Fprintf(&b, "  %s: {displayName: net%d, type: local, port: wan, ipv4: {subnet: 10.%d.0.0/24}, dns: {domain: edge}}\n", niID(n), n, n)
+	}
+	if apps > 0 {
+		b.WriteString("appNetworks:\n")
+	}
+	for a := 1; a <= apps; a++ {
+		fmt.Fprintf(&b, "  %s: {displayName: app%d, activate: true, adapters: {0: {networkInstance: %s, attach: {kind: veth, netns: ns%d},"+
+			" acl: {all: {action: allow, direction: egress}}}}}\n", appID(a), a, niID(1+(a-1)%nets), a)
+	}
+	return b.String()
+}
+
+func (r *rig) netns(names ...string) {
+	for _, n := range names {
+		r.host.SetNetns(n, true)
+	}
+}

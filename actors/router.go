@@ -1,0 +1,295 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"edgespan/appnet"
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+	"edgespan/pubsub"
+)
+
+// Heartbeat: the router asks the vital actors each beat, and feeds the watchdog
+// of systemd only while all of them have answered within deadBeats.
+const (
+	beatEvery = time.Second
+	deadBeats = 10
+)
+
+type (
+	beatDue struct{}
+	ping    struct{ beat uint64 }
+	pong    struct {
+		from string
+		beat uint64
+	}
+	ownersFound struct{ owners []netstate.Owner }
+)
+
+// router is the top of the tree: it spawns, counts and watches. Which networks
+// there are and which number each has, netinst.Registry decides.
+type router struct {
+	d        *deps
+	reg      *netinst.Registry
+	timers   timers
+	ground   *actor.PID
+	config   *actor.PID
+	monitor  *actor.PID
+	networks map[uuid.UUID]*actor.PID
+	apps     map[uuid.UUID]*actor.PID
+	respawn  map[string]func() // by actor id: what to start once the old one is gone
+
+	// onlineBridgeManagers are the running bridge managers by what they say (seed
+	// "Bridge manager Creation").
+	onlineBridgeManagers map[uuid.UUID]netinst.NetworkInstanceStatus
+
+	source   *pubsub.Subscription[Source]
+	configs  *pubsub.Subscription[netinst.NetworkInstanceConfig]
+	appConfs *pubsub.Subscription[appnet.AppNetworkConfig]
+	statuses *pubsub.Subscription[netinst.NetworkInstanceStatus]
+	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
+
+	numbers  *pubsub.Publisher[int]
+	orphaned *pubsub.Publisher[netinst.AppAdapterStatus]
+
+	beat  uint64
+	pongs map[string]uint64
+}
+
+func (r *router) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		r.started(c)
+	case *actor.Stopping, *actor.Restarting:
+		r.timers.stop()
+	case *actor.Terminated:
+		r.terminated(msg.Who.Id)
+	case poke:
+		r.drain(c)
+	case applierReady:
+		r.step(c, netinst.HostApplierReady{})
+	case ownersFound:
+		r.step(c, netinst.OwnersFound{Owners: msg.owners})
+	case applyResult:
+		r.step(c, netinst.HostApplied{Seq: msg.seq.N, Failed: firstFailure(msg)})
+	case netinst.RegistryEvent:
+		r.step(c, msg)
+	case networkEnded:
+		r.networkEnded(c, msg.ni)
+	case appEnded:
+		r.appEnded(c, msg.app)
+	case beatDue:
+		r.heartbeat(c)
+	case pong:
+		r.pongs[msg.from] = msg.beat
+	case applyDocument, reload:
+		c.Forward(r.config)
+	}
+}
+
+func (r *router) started(c actor.Context) {
+	t := r.d.topics
+	r.networks, r.apps = map[uuid.UUID]*actor.PID{}, map[uuid.UUID]*actor.PID{}
+	r.onlineBridgeManagers = map[uuid.UUID]netinst.NetworkInstanceStatus{}
+	r.respawn, r.pongs = map[string]func(){}, map[string]uint64{}
+	r.numbers, r.orphaned = t.Numbers.Publisher(ownerRouter), t.AdapterStatus.Publisher(ownerRouter)
+	journal := map[uuid.UUID]int{}
+	for k, n := range t.Numbers.List("") {
+		if id, err := uuid.Parse(k); err == nil {
+			journal[id] = n
+			r.numbers.Take("", k)
+		}
+	}
+	r.reg = netinst.NewRegistry(journal)
+
+	wake := poker(c)
+	r.source = t.Source.Subscribe(pubsub.Selector{}, wake)
+	r.configs = t.NetworkConfig.Subscribe(pubsub.Selector{}, wake)
+	r.appConfs = t.AppConfig.Subscribe(pubsub.Selector{}, wake)
+	r.statuses = t.NetworkStatus.Subscribe(pubsub.Selector{}, wake)
+	r.adapters = t.AdapterConfig.Subscribe(pubsub.Selector{AllScopes: true}, wake)
+
+	r.monitor = spawn(c, r.d.vital(func() actor.Actor { return &monitor{d: r.d} }), "monitor")
+	r.config = spawn(c, r.d.vital(func() actor.Actor { return &config{d: r.d} }), "config")
+	r.ground = spawn(c, r.d.props(func() actor.Actor { return &ground{applier{d: r.d, owner: netstate.Owner{Name: netstate.HostOwner}}} }), "ground")
+	r.heartbeat(c)
+}
+
+func spawn(c actor.Context, p *actor.Props, name string) *actor.PID {
+	pid, err := c.SpawnNamed(p, name)
+	if err != nil {
+		panic(fmt.Errorf("spawn %s: %w", name, err))
+	}
+	return pid
+}
+
+// drain takes what the topics have. The source is read first and told last, as
+// in the bridge manager.
+func (r *router) drain(c actor.Context) {
+	sources := r.source.Drain()
+	for _, ch := range r.configs.Drain() {
+		switch ch.Kind {
+		case pubsub.Created, pubsub.Modified:
+			r.step(c, netinst.NetworkWanted{Config: ch.New})
+		case pubsub.Deleted:
+			r.step(c, netinst.NetworkUnwanted{NI: ch.Old.UUID})
+		}
+	}
+	for _, ch := range r.appConfs.Drain() {
+		if ch.Kind == pubsub.Created {
+			r.spawnApp(c, ch.New.UUID)
+		}
+	}
+	for _, ch := range r.statuses.Drain() {
+		switch ch.Kind {
+		case pubsub.Created, pubsub.Modified:
+			r.onlineBridgeManagers[ch.New.UUID] = ch.New
+		case pubsub.Deleted:
+			delete(r.onlineBridgeManagers, ch.Old.UUID)
+		}
+	}
+	for _, ch := range r.adapters.Drain() {
+		if ch.Kind == pubsub.Deleted {
+			r.withdraw(ch.Scope, ch.Key)
+		}
+	}
+	for _, ch := range sources {
+		if (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && ch.New.Valid {
+			r.step(c, netinst.ConfigKnown{})
+		}
+	}
+}
+
+func (r *router) step(c actor.Context, e netinst.RegistryEvent) {
+	effs := r.reg.Step(e)
+	r.d.settled.Store(r.reg.Settled())
+	for _, eff := range effs {
+		switch e := eff.(type) {
+		case netinst.RecordNumber:
+			must(r.numbers.Publish("", e.NI.String(), e.Number))
+		case netinst.ForgetNumber:
+			must(r.numbers.Unpublish("", e.NI.String()))
+		case netinst.ApplyHost:
+			c.Send(r.ground, applyRequest{seq: netinst.ApplySeq{N: e.Seq}, want: e.Want, full: true})
+		case netinst.SpawnManager:
+			id := uuid.MustParse(e.Owner.Name)
+			r.spawnNetwork(c, id)
+		case netinst.HostRetry:
+			r.timers.after(c, jitter(e.After), func() any { return netinst.HostRetryDue{Token: e.Token} })
+		case netinst.GroundState:
+			if e.Error != "" {
+				r.d.log.Error("host ground", zap.String("err", e.Error))
+			}
+			r.d.ground.Store(&e.Error)
+		}
+	}
+}
+
+// spawnNetwork starts a bridge manager; while an old one of the name is dying, it
+// starts when that is gone.
+func (r *router) spawnNetwork(c actor.Context, id uuid.UUID) {
+	name := "ni/" + id.String()
+	pid, err := c.SpawnNamed(r.d.props(func() actor.Actor { return r.d.newBridge(id) }), name)
+	if err != nil {
+		r.respawn[pid.Id] = func() { r.spawnNetwork(c, id) }
+		return
+	}
+	r.networks[id] = pid
+}
+
+func (r *router) spawnApp(c actor.Context, id uuid.UUID) {
+	if r.apps[id] != nil {
+		return
+	}
+	pid, err := c.SpawnNamed(r.d.props(func() actor.Actor { return r.d.newApp(id) }), "app/"+id.String())
+	if err != nil {
+		r.respawn[pid.Id] = func() { r.spawnApp(c, id) }
+		return
+	}
+	r.apps[id] = pid
+}
+
+func (r *router) terminated(id string) {
+	if f := r.respawn[id]; f != nil {
+		delete(r.respawn, id)
+		f()
+	}
+}
+
+// networkEnded takes over the status keys that a bridge manager left behind: each
+// goes when its config does (design §2).
+func (r *router) networkEnded(c actor.Context, id uuid.UUID) {
+	delete(r.networks, id)
+	scope := id.String()
+	for key := range r.d.topics.AdapterStatus.List(scope) {
+		r.orphaned.Take(scope, key)
+		if _, wanted := r.d.topics.AdapterConfig.Get(scope, key); !wanted {
+			must(r.orphaned.Unpublish(scope, key))
+		}
+	}
+	r.step(c, netinst.ManagerEnded{NI: id})
+}
+
+// withdraw drops the status of an adapter whose network has no manager any more.
+func (r *router) withdraw(scope, key string) {
+	id, err := uuid.Parse(scope)
+	if err != nil || r.networks[id] != nil {
+		return
+	}
+	if _, left := r.d.topics.AdapterStatus.Get(scope, key); left {
+		r.orphaned.Take(scope, key)
+		must(r.orphaned.Unpublish(scope, key))
+	}
+}
+
+func (r *router) appEnded(c actor.Context, id uuid.UUID) {
+	delete(r.apps, id)
+	if _, again := r.d.topics.AppConfig.Get("", id.String()); again {
+		r.spawnApp(c, id)
+	}
+}
+
+// heartbeat asks the vital actors for a sign of life and passes it on to systemd.
+func (r *router) heartbeat(c actor.Context) {
+	r.beat++
+	alive := true
+	for _, name := range []string{"config", "monitor"} {
+		alive = alive && (r.beat <= deadBeats || r.beat-r.pongs[name] <= deadBeats)
+	}
+	if alive {
+		r.d.notify("WATCHDOG=1")
+	}
+	c.Send(r.config, ping{r.beat})
+	c.Send(r.monitor, ping{r.beat})
+	r.timers.after(c, beatEvery, func() any { return beatDue{} })
+}
+
+// ground is the applier of the host ground. It also finds out whose networks are
+// on the host, since that blocks too.
+type ground struct{ applier }
+
+func (g *ground) Receive(c actor.Context) {
+	if _, start := c.Message().(*actor.Started); start {
+		ctx, cancel := context.WithTimeout(g.d.ctx, observeDeadline)
+		owners, err := g.d.host.Owners(ctx)
+		cancel()
+		if err != nil {
+			panic(fmt.Errorf("find our networks on the host: %w", err)) // again, after the back-off
+		}
+		c.Send(c.Parent(), ownersFound{owners})
+	}
+	g.applier.Receive(c)
+}
+
+func firstFailure(r applyResult) string {
+	if r.err != "" || len(r.failures) == 0 {
+		return r.err
+	}
+	return r.failures[0].Err
+}

@@ -1,0 +1,139 @@
+package actors
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+)
+
+// Back-off of a crashed bridge manager, applier or app network (design §1).
+const (
+	crashMin    = 100 * time.Millisecond
+	crashMax    = time.Minute
+	crashStable = 2 * time.Minute // without a crash for so long, the count starts anew
+)
+
+// ActorState is what is known of one actor, for `get actor`.
+type ActorState struct {
+	ID       string    `json:"id"`
+	State    string    `json:"state"` // running, restarting
+	Crashes  int       `json:"crashes"`
+	Last     string    `json:"last"` // the last crash
+	LastAt   time.Time `json:"-"`
+	Next     string    `json:"next"` // back-off under way
+	Messages uint64    `json:"messages"`
+}
+
+// census counts the actors. It is written by middleware and read by the API.
+type census struct {
+	mu     sync.Mutex
+	actors map[string]*ActorState
+}
+
+func (s *census) with(id string, f func(*ActorState)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.actors[id]
+	if a == nil {
+		a = &ActorState{ID: id, State: "running"}
+		s.actors[id] = a
+	}
+	f(a)
+}
+
+func (s *census) list() []ActorState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]ActorState, 0, len(s.actors))
+	for _, a := range s.actors {
+		out = append(out, *a)
+	}
+	return out
+}
+
+// backoff is our own supervision: a crashed child starts again after a delay that
+// doubles, for ever, and nothing is escalated (the stock strategies stop a child
+// for good at the 11th panic, or are linear: reference/dependencies §3).
+type backoff struct {
+	log    *zap.Logger
+	census *census
+}
+
+// HandleFailure restarts the child after its back-off.
+func (b *backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, rs *actor.RestartStatistics, reason, _ any) {
+	rs.Reset() // never pruned by the library
+	var wait time.Duration
+	b.census.with(child.Id, func(a *ActorState) {
+		if time.Since(a.LastAt) > crashStable {
+			a.Crashes = 0
+		}
+		a.Crashes++
+		wait = min(crashMin<<min(a.Crashes-1, 10), crashMax)
+		wait += rand.N(wait/5 + 1)
+		a.State, a.Last, a.LastAt, a.Next = "restarting", fmt.Sprint(reason), time.Now(), wait.String()
+	})
+	b.log.Error("actor crashed", zap.String("actor", child.Id), zap.Any("err", reason), zap.Duration("restart_in", wait))
+	time.AfterFunc(wait, func() { sup.RestartChildren(child) })
+}
+
+// props makes the Props of one actor: a fresh one for each spawn, with the
+// middleware that every actor has.
+func (d *deps) props(make func() actor.Actor) *actor.Props {
+	return actor.PropsFromProducer(make,
+		actor.WithSupervisor(d.strategy),
+		actor.WithReceiverMiddleware(d.lifecycle))
+}
+
+// vital is props for an actor without which the node can't go on: its crash ends
+// the process, systemd restarts it, and the data plane never notices.
+func (d *deps) vital(make func() actor.Actor) *actor.Props {
+	return actor.PropsFromProducer(make,
+		actor.WithSupervisor(d.strategy),
+		actor.WithReceiverMiddleware(d.lifecycle, func(next actor.ReceiverFunc) actor.ReceiverFunc {
+			return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
+				defer func() {
+					if r := recover(); r != nil {
+						d.fail(fmt.Errorf("actor %s: %v", c.Self().Id, r))
+						panic(r)
+					}
+				}()
+				next(c, e)
+			}
+		}))
+}
+
+// lifecycle keeps a panic in Stopping, Stopped or Restarting from hanging the
+// parent's stop, logs the stack of any other, and counts.
+func (d *deps) lifecycle(next actor.ReceiverFunc) actor.ReceiverFunc {
+	return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
+		id := c.Self().Id
+		defer func() {
+			r := recover()
+			if r == nil {
+				return
+			}
+			d.log.Error("panic", zap.String("actor", id), zap.Any("err", r), zap.ByteString("stack", debug.Stack()))
+			switch e.Message.(type) {
+			case *actor.Stopping, *actor.Stopped, *actor.Restarting:
+			default:
+				panic(r)
+			}
+		}()
+		switch e.Message.(type) {
+		case *actor.Started:
+			d.census.with(id, func(a *ActorState) { a.State, a.Next = "running", "" })
+		case *actor.Stopped:
+			d.census.mu.Lock()
+			delete(d.census.actors, id)
+			d.census.mu.Unlock()
+		default:
+			d.census.with(id, func(a *ActorState) { a.Messages++ })
+		}
+		next(c, e)
+	}
+}

@@ -1,0 +1,112 @@
+package actors
+
+import (
+	"encoding/json"
+
+	"edgespan/appnet"
+	"edgespan/netinst"
+	"edgespan/pubsub"
+)
+
+// Source says where the running config came from.
+type Source struct {
+	Source     string // "file", "apply", "last-good"
+	Generation uint64
+	Error      string // why the newest file or apply was refused, "" if it was not
+	Valid      bool   // a valid config was published; orphans may go
+}
+
+// NodeRecord is what the config actor journals beside the last good config.
+type NodeRecord struct {
+	Source     string                   `json:"source"`
+	Generation uint64                   `json:"generation"`
+	FileDigest string                   `json:"fileDigest"`
+	Networks   map[string]ObjectVersion `json:"networks"` // by uuid
+}
+
+// ObjectVersion is the generation in which an object's content last changed.
+type ObjectVersion struct {
+	Generation uint64 `json:"generation"`
+	Digest     string `json:"digest"`
+}
+
+// Parameter is one declared parameter of the node and what became of it.
+type Parameter struct {
+	ID         string `json:"id"` // "ni/<uuid>", "adapter/<app>/<index>"
+	Kind       string `json:"kind"`
+	Target     string `json:"target"`
+	State      string `json:"state"`
+	Generation uint64 `json:"generation"`
+	Error      string `json:"error"`
+}
+
+// Leases are the journalled addresses, MACs and numbers of one network.
+type Leases = map[netinst.AdapterKey]netinst.Lease
+
+// Owners of topic keys that are not named after one object.
+const (
+	ownerConfig  = "config"
+	ownerMonitor = "monitor"
+	ownerRouter  = "router"
+)
+
+// NamespacesKey is the key of host-changed under which every bridge manager
+// learns that a network namespace came or went; the other keys are numbers.
+const NamespacesKey = "namespaces"
+
+// Topics is who says what to whom (design §2). The table in docs/protocol.md is
+// written from this file.
+type Topics struct {
+	NetworkConfig *pubsub.Topic[netinst.NetworkInstanceConfig] // key NI uuid; owner config
+	AppConfig     *pubsub.Topic[appnet.AppNetworkConfig]       // key app uuid; owner config
+	PortConfig    *pubsub.Topic[netinst.PortConfig]            // key label; owner config
+	Source        *pubsub.Topic[Source]                        // key "node"; owner config
+	AdapterConfig *pubsub.Topic[netinst.AppAdapterConfig]      // scope NI uuid, key app#index; owner the app network
+	AdapterStatus *pubsub.Topic[netinst.AppAdapterStatus]      // scope NI uuid, key app#index; owner the bridge manager
+	NetworkStatus *pubsub.Topic[netinst.NetworkInstanceStatus] // key NI uuid; owner the bridge manager
+	AppStatus     *pubsub.Topic[appnet.AppNetworkStatus]       // key app uuid; owner the app network
+	AppTakenUp    *pubsub.Topic[uint64]                        // key app uuid; owner the app network; the boot in which its first configs were published
+	PortStatus    *pubsub.Topic[netinst.PortStatus]            // key label; owner monitor
+	HostChanged   *pubsub.Topic[uint64]                        // key NI number or NamespacesKey; owner monitor; a counter
+	Reported      *pubsub.Topic[Parameter]                     // key parameter id; owner config
+
+	// Journalled: what must last.
+	Numbers    *pubsub.Topic[int]                  // key NI uuid; owner router
+	Leases     *pubsub.Topic[Leases]               // key NI uuid; owner the bridge manager
+	AppRecords *pubsub.Topic[appnet.JournalRecord] // key app uuid; owner the app network
+	NodeRecord *pubsub.Topic[NodeRecord]           // key "node"; owner config
+}
+
+// NewTopics makes the node's topics and loads what the journal kept.
+func NewTopics(j pubsub.Journal) (*Topics, error) {
+	t := &Topics{
+		NetworkConfig: pubsub.NewTopic[netinst.NetworkInstanceConfig]("network-instance-config"),
+		AppConfig:     pubsub.NewTopic[appnet.AppNetworkConfig]("app-network-config"),
+		PortConfig:    pubsub.NewTopic[netinst.PortConfig]("port-config"),
+		Source:        pubsub.NewTopic[Source]("config-source"),
+		AdapterConfig: pubsub.NewTopic[netinst.AppAdapterConfig]("app-adapter-config"),
+		AdapterStatus: pubsub.NewTopic[netinst.AppAdapterStatus]("app-adapter-status"),
+		NetworkStatus: pubsub.NewTopic[netinst.NetworkInstanceStatus]("network-instance-status"),
+		AppStatus:     pubsub.NewTopic[appnet.AppNetworkStatus]("app-network-status"),
+		AppTakenUp:    pubsub.NewTopic[uint64]("app-taken-up"),
+		PortStatus:    pubsub.NewTopic[netinst.PortStatus]("port-status"),
+		HostChanged:   pubsub.NewTopic[uint64]("host-changed"),
+		Reported:      pubsub.NewTopic[Parameter]("reported-state"),
+		Numbers:       journalled[int]("network-instance-number", j),
+		Leases:        journalled[Leases]("network-instance-leases", j),
+		AppRecords:    journalled[appnet.JournalRecord]("app-record", j),
+		NodeRecord:    journalled[NodeRecord]("node-record", j),
+	}
+	for _, restore := range []func() error{t.Numbers.Restore, t.Leases.Restore, t.AppRecords.Restore, t.NodeRecord.Restore} {
+		if err := restore(); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func journalled[V any](name string, j pubsub.Journal) *pubsub.Topic[V] {
+	return pubsub.NewTopic(name, pubsub.WithJournal(j,
+		func(v V) ([]byte, error) { return json.Marshal(v) },
+		func(b []byte) (v V, err error) { err = json.Unmarshal(b, &v); return v, err }))
+}
