@@ -1,0 +1,372 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"edgespan/integration/lab"
+)
+
+func TestAnAppGetsItsLeaseItsNameAndItsOptions(t *testing.T) {
+	w := newWorld(t, "web")
+	w.start(doc([]string{network(1, "    mtu: 1400\n    ntpServers: 192.0.2.123\n    routes:\n      lab: {destination: 203.0.113.0/24, gateway: 192.0.2.1}\n")},
+		onNet(1, 1, "web", allowAll)))
+	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
+	l := w.lease("web")
+	got := fmt.Sprintf("ip %s mask %s router %s dns %s domain %s name %s mtu %s ntp %s", l.IP, l.Mask, l.Router, l.DNS, l.Domain, l.Hostname, l.MTU, l.NTP)
+	want := "ip 10.1.0.128 mask 24 router 10.1.0.1 dns 10.1.0.1 domain n1.edge name app1 mtu 1400 ntp 192.0.2.123"
+	if got != want {
+		t.Errorf("the lease is\n %s\nwant\n %s", got, want)
+	}
+	for _, route := range []string{"10.1.0.0/24", "203.0.113.0/24 10.1.0.1", "0.0.0.0/0 10.1.0.1"} {
+		if !strings.Contains(l.Routes, route) {
+			t.Errorf("option 121 is %q, which lacks %q", l.Routes, route)
+		}
+	}
+	for _, name := range []string{"app1", "app1.n1.edge"} {
+		if ip := w.in("web", "dig", "+short", "@10.1.0.1", name); ip != "10.1.0.128" {
+			t.Errorf("%s is %q", name, ip)
+		}
+		if ip := w.in("node", "dig", "+short", "@10.1.0.1", name); ip != "10.1.0.128" {
+			t.Errorf("asked from the host, %s is %q", name, ip)
+		}
+	}
+	if ip := w.in("web", "dig", "+short", "@10.1.0.1", lab.WebName); ip != lab.WebAddr {
+		t.Errorf("%s is %q", lab.WebName, ip)
+	}
+}
+
+func TestAKilledDaemonLosesNoPacketAndNoAnswer(t *testing.T) {
+	w := newWorld(t, "web")
+	w.start(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)))
+	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
+	w.lease("web")
+	ping, err := w.PingLoop("web", netip.MustParseAddr(lab.WebAddr), 2*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask, err := w.DNSLoop("web", netip.MustParseAddr("10.1.0.1"), lab.WebName, netip.MustParseAddr(lab.WebAddr), 2*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		flow(t, w, ping, ask)
+		if err := w.node.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		flow(t, w, ping, ask)
+		if took := w.restart(); took > time.Second {
+			t.Errorf("control came back after %v, want 1s", took)
+		}
+		w.wait("ready", "ni/"+ni(1), "app/"+app(1))
+	}
+	flow(t, w, ping, ask)
+	p, a := ping.Stop(), ask.Stop()
+	if p.Lost+p.Wrong > 0 || a.Lost+a.Wrong > 0 {
+		t.Errorf("pings: %v; answers: %v", p, a)
+	}
+	if p.Good < 200 || a.Good < 200 {
+		t.Errorf("too little flowed to say anything: pings: %v; answers: %v", p, a)
+	}
+}
+
+// flow lets a good deal of traffic pass.
+func flow(t *testing.T, w *world, loops ...*lab.Loop) {
+	t.Helper()
+	for _, l := range loops {
+		if err := l.WaitGood(w.ctx, 50); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestARestartChangesNothing(t *testing.T) {
+	w := newWorld(t, "web", "client")
+	w.start(doc([]string{network(1, ""), network(2, "")}, onNet(1, 1, "web", allowAll), onNet(2, 2, "client", allowAll)))
+	w.wait("ready", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1), "app/"+app(2))
+	before, apps := w.dump("node"), w.cli("get", "app", "-o", "json")
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		links := w.listen("ip", "monitor", "link", "address", "route", "rule")
+		rules := w.listen("nft", "monitor")
+		if err := w.node.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		<-w.node.Ended()
+		if now := w.dump("node"); now != before {
+			t.Errorf("after %v: %s", signal, changed(before, now))
+		}
+		w.restart()
+		w.wait("ready", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1), "app/"+app(2))
+		if now := w.dump("node"); now != before {
+			t.Errorf("after the restart: %s", changed(before, now))
+		}
+		if now := w.cli("get", "app", "-o", "json"); now != apps {
+			t.Errorf("the apps were\n%s\nand are\n%s", apps, now)
+		}
+		if said := links() + rules(); said != "" {
+			t.Errorf("the restart changed:\n%s", said)
+		}
+	}
+}
+
+// listen runs a monitor in the node's namespace until what it returns is called,
+// which gives what it said. The monitor hears before listen returns: it is shown
+// a change first.
+func (w *world) listen(argv ...string) func() string {
+	w.Helper()
+	cmd := w.Command(w.ctx, "node", argv...)
+	var out syncBuffer
+	cmd.Stdout = &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		w.Fatal(err)
+	}
+	show := func(mark int) {
+		w.Helper()
+		chain := fmt.Sprintf("mark%d", mark)
+		for end := time.Now().Add(5 * time.Second); !out.has(chain, fmt.Sprintf("192.0.2.%d", mark)); {
+			if time.Now().After(end) {
+				w.Fatalf("%v hears nothing", argv)
+			}
+			via := fmt.Sprintf("192.0.2.%d", mark)
+			w.in("node", "ip", "route", "add", "203.0.113.0/24", "via", via)
+			w.in("node", "ip", "route", "del", "203.0.113.0/24", "via", via)
+			w.in("node", "nft", "add", "table", "inet", chain)
+			w.in("node", "nft", "delete", "table", "inet", chain)
+		}
+	}
+	show(201)
+	begin := out.len()
+	return func() string {
+		w.Helper()
+		end := out.len()
+		show(202)
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+		var ours []string
+		for _, l := range strings.Split(out.string()[begin:end], "\n") {
+			if strings.TrimSpace(l) != "" && !strings.Contains(l, "mark") && !strings.Contains(l, "203.0.113.0/24") && !strings.HasPrefix(l, "# new generation") {
+				ours = append(ours, l)
+			}
+		}
+		return strings.Join(ours, "\n")
+	}
+}
+
+func changed(before, now string) string {
+	old := map[string]bool{}
+	for _, l := range strings.Split(before, "\n") {
+		old[l] = true
+	}
+	var d []string
+	for _, l := range strings.Split(now, "\n") {
+		if !old[l] {
+			d = append(d, "+ "+l)
+		}
+		delete(old, l)
+	}
+	for l := range old {
+		d = append(d, "- "+l)
+	}
+	return strings.Join(d, "\n")
+}
+
+func TestAppsComeAndGoAndNobodyElsesDNSFails(t *testing.T) {
+	w := newWorld(t, "web", "guest")
+	alone := doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll))
+	both := doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll), onNet(2, 1, "guest", allowAll))
+	w.start(alone)
+	w.wait("ready", "app/"+app(1))
+	w.lease("web")
+	pid := w.dnsmasq()
+	own, err := w.DNSLoop("web", netip.MustParseAddr("10.1.0.1"), "app1.n1.edge", netip.MustParseAddr("10.1.0.128"), time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.DNSLoop("web", netip.MustParseAddr("10.1.0.1"), lab.WebName, netip.MustParseAddr(lab.WebAddr), time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 8 {
+		w.apply(both)
+		w.wait("ready", "app/"+app(2))
+		w.lease("guest")
+		if ip := w.in("guest", "dig", "+short", "@10.1.0.1", "app2"); ip != "10.1.0.129" {
+			t.Errorf("app2 is %q", ip)
+		}
+		// DHCP answers the one who stays, too. The script would take its address away.
+		w.in("web", "udhcpc", "-i", "eth0", "-n", "-q", "-s", "/bin/true")
+		w.apply(alone)
+		w.wait("absent", "app/"+app(2))
+	}
+	flow(t, w, own, out)
+	for name, l := range map[string]*lab.Loop{"a name of the network": own, "a name out there": out} {
+		if c := l.Stop(); c.Lost+c.Wrong > 0 || c.Good < 200 {
+			t.Errorf("answers for %s: %v", name, c)
+		}
+	}
+	if now := w.dnsmasq(); now != pid {
+		t.Errorf("dnsmasq was %s and is %s", pid, now)
+	}
+}
+
+// dnsmasq is the pid of the only dnsmasq in the lab's node.
+func (w *world) dnsmasq() string {
+	w.Helper()
+	return w.in("node", "sh", "-c", `for p in $(ip netns pids "$0"); do grep -qx dnsmasq /proc/$p/comm && echo $p; done; :`, w.NS("node"))
+}
+
+func TestAnEmptyConfigLeavesTheHostAsItWas(t *testing.T) {
+	w := newWorld(t, "web", "client")
+	for _, c := range []string{
+		"ip link add foreign type bridge", "ip link set foreign up", "ip addr add 203.0.113.1/24 dev foreign", "ip rule add pref 555 from 203.0.113.0/24 lookup 555",
+		"ip route add 203.0.114.0/24 via 192.0.2.1 table 555", "iptables -N FOREIGN", "iptables -A FORWARD -j FOREIGN", "iptables -A FOREIGN -s 203.0.113.9/32 -j DROP",
+		"iptables -t nat -A POSTROUTING -s 203.0.113.0/24 -j MASQUERADE", "nft add table bridge foreign", "ipset create foreign hash:ip",
+	} {
+		w.in("node", strings.Fields(c)...)
+	}
+	before, foreign := w.dump("node"), w.in("node", "ip", "link", "show", "foreign")
+	w.start(doc([]string{network(1, ""), network(2, "")}, onNet(1, 1, "web", allowAll), onNet(2, 2, "client", allowAll)))
+	w.wait("ready", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1), "app/"+app(2))
+	w.lease("web")
+	during := w.dump("node")
+	for _, line := range strings.Split(before, "\n") {
+		// The built-in chains gain our jump and forwarding is on; every other line stays.
+		if !strings.Contains(during, line) && !strings.Contains(line, "ip_forward") {
+			t.Errorf("while our networks run this line of others is gone: %s", line)
+		}
+	}
+	if now := w.in("node", "ip", "link", "show", "foreign"); now != foreign {
+		t.Errorf("the foreign bridge was\n%s\nand is\n%s", foreign, now)
+	}
+	w.apply("{}")
+	w.wait("absent", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1), "app/"+app(2))
+	if now := w.dump("node"); now != before {
+		t.Errorf("the host differs:\n%s", changed(before, now))
+	}
+	if pid := w.dnsmasq(); pid != "" {
+		t.Errorf("dnsmasq %s is left", pid)
+	}
+	if left, err := os.ReadDir(w.RunDir()); err != nil || len(left) > 1 { // the control socket
+		t.Errorf("the run directory holds %v, %v", left, err)
+	}
+	if now := w.in("web", "ip", "-o", "link"); strings.Contains(now, "eth0") {
+		t.Errorf("the app still has an adapter: %s", now)
+	}
+}
+
+func TestOneDaemonInANamespace(t *testing.T) {
+	w := newWorld(t, "web")
+	w.start(doc([]string{network(1, "")}))
+	out, err := exec.CommandContext(w.ctx, w.NodeCmd().Path, w.NodeCmd().Args[1:]...).CombinedOutput()
+	var exit *exec.ExitError
+	if !asExit(err, &exit) || exit.ExitCode() != 5 {
+		t.Errorf("a second daemon ended with %v, want exit 5: %s", err, out)
+	}
+	w.wait("ready", "ni/"+ni(1))
+}
+
+func TestSIGHUPReadsTheFileAgain(t *testing.T) {
+	w := newWorld(t, "web")
+	w.start(doc([]string{network(1, "")}))
+	w.wait("ready", "ni/"+ni(1))
+	if err := w.WriteConfig([]byte(doc([]string{network(2, "")}))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.node.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	w.wait("ready", "ni/"+ni(2))
+	w.wait("absent", "ni/"+ni(1))
+	for _, bad := range []string{"", "null", "[1]", "networkInstances: {x: 1}"} {
+		if err := os.WriteFile(w.ConfigFile(), []byte(bad), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.node.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.eventually("the refusal in the log", func() bool { return strings.Contains(w.LastWords(10), "apply the config file") })
+	w.wait("ready", "ni/"+ni(2))
+	if err := w.node.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.restart() // the file is faulty now: the last good config runs
+	w.wait("ready", "ni/"+ni(2))
+}
+
+// eventually waits for a condition.
+func (w *world) eventually(what string, ok func() bool) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			w.Fatalf("%s never came", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func TestAnAppMovesToAnotherNetwork(t *testing.T) {
+	w := newWorld(t, "web")
+	nets := []string{network(1, ""), network(2, "")}
+	w.start(doc(nets, onNet(1, 1, "web", allowAll)))
+	for i, n := range []int{1, 2, 1, 2} {
+		w.apply(doc(nets, onNet(1, n, "web", allowAll)))
+		w.wait("ready", "app/"+app(1))
+		if l := w.lease("web"); !strings.HasPrefix(l.IP.String(), fmt.Sprintf("10.%d.0.", n)) {
+			t.Errorf("move %d: the lease is %s", i, l.IP)
+		}
+		w.in("web", "ping", "-c1", "-W2", lab.WebAddr)
+		if s := w.status("app", app(1)); s["targetVersion"] != float64(i+1) {
+			t.Errorf("move %d: the status is %v", i, s)
+		}
+	}
+}
+
+func TestPlanTellsAndChangesNothing(t *testing.T) {
+	w := newWorld(t, "web")
+	w.start("{}")
+	before := w.dump("node")
+	d, err := w.Config([]byte(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := w.CLIWith(w.ctx, string(d), "plan", "-f", "-", "-o", "json")
+	if err != nil || r.Code != 0 {
+		t.Fatalf("plan: exit %d, %v: %s", r.Code, err, r.Err)
+	}
+	var plan struct {
+		Changes []struct{ Op, Kind, ID, Owner string }
+	}
+	if err := json.Unmarshal([]byte(r.Out), &plan); err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, c := range plan.Changes {
+		kinds[c.Kind]++
+		if c.Op != "add" || c.Owner != ni(1) && c.Owner != "host" {
+			t.Errorf("planned %+v on an empty host", c)
+		}
+	}
+	for _, k := range []string{"file", "link", "address", "route", "rule", "chain", "process"} {
+		if kinds[k] == 0 {
+			t.Errorf("nothing of kind %s is planned: %v", k, kinds)
+		}
+	}
+	if now := w.dump("node"); now != before {
+		t.Errorf("the plan changed the host:\n%s", changed(before, now))
+	}
+}
