@@ -322,7 +322,7 @@ func (d *demoRun) removed(ctx context.Context) (string, error) {
 func (d *demoRun) leftovers(ctx context.Context) (string, error) {
 	const look = `ip -o link | grep -o ' es[0-9][a-z0-9]*' ; ip rule | grep -E '^2[0-2][0-9]{3}:' ;
 iptables-save | grep -E '^(:|-A )ES' ; nft list tables bridge | grep ' es[0-9]' ;
-for p in $(ip netns pids "$1"); do grep -qs dnsmasq /proc/$p/cmdline && echo dnsmasq $p; done; :`
+for p in $(ip netns pids "$1"); do grep -qsx dnsmasq /proc/$p/comm && echo dnsmasq $p; done; :`
 	r, err := d.lab.Exec(ctx, "node", "sh", "-c", look, "sh", d.lab.NS("node"))
 	if err == nil && r.Code != 0 {
 		err = fmt.Errorf("status %d: %s", r.Code, strings.TrimSpace(r.Err))
