@@ -30,8 +30,8 @@ type Loop struct {
 	waiting map[uint16]time.Time // asked, not yet answered
 	count   Count
 	stop    chan struct{}
-	sender  sync.WaitGroup
-	reader  sync.WaitGroup
+	asking  sync.WaitGroup // send
+	hearing sync.WaitGroup // receive
 }
 
 // Count is what a Loop has seen: Lost got no answer in time, Wrong got one that was not
@@ -122,8 +122,8 @@ func (l *Loop) listen(lab *Lab, short, network, addr string) error {
 
 func (l *Loop) run() *Loop {
 	l.waiting, l.stop = map[uint16]time.Time{}, make(chan struct{})
-	l.sender.Go(l.send)
-	l.reader.Go(l.receive)
+	l.asking.Go(l.send)
+	l.hearing.Go(l.receive)
 	return l
 }
 
@@ -213,7 +213,7 @@ func (l *Loop) WaitGood(ctx context.Context, n int) error {
 // Stop asks no more, gives what is under way its time, and says what was seen.
 func (l *Loop) Stop() Count {
 	close(l.stop)
-	l.sender.Wait() // it may be asking once more just now
+	l.asking.Wait() // or a last question would meet a closed socket
 	deadline := time.Now().Add(lateAfter)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -227,7 +227,7 @@ func (l *Loop) Stop() Count {
 		<-tick.C
 	}
 	_ = l.conn.Close() // ends receive
-	l.reader.Wait()
+	l.hearing.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count.Lost += len(l.waiting)
