@@ -137,18 +137,7 @@ func columns(kind string) []column {
 			failure,
 		}
 	case "adapter":
-		return []column{
-			{head: "APP", cell: func(r httpapi.Resource) string { app, _, _ := strings.Cut(r.ID, "/"); return app }},
-			{head: "INDEX", cell: func(r httpapi.Resource) string { _, i, _ := strings.Cut(r.ID, "/"); return i }},
-			{head: "NETWORK", cell: status("networkInstance")},
-			{head: "IP", cell: status("ip")},
-			{head: "MAC", cell: status("mac")},
-			{head: "IFNAME", cell: status("ifName")},
-			{head: "HOSTIF", cell: status("hostIfName")},
-			{head: "STATE", cell: adapterState},
-			{head: "VERSION", cell: status("targetVersion"), wide: true},
-			{head: "ERROR", cell: status("error"), wide: true},
-		}
+		return adapterColumns()
 	case "port":
 		return []column{
 			{head: "LABEL", cell: func(r httpapi.Resource) string { return r.ID }},
@@ -174,6 +163,21 @@ func columns(kind string) []column {
 			{head: "RESTARTS", cell: status("restarts")},
 			{head: "ERROR", cell: status("error")},
 		}
+	}
+}
+
+func adapterColumns() []column {
+	return []column{
+		{head: "APP", cell: func(r httpapi.Resource) string { app, _, _ := strings.Cut(r.ID, "/"); return app }},
+		{head: "INDEX", cell: func(r httpapi.Resource) string { _, i, _ := strings.Cut(r.ID, "/"); return i }},
+		{head: "NETWORK", cell: status("networkInstance")},
+		{head: "IP", cell: status("ip")},
+		{head: "MAC", cell: status("mac")},
+		{head: "IFNAME", cell: status("ifName")},
+		{head: "HOSTIF", cell: status("hostIfName")},
+		{head: "STATE", cell: adapterState},
+		{head: "VERSION", cell: status("targetVersion"), wide: true},
+		{head: "ERROR", cell: status("error"), wide: true},
 	}
 }
 
