@@ -149,7 +149,6 @@ func (b *bridge) drain(c actor.Context) {
 			b.seen[ch.Key] = ch.New
 		}
 	}
-	b.tellPorts(c)
 	for _, ch := range b.config.Drain() {
 		switch ch.Kind {
 		case pubsub.Deleted:
@@ -158,6 +157,7 @@ func (b *bridge) drain(c actor.Context) {
 			b.step(c, netinst.ConfigChanged{Config: ch.New})
 		}
 	}
+	b.tellPorts(c) // after the config: a port that goes has its network go before it
 	for _, ch := range b.adapters.Drain() {
 		switch ch.Kind {
 		case pubsub.Deleted:
@@ -181,7 +181,6 @@ func (b *bridge) drain(c actor.Context) {
 			}
 		}
 	}
-	b.tellPorts(c)
 	for _, ch := range sources {
 		if (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && ch.New.Valid {
 			b.step(c, netinst.Claimed{})
