@@ -2,112 +2,161 @@ package netinst
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
-
-	"github.com/google/uuid"
+	"slices"
 
 	"edgespan/netinst/netstate"
 )
 
-// Adapter is one active adapter with what it was given.
+// Adapter is an active adapter with what it holds.
 type Adapter struct {
 	Config AppAdapterConfig
 	Lease  Lease
 }
 
-// Input is all that a network's desired state depends on.
+// Input is all that the desired state of one network follows from.
 type Input struct {
 	Owner    netstate.Owner
 	Config   NetworkInstanceConfig
-	Adapters []Adapter    // the active ones
+	Adapters []Adapter    // the active ones, in any order
 	Ports    []PortStatus // all ports of the node
-	RunDir   string       // absolute
+	RunDir   string       // absolute path of the run directory, as dnsmasq is told it
 }
 
-// Desired is what the host should look like for one network.
+// Desired is what a network wants on the host, and what of it each adapter needs
+// to be activated. Port is the label of the port in use, "" without one;
+// PortError says why there is none although one is wanted.
 type Desired struct {
 	State     netstate.State
-	ByAdapter map[AdapterKey][]netstate.ID // which objects are whose
-	Port      string                       // label of the port in use, "" for none
-	PortError string                       // why there is none
+	ByAdapter map[AdapterKey][]netstate.ID
+	Port      string
+	PortError string
 }
 
-// defaultMTU is what a network has where neither it nor its port says.
-const defaultMTU = 1500
-
-// builder gathers the desired state of one network.
-type builder struct {
+// network is an Input with what is derived from it once.
+type network struct {
 	Input
-	n     int
-	br    string
-	port  PortStatus // zero where none is usable
-	mtu   int
-	state netstate.State
-	by    map[AdapterKey][]netstate.ID
+	n      int
+	bridge IfName
+	port   *PortStatus  // nil without one
+	ports  []PortStatus // in use: port and those that static routes name, by label
+	mtu    int
 }
 
-// DesiredState computes, whole and from nothing, what the host should look like.
+// DesiredState is the whole host state of one network. It depends on its input
+// alone, and not on the order of adapters, ports or routes.
 func DesiredState(in Input) Desired {
-	b := &builder{Input: in, n: in.Owner.Number, br: string(BridgeName(in.Owner.Number)), state: netstate.State{}, by: map[AdapterKey][]netstate.ID{}}
-	port, why := ChoosePort(in.Config.Port, in.Ports)
-	b.port = port
-	b.mtu = in.Config.MTU
-	for _, m := range []int{port.PortConfig.MTU, port.LinkMTU, defaultMTU} {
-		if b.mtu == 0 {
-			b.mtu = m
+	nw, why := newNetwork(in)
+	d := Desired{State: netstate.State{}, ByAdapter: map[AdapterKey][]netstate.ID{}, PortError: why}
+	if nw.port != nil {
+		d.Port = nw.port.Label
+	}
+	d.State.Add(nw.links()...)
+	d.State.Add(nw.routes()...)
+	d.State.Add(nw.rules()...)
+	d.State.Add(nw.files()...)
+	for _, c := range nw.chains() {
+		d.State.Add(c)
+	}
+	d.State.Add(nw.dnsmasq())
+	for _, a := range nw.Adapters {
+		d.ByAdapter[a.Config.Key()] = nw.idsOf(a)
+	}
+	return d
+}
+
+func newNetwork(in Input) (network, string) {
+	in.Adapters = slices.Clone(in.Adapters)
+	slices.SortFunc(in.Adapters, func(a, b Adapter) int { return a.Lease.Number - b.Lease.Number })
+	nw := network{Input: in, n: in.Owner.Number, bridge: BridgeName(in.Owner.Number), mtu: in.Config.MTU}
+	p, why := ChoosePort(in.Config.Port, in.Ports)
+	used := map[string]PortStatus{}
+	if p.Label != "" {
+		nw.port = &p
+		used[p.Label] = p
+	}
+	for _, r := range in.Config.Routes {
+		if q, _ := ChoosePort(r.Port, in.Ports); q.Label != "" {
+			used[q.Label] = q
 		}
 	}
-	b.bridge()
-	b.routes()
-	b.firewall()
-	b.dnsmasq()
-	for _, a := range b.Adapters {
-		b.adapter(a)
+	for _, l := range slices.Sorted(maps.Keys(used)) {
+		nw.ports = append(nw.ports, used[l])
 	}
-	return Desired{State: b.state, ByAdapter: b.by, Port: port.Label, PortError: why}
-}
-
-// own adds objects that belong to one adapter.
-func (b *builder) own(k AdapterKey, objs ...netstate.Object) {
-	b.state.Add(objs...)
-	for _, o := range objs {
-		b.by[k] = append(b.by[k], o.ID())
+	if nw.mtu == 0 && nw.port != nil {
+		nw.mtu = nw.port.MTU
+		if nw.mtu == 0 {
+			nw.mtu = nw.port.LinkMTU
+		}
 	}
+	if nw.mtu == 0 {
+		nw.mtu = 1500
+	}
+	return nw, why
 }
 
-func (b *builder) gateway() netip.Prefix {
-	return netip.PrefixFrom(b.Config.IPv4.Gateway, b.Config.IPv4.Subnet.Bits())
-}
+func (nw network) uuid() string { return nw.Config.UUID.String() }
 
-func (b *builder) bridge() {
-	b.state.Add(
+// links are the bridge with its address, the veths, and their running states.
+func (nw network) links() []netstate.Object {
+	br := string(nw.bridge)
+	address := nw.address()
+	objs := []netstate.Object{
 		netstate.Link{
-			Name: b.br, Type: netstate.Bridge, MTU: b.mtu, Alias: BridgeAlias(b.Owner),
-			MAC: generatedMAC("bridge", b.Config.UUID, uuid.Nil, 0),
+			Name: br, Type: netstate.Bridge, MAC: bridgeMAC(nw.Config.UUID), MTU: nw.mtu,
+			Alias: BridgeAlias(netstate.Owner{Name: nw.uuid(), Number: nw.n}),
 		},
-		netstate.Address{Link: b.br, Prefix: b.gateway().String()},
-		netstate.Port{Link: b.br, After: []netstate.ID{b.chainID("filter", "FWD"), b.bridgeTableID()}},
-	)
+		address,
+		netstate.Port{Link: br},
+	}
+	guard := nw.sharedChainIDs()
+	for _, a := range nw.Adapters {
+		name := string(HostIfName(nw.n, a.Lease.Number))
+		u := a.Config.UnderlayConfig
+		peer := netstate.Peer{Netns: u.Netns, Name: string(u.IfName), MAC: a.Lease.MAC, MTU: nw.mtu}
+		objs = append(objs,
+			netstate.Link{
+				Name: name, Type: netstate.Veth, MAC: hostSideMAC(a.Config.Key(), nw.Config.UUID), MTU: nw.mtu,
+				Alias: nw.vethAlias(a.Config.Key(), peer), Peer: &peer,
+			},
+			netstate.Port{Link: name, Master: br, After: append(nw.adapterChainIDs(a), guard...)},
+		)
+	}
+	return objs
 }
 
-// adapter adds the links of one adapter. Its host side joins the bridge only after
-// every chain that judges it stands.
-func (b *builder) adapter(a Adapter) {
-	k, u := a.Config.Key(), a.Config.UnderlayConfig
-	host := string(HostIfName(b.n, a.Lease.Number))
-	after := []netstate.ID{b.bridgeTableID()}
-	for _, c := range []string{"FWD", "EGR", "ING", "INP", "OUT"} {
-		after = append(after, b.chainID("filter", c))
+func (nw network) address() netstate.Address {
+	c := nw.Config.IPv4
+	return netstate.Address{Link: string(nw.bridge), Prefix: netip.PrefixFrom(c.Gateway, c.Subnet.Bits()).String()}
+}
+
+// maxAlias is the kernel's bound on an alias, in octets (IFALIASZ less the final zero).
+const maxAlias = 255
+
+// vethAlias is the mark of ownership of an adapter's link and the fingerprint of
+// what its peer is created with.
+func (nw network) vethAlias(k AdapterKey, p netstate.Peer) string {
+	alias := func(netns string) string {
+		return fmt.Sprintf("%s%s adapter %s netns=%s peer=%s mac=%s mtu=%d",
+			aliasPrefix, nw.uuid(), k, netns, p.Name, p.MAC, p.MTU)
 	}
-	for _, c := range []string{"E", "I", "N", "M"} {
-		after = append(after, b.chainID("filter", fmt.Sprintf("%d%s", a.Lease.Number, c)))
+	if s := alias(p.Netns); len(s) <= maxAlias {
+		return s
 	}
-	b.own(k,
-		netstate.Link{
-			Name: host, Type: netstate.Veth, MTU: b.mtu, MAC: generatedMAC("host", b.Config.UUID, k.AppUUID, k.UnderlayIndex),
-			Alias: fmt.Sprintf("%s adapter %s netns=%s peer=%s mac=%s mtu=%d", BridgeAlias(b.Owner), k, u.Netns, u.IfName, a.Lease.MAC, b.mtu),
-			Peer:  &netstate.Peer{Netns: u.Netns, Name: string(u.IfName), MAC: a.Lease.MAC, MTU: b.mtu},
-		},
-		netstate.Port{Link: host, Master: b.br, After: after},
-	)
+	return alias("sha256:" + digest(p.Netns))
+}
+
+// idsOf lists the objects that exist for one adapter.
+func (nw network) idsOf(a Adapter) []netstate.ID {
+	name := string(HostIfName(nw.n, a.Lease.Number))
+	ids := []netstate.ID{
+		{Kind: netstate.KindLink, Name: name},
+		{Kind: netstate.KindPort, Name: name},
+		{Kind: netstate.KindFile, Name: nw.dhcpHostPath(a.Config.Key())},
+	}
+	if a.Config.UnderlayConfig.Hostname != "" {
+		ids = append(ids, netstate.ID{Kind: netstate.KindFile, Name: nw.hostsPath(string(a.Config.UnderlayConfig.Hostname))})
+	}
+	return append(ids, nw.adapterChainIDs(a)...)
 }

@@ -12,181 +12,271 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// dnsmasq adds the network's DHCP and DNS server. What concerns one app stands in
-// files of its own that dnsmasq takes up while it runs, so that no app's coming or
-// going restarts it; only what concerns the whole network is in its configuration.
-func (b *builder) dnsmasq() {
-	run := RunFolder(b.n)
-	conf := run + "/conf"
-	hosts, dhcp := b.hostFiles(conf+"/hosts"), b.dhcpFiles(conf+"/dhcp-hosts")
-	main := netstate.File{Path: conf + "/dnsmasq.conf", Content: b.dnsmasqConf(run)}
-	b.state.Add(
-		netstate.File{Path: conf, Dir: true},
-		netstate.File{Path: conf + "/hosts", Dir: true},
-		netstate.File{Path: conf + "/dhcp-hosts", Dir: true},
-		main,
-	)
-	after := []netstate.ID{main.ID(), {Kind: netstate.KindAddress, Name: b.br + " " + b.gateway().String()}, {Kind: netstate.KindPort, Name: b.br}}
-	for _, f := range hosts {
-		b.state.Add(f)
-	}
-	for _, f := range dhcp {
-		b.state.Add(f)
-	}
-	b.state.Add(netstate.Process{
-		Name:   run + "/dnsmasq",
-		Argv:   []string{"dnsmasq", "--keep-in-foreground", "--conf-file=" + b.RunDir + "/" + main.Path},
-		Digest: digest(main.Content),
-		// dnsmasq takes up new dhcp-hosts files by itself, and forgets removed and
-		// changed ones only on SIGHUP (dnsmasq(8), --dhcp-hostsdir). A SIGHUP loses no
-		// question.
-		Reload: filesDigest(dhcp),
-		Probe:  netstate.Probe{Addr: netip.AddrPortFrom(b.Config.IPv4.Gateway, 53).String(), Name: b.gatewayName()},
-		After:  after,
-	})
-}
+// What dnsmasq is told is split by how a change reaches it (facts of 2.90):
+//
+//	dnsmasq.conf   read at start only: a change replaces the process
+//	servers, opts  read again on SIGHUP
+//	hosts/         a file that comes, changes or goes is noticed at once
+//	dhcp-hosts/    a file that comes is noticed at once, one that went on SIGHUP
+//
+// so apps, ports and static names come and go without a restart.
 
-func (b *builder) gatewayName() string {
-	if b.Config.DNS.Domain != "" {
-		return "gateway." + string(b.Config.DNS.Domain) + "."
-	}
-	return "gateway."
-}
-
-// dnsmasqConf is the configuration of the whole network: see dnsmasq(8).
-func (b *builder) dnsmasqConf(run string) string {
-	c, path := b.Config.IPv4, b.RunDir+"/"+run
+// dnsmasqConf is the part that only the network's own configuration changes.
+//
+// bind-dynamic and not bind-interfaces: the latter answers whoever reaches the
+// gateway's address by another interface, and doesn't outlive the address.
+func (nw network) dnsmasqConf() string {
+	c := nw.Config.IPv4
+	dir := nw.RunDir + "/" + RunFolder(nw.n)
 	lines := []string{
-		"# network instance " + b.Owner.Name + ", written by edgespan",
-		"interface=" + b.br,
-		"except-interface=lo",
-		"listen-address=" + c.Gateway.String(),
-		"bind-interfaces",
-		"no-resolv", "no-hosts", "no-poll", "no-ping",
-		"pid-file=",
-		"log-facility=-",
-		"quiet-dhcp",
-		"cache-size=1000",
-		"neg-ttl=10",
-		"domain-needed",
-		"hostsdir=" + path + "/conf/hosts",
-		"dhcp-hostsdir=" + path + "/conf/dhcp-hosts",
-		"dhcp-leasefile=" + path + "/dnsmasq/leases",
+		"no-resolv", "no-hosts", "no-ping", "pid-file=", "log-facility=-", "quiet-dhcp",
+		"bind-dynamic", "interface=" + string(nw.bridge), "except-interface=lo",
+		"cache-size=1000", "neg-ttl=5", "domain-needed", "local=/" + nw.domain() + "/",
+		"host-record=gateway," + nw.gatewayName() + "," + c.Gateway.String(),
+		"servers-file=" + dir + "/conf/servers",
+		"hostsdir=" + dir + "/conf/hosts",
 		"dhcp-authoritative",
-		fmt.Sprintf("dhcp-range=%s,static,%s,1h", c.Subnet.Addr(), mask(c.Subnet)),
-		"dhcp-option=option:router," + c.Gateway.String(),
-		"dhcp-option=option:dns-server," + c.Gateway.String(),
-		fmt.Sprintf("dhcp-option=option:mtu,%d", b.mtu),
-		"dhcp-option=option:classless-static-route," + b.classlessRoutes(),
-	}
-	if ntp := b.ntpServers(); len(ntp) > 0 {
-		lines = append(lines, "dhcp-option=option:ntp-server,"+strings.Join(ntp, ","))
-	}
-	if d := string(b.Config.DNS.Domain); d != "" {
-		lines = append(lines, "domain="+d, "local=/"+d+"/")
-	}
-	if b.port.Label != "" {
-		servers := b.Config.DNS.Servers
-		if len(servers) == 0 {
-			servers = b.port.DNSServers
-		}
-		for _, s := range servers {
-			lines = append(lines, fmt.Sprintf("server=%s@%s", s, b.port.IfName))
-		}
+		"dhcp-range=" + c.Subnet.Masked().Addr().String() + ",static," + netmask(c.Subnet) + ",1h",
+		"dhcp-lease-max=" + fmt.Sprint(maxAdapterNums),
+		"dhcp-leasefile=" + dir + "/dnsmasq/leases",
+		"dhcp-hostsdir=" + dir + "/conf/dhcp-hosts",
+		"dhcp-optsfile=" + dir + "/conf/opts",
+		"dhcp-ignore-names", "dhcp-fqdn", "domain=" + leaseDomain, "local=/" + leaseDomain + "/",
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// classlessRoutes is DHCP option 121 (RFC 3442): the network itself on link, the
-// static routes, and the default, all but the first over the gateway. A client
-// that takes option 121 ignores option 3, so the default is in it too.
-func (b *builder) classlessRoutes() string {
-	gw := b.Config.IPv4.Gateway.String()
-	routes := []string{b.Config.IPv4.Subnet.String(), "0.0.0.0"}
-	for _, r := range b.Config.Routes {
-		via := gw
-		if r.Gateway.IsValid() && b.Config.IPv4.Subnet.Contains(r.Gateway) {
-			via = r.Gateway.String()
-		}
-		if r.Destination.Bits() > 0 {
-			routes = append(routes, r.Destination.Masked().String(), via)
-		}
+// leaseDomain is where dnsmasq answers names by its leases. It is one that nobody
+// asks for (RFC 6761 §6.4): a lease outlives its app, whose name must not, so the
+// names that count come from hosts/ alone. Names that clients send are ignored.
+const leaseDomain = "lease.invalid"
+
+// domain is where the names that we answer live; without a configured one it is
+// a name that is never asked of others.
+func (nw network) domain() string {
+	if d := nw.Config.DNS.Domain; d != "" {
+		return string(d)
 	}
-	return strings.Join(append(routes, anywhere, gw), ",")
+	return "edgespan"
 }
 
-func (b *builder) ntpServers() []string {
-	servers := b.Config.NTPServers
+func (nw network) gatewayName() string { return "gateway." + nw.domain() }
+
+func netmask(p netip.Prefix) string {
+	m := ^uint32(0) << (32 - p.Bits()) // a shift by 32 leaves 0 in Go
+	return netip.AddrFrom4([4]byte{byte(m >> 24), byte(m >> 16), byte(m >> 8), byte(m)}).String()
+}
+
+// upstream names the servers to ask, each through the network's port.
+func (nw network) upstream() string {
+	if nw.port == nil {
+		return ""
+	}
+	servers := nw.Config.DNS.Servers
 	if len(servers) == 0 {
-		servers = b.port.NTPServers
+		servers = nw.port.DNSServers
 	}
-	out := make([]string, len(servers))
-	for i, s := range servers {
-		out[i] = s.String()
+	var b strings.Builder
+	for _, s := range servers {
+		fmt.Fprintf(&b, "server=%s@%s\n", s, nw.port.IfName)
 	}
-	return out
+	return b.String()
 }
 
-// hostFiles are the names that the network's DNS answers by itself: one file a
-// name, with every address that the name has.
-func (b *builder) hostFiles(dir string) []netstate.File {
-	names := map[string][]netip.Addr{"gateway": {b.Config.IPv4.Gateway}}
-	for h, ips := range b.Config.DNS.Hosts {
-		names[string(h)] = append(names[string(h)], ips...)
+// dhcpOptions are the options that every app of the network gets, by the names
+// that dnsmasq has for 3, 6, 15, 26, 42 and 121 (RFC 2132, RFC 3442); a name
+// without a value holds dnsmasq's own choice back. Air-gapped
+// networks give no default route, so that an app keeps the one of another
+// adapter.
+func (nw network) dhcpOptions() string {
+	gw := nw.Config.IPv4.Gateway.String()
+	router := "option:router"
+	if nw.Config.Port != "" {
+		router += "," + gw
 	}
-	for _, a := range b.Adapters {
-		h := string(a.Config.UnderlayConfig.Hostname)
-		names[h] = append(names[h], a.Lease.IP)
+	domain := "option:domain-name"
+	if d := nw.Config.DNS.Domain; d != "" {
+		domain += "," + string(d)
 	}
-	var files []netstate.File
+	lines := []string{router, "option:dns-server," + gw, domain, fmt.Sprintf("option:mtu,%d", nw.mtu)}
+	ntp := nw.Config.NTPServers
+	if len(ntp) == 0 && nw.port != nil {
+		ntp = nw.port.NTPServers
+	}
+	if words := ipv4Words(ntp, maxOptionAddresses); len(words) > 0 {
+		lines = append(lines, "option:ntp-server,"+strings.Join(words, ","))
+	}
+	if words := nw.classlessRoutes(); len(words) > 0 {
+		lines = append(lines, "option:classless-static-route,"+strings.Join(words, ","))
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// A DHCP option holds 255 octets (RFC 2132 §2).
+const (
+	maxOption          = 255
+	maxOptionAddresses = maxOption / 4
+)
+
+func ipv4Words(addrs []netip.Addr, limit int) []string {
+	var words []string
+	for _, a := range addrs {
+		if a.Is4() && len(words) < limit {
+			words = append(words, a.String())
+		}
+	}
+	return words
+}
+
+// classlessRoutes are the pairs of option 121. A client that takes it ignores
+// option 3, so the default route is in it, and first: the others that don't fit
+// are those that the gateway routes anyway.
+func (nw network) classlessRoutes() []string {
+	var words []string
+	left := maxOption
+	seen := map[netip.Prefix]bool{nw.Config.IPv4.Subnet.Masked(): true}
+	add := func(dst netip.Prefix, via netip.Addr) {
+		dst = dst.Masked()
+		size := 1 + (dst.Bits()+7)/8 + 4
+		if !dst.Addr().Is4() || seen[dst] || size > left {
+			return
+		}
+		seen[dst] = true
+		left -= size
+		words = append(words, dst.String(), via.String())
+	}
+	gw := nw.Config.IPv4.Gateway
+	routes := nw.staticRoutes()
+	for _, r := range routes {
+		if nw.inside(r) {
+			add(r.Destination, r.Gateway)
+		}
+	}
+	if nw.Config.Port != "" {
+		add(anywhere, gw)
+	}
+	for _, r := range routes {
+		add(r.Destination, gw)
+	}
+	if nw.port != nil {
+		for _, p := range connected(*nw.port) {
+			add(p, gw)
+		}
+	}
+	return words
+}
+
+// files are all that dnsmasq reads, and the note of whose folder it is.
+func (nw network) files() []netstate.Object {
+	conf := RunFolder(nw.n) + "/conf"
+	objs := []netstate.Object{
+		netstate.File{Path: conf, Dir: true},
+		netstate.File{Path: conf + "/hosts", Dir: true},
+		netstate.File{Path: conf + "/dhcp-hosts", Dir: true},
+		netstate.File{Path: conf + "/owner", Content: nw.uuid() + "\n"},
+		netstate.File{Path: conf + "/dnsmasq.conf", Content: nw.dnsmasqConf()},
+		netstate.File{Path: conf + "/servers", Content: nw.upstream()},
+		netstate.File{Path: conf + "/opts", Content: nw.dhcpOptions()},
+	}
+	names := nw.names()
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		ips := slices.SortedFunc(slices.Values(names[name]), netip.Addr.Compare)
-		all := name
-		if d := string(b.Config.DNS.Domain); d != "" && !strings.HasSuffix(name, "."+d) {
-			all += " " + name + "." + d
+		objs = append(objs, netstate.File{Path: nw.hostsPath(name), Content: nw.hostsFile(name, names[name])})
+	}
+	return append(objs, nw.dhcpHosts()...)
+}
+
+// names maps each name that the network's DNS answers to its addresses: static
+// hosts first, then adapters, all of an app's adapters under one name.
+func (nw network) names() map[string][]netip.Addr {
+	names := map[string][]netip.Addr{}
+	add := func(name string, ip netip.Addr) {
+		if !slices.Contains(names[name], ip) {
+			names[name] = append(names[name], ip)
 		}
-		var lines strings.Builder
-		for _, ip := range slices.Compact(ips) {
-			fmt.Fprintf(&lines, "%s\t%s\n", ip, all)
+	}
+	for h, ips := range nw.Config.DNS.Hosts {
+		for _, ip := range ips {
+			add(string(h), ip)
 		}
-		files = append(files, netstate.File{Path: dir + "/" + name, Content: lines.String()})
 	}
-	return files
-}
-
-// dhcpFiles are the reservations: only a MAC of ours gets an address.
-func (b *builder) dhcpFiles(dir string) []netstate.File {
-	var files []netstate.File
-	for _, a := range b.Adapters {
-		k := a.Config.Key()
-		f := netstate.File{
-			Path:    fmt.Sprintf("%s/%s-%d", dir, k.AppUUID, k.UnderlayIndex),
-			Content: fmt.Sprintf("%s,id:*,%s,%s\n", a.Lease.MAC, a.Lease.IP, a.Config.UnderlayConfig.Hostname),
+	for _, a := range nw.Adapters {
+		if h := a.Config.UnderlayConfig.Hostname; h != "" {
+			add(string(h), a.Lease.IP)
 		}
-		b.by[k] = append(b.by[k], f.ID())
-		files = append(files, f)
 	}
-	return files
+	for _, ips := range names {
+		slices.SortFunc(ips, netip.Addr.Compare)
+	}
+	return names
 }
 
-func mask(p netip.Prefix) netip.Addr {
-	var m [4]byte
-	for i := range p.Bits() {
-		m[i/8] |= 0x80 >> (i % 8)
+func (nw network) hostsPath(name string) string { return RunFolder(nw.n) + "/conf/hosts/" + name }
+
+func (nw network) hostsFile(name string, ips []netip.Addr) string {
+	var b strings.Builder
+	for _, ip := range ips {
+		fmt.Fprintf(&b, "%s\t%s", ip, name)
+		if d := nw.Config.DNS.Domain; d != "" {
+			fmt.Fprintf(&b, " %s.%s", name, d)
+		}
+		b.WriteString("\n")
 	}
-	return netip.AddrFrom4(m)
+	return b.String()
 }
 
-func digest(s string) string {
-	h := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(h[:8])
+func (nw network) dhcpHostPath(k AdapterKey) string {
+	return fmt.Sprintf("%s/conf/dhcp-hosts/%s-%d", RunFolder(nw.n), k.AppUUID, k.UnderlayIndex)
 }
 
-func filesDigest(fs []netstate.File) string {
-	var all []string
-	for _, f := range fs {
-		all = append(all, f.Path+"\n"+f.Content)
+// dhcpHosts reserves each adapter's address, whatever client id it sends.
+func (nw network) dhcpHosts() []netstate.Object {
+	var objs []netstate.Object
+	for _, a := range nw.Adapters {
+		line := a.Lease.MAC + ",id:*," + a.Lease.IP.String()
+		if h := string(a.Config.UnderlayConfig.Hostname); h != "" && !looksLikeTime(h) {
+			line += "," + h
+		}
+		objs = append(objs, netstate.File{Path: nw.dhcpHostPath(a.Config.Key()), Content: line + "\n"})
 	}
-	slices.Sort(all)
-	return digest(strings.Join(all, "\n"))
+	return objs
+}
+
+// looksLikeTime says whether dnsmasq would read a name in a reservation as a
+// lease time or a keyword. Without the word it takes the name that its DNS has
+// for the address, which is the same one.
+func looksLikeTime(h string) bool {
+	digits := strings.TrimRight(h, "smhdw")
+	return h == "infinite" || h == "ignore" || digits == "" || only(digits, isDigit)
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// dnsmasq is the network's DHCP and DNS server.
+func (nw network) dnsmasq() netstate.Object {
+	conf := RunFolder(nw.n) + "/conf"
+	after := []netstate.ID{nw.address().ID(), {Kind: netstate.KindPort, Name: string(nw.bridge)}}
+	for _, f := range []string{"", "/hosts", "/dhcp-hosts", "/dnsmasq.conf", "/servers", "/opts"} {
+		after = append(after, netstate.ID{Kind: netstate.KindFile, Name: conf + f})
+	}
+	reload := []string{nw.upstream(), nw.dhcpOptions()}
+	for _, o := range nw.dhcpHosts() {
+		reload = append(reload, o.ID().Name, o.Text())
+	}
+	return netstate.Process{
+		Name:   RunFolder(nw.n) + "/dnsmasq",
+		Argv:   []string{"dnsmasq", "--keep-in-foreground", "--conf-file=" + nw.RunDir + "/" + conf + "/dnsmasq.conf"},
+		Digest: digest(nw.dnsmasqConf()),
+		Reload: digest(reload...),
+		Probe:  netstate.Probe{Addr: nw.Config.IPv4.Gateway.String() + ":53", Name: nw.gatewayName() + "."},
+		After:  after,
+	}
+}
+
+// digest is short: it tells texts of one object apart, not friend from foe.
+func digest(texts ...string) string {
+	h := sha256.New()
+	for _, t := range texts {
+		fmt.Fprintf(h, "%d:%s", len(t), t)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }

@@ -2,228 +2,218 @@ package netinst
 
 import (
 	"fmt"
-	"strings"
 
 	"edgespan/netinst/netstate"
 )
 
-// The chains of a node (k: adapter, n: network; all of table filter unless said):
+// The chains of network n with adapters k, and where the host's ground holds
+// them. A jump that stands higher is tried first; "RETURN" leads back to the rule
+// after the jump into EGR.
 //
-//	FORWARD ──► ES-FORWARD ─┬─ -i es<n> | -o es<n> ──► ES<n>-FWD
-//	            (host)      └─ else ──► ES-BASE        │ established ACCEPT
-//	                           drops -i/-o es<n>       │ -i es<n> ──► ES<n>-EGR ─ by port ─► ES<n>-<k>E  RETURN | DROP
-//	                                                   │                └ unknown port DROP
-//	                                                   │ own or port -> es<n> ──► ES<n>-ING ─► ES<n>-<k>I  ACCEPT | DROP
-//	                                                   │ es<n> -> port ──► ES-EXIT (host): other subnets DROP, ACCEPT
-//	                                                   └ back to ES-FORWARD, and so to ES-BASE
-//	INPUT   ──► ES-INPUT  ── -i es<n> ──► ES<n>-INP ─ by port ─► ES<n>-<k>N   essentials, rules that name the node
-//	OUTPUT  ──► ES-OUTPUT ── -o es<n> ──► ES<n>-OUT ─ by address ─► ES<n>-<k>M  rules that name the node
-//	nat POSTROUTING ──► ES-POSTROUTING ── -s subnet ──► ES<n>-POST ── -o port MASQUERADE
-//	bridge family: table es<n>, prerouting: unknown ports DROP, then each adapter's frame and spoof guard
+//	filter FORWARD                 filter INPUT               filter OUTPUT
+//	  ES-FORWARD (host)              ES-INPUT (host)            ES-OUTPUT (host)
+//	   -i es<n>, -o es<n>             -i es<n>                   -o es<n>
+//	   |  ES<n>-FWD                   |  ES<n>-INP               |  ES<n>-OUT
+//	   |    reply      -> ACCEPT      |    reply -> ACCEPT       |    reply, DHCP -> ACCEPT
+//	   |    -i es<n>   -> ES<n>-EGR   |    by port of bridge     |    by address
+//	   |      by port of bridge       |      -> ES<n>-<k>N       |      -> ES<n>-<k>M
+//	   |        -> ES<n>-<k>E         |           DHCP, DNS,     |           rules that name
+//	   |             allow RETURN     |           ping, rules    |           the node: ACCEPT
+//	   |             else  DROP       |           that name the  |           else  DROP
+//	   |    es<n>, port -> es<n>      |           node: ACCEPT   |
+//	   |      -> ES<n>-ING            |           else  DROP     |
+//	   |        by port or address    |                          |
+//	   |          -> ES<n>-<k>I       |                          |
+//	   |             allow ACCEPT     |                          |
+//	   |             else  DROP       |                          |
+//	   |    es<n> -> port             |                          |
+//	   |      -> ES-EXIT (host)       |                          |
+//	   |           other net DROP     |                          |
+//	   |           else ACCEPT        |                          |
+//	   '- last: ES-BASE (host): -i es<n>, -o es<n> -> DROP, in all three
 //
-// A packet that egress allows goes on to ingress (RETURN after a goto comes back to
-// FWD), and one that both allow ends with ACCEPT. What no chain took, ES-BASE drops.
+//	nat POSTROUTING: ES-POSTROUTING (host): -s <subnet> -> ES<n>-POST: -o port -> MASQUERADE
+//	bridge table es<n>, before br_netfilter: each adapter's MAC, IP, ARP and ethertypes
+//
+// A packet is accepted only where this map says ACCEPT: what no rule took falls
+// out of the network's chains into ES-BASE.
 
-// firewall adds the chains of one network.
-func (b *builder) firewall() {
-	egr, ing := b.chainName("EGR"), b.chainName("ING")
-	forward := []string{
-		"-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
-		"-i " + b.br + " -j " + egr,
-		"-i " + b.br + " -o " + b.br + " -j " + ing,
-	}
-	var post []string
-	for _, p := range b.exits() {
-		forward = append(forward,
-			fmt.Sprintf("-i %s -o %s -j %s", p.IfName, b.br, ing),
-			fmt.Sprintf("-i %s -o %s -j %s", b.br, p.IfName, ExitChain))
-		post = append(post, fmt.Sprintf("-o %s -j MASQUERADE", p.IfName))
-	}
-	input := []string{"-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"}
-	output := []string{
-		"-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
-		"-p udp -m udp --sport 67 --dport 68 -j ACCEPT", // an untracked broadcast
-	}
-	var egress, bridged, routed []string
-	for _, a := range b.Adapters {
-		k, host, to := a.Lease.Number, HostIfName(b.n, a.Lease.Number), "-d "+a.Lease.IP.String()+"/32 -g "
-		in := fmt.Sprintf("-m physdev --physdev-in %s -g ", host)
-		egress = append(egress, in+b.chainName(fmt.Sprintf("%dE", k)))
-		input = append(input, in+b.chainName(fmt.Sprintf("%dN", k)))
-		bridged = append(bridged, fmt.Sprintf("-m physdev --physdev-out %s --physdev-is-bridged -g %s", host, b.chainName(fmt.Sprintf("%dI", k))))
-		routed = append(routed, to+b.chainName(fmt.Sprintf("%dI", k)))
-		output = append(output, to+b.chainName(fmt.Sprintf("%dM", k)))
-		b.adapterChains(a)
-	}
-	drop := []string{"-j DROP"}
-	b.chain("filter", "FWD", forward, netstate.Hook{Parent: RootForward, Match: "-i " + b.br}, netstate.Hook{Parent: RootForward, Match: "-o " + b.br})
-	b.chain("filter", "EGR", append(egress, drop...))
-	b.chain("filter", "ING", append(append(bridged, routed...), drop...))
-	b.chain("filter", "INP", append(input, drop...), netstate.Hook{Parent: RootInput, Match: "-i " + b.br})
-	b.chain("filter", "OUT", append(output, drop...), netstate.Hook{Parent: RootOutput, Match: "-o " + b.br})
-	b.chain("nat", "POST", post, netstate.Hook{Parent: RootPostrouting, Match: "-s " + b.Config.IPv4.Subnet.String()})
-	b.bridgeTable()
+// Built-in chains and tables.
+const (
+	tableFilter = "filter"
+	tableNAT    = "nat"
+)
+
+const replies = "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
+
+// chainName is a chain of network n: one of the shared parts FWD, EGR, ING, INP,
+// OUT, POST, or an adapter's number with E, I, N or M.
+func chainName(n int, part string) string { return fmt.Sprintf("%s%d-%s", chainPrefix, n, part) }
+
+func (nw network) chainName(part string) string { return chainName(nw.n, part) }
+
+func (nw network) adapterChain(a Adapter, part string) string {
+	return nw.chainName(fmt.Sprint(a.Lease.Number) + part)
 }
 
-func (b *builder) chainName(s string) string { return fmt.Sprintf("%s%d-%s", chainPrefix, b.n, s) }
-
-func (b *builder) chainID(table, s string) netstate.ID {
-	return netstate.Chain{Family: netstate.IPv4, Table: table, Name: b.chainName(s)}.ID()
+func chainID(table, name string) netstate.ID {
+	return netstate.Chain{Family: netstate.IPv4, Table: table, Name: name}.ID()
 }
 
-func (b *builder) chain(table, s string, rules []string, hooks ...netstate.Hook) {
-	b.state.Add(netstate.Chain{Family: netstate.IPv4, Table: table, Name: b.chainName(s), Rules: rules, Hooks: hooks})
-}
-
-// adapterChains are the four chains of one adapter: what it sends to others and to
-// the node, what it gets from others and from the node.
-func (b *builder) adapterChains(a Adapter) {
-	acl, gw := a.Config.UnderlayConfig.ACL, "-d "+b.Config.IPv4.Gateway.String()+"/32 "
-	chains := map[string][]string{
-		"E": rulesOf(acl, Egress, "RETURN", false),
-		"I": rulesOf(acl, Ingress, "ACCEPT", false),
-		"N": append([]string{
-			"-p udp -m udp --sport 68 --dport 67 -j ACCEPT",
-			gw + "-p udp -m udp --dport 53 -j ACCEPT",
-			gw + "-p tcp -m tcp --dport 53 -j ACCEPT",
-			gw + "-p icmp -m icmp --icmp-type 8 -j ACCEPT",
-		}, rulesOf(acl, Egress, "ACCEPT", true)...),
-		"M": rulesOf(acl, Ingress, "ACCEPT", true),
+// sharedChainIDs are what must stand before any adapter of the network passes a packet.
+func (nw network) sharedChainIDs() []netstate.ID {
+	var ids []netstate.ID
+	for _, part := range []string{"FWD", "EGR", "ING", "INP", "OUT"} {
+		ids = append(ids, chainID(tableFilter, nw.chainName(part)))
 	}
-	for s, rules := range chains {
-		c := netstate.Chain{
-			Family: netstate.IPv4, Table: "filter", Name: b.chainName(fmt.Sprintf("%d%s", a.Lease.Number, s)),
-			Rules: append(rules, "-j DROP"),
-		}
-		b.own(a.Config.Key(), c)
-	}
+	return append(ids, chainID(tableNAT, nw.chainName("POST")), nw.bridgeTableID())
 }
 
-// rulesOf spells the rules of an ACL for one direction, as iptables -S prints them.
-// Toward the node's own addresses (node) only an allow counts that names an
-// address: neither 0.0.0.0/0 nor an empty match covers them; a drop always counts.
-func rulesOf(acl []ACLRule, dir Direction, allow string, node bool) []string {
-	var out []string
-	for _, r := range acl {
-		if r.Direction != Both && r.Direction != dir {
-			continue
-		}
-		verdict := "DROP"
-		if r.Action == Allow {
-			if node && (!r.IP.IsValid() || r.IP.Bits() == 0) {
-				continue
-			}
-			verdict = allow
-		}
-		for _, m := range matches(r, dir) {
-			out = append(out, strings.TrimSpace(m+" -j "+verdict))
-		}
+// adapterChainIDs are the chains of one adapter.
+func (nw network) adapterChainIDs(a Adapter) []netstate.ID {
+	var ids []netstate.ID
+	for _, part := range []string{"E", "I", "N", "M"} {
+		ids = append(ids, chainID(tableFilter, nw.adapterChain(a, part)))
+	}
+	return ids
+}
+
+// chains are all chains of the network.
+func (nw network) chains() []netstate.Chain {
+	out := []netstate.Chain{
+		nw.forward(), nw.egress(), nw.ingress(), nw.input(), nw.output(), nw.postrouting(), nw.bridgeTable(),
+	}
+	for _, a := range nw.Adapters {
+		out = append(out, nw.adapterChains(a)...)
 	}
 	return out
 }
 
-// matches spells what a rule matches: one text, or several where the ports do not
-// fit into one.
-func matches(r ACLRule, dir Direction) []string {
-	remote, local := "d", "s"
-	if dir == Ingress {
-		remote, local = local, remote
+func (nw network) filter(part string, hooks []netstate.Hook, rules []string, after ...string) netstate.Chain {
+	c := netstate.Chain{
+		Family: netstate.IPv4, Table: tableFilter, Name: nw.chainName(part), Hooks: hooks, Rules: rules,
 	}
-	base := ""
-	if r.IP.IsValid() && r.IP.Bits() > 0 {
-		base = fmt.Sprintf("-%s %s ", remote, r.IP)
+	for _, name := range after {
+		c.After = append(c.After, chainID(tableFilter, name))
 	}
-	if r.Protocol != "" {
-		base += "-p " + r.Protocol
-	}
-	var out []string
-	for _, rp := range portTexts(r.Protocol, remote, r.Ports) {
-		for _, lp := range portTexts(r.Protocol, local, r.LocalPort) {
-			out = append(out, strings.Join(strings.Fields(base+" "+rp+" "+lp), " "))
-		}
-	}
-	return out
+	return c
 }
 
-// multiportMax is how many ports one multiport match takes; a range counts as two
-// (iptables-extensions(8)).
-const multiportMax = 15
-
-// portTexts spells a list of ports: "" for none, several texts for many.
-func portTexts(proto, side string, ps []PortRange) []string {
-	if len(ps) == 0 {
-		return []string{""}
+func (nw network) forward() netstate.Chain {
+	br := string(nw.bridge)
+	egr, ing := nw.chainName("EGR"), nw.chainName("ING")
+	rules := []string{
+		replies,
+		"-i " + br + " -j " + egr,
+		"-i " + br + " -o " + br + " -j " + ing,
 	}
-	if len(ps) == 1 {
-		return []string{fmt.Sprintf("-m %s --%sport %s", proto, side, ps[0])}
+	after := []string{egr, ing}
+	for _, p := range nw.ports {
+		rules = append(rules,
+			"-i "+string(p.IfName)+" -o "+br+" -j "+ing,
+			"-i "+br+" -o "+string(p.IfName)+" -j "+ExitChain)
 	}
-	var out, group []string
-	slots := 0
-	flush := func() {
-		if len(group) > 0 {
-			out = append(out, fmt.Sprintf("-m multiport --%sports %s", side, strings.Join(group, ",")))
-		}
-		group, slots = nil, 0
+	if len(nw.ports) > 0 {
+		after = append(after, ExitChain)
 	}
-	for _, p := range ps {
-		need := 1
-		if p.First != p.Last {
-			need = 2
-		}
-		if slots+need > multiportMax {
-			flush()
-		}
-		group, slots = append(group, p.String()), slots+need
+	hooks := []netstate.Hook{
+		{Parent: RootForward, Match: "-i " + br},
+		{Parent: RootForward, Match: "-o " + br},
 	}
-	flush()
-	return out
+	return nw.filter("FWD", hooks, rules, after...)
 }
 
-// String is "80" or "80:90", as iptables takes it.
-func (p PortRange) String() string {
-	if p.First == p.Last {
-		return fmt.Sprint(p.First)
-	}
-	return fmt.Sprintf("%d:%d", p.First, p.Last)
+func (nw network) physdevIn(a Adapter) string {
+	return "-m physdev --physdev-in " + string(HostIfName(nw.n, a.Lease.Number))
 }
 
-func (b *builder) bridgeTableID() netstate.ID {
-	return netstate.Chain{Family: netstate.BridgeFamily, Name: b.br}.ID()
+func (nw network) egress() netstate.Chain {
+	var rules, after []string
+	for _, a := range nw.Adapters {
+		to := nw.adapterChain(a, "E")
+		rules = append(rules, nw.physdevIn(a)+" -g "+to)
+		after = append(after, to)
+	}
+	return nw.filter("EGR", nil, append(rules, "-j DROP"), after...)
 }
 
-// bridgeTable judges frames before they are judged as packets: a port without a
-// chain is dropped, and so is what is neither ARP nor IPv4 (the network has no
-// IPv6; a tagged frame would bypass iptables), and what lies about its sender.
-func (b *builder) bridgeTable() {
-	var chains, jumps []string
-	for _, a := range b.Adapters {
-		name := fmt.Sprintf("a%d", a.Lease.Number)
-		jumps = append(jumps, fmt.Sprintf("iifname %q jump %s", HostIfName(b.n, a.Lease.Number), name))
-		chains = append(chains, "chain "+name+" {")
-		chains = append(chains, frameRules(a.Lease, b.Config.SpoofGuard)...)
-		chains = append(chains, "}")
+// ingress tells adapters apart by the port that the bridge chose; a routed
+// packet has none yet and goes by address.
+func (nw network) ingress() netstate.Chain {
+	var rules, after []string
+	for _, a := range nw.Adapters {
+		to := nw.adapterChain(a, "I")
+		host := string(HostIfName(nw.n, a.Lease.Number))
+		rules = append(rules, "-m physdev --physdev-out "+host+" --physdev-is-bridged -g "+to)
+		after = append(after, to)
 	}
-	// One rule a port and no verdict map: nf_tables judges a rule by the generation
-	// in which the walk began and a set's element by that of the lookup, so a walk
-	// that straddles the commit of a new table could miss its port, and drop.
-	lines := append(chains, "chain ports {", "type filter hook prerouting priority -300; policy accept;")
-	lines = append(lines, jumps...)
-	lines = append(lines, fmt.Sprintf("iifname %q drop", b.br+"a*"), "}")
-	b.state.Add(netstate.Chain{Family: netstate.BridgeFamily, Name: b.br, Rules: lines})
+	// A bridged packet that no rule above took is for a port that is no adapter's:
+	// its address must not lead it into the chain of another.
+	rules = append(rules, "-m physdev --physdev-is-bridged -j DROP")
+	for _, a := range nw.Adapters {
+		rules = append(rules, "-d "+a.Lease.IP.String()+"/32 -g "+nw.adapterChain(a, "I"))
+	}
+	return nw.filter("ING", nil, append(rules, "-j DROP"), after...)
 }
 
-// frameRules are the spoof guard of one adapter. 0.0.0.0 is an ARP probe (RFC
-// 5227) and a client that asks for a lease (RFC 2131).
-func frameRules(l Lease, guard bool) []string {
-	if !guard {
-		return []string{"ether type arp accept", "ether type ip accept", "drop"}
+func (nw network) input() netstate.Chain {
+	rules := []string{replies}
+	var after []string
+	for _, a := range nw.Adapters {
+		to := nw.adapterChain(a, "N")
+		rules = append(rules, nw.physdevIn(a)+" -g "+to)
+		after = append(after, to)
 	}
+	hooks := []netstate.Hook{{Parent: RootInput, Match: "-i " + string(nw.bridge)}}
+	return nw.filter("INP", hooks, append(rules, "-j DROP"), after...)
+}
+
+// output goes by address: legacy iptables refuses physdev-out where OUTPUT leads.
+// DHCP answers may be broadcast and belong to no tracked connection.
+func (nw network) output() netstate.Chain {
+	rules := []string{replies, "-p udp -m udp --sport 67 --dport 68 -j ACCEPT"}
+	var after []string
+	for _, a := range nw.Adapters {
+		to := nw.adapterChain(a, "M")
+		rules = append(rules, "-d "+a.Lease.IP.String()+"/32 -g "+to)
+		after = append(after, to)
+	}
+	hooks := []netstate.Hook{{Parent: RootOutput, Match: "-o " + string(nw.bridge)}}
+	return nw.filter("OUT", hooks, append(rules, "-j DROP"), after...)
+}
+
+func (nw network) postrouting() netstate.Chain {
+	c := netstate.Chain{
+		Family: netstate.IPv4, Table: tableNAT, Name: nw.chainName("POST"),
+		Hooks: []netstate.Hook{{Parent: RootPostrouting, Match: "-s " + nw.Config.IPv4.Subnet.Masked().String()}},
+	}
+	for _, p := range nw.ports {
+		c.Rules = append(c.Rules, "-o "+string(p.IfName)+" -j MASQUERADE")
+	}
+	return c
+}
+
+// adapterChains are what one adapter may send (E), receive (I), send to the
+// node's own addresses (N) and receive from them (M).
+func (nw network) adapterChains(a Adapter) []netstate.Chain {
+	acl := a.Config.UnderlayConfig.ACL
+	part := func(p string) string { return fmt.Sprint(a.Lease.Number) + p }
+	return []netstate.Chain{
+		nw.filter(part("E"), nil, chain(acl, Egress, "RETURN", always)),
+		nw.filter(part("I"), nil, chain(acl, Ingress, "ACCEPT", always)),
+		nw.filter(part("N"), nil, append(nw.essentials(), chain(acl, Egress, "ACCEPT", towardNode)...)),
+		nw.filter(part("M"), nil, chain(acl, Ingress, "ACCEPT", towardNode)),
+	}
+}
+
+// essentials are what every adapter may ask of its gateway: DHCP, DNS and ping.
+func (nw network) essentials() []string {
+	gw := "-d " + nw.Config.IPv4.Gateway.String() + "/32 "
 	return []string{
-		"ether saddr != " + l.MAC + " drop",
-		fmt.Sprintf("ether type arp arp saddr ether %s arp saddr ip %s accept", l.MAC, l.IP),
-		fmt.Sprintf("ether type arp arp saddr ether %s arp saddr ip 0.0.0.0 accept", l.MAC),
-		fmt.Sprintf("ether type ip ip saddr %s accept", l.IP),
-		"ether type ip ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept",
-		"drop",
+		"-d 255.255.255.255/32 -p udp -m udp --sport 68 --dport 67 -j ACCEPT",
+		gw + "-p udp -m udp --sport 68 --dport 67 -j ACCEPT",
+		gw + "-p udp -m udp --dport 53 -j ACCEPT",
+		gw + "-p tcp -m tcp --dport 53 -j ACCEPT",
+		gw + "-p icmp -m icmp --icmp-type 8 -j ACCEPT",
 	}
 }

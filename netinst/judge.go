@@ -2,101 +2,96 @@ package netinst
 
 import (
 	"net/netip"
-	"slices"
-	"strconv"
 
 	"edgespan/netinst/netstate"
 )
 
-// Judge says of tracked flows whether the rules wanted now deny them: those of
-// this network's addresses whose first packet would not pass today. Flows that
-// are allowed live on (design §1 "Host objects").
+// Judge returns whether a tracked flow touches an address of this network and
+// the current rules would deny it, so that its entry must go: replies and later
+// packets of a tracked flow are never put to the rules again.
+//
+// Flows that are allowed, and flows of others, are left alone. The node's own
+// addresses are the gateway and those of the ports; another local address is
+// judged as a remote end.
 func Judge(in Input) func(netstate.Flow) bool {
-	byIP := map[netip.Addr]Adapter{}
-	for _, a := range in.Adapters {
-		byIP[a.Lease.IP] = a
+	nw, _ := newNetwork(in)
+	j := judge{network: nw, byIP: map[netip.Addr]Adapter{}, own: map[netip.Addr]bool{in.Config.IPv4.Gateway: true}}
+	for _, a := range nw.Adapters {
+		j.byIP[a.Lease.IP] = a
 	}
-	node := map[netip.Addr]bool{in.Config.IPv4.Gateway: true}
 	for _, p := range in.Ports {
 		for _, a := range p.Addresses {
-			node[a.Addr()] = true
+			j.own[a.Addr()] = true
 		}
 	}
-	subnet := in.Config.IPv4.Subnet
-	return func(f netstate.Flow) bool {
-		src, dst := f.Src.Addr(), f.Dst.Addr()
-		from, sends := byIP[src]
-		to, gets := byIP[dst]
-		switch {
-		case node[src] && gets:
-			return !(f.Proto == 17 && f.Src.Port() == 67) && !allows(to, Ingress, f, true)
-		case node[src], !subnet.Contains(src) && !subnet.Contains(dst):
-			return false
-		case subnet.Contains(src) && !sends, subnet.Contains(dst) && !gets && !node[dst]:
-			return true // of an adapter that is gone
-		case sends && node[dst]:
-			return !essential(in, f) && !allows(from, Egress, f, true)
-		}
-		return sends && !allows(from, Egress, f, false) || gets && !allows(to, Ingress, f, false)
-	}
+	return func(f netstate.Flow) bool { return j.denied(f) }
 }
 
-// essential is what every adapter may ask of its network.
-func essential(in Input, f netstate.Flow) bool {
+type judge struct {
+	network
+	byIP map[netip.Addr]Adapter
+	own  map[netip.Addr]bool
+}
+
+// app says whether an address is one that only an adapter of ours may have.
+func (j judge) app(a netip.Addr) bool {
+	s := j.Config.IPv4.Subnet
+	return s.Contains(a) && a != j.Config.IPv4.Gateway && a != lastAddress(s)
+}
+
+func (j judge) denied(f netstate.Flow) bool {
+	src, dst := f.Src.Addr(), f.Dst.Addr()
 	switch {
-	case f.Proto == 17 && f.Src.Port() == 68 && f.Dst.Port() == 67:
-		return true
-	case f.Dst.Addr() != in.Config.IPv4.Gateway:
-		return false
-	}
-	return (f.Proto == 17 || f.Proto == 6) && f.Dst.Port() == 53 || f.Proto == 1
-}
-
-// allows is the first verdict of an adapter's rules on a flow.
-func allows(a Adapter, dir Direction, f netstate.Flow, node bool) bool {
-	remote, local := f.Dst, f.Src
-	if dir == Ingress {
-		remote, local = f.Src, f.Dst
-	}
-	for _, r := range a.Config.UnderlayConfig.ACL {
-		if r.Direction != Both && r.Direction != dir || !matchesFlow(r, f.Proto, remote, local) {
-			continue
-		}
-		if r.Action == Allow && node && (!r.IP.IsValid() || r.IP.Bits() == 0) {
-			continue
-		}
-		return r.Action == Allow
+	case j.app(src):
+		from, is := j.byIP[src]
+		return !is || !j.maySend(from, f)
+	case j.app(dst):
+		to, is := j.byIP[dst]
+		return !is || !j.mayReceive(to, f)
 	}
 	return false
 }
 
-func matchesFlow(r ACLRule, proto uint8, remote, local netip.AddrPort) bool {
-	if r.IP.IsValid() && !r.IP.Contains(remote.Addr()) {
-		return false
+func (j judge) maySend(a Adapter, f netstate.Flow) bool {
+	acl := a.Config.UnderlayConfig.ACL
+	p := packet{proto: f.Proto, remote: f.Dst, local: f.Src}
+	dst := f.Dst.Addr()
+	outward := allowed(acl, Egress, p, always)
+	node := j.essential(f) || allowed(acl, Egress, p, towardNode)
+	switch {
+	case j.own[dst]:
+		return node
+	case j.app(dst):
+		to, is := j.byIP[dst]
+		return is && outward && j.mayReceive(to, f)
+	case dst.IsMulticast() || dst == lastAddress(j.Config.IPv4.Subnet) || dst == broadcast:
+		return outward || node // reaches the node and the other adapters
 	}
-	if r.Protocol != "" && protocolNumber(r.Protocol) != int(proto) {
-		return false
-	}
-	return inPorts(r.Ports, remote.Port()) && inPorts(r.LocalPort, local.Port())
+	return outward
 }
 
-func inPorts(ps []PortRange, port uint16) bool {
-	return len(ps) == 0 || slices.ContainsFunc(ps, func(p PortRange) bool { return p.First <= port && port <= p.Last })
+func (j judge) mayReceive(a Adapter, f netstate.Flow) bool {
+	keep := always
+	if j.own[f.Src.Addr()] {
+		if f.Proto == protoUDP && f.Src.Port() == 67 && f.Dst.Port() == 68 {
+			return true
+		}
+		keep = towardNode
+	}
+	return allowed(a.Config.UnderlayConfig.ACL, Ingress, packet{proto: f.Proto, remote: f.Src, local: f.Dst}, keep)
 }
 
-// protocolNumber is the IP protocol number (IANA) of a rule's word, -1 for none.
-func protocolNumber(s string) int {
-	switch s {
-	case "tcp":
-		return 6
-	case "udp":
-		return 17
-	case "icmp":
-		return 1
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+// essential mirrors the rules of essentials; what kind of ICMP a flow is isn't
+// known here, and one that is tracked toward the gateway was an echo.
+func (j judge) essential(f netstate.Flow) bool {
+	gateway := f.Dst.Addr() == j.Config.IPv4.Gateway
+	switch {
+	case f.Proto == protoUDP && f.Dst.Port() == 67 && f.Src.Port() == 68:
+		return gateway || f.Dst.Addr() == broadcast
+	case f.Proto == protoUDP || f.Proto == protoTCP:
+		return gateway && f.Dst.Port() == 53
 	}
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		return -1
-	}
-	return n
+	return gateway && f.Proto == protoICMP
 }

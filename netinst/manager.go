@@ -23,12 +23,12 @@ const (
 	graceTime = 10 * time.Second
 )
 
-// wish says what is known of the network's config.
-type wish uint8
+// intent says what is known of the network's config.
+type intent uint8
 
 const (
-	unknown   wish = iota // not seen yet
-	unclaimed             // found on the host, nobody wants or denies it yet
+	unknown   intent = iota // not seen yet
+	unclaimed               // found on the host, nobody wants or denies it yet
 	wanted
 	unwanted
 )
@@ -36,14 +36,15 @@ const (
 // adapterState is what the manager keeps of one adapter.
 type adapterState struct {
 	config    AppAdapterConfig
-	gone      bool // its config was withdrawn: withdraw the status once it is down
+	gone      bool  // its config was withdrawn: withdraw the status once it is down
+	lease     Lease // the last one that it was applied with
 	published *AppAdapterStatus
 }
 
 // flight is the one apply under way.
 type flight struct {
 	seq      ApplySeq
-	wish     wish
+	wish     intent
 	gen      uint64
 	versions map[AdapterKey]AppAdapterConfig // as they were taken into the apply
 	leases   map[AdapterKey]Lease
@@ -62,7 +63,7 @@ type Manager struct {
 	runDir string
 	epoch  uint64
 
-	wish     wish
+	wish     intent
 	claimed  bool
 	synced   bool
 	config   NetworkInstanceConfig
@@ -262,16 +263,10 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 		}
 	}
 
-	changed := false
-	for k, l := range alloc.Leases {
-		if m.held[k] != l {
-			m.held[k] = l
-			changed = true
-		}
-	}
-	if !changed {
+	if maps.Equal(m.held, alloc.Leases) {
 		return nil
 	}
+	m.held = alloc.Leases
 	return []Effect{Remember{maps.Clone(m.held)}}
 }
 
@@ -286,18 +281,19 @@ func (m *Manager) activeConfigs() []AppAdapterConfig {
 	return cs
 }
 
-// inputAdapters pairs the adapters with their leases; all adds those that are
-// going and still hold one.
+// inputAdapters pairs the active adapters with their leases; all adds those that
+// are going, with the lease that they were last applied with.
 func (m *Manager) inputAdapters(alloc Allocation, all bool) []Adapter {
 	var as []Adapter
 	for _, k := range m.keys() {
-		c := m.adapters[k].config
+		a := m.adapters[k]
 		l, ok := alloc.Leases[k]
-		if !ok && all {
-			l, ok = m.held[k]
-		}
-		if ok && (c.Activate || all) {
-			as = append(as, Adapter{Config: c, Lease: l})
+		switch {
+		case ok && a.config.Activate:
+			a.lease = l
+			as = append(as, Adapter{Config: a.config, Lease: l})
+		case all && a.lease.Number > 0:
+			as = append(as, Adapter{Config: a.config, Lease: a.lease})
 		}
 	}
 	return as

@@ -241,7 +241,7 @@ func TestManager(t *testing.T) {
 		),
 		"a missing port is waited for": begun(
 			managerStep{PortsChanged{nil}, "apply#2 something"},
-			managerStep{applied(2), `ni WaitingForDependencies (port "wan" is not configured)`},
+			managerStep{applied(2), `ni WaitingForDependencies (no port is meant by "wan")`},
 		),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,119 +2,123 @@ package netinst
 
 import (
 	"net/netip"
+	"slices"
+	"strings"
 
 	"edgespan/netinst/netstate"
 )
 
-// lastMetric is the highest metric of a route: the unreachable default below all
-// others, so that a network's packets never fall through to the main table.
-const lastMetric = 4294967295
+// unreachableMetric is the highest metric: the route that ends a network's table
+// when no other matches, so that a packet never falls through to the main table.
+const unreachableMetric = 4294967295
 
-const anywhere = "0.0.0.0/0"
+var anywhere = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 
-// routes adds the network's own table and the two rules that lead to it.
-func (b *builder) routes() {
-	table, subnet := Table(b.n), b.Config.IPv4.Subnet
-	b.state.Add(
-		netstate.Rule{Priority: ruleFromBase + b.n, From: subnet.String(), Table: table},
-		netstate.Rule{Priority: ruleToBase + b.n, To: subnet.String(), Table: table},
-		netstate.Route{Table: table, Dst: subnet.String(), Type: netstate.Unicast, Dev: b.br, Src: b.Config.IPv4.Gateway.String()},
-		netstate.Route{Table: table, Dst: anywhere, Type: netstate.Unreachable, Metric: lastMetric},
-	)
-	if b.port.Label == "" {
-		return
+// routes is the network's own table. Of two routes to one destination the
+// earlier of these wins: the subnet itself, static routes, subnets of the port,
+// the port's default gateway.
+func (nw network) routes() []netstate.Object {
+	table := Table(nw.n)
+	subnet := nw.Config.IPv4.Subnet.Masked()
+	taken := map[netip.Prefix]bool{}
+	objs := []netstate.Object{netstate.Route{
+		Table: table, Dst: anywhere.String(), Type: netstate.Unreachable, Metric: unreachableMetric,
+	}}
+	add := func(dst netip.Prefix, r netstate.Route) {
+		dst = dst.Masked()
+		if !dst.Addr().Is4() || taken[dst] {
+			return
+		}
+		taken[dst] = true
+		r.Table, r.Dst, r.Type = table, dst.String(), netstate.Unicast
+		objs = append(objs, r)
 	}
-	b.portRoutes(table, b.port)
-	if gw, ok := gatewayOf(b.port); ok {
-		b.state.Add(netstate.Route{Table: table, Dst: anywhere, Type: netstate.Unicast, Dev: string(b.port.IfName), Via: gw.String()})
+	add(subnet, netstate.Route{Dev: string(nw.bridge), Src: nw.Config.IPv4.Gateway.String()})
+	for _, r := range nw.staticRoutes() {
+		add(r.Destination, nw.staticRoute(r))
 	}
-	for _, r := range b.Config.Routes {
-		b.staticRoute(table, r)
-	}
-}
-
-// portRoutes adds the subnets that a port is connected to.
-func (b *builder) portRoutes(table int, p PortStatus) {
-	for _, a := range p.Addresses {
-		if a.Addr().Is4() && !a.IsSingleIP() {
-			b.state.Add(netstate.Route{
-				Table: table, Dst: a.Masked().String(), Type: netstate.Unicast, Dev: string(p.IfName), Src: a.Addr().String(),
-			})
+	if nw.port != nil {
+		for _, p := range connected(*nw.port) {
+			add(p, netstate.Route{Dev: string(nw.port.IfName), Src: p.Addr().String()})
+		}
+		if gw, ok := defaultGateway(*nw.port); ok {
+			add(anywhere, netstate.Route{Dev: string(nw.port.IfName), Via: gw.String()})
 		}
 	}
+	return objs
 }
 
-// gatewayOf is the first gateway that can be reached through one of the port's
-// subnets; the kernel refuses a route over any other.
-func gatewayOf(p PortStatus) (netip.Addr, bool) {
-	for _, gw := range p.Gateways {
-		if reaches(p, gw) {
-			return gw, true
+// staticRoutes are the configured ones that can stand now, by name: a route
+// through a port waits for the port.
+func (nw network) staticRoutes() []StaticRoute {
+	rs := slices.Clone(nw.Config.Routes)
+	slices.SortFunc(rs, func(a, b StaticRoute) int { return strings.Compare(a.Name, b.Name) })
+	return slices.DeleteFunc(rs, func(r StaticRoute) bool {
+		_, ok := nw.portOf(r)
+		return !ok && !nw.inside(r)
+	})
+}
+
+// inside says whether a route's gateway is one of the network's own hosts.
+func (nw network) inside(r StaticRoute) bool {
+	return r.Port == "" && r.Gateway.IsValid() && nw.Config.IPv4.Subnet.Contains(r.Gateway)
+}
+
+func (nw network) portOf(r StaticRoute) (PortStatus, bool) {
+	if r.Port != "" {
+		p, _ := ChoosePort(r.Port, nw.Ports)
+		return p, p.Label != ""
+	}
+	if nw.port != nil {
+		return *nw.port, true
+	}
+	return PortStatus{}, false
+}
+
+func (nw network) staticRoute(r StaticRoute) netstate.Route {
+	dev := nw.bridge
+	if !nw.inside(r) {
+		p, _ := nw.portOf(r)
+		dev = p.IfName
+	}
+	out := netstate.Route{Dev: string(dev)}
+	if r.Gateway.IsValid() {
+		out.Via = r.Gateway.String()
+	}
+	return out
+}
+
+// connected are a port's IPv4 addresses with their prefix lengths, in order.
+func connected(p PortStatus) []netip.Prefix {
+	var ps []netip.Prefix
+	for _, a := range p.Addresses {
+		if a.Addr().Is4() {
+			ps = append(ps, a)
+		}
+	}
+	slices.SortFunc(ps, func(a, b netip.Prefix) int {
+		if c := a.Addr().Compare(b.Addr()); c != 0 {
+			return c
+		}
+		return a.Bits() - b.Bits()
+	})
+	return ps
+}
+
+func defaultGateway(p PortStatus) (netip.Addr, bool) {
+	for _, g := range append([]netip.Addr{p.PortConfig.Gateway}, p.Gateways...) {
+		if g.Is4() {
+			return g, true
 		}
 	}
 	return netip.Addr{}, false
 }
 
-func reaches(p PortStatus, gw netip.Addr) bool {
-	for _, a := range p.Addresses {
-		if gw.Is4() && a.Masked().Contains(gw) {
-			return true
-		}
+// rules send what comes from and goes to the subnet through the network's table.
+func (nw network) rules() []netstate.Object {
+	subnet := nw.Config.IPv4.Subnet.Masked().String()
+	return []netstate.Object{
+		netstate.Rule{Priority: ruleFromBase + nw.n, From: subnet, Table: Table(nw.n)},
+		netstate.Rule{Priority: ruleToBase + nw.n, To: subnet, Table: Table(nw.n)},
 	}
-	return false
-}
-
-// staticRoute adds one configured route: over its gateway, on the network itself
-// if the gateway is an app of it, else on its port. One whose port is not usable,
-// or can't reach the gateway, is left out: the kernel would refuse it.
-func (b *builder) staticRoute(table int, r StaticRoute) {
-	route := netstate.Route{Table: table, Dst: r.Destination.Masked().String(), Type: netstate.Unicast}
-	if r.Gateway.IsValid() && b.Config.IPv4.Subnet.Contains(r.Gateway) {
-		route.Dev, route.Via = b.br, r.Gateway.String()
-		b.state.Add(route)
-		return
-	}
-	p := b.port
-	if r.Port != "" {
-		var why string
-		if p, why = ChoosePort(r.Port, b.Ports); why != "" {
-			return
-		}
-		b.portRoutes(table, p)
-	}
-	route.Dev = string(p.IfName)
-	if r.Gateway.IsValid() {
-		if !reaches(p, r.Gateway) {
-			return
-		}
-		route.Via = r.Gateway.String()
-	}
-	b.state.Add(route)
-}
-
-// exits are the ports that the network's packets may leave by: its own, and those
-// of its static routes.
-func (b *builder) exits() []PortStatus {
-	if b.port.Label == "" {
-		return nil
-	}
-	out := []PortStatus{b.port}
-	for _, r := range b.Config.Routes {
-		if r.Port == "" {
-			continue
-		}
-		if p, why := ChoosePort(r.Port, b.Ports); why == "" && !containsPort(out, p) {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-func containsPort(ps []PortStatus, p PortStatus) bool {
-	for _, o := range ps {
-		if o.Label == p.Label {
-			return true
-		}
-	}
-	return false
 }

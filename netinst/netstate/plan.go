@@ -77,6 +77,9 @@ func phase(o Object) int {
 		}
 		return 11
 	case Route:
+		if o.Via != "" {
+			return 9 // the kernel refuses a gateway that no route leads to yet
+		}
 		return 8
 	case Rule:
 		return 9
@@ -120,8 +123,13 @@ func removal(o Object) int {
 	return 99
 }
 
+// processChange is where a changed process stands among the removals: just after
+// the files.
+const processChange = 8
+
 // Diff is the Plan that leads from have to want. A link that can't be changed in
-// place is removed just before it is added; a changed process is replaced last.
+// place is removed just before it is added. A changed process is replaced or told
+// to reload after files have gone, so that it forgets what was in them.
 func Diff(have, want State) Plan {
 	type step struct {
 		op    Op
@@ -154,9 +162,9 @@ func Diff(have, want State) Plan {
 		case id.Kind == KindProcess:
 			if onlyReload(h.(Process), w.(Process)) {
 				verb = Reload
-			} else {
-				at = 12
 			}
+			breaks = append(breaks, step{Op{verb, id.Kind, []Item{{w, h}}}, processChange})
+			continue
 		}
 		makes = append(makes, step{Op{verb, id.Kind, []Item{{w, h}}}, at})
 	}

@@ -1,0 +1,226 @@
+package netinst
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// IP protocol numbers that have a name in a rule.
+const (
+	protoICMP = 1
+	protoTCP  = 6
+	protoUDP  = 17
+)
+
+// protocols are the protocol numbers that a rule matches; any is true when it
+// names none. Ports without a protocol mean those of tcp and udp; ports of
+// another protocol, an unknown word and 0 (which iptables takes as "all")
+// match nothing.
+func (r ACLRule) protocols() (nums []uint8, any bool) {
+	ports := len(r.Ports) > 0 || len(r.LocalPort) > 0
+	switch r.Protocol {
+	case "":
+		if ports {
+			return []uint8{protoTCP, protoUDP}, false
+		}
+		return nil, true
+	case "tcp":
+		return []uint8{protoTCP}, false
+	case "udp":
+		return []uint8{protoUDP}, false
+	case "icmp":
+		if ports {
+			return nil, false
+		}
+		return []uint8{protoICMP}, false
+	}
+	n, err := strconv.ParseUint(r.Protocol, 10, 8)
+	if err != nil || n == 0 || ports && n != protoTCP && n != protoUDP {
+		return nil, false
+	}
+	return []uint8{uint8(n)}, false
+}
+
+// applies says whether a rule is about packets of one direction.
+func (r ACLRule) applies(d Direction) bool { return r.Direction == d || r.Direction == Both }
+
+// elsewhere says whether a rule is about another address family.
+func (r ACLRule) elsewhere() bool { return r.IP.IsValid() && !r.IP.Addr().Is4() }
+
+// names says whether a rule names its remote end: what the node's own addresses
+// ask of a rule that allows (design §3).
+func (r ACLRule) names() bool { return r.IP.IsValid() && r.IP.Bits() > 0 }
+
+// chain spells the rules of one direction that keep wants, ended by a drop.
+// target is what allow becomes.
+func chain(acl []ACLRule, d Direction, allow string, keep func(ACLRule) bool) []string {
+	var out []string
+	for _, r := range acl {
+		if !r.applies(d) || !keep(r) {
+			continue
+		}
+		target := "DROP"
+		if r.Action == Allow {
+			target = allow
+		} else if r.Action != Drop {
+			continue // not built yet: refused by config, and never read as a permission
+		}
+		for _, m := range matches(r, d) {
+			out = append(out, strings.TrimSpace(m+" -j "+target))
+		}
+	}
+	return append(out, "-j DROP")
+}
+
+// matches spells what a rule matches, one word list per rule of iptables.
+func matches(r ACLRule, d Direction) []string {
+	if r.elsewhere() {
+		return nil
+	}
+	remote, remotePort, localPort := "-d ", "dport", "sport"
+	if d == Ingress {
+		remote, remotePort, localPort = "-s ", "sport", "dport"
+	}
+	prefix := ""
+	if r.names() {
+		prefix = remote + r.IP.Masked().String()
+	}
+	nums, any := r.protocols()
+	if any {
+		return []string{prefix}
+	}
+	var out []string
+	for _, n := range nums {
+		for _, remotes := range chunks(r.Ports) {
+			for _, locals := range chunks(r.LocalPort) {
+				ports := portWords(n, portSet{remotePort, remotes}, portSet{localPort, locals})
+				out = append(out, strings.TrimSpace(prefix+" -p "+protocolWord(n)+ports))
+			}
+		}
+	}
+	return out
+}
+
+func protocolWord(n uint8) string {
+	switch n {
+	case protoICMP:
+		return "icmp"
+	case protoTCP:
+		return "tcp"
+	case protoUDP:
+		return "udp"
+	}
+	return strconv.Itoa(int(n))
+}
+
+type portSet struct {
+	flag  string // "sport" or "dport"
+	ports []PortRange
+}
+
+// portWords spells ports as iptables prints them: source before destination in
+// one match of the protocol, lists by multiport.
+func portWords(proto uint8, sets ...portSet) string {
+	single, lists := map[string]string{}, ""
+	for _, s := range sets {
+		switch {
+		case len(s.ports) == 1:
+			single[s.flag] = " --" + s.flag + " " + s.ports[0].String()
+		case len(s.ports) > 1:
+			words := make([]string, len(s.ports))
+			for i, p := range s.ports {
+				words[i] = p.String()
+			}
+			lists += " -m multiport --" + s.flag + "s " + strings.Join(words, ",")
+		}
+	}
+	if len(single) > 0 {
+		return " -m " + protocolWord(proto) + single["sport"] + single["dport"] + lists
+	}
+	return lists
+}
+
+// String is the range as iptables spells it: "80" or "80:90".
+func (p PortRange) String() string {
+	if p.First == p.Last {
+		return strconv.Itoa(int(p.First))
+	}
+	return fmt.Sprintf("%d:%d", p.First, p.Last)
+}
+
+// maxMultiport is how many ports one multiport match takes; a range counts
+// twice (XT_MULTI_PORTS).
+const maxMultiport = 15
+
+// chunks cuts a list of ports to what one match takes; no ports are one chunk
+// that matches all.
+func chunks(ports []PortRange) [][]PortRange {
+	out := [][]PortRange{nil}
+	used := 0
+	for _, p := range ports {
+		size := 1
+		if p.First != p.Last {
+			size = 2
+		}
+		if used+size > maxMultiport {
+			out = append(out, nil)
+			used = 0
+		}
+		out[len(out)-1] = append(out[len(out)-1], p)
+		used += size
+	}
+	return out
+}
+
+// packet is the head of a packet as an adapter's rules see it: remote and local
+// are the other end's and the adapter's.
+type packet struct {
+	proto         uint8
+	remote, local netip.AddrPort
+}
+
+// matches says whether a rule matches a packet of its direction.
+func (r ACLRule) matches(p packet) bool {
+	if r.elsewhere() || r.names() && !r.IP.Contains(p.remote.Addr()) {
+		return false
+	}
+	nums, any := r.protocols()
+	if any {
+		return true
+	}
+	for _, n := range nums {
+		if n == p.proto {
+			return within(r.Ports, p.remote.Port()) && within(r.LocalPort, p.local.Port())
+		}
+	}
+	return false
+}
+
+func within(ranges []PortRange, port uint16) bool {
+	for _, r := range ranges {
+		if port >= r.First && port <= r.Last {
+			return true
+		}
+	}
+	return len(ranges) == 0
+}
+
+// allowed is what an adapter's rules say about a packet: first match wins, drop
+// at the end.
+func allowed(acl []ACLRule, d Direction, p packet, keep func(ACLRule) bool) bool {
+	for _, r := range acl {
+		if r.applies(d) && keep(r) && (r.Action == Allow || r.Action == Drop) && r.matches(p) {
+			return r.Action == Allow
+		}
+	}
+	return false
+}
+
+// always keeps every rule: between an adapter and the world.
+func always(ACLRule) bool { return true }
+
+// towardNode keeps the rules that hold between an adapter and the node's own
+// addresses: those that drop, and those that name what they allow.
+func towardNode(r ACLRule) bool { return r.Action == Drop || r.names() }

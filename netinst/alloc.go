@@ -1,0 +1,281 @@
+package netinst
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Lease is what one adapter holds on its network: its number there (1 to 9999,
+// which names its link and chains), its address and its MAC. It is journalled.
+type Lease struct {
+	Number int        `json:"number"`
+	IP     netip.Addr `json:"ip"`
+	MAC    string     `json:"mac"`
+}
+
+// Allocation is the outcome of Allocate.
+//
+// Leases is all that is to be remembered: one lease for each adapter without an
+// error, and the leases of adapters that are gone, with Number 0, as long as
+// their address is reserved. It replaces what was held before; merging the two
+// would bring back reservations that were given away.
+type Allocation struct {
+	Leases map[AdapterKey]Lease
+	Errors map[AdapterKey]string
+}
+
+// Allocate gives each adapter a number, an address and a MAC, and keeps what
+// held says where it is still valid. No two adapters ever share one of them, and
+// the order of adapters doesn't matter.
+//
+// A configured IP or MAC wins. A new address is the lowest of the DHCP range that
+// nobody remembers; only when there is none, the lowest that an adapter which has
+// gone left behind: its old holder may still use it until its DHCP lease ends. The
+// number of an adapter that has just gone is not given away in the same call,
+// because its link may still stand behind the chains of that number.
+func Allocate(cfg NetworkInstanceConfig, adapters []AppAdapterConfig, held map[AdapterKey]Lease) Allocation {
+	want := map[AdapterKey]AppAdapterConfig{}
+	for _, c := range adapters {
+		want[c.Key()] = c
+	}
+	out := map[AdapterKey]string{} // adapters without an address: what else they claim is for others
+	for {
+		a := newAllocator(cfg, want, held, out)
+		a.claimMACs()
+		a.claimIPs()
+		a.claimNumbers()
+		if len(a.out.Errors) == 0 {
+			maps.Copy(a.out.Errors, a.macErrors)
+			maps.Copy(a.out.Errors, out)
+			a.remember()
+			return a.out
+		}
+		maps.Copy(out, a.out.Errors)
+	}
+}
+
+func newAllocator(cfg NetworkInstanceConfig, want map[AdapterKey]AppAdapterConfig, held map[AdapterKey]Lease, out map[AdapterKey]string) *allocator {
+	a := &allocator{
+		cfg: cfg, held: held, want: want,
+		ips: map[netip.Addr]AdapterKey{}, macs: map[string]AdapterKey{}, numbers: map[int]bool{},
+		macErrors: map[AdapterKey]string{},
+		out:       Allocation{Leases: map[AdapterKey]Lease{}, Errors: map[AdapterKey]string{}},
+	}
+	for k := range want {
+		if out[k] == "" {
+			a.keys = append(a.keys, k)
+		}
+	}
+	for k := range held {
+		if _, is := want[k]; !is {
+			a.gone = append(a.gone, k)
+		}
+	}
+	slices.SortFunc(a.keys, compareKeys)
+	slices.SortFunc(a.gone, compareKeys)
+	return a
+}
+
+func compareKeys(a, b AdapterKey) int {
+	if c := strings.Compare(a.AppUUID.String(), b.AppUUID.String()); c != 0 {
+		return c
+	}
+	return a.UnderlayIndex - b.UnderlayIndex
+}
+
+type allocator struct {
+	cfg     NetworkInstanceConfig
+	want    map[AdapterKey]AppAdapterConfig
+	held    map[AdapterKey]Lease
+	keys    []AdapterKey // of want, sorted: those that still compete
+	gone    []AdapterKey // of held and not of want, sorted
+	ips     map[netip.Addr]AdapterKey
+	macs    map[string]AdapterKey
+	numbers map[int]bool
+	// macErrors are apart: such an adapter has a chance again when the holder of
+	// its MAC got no address.
+	macErrors map[AdapterKey]string
+	out       Allocation
+}
+
+func (a *allocator) fail(k AdapterKey, format string, args ...any) {
+	if a.out.Errors[k] == "" {
+		a.out.Errors[k] = fmt.Sprintf(format, args...)
+	}
+}
+
+// set stores part of a lease of k.
+func (a *allocator) set(k AdapterKey, change func(*Lease)) {
+	l := a.out.Leases[k]
+	change(&l)
+	a.out.Leases[k] = l
+}
+
+// claimMACs goes from the strongest claim to the weakest: configured and already
+// held, configured, held, generated.
+func (a *allocator) claimMACs() {
+	claim := func(k AdapterKey, mac string) bool {
+		if _, taken := a.macs[mac]; taken {
+			return false
+		}
+		a.macs[mac] = k
+		a.set(k, func(l *Lease) { l.MAC = mac })
+		return true
+	}
+	configured := func(k AdapterKey) string { return strings.ToLower(a.want[k].UnderlayConfig.MAC) }
+	for _, k := range a.keys {
+		if mac := configured(k); mac != "" && a.held[k].MAC == mac {
+			claim(k, mac)
+		}
+	}
+	for _, k := range a.keys {
+		mac := configured(k)
+		if mac == "" || a.macs[mac] == k && a.out.Leases[k].MAC == mac {
+			continue
+		}
+		if !claim(k, mac) {
+			a.macErrors[k] = fmt.Sprintf("MAC %s is taken by adapter %s", mac, a.macs[mac])
+		}
+	}
+	for _, k := range a.keys {
+		if mac := a.held[k].MAC; configured(k) == "" && mac != "" {
+			claim(k, mac)
+		}
+	}
+	for _, k := range a.keys {
+		for attempt := 0; a.out.Leases[k].MAC == "" && a.macErrors[k] == ""; attempt++ {
+			claim(k, adapterMAC(k, a.cfg.UUID, attempt))
+		}
+	}
+	a.keys = slices.DeleteFunc(a.keys, func(k AdapterKey) bool { return a.macErrors[k] != "" })
+}
+
+func (a *allocator) claimIPs() {
+	claim := func(k AdapterKey, ip netip.Addr) bool {
+		if _, taken := a.ips[ip]; taken {
+			return false
+		}
+		a.ips[ip] = k
+		a.set(k, func(l *Lease) { l.IP = ip })
+		return true
+	}
+	static := func(k AdapterKey) netip.Addr { return a.want[k].UnderlayConfig.IP }
+	for _, k := range a.keys {
+		if ip := static(k); ip.IsValid() && a.held[k].IP == ip && a.usable(ip) {
+			claim(k, ip)
+		}
+	}
+	for _, k := range a.keys {
+		ip := static(k)
+		switch {
+		case !ip.IsValid() || a.out.Leases[k].IP == ip:
+		case !a.usable(ip):
+			a.fail(k, "address %s can't be used in %s with gateway %s", ip, a.cfg.IPv4.Subnet, a.cfg.IPv4.Gateway)
+		case !claim(k, ip):
+			a.fail(k, "address %s is taken by adapter %s", ip, a.ips[ip])
+		}
+	}
+	for _, k := range a.keys {
+		if ip := a.held[k].IP; !static(k).IsValid() && a.usable(ip) {
+			claim(k, ip)
+		}
+	}
+	released := map[netip.Addr]bool{}
+	for _, k := range a.gone {
+		released[a.held[k].IP] = true
+	}
+	fresh := newCursor(a.cfg.IPv4, func(ip netip.Addr) bool { return a.free(ip) && !released[ip] })
+	used := newCursor(a.cfg.IPv4, a.free)
+	for _, k := range a.keys {
+		if static(k).IsValid() || a.out.Leases[k].IP.IsValid() {
+			continue
+		}
+		ip, ok := fresh.next()
+		if !ok {
+			ip, ok = used.next()
+		}
+		if !ok {
+			a.fail(k, "no free address in %s-%s", a.cfg.IPv4.DHCPFirst, a.cfg.IPv4.DHCPLast)
+			continue
+		}
+		claim(k, ip)
+	}
+}
+
+// usable says whether an adapter may have ip: a host address of the subnet other
+// than the gateway.
+func (a *allocator) usable(ip netip.Addr) bool {
+	s := a.cfg.IPv4.Subnet
+	if !ip.Is4() || !s.IsValid() || !s.Contains(ip) || ip == a.cfg.IPv4.Gateway {
+		return false
+	}
+	return s.Bits() >= 31 || ip != s.Masked().Addr() && ip != lastAddress(s) // RFC 3021: a /31 has no broadcast
+}
+
+func (a *allocator) free(ip netip.Addr) bool {
+	_, taken := a.ips[ip]
+	return !taken && a.usable(ip)
+}
+
+// cursor walks the DHCP range once, so that filling a large range stays linear.
+type cursor struct {
+	at, last netip.Addr
+	ok       func(netip.Addr) bool
+}
+
+func newCursor(c IPv4Config, ok func(netip.Addr) bool) *cursor {
+	return &cursor{at: c.DHCPFirst, last: c.DHCPLast, ok: ok}
+}
+
+func (c *cursor) next() (netip.Addr, bool) {
+	for c.at.IsValid() && c.at.Compare(c.last) <= 0 {
+		ip := c.at
+		c.at = c.at.Next()
+		if c.ok(ip) {
+			return ip, true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// remember keeps the reservations of adapters that have gone.
+func (a *allocator) remember() {
+	for _, k := range a.gone {
+		ip := a.held[k].IP
+		if a.free(ip) {
+			a.ips[ip] = k
+			a.out.Leases[k] = Lease{IP: ip, MAC: a.held[k].MAC}
+		}
+	}
+}
+
+func (a *allocator) claimNumbers() {
+	valid := func(n int) bool { return n >= 1 && n <= maxAdapterNums && !a.numbers[n] }
+	for _, k := range a.keys {
+		if n := a.held[k].Number; valid(n) {
+			a.numbers[n] = true
+			a.set(k, func(l *Lease) { l.Number = n })
+		}
+	}
+	for _, l := range a.held { // also of those that have gone or got no lease
+		a.numbers[l.Number] = true
+	}
+	next := 1
+	for _, k := range a.keys {
+		if a.out.Leases[k].Number != 0 {
+			continue
+		}
+		for next <= maxAdapterNums && a.numbers[next] {
+			next++
+		}
+		if next > maxAdapterNums {
+			a.fail(k, "no free adapter number in 1-%d", maxAdapterNums)
+			continue
+		}
+		a.numbers[next] = true
+		a.set(k, func(l *Lease) { l.Number = next })
+	}
+}

@@ -1,0 +1,193 @@
+package netinst
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+var sameAddr = cmpopts.EquateComparable(netip.Addr{})
+
+func wish(app uuid.UUID, index int, addr, mac string) AppAdapterConfig {
+	c := AppAdapterConfig{AppUUID: app, UnderlayIndex: index, Activate: true}
+	c.UnderlayConfig.MAC = mac
+	if addr != "" {
+		c.UnderlayConfig.IP = ip(addr)
+	}
+	return c
+}
+
+// say prints an allocation as one sentence: "a0=1/10.1.0.4 b0!no free address …".
+func say(a Allocation) string {
+	var words []string
+	for k, l := range a.Leases {
+		words = append(words, fmt.Sprintf("%.1s%d=%d/%s", k.AppUUID, k.UnderlayIndex, l.Number, l.IP))
+	}
+	for k, e := range a.Errors {
+		words = append(words, fmt.Sprintf("%.1s%d!%s", k.AppUUID, k.UnderlayIndex, e))
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+func TestAllocate(t *testing.T) {
+	c := config()
+	c.IPv4.Subnet, c.IPv4.DHCPFirst, c.IPv4.DHCPLast = prefix("10.1.0.0/29"), ip("10.1.0.4"), ip("10.1.0.6")
+	held := func(n int, a string) Lease {
+		return Lease{Number: n, IP: ip(a), MAC: "02:00:00:00:00:0" + fmt.Sprint(n)}
+	}
+	a0, a1, b0, b1 := key(appA, 0), key(appA, 1), key(appB, 0), key(appB, 1)
+	for _, tc := range []struct {
+		name     string
+		adapters []AppAdapterConfig
+		held     map[AdapterKey]Lease
+		want     string
+	}{
+		{"the first gets the lowest of all", []AppAdapterConfig{wish(appA, 0, "", "")}, nil, "a0=1/10.1.0.4"},
+		{"what is held stays", []AppAdapterConfig{wish(appA, 0, "", ""), wish(appB, 0, "", "")},
+			map[AdapterKey]Lease{b0: held(1, "10.1.0.4")}, "a0=2/10.1.0.5 b0=1/10.1.0.4"},
+		{"a held address outside the range stays", []AppAdapterConfig{wish(appA, 0, "", "")},
+			map[AdapterKey]Lease{a0: held(7, "10.1.0.2")}, "a0=7/10.1.0.2"},
+		{"a held address outside the subnet goes", []AppAdapterConfig{wish(appA, 0, "", "")},
+			map[AdapterKey]Lease{a0: held(7, "10.9.0.2")}, "a0=7/10.1.0.4"},
+		{"a held address that became the gateway goes", []AppAdapterConfig{wish(appA, 0, "", "")},
+			map[AdapterKey]Lease{a0: held(7, "10.1.0.1")}, "a0=7/10.1.0.4"},
+		{"a configured address wins over the holder", []AppAdapterConfig{wish(appA, 0, "", ""), wish(appB, 0, "10.1.0.4", "")},
+			map[AdapterKey]Lease{a0: held(1, "10.1.0.4")}, "a0=1/10.1.0.5 b0=2/10.1.0.4"},
+		{"a configured address twice", []AppAdapterConfig{wish(appA, 0, "10.1.0.2", ""), wish(appB, 0, "10.1.0.2", "")},
+			map[AdapterKey]Lease{b0: held(1, "10.1.0.2")}, "a0!address 10.1.0.2 is taken by adapter " + b0.String() + " b0=1/10.1.0.2"},
+		{"a configured address outside", []AppAdapterConfig{wish(appA, 0, "10.2.0.2", "")}, nil,
+			"a0!address 10.2.0.2 can't be used in 10.1.0.0/29 with gateway 10.1.0.1"},
+		{"a new one avoids what a gone one left", []AppAdapterConfig{wish(appA, 0, "", "")},
+			map[AdapterKey]Lease{b0: held(0, "10.1.0.4")}, "a0=1/10.1.0.5 b0=0/10.1.0.4"},
+		{"the number of one that just went rests", []AppAdapterConfig{wish(appA, 0, "", "")},
+			map[AdapterKey]Lease{b0: held(1, "10.1.0.4")}, "a0=2/10.1.0.5 b0=0/10.1.0.4"},
+		{"one that returns gets its address back", []AppAdapterConfig{wish(appB, 0, "", "")},
+			map[AdapterKey]Lease{b0: held(0, "10.1.0.6")}, "b0=1/10.1.0.6"},
+		{"when all is leased the lowest left behind is used",
+			[]AppAdapterConfig{wish(appA, 0, "", ""), wish(appA, 1, "", "")},
+			map[AdapterKey]Lease{a1: held(1, "10.1.0.5"), b0: held(0, "10.1.0.4"), b1: held(0, "10.1.0.6")},
+			"a0=2/10.1.0.4 a1=1/10.1.0.5 b1=0/10.1.0.6"},
+		{"exhausted", []AppAdapterConfig{wish(appA, 0, "", ""), wish(appA, 1, "", ""), wish(appA, 2, "", ""), wish(appA, 3, "", "")}, nil,
+			"a0=1/10.1.0.4 a1=2/10.1.0.5 a2=3/10.1.0.6 a3!no free address in 10.1.0.4-10.1.0.6"},
+		{"a MAC twice", []AppAdapterConfig{wish(appA, 0, "", "02:00:00:00:00:01"), wish(appB, 0, "", "02:00:00:00:00:01")}, nil,
+			"a0=1/10.1.0.4 b0!MAC 02:00:00:00:00:01 is taken by adapter " + a0.String()},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := say(Allocate(c, tc.adapters, tc.held)); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestHeldMACIsKeptAndConfiguredWins(t *testing.T) {
+	k := key(appA, 0)
+	held := map[AdapterKey]Lease{k: {Number: 1, IP: ip("10.1.0.128"), MAC: "02:aa:aa:aa:aa:aa"}}
+	if m := Allocate(config(), []AppAdapterConfig{wish(appA, 0, "", "")}, held).Leases[k].MAC; m != "02:aa:aa:aa:aa:aa" {
+		t.Errorf("held MAC became %s", m)
+	}
+	if m := Allocate(config(), []AppAdapterConfig{wish(appA, 0, "", "02:BB:00:00:00:01")}, held).Leases[k].MAC; m != "02:bb:00:00:00:01" {
+		t.Errorf("configured MAC became %s", m)
+	}
+}
+
+// A generated MAC is for ever: a change of this value needs a new macVersion.
+func TestGeneratedMACIsPinned(t *testing.T) {
+	if m := adapterMAC(key(appA, 0), netID, 0); m != "02:f5:e2:e3:2f:a3" {
+		t.Errorf("got %s", m)
+	}
+}
+
+func TestLeaseIsJournalled(t *testing.T) {
+	want := Lease{Number: 3, IP: ip("10.1.0.9"), MAC: "02:00:00:00:00:01"}
+	b, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Lease
+	if err := json.Unmarshal(b, &got); err != nil || got != want {
+		t.Errorf("%s became %v, %v", b, got, err)
+	}
+}
+
+// drawWishes makes adapters that collide often.
+func drawWishes(t *rapid.T) []AppAdapterConfig {
+	seen := map[AdapterKey]AppAdapterConfig{}
+	for range rapid.IntRange(0, 12).Draw(t, "adapters") {
+		app := rapid.SampledFrom([]uuid.UUID{appA, appB, netID}).Draw(t, "app")
+		w := wish(app, rapid.IntRange(0, 4).Draw(t, "index"),
+			rapid.SampledFrom([]string{"", "", "", "10.1.0.2", "10.1.0.3", "10.1.0.9", "10.9.9.9", "10.1.0.1"}).Draw(t, "ip"),
+			rapid.SampledFrom([]string{"", "", "02:00:00:00:00:01", "02:00:00:00:00:02"}).Draw(t, "mac"))
+		seen[w.Key()] = w
+	}
+	return slices.SortedFunc(maps.Values(seen), func(a, b AppAdapterConfig) int { return compareKeys(a.Key(), b.Key()) })
+}
+
+func TestAllocateProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := config()
+		c.IPv4.Subnet, c.IPv4.DHCPFirst, c.IPv4.DHCPLast = prefix("10.1.0.0/28"), ip("10.1.0.8"), ip("10.1.0.14")
+		held := map[AdapterKey]Lease{}
+		for range rapid.IntRange(1, 8).Draw(t, "steps") {
+			wishes := drawWishes(t)
+			got := Allocate(c, wishes, held)
+			mixed := slices.Clone(wishes)
+			rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed"))).Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+			if d := cmp.Diff(got, Allocate(c, mixed, held), sameAddr); d != "" {
+				t.Fatalf("order matters: %s", d)
+			}
+			again := Allocate(c, wishes, got.Leases)
+			if d := cmp.Diff(got.Leases, again.Leases, sameAddr); d != "" {
+				t.Fatalf("not sticky: %s", d)
+			}
+			checkUnique(t, wishes, got)
+			for _, w := range wishes {
+				before, after := held[w.Key()], got.Leases[w.Key()]
+				if w.UnderlayConfig.IP.IsValid() && after.IP.IsValid() && after.IP != w.UnderlayConfig.IP {
+					t.Fatalf("%s has %s instead of the configured %s", w.Key(), after.IP, w.UnderlayConfig.IP)
+				}
+				if got.Errors[w.Key()] == "" && before.Number > 0 && after.Number != before.Number {
+					t.Fatalf("%s went from number %d to %d", w.Key(), before.Number, after.Number)
+				}
+			}
+			held = got.Leases
+		}
+	})
+}
+
+func checkUnique(t *rapid.T, wishes []AppAdapterConfig, got Allocation) {
+	ips, macs, numbers := map[netip.Addr]bool{}, map[string]bool{}, map[int]bool{}
+	current := map[AdapterKey]bool{}
+	for _, w := range wishes {
+		k := w.Key()
+		current[k] = true
+		l, ok := got.Leases[k]
+		if ok == (got.Errors[k] != "") {
+			t.Fatalf("%s has lease %v and error %q", k, l, got.Errors[k])
+		}
+		if !ok {
+			continue
+		}
+		if numbers[l.Number] || macs[l.MAC] || l.Number < 1 || l.MAC == "" || l.IP == ip("10.1.0.1") {
+			t.Fatalf("%s has %v in %s", k, l, say(got))
+		}
+		numbers[l.Number], macs[l.MAC] = true, true
+	}
+	for k, l := range got.Leases {
+		if ips[l.IP] || !prefix("10.1.0.0/28").Contains(l.IP) || !current[k] && l.Number != 0 {
+			t.Fatalf("%s has %v in %s", k, l, say(got))
+		}
+		ips[l.IP] = true
+	}
+}

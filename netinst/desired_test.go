@@ -1,0 +1,252 @@
+package netinst
+
+import (
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"edgespan/netinst/netstate"
+)
+
+var update = flag.Bool("update", false, "write testdata/*.golden from what the code does now; read the difference line by line before you commit it, or the golden files prove nothing")
+
+var (
+	netID = uuid.MustParse("11111111-1111-4111-8111-111111111111")
+	appA  = uuid.MustParse("aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa")
+	appB  = uuid.MustParse("bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb")
+)
+
+func ip(s string) netip.Addr            { return netip.MustParseAddr(s) }
+func prefix(s string) netip.Prefix      { return netip.MustParsePrefix(s) }
+func key(a uuid.UUID, i int) AdapterKey { return AdapterKey{a, i} }
+
+func config() NetworkInstanceConfig {
+	return NetworkInstanceConfig{
+		UUID: netID, DisplayName: "one", Type: Local, Port: "uplink", SpoofGuard: true,
+		IPv4: IPv4Config{
+			Subnet: prefix("10.1.0.0/24"), Gateway: ip("10.1.0.1"),
+			DHCPFirst: ip("10.1.0.128"), DHCPLast: ip("10.1.0.254"),
+		},
+		DNS: DNSConfig{Domain: "edge.test"},
+	}
+}
+
+func uplink() PortStatus {
+	return PortStatus{
+		PortConfig: PortConfig{
+			Label: "eth", IfName: "eth0", Uplink: true,
+			DNSServers: []netip.Addr{ip("192.0.2.53")}, NTPServers: []netip.Addr{ip("192.0.2.123")},
+		},
+		Exists: true, Up: true, LinkMTU: 1450,
+		Addresses: []netip.Prefix{prefix("192.0.2.10/24"), prefix("2001:db8::1/64")},
+		Gateways:  []netip.Addr{ip("192.0.2.1")},
+	}
+}
+
+func adapter(app uuid.UUID, index, number int, addr string, name Hostname, acl ...ACLRule) Adapter {
+	k := key(app, index)
+	return Adapter{
+		Config: AppAdapterConfig{
+			AppUUID: app, UnderlayIndex: index, TargetVersion: 1, Activate: true,
+			UnderlayConfig: UnderlayNetworkConfig{
+				NetworkInstance: netID, Netns: "app-" + string(name), IfName: "eth0", Hostname: name, ACL: acl,
+			},
+		},
+		Lease: Lease{Number: number, IP: ip(addr), MAC: adapterMAC(k, netID, 0)},
+	}
+}
+
+func input(adapters ...Adapter) Input {
+	return Input{
+		Owner: netstate.Owner{Name: netID.String(), Number: 1}, Config: config(),
+		Adapters: adapters, Ports: []PortStatus{uplink()}, RunDir: "/run/edgespan",
+	}
+}
+
+func web() Adapter {
+	return adapter(appA, 0, 1, "10.1.0.128", "web",
+		ACLRule{Name: "no-smtp", Direction: Egress, Action: Drop, Protocol: "tcp", Ports: []PortRange{{25, 25}, {465, 465}, {587, 590}}},
+		ACLRule{Name: "out", Direction: Egress, Action: Allow},
+		ACLRule{Name: "http", Direction: Ingress, Action: Allow, Protocol: "tcp", LocalPort: []PortRange{{80, 80}}},
+		ACLRule{Name: "node", Direction: Both, Action: Allow, IP: prefix("192.0.2.0/24"), Protocol: "icmp"},
+	)
+}
+
+func TestDesiredGolden(t *testing.T) {
+	db := adapter(appB, 1, 2, "10.1.0.7", "db",
+		ACLRule{Name: "sql", Direction: Ingress, Action: Allow, IP: prefix("10.1.0.128/32"), Protocol: "tcp", LocalPort: []PortRange{{5432, 5432}}})
+	routes := input(web())
+	routes.Config.Routes = []StaticRoute{
+		{Name: "b-inside", Destination: prefix("10.9.0.0/16"), Gateway: ip("10.1.0.7")},
+		{Name: "a-lab", Destination: prefix("198.51.100.0/24"), Gateway: ip("203.0.113.1"), Port: "lab"},
+		{Name: "c-missing", Destination: prefix("198.18.0.0/15"), Gateway: ip("203.0.113.9"), Port: "absent"},
+	}
+	lab := PortStatus{PortConfig: PortConfig{Label: "lab", IfName: "eth1"}, Exists: true, Up: true, LinkMTU: 1500,
+		Addresses: []netip.Prefix{prefix("203.0.113.2/24")}}
+	routes.Ports = append(routes.Ports, lab)
+	airgapped := input(web())
+	airgapped.Config.Port = ""
+	airgapped.Config.DNS.Domain = ""
+	airgapped.Config.SpoofGuard = false
+	down := input()
+	down.Ports[0].Up = false
+	hosts := input(adapter(appA, 0, 1, "10.1.0.128", "120"), adapter(appA, 1, 2, "10.1.0.129", "120"))
+	hosts.Config.MTU = 1300
+	hosts.Config.NTPServers = []netip.Addr{ip("10.0.0.9")}
+	hosts.Config.DNS.Servers = []netip.Addr{ip("9.9.9.9")}
+	hosts.Config.DNS.Hosts = map[Hostname][]netip.Addr{"printer": {ip("10.1.0.9"), ip("10.1.0.8")}}
+	for name, in := range map[string]Input{
+		"one_app": input(web()), "two_apps": input(web(), db), "static_routes": routes,
+		"air_gapped": airgapped, "no_port": down, "names_and_options": hosts,
+	} {
+		t.Run(name, func(t *testing.T) { golden(t, name, describe(DesiredState(in))) })
+	}
+	t.Run("host", func(t *testing.T) {
+		golden(t, "host", HostState([]HostNetwork{{10, prefix("10.2.0.0/16")}, {1, prefix("10.1.0.0/24")}}).String())
+	})
+}
+
+func describe(d Desired) string {
+	s := fmt.Sprintf("port %q %s\n%s", d.Port, d.PortError, d.State)
+	for _, id := range d.State.IDs() {
+		for _, n := range d.State[id].Needs() {
+			if id.Kind == netstate.KindPort || id.Kind == netstate.KindProcess {
+				s += fmt.Sprintf("%s needs %s\n", id, n)
+			}
+		}
+	}
+	return s
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-golden +got):\n%s", path, d)
+	}
+}
+
+func TestHostWithoutNetworksIsEmpty(t *testing.T) {
+	if s := HostState(nil); len(s) != 0 {
+		t.Errorf("got %s", s)
+	}
+}
+
+func TestDesiredDoesNotDependOnOrder(t *testing.T) {
+	a, b := web(), adapter(appB, 0, 2, "10.1.0.129", "db")
+	one, two := input(a, b), input(b, a)
+	one.Config.Routes = []StaticRoute{
+		{Name: "a", Destination: prefix("10.9.0.0/16"), Gateway: ip("10.1.0.7")},
+		{Name: "b", Destination: prefix("10.9.0.0/16"), Gateway: ip("10.1.0.8")},
+	}
+	two.Config.Routes = slices.Clone(one.Config.Routes)
+	slices.Reverse(two.Config.Routes)
+	if d := cmp.Diff(describe(DesiredState(one)), describe(DesiredState(two))); d != "" {
+		t.Error(d)
+	}
+}
+
+// An app that comes changes nothing that another app's DNS or DHCP runs on.
+func TestAnAppNeverReplacesDnsmasq(t *testing.T) {
+	before, after := DesiredState(input(web())), DesiredState(input(web(), adapter(appB, 0, 2, "10.1.0.129", "db")))
+	for _, plan := range []netstate.Plan{
+		netstate.Diff(before.State, after.State), netstate.Diff(after.State, before.State),
+	} {
+		reloads := 0
+		for i, op := range plan {
+			switch {
+			case op.Kind == netstate.KindProcess && op.Verb == netstate.Reload:
+				reloads++
+				for _, later := range plan[i:] {
+					if later.Kind == netstate.KindFile {
+						t.Errorf("%s stands after the reload", later)
+					}
+				}
+			case op.Kind == netstate.KindProcess, op.Verb == netstate.Change && op.Kind != netstate.KindChain:
+				t.Errorf("unexpected %s", op)
+			}
+		}
+		if reloads != 1 {
+			t.Errorf("%d reloads in %v", reloads, plan)
+		}
+	}
+}
+
+// A port that comes or goes changes files and sends a reload, no restart.
+func TestAPortNeverReplacesDnsmasq(t *testing.T) {
+	without := input(web())
+	without.Ports = nil
+	for _, op := range netstate.Diff(DesiredState(without).State, DesiredState(input(web())).State) {
+		if op.Kind == netstate.KindProcess && op.Verb != netstate.Reload {
+			t.Errorf("unexpected %s", op)
+		}
+	}
+}
+
+func TestEveryAdapterObjectIsInTheState(t *testing.T) {
+	d := DesiredState(input(web()))
+	ids := d.ByAdapter[key(appA, 0)]
+	if len(ids) != 8 {
+		t.Errorf("got %v", ids)
+	}
+	for _, id := range ids {
+		if d.State[id] == nil {
+			t.Errorf("%s is not in the state", id)
+		}
+	}
+	for id, o := range d.State {
+		for _, n := range o.Needs() {
+			if n.Name != "eth0" && d.State[n] == nil {
+				t.Errorf("%s needs %s, which is not in the state", id, n)
+			}
+		}
+	}
+}
+
+func TestVethAliasFitsTheKernel(t *testing.T) {
+	a := web()
+	a.Config.UnderlayConfig.Netns = "/" + strings.Repeat("long/", 60)
+	b := a
+	b.Config.UnderlayConfig.Netns += "x"
+	name := netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}
+	one := DesiredState(input(a)).State[name].(netstate.Link).Alias
+	two := DesiredState(input(b)).State[name].(netstate.Link).Alias
+	if len(one) > maxAlias || one == two {
+		t.Errorf("%d octets: %q and %q", len(one), one, two)
+	}
+}
+
+func TestOption121NeverOverflows(t *testing.T) {
+	in := input()
+	for i := range 60 {
+		in.Config.Routes = append(in.Config.Routes, StaticRoute{
+			Name: fmt.Sprintf("r%02d", i), Destination: netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 16, byte(i), 1}), 32), Gateway: ip("10.1.0.7"),
+		})
+	}
+	nw, _ := newNetwork(in)
+	words := nw.classlessRoutes()
+	size := 0
+	for i := 0; i < len(words); i += 2 {
+		size += 1 + (prefix(words[i]).Bits()+7)/8 + 4
+	}
+	if size > 255 || size < 240 {
+		t.Errorf("option 121 has %d octets: %v", size, words)
+	}
+}

@@ -1,0 +1,358 @@
+package netinst
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"edgespan/netinst/netstate"
+)
+
+// sim reads generated chains as the kernel would, for new packets: enough of
+// iptables to hold the text against what Judge says.
+type sim struct {
+	t      testing.TB
+	chains map[string]netstate.Chain
+}
+
+// hop is one packet at one hook of the kernel.
+type hop struct {
+	in, out         string // interfaces of the packet
+	physIn, physOut string
+	bridged         bool
+	src, dst        netip.AddrPort
+	proto           uint8
+}
+
+func newSim(t testing.TB, states ...netstate.State) sim {
+	s := sim{t, map[string]netstate.Chain{}}
+	for _, st := range states {
+		for _, o := range st {
+			if c, is := o.(netstate.Chain); is && c.Table == tableFilter {
+				s.chains[c.Name] = c
+			}
+		}
+	}
+	return s
+}
+
+// run walks a chain and returns ACCEPT, DROP, or "" where it falls out at the end.
+func (s sim) run(name string, h hop) string {
+	rules := s.rules(name)
+	for _, r := range rules {
+		target, jump, hit := s.match(strings.Fields(r), h)
+		if !hit {
+			continue
+		}
+		switch target {
+		case "ACCEPT", "DROP":
+			return target
+		case "RETURN":
+			return ""
+		}
+		if v := s.run(target, h); v != "" || !jump {
+			return v
+		}
+	}
+	return ""
+}
+
+func (s sim) rules(name string) []string {
+	var rules []string
+	for _, c := range s.chains {
+		for _, hk := range c.Hooks {
+			if hk.Parent == name {
+				rules = append(rules, hk.Match+" -j "+c.Name)
+			}
+		}
+	}
+	slices.Sort(rules)
+	return append(rules, s.chains[name].Rules...)
+}
+
+func (s sim) match(words []string, h hop) (target string, jump, hit bool) {
+	hit = true
+	for i := 0; i < len(words); i++ {
+		arg := ""
+		if i+1 < len(words) {
+			arg = words[i+1]
+		}
+		ok := true
+		switch words[i] {
+		case "-m":
+		case "--physdev-is-bridged":
+			ok = h.bridged
+			i--
+		case "-i":
+			ok = h.in == arg
+		case "-o":
+			ok = h.out == arg
+		case "-s":
+			ok = netip.MustParsePrefix(arg).Contains(h.src.Addr())
+		case "-d":
+			ok = netip.MustParsePrefix(arg).Contains(h.dst.Addr())
+		case "-p":
+			ok = protocolWord(h.proto) == arg
+		case "--sport", "--sports":
+			ok = hasPort(arg, h.src.Port())
+		case "--dport", "--dports":
+			ok = hasPort(arg, h.dst.Port())
+		case "--physdev-in":
+			ok = h.physIn == arg
+		case "--physdev-out":
+			ok = h.physOut == arg
+		case "--ctstate":
+			ok = false // the packets here are the first of their flow
+		case "--icmp-type":
+			ok = arg == "8"
+		case "-j", "-g":
+			target, jump = arg, words[i] == "-j"
+		default:
+			s.t.Fatalf("a word that is not known here: %q in %q", words[i], strings.Join(words, " "))
+		}
+		i++
+		hit = hit && ok
+	}
+	return target, jump, hit
+}
+
+func hasPort(list string, port uint16) bool {
+	for _, w := range strings.Split(list, ",") {
+		first, last, ranged := strings.Cut(w, ":")
+		if !ranged {
+			last = first
+		}
+		f, _ := strconv.Atoi(first)
+		l, _ := strconv.Atoi(last)
+		if int(port) >= f && int(port) <= l {
+			return true
+		}
+	}
+	return false
+}
+
+func flow(proto uint8, src, dst string) netstate.Flow {
+	return netstate.Flow{Proto: proto, Src: netip.MustParseAddrPort(src), Dst: netip.MustParseAddrPort(dst)}
+}
+
+// verdict sends the first packet of a flow through the chains of network 1 and
+// says whether it arrives.
+func (s sim) verdict(in Input, f netstate.Flow) bool {
+	links := map[netip.Addr]string{}
+	for _, a := range in.Adapters {
+		links[a.Lease.IP] = string(HostIfName(1, a.Lease.Number))
+	}
+	own := []netip.Addr{in.Config.IPv4.Gateway, ip("192.0.2.10")}
+	h := hop{src: f.Src, dst: f.Dst, proto: f.Proto}
+	from, to := links[f.Src.Addr()], links[f.Dst.Addr()]
+	root := RootForward
+	if from != "" {
+		h.in, h.physIn = "es1", from
+	} else {
+		h.in = "eth0"
+	}
+	switch {
+	case slices.Contains(own, f.Src.Addr()):
+		root, h.in, h.out = RootOutput, "", "es1"
+	case slices.Contains(own, f.Dst.Addr()) || f.Dst.Addr() == broadcast:
+		root = RootInput
+	case from != "" && to != "":
+		h.out, h.physOut, h.bridged = "es1", to, true
+	case to != "":
+		h.out = "es1"
+	default:
+		h.out = "eth0"
+	}
+	return s.run(root, h) == "ACCEPT"
+}
+
+func TestACLSentences(t *testing.T) {
+	rule := func(d Direction, a Action, where string, more ...any) ACLRule {
+		r := ACLRule{Direction: d, Action: a}
+		if where != "" {
+			r.IP = prefix(where)
+		}
+		for _, m := range more {
+			switch m := m.(type) {
+			case string:
+				r.Protocol = m
+			case []PortRange:
+				r.Ports = m
+			}
+		}
+		return r
+	}
+	all := []ACLRule{rule(Both, Allow, "")}
+	port := func(f, l uint16) []PortRange { return []PortRange{{f, l}} }
+	const (
+		app, app2, node, gw = "10.1.0.128:4000", "10.1.0.129:80", "192.0.2.10:22", "10.1.0.1"
+		inet, inet2         = "198.51.100.9:80", "198.51.100.9:443"
+	)
+	for _, tc := range []struct {
+		name   string
+		acl    []ACLRule // of the first app
+		acl2   []ACLRule // of the second
+		flow   netstate.Flow
+		passes bool
+	}{
+		{"no rules, no way out", nil, nil, flow(6, app, inet), false},
+		{"no rules, no way in", nil, nil, flow(6, inet, app), false},
+		{"an empty match lets out", all, nil, flow(6, app, inet), true},
+		{"an empty match lets in", all, nil, flow(6, inet, app), true},
+		{"egress is not ingress", []ACLRule{rule(Egress, Allow, "")}, nil, flow(6, inet, app), false},
+		{"ingress is not egress", []ACLRule{rule(Ingress, Allow, "")}, nil, flow(6, app, inet), false},
+		{"the first match wins: drop", append([]ACLRule{rule(Egress, Drop, "198.51.100.0/24")}, all...), nil, flow(6, app, inet), false},
+		{"the first match wins: allow", append(slices.Clone(all), rule(Egress, Drop, "198.51.100.0/24")), nil, flow(6, app, inet), true},
+		{"a port", []ACLRule{rule(Egress, Allow, "", "tcp", port(80, 80))}, nil, flow(6, app, inet), true},
+		{"another port", []ACLRule{rule(Egress, Allow, "", "tcp", port(80, 80))}, nil, flow(6, app, inet2), false},
+		{"another protocol", []ACLRule{rule(Egress, Allow, "", "tcp", port(80, 80))}, nil, flow(17, app, inet), false},
+		{"a port without a protocol is of udp too", []ACLRule{rule(Egress, Allow, "", "", port(80, 80))}, nil, flow(17, app, inet), true},
+		{"a protocol by number", []ACLRule{rule(Egress, Allow, "", "47")}, nil, flow(47, "10.1.0.128:0", "198.51.100.9:0"), true},
+		{"protocol 0 is not all protocols", []ACLRule{rule(Egress, Allow, "", "0")}, nil, flow(6, app, inet), false},
+		{"a rule of another family matches nothing", []ACLRule{rule(Egress, Allow, "::/0")}, nil, flow(6, app, inet), false},
+		{"both must allow: only the sender does", all, nil, flow(6, app, app2), false},
+		{"both must allow: only the receiver does", nil, all, flow(6, app, app2), false},
+		{"both must allow: both do", all, all, flow(6, app, app2), true},
+		{"no rules, but DNS of the gateway", nil, nil, flow(17, app, gw+":53"), true},
+		{"no rules, but DNS by TCP", nil, nil, flow(6, app, gw+":53"), true},
+		{"no rules, but DHCP", nil, nil, flow(17, "10.1.0.128:68", gw+":67"), true},
+		{"no rules, but ping", nil, nil, flow(1, "10.1.0.128:0", gw+":0"), true},
+		{"DNS of another address of the node is none", nil, nil, flow(17, app, "192.0.2.10:53"), false},
+		{"an empty match doesn't reach the node", all, nil, flow(6, app, node), false},
+		{"0.0.0.0/0 doesn't reach the node", []ACLRule{rule(Both, Allow, "0.0.0.0/0")}, nil, flow(6, app, node), false},
+		{"a rule that names it reaches the node", []ACLRule{rule(Egress, Allow, "192.0.2.10/32")}, nil, flow(6, app, node), true},
+		{"a prefix that covers it names it", []ACLRule{rule(Egress, Allow, "192.0.0.0/8")}, nil, flow(6, app, node), true},
+		{"a drop before it holds toward the node", []ACLRule{rule(Egress, Drop, ""), rule(Egress, Allow, "192.0.2.10/32")}, nil, flow(6, app, node), false},
+		{"the node needs to be named to reach an app", all, nil, flow(6, node, app), false},
+		{"the node reaches an app that names it", []ACLRule{rule(Ingress, Allow, "192.0.2.10/32")}, nil, flow(6, node, app), true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := input(adapter(appA, 0, 1, "10.1.0.128", "a", tc.acl...), adapter(appB, 0, 2, "10.1.0.129", "b", tc.acl2...))
+			s := newSim(t, DesiredState(in).State, HostState([]HostNetwork{{1, in.Config.IPv4.Subnet}}))
+			if got := s.verdict(in, tc.flow); got != tc.passes {
+				t.Errorf("the chains say %v", got)
+			}
+			if got := !Judge(in)(tc.flow); got != tc.passes {
+				t.Errorf("Judge says %v", got)
+			}
+		})
+	}
+}
+
+func drawACL(t *rapid.T, label string) []ACLRule {
+	ports := func(what string) []PortRange {
+		return rapid.SampledFrom([][]PortRange{nil, nil, {{80, 80}}, {{80, 90}}, {{22, 22}, {80, 443}}, manyPorts()}).Draw(t, what)
+	}
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) ACLRule {
+		r := ACLRule{
+			Direction: rapid.SampledFrom([]Direction{Egress, Ingress, Both}).Draw(t, "direction"),
+			Action:    rapid.SampledFrom([]Action{Allow, Allow, Drop, "limit"}).Draw(t, "action"),
+			Protocol:  rapid.SampledFrom([]string{"", "tcp", "udp", "icmp", "47", "6", "0", "word"}).Draw(t, "protocol"),
+		}
+		if w := rapid.SampledFrom([]string{"", "0.0.0.0/0", "10.1.0.129/32", "192.0.2.0/24", "192.0.2.10/32", "198.51.100.0/24", "10.1.0.0/24", "::/0"}).Draw(t, "ip"); w != "" {
+			r.IP = prefix(w)
+		}
+		r.Ports, r.LocalPort = ports("ports"), ports("localPort")
+		return r
+	}), 0, 6).Draw(t, label)
+}
+
+// manyPorts are more than one multiport match takes.
+func manyPorts() []PortRange {
+	ps := make([]PortRange, 20)
+	for i := range ps {
+		ps[i] = PortRange{uint16(70 + 2*i), uint16(70 + 2*i)}
+	}
+	return ps
+}
+
+// The text of the chains and Judge, two readings of the same rules, agree on every flow.
+func TestChainsAgreeWithJudge(t *testing.T) {
+	ends := []string{"10.1.0.128", "10.1.0.129", "10.1.0.1", "192.0.2.10", "192.0.2.77", "198.51.100.9"}
+	rapid.Check(t, func(rt *rapid.T) {
+		in := input(
+			adapter(appA, 0, 1, "10.1.0.128", "a", drawACL(rt, "acl")...),
+			adapter(appB, 0, 2, "10.1.0.129", "b", drawACL(rt, "acl2")...))
+		s := newSim(t, DesiredState(in).State, HostState([]HostNetwork{{1, in.Config.IPv4.Subnet}}))
+		judge := Judge(in)
+		for range 20 {
+			end := func(of []string, what string) netip.AddrPort {
+				return netip.AddrPortFrom(ip(rapid.SampledFrom(of).Draw(rt, what)), rapid.SampledFrom([]uint16{22, 53, 67, 68, 80, 85, 443}).Draw(rt, what+" port"))
+			}
+			f := netstate.Flow{Proto: rapid.SampledFrom([]uint8{1, 6, 17, 47}).Draw(rt, "proto")}
+			f.Src, f.Dst = end(ends, "src"), end(ends, "dst")
+			if f.Src.Addr() == f.Dst.Addr() || !strings.HasPrefix(f.Src.String(), "10.1.0.12") && !strings.HasPrefix(f.Dst.String(), "10.1.0.12") {
+				continue // no packet of an app
+			}
+			if got, want := s.verdict(in, f), !judge(f); got != want {
+				rt.Fatalf("%v: chains pass %v, Judge passes %v\n%s", f, got, want, DesiredState(in).State)
+			}
+		}
+	})
+}
+
+func TestJudgeOfGoneAndForeignFlows(t *testing.T) {
+	judge := Judge(input(web()))
+	for _, tc := range []struct {
+		name   string
+		flow   netstate.Flow
+		denied bool
+	}{
+		{"from an address that no adapter holds", flow(6, "10.1.0.200:1", "198.51.100.9:80"), true},
+		{"to an address that no adapter holds", flow(6, "198.51.100.9:80", "10.1.0.200:1"), true},
+		{"of another network", flow(6, "10.2.0.200:1", "198.51.100.9:80"), false},
+		{"of the node to its own gateway address", flow(17, "192.0.2.10:5", "10.1.0.1:53"), false},
+		{"of the node's resolver", flow(17, "192.0.2.10:5", "192.0.2.53:53"), false},
+	} {
+		if got := judge(tc.flow); got != tc.denied {
+			t.Errorf("%s: denied %v", tc.name, got)
+		}
+	}
+}
+
+// Networks never route to each other, whatever their apps allow.
+func TestNetworksDoNotReachEachOther(t *testing.T) {
+	all := ACLRule{Direction: Both, Action: Allow}
+	one := input(adapter(appA, 0, 1, "10.1.0.128", "a", all))
+	two := input(adapter(appB, 0, 1, "10.2.0.128", "b", all))
+	two.Owner.Number, two.Config.UUID = 2, uuid.MustParse("22222222-2222-4222-8222-222222222222")
+	two.Config.IPv4 = IPv4Config{Subnet: prefix("10.2.0.0/24"), Gateway: ip("10.2.0.1"), DHCPFirst: ip("10.2.0.128"), DHCPLast: ip("10.2.0.254")}
+	s := newSim(t, DesiredState(one).State, DesiredState(two).State, HostState([]HostNetwork{{1, one.Config.IPv4.Subnet}, {2, two.Config.IPv4.Subnet}}))
+	h := hop{in: "es1", physIn: "es1a1", proto: 6, src: netip.MustParseAddrPort("10.1.0.128:1"), dst: netip.MustParseAddrPort("10.2.0.128:80")}
+	for _, out := range []string{"es2", "eth0"} { // routed straight, or by the first network's own default route
+		h.out = out
+		if v := s.run(RootForward, h); v != "DROP" {
+			t.Errorf("to %s: %q", out, v)
+		}
+	}
+}
+
+func TestChoosePort(t *testing.T) {
+	port := func(label string, cost int, up, uplink bool, labels ...string) PortStatus {
+		return PortStatus{PortConfig: PortConfig{Label: label, IfName: IfName("if-" + label), Cost: cost, Uplink: uplink, Labels: labels}, Exists: true, Up: up}
+	}
+	ports := []PortStatus{
+		port("lte", 10, true, true, "wan"), port("eth1", 0, true, true, "wan"), port("eth0", 0, true, true),
+		port("down", 0, false, true, "dark"), port("lan", 0, true, false),
+		{PortConfig: PortConfig{Label: "gone", IfName: "if-gone", Labels: []string{"dark"}}},
+	}
+	for want, sentence := range map[string]string{
+		"": "", "lte": "lte", "wan": "eth1", "uplink": "eth0", "freeuplink": "eth0", "all": "eth0", "lan": "lan",
+		"nowhere": `no port is meant by "nowhere"`,
+		"dark":    `no usable port for "dark": down (if-down is down), gone (if-gone does not exist)`,
+	} {
+		p, why := ChoosePort(want, ports)
+		if got := p.Label + why; got != sentence {
+			t.Errorf("%q: got %q, want %q", want, got, sentence)
+		}
+	}
+	slices.Reverse(ports)
+	if p, _ := ChoosePort("uplink", ports); p.Label != "eth0" {
+		t.Errorf("order matters: %s", p.Label)
+	}
+}

@@ -1,0 +1,60 @@
+package netinst
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"edgespan/netinst/netstate"
+)
+
+// HostNetwork is what the host's ground must know of one network instance. An
+// orphan's subnet is not known.
+type HostNetwork struct {
+	Number int
+	Subnet netip.Prefix
+}
+
+// HostState is the ground that belongs to no network: the root chains with their
+// jumps, the base drop of every network's links, and forwarding. Without a
+// network it is empty, so that everything of ours goes.
+//
+// The rules by which networks lead their packets out of the root chains are the
+// Hooks of the networks' own chains and not part of it.
+func HostState(ns []HostNetwork) netstate.State {
+	s := netstate.State{}
+	if len(ns) == 0 {
+		return s
+	}
+	ns = slices.Clone(ns)
+	slices.SortFunc(ns, func(a, b HostNetwork) int { return a.Number - b.Number })
+	var base, exit []string
+	for _, n := range ns {
+		br := BridgeName(n.Number)
+		base = append(base, fmt.Sprintf("-i %s -j DROP", br), fmt.Sprintf("-o %s -j DROP", br))
+		if n.Subnet.IsValid() {
+			exit = append(exit, "-d "+n.Subnet.Masked().String()+" -j DROP")
+		}
+	}
+	root := func(table, name, builtin string, rules ...string) netstate.Chain {
+		c := netstate.Chain{
+			Family: netstate.IPv4, Table: table, Name: name, Rules: rules,
+			Hooks: []netstate.Hook{{Parent: builtin}},
+		}
+		if len(rules) > 0 {
+			c.After = []netstate.ID{chainID(table, BaseChain)}
+		}
+		return c
+	}
+	const toBase = "-j " + BaseChain
+	s.Add(
+		root(tableFilter, RootForward, "FORWARD", toBase),
+		root(tableFilter, RootInput, "INPUT", toBase),
+		root(tableFilter, RootOutput, "OUTPUT", toBase),
+		root(tableNAT, RootPostrouting, "POSTROUTING"),
+		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: BaseChain, Rules: base},
+		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: ExitChain, Rules: append(exit, "-j ACCEPT")},
+		netstate.Sysctl{Key: "net/ipv4/ip_forward", Value: "1"},
+	)
+	return s
+}

@@ -1,0 +1,51 @@
+package netinst
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// macVersion names the way in which generated MACs follow from their words. A
+// MAC in use is journalled, so a new version touches new adapters only.
+const macVersion = "edgespan mac 1"
+
+// First octets: both say locally administered unicast (IEEE 802 §8.4). A host
+// side starts with 0xfe, so that it is never the lowest of a bridge's ports and
+// never equal to a generated MAC of an app.
+const (
+	macOurs = 0x02
+	macHost = 0xfe
+)
+
+// generatedMAC is a MAC that depends on words alone: first, then 40 bits of their hash.
+func generatedMAC(first byte, words ...string) string {
+	h := sha256.Sum256([]byte(macVersion + "|" + strings.Join(words, "|")))
+	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", first, h[0], h[1], h[2], h[3], h[4])
+}
+
+// adapterMAC is the app's side MAC; attempt counts up where two adapters of one
+// network would share one.
+func adapterMAC(k AdapterKey, network uuid.UUID, attempt int) string {
+	return generatedMAC(macOurs, "adapter", k.String(), network.String(), fmt.Sprint(attempt))
+}
+
+func hostSideMAC(k AdapterKey, network uuid.UUID) string {
+	return generatedMAC(macHost, "host side", k.String(), network.String())
+}
+
+func bridgeMAC(network uuid.UUID) string {
+	return generatedMAC(macOurs, "bridge", network.String())
+}
+
+// lastAddress is the highest address of an IPv4 prefix.
+func lastAddress(p netip.Prefix) netip.Addr {
+	a := p.Masked().Addr().As4()
+	for bit := p.Bits(); bit < 32; bit++ {
+		a[bit/8] |= 0x80 >> (bit % 8)
+	}
+	return netip.AddrFrom4(a)
+}

@@ -1,0 +1,63 @@
+package netinst
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The words of NetworkInstanceConfig.Port that stand for a group of ports.
+const (
+	portsUplink     = "uplink"     // every port that leads out
+	portsFreeUplink = "freeuplink" // those of them that cost nothing
+	portsAll        = "all"
+)
+
+// ChoosePort picks the port for what a network wants: of the ports meant that
+// exist and are up the one of lowest cost, then the first by label. Without one
+// it says why; a network that wants none ("") gets none and no reason.
+func ChoosePort(want string, ports []PortStatus) (PortStatus, string) {
+	if want == "" {
+		return PortStatus{}, ""
+	}
+	var found []PortStatus
+	var not []string
+	for _, p := range ports {
+		switch {
+		case !p.meant(want):
+		case !p.Exists:
+			not = append(not, fmt.Sprintf("%s (%s does not exist)", p.Label, p.IfName))
+		case !p.Up:
+			not = append(not, fmt.Sprintf("%s (%s is down)", p.Label, p.IfName))
+		default:
+			found = append(found, p)
+		}
+	}
+	if len(found) > 0 {
+		return slices.MinFunc(found, comparePorts), ""
+	}
+	if len(not) == 0 {
+		return PortStatus{}, fmt.Sprintf("no port is meant by %q", want)
+	}
+	slices.Sort(not)
+	return PortStatus{}, fmt.Sprintf("no usable port for %q: %s", want, strings.Join(not, ", "))
+}
+
+func comparePorts(a, b PortStatus) int {
+	if a.Cost != b.Cost {
+		return a.Cost - b.Cost
+	}
+	return strings.Compare(a.Label, b.Label)
+}
+
+func (p PortStatus) meant(want string) bool {
+	switch want {
+	case portsAll:
+		return true
+	case portsUplink:
+		return p.Uplink
+	case portsFreeUplink:
+		return p.Uplink && p.Cost == 0
+	}
+	return p.Label == want || slices.Contains(p.Labels, want)
+}

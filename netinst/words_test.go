@@ -1,0 +1,59 @@
+package netinst
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestWords(t *testing.T) {
+	for _, tc := range []struct {
+		word             string
+		hostname, ifName bool
+	}{
+		{"web", true, true}, {"Web-1.Edge", true, true}, {"", false, false}, {"-a", false, true}, {"a-", false, true},
+		{"a..b", false, true}, {"..", false, false}, {"a b", false, false}, {"a\nb", false, false}, {"a;b", false, false},
+		{"a/b", false, false}, {"eth0.100", true, true}, {strings.Repeat("a", 16), true, false},
+		{strings.Repeat("a", 64), false, false}, {strings.Repeat("a.", 150), false, false},
+	} {
+		if _, err := ParseHostname(tc.word); (err == nil) != tc.hostname {
+			t.Errorf("host name %q: %v", tc.word, err)
+		}
+		if _, err := ParseIfName(tc.word); (err == nil) != tc.ifName {
+			t.Errorf("interface name %q: %v", tc.word, err)
+		}
+	}
+}
+
+// hostile are the octets that would end a word in a config file, a rule or a command line.
+const hostile = " \t\r\n\x00;,#'\"\\/$`|&<>(){}[]*?!=@:%~^+"
+
+func FuzzHostname(f *testing.F) {
+	for _, s := range []string{"web", "a.b", "x" + hostile, "ä", strings.Repeat("a", 300)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		h, err := ParseHostname(s)
+		if err != nil {
+			return
+		}
+		w := string(h)
+		if strings.ContainsAny(w, hostile) || w != strings.ToLower(s) || len(w) > 253 || w == "." || w == ".." || strings.HasPrefix(w, "-") {
+			t.Errorf("%q became %q", s, w)
+		}
+		if again, err := ParseHostname(w); err != nil || again != h {
+			t.Errorf("%q is not stable: %q, %v", w, again, err)
+		}
+	})
+}
+
+func FuzzIfName(f *testing.F) {
+	for _, s := range []string{"eth0", "..", "x" + hostile, "0123456789abcdef"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		n, err := ParseIfName(s)
+		if err == nil && (strings.ContainsAny(string(n), hostile) || len(n) > 15 || string(n) != s || s == "." || s == "..") {
+			t.Errorf("%q became %q", s, n)
+		}
+	})
+}
