@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -140,17 +141,29 @@ func attend(ctx context.Context, d runningNode, hup <-chan os.Signal, served <-c
 	}
 }
 
+// lockPatience is how long a daemon that was killed may take to be gone: the kernel
+// frees its socket some time after kill -9 has come back.
+const lockPatience = time.Second
+
 // lockNamespace takes the node's lock, or says that a daemon lives here already.
 func lockNamespace(ctx context.Context, name string) (net.Listener, error) {
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "unix", name)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("lock network namespace: %w: another edgespan node runs in it: one is allowed", httpapi.ErrConflict)
-	case err != nil:
-		return nil, fmt.Errorf("lock network namespace: %w", err)
+	for end := time.Now().Add(lockPatience); ; {
+		l, err := lc.Listen(ctx, "unix", name)
+		switch {
+		case err == nil:
+			return l, nil
+		case !errors.Is(err, syscall.EADDRINUSE):
+			return nil, fmt.Errorf("lock network namespace: %w", err)
+		case time.Now().After(end):
+			return nil, fmt.Errorf("lock network namespace: %w: another edgespan node runs in it: one is allowed", httpapi.ErrConflict)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("lock network namespace: %w", ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
-	return l, nil
 }
 
 // newLogger logs one JSON object a line to w.

@@ -26,7 +26,7 @@ func TestAnAppGetsItsLeaseItsNameAndItsOptions(t *testing.T) {
 	if got != want {
 		t.Errorf("the lease is\n %s\nwant\n %s", got, want)
 	}
-	for _, route := range []string{"10.1.0.0/24", "203.0.113.0/24 10.1.0.1", "0.0.0.0/0 10.1.0.1"} {
+	for _, route := range []string{"203.0.113.0/24 10.1.0.1", "0.0.0.0/0 10.1.0.1", "192.0.2.0/24 10.1.0.1"} {
 		if !strings.Contains(l.Routes, route) {
 			t.Errorf("option 121 is %q, which lacks %q", l.Routes, route)
 		}
