@@ -193,3 +193,15 @@ func TestFirewallDropsFramesOfUnknownLinks(t *testing.T) {
 		t.Error("a frame of a link without a chain came through")
 	}
 }
+
+// A packet for another network's subnet doesn't leave by the default route either.
+func TestFirewallSendsNoOtherNetworkOutOfThePort(t *testing.T) {
+	l, set := fwTwoNetworks(t, true)
+	set(fwRules{a: fwAllowAll})
+	wire := l.fwRaw("world", "eth0")
+	l.send(fwA, fwC, 80, "#for-another-network")
+	l.send(fwA, fwWorld, 80, "#for-the-world")
+	if got := fwHear(t, wire, []string{"#for-another-network"}, "#for-the-world"); len(got) > 0 {
+		t.Error("it left")
+	}
+}

@@ -123,6 +123,12 @@ func removal(o Object) int {
 	return 99
 }
 
+// step is an op and its place among the makes or the breaks of a plan.
+type step struct {
+	op    Op
+	phase int
+}
+
 // processChange is where a changed process stands among the removals: just after
 // the files.
 const processChange = 8
@@ -131,10 +137,6 @@ const processChange = 8
 // place is removed just before it is added. A changed process is replaced or told
 // to reload after files have gone, so that it forgets what was in them.
 func Diff(have, want State) Plan {
-	type step struct {
-		op    Op
-		phase int
-	}
 	var makes, breaks []step
 	var chains, gone []Item
 	recreated := map[ID]bool{} // ports of new links: down, whatever was observed
@@ -185,12 +187,15 @@ func Diff(have, want State) Plan {
 	if len(gone) > 0 {
 		breaks = append(breaks, step{Op{Remove, KindChain, gone}, removal(Chain{})})
 	}
-	byPhase := func(a, b step) int { return a.phase - b.phase }
-	slices.SortStableFunc(makes, byPhase)
-	slices.SortStableFunc(breaks, byPhase)
-	plan := make(Plan, 0, len(makes)+len(breaks))
-	for _, s := range append(makes, breaks...) {
-		plan = append(plan, s.op)
+	return append(inOrder(makes), inOrder(breaks)...)
+}
+
+// inOrder are the ops of steps by phase; within one they keep their order.
+func inOrder(steps []step) Plan {
+	slices.SortStableFunc(steps, func(a, b step) int { return a.phase - b.phase })
+	plan := make(Plan, len(steps))
+	for i, s := range steps {
+		plan[i] = s.op
 	}
 	return plan
 }
