@@ -99,7 +99,7 @@ func parseDisplay(s string) (string, bool) {
 }
 
 func parseName(s string) (string, bool) {
-	return s, s != "" && len(s) <= 64 && plainWord(s)
+	return s, s != "" && len(s) <= 64 && s != "." && s != ".." && plainWord(s)
 }
 
 // reserved words stand for sets of ports.
