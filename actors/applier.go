@@ -74,8 +74,7 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	}
 	run := netstate.NewRun(plan)
 	for op, ok := run.Next(); ok; op, ok = run.Next() {
-		starting(op)
-		err := a.do(op)
+		err := a.do(op, starting)
 		run.Done(op, err)
 		if err != nil {
 			a.d.log.Warn("op failed", zap.String("ni", a.owner.Name), zap.Stringer("op", op), zap.Error(err))
@@ -101,7 +100,11 @@ func (a *applier) observe(full bool) (netstate.State, error) {
 	return st, nil
 }
 
-func (a *applier) do(op netstate.Op) error {
+func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
+	if op.Kind == netstate.KindChain || op.Kind == netstate.KindProcess { // these run commands
+		defer a.d.gate.enter(a.d.ctx)()
+	}
+	starting(op)
 	limit := opDeadline
 	if op.Kind == netstate.KindProcess && op.Verb != netstate.Remove {
 		limit = processDeadline

@@ -50,6 +50,7 @@ type deps struct {
 	boot     uint64
 	epochs   atomic.Uint64
 	strategy *backoff
+	gate     gate
 	census   *census
 	fail     func(error)
 	notify   func(string)                         // systemd

@@ -50,7 +50,7 @@ func Start(o Options) (*Node, error) {
 	c := &census{actors: map[string]*ActorState{}}
 	n.d = &deps{
 		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, topics: topics, runDir: o.RunDir, boot: o.Boot,
-		census: c, strategy: &backoff{log: o.Log, census: c}, notify: o.Notify,
+		census: c, gate: newGate(), strategy: &backoff{log: o.Log, census: c}, notify: o.Notify,
 		fail: func(err error) {
 			select {
 			case n.ended <- err:
