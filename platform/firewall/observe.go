@@ -2,10 +2,12 @@ package firewall
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"edgespan/netinst/netstate"
+	"edgespan/platform/proc"
 )
 
 // Observe lists the chains of an owner. Unless full, it answers from what was
@@ -40,7 +42,7 @@ func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.
 	for _, name := range tableOrder {
 		t, err := f.dumps[name].Get(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("list chains of %s: %w", name, err)
+			return nil, fmt.Errorf("list chains of %s: %w", name, withCommand(err))
 		}
 		byName := map[string]entry{}
 		for _, e := range stored {
@@ -67,7 +69,7 @@ func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.
 	}
 	tables, err := f.bridge.Get(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list bridge tables: %w", err)
+		return nil, fmt.Errorf("list bridge tables: %w", withCommand(err))
 	}
 	name := fmt.Sprintf("es%d", number)
 	if text, there := tables[name]; there {
@@ -87,7 +89,7 @@ func (f *Firewall) Numbers(ctx context.Context) ([]int, error) {
 	for _, name := range tableOrder {
 		t, err := f.dumps[name].Get(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("list chains of %s: %w", name, err)
+			return nil, fmt.Errorf("list chains of %s: %w", name, withCommand(err))
 		}
 		for chain := range t {
 			if n, ours := owner(chain); ours {
@@ -97,7 +99,7 @@ func (f *Firewall) Numbers(ctx context.Context) ([]int, error) {
 	}
 	tables, err := f.bridge.Get(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list bridge tables: %w", err)
+		return nil, fmt.Errorf("list bridge tables: %w", withCommand(err))
 	}
 	for name := range tables {
 		if n, ok := owner("ES" + strings.TrimPrefix(name, "es") + "-"); ok && strings.HasPrefix(name, "es") && n > 0 {
@@ -105,4 +107,13 @@ func (f *Firewall) Numbers(ctx context.Context) ([]int, error) {
 		}
 	}
 	return list, nil
+}
+
+// withCommand says which command failed, since a listing is part of no op that would.
+func withCommand(err error) error {
+	var e *proc.Error
+	if errors.As(err, &e) {
+		return fmt.Errorf("%s: %w", e.Command(), err)
+	}
+	return err
 }
