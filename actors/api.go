@@ -106,6 +106,11 @@ func (n *Node) whyNotYet() string {
 	if e := n.d.ground.Load(); e != nil && *e != "" {
 		return "waits for the host ground: " + *e
 	}
+	for _, a := range n.d.census.list() { // it can't even see what is there
+		if a.ID == "router/ground" && a.Last != "" {
+			return "waits for the host ground: " + a.Last
+		}
+	}
 	return "waits for the host ground"
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"edgespan/config/httpapi"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
@@ -293,6 +295,33 @@ func TestPlanTellsWhatApplyDoes(t *testing.T) {
 		again, err := r.node.Plan(context.Background(), []byte(doc(1, 1)))
 		if err != nil || len(again) > 0 {
 			t.Errorf("a plan of what runs has changes: %v, %v", again, err)
+		}
+	})
+}
+
+// unseen is a host of which nobody can say whose networks are on it.
+type unseen struct{ *fake.Host }
+
+func (unseen) Owners(context.Context) ([]netstate.Owner, error) { return nil, errors.New("no listing today") }
+
+func TestANetworkSaysThatTheHostCanNotBeSeen(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.stop()
+		n, err := Start(Options{
+			Host: unseen{r.host}, Files: r.files, Journal: r.journal, RunDir: "/run/edgespan", Boot: 9, Log: zap.NewNop(), Notify: func(string) {},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.node = n
+		r.apply(doc(1, 0))
+		r.settle(5 * time.Second)
+		nis, err := r.node.List(context.Background(), "ni")
+		if err != nil || len(nis) != 1 {
+			t.Fatalf("%v, %v", nis, err)
+		}
+		if st := nis[0].Status.(networkStatus); st.State != "WaitingForDependencies" || !strings.Contains(st.Error, "no listing today") {
+			t.Errorf("it says %+v", st)
 		}
 	})
 }
