@@ -302,7 +302,9 @@ func TestPlanTellsWhatApplyDoes(t *testing.T) {
 // unseen is a host of which nobody can say whose networks are on it.
 type unseen struct{ *fake.Host }
 
-func (unseen) Owners(context.Context) ([]netstate.Owner, error) { return nil, errors.New("no listing today") }
+func (unseen) Owners(context.Context) ([]netstate.Owner, error) {
+	return nil, errors.New("no listing today")
+}
 
 func TestANetworkSaysThatTheHostCanNotBeSeen(t *testing.T) {
 	onRig(t, func(r *rig) {
