@@ -41,6 +41,7 @@ func Parse(doc []byte) (Config, error) {
 		ports:    top.in("ports"),
 		networks: top.in("networkInstances"),
 		apps:     top.in("appNetworks"),
+		noPorts:  top.wrong["ports"],
 		cfg: Config{
 			Sys:      sysParams(top.in("sysParams")),
 			Ports:    map[string]netinst.PortConfig{},
@@ -77,6 +78,7 @@ func sysParams(o *object) SysParams {
 type checker struct {
 	faults                *Faults
 	ports, networks, apps *object
+	noPorts               bool // wrong as a whole: no label is known
 	cfg                   Config
 }
 
@@ -143,7 +145,7 @@ func (c *checker) portsOf(label string) (found []netinst.PortConfig, ok bool) {
 
 // checkLabel checks a reference to a port.
 func (c *checker) checkLabel(o *object, label string) {
-	if _, ok := c.portsOf(label); label == "" || ok {
+	if _, ok := c.portsOf(label); label == "" || ok || c.noPorts {
 		return
 	}
 	known := slices.Clone(reserved)

@@ -114,6 +114,7 @@ func (w walker) field(r *rule, n *node, o *object, key string) {
 		if n.kind == mapping && len(r.Unsupported) == 0 {
 			o.objects[key] = below
 		}
+		o.wrong[key] = n.kind != mapping
 		return
 	}
 	v, ok := w.leaf(r.Entry, n, o.at(key))
