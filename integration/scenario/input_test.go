@@ -1,0 +1,471 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"edgespan/config/nodeconf"
+)
+
+// picky is a world whose daemon runs a good config, of which nothing may change.
+type picky struct {
+	*world
+	file, host, nis, apps string
+}
+
+// newPicky starts a daemon on sound's config.
+func newPicky(t *testing.T) *picky {
+	t.Helper()
+	w := newWorld(t, "web")
+	p := &picky{world: w}
+	w.start(text(sound()))
+	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
+	p.eventually("the end of the uplink's duplicate address detection", func() bool { return !strings.Contains(w.in("node", "ip", "-6", "addr"), "tentative") })
+	p.file, p.host, p.nis, p.apps = p.stored(), w.dump("node"), w.cli("get", "ni", "-o", "json"), w.cli("get", "app", "-o", "json")
+	return p
+}
+
+// stored is all that a daemon keeps and that a restart would read.
+func (p *picky) stored() string {
+	p.Helper()
+	var all strings.Builder
+	for _, path := range []string{p.ConfigFile(), filepath.Join(p.StateDir(), "last-good-config")} {
+		b, err := os.ReadFile(path)
+		if err != nil && !os.IsNotExist(err) {
+			p.Fatal(err)
+		}
+		fmt.Fprintf(&all, "== %s\n%s\n", filepath.Base(path), b)
+	}
+	return all.String()
+}
+
+// untouched checks that config, host and statuses are those of the start.
+func (p *picky) untouched() {
+	p.Helper()
+	for what, pair := range map[string][2]string{
+		"stored config": {p.file, p.stored()}, "host": {p.host, p.dump("node")},
+		"list of networks": {p.nis, p.cli("get", "ni", "-o", "json")}, "list of apps": {p.apps, p.cli("get", "app", "-o", "json")},
+	} {
+		if pair[0] != pair[1] {
+			p.Errorf("refused configs changed the %s:\n%s", what, changed(pair[0], pair[1]))
+		}
+	}
+}
+
+// refused applies a document and returns the lines of its refusal: exit 4, nothing on
+// stdout, and lines without control characters.
+func (p *picky) refused(name, doc string) []string {
+	p.Helper()
+	r, err := p.CLIWith(p.ctx, doc, "apply", "-f", "-")
+	if err != nil {
+		p.Fatal(err)
+	}
+	if r.Code != 4 || r.Out != "" {
+		p.Errorf("%s: exit %d, stdout %q, want 4 and nothing: %s", name, r.Code, r.Out, r.Err)
+		return nil
+	}
+	lines := strings.Split(strings.TrimSuffix(r.Err, "\n"), "\n")
+	for _, l := range lines {
+		if l == "" || len(l) > 2000 || strings.ContainsFunc(l, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\ufffd' }) {
+			p.Errorf("%s: a line of the refusal is no clear line: %q", name, l)
+		}
+	}
+	return lines
+}
+
+// faults checks that a document is refused with one line for each of paths, no more.
+// A path may go on after ": " with what its line must hold.
+func (p *picky) faults(name, doc string, paths ...string) {
+	p.Helper()
+	lines := p.refused(name, doc)
+	for _, want := range paths {
+		path, also, _ := strings.Cut(want, ": ")
+		i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, path+": ") && strings.Contains(l, also) })
+		if i < 0 {
+			p.Errorf("%s: no line says %s:\n%s", name, want, strings.Join(lines, "\n"))
+			return
+		}
+		lines = slices.Delete(lines, i, i+1)
+	}
+	if len(lines) > 0 {
+		p.Errorf("%s: more lines than faults:\n%s", name, strings.Join(lines, "\n"))
+	}
+}
+
+type tree = map[string]any
+
+// sound is a good config with a value on the way to each field of the schema.
+func sound() tree {
+	return tree{
+		"ports": tree{"wan": tree{"ifName": "uplink0", "uplink": true, "dnsServers": "198.51.100.53"}},
+		"networkInstances": tree{ni(1): tree{
+			"displayName": "net1", "port": "wan", "ipv4": tree{"subnet": "10.1.0.0/24"},
+			"dns":    tree{"domain": "n1.edge", "hosts": tree{"printer": "192.0.2.77"}},
+			"routes": tree{"lab": tree{"destination": "203.0.113.0/24", "gateway": "192.0.2.1"}},
+		}},
+		"appNetworks": tree{app(1): tree{
+			"displayName": "app1",
+			"adapters": tree{"0": tree{
+				"networkInstance": ni(1), "attach": tree{"kind": "veth", "netns": "web"},
+				"acl": tree{"all": tree{"match": tree{"protocol": "tcp"}}},
+			}},
+		}},
+	}
+}
+
+func text(t tree) string {
+	b, err := json.Marshal(t)
+	if err != nil {
+		panic(err) // maps of strings, numbers and booleans
+	}
+	return string(b)
+}
+
+// wildcards are the keys of sound.
+var wildcards = map[string]string{"<label>": "wan", "<host>": "printer", "<index>": "0"}
+
+// place is a path of the schema as a path in sound.
+func place(e nodeconf.Entry) []string {
+	path := strings.Split(e.Path, ".")
+	for i, s := range path {
+		switch {
+		case wildcards[s] != "":
+			path[i] = wildcards[s]
+		case s == "<uuid>" && path[0] == "networkInstances":
+			path[i] = ni(1)
+		case s == "<uuid>":
+			path[i] = app(1)
+		case s == "<name>" && path[0] == "networkInstances":
+			path[i] = "lab"
+		case s == "<name>":
+			path[i] = "all"
+		}
+	}
+	return path
+}
+
+// put sets the value at a path, making the mappings on the way.
+func put(t tree, path []string, v any) tree {
+	at := t
+	for _, s := range path[:len(path)-1] {
+		below, ok := at[s].(tree)
+		if !ok {
+			below = tree{}
+			at[s] = below
+		}
+		at = below
+	}
+	at[path[len(path)-1]] = v
+	return t
+}
+
+// wrong are values of every other type than an entry's.
+func wrong(e nodeconf.Entry) []any {
+	values := []any{nil, []any{"x"}}
+	if e.Type != nodeconf.Mapping {
+		values = append(values, tree{"x": "y"})
+	}
+	if e.Type != nodeconf.Boolean {
+		values = append(values, true)
+	}
+	switch e.Type {
+	case nodeconf.StringOrInt:
+		values = append(values, 1.5)
+	case nodeconf.Integer:
+		values = append(values, "12", 1.5, -1, 1e20)
+	default:
+		values = append(values, 12)
+	}
+	if e.Type == nodeconf.Mapping || e.Type == nodeconf.Boolean {
+		values = append(values, "true")
+	}
+	return values
+}
+
+func TestEveryFieldOfAWrongTypeIsRefused(t *testing.T) {
+	p := newPicky(t)
+	all, want := sound(), []string{}
+	for _, e := range nodeconf.Schema() {
+		path := place(e)
+		for _, v := range wrong(e) {
+			name := fmt.Sprintf("%s: %v", e.Path, v)
+			p.faults(name, text(put(sound(), path, v)), nodeconf.FormatPath(path))
+		}
+		if e.Type != nodeconf.Mapping {
+			put(all, path, []any{"x"})
+			want = append(want, nodeconf.FormatPath(path))
+		}
+	}
+	if len(want) < 40 {
+		t.Errorf("only %d fields: the schema of the issue has more", len(want))
+	}
+	p.faults("every field at once", text(all), want...)
+	p.untouched()
+}
+
+// hostile is what must not get into a file, a rule or a command line.
+var hostile = []string{
+	"a\nb", "a b", "a;b", `a"b`, "a'b", "a\x00b", "a\tb", "a`id`b", "$(id)", "a|b", "a\rb", "-\x1b[2J", "\u202eab", " ", "\n",
+	strings.Repeat("a", 300), strings.Repeat("a;", 150), "../../etc/passwd", "a\ninterface=lo",
+}
+
+func TestHostileStringsAreRefused(t *testing.T) {
+	p := newPicky(t)
+	fields := 0
+	for _, e := range nodeconf.Schema() {
+		switch e.Type {
+		case nodeconf.String, nodeconf.StringList, nodeconf.StringOrInt:
+		default:
+			continue
+		}
+		fields++
+		path := place(e)
+		for _, v := range hostile {
+			if strings.HasSuffix(e.Path, ".displayName") && printable(v) {
+				continue // text for people: the next test has it
+			}
+			p.faults(fmt.Sprintf("%s: %.20q", e.Path, v), text(put(sound(), path, v)), nodeconf.FormatPath(path))
+		}
+	}
+	if fields < 30 {
+		t.Errorf("only %d strings in the schema", fields)
+	}
+	for _, e := range nodeconf.Schema() {
+		path := place(e)
+		if !strings.HasSuffix(e.Path, ">") {
+			continue
+		}
+		good, _ := json.Marshal(at(sound(), path))
+		for _, v := range hostile {
+			var entry any
+			if err := json.Unmarshal(good, &entry); err != nil {
+				t.Fatal(err)
+			}
+			path[len(path)-1] = v
+			bad := put(sound(), path, distinct(entry))
+			p.hostileKey(e.Path, text(bad), path)
+		}
+	}
+	p.untouched()
+}
+
+// hostileKey checks that the refusal names the key and says that it is none.
+func (p *picky) hostileKey(name, doc string, path []string) {
+	p.Helper()
+	lines := p.refused(fmt.Sprintf("%s as %.20q", name, path[len(path)-1]), doc)
+	shown := slices.Clone(path)
+	if last := len(path) - 1; len(path[last]) > 256 {
+		shown[last] = path[last][:40] + "…" // messages shorten what can't be a key
+	}
+	if want := nodeconf.FormatPath(shown) + ": is no key here: "; len(lines) != 1 || !strings.HasPrefix(lines[0], want) {
+		p.Errorf("%s: want one line of %q:\n%s", name, want, strings.Join(lines, "\n"))
+	}
+}
+
+// distinct takes out of a copied entry what may be on the node only once.
+func distinct(entry any) any {
+	m, ok := entry.(tree)
+	if !ok {
+		return entry
+	}
+	for key, v := range map[string]string{"ifName": "lan0", "displayName": "another", "destination": "198.18.0.0/24"} {
+		if _, has := m[key]; has {
+			m[key] = v
+		}
+	}
+	if v4, ok := m["ipv4"].(tree); ok {
+		v4["subnet"] = "10.99.0.0/24"
+	}
+	if a, ok := m["attach"].(tree); ok {
+		a["netns"] = "another"
+	}
+	if all, ok := m["adapters"].(tree); ok {
+		for _, a := range all {
+			distinct(a)
+		}
+	}
+	return m
+}
+
+// at is the value at a path.
+func at(t tree, path []string) any {
+	var v any = t
+	for _, s := range path {
+		v = v.(tree)[s]
+	}
+	return v
+}
+
+func printable(s string) bool {
+	return len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\u202e' })
+}
+
+func TestAHostileDisplayNameStaysText(t *testing.T) {
+	p := newPicky(t)
+	for _, v := range hostile {
+		if !printable(v) {
+			continue
+		}
+		d := put(sound(), []string{"networkInstances", ni(1), "displayName"}, v)
+		p.apply(text(d))
+		p.wait("ready", "ni/"+ni(1), "app/"+app(1))
+		if got := p.status("ni", ni(1))["displayName"]; got != v {
+			t.Errorf("display name %q is shown as %q", v, got)
+		}
+	}
+	if now := p.dump("node"); now != p.host {
+		t.Errorf("a display name is on the host:\n%s", changed(p.host, now))
+	}
+}
+
+func TestFaultsBetweenFieldsAreToldAllAtOnce(t *testing.T) {
+	p := newPicky(t)
+	n := func(i int, rest ...string) string {
+		return strings.Join(append([]string{"networkInstances", ni(i)}, rest...), ".")
+	}
+	a := func(i int, rest ...string) string {
+		return strings.Join(append([]string{"appNetworks", app(i), "adapters", "0"}, rest...), ".")
+	}
+	adapter := func(name, netns string, more tree) tree {
+		m := tree{"networkInstance": ni(1), "attach": tree{"kind": "veth", "netns": netns}}
+		maps.Copy(m, more)
+		return tree{"displayName": name, "adapters": tree{"0": m}}
+	}
+	d := sound()
+	nets, apps := d["networkInstances"].(tree), d["appNetworks"].(tree)
+	nets[ni(2)] = tree{"port": "wan", "ipv4": tree{"subnet": "10.1.0.128/25"}}
+	nets[ni(3)] = tree{"port": "wan", "ipv4": tree{"subnet": "10.3.0.0/24", "gateway": "10.3.0.20", "dhcpRange": "10.3.0.10-10.3.0.99"}}
+	nets[ni(4)] = tree{"port": "wan", "ipv4": tree{"subnet": "10.4.0.0/24", "gateway": "10.5.0.1"}}
+	nets[ni(5)] = tree{"port": "lan", "ipv4": tree{"subnet": "10.5.0.0/24", "dhcpRange": "10.5.0.99-10.5.0.10"}, "colour": "red"}
+	nets["blue"] = tree{"ipv4": tree{"subnet": "10.6.0.0/24"}}
+	nets[ni(7)] = tree{"port": "wan"}
+	apps[app(2)] = adapter("app2", "two", tree{"mac": "02:00:00:00:00:07", "ip": "10.1.0.9"})
+	apps[app(3)] = adapter("app3", "three", tree{"mac": "02:00:00:00:00:07", "ip": "10.1.0.9"})
+	apps[app(4)] = adapter("app2", "two", tree{"ip": "10.1.0.200", "speed": 1})
+	apps[app(5)] = adapter("app5", "five", tree{"ip": "10.77.0.1", "networkInstance": ni(1), "mac": "03:00:00:00:00:01"})
+	apps[app(6)] = adapter("app6", "six", tree{"networkInstance": "blue"})
+	d["colour"], d["network-instances"] = "red", tree{}
+	put(d, []string{"ports", "wan", "speed"}, 10)
+	put(d, []string{"sysParams", "loglevel"}, "info")
+	want := []string{
+		n(2, "ipv4.subnet") + ": overlaps", n(3, "ipv4.gateway") + ": dhcpRange", n(4, "ipv4.gateway"), n(5, "port") + ": lan",
+		n(5, "ipv4.dhcpRange"), n(5, "colour") + ": unknown key", "networkInstances.blue: is no key here", n(7, "ipv4.subnet") + ": is missing",
+		a(3, "mac") + ": 02:00:00:00:00:07", a(3, "ip") + ": 10.1.0.9", a(4, "ip") + ": dhcpRange", a(4, "speed") + ": unknown key",
+		a(4, "attach.netns"), "appNetworks." + app(4) + ".displayName: app2", a(5, "ip") + ": subnet", a(5, "mac"),
+		a(6, "networkInstance") + ": UUID", "colour: unknown key", "network-instances: unknown key", "ports.wan.speed: unknown key",
+		"sysParams.loglevel: unknown key",
+	}
+	p.faults("all at once", text(d), want...)
+	p.untouched()
+}
+
+// later are features that the schema knows and this version refuses: they must stay
+// named, so that nobody takes them for a typing error.
+var later = []string{
+	"networkInstances.<uuid>.type=switch", "networkInstances.<uuid>.type=vpn", "networkInstances.<uuid>.ipv6=*", "networkInstances.<uuid>.probe=*",
+	"networkInstances.<uuid>.vpn=*", "networkInstances.<uuid>.flowLog=true", "networkInstances.<uuid>.port=", "networkInstances.<uuid>.activate=false",
+	"ports.<label>.addressing=static", "ports.<label>.addressing=dhcp", "sysParams.managedConfig=true",
+	"appNetworks.<uuid>.adapters.<index>.attach.kind=tap", "appNetworks.<uuid>.adapters.<index>.attach.kind=external",
+	"appNetworks.<uuid>.adapters.<index>.ip6=*", "appNetworks.<uuid>.adapters.<index>.vlan=*",
+	"appNetworks.<uuid>.adapters.<index>.acl.<name>.action=limit", "appNetworks.<uuid>.adapters.<index>.acl.<name>.action=portmap",
+	"appNetworks.<uuid>.adapters.<index>.acl.<name>.match.host=*", "appNetworks.<uuid>.adapters.<index>.acl.<name>.match.set=*",
+	"appNetworks.<uuid>.adapters.<index>.acl.<name>.limit=*", "appNetworks.<uuid>.adapters.<index>.acl.<name>.portmap=*",
+}
+
+func TestWhatIsNotBuiltYetIsRefusedByName(t *testing.T) {
+	p := newPicky(t)
+	var tried []string
+	for _, e := range nodeconf.Schema() {
+		path := place(e)
+		for _, v := range e.Unsupported {
+			tried = append(tried, e.Path+"="+v)
+			var value any = v
+			switch {
+			case e.Type == nodeconf.Mapping:
+				value = tree{"x": 1}
+			case e.Type == nodeconf.Boolean:
+				value = v == "true"
+			case e.Type == nodeconf.Integer:
+				value = 7
+			}
+			p.faults(e.Path+"="+v, text(put(sound(), path, value)), nodeconf.FormatPath(path)+": not supported yet")
+		}
+	}
+	for _, l := range later {
+		if !slices.Contains(tried, l) {
+			t.Errorf("%s is not refused as not supported yet", l)
+		}
+	}
+	p.untouched()
+}
+
+func TestDocumentsThatAreNoConfigAreRefused(t *testing.T) {
+	p := newPicky(t)
+	for name, doc := range map[string]string{
+		"0 bytes": "", "blanks": " \n\n", "a comment": "# nothing\n", "null": "null", "a list": "[1, 2]", "a word": "config", "a number": "5",
+		"5 MiB": "# " + strings.Repeat("x", 5<<20), "5 MiB of JSON": `{"colour": "` + strings.Repeat("x", 5<<20) + `"}`,
+		"deep JSON": strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000), "deep lists": `{"a":` + strings.Repeat("[", 200_000),
+		"deep YAML flow": strings.Repeat("{a: ", 50_000) + "1" + strings.Repeat("}", 50_000), "no UTF-8": "ports: \xff\xfe", "half JSON": `{"ports": {`,
+		"two documents": "{}\n---\n{}\n", "JSON and more": "{} {}", "an anchor": "ports: &p {}\nappNetworks: *p\n", "a tab": "ports:\n\twan: {}\n",
+	} {
+		lines := p.refused(name, doc)
+		if len(lines) != 1 || !strings.Contains(lines[0], "document") || !strings.Contains(lines[0], "allowed") {
+			t.Errorf("%s: want one line about the document:\n%s", name, strings.Join(lines, "\n"))
+		}
+	}
+	var deep strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&deep, "%sa:\n", strings.Repeat(" ", i))
+	}
+	p.refused("deep YAML blocks", deep.String())
+	p.faults("keys twice in JSON", `{"ports": {"wan": {"ifName": "uplink0", "ifName": "eth9"}}, "ports": {}}`, "ports: twice", "ports.wan.ifName: twice")
+	p.faults("keys twice in YAML", "ports:\n  wan: {ifName: uplink0}\n  wan: {ifName: eth9}\nports: {}\n", "ports: twice", "ports.wan: twice")
+	p.untouched()
+}
+
+func TestTheCommandLineSaysByItsExitCodeWhatWasWrong(t *testing.T) {
+	p := newPicky(t)
+	nobody := filepath.Join(p.Dir, "nobody.sock")
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"apply -f " + filepath.Join(p.Dir, "nofile"), 1, "no such file"},
+		{"apply -f " + p.Dir, 1, "is a directory"},
+		{"apply", 2, "-f"}, {"apply --no-such-flag", 2, "no-such-flag"}, {"no-such-command", 2, "no-such-command"},
+		{"get", 2, ""}, {"get nothing", 2, "nothing"}, {"get ni -o xml", 2, "xml"}, {"wait ni", 2, "ni/ID"}, {"wait ni/x --for rain", 2, "rain"},
+		{"wait ni/x --timeout 0s", 2, "timeout"},
+		{"get ni nosuch", 10, "nosuch"}, {"get app " + app(9), 10, app(9)}, {"get adapter " + app(1) + "/9", 10, "not found"},
+		{"--socket " + nobody + " get ni", 8, nobody}, {"--socket " + nobody + " apply -f " + p.ConfigFile(), 8, nobody},
+		{"--socket " + nobody + " wait ni/" + ni(1) + " --timeout 300ms", 8, nobody},
+		{"wait ni/" + ni(9) + " --for ready --timeout 300ms", 3, "it is in no config"}, {"wait app/" + app(9) + " --for ready --timeout 300ms", 3, "it is in no config"},
+		{"wait ni/" + ni(1) + " --for absent --timeout 300ms", 3, "still there"},
+		{"wait ni/" + ni(9) + " --for absent --timeout 1ns", 3, ""},
+	} {
+		r, err := p.CLI(p.ctx, strings.Fields(c.args)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Code != c.code || r.Out != "" || !strings.Contains(r.Err, c.says) || r.Err == "" {
+			t.Errorf("edgespan %s: exit %d, stdout %q, want %d, nothing and %q: %s", c.args, r.Code, r.Out, c.code, c.says, r.Err)
+		}
+	}
+	// Met at once: with a timeout above the test's own deadline only that ends it.
+	for _, id := range []string{"ni/" + ni(9), "app/" + app(9), "ni/nosuch"} {
+		p.cli("wait", id, "--for", "absent", "--timeout", "1h")
+	}
+	p.untouched()
+	if err := p.node.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := p.CLI(p.ctx, "get", "ni"); err != nil || r.Code != 8 {
+		t.Errorf("a dead daemon's socket: exit %d, %v: %s", r.Code, err, r.Err)
+	}
+}
