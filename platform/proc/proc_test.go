@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -117,6 +118,43 @@ func TestParseStat(t *testing.T) {
 	for _, in := range []string{"", "7 (x) S 1", "7 x S"} {
 		if _, err := parseStat(in); err == nil {
 			t.Errorf("%q: no error", in)
+		}
+	}
+}
+
+func TestACommandDiesWithTheDaemon(t *testing.T) {
+	const child = "EDGESPAN_TEST_PIDFILE"
+	if pidfile := os.Getenv(child); pidfile != "" { // we are the one to be killed
+		_, err := New("").Run(t.Context(), "", "sh", "-c", "echo $$ >"+pidfile+".new; mv "+pidfile+".new "+pidfile+"; exec sleep 60")
+		t.Fatalf("the command ended first: %v", err)
+	}
+	pidfile := filepath.Join(t.TempDir(), "pid")
+	daemon := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	daemon.Env = append(os.Environ(), child+"="+pidfile)
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid, killed := 0, false
+	for until := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		b, err := os.ReadFile(pidfile)
+		if err == nil && !killed {
+			if pid, err = strconv.Atoi(strings.TrimSpace(string(b))); err != nil {
+				t.Fatal(err)
+			}
+			killed = true
+			if err := daemon.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = daemon.Wait() // killed
+		}
+		if killed {
+			if st, err := readStat(pid); err != nil || st.state == 'Z' {
+				return
+			}
+		}
+		if time.Now().After(until) {
+			_ = daemon.Process.Kill() // at worst it has ended
+			t.Fatalf("command %d of a killed daemon, %v, still runs", pid, killed)
 		}
 	}
 }

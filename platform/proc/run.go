@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -49,9 +50,16 @@ func (e *Error) Unwrap() error { return e.Err }
 // Run runs argv (argv[0] is found through PATH) with stdin as its input and
 // returns its stdout. When ctx ends, the command's whole process group is killed
 // and the error wraps the context's. Errors are *Error.
+//
+// The command dies with us, too: a restore that hangs while we are killed would else
+// write its old rules under the eyes of the next daemon.
 func (r *Runner) Run(ctx context.Context, stdin string, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// Pdeathsig is of the thread that forks, not of the process (prctl(2)): while it is
+	// ours it runs no goroutine that could end it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	cmd.WaitDelay = waitDelay
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 	cmd.Stdin = strings.NewReader(stdin)
