@@ -256,8 +256,8 @@ func TestACommandOfOneNetworkHangsAndNobodyElseWaits(t *testing.T) {
 		w.apply(doc(nets, hung))
 		w.wait("ready", "ni/"+ni(2+i))
 		h.says(1, "CreatingFailed", s.op, s.command, "next retry")
-		if a := w.status("app", app(1)); a["pending"] != true && a["error"] == "" {
-			t.Errorf("the app on the hung network is %v", a)
+		if a := w.status("app", app(1)); a["pending"] != true {
+			t.Errorf("the app on the hung network is not pending: %v", a)
 		}
 		h.heal("one", s.name)
 	}

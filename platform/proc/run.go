@@ -55,8 +55,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // write its old rules under the eyes of the next daemon.
 func (r *Runner) Run(ctx context.Context, stdin string, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	// Pdeathsig is of the thread that forks, not of the process (prctl(2)): while it is
-	// ours it runs no goroutine that could end it.
+	// Pdeathsig is of the thread that forks, not of the process (prctl(2)): locked, no
+	// other goroutine can end it. In another namespace In's own thread forks, which
+	// the runtime keeps.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
