@@ -130,7 +130,6 @@ func (w *world) dial(short, network, from, to string, within time.Duration) (net
 
 // meets says what a client in a namespace meets at an echo server.
 func (w *world) meets(short, network, from, to string, within time.Duration) string {
-	w.Helper()
 	c, err := w.dial(short, network, from, to, within)
 	if err == nil {
 		defer func() { _ = c.Close() }()
@@ -144,8 +143,7 @@ func (w *world) meets(short, network, from, to string, within time.Duration) str
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return refused + ": " + err.Error()
 	}
-	w.Fatalf("%s to %s: %v", short, to, err)
-	return ""
+	return err.Error()
 }
 
 // say sends one line and waits for it to come back.
@@ -174,6 +172,18 @@ func (w *world) misses(why, short, network, from, to string) {
 	if got := w.meets(short, network, from, to, denial); got != silence {
 		w.Errorf("%s: %s from %s %s to %s meets %s", why, network, short, from, to, got)
 	}
+}
+
+// missesAll wants silence from each of the addresses, over TCP and UDP, all at once.
+func (w *world) missesAll(why, short string, to ...string) {
+	w.Helper()
+	var asking sync.WaitGroup
+	for _, addr := range to {
+		for _, network := range []string{"tcp4", "udp4"} {
+			asking.Go(func() { w.misses(why, short, network, "", addr) })
+		}
+	}
+	asking.Wait()
 }
 
 // acl is the rules of one app, one a line, in order: "allow egress ip: 192.0.2.1, port: 80".
