@@ -297,9 +297,10 @@ func (r *Run) fail(op Op, f Failure) {
 			id := f.ID
 			r.stuck = &id
 		}
-		if _, again := r.failed[f.ID]; !again {
-			r.order = append(r.order, f.ID)
+		if _, again := r.failed[f.ID]; again {
+			continue // its removal failed before it could be added anew: that is the cause
 		}
+		r.order = append(r.order, f.ID)
 		r.failed[f.ID] = f
 	}
 }

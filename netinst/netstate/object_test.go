@@ -1,0 +1,109 @@
+package netstate
+
+import (
+	"reflect"
+	"testing"
+)
+
+func TestObjectsAsText(t *testing.T) {
+	for _, c := range []struct {
+		o        Object
+		id, text string
+	}{
+		{Sysctl{Key: "net/ipv4/ip_forward", Value: "1"}, "sysctl net/ipv4/ip_forward", "1"},
+		{File{Path: "ni/1/conf", Dir: true, Content: "ignored"}, "file ni/1/conf", "folder"},
+		{File{Path: "ni/1/conf/a", Content: "x\ny"}, "file ni/1/conf/a", "x\ny"},
+		{Link{Name: "es1", Type: Bridge, MAC: "02:00:00:00:00:01", MTU: 1500, Alias: "edgespan ni x"}, "link es1", `bridge mac 02:00:00:00:00:01 mtu 1500 alias "edgespan ni x"`},
+		{Port{Link: "es1"}, "port es1", "up"},
+		{Port{Link: "es1a1", Master: "es1", After: []ID{{KindChain, "c"}}}, "port es1a1", "up master es1"},
+		{Address{Link: "es1", Prefix: "10.1.0.1/24"}, "address es1 10.1.0.1/24", "noprefixroute"},
+		{Route{Table: 20001, Dst: "0.0.0.0/0", Type: Unicast, Dev: "eth0", Via: "192.0.2.1", Src: "10.1.0.1"}, "route 0.0.0.0/0 table 20001 metric 0", "unicast via 192.0.2.1 dev eth0 src 10.1.0.1"},
+		{Route{Table: 20001, Dst: "0.0.0.0/0", Type: Unreachable, Metric: 9}, "route 0.0.0.0/0 table 20001 metric 9", "unreachable"},
+		{Rule{Priority: 20001, From: "10.1.0.0/24", Table: 20001}, "rule 20001", "from 10.1.0.0/24 lookup 20001"},
+		{Rule{Priority: 21001, To: "10.1.0.0/24", Table: 20001}, "rule 21001", "to 10.1.0.0/24 lookup 20001"},
+		{Chain{Family: BridgeFamily, Name: "es1", Rules: []string{"a", "b"}}, "chain bridge/es1", "a\nb"},
+		{
+			Chain{Family: IPv4, Table: "nat", Name: "ES1-P", Rules: []string{"-j X"}, Hooks: []Hook{{"P", "-i es1", false}, {"Q", "", true}}},
+			"chain ipv4/nat/ES1-P", "first in P: -i es1\nlast in Q:\n-j X",
+		},
+		{Process{Name: "ni/1/dnsmasq", Argv: []string{"dnsmasq", "-k"}, Digest: "d", Reload: "r"}, "process ni/1/dnsmasq", "dnsmasq -k digest d reload r"},
+	} {
+		if got := c.o.ID().String(); got != c.id {
+			t.Errorf("%#v is %q, want %q", c.o, got, c.id)
+		}
+		if got := c.o.Text(); got != c.text {
+			t.Errorf("%s reads\n%s\nwant\n%s", c.id, got, c.text)
+		}
+	}
+}
+
+// Every field that the host is made of shows in the text or the name: what does
+// not show could never be repaired. The fields left out are those that only
+// order the steps, prove a process, or are held by another field.
+func TestEveryFieldIsComparedButThese(t *testing.T) {
+	silent := map[string]bool{"Port.After": true, "Chain.After": true, "Process.After": true, "Process.Probe": true, "Link.Peer": true}
+	for _, o := range []Object{
+		Sysctl{}, File{}, Link{}, Port{}, Address{}, Route{}, Rule{}, Process{}, Chain{Family: IPv4},
+	} {
+		typ := reflect.TypeOf(o)
+		for i := range typ.NumField() {
+			name := typ.Name() + "." + typ.Field(i).Name
+			other := reflect.New(typ)
+			other.Elem().Set(reflect.ValueOf(o))
+			change(other.Elem().Field(i))
+			x := other.Elem().Interface().(Object)
+			differs := x.ID() != o.ID() || x.Text() != o.Text()
+			if differs == silent[name] {
+				t.Errorf("%s: a change shows is %v, want %v", name, differs, !silent[name])
+			}
+		}
+	}
+}
+
+func change(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(v.String() + "x")
+	case reflect.Int:
+		v.SetInt(7)
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		change(v.Index(0))
+	case reflect.Struct:
+		change(v.Field(0))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+	default:
+		panic("a kind of field that this test does not know: " + v.Kind().String())
+	}
+}
+
+func TestWhichLinksAreMadeAnew(t *testing.T) {
+	veth := Link{Name: "es1a1", Type: Veth, MAC: "a", MTU: 1500, Alias: "x"}
+	bridge := Link{Name: "es1", Type: Bridge, MAC: "a", MTU: 1500, Alias: "x"}
+	for name, c := range map[string]struct {
+		from, to Link
+		want     bool
+	}{
+		"another MTU":                {veth, Link{"es1a1", Veth, "a", 1400, "x", nil}, false},
+		"another peer":               {veth, Link{"es1a1", Veth, "a", 1500, "y", nil}, true},
+		"another MAC of a veth":      {veth, Link{"es1a1", Veth, "b", 1500, "x", nil}, true},
+		"another MAC of a bridge":    {bridge, Link{"es1", Bridge, "b", 1500, "x", nil}, false},
+		"another owner of a bridge":  {bridge, Link{"es1", Bridge, "a", 1500, "y", nil}, false},
+		"another type":               {bridge, veth, true},
+		"nothing but what is silent": {veth, Link{"es1a1", Veth, "a", 1500, "x", &Peer{Name: "eth0"}}, false},
+	} {
+		if got := c.to.Recreate(c.from); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestALaterObjectOfTheSameNameWins(t *testing.T) {
+	s := NewState(File{Path: "a", Content: "1"}, File{Path: "b"}, File{Path: "a", Content: "2"})
+	if got, want := s.String(), "== file a\n2\n== file b\n\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
