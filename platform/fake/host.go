@@ -88,6 +88,21 @@ func (h *Host) Break(n int, id netstate.ID) {
 	h.tell(netstate.HostEvent{Touched: []int{n}})
 }
 
+// Lose removes an object and the event that would have told of it.
+func (h *Host) Lose(n int, id netstate.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.state[n], id)
+}
+
+// Resync tells the watchers that events were lost, as after an overflow.
+func (h *Host) Resync() {
+	h.mu.Lock()
+	ev := netstate.HostEvent{Resync: true, Interfaces: slices.Clone(h.ifaces)}
+	h.mu.Unlock()
+	h.tell(ev)
+}
+
 // State is a copy of what owner number n has on the host.
 func (h *Host) State(n int) netstate.State {
 	h.mu.Lock()
