@@ -92,7 +92,7 @@ func (n *Node) networks() []httpapi.Resource {
 		if !ok {
 			st.State, st.DisplayName, st.Error = string(netinst.WaitingForDependencies), configs[id].DisplayName, n.whyNotYet()
 		}
-		if crash := n.crashed("router/ni/" + id); crash != "" {
+		if crash := n.networkCrashed(id); crash != "" {
 			st.Error = crash
 		}
 		r.Status = st
@@ -114,12 +114,19 @@ func (n *Node) whyNotYet() string {
 	return "waits for the host ground"
 }
 
-// crashed says that an actor is down for its back-off, and why.
-func (n *Node) crashed(id string) string {
-	for _, a := range n.d.census.list() {
-		if a.ID == id && a.State == "restarting" {
-			return fmt.Sprintf("bridge manager crashed %d times: %s; restarts within %s", a.Crashes, a.Last, a.Next)
-		}
+// networkCrashed says that one of a network's actors is down for its back-off, and why.
+func (n *Node) networkCrashed(id string) string {
+	if why := n.crashed("bridge manager", "router/ni/"+id); why != "" {
+		return why
+	}
+	return n.crashed("applier", "router/ni/"+id+"/applier")
+}
+
+func (n *Node) appCrashed(id string) string { return n.crashed("app network", "router/app/"+id) }
+
+func (n *Node) crashed(what, id string) string {
+	if a, down := n.d.census.down(id); down {
+		return fmt.Sprintf("%s crashed (%d in a row): %s; restarts within %s", what, a.Crashes, a.Last, a.Next)
 	}
 	return ""
 }
@@ -171,6 +178,9 @@ func (n *Node) apps() []httpapi.Resource {
 		st := appStatus{Pending: true, DisplayName: configs[id].DisplayName, Adapters: []adapterStatus{}}
 		if s, ok := statuses[id]; ok {
 			st = appStatus{s.DisplayName, s.Pending, s.Activated, s.TargetVersion, s.Error, adaptersOf(s)}
+		}
+		if crash := n.appCrashed(id); crash != "" {
+			st.Error = crash
 		}
 		r.Status = st
 		rs = append(rs, r)

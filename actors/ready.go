@@ -34,6 +34,8 @@ func (n *Node) networkReady(id string) httpapi.Readiness {
 		r.Why = "it is in no config"
 	case !seen:
 		r.Why = n.whyNotYet()
+	case n.networkCrashed(id) != "":
+		r.Why = n.networkCrashed(id) // its status is of the time before
 	case s.Error != "":
 		r.Why = fmt.Sprintf("%s: %s", s.State, s.Error)
 	case s.State != netinst.Present:
@@ -57,6 +59,8 @@ func (n *Node) appReady(id string) httpapi.Readiness {
 		r.Why = "it is in no config"
 	case !seen:
 		r.Why = "its app network has not started"
+	case n.appCrashed(id) != "":
+		r.Why = n.appCrashed(id)
 	case rec.Digest != appnet.Digest(c) || rec.TargetVersion != s.TargetVersion:
 		r.Why = "its newest config has not been taken up"
 	case s.Error != "":

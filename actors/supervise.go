@@ -56,6 +56,16 @@ func (s *census) list() []ActorState {
 	return out
 }
 
+// down tells of an actor that waits for its restart.
+func (s *census) down(id string) (ActorState, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.actors[id]; a != nil && a.State == "restarting" {
+		return *a, true
+	}
+	return ActorState{}, false
+}
+
 // backoff is our own supervision: a crashed child starts again after a delay that
 // doubles, for ever, and nothing is escalated (the stock strategies stop a child
 // for good at the 11th panic, or are linear: reference/dependencies §3).
