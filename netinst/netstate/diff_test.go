@@ -73,15 +73,15 @@ func judgeStep(t *rapid.T, plan Plan, i int, it Item, now State) {
 	}
 }
 
-// judgeShape holds the order of the steps: makes, then the process that changes,
-// then breaks, among which the chains go after the adapters' ports.
+// judgeShape holds the order of the steps: makes, then breaks, among which the
+// chains go after the adapters' ports and a process that changes is told after the
+// files have gone.
 func judgeShape(t *rapid.T, plan Plan) {
 	const (
 		makes = iota
-		changedProcess
 		breaks
 	)
-	at, chainsGone := makes, false
+	at, chainsGone, told := makes, false, false
 	for i, op := range plan {
 		it := op.Items[0]
 		recreates := op.Verb == Remove && op.Kind == KindLink && i+1 < len(plan) &&
@@ -90,8 +90,11 @@ func judgeShape(t *rapid.T, plan Plan) {
 		switch {
 		case op.Verb == Remove && !recreates:
 			stage = breaks
-		case op.Verb == Change && op.Kind == KindProcess:
-			stage = changedProcess
+		case op.Verb != Add && op.Kind == KindProcess:
+			stage, told = breaks, true
+		}
+		if f, ok := it.Have.(File); ok && op.Verb == Remove && !f.Dir && told {
+			t.Fatalf("step %d, %s, comes after the process was told\n%s", i, op, spell(plan))
 		}
 		if stage < at {
 			t.Fatalf("step %d, %s, comes too late\n%s", i, op, spell(plan))
@@ -188,17 +191,17 @@ remove link es1a1
 add link es1a1
 add link es1a3
 add address es1 10.2.0.1/24
-change route 0.0.0.0/0 table 20001 metric 0
 add route 10.2.0.0/24 table 20001 metric 0
+change route 0.0.0.0/0 table 20001 metric 0
 add rule 21001
 add port es1a1
 add port es1a3
-change process ni/1/dnsmasq
 remove port es1a2
 remove rule 20001
 remove address es1 10.1.0.1/24
 remove chain ipv4/filter/ES1-2E
 remove file ni/1/conf/old
+change process ni/1/dnsmasq
 remove link es1a2`},
 		"to nothing": {goldenTo(), State{}, `
 remove port es1a1
