@@ -89,8 +89,10 @@ func TestDesiredGolden(t *testing.T) {
 		{Name: "a-lab", Destination: prefix("198.51.100.0/24"), Gateway: ip("203.0.113.1"), Port: "lab"},
 		{Name: "c-missing", Destination: prefix("198.18.0.0/15"), Gateway: ip("203.0.113.9"), Port: "absent"},
 	}
-	lab := PortStatus{PortConfig: PortConfig{Label: "lab", IfName: "eth1"}, Exists: true, Up: true, LinkMTU: 1500,
-		Addresses: []netip.Prefix{prefix("203.0.113.2/24")}}
+	lab := PortStatus{
+		PortConfig: PortConfig{Label: "lab", IfName: "eth1"}, Exists: true, Up: true, LinkMTU: 1500,
+		Addresses: []netip.Prefix{prefix("203.0.113.2/24")},
+	}
 	routes.Ports = append(routes.Ports, lab)
 	airgapped := input(web())
 	airgapped.Config.Port = ""

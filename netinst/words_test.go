@@ -10,10 +10,21 @@ func TestWords(t *testing.T) {
 		word             string
 		hostname, ifName bool
 	}{
-		{"web", true, true}, {"Web-1.Edge", true, true}, {"", false, false}, {"-a", false, true}, {"a-", false, true},
-		{"a..b", false, true}, {"..", false, false}, {"a b", false, false}, {"a\nb", false, false}, {"a;b", false, false},
-		{"a/b", false, false}, {"eth0.100", true, true}, {strings.Repeat("a", 16), true, false},
-		{strings.Repeat("a", 64), false, false}, {strings.Repeat("a.", 150), false, false},
+		{"web", true, true},
+		{"Web-1.Edge", true, true},
+		{"", false, false},
+		{"-a", false, true},
+		{"a-", false, true},
+		{"a..b", false, true},
+		{"..", false, false},
+		{"a b", false, false},
+		{"a\nb", false, false},
+		{"a;b", false, false},
+		{"a/b", false, false},
+		{"eth0.100", true, true},
+		{strings.Repeat("a", 16), true, false},
+		{strings.Repeat("a", 64), false, false},
+		{strings.Repeat("a.", 150), false, false},
 	} {
 		if _, err := ParseHostname(tc.word); (err == nil) != tc.hostname {
 			t.Errorf("host name %q: %v", tc.word, err)

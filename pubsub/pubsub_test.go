@@ -52,7 +52,8 @@ func expect(t *testing.T, what, got, want string) {
 func must(t interface {
 	Helper()
 	Fatal(...any)
-}, err error) {
+}, err error,
+) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

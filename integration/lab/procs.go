@@ -62,7 +62,7 @@ func endProcess(ctx context.Context, pid int, ns unix.Stat_t) error {
 		return err
 	}
 	for deadline := time.Now().Add(endDeadline); ; {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 100) //nolint:gosec // a descriptor is small
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 100)
 		switch {
 		case n > 0:
 			return nil

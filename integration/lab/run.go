@@ -38,7 +38,7 @@ func (l *Lab) Exec(ctx context.Context, short string, argv ...string) (Result, e
 func (l *Lab) Command(ctx context.Context, short string, argv ...string) *exec.Cmd {
 	const cover = `if [ -e "$0" ] && [ -e /etc/resolv.conf ]; then mount --bind "$0" /etc/resolv.conf; fi && exec "$@"`
 	all := append([]string{"netns", "exec", l.NS(short), "sh", "-c", cover, l.resolv(short)}, argv...)
-	return exec.CommandContext(ctx, "ip", all...) //nolint:gosec // the caller's own argv
+	return exec.CommandContext(ctx, "ip", all...)
 }
 
 func (l *Lab) resolv(short string) string { return filepath.Join(l.Dir, short+".resolv.conf") }
@@ -78,7 +78,7 @@ func (l *Lab) CLI(ctx context.Context, args ...string) (Result, error) {
 
 // CLIWith is CLI with an input.
 func (l *Lab) CLIWith(ctx context.Context, stdin string, args ...string) (Result, error) {
-	cmd := exec.CommandContext(ctx, l.Binary, args...) //nolint:gosec // the program under test
+	cmd := exec.CommandContext(ctx, l.Binary, args...)
 	cmd.Env = append(os.Environ(), "EDGESPAN_SOCKET="+l.Socket())
 	cmd.Stdin = strings.NewReader(stdin)
 	return runToEnd(cmd)
@@ -91,7 +91,7 @@ func (l *Lab) NodeCmd(extra ...string) *exec.Cmd {
 		"netns", "exec", l.NS("node"), l.Binary, "node",
 		"--config", l.ConfigFile(), "--state-dir", l.StateDir(), "--run-dir", l.RunDir(),
 	}, extra...)
-	cmd := exec.Command("ip", argv...) //nolint:gosec,noctx // our own argv; it outlives its starter
+	cmd := exec.Command("ip", argv...) //nolint:noctx // our own argv; it outlives its starter
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd
 }

@@ -49,7 +49,7 @@ func (l *Lab) HTTPServer(ctx context.Context, short, addr, text string) error {
 func (l *Lab) startServers(ctx context.Context, short string, o ServerOptions) error {
 	argv := append([]string{"netns", "exec", l.NS(short)}, l.child...)
 	argv = append(argv, o.args()...)
-	cmd := exec.Command("ip", argv...) //nolint:gosec,noctx // our own argv; it outlives ctx
+	cmd := exec.Command("ip", argv...) //nolint:noctx // our own argv; it outlives ctx
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	said, err := os.OpenFile(filepath.Join(l.Dir, "servers.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -166,7 +166,7 @@ func Serve(ctx context.Context, o ServerOptions, ready func()) error {
 func (o ServerOptions) page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")                           // each request of a test is a flow of its own
-		_, _ = fmt.Fprintf(w, "%s, you are %s\n", o.Text, r.RemoteAddr) //nolint:gosec // plain text for curl
+		_, _ = fmt.Fprintf(w, "%s, you are %s\n", o.Text, r.RemoteAddr)
 	})
 }
 

@@ -44,7 +44,7 @@ type Count struct {
 // PingLoop sends an ICMP echo request from a namespace to dst each interval.
 func (l *Lab) PingLoop(short string, dst netip.Addr, every time.Duration) (*Loop, error) {
 	loop := &Loop{every: every, to: &net.IPAddr{IP: dst.AsSlice()}}
-	id := uint16(os.Getpid()) ^ uint16(time.Now().UnixNano()) //nolint:gosec // any 16 bits do
+	id := uint16(os.Getpid()) ^ uint16(time.Now().UnixNano())
 	loop.ask = func(seq uint16) []byte { return echoRequest(id, seq) }
 	loop.judge = func(p []byte, from net.Addr) (uint16, bool, bool) {
 		if len(p) < 8 || p[0] != 0 || binary.BigEndian.Uint16(p[4:]) != id {

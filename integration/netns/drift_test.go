@@ -211,8 +211,10 @@ func TestLinksThatGoTogetherGoInOneDeletion(t *testing.T) {
 	l := newLab(t)
 	const many = 20
 	for n := 1; n <= many; n++ {
-		l.must(owner(n), netstate.NewState(netstate.Link{Name: fmt.Sprintf("es%d", n), Type: netstate.Bridge,
-			MAC: fmt.Sprintf("02:16:3e:00:00:%02x", n), MTU: 1500, Alias: "edgespan ni " + owner(n).Name}))
+		l.must(owner(n), netstate.NewState(netstate.Link{
+			Name: fmt.Sprintf("es%d", n), Type: netstate.Bridge,
+			MAC: fmt.Sprintf("02:16:3e:00:00:%02x", n), MTU: 1500, Alias: "edgespan ni " + owner(n).Name,
+		}))
 	}
 	// One that a crash left doomed, and one that it left half doomed.
 	l.ns.Exec(t, "ip", "link", "add", "es-doomedzz", "type", "bridge")

@@ -37,8 +37,19 @@ var (
 
 // fwPaths are the ways that a packet can take.
 var fwPaths = [][2]fwEnd{
-	{fwA, fwWorld}, {fwA, fwNext}, {fwWorld, fwA}, {fwNext, fwA}, {fwA, fwB}, {fwB, fwA},
-	{fwA, fwC}, {fwC, fwA}, {fwA, fwGate}, {fwA, fwNode}, {fwA, fwGate2}, {fwNode, fwA}, {fwGate, fwA},
+	{fwA, fwWorld},
+	{fwA, fwNext},
+	{fwWorld, fwA},
+	{fwNext, fwA},
+	{fwA, fwB},
+	{fwB, fwA},
+	{fwA, fwC},
+	{fwC, fwA},
+	{fwA, fwGate},
+	{fwA, fwNode},
+	{fwA, fwGate2},
+	{fwNode, fwA},
+	{fwGate, fwA},
 }
 
 var fwPorts = []uint16{53, 80, 443}
@@ -280,8 +291,10 @@ func TestFirewallIsStateful(t *testing.T) {
 		inbox.listen(l, ns)
 	}
 	egress := []netinst.ACLRule{{Direction: netinst.Egress, Action: netinst.Allow, Protocol: "tcp"}}
-	ingress := []netinst.ACLRule{{Direction: netinst.Ingress, Action: netinst.Allow, Protocol: "tcp", LocalPort: []netinst.PortRange{{First: 80, Last: 80}}},
-		{Direction: netinst.Ingress, Action: netinst.Allow, IP: netip.MustParsePrefix("10.1.0.1/32")}}
+	ingress := []netinst.ACLRule{
+		{Direction: netinst.Ingress, Action: netinst.Allow, Protocol: "tcp", LocalPort: []netinst.PortRange{{First: 80, Last: 80}}},
+		{Direction: netinst.Ingress, Action: netinst.Allow, IP: netip.MustParsePrefix("10.1.0.1/32")},
+	}
 	for _, tc := range []struct {
 		name     string
 		rules    fwRules

@@ -121,10 +121,13 @@ func (l *lab) network(n int) netstate.State {
 		chain("nat", post, []netstate.Hook{hook("ES-POSTROUTING", "-s "+ip+".0/24")}, "-s "+ip+".0/24 -o eth0 -j MASQUERADE"),
 		netstate.Chain{Family: netstate.BridgeFamily, Name: br, Rules: []string{
 			"chain forward {", "type filter hook forward priority -300; policy accept;",
-			"iifname \"" + link + "\" ether type != { arp, ip, ip6 } drop", "}"}},
-		netstate.Process{Name: fmt.Sprintf("ni/%d/dnsmasq", n),
+			"iifname \"" + link + "\" ether type != { arp, ip, ip6 } drop", "}",
+		}},
+		netstate.Process{
+			Name:   fmt.Sprintf("ni/%d/dnsmasq", n),
 			Argv:   []string{"dnsmasq", "--keep-in-foreground", "--conf-file=" + filepath.Join(l.dir, conf, "dnsmasq.conf")},
-			Digest: "one", Reload: "one", Probe: netstate.Probe{Addr: ip + ".1:53", Name: "gateway.edge."}},
+			Digest: "one", Reload: "one", Probe: netstate.Probe{Addr: ip + ".1:53", Name: "gateway.edge."},
+		},
 	)
 }
 
@@ -132,8 +135,10 @@ func (l *lab) network(n int) netstate.State {
 func (l *lab) veth(n int, app string) netstate.Link {
 	peer := fmt.Sprintf("eth%d", n)
 	alias := fmt.Sprintf("edgespan ni %s adapter a/0 netns=%s peer=%s mac=02:16:3e:01:00:%02x mtu=1400", owner(n).Name, app, peer, n)
-	return netstate.Link{Name: fmt.Sprintf("es%da1", n), Type: netstate.Veth, MAC: fmt.Sprintf("02:16:3e:02:00:%02x", n), MTU: 1400, Alias: alias,
-		Peer: &netstate.Peer{Netns: app, Name: peer, MAC: fmt.Sprintf("02:16:3e:01:00:%02x", n), MTU: 1400}}
+	return netstate.Link{
+		Name: fmt.Sprintf("es%da1", n), Type: netstate.Veth, MAC: fmt.Sprintf("02:16:3e:02:00:%02x", n), MTU: 1400, Alias: alias,
+		Peer: &netstate.Peer{Netns: app, Name: peer, MAC: fmt.Sprintf("02:16:3e:01:00:%02x", n), MTU: 1400},
+	}
 }
 
 func (l *lab) observe(o netstate.Owner, full bool) netstate.State {
@@ -183,8 +188,13 @@ func picture(t *testing.T, ns *netns.NS) string {
 	t.Helper()
 	var b strings.Builder
 	for _, argv := range [][]string{
-		{"ip", "-d", "link"}, {"ip", "addr"}, {"ip", "rule"}, {"ip", "route", "show", "table", "all"},
-		{"iptables-save"}, {"nft", "list", "ruleset"}, {"sysctl", "-a", "--pattern", "ip_forward|bridge-nf"},
+		{"ip", "-d", "link"},
+		{"ip", "addr"},
+		{"ip", "rule"},
+		{"ip", "route", "show", "table", "all"},
+		{"iptables-save"},
+		{"nft", "list", "ruleset"},
+		{"sysctl", "-a", "--pattern", "ip_forward|bridge-nf"},
 	} {
 		fmt.Fprintf(&b, "$ %s\n%s", strings.Join(argv, " "), counters.ReplaceAllString(ns.Exec(t, argv...), ""))
 	}

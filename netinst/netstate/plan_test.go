@@ -46,8 +46,10 @@ func drawState(t *rapid.T, label string) State {
 			Port{Link: name, Master: "es1", After: []ID{c.ID(), id(KindChain, "ipv4/filter/ES1-FWD")}})
 		reload += name + f.Content
 	}
-	s.Add(Process{Name: "ni/1/dnsmasq", Digest: s[id(KindFile, "ni/1/conf/dnsmasq.conf")].Text(), Reload: reload,
-		After: []ID{id(KindFile, "ni/1/conf/dnsmasq.conf"), id(KindPort, "es1")}})
+	s.Add(Process{
+		Name: "ni/1/dnsmasq", Digest: s[id(KindFile, "ni/1/conf/dnsmasq.conf")].Text(), Reload: reload,
+		After: []ID{id(KindFile, "ni/1/conf/dnsmasq.conf"), id(KindPort, "es1")},
+	})
 	return s
 }
 

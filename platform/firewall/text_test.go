@@ -32,8 +32,10 @@ func TestTargetIsTheChainAtTheEnd(t *testing.T) {
 }
 
 func TestOwner(t *testing.T) {
-	for name, want := range map[string]int{"ES-FORWARD": 0, "ES1-FWD": 1, "ES999-X": 999, "ES1000-X": -1, "ES01-X": -1,
-		"ES0-X": -1, "ESX-FWD": -1, "ES1": -1, "FORWARD": -1, "": -1, "ES1A-X": -1} {
+	for name, want := range map[string]int{
+		"ES-FORWARD": 0, "ES1-FWD": 1, "ES999-X": 999, "ES1000-X": -1, "ES01-X": -1,
+		"ES0-X": -1, "ESX-FWD": -1, "ES1": -1, "FORWARD": -1, "": -1, "ES1A-X": -1,
+	} {
 		n, ok := owner(name)
 		if !ok {
 			n = -1
@@ -64,32 +66,42 @@ func TestRestoreText(t *testing.T) {
 -A ES1-FWD -j DROP
 -I ES-FORWARD 1 -o es1 -j ES1-FWD
 -I ES-FORWARD 1 -i es1 -j ES1-FWD`},
-		"every jump that was seen goes, so none can stand twice": {edit{want: []netstate.Chain{fwd},
-			seen: table{"ES1-FWD": {"-j ACCEPT"}, "ES-FORWARD": {"-i es1 -j ES1-FWD", "-i es1 -j ES1-FWD", "-i es2 -j ES2-FWD"}}}, `
+		"every jump that was seen goes, so none can stand twice": {edit{
+			want: []netstate.Chain{fwd},
+			seen: table{"ES1-FWD": {"-j ACCEPT"}, "ES-FORWARD": {"-i es1 -j ES1-FWD", "-i es1 -j ES1-FWD", "-i es2 -j ES2-FWD"}},
+		}, `
 :ES1-FWD - [0:0]
 -D ES-FORWARD -i es1 -j ES1-FWD
 -D ES-FORWARD -i es1 -j ES1-FWD
 -A ES1-FWD -j DROP
 -I ES-FORWARD 1 -o es1 -j ES1-FWD
 -I ES-FORWARD 1 -i es1 -j ES1-FWD`},
-		"host's chain keeps the hooks of networks and is never flushed": {edit{want: []netstate.Chain{chain("ES-FORWARD", at("FORWARD", ""), "-j RETURN")},
-			seen: table{"FORWARD": {"-j ES-FORWARD"}, "ES-FORWARD": {"-i es1 -j ES1-FWD", "-s 1.1.1.1/32 -j ACCEPT"}}}, `
+		"host's chain keeps the hooks of networks and is never flushed": {edit{
+			want: []netstate.Chain{chain("ES-FORWARD", at("FORWARD", ""), "-j RETURN")},
+			seen: table{"FORWARD": {"-j ES-FORWARD"}, "ES-FORWARD": {"-i es1 -j ES1-FWD", "-s 1.1.1.1/32 -j ACCEPT"}},
+		}, `
 -D ES-FORWARD -s 1.1.1.1/32 -j ACCEPT
 -D FORWARD -j ES-FORWARD
 -A ES-FORWARD -j RETURN
 -I FORWARD 1 -j ES-FORWARD`},
-		"a longer base chain keeps what it has": {edit{want: []netstate.Chain{base}, stored: map[string]entry{"ES-BASE": oldBase},
-			seen: table{"ES-BASE": {"-i es1 -j DROP"}, "ES-FORWARD": {"-i es1 -j ES1-FWD", "-j ES-BASE"}}}, `
+		"a longer base chain keeps what it has": {edit{
+			want: []netstate.Chain{base}, stored: map[string]entry{"ES-BASE": oldBase},
+			seen: table{"ES-BASE": {"-i es1 -j DROP"}, "ES-FORWARD": {"-i es1 -j ES1-FWD", "-j ES-BASE"}},
+		}, `
 -D ES-FORWARD -j ES-BASE
 -A ES-BASE -i es2 -j DROP
 -A ES-FORWARD -j ES-BASE`},
-		"a flushed parent gets back the hooks of chains that stay": {edit{want: []netstate.Chain{chain("ES1-FWD", nil, "-j DROP")},
-			stored: map[string]entry{"ES1-1E": remember(eg, "")}, seen: table{"ES1-FWD": {"-i es1a1 -j ES1-1E"}}}, `
+		"a flushed parent gets back the hooks of chains that stay": {edit{
+			want:   []netstate.Chain{chain("ES1-FWD", nil, "-j DROP")},
+			stored: map[string]entry{"ES1-1E": remember(eg, "")}, seen: table{"ES1-FWD": {"-i es1a1 -j ES1-1E"}},
+		}, `
 :ES1-FWD - [0:0]
 -A ES1-FWD -j DROP
 -I ES1-FWD 1 -i es1a1 -j ES1-1E`},
-		"a removal works whether the chain exists or not": {edit{gone: []netstate.Chain{fwd},
-			seen: table{"ES-FORWARD": {"-i es1 -j ES1-FWD"}}}, `
+		"a removal works whether the chain exists or not": {edit{
+			gone: []netstate.Chain{fwd},
+			seen: table{"ES-FORWARD": {"-i es1 -j ES1-FWD"}},
+		}, `
 :ES1-FWD - [0:0]
 -D ES-FORWARD -i es1 -j ES1-FWD
 -X ES1-FWD`},

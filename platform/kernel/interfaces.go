@@ -35,8 +35,10 @@ func (k *Kernel) Interfaces() ([]netstate.Interface, error) {
 		if !isForeign(a.Name) {
 			continue
 		}
-		i := netstate.Interface{Name: a.Name, MTU: a.MTU, Gateways: gateways[a.Index],
-			Up: a.Flags&net.FlagUp != 0 && a.RawFlags&unix.IFF_LOWER_UP != 0}
+		i := netstate.Interface{
+			Name: a.Name, MTU: a.MTU, Gateways: gateways[a.Index],
+			Up: a.Flags&net.FlagUp != 0 && a.RawFlags&unix.IFF_LOWER_UP != 0,
+		}
 		for _, ad := range addrs {
 			if p, ok := prefix(ad.IPNet); ok && ad.LinkIndex == a.Index {
 				i.Addresses = append(i.Addresses, p)

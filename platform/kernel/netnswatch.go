@@ -55,8 +55,11 @@ func watchNetns(ctx context.Context, dir string, in chan<- news) error {
 					return
 				}
 			}
-			fds := []unix.PollFd{{Fd: int32(ino), Events: unix.POLLIN}, {Fd: int32(mounts.Fd()), Events: unix.POLLPRI},
-				{Fd: int32(wake[0]), Events: unix.POLLIN}}
+			fds := []unix.PollFd{
+				{Fd: int32(ino), Events: unix.POLLIN},
+				{Fd: int32(mounts.Fd()), Events: unix.POLLPRI},
+				{Fd: int32(wake[0]), Events: unix.POLLIN},
+			}
 			if _, err := unix.Poll(fds, -1); err != nil && !errors.Is(err, unix.EINTR) {
 				select {
 				case in <- news{err: fmt.Errorf("watch namespaces: %w", err)}:

@@ -98,9 +98,11 @@ func (r *reaper) doom(l netlink.Link) error {
 	}
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	msg.Index = int32(l.Attrs().Index)
-	attrs := []nl.NetlinkRequestData{msg,
+	attrs := []nl.NetlinkRequestData{
+		msg,
 		nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(doomedName(l.Attrs().Index))),
-		nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomedGroup))}
+		nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomedGroup)),
+	}
 	if !strings.HasPrefix(l.Attrs().Alias, aliasMark) { // half made
 		attrs = append(attrs, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(doomedAlias)))
 	}

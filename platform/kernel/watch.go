@@ -89,8 +89,10 @@ func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.Ho
 			}
 		case <-timer.C:
 			running = false
-			ev := netstate.HostEvent{Resync: pending.lost, Namespaces: pending.netns || pending.lost,
-				Touched: slices.Sorted(maps.Keys(pending.touched))}
+			ev := netstate.HostEvent{
+				Resync: pending.lost, Namespaces: pending.netns || pending.lost,
+				Touched: slices.Sorted(maps.Keys(pending.touched)),
+			}
 			if pending.lost || pending.foreign {
 				now, err := k.Interfaces()
 				if err != nil {

@@ -31,7 +31,7 @@ func (r *Runner) Start(argv []string, out string) (Ident, error) {
 		return Ident{}, fmt.Errorf("open output: %w", err)
 	}
 	defer file.Close()
-	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // it outlives us and every context
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = file, file
