@@ -33,6 +33,11 @@ func BenchmarkNetworkUntilDNSAnswers(b *testing.B) {
 	if os.Getuid() != 0 {
 		b.Skip("needs root: makes network namespaces")
 	}
+	for _, command := range []string{"dnsmasq", "iptables-restore", "nft", "ip"} {
+		if _, err := exec.LookPath(command); err != nil {
+			b.Skipf("needs %s: make setup installs it", command)
+		}
+	}
 	var ours, floor []time.Duration
 	for i := range b.N {
 		turns := []func(){
