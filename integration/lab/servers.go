@@ -165,7 +165,7 @@ func Serve(ctx context.Context, o ServerOptions, ready func()) error {
 
 func (o ServerOptions) page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Connection", "close")                           // each request of a test is a flow of its own
+		w.Header().Set("Connection", "close") // each request of a test is a flow of its own
 		_, _ = fmt.Fprintf(w, "%s, you are %s\n", o.Text, r.RemoteAddr)
 	})
 }
