@@ -12,7 +12,7 @@ import (
 //
 //	filter FORWARD                 filter INPUT               filter OUTPUT
 //	  ES-FORWARD (host)              ES-INPUT (host)            ES-OUTPUT (host)
-//	   -i es<n>, -o es<n>             -i es<n>                   -o es<n>
+//	   -i es<n>, -o es<n>             -i es<n>, -d <gateway>     -o es<n>
 //	   |  ES<n>-FWD                   |  ES<n>-INP               |  ES<n>-OUT
 //	   |    reply      -> ACCEPT      |    reply -> ACCEPT       |    reply, DHCP -> ACCEPT
 //	   |    -i es<n>   -> ES<n>-EGR   |    by port of bridge     |    by address
@@ -156,15 +156,21 @@ func (nw network) ingress() netstate.Chain {
 	return nw.filter("ING", nil, append(rules, "-j DROP"), after...)
 }
 
+// input judges what adapters send to the node. It also keeps the gateway's address
+// from the neighbours of other interfaces, who could reach it by a route over the
+// node; the node itself reaches it over lo.
 func (nw network) input() netstate.Chain {
-	rules := []string{replies}
+	rules := []string{replies, "-i lo -j RETURN"}
 	var after []string
 	for _, a := range nw.Adapters {
 		to := nw.adapterChain(a, "N")
 		rules = append(rules, nw.physdevIn(a)+" -g "+to)
 		after = append(after, to)
 	}
-	hooks := []netstate.Hook{{Parent: RootInput, Match: "-i " + string(nw.bridge)}}
+	hooks := []netstate.Hook{
+		{Parent: RootInput, Match: "-i " + string(nw.bridge)},
+		{Parent: RootInput, Match: "-d " + nw.Config.IPv4.Gateway.String() + "/32 ! -i " + linkPrefix + "+"},
+	}
 	return nw.filter("INP", hooks, append(rules, "-j DROP"), after...)
 }
 

@@ -77,6 +77,7 @@ func (s sim) rules(name string) []string {
 
 func (s sim) match(words []string, h hop) (target string, jump, hit bool) {
 	hit = true
+	not := false
 	for i := 0; i < len(words); i++ {
 		arg := ""
 		if i+1 < len(words) {
@@ -85,11 +86,15 @@ func (s sim) match(words []string, h hop) (target string, jump, hit bool) {
 		ok := true
 		switch words[i] {
 		case "-m":
+		case "!":
+			not = true
+			continue
 		case "--physdev-is-bridged":
 			ok = h.bridged
 			i--
 		case "-i":
-			ok = h.in == arg
+			stem, any := strings.CutSuffix(arg, "+")
+			ok = h.in == arg || any && strings.HasPrefix(h.in, stem)
 		case "-o":
 			ok = h.out == arg
 		case "-s":
@@ -116,7 +121,8 @@ func (s sim) match(words []string, h hop) (target string, jump, hit bool) {
 			s.t.Fatalf("a word that is not known here: %q in %q", words[i], strings.Join(words, " "))
 		}
 		i++
-		hit = hit && ok
+		hit = hit && ok != not
+		not = false
 	}
 	return target, jump, hit
 }

@@ -29,6 +29,7 @@ func canonical(n *node) any {
 		return n.text
 	case list:
 		return []any{}
+	case mapping:
 	}
 	m := map[string]any{}
 	for _, f := range n.fields {

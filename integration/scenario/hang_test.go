@@ -244,7 +244,7 @@ func TestACommandOfOneNetworkHangsAndNobodyElseWaits(t *testing.T) {
 		{"nft", "change chain ", "nft -f -"},
 		{"iptables-restore", "change chain ", "iptables-restore --noflush"},
 		{"iptables", "change chain ", "iptables -w 5 -t nat -S ES1-POST"},
-		{"dnsmasq", "add process ni/1/dnsmasq", "dnsmasq --keep-in-foreground"},
+		{"dnsmasq", "process ni/1/dnsmasq", "dnsmasq --keep-in-foreground"},
 	}
 	for i, s := range stages {
 		h.says(1, "", s.op, "running for more than")
