@@ -40,6 +40,7 @@ type config struct {
 	networks  *pubsub.Publisher[netinst.NetworkInstanceConfig]
 	apps      *pubsub.Publisher[appnet.AppNetworkConfig]
 	ports     *pubsub.Publisher[netinst.PortConfig]
+	sys       *pubsub.Publisher[nodeconf.SysParams]
 	source    *pubsub.Publisher[Source]
 	recordPub *pubsub.Publisher[NodeRecord]
 	reporter  reporter
@@ -66,6 +67,7 @@ func (k *config) Receive(c actor.Context) {
 func (k *config) started(c actor.Context) {
 	t := k.d.topics
 	k.networks, k.apps, k.ports = t.NetworkConfig.Publisher(ownerConfig), t.AppConfig.Publisher(ownerConfig), t.PortConfig.Publisher(ownerConfig)
+	k.sys = t.SysParams.Publisher(ownerConfig)
 	k.source, k.recordPub = t.Source.Publisher(ownerConfig), t.NodeRecord.Publisher(ownerConfig)
 	k.recordPub.Take("", "node")
 	k.record, _ = t.NodeRecord.Get("", "node")
@@ -168,6 +170,8 @@ func (k *config) publish(cfg nodeconf.Config, source string, generation uint64) 
 	}
 	k.record.Networks = versions
 	must(k.recordPub.Publish("", "node", k.record))
+	must(k.sys.Publish("", "node", cfg.Sys))
+	k.d.setLevel(cfg.Sys.LogLevel)
 
 	for id := range t.AppConfig.List("") {
 		if !hasKey(cfg.Apps, id) {

@@ -54,6 +54,7 @@ type deps struct {
 	census   *census
 	fail     func(error)
 	notify   func(string)                         // systemd
+	setLevel func(string)                         // of the log
 	ground   atomic.Pointer[string]               // why the host ground is not as wanted
 	seen     atomic.Pointer[[]netstate.Interface] // the host's interfaces, for a plan
 	settled  atomic.Bool                          // the host ground is as wanted

@@ -23,6 +23,9 @@ type Options struct {
 	Boot    uint64 // different at each start of the process
 	Log     *zap.Logger
 	Notify  func(string) // tells systemd; nil for nobody
+	// SetLevel changes the least level of Log: debug, info, warn or error; nil for a
+	// log whose level is fixed.
+	SetLevel func(string)
 }
 
 // Node is a running node: the actor tree and its topics.
@@ -45,12 +48,15 @@ func Start(o Options) (*Node, error) {
 	if o.Notify == nil {
 		o.Notify = func(string) {}
 	}
+	if o.SetLevel == nil {
+		o.SetLevel = func(string) {}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &Node{cancel: cancel, ended: make(chan error, 1)}
 	c := &census{actors: map[string]*ActorState{}}
 	n.d = &deps{
 		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, topics: topics, runDir: o.RunDir, boot: o.Boot,
-		census: c, gate: newGate(), strategy: &backoff{log: o.Log, census: c}, notify: o.Notify,
+		census: c, gate: newGate(), strategy: &backoff{log: o.Log, census: c}, notify: o.Notify, setLevel: o.SetLevel,
 		fail: func(err error) {
 			select {
 			case n.ended <- err:

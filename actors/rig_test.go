@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,9 +54,23 @@ type memFiles struct {
 	mu         sync.Mutex
 	file, good []byte
 	hasFile    bool
+	hang       <-chan struct{}
+}
+
+// block makes reading the config file hang until free is closed.
+func (f *memFiles) block(free <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hang = free
 }
 
 func (f *memFiles) ReadConfig() ([]byte, string, error) {
+	f.mu.Lock()
+	hang := f.hang
+	f.mu.Unlock()
+	if hang != nil {
+		<-hang
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.hasFile {
@@ -88,8 +103,16 @@ type rig struct {
 	files   *memFiles
 	node    *Node
 	boot    uint64
+	level   atomic.Pointer[string] // of the log, as the config sets it
 	mu      sync.Mutex
 	beats   int
+}
+
+// fed is how often the watchdog was.
+func (r *rig) fed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.beats
 }
 
 // onRig runs f with a node in a bubble of fake time.
@@ -119,6 +142,7 @@ func (r *rig) start() {
 	}
 	n, err := Start(Options{
 		Host: r.host, Files: r.files, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
+		SetLevel: func(word string) { r.level.Store(&word) },
 		Notify: func(s string) {
 			if s == "WATCHDOG=1" {
 				r.mu.Lock()

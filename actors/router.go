@@ -15,11 +15,13 @@ import (
 	"edgespan/pubsub"
 )
 
-// Heartbeat: the router asks the vital actors each beat, and feeds the watchdog
-// of systemd only while all of them have answered within deadBeats.
+// beatEvery is the router's heartbeat: each beat it asks the vital actors, and it
+// feeds the watchdog of systemd only while all of them have answered within
+// sysParams.watchdogSeconds (0: always).
 const (
 	beatEvery = time.Second
-	deadBeats = 10
+	// noConfigPatience is watchdogSeconds until a config says it: its default.
+	noConfigPatience = 60
 )
 
 type (
@@ -258,16 +260,26 @@ func (r *router) appEnded(c actor.Context, id uuid.UUID) {
 // heartbeat asks the vital actors for a sign of life and passes it on to systemd.
 func (r *router) heartbeat(c actor.Context) {
 	r.beat++
-	alive := true
-	for _, name := range []string{"config", "monitor"} {
-		alive = alive && (r.beat <= deadBeats || r.beat-r.pongs[name] <= deadBeats)
+	patience := noConfigPatience
+	if p, known := r.d.topics.SysParams.Get("", "node"); known {
+		patience = p.WatchdogSeconds
 	}
-	if alive {
+	if patience == 0 || alive(r.beat, r.pongs, uint64(patience)) {
 		r.d.notify("WATCHDOG=1")
 	}
 	c.Send(r.config, ping{r.beat})
 	c.Send(r.monitor, ping{r.beat})
 	r.timers.after(c, beatEvery, func() any { return beatDue{} })
+}
+
+// alive says whether every vital actor has answered one of the last beats.
+func alive(beat uint64, pongs map[string]uint64, patience uint64) bool {
+	for _, name := range []string{"config", "monitor"} {
+		if beat-pongs[name] > patience { // one that never answered answered beat 0
+			return false
+		}
+	}
+	return true
 }
 
 // ground is the applier of the host ground. It also finds out whose networks are

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"edgespan/appnet"
+	"edgespan/config/nodeconf"
 	"edgespan/netinst"
 	"edgespan/pubsub"
 )
@@ -60,6 +61,7 @@ type Topics struct {
 	NetworkConfig *pubsub.Topic[netinst.NetworkInstanceConfig] // key NI uuid; owner config
 	AppConfig     *pubsub.Topic[appnet.AppNetworkConfig]       // key app uuid; owner config
 	PortConfig    *pubsub.Topic[netinst.PortConfig]            // key label; owner config
+	SysParams     *pubsub.Topic[nodeconf.SysParams]            // key "node"; owner config
 	Source        *pubsub.Topic[Source]                        // key "node"; owner config
 	AdapterConfig *pubsub.Topic[netinst.AppAdapterConfig]      // scope NI uuid, key app#index; owner the app network
 	AdapterStatus *pubsub.Topic[netinst.AppAdapterStatus]      // scope NI uuid, key app#index; owner the bridge manager
@@ -83,6 +85,7 @@ func NewTopics(j pubsub.Journal) (*Topics, error) {
 		NetworkConfig: pubsub.NewTopic[netinst.NetworkInstanceConfig]("network-instance-config"),
 		AppConfig:     pubsub.NewTopic[appnet.AppNetworkConfig]("app-network-config"),
 		PortConfig:    pubsub.NewTopic[netinst.PortConfig]("port-config"),
+		SysParams:     pubsub.NewTopic[nodeconf.SysParams]("sys-params"),
 		Source:        pubsub.NewTopic[Source]("config-source"),
 		AdapterConfig: pubsub.NewTopic[netinst.AppAdapterConfig]("app-adapter-config"),
 		AdapterStatus: pubsub.NewTopic[netinst.AppAdapterStatus]("app-adapter-status"),

@@ -29,6 +29,7 @@ type nodeOptions struct {
 	RunDir   string // what a reboot may take: conf files, control socket
 	Socket   string
 	Version  string
+	Level    zap.AtomicLevel // of the log
 }
 
 // runningNode is a started node: what `node` needs of the actor tree.
@@ -98,7 +99,8 @@ func (a *app) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) 
 			return fmt.Errorf("make folder: %w", err)
 		}
 	}
-	log := newLogger(a.Err)
+	o.Level = zap.NewAtomicLevel() // info, until the config says otherwise
+	log := newLogger(a.Err, o.Level)
 	defer func() { _ = log.Sync() }() // stderr can not be synced on a terminal
 	d, err := a.start(ctx, o, log)
 	if err != nil {
@@ -167,8 +169,8 @@ func lockNamespace(ctx context.Context, name string) (net.Listener, error) {
 }
 
 // newLogger logs one JSON object a line to w.
-func newLogger(w interface{ Write([]byte) (int, error) }) *zap.Logger {
+func newLogger(w interface{ Write([]byte) (int, error) }, level zapcore.LevelEnabler) *zap.Logger {
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(zapcore.AddSync(w)), zapcore.InfoLevel))
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(zapcore.AddSync(w)), level))
 }

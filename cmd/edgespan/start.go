@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"edgespan/actors"
 	"edgespan/platform/daemon"
@@ -38,7 +39,7 @@ func startNode(_ context.Context, o nodeOptions, log *zap.Logger) (runningNode, 
 	}
 	n.Node, err = actors.Start(actors.Options{
 		Host: n.host, Journal: journal, Files: daemon.Files{Config: o.Config, StateDir: o.StateDir},
-		RunDir: o.RunDir, Boot: boot, Log: log, Notify: n.notify,
+		RunDir: o.RunDir, Boot: boot, Log: log, Notify: n.notify, SetLevel: setLevel(o.Level),
 	})
 	if err != nil {
 		return nil, errors.Join(err, n.close())
@@ -59,4 +60,13 @@ func (n *node) close() error {
 		err = n.host.Close()
 	}
 	return errors.Join(err, n.journal.Close())
+}
+
+// setLevel sets a log's least level by the config's word for it.
+func setLevel(l zap.AtomicLevel) func(string) {
+	return func(word string) {
+		if to, err := zapcore.ParseLevel(word); err == nil { // the config allows no other word
+			l.SetLevel(to)
+		}
+	}
 }
