@@ -166,14 +166,13 @@ func (nw network) classlessRoutes() []string {
 	return words
 }
 
-// files are all that dnsmasq reads, and the note of whose folder it is.
+// files are all that dnsmasq reads.
 func (nw network) files() []netstate.Object {
 	conf := RunFolder(nw.n) + "/conf"
 	objs := []netstate.Object{
 		netstate.File{Path: conf, Dir: true},
 		netstate.File{Path: conf + "/hosts", Dir: true},
 		netstate.File{Path: conf + "/dhcp-hosts", Dir: true},
-		netstate.File{Path: conf + "/owner", Content: nw.uuid() + "\n"},
 		netstate.File{Path: conf + "/dnsmasq.conf", Content: nw.dnsmasqConf()},
 		netstate.File{Path: conf + "/servers", Content: nw.upstream()},
 		netstate.File{Path: conf + "/opts", Content: nw.dhcpOptions()},
