@@ -327,3 +327,25 @@ func TestANetworkSaysThatTheHostCanNotBeSeen(t *testing.T) {
 		}
 	})
 }
+
+// Nobody tells of a rule that another program removes: a full look each minute
+// finds it, in the ground and in a network.
+func TestLostChainsAreFoundWithinAMinute(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		r.apply(doc(1, 1))
+		r.ready(time.Second, "app/"+appID(1))
+		for n := range 2 {
+			for _, id := range r.host.State(n).IDs() {
+				if id.Kind != netstate.KindChain {
+					continue
+				}
+				r.host.Lose(n, id)
+				r.settle(time.Minute + time.Minute/5) // with jitter
+				if r.host.State(n)[id] == nil {
+					t.Errorf("%s of owner %d was not repaired", id, n)
+				}
+			}
+		}
+	})
+}

@@ -68,7 +68,7 @@ type (
 	}
 	// SpawnManager starts a bridge manager.
 	SpawnManager struct{ Owner netstate.Owner }
-	// HostRetry asks for a HostRetryDue.
+	// HostRetry asks for a HostRetryDue: after a failure, and for the next look.
 	HostRetry struct {
 		Token uint64
 		After time.Duration
@@ -272,6 +272,10 @@ func (r *Registry) applied(e HostApplied) []RegistryEffect {
 	}
 	r.backoff = 0
 	out := []RegistryEffect{GroundState{}}
+	if len(r.members) > 0 { // nobody tells what others do to the ground: look again
+		r.token++
+		out = append(out, HostRetry{r.token, checkEvery})
+	}
 	for _, id := range r.ids() {
 		m := r.members[id]
 		if !m.spawned && m.since != 0 && m.since <= e.Seq {

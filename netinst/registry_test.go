@@ -30,6 +30,9 @@ func registryText(effs []RegistryEffect) string {
 		case SpawnManager:
 			out = append(out, fmt.Sprintf("spawn %s=%d", name(e.Owner.Name), e.Owner.Number))
 		case HostRetry:
+			if e.After == checkEvery {
+				continue
+			}
 			out = append(out, fmt.Sprintf("retry in %v", e.After))
 		case GroundState:
 			if e.Error != "" {
@@ -97,6 +100,19 @@ func TestRegistry(t *testing.T) {
 			{NetworkUnwanted{niA}, ""},
 			{NetworkWanted{a}, ""},
 			{ManagerEnded{niA}, "spawn ni1=1"},
+		},
+		"the ground is looked at again each minute, as long as there are networks": {
+			{HostApplierReady{}, ""}, {OwnersFound{}, ""}, {NetworkWanted{a}, "record ni1=1"}, {ConfigKnown{}, "ground#1 of 1"},
+			{HostApplied{Seq: 1}, "spawn ni1=1"},
+			{HostRetryDue{1}, "ground#2 of 1"},
+			{HostApplied{Seq: 2}, ""},
+			{HostRetryDue{1}, ""}, // an older timer
+			{HostRetryDue{2}, "ground#3 of 1"},
+			{NetworkUnwanted{niA}, ""},
+			{HostApplied{Seq: 3}, ""},
+			{ManagerEnded{niA}, "forget ni1, ground#4 of 0"},
+			{HostApplied{Seq: 4}, ""},
+			{HostRetryDue{3}, "ground#5 of 0"},
 		},
 		"an applier that died is asked again": {
 			{HostApplierReady{}, ""},
