@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -80,6 +81,8 @@ func TestRandomConfigsConverge(t *testing.T) {
 
 func randomRun(r *rig, rng *rand.Rand) {
 	r.netns("ns1", "ns2", "ns3", "ns4")
+	var mu sync.Mutex // appliers ask at the same time
+	faults := rand.New(rand.NewPCG(rng.Uint64(), 2))
 	w := &world{nets: map[int]bool{1: true}, apps: map[int]int{}, acl: map[int]int{}, off: map[int]bool{}}
 	for range 20 {
 		for range 1 + rng.IntN(3) {
@@ -91,7 +94,11 @@ func randomRun(r *rig, rng *rand.Rand) {
 			r.stop()
 			r.start()
 		case 1:
-			r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault { return randomFault(rng) })
+			r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault {
+				mu.Lock()
+				defer mu.Unlock()
+				return randomFault(faults)
+			})
 		case 2:
 			r.host.SetFault(nil)
 		case 3:
