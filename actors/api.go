@@ -141,8 +141,20 @@ func networkSpec(c netinst.NetworkInstanceConfig) map[string]any {
 		"generation": c.Generation,
 		"ipv4":       map[string]any{"subnet": c.IPv4.Subnet, "gateway": c.IPv4.Gateway, "dhcpRange": c.IPv4.DHCPFirst.String() + "-" + c.IPv4.DHCPLast.String()},
 		"dns":        map[string]any{"domain": c.DNS.Domain, "servers": joined(c.DNS.Servers), "hosts": hosts},
-		"ntpServers": joined(c.NTPServers),
+		"ntpServers": joined(c.NTPServers), "routes": routeSpecs(c.Routes),
 	}
+}
+
+func routeSpecs(rs []netinst.StaticRoute) map[string]any {
+	out := map[string]any{}
+	for _, r := range rs {
+		gateway := ""
+		if r.Gateway.IsValid() {
+			gateway = r.Gateway.String()
+		}
+		out[r.Name] = map[string]any{"destination": r.Destination, "gateway": gateway, "port": r.Port}
+	}
+	return out
 }
 
 type adapterStatus struct {
@@ -218,9 +230,22 @@ func adapterSpec(u netinst.UnderlayNetworkConfig) map[string]any {
 		ip = u.IP.String()
 	}
 	return map[string]any{
-		"networkInstance": u.NetworkInstance, "mac": u.MAC, "ip": ip, "aclRules": len(u.ACL),
+		"networkInstance": u.NetworkInstance, "mac": u.MAC, "ip": ip, "acl": aclSpecs(u.ACL),
 		"attach": map[string]any{"kind": "veth", "netns": u.Netns, "ifName": u.IfName},
 	}
+}
+
+// aclSpecs are the rules in the order in which they are tried.
+func aclSpecs(rules []netinst.ACLRule) []map[string]any {
+	out := make([]map[string]any, 0, len(rules))
+	for _, r := range rules {
+		m := map[string]any{"protocol": r.Protocol, "port": joined(r.Ports), "localPort": joined(r.LocalPort), "ip": ""}
+		if r.IP.IsValid() {
+			m["ip"] = r.IP.String()
+		}
+		out = append(out, map[string]any{"name": r.Name, "direction": r.Direction, "action": r.Action, "match": m})
+	}
+	return out
 }
 
 func adapterID(app string, index int) string { return app + "/" + strconv.Itoa(index) }
@@ -249,6 +274,10 @@ func (n *Node) ports() []httpapi.Resource {
 		for _, a := range s.Addresses {
 			addrs = append(addrs, a.String())
 		}
+		gateway := ""
+		if c.Gateway.IsValid() {
+			gateway = c.Gateway.String()
+		}
 		why := ""
 		switch {
 		case !s.Exists:
@@ -260,7 +289,7 @@ func (n *Node) ports() []httpapi.Resource {
 			ID: label, Kind: "port",
 			Spec: map[string]any{
 				"ifName": c.IfName, "uplink": c.Uplink, "cost": c.Cost, "labels": strings.Join(c.Labels, ","),
-				"dnsServers": joined(c.DNSServers), "ntpServers": joined(c.NTPServers), "mtu": c.MTU,
+				"gateway": gateway, "dnsServers": joined(c.DNSServers), "ntpServers": joined(c.NTPServers), "mtu": c.MTU,
 			},
 			Status: map[string]any{
 				"exists": s.Exists, "up": s.Up, "mtu": s.LinkMTU, "addresses": addrs, "gateways": joined(s.Gateways), "error": why,

@@ -69,6 +69,10 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 		return applyResult{seq: r.seq, err: err.Error()}
 	}
 	plan := netstate.Diff(have, r.want)
+	if r.full && r.forget != nil {
+		// An earlier incarnation may have died between its chains and its flows.
+		defer a.forget(r.forget)
+	}
 	if len(plan) == 0 {
 		return applyResult{seq: r.seq}
 	}

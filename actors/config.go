@@ -119,7 +119,12 @@ func (k *config) lastGood() {
 		k.refuse("read the last good config", err)
 		return
 	}
-	k.publish(cfg, "last-good", k.record.Generation)
+	generation := k.record.Generation
+	if digest(data) != k.record.DocDigest {
+		generation++ // we died between storing it and counting it: no number stands for two configs
+	}
+	k.record.DocDigest = digest(data)
+	k.publish(cfg, "last-good", generation)
 }
 
 // refuse tells why a config was not taken: in the log and in the source's status.
@@ -149,7 +154,7 @@ func (k *config) apply(doc []byte, source, fileDigest string) ([]string, error) 
 	if fileDigest != "" {
 		k.record.FileDigest = fileDigest
 	}
-	k.record.Source = source
+	k.record.Source, k.record.DocDigest = source, digest(doc)
 	k.publish(cfg, source, k.record.Generation+1)
 	return warnings, nil
 }

@@ -349,3 +349,60 @@ func TestLostChainsAreFoundWithinAMinute(t *testing.T) {
 		}
 	})
 }
+
+// The daemon may have died between the chains and the flows that they deny: a
+// restart, which looks at everything, judges the flows again.
+func TestARestartJudgesTheFlowsAgain(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.apply(doc(1, 0))
+		r.ready(time.Second, "ni/"+niID(1))
+		r.stop()
+		before := r.host.Forgets()
+		r.start()
+		r.ready(time.Second, "ni/"+niID(1))
+		if r.host.Forgets() == before {
+			t.Error("no flow was judged")
+		}
+	})
+}
+
+// A crash between storing a config and counting it: the generation is not given
+// to two configs.
+func TestACrashBeforeAConfigIsCountedRepeatsNoGeneration(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.apply(doc(1, 0))
+		before, _ := r.node.Topics().Source.Get("", "node")
+		r.stop()
+		if err := r.files.WriteLastGood([]byte(doc(2, 0))); err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		r.ready(time.Second, "ni/"+niID(2))
+		after, _ := r.node.Topics().Source.Get("", "node")
+		if after.Generation != before.Generation+1 {
+			t.Errorf("generation %d, then %d with another config", before.Generation, after.Generation)
+		}
+		r.stop()
+		r.start()
+		if again, _ := r.node.Topics().Source.Get("", "node"); again.Generation != after.Generation {
+			t.Errorf("generation %d, then %d with the same config", after.Generation, again.Generation)
+		}
+	})
+}
+
+func TestAParameterSaysWhatIsWantedOfAnAdapter(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		r.apply(doc(1, 1))
+		r.ready(time.Second, "app/"+appID(1))
+		id := "adapter/" + appID(1) + "/0"
+		if p, _ := r.node.Topics().Reported.Get("", id); p.Target != "present" || p.State != "Present" {
+			t.Errorf("active: %+v", p)
+		}
+		r.apply(strings.Replace(doc(1, 1), "activate: true", "activate: false", 1))
+		r.ready(time.Second, "app/"+appID(1))
+		if p, _ := r.node.Topics().Reported.Get("", id); p.Target != "absent" || p.State != "Absent" {
+			t.Errorf("deactivated: %+v", p)
+		}
+	})
+}

@@ -22,6 +22,8 @@ func (n *Node) Plan(ctx context.Context, doc []byte) ([]httpapi.Change, error) {
 	if err != nil {
 		return nil, rejected(err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, observeDeadline)
+	defer cancel()
 	found, err := n.d.host.Owners(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("find our networks on the host: %w", err)

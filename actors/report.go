@@ -53,7 +53,8 @@ func (r *reporter) drain() {
 		case pubsub.Deleted:
 			r.replace(ch.Key, nil)
 		case pubsub.Created, pubsub.Modified:
-			r.replace(ch.Key, adapterParameters(ch.New))
+			wish, _ := r.topics.AppConfig.Get("", ch.Key)
+			r.replace(ch.Key, adapterParameters(ch.New, wish))
 		}
 	}
 }
@@ -75,18 +76,26 @@ func (r *reporter) replace(app string, ps []Parameter) {
 	r.adapters[app] = ids
 }
 
-func adapterParameters(s appnet.AppNetworkStatus) []Parameter {
+// adapterParameters are the adapters of an app as parameters: present is wanted of
+// those that its config has and activates, absent of all others.
+func adapterParameters(s appnet.AppNetworkStatus, wish appnet.AppNetworkConfig) []Parameter {
 	var ps []Parameter
 	for _, a := range s.Adapters {
 		p := Parameter{
-			ID: "adapter/" + adapterID(s.UUID.String(), a.Index), Kind: "app-adapter", Target: "present",
-			State: string(netinst.Present), Generation: a.TargetVersion, Error: a.Error,
+			ID: "adapter/" + adapterID(s.UUID.String(), a.Index), Kind: "app-adapter",
+			Target: "absent", State: "Absent", Generation: a.TargetVersion, Error: a.Error,
 		}
-		if !a.Activated {
-			p.State = string(netinst.WaitingForDependencies)
+		if _, has := wish.Adapters[a.Index]; has && wish.Activate {
+			p.Target, p.State = "present", string(netinst.WaitingForDependencies)
 			if a.Error != "" {
 				p.State = string(netinst.CreatingFailed)
 			}
+		}
+		switch {
+		case a.Activated && p.Target == "present":
+			p.State = string(netinst.Present)
+		case a.Activated:
+			p.State = string(netinst.Removing)
 		}
 		ps = append(ps, p)
 	}

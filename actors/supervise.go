@@ -22,8 +22,8 @@ const (
 type ActorState struct {
 	ID       string    `json:"id"`
 	State    string    `json:"state"` // running, restarting
-	Crashes  int       `json:"crashes"`
-	Last     string    `json:"last"` // the last crash
+	Crashes  int       `json:"restarts"`
+	Last     string    `json:"error"` // the last crash
 	LastAt   time.Time `json:"-"`
 	Next     string    `json:"next"` // back-off under way
 	Messages uint64    `json:"messages"`

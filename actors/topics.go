@@ -22,7 +22,8 @@ type NodeRecord struct {
 	Source     string                   `json:"source"`
 	Generation uint64                   `json:"generation"`
 	FileDigest string                   `json:"fileDigest"`
-	Networks   map[string]ObjectVersion `json:"networks"` // by uuid
+	DocDigest  string                   `json:"docDigest"` // of the last good config that Generation counts
+	Networks   map[string]ObjectVersion `json:"networks"`  // by uuid
 }
 
 // ObjectVersion is the generation in which an object's content last changed.

@@ -223,11 +223,21 @@ func (r *Registry) number(id uuid.UUID) []RegistryEffect {
 				used[taken] = true // its network may come back while a lower one is free
 			}
 		}
-		for n = 1; used[n]; n++ {
-		}
+		n = lowestFree(used)
+	}
+	if n > MaxNumber { // as many as may be: it gets the first that is given back
+		return nil
 	}
 	m.number = n
 	return r.record(id, n)
+}
+
+func lowestFree(used map[int]bool) int {
+	n := 1
+	for used[n] {
+		n++
+	}
+	return n
 }
 
 func (r *Registry) record(id uuid.UUID, n int) []RegistryEffect {
@@ -251,6 +261,9 @@ func (r *Registry) next() []RegistryEffect {
 	var ns []HostNetwork
 	for _, id := range r.ids() {
 		m := r.members[id]
+		if m.number == 0 {
+			continue
+		}
 		if m.since == 0 {
 			m.since = r.seq
 		}
@@ -304,7 +317,13 @@ func (r *Registry) drop(id uuid.UUID) []RegistryEffect {
 	delete(r.members, id)
 	delete(r.journal, id)
 	r.dirty = true
-	return append([]RegistryEffect{ForgetNumber{id}}, r.next()...)
+	out := []RegistryEffect{ForgetNumber{id}}
+	if r.found {
+		for _, other := range r.ids() {
+			out = append(out, r.number(other)...)
+		}
+	}
+	return append(out, r.next()...)
 }
 
 func (r *Registry) ids() []uuid.UUID {

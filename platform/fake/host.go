@@ -35,6 +35,7 @@ type Host struct {
 	emit      map[int]func(netstate.HostEvent)
 	watchers  int
 	done      []string
+	forgets   int
 	violation []string
 	vanished  map[string]bool // links that went with their namespace: no op knew
 }
@@ -160,8 +161,20 @@ func (h *Host) Owners(context.Context) ([]netstate.Owner, error) {
 	return os, nil
 }
 
-// ForgetFlows finds no flows: nothing passes a host in memory.
-func (h *Host) ForgetFlows(context.Context, func(netstate.Flow) bool) (int, error) { return 0, nil }
+// ForgetFlows finds no flows, since nothing passes a host in memory, and counts.
+func (h *Host) ForgetFlows(context.Context, func(netstate.Flow) bool) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forgets++
+	return 0, nil
+}
+
+// Forgets is how often ForgetFlows was called.
+func (h *Host) Forgets() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.forgets
+}
 
 // Watch tells the interfaces now and every change until ctx ends.
 func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
