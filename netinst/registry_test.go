@@ -102,7 +102,10 @@ func TestRegistry(t *testing.T) {
 			{ManagerEnded{niA}, "spawn ni1=1"},
 		},
 		"the ground is looked at again each minute, as long as there are networks": {
-			{HostApplierReady{}, ""}, {OwnersFound{}, ""}, {NetworkWanted{a}, "record ni1=1"}, {ConfigKnown{}, "ground#1 of 1"},
+			{HostApplierReady{}, ""},
+			{OwnersFound{}, ""},
+			{NetworkWanted{a}, "record ni1=1"},
+			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
 			{HostRetryDue{1}, "ground#2 of 1"},
 			{HostApplied{Seq: 2}, ""},

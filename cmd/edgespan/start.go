@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -23,8 +24,12 @@ type node struct {
 	notify  func(string)
 }
 
+// backendDeadline bounds the question which iptables the host has: an answer is for
+// the log only.
+const backendDeadline = 500 * time.Millisecond
+
 // startNode wires platform and actors.
-func startNode(_ context.Context, o nodeOptions, log *zap.Logger) (runningNode, error) {
+func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode, error) {
 	journal, err := store.OpenJournal(o.StateDir)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
@@ -37,6 +42,16 @@ func startNode(_ context.Context, o nodeOptions, log *zap.Logger) (runningNode, 
 	if n.host, err = host.New(host.Config{RunDir: o.RunDir, Log: log}); err != nil {
 		return nil, errors.Join(fmt.Errorf("open host: %w", err), n.close())
 	}
+	id, err := store.NodeID(o.StateDir)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("know the node's id: %w", err), n.close())
+	}
+	// A host without iptables still starts: its networks say what they lack.
+	ask, cancel := context.WithTimeout(ctx, backendDeadline)
+	version, err := n.host.Backend(ask)
+	cancel()
+	log.Info("host", zap.String("node", id.String()), zap.Uint64("boot", boot), zap.String("iptables", version), zap.Error(err),
+		zap.Int64("journal_torn", journal.Stats().Torn))
 	n.Node, err = actors.Start(actors.Options{
 		Host: n.host, Journal: journal, Files: daemon.Files{Config: o.Config, StateDir: o.StateDir},
 		RunDir: o.RunDir, Boot: boot, Log: log, Notify: n.notify, SetLevel: setLevel(o.Level),

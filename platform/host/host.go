@@ -171,6 +171,9 @@ func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 	return owners, nil
 }
 
+// Backend says which iptables the host has, or why none can be used.
+func (h *Host) Backend(ctx context.Context) (string, error) { return firewall.Backend(ctx) }
+
 // Watch tells of changes to the host until ctx ends. See netstate.HostEvent.
 func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 	if err := h.kernel.Watch(ctx, emit); err != nil {
