@@ -406,3 +406,24 @@ func TestAParameterSaysWhatIsWantedOfAnAdapter(t *testing.T) {
 		}
 	})
 }
+
+// An app whose network has a new subnet is not ready on the old one's word.
+func TestAnAppIsNotReadyBeforeItsNetworkHasTheNewConfig(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		r.apply(doc(1, 1))
+		r.ready(time.Second, "app/"+appID(1))
+		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) *fake.Fault {
+			return &fake.Fault{Hang: op.Kind == netstate.KindAddress}
+		})
+		r.apply(strings.Replace(doc(1, 1), "10.1.0.0/24", "10.9.0.0/24", 1))
+		if got, _ := r.node.Ready(context.Background(), "app", appID(1)); got.Ready || !strings.Contains(got.Why, "generation") {
+			t.Errorf("while the network is changed: %+v", got)
+		}
+		r.host.SetFault(nil)
+		r.ready(time.Minute, "app/"+appID(1))
+		if as, _ := r.node.List(context.Background(), "adapter"); as[0].Status.(adapterStatus).IP != "10.9.0.128" {
+			t.Errorf("the adapter is %+v", as[0].Status)
+		}
+	})
+}

@@ -70,9 +70,23 @@ func (n *Node) appReady(id string) httpapi.Readiness {
 	case s.Activated != c.Activate:
 		r.Why = fmt.Sprintf("activated is %v, wanted is %v", s.Activated, c.Activate)
 	default:
-		r.Ready = true
+		r.Why = n.networkBehind(c)
+		r.Ready = r.Why == ""
 	}
 	return r
+}
+
+// networkBehind names a network of an app that has not applied its newest config
+// yet: what its adapters say is of the config before.
+func (n *Node) networkBehind(c appnet.AppNetworkConfig) string {
+	for _, u := range c.Adapters {
+		id := u.NetworkInstance.String()
+		w, wanted := n.d.topics.NetworkConfig.Get("", id)
+		if s, _ := n.d.topics.NetworkStatus.Get("", id); wanted && s.Generation != w.Generation {
+			return fmt.Sprintf("network instance %s is at generation %d, %d is wanted", id, s.Generation, w.Generation)
+		}
+	}
+	return ""
 }
 
 func (n *Node) adapterLeft(app string) bool {

@@ -179,7 +179,8 @@ func (a *allocator) claimIPs() {
 		}
 	}
 	for _, k := range a.keys {
-		if ip := a.held[k].IP; !static(k).IsValid() && a.usable(ip) {
+		// Outside the range it was a configured one, or the range has moved.
+		if ip := a.held[k].IP; !static(k).IsValid() && a.usable(ip) && a.inRange(ip) {
 			claim(k, ip)
 		}
 	}
@@ -278,4 +279,9 @@ func (a *allocator) claimNumbers() {
 		a.numbers[next] = true
 		a.set(k, func(l *Lease) { l.Number = next })
 	}
+}
+
+// inRange says whether an address is one that is given without being asked for.
+func (a *allocator) inRange(ip netip.Addr) bool {
+	return ip.Compare(a.cfg.IPv4.DHCPFirst) >= 0 && ip.Compare(a.cfg.IPv4.DHCPLast) <= 0
 }

@@ -61,10 +61,10 @@ func TestAllocate(t *testing.T) {
 			"a0=2/10.1.0.5 b0=1/10.1.0.4",
 		},
 		{
-			"a held address outside the range stays",
+			"a held address outside the range goes: it was a configured one, or the range moved",
 			[]AppAdapterConfig{wish(appA, 0, "", "")},
 			map[AdapterKey]Lease{a0: held(7, "10.1.0.2")},
-			"a0=7/10.1.0.2",
+			"a0=7/10.1.0.4",
 		},
 		{
 			"a held address outside the subnet goes",
