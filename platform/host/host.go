@@ -171,8 +171,12 @@ func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 	return owners, nil
 }
 
-// Backend says which iptables the host has, or why none can be used.
-func (h *Host) Backend(ctx context.Context) (string, error) { return firewall.Backend(ctx) }
+// Backend says which iptables the host has, as "iptables v1.8.9 (nf_tables)", or
+// why none can be used.
+func (h *Host) Backend(ctx context.Context) (string, error) {
+	out, err := h.run.Run(ctx, "", "iptables", "--version")
+	return strings.TrimSpace(out), err
+}
 
 // Watch tells of changes to the host until ctx ends. See netstate.HostEvent.
 func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
