@@ -3,10 +3,12 @@ package scenario
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -93,6 +95,7 @@ func TestARestartChangesNothing(t *testing.T) {
 	w.start(doc([]string{network(1, ""), network(2, "")}, onNet(1, 1, "web", allowAll), onNet(2, 2, "client", allowAll)))
 	w.wait("ready", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1), "app/"+app(2))
 	before, apps := w.dump("node"), w.cli("get", "app", "-o", "json")
+	helpers := w.dnsmasq()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		links := w.listen("ip", "monitor", "link", "address", "route", "rule")
 		rules := w.listen("nft", "monitor")
@@ -107,6 +110,9 @@ func TestARestartChangesNothing(t *testing.T) {
 		w.wait("ready", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1), "app/"+app(2))
 		if now := w.dump("node"); now != before {
 			t.Errorf("after the restart: %s", changed(before, now))
+		}
+		if now := w.dnsmasq(); now != helpers {
+			t.Errorf("the dnsmasq were %q and are %q", helpers, now)
 		}
 		if now := w.cli("get", "app", "-o", "json"); now != apps {
 			t.Errorf("the apps were\n%s\nand are\n%s", apps, now)
@@ -218,7 +224,7 @@ func TestAppsComeAndGoAndNobodyElsesDNSFails(t *testing.T) {
 	}
 }
 
-// dnsmasq is the pid of the only dnsmasq in the lab's node.
+// dnsmasq are the pids of the dnsmasq in the lab's node.
 func (w *world) dnsmasq() string {
 	w.Helper()
 	return w.in("node", "sh", "-c", `for p in $(ip netns pids "$0"); do grep -qx dnsmasq /proc/$p/comm && echo $p; done; :`, w.NS("node"))
@@ -232,6 +238,16 @@ func TestAnEmptyConfigLeavesTheHostAsItWas(t *testing.T) {
 		"iptables -t nat -A POSTROUTING -s 203.0.113.0/24 -j MASQUERADE", "nft add table bridge foreign", "ipset create foreign hash:ip",
 	} {
 		w.in("node", strings.Fields(c)...)
+	}
+	// Files of others, below our folders and with names that are almost ours.
+	others := map[string]string{
+		filepath.Join(w.RunDir(), "notes"): "of others\n", filepath.Join(w.RunDir(), "ni", "1000x", "dnsmasq.conf"): "port=0\n",
+		filepath.Join(w.StateDir(), "other.db"): "\x00\x01",
+	}
+	for path, text := range others {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	before, foreign := w.dump("node"), w.in("node", "ip", "link", "show", "foreign")
 	w.start(doc([]string{network(1, ""), network(2, "")}, onNet(1, 1, "web", allowAll), onNet(2, 2, "client", allowAll)))
@@ -255,7 +271,13 @@ func TestAnEmptyConfigLeavesTheHostAsItWas(t *testing.T) {
 	if pid := w.dnsmasq(); pid != "" {
 		t.Errorf("dnsmasq %s is left", pid)
 	}
-	if left, err := os.ReadDir(w.RunDir()); err != nil || len(left) > 1 { // the control socket
+	for path, text := range others {
+		if b, err := os.ReadFile(path); err != nil || string(b) != text {
+			t.Errorf("%s of others holds %q, %v", path, b, err)
+		}
+	}
+	left, err := os.ReadDir(w.RunDir())
+	if err != nil || len(left) != 3 { // the control socket and what others have
 		t.Errorf("the run directory holds %v, %v", left, err)
 	}
 	if now := w.in("web", "ip", "-o", "link"); strings.Contains(now, "eth0") {
