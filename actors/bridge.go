@@ -101,25 +101,14 @@ func (b *bridge) started(c actor.Context) {
 	n := strconv.Itoa(number)
 	b.host = t.HostChanged.Subscribe(pubsub.Selector{Match: func(_, k string) bool { return k == n || k == NamespacesKey }}, wake)
 	b.drain(c)
-	b.withdrawLeft()
+	// Statuses of an earlier manager that answer no config any more: nobody else would
+	// withdraw them, now that there is a manager again. The configs were drained
+	// before, so that one that goes from now on is told as gone.
+	t.takeStatuses(b.adapterPub, b.key)
 	b.step(c, netinst.Synchronized{})
 
 	if _, err := c.SpawnNamed(b.d.props(func() actor.Actor { return &applier{d: b.d, owner: b.owner} }), "applier"); err != nil {
 		panic(err) // the name is free: children of an earlier incarnation are gone before Started
-	}
-}
-
-// withdrawLeft takes back statuses that an earlier manager of this network left
-// and that answer no config any more: nobody else would, now that there is a
-// manager again. The configs were drained before, so that one that goes from now
-// on is told as gone.
-func (b *bridge) withdrawLeft() {
-	t := b.d.topics
-	for k := range t.AdapterStatus.List(b.key) {
-		if _, wanted := t.AdapterConfig.Get(b.key, k); !wanted {
-			b.adapterPub.Take(b.key, k)
-			must(b.adapterPub.Unpublish(b.key, k))
-		}
 	}
 }
 

@@ -228,13 +228,7 @@ func (r *router) terminated(id string) {
 // goes when its config does (design §2).
 func (r *router) networkEnded(c actor.Context, id uuid.UUID) {
 	delete(r.networks, id)
-	scope := id.String()
-	for key := range r.d.topics.AdapterStatus.List(scope) {
-		r.orphaned.Take(scope, key)
-		if _, wanted := r.d.topics.AdapterConfig.Get(scope, key); !wanted {
-			must(r.orphaned.Unpublish(scope, key))
-		}
-	}
+	r.d.topics.takeStatuses(r.orphaned, id.String())
 	r.step(c, netinst.ManagerEnded{NI: id})
 }
 

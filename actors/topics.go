@@ -109,6 +109,16 @@ func NewTopics(j pubsub.Journal) (*Topics, error) {
 	return t, nil
 }
 
+// takeStatuses makes pub the owner of every adapter status in a network's scope,
+// whoever published it, and withdraws those whose config is gone.
+func (t *Topics) takeStatuses(pub *pubsub.Publisher[netinst.AppAdapterStatus], scope string) {
+	for _, ref := range pub.TakeAll(scope) {
+		if _, wanted := t.AdapterConfig.Get(scope, ref.Key); !wanted {
+			must(pub.Unpublish(scope, ref.Key))
+		}
+	}
+}
+
 func journalled[V any](name string, j pubsub.Journal) *pubsub.Topic[V] {
 	return pubsub.NewTopic(name, pubsub.WithJournal(j,
 		func(v V) ([]byte, error) { return json.Marshal(v) },
