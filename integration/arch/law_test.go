@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"platform/dump":     {},
 	"platform/kernel":   {"netinst/netstate", "platform/proc", "platform/dump"},
 	"platform/firewall": {"netinst/netstate", "platform/proc", "platform/dump", "platform/store"},
-	"platform/dnsmasq":  {"netinst/netstate", "platform/proc", "platform/store"},
+	"platform/dnsmasq":  {"netinst/netstate", "platform/proc", "platform/dump", "platform/store"},
 	"platform/store":    {},
 	"platform/daemon":   {"platform/store"},
 	"platform/fake":     {"netinst/netstate"},
@@ -49,6 +49,7 @@ var mayImport = map[string][]string{
 	},
 
 	"integration/arch":     {},
+	"integration/bench":    {"integration/netns", "config/httpapi", "platform/proc"},
 	"integration/lab":      {},
 	"integration/netns":    {"netinst", "netinst/netstate", "platform/host", "platform/kernel", "platform/proc", "platform/firewall", "platform/dnsmasq"},
 	"integration/scenario": {"integration/lab", "examples"},

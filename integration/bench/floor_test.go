@@ -1,0 +1,185 @@
+package bench
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"edgespan/platform/proc"
+)
+
+// floor is the program of ours with nothing around it.
+type floor struct {
+	*place
+	h       *netlink.Handle
+	helpers []*exec.Cmd
+}
+
+func (p *place) floor() *floor {
+	p.Helper()
+	f := &floor{place: p}
+	p.check(proc.In(p.ns.Path, func() (err error) {
+		f.h, err = netlink.NewHandle()
+		return err
+	}))
+	p.end = append(p.end, f.h.Close, func() {
+		for _, c := range f.helpers {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		}
+	})
+	f.restore("*filter\n:F-FWD - [0:0]\n-I FORWARD 1 -j F-FWD\nCOMMIT\n*nat\n:F-POST - [0:0]\n-I POSTROUTING 1 -j F-POST\nCOMMIT\n")
+	return f
+}
+
+func (f *floor) restore(text string) {
+	f.Helper()
+	f.check(proc.In(f.ns.Path, func() error {
+		cmd := exec.Command("iptables-restore", "--noflush")
+		cmd.Stdin = strings.NewReader(text)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("iptables-restore: %w: %s\n%s", err, out, text)
+		}
+		return nil
+	}))
+}
+
+func (f *floor) bridge(n int) string { return fmt.Sprintf("fb%d", n) }
+
+// network makes one: bridge without an IPv6 address of its own, address, route
+// table and rules, one restore of its chains, dnsmasq.
+func (f *floor) network(n int) {
+	f.Helper()
+	name, gw, sub := f.bridge(n), gateway(n), subnet(n)
+	br := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: 1500}}
+	f.check(f.h.LinkAdd(br))
+	addr := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(gw, sub.Bits()))}
+	uplink, err := f.h.LinkByName("eth0")
+	f.check(err)
+	from, to := netlink.NewRule(), netlink.NewRule()
+	from.Priority, from.Table, from.Src = 20000+n, 20000+n, ipNet(sub)
+	to.Priority, to.Table, to.Dst = 21000+n, 20000+n, ipNet(sub)
+	f.check(errors.Join(
+		f.h.LinkSetIP6AddrGenMode(br, 1), // IN6_ADDR_GEN_MODE_NONE
+		f.h.AddrAdd(br, addr), f.h.LinkSetUp(br),
+		f.h.RouteAdd(&netlink.Route{Table: 20000 + n, Dst: ipNet(sub), LinkIndex: br.Index, Scope: netlink.SCOPE_LINK}),
+		f.h.RouteAdd(&netlink.Route{Table: 20000 + n, Dst: ipNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0)),
+			LinkIndex: uplink.Attrs().Index, Gw: net.IPv4(192, 0, 2, 1)}),
+		f.h.RuleAdd(from), f.h.RuleAdd(to),
+	))
+	f.restore(fmt.Sprintf("*filter\n:F%[1]d-FWD - [0:0]\n"+
+		"-A F%[1]d-FWD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n-A F%[1]d-FWD -j DROP\n"+
+		"-A F-FWD -i %[2]s -j F%[1]d-FWD\n-A F-FWD -o %[2]s -j F%[1]d-FWD\nCOMMIT\n"+
+		"*nat\n:F%[1]d-POST - [0:0]\n-A F%[1]d-POST -o eth0 -j MASQUERADE\n-A F-POST -s %[3]s -j F%[1]d-POST\nCOMMIT\n",
+		n, name, sub))
+	f.dnsmasq(n)
+}
+
+func (f *floor) dnsmasq(n int) {
+	dir := filepath.Join(f.dir, fmt.Sprint(n))
+	f.check(os.MkdirAll(filepath.Join(dir, "hosts"), 0o755))
+	last := subnet(n).Addr().As4()
+	first := last
+	first[3], last[3] = 128, 254
+	if n == 0 {
+		last[2] += 7
+	}
+	conf := fmt.Sprintf("port=53\nno-resolv\nserver=192.0.2.1\ninterface=%s\nbind-dynamic\nexcept-interface=lo\n"+
+		"dhcp-range=%s,%s,1h\ndhcp-hostsdir=%s/hosts\ndhcp-leasefile=%s/leases\npid-file=%s/pid\naddress=/gateway.lan/%s\n",
+		f.bridge(n), netip.AddrFrom4(first), netip.AddrFrom4(last), dir, dir, dir, gateway(n))
+	path := filepath.Join(dir, "conf")
+	f.check(os.WriteFile(path, []byte(conf), 0o644))
+	f.check(os.Chmod(dir, 0o777)) // the lease file is dnsmasq's
+	f.check(proc.In(f.ns.Path, func() error {
+		cmd, out := exec.Command("dnsmasq", "-k", "-C", path), &bytes.Buffer{}
+		cmd.Stdout, cmd.Stderr = out, out
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		f.helpers = append(f.helpers, cmd)
+		return nil
+	}))
+}
+
+// adapter makes a veth pair, a lease and a chain of rules.
+func (f *floor) adapter(k, n, rules int) {
+	f.Helper()
+	name := fmt.Sprintf("fv%d", k)
+	addr := subnet(n).Addr()
+	for range 300 + k {
+		addr = addr.Next()
+	}
+	mac := net.HardwareAddr{2, 0, 0, 0, byte(k >> 8), byte(k)}
+	f.check(os.WriteFile(filepath.Join(f.dir, fmt.Sprint(n), "hosts", name), fmt.Appendf(nil, "%s,%s\n", mac, addr), 0o644))
+	text := &strings.Builder{}
+	fmt.Fprintf(text, "*filter\n:F%d-%d - [0:0]\n", n, k)
+	for i := range rules {
+		fmt.Fprintf(text, "-A F%d-%d -d 198.51.%d.%d/32 -p tcp -m tcp --dport 443 -j ACCEPT\n", n, k, i/250, i%250+1)
+	}
+	fmt.Fprintf(text, "-A F%[1]d-%[2]d -j DROP\n-I F%[1]d-FWD 2 -m physdev --physdev-in %[3]s -g F%[1]d-%[2]d\nCOMMIT\n", n, k, name)
+	f.restore(text.String())
+
+	ns, err := os.Open(f.apps[k].Path)
+	f.check(err)
+	defer ns.Close()
+	br, err := f.h.LinkByName(f.bridge(n))
+	f.check(err)
+	v := &netlink.Veth{
+		LinkAttrs: netlink.LinkAttrs{Name: name, MTU: 1500, MasterIndex: br.Attrs().Index},
+		PeerName:  "eth0", PeerNamespace: netlink.NsFd(ns.Fd()), PeerHardwareAddr: mac,
+	}
+	f.check(f.h.LinkAdd(v))
+	f.check(f.h.LinkSetIP6AddrGenMode(v, 1))
+	f.check(f.h.LinkSetUp(v))
+}
+
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+// remove takes all of it away: dnsmasqs, chains, routes and rules, and the links in
+// one deletion of a group.
+func (f *floor) remove() {
+	f.Helper()
+	for _, p := range f.helpers {
+		_ = p.Process.Kill()
+		_ = p.Wait()
+	}
+	f.helpers = nil
+	f.restore("*nat\n-F\n-X\nCOMMIT\n*filter\n-F\n-X\nCOMMIT\n")
+	links, err := f.h.LinkList()
+	f.check(err)
+	for _, l := range links {
+		if strings.HasPrefix(l.Attrs().Name, "fb") || strings.HasPrefix(l.Attrs().Name, "fv") {
+			f.check(f.h.LinkSetDown(l))
+			f.check(f.h.LinkSetGroup(l, group))
+		}
+	}
+	rules, err := f.h.RuleList(netlink.FAMILY_V4)
+	f.check(err)
+	for _, r := range rules {
+		if r.Table > 20000 {
+			f.check(f.h.RuleDel(&r))
+		}
+	}
+	f.check(proc.In(f.ns.Path, func() error {
+		req := nl.NewNetlinkRequest(unix.RTM_DELLINK, unix.NLM_F_ACK)
+		req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+		req.AddData(nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(group)))
+		_, err := req.Execute(unix.NETLINK_ROUTE, 0)
+		return err
+	}))
+}
+
+const group = 7

@@ -1,0 +1,212 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"edgespan/config/httpapi"
+	"edgespan/integration/netns"
+	"edgespan/platform/proc"
+)
+
+var binary string
+
+// TestMain builds the daemon once.
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	if os.Geteuid() != 0 {
+		fmt.Println("bench: skipped: needs root for network namespaces")
+		return 0
+	}
+	dir, err := os.MkdirTemp("", "esbench")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "edgespan")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "edgespan/cmd/edgespan")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build edgespan: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// place is a namespace with an uplink, and namespaces for apps.
+type place struct {
+	*testing.B
+	ns   *netns.NS
+	dir  string
+	apps []*netns.NS
+	end  []func()
+}
+
+func newPlace(b *testing.B, apps int) *place {
+	b.Helper()
+	p := &place{B: b, ns: netns.New(b)}
+	p.end = append(p.end, func() { p.ns.Delete(b) })
+	for _, argv := range []string{
+		"ip link add eth0 type veth peer name far0", "ip addr add 192.0.2.2/24 dev eth0",
+		"ip link set eth0 up", "ip link set far0 up", "ip route add default via 192.0.2.1",
+	} {
+		p.ns.Exec(b, strings.Fields(argv)...)
+	}
+	for range apps {
+		a := netns.New(b)
+		p.apps = append(p.apps, a)
+		p.end = append(p.end, func() { a.Delete(b) })
+	}
+	dir, err := os.MkdirTemp("", "esb")
+	p.check(err)
+	p.check(os.Chmod(dir, 0o755)) // dnsmasq reads as nobody
+	p.dir = dir
+	p.end = append(p.end, func() { _ = os.RemoveAll(dir) })
+	return p
+}
+
+// close undoes what the place made, last first.
+func (p *place) close() {
+	for _, f := range slices.Backward(p.end) {
+		f()
+	}
+	p.end = nil
+}
+
+func (p *place) check(err error) {
+	p.Helper()
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// daemon is an edgespan that runs in a place.
+type daemon struct {
+	*place
+	cmd *exec.Cmd
+	api *httpapi.Client
+	log string
+}
+
+// start starts a daemon with an empty config and waits until it answers.
+func (p *place) start(env ...string) *daemon {
+	p.Helper()
+	d := &daemon{place: p, log: filepath.Join(p.dir, "log")}
+	conf := filepath.Join(p.dir, "empty.json")
+	p.check(os.WriteFile(conf, []byte("{}"), 0o600))
+	out, err := os.Create(d.log)
+	p.check(err)
+	d.cmd = exec.Command("nsenter", "--net="+p.ns.Path, "--", binary, "node", "--config", conf,
+		"--state-dir", filepath.Join(p.dir, "state"), "--run-dir", filepath.Join(p.dir, "run"))
+	d.cmd.Stdout, d.cmd.Stderr = out, out
+	d.cmd.Env = append(os.Environ(), env...)
+	p.check(d.cmd.Start())
+	p.check(out.Close())
+	p.end = append(p.end, func() {
+		_ = d.cmd.Process.Signal(syscall.SIGKILL)
+		_ = d.cmd.Wait()
+	})
+	d.api = httpapi.NewClient(filepath.Join(p.dir, "run", "edgespan.sock"))
+	p.end = append(p.end, d.api.Close)
+	d.until("answers", func() bool { _, err := d.api.Version(context.Background()); return err == nil })
+	return d
+}
+
+// until polls a condition that costs the daemon little, and fails after a minute.
+func (d *daemon) until(what string, ok func() bool) {
+	d.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			words, _ := os.ReadFile(d.log)
+			d.Fatalf("the daemon never %s; it said:\n%s", what, words[max(0, len(words)-4000):])
+		}
+	}
+}
+
+func (d *daemon) apply(doc any) {
+	d.Helper()
+	text, err := json.Marshal(doc)
+	d.check(err)
+	_, err = d.api.Apply(context.Background(), text)
+	d.check(err)
+}
+
+// settled waits until all networks are Present and all apps are activated.
+func (d *daemon) settled(networks, apps int) {
+	d.Helper()
+	d.until("settled", func() bool { return d.ready("ni", networks) && d.ready("app", apps) })
+}
+
+func (d *daemon) ready(kind string, n int) bool {
+	list, err := d.api.List(context.Background(), kind)
+	d.check(err)
+	good := 0
+	for _, r := range list {
+		if s, ok := r.Status.(map[string]any); ok && s["error"] == "" && (s["state"] == "Present" || s["activated"] == true && s["pending"] == false) {
+			good++
+		}
+	}
+	return good == n && len(list) == n
+}
+
+// answers waits until each gateway has answered a question for a name of its own.
+func (p *place) answers(gateways []netip.Addr) {
+	p.Helper()
+	q := new(dns.Msg)
+	q.SetQuestion("gateway.lan.", dns.TypeA)
+	c := &dns.Client{Timeout: 200 * time.Millisecond}
+	p.check(proc.In(p.ns.Path, func() error {
+		for _, gw := range gateways {
+			for end := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
+				if _, _, err := c.Exchange(q, netip.AddrPortFrom(gw, 53).String()); err == nil {
+					break
+				} else if time.Now().After(end) {
+					return fmt.Errorf("no answer from %s: %w", gw, err)
+				}
+			}
+		}
+		return nil
+	}))
+}
+
+// ratio reports the medians of two kinds of runs and their ratio.
+func ratio(b *testing.B, ours, floor []time.Duration) {
+	b.Helper()
+	o, f := median(ours), median(floor)
+	b.ReportMetric(0, "ns/op") // of a turn with its namespaces: says nothing
+	b.ReportMetric(float64(o.Microseconds())/1000, "ms/ours")
+	b.ReportMetric(float64(f.Microseconds())/1000, "ms/floor")
+	b.ReportMetric(float64(o)/float64(f), "ours/floor")
+}
+
+func median(list []time.Duration) time.Duration {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
+}
+
+// turns runs both in each round; who comes first changes, since it finds colder caches.
+func turns(b *testing.B, a, z func()) {
+	for i := range b.N {
+		if i%2 == 0 {
+			a()
+			z()
+		} else {
+			z()
+			a()
+		}
+	}
+}
