@@ -46,8 +46,9 @@ type (
 // blocks, so it is a leaf. It announces every start: an apply that it died in is
 // never answered otherwise.
 type applier struct {
-	d     *deps
-	owner netstate.Owner
+	d      *deps
+	owner  netstate.Owner
+	judged bool // flows were judged since this incarnation began
 }
 
 func (a *applier) Receive(c actor.Context) {
@@ -69,11 +70,11 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 		return applyResult{seq: r.seq, err: err.Error()}
 	}
 	plan := netstate.Diff(have, r.want)
-	if r.full && r.forget != nil {
-		// An earlier incarnation may have died between its chains and its flows.
-		defer a.forget(r.forget)
-	}
+	// An earlier incarnation may have died between its chains and its flows.
+	judge := !a.judged && len(have) > 0
+	a.judged = true
 	if len(plan) == 0 {
+		a.forget(judge, r.forget)
 		return applyResult{seq: r.seq}
 	}
 	run := netstate.NewRun(plan)
@@ -83,10 +84,13 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 		if err != nil {
 			a.d.log.Warn("op failed", zap.String("ni", a.owner.Name), zap.Stringer("op", op), zap.Error(err))
 		}
-		if op.Kind == netstate.KindChain && err == nil && r.forget != nil {
-			a.forget(r.forget)
+		judge = judge || err == nil && netinst.MayDeny(op)
+		if op.Kind == netstate.KindChain {
+			a.forget(judge, r.forget)
+			judge = false
 		}
 	}
+	a.forget(judge, r.forget)
 	failures := run.Failures()
 	if len(failures) == 0 {
 		failures = a.verify(r.want)
@@ -118,9 +122,12 @@ func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
 	return a.d.host.Do(ctx, a.owner, op)
 }
 
-// forget deletes the tracked flows that the new chains deny. A failure is no
-// failure of the apply: the flows end by themselves.
-func (a *applier) forget(match func(netstate.Flow) bool) {
+// forget deletes, if they are to be judged, the tracked flows that the new chains
+// deny. A failure is no failure of the apply: the flows end by themselves.
+func (a *applier) forget(judge bool, match func(netstate.Flow) bool) {
+	if !judge || match == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(a.d.ctx, opDeadline)
 	defer cancel()
 	if n, err := a.d.host.ForgetFlows(ctx, match); err != nil {

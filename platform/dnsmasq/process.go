@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"edgespan/netinst/netstate"
+	"edgespan/platform/dump"
 	"edgespan/platform/proc"
 )
 
@@ -23,6 +24,7 @@ const (
 	stopGrace = time.Second
 	lastWords = 2 << 10 // octets of output in an error
 	probeTime = 3 * time.Second
+	listTime  = 3 * time.Second // of a listing of all processes
 )
 
 // Helpers are the helper processes of one run directory.
@@ -30,11 +32,15 @@ type Helpers struct {
 	run   *proc.Runner
 	netns string // where its questions are asked from, "" for the process's own
 	dir   string
+	procs *dump.Shared[[]proc.Process]
 }
 
 // New makes the Helpers whose folders lie below the run directory dir.
 func New(run *proc.Runner, netnsPath, dir string) *Helpers {
-	return &Helpers{run: run, netns: netnsPath, dir: dir}
+	return &Helpers{
+		run: run, netns: netnsPath, dir: dir,
+		procs: dump.New(listTime, func(context.Context) ([]proc.Process, error) { return proc.List() }),
+	}
 }
 
 // state is the memory of one process in its folder. It is written before the
@@ -136,7 +142,7 @@ func (h *Helpers) stop(ctx context.Context, name string, argv []string) error {
 	if err == nil && st.Pid != 0 {
 		return nil
 	}
-	strays, err := h.strays(argv, st.Argv)
+	strays, err := h.strays(ctx, argv, st.Argv)
 	if err != nil {
 		return err
 	}
@@ -148,16 +154,25 @@ func (h *Helpers) stop(ctx context.Context, name string, argv []string) error {
 	return nil
 }
 
-func (h *Helpers) strays(lines ...[]string) ([]proc.Ident, error) {
+func (h *Helpers) strays(ctx context.Context, lines ...[]string) ([]proc.Ident, error) {
 	lines = slices.DeleteFunc(lines, func(argv []string) bool {
 		return !slices.ContainsFunc(argv, func(a string) bool { return strings.Contains(a, h.dir+"/") })
 	})
 	if len(lines) == 0 {
 		return nil, nil
 	}
-	return proc.Find(func(have []string) bool {
-		return slices.ContainsFunc(lines, func(argv []string) bool { return sameCommand(have, argv) })
-	})
+	all, err := h.procs.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []proc.Ident
+	for _, p := range all {
+		// Another may have taken the pid between the listing's two looks at it.
+		if slices.ContainsFunc(lines, func(argv []string) bool { return sameCommand(p.Argv, argv) && sameCommand(p.Cmdline(), argv) }) {
+			found = append(found, p.Ident)
+		}
+	}
+	return found, nil
 }
 
 // sameCommand says whether a command line is argv. The program's own name may

@@ -18,9 +18,10 @@ import (
 
 const (
 	dumpTimeout = 5 * time.Second
-	// manyChains is from where on one dump of a table is cheaper than listing the
-	// touched chains one by one.
-	manyChains = 8
+	// The cost of listings, in rules of a dump: a command that lists one chain costs
+	// as much as this many, and the command that dumps as this many more.
+	listCost = 150
+	dumpCost = 250
 	// readers is how many listings run at once for one caller.
 	readers = 3
 )
@@ -69,7 +70,8 @@ func (f *Firewall) store(number int) *store {
 
 // Apply writes chains whole, with the jumps into them: bridge tables each in a
 // transaction, then all iptables chains in one restore whose filter table commits
-// first. Applied twice it leaves the same.
+// first. Applied twice it leaves the same. What the kernel made of them is read by
+// the next Observe.
 func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item) error {
 	want, err := chainsOf(number, items, func(it netstate.Item) netstate.Object { return it.Want })
 	if err != nil {
@@ -80,44 +82,36 @@ func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item)
 			return err
 		}
 	}
-	if err := f.applyBridge(ctx, number, want); err != nil {
+	if err := f.applyBridge(ctx, want); err != nil {
+		f.store(number).doubt()
 		return err
 	}
-	edits, err := f.edits(ctx, number, want, nil, false)
-	if err != nil {
+	if err := f.write(ctx, number, want, nil); err != nil {
 		return err
 	}
-	text := ""
-	for _, e := range edits {
-		text += e.restore()
-	}
-	if err := f.restore(ctx, text); err != nil {
-		return err
-	}
-	return f.readBack(ctx, number, want)
+	return f.store(number).change(func(m map[netstate.ID]entry) {
+		for _, c := range want {
+			m[c.ID()] = written(c)
+		}
+	})
 }
 
-// Remove deletes chains with the jumps into them, nat before filter in a restore
-// each, then bridge tables. What is not there is no error.
+// Remove deletes chains with the jumps into them, nat before filter, then bridge
+// tables. What is not there is no error.
 func (f *Firewall) Remove(ctx context.Context, number int, items []netstate.Item) error {
 	gone, err := chainsOf(number, items, func(it netstate.Item) netstate.Object { return it.Have })
 	if err != nil {
 		return err
 	}
-	edits, err := f.edits(ctx, number, nil, gone, false)
-	if err != nil {
+	if err := f.write(ctx, number, nil, gone); err != nil {
 		return err
-	}
-	for _, e := range slices.Backward(edits) {
-		if err := f.restore(ctx, e.restore()); err != nil {
-			return err
-		}
 	}
 	for _, c := range gone {
 		if c.Family != netstate.BridgeFamily {
 			continue
 		}
 		if _, err := f.run.Run(ctx, "add table bridge "+c.Name+"\ndelete table bridge "+c.Name+"\n", "nft", "-f", "-"); err != nil {
+			f.store(number).doubt()
 			return err
 		}
 	}
@@ -130,6 +124,45 @@ func (f *Firewall) Remove(ctx context.Context, number int, items []netstate.Item
 		return err
 	}
 	return f.dropBase(ctx)
+}
+
+// write brings the tables from what stands to the wish. What stands is taken from
+// the store where that is sure; else, and where it proves wrong, it is looked up.
+func (f *Firewall) write(ctx context.Context, number int, want, gone []netstate.Chain) error {
+	st := f.store(number)
+	if number > 0 && st.isSure() { // into host's chains others hook theirs at any time
+		err := f.restore(ctx, restoreText(f.edits(number, want, gone)))
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		st.doubt()
+	}
+	edits := f.edits(number, want, gone)
+	for _, e := range edits {
+		seen, err := f.look(ctx, e.name, e.names())
+		if err != nil {
+			return err
+		}
+		e.seen = seen
+	}
+	err := f.restore(ctx, restoreText(edits))
+	if err != nil {
+		st.doubt()
+	}
+	return err
+}
+
+// restoreText is one input of iptables-restore for all tables. Verdicts come to
+// stand before anything is translated, and go after it.
+func restoreText(edits []*edit) string {
+	if len(edits) > 0 && len(edits[0].want) == 0 {
+		slices.Reverse(edits)
+	}
+	text := ""
+	for _, e := range edits {
+		text += e.restore()
+	}
+	return text
 }
 
 func chainsOf(number int, items []netstate.Item, side func(netstate.Item) netstate.Object) ([]netstate.Chain, error) {
@@ -155,7 +188,7 @@ func (f *Firewall) restore(ctx context.Context, text string) error {
 	return err
 }
 
-func (f *Firewall) applyBridge(ctx context.Context, number int, want []netstate.Chain) error {
+func (f *Firewall) applyBridge(ctx context.Context, want []netstate.Chain) error {
 	for _, c := range want {
 		if c.Family != netstate.BridgeFamily {
 			continue
@@ -163,25 +196,12 @@ func (f *Firewall) applyBridge(ctx context.Context, number int, want []netstate.
 		if _, err := f.run.Run(ctx, bridgeScript(c), "nft", "-f", "-"); err != nil {
 			return err
 		}
-		text, err := f.run.Run(ctx, "", "nft", "-s", "list", "table", "bridge", c.Name)
-		if err != nil {
-			return err
-		}
-		err = f.store(number).change(func(m map[netstate.ID]entry) { m[c.ID()] = remember(c, text) })
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }
 
-func remember(c netstate.Chain, kernel string) entry {
-	return entry{Family: c.Family, Table: c.Table, Name: c.Name, Rules: c.Rules, Hooks: c.Hooks, Kernel: kernel}
-}
-
-// edits looks at the kernel, before the chains are written or after, and plans one
-// edit a table.
-func (f *Firewall) edits(ctx context.Context, number int, want, gone []netstate.Chain, written bool) ([]*edit, error) {
+// edits plans one edit a table, from what the store says.
+func (f *Firewall) edits(number int, want, gone []netstate.Chain) []*edit {
 	var list []*edit
 	for _, name := range tableOrder {
 		e := &edit{name: name, stored: map[string]entry{}}
@@ -204,22 +224,30 @@ func (f *Firewall) edits(ctx context.Context, number int, want, gone []netstate.
 			}
 		}
 		e.hooked = hookedIn(e.stored, slices.Concat(e.want, e.gone))
-		seen, err := f.look(ctx, name, e.names(written))
-		if err != nil {
-			return nil, err
-		}
-		e.seen = seen
+		e.seen = seenIn(e.stored)
 		list = append(list, e)
 	}
-	return list, nil
+	return list
 }
 
-// names lists the chains that must be looked at: before a network's chains are
-// written only those that hold the jumps into them, since they are flushed.
-func (e *edit) names(written bool) []string {
+// seenIn is a table as the store says it is: chains, and the jumps into them.
+func seenIn(stored map[string]entry) table {
+	t := table{}
+	for _, name := range sortedKeys(stored) {
+		t.declare(name)
+		for _, j := range stored[name].jumps() {
+			t[j.parent] = append(t[j.parent], j.rule)
+		}
+	}
+	return t
+}
+
+// names lists the chains that must be looked at: those that hold jumps, and of
+// the written ones only host's, since a network's are flushed.
+func (e *edit) names() []string {
 	var names []string
 	for _, c := range slices.Concat(e.want, e.gone) {
-		if written || hostChain(c.Name) {
+		if hostChain(c.Name) {
 			names = append(names, c.Name)
 		}
 		for _, h := range slices.Concat(c.Hooks, e.stored[c.Name].Hooks) {
@@ -253,7 +281,7 @@ func hookedIn(stored map[string]entry, more []netstate.Chain) hooked {
 // look lists chains as the kernel shows them; one that does not exist is missing
 // from the answer.
 func (f *Firewall) look(ctx context.Context, tableName string, chains []string) (table, error) {
-	if len(chains) >= manyChains {
+	if len(chains)*listCost >= dumpCost+f.rules() {
 		return f.dumps[tableName].Get(ctx)
 	}
 	found := make([]table, len(chains))
@@ -275,6 +303,17 @@ func (f *Firewall) look(ctx context.Context, tableName string, chains []string) 
 	return all, errors.Join(errs...)
 }
 
+// rules is about how many rules a dump would show, by what we wrote.
+func (f *Firewall) rules() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, st := range f.stores {
+		n += st.rules()
+	}
+	return n
+}
+
 func (f *Firewall) list(ctx context.Context, tableName, chain string) (table, error) {
 	out, err := f.run.Run(ctx, "", "iptables", "-w", "5", "-t", tableName, "-S", chain)
 	var e *proc.Error
@@ -290,19 +329,4 @@ func (f *Firewall) list(ctx context.Context, tableName, chain string) (table, er
 func missing(words string) bool {
 	return strings.Contains(words, "No chain/target/match by that name") || strings.Contains(words, "is incompatible") ||
 		strings.Contains(words, "does not exist") || strings.Contains(words, "doesn't exist")
-}
-
-// readBack stores the kernel's spelling of chains that were just written.
-func (f *Firewall) readBack(ctx context.Context, number int, want []netstate.Chain) error {
-	edits, err := f.edits(ctx, number, want, nil, true)
-	if err != nil {
-		return fmt.Errorf("read back chains: %w", err)
-	}
-	return f.store(number).change(func(m map[netstate.ID]entry) {
-		for _, e := range edits {
-			for _, c := range e.want {
-				m[c.ID()] = remember(c, e.seen.spelling(c, e.hooked))
-			}
-		}
-	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"edgespan/netinst/netstate"
@@ -11,8 +12,9 @@ import (
 )
 
 // Observe lists the chains of an owner. Unless full, it answers from what was
-// left or seen last, without a command. Full, it looks: a chain that the kernel
-// spells as it did when we left it is told as it was wanted, any other as it is.
+// left or seen last, and looks only at chains that were written since. Full, it
+// looks at all: a chain that the kernel spells as it did when we left it is told as
+// it was wanted, any other as it is.
 func (f *Firewall) Observe(ctx context.Context, number int, full bool) (netstate.State, error) {
 	st := f.store(number)
 	if full {
@@ -23,12 +25,77 @@ func (f *Firewall) Observe(ctx context.Context, number int, full bool) (netstate
 		if err := st.change(func(m map[netstate.ID]entry) { clear(m); addAll(m, seen) }); err != nil {
 			return nil, err
 		}
+		st.setSure(true)
+	} else if err := f.readBack(ctx, st); err != nil {
+		return nil, fmt.Errorf("read back chains: %w", err)
 	}
 	s := netstate.State{}
 	for _, e := range st.all() {
 		s.Add(e.chain())
 	}
 	return s, nil
+}
+
+// readBack takes over the kernel's spelling of the chains that were written since
+// the last look.
+func (f *Firewall) readBack(ctx context.Context, st *store) error {
+	all := st.all()
+	unread := map[string][]entry{} // by table, "" for the bridge family
+	for _, e := range all {
+		if e.Unread {
+			unread[e.Table] = append(unread[e.Table], e)
+		}
+	}
+	if len(unread) == 0 {
+		return nil
+	}
+	var seen []entry
+	for _, name := range tableOrder {
+		var names []string
+		for _, e := range unread[name] {
+			names = append(names, e.Name)
+			for _, h := range e.Hooks {
+				names = append(names, h.Parent)
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		t, err := f.look(ctx, name, unique(names))
+		if err != nil {
+			return err
+		}
+		h := hookedIn(inTable(all, name), nil)
+		for _, e := range unread[name] {
+			if e, there := t.found(e, h); there {
+				seen = append(seen, e)
+			}
+		}
+	}
+	for _, e := range unread[""] {
+		text, err := f.bridgeText(ctx, e.Name)
+		if err != nil {
+			return err
+		}
+		if text != "" {
+			seen = append(seen, read(e.chain(), text))
+		}
+	}
+	return st.change(func(m map[netstate.ID]entry) {
+		maps.DeleteFunc(m, func(_ netstate.ID, e entry) bool { return e.Unread })
+		addAll(m, seen)
+	})
+}
+
+// inTable are the entries of one iptables table by chain.
+func inTable(all map[netstate.ID]entry, name string) map[string]entry {
+	byName := map[string]entry{}
+	for _, e := range all {
+		if e.Family == netstate.IPv4 && e.Table == name {
+			byName[e.Name] = e
+		}
+	}
+	return byName
 }
 
 func addAll(m map[netstate.ID]entry, list []entry) {
@@ -44,43 +111,47 @@ func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.
 		if err != nil {
 			return nil, fmt.Errorf("list chains of %s: %w", name, withCommand(err))
 		}
-		byName := map[string]entry{}
-		for _, e := range stored {
-			if e.Family == netstate.IPv4 && e.Table == name {
-				byName[e.Name] = e
-			}
-		}
+		byName := inTable(stored, name)
 		h := hookedIn(byName, nil)
 		for _, chain := range sortedKeys(t) {
 			if n, ours := owner(chain); !ours || n != number {
 				continue
 			}
 			left, known := byName[chain]
-			if kernel := t.spelling(left.chain(), h); known && kernel == left.Kernel {
-				seen = append(seen, left)
-				continue
+			if !known {
+				left = written(netstate.Chain{Family: netstate.IPv4, Table: name, Name: chain})
+				left.Unread = false
 			}
-			c := t.observed(name, chain, h)
-			seen = append(seen, remember(c, t.spelling(c, h)))
+			e, _ := t.found(left, h)
+			seen = append(seen, e)
 		}
 	}
 	if number == 0 {
 		return seen, nil
 	}
+	text, err := f.bridgeText(ctx, fmt.Sprintf("es%d", number))
+	if err != nil || text == "" {
+		return seen, err
+	}
+	c := netstate.Chain{Family: netstate.BridgeFamily, Name: fmt.Sprintf("es%d", number)}
+	left, known := stored[c.ID()]
+	switch {
+	case known && left.Unread:
+		left = read(left.chain(), text)
+	case !known || left.Kernel != text:
+		c.Rules = strings.Split(strings.TrimSpace(text), "\n")
+		left = read(c, text)
+	}
+	return append(seen, left), nil
+}
+
+// bridgeText is a table of the bridge family as the kernel shows it, "" for none.
+func (f *Firewall) bridgeText(ctx context.Context, name string) (string, error) {
 	tables, err := f.bridge.Get(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list bridge tables: %w", withCommand(err))
+		return "", fmt.Errorf("list bridge tables: %w", withCommand(err))
 	}
-	name := fmt.Sprintf("es%d", number)
-	if text, there := tables[name]; there {
-		c := netstate.Chain{Family: netstate.BridgeFamily, Name: name, Rules: strings.Split(strings.TrimSpace(text), "\n")}
-		e := remember(c, text)
-		if left, known := stored[c.ID()]; known && left.Kernel == text {
-			e = left
-		}
-		seen = append(seen, e)
-	}
-	return seen, nil
+	return tables[name], nil
 }
 
 // Numbers lists the owners of which a chain or table exists, 0 for host's.

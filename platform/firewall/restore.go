@@ -46,6 +46,9 @@ func (e *edit) restore() string {
 		drop = append(drop, "-X "+c.Name)
 	}
 	for _, c := range e.rehook(flushed) {
+		if e.hookedAsWanted(c, flushed) {
+			continue
+		}
 		d, i := e.hooks(c, flushed)
 		del, ins = append(del, d...), append(ins, i...)
 	}
@@ -105,6 +108,30 @@ func (e *edit) rehook(flushed map[string]bool) []netstate.Chain {
 		list = append(list, netstate.Chain{Name: name, Hooks: st.Hooks})
 	}
 	return list
+}
+
+// hookedAsWanted says that a network's chain has its jumps already: they go where
+// they were seen, and a transaction without them is a smaller one.
+func (e *edit) hookedAsWanted(c netstate.Chain, flushed map[string]bool) bool {
+	st, ok := e.stored[c.Name]
+	if !ok || hostChain(c.Name) || !slices.Equal(st.Hooks, c.Hooks) {
+		return false
+	}
+	var seen []string
+	for _, j := range e.seen.jumps(c.Name, sortedKeys(e.seen)) {
+		seen = append(seen, j.parent+" "+j.rule)
+	}
+	for _, j := range st.jumps() {
+		if flushed[j.parent] {
+			return false
+		}
+		i := slices.Index(seen, j.parent+" "+j.rule)
+		if i < 0 {
+			return false
+		}
+		seen = slices.Delete(seen, i, i+1)
+	}
+	return len(seen) == 0
 }
 
 // hooks deletes the jumps into a chain that were seen and inserts those wanted.

@@ -22,6 +22,20 @@ type entry struct {
 	Rules  []string        `json:"rules"`
 	Hooks  []netstate.Hook `json:"hooks,omitempty"`
 	Kernel string          `json:"kernel"`
+	// Unread says that the chain was written and Kernel is not known yet.
+	Unread bool `json:"unread,omitempty"`
+}
+
+// written is a chain that was just written.
+func written(c netstate.Chain) entry {
+	return entry{Family: c.Family, Table: c.Table, Name: c.Name, Rules: c.Rules, Hooks: c.Hooks, Unread: true}
+}
+
+// read is a chain as the kernel spells it.
+func read(c netstate.Chain, kernel string) entry {
+	e := written(c)
+	e.Kernel, e.Unread = kernel, false
+	return e
 }
 
 func (e entry) chain() netstate.Chain {
@@ -39,11 +53,45 @@ func (e entry) ownRules() []string {
 	return rules
 }
 
+// jumps are the rules that lead into the chain: as the kernel spells them, or as
+// they were written.
+func (e entry) jumps() []jump {
+	var js []jump
+	if e.Unread {
+		for _, h := range e.Hooks {
+			js = append(js, jump{parent: h.Parent, rule: join(h.Match, "-j", e.Name)})
+		}
+		return js
+	}
+	for _, l := range strings.Split(e.Kernel, "\n") {
+		if parent, rule, ok := strings.Cut(l, "> "); ok && !strings.HasPrefix(l, "-") {
+			js = append(js, jump{parent: parent, rule: strings.TrimSuffix(rule, moved)})
+		}
+	}
+	return js
+}
+
 // store holds the chains of one owner, in memory and in a file of its run folder.
 type store struct {
 	path string
 	mu   sync.Mutex
 	m    map[netstate.ID]entry
+	sure bool // the kernel was seen or left like this, and no write has failed since
+}
+
+func (s *store) isSure() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sure
+}
+
+// doubt says that the kernel may hold something else.
+func (s *store) doubt() { s.setSure(false) }
+
+func (s *store) setSure(sure bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sure = sure
 }
 
 // loadStore reads a store. One that can't be read is empty: then the kernel's
@@ -59,7 +107,9 @@ func loadStore(path string) *store {
 		return s
 	}
 	for _, e := range list {
-		s.m[e.chain().ID()] = e
+		if !e.Unread { // what the kernel made of it was never seen
+			s.m[e.chain().ID()] = e
+		}
 	}
 	return s
 }
@@ -68,6 +118,16 @@ func (s *store) all() map[netstate.ID]entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.m)
+}
+
+func (s *store) rules() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, e := range s.m {
+		n += len(e.Rules)
+	}
+	return n
 }
 
 // change applies f and writes the file if something changed; an empty store has
@@ -112,7 +172,7 @@ func (s *store) change(f func(map[netstate.ID]entry)) error {
 }
 
 func equalEntry(a, b entry) bool {
-	return a.Kernel == b.Kernel && a.chain().Text() == b.chain().Text()
+	return a.Kernel == b.Kernel && a.Unread == b.Unread && a.chain().Text() == b.chain().Text()
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

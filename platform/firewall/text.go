@@ -119,6 +119,9 @@ func (t table) own(chain string, h hooked) []string {
 	return rules
 }
 
+// moved marks a jump that no longer stands where it was put.
+const moved = " (moved)"
+
 // spelling is the kernel's form of a chain and of the rules that lead into it,
 // one text that is the same exactly while nobody changes them. The place of a
 // jump counts only as far as the wish does: first or last among foreign rules.
@@ -136,11 +139,41 @@ func (t table) spelling(c netstate.Chain, h hooked) string {
 		}
 		line := j.parent + "> " + j.rule
 		if last[j.parent] && j.after || !last[j.parent] && j.before {
-			line += " (moved)"
+			line += moved
 		}
 		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// found is a chain as the table shows it: as it was left, if the kernel spells it
+// as it did then, or if it was just written and every rule and jump is there. Any
+// other is told as it is. It is false where there is no such chain.
+func (t table) found(left entry, h hooked) (entry, bool) {
+	if _, there := t[left.Name]; !there {
+		return entry{}, false
+	}
+	c := left.chain()
+	kernel := t.spelling(c, h)
+	switch {
+	case left.Unread && t.complete(c, h) && !strings.Contains(kernel, moved):
+		return read(c, kernel), true
+	case !left.Unread && kernel == left.Kernel:
+		return left, true
+	}
+	c = t.observed(c.Table, c.Name, h)
+	return read(c, t.spelling(c, h)), true
+}
+
+// complete says whether a chain holds as many rules and jumps as were written.
+func (t table) complete(c netstate.Chain, h hooked) bool {
+	jumps := 0
+	for _, j := range t.jumps(c.Name, t.parentsOf(c.Name)) {
+		if h(j.parent, c.Name) {
+			jumps++
+		}
+	}
+	return len(t.own(c.Name, h)) == len(c.Rules) && jumps == len(c.Hooks)
 }
 
 // observed is a chain whose spelling is not the one that we left: its text
@@ -153,7 +186,7 @@ func (t table) observed(tableName, chain string, h hooked) netstate.Chain {
 		}
 		match := strings.TrimSpace(strings.TrimSuffix(strings.TrimSuffix(j.rule, "-j "+chain), "-g "+chain))
 		if j.before && j.after || j.before && isBuiltin(j.parent) {
-			match += " (moved)"
+			match += moved
 		}
 		c.Hooks = append(c.Hooks, netstate.Hook{Parent: j.parent, Match: match, Last: j.before && !j.after})
 	}

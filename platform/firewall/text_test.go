@@ -55,7 +55,7 @@ func at(parent, match string) []netstate.Hook { return []netstate.Hook{{Parent: 
 func TestRestoreText(t *testing.T) {
 	fwd := chain("ES1-FWD", []netstate.Hook{{Parent: "ES-FORWARD", Match: "-i es1"}, {Parent: "ES-FORWARD", Match: "-o es1"}}, "-j DROP")
 	base := chain("ES-BASE", []netstate.Hook{{Parent: "ES-FORWARD", Last: true}}, "-i es1 -j DROP", "-i es2 -j DROP")
-	oldBase := remember(chain("ES-BASE", base.Hooks, "-i es1 -j DROP"), "-i es1 -j DROP\nES-FORWARD> -j ES-BASE")
+	oldBase := read(chain("ES-BASE", base.Hooks, "-i es1 -j DROP"), "-i es1 -j DROP\nES-FORWARD> -j ES-BASE")
 	eg := chain("ES1-1E", at("ES1-FWD", "-i es1a1"), "-j ACCEPT")
 	for name, c := range map[string]struct {
 		e    edit
@@ -93,11 +93,28 @@ func TestRestoreText(t *testing.T) {
 -A ES-FORWARD -j ES-BASE`},
 		"a flushed parent gets back the hooks of chains that stay": {edit{
 			want:   []netstate.Chain{chain("ES1-FWD", nil, "-j DROP")},
-			stored: map[string]entry{"ES1-1E": remember(eg, "")}, seen: table{"ES1-FWD": {"-i es1a1 -j ES1-1E"}},
+			stored: map[string]entry{"ES1-1E": read(eg, "")}, seen: table{"ES1-FWD": {"-i es1a1 -j ES1-1E"}},
 		}, `
 :ES1-FWD - [0:0]
 -A ES1-FWD -j DROP
 -I ES1-FWD 1 -i es1a1 -j ES1-1E`},
+		"jumps that stand as wanted are left alone": {edit{
+			want:   []netstate.Chain{chain("ES1-FWD", at("ES-FORWARD", "-i es1"), "-j ACCEPT")},
+			stored: map[string]entry{"ES1-FWD": read(chain("ES1-FWD", at("ES-FORWARD", "-i es1"), "-j DROP"), "-j DROP\nES-FORWARD> -i es1 -j ES1-FWD")},
+			seen:   table{"ES1-FWD": {"-j DROP"}, "ES-FORWARD": {"-i es1 -j ES1-FWD"}},
+		}, `
+:ES1-FWD - [0:0]
+-A ES1-FWD -j ACCEPT`},
+		"one that stands twice is written anew": {edit{
+			want:   []netstate.Chain{chain("ES1-FWD", at("ES-FORWARD", "-i es1"), "-j ACCEPT")},
+			stored: map[string]entry{"ES1-FWD": read(chain("ES1-FWD", at("ES-FORWARD", "-i es1"), "-j DROP"), "-j DROP\nES-FORWARD> -i es1 -j ES1-FWD")},
+			seen:   table{"ES1-FWD": {"-j DROP"}, "ES-FORWARD": {"-i es1 -j ES1-FWD", "-i es1 -j ES1-FWD"}},
+		}, `
+:ES1-FWD - [0:0]
+-D ES-FORWARD -i es1 -j ES1-FWD
+-D ES-FORWARD -i es1 -j ES1-FWD
+-A ES1-FWD -j ACCEPT
+-I ES-FORWARD 1 -i es1 -j ES1-FWD`},
 		"a removal works whether the chain exists or not": {edit{
 			gone: []netstate.Chain{fwd},
 			seen: table{"ES-FORWARD": {"-i es1 -j ES1-FWD"}},

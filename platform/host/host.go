@@ -189,8 +189,5 @@ func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 // ForgetFlows deletes tracked connections that match and returns how many, so
 // that chains which deny them take effect at their next packet.
 func (h *Host) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (int, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	return h.kernel.ForgetFlows(match)
+	return h.kernel.ForgetFlows(ctx, match)
 }

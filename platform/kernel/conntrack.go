@@ -1,9 +1,11 @@
 package kernel
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
+	"sync/atomic"
 
 	"edgespan/netinst/netstate"
 
@@ -27,17 +29,48 @@ func endpoint(ip net.IP, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(addr(ip).Unmap(), port)
 }
 
+// wish is what one caller wants forgotten.
+type wish struct {
+	match func(netstate.Flow) bool
+	count atomic.Int64
+}
+
 // ForgetFlows deletes the IPv4 connections that match from the kernel's table and
 // returns how many, so that their next packet is judged as a new one.
-func (k *Kernel) ForgetFlows(match func(netstate.Flow) bool) (int, error) {
-	total := uint(0)
-	_, err := retry(func() (uint, error) {
-		n, err := k.h.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, judge(match))
-		total += n
-		return n, err
-	})
+func (k *Kernel) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (int, error) {
+	w := &wish{match: match}
+	k.wishMu.Lock()
+	k.wishes = append(k.wishes, w)
+	k.wishMu.Unlock()
+	// The walk that answers began after this, so it took the wish along.
+	_, err := k.flows.Get(ctx)
 	if err != nil {
-		return int(total), fmt.Errorf("forget flows: %w", err)
+		return 0, fmt.Errorf("forget flows: %w", err)
 	}
-	return int(total), nil
+	return int(w.count.Load()), nil
+}
+
+// walk goes through the table once for all who have asked: it visits every bucket,
+// so it costs the same for one caller as for a hundred.
+func (k *Kernel) walk() error {
+	k.wishMu.Lock()
+	wishes := k.wishes
+	k.wishes = nil
+	k.wishMu.Unlock()
+	if len(wishes) == 0 {
+		return nil // a walk that began in between took them along
+	}
+	_, err := retry(func() (uint, error) {
+		return k.h.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, judge(func(f netstate.Flow) bool {
+			forget := false
+			for _, w := range wishes {
+				if w.match(f) {
+					w.count.Add(1)
+					forget = true
+				}
+			}
+			return forget
+		}))
+	})
+	return err
 }

@@ -145,24 +145,30 @@ func ended(fd int, wait time.Duration) bool {
 	}
 }
 
-// Find lists the running processes whose command line matches.
-func Find(match func(argv []string) bool) ([]Ident, error) {
+// Process is a running process and its command line.
+type Process struct {
+	Ident
+	Argv []string
+}
+
+// List lists the running processes of the machine that have a command line.
+func List() ([]Process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	var found []Ident
+	var found []Process
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		st, err := readStat(pid)
-		if err != nil {
-			continue
+		argv := cmdline(pid)
+		if argv == nil {
+			continue // a thread of the kernel, or gone
 		}
-		if id := (Ident{pid, st.start}); match(cmdline(pid)) && id.Alive() {
-			found = append(found, id)
+		if st, err := readStat(pid); err == nil {
+			found = append(found, Process{Ident{pid, st.start}, argv})
 		}
 	}
 	return found, nil

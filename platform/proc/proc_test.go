@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -81,9 +82,9 @@ func TestStopEndsOnlyTheIdentifiedProcess(t *testing.T) {
 	if got := id.Cmdline(); strings.Join(got, " ") != "sleep 1000" {
 		t.Errorf("cmdline %q", got)
 	}
-	found, err := Find(func(argv []string) bool { return len(argv) == 2 && argv[0] == "sleep" && argv[1] == "1000" })
-	if err != nil || len(found) == 0 {
-		t.Errorf("found %v err %v", found, err)
+	all, err := List()
+	if i := slices.IndexFunc(all, func(p Process) bool { return p.Ident == id }); err != nil || i < 0 || strings.Join(all[i].Argv, " ") != "sleep 1000" {
+		t.Errorf("process %d is not in the list: %v", id.Pid, err)
 	}
 	if err := id.Stop(t.Context(), time.Second); err != nil || id.Alive() {
 		t.Fatalf("stop: err %v alive %v", err, id.Alive())

@@ -1,0 +1,53 @@
+package netns_test
+
+import (
+	"strings"
+	"testing"
+
+	"edgespan/netinst/netstate"
+)
+
+// A write trusts what was left last and looks at nothing first. What others took
+// away meanwhile must make it look, not fail.
+func TestAWriteFindsOutWhatOthersTookAway(t *testing.T) {
+	l := newLab(t)
+	l.must(ground, root())
+	want := l.network(1)
+	l.must(owner(1), want)
+	l.ns.Exec(t, "iptables", "-D", "ES-FORWARD", "-i", "es1", "-j", "ES1-FWD")
+
+	fwd := want[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/ES1-FWD"}]
+	if fwd == nil {
+		t.Fatalf("no chain ES1-FWD in %v", want.IDs())
+	}
+	changed := fwd.(netstate.Chain)
+	changed.Hooks = changed.Hooks[:1]
+	op := netstate.Op{Verb: netstate.Change, Kind: netstate.KindChain, Items: []netstate.Item{{Want: changed, Have: fwd}}}
+	if err := l.host.Do(t.Context(), owner(1), op); err != nil {
+		t.Fatal(err)
+	}
+	if out := l.ns.Exec(t, "iptables", "-S", "ES-FORWARD"); strings.Count(out, "-j ES1-FWD") != 1 {
+		t.Errorf("ES-FORWARD holds not one jump:\n%s", out)
+	}
+	l.must(owner(1), want)
+	l.must(owner(1), netstate.State{})
+}
+
+// A chain that was just written is told as wanted only if every rule of it and
+// every jump into it is there.
+func TestAChainThatOthersCutShortIsSeenAtOnce(t *testing.T) {
+	for _, cut := range []string{"-D ES1-IN 1", "-D ES-INPUT -i es1 -j ES1-IN", "-F ES1-IN"} {
+		l := newLab(t)
+		l.must(ground, root())
+		want := l.network(1)
+		in := want[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/ES1-IN"}]
+		op := netstate.Op{Verb: netstate.Change, Kind: netstate.KindChain, Items: []netstate.Item{{Want: in}}}
+		if err := l.host.Do(t.Context(), owner(1), op); err != nil {
+			t.Fatal(err)
+		}
+		l.ns.Exec(t, append([]string{"iptables"}, strings.Fields(cut)...)...)
+		if got := l.observe(owner(1), false)[in.ID()]; got != nil && got.Text() == in.Text() {
+			t.Errorf("after %s the chain is told as it was wanted", cut)
+		}
+	}
+}
