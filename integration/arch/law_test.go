@@ -29,13 +29,14 @@ var mayImport = map[string][]string{
 	"platform/proc":     {"netinst/netstate"},
 	"platform/dump":     {},
 	"platform/kernel":   {"netinst/netstate", "platform/proc", "platform/dump"},
-	"platform/firewall": {"netinst/netstate", "platform/proc", "platform/dump", "platform/store"},
+	"platform/nft":      {"platform/proc"},
+	"platform/firewall": {"netinst/netstate", "platform/proc", "platform/dump", "platform/nft", "platform/store"},
 	"platform/dnsmasq":  {"netinst/netstate", "platform/proc", "platform/dump", "platform/store"},
 	"platform/store":    {},
 	"platform/daemon":   {"platform/store"},
 	"platform/fake":     {"netinst/netstate"},
 	"platform/host": {
-		"netinst/netstate", "platform/proc", "platform/dump", "platform/kernel", "platform/firewall",
+		"netinst/netstate", "platform/proc", "platform/dump", "platform/kernel", "platform/nft", "platform/firewall",
 		"platform/dnsmasq", "platform/store",
 	},
 
@@ -51,7 +52,7 @@ var mayImport = map[string][]string{
 	"integration/arch":     {},
 	"integration/bench":    {"integration/netns", "config/httpapi", "platform/proc"},
 	"integration/lab":      {},
-	"integration/netns":    {"netinst", "netinst/netstate", "platform/host", "platform/kernel", "platform/proc", "platform/firewall", "platform/dnsmasq"},
+	"integration/netns":    {"netinst", "netinst/netstate", "platform/host", "platform/kernel", "platform/proc", "platform/nft", "platform/firewall", "platform/dnsmasq"},
 	"integration/scenario": {"integration/lab", "examples"},
 }
 

@@ -143,7 +143,6 @@ func (f *floor) adapter(k, n, rules int) {
 	f.check(f.h.LinkSetUp(v))
 }
 
-
 func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

@@ -20,6 +20,7 @@ import (
 
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
+	"edgespan/platform/nft"
 )
 
 // fwLab is a node with two networks, an uplink and a world behind it, each part
@@ -262,12 +263,30 @@ func (l *fwLab) stop(name string) {
 	_ = c.Wait()
 }
 
+// bridge writes or removes a table of the bridge family.
+func (l *fwLab) bridge(it netstate.Item) {
+	l.t.Helper()
+	conn, err := nft.Open("/run/netns/" + l.ns("node"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer conn.Close()
+	if it.Want == nil {
+		err = conn.Delete(it.Have.(netstate.Chain).Name)
+	} else {
+		c := it.Want.(netstate.Chain)
+		err = conn.Replace(c.Name, c.Rules)
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
 // chains applies one op of chains: declared, emptied, filled, hooked, in one
 // restore; chains that go lose their hooks first.
 func (l *fwLab) chains(op netstate.Op) {
 	l.t.Helper()
 	decl, del, add := map[string][]string{}, map[string][]string{}, map[string][]string{}
-	bridge := ""
 	for _, it := range op.Items {
 		o := it.Want
 		if o == nil {
@@ -275,10 +294,7 @@ func (l *fwLab) chains(op netstate.Op) {
 		}
 		c := o.(netstate.Chain)
 		if c.Family == netstate.BridgeFamily {
-			bridge += fmt.Sprintf("add table bridge %s\ndelete table bridge %s\n", c.Name, c.Name)
-			if it.Want != nil {
-				bridge += fmt.Sprintf("table bridge %s {\n%s\n}\n", c.Name, strings.Join(c.Rules, "\n"))
-			}
+			l.bridge(it)
 			continue
 		}
 		decl[c.Table] = append(decl[c.Table], ":"+c.Name+" - [0:0]")
@@ -297,9 +313,6 @@ func (l *fwLab) chains(op netstate.Op) {
 		for _, h := range c.Hooks {
 			add[c.Table] = append(add[c.Table], fmt.Sprintf("-I %s 1 %s -j %s", h.Parent, h.Match, c.Name))
 		}
-	}
-	if bridge != "" {
-		l.cmd(bridge, "ip", "netns", "exec", l.ns("node"), "nft", "-f", "-")
 	}
 	text := ""
 	for _, table := range []string{"filter", "nat"} {

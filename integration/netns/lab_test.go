@@ -121,7 +121,7 @@ func (l *lab) network(n int) netstate.State {
 		chain("nat", post, []netstate.Hook{hook("ES-POSTROUTING", "-s "+ip+".0/24")}, "-s "+ip+".0/24 -o eth0 -j MASQUERADE"),
 		netstate.Chain{Family: netstate.BridgeFamily, Name: br, Rules: []string{
 			"chain forward {", "type filter hook forward priority -300; policy accept;",
-			"iifname \"" + link + "\" ether type != { arp, ip, ip6 } drop", "}",
+			"iifname \"" + link + "\" ether type != ip drop", "}",
 		}},
 		netstate.Process{
 			Name:   fmt.Sprintf("ni/%d/dnsmasq", n),

@@ -13,6 +13,7 @@ import (
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/dump"
+	"edgespan/platform/nft"
 	"edgespan/platform/proc"
 )
 
@@ -33,27 +34,23 @@ var tableOrder = []string{"filter", "nat"}
 // Firewall is the packet filter of one network namespace.
 type Firewall struct {
 	run    *proc.Runner
+	nft    *nft.Conn
 	folder func(number int) string // the run folder of an owner, absolute
 	dumps  map[string]*dump.Shared[table]
 	bridge *dump.Shared[map[string]string]
+	age    age
 
 	mu     sync.Mutex
 	stores map[int]*store
 }
 
 // New makes a Firewall; folder tells an owner's run folder by its number.
-func New(run *proc.Runner, folder func(number int) string) *Firewall {
-	f := &Firewall{run: run, folder: folder, dumps: map[string]*dump.Shared[table]{}, stores: map[int]*store{}}
+func New(run *proc.Runner, conn *nft.Conn, folder func(number int) string) *Firewall {
+	f := &Firewall{run: run, nft: conn, folder: folder, dumps: map[string]*dump.Shared[table]{}, stores: map[int]*store{}}
 	for _, name := range tableOrder {
-		f.dumps[name] = dump.New(dumpTimeout, func(ctx context.Context) (table, error) {
-			out, err := run.Run(ctx, "", "iptables-save", "-t", name)
-			return parse(out), err
-		})
+		f.dumps[name] = dump.New(dumpTimeout, f.lister(name))
 	}
-	f.bridge = dump.New(dumpTimeout, func(ctx context.Context) (map[string]string, error) {
-		out, err := run.Run(ctx, "", "nft", "-s", "list", "ruleset", "bridge")
-		return bridgeTables(out), err
-	})
+	f.bridge = dump.New(dumpTimeout, func(context.Context) (map[string]string, error) { return conn.Tables() })
 	return f
 }
 
@@ -82,7 +79,7 @@ func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item)
 			return err
 		}
 	}
-	if err := f.applyBridge(ctx, want); err != nil {
+	if err := f.applyBridge(want); err != nil {
 		f.store(number).doubt()
 		return err
 	}
@@ -110,7 +107,7 @@ func (f *Firewall) Remove(ctx context.Context, number int, items []netstate.Item
 		if c.Family != netstate.BridgeFamily {
 			continue
 		}
-		if _, err := f.run.Run(ctx, "add table bridge "+c.Name+"\ndelete table bridge "+c.Name+"\n", "nft", "-f", "-"); err != nil {
+		if err := f.nft.Delete(c.Name); err != nil {
 			f.store(number).doubt()
 			return err
 		}
@@ -188,12 +185,12 @@ func (f *Firewall) restore(ctx context.Context, text string) error {
 	return err
 }
 
-func (f *Firewall) applyBridge(ctx context.Context, want []netstate.Chain) error {
+func (f *Firewall) applyBridge(want []netstate.Chain) error {
 	for _, c := range want {
 		if c.Family != netstate.BridgeFamily {
 			continue
 		}
-		if _, err := f.run.Run(ctx, bridgeScript(c), "nft", "-f", "-"); err != nil {
+		if err := f.nft.Replace(c.Name, c.Rules); err != nil {
 			return err
 		}
 	}

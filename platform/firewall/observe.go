@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"edgespan/netinst/netstate"
@@ -17,7 +18,11 @@ import (
 // it was wanted, any other as it is.
 func (f *Firewall) Observe(ctx context.Context, number int, full bool) (netstate.State, error) {
 	st := f.store(number)
+	gen, counted := uint32(0), false
 	if full {
+		gen, counted = f.generation(ctx)
+	}
+	if full && !(counted && st.seenAt(gen)) {
 		seen, err := f.observe(ctx, number, st.all())
 		if err != nil {
 			return nil, err
@@ -25,7 +30,7 @@ func (f *Firewall) Observe(ctx context.Context, number int, full bool) (netstate
 		if err := st.change(func(m map[netstate.ID]entry) { clear(m); addAll(m, seen) }); err != nil {
 			return nil, err
 		}
-		st.setSure(true)
+		st.saw(gen, counted)
 	} else if err := f.readBack(ctx, st); err != nil {
 		return nil, fmt.Errorf("read back chains: %w", err)
 	}
@@ -113,10 +118,7 @@ func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.
 		}
 		byName := inTable(stored, name)
 		h := hookedIn(byName, nil)
-		for _, chain := range sortedKeys(t) {
-			if n, ours := owner(chain); !ours || n != number {
-				continue
-			}
+		for _, chain := range ownedChains(t, number) {
 			left, known := byName[chain]
 			if !known {
 				left = written(netstate.Chain{Family: netstate.IPv4, Table: name, Name: chain})
@@ -143,6 +145,17 @@ func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.
 		left = read(c, text)
 	}
 	return append(seen, left), nil
+}
+
+func ownedChains(t table, number int) []string {
+	var list []string
+	for chain := range t {
+		if n, ours := owner(chain); ours && n == number {
+			list = append(list, chain)
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // bridgeText is a table of the bridge family as the kernel shows it, "" for none.

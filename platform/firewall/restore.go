@@ -180,10 +180,3 @@ func check(c netstate.Chain, number int) error {
 	}
 	return nil
 }
-
-// bridgeScript replaces one table of the bridge family in one transaction; `add`
-// makes the `delete` succeed also where there is none.
-func bridgeScript(c netstate.Chain) string {
-	return "add table bridge " + c.Name + "\ndelete table bridge " + c.Name + "\ntable bridge " + c.Name + " {\n" +
-		strings.Join(c.Rules, "\n") + "\n}\n"
-}

@@ -77,6 +77,9 @@ type store struct {
 	mu   sync.Mutex
 	m    map[netstate.ID]entry
 	sure bool // the kernel was seen or left like this, and no write has failed since
+	// gen is the generation of the ruleset at the last full look, 0 for none: nothing
+	// changed, not even by us, while it is the same.
+	gen uint32
 }
 
 func (s *store) isSure() bool {
@@ -86,12 +89,27 @@ func (s *store) isSure() bool {
 }
 
 // doubt says that the kernel may hold something else.
-func (s *store) doubt() { s.setSure(false) }
-
-func (s *store) setSure(sure bool) {
+func (s *store) doubt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sure = sure
+	s.sure, s.gen = false, 0
+}
+
+// saw says that the kernel was seen as the store is, at a generation if it has one.
+func (s *store) saw(gen uint32, counted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sure, s.gen = true, 0
+	if counted {
+		s.gen = gen
+	}
+}
+
+// seenAt says that nothing changed since the last full look.
+func (s *store) seenAt(gen uint32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sure && s.gen != 0 && s.gen == gen
 }
 
 // loadStore reads a store. One that can't be read is empty: then the kernel's

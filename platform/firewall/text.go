@@ -82,7 +82,7 @@ func (t table) jumps(chain string, parents []string) []jump {
 	var js []jump
 	for _, p := range parents {
 		for i, r := range t[p] {
-			if target(r) != chain {
+			if !strings.HasSuffix(r, chain) || target(r) != chain {
 				continue
 			}
 			other := func(r string) bool { return !isOurs(target(r)) }
@@ -96,7 +96,7 @@ func (t table) jumps(chain string, parents []string) []jump {
 func (t table) parentsOf(chain string) []string {
 	var ps []string
 	for p, rules := range t {
-		if slices.ContainsFunc(rules, func(r string) bool { return target(r) == chain }) {
+		if slices.ContainsFunc(rules, func(r string) bool { return strings.HasSuffix(r, chain) && target(r) == chain }) {
 			ps = append(ps, p)
 		}
 	}
@@ -205,20 +205,4 @@ func unique(s []string) []string {
 // join spells one rule of a chain.
 func join(words ...string) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
-}
-
-// bridgeTables splits `nft list ruleset bridge` into the text of each table.
-func bridgeTables(out string) map[string]string {
-	tables := map[string]string{}
-	name, body := "", ""
-	for line := range strings.Lines(out) {
-		if head, ok := strings.CutPrefix(line, "table bridge "); ok {
-			name, body = strings.Fields(head)[0], ""
-		}
-		body += line
-		if strings.HasPrefix(line, "}") && name != "" {
-			tables[name], name = body, ""
-		}
-	}
-	return tables
 }

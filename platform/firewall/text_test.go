@@ -175,14 +175,6 @@ func TestCheckRefusesMoreThanOneRule(t *testing.T) {
 	}
 }
 
-func TestBridgeTablesAreSplit(t *testing.T) {
-	one := "table bridge es1 {\n\tchain f {\n\t\taccept\n\t}\n}\n"
-	got := bridgeTables(one + "table bridge es2 {\n}\n")
-	if got["es1"] != one || got["es2"] != "table bridge es2 {\n}\n" || len(got) != 2 {
-		t.Errorf("%q", got)
-	}
-}
-
 func TestParseBase(t *testing.T) {
 	out := "table ip filter {\n\tchain FORWARD {\n\t\ttype filter hook forward priority filter; policy accept;\n\t}\n}\ntable ip nat {\n}\n"
 	if d := cmp.Diff(base{"filter": {"FORWARD"}, "nat": {}}, parseBase(out)); d != "" {
@@ -201,6 +193,5 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		parseBase(out)
-		bridgeTables(out)
 	})
 }

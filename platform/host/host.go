@@ -20,6 +20,7 @@ import (
 	"edgespan/platform/dnsmasq"
 	"edgespan/platform/firewall"
 	"edgespan/platform/kernel"
+	"edgespan/platform/nft"
 	"edgespan/platform/proc"
 
 	"go.uber.org/zap"
@@ -42,6 +43,7 @@ type Host struct {
 	log    *zap.Logger
 	run    *proc.Runner
 	kernel *kernel.Kernel
+	nft    *nft.Conn
 	fw     *firewall.Firewall
 	help   *dnsmasq.Helpers
 	sys    sysctls
@@ -63,7 +65,11 @@ func New(cfg Config) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{dir: cfg.RunDir, netns: cfg.NetnsPath, log: cfg.Log, kernel: k, run: proc.New(cfg.NetnsPath)}
-	h.fw = firewall.New(h.run, h.folder)
+	if h.nft, err = nft.Open(cfg.NetnsPath); err != nil {
+		k.Close()
+		return nil, err
+	}
+	h.fw = firewall.New(h.run, h.nft, h.folder)
 	h.help = dnsmasq.New(h.run, cfg.NetnsPath, cfg.RunDir)
 	h.sys = sysctls{netns: cfg.NetnsPath, path: filepath.Join(cfg.RunDir, "host", "sysctl.json")}
 	return h, nil
@@ -72,6 +78,7 @@ func New(cfg Config) (*Host, error) {
 // Close closes what New opened; the host stays as it is.
 func (h *Host) Close() error {
 	h.kernel.Close()
+	h.nft.Close()
 	return nil
 }
 

@@ -1,0 +1,57 @@
+package firewall
+
+import (
+	"context"
+	"strings"
+	"sync"
+)
+
+// age tells whether anything of the packet filter changed since it was looked at.
+// The kernel counts changes of nf_tables; the legacy backend keeps no such count.
+type age struct {
+	mu    sync.Mutex
+	known bool // which backend it is
+	nft   bool
+}
+
+// generation is the count, or false where there is none to go by.
+func (f *Firewall) generation(ctx context.Context) (uint32, bool) {
+	a := &f.age
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.known {
+		version, err := f.run.Run(ctx, "", "iptables", "-V")
+		if err != nil {
+			return 0, false
+		}
+		a.known, a.nft = true, strings.Contains(version, "nf_tables")
+	}
+	if !a.nft {
+		return 0, false
+	}
+	gen, err := f.nft.Generation()
+	return gen, err == nil
+}
+
+// lister makes a function that lists a table, and lists it again only after a change.
+// It is not for use by two callers at once.
+func (f *Firewall) lister(name string) func(context.Context) (table, error) {
+	var last table
+	var lastGen uint32
+	return func(ctx context.Context) (table, error) {
+		gen, counted := f.generation(ctx) // before the listing: it is as new or newer
+		if counted && last != nil && gen == lastGen {
+			return last, nil
+		}
+		last = nil
+		out, err := f.run.Run(ctx, "", "iptables-save", "-t", name)
+		if err != nil {
+			return nil, err
+		}
+		t := parse(out)
+		if counted {
+			last, lastGen = t, gen
+		}
+		return t, nil
+	}
+}

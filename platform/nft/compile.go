@@ -1,0 +1,245 @@
+package nft
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// compiled is a chain as the kernel takes it.
+type compiled struct {
+	name  string
+	hook  []byte // attributes of a base chain, nil for a plain one
+	rules [][]byte
+}
+
+// compile reads the lines between the braces of a table:
+//
+//	chain NAME {
+//	type filter hook prerouting priority -300; policy accept;
+//	MATCH … VERDICT
+//	}
+//
+// The matches are those of parser.match; a verdict is accept, drop or goto CHAIN.
+func compile(lines []string) ([]compiled, error) {
+	var chains []compiled
+	open := false
+	for _, line := range lines {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0:
+		case words[0] == "chain" && len(words) == 3 && words[2] == "{" && !open:
+			chains, open = append(chains, compiled{name: words[1]}), true
+		case line == "}" && open:
+			open = false
+		case !open:
+			return nil, fmt.Errorf("%q stands outside of a chain", line)
+		case words[0] == "type":
+			hook, err := baseChain(words)
+			if err != nil {
+				return nil, fmt.Errorf("%q: %w", line, err)
+			}
+			chains[len(chains)-1].hook = hook
+		default:
+			r, err := rule(words)
+			if err != nil {
+				return nil, fmt.Errorf("%q: %w", line, err)
+			}
+			chains[len(chains)-1].rules = append(chains[len(chains)-1].rules, r)
+		}
+	}
+	if open {
+		return nil, errors.New("a chain has no end")
+	}
+	return chains, nil
+}
+
+// The hooks of family bridge (linux/netfilter_bridge.h).
+var hooks = map[string]uint32{"prerouting": 0, "input": 1, "forward": 2, "output": 3, "postrouting": 4}
+
+func baseChain(w []string) ([]byte, error) {
+	if len(w) != 8 || w[1] != "filter" || w[2] != "hook" || w[4] != "priority" || w[6] != "policy" {
+		return nil, errors.New("want type filter hook HOOK priority NUMBER; policy VERDICT;")
+	}
+	hook, known := hooks[w[3]]
+	priority, err := strconv.ParseInt(strings.TrimSuffix(w[5], ";"), 10, 32)
+	policy, judged := map[string]uint32{"accept;": 1, "drop;": 0}[w[7]]
+	if !known || err != nil || !judged {
+		return nil, fmt.Errorf("hook %s, priority %s or policy %s is unknown", w[3], w[5], w[7])
+	}
+	return join(nest(unix.NFTA_CHAIN_HOOK,
+		attr(unix.NFTA_HOOK_HOOKNUM, be32(hook)), attr(unix.NFTA_HOOK_PRIORITY, be32(uint32(priority)))), [][]byte{
+		attr(unix.NFTA_CHAIN_POLICY, be32(policy)), attr(unix.NFTA_CHAIN_TYPE, text("filter")),
+	}), nil
+}
+
+// parser reads one rule.
+type parser struct {
+	words []string
+	out   []byte
+	ether string // the type that was matched: what other headers may be read
+	udp   bool
+}
+
+func rule(words []string) ([]byte, error) {
+	p := &parser{words: words}
+	for len(p.words) > 0 {
+		switch w := p.next(); w {
+		case "accept", "drop", "goto":
+			if err := p.verdict(w); err != nil {
+				return nil, err
+			}
+			if len(p.words) > 0 {
+				return nil, fmt.Errorf("%q follows the verdict", p.words[0])
+			}
+			return p.out, nil
+		default:
+			if err := p.match(w); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, errors.New("no verdict")
+}
+
+func (p *parser) next() string {
+	if len(p.words) == 0 {
+		return ""
+	}
+	w := p.words[0]
+	p.words = p.words[1:]
+	return w
+}
+
+// field is a part of a header: its base, offset and length in octets.
+type field struct{ base, offset, length uint32 }
+
+// The fields by their words. Those of ARP and IPv4 are read only behind a match of
+// the ethertype.
+var fields = map[string]field{
+	"ether saddr":     {unix.NFT_PAYLOAD_LL_HEADER, 6, 6},
+	"ether type":      {unix.NFT_PAYLOAD_LL_HEADER, 12, 2},
+	"ip saddr":        {unix.NFT_PAYLOAD_NETWORK_HEADER, 12, 4},
+	"arp htype":       {unix.NFT_PAYLOAD_NETWORK_HEADER, 0, 2},
+	"arp ptype":       {unix.NFT_PAYLOAD_NETWORK_HEADER, 2, 2},
+	"arp hlen":        {unix.NFT_PAYLOAD_NETWORK_HEADER, 4, 1},
+	"arp plen":        {unix.NFT_PAYLOAD_NETWORK_HEADER, 5, 1},
+	"arp saddr ether": {unix.NFT_PAYLOAD_NETWORK_HEADER, 8, 6},
+	"arp saddr ip":    {unix.NFT_PAYLOAD_NETWORK_HEADER, 14, 4},
+	"udp sport":       {unix.NFT_PAYLOAD_TRANSPORT_HEADER, 0, 2},
+	"udp dport":       {unix.NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2},
+}
+
+var etherTypes = map[string]uint16{"ip": unix.ETH_P_IP, "arp": unix.ETH_P_ARP, "ip6": unix.ETH_P_IPV6}
+
+func (p *parser) match(w string) error {
+	if w == "iifname" {
+		return p.iifname(p.next())
+	}
+	name := w + " " + p.next()
+	if name == "arp saddr" {
+		name += " " + p.next()
+	}
+	f, known := fields[name]
+	if !known {
+		return fmt.Errorf("match %q is unknown", name)
+	}
+	if need := map[string]string{"ip": "ip", "udp": "ip", "arp": "arp"}[w]; need != "" && p.ether != need {
+		return fmt.Errorf("match %q without ether type %s before it", name, need)
+	}
+	if w == "udp" && !p.udp {
+		p.udp = true
+		p.load("meta", attr(unix.NFTA_META_KEY, be32(unix.NFT_META_L4PROTO)), attr(unix.NFTA_META_DREG, be32(unix.NFT_REG_1)))
+		p.compare(unix.NFT_CMP_EQ, []byte{unix.IPPROTO_UDP})
+	}
+	op, v := uint32(unix.NFT_CMP_EQ), p.next()
+	if v == "!=" {
+		op, v = unix.NFT_CMP_NEQ, p.next()
+	}
+	data, err := value(name, v, f)
+	if err != nil {
+		return err
+	}
+	if name == "ether type" && op == unix.NFT_CMP_EQ {
+		p.ether = v
+	}
+	p.load("payload", attr(unix.NFTA_PAYLOAD_DREG, be32(unix.NFT_REG_1)), attr(unix.NFTA_PAYLOAD_BASE, be32(f.base)),
+		attr(unix.NFTA_PAYLOAD_OFFSET, be32(f.offset)), attr(unix.NFTA_PAYLOAD_LEN, be32(f.length)))
+	p.compare(op, data)
+	return nil
+}
+
+// iifname compares the name whole, or what stands before a "*".
+func (p *parser) iifname(quoted string) error {
+	name, err := strconv.Unquote(quoted)
+	if err != nil || name == "" || len(name) >= unix.IFNAMSIZ {
+		return fmt.Errorf("interface %s: want a quoted name of 1 to 15 octets", quoted)
+	}
+	data := make([]byte, unix.IFNAMSIZ)
+	copy(data, name)
+	if prefix, ok := strings.CutSuffix(name, "*"); ok {
+		data = []byte(prefix)
+	}
+	p.load("meta", attr(unix.NFTA_META_KEY, be32(unix.NFT_META_IIFNAME)), attr(unix.NFTA_META_DREG, be32(unix.NFT_REG_1)))
+	p.compare(unix.NFT_CMP_EQ, data)
+	return nil
+}
+
+// value is what a field is compared with, in network order.
+func value(name, v string, f field) ([]byte, error) {
+	switch {
+	case name == "ether type" && etherTypes[v] != 0:
+		return binary.BigEndian.AppendUint16(nil, etherTypes[v]), nil
+	case name == "arp ptype" && v == "ip":
+		return binary.BigEndian.AppendUint16(nil, unix.ETH_P_IP), nil
+	case f.length == 6:
+		if mac, err := net.ParseMAC(v); err == nil && len(mac) == 6 {
+			return mac, nil
+		}
+	case f.length == 4:
+		if ip, err := netip.ParseAddr(v); err == nil && ip.Is4() {
+			return ip.AsSlice(), nil
+		}
+	default:
+		if n, err := strconv.ParseUint(v, 0, int(8*f.length)); err == nil {
+			return bytes.Clone(binary.BigEndian.AppendUint32(nil, uint32(n))[4-f.length:]), nil
+		}
+	}
+	return nil, fmt.Errorf("match %q has no value %q", name, v)
+}
+
+func (p *parser) verdict(w string) error {
+	code, target := uint32(1), []byte(nil) // NF_ACCEPT
+	switch w {
+	case "drop":
+		code = 0 // NF_DROP
+	case "goto":
+		name := p.next()
+		if name == "" {
+			return errors.New("goto names no chain")
+		}
+		c := int32(unix.NFT_GOTO)
+		code, target = uint32(c), attr(unix.NFTA_VERDICT_CHAIN, text(name))
+	}
+	p.load("immediate", attr(unix.NFTA_IMMEDIATE_DREG, be32(unix.NFT_REG_VERDICT)), nest(unix.NFTA_IMMEDIATE_DATA,
+		nest(unix.NFTA_DATA_VERDICT, attr(unix.NFTA_VERDICT_CODE, be32(code)), target)))
+	return nil
+}
+
+// load adds an expression.
+func (p *parser) load(name string, attrs ...[]byte) {
+	p.out = append(p.out, nest(unix.NFTA_LIST_ELEM, attr(unix.NFTA_EXPR_NAME, text(name)), nest(unix.NFTA_EXPR_DATA, attrs...))...)
+}
+
+// compare ends the rule unless register 1 holds, or does not hold, data.
+func (p *parser) compare(op uint32, data []byte) {
+	p.load("cmp", attr(unix.NFTA_CMP_SREG, be32(unix.NFT_REG_1)), attr(unix.NFTA_CMP_OP, be32(op)),
+		nest(unix.NFTA_CMP_DATA, attr(unix.NFTA_DATA_VALUE, data)))
+}

@@ -1,0 +1,41 @@
+package nft
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCompileRefusesWhatItDoesNotKnow(t *testing.T) {
+	for rule, want := range map[string]string{
+		"ip saddr 10.0.0.1 accept":                            "without ether type ip",
+		"ether type arp ip saddr 10.0.0.1 accept":             "without ether type ip",
+		"ether type != ip ip saddr 1.1.1.1 accept":            "without ether type ip",
+		"udp sport 68 accept":                                 "without ether type ip",
+		"ether type ip tcp dport 1 accept":                    "unknown",
+		"ether type vlan accept":                              `no value "vlan"`,
+		"ether type ip ip saddr 10.0.0.0/8 accept":            "no value",
+		"ether type ip ip saddr fe80::1 accept":               "no value",
+		"ether type ip udp sport 70000 accept":                "no value",
+		"ether saddr 02:16:3e accept":                         "no value",
+		"ether type arp arp hlen 300 accept":                  "no value",
+		"iifname es1a1 drop":                                  "quoted name",
+		`iifname "" drop`:                                     "quoted name",
+		`iifname "aaaaaaaaaaaaaaaa" drop`:                     "quoted name",
+		"ether type ip":                                       "no verdict",
+		"drop drop":                                           "follows the verdict",
+		"goto":                                                "names no chain",
+		"type filter hook sideways priority 0; policy drop;":  "unknown",
+		"type filter hook input priority 0; policy later;":    "unknown",
+		"type nat hook prerouting priority 0; policy accept;": "want type filter",
+	} {
+		_, err := compile([]string{"chain a {", rule, "}"})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), strings.Fields(rule)[0]) {
+			t.Errorf("%s: %v, want %q in it", rule, err, want)
+		}
+	}
+	for _, lines := range [][]string{{"drop"}, {"chain a {"}, {"chain a {", "drop", "}", "}"}, {"chain a {", "chain b {", "}"}} {
+		if _, err := compile(lines); err == nil {
+			t.Errorf("%q is taken", lines)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package nft
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Generation is a number that changes with every change of the ruleset of the
+// namespace, whoever makes it and in whatever family.
+func (c *Conn) Generation() (uint32, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seq++
+	kind := uint16(unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN)
+	if err := c.send(frame(nil, kind, 0, c.seq, genmsg(0))); err != nil {
+		return 0, fmt.Errorf("ask for the ruleset's generation: %w", err)
+	}
+	for {
+		msgs, err := c.receive(0)
+		if err != nil {
+			return 0, fmt.Errorf("ask for the ruleset's generation: %w", err)
+		}
+		for _, m := range msgs {
+			if m.Header.Seq != c.seq {
+				continue // of an earlier request that was given up
+			}
+			if m.Header.Type == unix.NLMSG_ERROR {
+				return 0, fmt.Errorf("ask for the ruleset's generation: %w", answer(m))
+			}
+			if id := attrs(m)[unix.NFTA_GEN_ID]; len(id) == 4 {
+				return binary.BigEndian.Uint32(id), nil
+			}
+		}
+	}
+}
+
+// Tables are the tables of family bridge by name, each as a text that is the same
+// exactly while nobody changes the table: a line a chain, with how it is hooked, how
+// many rules it has and a digest of them.
+func (c *Conn) Tables() (map[string]string, error) {
+	for range maxTries {
+		tables, err := c.tables()
+		if !errors.Is(err, errInterrupted) {
+			return tables, err
+		}
+	}
+	return nil, errors.New("list bridge tables: changed all the time")
+}
+
+var errInterrupted = errors.New("the dump was interrupted by a change")
+
+type chainText struct {
+	table, name, hook string
+	rules             int
+	sum               hash.Hash
+}
+
+func (c *Conn) tables() (map[string]string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	tables := map[string]string{}
+	chains := map[[2]string]*chainText{}
+	var order []*chainText
+	for _, d := range []struct {
+		get uint16
+		add func(a map[uint16][]byte)
+	}{
+		{unix.NFT_MSG_GETTABLE, func(a map[uint16][]byte) { tables[str(a[unix.NFTA_TABLE_NAME])] = "" }},
+		{unix.NFT_MSG_GETCHAIN, func(a map[uint16][]byte) {
+			ch := &chainText{table: str(a[unix.NFTA_CHAIN_TABLE]), name: str(a[unix.NFTA_CHAIN_NAME]), sum: sha256.New()}
+			if a[unix.NFTA_CHAIN_HOOK] != nil {
+				ch.hook = fmt.Sprintf(" hook %x policy %x", a[unix.NFTA_CHAIN_HOOK], a[unix.NFTA_CHAIN_POLICY])
+			}
+			chains[[2]string{ch.table, ch.name}] = ch
+			order = append(order, ch)
+		}},
+		{unix.NFT_MSG_GETRULE, func(a map[uint16][]byte) {
+			if ch := chains[[2]string{str(a[unix.NFTA_RULE_TABLE]), str(a[unix.NFTA_RULE_CHAIN])}]; ch != nil {
+				ch.rules++
+				_ = binary.Write(ch.sum, binary.BigEndian, uint32(len(a[unix.NFTA_RULE_EXPRESSIONS])))
+				ch.sum.Write(a[unix.NFTA_RULE_EXPRESSIONS])
+			}
+		}},
+	} {
+		if err := c.dump(d.get, d.add); err != nil {
+			return nil, fmt.Errorf("list bridge tables: %w", err)
+		}
+	}
+	slices.SortFunc(order, func(a, b *chainText) int { return strings.Compare(a.name, b.name) })
+	for _, ch := range order {
+		tables[ch.table] += fmt.Sprintf("chain %s%s, %d rules, %x\n", ch.name, ch.hook, ch.rules, ch.sum.Sum(nil)[:12])
+	}
+	for name, t := range tables {
+		if t == "" {
+			tables[name] = "empty\n"
+		}
+	}
+	return tables, nil
+}
+
+// dump lists one kind of object of family bridge.
+func (c *Conn) dump(get uint16, add func(map[uint16][]byte)) error {
+	c.seq++
+	if err := c.send(frame(nil, unix.NFNL_SUBSYS_NFTABLES<<8|get, unix.NLM_F_DUMP, c.seq, genmsg(0))); err != nil {
+		return err
+	}
+	interrupted := false
+	for {
+		msgs, err := c.receive(0)
+		if err != nil {
+			return err
+		}
+		for _, m := range msgs {
+			if m.Header.Seq != c.seq {
+				continue
+			}
+			interrupted = interrupted || m.Header.Flags&unix.NLM_F_DUMP_INTR != 0
+			switch m.Header.Type {
+			case unix.NLMSG_DONE:
+				if interrupted {
+					return errInterrupted
+				}
+				return nil
+			case unix.NLMSG_ERROR:
+				return answer(m)
+			}
+			add(attrs(m))
+		}
+	}
+}
+
+// attrs are the attributes of a message of nfnetlink.
+func attrs(m syscall.NetlinkMessage) map[uint16][]byte {
+	found := map[uint16][]byte{}
+	b := m.Data
+	if len(b) < 4 {
+		return found
+	}
+	for b = b[4:]; len(b) >= 4; {
+		n := int(binary.NativeEndian.Uint16(b))
+		if n < 4 || n > len(b) {
+			break
+		}
+		found[binary.NativeEndian.Uint16(b[2:])&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER)] = b[4:n]
+		b = b[min(len(b), (n+3)&^3):]
+	}
+	return found
+}
+
+func str(b []byte) string { return strings.TrimSuffix(string(b), "\x00") }
