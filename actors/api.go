@@ -239,7 +239,7 @@ func adapterSpec(u netinst.UnderlayNetworkConfig) map[string]any {
 func aclSpecs(rules []netinst.ACLRule) []map[string]any {
 	out := make([]map[string]any, 0, len(rules))
 	for _, r := range rules {
-		m := map[string]any{"protocol": r.Protocol, "port": joined(r.Ports), "localPort": joined(r.LocalPort), "ip": ""}
+		m := map[string]any{"protocol": r.Protocol, "port": joined(r.Ports), "localPort": joined(r.LocalPort), "portLabel": r.PortLabel, "ip": ""}
 		if r.IP.IsValid() {
 			m["ip"] = r.IP.String()
 		}

@@ -3,6 +3,7 @@ package netinst
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -53,9 +54,26 @@ func (r ACLRule) elsewhere() bool { return r.IP.IsValid() && !r.IP.Addr().Is4() 
 // ask of a rule that allows (design §3).
 func (r ACLRule) names() bool { return r.IP.IsValid() && r.IP.Bits() > 0 }
 
+// links are the interfaces of the ports that a rule names, in order; "" alone is
+// any. A port that does not exist is named too, so that its rules stand before it.
+func (r ACLRule) links(ports []PortStatus) []IfName {
+	if r.PortLabel == "" {
+		return []IfName{""}
+	}
+	var names []IfName
+	for _, p := range ports {
+		if p.meant(r.PortLabel) {
+			names = append(names, p.IfName)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // chain spells the rules of one direction that keep wants, ended by a drop.
-// target is what allow becomes.
-func chain(acl []ACLRule, d Direction, allow string, keep func(ACLRule) bool) []string {
+// target is what allow becomes; ports are those that a packet of the chain may
+// pass, none for what stays on the node.
+func chain(acl []ACLRule, d Direction, allow string, ports []PortStatus, keep func(ACLRule) bool) []string {
 	var out []string
 	for _, r := range acl {
 		if !r.applies(d) || !keep(r) {
@@ -67,7 +85,7 @@ func chain(acl []ACLRule, d Direction, allow string, keep func(ACLRule) bool) []
 		} else if r.Action != Drop {
 			continue // not built yet: refused by config, and never read as a permission
 		}
-		for _, m := range matches(r, d) {
+		for _, m := range matches(r, d, ports) {
 			out = append(out, strings.TrimSpace(m+" -j "+target))
 		}
 	}
@@ -75,17 +93,33 @@ func chain(acl []ACLRule, d Direction, allow string, keep func(ACLRule) bool) []
 }
 
 // matches spells what a rule matches, one word list per rule of iptables.
-func matches(r ACLRule, d Direction) []string {
+func matches(r ACLRule, d Direction, ports []PortStatus) []string {
 	if r.elsewhere() {
 		return nil
 	}
-	remote, remotePort, localPort := "-d ", "dport", "sport"
+	remote, link := "-d ", " -o "
 	if d == Ingress {
-		remote, remotePort, localPort = "-s ", "sport", "dport"
+		remote, link = "-s ", " -i "
 	}
-	prefix := ""
-	if r.names() {
-		prefix = remote + r.IP.Masked().String()
+	var out []string
+	for _, name := range r.links(ports) {
+		prefix := ""
+		if r.names() {
+			prefix = remote + r.IP.Masked().String()
+		}
+		if name != "" {
+			prefix += link + string(name)
+		}
+		out = append(out, r.protocolMatches(strings.TrimSpace(prefix), d)...)
+	}
+	return out
+}
+
+// protocolMatches adds what a rule says of protocol and ports to a match.
+func (r ACLRule) protocolMatches(prefix string, d Direction) []string {
+	remotePort, localPort := "dport", "sport"
+	if d == Ingress {
+		remotePort, localPort = "sport", "dport"
 	}
 	nums, any := r.protocols()
 	if any {
@@ -175,15 +209,20 @@ func chunks(ports []PortRange) [][]PortRange {
 }
 
 // packet is the head of a packet as an adapter's rules see it: remote and local
-// are the other end's and the adapter's.
+// are the other end's and the adapter's, port is the one that it leaves or enters
+// the node by, nil for none.
 type packet struct {
 	proto         uint8
 	remote, local netip.AddrPort
+	port          *PortStatus
 }
 
 // matches says whether a rule matches a packet of its direction.
 func (r ACLRule) matches(p packet) bool {
 	if r.elsewhere() || r.names() && !r.IP.Contains(p.remote.Addr()) {
+		return false
+	}
+	if r.PortLabel != "" && (p.port == nil || !p.port.meant(r.PortLabel)) {
 		return false
 	}
 	nums, any := r.protocols()

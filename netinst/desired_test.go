@@ -94,6 +94,11 @@ func TestDesiredGolden(t *testing.T) {
 		Addresses: []netip.Prefix{prefix("203.0.113.2/24")},
 	}
 	routes.Ports = append(routes.Ports, lab)
+	labels := input(adapter(appA, 0, 1, "10.1.0.128", "web",
+		ACLRule{Name: "lab", Direction: Both, Action: Allow, IP: prefix("203.0.113.0/24"), Protocol: "tcp", Ports: []PortRange{{443, 443}}, PortLabel: "lab"},
+		ACLRule{Name: "each", Direction: Egress, Action: Drop, PortLabel: "all"},
+		ACLRule{Name: "none", Direction: Both, Action: Allow, PortLabel: "absent"}))
+	labels.Ports = append(labels.Ports, lab)
 	airgapped := input(web())
 	airgapped.Config.Port = ""
 	airgapped.Config.DNS.Domain = ""
@@ -106,7 +111,7 @@ func TestDesiredGolden(t *testing.T) {
 	hosts.Config.DNS.Servers = []netip.Addr{ip("9.9.9.9")}
 	hosts.Config.DNS.Hosts = map[Hostname][]netip.Addr{"printer": {ip("10.1.0.9"), ip("10.1.0.8")}}
 	for name, in := range map[string]Input{
-		"one_app": input(web()), "two_apps": input(web(), db), "static_routes": routes,
+		"one_app": input(web()), "port_labels": labels, "two_apps": input(web(), db), "static_routes": routes,
 		"air_gapped": airgapped, "no_port": down, "names_and_options": hosts,
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name, describe(DesiredState(in))) })

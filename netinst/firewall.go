@@ -200,15 +200,16 @@ func (nw network) postrouting() netstate.Chain {
 }
 
 // adapterChains are what one adapter may send (E), receive (I), send to the
-// node's own addresses (N) and receive from them (M).
+// node's own addresses (N) and receive from them (M). What N and M judge passes
+// no port, so a rule that names one matches nothing there.
 func (nw network) adapterChains(a Adapter) []netstate.Chain {
 	acl := a.Config.UnderlayConfig.ACL
 	part := func(p string) string { return fmt.Sprint(a.Lease.Number) + p }
 	return []netstate.Chain{
-		nw.filter(part("E"), nil, chain(acl, Egress, "RETURN", always)),
-		nw.filter(part("I"), nil, chain(acl, Ingress, "ACCEPT", always)),
-		nw.filter(part("N"), nil, append(nw.essentials(), chain(acl, Egress, "ACCEPT", towardNode)...)),
-		nw.filter(part("M"), nil, chain(acl, Ingress, "ACCEPT", towardNode)),
+		nw.filter(part("E"), nil, chain(acl, Egress, "RETURN", nw.Ports, always)),
+		nw.filter(part("I"), nil, chain(acl, Ingress, "ACCEPT", nw.Ports, always)),
+		nw.filter(part("N"), nil, append(nw.essentials(), chain(acl, Egress, "ACCEPT", nil, towardNode)...)),
+		nw.filter(part("M"), nil, chain(acl, Ingress, "ACCEPT", nil, towardNode)),
 	}
 }
 

@@ -157,10 +157,16 @@ func (s sim) verdict(in Input, f netstate.Flow) bool {
 	h := hop{src: f.Src, dst: f.Dst, proto: f.Proto}
 	from, to := links[f.Src.Addr()], links[f.Dst.Addr()]
 	root := RootForward
+	outside := func(a netip.Addr) string { // withLab's second port
+		if prefix("198.18.0.0/15").Contains(a) {
+			return "eth1"
+		}
+		return "eth0"
+	}
 	if from != "" {
 		h.in, h.physIn = "es1", from
 	} else {
-		h.in = "eth0"
+		h.in = outside(f.Src.Addr())
 	}
 	switch {
 	case slices.Contains(own, f.Src.Addr()):
@@ -172,10 +178,23 @@ func (s sim) verdict(in Input, f netstate.Flow) bool {
 	case to != "":
 		h.out = "es1"
 	default:
-		h.out = "eth0"
+		h.out = outside(f.Dst.Addr())
 	}
 	return s.run(root, h) == "ACCEPT"
 }
+
+// withLab gives a network a static route through a second port.
+func withLab(in Input) Input {
+	in.Ports[0].Labels = []string{"shared"}
+	in.Ports = append(in.Ports, PortStatus{
+		PortConfig: PortConfig{Label: "lab", IfName: "eth1", Labels: []string{"shared", "dark"}}, Exists: true, Up: true, LinkMTU: 1500,
+		Addresses: []netip.Prefix{prefix("203.0.113.2/24")},
+	})
+	in.Config.Routes = []StaticRoute{{Name: "lab", Destination: prefix("198.18.0.0/15"), Gateway: ip("203.0.113.1"), Port: "lab"}}
+	return in
+}
+
+type label string
 
 func TestACLSentences(t *testing.T) {
 	rule := func(d Direction, a Action, where string, more ...any) ACLRule {
@@ -189,6 +208,8 @@ func TestACLSentences(t *testing.T) {
 				r.Protocol = m
 			case []PortRange:
 				r.Ports = m
+			case label:
+				r.PortLabel = string(m)
 			}
 		}
 		return r
@@ -197,7 +218,7 @@ func TestACLSentences(t *testing.T) {
 	port := func(f, l uint16) []PortRange { return []PortRange{{f, l}} }
 	const (
 		app, app2, node, gw = "10.1.0.128:4000", "10.1.0.129:80", "192.0.2.10:22", "10.1.0.1"
-		inet, inet2         = "198.51.100.9:80", "198.51.100.9:443"
+		inet, inet2, behind = "198.51.100.9:80", "198.51.100.9:443", "198.18.0.9:80"
 	)
 	for _, tc := range []struct {
 		name   string
@@ -221,6 +242,22 @@ func TestACLSentences(t *testing.T) {
 		{"a protocol by number", []ACLRule{rule(Egress, Allow, "", "47")}, nil, flow(47, "10.1.0.128:0", "198.51.100.9:0"), true},
 		{"protocol 0 is not all protocols", []ACLRule{rule(Egress, Allow, "", "0")}, nil, flow(6, app, inet), false},
 		{"a rule of another family matches nothing", []ACLRule{rule(Egress, Allow, "::/0")}, nil, flow(6, app, inet), false},
+		{"a port's label lets out by that port", []ACLRule{rule(Egress, Allow, "", label("eth"))}, nil, flow(6, app, inet), true},
+		{"a port's label lets out by no other port", []ACLRule{rule(Egress, Allow, "", label("eth"))}, nil, flow(6, app, behind), false},
+		{"a port's label lets in by that port", []ACLRule{rule(Ingress, Allow, "", label("lab"))}, nil, flow(6, behind, app), true},
+		{"a port's label lets in by no other port", []ACLRule{rule(Ingress, Allow, "", label("lab"))}, nil, flow(6, inet, app), false},
+		{"a port's label with an address and a port", []ACLRule{rule(Egress, Allow, "198.18.0.0/15", label("lab"), "tcp", port(80, 80))}, nil, flow(6, app, behind), true},
+		{"a shared label is each of its ports: one", []ACLRule{rule(Egress, Allow, "", label("shared"))}, nil, flow(6, app, inet), true},
+		{"a shared label is each of its ports: the other", []ACLRule{rule(Egress, Allow, "", label("shared"))}, nil, flow(6, app, behind), true},
+		{"a shared label of one port", []ACLRule{rule(Egress, Allow, "", label("dark"))}, nil, flow(6, app, inet), false},
+		{"uplink is a port's label", []ACLRule{rule(Egress, Allow, "", label("uplink"))}, nil, flow(6, app, behind), false},
+		{"a drop of one port's packets", append([]ACLRule{rule(Egress, Drop, "", label("lab"))}, all...), nil, flow(6, app, behind), false},
+		{"a drop of one port's packets leaves the others", append([]ACLRule{rule(Egress, Drop, "", label("lab"))}, all...), nil, flow(6, app, inet), true},
+		{"a label that no port has matches nothing", []ACLRule{rule(Both, Allow, "", label("nowhere"))}, nil, flow(6, app, inet), false},
+		{"a label that no port has drops nothing", append([]ACLRule{rule(Both, Drop, "", label("nowhere"))}, all...), nil, flow(6, app, inet), true},
+		{"no port is passed between adapters", []ACLRule{rule(Egress, Allow, "", label("all"))}, all, flow(6, app, app2), false},
+		{"no port is passed on the way to the node", []ACLRule{rule(Egress, Allow, "192.0.2.10/32", label("all"))}, nil, flow(6, app, node), false},
+		{"no port is passed on the way from the node", []ACLRule{rule(Ingress, Allow, "192.0.2.10/32", label("all"))}, nil, flow(6, node, app), false},
 		{"both must allow: only the sender does", all, nil, flow(6, app, app2), false},
 		{"both must allow: only the receiver does", nil, all, flow(6, app, app2), false},
 		{"both must allow: both do", all, all, flow(6, app, app2), true},
@@ -238,7 +275,7 @@ func TestACLSentences(t *testing.T) {
 		{"the node reaches an app that names it", []ACLRule{rule(Ingress, Allow, "192.0.2.10/32")}, nil, flow(6, node, app), true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			in := input(adapter(appA, 0, 1, "10.1.0.128", "a", tc.acl...), adapter(appB, 0, 2, "10.1.0.129", "b", tc.acl2...))
+			in := withLab(input(adapter(appA, 0, 1, "10.1.0.128", "a", tc.acl...), adapter(appB, 0, 2, "10.1.0.129", "b", tc.acl2...)))
 			s := newSim(t, DesiredState(in).State, HostState([]HostNetwork{{1, in.Config.IPv4.Subnet}}))
 			if got := s.verdict(in, tc.flow); got != tc.passes {
 				t.Errorf("the chains say %v", got)
@@ -264,6 +301,7 @@ func drawACL(t *rapid.T, label string) []ACLRule {
 			r.IP = prefix(w)
 		}
 		r.Ports, r.LocalPort = ports("ports"), ports("localPort")
+		r.PortLabel = rapid.SampledFrom([]string{"", "", "", "eth", "lab", "shared", "uplink", "all", "nowhere"}).Draw(t, "portLabel")
 		return r
 	}), 0, 6).Draw(t, label)
 }
@@ -279,11 +317,11 @@ func manyPorts() []PortRange {
 
 // The text of the chains and Judge, two readings of the same rules, agree on every flow.
 func TestChainsAgreeWithJudge(t *testing.T) {
-	ends := []string{"10.1.0.128", "10.1.0.129", "10.1.0.1", "192.0.2.10", "192.0.2.77", "198.51.100.9"}
+	ends := []string{"10.1.0.128", "10.1.0.129", "10.1.0.1", "192.0.2.10", "192.0.2.77", "198.51.100.9", "198.18.0.9"}
 	rapid.Check(t, func(rt *rapid.T) {
-		in := input(
+		in := withLab(input(
 			adapter(appA, 0, 1, "10.1.0.128", "a", drawACL(rt, "acl")...),
-			adapter(appB, 0, 2, "10.1.0.129", "b", drawACL(rt, "acl2")...))
+			adapter(appB, 0, 2, "10.1.0.129", "b", drawACL(rt, "acl2")...)))
 		s := newSim(t, DesiredState(in).State, HostState([]HostNetwork{{1, in.Config.IPv4.Subnet}}))
 		judge := Judge(in)
 		for range 20 {
@@ -335,6 +373,40 @@ func TestNetworksDoNotReachEachOther(t *testing.T) {
 		if v := s.run(RootForward, h); v != "DROP" {
 			t.Errorf("to %s: %q", out, v)
 		}
+	}
+}
+
+// Ports that change label, or go, change the chains that name them; one that is
+// merely down or missing keeps its rules.
+func TestChainsFollowThePorts(t *testing.T) {
+	in := withLab(input(adapter(appA, 0, 1, "10.1.0.128", "a", ACLRule{Direction: Both, Action: Allow, PortLabel: "shared"})))
+	rules := func() string {
+		st := DesiredState(in).State
+		var out []string
+		for _, part := range []string{"1E", "1I", "1N", "1M"} {
+			for _, r := range st[chainID(tableFilter, chainName(1, part))].(netstate.Chain).Rules {
+				if strings.Contains(r, "eth") {
+					out = append(out, part+" "+r)
+				}
+			}
+		}
+		return strings.Join(out, "; ")
+	}
+	const lab = "1E -o eth1 -j RETURN; 1I -i eth1 -j ACCEPT"
+	if got := rules(); got != "1E -o eth0 -j RETURN; 1E -o eth1 -j RETURN; 1I -i eth0 -j ACCEPT; 1I -i eth1 -j ACCEPT" {
+		t.Errorf("both: %s", got)
+	}
+	in.Ports[0].Labels = nil
+	if got := rules(); got != lab {
+		t.Errorf("one has lost the label: %s", got)
+	}
+	in.Ports[1].Exists, in.Ports[1].Up = false, false
+	if got := rules(); got != lab {
+		t.Errorf("the other is missing: %s", got)
+	}
+	in.Ports = in.Ports[:1]
+	if got := rules(); got != "" {
+		t.Errorf("none is left: %s", got)
 	}
 }
 

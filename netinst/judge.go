@@ -2,6 +2,7 @@ package netinst
 
 import (
 	"net/netip"
+	"slices"
 
 	"edgespan/netinst/netstate"
 )
@@ -15,7 +16,7 @@ import (
 // judged as a remote end.
 func Judge(in Input) func(netstate.Flow) bool {
 	nw, _ := newNetwork(in)
-	j := judge{network: nw, byIP: map[netip.Addr]Adapter{}, own: map[netip.Addr]bool{in.Config.IPv4.Gateway: true}}
+	j := judge{network: nw, byIP: map[netip.Addr]Adapter{}, own: map[netip.Addr]bool{in.Config.IPv4.Gateway: true}, ways: nw.ways()}
 	for _, a := range nw.Adapters {
 		j.byIP[a.Lease.IP] = a
 	}
@@ -31,6 +32,40 @@ type judge struct {
 	network
 	byIP map[netip.Addr]Adapter
 	own  map[netip.Addr]bool
+	ways []way
+}
+
+// way is a route of the network's table: what a remote end of dst is reached by.
+type way struct {
+	dst  netip.Prefix
+	port *PortStatus // nil: by no port
+}
+
+// ways are the network's routes, those that the kernel tries first first.
+func (nw network) ways() []way {
+	byName := map[string]*PortStatus{}
+	for i, p := range nw.Ports {
+		byName[string(p.IfName)] = &nw.Ports[i]
+	}
+	var ws []way
+	for _, o := range nw.routes() {
+		if r, is := o.(netstate.Route); is && r.Type == netstate.Unicast {
+			ws = append(ws, way{netip.MustParsePrefix(r.Dst), byName[r.Dev]})
+		}
+	}
+	slices.SortStableFunc(ws, func(a, b way) int { return b.dst.Bits() - a.dst.Bits() })
+	return ws
+}
+
+// portOf is the port by which packets go to a remote end, nil for none. It stands
+// for the one that they come by too, which conntrack doesn't keep.
+func (j judge) portOf(remote netip.Addr) *PortStatus {
+	for _, w := range j.ways {
+		if w.dst.Contains(remote) {
+			return w.port
+		}
+	}
+	return nil
 }
 
 // app says whether an address is one that only an adapter of ours may have.
@@ -67,18 +102,22 @@ func (j judge) maySend(a Adapter, f netstate.Flow) bool {
 	case dst.IsMulticast() || dst == lastAddress(j.Config.IPv4.Subnet) || dst == broadcast:
 		return outward || node // reaches the node and the other adapters
 	}
-	return outward
+	p.port = j.portOf(dst)
+	return allowed(acl, Egress, p, always)
 }
 
 func (j judge) mayReceive(a Adapter, f netstate.Flow) bool {
 	keep := always
+	p := packet{proto: f.Proto, remote: f.Src, local: f.Dst}
 	if j.own[f.Src.Addr()] {
 		if f.Proto == protoUDP && f.Src.Port() == 67 && f.Dst.Port() == 68 {
 			return true
 		}
 		keep = towardNode
+	} else if !j.app(f.Src.Addr()) {
+		p.port = j.portOf(f.Src.Addr())
 	}
-	return allowed(a.Config.UnderlayConfig.ACL, Ingress, packet{proto: f.Proto, remote: f.Src, local: f.Dst}, keep)
+	return allowed(a.Config.UnderlayConfig.ACL, Ingress, p, keep)
 }
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})

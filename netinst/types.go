@@ -116,6 +116,11 @@ type ACLRule struct {
 	Protocol  string       // "tcp", "udp", "icmp", a number as text, "" for any
 	Ports     []PortRange  // remote ports, tcp and udp only
 	LocalPort []PortRange  // the adapter's ports
+	// PortLabel stands for ports of the host as NetworkInstanceConfig.Port does: the
+	// packet leaves (egress) or enters (ingress) the node by one of them. A label that
+	// no port has matches nothing; "" matches every packet. (omitempty: the digests of
+	// configs without it stay what they were.)
+	PortLabel string `json:",omitempty"`
 }
 
 // UnderlayNetworkConfig is the wish for one adapter's connection.

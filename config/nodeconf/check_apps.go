@@ -201,6 +201,7 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 				Protocol:  value[string](match, "protocol"),
 				Ports:     value[[]netinst.PortRange](match, "port"),
 				LocalPort: value[[]netinst.PortRange](match, "localPort"),
+				PortLabel: value[string](match, "portLabel"),
 			},
 			order: 1 << 16, // after every order that is given
 		}
@@ -211,6 +212,7 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 			}
 		}
 		c.checkPortMatch(match, p.rule)
+		c.checkLabel(match, "portLabel", p.rule.PortLabel)
 		rules = append(rules, p)
 	}
 	slices.SortStableFunc(rules, func(a, b placed) int { // all.keys are by name already

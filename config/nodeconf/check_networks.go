@@ -29,7 +29,7 @@ func (c *checker) checkNetworks() {
 			SpoofGuard:  value[bool](o, "spoofGuard"),
 		}
 		ni.Routes = c.routes(o.in("routes"), ni.IPv4.Subnet)
-		c.checkLabel(o, ni.Port)
+		c.checkLabel(o, "port", ni.Port)
 		c.checkMTU(o, ni)
 		c.cfg.Networks[ni.UUID] = ni
 		if ni.IPv4.Subnet.IsValid() {
@@ -125,7 +125,7 @@ func (c *checker) routes(all *object, own netip.Prefix) []netinst.StaticRoute {
 			Port:        value[string](o, "port"),
 		}
 		out = append(out, r)
-		c.checkLabel(o, r.Port)
+		c.checkLabel(o, "port", r.Port)
 		if !r.Destination.IsValid() {
 			continue
 		}

@@ -195,21 +195,25 @@ func TestANetworkWithoutConfigIsAWarning(t *testing.T) {
 }
 
 func aclDoc(v string) string {
-	return twoNetworks + "appNetworks: {$app1: {adapters: {0: {networkInstance: $ni1, attach: {kind: veth, netns: a}, acl: {" + v + "}}}}}"
+	return "ports: {eth: {ifName: eth0, labels: wan}}\n" + twoNetworks + "appNetworks: {$app1: {adapters: {0: {networkInstance: $ni1, attach: {kind: veth, netns: a}, acl: {" + v + "}}}}}"
 }
 
 func TestACL(t *testing.T) {
 	const ports = `a port of 1 to 65535, a range such as "80-90" or a list such as "80,443" of at most 15, a range counting as two is allowed`
 	checkSentences(t, aclDoc, []sentence{
 		{"no-ops of later fields", `a: {limit: {}, portmap: {}, match: {host: "", set: "", portLabel: ""}}`, ""},
-		{"later fields", `a: {action: limit, limit: {rate: 10/s}}, b: {action: portmap, portmap: {port: 80}}, c: {match: {host: x, set: y, portLabel: z}}`, `
+		{"later fields", `a: {action: limit, limit: {rate: 10/s}}, b: {action: portmap, portmap: {port: 80}}, c: {match: {host: x, set: y}}`, `
 			A1.adapters.0.acl.a.action: not supported yet
 			A1.adapters.0.acl.a.limit: not supported yet
 			A1.adapters.0.acl.b.action: not supported yet
 			A1.adapters.0.acl.b.portmap: not supported yet
 			A1.adapters.0.acl.c.match.host: not supported yet
-			A1.adapters.0.acl.c.match.portLabel: not supported yet
 			A1.adapters.0.acl.c.match.set: not supported yet`},
+		{"a port", `a: {match: {portLabel: eth}}, b: {match: {portLabel: wan}}, c: {match: {portLabel: uplink}}`, ""},
+		{"a port that nothing is", `a: {match: {portLabel: lan}}, b: {match: {portLabel: "a b"}}, c: {match: {portLabel: 7}}`, `
+			A1.adapters.0.acl.a.match.portLabel: is "lan", which no port has: all, eth, freeuplink, uplink or wan is allowed
+			A1.adapters.0.acl.b.match.portLabel: is "a b": a port's label, a shared label, uplink, freeuplink or all is allowed
+			A1.adapters.0.acl.c.match.portLabel: is a number: a string is allowed`},
 		{"words that are none", "a: {action: accept, direction: in}", `
 			A1.adapters.0.acl.a.action: is "accept": allow or drop is allowed
 			A1.adapters.0.acl.a.direction: is "in": egress, ingress or both is allowed`},
@@ -232,7 +236,7 @@ func TestACL(t *testing.T) {
 }
 
 func TestACLOrder(t *testing.T) {
-	doc := aclDoc(`z: {order: 1}, b: {}, a: {}, y: {order: 0}, gone: {order: 0, "$absent": true}, web: {order: 7, match: {protocol: 6, port: "80-90, 443", ip: 10.0.0.9}}`)
+	doc := aclDoc(`z: {order: 1}, b: {}, a: {}, y: {order: 0}, gone: {order: 0, "$absent": true}, web: {order: 7, match: {protocol: 6, port: "80-90, 443", ip: 10.0.0.9, portLabel: wan}}`)
 	c, err := Parse([]byte(expand.Replace(doc)))
 	if err != nil {
 		t.Fatal(err)
@@ -248,8 +252,8 @@ func TestACLOrder(t *testing.T) {
 	if diff := cmp.Diff([]string{"y", "z", "web", "a", "b"}, names); diff != "" {
 		t.Error(diff)
 	}
-	got := fmt.Sprintf("%s %s %s %s %v", web.Direction, web.Action, web.IP, web.Protocol, web.Ports)
-	if want := "both allow 10.0.0.9/32 tcp [80:90 443]"; got != want {
+	got := fmt.Sprintf("%s %s %s %s %v %s", web.Direction, web.Action, web.IP, web.Protocol, web.Ports, web.PortLabel)
+	if want := "both allow 10.0.0.9/32 tcp [80:90 443] wan"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

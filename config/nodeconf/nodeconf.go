@@ -143,8 +143,8 @@ func (c *checker) portsOf(label string) (found []netinst.PortConfig, ok bool) {
 	return found, len(found) > 0 || c.ports.given[label] || slices.Contains(reserved, label)
 }
 
-// checkLabel checks a reference to a port.
-func (c *checker) checkLabel(o *object, label string) {
+// checkLabel checks a reference to a port, the value of o's field key.
+func (c *checker) checkLabel(o *object, key, label string) {
 	if _, ok := c.portsOf(label); label == "" || ok || c.noPorts {
 		return
 	}
@@ -156,5 +156,5 @@ func (c *checker) checkLabel(o *object, label string) {
 		known = append(known, p.Labels...)
 	}
 	slices.Sort(known)
-	c.fault(o.at("port"), is(label)+", which no port has", orList(slices.Compact(known))+" is allowed")
+	c.fault(o.at(key), is(label)+", which no port has", orList(slices.Compact(known))+" is allowed")
 }

@@ -188,7 +188,7 @@ var appTable = []Entry{
 	{Path: aclPath + ".match.protocol", Type: StringOrInt, Word: wordProtocol, Description: "The protocol above IP; absent or 0: any."},
 	{Path: aclPath + ".match.port", Type: StringOrInt, Word: wordPorts, Description: "The remote ports; with protocol tcp or udp only."},
 	{Path: aclPath + ".match.localPort", Type: StringOrInt, Word: wordPorts, Description: "The adapter's own ports; with protocol tcp or udp only."},
-	{Path: aclPath + ".match.portLabel", Type: String, Word: wordAny, Unsupported: []string{anyOther}, Description: "The port of the host that the packet passes."},
+	{Path: aclPath + ".match.portLabel", Type: String, Word: wordLabelRef, Description: "The port of the host that the packet leaves by (egress) or comes in by (ingress). Between adapters, and to the node itself, a packet passes none."},
 	{Path: aclPath + ".match.set", Type: String, Word: wordAny, Unsupported: []string{anyOther}, Description: "A named set of addresses that the remote end is in."},
 	{Path: aclPath + ".limit", Type: Mapping, Unsupported: []string{anyOther}, Description: "The rate of action limit."},
 	{Path: aclPath + ".portmap", Type: Mapping, Unsupported: []string{anyOther}, Description: "The ports of action portmap."},

@@ -71,6 +71,9 @@ func fwAllows(rules fwRules, src, dst fwEnd, proto string, port uint16) bool {
 			if r.IP.IsValid() && !r.IP.Contains(remote.addr) || r.Protocol != "" && r.Protocol != proto {
 				continue
 			}
+			if r.PortLabel != "" && (remote.ns != "world" || !fwWanLabels[r.PortLabel]) {
+				continue
+			}
 			if !fwHas(r.Ports, remotePort) || !fwHas(r.LocalPort, localPort) {
 				continue
 			}
@@ -94,6 +97,10 @@ func fwAllows(rules fwRules, src, dst fwEnd, proto string, port uint16) bool {
 	return !isApp(dst) || says(dst.ns, netinst.Ingress, src, fwLocalPort, port)
 }
 
+// fwWanLabels are the labels of the port that the world is behind; the lab's other
+// port leads nowhere.
+var fwWanLabels = map[string]bool{"wan": true, "shared": true, "uplink": true}
+
 func fwHas(ranges []netinst.PortRange, port uint16) bool {
 	for _, r := range ranges {
 		if port >= r.First && port <= r.Last {
@@ -110,6 +117,11 @@ func fwRuleSets() []fwRules {
 	named := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Allow, IP: netip.MustParsePrefix("192.0.2.0/24")}
 	gate2 := netinst.ACLRule{Direction: netinst.Egress, Action: netinst.Allow, IP: netip.MustParsePrefix("10.2.0.0/24")}
 	sets := []fwRules{{}, {fwAllowAll, fwAllowAll}, {fwAllowAll, nil}, {nil, fwAllowAll}, {[]netinst.ACLRule{named}, nil}, {[]netinst.ACLRule{gate2}, nil}}
+	for _, label := range []string{"wan", "shared", "lab", "nowhere"} {
+		allow := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Allow, PortLabel: label}
+		drop := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Drop, PortLabel: label}
+		sets = append(sets, fwRules{[]netinst.ACLRule{allow}, fwAllowAll}, fwRules{append([]netinst.ACLRule{drop}, fwAllowAll...), fwAllowAll})
+	}
 	rnd := rand.New(rand.NewSource(1))
 	pick := func(n int) int { return rnd.Intn(n) }
 	ips := []string{"", "", "0.0.0.0/0", "192.0.2.0/24", "192.0.2.10/32", "198.51.100.9/32", "10.1.0.129/32", "10.1.0.1/32", "10.0.0.0/8"}
@@ -120,6 +132,7 @@ func fwRuleSets() []fwRules {
 				Direction: []netinst.Direction{netinst.Egress, netinst.Ingress, netinst.Both}[pick(3)],
 				Action:    []netinst.Action{netinst.Allow, netinst.Allow, netinst.Drop}[pick(3)],
 				Protocol:  []string{"", "udp", "tcp"}[pick(3)],
+				PortLabel: []string{"", "", "", "wan", "shared", "lab", "nowhere"}[pick(7)],
 			}
 			if s := ips[pick(len(ips))]; s != "" {
 				r.IP = netip.MustParsePrefix(s)

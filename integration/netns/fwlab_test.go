@@ -336,9 +336,11 @@ func (l *fwLab) fwInput(n int, guard bool, adapters ...netinst.Adapter) netinst.
 		},
 		Adapters: adapters, RunDir: l.runDir,
 		Ports: []netinst.PortStatus{{
-			PortConfig: netinst.PortConfig{Label: "wan", IfName: "eth0", Uplink: true},
+			PortConfig: netinst.PortConfig{Label: "wan", IfName: "eth0", Uplink: true, Labels: []string{"shared"}},
 			Exists:     true, Up: true, LinkMTU: 1500,
 			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.10/24")}, Gateways: []netip.Addr{netip.MustParseAddr("192.0.2.77")},
+		}, {
+			PortConfig: netinst.PortConfig{Label: "lab", IfName: "eth9", Labels: []string{"shared"}},
 		}},
 	}
 }
