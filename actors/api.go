@@ -76,6 +76,7 @@ type networkStatus struct {
 	Port        string `json:"port"`
 	Generation  uint64 `json:"generation"`
 	Error       string `json:"error"`
+	Warning     string `json:"warning"`
 }
 
 func (n *Node) networks() []httpapi.Resource {
@@ -88,7 +89,7 @@ func (n *Node) networks() []httpapi.Resource {
 			r.Spec = networkSpec(c)
 		}
 		s, ok := statuses[id]
-		st := networkStatus{string(s.State), s.DisplayName, string(s.Bridge), s.Number, s.Port, s.Generation, s.Error}
+		st := networkStatus{string(s.State), s.DisplayName, string(s.Bridge), s.Number, s.Port, s.Generation, s.Error, s.Warning}
 		if !ok {
 			st.State, st.DisplayName, st.Error = string(netinst.WaitingForDependencies), configs[id].DisplayName, n.whyNotYet()
 		}

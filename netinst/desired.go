@@ -26,12 +26,14 @@ type Input struct {
 
 // Desired is what a network wants on the host, and what of it each adapter needs
 // to be activated. Port is the label of the port in use, "" without one;
-// PortError says why there is none although one is wanted.
+// PortError says why there is none although one is wanted. Warning names the
+// static routes that can't stand now, and why.
 type Desired struct {
 	State     netstate.State
 	ByAdapter map[AdapterKey][]netstate.ID
 	Port      string
 	PortError string
+	Warning   string
 }
 
 // network is an Input with what is derived from it once.
@@ -48,7 +50,7 @@ type network struct {
 // alone, and not on the order of adapters, ports or routes.
 func DesiredState(in Input) Desired {
 	nw, why := newNetwork(in)
-	d := Desired{State: netstate.State{}, ByAdapter: map[AdapterKey][]netstate.ID{}, PortError: why}
+	d := Desired{State: netstate.State{}, ByAdapter: map[AdapterKey][]netstate.ID{}, PortError: why, Warning: nw.routeFaults()}
 	if nw.port != nil {
 		d.Port = nw.port.Label
 	}

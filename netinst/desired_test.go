@@ -88,6 +88,8 @@ func TestDesiredGolden(t *testing.T) {
 		{Name: "b-inside", Destination: prefix("10.9.0.0/16"), Gateway: ip("10.1.0.7")},
 		{Name: "a-lab", Destination: prefix("198.51.100.0/24"), Gateway: ip("203.0.113.1"), Port: "lab"},
 		{Name: "c-missing", Destination: prefix("198.18.0.0/15"), Gateway: ip("203.0.113.9"), Port: "absent"},
+		{Name: "d-beyond", Destination: prefix("100.64.0.0/10"), Gateway: ip("203.0.113.9")},
+		{Name: "e-link", Destination: prefix("100.128.0.0/16")},
 	}
 	lab := PortStatus{
 		PortConfig: PortConfig{Label: "lab", IfName: "eth1"}, Exists: true, Up: true, LinkMTU: 1500,
@@ -123,6 +125,9 @@ func TestDesiredGolden(t *testing.T) {
 
 func describe(d Desired) string {
 	s := fmt.Sprintf("port %q %s\n%s", d.Port, d.PortError, d.State)
+	if d.Warning != "" {
+		s += "warning " + d.Warning + "\n"
+	}
 	for _, id := range d.State.IDs() {
 		for _, n := range d.State[id].Needs() {
 			if id.Kind == netstate.KindPort || id.Kind == netstate.KindProcess {
@@ -204,6 +209,57 @@ func TestAPortNeverReplacesDnsmasq(t *testing.T) {
 		if op.Kind == netstate.KindProcess && op.Verb != netstate.Reload {
 			t.Errorf("unexpected %s", op)
 		}
+	}
+}
+
+func TestAStaticRouteStandsWhereItsGatewayIsReached(t *testing.T) {
+	for _, tc := range []struct {
+		name, port, gateway, warning string
+	}{
+		{"a neighbour of the port", "", "192.0.2.77", ""},
+		{"the port's default gateway", "", "192.0.2.1", ""},
+		{"a default gateway that is on link by a route alone", "narrow", "172.31.1.1", ""},
+		{"no gateway", "", "", ""},
+		{"a host of the network", "", "10.1.0.9", ""},
+		{"beyond the port's subnet", "", "203.0.113.9", "gateway 203.0.113.9 is on no subnet of port eth (eth0)"},
+		{"beyond a named port's subnet", "narrow", "192.0.2.77", "gateway 192.0.2.77 is on no subnet of port narrow (eth1)"},
+		{"the port itself", "", "192.0.2.10", "gateway 192.0.2.10 is on no subnet of port eth (eth0)"},
+		{"the broadcast address", "", "192.0.2.255", "gateway 192.0.2.255 is on no subnet of port eth (eth0)"},
+		{"through a port that nothing is", "absent", "192.0.2.77", "no port is meant by \"absent\""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := input(web())
+			in.Ports = append(in.Ports, PortStatus{
+				PortConfig: PortConfig{Label: "narrow", IfName: "eth1"}, Exists: true, Up: true,
+				Addresses: []netip.Prefix{prefix("100.64.0.5/32")}, Gateways: []netip.Addr{ip("172.31.1.1")},
+			})
+			r := StaticRoute{Name: "r", Destination: prefix("198.18.0.0/15"), Port: tc.port}
+			if tc.gateway != "" {
+				r.Gateway = ip(tc.gateway)
+			}
+			in.Config.Routes = []StaticRoute{r}
+			d := DesiredState(in)
+			want := ""
+			if tc.warning != "" {
+				want = "route r is left out: " + tc.warning
+			}
+			if d.Warning != want {
+				t.Errorf("got  %q\nwant %q", d.Warning, want)
+			}
+			if got := d.State[netstate.Route{Table: 20001, Dst: "198.18.0.0/15"}.ID()] != nil; got != (want == "") {
+				t.Errorf("the route stands: %v", got)
+			}
+		})
+	}
+}
+
+// Without its own port a network says so once, not once more for each route.
+func TestRoutesOfANetworkWithoutPortAreNoWarning(t *testing.T) {
+	in := input(web())
+	in.Ports = nil
+	in.Config.Routes = []StaticRoute{{Name: "r", Destination: prefix("198.18.0.0/15"), Gateway: ip("192.0.2.77")}}
+	if d := DesiredState(in); d.Warning != "" || d.PortError == "" {
+		t.Errorf("warning %q, port %q", d.Warning, d.PortError)
 	}
 }
 

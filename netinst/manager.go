@@ -93,6 +93,7 @@ type Manager struct {
 	appliedGen uint64
 	everOK     bool   // this generation was once fully applied
 	port       string // label of the port that the last apply used
+	warning    string // of the last apply's desired state
 }
 
 // NewManager makes the manager of one network. held are its journalled leases;
@@ -248,7 +249,7 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 	in := Input{Owner: m.owner, Config: m.config, Ports: m.ports, RunDir: m.runDir}
 	in.Adapters = m.inputAdapters(alloc, false)
 	f.desired = DesiredState(in)
-	m.port = f.desired.Port
+	m.port, m.warning = f.desired.Port, f.desired.Warning
 	eff.Want = f.desired.State
 	eff.Forget = Judge(in)
 

@@ -255,7 +255,7 @@ func (m *Manager) slow(now time.Time) []Effect {
 func (m *Manager) show(state NIState, why string) []Effect {
 	s := NetworkInstanceStatus{
 		UUID: m.config.UUID, DisplayName: m.config.DisplayName, State: state, Bridge: BridgeName(m.owner.Number),
-		Number: m.owner.Number, Generation: m.appliedGen, Port: m.port, Error: why,
+		Number: m.owner.Number, Generation: m.appliedGen, Port: m.port, Error: why, Warning: m.warning,
 	}
 	if m.shown && s == m.status {
 		return nil

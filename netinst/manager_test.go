@@ -42,6 +42,16 @@ func testPort() []PortStatus {
 	}}
 }
 
+func withRoute(c NetworkInstanceConfig, gateway string) NetworkInstanceConfig {
+	c.Routes = []StaticRoute{{Name: "lab", Destination: netip.MustParsePrefix("198.18.0.0/15"), Gateway: netip.MustParseAddr(gateway)}}
+	return c
+}
+
+func alsoAt(ports []PortStatus, addr string) []PortStatus {
+	ports[0].Addresses = append(ports[0].Addresses, netip.MustParsePrefix(addr))
+	return ports
+}
+
 // text spells effects as a sentence. Timers and Remember show only on their own.
 func text(effs []Effect) string {
 	var out []string
@@ -51,6 +61,9 @@ func text(effs []Effect) string {
 			s := "ni " + string(e.Status.State)
 			if e.Status.Error != "" {
 				s += fmt.Sprintf(" (%s)", e.Status.Error)
+			}
+			if e.Status.Warning != "" {
+				s += fmt.Sprintf(" [%s]", e.Status.Warning)
 			}
 			out = append(out, s)
 		case WithdrawNetwork:
@@ -257,6 +270,12 @@ func TestManager(t *testing.T) {
 			},
 			managerStep{HostTouched{Namespaces: true}, "apply#3 something"},
 			managerStep{applied(3), "adapter app1#0 v1 activated=true"},
+		),
+		"a route that can't stand leaves the network Present, with a warning until it can": begun(
+			managerStep{ConfigChanged{withRoute(testNetwork(2), "203.0.113.1")}, "apply#2 something"},
+			managerStep{applied(2), "ni Present [route lab is left out: gateway 203.0.113.1 is on no subnet of port wan (eth0)]"},
+			managerStep{PortsChanged{alsoAt(testPort(), "203.0.113.2/24")}, "apply#3 something"},
+			managerStep{applied(3), "ni Present"},
 		),
 		"a missing port is waited for": begun(
 			managerStep{PortsChanged{nil}, "apply#2 something"},

@@ -1,6 +1,7 @@
 package netinst
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -48,14 +49,57 @@ func (nw network) routes() []netstate.Object {
 	return objs
 }
 
-// staticRoutes are the configured ones that can stand now, by name: a route
-// through a port waits for the port.
-func (nw network) staticRoutes() []StaticRoute {
+// configuredRoutes are the static routes by name.
+func (nw network) configuredRoutes() []StaticRoute {
 	rs := slices.Clone(nw.Config.Routes)
 	slices.SortFunc(rs, func(a, b StaticRoute) int { return strings.Compare(a.Name, b.Name) })
-	return slices.DeleteFunc(rs, func(r StaticRoute) bool {
-		_, ok := nw.portOf(r)
-		return !ok && !nw.inside(r)
+	return rs
+}
+
+// staticRoutes are the configured ones that can stand now, by name.
+func (nw network) staticRoutes() []StaticRoute {
+	return slices.DeleteFunc(nw.configuredRoutes(), func(r StaticRoute) bool { return nw.routeFault(r) != "" })
+}
+
+// routeFault says why a static route can't stand now: one through a port waits for
+// the port, and for an address there from which its gateway is reached. The kernel
+// would refuse it, and one route must not keep a whole network from working.
+func (nw network) routeFault(r StaticRoute) string {
+	if nw.inside(r) {
+		return ""
+	}
+	p, why := nw.portOf(r)
+	switch {
+	case why != "":
+		return why
+	case r.Gateway.IsValid() && !reaches(p, r.Gateway):
+		return fmt.Sprintf("gateway %s is on no subnet of port %s (%s)", r.Gateway, p.Label, p.IfName)
+	}
+	return ""
+}
+
+// routeFaults is the network's warning about its static routes, "" for none.
+func (nw network) routeFaults() string {
+	var faults []string
+	for _, r := range nw.configuredRoutes() {
+		// What the network's own port lacks is said once, as PortError.
+		if why := nw.routeFault(r); why != "" && (r.Port != "" || nw.port != nil) {
+			faults = append(faults, fmt.Sprintf("route %s is left out: %s", r.Name, why))
+		}
+	}
+	return strings.Join(faults, "; ")
+}
+
+// reaches says whether a port has a neighbour of this address: in the subnet of an
+// address of its own, or as its default gateway, which may be on link by a route
+// of the kernel's main table alone.
+func reaches(p PortStatus, a netip.Addr) bool {
+	if slices.Contains(p.Gateways, a) {
+		return true
+	}
+	return slices.ContainsFunc(connected(p), func(own netip.Prefix) bool {
+		edge := own.Bits() < 31 && (a == own.Masked().Addr() || a == lastAddress(own))
+		return own.Contains(a) && a != own.Addr() && !edge
 	})
 }
 
@@ -64,15 +108,15 @@ func (nw network) inside(r StaticRoute) bool {
 	return r.Port == "" && r.Gateway.IsValid() && nw.Config.IPv4.Subnet.Contains(r.Gateway)
 }
 
-func (nw network) portOf(r StaticRoute) (PortStatus, bool) {
-	if r.Port != "" {
-		p, _ := ChoosePort(r.Port, nw.Ports)
-		return p, p.Label != ""
+// portOf is the port that a static route leads through, or why there is none.
+func (nw network) portOf(r StaticRoute) (PortStatus, string) {
+	switch {
+	case r.Port != "":
+		return ChoosePort(r.Port, nw.Ports)
+	case nw.port != nil:
+		return *nw.port, ""
 	}
-	if nw.port != nil {
-		return *nw.port, true
-	}
-	return PortStatus{}, false
+	return PortStatus{}, "the network has no port"
 }
 
 func (nw network) staticRoute(r StaticRoute) netstate.Route {

@@ -198,6 +198,7 @@ type NetworkInstanceStatus struct {
 	Generation  uint64 // the generation fully applied
 	Port        string // label of the port in use
 	Error       string
+	Warning     string // what the network does without and is Present all the same
 }
 
 // PortConfig is the wish for one host interface.

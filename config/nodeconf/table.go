@@ -108,7 +108,7 @@ var networkTable = []Entry{
 		Path: "networkInstances.<uuid>.routes.<name>.destination", Type: String, Word: wordPrefix, Required: true,
 		Description: "Where the route leads; no destination twice, none within the network's own subnet.",
 	},
-	{Path: "networkInstances.<uuid>.routes.<name>.gateway", Type: String, Word: wordIPv4, Description: "The next hop."},
+	{Path: "networkInstances.<uuid>.routes.<name>.gateway", Type: String, Word: wordIPv4, Description: "The next hop. While it is on no subnet of the port, the route is left out and the network's status has a warning."},
 	{Path: "networkInstances.<uuid>.routes.<name>.port", Type: String, Word: wordLabelRef, Description: "The port, where it is another than the network's."},
 	{
 		Path: "networkInstances.<uuid>.routes.<name>.cost", Type: Integer, Default: "0", Min: 0, Max: 255, Unsupported: []string{anyOther},
