@@ -14,6 +14,8 @@ type Lease struct {
 	Number int        `json:"number"`
 	IP     netip.Addr `json:"ip"`
 	MAC    string     `json:"mac"`
+	// FixedMAC says that MAC was configured: without its config it is not kept.
+	FixedMAC bool `json:"fixedMAC,omitempty"`
 }
 
 // Allocation is the outcome of Allocate.
@@ -31,7 +33,9 @@ type Allocation struct {
 // held says where it is still valid. No two adapters ever share one of them, and
 // the order of adapters doesn't matter.
 //
-// A configured IP or MAC wins. A new address is the lowest of the DHCP range that
+// A configured IP wins. A configured MAC wins too, except over one that was
+// generated for another adapter and is in use: that one stays, and the newcomer has
+// an error. (Config refuses the generated MACs that it can foresee.) A new address is the lowest of the DHCP range that
 // nobody remembers; only when there is none, the lowest that an adapter which has
 // gone left behind: its old holder may still use it until its DHCP lease ends. The
 // number of an adapter that has just gone is not given away in the same call,
@@ -115,20 +119,25 @@ func (a *allocator) set(k AdapterKey, change func(*Lease)) {
 }
 
 // claimMACs goes from the strongest claim to the weakest: configured and already
-// held, configured, held, generated.
+// held, generated and held, configured, generated.
 func (a *allocator) claimMACs() {
+	configured := func(k AdapterKey) string { return strings.ToLower(a.want[k].UnderlayConfig.MAC) }
 	claim := func(k AdapterKey, mac string) bool {
 		if _, taken := a.macs[mac]; taken {
 			return false
 		}
 		a.macs[mac] = k
-		a.set(k, func(l *Lease) { l.MAC = mac })
+		a.set(k, func(l *Lease) { l.MAC, l.FixedMAC = mac, configured(k) != "" })
 		return true
 	}
-	configured := func(k AdapterKey) string { return strings.ToLower(a.want[k].UnderlayConfig.MAC) }
 	for _, k := range a.keys {
 		if mac := configured(k); mac != "" && a.held[k].MAC == mac {
 			claim(k, mac)
+		}
+	}
+	for _, k := range a.keys {
+		if h := a.held[k]; configured(k) == "" && h.MAC != "" && !h.FixedMAC {
+			claim(k, h.MAC)
 		}
 	}
 	for _, k := range a.keys {
@@ -138,11 +147,6 @@ func (a *allocator) claimMACs() {
 		}
 		if !claim(k, mac) {
 			a.macErrors[k] = fmt.Sprintf("MAC %s is taken by adapter %s", mac, a.macs[mac])
-		}
-	}
-	for _, k := range a.keys {
-		if mac := a.held[k].MAC; configured(k) == "" && mac != "" {
-			claim(k, mac)
 		}
 	}
 	for _, k := range a.keys {
@@ -248,7 +252,7 @@ func (a *allocator) remember() {
 		ip := a.held[k].IP
 		if a.free(ip) {
 			a.ips[ip] = k
-			a.out.Leases[k] = Lease{IP: ip, MAC: a.held[k].MAC}
+			a.out.Leases[k] = Lease{IP: ip, MAC: a.held[k].MAC, FixedMAC: a.held[k].FixedMAC}
 		}
 	}
 }

@@ -152,15 +152,99 @@ func TestHeldMACIsKeptAndConfiguredWins(t *testing.T) {
 	}
 }
 
+func TestMACs(t *testing.T) {
+	const fixed, other = "02:00:00:00:00:01", "02:00:00:00:00:02"
+	a0, b0 := key(appA, 0), key(appB, 0)
+	generatedA, generatedB := adapterMAC(a0, netID, 0), adapterMAC(b0, netID, 0)
+	lease := func(n int, mac string, isFixed bool) Lease {
+		return Lease{Number: n, IP: ip("10.1.0.128").Next(), MAC: mac, FixedMAC: isFixed}
+	}
+	for _, tc := range []struct {
+		name     string
+		adapters []AppAdapterConfig
+		held     map[AdapterKey]Lease
+		want     map[AdapterKey]string // MAC or error
+	}{
+		{
+			"one that was configured goes back to the generated one",
+			[]AppAdapterConfig{wish(appA, 0, "", "")},
+			map[AdapterKey]Lease{a0: lease(1, fixed, true)},
+			map[AdapterKey]string{a0: generatedA},
+		},
+		{
+			"one that was generated in another way stays",
+			[]AppAdapterConfig{wish(appA, 0, "", "")},
+			map[AdapterKey]Lease{a0: lease(1, other, false)},
+			map[AdapterKey]string{a0: other},
+		},
+		{
+			"a configured one passes on to another adapter at once",
+			[]AppAdapterConfig{wish(appA, 0, "", ""), wish(appB, 0, "", fixed)},
+			map[AdapterKey]Lease{a0: lease(1, fixed, true)},
+			map[AdapterKey]string{a0: generatedA, b0: fixed},
+		},
+		{
+			"two swap their configured ones",
+			[]AppAdapterConfig{wish(appA, 0, "", other), wish(appB, 0, "", fixed)},
+			map[AdapterKey]Lease{a0: lease(1, fixed, true), b0: lease(2, other, true)},
+			map[AdapterKey]string{a0: other, b0: fixed},
+		},
+		{
+			"a generated one in use is nobody else's by configuration",
+			[]AppAdapterConfig{wish(appA, 0, "", ""), wish(appB, 0, "", other)},
+			map[AdapterKey]Lease{a0: lease(1, other, false)},
+			map[AdapterKey]string{a0: other, b0: "MAC " + other + " is taken by adapter " + a0.String()},
+		},
+		{
+			"the generated one of an adapter that has gone is free",
+			[]AppAdapterConfig{wish(appB, 0, "", other)},
+			map[AdapterKey]Lease{a0: lease(0, other, false)},
+			map[AdapterKey]string{b0: other},
+		},
+		{
+			"a generated one that another has by configuration makes way for the next",
+			[]AppAdapterConfig{wish(appA, 0, "", generatedB), wish(appB, 0, "", "")},
+			nil,
+			map[AdapterKey]string{a0: generatedB, b0: adapterMAC(b0, netID, 1)},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := map[AdapterKey]string{}
+			alloc := Allocate(config(), tc.adapters, tc.held)
+			maps.Copy(got, alloc.Errors)
+			for _, w := range tc.adapters {
+				if l, ok := alloc.Leases[w.Key()]; ok {
+					got[w.Key()] = l.MAC
+				}
+			}
+			if d := cmp.Diff(tc.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// A MAC that was configured is remembered as such while its adapter is away.
+func TestAFixedMACIsNotKeptByOneThatReturns(t *testing.T) {
+	with, k := []AppAdapterConfig{wish(appA, 0, "", "02:00:00:00:00:01")}, key(appA, 0)
+	away := Allocate(config(), nil, Allocate(config(), with, nil).Leases).Leases
+	if l := Allocate(config(), []AppAdapterConfig{wish(appA, 0, "", "")}, away).Leases[k]; l.MAC != adapterMAC(k, netID, 0) || l.FixedMAC {
+		t.Errorf("it has %+v", l)
+	}
+}
+
 // A generated MAC is for ever: a change of this value needs a new macVersion.
 func TestGeneratedMACIsPinned(t *testing.T) {
-	if m := adapterMAC(key(appA, 0), netID, 0); m != "02:f5:e2:e3:2f:a3" {
-		t.Errorf("got %s", m)
+	app, host := LinkMACs(key(appA, 0), netID)
+	got := []string{app, host, adapterMAC(key(appA, 0), netID, 1), adapterMAC(key(appB, 7), niA, 0), BridgeMAC(netID)}
+	want := []string{"02:f5:e2:e3:2f:a3", "fe:c3:80:a9:0d:ee", "02:c8:c3:87:55:98", "02:d3:8a:91:25:b1", "02:d5:4e:b2:10:20"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
 	}
 }
 
 func TestLeaseIsJournalled(t *testing.T) {
-	want := Lease{Number: 3, IP: ip("10.1.0.9"), MAC: "02:00:00:00:00:01"}
+	want := Lease{Number: 3, IP: ip("10.1.0.9"), MAC: "02:00:00:00:00:01", FixedMAC: true}
 	b, err := json.Marshal(want)
 	if err != nil {
 		t.Fatal(err)

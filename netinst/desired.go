@@ -106,7 +106,7 @@ func (nw network) links() []netstate.Object {
 	address := nw.address()
 	objs := []netstate.Object{
 		netstate.Link{
-			Name: br, Type: netstate.Bridge, MAC: bridgeMAC(nw.Config.UUID), MTU: nw.mtu,
+			Name: br, Type: netstate.Bridge, MAC: BridgeMAC(nw.Config.UUID), MTU: nw.mtu,
 			Alias: BridgeAlias(netstate.Owner{Name: nw.uuid(), Number: nw.n}),
 		},
 		address,

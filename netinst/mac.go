@@ -33,11 +33,18 @@ func adapterMAC(k AdapterKey, network uuid.UUID, attempt int) string {
 	return generatedMAC(macOurs, "adapter", k.String(), network.String(), fmt.Sprint(attempt))
 }
 
+// LinkMACs are the MACs that the links of an adapter get by default: the app's side
+// (unless one is configured) and the host's.
+func LinkMACs(k AdapterKey, network uuid.UUID) (app, host string) {
+	return adapterMAC(k, network, 0), hostSideMAC(k, network)
+}
+
 func hostSideMAC(k AdapterKey, network uuid.UUID) string {
 	return generatedMAC(macHost, "host side", k.String(), network.String())
 }
 
-func bridgeMAC(network uuid.UUID) string {
+// BridgeMAC is the MAC of a network's bridge.
+func BridgeMAC(network uuid.UUID) string {
 	return generatedMAC(macOurs, "bridge", network.String())
 }
 

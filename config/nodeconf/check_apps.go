@@ -43,10 +43,14 @@ type uniques struct {
 	ips  seenBy[onNetwork[netip.Addr]]
 	macs seenBy[string]
 	at   seenBy[attachPoint]
+	made map[string]string // MACs that we give to links, with whose they are
 }
 
 func (c *checker) checkApps() {
-	u := uniques{seenBy[onNetwork[netip.Addr]]{}, seenBy[string]{}, seenBy[attachPoint]{}}
+	u := uniques{seenBy[onNetwork[netip.Addr]]{}, seenBy[string]{}, seenBy[attachPoint]{}, map[string]string{}}
+	for id := range c.cfg.Networks {
+		u.made[netinst.BridgeMAC(id)] = "the bridge of networkInstances." + id.String()
+	}
 	for _, key := range c.apps.keys() {
 		o := c.apps.in(key)
 		app := appnet.AppNetworkConfig{
@@ -63,10 +67,27 @@ func (c *checker) checkApps() {
 			a.Hostname = name
 			app.Adapters[i] = a
 			c.checkAdapter(adapters.in(index), a, u)
+			k := netinst.AdapterKey{AppUUID: app.UUID, UnderlayIndex: i}
+			generated, host := netinst.LinkMACs(k, a.NetworkInstance)
+			u.made[host] = "the host's side of " + FormatPath(adapters.in(index).path)
+			if a.MAC == "" {
+				u.made[generated] = FormatPath(adapters.in(index).path) + ", which has none configured"
+			}
 		}
 		c.cfg.Apps[app.UUID] = app
 	}
+	c.checkMadeMACs(u)
 	c.checkNames()
+}
+
+// checkMadeMACs refuses a configured MAC that we give to another link: generated ones
+// are for ever, and stay what they are when a config names one of them.
+func (c *checker) checkMadeMACs(u uniques) {
+	for mac, path := range u.macs {
+		if whose, is := u.made[mac]; is {
+			c.fault(path, fmt.Sprintf("is %s, the generated MAC address of %s", mac, whose), "a MAC address of its own is allowed")
+		}
+	}
 }
 
 // hostname is the app's name in DNS: its display name where that is a host

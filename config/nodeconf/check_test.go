@@ -164,6 +164,33 @@ func TestAdapters(t *testing.T) {
 	})
 }
 
+// A generated MAC is told to apps and to their licences: it stays, and a config that
+// gives it to another adapter is refused.
+func TestAMACThatIsGeneratedForAnotherLinkIsRefused(t *testing.T) {
+	k := netinst.AdapterKey{AppUUID: uuid.MustParse(app1), UnderlayIndex: 1}
+	generated, host := netinst.LinkMACs(k, uuid.MustParse(ni2))
+	bridge := netinst.BridgeMAC(uuid.MustParse(ni2))
+	wrap := func(mac string) string {
+		return twoNetworks + "appNetworks: {$app1: {adapters: {0: {networkInstance: $ni1, mac: '" + mac + "', attach: {kind: veth, netns: a}}, 1: {networkInstance: $ni2, attach: {kind: veth, netns: a}}}}}"
+	}
+	const own = ": a MAC address of its own is allowed"
+	checkSentences(t, wrap, []sentence{
+		{"an adapter's", generated, "A1.adapters.0.mac: is " + generated + ", the generated MAC address of A1.adapters.1, which has none configured" + own},
+		{"a host side's", strings.ToUpper(host), "A1.adapters.0.mac: is " + host + ", the generated MAC address of the host's side of A1.adapters.1" + own},
+		{"a bridge's", bridge, "A1.adapters.0.mac: is " + bridge + ", the generated MAC address of the bridge of networkInstances.$ni2" + own},
+		{"another", "02:00:00:00:00:01", ""},
+	})
+	// Its own it may spell out, and one that is generated for nobody any more too.
+	wrap = func(macs string) string {
+		return twoNetworks + "appNetworks: {$app1: {adapters: {0: {networkInstance: $ni1, attach: {kind: veth, netns: a}}, 1: {networkInstance: $ni2, attach: {kind: veth, netns: a}, " + macs + "}}}}"
+	}
+	checkSentences(t, wrap, []sentence{{"its own", "mac: '" + generated + "'", ""}})
+	wrap = func(mac string) string {
+		return twoNetworks + "appNetworks: {$app2: {adapters: {0: {networkInstance: $ni2, mac: '" + mac + "', attach: {kind: veth, netns: a}}}}}"
+	}
+	checkSentences(t, wrap, []sentence{{"nobody's", generated, ""}})
+}
+
 func TestApps(t *testing.T) {
 	wrap := func(v string) string { return twoNetworks + "appNetworks: {" + v + "}" }
 	one := "0: {networkInstance: $ni1, attach: {kind: veth, netns: a}}"

@@ -134,7 +134,7 @@ var appTable = []Entry{
 	},
 	{
 		Path: "appNetworks.<uuid>.adapters.<index>.mac", Type: String, Word: wordMAC,
-		Description: "The app's MAC address, on the node only once; absent: generated and kept.",
+		Description: "The app's MAC address, on the node only once, and none that is generated for another link; absent: generated from the UUIDs and kept.",
 	},
 	{
 		Path: "appNetworks.<uuid>.adapters.<index>.ip", Type: String, Word: wordIPv4,
