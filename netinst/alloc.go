@@ -203,7 +203,7 @@ func (a *allocator) claimIPs() {
 			ip, ok = used.next()
 		}
 		if !ok {
-			a.fail(k, "no free address in %s-%s", a.cfg.IPv4.DHCPFirst, a.cfg.IPv4.DHCPLast)
+			a.fail(k, "no free IP addresses in DHCP range %s-%s", a.cfg.IPv4.DHCPFirst, a.cfg.IPv4.DHCPLast)
 			continue
 		}
 		claim(k, ip)

@@ -27,7 +27,7 @@ func wish(app uuid.UUID, index int, addr, mac string) AppAdapterConfig {
 	return c
 }
 
-// say prints an allocation as one sentence: "a0=1/10.1.0.4 b0!no free address …".
+// say prints an allocation as one sentence: "a0=1/10.1.0.4 b0!no free IP …".
 func say(a Allocation) string {
 	var words []string
 	for k, l := range a.Leases {
@@ -124,7 +124,7 @@ func TestAllocate(t *testing.T) {
 			"exhausted",
 			[]AppAdapterConfig{wish(appA, 0, "", ""), wish(appA, 1, "", ""), wish(appA, 2, "", ""), wish(appA, 3, "", "")},
 			nil,
-			"a0=1/10.1.0.4 a1=2/10.1.0.5 a2=3/10.1.0.6 a3!no free address in 10.1.0.4-10.1.0.6",
+			"a0=1/10.1.0.4 a1=2/10.1.0.5 a2=3/10.1.0.6 a3!no free IP addresses in DHCP range 10.1.0.4-10.1.0.6",
 		},
 		{
 			"a MAC twice",

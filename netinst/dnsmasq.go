@@ -38,13 +38,15 @@ func (nw network) dnsmasqConf() string {
 		"dhcp-authoritative",
 		"dhcp-range=" + c.Subnet.Masked().Addr().String() + ",static," + netmask(c.Subnet) + ",1h",
 		"dhcp-lease-max=" + fmt.Sprint(maxAdapterNums),
-		"dhcp-leasefile=" + dir + "/dnsmasq/leases",
+		"dhcp-leasefile=" + dir + "/dnsmasq/" + leaseFile,
 		"dhcp-hostsdir=" + dir + "/conf/dhcp-hosts",
 		"dhcp-optsfile=" + dir + "/conf/opts",
 		"dhcp-ignore-names", "dhcp-fqdn", "domain=" + leaseDomain, "local=/" + leaseDomain + "/",
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
+
+const leaseFile = "leases"
 
 // leaseDomain is where dnsmasq answers names by its leases. It is one that nobody
 // asks for (RFC 6761 §6.4): a lease outlives its app, whose name must not, so the
@@ -261,7 +263,14 @@ func (nw network) dnsmasq() netstate.Object {
 	for _, o := range nw.dhcpHosts() {
 		reload = append(reload, o.ID().Name, o.Text())
 	}
+	leases := &netstate.Leases{
+		File: leaseFile, Link: string(nw.bridge), Server: nw.Config.IPv4.Gateway.String(), Reserved: map[string]string{},
+	}
+	for _, a := range nw.Adapters {
+		leases.Reserved[a.Lease.IP.String()] = a.Lease.MAC
+	}
 	return netstate.Process{
+		Leases: leases,
 		Name:   RunFolder(nw.n) + "/dnsmasq",
 		Argv:   []string{"dnsmasq", "--keep-in-foreground", "--conf-file=" + nw.RunDir + "/" + conf + "/dnsmasq.conf"},
 		Digest: digest(nw.dnsmasqConf()),

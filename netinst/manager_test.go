@@ -42,6 +42,11 @@ func testPort() []PortStatus {
 	}}
 }
 
+func oneAddress(c NetworkInstanceConfig) NetworkInstanceConfig {
+	c.IPv4.DHCPLast = c.IPv4.DHCPFirst
+	return c
+}
+
 func withRoute(c NetworkInstanceConfig, gateway string) NetworkInstanceConfig {
 	c.Routes = []StaticRoute{{Name: "lab", Destination: netip.MustParsePrefix("198.18.0.0/15"), Gateway: netip.MustParseAddr(gateway)}}
 	return c
@@ -270,6 +275,25 @@ func TestManager(t *testing.T) {
 			},
 			managerStep{HostTouched{Namespaces: true}, "apply#3 something"},
 			managerStep{applied(3), "adapter app1#0 v1 activated=true"},
+		),
+		"an adapter that finds no address takes the one that is freed": begun(
+			managerStep{ConfigChanged{oneAddress(testNetwork(2))}, "apply#2 something"},
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, ""},
+			managerStep{applied(2), "ni Present, apply#3 something"},
+			managerStep{applied(3), "adapter app1#0 v1 activated=true"},
+			managerStep{AdapterChanged{testAdapter(appX, 1, true)}, "apply#4 something"},
+			managerStep{applied(4), "adapter app2#0 v1 activated=false (no free IP addresses in DHCP range 10.1.0.128-10.1.0.128)"},
+			managerStep{AdapterChanged{testAdapter(appW, 2, false)}, "apply#5 something"},
+			managerStep{applied(5), "adapter app1#0 v2 activated=false, adapter app2#0 v1 activated=true"},
+		),
+		"an app that is replaced in one apply leaves its address to the next": begun(
+			managerStep{ConfigChanged{oneAddress(testNetwork(2))}, "apply#2 something"},
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, ""},
+			managerStep{applied(2), "ni Present, apply#3 something"},
+			managerStep{AdapterChanged{testAdapter(appX, 1, true)}, ""},
+			managerStep{AdapterChanged{testAdapter(appW, 2, false)}, ""},
+			managerStep{applied(3), "adapter app1#0 v1 activated=true, apply#4 something"},
+			managerStep{applied(4), "adapter app1#0 v2 activated=false, adapter app2#0 v1 activated=true"},
 		),
 		"a route that can't stand leaves the network Present, with a warning until it can": begun(
 			managerStep{ConfigChanged{withRoute(testNetwork(2), "203.0.113.1")}, "apply#2 something"},

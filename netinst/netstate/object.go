@@ -299,7 +299,18 @@ type Process struct {
 	Digest string
 	Reload string
 	Probe  Probe
+	Leases *Leases // nil: it hands out none; not compared, Reload holds the reservations
 	After  []ID
+}
+
+// Leases is what the DHCP leases of a Process must agree with after its start and
+// after each Reload: one for another client than the one that its address is reserved
+// for is dropped, since its server would refuse the address to everyone else.
+type Leases struct {
+	File     string            // relative to the Process's folder, as dnsmasq writes it
+	Link     string            // the link that it serves
+	Server   string            // its address there
+	Reserved map[string]string // MAC by IPv4 address
 }
 
 func (p Process) ID() ID      { return ID{KindProcess, p.Name} }

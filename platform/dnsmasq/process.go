@@ -79,6 +79,9 @@ func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) err
 	if err := errors.Join(os.MkdirAll(folder, 0o755), os.Chmod(folder, 0o755)); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
+	if err := pruneLeases(folder, p.Leases); err != nil {
+		return err
+	}
 	st := state{Argv: p.Argv, Digest: p.Digest, Reload: p.Reload, Probe: p.Probe, Bridge: bridge}
 	if err := write(folder, st); err != nil {
 		return err
@@ -98,8 +101,9 @@ func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) err
 	return nil
 }
 
-// Reload makes p read its files again (SIGHUP).
-func (h *Helpers) Reload(p netstate.Process) error {
+// Reload makes p read its files again (SIGHUP) and drop the leases that don't agree
+// with them. It is recorded last, so that one that was cut short is done again.
+func (h *Helpers) Reload(ctx context.Context, p netstate.Process) error {
 	st, err := read(h.folder(p.Name))
 	if err != nil {
 		return err
@@ -109,6 +113,9 @@ func (h *Helpers) Reload(p netstate.Process) error {
 	}
 	if err := st.Signal(syscall.SIGHUP); err != nil {
 		return fmt.Errorf("signal process %d: %w", st.Pid, err)
+	}
+	if err := h.dropLeases(ctx, st.Ident, p); err != nil {
+		return err
 	}
 	st.Reload = p.Reload
 	return write(h.folder(p.Name), st)

@@ -151,7 +151,7 @@ func (h *Host) doProcess(ctx context.Context, o netstate.Owner, verb netstate.Ve
 	}
 	switch verb {
 	case netstate.Reload:
-		return h.help.Reload(p)
+		return h.help.Reload(ctx, p)
 	case netstate.Remove:
 		return h.help.Stop(ctx, p)
 	}

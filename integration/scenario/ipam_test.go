@@ -1,0 +1,114 @@
+package scenario
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/integration/lab"
+)
+
+// fixedAt is onNet with more fields of the adapter, as "ip: 10.1.0.7".
+func fixedAt(a, n int, ns, more string) string {
+	return strings.Replace(onNet(a, n, ns, allowAll), "attach:", more+", attach:", 1)
+}
+
+// atOnce gets a lease and wants it to be told without a wait of the client's: it asks
+// again after a second each time that it isn't answered.
+func (w *world) atOnce(app, want string) {
+	w.Helper()
+	began := time.Now()
+	l := w.lease(app)
+	if took := time.Since(began); l.IP.String() != want || took > 900*time.Millisecond {
+		w.Errorf("%s has the lease %s after %v, want %s at once", app, l.IP, took.Round(time.Millisecond), want)
+	}
+	w.in(app, "ping", "-c1", "-W2", lab.WebAddr)
+}
+
+const oneAddress = "10.1.0.200"
+
+// narrow is network 1 with a range of one address.
+func narrow() []string {
+	return []string{strings.Replace(network(1, ""), "subnet: 10.1.0.0/24", "subnet: 10.1.0.0/24, dhcpRange: "+oneAddress+"-"+oneAddress, 1)}
+}
+
+func TestAnAppThatFindsNoFreeAddressGetsTheOneThatIsFreed(t *testing.T) {
+	w := newWorld(t, "web", "client")
+	first, second := onNet(1, 1, "web", allowAll), onNet(2, 1, "client", allowAll)
+	w.start(doc(narrow(), first))
+	w.wait("ready", "app/"+app(1))
+	w.atOnce("web", oneAddress)
+	w.apply(doc(narrow(), first, second))
+	const why = "no free IP addresses in DHCP range 10.1.0.200-10.1.0.200"
+	w.eventually("the error of the second app", func() bool {
+		s := w.status("app", app(2))
+		return s["pending"] == true && strings.Contains(s["error"].(string), why)
+	})
+	if s := w.status("ni", ni(1)); s["state"] != "Present" || s["error"] != "" {
+		t.Errorf("the network is %v", s)
+	}
+	w.in("web", "ping", "-c1", "-W2", lab.WebAddr)
+	pids := w.dnsmasq()
+	w.apply(doc(narrow(), second)) // nothing of the second app's changes
+	w.wait("ready", "app/"+app(2))
+	w.atOnce("client", oneAddress)
+	// One app for the other in one apply, there and back.
+	w.apply(doc(narrow(), first))
+	w.wait("ready", "app/"+app(1))
+	w.atOnce("web", oneAddress)
+	if now := w.dnsmasq(); now != pids {
+		t.Errorf("dnsmasq was %s and is %s", pids, now)
+	}
+}
+
+// dnsmasq refuses an address while the lease of another client runs.
+func TestAnAddressPassesOnWithItsLease(t *testing.T) {
+	w := newWorld(t, "web", "client")
+	nets := []string{network(1, "")}
+	const fixed, macA, macB = "10.1.0.7", "02:00:00:00:00:0a", "02:00:00:00:00:0b"
+	w.start(doc(nets, fixedAt(1, 1, "web", "ip: "+fixed), onNet(2, 1, "client", allowAll)))
+	w.wait("ready", "app/"+app(1), "app/"+app(2))
+	w.atOnce("web", fixed)
+	w.atOnce("client", w.ip(app(2)).String())
+	pids := w.dnsmasq()
+
+	// To another app, while its holder lives on with another one.
+	w.apply(doc(nets, onNet(1, 1, "web", allowAll), fixedAt(2, 1, "client", "ip: "+fixed)))
+	w.wait("ready", "app/"+app(1), "app/"+app(2))
+	w.atOnce("client", fixed)
+	w.in("web", "ip", "addr", "flush", "dev", "eth0")
+	w.atOnce("web", w.ip(app(1)).String())
+
+	// To another MAC of its app, twice, and back.
+	for _, mac := range []string{macA, macB, macA} {
+		w.apply(doc(nets, onNet(1, 1, "web", allowAll), fixedAt(2, 1, "client", "ip: "+fixed+", mac: '"+mac+"'")))
+		w.wait("ready", "app/"+app(2))
+		if got := w.mac("client", "eth0").String(); got != mac {
+			t.Fatalf("the MAC is %s, want %s", got, mac)
+		}
+		w.atOnce("client", fixed)
+	}
+
+	// A swap of two addresses.
+	w.apply(doc(nets, fixedAt(1, 1, "web", "ip: "+fixed), fixedAt(2, 1, "client", "ip: 10.1.0.8, mac: '"+macA+"'")))
+	w.wait("ready", "app/"+app(1), "app/"+app(2))
+	w.in("web", "ip", "addr", "flush", "dev", "eth0")
+	w.in("client", "ip", "addr", "flush", "dev", "eth0")
+	w.atOnce("web", fixed)
+	w.atOnce("client", "10.1.0.8")
+	if now := w.dnsmasq(); now != pids {
+		t.Errorf("dnsmasq was %s and is %s", pids, now)
+	}
+
+	// The same with a dnsmasq that is replaced: it reads old leases at its start.
+	nets = []string{strings.Replace(network(1, ""), "n1.edge", "other.edge", 1)}
+	w.apply(doc(nets, fixedAt(1, 1, "web", "ip: 10.1.0.8"), fixedAt(2, 1, "client", "ip: "+fixed+", mac: '"+macA+"'")))
+	w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
+	w.in("web", "ip", "addr", "flush", "dev", "eth0")
+	w.in("client", "ip", "addr", "flush", "dev", "eth0")
+	w.atOnce("client", fixed)
+	w.atOnce("web", "10.1.0.8")
+	if now := w.dnsmasq(); now == pids {
+		t.Errorf("dnsmasq was not replaced")
+	}
+}

@@ -1,0 +1,204 @@
+package dnsmasq
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/proc"
+)
+
+// lease is one line of dnsmasq's lease file: "expiry mac address name client-id".
+type lease struct {
+	mac, addr string
+	client    string // hexadecimal with colons, "*" for none
+	line      string
+}
+
+// readLeases reads a lease file; lines that are no IPv4 lease of an Ethernet client
+// are left out.
+func readLeases(text string) []lease {
+	var ls []lease
+	for _, line := range strings.Split(text, "\n") {
+		f := strings.Fields(line)
+		if len(f) != 5 {
+			continue
+		}
+		if a, err := netip.ParseAddr(f[2]); err != nil || !a.Is4() {
+			continue
+		}
+		if hw, err := net.ParseMAC(f[1]); err != nil || len(hw) != 6 {
+			continue
+		}
+		ls = append(ls, lease{mac: strings.ToLower(f[1]), addr: f[2], client: f[4], line: line})
+	}
+	return ls
+}
+
+// stale are the leases of clients that their address is not reserved for.
+func stale(ls []lease, reserved map[string]string) []lease {
+	return slices.DeleteFunc(ls, func(l lease) bool { return reserved[l.addr] == l.mac })
+}
+
+func leaseText(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("read leases: %w", err)
+	}
+	return string(b), nil
+}
+
+// pruneLeases takes stale leases out of the file of a helper that doesn't run: it
+// reads them at its start only.
+func pruneLeases(folder string, w *netstate.Leases) error {
+	if w == nil {
+		return nil
+	}
+	path := filepath.Join(folder, w.File)
+	text, err := leaseText(path)
+	if err != nil {
+		return err
+	}
+	old := stale(readLeases(text), w.Reserved)
+	if len(old) == 0 {
+		return nil
+	}
+	for _, l := range old {
+		text = strings.Replace(text, l.line+"\n", "", 1)
+	}
+	if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
+		return fmt.Errorf("write leases: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("write leases: %w", err)
+	}
+	return nil
+}
+
+// dropLeases makes a running helper give up stale leases, as a client does that is
+// done with its own: by a DHCPRELEASE (RFC 2131 §4.4.6) each. It returns once the
+// lease file has none; a datagram that got lost is sent again.
+//
+// dnsmasq empties the file and then writes it, and does one thing at a time: what
+// reads the same before and after it has answered a question is the whole file.
+func (h *Helpers) dropLeases(ctx context.Context, id proc.Ident, p netstate.Process) error {
+	w := p.Leases
+	if w == nil {
+		return nil
+	}
+	path := filepath.Join(h.folder(p.Name), w.File)
+	for {
+		before, err := leaseText(path)
+		if err != nil {
+			return err
+		}
+		if err := await(ctx, h.netns, p.Probe, id); err != nil {
+			return err
+		}
+		text, err := leaseText(path)
+		if err != nil {
+			return err
+		}
+		old := stale(readLeases(text), w.Reserved)
+		if len(old) == 0 && text == before {
+			return nil
+		}
+		for _, l := range old {
+			if err := h.release(ctx, w, l); err != nil {
+				return fmt.Errorf("release %s of %s: %w", l.addr, l.mac, err)
+			}
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return fmt.Errorf("leases of %d clients are still there: %w", len(old), context.Cause(ctx))
+		}
+	}
+}
+
+// release sends one DHCPRELEASE to the helper. It comes from the node itself, over a
+// socket bound to the helper's link, which the kernel then names as the one that it
+// came in by.
+func (h *Helpers) release(ctx context.Context, w *netstate.Leases, l lease) error {
+	msg, err := releaseMessage(w.Server, l)
+	if err != nil {
+		return err
+	}
+	return proc.In(h.netns, func() error {
+		d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+			var err error
+			if cerr := c.Control(func(fd uintptr) { err = unix.BindToDevice(int(fd), w.Link) }); cerr != nil {
+				return cerr
+			}
+			return err
+		}}
+		conn, err := d.DialContext(ctx, "udp4", net.JoinHostPort(w.Server, "67"))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = conn.Write(msg)
+		return err
+	})
+}
+
+// Numbers of BOOTP and DHCP (RFC 951, RFC 2131 §2, RFC 2132).
+const (
+	bootRequest    = 1
+	hwEthernet     = 1
+	offCiaddr      = 12
+	offChaddr      = 28
+	offOptions     = 236
+	minBootp       = 300
+	optMessageType = 53
+	optServer      = 54
+	optClient      = 61
+	optEnd         = 255
+	dhcpRelease    = 7
+)
+
+var dhcpMagic = []byte{99, 130, 83, 99}
+
+// releaseMessage is the DHCPRELEASE of a lease, as its client would send it.
+func releaseMessage(server string, l lease) ([]byte, error) {
+	mac, err := net.ParseMAC(l.mac)
+	if err != nil {
+		return nil, err
+	}
+	to, err := netip.ParseAddr(server)
+	if err != nil || !to.Is4() {
+		return nil, fmt.Errorf("server address %q is not IPv4", server)
+	}
+	addr, err := netip.ParseAddr(l.addr)
+	if err != nil {
+		return nil, err
+	}
+	m := make([]byte, offOptions, minBootp)
+	m[0], m[1], m[2] = bootRequest, hwEthernet, byte(len(mac))
+	copy(m[offCiaddr:], addr.AsSlice())
+	copy(m[offChaddr:], mac)
+	m = append(m, dhcpMagic...)
+	m = append(m, optMessageType, 1, dhcpRelease, optServer, 4)
+	m = append(m, to.AsSlice()...)
+	if l.client != "*" {
+		id, err := hex.DecodeString(strings.ReplaceAll(l.client, ":", ""))
+		if err != nil || len(id) > 255 {
+			return nil, fmt.Errorf("client id %q", l.client)
+		}
+		m = append(append(m, optClient, byte(len(id))), id...)
+	}
+	m = append(m, optEnd)
+	return append(m, make([]byte, max(0, minBootp-len(m)))...), nil
+}
