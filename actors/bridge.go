@@ -38,7 +38,7 @@ type bridge struct {
 	config   *pubsub.Subscription[netinst.NetworkInstanceConfig]
 	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
 	ports    *pubsub.Subscription[netinst.PortStatus]
-	host     *pubsub.Subscription[uint64]
+	host     *pubsub.Subscription[HostChange]
 	takenUp  *pubsub.Subscription[uint64]
 
 	networkPub *pubsub.Publisher[netinst.NetworkInstanceStatus]
@@ -165,8 +165,8 @@ func (b *bridge) drain(c actor.Context) {
 		case pubsub.Synchronized:
 			b.replayed = true
 		case pubsub.Created, pubsub.Modified:
-			if b.replayed { // what was touched before we came is observed anyway
-				b.step(c, netinst.HostTouched{Namespaces: ch.Key == NamespacesKey})
+			if b.replayed { // what happened before we came is observed anyway
+				b.hostChanged(c, ch)
 			}
 		}
 	}
@@ -174,6 +174,16 @@ func (b *bridge) drain(c actor.Context) {
 		if (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && ch.New.Valid {
 			b.step(c, netinst.Claimed{})
 		}
+	}
+}
+
+func (b *bridge) hostChanged(c actor.Context, ch pubsub.Change[HostChange]) {
+	if ch.New.Touched != ch.Old.Touched {
+		b.step(c, netinst.HostTouched{Namespaces: ch.Key == NamespacesKey})
+	}
+	if ch.New.Ended != ch.Old.Ended {
+		b.log.Warn("a process of the network has ended by itself")
+		b.step(c, netinst.ProcessEnded{At: time.Now()})
 	}
 }
 

@@ -23,9 +23,8 @@ type monitor struct {
 	ports   map[string]netinst.PortConfig
 	seen    []netstate.Interface
 	known   bool // the kernel has told at least once
-	counter uint64
 	status  *pubsub.Publisher[netinst.PortStatus]
-	changed *pubsub.Publisher[uint64]
+	changed *pubsub.Publisher[HostChange]
 }
 
 func (m *monitor) Receive(c actor.Context) {
@@ -79,27 +78,33 @@ func watch(d *deps, emit func(netstate.HostEvent)) {
 }
 
 func (m *monitor) hostEvent(ev netstate.HostEvent) {
+	first := !m.known
 	if ev.Interfaces != nil || ev.Resync {
 		m.seen, m.known = ev.Interfaces, true
 		m.d.seen.Store(&ev.Interfaces)
 		m.publish()
 	}
 	for _, n := range ev.Touched {
-		m.touch(strconv.Itoa(n))
+		m.count(strconv.Itoa(n), HostChange{Touched: 1})
 	}
-	if ev.Resync && m.counter > 0 {
+	for _, n := range ev.Ended {
+		m.count(strconv.Itoa(n), HostChange{Ended: 1})
+	}
+	if ev.Resync && !first {
 		for _, e := range m.d.topics.NetworkStatus.All() {
-			m.touch(strconv.Itoa(e.Value.Number))
+			m.count(strconv.Itoa(e.Value.Number), HostChange{Touched: 1})
 		}
 	}
 	if ev.Namespaces || ev.Resync {
-		m.touch(NamespacesKey)
+		m.count(NamespacesKey, HostChange{Touched: 1})
 	}
 }
 
-func (m *monitor) touch(key string) {
-	m.counter++
-	if err := m.changed.Publish("", key, m.counter); err != nil {
+func (m *monitor) count(key string, by HostChange) {
+	now, _ := m.d.topics.HostChanged.Get("", key)
+	now.Touched += by.Touched
+	now.Ended += by.Ended
+	if err := m.changed.Publish("", key, now); err != nil {
 		panic(err)
 	}
 }

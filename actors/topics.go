@@ -42,6 +42,13 @@ type Parameter struct {
 	Error      string `json:"error"`
 }
 
+// HostChange counts what happened to the objects of one network. A reader that
+// missed values in between still sees which count has risen.
+type HostChange struct {
+	Touched uint64 // changes
+	Ended   uint64 // processes that ended by themselves
+}
+
 // Leases are the journalled addresses, MACs and numbers of one network.
 type Leases = map[netinst.AdapterKey]netinst.Lease
 
@@ -70,7 +77,7 @@ type Topics struct {
 	AppStatus     *pubsub.Topic[appnet.AppNetworkStatus]       // key app uuid; owner the app network
 	AppTakenUp    *pubsub.Topic[uint64]                        // key app uuid; owner the app network; the boot in which its first configs were published
 	PortStatus    *pubsub.Topic[netinst.PortStatus]            // key label; owner monitor
-	HostChanged   *pubsub.Topic[uint64]                        // key NI number or NamespacesKey; owner monitor; a counter
+	HostChanged   *pubsub.Topic[HostChange]                    // key NI number or NamespacesKey; owner monitor
 	Reported      *pubsub.Topic[Parameter]                     // key parameter id; owner config
 
 	// Journalled: what must last.
@@ -94,7 +101,7 @@ func NewTopics(j pubsub.Journal) (*Topics, error) {
 		AppStatus:     pubsub.NewTopic[appnet.AppNetworkStatus]("app-network-status"),
 		AppTakenUp:    pubsub.NewTopic[uint64]("app-taken-up"),
 		PortStatus:    pubsub.NewTopic[netinst.PortStatus]("port-status"),
-		HostChanged:   pubsub.NewTopic[uint64]("host-changed"),
+		HostChanged:   pubsub.NewTopic[HostChange]("host-changed"),
 		Reported:      pubsub.NewTopic[Parameter]("reported-state"),
 		Numbers:       journalled[int]("network-instance-number", j),
 		Leases:        journalled[Leases]("network-instance-leases", j),

@@ -94,6 +94,7 @@ type Manager struct {
 	everOK     bool   // this generation was once fully applied
 	port       string // label of the port that the last apply used
 	warning    string // of the last apply's desired state
+	ends       ends
 }
 
 // NewManager makes the manager of one network. held are its journalled leases;
@@ -150,6 +151,8 @@ func (m *Manager) Step(e Event) []Effect {
 			return nil
 		}
 		return m.change()
+	case ProcessEnded:
+		return m.processEnded(e.At)
 	case ApplierReady:
 		m.applier, m.flight, m.full, m.dirty = true, nil, true, true
 		return m.next()
@@ -215,7 +218,7 @@ func (m *Manager) next() []Effect {
 	if !m.applier || m.flight != nil || !m.dirty || m.wish == wanted && !(m.portsKnown && m.adaptersKnown) {
 		return nil
 	}
-	m.dirty = false
+	m.dirty, m.ends.restTok = false, 0 // it starts what has ended
 	m.n++
 	f := &flight{seq: ApplySeq{m.epoch, m.n}, wish: m.wish, gen: m.config.Generation}
 	m.flight = f

@@ -34,6 +34,8 @@ type (
 	// HostTouched says that something of ours changed on the host, or, with
 	// Namespaces alone, that a network namespace came or went.
 	HostTouched struct{ Namespaces bool }
+	// ProcessEnded says that a process of the network has ended by itself.
+	ProcessEnded struct{ At time.Time }
 	// ApplierReady announces an applier that has just started and does nothing.
 	ApplierReady struct{}
 	// OpStarted says what the applier is about to do.
@@ -65,6 +67,7 @@ func (Synchronized) niEvent()   {}
 func (AdaptersKnown) niEvent()  {}
 func (Claimed) niEvent()        {}
 func (HostTouched) niEvent()    {}
+func (ProcessEnded) niEvent()   {}
 func (ApplierReady) niEvent()   {}
 func (OpStarted) niEvent()      {}
 func (Applied) niEvent()        {}

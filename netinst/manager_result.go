@@ -39,6 +39,9 @@ func (m *Manager) applied(e Applied) []Effect {
 		if f.desired.PortError != "" {
 			state, why = WaitingForDependencies, f.desired.PortError
 		}
+		if m.ends.restTok != 0 { // it ended while this apply was under way
+			state, why = CheckPresentFailed, m.ends.why
+		}
 		out = append(out, m.show(state, why)...)
 	}
 	m.waiting = waits
@@ -223,6 +226,8 @@ func (m *Manager) timer(e TimerDue) []Effect {
 	case m.checkTok:
 		m.checkTok = 0
 		m.full = true
+		return m.change()
+	case m.ends.restTok:
 		return m.change()
 	case m.slowTok:
 		return m.slow(e.At)

@@ -18,4 +18,5 @@ type HostEvent struct {
 	Interfaces []Interface // every foreign interface by name; nil when unchanged
 	Touched    []int       // network instance numbers one of whose objects changed
 	Namespaces bool        // a network namespace appeared or went
+	Ended      []int       // network instance numbers one of whose processes ended by itself
 }

@@ -33,6 +33,7 @@ type Helpers struct {
 	netns string // where its questions are asked from, "" for the process's own
 	dir   string
 	procs *dump.Shared[[]proc.Process]
+	guard *guard
 }
 
 // New makes the Helpers whose folders lie below the run directory dir.
@@ -40,6 +41,7 @@ func New(run *proc.Runner, netnsPath, dir string) *Helpers {
 	return &Helpers{
 		run: run, netns: netnsPath, dir: dir,
 		procs: dump.New(listTime, func(context.Context) ([]proc.Process, error) { return proc.List() }),
+		guard: newGuard(),
 	}
 }
 
@@ -141,6 +143,7 @@ func (h *Helpers) stop(ctx context.Context, name string, argv []string) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		st = state{} // unreadable: only the command line tells
 	}
+	h.guard.leave(name)
 	if running(st) {
 		if err := st.Stop(ctx, stopGrace); err != nil {
 			return err
@@ -224,6 +227,9 @@ func (h *Helpers) Observe(ctx context.Context, n int, on Ground, probe bool) (ne
 			p.Digest = "bridge replaced"
 		case probe && on.has(st.Probe) && !h.answered(ctx, st):
 			p.Digest = "silent"
+		}
+		if p.Digest == st.Digest {
+			h.guard.keep(name, n, st.Ident)
 		}
 		s.Add(p)
 	}

@@ -89,6 +89,14 @@ func (h *Host) Break(n int, id netstate.ID) {
 	h.tell(netstate.HostEvent{Touched: []int{n}})
 }
 
+// Kill ends a process of an owner, which the watchers are told at once.
+func (h *Host) Kill(n int, name string) {
+	h.mu.Lock()
+	delete(h.state[n], netstate.ID{Kind: netstate.KindProcess, Name: name})
+	h.mu.Unlock()
+	h.tell(netstate.HostEvent{Ended: []int{n}})
+}
+
 // Lose removes an object and the event that would have told of it.
 func (h *Host) Lose(n int, id netstate.ID) {
 	h.mu.Lock()

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/dnsmasq"
@@ -77,6 +78,7 @@ func New(cfg Config) (*Host, error) {
 
 // Close closes what New opened; the host stays as it is.
 func (h *Host) Close() error {
+	h.help.Close()
 	h.kernel.Close()
 	h.nft.Close()
 	return nil
@@ -186,8 +188,22 @@ func (h *Host) Backend(ctx context.Context) (string, error) {
 }
 
 // Watch tells of changes to the host until ctx ends. See netstate.HostEvent.
+// One event is told at a time.
 func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
-	if err := h.kernel.Watch(ctx, emit); err != nil {
+	var one sync.Mutex
+	tell := func(ev netstate.HostEvent) {
+		one.Lock()
+		defer one.Unlock()
+		emit(ev)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var helpers sync.WaitGroup
+	helpers.Go(func() {
+		h.help.Watch(ctx, func(ns []int) { tell(netstate.HostEvent{Ended: ns}) })
+	})
+	defer helpers.Wait()
+	defer cancel()
+	if err := h.kernel.Watch(ctx, tell); err != nil {
 		return fmt.Errorf("watch host: %w", err)
 	}
 	return nil

@@ -102,11 +102,43 @@ func (id Ident) Stop(ctx context.Context, grace time.Duration) error {
 		} else if err != nil {
 			return fmt.Errorf("signal process %d: %w", id.Pid, err)
 		}
-		if ended(fd, step.wait) {
+		if hasEnded(fd, step.wait) {
 			return nil
 		}
 	}
 	return fmt.Errorf("process %d outlives SIGKILL", id.Pid)
+}
+
+// Watch calls ended once, from a goroutine of its own, when the process has ended:
+// at once if it is gone. After stop it is not called any more, unless it runs
+// already. The goroutine waits in the runtime's poller and holds no thread, so that
+// a thousand processes can be watched, those of an earlier life too.
+func (id Ident) Watch(ended func()) (stop func(), err error) {
+	fd, err := id.open()
+	if err != nil {
+		return nil, err
+	}
+	if fd < 0 {
+		go ended()
+		return func() {}, nil
+	}
+	if err := unix.SetNonblock(fd, true); err != nil { // what the poller asks for
+		unix.Close(fd)
+		return nil, fmt.Errorf("watch process %d: %w", id.Pid, err)
+	}
+	f := os.NewFile(uintptr(fd), "pidfd")
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("watch process %d: %w", id.Pid, err), f.Close())
+	}
+	go func() {
+		err := conn.Read(func(fd uintptr) bool { return hasEnded(int(fd), 0) })
+		_ = f.Close() // again after stop, which is no harm
+		if err == nil {
+			ended()
+		}
+	}()
+	return func() { _ = f.Close() }, nil
 }
 
 // open gives a pidfd of exactly this process, or -1 if it is gone. The start
@@ -129,9 +161,9 @@ func (id Ident) open() (int, error) {
 	return fd, nil
 }
 
-// ended waits until the process behind a pidfd has ended: the pidfd is readable
+// hasEnded waits until the process behind a pidfd has ended: the pidfd is readable
 // from then on (pidfd_open(2)).
-func ended(fd int, wait time.Duration) bool {
+func hasEnded(fd int, wait time.Duration) bool {
 	until := time.Now().Add(wait)
 	for {
 		left := max(0, time.Until(until))

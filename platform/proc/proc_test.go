@@ -109,6 +109,54 @@ func TestStopKillsWhatIgnoresSIGTERM(t *testing.T) {
 	}
 }
 
+func TestWatchTellsOnceWhenAProcessEnds(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	var ids []Ident
+	for range 3 {
+		id, err := New("").Start([]string{"sleep", "1000"}, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = id.Stop(context.Background(), 0) }()
+		ids = append(ids, id)
+	}
+	told := make(chan int, 10)
+	watch := func(n int, id Ident) (stop func()) {
+		stop, err := id.Watch(func() { told <- n })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stop
+	}
+	next := func() int {
+		select {
+		case n := <-told:
+			return n
+		case <-time.After(5 * time.Second):
+			t.Fatal("nobody tells of the end")
+			return 0
+		}
+	}
+	watch(0, ids[0])
+	defer watch(1, ids[1])()
+	watch(2, ids[2])() // nobody cares any more
+	for _, n := range []int{2, 0} {
+		if err := ids[n].Stop(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := next(); n != 0 {
+		t.Errorf("told of %d, want 0", n)
+	}
+	watch(3, ids[0])
+	if n := next(); n != 3 {
+		t.Errorf("told of %d, want of the one that was gone already", n)
+	}
+	if len(told) > 0 {
+		t.Errorf("told of %d too", <-told)
+	}
+}
+
 func TestParseStat(t *testing.T) {
 	rest := " S 1 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 9 9"
 	for in, want := range map[string]uint64{"7 (dnsmasq)" + rest: 4242, "7 (a b) (c))" + rest: 4242} {

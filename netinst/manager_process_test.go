@@ -1,0 +1,84 @@
+package netinst
+
+import (
+	"testing"
+	"time"
+
+	"edgespan/netinst/netstate"
+)
+
+func TestAProcessThatEndsByItself(t *testing.T) {
+	ended := func(second int64) ProcessEnded { return ProcessEnded{At: time.Unix(second, 0)} }
+	again := func(times, rest string) string {
+		return "ni CheckPresentFailed (process dnsmasq has ended by itself " + times + " times in a row; next start in " + rest + ")"
+	}
+	for name, steps := range map[string][]managerStep{
+		"is started again at once": begun(
+			managerStep{ended(100), "apply#2 something"},
+			managerStep{applied(2), ""},
+		),
+		"again and again rests longer each time and says so": begun(
+			managerStep{ended(100), "apply#2 something"},
+			managerStep{applied(2), ""},
+			managerStep{ended(101), again("2", "100ms")},
+			managerStep{TimerDue{Token: 5}, "apply#3 something"},
+			managerStep{applied(3), "ni Present"},
+			managerStep{ended(102), again("3", "200ms")},
+			managerStep{TimerDue{Token: 8}, "apply#4 something"},
+			managerStep{applied(4), "ni Present"},
+			managerStep{ended(200), "apply#5 something"}, // it had run for more than a minute
+		),
+		"during an apply is not called Present by it": begun(
+			managerStep{ended(100), "apply#2 something"},
+			managerStep{ended(101), again("2", "100ms")},
+			managerStep{applied(2), ""},
+			managerStep{TimerDue{Token: 4}, "apply#3 something"},
+			managerStep{applied(3), "ni Present"},
+		),
+		"lets a new wish not wait for its rest": begun(
+			managerStep{ended(100), "apply#2 something"},
+			managerStep{applied(2), ""},
+			managerStep{ended(101), again("2", "100ms")},
+			managerStep{ConfigChanged{testNetwork(2)}, "apply#3 something"},
+			managerStep{applied(3), "ni Present"},
+			managerStep{TimerDue{Token: 5}, ""},
+		),
+		"holds no removal up": begun(
+			managerStep{ended(100), "apply#2 something"},
+			managerStep{applied(2), ""},
+			managerStep{ConfigGone{}, "ni Removing, apply#3 nothing"},
+			managerStep{ended(101), ""},
+			managerStep{applied(3, fail(netstate.KindLink, "es1", "busy")), "ni RemovingFailed (busy; next retry in 100ms), apply#4 nothing"},
+			managerStep{ended(102), ""},
+			managerStep{applied(4), "ni withdrawn, done"},
+		),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+			for i, s := range steps {
+				if got := text(m.Step(s.event)); got != s.want {
+					t.Fatalf("step %d, %T:\n got %q\nwant %q", i+1, s.event, got, s.want)
+				}
+			}
+		})
+	}
+}
+
+func TestTheRestOfAProcessIsBounded(t *testing.T) {
+	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	for _, s := range begun() {
+		m.Step(s.event)
+	}
+	at := time.Unix(100, 0)
+	for range 80 {
+		for _, e := range m.Step(ProcessEnded{At: at}) {
+			if x, is := e.(Timer); is && (x.After <= 0 || x.After > retryMax) {
+				t.Fatalf("a rest of %v", x.After)
+			}
+		}
+		at = at.Add(m.ends.rest)
+	}
+	if m.ends.rest != retryMax || m.ends.count != 80 {
+		t.Errorf("after %d ends the rest is %v, want %v", m.ends.count, m.ends.rest, retryMax)
+	}
+}
