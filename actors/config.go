@@ -164,16 +164,8 @@ func (k *config) apply(doc []byte, source, fileDigest string) ([]string, error) 
 func (k *config) publish(cfg nodeconf.Config, source string, generation uint64) {
 	t := k.d.topics
 	k.record.Generation = generation
-	versions := make(map[string]ObjectVersion, len(cfg.Networks))
-	for id, n := range cfg.Networks {
-		key := id.String()
-		v := ObjectVersion{Generation: generation, Digest: digestOf(n)}
-		if old, ok := k.record.Networks[key]; ok && old.Digest == v.Digest {
-			v = old // an apply that leaves a network alone does not touch it
-		}
-		versions[key] = v
-	}
-	k.record.Networks = versions
+	k.record.Networks = versions(k.record.Networks, cfg.Networks, generation)
+	k.record.Ports = versions(k.record.Ports, cfg.Ports, generation)
 	must(k.recordPub.Publish("", "node", k.record))
 	must(k.sys.Publish("", "node", cfg.Sys))
 	k.d.setLevel(cfg.Sys.LogLevel)
@@ -194,10 +186,11 @@ func (k *config) publish(cfg nodeconf.Config, source string, generation uint64) 
 		}
 	}
 	for label, p := range cfg.Ports {
+		p.Generation = k.record.Ports[label].Generation
 		must(k.ports.Publish("", label, p))
 	}
 	for id, n := range cfg.Networks {
-		n.Generation = versions[id.String()].Generation
+		n.Generation = k.record.Networks[id.String()].Generation
 		must(k.networks.Publish("", id.String(), n))
 	}
 	for id, a := range cfg.Apps {
@@ -206,6 +199,21 @@ func (k *config) publish(cfg nodeconf.Config, source string, generation uint64) 
 	must(k.source.Publish("", "node", Source{Source: source, Generation: generation, Valid: true}))
 	k.d.log.Info("config published", zap.String("source", source), zap.Uint64("gen", generation),
 		zap.Int("networks", len(cfg.Networks)), zap.Int("apps", len(cfg.Apps)))
+}
+
+// versions are the generations of objects: the old one of each that did not change.
+// An apply that leaves an object alone does not touch it.
+func versions[K comparable, V any](old map[string]ObjectVersion, objects map[K]V, generation uint64) map[string]ObjectVersion {
+	vs := make(map[string]ObjectVersion, len(objects))
+	for k, o := range objects {
+		key := fmt.Sprint(k)
+		v := ObjectVersion{Generation: generation, Digest: digestOf(o)}
+		if was, ok := old[key]; ok && was.Digest == v.Digest {
+			v = was
+		}
+		vs[key] = v
+	}
+	return vs
 }
 
 func hasKey[K interface {

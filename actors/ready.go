@@ -3,6 +3,8 @@ package actors
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"edgespan/appnet"
@@ -40,12 +42,24 @@ func (n *Node) networkReady(id string) httpapi.Readiness {
 		r.Why = fmt.Sprintf("%s: %s", s.State, s.Error)
 	case s.State != netinst.Present:
 		r.Why = string(s.State)
-	case s.Generation != c.Generation:
-		r.Why = fmt.Sprintf("generation %d is applied, %d is wanted", s.Generation, c.Generation)
 	default:
-		r.Ready = true
+		r.Why = n.behind(c, s)
+		r.Ready = r.Why == ""
 	}
 	return r
+}
+
+// behind says which of a network's newest configs its status does not answer yet:
+// its own, and those of the ports that it may use.
+func (n *Node) behind(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
+	if s.Generation != c.Generation {
+		return fmt.Sprintf("generation %d is applied, %d is wanted", s.Generation, c.Generation)
+	}
+	ports := slices.Collect(maps.Values(n.d.topics.PortConfig.List("")))
+	if want := netinst.PortsMeant(c, ports); s.PortsMeant != want {
+		return fmt.Sprintf("ports by generation %q are applied, %q are wanted", s.PortsMeant, want)
+	}
+	return ""
 }
 
 func (n *Node) appReady(id string) httpapi.Readiness {
@@ -82,8 +96,12 @@ func (n *Node) networkBehind(c appnet.AppNetworkConfig) string {
 	for _, u := range c.Adapters {
 		id := u.NetworkInstance.String()
 		w, wanted := n.d.topics.NetworkConfig.Get("", id)
-		if s, _ := n.d.topics.NetworkStatus.Get("", id); wanted && s.Generation != w.Generation {
-			return fmt.Sprintf("network instance %s is at generation %d, %d is wanted", id, s.Generation, w.Generation)
+		if !wanted {
+			continue
+		}
+		s, _ := n.d.topics.NetworkStatus.Get("", id)
+		if why := n.behind(w, s); why != "" {
+			return fmt.Sprintf("network instance %s: %s", id, why)
 		}
 	}
 	return ""

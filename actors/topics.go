@@ -24,6 +24,7 @@ type NodeRecord struct {
 	FileDigest string                   `json:"fileDigest"`
 	DocDigest  string                   `json:"docDigest"` // of the last good config that Generation counts
 	Networks   map[string]ObjectVersion `json:"networks"`  // by uuid
+	Ports      map[string]ObjectVersion `json:"ports"`     // by label
 }
 
 // ObjectVersion is the generation in which an object's content last changed.

@@ -46,6 +46,7 @@ type flight struct {
 	seq      ApplySeq
 	wish     intent
 	gen      uint64
+	ports    string                          // PortsMeant
 	versions map[AdapterKey]AppAdapterConfig // as they were taken into the apply
 	leases   map[AdapterKey]Lease
 	refused  map[AdapterKey]string // adapters that got no address
@@ -91,6 +92,7 @@ type Manager struct {
 	status     NetworkInstanceStatus
 	shown      bool
 	appliedGen uint64
+	appliedFor string // PortsMeant of the apply of appliedGen
 	everOK     bool   // this generation was once fully applied
 	port       string // label of the port that the last apply used
 	warning    string // of the last apply's desired state
@@ -249,6 +251,7 @@ func (m *Manager) next() []Effect {
 func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 	alloc := Allocate(m.config, m.activeConfigs(), m.held)
 	f.leases, f.refused = alloc.Leases, alloc.Errors
+	f.ports = PortsMeant(m.config, portConfigs(m.ports))
 	in := Input{Owner: m.owner, Config: m.config, Ports: m.ports, RunDir: m.runDir}
 	in.Adapters = m.inputAdapters(alloc, false)
 	f.desired = DesiredState(in)

@@ -34,7 +34,7 @@ func (m *Manager) applied(e Applied) []Effect {
 	case len(mine) > 0:
 		out = append(out, m.showFailed(f, mine, false)...)
 	default:
-		m.appliedGen, m.everOK = f.gen, true
+		m.appliedGen, m.appliedFor, m.everOK = f.gen, f.ports, true
 		state, why := Present, ""
 		if f.desired.PortError != "" {
 			state, why = WaitingForDependencies, f.desired.PortError
@@ -260,7 +260,7 @@ func (m *Manager) slow(now time.Time) []Effect {
 func (m *Manager) show(state NIState, why string) []Effect {
 	s := NetworkInstanceStatus{
 		UUID: m.config.UUID, DisplayName: m.config.DisplayName, State: state, Bridge: BridgeName(m.owner.Number),
-		Number: m.owner.Number, Generation: m.appliedGen, Port: m.port, Error: why, Warning: m.warning,
+		Number: m.owner.Number, Generation: m.appliedGen, PortsMeant: m.appliedFor, Port: m.port, Error: why, Warning: m.warning,
 	}
 	if m.shown && s == m.status {
 		return nil

@@ -50,7 +50,34 @@ func comparePorts(a, b PortStatus) int {
 	return strings.Compare(a.Label, b.Label)
 }
 
-func (p PortStatus) meant(want string) bool {
+func portConfigs(ports []PortStatus) []PortConfig {
+	cs := make([]PortConfig, len(ports))
+	for i, p := range ports {
+		cs[i] = p.PortConfig
+	}
+	return cs
+}
+
+// PortsMeant names the ports that a network may use by its config, each with the
+// generation of its own config, as "lte@3 wan@1". A status that echoes the string
+// of the newest configs answers them: no generation ever repeats, and a port that
+// comes or goes changes the string.
+func PortsMeant(c NetworkInstanceConfig, ports []PortConfig) string {
+	var found []string
+	for _, p := range ports {
+		used := c.Port != "" && p.meant(c.Port)
+		for _, r := range c.Routes {
+			used = used || r.Port != "" && p.meant(r.Port)
+		}
+		if used {
+			found = append(found, fmt.Sprintf("%s@%d", p.Label, p.Generation))
+		}
+	}
+	slices.Sort(found)
+	return strings.Join(found, " ")
+}
+
+func (p PortConfig) meant(want string) bool {
 	switch want {
 	case portsAll:
 		return true

@@ -196,6 +196,7 @@ type NetworkInstanceStatus struct {
 	Bridge      IfName
 	Number      int
 	Generation  uint64 // the generation fully applied
+	PortsMeant  string // PortsMeant of the ports that were applied with it
 	Port        string // label of the port in use
 	Error       string
 	Warning     string // what the network does without and is Present all the same
@@ -212,7 +213,8 @@ type PortConfig struct {
 	NTPServers []netip.Addr
 	MTU        int // 0: as found
 	// Gateway overrides the default gateway found in the kernel's main table.
-	Gateway netip.Addr
+	Gateway    netip.Addr
+	Generation uint64 // the generation in which this port last changed
 }
 
 // PortStatus is the seed's device network status of one port: its configuration
