@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
@@ -30,20 +31,24 @@ type applyAnswer struct {
 // reload asks it to read the file again (SIGHUP).
 type reload struct{}
 
-// config owns the wish: it reads the file, takes documents from the socket, keeps
-// the last good one on disk, and publishes what is in it. A faulty document
+// config owns the wish: it judges the file and documents from the socket, has its
+// keeper store the good ones, and then publishes what is in them. A faulty document
 // changes nothing.
 type config struct {
 	d      *deps
 	record NodeRecord
+	keeper *actor.PID
+	busy   *errand   // the one that the keeper has
+	queue  []*errand // the keeper gets them one by one, in order
+	token  uint64
+	timers timers
 
-	networks  *pubsub.Publisher[netinst.NetworkInstanceConfig]
-	apps      *pubsub.Publisher[appnet.AppNetworkConfig]
-	ports     *pubsub.Publisher[netinst.PortConfig]
-	sys       *pubsub.Publisher[nodeconf.SysParams]
-	source    *pubsub.Publisher[Source]
-	recordPub *pubsub.Publisher[NodeRecord]
-	reporter  reporter
+	networks *pubsub.Publisher[netinst.NetworkInstanceConfig]
+	apps     *pubsub.Publisher[appnet.AppNetworkConfig]
+	ports    *pubsub.Publisher[netinst.PortConfig]
+	sys      *pubsub.Publisher[nodeconf.SysParams]
+	source   *pubsub.Publisher[Source]
+	reporter reporter
 }
 
 func (k *config) Receive(c actor.Context) {
@@ -51,12 +56,20 @@ func (k *config) Receive(c actor.Context) {
 	case *actor.Started:
 		k.started(c)
 	case *actor.Stopping, *actor.Restarting:
+		k.timers.stop()
 		k.reporter.stop()
 	case applyDocument:
-		w, err := k.apply(msg.doc, "apply", "")
-		c.Respond(applyAnswer{warnings: w, generation: k.record.Generation, err: err})
+		k.apply(c, msg.doc)
 	case reload:
-		k.readFile()
+		if !slices.ContainsFunc(k.queue, func(e *errand) bool { return e.load }) { // one look sees it all
+			k.submit(c, &errand{load: true})
+		}
+	case filesLoaded:
+		k.loaded(c, msg)
+	case configStored:
+		k.stored(c, msg.err)
+	case patienceDue:
+		k.impatient(c, msg.token)
 	case poke:
 		k.reporter.drain()
 	case ping:
@@ -67,64 +80,71 @@ func (k *config) Receive(c actor.Context) {
 func (k *config) started(c actor.Context) {
 	t := k.d.topics
 	k.networks, k.apps, k.ports = t.NetworkConfig.Publisher(ownerConfig), t.AppConfig.Publisher(ownerConfig), t.PortConfig.Publisher(ownerConfig)
-	k.sys = t.SysParams.Publisher(ownerConfig)
-	k.source, k.recordPub = t.Source.Publisher(ownerConfig), t.NodeRecord.Publisher(ownerConfig)
-	k.recordPub.Take("", "node")
+	k.sys, k.source = t.SysParams.Publisher(ownerConfig), t.Source.Publisher(ownerConfig)
 	k.record, _ = t.NodeRecord.Get("", "node")
 	k.reporter.start(t, poker(c))
-
-	if !k.readFile() {
-		k.lastGood()
-	}
+	k.keeper = spawn(c, k.d.vital(func() actor.Actor { return &keeper{d: k.d} }), "keeper")
+	k.submit(c, &errand{load: true, start: true})
 }
 
-// readFile applies the file if it is not the one applied last, and says whether
-// it did. A missing or faulty file leaves everything as it is.
-func (k *config) readFile() bool {
-	data, name, err := k.d.files.ReadConfig()
+// loaded judges what the files hold: the config file is applied if it is not the one
+// applied last; at the start what ran last is, if the file is not. A missing or
+// faulty file leaves everything as it is.
+func (k *config) loaded(c actor.Context, f filesLoaded) {
+	start := k.busy.start
+	k.busy = nil
+	e := k.fromFile(f)
+	if start {
+		last := k.lastGood(f, e == nil)
+		if e == nil {
+			e = last
+		} else {
+			e.instead = last
+		}
+	}
+	if e != nil { // before what was asked for later
+		k.insert(c, 0, e)
+	}
+	k.next(c)
+}
+
+// fromFile is what to do about the config file, nil for nothing.
+func (k *config) fromFile(f filesLoaded) *errand {
 	switch {
-	case name == "":
-		return false
-	case err != nil:
-		k.refuse("read the config file", err)
-		return false
-	case digest(data) == k.record.FileDigest && k.hasLastGood():
-		return false
+	case f.name == "":
+		return nil
+	case f.fileErr != nil:
+		k.refuse("read the config file", f.fileErr)
+		return nil
+	case digest(f.file) == k.record.FileDigest && f.goodErr == nil:
+		return nil
 	}
-	if _, err := k.apply(data, "file", digest(data)); err != nil {
-		k.refuse("apply the config file "+name, err)
-		return false
+	cfg, err := nodeconf.Parse(f.file)
+	if err != nil {
+		k.refuse("apply the config file "+f.name, err)
+		return nil
 	}
-	return true
+	return &errand{doc: f.file, cfg: cfg, source: "file", fileDigest: digest(f.file), refusal: "apply the config file " + f.name}
 }
 
-func (k *config) hasLastGood() bool {
-	_, err := k.d.files.ReadLastGood()
-	return err == nil
-}
-
-// lastGood publishes what ran last, at its old generation.
-func (k *config) lastGood() {
-	data, err := k.d.files.ReadLastGood()
-	if errors.Is(err, fs.ErrNotExist) {
-		k.d.log.Info("no config yet: networks found on the host stay as they are, unclaimed")
-		return
+// lastGood is the publishing of what ran last, at its old generation; nil where there
+// is none. wanted says that there is nothing better.
+func (k *config) lastGood(f filesLoaded, wanted bool) *errand {
+	if errors.Is(f.goodErr, fs.ErrNotExist) {
+		if wanted {
+			k.d.log.Info("no config yet: networks found on the host stay as they are, unclaimed")
+		}
+		return nil
+	}
+	cfg, err := nodeconf.Config{}, f.goodErr
+	if err == nil {
+		cfg, err = nodeconf.Parse(f.good)
 	}
 	if err != nil {
 		k.refuse("read the last good config", err)
-		return
+		return nil
 	}
-	cfg, err := nodeconf.Parse(data)
-	if err != nil {
-		k.refuse("read the last good config", err)
-		return
-	}
-	generation := k.record.Generation
-	if digest(data) != k.record.DocDigest {
-		generation++ // we died between storing it and counting it: no number stands for two configs
-	}
-	k.record.DocDigest = digest(data)
-	k.publish(cfg, "last-good", generation)
+	return &errand{doc: f.good, isGood: true, cfg: cfg, source: "last-good", refusal: "count the last good config"}
 }
 
 // refuse tells why a config was not taken: in the log and in the source's status.
@@ -132,41 +152,24 @@ func (k *config) refuse(what string, err error) {
 	k.d.log.Error(what, zap.Error(err))
 	s, _ := k.d.topics.Source.Get("", "node")
 	s.Error = fmt.Sprintf("%s: %v", what, err)
-	if err := k.source.Publish("", "node", s); err != nil {
-		panic(err)
-	}
+	must(k.source.Publish("", "node", s))
 }
 
-// apply makes a document the running config: checked whole, stored, then
-// published. fileDigest is that of the file it came from, "" for none.
-func (k *config) apply(doc []byte, source, fileDigest string) ([]string, error) {
+// apply has a document checked whole and stored; the answer comes after that.
+func (k *config) apply(c actor.Context, doc []byte) {
 	cfg, err := nodeconf.Parse(doc)
 	if err != nil {
-		return nil, err
+		c.Respond(applyAnswer{err: err})
+		return
 	}
-	var warnings []string
-	for _, w := range cfg.Warnings {
-		warnings = append(warnings, w.Error())
-	}
-	if err := k.d.files.WriteLastGood(doc); err != nil {
-		return nil, fmt.Errorf("store the config: %w", err)
-	}
-	if fileDigest != "" {
-		k.record.FileDigest = fileDigest
-	}
-	k.record.Source, k.record.DocDigest = source, digest(doc)
-	k.publish(cfg, source, k.record.Generation+1)
-	return warnings, nil
+	k.submit(c, &errand{doc: doc, cfg: cfg, source: "apply", from: c.Sender(), refusal: "store the config"})
 }
 
 // publish puts a config on the topics. Ports go first and networks next, so that
 // who sees an app can see what it stands on; what is gone goes in the other order.
-func (k *config) publish(cfg nodeconf.Config, source string, generation uint64) {
+func (k *config) publish(cfg nodeconf.Config, source string) {
 	t := k.d.topics
-	k.record.Generation = generation
-	k.record.Networks = versions(k.record.Networks, cfg.Networks, generation)
-	k.record.Ports = versions(k.record.Ports, cfg.Ports, generation)
-	must(k.recordPub.Publish("", "node", k.record))
+	generation := k.record.Generation
 	must(k.sys.Publish("", "node", cfg.Sys))
 	k.d.setLevel(cfg.Sys.LogLevel)
 

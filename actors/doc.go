@@ -3,6 +3,7 @@
 //
 //	/router            registry of networks and apps, host ground, heartbeat
 //	  /config          file, apply, last good config
+//	    /keeper        the only actor that reads and writes the config on disk
 //	  /monitor         netlink -> port-status, host-changed
 //	  /ground          the applier of the host ground
 //	  /ni/<uuid>       bridge manager, hosts a netinst.Manager

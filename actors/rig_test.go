@@ -55,22 +55,41 @@ type memFiles struct {
 	file, good []byte
 	hasFile    bool
 	hang       <-chan struct{}
+	failing    error // of every write
 }
 
-// block makes reading the config file hang until free is closed.
+// block makes the disk hang until free is closed.
 func (f *memFiles) block(free <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hang = free
 }
 
-func (f *memFiles) ReadConfig() ([]byte, string, error) {
+// fail makes every write fail, nil none.
+func (f *memFiles) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failing = err
+}
+
+// write makes the config file one with this text.
+func (f *memFiles) write(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.file, f.hasFile = []byte(text), true
+}
+
+func (f *memFiles) wait() {
 	f.mu.Lock()
 	hang := f.hang
 	f.mu.Unlock()
 	if hang != nil {
 		<-hang
 	}
+}
+
+func (f *memFiles) ReadConfig() ([]byte, string, error) {
+	f.wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.hasFile {
@@ -89,8 +108,12 @@ func (f *memFiles) ReadLastGood() ([]byte, error) {
 }
 
 func (f *memFiles) WriteLastGood(b []byte) error {
+	f.wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.failing != nil {
+		return f.failing
+	}
 	f.good = b
 	return nil
 }
@@ -104,6 +127,7 @@ type rig struct {
 	node    *Node
 	boot    uint64
 	level   atomic.Pointer[string] // of the log, as the config sets it
+	stick   atomic.Pointer[func()] // runs in the config actor, when it sets the level
 	mu      sync.Mutex
 	beats   int
 }
@@ -142,7 +166,12 @@ func (r *rig) start() {
 	}
 	n, err := Start(Options{
 		Host: r.host, Files: r.files, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
-		SetLevel: func(word string) { r.level.Store(&word) },
+		SetLevel: func(word string) {
+			r.level.Store(&word)
+			if f := r.stick.Load(); f != nil {
+				(*f)()
+			}
+		},
 		Notify: func(s string) {
 			if s == "WATCHDOG=1" {
 				r.mu.Lock()

@@ -50,8 +50,10 @@ func TestTheWatchdogIsFedEachSecondAndNotOnceTheConfigActorIsStuck(t *testing.T)
 			t.Errorf("it was fed %d times in ten seconds", n)
 		}
 		free := make(chan struct{})
-		r.files.block(free)
-		r.node.Reload() // the config actor hangs in its file
+		stick := func() { <-free }
+		r.stick.Store(&stick)
+		r.files.write("sysParams: {watchdogSeconds: 5, logLevel: warn}\n")
+		r.node.Reload() // the config actor hangs
 		r.settle(10 * time.Second)
 		before = r.fed()
 		r.settle(10 * time.Second)
