@@ -57,12 +57,14 @@ func (n *Node) List(_ context.Context, kind string) ([]httpapi.Resource, error) 
 		for _, e := range n.d.topics.Reported.All() {
 			rs = append(rs, httpapi.Resource{ID: e.Key, Kind: kind, Spec: map[string]any{"kind": e.Value.Kind, "target": e.Value.Target}, Status: e.Value})
 		}
+	case "config":
+		rs = n.source()
 	case "actor":
 		for _, a := range n.d.census.list() {
 			rs = append(rs, httpapi.Resource{ID: a.ID, Kind: kind, Spec: map[string]any{}, Status: a})
 		}
 	default:
-		return nil, fmt.Errorf("list %q: %w: ni, app, adapter, port, param and actor are allowed", kind, httpapi.ErrNotFound)
+		return nil, fmt.Errorf("list %q: %w: ni, app, adapter, port, param, actor and config are allowed", kind, httpapi.ErrNotFound)
 	}
 	slices.SortFunc(rs, func(a, b httpapi.Resource) int { return cmp.Compare(a.ID, b.ID) })
 	return rs, nil

@@ -42,6 +42,7 @@ type config struct {
 	queue  []*errand // the keeper gets them one by one, in order
 	token  uint64
 	timers timers
+	fault  string // Source.Error
 
 	networks *pubsub.Publisher[netinst.NetworkInstanceConfig]
 	apps     *pubsub.Publisher[appnet.AppNetworkConfig]
@@ -92,7 +93,7 @@ func (k *config) started(c actor.Context) {
 // faulty file leaves everything as it is.
 func (k *config) loaded(c actor.Context, f filesLoaded) {
 	start := k.busy.start
-	k.busy = nil
+	k.busy, k.fault = nil, ""
 	e := k.fromFile(f)
 	if start {
 		last := k.lastGood(f, e == nil)
@@ -105,6 +106,7 @@ func (k *config) loaded(c actor.Context, f filesLoaded) {
 	if e != nil { // before what was asked for later
 		k.insert(c, 0, e)
 	}
+	k.tell()
 	k.next(c)
 }
 
@@ -144,14 +146,20 @@ func (k *config) lastGood(f filesLoaded, wanted bool) *errand {
 		k.refuse("read the last good config", err)
 		return nil
 	}
-	return &errand{doc: f.good, isGood: true, cfg: cfg, source: "last-good", refusal: "count the last good config"}
+	return &errand{doc: f.good, isGood: true, cfg: cfg, refusal: "count the last good config"}
 }
 
 // refuse tells why a config was not taken: in the log and in the source's status.
 func (k *config) refuse(what string, err error) {
 	k.d.log.Error(what, zap.Error(err))
+	k.fault = fmt.Sprintf("%s: %v", what, err)
+	k.tell()
+}
+
+// tell publishes what is wrong with the source, and nothing else of it.
+func (k *config) tell() {
 	s, _ := k.d.topics.Source.Get("", "node")
-	s.Error = fmt.Sprintf("%s: %v", what, err)
+	s.Error = k.fault
 	must(k.source.Publish("", "node", s))
 }
 
@@ -167,9 +175,8 @@ func (k *config) apply(c actor.Context, doc []byte) {
 
 // publish puts a config on the topics. Ports go first and networks next, so that
 // who sees an app can see what it stands on; what is gone goes in the other order.
-func (k *config) publish(cfg nodeconf.Config, source string) {
+func (k *config) publish(cfg nodeconf.Config) {
 	t := k.d.topics
-	generation := k.record.Generation
 	must(k.sys.Publish("", "node", cfg.Sys))
 	k.d.setLevel(cfg.Sys.LogLevel)
 
@@ -199,8 +206,11 @@ func (k *config) publish(cfg nodeconf.Config, source string) {
 	for id, a := range cfg.Apps {
 		must(k.apps.Publish("", id.String(), a))
 	}
-	must(k.source.Publish("", "node", Source{Source: source, Generation: generation, Valid: true}))
-	k.d.log.Info("config published", zap.String("source", source), zap.Uint64("gen", generation),
+	r := k.record
+	must(k.source.Publish("", "node", Source{
+		Source: r.Source, Generation: r.Generation, MD5: r.MD5, FileDigest: r.FileDigest, Error: k.fault, Valid: true,
+	}))
+	k.d.log.Info("config published", zap.String("source", r.Source), zap.Uint64("gen", r.Generation), zap.String("md5", r.MD5),
 		zap.Int("networks", len(cfg.Networks)), zap.Int("apps", len(cfg.Apps)))
 }
 

@@ -127,3 +127,54 @@ func TestAppliesAreStoredOneByOneInOrder(t *testing.T) {
 		}
 	})
 }
+
+// sourceIs fails the test unless `get config` says so.
+func (r *rig) sourceIs(when, source string, generation uint64, fault string) sourceStatus {
+	r.Helper()
+	list, err := r.node.List(context.Background(), "config")
+	if err != nil || len(list) != 1 || list[0].ID != "node" {
+		r.Fatalf("%s: the configs are %+v, %v; want one", when, list, err)
+	}
+	s := list[0].Status.(sourceStatus)
+	if s.Source != source || s.Generation != generation || fault == "" && s.Error != "" || !strings.Contains(s.Error, fault) {
+		r.Errorf("%s: the source is %+v, want %s at %d with error %q", when, s, source, generation, fault)
+	}
+	return s
+}
+
+func TestTheSourceOfTheConfigIsShown(t *testing.T) {
+	const good, bad = "sysParams: {logLevel: warn}\n", "sysParams: {logLevel: loud}\n"
+	onRig(t, func(r *rig) {
+		hup := func(text string) {
+			r.files.write(text)
+			r.node.Reload()
+			r.settle(0)
+		}
+		r.sourceIs("at first", "", 0, "")
+		r.apply("{}")
+		if s := r.sourceIs("after an apply", "apply", 1, ""); s.MD5 != "99914b932bd37a50b983c5e7c90ae93b" || s.FileDigest != "" {
+			t.Errorf("the source of {} is %+v", s)
+		}
+		hup(bad)
+		r.sourceIs("after a bad file", "apply", 1, "apply the config file node.yaml: sysParams.logLevel")
+		hup(good)
+		if s := r.sourceIs("after a good file", "file", 2, ""); s.FileDigest != digest([]byte(good)) || s.MD5 == "" {
+			t.Errorf("the source of the file is %+v", s)
+		}
+		hup(bad)
+		r.stop()
+		r.start()
+		r.sourceIs("after a start on a bad file", "file", 2, "sysParams.logLevel")
+		hup(good)
+		r.sourceIs("after the file is what runs again", "file", 2, "")
+		hup(bad)
+		r.apply("{}")
+		r.sourceIs("after an apply beside a bad file", "apply", 3, "")
+		r.files.write(good) // as recorded, and not what runs
+		r.stop()
+		r.start()
+		if s := r.sourceIs("after a start on the recorded file", "apply", 3, ""); s.FileDigest != digest([]byte(good)) {
+			t.Errorf("the source is %+v, want the digest of the file applied last", s)
+		}
+	})
+}

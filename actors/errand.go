@@ -78,13 +78,16 @@ func (k *config) count(e *errand) NodeRecord {
 	if e.fileDigest != "" {
 		r.FileDigest = e.fileDigest
 	}
-	if !e.isGood {
+	switch {
+	case !e.isGood:
 		r.Source = e.source
+	case r.Source == "": // the journal is lost, the document is not
+		r.Source = "last-good"
 	}
 	if !e.isGood || digest(e.doc) != r.DocDigest {
 		r.Generation++
 	}
-	r.DocDigest = digest(e.doc)
+	r.DocDigest, r.MD5 = digest(e.doc), e.cfg.MD5
 	r.Networks = versions(r.Networks, e.cfg.Networks, r.Generation)
 	r.Ports = versions(r.Ports, e.cfg.Ports, r.Generation)
 	return r
@@ -98,7 +101,10 @@ func (k *config) stored(c actor.Context, err error) {
 	switch {
 	case err == nil:
 		k.record = e.record
-		k.publish(e.cfg, e.source)
+		if !e.isGood { // else what is wrong with the file still is
+			k.fault = ""
+		}
+		k.publish(e.cfg)
 		for _, w := range e.cfg.Warnings {
 			a.warnings = append(a.warnings, w.Error())
 		}
@@ -127,7 +133,9 @@ func (k *config) impatient(c actor.Context, token uint64) {
 			what = "read the config file"
 		}
 		err := fmt.Errorf("the disk has not answered for %v; the config takes effect once it does: %w", keeperPatience, context.DeadlineExceeded)
-		k.refuse(what, err)
+		if !e.isGood {
+			k.refuse(what, err)
+		}
 		if e.from != nil {
 			c.Send(e.from, applyAnswer{err: fmt.Errorf("%s: %w", what, err)})
 			e.from = nil

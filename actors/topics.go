@@ -11,9 +11,11 @@ import (
 
 // Source says where the running config came from.
 type Source struct {
-	Source     string // "file", "apply", "last-good"
+	Source     string // "file", "apply"; "last-good" where nobody has recorded it; "" without a config
 	Generation uint64
-	Error      string // why the newest file or apply was refused, "" if it was not
+	MD5        string // of its canonical form
+	FileDigest string // SHA-256 of the config file that was applied last, "" for none
+	Error      string // why the file, or an apply that was not answered in time, is not what runs
 	Valid      bool   // a valid config was published; orphans may go
 }
 
@@ -22,6 +24,7 @@ type NodeRecord struct {
 	Source     string                   `json:"source"`
 	Generation uint64                   `json:"generation"`
 	FileDigest string                   `json:"fileDigest"`
+	MD5        string                   `json:"md5"`
 	DocDigest  string                   `json:"docDigest"` // of the last good config that Generation counts
 	Networks   map[string]ObjectVersion `json:"networks"`  // by uuid
 	Ports      map[string]ObjectVersion `json:"ports"`     // by label

@@ -24,10 +24,10 @@ func newGet(a *app) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "get " + strings.Join(httpapi.Kinds(), "|") + " [ID]",
-		Short: "Show networks, apps, adapters, ports, parameters or actors",
+		Short: "Show networks, apps, adapters, ports, parameters, actors, or where the config came from",
 		Long: `get shows what the daemon wants and what became of it. -o json prints an array of
 {id, kind, spec, status}, and with an ID one such object. The ID of an adapter is
-<app>/<index>.`,
+<app>/<index>, that of the config is node.`,
 		Args: rangeArgs(1, 2, strings.Join(httpapi.Kinds(), "|")+" [ID]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains(httpapi.Kinds(), args[0]) {

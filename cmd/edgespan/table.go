@@ -156,6 +156,14 @@ func columns(kind string) []column {
 			{head: "STATE", cell: status("state")},
 			{head: "ERROR", cell: status("error")},
 		}
+	case "config":
+		return []column{
+			{head: "SOURCE", cell: status("source")},
+			{head: "GEN", cell: status("generation")},
+			{head: "MD5", cell: status("md5")},
+			{head: "FILE DIGEST", cell: status("fileDigest"), wide: true},
+			failure,
+		}
 	default: // actor
 		return []column{
 			id,

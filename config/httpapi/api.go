@@ -10,7 +10,7 @@ import (
 const MaxDocument = 4 << 20
 
 // Kinds are the kinds of resource that List knows, in the order they are shown.
-func Kinds() []string { return []string{"ni", "app", "adapter", "port", "param", "actor"} }
+func Kinds() []string { return []string{"ni", "app", "adapter", "port", "param", "actor", "config"} }
 
 // WaitKinds are the kinds that have a readiness.
 func WaitKinds() []string { return []string{"ni", "app"} }

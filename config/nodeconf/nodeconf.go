@@ -26,6 +26,7 @@ type Config struct {
 	Networks map[uuid.UUID]netinst.NetworkInstanceConfig // Generation is 0: the document has none
 	Apps     map[uuid.UUID]appnet.AppNetworkConfig
 	Warnings []Fault // sorted by path
+	MD5      string  // of the document's canonical form
 }
 
 // Parse reads a whole YAML or JSON document by design §3. Its error is of type
@@ -57,6 +58,7 @@ func Parse(doc []byte) (Config, error) {
 		return Config{}, fs
 	}
 	Faults(c.cfg.Warnings).sort()
+	c.cfg.MD5 = digest(root)
 	return c.cfg, nil
 }
 
