@@ -6,6 +6,7 @@
 //	    /keeper        the only actor that reads and writes the config on disk
 //	  /monitor         netlink -> port-status, host-changed
 //	  /ground          the applier of the host ground
+//	  /planner         looks at the host for a dry run, one at a time
 //	  /ni/<uuid>       bridge manager, hosts a netinst.Manager
 //	    /applier       the only actor that writes that network to the host
 //	  /app/<uuid>      app network, hosts an appnet.Machine

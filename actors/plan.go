@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
+	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/google/uuid"
 
 	"edgespan/config/httpapi"
@@ -15,23 +18,69 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Plan says what applying a document would change on the host, without doing it:
-// the same pure functions that the managers use, against what is observed now.
+// planDeadline is how long a plan may take, the wait for others included.
+const planDeadline = 10 * time.Second
+
+// planRequest asks the planner what a config would change; it answers with
+// planAnswer.
+type planRequest struct {
+	ctx   context.Context // ends when nobody waits any more
+	cfg   nodeconf.Config
+	begun *atomic.Bool
+}
+
+type planAnswer struct {
+	changes []httpapi.Change
+	err     error
+}
+
+// planner makes one plan after the other. It looks at the whole host, which blocks,
+// so it is a leaf.
+type planner struct{ d *deps }
+
+func (p *planner) Receive(c actor.Context) {
+	if msg, ok := c.Message().(planRequest); ok && msg.ctx.Err() == nil {
+		msg.begun.Store(true)
+		changes, err := p.d.plan(msg.ctx, msg.cfg)
+		if msg.ctx.Err() == nil { // else nobody waits for it
+			c.Respond(planAnswer{changes, err})
+		}
+	}
+}
+
+// Plan says what applying a document would change on the host, without doing it.
+// Plans are made one at a time; who waits for others too long gets ErrBusy.
 func (n *Node) Plan(ctx context.Context, doc []byte) ([]httpapi.Change, error) {
 	cfg, err := nodeconf.Parse(doc)
 	if err != nil {
 		return nil, rejected(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, observeDeadline)
+	ctx, cancel := context.WithTimeout(ctx, planDeadline)
 	defer cancel()
-	found, err := n.d.host.Owners(ctx)
+	r := planRequest{ctx, cfg, new(atomic.Bool)}
+	asked := n.system.Root.RequestFuture(n.router, r, planDeadline)
+	res, err := asked.Result()
+	switch {
+	case err == nil:
+		a := res.(planAnswer)
+		return a.changes, a.err
+	case !r.begun.Load():
+		return nil, fmt.Errorf("plan: %w: other plans have taken %v: one at a time is made: try again", httpapi.ErrBusy, planDeadline)
+	}
+	return nil, fmt.Errorf("plan: the host was not observed within %v: %w", planDeadline, context.DeadlineExceeded)
+}
+
+// plan compares the config's state with the host's, by the same pure functions that
+// the managers use.
+func (d *deps) plan(ctx context.Context, cfg nodeconf.Config) ([]httpapi.Change, error) {
+	found, err := d.host.Owners(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("find our networks on the host: %w", err)
 	}
-	wants, owners := n.wanted(cfg, found)
+	wants, owners := d.wanted(cfg, found)
 	var changes []httpapi.Change
 	for _, o := range owners {
-		have, err := n.d.host.Observe(ctx, o, true)
+		have, err := d.host.Observe(ctx, o, true)
 		if err != nil {
 			return nil, fmt.Errorf("observe %s: %w", o.Name, err)
 		}
@@ -54,9 +103,9 @@ func verb(op netstate.Op, it netstate.Item) string {
 
 // wanted is the state of every owner under a config, and the owners in the order
 // in which they would be applied: host first unless it goes.
-func (n *Node) wanted(cfg nodeconf.Config, found []netstate.Owner) (map[netstate.Owner]netstate.State, []netstate.Owner) {
+func (d *deps) wanted(cfg nodeconf.Config, found []netstate.Owner) (map[netstate.Owner]netstate.State, []netstate.Owner) {
 	numbers := map[uuid.UUID]int{}
-	for k, v := range n.d.topics.Numbers.List("") {
+	for k, v := range d.topics.Numbers.List("") {
 		if id, err := uuid.Parse(k); err == nil {
 			numbers[id] = v
 		}
@@ -71,11 +120,11 @@ func (n *Node) wanted(cfg nodeconf.Config, found []netstate.Owner) (map[netstate
 	wants := map[netstate.Owner]netstate.State{}
 	var owners []netstate.Owner
 	var ground []netinst.HostNetwork
-	ports := netinst.PortStatuses(slices.Collect(maps.Values(cfg.Ports)), n.interfaces())
+	ports := netinst.PortStatuses(slices.Collect(maps.Values(cfg.Ports)), d.interfaces())
 	for _, id := range ids {
 		o := netstate.Owner{Name: id.String(), Number: reg.Number(id)}
 		owners = append(owners, o)
-		wants[o] = n.networkState(o, cfg, ports)
+		wants[o] = d.networkState(o, cfg, ports)
 		ground = append(ground, netinst.HostNetwork{Number: o.Number, Subnet: cfg.Networks[id].IPv4.Subnet})
 	}
 	for _, o := range found {
@@ -94,7 +143,7 @@ func (n *Node) wanted(cfg nodeconf.Config, found []netstate.Owner) (map[netstate
 }
 
 // networkState is what one network's manager would ask for.
-func (n *Node) networkState(o netstate.Owner, cfg nodeconf.Config, ports []netinst.PortStatus) netstate.State {
+func (d *deps) networkState(o netstate.Owner, cfg nodeconf.Config, ports []netinst.PortStatus) netstate.State {
 	id := uuid.MustParse(o.Name)
 	var adapters []netinst.AppAdapterConfig
 	for _, a := range cfg.Apps {
@@ -104,9 +153,9 @@ func (n *Node) networkState(o netstate.Owner, cfg nodeconf.Config, ports []netin
 			}
 		}
 	}
-	held, _ := n.d.topics.Leases.Get("", o.Name)
+	held, _ := d.topics.Leases.Get("", o.Name)
 	alloc := netinst.Allocate(cfg.Networks[id], adapters, held)
-	in := netinst.Input{Owner: o, Config: cfg.Networks[id], Ports: ports, RunDir: n.d.runDir}
+	in := netinst.Input{Owner: o, Config: cfg.Networks[id], Ports: ports, RunDir: d.runDir}
 	for _, a := range adapters {
 		if l, ok := alloc.Leases[a.Key()]; ok {
 			in.Adapters = append(in.Adapters, netinst.Adapter{Config: a, Lease: l})
@@ -117,8 +166,8 @@ func (n *Node) networkState(o netstate.Owner, cfg nodeconf.Config, ports []netin
 }
 
 // interfaces are the host's as the monitor saw them last.
-func (n *Node) interfaces() []netstate.Interface {
-	if p := n.d.seen.Load(); p != nil {
+func (d *deps) interfaces() []netstate.Interface {
+	if p := d.seen.Load(); p != nil {
 		return *p
 	}
 	return nil

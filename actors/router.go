@@ -43,6 +43,7 @@ type router struct {
 	ground   *actor.PID
 	config   *actor.PID
 	monitor  *actor.PID
+	planner  *actor.PID
 	networks map[uuid.UUID]*actor.PID
 	apps     map[uuid.UUID]*actor.PID
 	respawn  map[string]func() // by actor id: what to start once the old one is gone
@@ -92,6 +93,8 @@ func (r *router) Receive(c actor.Context) {
 		r.pongs[msg.from] = msg.beat
 	case applyDocument, reload:
 		c.Forward(r.config)
+	case planRequest:
+		c.Forward(r.planner)
 	}
 }
 
@@ -120,6 +123,7 @@ func (r *router) started(c actor.Context) {
 	r.monitor = spawn(c, r.d.vital(func() actor.Actor { return &monitor{d: r.d} }), "monitor")
 	r.config = spawn(c, r.d.vital(func() actor.Actor { return &config{d: r.d} }), "config")
 	r.ground = spawn(c, r.d.props(func() actor.Actor { return &ground{applier{d: r.d, owner: netstate.Owner{Name: netstate.HostOwner}}} }), "ground")
+	r.planner = spawn(c, r.d.props(func() actor.Actor { return &planner{d: r.d} }), "planner")
 	r.heartbeat(c)
 }
 
