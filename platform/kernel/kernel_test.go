@@ -34,7 +34,7 @@ func TestTableAndPriorityNumbers(t *testing.T) {
 }
 
 func TestDoomedNamesFitTheKernel(t *testing.T) {
-	if n := doomedName(1<<31 - 1); len(n) > 15 {
+	if n := doomedName(1<<31-1, 0); len(n) > 15 {
 		t.Errorf("%s has %d octets", n, len(n))
 	}
 }

@@ -96,22 +96,34 @@ func (r *reaper) doom(l netlink.Link) error {
 	if err := r.k.rest(l); err != nil {
 		return err
 	}
+	index := l.Attrs().Index
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	msg.Index = int32(l.Attrs().Index)
-	attrs := []nl.NetlinkRequestData{
-		msg,
-		nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(doomedName(l.Attrs().Index))),
-		nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomedGroup)),
+	msg.Index = int32(index)
+	var err error = unix.EEXIST
+	for zeros := 0; errors.Is(err, unix.EEXIST); zeros++ {
+		name := doomedName(index, zeros)
+		if len(name) >= unix.IFNAMSIZ {
+			return fmt.Errorf("rename to %s: %w", doomedName(index, 0), err)
+		}
+		attrs := []nl.NetlinkRequestData{
+			msg,
+			nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)),
+			nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomedGroup)),
+		}
+		if !strings.HasPrefix(l.Attrs().Alias, aliasMark) { // half made
+			attrs = append(attrs, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(doomedAlias)))
+		}
+		err = r.k.rt.do(unix.RTM_SETLINK, 0, attrs...)
 	}
-	if !strings.HasPrefix(l.Attrs().Alias, aliasMark) { // half made
-		attrs = append(attrs, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(doomedAlias)))
-	}
-	return r.k.rt.do(unix.RTM_SETLINK, 0, attrs...)
+	return err
 }
 
-// doomedName is unique among links and fits the kernel's 15 octets: an index is
-// below 2^31, which base 36 writes in six.
-func doomedName(index int) string { return doomedPrefix + strconv.FormatInt(int64(index), 36) }
+// doomedName is unique among links of ours and fits the kernel's 15 octets: an index is
+// below 2^31, which base 36 writes in six. Zeros before it make another name where
+// someone else has this one.
+func doomedName(index, zeros int) string {
+	return doomedPrefix + strings.Repeat("0", zeros) + strconv.FormatInt(int64(index), 36)
+}
 
 // deleteDoomed deletes the doomed group in one request if every member of it is
 // ours; should someone else use the group number, ours are deleted one by one.
