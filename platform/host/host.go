@@ -159,7 +159,8 @@ func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 		return nil, fmt.Errorf("list owners: %w", err)
 	}
 	for _, e := range entries {
-		if n, err := strconv.Atoi(e.Name()); err == nil && strconv.Itoa(n) == e.Name() {
+		n, err := strconv.Atoi(e.Name())
+		if _, ours := kernel.LinkNumber(bridgeName(n)); err == nil && ours && strconv.Itoa(n) == e.Name() {
 			numbers = append(numbers, n)
 		}
 	}
