@@ -1,7 +1,8 @@
 package netns_test
 
 import (
-	"os"
+	"maps"
+	"slices"
 	"testing"
 
 	"edgespan/netinst/netstate"
@@ -11,66 +12,66 @@ import (
 
 func TestEveryKindOfObjectComesBackAsItWasWanted(t *testing.T) {
 	l := newLab(t)
-	l.must(ground, root())
-	l.must(owner(1), l.network(1))
-	if p := netstate.Diff(l.observe(owner(1), true), l.network(1)); len(p) > 0 {
-		t.Errorf("a second plan has ops: %v", p)
+	others := foreign(t, l)
+	want := l.wishes(l.before(), wishes{})
+	kinds := map[netstate.Kind]int{}
+	for _, s := range append(slices.Collect(maps.Values(want.nets)), want.host()) {
+		for id := range s {
+			kinds[id.Kind]++
+		}
+	}
+	if len(kinds) != 9 {
+		t.Fatalf("the wish has objects of kinds %v, want all nine", kinds)
+	}
+	l.turn(wishes{}, want)
+	others.same(t)
+	var owned []netstate.Owner
+	for n := 1; n <= 3; n++ {
+		owned = append(owned, owner(n))
+		if p := netstate.Diff(l.observe(owner(n), true), want.nets[n]); len(p) > 0 {
+			t.Errorf("a second plan has ops: %v", p)
+		}
 	}
 	owners, err := l.host.Owners(t.Context())
-	if d := cmp.Diff([]netstate.Owner{owner(1)}, owners); err != nil || d != "" {
+	if d := cmp.Diff(owned, owners); err != nil || d != "" {
 		t.Errorf("owners: %v (-want +got):\n%s", err, d)
 	}
 	// Another process, which has only the run folder and the kernel.
 	l.open()
-	l.equal(owner(1), l.network(1))
-	l.equal(ground, root())
+	l.turn(want, want)
+	// Every object changed, moved or gone, and back.
+	after := l.wishes(l.after(), want)
+	for range 2 {
+		l.turn(want, after)
+		others.same(t)
+		l.turn(after, want)
+		others.same(t)
+	}
 }
 
 func TestDeletingLeavesNothing(t *testing.T) {
 	t.Run("on a bare host", func(t *testing.T) { deleteLeavesNothing(t, newLab(t)) })
 	t.Run("beside another firewall", func(t *testing.T) {
 		l := newLab(t)
-		foreign(t, l)
+		others := foreign(t, l)
 		deleteLeavesNothing(t, l)
+		others.same(t)
 	})
-}
-
-// foreign puts things of others beside ours, some with names that are almost ours.
-func foreign(t *testing.T, l *lab) {
-	l.ns.Exec(t, "iptables", "-A", "FORWARD", "-s", "198.51.100.1", "-j", "DROP")
-	l.ns.Exec(t, "iptables", "-t", "nat", "-A", "POSTROUTING", "-o", "eth0", "-s", "198.51.100.0/24", "-j", "MASQUERADE")
-	for _, chain := range []string{"ESX-FWD", "ES1000-FWD", "ES01-FWD", "DOCKER"} {
-		l.ns.Exec(t, "iptables", "-N", chain)
-		l.ns.Exec(t, "iptables", "-A", chain, "-s", "198.51.100.7", "-j", "DROP")
-	}
-	l.ns.Exec(t, "nft", "add", "table", "bridge", "es1x")
-	for _, name := range []string{"es1000", "es01", "esx", "es1b2", "es-doomedx"} {
-		l.ns.Exec(t, "ip", "link", "add", name, "type", "bridge")
-	}
-	l.ns.Exec(t, "ip", "link", "set", "es1000", "group", "20101") // the number that we use for doomed links
-	l.ns.Exec(t, "ip", "rule", "add", "priority", "20001", "from", "198.51.100.0/24", "lookup", "main")
-	l.ns.Exec(t, "ip", "rule", "add", "priority", "19000", "from", "198.51.100.0/24", "lookup", "20001", "protocol", "101")
-	l.ns.Exec(t, "ip", "route", "add", "198.51.100.0/24", "via", "192.0.2.1", "table", "20001", "protocol", "static")
-	l.ns.Exec(t, "ip", "route", "add", "198.51.100.0/24", "via", "192.0.2.1", "protocol", "101")
 }
 
 func deleteLeavesNothing(t *testing.T, l *lab) {
 	before, appBefore := picture(t, l.ns), picture(t, l.app)
-	l.must(ground, root())
-	for n := 1; n <= 2; n++ {
-		l.must(owner(n), l.network(n))
-	}
-	for n := 1; n <= 2; n++ {
-		l.must(owner(n), netstate.State{})
-	}
-	l.must(ground, netstate.State{})
+	files := fileTree(t, l.dir)
+	a := l.wishes(l.before(), wishes{})
+	l.turn(wishes{}, a)
+	l.turn(a, wishes{})
 	if d := cmp.Diff(before, picture(t, l.ns)); d != "" {
 		t.Errorf("host differs (-before +after):\n%s", d)
 	}
 	if d := cmp.Diff(appBefore, picture(t, l.app)); d != "" {
 		t.Errorf("application's namespace differs (-before +after):\n%s", d)
 	}
-	if entries, err := os.ReadDir(l.dir); err != nil || len(entries) > 0 {
-		t.Errorf("run directory holds %v, err %v", entries, err)
+	if d := cmp.Diff(files, fileTree(t, l.dir)); d != "" {
+		t.Errorf("run directory differs (-before +after):\n%s", d)
 	}
 }

@@ -117,16 +117,16 @@ func TestNoAnswerIsLostWhileNamesAndHostsComeAndGo(t *testing.T) {
 	}
 	for i := range 5 {
 		ip := "10.1.0." + strconv.Itoa(10+i)
-		hosts := netstate.File{Path: "ni/1/conf/hosts/app", Content: ip + " app.edge\n"}
-		want.Add(hosts, netstate.File{Path: "ni/1/conf/dhcp/app", Content: "02:16:3e:01:00:01," + ip + ",app\n"})
+		hosts := netstate.File{Path: "ni/1/conf/hosts/later", Content: ip + " app.edge\n"}
+		want.Add(hosts, netstate.File{Path: "ni/1/conf/dhcp-hosts/later", Content: "02:16:3e:01:00:01," + ip + ",app\n"})
 		proc := want[netstate.ID{Kind: netstate.KindProcess, Name: "ni/1/dnsmasq"}].(netstate.Process)
 		proc.Reload = "reload " + ip
 		want.Add(proc)
 		l.must(owner(1), want)
 		until(t, "app.edge is "+ip, resolves("app.edge", ip))
 	}
-	delete(want, netstate.ID{Kind: netstate.KindFile, Name: "ni/1/conf/hosts/app"})
-	delete(want, netstate.ID{Kind: netstate.KindFile, Name: "ni/1/conf/dhcp/app"})
+	delete(want, netstate.ID{Kind: netstate.KindFile, Name: "ni/1/conf/hosts/later"})
+	delete(want, netstate.ID{Kind: netstate.KindFile, Name: "ni/1/conf/dhcp-hosts/later"})
 	l.must(owner(1), want)
 	until(t, "app.edge is gone", resolves("app.edge", ""))
 	loop.stop()

@@ -36,11 +36,11 @@ func TestAWriteFindsOutWhatOthersTookAway(t *testing.T) {
 // A chain that was just written is told as wanted only if every rule of it and
 // every jump into it is there.
 func TestAChainThatOthersCutShortIsSeenAtOnce(t *testing.T) {
-	for _, cut := range []string{"-D ES1-IN 1", "-D ES-INPUT -i es1 -j ES1-IN", "-F ES1-IN"} {
+	for _, cut := range []string{"-D ES1-INP 1", "-D ES-INPUT -i es1 -j ES1-INP", "-F ES1-INP"} {
 		l := newLab(t)
 		l.must(ground, root())
 		want := l.network(1)
-		in := want[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/ES1-IN"}]
+		in := want[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/ES1-INP"}]
 		op := netstate.Op{Verb: netstate.Change, Kind: netstate.KindChain, Items: []netstate.Item{{Want: in}}}
 		if err := l.host.Do(t.Context(), owner(1), op); err != nil {
 			t.Fatal(err)

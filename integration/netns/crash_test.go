@@ -1,0 +1,246 @@
+package netns_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/integration/netns"
+	"edgespan/netinst/netstate"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// before is a config of three networks and three apps, one of them on two networks.
+func (l *lab) before() string {
+	return "ports:\n" + wanDoc + "networkInstances:\n" +
+		netDoc(1, 1400, "10.1.0.0/24", "one.edge") + netDoc(2, 1400, "10.2.0.0/24", "two.edge") + netDoc(3, 1400, "10.3.0.0/24", "three.edge") +
+		"appNetworks:\n" + appDoc(1, webACL, l.attach(1, "eth10"), l.attach(2, "eth11")) + appDoc(2, webACL, l.attach(1, "eth20")) + appDoc(3, webACL, l.attach(2, "eth30"))
+}
+
+// after is the config that follows: other access rules for app 1, another dnsmasq for
+// network 1, app 2 moved from network 1 to 2 under its interface name, app 3 in another
+// network's new subnet, network 3 gone and its subnet given to network 4.
+func (l *lab) after() string {
+	return "ports:\n" + wanDoc + "networkInstances:\n" +
+		netDoc(1, 1300, "10.1.0.0/24", "other.edge") + netDoc(2, 1400, "10.12.0.0/24", "two.edge") + netDoc(4, 1400, "10.3.0.0/24", "three.edge") +
+		"appNetworks:\n" + appDoc(1, otherACL, l.attach(1, "eth10"), l.attach(2, "eth11")) + appDoc(2, webACL, l.attach(2, "eth20")) + appDoc(3, webACL, l.attach(2, "eth30"))
+}
+
+const otherACL = "{order: 1, direction: both, match: {ip: 198.51.100.0/24, protocol: udp}}"
+
+func (l *lab) attach(n int, ifName string) string {
+	return fmt.Sprintf("{networkInstance: %s, attach: {kind: veth, netns: %s, ifName: %s}", owner(n).Name, l.app.Name, ifName)
+}
+
+// turn changes the host from one config to another, and holds law 11 for each owner.
+func (l *lab) turn(from, to wishes) {
+	l.t.Helper()
+	for _, u := range turns(from, to) {
+		if fs := l.apply(l.t.Context(), u.owner, u.want); len(fs) > 0 {
+			l.t.Fatalf("apply %s: %+v", u.owner.Name, fs)
+		}
+	}
+	l.holds(from, to)
+}
+
+// holds checks that every owner of both configs has what the second wants.
+func (l *lab) holds(from, to wishes) {
+	l.t.Helper()
+	for _, u := range turns(from, to)[1:] {
+		if d := cmp.Diff(u.want.String(), l.observe(u.owner, true).String()); d != "" {
+			l.t.Fatalf("observe %s (-want +got):\n%s", u.owner.Name, d)
+		}
+	}
+}
+
+// someOps does the first ops of a change and says whether there were more.
+func (l *lab) someOps(from, to wishes, ops int) (did []string, more bool) {
+	l.t.Helper()
+	for _, u := range turns(from, to) {
+		for _, op := range netstate.Diff(l.observe(u.owner, false), u.want) {
+			if len(did) == ops {
+				return did, true
+			}
+			if err := l.host.Do(l.t.Context(), u.owner, op); err != nil {
+				l.t.Fatalf("%s: %v", op, err)
+			}
+			did = append(did, op.String())
+		}
+	}
+	return did, false
+}
+
+// crashWays are the changes of config that are broken off after each of their ops.
+var crashWays = map[string]func(*lab) (from, to string){
+	"a network comes and goes": func(l *lab) (string, string) { return "{}", l.networkDoc(1) },
+	"access rules change": func(l *lab) (string, string) {
+		nets := "ports:\n" + wanDoc + "networkInstances:\n" + netDoc(1, 1400, "10.1.0.0/24", "edge") + "appNetworks:\n"
+		return nets + appDoc(1, webACL, l.attach(1, "eth10")), nets + appDoc(1, otherACL, l.attach(1, "eth10"))
+	},
+	"dnsmasq is replaced": func(l *lab) (string, string) {
+		app := "appNetworks:\n" + appDoc(1, webACL, l.attach(1, "eth10"))
+		return "ports:\n" + wanDoc + "networkInstances:\n" + netDoc(1, 1400, "10.1.0.0/24", "one.edge") + app,
+			"ports:\n" + wanDoc + "networkInstances:\n" + netDoc(1, 1300, "10.1.0.0/24", "two.edge") + app
+	},
+	"a subnet changes": func(l *lab) (string, string) {
+		app := "appNetworks:\n" + appDoc(1, webACL, l.attach(1, "eth10"))
+		return "ports:\n" + wanDoc + "networkInstances:\n" + netDoc(1, 1400, "10.1.0.0/24", "edge") + app,
+			"ports:\n" + wanDoc + "networkInstances:\n" + netDoc(1, 1400, "10.11.0.0/24", "edge") + app
+	},
+	"an adapter moves": func(l *lab) (string, string) {
+		nets := "ports:\n" + wanDoc + "networkInstances:\n" + netDoc(1, 1400, "10.1.0.0/24", "one.edge") + netDoc(2, 1400, "10.2.0.0/24", "two.edge") + "appNetworks:\n"
+		return nets + appDoc(1, webACL, l.attach(1, "eth10")), nets + appDoc(1, webACL, l.attach(2, "eth10"))
+	},
+}
+
+// For each k: k ops of a change are done, then another process, which has only the run
+// folder and the kernel, does what it finds left. There and back by turns.
+func TestAStopAfterAnyOpConverges(t *testing.T) {
+	for name, docs := range crashWays {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			others := foreign(t, l)
+			from, to := docs(l)
+			a := l.wishes(from, wishes{})
+			b := l.wishes(to, a)
+			l.turn(wishes{}, a)
+			start := picture(t, l.ns)
+			for k, more := 0, true; more; k++ {
+				more = false
+				for _, w := range [][2]wishes{{a, b}, {b, a}} {
+					did, left := l.someOps(w[0], w[1], k)
+					more = more || left
+					l.open()
+					l.turn(w[0], w[1])
+					if d := others.differ(); d != "" {
+						t.Fatalf("stopped after %d ops, %q: what belongs to others differs:\n%s", k, did, d)
+					}
+				}
+				if !more {
+					t.Logf("%d ops", k)
+				}
+			}
+			if d := cmp.Diff(sorted(start), sorted(picture(t, l.ns))); d != "" {
+				t.Errorf("host differs (-before +after):\n%s", d)
+			}
+			l.turn(a, wishes{})
+			others.same(t)
+		})
+	}
+}
+
+// An op that is told to stop says so in the one type of error.
+func TestAnOpThatIsStoppedIsAnOpError(t *testing.T) {
+	l := newLab(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, op := range netstate.Diff(netstate.State{}, l.network(1)) {
+		var e *netstate.OpError
+		if err := l.host.Do(ctx, owner(1), op); !errors.As(err, &e) {
+			t.Errorf("%s: error %v is no OpError", op, err)
+		}
+	}
+	if left := l.observe(owner(1), true); len(left) > 0 {
+		t.Errorf("stopped ops left:\n%s", left)
+	}
+}
+
+// kills is how many instants of each way a process is killed at.
+const kills = 5
+
+// childEnv tells a copy of this test program that it is the process to be killed: the
+// namespaces, the run folder, and which way to go.
+const childEnv = "EDGESPAN_NETNS_CHILD"
+
+// A process that changes the host is killed (SIGKILL) at instants all over the change,
+// also in the middle of an op; the next one does what it finds left.
+func TestAKillAtAnyInstantConverges(t *testing.T) {
+	if os.Getenv(childEnv) != "" {
+		child(t)
+		return
+	}
+	t.Parallel()
+	l := newLab(t)
+	others := foreign(t, l)
+	a := l.wishes(l.before(), wishes{})
+	b := l.wishes(l.after(), a)
+	l.turn(wishes{}, a)
+	cut := 0
+	for i, w := range [][2]wishes{{a, b}, {b, a}, {a, {}}, {{}, a}} {
+		whole := l.killed(i, time.Hour) // to its end: how long it takes
+		l.open()
+		l.holds(w[0], w[1])
+		for k := range kills {
+			l.turn(w[1], w[0])
+			if l.killed(i, whole*time.Duration(k)/kills) < 0 {
+				cut++
+			}
+			l.open()
+			l.turn(w[0], w[1])
+			others.same(t)
+		}
+	}
+	t.Logf("%d of %d were killed before their end", cut, 4*kills)
+	if cut < 2*kills {
+		t.Errorf("only %d of %d were killed before their end", cut, 4*kills)
+	}
+}
+
+// killed runs a child that goes one way and kills it some time after its first op. It
+// returns how long the child took, or -1 if it was killed before its end.
+func (l *lab) killed(way int, after time.Duration) time.Duration {
+	l.t.Helper()
+	cmd := exec.CommandContext(l.t.Context(), os.Args[0], "-test.run=^TestAKillAtAnyInstantConverges$")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %d", childEnv, l.ns.Name, l.app.Name, l.dir, way))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() || lines.Text() != "begin" {
+		l.t.Fatalf("the child says %q", lines.Text())
+	}
+	began := time.Now()
+	timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	done := lines.Scan() && lines.Text() == "end"
+	took := time.Since(began)
+	said := lines.Text()
+	for lines.Scan() {
+		said += "\n" + lines.Text()
+	}
+	if err := cmd.Wait(); err == nil && done {
+		return took
+	} else if !strings.Contains(fmt.Sprint(err), "killed") && !done {
+		l.t.Fatalf("the child ended with %v: %s", err, said)
+	}
+	return -1
+}
+
+// child is the process to be killed.
+func child(t *testing.T) {
+	word := strings.Fields(os.Getenv(childEnv))
+	l := &lab{t: t, ns: &netns.NS{Name: word[0], Path: "/run/netns/" + word[0]}, app: &netns.NS{Name: word[1]}, dir: word[2]}
+	l.open()
+	a := l.wishes(l.before(), wishes{})
+	b := l.wishes(l.after(), a)
+	way := map[string][2]wishes{"0": {a, b}, "1": {b, a}, "2": {a, {}}, "3": {{}, a}}[word[3]]
+	fmt.Println("begin")
+	for _, u := range turns(way[0], way[1]) {
+		if fs := l.apply(t.Context(), u.owner, u.want); len(fs) > 0 {
+			t.Fatalf("apply %s: %+v", u.owner.Name, fs)
+		}
+	}
+	fmt.Println("end")
+}
