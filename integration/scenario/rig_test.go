@@ -55,14 +55,14 @@ func run(m *testing.M) int {
 
 // world is a lab with a daemon in it.
 type world struct {
-	*testing.T
+	testing.TB
 	*lab.Lab
 	ctx  context.Context
 	node *lab.Node
 }
 
 // newWorld builds a lab with the named apps' namespaces; no daemon runs yet.
-func newWorld(t *testing.T, apps ...string) *world {
+func newWorld(t testing.TB, apps ...string) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	l, err := lab.Up(ctx, lab.Options{Binary: binary, Child: []string{os.Args[0], lab.ChildCommand}, Apps: apps})
@@ -70,7 +70,7 @@ func newWorld(t *testing.T, apps ...string) *world {
 		cancel()
 		t.Fatal(err)
 	}
-	w := &world{T: t, Lab: l, ctx: ctx}
+	w := &world{TB: t, Lab: l, ctx: ctx}
 	t.Cleanup(func() {
 		defer cancel()
 		if t.Failed() {
