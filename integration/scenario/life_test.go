@@ -95,7 +95,12 @@ func TestARestartChangesNothing(t *testing.T) {
 	w.start(doc([]string{network(1, ""), network(2, "")}, onNet(1, 1, "web", allowAll), onNet(2, 2, "client", allowAll)))
 	w.wait("ready", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1), "app/"+app(2))
 	before, apps := w.dump("node"), w.cli("get", "app", "-o", "json")
-	helpers := w.dnsmasq()
+	helpers, files := w.dnsmasq(), w.folder()
+	for _, part := range []string{"dnsmasq.conf", "chains.json", "process.json", "owner"} {
+		if !strings.Contains(files, part) {
+			t.Errorf("the run folder has no %s:\n%s", part, files)
+		}
+	}
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		links := w.listen("ip", "monitor", "link", "address", "route", "rule")
 		rules := w.listen("nft", "monitor")
@@ -113,6 +118,9 @@ func TestARestartChangesNothing(t *testing.T) {
 		}
 		if now := w.dnsmasq(); now != helpers {
 			t.Errorf("the dnsmasq were %q and are %q", helpers, now)
+		}
+		if now := w.folder(); now != files {
+			t.Errorf("the run folder after %v and a restart:\n%s", signal, changed(files, now))
 		}
 		if now := w.cli("get", "app", "-o", "json"); now != apps {
 			t.Errorf("the apps were\n%s\nand are\n%s", apps, now)

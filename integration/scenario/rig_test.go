@@ -10,12 +10,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -181,6 +183,41 @@ func (w *world) lease(app string) lab.Lease {
 		w.Fatal(err)
 	}
 	return l
+}
+
+// folder is every file of the run folder with its mode, its inode, the time of its last
+// change and its content. Leases are dnsmasq's and the apps', the socket is the daemon's.
+func (w *world) folder() string {
+	w.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(w.RunDir(), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Type() == fs.ModeSocket || d.Name() == "leases" {
+			return err
+		}
+		st, err := d.Info()
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(w.RunDir(), path)
+		if err != nil {
+			return err
+		}
+		at := st.ModTime().UnixNano()
+		if d.IsDir() {
+			if rel == "." { // the socket comes and goes in it
+				at = 0
+			}
+			fmt.Fprintf(&b, "%s %s inode %d at %d\n", rel, st.Mode(), st.Sys().(*syscall.Stat_t).Ino, at)
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		fmt.Fprintf(&b, "%s %s inode %d at %d: %q\n", rel, st.Mode(), st.Sys().(*syscall.Stat_t).Ino, at, text)
+		return err
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return b.String()
 }
 
 // dump is everything that the kernel says of a namespace's network.
