@@ -91,13 +91,15 @@ func (l *lab) observe(o netstate.Owner, full bool) netstate.State {
 	return s
 }
 
-// apply does the plan to the wish and returns the failures.
+// apply does the plan to the wish, reads back what was written as the applier does,
+// and returns the failures.
 func (l *lab) apply(ctx context.Context, o netstate.Owner, want netstate.State) []netstate.Failure {
 	l.t.Helper()
 	r := netstate.NewRun(netstate.Diff(l.observe(o, true), want))
 	for op, ok := r.Next(); ok; op, ok = r.Next() {
 		r.Done(op, l.host.Do(ctx, o, op))
 	}
+	l.observe(o, false)
 	return r.Failures()
 }
 

@@ -41,7 +41,12 @@ func TestAChainThatOthersCutShortIsSeenAtOnce(t *testing.T) {
 		l.must(ground, root())
 		want := l.network(1)
 		in := want[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/ES1-INP"}]
-		op := netstate.Op{Verb: netstate.Change, Kind: netstate.KindChain, Items: []netstate.Item{{Want: in}}}
+		op := netstate.Op{Verb: netstate.Change, Kind: netstate.KindChain}
+		for id, o := range want {
+			if id.Kind == netstate.KindChain {
+				op.Items = append(op.Items, netstate.Item{Want: o})
+			}
+		}
 		if err := l.host.Do(t.Context(), owner(1), op); err != nil {
 			t.Fatal(err)
 		}
