@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -25,7 +24,7 @@ func newApply(a *app) *cobra.Command {
 		Short: "Make FILE the whole config of the node; returns when it is valid and stored",
 		Example: `  edgespan apply -f node.yaml && edgespan wait ni/6f1c… --for ready
   echo '{}' | edgespan apply -f -      # removes everything`,
-		Args: exactArgs(0, "-f FILE|-"),
+		Args: fileArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dry {
 				return a.plan(cmd.Context(), file, output)
@@ -46,7 +45,7 @@ func newPlan(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE|-",
 		Short: "Show what applying FILE would change on the host, and change nothing",
-		Args:  exactArgs(0, "-f FILE|-"),
+		Args:  fileArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), file, output) },
 	}
 	planFlags(cmd, &file, &output)
@@ -55,7 +54,18 @@ func newPlan(a *app) *cobra.Command {
 
 func planFlags(cmd *cobra.Command, file, output *string) {
 	cmd.Flags().StringVarP(file, "file", "f", "", "node config, YAML or JSON; - reads stdin")
-	cmd.Flags().StringVarP(output, "output", "o", "table", "form of the plan: table or json")
+	outputFlag(cmd, output)
+}
+
+// fileArgs refuses a file that is named without -f, and says how to name it.
+func fileArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if len(args) == 1 && !cmd.Flags().Changed("file") {
+		return usagef("%s: has %q without -f: type %s -f %s", cmd.Name(), args[0], cmd.CommandPath(), args[0])
+	}
+	return usagef("%s: has %d arguments beside -f: none is allowed", cmd.Name(), len(args))
 }
 
 func (a *app) apply(ctx context.Context, file string) error {
@@ -63,52 +73,52 @@ func (a *app) apply(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	c := a.client()
-	defer c.Close()
-	warnings, err := c.Apply(ctx, doc)
-	if err != nil {
-		return err
-	}
-	for _, w := range warnings {
-		a.say("warning: %s", printable(w))
-	}
-	a.say("config stored")
-	return nil
+	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+		warnings, err := c.Apply(ctx, doc)
+		if err != nil {
+			return err
+		}
+		for _, w := range warnings {
+			a.say("warning: %s", printable(w))
+		}
+		a.say("config stored")
+		return nil
+	})
 }
 
 func (a *app) plan(ctx context.Context, file, output string) error {
-	if output != "table" && output != "json" {
-		return usagef("-o: is %q: table json are allowed", output)
+	if err := checkOutput(output); err != nil {
+		return err
 	}
 	doc, err := a.document(file)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	c := a.client()
-	defer c.Close()
-	changes, err := c.Plan(ctx, doc)
-	if err != nil {
-		return err
-	}
-	if output == "json" {
-		if changes == nil {
-			changes = []httpapi.Change{}
+	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+		changes, err := c.Plan(ctx, doc)
+		if err != nil {
+			return err
 		}
-		return a.printJSON(map[string]any{"changes": changes})
+		return a.show(showChanges(changes), output)
+	})
+}
+
+func showChanges(changes []httpapi.Change) shown {
+	if changes == nil {
+		changes = []httpapi.Change{} // an empty list in JSON, not null
 	}
-	if len(changes) == 0 {
-		a.say("nothing would change")
-		return nil
-	}
-	t := table{head: []string{"OP", "KIND", "ID", "OWNER"}}
+	s := shown{data: map[string]any{"changes": changes}, empty: "nothing would change"}
 	for _, c := range changes {
-		t.add(c.Op, c.Kind, c.ID, c.Owner)
+		s.names = append(s.names, c.Kind+"/"+c.ID)
 	}
-	return t.write(a.Out, a.Color)
+	s.table = func(wide bool) *table {
+		t := &table{head: []string{"OP", "KIND", "ID", "OWNER"}, wide: wide}
+		for _, c := range changes {
+			t.add(c.Op, c.Kind, c.ID, c.Owner)
+		}
+		return t
+	}
+	return s
 }
 
 // document reads FILE; "-" is stdin.
@@ -131,11 +141,4 @@ func (a *app) document(file string) ([]byte, error) {
 		return nil, fmt.Errorf("read config %s: %w", file, err)
 	}
 	return doc, nil
-}
-
-func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.Out)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }

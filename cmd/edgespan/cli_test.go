@@ -42,7 +42,7 @@ func filled() *fake {
 				"exists": true, "up": true, "addresses": []any{"192.0.2.2/24"}, "gateways": []any{"192.0.2.1"},
 			}}},
 			"param": {{ID: "ports.wan.mtu", Kind: "param", Spec: obj{"target": "present"}, Status: obj{"state": "present", "error": ""}}},
-			"actor": {{ID: "/router", Kind: "actor", Status: obj{"state": "running", "restarts": 0, "error": ""}}},
+			"actor": {{ID: "router", Kind: "actor", Status: obj{"state": "running", "restarts": 0, "error": ""}}},
 		},
 		ready: func(int) (httpapi.Readiness, error) { return httpapi.Readiness{Ready: true}, nil },
 	}
@@ -66,8 +66,8 @@ wan    uplink0  up     true    192.0.2.2/24  192.0.2.1
 		"param": `ID             TARGET   STATE    ERROR
 ports.wan.mtu  present  present  -
 `,
-		"actor": `ID       STATE    RESTARTS  ERROR
-/router  running  0         -
+		"actor": `ID      STATE    RESTARTS  ERROR
+router  running  0         -
 `,
 	} {
 		if got := cli(t, at(socket), "", "get", kind); got != (said{0, want, ""}) {
@@ -206,18 +206,24 @@ func TestEveryExitCode(t *testing.T) {
 		{"unknown flag", ok, "get ni --frob", 2, "unknown flag: --frob"},
 		{"unknown type", ok, "get pod", 2, "ni app adapter port param actor config are allowed"},
 		{"unknown form", ok, "get ni -o xml", 2, "table wide json yaml name are allowed"},
-		{"unknown form of a plan", ok, "plan -f - -o yaml", 2, "table json are allowed"},
+		{"unknown form of a plan", ok, "plan -f - -o xml", 2, "table wide json yaml name are allowed"},
 		{"apply with -o", ok, "apply -f - -o json", 2, "with --dry-run"},
 		{"no file", ok, "apply", 2, "-f: is missing"},
 		{"too many arguments", ok, "get ni a b", 2, "has 3 arguments"},
-		{"a target without id", ok, "wait ni/ --for ready", 2, "ni/ID or app/ID"},
-		{"a target without kind", ok, "wait " + niID, 2, "ni/ID or app/ID"},
-		{"a condition that is none", ok, "wait ni/x --for fun", 2, "ready absent are allowed"},
-		{"a timeout that is none", ok, "wait ni/x --timeout 5", 2, "--timeout"},
-		{"a timeout of 0", ok, "wait ni/x --timeout 0s", 2, "above 0"},
+		{"a target without id", ok, "wait ni/ --for ready", 2, "id is empty"},
+		{"a target without an id at all", ok, "wait ni", 2, "ni/ID|app/ID"},
+		{"a target without kind", ok, "wait " + niID, 2, "ni app are allowed"},
+		{"a target twice", ok, "get ni/" + niID + " " + niID, 2, "has both"},
+		{"an id that no network can have", ok, "wait ni/demo --timeout 1h", 2, `"demo": a UUID is allowed`},
+		{"an app with an index to wait for", ok, "wait app/" + appID + "/0 --timeout 1h", 2, "a UUID is allowed"},
+		{"a file without -f", ok, "apply node.yaml", 2, "type edgespan apply -f node.yaml"},
+		{"a file without -f to plan", ok, "plan node.yaml", 2, "type edgespan plan -f node.yaml"},
+		{"a condition that is none", ok, "wait ni/" + niID + " --for fun", 2, "ready absent are allowed"},
+		{"a timeout that is none", ok, "wait ni/" + niID + " --timeout 5", 2, "--timeout"},
+		{"a timeout of 0", ok, "wait ni/" + niID + " --timeout 0s", 2, "above 0"},
 		{"too many arguments of demo", ok, "demo sideways", 2, "has 1 arguments"},
 		{"demo exec without a lab", ok, "demo exec nowhere -- true", 2, "nowhere"},
-		{"not ready in time", notReady, "wait ni/x --timeout 60ms", 3, "not ready after 60ms: Creating"},
+		{"not ready in time", notReady, "wait ni/" + niID + " --timeout 60ms", 3, "not ready after 60ms: Creating"},
 		{"daemon that times out", answers(context.DeadlineExceeded), "get ni", 3, "deadline"},
 		{"rejected", answers(&httpapi.Rejected{Faults: []string{"a: b", "c: d"}}), "apply -f -", 4, "a: b\nc: d\n"},
 		{"rejected plan", answers(&httpapi.Rejected{Faults: []string{"a: b"}}), "plan -f -", 4, "a: b\n"},
@@ -225,12 +231,12 @@ func TestEveryExitCode(t *testing.T) {
 		{"partial answer", incomplete, "get ni", 6, "ni-2: no answer in 1s"},
 		{"partial answer in JSON", incomplete, "get ni -o json", 6, "ni-2"},
 		{"permission", answers(httpapi.ErrPermission), "apply -f -", 7, "permission"},
-		{"wait does not wait for permission", answers(httpapi.ErrPermission), "wait ni/x --timeout 1h", 7, "permission"},
-		{"no daemon", nobody, "get ni", 8, "daemon unreachable"},
+		{"wait does not wait for permission", answers(httpapi.ErrPermission), "wait ni/" + niID + " --timeout 1h", 7, "permission"},
+		{"no daemon", nobody, "get ni", 8, "daemon not reachable"},
 		{"no daemon to apply to", nobody, "apply -f -", 8, nobody},
-		{"no daemon to wait for", nobody, "wait ni/x --timeout 60ms", 8, "not ready after 60ms"},
-		{"no daemon, and yet not absent", nobody, "wait ni/x --for absent --timeout 60ms", 8, "not absent"},
-		{"a daemon that hangs up", hangsUp(t), "get ni", 8, "daemon unreachable"},
+		{"no daemon to wait for", nobody, "wait ni/" + niID + " --timeout 60ms", 8, "not ready after 60ms"},
+		{"no daemon, and yet not absent", nobody, "wait ni/" + niID + " --for absent --timeout 60ms", 8, "not absent"},
+		{"a daemon that hangs up", hangsUp(t), "get ni", 8, "daemon not reachable"},
 		{"unknown id", ok, "get ni nobody", 10, "get ni nobody: not found"},
 		{"unknown id in JSON", ok, "get app nobody -o json", 10, "not found"},
 	} {
@@ -315,7 +321,7 @@ func TestWaitOutlastsADaemonThatStarts(t *testing.T) {
 }
 
 func TestWaitOnADaemonThatHangsIsATimeout(t *testing.T) {
-	got := cli(t, at(serve(t, &fake{block: true})), "", "wait", "ni/x", "--timeout", "60ms")
+	got := cli(t, at(serve(t, &fake{block: true})), "", "wait", "ni/"+niID, "--timeout", "60ms")
 	if got.code != exitTimeout {
 		t.Errorf("%+v", got)
 	}
@@ -335,7 +341,7 @@ func TestFlagBeatsEnvironmentBeatsDefault(t *testing.T) {
 		{map[string]string{"EDGESPAN_SOCKET": "/e/s"}, []string{"--run-dir", "/f", "--socket", "/g/s"}, "/g/s"},
 	} {
 		got := cli(t, c.env, "", append([]string{"get", "ni"}, c.args...)...)
-		if got.code != exitUnreachable || !strings.Contains(got.err, "connect "+c.want+":") {
+		if got.code != exitUnreachable || !strings.Contains(got.err, " at "+c.want+":") {
 			t.Errorf("%v %v: exit %d, %s", c.env, c.args, got.code, got.err)
 		}
 	}

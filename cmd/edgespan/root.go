@@ -58,7 +58,7 @@ func newRoot(a *app) *cobra.Command {
 
 Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 error, 2 usage,
 3 timeout, 4 config rejected, 5 conflict, 6 partial answer, 7 permission,
-8 daemon unreachable, 10 not found.
+8 daemon not reachable, 10 not found.
 
 Environment, below the flag of the same name: EDGESPAN_SOCKET, EDGESPAN_RUN_DIR,
 EDGESPAN_STATE_DIR, EDGESPAN_CONFIG. NO_COLOR switches colours off.`,

@@ -11,8 +11,14 @@ import (
 	"edgespan/config/httpapi"
 )
 
-// cellWidth is where a cell is cut in a table, in characters; -o wide cuts nothing.
-const cellWidth = 60
+// Where a cell is cut in a table, in characters; -o wide cuts nothing. An error is cut
+// in its middle: its start names what failed and its end the cause, and between them
+// stands a command line.
+const (
+	cellWidth  = 60
+	errorWidth = 110
+	errorStart = 40
+)
 
 // table is aligned text. The last column is not padded.
 type table struct {
@@ -25,8 +31,8 @@ func (t *table) add(cells ...string) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
 		c = printable(c)
-		if n := utf8.RuneCountInString(c); !t.wide && n > cellWidth {
-			c = string([]rune(c)[:cellWidth-1]) + "…"
+		if !t.wide {
+			c = cut(c, t.head[i] == "ERROR")
 		}
 		if c == "" {
 			c = "-"
@@ -34,6 +40,17 @@ func (t *table) add(cells ...string) {
 		row[i] = c
 	}
 	t.rows = append(t.rows, row)
+}
+
+func cut(c string, failure bool) string {
+	r := []rune(c)
+	switch {
+	case failure && len(r) > errorWidth:
+		return string(r[:errorStart]) + "…" + string(r[len(r)-(errorWidth-errorStart-1):])
+	case !failure && len(r) > cellWidth:
+		return string(r[:cellWidth-1]) + "…"
+	}
+	return c
 }
 
 func (t *table) write(w io.Writer, color bool) error {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,11 +14,14 @@ import (
 // pollInterval is how often wait asks; a question costs the daemon a map lookup.
 const pollInterval = 50 * time.Millisecond
 
+// waitTargets is what wait takes.
+const waitTargets = "ni/ID|app/ID"
+
 func newWait(a *app) *cobra.Command {
 	var wanted string
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:   "wait ni/ID|app/ID --for ready|absent [--timeout 30s]",
+		Use:   "wait " + waitTargets + " --for ready|absent [--timeout 30s]",
 		Short: "Wait until a network or an app is ready, or gone",
 		Long: `wait asks until the condition holds. A network is ready when it is Present, without
 error and at its current generation; an app when it is not pending, without error and
@@ -28,12 +29,16 @@ activated as wanted. absent means neither config nor host objects.
 
 An unknown ID is waited for with --for ready and absent at once. A daemon that does
 not answer is waited for too.`,
-		Args: exactArgs(1, "ni/ID or app/ID"),
+		Args: rangeArgs(1, 2, waitTargets),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kind, id, _ := strings.Cut(args[0], "/")
+			kind, id, err := readTarget("wait", httpapi.WaitKinds(), args, waitTargets)
 			switch {
-			case !slices.Contains(httpapi.WaitKinds(), kind) || id == "":
-				return usagef("wait: target is %q: ni/ID or app/ID is allowed", args[0])
+			case err != nil:
+				return err
+			case id == "":
+				return usagef("wait: id is missing: %s is allowed", waitTargets)
+			case checkID("wait", kind, id) != nil:
+				return checkID("wait", kind, id)
 			case wanted != "ready" && wanted != "absent":
 				return usagef("--for: is %q: ready absent are allowed", wanted)
 			case timeout <= 0:
@@ -41,12 +46,7 @@ not answer is waited for too.`,
 			}
 			return a.wait(cmd.Context(), kind, id, wanted, timeout)
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return append(a.liveIDs(cmd.Context(), "ni", "ni/"), a.liveIDs(cmd.Context(), "app", "app/")...), cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: a.completeTargets(httpapi.WaitKinds(), false),
 	}
 	cmd.Flags().StringVar(&wanted, "for", "ready", "ready or absent")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long, as 500ms, 30s or 2m")

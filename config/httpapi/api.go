@@ -66,7 +66,7 @@ var (
 	// ErrPermission says that the caller may not do this.
 	ErrPermission = errors.New("permission denied")
 	// ErrUnreachable says that no daemon answers on the socket (client only).
-	ErrUnreachable = errors.New("daemon unreachable")
+	ErrUnreachable = errors.New("daemon not reachable")
 	// ErrTimeout says that the daemon did not answer in time (client only).
 	ErrTimeout = errors.New("timeout")
 )

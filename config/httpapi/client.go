@@ -148,11 +148,25 @@ func (c *Client) failed(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &dial):
-		return fmt.Errorf("connect %s: %w: %w", c.socket, ErrUnreachable, dial.err)
+		return fmt.Errorf("%w at %s: %s", ErrUnreachable, c.socket, rootCause(dial.err))
 	case errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err):
 		return fmt.Errorf("ask %s: %w", c.socket, ErrTimeout)
 	}
-	return fmt.Errorf("ask %s: %w: %w", c.socket, ErrUnreachable, err)
+	return fmt.Errorf("%w at %s: it went away: %s", ErrUnreachable, c.socket, rootCause(err))
+}
+
+// rootCause leaves out what net says around an error: the socket was made under
+// another name, which the kernel goes on telling.
+func rootCause(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	var call *os.SyscallError
+	if errors.As(err, &call) {
+		err = call.Err
+	}
+	return err.Error()
 }
 
 // problemError is the typed error of a problem body.

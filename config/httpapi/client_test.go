@@ -151,8 +151,11 @@ func TestNoDaemonIsUnreachable(t *testing.T) {
 func TestADaemonThatHangsUpIsUnreachable(t *testing.T) {
 	socket, _ := start(t, populated())
 	_ = os.Remove(socket)
-	l, err := net.Listen("unix", socket)
+	l, err := net.Listen("unix", socket+freshSuffix) // as Serve does
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(socket+freshSuffix, socket); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
@@ -165,7 +168,8 @@ func TestADaemonThatHangsUpIsUnreachable(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	if _, err := client(t, socket).Apply(t.Context(), []byte("{}")); !errors.Is(err, ErrUnreachable) {
+	_, err = client(t, socket).Apply(t.Context(), []byte("{}"))
+	if !errors.Is(err, ErrUnreachable) || !strings.HasPrefix(err.Error(), "daemon not reachable at "+socket+": ") || strings.Contains(err.Error(), freshSuffix) {
 		t.Errorf("got %v", err)
 	}
 }

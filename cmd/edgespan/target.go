@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"edgespan/config/httpapi"
+)
+
+// readTarget reads the object that a command line names: KIND/ID as one word, which is
+// what -o name prints, or KIND and ID as two. The id is "" where a kind stands alone.
+// allowed is what the error tells to type.
+func readTarget(cmd string, kinds, args []string, allowed string) (kind, id string, err error) {
+	kind, id, joined := strings.Cut(args[0], "/")
+	switch {
+	case !slices.Contains(kinds, kind):
+		return "", "", usagef("%s: type is %q: %s are allowed", cmd, kind, strings.Join(kinds, " "))
+	case joined && len(args) > 1:
+		return "", "", usagef("%s: has both %q and %q: %s is allowed", cmd, args[0], args[1], allowed)
+	case len(args) > 1:
+		id, joined = strings.TrimPrefix(args[1], kind+"/"), true
+	}
+	if joined && id == "" {
+		return "", "", usagef("%s: id is empty: the id of one %s is allowed", cmd, kind)
+	}
+	return kind, id, nil
+}
+
+// checkID refuses what can't be the id of a network or an app: no time and no daemon
+// would change that.
+func checkID(cmd, kind, id string) error {
+	if kind != "ni" && kind != "app" {
+		return nil
+	}
+	if _, err := uuid.Parse(id); err != nil || len(id) != len(uuid.UUID{}.String()) {
+		return usagef("%s: id of %s is %q: a UUID is allowed, as edgespan get %s -o name prints it", cmd, kind, id, kind)
+	}
+	return nil
+}
+
+// ask asks the daemon once, within requestTimeout.
+func (a *app) ask(ctx context.Context, f func(context.Context, *httpapi.Client) error) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	c := a.client()
+	defer c.Close()
+	return f(ctx, c)
+}
+
+// completeTargets completes KIND/ID, or KIND and then ID, with what the daemon knows.
+func (a *app) completeTargets(kinds []string, alone bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		const quiet = cobra.ShellCompDirectiveNoFileComp
+		switch kind, _, joined := strings.Cut(typed, "/"); {
+		case len(args) == 1 && slices.Contains(kinds, args[0]):
+			return a.liveIDs(cmd.Context(), args[0], ""), quiet
+		case len(args) > 0:
+			return nil, quiet
+		case joined && slices.Contains(kinds, kind):
+			return a.liveIDs(cmd.Context(), kind, kind+"/"), quiet
+		case alone:
+			return kinds, quiet
+		}
+		var all []string
+		for _, k := range kinds {
+			all = append(all, a.liveIDs(cmd.Context(), k, k+"/")...)
+		}
+		return all, quiet
+	}
+}
