@@ -169,6 +169,7 @@ type adapterStatus struct {
 	MAC             string `json:"mac"`
 	IfName          string `json:"ifName"`
 	HostIfName      string `json:"hostIfName"`
+	State           string `json:"state"` // as that of its parameter
 	Error           string `json:"error"`
 }
 
@@ -209,7 +210,7 @@ func adaptersOf(s appnet.AppNetworkStatus) []adapterStatus {
 		u := a.UnderlayStatus
 		st := adapterStatus{
 			Index: a.Index, NetworkInstance: a.NetworkInstance.String(), TargetVersion: a.TargetVersion, Activated: a.Activated,
-			MAC: u.MAC, IfName: string(u.IfName), HostIfName: string(u.HostIfName), Error: a.Error,
+			MAC: u.MAC, IfName: string(u.IfName), HostIfName: string(u.HostIfName), State: string(adapterState(a)), Error: a.Error,
 		}
 		if u.IP.IsValid() {
 			st.IP = u.IP.String()
@@ -287,6 +288,8 @@ func (n *Node) ports() []httpapi.Resource {
 			why = "no interface " + string(c.IfName)
 		case !s.Up:
 			why = "interface " + string(c.IfName) + " is down"
+		default:
+			why = s.LeadsNowhere()
 		}
 		rs = append(rs, httpapi.Resource{
 			ID: label, Kind: "port",

@@ -88,6 +88,7 @@ func (a *app) drain(c actor.Context) {
 	for _, ch := range a.networks.Drain() {
 		switch ch.Kind {
 		case pubsub.Deleted:
+			a.tellWanted(c, ch.Old.UUID) // before, so that its going is told in one word
 			a.step(c, appnet.NetworkOffline{NI: ch.Old.UUID})
 		case pubsub.Created, pubsub.Modified:
 			a.step(c, appnet.NetworkOnline{NI: ch.New.UUID, Status: ch.New})
@@ -110,9 +111,20 @@ func (a *app) drain(c actor.Context) {
 		case pubsub.Deleted:
 			a.step(c, appnet.ConfigDeleted{})
 		case pubsub.Created, pubsub.Modified:
+			for _, u := range ch.New.Adapters {
+				a.tellWanted(c, u.NetworkInstance)
+			}
 			a.step(c, appnet.ConfigChanged{Config: ch.New})
 		}
 	}
+}
+
+// tellWanted tells whether a network is in the config. It is asked when the app's config
+// changes and when the network goes, not of every change of any network: that would
+// wake every app for each of them.
+func (a *app) tellWanted(c actor.Context, ni uuid.UUID) {
+	_, wanted := a.d.topics.NetworkConfig.Get("", ni.String())
+	a.step(c, appnet.NetworkWanted{NI: ni, Wanted: wanted})
 }
 
 func (a *app) step(c actor.Context, e appnet.Event) {

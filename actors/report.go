@@ -86,18 +86,22 @@ func adapterParameters(s appnet.AppNetworkStatus, wish appnet.AppNetworkConfig) 
 			Target: "absent", State: "Absent", Generation: a.TargetVersion, Error: a.Error,
 		}
 		if _, has := wish.Adapters[a.Index]; has && wish.Activate {
-			p.Target, p.State = "present", string(netinst.WaitingForDependencies)
-			if a.Error != "" {
-				p.State = string(netinst.CreatingFailed)
-			}
-		}
-		switch {
-		case a.Activated && p.Target == "present":
-			p.State = string(netinst.Present)
-		case a.Activated:
+			p.Target, p.State = "present", string(adapterState(a))
+		} else if a.Activated {
 			p.State = string(netinst.Removing)
 		}
 		ps = append(ps, p)
 	}
 	return ps
+}
+
+// adapterState is the state of an adapter that is wanted.
+func adapterState(a appnet.AdapterStatus) netinst.NIState {
+	switch {
+	case a.Activated:
+		return netinst.Present
+	case a.Error != "" && !a.Waiting:
+		return netinst.CreatingFailed
+	}
+	return netinst.WaitingForDependencies
 }

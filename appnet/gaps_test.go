@@ -360,3 +360,25 @@ func TestDigestTellsWishesApartAndSpellingsNot(t *testing.T) {
 		}
 	}
 }
+
+// A network that was taken out of the config is told apart from one that is late.
+func TestGap_ANetworkThatIsInNoConfigIsCalledSo(t *testing.T) {
+	s := play(t)
+	for _, e := range []appnet.Event{
+		on(blue), appnet.Synchronized{}, online(blue), told(blue, 0, 1, true),
+		appnet.NetworkWanted{NI: blue}, offline(blue),
+	} {
+		for _, f := range s.m.Step(e) {
+			s.sentence(f)
+		}
+	}
+	if a := s.last.Adapters[0]; a.Error != "network instance blue is not in the config" || !a.Waiting || !s.last.Pending {
+		t.Errorf("the adapter is %+v", a)
+	}
+	for _, f := range s.m.Step(appnet.NetworkWanted{NI: blue, Wanted: true}) {
+		s.sentence(f)
+	}
+	if a := s.last.Adapters[0]; a.Error != "network instance blue is not online" || !a.Waiting {
+		t.Errorf("once it is in the config again the adapter is %+v", a)
+	}
+}

@@ -103,9 +103,15 @@ func (m *Machine) take(e Event) {
 	case ConfigDeleted:
 		v.Config, m.digest = nil, ""
 	case NetworkOnline:
-		v.Networks[e.NI] = Network{DisplayName: e.Status.DisplayName, Online: true}
+		v.Networks[e.NI] = Network{DisplayName: e.Status.DisplayName, Online: true, Unwanted: v.Networks[e.NI].Unwanted}
 	case NetworkOffline:
-		v.Networks[e.NI] = Network{DisplayName: v.Networks[e.NI].DisplayName}
+		n := v.Networks[e.NI]
+		n.Online = false
+		v.Networks[e.NI] = n
+	case NetworkWanted:
+		n := v.Networks[e.NI]
+		n.Unwanted = !e.Wanted
+		v.Networks[e.NI] = n
 	case AdapterStatusChanged:
 		p := Place{e.Scope, e.Status.Key()}
 		// Versions only rise: a lower one than was seen is late.

@@ -22,6 +22,7 @@ type Place struct {
 type Network struct {
 	DisplayName string
 	Online      bool
+	Unwanted    bool // it is in no config
 }
 
 // View is all that decides whether an app is pending.
@@ -51,7 +52,7 @@ func Pending(v View) (bool, string) {
 		name := v.name(p.Scope)
 		switch {
 		case !v.Networks[p.Scope].Online:
-			return true, reason(i, "network instance %s is not online", name)
+			return true, reason(i, "%s", v.offline(p.Scope))
 		case !answered:
 			return true, reason(i, "network instance %s has not answered", name)
 		case s.TargetVersion != v.Want:
@@ -119,6 +120,14 @@ func (v View) indices() []int {
 		set[p.Key.UnderlayIndex] = true
 	}
 	return slices.Sorted(maps.Keys(set))
+}
+
+// offline says why a network instance that is not online is not.
+func (v View) offline(ni uuid.UUID) string {
+	if v.Networks[ni].Unwanted {
+		return "network instance " + v.name(ni) + " is not in the config"
+	}
+	return "network instance " + v.name(ni) + " is not online"
 }
 
 // name is how people know a network instance.

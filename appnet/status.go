@@ -66,9 +66,10 @@ func (m *Machine) adapter(index int) AdapterStatus {
 		Activated:       s.Activated,
 		UnderlayStatus:  s.UnderlayStatus,
 		Error:           s.Error,
+		Waiting:         s.Waiting,
 	}
 	if !v.Networks[p.Scope].Online {
-		a.Activated, a.Error = false, "network instance "+v.name(p.Scope)+" is not online"
+		a.Activated, a.Error, a.Waiting = false, v.offline(p.Scope), true
 	}
 	return a
 }

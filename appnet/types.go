@@ -23,6 +23,7 @@ type AdapterStatus struct {
 	Activated       bool
 	UnderlayStatus  netinst.UnderlayNetworkStatus
 	Error           string
+	Waiting         bool // Error tells of what is waited for, not of a failure
 }
 
 // AppNetworkStatus is what an app network says of itself. Pending is cleared

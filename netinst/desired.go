@@ -26,8 +26,8 @@ type Input struct {
 
 // Desired is what a network wants on the host, and what of it each adapter needs
 // to be activated. Port is the label of the port in use, "" without one;
-// PortError says why there is none although one is wanted. Warning names the
-// static routes that can't stand now, and why.
+// PortError says why there is none although one is wanted, or why it leads nowhere.
+// Warning names the static routes that can't stand now, and why.
 type Desired struct {
 	State     netstate.State
 	ByAdapter map[AdapterKey][]netstate.ID
@@ -75,7 +75,7 @@ func newNetwork(in Input) (network, string) {
 	p, why := ChoosePort(in.Config.Port, in.Ports)
 	used := map[string]PortStatus{}
 	if p.Label != "" {
-		nw.port = &p
+		nw.port, why = &p, p.LeadsNowhere()
 		used[p.Label] = p
 	}
 	for _, r := range in.Config.Routes {

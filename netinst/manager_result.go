@@ -113,12 +113,13 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 	case network && len(fs) == 0:
 		// What failed may be what the adapter needs; if it was up, it still is.
 		s.Activated = a.published != nil && a.published.Activated
-		s.Error = "network instance " + m.name() + " is not ready"
+		s.Error, s.Waiting = "network instance "+m.name()+" is not ready", true
 	default:
 		s.Activated = len(fs) == 0
 	}
 	if len(fs) > 0 {
 		s.Error = rootCause(fs)
+		s.Waiting = !slices.ContainsFunc(fs, func(x netstate.Failure) bool { return !x.Waiting })
 	}
 	if a.published != nil && *a.published == s {
 		return nil

@@ -301,6 +301,16 @@ func TestManager(t *testing.T) {
 			managerStep{PortsChanged{alsoAt(testPort(), "203.0.113.2/24")}, "apply#3 something"},
 			managerStep{applied(3), "ni Present"},
 		),
+		"an uplink that comes up again without a default route is waited for": begun(
+			managerStep{PortsChanged{[]PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true, Addresses: testPort()[0].Addresses}}}, "apply#2 something"},
+			managerStep{applied(2), "ni WaitingForDependencies (uplink wan (eth0) has no default route)"},
+			managerStep{PortsChanged{testPort()}, "apply#3 something"},
+			managerStep{applied(3), "ni Present"},
+		),
+		"an uplink without an address is waited for": begun(
+			managerStep{PortsChanged{[]PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true}}}, "apply#2 something"},
+			managerStep{applied(2), "ni WaitingForDependencies (uplink wan (eth0) has no address)"},
+		),
 		"a missing port is waited for": begun(
 			managerStep{PortsChanged{nil}, "apply#2 something"},
 			managerStep{applied(2), `ni WaitingForDependencies (no port is meant by "wan")`},

@@ -43,6 +43,20 @@ func ChoosePort(want string, ports []PortStatus) (PortStatus, string) {
 	return PortStatus{}, fmt.Sprintf("no usable port for %q: %s", want, strings.Join(not, ", "))
 }
 
+// LeadsNowhere says why an uplink that is up is of no use yet, "" if it is or if p is
+// no uplink: of those nobody asks for a default route.
+func (p PortStatus) LeadsNowhere() string {
+	switch {
+	case !p.Uplink:
+		return ""
+	case len(p.Addresses) == 0:
+		return fmt.Sprintf("uplink %s (%s) has no address", p.Label, p.IfName)
+	case len(p.Gateways) == 0:
+		return fmt.Sprintf("uplink %s (%s) has no default route", p.Label, p.IfName)
+	}
+	return ""
+}
+
 func comparePorts(a, b PortStatus) int {
 	if a.Cost != b.Cost {
 		return a.Cost - b.Cost

@@ -166,6 +166,7 @@ type AppAdapterStatus struct {
 	Activated      bool
 	UnderlayStatus UnderlayNetworkStatus
 	Error          string
+	Waiting        bool // Error tells of what is waited for, not of a failure
 }
 
 // Key is the topic key.

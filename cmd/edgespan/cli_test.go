@@ -57,11 +57,11 @@ demo net  10000000-0000-4000-8000-000000000001  Present  es1     10.10.0.0/24  w
 		"app": `NAME  ID                                    STATE  VERSION  ADAPTERS  ERROR
 web   a0000000-0000-4000-8000-000000000001  ready  2        1/2       -
 `,
-		"adapter": `APP                                   INDEX  NETWORK                               IP           MAC                IFNAME  HOSTIF  STATE
-a0000000-0000-4000-8000-000000000001  0      10000000-0000-4000-8000-000000000001  10.10.0.130  02:00:00:00:00:01  eth0    es1a1   active
+		"adapter": `APP                                   INDEX  NETWORK                               IP           MAC                IFNAME  HOSTIF  STATE   ERROR
+a0000000-0000-4000-8000-000000000001  0      10000000-0000-4000-8000-000000000001  10.10.0.130  02:00:00:00:00:01  eth0    es1a1   active  -
 `,
-		"port": `LABEL  IFNAME   STATE  UPLINK  ADDRESSES     GATEWAYS
-wan    uplink0  up     true    192.0.2.2/24  192.0.2.1
+		"port": `LABEL  IFNAME   STATE  UPLINK  ADDRESSES     GATEWAYS   ERROR
+wan    uplink0  up     true    192.0.2.2/24  192.0.2.1  -
 `,
 		"param": `ID             TARGET   STATE    ERROR
 ports.wan.mtu  present  present  -
@@ -72,6 +72,22 @@ router  running  0         -
 	} {
 		if got := cli(t, at(socket), "", "get", kind); got != (said{0, want, ""}) {
 			t.Errorf("get %s: exit %d, %s\n%swant\n%s", kind, got.code, got.err, got.out, want)
+		}
+	}
+}
+
+func TestStatesOfAnAdapter(t *testing.T) {
+	for _, c := range []struct {
+		status obj
+		want   string
+	}{
+		{obj{"activated": true, "state": "Present", "error": ""}, "active"},
+		{obj{"activated": false, "state": "WaitingForDependencies", "error": "namespace ns1 does not exist"}, "waiting"},
+		{obj{"activated": false, "state": "CreatingFailed", "error": "no free address"}, "failed"},
+		{obj{"activated": false, "state": "WaitingForDependencies", "error": ""}, "inactive"},
+	} {
+		if got := adapterState(httpapi.Resource{Status: c.status}); got != c.want {
+			t.Errorf("adapter %v: %s, want %s", c.status, got, c.want)
 		}
 	}
 }

@@ -165,6 +165,7 @@ func columns(kind string) []column {
 			{head: "MTU", cell: status("mtu"), wide: true},
 			{head: "ADDRESSES", cell: status("addresses")},
 			{head: "GATEWAYS", cell: status("gateways")},
+			{head: "ERROR", cell: status("error")},
 		}
 	case "param":
 		return []column{
@@ -202,7 +203,7 @@ func adapterColumns() []column {
 		{head: "HOSTIF", cell: status("hostIfName")},
 		{head: "STATE", cell: adapterState},
 		{head: "VERSION", cell: status("targetVersion"), wide: true},
-		{head: "ERROR", cell: status("error"), wide: true},
+		{head: "ERROR", cell: status("error")},
 	}
 }
 
@@ -269,6 +270,8 @@ func appState(r httpapi.Resource) string {
 
 func adapterState(r httpapi.Resource) string {
 	switch {
+	case status("error")(r) != "" && status("state")(r) == "WaitingForDependencies":
+		return "waiting"
 	case status("error")(r) != "":
 		return "failed"
 	case dig(r.Status, "activated") == true:
