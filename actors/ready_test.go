@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,13 @@ import (
 func TestReadyAnswersTheNewestConfigOfThePortsToo(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
-		r.host.SetInterfaces(netstate.Interface{Name: "uplink0", Up: true, MTU: 1500}, netstate.Interface{Name: "lte0", Up: true, MTU: 1500})
+		up := func(name, addr, gw string) netstate.Interface {
+			return netstate.Interface{
+				Name: name, Up: true, MTU: 1500,
+				Addresses: []netip.Prefix{netip.MustParsePrefix(addr)}, Gateways: []netip.Addr{netip.MustParseAddr(gw)},
+			}
+		}
+		r.host.SetInterfaces(up("uplink0", "192.0.2.2/24", "192.0.2.1"), up("lte0", "203.0.113.2/24", "203.0.113.1"))
 		both := doc(2, 1)
 		both = strings.Replace(both, "networkInstances:\n", "  lte: {ifName: lte0, uplink: true}\nnetworkInstances:\n", 1)
 		both = strings.Replace(both, "net2, type: local, port: wan", "net2, type: local, port: lte", 1)

@@ -97,6 +97,7 @@ type Manager struct {
 	port       string // label of the port that the last apply used
 	warning    string // of the last apply's desired state
 	ends       ends
+	ledger     Ledger
 }
 
 // NewManager makes the manager of one network. held are its journalled leases;
@@ -164,7 +165,8 @@ func (m *Manager) Step(e Event) []Effect {
 		}
 		return nil
 	case Applied:
-		return m.applied(e)
+		f := m.flight
+		return m.book(f, e, m.applied(e))
 	case TimerDue:
 		return m.timer(e)
 	}

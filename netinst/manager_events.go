@@ -50,6 +50,8 @@ type (
 		Seq      ApplySeq
 		Failures []netstate.Failure
 		Err      string
+		Done     []netstate.Op // what took effect
+		At       time.Time
 	}
 	// TimerDue is the end of a Timer.
 	TimerDue struct {
@@ -106,6 +108,8 @@ type (
 		Token uint64
 		After time.Duration
 	}
+	// Booked says what an apply came to, before the effects that follow from it.
+	Booked struct{ Account Account }
 	// Done says that nothing of the network is left: the bridge manager may end.
 	Done struct{}
 )
@@ -117,4 +121,5 @@ func (WithdrawAdapter) niEffect() {}
 func (Remember) niEffect()        {}
 func (Apply) niEffect()           {}
 func (Timer) niEffect()           {}
+func (Booked) niEffect()          {}
 func (Done) niEffect()            {}

@@ -24,7 +24,7 @@ func ChoosePort(want string, ports []PortStatus) (PortStatus, string) {
 	var not []string
 	for _, p := range ports {
 		switch {
-		case !p.meant(want):
+		case !p.Meant(want):
 		case !p.Exists:
 			not = append(not, fmt.Sprintf("%s (%s does not exist)", p.Label, p.IfName))
 		case !p.Up:
@@ -79,9 +79,9 @@ func portConfigs(ports []PortStatus) []PortConfig {
 func PortsMeant(c NetworkInstanceConfig, ports []PortConfig) string {
 	var found []string
 	for _, p := range ports {
-		used := c.Port != "" && p.meant(c.Port)
+		used := c.Port != "" && p.Meant(c.Port)
 		for _, r := range c.Routes {
-			used = used || r.Port != "" && p.meant(r.Port)
+			used = used || r.Port != "" && p.Meant(r.Port)
 		}
 		if used {
 			found = append(found, fmt.Sprintf("%s@%d", p.Label, p.Generation))
@@ -91,7 +91,8 @@ func PortsMeant(c NetworkInstanceConfig, ports []PortConfig) string {
 	return strings.Join(found, " ")
 }
 
-func (p PortConfig) meant(want string) bool {
+// Meant says whether a network that wants a port by these words may use p.
+func (p PortConfig) Meant(want string) bool {
 	switch want {
 	case portsAll:
 		return true

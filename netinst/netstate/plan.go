@@ -232,7 +232,12 @@ type Failure struct {
 	Waiting bool // waits for a dependency: the world's, or an object that failed
 	Remove  bool // it should have gone
 	Observe bool // it looked right when applied and was found wrong later
+	Blocked bool // it was not tried: it needs an object that failed
 	Err     string
+
+	// The parts of Err, for who shows them apart: the op, the command that it ran if
+	// it ran one, and what that said. Op is "" of what was found wrong.
+	Op, Command, Cause string
 }
 
 // Run walks a Plan: a failed op stops only what needs its objects.
@@ -253,7 +258,8 @@ func (r *Run) Next() (Op, bool) {
 		op := r.plan[0]
 		r.plan = r.plan[1:]
 		if why, blocked := r.blocked(op); blocked {
-			r.fail(op, Failure{Waiting: true, Remove: op.Verb == Remove, Err: "waits for " + why.String()})
+			err := "waits for " + why.String()
+			r.fail(op, Failure{Waiting: true, Blocked: true, Remove: op.Verb == Remove, Err: err, Op: op.String(), Cause: err})
 			continue
 		}
 		return op, true
@@ -287,7 +293,12 @@ func (r *Run) Done(op Op, err error) {
 	if err == nil {
 		return
 	}
-	r.fail(op, Failure{Waiting: errors.Is(err, ErrWaiting), Remove: op.Verb == Remove, Err: err.Error()})
+	f := Failure{Waiting: errors.Is(err, ErrWaiting), Remove: op.Verb == Remove, Err: err.Error(), Op: op.String(), Cause: err.Error()}
+	var parts *OpError
+	if errors.As(err, &parts) {
+		f.Command, f.Cause = parts.Command, parts.Err.Error()
+	}
+	r.fail(op, f)
 }
 
 func (r *Run) fail(op Op, f Failure) {

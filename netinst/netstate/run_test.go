@@ -20,7 +20,25 @@ func walk(p Plan, bad map[string]error) (done string, failures []Failure) {
 		lines = append(lines, op.String())
 		r.Done(op, bad[op.String()])
 	}
-	return strings.Join(lines, "\n"), r.Failures()
+	failures = r.Failures()
+	for i := range failures { // the tables below say what is not derived from the rest
+		f := &failures[i]
+		if f.Op == "" || f.Cause != f.Err || f.Blocked != strings.HasPrefix(f.Err, "waits for ") {
+			panic(fmt.Sprintf("parts of %+v", *f))
+		}
+		f.Op, f.Cause, f.Blocked = "", "", false
+	}
+	return strings.Join(lines, "\n"), failures
+}
+
+func TestAFailureTellsOpCommandAndCauseApart(t *testing.T) {
+	r := NewRun(Diff(State{}, NewState(Rule{Priority: 20001, Table: 20001})))
+	op, _ := r.Next()
+	r.Done(op, fmt.Errorf("do: %w", &OpError{Op: "add rule", Command: "ip rule add", Err: errors.New("busy")}))
+	f := r.Failures()[0]
+	if f.Op != "add rule 20001" || f.Command != "ip rule add" || f.Cause != "busy" || f.Err != "do: add rule: ip rule add: busy" {
+		t.Errorf("%+v", f)
+	}
 }
 
 func TestAFailedOpStopsOnlyWhatNeedsIt(t *testing.T) {

@@ -1,0 +1,117 @@
+package netinst
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/netinst/netstate"
+)
+
+func addRule(n int) netstate.Op {
+	return netstate.Op{Verb: netstate.Add, Kind: netstate.KindRule, Items: []netstate.Item{{Want: netstate.Rule{Priority: n, Table: n}}}}
+}
+
+func ruleFailed(n int, why string) netstate.Failure {
+	return netstate.Failure{ID: netstate.ID{Kind: netstate.KindRule, Name: fmt.Sprint(n)}, Err: why, Op: addRule(n).String(), Cause: why}
+}
+
+func ops(fs []FailedOp) string {
+	var out []string
+	for _, f := range fs {
+		out = append(out, fmt.Sprintf("%s: %s (%d since %ds)", f.Op, f.Error, f.Attempts, f.Since.Unix()))
+	}
+	return strings.Join(out, "; ")
+}
+
+func TestALedgerCountsWhatFailsAndTellsEachChangeOnce(t *testing.T) {
+	var l Ledger
+	want := netstate.NewState(netstate.Rule{Priority: 1, Table: 1}, netstate.Rule{Priority: 2, Table: 2})
+	blocked := netstate.Failure{Err: "waits for rule 1", Op: "add port es1", Cause: "waits for rule 1", Blocked: true, Waiting: true}
+	for i, c := range []struct {
+		fs                    []netstate.Failure
+		failing, began, ended string
+	}{
+		{[]netstate.Failure{ruleFailed(1, "no")}, "add rule 1: no (1 since 0s)", "add rule 1: no (1 since 0s)", ""},
+		{[]netstate.Failure{ruleFailed(1, "no")}, "add rule 1: no (2 since 0s)", "", ""},
+		{
+			[]netstate.Failure{ruleFailed(1, "never"), ruleFailed(2, "no"), blocked},
+			"add rule 1: never (3 since 0s); add rule 2: no (1 since 2s); add port es1: waits for rule 1 (1 since 2s)",
+			"add rule 1: never (3 since 0s); add rule 2: no (1 since 2s)", "",
+		},
+		{[]netstate.Failure{ruleFailed(2, "no")}, "add rule 2: no (2 since 2s)", "", "add rule 1: never (3 since 0s)"},
+		{nil, "", "", "add rule 2: no (2 since 2s)"},
+		{nil, "", "", ""},
+	} {
+		a := l.Book(want, Outcome{Failures: c.fs, At: time.Unix(int64(i), 0), Retry: time.Second})
+		if got := ops(a.Failing); got != c.failing {
+			t.Errorf("%d: failing %q, want %q", i, got, c.failing)
+		}
+		if got := ops(a.Began); got != c.began {
+			t.Errorf("%d: began %q, want %q", i, got, c.began)
+		}
+		if got := ops(a.Ended); got != c.ended {
+			t.Errorf("%d: ended %q, want %q", i, got, c.ended)
+		}
+		if due := time.Unix(int64(i+1), 0); len(c.fs) > 0 && !a.Retry.Equal(due) || len(c.fs) == 0 && !a.Retry.IsZero() {
+			t.Errorf("%d: retry at %v", i, a.Retry)
+		}
+	}
+}
+
+func TestALedgerTellsDriftFromANewWish(t *testing.T) {
+	var l Ledger
+	one := netstate.NewState(netstate.Rule{Priority: 1, Table: 1})
+	both := netstate.NewState(netstate.Rule{Priority: 1, Table: 1}, netstate.Rule{Priority: 2, Table: 2})
+	for _, c := range []struct {
+		name string
+		want netstate.State
+		done []netstate.Op
+		fs   []netstate.Failure
+		err  string
+		rep  []string
+	}{
+		{"what a daemon finds undone at its start", one, []netstate.Op{addRule(1)}, nil, "", nil},
+		{"what others took away", one, []netstate.Op{addRule(1)}, nil, "", []string{"add rule 1"}},
+		{"a new wish beside a repair", both, []netstate.Op{addRule(1), addRule(2)}, nil, "", []string{"add rule 1"}},
+		{"what is wished away", one, netstate.Diff(both, one), nil, "", nil},
+		{"what nobody wished for", one, netstate.Diff(both, one), nil, "", []string{"remove rule 2"}},
+		{"what fails", one, nil, []netstate.Failure{ruleFailed(1, "no")}, "", nil},
+		{"a host that could not be looked at", one, nil, nil, "dump", nil},
+		{"what had failed before is no repair", one, []netstate.Op{addRule(1)}, nil, "", nil},
+	} {
+		a := l.Book(c.want, Outcome{Done: c.done, Failures: c.fs, Err: c.err})
+		if !slices.Equal(a.Repaired, c.rep) || a.Changes != len(c.done) {
+			t.Errorf("%s: repaired %q of %d, want %q", c.name, a.Repaired, a.Changes, c.rep)
+		}
+	}
+}
+
+// A manager books each apply, names the adapter that a failed op is about, and says
+// when it tries again.
+func TestAManagerBooksItsApplies(t *testing.T) {
+	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	for _, s := range begun() {
+		m.Step(s.event)
+	}
+	m.Step(AdapterChanged{testAdapter(appW, 1, true)})
+	e := applied(2, fail(netstate.KindLink, "es1a1", "busy"))
+	e.At = time.Unix(100, 0)
+	var got *Account
+	for _, eff := range m.Step(e) {
+		if b, is := eff.(Booked); is {
+			got = &b.Account
+		}
+	}
+	if got == nil || len(got.Failing) != 1 || got.Failing[0].Adapter != (AdapterKey{appW, 0}).String() {
+		t.Fatalf("booked %+v", got)
+	}
+	if !got.Retry.Equal(time.Unix(100, 0).Add(retryMin)) {
+		t.Errorf("the retry is at %v", got.Retry)
+	}
+	if effs := m.Step(applied(1)); len(effs) != 0 {
+		t.Errorf("an apply of the past is booked: %v", effs)
+	}
+}
