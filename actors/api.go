@@ -140,7 +140,7 @@ func networkSpec(c netinst.NetworkInstanceConfig) map[string]any {
 		hosts[string(h)] = joined(ips)
 	}
 	return map[string]any{
-		"displayName": c.DisplayName, "type": c.Type, "port": c.Port, "mtu": c.MTU, "spoofGuard": c.SpoofGuard,
+		"displayName": c.DisplayName, "type": c.Type, "activate": !c.Inactive, "port": c.Port, "mtu": c.MTU, "spoofGuard": c.SpoofGuard,
 		"generation": c.Generation,
 		"ipv4":       map[string]any{"subnet": c.IPv4.Subnet, "gateway": c.IPv4.Gateway, "dhcpRange": c.IPv4.DHCPFirst.String() + "-" + c.IPv4.DHCPLast.String()},
 		"dns":        map[string]any{"domain": c.DNS.Domain, "servers": joined(c.DNS.Servers), "hosts": hosts},

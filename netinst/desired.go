@@ -70,6 +70,9 @@ func DesiredState(in Input) Desired {
 
 func newNetwork(in Input) (network, string) {
 	in.Adapters = slices.Clone(in.Adapters)
+	if in.Config.Inactive {
+		in.Adapters = nil
+	}
 	slices.SortFunc(in.Adapters, func(a, b Adapter) int { return a.Lease.Number - b.Lease.Number })
 	nw := network{Input: in, n: in.Owner.Number, bridge: BridgeName(in.Owner.Number), mtu: in.Config.MTU}
 	p, why := ChoosePort(in.Config.Port, in.Ports)

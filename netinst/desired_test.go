@@ -112,8 +112,11 @@ func TestDesiredGolden(t *testing.T) {
 	hosts.Config.NTPServers = []netip.Addr{ip("10.0.0.9")}
 	hosts.Config.DNS.Servers = []netip.Addr{ip("9.9.9.9")}
 	hosts.Config.DNS.Hosts = map[Hostname][]netip.Addr{"printer": {ip("10.1.0.9"), ip("10.1.0.8")}}
+	inactive := input(web())
+	inactive.Config.Inactive = true
 	for name, in := range map[string]Input{
-		"one_app": input(web()), "port_labels": labels, "two_apps": input(web(), db), "static_routes": routes,
+		"inactive": inactive, "port_labels": labels,
+		"one_app": input(web()), "two_apps": input(web(), db), "static_routes": routes,
 		"air_gapped": airgapped, "no_port": down, "names_and_options": hosts,
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name, describe(DesiredState(in))) })

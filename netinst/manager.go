@@ -50,6 +50,7 @@ type flight struct {
 	versions map[AdapterKey]AppAdapterConfig // as they were taken into the apply
 	leases   map[AdapterKey]Lease
 	refused  map[AdapterKey]string // adapters that got no address
+	inactive bool                  // the network's config lets no adapter connect
 	desired  Desired
 	op       string
 	opSince  time.Time
@@ -224,7 +225,7 @@ func (m *Manager) next() []Effect {
 	}
 	m.dirty, m.ends.restTok = false, 0 // it starts what has ended
 	m.n++
-	f := &flight{seq: ApplySeq{m.epoch, m.n}, wish: m.wish, gen: m.config.Generation}
+	f := &flight{seq: ApplySeq{m.epoch, m.n}, wish: m.wish, gen: m.config.Generation, inactive: m.config.Inactive}
 	m.flight = f
 	var out []Effect
 	eff := Apply{Seq: f.seq, Full: m.full}
@@ -263,10 +264,8 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 
 	// Which objects belong to an adapter that is going is asked of the same
 	// function, as if it stayed: a removal that fails must find its adapter.
-	for k, ids := range DesiredState(Input{
-		Owner: m.owner, Config: m.config, Ports: m.ports, RunDir: m.runDir,
-		Adapters: m.inputAdapters(alloc, true),
-	}).ByAdapter {
+	in.Config.Inactive, in.Adapters = false, m.inputAdapters(alloc, true)
+	for k, ids := range DesiredState(in).ByAdapter {
 		if f.desired.ByAdapter[k] == nil {
 			f.desired.ByAdapter[k] = ids
 		}

@@ -99,7 +99,7 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 		return []Effect{WithdrawAdapter{k}} // also what an earlier incarnation published
 	}
 	s := AppAdapterStatus{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex, TargetVersion: c.TargetVersion}
-	if l, ok := f.leases[k]; ok && c.Activate {
+	if l, ok := f.leases[k]; ok && c.Activate && !f.inactive {
 		s.UnderlayStatus = UnderlayNetworkStatus{
 			IP: l.IP, MAC: l.MAC, IfName: c.UnderlayConfig.IfName,
 			HostIfName: HostIfName(m.owner.Number, l.Number), Bridge: BridgeName(m.owner.Number),
@@ -108,6 +108,9 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 	switch {
 	case !c.Activate:
 		s.Activated = removeFailed
+	case f.inactive:
+		s.Activated = removeFailed
+		s.Error = "network instance " + m.name() + " is not activated"
 	case f.refused[k] != "":
 		s.Error = f.refused[k]
 	case network && len(fs) == 0:

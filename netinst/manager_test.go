@@ -28,6 +28,11 @@ func testNetwork(gen uint64) NetworkInstanceConfig {
 	}
 }
 
+func inactive(c NetworkInstanceConfig) NetworkInstanceConfig {
+	c.Inactive = true
+	return c
+}
+
 func testAdapter(app uuid.UUID, version uint64, activate bool) AppAdapterConfig {
 	return AppAdapterConfig{
 		AppUUID: app, TargetVersion: version, Activate: activate,
@@ -310,6 +315,25 @@ func TestManager(t *testing.T) {
 		"an uplink without an address is waited for": begun(
 			managerStep{PortsChanged{[]PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true}}}, "apply#2 something"},
 			managerStep{applied(2), "ni WaitingForDependencies (uplink wan (eth0) has no address)"},
+		),
+		"a network that is not activated takes its adapters down, and each says why": begun(
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
+			managerStep{applied(2), "adapter app1#0 v1 activated=true"},
+			managerStep{ConfigChanged{inactive(testNetwork(2))}, "apply#3 something"},
+			managerStep{applied(3), `adapter app1#0 v1 activated=false (network instance "lan" is not activated), ni Present`},
+			managerStep{AdapterChanged{testAdapter(appX, 1, true)}, "apply#4 something"},
+			managerStep{applied(4), `adapter app2#0 v1 activated=false (network instance "lan" is not activated)`},
+			managerStep{ConfigChanged{testNetwork(3)}, "apply#5 something"},
+			managerStep{applied(5), "adapter app1#0 v1 activated=true, adapter app2#0 v1 activated=true, ni Present"},
+		),
+		"an adapter that can't be taken off a network that is not activated is still active": begun(
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
+			managerStep{applied(2), "adapter app1#0 v1 activated=true"},
+			managerStep{ConfigChanged{inactive(testNetwork(2))}, "apply#3 something"},
+			managerStep{
+				applied(3, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Remove: true, Err: "busy"}),
+				"adapter app1#0 v1 activated=true (busy), ni Present",
+			},
 		),
 		"a missing port is waited for": begun(
 			managerStep{PortsChanged{nil}, "apply#2 something"},

@@ -45,6 +45,7 @@ type NetworkInstanceConfig struct {
 	UUID        uuid.UUID
 	DisplayName string
 	Type        Type
+	Inactive    bool   // activate: false: bridge, DHCP and DNS only, no adapter
 	Port        string // a label, a shared label, "uplink", "freeuplink" or "all"
 	IPv4        IPv4Config
 	DNS         DNSConfig

@@ -21,6 +21,7 @@ func (c *checker) checkNetworks() {
 			UUID:        uuid.MustParse(key),
 			DisplayName: value[string](o, "displayName"),
 			Type:        netinst.Type(value[string](o, "type")),
+			Inactive:    !value[bool](o, "activate"),
 			Port:        value[string](o, "port"),
 			IPv4:        c.ipv4(o.in("ipv4")),
 			DNS:         c.dns(o.in("dns")),

@@ -66,14 +66,14 @@ func TestNetworks(t *testing.T) {
 		{"all fields", `displayName: "größe; \"x\"", type: local, activate: true, port: wan, dns: {domain: Lab.Edge, servers: 192.0.2.53, hosts: {a.b: "10.0.0.9,2001:db8::1"}}, ntpServers: 192.0.2.1, mtu: 1400, flowLog: false, spoofGuard: false, ipv6: {}, routes: {a: {destination: 192.0.2.0/24, gateway: 10.0.0.9, port: lan, cost: 0}}`, ""},
 		{"no subnet at all", `ipv4: {}`, `
 			N1.ipv4: is given twice: each key once is allowed`},
-		{"later fields", "type: vpn, activate: false, ipv6: {mode: slaac}, flowLog: true, probe: {method: icmp}, vpn: {x: 1}", `
-			N1.activate: not supported yet
+		{"later fields", "type: vpn, ipv6: {mode: slaac}, flowLog: true, probe: {method: icmp}, vpn: {x: 1}", `
 			N1.flowLog: not supported yet
 			N1.ipv6: not supported yet
 			N1.probe: not supported yet
 			N1.type: not supported yet
 			N1.vpn: not supported yet`},
 		{"switch", "type: switch", "N1.type: not supported yet"},
+		{"not activated", "activate: false", ""},
 		{"a type that is none", "type: bridge", `N1.type: is "bridge": local is allowed`},
 		{"air-gapped", `port: ""`, "N1.port: not supported yet"},
 		{"an unknown port", "port: lte", `N1.port: is "lte", which no port has: ` + labels},

@@ -63,7 +63,7 @@ var networkTable = []Entry{
 		Description: "local is a NAT network with DHCP and DNS of its own.",
 	},
 	{
-		Path: "networkInstances.<uuid>.activate", Type: Boolean, Default: "true", Unsupported: []string{"false"},
+		Path: "networkInstances.<uuid>.activate", Type: Boolean, Default: "true",
 		Description: "Whether adapters may connect; false leaves bridge, DHCP and DNS only.",
 	},
 	{
