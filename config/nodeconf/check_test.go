@@ -75,7 +75,13 @@ func TestNetworks(t *testing.T) {
 		{"switch", "type: switch", "N1.type: not supported yet"},
 		{"not activated", "activate: false", ""},
 		{"a type that is none", "type: bridge", `N1.type: is "bridge": local is allowed`},
-		{"air-gapped", `port: ""`, "N1.port: not supported yet"},
+		{"air-gapped", `port: "", dns: {domain: x, hosts: {a: 10.0.0.9}}, ntpServers: 10.0.0.9, routes: {a: {destination: 192.0.2.0/24, gateway: 10.0.0.9}}`, ""},
+		{"air-gapped with a way out", `port: "", dns: {servers: 192.0.2.53}, routes: {a: {destination: 192.0.2.0/24, gateway: 192.0.2.1}, b: {destination: 192.0.3.0/24, port: wan}, c: {destination: 192.0.4.0/24}, d: {destination: 192.0.5.0/24, gateway: 10.0.0.9, port: wan}}`, `
+			N1.dns.servers: is of an air-gapped network: a network with a port may ask other servers
+			N1.routes.a.gateway: is of an air-gapped network: an address of its subnet 10.0.0.0/24 is allowed
+			N1.routes.b.port: is of an air-gapped network: a gateway in its subnet is allowed, and no port
+			N1.routes.c.gateway: is of an air-gapped network: an address of its subnet 10.0.0.0/24 is allowed
+			N1.routes.d.port: is of an air-gapped network: a gateway in its subnet is allowed, and no port`},
 		{"an unknown port", "port: lte", `N1.port: is "lte", which no port has: ` + labels},
 		{"MTU above the port's", "port: wan, mtu: 1401", "N1.mtu: is 1401: at most 1400 is allowed by ports.wan.mtu"},
 		{"MTU above a shared label's", "port: lan, mtu: 1401", "N1.mtu: is 1401: at most 1400 is allowed by ports.wan.mtu"},

@@ -67,8 +67,8 @@ var networkTable = []Entry{
 		Description: "Whether adapters may connect; false leaves bridge, DHCP and DNS only.",
 	},
 	{
-		Path: "networkInstances.<uuid>.port", Type: String, Word: wordLabelRef, Default: "uplink", Unsupported: []string{""},
-		Description: `The way out: a port's label, a shared label, uplink, freeuplink or all; "" is an air-gapped network.`,
+		Path: "networkInstances.<uuid>.port", Type: String, Word: wordNetPort, Default: "uplink",
+		Description: `The way out; "" is an air-gapped network: its apps reach each other, DHCP and the network's own names, and nothing else.`,
 	},
 	{Path: "networkInstances.<uuid>.ipv4", Type: Mapping, Description: "The IPv4 side."},
 	{

@@ -22,6 +22,7 @@ const (
 	wordDisplay    Word = "display name"
 	wordLabel      Word = "label"
 	wordLabelRef   Word = "label of a port"
+	wordNetPort    Word = "port of a network"
 	wordName       Word = "name"
 	wordIndex      Word = "index"
 	wordUUID       Word = "UUID"
@@ -60,6 +61,7 @@ var words = map[Word]word{
 	wordDisplay:    {parse: plain(parseDisplay), allowed: "at most 64 printable characters"},
 	wordLabel:      {parse: plain(parseLabel), allowed: "1 to 64 letters, digits, '.', '_' and '-', but not uplink, freeuplink or all", plural: "labels of 1 to 64 letters, digits, '.', '_' and '-', not uplink, freeuplink or all"},
 	wordLabelRef:   {parse: plain(parseName), allowed: "a port's label, a shared label, uplink, freeuplink or all"},
+	wordNetPort:    {parse: plain(parseNetPort), allowed: `a port's label, a shared label, uplink, freeuplink, all or ""`},
 	wordName:       {parse: plain(parseName), allowed: "1 to 64 letters, digits, '.', '_' and '-'"},
 	wordIndex:      {parse: plain(parseIndex), allowed: fmt.Sprintf("an index of 0 to %d", maxIndex)},
 	wordUUID:       {parse: plain(parseUUID), allowed: "a UUID of 8-4-4-4-12 hexadecimal digits, not all 0"},
@@ -100,6 +102,14 @@ func parseDisplay(s string) (string, bool) {
 
 func parseName(s string) (string, bool) {
 	return s, s != "" && len(s) <= 64 && s != "." && s != ".." && plainWord(s)
+}
+
+// parseNetPort takes "" too: a network without a port.
+func parseNetPort(s string) (string, bool) {
+	if s == "" {
+		return s, true
+	}
+	return parseName(s)
 }
 
 // reserved words stand for sets of ports.
