@@ -135,17 +135,21 @@ func (n *Node) crashed(what, id string) string {
 }
 
 func networkSpec(c netinst.NetworkInstanceConfig) map[string]any {
+	spec := map[string]any{
+		"displayName": c.DisplayName, "type": c.Type, "activate": !c.Inactive, "port": c.Port, "mtu": c.MTU, "spoofGuard": c.SpoofGuard,
+		"generation": c.Generation,
+	}
+	if c.Type == netinst.Switch { // it has nothing of what follows
+		return spec
+	}
 	hosts := map[string]string{}
 	for h, ips := range c.DNS.Hosts {
 		hosts[string(h)] = joined(ips)
 	}
-	return map[string]any{
-		"displayName": c.DisplayName, "type": c.Type, "activate": !c.Inactive, "port": c.Port, "mtu": c.MTU, "spoofGuard": c.SpoofGuard,
-		"generation": c.Generation,
-		"ipv4":       map[string]any{"subnet": c.IPv4.Subnet, "gateway": c.IPv4.Gateway, "dhcpRange": c.IPv4.DHCPFirst.String() + "-" + c.IPv4.DHCPLast.String()},
-		"dns":        map[string]any{"domain": c.DNS.Domain, "servers": joined(c.DNS.Servers), "hosts": hosts},
-		"ntpServers": joined(c.NTPServers), "routes": routeSpecs(c.Routes),
-	}
+	spec["ipv4"] = map[string]any{"subnet": c.IPv4.Subnet, "gateway": c.IPv4.Gateway, "dhcpRange": c.IPv4.DHCPFirst.String() + "-" + c.IPv4.DHCPLast.String()}
+	spec["dns"] = map[string]any{"domain": c.DNS.Domain, "servers": joined(c.DNS.Servers), "hosts": hosts}
+	spec["ntpServers"], spec["routes"] = joined(c.NTPServers), routeSpecs(c.Routes)
+	return spec
 }
 
 func routeSpecs(rs []netinst.StaticRoute) map[string]any {

@@ -49,7 +49,9 @@ func Allocate(cfg NetworkInstanceConfig, adapters []AppAdapterConfig, held map[A
 	for {
 		a := newAllocator(cfg, want, held, out)
 		a.claimMACs()
-		a.claimIPs()
+		if cfg.Type != Switch { // whose addresses are given by others
+			a.claimIPs()
+		}
 		a.claimNumbers()
 		if len(a.out.Errors) == 0 {
 			maps.Copy(a.out.Errors, a.macErrors)

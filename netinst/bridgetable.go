@@ -19,12 +19,18 @@ func (nw network) bridgeTable() netstate.Chain {
 	for _, a := range nw.Adapters {
 		c.Rules = append(c.Rules, nw.frameChain(a)...)
 	}
+	if nw.enslaved() != "" { // no rule judges IPv6, nor what a tag is before
+		c.Rules = append(c.Rules, openFrames("port")...)
+	}
 	// One rule a port, and no set anywhere in the table: nf_tables judges a rule by
 	// the generation in which the walk began, but an element of a set by that of the
 	// lookup, so a walk that straddles a commit could miss its port, and drop.
 	c.Rules = append(c.Rules, "chain frames {", "type filter hook prerouting priority -300; policy accept;")
 	for _, a := range nw.Adapters {
-		c.Rules = append(c.Rules, fmt.Sprintf("iifname %q goto a%d", HostIfName(nw.n, a.Lease.Number), a.Lease.Number))
+		c.Rules = append(c.Rules, fmt.Sprintf("iifname %q goto a%d", nw.hostIfName(a), a.Lease.Number))
+	}
+	if p := nw.enslaved(); p != "" {
+		c.Rules = append(c.Rules, fmt.Sprintf("iifname %q goto port", p))
 	}
 	c.Rules = append(c.Rules, fmt.Sprintf("iifname \"%sa*\" drop", nw.bridge), "}")
 	return c
@@ -36,9 +42,15 @@ func (nw network) bridgeTable() netstate.Chain {
 func (nw network) frameChain(a Adapter) []string {
 	name := fmt.Sprintf("chain a%d {", a.Lease.Number)
 	if !nw.Config.SpoofGuard {
-		return []string{name, "ether type ip accept", "ether type arp accept", "drop", "}"}
+		return openFrames(fmt.Sprintf("a%d", a.Lease.Number))
 	}
 	mac, ip := a.Lease.MAC, a.Lease.IP
+	if nw.isSwitch() { // its addresses are given by others
+		return []string{
+			name, "ether saddr != " + mac + " drop", "ether type ip accept",
+			"ether type arp arp htype 1 arp hlen 6 arp saddr ether " + mac + " accept", "drop", "}",
+		}
+	}
 	arp := "ether type arp arp htype 1 arp ptype ip arp hlen 6 arp plen 4 arp saddr ether " + mac + " arp saddr ip "
 	return []string{
 		name,
@@ -51,4 +63,9 @@ func (nw network) frameChain(a Adapter) []string {
 		"drop",
 		"}",
 	}
+}
+
+// openFrames is a chain that lists what rules can judge, from whoever it comes.
+func openFrames(name string) []string {
+	return []string{"chain " + name + " {", "ether type ip accept", "ether type arp accept", "drop", "}"}
 }

@@ -13,6 +13,8 @@ import (
 type Adapter struct {
 	Config AppAdapterConfig
 	Lease  Lease
+	// Seen are the addresses that the app of a switch network was seen to use.
+	Seen []netip.Addr
 }
 
 // Input is all that the desired state of one network follows from.
@@ -55,13 +57,16 @@ func DesiredState(in Input) Desired {
 		d.Port = nw.port.Label
 	}
 	d.State.Add(nw.links()...)
-	d.State.Add(nw.routes()...)
-	d.State.Add(nw.rules()...)
-	d.State.Add(nw.files()...)
 	for _, c := range nw.chains() {
 		d.State.Add(c)
 	}
-	d.State.Add(nw.dnsmasq())
+	if !nw.isSwitch() {
+		d.State.Add(nw.address())
+		d.State.Add(nw.routes()...)
+		d.State.Add(nw.rules()...)
+		d.State.Add(nw.files()...)
+		d.State.Add(nw.dnsmasq())
+	}
 	for _, a := range nw.Adapters {
 		d.ByAdapter[a.Config.Key()] = nw.idsOf(a)
 	}
@@ -101,23 +106,24 @@ func newNetwork(in Input) (network, string) {
 	return nw, why
 }
 
+// hostIfName is the host's side of an adapter.
+func (nw network) hostIfName(a Adapter) IfName { return HostIfName(nw.n, a.Lease.Number) }
+
 func (nw network) uuid() string { return nw.Config.UUID.String() }
 
-// links are the bridge with its address, the veths, and their running states.
+// links are the bridge, the adapters' links, and their running states.
 func (nw network) links() []netstate.Object {
 	br := string(nw.bridge)
-	address := nw.address()
 	objs := []netstate.Object{
 		netstate.Link{
 			Name: br, Type: netstate.Bridge, MAC: BridgeMAC(nw.Config.UUID), MTU: nw.mtu,
 			Alias: BridgeAlias(netstate.Owner{Name: nw.uuid(), Number: nw.n}),
 		},
-		address,
 		netstate.Port{Link: br},
 	}
 	guard := nw.sharedChainIDs()
 	for _, a := range nw.Adapters {
-		name := string(HostIfName(nw.n, a.Lease.Number))
+		name := string(nw.hostIfName(a))
 		u := a.Config.UnderlayConfig
 		peer := netstate.Peer{Netns: u.Netns, Name: string(u.IfName), MAC: a.Lease.MAC, MTU: nw.mtu}
 		objs = append(objs,
@@ -154,14 +160,18 @@ func (nw network) vethAlias(k AdapterKey, p netstate.Peer) string {
 
 // idsOf lists the objects that exist for one adapter.
 func (nw network) idsOf(a Adapter) []netstate.ID {
-	name := string(HostIfName(nw.n, a.Lease.Number))
+	name := string(nw.hostIfName(a))
 	ids := []netstate.ID{
 		{Kind: netstate.KindLink, Name: name},
 		{Kind: netstate.KindPort, Name: name},
-		{Kind: netstate.KindFile, Name: nw.dhcpHostPath(a.Config.Key())},
 	}
+	ids = append(ids, nw.adapterChainIDs(a)...)
+	if nw.isSwitch() {
+		return ids
+	}
+	ids = append(ids, netstate.ID{Kind: netstate.KindFile, Name: nw.dhcpHostPath(a.Config.Key())})
 	if a.Config.UnderlayConfig.Hostname != "" {
 		ids = append(ids, netstate.ID{Kind: netstate.KindFile, Name: nw.hostsPath(string(a.Config.UnderlayConfig.Hostname))})
 	}
-	return append(ids, nw.adapterChainIDs(a)...)
+	return ids
 }

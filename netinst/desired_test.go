@@ -71,6 +71,17 @@ func input(adapters ...Adapter) Input {
 	}
 }
 
+// switchInput is the same of a switch network: its adapters have no address.
+func switchInput(adapters ...Adapter) Input {
+	in := input(slices.Clone(adapters)...)
+	in.Config.Type, in.Config.Port = Switch, ""
+	in.Config.IPv4, in.Config.DNS = IPv4Config{}, DNSConfig{}
+	for i := range in.Adapters {
+		in.Adapters[i].Lease.IP = netip.Addr{}
+	}
+	return in
+}
+
 func web() Adapter {
 	return adapter(appA, 0, 1, "10.1.0.128", "web",
 		ACLRule{Name: "no-smtp", Direction: Egress, Action: Drop, Protocol: "tcp", Ports: []PortRange{{25, 25}, {465, 465}, {587, 590}}},
@@ -114,8 +125,9 @@ func TestDesiredGolden(t *testing.T) {
 	hosts.Config.DNS.Hosts = map[Hostname][]netip.Addr{"printer": {ip("10.1.0.9"), ip("10.1.0.8")}}
 	inactive := input(web())
 	inactive.Config.Inactive = true
+	alone := switchInput(web(), db)
 	for name, in := range map[string]Input{
-		"inactive": inactive, "port_labels": labels,
+		"switch_alone": alone, "inactive": inactive, "port_labels": labels,
 		"one_app": input(web()), "two_apps": input(web(), db), "static_routes": routes,
 		"air_gapped": airgapped, "no_port": down, "names_and_options": hosts,
 	} {

@@ -42,6 +42,7 @@ import (
 const (
 	tableFilter = "filter"
 	tableNAT    = "nat"
+	tableRaw    = "raw"
 )
 
 const replies = "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
@@ -66,13 +67,20 @@ func (nw network) sharedChainIDs() []netstate.ID {
 	for _, part := range []string{"FWD", "EGR", "ING", "INP", "OUT"} {
 		ids = append(ids, chainID(tableFilter, nw.chainName(part)))
 	}
+	if nw.isSwitch() {
+		return append(ids, chainID(tableRaw, nw.chainName("RAW")), nw.bridgeTableID())
+	}
 	return append(ids, chainID(tableNAT, nw.chainName("POST")), nw.bridgeTableID())
 }
 
 // adapterChainIDs are the chains of one adapter.
 func (nw network) adapterChainIDs(a Adapter) []netstate.ID {
 	var ids []netstate.ID
-	for _, part := range []string{"E", "I", "N", "M"} {
+	parts := []string{"E", "I", "N", "M"}
+	if nw.isSwitch() {
+		parts = parts[:2] // a switch has no way to the node
+	}
+	for _, part := range parts {
 		ids = append(ids, chainID(tableFilter, nw.adapterChain(a, part)))
 	}
 	return ids
@@ -80,6 +88,9 @@ func (nw network) adapterChainIDs(a Adapter) []netstate.ID {
 
 // chains are all chains of the network.
 func (nw network) chains() []netstate.Chain {
+	if nw.isSwitch() {
+		return nw.switchChains()
+	}
 	out := []netstate.Chain{
 		nw.forward(), nw.egress(), nw.ingress(), nw.input(), nw.output(), nw.postrouting(), nw.bridgeTable(),
 	}
@@ -124,7 +135,7 @@ func (nw network) forward() netstate.Chain {
 }
 
 func (nw network) physdevIn(a Adapter) string {
-	return "-m physdev --physdev-in " + string(HostIfName(nw.n, a.Lease.Number))
+	return "-m physdev --physdev-in " + string(nw.hostIfName(a))
 }
 
 func (nw network) egress() netstate.Chain {
@@ -143,7 +154,7 @@ func (nw network) ingress() netstate.Chain {
 	var rules, after []string
 	for _, a := range nw.Adapters {
 		to := nw.adapterChain(a, "I")
-		host := string(HostIfName(nw.n, a.Lease.Number))
+		host := string(nw.hostIfName(a))
 		rules = append(rules, "-m physdev --physdev-out "+host+" --physdev-is-bridged -g "+to)
 		after = append(after, to)
 	}

@@ -8,8 +8,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// HostNetwork is what the host's ground must know of one network instance. An
-// orphan's subnet is not known.
+// HostNetwork is what the host's ground must know of one network instance. A
+// switch network has no subnet, and an orphan's is not known.
 type HostNetwork struct {
 	Number int
 	Subnet netip.Prefix
@@ -52,6 +52,7 @@ func HostState(ns []HostNetwork) netstate.State {
 		root(tableFilter, RootInput, "INPUT", toBase),
 		root(tableFilter, RootOutput, "OUTPUT", toBase),
 		root(tableNAT, RootPostrouting, "POSTROUTING"),
+		root(tableRaw, RootPrerouting, "PREROUTING"),
 		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: BaseChain, Rules: base},
 		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: ExitChain, Rules: append(exit, "-j ACCEPT")},
 		netstate.Sysctl{Key: "net/ipv4/ip_forward", Value: "1"},

@@ -16,6 +16,9 @@ import (
 // judged as a remote end.
 func Judge(in Input) func(netstate.Flow) bool {
 	nw, _ := newNetwork(in)
+	if nw.isSwitch() {
+		return judgeSwitch(nw)
+	}
 	j := judge{network: nw, byIP: map[netip.Addr]Adapter{}, own: map[netip.Addr]bool{in.Config.IPv4.Gateway: true}, ways: nw.ways()}
 	for _, a := range nw.Adapters {
 		j.byIP[a.Lease.IP] = a
@@ -77,6 +80,8 @@ func (j judge) app(a netip.Addr) bool {
 func (j judge) denied(f netstate.Flow) bool {
 	src, dst := f.Src.Addr(), f.Dst.Addr()
 	switch {
+	case f.Zone != 0: // of a switch network, whose addresses may be the same
+		return false
 	case j.app(src):
 		from, is := j.byIP[src]
 		return !is || !j.maySend(from, f)

@@ -40,6 +40,7 @@ const (
 	RootInput       = "ES-INPUT"
 	RootOutput      = "ES-OUTPUT"
 	RootPostrouting = "ES-POSTROUTING"
+	RootPrerouting  = "ES-PREROUTING" // of table raw
 	// BaseChain drops any packet from or to our links that no adapter chain took.
 	BaseChain = "ES-BASE"
 	// ExitChain ends what an adapter sends out of a port: it drops what is meant

@@ -12,9 +12,11 @@ import (
 // Type is the type of a network instance.
 type Type string
 
-// Local is a NAT network with DHCP and DNS of its own. (switch and vpn are known to the
-// configuration and refused there until they are built.)
-const Local Type = "local"
+// The types. (vpn is known to the configuration and refused there until it is built.)
+const (
+	Local  Type = "local"  // NAT, with DHCP and DNS of its own
+	Switch Type = "switch" // a bridge alone, or with a port of the host in it
+)
 
 // IPv4Config is the IPv4 side of a network, complete: defaults are filled in.
 type IPv4Config struct {

@@ -122,7 +122,9 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 			o.at("networkInstance"), "is " + a.NetworkInstance.String() + ", which has no config", "the app waits for it",
 		})
 	}
-	if a.IP.IsValid() {
+	if a.IP.IsValid() && ni.Type == netinst.Switch {
+		c.fault(o.at("ip"), "is on a switch network", "no address is given there; those that the app uses are reported")
+	} else if a.IP.IsValid() {
 		c.checkIP(o, a, ni.IPv4, u)
 	}
 	if a.MAC != "" {

@@ -32,6 +32,7 @@ func (c *checker) checkNetworks() {
 		ni.Routes = c.routes(o.in("routes"), ni.IPv4.Subnet)
 		c.checkLabel(o, "port", ni.Port)
 		c.checkAirGap(o, ni)
+		c.checkSwitch(o, ni)
 		c.checkMTU(o, ni)
 		c.cfg.Networks[ni.UUID] = ni
 		if ni.IPv4.Subnet.IsValid() {
@@ -39,6 +40,7 @@ func (c *checker) checkNetworks() {
 		}
 	}
 	c.checkOverlaps(subnets)
+	c.checkSwitchPorts()
 }
 
 type placedSubnet struct {

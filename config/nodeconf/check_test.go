@@ -72,9 +72,8 @@ func TestNetworks(t *testing.T) {
 			N1.probe: not supported yet
 			N1.type: not supported yet
 			N1.vpn: not supported yet`},
-		{"switch", "type: switch", "N1.type: not supported yet"},
 		{"not activated", "activate: false", ""},
-		{"a type that is none", "type: bridge", `N1.type: is "bridge": local is allowed`},
+		{"a type that is none", "type: bridge", `N1.type: is "bridge": local or switch is allowed`},
 		{"air-gapped", `port: "", dns: {domain: x, hosts: {a: 10.0.0.9}}, ntpServers: 10.0.0.9, routes: {a: {destination: 192.0.2.0/24, gateway: 10.0.0.9}}`, ""},
 		{"air-gapped with a way out", `port: "", dns: {servers: 192.0.2.53}, routes: {a: {destination: 192.0.2.0/24, gateway: 192.0.2.1}, b: {destination: 192.0.3.0/24, port: wan}, c: {destination: 192.0.4.0/24}, d: {destination: 192.0.5.0/24, gateway: 10.0.0.9, port: wan}}`, `
 			N1.dns.servers: is of an air-gapped network: a network with a port may ask other servers
@@ -103,6 +102,18 @@ func TestNetworks(t *testing.T) {
 			N1.routes.e.destination: is 0.0.0.0/0, as N1.routes.d.destination: one route for each destination is allowed`},
 	})
 	checkSentences(t, asIs, []sentence{
+		{"a switch network", "ports: {wan: {ifName: eth0}, lan: {ifName: eth1}}\nnetworkInstances: {$ni1: {type: switch, port: lan, mtu: 1400}, $ni2: {type: switch, port: \"\"}, $ni3: {ipv4: {subnet: 10.0.0.0/24}, port: wan}}", ""},
+		{"a switch network with parts of a local one", "networkInstances: {$ni1: {type: switch, port: \"\", ipv4: {subnet: 10.0.0.0/24}, dns: {}, ntpServers: 192.0.2.1, routes: {}}}", `
+			N1.dns: is of a switch network: type local has it
+			N1.ipv4: is of a switch network: type local has it
+			N1.ntpServers: is of a switch network: type local has it
+			N1.routes: is of a switch network: type local has it`},
+		{"a switch network on several ports", "ports: {wan: {ifName: eth0, labels: x}}\nnetworkInstances: {$ni1: {type: switch}, $ni2: {type: switch, port: x}}", `
+			N1.port: is "uplink": a port's own label, or "" for none, is allowed for a switch network
+			N2.port: is "x": a port's own label, or "" for none, is allowed for a switch network`},
+		{"a switch network on others' ports", "ports: {wan: {ifName: eth0, uplink: true}, lan: {ifName: eth1}}\nnetworkInstances: {$ni1: {type: switch, port: lan}, $ni2: {type: switch, port: wan}, $ni3: {ipv4: {subnet: 10.0.0.0/24}, routes: {r: {destination: 192.0.2.0/24, port: lan}}}}", `
+			N1.port: is "lan", which N3.routes.r.port stands for too: a port that no other network uses is allowed for a switch network
+			N2.port: is "wan", which N3.port stands for too: a port that no other network uses is allowed for a switch network`},
 		{"overlapping subnets", "networkInstances: {$ni1: {ipv4: {subnet: 10.0.0.0/16}}, $ni2: {ipv4: {subnet: 10.0.3.0/24}}}", "N2.ipv4.subnet: is 10.0.3.0/24, which overlaps 10.0.0.0/16 of N1.ipv4.subnet: a subnet of its own is allowed"},
 		{"a network without anything", "networkInstances: {$ni1: {}}", "N1.ipv4.subnet: is missing: an IPv4 subnet of /8 to /30, unicast and neither loopback nor link-local is required"},
 		{"a network of the wrong type", "networkInstances: {$ni1: x}", "N1: is a string: a mapping is allowed"},
@@ -143,6 +154,9 @@ func TestAdapters(t *testing.T) {
 		{"a multicast MAC", "mac: 03:00:00:00:00:01", `A1.adapters.0.mac: is "03:00:00:00:00:01": a unicast MAC address such as 02:00:00:00:00:01 is allowed`},
 		{"no MAC", "mac: 00:00:00:00:00:00", `A1.adapters.0.mac: is "00:00:00:00:00:00": a unicast MAC address such as 02:00:00:00:00:01 is allowed`},
 		{"a long MAC", "mac: 02:00:00:00:00:01:02:03", `A1.adapters.0.mac: is "02:00:00:00:00:01:02:03": a unicast MAC address such as 02:00:00:00:00:01 is allowed`},
+	})
+	checkSentences(t, asIs, []sentence{
+		{"ip on a switch network", "networkInstances: {$ni1: {type: switch, port: \"\"}}\nappNetworks: {$app1: {adapters: {0: {networkInstance: $ni1, ip: 10.0.0.9, attach: {kind: veth, netns: a}}}}}", "A1.adapters.0.ip: is on a switch network: no address is given there; those that the app uses are reported"},
 	})
 	wrap = func(v string) string {
 		return twoNetworks + "appNetworks: {$app1: {adapters: {" + v + "}}}"

@@ -13,6 +13,7 @@ import (
 const (
 	ni1  = "10000000-0000-4000-8000-000000000001"
 	ni2  = "10000000-0000-4000-8000-000000000002"
+	ni3  = "10000000-0000-4000-8000-000000000003"
 	app1 = "a0000000-0000-4000-8000-000000000001"
 	app2 = "a0000000-0000-4000-8000-000000000002"
 )
@@ -20,7 +21,7 @@ const (
 // expand writes out the short names of the tables: N1 for
 // "networkInstances.<ni1>" as a path, {net …} for a network and so on.
 var expand = strings.NewReplacer(
-	"N1", "networkInstances."+ni1, "N2", "networkInstances."+ni2,
+	"N1", "networkInstances."+ni1, "N2", "networkInstances."+ni2, "N3", "networkInstances."+ni3, "$ni3", ni3,
 	"A1", "appNetworks."+app1, "A2", "appNetworks."+app2,
 	"$ni1", ni1, "$ni2", ni2, "$app1", app1, "$app2", app2,
 )

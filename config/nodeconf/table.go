@@ -59,8 +59,8 @@ var networkTable = []Entry{
 	{Path: "networkInstances.<uuid>", Type: Mapping, Description: "One network."},
 	{Path: "networkInstances.<uuid>.displayName", Type: String, Word: wordDisplay, Description: "A name for people."},
 	{
-		Path: "networkInstances.<uuid>.type", Type: String, Default: "local", Enum: []string{"local", "switch", "vpn"}, Unsupported: []string{"switch", "vpn"},
-		Description: "local is a NAT network with DHCP and DNS of its own.",
+		Path: "networkInstances.<uuid>.type", Type: String, Default: "local", Enum: []string{"local", "switch", "vpn"}, Unsupported: []string{"vpn"},
+		Description: "local is a NAT network with DHCP and DNS of its own; switch is a bridge that joins its apps and, where it has a port, what is behind that port.",
 	},
 	{
 		Path: "networkInstances.<uuid>.activate", Type: Boolean, Default: "true",
@@ -68,7 +68,7 @@ var networkTable = []Entry{
 	},
 	{
 		Path: "networkInstances.<uuid>.port", Type: String, Word: wordNetPort, Default: "uplink",
-		Description: `The way out; "" is an air-gapped network: its apps reach each other, DHCP and the network's own names, and nothing else.`,
+		Description: `The way out; "" is an air-gapped network: its apps reach each other, DHCP and the network's own names, and nothing else. A switch network takes one port's own label, and that interface into its bridge: no other network may use it, and it must not hold addresses of the host.`,
 	},
 	{Path: "networkInstances.<uuid>.ipv4", Type: Mapping, Description: "The IPv4 side."},
 	{

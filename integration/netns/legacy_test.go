@@ -27,6 +27,7 @@ func TestTheLegacyBackendKeepsTheSameLaws(t *testing.T) {
 	l := newLab(t)
 	l.ns.Exec(t, "iptables", "-A", "FORWARD", "-s", "198.51.100.1", "-j", "DROP")
 	l.ns.Exec(t, "iptables", "-t", "nat", "-S")
+	l.ns.Exec(t, "iptables", "-t", "raw", "-S")
 	before := picture(t, l.ns)
 	l.must(ground, root())
 	l.must(owner(1), l.network(1))

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -36,4 +37,58 @@ func TestAnAirGappedNetworkServesItsAppsAndLeadsNowhere(t *testing.T) {
 	if nat := w.in("node", "iptables-save", "-t", "nat"); strings.Contains(nat, "ES1-POST -o") {
 		t.Errorf("an air-gapped network is masqueraded:\n%s", nat)
 	}
+}
+
+// switchNetwork is network n as a switch; port "" for none.
+func switchNetwork(n int, port string) string {
+	return fmt.Sprintf("  %s: {displayName: net%d, type: switch, port: %q}\n", ni(n), n, port)
+}
+
+// static gives an app's eth0 an address without asking anybody.
+func (w *world) static(app string, addrs ...string) {
+	w.Helper()
+	w.in(app, "ip", "link", "set", "eth0", "up")
+	for _, a := range addrs {
+		w.in(app, "ip", "addr", "add", a+"/24", "dev", "eth0")
+	}
+}
+
+func TestAppsOfAnAirGappedSwitchMeetByTheirRulesAlone(t *testing.T) {
+	w := newWorld(t, "a", "b", "c", "local")
+	// The addresses are those of a local network of the same node.
+	const web = "web: {action: allow, direction: ingress, match: {protocol: tcp, localPort: 80}}"
+	w.start(doc([]string{switchNetwork(1, ""), network(2, "")},
+		onNet(1, 1, "a", "out: {action: allow, direction: egress}"), onNet(2, 1, "b", web),
+		onNet(3, 1, "c", ""), onNet(4, 2, "local", allowAll)))
+	w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2), "app/"+app(3), "app/"+app(4))
+	w.static("a", "10.2.0.10")
+	w.static("b", "10.2.0.11", "10.2.0.128")
+	w.static("c", "10.2.0.12")
+	w.echo("b", "tcp4", "0.0.0.0:80")
+	w.echo("b", "tcp4", "0.0.0.0:81")
+	w.echo("a", "tcp4", "0.0.0.0:80")
+	for _, c := range []struct{ from, to, want string }{
+		{"a", "10.2.0.11:80", answered},
+		{"a", "10.2.0.11:81", silence}, // the receiver denies
+		{"c", "10.2.0.11:80", silence}, // the sender denies
+		{"b", "10.2.0.10:80", silence}, // both deny: what b answers, it does not begin
+	} {
+		if got := w.meets(c.from, "tcp4", "", c.to, denial); got != c.want {
+			t.Errorf("%s to %s meets %s, want %s", c.from, c.to, got, c.want)
+		}
+	}
+	w.fails("c", "ping", "-c1", "-W1", "10.2.0.11")
+	// An address of the local network is somebody else's here: the app there is not met.
+	w.lease("local")
+	w.echo("local", "tcp4", "0.0.0.0:80")
+	if got := w.meets("a", "tcp4", "", "10.2.0.128:80", denial); got != answered {
+		t.Errorf("the address that a local network has too meets %s", got)
+	}
+	// Nothing leads from a switch to the node, nor over it.
+	w.in("node", "ip", "addr", "add", "10.2.9.1/24", "dev", "es1")
+	w.in("a", "ip", "addr", "add", "10.2.9.2/24", "dev", "eth0")
+	w.in("a", "ip", "route", "add", "default", "via", "10.2.9.1")
+	w.fails("a", "ping", "-c1", "-W1", "10.2.9.1")
+	w.fails("a", "ping", "-c1", "-W1", lab.WebAddr)
+	w.fails("node", "ping", "-c1", "-W1", "10.2.9.2")
 }

@@ -6,7 +6,8 @@ import "net/netip"
 // addresses of its answers, which differ from the reverse where it is translated.
 // Protocols without ports have port 0.
 type Flow struct {
-	Proto              uint8 // IANA protocol number
+	Proto              uint8  // IANA protocol number
+	Zone               uint16 // of nf_conntrack; 0 where none was chosen
 	Src, Dst           netip.AddrPort
 	ReplySrc, ReplyDst netip.AddrPort
 }

@@ -111,7 +111,7 @@ func (h *Host) hooks(st netstate.State, op netstate.Op, c netstate.Chain) error 
 
 // mayGo refuses to take away what others still stand on.
 func (h *Host) mayGo(st netstate.State, have netstate.Object) error {
-	if c, ok := have.(netstate.Chain); ok {
+	if c, ok := have.(netstate.Chain); ok && !ofOtherType(st, c) {
 		for _, o := range st {
 			p, ok := o.(netstate.Port)
 			if !ok || p.Master == "" {
@@ -132,4 +132,17 @@ func need(st netstate.State, k netstate.Kind, name string) error {
 		return fmt.Errorf("no %s %s", k, name)
 	}
 	return nil
+}
+
+// ofOtherType says whether a chain is left of a network that has become a switch, or
+// has been one: what its ports wait for now stands, though they were not touched.
+func ofOtherType(st netstate.State, c netstate.Chain) bool {
+	number, part, _ := strings.Cut(c.Name, "-")
+	has := func(table, part string) bool {
+		return st[netstate.Chain{Family: netstate.IPv4, Table: table, Name: number + "-" + part}.ID()] != nil
+	}
+	if part == "RAW" {
+		return has("nat", "POST")
+	}
+	return has("raw", "RAW") && (part == "POST" || strings.HasSuffix(part, "N") || strings.HasSuffix(part, "M"))
 }

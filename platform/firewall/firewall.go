@@ -28,8 +28,8 @@ const (
 )
 
 // tableOrder is the order in which tables commit when chains are added: verdicts
-// stand before anything is translated. Removals go the other way.
-var tableOrder = []string{"filter", "nat"}
+// stand before anything is translated or tracked apart. Removals go the other way.
+var tableOrder = []string{"filter", "nat", "raw"}
 
 // Firewall is the packet filter of one network namespace.
 type Firewall struct {

@@ -19,8 +19,8 @@ type judge func(netstate.Flow) bool
 // MatchConntrackFlow says whether the flow is to be forgotten.
 func (j judge) MatchConntrackFlow(f *netlink.ConntrackFlow) bool {
 	return j(netstate.Flow{
-		Proto: f.Forward.Protocol,
-		Src:   endpoint(f.Forward.SrcIP, f.Forward.SrcPort), Dst: endpoint(f.Forward.DstIP, f.Forward.DstPort),
+		Proto: f.Forward.Protocol, Zone: f.Zone,
+		Src: endpoint(f.Forward.SrcIP, f.Forward.SrcPort), Dst: endpoint(f.Forward.DstIP, f.Forward.DstPort),
 		ReplySrc: endpoint(f.Reverse.SrcIP, f.Reverse.SrcPort), ReplyDst: endpoint(f.Reverse.DstIP, f.Reverse.DstPort),
 	})
 }

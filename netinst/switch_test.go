@@ -1,0 +1,52 @@
+package netinst
+
+import (
+	"net/netip"
+	"testing"
+
+	"edgespan/netinst/netstate"
+)
+
+func TestJudgeOfASwitchNetwork(t *testing.T) {
+	open := ACLRule{Name: "all", Direction: Both, Action: Allow}
+	web := ACLRule{Name: "web", Direction: Ingress, Action: Allow, Protocol: "tcp", LocalPort: []PortRange{{80, 80}}}
+	a := adapter(appA, 0, 1, "10.1.0.128", "a", open)
+	b := adapter(appB, 0, 2, "10.1.0.129", "b", web)
+	known := func(x Adapter, addrs ...netip.Addr) Adapter { x.Seen = addrs; return x }
+	flow := func(src, dst string, port uint16) netstate.Flow {
+		return netstate.Flow{Proto: protoTCP, Zone: 20001, Src: netip.AddrPortFrom(ip(src), 4000), Dst: netip.AddrPortFrom(ip(dst), port)}
+	}
+	elsewhere := flow("10.9.0.2", "10.9.0.3", 22)
+	elsewhere.Zone = 20002
+	asked := flow("0.0.0.0", "255.255.255.255", 67)
+	asked.Proto, asked.Src = protoUDP, netip.AddrPortFrom(ip("0.0.0.0"), 68)
+	both := []Adapter{known(a, ip("10.9.0.2")), known(b, ip("10.9.0.3"), ip("10.9.0.4"))}
+	for name, c := range map[string]struct {
+		adapters []Adapter
+		flow     netstate.Flow
+		denied   bool
+	}{
+		"both ends allow":                               {both, flow("10.9.0.2", "10.9.0.3", 80), false},
+		"the receiver denies":                           {both, flow("10.9.0.2", "10.9.0.4", 22), true},
+		"the sender denies":                             {both, flow("10.9.0.3", "192.0.2.1", 80), true},
+		"from outside to an app that denies":            {both, flow("192.0.2.1", "10.9.0.3", 22), true},
+		"between two that are no apps":                  {both, flow("192.0.2.1", "192.0.2.2", 22), false},
+		"an unknown sender where an unknown app denies": {[]Adapter{a, b}, flow("10.9.0.2", "192.0.2.1", 80), true},
+		"unknown ends where every app allows":           {[]Adapter{a}, flow("10.9.0.2", "192.0.2.1", 80), false},
+		"a flow of another network":                     {both, elsewhere, false},
+		"DHCP":                                          {[]Adapter{b}, asked, false},
+		"no adapter is left":                            {nil, flow("10.9.0.2", "10.9.0.3", 22), false},
+	} {
+		if got := Judge(switchInput(c.adapters...))(c.flow); got != c.denied {
+			t.Errorf("%s: denied %v, want %v", name, got, c.denied)
+		}
+	}
+	local := input(a)
+	f := flow("10.1.0.200", "192.0.2.1", 80)
+	if f.Zone = 0; !Judge(local)(f) {
+		t.Error("a flow of an address that nobody has is left")
+	}
+	if f.Zone = 20002; Judge(local)(f) {
+		t.Error("a local network takes a switch network's flow away")
+	}
+}
