@@ -81,13 +81,17 @@ func judgeShape(t *rapid.T, plan Plan) {
 		makes = iota
 		breaks
 	)
-	at, chainsGone, told := makes, false, false
+	at, chainsGone, told, chained := makes, false, false, false
 	for i, op := range plan {
 		it := op.Items[0]
 		recreates := op.Verb == Remove && op.Kind == KindLink && i+1 < len(plan) &&
 			plan[i+1].Verb == Add && plan[i+1].Items[0].ID() == it.ID()
 		stage := makes
 		switch {
+		case leaves(it, op.Verb): // before a chain is touched, not after
+			if chained {
+				t.Fatalf("step %d, %s, comes after the chains have changed\n%s", i, op, spell(plan))
+			}
 		case op.Verb == Remove && !recreates:
 			stage = breaks
 		case op.Verb != Add && op.Kind == KindProcess:
@@ -100,6 +104,7 @@ func judgeShape(t *rapid.T, plan Plan) {
 			t.Fatalf("step %d, %s, comes too late\n%s", i, op, spell(plan))
 		}
 		at = stage
+		chained = chained || op.Kind == KindChain
 		if op.Kind == KindChain && op.Verb == Remove {
 			chainsGone = true
 		}
@@ -110,6 +115,12 @@ func judgeShape(t *rapid.T, plan Plan) {
 			judgeRecreated(t, plan[i+1:], it.ID().Name)
 		}
 	}
+}
+
+// leaves says whether a foreign link leaves our bridge.
+func leaves(it Item, v Verb) bool {
+	p, ok := it.Have.(Port)
+	return ok && p.Foreign && v == Remove
 }
 
 // judgeRecreated holds that a link made anew joins its bridge anew: it is down,

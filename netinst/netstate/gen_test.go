@@ -30,6 +30,12 @@ func network(t *rapid.T) State {
 		if !b(fmt.Sprint("adapter ", k)) {
 			continue
 		}
+		if b(fmt.Sprint("foreign ", k)) {
+			c := chain(fmt.Sprintf("ES1-%dE", k))
+			judges = append(judges, c)
+			s.Add(c, Port{Link: fmt.Sprint("vm", k), Master: "es1", Foreign: true, After: []ID{bridgeTable.ID(), c.ID(), {KindChain, "ipv4/filter/ES1-FWD"}}})
+			continue
+		}
 		link, c := fmt.Sprintf("es1a%d", k), chain(fmt.Sprintf("ES1-%dE", k))
 		judges = append(judges, c)
 		s.Add(

@@ -92,6 +92,7 @@ type LinkType string
 const (
 	Bridge LinkType = "bridge"
 	Veth   LinkType = "veth"
+	Tap    LinkType = "tap" // persistent, for a virtual machine that root opens
 )
 
 // Peer is the application's side of a veth. It is ours only at creation: later
@@ -134,15 +135,25 @@ func (l Link) Recreate(old Link) bool {
 // Port is the running state of a link: up and, when Master is set, enslaved to
 // that bridge. Its absence is the link down and in no bridge. It is an object of
 // its own because a link joins its bridge only after its chains stand.
+//
+// A Foreign one is of a link that something else has made and that we only borrow:
+// its absence is the link in no bridge, and nothing else of it is ever changed.
+// Which link that is, the kernel tells each time by whom it has in the bridge: one
+// that was deleted and made again under the same name is not there.
 type Port struct {
-	Link   string
-	Master string // "" for the bridge itself
-	After  []ID   // what must stand before a packet may pass
+	Link    string
+	Master  string // "" for the bridge itself
+	Foreign bool
+	Down    bool // observed only: a foreign link in the bridge that is not up
+	After   []ID // what must stand before a packet may pass
 }
 
 func (p Port) ID() ID { return ID{KindPort, p.Link} }
 func (p Port) Needs() []ID {
-	n := []ID{{KindLink, p.Link}}
+	var n []ID
+	if !p.Foreign {
+		n = append(n, ID{KindLink, p.Link})
+	}
 	if p.Master != "" {
 		n = append(n, ID{KindPort, p.Master})
 	}
@@ -150,10 +161,17 @@ func (p Port) Needs() []ID {
 }
 
 func (p Port) Text() string {
-	if p.Master == "" {
-		return "up"
+	s := "up"
+	if p.Down {
+		s = "down"
 	}
-	return "up master " + p.Master
+	if p.Foreign {
+		s = "foreign " + s
+	}
+	if p.Master != "" {
+		s += " master " + p.Master
+	}
+	return s
 }
 
 // Address is an IPv4 or IPv6 address on a link, always without a prefix route:

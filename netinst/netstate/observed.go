@@ -17,6 +17,6 @@ type HostEvent struct {
 	Resync     bool        // first event, or events were lost: everything may have changed
 	Interfaces []Interface // every foreign interface by name; nil when unchanged
 	Touched    []int       // network instance numbers one of whose objects changed
-	Namespaces bool        // a network namespace appeared or went
+	Namespaces bool        // a network namespace or a foreign link appeared or went
 	Ended      []int       // network instance numbers one of whose processes ended by itself
 }

@@ -129,6 +129,10 @@ type step struct {
 	phase int
 }
 
+// lent is the place, among the makes, of a foreign link that leaves: before the
+// chains, since once these don't name it any more nothing holds its frames back.
+const lent = 2
+
 // processChange is where a changed process stands among the removals: just after
 // the files.
 const processChange = 8
@@ -179,7 +183,12 @@ func Diff(have, want State) Plan {
 			gone = append(gone, Item{nil, h})
 			continue
 		}
-		breaks = append(breaks, step{Op{Remove, id.Kind, []Item{{nil, h}}}, removal(h)})
+		op := Op{Remove, id.Kind, []Item{{nil, h}}}
+		if p, ok := h.(Port); ok && p.Foreign {
+			makes = append(makes, step{op, lent})
+			continue
+		}
+		breaks = append(breaks, step{op, removal(h)})
 	}
 	if len(chains) > 0 {
 		makes = append(makes, step{Op{Change, KindChain, chains}, phase(Chain{})})
@@ -272,11 +281,11 @@ func (r *Run) blocked(op Op) (ID, bool) {
 		if f, bad := r.failed[it.ID()]; bad && op.Verb != Remove {
 			return f.ID, true // its own removal failed before it could be added anew
 		}
+		// A chain stays as it is while a port that it judges may still carry packets.
+		if r.stuck != nil && op.Kind == KindChain {
+			return *r.stuck, true
+		}
 		if it.Want == nil {
-			// A chain stays while a port that it judges may still carry packets.
-			if r.stuck != nil && op.Kind == KindChain {
-				return *r.stuck, true
-			}
 			continue
 		}
 		for _, n := range it.Want.Needs() {

@@ -185,8 +185,11 @@ func markFailed(op Op, failed map[ID]bool) {
 
 // mustWait is the law, apart from how Run keeps it.
 func mustWait(op Op, failed map[ID]bool, stuck bool) bool {
+	if op.Kind == KindChain && stuck {
+		return true
+	}
 	if op.Verb == Remove {
-		return op.Kind == KindChain && stuck
+		return false
 	}
 	for _, it := range op.Items {
 		if failed[it.ID()] {

@@ -37,12 +37,13 @@ type Host struct {
 	done      []string
 	forgets   int
 	violation []string
+	links     map[string]bool // foreign links that ports may be of
 	vanished  map[string]bool // links that went with their namespace: no op knew
 }
 
 // New is a host with nothing on it.
 func New() *Host {
-	return &Host{state: map[int]netstate.State{}, netns: map[string]bool{}, vanished: map[string]bool{}, emit: map[int]func(netstate.HostEvent){}}
+	return &Host{state: map[int]netstate.State{}, netns: map[string]bool{}, links: map[string]bool{}, vanished: map[string]bool{}, emit: map[int]func(netstate.HostEvent){}}
 }
 
 // SetFault decides which ops go wrong from now on; nil for none.
@@ -75,6 +76,23 @@ func (h *Host) SetNetns(name string, exists bool) {
 					ev.Touched = append(ev.Touched, n)
 				}
 			}
+		}
+	}
+	h.mu.Unlock()
+	h.tell(ev)
+}
+
+// SetLink makes a foreign link exist or not. One that goes leaves the bridge that it
+// was in; one that is made anew is in none.
+func (h *Host) SetLink(name string, exists bool) {
+	h.mu.Lock()
+	ev := netstate.HostEvent{Namespaces: true}
+	h.links[name] = exists
+	for n, st := range h.state {
+		id := netstate.ID{Kind: netstate.KindPort, Name: name}
+		if p, ok := st[id].(netstate.Port); ok && p.Foreign {
+			delete(st, id)
+			ev.Touched = append(ev.Touched, n)
 		}
 	}
 	h.mu.Unlock()

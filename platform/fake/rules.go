@@ -34,6 +34,9 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 		if h.vanished[w.Link] && st[netstate.ID{Kind: netstate.KindLink, Name: w.Link}] == nil {
 			return errTaken
 		}
+		if w.Foreign && !h.links[w.Link] {
+			return fmt.Errorf("interface %s does not exist: %w", w.Link, netstate.ErrWaiting)
+		}
 		for _, n := range w.Needs() {
 			if st[n] == nil {
 				return fmt.Errorf("%s stands before %s", id, n)

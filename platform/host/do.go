@@ -111,7 +111,7 @@ func (h *Host) doItem(ctx context.Context, o netstate.Owner, verb netstate.Verb,
 	case netstate.Link:
 		return h.doLink(ctx, verb, obj)
 	case netstate.Port:
-		return pick(verb, func() error { return h.kernel.SetPort(obj) }, func() error { return h.kernel.ClearPort(obj.Link) })
+		return pick(verb, func() error { return h.kernel.SetPort(obj) }, func() error { return h.kernel.ClearPort(obj) })
 	case netstate.Address:
 		return pick(verb, func() error { return h.kernel.AddAddress(obj) }, func() error { return h.kernel.RemoveAddress(obj) })
 	case netstate.Route:

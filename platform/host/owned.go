@@ -18,9 +18,11 @@ func ownedByNumber(o netstate.Owner, obj netstate.Object) error {
 	n, ok := 0, false
 	switch obj := obj.(type) {
 	case netstate.Link:
-		n, ok = kernel.LinkNumber(obj.Name)
+		n, ok = kernel.LinkOwner(obj)
 	case netstate.Port:
-		n, ok = kernel.LinkNumber(obj.Link)
+		if n, ok = kernel.LinkNumber(obj.Link); !ok { // a name of others': in whose bridge
+			n, ok = kernel.LinkNumber(obj.Master)
+		}
 	case netstate.Address:
 		n, ok = kernel.LinkNumber(obj.Link)
 	case netstate.Route:

@@ -32,7 +32,7 @@ func (k *Kernel) Interfaces() ([]netstate.Interface, error) {
 	list := []netstate.Interface{} // never nil: nil means unchanged
 	for _, l := range links {
 		a := l.Attrs()
-		if !isForeign(a.Name) {
+		if _, ours := linkOwner(a.Name, a.Alias); ours || !isForeign(a.Name) {
 			continue
 		}
 		i := netstate.Interface{

@@ -3,8 +3,9 @@
 // changes to them.
 //
 // It never decides what should be there, never runs a command, and never touches
-// an object without our mark: links es<n>, es<n>a<k> and es-doomed, tables and
-// rules of protocol netstate.RouteProtocol.
+// an object without our mark: links es<n>, es<n>a<k> and es-doomed, tap devices whose
+// alias has it, tables and rules of protocol netstate.RouteProtocol. A foreign link
+// that an adapter or a switch network names is put into a bridge of ours and out.
 package kernel
 
 import (
@@ -39,6 +40,7 @@ const (
 // Kernel is the kernel's side of one network namespace.
 type Kernel struct {
 	ns       netns.NsHandle // None: the process's own
+	path     string         // of ns, "" for the process's own
 	h        *netlink.Handle
 	rt       raw
 	links    *dump.Shared[[]netlink.Link]
@@ -56,7 +58,7 @@ type Kernel struct {
 // Open opens the namespace at a path, "" for the process's own, and deletes links
 // that an earlier process doomed and left behind.
 func Open(netnsPath string) (*Kernel, error) {
-	k := &Kernel{ns: netns.None(), netnsDir: "/run/netns"}
+	k := &Kernel{ns: netns.None(), path: netnsPath, netnsDir: "/run/netns"}
 	var err error
 	if netnsPath != "" {
 		if k.ns, err = netns.GetFromPath(netnsPath); err != nil {

@@ -21,10 +21,13 @@ import (
 // that does not exist yet is an error that wraps netstate.ErrWaiting. Nothing is
 // left when a step fails.
 func (k *Kernel) AddLink(l netstate.Link) error {
-	if _, ok := LinkNumber(l.Name); !ok {
+	if _, ok := linkOwner(l.Name, l.Alias); !ok {
 		return fmt.Errorf("link name %q is not ours", l.Name)
 	}
 	if _, err := k.linkByName(l.Name); err == nil {
+		if l.Type == netstate.Tap {
+			return fmt.Errorf("interface name %s is taken by another link: %w", l.Name, unix.EEXIST)
+		}
 		return fmt.Errorf("link %s: %w", l.Name, unix.EEXIST)
 	}
 	var err error
@@ -33,6 +36,8 @@ func (k *Kernel) AddLink(l netstate.Link) error {
 		err = k.addBridge(l)
 	case netstate.Veth:
 		err = k.addVeth(l)
+	case netstate.Tap:
+		err = k.addTap(l)
 	default:
 		err = fmt.Errorf("type %q is unknown", l.Type)
 	}
@@ -42,10 +47,7 @@ func (k *Kernel) AddLink(l netstate.Link) error {
 	// The alias comes last: a link that a crash left half made has none, so it
 	// differs from the wish and is made anew.
 	if err := k.finish(l); err != nil {
-		if made, e := k.linkByName(l.Name); e == nil {
-			err = errors.Join(err, k.h.LinkDel(made))
-		}
-		return fmt.Errorf("set up link %s: %w", l.Name, err)
+		return fmt.Errorf("set up link %s: %w", l.Name, k.undo(l.Name, err))
 	}
 	return nil
 }
@@ -165,20 +167,23 @@ func (k *Kernel) ChangeLink(l netstate.Link) error {
 // gone; removals at the same time share one deletion. A link that is not there is
 // no error.
 func (k *Kernel) RemoveLink(ctx context.Context, name string) error {
-	if _, ok := LinkNumber(name); !ok {
-		return fmt.Errorf("link name %q is not ours", name)
-	}
 	l, err := k.linkByName(name)
 	if isNotFound(err) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("find link %s: %w", name, err)
 	}
+	if _, ok := linkOwner(name, l.Attrs().Alias); !ok {
+		return fmt.Errorf("link %q is not ours", name)
+	}
 	return k.reaper.reap(ctx, l)
 }
 
 // SetPort puts a link into its bridge, if it has one, and up.
 func (k *Kernel) SetPort(p netstate.Port) error {
+	if p.Foreign {
+		return k.lend(p)
+	}
 	l, err := k.linkByName(p.Link)
 	if err != nil {
 		return fmt.Errorf("find link %s: %w", p.Link, err)
@@ -202,17 +207,21 @@ func (k *Kernel) SetPort(p netstate.Port) error {
 	return nil
 }
 
-// ClearPort takes a link down and out of its bridge; a link that is not there is
-// no error.
-func (k *Kernel) ClearPort(name string) error {
-	if _, ok := LinkNumber(name); !ok {
-		return fmt.Errorf("link name %q is not ours", name)
+// ClearPort takes a link down and out of its bridge, a foreign one only out of it; a
+// link that is not there is no error.
+func (k *Kernel) ClearPort(p netstate.Port) error {
+	if p.Foreign {
+		return k.giveBack(p)
 	}
+	name := p.Link
 	l, err := k.linkByName(name)
 	if isNotFound(err) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("find link %s: %w", name, err)
+	}
+	if _, ok := linkOwner(name, l.Attrs().Alias); !ok {
+		return fmt.Errorf("link %q is not ours", name)
 	}
 	if err := k.rest(l); err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("set link %s down: %w", name, err)

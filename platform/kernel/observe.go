@@ -30,9 +30,13 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 	}
 	ours := map[int]string{}
 	for _, l := range links {
-		if num, ok := LinkNumber(l.Attrs().Name); ok && num == n {
-			ours[l.Attrs().Index] = l.Attrs().Name
+		a := l.Attrs()
+		switch num, ok := linkOwner(a.Name, a.Alias); {
+		case ok && num == n:
+			ours[a.Index] = a.Name
 			k.addLinkObjects(s, l, names)
+		case !ok && a.MasterIndex != 0 && names[a.MasterIndex] == bridgeName(n):
+			s.Add(netstate.Port{Link: a.Name, Master: bridgeName(n), Foreign: true, Down: a.Flags&net.FlagUp == 0})
 		}
 	}
 	if err := k.observeAddresses(ctx, s, ours); err != nil {
@@ -46,7 +50,7 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 
 func (k *Kernel) addLinkObjects(s netstate.State, l netlink.Link, names map[int]string) {
 	a := l.Attrs()
-	o := netstate.Link{Name: a.Name, Type: netstate.LinkType(l.Type()), MAC: a.HardwareAddr.String(), MTU: a.MTU, Alias: a.Alias}
+	o := netstate.Link{Name: a.Name, Type: linkType(l), MAC: a.HardwareAddr.String(), MTU: a.MTU, Alias: a.Alias}
 	if name, ok := aliasNetns(a.Alias); ok && o.Type == netstate.Veth && !k.peerIn(name, a.NetNsID) {
 		o.Alias += replaced
 	}
@@ -138,12 +142,12 @@ func (k *Kernel) Numbers(ctx context.Context) (map[int]string, error) {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
 	for _, l := range links {
-		n, ok := LinkNumber(l.Attrs().Name)
+		n, ok := linkOwner(l.Attrs().Name, l.Attrs().Alias)
 		if !ok {
 			continue
 		}
 		name, marked := strings.CutPrefix(l.Attrs().Alias, aliasMark+"ni ")
-		if !marked || strings.Contains(l.Attrs().Name, "a") {
+		if !marked || l.Attrs().Name != bridgeName(n) {
 			name = found[n]
 		}
 		found[n] = name
@@ -168,3 +172,5 @@ func (k *Kernel) Numbers(ctx context.Context) (map[int]string, error) {
 	}
 	return found, nil
 }
+
+func bridgeName(n int) string { return fmt.Sprintf("es%d", n) }

@@ -99,6 +99,7 @@ func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.Ho
 					return err
 				}
 				if pending.lost || !reflect.DeepEqual(now, last) {
+					ev.Namespaces = ev.Namespaces || !slices.Equal(names(now), names(last))
 					ev.Interfaces, last = now, now
 				}
 			}
@@ -108,6 +109,14 @@ func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.Ho
 			}
 		}
 	}
+}
+
+func names(is []netstate.Interface) []string {
+	var out []string
+	for _, i := range is {
+		out = append(out, i.Name)
+	}
+	return out
 }
 
 // listen turns kernel messages into news until the socket is closed.
@@ -123,7 +132,7 @@ func (k *Kernel) listen(ctx context.Context, sock *nl.NetlinkSocket, in chan<- n
 	owners := map[int]int{} // network instance number by link index
 	if links, err := retry(k.h.LinkList); err == nil {
 		for _, l := range links {
-			if n, ok := LinkNumber(l.Attrs().Name); ok {
+			if n, ok := linkOwner(l.Attrs().Name, l.Attrs().Alias); ok {
 				owners[l.Attrs().Index] = n
 			}
 		}
@@ -189,28 +198,36 @@ func (n *news) readLink(m syscall.NetlinkMessage, owners map[int]int) {
 	if was, ok := owners[index]; ok {
 		n.touched[was] = true
 	}
-	if msg.Family == unix.AF_BRIDGE && m.Header.Type == unix.RTM_DELLINK {
-		return // a port left its bridge: the link itself lives on
-	}
 	attrs, err := nl.ParseRouteAttr(m.Data[unix.SizeofIfInfomsg:])
 	if err != nil {
 		n.foreign = true
 		return
 	}
+	name, alias := "", ""
 	for _, a := range attrs {
-		if a.Attr.Type != unix.IFLA_IFNAME {
-			continue
-		}
-		name := unix.ByteSliceToString(a.Value)
-		delete(owners, index)
-		if num, ours := LinkNumber(name); ours {
-			n.touched[num] = true
-			if m.Header.Type == unix.RTM_NEWLINK {
-				owners[index] = num
+		switch a.Attr.Type {
+		case unix.IFLA_IFNAME:
+			name = unix.ByteSliceToString(a.Value)
+		case unix.IFLA_IFALIAS:
+			alias = unix.ByteSliceToString(a.Value)
+		case unix.IFLA_MASTER: // a foreign link comes into, is in, or leaves a bridge of ours
+			if num, ours := owners[int(u32(a.Value))]; ours {
+				n.touched[num] = true
 			}
 		}
-		n.foreign = n.foreign || isForeign(name)
 	}
+	if msg.Family == unix.AF_BRIDGE && m.Header.Type == unix.RTM_DELLINK || name == "" {
+		return // a port left its bridge: the link itself lives on
+	}
+	delete(owners, index)
+	num, ours := linkOwner(name, alias)
+	if ours {
+		n.touched[num] = true
+		if m.Header.Type == unix.RTM_NEWLINK {
+			owners[index] = num
+		}
+	}
+	n.foreign = n.foreign || isForeign(name) && !ours
 }
 
 func (n *news) readRule(data []byte) {

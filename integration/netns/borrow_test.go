@@ -1,0 +1,178 @@
+package netns_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/netinst/netstate"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// tapLink is adapter 2 of network 1 as a tap device.
+func tapLink(name string) netstate.Link {
+	return netstate.Link{
+		Name: name, Type: netstate.Tap, MAC: "fe:16:3e:00:00:02", MTU: 1400,
+		Alias: "edgespan ni " + owner(1).Name + " adapter x#0 link=es1a2",
+	}
+}
+
+// ownTap is network 1 with one more adapter, whose link has a name.
+func (l *lab) ownTap(name string) netstate.State {
+	s := l.network(1)
+	s.Add(tapLink(name), netstate.Port{Link: name, Master: "es1"})
+	return s
+}
+
+// borrowed is network 1 with a foreign link in its bridge.
+func (l *lab) borrowed(name string) netstate.State {
+	s := l.network(1)
+	s.Add(netstate.Port{Link: name, Master: "es1", Foreign: true})
+	return s
+}
+
+func (l *lab) index(link string) string {
+	l.t.Helper()
+	name, _, _ := strings.Cut(l.ns.Exec(l.t, "ip", "-o", "link", "show", "dev", link), ":")
+	return name
+}
+
+func TestATapDeviceComesBackAsItWasWantedAndGoes(t *testing.T) {
+	l := newLab(t)
+	before := picture(t, l.ns)
+	l.must(ground, root())
+	for _, name := range []string{"es1a2", "vm0", "es1a2"} {
+		l.must(owner(1), l.ownTap(name))
+		l.equal(owner(1), l.ownTap(name))
+		if d := l.ns.Exec(t, "ip", "-d", "-o", "link", "show", "dev", name); !strings.Contains(d, "type tap") || !strings.Contains(d, "persist on") || !strings.Contains(d, "master es1") {
+			t.Errorf("%s is %s", name, d)
+		}
+		index := l.index(name)
+		l.open() // another process knows it by its alias alone, and keeps it
+		l.must(owner(1), l.ownTap(name))
+		if now := l.index(name); now != index {
+			t.Errorf("%s was made anew: index %s, was %s", name, now, index)
+		}
+	}
+	// What a crash leaves half named is removed by the next plan.
+	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "es1a0", "mode", "tap")
+	l.must(owner(1), l.ownTap("vm1"))
+	l.equal(owner(1), l.ownTap("vm1"))
+	l.must(owner(1), netstate.State{})
+	l.must(ground, netstate.State{})
+	if d := cmp.Diff(before, picture(t, l.ns)); d != "" {
+		t.Errorf("host differs (-before +after):\n%s", d)
+	}
+}
+
+func TestATapDeviceNeverTakesANameOfOthers(t *testing.T) {
+	l := newLab(t)
+	l.must(ground, root())
+	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "vm0", "mode", "tap")
+	before := l.index("vm0")
+	l.must(owner(1), l.network(1))
+	err := l.host.Do(t.Context(), owner(1), netstate.Op{Verb: netstate.Add, Kind: netstate.KindLink, Items: []netstate.Item{{Want: tapLink("vm0")}}})
+	if err == nil || !strings.Contains(err.Error(), "vm0 is taken by another link") {
+		t.Errorf("made over a link of others: %v", err)
+	}
+	for _, it := range []netstate.Item{{Have: tapLink("vm0")}, {Have: netstate.Port{Link: "vm0", Master: "es1"}}} {
+		_ = l.host.Do(t.Context(), owner(1), netstate.Op{Verb: netstate.Remove, Kind: it.ID().Kind, Items: []netstate.Item{it}})
+	}
+	if l.index("vm0") != before {
+		t.Error("a link of others was removed")
+	}
+	l.equal(owner(1), l.network(1))
+}
+
+func TestALinkOfOthersIsBorrowedAndGivenBackAsItWas(t *testing.T) {
+	l := newLab(t)
+	l.must(ground, root())
+	l.must(owner(1), l.network(1))
+	l.ns.Exec(t, "ip", "link", "add", "vm0", "type", "veth", "peer", "name", "vm0p")
+	l.ns.Exec(t, "ip", "link", "set", "vm0", "group", "7", "alias", "theirs", "up")
+	l.ns.Exec(t, "ip", "link", "set", "vm0p", "up")
+	until(t, "carrier", func() bool { return strings.Contains(l.ns.Exec(t, "ip", "link", "show", "dev", "vm0"), "state UP") })
+	ready := func() bool { return !strings.Contains(l.ns.Exec(t, "ip", "-6", "addr", "show", "dev", "vm0"), "tentative") }
+	until(t, "its own address stands", ready)
+	// The kernel gives our own bridge a multicast route with its first running port.
+	rest := func() []string {
+		return slices.DeleteFunc(strings.Split(picture(t, l.ns), "\n"), func(line string) bool {
+			return strings.HasPrefix(line, "multicast ff00::/8 dev es1 ")
+		})
+	}
+	before := rest()
+	l.must(owner(1), l.borrowed("vm0"))
+	l.equal(owner(1), l.borrowed("vm0"))
+	l.must(owner(1), l.network(1))
+	if d := cmp.Diff(before, rest()); d != "" {
+		t.Errorf("host differs (-before +after):\n%s", d)
+	}
+	l.must(owner(1), l.borrowed("vm0"))
+	l.must(owner(1), netstate.State{}) // the whole network goes: the link stays
+	if out := l.ns.Exec(t, "ip", "-o", "link", "show", "dev", "vm0"); strings.Contains(out, "master") || !strings.Contains(out, "alias theirs") {
+		t.Errorf("vm0 is %s", out)
+	}
+}
+
+func TestALinkThatTheHostUsesIsNeverBorrowed(t *testing.T) {
+	l := newLab(t)
+	l.must(ground, root())
+	l.must(owner(1), l.network(1))
+	lend := func(name string) error {
+		return l.host.Do(t.Context(), owner(1), netstate.Op{Verb: netstate.Add, Kind: netstate.KindPort, Items: []netstate.Item{{Want: netstate.Port{Link: name, Master: "es1", Foreign: true}}}})
+	}
+	l.ns.Exec(t, "ip", "link", "add", "br0", "type", "bridge")
+	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "slave", "mode", "tap")
+	l.ns.Exec(t, "ip", "link", "set", "slave", "master", "br0")
+	for name, why := range map[string]string{
+		"eth0": "holds the host's address 192.0.2.2/24", "slave": "is in br0, which is not ours",
+		"none": "does not exist", "es1a1": "is ours",
+	} {
+		if err := lend(name); !errors.Is(err, netstate.ErrWaiting) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v, want %q", name, err, why)
+		}
+	}
+	l.ns.Exec(t, "ip", "route", "get", "192.0.2.1")
+	if out := l.ns.Exec(t, "ip", "-o", "link", "show", "dev", "slave"); !strings.Contains(out, "master br0") {
+		t.Errorf("slave is %s", out)
+	}
+}
+
+func TestALinkMadeAnewUnderItsNameIsNoticed(t *testing.T) {
+	l := newLab(t)
+	l.must(ground, root())
+	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "vm0", "mode", "tap")
+	l.must(owner(1), l.borrowed("vm0"))
+	events := make(chan netstate.HostEvent, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.host.Watch(ctx, func(e netstate.HostEvent) { events <- e }) }()
+	defer func() { cancel(); <-done }()
+	<-events // the first says that everything may have changed
+	told := func(what string, want func(netstate.HostEvent) bool) {
+		t.Helper()
+		late := time.After(5 * time.Second)
+		for {
+			select {
+			case e := <-events:
+				if want(e) {
+					return
+				}
+			case <-late:
+				t.Fatalf("%s was not told", what)
+			}
+		}
+	}
+	l.ns.Exec(t, "sh", "-c", "ip tuntap del dev vm0 mode tap; ip tuntap add dev vm0 mode tap")
+	told("a link that went out of our bridge", func(e netstate.HostEvent) bool { return slices.Contains(e.Touched, 1) })
+	if _, there := l.observe(owner(1), false)[netstate.ID{Kind: netstate.KindPort, Name: "vm0"}]; there {
+		t.Error("the new vm0 counts as the old one")
+	}
+	l.must(owner(1), l.borrowed("vm0"))
+	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "vm1", "mode", "tap")
+	told("a new link", func(e netstate.HostEvent) bool { return e.Namespaces })
+}

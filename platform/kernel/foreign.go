@@ -1,0 +1,93 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+
+	"edgespan/netinst/netstate"
+
+	"github.com/vishvananda/netlink"
+)
+
+// lend puts a link of somebody else into a bridge of ours, and up. One that isn't
+// there, or that others use, is an error that wraps netstate.ErrWaiting.
+func (k *Kernel) lend(p netstate.Port) error {
+	l, err := k.linkByName(p.Link)
+	if isNotFound(err) {
+		return fmt.Errorf("interface %s does not exist: %w", p.Link, netstate.ErrWaiting)
+	} else if err != nil {
+		return fmt.Errorf("find link %s: %w", p.Link, err)
+	}
+	m, err := k.linkByName(p.Master)
+	if err != nil {
+		return fmt.Errorf("find bridge %s: %w", p.Master, err)
+	}
+	a := l.Attrs()
+	if _, ours := linkOwner(a.Name, a.Alias); ours {
+		return fmt.Errorf("interface %s is ours, for another adapter: %w", p.Link, netstate.ErrWaiting)
+	}
+	if a.MasterIndex != m.Attrs().Index {
+		if err := k.mayLend(l); err != nil {
+			return err
+		}
+		if err := k.h.LinkSetMasterByIndex(l, m.Attrs().Index); err != nil {
+			return fmt.Errorf("put link %s into bridge %s: %w", p.Link, p.Master, err)
+		}
+	}
+	if err := k.h.LinkSetUp(l); err != nil {
+		return fmt.Errorf("set link %s up: %w", p.Link, err)
+	}
+	return nil
+}
+
+// mayLend refuses a link that the host itself, or another bridge, uses: taken into
+// a bridge it would no longer hear what is sent to its addresses.
+func (k *Kernel) mayLend(l netlink.Link) error {
+	name := l.Attrs().Name
+	if index := l.Attrs().MasterIndex; index != 0 {
+		other := fmt.Sprintf("index %d", index)
+		if m, err := k.h.LinkByIndex(index); err == nil {
+			other = m.Attrs().Name
+		}
+		return fmt.Errorf("interface %s is in %s, which is not ours: %w", name, other, netstate.ErrWaiting)
+	}
+	addrs, err := retry(func() ([]netlink.Addr, error) { return k.h.AddrList(l, netlink.FAMILY_ALL) })
+	if err != nil {
+		return fmt.Errorf("list addresses of %s: %w", name, err)
+	}
+	var held []string
+	for _, a := range addrs {
+		if p, ok := prefix(a.IPNet); ok && !(p.Addr().Is6() && p.Addr().IsLinkLocalUnicast()) {
+			held = append(held, p.String())
+		}
+	}
+	if len(held) > 0 {
+		return fmt.Errorf("interface %s holds the host's address %s, which would be cut off in a bridge: %w",
+			name, strings.Join(held, ", "), netstate.ErrWaiting)
+	}
+	return nil
+}
+
+// giveBack takes a link of somebody else out of our bridge and leaves all else of
+// it. It does nothing to one that is not in that bridge.
+func (k *Kernel) giveBack(p netstate.Port) error {
+	l, err := k.linkByName(p.Link)
+	if isNotFound(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("find link %s: %w", p.Link, err)
+	}
+	m, err := k.linkByName(p.Master)
+	if isNotFound(err) {
+		return nil // the kernel has let it go with the bridge
+	} else if err != nil {
+		return fmt.Errorf("find bridge %s: %w", p.Master, err)
+	}
+	if l.Attrs().MasterIndex != m.Attrs().Index {
+		return nil
+	}
+	if err := k.h.LinkSetNoMaster(l); err != nil && !isNotFound(err) {
+		return fmt.Errorf("take link %s out of bridge %s: %w", p.Link, p.Master, err)
+	}
+	return nil
+}

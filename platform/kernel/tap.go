@@ -1,0 +1,115 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/proc"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// tunDevice is the kernel's door to tun and tap devices; netlink makes none.
+const tunDevice = "/dev/net/tun"
+
+// linkOwner is the network instance number of a link of ours: by its name, or,
+// for a tap device that was given another, by the name that its alias says it
+// would have had.
+func linkOwner(name, alias string) (int, bool) {
+	if n, ok := LinkNumber(name); ok {
+		return n, true
+	}
+	if !strings.HasPrefix(alias, aliasMark+"ni ") || strings.HasPrefix(name, doomedPrefix) {
+		return 0, false
+	}
+	for _, word := range strings.Fields(alias) {
+		if own, ok := strings.CutPrefix(word, "link="); ok {
+			return LinkNumber(own)
+		}
+	}
+	return 0, false
+}
+
+// LinkOwner is linkOwner of a wanted link.
+func LinkOwner(l netstate.Link) (int, bool) { return linkOwner(l.Name, l.Alias) }
+
+// addTap makes a persistent tap device of root's. One that gets a name which is
+// not of ours has a name of ours until its alias stands: a crash leaves nothing
+// that nobody owns. The number 0 is no adapter's.
+func (k *Kernel) addTap(l netstate.Link) error {
+	n, _ := linkOwner(l.Name, l.Alias)
+	at := l
+	if _, plain := LinkNumber(l.Name); !plain {
+		at.Name = fmt.Sprintf("es%da0", n)
+		if left, err := k.linkByName(at.Name); err == nil {
+			if err := k.h.LinkDel(left); err != nil && !isNotFound(err) {
+				return fmt.Errorf("delete %s, which a crash has left: %w", at.Name, err)
+			}
+		}
+	}
+	if err := proc.In(k.path, func() error { return makeTap(at.Name) }); err != nil {
+		return err
+	}
+	if at.Name == l.Name {
+		return nil // the caller finishes it
+	}
+	if err := k.finish(at); err != nil {
+		return k.undo(at.Name, err)
+	}
+	made, err := k.linkByName(at.Name)
+	if err != nil {
+		return err
+	}
+	if err := k.h.LinkSetName(made, l.Name); err != nil {
+		return k.undo(at.Name, fmt.Errorf("name it %s: %w", l.Name, err))
+	}
+	return nil
+}
+
+// undo deletes a link that could not be set up.
+func (k *Kernel) undo(name string, err error) error {
+	if made, e := k.linkByName(name); e == nil {
+		err = errors.Join(err, k.h.LinkDel(made))
+	}
+	return err
+}
+
+func makeTap(name string) error {
+	f, err := os.OpenFile(tunDevice, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", tunDevice, err)
+	}
+	defer f.Close()
+	req, err := unix.NewIfreq(name)
+	if err != nil {
+		return err
+	}
+	req.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_TUN_EXCL)
+	fd := int(f.Fd())
+	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
+		return fmt.Errorf("make tap device: %w", err)
+	}
+	// Until it persists it goes with the file.
+	if err := unix.IoctlSetInt(fd, unix.TUNSETOWNER, 0); err != nil {
+		return fmt.Errorf("give tap device to root: %w", err)
+	}
+	if err := unix.IoctlSetInt(fd, unix.TUNSETPERSIST, 1); err != nil {
+		return fmt.Errorf("make tap device persist: %w", err)
+	}
+	return nil
+}
+
+// linkType is what a link was made as, in our words.
+func linkType(l netlink.Link) netstate.LinkType {
+	if t, ok := l.(*netlink.Tuntap); ok {
+		if t.Mode == netlink.TUNTAP_MODE_TUN {
+			return "tun"
+		}
+		return netstate.Tap
+	}
+	return netstate.LinkType(l.Type())
+}
