@@ -239,8 +239,15 @@ func adapterSpec(u netinst.UnderlayNetworkConfig) map[string]any {
 	}
 	return map[string]any{
 		"networkInstance": u.NetworkInstance, "mac": u.MAC, "ip": ip, "acl": aclSpecs(u.ACL),
-		"attach": map[string]any{"kind": "veth", "netns": u.Netns, "ifName": u.IfName},
+		"attach": attachSpec(u),
 	}
+}
+
+func attachSpec(u netinst.UnderlayNetworkConfig) map[string]any {
+	if u.Kind == netinst.Veth {
+		return map[string]any{"kind": u.Kind, "netns": u.Netns, "ifName": u.IfName}
+	}
+	return map[string]any{"kind": u.Kind, "hostIfName": u.HostIfName}
 }
 
 // aclSpecs are the rules in the order in which they are tried.

@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"context"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +82,92 @@ func TestASwitchNetworkIsABridgeWithoutServices(t *testing.T) {
 		r.settle(time.Second)
 		if left := r.host.State(1); len(left) > 0 || len(r.host.State(0)) > 0 {
 			t.Errorf("left:\n%s%s", left, r.host.State(0))
+		}
+	})
+}
+
+func TestAnExternalLinkIsTakenWheneverItIsThere(t *testing.T) {
+	onRig(t, func(r *rig) {
+		d := strings.Replace(doc(1, 1), "{kind: veth, netns: ns1}", "{kind: external, hostIfName: vm0}", 1)
+		r.apply(d)
+		r.settle(time.Second)
+		if got := r.adapterError(1); !strings.Contains(got, "interface vm0 does not exist") {
+			t.Errorf("the app says %q", got)
+		}
+		r.ready(time.Second, "ni/"+niID(1))
+		r.host.SetLink("vm0", true)
+		r.ready(100*time.Millisecond, "app/"+appID(1))
+		// Another link of the same name is another link.
+		r.host.Done()
+		r.host.SetLink("vm0", false)
+		r.host.SetLink("vm0", true)
+		r.settle(100 * time.Millisecond)
+		r.ready(time.Second, "app/"+appID(1))
+		if done := strings.Join(r.host.Done(), "\n"); !strings.Contains(done, "add port vm0") {
+			t.Errorf("done: %s", done)
+		}
+		r.apply(doc(1, 0))
+		r.settle(time.Second)
+		if got := r.portsOf(1); got != "es1" {
+			t.Errorf("links %q run", got)
+		}
+		if done := strings.Join(r.host.Done(), "\n"); strings.Contains(done, "remove link vm0") {
+			t.Errorf("done: %s", done)
+		}
+	})
+}
+
+func TestATapDeviceIsMadeAndRemoved(t *testing.T) {
+	onRig(t, func(r *rig) {
+		named := strings.Replace(doc(1, 2), "{kind: veth, netns: ns1}", "{kind: tap, hostIfName: vm0}", 1)
+		r.apply(strings.Replace(named, "{kind: veth, netns: ns2}", "{kind: tap}", 1))
+		r.ready(time.Second, "app/"+appID(1), "app/"+appID(2))
+		if got := r.portsOf(1); got != "es1 es1a2 vm0" {
+			t.Errorf("links %q run", got)
+		}
+		r.apply(doc(1, 0))
+		r.settle(time.Second)
+		for _, id := range r.host.State(1).IDs() {
+			if id.Kind == netstate.KindLink && id.Name != "es1" {
+				t.Errorf("%s is left", id)
+			}
+		}
+	})
+}
+
+func TestASwitchTakesAPortOnlyWhileTheHostDoesNotUseIt(t *testing.T) {
+	onRig(t, func(r *rig) {
+		up := netstate.Interface{Name: "uplink0", Up: true, MTU: 1500, Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}}
+		lan := netstate.Interface{Name: "lan0", Up: true, MTU: 1400}
+		r.host.SetLink("lan0", true)
+		r.host.SetInterfaces(up, lan)
+		d := "ports:\n  wan: {ifName: uplink0, uplink: true}\n  lan: {ifName: lan0}\nnetworkInstances:\n  " + niID(1) + ": {type: switch, port: lan}\n"
+		r.apply(d)
+		r.ready(time.Second, "ni/"+niID(1))
+		if got := r.portsOf(1); got != "es1 lan0" {
+			t.Errorf("links %q run", got)
+		}
+		held := lan
+		held.Addresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.7/24"), netip.MustParsePrefix("fe80::1/64")}
+		r.host.SetInterfaces(up, held)
+		r.settle(time.Second)
+		if got := r.portsOf(1); got != "es1" {
+			t.Errorf("links %q run, while lan0 holds an address", got)
+		}
+		got, err := r.node.Ready(context.Background(), "ni", niID(1))
+		if err != nil || got.Ready || !strings.Contains(got.Why, "lan0 holds the host's address 198.51.100.7/24,") {
+			t.Errorf("ready %v, %q, %v", got.Ready, got.Why, err)
+		}
+		lan.Up = false // without carrier it stays in: nobody else could use it
+		r.host.SetInterfaces(up, lan)
+		r.settle(time.Second)
+		if got := r.portsOf(1); got != "es1 lan0" {
+			t.Errorf("links %q run, while lan0 has no carrier", got)
+		}
+		r.apply("{ports: {}}")
+		r.settle(time.Second)
+		if left := r.host.State(1); len(left) > 0 {
+			t.Errorf("left:\n%s", left)
 		}
 	})
 }

@@ -81,6 +81,9 @@ func newNetwork(in Input) (network, string) {
 	slices.SortFunc(in.Adapters, func(a, b Adapter) int { return a.Lease.Number - b.Lease.Number })
 	nw := network{Input: in, n: in.Owner.Number, bridge: BridgeName(in.Owner.Number), mtu: in.Config.MTU}
 	p, why := ChoosePort(in.Config.Port, in.Ports)
+	if nw.isSwitch() {
+		p, why = switchPort(in.Config.Port, in.Ports)
+	}
 	used := map[string]PortStatus{}
 	if p.Label != "" {
 		nw.port, why = &p, p.LeadsNowhere()
@@ -107,7 +110,16 @@ func newNetwork(in Input) (network, string) {
 }
 
 // hostIfName is the host's side of an adapter.
-func (nw network) hostIfName(a Adapter) IfName { return HostIfName(nw.n, a.Lease.Number) }
+func (nw network) hostIfName(a Adapter) IfName {
+	return hostSide(nw.n, a.Lease.Number, a.Config.UnderlayConfig)
+}
+
+func hostSide(n, number int, u UnderlayNetworkConfig) IfName {
+	if u.HostIfName != "" && u.Kind != Veth {
+		return u.HostIfName
+	}
+	return HostIfName(n, number)
+}
 
 func (nw network) uuid() string { return nw.Config.UUID.String() }
 
@@ -122,19 +134,41 @@ func (nw network) links() []netstate.Object {
 		netstate.Port{Link: br},
 	}
 	guard := nw.sharedChainIDs()
+	if p := nw.enslaved(); p != "" {
+		objs = append(objs, netstate.Port{Link: p, Master: br, Foreign: true, After: guard})
+	}
 	for _, a := range nw.Adapters {
-		name := string(nw.hostIfName(a))
-		u := a.Config.UnderlayConfig
-		peer := netstate.Peer{Netns: u.Netns, Name: string(u.IfName), MAC: a.Lease.MAC, MTU: nw.mtu}
-		objs = append(objs,
-			netstate.Link{
-				Name: name, Type: netstate.Veth, MAC: hostSideMAC(a.Config.Key(), nw.Config.UUID), MTU: nw.mtu,
-				Alias: nw.vethAlias(a.Config.Key(), peer), Peer: &peer,
-			},
-			netstate.Port{Link: name, Master: br, After: append(nw.adapterChainIDs(a), guard...)},
-		)
+		link, foreign := nw.link(a)
+		if !foreign {
+			objs = append(objs, link)
+		}
+		objs = append(objs, netstate.Port{
+			Link: link.Name, Master: br, Foreign: foreign, After: append(nw.adapterChainIDs(a), guard...),
+		})
 	}
 	return objs
+}
+
+// link is an adapter's link on the host; foreign if something else makes it.
+func (nw network) link(a Adapter) (l netstate.Link, foreign bool) {
+	k, u := a.Config.Key(), a.Config.UnderlayConfig
+	l = netstate.Link{Name: string(nw.hostIfName(a)), MAC: hostSideMAC(k, nw.Config.UUID), MTU: nw.mtu}
+	switch u.Kind {
+	case External:
+		return l, true
+	case Tap:
+		l.Type, l.Alias = netstate.Tap, nw.tapAlias(a)
+	default:
+		peer := netstate.Peer{Netns: u.Netns, Name: string(u.IfName), MAC: a.Lease.MAC, MTU: nw.mtu}
+		l.Type, l.Alias, l.Peer = netstate.Veth, nw.vethAlias(k, peer), &peer
+	}
+	return l, false
+}
+
+// tapAlias is the mark of ownership on a tap device, whose name may be anybody's:
+// the name that we would have chosen says which network's and adapter's it is.
+func (nw network) tapAlias(a Adapter) string {
+	return fmt.Sprintf("%s%s adapter %s link=%s", aliasPrefix, nw.uuid(), a.Config.Key(), HostIfName(nw.n, a.Lease.Number))
 }
 
 func (nw network) address() netstate.Address {
@@ -161,9 +195,9 @@ func (nw network) vethAlias(k AdapterKey, p netstate.Peer) string {
 // idsOf lists the objects that exist for one adapter.
 func (nw network) idsOf(a Adapter) []netstate.ID {
 	name := string(nw.hostIfName(a))
-	ids := []netstate.ID{
-		{Kind: netstate.KindLink, Name: name},
-		{Kind: netstate.KindPort, Name: name},
+	ids := []netstate.ID{{Kind: netstate.KindPort, Name: name}}
+	if a.Config.UnderlayConfig.Kind != External {
+		ids = append(ids, netstate.ID{Kind: netstate.KindLink, Name: name})
 	}
 	ids = append(ids, nw.adapterChainIDs(a)...)
 	if nw.isSwitch() {

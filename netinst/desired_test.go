@@ -126,7 +126,15 @@ func TestDesiredGolden(t *testing.T) {
 	inactive := input(web())
 	inactive.Config.Inactive = true
 	alone := switchInput(web(), db)
+	lent := switchInput(web())
+	lent.Config.Port = "lab"
+	lent.Ports = append(lent.Ports, PortStatus{PortConfig: PortConfig{Label: "lab", IfName: "eth1"}, Exists: true, Up: true, LinkMTU: 1400})
+	vm, theirs, own := web(), adapter(appB, 1, 2, "10.1.0.7", "db"), adapter(appB, 2, 3, "10.1.0.8", "db")
+	vm.Config.UnderlayConfig.Kind, vm.Config.UnderlayConfig.HostIfName = Tap, "vm0"
+	theirs.Config.UnderlayConfig.Kind, theirs.Config.UnderlayConfig.HostIfName = External, "vnet7"
+	own.Config.UnderlayConfig.Kind = Tap
 	for name, in := range map[string]Input{
+		"switch_port": lent, "taps_and_external": input(vm, theirs, own),
 		"switch_alone": alone, "inactive": inactive, "port_labels": labels,
 		"one_app": input(web()), "two_apps": input(web(), db), "static_routes": routes,
 		"air_gapped": airgapped, "no_port": down, "names_and_options": hosts,
@@ -151,6 +159,32 @@ func describe(d Desired) string {
 		}
 	}
 	return s
+}
+
+func TestPortOfASwitchNetwork(t *testing.T) {
+	free := PortStatus{PortConfig: PortConfig{Label: "lab", IfName: "eth1"}, Exists: true, Up: true}
+	change := func(f func(*PortStatus)) PortStatus { p := free; f(&p); return p }
+	for _, c := range []struct {
+		want  string
+		port  PortStatus
+		taken string
+		why   string
+	}{
+		{"", free, "", ""},
+		{"lab", free, "lab", ""},
+		{"uplink", free, "", `no port is meant by "uplink"`},
+		{"lab", change(func(p *PortStatus) { p.Exists = false }), "", "port lab: eth1 does not exist"},
+		{"lab", change(func(p *PortStatus) { p.Up = false }), "lab", "port lab: eth1 is down"},
+		{"lab", change(func(p *PortStatus) { p.Addresses = []netip.Prefix{prefix("fe80::1/64")} }), "lab", ""},
+		{"lab", change(func(p *PortStatus) {
+			p.Addresses = []netip.Prefix{prefix("fe80::1/64"), prefix("2001:db8::1/64"), prefix("169.254.1.1/16")}
+		}), "", "port lab: eth1 holds the host's address 2001:db8::1/64, 169.254.1.1/16, which would be cut off in a bridge: take it away or choose another port"},
+	} {
+		p, why := switchPort(c.want, []PortStatus{c.port})
+		if p.Label != c.taken || why != c.why {
+			t.Errorf("%q of %+v: %q, %q, want %q, %q", c.want, c.port, p.Label, why, c.taken, c.why)
+		}
+	}
 }
 
 func golden(t *testing.T, name, got string) {

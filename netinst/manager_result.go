@@ -102,7 +102,7 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 	if l, ok := f.leases[k]; ok && c.Activate && !f.inactive {
 		s.UnderlayStatus = UnderlayNetworkStatus{
 			IP: l.IP, MAC: l.MAC, IfName: c.UnderlayConfig.IfName,
-			HostIfName: HostIfName(m.owner.Number, l.Number), Bridge: BridgeName(m.owner.Number),
+			HostIfName: hostSide(m.owner.Number, l.Number, c.UnderlayConfig), Bridge: BridgeName(m.owner.Number),
 		}
 	}
 	switch {

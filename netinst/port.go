@@ -57,6 +57,38 @@ func (p PortStatus) LeadsNowhere() string {
 	return ""
 }
 
+// switchPort is the port that a switch network takes into its bridge, or why it
+// can't. One without carrier stays in: nothing else may use it. One that holds an
+// address of the host is never taken: what came to that address would no longer
+// arrive, and the node might be managed through it.
+func switchPort(label string, ports []PortStatus) (PortStatus, string) {
+	if label == "" {
+		return PortStatus{}, ""
+	}
+	i := slices.IndexFunc(ports, func(p PortStatus) bool { return p.Label == label })
+	if i < 0 {
+		return PortStatus{}, fmt.Sprintf("no port is meant by %q", label)
+	}
+	p := ports[i]
+	if !p.Exists {
+		return PortStatus{}, fmt.Sprintf("port %s: %s does not exist", p.Label, p.IfName)
+	}
+	var held []string
+	for _, a := range p.Addresses {
+		if !a.Addr().IsLinkLocalUnicast() || a.Addr().Is4() {
+			held = append(held, a.String())
+		}
+	}
+	if len(held) > 0 {
+		return PortStatus{}, fmt.Sprintf("port %s: %s holds the host's address %s, which would be cut off in a bridge: take it away or choose another port",
+			p.Label, p.IfName, strings.Join(held, ", "))
+	}
+	if !p.Up {
+		return p, fmt.Sprintf("port %s: %s is down", p.Label, p.IfName)
+	}
+	return p, ""
+}
+
 func comparePorts(a, b PortStatus) int {
 	if a.Cost != b.Cost {
 		return a.Cost - b.Cost

@@ -126,13 +126,25 @@ type ACLRule struct {
 	PortLabel string `json:",omitempty"`
 }
 
+// AttachKind is how an adapter reaches its app.
+type AttachKind string
+
+// The kinds of attachment. The zero value is Veth.
+const (
+	Veth     AttachKind = "veth"     // a pair of links, one of them in the app's network namespace
+	Tap      AttachKind = "tap"      // a tap device, for a virtual machine
+	External AttachKind = "external" // a link that something else makes and deletes
+)
+
 // UnderlayNetworkConfig is the wish for one adapter's connection.
 type UnderlayNetworkConfig struct {
 	NetworkInstance uuid.UUID
 	MAC             string     // "" generated
 	IP              netip.Addr // invalid: allocated
-	Netns           string     // a name below /run/netns, or an absolute path
-	IfName          IfName     // the app's side
+	Kind            AttachKind // "" is Veth
+	Netns           string     // veth: a name below /run/netns, or an absolute path
+	IfName          IfName     // veth: the app's side
+	HostIfName      IfName     // external: the link; tap: its name, "" for one of ours
 	Hostname        Hostname   // the app's DNS label on this network
 	ACL             []ACLRule
 }

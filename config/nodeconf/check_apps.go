@@ -43,11 +43,12 @@ type uniques struct {
 	ips  seenBy[onNetwork[netip.Addr]]
 	macs seenBy[string]
 	at   seenBy[attachPoint]
+	host seenBy[netinst.IfName]
 	made map[string]string // MACs that we give to links, with whose they are
 }
 
 func (c *checker) checkApps() {
-	u := uniques{seenBy[onNetwork[netip.Addr]]{}, seenBy[string]{}, seenBy[attachPoint]{}, map[string]string{}}
+	u := uniques{seenBy[onNetwork[netip.Addr]]{}, seenBy[string]{}, seenBy[attachPoint]{}, seenBy[netinst.IfName]{}, map[string]string{}}
 	for id := range c.cfg.Networks {
 		u.made[netinst.BridgeMAC(id)] = "the bridge of networkInstances." + id.String()
 	}
@@ -105,11 +106,13 @@ func (c *checker) adapter(o *object, index string) netinst.UnderlayNetworkConfig
 		NetworkInstance: value[uuid.UUID](o, "networkInstance"),
 		MAC:             value[string](o, "mac"),
 		IP:              value[netip.Addr](o, "ip"),
+		Kind:            netinst.AttachKind(value[string](attach, "kind")),
 		Netns:           value[string](attach, "netns"),
 		IfName:          value[netinst.IfName](attach, "ifName"),
+		HostIfName:      value[netinst.IfName](attach, "hostIfName"),
 		ACL:             c.acl(o.in("acl")),
 	}
-	if !attach.given["ifName"] {
+	if a.Kind == netinst.Veth && !attach.given["ifName"] {
 		a.IfName = netinst.IfName("eth" + index)
 	}
 	return a
@@ -132,6 +135,7 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 			c.fault(o.at("mac"), asAlso(a.MAC, first), "a MAC address of its own is allowed")
 		}
 	}
+	c.checkAttach(o.in("attach"), a, u)
 	if a.Netns == "" || a.IfName == "" {
 		return
 	}

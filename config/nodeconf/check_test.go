@@ -156,6 +156,7 @@ func TestAdapters(t *testing.T) {
 		{"a long MAC", "mac: 02:00:00:00:00:01:02:03", `A1.adapters.0.mac: is "02:00:00:00:00:01:02:03": a unicast MAC address such as 02:00:00:00:00:01 is allowed`},
 	})
 	checkSentences(t, asIs, []sentence{
+		{"a port as an app's link", "ports: {wan: {ifName: eth0}}\nnetworkInstances: {$ni1: {ipv4: {subnet: 10.0.0.0/24}}}\nappNetworks: {$app1: {adapters: {0: {networkInstance: $ni1, attach: {kind: external, hostIfName: eth0}}}}}", "A1.adapters.0.attach.hostIfName: is eth0, as ports.wan.ifName: an interface that is no port is allowed"},
 		{"ip on a switch network", "networkInstances: {$ni1: {type: switch, port: \"\"}}\nappNetworks: {$app1: {adapters: {0: {networkInstance: $ni1, ip: 10.0.0.9, attach: {kind: veth, netns: a}}}}}", "A1.adapters.0.ip: is on a switch network: no address is given there; those that the app uses are reported"},
 	})
 	wrap = func(v string) string {
@@ -163,10 +164,19 @@ func TestAdapters(t *testing.T) {
 	}
 	checkSentences(t, wrap, []sentence{
 		{"nothing in it", "0: {}", `
-			A1.adapters.0.attach.kind: is missing: veth is required
+			A1.adapters.0.attach.kind: is missing: veth, tap or external is required
 			A1.adapters.0.networkInstance: is missing: a UUID of 8-4-4-4-12 hexadecimal digits, not all 0 is required`},
 		{"no namespace", "0: {networkInstance: $ni1, attach: {kind: veth}}", `A1.adapters.0.attach.netns: is missing: a name of 1 to 255 letters, digits, '.', '_' and '-', or a clean absolute path is required`},
-		{"attach of later", "0: {networkInstance: $ni1, attach: {kind: tap, hostIfName: tap0}}", "A1.adapters.0.attach.hostIfName: not supported yet\nA1.adapters.0.attach.kind: not supported yet"},
+		{"taps and links of others", "0: {networkInstance: $ni1, attach: {kind: tap}}, 1: {networkInstance: $ni1, attach: {kind: tap, hostIfName: vm0}}, 2: {networkInstance: $ni1, attach: {kind: external, hostIfName: vnet0}}", ""},
+		{"parts of other kinds", "0: {networkInstance: $ni1, attach: {kind: tap, netns: a, ifName: x}}, 1: {networkInstance: $ni1, attach: {kind: veth, netns: a, hostIfName: vm0}}, 2: {networkInstance: $ni1, attach: {kind: external}}", `
+			A1.adapters.0.attach.ifName: is not of kind tap: kind veth has it
+			A1.adapters.0.attach.netns: is not of kind tap: kind veth has it
+			A1.adapters.1.attach.hostIfName: is not of kind veth: kinds tap and external have it
+			A1.adapters.2.attach.hostIfName: is missing: an interface name of 1 to 15 letters, digits, '.', '_' and '-' is required`},
+		{"links that are somebody else's", "0: {networkInstance: $ni1, attach: {kind: tap, hostIfName: es1a1}}, 1: {networkInstance: $ni1, attach: {kind: external, hostIfName: vm0}}, 2: {networkInstance: $ni2, attach: {kind: tap, hostIfName: vm0}}, 3: {networkInstance: $ni2, attach: {kind: external, hostIfName: lo}}", `
+			A1.adapters.0.attach.hostIfName: is "es1a1": an interface that is neither lo nor ours is allowed: no es followed by a digit
+			A1.adapters.2.attach.hostIfName: is vm0, as A1.adapters.1.attach.hostIfName: a link of its own is allowed
+			A1.adapters.3.attach.hostIfName: is "lo": an interface that is neither lo nor ours is allowed: no es followed by a digit`},
 		{"attach of the wrong type", "0: {networkInstance: $ni1, attach: veth}", "A1.adapters.0.attach: is a string: a mapping is allowed"},
 		{"no UUID", "0: {networkInstance: lan, attach: {kind: veth, netns: a}}", `A1.adapters.0.networkInstance: is "lan": a UUID of 8-4-4-4-12 hexadecimal digits, not all 0 is allowed`},
 		{"indexes", "-1: {networkInstance: $ni1, attach: {kind: veth, netns: a}}, 01: {networkInstance: $ni1, attach: {kind: veth, netns: b}}", `

@@ -41,7 +41,7 @@ func (c *checker) checkSwitch(o *object, ni netinst.NetworkInstanceConfig) {
 		return
 	}
 	for _, key := range ofLocal {
-		if o.given[key] {
+		if o.given[key] && !o.wrong[key] {
 			c.fault(o.at(key), "is of a switch network", "type local has it")
 		}
 	}
@@ -86,4 +86,39 @@ func (c *checker) userOf(label, but string) []string {
 		}
 	}
 	return nil
+}
+
+// checkAttach finds what an adapter's kind doesn't have, and holds the name of its
+// link on the host apart from everybody else's.
+func (c *checker) checkAttach(attach *object, a netinst.UnderlayNetworkConfig, u uniques) {
+	if attach.wrong["kind"] || a.Kind == "" {
+		return
+	}
+	others := []string{"ifName", "netns"}
+	if a.Kind == netinst.Veth {
+		others = []string{"hostIfName"}
+	}
+	for _, key := range others {
+		if attach.given[key] && !attach.wrong[key] {
+			c.fault(attach.at(key), "is not of kind "+string(a.Kind), map[string]string{
+				"hostIfName": "kinds tap and external have it", "ifName": "kind veth has it", "netns": "kind veth has it",
+			}[key])
+		}
+	}
+	if a.HostIfName == "" || a.Kind == netinst.Veth {
+		return
+	}
+	path := attach.at("hostIfName")
+	for _, label := range c.ports.keys() {
+		if c.cfg.Ports[label].IfName == a.HostIfName {
+			c.fault(path, asAlso(a.HostIfName, c.ports.in(label).at("ifName")), "an interface that is no port is allowed")
+			return
+		}
+	}
+	switch first, again := u.host.before(a.HostIfName, path); {
+	case ours(a.HostIfName) || a.HostIfName == "lo":
+		c.fault(path, is(string(a.HostIfName)), "an interface that is neither lo nor ours is allowed: no es followed by a digit")
+	case again:
+		c.fault(path, asAlso(a.HostIfName, first), "a link of its own is allowed")
+	}
 }

@@ -147,8 +147,8 @@ var appTable = []Entry{
 	},
 	{Path: "appNetworks.<uuid>.adapters.<index>.attach", Type: Mapping, Description: "How the adapter reaches the app."},
 	{
-		Path: "appNetworks.<uuid>.adapters.<index>.attach.kind", Type: String, Enum: []string{"veth", "tap", "external"}, Unsupported: []string{"tap", "external"}, Required: true,
-		Description: "veth makes a pair of links and moves one into a network namespace.",
+		Path: "appNetworks.<uuid>.adapters.<index>.attach.kind", Type: String, Enum: []string{"veth", "tap", "external"}, Required: true,
+		Description: "veth makes a pair of links and moves one into a network namespace; tap makes a persistent tap device for a virtual machine that runs as root; external takes a link that something else makes into the bridge whenever it is there, and never deletes it.",
 	},
 	{
 		Path: "appNetworks.<uuid>.adapters.<index>.attach.netns", Type: String, Word: wordNetns, Required: true, When: "attach.kind=veth",
@@ -156,11 +156,11 @@ var appTable = []Entry{
 	},
 	{
 		Path: "appNetworks.<uuid>.adapters.<index>.attach.ifName", Type: String, Word: wordIfName,
-		Description: "The link's name on the app's side, once in a namespace; default: eth<index>.",
+		Description: "The link's name on the app's side of a veth, once in a namespace; default: eth<index>.",
 	},
 	{
-		Path: "appNetworks.<uuid>.adapters.<index>.attach.hostIfName", Type: String, Word: wordAny, Unsupported: []string{anyOther},
-		Description: "The link's name on the host's side; never allowed for veth, where it is ours to choose.",
+		Path: "appNetworks.<uuid>.adapters.<index>.attach.hostIfName", Type: String, Word: wordIfName, Required: true, When: "attach.kind=external",
+		Description: "The link's name on the host's side, once on the node and no port's; tap: absent, ours to choose; never allowed for veth.",
 	},
 	{
 		Path: "appNetworks.<uuid>.adapters.<index>.acl", Type: Mapping,
