@@ -38,6 +38,7 @@ type (
 	applyResult struct {
 		seq      netinst.ApplySeq
 		failures []netstate.Failure
+		had      netstate.State // before it
 		err      string
 	}
 )
@@ -95,7 +96,7 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	if len(failures) == 0 {
 		failures = a.verify(r.want)
 	}
-	return applyResult{seq: r.seq, failures: failures}
+	return applyResult{seq: r.seq, failures: failures, had: have}
 }
 
 func (a *applier) observe(full bool) (netstate.State, error) {

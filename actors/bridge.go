@@ -71,7 +71,7 @@ func (b *bridge) Receive(c actor.Context) {
 	case opStarted:
 		b.step(c, netinst.OpStarted{Seq: msg.seq, Op: msg.op, At: msg.at})
 	case applyResult:
-		b.step(c, netinst.Applied{Seq: msg.seq, Failures: msg.failures, Err: msg.err})
+		b.step(c, netinst.Applied{Seq: msg.seq, Failures: msg.failures, Had: msg.had, Err: msg.err})
 	case netinst.Event:
 		b.step(c, msg)
 	}

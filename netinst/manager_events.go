@@ -45,10 +45,12 @@ type (
 		At  time.Time
 	}
 	// Applied is the end of one apply. Err is set when the host could not be
-	// observed: nothing was changed then.
+	// observed: nothing was changed then. After failures Had is what was on the host
+	// before it.
 	Applied struct {
 		Seq      ApplySeq
 		Failures []netstate.Failure
+		Had      netstate.State
 		Err      string
 		Done     []netstate.Op // what took effect
 		At       time.Time

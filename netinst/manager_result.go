@@ -28,7 +28,7 @@ func (m *Manager) applied(e Applied) []Effect {
 	mine, byAdapter, waits := m.sort(f, e.Failures)
 	var out []Effect
 	for _, k := range m.keys() {
-		out = append(out, m.answer(f, k, byAdapter[k], len(mine) > 0)...)
+		out = append(out, m.answer(f, k, byAdapter[k], len(mine) > 0, e.Had)...)
 	}
 	switch {
 	case len(mine) > 0:
@@ -86,8 +86,9 @@ func (m *Manager) sort(f *flight, fs []netstate.Failure) (mine []string, by map[
 	return mine, by, waits
 }
 
-// answer publishes what became of one adapter in this apply.
-func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network bool) []Effect {
+// answer publishes what became of one adapter in this apply. network says that
+// something of the network failed, had is what stood before.
+func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network bool, had netstate.State) []Effect {
 	a := m.adapters[k]
 	c, took := f.versions[k]
 	if !took {
@@ -114,8 +115,12 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 	case f.refused[k] != "":
 		s.Error = f.refused[k]
 	case network && len(fs) == 0:
-		// What failed may be what the adapter needs; if it was up, it still is.
-		s.Activated = a.published != nil && a.published.Activated
+		// What failed may be what the adapter needs; if it was up, it still is. After a
+		// restart nothing was said of it yet: what was observed counts.
+		s.Activated = f.stood(k, had)
+		if a.published != nil {
+			s.Activated = a.published.Activated
+		}
 		s.Error, s.Waiting = "network instance "+m.name()+" is not ready", true
 	default:
 		s.Activated = len(fs) == 0
@@ -129,6 +134,17 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 	}
 	a.published = &s
 	return []Effect{PublishAdapter{s}}
+}
+
+// stood says whether every object of an adapter was on the host as it is wanted.
+func (f *flight) stood(k AdapterKey, had netstate.State) bool {
+	ids := f.desired.ByAdapter[k]
+	for _, id := range ids {
+		if w, h := f.desired.State[id], had[id]; w == nil || h == nil || w.Text() != h.Text() {
+			return false
+		}
+	}
+	return len(ids) > 0
 }
 
 // rootCause prefers a failure over what only waits for it.
