@@ -12,11 +12,10 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Deadlines of one op (design §2: restore 5 s, process start 3 s) and of reading.
+// Deadlines of reading and of ForgetFlows; those of ops are netstate.Op.Deadline's.
 const (
-	opDeadline      = 5 * time.Second
-	processDeadline = 3 * time.Second
 	observeDeadline = 10 * time.Second
+	forgetDeadline  = 5 * time.Second
 )
 
 // applyRequest asks an applier for one apply; it answers with opStarted and
@@ -114,11 +113,7 @@ func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
 		defer a.d.gate.enter(a.d.ctx)()
 	}
 	starting(op)
-	limit := opDeadline
-	if op.Kind == netstate.KindProcess && op.Verb != netstate.Remove {
-		limit = processDeadline
-	}
-	ctx, cancel := context.WithTimeout(a.d.ctx, limit)
+	ctx, cancel := context.WithTimeout(a.d.ctx, op.Deadline())
 	defer cancel()
 	return a.d.host.Do(ctx, a.owner, op)
 }
@@ -129,7 +124,7 @@ func (a *applier) forget(judge bool, match func(netstate.Flow) bool) {
 	if !judge || match == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(a.d.ctx, opDeadline)
+	ctx, cancel := context.WithTimeout(a.d.ctx, forgetDeadline)
 	defer cancel()
 	if n, err := a.d.host.ForgetFlows(ctx, match); err != nil {
 		a.d.log.Warn("forget flows", zap.String("ni", a.owner.Name), zap.Error(err))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Verb is what an Op does.
@@ -46,6 +47,19 @@ func (o Op) String() string {
 		names[i] = it.ID().Name
 	}
 	return string(o.Verb) + " " + string(o.Kind) + " " + strings.Join(names, ", ")
+}
+
+// Deadline is how long the op may take, the one place that says so (design §2).
+func (o Op) Deadline() time.Duration {
+	switch {
+	case o.Kind == KindProcess:
+		return 3 * time.Second
+	case o.Kind == KindLink && o.Verb == Remove:
+		// Removals that come together go together, and a thousand bridges take the
+		// kernel 17 s.
+		return 30 * time.Second
+	}
+	return 5 * time.Second // a restore waits for the lock of the tables
 }
 
 // Plan is the ordered steps from one State to another.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/proc"
@@ -14,21 +13,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// The deadlines of one op (design §2).
-const (
-	restoreDeadline = 5 * time.Second
-	startDeadline   = 3 * time.Second
-	otherDeadline   = 5 * time.Second
-	// reapDeadline is of a link's removal, which waits for all that go with it.
-	reapDeadline = 30 * time.Second
-)
-
 // Do does one op of an owner's plan. Errors are *netstate.OpError; they wrap
 // netstate.ErrWaiting where something outside us is not there yet. An op that
-// failed or was killed half way may be done again, or observed and repaired.
+// failed or was killed half way may be done again, or observed and repaired. It ends
+// by ctx's deadline, which netstate.Op.Deadline gives.
 func (h *Host) Do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
-	ctx, cancel := context.WithTimeout(ctx, deadline(op))
-	defer cancel()
 	err := h.do(ctx, o, op)
 	if err == nil {
 		return nil
@@ -39,20 +28,6 @@ func (h *Host) Do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 		e.Command = cmd.Command()
 	}
 	return e
-}
-
-func deadline(op netstate.Op) time.Duration {
-	switch op.Kind {
-	case netstate.KindChain:
-		return restoreDeadline
-	case netstate.KindProcess:
-		return startDeadline
-	case netstate.KindLink:
-		if op.Verb == netstate.Remove {
-			return reapDeadline
-		}
-	}
-	return otherDeadline
 }
 
 func (h *Host) do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
