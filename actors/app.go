@@ -109,7 +109,7 @@ func (a *app) drain(c actor.Context) {
 	for _, ch := range a.config.Drain() {
 		switch ch.Kind {
 		case pubsub.Deleted:
-			a.step(c, appnet.ConfigDeleted{})
+			a.step(c, appnet.ConfigDeleted{Order: a.d.epoch()})
 		case pubsub.Created, pubsub.Modified:
 			for _, u := range ch.New.Adapters {
 				a.tellWanted(c, u.NetworkInstance)

@@ -59,6 +59,8 @@ type router struct {
 	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
 
 	numbers  *pubsub.Publisher[int]
+	leases   *pubsub.Publisher[Leases]
+	records  *pubsub.Publisher[appnet.JournalRecord]
 	orphaned *pubsub.Publisher[netinst.AppAdapterStatus]
 
 	beat  uint64
@@ -104,6 +106,7 @@ func (r *router) started(c actor.Context) {
 	r.onlineBridgeManagers = map[uuid.UUID]netinst.NetworkInstanceStatus{}
 	r.respawn, r.pongs = map[string]func(){}, map[string]uint64{}
 	r.numbers, r.orphaned = t.Numbers.Publisher(ownerRouter), t.AdapterStatus.Publisher(ownerRouter)
+	r.leases, r.records = t.Leases.Publisher(ownerRouter), t.AppRecords.Publisher(ownerRouter)
 	journal := map[uuid.UUID]int{}
 	for k, n := range t.Numbers.List("") {
 		if id, err := uuid.Parse(k); err == nil {
@@ -180,6 +183,7 @@ func (r *router) step(c actor.Context, e netinst.RegistryEvent) {
 		case netinst.RecordNumber:
 			must(r.numbers.Publish("", e.NI.String(), e.Number))
 		case netinst.ForgetNumber:
+			forget(r.leases, r.d.topics.Leases, e.NI.String()) // the number last: it is what a restart finds
 			must(r.numbers.Unpublish("", e.NI.String()))
 		case netinst.ApplyHost:
 			c.Send(r.ground, applyRequest{seq: netinst.ApplySeq{N: e.Seq}, want: e.Want, full: true})
@@ -248,8 +252,23 @@ func (r *router) withdraw(scope, key string) {
 	}
 }
 
+// forget takes a key that nobody keeps up any more out of a journalled topic.
+func forget[V any](p *pubsub.Publisher[V], t *pubsub.Topic[V], key string) {
+	if _, is := t.Get("", key); is {
+		p.Take("", key)
+		must(p.Unpublish("", key))
+	}
+}
+
 func (r *router) appEnded(c actor.Context, id uuid.UUID) {
 	delete(r.apps, id)
+	records := r.d.topics.AppRecords.List("")
+	for live := range r.apps {
+		delete(records, live.String())
+	}
+	for _, old := range appnet.Forgotten(records) {
+		forget(r.records, r.d.topics.AppRecords, old)
+	}
 	if _, again := r.d.topics.AppConfig.Get("", id.String()); again {
 		r.spawnApp(c, id)
 	}

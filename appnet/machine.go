@@ -34,6 +34,7 @@ type Machine struct {
 	shown   *AppNetworkStatus // as last published by this incarnation
 	resends map[Place]resend
 	token   uint64
+	order   uint64 // of the last ConfigDeleted
 }
 
 // resend is the back-off of one config that its network contradicts.
@@ -101,7 +102,7 @@ func (m *Machine) take(e Event) {
 		c.Adapters = maps.Clone(c.Adapters)
 		v.Config, m.digest, m.name = &c, Digest(c), c.DisplayName
 	case ConfigDeleted:
-		v.Config, m.digest = nil, ""
+		v.Config, m.digest, m.order = nil, "", e.Order
 	case NetworkOnline:
 		v.Networks[e.NI] = Network{DisplayName: e.Status.DisplayName, Online: true, Unwanted: v.Networks[e.NI].Unwanted}
 	case NetworkOffline:
@@ -132,7 +133,9 @@ func (m *Machine) count() []Effect {
 	case m.view.Config == nil:
 		// The version stays: its last value outlives the app, so that an old status
 		// never matches when the same uuid comes back.
-		next.Deleted = next.TargetVersion > 0
+		if next.TargetVersion > 0 && !next.Deleted {
+			next.Deleted, next.Order = true, m.order
+		}
 	case next.Digest != m.digest || next.Deleted:
 		next = JournalRecord{TargetVersion: next.TargetVersion + 1, Digest: m.digest}
 	}

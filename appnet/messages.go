@@ -14,8 +14,9 @@ type Event interface{ event() }
 // ConfigChanged tells the wish for the app, the first one included.
 type ConfigChanged struct{ Config AppNetworkConfig }
 
-// ConfigDeleted tells that the app is not wanted any more.
-type ConfigDeleted struct{}
+// ConfigDeleted tells that the app is not wanted any more. Order rises with each
+// deletion on the node, restarts included.
+type ConfigDeleted struct{ Order uint64 }
 
 // NetworkOnline tells that the status of a network instance exists, and each change of it.
 type NetworkOnline struct {
@@ -127,6 +128,7 @@ type JournalRecord struct {
 	TargetVersion uint64 `json:"targetVersion"`
 	Digest        string `json:"digest"` // see Digest
 	Deleted       bool   `json:"deleted,omitempty"`
+	Order         uint64 `json:"order,omitempty"` // of the deletion, see ConfigDeleted
 }
 
 // PublishedConfig is one config that stands in a scope's topic.

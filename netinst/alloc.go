@@ -1,8 +1,11 @@
 package netinst
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,13 +19,19 @@ type Lease struct {
 	MAC    string     `json:"mac"`
 	// FixedMAC says that MAC was configured: without its config it is not kept.
 	FixedMAC bool `json:"fixedMAC,omitempty"`
+	// Gone is 0 while the adapter is there; else the higher, the later it went.
+	Gone uint64 `json:"gone,omitempty"`
 }
+
+// maxGone is how many adapters that have gone a network remembers: those that went
+// last. It bounds the journal where apps come and go under new uuids.
+const maxGone = 1000
 
 // Allocation is the outcome of Allocate.
 //
 // Leases is all that is to be remembered: one lease for each adapter without an
-// error, and the leases of adapters that are gone, with Number 0, as long as
-// their address is reserved. It replaces what was held before; merging the two
+// error, and the leases of the maxGone adapters that went last, with Number 0, as
+// long as their address is not needed. It replaces what was held before; merging the two
 // would bring back reservations that were given away.
 type Allocation struct {
 	Leases map[AdapterKey]Lease
@@ -36,8 +45,8 @@ type Allocation struct {
 // A configured IP wins. A configured MAC wins too, except over one that was
 // generated for another adapter and is in use: that one stays, and the newcomer has
 // an error. (Config refuses the generated MACs that it can foresee.) A new address is the lowest of the DHCP range that
-// nobody remembers; only when there is none, the lowest that an adapter which has
-// gone left behind: its old holder may still use it until its DHCP lease ends. The
+// nobody remembers; only when there is none, that of the adapter which has been gone
+// for longest, which gets another one should it return. The
 // number of an adapter that has just gone is not given away in the same call,
 // because its link may still stand behind the chains of that number.
 func Allocate(cfg NetworkInstanceConfig, adapters []AppAdapterConfig, held map[AdapterKey]Lease) Allocation {
@@ -81,12 +90,17 @@ func newAllocator(cfg NetworkInstanceConfig, want map[AdapterKey]AppAdapterConfi
 		}
 	}
 	slices.SortFunc(a.keys, compareKeys)
-	slices.SortFunc(a.gone, compareKeys)
+	slices.SortFunc(a.gone, func(x, y AdapterKey) int {
+		if c := cmp.Compare(a.left(x), a.left(y)); c != 0 {
+			return c
+		}
+		return compareKeys(x, y)
+	})
 	return a
 }
 
 func compareKeys(a, b AdapterKey) int {
-	if c := strings.Compare(a.AppUUID.String(), b.AppUUID.String()); c != 0 {
+	if c := bytes.Compare(a.AppUUID[:], b.AppUUID[:]); c != 0 {
 		return c
 	}
 	return a.UnderlayIndex - b.UnderlayIndex
@@ -97,7 +111,7 @@ type allocator struct {
 	want    map[AdapterKey]AppAdapterConfig
 	held    map[AdapterKey]Lease
 	keys    []AdapterKey // of want, sorted: those that still compete
-	gone    []AdapterKey // of held and not of want, sorted
+	gone    []AdapterKey // of held and not of want, the longest gone first
 	ips     map[netip.Addr]AdapterKey
 	macs    map[string]AdapterKey
 	numbers map[int]bool
@@ -105,6 +119,14 @@ type allocator struct {
 	// its MAC got no address.
 	macErrors map[AdapterKey]string
 	out       Allocation
+}
+
+// left is when an adapter went: one that is only just missed, after all others.
+func (a *allocator) left(k AdapterKey) uint64 {
+	if n := a.held[k].Gone; n > 0 {
+		return n
+	}
+	return math.MaxUint64
 }
 
 func (a *allocator) fail(k AdapterKey, format string, args ...any) {
@@ -195,14 +217,13 @@ func (a *allocator) claimIPs() {
 		released[a.held[k].IP] = true
 	}
 	fresh := newCursor(a.cfg.IPv4, func(ip netip.Addr) bool { return a.free(ip) && !released[ip] })
-	used := newCursor(a.cfg.IPv4, a.free)
 	for _, k := range a.keys {
 		if static(k).IsValid() || a.out.Leases[k].IP.IsValid() {
 			continue
 		}
 		ip, ok := fresh.next()
 		if !ok {
-			ip, ok = used.next()
+			ip, ok = a.oldest()
 		}
 		if !ok {
 			a.fail(k, "no free IP addresses in DHCP range %s-%s", a.cfg.IPv4.DHCPFirst, a.cfg.IPv4.DHCPLast)
@@ -248,14 +269,33 @@ func (c *cursor) next() (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// remember keeps the reservations of adapters that have gone.
-func (a *allocator) remember() {
+// oldest is the address in the range that has been left for longest.
+func (a *allocator) oldest() (netip.Addr, bool) {
 	for _, k := range a.gone {
-		ip := a.held[k].IP
-		if a.free(ip) {
-			a.ips[ip] = k
-			a.out.Leases[k] = Lease{IP: ip, MAC: a.held[k].MAC, FixedMAC: a.held[k].FixedMAC}
+		if ip := a.held[k].IP; a.inRange(ip) && a.free(ip) {
+			return ip, true
 		}
+	}
+	return netip.Addr{}, false
+}
+
+// remember keeps the reservations of the adapters that went last.
+func (a *allocator) remember() {
+	var last uint64
+	for _, l := range a.held {
+		last = max(last, l.Gone)
+	}
+	for i, k := range a.gone {
+		l := a.held[k]
+		if !a.free(l.IP) || len(a.gone)-i > maxGone {
+			continue
+		}
+		if l.Gone == 0 {
+			l.Gone = last + 1
+		}
+		l.Number = 0
+		a.ips[l.IP] = k
+		a.out.Leases[k] = l
 	}
 }
 

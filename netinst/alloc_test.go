@@ -152,6 +152,49 @@ func TestHeldMACIsKeptAndConfiguredWins(t *testing.T) {
 	}
 }
 
+// Addresses that were left are given away in the order in which they were left.
+func TestTheAddressLeftLongestAgoIsGivenFirst(t *testing.T) {
+	c := config()
+	c.IPv4.DHCPFirst, c.IPv4.DHCPLast = ip("10.1.0.10"), ip("10.1.0.12")
+	a := func(i int) AppAdapterConfig { return wish(appA, i, "", "") }
+	held := map[AdapterKey]Lease{}
+	var said []string
+	for _, now := range [][]AppAdapterConfig{{a(0), a(1), a(2)}, {a(0), a(2)}, {a(2)}, {}, {a(3)}, {a(3), a(4)}, {a(3), a(4), a(1)}} {
+		alloc := Allocate(c, now, held)
+		held = alloc.Leases
+		said = append(said, say(alloc))
+	}
+	want := []string{
+		"a0=1/10.1.0.10 a1=2/10.1.0.11 a2=3/10.1.0.12",
+		"a0=1/10.1.0.10 a1=0/10.1.0.11 a2=3/10.1.0.12",
+		"a0=0/10.1.0.10 a1=0/10.1.0.11 a2=3/10.1.0.12",
+		"a0=0/10.1.0.10 a1=0/10.1.0.11 a2=0/10.1.0.12",
+		"a0=0/10.1.0.10 a2=0/10.1.0.12 a3=1/10.1.0.11", // a1 went first
+		"a2=0/10.1.0.12 a3=1/10.1.0.11 a4=2/10.1.0.10", // then a0
+		"a1=3/10.1.0.12 a3=1/10.1.0.11 a4=2/10.1.0.10", // it returns, and gets another
+	}
+	if d := cmp.Diff(want, said); d != "" {
+		t.Error(d)
+	}
+}
+
+// Apps that come and go under new uuids leave no more than a bounded memory.
+func TestNoMoreThanTheLastThatWentAreRemembered(t *testing.T) {
+	c := config()
+	c.IPv4 = IPv4Config{Subnet: prefix("10.0.0.0/8"), Gateway: ip("10.0.0.1"), DHCPFirst: ip("10.0.0.2"), DHCPLast: ip("10.255.255.254")}
+	held := map[AdapterKey]Lease{}
+	one := func(i int) AppAdapterConfig { return wish(appA, i, "", "") }
+	for i := range maxGone + 5 {
+		held = Allocate(c, []AppAdapterConfig{one(i)}, held).Leases
+	}
+	held = Allocate(c, nil, held).Leases
+	_, oldest := held[key(appA, 5)]
+	_, older := held[key(appA, 4)]
+	if len(held) != maxGone || !oldest || older {
+		t.Errorf("%d are remembered, the last of them %v, one more %v", len(held), oldest, older)
+	}
+}
+
 func TestMACs(t *testing.T) {
 	const fixed, other = "02:00:00:00:00:01", "02:00:00:00:00:02"
 	a0, b0 := key(appA, 0), key(appB, 0)

@@ -59,7 +59,8 @@ type (
 		NI     uuid.UUID
 		Number int
 	}
-	// ForgetNumber takes it out of the journal.
+	// ForgetNumber takes it out of the journal, with all else that is journalled of
+	// the network.
 	ForgetNumber struct{ NI uuid.UUID }
 	// ApplyHost asks for the ground that belongs to no network.
 	ApplyHost struct {
@@ -118,7 +119,7 @@ func NewRegistry(journal map[uuid.UUID]int) *Registry {
 func (r *Registry) Step(e RegistryEvent) []RegistryEffect {
 	switch e := e.(type) {
 	case OwnersFound:
-		return r.owners(e.Owners)
+		return append(r.owners(e.Owners), r.sweep()...)
 	case NetworkWanted:
 		return r.wanted(e.Config)
 	case NetworkUnwanted:
@@ -130,7 +131,7 @@ func (r *Registry) Step(e RegistryEvent) []RegistryEffect {
 		}
 	case ConfigKnown:
 		r.known = true
-		return r.next()
+		return append(r.sweep(), r.next()...)
 	case HostApplierReady:
 		r.ready, r.flying, r.dirty = true, false, true
 		return r.next()
@@ -184,6 +185,22 @@ func (r *Registry) owners(os []netstate.Owner) []RegistryEffect {
 	}
 	r.dirty = true
 	return append(out, r.next()...)
+}
+
+// sweep forgets networks that are neither wanted nor on the host: a crash came
+// between their removal and ForgetNumber.
+func (r *Registry) sweep() []RegistryEffect {
+	if !r.found || !r.known {
+		return nil
+	}
+	var out []RegistryEffect
+	for _, id := range slices.SortedFunc(maps.Keys(r.journal), compareUUIDs) {
+		if r.members[id] == nil {
+			delete(r.journal, id)
+			out = append(out, ForgetNumber{id})
+		}
+	}
+	return out
 }
 
 // OrphanUUID names an orphan of whose owner nothing is known but its number.
@@ -327,8 +344,10 @@ func (r *Registry) drop(id uuid.UUID) []RegistryEffect {
 }
 
 func (r *Registry) ids() []uuid.UUID {
-	return slices.SortedFunc(maps.Keys(r.members), func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) })
+	return slices.SortedFunc(maps.Keys(r.members), compareUUIDs)
 }
+
+func compareUUIDs(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) }
 
 // Settled says that the ground is as wanted and nothing is under way.
 func (r *Registry) Settled() bool { return r.found && !r.flying && !r.dirty && r.backoff == 0 }

@@ -71,6 +71,12 @@ func TestRegistry(t *testing.T) {
 			{HostApplied{Seq: 2}, ""},
 			{NetworkWanted{b}, "record ni2=1, ground#3 of 1"},
 		},
+		"what the journal knows of a network that is nowhere is forgotten, once all is known": {
+			{HostApplierReady{}, ""},
+			{NetworkWanted{a}, ""},
+			{ConfigKnown{}, ""},
+			{OwnersFound{}, "record ni1=1, ground#1 of 1, forget ni9"},
+		},
 		"what is on the host is managed though no config names it, and the ground is left alone": {
 			{HostApplierReady{}, ""},
 			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
@@ -128,7 +134,11 @@ func TestRegistry(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := NewRegistry(nil)
+			var journal map[uuid.UUID]int
+			if strings.HasPrefix(name, "what the journal knows") {
+				journal = map[uuid.UUID]int{uuid.MustParse("0a000000-0000-4000-8000-000000000009"): 4}
+			}
+			r := NewRegistry(journal)
 			for i, s := range steps {
 				if got := registryText(r.Step(s.event)); got != s.want {
 					t.Fatalf("step %d, %T: got %q, want %q", i+1, s.event, got, s.want)
