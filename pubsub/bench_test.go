@@ -11,7 +11,7 @@ import (
 func BenchmarkPublish(b *testing.B) {
 	for _, readers := range []int{0, 1, 100} {
 		b.Run(fmt.Sprintf("readers=%d", readers), func(b *testing.B) {
-			topic := pubsub.NewTopic("bench", pubsub.WithEqual(func(a, b int) bool { return a == b }))
+			topic := pubsub.NewTopic[int]("bench")
 			subs := make([]*pubsub.Subscription[int], readers)
 			for i := range subs {
 				subs[i] = topic.Subscribe(pubsub.Selector{Scope: "nat1"}, func() {
@@ -34,7 +34,7 @@ func BenchmarkPublish(b *testing.B) {
 
 // What a reader that never drains costs its publisher.
 func BenchmarkPublishToStuckReaders(b *testing.B) {
-	topic := pubsub.NewTopic("bench", pubsub.WithEqual(func(a, b int) bool { return a == b }))
+	topic := pubsub.NewTopic[int]("bench")
 	for range 100 {
 		topic.Subscribe(pubsub.Selector{Scope: "nat1"}, func() {})
 	}
@@ -49,7 +49,7 @@ func BenchmarkPublishToStuckReaders(b *testing.B) {
 
 // A bridge manager reads its own scope, so networks do not pay for each other.
 func BenchmarkPublishAmongOtherScopes(b *testing.B) {
-	topic := pubsub.NewTopic("bench", pubsub.WithEqual(func(a, b int) bool { return a == b }))
+	topic := pubsub.NewTopic[int]("bench")
 	for i := range 1000 {
 		topic.Subscribe(pubsub.Selector{Scope: fmt.Sprint("nat", i)}, func() {})
 	}
@@ -65,7 +65,7 @@ func BenchmarkPublishAmongOtherScopes(b *testing.B) {
 // Publishing is on every path of the daemon: it must not make garbage where
 // nobody has to be told.
 func TestPublishAllocatesNothingUnlessSomebodyIsToldOfIt(t *testing.T) {
-	topic := pubsub.NewTopic("bench", pubsub.WithEqual(func(a, b int) bool { return a == b }))
+	topic := pubsub.NewTopic[int]("bench")
 	p := topic.Publisher("app")
 	stuck := topic.Subscribe(pubsub.Selector{Scope: "nat1"}, func() {})
 	defer stuck.Close()

@@ -281,7 +281,7 @@ func TestChangesOfOneKeyReachDiskAndReadersInOneOrder(t *testing.T) {
 					return
 				}
 				if i == 0 && n == 25 {
-					topic.Publisher("router").TakeFrom("app")
+					topic.Publisher("router").TakeAll("")
 				}
 			}
 		})

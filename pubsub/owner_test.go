@@ -3,7 +3,6 @@ package pubsub_test
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"testing"
 
 	"edgespan/pubsub"
@@ -67,52 +66,6 @@ func TestTake(t *testing.T) {
 	ni.Take("", "1") // the network instance came back
 	must(t, ni.Publish("", "1", text("b")))
 	expect(t, "the new status", say(s.Drain()), "Modified 1 a>b")
-}
-
-// Status keys of a bridge manager that has gone pass to the router (design §2).
-func TestTakeFromPassesEveryKeyOfAnOwner(t *testing.T) {
-	topic := pubsub.NewTopic[doc]("app-adapter-status")
-	one, two := topic.Publisher("ni/1"), topic.Publisher("ni/2")
-	must(t, one.Publish("1", "web#0", text("a")))
-	must(t, one.Publish("1", "db#0", text("b")))
-	must(t, two.Publish("2", "web#1", text("c")))
-
-	router := topic.Publisher("router")
-	refs := router.TakeFrom("ni/1")
-	expect(t, "refs", fmt.Sprint(refs), "[1/db#0 1/web#0]")
-	expect(t, "owners", owners(topic), "1/db#0:router 1/web#0:router 2/web#1:ni/2")
-	if again := router.TakeFrom("ni/1"); again != nil {
-		t.Errorf("a second time: %v", again)
-	}
-	for _, r := range refs {
-		must(t, router.Unpublish(r.Scope, r.Key))
-	}
-	expect(t, "owners", owners(topic), "2/web#1:ni/2")
-}
-
-// Two take from one owner whose last change is on its way to the disk: both see
-// the key, wait for the change, and one gets the key.
-func TestAKeyPassesToOneOfThoseWhoTakeIt(t *testing.T) {
-	disk := newMemory()
-	topic := journalled(disk)
-	p := topic.Publisher("gone")
-	must(t, p.Publish("", "k", text("1")))
-	taken := make(chan int, 2)
-	disk.enter = func(string, string) {
-		for _, owner := range []string{"a", "b"} {
-			go func() { taken <- len(topic.Publisher(owner).TakeFrom("gone")) }()
-		}
-		for topic.Holding("", "k") < 3 && len(taken) < 2 {
-			runtime.Gosched()
-		}
-	}
-	must(t, p.Publish("", "k", text("2")))
-	if n := <-taken + <-taken; n != 1 {
-		t.Errorf("the key was taken %d times", n)
-	}
-	if v, _ := topic.Get("", "k"); v.Name != "2" {
-		t.Errorf("retained %v", v)
-	}
 }
 
 // Scopes are uuids of networks, which come and go for as long as the daemon runs.

@@ -57,37 +57,25 @@ func (p *Publisher[V]) Resend(scope, key string) error {
 // manager, and a new one takes its own back (design §2). It is no event, and an
 // absent key stays absent.
 func (p *Publisher[V]) Take(scope, key string) {
-	p.topic.pass(Ref{scope, key}, p.owner, func(string) bool { return true })
-}
-
-// TakeFrom makes this owner that of every key of an owner that has gone, and
-// returns their refs by scope and then by key.
-func (p *Publisher[V]) TakeFrom(owner string) []Ref {
-	return p.takeWhere(func(e Entry[V]) bool { return e.Owner == owner })
+	p.topic.pass(Ref{scope, key}, p.owner)
 }
 
 // TakeAll makes this owner that of every key of a scope, those without an owner
 // included, and returns the refs of all keys there by key.
 func (p *Publisher[V]) TakeAll(scope string) []Ref {
-	return p.takeWhere(func(e Entry[V]) bool { return e.Scope == scope })
-}
-
-func (p *Publisher[V]) takeWhere(wanted func(Entry[V]) bool) []Ref {
 	var taken []Ref
 	for _, e := range p.topic.All() {
-		r := Ref{e.Scope, e.Key}
-		still := func(owner string) bool { e.Owner = owner; return wanted(e) }
-		if wanted(e) && p.topic.pass(r, p.owner, still) {
+		if r := (Ref{e.Scope, e.Key}); e.Scope == scope && p.topic.pass(r, p.owner) {
 			taken = append(taken, r)
 		}
 	}
 	return taken
 }
 
-// pass gives a key to another owner if its present owner suits. It waits for a
+// pass gives a key to another owner and says whether it is there. It waits for a
 // change that is on its way to the disk, so that no old owner's change lands
 // after the key has passed.
-func (t *Topic[V]) pass(r Ref, to string, suits func(owner string) bool) bool {
+func (t *Topic[V]) pass(r Ref, to string) bool {
 	if t.journal != nil {
 		t.holds.acquire(r)
 		defer t.holds.release(r)
@@ -95,7 +83,7 @@ func (t *Topic[V]) pass(r Ref, to string, suits func(owner string) bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s, ok := t.slot(r)
-	if !ok || !suits(s.owner) {
+	if !ok {
 		return false
 	}
 	s.owner = to
@@ -117,7 +105,7 @@ func (t *Topic[V]) put(owner string, r Ref, v V) ([]*Subscription[V], error) {
 	if err := t.refuse(owner, r, s); err != nil {
 		return nil, err
 	}
-	if was && t.equal(s.value, v) {
+	if was && equal(s.value, v) {
 		t.set(r, slot[V]{owner: owner, value: s.value})
 		return nil, nil
 	}
@@ -134,7 +122,7 @@ func (t *Topic[V]) store(owner string, r Ref, v V) error {
 	if err := t.refuse(owner, r, s); err != nil {
 		return err
 	}
-	if was && t.equal(s.value, v) {
+	if was && equal(s.value, v) {
 		return nil
 	}
 	data, err := t.encode(v)

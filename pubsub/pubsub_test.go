@@ -3,7 +3,6 @@ package pubsub_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -196,19 +195,6 @@ func TestLateBridgeManagerReceivesPendingAdapterConfigs(t *testing.T) {
 	must(t, topic.Publisher("app/db").Publish("nat2", "db#1", text("c")))
 	s := topic.Subscribe(pubsub.Selector{Scope: "nat1"}, nil)
 	expect(t, "nat1", say(s.Drain()), "Created nat1/db#0 b, Created nat1/web#0 a, Synchronized")
-}
-
-func TestEqualIsTheTopicsOwn(t *testing.T) {
-	topic := pubsub.NewTopic("test", pubsub.WithEqual(func(a, b doc) bool { return a.Name == b.Name }))
-	p := topic.Publisher("app")
-	s := topic.Subscribe(pubsub.Selector{}, nil)
-	must(t, p.Publish("", "web", doc{Name: "a", Tags: []string{"first"}}))
-	s.Drain()
-	must(t, p.Publish("", "web", doc{Name: "a", Tags: []string{"second"}}))
-	expect(t, "equal publish", say(s.Drain()), "")
-	if v, _ := topic.Get("", "web"); !slices.Equal(v.Tags, []string{"first"}) {
-		t.Errorf("retained %v: of two equal values the first stays", v)
-	}
 }
 
 func TestGetListAll(t *testing.T) {

@@ -101,7 +101,7 @@ func (s *Subscription[V]) Drain() []Change[V] {
 	}
 	changes := make([]Change[V], 0, n)
 	for e := first; e != nil; e = e.next {
-		if c, ok := e.change(s.topic.equal); ok {
+		if c, ok := e.change(); ok {
 			changes = append(changes, c)
 		}
 	}
@@ -210,7 +210,7 @@ func (s *Subscription[V]) cut(e *entry[V]) {
 }
 
 // change is what an entry comes to, if it comes to anything.
-func (e *entry[V]) change(equal func(a, b V) bool) (Change[V], bool) {
+func (e *entry[V]) change() (Change[V], bool) {
 	c := Change[V]{Scope: e.ref.Scope, Key: e.ref.Key, Old: e.from.value, New: e.to.value}
 	switch {
 	case e.mark:

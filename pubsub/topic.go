@@ -11,7 +11,6 @@ import (
 // for concurrent use.
 type Topic[V any] struct {
 	name    string
-	equal   func(a, b V) bool
 	journal Journal // nil: nothing lasts
 	encode  func(V) ([]byte, error)
 	decode  func([]byte) (V, error)
@@ -37,18 +36,15 @@ type maybe[V any] struct {
 	value V
 }
 
+// equal says whether a publish changes nothing. Of two equal values the first
+// published stays.
+func equal[V any](a, b V) bool { return reflect.DeepEqual(a, b) }
+
 func some[V any](v V) maybe[V] { return maybe[V]{ok: true, value: v} }
 func none[V any]() maybe[V]    { return maybe[V]{} }
 
 // Option sets up a Topic.
 type Option[V any] func(*Topic[V])
-
-// WithEqual replaces reflect.DeepEqual as the answer to whether a publish
-// changes anything. Of two equal values the first published stays. The function
-// is called under the topic's lock, so it must be quick and leave topics alone.
-func WithEqual[V any](eq func(a, b V) bool) Option[V] {
-	return func(t *Topic[V]) { t.equal = eq }
-}
 
 // WithJournal makes the topic last: each change is on disk before any reader
 // sees it (design §1 law 3). See Restore.
@@ -61,7 +57,6 @@ func WithJournal[V any](j Journal, encode func(V) ([]byte, error), decode func([
 func NewTopic[V any](name string, opts ...Option[V]) *Topic[V] {
 	t := &Topic[V]{
 		name:     name,
-		equal:    func(a, b V) bool { return reflect.DeepEqual(a, b) },
 		retained: map[string]map[string]slot[V]{},
 		scoped:   map[string][]*Subscription[V]{},
 	}

@@ -59,7 +59,7 @@ var mayImport = map[string][]string{
 // testsMayImport is what test files may import beyond mayImport. Those of integration
 // may import anything.
 var testsMayImport = map[string][]string{
-	"actors":          {"platform/fake", "platform/store"},
+	"actors":          {"platform/fake"},
 	"config/nodeconf": {"examples"},
 	"platform/store":  {"pubsub"},
 	"pubsub":          {"platform/store"},
@@ -98,7 +98,6 @@ var places = []place{
 	{"github.com/asynkron/protoactor-go", []string{"actors", "cmd"}},
 	{"github.com/vishvananda/netlink", []string{"platform"}},
 	{"github.com/vishvananda/netns", []string{"platform"}},
-	{"github.com/coreos/go-iptables", []string{"platform/firewall"}},
 	{"github.com/miekg/dns", []string{"platform"}},
 	{"golang.org/x/sys", []string{"platform"}},
 	{"github.com/google/uuid", []string{"netinst", "appnet", "config", "actors", "platform", "cmd"}},
@@ -115,7 +114,6 @@ var places = []place{
 	// In test files only: those are free of law 2.
 	{"pgregory.net/rapid", nil},
 	{"github.com/google/go-cmp", nil},
-	{"go.uber.org/goleak", nil},
 	{"testing", nil},
 }
 
