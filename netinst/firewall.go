@@ -100,14 +100,10 @@ func (nw network) chains() []netstate.Chain {
 	return out
 }
 
-func (nw network) filter(part string, hooks []netstate.Hook, rules []string, after ...string) netstate.Chain {
-	c := netstate.Chain{
+func (nw network) filter(part string, hooks []netstate.Hook, rules []string) netstate.Chain {
+	return netstate.Chain{
 		Family: netstate.IPv4, Table: tableFilter, Name: nw.chainName(part), Hooks: hooks, Rules: rules,
 	}
-	for _, name := range after {
-		c.After = append(c.After, chainID(tableFilter, name))
-	}
-	return c
 }
 
 func (nw network) forward() netstate.Chain {
@@ -118,20 +114,16 @@ func (nw network) forward() netstate.Chain {
 		"-i " + br + " -j " + egr,
 		"-i " + br + " -o " + br + " -j " + ing,
 	}
-	after := []string{egr, ing}
 	for _, p := range nw.ports {
 		rules = append(rules,
 			"-i "+string(p.IfName)+" -o "+br+" -j "+ing,
 			"-i "+br+" -o "+string(p.IfName)+" -j "+ExitChain)
 	}
-	if len(nw.ports) > 0 {
-		after = append(after, ExitChain)
-	}
 	hooks := []netstate.Hook{
 		{Parent: RootForward, Match: "-i " + br},
 		{Parent: RootForward, Match: "-o " + br},
 	}
-	return nw.filter("FWD", hooks, rules, after...)
+	return nw.filter("FWD", hooks, rules)
 }
 
 func (nw network) physdevIn(a Adapter) string {
@@ -139,24 +131,22 @@ func (nw network) physdevIn(a Adapter) string {
 }
 
 func (nw network) egress() netstate.Chain {
-	var rules, after []string
+	var rules []string
 	for _, a := range nw.Adapters {
 		to := nw.adapterChain(a, "E")
 		rules = append(rules, nw.physdevIn(a)+" -g "+to)
-		after = append(after, to)
 	}
-	return nw.filter("EGR", nil, append(rules, "-j DROP"), after...)
+	return nw.filter("EGR", nil, append(rules, "-j DROP"))
 }
 
 // ingress tells adapters apart by the port that the bridge chose; a routed
 // packet has none yet and goes by address.
 func (nw network) ingress() netstate.Chain {
-	var rules, after []string
+	var rules []string
 	for _, a := range nw.Adapters {
 		to := nw.adapterChain(a, "I")
 		host := string(nw.hostIfName(a))
 		rules = append(rules, "-m physdev --physdev-out "+host+" --physdev-is-bridged -g "+to)
-		after = append(after, to)
 	}
 	// A bridged packet that no rule above took is for a port that is no adapter's:
 	// its address must not lead it into the chain of another.
@@ -164,7 +154,7 @@ func (nw network) ingress() netstate.Chain {
 	for _, a := range nw.Adapters {
 		rules = append(rules, "-d "+a.Lease.IP.String()+"/32 -g "+nw.adapterChain(a, "I"))
 	}
-	return nw.filter("ING", nil, append(rules, "-j DROP"), after...)
+	return nw.filter("ING", nil, append(rules, "-j DROP"))
 }
 
 // input judges what adapters send to the node. It also keeps the gateway's address
@@ -172,31 +162,27 @@ func (nw network) ingress() netstate.Chain {
 // node; the node itself reaches it over lo.
 func (nw network) input() netstate.Chain {
 	rules := []string{replies, "-i lo -j RETURN"}
-	var after []string
 	for _, a := range nw.Adapters {
 		to := nw.adapterChain(a, "N")
 		rules = append(rules, nw.physdevIn(a)+" -g "+to)
-		after = append(after, to)
 	}
 	hooks := []netstate.Hook{
 		{Parent: RootInput, Match: "-i " + string(nw.bridge)},
 		{Parent: RootInput, Match: "-d " + nw.Config.IPv4.Gateway.String() + "/32 ! -i " + linkPrefix + "+"},
 	}
-	return nw.filter("INP", hooks, append(rules, "-j DROP"), after...)
+	return nw.filter("INP", hooks, append(rules, "-j DROP"))
 }
 
 // output goes by address: legacy iptables refuses physdev-out where OUTPUT leads.
 // DHCP answers may be broadcast and belong to no tracked connection.
 func (nw network) output() netstate.Chain {
 	rules := []string{replies, "-p udp -m udp --sport 67 --dport 68 -j ACCEPT"}
-	var after []string
 	for _, a := range nw.Adapters {
 		to := nw.adapterChain(a, "M")
 		rules = append(rules, "-d "+a.Lease.IP.String()+"/32 -g "+to)
-		after = append(after, to)
 	}
 	hooks := []netstate.Hook{{Parent: RootOutput, Match: "-o " + string(nw.bridge)}}
-	return nw.filter("OUT", hooks, append(rules, "-j DROP"), after...)
+	return nw.filter("OUT", hooks, append(rules, "-j DROP"))
 }
 
 func (nw network) postrouting() netstate.Chain {

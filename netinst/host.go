@@ -37,14 +37,10 @@ func HostState(ns []HostNetwork) netstate.State {
 		}
 	}
 	root := func(table, name, builtin string, rules ...string) netstate.Chain {
-		c := netstate.Chain{
+		return netstate.Chain{
 			Family: netstate.IPv4, Table: table, Name: name, Rules: rules,
 			Hooks: []netstate.Hook{{Parent: builtin}},
 		}
-		if len(rules) > 0 {
-			c.After = []netstate.ID{chainID(table, BaseChain)}
-		}
-		return c
 	}
 	const toBase = "-j " + BaseChain
 	s.Add(

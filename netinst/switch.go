@@ -47,7 +47,7 @@ func (nw network) switchChains() []netstate.Chain {
 			{Parent: RootForward, Match: "-o " + br},
 		}, []string{
 			switchReplies, "-i " + br + " -j " + egr, "-i " + br + " -o " + br + " -j " + ing,
-		}, egr, ing),
+		}),
 		nw.switchEgress(), nw.switchIngress(),
 		nw.filter("INP", []netstate.Hook{{Parent: RootInput, Match: "-i " + br}}, []string{"-j DROP"}),
 		nw.filter("OUT", []netstate.Hook{{Parent: RootOutput, Match: "-o " + br}}, []string{"-j DROP"}),
@@ -83,17 +83,15 @@ func (nw network) switchEgress() netstate.Chain {
 
 // switchIngress goes by port of the bridge alone: the address of an app is not ours.
 func (nw network) switchIngress() netstate.Chain {
-	var rules, after []string
+	var rules []string
 	out := func(link string) string { return "-m physdev --physdev-out " + link + " --physdev-is-bridged" }
 	for _, a := range nw.Adapters {
-		to := nw.adapterChain(a, "I")
-		rules = append(rules, out(string(nw.hostIfName(a)))+" -g "+to)
-		after = append(after, to)
+		rules = append(rules, out(string(nw.hostIfName(a)))+" -g "+nw.adapterChain(a, "I"))
 	}
 	if p := nw.enslaved(); p != "" {
 		rules = append(rules, out(p)+" -j ACCEPT")
 	}
-	return nw.filter("ING", nil, append(rules, "-j DROP"), after...)
+	return nw.filter("ING", nil, append(rules, "-j DROP"))
 }
 
 // enslaved is the host's interface in the bridge, "" without one.

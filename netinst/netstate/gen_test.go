@@ -20,7 +20,7 @@ func network(t *rapid.T) State {
 	chain := func(name string, jumps ...Chain) Chain {
 		c := Chain{Family: IPv4, Table: "filter", Name: name, Rules: []string{fmt.Sprint("rule ", n("rule of "+name))}}
 		for _, j := range jumps {
-			c.Rules, c.After = append(c.Rules, "-j "+j.Name), append(c.After, j.ID())
+			c.Rules = append(c.Rules, "-j "+j.Name)
 		}
 		return c
 	}

@@ -277,8 +277,6 @@ type Chain struct {
 	Name   string
 	Rules  []string // after "-A NAME "
 	Hooks  []Hook
-	// After lists the chains that these rules jump to.
-	After []ID
 }
 
 func (c Chain) ID() ID {
