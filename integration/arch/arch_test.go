@@ -20,6 +20,9 @@ import (
 // maxLines is the end of a room (style: a file of Go source; tests are exempt).
 const maxLines = 400
 
+// maxFuncLines is what fits on a screen; tests are exempt.
+const maxFuncLines = 60
+
 // root is the folder of the module; tests run in that of their package.
 func root(t *testing.T) string {
 	t.Helper()
@@ -173,6 +176,49 @@ func TestNoFileIsLongerThanARoom(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestNoFunctionIsLongerThanAScreen(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, name := range p.GoFiles {
+			text, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, long := range longFuncs(t, p.room()+"/"+name, text, maxFuncLines) {
+				t.Error(long)
+			}
+		}
+	}
+	got := longFuncs(t, "a.go", []byte("package a\nfunc f() {\n\n}\nfunc (t T) g() {\n\n\n}\nvar h = func() {\n\n\n}\n"), 3)
+	if want := []string{"a.go: g has 4 lines: 3 are allowed"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// longFuncs are the functions of a file with more than so many lines, from their first to
+// their closing brace's. What a tool made is left out.
+func longFuncs(t *testing.T, name string, text []byte, allowed int) []string {
+	t.Helper()
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ast.IsGenerated(file) {
+		return nil
+	}
+	var out []string
+	for _, d := range file.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		if n := fset.Position(fn.End()).Line - fset.Position(fn.Pos()).Line + 1; n > allowed {
+			out = append(out, fmt.Sprintf("%s: %s has %d lines: %d are allowed", name, fn.Name.Name, n, allowed))
+		}
+	}
+	return out
 }
 
 func mustParse(t *testing.T, name string, text []byte) *ast.File {

@@ -16,9 +16,10 @@ import (
 	"testing"
 )
 
-// testName is package.TestName, in backticks or not, with "planned: " before it or not.
-// The package is the end of an import path: netstate or netinst/netstate.
-var testName = regexp.MustCompile(`(planned: )?\b([a-z][a-z0-9_/]*)\.((?:Test|Fuzz|Benchmark|Example)[A-Z_]\w*)`)
+// testName is package.TestName or package.TestName/sub, in backticks or not, with
+// "planned: " before it or not. The package is the end of an import path: netstate or
+// netinst/netstate.
+var testName = regexp.MustCompile(`(planned: )?\b([a-z][a-z0-9_/]*)\.((?:Test|Fuzz|Benchmark|Example)[A-Z_]\w*(?:/[\w-]+)?)`)
 
 // judgeTests says what is wrong with the tests that text names; known is package's
 // folder to names. A planned test is none yet, and one that exists is not planned.
@@ -62,13 +63,111 @@ func TestSeedsNameTestsThatExist(t *testing.T) {
 	}
 }
 
+// adrName is a decision as documents and comments name it.
+var adrName = regexp.MustCompile(`\bADR (\d{4})\b`)
+
+// judgeRows says which rows of the tables of requirements hold by nothing: a row names an
+// existing test or an existing decision. A row has three cells, the first an id.
+func judgeRows(text string, known map[string][]string, decisions []string) (rows int, wrong []string) {
+	for _, line := range strings.Split(text, "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 || strings.TrimSpace(cells[1]) == "id" || strings.Trim(cells[1], " -") == "" {
+			continue
+		}
+		rows++
+		id, last := strings.TrimSpace(cells[1]), cells[len(cells)-2]
+		named, bad := judgeTests(last, known)
+		adrs := adrName.FindAllStringSubmatch(last, -1)
+		for _, m := range adrs {
+			if !slices.Contains(decisions, m[1]) {
+				bad = append(bad, "ADR "+m[1]+" does not exist")
+			}
+		}
+		if named+len(adrs) == 0 {
+			bad = append(bad, "neither a test nor an ADR is named")
+		}
+		for _, b := range bad {
+			wrong = append(wrong, id+": "+b)
+		}
+	}
+	return rows, wrong
+}
+
+func TestEveryRequirementHasItsTestOrDecision(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(t), "docs/seeds.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, wrong := judgeRows(string(text), testsOf(t), decisionsOf(t))
+	if rows < 70 {
+		t.Errorf("docs/seeds.md has %d rows", rows)
+	}
+	for _, w := range wrong {
+		t.Errorf("docs/seeds.md: %s", w)
+	}
+	known := map[string][]string{"a": {"TestX"}}
+	_, wrong = judgeRows("| id | r | t |\n|---|---|---|\n| A | r | a.TestX |\n| B | r | ADR 0009 |\n| C | r | planned: a.TestY |\n| D | r | ADR 0001 |\n", known, []string{"0001"})
+	if want := []string{"B: ADR 0009 does not exist", "C: neither a test nor an ADR is named"}; !slices.Equal(wrong, want) {
+		t.Errorf("got %q, want %q", wrong, want)
+	}
+}
+
+// decisionsOf are the numbers of docs/adr.
+func decisionsOf(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, f := range files(t, ".md") {
+		if number, _, ok := strings.Cut(path.Base(f), "-"); ok && path.Dir(f) == "docs/adr" {
+			out = append(out, number)
+		}
+	}
+	return out
+}
+
+func TestEveryDecisionThatIsNamedExists(t *testing.T) {
+	decisions := decisionsOf(t)
+	for _, file := range append(files(t, ".md"), files(t, ".go")...) {
+		if strings.HasPrefix(file, "integration/arch/") {
+			continue // has examples of what is wrong
+		}
+		text, err := os.ReadFile(filepath.Join(root(t), file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range adrName.FindAllStringSubmatch(string(text), -1) {
+			if !slices.Contains(decisions, m[1]) {
+				t.Errorf("%s names ADR %s, which does not exist", file, m[1])
+			}
+		}
+	}
+}
+
+// laws is how many laws the architecture has: each a row with the tests that hold it.
+const laws = 14
+
+func TestEveryLawHasItsTest(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(t), "docs/architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "## The laws")
+	table, _, _ = strings.Cut(table, "\n## ")
+	rows, wrong := judgeRows(strings.Replace(table, "| law |", "| id |", 1), testsOf(t), decisionsOf(t))
+	if rows != laws {
+		t.Errorf("docs/architecture.md has %d laws, want %d", rows, laws)
+	}
+	for _, w := range wrong {
+		t.Errorf("docs/architecture.md: law %s", w)
+	}
+}
+
 func TestWrongNamesOfTestsAreFound(t *testing.T) {
-	known := map[string][]string{"a/b": {"TestX", "FuzzY"}}
-	text := "`b.TestX` a/b.FuzzY, `b.TestX/some case` `package.TestName`\n| planned: b.TestNew | b.TestZ |\n`c.TestX` planned: b.TestX"
+	known := map[string][]string{"a/b": {"TestX", "TestX/EBM-1", "FuzzY"}}
+	text := "`b.TestX` a/b.FuzzY, `b.TestX/EBM-1` b.TestX/EBM-2 `package.TestName`\n| planned: b.TestNew | b.TestZ |\n`c.TestX` planned: b.TestX"
 	named, wrong := judgeTests(text, known)
-	want := []string{"b.TestZ does not exist", "c.TestX does not exist", "b.TestX is called planned and exists"}
-	if named != 5 || !slices.Equal(wrong, want) {
-		t.Errorf("%d named, wrong %q, want 5 and %q", named, wrong, want)
+	want := []string{"b.TestX/EBM-2 does not exist", "b.TestZ does not exist", "c.TestX does not exist", "b.TestX is called planned and exists"}
+	if named != 6 || !slices.Equal(wrong, want) {
+		t.Errorf("%d named, wrong %q, want 6 and %q", named, wrong, want)
 	}
 }
 
@@ -83,7 +182,7 @@ func testsOf(t *testing.T) map[string][]string {
 		}
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil {
-				known[path.Dir(file)] = append(known[path.Dir(file)], fn.Name.Name)
+				known[path.Dir(file)] = append(append(known[path.Dir(file)], fn.Name.Name), subTests(fn)...)
 			}
 		}
 	}
@@ -91,6 +190,25 @@ func testsOf(t *testing.T) map[string][]string {
 		t.Fatal("this very test is not found")
 	}
 	return known
+}
+
+// subTests are the names Test/sub of one test function: those that it gives to a Run as
+// plain text.
+func subTests(fn *ast.FuncDecl) []string {
+	var out []string
+	ast.Inspect(fn, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) != 2 {
+			return true
+		}
+		sel, isSel := call.Fun.(*ast.SelectorExpr)
+		lit, isLit := call.Args[0].(*ast.BasicLit)
+		if isSel && isLit && sel.Sel.Name == "Run" && lit.Kind == token.STRING {
+			out = append(out, fn.Name.Name+"/"+strings.Trim(lit.Value, "\"`"))
+		}
+		return true
+	})
+	return out
 }
 
 // files are the paths below the module that end in suffix; what a tool made is left out.
