@@ -34,18 +34,105 @@ func (r *rig) managers() []string {
 }
 
 func TestSeed_OneBridgeManagerPerNetworkInstance(t *testing.T) {
-	onRig(t, func(r *rig) {
-		for _, n := range []int{0, 1, 3, 2, 0} {
-			r.apply(doc(n, 0))
+	t.Run("EBM-6", func(t *testing.T) { // beside the main loop, which answers while it hangs
+		onRig(t, func(r *rig) {
+			r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault { return &fake.Fault{Hang: true} })
+			r.apply(doc(1, 0))
 			r.settle(time.Second)
-			var want []string
-			for i := 1; i <= n; i++ {
-				want = append(want, niID(i))
+			start := time.Now()
+			if list, err := r.node.List(context.Background(), "ni"); err != nil || len(list) != 1 || time.Since(start) > 0 {
+				t.Errorf("after %v the list is %v, %v", time.Since(start), list, err)
 			}
-			if got := r.managers(); !slices.Equal(got, want) {
-				t.Errorf("with %d networks there are the bridge managers %v", n, got)
+			r.host.SetFault(nil)
+			r.ready(time.Minute, "ni/"+niID(1))
+		})
+	})
+	t.Run("EBM-8", func(t *testing.T) {
+		onRig(t, func(r *rig) {
+			for _, n := range []int{0, 1, 3, 2, 0} {
+				r.apply(doc(n, 0))
+				r.settle(time.Second)
+				var want []string
+				for i := 1; i <= n; i++ {
+					want = append(want, niID(i))
+				}
+				if got := r.managers(); !slices.Equal(got, want) {
+					t.Errorf("with %d networks there are the bridge managers %v", n, got)
+				}
 			}
-		}
+		})
+	})
+	t.Run("EBM-49", func(t *testing.T) { // each does the chores of its network alone
+		onRig(t, func(r *rig) {
+			r.apply(doc(2, 0))
+			r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2))
+			for own, other := range map[int]int{1: 2, 2: 1} {
+				host, bridge, others := r.state(own).String(), r.network(own).Bridge, r.network(other).Bridge
+				if !strings.Contains(host, fmt.Sprintf("== link %s\n", bridge)) || strings.Contains(host, string(others)) {
+					t.Errorf("network %d with the bridge %s has\n%s", own, bridge, host)
+				}
+			}
+		})
+	})
+	t.Run("EBM-50", func(t *testing.T) { // a known network gets no second one
+		onRig(t, func(r *rig) {
+			r.apply(doc(1, 0))
+			r.ready(time.Second, "ni/"+niID(1))
+			r.apply(doc(2, 0))
+			r.ready(time.Second, "ni/"+niID(2))
+			if got := r.managers(); !slices.Equal(got, []string{niID(1), niID(2)}) || r.network(1).Generation != 1 {
+				t.Errorf("the bridge managers are %v, network 1 is %+v", got, r.network(1))
+			}
+		})
+	})
+}
+
+// The appliers are apart: a network with a thousand rules on a node that is slow with
+// them stops neither a config that comes later nor another network.
+func TestSeed_ManyRulesOnASlowNode(t *testing.T) {
+	onRigSlow := func(t *testing.T, judge func(r *rig)) {
+		onRig(t, func(r *rig) {
+			r.netns("ns1")
+			var rules strings.Builder
+			for i := range 1000 {
+				fmt.Fprintf(&rules, "r%d: {match: {ip: 192.0.2.%d, protocol: tcp, port: %d}}, ", i, i%250+1, i+1)
+			}
+			r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+				if o.Name == niID(1) && op.Kind == netstate.KindChain {
+					return &fake.Fault{Hang: true}
+				}
+				return nil
+			})
+			with := func(n int) string {
+				d := doc(n, 1)
+				at := strings.LastIndex(d, "acl: {") + len("acl: {")
+				return d[:at] + rules.String() + d[at:]
+			}
+			r.apply(with(1))
+			r.settle(time.Second)
+			start := time.Now()
+			r.apply(with(2))
+			if d := time.Since(start); d > 0 {
+				t.Errorf("a later config was taken after %v", d)
+			}
+			judge(r)
+			r.host.SetFault(nil)
+			r.ready(time.Minute, "ni/"+niID(1), "app/"+appID(1))
+			if n := strings.Count(r.state(1).String(), "--dport "); n < 1000 {
+				t.Errorf("%d rules stand in the end", n)
+			}
+		})
+	}
+	t.Run("EBM-4", func(t *testing.T) {
+		onRigSlow(t, func(r *rig) {
+			one, two := r.crew("router/ni/"+niID(1)+"/applier"), r.crew("router/ni/"+niID(2)+"/applier")
+			if one.ID == two.ID || one.ID == "" || two.ID == "" {
+				t.Errorf("the appliers are %+v and %+v", one, two)
+			}
+		})
+	})
+	t.Run("EBM-5", func(t *testing.T) {
+		onRigSlow(t, func(r *rig) { r.ready(100*time.Millisecond, "ni/"+niID(2)) })
 	})
 }
 
@@ -110,25 +197,33 @@ func TestSeed_DeletedNetworkCleansUpAndEnds(t *testing.T) {
 	})
 }
 
-// What a local network is made of, as one look at the host.
-func TestSeed_ANetworkHasBridgeDnsmasqMasqueradeTableAndRules(t *testing.T) {
+// What a local network with an app is made of, as one look at the host.
+func TestSeed_ANetworkHasWhatItsTypeNeeds(t *testing.T) {
+	var host string
 	onRig(t, func(r *rig) {
 		r.netns("ns1")
 		r.apply(doc(1, 1))
 		r.ready(time.Second, "app/"+appID(1))
-		for _, want := range []string{
-			"link es1", "address es1 10.1.0.1/24", "port es1", "process ni/1/dnsmasq", "rule 20001", "rule 21001",
-			"route 0.0.0.0/0 table 20001 metric 0", "route 10.1.0.0/24 table 20001 metric 0", "link es1a1", "port es1a1",
-			"chain ipv4/filter/ES1-1E", "chain ipv4/filter/ES1-1I",
-		} {
-			if !slices.ContainsFunc(r.state(1).IDs(), func(id netstate.ID) bool { return id.String() == want }) {
-				t.Errorf("no %s in\n%s", want, r.state(1))
+		host = r.state(1).String()
+	})
+	has := func(t *testing.T, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if !strings.Contains(host, part+"\n") {
+				t.Errorf("no %s in\n%s", part, host)
 			}
 		}
-		if !strings.Contains(r.state(1).String(), "-j MASQUERADE") {
-			t.Error("nothing is masqueraded")
-		}
+	}
+	t.Run("EBM-15", func(t *testing.T) { has(t, "== link es1", "== address es1 10.1.0.1/24", "== port es1") })
+	t.Run("EBM-17", func(t *testing.T) { has(t, "== file ni/1/conf/dnsmasq.conf", "== process ni/1/dnsmasq") })
+	t.Run("EBM-19", func(t *testing.T) {
+		has(t, "-j MASQUERADE", "== route 0.0.0.0/0 table 20001 metric 0", "== route 10.1.0.0/24 table 20001 metric 0",
+			"== rule 20001\nfrom 10.1.0.0/24 lookup 20001", "== rule 21001\nto 10.1.0.0/24 lookup 20001")
 	})
+	t.Run("EBM-29", func(t *testing.T) {
+		has(t, "== link es1a1", "== port es1a1\nup master es1", "-d 10.1.0.128/32 -g ES1-1I")
+	})
+	t.Run("EBM-30", func(t *testing.T) { has(t, "== chain ipv4/filter/ES1-1E", "== chain ipv4/filter/ES1-1I") })
 }
 
 func TestSeed_StatusHasTheBridgeManagerAsOwner(t *testing.T) {
