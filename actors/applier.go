@@ -63,7 +63,7 @@ func (a *applier) Receive(c actor.Context) {
 }
 
 // apply observes, plans, does each op, and observes again what it touched: an op
-// that says it succeeded and did not is a failure too (design law 11).
+// that says it succeeded and did not is a failure too (docs/architecture.md, law 11).
 func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult {
 	have, err := a.observe(r.full)
 	if err != nil {

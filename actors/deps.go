@@ -60,7 +60,7 @@ type deps struct {
 	settled  atomic.Bool                          // the host ground is as wanted
 }
 
-// epoch is different at each call in every boot (design law 9).
+// epoch is different at each call in every boot (docs/architecture.md, law 9).
 func (d *deps) epoch() uint64 { return d.boot<<32 | d.epochs.Add(1) }
 
 // jitter spreads d by up to a tenth, so that what failed together does not come

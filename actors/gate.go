@@ -11,7 +11,7 @@ import (
 const (
 	gateSlots = 3
 	// gatePatience is how long a command keeps its slot: one that hangs must not
-	// hold up other networks (design law 7).
+	// hold up other networks (docs/architecture.md, law 7).
 	gatePatience = time.Second
 )
 

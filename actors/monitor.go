@@ -15,7 +15,7 @@ import (
 )
 
 // monitor turns what the kernel tells into port-status and host-changed. It holds
-// the one netlink subscription of the node (design §1: N sockets would each wake
+// the one netlink subscription of the node (N sockets would each wake
 // on every route of the host).
 type monitor struct {
 	d       *deps

@@ -233,7 +233,7 @@ func (r *router) terminated(id string) {
 }
 
 // networkEnded takes over the status keys that a bridge manager left behind: each
-// goes when its config does (design §2).
+// goes when its config does.
 func (r *router) networkEnded(c actor.Context, id uuid.UUID) {
 	delete(r.networks, id)
 	r.d.topics.takeStatuses(r.orphaned, id.String())

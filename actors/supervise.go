@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Back-off of a crashed bridge manager, applier or app network (design §1).
+// Back-off of a crashed bridge manager, applier or app network.
 const (
 	crashMin    = 100 * time.Millisecond
 	crashMax    = time.Minute

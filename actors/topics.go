@@ -67,7 +67,7 @@ const (
 // learns that a network namespace came or went; the other keys are numbers.
 const NamespacesKey = "namespaces"
 
-// Topics is who says what to whom (design §2). The table in docs/protocol.md is
+// Topics is who says what to whom. The table in docs/protocol.md is
 // written from this file.
 type Topics struct {
 	NetworkConfig *pubsub.Topic[netinst.NetworkInstanceConfig] // key NI uuid; owner config

@@ -10,7 +10,7 @@ import (
 	"edgespan/netinst"
 )
 
-// The tests of this file are the rules by which design §2 closes the gaps of
+// The tests of this file are the rules by which docs/protocol.md closes the gaps of
 // the seed; docs/seeds.md lists them.
 
 const (

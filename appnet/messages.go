@@ -123,7 +123,7 @@ func (Done) effect()                   {}
 
 // JournalRecord is what is remembered of one app on disk, also after its
 // deletion: the last version and the digest of the config that it counts
-// (design §1, law 3). The zero value is an app never seen.
+// (docs/architecture.md, law 3). The zero value is an app never seen.
 type JournalRecord struct {
 	TargetVersion uint64 `json:"targetVersion"`
 	Digest        string `json:"digest"` // see Digest

@@ -45,7 +45,7 @@ type (
 	key    = netinst.AdapterKey
 )
 
-// bridge is a simulated bridge manager and its network: the rules of design §2
+// bridge is a simulated bridge manager and its network: the rules of docs/protocol.md
 // with delays, failures and crashes, and nothing of the machine under test.
 type bridge struct {
 	wanted  bool // its config exists

@@ -51,7 +51,7 @@ func (r ACLRule) applies(d Direction) bool { return r.Direction == d || r.Direct
 func (r ACLRule) elsewhere() bool { return r.IP.IsValid() && !r.IP.Addr().Is4() }
 
 // names says whether a rule names its remote end: what the node's own addresses
-// ask of a rule that allows (design §3).
+// ask of a rule that allows (docs/configuration.md).
 func (r ACLRule) names() bool { return r.IP.IsValid() && r.IP.Bits() > 0 }
 
 // links are the interfaces of the ports that a rule names, in order; "" alone is

@@ -11,7 +11,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// The times of a bridge manager (design §2).
+// The times of a bridge manager.
 const (
 	retryMin   = 100 * time.Millisecond
 	retryMax   = time.Minute
@@ -59,7 +59,7 @@ type flight struct {
 
 // Manager is the state machine of one bridge manager: events in, effects out. It
 // has at most one apply in flight; changes meanwhile set a flag, and the newest
-// wish wins (design law 6).
+// wish wins (docs/architecture.md, law 6).
 type Manager struct {
 	owner  netstate.Owner
 	runDir string

@@ -29,7 +29,7 @@ type (
 	// published what they want.
 	AdaptersKnown struct{}
 	// Claimed says that a valid config was published that came from a file, an
-	// apply or a push: only now may an orphan remove itself (design law 5).
+	// apply or a push: only now may an orphan remove itself (docs/architecture.md, law 5).
 	Claimed struct{}
 	// HostTouched says that something of ours changed on the host, or, with
 	// Namespaces alone, that a network namespace came or went.

@@ -6,7 +6,7 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// The names of what we make on a host (design §1, law 3). n is the network
+// The names of what we make on a host (docs/architecture.md, law 3). n is the network
 // instance's number of 1 to MaxNumber, k the adapter's number on that network.
 const (
 	MaxNumber      = 999

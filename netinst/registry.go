@@ -96,7 +96,7 @@ type member struct {
 
 // Registry decides which bridge managers there are, gives each network its number
 // and names every network in the host ground before its manager starts and until
-// it has ended (design law 3, law 5, "Host objects").
+// it has ended (docs/architecture.md, law 3, law 5).
 type Registry struct {
 	journal map[uuid.UUID]int
 	found   bool

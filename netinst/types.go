@@ -42,7 +42,7 @@ type StaticRoute struct {
 }
 
 // NetworkInstanceConfig is the wish for one network instance, with every default
-// filled in (seed eve-bridge-manager; design §3).
+// filled in (seed eve-bridge-manager; docs/configuration.md).
 type NetworkInstanceConfig struct {
 	UUID        uuid.UUID
 	DisplayName string

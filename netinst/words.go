@@ -6,7 +6,7 @@ import (
 )
 
 // Words that reach a config file, a rule or a command line are of these types,
-// made only by their Parse functions (design §1, law 10).
+// made only by their Parse functions (docs/architecture.md, law 10).
 type (
 	// Hostname is a DNS name: labels of letters, digits and inner hyphens,
 	// joined by dots, at most 253 octets, lower case (RFC 1123 §2.1).

@@ -65,7 +65,7 @@ type Entry[V any] struct {
 	Value      V
 }
 
-// OwnedError refuses a change of a key that somebody else owns (design §1 law 8).
+// OwnedError refuses a change of a key that somebody else owns (docs/architecture.md, law 8).
 type OwnedError struct {
 	Topic      string
 	Scope, Key string

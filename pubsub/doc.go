@@ -1,6 +1,6 @@
 // Package pubsub owns delivery, retention and replay: typed topics of keyed
 // values, each key with one owner, each reader with a view that conflates
-// (design §1 law 8 and §2; seed eve-bridge-manager, where zedrouter and the
+// (docs/architecture.md, law 8; seed eve-bridge-manager, where zedrouter and the
 // bridge managers talk only through pubsub, and a bridge manager that starts
 // late receives all pending AppAdapterConfig by subscribing to its scope).
 //

@@ -42,7 +42,7 @@ func parseJournalKey(s string) (Ref, error) {
 // owner until a publisher claims them by changing or taking them. It is called
 // before the first publish; a key that is retained already keeps its value. An
 // error names every value that cannot be decoded, and nothing is restored then
-// (design §1 law 14). A topic without a journal has nothing to restore.
+// (docs/architecture.md, law 14). A topic without a journal has nothing to restore.
 func (t *Topic[V]) Restore() error {
 	if t.journal == nil {
 		return nil

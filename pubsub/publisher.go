@@ -44,7 +44,7 @@ func (p *Publisher[V]) Unpublish(scope, key string) error {
 }
 
 // Resend tells the readers of a key its retained value once more, for the
-// handshake of design §2 where an equal publish would be no event.
+// handshake of docs/protocol.md where an equal publish would be no event.
 // ErrNotRetained: the key has no value; *OwnedError: another owner has it.
 func (p *Publisher[V]) Resend(scope, key string) error {
 	due, err := p.topic.repeat(p.owner, Ref{scope, key})
@@ -54,7 +54,7 @@ func (p *Publisher[V]) Resend(scope, key string) error {
 
 // Take makes this owner that of a retained key, whoever had it. It is for keys
 // whose owner has gone: the router takes the status keys of a dead bridge
-// manager, and a new one takes its own back (design §2). It is no event, and an
+// manager, and a new one takes its own back. It is no event, and an
 // absent key stays absent.
 func (p *Publisher[V]) Take(scope, key string) {
 	p.topic.pass(Ref{scope, key}, p.owner)

@@ -47,12 +47,12 @@ func none[V any]() maybe[V]    { return maybe[V]{} }
 type Option[V any] func(*Topic[V])
 
 // WithJournal makes the topic last: each change is on disk before any reader
-// sees it (design §1 law 3). See Restore.
+// sees it (docs/architecture.md, law 3). See Restore.
 func WithJournal[V any](j Journal, encode func(V) ([]byte, error), decode func([]byte) (V, error)) Option[V] {
 	return func(t *Topic[V]) { t.journal, t.encode, t.decode = j, encode, decode }
 }
 
-// NewTopic returns an empty topic. The name is that of the table in design §2;
+// NewTopic returns an empty topic. The name is that of the table in docs/protocol.md;
 // it names the topic in errors and in the journal.
 func NewTopic[V any](name string, opts ...Option[V]) *Topic[V] {
 	t := &Topic[V]{

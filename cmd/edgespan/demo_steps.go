@@ -379,7 +379,7 @@ func readExample(doc []byte) (example, error) {
 		if err != nil {
 			return example{}, fmt.Errorf("read example: %w", err)
 		}
-		ex.gateway = subnet.Addr().Next() // the default (design §3)
+		ex.gateway = subnet.Addr().Next() // the default (docs/configuration.md)
 		if ni.IPv4.Gateway != "" {
 			ex.gateway = netip.MustParseAddr(ni.IPv4.Gateway)
 		}

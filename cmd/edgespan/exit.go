@@ -10,7 +10,7 @@ import (
 	"edgespan/config/httpapi"
 )
 
-// The exit codes of design §8.
+// The exit codes of every command.
 const (
 	exitOK          = 0
 	exitError       = 1

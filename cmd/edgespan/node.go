@@ -19,7 +19,7 @@ import (
 )
 
 // nodeLock is the abstract socket that the one daemon of a network namespace holds
-// (design §1, law 5): it goes with the process, however that ends.
+// (docs/architecture.md, law 5): it goes with the process, however that ends.
 const nodeLock = "@edgespan-node"
 
 // nodeOptions is where a daemon finds and keeps its things.

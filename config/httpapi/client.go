@@ -19,7 +19,7 @@ import (
 const maxAnswer = 256 << 20
 
 // Client asks a daemon over its control socket. Its methods mirror Backend, and their
-// errors are those of this package, so that a caller can branch (exit codes, design §8).
+// errors are those of this package, so that a caller can branch (exit codes).
 type Client struct {
 	socket string
 	http   *http.Client

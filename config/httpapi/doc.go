@@ -1,5 +1,5 @@
 // Package httpapi is the REST shell of the node: HTTP and JSON on the control
-// socket (design §8), and the client of it that the command line uses. It owns the
+// socket, and the client of it that the command line uses. It owns the
 // routes, the problem+json form of errors and the socket file.
 //
 // It never decides anything about networks and never talks to an actor by itself:

@@ -29,7 +29,7 @@ type api struct {
 	mux     *http.ServeMux
 }
 
-// Handler serves the routes of design §8 from b. Every answer is JSON, every error
+// Handler serves the routes of the control socket from b. Every answer is JSON, every error
 // problem+json (RFC 9457).
 func Handler(b Backend, opts ...Option) http.Handler {
 	a := &api{backend: b, version: "unknown", mux: http.NewServeMux()}

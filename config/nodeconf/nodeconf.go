@@ -29,7 +29,7 @@ type Config struct {
 	MD5      string  // of the document's canonical form
 }
 
-// Parse reads a whole YAML or JSON document by design §3. Its error is of type
+// Parse reads a whole YAML or JSON document by docs/configuration.md. Its error is of type
 // Faults and holds everything that is wrong with the document.
 func Parse(doc []byte) (Config, error) {
 	root, fs := read(doc)
@@ -125,7 +125,7 @@ func (c *checker) checkPorts() {
 	}
 }
 
-// ours says whether a name is of the links that we make (design §1, law 3).
+// ours says whether a name is of the links that we make (docs/architecture.md, law 3).
 func ours(n netinst.IfName) bool {
 	rest, ok := strings.CutPrefix(string(n), "es")
 	return ok && rest != "" && rest[0] >= '0' && rest[0] <= '9'

@@ -10,7 +10,7 @@ import (
 type Type string
 
 // The types. There are no lists: what is many is a mapping by name or a
-// comma-separated string (design §3).
+// comma-separated string (docs/configuration.md).
 const (
 	Mapping     Type = "mapping"
 	String      Type = "string"

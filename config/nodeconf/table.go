@@ -4,7 +4,7 @@ import "slices"
 
 var schema = compile(table)
 
-// table is the schema of design §3. A field that is not built yet stands here
+// table is the schema of docs/configuration.md. A field that is not built yet stands here
 // too, with what of it is refused, so that no one takes it for a typing error.
 var table = slices.Concat(sysTable, portTable, networkTable, appTable)
 

@@ -129,7 +129,7 @@ func (w walker) field(r *rule, n *node, o *object, key string) {
 }
 
 // entries walks a mapping with free keys. Entries that a later layer made
-// absent are dropped unseen (design §4).
+// absent are dropped unseen.
 func (w walker) entries(r *rule, n *node, o *object) {
 	key := words[mapKeys[r.kind]]
 	names := map[string]string{} // canonical key → as first written

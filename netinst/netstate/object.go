@@ -51,7 +51,7 @@ type Owner struct {
 	Number int
 }
 
-// RouteProtocol marks our routes and rules (design §1, law 3).
+// RouteProtocol marks our routes and rules (docs/architecture.md, law 3).
 const RouteProtocol = 101
 
 // Sysctl is one kernel setting below /proc/sys of our network namespace. Its

@@ -13,7 +13,7 @@ import (
 )
 
 // ownedByNumber refuses an object of the kernel that does not carry the owner's
-// number (design §1, law 3).
+// number (docs/architecture.md, law 3).
 func ownedByNumber(o netstate.Owner, obj netstate.Object) error {
 	n, ok := 0, false
 	switch obj := obj.(type) {

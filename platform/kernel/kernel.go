@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	tableBase     = 20000 // tables, and rules "from" (design §1, law 3)
+	tableBase     = 20000 // tables, and rules "from" (docs/architecture.md, law 3)
 	ruleToBase    = 21000
 	ruleSpareBase = 22000
 	maxNumber     = 999

@@ -16,7 +16,7 @@ const tempInfix = ".tmp-"
 
 // WriteFile replaces the content of path: it writes a temporary file beside it,
 // syncs it, renames it over path and syncs the folder. A power cut or an error
-// at any point leaves the old or the new content (design §1 law 13). The mode
+// at any point leaves the old or the new content (docs/architecture.md, law 13). The mode
 // is perm exactly, whatever the umask: dnsmasq reads as nobody.
 func WriteFile(path string, data []byte, perm os.FileMode) error {
 	_, err := theDisk.replace(path, data, perm)

@@ -13,7 +13,7 @@ import (
 )
 
 // NodeID returns the id of the node, which is made at its first start and kept
-// in the file node-id of the state folder (design §7). Only the holder of the
+// in the file node-id of the state folder. Only the holder of the
 // journal calls it, so that two first starts cannot make two ids. A file that
 // holds no UUID is an error: a new id would make the node another one.
 func NodeID(dir string) (uuid.UUID, error) {
@@ -56,7 +56,7 @@ const (
 
 // NextBoot returns the number of this boot: 1 at the first start and one more
 // at each further one, on disk before it is returned. It prefixes applySeq, so
-// that no status ever repeats (design §1 laws 3 and 9). It is called once a start.
+// that no status ever repeats (docs/architecture.md, laws 3 and 9). It is called once a start.
 func NextBoot(j *Journal) (uint64, error) {
 	values, err := j.Load(bootTopic)
 	if err != nil {

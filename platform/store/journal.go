@@ -31,7 +31,7 @@ const (
 var ErrLocked = errors.New("another process holds it")
 
 // logFile is the part of *os.File that a log is written through. It is the seam
-// where tests make the disk fail (design §1 law 13).
+// where tests make the disk fail (docs/architecture.md, law 13).
 type logFile interface {
 	WriteAt(b []byte, off int64) (int, error)
 	Sync() error
