@@ -68,7 +68,7 @@ func TestSeed_OneBridgeManagerPerNetworkInstance(t *testing.T) {
 			r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2))
 			for own, other := range map[int]int{1: 2, 2: 1} {
 				host, bridge, others := r.state(own).String(), r.network(own).Bridge, r.network(other).Bridge
-				if !strings.Contains(host, fmt.Sprintf("== link %s\n", bridge)) || strings.Contains(host, string(others)) {
+				if !strings.Contains(host, fmt.Sprintf("== link %s\n", bridge)) || strings.Contains(host, others) {
 					t.Errorf("network %d with the bridge %s has\n%s", own, bridge, host)
 				}
 			}

@@ -66,7 +66,7 @@ func (o Op) Deadline() time.Duration {
 type Plan []Op
 
 // phase is where an object that is added or changed stands in a plan. The order
-// is make before break (ADR 0003).
+// is make before break.
 func phase(o Object) int {
 	switch o := o.(type) {
 	case Sysctl:
