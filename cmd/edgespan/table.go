@@ -131,18 +131,7 @@ func columns(kind string) []column {
 	failure := column{head: "ERROR", cell: status("error")}
 	switch kind {
 	case "ni":
-		return []column{
-			{head: "NAME", cell: displayName},
-			id,
-			{head: "STATE", cell: status("state")},
-			{head: "BRIDGE", cell: status("bridge")},
-			{head: "SUBNET", cell: spec("ipv4", "subnet")},
-			{head: "PORT", cell: func(r httpapi.Resource) string { return either(status("port")(r), spec("port")(r)) }},
-			{head: "GEN", cell: status("generation")},
-			{head: "GATEWAY", cell: spec("ipv4", "gateway"), wide: true},
-			{head: "DOMAIN", cell: spec("dns", "domain"), wide: true},
-			failure,
-		}
+		return networkColumns(id, failure)
 	case "app":
 		return []column{
 			{head: "NAME", cell: displayName},
@@ -189,6 +178,21 @@ func columns(kind string) []column {
 			{head: "RESTARTS", cell: status("restarts")},
 			{head: "ERROR", cell: status("error")},
 		}
+	}
+}
+
+func networkColumns(id, failure column) []column {
+	return []column{
+		{head: "NAME", cell: displayName},
+		id,
+		{head: "STATE", cell: status("state")},
+		{head: "BRIDGE", cell: status("bridge")},
+		{head: "SUBNET", cell: spec("ipv4", "subnet")},
+		{head: "PORT", cell: func(r httpapi.Resource) string { return either(status("port")(r), spec("port")(r)) }},
+		{head: "GEN", cell: status("generation")},
+		{head: "GATEWAY", cell: spec("ipv4", "gateway"), wide: true},
+		{head: "DOMAIN", cell: spec("dns", "domain"), wide: true},
+		failure,
 	}
 }
 
