@@ -170,6 +170,7 @@ type adapterStatus struct {
 	TargetVersion   uint64 `json:"targetVersion"`
 	Activated       bool   `json:"activated"`
 	IP              string `json:"ip"`
+	Addresses       string `json:"addresses,omitempty"`
 	MAC             string `json:"mac"`
 	IfName          string `json:"ifName"`
 	HostIfName      string `json:"hostIfName"`
@@ -214,7 +215,7 @@ func adaptersOf(s appnet.AppNetworkStatus) []adapterStatus {
 		u := a.UnderlayStatus
 		st := adapterStatus{
 			Index: a.Index, NetworkInstance: a.NetworkInstance.String(), TargetVersion: a.TargetVersion, Activated: a.Activated,
-			MAC: u.MAC, IfName: string(u.IfName), HostIfName: string(u.HostIfName), State: string(adapterState(a)), Error: a.Error,
+			Addresses: u.Addresses, MAC: u.MAC, IfName: string(u.IfName), HostIfName: string(u.HostIfName), State: string(adapterState(a)), Error: a.Error,
 		}
 		if u.IP.IsValid() {
 			st.IP = u.IP.String()

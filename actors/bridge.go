@@ -46,6 +46,8 @@ type bridge struct {
 	leasePub   *pubsub.Publisher[Leases]
 
 	applier *actor.PID
+	watcher *actor.PID
+	links   []string // that the watcher listens on
 	timers  timers
 	state   netinst.NIState
 
@@ -68,6 +70,9 @@ func (b *bridge) Receive(c actor.Context) {
 	case applierReady:
 		b.applier = msg.pid
 		b.step(c, netinst.ApplierReady{})
+	case watcherReady:
+		b.watcher = msg.pid
+		c.Send(b.watcher, listenTo{b.links})
 	case opStarted:
 		b.step(c, netinst.OpStarted{Seq: msg.seq, Op: msg.op, At: msg.at})
 	case applyResult:
@@ -109,6 +114,9 @@ func (b *bridge) started(c actor.Context) {
 
 	if _, err := c.SpawnNamed(b.d.props(func() actor.Actor { return &applier{d: b.d, owner: b.owner} }), "applier"); err != nil {
 		panic(err) // the name is free: children of an earlier incarnation are gone before Started
+	}
+	if _, err := c.SpawnNamed(b.d.props(func() actor.Actor { return &watcher{d: b.d} }), "watcher"); err != nil {
+		panic(err)
 	}
 }
 
@@ -251,6 +259,10 @@ func (b *bridge) do(c actor.Context, eff netinst.Effect) {
 		err = b.leasePub.Publish("", b.key, e.Leases)
 	case netinst.Apply:
 		c.Send(b.applier, applyRequest{e.Seq, e.Want, e.Full, e.Forget})
+	case netinst.Listen:
+		if b.links = e.Links; b.watcher != nil {
+			c.Send(b.watcher, listenTo{b.links})
+		}
 	case netinst.Timer:
 		b.timers.after(c, jitter(e.After), func() any { return netinst.TimerDue{Token: e.Token, At: time.Now()} })
 	case netinst.Done:

@@ -26,6 +26,9 @@ type Host interface {
 	Owners(ctx context.Context) ([]netstate.Owner, error)
 	// ForgetFlows deletes the tracked flows that match, and counts them.
 	ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (int, error)
+	// Snoop begins to tell the addresses that the app behind a link uses, until ctx
+	// ends; it returns at once.
+	Snoop(ctx context.Context, link string, emit func(netstate.Seen))
 	// Watch tells what happens on the host until ctx ends.
 	Watch(ctx context.Context, emit func(netstate.HostEvent)) error
 }

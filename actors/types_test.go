@@ -171,3 +171,47 @@ func TestASwitchTakesAPortOnlyWhileTheHostDoesNotUseIt(t *testing.T) {
 		}
 	})
 }
+
+func TestTheAddressesOfASwitchAreReportedWhileTheyAreHeard(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		d := strings.Replace(doc(1, 1), `type: local, port: wan, ipv4: {subnet: 10.1.0.0/24}, dns: {domain: edge}`, `type: switch, port: ""`, 1)
+		r.apply(d)
+		r.ready(time.Second, "app/"+appID(1))
+		adapter := func() adapterStatus { return r.node.apps()[0].Status.(appStatus).Adapters[0] }
+		hear := func(ip string) bool {
+			heard := r.host.See(netstate.Seen{Link: "es1a1", MAC: adapter().MAC, IP: netip.MustParseAddr(ip)})
+			r.settle(0)
+			return heard
+		}
+		want := func(ip, all string) {
+			r.Helper()
+			if a := adapter(); a.IP != ip || a.Addresses != all {
+				r.Errorf("the app has %q of %q, want %q of %q", a.IP, a.Addresses, ip, all)
+			}
+		}
+		for _, ip := range []string{"10.9.0.3", "10.9.0.1", "10.9.0.2"} {
+			if !hear(ip) {
+				t.Fatal("nobody listens")
+			}
+		}
+		want("10.9.0.1", "10.9.0.1,10.9.0.2,10.9.0.3")
+		r.settle(8 * time.Minute)
+		hear("10.9.0.2")
+		r.settle(3 * time.Minute)
+		want("10.9.0.2", "10.9.0.2")
+		r.ready(time.Second, "app/"+appID(1))
+		// After a restart nothing is known and everything is heard anew.
+		r.stop()
+		r.start()
+		r.settle(time.Second)
+		want("", "")
+		hear("10.9.0.2")
+		want("10.9.0.2", "10.9.0.2")
+		r.apply(doc(1, 0))
+		r.settle(time.Second)
+		if r.host.See(netstate.Seen{Link: "es1a1", IP: netip.MustParseAddr("10.9.0.2")}) {
+			t.Error("somebody listens on the link of an app that has gone")
+		}
+	})
+}

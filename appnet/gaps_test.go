@@ -365,8 +365,11 @@ func TestDigestTellsWishesApartAndSpellingsNot(t *testing.T) {
 func TestGap_ANetworkThatIsInNoConfigIsCalledSo(t *testing.T) {
 	s := play(t)
 	for _, e := range []appnet.Event{
-		on(blue), appnet.Synchronized{}, online(blue), told(blue, 0, 1, true),
-		appnet.NetworkWanted{NI: blue}, offline(blue),
+		on(blue),
+		appnet.Synchronized{},
+		online(blue), told(blue, 0, 1, true),
+		appnet.NetworkWanted{NI: blue},
+		offline(blue),
 	} {
 		for _, f := range s.m.Step(e) {
 			s.sentence(f)

@@ -35,7 +35,7 @@ type Outcome struct {
 	Err      string        // the host could not be observed
 	Done     []netstate.Op // what took effect
 	At       time.Time
-	Retry    time.Duration                // from At; 0: no retry
+	Retry    time.Duration               // from At; 0: no retry
 	Adapter  func(id netstate.ID) string // whose object it is; nil: nobody's
 }
 

@@ -39,6 +39,8 @@ type adapterState struct {
 	gone      bool  // its config was withdrawn: withdraw the status once it is down
 	lease     Lease // the last one that it was applied with
 	published *AppAdapterStatus
+	seen      seen
+	seenMAC   string // whose addresses these are
 }
 
 // flight is the one apply under way.
@@ -86,6 +88,8 @@ type Manager struct {
 	slowTok  uint64
 	checkTok uint64
 	graceTok uint64
+	seenTok  uint64
+	links    []string // that are listened to
 	backoff  time.Duration
 	waiting  bool // something waits for the world
 	done     bool
@@ -168,6 +172,8 @@ func (m *Manager) Step(e Event) []Effect {
 	case Applied:
 		f := m.flight
 		return m.book(f, e, m.applied(e))
+	case AddressSeen:
+		return m.addressSeen(e)
 	case TimerDue:
 		return m.timer(e)
 	}
@@ -299,7 +305,7 @@ func (m *Manager) inputAdapters(alloc Allocation, all bool) []Adapter {
 		switch {
 		case ok && a.config.Activate:
 			a.lease = l
-			as = append(as, Adapter{Config: a.config, Lease: l})
+			as = append(as, Adapter{Config: a.config, Lease: l, Seen: a.seen.addrs()})
 		case all && a.lease.Number > 0:
 			as = append(as, Adapter{Config: a.config, Lease: a.lease})
 		}

@@ -22,11 +22,11 @@ func (m *Manager) applied(e Applied) []Effect {
 		return append(m.showFailed(f, []string{e.Err}, false), m.retryOr(m.grow())...)
 	}
 	if f.wish == unwanted {
-		return m.removed(f, e.Failures)
+		return append(m.listen(f), m.removed(f, e.Failures)...)
 	}
 
 	mine, byAdapter, waits := m.sort(f, e.Failures)
-	var out []Effect
+	out := m.listen(f)
 	for _, k := range m.keys() {
 		out = append(out, m.answer(f, k, byAdapter[k], len(mine) > 0, e.Had)...)
 	}
@@ -104,6 +104,9 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 		s.UnderlayStatus = UnderlayNetworkStatus{
 			IP: l.IP, MAC: l.MAC, IfName: c.UnderlayConfig.IfName,
 			HostIfName: hostSide(m.owner.Number, l.Number, c.UnderlayConfig), Bridge: BridgeName(m.owner.Number),
+		}
+		if len(a.seen) > 0 {
+			s.UnderlayStatus.IP, s.UnderlayStatus.Addresses = a.seen.first(), a.seen.list()
 		}
 	}
 	switch {
@@ -251,6 +254,8 @@ func (m *Manager) timer(e TimerDue) []Effect {
 		return m.change()
 	case m.slowTok:
 		return m.slow(e.At)
+	case m.seenTok:
+		return m.forgetSeen(e.At)
 	case m.graceTok:
 		m.adaptersKnown = true
 		return m.next()

@@ -165,7 +165,8 @@ func (c AppAdapterConfig) Key() AdapterKey { return AdapterKey{c.AppUUID, c.Unde
 
 // UnderlayNetworkStatus is what an adapter got.
 type UnderlayNetworkStatus struct {
-	IP         netip.Addr
+	IP         netip.Addr // of a switch network: the lowest of Addresses
+	Addresses  string     // of a switch network: all that the app was seen to use, by comma
 	MAC        string
 	IfName     IfName // the app's side
 	HostIfName IfName

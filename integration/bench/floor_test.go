@@ -73,8 +73,10 @@ func (f *floor) network(n int) {
 		f.h.LinkSetIP6AddrGenMode(br, 1), // IN6_ADDR_GEN_MODE_NONE
 		f.h.AddrAdd(br, addr), f.h.LinkSetUp(br),
 		f.h.RouteAdd(&netlink.Route{Table: 20000 + n, Dst: ipNet(sub), LinkIndex: br.Index, Scope: netlink.SCOPE_LINK}),
-		f.h.RouteAdd(&netlink.Route{Table: 20000 + n, Dst: ipNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0)),
-			LinkIndex: uplink.Attrs().Index, Gw: net.IPv4(192, 0, 2, 1)}),
+		f.h.RouteAdd(&netlink.Route{
+			Table: 20000 + n, Dst: ipNet(netip.PrefixFrom(netip.IPv4Unspecified(), 0)),
+			LinkIndex: uplink.Attrs().Index, Gw: net.IPv4(192, 0, 2, 1),
+		}),
 		f.h.RuleAdd(from), f.h.RuleAdd(to),
 	))
 	f.restore(fmt.Sprintf("*filter\n:F%[1]d-FWD - [0:0]\n"+

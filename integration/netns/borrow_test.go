@@ -96,7 +96,9 @@ func TestALinkOfOthersIsBorrowedAndGivenBackAsItWas(t *testing.T) {
 	l.ns.Exec(t, "ip", "link", "set", "vm0", "group", "7", "alias", "theirs", "up")
 	l.ns.Exec(t, "ip", "link", "set", "vm0p", "up")
 	until(t, "carrier", func() bool { return strings.Contains(l.ns.Exec(t, "ip", "link", "show", "dev", "vm0"), "state UP") })
-	ready := func() bool { return !strings.Contains(l.ns.Exec(t, "ip", "-6", "addr", "show", "dev", "vm0"), "tentative") }
+	ready := func() bool {
+		return !strings.Contains(l.ns.Exec(t, "ip", "-6", "addr", "show", "dev", "vm0"), "tentative")
+	}
 	until(t, "its own address stands", ready)
 	// The kernel gives our own bridge a multicast route with its first running port.
 	rest := func() []string {

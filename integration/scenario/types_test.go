@@ -84,6 +84,15 @@ func TestAppsOfAnAirGappedSwitchMeetByTheirRulesAlone(t *testing.T) {
 	if got := w.meets("a", "tcp4", "", "10.2.0.128:80", denial); got != answered {
 		t.Errorf("the address that a local network has too meets %s", got)
 	}
+	// Who has which addresses is learnt of ARP alone, several on one MAC too.
+	w.in("b", "ip", "addr", "add", "10.2.0.13/24", "dev", "eth0")
+	for _, from := range []string{"10.2.0.13", "10.2.0.128"} {
+		w.fails("b", "ping", "-c1", "-W1", "-I", from, "10.2.0.99") // nobody is there: it only asks
+	}
+	w.eventually("three addresses", func() bool { return w.adapterStatus(2, "addresses") == "10.2.0.11,10.2.0.13,10.2.0.128" })
+	if got := w.adapterStatus(4, "addresses"); got != "" {
+		t.Errorf("an app of a local network is reported with %s", got)
+	}
 	// Nothing leads from a switch to the node, nor over it.
 	w.in("node", "ip", "addr", "add", "10.2.9.1/24", "dev", "es1")
 	w.in("a", "ip", "addr", "add", "10.2.9.2/24", "dev", "eth0")

@@ -34,6 +34,7 @@ type Host struct {
 	fault     func(netstate.Owner, netstate.Op) *Fault
 	emit      map[int]func(netstate.HostEvent)
 	watchers  int
+	snoops    map[string]func(netstate.Seen)
 	done      []string
 	forgets   int
 	violation []string
@@ -43,7 +44,7 @@ type Host struct {
 
 // New is a host with nothing on it.
 func New() *Host {
-	return &Host{state: map[int]netstate.State{}, netns: map[string]bool{}, links: map[string]bool{}, vanished: map[string]bool{}, emit: map[int]func(netstate.HostEvent){}}
+	return &Host{state: map[int]netstate.State{}, netns: map[string]bool{}, links: map[string]bool{}, snoops: map[string]func(netstate.Seen){}, vanished: map[string]bool{}, emit: map[int]func(netstate.HostEvent){}}
 }
 
 // SetFault decides which ops go wrong from now on; nil for none.
@@ -200,6 +201,29 @@ func (h *Host) Forgets() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.forgets
+}
+
+// Snoop listens on a link until ctx ends.
+func (h *Host) Snoop(ctx context.Context, link string, emit func(netstate.Seen)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.snoops[link] = emit
+	context.AfterFunc(ctx, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.snoops, link)
+	})
+}
+
+// See tells whoever listens on the link; it says whether somebody does.
+func (h *Host) See(s netstate.Seen) bool {
+	h.mu.Lock()
+	emit := h.snoops[s.Link]
+	h.mu.Unlock()
+	if emit != nil {
+		emit(s)
+	}
+	return emit != nil
 }
 
 // Watch tells the interfaces now and every change until ctx ends.

@@ -210,6 +210,11 @@ func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 	return nil
 }
 
+// Snoop begins to tell the addresses that the app behind a link uses, until ctx ends.
+func (h *Host) Snoop(ctx context.Context, link string, emit func(netstate.Seen)) {
+	h.kernel.Snoop(ctx, link, emit)
+}
+
 // ForgetFlows deletes tracked connections that match and returns how many, so
 // that chains which deny them take effect at their next packet.
 func (h *Host) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (int, error) {

@@ -1,0 +1,133 @@
+package netinst
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/netinst/netstate"
+)
+
+// learner is a manager of a switch network with one active adapter.
+type learner struct {
+	*testing.T
+	m   *Manager
+	n   uint64
+	tok uint64 // of the check of addresses
+	mac string
+}
+
+func newLearner(t *testing.T) *learner {
+	l := &learner{T: t, m: NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil), mac: adapterMAC(AdapterKey{appW, 0}, niA, 0)}
+	c := testNetwork(1)
+	c.Type, c.Port, c.IPv4 = Switch, "", IPv4Config{}
+	for _, e := range []Event{ApplierReady{}, PortsChanged{nil}, ConfigChanged{c}, AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}} {
+		l.m.Step(e)
+	}
+	l.step(Synchronized{}, "")
+	l.applied("listen es1a1, addresses  of es1a1")
+	return l
+}
+
+// step checks the links listened to and the addresses shown.
+func (l *learner) step(e Event, want string) {
+	l.Helper()
+	var got []string
+	for _, eff := range l.m.Step(e) {
+		switch eff := eff.(type) {
+		case Apply:
+			l.n = eff.Seq.N
+		case Listen:
+			got = append(got, "listen "+strings.Join(eff.Links, ","))
+		case PublishAdapter:
+			u := eff.Status.UnderlayStatus
+			got = append(got, "addresses "+u.Addresses+" of "+string(u.HostIfName))
+			if first, _, _ := strings.Cut(u.Addresses, ","); first != "" && first != u.IP.String() {
+				l.Errorf("the address is %s of %s", u.IP, u.Addresses)
+			}
+		case Timer:
+			if eff.After == seenCheck {
+				l.tok = eff.Token
+			}
+		}
+	}
+	if s := strings.Join(got, ", "); s != want {
+		l.Fatalf("%T: %q, want %q", e, s, want)
+	}
+}
+
+func (l *learner) applied(want string) { l.Helper(); l.step(applied(l.n), want) }
+
+func (l *learner) see(at time.Duration, mac, addr, want string) {
+	l.Helper()
+	l.step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: mac, IP: ip(addr)}, time.Unix(0, 0).Add(at)}, want)
+}
+
+func (l *learner) check(at time.Duration, want string) {
+	l.Helper()
+	l.step(TimerDue{l.tok, time.Unix(0, 0).Add(at)}, want)
+}
+
+func TestAddressesAreLearntAndForgottenAfterTenMinutes(t *testing.T) {
+	l := newLearner(t)
+	l.see(0, l.mac, "10.0.0.9", "addresses 10.0.0.9 of es1a1")
+	l.see(0, l.mac, "10.0.0.7", "addresses 10.0.0.7,10.0.0.9 of es1a1")
+	l.see(time.Minute, l.mac, "10.0.0.100", "addresses 10.0.0.7,10.0.0.9,10.0.0.100 of es1a1")
+	l.see(5*time.Minute, l.mac, "10.0.0.9", "")
+	l.see(5*time.Minute, "02:00:00:00:00:99", "10.0.0.66", "") // not the adapter's MAC
+	l.check(10*time.Minute-time.Second, "")
+	l.check(10*time.Minute, "addresses 10.0.0.9,10.0.0.100 of es1a1")
+	l.check(11*time.Minute, "addresses 10.0.0.9 of es1a1")
+	l.check(15*time.Minute, "addresses  of es1a1")
+	last := l.tok
+	l.check(16*time.Minute, "") // nothing is left to check
+	l.see(17*time.Minute, l.mac, "10.0.0.9", "addresses 10.0.0.9 of es1a1")
+	if l.tok == last {
+		t.Error("what is learnt again is never checked")
+	}
+}
+
+func TestAnAdapterHasABoundedNumberOfAddresses(t *testing.T) {
+	l := newLearner(t)
+	for i := range 40 {
+		l.m.Step(AddressSeen{netstate.Seen{Link: "es1a1", MAC: l.mac, IP: ip(fmt.Sprintf("10.0.1.%d", i))}, time.Unix(0, 0)})
+	}
+	if n := len(l.m.adapters[AdapterKey{appW, 0}].seen); n > maxSeen {
+		t.Errorf("%d addresses are kept", n)
+	}
+}
+
+func TestWhatWasLearntGoesWithTheAdapter(t *testing.T) {
+	l := newLearner(t)
+	l.see(0, l.mac, "10.0.0.9", "addresses 10.0.0.9 of es1a1")
+	l.step(HostTouched{}, "")
+	l.applied("") // an apply that changes nothing keeps it
+	l.step(AdapterChanged{testAdapter(appW, 2, false)}, "")
+	l.applied("listen , addresses  of ")
+	l.see(0, l.mac, "10.0.0.9", "")
+	l.step(AdapterChanged{testAdapter(appW, 3, true)}, "")
+	l.applied("listen es1a1, addresses  of es1a1")
+	l.see(0, l.mac, "10.0.0.8", "addresses 10.0.0.8 of es1a1")
+	c := l.m.config
+	c.Inactive = true
+	l.step(ConfigChanged{c}, "")
+	l.applied("listen , addresses  of ")
+	l.step(ConfigGone{}, "")
+	l.applied("addresses  of ")
+}
+
+func TestALocalNetworkLearnsNothing(t *testing.T) {
+	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	for _, s := range begun(managerStep{AdapterChanged{testAdapter(appW, 1, true)}, ""}, managerStep{applied(2), ""}) {
+		for _, e := range m.Step(s.event) {
+			if x, ok := e.(Listen); ok {
+				t.Errorf("a local network listens: %v", x)
+			}
+		}
+	}
+	seen := AddressSeen{netstate.Seen{Link: "es1a1", MAC: adapterMAC(AdapterKey{appW, 0}, niA, 0), IP: ip("10.9.9.9")}, time.Unix(0, 0)}
+	if effs := m.Step(seen); len(effs) > 0 {
+		t.Errorf("and learns: %v", effs)
+	}
+}

@@ -1,0 +1,11 @@
+package netstate
+
+import "net/netip"
+
+// Seen is an address that the app behind a link was seen to use: it said so by ARP,
+// or a DHCP server gave it.
+type Seen struct {
+	Link string // the host's side
+	MAC  string // as net.HardwareAddr prints it
+	IP   netip.Addr
+}

@@ -1,0 +1,189 @@
+package kernel
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/proc"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	snoopAgain = time.Second      // between two tries to listen on a link
+	snoopQuiet = 10 * time.Second // an address is told once in this time
+	snoopMost  = 64               // addresses of one link that are remembered for that
+)
+
+// Snoop listens on a link, by whatever index it has now and later, and tells each
+// address that the app behind it uses: the sender of an ARP packet that comes in by
+// the link, and what a DHCP server acknowledges to a client out by it. It returns at
+// once and ends with ctx. A link that goes is waited for.
+func (k *Kernel) Snoop(ctx context.Context, link string, emit func(netstate.Seen)) {
+	go func() {
+		for ctx.Err() == nil {
+			_ = k.snoop(ctx, link, emit) // the link went, or is not there yet
+			select {
+			case <-ctx.Done():
+			case <-time.After(snoopAgain):
+			}
+		}
+	}()
+}
+
+func (k *Kernel) snoop(ctx context.Context, link string, emit func(netstate.Seen)) error {
+	index, err := k.LinkIndex(link)
+	if err != nil || index == 0 {
+		return err
+	}
+	fd := -1
+	err = proc.In(k.path, func() error {
+		var err error
+		fd, err = packetSocket(index)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", link, err)
+	}
+	f := os.NewFile(uintptr(fd), link)
+	defer f.Close()
+	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	buf, told := make([]byte, 2048), map[netip.Addr]time.Time{}
+	for {
+		var n int
+		var from unix.Sockaddr
+		var got error
+		err := conn.Read(func(fd uintptr) bool {
+			n, from, got = unix.Recvfrom(int(fd), buf, unix.MSG_DONTWAIT)
+			return !errors.Is(got, unix.EAGAIN)
+		})
+		if err = errors.Join(err, got); err != nil {
+			return fmt.Errorf("listen on %s: %w", link, err)
+		}
+		ll, ok := from.(*unix.SockaddrLinklayer)
+		if !ok {
+			continue
+		}
+		mac, ip, ok := sighting(buf[:n], ll.Pkttype == unix.PACKET_OUTGOING)
+		if now := time.Now(); ok && now.Sub(told[ip]) >= snoopQuiet {
+			if len(told) >= snoopMost {
+				clear(told)
+			}
+			told[ip] = now
+			emit(netstate.Seen{Link: link, MAC: mac, IP: ip})
+		}
+	}
+}
+
+// packetSocket hears ARP and answers of DHCP servers on one link, in both directions.
+func packetSocket(index int) (int, error) {
+	// Protocol 0 hears nothing until the filter stands.
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open packet socket: %w", err)
+	}
+	prog := unix.SockFprog{Len: uint16(len(snoopFilter)), Filter: &snoopFilter[0]}
+	err = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog)
+	if err == nil {
+		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_ALL), Ifindex: index})
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, fmt.Errorf("set up packet socket: %w", err)
+	}
+	return fd, nil
+}
+
+func htons(v uint16) uint16 { return v<<8 | v>>8 }
+
+// Where things are in a frame.
+const (
+	frameType = 12
+	frameHead = 14
+	ipProto   = frameHead + 9
+	ipFlags   = frameHead + 6
+	udpHead   = 8
+	dhcpFixed = 240 // the fixed part with its magic cookie (RFC 2131 §3)
+)
+
+// snoopFilter is the classic BPF program: ARP, or unfragmented UDP from port 67 to 68.
+var snoopFilter = []unix.SockFilter{
+	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: frameType},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.ETH_P_ARP, Jt: 10, Jf: 0},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.ETH_P_IP, Jt: 0, Jf: 10},
+	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: ipProto},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.IPPROTO_UDP, Jt: 0, Jf: 8},
+	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: ipFlags},
+	{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: 0x1fff, Jt: 6, Jf: 0},
+	{Code: unix.BPF_LDX | unix.BPF_B | unix.BPF_MSH, K: frameHead},
+	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_IND, K: frameHead},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 67, Jt: 0, Jf: 3},
+	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_IND, K: frameHead + 2},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 68, Jt: 0, Jf: 1},
+	{Code: unix.BPF_RET | unix.BPF_K, K: 2048},
+	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
+}
+
+// sighting reads who uses which address: of what comes in, the sender of an ARP
+// packet; of what goes out, the client that is given an address for good.
+func sighting(frame []byte, outgoing bool) (mac string, ip netip.Addr, ok bool) {
+	if len(frame) < frameHead {
+		return "", ip, false
+	}
+	body := frame[frameHead:]
+	switch kind := binary.BigEndian.Uint16(frame[frameType:]); {
+	case kind == unix.ETH_P_ARP && !outgoing:
+		mac, ip, ok = arpSender(body)
+	case kind == unix.ETH_P_IP && outgoing:
+		mac, ip, ok = dhcpClient(body)
+	}
+	return mac, ip, ok && ip.IsValid() && !ip.IsUnspecified() && !ip.IsMulticast()
+}
+
+// arpSender is of ARP for IPv4 on Ethernet (RFC 826).
+func arpSender(b []byte) (string, netip.Addr, bool) {
+	if len(b) < 28 || string(b[:6]) != "\x00\x01\x08\x00\x06\x04" {
+		return "", netip.Addr{}, false
+	}
+	return net.HardwareAddr(b[8:14]).String(), netip.AddrFrom4([4]byte(b[14:18])), true
+}
+
+// dhcpClient is of a DHCPACK (RFC 2131): the client's MAC and the address given.
+func dhcpClient(b []byte) (string, netip.Addr, bool) {
+	if len(b) == 0 {
+		return "", netip.Addr{}, false
+	}
+	head := int(b[0]&0xf) * 4
+	if len(b) < head+udpHead+dhcpFixed {
+		return "", netip.Addr{}, false
+	}
+	p := b[head+udpHead:]
+	if p[0] != 2 || p[1] != 1 || p[2] != 6 || string(p[236:240]) != "\x63\x82\x53\x63" {
+		return "", netip.Addr{}, false
+	}
+	for o := p[dhcpFixed:]; len(o) > 0 && o[0] != 255; {
+		if o[0] == 0 {
+			o = o[1:]
+			continue
+		}
+		if len(o) < 2 || len(o) < 2+int(o[1]) {
+			break
+		}
+		if o[0] == 53 && o[1] == 1 && o[2] == 5 {
+			return net.HardwareAddr(p[28:34]).String(), netip.AddrFrom4([4]byte(p[16:20])), true
+		}
+		o = o[2+int(o[1]):]
+	}
+	return "", netip.Addr{}, false
+}
