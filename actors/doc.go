@@ -9,6 +9,7 @@
 //	  /planner         looks at the host for a dry run, one at a time
 //	  /ni/<uuid>       bridge manager, hosts a netinst.Manager
 //	    /applier       the only actor that writes that network to the host
+//	    /watcher       hears which addresses the apps of a switch network use
 //	  /app/<uuid>      app network, hosts an appnet.Machine
 //
 // House rules (docs/adr/0005-actors.md has the reasons):
