@@ -108,3 +108,65 @@ func TestASwitchNetworkNeverTakesAPortThatTheHostUses(t *testing.T) {
 	})
 	w.in("node", "ping", "-c1", "-W2", "10.77.0.1")
 }
+
+func TestAnAppOfASwitchCannotRideOnTheFlowOfAnother(t *testing.T) {
+	w := newWorld(t, "a", "b", "c")
+	w.start(doc([]string{switchNetwork(1, "")}, onNet(1, 1, "a", "out: {action: allow, direction: egress}"), onNet(2, 1, "b", ""), onNet(3, 1, "c", "in: {action: allow, direction: ingress}")))
+	w.wait("ready", "app/"+app(1), "app/"+app(2), "app/"+app(3))
+	w.static("a", "10.5.0.1")
+	w.in("b", "ip", "link", "set", "eth0", "up")
+	w.static("c", "10.5.0.3")
+	w.echo("c", "udp4", "10.5.0.3:9000")
+	flow, err := w.dial("a", "udp4", "10.5.0.1:4000", "10.5.0.3:9000", patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = flow.Close() }()
+	if err := say(flow, patience); err != nil {
+		t.Fatal(err)
+	}
+	got := w.sniff("c", "eth0", "b in the name of a", "a itself")
+	packet := func(from, mark string) []byte {
+		return ether(w.mac("c", "eth0"), w.mac(from, "eth0"), etherIPv4,
+			ipv4(netip.MustParseAddr("10.5.0.1"), netip.MustParseAddr("10.5.0.3"), 17, udp(4000, 9000, []byte(mark))))
+	}
+	a, b := w.raw("a"), w.raw("b")
+	for range 20 {
+		if err := b.send(packet("b", "b in the name of a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.eventually("the same packet of a", func() bool {
+		return a.send(packet("a", "a itself")) == nil && got.count("a itself") > 0
+	})
+	if n := got.count("b in the name of a"); n > 0 {
+		t.Errorf("%d packets of an app without rules passed on the flow of another", n)
+	}
+}
+
+func TestFlowsOfASwitchAndOfALocalNetworkWithTheSameAddressesAreApart(t *testing.T) {
+	w := newWorld(t, "local", "a", "b")
+	w.start(doc([]string{switchNetwork(1, ""), network(2, "")}, onNet(1, 1, "a", allowAll), onNet(2, 1, "b", allowAll), onNet(3, 2, "local", allowAll)))
+	w.wait("ready", "app/"+app(1), "app/"+app(2), "app/"+app(3))
+	own := w.lease("local").IP
+	w.echo("isp", "udp4", lab.WebAddr+":9000")
+	flow, err := w.dial("local", "udp4", own.String()+":4000", lab.WebAddr+":9000", patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = flow.Close() }()
+	if err := say(flow, patience); err != nil {
+		t.Fatal(err)
+	}
+	w.static("a", own.String())
+	w.in("b", "ip", "link", "set", "eth0", "up")
+	dst := netip.MustParseAddr(lab.WebAddr)
+	untouched := string(own.AsSlice()) + string(dst.AsSlice()) // of the header: not translated
+	got := w.sniff("b", "eth0", untouched)
+	a := w.raw("a")
+	frame := ether(w.mac("b", "eth0"), w.mac("a", "eth0"), etherIPv4, ipv4(own, dst, 17, udp(4000, 9000, []byte("on the switch"))))
+	w.eventually("the packet as it was sent", func() bool { return a.send(frame) == nil && got.count(untouched) > 0 })
+	if err := say(flow, patience); err != nil {
+		t.Errorf("the flow of the local network: %v", err)
+	}
+}
