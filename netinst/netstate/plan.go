@@ -268,7 +268,7 @@ type Run struct {
 	plan   Plan
 	failed map[ID]Failure
 	order  []ID
-	stuck  *ID // a port that could not be taken out of its bridge
+	stuck  *ID // a port that is still in its bridge, or a chain that did not change
 }
 
 // NewRun starts the walk of a plan.
@@ -295,7 +295,8 @@ func (r *Run) blocked(op Op) (ID, bool) {
 		if f, bad := r.failed[it.ID()]; bad && op.Verb != Remove {
 			return f.ID, true // its own removal failed before it could be added anew
 		}
-		// A chain stays as it is while a port that it judges may still carry packets.
+		// A chain stays as it is while a port that it judges may still carry packets, and
+		// while another that did not change may lead to it.
 		if r.stuck != nil && op.Kind == KindChain {
 			return *r.stuck, true
 		}
@@ -328,6 +329,10 @@ func (r *Run) fail(op Op, f Failure) {
 	for _, it := range op.Items {
 		f.ID = it.ID()
 		if p, ok := it.Have.(Port); ok && f.Remove && p.Master != "" {
+			id := f.ID
+			r.stuck = &id
+		}
+		if op.Kind == KindChain && !f.Remove && r.stuck == nil { // what leads to others may be left
 			id := f.ID
 			r.stuck = &id
 		}

@@ -160,6 +160,7 @@ func TestAnyFailuresAreSaidAndMended(t *testing.T) {
 			if p, ok := op.Items[0].Have.(Port); ok && op.Verb == Remove && p.Master != "" {
 				stuck = true
 			}
+			stuck = stuck || op.Kind == KindChain && op.Verb != Remove
 		}
 		for _, op := range left {
 			if !mustWait(op, failed, stuck) {
