@@ -22,34 +22,58 @@ type world struct {
 	apps map[int]int // app -> network
 	acl  map[int]int // app -> a port its rule names, so that its config can change
 	off  map[int]bool
+	kind map[int]int // network -> one of kinds
+	link map[int]int // app -> one of attachments
+}
+
+// kinds are what a network may be, by its number; the last is not ready for apps.
+var kinds = []string{
+	"type: local, port: wan, ipv4: {subnet: 10.%[1]d.0.0/24}", "type: local, port: \"\", ipv4: {subnet: 10.%[1]d.0.0/24}",
+	"type: switch, port: \"\"", "type: switch, port: lan%[1]d", "type: switch, port: lan%[1]d, activate: false",
+}
+
+// attachments are how an app is attached, by its number.
+var attachments = []string{"kind: veth, netns: ns%[1]d", "kind: tap", "kind: tap, hostIfName: tap%[1]d", "kind: external, hostIfName: vm%[1]d"}
+
+const randomPorts = "ports:\n  wan: {ifName: uplink0, uplink: true}\n  lan1: {ifName: lan1}\n  lan2: {ifName: lan2}\n  lan3: {ifName: lan3}\n"
+
+// spell fills the number in, where there is a place for it.
+func spell(form string, n int) string {
+	if strings.Contains(form, "%") {
+		return fmt.Sprintf(form, n)
+	}
+	return form
 }
 
 func (w *world) doc() string {
 	var b strings.Builder
-	b.WriteString("ports:\n  wan: {ifName: uplink0, uplink: true}\n")
-	b.WriteString("networkInstances:\n")
+	b.WriteString(randomPorts + "networkInstances:\n")
 	any := false
 	for n := range w.nets {
 		any = true
-		fmt.Fprintf(&b, "  %s: {displayName: net%d, type: local, port: wan, ipv4: {subnet: 10.%d.0.0/24}}\n", niID(n), n, n)
+		fmt.Fprintf(&b, "  %s: {displayName: net%d, %s}\n", niID(n), n, spell(kinds[w.kind[n]], n))
 	}
 	if !any {
 		b.Reset()
-		b.WriteString("ports:\n  wan: {ifName: uplink0, uplink: true}\n")
+		b.WriteString(randomPorts)
 	}
 	if len(w.apps) > 0 {
 		b.WriteString("appNetworks:\n")
 	}
 	for a, n := range w.apps {
-		fmt.Fprintf(&b, "  %s: {displayName: app%d, activate: %v, adapters: {0: {networkInstance: %s, attach: {kind: veth, netns: ns%d},"+
-			" acl: {r: {action: allow, direction: egress, match: {protocol: tcp, port: %d}}}}}}\n", appID(a), a, !w.off[a], niID(n), a, 1000+w.acl[a])
+		fmt.Fprintf(&b, "  %s: {displayName: app%d, activate: %v, adapters: {0: {networkInstance: %s, attach: {%s},"+
+			" acl: {r: {action: allow, direction: egress, match: {protocol: tcp, port: %d}}}}}}\n", appID(a), a, !w.off[a], niID(n), spell(attachments[w.link[a]], a), 1000+w.acl[a])
 	}
 	return b.String()
 }
 
 func (w *world) change(rng *rand.Rand) {
 	n, a := 1+rng.IntN(3), 1+rng.IntN(4)
-	switch rng.IntN(6) {
+	switch rng.IntN(8) {
+	case 6:
+		w.kind[n] = rng.IntN(len(kinds))
+	case 7:
+		w.link[a] = rng.IntN(len(attachments))
 	case 0:
 		if w.nets[n] {
 			delete(w.nets, n)
@@ -83,7 +107,15 @@ func randomRun(r *rig, rng *rand.Rand) {
 	r.netns("ns1", "ns2", "ns3", "ns4")
 	var mu sync.Mutex // appliers ask at the same time
 	faults := rand.New(rand.NewPCG(rng.Uint64(), 2))
-	w := &world{nets: map[int]bool{1: true}, apps: map[int]int{}, acl: map[int]int{}, off: map[int]bool{}}
+	w := &world{nets: map[int]bool{1: true}, apps: map[int]int{}, acl: map[int]int{}, off: map[int]bool{}, kind: map[int]int{}, link: map[int]int{}}
+	links := []string{"vm1", "vm2", "vm3", "vm4", "lan1", "lan2", "lan3"}
+	ifaces := []netstate.Interface{{Name: "uplink0", Up: true, MTU: 1500}}
+	for i, l := range links {
+		if r.host.SetLink(l, true); i >= 4 {
+			ifaces = append(ifaces, netstate.Interface{Name: l, Up: true, MTU: 1500})
+		}
+	}
+	r.host.SetInterfaces(ifaces...)
 	for range 20 {
 		for range 1 + rng.IntN(3) {
 			w.change(rng)
@@ -104,14 +136,21 @@ func randomRun(r *rig, rng *rand.Rand) {
 		case 3:
 			r.netns("ns1")
 			r.host.SetNetns("ns2", rng.IntN(2) == 0)
+		case 4:
+			r.host.SetLink(links[rng.IntN(4)], rng.IntN(2) == 0)
 		}
 		r.settle(time.Duration(rng.IntN(400)) * time.Millisecond)
 	}
 	r.host.SetFault(nil)
 	r.netns("ns1", "ns2", "ns3", "ns4")
+	for _, l := range links {
+		r.host.SetLink(l, true)
+	}
 	var ids []string
 	for n := 1; n <= 3; n++ {
-		w.nets[n] = true
+		if w.nets[n] = true; w.kind[n] == len(kinds)-1 {
+			w.kind[n] = 0
+		}
 		ids = append(ids, "ni/"+niID(n))
 	}
 	for a := range w.apps {

@@ -368,10 +368,9 @@ func TestFaultsBetweenFieldsAreToldAllAtOnce(t *testing.T) {
 // later are features that the schema knows and this version refuses: they must stay
 // named, so that nobody takes them for a typing error.
 var later = []string{
-	"networkInstances.<uuid>.type=switch", "networkInstances.<uuid>.type=vpn", "networkInstances.<uuid>.ipv6=*", "networkInstances.<uuid>.probe=*",
-	"networkInstances.<uuid>.vpn=*", "networkInstances.<uuid>.flowLog=true", "networkInstances.<uuid>.port=", "networkInstances.<uuid>.activate=false",
+	"networkInstances.<uuid>.type=vpn", "networkInstances.<uuid>.ipv6=*", "networkInstances.<uuid>.probe=*",
+	"networkInstances.<uuid>.vpn=*", "networkInstances.<uuid>.flowLog=true",
 	"ports.<label>.addressing=static", "ports.<label>.addressing=dhcp", "sysParams.managedConfig=true",
-	"appNetworks.<uuid>.adapters.<index>.attach.kind=tap", "appNetworks.<uuid>.adapters.<index>.attach.kind=external",
 	"appNetworks.<uuid>.adapters.<index>.ip6=*", "appNetworks.<uuid>.adapters.<index>.vlan=*",
 	"appNetworks.<uuid>.adapters.<index>.acl.<name>.action=limit", "appNetworks.<uuid>.adapters.<index>.acl.<name>.action=portmap",
 	"appNetworks.<uuid>.adapters.<index>.acl.<name>.match.host=*", "appNetworks.<uuid>.adapters.<index>.acl.<name>.match.set=*",

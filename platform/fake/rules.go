@@ -37,6 +37,9 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 		if w.Foreign && !h.links[w.Link] {
 			return fmt.Errorf("interface %s does not exist: %w", w.Link, netstate.ErrWaiting)
 		}
+		if w.Foreign && h.lent(w) {
+			return fmt.Errorf("interface %s is in another bridge: %w", w.Link, netstate.ErrWaiting)
+		}
 		for _, n := range w.Needs() {
 			if st[n] == nil {
 				return fmt.Errorf("%s stands before %s", id, n)
@@ -148,4 +151,14 @@ func ofOtherType(st netstate.State, c netstate.Chain) bool {
 		return has("nat", "POST")
 	}
 	return has("raw", "RAW") && (part == "POST" || strings.HasSuffix(part, "N") || strings.HasSuffix(part, "M"))
+}
+
+// lent says whether a foreign link is in the bridge of another network.
+func (h *Host) lent(p netstate.Port) bool {
+	for _, st := range h.state {
+		if o, ok := st[p.ID()].(netstate.Port); ok && o.Master != p.Master {
+			return true
+		}
+	}
+	return false
 }
