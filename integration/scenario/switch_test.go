@@ -170,3 +170,31 @@ func TestFlowsOfASwitchAndOfALocalNetworkWithTheSameAddressesAreApart(t *testing
 		t.Errorf("the flow of the local network: %v", err)
 	}
 }
+
+func TestThePortOfASwitchIsTakenAnewWhenItIsMadeAnew(t *testing.T) {
+	w := newWorld(t, "lan", "a")
+	w.segment()
+	w.start(lanDoc([]string{switchNetwork(1, "lan")}, onNet(1, 1, "a", allowAll)))
+	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
+	w.static("a", "10.77.0.20")
+	w.in("a", "ping", "-c1", "-W2", "10.77.0.1")
+	for range 3 {
+		w.in("node", "ip", "link", "del", "lan0")
+		w.in("node", "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "eth0", "netns", w.NS("lan"))
+		w.in("node", "ip", "link", "set", "lan0", "up")
+		w.static("lan", "10.77.0.1")
+		w.eventually("the new lan0 in the bridge", func() bool {
+			return strings.Contains(w.in("node", "ip", "-o", "link", "show", "dev", "lan0"), "master es1")
+		})
+		w.in("a", "ip", "neigh", "flush", "dev", "eth0") // the far side has a new MAC
+		w.in("a", "ping", "-c1", "-W2", "10.77.0.1")
+		w.wait("ready", "ni/"+ni(1), "app/"+app(1))
+	}
+	// It goes for good: the network says so, and its apps stay.
+	w.in("node", "ip", "link", "del", "lan0")
+	w.eventually("the reason", func() bool {
+		text, _ := w.status("ni", ni(1))["error"].(string)
+		return strings.Contains(text, "lan0 does not exist")
+	})
+	w.wait("ready", "app/"+app(1))
+}
