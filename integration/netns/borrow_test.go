@@ -178,3 +178,34 @@ func TestALinkMadeAnewUnderItsNameIsNoticed(t *testing.T) {
 	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "vm1", "mode", "tap")
 	told("a new link", func(e netstate.HostEvent) bool { return e.Namespaces })
 }
+
+func TestAddressesAreHeardOnALinkAlsoWhenItIsMadeAnew(t *testing.T) {
+	l := newLab(t)
+	l.must(ground, root())
+	heard := make(chan netstate.Seen, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	l.host.Snoop(ctx, "vm0", func(s netstate.Seen) { heard <- s })
+	for _, ip := range []string{"198.51.100.7", "198.51.100.8"} {
+		l.ns.Exec(t, "ip", "link", "add", "vm0", "type", "veth", "peer", "name", "far", "netns", l.app.Name)
+		l.ns.Exec(t, "ip", "link", "set", "vm0", "up")
+		l.app.Exec(t, "ip", "link", "set", "far", "address", "02:00:00:00:00:09", "up")
+		l.app.Exec(t, "ip", "addr", "add", ip+"/24", "dev", "far")
+		until(t, "it is heard", func() bool {
+			l.app.Exec(t, "sh", "-c", "ping -c1 -W1 198.51.100.99 >/dev/null; true") // nobody is there: it asks
+			select {
+			case s := <-heard:
+				if s.Link != "vm0" || s.MAC != "02:00:00:00:00:09" || s.IP.String() != ip {
+					t.Errorf("heard %+v, want %s", s, ip)
+				}
+				return true
+			default:
+				return false
+			}
+		})
+		l.ns.Exec(t, "ip", "link", "del", "vm0")
+		for len(heard) > 0 {
+			<-heard
+		}
+	}
+}
