@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -109,7 +110,10 @@ func randomRun(r *rig, rng *rand.Rand) {
 	faults := rand.New(rand.NewPCG(rng.Uint64(), 2))
 	w := &world{nets: map[int]bool{1: true}, apps: map[int]int{}, acl: map[int]int{}, off: map[int]bool{}, kind: map[int]int{}, link: map[int]int{}}
 	links := []string{"vm1", "vm2", "vm3", "vm4", "lan1", "lan2", "lan3"}
-	ifaces := []netstate.Interface{{Name: "uplink0", Up: true, MTU: 1500}}
+	ifaces := []netstate.Interface{{
+		Name: "uplink0", Up: true, MTU: 1500,
+		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, Gateways: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
+	}}
 	for i, l := range links {
 		if r.host.SetLink(l, true); i >= 4 {
 			ifaces = append(ifaces, netstate.Interface{Name: l, Up: true, MTU: 1500})

@@ -144,9 +144,6 @@ func TestDesiredGolden(t *testing.T) {
 	t.Run("host", func(t *testing.T) {
 		golden(t, "host", HostState([]HostNetwork{{10, prefix("10.2.0.0/16")}, {1, prefix("10.1.0.0/24")}}).String())
 	})
-	t.Run("host_switch", func(t *testing.T) { // no subnet is known of network 2
-		golden(t, "host_switch", HostState([]HostNetwork{{1, prefix("10.1.0.0/16")}, {2, netip.Prefix{}}}).String())
-	})
 }
 
 func describe(d Desired) string {

@@ -29,14 +29,11 @@ func HostState(ns []HostNetwork) netstate.State {
 	ns = slices.Clone(ns)
 	slices.SortFunc(ns, func(a, b HostNetwork) int { return a.Number - b.Number })
 	var base, exit []string
-	bridged := false
 	for _, n := range ns {
 		br := BridgeName(n.Number)
 		base = append(base, fmt.Sprintf("-i %s -j DROP", br), fmt.Sprintf("-o %s -j DROP", br))
 		if n.Subnet.IsValid() {
 			exit = append(exit, "-d "+n.Subnet.Masked().String()+" -j DROP")
-		} else {
-			bridged = true
 		}
 	}
 	root := func(table, name, builtin string, rules ...string) netstate.Chain {
@@ -51,12 +48,11 @@ func HostState(ns []HostNetwork) netstate.State {
 		root(tableFilter, RootInput, "INPUT", toBase),
 		root(tableFilter, RootOutput, "OUTPUT", toBase),
 		root(tableNAT, RootPostrouting, "POSTROUTING"),
+		// Also without a switch network: one may become one, and finds it there.
+		root(tableRaw, RootPrerouting, "PREROUTING"),
 		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: BaseChain, Rules: base},
 		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: ExitChain, Rules: append(exit, "-j ACCEPT")},
 		netstate.Sysctl{Key: "net/ipv4/ip_forward", Value: "1"},
 	)
-	if bridged { // only switch networks track flows in zones of their own
-		s.Add(root(tableRaw, RootPrerouting, "PREROUTING"))
-	}
 	return s
 }

@@ -37,12 +37,13 @@ not answer is waited for too.`,
 				return err
 			case id == "":
 				return usagef("wait: id is missing: %s is allowed", waitTargets)
-			case checkID("wait", kind, id) != nil:
-				return checkID("wait", kind, id)
 			case wanted != "ready" && wanted != "absent":
 				return usagef("--for: is %q: ready absent are allowed", wanted)
 			case timeout <= 0:
 				return usagef("--timeout: is %s: a duration above 0 is allowed", timeout)
+			}
+			if err := checkID("wait", kind, id); err != nil {
+				return err
 			}
 			return a.wait(cmd.Context(), kind, id, wanted, timeout)
 		},

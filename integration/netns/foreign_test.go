@@ -33,6 +33,7 @@ func foreign(t *testing.T, l *lab) others {
 		"iptables -A FORWARD -s 198.51.100.1 -j DROP",
 		"iptables -A INPUT -s 198.51.100.2 -j DOCKER",
 		"iptables -t nat -A POSTROUTING -o eth0 -s 198.51.100.0/24 -j MASQUERADE",
+		"iptables -t raw -A PREROUTING -s 198.51.100.3 -j ACCEPT",
 		"iptables -t mangle -A PREROUTING -s 198.51.100.0/24 -j MARK --set-mark 7",
 		"ip6tables -A FORWARD -s 2001:db8::1 -j DROP",
 		"nft add table bridge es1x",

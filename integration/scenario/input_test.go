@@ -447,6 +447,7 @@ func TestTheCommandLineSaysByItsExitCodeWhatWasWrong(t *testing.T) {
 		{"wait ni", 2, "ni/ID"},
 		{"wait ni/x --for rain", 2, "rain"},
 		{"wait ni/x --timeout 0s", 2, "timeout"},
+		{"wait ni/nosuch --for absent", 2, "a UUID is allowed"},
 		{"get ni nosuch", 10, "nosuch"},
 		{"get app " + app(9), 10, app(9)},
 		{"get adapter " + app(1) + "/9", 10, "not found"},
@@ -467,7 +468,7 @@ func TestTheCommandLineSaysByItsExitCodeWhatWasWrong(t *testing.T) {
 		}
 	}
 	// Met at once: with a timeout above the test's own deadline only that ends it.
-	for _, id := range []string{"ni/" + ni(9), "app/" + app(9), "ni/nosuch"} {
+	for _, id := range []string{"ni/" + ni(9), "app/" + app(9)} {
 		p.cli("wait", id, "--for", "absent", "--timeout", "1h")
 	}
 	p.untouched()
