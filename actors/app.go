@@ -137,8 +137,10 @@ func (a *app) do(c actor.Context, eff appnet.Effect) {
 	var err error
 	switch e := eff.(type) {
 	case appnet.PublishAdapterConfig:
+		a.d.asked.set(e.Scope.String() + "/" + e.Config.Key().String())
 		err = a.adapterPub.Publish(e.Scope.String(), e.Config.Key().String(), e.Config)
 	case appnet.UnpublishAdapterConfig:
+		a.d.asked.unset(e.Scope.String() + "/" + e.Key.String())
 		err = a.adapterPub.Unpublish(e.Scope.String(), e.Key.String())
 	case appnet.ResendAdapterConfig:
 		err = a.adapterPub.Resend(e.Scope.String(), e.Key.String())

@@ -39,6 +39,7 @@ type (
 		failures []netstate.Failure
 		had      netstate.State // before it
 		err      string
+		done     []netstate.Op // what took effect
 	}
 )
 
@@ -78,11 +79,12 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 		return applyResult{seq: r.seq}
 	}
 	run := netstate.NewRun(plan)
+	var done []netstate.Op
 	for op, ok := run.Next(); ok; op, ok = run.Next() {
 		err := a.do(op, starting)
 		run.Done(op, err)
-		if err != nil {
-			a.d.log.Warn("op failed", zap.String("ni", a.owner.Name), zap.Stringer("op", op), zap.Error(err))
+		if err == nil {
+			done = append(done, op)
 		}
 		judge = judge || err == nil && netinst.MayDeny(op)
 		if op.Kind == netstate.KindChain {
@@ -95,7 +97,7 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	if len(failures) == 0 {
 		failures = a.verify(r.want)
 	}
-	return applyResult{seq: r.seq, failures: failures, had: have}
+	return applyResult{seq: r.seq, failures: failures, had: have, done: done}
 }
 
 func (a *applier) observe(full bool) (netstate.State, error) {

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"edgespan/config/httpapi"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub"
@@ -44,12 +46,14 @@ type bridge struct {
 	networkPub *pubsub.Publisher[netinst.NetworkInstanceStatus]
 	adapterPub *pubsub.Publisher[netinst.AppAdapterStatus]
 	leasePub   *pubsub.Publisher[Leases]
+	troublePub *pubsub.Publisher[Trouble]
 
 	applier *actor.PID
 	watcher *actor.PID
 	links   []string // that the watcher listens on
 	timers  timers
 	state   netinst.NIState
+	name    string // as people call the network
 
 	known    bool // adaptersKnown was told
 	replayed bool // host-changed was: what comes now is new
@@ -76,7 +80,7 @@ func (b *bridge) Receive(c actor.Context) {
 	case opStarted:
 		b.step(c, netinst.OpStarted{Seq: msg.seq, Op: msg.op, At: msg.at})
 	case applyResult:
-		b.step(c, netinst.Applied{Seq: msg.seq, Failures: msg.failures, Had: msg.had, Err: msg.err})
+		b.step(c, netinst.Applied{Seq: msg.seq, Failures: msg.failures, Had: msg.had, Err: msg.err, Done: msg.done, At: time.Now()})
 	case netinst.Event:
 		b.step(c, msg)
 	}
@@ -95,6 +99,7 @@ func (b *bridge) started(c actor.Context) {
 	b.networkPub, b.adapterPub, b.leasePub = t.NetworkStatus.Publisher(name), t.AdapterStatus.Publisher(name), t.Leases.Publisher(name)
 	b.networkPub.Take("", b.key)
 	b.leasePub.Take("", b.key)
+	b.troublePub = t.Trouble.Publisher(name)
 
 	wake := poker(c)
 	own := pubsub.Selector{Match: func(_, k string) bool { return k == b.key }}
@@ -243,12 +248,12 @@ func (b *bridge) do(c actor.Context, eff netinst.Effect) {
 	switch e := eff.(type) {
 	case netinst.PublishNetwork:
 		if e.Status.State != b.state {
-			b.log.Info("network instance", zap.String("from", string(b.state)), zap.String("to", string(e.Status.State)), zap.String("err", e.Status.Error))
-			b.state = e.Status.State
+			b.changed(e.Status)
 		}
 		err = b.networkPub.Publish("", b.key, e.Status)
 	case netinst.WithdrawNetwork:
-		err = b.networkPub.Unpublish("", b.key)
+		b.changed(netinst.NetworkInstanceStatus{State: "gone", DisplayName: b.name})
+		err = errors.Join(b.networkPub.Unpublish("", b.key), b.troublePub.Unpublish("", b.key))
 	case netinst.PublishAdapter:
 		b.adapterPub.Take(b.key, e.Status.Key().String())
 		err = b.adapterPub.Publish(b.key, e.Status.Key().String(), e.Status)
@@ -263,6 +268,9 @@ func (b *bridge) do(c actor.Context, eff netinst.Effect) {
 		if b.links = e.Links; b.watcher != nil {
 			c.Send(b.watcher, listenTo{b.links})
 		}
+	case netinst.Booked:
+		b.d.tellAccount("ni/"+b.key, b.name, e.Account)
+		err = b.troublePub.Publish("", b.key, Trouble{e.Account.Failing, e.Account.Retry})
 	case netinst.Timer:
 		b.timers.after(c, jitter(e.After), func() any { return netinst.TimerDue{Token: e.Token, At: time.Now()} })
 	case netinst.Done:
@@ -272,4 +280,17 @@ func (b *bridge) do(c actor.Context, eff netinst.Effect) {
 	if err != nil {
 		panic(err) // a journal that can't be written, or two owners of one key: start anew
 	}
+}
+
+// changed tells of a new state.
+func (b *bridge) changed(s netinst.NetworkInstanceStatus) {
+	b.log.Info("network instance", zap.String("from", string(b.state)), zap.String("to", string(s.State)), zap.String("err", s.Error))
+	text := string(s.State)
+	if b.state != "" {
+		text = string(b.state) + " -> " + text
+	}
+	b.state, b.name = s.State, s.DisplayName
+	e := event(httpapi.EventState, "ni/"+b.key, b.name, text)
+	e.Error = s.Error
+	b.d.tell(e)
 }

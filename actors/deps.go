@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/config/httpapi"
 	"edgespan/netinst/netstate"
 )
 
@@ -57,6 +58,8 @@ type deps struct {
 	census   *census
 	fail     func(error)
 	notify   func(string)                         // systemd
+	tell     func(httpapi.Event)                  // keeps what happened
+	asked    marks                                // when an adapter's config was published
 	setLevel func(string)                         // of the log
 	ground   atomic.Pointer[string]               // why the host ground is not as wanted
 	seen     atomic.Pointer[[]netstate.Interface] // the host's interfaces, for a plan
@@ -113,4 +116,32 @@ type poke struct{}
 func poker(c actor.Context) func() {
 	self, root := c.Self(), c.ActorSystem().Root
 	return func() { root.Send(self, poke{}) }
+}
+
+// marks are times by name, for who asks since when something is so.
+type marks struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+func (m *marks) set(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.at == nil {
+		m.at = map[string]time.Time{}
+	}
+	m.at[name] = time.Now()
+}
+
+func (m *marks) unset(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.at, name)
+}
+
+func (m *marks) get(name string) (time.Time, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at, ok := m.at[name]
+	return at, ok
 }

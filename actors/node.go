@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/exp/zapslog"
 
+	"edgespan/config/httpapi"
 	"edgespan/pubsub"
 )
 
@@ -68,6 +69,13 @@ func Start(o Options) (*Node, error) {
 	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(zapslog.NewHandler(quiet.Core(), zapslog.WithName("actor")))
 	}))
+	keeper := actor.NewPID(n.system.Address(), eventsID)
+	n.d.tell = func(e httpapi.Event) {
+		if ctx.Err() == nil { // at the end its keeper may be gone first
+			n.system.Root.Send(keeper, e)
+		}
+	}
+	n.d.strategy.tell = n.d.tell
 	n.router, err = n.system.Root.SpawnNamed(n.d.vital(func() actor.Actor { return &router{d: n.d} }), "router")
 	if err != nil {
 		cancel()

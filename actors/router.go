@@ -41,6 +41,8 @@ type router struct {
 	reg      *netinst.Registry
 	timers   timers
 	ground   *actor.PID
+	want     netstate.State // of the ground, as it was asked for last
+	ledger   netinst.Ledger
 	config   *actor.PID
 	monitor  *actor.PID
 	planner  *actor.PID
@@ -62,6 +64,7 @@ type router struct {
 	leases   *pubsub.Publisher[Leases]
 	records  *pubsub.Publisher[appnet.JournalRecord]
 	orphaned *pubsub.Publisher[netinst.AppAdapterStatus]
+	trouble  *pubsub.Publisher[Trouble]
 
 	beat  uint64
 	pongs map[string]uint64
@@ -82,7 +85,7 @@ func (r *router) Receive(c actor.Context) {
 	case ownersFound:
 		r.step(c, netinst.OwnersFound{Owners: msg.owners})
 	case applyResult:
-		r.step(c, netinst.HostApplied{Seq: msg.seq.N, Failed: firstFailure(msg)})
+		r.groundApplied(c, msg)
 	case netinst.RegistryEvent:
 		r.step(c, msg)
 	case networkEnded:
@@ -104,6 +107,7 @@ func (r *router) started(c actor.Context) {
 	t := r.d.topics
 	r.networks, r.apps = map[uuid.UUID]*actor.PID{}, map[uuid.UUID]*actor.PID{}
 	r.onlineBridgeManagers = map[uuid.UUID]netinst.NetworkInstanceStatus{}
+	r.trouble = t.Trouble.Publisher(ownerRouter)
 	r.respawn, r.pongs = map[string]func(){}, map[string]uint64{}
 	r.numbers, r.orphaned = t.Numbers.Publisher(ownerRouter), t.AdapterStatus.Publisher(ownerRouter)
 	r.leases, r.records = t.Leases.Publisher(ownerRouter), t.AppRecords.Publisher(ownerRouter)
@@ -123,6 +127,7 @@ func (r *router) started(c actor.Context) {
 	r.statuses = t.NetworkStatus.Subscribe(pubsub.Selector{}, wake)
 	r.adapters = t.AdapterConfig.Subscribe(pubsub.Selector{AllScopes: true}, wake)
 
+	spawn(c, r.d.props(func() actor.Actor { return &events{d: r.d} }), "events") // first: it is told of the others
 	r.monitor = spawn(c, r.d.vital(func() actor.Actor { return &monitor{d: r.d} }), "monitor")
 	r.config = spawn(c, r.d.vital(func() actor.Actor { return &config{d: r.d} }), "config")
 	r.ground = spawn(c, r.d.props(func() actor.Actor { return &ground{applier{d: r.d, owner: netstate.Owner{Name: netstate.HostOwner}}} }), "ground")
@@ -175,7 +180,19 @@ func (r *router) drain(c actor.Context) {
 	}
 }
 
-func (r *router) step(c actor.Context, e netinst.RegistryEvent) {
+// groundApplied tells the registry what an apply of the host ground came to, and the
+// others what is wrong with it and when it is tried again.
+func (r *router) groundApplied(c actor.Context, msg applyResult) {
+	want := r.want // the step may ask for another one
+	retry := r.step(c, netinst.HostApplied{Seq: msg.seq.N, Failed: firstFailure(msg)})
+	a := r.ledger.Book(want, netinst.Outcome{Failures: msg.failures, Err: msg.err, Done: msg.done, At: time.Now(), Retry: retry})
+	r.d.tellAccount(netstate.HostOwner, "", a)
+	must(r.trouble.Publish("", netstate.HostOwner, Trouble{a.Failing, a.Retry}))
+}
+
+// step carries out what the registry wants, and says after which time the ground is
+// to be tried again, 0 if it is not.
+func (r *router) step(c actor.Context, e netinst.RegistryEvent) (retry time.Duration) {
 	effs := r.reg.Step(e)
 	r.d.settled.Store(r.reg.Settled())
 	for _, eff := range effs {
@@ -186,11 +203,13 @@ func (r *router) step(c actor.Context, e netinst.RegistryEvent) {
 			forget(r.leases, r.d.topics.Leases, e.NI.String()) // the number last: it is what a restart finds
 			must(r.numbers.Unpublish("", e.NI.String()))
 		case netinst.ApplyHost:
+			r.want = e.Want
 			c.Send(r.ground, applyRequest{seq: netinst.ApplySeq{N: e.Seq}, want: e.Want, full: true})
 		case netinst.SpawnManager:
 			id := uuid.MustParse(e.Owner.Name)
 			r.spawnNetwork(c, id)
 		case netinst.HostRetry:
+			retry = e.After
 			r.timers.after(c, jitter(e.After), func() any { return netinst.HostRetryDue{Token: e.Token} })
 		case netinst.GroundState:
 			if e.Error != "" {
@@ -199,6 +218,7 @@ func (r *router) step(c actor.Context, e netinst.RegistryEvent) {
 			r.d.ground.Store(&e.Error)
 		}
 	}
+	return retry
 }
 
 // spawnNetwork starts a bridge manager; while an old one of the name is dying, it

@@ -9,6 +9,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
+
+	"edgespan/config/httpapi"
 )
 
 // Back-off of a crashed bridge manager, applier or app network.
@@ -72,6 +74,7 @@ func (s *census) down(id string) (ActorState, bool) {
 type backoff struct {
 	log    *zap.Logger
 	census *census
+	tell   func(httpapi.Event)
 }
 
 // HandleFailure restarts the child after its back-off.
@@ -88,6 +91,9 @@ func (b *backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, chil
 		a.State, a.Last, a.LastAt, a.Next = "restarting", fmt.Sprint(reason), time.Now(), wait.String()
 	})
 	b.log.Error("actor crashed", zap.String("actor", child.Id), zap.Any("err", reason), zap.Duration("restart_in", wait))
+	e := event(httpapi.EventCrash, "actor/"+child.Id, "", fmt.Sprintf("crashed, restarts in %v", wait))
+	e.Error = fmt.Sprint(reason)
+	b.tell(e)
 	time.AfterFunc(wait, func() { sup.RestartChildren(child) })
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
+
+	"edgespan/config/httpapi"
 )
 
 // crasher panics on "crash", and in Stopping when asked.
@@ -53,7 +55,7 @@ func supervised(t *testing.T, stopping bool, f func(sys *actor.ActorSystem, top 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &census{actors: map[string]*ActorState{}}
-		d := &deps{log: zap.NewNop(), census: c, strategy: &backoff{log: zap.NewNop(), census: c}}
+		d := &deps{log: zap.NewNop(), census: c, strategy: &backoff{log: zap.NewNop(), census: c, tell: func(httpapi.Event) {}}}
 		var mu sync.Mutex
 		var at []time.Time
 		sys := actor.NewActorSystem()
@@ -111,7 +113,7 @@ func TestAVitalActorThatPanicsEndsTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var why error
 		c := &census{actors: map[string]*ActorState{}}
-		d := &deps{log: zap.NewNop(), census: c, strategy: &backoff{log: zap.NewNop(), census: c}, fail: func(err error) { why = err }}
+		d := &deps{log: zap.NewNop(), census: c, strategy: &backoff{log: zap.NewNop(), census: c, tell: func(httpapi.Event) {}}, fail: func(err error) { why = err }}
 		var mu sync.Mutex
 		var at []time.Time
 		sys := actor.NewActorSystem()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"edgespan/appnet"
+	"edgespan/config/httpapi"
 	"edgespan/config/nodeconf"
 	"edgespan/netinst"
 	"edgespan/pubsub"
@@ -61,6 +62,7 @@ const (
 	ownerConfig  = "config"
 	ownerMonitor = "monitor"
 	ownerRouter  = "router"
+	ownerEvents  = "events"
 )
 
 // NamespacesKey is the key of host-changed under which every bridge manager
@@ -83,6 +85,8 @@ type Topics struct {
 	PortStatus    *pubsub.Topic[netinst.PortStatus]            // key label; owner monitor
 	HostChanged   *pubsub.Topic[HostChange]                    // key NI number or NamespacesKey; owner monitor
 	Reported      *pubsub.Topic[Parameter]                     // key parameter id; owner config
+	Trouble       *pubsub.Topic[Trouble]                       // key NI uuid, owner the bridge manager; key "host", owner router
+	Events        *pubsub.Topic[httpapi.Event]                 // key a number that sorts; owner events
 
 	// Journalled: what must last.
 	Numbers    *pubsub.Topic[int]                  // key NI uuid; owner router
@@ -106,6 +110,8 @@ func NewTopics(j pubsub.Journal) (*Topics, error) {
 		AppTakenUp:    pubsub.NewTopic[uint64]("app-taken-up"),
 		PortStatus:    pubsub.NewTopic[netinst.PortStatus]("port-status"),
 		HostChanged:   pubsub.NewTopic[HostChange]("host-changed"),
+		Trouble:       pubsub.NewTopic[Trouble]("trouble"),
+		Events:        pubsub.NewTopic[httpapi.Event]("event"),
 		Reported:      pubsub.NewTopic[Parameter]("reported-state"),
 		Numbers:       journalled[int]("network-instance-number", j),
 		Leases:        journalled[Leases]("network-instance-leases", j),

@@ -17,6 +17,7 @@ import (
 
 // fake is a daemon without actors: it answers what a test tells it to.
 type fake struct {
+	looker
 	mu       sync.Mutex
 	asked    []string
 	warnings []string

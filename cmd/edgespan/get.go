@@ -16,6 +16,7 @@ const completionTimeout = time.Second
 
 func newGet(a *app) *cobra.Command {
 	var output string
+	var watch bool
 	kinds := httpapi.Kinds()
 	allowed := strings.Join(kinds, "|") + " [ID]"
 	cmd := &cobra.Command{
@@ -34,7 +35,10 @@ it: ni/ID.`,
 			if err := checkOutput(output); err != nil {
 				return err
 			}
-			if id != "" {
+			switch {
+			case watch:
+				return a.getWatch(cmd.Context(), kind, id, output)
+			case id != "":
 				return a.getOne(cmd.Context(), kind, id, output)
 			}
 			return a.getAll(cmd.Context(), kind, output)
@@ -42,6 +46,7 @@ it: ni/ID.`,
 		ValidArgsFunction: a.completeTargets(kinds, true),
 	}
 	outputFlag(cmd, &output)
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with a line for each change, until interrupted")
 	return cmd
 }
 

@@ -32,7 +32,7 @@ func (t *table) add(cells ...string) {
 	for i, c := range cells {
 		c = printable(c)
 		if !t.wide {
-			c = cut(c, t.head[i] == "ERROR")
+			c = cut(c, t.head[i])
 		}
 		if c == "" {
 			c = "-"
@@ -42,12 +42,16 @@ func (t *table) add(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-func cut(c string, failure bool) string {
+func cut(c, head string) string {
 	r := []rune(c)
 	switch {
-	case failure && len(r) > errorWidth:
+	case head == "ERROR" && len(r) > errorWidth:
 		return string(r[:errorStart]) + "…" + string(r[len(r)-(errorWidth-errorStart-1):])
-	case !failure && len(r) > cellWidth:
+	case head == "ERROR" || head == "WHAT" && len(r) <= errorWidth:
+		return c
+	case head == "WHAT":
+		return string(r[:errorWidth-1]) + "…"
+	case len(r) > cellWidth:
 		return string(r[:cellWidth-1]) + "…"
 	}
 	return c

@@ -53,6 +53,7 @@ type Backend interface {
 	List(ctx context.Context, kind string) ([]Resource, error)
 	// Ready judges one of WaitKinds; an unknown id is Absent and no error.
 	Ready(ctx context.Context, kind, id string) (Readiness, error)
+	Looker
 }
 
 // Sentinels that a caller branches on; the command line has an exit code for each.

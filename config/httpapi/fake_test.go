@@ -7,6 +7,7 @@ import (
 
 // fakeBackend answers what a test tells it to and remembers what it was asked.
 type fakeBackend struct {
+	looker
 	mu       sync.Mutex
 	asked    []string
 	docs     [][]byte

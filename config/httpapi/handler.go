@@ -41,6 +41,10 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	a.mux.HandleFunc("GET /v1/{kind}/{id...}", a.get)
 	a.mux.HandleFunc("GET /v1/{kind}/{id}/ready", a.ready)
 	a.mux.HandleFunc("GET /v1/version", a.showVersion)
+	a.mux.HandleFunc("GET /v1/explain", a.explain)
+	a.mux.HandleFunc("GET /v1/diff", a.diff)
+	a.mux.HandleFunc("GET /v1/events", a.events)
+	a.mux.HandleFunc("GET /v1/watch", a.watch)
 	a.mux.HandleFunc("GET /livez", a.livez)
 	a.mux.HandleFunc("GET /readyz", a.readyz)
 	a.mux.HandleFunc("/", a.noRoute)
@@ -69,7 +73,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 func (a *api) apply(w http.ResponseWriter, r *http.Request) {
 	dry := r.URL.Query().Get("dryRun")
 	if dry != "" && dry != "0" && dry != "1" {
-		answerProblem(w, problem{typeBadRequest, "bad request", http.StatusBadRequest, fmt.Sprintf("dryRun: is %q: 0 and 1 are allowed", dry), nil})
+		answerProblem(w, badRequest("dryRun: is %q: 0 and 1 are allowed", dry))
 		return
 	}
 	doc, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxDocument))

@@ -31,7 +31,10 @@ func Serve(ctx context.Context, socketPath string, h http.Handler) error {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", socketPath, err)
 	}
+	streams, endStreams := context.WithCancel(context.Background())
+	defer endStreams()
 	srv := &http.Server{
+		BaseContext:       func(net.Listener) context.Context { return context.WithValue(context.Background(), endsKey{}, streams) },
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,
@@ -42,6 +45,7 @@ func Serve(ctx context.Context, socketPath string, h http.Handler) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen on %s: %w", socketPath, err), l.Close())
 	}
+	srv.RegisterOnShutdown(endStreams)
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(l) }()
 	select {

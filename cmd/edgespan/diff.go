@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/httpapi"
+)
+
+// differs is the exit code of diff where something differs, as diff(1) has it.
+const differs = statusError(exitError)
+
+func newDiff(a *app) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "diff [ni/ID]",
+		Short: "Show what on the host is not as the running config wants it, and change nothing",
+		Long: `diff observes the host and compares it with the running config: what is missing,
+changed or unexpected, object by object, and why the daemon could not put it right.
+What is not ours is never looked at. plan -f compares with another config.
+
+It exits 0 where nothing differs and 1 where something does, as diff(1) does. An error
+exits as everywhere, and says so on stderr; with 1 it leaves stdout empty.`,
+		Args: rangeArgs(0, 2, "ni/ID or none"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of := ""
+			if len(args) > 0 {
+				kind, id, err := readTarget("diff", []string{"ni"}, args, "ni/ID")
+				switch {
+				case err != nil:
+					return err
+				case id == "":
+					return usagef("diff: id is missing: ni/ID is allowed")
+				}
+				of = kind + "/" + id
+			}
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			return a.diff(cmd.Context(), of, output)
+		},
+		ValidArgsFunction: a.completeTargets([]string{"ni"}, false),
+	}
+	outputFlag(cmd, &output)
+	return cmd
+}
+
+func (a *app) diff(ctx context.Context, of, output string) error {
+	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+		ds, err := c.Diff(ctx, of)
+		if err != nil {
+			return err
+		}
+		s := shown{data: map[string]any{"differences": ds}, empty: "nothing differs"}
+		for _, d := range ds {
+			s.names = append(s.names, d.Kind+"/"+d.ID)
+		}
+		s.table = func(wide bool) *table {
+			t := &table{head: []string{"OWNER", "CHANGE", "KIND", "ID", "HAVE", "WANT", "ERROR"}, wide: wide}
+			for _, d := range ds {
+				have, want := d.Have, d.Want
+				if d.Change == httpapi.Changed {
+					have, want = onlyIn(d.Have, d.Want), onlyIn(d.Want, d.Have)
+				}
+				t.add(d.Owner, d.Change, d.Kind, d.ID, have, want, d.Why)
+			}
+			return t
+		}
+		if err := a.show(s, output); err != nil {
+			return err
+		}
+		if len(ds) > 0 {
+			return differs
+		}
+		return nil
+	})
+}
+
+// onlyIn are the lines of a that b lacks.
+func onlyIn(a, b string) string {
+	theirs := strings.Split(b, "\n")
+	ours := slices.DeleteFunc(strings.Split(a, "\n"), func(l string) bool { return slices.Contains(theirs, l) })
+	return strings.Join(ours, "\n")
+}

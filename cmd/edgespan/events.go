@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/httpapi"
+)
+
+// eventKinds are what can be asked for the events of.
+var eventKinds = []string{"ni", "app", "adapter", "port", "host", "config", "actor"}
+
+const eventTargets = "ni/ID|app/ID|adapter/ID/INDEX|port/LABEL|host|config or none"
+
+func newEvents(a *app) *cobra.Command {
+	var output string
+	q := httpapi.EventQuery{}
+	cmd := &cobra.Command{
+		Use:   "events [ni/ID|app/ID|adapter/ID/INDEX|port/LABEL|host|config]",
+		Short: "Show what happened on the node: states, applies, failures, repairs, ports, crashes",
+		Long: `events shows the newest of what the daemon remembers since its start, oldest first: a
+state that changed, a config that was published or refused, an apply with its number
+of changes, an op that failed with its command and what it said, an op that works
+again, what others had changed and was put right, a process of ours that had died, a
+port that changed, an actor that crashed. A failure that goes on is told once.
+
+The events of an app are those of its adapters too. With -w it goes on as things
+happen; -o json then prints an object a line.`,
+		Args: rangeArgs(0, 2, eventTargets),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				kind, id, err := readTarget("events", eventKinds, args, eventTargets)
+				if err != nil {
+					return err
+				}
+				if q.Of = kind; id != "" {
+					q.Of += "/" + id
+				} else if kind != "host" && kind != "config" {
+					return usagef("events: id is missing: %s is allowed", eventTargets)
+				}
+			}
+			if q.Last < 0 {
+				return usagef("-n: is %d: 0 for all, or more, is allowed", q.Last)
+			}
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			return a.events(cmd.Context(), q, output)
+		},
+		ValidArgsFunction: a.completeTargets(httpapi.WatchKinds(), false),
+	}
+	outputFlag(cmd, &output)
+	cmd.Flags().IntVarP(&q.Last, "last", "n", 100, "how many of those that are remembered; 0 for all")
+	cmd.Flags().BoolVarP(&q.Follow, "watch", "w", false, "go on as things happen, until interrupted")
+	return cmd
+}
+
+var eventHead = []string{"TIME", "KIND", "OBJECT", "NAME", "WHAT", "ERROR"}
+
+func eventRow(e httpapi.Event) []string {
+	failure := e.Error
+	if e.Command != "" {
+		failure = e.Command + ": " + e.Error
+	}
+	return []string{e.Time.Local().Format("15:04:05.000"), e.Kind, e.Object, e.Name, e.Text, failure}
+}
+
+func (a *app) events(ctx context.Context, q httpapi.EventQuery, output string) error {
+	if q.Follow {
+		l := a.newLive(output, eventHead, []int{12, 9, 44, 8, 40})
+		return a.follow(ctx, func(ctx context.Context, c *httpapi.Client) error {
+			return c.Events(ctx, q, func(e httpapi.Event) error { return l.tell(e, e.Object, eventRow(e)) })
+		})
+	}
+	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+		events := []httpapi.Event{}
+		if err := c.Events(ctx, q, func(e httpapi.Event) error { events = append(events, e); return nil }); err != nil {
+			return err
+		}
+		s := shown{data: events, empty: "no events"}
+		for _, e := range events {
+			s.names = append(s.names, e.Object)
+		}
+		s.table = func(wide bool) *table {
+			t := &table{head: eventHead, wide: wide}
+			for _, e := range events {
+				row := eventRow(e)
+				if wide {
+					row[0] = e.Time.UTC().Format(time.RFC3339Nano)
+				}
+				t.add(row...)
+			}
+			return t
+		}
+		return a.show(s, output)
+	})
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/httpapi"
+)
+
+// explainTargets is what explain takes.
+const explainTargets = "ni/ID|app/ID[/INDEX]|adapter/ID/INDEX"
+
+func newExplain(a *app) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "explain " + explainTargets,
+		Short: "Say why a network, an app or an adapter is ready or not, down to the op that failed",
+		Long: `explain follows the causes from an object to what is behind it: the network of an
+adapter, the port of a network, the op that failed with its command, what that said,
+how often it was tried and when it is tried again; or what is waited for.
+
+It exits 0 whether the object is ready or not; edgespan wait tells that.`,
+		Example: "  edgespan explain ni/10000000-0000-4000-8000-000000000001\n  edgespan explain app/a0000000-0000-4000-8000-000000000001/0 -o json",
+		Args:    rangeArgs(1, 2, explainTargets),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind, id, err := readTarget("explain", httpapi.ExplainKinds(), args, explainTargets)
+			switch {
+			case err != nil:
+				return err
+			case id == "":
+				return usagef("explain: id is missing: %s is allowed", explainTargets)
+			}
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			return a.explain(cmd.Context(), kind, id, output)
+		},
+		ValidArgsFunction: a.completeTargets(httpapi.ExplainKinds(), false),
+	}
+	outputFlag(cmd, &output)
+	return cmd
+}
+
+func (a *app) explain(ctx context.Context, kind, id, output string) error {
+	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+		x, err := c.Explain(ctx, kind, id)
+		if err != nil {
+			return err
+		}
+		if output == "table" || output == "wide" {
+			_, err := fmt.Fprint(a.Out, explained(x, time.Now()))
+			return err
+		}
+		return a.show(shown{data: x, names: append([]string{x.Object}, objectsOf(x.Causes)...)}, output)
+	})
+}
+
+// explained is an explanation for a person: each cause is indented below what it is
+// the cause of.
+func explained(x httpapi.Explanation, now time.Time) string {
+	var b strings.Builder
+	b.WriteString(x.Object)
+	if x.Name != "" {
+		fmt.Fprintf(&b, " %q", x.Name)
+	}
+	fmt.Fprintf(&b, ": %s\n", printable(x.Summary))
+	writeCauses(&b, x.Causes, "  ", now)
+	return b.String()
+}
+
+func writeCauses(b *strings.Builder, causes []httpapi.Cause, indent string, now time.Time) {
+	for _, c := range causes {
+		text := c.Text
+		if c.Object != "" {
+			text = c.Object + ": " + text
+		}
+		fmt.Fprintf(b, "%sbecause %s\n", indent, printable(text))
+		for _, part := range [][2]string{{"command", c.Command}, {"error", c.Error}, {"tried", tried(c, now)}} {
+			if part[1] != "" {
+				fmt.Fprintf(b, "%s  %-8s %s\n", indent, part[0], printable(part[1]))
+			}
+		}
+		writeCauses(b, c.Causes, indent+"  ", now)
+	}
+}
+
+func tried(c httpapi.Cause, now time.Time) string {
+	if c.Attempts == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("%d times", c.Attempts)
+	if c.Attempts == 1 {
+		s = "once"
+	}
+	if c.Since != nil {
+		s += ", first " + ago(*c.Since, now)
+	}
+	switch {
+	case c.Retry == nil:
+	case c.Retry.After(now):
+		s += ", again in " + c.Retry.Sub(now).Round(100*time.Millisecond).String()
+	default:
+		s += ", again now"
+	}
+	return s
+}
+
+func ago(at, now time.Time) string {
+	return now.Sub(at).Round(100*time.Millisecond).String() + " ago"
+}
+
+func objectsOf(causes []httpapi.Cause) []string {
+	var out []string
+	for _, c := range causes {
+		if c.Object != "" {
+			out = append(out, c.Object)
+		}
+		out = append(out, objectsOf(c.Causes)...)
+	}
+	return out
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/httpapi"
+)
+
+func newWatch(a *app) *cobra.Command {
+	var output string
+	kinds := httpapi.WatchKinds()
+	allowed := strings.Join(kinds, "|") + " [ID] or none"
+	cmd := &cobra.Command{
+		Use:   "watch [" + strings.Join(kinds, "|") + " [ID]]",
+		Short: "Show changes of networks, apps, adapters and ports as they happen, a line each",
+		Long: `watch prints a line for each change from now on, until it is interrupted. One that
+reads slowly misses values in between, never the last one. -o json prints an object a
+line: {time, change, object}; the first ones are what there is, up to the line whose
+change is "synchronized".`,
+		Args: rangeArgs(0, 2, allowed),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			want, id := kinds, ""
+			if len(args) > 0 {
+				kind, i, err := readTarget("watch", kinds, args, allowed)
+				if err != nil {
+					return err
+				}
+				want, id = []string{kind}, i
+			}
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			return a.watch(cmd.Context(), want, id, output)
+		},
+		ValidArgsFunction: a.completeTargets(kinds, true),
+	}
+	outputFlag(cmd, &output)
+	return cmd
+}
+
+func (a *app) watch(ctx context.Context, kinds []string, id, output string) error {
+	l := a.newLive(output, []string{"TIME", "CHANGE", "OBJECT", "NAME", "WHAT", "ERROR"}, []int{12, 8, 44, 8, 36})
+	last := map[string]httpapi.Resource{}
+	known := false
+	raw := output == "json" || output == "yaml"
+	return a.follow(ctx, func(ctx context.Context, c *httpapi.Client) error {
+		return c.Watch(ctx, kinds, func(s httpapi.Seen) error {
+			if s.Change == httpapi.Synchronized {
+				known = true
+				if raw {
+					return l.tell(s, "", nil)
+				}
+				return nil
+			}
+			name := s.Object.Kind + "/" + s.Object.ID
+			if id != "" && !strings.EqualFold(s.Object.ID, id) {
+				return nil
+			}
+			old := last[name]
+			last[name] = *s.Object
+			if !known && !raw {
+				return nil
+			}
+			what, failure := changesOf(old, *s.Object)
+			if s.Change == httpapi.Deleted {
+				delete(last, name)
+				what, failure = "", ""
+			}
+			return l.tell(s, name, []string{
+				s.Time.Local().Format("15:04:05.000"), s.Change, name, displayName(*s.Object), what, failure,
+			})
+		})
+	})
+}
