@@ -49,6 +49,7 @@ type deps struct {
 	log      *zap.Logger
 	host     Host
 	files    Files
+	facts    Facts
 	topics   *Topics
 	runDir   string
 	boot     uint64

@@ -19,6 +19,7 @@ import (
 type Options struct {
 	Host    Host
 	Files   Files
+	Facts   Facts
 	Journal pubsub.Journal
 	RunDir  string // absolute
 	Boot    uint64 // different at each start of the process
@@ -56,7 +57,7 @@ func Start(o Options) (*Node, error) {
 	n := &Node{cancel: cancel, ended: make(chan error, 1)}
 	c := &census{actors: map[string]*ActorState{}}
 	n.d = &deps{
-		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, topics: topics, runDir: o.RunDir, boot: o.Boot,
+		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, facts: o.Facts, topics: topics, runDir: o.RunDir, boot: o.Boot,
 		census: c, gate: newGate(), strategy: &backoff{log: o.Log, census: c}, notify: o.Notify, setLevel: o.SetLevel,
 		fail: func(err error) {
 			select {

@@ -124,6 +124,7 @@ type rig struct {
 	host    *fake.Host
 	journal *memJournal
 	files   *memFiles
+	facts   memFacts
 	node    *Node
 	boot    uint64
 	level   atomic.Pointer[string] // of the log, as the config sets it
@@ -165,7 +166,7 @@ func (r *rig) start() {
 		log = zaptest.NewLogger(r.T, zaptest.Level(zap.InfoLevel))
 	}
 	n, err := Start(Options{
-		Host: r.host, Files: r.files, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
+		Host: r.host, Files: r.files, Facts: &r.facts, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
 		SetLevel: func(word string) {
 			r.level.Store(&word)
 			if f := r.stick.Load(); f != nil {
@@ -260,3 +261,8 @@ func (r *rig) netns(names ...string) {
 		r.host.SetNetns(n, true)
 	}
 }
+
+// memFacts are the facts of a machine in memory.
+type memFacts struct{ netstate.Facts }
+
+func (m *memFacts) Read(context.Context) (netstate.Facts, error) { return m.Facts, nil }

@@ -190,3 +190,19 @@ func TestAStreamWhoseDaemonGoesIsUnreachable(t *testing.T) {
 		t.Errorf("the server ended after %v: %v", time.Since(began), err)
 	}
 }
+
+func TestDoctorExitsOneForAProblemOnly(t *testing.T) {
+	f := filled()
+	f.doctor = []httpapi.Finding{{Check: "commands", Level: httpapi.Fine, Text: "all there"}, {Check: "rp-filter", Level: httpapi.Warning, Text: "strict", Fix: "sysctl -w x=2"}}
+	socket := serve(t, f)
+	parts(t, cli(t, at(socket), "", "doctor"), 0, "CHECK      LEVEL    WHAT       FIX\n", "rp-filter  warning  strict     sysctl -w x=2\n")
+	f.doctor = append(f.doctor, httpapi.Finding{Check: "daemons", Level: httpapi.Problem, Text: "two", Fix: "kill 8"})
+	parts(t, cli(t, at(socket), "", "doctor"), 1, "kill 8")
+	parts(t, cli(t, at(socket), "", "doctor", "-o", "json"), 1, `"findings": [`, `"fix": "kill 8"`)
+	parts(t, cli(t, at(socket), "", "doctor", "-o", "name"), 1, "rp-filter\ndaemons\n")
+}
+
+func TestDoctorLooksWithoutADaemonToo(t *testing.T) {
+	nobody := scratch(t) + "/nobody"
+	parts(t, cli(t, at(nobody), "", "doctor"), 1, "daemon not reachable at "+nobody, "edgespan node --config", "commands", "ip-forward  ok")
+}

@@ -12,6 +12,7 @@ type looker struct {
 	diff    func(of string) ([]httpapi.Difference, error)
 	happens []httpapi.Event // told one by one; with Follow the stream then stays open
 	stream  []httpapi.Seen
+	doctor  []httpapi.Finding
 	asks    chan httpapi.EventQuery // what Events was asked, if there is room
 }
 
@@ -20,6 +21,8 @@ func (l *looker) Explain(_ context.Context, kind, id string) (httpapi.Explanatio
 }
 
 func (l *looker) Diff(_ context.Context, of string) ([]httpapi.Difference, error) { return l.diff(of) }
+
+func (l *looker) Doctor(context.Context) ([]httpapi.Finding, error) { return l.doctor, nil }
 
 func (l *looker) Events(ctx context.Context, q httpapi.EventQuery, emit func(httpapi.Event) error) error {
 	select {

@@ -12,6 +12,7 @@ import (
 
 	"edgespan/actors"
 	"edgespan/platform/daemon"
+	"edgespan/platform/facts"
 	"edgespan/platform/host"
 	"edgespan/platform/store"
 )
@@ -54,6 +55,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		zap.Int64("journal_torn", journal.Stats().Torn))
 	n.Node, err = actors.Start(actors.Options{
 		Host: n.host, Journal: journal, Files: daemon.Files{Config: o.Config, StateDir: o.StateDir},
+		Facts:  facts.Reader{Root: "/", RunDir: o.RunDir},
 		RunDir: o.RunDir, Boot: boot, Log: log, Notify: n.notify, SetLevel: setLevel(o.Level),
 	})
 	if err != nil {

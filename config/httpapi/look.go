@@ -19,6 +19,8 @@ type Looker interface {
 	// gives emit's error back. A reader that is slow misses values in between, never the
 	// last one.
 	Watch(ctx context.Context, kinds []string, emit func(Seen) error) error
+	// Doctor looks for what is in the way of a node at work here.
+	Doctor(ctx context.Context) ([]Finding, error)
 }
 
 // WatchKinds are the kinds that Watch knows.
@@ -115,4 +117,19 @@ type Seen struct {
 	Time   time.Time `json:"time"`
 	Change string    `json:"change"`
 	Object *Resource `json:"object,omitempty"`
+}
+
+// How much a Finding matters.
+const (
+	Fine    = "ok"
+	Warning = "warning"
+	Problem = "problem"
+)
+
+// Finding is the result of one check of the doctor.
+type Finding struct {
+	Check string `json:"check"`
+	Level string `json:"level"` // Fine, Warning, Problem
+	Text  string `json:"text"`
+	Fix   string `json:"fix"` // a command, "" where nothing is wrong
 }

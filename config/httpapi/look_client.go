@@ -29,6 +29,13 @@ func (c *Client) Diff(ctx context.Context, of string) ([]Difference, error) {
 	return out.Differences, err
 }
 
+// Doctor looks for what is in the way of the daemon.
+func (c *Client) Doctor(ctx context.Context) ([]Finding, error) {
+	var out found
+	err := c.get(ctx, "/v1/doctor", &out)
+	return out.Findings, err
+}
+
 // Events gives what happened, and with Follow what will.
 func (c *Client) Events(ctx context.Context, q EventQuery, emit func(Event) error) error {
 	v := url.Values{"of": {q.Of}, "last": {strconv.Itoa(q.Last)}}

@@ -10,6 +10,7 @@ type looker struct {
 	diff    func(of string) ([]Difference, error)
 	happens []Event // told one by one; with Follow the stream then stays open
 	stream  []Seen
+	doctor  []Finding
 	asks    chan EventQuery // what Events was asked, if there is room
 }
 
@@ -18,6 +19,8 @@ func (l *looker) Explain(_ context.Context, kind, id string) (Explanation, error
 }
 
 func (l *looker) Diff(_ context.Context, of string) ([]Difference, error) { return l.diff(of) }
+
+func (l *looker) Doctor(context.Context) ([]Finding, error) { return l.doctor, nil }
 
 func (l *looker) Events(ctx context.Context, q EventQuery, emit func(Event) error) error {
 	select {

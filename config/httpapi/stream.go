@@ -105,6 +105,15 @@ func (a *api) diff(w http.ResponseWriter, r *http.Request) {
 	answer(w, differing{orEmpty(got)})
 }
 
+func (a *api) doctor(w http.ResponseWriter, r *http.Request) {
+	got, err := a.backend.Doctor(r.Context())
+	if err != nil {
+		answerError(w, err)
+		return
+	}
+	answer(w, found{orEmpty(got)})
+}
+
 func badRequest(format string, args ...any) problem {
 	return problem{typeBadRequest, "bad request", http.StatusBadRequest, fmt.Sprintf(format, args...), nil}
 }
@@ -112,4 +121,9 @@ func badRequest(format string, args ...any) problem {
 // differing is the body of a diff.
 type differing struct {
 	Differences []Difference `json:"differences"`
+}
+
+// found is the body of a doctor's answer.
+type found struct {
+	Findings []Finding `json:"findings"`
 }

@@ -15,6 +15,7 @@ var mayImport = map[string][]string{
 	// Pure cores: arrows point here, and from here only further down.
 	"netinst/netstate": {},
 	"netinst":          {"netinst/netstate"},
+	"netinst/doctor":   {"netinst", "netinst/netstate"},
 	"appnet":           {"netinst", "netinst/netstate"},
 	"config":           {},
 	"config/nodeconf":  {"netinst", "netinst/netstate", "appnet", "config"},
@@ -23,7 +24,7 @@ var mayImport = map[string][]string{
 
 	// The shell. Plain types of httpapi are what actors answer with.
 	"config/httpapi": {},
-	"actors":         {"netinst", "netinst/netstate", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub"},
+	"actors":         {"netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub"},
 
 	// platform obeys: it knows the vocabulary of host state and itself.
 	"platform/proc":     {"netinst/netstate"},
@@ -35,6 +36,7 @@ var mayImport = map[string][]string{
 	"platform/store":    {},
 	"platform/daemon":   {"platform/store"},
 	"platform/fake":     {"netinst/netstate"},
+	"platform/facts":    {"netinst/netstate", "platform/proc"},
 	"platform/host": {
 		"netinst/netstate", "platform/proc", "platform/dump", "platform/kernel", "platform/nft", "platform/firewall",
 		"platform/dnsmasq", "platform/store",
@@ -46,7 +48,7 @@ var mayImport = map[string][]string{
 	"cmd/edgespan": {
 		"actors", "config", "config/httpapi", "config/nodeconf", "pubsub", "examples", "integration/lab",
 		"netinst", "netinst/netstate", "appnet",
-		"platform/host", "platform/store", "platform/daemon",
+		"netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
 	},
 
 	"integration/arch":     {},
@@ -66,7 +68,7 @@ var testsMayImport = map[string][]string{
 }
 
 // pure are the cores: values in, values out.
-var pure = []string{"netinst", "netinst/netstate", "appnet", "config", "config/nodeconf"}
+var pure = []string{"netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf"}
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random
 // numbers. time itself is allowed for durations; impureCalls forbids its clock.

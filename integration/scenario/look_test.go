@@ -63,6 +63,13 @@ func TestAnOperatorAsksWhyAndSeesWhatHappens(t *testing.T) {
 			t.Errorf("no JSON: %s", line)
 		}
 	}
+
+	// Another config was applied since: the doctor says so, with what to type.
+	w.apply(doc([]string{network(1, "")}))
+	r, err := w.CLI(w.ctx, "doctor")
+	if err != nil || r.Code != 1 || !strings.Contains(r.Out, "edgespan apply -f "+w.ConfigFile()) || !strings.Contains(r.Out, "commands    ok") {
+		t.Errorf("doctor: exit %d, %v\n%s%s", r.Code, err, r.Out, r.Err)
+	}
 	if log := w.LastWords(200); strings.Count(log, "repaired what others had changed") != 1 {
 		t.Errorf("the repair is not logged once:\n%s", log)
 	}

@@ -119,3 +119,9 @@ func (c *capped) Write(p []byte) (int, error) {
 func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
+
+// Found says whether a program is found through PATH.
+func Found(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
+}

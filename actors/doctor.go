@@ -1,0 +1,67 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"edgespan/config/httpapi"
+	"edgespan/netinst"
+	"edgespan/netinst/doctor"
+	"edgespan/netinst/netstate"
+)
+
+// Facts reads what of the machine can be in the way of the node: platform/facts. It
+// returns by its context's deadline.
+type Facts interface {
+	Read(ctx context.Context) (netstate.Facts, error)
+}
+
+// Doctor looks for what is in the way of the node, from its own network namespace and
+// with its own rights.
+func (n *Node) Doctor(ctx context.Context) ([]httpapi.Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, observeDeadline)
+	defer cancel()
+	f, err := n.d.facts.Read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the machine: %w", err)
+	}
+	node, err := n.patient()
+	if err != nil {
+		f.Unknown = append(f.Unknown, "config file: "+err.Error())
+	}
+	var out []httpapi.Finding
+	for _, x := range doctor.Examine(f, node) {
+		out = append(out, httpapi.Finding(x))
+	}
+	return out, nil
+}
+
+// patient is the node as the doctor sees it.
+func (n *Node) patient() (doctor.Node, error) {
+	t := n.d.topics
+	s, _ := t.Source.Get("", "node")
+	rec, _ := t.NodeRecord.Get("", "node")
+	p := doctor.Node{Source: rec.Source, Refused: s.Error}
+	p.Networks = slices.SortedFunc(maps.Values(t.NetworkConfig.List("")), func(a, b netinst.NetworkInstanceConfig) int { return compareUUID(a.UUID, b.UUID) })
+	for _, e := range t.PortStatus.All() {
+		p.Ports = append(p.Ports, e.Value)
+	}
+	data, name, err := n.d.files.ReadConfig()
+	p.File = name
+	switch {
+	case name == "" || errors.Is(err, fs.ErrNotExist):
+		return p, nil // a node that lives by apply alone
+	case err != nil:
+		return p, err
+	}
+	p.Differs = digest(data) != rec.DocDigest
+	return p, nil
+}
+
+func compareUUID(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/httpapi"
+	"edgespan/netinst/doctor"
+	"edgespan/platform/facts"
+)
+
+func newDoctor(a *app) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what is in the way of the node, with a command that mends it",
+		Long: `doctor looks for conflicts: a DNS server on an address that a network needs,
+systemd-networkd deleting our rules, strict reverse path filters, forwarding turned off,
+subnets that overlap, missing programs and kernel features, two daemons, and a config
+file that is not the running config. Each has a command that mends it; doctor runs none.
+
+The daemon looks, from its own network namespace. Without one doctor looks from where it
+was started, and that there is no daemon is a problem too. It exits 0 where there is no
+problem (a warning is none) and 1 where there is one.`,
+		Args: exactArgs(0, "none"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			return a.doctor(cmd.Context(), output)
+		},
+	}
+	outputFlag(cmd, &output)
+	return cmd
+}
+
+func (a *app) doctor(ctx context.Context, output string) error {
+	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+		found, err := c.Doctor(ctx)
+		if errors.Is(err, httpapi.ErrUnreachable) {
+			found, err = a.examine(ctx, err)
+		}
+		if err != nil {
+			return err
+		}
+		s := shown{data: map[string]any{"findings": found}}
+		sick := false
+		for _, f := range found {
+			sick = sick || f.Level == httpapi.Problem
+			if f.Level != httpapi.Fine {
+				s.names = append(s.names, f.Check)
+			}
+		}
+		s.table = func(bool) *table {
+			t := &table{head: []string{"CHECK", "LEVEL", "WHAT", "FIX"}, wide: true} // a command that is cut mends nothing
+			for _, f := range found {
+				t.add(f.Check, f.Level, f.Text, f.Fix)
+			}
+			return t
+		}
+		if err := a.show(s, output); err != nil {
+			return err
+		}
+		if sick {
+			return statusError(exitError)
+		}
+		return nil
+	})
+}
+
+// examine looks from here, since no daemon does.
+func (a *app) examine(ctx context.Context, why error) ([]httpapi.Finding, error) {
+	out := []httpapi.Finding{{
+		Check: "daemon", Level: httpapi.Problem, Text: why.Error(),
+		Fix: "edgespan node --config " + a.setting("", "EDGESPAN_CONFIG", defaultConfig) + " --run-dir " + a.runFolder(),
+	}}
+	f, err := facts.Reader{Root: "/", RunDir: a.runFolder()}.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range doctor.Examine(f, doctor.Node{}) {
+		out = append(out, httpapi.Finding(x))
+	}
+	return out, nil
+}

@@ -1,0 +1,255 @@
+// Package doctor judges what is in the way of a node, and names a command that mends
+// it. It owns the checks; each is a function over facts.
+//
+// It never looks at a machine and never mends anything.
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+)
+
+// How much a Finding matters.
+const (
+	Fine    = "ok"
+	Warning = "warning"
+	Problem = "problem"
+)
+
+// Finding is what one check found.
+type Finding struct {
+	Check string
+	Level string
+	Text  string
+	Fix   string // a command, "" where nothing is wrong
+}
+
+// Node is what the node wants and what it knows of its config. The zero value is a
+// node without a daemon.
+type Node struct {
+	Networks []netinst.NetworkInstanceConfig
+	Ports    []netinst.PortStatus
+	Source   string // of the running config; "" where none runs
+	File     string // of --config, "" for none
+	Differs  bool   // the file is not the running config
+	Refused  string // why the newest file was refused
+}
+
+// check is one check: it gives nothing where all is well.
+type check struct {
+	name string
+	fine string // what is said where nothing is wrong
+	find func(f netstate.Facts, n Node) []Finding
+}
+
+var checks = []check{
+	{"commands", "every helper program is there", commands},
+	{"kernel", "every kernel feature is there", features},
+	{"port-53", "nobody else answers DNS on an address that we need", port53},
+	{"networkd", "systemd-networkd leaves our rules and routes alone", networkd},
+	{"rp-filter", "no uplink drops replies by strict reverse path filtering", rpFilter},
+	{"ip-forward", "forwarding is on as far as networks need it", ipForward},
+	{"subnets", "no subnets overlap", subnets},
+	{"daemons", "no two daemons meet", daemons},
+	{"config", "the config file is the running config", configFile},
+}
+
+// Examine runs every check, in a fixed order: at least one finding of each.
+func Examine(f netstate.Facts, n Node) []Finding {
+	var out []Finding
+	for _, c := range checks {
+		found := c.find(f, n)
+		if len(found) == 0 {
+			found = []Finding{{Level: Fine, Text: c.fine}}
+		}
+		for _, x := range found {
+			x.Check = c.name
+			out = append(out, x)
+		}
+	}
+	for _, u := range f.Unknown {
+		out = append(out, Finding{Check: "facts", Level: Warning, Text: "could not be looked at: " + u, Fix: "edgespan doctor, as root"})
+	}
+	return out
+}
+
+// packages are the Debian packages of the helper programs.
+var packages = map[string]string{"dnsmasq": "dnsmasq-base", "nft": "nftables", "modprobe": "kmod"}
+
+func commands(f netstate.Facts, _ Node) []Finding {
+	var out []Finding
+	for _, name := range slices.Sorted(maps.Keys(f.Commands)) {
+		if !f.Commands[name] {
+			pkg := packages[name]
+			if pkg == "" {
+				pkg = "iptables"
+			}
+			out = append(out, Finding{Level: Problem, Text: "command " + name + " is not found through PATH", Fix: "apt-get install " + pkg})
+		}
+	}
+	return out
+}
+
+func features(f netstate.Facts, _ Node) []Finding {
+	var out []Finding
+	for _, name := range slices.Sorted(maps.Keys(f.Features)) {
+		if !f.Features[name] {
+			out = append(out, Finding{Level: Problem, Text: "the kernel has no " + name, Fix: "modprobe " + name})
+		}
+	}
+	return out
+}
+
+func port53(f netstate.Facts, n Node) []Finding {
+	var out []Finding
+	for _, l := range f.Listeners {
+		for _, ni := range n.Networks {
+			if l.Ours || !l.Addr.IsUnspecified() && l.Addr != ni.IPv4.Gateway {
+				continue
+			}
+			who := l.Who
+			if who == "" {
+				who = "another process"
+			}
+			out = append(out, Finding{
+				Level: Problem, Text: fmt.Sprintf("%s listens on %s port 53 of %s, where network %s has its DNS", who, l.Proto, l.Addr, name(ni)),
+				Fix: fmt.Sprintf("ss -lnp 'sport = :53' # and configure it to listen on other addresses than %s, or stop it", ni.IPv4.Gateway),
+			})
+		}
+	}
+	return out
+}
+
+func networkd(f netstate.Facts, _ Node) []Finding {
+	var on []string
+	for _, s := range []string{"ManageForeignRoutingPolicyRules", "ManageForeignRoutes"} {
+		if v, set := f.Foreign[s]; !set || v {
+			on = append(on, s)
+		}
+	}
+	if !f.Networkd || len(on) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Level: Problem, Text: "systemd-networkd deletes rules and routes that it did not make: " + strings.Join(on, " and ") + " is on",
+		Fix: `mkdir -p /etc/systemd/networkd.conf.d && printf '[Network]\n` + strings.Join(on, `=no\n`) + `=no\n' > /etc/systemd/networkd.conf.d/10-edgespan.conf && systemctl restart systemd-networkd`,
+	}}
+}
+
+// rpFilter: with one uplink the main table leads replies back the way they came; with
+// more, those of the others are dropped.
+func rpFilter(f netstate.Facts, n Node) []Finding {
+	var uplinks []string
+	for _, p := range n.Ports {
+		if p.Uplink {
+			uplinks = append(uplinks, string(p.IfName))
+		}
+	}
+	var out []Finding
+	for _, name := range uplinks {
+		if v, known := f.RPFilter[name]; known && max(v, f.RPFilter["all"]) == 1 {
+			level := Warning
+			if len(uplinks) > 1 {
+				level = Problem
+			}
+			out = append(out, Finding{
+				Level: level, Text: "uplink " + name + " drops packets whose way back is another one: rp_filter is strict",
+				Fix: "sysctl -w net.ipv4.conf." + strings.ReplaceAll(name, ".", "/") + ".rp_filter=2",
+			})
+		}
+	}
+	return out
+}
+
+func ipForward(f netstate.Facts, n Node) []Finding {
+	if f.Forward || len(n.Networks) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Level: Problem, Text: "net.ipv4.ip_forward is off although there are networks: somebody turned it off",
+		Fix: "sysctl -w net.ipv4.ip_forward=1 && grep -r ip_forward /etc/sysctl.conf /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d",
+	}}
+}
+
+func subnets(f netstate.Facts, n Node) []Finding {
+	var out []Finding
+	clash := func(ni netinst.NetworkInstanceConfig, with string) {
+		out = append(out, Finding{
+			Level: Problem, Text: fmt.Sprintf("subnet %s of network %s overlaps with %s", ni.IPv4.Subnet, name(ni), with),
+			Fix: fmt.Sprintf("edgespan apply -f FILE # with another networkInstances.%s.ipv4.subnet", ni.UUID),
+		})
+	}
+	for i, ni := range n.Networks {
+		for _, other := range n.Networks[i+1:] {
+			if overlap(ni.IPv4.Subnet, other.IPv4.Subnet) {
+				clash(ni, fmt.Sprintf("%s of network %s", other.IPv4.Subnet, name(other)))
+			}
+		}
+		for _, p := range n.Ports {
+			for _, a := range p.Addresses {
+				if overlap(ni.IPv4.Subnet, a) {
+					clash(ni, fmt.Sprintf("address %s of port %s", a, p.Label))
+				}
+			}
+		}
+		for _, r := range f.Routes {
+			if r.Dst.Bits() > 0 && !port(n.Ports, r) && overlap(ni.IPv4.Subnet, r.Dst) {
+				clash(ni, fmt.Sprintf("route %s by %s", r.Dst, r.Dev))
+			}
+		}
+	}
+	return out
+}
+
+// port says whether a route is that of a port's own address, which was told already.
+func port(ports []netinst.PortStatus, r netstate.HostRoute) bool {
+	return slices.ContainsFunc(ports, func(p netinst.PortStatus) bool {
+		return string(p.IfName) == r.Dev && slices.ContainsFunc(p.Addresses, func(a netip.Prefix) bool { return a.Masked() == r.Dst })
+	})
+}
+
+func overlap(a, b netip.Prefix) bool { return a.IsValid() && b.IsValid() && a.Overlaps(b) }
+
+func name(ni netinst.NetworkInstanceConfig) string {
+	if ni.DisplayName != "" {
+		return ni.DisplayName
+	}
+	return ni.UUID.String()
+}
+
+func daemons(f netstate.Facts, _ Node) []Finding {
+	var out []Finding
+	for i, a := range f.Daemons {
+		for _, b := range f.Daemons[i+1:] {
+			switch {
+			case a.Here && b.Here:
+				out = append(out, Finding{Level: Problem, Text: fmt.Sprintf("two daemons run in this network namespace: %d and %d", a.PID, b.PID), Fix: fmt.Sprintf("kill %d", b.PID)})
+			case (a.Here || b.Here) && a.RunDir == b.RunDir:
+				out = append(out, Finding{
+					Level: Problem, Text: fmt.Sprintf("the daemons %d and %d of two network namespaces share one run folder", a.PID, b.PID),
+					Fix: fmt.Sprintf("kill %d # and start it with a --run-dir and a --state-dir of its own", b.PID),
+				})
+			}
+		}
+	}
+	return out
+}
+
+func configFile(_ netstate.Facts, n Node) []Finding {
+	switch {
+	case n.Refused != "":
+		return []Finding{{Level: Problem, Text: n.Refused, Fix: "edgespan plan -f " + n.File + " # says every fault"}}
+	case n.Differs:
+		return []Finding{{
+			Level: Problem, Text: fmt.Sprintf("%s is not the running config, which came from %s", n.File, n.Source),
+			Fix: "edgespan apply -f " + n.File,
+		}}
+	}
+	return nil
+}

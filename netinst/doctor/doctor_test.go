@@ -1,0 +1,107 @@
+package doctor
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+)
+
+func healthy() (netstate.Facts, Node) {
+	net := func(n byte, subnet string) netinst.NetworkInstanceConfig {
+		s := netip.MustParsePrefix(subnet)
+		return netinst.NetworkInstanceConfig{UUID: uuid.UUID{15: n}, IPv4: netinst.IPv4Config{Subnet: s, Gateway: s.Addr().Next()}}
+	}
+	f := netstate.Facts{
+		Commands: map[string]bool{"dnsmasq": true, "iptables-restore": true}, Features: map[string]bool{"veth": true},
+		Listeners: []netstate.Listener{
+			{Proto: "udp", Addr: netip.MustParseAddr("127.0.0.53"), Who: "systemd-resolve (1)"},
+			{Proto: "udp", Addr: netip.MustParseAddr("10.1.0.1"), Who: "dnsmasq (2)", Ours: true},
+		},
+		Networkd: true, Foreign: map[string]bool{"ManageForeignRoutingPolicyRules": false, "ManageForeignRoutes": false},
+		RPFilter: map[string]int{"all": 0, "eth0": 2, "eth1": 0}, Forward: true,
+		Routes: []netstate.HostRoute{
+			{Dst: netip.MustParsePrefix("0.0.0.0/0"), Dev: "eth0"}, {Dst: netip.MustParsePrefix("192.0.2.0/24"), Dev: "eth0"},
+		},
+		Daemons: []netstate.Daemon{{PID: 7, Here: true, RunDir: "/run/a"}, {PID: 8, RunDir: "/run/b"}},
+	}
+	n := Node{
+		Networks: []netinst.NetworkInstanceConfig{net(1, "10.1.0.0/24"), net(2, "10.2.0.0/24")},
+		Ports: []netinst.PortStatus{
+			{PortConfig: netinst.PortConfig{Label: "wan", IfName: "eth0", Uplink: true}, Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}},
+			{PortConfig: netinst.PortConfig{Label: "lte", IfName: "eth1", Uplink: true}},
+		},
+		Source: "file", File: "/etc/edgespan/node.yaml",
+	}
+	return f, n
+}
+
+func TestAHealthyNodeHasOneFineFindingOfEachCheck(t *testing.T) {
+	got := Examine(healthy())
+	if len(got) != len(checks) {
+		t.Errorf("%d findings of %d checks", len(got), len(checks))
+	}
+	for _, f := range got {
+		if f.Level != Fine || f.Fix != "" || f.Text == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*netstate.Facts, *Node)
+		check string
+		level string
+		text  string
+		fix   string
+	}{
+		"no dnsmasq":  {func(f *netstate.Facts, _ *Node) { f.Commands["dnsmasq"] = false }, "commands", Problem, "dnsmasq", "apt-get install dnsmasq-base"},
+		"no iptables": {func(f *netstate.Facts, _ *Node) { f.Commands["iptables-restore"] = false }, "commands", Problem, "iptables-restore", "apt-get install iptables"},
+		"no veth":     {func(f *netstate.Facts, _ *Node) { f.Features["veth"] = false }, "kernel", Problem, "veth", "modprobe veth"},
+		"a wildcard DNS server": {func(f *netstate.Facts, _ *Node) {
+			f.Listeners = []netstate.Listener{{Proto: "udp", Addr: netip.IPv6Unspecified(), Who: "named (5)"}}
+		}, "port-53", Problem, "named (5) listens on udp port 53", "10.1.0.1"},
+		"a DNS server on a gateway": {func(f *netstate.Facts, _ *Node) {
+			f.Listeners = []netstate.Listener{{Proto: "tcp", Addr: netip.MustParseAddr("10.2.0.1")}}
+		}, "port-53", Problem, "another process listens on tcp port 53 of 10.2.0.1", "ss -lnp"},
+		"networkd by default": {func(f *netstate.Facts, _ *Node) { f.Foreign = nil }, "networkd", Problem, "ManageForeignRoutingPolicyRules and ManageForeignRoutes", `ManageForeignRoutes=no`},
+		"networkd half set":   {func(f *netstate.Facts, _ *Node) { f.Foreign["ManageForeignRoutes"] = true }, "networkd", Problem, "ManageForeignRoutes is on", `[Network]\nManageForeignRoutes=no`},
+		"strict, two uplinks": {func(f *netstate.Facts, _ *Node) { f.RPFilter["all"] = 1 }, "rp-filter", Problem, "eth1", "sysctl -w net.ipv4.conf.eth1.rp_filter=2"},
+		"strict, one uplink":  {func(f *netstate.Facts, n *Node) { f.RPFilter["eth0"], n.Ports = 1, n.Ports[:1] }, "rp-filter", Warning, "eth0", "eth0.rp_filter=2"},
+		"forwarding off":      {func(f *netstate.Facts, _ *Node) { f.Forward = false }, "ip-forward", Problem, "ip_forward is off", "sysctl -w net.ipv4.ip_forward=1"},
+		"two networks":        {func(_ *netstate.Facts, n *Node) { n.Networks[1].IPv4.Subnet = netip.MustParsePrefix("10.1.0.128/25") }, "subnets", Problem, "10.1.0.128/25", n1 + ".ipv4.subnet"},
+		"a port's address": {func(_ *netstate.Facts, n *Node) {
+			n.Ports[1].Addresses = []netip.Prefix{netip.MustParsePrefix("10.2.0.9/24")}
+		}, "subnets", Problem, "address 10.2.0.9/24 of port lte", "ipv4.subnet"},
+		"a route": {func(f *netstate.Facts, _ *Node) {
+			f.Routes = append(f.Routes, netstate.HostRoute{Dst: netip.MustParsePrefix("10.0.0.0/8"), Dev: "wg0"})
+		}, "subnets", Problem, "route 10.0.0.0/8 by wg0", "ipv4.subnet"},
+		"two daemons":               {func(f *netstate.Facts, _ *Node) { f.Daemons[1].Here = true }, "daemons", Problem, "7 and 8", "kill 8"},
+		"one run folder":            {func(f *netstate.Facts, _ *Node) { f.Daemons[1].RunDir = "/run/a" }, "daemons", Problem, "share one run folder", "--run-dir"},
+		"another config":            {func(_ *netstate.Facts, n *Node) { n.Differs, n.Source = true, "apply" }, "config", Problem, "came from apply", "edgespan apply -f /etc/edgespan/node.yaml"},
+		"a refused config":          {func(_ *netstate.Facts, n *Node) { n.Refused = "read: faults" }, "config", Problem, "read: faults", "edgespan plan -f"},
+		"a fact that can't be read": {func(f *netstate.Facts, _ *Node) { f.Unknown = []string{"/proc/net/udp: denied"} }, "facts", Warning, "/proc/net/udp: denied", "as root"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, n := healthy()
+			c.spoil(&f, &n)
+			found := false
+			for _, x := range Examine(f, n) {
+				if x.Level != Fine && x.Check != c.check {
+					t.Errorf("%+v is another check's", x)
+				}
+				found = found || x.Check == c.check && x.Level == c.level && strings.Contains(x.Text, c.text) && strings.Contains(x.Fix, c.fix)
+			}
+			if !found {
+				t.Errorf("not found in %+v", Examine(f, n))
+			}
+		})
+	}
+}
+
+const n1 = "00000000-0000-0000-0000-000000000001"

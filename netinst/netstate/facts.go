@@ -1,0 +1,39 @@
+package netstate
+
+import "net/netip"
+
+// Facts are what of a machine, seen from our network namespace, can be in the way of a
+// node. Unknown names what could not be read: who judges must not take it for fine.
+type Facts struct {
+	Commands  map[string]bool // helper programs: found through PATH
+	Features  map[string]bool // kernel modules: built in, loaded, or there to be loaded
+	Listeners []Listener      // who listens on port 53
+	Networkd  bool            // systemd-networkd runs in our namespace
+	Foreign   map[string]bool // its settings Manage…, as they are set
+	RPFilter  map[string]int  // by interface, "all" included
+	Forward   bool            // net.ipv4.ip_forward
+	Routes    []HostRoute     // of the main table
+	Daemons   []Daemon
+	Unknown   []string
+}
+
+// Listener is a socket that takes DNS questions.
+type Listener struct {
+	Proto string // "udp", "tcp"
+	Addr  netip.Addr
+	Who   string // process as "name (pid)", "" if not known
+	Ours  bool   // a dnsmasq of ours
+}
+
+// HostRoute is an IPv4 route of the main table.
+type HostRoute struct {
+	Dst netip.Prefix
+	Dev string
+}
+
+// Daemon is a process that is an edgespan node.
+type Daemon struct {
+	PID    int
+	RunDir string // "" for the default
+	Here   bool   // it runs in our network namespace
+}

@@ -1,0 +1,314 @@
+// Package facts reads what of a machine can be in the way of a node: /proc, settings of
+// others, programs. It owns the reading.
+//
+// It never judges what it reads and never changes anything; what it can't read it names.
+package facts
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/proc"
+)
+
+// helpers are the programs that the platform runs.
+var helpers = []string{"dnsmasq", "iptables", "iptables-save", "iptables-restore", "nft"}
+
+// features are the kernel modules that networks need.
+var features = []string{"bridge", "veth", "br_netfilter", "nf_tables", "nf_conntrack"}
+
+// Reader reads below Root, "/" on a machine; tests give it a folder.
+type Reader struct {
+	Root   string
+	RunDir string // of our node: its dnsmasqs are ours
+}
+
+// Read reads everything. It fails only with ctx; what can't be read is in Unknown.
+func (r Reader) Read(ctx context.Context) (netstate.Facts, error) {
+	f := netstate.Facts{Commands: map[string]bool{}, Features: map[string]bool{}, Foreign: map[string]bool{}, RPFilter: map[string]int{}}
+	for _, name := range helpers {
+		f.Commands[name] = proc.Found(name)
+	}
+	for _, step := range []struct {
+		what string
+		read func(*netstate.Facts) error
+	}{
+		{"kernel modules", r.features},
+		{"listeners on port 53", r.listeners},
+		{"processes", r.processes},
+		{"settings of systemd-networkd", r.networkd},
+		{"rp_filter", r.rpFilter},
+		{"ip_forward", r.forward},
+		{"routes", r.routes},
+	} {
+		if err := ctx.Err(); err != nil {
+			return f, err
+		}
+		if err := step.read(&f); err != nil {
+			f.Unknown = append(f.Unknown, step.what+": "+err.Error())
+		}
+	}
+	return f, nil
+}
+
+func (r Reader) at(parts ...string) string {
+	return filepath.Join(append([]string{r.Root}, parts...)...)
+}
+
+// features: a module is there when it is loaded, built in, or known to modprobe. A
+// machine without a list of modules (a container) tells only of those that are loaded.
+func (r Reader) features(f *netstate.Facts) error {
+	release, err := os.ReadFile(r.at("proc/sys/kernel/osrelease"))
+	if err != nil {
+		return err
+	}
+	folder := r.at("lib/modules", strings.TrimSpace(string(release)))
+	known := ""
+	for _, list := range []string{"modules.builtin", "modules.dep"} {
+		text, err := os.ReadFile(filepath.Join(folder, list))
+		if err == nil {
+			known += string(text)
+		}
+	}
+	for _, name := range features {
+		_, err := os.Stat(r.at("sys/module", name))
+		switch {
+		case err == nil:
+			f.Features[name] = true
+		case known != "":
+			f.Features[name] = strings.Contains(known, "/"+name+".ko")
+		}
+	}
+	return nil
+}
+
+// listeners reads the socket tables of our namespace (proc_net(5)).
+func (r Reader) listeners(f *netstate.Facts) error {
+	owners := map[string]int{} // inode -> index in Listeners
+	for _, table := range []string{"udp", "udp6", "tcp", "tcp6"} {
+		lines, err := readLines(r.at("proc/net", table))
+		if err != nil {
+			if strings.HasSuffix(table, "6") && os.IsNotExist(err) {
+				continue // a kernel without IPv6
+			}
+			return err
+		}
+		for _, fields := range lines[min(1, len(lines)):] {
+			if len(fields) < 10 || strings.HasPrefix(table, "tcp") && fields[3] != "0A" {
+				continue
+			}
+			addr, port, err := socketAddress(fields[1])
+			if err != nil {
+				return fmt.Errorf("%s: %w", table, err)
+			}
+			if port == 53 {
+				owners[fields[9]] = len(f.Listeners)
+				f.Listeners = append(f.Listeners, netstate.Listener{Proto: table[:3], Addr: addr})
+			}
+		}
+	}
+	if len(owners) == 0 {
+		return nil
+	}
+	for _, pid := range r.pids() {
+		fds, _ := os.ReadDir(r.at("proc", pid, "fd")) // of others: root only
+		for _, fd := range fds {
+			link, _ := os.Readlink(r.at("proc", pid, "fd", fd.Name()))
+			inode := strings.TrimSuffix(strings.TrimPrefix(link, "socket:["), "]")
+			if i, is := owners[inode]; is {
+				argv := r.argv(pid)
+				f.Listeners[i].Who = fmt.Sprintf("%s (%s)", r.comm(pid), pid)
+				f.Listeners[i].Ours = r.comm(pid) == "dnsmasq" && strings.Contains(strings.Join(argv, " "), r.RunDir+"/ni/")
+			}
+		}
+	}
+	return nil
+}
+
+// socketAddress reads "0100007F:0035": words of 32 bits in the order of the machine.
+func socketAddress(s string) (netip.Addr, uint16, error) {
+	a, p, _ := strings.Cut(s, ":")
+	raw, err := hex.DecodeString(a)
+	port, err2 := strconv.ParseUint(p, 16, 16)
+	if err != nil || err2 != nil || len(raw)%4 != 0 {
+		return netip.Addr{}, 0, fmt.Errorf("address %q", s)
+	}
+	for i := 0; i < len(raw); i += 4 {
+		binary.NativeEndian.PutUint32(raw[i:], binary.BigEndian.Uint32(raw[i:]))
+	}
+	addr, ok := netip.AddrFromSlice(raw)
+	if !ok {
+		return netip.Addr{}, 0, fmt.Errorf("address %q", s)
+	}
+	return addr.Unmap(), uint16(port), nil
+}
+
+// processes finds the daemons and systemd-networkd.
+func (r Reader) processes(f *netstate.Facts) error {
+	ours, err := os.Readlink(r.at("proc/self/ns/net"))
+	if err != nil {
+		return err
+	}
+	for _, pid := range r.pids() {
+		ns, err := os.Readlink(r.at("proc", pid, "ns/net"))
+		here := err == nil && ns == ours
+		argv := r.argv(pid)
+		switch {
+		case r.comm(pid) == "systemd-network" && here: // the kernel keeps 15 octets
+			f.Networkd = true
+		case r.comm(pid) == "edgespan" && slices.Contains(argv, "node") && len(argv) > 1 && argv[1] == "node":
+			n, _ := strconv.Atoi(pid)
+			f.Daemons = append(f.Daemons, netstate.Daemon{PID: n, RunDir: option(argv, "--run-dir"), Here: here})
+		}
+	}
+	return nil
+}
+
+func option(argv []string, name string) string {
+	for i, a := range argv {
+		if v, ok := strings.CutPrefix(a, name+"="); ok {
+			return v
+		}
+		if a == name && i+1 < len(argv) {
+			return argv[i+1]
+		}
+	}
+	return ""
+}
+
+// networkd reads its settings in the order in which they win: the file, then the
+// drop-ins by name, of which one in /etc hides one of its name elsewhere.
+func (r Reader) networkd(f *netstate.Facts) error {
+	files := []string{r.at("etc/systemd/networkd.conf")}
+	drops := map[string]string{}
+	for _, dir := range []string{"usr/lib", "run", "etc"} {
+		found, err := filepath.Glob(r.at(dir, "systemd/networkd.conf.d/*.conf"))
+		if err != nil {
+			return err
+		}
+		for _, p := range found {
+			drops[filepath.Base(p)] = p
+		}
+	}
+	names := make([]string, 0, len(drops))
+	for n := range drops {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		files = append(files, drops[n])
+	}
+	for _, p := range files {
+		text, err := os.ReadFile(p)
+		if err != nil {
+			continue // most machines have none
+		}
+		for line := range strings.Lines(string(text)) {
+			k, v, ok := strings.Cut(strings.TrimSpace(line), "=")
+			if k = strings.TrimSpace(k); ok && strings.HasPrefix(k, "ManageForeign") {
+				v = strings.ToLower(strings.TrimSpace(v))
+				f.Foreign[k] = v != "no" && v != "false" && v != "0" && v != "off"
+			}
+		}
+	}
+	return nil
+}
+
+func (r Reader) rpFilter(f *netstate.Facts) error {
+	found, err := filepath.Glob(r.at("proc/sys/net/ipv4/conf/*/rp_filter"))
+	if err != nil {
+		return err
+	}
+	for _, p := range found {
+		if v, err := number(p); err == nil { // an interface may go meanwhile
+			f.RPFilter[filepath.Base(filepath.Dir(p))] = v
+		}
+	}
+	return nil
+}
+
+func (r Reader) forward(f *netstate.Facts) error {
+	v, err := number(r.at("proc/sys/net/ipv4/ip_forward"))
+	f.Forward = v == 1
+	return err
+}
+
+// routes reads the main table as /proc/net/route has it.
+func (r Reader) routes(f *netstate.Facts) error {
+	lines, err := readLines(r.at("proc/net/route"))
+	if err != nil {
+		return err
+	}
+	for _, fields := range lines[min(1, len(lines)):] {
+		if len(fields) < 8 {
+			continue
+		}
+		dst, _, err := socketAddress(fields[1] + ":0")
+		mask, _, err2 := socketAddress(fields[7] + ":0")
+		if err != nil || err2 != nil {
+			return fmt.Errorf("route %q", strings.Join(fields, " "))
+		}
+		bits := 0
+		for _, b := range mask.AsSlice() {
+			for ; b&0x80 != 0; b <<= 1 {
+				bits++
+			}
+		}
+		f.Routes = append(f.Routes, netstate.HostRoute{Dst: netip.PrefixFrom(dst, bits), Dev: fields[0]})
+	}
+	return nil
+}
+
+func (r Reader) pids() []string {
+	var out []string
+	entries, _ := os.ReadDir(r.at("proc"))
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err == nil {
+			out = append(out, e.Name())
+		}
+	}
+	return out
+}
+
+func (r Reader) comm(pid string) string {
+	b, _ := os.ReadFile(r.at("proc", pid, "comm")) // "" of one that has gone
+	return strings.TrimSpace(string(b))
+}
+
+func (r Reader) argv(pid string) []string {
+	b, _ := os.ReadFile(r.at("proc", pid, "cmdline"))
+	return strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
+}
+
+func number(path string) (int, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(b)))
+}
+
+// readLines are the fields of each line of a file.
+func readLines(path string) ([][]string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // only read from
+	var out [][]string
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		out = append(out, strings.Fields(lines.Text()))
+	}
+	return out, lines.Err()
+}
