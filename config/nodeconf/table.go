@@ -73,7 +73,7 @@ var networkTable = []Entry{
 	{Path: "networkInstances.<uuid>.ipv4", Type: Mapping, Description: "The IPv4 side."},
 	{
 		Path: "networkInstances.<uuid>.ipv4.subnet", Type: String, Word: wordSubnet, Required: true, When: "type=local",
-		Description: "The network's addresses. Subnets of two networks never overlap.",
+		Description: "The network's addresses. Subnets of two networks never overlap. After a change of it an app keeps its old address until it asks again, at the latest after half of its lease of one hour; a new DHCP request, or taking its link down and up, gives it the new one at once.",
 	},
 	{
 		Path: "networkInstances.<uuid>.ipv4.gateway", Type: String, Word: wordIPv4,
