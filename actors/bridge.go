@@ -272,7 +272,7 @@ func (b *bridge) do(c actor.Context, eff netinst.Effect) {
 		b.d.tellAccount("ni/"+b.key, b.name, e.Account)
 		err = b.troublePub.Publish("", b.key, Trouble{e.Account.Failing, e.Account.Retry})
 	case netinst.Timer:
-		b.timers.after(c, jitter(e.After), func() any { return netinst.TimerDue{Token: e.Token, At: time.Now()} })
+		b.timers.after(c, b.d.wait(e.After, e.Shared), func() any { return netinst.TimerDue{Token: e.Token, At: time.Now()} })
 	case netinst.Done:
 		c.Send(c.Parent(), networkEnded{b.id})
 		c.Stop(c.Self())

@@ -53,6 +53,7 @@ type deps struct {
 	topics   *Topics
 	runDir   string
 	boot     uint64
+	began    time.Time
 	epochs   atomic.Uint64
 	strategy *backoff
 	gate     gate
@@ -69,6 +70,15 @@ type deps struct {
 
 // epoch is different at each call in every boot (docs/architecture.md, law 9).
 func (d *deps) epoch() uint64 { return d.boot<<32 | d.epochs.Add(1) }
+
+// wait is how long a timer of d lasts. One that is shared ends with the round of d that
+// began with the process; any other is spread.
+func (d *deps) wait(after time.Duration, shared bool) time.Duration {
+	if shared {
+		return after - time.Since(d.began)%after
+	}
+	return jitter(after)
+}
 
 // jitter spreads d by up to a tenth, so that what failed together does not come
 // back together.

@@ -57,7 +57,7 @@ func Start(o Options) (*Node, error) {
 	n := &Node{cancel: cancel, ended: make(chan error, 1)}
 	c := &census{actors: map[string]*ActorState{}}
 	n.d = &deps{
-		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, facts: o.Facts, topics: topics, runDir: o.RunDir, boot: o.Boot,
+		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, facts: o.Facts, topics: topics, runDir: o.RunDir, boot: o.Boot, began: time.Now(),
 		census: c, gate: newGate(), strategy: &backoff{log: o.Log, census: c}, notify: o.Notify, setLevel: o.SetLevel,
 		fail: func(err error) {
 			select {

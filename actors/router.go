@@ -210,7 +210,7 @@ func (r *router) step(c actor.Context, e netinst.RegistryEvent) (retry time.Dura
 			r.spawnNetwork(c, id)
 		case netinst.HostRetry:
 			retry = e.After
-			r.timers.after(c, jitter(e.After), func() any { return netinst.HostRetryDue{Token: e.Token} })
+			r.timers.after(c, r.d.wait(e.After, e.Shared), func() any { return netinst.HostRetryDue{Token: e.Token} })
 		case netinst.GroundState:
 			if e.Error != "" {
 				r.d.log.Error("host ground", zap.String("err", e.Error))

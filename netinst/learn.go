@@ -120,7 +120,7 @@ func (m *Manager) forgetSeen(now time.Time) []Effect {
 func (m *Manager) checkSeen() Effect {
 	m.token++
 	m.seenTok = m.token
-	return Timer{m.seenTok, seenCheck}
+	return Timer{m.seenTok, seenCheck, false}
 }
 
 // showSeen publishes an adapter's addresses if its last answer had others.

@@ -145,7 +145,7 @@ func (m *Manager) Step(e Event) []Effect {
 		if !m.adaptersKnown {
 			m.token++
 			m.graceTok = m.token
-			out = append(out, Timer{m.graceTok, graceTime})
+			out = append(out, Timer{m.graceTok, graceTime, false})
 		}
 		return out
 	case AdaptersKnown:
@@ -253,7 +253,7 @@ func (m *Manager) next() []Effect {
 	}
 	m.token++
 	m.slowTok = m.token
-	return append(out, eff, Timer{m.slowTok, slowOp})
+	return append(out, eff, Timer{m.slowTok, slowOp, false})
 }
 
 // desire computes what the host should look like for the flight.
@@ -270,10 +270,13 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 
 	// Which objects belong to an adapter that is going is asked of the same
 	// function, as if it stayed: a removal that fails must find its adapter.
+	staying := len(in.Adapters)
 	in.Config.Inactive, in.Adapters = false, m.inputAdapters(alloc, true)
-	for k, ids := range DesiredState(in).ByAdapter {
-		if f.desired.ByAdapter[k] == nil {
-			f.desired.ByAdapter[k] = ids
+	if len(in.Adapters) > staying || m.config.Inactive {
+		for k, ids := range DesiredState(in).ByAdapter {
+			if f.desired.ByAdapter[k] == nil {
+				f.desired.ByAdapter[k] = ids
+			}
 		}
 	}
 

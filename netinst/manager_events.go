@@ -105,10 +105,13 @@ type (
 		// Forget tells which tracked flows the wanted rules deny; nil for none.
 		Forget func(netstate.Flow) bool
 	}
-	// Timer asks for a TimerDue with the token. A new timer replaces no older one.
+	// Timer asks for a TimerDue with the token. A new timer replaces no older one. One
+	// that is Shared ends at the next end of a round of After, together with those of all
+	// other networks: what they look at then is listed once for all.
 	Timer struct {
-		Token uint64
-		After time.Duration
+		Token  uint64
+		After  time.Duration
+		Shared bool
 	}
 	// Booked says what an apply came to, before the effects that follow from it.
 	Booked struct{ Account Account }

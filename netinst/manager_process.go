@@ -34,5 +34,5 @@ func (m *Manager) processEnded(at time.Time) []Effect {
 	p.why = fmt.Sprintf("process dnsmasq has ended by itself %d times in a row; next start in %v", p.count, p.rest)
 	m.token++
 	p.restTok = m.token
-	return append(m.show(CheckPresentFailed, p.why), Timer{p.restTok, p.rest})
+	return append(m.show(CheckPresentFailed, p.why), Timer{p.restTok, p.rest, false})
 }

@@ -62,7 +62,7 @@ func (m *Manager) applied(e Applied) []Effect {
 	m.retryTok = 0
 	m.token++
 	m.checkTok = m.token
-	return append(append(out, Timer{m.checkTok, checkEvery}), m.next()...)
+	return append(append(out, Timer{m.checkTok, checkEvery, true}), m.next()...)
 }
 
 // sort splits failures into the network's own and each adapter's, and says
@@ -235,7 +235,7 @@ func (m *Manager) retryOr(d time.Duration) []Effect {
 	}
 	m.token++
 	m.retryTok = m.token
-	return []Effect{Timer{m.retryTok, d}}
+	return []Effect{Timer{m.retryTok, d, false}}
 }
 
 // timer acts on the end of a timer that still counts.
@@ -272,7 +272,7 @@ func (m *Manager) slow(now time.Time) []Effect {
 	}
 	m.token++
 	m.slowTok = m.token
-	out := []Effect{Timer{m.slowTok, slowOp}}
+	out := []Effect{Timer{m.slowTok, slowOp, false}}
 	if age := now.Sub(f.opSince); f.op != "" && age >= slowOp && !f.slowShow {
 		f.slowShow = true
 		state := m.status.State

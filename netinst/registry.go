@@ -71,8 +71,9 @@ type (
 	SpawnManager struct{ Owner netstate.Owner }
 	// HostRetry asks for a HostRetryDue: after a failure, and for the next look.
 	HostRetry struct {
-		Token uint64
-		After time.Duration
+		Token  uint64
+		After  time.Duration
+		Shared bool // as a Timer's
 	}
 	// GroundState says what became of the ground: "" or why networks wait.
 	GroundState struct{ Error string }
@@ -298,13 +299,13 @@ func (r *Registry) applied(e HostApplied) []RegistryEffect {
 	if e.Failed != "" {
 		r.backoff = min(max(2*r.backoff, retryMin), retryMax)
 		r.token++
-		return []RegistryEffect{GroundState{e.Failed}, HostRetry{r.token, r.backoff}}
+		return []RegistryEffect{GroundState{e.Failed}, HostRetry{r.token, r.backoff, false}}
 	}
 	r.backoff = 0
 	out := []RegistryEffect{GroundState{}}
 	if len(r.members) > 0 { // nobody tells what others do to the ground: look again
 		r.token++
-		out = append(out, HostRetry{r.token, checkEvery})
+		out = append(out, HostRetry{r.token, checkEvery, true})
 	}
 	for _, id := range r.ids() {
 		m := r.members[id]

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -88,6 +89,9 @@ func (o *nodeOptions) clean() error {
 
 // runNode runs one daemon until ctx ends or its top actor does.
 func (a *app) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) error {
+	if a.Env("GOGC") == "" {
+		debug.SetGCPercent(50) // an edge node has little memory, and its daemon little to do
+	}
 	lock, err := lockNamespace(ctx, a.lock)
 	if err != nil {
 		return err

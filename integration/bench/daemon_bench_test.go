@@ -71,3 +71,71 @@ func BenchmarkAdapters(b *testing.B) {
 		})
 	}
 }
+
+// A thousand rules of one adapter changed, until the app is activated as wanted,
+// beside one restore of as many rules.
+func BenchmarkThousandRules(b *testing.B) {
+	const rules = 1000
+	var ours, bare []time.Duration
+	p := newPlace(b, 1)
+	defer p.close()
+	d, cfg := p.start(), newDoc()
+	cfg.network(1)
+	cfg.app(0, 1, p.apps[0].Name, rules)
+	d.apply(cfg)
+	d.settled(1, 1)
+	q := newPlace(b, 1)
+	defer q.close()
+	f := q.floor()
+	f.network(1)
+	f.adapter(0, 1, rules)
+	turn := 0
+	turns(b, func() {
+		turn++
+		cfg.app(0, 1, p.apps[0].Name, rules-turn%7-1)
+		start := time.Now()
+		d.apply(cfg)
+		d.activated(0)
+		ours = append(ours, time.Since(start))
+	}, func() {
+		start := time.Now()
+		f.rules(0, 1, rules-turn%7-1)
+		bare = append(bare, time.Since(start))
+	})
+	ratio(b, ours, bare)
+}
+
+// A hundred networks with three adapters each, deleted by one config, until nothing of
+// them is left; and the same by the floor.
+func BenchmarkDelete(b *testing.B) {
+	const networks, apps = 100, 300
+	var ours, bare []time.Duration
+	turns(b, func() {
+		p := newPlace(b, apps)
+		defer p.close()
+		d, cfg := p.start(), newDoc()
+		cfg.full(p, networks, apps)
+		d.apply(cfg)
+		d.settled(networks, apps)
+		d.weigh()
+		start := time.Now()
+		d.apply(newDoc())
+		d.settled(0, 0)
+		d.until("removed all", func() bool { return p.links("es") == 0 })
+		ours = append(ours, time.Since(start))
+	}, func() {
+		p := newPlace(b, apps)
+		defer p.close()
+		f := p.floor()
+		for n := range networks {
+			f.network(n + 1)
+		}
+		for k := range apps {
+			f.adapter(k, k%networks+1, 10)
+		}
+		start := time.Now()
+		f.remove()
+		bare = append(bare, time.Since(start))
+	})
+	ratio(b, ours, bare)
+}

@@ -45,6 +45,16 @@ func (d doc) network(n int) {
 	}
 }
 
+// full has all networks, and the apps spread over them with 10 rules each.
+func (d doc) full(p *place, networks, apps int) {
+	for n := range networks {
+		d.network(n + 1)
+	}
+	for k := range apps {
+		d.app(k, k%networks+1, p.apps[k].Name, 10)
+	}
+}
+
 func (d doc) app(k, network int, netns string, rules int) {
 	acl := object{}
 	for i := range rules {

@@ -123,13 +123,7 @@ func (f *floor) adapter(k, n, rules int) {
 	}
 	mac := net.HardwareAddr{2, 0, 0, 0, byte(k >> 8), byte(k)}
 	f.check(os.WriteFile(filepath.Join(f.dir, fmt.Sprint(n), "hosts", name), fmt.Appendf(nil, "%s,%s\n", mac, addr), 0o644))
-	text := &strings.Builder{}
-	fmt.Fprintf(text, "*filter\n:F%d-%d - [0:0]\n", n, k)
-	for i := range rules {
-		fmt.Fprintf(text, "-A F%d-%d -d 198.51.%d.%d/32 -p tcp -m tcp --dport 443 -j ACCEPT\n", n, k, i/250, i%250+1)
-	}
-	fmt.Fprintf(text, "-A F%[1]d-%[2]d -j DROP\n-I F%[1]d-FWD 2 -m physdev --physdev-in %[3]s -g F%[1]d-%[2]d\nCOMMIT\n", n, k, name)
-	f.restore(text.String())
+	f.rules(k, n, rules, fmt.Sprintf("-I F%[1]d-FWD 2 -m physdev --physdev-in %[3]s -g F%[1]d-%[2]d\n", n, k, name))
 
 	ns, err := os.Open(f.apps[k].Path)
 	f.check(err)
@@ -147,6 +141,18 @@ func (f *floor) adapter(k, n, rules int) {
 
 func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+// rules writes an adapter's chain whole.
+func (f *floor) rules(k, n, rules int, more ...string) {
+	f.Helper()
+	text := &strings.Builder{}
+	fmt.Fprintf(text, "*filter\n:F%d-%d - [0:0]\n", n, k)
+	for i := range rules {
+		fmt.Fprintf(text, "-A F%d-%d -d 198.51.%d.%d/32 -p tcp -m tcp --dport 443 -j ACCEPT\n", n, k, i/250, i%250+1)
+	}
+	fmt.Fprintf(text, "-A F%d-%d -j DROP\n%sCOMMIT\n", n, k, strings.Join(more, ""))
+	f.restore(text.String())
 }
 
 // remove takes all of it away: dnsmasqs, chains, routes and rules, and the links in

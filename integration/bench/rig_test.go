@@ -163,6 +163,83 @@ func (d *daemon) ready(kind string, n int) bool {
 	return good == n && len(list) == n
 }
 
+// activated waits until an app is as its newest config wants it.
+func (d *daemon) activated(k int) {
+	d.Helper()
+	d.until("activated", func() bool {
+		r, err := d.api.Ready(context.Background(), "app", appID(k))
+		d.check(err)
+		return r.Ready
+	})
+}
+
+// weigh reports the daemon's memory, that of its dnsmasqs, and how much of a core it
+// takes while nothing happens.
+func (d *daemon) weigh() {
+	d.Helper()
+	const watched = 70 * time.Second // more than one round of full looks
+	pid := d.cmd.Process.Pid         // nsenter has become the daemon
+	before := cpu(d.B, pid)
+	time.Sleep(watched)
+	d.ReportMetric(100*float64(cpu(d.B, pid)-before)/watched.Seconds()/float64(clockTicks), "%core-idle")
+	d.ReportMetric(float64(status(d.B, pid, "status", "VmRSS:"))/1024, "MB-rss")
+	pss := 0
+	for _, p := range strings.Fields(d.ns.Exec(d.B, "pgrep", "dnsmasq")) {
+		var n int
+		_, err := fmt.Sscan(p, &n)
+		d.check(err)
+		if strings.Contains(cmdline(n), d.dir) {
+			pss += status(d.B, n, "smaps_rollup", "Pss:")
+		}
+	}
+	d.ReportMetric(float64(pss)/1024, "MB-pss-dnsmasq")
+}
+
+const clockTicks = 100 // USER_HZ, proc(5)
+
+// cpu is the time that a process and its ended children have used, in ticks.
+func cpu(b *testing.B, pid int) int {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	sum := 0
+	for _, f := range strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))[11:15] {
+		var n int
+		if _, err := fmt.Sscan(f, &n); err != nil {
+			b.Fatal(err)
+		}
+		sum += n
+	}
+	return sum
+}
+
+// status is a line of a file of a process, in KiB.
+func status(b *testing.B, pid int, file, line string) int {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, found := strings.Cut("\n"+string(text), "\n"+line)
+	n := 0
+	if _, err := fmt.Sscan(rest, &n); !found || err != nil {
+		b.Fatalf("no %s in %s: %v", line, file, err)
+	}
+	return n
+}
+
+func cmdline(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // "" once it has ended
+	return string(text)
+}
+
+// links counts the links of the namespace whose name begins so.
+func (p *place) links(prefix string) int {
+	return strings.Count("\n"+p.ns.Exec(p.B, "ip", "-br", "link"), "\n"+prefix)
+}
+
 // answers waits until each gateway has answered a question for a name of its own.
 func (p *place) answers(gateways []netip.Addr) {
 	p.Helper()

@@ -35,20 +35,20 @@ func (f *Firewall) generation(ctx context.Context) (uint32, bool) {
 
 // lister makes a function that lists a table, and lists it again only after a change.
 // It is not for use by two callers at once.
-func (f *Firewall) lister(name string) func(context.Context) (table, error) {
-	var last table
+func (f *Firewall) lister(name string) func(context.Context) (view, error) {
+	var last view
 	var lastGen uint32
-	return func(ctx context.Context) (table, error) {
+	return func(ctx context.Context) (view, error) {
 		gen, counted := f.generation(ctx) // before the listing: it is as new or newer
-		if counted && last != nil && gen == lastGen {
+		if counted && last.table != nil && gen == lastGen {
 			return last, nil
 		}
-		last = nil
+		last = view{}
 		out, err := f.run.Run(ctx, "", "iptables-save", "-t", name)
 		if err != nil {
-			return nil, err
+			return view{}, err
 		}
-		t := parse(out)
+		t := parse(out).view()
 		if counted {
 			last, lastGen = t, gen
 		}

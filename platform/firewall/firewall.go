@@ -36,7 +36,7 @@ type Firewall struct {
 	run    *proc.Runner
 	nft    *nft.Conn
 	folder func(number int) string // the run folder of an owner, absolute
-	dumps  map[string]*dump.Shared[table]
+	dumps  map[string]*dump.Shared[view]
 	bridge *dump.Shared[map[string]string]
 	age    age
 
@@ -46,7 +46,7 @@ type Firewall struct {
 
 // New makes a Firewall; folder tells an owner's run folder by its number.
 func New(run *proc.Runner, conn *nft.Conn, folder func(number int) string) *Firewall {
-	f := &Firewall{run: run, nft: conn, folder: folder, dumps: map[string]*dump.Shared[table]{}, stores: map[int]*store{}}
+	f := &Firewall{run: run, nft: conn, folder: folder, dumps: map[string]*dump.Shared[view]{}, stores: map[int]*store{}}
 	for _, name := range tableOrder {
 		f.dumps[name] = dump.New(dumpTimeout, f.lister(name))
 	}
@@ -140,7 +140,7 @@ func (f *Firewall) write(ctx context.Context, number int, want, gone []netstate.
 		if err != nil {
 			return err
 		}
-		e.seen = seen
+		e.seen = seen.table
 	}
 	err := f.restore(ctx, restoreText(edits))
 	if err != nil {
@@ -277,7 +277,7 @@ func hookedIn(stored map[string]entry, more []netstate.Chain) hooked {
 
 // look lists chains as the kernel shows them; one that does not exist is missing
 // from the answer.
-func (f *Firewall) look(ctx context.Context, tableName string, chains []string) (table, error) {
+func (f *Firewall) look(ctx context.Context, tableName string, chains []string) (view, error) {
 	if len(chains)*listCost >= dumpCost+f.rules() {
 		return f.dumps[tableName].Get(ctx)
 	}
@@ -297,7 +297,7 @@ func (f *Firewall) look(ctx context.Context, tableName string, chains []string) 
 	for _, t := range found {
 		maps.Copy(all, t)
 	}
-	return all, errors.Join(errs...)
+	return all.view(), errors.Join(errs...)
 }
 
 // rules is about how many rules a dump would show, by what we wrote.

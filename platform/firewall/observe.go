@@ -118,7 +118,7 @@ func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.
 		}
 		byName := inTable(stored, name)
 		h := hookedIn(byName, nil)
-		for _, chain := range ownedChains(t, number) {
+		for _, chain := range ownedChains(t.table, number) {
 			left, known := byName[chain]
 			if !known {
 				left = written(netstate.Chain{Family: netstate.IPv4, Table: name, Name: chain})
@@ -175,7 +175,7 @@ func (f *Firewall) Numbers(ctx context.Context) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list chains of %s: %w", name, withCommand(err))
 		}
-		for chain := range t {
+		for chain := range t.table {
 			if n, ours := owner(chain); ours {
 				list = append(list, n)
 			}

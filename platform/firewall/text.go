@@ -38,11 +38,11 @@ func (t table) declare(chain string) {
 // target is the chain that a rule jumps or goes to, "" for none. A jump to a
 // chain takes no options, so it ends the rule.
 func target(rule string) string {
-	words := strings.Fields(rule)
-	if len(words) < 2 || words[len(words)-2] != "-j" && words[len(words)-2] != "-g" {
+	i := strings.LastIndexByte(rule, ' ')
+	if !strings.HasSuffix(rule[:max(i, 0)], "-j") && !strings.HasSuffix(rule[:max(i, 0)], "-g") {
 		return ""
 	}
-	return words[len(words)-1]
+	return rule[i+1:]
 }
 
 func isOurs(chain string) bool {
@@ -92,16 +92,22 @@ func (t table) jumps(chain string, parents []string) []jump {
 	return js
 }
 
-// parentsOf lists, in order, the chains that lead into a chain.
-func (t table) parentsOf(chain string) []string {
-	var ps []string
-	for p, rules := range t {
-		if slices.ContainsFunc(rules, func(r string) bool { return strings.HasSuffix(r, chain) && target(r) == chain }) {
-			ps = append(ps, p)
+// view is a table with an index of which chains lead into a chain.
+type view struct {
+	table
+	parents map[string][]string
+}
+
+func (t table) view() view {
+	v := view{t, map[string][]string{}}
+	for _, parent := range sortedKeys(t) {
+		for _, r := range t[parent] {
+			if to := target(r); to != "" && !slices.Contains(v.parents[to], parent) {
+				v.parents[to] = append(v.parents[to], parent)
+			}
 		}
 	}
-	slices.Sort(ps)
-	return ps
+	return v
 }
 
 // hooked says which rules of a chain are other chains' hooks: they belong to
@@ -125,7 +131,7 @@ const moved = " (moved)"
 // spelling is the kernel's form of a chain and of the rules that lead into it,
 // one text that is the same exactly while nobody changes them. The place of a
 // jump counts only as far as the wish does: first or last among foreign rules.
-func (t table) spelling(c netstate.Chain, h hooked) string {
+func (t view) spelling(c netstate.Chain, h hooked) string {
 	lines := t.own(c.Name, h)
 	last := map[string]bool{}
 	parents := []string{}
@@ -133,7 +139,7 @@ func (t table) spelling(c netstate.Chain, h hooked) string {
 		last[hook.Parent] = hook.Last
 		parents = append(parents, hook.Parent)
 	}
-	for _, j := range t.jumps(c.Name, unique(append(parents, t.parentsOf(c.Name)...))) {
+	for _, j := range t.jumps(c.Name, unique(append(parents, t.parents[c.Name]...))) {
 		if !h(j.parent, c.Name) {
 			continue // a plain rule of another chain of ours
 		}
@@ -149,8 +155,8 @@ func (t table) spelling(c netstate.Chain, h hooked) string {
 // found is a chain as the table shows it: as it was left, if the kernel spells it
 // as it did then, or if it was just written and every rule and jump is there. Any
 // other is told as it is. It is false where there is no such chain.
-func (t table) found(left entry, h hooked) (entry, bool) {
-	if _, there := t[left.Name]; !there {
+func (t view) found(left entry, h hooked) (entry, bool) {
+	if _, there := t.table[left.Name]; !there {
 		return entry{}, false
 	}
 	c := left.chain()
@@ -166,9 +172,9 @@ func (t table) found(left entry, h hooked) (entry, bool) {
 }
 
 // complete says whether a chain holds as many rules and jumps as were written.
-func (t table) complete(c netstate.Chain, h hooked) bool {
+func (t view) complete(c netstate.Chain, h hooked) bool {
 	jumps := 0
-	for _, j := range t.jumps(c.Name, t.parentsOf(c.Name)) {
+	for _, j := range t.jumps(c.Name, t.parents[c.Name]) {
 		if h(j.parent, c.Name) {
 			jumps++
 		}
@@ -178,9 +184,9 @@ func (t table) complete(c netstate.Chain, h hooked) bool {
 
 // observed is a chain whose spelling is not the one that we left: its text
 // differs from every wish unless it is equal to it rule by rule.
-func (t table) observed(tableName, chain string, h hooked) netstate.Chain {
+func (t view) observed(tableName, chain string, h hooked) netstate.Chain {
 	c := netstate.Chain{Family: netstate.IPv4, Table: tableName, Name: chain, Rules: t.own(chain, h)}
-	for _, j := range t.jumps(chain, t.parentsOf(chain)) {
+	for _, j := range t.jumps(chain, t.parents[chain]) {
 		if !h(j.parent, chain) {
 			continue
 		}

@@ -137,7 +137,7 @@ func TestSpellingSeesPlaceOnlyAsFarAsItIsWanted(t *testing.T) {
 	c := chain("ES-FORWARD", at("FORWARD", ""))
 	h := hookedIn(nil, []netstate.Chain{c})
 	at := func(rules ...string) string {
-		return table{"FORWARD": rules, "ES-FORWARD": {"-i es1 -j ES1-FWD"}}.spelling(c, h)
+		return table{"FORWARD": rules, "ES-FORWARD": {"-i es1 -j ES1-FWD"}}.view().spelling(c, h)
 	}
 	alone := at("-j ES-FORWARD")
 	if got := at("-j ES-FORWARD", "-s 1.1.1.1/32 -j DROP"); got != alone {
