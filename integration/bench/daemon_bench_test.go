@@ -1,7 +1,7 @@
 package bench
 
 import (
-	"fmt"
+	"fmt"; "os"
 	"testing"
 	"time"
 )
@@ -117,7 +117,7 @@ func BenchmarkDelete(b *testing.B) {
 		cfg.full(p, networks, apps)
 		d.apply(cfg)
 		d.settled(networks, apps)
-		d.weigh()
+		if os.Getenv("ESNOWEIGH") == "" { d.weigh() }
 		start := time.Now()
 		d.apply(newDoc())
 		d.settled(0, 0)

@@ -227,9 +227,7 @@ remove port es1
 remove file ni/1/conf/dnsmasq.conf
 remove file ni/1/conf
 remove file ni/1/conf/hosts
-remove link es1a1
-remove link es1a3
-remove link es1
+remove link es1a1, es1a3, es1
 remove sysctl net/ipv4/ip_forward`},
 	} {
 		t.Run(name, func(t *testing.T) {

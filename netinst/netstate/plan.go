@@ -34,7 +34,8 @@ func (it Item) ID() ID {
 }
 
 // Op is one step of a Plan. It has one item, except that all chains that are
-// added or changed are one Op, and all that are removed another.
+// added or changed are one Op, all that are removed another, and all links that are
+// removed for good a third.
 type Op struct {
 	Verb  Verb
 	Kind  Kind
@@ -156,7 +157,7 @@ const processChange = 8
 // to reload after files have gone, so that it forgets what was in them.
 func Diff(have, want State) Plan {
 	var makes, breaks []step
-	var chains, gone []Item
+	var chains, gone, links []Item
 	recreated := map[ID]bool{} // ports of new links: down, whatever was observed
 	for _, id := range want.IDs() {
 		w, h := want[id], have[id]
@@ -197,6 +198,10 @@ func Diff(have, want State) Plan {
 			gone = append(gone, Item{nil, h})
 			continue
 		}
+		if id.Kind == KindLink {
+			links = append(links, Item{nil, h})
+			continue
+		}
 		op := Op{Remove, id.Kind, []Item{{nil, h}}}
 		if p, ok := h.(Port); ok && p.Foreign {
 			makes = append(makes, step{op, lent})
@@ -209,6 +214,10 @@ func Diff(have, want State) Plan {
 	}
 	if len(gone) > 0 {
 		breaks = append(breaks, step{Op{Remove, KindChain, gone}, removal(Chain{})})
+	}
+	if len(links) > 0 { // the kernel waits once for all that go together
+		slices.SortStableFunc(links, func(a, b Item) int { return removal(a.Have) - removal(b.Have) })
+		breaks = append(breaks, step{Op{Remove, KindLink, links}, removal(links[0].Have)})
 	}
 	return append(inOrder(makes), inOrder(breaks)...)
 }

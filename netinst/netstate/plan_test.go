@@ -184,7 +184,7 @@ func TestOrderOfRemoving(t *testing.T) {
 	ordered(t, Diff(one(true), State{}),
 		"remove port es1a1", "remove process ni/1/dnsmasq", "remove rule 20001", "remove route 10.1.0.0/24 table 1 metric 0",
 		"remove address es1 10.1.0.1/24", "remove chain ipv4/filter/ES1-1E", "remove port es1", "remove file ni/1/conf/dnsmasq.conf",
-		"remove file ni/1/conf", "remove link es1a1", "remove link es1", "remove sysctl net/ipv4/ip_forward")
+		"remove file ni/1/conf", "remove link es1a1, es1", "remove sysctl net/ipv4/ip_forward")
 }
 
 func TestReloadComesAfterFilesHaveGone(t *testing.T) {

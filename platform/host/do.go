@@ -55,6 +55,9 @@ func (h *Host) doKind(ctx context.Context, o netstate.Owner, op netstate.Op) err
 		}
 		return h.fw.Apply(ctx, o.Number, op.Items)
 	}
+	if op.Kind == netstate.KindLink && op.Verb == netstate.Remove {
+		return h.removeLinks(ctx, o, op.Items)
+	}
 	for _, it := range op.Items {
 		if err := h.doItem(ctx, o, op.Verb, it); err != nil {
 			return err
@@ -113,10 +116,26 @@ func (h *Host) doLink(ctx context.Context, verb netstate.Verb, l netstate.Link) 
 			}
 		}
 		return h.kernel.AddLink(l)
-	case netstate.Remove:
-		return h.kernel.RemoveLink(ctx, l.Name)
+	case netstate.Change:
+		return h.kernel.ChangeLink(l)
 	}
-	return h.kernel.ChangeLink(l)
+	return fmt.Errorf("%s link %s: nothing to do", verb, l.Name)
+}
+
+// removeLinks removes links together: the kernel makes them wait only once.
+func (h *Host) removeLinks(ctx context.Context, o netstate.Owner, items []netstate.Item) error {
+	var names []string
+	for _, it := range items {
+		l, ok := it.Have.(netstate.Link)
+		if !ok {
+			return fmt.Errorf("remove %s: nothing named", it.ID())
+		}
+		if err := ownedByNumber(o, l); err != nil {
+			return err
+		}
+		names = append(names, l.Name)
+	}
+	return h.kernel.RemoveLinks(ctx, names)
 }
 
 func (h *Host) doProcess(ctx context.Context, o netstate.Owner, verb netstate.Verb, p netstate.Process) error {

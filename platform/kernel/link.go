@@ -163,20 +163,26 @@ func (k *Kernel) ChangeLink(l netstate.Link) error {
 	return nil
 }
 
-// RemoveLink deletes a link of ours and returns when the kernel says that it is
-// gone; removals at the same time share one deletion. A link that is not there is
-// no error.
-func (k *Kernel) RemoveLink(ctx context.Context, name string) error {
-	l, err := k.linkByName(name)
-	if isNotFound(err) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("find link %s: %w", name, err)
+// RemoveLinks removes links of ours and returns when the kernel says that they are
+// gone. What is not there is no error.
+func (k *Kernel) RemoveLinks(ctx context.Context, names []string) error {
+	var links []netlink.Link
+	var errs []error
+	for _, name := range names {
+		l, err := k.linkByName(name)
+		switch {
+		case isNotFound(err):
+		case err != nil:
+			errs = append(errs, fmt.Errorf("find link %s: %w", name, err))
+		default:
+			if _, ok := linkOwner(name, l.Attrs().Alias); !ok {
+				errs = append(errs, fmt.Errorf("link %q is not ours", name))
+				continue
+			}
+			links = append(links, l)
+		}
 	}
-	if _, ok := linkOwner(name, l.Attrs().Alias); !ok {
-		return fmt.Errorf("link %q is not ours", name)
-	}
-	return k.reaper.reap(ctx, l)
+	return errors.Join(append(errs, k.reaper.reap(ctx, links))...)
 }
 
 // SetPort puts a link into its bridge, if it has one, and up.

@@ -57,13 +57,25 @@ func (r *reaper) close() {
 	r.rt.close()
 }
 
-// reap dooms a link and waits until it is gone.
-func (r *reaper) reap(ctx context.Context, l netlink.Link) error {
-	if err := r.doom(l); isNotFound(err) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("doom link %s: %w", l.Attrs().Name, err)
+// reap dooms links and waits until they are gone.
+func (r *reaper) reap(ctx context.Context, links []netlink.Link) error {
+	var errs []error
+	doomed := false
+	for _, l := range links {
+		err := r.doom(l)
+		if err != nil && !isNotFound(err) {
+			errs = append(errs, fmt.Errorf("doom link %s: %w", l.Attrs().Name, err))
+		}
+		doomed = doomed || err == nil
 	}
+	if doomed {
+		errs = append(errs, r.await(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// await waits for the next deletion of what is doomed.
+func (r *reaper) await(ctx context.Context) error {
 	r.mu.Lock()
 	if r.next == nil {
 		r.next = &harvest{done: make(chan struct{})}
