@@ -111,10 +111,17 @@ func (b *bridge) started(c actor.Context) {
 	n := strconv.Itoa(number)
 	b.host = t.HostChanged.Subscribe(pubsub.Selector{Match: func(_, k string) bool { return k == n || k == NamespacesKey }}, wake)
 	b.drain(c)
-	// Statuses of an earlier manager that answer no config any more: nobody else would
-	// withdraw them, now that there is a manager again. The configs were drained
-	// before, so that one that goes from now on is told as gone.
-	t.takeStatuses(b.adapterPub, b.key)
+	// Statuses of an earlier manager that answer no config any more: they go after the
+	// first reconcile, since until then the adapter may be on the host. The configs were
+	// drained before, so that one that goes from now on is told as gone.
+	for _, ref := range b.adapterPub.TakeAll(b.key) {
+		if _, wanted := t.AdapterConfig.Get(b.key, ref.Key); wanted {
+			continue
+		}
+		k, err := netinst.ParseAdapterKey(ref.Key)
+		must(err)
+		b.step(c, netinst.AdapterGone{Key: k})
+	}
 	b.step(c, netinst.Synchronized{})
 
 	if _, err := c.SpawnNamed(b.d.props(func() actor.Actor { return &applier{d: b.d, owner: b.owner} }), "applier"); err != nil {

@@ -198,8 +198,9 @@ func (m *Manager) adapterChanged(c AppAdapterConfig) []Effect {
 
 func (m *Manager) adapterGone(k AdapterKey) []Effect {
 	a := m.adapters[k]
-	if a == nil {
-		return nil
+	if a == nil { // an earlier incarnation's: it may still be on the host
+		a = &adapterState{config: AppAdapterConfig{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex}}
+		m.adapters[k] = a
 	}
 	a.gone = true
 	a.config.Activate = false

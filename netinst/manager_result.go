@@ -28,8 +28,15 @@ func (m *Manager) applied(e Applied) []Effect {
 	mine, byAdapter, waits := m.sort(f, e.Failures)
 	out := m.listen(f)
 	for _, k := range m.keys() {
-		out = append(out, m.answer(f, k, byAdapter[k], len(mine) > 0, e.Had)...)
+		fs := byAdapter[k]
+		if m.adapters[k].lease.Number == 0 {
+			// Never made by this incarnation: what can't be removed may be its, made by
+			// an earlier one. Nobody may be told that it has gone.
+			fs = append(slices.Clone(fs), byAdapter[AdapterKey{}]...)
+		}
+		out = append(out, m.answer(f, k, fs, len(mine) > 0, e.Had)...)
 	}
+	delete(byAdapter, AdapterKey{})
 	switch {
 	case len(mine) > 0:
 		out = append(out, m.showFailed(f, mine, false)...)
@@ -66,7 +73,8 @@ func (m *Manager) applied(e Applied) []Effect {
 }
 
 // sort splits failures into the network's own and each adapter's, and says
-// whether one waits for the world.
+// whether one waits for the world. Under the zero key are removals of what no adapter
+// that is known wants or had: they count as the network's own, too.
 func (m *Manager) sort(f *flight, fs []netstate.Failure) (mine []string, by map[AdapterKey][]netstate.Failure, waits bool) {
 	owner := map[netstate.ID]AdapterKey{}
 	for k, ids := range f.desired.ByAdapter {
@@ -82,6 +90,9 @@ func (m *Manager) sort(f *flight, fs []netstate.Failure) (mine []string, by map[
 			continue
 		}
 		mine = append(mine, x.Err)
+		if x.Remove {
+			by[AdapterKey{}] = append(by[AdapterKey{}], x)
+		}
 	}
 	return mine, by, waits
 }
@@ -98,6 +109,9 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 	if a.gone && !c.Activate && !removeFailed {
 		delete(m.adapters, k)
 		return []Effect{WithdrawAdapter{k}} // also what an earlier incarnation published
+	}
+	if c.TargetVersion == 0 {
+		return nil // an earlier incarnation's, of which its last status stands
 	}
 	s := AppAdapterStatus{AppUUID: k.AppUUID, UnderlayIndex: k.UnderlayIndex, TargetVersion: c.TargetVersion}
 	if l, ok := f.leases[k]; ok && c.Activate && !f.inactive {
@@ -173,7 +187,7 @@ func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
 	for _, k := range m.keys() {
 		a := m.adapters[k]
 		c, took := f.versions[k]
-		if !took {
+		if !took || c.TargetVersion == 0 {
 			c = a.config
 		}
 		if a.gone {
