@@ -1,6 +1,7 @@
 package netstate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -358,7 +359,7 @@ func (s State) IDs() []ID {
 	for id := range s {
 		ids = append(ids, id)
 	}
-	slices.SortFunc(ids, func(a, b ID) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(ids, func(a, b ID) int { return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.Name, b.Name)) })
 	return ids
 }
 
