@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -15,7 +16,7 @@ import (
 
 var (
 	modelSeed = flag.Uint64("appnet.seed", 0, "run the model with this seed only and print its log")
-	modelRuns = flag.Int("appnet.runs", 6000, "how many interleavings the model tries")
+	modelRuns = flag.Int("appnet.runs", 2000, "how many interleavings the model tries")
 )
 
 // judge holds a status that says "not pending" against what was told to the
@@ -54,7 +55,7 @@ func (w *world) check() {
 	for k := range 3 {
 		on := 0
 		for _, p := range w.places() {
-			if p.Key.UnderlayIndex == k && w.bridges[p.Scope].host[p.Key] && !w.excused[p] {
+			if p.Key.UnderlayIndex == k && w.nets[p.Scope].active[p.Key] && !w.excused[p] {
 				on++
 			}
 		}
@@ -82,7 +83,9 @@ func (w *world) randomWish() {
 	c.Adapters = map[int]netinst.UnderlayNetworkConfig{}
 	for k := range 3 {
 		if w.r.IntN(3) > 0 {
-			c.Adapters[k] = netinst.UnderlayNetworkConfig{NetworkInstance: w.nis[w.r.IntN(3)]}
+			c.Adapters[k] = netinst.UnderlayNetworkConfig{
+				NetworkInstance: w.nis[w.r.IntN(3)], Netns: "app", IfName: netinst.IfName(fmt.Sprintf("e%d-%d", k, w.r.IntN(2))), Hostname: "app",
+			}
 		}
 	}
 	w.say("config: %s activate=%v %s", c.DisplayName, c.Activate, wishText(c))
@@ -97,32 +100,6 @@ func wishText(c config) string {
 		}
 	}
 	return strings.Join(out, " ")
-}
-
-// network does one thing of a network instance, and says whether there was one.
-func (w *world) network(ni uuid.UUID) bool {
-	b := w.bridges[ni]
-	p := place{Scope: ni, Key: key{AppUUID: w.app, UnderlayIndex: w.r.IntN(3)}}
-	switch {
-	case b.wanted && !b.spawned:
-		w.spawn(ni)
-	case !b.wanted && b.spawned:
-		w.end(ni)
-	case !b.spawned: // the router withdraws what a gone bridge manager has left
-		if w.adapters[p].have() || !w.statuses[p].have() {
-			return false
-		}
-		w.answer(p, nil)
-	case !b.online.have():
-		w.goOnline(ni)
-	case b.dirty[p.Key]:
-		w.apply(p)
-	case w.adapters[p].behind():
-		b.wish[p.Key], b.dirty[p.Key] = w.adapters[p].next(w.r), true
-	default:
-		return false
-	}
-	return true
 }
 
 // deliver tells the app's actor one thing of one topic, and says whether it was news.
@@ -145,7 +122,7 @@ func (w *world) deliver() bool {
 		return news
 	case n <= 3:
 		ni := w.nis[n-1]
-		t := &w.bridges[ni].online
+		t := &w.nets[ni].online
 		news := t.behind()
 		if s := t.next(w.r); s != nil {
 			w.tell(appnet.NetworkOnline{NI: ni, Status: *s})
@@ -192,19 +169,23 @@ func (w *world) fire() bool {
 
 // disturb is what does not happen once the world has become quiet.
 func (w *world) disturb() {
-	ni := w.nis[w.r.IntN(3)]
-	b := w.bridges[ni]
-	switch w.r.IntN(8) {
+	n := w.nets[w.nis[w.r.IntN(3)]]
+	switch w.r.IntN(10) {
 	case 0, 1, 2:
 		w.randomWish()
 	case 3, 4:
-		b.wanted = !b.wanted
-		w.say("network %d: wanted=%v", ni[15], b.wanted)
-	case 5, 6:
-		if b.spawned {
-			w.say("bm %d: crashes", ni[15])
-			w.spawn(ni)
+		n.want(!n.config.have(), false, 1500)
+	case 5:
+		if n.config.have() {
+			n.want(true, w.r.IntN(3) == 0, 1400+w.r.IntN(3))
 		}
+	case 6:
+		if n.mgr != nil {
+			w.say("bm %d: crashes", n.ni[15])
+			n.crash()
+		}
+	case 8, 9:
+		n.drift()
 	case 7:
 		if w.m != nil {
 			w.say("app: crashes")
@@ -218,7 +199,7 @@ func (w *world) step() {
 	case n == 0:
 		w.disturb()
 	case n < 9:
-		w.network(w.nis[w.r.IntN(3)])
+		w.nets[w.nis[w.r.IntN(3)]].act()
 	case n < 19:
 		w.deliver()
 	default:
@@ -231,7 +212,7 @@ func (w *world) step() {
 func (w *world) settle() bool {
 	w.healthy = true
 	for range 50000 {
-		w.network(w.nis[w.r.IntN(3)])
+		w.nets[w.nis[w.r.IntN(3)]].act()
 		w.deliver()
 		w.fire()
 		if w.check(); w.broken != "" {
@@ -249,18 +230,19 @@ func (w *world) atRest() bool {
 	if len(w.timers) > 0 || w.m != nil && w.wish.behind() || w.m == nil && (w.crashed || w.wish.have()) {
 		return false
 	}
-	for _, ni := range w.nis {
-		b := w.bridges[ni]
-		if b.wanted != b.spawned || b.spawned != b.online.have() || w.m != nil && b.online.behind() {
+	for _, n := range w.nets {
+		st, c := n.online.now(), n.config.now()
+		switch {
+		case n.config.behind() && n.mgr != nil, n.crashed, n.touched && n.mgr != nil, w.m != nil && n.online.behind(),
+			(c != nil) != (n.mgr != nil), (c != nil) != (st != nil):
+			return false
+		case c != nil && (st.State != netinst.Present || st.Generation != c.Generation || n.applier.req != nil || !n.applier.ready):
 			return false
 		}
 	}
 	for _, p := range w.places() {
-		b := w.bridges[p.Scope]
-		switch {
-		case b.spawned && (b.dirty[p.Key] || w.adapters[p].behind()),
-			!b.spawned && w.statuses[p].have() && !w.adapters[p].have(),
-			w.m != nil && w.statuses[p].behind():
+		if n := w.nets[p.Scope]; n.mgr != nil && w.adapters[p].behind() || w.statuses[p].have() && !w.adapters[p].have() ||
+			w.m != nil && w.statuses[p].behind() {
 			return false
 		}
 	}
@@ -285,7 +267,7 @@ func (w *world) settled(missing *uuid.UUID) {
 		if wanted != w.adapters[p].have() || !wanted && w.statuses[p].have() {
 			w.fail("%s: wanted %v, config %v, status %v", name(p), wanted, w.adapters[p].now(), w.statuses[p].now())
 		}
-		if on := w.bridges[p.Scope].host[p.Key]; on != (wanted && !gone && c.Activate) {
+		if on := w.nets[p.Scope].active[p.Key]; on != (wanted && !gone && c.Activate) {
 			w.fail("%s: active %v on the host, wanted %v", name(p), on, wanted)
 		}
 	}
@@ -304,16 +286,29 @@ func (w *world) settled(missing *uuid.UUID) {
 }
 
 // TestModel_PendingClearsVersionsRiseNoAdapterOnTwoNetworks runs the machine
-// among simulated bridge managers over random interleavings with crashes, late,
+// among real bridge managers, whose host fails, hangs and drifts, over random interleavings with crashes, late,
 // skipped, repeated and reordered notifications, moves, deletions and returns.
 func TestModel_PendingClearsVersionsRiseNoAdapterOnTwoNetworks(t *testing.T) {
 	if *modelSeed != 0 {
 		t.Log(strings.Join(runModel(t, *modelSeed).log, "\n"))
 		return
 	}
+	const workers = 2
+	var parts [workers]coverage
+	var all sync.WaitGroup
+	for i := range parts {
+		all.Go(func() {
+			for seed := 1 + i; seed <= *modelRuns && !t.Failed(); seed += workers {
+				parts[i].count(runModel(t, uint64(seed)))
+			}
+		})
+	}
+	all.Wait()
 	var seen coverage
-	for seed := uint64(1); seed <= uint64(*modelRuns) && !t.Failed(); seed++ {
-		seen.count(runModel(t, seed))
+	for _, part := range parts {
+		for i, n := range part {
+			seen[i] += n
+		}
 	}
 	t.Logf("%+v", seen)
 	if *modelRuns >= 1000 && slices.Min(seen[:]) == 0 {
@@ -334,7 +329,7 @@ func runModel(t *testing.T, seed uint64) *world {
 		missing = &w.nis[w.r.IntN(3)]
 	}
 	for _, ni := range w.nis {
-		w.bridges[ni].wanted = missing == nil || ni != *missing
+		w.nets[ni].want(missing == nil || ni != *missing, false, 1500)
 	}
 	if w.r.IntN(3) == 0 {
 		w.say("config: deleted at the end")
@@ -354,9 +349,12 @@ func runModel(t *testing.T, seed uint64) *world {
 
 // coverage counts how often the interesting things happened, so that a model
 // that has become lame fails.
-type coverage [7]int
+type coverage [11]int
 
-var coverageWords = [7]string{"app: crashes after", "bm %: crashes", "app: resend", "told v", "still on", "app: done", "not online"}
+var coverageWords = [11]string{
+	"app: crashes after", "bm %: crashes", "app: resend", "told v", "still on", "app: done", "not online",
+	"applier %: fails", "applier %: hangs", "applier %: dies", "host %: loses",
+}
 
 func (c *coverage) count(w *world) {
 	for _, line := range w.log {

@@ -2,8 +2,8 @@ package appnet_test
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -45,24 +45,15 @@ type (
 	key    = netinst.AdapterKey
 )
 
-// bridge is a simulated bridge manager and its network: the rules of docs/protocol.md
-// with delays, failures and crashes, and nothing of the machine under test.
-type bridge struct {
-	wanted  bool // its config exists
-	spawned bool
-	online  topic[netinst.NetworkInstanceStatus]
-	wish    map[key]*netinst.AppAdapterConfig // as read; a key with nil was withdrawn
-	dirty   map[key]bool                      // read and not applied
-	host    map[key]bool                      // active on the host; survives every crash
-}
-
-// world is the topics, the bridge managers, the router and one app's actor.
+// world is the topics, the networks, the router and one app's actor.
 type world struct {
 	r        *rand.Rand
 	log      []string
 	healthy  bool
 	nis      []uuid.UUID
-	bridges  map[uuid.UUID]*bridge
+	nets     map[uuid.UUID]*network
+	epoch    uint64
+	now      time.Time
 	app      uuid.UUID
 	wish     topic[config]
 	all      []place
@@ -71,6 +62,7 @@ type world struct {
 	shown    *appnet.AppNetworkStatus
 	journal  appnet.JournalRecord
 	m        *appnet.Machine
+	takenUp  bool                               // its first configs are published
 	crashed  bool                               // m is nil and its supervisor starts it again, wanted or not
 	view     map[place]netinst.AppAdapterStatus // what the machine was told, newest version
 	nisSeen  map[uuid.UUID]bool                 // online as the machine was told
@@ -84,7 +76,8 @@ func newWorld(seed uint64) *world {
 	w := &world{
 		r:        rand.New(rand.NewPCG(seed, 7)),
 		app:      uuid.UUID{15: 0xaa},
-		bridges:  map[uuid.UUID]*bridge{},
+		nets:     map[uuid.UUID]*network{},
+		now:      time.Unix(1000, 0),
 		adapters: map[place]*topic[netinst.AppAdapterConfig]{},
 		statuses: map[place]*topic[netinst.AppAdapterStatus]{},
 		highest:  map[place]uint64{},
@@ -93,7 +86,7 @@ func newWorld(seed uint64) *world {
 	for i := range 3 {
 		ni := uuid.UUID{15: byte(i + 1)}
 		w.nis = append(w.nis, ni)
-		w.bridges[ni] = &bridge{host: map[key]bool{}}
+		w.nets[ni] = newNetwork(w, i+1)
 		for k := range 3 {
 			p := place{Scope: ni, Key: key{AppUUID: w.app, UnderlayIndex: k}}
 			w.all = append(w.all, p)
@@ -134,88 +127,17 @@ func (w *world) answer(p place, s *netinst.AppAdapterStatus) {
 	}
 }
 
-// spawn starts a bridge manager, also after a crash: it reads what is retained.
-func (w *world) spawn(ni uuid.UUID) {
-	b := w.bridges[ni]
-	b.spawned, b.wish, b.dirty = true, map[key]*netinst.AppAdapterConfig{}, map[key]bool{}
-	for _, p := range w.places() {
-		if p.Scope == ni {
-			b.wish[p.Key] = w.adapters[p].replay()
-			b.dirty[p.Key] = true
-		}
-	}
-}
-
-// apply carries out what a bridge manager has read of one adapter.
-func (w *world) apply(p place) {
-	b := w.bridges[p.Scope]
-	c := b.wish[p.Key]
-	if c == nil {
-		b.host[p.Key], b.dirty[p.Key] = false, false
-		w.pardon(p)
-		w.answer(p, nil)
-		return
-	}
-	st := netinst.AppAdapterStatus{AppUUID: w.app, UnderlayIndex: p.Key.UnderlayIndex, TargetVersion: c.TargetVersion}
-	if !w.healthy {
-		switch w.r.IntN(6) {
-		case 0: // it takes longer and tries again
-			st.Activated, st.Error = !c.Activate, "boom"
-			w.answer(p, &st)
-			return
-		case 1: // it forgets the wish, answers nonetheless, and needs the resend
-			st.Activated, b.dirty[p.Key] = !c.Activate, false
-			if c.Activate {
-				b.host[p.Key] = false
-			}
-			w.answer(p, &st)
-			return
-		}
-	}
-	b.host[p.Key], b.dirty[p.Key], st.Activated = c.Activate, false, c.Activate
-	if !c.Activate {
-		w.pardon(p)
-	}
-	w.answer(p, &st)
-}
-
-// pardon ends the excuse of a place whose bridge manager has read all there is.
-func (w *world) pardon(p place) {
-	if !w.adapters[p].behind() {
-		delete(w.excused, p)
-	}
-}
-
-// goOnline ends the first reconcile.
-func (w *world) goOnline(ni uuid.UUID) {
-	b := w.bridges[ni]
-	for _, p := range w.places() {
-		if p.Scope == ni && b.dirty[p.Key] {
-			w.apply(p)
-		}
-	}
-	b.online.put(&netinst.NetworkInstanceStatus{UUID: ni, DisplayName: fmt.Sprintf("net%d", ni[15])})
-}
-
-// end removes a network: inactive first, then its status goes, then it is gone.
-func (w *world) end(ni uuid.UUID) {
-	b := w.bridges[ni]
-	for _, p := range w.places() {
-		if p.Scope != ni {
+// pardon ends the excuse of every place of a network whose bridge manager has read
+// all there is, and which neither is nor is being made on the host.
+func (w *world) pardon(n *network) {
+	for _, p := range n.places() {
+		if !w.excused[p] || n.active[p.Key] || n.crashed {
 			continue
 		}
-		b.host[p.Key] = false
-		if c := b.wish[p.Key]; c != nil {
-			w.answer(p, &netinst.AppAdapterStatus{AppUUID: w.app, UnderlayIndex: p.Key.UnderlayIndex, TargetVersion: c.TargetVersion})
-		} else {
-			w.answer(p, nil)
+		if n.mgr == nil || !w.adapters[p].behind() && n.applier.req == nil {
+			delete(w.excused, p)
 		}
 	}
-	if b.online.have() {
-		b.online.put(nil)
-	}
-	b.spawned = false
-	maps.DeleteFunc(w.excused, func(p place, _ bool) bool { return p.Scope == ni })
 }
 
 // ---- the app's actor
@@ -234,7 +156,7 @@ func (w *world) start() {
 	w.m = appnet.NewMachine(w.app, w.journal, left)
 	w.view, w.nisSeen = map[place]netinst.AppAdapterStatus{}, map[uuid.UUID]bool{}
 	for _, ni := range w.nis {
-		if s := w.bridges[ni].online.replay(); s != nil {
+		if s := w.nets[ni].online.replay(); s != nil {
 			w.tell(appnet.NetworkOnline{NI: ni, Status: *s})
 		}
 	}
@@ -247,6 +169,7 @@ func (w *world) start() {
 		w.tell(appnet.ConfigChanged{Config: *c})
 	}
 	w.tell(appnet.Synchronized{})
+	w.takenUp = w.takenUp || w.m != nil
 }
 
 // tell steps the machine and carries out the effects; a crash may come after
@@ -332,7 +255,7 @@ func (w *world) do(f appnet.Effect) {
 		if len(w.view) > 0 {
 			w.fail("done while %v is left", w.view)
 		}
-		w.m, w.timers = nil, nil
+		w.m, w.timers, w.takenUp = nil, nil, false
 	}
 }
 
