@@ -52,7 +52,7 @@ func network(t *rapid.T) State {
 		File{Path: "ni/1/conf", Dir: true}, File{Path: "ni/1/conf/dnsmasq.conf", Content: fmt.Sprint(n("conf"))},
 		Link{Name: "es1", Type: Bridge, MAC: fmt.Sprint(n("mac")), MTU: 1500 - n("bridge mtu"), Alias: "edgespan ni x"},
 		Port{Link: "es1", After: []ID{fwd.ID(), bridgeTable.ID()}},
-		Address{Link: "es1", Prefix: fmt.Sprintf("10.1.%d.1/24", n("subnet"))},
+		Address{Link: "es1", Prefix: fmt.Sprintf("10.1.%d.%d/24", n("subnet"), n("gateway"))},
 		Route{Table: 20001, Dst: "10.1.0.0/24", Type: Unicast, Dev: "es1"},
 		Route{Table: 20001, Dst: "0.0.0.0/0", Type: Unicast, Dev: "eth0", Via: fmt.Sprint("192.0.2.", n("via"))},
 		Rule{Priority: 20001, From: "10.1.0.0/24", Table: 20001 + n("table")},

@@ -3,6 +3,7 @@ package netstate
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -185,6 +186,13 @@ type Address struct {
 func (a Address) ID() ID       { return ID{KindAddress, a.Link + " " + a.Prefix} }
 func (a Address) Needs() []ID  { return []ID{{KindLink, a.Link}} }
 func (a Address) Text() string { return "noprefixroute" }
+
+// sameSubnet says whether two addresses are of one subnet of one link.
+func (a Address) sameSubnet(b Address) bool {
+	p, errA := netip.ParsePrefix(a.Prefix)
+	q, errB := netip.ParsePrefix(b.Prefix)
+	return a.Link == b.Link && errA == nil && errB == nil && p.Masked() == q.Masked()
+}
 
 // RouteType is the kernel's route type.
 type RouteType string

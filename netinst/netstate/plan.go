@@ -159,6 +159,7 @@ func Diff(have, want State) Plan {
 	var makes, breaks []step
 	var chains, gone, links []Item
 	recreated := map[ID]bool{} // ports of new links: down, whatever was observed
+	early := map[ID]bool{}     // removed among the makes
 	for _, id := range want.IDs() {
 		w, h := want[id], have[id]
 		if recreated[id] { // "link" sorts before "port"
@@ -176,6 +177,7 @@ func Diff(have, want State) Plan {
 		switch {
 		case h == nil:
 			verb = Add
+			makes = append(makes, displaced(w, have, want, early)...)
 		case id.Kind == KindLink && w.(Link).Recreate(h.(Link)):
 			makes = append(makes, step{Op{Remove, id.Kind, []Item{{nil, h}}}, at})
 			h, verb = nil, Add
@@ -190,7 +192,7 @@ func Diff(have, want State) Plan {
 		makes = append(makes, step{Op{verb, id.Kind, []Item{{w, h}}}, at})
 	}
 	for _, id := range have.IDs() {
-		if want[id] != nil {
+		if want[id] != nil || early[id] {
 			continue
 		}
 		h := have[id]
@@ -220,6 +222,24 @@ func Diff(have, want State) Plan {
 		breaks = append(breaks, step{Op{Remove, KindLink, links}, removal(links[0].Have)})
 	}
 	return append(inOrder(makes), inOrder(breaks)...)
+}
+
+// displaced removes, and notes in early, the addresses that have to go before w is
+// added: to the kernel an address is a secondary of one of its subnet that came
+// before, and goes with it.
+func displaced(w Object, have, want State, early map[ID]bool) []step {
+	a, is := w.(Address)
+	if !is {
+		return nil
+	}
+	var steps []step
+	for _, id := range have.IDs() {
+		if old, is := have[id].(Address); is && want[id] == nil && a.sameSubnet(old) {
+			early[id] = true
+			steps = append(steps, step{Op{Remove, id.Kind, []Item{{nil, old}}}, phase(w)})
+		}
+	}
+	return steps
 }
 
 // inOrder are the ops of steps by phase; within one they keep their order.
