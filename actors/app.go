@@ -24,6 +24,7 @@ type app struct {
 	config   *pubsub.Subscription[appnet.AppNetworkConfig]
 	statuses *pubsub.Subscription[netinst.AppAdapterStatus]
 	networks *pubsub.Subscription[netinst.NetworkInstanceStatus]
+	wanted   *pubsub.Subscription[netinst.NetworkInstanceConfig] // of the networks that config names; nil before one was seen
 
 	adapterPub *pubsub.Publisher[netinst.AppAdapterConfig]
 	statusPub  *pubsub.Publisher[appnet.AppNetworkStatus]
@@ -82,6 +83,9 @@ func (a *app) stop() {
 	a.config.Close()
 	a.networks.Close()
 	a.statuses.Close()
+	if a.wanted != nil {
+		a.wanted.Close()
+	}
 }
 
 func (a *app) drain(c actor.Context) {
@@ -111,17 +115,40 @@ func (a *app) drain(c actor.Context) {
 		case pubsub.Deleted:
 			a.step(c, appnet.ConfigDeleted{Order: a.d.epoch()})
 		case pubsub.Created, pubsub.Modified:
-			for _, u := range ch.New.Adapters {
-				a.tellWanted(c, u.NetworkInstance)
-			}
+			a.follow(c, ch.New)
 			a.step(c, appnet.ConfigChanged{Config: ch.New})
+		}
+	}
+	if a.wanted == nil {
+		return
+	}
+	for _, ch := range a.wanted.Drain() {
+		switch ch.Kind {
+		case pubsub.Deleted:
+			a.tellWanted(c, ch.Old.UUID)
+		case pubsub.Created:
+			a.tellWanted(c, ch.New.UUID)
 		}
 	}
 }
 
-// tellWanted tells whether a network is in the config. It is asked when the app's config
-// changes and when the network goes, not of every change of any network: that would
-// wake every app for each of them.
+// follow subscribes to the configs of the networks that an app names, and of no other:
+// that would wake every app for each of them.
+func (a *app) follow(c actor.Context, config appnet.AppNetworkConfig) {
+	named := map[string]bool{}
+	for _, u := range config.Adapters {
+		named[u.NetworkInstance.String()] = true
+	}
+	if a.wanted != nil {
+		a.wanted.Close()
+	}
+	a.wanted = a.d.topics.NetworkConfig.Subscribe(pubsub.Selector{Match: func(_, k string) bool { return named[k] }}, poker(c))
+	for _, u := range config.Adapters {
+		a.tellWanted(c, u.NetworkInstance)
+	}
+}
+
+// tellWanted tells whether a network is in the config.
 func (a *app) tellWanted(c actor.Context, ni uuid.UUID) {
 	_, wanted := a.d.topics.NetworkConfig.Get("", ni.String())
 	a.step(c, appnet.NetworkWanted{NI: ni, Wanted: wanted})

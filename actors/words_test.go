@@ -2,8 +2,12 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/fake"
 )
 
 // adapter reads the status of an adapter as the API shows it.
@@ -59,5 +63,29 @@ func TestAMissingNamespaceIsWaitedFor(t *testing.T) {
 		}
 		r.netns("ns1")
 		r.ready(2*time.Second, "app/"+appID(1))
+	})
+}
+
+// Nothing tells of the going of a network that never had a status.
+func TestAnAppOnANetworkThatWasNeverOnlineSaysSo(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.host.SetFault(func(o netstate.Owner, _ netstate.Op) *fake.Fault {
+			if o.Name == netstate.HostOwner { // the ground of every network
+				return &fake.Fault{Err: errors.New("injected")}
+			}
+			return nil
+		})
+		says := func(why string) {
+			r.Helper()
+			if a := r.adapter(appID(1) + "/0"); a.Error != "network instance "+niID(1)+" is not "+why {
+				t.Errorf("the adapter is %+v", a)
+			}
+		}
+		r.apply(doc(1, 1))
+		says("online")
+		r.apply(doc(1, 1)[:len(doc(0, 0))] + doc(1, 1)[len(doc(1, 0)):])
+		says("in the config")
+		r.apply(doc(1, 1))
+		says("online")
 	})
 }
