@@ -194,6 +194,28 @@ func TestAStrayOfACrashIsFoundByItsCommandLine(t *testing.T) {
 	}
 }
 
+func TestAHelperWhoseRunFolderIsGoneIsStopped(t *testing.T) {
+	l := newLab(t)
+	l.must(ground, root())
+	want := l.network(1)
+	l.must(owner(1), want)
+	if err := os.RemoveAll(filepath.Join(l.dir, "ni")); err != nil {
+		t.Fatal(err)
+	}
+	l.must(owner(1), want) // it is replaced by one that is known
+	if err := os.RemoveAll(filepath.Join(l.dir, "ni")); err != nil {
+		t.Fatal(err)
+	}
+	l.must(owner(1), netstate.State{})
+	all, err := proc.List()
+	found := slices.DeleteFunc(all, func(p proc.Process) bool {
+		return !slices.Contains(p.Argv, "--conf-file="+l.dir+"/ni/1/conf/dnsmasq.conf")
+	})
+	if err != nil || len(found) != 0 {
+		t.Errorf("helpers %v err %v, want none", found, err)
+	}
+}
+
 func TestFlowsThatAreDeniedAreForgotten(t *testing.T) {
 	l := newLab(t)
 	for _, port := range []string{"1001", "1002"} {

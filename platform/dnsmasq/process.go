@@ -62,6 +62,7 @@ type state struct {
 type Ground struct {
 	Bridge    int             // link index, 0: there is none
 	Addresses map[string]bool // of the network's links, without prefix length
+	Lost      bool            // the run folder of a network of which something is on the host
 }
 
 func (h *Helpers) folder(name string) string { return filepath.Join(h.dir, name) }
@@ -201,13 +202,17 @@ func running(st state) bool { return sameCommand(st.Cmdline(), st.Argv) }
 
 // Observe lists the running processes of network instance n. When probe is set,
 // one that does not answer within 3 s differs from any wish, as does one that has
-// ended or whose bridge was made anew: each is to be replaced.
+// ended or whose bridge was made anew: each is to be replaced. A process of a network
+// that has lost its run folder is found by its command line.
 func (h *Helpers) Observe(ctx context.Context, n int, on Ground, probe bool) (netstate.State, error) {
 	base := filepath.Join("ni", fmt.Sprint(n))
 	entries, err := os.ReadDir(h.folder(base))
-	if errors.Is(err, os.ErrNotExist) {
+	switch {
+	case on.Lost && probe:
+		return h.lost(ctx, base)
+	case errors.Is(err, os.ErrNotExist):
 		return netstate.State{}, nil
-	} else if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("list helpers: %w", err)
 	}
 	s := netstate.State{}
@@ -234,6 +239,22 @@ func (h *Helpers) Observe(ctx context.Context, n int, on Ground, probe bool) (ne
 		s.Add(p)
 	}
 	return s, ctx.Err()
+}
+
+// lost lists the processes that were started from a network's run folder, which is gone.
+func (h *Helpers) lost(ctx context.Context, base string) (netstate.State, error) {
+	all, err := h.procs.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := netstate.State{}
+	for _, p := range all {
+		ours := func(arg string) bool { return strings.HasPrefix(arg, "--conf-file="+h.folder(base)+"/") }
+		if slices.ContainsFunc(p.Argv, ours) {
+			s.Add(netstate.Process{Name: filepath.Join(base, filepath.Base(p.Argv[0])), Argv: p.Argv, Digest: "folder lost"})
+		}
+	}
+	return s, nil
 }
 
 func (g Ground) has(p netstate.Probe) bool {

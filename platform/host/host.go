@@ -122,7 +122,8 @@ func (h *Host) observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 		return nil, err
 	}
 	maps.Copy(s, files)
-	ground := dnsmasq.Ground{Addresses: addresses(links)}
+	_, err = os.Stat(h.ownerFile(o.Number))
+	ground := dnsmasq.Ground{Addresses: addresses(links), Lost: len(s) > 0 && errors.Is(err, os.ErrNotExist)}
 	if ground.Bridge, err = h.kernel.LinkIndex(bridgeName(o.Number)); err != nil {
 		return nil, err
 	}
