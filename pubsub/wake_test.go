@@ -2,6 +2,7 @@ package pubsub_test
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 
@@ -92,6 +93,45 @@ func TestASlowReaderCostsOneEntryAKey(t *testing.T) {
 		t.Errorf("%d pending entries, want 1", n)
 	}
 	expect(t, "drain", say(s.Drain()), "Modified k old>999")
+}
+
+// What a reader is told before the mark is all that there is: what it knew from an
+// earlier subscription and is not told again has gone meanwhile.
+func TestAReaderThatComesBackLearnsWhatWentMeanwhile(t *testing.T) {
+	topic := pubsub.NewTopic[int]("test")
+	p := topic.Publisher("app")
+	known := map[string]int{}
+	for round := range 3 {
+		for i := range 10 {
+			must(t, p.Publish("", fmt.Sprint("k", 10*round+i), i))
+		}
+		for i := range 5 { // of this round, and of the one that the reader has seen
+			must(t, p.Unpublish("", fmt.Sprint("k", 10*round+i)))
+			must(t, p.Unpublish("", fmt.Sprint("k", 10*round-1-i)))
+		}
+		s := topic.Subscribe(pubsub.Selector{}, nil)
+		told, synchronized := map[string]int{}, false
+		for _, c := range s.Drain() {
+			switch c.Kind {
+			case pubsub.Synchronized:
+				synchronized = true
+			case pubsub.Created:
+				told[c.Key] = c.New
+			case pubsub.Modified, pubsub.Deleted:
+				t.Errorf("round %d: a new reader is told of %v", round, c)
+			}
+		}
+		for k := range known {
+			if _, still := told[k]; !still {
+				delete(known, k)
+			}
+		}
+		maps.Copy(known, told)
+		if want := topic.List(""); !synchronized || !maps.Equal(known, want) {
+			t.Errorf("round %d: the reader knows %v, synchronized %v; retained is %v", round, known, synchronized, want)
+		}
+		s.Close()
+	}
 }
 
 // Many publishers and readers at once; each reader must end with exactly what
