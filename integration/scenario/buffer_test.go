@@ -2,8 +2,6 @@ package scenario
 
 import (
 	"bytes"
-	"errors"
-	"os/exec"
 	"strings"
 	"sync"
 )
@@ -37,5 +35,3 @@ func (s *syncBuffer) has(any ...string) bool {
 	}
 	return false
 }
-
-func asExit(err error, to **exec.ExitError) bool { return errors.As(err, to) }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -293,17 +292,6 @@ func TestAnEmptyConfigLeavesTheHostAsItWas(t *testing.T) {
 	}
 }
 
-func TestOneDaemonInANamespace(t *testing.T) {
-	w := newWorld(t, "web")
-	w.start(doc([]string{network(1, "")}))
-	out, err := exec.CommandContext(w.ctx, w.NodeCmd().Path, w.NodeCmd().Args[1:]...).CombinedOutput()
-	var exit *exec.ExitError
-	if !asExit(err, &exit) || exit.ExitCode() != 5 {
-		t.Errorf("a second daemon ended with %v, want exit 5: %s", err, out)
-	}
-	w.wait("ready", "ni/"+ni(1))
-}
-
 func TestSIGHUPReadsTheFileAgain(t *testing.T) {
 	w := newWorld(t, "web")
 	w.start(doc([]string{network(1, "")}))
@@ -348,23 +336,6 @@ func (w *world) eventually(what string, ok func() bool) {
 		case <-ctx.Done():
 			w.Fatalf("%s never came", what)
 		case <-tick.C:
-		}
-	}
-}
-
-func TestAnAppMovesToAnotherNetwork(t *testing.T) {
-	w := newWorld(t, "web")
-	nets := []string{network(1, ""), network(2, "")}
-	w.start(doc(nets, onNet(1, 1, "web", allowAll)))
-	for i, n := range []int{1, 2, 1, 2} {
-		w.apply(doc(nets, onNet(1, n, "web", allowAll)))
-		w.wait("ready", "app/"+app(1))
-		if l := w.lease("web"); !strings.HasPrefix(l.IP.String(), fmt.Sprintf("10.%d.0.", n)) {
-			t.Errorf("move %d: the lease is %s", i, l.IP)
-		}
-		w.in("web", "ping", "-c1", "-W2", lab.WebAddr)
-		if s := w.status("app", app(1)); s["targetVersion"] != float64(i+1) {
-			t.Errorf("move %d: the status is %v", i, s)
 		}
 	}
 }

@@ -224,7 +224,7 @@ func (w *world) folder() string {
 func (w *world) dump(short string) string {
 	w.Helper()
 	var b bytes.Buffer
-	timer := regexp.MustCompile(`(hello_timer|tcn_timer|topology_change_timer|gc_timer) +[0-9.]+`)
+	timer := regexp.MustCompile(`(hello_timer|tcn_timer|topology_change_timer|gc_timer|forward_delay_timer) +[0-9.]+`)
 	for _, c := range []string{
 		"ip -d -o link", "ip -o addr", "ip rule", "ip route show table all", "ip -6 route show table all", "iptables-save", "nft -s list ruleset",
 		"sysctl net.ipv4.ip_forward net.bridge.bridge-nf-call-iptables net.bridge.bridge-nf-call-ip6tables",
