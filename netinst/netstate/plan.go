@@ -157,7 +157,7 @@ const processChange = 8
 // to reload after files have gone, so that it forgets what was in them.
 func Diff(have, want State) Plan {
 	var makes, breaks []step
-	var chains, gone, links []Item
+	var chains []Item
 	recreated := map[ID]bool{} // ports of new links: down, whatever was observed
 	early := map[ID]bool{}     // removed among the makes
 	for _, id := range want.IDs() {
@@ -191,37 +191,42 @@ func Diff(have, want State) Plan {
 		}
 		makes = append(makes, step{Op{verb, id.Kind, []Item{{w, h}}}, at})
 	}
+	if len(chains) > 0 {
+		makes = append(makes, step{Op{Change, KindChain, chains}, phase(Chain{})})
+	}
+	first, rest := removals(have, want, early)
+	return append(inOrder(append(makes, first...)), inOrder(append(breaks, rest...))...)
+}
+
+// removals take away what is not wanted: links of others among the makes, all else
+// after them.
+func removals(have, want State, early map[ID]bool) (first, rest []step) {
+	var chains, links []Item
 	for _, id := range have.IDs() {
 		if want[id] != nil || early[id] {
 			continue
 		}
-		h := have[id]
-		if id.Kind == KindChain {
-			gone = append(gone, Item{nil, h})
-			continue
+		it := Item{nil, have[id]}
+		p, port := have[id].(Port)
+		switch {
+		case id.Kind == KindChain:
+			chains = append(chains, it)
+		case id.Kind == KindLink:
+			links = append(links, it)
+		case port && p.Foreign:
+			first = append(first, step{Op{Remove, id.Kind, []Item{it}}, lent})
+		default:
+			rest = append(rest, step{Op{Remove, id.Kind, []Item{it}}, removal(have[id])})
 		}
-		if id.Kind == KindLink {
-			links = append(links, Item{nil, h})
-			continue
-		}
-		op := Op{Remove, id.Kind, []Item{{nil, h}}}
-		if p, ok := h.(Port); ok && p.Foreign {
-			makes = append(makes, step{op, lent})
-			continue
-		}
-		breaks = append(breaks, step{op, removal(h)})
 	}
 	if len(chains) > 0 {
-		makes = append(makes, step{Op{Change, KindChain, chains}, phase(Chain{})})
-	}
-	if len(gone) > 0 {
-		breaks = append(breaks, step{Op{Remove, KindChain, gone}, removal(Chain{})})
+		rest = append(rest, step{Op{Remove, KindChain, chains}, removal(Chain{})})
 	}
 	if len(links) > 0 { // the kernel waits once for all that go together
 		slices.SortStableFunc(links, func(a, b Item) int { return removal(a.Have) - removal(b.Have) })
-		breaks = append(breaks, step{Op{Remove, KindLink, links}, removal(links[0].Have)})
+		rest = append(rest, step{Op{Remove, KindLink, links}, removal(links[0].Have)})
 	}
-	return append(inOrder(makes), inOrder(breaks)...)
+	return first, rest
 }
 
 // displaced removes, and notes in early, the addresses that have to go before w is
