@@ -111,7 +111,7 @@ func (a *applier) observe(full bool) (netstate.State, error) {
 }
 
 func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
-	if op.Kind == netstate.KindChain || op.Kind == netstate.KindProcess { // these run commands
+	if op.Verb != netstate.Remove && (op.Kind == netstate.KindChain || op.Kind == netstate.KindProcess) { // these run commands
 		defer a.d.gate.enter(a.d.ctx)()
 	}
 	starting(op)

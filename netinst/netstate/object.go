@@ -367,7 +367,9 @@ func (s State) IDs() []ID {
 	for id := range s {
 		ids = append(ids, id)
 	}
-	slices.SortFunc(ids, func(a, b ID) int { return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.Name, b.Name)) })
+	slices.SortFunc(ids, func(a, b ID) int {
+		return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.Name, b.Name))
+	})
 	return ids
 }
 

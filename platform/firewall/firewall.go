@@ -38,6 +38,7 @@ type Firewall struct {
 	folder func(number int) string // the run folder of an owner, absolute
 	dumps  map[string]*dump.Shared[view]
 	bridge *dump.Shared[map[string]string]
+	remove *remover
 	age    age
 
 	mu     sync.Mutex
@@ -46,7 +47,7 @@ type Firewall struct {
 
 // New makes a Firewall; folder tells an owner's run folder by its number.
 func New(run *proc.Runner, conn *nft.Conn, folder func(number int) string) *Firewall {
-	f := &Firewall{run: run, nft: conn, folder: folder, dumps: map[string]*dump.Shared[view]{}, stores: map[int]*store{}}
+	f := &Firewall{run: run, nft: conn, remove: newRemover(conn), folder: folder, dumps: map[string]*dump.Shared[view]{}, stores: map[int]*store{}}
 	for _, name := range tableOrder {
 		f.dumps[name] = dump.New(dumpTimeout, f.lister(name))
 	}
@@ -100,6 +101,30 @@ func (f *Firewall) Remove(ctx context.Context, number int, items []netstate.Item
 	if err != nil {
 		return err
 	}
+	if err := f.drop(ctx, number, gone); err != nil {
+		return err
+	}
+	err = f.store(number).change(func(m map[netstate.ID]entry) {
+		for _, c := range gone {
+			delete(m, c.ID())
+		}
+	})
+	if err != nil || number != 0 || len(f.store(0).all()) > 0 {
+		return err
+	}
+	return f.dropBase(ctx)
+}
+
+// drop removes chains from the kernel: a network's by netlink, together with those of
+// other networks, and where that is not possible by a restore of their own.
+func (f *Firewall) drop(ctx context.Context, number int, gone []netstate.Chain) error {
+	if _, counted := f.generation(ctx); counted && number > 0 {
+		err := f.remove.remove(ctx, f.removalOf(number, gone))
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		f.store(number).doubt() // something else leads into them: iptables says what
+	}
 	if err := f.write(ctx, number, nil, gone); err != nil {
 		return err
 	}
@@ -112,15 +137,7 @@ func (f *Firewall) Remove(ctx context.Context, number int, items []netstate.Item
 			return err
 		}
 	}
-	err = f.store(number).change(func(m map[netstate.ID]entry) {
-		for _, c := range gone {
-			delete(m, c.ID())
-		}
-	})
-	if err != nil || number != 0 || len(f.store(0).all()) > 0 {
-		return err
-	}
-	return f.dropBase(ctx)
+	return nil
 }
 
 // write brings the tables from what stands to the wish. What stands is taken from

@@ -42,7 +42,9 @@ func (h *Host) do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 	if err := h.doKind(ctx, o, op); err != nil {
 		return err
 	}
-	if op.Verb == netstate.Remove {
+	// Its links go last: to ask for them before would wait for those of others, which
+	// the kernel removes meanwhile.
+	if op.Verb == netstate.Remove && (op.Kind == netstate.KindLink || !h.linked.has(o.Number)) {
 		return h.tidy(ctx, o)
 	}
 	return nil

@@ -106,7 +106,7 @@ func (h *Host) removeFile(o netstate.Owner, f netstate.File) error {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("remove file: %w", err)
 		}
-		return h.pruneFolders(path, o)
+		return h.pruneFolders(o)
 	}
 	entries, err := os.ReadDir(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -127,18 +127,24 @@ func (h *Host) removeFile(o netstate.Owner, f netstate.File) error {
 
 // pruneFolders removes a folder that was never wished for as one, once its last
 // file is gone: those that hold files only because a path names them.
-func (h *Host) pruneFolders(path string, o netstate.Owner) error {
-	left, err := h.observeFiles(o.Number)
-	if err != nil {
-		return err
-	}
-	for _, obj := range left {
-		if f, ok := obj.(netstate.File); !ok || !f.Dir {
-			return nil
+func (h *Host) pruneFolders(o netstate.Owner) error {
+	conf := filepath.Join(h.folder(o.Number), confName)
+	err := filepath.WalkDir(conf, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !strings.HasPrefix(d.Name(), ".") {
+			return errHolds
 		}
+		return err
+	})
+	if errors.Is(err, errHolds) || errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("list files: %w", err)
 	}
-	return os.RemoveAll(filepath.Join(h.folder(o.Number), confName))
+	return os.RemoveAll(conf)
 }
+
+// errHolds ends a walk at the first file.
+var errHolds = errors.New("a file is left")
 
 // observeFiles lists the files and folders below an owner's conf folder. Names
 // with a leading dot are files on their way (see writeFile).

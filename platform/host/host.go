@@ -48,6 +48,7 @@ type Host struct {
 	fw     *firewall.Firewall
 	help   *dnsmasq.Helpers
 	sys    sysctls
+	linked linked
 }
 
 // New opens the host. Links that an earlier process doomed are deleted.
@@ -65,7 +66,7 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{dir: cfg.RunDir, netns: cfg.NetnsPath, log: cfg.Log, kernel: k, run: proc.New(cfg.NetnsPath)}
+	h := &Host{dir: cfg.RunDir, netns: cfg.NetnsPath, log: cfg.Log, kernel: k, run: proc.New(cfg.NetnsPath), linked: linked{by: map[int]bool{}}}
 	if h.nft, err = nft.Open(cfg.NetnsPath); err != nil {
 		k.Close()
 		return nil, err
@@ -116,6 +117,7 @@ func (h *Host) observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 	if err != nil {
 		return nil, err
 	}
+	h.linked.saw(o.Number, links)
 	maps.Copy(s, links)
 	files, err := h.observeFiles(o.Number)
 	if err != nil {

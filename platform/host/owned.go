@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/kernel"
@@ -79,4 +80,28 @@ func (h *Host) tidy(ctx context.Context, o netstate.Owner) error {
 	// The folder above goes with the last network; it is no error that it can't.
 	_ = os.Remove(filepath.Join(h.dir, "ni"))
 	return nil
+}
+
+// linked are the owners that had links when they were observed last.
+type linked struct {
+	mu sync.Mutex
+	by map[int]bool
+}
+
+func (l *linked) has(number int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.by[number]
+}
+
+func (l *linked) saw(number int, s netstate.State) {
+	has := false
+	for id := range s {
+		has = has || id.Kind == netstate.KindLink
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if delete(l.by, number); has {
+		l.by[number] = true
+	}
 }

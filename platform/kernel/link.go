@@ -213,8 +213,8 @@ func (k *Kernel) SetPort(p netstate.Port) error {
 	return nil
 }
 
-// ClearPort takes a link down and out of its bridge, a foreign one only out of it; a
-// link that is not there is no error.
+// ClearPort takes a link down, a foreign one out of its bridge; a link that is not there
+// is no error.
 func (k *Kernel) ClearPort(p netstate.Port) error {
 	if p.Foreign {
 		return k.giveBack(p)
@@ -235,16 +235,10 @@ func (k *Kernel) ClearPort(p netstate.Port) error {
 	return nil
 }
 
-// rest takes a link down and out of its bridge.
-func (k *Kernel) rest(l netlink.Link) error {
-	if err := k.h.LinkSetDown(l); err != nil {
-		return err
-	}
-	if l.Attrs().MasterIndex == 0 {
-		return nil
-	}
-	return k.h.LinkSetNoMaster(l)
-}
+// rest takes a link down. A port of a bridge that is down is disabled: nothing passes
+// it. To take it out of the bridge would cost a wait of 16 ms in the kernel, and the
+// link goes for good soon.
+func (k *Kernel) rest(l netlink.Link) error { return k.h.LinkSetDown(l) }
 
 // LinkIndex is the kernel's index of a link, 0 if there is none of this name.
 func (k *Kernel) LinkIndex(name string) (int, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -105,8 +106,10 @@ func (r *reaper) harvest() {
 // doom takes a link down, gives its name free and puts it into the doomed group.
 // Its alias stays as the mark that it is ours.
 func (r *reaper) doom(l netlink.Link) error {
-	if err := r.k.rest(l); err != nil {
-		return err
+	if l.Attrs().Flags&net.FlagUp != 0 {
+		if err := r.k.rest(l); err != nil {
+			return err
+		}
 	}
 	index := l.Attrs().Index
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)

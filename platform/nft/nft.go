@@ -1,5 +1,5 @@
-// Package nft writes and reads tables of family bridge in the kernel's nf_tables, by
-// netlink. The nft command reads the whole ruleset of the host before it changes
+// Package nft writes and reads tables of family bridge in the kernel's nf_tables, and
+// removes chains of family ip, by netlink. The nft command reads the whole ruleset of the host before it changes
 // anything, 50 ms with a hundred networks; this needs well below one.
 //
 // It knows the few words of nft's language that our tables are written in and
@@ -90,17 +90,16 @@ func (c *Conn) Replace(name string, lines []string) error {
 				nest(unix.NFTA_RULE_EXPRESSIONS, r))
 		}
 	}
-	return c.commit(name, b)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.commit(b); err != nil {
+		return fmt.Errorf("write bridge table %s: %w", name, err)
+	}
+	return nil
 }
 
 // Delete removes a table; one that is not there is no error.
-func (c *Conn) Delete(name string) error {
-	table := attr(unix.NFTA_TABLE_NAME, text(name))
-	b := batch{}
-	b.add(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, table)
-	b.add(unix.NFT_MSG_DELTABLE, 0, table)
-	return c.commit(name, b)
-}
+func (c *Conn) Delete(name string) error { return c.Remove(Removal{Bridges: []string{name}}) }
 
 // batch is one transaction.
 type batch struct{ msgs []message }
@@ -111,19 +110,20 @@ type message struct {
 	body  []byte
 }
 
-func (b *batch) add(kind, flags int, attrs ...[]byte) {
-	b.msgs = append(b.msgs, message{unix.NFNL_SUBSYS_NFTABLES<<8 | uint16(kind), uint16(flags), join(genmsg(0), attrs)})
+// add adds a message about family bridge.
+func (b *batch) add(kind, flags int, attrs ...[]byte) { b.addTo(unix.AF_BRIDGE, kind, flags, attrs...) }
+
+func (b *batch) addTo(family byte, kind, flags int, attrs ...[]byte) {
+	b.msgs = append(b.msgs, message{unix.NFNL_SUBSYS_NFTABLES<<8 | uint16(kind), uint16(flags), join(genmsg(family, 0), attrs)})
 }
 
 // commit sends a batch. The kernel works through it before the send returns: first
 // each message, then, if none failed, all of them at once.
-func (c *Conn) commit(name string, b batch) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c *Conn) commit(b batch) error {
 	var out []byte
 	c.seq++
 	first := c.seq
-	out = frame(out, unix.NFNL_MSG_BATCH_BEGIN, 0, c.seq, genmsg(unix.NFNL_SUBSYS_NFTABLES))
+	out = frame(out, unix.NFNL_MSG_BATCH_BEGIN, 0, c.seq, genmsg(unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES))
 	for i, m := range b.msgs {
 		c.seq++
 		flags := m.flags
@@ -134,9 +134,9 @@ func (c *Conn) commit(name string, b batch) error {
 	}
 	last := c.seq
 	c.seq++
-	out = frame(out, unix.NFNL_MSG_BATCH_END, 0, c.seq, genmsg(unix.NFNL_SUBSYS_NFTABLES))
+	out = frame(out, unix.NFNL_MSG_BATCH_END, 0, c.seq, genmsg(unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES))
 	if err := c.send(out); err != nil {
-		return fmt.Errorf("write bridge table %s: %w", name, err)
+		return err
 	}
 	var failed error
 	acked := false
@@ -145,7 +145,7 @@ func (c *Conn) commit(name string, b batch) error {
 		if errors.Is(err, unix.EAGAIN) {
 			break
 		} else if err != nil {
-			return fmt.Errorf("write bridge table %s: %w", name, err)
+			return err
 		}
 		for _, m := range msgs {
 			if m.Header.Type != unix.NLMSG_ERROR || m.Header.Seq < first || m.Header.Seq > c.seq {
@@ -157,13 +157,10 @@ func (c *Conn) commit(name string, b batch) error {
 			acked = acked || m.Header.Seq == last
 		}
 	}
-	switch {
-	case failed != nil:
-		return fmt.Errorf("write bridge table %s: %w", name, failed)
-	case !acked:
-		return fmt.Errorf("write bridge table %s: the kernel did not answer", name)
+	if failed == nil && !acked {
+		failed = errors.New("the kernel did not answer")
 	}
-	return nil
+	return failed
 }
 
 func (c *Conn) send(b []byte) error {
@@ -196,11 +193,7 @@ func answer(m syscall.NetlinkMessage) error {
 }
 
 // genmsg is the nfgenmsg in front of the attributes.
-func genmsg(resource uint16) []byte {
-	family := byte(unix.AF_BRIDGE)
-	if resource != 0 {
-		family = unix.AF_UNSPEC
-	}
+func genmsg(family byte, resource uint16) []byte {
 	return []byte{family, unix.NFNETLINK_V0, byte(resource >> 8), byte(resource)}
 }
 

@@ -20,7 +20,7 @@ func (c *Conn) Generation() (uint32, error) {
 	defer c.mu.Unlock()
 	c.seq++
 	kind := uint16(unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN)
-	if err := c.send(frame(nil, kind, 0, c.seq, genmsg(0))); err != nil {
+	if err := c.send(frame(nil, kind, 0, c.seq, genmsg(unix.AF_BRIDGE, 0))); err != nil {
 		return 0, fmt.Errorf("ask for the ruleset's generation: %w", err)
 	}
 	for {
@@ -90,7 +90,7 @@ func (c *Conn) tables() (map[string]string, error) {
 			}
 		}},
 	} {
-		if err := c.dump(d.get, d.add); err != nil {
+		if err := c.dump(d.get, unix.AF_BRIDGE, d.add); err != nil {
 			return nil, fmt.Errorf("list bridge tables: %w", err)
 		}
 	}
@@ -106,10 +106,10 @@ func (c *Conn) tables() (map[string]string, error) {
 	return tables, nil
 }
 
-// dump lists one kind of object of family bridge.
-func (c *Conn) dump(get uint16, add func(map[uint16][]byte)) error {
+// dump lists one kind of object of a family, with attributes that narrow the list.
+func (c *Conn) dump(get uint16, family byte, add func(map[uint16][]byte), narrow ...[]byte) error {
 	c.seq++
-	if err := c.send(frame(nil, unix.NFNL_SUBSYS_NFTABLES<<8|get, unix.NLM_F_DUMP, c.seq, genmsg(0))); err != nil {
+	if err := c.send(frame(nil, unix.NFNL_SUBSYS_NFTABLES<<8|get, unix.NLM_F_DUMP, c.seq, join(genmsg(family, 0), narrow))); err != nil {
 		return err
 	}
 	interrupted := false
@@ -139,12 +139,16 @@ func (c *Conn) dump(get uint16, add func(map[uint16][]byte)) error {
 
 // attrs are the attributes of a message of nfnetlink.
 func attrs(m syscall.NetlinkMessage) map[uint16][]byte {
-	found := map[uint16][]byte{}
-	b := m.Data
-	if len(b) < 4 {
-		return found
+	if len(m.Data) < 4 {
+		return nil
 	}
-	for b = b[4:]; len(b) >= 4; {
+	return attributes(m.Data[4:])
+}
+
+// attributes are attributes by type; of equal ones the last.
+func attributes(b []byte) map[uint16][]byte {
+	found := map[uint16][]byte{}
+	for len(b) >= 4 {
 		n := int(binary.NativeEndian.Uint16(b))
 		if n < 4 || n > len(b) {
 			break

@@ -1,0 +1,77 @@
+package firewall
+
+import (
+	"context"
+	"sync"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/dump"
+	"edgespan/platform/nft"
+)
+
+// remover removes the chains of networks. Each transaction that removes is a wait in
+// the kernel, so removals that come while one is under way go together in the next.
+type remover struct {
+	mu      sync.Mutex
+	waiting []*removal
+	turn    *dump.Shared[struct{}]
+}
+
+type removal struct {
+	nft.Removal
+	err error
+}
+
+func newRemover(conn *nft.Conn) *remover {
+	r := &remover{}
+	r.turn = dump.New(dumpTimeout, func(context.Context) (struct{}, error) {
+		r.mu.Lock()
+		list := r.waiting
+		r.waiting = nil
+		r.mu.Unlock()
+		all := nft.Removal{}
+		for _, x := range list {
+			all.Add(x.Removal)
+		}
+		if conn.Remove(all) != nil { // each alone: one must not fail for another
+			for _, x := range list {
+				x.err = conn.Remove(x.Removal)
+			}
+		}
+		return struct{}{}, nil
+	})
+	return r
+}
+
+func (r *remover) remove(ctx context.Context, what nft.Removal) error {
+	x := &removal{Removal: what}
+	r.mu.Lock()
+	r.waiting = append(r.waiting, x)
+	r.mu.Unlock()
+	// The turn that ends began after this, or found x among the waiting before.
+	if _, err := r.turn.Get(ctx); err != nil {
+		return err
+	}
+	return x.err
+}
+
+// removalOf is what removes chains of a network with every jump into them that was
+// seen or written.
+func (f *Firewall) removalOf(number int, gone []netstate.Chain) nft.Removal {
+	r := nft.Removal{Chains: map[string][]string{}, Parents: map[string][]string{}}
+	stored := f.store(number).all()
+	for _, c := range gone {
+		if c.Family == netstate.BridgeFamily {
+			r.Bridges = append(r.Bridges, c.Name)
+			continue
+		}
+		r.Chains[c.Table] = append(r.Chains[c.Table], c.Name)
+		for _, h := range c.Hooks {
+			r.Parents[c.Table] = append(r.Parents[c.Table], h.Parent)
+		}
+		for _, j := range stored[c.ID()].jumps() {
+			r.Parents[c.Table] = append(r.Parents[c.Table], j.parent)
+		}
+	}
+	return r
+}
