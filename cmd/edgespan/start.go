@@ -49,9 +49,9 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	}
 	// A host without iptables still starts: its networks say what they lack.
 	ask, cancel := context.WithTimeout(ctx, backendDeadline)
-	version, err := n.host.Backend(ask)
+	backend, err := n.host.Backend(ask)
 	cancel()
-	log.Info("host", zap.String("node", id.String()), zap.Uint64("boot", boot), zap.String("iptables", version), zap.Error(err),
+	log.Info("host", zap.String("node", id.String()), zap.Uint64("boot", boot), zap.Stringer("iptables", backend), zap.Error(err),
 		zap.Int64("journal_torn", journal.Stats().Torn))
 	n.Node, err = actors.Start(actors.Options{
 		Host: n.host, Journal: journal, Files: daemon.Files{Config: o.Config, StateDir: o.StateDir},

@@ -101,6 +101,7 @@ var places = []place{
 	{"github.com/vishvananda/netlink", []string{"platform"}},
 	{"github.com/vishvananda/netns", []string{"platform"}},
 	{"github.com/miekg/dns", []string{"platform"}},
+	{"github.com/coreos/go-iptables", []string{"platform/firewall"}}, // detection only, ADR 0011
 	{"golang.org/x/sys", []string{"platform"}},
 	{"github.com/google/uuid", []string{"netinst", "appnet", "config", "actors", "platform", "cmd"}},
 	{"github.com/goccy/go-yaml", []string{"config/nodeconf", "cmd"}},

@@ -2,7 +2,6 @@ package firewall
 
 import (
 	"context"
-	"strings"
 	"sync"
 )
 
@@ -20,11 +19,11 @@ func (f *Firewall) generation(ctx context.Context) (uint32, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.known {
-		version, err := f.run.Run(ctx, "", "iptables", "-V")
+		mode, err := f.mode(ctx)
 		if err != nil {
 			return 0, false
 		}
-		a.known, a.nft = true, strings.Contains(version, "nf_tables")
+		a.known, a.nft = true, mode == "nf_tables"
 	}
 	if !a.nft {
 		return 0, false

@@ -22,11 +22,11 @@ func (f *Firewall) recordBase(ctx context.Context) error {
 	if _, err := os.Stat(f.basePath()); err == nil {
 		return nil
 	}
-	version, err := f.run.Run(ctx, "", "iptables", "-V")
+	mode, err := f.mode(ctx)
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(version, "nf_tables") {
+	if mode != "nf_tables" {
 		return nil // the legacy backend's tables are the kernel's own
 	}
 	b, err := f.listBase(ctx)

@@ -40,6 +40,7 @@ type Firewall struct {
 	bridge *dump.Shared[map[string]string]
 	remove *remover
 	age    age
+	detect detector
 
 	mu     sync.Mutex
 	stores map[int]*store

@@ -184,12 +184,8 @@ func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 	return owners, nil
 }
 
-// Backend says which iptables the host has, as "iptables v1.8.9 (nf_tables)", or
-// why none can be used.
-func (h *Host) Backend(ctx context.Context) (string, error) {
-	out, err := h.run.Run(ctx, "", "iptables", "--version")
-	return strings.TrimSpace(out), err
-}
+// Backend says which iptables the host has and what it can do, or why none can be used.
+func (h *Host) Backend(ctx context.Context) (firewall.Backend, error) { return h.fw.Backend(ctx) }
 
 // Watch tells of changes to the host until ctx ends. See netstate.HostEvent.
 // One event is told at a time.
