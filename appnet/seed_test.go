@@ -2,6 +2,7 @@ package appnet_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -245,4 +246,51 @@ func wait(t *testing.T, fx []appnet.Effect) (uint64, time.Duration) {
 	}
 	t.Fatalf("no wait in %v", fx)
 	return 0, 0
+}
+
+// Whatever the order of the answers, no status is final, and none withdrawn, before the
+// last of them: in an add, a change, a deactivation and a deletion.
+func TestSeed_NobodySeesAFinalStatusTooEarly(t *testing.T) {
+	nets := at{blue, red, blue}
+	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		s := play(t, step{online(blue), ""}, step{online(red), ""}, step{appnet.Synchronized{}, "withdrawn; done"})
+		var said []string
+		tell := func(e appnet.Event) {
+			for _, f := range s.m.Step(e) {
+				said = append(said, s.sentence(f))
+			}
+		}
+		answers := func(what string, answer func(i int) appnet.Event, final func() bool) {
+			t.Helper()
+			for n, i := range order {
+				if final() {
+					t.Errorf("%s, order %v: final after %d of 3 answers: %s", what, order, n, strings.Join(said, "; "))
+				}
+				tell(answer(i))
+			}
+			if !final() {
+				t.Errorf("%s, order %v: not final after the last answer: %s", what, order, strings.Join(said, "; "))
+			}
+		}
+		version := func(v uint64, active bool) func(int) appnet.Event {
+			return func(i int) appnet.Event { return told(nets[i], i, v, active) }
+		}
+		settled := func() bool { return !s.last.Pending }
+
+		tell(wish(true, nets))
+		answers("add", version(1, true), settled)
+		changed := wish(true, nets)
+		changed.Config.DisplayName = "web2"
+		tell(changed)
+		answers("change", version(2, true), settled)
+		tell(wish(false, nets))
+		answers("deactivate", version(3, false), settled)
+		tell(wish(true, nets))
+		answers("activate", version(4, true), settled)
+		tell(appnet.ConfigDeleted{})
+		for i := range nets {
+			tell(told(nets[i], i, 4, false))
+		}
+		answers("delete", func(i int) appnet.Event { return gone(nets[i], i) }, func() bool { return strings.Contains(strings.Join(said, "; "), "withdrawn") })
+	}
 }

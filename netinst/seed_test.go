@@ -1,0 +1,45 @@
+package netinst
+
+import (
+	"net/netip"
+	"testing"
+
+	"edgespan/netinst/netstate"
+)
+
+// The status of an adapter comes when its addresses and rules are applied, not before,
+// answers the version that was applied, and tells what the adapter got.
+func TestSeed_AppAdapterStatusIsPublishedOnceTheAdapterIsApplied(t *testing.T) {
+	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	for _, s := range begun() {
+		m.Step(s.event)
+	}
+	statuses := func(effs []Effect) (out []AppAdapterStatus) {
+		for _, e := range effs {
+			if p, is := e.(PublishAdapter); is {
+				out = append(out, p.Status)
+			}
+		}
+		return out
+	}
+	if early := statuses(m.Step(AdapterChanged{testAdapter(appW, 5, true)})); len(early) > 0 {
+		t.Errorf("before anything was applied: %+v", early)
+	}
+	got := statuses(m.Step(applied(2)))
+	if len(got) != 1 {
+		t.Fatalf("after the apply: %+v, want one status", got)
+	}
+	want := AppAdapterStatus{
+		AppUUID: appW, TargetVersion: 5, Activated: true,
+		UnderlayStatus: UnderlayNetworkStatus{
+			IP: netip.MustParseAddr("10.1.0.128"), MAC: got[0].UnderlayStatus.MAC, IfName: "eth0", HostIfName: "es1a1", Bridge: "es1",
+		},
+	}
+	if got[0] != want || want.UnderlayStatus.MAC == "" {
+		t.Errorf("the status is %+v, want %+v with a MAC", got[0], want)
+	}
+	m.Step(HostTouched{})
+	if again := statuses(m.Step(applied(3))); len(again) > 0 {
+		t.Errorf("nothing changed, and it is said again: %+v", again)
+	}
+}
