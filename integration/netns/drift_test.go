@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -279,12 +280,20 @@ func TestACrashHalfWayConverges(t *testing.T) {
 			t.Setenv("PATH", path)
 			l.open()
 			l.must(owner(1), l.network(1))
+			changed := l.network(1)
+			for _, id := range changed.IDs() {
+				if c, is := changed[id].(netstate.Chain); is && c.Family == netstate.IPv4 {
+					c.Rules = append(slices.Clone(c.Rules), "-s 198.51.100.99/32 -j DROP")
+					changed.Add(c)
+				}
+			}
 			wrap(t, "iptables-restore", script)
-			if fs := l.apply(t.Context(), owner(1), netstate.State{}); len(fs) == 0 {
-				t.Error("removal did not fail")
+			if fs := l.apply(t.Context(), owner(1), changed); len(fs) == 0 {
+				t.Error("the change did not fail")
 			}
 			t.Setenv("PATH", path)
 			l.open()
+			l.must(owner(1), changed)
 			l.must(owner(1), netstate.State{})
 		})
 	}
