@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -243,4 +244,48 @@ func child(t *testing.T) {
 		}
 	}
 	fmt.Println("end")
+}
+
+// A kill between the mark of an owner and what was to follow leaves a folder of which
+// nothing is observed.
+func TestAMarkWithNothingBehindItGoesAtTheNextStart(t *testing.T) {
+	l := newLab(t)
+	mark := func(n int, files ...string) {
+		t.Helper()
+		for _, f := range files {
+			path := filepath.Join(l.dir, "ni", fmt.Sprint(n), f)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(owner(n).Name+"\n"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	found := func(want ...netstate.Owner) {
+		t.Helper()
+		got, err := l.host.Owners(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("owners -want +got:\n%s", d)
+		}
+	}
+	mark(1, "owner", ".new-123")
+	mark(2, ".new-123")
+	mark(3, "owner", "conf/dnsmasq.conf")
+	mark(4, "owner")
+	l.ns.Exec(t, "ip", "link", "add", "es4", "type", "bridge")
+	found(owner(3), owner(4))
+	for _, n := range []int{1, 2} {
+		if _, err := os.Stat(filepath.Join(l.dir, "ni", fmt.Sprint(n))); err == nil {
+			t.Errorf("the mark of network %d is left", n)
+		}
+	}
+	mark(1, "owner") // of a network that is about to be made
+	found(owner(1), owner(3), owner(4))
+	// What a kill left beside a mark does not keep the folder.
+	mark(3, ".new-123")
+	l.must(owner(3), netstate.State{})
+	if _, err := os.Stat(filepath.Join(l.dir, "ni", "3")); err == nil {
+		t.Error("the folder of network 3 is left")
+	}
 }

@@ -14,6 +14,9 @@ import (
 // confName is the folder of an owner's run folder that holds its files.
 const confName = "conf"
 
+// tempPrefix begins the name of a file on its way. dnsmasq's hostsdir ignores a dot.
+const tempPrefix = ".new-"
+
 // makeFolder makes a folder that dnsmasq can read as nobody, whatever the umask.
 func makeFolder(path string) error {
 	if err := os.MkdirAll(path, 0o755); err != nil {
@@ -26,7 +29,7 @@ func makeFolder(path string) error {
 }
 
 // writeFile replaces a file whole: a crash at any point leaves the old or the new
-// content. The temporary name starts with a dot, which dnsmasq's hostsdir ignores.
+// content.
 func writeFile(path, content string) (err error) {
 	defer func() {
 		if err != nil {
@@ -34,7 +37,7 @@ func writeFile(path, content string) (err error) {
 		}
 	}()
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".new-*")
+	f, err := os.CreateTemp(dir, tempPrefix+"*")
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ type Host struct {
 	help   *dnsmasq.Helpers
 	sys    sysctls
 	linked linked
+	swept  sync.Once // by the first Owners, before anything is made
 }
 
 // New opens the host. Links that an earlier process doomed are deleted.
@@ -157,17 +158,17 @@ func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list owners: %w", err)
 	}
-	entries, err := os.ReadDir(filepath.Join(h.dir, "ni"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	folders, err := h.folders()
+	if err != nil {
 		return nil, fmt.Errorf("list owners: %w", err)
 	}
-	for _, e := range entries {
-		n, err := strconv.Atoi(e.Name())
-		if _, ours := kernel.LinkNumber(bridgeName(n)); err == nil && ours && strconv.Itoa(n) == e.Name() {
-			numbers = append(numbers, n)
-		}
-	}
-	for _, n := range numbers {
+	h.swept.Do(func() {
+		folders = slices.DeleteFunc(folders, func(n int) bool {
+			_, linked := names[n]
+			return !linked && !slices.Contains(numbers, n) && h.sweep(n)
+		})
+	})
+	for _, n := range append(numbers, folders...) {
 		if n > 0 {
 			names[n] += ""
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -52,18 +54,49 @@ func (h *Host) markOwner(o netstate.Owner) error {
 	return writeFile(path, o.Name+"\n")
 }
 
+// folders are the numbers that have a run folder.
+func (h *Host) folders() ([]int, error) {
+	entries, err := os.ReadDir(filepath.Join(h.dir, "ni"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var numbers []int
+	for _, e := range entries {
+		n, err := strconv.Atoi(e.Name())
+		if _, ours := kernel.LinkNumber(bridgeName(n)); err == nil && ours && strconv.Itoa(n) == e.Name() {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers, nil
+}
+
+// sweep removes a run folder that holds a mark alone, and says whether it did: it is
+// what a kill leaves between the mark and what was to follow. Nobody would else: where
+// nothing is observed, nothing is done.
+func (h *Host) sweep(n int) bool {
+	bare, err := h.bare(n)
+	return err == nil && bare && os.RemoveAll(h.folder(n)) == nil
+}
+
+// bare says whether a run folder holds no more than the mark, and files on their way
+// (see writeFile).
+func (h *Host) bare(n int) (bool, error) {
+	entries, err := os.ReadDir(h.folder(n))
+	return !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return e.Name() != "owner" && !strings.HasPrefix(e.Name(), tempPrefix)
+	}), err
+}
+
 // tidy removes the run folder of an owner once nothing of it is left.
 func (h *Host) tidy(ctx context.Context, o netstate.Owner) error {
-	entries, err := os.ReadDir(h.folder(o.Number))
+	bare, err := h.bare(o.Number)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("list run folder: %w", err)
 	}
-	for _, e := range entries {
-		if e.Name() != "owner" {
-			return nil
-		}
+	if !bare {
+		return nil
 	}
 	if o.Number > 0 {
 		left, err := h.kernel.Observe(ctx, o.Number)
