@@ -16,7 +16,7 @@ func (w *world) segment() {
 	w.in("node", "ip", "link", "set", "lan0", "up")
 	w.static("lan", "10.77.0.1")
 	w.in("lan", "dnsmasq", "--conf-file=/dev/null", "--port=0", "--interface=eth0", "--bind-interfaces", "--user=root",
-		"--dhcp-authoritative", "--dhcp-range=10.77.0.100,10.77.0.150,255.255.255.0,1h", "--leasefile-ro", "--pid-file=", "--log-facility=/dev/null")
+		"--no-ping", "--dhcp-authoritative", "--dhcp-range=10.77.0.100,10.77.0.150,255.255.255.0,1h", "--leasefile-ro", "--pid-file=", "--log-facility=/dev/null")
 }
 
 // lanDoc is a config with ports wan and lan.
