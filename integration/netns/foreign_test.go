@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"edgespan/netinst/netstate"
 )
 
 // others is what belongs to others on the host of a lab, as it was found.
@@ -152,4 +154,29 @@ func fileTree(t *testing.T, root string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// The kernel replaces a route by destination, table and metric, whoever made it.
+func TestARouteOfOthersInOurTableIsNotReplaced(t *testing.T) {
+	l := newLab(t)
+	want := l.network(1)
+	var dst string
+	for _, id := range want.IDs() {
+		if r, is := want[id].(netstate.Route); is && r.Via != "" {
+			dst = r.Dst
+		}
+	}
+	table := func() string { return l.ns.Exec(t, "ip", "route", "show", "table", "20001", "proto", "static") }
+	l.ns.Exec(t, "ip", "route", "add", dst, "via", "192.0.2.77", "table", "20001", "proto", "static")
+	before := table()
+	l.must(ground, root())
+	failed := fmt.Sprint(l.apply(t.Context(), owner(1), want))
+	if !strings.Contains(failed, "a route of others to "+dst) {
+		t.Errorf("the failures are %s", failed)
+	}
+	if now := table(); now != before {
+		t.Errorf("the route of others was %q and is %q", before, now)
+	}
+	l.ns.Exec(t, "ip", "route", "del", dst, "table", "20001", "proto", "static")
+	l.must(owner(1), want)
 }

@@ -139,16 +139,41 @@ func (r route) object(dev string) netstate.Route {
 	return o
 }
 
-// PutRoute adds a route of ours, or replaces the one of the same destination,
-// table and metric. An interface of others that does not exist is an error that
-// wraps netstate.ErrWaiting.
+// PutRoute adds a route of ours, or replaces the one of ours with the same
+// destination, table and metric; one of others in its place is an error. An
+// interface of others that does not exist is one that wraps netstate.ErrWaiting.
 func (k *Kernel) PutRoute(r netstate.Route) error {
 	attrs, err := k.routeMessage(r)
 	if err != nil {
 		return fmt.Errorf("add route %s: %w", r.Dst, err)
 	}
-	if err := k.rt.do(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, attrs...); err != nil {
+	err = k.rt.do(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, attrs...)
+	if errors.Is(err, unix.EEXIST) { // the kernel would replace whatever is there
+		if err = k.routeIsOurs(r); err == nil {
+			err = k.rt.do(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, attrs...)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("add route %s: %w", r.Dst, err)
+	}
+	return nil
+}
+
+// routeIsOurs returns an error if the place of a route is taken by one of others.
+func (k *Kernel) routeIsOurs(r netstate.Route) error {
+	dst, err := netip.ParsePrefix(r.Dst)
+	if err != nil {
+		return err
+	}
+	there, err := k.listRoutes(int(family(dst.Addr())), 0, r.Table)
+	if err != nil {
+		return fmt.Errorf("list table %d: %w", r.Table, err)
+	}
+	for _, o := range there {
+		if o.dst == dst.Masked() && o.metric == r.Metric && o.protocol != netstate.RouteProtocol {
+			return fmt.Errorf("table %d has a route of others to %s, of protocol %d: only protocol %d is allowed there",
+				r.Table, r.Dst, o.protocol, netstate.RouteProtocol)
+		}
 	}
 	return nil
 }
