@@ -128,3 +128,41 @@ func TestAStormOfReplacedAndSwappedNetworksEndsAsTheLastConfigSays(t *testing.T)
 		}
 	}
 }
+
+func TestANetworkIsSubnettedAnewUnderItsApps(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	apps := []string{onNet(1, 1, "a", allowAll), onNet(2, 1, "b", allowAll)}
+	shaped := func(ipv4 string) string {
+		return doc([]string{strings.Replace(network(1, ""), "subnet: 10.1.0.0/24", ipv4, 1)}, apps...)
+	}
+	w.start(shaped("subnet: 10.1.0.0/24"))
+	w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
+	for _, c := range []struct{ ipv4, gateway, subnet string }{
+		{"subnet: 10.1.0.0/24, gateway: 10.1.0.100", "10.1.0.100", "10.1.0.0/24"}, // another gateway
+		{"subnet: 10.1.0.0/16, gateway: 10.1.0.100", "10.1.0.100", "10.1.0.0/16"}, // wider, the same gateway
+		{"subnet: 10.1.0.0/25", "10.1.0.1", "10.1.0.0/25"},                        // narrower
+		{"subnet: 10.1.0.128/25", "10.1.0.129", "10.1.0.128/25"},                  // the half that it had left
+		{"subnet: 10.9.0.0/24", "10.9.0.1", "10.9.0.0/24"},                        // somewhere else
+		{"subnet: 10.1.0.0/24", "10.1.0.1", "10.1.0.0/24"},
+	} {
+		began := time.Now()
+		w.apply(shaped(c.ipv4))
+		w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
+		if took := time.Since(began); took > 2*time.Second { // it takes 0.1 s; a probe that finds nobody ends after 3 s
+			t.Errorf("%s took %v", c.ipv4, took)
+		}
+		for a, ns := range map[int]string{1: "a", 2: "b"} {
+			w.in(ns, "ip", "addr", "flush", "dev", "eth0")
+			l := w.lease(ns)
+			if l.Router != c.gateway || !netip.MustParsePrefix(c.subnet).Contains(l.IP) || l.IP != w.ip(app(a)) {
+				t.Errorf("%s: %s has the lease %+v", c.ipv4, ns, l)
+			}
+			w.in(ns, "ping", "-c1", "-W2", lab.WebAddr)
+			if got := w.in(ns, "dig", "+tcp", "+short", "+tries=1", "+time=2", "@"+c.gateway, "gateway.n1.edge"); got != c.gateway {
+				t.Errorf("%s: the gateway is %q", c.ipv4, got)
+			}
+		}
+		w.in("a", "ping", "-c1", "-W2", w.ip(app(2)).String())
+		w.holds(shaped(c.ipv4), 1)
+	}
+}
