@@ -37,9 +37,12 @@ func (m *Manager) applied(e Applied) []Effect {
 		out = append(out, m.answer(f, k, fs, len(mine) > 0, e.Had)...)
 	}
 	delete(byAdapter, AdapterKey{})
+	failed := worstFirst(mine)
 	switch {
+	case failed:
+		out = append(out, m.showFailed(f, texts(mine), false)...)
 	case len(mine) > 0:
-		out = append(out, m.showFailed(f, mine, false)...)
+		out = append(out, m.show(WaitingForDependencies, mine[0].Err)...)
 	default:
 		m.appliedGen, m.appliedFor, m.everOK = f.gen, f.ports, true
 		state, why := Present, ""
@@ -52,7 +55,6 @@ func (m *Manager) applied(e Applied) []Effect {
 		out = append(out, m.show(state, why)...)
 	}
 	m.waiting = waits
-	failed := len(mine) > 0
 	for _, fs := range byAdapter {
 		for _, x := range fs {
 			failed = failed || !x.Waiting
@@ -61,9 +63,9 @@ func (m *Manager) applied(e Applied) []Effect {
 	switch {
 	case failed:
 		return append(out, m.retryOr(m.grow())...)
-	case waits:
-		m.backoff = 0
-		return append(out, m.retryOr(waitRetry)...)
+	case waits || len(mine) > 0:
+		m.backoff = min(m.peekBackoff(), waitRetry)
+		return append(out, m.retryOr(m.backoff)...)
 	}
 	m.backoff = 0
 	m.retryTok = 0
@@ -75,7 +77,7 @@ func (m *Manager) applied(e Applied) []Effect {
 // sort splits failures into the network's own and each adapter's, and says
 // whether one waits for the world. Under the zero key are removals of what no adapter
 // that is known wants or had: they count as the network's own, too.
-func (m *Manager) sort(f *flight, fs []netstate.Failure) (mine []string, by map[AdapterKey][]netstate.Failure, waits bool) {
+func (m *Manager) sort(f *flight, fs []netstate.Failure) (mine []netstate.Failure, by map[AdapterKey][]netstate.Failure, waits bool) {
 	owner := map[netstate.ID]AdapterKey{}
 	for k, ids := range f.desired.ByAdapter {
 		for _, id := range ids {
@@ -89,12 +91,37 @@ func (m *Manager) sort(f *flight, fs []netstate.Failure) (mine []string, by map[
 			waits = waits || x.Waiting
 			continue
 		}
-		mine = append(mine, x.Err)
+		mine = append(mine, x)
 		if x.Remove {
 			by[AdapterKey{}] = append(by[AdapterKey{}], x)
 		}
 	}
 	return mine, by, waits
+}
+
+// worstFirst sorts a network's own failures, causes before what is blocked by them, and
+// says whether there is more than waiting: for another network to leave a subnet, or for
+// the world.
+func worstFirst(fs []netstate.Failure) bool {
+	rank := func(x netstate.Failure) int {
+		switch {
+		case !x.Waiting:
+			return 0
+		case !x.Blocked:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(fs, func(x, y netstate.Failure) int { return rank(x) - rank(y) })
+	return len(fs) > 0 && rank(fs[0]) != 1 // 2: blocked by what is not the network's own
+}
+
+func texts(fs []netstate.Failure) []string {
+	var errs []string
+	for _, x := range fs {
+		errs = append(errs, x.Err)
+	}
+	return errs
 }
 
 // answer publishes what became of one adapter in this apply. network says that
@@ -177,11 +204,7 @@ func rootCause(fs []netstate.Failure) string {
 // removed judges the end of an apply of nothing.
 func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
 	if len(fs) > 0 {
-		var errs []string
-		for _, x := range fs {
-			errs = append(errs, x.Err)
-		}
-		return append(m.showFailed(f, errs, true), m.retryOr(m.grow())...)
+		return append(m.showFailed(f, texts(fs), true), m.retryOr(m.grow())...)
 	}
 	var out []Effect
 	for _, k := range m.keys() {

@@ -309,6 +309,28 @@ func TestManager(t *testing.T) {
 			managerStep{HostTouched{Namespaces: true}, "apply#3 something"},
 			managerStep{applied(3), "adapter app1#0 v1 activated=true"},
 		),
+		"a network waits for the one that still has its subnet, and so does its adapter": begun(
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
+			managerStep{applied(2), "adapter app1#0 v1 activated=true"},
+			managerStep{ConfigChanged{testNetwork(2)}, "apply#3 something"},
+			managerStep{
+				applied(3,
+					netstate.Failure{ID: netstate.ID{Kind: netstate.KindAddress, Name: "10.1.0.1/24"}, Waiting: true, Err: "es2 still has it"},
+					netstate.Failure{ID: netstate.ID{Kind: netstate.KindRoute, Name: "10.1.0.0/24"}, Waiting: true, Blocked: true, Err: "waits for address"}),
+				`adapter app1#0 v1 activated=true (network instance "lan" is not ready), ni WaitingForDependencies (es2 still has it)`,
+			},
+			managerStep{HostTouched{}, "apply#4 something"},
+			managerStep{applied(4), "adapter app1#0 v1 activated=true, ni Present"},
+		),
+		"what waits for a failure has failed, whatever else waits for the world": begun(
+			managerStep{ConfigChanged{testNetwork(2)}, "apply#2 something"},
+			managerStep{
+				applied(2,
+					netstate.Failure{ID: netstate.ID{Kind: netstate.KindAddress, Name: "10.1.0.1/24"}, Waiting: true, Err: "es2 still has it"},
+					netstate.Failure{ID: netstate.ID{Kind: netstate.KindRule, Name: "20001"}, Err: "no memory"}),
+				"ni CreatingFailed (no memory (and 1 more); next retry in 100ms)",
+			},
+		),
 		"an adapter that finds no address takes the one that is freed": begun(
 			managerStep{ConfigChanged{oneAddress(testNetwork(2))}, "apply#2 something"},
 			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, ""},

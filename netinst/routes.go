@@ -31,6 +31,9 @@ func (nw network) routes() []netstate.Object {
 			return
 		}
 		taken[dst] = true
+		if r.Dev == string(nw.bridge) {
+			r.After = nw.address().ID()
+		}
 		r.Table, r.Dst, r.Type = table, dst.String(), netstate.Unicast
 		objs = append(objs, r)
 	}

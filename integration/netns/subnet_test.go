@@ -2,10 +2,39 @@ package netns_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"edgespan/netinst/netstate"
 )
+
+// Two networks never have one subnet, not even for a moment: whoever comes waits.
+func TestAnAddressWaitsForTheNetworkThatHasItsSubnet(t *testing.T) {
+	l := newLab(t)
+	address := func(n int, prefix string) netstate.State {
+		br := fmt.Sprintf("es%d", n)
+		return netstate.NewState(
+			netstate.Link{Name: br, Type: netstate.Bridge, MAC: "02:16:3e:00:00:01", MTU: 1500, Alias: "edgespan ni " + owner(n).Name},
+			netstate.Port{Link: br}, netstate.Address{Link: br, Prefix: prefix},
+		)
+	}
+	l.ns.Exec(t, "ip", "addr", "add", "10.1.0.9/24", "dev", "eth0") // of others: none of ours to judge
+	l.must(owner(1), address(1, "10.1.0.1/24"))
+	for _, prefix := range []string{"10.1.0.1/24", "10.1.0.7/24", "10.1.0.129/25", "10.1.255.1/16"} {
+		fs := l.apply(t.Context(), owner(2), address(2, prefix))
+		if len(fs) != 1 || !fs[0].Waiting || !strings.Contains(fs[0].Err, "es1 still has 10.1.0.1/24") {
+			t.Errorf("%s beside it: failures %+v, want one that waits", prefix, fs)
+		}
+	}
+	l.must(owner(3), address(3, "10.2.0.1/24"))
+	l.must(owner(1), address(1, "10.1.0.2/24")) // its own subnet is no obstacle
+	l.must(owner(1), netstate.State{})
+	l.must(owner(2), address(2, "10.1.0.1/24"))
+	l.must(owner(2), netstate.State{})
+	l.must(owner(3), netstate.State{})
+}
 
 func TestAGatewayMovesWithinItsSubnet(t *testing.T) {
 	l := newLab(t)

@@ -212,6 +212,7 @@ type Route struct {
 	Via    string
 	Src    string
 	Metric int
+	After  ID // the address that it needs; zero for none
 }
 
 func (r Route) ID() ID {
@@ -222,7 +223,11 @@ func (r Route) Needs() []ID {
 	if r.Dev == "" {
 		return nil
 	}
-	return []ID{{KindPort, r.Dev}} // only met by links of ours; others are external
+	n := []ID{{KindPort, r.Dev}} // only met by links of ours; others are external
+	if r.After != (ID{}) {
+		n = append(n, r.After)
+	}
+	return n
 }
 
 func (r Route) Text() string {

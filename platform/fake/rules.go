@@ -3,6 +3,7 @@ package fake
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"edgespan/netinst/netstate"
@@ -29,6 +30,9 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 			return h.peerFree(w)
 		}
 	case netstate.Address:
+		if err := h.subnetFree(w); err != nil {
+			return err
+		}
 		return need(st, netstate.KindLink, w.Link)
 	case netstate.Port:
 		if h.vanished[w.Link] && st[netstate.ID{Kind: netstate.KindLink, Name: w.Link}] == nil {
@@ -57,6 +61,23 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 		}
 	case netstate.Chain:
 		return h.hooks(st, op, w)
+	}
+	return nil
+}
+
+// subnetFree refuses an address while another network has one of the same subnet.
+func (h *Host) subnetFree(a netstate.Address) error {
+	own, err := netip.ParsePrefix(a.Prefix)
+	if err != nil {
+		return err
+	}
+	for _, st := range h.state {
+		for _, o := range st {
+			other, ok := o.(netstate.Address)
+			if p, err := netip.ParsePrefix(other.Prefix); ok && err == nil && other.Link != a.Link && p.Overlaps(own) {
+				return fmt.Errorf("%s still has %s: %w", other.Link, other.Prefix, netstate.ErrWaiting)
+			}
+		}
 	}
 	return nil
 }

@@ -13,9 +13,14 @@ import (
 )
 
 // AddAddress puts an address on a link of ours, without a prefix route. One that
-// is there with other flags is replaced.
+// is there with other flags is replaced. While another network of ours has an address
+// of the same subnet the error wraps netstate.ErrWaiting: packets for one would go to
+// the other, and two dnsmasq can't listen on one address.
 func (k *Kernel) AddAddress(a netstate.Address) error {
 	l, n, err := k.addressOf(a)
+	if err == nil {
+		err = k.subnetFree(a)
+	}
 	if err != nil {
 		return fmt.Errorf("add address %s: %w", a.Prefix, err)
 	}
@@ -28,6 +33,27 @@ func (k *Kernel) AddAddress(a netstate.Address) error {
 	}
 	if err != nil {
 		return fmt.Errorf("add address %s to %s: %w", a.Prefix, a.Link, err)
+	}
+	return nil
+}
+
+// subnetFree says which other network has an address whose subnet overlaps a's. The
+// kernel labels an address with its link's name.
+func (k *Kernel) subnetFree(a netstate.Address) error {
+	own, err := netip.ParsePrefix(a.Prefix)
+	if err != nil {
+		return err
+	}
+	all, err := k.h.AddrList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return fmt.Errorf("list addresses: %w", err)
+	}
+	number, _ := LinkNumber(a.Link)
+	for _, other := range all {
+		n, ours := LinkNumber(other.Label)
+		if p, ok := prefix(other.IPNet); ok && ours && n != number && p.Overlaps(own) {
+			return fmt.Errorf("%s still has %s: %w", other.Label, p, netstate.ErrWaiting)
+		}
 	}
 	return nil
 }
