@@ -45,14 +45,7 @@ func (m *Manager) applied(e Applied) []Effect {
 		out = append(out, m.show(WaitingForDependencies, mine[0].Err)...)
 	default:
 		m.appliedGen, m.appliedFor, m.everOK = f.gen, f.ports, true
-		state, why := Present, ""
-		if f.desired.PortError != "" {
-			state, why = WaitingForDependencies, f.desired.PortError
-		}
-		if m.ends.restTok != 0 { // it ended while this apply was under way
-			state, why = CheckPresentFailed, m.ends.why
-		}
-		out = append(out, m.show(state, why)...)
+		out = append(out, m.showStanding(f)...)
 	}
 	m.waiting = waits
 	for _, fs := range byAdapter {
@@ -72,6 +65,17 @@ func (m *Manager) applied(e Applied) []Effect {
 	m.token++
 	m.checkTok = m.token
 	return append(append(out, Timer{m.checkTok, checkEvery, true}), m.next()...)
+}
+
+// showStanding shows a network all of whose objects are as wanted.
+func (m *Manager) showStanding(f *flight) []Effect {
+	switch {
+	case m.ends.restTok != 0: // its dnsmasq ended while this apply was under way
+		return m.show(CheckPresentFailed, m.ends.why)
+	case f.desired.PortError != "":
+		return m.show(WaitingForDependencies, f.desired.PortError)
+	}
+	return m.show(Present, "")
 }
 
 // sort splits failures into the network's own and each adapter's, and says
