@@ -198,3 +198,33 @@ func TestThePortOfASwitchIsTakenAnewWhenItIsMadeAnew(t *testing.T) {
 	})
 	w.wait("ready", "app/"+app(1))
 }
+
+func TestASwitchNetworkGivesItsPortBackAndTakesItAgain(t *testing.T) {
+	w := newWorld(t, "lan", "a", "b")
+	w.segment()
+	apps := []string{onNet(1, 1, "a", allowAll), onNet(2, 1, "b", allowAll)}
+	joined := lanDoc([]string{switchNetwork(1, "lan")}, apps...)
+	alone := lanDoc([]string{strings.Replace(switchNetwork(1, ""), "}", ", mtu: 2000}", 1)}, apps...)
+	w.start(joined)
+	for round := range 2 {
+		w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
+		w.lease("a")
+		b := w.lease("b")
+		w.in("a", "ping", "-c1", "-W2", "10.77.0.1")
+		w.apply(alone)
+		w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
+		if lan := w.in("node", "ip", "-o", "link", "show", "dev", "lan0"); strings.Contains(lan, "master") || !strings.Contains(lan, "mtu 1500") {
+			t.Errorf("round %d: lan0 given back is %s", round, lan)
+		}
+		if br := w.in("node", "ip", "-o", "link", "show", "dev", "es1"); !strings.Contains(br, "mtu 2000") {
+			t.Errorf("round %d: the bridge is %s", round, br)
+		}
+		w.fails("a", "ping", "-c1", "-W1", "10.77.0.1")
+		w.static("a", "10.77.0.20") // links of another MTU are made anew
+		w.static("b", b.IP.String())
+		w.in("a", "ping", "-c1", "-W2", "-M", "do", "-s", "1972", b.IP.String())
+		w.apply(joined)
+	}
+	w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
+	w.lease("a")
+}
