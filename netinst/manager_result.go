@@ -159,7 +159,7 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 		s.Activated = removeFailed
 	case f.inactive:
 		s.Activated = removeFailed
-		s.Error = "network instance " + m.name() + " is not activated"
+		s.Error, s.Waiting = "network instance "+m.name()+" is not activated", true
 	case f.refused[k] != "":
 		s.Error = f.refused[k]
 	case network && len(fs) == 0:

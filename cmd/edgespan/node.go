@@ -87,11 +87,28 @@ func (o *nodeOptions) clean() error {
 	return nil
 }
 
+// giveBackEvery is how often memory goes back to the machine: a burst of applies needs
+// twice of what the daemon needs in between, which is most of its life.
+const giveBackEvery = time.Minute
+
+func giveBack(ctx context.Context) {
+	for t := time.NewTicker(giveBackEvery); ; {
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+			debug.FreeOSMemory()
+		}
+	}
+}
+
 // runNode runs one daemon until ctx ends or its top actor does.
 func (a *app) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) error {
 	if a.Env("GOGC") == "" {
 		debug.SetGCPercent(50) // an edge node has little memory, and its daemon little to do
 	}
+	go giveBack(ctx)
 	lock, err := lockNamespace(ctx, a.lock)
 	if err != nil {
 		return err
