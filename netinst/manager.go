@@ -15,9 +15,9 @@ import (
 const (
 	retryMin   = 100 * time.Millisecond
 	retryMax   = time.Minute
-	waitRetry  = time.Second      // for a dependency of the world, as a namespace
-	slowOp     = time.Second      // an op older than this shows in the status
-	checkEvery = 50 * time.Second // full comparison with the host: with jitter, within a minute
+	waitRetry  = time.Second // for a dependency of the world, as a namespace
+	slowOp     = time.Second // an op older than this shows in the status
+	checkEvery = time.Minute // full comparison with the host, of all networks at the same time
 	// graceTime bounds the wait for AdaptersKnown: one app network that can't start
 	// must not keep a network from being repaired.
 	graceTime = 10 * time.Second

@@ -55,6 +55,7 @@ var checks = []check{
 	{"networkd", "systemd-networkd leaves our rules and routes alone", networkd},
 	{"rp-filter", "no uplink drops replies by strict reverse path filtering", rpFilter},
 	{"ip-forward", "forwarding is on as far as networks need it", ipForward},
+	{"inotify", "there are inotify instances enough for every network's dnsmasq", inotify},
 	{"subnets", "no subnets overlap", subnets},
 	{"daemons", "no two daemons meet", daemons},
 	{"config", "the config file is the running config", configFile},
@@ -174,6 +175,30 @@ func ipForward(f netstate.Facts, n Node) []Finding {
 	return []Finding{{
 		Level: Problem, Text: "net.ipv4.ip_forward is off although there are networks: somebody turned it off",
 		Fix: "sysctl -w net.ipv4.ip_forward=1 && grep -r ip_forward /etc/sysctl.conf /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d",
+	}}
+}
+
+// spareInotify is how many instances the rest of the machine may use of root's.
+const spareInotify = 28
+
+// inotify warns before a dnsmasq can't be started: each watches its folders by an
+// instance of its own, and all of them are root's (128 on many machines).
+func inotify(f netstate.Facts, n Node) []Finding {
+	helpers := 0
+	for _, ni := range n.Networks {
+		if ni.Type != netinst.Switch {
+			helpers++
+		}
+	}
+	need := helpers + spareInotify
+	if f.Inotify == 0 || need <= f.Inotify {
+		return nil
+	}
+	return []Finding{{
+		Level: Problem,
+		Text: fmt.Sprintf("fs.inotify.max_user_instances is %d: the dnsmasqs of %d networks need one each, and others have some: the last ones can't start",
+			f.Inotify, helpers),
+		Fix: "sysctl -w fs.inotify.max_user_instances=1024 && echo fs.inotify.max_user_instances=1024 > /etc/sysctl.d/90-edgespan.conf",
 	}}
 }
 

@@ -74,6 +74,7 @@ func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
 		"strict, two uplinks": {func(f *netstate.Facts, _ *Node) { f.RPFilter["all"] = 1 }, "rp-filter", Problem, "eth1", "sysctl -w net.ipv4.conf.eth1.rp_filter=2"},
 		"strict, one uplink":  {func(f *netstate.Facts, n *Node) { f.RPFilter["eth0"], n.Ports = 1, n.Ports[:1] }, "rp-filter", Warning, "eth0", "eth0.rp_filter=2"},
 		"forwarding off":      {func(f *netstate.Facts, _ *Node) { f.Forward = false }, "ip-forward", Problem, "ip_forward is off", "sysctl -w net.ipv4.ip_forward=1"},
+		"too few inotify":     {func(f *netstate.Facts, _ *Node) { f.Inotify = 29 }, "inotify", Problem, "max_user_instances is 29: the dnsmasqs of 2 networks", "sysctl -w fs.inotify.max_user_instances=1024"},
 		"two networks":        {func(_ *netstate.Facts, n *Node) { n.Networks[1].IPv4.Subnet = netip.MustParsePrefix("10.1.0.128/25") }, "subnets", Problem, "10.1.0.128/25", n1 + ".ipv4.subnet"},
 		"a port's address": {func(_ *netstate.Facts, n *Node) {
 			n.Ports[1].Addresses = []netip.Prefix{netip.MustParsePrefix("10.2.0.9/24")}

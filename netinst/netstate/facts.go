@@ -12,6 +12,7 @@ type Facts struct {
 	Foreign   map[string]bool // its settings Manage…, as they are set
 	RPFilter  map[string]int  // by interface, "all" included
 	Forward   bool            // net.ipv4.ip_forward
+	Inotify   int             // fs.inotify.max_user_instances: each dnsmasq takes one; 0: not known
 	Routes    []HostRoute     // of the main table
 	Daemons   []Daemon
 	Unknown   []string

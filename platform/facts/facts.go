@@ -49,6 +49,7 @@ func (r Reader) Read(ctx context.Context) (netstate.Facts, error) {
 		{"settings of systemd-networkd", r.networkd},
 		{"rp_filter", r.rpFilter},
 		{"ip_forward", r.forward},
+		{"inotify limit", r.inotify},
 		{"routes", r.routes},
 	} {
 		if err := ctx.Err(); err != nil {
@@ -240,6 +241,11 @@ func (r Reader) rpFilter(f *netstate.Facts) error {
 func (r Reader) forward(f *netstate.Facts) error {
 	v, err := number(r.at("proc/sys/net/ipv4/ip_forward"))
 	f.Forward = v == 1
+	return err
+}
+
+func (r Reader) inotify(f *netstate.Facts) (err error) {
+	f.Inotify, err = number(r.at("proc/sys/fs/inotify/max_user_instances"))
 	return err
 }
 

@@ -47,6 +47,7 @@ func machine() map[string]string {
 		"proc/net/udp6":                             sockets + " 1: 00000000000000000000000000000000:0035 0:0000 07 0:0 0:0 0 0 0 81 2 0\n",
 		"proc/net/route":                            "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\neth0 00000000 010200C0 0003 0 0 0 00000000 0 0 0\neth0 000200C0 00000000 0001 0 0 0 00FFFFFF 0 0 0\n",
 		"proc/sys/net/ipv4/ip_forward":              "1\n",
+		"proc/sys/fs/inotify/max_user_instances":    "128\n",
 		"proc/sys/net/ipv4/conf/all/rp_filter":      "0\n",
 		"proc/sys/net/ipv4/conf/eth0/rp_filter":     "2\n",
 		"proc/self/ns/net":                          "-> net:[1]",
@@ -85,7 +86,7 @@ func TestWhatAMachineTells(t *testing.T) {
 			{Proto: "tcp", Addr: netip.IPv4Unspecified(), Who: "named (15)"},
 		},
 		Networkd: true, Foreign: map[string]bool{"ManageForeignRoutes": false, "ManageForeignRoutingPolicyRules": false},
-		RPFilter: map[string]int{"all": 0, "eth0": 2}, Forward: true,
+		RPFilter: map[string]int{"all": 0, "eth0": 2}, Forward: true, Inotify: 128,
 		Routes: []netstate.HostRoute{
 			{Dst: netip.MustParsePrefix("0.0.0.0/0"), Dev: "eth0"}, {Dst: netip.MustParsePrefix("192.0.2.0/24"), Dev: "eth0"},
 		},
