@@ -193,9 +193,10 @@ func (r *rig) stop() {
 	if err := r.node.Stop(context.Background()); err != nil {
 		r.Errorf("stop the node: %v", err)
 	}
-	// The library counts dead letters for a second after the first; what is told to a
-	// dying actor starts one such count, and the bubble must not end before it.
-	r.settle(1100 * time.Millisecond)
+	// The library counts dead letters for a second after the first, as when an op that
+	// hung until its deadline is told to an actor that is gone: the bubble must not end
+	// before that.
+	r.settle(40 * time.Second)
 }
 
 // settle lets d pass on the fake clock and everything that it causes happen.
