@@ -147,10 +147,13 @@ func (f *Firewall) write(ctx context.Context, number int, want, gone []netstate.
 	st := f.store(number)
 	if number > 0 && st.isSure() { // into host's chains others hook theirs at any time
 		err := f.restore(ctx, restoreText(f.edits(number, want, gone)))
-		if err == nil || ctx.Err() != nil {
+		if err == nil {
+			return nil
+		}
+		st.doubt() // also one that was killed: each table of it commits by itself
+		if ctx.Err() != nil {
 			return err
 		}
-		st.doubt()
 	}
 	edits := f.edits(number, want, gone)
 	for _, e := range edits {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,49 +11,49 @@ import (
 	"edgespan/platform/proc"
 )
 
-// Observe lists the chains of an owner. Unless full, it answers from what was
-// left or seen last, and looks only at chains that were written since. Full, it
-// looks at all: a chain that the kernel spells as it did when we left it is told as
-// it was wanted, any other as it is.
+// Observe lists the chains of an owner. Unless full, or a write has failed since the
+// last full look, it answers from what was left or seen last, and looks only at chains
+// that were written since. Full, it looks at all: a chain that the kernel spells as it
+// did when we left it is told as it was wanted, any other as it is.
 func (f *Firewall) Observe(ctx context.Context, number int, full bool) (netstate.State, error) {
 	st := f.store(number)
-	gen, counted := uint32(0), false
-	if full {
-		gen, counted = f.generation(ctx)
+	left, version := st.at()
+	l := look{version: version}
+	if full || !st.isSure() {
+		gen, counted := f.generation(ctx)
+		l.full, l.gen = !counted || !st.seenAt(gen), gen
 	}
-	if full && !(counted && st.seenAt(gen)) {
-		seen, err := f.observe(ctx, number, st.all())
-		if err != nil {
-			return nil, err
-		}
-		if err := st.change(func(m map[netstate.ID]entry) { clear(m); addAll(m, seen) }); err != nil {
-			return nil, err
-		}
-		st.saw(gen, counted)
-	} else if err := f.readBack(ctx, st); err != nil {
-		return nil, fmt.Errorf("read back chains: %w", err)
+	var err error
+	if l.full {
+		l.seen, err = f.observe(ctx, number, left)
+	} else {
+		l.seen, err = f.readBack(ctx, left)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := st.saw(l); err != nil {
+		return nil, err
 	}
 	s := netstate.State{}
-	for _, e := range st.all() {
+	for _, e := range l.seen {
 		s.Add(e.chain())
 	}
 	return s, nil
 }
 
-// readBack takes over the kernel's spelling of the chains that were written since
-// the last look.
-func (f *Firewall) readBack(ctx context.Context, st *store) error {
-	all := st.all()
+// readBack gives what was left, with the kernel's spelling of the chains that were
+// written since the last look.
+func (f *Firewall) readBack(ctx context.Context, left map[netstate.ID]entry) ([]entry, error) {
+	var seen []entry
 	unread := map[string][]entry{} // by table, "" for the bridge family
-	for _, e := range all {
+	for _, e := range left {
 		if e.Unread {
 			unread[e.Table] = append(unread[e.Table], e)
+		} else {
+			seen = append(seen, e)
 		}
 	}
-	if len(unread) == 0 {
-		return nil
-	}
-	var seen []entry
 	for _, name := range tableOrder {
 		var names []string
 		for _, e := range unread[name] {
@@ -68,9 +67,9 @@ func (f *Firewall) readBack(ctx context.Context, st *store) error {
 		}
 		t, err := f.look(ctx, name, unique(names))
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("read back chains: %w", err)
 		}
-		h := hookedIn(inTable(all, name), nil)
+		h := hookedIn(inTable(left, name), nil)
 		for _, e := range unread[name] {
 			if e, there := t.found(e, h); there {
 				seen = append(seen, e)
@@ -80,16 +79,13 @@ func (f *Firewall) readBack(ctx context.Context, st *store) error {
 	for _, e := range unread[""] {
 		text, err := f.bridgeText(ctx, e.Name)
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("read back chains: %w", err)
 		}
 		if text != "" {
 			seen = append(seen, read(e.chain(), text))
 		}
 	}
-	return st.change(func(m map[netstate.ID]entry) {
-		maps.DeleteFunc(m, func(_ netstate.ID, e entry) bool { return e.Unread })
-		addAll(m, seen)
-	})
+	return seen, nil
 }
 
 // inTable are the entries of one iptables table by chain.
@@ -101,12 +97,6 @@ func inTable(all map[netstate.ID]entry, name string) map[string]entry {
 		}
 	}
 	return byName
-}
-
-func addAll(m map[netstate.ID]entry, list []entry) {
-	for _, e := range list {
-		m[e.chain().ID()] = e
-	}
 }
 
 func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.ID]entry) ([]entry, error) {

@@ -77,6 +77,9 @@ type store struct {
 	mu   sync.Mutex
 	m    map[netstate.ID]entry
 	sure bool // the kernel was seen or left like this, and no write has failed since
+	// version counts the writes, also those that failed, and the looks: what was seen
+	// while it changed is old, since a plan looks while an applier writes.
+	version uint64
 	// gen is the generation of the ruleset at the last full look, 0 for none: nothing
 	// changed, not even by us, while it is the same.
 	gen uint32
@@ -93,16 +96,33 @@ func (s *store) doubt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sure, s.gen = false, 0
+	s.version++
 }
 
-// saw says that the kernel was seen as the store is, at a generation if it has one.
-func (s *store) saw(gen uint32, counted bool) {
+// look is what a look at the kernel has found.
+type look struct {
+	version uint64 // of the store before it
+	full    bool   // it was at all chains
+	gen     uint32 // of the ruleset before it, 0 for none
+	seen    []entry
+}
+
+// saw takes over what was seen, unless something was written meanwhile.
+func (s *store) saw(l look) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sure, s.gen = true, 0
-	if counted {
-		s.gen = gen
+	if s.version != l.version {
+		return nil
 	}
+	s.version++
+	if l.full {
+		s.sure, s.gen = true, l.gen
+	}
+	next := map[netstate.ID]entry{}
+	for _, e := range l.seen {
+		next[e.chain().ID()] = e
+	}
+	return s.replace(next)
 }
 
 // seenAt says that nothing changed since the last full look.
@@ -133,9 +153,15 @@ func loadStore(path string) *store {
 }
 
 func (s *store) all() map[netstate.ID]entry {
+	m, _ := s.at()
+	return m
+}
+
+// at is all of it, and its version.
+func (s *store) at() (map[netstate.ID]entry, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.m)
+	return maps.Clone(s.m), s.version
 }
 
 func (s *store) rules() int {
@@ -148,13 +174,19 @@ func (s *store) rules() int {
 	return n
 }
 
-// change applies f and writes the file if something changed; an empty store has
-// no file.
+// change notes what f says was written.
 func (s *store) change(f func(map[netstate.ID]entry)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.version++
 	next := maps.Clone(s.m)
 	f(next)
+	return s.replace(next)
+}
+
+// replace makes next the content and writes the file if something changed; an empty
+// store has no file.
+func (s *store) replace(next map[netstate.ID]entry) error {
 	if maps.EqualFunc(s.m, next, equalEntry) {
 		return nil
 	}
