@@ -48,7 +48,7 @@ type Firewall struct {
 
 // New makes a Firewall; folder tells an owner's run folder by its number.
 func New(run *proc.Runner, conn *nft.Conn, folder func(number int) string) *Firewall {
-	f := &Firewall{run: run, nft: conn, remove: newRemover(conn), folder: folder, dumps: map[string]*dump.Shared[view]{}, stores: map[int]*store{}}
+	f := &Firewall{run: run, nft: conn, remove: newRemover(conn.Remove), folder: folder, dumps: map[string]*dump.Shared[view]{}, stores: map[int]*store{}}
 	for _, name := range tableOrder {
 		f.dumps[name] = dump.New(dumpTimeout, f.lister(name))
 	}
@@ -121,10 +121,14 @@ func (f *Firewall) Remove(ctx context.Context, number int, items []netstate.Item
 func (f *Firewall) drop(ctx context.Context, number int, gone []netstate.Chain) error {
 	if _, counted := f.generation(ctx); counted && number > 0 {
 		err := f.remove.remove(ctx, f.removalOf(number, gone))
-		if err == nil || ctx.Err() != nil {
+		if err == nil {
+			return nil
+		}
+		f.store(number).doubt()
+		if ctx.Err() != nil {
 			return err
 		}
-		f.store(number).doubt() // something else leads into them: iptables says what
+		// Something else leads into them: iptables says what.
 	}
 	if err := f.write(ctx, number, nil, gone); err != nil {
 		return err

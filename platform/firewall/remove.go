@@ -2,6 +2,7 @@ package firewall
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"edgespan/netinst/netstate"
@@ -19,23 +20,28 @@ type remover struct {
 
 type removal struct {
 	nft.Removal
+	ctx context.Context // ends when nobody waits for it any more
 	err error
 }
 
-func newRemover(conn *nft.Conn) *remover {
+func newRemover(commit func(nft.Removal) error) *remover {
 	r := &remover{}
 	r.turn = dump.New(dumpTimeout, func(context.Context) (struct{}, error) {
 		r.mu.Lock()
 		list := r.waiting
 		r.waiting = nil
 		r.mu.Unlock()
+		// One that was given up has failed; its chains may be wanted again by now.
+		list = slices.DeleteFunc(list, func(x *removal) bool { return x.ctx.Err() != nil })
 		all := nft.Removal{}
 		for _, x := range list {
 			all.Add(x.Removal)
 		}
-		if conn.Remove(all) != nil { // each alone: one must not fail for another
+		if commit(all) != nil { // each alone: one must not fail for another
 			for _, x := range list {
-				x.err = conn.Remove(x.Removal)
+				if x.err = x.ctx.Err(); x.err == nil {
+					x.err = commit(x.Removal)
+				}
 			}
 		}
 		return struct{}{}, nil
@@ -44,7 +50,7 @@ func newRemover(conn *nft.Conn) *remover {
 }
 
 func (r *remover) remove(ctx context.Context, what nft.Removal) error {
-	x := &removal{Removal: what}
+	x := &removal{Removal: what, ctx: ctx}
 	r.mu.Lock()
 	r.waiting = append(r.waiting, x)
 	r.mu.Unlock()
