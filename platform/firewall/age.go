@@ -13,19 +13,24 @@ type age struct {
 	nft   bool
 }
 
-// generation is the count, or false where there is none to go by.
+// generation is the count, or false where there is none to go by. Nobody waits here
+// for another's question which backend it is: that runs a command.
 func (f *Firewall) generation(ctx context.Context) (uint32, bool) {
 	a := &f.age
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.known {
+	known, nft := a.known, a.nft
+	a.mu.Unlock()
+	if !known {
 		mode, err := f.mode(ctx)
 		if err != nil {
 			return 0, false
 		}
-		a.known, a.nft = true, mode == "nf_tables"
+		nft = mode == "nf_tables"
+		a.mu.Lock()
+		a.known, a.nft = true, nft
+		a.mu.Unlock()
 	}
-	if !a.nft {
+	if !nft {
 		return 0, false
 	}
 	gen, err := f.nft.Generation()
