@@ -1,10 +1,11 @@
 // Package nft writes and reads tables of family bridge in the kernel's nf_tables, and
-// removes chains of family ip, by netlink. The nft command reads the whole ruleset of the host before it changes
-// anything, 50 ms with a hundred networks; this needs well below one.
+// removes chains of family ip, by netlink. The nft command reads the whole ruleset of
+// the host before it changes anything, 50 ms with a hundred networks; this needs well
+// below one.
 //
 // It knows the few words of nft's language that our tables are written in and
-// refuses any other. It never decides what a table holds and never touches a table
-// that it was not given the name of.
+// refuses any other. It never decides what a table holds and never touches a table or a
+// chain that it was not given the name of, but for jumps into chains that go.
 package nft
 
 import (
