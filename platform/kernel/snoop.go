@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -19,7 +20,7 @@ import (
 const (
 	snoopAgain = time.Second      // between two tries to listen on a link
 	snoopQuiet = 10 * time.Second // an address is told once in this time
-	snoopMost  = 64               // addresses of one link that are remembered for that
+	snoopMost  = 64               // and at most so many addresses of one link
 )
 
 // Snoop listens on a link, by whatever index it has now and later, and tells each
@@ -59,7 +60,7 @@ func (k *Kernel) snoop(ctx context.Context, link string, emit func(netstate.Seen
 	if err != nil {
 		return err
 	}
-	buf, told := make([]byte, 2048), map[netip.Addr]time.Time{}
+	buf, told := make([]byte, 2048), told{}
 	for {
 		var n int
 		var from unix.Sockaddr
@@ -76,14 +77,27 @@ func (k *Kernel) snoop(ctx context.Context, link string, emit func(netstate.Seen
 			continue
 		}
 		mac, ip, ok := sighting(buf[:n], ll.Pkttype == unix.PACKET_OUTGOING)
-		if now := time.Now(); ok && now.Sub(told[ip]) >= snoopQuiet {
-			if len(told) >= snoopMost {
-				clear(told)
-			}
-			told[ip] = now
+		if ok && told.news(ip, time.Now()) {
 			emit(netstate.Seen{Link: link, MAC: mac, IP: ip})
 		}
 	}
+}
+
+// told are the addresses of one link by when they were told last. An app that makes up
+// senders must not keep its listeners busy.
+type told map[netip.Addr]time.Time
+
+// news says whether to tell an address now, and notes it.
+func (t told) news(ip netip.Addr, now time.Time) bool {
+	if now.Sub(t[ip]) < snoopQuiet {
+		return false
+	}
+	maps.DeleteFunc(t, func(_ netip.Addr, at time.Time) bool { return now.Sub(at) >= snoopQuiet })
+	if len(t) >= snoopMost {
+		return false
+	}
+	t[ip] = now
+	return true
 }
 
 // packetSocket hears ARP and answers of DHCP servers on one link, in both directions.

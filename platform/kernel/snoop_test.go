@@ -2,8 +2,10 @@ package kernel
 
 import (
 	"encoding/binary"
+	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -66,4 +68,23 @@ func FuzzSighting(f *testing.F) {
 			t.Errorf("%x: %s", b, ip)
 		}
 	})
+}
+
+// An app that makes up a sender for each packet is told of no more often.
+func TestAFloodOfAddressesIsToldInPart(t *testing.T) {
+	heard, began := told{}, time.Now()
+	ip, n := netip.MustParseAddr("10.0.0.1"), 0
+	for i := range 10_000 { // over 20 s
+		if heard.news(ip, began.Add(time.Duration(i)*2*time.Millisecond)) {
+			n++
+		}
+		ip = ip.Next()
+	}
+	if n != 2*snoopMost || len(heard) > snoopMost {
+		t.Errorf("%d of 10000 addresses were told, %d are remembered, want %d and at most %d", n, len(heard), 2*snoopMost, snoopMost)
+	}
+	at := began.Add(time.Minute)
+	if !heard.news(ip, at) || heard.news(ip, at.Add(snoopQuiet-1)) || !heard.news(ip, at.Add(snoopQuiet)) {
+		t.Error("one address is not told once in each time")
+	}
 }
