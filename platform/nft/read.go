@@ -46,16 +46,20 @@ func (c *Conn) Generation() (uint32, error) {
 // exactly while nobody changes the table: a line a chain, with how it is hooked, how
 // many rules it has and a digest of them.
 func (c *Conn) Tables() (map[string]string, error) {
-	for range maxTries {
-		tables, err := c.tables()
-		if !errors.Is(err, errInterrupted) {
-			return tables, err
-		}
-	}
-	return nil, errors.New("list bridge tables: changed all the time")
+	return whole(c.tables)
 }
 
 var errInterrupted = errors.New("the dump was interrupted by a change")
+
+// whole dumps again what a change has interrupted.
+func whole[T any](dump func() (T, error)) (T, error) {
+	for range maxTries - 1 {
+		if v, err := dump(); !errors.Is(err, errInterrupted) {
+			return v, err
+		}
+	}
+	return dump()
+}
 
 type chainText struct {
 	table, name, hook string

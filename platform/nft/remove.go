@@ -42,11 +42,17 @@ func merge(a, b map[string][]string) map[string][]string {
 func (c *Conn) Remove(r Removal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b := batch{}
-	for _, table := range slices.Sorted(maps.Keys(r.Chains)) {
-		if err := c.removeChains(&b, table, r.Chains[table], r.Parents[table]); err != nil {
-			return fmt.Errorf("remove chains of %s: %w", table, err)
+	b, err := whole(func() (batch, error) {
+		b := batch{}
+		for _, table := range slices.Sorted(maps.Keys(r.Chains)) {
+			if err := c.removeChains(&b, table, r.Chains[table], r.Parents[table]); err != nil {
+				return b, fmt.Errorf("remove chains of %s: %w", table, err)
+			}
 		}
+		return b, nil
+	})
+	if err != nil {
+		return err
 	}
 	for _, name := range r.Bridges { // made first, since one that is not there can't be deleted
 		b.add(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, attr(unix.NFTA_TABLE_NAME, text(name)))
