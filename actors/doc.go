@@ -6,7 +6,7 @@
 //	    /keeper        the only actor that reads and writes the config on disk
 //	  /monitor         netlink -> port-status, host-changed
 //	  /ground          the applier of the host ground
-//	  /planner         looks at the host for a dry run, one at a time
+//	  /planner         looks at the whole host for plan and diff, one at a time
 //	  /ni/<uuid>       bridge manager, hosts a netinst.Manager
 //	    /applier       the only actor that writes that network to the host
 //	    /watcher       hears which addresses the apps of a switch network use

@@ -23,8 +23,10 @@ func (n *Node) Diff(ctx context.Context, of string) ([]httpapi.Difference, error
 	if s, ok := n.d.topics.Source.Get("", "node"); !ok || !s.Valid {
 		return nil, fmt.Errorf("compare the host: %w: no valid config was published yet", httpapi.ErrBusy)
 	}
-	ctx, cancel := context.WithTimeout(ctx, observeDeadline)
-	defer cancel()
+	return lookAt(ctx, n, "diff", func(ctx context.Context) ([]httpapi.Difference, error) { return n.diff(ctx, of) })
+}
+
+func (n *Node) diff(ctx context.Context, of string) ([]httpapi.Difference, error) {
 	found, err := n.d.host.Owners(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("find our networks on the host: %w", err)

@@ -18,56 +18,60 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// planDeadline is how long a plan may take, the wait for others included.
-const planDeadline = 10 * time.Second
+// lookDeadline is how long a look at the whole host may take, the wait for others
+// included.
+const lookDeadline = 10 * time.Second
 
-// planRequest asks the planner what a config would change; it answers with
-// planAnswer.
-type planRequest struct {
+// lookRequest asks the planner to look at the host; it answers with lookAnswer.
+type lookRequest struct {
 	ctx   context.Context // ends when nobody waits any more
-	cfg   nodeconf.Config
+	look  func(context.Context) (any, error)
 	begun *atomic.Bool
 }
 
-type planAnswer struct {
-	changes []httpapi.Change
-	err     error
+type lookAnswer struct {
+	seen any
+	err  error
 }
 
-// planner makes one plan after the other. It looks at the whole host, which blocks,
-// so it is a leaf.
-type planner struct{ d *deps }
+// planner makes one look at the whole host after the other. That blocks, so it is a leaf.
+type planner struct{}
 
-func (p *planner) Receive(c actor.Context) {
-	if msg, ok := c.Message().(planRequest); ok && msg.ctx.Err() == nil {
+func (planner) Receive(c actor.Context) {
+	if msg, ok := c.Message().(lookRequest); ok && msg.ctx.Err() == nil {
 		msg.begun.Store(true)
-		changes, err := p.d.plan(msg.ctx, msg.cfg)
+		seen, err := msg.look(msg.ctx)
 		if msg.ctx.Err() == nil { // else nobody waits for it
-			c.Respond(planAnswer{changes, err})
+			c.Respond(lookAnswer{seen, err})
 		}
 	}
 }
 
+// lookAt has the planner look at the host, for what. Looks are made one at a time; who
+// waits for others too long gets ErrBusy.
+func lookAt[T any](ctx context.Context, n *Node, what string, look func(context.Context) (T, error)) (T, error) {
+	var none T
+	ctx, cancel := context.WithTimeout(ctx, lookDeadline)
+	defer cancel()
+	r := lookRequest{ctx, func(ctx context.Context) (any, error) { return look(ctx) }, new(atomic.Bool)}
+	res, err := n.system.Root.RequestFuture(n.router, r, lookDeadline).Result()
+	switch {
+	case err == nil:
+		a := res.(lookAnswer)
+		return a.seen.(T), a.err
+	case !r.begun.Load():
+		return none, fmt.Errorf("%s: %w: others that look at the host have taken %v: one does at a time: try again", what, httpapi.ErrBusy, lookDeadline)
+	}
+	return none, fmt.Errorf("%s: the host was not observed within %v: %w", what, lookDeadline, context.DeadlineExceeded)
+}
+
 // Plan says what applying a document would change on the host, without doing it.
-// Plans are made one at a time; who waits for others too long gets ErrBusy.
 func (n *Node) Plan(ctx context.Context, doc []byte) ([]httpapi.Change, error) {
 	cfg, err := nodeconf.Parse(doc)
 	if err != nil {
 		return nil, rejected(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, planDeadline)
-	defer cancel()
-	r := planRequest{ctx, cfg, new(atomic.Bool)}
-	asked := n.system.Root.RequestFuture(n.router, r, planDeadline)
-	res, err := asked.Result()
-	switch {
-	case err == nil:
-		a := res.(planAnswer)
-		return a.changes, a.err
-	case !r.begun.Load():
-		return nil, fmt.Errorf("plan: %w: other plans have taken %v: one at a time is made: try again", httpapi.ErrBusy, planDeadline)
-	}
-	return nil, fmt.Errorf("plan: the host was not observed within %v: %w", planDeadline, context.DeadlineExceeded)
+	return lookAt(ctx, n, "plan", func(ctx context.Context) ([]httpapi.Change, error) { return n.d.plan(ctx, cfg) })
 }
 
 // plan compares the config's state with the host's, by the same pure functions that

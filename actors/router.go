@@ -98,7 +98,7 @@ func (r *router) Receive(c actor.Context) {
 		r.pongs[msg.from] = msg.beat
 	case applyDocument, reload:
 		c.Forward(r.config)
-	case planRequest:
+	case lookRequest:
 		c.Forward(r.planner)
 	}
 }
@@ -131,7 +131,7 @@ func (r *router) started(c actor.Context) {
 	r.monitor = spawn(c, r.d.vital(func() actor.Actor { return &monitor{d: r.d} }), "monitor")
 	r.config = spawn(c, r.d.vital(func() actor.Actor { return &config{d: r.d} }), "config")
 	r.ground = spawn(c, r.d.props(func() actor.Actor { return &ground{applier{d: r.d, owner: netstate.Owner{Name: netstate.HostOwner}}} }), "ground")
-	r.planner = spawn(c, r.d.props(func() actor.Actor { return &planner{d: r.d} }), "planner")
+	r.planner = spawn(c, r.d.props(func() actor.Actor { return planner{} }), "planner")
 	r.heartbeat(c)
 }
 
