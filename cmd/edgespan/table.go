@@ -135,7 +135,7 @@ func columns(kind string) []column {
 	failure := column{head: "ERROR", cell: status("error")}
 	switch kind {
 	case "ni":
-		return networkColumns(id, failure)
+		return networkColumns(id)
 	case "app":
 		return []column{
 			{head: "NAME", cell: displayName},
@@ -185,7 +185,7 @@ func columns(kind string) []column {
 	}
 }
 
-func networkColumns(id, failure column) []column {
+func networkColumns(id column) []column {
 	return []column{
 		{head: "NAME", cell: displayName},
 		id,
@@ -196,7 +196,7 @@ func networkColumns(id, failure column) []column {
 		{head: "GEN", cell: status("generation")},
 		{head: "GATEWAY", cell: spec("ipv4", "gateway"), wide: true},
 		{head: "DOMAIN", cell: spec("dns", "domain"), wide: true},
-		failure,
+		{head: "ERROR", cell: networkFault},
 	}
 }
 
@@ -264,6 +264,15 @@ func either(a, b string) string {
 
 func displayName(r httpapi.Resource) string {
 	return either(status("displayName")(r), spec("displayName")(r))
+}
+
+// networkFault is the error of a network, else its warning, which says so of itself: a
+// network with one is Present.
+func networkFault(r httpapi.Resource) string {
+	if w := status("warning")(r); w != "" {
+		return either(status("error")(r), "warning: "+w)
+	}
+	return status("error")(r)
 }
 
 func appState(r httpapi.Resource) string {

@@ -50,6 +50,20 @@ func TestATableShowsTheCauseOfAnError(t *testing.T) {
 	}
 }
 
+func TestATableShowsANetworksWarningWhereThereIsNoError(t *testing.T) {
+	f := filled()
+	st := f.items["ni"][0].Status.(obj)
+	st["warning"] = "route lab is left out: no port"
+	socket := serve(t, f)
+	if got := cli(t, at(socket), "", "get", "ni").out; !strings.HasSuffix(got, "  3    warning: route lab is left out: no port\n") {
+		t.Errorf("a warning alone:\n%s", got)
+	}
+	st["error"] = "no bridge"
+	if got := cli(t, at(socket), "", "get", "ni").out; !strings.HasSuffix(got, "  3    no bridge\n") {
+		t.Errorf("an error beside it:\n%s", got)
+	}
+}
+
 func TestAPlanInEveryForm(t *testing.T) {
 	f := filled()
 	f.changes = []httpapi.Change{{Op: "add", Kind: "link", ID: "es1", Owner: niID}}
