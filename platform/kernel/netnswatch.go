@@ -13,17 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// namesPace is how often, in milliseconds, the names are looked at without an inotify.
+const namesPace = 1000
+
+// inotify opens one.
+func inotify() (fd int, err error) { return unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK) }
+
 // watchNetns sends news when a network namespace appears or goes, until ctx ends.
 // A name appears before its namespace is mounted over it, and inotify tells only
-// of the name; poll(2) on /proc/self/mountinfo tells of the mount.
-func watchNetns(ctx context.Context, dir string, in chan<- news) error {
-	ino, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		return fmt.Errorf("open inotify: %w", err)
-	}
-	const mask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM
-	// The folder is made by the first `ip netns add`: until then its parent tells.
-	_, err = unix.InotifyAddWatch(ino, filepath.Dir(dir), mask|unix.IN_ONLYDIR)
+// of the name; poll(2) on /proc/self/mountinfo tells of the mount. A user has 128
+// inotify instances (fs.inotify.max_user_instances) and each dnsmasq takes one: where
+// none is left, the names are looked at once a second.
+func watchNetns(ctx context.Context, dir string, open func() (int, error), in chan<- news) error {
+	ino, patience, err := watchNames(dir, open)
 	mounts, merr := os.Open("/proc/self/mountinfo")
 	var wake [2]int
 	perr := unix.Pipe2(wake[:], unix.O_CLOEXEC)
@@ -34,6 +36,7 @@ func watchNetns(ctx context.Context, dir string, in chan<- news) error {
 		}
 		return fmt.Errorf("watch namespaces: %w", err)
 	}
+	seen := fingerprint(dir)
 	stop := context.AfterFunc(ctx, func() { unix.Close(wake[1]) })
 	go func() {
 		defer func() {
@@ -44,9 +47,8 @@ func watchNetns(ctx context.Context, dir string, in chan<- news) error {
 				unix.Close(wake[1])
 			}
 		}()
-		seen := fingerprint(dir)
 		for {
-			_, _ = unix.InotifyAddWatch(ino, dir, mask|unix.IN_ONLYDIR) // again is no error
+			_, _ = unix.InotifyAddWatch(ino, dir, namesMask) // again is no error
 			if now := fingerprint(dir); now != seen {
 				seen = now
 				select {
@@ -60,7 +62,7 @@ func watchNetns(ctx context.Context, dir string, in chan<- news) error {
 				{Fd: int32(mounts.Fd()), Events: unix.POLLPRI},
 				{Fd: int32(wake[0]), Events: unix.POLLIN},
 			}
-			if _, err := unix.Poll(fds, -1); err != nil && !errors.Is(err, unix.EINTR) {
+			if _, err := unix.Poll(fds, patience); err != nil && !errors.Is(err, unix.EINTR) {
 				select {
 				case in <- news{err: fmt.Errorf("watch namespaces: %w", err)}:
 				case <-ctx.Done():
@@ -74,6 +76,20 @@ func watchNetns(ctx context.Context, dir string, in chan<- news) error {
 		}
 	}()
 	return nil
+}
+
+// namesMask is what a folder of names is watched for.
+const namesMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_ONLYDIR
+
+// watchNames gives the inotify and how long, in milliseconds, poll(2) may wait for it:
+// where there is none, a negative descriptor, which poll passes over.
+func watchNames(dir string, open func() (int, error)) (ino, patience int, err error) {
+	if ino, err = open(); err != nil {
+		return -1, namesPace, nil
+	}
+	// The folder is made by the first `ip netns add`: until then its parent tells.
+	_, err = unix.InotifyAddWatch(ino, filepath.Dir(dir), namesMask)
+	return ino, -1, err
 }
 
 func drain(fd int) {
