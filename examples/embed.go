@@ -4,7 +4,8 @@ package examples
 
 import _ "embed"
 
-// Demo is the config of `edgespan demo` (demo.yaml): two apps on one NAT network.
+// Demo is the config of `edgespan demo` (demo.yaml): two apps on one NAT network, and a
+// second network that one of them can move to.
 //
 //go:embed demo.yaml
 var Demo []byte

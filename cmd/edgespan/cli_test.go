@@ -446,7 +446,11 @@ func TestTheExampleHasWhatTheDemoShows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !d.ex.gateway.IsValid() || d.ex.domain == "" || d.ex.web == d.ex.client {
+	home, guest := d.ex.home, d.ex.guest
+	if !home.gateway.IsValid() || home.domain == "" || d.ex.web == d.ex.client || home.id == guest.id || home.subnet.Overlaps(guest.subnet) {
 		t.Errorf("%+v", d.ex)
+	}
+	if _, err := onNetwork([]byte(`{"appNetworks": {}}`), d.ex.client, guest.id); err == nil {
+		t.Error("an app that is in no config moves")
 	}
 }

@@ -25,9 +25,10 @@ func newDemo(a *app) *cobra.Command {
 		Use:   "demo",
 		Short: "Show a node at work, in network namespaces of its own",
 		Long: `demo builds a small world of network namespaces, runs the daemon in it on
-examples/demo.yaml and shows lease, name, ping, HTTP through NAT, a denied flow, and
-the daemon killed and restarted under traffic. It exits 0 if all of it held. Root is
-needed; nothing of the machine's own network is touched.`,
+examples/demo.yaml and shows lease, name, ping, HTTP through NAT, a denied flow, the
+daemon killed and restarted under traffic, and an app that moves to another network. It
+exits 0 if all of it held. Root is needed; nothing of the machine's own network is
+touched.`,
 		Args: exactArgs(0, "up, down, exec or none"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context()) },
 	}
@@ -150,7 +151,7 @@ The lab stands. Try:
   %[2]s plan -f %[6]s
 
 The daemon's log is %[7]s. Remove all of it with: %[2]s demo down
-`, l.Socket(), l.Binary, lab.AppClient, d.ex.domain, lab.WebName, l.ConfigFile(), l.NodeLog())
+`, l.Socket(), l.Binary, lab.AppClient, d.ex.home.domain, lab.WebName, l.ConfigFile(), l.NodeLog())
 	return err
 }
 

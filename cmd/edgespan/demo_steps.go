@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"edgespan/examples"
 	"edgespan/integration/lab"
 )
@@ -38,6 +36,7 @@ type demoRun struct {
 	ex     example
 	node   *lab.Node
 	webIP  netip.Addr
+	ip     netip.Addr // the client's, of its newest lease
 	rows   [][]string
 	failed int
 	over   bool // a vital step failed
@@ -77,7 +76,7 @@ func (d *demoRun) take(ctx context.Context, s step) {
 func (d *demoRun) setup() []step {
 	return []step{
 		{"daemon answers", true, d.startDaemon},
-		{"network and apps ready", true, d.waitReady},
+		{"networks and apps ready", true, d.waitReady},
 		{"lease of web", true, func(ctx context.Context) (string, error) { return d.lease(ctx, lab.AppWeb, d.ex.web) }},
 		{"lease of client", true, func(ctx context.Context) (string, error) { return d.lease(ctx, lab.AppClient, d.ex.client) }},
 		{"web serves", true, d.serveWeb},
@@ -87,7 +86,7 @@ func (d *demoRun) setup() []step {
 func (d *demoRun) steps() []step {
 	return append(d.setup(),
 		step{"name of an app", false, func(ctx context.Context) (string, error) {
-			return d.resolve(ctx, "web."+d.ex.domain, d.webIP.String())
+			return d.resolve(ctx, "web."+d.ex.home.domain, d.webIP.String())
 		}},
 		step{"name out there", false, func(ctx context.Context) (string, error) { return d.resolve(ctx, lab.WebName, lab.WebAddr) }},
 		step{"ping through NAT", false, d.ping},
@@ -95,10 +94,12 @@ func (d *demoRun) steps() []step {
 			return d.fetch(ctx, "http://"+lab.WebName+"/", "you are "+lab.NodeAt+":")
 		}},
 		step{"HTTP from app to app", false, func(ctx context.Context) (string, error) {
-			return d.fetch(ctx, "http://web."+d.ex.domain+"/", "hello from web")
+			return d.fetch(ctx, "http://web."+d.ex.home.domain+"/", "hello from web")
 		}},
 		step{"TCP 443 is denied", false, d.denied},
 		step{"daemon killed under traffic", false, d.killed},
+		step{"client moves to another network", false, d.moved},
+		step{"web is out of its reach there", false, d.apart},
 		step{"empty config leaves nothing", false, d.removed},
 	)
 }
@@ -118,12 +119,12 @@ func (d *demoRun) startDaemon(ctx context.Context) (string, error) {
 
 func (d *demoRun) waitReady(ctx context.Context) (string, error) {
 	began := time.Now()
-	for _, target := range []string{"ni/" + d.ex.network, "app/" + d.ex.web, "app/" + d.ex.client} {
+	for _, target := range d.ex.targets() {
 		if _, err := d.cli(ctx, "wait", target, "--for", "ready", "--timeout", "25s"); err != nil {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("network %s and 2 apps after %s", d.ex.subnet, millis(time.Since(began))), nil
+	return fmt.Sprintf("networks %s and %s and 2 apps after %s", d.ex.home.subnet, d.ex.guest.subnet, millis(time.Since(began))), nil
 }
 
 // lease gets one by DHCP and compares it with what the daemon says of the adapter.
@@ -147,6 +148,8 @@ func (d *demoRun) lease(ctx context.Context, short, app string) (string, error) 
 	}
 	if app == d.ex.web {
 		d.webIP = got.IP
+	} else {
+		d.ip = got.IP
 	}
 	return fmt.Sprintf("%s/%s on %s, DNS %s", got.IP, got.Mask, adapter.Status.IfName, got.DNS), nil
 }
@@ -208,17 +211,25 @@ func (d *demoRun) denied(ctx context.Context) (string, error) {
 	if r.Code != 0 {
 		return "", fmt.Errorf("the server does not even answer the node: status %d: %s", r.Code, r.Err)
 	}
-	const timedOut = 28 // curl(1): what a dropped packet, unlike a rejected one, ends in
-	r, err = d.lab.Exec(ctx, lab.AppClient, "curl", "-sS", "-m", "2", url)
-	switch {
-	case err != nil:
+	if err := d.unanswered(ctx, url); err != nil {
 		return "", err
-	case r.Code == 0:
-		return "", fmt.Errorf("client got through: %s", r.Out)
-	case r.Code != timedOut:
-		return "", fmt.Errorf("curl ended with %d and no timeout: %s", r.Code, r.Err)
 	}
 	return "no answer in 2 s, and the node itself gets one", nil
+}
+
+// unanswered wants the client's packets dropped.
+func (d *demoRun) unanswered(ctx context.Context, url string) error {
+	const timedOut = 28 // curl(1): what a dropped packet, unlike a rejected one, ends in
+	r, err := d.lab.Exec(ctx, lab.AppClient, "curl", "-sS", "-m", "2", url)
+	switch {
+	case err != nil:
+		return err
+	case r.Code == 0:
+		return fmt.Errorf("client got through to %s: %s", url, r.Out)
+	case r.Code != timedOut:
+		return fmt.Errorf("curl %s ended with %d and no timeout: %s", url, r.Code, r.Err)
+	}
+	return nil
 }
 
 // killed ends the daemon with SIGKILL and starts it again while packets and questions
@@ -228,7 +239,7 @@ func (d *demoRun) killed(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	names, err := d.lab.DNSLoop(lab.AppClient, d.ex.gateway, "web."+d.ex.domain, d.webIP, trafficEvery)
+	names, err := d.lab.DNSLoop(lab.AppClient, d.ex.home.gateway, "web."+d.ex.home.domain, d.webIP, trafficEvery)
 	if err != nil {
 		pings.Stop()
 		return "", err
@@ -284,14 +295,10 @@ func (d *demoRun) restart(ctx context.Context, loops ...*lab.Loop) (time.Duratio
 
 // removed applies the empty config and looks for anything that stayed.
 func (d *demoRun) removed(ctx context.Context) (string, error) {
-	r, err := d.lab.CLIWith(ctx, "{}", "apply", "-f", "-")
-	if err != nil {
+	if err := d.apply(ctx, "{}"); err != nil {
 		return "", err
 	}
-	if r.Code != 0 {
-		return "", fmt.Errorf("apply {}: exit %d: %s", r.Code, strings.TrimSpace(r.Err))
-	}
-	for _, target := range []string{"ni/" + d.ex.network, "app/" + d.ex.web, "app/" + d.ex.client} {
+	for _, target := range d.ex.targets() {
 		if _, err := d.cli(ctx, "wait", target, "--for", "absent", "--timeout", "20s"); err != nil {
 			return "", err
 		}
@@ -333,6 +340,14 @@ for p in $(ip netns pids "$1"); do grep -qsx dnsmasq /proc/$p/comm && echo dnsma
 	return strings.Join(strings.Fields(r.Out), " "), nil
 }
 
+func (d *demoRun) apply(ctx context.Context, doc string) error {
+	r, err := d.lab.CLIWith(ctx, doc, "apply", "-f", "-")
+	if err == nil && r.Code != 0 {
+		err = fmt.Errorf("edgespan apply: exit %d: %s", r.Code, strings.TrimSpace(r.Err))
+	}
+	return err
+}
+
 // cli runs this program's command line against the lab's daemon.
 func (d *demoRun) cli(ctx context.Context, args ...string) (string, error) {
 	r, err := d.lab.CLI(ctx, args...)
@@ -351,49 +366,3 @@ func (d *demoRun) inClient(ctx context.Context, argv ...string) (string, error) 
 }
 
 func millis(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
-
-// example is what the steps need to know of examples/demo.yaml.
-type example struct {
-	network, subnet, domain string
-	gateway                 netip.Addr
-	web, client             string // uuids
-}
-
-func readExample(doc []byte) (example, error) {
-	var tree struct {
-		NetworkInstances map[string]struct {
-			IPv4 struct{ Subnet, Gateway string } `yaml:"ipv4"`
-			DNS  struct{ Domain string }          `yaml:"dns"`
-		} `yaml:"networkInstances"`
-		AppNetworks map[string]struct {
-			DisplayName string `yaml:"displayName"`
-		} `yaml:"appNetworks"`
-	}
-	if err := yaml.Unmarshal(doc, &tree); err != nil {
-		return example{}, fmt.Errorf("read example: %w", err)
-	}
-	var ex example
-	for id, ni := range tree.NetworkInstances {
-		ex.network, ex.subnet, ex.domain = id, ni.IPv4.Subnet, ni.DNS.Domain
-		subnet, err := netip.ParsePrefix(ni.IPv4.Subnet)
-		if err != nil {
-			return example{}, fmt.Errorf("read example: %w", err)
-		}
-		ex.gateway = subnet.Addr().Next() // the default (docs/configuration.md)
-		if ni.IPv4.Gateway != "" {
-			ex.gateway = netip.MustParseAddr(ni.IPv4.Gateway)
-		}
-	}
-	for id, app := range tree.AppNetworks {
-		switch app.DisplayName {
-		case "web":
-			ex.web = id
-		case "client":
-			ex.client = id
-		}
-	}
-	if len(tree.NetworkInstances) != 1 || ex.web == "" || ex.client == "" {
-		return example{}, errors.New("read example: one network and the apps web and client are expected")
-	}
-	return ex, nil
-}
