@@ -67,9 +67,7 @@ func newPlace(b *testing.B, apps int) *place {
 		p.ns.Exec(b, strings.Fields(argv)...)
 	}
 	for range apps {
-		a := netns.New(b)
-		p.apps = append(p.apps, a)
-		p.end = append(p.end, func() { a.Delete(b) })
+		p.app()
 	}
 	dir, err := os.MkdirTemp("", "esb")
 	p.check(err)
@@ -77,6 +75,14 @@ func newPlace(b *testing.B, apps int) *place {
 	p.dir = dir
 	p.end = append(p.end, func() { _ = os.RemoveAll(dir) })
 	return p
+}
+
+// app makes one more namespace for an app.
+func (p *place) app() {
+	p.Helper()
+	a := netns.New(p.B)
+	p.apps = append(p.apps, a)
+	p.end = append(p.end, func() { a.Delete(p.B) })
 }
 
 // close undoes what the place made, last first.
@@ -119,6 +125,9 @@ func (p *place) start(env ...string) *daemon {
 	p.end = append(p.end, func() {
 		_ = d.cmd.Process.Signal(syscall.SIGKILL)
 		_ = d.cmd.Wait()
+		if d.Failed() {
+			d.Logf("the daemon said:\n%s", tail(d.log))
+		}
 	})
 	d.api = httpapi.NewClient(filepath.Join(p.dir, "run", "edgespan.sock"))
 	p.end = append(p.end, d.api.Close)
@@ -131,10 +140,15 @@ func (d *daemon) until(what string, ok func() bool) {
 	d.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			words, _ := os.ReadFile(d.log)
-			d.Fatalf("the daemon never %s; it said:\n%s", what, words[max(0, len(words)-4000):])
+			d.Fatalf("the daemon never %s", what)
 		}
 	}
+}
+
+// tail is the end of a log, as far as it helps.
+func tail(path string) []byte {
+	words, _ := os.ReadFile(path)
+	return words[max(0, len(words)-4000):]
 }
 
 func (d *daemon) apply(doc any) {
