@@ -191,9 +191,9 @@ func (d *daemon) activated(k int) {
 // takes while nothing happens.
 func (d *daemon) weigh() {
 	d.Helper()
-	const watched = 100 * time.Second // two rounds of full looks
-	pid := d.cmd.Process.Pid          // nsenter has become the daemon
-	time.Sleep(watched / 2)           // the first round finds what the last apply changed
+	const watched = time.Minute // a round of full looks
+	pid := d.cmd.Process.Pid    // nsenter has become the daemon
+	time.Sleep(watched)         // the first round finds what the last apply changed
 	before := cpu(d.B, pid)
 	time.Sleep(watched)
 	d.ReportMetric(100*float64(cpu(d.B, pid)-before)/watched.Seconds()/float64(clockTicks), "%core-idle")
