@@ -1,0 +1,196 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/examples"
+)
+
+// example is a command line of a document, without its comment.
+type example struct {
+	at   string // "README.md:51"
+	argv []string
+}
+
+func (e example) String() string { return e.at + ": " + strings.Join(e.argv, " ") }
+
+var codeSpan = regexp.MustCompile("`([^`]+)`")
+
+// examplesIn are the lines of a document's fenced blocks that begin with one of the
+// words, and what of its prose is such a line in backticks.
+func examplesIn(name, text string, words ...string) []example {
+	var out []example
+	fenced := false
+	for i, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+			continue
+		}
+		lines := []string{line}
+		if !fenced {
+			lines = nil
+			for _, m := range codeSpan.FindAllStringSubmatch(line, -1) {
+				lines = append(lines, m[1])
+			}
+		}
+		for _, l := range lines {
+			l, _, _ = strings.Cut(l, " #")
+			if argv := strings.Fields(l); len(argv) > 1 && slices.Contains(words, argv[0]) {
+				out = append(out, example{fmt.Sprintf("%s:%d", name, i+1), argv})
+			}
+		}
+	}
+	return out
+}
+
+// documented are the examples in the documents that a user reads.
+func documented(t *testing.T, words ...string) []example {
+	t.Helper()
+	const root = "../.."
+	files, err := filepath.Glob(root + "/docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []example
+	for _, file := range append([]string{root + "/README.md", root + "/CONTRIBUTING.md"}, files...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, examplesIn(name, string(text), words...)...)
+	}
+	for _, e := range out {
+		if strings.ContainsAny(strings.Join(e.argv, " "), "|&;<>\"'$*") {
+			t.Fatalf("%s: this test runs no shell: write the example without one", e)
+		}
+	}
+	return out
+}
+
+func TestExamplesOfADocumentAreFound(t *testing.T) {
+	text := "Say `edgespan get ni`, not `make run` or `edgespan`.\n```\nmake run\nedgespan wait app/UUID   # until it is\n  edgespan x\n```\nedgespan is prose.\n"
+	var got []string
+	for _, e := range examplesIn("a.md", text, "edgespan") {
+		got = append(got, e.String())
+	}
+	if want := []string{"a.md:1: edgespan get ni", "a.md:4: edgespan wait app/UUID", "a.md:5: edgespan x"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// sick are the commands that also tell by exit code 1, without an error, what they found
+// on the machine: it is not this test's to be healthy.
+var sick = []string{"doctor"}
+
+// A reader types what the documents say, from the first example to the last.
+func TestEveryExampleInTheDocumentsRuns(t *testing.T) {
+	w := newWorld(t)
+	if err := w.WriteConfig(examples.Demo); err != nil {
+		t.Fatal(err)
+	}
+	all := documented(t, "edgespan")
+	first := slices.IndexFunc(all, func(e example) bool { return e.argv[1] == "node" })
+	if len(all) < 12 || first < 0 {
+		t.Fatalf("%d examples, that of node is number %d: %v", len(all), first, all)
+	}
+	w.example(all[first])
+	for _, e := range slices.Delete(all, first, first+1) {
+		w.example(e)
+	}
+}
+
+// example runs one with what its placeholders stand for: FILE and node.yaml for the
+// lab's config, UUID for the app web of examples/demo.yaml.
+func (w *world) example(e example) {
+	w.Helper()
+	fill := strings.NewReplacer("UUID", app(1), "FILE", w.ConfigFile(), "node.yaml", w.ConfigFile())
+	args := slices.Clone(e.argv[1:])
+	for i := range args {
+		args[i] = fill.Replace(args[i])
+	}
+	began := time.Now()
+	defer func() { w.Logf("%s (%v)", e, time.Since(began).Round(time.Millisecond)) }()
+	switch {
+	case args[0] == "node":
+		n, err := w.StartNode(w.NodeCmd(args[1:]...))
+		if err != nil {
+			w.Fatalf("%s: %v", e, err)
+		}
+		w.node = n
+		if _, err := w.WaitControl(w.ctx, n); err != nil {
+			w.Fatalf("%s: %v", e, err)
+		}
+		return
+	case args[0] == "watch" || slices.Contains(args, "-w"):
+		w.goesOn(e, args)
+		return
+	}
+	r, err := w.CLI(w.ctx, args...)
+	found := slices.Contains(sick, args[0]) && r.Code == 1 && r.Err == "" && r.Out != ""
+	if err != nil || r.Code != 0 && !found {
+		w.Errorf("%s: exit %d, %v\n%s%s", e, r.Code, err, r.Out, r.Err)
+	}
+}
+
+// goesOn starts a command that goes on until it is interrupted, and changes the name of
+// an app until the command has told of something.
+func (w *world) goesOn(e example, args []string) {
+	w.Helper()
+	said := w.stream(args...)
+	for i := 0; said.text() == ""; i++ {
+		if i == 50 {
+			w.Fatalf("%s: says nothing of %d changes", e, i)
+		}
+		w.apply(strings.Replace(string(examples.Demo), "displayName: web", fmt.Sprintf("displayName: web%d", i), 1))
+		time.Sleep(100 * time.Millisecond)
+	}
+	w.apply(string(examples.Demo))
+	w.wait("ready", "app/"+app(1), "app/"+app(2))
+}
+
+// The lab of `demo up` has one name on a machine: one that stands already is somebody's.
+func TestTheExamplesOfTheKeptLabRun(t *testing.T) {
+	if _, err := os.Stat("/run/netns/edgespan-demo-node"); err == nil {
+		t.Skip("a lab of demo up stands on this machine: bin/edgespan demo down removes it")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	env := os.Environ()
+	run := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(ctx, binary, args...)
+		cmd.Env = env
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	all := documented(t, "bin/edgespan", "export")
+	if len(all) < 6 || strings.Join(all[0].argv[1:], " ") != "demo up" || strings.Join(all[len(all)-1].argv[1:], " ") != "demo down" {
+		t.Fatalf("from demo up to demo down is expected: %v", all)
+	}
+	defer func() { _, _ = run("demo", "down") }() // where a failure left it; none is no error
+	for _, e := range all {
+		if e.argv[0] == "export" {
+			env = append(env, e.argv[1:]...)
+			continue
+		}
+		out, err := run(e.argv[1:]...)
+		if err != nil || out == "" {
+			t.Fatalf("%s: %v: %s", e, err, out)
+		}
+		if slices.Contains(e.argv, "curl") && !strings.Contains(out, "hello from") {
+			t.Errorf("%s: %s", e, out)
+		}
+	}
+}
