@@ -18,8 +18,9 @@ func newDoctor(a *app) *cobra.Command {
 		Short: "Look for what is in the way of the node, with a command that mends it",
 		Long: `doctor looks for conflicts: a DNS server on an address that a network needs,
 systemd-networkd deleting our rules, strict reverse path filters, forwarding turned off,
-subnets that overlap, missing programs and kernel features, two daemons, and a config
-file that is not the running config. Each has a command that mends it; doctor runs none.
+subnets that overlap, missing programs and kernel features, an iptables that can't do
+what rules need, two daemons, and a config file that is not the running config. Each has
+a command that mends it; doctor runs none.
 
 The daemon looks, from its own network namespace. Without one doctor looks from where it
 was started, and that there is no daemon is a problem too. It exits 0 where there is no

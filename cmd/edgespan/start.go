@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"edgespan/actors"
+	"edgespan/netinst/netstate"
 	"edgespan/platform/daemon"
 	"edgespan/platform/facts"
 	"edgespan/platform/host"
@@ -55,7 +56,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		zap.Int64("journal_torn", journal.Stats().Torn))
 	n.Node, err = actors.Start(actors.Options{
 		Host: n.host, Journal: journal, Files: daemon.Files{Config: o.Config, StateDir: o.StateDir},
-		Facts:  facts.Reader{Root: "/", RunDir: o.RunDir},
+		Facts:  facts.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables},
 		RunDir: o.RunDir, Boot: boot, Log: log, Notify: n.notify, SetLevel: setLevel(o.Level),
 	})
 	if err != nil {
@@ -63,6 +64,15 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	}
 	n.notify("READY=1")
 	return n, nil
+}
+
+// iptables is what the host says of its iptables, for the doctor.
+func (n *node) iptables(ctx context.Context) netstate.Iptables {
+	b, err := n.host.Backend(ctx)
+	if err != nil {
+		return netstate.Iptables{Fault: err.Error()}
+	}
+	return netstate.Iptables{Version: b.Version, Mode: b.Mode, Wait: b.Wait, RandomFully: b.RandomFully}
 }
 
 // Stop ends the actors, then what they stand on.

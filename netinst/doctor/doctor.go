@@ -50,6 +50,7 @@ type check struct {
 
 var checks = []check{
 	{"commands", "every helper program is there", commands},
+	{"iptables", "a daemon asks it what it can do", iptables},
 	{"kernel", "every kernel feature is there", features},
 	{"port-53", "nobody else answers DNS on an address that we need", port53},
 	{"networkd", "systemd-networkd leaves our rules and routes alone", networkd},
@@ -95,6 +96,23 @@ func commands(f netstate.Facts, _ Node) []Finding {
 		}
 	}
 	return out
+}
+
+// iptables: every command of ours waits for the lock of the tables by -w.
+func iptables(f netstate.Facts, _ Node) []Finding {
+	i := f.Iptables
+	is := fmt.Sprintf("iptables %s (%s)", i.Version, i.Mode)
+	switch {
+	case i.Fault != "":
+		return []Finding{{Level: Problem, Text: i.Fault, Fix: "iptables --version # has to answer"}}
+	case i.Version == "":
+		return nil
+	case !i.Wait:
+		return []Finding{{Level: Problem, Text: is + " can't wait for the lock of its tables (-w)", Fix: "apt-get install iptables # 1.4.20 or later"}}
+	case !i.RandomFully:
+		is += ", without --random-fully, which no rule of ours needs,"
+	}
+	return []Finding{{Level: Fine, Text: is + " has what rules need"}}
 }
 
 func features(f netstate.Facts, _ Node) []Finding {

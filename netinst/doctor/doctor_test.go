@@ -27,7 +27,8 @@ func healthy() (netstate.Facts, Node) {
 		Routes: []netstate.HostRoute{
 			{Dst: netip.MustParsePrefix("0.0.0.0/0"), Dev: "eth0"}, {Dst: netip.MustParsePrefix("192.0.2.0/24"), Dev: "eth0"},
 		},
-		Daemons: []netstate.Daemon{{PID: 7, Here: true, RunDir: "/run/a"}, {PID: 8, RunDir: "/run/b"}},
+		Daemons:  []netstate.Daemon{{PID: 7, Here: true, RunDir: "/run/a"}, {PID: 8, RunDir: "/run/b"}},
+		Iptables: netstate.Iptables{Version: "1.8.9", Mode: "nf_tables", Wait: true, RandomFully: true},
 	}
 	n := Node{
 		Networks: []netinst.NetworkInstanceConfig{net(1, "10.1.0.0/24"), net(2, "10.2.0.0/24")},
@@ -62,7 +63,13 @@ func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
 	}{
 		"no dnsmasq":  {func(f *netstate.Facts, _ *Node) { f.Commands["dnsmasq"] = false }, "commands", Problem, "dnsmasq", "apt-get install dnsmasq-base"},
 		"no iptables": {func(f *netstate.Facts, _ *Node) { f.Commands["iptables-restore"] = false }, "commands", Problem, "iptables-restore", "apt-get install iptables"},
-		"no veth":     {func(f *netstate.Facts, _ *Node) { f.Features["veth"] = false }, "kernel", Problem, "veth", "modprobe veth"},
+		"an iptables that hangs": {func(f *netstate.Facts, _ *Node) {
+			f.Iptables = netstate.Iptables{Fault: "iptables --version has not ended"}
+		}, "iptables", Problem, "has not ended", "iptables --version"},
+		"an iptables without -w": {func(f *netstate.Facts, _ *Node) { f.Iptables.Wait = false }, "iptables", Problem, "iptables 1.8.9 (nf_tables) can't wait", "apt-get install iptables"},
+		"no random ports":        {func(f *netstate.Facts, _ *Node) { f.Iptables.RandomFully = false }, "iptables", Fine, "without --random-fully", ""},
+		"nobody asked":           {func(f *netstate.Facts, _ *Node) { f.Iptables = netstate.Iptables{} }, "iptables", Fine, "a daemon asks", ""},
+		"no veth":                {func(f *netstate.Facts, _ *Node) { f.Features["veth"] = false }, "kernel", Problem, "veth", "modprobe veth"},
 		"a wildcard DNS server": {func(f *netstate.Facts, _ *Node) {
 			f.Listeners = []netstate.Listener{{Proto: "udp", Addr: netip.IPv6Unspecified(), Who: "named (5)"}}
 		}, "port-53", Problem, "named (5) listens on udp port 53", "10.1.0.1"},

@@ -15,7 +15,17 @@ type Facts struct {
 	Inotify   int             // fs.inotify.max_user_instances: each dnsmasq takes one; 0: not known
 	Routes    []HostRoute     // of the main table
 	Daemons   []Daemon
+	Iptables  Iptables // the zero value where nobody asked
 	Unknown   []string
+}
+
+// Iptables is the iptables of the machine and what it can do.
+type Iptables struct {
+	Version     string // as "1.8.9"
+	Mode        string // "nf_tables" or "legacy"
+	Wait        bool   // it can wait for the lock of the tables (-w)
+	RandomFully bool   // MASQUERADE knows --random-fully
+	Fault       string // why it could not be asked
 }
 
 // Listener is a socket that takes DNS questions.

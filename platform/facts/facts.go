@@ -31,6 +31,8 @@ var features = []string{"bridge", "veth", "br_netfilter", "nf_tables", "nf_connt
 type Reader struct {
 	Root   string
 	RunDir string // of our node: its dnsmasqs are ours
+	// Iptables asks what iptables can do; nil where nobody knows it. It has a deadline.
+	Iptables func(context.Context) netstate.Iptables
 }
 
 // Read reads everything. It fails only with ctx; what can't be read is in Unknown.
@@ -38,6 +40,9 @@ func (r Reader) Read(ctx context.Context) (netstate.Facts, error) {
 	f := netstate.Facts{Commands: map[string]bool{}, Features: map[string]bool{}, Foreign: map[string]bool{}, RPFilter: map[string]int{}}
 	for _, name := range helpers {
 		f.Commands[name] = proc.Found(name)
+	}
+	if r.Iptables != nil {
+		f.Iptables = r.Iptables(ctx)
 	}
 	for _, step := range []struct {
 		what string

@@ -73,7 +73,9 @@ func machine() map[string]string {
 }
 
 func TestWhatAMachineTells(t *testing.T) {
-	got, err := Reader{Root: tree(t, machine()), RunDir: "/run/x"}.Read(context.Background())
+	iptables := netstate.Iptables{Version: "1.8.9", Mode: "legacy", Wait: true}
+	asked := func(context.Context) netstate.Iptables { return iptables }
+	got, err := Reader{Root: tree(t, machine()), RunDir: "/run/x", Iptables: asked}.Read(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +92,8 @@ func TestWhatAMachineTells(t *testing.T) {
 		Routes: []netstate.HostRoute{
 			{Dst: netip.MustParsePrefix("0.0.0.0/0"), Dev: "eth0"}, {Dst: netip.MustParsePrefix("192.0.2.0/24"), Dev: "eth0"},
 		},
-		Daemons: []netstate.Daemon{{PID: 11, RunDir: "/run/x", Here: true}, {PID: 12, RunDir: "/run/y"}},
+		Daemons:  []netstate.Daemon{{PID: 11, RunDir: "/run/x", Here: true}, {PID: 12, RunDir: "/run/y"}},
+		Iptables: iptables,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
