@@ -44,7 +44,7 @@ func (k *Kernel) subnetFree(a netstate.Address) error {
 	if err != nil {
 		return err
 	}
-	all, err := k.h.AddrList(nil, netlink.FAMILY_V4)
+	all, err := retry(func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return fmt.Errorf("list addresses: %w", err)
 	}
