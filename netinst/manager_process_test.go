@@ -21,10 +21,10 @@ func TestAProcessThatEndsByItself(t *testing.T) {
 			managerStep{ended(100), "apply#2 something"},
 			managerStep{applied(2), ""},
 			managerStep{ended(101), again("2", "100ms")},
-			managerStep{TimerDue{Token: 5}, "apply#3 something"},
+			managerStep{TimerDue{Token: 4}, "apply#3 something"},
 			managerStep{applied(3), "ni Present"},
 			managerStep{ended(102), again("3", "200ms")},
-			managerStep{TimerDue{Token: 8}, "apply#4 something"},
+			managerStep{TimerDue{Token: 6}, "apply#4 something"},
 			managerStep{applied(4), "ni Present"},
 			managerStep{ended(200), "apply#5 something"}, // it had run for more than a minute
 		),
@@ -41,7 +41,7 @@ func TestAProcessThatEndsByItself(t *testing.T) {
 			managerStep{ended(101), again("2", "100ms")},
 			managerStep{ConfigChanged{testNetwork(2)}, "apply#3 something"},
 			managerStep{applied(3), "ni Present"},
-			managerStep{TimerDue{Token: 5}, ""},
+			managerStep{TimerDue{Token: 4}, ""},
 		),
 		"holds no removal up": begun(
 			managerStep{ended(100), "apply#2 something"},

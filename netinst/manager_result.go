@@ -55,16 +55,27 @@ func (m *Manager) applied(e Applied) []Effect {
 	}
 	switch {
 	case failed:
-		return append(out, m.retryOr(m.grow())...)
+		out = append(out, m.retryOr(m.grow())...)
 	case waits || len(mine) > 0:
 		m.backoff = min(m.peekBackoff(), waitRetry)
-		return append(out, m.retryOr(m.backoff)...)
+		out = append(out, m.retryOr(m.backoff)...)
+	default:
+		m.backoff = 0
+		m.retryTok = 0
+		out = append(out, m.next()...)
 	}
-	m.backoff = 0
-	m.retryTok = 0
+	return append(out, m.checkLater()...)
+}
+
+// checkLater has the network compared with the host in full, however an apply ended:
+// while it waits or fails, for hours maybe, others may change what stands of it.
+func (m *Manager) checkLater() []Effect {
+	if m.checkTok != 0 {
+		return nil
+	}
 	m.token++
 	m.checkTok = m.token
-	return append(append(out, Timer{m.checkTok, checkEvery, true}), m.next()...)
+	return []Effect{Timer{m.checkTok, checkEvery, true}}
 }
 
 // showStanding shows a network all of whose objects are as wanted.

@@ -287,6 +287,23 @@ func TestManager(t *testing.T) {
 			managerStep{TimerDue{Token: 4}, "apply#3 nothing"},
 			managerStep{applied(3), "ni withdrawn, done"},
 		),
+		"a network that waits or fails is compared with the host all the same": {
+			{ApplierReady{}, ""},
+			{PortsChanged{testPort()}, ""},
+			{ConfigChanged{testNetwork(1)}, ""},
+			{AdapterChanged{testAdapter(appW, 1, true)}, ""},
+			{AdaptersKnown{}, ""},
+			{Synchronized{}, "ni Creating, apply#1 something full"},
+			{
+				applied(1, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es1a1"}, Waiting: true, Err: "no namespace"}),
+				"adapter app1#0 v1 activated=false (no namespace), ni Present",
+			},
+			{TimerDue{Token: 2}, "apply#2 something"},
+			{applied(2, fail(netstate.KindLink, "es1a1", "name taken")), "adapter app1#0 v1 activated=false (name taken)"},
+			{TimerDue{Token: 3}, "apply#3 something full"},
+			{applied(3, fail(netstate.KindLink, "es1a1", "name taken")), ""},
+			{TimerDue{Token: 8}, "apply#4 something full"},
+		},
 		"a host that can't be observed is a failure of the network": begun(
 			managerStep{HostTouched{}, "apply#2 something"},
 			managerStep{Applied{Seq: ApplySeq{7, 2}, Err: "dump interrupted"}, "ni CheckPresentFailed (dump interrupted; next retry in 100ms)"},
