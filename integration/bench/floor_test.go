@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -165,14 +166,7 @@ func (f *floor) remove() {
 	}
 	f.helpers = nil
 	f.restore("*nat\n-F\n-X\nCOMMIT\n*filter\n-F\n-X\nCOMMIT\n")
-	links, err := f.h.LinkList()
-	f.check(err)
-	for _, l := range links {
-		if strings.HasPrefix(l.Attrs().Name, "fb") || strings.HasPrefix(l.Attrs().Name, "fv") {
-			f.check(f.h.LinkSetDown(l))
-			f.check(f.h.LinkSetGroup(l, group))
-		}
-	}
+	links := f.doom(f.h, "fb", "fv")
 	rules, err := f.h.RuleList(netlink.FAMILY_V4)
 	f.check(err)
 	for _, r := range rules {
@@ -180,7 +174,34 @@ func (f *floor) remove() {
 			f.check(f.h.RuleDel(&r))
 		}
 	}
-	f.check(proc.In(f.ns.Path, func() error {
+	f.reap(links)
+}
+
+const group = 7
+
+// doom takes the links whose names begin so down and into one group.
+func (p *place) doom(h *netlink.Handle, prefixes ...string) int {
+	p.Helper()
+	links, err := h.LinkList()
+	p.check(err)
+	n := 0
+	for _, l := range links {
+		if slices.ContainsFunc(prefixes, func(s string) bool { return strings.HasPrefix(l.Attrs().Name, s) }) {
+			p.check(h.LinkSetDown(l))
+			p.check(h.LinkSetGroup(l, group))
+			n++
+		}
+	}
+	return n
+}
+
+// reap deletes what is doomed, in one deletion.
+func (p *place) reap(doomed int) {
+	p.Helper()
+	if doomed == 0 {
+		return
+	}
+	p.check(proc.In(p.ns.Path, func() error {
 		req := nl.NewNetlinkRequest(unix.RTM_DELLINK, unix.NLM_F_ACK)
 		req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 		req.AddData(nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(group)))
@@ -189,4 +210,15 @@ func (f *floor) remove() {
 	}))
 }
 
-const group = 7
+// clear deletes every link of the place: the kernel does that for a namespace that
+// goes, too, but later, in the time of the next turn.
+func (p *place) clear() {
+	p.Helper()
+	var h *netlink.Handle
+	p.check(proc.In(p.ns.Path, func() (err error) {
+		h, err = netlink.NewHandle()
+		return err
+	}))
+	defer h.Close()
+	p.reap(p.doom(h, "es", "fb", "fv", "eth"))
+}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 
 	"edgespan/config/httpapi"
 	"edgespan/integration/netns"
@@ -59,7 +60,7 @@ type place struct {
 func newPlace(b *testing.B, apps int) *place {
 	b.Helper()
 	p := &place{B: b, ns: netns.New(b)}
-	p.end = append(p.end, func() { p.ns.Delete(b) })
+	p.end = append(p.end, func() { p.clear(); p.ns.Delete(b) })
 	for _, argv := range []string{
 		"ip link add eth0 type veth peer name far0", "ip addr add 192.0.2.2/24 dev eth0",
 		"ip link set eth0 up", "ip link set far0 up", "ip route add default via 192.0.2.1",
@@ -69,7 +70,7 @@ func newPlace(b *testing.B, apps int) *place {
 	for range apps {
 		p.app()
 	}
-	dir, err := os.MkdirTemp("", "esb")
+	dir, err := os.MkdirTemp(memory(), "esb")
 	p.check(err)
 	p.check(os.Chmod(dir, 0o755)) // dnsmasq reads as nobody
 	p.dir = dir
@@ -83,6 +84,18 @@ func (p *place) app() {
 	a := netns.New(p.B)
 	p.apps = append(p.apps, a)
 	p.end = append(p.end, func() { a.Delete(p.B) })
+}
+
+// memory is a folder in memory, as /run is where systemd runs: what both put there is
+// gone with the machine. The daemon's state folder is on the disk.
+func memory() string {
+	var st unix.Statfs_t
+	for _, dir := range []string{"/run", "/dev/shm"} {
+		if unix.Statfs(dir, &st) == nil && st.Type == unix.TMPFS_MAGIC {
+			return dir
+		}
+	}
+	return ""
 }
 
 // close undoes what the place made, last first.
@@ -117,7 +130,7 @@ func (p *place) start(env ...string) *daemon {
 	out, err := os.Create(d.log)
 	p.check(err)
 	d.cmd = exec.Command("nsenter", "--net="+p.ns.Path, "--", binary, "node", "--config", conf,
-		"--state-dir", filepath.Join(p.dir, "state"), "--run-dir", filepath.Join(p.dir, "run"))
+		"--state-dir", p.TempDir(), "--run-dir", filepath.Join(p.dir, "run"))
 	d.cmd.Stdout, d.cmd.Stderr = out, out
 	d.cmd.Env = append(os.Environ(), env...)
 	p.check(d.cmd.Start())

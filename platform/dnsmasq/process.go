@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -33,6 +34,9 @@ type Helpers struct {
 	netns string // where its questions are asked from, "" for the process's own
 	dir   string
 	procs *dump.Shared[[]proc.Process]
+
+	mu    sync.Mutex
+	born  []proc.Process // nil: not listed yet
 	guard *guard
 }
 
@@ -93,6 +97,7 @@ func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) err
 	if err != nil {
 		return err
 	}
+	h.bear(id, p.Argv)
 	st.Ident = id
 	if err := write(folder, st); err != nil {
 		return errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))
@@ -165,14 +170,51 @@ func (h *Helpers) stop(ctx context.Context, name string, argv []string) error {
 	return nil
 }
 
+// births are the processes that may be a helper of this run folder: those that ran
+// when it was first asked for, and all that were started since. One that an earlier
+// life left without a record is among the former; a listing for each start would cost
+// more than the start.
+func (h *Helpers) births(ctx context.Context) ([]proc.Process, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.born == nil {
+		all, err := h.procs.Get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		h.born = []proc.Process{}
+		for _, p := range all {
+			if h.names(p.Argv) {
+				h.born = append(h.born, p)
+			}
+		}
+	}
+	h.born = slices.DeleteFunc(h.born, func(p proc.Process) bool { return !p.Alive() })
+	return slices.Clone(h.born), nil
+}
+
+// bear notes a process that was just started.
+func (h *Helpers) bear(id proc.Ident, argv []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.born != nil {
+		h.born = append(h.born, proc.Process{Ident: id, Argv: argv})
+	}
+}
+
+// names says whether a command line names a file of the run folder.
+func (h *Helpers) names(argv []string) bool {
+	return slices.ContainsFunc(argv, func(a string) bool { return strings.Contains(a, h.dir+"/") })
+}
+
 func (h *Helpers) strays(ctx context.Context, lines ...[]string) ([]proc.Ident, error) {
 	lines = slices.DeleteFunc(lines, func(argv []string) bool {
-		return !slices.ContainsFunc(argv, func(a string) bool { return strings.Contains(a, h.dir+"/") })
+		return !h.names(argv)
 	})
 	if len(lines) == 0 {
 		return nil, nil
 	}
-	all, err := h.procs.Get(ctx)
+	all, err := h.births(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"edgespan/netinst/netstate"
@@ -40,7 +41,9 @@ type Firewall struct {
 	bridge *dump.Shared[map[string]string]
 	remove *remover
 	age    age
-	detect detector
+
+	looking atomic.Int32 // how many look at chains now
+	detect  detector
 
 	mu     sync.Mutex
 	stores map[int]*store
@@ -303,7 +306,10 @@ func hookedIn(stored map[string]entry, more []netstate.Chain) hooked {
 // look lists chains as the kernel shows them; one that does not exist is missing
 // from the answer.
 func (f *Firewall) look(ctx context.Context, tableName string, chains []string) (view, error) {
-	if len(chains)*listCost >= dumpCost+f.rules() {
+	// Those who look at the same time share a dump, and lists of each would cost more.
+	together := f.looking.Add(1)
+	defer f.looking.Add(-1)
+	if len(chains)*listCost*int(together) >= dumpCost+f.rules() {
 		return f.dumps[tableName].Get(ctx)
 	}
 	found := make([]table, len(chains))
