@@ -3,7 +3,6 @@ package firewall
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/dump"
@@ -12,11 +11,7 @@ import (
 
 // remover removes the chains of networks. Each transaction that removes is a wait in
 // the kernel, so removals that come while one is under way go together in the next.
-type remover struct {
-	mu      sync.Mutex
-	waiting []*removal
-	turn    *dump.Shared[struct{}]
-}
+type remover struct{ turn *dump.Batch[*removal] }
 
 type removal struct {
 	nft.Removal
@@ -25,12 +20,7 @@ type removal struct {
 }
 
 func newRemover(commit func(nft.Removal) error) *remover {
-	r := &remover{}
-	r.turn = dump.New(dumpTimeout, func(context.Context) (struct{}, error) {
-		r.mu.Lock()
-		list := r.waiting
-		r.waiting = nil
-		r.mu.Unlock()
+	return &remover{dump.NewBatch(func(list []*removal) {
 		// One that was given up has failed; its chains may be wanted again by now.
 		list = slices.DeleteFunc(list, func(x *removal) bool { return x.ctx.Err() != nil })
 		all := nft.Removal{}
@@ -44,18 +34,12 @@ func newRemover(commit func(nft.Removal) error) *remover {
 				}
 			}
 		}
-		return struct{}{}, nil
-	})
-	return r
+	})}
 }
 
 func (r *remover) remove(ctx context.Context, what nft.Removal) error {
 	x := &removal{Removal: what, ctx: ctx}
-	r.mu.Lock()
-	r.waiting = append(r.waiting, x)
-	r.mu.Unlock()
-	// The turn that ends began after this, or found x among the waiting before.
-	if _, err := r.turn.Get(ctx); err != nil {
+	if err := r.turn.Do(ctx, x); err != nil {
 		return err
 	}
 	return x.err

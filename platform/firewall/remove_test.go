@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"edgespan/platform/nft"
 )
@@ -45,6 +46,10 @@ func TestARemovalThatWasGivenUpIsNotDone(t *testing.T) {
 }
 
 func TestOneRemovalDoesNotFailForAnother(t *testing.T) {
+	synctest.Test(t, oneRemovalDoesNotFailForAnother)
+}
+
+func oneRemovalDoesNotFailForAnother(t *testing.T) {
 	bad := errors.New("in use")
 	began, goOn := make(chan struct{}), make(chan struct{})
 	var first sync.Once
@@ -65,11 +70,7 @@ func TestOneRemovalDoesNotFailForAnother(t *testing.T) {
 	one := remove("es1")
 	<-began
 	two, three := remove("es2"), remove("es3")
-	for waiting := 0; waiting < 2; {
-		r.mu.Lock()
-		waiting = len(r.waiting)
-		r.mu.Unlock()
-	}
+	synctest.Wait() // both wait for the turn after the first's
 	close(goOn)
 	if a, b, c := <-one, <-two, <-three; a != nil || !errors.Is(b, bad) || c != nil {
 		t.Errorf("they came to %v, %v, %v, want that the second alone fails", a, b, c)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync/atomic"
 
 	"edgespan/netinst/netstate"
 
@@ -29,48 +28,43 @@ func endpoint(ip net.IP, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(addr(ip).Unmap(), port)
 }
 
-// wish is what one caller wants forgotten.
+// wish is what one caller wants forgotten, and what became of it.
 type wish struct {
 	match func(netstate.Flow) bool
-	count atomic.Int64
+	count int
+	err   error
 }
 
 // ForgetFlows deletes the IPv4 connections that match from the kernel's table and
 // returns how many, so that their next packet is judged as a new one.
 func (k *Kernel) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (int, error) {
 	w := &wish{match: match}
-	k.wishMu.Lock()
-	k.wishes = append(k.wishes, w)
-	k.wishMu.Unlock()
-	// The walk that answers began after this, so it took the wish along.
-	_, err := k.flows.Get(ctx)
+	err := k.flows.Do(ctx, w)
+	if err == nil {
+		err = w.err
+	}
 	if err != nil {
 		return 0, fmt.Errorf("forget flows: %w", err)
 	}
-	return int(w.count.Load()), nil
+	return w.count, nil
 }
 
 // walk goes through the table once for all who have asked: it visits every bucket,
 // so it costs the same for one caller as for a hundred.
-func (k *Kernel) walk() error {
-	k.wishMu.Lock()
-	wishes := k.wishes
-	k.wishes = nil
-	k.wishMu.Unlock()
-	if len(wishes) == 0 {
-		return nil // a walk that began in between took them along
-	}
+func (k *Kernel) walk(wishes []*wish) {
 	_, err := retry(func() (uint, error) {
 		return k.h.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, judge(func(f netstate.Flow) bool {
 			forget := false
 			for _, w := range wishes {
 				if w.match(f) {
-					w.count.Add(1)
+					w.count++
 					forget = true
 				}
 			}
 			return forget
 		}))
 	})
-	return err
+	for _, w := range wishes {
+		w.err = err
+	}
 }

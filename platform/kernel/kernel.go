@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"edgespan/netinst/netstate"
@@ -47,12 +46,9 @@ type Kernel struct {
 	addrs    *dump.Shared[[]netlink.Addr]
 	routes   *dump.Shared[[]route]
 	rules    *dump.Shared[[]netlink.Rule]
-	flows    *dump.Shared[struct{}]
+	flows    *dump.Batch[*wish]
 	reaper   *reaper
 	netnsDir string
-
-	wishMu sync.Mutex
-	wishes []*wish // of the next walk through the flows
 }
 
 // Open opens the namespace at a path, "" for the process's own, and deletes links
@@ -93,7 +89,7 @@ func (k *Kernel) share() {
 	k.routes = dump.New(requestTimeout, func(context.Context) ([]route, error) {
 		return k.listRoutes(unix.AF_UNSPEC, netstate.RouteProtocol, 0)
 	})
-	k.flows = dump.New(requestTimeout, func(context.Context) (struct{}, error) { return struct{}{}, k.walk() })
+	k.flows = dump.NewBatch(k.walk)
 	k.rules = dump.New(requestTimeout, func(context.Context) ([]netlink.Rule, error) {
 		return retry(func() ([]netlink.Rule, error) { return k.h.RuleList(netlink.FAMILY_ALL) })
 	})

@@ -152,15 +152,21 @@ func attrs(m syscall.NetlinkMessage) map[uint16][]byte {
 // attributes are attributes by type; of equal ones the last.
 func attributes(b []byte) map[uint16][]byte {
 	found := map[uint16][]byte{}
+	eachAttribute(b, func(kind uint16, data []byte) { found[kind] = data })
+	return found
+}
+
+// eachAttribute goes through attributes that stand one after the other, and ends at
+// one that is cut short.
+func eachAttribute(b []byte, f func(kind uint16, data []byte)) {
 	for len(b) >= 4 {
 		n := int(binary.NativeEndian.Uint16(b))
 		if n < 4 || n > len(b) {
-			break
+			return
 		}
-		found[binary.NativeEndian.Uint16(b[2:])&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER)] = b[4:n]
+		f(binary.NativeEndian.Uint16(b[2:])&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER), b[4:n])
 		b = b[min(len(b), (n+3)&^3):]
 	}
-	return found
 }
 
 func str(b []byte) string { return strings.TrimSuffix(string(b), "\x00") }

@@ -1,11 +1,9 @@
 package nft
 
 import (
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -115,30 +113,14 @@ func (c *Conn) removeChains(b *batch, table string, chains, parents []string) er
 }
 
 // jumpsTo is the chain that a rule's verdict leads into, "" for none.
-func jumpsTo(expressions []byte) string {
-	for _, e := range list(expressions) {
-		a := attributes(e)
-		if str(a[unix.NFTA_EXPR_NAME]) != "immediate" {
-			continue
+func jumpsTo(expressions []byte) (chain string) {
+	eachAttribute(expressions, func(_ uint16, expression []byte) {
+		a := attributes(expression)
+		if chain != "" || str(a[unix.NFTA_EXPR_NAME]) != "immediate" {
+			return
 		}
 		data := attributes(attributes(a[unix.NFTA_EXPR_DATA])[unix.NFTA_IMMEDIATE_DATA])
-		if chain := attributes(data[unix.NFTA_DATA_VERDICT])[unix.NFTA_VERDICT_CHAIN]; chain != nil {
-			return strings.TrimSuffix(string(chain), "\x00")
-		}
-	}
-	return ""
-}
-
-// list are the payloads of attributes that stand one after the other.
-func list(b []byte) [][]byte {
-	var all [][]byte
-	for len(b) >= 4 {
-		n := int(binary.NativeEndian.Uint16(b))
-		if n < 4 || n > len(b) {
-			break
-		}
-		all = append(all, b[4:n])
-		b = b[min(len(b), (n+3)&^3):]
-	}
-	return all
+		chain = str(attributes(data[unix.NFTA_DATA_VERDICT])[unix.NFTA_VERDICT_CHAIN])
+	})
+	return chain
 }
