@@ -187,8 +187,14 @@ func (p *place) doom(h *netlink.Handle, prefixes ...string) int {
 	n := 0
 	for _, l := range links {
 		if slices.ContainsFunc(prefixes, func(s string) bool { return strings.HasPrefix(l.Attrs().Name, s) }) {
-			p.check(h.LinkSetDown(l))
-			p.check(h.LinkSetGroup(l, group))
+			err := h.LinkSetDown(l)
+			if err == nil {
+				err = h.LinkSetGroup(l, group)
+			}
+			if errors.Is(err, unix.ENODEV) {
+				continue // gone with the namespace of its peer
+			}
+			p.check(err)
 			n++
 		}
 	}
