@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"edgespan/appnet"
+	core "edgespan/config"
 	"edgespan/config/httpapi"
-	"edgespan/config/nodeconf"
 	"edgespan/netinst"
 )
 
@@ -30,7 +30,7 @@ func (n *Node) Apply(ctx context.Context, doc []byte) ([]string, error) {
 
 // rejected turns the faults of a document into a refusal.
 func rejected(err error) error {
-	var faults nodeconf.Faults
+	var faults core.Faults
 	if !errors.As(err, &faults) {
 		return err
 	}

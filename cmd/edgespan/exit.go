@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"edgespan/config"
 	"edgespan/config/httpapi"
 )
 
@@ -38,6 +39,7 @@ func exitCode(err error) int {
 	var rejected *httpapi.Rejected
 	var incomplete *httpapi.Incomplete
 	var status statusError
+	var faults *fileFaults
 	switch {
 	case err == nil:
 		return exitOK
@@ -45,13 +47,13 @@ func exitCode(err error) int {
 		return int(status)
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.As(err, &rejected):
+	case errors.As(err, &rejected), errors.As(err, &faults), errors.As(err, new(config.Faults)):
 		return exitRejected
 	case errors.Is(err, httpapi.ErrConflict):
 		return exitConflict
 	case errors.Is(err, httpapi.ErrUnreachable):
 		return exitUnreachable
-	case errors.Is(err, httpapi.ErrNotFound):
+	case errors.Is(err, httpapi.ErrNotFound), errors.Is(err, os.ErrNotExist) && errors.As(err, new(*inputError)):
 		return exitNotFound
 	case errors.Is(err, httpapi.ErrPermission), errors.Is(err, os.ErrPermission):
 		return exitPermission
@@ -74,6 +76,10 @@ func (a *app) report(err error) int {
 	lines := strings.Split(err.Error(), "\n")
 	if errors.As(err, &rejected) {
 		lines = rejected.Faults
+	}
+	var faults *fileFaults
+	if errors.As(err, &faults) {
+		lines = faults.Lines()
 	}
 	if errors.As(err, new(statusError)) {
 		lines = nil // the other program has said it

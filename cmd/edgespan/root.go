@@ -81,7 +81,7 @@ EDGESPAN_STATE_DIR, EDGESPAN_CONFIG. NO_COLOR switches colours off.`,
 	root.PersistentFlags().StringVar(&a.socket, "socket", "", "control socket (default <run-dir>/"+socketName+")")
 	root.PersistentFlags().StringVar(&a.runDir, "run-dir", "", "runtime folder (default "+defaultRunDir+")")
 	root.AddCommand(newNode(a), newApply(a), newPlan(a), newGet(a), newWait(a), newExplain(a), newEvents(a), newDiff(a), newWatch(a), newDoctor(a),
-		newVersion(a), newDemo(a), newDemoISP(a))
+		newLayers(a), newVersion(a), newDemo(a), newDemoISP(a))
 	return root
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/appnet"
+	"edgespan/config"
 	"edgespan/netinst"
 )
 
@@ -70,9 +71,9 @@ func (c *checker) checkApps() {
 			c.checkAdapter(adapters.in(index), a, u)
 			k := netinst.AdapterKey{AppUUID: app.UUID, UnderlayIndex: i}
 			generated, host := netinst.LinkMACs(k, a.NetworkInstance)
-			u.made[host] = "the host's side of " + FormatPath(adapters.in(index).path)
+			u.made[host] = "the host's side of " + config.FormatPath(adapters.in(index).path)
 			if a.MAC == "" {
-				u.made[generated] = FormatPath(adapters.in(index).path) + ", which has none configured"
+				u.made[generated] = config.FormatPath(adapters.in(index).path) + ", which has none configured"
 			}
 		}
 		c.cfg.Apps[app.UUID] = app
@@ -121,8 +122,8 @@ func (c *checker) adapter(o *object, index string) netinst.UnderlayNetworkConfig
 func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uniques) {
 	ni, found := c.cfg.Networks[a.NetworkInstance]
 	if a.NetworkInstance != uuid.Nil && !found && !c.networks.given[a.NetworkInstance.String()] {
-		c.cfg.Warnings = append(c.cfg.Warnings, Fault{
-			o.at("networkInstance"), "is " + a.NetworkInstance.String() + ", which has no config", "the app waits for it",
+		c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
+			Path: o.at("networkInstance"), What: "is " + a.NetworkInstance.String() + ", which has no config", Allowed: "the app waits for it",
 		})
 	}
 	if a.IP.IsValid() && ni.Type == netinst.Switch {
@@ -146,7 +147,7 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 		if attach.given["ifName"] {
 			path = attach.at("ifName")
 		}
-		what := fmt.Sprintf("is %s in %s, as %s", a.IfName, quote(a.Netns), FormatPath(first))
+		what := fmt.Sprintf("is %s in %s, as %s", a.IfName, config.Quote(a.Netns), config.FormatPath(first))
 		c.fault(path, what, "a name of its own in its network namespace is allowed")
 	}
 }
@@ -201,7 +202,7 @@ func (c *checker) checkNames() {
 		for _, ni := range slices.SortedFunc(maps.Keys(mine), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
 			first, again := names.before(onNetwork[netinst.Hostname]{ni, mine[ni]}, o.path)
 			if again {
-				what := fmt.Sprintf("is %s, the name of %s on network %s too", mine[ni], FormatPath(first), ni)
+				what := fmt.Sprintf("is %s, the name of %s on network %s too", mine[ni], config.FormatPath(first), ni)
 				c.fault(o.at("displayName"), what, "a name of its own on each network is allowed")
 				break
 			}

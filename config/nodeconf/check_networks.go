@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/config"
 	"edgespan/netinst"
 )
 
@@ -53,7 +54,7 @@ func (c *checker) checkOverlaps(all []placedSubnet) {
 	for i, a := range all {
 		for _, b := range all[:i] {
 			if a.subnet.Overlaps(b.subnet) {
-				what := fmt.Sprintf("is %s, which overlaps %s of %s", a.subnet, b.subnet, FormatPath(b.path))
+				what := fmt.Sprintf("is %s, which overlaps %s of %s", a.subnet, b.subnet, config.FormatPath(b.path))
 				c.fault(a.path, what, "a subnet of its own is allowed")
 				break
 			}
@@ -152,7 +153,7 @@ func (c *checker) checkMTU(o *object, ni netinst.NetworkInstanceConfig) {
 	ports, _ := c.portsOf(ni.Port)
 	for _, p := range ports {
 		if ni.MTU > 0 && p.MTU > 0 && ni.MTU > p.MTU {
-			path := FormatPath(c.ports.in(p.Label).at("mtu"))
+			path := config.FormatPath(c.ports.in(p.Label).at("mtu"))
 			c.fault(o.at("mtu"), fmt.Sprintf("is %d", ni.MTU), fmt.Sprintf("at most %d is allowed by %s", p.MTU, path))
 			return
 		}

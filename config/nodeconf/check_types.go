@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/config"
 	"edgespan/netinst"
 )
 
@@ -59,7 +60,7 @@ func (c *checker) checkSwitchPorts() {
 			continue
 		}
 		if user := c.userOf(ni.Port, key); user != nil {
-			what := is(ni.Port) + ", which " + FormatPath(user) + " stands for too"
+			what := is(ni.Port) + ", which " + config.FormatPath(user) + " stands for too"
 			c.fault(o.at("port"), what, "a port that no other network uses is allowed for a switch network")
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"edgespan/config"
 )
 
 // canonical is a tree as JSON, keys sorted, numbers as written.
@@ -66,11 +68,11 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		c, err := Parse(doc)
 		if err != nil {
-			var fs Faults
+			var fs config.Faults
 			if !errors.As(err, &fs) || len(fs) == 0 {
 				t.Fatalf("no faults: %v", err)
 			}
-			if !slices.IsSortedFunc(fs, func(a, b Fault) int { return slices.Compare(a.Path, b.Path) }) {
+			if !slices.IsSortedFunc(fs, func(a, b config.Fault) int { return slices.Compare(a.Path, b.Path) }) {
 				t.Errorf("not sorted:\n%v", err)
 			}
 			for _, fault := range fs {

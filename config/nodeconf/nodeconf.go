@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/appnet"
+	"edgespan/config"
 	"edgespan/netinst"
 )
 
@@ -25,12 +26,12 @@ type Config struct {
 	Ports    map[string]netinst.PortConfig               // by label
 	Networks map[uuid.UUID]netinst.NetworkInstanceConfig // Generation is 0: the document has none
 	Apps     map[uuid.UUID]appnet.AppNetworkConfig
-	Warnings []Fault // sorted by path
-	MD5      string  // of the document's canonical form
+	Warnings []config.Fault // sorted by path
+	MD5      string         // of the document's canonical form
 }
 
 // Parse reads a whole YAML or JSON document by docs/configuration.md. Its error is of type
-// Faults and holds everything that is wrong with the document.
+// config.Faults and holds everything that is wrong with the document.
 func Parse(doc []byte) (Config, error) {
 	root, fs := read(doc)
 	if root == nil {
@@ -54,10 +55,10 @@ func Parse(doc []byte) (Config, error) {
 	c.checkNetworks()
 	c.checkApps()
 	if len(fs) > 0 {
-		fs.sort()
+		fs.Sort()
 		return Config{}, fs
 	}
-	Faults(c.cfg.Warnings).sort()
+	config.Faults(c.cfg.Warnings).Sort()
 	c.cfg.MD5 = digest(root)
 	return c.cfg, nil
 }
@@ -65,7 +66,7 @@ func Parse(doc []byte) (Config, error) {
 // sysParams is of a document in which sysParams may be absent as a whole.
 func sysParams(o *object) SysParams {
 	if len(o.values) == 0 {
-		o = walker{&Faults{}}.mapping(schema.below["sysParams"], &node{kind: mapping}, nil)
+		o = walker{&config.Faults{}}.mapping(schema.below["sysParams"], &node{kind: mapping}, nil)
 	}
 	return SysParams{
 		ManagedConfig:   value[bool](o, "managedConfig"),
@@ -78,17 +79,17 @@ func sysParams(o *object) SysParams {
 // its fields. A field that is wrong by itself has the zero value here and is
 // left out of all comparisons.
 type checker struct {
-	faults                *Faults
+	faults                *config.Faults
 	ports, networks, apps *object
 	noPorts               bool // wrong as a whole: no label is known
 	cfg                   Config
 }
 
-func (c *checker) fault(path []string, what, allowed string) { c.faults.add(path, what, allowed) }
+func (c *checker) fault(path []string, what, allowed string) { c.faults.Add(path, what, allowed) }
 
 // asAlso is the What of a value that another path has too.
 func asAlso(v any, other []string) string {
-	return fmt.Sprintf("is %s, as %s", quoteInner(fmt.Sprint(v)), FormatPath(other))
+	return fmt.Sprintf("is %s, as %s", quoteInner(fmt.Sprint(v)), config.FormatPath(other))
 }
 
 func (c *checker) checkPorts() {
@@ -118,7 +119,7 @@ func (c *checker) checkPorts() {
 		}
 		for _, l := range p.Labels {
 			if other, is := c.ports.objects[l]; is && l != label {
-				c.fault(o.at("labels"), "has "+quote(l)+", the label of "+FormatPath(other.path), "shared labels that no port has as its own are allowed")
+				c.fault(o.at("labels"), "has "+config.Quote(l)+", the label of "+config.FormatPath(other.path), "shared labels that no port has as its own are allowed")
 				break
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"edgespan/config"
 	"edgespan/netinst"
 )
 
@@ -183,7 +184,7 @@ func TestFormatPath(t *testing.T) {
 		`"\udb40\udc01"`:         {"\U000e0001"},
 		`größe.$absent.<label>`:  {"größe", "$absent", "<label>"},
 	} {
-		if got := FormatPath(path); got != want {
+		if got := config.FormatPath(path); got != want {
 			t.Errorf("%q: got %s, want %s", path, got, want)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"edgespan/config"
 )
 
 // valid is a document in which every field of the table can be set.
@@ -66,14 +68,14 @@ func set(at map[string]any, path []string, v any) {
 func oneFault(t *testing.T, doc []byte, path []string) {
 	t.Helper()
 	_, err := Parse(doc)
-	var fs Faults
-	if !errors.As(err, &fs) || len(fs) != 1 || FormatPath(fs[0].Path) != FormatPath(path) {
-		t.Fatalf("%s\ngot %v\nwant one fault at %s", doc, err, FormatPath(path))
+	var fs config.Faults
+	if !errors.As(err, &fs) || len(fs) != 1 || config.FormatPath(fs[0].Path) != config.FormatPath(path) {
+		t.Fatalf("%s\ngot %v\nwant one fault at %s", doc, err, config.FormatPath(path))
 	}
 	checkLine(t, fs[0])
 }
 
-func checkLine(t *testing.T, f Fault) {
+func checkLine(t *testing.T, f config.Fault) {
 	t.Helper()
 	line := f.Error()
 	if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) || len(line) > 1200 {
@@ -137,7 +139,7 @@ func TestEveryHostileKeyIsOneFault(t *testing.T) {
 			path := append(placeOf(e), k)
 			fs := faultsAt(t, with(t, path, v), path)
 			if fs != 1 {
-				t.Errorf("%s: %d faults", FormatPath(path), fs)
+				t.Errorf("%s: %d faults", config.FormatPath(path), fs)
 			}
 		}
 	}
@@ -155,12 +157,12 @@ func ruleOf(e Entry) *rule {
 func faultsAt(t *testing.T, doc []byte, path []string) int {
 	t.Helper()
 	_, err := Parse(doc)
-	var fs Faults
+	var fs config.Faults
 	errors.As(err, &fs)
 	n := 0
 	for _, f := range fs {
 		checkLine(t, f)
-		if FormatPath(f.Path) == FormatPath(path) {
+		if config.FormatPath(f.Path) == config.FormatPath(path) {
 			n++
 		}
 	}
@@ -176,7 +178,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	for _, e := range Schema() {
 		if e.Type != Mapping {
 			set(doc, placeOf(e), []any{})
-			want[FormatPath(placeOf(e))] = true
+			want[config.FormatPath(placeOf(e))] = true
 		}
 	}
 	out, err := json.Marshal(doc)
@@ -184,12 +186,12 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Parse(out)
-	var fs Faults
+	var fs config.Faults
 	if !errors.As(err, &fs) || len(fs) != len(want) {
 		t.Fatalf("got %d faults, want %d:\n%v", len(fs), len(want), err)
 	}
 	for _, f := range fs {
-		if !want[FormatPath(f.Path)] {
+		if !want[config.FormatPath(f.Path)] {
 			t.Errorf("unexpected: %v", f)
 		}
 	}

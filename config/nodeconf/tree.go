@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"unicode/utf8"
+
+	"edgespan/config"
 )
 
 // Limits of a document. They bound the work that a hostile one can cause.
@@ -53,14 +55,14 @@ var errDeep = fmt.Errorf("is nested deeper than %d", maxDepth)
 const explicitMapping = "an explicit mapping is allowed; {} removes everything"
 
 // read makes a tree of a document, the root a mapping without duplicate keys.
-func read(doc []byte) (*node, Faults) {
-	var fs Faults
+func read(doc []byte) (*node, config.Faults) {
+	var fs config.Faults
 	switch {
 	case len(doc) > maxBytes:
-		fs.add(nil, fmt.Sprintf("the document has %d bytes", len(doc)), fmt.Sprintf("at most %d are allowed", maxBytes))
+		fs.Add(nil, fmt.Sprintf("the document has %d bytes", len(doc)), fmt.Sprintf("at most %d are allowed", maxBytes))
 		return nil, fs
 	case !utf8.Valid(doc):
-		fs.add(nil, "the document is no UTF-8", "YAML or JSON in UTF-8 is allowed")
+		fs.Add(nil, "the document is no UTF-8", "YAML or JSON in UTF-8 is allowed")
 		return nil, fs
 	}
 	doc = bytes.TrimPrefix(doc, []byte("\ufeff"))
@@ -70,13 +72,13 @@ func read(doc []byte) (*node, Faults) {
 	}
 	switch {
 	case err != nil:
-		fs.add(nil, "the document "+err.Error(), "one YAML or JSON mapping is allowed")
+		fs.Add(nil, "the document "+err.Error(), "one YAML or JSON mapping is allowed")
 		return nil, fs
 	case root == nil:
-		fs.add(nil, "the document is empty", explicitMapping)
+		fs.Add(nil, "the document is empty", explicitMapping)
 		return nil, fs
 	case root.kind != mapping:
-		fs.add(nil, "the document is "+string(root.kind), explicitMapping)
+		fs.Add(nil, "the document is "+string(root.kind), explicitMapping)
 		return nil, fs
 	}
 	dropDuplicates(root, nil, &fs)
@@ -84,18 +86,18 @@ func read(doc []byte) (*node, Faults) {
 }
 
 // dropDuplicates keeps the first of equal keys.
-func dropDuplicates(n *node, path []string, fs *Faults) {
+func dropDuplicates(n *node, path []string, fs *config.Faults) {
 	seen := make(map[string]bool, len(n.fields))
 	kept := n.fields[:0]
 	for _, f := range n.fields {
 		if seen[f.key] {
-			fs.add(sub(path, f.key), "is given twice", "each key once is allowed")
+			fs.Add(config.Sub(path, f.key), "is given twice", "each key once is allowed")
 			continue
 		}
 		seen[f.key] = true
 		kept = append(kept, f)
 		if len(f.value.fields) > 0 {
-			dropDuplicates(f.value, sub(path, f.key), fs)
+			dropDuplicates(f.value, config.Sub(path, f.key), fs)
 		}
 	}
 	n.fields = kept

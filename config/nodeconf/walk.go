@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"edgespan/config"
 )
 
 // object is a mapping of the document after the walk: what of it is right, in
@@ -27,11 +29,11 @@ func (o *object) in(key string) *object {
 	if c := o.objects[key]; c != nil {
 		return c
 	}
-	return newObject(sub(o.path, key))
+	return newObject(config.Sub(o.path, key))
 }
 
 // at is the path of one of o's keys.
-func (o *object) at(key string) []string { return sub(o.path, key) }
+func (o *object) at(key string) []string { return config.Sub(o.path, key) }
 
 // keys are those of the objects below o, sorted.
 func (o *object) keys() []string { return slices.Sorted(maps.Keys(o.objects)) }
@@ -56,7 +58,7 @@ func items[T any](o *object, key string) []T {
 }
 
 // walker checks a document against the rules, one node after another.
-type walker struct{ faults *Faults }
+type walker struct{ faults *config.Faults }
 
 func (w walker) mapping(r *rule, n *node, path []string) *object {
 	o := newObject(path)
@@ -65,7 +67,7 @@ func (w walker) mapping(r *rule, n *node, path []string) *object {
 		w.wrongType(r.Entry, n, path)
 	case slices.Contains(r.Unsupported, anyOther):
 		if len(n.fields) > 0 {
-			w.faults.add(path, notYet, "")
+			w.faults.Add(path, notYet, "")
 		}
 	case r.wild != nil:
 		w.entries(r, n, o)
@@ -80,7 +82,7 @@ func (w walker) fields(r *rule, n *node, o *object) {
 	for _, f := range n.fields {
 		below := r.below[f.key]
 		if below == nil {
-			w.faults.add(o.at(f.key), "unknown key", "known are "+strings.Join(r.keys, ", "))
+			w.faults.Add(o.at(f.key), "unknown key", "known are "+strings.Join(r.keys, ", "))
 			continue
 		}
 		o.given[f.key] = true
@@ -142,11 +144,11 @@ func (w walker) entries(r *rule, n *node, o *object) {
 		if ok {
 			name = fmt.Sprint(v)
 		} else {
-			w.faults.add(path, "is no key here", key.allowed+" is allowed")
+			w.faults.Add(path, "is no key here", key.allowed+" is allowed")
 		}
 		first, again := names[name]
 		if again {
-			w.faults.add(path, "is the same key as "+quote(first), "each key once is allowed")
+			w.faults.Add(path, "is the same key as "+config.Quote(first), "each key once is allowed")
 		}
 		names[name] = f.key
 		into := o
@@ -177,7 +179,7 @@ func (w walker) withoutAbsent(n *node, path []string) *node {
 		return n
 	}
 	if a.kind != boolean {
-		w.wrongType(Entry{Type: Boolean}, a, sub(path, absentKey))
+		w.wrongType(Entry{Type: Boolean}, a, config.Sub(path, absentKey))
 	}
 	rest := *n
 	rest.fields = slices.DeleteFunc(slices.Clone(n.fields), func(f field) bool { return f.key == absentKey })
@@ -214,7 +216,7 @@ func (w walker) leaf(e Entry, n *node, path []string) (any, bool) {
 		return nil, true
 	}
 	if slices.Contains(e.Unsupported, n.text) || slices.Contains(e.Unsupported, anyOther) && n.text != e.Default {
-		w.faults.add(path, notYet, "")
+		w.faults.Add(path, notYet, "")
 		return nil, false
 	}
 	v, allowed, ok := w.parse(e, n.text)
@@ -226,7 +228,7 @@ func (w walker) leaf(e Entry, n *node, path []string) (any, bool) {
 		if bad, isList := v.(badItems); isList {
 			what = string(bad)
 		}
-		w.faults.add(path, what, allowed)
+		w.faults.Add(path, what, allowed)
 	}
 	return v, ok
 }
@@ -253,7 +255,7 @@ var typeAllowed = map[Type]string{
 }
 
 func (w walker) wrongType(e Entry, n *node, path []string) {
-	w.faults.add(path, "is "+string(n.kind), typeAllowed[e.Type])
+	w.faults.Add(path, "is "+string(n.kind), typeAllowed[e.Type])
 }
 
 // badItems is what is wrong with a list, in place of its value.
@@ -290,9 +292,9 @@ func parseList(e Entry, s string) (any, string, bool) {
 		v, _, ok := words[e.Word].parse(item)
 		switch {
 		case !ok:
-			bad = append(bad, quote(item))
+			bad = append(bad, config.Quote(item))
 		case seen[v]:
-			return badItems("has " + quote(item) + " twice"), allowed, false
+			return badItems("has " + config.Quote(item) + " twice"), allowed, false
 		default:
 			seen[v] = true
 			vs = append(vs, v)
@@ -321,7 +323,7 @@ func (w walker) lacking(r *rule, o, entry *object) {
 			continue
 		}
 		if below.Required && !o.given[key] && holds(below.When, entry) {
-			w.faults.add(o.at(key), "is missing", below.Allowed()+" is required")
+			w.faults.Add(o.at(key), "is missing", below.Allowed()+" is required")
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/config"
 	"edgespan/netinst"
 )
 
@@ -174,3 +175,6 @@ func parseMAC(s string) (string, bool) {
 	}
 	return strings.ToLower(s), first&1 == 0 && sum > 0
 }
+
+// is is the usual What of a value that is not allowed.
+func is(s string) string { return "is " + config.Quote(s) }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/goccy/go-yaml/scanner"
 	"github.com/goccy/go-yaml/token"
+
+	"edgespan/config"
 )
 
 // maxTokens bounds the memory of a YAML document's tokens, about 200 bytes each.
@@ -44,7 +46,7 @@ func readYAML(doc string) (root *node, err error) {
 		return nil, err
 	}
 	if t := r.peek(); t != nil {
-		return nil, yamlError(t, "unexpected "+quote(t.Value))
+		return nil, yamlError(t, "unexpected "+config.Quote(t.Value))
 	}
 	return root, nil
 }
@@ -103,7 +105,7 @@ func oneLine(s string) string {
 
 // quoteInner is s with what is not printable escaped.
 func quoteInner(s string) string {
-	q := quoteSegment(shorten(s))
+	q := config.Printable(config.Shorten(s))
 	return q[1 : len(q)-1]
 }
 
@@ -152,7 +154,7 @@ func (r *yamlReader) block(depth int, inline bool) (*node, error) {
 	case isScalar(t):
 		return scalar(r.next()), nil
 	}
-	return nil, yamlError(t, "unexpected "+quote(t.Value))
+	return nil, yamlError(t, "unexpected "+config.Quote(t.Value))
 }
 
 func (r *yamlReader) blockMapping(depth int) (*node, error) {
@@ -167,7 +169,7 @@ func (r *yamlReader) blockMapping(depth int) (*node, error) {
 		n.fields = append(n.fields, field{key, v})
 	}
 	if t := r.peek(); t != nil && t.Position.Column >= column {
-		return nil, yamlError(t, "unexpected "+quote(t.Value))
+		return nil, yamlError(t, "unexpected "+config.Quote(t.Value))
 	}
 	return n, nil
 }
@@ -227,7 +229,7 @@ func (r *yamlReader) flow(depth int) (*node, error) {
 		case t != nil && t.Type == token.CollectEntryType:
 			r.next()
 		case t != nil && t.Type != end:
-			return nil, yamlError(t, "unexpected "+quote(t.Value))
+			return nil, yamlError(t, "unexpected "+config.Quote(t.Value))
 		}
 	}
 }
@@ -237,7 +239,7 @@ func (r *yamlReader) flowEntry(k kind, depth int) (field, error) {
 	if k == mapping {
 		t := r.next()
 		if !isScalar(t) {
-			return f, yamlError(t, "unexpected "+quote(t.Value))
+			return f, yamlError(t, "unexpected "+config.Quote(t.Value))
 		}
 		f.key = t.Value
 		if t := r.peek(); t == nil || t.Type != token.MappingValueType {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/config"
 	"edgespan/config/nodeconf"
 )
 
@@ -195,11 +196,11 @@ func TestEveryFieldOfAWrongTypeIsRefused(t *testing.T) {
 		path := place(e)
 		for _, v := range wrong(e) {
 			name := fmt.Sprintf("%s: %v", e.Path, v)
-			p.faults(name, text(put(sound(), path, v)), nodeconf.FormatPath(path))
+			p.faults(name, text(put(sound(), path, v)), config.FormatPath(path))
 		}
 		if e.Type != nodeconf.Mapping {
 			put(all, path, []any{"x"})
-			want = append(want, nodeconf.FormatPath(path))
+			want = append(want, config.FormatPath(path))
 		}
 	}
 	if len(want) < 40 {
@@ -230,7 +231,7 @@ func TestHostileStringsAreRefused(t *testing.T) {
 			if strings.HasSuffix(e.Path, ".displayName") && printable(v) {
 				continue // text for people: the next test has it
 			}
-			p.faults(fmt.Sprintf("%s: %.20q", e.Path, v), text(put(sound(), path, v)), nodeconf.FormatPath(path))
+			p.faults(fmt.Sprintf("%s: %.20q", e.Path, v), text(put(sound(), path, v)), config.FormatPath(path))
 		}
 	}
 	if fields < 30 {
@@ -263,7 +264,7 @@ func (p *picky) hostileKey(name, doc string, path []string) {
 	if last := len(path) - 1; len(path[last]) > 256 {
 		shown[last] = path[last][:40] + "…" // messages shorten what can't be a key
 	}
-	if want := nodeconf.FormatPath(shown) + ": is no key here: "; len(lines) != 1 || !strings.HasPrefix(lines[0], want) {
+	if want := config.FormatPath(shown) + ": is no key here: "; len(lines) != 1 || !strings.HasPrefix(lines[0], want) {
 		p.Errorf("%s: want one line of %q:\n%s", name, want, strings.Join(lines, "\n"))
 	}
 }
@@ -393,7 +394,7 @@ func TestWhatIsNotBuiltYetIsRefusedByName(t *testing.T) {
 			case e.Type == nodeconf.Integer:
 				value = 7
 			}
-			p.faults(e.Path+"="+v, text(put(sound(), path, value)), nodeconf.FormatPath(path)+": not supported yet")
+			p.faults(e.Path+"="+v, text(put(sound(), path, value)), config.FormatPath(path)+": not supported yet")
 		}
 	}
 	for _, l := range later {

@@ -1,6 +1,8 @@
-package nodeconf
+package config
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,7 +27,7 @@ func (f Fault) Error() string {
 	path := slices.Clone(f.Path)
 	for i, s := range path {
 		if len(s) > longestSegment {
-			path[i] = shorten(s)
+			path[i] = Shorten(s)
 		}
 	}
 	var parts []string
@@ -49,11 +51,13 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-func (fs *Faults) add(path []string, what, allowed string) {
+// Add notes one more fault.
+func (fs *Faults) Add(path []string, what, allowed string) {
 	*fs = append(*fs, Fault{path, what, allowed})
 }
 
-func (fs Faults) sort() {
+// Sort puts the faults into the order of their paths, then of what is wrong.
+func (fs Faults) Sort() {
 	slices.SortStableFunc(fs, func(a, b Fault) int {
 		if c := slices.Compare(a.Path, b.Path); c != 0 {
 			return c
@@ -69,19 +73,63 @@ func FormatPath(path []string) string {
 	for i, s := range path {
 		out[i] = s
 		if s == "" || !utf8.ValidString(s) || strings.ContainsFunc(s, needsQuotes) {
-			out[i] = quoteSegment(s)
+			out[i] = Printable(s)
 		}
 	}
 	return strings.Join(out, ".")
+}
+
+// ParsePath reads what FormatPath spells.
+func ParsePath(s string) ([]string, error) {
+	var path []string
+	for {
+		segment, rest := s, ""
+		if strings.HasPrefix(s, `"`) {
+			quoted, err := jsonPrefix(s)
+			if err != nil {
+				return nil, fmt.Errorf("path %s: %w", s, err)
+			}
+			if err := json.Unmarshal([]byte(quoted), &segment); err != nil {
+				return nil, fmt.Errorf("path %s: %w", s, err)
+			}
+			rest = s[len(quoted):]
+		} else if i := strings.IndexByte(s, '.'); i >= 0 {
+			segment, rest = s[:i], s[i:]
+		}
+		if segment == "" && !strings.HasPrefix(s, `"`) {
+			return nil, errors.New("a path has no empty segments: keys are joined by '.', one with a '.' in it stands in \"\"")
+		}
+		path = append(path, segment)
+		if rest == "" {
+			return path, nil
+		}
+		if rest[0] != '.' {
+			return nil, fmt.Errorf("path %s: a '.' is expected after a segment in \"\"", s)
+		}
+		s = rest[1:]
+	}
+}
+
+// jsonPrefix is the JSON string that s begins with.
+func jsonPrefix(s string) (string, error) {
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return s[:i+1], nil
+		}
+	}
+	return "", errors.New(`a closing '"' is missing`)
 }
 
 func needsQuotes(r rune) bool {
 	return strings.ContainsRune(`."*=\ `, r) || !unicode.IsPrint(r)
 }
 
-// quoteSegment is a JSON string of s in which every unprintable character is
+// Printable is a JSON string of s in which every unprintable character is
 // escaped, so that it stays on one line of a terminal.
-func quoteSegment(s string) string {
+func Printable(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, r := range s {
@@ -101,8 +149,8 @@ func quoteSegment(s string) string {
 	return b.String()
 }
 
-// shorten cuts s after shownValue characters.
-func shorten(s string) string {
+// Shorten cuts s after shownValue characters.
+func Shorten(s string) string {
 	n := 0
 	for i := range s {
 		if n == shownValue {
@@ -113,13 +161,10 @@ func shorten(s string) string {
 	return s
 }
 
-// quote shows a value in a message.
-func quote(s string) string { return fmt.Sprintf("%q", shorten(s)) }
+// Quote shows a value in a message.
+func Quote(s string) string { return fmt.Sprintf("%q", Shorten(s)) }
 
-// is is the usual What of a value that is not allowed.
-func is(s string) string { return "is " + quote(s) }
-
-// sub is a path below path; it never shares memory with another.
-func sub(path []string, more ...string) []string {
+// Sub is a path below path; it never shares memory with another.
+func Sub(path []string, more ...string) []string {
 	return append(slices.Clip(slices.Clone(path)), more...)
 }

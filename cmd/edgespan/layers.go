@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config"
+)
+
+// newLayers is the offline side of configuration: it reads files and needs no daemon.
+func newLayers(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "layers",
+		Short: "Compute, check, compare and explain configuration layers, offline, on files",
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("command: is %q: %s are allowed", args[0], commandNames(cmd))
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(newLayersDiff(a))
+	return cmd
+}
+
+// layerFile reads one JSON object from a file, or from stdin for "-".
+func (a *app) layerFile(name string) (config.Object, error) {
+	text, err := a.text(name)
+	if err != nil {
+		return nil, err
+	}
+	o, faults := config.ParseObject(text)
+	if faults != nil {
+		return nil, &fileFaults{name, faults}
+	}
+	return o, nil
+}
+
+func (a *app) text(name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(a.In)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, &inputError{err}
+	}
+	return text, nil
+}
+
+// inputError is a file that was named and can't be read; one that is missing exits 10.
+type inputError struct{ err error }
+
+func (e *inputError) Error() string { return e.err.Error() }
+func (e *inputError) Unwrap() error { return e.err }
+
+// fileFaults are the faults of one file; each line begins with its name.
+type fileFaults struct {
+	name   string
+	faults config.Faults
+}
+
+func (e *fileFaults) Error() string { return e.name + ": " + e.faults.Error() }
+
+// Lines are the faults, one each.
+func (e *fileFaults) Lines() []string {
+	lines := make([]string, len(e.faults))
+	for i, f := range e.faults {
+		lines[i] = e.name + ": " + f.Error()
+	}
+	return lines
+}
+
+// printCanonical prints a document in its canonical form.
+func (a *app) printCanonical(v any) error {
+	_, err := fmt.Fprintf(a.Out, "%s\n", config.AppendCanonical(nil, v))
+	return err
+}
+
+func newLayersDiff(a *app) *cobra.Command {
+	oneWay := false
+	cmd := &cobra.Command{
+		Use:   "diff A B",
+		Short: "Print the full difference of two configs, with A's values where both have one",
+		Args:  exactArgs(2, "two files"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			x, err := a.layerFile(args[0])
+			if err != nil {
+				return err
+			}
+			y, err := a.layerFile(args[1])
+			if err != nil {
+				return err
+			}
+			if oneWay {
+				return a.printCanonical(config.Diff(x, y))
+			}
+			return a.printCanonical(config.FullDiff(x, y))
+		},
+	}
+	cmd.Flags().BoolVar(&oneWay, "one-way", false, "print what B sets otherwise than A instead")
+	return cmd
+}

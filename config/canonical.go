@@ -1,0 +1,157 @@
+package config
+
+import (
+	"crypto/md5" //nolint:gosec // names a config, and guards nothing
+	"encoding/hex"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// MD5 is the digest of a document's canonical form, in hex: what the fleet compares
+// configs by (reference terragraph-config §1.3).
+func MD5(o Object) string {
+	sum := md5.Sum(AppendCanonical(nil, o)) //nolint:gosec // as above
+	return hex.EncodeToString(sum[:])
+}
+
+// AppendCanonical appends the canonical form of a value to b: JSON with keys in the order
+// of their bytes, two blanks a level, no final newline, numbers in their shortest form
+// (1.0 is 1) and only those characters escaped that must be (RFC 8259 §7). It is, byte
+// for byte, what the original's library writes.
+func AppendCanonical(b []byte, v any) []byte {
+	w := writer{out: b}
+	w.value(v, 0)
+	return w.out
+}
+
+// writer keeps one stack of keys for all levels, so that a document costs few allocations.
+type writer struct {
+	out  []byte
+	keys []string
+}
+
+func (w *writer) value(v any, level int) {
+	switch v := v.(type) {
+	case nil:
+		w.out = append(w.out, "null"...)
+	case bool:
+		w.out = strconv.AppendBool(w.out, v)
+	case int64:
+		w.out = strconv.AppendInt(w.out, v, 10)
+	case float64:
+		w.out = appendFloat(w.out, v)
+	case string:
+		w.out = appendText(w.out, v)
+	case []any:
+		w.array(v, level)
+	case Object:
+		w.object(v, level)
+	}
+}
+
+func (w *writer) object(o Object, level int) {
+	if len(o) == 0 {
+		w.out = append(w.out, "{}"...)
+		return
+	}
+	first := len(w.keys)
+	for key := range o {
+		w.keys = append(w.keys, key)
+	}
+	slices.Sort(w.keys[first:])
+	w.out = append(w.out, '{')
+	for i := range len(o) {
+		key := w.keys[first+i] // the slice may move while a value is written
+		if i > 0 {
+			w.out = append(w.out, ',')
+		}
+		w.line(level + 1)
+		w.out = appendText(w.out, key)
+		w.out = append(w.out, ": "...)
+		w.value(o[key], level+1)
+	}
+	w.keys = w.keys[:first]
+	w.line(level)
+	w.out = append(w.out, '}')
+}
+
+func (w *writer) array(a []any, level int) {
+	if len(a) == 0 {
+		w.out = append(w.out, "[]"...)
+		return
+	}
+	w.out = append(w.out, '[')
+	for i, v := range a {
+		if i > 0 {
+			w.out = append(w.out, ',')
+		}
+		w.line(level + 1)
+		w.value(v, level+1)
+	}
+	w.line(level)
+	w.out = append(w.out, ']')
+}
+
+const blanks = "                                "
+
+// line begins a line of a level.
+func (w *writer) line(level int) {
+	w.out = append(w.out, '\n')
+	for n := 2 * level; n > 0; n -= len(blanks) {
+		w.out = append(w.out, blanks[:min(n, len(blanks))]...)
+	}
+}
+
+const hexDigits = "0123456789abcdef"
+
+func appendText(b []byte, s string) []byte {
+	b = append(b, '"')
+	from := 0
+	for i := range len(s) {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(append(b, s[from:i]...), '\\')
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			b = append(b, c)
+		case '\b':
+			b = append(b, 'b')
+		case '\f':
+			b = append(b, 'f')
+		case '\n':
+			b = append(b, 'n')
+		case '\r':
+			b = append(b, 'r')
+		case '\t':
+			b = append(b, 't')
+		default:
+			b = append(b, 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+	}
+	return append(append(b, s[from:]...), '"')
+}
+
+// appendFloat writes a number as double-conversion does: the shortest digits that give it
+// back, an exponent only below 1e-6 and from 1e21 on, as E-7 and E21.
+func appendFloat(b []byte, f float64) []byte {
+	if abs := math.Abs(f); f == 0 || abs >= 1e-6 && abs < 1e21 {
+		return strconv.AppendFloat(b, f, 'f', -1, 64)
+	}
+	start := len(b)
+	b = strconv.AppendFloat(b, f, 'E', -1, 64)
+	e := start + slices.Index(b[start:], 'E') + 1
+	sign := e
+	if b[e] == '-' {
+		sign++
+	} else {
+		b = slices.Delete(b, e, e+1) // no plus
+	}
+	if b[sign] == '0' { // strconv writes two digits at least
+		b = slices.Delete(b, sign, sign+1)
+	}
+	return b
+}

@@ -1,0 +1,66 @@
+package config
+
+import (
+	"maps"
+	"slices"
+)
+
+// Clash is a place where a value would have been swallowed: an object can't be replaced
+// by what is none.
+type Clash struct {
+	Path         []string
+	Below, Above any // the object, and what was to be laid over it
+}
+
+// Merge lays above over below: objects are merged, everything else is replaced. Where
+// above has something else for an object of below, below stays and the place is told, in
+// the order of the paths. It is RFC 7396 but for that, and for null, which is a value.
+func Merge(below, above Object) (Object, []Clash) {
+	var m merger
+	out, _ := m.merge(below, above)
+	if out == nil {
+		out = Object{}
+	}
+	slices.SortFunc(m.clashes, func(x, y Clash) int { return slices.Compare(x.Path, y.Path) })
+	return out, m.clashes
+}
+
+type merger struct {
+	path    []string
+	clashes []Clash
+}
+
+// merge copies an object of below only when something in it changes.
+func (m *merger) merge(below, above Object) (out Object, changed bool) {
+	out = below
+	for key, v := range above {
+		old, had := below[key]
+		if o, is := old.(Object); is {
+			merged, other := m.below(key, o, v)
+			if !other {
+				continue
+			}
+			v = merged
+		} else if had && simple(old) && simple(v) && old == v {
+			continue
+		}
+		if !changed {
+			changed = true
+			out = make(Object, len(below)+len(above))
+			maps.Copy(out, below)
+		}
+		out[key] = v
+	}
+	return out, changed
+}
+
+// below merges what stands at a key where an object is.
+func (m *merger) below(key string, o Object, v any) (Object, bool) {
+	m.path = append(m.path, key)
+	defer func() { m.path = m.path[:len(m.path)-1] }()
+	if a, both := v.(Object); both {
+		return m.merge(o, a)
+	}
+	m.clashes = append(m.clashes, Clash{slices.Clone(m.path), o, v})
+	return o, false
+}
