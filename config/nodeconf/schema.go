@@ -38,6 +38,7 @@ type Entry struct {
 	Unsupported []string // values that are known and refused; "*": all but the default
 	Required    bool
 	When        string // "attach.kind=veth": Required only then, relative to the nearest <> above
+	Optional    bool   // has no default: its absence means what the description says
 	Description string
 }
 
@@ -63,47 +64,30 @@ func (e Entry) Allowed() string {
 	return words[e.Word].allowed
 }
 
-// Schema is the table of every field, in the order of the reference page.
-func Schema() []Entry { return slices.Clone(table) }
+// Schema lists every field, each parent before what is below it.
+func Schema() []Entry { return schema.list(nil) }
+
+func (r *rule) list(out []Entry) []Entry {
+	if r.Path != "" {
+		out = append(out, r.Entry)
+	}
+	for _, key := range r.keys {
+		out = r.below[key].list(out)
+	}
+	if r.wild != nil {
+		out = r.wild.list(out)
+	}
+	return out
+}
 
 // rule is an Entry with those below it.
 type rule struct {
 	Entry
-	below map[string]*rule
-	keys  []string // of below, sorted
-	wild  *rule
-	kind  string // of wild: "<uuid>"
-}
-
-// compile makes the tree of rules of a table in which parents stand first.
-func compile(table []Entry) *rule {
-	root := &rule{Entry: Entry{Type: Mapping}, below: map[string]*rule{}}
-	for _, e := range table {
-		at := root
-		segments := strings.Split(e.Path, ".")
-		for _, s := range segments[:len(segments)-1] {
-			if at = at.child(s); at == nil {
-				panic("schema: no parent of " + e.Path)
-			}
-		}
-		last := segments[len(segments)-1]
-		r := &rule{Entry: e, below: map[string]*rule{}}
-		if last[0] == '<' {
-			at.wild, at.kind = r, last
-			continue
-		}
-		at.below[last] = r
-		at.keys = append(at.keys, last)
-		slices.Sort(at.keys)
-	}
-	return root
-}
-
-func (r *rule) child(segment string) *rule {
-	if segment[0] == '<' {
-		return r.wild
-	}
-	return r.below[segment]
+	below   map[string]*rule
+	keys    []string // of below, sorted
+	wild    *rule
+	kind    string // of wild: "<uuid>"
+	keyWord Word   // what a key of wild must be
 }
 
 func orList(vs []string) string {

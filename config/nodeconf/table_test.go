@@ -145,10 +145,17 @@ func TestEveryHostileKeyIsOneFault(t *testing.T) {
 	}
 }
 
+func child(r *rule, segment string) *rule {
+	if segment[0] == '<' {
+		return r.wild
+	}
+	return r.below[segment]
+}
+
 func ruleOf(e Entry) *rule {
 	r := schema
 	for _, s := range strings.Split(e.Path, ".") {
-		r = r.child(s)
+		r = child(r, s)
 	}
 	return r
 }
@@ -271,7 +278,7 @@ func allowedCell(e Entry) string {
 		}
 		return e.Allowed() + "; not supported yet: " + strings.Join(quoted, ", ")
 	case e.Type == Mapping && ruleOf(e).kind != "":
-		return "keys: " + words[mapKeys[ruleOf(e).kind]].allowed
+		return "keys: " + words[ruleOf(e).keyWord].allowed
 	}
 	return e.Allowed()
 }

@@ -133,7 +133,7 @@ func (w walker) field(r *rule, n *node, o *object, key string) {
 // entries walks a mapping with free keys. Entries that a later layer made
 // absent are dropped unseen.
 func (w walker) entries(r *rule, n *node, o *object) {
-	key := words[mapKeys[r.kind]]
+	key := words[r.keyWord]
 	names := map[string]string{} // canonical key → as first written
 	for _, f := range n.fields {
 		if isAbsent(f.value) {

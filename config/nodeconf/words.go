@@ -50,11 +50,6 @@ type word struct {
 	plural  string // for lists
 }
 
-// mapKeys are the words of the keys below a wildcard.
-var mapKeys = map[string]Word{
-	"<label>": wordLabel, "<uuid>": wordUUID, "<name>": wordName, "<index>": wordIndex, "<host>": wordHostname,
-}
-
 const maxIndex = 999
 
 var words = map[Word]word{

@@ -18,7 +18,8 @@ var mayImport = map[string][]string{
 	"netinst/doctor":   {"netinst", "netinst/netstate"},
 	"appnet":           {"netinst", "netinst/netstate"},
 	"config":           {},
-	"config/nodeconf":  {"netinst", "netinst/netstate", "appnet", "config"},
+	"config/schema":    {"config"},
+	"config/nodeconf":  {"netinst", "netinst/netstate", "appnet", "config", "config/schema"},
 
 	"pubsub": {},
 
@@ -68,7 +69,7 @@ var testsMayImport = map[string][]string{
 }
 
 // pure are the cores: values in, values out.
-var pure = []string{"netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf"}
+var pure = []string{"netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/schema", "config/nodeconf"}
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random
 // numbers. time itself is allowed for durations; impureCalls forbids its clock.
