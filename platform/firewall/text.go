@@ -131,6 +131,8 @@ const moved = " (moved)"
 // spelling is the kernel's form of a chain and of the rules that lead into it,
 // one text that is the same exactly while nobody changes them. The place of a
 // jump counts only as far as the wish does: first or last among foreign rules.
+// The text is kept for long, and so never a part of the dump of all chains: joining
+// one line alone would give just that.
 func (t view) spelling(c netstate.Chain, h hooked) string {
 	lines := t.own(c.Name, h)
 	last := map[string]bool{}
@@ -148,6 +150,9 @@ func (t view) spelling(c netstate.Chain, h hooked) string {
 			line += moved
 		}
 		lines = append(lines, line)
+	}
+	if len(lines) == 1 {
+		return strings.Clone(lines[0])
 	}
 	return strings.Join(lines, "\n")
 }

@@ -3,6 +3,7 @@ package firewall
 import (
 	"strings"
 	"testing"
+	"unsafe"
 
 	"edgespan/netinst/netstate"
 
@@ -42,6 +43,18 @@ func TestOwner(t *testing.T) {
 		}
 		if n != want {
 			t.Errorf("%s: %d, want %d", name, n, want)
+		}
+	}
+}
+
+// A chain's text is kept as long as the chain; a part of the dump would keep all of it.
+func TestTheTextOfAChainIsNoPartOfTheDump(t *testing.T) {
+	for _, rules := range []string{"-A ES1-FWD -i es1 -j DROP\n", "-A ES1-FWD -i es1 -j DROP\n-A ES1-FWD -j ACCEPT\n"} {
+		dump := ":ES1-FWD - [0:0]\n" + rules
+		text := parse(dump).view().spelling(chain("ES1-FWD", nil), func(string, string) bool { return false })
+		at, from := uintptr(unsafe.Pointer(unsafe.StringData(text))), uintptr(unsafe.Pointer(unsafe.StringData(dump)))
+		if text == "" || at >= from && at < from+uintptr(len(dump)) {
+			t.Errorf("%q lies in the dump", text)
 		}
 	}
 }
