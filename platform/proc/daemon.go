@@ -39,13 +39,33 @@ func (r *Runner) Start(argv []string, out string) (Ident, error) {
 		return Ident{}, &Error{Argv: argv, Err: err}
 	}
 	// Until it is waited for, even an ended child keeps its pid.
-	st, err := readStat(cmd.Process.Pid)
-	go func() { _ = cmd.Wait() }() // it is ours to reap while we live
+	pid := cmd.Process.Pid
+	st, err := readStat(pid)
 	if err != nil {
 		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
 		return Ident{}, fmt.Errorf("identify %s: %w", argv[0], err)
 	}
-	return Ident{Pid: cmd.Process.Pid, Start: st.start}, nil
+	_ = cmd.Process.Release() // its own pidfd: there is one in Watch
+	id := Ident{Pid: pid, Start: st.start}
+	id.reap()
+	return id, nil
+}
+
+// reap waits for a child that has ended, so that it does not stay a zombie while we
+// live. A wait(2) would hold a thread for each child, 48 KiB of stacks that the runtime
+// never gives back: only where no pidfd can be had it is that.
+func (id Ident) reap() {
+	wait := func() {
+		for {
+			if _, err := unix.Wait4(id.Pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	}
+	if _, err := id.Watch(wait); err != nil {
+		go wait()
+	}
 }
 
 // Alive says whether the process still runs; one that has ended but was not

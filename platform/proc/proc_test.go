@@ -157,6 +157,51 @@ func TestWatchTellsOnceWhenAProcessEnds(t *testing.T) {
 	}
 }
 
+func TestAChildHoldsNoThreadAndIsReaped(t *testing.T) {
+	const children = 40
+	before := threads(t)
+	var ids []Ident
+	for range children {
+		id, err := New("").Start([]string{"sleep", "1000"}, filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = id.Stop(context.Background(), 0) }()
+		ids = append(ids, id)
+	}
+	time.Sleep(50 * time.Millisecond) // a wait(2) takes its thread some time after the start
+	if n := threads(t) - before; n > children/2 {
+		t.Errorf("%d children hold %d threads", children, n)
+	}
+	for _, id := range ids {
+		if err := id.Stop(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		left := slices.DeleteFunc(slices.Clone(ids), func(id Ident) bool {
+			st, err := readStat(id.Pid)
+			return err != nil || st.start != id.Start
+		})
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d children stay zombies", len(left), children)
+		}
+	}
+}
+
+// threads counts the threads of this process.
+func threads(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
 func TestParseStat(t *testing.T) {
 	rest := " S 1 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 9 9"
 	for in, want := range map[string]uint64{"7 (dnsmasq)" + rest: 4242, "7 (a b) (c))" + rest: 4242} {
