@@ -23,8 +23,9 @@ type app struct {
 
 	config   *pubsub.Subscription[appnet.AppNetworkConfig]
 	statuses *pubsub.Subscription[netinst.AppAdapterStatus]
-	networks *pubsub.Subscription[netinst.NetworkInstanceStatus]
-	wanted   *pubsub.Subscription[netinst.NetworkInstanceConfig] // of the networks that config names; nil before one was seen
+	heeded   map[uuid.UUID]bool                                    // of networks
+	networks []*pubsub.Subscription[netinst.NetworkInstanceStatus] // one for each that the app names or named
+	wanted   *pubsub.Subscription[netinst.NetworkInstanceConfig]   // of the networks that config names; nil before one was seen
 
 	adapterPub *pubsub.Publisher[netinst.AppAdapterConfig]
 	statusPub  *pubsub.Publisher[appnet.AppNetworkStatus]
@@ -66,7 +67,10 @@ func (a *app) started(c actor.Context) {
 
 	wake := poker(c)
 	a.config = t.AppConfig.Subscribe(pubsub.Selector{Match: func(_, k string) bool { return k == a.key }}, wake)
-	a.networks = t.NetworkStatus.Subscribe(pubsub.Selector{}, wake)
+	a.heeded = map[uuid.UUID]bool{}
+	for _, p := range left {
+		a.heed(c, p.Scope)
+	}
 	a.statuses = t.AdapterStatus.Subscribe(pubsub.Selector{
 		AllScopes: true, Match: func(_, k string) bool { return strings.HasPrefix(k, a.key+"#") },
 	}, wake)
@@ -81,7 +85,9 @@ func (a *app) stop() {
 		return
 	}
 	a.config.Close()
-	a.networks.Close()
+	for _, n := range a.networks {
+		n.Close()
+	}
 	a.statuses.Close()
 	if a.wanted != nil {
 		a.wanted.Close()
@@ -89,14 +95,8 @@ func (a *app) stop() {
 }
 
 func (a *app) drain(c actor.Context) {
-	for _, ch := range a.networks.Drain() {
-		switch ch.Kind {
-		case pubsub.Deleted:
-			a.tellWanted(c, ch.Old.UUID) // before, so that its going is told in one word
-			a.step(c, appnet.NetworkOffline{NI: ch.Old.UUID})
-		case pubsub.Created, pubsub.Modified:
-			a.step(c, appnet.NetworkOnline{NI: ch.New.UUID, Status: ch.New})
-		}
+	for _, n := range a.networks {
+		a.drainNetwork(c, n)
 	}
 	for _, ch := range a.statuses.Drain() {
 		scope, err := uuid.Parse(ch.Scope)
@@ -107,6 +107,7 @@ func (a *app) drain(c actor.Context) {
 		case pubsub.Deleted:
 			a.step(c, appnet.AdapterStatusGone{Scope: scope, Key: ch.Old.Key()})
 		case pubsub.Created, pubsub.Modified:
+			a.heed(c, scope)
 			a.step(c, appnet.AdapterStatusChanged{Scope: scope, Status: ch.New})
 		}
 	}
@@ -132,6 +133,32 @@ func (a *app) drain(c actor.Context) {
 	}
 }
 
+func (a *app) drainNetwork(c actor.Context, n *pubsub.Subscription[netinst.NetworkInstanceStatus]) {
+	for _, ch := range n.Drain() {
+		switch ch.Kind {
+		case pubsub.Deleted:
+			a.tellWanted(c, ch.Old.UUID) // before, so that its going is told in one word
+			a.step(c, appnet.NetworkOffline{NI: ch.Old.UUID})
+		case pubsub.Created, pubsub.Modified:
+			a.step(c, appnet.NetworkOnline{NI: ch.New.UUID, Status: ch.New})
+		}
+	}
+}
+
+// heed begins to follow whether a network is online, for as long as the app's actor
+// lives: one that the app left must still be seen to go. Of no other network anything
+// is told: each app would be woken by each of them, and keep it.
+func (a *app) heed(c actor.Context, ni uuid.UUID) {
+	if a.heeded[ni] {
+		return
+	}
+	a.heeded[ni] = true
+	key := ni.String()
+	n := a.d.topics.NetworkStatus.Subscribe(pubsub.Selector{Match: func(_, k string) bool { return k == key }}, poker(c))
+	a.networks = append(a.networks, n)
+	a.drainNetwork(c, n)
+}
+
 // follow subscribes to the configs of the networks that an app names, and of no other:
 // that would wake every app for each of them.
 func (a *app) follow(c actor.Context, config appnet.AppNetworkConfig) {
@@ -144,6 +171,7 @@ func (a *app) follow(c actor.Context, config appnet.AppNetworkConfig) {
 	}
 	a.wanted = a.d.topics.NetworkConfig.Subscribe(pubsub.Selector{Match: func(_, k string) bool { return named[k] }}, poker(c))
 	for _, u := range config.Adapters {
+		a.heed(c, u.NetworkInstance)
 		a.tellWanted(c, u.NetworkInstance)
 	}
 }

@@ -33,6 +33,38 @@ func TestANetworkAndItsApp(t *testing.T) {
 	})
 }
 
+func TestAnAppIsNotWokenByOtherNetworks(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		app := doc(1, 1)[len(doc(1, 0)):]
+		r.apply(doc(1, 0) + app)
+		r.ready(time.Second, "app/"+appID(1))
+		heard := func() uint64 {
+			for _, a := range r.node.d.census.list() {
+				if strings.HasSuffix(a.ID, "app/"+appID(1)) || strings.HasSuffix(a.ID, "app-"+appID(1)) {
+					return a.Messages
+				}
+			}
+			t.Fatal("the app has no actor")
+			return 0
+		}
+		before := heard()
+		r.apply(doc(9, 0) + app)
+		r.ready(time.Second, "ni/"+niID(9))
+		r.apply(doc(1, 0) + app)
+		r.settle(time.Second)
+		if n := heard() - before; n > 0 {
+			t.Errorf("8 networks that came and went told the app %d messages", n)
+		}
+		// Its own is told.
+		r.apply(app)
+		r.settle(time.Second)
+		if x, _ := r.node.Ready(context.Background(), "app", appID(1)); x.Ready || !strings.Contains(x.Why, "is not in the config") {
+			t.Errorf("without its network: %+v", x)
+		}
+	})
+}
+
 func TestAnEmptyConfigLeavesNothing(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1", "ns2", "ns3")
