@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,6 +71,7 @@ func Start(o Options) (*Node, error) {
 	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(zapslog.NewHandler(quiet.Core(), zapslog.WithName("actor")))
 	}))
+	fewBuckets(n.system.ProcessRegistry.LocalPIDs)
 	keeper := actor.NewPID(n.system.Address(), eventsID)
 	n.d.tell = func(e httpapi.Event) {
 		if ctx.Err() == nil { // at the end its keeper may be gone first
@@ -83,6 +85,26 @@ func Start(o Options) (*Node, error) {
 		return nil, fmt.Errorf("start the router: %w", err)
 	}
 	return n, nil
+}
+
+// pidBuckets is how many buckets find the processes of a system.
+const pidBuckets = 8
+
+// fewBuckets makes a new system's registry small: the library has 1024 buckets of 32
+// maps each, for millions of actors on many cores, which is 2.5 MB. Nobody else may use
+// the system yet.
+func fewBuckets(m *actor.SliceMap) {
+	all := m.LocalPIDs
+	m.LocalPIDs = slices.Clone(all[:pidBuckets])
+	for _, bucket := range all {
+		if bucket.IsEmpty() {
+			continue // Items starts 32 goroutines
+		}
+		for id, process := range bucket.Items() {
+			bucket.Remove(id)
+			m.GetBucket(id).Set(id, process)
+		}
+	}
 }
 
 // Done gives the reason why the node can't go on: the process has to end then.
