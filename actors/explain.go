@@ -50,6 +50,7 @@ func (n *Node) explainNetwork(id string) (httpapi.Explanation, error) {
 	switch {
 	case r.Ready:
 		x.Summary = fmt.Sprintf("ready: %s at generation %d on bridge %s", s.State, s.Generation, s.Bridge)
+		x.Warning = s.Warning
 	case !wanted:
 		x.Summary = "not ready: it is in no config"
 	case !seen:

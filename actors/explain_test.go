@@ -144,6 +144,20 @@ func eachCause(cs []httpapi.Cause, f func(httpapi.Cause)) {
 	}
 }
 
+func TestExplainShowsWhatAReadyNetworkDoesWithout(t *testing.T) {
+	onRig(t, func(r *rig) {
+		lame := strings.Replace(doc(1, 0), "dns: {domain: edge}", "routes: {lab: {destination: 198.18.0.0/15, gateway: 203.0.113.9}}", 1)
+		for text, want := range map[string]string{doc(1, 0): "", lame: "route lab is left out: gateway 203.0.113.9 is on no subnet of port wan (uplink0)"} {
+			r.apply(text)
+			r.ready(time.Second, "ni/"+niID(1))
+			x := r.explain("ni", niID(1))
+			if !x.Ready || x.Warning != want || len(x.Causes) > 0 {
+				t.Errorf("%+v, want the warning %q", x, want)
+			}
+		}
+	})
+}
+
 func TestExplainOfWhatIsUnknownIsNotFound(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1")

@@ -68,6 +68,9 @@ func explained(x httpapi.Explanation, now time.Time) string {
 		fmt.Fprintf(&b, " %q", x.Name)
 	}
 	fmt.Fprintf(&b, ": %s\n", printable(x.Summary))
+	if x.Warning != "" {
+		fmt.Fprintf(&b, "  warning: %s\n", printable(x.Warning))
+	}
 	writeCauses(&b, x.Causes, "  ", now)
 	return b.String()
 }

@@ -20,6 +20,9 @@ func explaining() *fake {
 		if kind == "app" && id == appID+"/9" {
 			return httpapi.Explanation{}, fmt.Errorf("explain: %w", httpapi.ErrNotFound)
 		}
+		if id == appID {
+			return httpapi.Explanation{Object: "ni/" + id, Ready: true, Summary: "ready: Present", Warning: "route lab is left out: \x1b[2J"}, nil
+		}
 		return httpapi.Explanation{Object: kind + "/" + id, Name: "demo", Summary: "not ready: CreatingFailed", Causes: []httpapi.Cause{
 			{Object: "ni/" + niID, Text: "x", Causes: []httpapi.Cause{{
 				Text: "op failed: add process ni/1/dnsmasq", Op: "add process ni/1/dnsmasq", Command: "dnsmasq -C f", Error: "not found",
@@ -79,6 +82,9 @@ func TestExplainShowsTheChainOfCauses(t *testing.T) {
 		t.Errorf("%v: %s", err, got.out)
 	}
 	parts(t, cli(t, at(socket), "", "explain", "ni/"+niID, "-o", "name"), 0, "ni/"+niID+"\nni/"+niID+"\n")
+	if got := cli(t, at(socket), "", "explain", "ni/"+appID); got != (said{0, "ni/" + appID + ": ready: Present\n  warning: route lab is left out: \ufffd[2J\n", ""}) {
+		t.Errorf("a warning: %+v", got)
+	}
 	parts(t, cli(t, at(socket), "", "explain", "app/"+appID+"/9"), exitNotFound)
 	parts(t, cli(t, at(socket), "", "explain", "port/wan"), exitUsage)
 	parts(t, cli(t, at(socket), "", "explain", "ni"), exitUsage)

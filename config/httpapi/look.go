@@ -35,6 +35,7 @@ type Explanation struct {
 	Name    string  `json:"name"`   // as people call it, "" for none
 	Ready   bool    `json:"ready"`
 	Summary string  `json:"summary"` // one sentence without full stop
+	Warning string  `json:"warning"` // what a ready network does without, "" for nothing
 	Causes  []Cause `json:"causes"`
 }
 
