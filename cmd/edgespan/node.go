@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"runtime/metrics"
 	"syscall"
 	"time"
 
@@ -87,18 +88,43 @@ func (o *nodeOptions) clean() error {
 	return nil
 }
 
-// giveBackEvery is how often memory goes back to the machine: a burst of applies needs
-// twice of what the daemon needs in between, which is most of its life.
-const giveBackEvery = time.Minute
+// When memory goes back to the machine: soon after a burst of work, as an apply or the
+// full look of each minute is. A burst needs twice of what the daemon needs in between,
+// which is most of its life.
+const (
+	burstLook  = 5 * time.Second
+	burstQuiet = 1 << 20 // octets allocated between two looks: the burst is over
+	burstWorth = 4 << 20 // octets allocated since memory was given back: it is worth it
+)
+
+// burst follows how much was allocated.
+type burst struct{ last, given uint64 }
+
+// over says that a burst has ended since memory was last given back, by the octets
+// allocated so far.
+func (b *burst) over(allocs uint64) bool {
+	quiet := allocs-b.last < burstQuiet
+	b.last = allocs
+	if !quiet || allocs-b.given < burstWorth {
+		return false
+	}
+	b.given = allocs
+	return true
+}
 
 func giveBack(ctx context.Context) {
-	for t := time.NewTicker(giveBackEvery); ; {
+	var b burst
+	allocs := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	for t := time.NewTicker(burstLook); ; {
 		select {
 		case <-ctx.Done():
 			t.Stop()
 			return
 		case <-t.C:
-			debug.FreeOSMemory()
+			metrics.Read(allocs)
+			if b.over(allocs[0].Value.Uint64()) {
+				debug.FreeOSMemory()
+			}
 		}
 	}
 }
