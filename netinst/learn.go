@@ -46,8 +46,11 @@ func (s seen) list() string {
 	return strings.Join(words, ",")
 }
 
-// first is the one that a status names alone: the lowest.
-func (s seen) first() netip.Addr {
+// first is the one that a status names alone: the one leased, or the lowest.
+func (s seen) first(leased netip.Addr) netip.Addr {
+	if _, is := s[leased]; is {
+		return leased
+	}
 	if all := s.addrs(); len(all) > 0 {
 		return all[0]
 	}
@@ -63,7 +66,7 @@ func (m *Manager) listen(f *flight) []Effect {
 		l, held := f.leases[k]
 		up := held && f.wish == wanted && f.versions[k].Activate && !f.inactive && m.config.Type == Switch
 		if !up || a.seenMAC != l.MAC {
-			a.seen, a.seenMAC = nil, l.MAC
+			a.seen, a.seenMAC, a.leased = nil, l.MAC, netip.Addr{}
 		}
 		if up {
 			links = append(links, string(hostSide(m.owner.Number, l.Number, f.versions[k].UnderlayConfig)))
@@ -76,8 +79,13 @@ func (m *Manager) listen(f *flight) []Effect {
 	return []Effect{Listen{slices.Clone(links)}}
 }
 
-// addressSeen notes an address and shows it when it is new.
+// addressSeen notes an address and shows it when it is new. One that a DHCP server gives
+// takes the place of the one that it gave before; there is room for it however many
+// others an app has.
 func (m *Manager) addressSeen(e AddressSeen) []Effect {
+	if !e.Seen.IP.IsValid() || e.Seen.IP.IsUnspecified() {
+		return nil // says nothing of what the app has
+	}
 	for _, k := range m.keys() {
 		a := m.adapters[k]
 		if !slices.Contains(m.links, e.Seen.Link) || e.Seen.MAC != a.seenMAC || e.Seen.MAC == "" ||
@@ -87,7 +95,12 @@ func (m *Manager) addressSeen(e AddressSeen) []Effect {
 		if a.seen == nil {
 			a.seen = seen{}
 		}
-		if _, known := a.seen[e.Seen.IP]; !known && len(a.seen) >= maxSeen {
+		if e.Seen.Leased {
+			if a.leased != e.Seen.IP {
+				delete(a.seen, a.leased)
+			}
+			a.leased = e.Seen.IP
+		} else if _, known := a.seen[e.Seen.IP]; !known && len(a.seen) >= maxSeen {
 			return nil
 		}
 		a.seen[e.Seen.IP] = e.At
@@ -125,11 +138,14 @@ func (m *Manager) checkSeen() Effect {
 
 // showSeen publishes an adapter's addresses if its last answer had others.
 func (m *Manager) showSeen(a *adapterState) []Effect {
-	if a.published == nil || !a.published.Activated || a.published.UnderlayStatus.Addresses == a.seen.list() {
+	if a.published == nil || !a.published.Activated {
 		return nil
 	}
 	s := *a.published
-	s.UnderlayStatus.IP, s.UnderlayStatus.Addresses = a.seen.first(), a.seen.list()
+	s.UnderlayStatus.IP, s.UnderlayStatus.Addresses = a.seen.first(a.leased), a.seen.list()
+	if s == *a.published {
+		return nil
+	}
 	a.published = &s
 	return []Effect{PublishAdapter{s}}
 }

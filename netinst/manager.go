@@ -2,6 +2,7 @@ package netinst
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +41,8 @@ type adapterState struct {
 	lease     Lease // the last one that it was applied with
 	published *AppAdapterStatus
 	seen      seen
-	seenMAC   string // whose addresses these are
+	seenMAC   string     // whose addresses these are
+	leased    netip.Addr // the one that a DHCP server gave last
 }
 
 // flight is the one apply under way.

@@ -162,7 +162,7 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 			HostIfName: hostSide(m.owner.Number, l.Number, c.UnderlayConfig), Bridge: BridgeName(m.owner.Number),
 		}
 		if len(a.seen) > 0 {
-			s.UnderlayStatus.IP, s.UnderlayStatus.Addresses = a.seen.first(), a.seen.list()
+			s.UnderlayStatus.IP, s.UnderlayStatus.Addresses = a.seen.first(a.leased), a.seen.list()
 		}
 	}
 	switch {

@@ -8,4 +8,6 @@ type Seen struct {
 	Link string // the host's side
 	MAC  string // as net.HardwareAddr prints it
 	IP   netip.Addr
+	// Leased says that a DHCP server gave it: the app has no other from DHCP any more.
+	Leased bool
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -20,7 +19,7 @@ import (
 const (
 	snoopAgain = time.Second      // between two tries to listen on a link
 	snoopQuiet = 10 * time.Second // an address is told once in this time
-	snoopMost  = 64               // and at most so many addresses of one link
+	snoopMost  = 64               // and at most so many of one link are told
 )
 
 // Snoop listens on a link, by whatever index it has now and later, and tells each
@@ -76,27 +75,38 @@ func (k *Kernel) snoop(ctx context.Context, link string, emit func(netstate.Seen
 		if !ok {
 			continue
 		}
-		mac, ip, ok := sighting(buf[:n], ll.Pkttype == unix.PACKET_OUTGOING)
-		if ok && told.news(ip, time.Now()) {
-			emit(netstate.Seen{Link: link, MAC: mac, IP: ip})
+		seen, ok := sighting(buf[:n], ll.Pkttype == unix.PACKET_OUTGOING)
+		if ok && told.news(seen, time.Now()) {
+			seen.Link = link
+			emit(seen)
 		}
 	}
 }
 
-// told are the addresses of one link by when they were told last. An app that makes up
-// senders must not keep its listeners busy.
-type told map[netip.Addr]time.Time
+// told is what was told of one link. An app that makes up senders must not keep its
+// listeners busy.
+type told struct {
+	since time.Time // when the time of snoopQuiet began that at and n are of
+	at    map[netip.Addr]bool
+	n     int
+	lease netip.Addr // the last one
+}
 
-// news says whether to tell an address now, and notes it.
-func (t told) news(ip netip.Addr, now time.Time) bool {
-	if now.Sub(t[ip]) < snoopQuiet {
+// news says whether to tell an address now, and notes it. A lease of another address
+// than the last one is told at once, since the one before is not the app's any more.
+func (t *told) news(s netstate.Seen, now time.Time) bool {
+	if now.Sub(t.since) >= snoopQuiet {
+		*t = told{since: now, at: map[netip.Addr]bool{}, lease: t.lease}
+	}
+	changed := s.Leased && s.IP != t.lease
+	if t.at[s.IP] && !changed || t.n >= snoopMost {
 		return false
 	}
-	maps.DeleteFunc(t, func(_ netip.Addr, at time.Time) bool { return now.Sub(at) >= snoopQuiet })
-	if len(t) >= snoopMost {
-		return false
+	t.at[s.IP] = true
+	t.n++
+	if s.Leased {
+		t.lease = s.IP
 	}
-	t[ip] = now
 	return true
 }
 
@@ -150,19 +160,22 @@ var snoopFilter = []unix.SockFilter{
 }
 
 // sighting reads who uses which address: of what comes in, the sender of an ARP
-// packet; of what goes out, the client that is given an address for good.
-func sighting(frame []byte, outgoing bool) (mac string, ip netip.Addr, ok bool) {
+// packet; of what goes out, the client that is given an address for good. The answer to
+// a DHCPINFORM gives none (RFC 2131 §4.3.5): its yiaddr is 0.0.0.0, and whatever the
+// client has it said itself.
+func sighting(frame []byte, outgoing bool) (s netstate.Seen, ok bool) {
 	if len(frame) < frameHead {
-		return "", ip, false
+		return s, false
 	}
 	body := frame[frameHead:]
 	switch kind := binary.BigEndian.Uint16(frame[frameType:]); {
 	case kind == unix.ETH_P_ARP && !outgoing:
-		mac, ip, ok = arpSender(body)
+		s.MAC, s.IP, ok = arpSender(body)
 	case kind == unix.ETH_P_IP && outgoing:
-		mac, ip, ok = dhcpClient(body)
+		s.MAC, s.IP, ok = dhcpClient(body)
+		s.Leased = true
 	}
-	return mac, ip, ok && ip.IsValid() && !ip.IsUnspecified() && !ip.IsMulticast()
+	return s, ok && s.IP.IsValid() && !s.IP.IsUnspecified() && !s.IP.IsMulticast()
 }
 
 // arpSender is of ARP for IPv4 on Ethernet (RFC 826).

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"edgespan/netinst/netstate"
 )
 
 func frame(kind uint16, body []byte) []byte {
@@ -29,6 +31,14 @@ func ack(kind byte, ip ...byte) []byte {
 	return slices.Concat([]byte{0x45}, make([]byte, 19), make([]byte, udpHead), p)
 }
 
+// informed is the answer to a DHCPINFORM of a client that has an address: ciaddr is that,
+// and yiaddr nothing.
+func informed(ip ...byte) []byte {
+	p := ack(5, 0, 0, 0, 0)
+	copy(p[20+udpHead+12:], ip)
+	return p
+}
+
 func TestSighting(t *testing.T) {
 	const mac = "02:00:00:00:00:09"
 	for name, c := range map[string]struct {
@@ -41,18 +51,22 @@ func TestSighting(t *testing.T) {
 		"a probe before an address is used":  {frame(unix.ETH_P_ARP, arpBody(0, 0, 0, 0)), false, ""},
 		"a multicast sender":                 {frame(unix.ETH_P_ARP, arpBody(224, 0, 0, 1)), false, ""},
 		"a short ARP packet":                 {frame(unix.ETH_P_ARP, arpBody(10, 0, 0, 9)[:27]), false, ""},
-		"a DHCP server acknowledges":         {frame(unix.ETH_P_IP, ack(5, 10, 0, 0, 7)), true, mac + " 10.0.0.7"},
+		"a DHCP server acknowledges":         {frame(unix.ETH_P_IP, ack(5, 10, 0, 0, 7)), true, mac + " 10.0.0.7 leased"},
 		"a DHCP server offers":               {frame(unix.ETH_P_IP, ack(2, 10, 0, 0, 7)), true, ""},
 		"an app plays the DHCP server":       {frame(unix.ETH_P_IP, ack(5, 10, 0, 0, 7)), false, ""},
 		"an acknowledge without an address":  {frame(unix.ETH_P_IP, ack(5, 0, 0, 0, 0)), true, ""},
+		"the answer to a DHCPINFORM":         {frame(unix.ETH_P_IP, informed(10, 0, 0, 7)), true, ""},
 		"a cut acknowledge":                  {frame(unix.ETH_P_IP, ack(5, 10, 0, 0, 7)[:250]), true, ""},
 		"an option that is longer than said": {frame(unix.ETH_P_IP, ack(5, 10, 0, 0, 7)[:20+udpHead+dhcpFixed+9]), true, ""},
 		"no frame":                           {[]byte{1, 2, 3}, false, ""},
 		"an empty packet":                    {frame(unix.ETH_P_IP, nil), true, ""},
 	} {
 		got := ""
-		if m, ip, ok := sighting(c.frame, c.outgoing); ok {
-			got = m + " " + ip.String()
+		if s, ok := sighting(c.frame, c.outgoing); ok {
+			got = s.MAC + " " + s.IP.String()
+			if s.Leased {
+				got += " leased"
+			}
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -64,27 +78,54 @@ func FuzzSighting(f *testing.F) {
 	f.Add(frame(unix.ETH_P_ARP, arpBody(10, 0, 0, 9)), false)
 	f.Add(frame(unix.ETH_P_IP, ack(5, 10, 0, 0, 7)), true)
 	f.Fuzz(func(t *testing.T, b []byte, outgoing bool) {
-		if _, ip, ok := sighting(b, outgoing); ok && !ip.Is4() {
-			t.Errorf("%x: %s", b, ip)
+		if s, ok := sighting(b, outgoing); ok && !s.IP.Is4() {
+			t.Errorf("%x: %s", b, s.IP)
 		}
 	})
 }
 
-// An app that makes up a sender for each packet is told of no more often.
+// An app that makes up a sender for each packet is told of no more often, and neither is
+// one that is given another lease with each.
 func TestAFloodOfAddressesIsToldInPart(t *testing.T) {
-	heard, began := told{}, time.Now()
-	ip, n := netip.MustParseAddr("10.0.0.1"), 0
-	for i := range 10_000 { // over 20 s
-		if heard.news(ip, began.Add(time.Duration(i)*2*time.Millisecond)) {
-			n++
+	for _, leased := range []bool{false, true} {
+		heard, began := told{}, time.Now()
+		ip, n := netip.MustParseAddr("10.0.0.1"), 0
+		for i := range 10_000 { // over 20 s
+			if heard.news(netstate.Seen{IP: ip, Leased: leased}, began.Add(time.Duration(i)*2*time.Millisecond)) {
+				n++
+			}
+			ip = ip.Next()
 		}
-		ip = ip.Next()
+		if n != 2*snoopMost || len(heard.at) > snoopMost {
+			t.Errorf("leased %v: %d of 10000 addresses were told, %d are remembered, want %d and at most %d", leased, n, len(heard.at), 2*snoopMost, snoopMost)
+		}
+		s, at := netstate.Seen{IP: ip, Leased: leased}, began.Add(time.Minute)
+		if !heard.news(s, at) || heard.news(s, at.Add(snoopQuiet-1)) || !heard.news(s, at.Add(snoopQuiet)) {
+			t.Errorf("leased %v: one address is not told once in each time", leased)
+		}
 	}
-	if n != 2*snoopMost || len(heard) > snoopMost {
-		t.Errorf("%d of 10000 addresses were told, %d are remembered, want %d and at most %d", n, len(heard), 2*snoopMost, snoopMost)
-	}
-	at := began.Add(time.Minute)
-	if !heard.news(ip, at) || heard.news(ip, at.Add(snoopQuiet-1)) || !heard.news(ip, at.Add(snoopQuiet)) {
-		t.Error("one address is not told once in each time")
+}
+
+func TestAnotherLeaseIsToldAtOnce(t *testing.T) {
+	heard, at := told{}, time.Now()
+	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	for i, c := range []struct {
+		ip     netip.Addr
+		leased bool
+		want   bool
+	}{
+		{a, false, true},
+		{a, false, false},
+		{a, true, true},
+		{a, true, false},
+		{a, false, false},
+		{b, true, true},
+		{a, false, false},
+		{b, true, false},
+		{a, true, true},
+	} {
+		if got := heard.news(netstate.Seen{IP: c.ip, Leased: c.leased}, at.Add(time.Duration(i)*time.Millisecond)); got != c.want {
+			t.Errorf("%d, %s leased %v: told %v, want %v", i, c.ip, c.leased, got, c.want)
+		}
 	}
 }
