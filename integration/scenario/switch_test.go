@@ -1,7 +1,10 @@
 package scenario
 
 import (
+	"errors"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,8 +18,24 @@ func (w *world) segment() {
 	w.in("node", "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "eth0", "netns", w.NS("lan"))
 	w.in("node", "ip", "link", "set", "lan0", "up")
 	w.static("lan", "10.77.0.1")
+	w.serveDHCP("10.77.0.100,10.77.0.150")
+}
+
+// serveDHCP starts the DHCP server of the segment with a range of addresses, in place of
+// any before. It knows no lease of that one.
+func (w *world) serveDHCP(addresses string) {
+	w.Helper()
+	pid := filepath.Join(w.Dir, "lan.pid")
+	if old, err := os.ReadFile(pid); err == nil {
+		n := strings.TrimSpace(string(old))
+		w.in("lan", "kill", n)
+		w.eventually("the end of the old DHCP server", func() bool {
+			_, err := os.Stat("/proc/" + n)
+			return errors.Is(err, os.ErrNotExist)
+		})
+	}
 	w.in("lan", "dnsmasq", "--conf-file=/dev/null", "--port=0", "--interface=eth0", "--bind-interfaces", "--user=root",
-		"--no-ping", "--dhcp-authoritative", "--dhcp-range=10.77.0.100,10.77.0.150,255.255.255.0,1h", "--leasefile-ro", "--pid-file=", "--log-facility=/dev/null")
+		"--no-ping", "--dhcp-authoritative", "--dhcp-range="+addresses+",255.255.255.0,1h", "--leasefile-ro", "--pid-file="+pid, "--log-facility=/dev/null")
 }
 
 // lanDoc is a config with ports wan and lan.
