@@ -263,3 +263,10 @@ func always(ACLRule) bool { return true }
 // towardNode keeps the rules that hold between an adapter and the node's own
 // addresses: those that drop, and those that name what they allow.
 func towardNode(r ACLRule) bool { return r.Action == Drop || r.names() }
+
+// alike says whether the rules of a direction hold toward the node's own addresses as
+// they do toward the world: none allows without a name. One that names a port needs no
+// second look: what the node itself sends or gets passes none.
+func alike(acl []ACLRule, d Direction) bool {
+	return !slices.ContainsFunc(acl, func(r ACLRule) bool { return r.applies(d) && !towardNode(r) })
+}

@@ -32,6 +32,8 @@ import (
 //	   |           else ACCEPT        |                          |
 //	   '- last: ES-BASE (host): -i es<n>, -o es<n> -> DROP, in all three
 //
+// Where all that is allowed is named, N asks E and accepts what that returns, and M is I.
+//
 //	nat POSTROUTING: ES-POSTROUTING (host): -s <subnet> -> ES<n>-POST: -o port -> MASQUERADE
 //	bridge table es<n>, before br_netfilter: each adapter's MAC, IP, ARP and ethertypes
 //
@@ -199,14 +201,27 @@ func (nw network) postrouting() netstate.Chain {
 // adapterChains are what one adapter may send (E), receive (I), send to the
 // node's own addresses (N) and receive from them (M). What N and M judge passes
 // no port, so a rule that names one matches nothing there.
+//
+// Where the rules hold alike toward the node and toward the world, N asks E and M
+// asks I: a copy would cost as much again in every restore and every look. All of an
+// adapter's chains are written in one transaction and go in one, so that no packet
+// meets one of them without the other.
 func (nw network) adapterChains(a Adapter) []netstate.Chain {
 	acl := a.Config.UnderlayConfig.ACL
 	part := func(p string) string { return fmt.Sprint(a.Lease.Number) + p }
+	node := []string{"-j " + nw.adapterChain(a, "E"), "-j ACCEPT"} // E returns what it allows
+	if !alike(acl, Egress) {
+		node = chain(acl, Egress, "ACCEPT", nil, towardNode)
+	}
+	fromNode := []string{"-g " + nw.adapterChain(a, "I")}
+	if !alike(acl, Ingress) {
+		fromNode = chain(acl, Ingress, "ACCEPT", nil, towardNode)
+	}
 	return []netstate.Chain{
 		nw.filter(part("E"), nil, chain(acl, Egress, "RETURN", nw.Ports, always)),
 		nw.filter(part("I"), nil, chain(acl, Ingress, "ACCEPT", nw.Ports, always)),
-		nw.filter(part("N"), nil, append(nw.essentials(), chain(acl, Egress, "ACCEPT", nil, towardNode)...)),
-		nw.filter(part("M"), nil, chain(acl, Ingress, "ACCEPT", nil, towardNode)),
+		nw.filter(part("N"), nil, append(nw.essentials(), node...)),
+		nw.filter(part("M"), nil, fromNode),
 	}
 }
 

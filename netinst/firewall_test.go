@@ -270,6 +270,10 @@ func TestACLSentences(t *testing.T) {
 		{"0.0.0.0/0 doesn't reach the node", []ACLRule{rule(Both, Allow, "0.0.0.0/0")}, nil, flow(6, app, node), false},
 		{"a rule that names it reaches the node", []ACLRule{rule(Egress, Allow, "192.0.2.10/32")}, nil, flow(6, app, node), true},
 		{"a prefix that covers it names it", []ACLRule{rule(Egress, Allow, "192.0.0.0/8")}, nil, flow(6, app, node), true},
+		{"a port's label with a name is no way to the node", []ACLRule{rule(Egress, Allow, "192.0.2.0/24", label("eth"))}, nil, flow(6, app, node), false},
+		{"what drops by a port's label leaves the way to the node", []ACLRule{rule(Egress, Drop, "192.0.2.0/24", label("eth")), rule(Egress, Allow, "192.0.2.0/24")}, nil, flow(6, app, node), true},
+		{"a port's label with a name is no way from the node", []ACLRule{rule(Ingress, Allow, "192.0.2.0/24", label("eth"))}, nil, flow(6, node, app), false},
+		{"a rule that names another than the node", []ACLRule{rule(Both, Allow, "198.51.100.0/24")}, nil, flow(6, app, node), false},
 		{"a drop before it holds toward the node", []ACLRule{rule(Egress, Drop, ""), rule(Egress, Allow, "192.0.2.10/32")}, nil, flow(6, app, node), false},
 		{"the node needs to be named to reach an app", all, nil, flow(6, node, app), false},
 		{"the node reaches an app that names it", []ACLRule{rule(Ingress, Allow, "192.0.2.10/32")}, nil, flow(6, node, app), true},
@@ -284,6 +288,40 @@ func TestACLSentences(t *testing.T) {
 				t.Errorf("Judge says %v", got)
 			}
 		})
+	}
+}
+
+// Rules that hold alike toward the world and toward the node stand on the host once;
+// one that allows without a name has all of its direction written twice.
+func TestRulesStandOnceWherePossible(t *testing.T) {
+	const many = 1000
+	named := make([]ACLRule, many)
+	for i := range named {
+		named[i] = ACLRule{Direction: Both, Action: Allow, IP: prefix("198.51.100.0/24"), Protocol: "tcp", Ports: []PortRange{{uint16(i + 1), uint16(i + 1)}}}
+	}
+	rules := func(more ...ACLRule) int {
+		n := 0
+		for _, c := range DesiredState(input(adapter(appA, 0, 1, "10.1.0.128", "a", append(slices.Clone(named), more...)...))).State {
+			if c, is := c.(netstate.Chain); is && ofAdapter(c.Name) {
+				n += len(c.Rules)
+			}
+		}
+		return n
+	}
+	for name, x := range map[string]struct {
+		more   ACLRule
+		copies int
+	}{
+		"all named":                   {ACLRule{Direction: Both, Action: Drop}, 2},
+		"one out without a name":      {ACLRule{Direction: Egress, Action: Allow}, 3},
+		"one in without a name":       {ACLRule{Direction: Ingress, Action: Allow}, 3},
+		"one both ways without name":  {ACLRule{Direction: Both, Action: Allow, Protocol: "icmp"}, 4},
+		"one that names all as a net": {ACLRule{Direction: Egress, Action: Allow, IP: prefix("0.0.0.0/0")}, 3},
+		"one port's, named":           {ACLRule{Direction: Egress, Action: Allow, IP: prefix("198.51.100.0/24"), PortLabel: "eth"}, 2},
+	} {
+		if n := rules(x.more); n < x.copies*many || n > x.copies*many+20 {
+			t.Errorf("%s: %d rules, not %d of %d each", name, n, x.copies, many)
+		}
 	}
 }
 

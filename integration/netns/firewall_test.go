@@ -122,6 +122,15 @@ func fwRuleSets() []fwRules {
 		drop := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Drop, PortLabel: label}
 		sets = append(sets, fwRules{[]netinst.ACLRule{allow}, fwAllowAll}, fwRules{append([]netinst.ACLRule{drop}, fwAllowAll...), fwAllowAll})
 	}
+	// Named all of them: the chains toward the node are those toward the world.
+	named.IP = netip.MustParsePrefix("0.0.0.0/1")
+	for _, label := range []string{"", "wan", "shared", "lab", "nowhere"} {
+		net := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Allow, IP: netip.MustParsePrefix("192.0.2.0/24"), PortLabel: label}
+		drop := net
+		drop.Action = netinst.Drop
+		sets = append(sets, fwRules{[]netinst.ACLRule{net}, []netinst.ACLRule{gate2}}, fwRules{[]netinst.ACLRule{drop, net, named}, nil},
+			fwRules{[]netinst.ACLRule{drop, {Direction: netinst.Both, Action: netinst.Allow, IP: net.IP}}, nil})
+	}
 	rnd := rand.New(rand.NewSource(1))
 	pick := func(n int) int { return rnd.Intn(n) }
 	ips := []string{"", "", "0.0.0.0/0", "192.0.2.0/24", "192.0.2.10/32", "198.51.100.9/32", "10.1.0.129/32", "10.1.0.1/32", "10.0.0.0/8"}
