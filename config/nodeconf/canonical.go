@@ -1,7 +1,6 @@
 package nodeconf
 
 import (
-	"cmp"
 	"crypto/md5" //nolint:gosec // names a config, and guards nothing
 	"encoding/hex"
 	"fmt"
@@ -12,64 +11,85 @@ import (
 
 // digest is the MD5 of a document's canonical form, in hex: what the fleet compares
 // configs by (design §4). How the document was written down does not count.
-func digest(root *node) string {
-	var b strings.Builder
-	writeCanonical(&b, root, "\n")
-	sum := md5.Sum([]byte(b.String())) //nolint:gosec // as above
+// size is about the length of that form, in bytes.
+func digest(root *node, size int) string {
+	sum := md5.Sum(appendCanonical(make([]byte, 0, size), root, 0)) //nolint:gosec // as above
 	return hex.EncodeToString(sum[:])
 }
 
-// writeCanonical writes a valid document as JSON with sorted keys, two blanks a level and
-// no final newline. lineEnd is a newline with the indent of the level.
-func writeCanonical(b *strings.Builder, n *node, lineEnd string) {
+// appendCanonical appends a valid document as JSON with sorted keys, two blanks a level
+// and no final newline.
+func appendCanonical(b []byte, n *node, level int) []byte {
 	switch n.kind {
 	case mapping:
-		if len(n.fields) == 0 {
-			b.WriteString("{}")
-			return
-		}
-		fields := slices.SortedFunc(slices.Values(n.fields), func(x, y field) int { return cmp.Compare(x.key, y.key) })
-		b.WriteByte('{')
-		for i, f := range fields {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			b.WriteString(lineEnd + "  ")
-			writeCanonicalText(b, f.key)
-			b.WriteString(": ")
-			writeCanonical(b, f.value, lineEnd+"  ")
-		}
-		b.WriteString(lineEnd + "}")
+		return appendFields(b, n.fields, level)
 	case text:
-		writeCanonicalText(b, n.text)
+		return appendCanonicalText(b, n.text)
 	case number:
 		if i, err := strconv.ParseInt(n.text, 10, 64); err == nil { // no field takes another
-			b.WriteString(strconv.FormatInt(i, 10))
-			return
+			return strconv.AppendInt(b, i, 10)
 		}
-		b.WriteString(n.text)
+		return append(b, n.text...)
 	case boolean:
-		b.WriteString(n.text)
+		return append(b, n.text...)
 	case null:
-		b.WriteString("null")
+		return append(b, "null"...)
 	case list: // no field takes one
-		b.WriteString("[]")
+		return append(b, "[]"...)
 	}
+	return b
 }
 
-// writeCanonicalText escapes only what JSON asks for (RFC 8259 §7).
-func writeCanonicalText(b *strings.Builder, s string) {
-	short := map[rune]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
-	b.WriteByte('"')
-	for _, r := range s {
-		switch e, is := short[r]; {
-		case is:
-			b.WriteString(e)
-		case r < 0x20:
-			fmt.Fprintf(b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
+func appendFields(b []byte, fields []field, level int) []byte {
+	if len(fields) == 0 {
+		return append(b, "{}"...)
+	}
+	byKey := func(x, y field) int { return strings.Compare(x.key, y.key) }
+	if !slices.IsSortedFunc(fields, byKey) {
+		fields = slices.Clone(fields)
+		slices.SortFunc(fields, byKey)
+	}
+	b = append(b, '{')
+	for i, f := range fields {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendLine(b, level+1)
+		b = appendCanonicalText(b, f.key)
+		b = append(b, ": "...)
+		b = appendCanonical(b, f.value, level+1)
+	}
+	return append(appendLine(b, level), '}')
+}
+
+// appendLine begins a line of a level.
+func appendLine(b []byte, level int) []byte {
+	b = append(b, '\n')
+	for range level {
+		b = append(b, "  "...)
+	}
+	return b
+}
+
+// shortEscapes are those of JSON that have a letter (RFC 8259 §7).
+var shortEscapes = map[byte]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
+
+// appendCanonicalText escapes only what JSON asks for.
+func appendCanonicalText(b []byte, s string) []byte {
+	b = append(b, '"')
+	plain := 0 // what stands before it is written
+	for i := range len(s) {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(b, s[plain:i]...)
+		plain = i + 1
+		if e, is := shortEscapes[c]; is {
+			b = append(b, e...)
+		} else {
+			b = fmt.Appendf(b, `\u%04x`, c)
 		}
 	}
-	b.WriteByte('"')
+	return append(append(b, s[plain:]...), '"')
 }

@@ -1,20 +1,16 @@
 package nodeconf
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
 func TestTheCanonicalForm(t *testing.T) {
 	root, fs := read([]byte("b: {x: 007, w: true}\na: \"t\\tq\\\"\\u0001\\u2028é\"\nc: {}\n"))
 	if len(fs) > 0 {
 		t.Fatal(fs)
 	}
-	var b strings.Builder
-	writeCanonical(&b, root, "\n")
+	b := appendCanonical(nil, root, 0)
 	want := "{\n  \"a\": \"t\\tq\\\"\\u0001\u2028é\",\n  \"b\": {\n    \"w\": true,\n    \"x\": 7\n  },\n  \"c\": {}\n}"
-	if b.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	if string(b) != want {
+		t.Errorf("got\n%s\nwant\n%s", b, want)
 	}
 }
 

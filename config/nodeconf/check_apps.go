@@ -215,9 +215,10 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 		rule  netinst.ACLRule
 		order int
 	}
-	var rules []placed
-	orders := seenBy[int]{}
-	for _, name := range all.keys() {
+	names := all.keys()
+	rules := make([]placed, 0, len(names))
+	orders := make(map[int]*object, len(names))
+	for _, name := range names {
 		o := all.in(name)
 		match := o.in("match")
 		p := placed{
@@ -235,8 +236,10 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 		}
 		if n, given := o.values["order"].(int); given {
 			p.order = n
-			if first, again := orders.before(n, o.at("order")); again {
-				c.fault(o.at("order"), asAlso(n, first), "an order of its own is allowed")
+			if first := orders[n]; first != nil {
+				c.fault(o.at("order"), asAlso(n, first.at("order")), "an order of its own is allowed")
+			} else {
+				orders[n] = o
 			}
 		}
 		c.checkPortMatch(match, p.rule)
@@ -246,9 +249,12 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 	slices.SortStableFunc(rules, func(a, b placed) int { // all.keys are by name already
 		return cmp.Compare(a.order, b.order)
 	})
-	var out []netinst.ACLRule
-	for _, p := range rules {
-		out = append(out, p.rule)
+	if len(rules) == 0 {
+		return nil
+	}
+	out := make([]netinst.ACLRule, len(rules))
+	for i, p := range rules {
+		out[i] = p.rule
 	}
 	return out
 }

@@ -59,7 +59,7 @@ func Parse(doc []byte) (Config, error) {
 		return Config{}, fs
 	}
 	config.Faults(c.cfg.Warnings).Sort()
-	c.cfg.MD5 = digest(root)
+	c.cfg.MD5 = digest(root, 2*len(doc))
 	return c.cfg, nil
 }
 
@@ -148,7 +148,10 @@ func (c *checker) portsOf(label string) (found []netinst.PortConfig, ok bool) {
 
 // checkLabel checks a reference to a port, the value of o's field key.
 func (c *checker) checkLabel(o *object, key, label string) {
-	if _, ok := c.portsOf(label); label == "" || ok || c.noPorts {
+	if label == "" || c.noPorts {
+		return
+	}
+	if _, ok := c.portsOf(label); ok {
 		return
 	}
 	known := slices.Clone(reserved)

@@ -2,10 +2,9 @@ package nodeconf
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"unicode/utf8"
 
 	"edgespan/config"
@@ -85,88 +84,29 @@ func read(doc []byte) (*node, config.Faults) {
 	return root, fs
 }
 
-// dropDuplicates keeps the first of equal keys.
+// dropDuplicates keeps the first of equal keys. What path has room for after its end is
+// overwritten.
 func dropDuplicates(n *node, path []string, fs *config.Faults) {
-	seen := make(map[string]bool, len(n.fields))
+	seen := map[string]bool(nil)
+	if len(n.fields) > few {
+		seen = make(map[string]bool, len(n.fields))
+	}
 	kept := n.fields[:0]
 	for _, f := range n.fields {
-		if seen[f.key] {
+		if seen[f.key] || seen == nil && slices.ContainsFunc(kept, func(k field) bool { return k.key == f.key }) {
 			fs.Add(config.Sub(path, f.key), "is given twice", "each key once is allowed")
 			continue
 		}
-		seen[f.key] = true
+		if seen != nil {
+			seen[f.key] = true
+		}
 		kept = append(kept, f)
 		if len(f.value.fields) > 0 {
-			dropDuplicates(f.value, config.Sub(path, f.key), fs)
+			dropDuplicates(f.value, append(path, f.key), fs)
 		}
 	}
 	n.fields = kept
 }
 
-// errNoJSON makes read try YAML, of which JSON is nearly a subset.
-var errNoJSON = errors.New("is no JSON object")
-
-// readJSON reads JSON by its own rules: a YAML reader takes it for flow style
-// and differs in escapes and numbers.
-func readJSON(doc []byte) (*node, error) {
-	if trimmed := bytes.TrimLeft(doc, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
-		return nil, errNoJSON
-	}
-	dec := json.NewDecoder(bytes.NewReader(doc))
-	dec.UseNumber()
-	tok, err := dec.Token()
-	if err != nil {
-		return nil, err
-	}
-	n, err := jsonNode(dec, tok, 0)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errNoJSON
-	}
-	return n, nil
-}
-
-func jsonNode(dec *json.Decoder, tok json.Token, depth int) (*node, error) {
-	if depth > maxDepth {
-		return nil, errDeep
-	}
-	switch tok := tok.(type) {
-	case nil:
-		return &node{kind: null}, nil
-	case bool:
-		return &node{kind: boolean, text: fmt.Sprint(tok)}, nil
-	case json.Number:
-		return &node{kind: number, text: tok.String()}, nil
-	case string:
-		return &node{kind: text, text: tok}, nil
-	}
-	n := &node{kind: mapping}
-	if tok == json.Delim('[') {
-		n.kind = list
-	}
-	for dec.More() {
-		key := ""
-		if n.kind == mapping {
-			tok, err := dec.Token()
-			if err != nil {
-				return nil, err
-			}
-			key, _ = tok.(string) // the decoder takes nothing else for a key
-		}
-		tok, err := dec.Token()
-		if err != nil {
-			return nil, err
-		}
-		v, err := jsonNode(dec, tok, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		if n.kind == mapping { // what is in a list is never looked at
-			n.fields = append(n.fields, field{key, v})
-		}
-	}
-	_, err := dec.Token() // the closing delimiter
-	return n, err
-}
+// few are so many keys that to compare them is cheaper than to make a map of them.
+const few = 8

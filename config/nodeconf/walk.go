@@ -11,7 +11,7 @@ import (
 )
 
 // object is a mapping of the document after the walk: what of it is right, in
-// the types of the words, with defaults.
+// the types of the words, with defaults. A map that nothing was put into is nil.
 type object struct {
 	path    []string
 	values  map[string]any
@@ -21,7 +21,15 @@ type object struct {
 }
 
 func newObject(path []string) *object {
-	return &object{path, map[string]any{}, map[string]bool{}, map[string]bool{}, map[string]*object{}}
+	return &object{path: path}
+}
+
+// put sets an entry of a map of an object.
+func put[V any](m *map[string]V, key string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = v
 }
 
 // in is the object below o, empty if there is none.
@@ -85,7 +93,7 @@ func (w walker) fields(r *rule, n *node, o *object) {
 			w.faults.Add(o.at(f.key), "unknown key", "known are "+strings.Join(r.keys, ", "))
 			continue
 		}
-		o.given[f.key] = true
+		put(&o.given, f.key, true)
 		w.field(below, f.value, o, f.key)
 	}
 	for _, key := range r.keys {
@@ -93,9 +101,10 @@ func (w walker) fields(r *rule, n *node, o *object) {
 		switch {
 		case o.given[key]:
 		case below.Type == Mapping && below.wild == nil && below.requires():
-			o.objects[key] = w.mapping(below, &node{kind: mapping}, o.at(key))
+			put(&o.objects, key, w.mapping(below, &node{kind: mapping}, o.at(key)))
 		case below.Default != "":
-			o.values[key], _, _ = w.parse(below.Entry, below.Default)
+			v, _, _ := w.parse(below.Entry, below.Default)
+			put(&o.values, key, v)
 		}
 	}
 }
@@ -114,17 +123,19 @@ func (w walker) field(r *rule, n *node, o *object, key string) {
 	if r.Type == Mapping {
 		below := w.mapping(r, n, o.at(key))
 		if n.kind == mapping && len(r.Unsupported) == 0 {
-			o.objects[key] = below
+			put(&o.objects, key, below)
 		}
-		o.wrong[key] = n.kind != mapping
+		if n.kind != mapping {
+			put(&o.wrong, key, true)
+		}
 		return
 	}
-	v, ok := w.leaf(r.Entry, n, o.at(key))
+	v, ok := w.leaf(r.Entry, n, o, key)
 	switch {
 	case !ok:
-		o.wrong[key] = true
+		put(&o.wrong, key, true)
 	case v != nil:
-		o.values[key] = v
+		put(&o.values, key, v)
 	default:
 		delete(o.given, key) // an empty string where nothing is the default
 	}
@@ -134,29 +145,31 @@ func (w walker) field(r *rule, n *node, o *object, key string) {
 // absent are dropped unseen.
 func (w walker) entries(r *rule, n *node, o *object) {
 	key := words[r.keyWord]
-	names := map[string]string{} // canonical key → as first written
+	o.given = make(map[string]bool, len(n.fields))
+	o.objects = make(map[string]*object, len(n.fields))
+	names := make(map[string]string, len(n.fields)) // canonical key → as first written
 	for _, f := range n.fields {
 		if isAbsent(f.value) {
 			continue
 		}
-		name, path := f.key, o.at(f.key)
+		name := f.key
 		v, _, ok := key.parse(f.key)
 		if ok {
 			name = fmt.Sprint(v)
 		} else {
-			w.faults.Add(path, "is no key here", key.allowed+" is allowed")
+			w.faults.Add(o.at(f.key), "is no key here", key.allowed+" is allowed")
 		}
 		first, again := names[name]
 		if again {
-			w.faults.Add(path, "is the same key as "+config.Quote(first), "each key once is allowed")
+			w.faults.Add(o.at(f.key), "is the same key as "+config.Quote(first), "each key once is allowed")
 		}
 		names[name] = f.key
 		into := o
 		if !ok || again { // its fields are checked all the same
 			into = newObject(o.path)
 		}
-		into.given[f.key] = true
-		n := w.withoutAbsent(f.value, path)
+		put(&into.given, f.key, true)
+		n := w.withoutAbsent(f.value, o, f.key)
 		w.field(r.wild, n, into, f.key)
 		if below := into.objects[f.key]; below != nil && r.wild.wild == nil {
 			w.lacking(r.wild, below, below)
@@ -173,13 +186,13 @@ func isAbsent(n *node) bool {
 }
 
 // withoutAbsent is an entry without its "$absent": false, which says nothing.
-func (w walker) withoutAbsent(n *node, path []string) *node {
+func (w walker) withoutAbsent(n *node, o *object, key string) *node {
 	a := n.get(absentKey)
 	if a == nil {
 		return n
 	}
 	if a.kind != boolean {
-		w.wrongType(Entry{Type: Boolean}, a, config.Sub(path, absentKey))
+		w.wrongType(Entry{Type: Boolean}, a, config.Sub(o.path, key, absentKey))
 	}
 	rest := *n
 	rest.fields = slices.DeleteFunc(slices.Clone(n.fields), func(f field) bool { return f.key == absentKey })
@@ -205,22 +218,25 @@ func move[V any](m map[string]V, from, to string) {
 	}
 }
 
-// leaf checks one value. It is nil where an empty string says the same as no
+// leaf checks the value of one of o's keys. It is nil where an empty string says the same as no
 // entry at all.
-func (w walker) leaf(e Entry, n *node, path []string) (any, bool) {
+func (w walker) leaf(e Entry, n *node, o *object, key string) (any, bool) {
 	if !fits(e.Type, n) {
-		w.wrongType(e, n, path)
+		w.wrongType(e, n, o.at(key))
 		return nil, false
 	}
 	if n.text == "" && n.kind == text && e.Default == "" && !e.Required {
 		return nil, true
 	}
 	if slices.Contains(e.Unsupported, n.text) || slices.Contains(e.Unsupported, anyOther) && n.text != e.Default {
-		w.faults.Add(path, notYet, "")
+		w.faults.Add(o.at(key), notYet, "")
 		return nil, false
 	}
 	v, allowed, ok := w.parse(e, n.text)
 	if !ok {
+		if allowed == "" {
+			allowed = e.Allowed() + " is allowed"
+		}
 		what := is(n.text)
 		if n.kind == number {
 			what = "is " + quoteInner(n.text)
@@ -228,7 +244,7 @@ func (w walker) leaf(e Entry, n *node, path []string) (any, bool) {
 		if bad, isList := v.(badItems); isList {
 			what = string(bad)
 		}
-		w.faults.Add(path, what, allowed)
+		w.faults.Add(o.at(key), what, allowed)
 	}
 	return v, ok
 }
@@ -261,25 +277,24 @@ func (w walker) wrongType(e Entry, n *node, path []string) {
 // badItems is what is wrong with a list, in place of its value.
 type badItems string
 
-// parse reads a value's text, or says what is allowed.
+// parse reads a value's text. Where it is wrong, allowed says what would be right, or is
+// "" if the entry says that.
 func (w walker) parse(e Entry, s string) (v any, allowed string, ok bool) {
-	allowed = e.Allowed() + " is allowed"
 	switch {
 	case e.Type == Boolean:
 		return s == "true", "", true
 	case e.Type == Integer:
 		n, ok := canonicalInt(s)
-		return int(n), "a whole number of " + allowed, ok && n >= e.Min && n <= e.Max
+		if !ok || n < e.Min || n > e.Max {
+			return int(n), "a whole number of " + e.Allowed() + " is allowed", false
+		}
+		return int(n), "", true
 	case len(e.Enum) > 0:
-		return s, allowed, slices.Contains(e.Enum, s)
+		return s, "", slices.Contains(e.Enum, s)
 	case e.Type == StringList:
 		return parseList(e, s)
 	}
-	v, hint, ok := words[e.Word].parse(s)
-	if hint != "" {
-		allowed = hint
-	}
-	return v, allowed, ok
+	return words[e.Word].parse(s)
 }
 
 func parseList(e Entry, s string) (any, string, bool) {
