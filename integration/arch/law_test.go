@@ -19,6 +19,7 @@ var mayImport = map[string][]string{
 	"appnet":           {"netinst", "netinst/netstate"},
 	"config":           {},
 	"config/schema":    {"config"},
+	"config/topology":  {"config"},
 	"config/nodeconf":  {"netinst", "netinst/netstate", "appnet", "config", "config/schema"},
 
 	"pubsub": {},
@@ -69,7 +70,16 @@ var testsMayImport = map[string][]string{
 }
 
 // pure are the cores: values in, values out.
-var pure = []string{"netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/schema", "config/nodeconf"}
+var pure = []string{
+	"netinst",
+	"netinst/netstate",
+	"netinst/doctor",
+	"appnet",
+	"config",
+	"config/schema",
+	"config/nodeconf",
+	"config/topology",
+}
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random
 // numbers. time itself is allowed for durations; impureCalls forbids its clock.

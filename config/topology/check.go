@@ -1,0 +1,98 @@
+package topology
+
+import (
+	"fmt"
+	"strconv"
+
+	"edgespan/config"
+)
+
+// check notes what doesn't fit together. Names that could not be read were noted before.
+func (r *reader) check(t *Topology) {
+	sites := map[string]int{}
+	for i, s := range t.Sites {
+		r.once(sites, s.Name, i, "sites", "name")
+	}
+	nodes, macs := map[string]int{}, map[string]int{}
+	for i, n := range t.Nodes {
+		r.once(nodes, n.Name, i, "nodes", "name")
+		if _, there := sites[n.Site]; !there && n.Site != "" {
+			r.faults.Add(at("nodes", i, "site_name"), "is "+config.Quote(n.Site)+", which is no site", "the name of a site is allowed")
+		}
+		r.macsOf(t.Nodes, macs, i)
+	}
+	links := map[string]int{}
+	for i, l := range t.Links {
+		r.once(links, l.Name, i, "links", "name")
+		r.end(t, nodes, macs, i, "a", l.A, l.AMAC)
+		r.end(t, nodes, macs, i, "z", l.Z, l.ZMAC)
+		if l.A == l.Z && l.A != "" {
+			r.faults.Add(at("links", i, "z_node_name"), "is "+config.Quote(l.Z)+", the node of the other end too", "another node is allowed")
+		}
+	}
+}
+
+// namedSites are the sites of a file that has no list of them.
+func namedSites(nodes []Node) []Site {
+	var out []Site
+	seen := map[string]bool{"": true}
+	for _, n := range nodes {
+		if !seen[n.Site] {
+			seen[n.Site] = true
+			out = append(out, Site{Name: n.Site, implied: true})
+		}
+	}
+	return out
+}
+
+// once notes a name that was there before.
+func (r *reader) once(seen map[string]int, name string, i int, list, key string) {
+	if name == "" {
+		return
+	}
+	if first, twice := seen[name]; twice {
+		r.faults.Add(at(list, i, key), fmt.Sprintf("is %s, as %s.%d has it", config.Quote(name), list, first), "each name once is allowed")
+		return
+	}
+	seen[name] = i
+}
+
+// macsOf notes MACs of node i that are another's, and one that it lists twice. A node may
+// be named after one of its radios.
+func (r *reader) macsOf(nodes []Node, owner map[string]int, i int) {
+	own := map[string]bool{}
+	claim := func(mac string, path []string, again bool) {
+		if mac == "" {
+			return
+		}
+		first, taken := owner[mac]
+		switch {
+		case taken && first != i:
+			r.faults.Add(path, fmt.Sprintf("is %s, which node %s has", mac, config.Quote(nodes[first].Name)), "each MAC on one node is allowed")
+		case own[mac] && again:
+			r.faults.Add(path, "is "+mac+" once more", "each MAC once is allowed")
+		default:
+			owner[mac] = i
+		}
+		own[mac] = own[mac] || again
+	}
+	claim(nodes[i].MAC, at("nodes", i, "mac_addr"), false)
+	for j, mac := range nodes[i].WlanMACs {
+		claim(mac, at("nodes", i, "wlan_mac_addrs", strconv.Itoa(j)), true)
+	}
+}
+
+// end checks one end of link i.
+func (r *reader) end(t *Topology, nodes, macs map[string]int, i int, side, node, mac string) {
+	n, there := nodes[node]
+	if !there && node != "" {
+		r.faults.Add(at("links", i, side+"_node_name"), "is "+config.Quote(node)+", which is no node", "the name of a node is allowed")
+	}
+	if owner, known := macs[mac]; there && known && owner != n {
+		r.faults.Add(at("links", i, side+"_node_mac"), fmt.Sprintf("is %s, which is node %s's", mac, config.Quote(t.Nodes[owner].Name)), "a MAC of node "+config.Quote(node)+" is allowed")
+	}
+}
+
+func at(list string, i int, more ...string) []string {
+	return append([]string{list, strconv.Itoa(i)}, more...)
+}

@@ -1,0 +1,228 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"edgespan/config"
+)
+
+// Parse reads a topology file. Every fault is told at once, with its path: what can't be
+// read, names and MACs given twice, links and nodes that name what there is not. With
+// faults there is no topology.
+//
+// Without a list of sites the sites are those that the nodes name.
+func Parse(text []byte) (*Topology, config.Faults) {
+	o, faults := config.ParseObject(text)
+	if faults != nil {
+		return nil, faults
+	}
+	return FromDocument(o)
+}
+
+// FromDocument is Parse for a document that was read already.
+func FromDocument(o config.Object) (*Topology, config.Faults) {
+	r := &reader{}
+	t := &Topology{raw: o, Name: r.str(nil, o, "name", false)}
+	for path, entry := range r.entries(o, "nodes") {
+		t.Nodes = append(t.Nodes, r.node(path, entry))
+	}
+	for path, entry := range r.entries(o, "links") {
+		t.Links = append(t.Links, r.link(path, entry))
+	}
+	for path, entry := range r.entries(o, "sites") {
+		t.Sites = append(t.Sites, r.site(path, entry))
+	}
+	if _, listed := o["sites"]; !listed {
+		t.Sites = namedSites(t.Nodes)
+	}
+	r.check(t)
+	if len(r.faults) > 0 {
+		r.faults.Sort()
+		return nil, r.faults
+	}
+	return t, nil
+}
+
+// Check finds what is inconsistent in a topology that was made or edited.
+func Check(t *Topology) config.Faults {
+	r := &reader{}
+	r.check(t)
+	r.faults.Sort()
+	return r.faults
+}
+
+type reader struct{ faults config.Faults }
+
+func (r *reader) node(path []string, o config.Object) Node {
+	n := Node{
+		raw:      o,
+		Name:     r.str(path, o, "name", true),
+		Type:     NodeType(r.enum(path, o, "node_type", int(DN), "1 (CN) and 2 (DN) are allowed", 1, 2)),
+		MAC:      r.mac(path, o, "mac_addr"),
+		Pop:      r.boolean(path, o, "pop_node", false),
+		Status:   Status(r.enum(path, o, "status", int(Online), "1 (OFFLINE), 2 (ONLINE) and 3 (ONLINE_INITIATOR) are allowed", 1, 2, 3)),
+		Site:     r.str(path, o, "site_name", true),
+		Polarity: r.enum(path, o, "polarity", 0, "1 (odd), 2 (even), 3 (hybrid odd) and 4 (hybrid even) are allowed", 1, 2, 3, 4),
+
+		AntAzimuth:   r.float(path, o, "ant_azimuth"),
+		AntElevation: r.float(path, o, "ant_elevation"),
+	}
+	macs, is := o["wlan_mac_addrs"].([]any)
+	if _, given := o["wlan_mac_addrs"]; given && !is {
+		r.wrong(path, o, "wlan_mac_addrs", "an array of MACs is allowed")
+	}
+	for i := range macs {
+		key, below := strconv.Itoa(i), config.Sub(path, "wlan_mac_addrs")
+		if macs[i] == "" {
+			r.faults.Add(config.Sub(below, key), "is empty", allowedMAC)
+		}
+		n.WlanMACs = append(n.WlanMACs, r.mac(below, config.Object{key: macs[i]}, key))
+	}
+	return n
+}
+
+func (r *reader) link(path []string, o config.Object) Link {
+	l := Link{
+		raw:      o,
+		Name:     r.str(path, o, "name", false),
+		A:        r.str(path, o, "a_node_name", true),
+		Z:        r.str(path, o, "z_node_name", true),
+		AMAC:     r.mac(path, o, "a_node_mac"),
+		ZMAC:     r.mac(path, o, "z_node_mac"),
+		Type:     LinkType(r.enum(path, o, "link_type", int(Wireless), "1 (wireless) and 2 (ethernet) are allowed", 1, 2)),
+		Alive:    r.boolean(path, o, "is_alive", true),
+		BackupCN: r.boolean(path, o, "is_backup_cn_link", false),
+	}
+	if l.Name == "" {
+		l.Name = LinkName(l.A, l.Z)
+	}
+	return l
+}
+
+func (r *reader) site(path []string, o config.Object) Site {
+	s := Site{raw: o, Name: r.str(path, o, "name", true)}
+	v, given := o["location"]
+	if !given {
+		return s
+	}
+	at, is := v.(config.Object)
+	if !is {
+		r.wrong(path, o, "location", "an object with latitude, longitude and altitude is allowed")
+		return s
+	}
+	path = config.Sub(path, "location")
+	s.Located = true
+	s.Latitude = r.within(path, at, "latitude", 90)
+	s.Longitude = r.within(path, at, "longitude", 180)
+	s.Altitude = r.float(path, at, "altitude")
+	return s
+}
+
+// entries are the objects of one list, with their paths.
+func (r *reader) entries(o config.Object, key string) func(func([]string, config.Object) bool) {
+	return func(yield func([]string, config.Object) bool) {
+		v, given := o[key]
+		if !given {
+			return
+		}
+		all, is := v.([]any)
+		if !is {
+			r.wrong(nil, o, key, "an array of objects is allowed")
+			return
+		}
+		for i, v := range all {
+			path := []string{key, strconv.Itoa(i)}
+			entry, is := v.(config.Object)
+			if !is {
+				r.faults.Add(path, "is of type "+config.KindOf(v), "an object is allowed")
+				continue
+			}
+			if !yield(path, entry) {
+				return
+			}
+		}
+	}
+}
+
+func (r *reader) wrong(path []string, o config.Object, key, allowed string) {
+	r.faults.Add(config.Sub(path, key), "is of type "+config.KindOf(o[key]), allowed)
+}
+
+func (r *reader) str(path []string, o config.Object, key string, required bool) string {
+	v, given := o[key]
+	s, is := v.(string)
+	switch {
+	case !given && required:
+		r.faults.Add(config.Sub(path, key), "is missing", "a string is required")
+	case given && !is:
+		r.wrong(path, o, key, "a string is allowed")
+	case given && required && s == "":
+		r.faults.Add(config.Sub(path, key), "is empty", "a name is required")
+	}
+	return s
+}
+
+func (r *reader) boolean(path []string, o config.Object, key string, absent bool) bool {
+	v, given := o[key]
+	if !given {
+		return absent
+	}
+	b, is := v.(bool)
+	if !is {
+		r.wrong(path, o, key, "true and false are allowed")
+	}
+	return b
+}
+
+// enum reads one of few numbers.
+func (r *reader) enum(path []string, o config.Object, key string, absent int, allowed string, values ...int) int {
+	v, given := o[key]
+	if !given {
+		return absent
+	}
+	i, is := v.(int64)
+	switch {
+	case !is:
+		r.wrong(path, o, key, allowed)
+	case !slices.Contains(values, int(i)):
+		r.faults.Add(config.Sub(path, key), fmt.Sprintf("is %d", i), allowed)
+	}
+	return int(i)
+}
+
+func (r *reader) float(path []string, o config.Object, key string) float64 {
+	switch v := o[key].(type) {
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	}
+	if _, given := o[key]; given {
+		r.wrong(path, o, key, "a number is allowed")
+	}
+	return 0
+}
+
+func (r *reader) within(path []string, o config.Object, key string, most float64) float64 {
+	f := r.float(path, o, key)
+	if f < -most || f > most {
+		r.faults.Add(config.Sub(path, key), fmt.Sprintf("is %g", f), fmt.Sprintf("-%g to %g are allowed", most, most))
+	}
+	return f
+}
+
+const allowedMAC = "six pairs of hex digits joined by ':' or '-' are allowed"
+
+func (r *reader) mac(path []string, o config.Object, key string) string {
+	s := r.str(path, o, key, false)
+	if s == "" {
+		return ""
+	}
+	mac, err := ParseMAC(s)
+	if err != nil {
+		r.faults.Add(config.Sub(path, key), err.Error(), allowedMAC)
+	}
+	return mac
+}

@@ -1,0 +1,241 @@
+// Package topology owns the map of a network: nodes on sites, and links between nodes. It
+// reads and writes the files of the original unchanged, finds every inconsistency in one,
+// and edits it together with the layers that hang on the names and MACs of its nodes.
+//
+// It never reads a file, and never decides when a network is changed: a topology goes in,
+// another comes out.
+package topology
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"edgespan/config"
+)
+
+// NodeType is what a node does in the network.
+type NodeType int
+
+// A client node ends the network; a distribution node passes traffic on. A file without
+// node_type means DN.
+const (
+	CN NodeType = 1
+	DN NodeType = 2
+)
+
+// Status is whether a node is reachable. A file without status means Online.
+type Status int
+
+// OnlineInitiator is a node that is online and may ignite links.
+const (
+	Offline         Status = 1
+	Online          Status = 2
+	OnlineInitiator Status = 3
+)
+
+// LinkType is what a link is made of. A file without link_type means Wireless.
+type LinkType int
+
+// The kinds of links.
+const (
+	Wireless LinkType = 1
+	Ethernet LinkType = 2
+)
+
+// Topology is one network. Nobody changes one that another may hold.
+type Topology struct {
+	Name  string
+	Nodes []Node // in the order of the file
+	Links []Link
+	Sites []Site
+
+	raw config.Object // as it was read; nil for one that was made
+}
+
+// Node is one device on a site. MACs are lower case with colons; "" is one not known yet.
+type Node struct {
+	Name         string
+	Type         NodeType
+	MAC          string
+	WlanMACs     []string // of its radios
+	Pop          bool     // a point of presence: a way out of the network
+	Status       Status
+	Site         string
+	Polarity     int // 1 odd, 2 even, 3 and 4 hybrid, 0 not given: what old files carry
+	AntAzimuth   float64
+	AntElevation float64 // degrees
+
+	raw config.Object
+}
+
+// Link joins two nodes, A and Z, at one MAC of each.
+type Link struct {
+	Name       string
+	A, Z       string // names of nodes
+	AMAC, ZMAC string // "" where not known yet
+	Type       LinkType
+	Alive      bool // a file without is_alive means alive
+	BackupCN   bool // a second way for a client node, not used while the first is there
+
+	raw config.Object
+}
+
+// Site is a place where nodes stand.
+type Site struct {
+	Name                          string
+	Latitude, Longitude, Altitude float64 // degrees, degrees, metres
+	Located                       bool    // whether the file says where it is
+
+	implied bool // by a node, in a file without sites
+	raw     config.Object
+}
+
+// LinkName is the name that the original gives a link between two nodes.
+func LinkName(a, z string) string { return "link-" + min(a, z) + "-" + max(a, z) }
+
+// Node finds a node by its name.
+func (t *Topology) Node(name string) (Node, bool) {
+	return find(t.Nodes, func(n Node) bool { return n.Name == name })
+}
+
+// Link finds a link by its name.
+func (t *Topology) Link(name string) (Link, bool) {
+	return find(t.Links, func(l Link) bool { return l.Name == name })
+}
+
+// Site finds a site by its name.
+func (t *Topology) Site(name string) (Site, bool) {
+	return find(t.Sites, func(s Site) bool { return s.Name == name })
+}
+
+func find[T any](all []T, is func(T) bool) (T, bool) {
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return all[i], true
+	}
+	var none T
+	return none, false
+}
+
+// Document is the topology as a file has it. What was read and not changed is as it was,
+// fields that we don't know among it.
+func (t *Topology) Document() config.Object {
+	o := maps.Clone(t.raw)
+	if o == nil {
+		o = config.Object{}
+	}
+	old, _ := o["name"].(string)
+	put(o, t.raw == nil || t.Name != old, "name", t.Name)
+	lists := map[string][]any{}
+	for _, n := range t.Nodes {
+		lists["nodes"] = append(lists["nodes"], n.document())
+	}
+	for _, l := range t.Links {
+		lists["links"] = append(lists["links"], l.document())
+	}
+	for _, s := range t.Sites {
+		lists["sites"] = append(lists["sites"], s.document())
+	}
+	if !slices.ContainsFunc(t.Sites, func(s Site) bool { return !s.implied }) {
+		lists["sites"] = nil
+	}
+	for _, key := range []string{"nodes", "links", "sites"} {
+		_, had := t.raw[key]
+		switch list := lists[key]; {
+		case list != nil:
+			o[key] = list
+		case had || t.raw == nil:
+			o[key] = []any{}
+		}
+	}
+	return o
+}
+
+func (n Node) document() config.Object {
+	o, old := base(n.raw), (&reader{}).node(nil, n.raw)
+	made := n.raw == nil
+	put(o, made || n.Name != old.Name, "name", n.Name)
+	put(o, made || n.Type != old.Type, "node_type", int64(n.Type))
+	put(o, made || n.MAC != old.MAC, "mac_addr", n.MAC)
+	put(o, made || !slices.Equal(n.WlanMACs, old.WlanMACs), "wlan_mac_addrs", list(n.WlanMACs))
+	put(o, made || n.Pop != old.Pop, "pop_node", n.Pop)
+	put(o, n.Status != old.Status, "status", int64(n.Status))
+	put(o, made || n.Site != old.Site, "site_name", n.Site)
+	put(o, n.Polarity != old.Polarity, "polarity", int64(n.Polarity))
+	put(o, n.AntAzimuth != old.AntAzimuth, "ant_azimuth", n.AntAzimuth)
+	put(o, n.AntElevation != old.AntElevation, "ant_elevation", n.AntElevation)
+	return o
+}
+
+func (l Link) document() config.Object {
+	o, old := base(l.raw), (&reader{}).link(nil, l.raw)
+	made := l.raw == nil
+	put(o, made || l.Name != old.Name, "name", l.Name)
+	put(o, made || l.A != old.A, "a_node_name", l.A)
+	put(o, made || l.Z != old.Z, "z_node_name", l.Z)
+	put(o, made || l.AMAC != old.AMAC, "a_node_mac", l.AMAC)
+	put(o, made || l.ZMAC != old.ZMAC, "z_node_mac", l.ZMAC)
+	put(o, made || l.Type != old.Type, "link_type", int64(l.Type))
+	put(o, made || l.Alive != old.Alive, "is_alive", l.Alive)
+	put(o, l.BackupCN != old.BackupCN, "is_backup_cn_link", l.BackupCN)
+	return o
+}
+
+func (s Site) document() config.Object {
+	o, old := base(s.raw), (&reader{}).site(nil, s.raw)
+	put(o, s.raw == nil || s.Name != old.Name, "name", s.Name)
+	if s.Latitude == old.Latitude && s.Longitude == old.Longitude && s.Altitude == old.Altitude && s.Located == old.Located {
+		return o
+	}
+	if !s.Located {
+		delete(o, "location")
+		return o
+	}
+	was, _ := o["location"].(config.Object)
+	at := base(was)
+	put(at, !old.Located || s.Latitude != old.Latitude, "latitude", s.Latitude)
+	put(at, !old.Located || s.Longitude != old.Longitude, "longitude", s.Longitude)
+	put(at, !old.Located || s.Altitude != old.Altitude, "altitude", s.Altitude)
+	o["location"] = at
+	return o
+}
+
+func base(raw config.Object) config.Object {
+	if raw == nil {
+		return config.Object{}
+	}
+	return maps.Clone(raw)
+}
+
+func put(o config.Object, changed bool, key string, v any) {
+	if changed {
+		o[key] = v
+	}
+}
+
+func list(all []string) []any {
+	out := make([]any, len(all))
+	for i, s := range all {
+		out[i] = s
+	}
+	return out
+}
+
+// ParseMAC brings a MAC into the form that keys of layers have: lower case, with colons.
+func ParseMAC(s string) (string, error) {
+	mac := []byte(strings.ToLower(s))
+	bad := len(mac) != 17
+	for i, c := range mac {
+		if i%3 == 2 {
+			bad = bad || c != s[2] || c != ':' && c != '-'
+			mac[i] = ':'
+		} else {
+			bad = bad || !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f')
+		}
+	}
+	if bad {
+		return "", fmt.Errorf("is %s", config.Quote(s))
+	}
+	return string(mac), nil
+}
