@@ -21,6 +21,7 @@ var mayImport = map[string][]string{
 	"config/schema":    {"config"},
 	"config/topology":  {"config"},
 	"config/nodeconf":  {"netinst", "netinst/netstate", "appnet", "config", "config/schema"},
+	"config/layers":    {"config"},
 
 	"pubsub": {},
 
@@ -37,6 +38,7 @@ var mayImport = map[string][]string{
 	"platform/dnsmasq":  {"netinst/netstate", "platform/proc", "platform/dump", "platform/store"},
 	"platform/store":    {},
 	"platform/daemon":   {"platform/store"},
+	"platform/confdir":  {"config", "config/layers", "platform/store"},
 	"platform/fake":     {"netinst/netstate"},
 	"platform/facts":    {"netinst/netstate", "platform/proc"},
 	"platform/host": {
@@ -50,6 +52,7 @@ var mayImport = map[string][]string{
 	"cmd/edgespan": {
 		"actors", "config", "config/httpapi", "config/nodeconf", "pubsub", "examples", "integration/lab",
 		"netinst", "netinst/netstate", "appnet",
+		"config/layers", "platform/confdir",
 		"netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
 	},
 
@@ -79,6 +82,7 @@ var pure = []string{
 	"config/schema",
 	"config/nodeconf",
 	"config/topology",
+	"config/layers",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random

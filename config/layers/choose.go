@@ -1,0 +1,169 @@
+package layers
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"edgespan/config"
+)
+
+// Library is the names of all the base, firmware and hardware layers that there are,
+// without ".json", in any order.
+type Library struct {
+	Base, Firmware []string
+	Hardware       map[string][]string // by hardware type
+	Boards         map[string]string   // hardware board id to hardware type
+}
+
+// Versions are what a node says of itself.
+type Versions struct {
+	Software, Firmware string
+	Board              string // hardware board id
+}
+
+// Choice names the layers that belong to versions; "" is none.
+type Choice struct {
+	Base, Firmware, Hardware string
+	Type                     string // of the board
+
+	LatestBase, LatestHardware bool // nothing matched: it is the latest that there is
+	UnknownBoard               bool // no type has the board that was given
+}
+
+// Choose finds the layers of versions. Without a match the base is the latest, since a
+// node without one is of no use; firmware has no such fallback; hardware is the latest for
+// a version that does not parse only (reference §1.6, §1.7; seed, "Layered Configuration Model").
+func (l Library) Choose(v Versions) Choice {
+	sw := ParseSoftware(v.Software)
+	c := Choice{Firmware: matchFirmware(v.Firmware, l.Firmware)}
+	if c.Base = sw.match(l.Base); c.Base == "" {
+		c.Base = sw.latest(l.Base)
+		c.LatestBase = c.Base != ""
+	}
+	if v.Board == "" {
+		return c
+	}
+	known := false
+	if c.Type, known = l.Boards[v.Board]; !known {
+		c.UnknownBoard = true
+		return c
+	}
+	names := l.Hardware[c.Type]
+	if c.Hardware = sw.match(names); c.Hardware == "" && !sw.comparable(names) {
+		c.Hardware = sw.latest(names)
+		c.LatestHardware = c.Hardware != ""
+	}
+	return c
+}
+
+// match is the name that belongs to a version: its very text, else the closest of its
+// family that is not newer, else, where it does not parse, the longest beginning of it.
+// Of names that are equal as versions it is the first in natural order.
+func (v Software) match(names []string) string {
+	if slices.Contains(names, v.Full) {
+		return v.Full
+	}
+	best, bestNumbers := "", []uint64(nil)
+	for _, name := range sorted(names) {
+		if !v.numbered() || !v.family(name) {
+			continue
+		}
+		numbers := ParseSoftware(name).Numbers
+		if compareNumbers(numbers, v.Numbers) <= 0 && (best == "" || compareNumbers(numbers, bestNumbers) > 0) {
+			best, bestNumbers = name, numbers
+		}
+	}
+	if best != "" || v.Major > 0 {
+		return best
+	}
+	for key := v.Version; key != ""; {
+		if slices.Contains(names, key) {
+			return key
+		}
+		key = key[:max(strings.LastIndexByte(key, '_'), 0)]
+	}
+	return ""
+}
+
+// numbered says whether a version is compared by its numbers. RELEASE_M0_3 is not, as in
+// the original.
+func (v Software) numbered() bool {
+	return v.Major > 0 || v.Family != familySeed && len(v.Numbers) > 0
+}
+
+func (v Software) family(name string) bool { return ParseSoftware(name).Family == v.Family }
+
+// comparable says whether a version could have matched one of names by its number: then
+// no match means that they are all newer, or of another family.
+func (v Software) comparable(names []string) bool {
+	return v.numbered() && (v.Major > 0 || v.Family == familyOurs || slices.ContainsFunc(names, v.family))
+}
+
+// latest is the greatest name of the version's family, and of all where that has none.
+func (v Software) latest(names []string) string {
+	names = sorted(names)
+	if v.numbered() && slices.ContainsFunc(names, v.family) {
+		names = slices.DeleteFunc(names, func(n string) bool { return !v.family(n) })
+	}
+	best := ""
+	for _, name := range names {
+		if best == "" || ParseSoftware(name).Compare(ParseSoftware(best)) >= 0 {
+			best = name
+		}
+	}
+	return best
+}
+
+// matchFirmware is the name of the same major version whose minor is the closest that is
+// not newer.
+func matchFirmware(version string, names []string) string {
+	v := ParseFirmware(version)
+	if v.Major == "" {
+		return ""
+	}
+	best, bestMinor := "", uint64(0)
+	for _, name := range sorted(names) {
+		w := ParseFirmware(name)
+		if w.Major == v.Major && w.Minor <= v.Minor && (best == "" || w.Minor > bestMinor) {
+			best, bestMinor = name, w.Minor
+		}
+	}
+	return best
+}
+
+func sorted(names []string) []string { return slices.SortedFunc(slices.Values(names), CompareNatural) }
+
+// ParseTypes reads the document of hw_types.json, {type: [board id, …]}, into the types in
+// natural order and the type of each board. A board id in two types is a fault: either
+// could be meant.
+func ParseTypes(o config.Object) (types []string, boards map[string]string, faults config.Faults) {
+	boards = map[string]string{}
+	for _, name := range config.Keys(o) {
+		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+			faults.Add([]string{name}, "is no name of a folder", "a hardware type is allowed")
+			continue
+		}
+		types = append(types, name)
+		ids, is := o[name].([]any)
+		if !is {
+			faults.Add([]string{name}, fmt.Sprintf("is no array (%s)", config.KindOf(o[name])), "an array of board ids is allowed")
+			continue
+		}
+		for i, v := range ids {
+			id, is := v.(string)
+			path := []string{name, strconv.Itoa(i)}
+			switch other, taken := boards[id]; {
+			case !is || id == "":
+				faults.Add(path, "is no board id", "a string is allowed")
+			case taken && other != name:
+				faults.Add(path, fmt.Sprintf("board id %s is of type %s too", config.Quote(id), other), "each board id in one type is allowed")
+			default:
+				boards[id] = name
+			}
+		}
+	}
+	SortNatural(types)
+	return types, boards, faults
+}

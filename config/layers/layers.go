@@ -1,0 +1,111 @@
+package layers
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"edgespan/config"
+)
+
+// Layer is one of the six layers of a node, the lowest first.
+type Layer int
+
+// The layers, in the order in which they are laid over each other.
+const (
+	Base Layer = iota
+	Firmware
+	Hardware
+	Auto
+	Network
+	Node
+
+	count = iota
+)
+
+var layerNames = [count]string{"base", "firmware", "hardware", "auto", "network", "node"}
+
+func (l Layer) String() string { return layerNames[l] }
+
+// MarshalText makes a layer its name in JSON.
+func (l Layer) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// Set is the six layers of one node; nil is a layer that there is not.
+type Set [count]config.Object
+
+// Clash is an object of one layer over which another layer has something else.
+type Clash struct {
+	Path  []string
+	Below Layer  // the last one before Above that has an object there
+	Above Layer  // has a null, a scalar or an array there
+	Kind  string // what that is, as config.KindOf names it
+}
+
+// Error is the clash in one line.
+func (c Clash) Error() string {
+	return fmt.Sprintf("%s: is an object in the %s layer and no object (%s) in the %s layer: an object is allowed over an object only",
+		config.FormatPath(c.Path), c.Below, c.Kind, c.Above)
+}
+
+// Clashes are all clashes of a set, in the order of their paths.
+type Clashes []Clash
+
+// Error is one line for each clash.
+func (cs Clashes) Error() string {
+	lines := make([]string, len(cs))
+	for i, c := range cs {
+		lines[i] = c.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Effective is the union of all layers: what a later one sets goes before what an earlier
+// one has. With clashes it is what could be merged, and nobody may use it.
+func (s Set) Effective() (config.Object, Clashes) {
+	var out config.Object
+	var clashes Clashes
+	for i, above := range s {
+		if len(above) == 0 {
+			continue
+		}
+		if len(out) == 0 {
+			out = above
+			continue
+		}
+		merged, found := config.Merge(out, above)
+		out, clashes = merged, s.name(clashes, found, nil, Layer(i))
+	}
+	if out == nil {
+		out = config.Object{}
+	}
+	clashes.sort()
+	return out, clashes
+}
+
+// name adds the clashes that laying a layer over those below it has found, below a path.
+func (s Set) name(to Clashes, found []config.Clash, path []string, above Layer) Clashes {
+	for _, c := range found {
+		whole := config.Sub(path, c.Path...)
+		to = append(to, Clash{whole, s.objectBelow(whole, above), above, config.KindOf(c.Above)})
+	}
+	return to
+}
+
+// objectBelow is the last layer before another one that has an object at a path.
+func (s Set) objectBelow(path []string, above Layer) Layer {
+	for l := above - 1; l > Base; l-- {
+		if v, found := config.Lookup(s[l], path); found {
+			if _, is := v.(config.Object); is {
+				return l
+			}
+		}
+	}
+	return Base
+}
+
+func (cs Clashes) sort() {
+	slices.SortFunc(cs, func(a, b Clash) int {
+		return cmp.Or(slices.Compare(a.Path, b.Path), cmp.Compare(a.Above, b.Above))
+	})
+}

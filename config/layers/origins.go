@@ -1,0 +1,120 @@
+package layers
+
+import (
+	"fmt"
+
+	"edgespan/config"
+)
+
+// Explanation is one value of the effective config and where it is from.
+type Explanation struct {
+	Path     []string
+	Value    any
+	Origin   Layer
+	Shadowed []Shadow // what lower layers had there, the highest first
+}
+
+// Shadow is what a layer has at a path, or on the way to it, that a higher one hides.
+type Shadow struct {
+	Layer Layer
+	Path  []string // shorter than the explained one where a scalar stood on the way
+	Value any
+}
+
+// Origins are the layers that the values of the effective config are from, by dotted path
+// (config.FormatPath). A scalar, null, an array and an empty object are values; objects
+// with something in them have no origin of their own.
+func (s Set) Origins() map[string]Layer {
+	out := map[string]Layer{}
+	effective, _ := s.Effective()
+	leaves(effective, nil, func(path []string, _ any) {
+		out[config.FormatPath(path)] = s.origin(path)
+	})
+	return out
+}
+
+// Explain says where each value at or below a path is from; nothing where there is none.
+// Without a path it explains the whole config.
+func (s Set) Explain(path []string) []Explanation {
+	effective, _ := s.Effective()
+	v, found := config.Lookup(effective, path)
+	if !found {
+		return nil
+	}
+	var out []Explanation
+	explain := func(path []string, v any) {
+		origin := s.origin(path)
+		out = append(out, Explanation{config.Sub(path), v, origin, s.shadowed(path, origin)})
+	}
+	if o, is := v.(config.Object); is && len(o) > 0 {
+		leaves(o, path, explain)
+	} else {
+		explain(path, v)
+	}
+	return out
+}
+
+// origin is the highest layer that has something at the path of a value: nothing below it
+// can be an object and nothing above it is anything, or there was a clash.
+func (s Set) origin(path []string) Layer {
+	for l := Node; l > Base; l-- {
+		if _, found := config.Lookup(s[l], path); found {
+			return l
+		}
+	}
+	return Base
+}
+
+func (s Set) shadowed(path []string, origin Layer) []Shadow {
+	var out []Shadow
+	for l := origin - 1; l >= Base; l-- {
+		if at, v, found := reach(s[l], path); found {
+			out = append(out, Shadow{l, config.Sub(at), v})
+		}
+	}
+	return out
+}
+
+// reach is the value at a path, or the one that is no object on the way to it.
+func reach(o config.Object, path []string) (at []string, v any, found bool) {
+	v = o
+	for i, key := range path {
+		below, is := v.(config.Object)
+		if !is {
+			return path[:i], v, true
+		}
+		if v, is = below[key]; !is {
+			return nil, nil, false
+		}
+	}
+	return path, v, true
+}
+
+// leaves calls do for each value below an object, in the order of the paths. The path is
+// valid during the call.
+func leaves(o config.Object, path []string, do func(path []string, v any)) {
+	for _, key := range config.Keys(o) {
+		v := o[key]
+		at := append(path[:len(path):len(path)], key)
+		if below, is := v.(config.Object); is && len(below) > 0 {
+			leaves(below, at, do)
+			continue
+		}
+		do(at, v)
+	}
+}
+
+// NodeLayers takes an auto or node file apart: {node: {…}}.
+func NodeLayers(o config.Object) (map[string]config.Object, config.Faults) {
+	out := make(map[string]config.Object, len(o))
+	var faults config.Faults
+	for _, node := range config.Keys(o) {
+		layer, is := o[node].(config.Object)
+		if !is {
+			faults.Add([]string{node}, fmt.Sprintf("is no object (%s)", config.KindOf(o[node])), "{node: {…}} is allowed")
+			continue
+		}
+		out[node] = layer
+	}
+	return out, faults
+}
