@@ -34,6 +34,7 @@ type Conn struct {
 	mu  sync.Mutex
 	fd  int
 	seq uint32
+	buf [1 << 16]byte // of receive: netlink fills less of it at once
 }
 
 // Open opens the namespace at a path, "" for the process's own.
@@ -168,17 +169,17 @@ func (c *Conn) send(b []byte) error {
 	return unix.Sendto(c.fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 }
 
+// receive gives the next messages, which hold good until it is called again.
 func (c *Conn) receive(flags int) ([]syscall.NetlinkMessage, error) {
-	buf := make([]byte, 1<<16)
 	for {
-		n, _, err := unix.Recvfrom(c.fd, buf, flags)
+		n, _, err := unix.Recvfrom(c.fd, c.buf[:], flags)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		return syscall.ParseNetlinkMessage(buf[:n])
+		return syscall.ParseNetlinkMessage(c.buf[:n])
 	}
 }
 
