@@ -95,20 +95,25 @@ const (
 	burstLook  = 5 * time.Second
 	burstQuiet = 1 << 20 // octets allocated between two looks: the burst is over
 	burstWorth = 4 << 20 // octets allocated since memory was given back: it is worth it
+	burstLooks = 12      // after so many looks it is given back although work goes on
 )
 
 // burst follows how much was allocated.
-type burst struct{ last, given uint64 }
+type burst struct {
+	last, given uint64
+	looks       int // since the last one that was over
+}
 
 // over says that a burst has ended since memory was last given back, by the octets
 // allocated so far.
 func (b *burst) over(allocs uint64) bool {
 	quiet := allocs-b.last < burstQuiet
 	b.last = allocs
-	if !quiet || allocs-b.given < burstWorth {
+	b.looks++
+	if !quiet && b.looks < burstLooks || allocs-b.given < burstWorth {
 		return false
 	}
-	b.given = allocs
+	b.given, b.looks = allocs, 0
 	return true
 }
 

@@ -192,4 +192,10 @@ func TestMemoryIsGivenBackOnceAfterABurst(t *testing.T) {
 			t.Errorf("look %d: over %v, want %v", i, got, c.over)
 		}
 	}
+	for i := range 3 * burstLooks { // it never ends
+		total += 5 * mib
+		if got, want := b.over(total), i%burstLooks == burstLooks-1; got != want {
+			t.Errorf("look %d at work that goes on: over %v, want %v", i, got, want)
+		}
+	}
 }
