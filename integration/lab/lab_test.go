@@ -42,10 +42,15 @@ func up(t *testing.T, script string) *Lab {
 	return l
 }
 
+// commandPatience bounds one command: dig waits 15 s for a server that is gone.
+const commandPatience = 30 * time.Second
+
 // must runs a command in a namespace and wants status 0.
 func must(t *testing.T, l *Lab, short string, argv ...string) string {
 	t.Helper()
-	r, err := l.Exec(t.Context(), short, argv...)
+	ctx, cancel := context.WithTimeout(t.Context(), commandPatience)
+	defer cancel()
+	r, err := l.Exec(ctx, short, argv...)
 	if err != nil || r.Code != 0 {
 		t.Fatalf("%s: %v in %s: status %d: %s", argv, err, short, r.Code, r.Err)
 	}

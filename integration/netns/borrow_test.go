@@ -75,12 +75,12 @@ func TestATapDeviceNeverTakesANameOfOthers(t *testing.T) {
 	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "vm0", "mode", "tap")
 	before := l.index("vm0")
 	l.must(owner(1), l.network(1))
-	err := l.host.Do(t.Context(), owner(1), netstate.Op{Verb: netstate.Add, Kind: netstate.KindLink, Items: []netstate.Item{{Want: tapLink("vm0")}}})
+	err := l.do(t.Context(), owner(1), netstate.Op{Verb: netstate.Add, Kind: netstate.KindLink, Items: []netstate.Item{{Want: tapLink("vm0")}}})
 	if err == nil || !strings.Contains(err.Error(), "vm0 is taken by another link") {
 		t.Errorf("made over a link of others: %v", err)
 	}
 	for _, it := range []netstate.Item{{Have: tapLink("vm0")}, {Have: netstate.Port{Link: "vm0", Master: "es1"}}} {
-		_ = l.host.Do(t.Context(), owner(1), netstate.Op{Verb: netstate.Remove, Kind: it.ID().Kind, Items: []netstate.Item{it}})
+		_ = l.do(t.Context(), owner(1), netstate.Op{Verb: netstate.Remove, Kind: it.ID().Kind, Items: []netstate.Item{it}})
 	}
 	if l.index("vm0") != before {
 		t.Error("a link of others was removed")
@@ -125,7 +125,7 @@ func TestALinkThatTheHostUsesIsNeverBorrowed(t *testing.T) {
 	l.must(ground, root())
 	l.must(owner(1), l.network(1))
 	lend := func(name string) error {
-		return l.host.Do(t.Context(), owner(1), netstate.Op{Verb: netstate.Add, Kind: netstate.KindPort, Items: []netstate.Item{{Want: netstate.Port{Link: name, Master: "es1", Foreign: true}}}})
+		return l.do(t.Context(), owner(1), netstate.Op{Verb: netstate.Add, Kind: netstate.KindPort, Items: []netstate.Item{{Want: netstate.Port{Link: name, Master: "es1", Foreign: true}}}})
 	}
 	l.ns.Exec(t, "ip", "link", "add", "br0", "type", "bridge")
 	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "slave", "mode", "tap")

@@ -69,7 +69,7 @@ func (l *lab) someOps(from, to wishes, ops int) (did []string, more bool) {
 			if len(did) == ops {
 				return did, true
 			}
-			if err := l.host.Do(l.t.Context(), u.owner, op); err != nil {
+			if err := l.do(l.t.Context(), u.owner, op); err != nil {
 				l.t.Fatalf("%s: %v", op, err)
 			}
 			did = append(did, op.String())

@@ -25,7 +25,7 @@ func TestTheSameOpTwiceLeavesTheSame(t *testing.T) {
 			if op.Kind == netstate.KindLink || op.Kind == netstate.KindProcess {
 				continue // made anew by their nature
 			}
-			if err := l.host.Do(t.Context(), o, op); err != nil {
+			if err := l.do(t.Context(), o, op); err != nil {
 				t.Fatalf("again: %v", err)
 			}
 		}
@@ -186,18 +186,18 @@ func TestAnObjectOfAnotherOwnerIsRefused(t *testing.T) {
 	l.must(owner(2), l.network(2))
 	before := picture(t, l.ns)
 	for _, op := range netstate.Diff(netstate.State{}, l.network(2)) {
-		if err := l.host.Do(t.Context(), owner(1), op); err == nil {
+		if err := l.do(t.Context(), owner(1), op); err == nil {
 			t.Errorf("%s was done for another owner", op)
 		}
 	}
 	for _, op := range netstate.Diff(l.network(2), netstate.State{}) {
-		if err := l.host.Do(t.Context(), owner(1), op); err == nil {
+		if err := l.do(t.Context(), owner(1), op); err == nil {
 			t.Errorf("%s was done for another owner", op)
 		}
 	}
 	for _, path := range []string{"ni/1/conf/../../2/conf/x", "/etc/passwd", "ni/1/owner", "host/sysctl.json"} {
 		op := netstate.Op{Verb: netstate.Add, Kind: netstate.KindFile, Items: []netstate.Item{{Want: netstate.File{Path: path}}}}
-		if err := l.host.Do(t.Context(), owner(1), op); err == nil {
+		if err := l.do(t.Context(), owner(1), op); err == nil {
 			t.Errorf("wrote %s", path)
 		}
 	}
@@ -222,7 +222,7 @@ func TestLinksThatGoTogetherGoInOneDeletion(t *testing.T) {
 	errs := make(chan error, many)
 	for n := 1; n <= many; n++ {
 		op := netstate.Op{Verb: netstate.Remove, Kind: netstate.KindLink, Items: []netstate.Item{{Have: netstate.Link{Name: fmt.Sprintf("es%d", n)}}}}
-		go func() { errs <- l.host.Do(t.Context(), owner(n), op) }()
+		go func() { errs <- l.do(t.Context(), owner(n), op) }()
 	}
 	for range many {
 		if err := <-errs; err != nil {

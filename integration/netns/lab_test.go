@@ -82,13 +82,26 @@ func (l *lab) veth(n int, app string) netstate.Link {
 	}
 }
 
+// observePatience bounds one look at the host, as the applier's own bound does.
+const observePatience = 10 * time.Second
+
 func (l *lab) observe(o netstate.Owner, full bool) netstate.State {
 	l.t.Helper()
-	s, err := l.host.Observe(l.t.Context(), o, full)
+	ctx, cancel := context.WithTimeout(l.t.Context(), observePatience)
+	defer cancel()
+	s, err := l.host.Observe(ctx, o, full)
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	return s
+}
+
+// do does one op by its deadline, as the applier does: one that hangs is an error that
+// names it, and not the end of all tests' time.
+func (l *lab) do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
+	ctx, cancel := context.WithTimeout(ctx, op.Deadline())
+	defer cancel()
+	return l.host.Do(ctx, o, op)
 }
 
 // apply does the plan to the wish, reads back what was written as the applier does,
@@ -97,7 +110,7 @@ func (l *lab) apply(ctx context.Context, o netstate.Owner, want netstate.State) 
 	l.t.Helper()
 	r := netstate.NewRun(netstate.Diff(l.observe(o, true), want))
 	for op, ok := r.Next(); ok; op, ok = r.Next() {
-		r.Done(op, l.host.Do(ctx, o, op))
+		r.Done(op, l.do(ctx, o, op))
 	}
 	l.observe(o, false)
 	return r.Failures()

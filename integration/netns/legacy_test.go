@@ -33,7 +33,7 @@ func TestTheLegacyBackendKeepsTheSameLaws(t *testing.T) {
 	l.must(owner(1), l.network(1))
 	for _, op := range netstate.Diff(netstate.State{}, l.network(1)) {
 		if op.Kind == netstate.KindChain {
-			if err := l.host.Do(t.Context(), owner(1), op); err != nil {
+			if err := l.do(t.Context(), owner(1), op); err != nil {
 				t.Fatal(err)
 			}
 		}

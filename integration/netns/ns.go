@@ -6,6 +6,7 @@
 package netns
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"edgespan/platform/proc"
 )
@@ -92,13 +94,20 @@ func (n *NS) Exec(t testing.TB, argv ...string) string {
 
 // Try is Exec for a command that may fail.
 func (n *NS) Try(argv ...string) (string, error) {
-	out, err := exec.Command("nsenter", append([]string{"--net=" + n.Path, "--"}, argv...)...).CombinedOutput()
+	ctx, cancel := context.WithTimeout(context.Background(), commandPatience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + n.Path, "--"}, argv...)...).CombinedOutput()
 	return string(out), err
 }
 
+// commandPatience bounds one command, so that one that hangs is named.
+const commandPatience = time.Minute
+
 func run(t testing.TB, argv ...string) string {
 	t.Helper()
-	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	ctx, cancel := context.WithTimeout(context.Background(), commandPatience) // the test's own ends before its cleanup
+	defer cancel()
+	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v: %s", strings.Join(argv, " "), err, out)
 	}

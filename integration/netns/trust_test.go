@@ -23,7 +23,7 @@ func TestAWriteFindsOutWhatOthersTookAway(t *testing.T) {
 	changed := fwd.(netstate.Chain)
 	changed.Hooks = changed.Hooks[:1]
 	op := netstate.Op{Verb: netstate.Change, Kind: netstate.KindChain, Items: []netstate.Item{{Want: changed, Have: fwd}}}
-	if err := l.host.Do(t.Context(), owner(1), op); err != nil {
+	if err := l.do(t.Context(), owner(1), op); err != nil {
 		t.Fatal(err)
 	}
 	if out := l.ns.Exec(t, "iptables", "-S", "ES-FORWARD"); strings.Count(out, "-j ES1-FWD") != 1 {
@@ -47,7 +47,7 @@ func TestAChainThatOthersCutShortIsSeenAtOnce(t *testing.T) {
 				op.Items = append(op.Items, netstate.Item{Want: o})
 			}
 		}
-		if err := l.host.Do(t.Context(), owner(1), op); err != nil {
+		if err := l.do(t.Context(), owner(1), op); err != nil {
 			t.Fatal(err)
 		}
 		l.ns.Exec(t, append([]string{"iptables"}, strings.Fields(cut)...)...)
