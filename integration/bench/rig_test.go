@@ -208,9 +208,17 @@ func (d *daemon) weigh() {
 	pid := d.cmd.Process.Pid    // nsenter has become the daemon
 	time.Sleep(watched)         // the first round finds what the last apply changed
 	before := cpu(d.B, pid)
-	time.Sleep(watched)
+	d.check(os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)) // VmHWM begins anew
+	var rss []int
+	for range int(watched / time.Second) { // whatever the phase of its round
+		time.Sleep(time.Second)
+		rss = append(rss, status(d.B, pid, "status", "VmRSS:"))
+	}
 	d.ReportMetric(100*float64(cpu(d.B, pid)-before)/watched.Seconds()/float64(clockTicks), "%core-idle")
-	d.ReportMetric(float64(status(d.B, pid, "status", "VmRSS:"))/1024, "MB-rss")
+	slices.Sort(rss)
+	d.ReportMetric(float64(rss[len(rss)/2])/1024, "MB-rss")
+	d.ReportMetric(float64(rss[len(rss)-1])/1024, "MB-rss-most")
+	d.ReportMetric(float64(status(d.B, pid, "status", "VmHWM:"))/1024, "MB-rss-peak")
 	pss := 0
 	for _, p := range strings.Fields(d.ns.Exec(d.B, "pgrep", "dnsmasq")) {
 		var n int
