@@ -166,5 +166,5 @@ func Quote(s string) string { return fmt.Sprintf("%q", Shorten(s)) }
 
 // Sub is a path below path; it never shares memory with another.
 func Sub(path []string, more ...string) []string {
-	return append(slices.Clip(slices.Clone(path)), more...)
+	return slices.Concat(path, more)
 }

@@ -113,7 +113,7 @@ func (c *checker) adapter(o *object, index string) netinst.UnderlayNetworkConfig
 		HostIfName:      value[netinst.IfName](attach, "hostIfName"),
 		ACL:             c.acl(o.in("acl")),
 	}
-	if a.Kind == netinst.Veth && !attach.given["ifName"] {
+	if a.Kind == netinst.Veth && !attach.given("ifName") {
 		a.IfName = netinst.IfName("eth" + index)
 	}
 	return a
@@ -121,7 +121,7 @@ func (c *checker) adapter(o *object, index string) netinst.UnderlayNetworkConfig
 
 func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uniques) {
 	ni, found := c.cfg.Networks[a.NetworkInstance]
-	if a.NetworkInstance != uuid.Nil && !found && !c.networks.given[a.NetworkInstance.String()] {
+	if a.NetworkInstance != uuid.Nil && !found && !c.networks.given(a.NetworkInstance.String()) {
 		c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
 			Path: o.at("networkInstance"), What: "is " + a.NetworkInstance.String() + ", which has no config", Allowed: "the app waits for it",
 		})
@@ -144,7 +144,7 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 	at := attachPoint{sameNetns(a.Netns), a.IfName}
 	if first, again := u.at.before(at, attach.path); again {
 		path := attach.at("netns")
-		if attach.given["ifName"] {
+		if attach.given("ifName") {
 			path = attach.at("ifName")
 		}
 		what := fmt.Sprintf("is %s in %s, as %s", a.IfName, config.Quote(a.Netns), config.FormatPath(first))
@@ -196,7 +196,7 @@ func (c *checker) checkNames() {
 			mine[a.NetworkInstance] = a.Hostname
 		}
 		delete(mine, uuid.Nil)
-		if o.wrong["displayName"] {
+		if o.wrong("displayName") {
 			continue
 		}
 		for _, ni := range slices.SortedFunc(maps.Keys(mine), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
@@ -234,7 +234,7 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 			},
 			order: 1 << 16, // after every order that is given
 		}
-		if n, given := o.values["order"].(int); given {
+		if n, given := lookup[int](o, "order"); given {
 			p.order = n
 			if first := orders[n]; first != nil {
 				c.fault(o.at("order"), asAlso(n, first.at("order")), "an order of its own is allowed")
@@ -261,12 +261,12 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 
 // checkPortMatch refuses ports of a protocol that has none.
 func (c *checker) checkPortMatch(match *object, r netinst.ACLRule) {
-	if r.Protocol == "tcp" || r.Protocol == "udp" || match.wrong["protocol"] {
+	if r.Protocol == "tcp" || r.Protocol == "udp" || match.wrong("protocol") {
 		return
 	}
 	what := "needs a protocol that has ports"
 	for _, key := range []string{"port", "localPort"} {
-		if _, given := match.values[key]; given {
+		if _, given := lookup[[]netinst.PortRange](match, key); given {
 			c.fault(match.at(key), what, "protocol tcp or udp is allowed beside it")
 		}
 	}

@@ -73,7 +73,7 @@ func (c *checker) ipv4(o *object) netinst.IPv4Config {
 
 	gateway := value[netip.Addr](o, "gateway")
 	switch {
-	case !o.given["gateway"]:
+	case !o.given("gateway"):
 		gateway = firstHost(subnet)
 	case gateway.IsValid() && !isHost(subnet, gateway):
 		c.fault(o.at("gateway"), is(gateway.String()), hosts)
@@ -82,7 +82,7 @@ func (c *checker) ipv4(o *object) netinst.IPv4Config {
 
 	pool := value[ipRange](o, "dhcpRange")
 	switch {
-	case !o.given["dhcpRange"]:
+	case !o.given("dhcpRange"):
 		pool = upperHalf(subnet)
 	case pool.first.IsValid() && (pool.first == network || pool.last == last || !isHost(subnet, pool.first) || !isHost(subnet, pool.last)):
 		c.fault(o.at("dhcpRange"), is(pool.String()), "a range of "+hosts[len("a host address of "):])
@@ -90,7 +90,7 @@ func (c *checker) ipv4(o *object) netinst.IPv4Config {
 	}
 
 	if gateway.IsValid() && pool.first.IsValid() && pool.contains(gateway) {
-		if o.given["gateway"] {
+		if o.given("gateway") {
 			c.fault(o.at("gateway"), fmt.Sprintf("is %s, in the dhcpRange %s", gateway, pool), "a gateway outside dhcpRange is allowed")
 		} else {
 			c.fault(o.at("dhcpRange"), fmt.Sprintf("is %s, with the gateway %s in it", pool, gateway), "a range without the gateway is allowed")
@@ -109,7 +109,7 @@ func (c *checker) dns(o *object) netinst.DNSConfig {
 		Servers: items[netip.Addr](o, "servers"),
 	}
 	hosts := o.in("hosts")
-	for name := range hosts.values {
+	for _, name := range hosts.sorted(func(s slot) bool { return s.value != nil }) {
 		if d.Hosts == nil {
 			d.Hosts = map[netinst.Hostname][]netip.Addr{}
 		}

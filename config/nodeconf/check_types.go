@@ -11,7 +11,7 @@ import (
 
 // checkAirGap finds what a network without a port can't have: a way out.
 func (c *checker) checkAirGap(o *object, ni netinst.NetworkInstanceConfig) {
-	if ni.Port != "" || !o.given["port"] || o.wrong["port"] {
+	if ni.Port != "" || !o.given("port") || o.wrong("port") {
 		return
 	}
 	const what = "is of an air-gapped network"
@@ -23,9 +23,9 @@ func (c *checker) checkAirGap(o *object, ni netinst.NetworkInstanceConfig) {
 		route := o.in("routes").in(r.Name)
 		inside := r.Gateway.IsValid() && subnet.Contains(r.Gateway)
 		switch {
-		case route.given["port"]:
+		case route.given("port"):
 			c.fault(route.at("port"), what, "a gateway in its subnet is allowed, and no port")
-		case subnet.IsValid() && !inside && !route.wrong["gateway"]:
+		case subnet.IsValid() && !inside && !route.wrong("gateway"):
 			c.fault(route.at("gateway"), what, "an address of its subnet "+subnet.String()+" is allowed")
 		}
 	}
@@ -42,11 +42,11 @@ func (c *checker) checkSwitch(o *object, ni netinst.NetworkInstanceConfig) {
 		return
 	}
 	for _, key := range ofLocal {
-		if o.given[key] && !o.wrong[key] {
+		if o.given(key) && !o.wrong(key) {
 			c.fault(o.at(key), "is of a switch network", "type local has it")
 		}
 	}
-	if _, own := c.ports.objects[ni.Port]; ni.Port != "" && !own && !o.wrong["port"] && !c.noPorts {
+	if ni.Port != "" && c.ports.below(ni.Port) == nil && !o.wrong("port") && !c.noPorts {
 		c.fault(o.at("port"), is(ni.Port), `a port's own label, or "" for none, is allowed for a switch network`)
 	}
 }
@@ -56,7 +56,7 @@ func (c *checker) checkSwitchPorts() {
 	for _, key := range c.networks.keys() {
 		o := c.networks.in(key)
 		ni := c.cfg.Networks[uuid.MustParse(key)]
-		if _, own := c.ports.objects[ni.Port]; ni.Type != netinst.Switch || !own {
+		if ni.Type != netinst.Switch || c.ports.below(ni.Port) == nil {
 			continue
 		}
 		if user := c.userOf(ni.Port, key); user != nil {
@@ -92,7 +92,7 @@ func (c *checker) userOf(label, but string) []string {
 // checkAttach finds what an adapter's kind doesn't have, and holds the name of its
 // link on the host apart from everybody else's.
 func (c *checker) checkAttach(attach *object, a netinst.UnderlayNetworkConfig, u uniques) {
-	if attach.wrong["kind"] || a.Kind == "" {
+	if attach.wrong("kind") || a.Kind == "" {
 		return
 	}
 	others := []string{"ifName", "netns"}
@@ -100,7 +100,7 @@ func (c *checker) checkAttach(attach *object, a netinst.UnderlayNetworkConfig, u
 		others = []string{"hostIfName"}
 	}
 	for _, key := range others {
-		if attach.given[key] && !attach.wrong[key] {
+		if attach.given(key) && !attach.wrong(key) {
 			c.fault(attach.at(key), "is not of kind "+string(a.Kind), map[string]string{
 				"hostIfName": "kinds tap and external have it", "ifName": "kind veth has it", "netns": "kind veth has it",
 			}[key])

@@ -43,7 +43,7 @@ func Parse(doc []byte) (Config, error) {
 		ports:    top.in("ports"),
 		networks: top.in("networkInstances"),
 		apps:     top.in("appNetworks"),
-		noPorts:  top.wrong["ports"],
+		noPorts:  top.wrong("ports"),
 		cfg: Config{
 			Sys:      sysParams(top.in("sysParams")),
 			Ports:    map[string]netinst.PortConfig{},
@@ -59,13 +59,13 @@ func Parse(doc []byte) (Config, error) {
 		return Config{}, fs
 	}
 	config.Faults(c.cfg.Warnings).Sort()
-	c.cfg.MD5 = digest(root, 2*len(doc))
+	c.cfg.MD5 = digest(root, 3*len(doc))
 	return c.cfg, nil
 }
 
 // sysParams is of a document in which sysParams may be absent as a whole.
 func sysParams(o *object) SysParams {
-	if len(o.values) == 0 {
+	if len(o.slots) == 0 {
 		o = walker{&config.Faults{}}.mapping(schema.below["sysParams"], &node{kind: mapping}, nil)
 	}
 	return SysParams{
@@ -118,7 +118,7 @@ func (c *checker) checkPorts() {
 			}
 		}
 		for _, l := range p.Labels {
-			if other, is := c.ports.objects[l]; is && l != label {
+			if other := c.ports.below(l); other != nil && l != label {
 				c.fault(o.at("labels"), "has "+config.Quote(l)+", the label of "+config.FormatPath(other.path), "shared labels that no port has as its own are allowed")
 				break
 			}
@@ -143,7 +143,7 @@ func (c *checker) portsOf(label string) (found []netinst.PortConfig, ok bool) {
 			found = append(found, p)
 		}
 	}
-	return found, len(found) > 0 || c.ports.given[label] || slices.Contains(reserved, label)
+	return found, len(found) > 0 || c.ports.given(label) || slices.Contains(reserved, label)
 }
 
 // checkLabel checks a reference to a port, the value of o's field key.
@@ -155,9 +155,7 @@ func (c *checker) checkLabel(o *object, key, label string) {
 		return
 	}
 	known := slices.Clone(reserved)
-	for l := range c.ports.given {
-		known = append(known, l)
-	}
+	known = append(known, c.ports.sorted(func(s slot) bool { return s.given })...)
 	for _, p := range c.cfg.Ports {
 		known = append(known, p.Labels...)
 	}

@@ -2,68 +2,12 @@ package nodeconf
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"edgespan/config"
 )
-
-// object is a mapping of the document after the walk: what of it is right, in
-// the types of the words, with defaults. A map that nothing was put into is nil.
-type object struct {
-	path    []string
-	values  map[string]any
-	given   map[string]bool // in the document, right or wrong
-	wrong   map[string]bool
-	objects map[string]*object
-}
-
-func newObject(path []string) *object {
-	return &object{path: path}
-}
-
-// put sets an entry of a map of an object.
-func put[V any](m *map[string]V, key string, v V) {
-	if *m == nil {
-		*m = map[string]V{}
-	}
-	(*m)[key] = v
-}
-
-// in is the object below o, empty if there is none.
-func (o *object) in(key string) *object {
-	if c := o.objects[key]; c != nil {
-		return c
-	}
-	return newObject(config.Sub(o.path, key))
-}
-
-// at is the path of one of o's keys.
-func (o *object) at(key string) []string { return config.Sub(o.path, key) }
-
-// keys are those of the objects below o, sorted.
-func (o *object) keys() []string { return slices.Sorted(maps.Keys(o.objects)) }
-
-// value is o's value of a key, or the zero value where it is absent or wrong.
-func value[T any](o *object, key string) T {
-	v, _ := o.values[key].(T)
-	return v
-}
-
-// items is o's list of a key.
-func items[T any](o *object, key string) []T {
-	vs := value[[]any](o, key)
-	if len(vs) == 0 {
-		return nil
-	}
-	out := make([]T, len(vs))
-	for i, v := range vs {
-		out[i] = v.(T)
-	}
-	return out
-}
 
 // walker checks a document against the rules, one node after another.
 type walker struct{ faults *config.Faults }
@@ -87,24 +31,25 @@ func (w walker) mapping(r *rule, n *node, path []string) *object {
 
 // fields walks a mapping whose keys the schema names.
 func (w walker) fields(r *rule, n *node, o *object) {
+	o.reserve(min(len(n.fields), len(r.keys)) + 1) // one default, for most
 	for _, f := range n.fields {
 		below := r.below[f.key]
 		if below == nil {
 			w.faults.Add(o.at(f.key), "unknown key", "known are "+strings.Join(r.keys, ", "))
 			continue
 		}
-		put(&o.given, f.key, true)
+		o.slot(f.key).given = true
 		w.field(below, f.value, o, f.key)
 	}
 	for _, key := range r.keys {
 		below := r.below[key]
 		switch {
-		case o.given[key]:
+		case o.given(key):
 		case below.Type == Mapping && below.wild == nil && below.requires():
-			put(&o.objects, key, w.mapping(below, &node{kind: mapping}, o.at(key)))
+			o.slot(key).below = w.mapping(below, &node{kind: mapping}, o.at(key))
 		case below.Default != "":
 			v, _, _ := w.parse(below.Entry, below.Default)
-			put(&o.values, key, v)
+			o.slot(key).value = v
 		}
 	}
 }
@@ -123,21 +68,21 @@ func (w walker) field(r *rule, n *node, o *object, key string) {
 	if r.Type == Mapping {
 		below := w.mapping(r, n, o.at(key))
 		if n.kind == mapping && len(r.Unsupported) == 0 {
-			put(&o.objects, key, below)
+			o.slot(key).below = below
 		}
 		if n.kind != mapping {
-			put(&o.wrong, key, true)
+			o.slot(key).wrong = true
 		}
 		return
 	}
 	v, ok := w.leaf(r.Entry, n, o, key)
 	switch {
 	case !ok:
-		put(&o.wrong, key, true)
+		o.slot(key).wrong = true
 	case v != nil:
-		put(&o.values, key, v)
+		o.slot(key).value = v
 	default:
-		delete(o.given, key) // an empty string where nothing is the default
+		o.slot(key).given = false // an empty string where nothing is the default
 	}
 }
 
@@ -145,8 +90,7 @@ func (w walker) field(r *rule, n *node, o *object, key string) {
 // absent are dropped unseen.
 func (w walker) entries(r *rule, n *node, o *object) {
 	key := words[r.keyWord]
-	o.given = make(map[string]bool, len(n.fields))
-	o.objects = make(map[string]*object, len(n.fields))
+	o.reserve(len(n.fields))
 	names := make(map[string]string, len(n.fields)) // canonical key → as first written
 	for _, f := range n.fields {
 		if isAbsent(f.value) {
@@ -168,14 +112,14 @@ func (w walker) entries(r *rule, n *node, o *object) {
 		if !ok || again { // its fields are checked all the same
 			into = newObject(o.path)
 		}
-		put(&into.given, f.key, true)
+		into.slot(f.key).given = true
 		n := w.withoutAbsent(f.value, o, f.key)
 		w.field(r.wild, n, into, f.key)
-		if below := into.objects[f.key]; below != nil && r.wild.wild == nil {
+		if below := into.below(f.key); below != nil && r.wild.wild == nil {
 			w.lacking(r.wild, below, below)
 		}
 		if into == o {
-			rename(o, f.key, name)
+			o.rename(f.key, name)
 		}
 	}
 }
@@ -197,25 +141,6 @@ func (w walker) withoutAbsent(n *node, o *object, key string) *node {
 	rest := *n
 	rest.fields = slices.DeleteFunc(slices.Clone(n.fields), func(f field) bool { return f.key == absentKey })
 	return &rest
-}
-
-// rename moves what was found under a key as written to its canonical spelling;
-// its paths stay as written.
-func rename(o *object, from, to string) {
-	if from == to {
-		return
-	}
-	move(o.values, from, to)
-	move(o.objects, from, to)
-	move(o.given, from, to)
-	move(o.wrong, from, to)
-}
-
-func move[V any](m map[string]V, from, to string) {
-	if v, ok := m[from]; ok {
-		m[to] = v
-		delete(m, from)
-	}
 }
 
 // leaf checks the value of one of o's keys. It is nil where an empty string says the same as no
@@ -332,12 +257,12 @@ func (w walker) lacking(r *rule, o, entry *object) {
 	for _, key := range r.keys {
 		below := r.below[key]
 		if below.Type == Mapping {
-			if c := o.objects[key]; c != nil && below.wild == nil {
+			if c := o.below(key); c != nil && below.wild == nil {
 				w.lacking(below, c, entry)
 			}
 			continue
 		}
-		if below.Required && !o.given[key] && holds(below.When, entry) {
+		if below.Required && !o.given(key) && holds(below.When, entry) {
 			w.faults.Add(o.at(key), "is missing", below.Allowed()+" is required")
 		}
 	}
