@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -75,12 +76,14 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	judge := !a.judged && len(have) > 0
 	a.judged = true
 	if len(plan) == 0 {
-		a.forget(judge, r.forget)
+		a.forget(judge, r.forget)()
 		return applyResult{seq: r.seq}
 	}
 	run := netstate.NewRun(plan)
 	var done []netstate.Op
+	forgotten := func() {}
 	for op, ok := run.Next(); ok; op, ok = run.Next() {
+		forgotten() // what comes after chains finds no flow that they deny
 		err := a.do(op, starting)
 		run.Done(op, err)
 		if err == nil {
@@ -88,15 +91,18 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 		}
 		judge = judge || err == nil && netinst.MayDeny(op)
 		if op.Kind == netstate.KindChain {
-			a.forget(judge, r.forget)
+			forgotten = a.forget(judge, r.forget)
 			judge = false
 		}
 	}
-	a.forget(judge, r.forget)
+	if judge { // of an earlier incarnation: no chain has changed in this one
+		forgotten = a.forget(judge, r.forget)
+	}
 	failures := run.Failures()
 	if len(failures) == 0 {
-		failures = a.verify(r.want)
+		failures = a.verify(r.want) // while the flows are walked through, which takes as long
 	}
+	forgotten()
 	return applyResult{seq: r.seq, failures: failures, had: have, done: done}
 }
 
@@ -120,19 +126,23 @@ func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
 	return a.d.host.Do(ctx, a.owner, op)
 }
 
-// forget deletes, if they are to be judged, the tracked flows that the new chains
-// deny. A failure is no failure of the apply: the flows end by themselves.
-func (a *applier) forget(judge bool, match func(netstate.Flow) bool) {
+// forget begins to delete, if they are to be judged, the tracked flows that the new
+// chains deny; forgotten waits for the end, and may be called again. A failure is no
+// failure of the apply: the flows end by themselves.
+func (a *applier) forget(judge bool, match func(netstate.Flow) bool) (forgotten func()) {
 	if !judge || match == nil {
-		return
+		return func() {}
 	}
 	ctx, cancel := context.WithTimeout(a.d.ctx, forgetDeadline)
-	defer cancel()
-	if n, err := a.d.host.ForgetFlows(ctx, match); err != nil {
-		a.d.log.Warn("forget flows", zap.String("ni", a.owner.Name), zap.Error(err))
-	} else if n > 0 {
-		a.d.log.Info("forgot flows that are denied now", zap.String("ni", a.owner.Name), zap.Int("flows", n))
-	}
+	answer := a.d.host.ForgetFlows(ctx, match)
+	return sync.OnceFunc(func() {
+		defer cancel()
+		if n, err := answer(); err != nil {
+			a.d.log.Warn("forget flows", zap.String("ni", a.owner.Name), zap.Error(err))
+		} else if n > 0 {
+			a.d.log.Info("forgot flows that are denied now", zap.String("ni", a.owner.Name), zap.Int("flows", n))
+		}
+	})
 }
 
 // verify reads back, and names what is not as it was just made.

@@ -25,8 +25,9 @@ type Host interface {
 	Do(ctx context.Context, o netstate.Owner, op netstate.Op) error
 	// Owners lists the network instances of which anything is on the host.
 	Owners(ctx context.Context) ([]netstate.Owner, error)
-	// ForgetFlows deletes the tracked flows that match, and counts them.
-	ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (int, error)
+	// ForgetFlows begins to delete the tracked flows that match, from another goroutine;
+	// the answer waits for the end, and counts them.
+	ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (answer func() (int, error))
 	// Snoop begins to tell the addresses that the app behind a link uses, until ctx
 	// ends; it returns at once.
 	Snoop(ctx context.Context, link string, emit func(netstate.Seen))

@@ -224,7 +224,7 @@ func TestFlowsThatAreDeniedAreForgotten(t *testing.T) {
 	n, err := l.host.ForgetFlows(t.Context(), func(f netstate.Flow) bool {
 		return f.Proto == 17 && f.Src == netip.MustParseAddrPort("10.1.0.2:5000") && f.Dst == netip.MustParseAddrPort("192.0.2.53:1001") &&
 			f.ReplySrc == f.Dst && f.ReplyDst == f.Src
-	})
+	})()
 	if err != nil || n != 1 {
 		t.Errorf("forgot %d, err %v", n, err)
 	}

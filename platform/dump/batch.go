@@ -23,23 +23,27 @@ func NewBatch[T any](do func([]T)) *Batch[T] { return &Batch[T]{do: do} }
 // Do gives an item to the next turn and returns when that has ended, or with the
 // context's error before: the item may still be done then, and belongs to the turn.
 func (b *Batch[T]) Do(ctx context.Context, item T) error {
-	b.mu.Lock()
-	if b.done == nil {
-		b.done = make(chan struct{})
-	}
-	b.waiting = append(b.waiting, item)
-	done := b.done
-	if !b.running {
-		b.running = true
-		go b.loop()
-	}
-	b.mu.Unlock()
 	select {
-	case <-done:
+	case <-b.Begin(item):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Begin gives an item to the next turn, and returns what is closed when that has ended.
+func (b *Batch[T]) Begin(item T) <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done == nil {
+		b.done = make(chan struct{})
+	}
+	b.waiting = append(b.waiting, item)
+	if !b.running {
+		b.running = true
+		go b.loop()
+	}
+	return b.done
 }
 
 // loop takes turns until nothing waits.

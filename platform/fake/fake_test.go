@@ -287,7 +287,7 @@ func TestObserveGivesACopyAndMeetsItsDeadline(t *testing.T) {
 	if _, err := h.Observe(ctx, one, false); !errors.Is(err, context.Canceled) {
 		t.Errorf("after its deadline it answered %v", err)
 	}
-	if n, err := h.ForgetFlows(t.Context(), nil); n != 0 || err != nil {
+	if n, err := h.ForgetFlows(t.Context(), nil)(); n != 0 || err != nil {
 		t.Errorf("flows: %d, %v", n, err)
 	}
 }

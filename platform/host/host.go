@@ -215,8 +215,9 @@ func (h *Host) Snoop(ctx context.Context, link string, emit func(netstate.Seen))
 	h.kernel.Snoop(ctx, link, emit)
 }
 
-// ForgetFlows deletes tracked connections that match and returns how many, so
-// that chains which deny them take effect at their next packet.
-func (h *Host) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (int, error) {
+// ForgetFlows begins to delete tracked connections that match, so that chains which deny
+// them take effect at their next packet. The answer waits for the end and counts them.
+// match is called by another goroutine.
+func (h *Host) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (answer func() (int, error)) {
 	return h.kernel.ForgetFlows(ctx, match)
 }

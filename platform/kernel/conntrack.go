@@ -35,18 +35,25 @@ type wish struct {
 	err   error
 }
 
-// ForgetFlows deletes the IPv4 connections that match from the kernel's table and
-// returns how many, so that their next packet is judged as a new one.
-func (k *Kernel) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (int, error) {
+// ForgetFlows begins to delete the IPv4 connections that match from the kernel's table,
+// so that their next packet is judged as a new one. The answer waits for the end, or for
+// that of ctx, and counts them. match is called by another goroutine.
+func (k *Kernel) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (answer func() (int, error)) {
 	w := &wish{match: match}
-	err := k.flows.Do(ctx, w)
-	if err == nil {
-		err = w.err
+	done := k.flows.Begin(w)
+	return func() (int, error) {
+		var err error
+		select {
+		case <-done:
+			err = w.err
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if err != nil {
+			return 0, fmt.Errorf("forget flows: %w", err)
+		}
+		return w.count, nil
 	}
-	if err != nil {
-		return 0, fmt.Errorf("forget flows: %w", err)
-	}
-	return w.count, nil
 }
 
 // walk goes through the table once for all who have asked: it visits every bucket,
