@@ -22,8 +22,8 @@ type entry struct {
 	Rules  []string        `json:"rules"`
 	Hooks  []netstate.Hook `json:"hooks,omitempty"`
 	Kernel string          `json:"kernel"`
-	// Unread says that the chain was written and Kernel is not known yet.
-	Unread bool `json:"unread,omitempty"`
+	// Unread says that the chain was written and Kernel is not known yet: only in memory.
+	Unread bool `json:"-"`
 }
 
 // written is a chain that was just written.
@@ -145,9 +145,7 @@ func loadStore(path string) *store {
 		return s
 	}
 	for _, e := range list {
-		if !e.Unread { // what the kernel made of it was never seen
-			s.m[e.chain().ID()] = e
-		}
+		s.m[e.chain().ID()] = e
 	}
 	return s
 }
@@ -198,11 +196,13 @@ func (s *store) replace(next map[netstate.ID]entry) error {
 		return nil
 	}
 	ids := slices.SortedFunc(maps.Keys(next), func(a, b netstate.ID) int { return strings.Compare(a.Name, b.Name) })
-	list := make([]entry, len(ids))
-	for i, id := range ids {
-		list[i] = next[id]
+	list := make([]entry, 0, len(ids))
+	for _, id := range ids {
+		if !next[id].Unread { // what the kernel made of it is not seen yet
+			list = append(list, next[id])
+		}
 	}
-	b, err := json.MarshalIndent(list, "", " ")
+	b, err := json.Marshal(list)
 	if err != nil {
 		return fmt.Errorf("write chain store: %w", err)
 	}
@@ -222,7 +222,7 @@ func (s *store) replace(next map[netstate.ID]entry) error {
 }
 
 func equalEntry(a, b entry) bool {
-	return a.Kernel == b.Kernel && a.Unread == b.Unread && a.chain().Text() == b.chain().Text()
+	return a.Kernel == b.Kernel && a.Unread == b.Unread && slices.Equal(a.Rules, b.Rules) && slices.Equal(a.Hooks, b.Hooks)
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
