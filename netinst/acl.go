@@ -157,11 +157,13 @@ type portSet struct {
 // portWords spells ports as iptables prints them: source before destination in
 // one match of the protocol, lists by multiport.
 func portWords(proto uint8, sets ...portSet) string {
-	single, lists := map[string]string{}, ""
+	source, destination, lists := "", "", ""
 	for _, s := range sets {
 		switch {
+		case len(s.ports) == 1 && s.flag == "sport":
+			source = " --sport " + s.ports[0].String()
 		case len(s.ports) == 1:
-			single[s.flag] = " --" + s.flag + " " + s.ports[0].String()
+			destination = " --dport " + s.ports[0].String()
 		case len(s.ports) > 1:
 			words := make([]string, len(s.ports))
 			for i, p := range s.ports {
@@ -170,8 +172,8 @@ func portWords(proto uint8, sets ...portSet) string {
 			lists += " -m multiport --" + s.flag + "s " + strings.Join(words, ",")
 		}
 	}
-	if len(single) > 0 {
-		return " -m " + protocolWord(proto) + single["sport"] + single["dport"] + lists
+	if source+destination != "" {
+		return " -m " + protocolWord(proto) + source + destination + lists
 	}
 	return lists
 }
