@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"config/topology":  {"config"},
 	"config/nodeconf":  {"netinst", "netinst/netstate", "appnet", "config", "config/schema"},
 	"config/layers":    {"config"},
+	"config/metadata":  {"config"},
 
 	"pubsub": {},
 
@@ -83,6 +84,7 @@ var pure = []string{
 	"config/nodeconf",
 	"config/topology",
 	"config/layers",
+	"config/metadata",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random

@@ -1,0 +1,229 @@
+package metadata
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"edgespan/config"
+)
+
+// numbers are the values allowed: each of the single ones, and all of each range with its
+// ends. Where there are neither, none is.
+type numbers[T int64 | float64] struct {
+	values []T
+	ranges [][2]T
+}
+
+func (n *numbers[T]) has(v T) bool {
+	return slices.Contains(n.values, v) || slices.ContainsFunc(n.ranges, func(r [2]T) bool { return r[0] <= v && v <= r[1] })
+}
+
+// rule is the word of what a number that is not allowed breaks.
+func (n *numbers[T]) rule() string {
+	if len(n.ranges) > 0 {
+		return RuleRange
+	}
+	return RuleValue
+}
+
+// describe is "from 1 to 12, or 35".
+func (n *numbers[T]) describe(show func(T) string) string {
+	var parts []string
+	for _, r := range n.ranges {
+		parts = append(parts, "from "+show(r[0])+" to "+show(r[1]))
+	}
+	for _, v := range n.values {
+		parts = append(parts, show(v))
+	}
+	return alternatives(parts)
+}
+
+// texts are the strings allowed: those listed, those that match, and numbers in ranges.
+// Where nothing is said, all are.
+type texts struct {
+	values  []string
+	listed  bool
+	pattern string
+	regex   *regexp.Regexp
+	ints    *numbers[int64]
+	floats  *numbers[float64]
+}
+
+func (t *texts) any() bool { return !t.listed && t.regex == nil && t.ints == nil && t.floats == nil }
+
+func (t *texts) has(s string) bool {
+	switch {
+	case t.any() || slices.Contains(t.values, s):
+		return true
+	case t.regex != nil && t.regex.MatchString(widened(s)):
+		return true
+	case t.ints != nil:
+		i, ok := parseInt(s)
+		return ok && t.ints.has(i)
+	case t.floats != nil:
+		f, ok := parseFloat(s)
+		return ok && t.floats.has(f)
+	}
+	return false
+}
+
+func (t *texts) rule() string {
+	switch {
+	case t.regex != nil:
+		return RuleRegex
+	case t.ints != nil || t.floats != nil:
+		return RuleRange
+	}
+	return RuleValue
+}
+
+const space = " \t\n\v\f\r"
+
+// parseInt reads a decimal integer as the original does: blanks around it, a sign before it.
+func parseInt(s string) (int64, bool) {
+	i, err := strconv.ParseInt(strings.Trim(s, space), 10, 64)
+	return i, err == nil
+}
+
+func parseFloat(s string) (float64, bool) {
+	s = strings.Trim(s, space)
+	if strings.Trim(s, "0123456789+-.eE") != "" { // neither hex nor Inf
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	return f, err == nil
+}
+
+// parseFlagInt reads what the flags of the original take: decimal, or hex after 0x.
+func parseFlagInt(s string) (int64, bool) {
+	digits, base := strings.TrimLeft(s, "+-"), 10
+	if len(digits) > 2 && (digits[:2] == "0x" || digits[:2] == "0X") {
+		s, base = s[:len(s)-len(digits)]+digits[2:], 16
+	}
+	i, err := strconv.ParseInt(s, base, 64)
+	return i, err == nil
+}
+
+// flagBooleans are the words of the original's flags, in any case.
+var flagBooleans = []string{"true", "false", "1", "0", "yes", "no", "t", "f", "y", "n"}
+
+// asInt and asFloat read a bound.
+func asInt(v any) (int64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return v, true
+	case float64:
+		return int64(v), v == math.Trunc(v) && v >= -1<<63 && v < 1<<63
+	}
+	return 0, false
+}
+
+func asFloat(v any) (float64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+// constraint reads the ranges at a key and, if asked for, allowedValues; nil where there
+// are neither.
+func constraint[T int64 | float64](c *compiler, o config.Object, key string, as func(any) (T, bool), values bool) *numbers[T] {
+	var n numbers[T]
+	given := false
+	c.list(o, key, &given, func(v any) {
+		pair, is := v.([]any)
+		if !is || len(pair) != 2 {
+			c.fault(shown(v), "a range is allowed: an array of its two ends")
+			return
+		}
+		low, isLow := as(pair[0])
+		high, isHigh := as(pair[1])
+		switch {
+		case !isLow || !isHigh:
+			c.fault("is a range from "+plain(pair[0])+" to "+plain(pair[1]), "two "+plural[T]()+" are allowed")
+		case low > high:
+			c.fault("is a range from "+plain(pair[0])+" down to "+plain(pair[1]), "the smaller end first is allowed")
+		default:
+			n.ranges = append(n.ranges, [2]T{low, high})
+		}
+	})
+	if values {
+		c.list(o, "allowedValues", &given, func(v any) {
+			if t, is := as(v); is {
+				n.values = append(n.values, t)
+			} else {
+				c.fault(shown(v), plural[T]()+" are allowed")
+			}
+		})
+	}
+	if !given {
+		return nil
+	}
+	return &n
+}
+
+func plural[T int64 | float64]() string {
+	if _, is := any(T(0)).(int64); is {
+		return "integers"
+	}
+	return "numbers"
+}
+
+// list reads an optional array.
+func (c *compiler) list(o config.Object, key string, given *bool, each func(any)) {
+	v, has := o[key]
+	if !has {
+		return
+	}
+	*given = true
+	c.at(key, func() {
+		a, is := v.([]any)
+		if !is {
+			c.fault(shown(v), "an array is allowed")
+		}
+		for i, v := range a {
+			c.at(strconv.Itoa(i), func() { each(v) })
+		}
+	})
+}
+
+// texts reads strVal.
+func (c *compiler) texts(o config.Object) *texts {
+	var t texts
+	c.list(o, "allowedValues", &t.listed, func(v any) {
+		if s, is := v.(string); is {
+			t.values = append(t.values, s)
+		} else {
+			c.fault(shown(v), "strings are allowed")
+		}
+	})
+	if v, given := o["regexMatches"]; given {
+		c.at("regexMatches", func() { c.regex(&t, v) })
+	}
+	t.ints = constraint(c, o, "intRanges", asInt, false)
+	t.floats = constraint(c, o, "floatRanges", asFloat, false)
+	if t.ints != nil && t.floats != nil {
+		c.fault("has intRanges and floatRanges", "one of them is allowed")
+	}
+	return &t
+}
+
+func (c *compiler) regex(t *texts, v any) {
+	pattern, is := v.(string)
+	if !is {
+		c.fault(shown(v), "a regular expression is allowed")
+		return
+	}
+	regex, err := compileRegex(pattern)
+	if err != nil {
+		c.fault("is "+config.Quote(pattern)+": "+err.Error(), "a regular expression without look-ahead, back references and counts beyond 1000 is allowed")
+		return
+	}
+	t.pattern, t.regex = pattern, regex
+}

@@ -1,0 +1,193 @@
+package metadata
+
+import (
+	"slices"
+	"strings"
+
+	"edgespan/config"
+)
+
+// The rules that a value can break.
+const (
+	RuleType     = "type"     // of another type than described
+	RuleRange    = "range"    // a number, or the number in a string, outside of all ranges
+	RuleValue    = "value"    // none of those listed
+	RuleRegex    = "regex"    // the expression does not match
+	RuleRequired = "required" // a property that must be there
+	RuleUnknown  = "unknown"  // a key below strict that nobody described
+)
+
+// Fault is one value that is not allowed.
+type Fault struct {
+	Path    []string
+	Value   any    // nil where something is missing, and {"$masked": true} for a secret
+	Rule    string // one of the above
+	What    string // "is 70000"
+	Allowed string // "an integer from 1 to 65535 is allowed"
+}
+
+// Report is all that is to be said about a config, each list in the order of the paths.
+type Report struct {
+	Faults []Fault
+	// Unknown are keys that nobody described, the shallowest only; those below strict are
+	// faults instead.
+	Unknown [][]string
+	// Deprecated and ReadOnly are the places so marked that the config has. They are no
+	// faults of a config at rest.
+	Deprecated, ReadOnly [][]string
+}
+
+// Err are the faults as those of a document; nil when there are none.
+func (r Report) Err() config.Faults {
+	var out config.Faults
+	for _, f := range r.Faults {
+		out.Add(f.Path, f.What, f.Allowed)
+	}
+	return out
+}
+
+// Validate checks a whole config, and collects everything.
+func (m *Metadata) Validate(o config.Object) Report {
+	v := validator{}
+	v.value(m.root, o)
+	r := v.report
+	slices.SortStableFunc(r.Faults, func(a, b Fault) int {
+		if c := slices.Compare(a.Path, b.Path); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Rule, b.Rule)
+	})
+	for _, paths := range [][][]string{r.Unknown, r.Deprecated, r.ReadOnly} {
+		slices.SortFunc(paths, slices.Compare)
+	}
+	return r
+}
+
+type validator struct {
+	path   []string
+	report Report
+}
+
+func (v *validator) here() []string { return slices.Clone(v.path) }
+
+func (v *validator) fault(p *param, value any, rule string) {
+	f := Fault{Path: v.here(), Value: value, Rule: rule, What: shown(value), Allowed: p.sentence + " is allowed"}
+	if p.secret {
+		f.Value, f.What = config.Object{"$masked": true}, "is a secret "+config.KindOf(value)
+	}
+	v.report.Faults = append(v.report.Faults, f)
+}
+
+// value checks what stands at the path.
+func (v *validator) value(p *param, value any) {
+	if p.deprecated {
+		v.report.Deprecated = append(v.report.Deprecated, v.here())
+	}
+	if p.readOnly {
+		v.report.ReadOnly = append(v.report.ReadOnly, v.here())
+	}
+	if rule := p.breaks(value); rule != "" {
+		v.fault(p, value, rule)
+		return
+	}
+	o, is := value.(config.Object)
+	switch {
+	case !is:
+	case p.each != nil:
+		v.mapping(p.each, o)
+	case p.known != nil:
+		v.object(p, o)
+	}
+}
+
+func (v *validator) mapping(each *param, o config.Object) {
+	for key, value := range o {
+		v.path = append(v.path, key)
+		v.value(each, value)
+		v.path = v.path[:len(v.path)-1]
+	}
+}
+
+// object checks a level, or an object whose properties are described.
+func (v *validator) object(p *param, o config.Object) {
+	for key, value := range o {
+		v.path = append(v.path, key)
+		switch below, known := p.known[key]; {
+		case known:
+			v.value(below, value)
+		case p.strict:
+			v.report.Faults = append(v.report.Faults, Fault{v.here(), value, RuleUnknown, "is unknown", p.names() + " are allowed"})
+		default:
+			v.report.Unknown = append(v.report.Unknown, v.here())
+		}
+		v.path = v.path[:len(v.path)-1]
+	}
+	for _, name := range p.needs {
+		if _, has := o[name]; !has {
+			v.report.Faults = append(v.report.Faults, Fault{config.Sub(v.path, name), nil, RuleRequired, "is missing", "it is required: " + p.known[name].sentence + " is allowed"})
+		}
+	}
+}
+
+// breaks is the rule that a value breaks by itself, "" for none.
+func (p *param) breaks(value any) string {
+	if p.flag && p.kind != Level {
+		return p.breaksAsFlag(value)
+	}
+	switch p.kind {
+	case Integer:
+		if i, is := value.(int64); !is {
+			return RuleType
+		} else if p.ints != nil && !p.ints.has(i) {
+			return p.ints.rule()
+		}
+	case Float:
+		if f, is := asFloat(value); !is {
+			return RuleType
+		} else if p.floats != nil && !p.floats.has(f) {
+			return p.floats.rule()
+		}
+	case String:
+		if s, is := value.(string); !is {
+			return RuleType
+		} else if p.text != nil && !p.text.has(s) {
+			return p.text.rule()
+		}
+	case Boolean:
+		if _, is := value.(bool); !is {
+			return RuleType
+		}
+	case Level, Map, ObjectKind:
+		if _, is := value.(config.Object); !is {
+			return RuleType
+		}
+	}
+	return ""
+}
+
+// breaksAsFlag: the value of a command-line flag is always a string, and one of another
+// type is described by what that string says.
+func (p *param) breaksAsFlag(value any) string {
+	s, is := value.(string)
+	if !is {
+		return RuleType
+	}
+	var parsed any
+	ok := true
+	switch p.kind {
+	case Integer:
+		parsed, ok = parseFlagInt(s)
+	case Float:
+		parsed, ok = parseFloat(s)
+	case Boolean:
+		parsed, ok = true, slices.Contains(flagBooleans, strings.ToLower(s))
+	default:
+		parsed = s
+	}
+	if !ok {
+		return RuleType
+	}
+	plain := *p
+	plain.flag = false
+	return plain.breaks(parsed)
+}
