@@ -11,7 +11,18 @@ import (
 // MD5 is the digest of a document's canonical form, in hex: what the fleet compares
 // configs by (reference terragraph-config §1.3).
 func MD5(o Object) string {
-	sum := md5.Sum(AppendCanonical(nil, o)) //nolint:gosec // as above
+	var h Hasher
+	return h.MD5(o)
+}
+
+// Hasher computes one MD5 after the other in the same memory. Its zero value is ready.
+type Hasher struct{ w writer }
+
+// MD5 is MD5 of a document.
+func (h *Hasher) MD5(o Object) string {
+	h.w.out = h.w.out[:0]
+	h.w.value(o, 0)
+	sum := md5.Sum(h.w.out) //nolint:gosec // as above
 	return hex.EncodeToString(sum[:])
 }
 

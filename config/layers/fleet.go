@@ -1,0 +1,136 @@
+package layers
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"edgespan/config"
+)
+
+// Fleet keeps the digest of the effective config of many nodes. Nodes of one kind (equal
+// software, firmware and hardware) share the layers below their own; of each node only the
+// overrides and the digest are kept, and its config is made when somebody asks for it.
+// It is for one goroutine at a time.
+type Fleet struct {
+	network config.Object
+	kinds   map[string]*kind
+	nodes   map[string]*member
+	hasher  config.Hasher
+}
+
+type kind struct {
+	layers Set           // base, firmware and hardware
+	merged config.Object // as they are together; nil where they clash
+}
+
+type member struct {
+	kind      string
+	auto, own config.Object
+	md5       string  // "" with clashes
+	clashes   Clashes // as Effective tells them
+}
+
+// NewFleet is a fleet without nodes.
+func NewFleet(network config.Object) *Fleet {
+	return &Fleet{network: network, kinds: map[string]*kind{}, nodes: map[string]*member{}}
+}
+
+// SetKind gives a kind its layers and answers with the nodes whose config has changed.
+func (f *Fleet) SetKind(name string, base, firmware, hardware config.Object) []string {
+	k := &kind{layers: Set{Base: base, Firmware: firmware, Hardware: hardware}}
+	merged, clashes := k.layers.Effective()
+	if clashes == nil {
+		k.merged = merged
+	}
+	f.kinds[name] = k
+	return f.refresh(func(m *member) bool { return m.kind == name })
+}
+
+// SetNetwork replaces the network layer and answers with the nodes whose config has changed.
+func (f *Fleet) SetNetwork(o config.Object) []string {
+	f.network = o
+	return f.refresh(func(*member) bool { return true })
+}
+
+// Put adds a node or replaces it, and says whether its config has changed. The kind must
+// have been set.
+func (f *Fleet) Put(node, kindName string, auto, own config.Object) (changed bool, err error) {
+	if f.kinds[kindName] == nil {
+		return false, fmt.Errorf("node %s: kind %q has no layers", node, kindName)
+	}
+	old := f.nodes[node]
+	m := &member{kind: kindName, auto: auto, own: own}
+	f.nodes[node] = m
+	f.compute(m)
+	return old == nil || old.differs(m), nil
+}
+
+// Remove forgets a node.
+func (f *Fleet) Remove(node string) { delete(f.nodes, node) }
+
+// Nodes are all nodes, sorted.
+func (f *Fleet) Nodes() []string { return slices.Sorted(maps.Keys(f.nodes)) }
+
+// MD5 is the digest of a node's effective config, or the clashes in place of it. Both are
+// empty for a node that there is not.
+func (f *Fleet) MD5(node string) (string, Clashes) {
+	m := f.nodes[node]
+	if m == nil {
+		return "", nil
+	}
+	return m.md5, m.clashes
+}
+
+// Layers are the layers of a node.
+func (f *Fleet) Layers(node string) (Set, bool) {
+	m := f.nodes[node]
+	if m == nil {
+		return Set{}, false
+	}
+	return f.layers(m), true
+}
+
+func (f *Fleet) layers(m *member) Set {
+	s := f.kinds[m.kind].layers
+	s[Auto], s[Network], s[Node] = m.auto, f.network, m.own
+	return s
+}
+
+// refresh computes some nodes anew.
+func (f *Fleet) refresh(which func(*member) bool) (changed []string) {
+	for name, m := range f.nodes {
+		if !which(m) {
+			continue
+		}
+		old := *m
+		if f.compute(m); old.differs(m) {
+			changed = append(changed, name)
+		}
+	}
+	slices.Sort(changed)
+	return changed
+}
+
+// compute makes a member's config and digest. The layers are laid over the kind one by
+// one: laid over each other first, one could hide what clashes with the kind.
+func (f *Fleet) compute(m *member) {
+	m.md5, m.clashes = "", nil
+	o := f.kinds[m.kind].merged
+	for _, above := range [...]config.Object{m.auto, f.network, m.own} {
+		var clashes []config.Clash
+		if o != nil {
+			o, clashes = config.Merge(o, above)
+		}
+		if o == nil || clashes != nil { // rare, so it may cost
+			_, m.clashes = f.layers(m).Effective()
+			return
+		}
+	}
+	m.md5 = f.hasher.MD5(o)
+}
+
+// differs says whether two states of a member are different configs.
+func (m *member) differs(other *member) bool {
+	return m.md5 != other.md5 || m.clashes.Error() != other.clashes.Error()
+}
