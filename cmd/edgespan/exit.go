@@ -9,6 +9,8 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/httpapi"
+	"edgespan/config/layers"
+	"edgespan/platform/confdir"
 )
 
 // The exit codes of every command.
@@ -47,13 +49,14 @@ func exitCode(err error) int {
 		return int(status)
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.As(err, &rejected), errors.As(err, &faults), errors.As(err, new(config.Faults)):
+	case errors.As(err, &rejected), errors.As(err, &faults), errors.As(err, new(config.Faults)),
+		errors.As(err, new(*confdir.Broken)), errors.As(err, new(layers.Clashes)):
 		return exitRejected
 	case errors.Is(err, httpapi.ErrConflict):
 		return exitConflict
 	case errors.Is(err, httpapi.ErrUnreachable):
 		return exitUnreachable
-	case errors.Is(err, httpapi.ErrNotFound), errors.Is(err, os.ErrNotExist) && errors.As(err, new(*inputError)):
+	case errors.Is(err, httpapi.ErrNotFound), errors.As(err, new(*noKey)), errors.Is(err, os.ErrNotExist) && errors.As(err, new(*inputError)):
 		return exitNotFound
 	case errors.Is(err, httpapi.ErrPermission), errors.Is(err, os.ErrPermission):
 		return exitPermission
@@ -76,10 +79,6 @@ func (a *app) report(err error) int {
 	lines := strings.Split(err.Error(), "\n")
 	if errors.As(err, &rejected) {
 		lines = rejected.Faults
-	}
-	var faults *fileFaults
-	if errors.As(err, &faults) {
-		lines = faults.Lines()
 	}
 	if errors.As(err, new(statusError)) {
 		lines = nil // the other program has said it

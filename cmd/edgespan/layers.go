@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +24,7 @@ func newLayers(a *app) *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(newLayersDiff(a))
+	cmd.AddCommand(newLayersDiff(a), newLayersEffective(a), newLayersMD5(a), newLayersVersions(a), newLayersExplain(a))
 	return cmd
 }
 
@@ -63,15 +64,13 @@ type fileFaults struct {
 	faults config.Faults
 }
 
-func (e *fileFaults) Error() string { return e.name + ": " + e.faults.Error() }
-
-// Lines are the faults, one each.
-func (e *fileFaults) Lines() []string {
+// Error is one line for each fault.
+func (e *fileFaults) Error() string {
 	lines := make([]string, len(e.faults))
 	for i, f := range e.faults {
 		lines[i] = e.name + ": " + f.Error()
 	}
-	return lines
+	return strings.Join(lines, "\n")
 }
 
 // printCanonical prints a document in its canonical form.

@@ -2,6 +2,7 @@ package layers
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -166,4 +167,9 @@ func ParseTypes(o config.Object) (types []string, boards map[string]string, faul
 	}
 	SortNatural(types)
 	return types, boards, faults
+}
+
+// Types are the hardware types, in natural order.
+func (l Library) Types() []string {
+	return slices.SortedFunc(maps.Keys(l.Hardware), CompareNatural)
 }

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config"
+	"edgespan/config/layers"
+)
+
+// explainedKey is one value of `layers explain -o json`.
+type explainedKey struct {
+	Key      string       `json:"key"`
+	Value    any          `json:"value"`
+	Origin   layers.Layer `json:"origin"`
+	Shadowed []shadowed   `json:"shadowed"`
+}
+
+type shadowed struct {
+	Layer layers.Layer `json:"layer"`
+	Key   string       `json:"key"` // shorter where a scalar stood on the way
+	Value any          `json:"value"`
+}
+
+func newLayersExplain(a *app) *cobra.Command {
+	var f selection
+	output := ""
+	cmd := &cobra.Command{
+		Use:   "explain KEY…",
+		Short: "Say which layer a value is from, and what lower layers have there",
+		Long: `Say for each value at or below a key which layer it is from, and what lower layers
+have there. A key is a path joined by dots; a part with a dot in it stands in "".`,
+		Example: `  edgespan layers explain popParams.POP_IFACE --base-dir base_versions --sw-version RELEASE_M81 \
+    --node nodes.json --node-name pop-1`,
+		Args: rangeArgs(1, 1<<20, "one key or more"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.explainKeys(&f, args, output)
+		},
+	}
+	f.bind(cmd)
+	oneOf(cmd, &output, "text", "json")
+	return cmd
+}
+
+func (a *app) explainKeys(f *selection, keys []string, output string) error {
+	var paths [][]string
+	for _, key := range keys {
+		path, err := config.ParsePath(key)
+		if err != nil {
+			return &usageError{err}
+		}
+		paths = append(paths, path)
+	}
+	s, err := f.set(a)
+	if err != nil {
+		return err
+	}
+	if _, err := s.effective(); err != nil {
+		return err
+	}
+	all := []explainedKey{}
+	var missing []error
+	for _, path := range paths {
+		found := s.Explain(path)
+		if found == nil {
+			missing = append(missing, &noKey{path})
+		}
+		for _, e := range found {
+			all = append(all, newExplained(e))
+		}
+	}
+	if err := errors.Join(missing...); err != nil {
+		return err
+	}
+	if output == "json" {
+		return a.printJSON(all)
+	}
+	for _, e := range all {
+		if _, err := fmt.Fprint(a.Out, e.text()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noKey is a key that no layer has.
+type noKey struct{ path []string }
+
+func (e *noKey) Error() string { return config.FormatPath(e.path) + ": is in no layer" }
+
+func newExplained(e layers.Explanation) explainedKey {
+	out := explainedKey{config.FormatPath(e.Path), e.Value, e.Origin, []shadowed{}}
+	for _, s := range e.Shadowed {
+		out.Shadowed = append(out.Shadowed, shadowed{s.Layer, config.FormatPath(s.Path), s.Value})
+	}
+	return out
+}
+
+// text is the value and its layer, and below it, set in, what it hides.
+func (e explainedKey) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s = %s from %s\n", e.Key, oneLine(e.Value), e.Origin)
+	for _, s := range e.Shadowed {
+		fmt.Fprintf(&b, "  over %s from %s", oneLine(s.Value), s.Layer)
+		if s.Key != e.Key {
+			fmt.Fprintf(&b, " at %s", s.Key)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// oneLine is a value on one line that is harmless to a terminal.
+func oneLine(v any) string {
+	lines := strings.Split(string(config.AppendCanonical(nil, v)), "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimLeft(l, " ")
+	}
+	return printable(strings.Join(lines, ""))
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config"
+	"edgespan/config/layers"
+	"edgespan/platform/confdir"
+)
+
+// selection is which layers a command works on, and what they are checked by: the flags
+// that all commands of `layers` share.
+type selection struct {
+	baseDir             string
+	versions            layers.Versions
+	auto, network, node string
+	nodeName            string
+	metadata            []string // the first is ours, the others a vendor's
+	topology            string
+}
+
+// selected is what a selection led to.
+type selected struct {
+	layers.Set
+	dir     *confdir.Dir // nil without --base-dir
+	library layers.Library
+	choice  layers.Choice
+}
+
+// bind defines the flags.
+func (f *selection) bind(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.baseDir, "base-dir", "", "folder of base versions: <version>.json, fw_versions/, hw_versions/<type>/")
+	flags.StringVar(&f.versions.Software, "sw-version", "", "software version string of the node")
+	flags.StringVar(&f.versions.Firmware, "fw-version", "", "firmware version string of the node")
+	flags.StringVar(&f.versions.Board, "hw-board", "", "hardware board id of the node")
+	flags.StringVar(&f.auto, "auto", "", "file of automated overrides, {node: {…}}")
+	flags.StringVar(&f.network, "network", "", "file of network overrides")
+	flags.StringVar(&f.node, "node", "", "file of node overrides, {node: {…}}")
+	flags.StringVar(&f.nodeName, "node-name", "", "name of the node in the files of --auto and --node")
+	flags.StringArrayVar(&f.metadata, "metadata", nil, "metadata file; may be repeated, later ones are a vendor's")
+	flags.StringVar(&f.topology, "topology", "", "topology file; nodes must be in it")
+}
+
+// set reads the layers, and tells all that is wrong with them together. That the latest
+// base is used, or that no type has the board, is said on stderr.
+func (f *selection) set(a *app) (selected, error) {
+	s, err := f.choose(a)
+	if err != nil {
+		return s, err
+	}
+	var faults [4]error
+	if s.dir != nil {
+		if s.Set, err = s.dir.Read(s.choice); err != nil {
+			faults[0] = &inputError{err}
+		}
+	}
+	s.Set[layers.Auto], faults[1] = f.ofNode(a, f.auto)
+	if f.network != "" {
+		s.Set[layers.Network], faults[2] = a.layerFile(f.network)
+	}
+	s.Set[layers.Node], faults[3] = f.ofNode(a, f.node)
+	return s, errors.Join(faults[:]...)
+}
+
+// choose checks the flags and finds the names of the base layers, and reads none of them.
+func (f *selection) choose(a *app) (selected, error) {
+	var s selected
+	if err := f.check(); err != nil || f.baseDir == "" {
+		return s, err
+	}
+	dir, err := confdir.Open(f.baseDir)
+	if err != nil {
+		return s, &inputError{err}
+	}
+	s.dir, s.library = dir, dir.Library
+	s.choice = s.library.Choose(f.versions)
+	f.tell(a, s.choice)
+	return s, nil
+}
+
+func (f *selection) check() error {
+	switch {
+	case f.nodeName == "" && f.auto != "":
+		return usagef("--auto: needs --node-name: the name of a node in %s is allowed", f.auto)
+	case f.nodeName == "" && f.node != "":
+		return usagef("--node: needs --node-name: the name of a node in %s is allowed", f.node)
+	}
+	stdin := 0
+	for _, file := range []string{f.auto, f.network, f.node} {
+		if file == "-" {
+			stdin++
+		}
+	}
+	if stdin > 1 {
+		return usagef("-: stands for %d files: one of them may be stdin", stdin)
+	}
+	return nil
+}
+
+// tell says, in one line, that the latest was used.
+func (f *selection) tell(a *app, c layers.Choice) {
+	var latest []string
+	if c.LatestBase {
+		latest = append(latest, "base "+c.Base)
+	}
+	if c.LatestHardware {
+		latest = append(latest, "hardware "+c.Type+"/"+c.Hardware)
+	}
+	if len(latest) > 0 {
+		a.say("--sw-version: %s matches none: the latest is used: %s", config.Quote(f.versions.Software), strings.Join(latest, ", "))
+	}
+	if c.UnknownBoard {
+		a.say("--hw-board: %s is in no hardware type: no hardware layer is used", config.Quote(f.versions.Board))
+	}
+}
+
+// ofNode is the node's layer in a file of all nodes; one that is not in it has none.
+func (f *selection) ofNode(a *app, file string) (config.Object, error) {
+	if file == "" {
+		return nil, nil
+	}
+	o, err := a.layerFile(file)
+	if err != nil {
+		return nil, err
+	}
+	nodes, faults := layers.NodeLayers(o)
+	if faults != nil {
+		return nil, &fileFaults{file, faults}
+	}
+	return nodes[f.nodeName], nil
+}
+
+// effective is the effective config of the selected layers. Clashes are an error.
+func (s selected) effective() (config.Object, error) {
+	o, clashes := s.Effective()
+	if len(clashes) > 0 {
+		return nil, clashes
+	}
+	return o, nil
+}
+
+// oneOf is a flag -o that knows some forms only; the first is the default.
+func oneOf(cmd *cobra.Command, output *string, forms ...string) {
+	cmd.Flags().StringVarP(output, "output", "o", forms[0], "form: "+strings.Join(forms, ", "))
+	// The flag was defined one line above: the only error there is can't be.
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
+	inner := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		for _, f := range forms {
+			if *output == f {
+				return inner(cmd, args)
+			}
+		}
+		return usagef("-o: is %q: %s are allowed", *output, strings.Join(forms, " "))
+	}
+}
