@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"config/nodeconf":  {"netinst", "netinst/netstate", "appnet", "config", "config/schema"},
 	"config/layers":    {"config"},
 	"config/metadata":  {"config"},
+	"config/optimize":  {"config", "config/topology"},
 
 	"pubsub": {},
 
@@ -85,6 +86,7 @@ var pure = []string{
 	"config/topology",
 	"config/layers",
 	"config/metadata",
+	"config/optimize",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random

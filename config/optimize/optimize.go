@@ -1,0 +1,138 @@
+package optimize
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"edgespan/config"
+	"edgespan/config/topology"
+)
+
+// Kind is one of the four optimisations.
+type Kind string
+
+// What is assigned: polarity and channel to radios, golay and superframe to links.
+const (
+	Polarity   Kind = "polarity"
+	Channel    Kind = "channel"
+	Golay      Kind = "golay"
+	Superframe Kind = "superframe"
+)
+
+// All are the kinds in the order in which they build on each other: interference asks for
+// polarities, and that of golay codes for channels.
+var All = []Kind{Polarity, Channel, Golay, Superframe}
+
+// Input is what an optimisation looks at. The base layers are not asked.
+type Input struct {
+	Topology *topology.Topology
+	Auto     config.Object // {node: overrides}, as it is now
+	Network  config.Object // overrides
+	Node     config.Object // {node: overrides}
+	Channels []int64       // that may be given out, 1 to 4; nil means channel 2, as in the original
+	// ClearUser takes values of the node layer out of it instead of respecting them. Those of the
+	// network layer are respected all the same: none of them is one node's to clear.
+	ClearUser bool
+}
+
+// Result is what an optimisation made.
+type Result struct {
+	Auto, Node config.Object // the whole documents, one MAC spelt one way
+	Changes    []Change      // sorted
+	Notes      []string      // what a person should know: a cover that may not be the least
+}
+
+// Change is one value of a layer that is another now.
+type Change struct {
+	Layer    string   // "auto" or "node"
+	Path     []string // from the node's name
+	Old, New any      // nil where there is none
+}
+
+// Run does the given kinds, in the order of All, over one another's results. A fault's path
+// begins with the layer's name, or with "links" and a link's name; with faults there is no
+// result.
+func Run(in Input, kinds ...Kind) (Result, config.Faults) {
+	r := run{in: in, net: newNetwork(in.Topology), result: Result{Auto: in.Auto, Node: in.Node}}
+	r.faults = channelFaults(in.Channels)
+	for _, kind := range All {
+		if slices.Contains(kinds, kind) {
+			r.one(kind)
+		}
+	}
+	if len(r.faults) > 0 {
+		r.faults.Sort()
+		return Result{}, slices.CompactFunc(r.faults, func(a, b config.Fault) bool { return a.Error() == b.Error() })
+	}
+	slices.SortFunc(r.result.Changes, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.Layer, b.Layer), slices.Compare(a.Path, b.Path))
+	})
+	return r.result, nil
+}
+
+// run is one call of Run. The documents of its result are those that the next kind sees.
+type run struct {
+	in     Input
+	net    *network
+	view   *view
+	result Result
+	faults config.Faults
+}
+
+func (r *run) one(kind Kind) {
+	r.view = newView(r.in.Topology, r.result.Auto, r.in.Network, r.result.Node, r.in.ClearUser)
+	var out []assignment
+	params := []param{polarity}
+	switch kind {
+	case Polarity:
+		out = r.polarity()
+	case Channel:
+		params = []param{channel}
+		out = r.channel()
+	case Golay:
+		params = []param{txGolay, rxGolay}
+		out = r.golay()
+	case Superframe:
+		params = []param{superframe}
+		out = r.superframe()
+	}
+	if r.faults = append(r.faults, r.view.faults...); len(r.faults) > 0 {
+		return
+	}
+	if r.in.ClearUser {
+		r.apply("node", &r.result.Node, r.clearings(params))
+	}
+	r.apply("auto", &r.result.Auto, out)
+}
+
+// apply writes assignments to one layer and notes what changed.
+func (r *run) apply(layer string, doc *config.Object, all []assignment) {
+	byNode := map[string][]assignment{}
+	for _, a := range all {
+		byNode[a.path[0]] = append(byNode[a.path[0]], a)
+	}
+	out := maps.Clone(*doc)
+	if out == nil {
+		out = config.Object{}
+	}
+	for node, all := range byNode {
+		old, _ := out[node].(config.Object)
+		o := old
+		for _, a := range all {
+			spelt := r.view.spelt(layer, a.path)
+			was, _ := config.Lookup(old, spelt)
+			o = a.write(o, spelt)
+			if !config.Equal(was, a.value) {
+				r.result.Changes = append(r.result.Changes, Change{layer, a.path, was, a.value})
+			}
+		}
+		switch {
+		case len(o) > 0:
+			out[node] = o
+		case len(old) > 0:
+			delete(out, node)
+		}
+	}
+	*doc = out
+}

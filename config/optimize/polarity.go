@@ -1,0 +1,258 @@
+package optimize
+
+import (
+	"fmt"
+	"strings"
+
+	"edgespan/config"
+)
+
+// What a site costs that can't have all its radios alike, in tenths (reference §1.17): one
+// with a radio of two links between DNs, any other, one whose radios are mixed now, one
+// whose user mixed them.
+const (
+	hybridSplit = 100000
+	hybrid      = 1000
+	hybridNow   = 999
+	hybridUser  = 10
+)
+
+// The values of a site's variable; a group's are the first two, for its first radio.
+const (
+	allOdd, allEven, mixed = 0, 1, 2
+	odd, even              = 1, 2
+)
+
+// shift makes a hybrid site count more than all radios that change.
+const shift = 24
+
+// colouring is the question of polarities: every group of links alternates, so one radio of
+// it decides for all; a site wants all its radios alike.
+type colouring struct {
+	*run
+	user  []setting // by radio
+	now   []int     // odd, even or 0, by radio
+	fixed []int     // the value that users force on a group, or -1
+}
+
+// polarity assigns odd and even so that the two ends of every wireless link differ, with the
+// least weight of sites whose radios are not all alike and, among those, the fewest changes.
+func (r *run) polarity() []assignment {
+	c := colouring{run: r, fixed: make([]int, len(r.net.groups))}
+	for _, radio := range r.net.radios {
+		c.user = append(c.user, r.view.user(radio.node, radio.mac, polarity))
+		now, known := r.view.now(radio.node, radio.mac, polarity)
+		if !known {
+			now = int64(radio.polarity)
+		}
+		c.now = append(c.now, oddness(now))
+	}
+	for g := range r.net.groups {
+		c.checkCycle(g)
+		c.fixed[g] = c.force(g)
+	}
+	c.checkHybrids()
+	if len(r.view.faults) > 0 {
+		return nil
+	}
+	var out []assignment
+	for i, v := range c.solve() {
+		radio := r.net.radios[i]
+		value := int64(v)
+		if c.user[i].given() {
+			value = c.user[i].value
+		}
+		out = append(out, assign(radio.node, radio.mac, polarity, value))
+	}
+	return out
+}
+
+// oddness is odd for odd and hybrid odd, even for both kinds of even, 0 for what is neither.
+func oddness(v int64) int {
+	switch v {
+	case 1, 3:
+		return odd
+	case 2, 4:
+		return even
+	}
+	return 0
+}
+
+// checkCycle tells of a cycle of links that comes back to a radio at the wrong polarity.
+func (c *colouring) checkCycle(g int) {
+	for _, l := range c.net.groups[g].links {
+		ends := c.net.links[l].ends
+		if c.net.radios[ends[0]].differs != c.net.radios[ends[1]].differs {
+			continue
+		}
+		c.view.faults.Add([]string{"links", c.net.links[l].name}, "closes an odd cycle of links, which no polarities solve: "+c.cycle(ends),
+			"an even number of links in a cycle is allowed")
+	}
+}
+
+// cycle are the MACs on the way between the ends of a link, by other links.
+func (c *colouring) cycle(ends [2]int) string {
+	from := map[int]int{ends[0]: ends[0]}
+	queue := []int{ends[0]}
+	for ; len(queue) > 0; queue = queue[1:] {
+		for _, l := range c.net.radios[queue[0]].links {
+			link := c.net.links[l]
+			to := link.other(queue[0])
+			if _, seen := from[to]; !seen && link.ends != ends {
+				from[to] = queue[0]
+				queue = append(queue, to)
+			}
+		}
+	}
+	macs := []string{c.net.radios[ends[0]].mac}
+	for at := ends[1]; at != ends[0]; at = from[at] {
+		macs = append(macs, c.net.radios[at].mac)
+	}
+	return strings.Join(macs, ", ")
+}
+
+// force is the value that users' polarities give a group, -1 where there are none.
+func (c *colouring) force(g int) int {
+	value, by := -1, 0
+	for _, radio := range c.net.groups[g].radios {
+		user := c.user[radio]
+		if !user.given() {
+			continue
+		}
+		v := allOdd
+		if (oddness(user.value) == even) != c.net.radios[radio].differs {
+			v = allEven
+		}
+		if value >= 0 && v != value {
+			c.view.faults.Add(user.path, fmt.Sprintf("is %d, which can't be respected: links join it to %s, where %s is %d",
+				user.value, c.net.radios[by].mac, config.FormatPath(c.user[by].path), c.user[by].value),
+				"a link has an odd and an even end")
+			continue
+		}
+		if value < 0 {
+			value, by = v, radio
+		}
+	}
+	return value
+}
+
+// checkHybrids tells of links that users made hybrid at both ends.
+func (c *colouring) checkHybrids() {
+	for _, l := range c.net.links {
+		a, z := c.user[l.ends[0]], c.user[l.ends[1]]
+		if a.value > 2 && z.value > 2 {
+			c.view.faults.Add(z.path, fmt.Sprintf("is %d, as hybrid as %s is by %s at the other end of link %s",
+				z.value, c.net.radios[l.ends[0]].mac, config.FormatPath(a.path), l.name), "one hybrid end of a link is allowed")
+		}
+	}
+}
+
+// solve gives each radio odd or even.
+func (c *colouring) solve() []int {
+	p := c.problem(false)
+	pl := p.plan()
+	if len(pl.given) == 0 {
+		return c.radios(c.problem(true).solve(pl))
+	}
+	c.result.Notes = append(c.result.Notes, fmt.Sprintf(
+		"polarity: the network is too wide for the least set of hybrid sites: %d sites were made hybrid first, so there may be fewer", len(pl.given)))
+	// What is found must not hang on what is there, or a second run could find something else.
+	found := c.tidy(c.radios(p.solve(pl)))
+	if c.valid() && c.weight(c.now) <= c.weight(found) {
+		return c.now
+	}
+	return found
+}
+
+// problem has a variable for each site and, behind those, one for each group. With current
+// it prefers what is there now.
+func (c *colouring) problem(current bool) *problem {
+	sites := len(c.net.sites)
+	p := newProblem(sites + len(c.net.groups))
+	weights := c.weights(current)
+	for s := range sites {
+		p.cost[s] = []int64{0, 0, weights[s] << shift}
+		p.give[s] = mixed
+	}
+	for g, group := range c.net.groups {
+		v := sites + g
+		p.cost[v] = []int64{0, 0}
+		for _, radio := range group.radios {
+			differs := c.net.radios[radio].differs
+			p.pair(c.net.radios[radio].site, v, func(site, group int) bool {
+				return site == mixed || (site == allEven) == ((group == allEven) != differs)
+			})
+			if now := c.now[radio]; current && now != 0 {
+				change := allOdd
+				if (now == odd) != differs {
+					change = allEven
+				}
+				p.cost[v][change]++
+			}
+		}
+		if fixed := c.fixed[g]; fixed >= 0 {
+			p.cost[v][1-fixed] = never
+		}
+	}
+	return p
+}
+
+// radios spells out the values of groups.
+func (c *colouring) radios(values []int) []int {
+	out := make([]int, len(c.net.radios))
+	for g, group := range c.net.groups {
+		for _, radio := range group.radios {
+			out[radio] = odd
+			if (values[len(c.net.sites)+g] == allEven) != c.net.radios[radio].differs {
+				out[radio] = even
+			}
+		}
+	}
+	return out
+}
+
+// weights are what each site costs when its radios are not alike.
+func (c *colouring) weights(current bool) []int64 {
+	out := make([]int64, len(c.net.sites))
+	user := make([]int, len(c.user))
+	for i, u := range c.user {
+		user[i] = oddness(u.value)
+	}
+	now, byUser := c.mixed(c.now), c.mixed(user)
+	split := make([]bool, len(out))
+	for _, r := range c.net.radios {
+		between := 0
+		for _, l := range r.links {
+			if ends := c.net.links[l].ends; c.net.radios[ends[0]].dn && c.net.radios[ends[1]].dn {
+				between++
+			}
+		}
+		split[r.site] = split[r.site] || between > 1
+	}
+	for s := range out {
+		switch {
+		case byUser[s]:
+			out[s] = hybridUser
+		case split[s]:
+			out[s] = hybridSplit
+		case current && now[s]:
+			out[s] = hybridNow
+		default:
+			out[s] = hybrid
+		}
+	}
+	return out
+}
+
+// mixed are the sites that have both polarities.
+func (c *colouring) mixed(polarities []int) []bool {
+	seen := make([]int, len(c.net.sites))
+	for i, p := range polarities {
+		seen[c.net.radios[i].site] |= p // odd and even are bits
+	}
+	out := make([]bool, len(seen))
+	for s, bits := range seen {
+		out[s] = bits == odd|even
+	}
+	return out
+}

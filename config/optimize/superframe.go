@@ -1,0 +1,164 @@
+package optimize
+
+import (
+	"fmt"
+	"strings"
+
+	"edgespan/config"
+)
+
+// toCN is the superframe of a link to a client node: the firmware chooses.
+const toCN = 255
+
+// framing is the question of control superframes: two links of one radio between
+// distribution nodes need different ones of two.
+type framing struct {
+	*run
+	user []setting // by link
+	now  []int64   // by link, -1 where there is none
+}
+
+// superframe gives links between DNs 0 or 1, different for links that share a radio, and
+// 255 to links of a CN. Of the two ways round that a chain of links has, users' values
+// decide, else the fewest changes, else its first link gets 0.
+func (r *run) superframe() []assignment {
+	f := framing{run: r}
+	for i := range r.net.links {
+		f.user = append(f.user, f.ofUser(i))
+		f.now = append(f.now, f.before(i))
+	}
+	values := f.solve()
+	var out []assignment
+	for i, l := range r.net.links {
+		a, z := r.net.radios[l.ends[0]], r.net.radios[l.ends[1]]
+		out = append(out, assign(a.node, z.mac, superframe, values[i]), assign(z.node, a.mac, superframe, values[i]))
+	}
+	for _, h := range r.net.halves {
+		out = append(out, assignment{path: []string{h.node, superframe.over, h.peer, "fwParams", superframe.name}})
+	}
+	return out
+}
+
+// before is what both ends of a link have now.
+func (f *framing) before(link int) int64 {
+	a, z := f.net.radios[f.net.links[link].ends[0]], f.net.radios[f.net.links[link].ends[1]]
+	x, known := f.view.now(a.node, z.mac, superframe)
+	y, both := f.view.now(z.node, a.mac, superframe)
+	if !known || !both || x != y {
+		return -1
+	}
+	return x
+}
+
+// between says whether a link joins two distribution nodes.
+func (f *framing) between(link int) bool {
+	ends := f.net.links[link].ends
+	return f.net.radios[ends[0]].dn && f.net.radios[ends[1]].dn
+}
+
+// ofUser is what users set at both ends, or at one.
+func (f *framing) ofUser(link int) setting {
+	l := f.net.links[link]
+	a, z := f.net.radios[l.ends[0]], f.net.radios[l.ends[1]]
+	x, y := f.view.user(a.node, z.mac, superframe), f.view.user(z.node, a.mac, superframe)
+	if x.given() && y.given() && x.value != y.value {
+		f.view.faults.Add(y.path, fmt.Sprintf("is %d, but %s, the other end of link %s, is %d", y.value, config.FormatPath(x.path), l.name, x.value),
+			"one value for both ends is allowed")
+		return setting{}
+	}
+	if !x.given() {
+		x = y
+	}
+	if x.given() && (x.value == toCN) == f.between(link) {
+		allowed := "255 is allowed: it is a link to a CN"
+		if f.between(link) {
+			allowed = "0 and 1 are allowed: it is a link between DNs"
+		}
+		f.view.faults.Add(x.path, fmt.Sprintf("is %d, for link %s", x.value, l.name), allowed)
+		return setting{}
+	}
+	return x
+}
+
+// solve gives each link its superframe.
+func (f *framing) solve() []int64 {
+	p := newParities(len(f.net.links))
+	for _, radio := range f.net.radios {
+		f.alternate(p, radio)
+	}
+	heads := f.heads(p)
+	values := make([]int64, len(f.net.links))
+	for i := range values {
+		values[i] = toCN
+		if f.between(i) {
+			head, differs := p.head(i)
+			values[i] = flip(heads[head], differs)
+		}
+	}
+	return values
+}
+
+func flip(v int64, differs bool) int64 {
+	if differs {
+		return 1 - v
+	}
+	return v
+}
+
+// alternate ties the links of one radio to different values.
+func (f *framing) alternate(p *parities, r radio) {
+	var links []int
+	var names []string
+	for _, l := range r.links {
+		if f.between(l) {
+			links, names = append(links, l), append(names, f.net.links[l].name)
+		}
+	}
+	if len(links) > 2 {
+		f.view.faults.Add([]string{"links", names[2]}, "shares radio "+r.mac+" with "+strings.Join(append(names[:2:2], names[3:]...), ", "),
+			"two links between DNs on one radio are allowed: there are two superframes")
+		return
+	}
+	if len(links) < 2 {
+		return
+	}
+	a, differsA := p.head(links[0])
+	z, differsZ := p.head(links[1])
+	if a == z && differsA == differsZ {
+		f.view.faults.Add([]string{"links", names[1]}, "closes an odd cycle of links that share radios, at "+r.mac+" with "+names[0],
+			"an even number of links in a cycle is allowed: there are two superframes")
+	}
+	p.join(links[0], links[1], true)
+}
+
+// heads are the values of the first of each chain, as parities know it.
+func (f *framing) heads(p *parities) map[int]int64 {
+	forced, first := map[int]int{}, map[int]bool{}
+	changes := map[int]*[2]int{} // when the head is 0, and 1
+	heads := map[int]int64{}
+	for i, user := range f.user {
+		head, differs := p.head(i)
+		if changes[head] == nil {
+			changes[head], first[head] = new([2]int), differs
+		}
+		if now := f.now[i]; now == 0 || now == 1 {
+			changes[head][1-flip(now, differs)]++
+		}
+		if !user.given() || !f.between(i) {
+			continue
+		}
+		v := flip(user.value, differs)
+		if by, twice := forced[head]; twice && heads[head] != v {
+			f.view.faults.Add(user.path, fmt.Sprintf("is %d, which can't be respected: %s is %d, and links that share radios alternate",
+				user.value, config.FormatPath(f.user[by].path), f.user[by].value), "0 and 1 in turns are allowed")
+		} else if !twice {
+			forced[head], heads[head] = i, v
+		}
+	}
+	for head, n := range changes {
+		if _, is := forced[head]; !is && (n[1] < n[0] || n[1] == n[0] && first[head]) {
+			heads[head] = 1
+		}
+	}
+	return heads
+}

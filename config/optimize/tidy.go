@@ -1,0 +1,148 @@
+package optimize
+
+// valid says whether what is there now could stay: every radio has a polarity, each link
+// both, and users theirs.
+func (c *colouring) valid() bool {
+	for g, group := range c.net.groups {
+		first := c.now[group.radios[0]]
+		for _, radio := range group.radios {
+			if c.now[radio] == 0 || (c.now[radio] != first) != c.net.radios[radio].differs {
+				return false
+			}
+		}
+		if fixed := c.fixed[g]; fixed >= 0 && (first == even) != (fixed == allEven) {
+			return false
+		}
+	}
+	return true
+}
+
+// weight is what the mixed sites of an assignment cost, whatever was there before.
+func (c *colouring) weight(polarities []int) int64 {
+	var sum int64
+	weights := c.weights(false)
+	for s, is := range c.mixed(polarities) {
+		if is {
+			sum += weights[s]
+		}
+	}
+	return sum
+}
+
+// tidy makes hybrid sites uniform that needn't be, the lowest number first, and then turns
+// whole parts of the network over where fewer radios change by that.
+func (c *colouring) tidy(polarities []int) []int {
+	p := newParities(len(c.net.radios) + 1) // the last one stands for odd, by users' will
+	root := len(c.net.radios)
+	for g, group := range c.net.groups {
+		first := group.radios[0]
+		for _, radio := range group.radios[1:] {
+			p.join(first, radio, c.net.radios[radio].differs)
+		}
+		if fixed := c.fixed[g]; fixed >= 0 {
+			p.join(root, first, fixed == allEven)
+		}
+	}
+	bySite := make([][]int, len(c.net.sites))
+	for i, r := range c.net.radios {
+		bySite[r.site] = append(bySite[r.site], i)
+	}
+	mixed := c.mixed(polarities)
+	for _, again := range []bool{false, true} {
+		for s, radios := range bySite {
+			if mixed[s] == again && p.uniform(radios) {
+				for _, r := range radios {
+					p.join(radios[0], r, false)
+				}
+			}
+		}
+	}
+	return c.turn(p, root)
+}
+
+// turn chooses for each part that hangs together the side with fewer changes, else the one
+// that makes its first radio odd.
+func (c *colouring) turn(p *parities, root int) []int {
+	changes := map[int][2]int{} // by part: radios that change when its head is odd, and even
+	for i, now := range c.now {
+		head, differs := p.head(i)
+		n := changes[head]
+		if now != 0 {
+			side := 0
+			if (now == odd) != differs {
+				side = 1
+			}
+			n[side]++
+		}
+		changes[head] = n
+	}
+	rootHead, rootDiffers := p.head(root)
+	first := map[int]bool{} // whether the first radio of a part differs from its head
+	out := make([]int, len(c.now))
+	for i := range c.now {
+		head, differs := p.head(i)
+		if _, seen := first[head]; !seen {
+			first[head] = differs
+		}
+		n := changes[head]
+		headEven := n[1] < n[0] || n[1] == n[0] && first[head]
+		if head == rootHead {
+			headEven = rootDiffers
+		}
+		out[i] = odd
+		if headEven != differs {
+			out[i] = even
+		}
+	}
+	return out
+}
+
+// parities are sets of radios of which is known how they differ.
+type parities struct {
+	up      []int
+	differs []bool // from up
+	size    []int
+}
+
+func newParities(n int) *parities {
+	p := &parities{make([]int, n), make([]bool, n), make([]int, n)}
+	for i := range p.up {
+		p.up[i], p.size[i] = i, 1
+	}
+	return p
+}
+
+func (p *parities) head(i int) (head int, differs bool) {
+	for p.up[i] != i {
+		differs = differs != p.differs[i]
+		i = p.up[i]
+	}
+	return i, differs
+}
+
+// join says how two differ. What is known already is not asked again.
+func (p *parities) join(a, b int, differ bool) {
+	ha, da := p.head(a)
+	hb, db := p.head(b)
+	if ha == hb {
+		return
+	}
+	if p.size[ha] < p.size[hb] {
+		ha, hb = hb, ha
+	}
+	p.up[hb], p.differs[hb] = ha, da != db != differ
+	p.size[ha] += p.size[hb]
+}
+
+// uniform says whether radios could all be alike.
+func (p *parities) uniform(radios []int) bool {
+	seen := map[int]bool{}
+	for _, r := range radios {
+		head, differs := p.head(r)
+		if before, there := seen[head]; there && before != differs {
+			return false
+		}
+		seen[head] = differs
+	}
+	return true
+}
