@@ -62,6 +62,8 @@ func (n *Node) behind(c netinst.NetworkInstanceConfig, s netinst.NetworkInstance
 	return ""
 }
 
+const notTakenUp = "its newest config has not been taken up"
+
 func (n *Node) appReady(id string) httpapi.Readiness {
 	t := n.d.topics
 	c, wanted := t.AppConfig.Get("", id)
@@ -75,14 +77,16 @@ func (n *Node) appReady(id string) httpapi.Readiness {
 		r.Why = "its app network has not started"
 	case n.appCrashed(id) != "":
 		r.Why = n.appCrashed(id)
-	case rec.Digest != appnet.Digest(c) || rec.TargetVersion != s.TargetVersion:
-		r.Why = "its newest config has not been taken up"
+	case rec.TargetVersion != s.TargetVersion:
+		r.Why = notTakenUp
 	case s.Error != "":
 		r.Why = s.Error
 	case s.Pending:
 		r.Why = "pending"
 	case s.Activated != c.Activate:
 		r.Why = fmt.Sprintf("activated is %v, wanted is %v", s.Activated, c.Activate)
+	case rec.Digest != appnet.Digest(c): // last: it spells the whole config, at each question
+		r.Why = notTakenUp
 	default:
 		r.Why = n.networkBehind(c)
 		r.Ready = r.Why == ""
