@@ -18,15 +18,15 @@ func (m *Metadata) Merge(vendor config.Object) (merged *Metadata, conflicts, fau
 	if faults != nil {
 		return nil, nil, faults
 	}
-	g := merger{}
+	g := merger{opts: opts}
 	doc, root := g.level(m.doc, theirs.doc, m.root, theirs.root)
 	g.conflicts.Sort()
 	warnings := append(slices.Clone(m.warnings), theirs.warnings...)
-	warnings.Sort()
 	return &Metadata{doc: doc, root: root, opts: m.opts, warnings: warnings}, g.conflicts, nil
 }
 
 type merger struct {
+	opts      Options
 	path      []string
 	conflicts config.Faults
 }
@@ -40,7 +40,9 @@ func (g *merger) level(doc, theirDoc config.Object, p, theirs *param) (config.Ob
 		here, have := doc[key]
 		switch below, their := p.known[key], theirs.known[key]; {
 		case !have && their != nil:
-			out[key], level.known[key] = theirDoc[key], their
+			// Compiled again: whether it is strict is for our levels to say.
+			c := compiler{opts: g.opts}
+			out[key], level.known[key] = theirDoc[key], c.child(theirDoc[key], inherited{strict: p.strict, flag: their.flag})
 		case below != nil && their != nil && below.kind == Level && their.kind == Level:
 			out[key], level.known[key] = g.levels(here, theirDoc[key], below, their)
 		case !config.Equal(here, theirDoc[key]):

@@ -43,7 +43,7 @@ func Parse(doc config.Object, opts Options) (*Metadata, config.Faults) {
 func (m *Metadata) Document() config.Object { return m.doc }
 
 // Warnings are the places that mean less than they say: an action that takes effect on an
-// object property only, on an entry.
+// object property only, on an entry. Those of what was merged are last.
 func (m *Metadata) Warnings() config.Faults { return slices.Clone(m.warnings) }
 
 // e2eFields are the top-level fields that only the controller's and the aggregator's

@@ -53,6 +53,7 @@ var mayImport = map[string][]string{
 	// Wiring, and the demo's lab.
 	"cmd/edgespan": {
 		"actors", "config", "config/httpapi", "config/nodeconf", "pubsub", "examples", "integration/lab",
+		"config/metadata",
 		"netinst", "netinst/netstate", "appnet",
 		"config/layers", "platform/confdir",
 		"netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
