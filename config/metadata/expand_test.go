@@ -11,7 +11,7 @@ import (
 	"edgespan/config"
 )
 
-const real = "../testdata/terragraph/"
+const stored = "../testdata/terragraph/"
 
 func parse(t testing.TB, text string) config.Object {
 	t.Helper()
@@ -24,7 +24,7 @@ func parse(t testing.TB, text string) config.Object {
 
 func read(t testing.TB, name string) config.Object {
 	t.Helper()
-	text, err := os.ReadFile(real + name)
+	text, err := os.ReadFile(stored + name)
 	if err != nil {
 		t.Fatal(err)
 	}
