@@ -53,7 +53,7 @@ type param struct {
 	ints     *numbers[int64]
 	floats   *numbers[float64]
 	text     *texts
-	sentence string // what is allowed
+	sentence string // what is allowed, for messages
 }
 
 // inherited is what a place has from what is around it.
@@ -160,7 +160,7 @@ func (c *compiler) param(o config.Object, from inherited) *param {
 	}
 	p.kind = kind
 	c.constraints(p, o)
-	p.sentence = p.describe()
+	p.sentence = p.describe(most)
 	if def, given := o["default"]; given {
 		p.def, p.hasDefault = def, true
 		c.byDefault(p)

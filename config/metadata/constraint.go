@@ -29,8 +29,8 @@ func (n *numbers[T]) rule() string {
 	return RuleValue
 }
 
-// describe is "from 1 to 12, or 35".
-func (n *numbers[T]) describe(show func(T) string) string {
+// describe is "from 1 to 12 or 35".
+func (n *numbers[T]) describe(most int, show func(T) string) string {
 	var parts []string
 	for _, r := range n.ranges {
 		parts = append(parts, "from "+show(r[0])+" to "+show(r[1]))
@@ -38,7 +38,7 @@ func (n *numbers[T]) describe(show func(T) string) string {
 	for _, v := range n.values {
 		parts = append(parts, show(v))
 	}
-	return alternatives(parts)
+	return alternatives(parts, most)
 }
 
 // texts are the strings allowed: those listed, those that match, and numbers in ranges.

@@ -3,6 +3,8 @@ package metadata
 import (
 	"fmt"
 	"iter"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,7 +28,7 @@ type Entry struct {
 	Flag                                   bool // a command-line flag: the value is a string
 	Default                                any
 	HasDefault                             bool
-	Allowed                                string // "an integer from 1 to 12, or 35"
+	Allowed                                string // "an integer from 1 to 12 or 35"
 }
 
 // Name is the path for a person: as config.FormatPath, with a bare * for a free key.
@@ -99,24 +101,27 @@ func (w walk) entry(p *param) Entry {
 	return Entry{
 		Path: w.path, free: w.free, Root: p.entry, Kind: p.kind, Desc: p.desc, Action: p.action, Tag: p.tag,
 		Required: p.required, ReadOnly: p.readOnly, Deprecated: p.deprecated, Secret: p.secret, Strict: p.strict,
-		Sync: w.sync, Flag: p.flag, Default: p.def, HasDefault: p.hasDefault, Allowed: p.sentence,
+		Sync: w.sync, Flag: p.flag, Default: p.def, HasDefault: p.hasDefault, Allowed: p.describe(math.MaxInt),
 	}
 }
 
-// describe is what is allowed, as a person says it.
-func (p *param) describe() string {
+// most is how many alternatives a message shows; Entry.Allowed shows them all.
+const most = 12
+
+// describe is what is allowed, as a person says it, with so many alternatives at most.
+func (p *param) describe(most int) string {
 	switch p.kind {
 	case Integer:
-		return p.asFlag(described("an integer", p.ints, func(i int64) string { return strconv.FormatInt(i, 10) }))
+		return p.asFlag(described("an integer", p.ints, most, func(i int64) string { return strconv.FormatInt(i, 10) }))
 	case Float:
-		return p.asFlag(described("a number", p.floats, showFloat))
+		return p.asFlag(described("a number", p.floats, most, showFloat))
 	case Boolean:
 		if p.flag {
 			return "a string that says true or false"
 		}
 		return "true or false"
 	case String:
-		return p.text.describe()
+		return p.text.describe(most)
 	case Map:
 		return "an object with free keys"
 	case ObjectKind, Level:
@@ -131,18 +136,18 @@ func (p *param) asFlag(s string) string {
 	return s
 }
 
-func described[T int64 | float64](what string, n *numbers[T], show func(T) string) string {
+func described[T int64 | float64](what string, n *numbers[T], most int, show func(T) string) string {
 	if n == nil {
 		return what
 	}
-	which := n.describe(show)
+	which := n.describe(most, show)
 	if which == "" {
 		return "no value at all"
 	}
 	return what + " " + which
 }
 
-func (t *texts) describe() string {
+func (t *texts) describe(most int) string {
 	if t == nil || t.any() {
 		return "a string"
 	}
@@ -151,10 +156,10 @@ func (t *texts) describe() string {
 		parts = append(parts, "a string that matches "+t.pattern)
 	}
 	if t.ints != nil {
-		parts = append(parts, described("a string that says an integer", t.ints, func(i int64) string { return strconv.FormatInt(i, 10) }))
+		parts = append(parts, described("a string that says an integer", t.ints, most, func(i int64) string { return strconv.FormatInt(i, 10) }))
 	}
 	if t.floats != nil {
-		parts = append(parts, described("a string that says a number", t.floats, showFloat))
+		parts = append(parts, described("a string that says a number", t.floats, most, showFloat))
 	}
 	for _, s := range t.values {
 		parts = append(parts, config.Printable(s))
@@ -162,11 +167,14 @@ func (t *texts) describe() string {
 	if len(parts) == 0 {
 		return "no value at all"
 	}
-	return alternatives(parts)
+	return alternatives(parts, most)
 }
 
-// alternatives is "a, b or c".
-func alternatives(parts []string) string {
+// alternatives is "a, b or c", or "a, b or 7 others".
+func alternatives(parts []string, most int) string {
+	if len(parts) > most {
+		parts = append(slices.Clone(parts[:most-1]), fmt.Sprintf("%d others", len(parts)-most+1))
+	}
 	if len(parts) < 2 {
 		return strings.Join(parts, "")
 	}
@@ -174,16 +182,16 @@ func alternatives(parts []string) string {
 	return strings.Join(parts[:last], ", ") + " or " + parts[last]
 }
 
-// names are the keys that an object may have.
+// names are the keys that an object may have, as a message says them.
 func (p *param) names() string {
 	if len(p.known) == 0 {
-		return "no keys"
+		return "no key is allowed"
 	}
 	names := sorted(p.known)
 	for i, name := range names {
 		names[i] = config.FormatPath([]string{name})
 	}
-	return strings.Join(names, " ")
+	return alternatives(names, most) + " is allowed"
 }
 
 func showFloat(f float64) string {

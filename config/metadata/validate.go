@@ -116,7 +116,7 @@ func (v *validator) object(p *param, o config.Object) {
 		case known:
 			v.value(below, value)
 		case p.strict:
-			v.report.Faults = append(v.report.Faults, Fault{v.here(), value, RuleUnknown, "is unknown", p.names() + " are allowed"})
+			v.report.Faults = append(v.report.Faults, Fault{v.here(), value, RuleUnknown, "is unknown", p.names()})
 		default:
 			v.report.Unknown = append(v.report.Unknown, v.here())
 		}

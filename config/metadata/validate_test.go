@@ -127,7 +127,7 @@ func TestStrict(t *testing.T) {
 		}
 	}
 	f := of(t, strict(`"el":{`, nested)).Validate(parse(t, `{"lev":{"el":{"u":1}}}`)).Faults[0]
-	if f.Allowed != "s are allowed" {
+	if f.Allowed != "s is allowed" {
 		t.Errorf("%+v", f)
 	}
 }

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"edgespan/config"
+)
+
+const realMetadata = "../../config/testdata/terragraph/config_metadata.json"
+
+// metaFile writes a file of a test and answers with its name.
+func metaFile(t *testing.T, name, text string) string {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// layersCommand runs a command of `layers`; folders of tests are left out of what it said.
+func layersCommand(t *testing.T, args ...string) said {
+	t.Helper()
+	s := cli(t, nil, "", append([]string{"layers"}, args...)...)
+	for _, a := range args {
+		if dir := filepath.Dir(a); dir != "." {
+			s.err = strings.ReplaceAll(s.err, dir+string(filepath.Separator), "")
+		}
+	}
+	return s
+}
+
+const (
+	oneMetadata    = `{"a":{"x":{"desc":"d","action":"REBOOT","type":"INTEGER","intVal":{"allowedValues":[1]}}},"c":{"__copy_block__":"a.x","action":"RESTART_KEA"}}`
+	vendorMetadata = `{"a":{"x":{"desc":"other","action":"REBOOT","type":"INTEGER"}},"v":{"desc":"d","action":"BREW","type":"STRING"}}`
+)
+
+func TestLayersMetadata(t *testing.T) {
+	ours, theirs := metaFile(t, "ours.json", oneMetadata), metaFile(t, "vendor.json", vendorMetadata)
+	circle := metaFile(t, "circle.json", `{"one":{"__copy_block__":"two"},"two":{"p":{"__copy_block__":"three"}},"three":{"__copy_block__":"one"}}`)
+	brew := metaFile(t, "brew.json", `{"v":{"desc":"d","action":"BREW","type":"STRING"},"w":5}`)
+	warns := metaFile(t, "warns.json", `{"v":{"desc":"d","action":"SET_FW_PARAMS","type":"STRING"}}`)
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		out  string
+		err  string
+	}{
+		{"expanded", []string{"--metadata", ours}, 0, compacted(t, `{"a":{"x":{"action":"REBOOT","desc":"d","intVal":{"allowedValues":[1]},"type":"INTEGER"}},
+			"c":{"action":"RESTART_KEA","desc":"d","intVal":{"allowedValues":[1]},"type":"INTEGER"}}`), ""},
+		{
+			"a vendor's after it",
+			[]string{"--metadata", ours, "--metadata", theirs},
+			0, compacted(t, `{"a":{"x":{"action":"REBOOT","desc":"d","intVal":{"allowedValues":[1]},"type":"INTEGER"}},
+			"c":{"action":"RESTART_KEA","desc":"d","intVal":{"allowedValues":[1]},"type":"INTEGER"},"v":{"action":"BREW","desc":"d","type":"STRING"}}`),
+			"vendor.json: a.x: is described otherwise already: the first description is kept, and this one dropped\n",
+		},
+		{"a circle", []string{"--metadata", circle}, 4, "", "circle.json: one: its __copy_block__ goes round in a circle: two -> three -> one -> two: a source that does not need the block itself is allowed\n"},
+		{
+			"a warning",
+			[]string{"--metadata", warns},
+			0, compacted(t, `{"v":{"action":"SET_FW_PARAMS","desc":"d","type":"STRING"}}`),
+			"warns.json: v: its action SET_FW_PARAMS has no effect on an entry: it is allowed on a property of an object\n",
+		},
+		{"none", nil, 2, "", "--metadata is missing: one file at least is allowed\n"},
+		{"no such file", []string{"--metadata", "/nonexistent/x.json"}, 10, "", "open x.json: no such file or directory\n"},
+	} {
+		if got := layersCommand(t, append([]string{"metadata"}, c.args...)...); got != (said{c.code, c.out, c.err}) {
+			t.Errorf("%s: exit %d, %q\n%s", c.name, got.code, got.err, got.out)
+		}
+	}
+	// An action that is unknown in the first file is a fault, with all others of the file.
+	got := layersCommand(t, "metadata", "--metadata", brew)
+	lines := strings.Split(strings.TrimSuffix(got.err, "\n"), "\n")
+	if got.code != 4 || got.out != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], `brew.json: v: its action "BREW" is unknown: `) || !strings.HasPrefix(lines[1], "brew.json: w: is 5: ") {
+		t.Errorf("exit %d, %s%s", got.code, got.err, got.out)
+	}
+}
+
+// compacted is the canonical form of a text, and a line's end.
+func compacted(t *testing.T, text string) string {
+	t.Helper()
+	o, faults := config.ParseObject([]byte(text))
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	return string(config.AppendCanonical(nil, o)) + "\n"
+}
+
+func TestLayersValidate(t *testing.T) {
+	strict := metaFile(t, "strict.json", `{"strict":true,`+oneMetadata[1:])
+	for _, c := range []struct {
+		name, meta, in string
+		code           int
+		err            string
+	}{
+		{"a valid config", realMetadata, `{"sysParams":{"managedConfig":true}}`, 0, "-: valid\n"},
+		{
+			"all faults", realMetadata, `{"sysParams":5,"envParams":{"TIMEZONE":null},"bgpParams":{"keepalive":1.0,"neighbors":{"a.b":{"asn":1}}}}`, 4,
+			`-: bgpParams.keepalive: is 1.0: an integer from 1 to 65535 is allowed
+-: bgpParams.neighbors."a.b".ipv6: is missing: it is required: a string is allowed
+-: envParams.TIMEZONE: is null: "Africa/Cairo", "America/Anchorage", "America/Caracas", "America/Chicago", "America/Denver", "America/Los_Angeles", "America/New_York", "America/Sao_Paulo", "Asia/Bangkok", "Asia/Dhaka", "Asia/Dubai" or 74 others is allowed
+-: sysParams: is 5: an object is allowed
+`,
+		},
+		{
+			"unknown keys, the shallowest only", realMetadata, `{"envParams":{"x":{"y":1}},"z":1}`, 0,
+			"-: envParams.x: is unknown (a warning): it is kept, and nothing checks it\n-: z: is unknown (a warning): it is kept, and nothing checks it\n-: valid\n",
+		},
+		{"unknown below strict", strict, `{"a":{"x":1,"y":{"z":1}}}`, 4, "-: a.y: is unknown: x is allowed\n"},
+		{"read-only and deprecated at rest", realMetadata, `{"topologyInfo":{"nodeName":"n"},"envParams":{"FW_IF2IF":"1"}}`, 0, "-: valid\n"},
+		{"no object", realMetadata, `[]`, 4, "-: the document is an array: one JSON object is allowed\n"},
+	} {
+		got := cli(t, nil, c.in, "layers", "validate", "--metadata", c.meta, "-")
+		if got != (said{c.code, "", c.err}) {
+			t.Errorf("%s: exit %d, %s%s", c.name, got.code, got.err, got.out)
+		}
+	}
+}
+
+func TestLayersActions(t *testing.T) {
+	before := metaFile(t, "old.json", `{"cpeConfig":{"X":{"policers":{"0":{"cir":1,"eir":1}}}},"popParams":{"POP_IFACE":"nic1"}}`)
+	after := metaFile(t, "new.json", `{"cpeConfig":{"X":{"policers":{"0":{"cir":2,"eir":1}}}},"popParams":{"POP_IFACE":"nic2"},"sysParams":{"managedConfig":true}}`)
+	for _, c := range []struct {
+		args []string
+		want said
+	}{
+		{[]string{before, after}, said{0, "RELOAD_VPP_CONFIG_AND_MONITOR\nREDO_POP_CONFIG\nREBOOT\n", ""}},
+		{[]string{"-o", "json", before, after}, said{0, `[
+  {
+    "action": "RELOAD_VPP_CONFIG_AND_MONITOR",
+    "keys": [
+      "cpeConfig.X.policers"
+    ]
+  },
+  {
+    "action": "REDO_POP_CONFIG",
+    "keys": [
+      "popParams.POP_IFACE"
+    ]
+  },
+  {
+    "action": "REBOOT",
+    "keys": [
+      "cpeConfig"
+    ]
+  }
+]
+`, ""}},
+		{[]string{before, before}, said{0, "", ""}},
+		{[]string{"-o", "json", before, before}, said{0, "[]\n", ""}},
+		{[]string{"-o", "yaml", before, before}, said{2, "", "--output: is \"yaml\": json is allowed\n"}},
+		{[]string{before}, said{2, "", "actions: has 1 arguments: two configs is allowed\n"}},
+	} {
+		if got := layersCommand(t, append([]string{"actions", "--metadata", realMetadata}, c.args...)...); got != c.want {
+			t.Errorf("%v: exit %d, %s%s", c.args, got.code, got.err, got.out)
+		}
+	}
+}
