@@ -42,7 +42,7 @@ func TestSeed_VersionNumbersComeFromRELEASE_M(t *testing.T) {
 }
 
 // "If major and minor versions are present, they are used to compare different software
-// versions. Otherwise, string-type comparisons are done on the full version string."
+// versions. Otherwise, string-type comparisons are done on the full version string".
 func TestSeed_VersionsAreComparedByNumberElseAsText(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
@@ -141,6 +141,7 @@ func TestSeed_ClosestMatchElseTheLatest(t *testing.T) {
 		// What does not parse is cut at - and _ from its end.
 		{"my my_build RELEASE_M20", "my-build-of-today", "my_build", "my_build"},
 		{"my RELEASE_M20", "my-build-of-today", "my", "my"},
+		{"RELEASE RELEASE_M20", "RELEASE_M5", "!RELEASE_M20", ""},
 		{"RELEASE RELEASE_M20", "RELEASE_M0_3", "RELEASE", "RELEASE"},
 		// Equal versions: the first in natural order, as the latest the last.
 		{"RELEASE_M22_PRE1 RELEASE_M22 RELEASE_M21", "RELEASE_M22-5-g1", "RELEASE_M22", "RELEASE_M22"},
