@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"config/layers":    {"config"},
 	"config/metadata":  {"config"},
 	"config/optimize":  {"config", "config/topology"},
+	"config/rollout":   {"config", "config/topology"},
 
 	"pubsub": {},
 
@@ -88,6 +89,7 @@ var pure = []string{
 	"config/layers",
 	"config/metadata",
 	"config/optimize",
+	"config/rollout",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random

@@ -1,0 +1,217 @@
+package rollout
+
+import "slices"
+
+// planner finds the batches of one graph.
+//
+// A pending site that no pending site is above stands for itself and all pending sites
+// behind it: a unit. What is behind a unit is left out of the walk, so what remains holds
+// together when any one unit is gone. For each batch a tree is grown from the points of
+// presence until it spans what remains; the leaves of a spanning tree can go all at once,
+// since every site, a leaf too, hangs on inner ones that stay. So the tree grows from
+// sites that need no push or had it; a pending one becomes an inner site only where it
+// must, the one with most new neighbours first: fewer inner sites, larger batches.
+type planner struct {
+	*graph
+	unit    []int     // by site: the unit that it is part of, none for none
+	members [][]int   // by unit: its pending sites
+	near    [][]int32 // by site: its neighbours that are behind no unit
+	left    []bool    // by unit: in no batch yet
+	rest    int       // how many are left that are no point of presence
+
+	round   int32
+	covered []int32 // by site: the round in which it was last in the tree
+	inner   []int32 // by site: the round in which it was last an inner one
+	bucket  [][]int // candidates to become inner sites, by how many new neighbours they had
+	best    int     // no bucket above is filled
+}
+
+const none = -1
+
+func newPlanner(g *graph) *planner {
+	n := len(g.sites)
+	p := &planner{
+		graph: g, unit: make([]int, n), members: make([][]int, n), left: make([]bool, n),
+		near: make([][]int32, n), covered: make([]int32, n), inner: make([]int32, n),
+	}
+	most := 0
+	for i := range n {
+		p.unit[i] = none
+		most = max(most, len(g.next[i]))
+	}
+	p.bucket = make([][]int, most+1)
+	for _, i := range g.order {
+		up := g.above[i]
+		switch {
+		case up != root && p.unit[up] != none:
+			p.unit[i] = p.unit[up]
+		case len(g.pending[i]) > 0:
+			p.unit[i], p.left[i] = i, true
+			if !g.pop[i] {
+				p.rest++
+			}
+		}
+		if u := p.unit[i]; u != none && len(g.pending[i]) > 0 {
+			p.members[u] = append(p.members[u], i)
+		}
+	}
+	for i, next := range g.next {
+		for _, j := range next {
+			if u := p.unit[j]; u == none || u == j {
+				p.near[i] = append(p.near[i], int32(j))
+			}
+		}
+	}
+	return p
+}
+
+// batches are all batches, in order.
+func (p *planner) batches(o Options) [][]string {
+	out := [][]string{}
+	var pops []int // those left
+	for _, i := range p.pops {
+		if p.left[i] {
+			pops = append(pops, i)
+		}
+	}
+	for p.rest > 0 || len(pops) > 0 {
+		pop := none
+		if len(pops) > 0 {
+			pop, pops = pops[0], pops[1:]
+		}
+		units := []int{pop}
+		if p.rest > 0 { // else all others are points of presence, and stay
+			units = p.leaves(pop)
+		}
+		for _, u := range units {
+			p.left[u] = false
+			if !p.pop[u] {
+				p.rest--
+			}
+		}
+		for len(units) > 0 {
+			limit := o.Limit
+			if len(out) == 0 && o.First > 0 && (limit == 0 || o.First < limit) {
+				limit = o.First
+			}
+			var names []string
+			names, units = p.take(units, limit)
+			out = append(out, names)
+		}
+	}
+	return out
+}
+
+// take fills one batch of at most limit nodes from units, and answers with the units that
+// found no place. Where not one fits, the smallest goes alone.
+func (p *planner) take(units []int, limit int) (names []string, rest []int) {
+	smallest := slices.MinFunc(units, func(a, b int) int { return p.size(a) - p.size(b) })
+	for _, u := range units {
+		full := limit > 0 && len(names)+p.size(u) > limit
+		if full && (u != smallest || p.size(u) <= limit) {
+			rest = append(rest, u)
+			continue
+		}
+		for _, i := range p.members[u] {
+			names = append(names, p.pending[i]...)
+		}
+	}
+	slices.Sort(names)
+	return names, rest
+}
+
+// size is how many nodes a unit has.
+func (p *planner) size(u int) int {
+	n := 0
+	for _, i := range p.members[u] {
+		n += len(p.pending[i])
+	}
+	return n
+}
+
+// leaves are units that can go together; pop, if any, is among them, and the only one that
+// is a point of presence: all the others are inner sites.
+func (p *planner) leaves(pop int) []int {
+	p.round++
+	p.best = 0
+	var free []int
+	for _, i := range p.pops {
+		p.covered[i] = p.round
+		if i != pop {
+			free = append(free, i)
+		}
+	}
+	for {
+		for len(free) > 0 {
+			i := free[len(free)-1]
+			free = p.grow(i, pop, free[:len(free)-1])
+		}
+		i := p.candidate()
+		if i == none {
+			break
+		}
+		free = p.grow(i, pop, free)
+	}
+	var out []int
+	for u, left := range p.left {
+		if left && p.inner[u] != p.round {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// grow makes site i an inner one: its neighbours join the tree. Those that may be inner
+// ones at no cost are added to free, the others wait in a bucket.
+func (p *planner) grow(i, pop int, free []int) []int {
+	p.inner[i] = p.round
+	for _, near := range p.near[i] {
+		j := int(near)
+		if p.covered[j] == p.round {
+			continue
+		}
+		p.covered[j] = p.round
+		switch {
+		case !p.left[j]:
+			free = append(free, j)
+		case j != pop:
+			p.wait(j, p.gain(j))
+		}
+	}
+	return free
+}
+
+// candidate is the pending site of the tree with most new neighbours, none when all sites
+// are in the tree.
+func (p *planner) candidate() int {
+	for ; p.best > 0; p.best-- {
+		for b := p.bucket[p.best]; len(b) > 0; b = p.bucket[p.best] {
+			i := b[len(b)-1]
+			p.bucket[p.best] = b[:len(b)-1]
+			gain := p.gain(i)
+			if gain == p.best {
+				return i
+			}
+			p.wait(i, gain) // less than it was: neighbours have joined meanwhile
+		}
+	}
+	return none
+}
+
+func (p *planner) wait(i, gain int) {
+	if gain > 0 {
+		p.bucket[gain] = append(p.bucket[gain], i)
+		p.best = max(p.best, gain)
+	}
+}
+
+// gain is how many neighbours of i are not in the tree yet.
+func (p *planner) gain(i int) int {
+	n := 0
+	for _, j := range p.near[i] {
+		if p.covered[j] != p.round {
+			n++
+		}
+	}
+	return n
+}
