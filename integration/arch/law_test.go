@@ -53,6 +53,7 @@ var mayImport = map[string][]string{
 
 	// Wiring, and the demo's lab.
 	"cmd/edgespan": {
+		"config/rollout", "config/topology",
 		"actors", "config", "config/httpapi", "config/nodeconf", "pubsub", "examples", "integration/lab",
 		"config/metadata",
 		"netinst", "netinst/netstate", "appnet",
