@@ -59,15 +59,23 @@ func newNetwork(t *topology.Topology) *network {
 		slices.Sort(ends[:])
 		n.links = append(n.links, link{l.Name, ends})
 	}
-	n.halves = slices.DeleteFunc(n.halves, func(h half) bool { return h.peer == "" })
 	slices.SortFunc(n.links, func(a, b link) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), slices.Compare(a.ends[:], b.ends[:]))
+		return cmp.Or(slices.Compare(a.ends[:], b.ends[:]), cmp.Compare(a.name, b.name))
 	})
+	// Two links between the same radios are one to a radio.
+	n.links = slices.CompactFunc(n.links, func(a, b link) bool { return a.ends == b.ends })
+	slices.SortFunc(n.links, func(a, b link) int { return cmp.Compare(a.name, b.name) })
 	for i, l := range n.links {
 		for _, end := range l.ends {
 			n.radios[end].links = append(n.radios[end].links, i)
 		}
 	}
+	whole := map[half]bool{}
+	for _, l := range n.links {
+		a, z := n.radios[l.ends[0]], n.radios[l.ends[1]]
+		whole[half{a.node, z.mac}], whole[half{z.node, a.mac}] = true, true
+	}
+	n.halves = slices.DeleteFunc(n.halves, func(h half) bool { return h.peer == "" || whole[h] })
 	n.join()
 	return n
 }

@@ -119,6 +119,9 @@ func (r *run) apply(layer string, doc *config.Object, all []assignment) {
 	for node, all := range byNode {
 		old, _ := out[node].(config.Object)
 		o := old
+		// Two radios with links to one MAC have what is said of it in common.
+		slices.SortFunc(all, func(a, b assignment) int { return slices.Compare(a.path, b.path) })
+		all = slices.CompactFunc(all, func(a, b assignment) bool { return slices.Equal(a.path, b.path) })
 		for _, a := range all {
 			spelt := r.view.spelt(layer, a.path)
 			was, _ := config.Lookup(old, spelt)

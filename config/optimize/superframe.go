@@ -122,6 +122,11 @@ func (f *framing) alternate(p *parities, r radio) {
 	if len(links) < 2 {
 		return
 	}
+	if x, y := f.peer(r, links[0]), f.peer(r, links[1]); x.node == y.node {
+		f.view.faults.Add([]string{"links", names[1]}, "joins node "+x.node+" to "+r.mac+", as "+names[0]+" does: both have one superframe, by that MAC",
+			"one link of a node to a MAC is allowed")
+		return
+	}
 	a, differsA := p.head(links[0])
 	z, differsZ := p.head(links[1])
 	if a == z && differsA == differsZ {
@@ -129,6 +134,15 @@ func (f *framing) alternate(p *parities, r radio) {
 			"an even number of links in a cycle is allowed: there are two superframes")
 	}
 	p.join(links[0], links[1], true)
+}
+
+// peer is the radio at the other end of a link.
+func (f *framing) peer(r radio, link int) radio {
+	a, z := f.net.radios[f.net.links[link].ends[0]], f.net.radios[f.net.links[link].ends[1]]
+	if a.mac == r.mac {
+		return z
+	}
+	return a
 }
 
 // heads are the values of the first of each chain, as parities know it.
