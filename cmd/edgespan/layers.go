@@ -24,7 +24,7 @@ func newLayers(a *app) *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(newLayersDiff(a), newLayersEffective(a), newLayersMD5(a), newLayersVersions(a), newLayersExplain(a), newLayersMetadata(a), newLayersValidate(a), newLayersActions(a), newLayersRollout(a))
+	cmd.AddCommand(newLayersDiff(a), newLayersEffective(a), newLayersMD5(a), newLayersVersions(a), newLayersExplain(a), newLayersMetadata(a), newLayersValidate(a), newLayersActions(a), newLayersRollout(a), newLayersOptimize(a))
 	return cmd
 }
 

@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 		"actors", "config", "config/httpapi", "config/nodeconf", "pubsub", "examples", "integration/lab",
 		"config/metadata",
 		"netinst", "netinst/netstate", "appnet",
-		"config/layers", "platform/confdir",
+		"config/layers", "platform/confdir", "config/optimize", "config/topology",
 		"netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
 	},
 
