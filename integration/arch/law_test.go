@@ -25,6 +25,8 @@ var mayImport = map[string][]string{
 	"config/metadata":  {"config"},
 	"config/optimize":  {"config", "config/topology"},
 	"config/rollout":   {"config", "config/topology"},
+	"config/e2e":       {"config", "config/metadata"},
+	"config/migrate":   {"config", "config/layers"},
 
 	"pubsub": {},
 
@@ -91,6 +93,8 @@ var pure = []string{
 	"config/metadata",
 	"config/optimize",
 	"config/rollout",
+	"config/e2e",
+	"config/migrate",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random

@@ -1,0 +1,68 @@
+package migrate
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"edgespan/config"
+)
+
+// all are the migrations, older versions first. A new one is added behind those of its
+// version's family, with a test of what it makes of a real file.
+//
+// Those of RELEASE_M follow what the base files of these releases show: a key that went in
+// the release in which the same value turned up at another place.
+var all = []Migration{
+	{
+		Version: "RELEASE_M46", Kind: Node,
+		What: "Everything of statsAgentParams.nmsPublisherParams but zmqSndHwm, and statsAgentParams.statsBlacklist, moves to statsAgentParams.publisherParams; zmqSndHwm to statsAgentParams.endpointParams.nmsPublisherParams.",
+		do: func(w *work) {
+			const old = "statsAgentParams.nmsPublisherParams"
+			w.move(old+".zmqSndHwm", "statsAgentParams.endpointParams.nmsPublisherParams.zmqSndHwm")
+			w.move(old, "statsAgentParams.publisherParams")
+			w.move("statsAgentParams.statsBlacklist", "statsAgentParams.publisherParams.statsBlacklist")
+		},
+	},
+	{
+		Version: "RELEASE_M60", Kind: Node,
+		What: "statsAgentParams.sources.openr.enabled becomes statsAgentParams.collectors.openrStatsEnabled; the source's zmq_url goes, since the collector needs none.",
+		do: func(w *work) {
+			w.move("statsAgentParams.sources.openr.enabled", "statsAgentParams.collectors.openrStatsEnabled")
+			w.drop("statsAgentParams.sources.openr")
+		},
+	},
+	{
+		Version: "RELEASE_M78", Kind: Node,
+		What: "radioParamsBase.wsecParams.eapolParams moves to the top, eapolParams.",
+		do: func(w *work) {
+			w.move("radioParamsBase.wsecParams.eapolParams", "eapolParams")
+		},
+	},
+	{
+		Version: "RELEASE_M79", Kind: Node,
+		What: "The list of prefixes envParams.OPENR_IFACE_PREFIXES becomes the expression envParams.OPENR_IFACE_REGEX_INCLUDE.",
+		do: func(w *work) {
+			w.convert("envParams.OPENR_IFACE_PREFIXES", "envParams.OPENR_IFACE_REGEX_INCLUDE", prefixesToRegex)
+		},
+	},
+}
+
+// prefixesToRegex makes "terra.*" of "terra" and "(terra|nic1).*" of "terra,nic1".
+func prefixesToRegex(v any) (any, error) {
+	s, is := v.(string)
+	if !is {
+		return nil, fmt.Errorf("is no string (%s): a list of prefixes is allowed", config.KindOf(v))
+	}
+	if s == "" {
+		return "", nil
+	}
+	parts := strings.Split(s, ",")
+	for i, p := range parts {
+		parts[i] = regexp.QuoteMeta(strings.TrimSpace(p))
+	}
+	if len(parts) == 1 {
+		return parts[0] + ".*", nil
+	}
+	return "(" + strings.Join(parts, "|") + ").*", nil
+}

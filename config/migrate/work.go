@@ -1,0 +1,119 @@
+package migrate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/layers"
+)
+
+// work is a document on its way, and what was done to it.
+type work struct {
+	doc     config.Object
+	version string
+	changes []Change
+	faults  config.Faults
+}
+
+// move renames a key. What is at the new one already wins, key by key where both are
+// objects; an object and something else can't both stand there and are a fault.
+func (w *work) move(from, to string) { w.convert(from, to, func(v any) (any, error) { return v, nil }) }
+
+// convert moves a value and makes another one of it.
+func (w *work) convert(from, to string, how func(any) (any, error)) {
+	source, target := strings.Split(from, "."), strings.Split(to, ".")
+	v, has := config.Lookup(w.doc, source)
+	if !has {
+		return
+	}
+	out, err := how(v)
+	if err != nil {
+		w.faults.Add(source, err.Error(), "so that it can become "+to+" of "+w.version)
+		return
+	}
+	w.place(out, source, target)
+	w.take(source)
+}
+
+// drop takes out a key that is of no use any more.
+func (w *work) drop(from string) {
+	source := strings.Split(from, ".")
+	if _, has := config.Lookup(w.doc, source); has {
+		w.changes = append(w.changes, Change{Version: w.version, From: source})
+		w.take(source)
+	}
+}
+
+// place puts a value at a path, below what is there.
+func (w *work) place(v any, from, to []string) {
+	if at, kind := blocked(w.doc, to); at != nil {
+		w.faults.Add(from, fmt.Sprintf("can't move to %s: %s is no object (%s)", config.FormatPath(to), config.FormatPath(at), kind), "an object is allowed there")
+		return
+	}
+	there, set := config.Lookup(w.doc, to)
+	old, isObject := v.(config.Object)
+	_, both := there.(config.Object)
+	switch {
+	case !set:
+		w.doc = config.Set(w.doc, to, v)
+		w.changes = append(w.changes, Change{Version: w.version, From: from, To: to})
+	case isObject && both:
+		if len(old) == 0 {
+			w.changes = append(w.changes, Change{Version: w.version, From: from, To: to})
+		}
+		for _, key := range config.Keys(old) {
+			w.place(old[key], config.Sub(from, key), config.Sub(to, key))
+		}
+	case isObject != both:
+		w.faults.Add(from, fmt.Sprintf("is of another kind (%s) than %s (%s)", config.KindOf(v), config.FormatPath(to), config.KindOf(there)), "the same kind in both is allowed")
+	default:
+		w.changes = append(w.changes, Change{Version: w.version, From: from, To: to, Kept: !config.Equal(v, there)})
+	}
+}
+
+// blocked is the place above a path that is no object.
+func blocked(doc config.Object, path []string) (at []string, kind string) {
+	for n := 1; n < len(path); n++ {
+		v, has := config.Lookup(doc, path[:n])
+		if !has {
+			return nil, ""
+		}
+		if _, is := v.(config.Object); !is {
+			return path[:n], config.KindOf(v)
+		}
+	}
+	return nil, ""
+}
+
+// take removes a key, and the objects around it that it leaves empty.
+func (w *work) take(path []string) {
+	w.doc = config.Unset(w.doc, path)
+	for n := len(path) - 1; n > 0; n-- {
+		v, _ := config.Lookup(w.doc, path[:n])
+		if o, is := v.(config.Object); !is || len(o) > 0 {
+			return
+		}
+		w.doc = config.Unset(w.doc, path[:n])
+	}
+}
+
+func (r Range) check(all []Migration) error {
+	var families []string
+	for _, m := range all {
+		if f := layers.ParseSoftware(m.Version).Family; !slices.Contains(families, f) {
+			families = append(families, f)
+		}
+	}
+	for _, s := range []string{r.From, r.To} {
+		if v := layers.ParseSoftware(s); s != "" && (len(v.Numbers) == 0 || !slices.Contains(families, v.Family)) {
+			return fmt.Errorf("version %s: has no migrations: one that has %s and a number in it is allowed", config.Quote(s), strings.Join(families, " or "))
+		}
+	}
+	if r.From != "" && r.To != "" && layers.ParseSoftware(r.From).Compare(layers.ParseSoftware(r.To)) > 0 {
+		return errors.New("version " + config.Quote(r.From) + " is newer than " + config.Quote(r.To) + ": configs are migrated to newer versions only")
+	}
+	return nil
+}
