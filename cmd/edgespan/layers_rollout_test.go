@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-const topologies = "../../config/testdata/terragraph/topology_conf/topology_"
+const topologyFile = "../../config/testdata/terragraph/topology_conf/topology_"
 
 func TestLayersRolloutPlan(t *testing.T) {
 	dead := "node-2 is in no batch: its site has no path to a point of presence\n"
@@ -14,9 +14,9 @@ func TestLayersRolloutPlan(t *testing.T) {
 		args string
 		want said
 	}{
-		{"the links of the sample are dead", topologies + "1dn_1dn.conf", said{exitPartial, "BATCH  SITE  NODE\n1      A     node-1\n", dead}},
-		{"as if they were up", "--assume-alive " + topologies + "1dn_1dn.conf", said{exitOK, "BATCH  SITE  NODE\n1      A     node-1\n1      B     node-2\n", ""}},
-		{"json", "-o json " + topologies + "1dn_1dn.conf", said{exitPartial, `{
+		{"the links of the sample are dead", topologyFile + "1dn_1dn.conf", said{exitPartial, "BATCH  SITE  NODE\n1      A     node-1\n", dead}},
+		{"as if they were up", "--assume-alive " + topologyFile + "1dn_1dn.conf", said{exitOK, "BATCH  SITE  NODE\n1      A     node-1\n1      B     node-2\n", ""}},
+		{"json", "-o json " + topologyFile + "1dn_1dn.conf", said{exitPartial, `{
   "batches": [
     [
       "node-1"
@@ -30,20 +30,20 @@ func TestLayersRolloutPlan(t *testing.T) {
   ]
 }
 `, dead}},
-		{"the client nodes alone", "-o name --assume-alive --pending node-2,node-5 --pending node-3 " + topologies + "1dn_4cn.conf", said{exitOK, "node-2\nnode-3\nnode-5\n", ""}},
-		{"both ways around a ring", "--assume-alive --pending node-9,node-12,node-14,node-15 " + topologies + "figure0.conf", said{exitOK, `BATCH  SITE  NODE
+		{"the client nodes alone", "-o name --assume-alive --pending node-2,node-5 --pending node-3 " + topologyFile + "1dn_4cn.conf", said{exitOK, "node-2\nnode-3\nnode-5\n", ""}},
+		{"both ways around a ring", "--assume-alive --pending node-9,node-12,node-14,node-15 " + topologyFile + "figure0.conf", said{exitOK, `BATCH  SITE  NODE
 1      A     node-12
 1      A     node-9
 2      C     node-14
 2      C     node-15
 `, ""}},
-		{"nothing pending", "--pending= -o json " + topologies + "1dn_1dn.conf", said{exitOK, "{\n  \"batches\": [],\n  \"unreachable\": []\n}\n", ""}},
-		{"pending names that are no nodes", "--pending node-9,node-1,node-8 -o json " + topologies + "1dn_1dn.conf", said{exitRejected, "", topologies +
-			"1dn_1dn.conf: pending: is \"node-8\", which is no node of the topology: names of its nodes are allowed\n" + topologies +
+		{"nothing pending", "--pending= -o json " + topologyFile + "1dn_1dn.conf", said{exitOK, "{\n  \"batches\": [],\n  \"unreachable\": []\n}\n", ""}},
+		{"pending names that are no nodes", "--pending node-9,node-1,node-8 -o json " + topologyFile + "1dn_1dn.conf", said{exitRejected, "", topologyFile +
+			"1dn_1dn.conf: pending: is \"node-8\", which is no node of the topology: names of its nodes are allowed\n" + topologyFile +
 			"1dn_1dn.conf: pending: is \"node-9\", which is no node of the topology: names of its nodes are allowed\n"}},
-		{"no file", topologies + "none.conf", said{exitNotFound, "", "open " + topologies + "none.conf: no such file or directory\n"}},
+		{"no file", topologyFile + "none.conf", said{exitNotFound, "", "open " + topologyFile + "none.conf: no such file or directory\n"}},
 		{"no argument", "", said{exitUsage, "", "rollout-plan: has 0 arguments: one topology file is allowed\n"}},
-		{"no such form", "-o xml " + topologies + "1dn_1dn.conf", said{exitUsage, "", "-o: is \"xml\": table wide json yaml name are allowed\n"}},
+		{"no such form", "-o xml " + topologyFile + "1dn_1dn.conf", said{exitUsage, "", "-o: is \"xml\": table wide json yaml name are allowed\n"}},
 	} {
 		got := cli(t, nil, "", append([]string{"layers", "rollout-plan"}, strings.Fields(c.args)...)...)
 		if got != c.want {
