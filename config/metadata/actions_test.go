@@ -65,7 +65,8 @@ func TestOrderOfActions(t *testing.T) {
 	m := of(t, `{
 		"minion":{"desc":"d","action":"RESTART_MINION","type":"STRING"},"boot":{"desc":"d","action":"REBOOT","type":"STRING"},
 		"fw":{"desc":"d","action":"RELOAD_FIRMWARE","type":"STRING"},"stats":{"desc":"d","action":"RESTART_STATS_AGENT","type":"STRING"},
-		"no":{`+entry+`,"type":"STRING"},
+		"no":{`+entry+`,"type":"STRING"},"map":{`+entry+`,"type":"MAP","mapVal":{"type":"OBJECT","action":"REBOOT",
+			"objVal":{"properties":{"p":{"desc":"d","action":"RESTART_KEA","type":"STRING"}}}}},
 		"both":{"desc":"d","action":"RESTART_KEA","type":"OBJECT","objVal":{"properties":{
 			"p":{"desc":"d","action":"RESTART_SNMP","type":"OBJECT","objVal":{"properties":{"q":{"desc":"d","action":"RESTART_KEA","type":"STRING"}}}},
 			"none":{"desc":"d","action":"NO_ACTION","type":"STRING"}}}}}`)
@@ -76,6 +77,10 @@ func TestOrderOfActions(t *testing.T) {
 		{`{"both":{"none":""}}`, "RESTART_KEA:[both]"},
 		{`{"both":5}`, "RESTART_KEA:[both]"},
 		{`{"no":""}`, ""},
+		{
+			`{"map":{"f":{"p":""},"b":{"p":""},"e":{"p":""},"a":{"p":""},"d":{"p":""},"c":{"p":""}}}`,
+			"RESTART_KEA:[map.a.p map.b.p map.c.p map.d.p map.e.p map.f.p]",
+		},
 	} {
 		if got := acts(m, c.diff, t); got != c.want {
 			t.Errorf("%s: %s, want %s", c.diff, got, c.want)

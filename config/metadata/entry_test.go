@@ -57,10 +57,15 @@ func TestAllEntries(t *testing.T) {
 
 func TestWhatAnEntryCarries(t *testing.T) {
 	m := of(t, `{"a":{"desc":"about a","action":"REBOOT","type":"OBJECT","tag":"T","sync":true,"secret":true,"deprecated":true,"readOnly":true,"strict":true,
-		"default":{"q":5},"objVal":{"properties":{"q":{"desc":"about q","type":"INTEGER","required":true}}}}}`)
+		"required":true,"default":{"q":5},"objVal":{"properties":{"q":{"desc":"about q","type":"INTEGER","required":true}}}}}`)
 	e, _ := m.Entry([]string{"a"})
-	if !e.Root || e.Desc != "about a" || e.Tag != "T" || !e.Sync || !e.Secret || !e.Deprecated || !e.ReadOnly || !e.Strict || !e.HasDefault || compact(e.Default) != `{"q":5}` {
+	if !e.Root || e.Required || e.Desc != "about a" || e.Tag != "T" || !e.Sync || !e.Secret || !e.Deprecated || !e.ReadOnly || !e.Strict || !e.HasDefault || compact(e.Default) != `{"q":5}` {
 		t.Errorf("%+v", e)
+	}
+	// The value of a map has a type and its constraints, nothing else.
+	v, _ := of(t, `{"m":{`+entry+`,"type":"MAP","sync":true,"mapVal":{"type":"STRING","sync":false,"readOnly":true,"deprecated":true,"required":true}}}`).Entry([]string{"m", "k"})
+	if !v.Sync || v.ReadOnly || v.Deprecated || v.Required {
+		t.Errorf("%+v", v)
 	}
 	q, _ := m.Entry([]string{"a", "q"})
 	if q.Root || !q.Required || !q.Sync || !q.Strict || q.HasDefault {
@@ -106,6 +111,10 @@ func TestFlagsAreStrings(t *testing.T) {
 	f := m.Validate(parse(t, `{"flags":{"delay":"101"}}`)).Err()
 	if got, want := f.Error(), `flags.delay: is the string "101": a string that says an integer from 0 to 100 is allowed`; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+	merged, _, faults := m.Merge(parse(t, `{"flags":{"acme":{`+entry+`,"type":"BOOLEAN"}}}`))
+	if got := judged(merged.Validate(parse(t, `{"flags":{"acme":"true"}}`))); faults != nil || got != "" {
+		t.Errorf("a vendor's flag: %v %s", faults, got)
 	}
 	if got, want := acts(m, `{"flags":{"v":"1"}}`, t), "UPDATE_GFLAG:[flags.v]"; got != want {
 		t.Errorf("%s, want %s", got, want)

@@ -35,7 +35,6 @@ func Parse(doc config.Object, opts Options) (*Metadata, config.Faults) {
 		c.faults.Sort()
 		return nil, c.faults
 	}
-	c.warnings.Sort()
 	return &Metadata{doc: expanded, root: root, opts: opts, warnings: c.warnings}, nil
 }
 

@@ -100,7 +100,7 @@ func TestParseFaults(t *testing.T) {
 }
 
 func TestARegexThatCannotBeUsedIsAFault(t *testing.T) {
-	for _, pattern := range []string{`(`, `a)`, `a(?=b)`, `(a)\1`, `a{1,2000}`, `[a`, `\`} {
+	for _, pattern := range []string{`(`, `a)`, `a)(b`, `a(?=b)`, `(a)\1`, `a{1,2000}`, `[a`, `\`} {
 		_, faults := Parse(config.Object{"a": config.Object{
 			"desc": "d", "action": "NO_ACTION", "type": "STRING", "strVal": config.Object{"regexMatches": pattern},
 		}}, Options{})

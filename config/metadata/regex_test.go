@@ -21,6 +21,7 @@ func TestRegexesAreECMAScripts(t *testing.T) {
 		{`[[]+`, []string{"[", "[["}, []string{"]"}},
 		{`[[:digit:]x]+`, []string{"1x2"}, []string{"a"}},
 		{`\s\S`, []string{"\vx", " x", "\té"[:2]}, []string{"x ", "  "}},
+		{`[\Sx]`, []string{"y"}, []string{"\v", " "}},
 		{`[\s\S]+`, []string{"a \v\n"}, []string{""}},
 		{`[^\s;]+`, []string{"ab"}, []string{"a\vb", "a;b"}},
 		{`\u0041\x42\cJ`, []string{"AB\n"}, []string{"u0041"}},
