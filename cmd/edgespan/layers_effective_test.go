@@ -324,3 +324,52 @@ func TestExplainOfAKey(t *testing.T) {
 		}
 	}
 }
+
+func TestExplainSaysWhatMetadataSays(t *testing.T) {
+	inFolder(t, map[string]string{
+		"m.json": `{"a":{"b":{"desc":"of b","type":"OBJECT","action":"RESTART_MINION","objVal":{"properties":{
+			"c":{"desc":"of c","type":"STRING","action":"RESTART_KEA"},"m":{"desc":"of m","type":"MAP","mapVal":{"type":"INTEGER"}}}}},
+			"n":{"desc":"of n","type":"INTEGER","action":"NO_ACTION"}}}`,
+		"net.json": `{"a":{"b":{"c":"x","m":{"k":1}},"n":1,"u":2}}`, "bad.json": `{"a":5}`,
+	})
+	const args = " --network net.json --metadata m.json"
+	for _, c := range []struct {
+		args string
+		want said
+	}{
+		{"a" + args, said{0, `a.b.c = "x" from network
+  means: of c
+  a change asks for RESTART_KEA RESTART_MINION
+a.b.m.k = 1 from network
+  means: of m
+  a change asks for RESTART_MINION
+a.n = 1 from network
+  means: of n
+  a change asks for no action
+a.u = 2 from network
+  is in no metadata
+`, ""}},
+		{"a.b.c -o json" + args, said{0, `[
+  {
+    "key": "a.b.c",
+    "value": "x",
+    "origin": "network",
+    "shadowed": [],
+    "description": "of c",
+    "actions": [
+      "RESTART_KEA",
+      "RESTART_MINION"
+    ]
+  }
+]
+`, ""}},
+		{"a --network net.json --metadata none.json", said{10, "", "open none.json: no such file or directory\n"}},
+	} {
+		if got := layersOf(t, "explain "+c.args); got != c.want {
+			t.Errorf("explain %s: %+v\nwant %+v", c.args, got, c.want)
+		}
+	}
+	if got := layersOf(t, "explain a --network net.json --metadata bad.json"); got.code != 4 || got.out != "" || !strings.HasPrefix(got.err, "bad.json: a: ") {
+		t.Errorf("metadata that is none: %+v", got)
+	}
+}

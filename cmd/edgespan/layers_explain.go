@@ -9,6 +9,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/layers"
+	"edgespan/config/metadata"
 )
 
 // explainedKey is one value of `layers explain -o json`.
@@ -17,6 +18,12 @@ type explainedKey struct {
 	Value    any          `json:"value"`
 	Origin   layers.Layer `json:"origin"`
 	Shadowed []shadowed   `json:"shadowed"`
+
+	// With metadata.
+	Description string   `json:"description,omitempty"`
+	Actions     []string `json:"actions,omitempty"`
+	asked       bool     // there is metadata
+	path        []string
 }
 
 type shadowed struct {
@@ -32,7 +39,8 @@ func newLayersExplain(a *app) *cobra.Command {
 		Use:   "explain KEY…",
 		Short: "Say which layer a value is from, and what lower layers have there",
 		Long: `Say for each value at or below a key which layer it is from, and what lower layers
-have there. A key is a path joined by dots; a part with a dot in it stands in "".`,
+have there. A key is a path joined by dots; a part with a dot in it stands in "".
+With --metadata also what the value means, and what a node does when it changes.`,
 		Example: `  edgespan layers explain popParams.POP_IFACE --base-dir base_versions --sw-version RELEASE_M81 \
     --node nodes.json --node-name pop-1`,
 		Args: rangeArgs(1, 1<<20, "one key or more"),
@@ -75,6 +83,15 @@ func (a *app) explainKeys(f *selection, keys []string, output string) error {
 	if err := errors.Join(missing...); err != nil {
 		return err
 	}
+	if len(f.metadata) > 0 {
+		m, err := a.metadata(f.metadata)
+		if err != nil {
+			return err
+		}
+		for i := range all {
+			all[i].describe(m)
+		}
+	}
 	if output == "json" {
 		return a.printJSON(all)
 	}
@@ -92,11 +109,27 @@ type noKey struct{ path []string }
 func (e *noKey) Error() string { return config.FormatPath(e.path) + ": is in no layer" }
 
 func newExplained(e layers.Explanation) explainedKey {
-	out := explainedKey{config.FormatPath(e.Path), e.Value, e.Origin, []shadowed{}}
+	out := explainedKey{path: e.Path, Key: config.FormatPath(e.Path), Value: e.Value, Origin: e.Origin, Shadowed: []shadowed{}}
 	for _, s := range e.Shadowed {
 		out.Shadowed = append(out.Shadowed, shadowed{s.Layer, config.FormatPath(s.Path), s.Value})
 	}
 	return out
+}
+
+// describe adds what metadata says of the key: the description that is nearest to it, and
+// the actions of all that it is part of, in the order in which a node carries them out.
+func (e *explainedKey) describe(m *metadata.Metadata) {
+	e.asked = true
+	if _, known := m.Entry(e.path); !known {
+		return
+	}
+	for n := len(e.path); n > 0 && e.Description == ""; n-- {
+		entry, _ := m.Entry(e.path[:n])
+		e.Description = entry.Desc
+	}
+	for _, action := range m.Actions(config.Set(nil, e.path, e.Value)) {
+		e.Actions = append(e.Actions, action.Name)
+	}
 }
 
 // text is the value and its layer, and below it, set in, what it hides.
@@ -109,6 +142,14 @@ func (e explainedKey) text() string {
 			fmt.Fprintf(&b, " at %s", s.Key)
 		}
 		b.WriteByte('\n')
+	}
+	switch {
+	case e.asked && len(e.Actions) == 0 && e.Description == "":
+		b.WriteString("  is in no metadata\n")
+	case e.asked && len(e.Actions) == 0:
+		fmt.Fprintf(&b, "  means: %s\n  a change asks for no action\n", printable(e.Description))
+	case e.asked:
+		fmt.Fprintf(&b, "  means: %s\n  a change asks for %s\n", printable(e.Description), printable(strings.Join(e.Actions, " ")))
 	}
 	return b.String()
 }

@@ -41,7 +41,7 @@ func (f *selection) bind(cmd *cobra.Command) {
 	flags.StringVar(&f.network, "network", "", "file of network overrides")
 	flags.StringVar(&f.node, "node", "", "file of node overrides, {node: {…}}")
 	flags.StringVar(&f.nodeName, "node-name", "", "name of the node in the files of --auto and --node")
-	flags.StringArrayVar(&f.metadata, "metadata", nil, "metadata file; may be repeated, later ones are a vendor's")
+	bindMetadata(cmd, &f.metadata)
 	flags.StringVar(&f.topology, "topology", "", "topology file; nodes must be in it")
 }
 
