@@ -112,22 +112,17 @@ func (f *Fleet) refresh(which func(*member) bool) (changed []string) {
 	return changed
 }
 
-// compute makes a member's config and digest. The layers are laid over the kind one by
-// one: laid over each other first, one could hide what clashes with the kind.
+// compute makes a member's config and digest, with the layers of its kind as one.
 func (f *Fleet) compute(m *member) {
 	m.md5, m.clashes = "", nil
-	o := f.kinds[m.kind].merged
-	for _, above := range [...]config.Object{m.auto, f.network, m.own} {
-		var clashes []config.Clash
-		if o != nil {
-			o, clashes = config.Merge(o, above)
-		}
-		if o == nil || clashes != nil { // rare, so it may cost
-			_, m.clashes = f.layers(m).Effective()
+	if merged := f.kinds[m.kind].merged; merged != nil {
+		o, clashes := Set{Base: merged, Auto: m.auto, Network: f.network, Node: m.own}.Effective()
+		if clashes == nil {
+			m.md5 = f.hasher.MD5(o)
 			return
 		}
 	}
-	m.md5 = f.hasher.MD5(o)
+	_, m.clashes = f.layers(m).Effective() // those of the layers that they are from; rare, so it may cost
 }
 
 // differs says whether two states of a member are different configs.

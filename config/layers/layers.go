@@ -63,33 +63,10 @@ func (cs Clashes) Error() string {
 // Effective is the union of all layers: what a later one sets goes before what an earlier
 // one has. With clashes it is what could be merged, and nobody may use it.
 func (s Set) Effective() (config.Object, Clashes) {
-	var out config.Object
-	var clashes Clashes
-	for i, above := range s {
-		if len(above) == 0 {
-			continue
-		}
-		if len(out) == 0 {
-			out = above
-			continue
-		}
-		merged, found := config.Merge(out, above)
-		out, clashes = merged, s.name(clashes, found, nil, Layer(i))
-	}
-	if out == nil {
-		out = config.Object{}
-	}
-	clashes.sort()
-	return out, clashes
-}
-
-// name adds the clashes that laying a layer over those below it has found, below a path.
-func (s Set) name(to Clashes, found []config.Clash, path []string, above Layer) Clashes {
-	for _, c := range found {
-		whole := config.Sub(path, c.Path...)
-		to = append(to, Clash{whole, s.objectBelow(whole, above), above, config.KindOf(c.Above)})
-	}
-	return to
+	u := union{set: &s}
+	out := u.objects(&s)
+	u.clashes.sort()
+	return out, u.clashes
 }
 
 // objectBelow is the last layer before another one that has an object at a path.

@@ -241,7 +241,15 @@ func sets() *rapid.Generator[Set] {
 func TestLayersMayBeGroupedInAnyWay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := sets().Draw(t, "set")
-		whole, _ := s.Effective()
+		whole, clashes := s.Effective()
+		one, several := config.Object{}, 0
+		for _, o := range s {
+			merged, found := config.Merge(one, o)
+			one, several = merged, several+len(found)
+		}
+		if show(one) != show(whole) || several != len(clashes) {
+			t.Fatalf("one by one: %s with %d clashes, want %s, %s", show(one), several, show(whole), clashes)
+		}
 		cut := rapid.IntRange(0, count).Draw(t, "cut")
 		var below, above Set
 		copy(below[:], s[:cut])

@@ -13,68 +13,46 @@ func (s Set) Update(old config.Object, path []string) (config.Object, Clashes) {
 	if len(path) == 0 {
 		return s.Effective()
 	}
-	u := update{set: s, path: path}
-	out := u.level(&s, old, 0)
+	u := union{set: &s}
+	out := u.along(&s, old, path)
 	u.clashes.sort()
 	return out, u.clashes
 }
 
-type update struct {
-	set     Set
-	path    []string
-	clashes Clashes
-}
-
-// level is old with a new value at the key of one level; layers are what they have there.
-func (u *update) level(layers *Set, old config.Object, depth int) config.Object {
-	key := u.path[depth]
-	var below Set
-	some, objects := false, true
-	for l, o := range layers {
-		v, has := o[key]
-		if !has {
-			continue
-		}
-		some = true
-		sub, is := v.(config.Object)
-		below[l], objects = sub, objects && is
-	}
+// along is old with a new value at a path; layers are what they have at this level.
+func (u *union) along(layers *Set, old config.Object, path []string) config.Object {
+	key := path[0]
 	out := maps.Clone(old)
 	if out == nil {
 		out = config.Object{}
 	}
-	was, wasObject := old[key].(config.Object)
-	switch {
-	case !some:
+	below, objects := down(layers, key)
+	if was, is := old[key].(config.Object); is && objects && len(path) > 1 {
+		u.path = append(u.path, key)
+		out[key] = u.along(&below, was, path[1:])
+		u.path = u.path[:len(u.path)-1]
+		return out
+	}
+	if v, found := u.value(layers, key); found {
+		out[key] = v
+	} else {
 		delete(out, key)
-	case objects && wasObject && depth+1 < len(u.path):
-		out[key] = u.level(&below, was, depth+1)
-	default:
-		out[key] = u.fold(layers, depth)
 	}
 	return out
 }
 
-// fold merges what the layers have at the key of a level.
-func (u *update) fold(layers *Set, depth int) any {
-	key := u.path[depth]
-	var out any
+// down is what layers have below a key, if all that have it have objects there.
+func down(layers *Set, key string) (below Set, objects bool) {
 	for l, o := range layers {
 		v, has := o[key]
 		if !has {
 			continue
 		}
-		below, was := out.(config.Object)
-		above, is := v.(config.Object)
-		switch {
-		case !was:
-			out = v
-		case is:
-			merged, found := config.Merge(below, above)
-			out, u.clashes = merged, u.set.name(u.clashes, found, u.path[:depth+1], Layer(l))
-		default:
-			u.clashes = u.set.name(u.clashes, []config.Clash{{Below: below, Above: v}}, u.path[:depth+1], Layer(l))
+		sub, is := v.(config.Object)
+		if !is {
+			return below, false
 		}
+		below[l], objects = sub, true
 	}
-	return out
+	return below, objects
 }

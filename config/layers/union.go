@@ -1,0 +1,85 @@
+package layers
+
+import (
+	"maps"
+
+	"edgespan/config"
+)
+
+// union lays all layers over each other at once, level by level, so that an object is
+// copied once and not once a layer. It is what config.Merge makes of them one by one.
+type union struct {
+	set     *Set
+	path    []string // to the level at work
+	clashes Clashes
+}
+
+// objects is the union of the objects that layers have at one place; it shares what only
+// one of them has.
+func (u *union) objects(layers *Set) config.Object {
+	var out config.Object
+	first, copied := 0, false
+	for l, o := range layers {
+		if len(o) == 0 {
+			continue
+		}
+		if out == nil {
+			out, first = o, l
+			continue
+		}
+		for key := range o {
+			if hasAny(layers[first+1:l], key) {
+				continue // done with all layers when the first of them was
+			}
+			if !copied {
+				out, copied = maps.Clone(out), true
+			}
+			out[key], _ = u.value(layers, key)
+		}
+	}
+	if out == nil {
+		out = config.Object{}
+	}
+	return out
+}
+
+func hasAny(layers []config.Object, key string) bool {
+	for _, o := range layers {
+		if _, has := o[key]; has {
+			return true
+		}
+	}
+	return false
+}
+
+// value is what layers make of one key: the last value, but that an object stays and is
+// merged with those that follow.
+func (u *union) value(layers *Set, key string) (out any, found bool) {
+	var objects Set
+	n := 0
+	for l, o := range layers {
+		v, has := o[key]
+		if !has {
+			continue
+		}
+		found = true
+		sub, is := v.(config.Object)
+		switch {
+		case is:
+			objects[l] = sub
+			n++
+			out = v
+		case n > 0:
+			path := config.Sub(u.path, key)
+			u.clashes = append(u.clashes, Clash{path, u.set.objectBelow(path, Layer(l)), Layer(l), config.KindOf(v)})
+		default:
+			out = v
+		}
+	}
+	if n > 1 {
+		u.path = append(u.path, key)
+		out = u.objects(&objects)
+		u.path = u.path[:len(u.path)-1]
+	}
+	return out, found
+}
