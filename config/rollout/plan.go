@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"slices"
+	"strings"
 
 	"edgespan/config"
 	"edgespan/config/topology"
@@ -88,11 +89,8 @@ func unreachable(g *graph, known map[string]topology.Node, wanted map[string]boo
 			out = append(out, Unreachable{name, reasonNoPath})
 		}
 	}
-	slices.SortFunc(out, func(a, b Unreachable) int {
-		if a.Node < b.Node {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(out, byNode)
 	return out
 }
+
+func byNode(a, b Unreachable) int { return strings.Compare(a.Node, b.Node) }

@@ -1,0 +1,179 @@
+package rollout
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"edgespan/config/topology"
+)
+
+// Rollout brings one change to its nodes, batch by batch. It is a machine: Step takes what
+// happened and answers with what to do.
+//
+//	event            | what it does
+//	-----------------+-----------------------------------------------------------------------
+//	Start            | the first batch is pushed
+//	NodeConfirmed    | the node has the new config; it is up, whatever was said before
+//	NodeReverted     | the node has the old config again: a failure while the change goes out
+//	NodeFailed       | the node said no; more failures than allowed halt the rollout
+//	NodeGone         | the node counts as offline in plans until NodeBack or TopologyChanged
+//	NodeBack         | the node counts as online in plans
+//	Deadline         | of a batch: who did not answer has failed, and counts as gone;
+//	                 | of the pause between batches: the next batch
+//	Pause            | no new batch; the one that is out goes on
+//	Resume           | after Pause or a halt: on with the next batch, with a new budget of failures
+//	Abort            | no new batch, the end
+//	Abort and Revert | all that was pushed is reverted in batches, the one that is out first
+//	TopologyChanged  | plans are made from it; nodes that are no longer in it are not waited for
+//
+// One batch is out at a time: until each of its nodes has answered or the deadline came.
+// Each batch is planned anew from what is known then, so that a node that came back goes
+// with a later batch, and no path over one that failed silently is counted on. A node is
+// pushed once and reverted once. What no batch can reach blocks nothing: it is named in
+// Done. After Done nothing happens any more.
+type Rollout struct {
+	o     Settings
+	t     *topology.Topology
+	phase phase
+	held  bool            // paused or halted
+	up    map[string]bool // what NodeGone and NodeBack said since the topology came
+
+	nodes    map[string]*node
+	out      map[string]bool // the nodes of the batch that is out and did not answer yet
+	batch    []string        // all of it
+	number   int             // of batches so far
+	failures map[string]bool // since the last Resume
+	timer    int             // the last one that was set; older ones are void
+	resting  bool            // it is the pause between two batches
+}
+
+// Settings are how careful a rollout is. Those of a plan are in Options.
+type Settings struct {
+	Options
+	Confirm  time.Duration // how long a batch may take to answer
+	Rest     time.Duration // between two batches, for links to come back and for looking
+	Failures int           // so many nodes may fail; one more halts the rollout
+}
+
+type phase int
+
+const (
+	created phase = iota
+	forward
+	backward
+	done
+)
+
+// State is where one node stands in a rollout.
+type State string
+
+// A node that undid the change by itself is Failed; one that was asked to is Reverted.
+const (
+	Waiting      State = "waiting"
+	Pushed       State = "pushed"
+	Confirmed    State = "confirmed"
+	Failed       State = "failed"
+	Reverting    State = "reverting"
+	Reverted     State = "reverted"
+	RevertFailed State = "revert failed"
+)
+
+type node struct {
+	state  State
+	why    string
+	pushed bool
+	todo   bool // it is to be in a batch
+}
+
+// Event is what happened.
+type Event interface{ event() }
+
+// The events; see Rollout.
+type (
+	Start           struct{}
+	NodeConfirmed   struct{ Node string }
+	NodeReverted    struct{ Node string }
+	NodeFailed      struct{ Node, Why string }
+	NodeGone        struct{ Node string }
+	NodeBack        struct{ Node string }
+	Deadline        struct{ Timer int } // the timer that was set with this number
+	Pause           struct{}
+	Resume          struct{}
+	Abort           struct{ Revert bool }
+	TopologyChanged struct{ Topology *topology.Topology }
+)
+
+func (Start) event()           {}
+func (NodeConfirmed) event()   {}
+func (NodeReverted) event()    {}
+func (NodeFailed) event()      {}
+func (NodeGone) event()        {}
+func (NodeBack) event()        {}
+func (Deadline) event()        {}
+func (Pause) event()           {}
+func (Resume) event()          {}
+func (Abort) event()           {}
+func (TopologyChanged) event() {}
+
+// Effect is what to do now.
+type Effect interface{ effect() }
+
+type (
+	// Push sends the change to the nodes of one batch.
+	Push struct {
+		Batch int
+		Nodes []string
+	}
+	// Revert sends them what they had before. A node that has it answers NodeReverted.
+	Revert struct {
+		Batch int
+		Nodes []string
+	}
+	// SetTimer asks for Deadline after a while. It replaces the timer before.
+	SetTimer struct {
+		Timer int
+		After time.Duration
+	}
+	// Halted says that too many nodes failed: Resume, or Abort.
+	Halted struct{ Why string }
+	// Done ends the rollout and names every node that does not have what was wanted.
+	Done struct {
+		Failed      []Unreachable // and why
+		Unreachable []Unreachable // never pushed, or never reverted, and why
+	}
+)
+
+func (Push) effect()     {}
+func (Revert) effect()   {}
+func (SetTimer) effect() {}
+func (Halted) effect()   {}
+func (Done) effect()     {}
+
+// New is a rollout to the pending nodes that waits for Start.
+func New(t *topology.Topology, pending []string, s Settings) *Rollout {
+	r := &Rollout{o: s, t: t, up: map[string]bool{}, nodes: map[string]*node{}, out: map[string]bool{}, failures: map[string]bool{}}
+	for _, name := range pending {
+		r.nodes[name] = &node{state: Waiting, todo: true}
+	}
+	return r
+}
+
+// Node is where a node stands, and why; "" for one that is not part of the rollout.
+func (r *Rollout) Node(name string) (State, string) {
+	if n := r.nodes[name]; n != nil {
+		return n.state, n.why
+	}
+	return "", ""
+}
+
+// names are the nodes that a test holds for, sorted.
+func (r *Rollout) names(is func(*node) bool) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
+		if is(r.nodes[name]) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
