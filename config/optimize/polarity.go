@@ -149,6 +149,10 @@ func (c *colouring) checkHybrids() {
 
 // solve gives each radio odd or even.
 func (c *colouring) solve() []int {
+	// Most networks have no odd cycle; then the size doesn't matter.
+	if found := c.tidy(make([]int, len(c.now))); c.weight(found) == c.unavoidable() {
+		return found
+	}
 	p := c.problem(false)
 	pl := p.plan()
 	if len(pl.given) == 0 {
@@ -162,6 +166,19 @@ func (c *colouring) solve() []int {
 		return c.now
 	}
 	return found
+}
+
+// unavoidable is the weight of sites that links or users mix without any cycle of sites.
+func (c *colouring) unavoidable() int64 {
+	p, bySite := c.ties()
+	var sum int64
+	weights := c.weights(false)
+	for s, radios := range bySite {
+		if !p.uniform(radios) {
+			sum += weights[s]
+		}
+	}
+	return sum
 }
 
 // problem has a variable for each site and, behind those, one for each group. With current

@@ -29,11 +29,29 @@ func (c *colouring) weight(polarities []int) int64 {
 	return sum
 }
 
-// tidy makes hybrid sites uniform that needn't be, the lowest number first, and then turns
-// whole parts of the network over where fewer radios change by that.
+// tidy makes sites uniform as long as that contradicts nothing: those that are already
+// first, each time the lowest number first. Then it turns whole parts of the network over
+// where fewer radios change by that.
 func (c *colouring) tidy(polarities []int) []int {
-	p := newParities(len(c.net.radios) + 1) // the last one stands for odd, by users' will
+	p, bySite := c.ties()
+	mixed := c.mixed(polarities)
+	for _, now := range []bool{false, true} {
+		for s, radios := range bySite {
+			if mixed[s] == now && p.uniform(radios) {
+				for _, r := range radios {
+					p.join(radios[0], r, false)
+				}
+			}
+		}
+	}
+	return c.turn(p)
+}
+
+// ties are the parities that links and users leave no choice of. Behind the radios stands
+// one more, which is odd: by it users' values hang together.
+func (c *colouring) ties() (p *parities, bySite [][]int) {
 	root := len(c.net.radios)
+	p = newParities(root + 1)
 	for g, group := range c.net.groups {
 		first := group.radios[0]
 		for _, radio := range group.radios[1:] {
@@ -43,26 +61,16 @@ func (c *colouring) tidy(polarities []int) []int {
 			p.join(root, first, fixed == allEven)
 		}
 	}
-	bySite := make([][]int, len(c.net.sites))
+	bySite = make([][]int, len(c.net.sites))
 	for i, r := range c.net.radios {
 		bySite[r.site] = append(bySite[r.site], i)
 	}
-	mixed := c.mixed(polarities)
-	for _, again := range []bool{false, true} {
-		for s, radios := range bySite {
-			if mixed[s] == again && p.uniform(radios) {
-				for _, r := range radios {
-					p.join(radios[0], r, false)
-				}
-			}
-		}
-	}
-	return c.turn(p, root)
+	return p, bySite
 }
 
 // turn chooses for each part that hangs together the side with fewer changes, else the one
 // that makes its first radio odd.
-func (c *colouring) turn(p *parities, root int) []int {
+func (c *colouring) turn(p *parities) []int {
 	changes := map[int][2]int{} // by part: radios that change when its head is odd, and even
 	for i, now := range c.now {
 		head, differs := p.head(i)
@@ -76,7 +84,7 @@ func (c *colouring) turn(p *parities, root int) []int {
 		}
 		changes[head] = n
 	}
-	rootHead, rootDiffers := p.head(root)
+	rootHead, rootDiffers := p.head(len(c.net.radios))
 	first := map[int]bool{} // whether the first radio of a part differs from its head
 	out := make([]int, len(c.now))
 	for i := range c.now {
