@@ -1,0 +1,179 @@
+package edit
+
+import (
+	"maps"
+	"slices"
+
+	"edgespan/config"
+	"edgespan/config/layers"
+	"edgespan/config/metadata"
+	"edgespan/config/topology"
+)
+
+// Op is what a write does.
+type Op int
+
+// What a write does. Set replaces the whole network layer, or the whole layer of each node
+// that is named; the others stay.
+const (
+	Set Op = iota
+	Modify
+	Unset
+)
+
+var opNames = [...]string{"set", "modify", "unset"}
+
+func (o Op) String() string { return opNames[o] }
+
+// Change is one write. To the node layer it is written as {node: {…}}: a node's name comes
+// first in the overrides and in each key.
+type Change struct {
+	Layer     layers.Layer  // Network or Node; every other one is refused
+	Op        Op            //
+	Overrides config.Object // Set and Modify
+	// Keys are removed by Unset, all of them or none. A node's name alone removes its whole
+	// layer. An object that becomes empty by it goes too, as it would add {} to the config.
+	Keys [][]string
+}
+
+// World is what a write is checked in. Nobody changes it.
+type World struct {
+	Kinds    map[string]layers.Set // base, firmware and hardware of a kind of nodes
+	Network  config.Object
+	Nodes    map[string]Node    // every node that is known, with or without overrides
+	Metadata *metadata.Metadata // nil: no rules, nothing is read-only or deprecated
+	Topology *topology.Topology // nil: every node may be named
+}
+
+// Node is one node of a world.
+type Node struct {
+	Kind      string // of World.Kinds; "" as well
+	Auto, Own config.Object
+}
+
+// Result is what an accepted write does.
+type Result struct {
+	Changed bool // whether the layer says anything else than before
+	Network config.Object
+	// Nodes are the new node layers of those nodes whose layer changes; nil: it is gone.
+	Nodes map[string]config.Object
+	// Effects is what changes on the nodes, those with equal changes together, in the order
+	// of their first node. A node whose config stays the same is in none.
+	Effects  []Effect
+	Warnings Faults // keys that nobody described, and nodeconf's
+}
+
+// Effect is what a write changes in the effective config of some nodes.
+type Effect struct {
+	Nodes   []string // sorted; none: what any node of a kind without known nodes would see
+	Diff    config.Object
+	Values  []Value
+	Actions []metadata.Action // in the order of execution
+}
+
+// Value is one value of the effective config that changes; a secret is masked.
+type Value struct {
+	Path           []string
+	Old, New       any
+	HadOld, HasNew bool
+	Origin         layers.Layer // of the new value
+}
+
+// Apply checks a write and makes it. With faults there is no result.
+func Apply(w World, c Change) (Result, Faults) {
+	e := editor{world: w, change: c, verdicts: map[string]*verdict{}}
+	if c.Layer != layers.Network && c.Layer != layers.Node {
+		e.add(Fault{Rule: RuleRequest, What: "the " + c.Layer.String() + " layer can't be written", Allowed: "the network and the node layer are allowed"})
+		return Result{}, e.faults
+	}
+	writes := e.writes()
+	for _, p := range writes {
+		e.marks(p)
+	}
+	if c.Layer == layers.Network {
+		e.judgeNetwork(writes)
+	} else {
+		e.judgeNodes(writes)
+	}
+	if len(e.faults) > 0 {
+		return Result{}, e.faults.together()
+	}
+	return e.result(writes), nil
+}
+
+type editor struct {
+	world    World
+	change   Change
+	faults   Faults
+	warnings Faults
+	verdicts map[string]*verdict // of nodes whose layers are equal where it matters
+	judged   []judged
+	hasher   config.Hasher
+}
+
+// judged are the nodes of one verdict.
+type judged struct {
+	nodes []string
+	*verdict
+}
+
+func (e *editor) add(f Fault) { e.faults = append(e.faults, f) }
+
+// write is one layer before and after; with broken nobody knows what comes after.
+type write struct {
+	node     string // "" for the network layer
+	old, new config.Object
+	broken   bool
+}
+
+func (w write) nodes() []string {
+	if w.node == "" {
+		return nil
+	}
+	return []string{w.node}
+}
+
+func (e *editor) result(writes []write) Result {
+	r := Result{Network: e.world.Network, Warnings: e.warnings.together()}
+	for _, w := range writes {
+		if (w.old == nil) == (w.new == nil) && config.Equal(w.old, w.new) {
+			continue
+		}
+		r.Changed = true
+		if e.change.Layer == layers.Network {
+			r.Network = w.new
+			continue
+		}
+		if r.Nodes == nil {
+			r.Nodes = map[string]config.Object{}
+		}
+		r.Nodes[w.node] = w.new
+	}
+	r.Effects = e.effects()
+	return r
+}
+
+// effects brings nodes with equal changes together.
+func (e *editor) effects() []Effect {
+	var out []Effect
+	at := map[string]int{}
+	for _, j := range e.judged {
+		if len(j.values) == 0 {
+			continue
+		}
+		i, known := at[j.name]
+		if !known {
+			i = len(out)
+			at[j.name] = i
+			out = append(out, Effect{Diff: j.diff, Values: j.values, Actions: j.actions})
+		}
+		out[i].Nodes = append(out[i].Nodes, j.nodes...)
+	}
+	for _, x := range out {
+		slices.Sort(x.Nodes)
+	}
+	slices.SortStableFunc(out, func(a, b Effect) int { return slices.Compare(a.Nodes, b.Nodes) })
+	return out
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

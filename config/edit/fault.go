@@ -1,0 +1,116 @@
+package edit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"edgespan/config"
+)
+
+// The rules of a write, beside those of the metadata.
+const (
+	RuleReadOnly   = "readOnly"
+	RuleDeprecated = "deprecated"
+	RuleTopology   = "topology"
+	RuleRequest    = "request"
+	RuleClash      = "clash"
+	RuleTogether   = "together"
+)
+
+// groups is the order in which faults are told. All rules of the metadata are one group,
+// after these, and RuleTogether belongs to it.
+var groups = []string{RuleReadOnly, RuleDeprecated, RuleTopology, RuleRequest, RuleClash}
+
+// Fault is one reason to refuse a write, or one warning, and the nodes that have it.
+type Fault struct {
+	Nodes   []string // sorted; none for a fault of the network layer itself
+	Path    []string
+	Value   any // that would stand there; nil where there is none, {"$masked": true} for a secret
+	Rule    string
+	Layer   string // that the value is of: "base" … "node"; "" where nothing is
+	What    string // "is 5"
+	Allowed string
+}
+
+// shownNodes is how many nodes a line names.
+const shownNodes = 100
+
+// Error is the fault in one line: "n1, n2: path.to.key: is 5: a string is allowed (type, node layer)".
+func (f Fault) Error() string {
+	line := config.Fault{Path: f.Path, What: f.What, Allowed: f.Allowed}.Error()
+	if len(f.Nodes) > 0 {
+		line = nodeList(f.Nodes) + ": " + line
+	}
+	if f.Layer == "" {
+		return fmt.Sprintf("%s (%s)", line, f.Rule)
+	}
+	return fmt.Sprintf("%s (%s, %s layer)", line, f.Rule, f.Layer)
+}
+
+func nodeList(nodes []string) string {
+	more := ""
+	if n := len(nodes) - shownNodes; n > 0 {
+		nodes, more = nodes[:shownNodes], fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(nodes, ", ") + more
+}
+
+// Faults are all reasons to refuse one write.
+type Faults []Fault
+
+// Error is one line for each fault.
+func (fs Faults) Error() string {
+	lines := make([]string, len(fs))
+	for i, f := range fs {
+		lines[i] = f.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Nodes are all nodes that a fault names, sorted.
+func (fs Faults) Nodes() []string {
+	var out []string
+	for _, f := range fs {
+		out = append(out, f.Nodes...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// same says whether two faults differ in their nodes only.
+func (f Fault) same(g Fault) bool { return f.compare(g) == 0 }
+
+func (f Fault) group() int {
+	if i := slices.Index(groups, f.Rule); i >= 0 {
+		return i
+	}
+	return len(groups)
+}
+
+func (f Fault) compare(g Fault) int {
+	return cmp.Or(
+		cmp.Compare(f.group(), g.group()), slices.Compare(f.Path, g.Path), strings.Compare(f.Rule, g.Rule),
+		strings.Compare(f.What, g.What), strings.Compare(f.Layer, g.Layer), strings.Compare(f.Allowed, g.Allowed),
+	)
+}
+
+// together are faults in their order, each once with all its nodes.
+func (fs Faults) together() Faults {
+	slices.SortStableFunc(fs, Fault.compare)
+	var out Faults
+	for _, f := range fs {
+		if last := len(out) - 1; last >= 0 && out[last].same(f) {
+			out[last].Nodes = append(out[last].Nodes, f.Nodes...)
+			continue
+		}
+		f.Nodes = slices.Clone(f.Nodes)
+		out = append(out, f)
+	}
+	for i := range out {
+		slices.Sort(out[i].Nodes)
+		out[i].Nodes = slices.Compact(out[i].Nodes)
+	}
+	return out
+}

@@ -1,0 +1,271 @@
+package edit
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/layers"
+	"edgespan/config/metadata"
+	"edgespan/config/nodeconf"
+)
+
+// verdict is what a write does to one effective config.
+type verdict struct {
+	faults, warnings []Fault // without nodes
+	diff             config.Object
+	values           []Value
+	actions          []metadata.Action
+	name             string // equal for equal values
+}
+
+// judgeNodes judges writes to the node layer, each on its node.
+func (e *editor) judgeNodes(writes []write) {
+	for _, w := range writes {
+		if w.broken {
+			continue
+		}
+		scope := scopeOf(w.old, w.new)
+		before := e.layersOf(w.node)
+		after := before
+		after[layers.Node] = w.new
+		e.give([]string{w.node}, e.judge(scope.of(before), scope.of(after)))
+	}
+}
+
+// judgeNetwork judges a write to the network layer on every node. What can change lies
+// below the top-level keys that the write touches, so nodes of one kind with equal
+// overrides there are judged once.
+func (e *editor) judgeNetwork(writes []write) {
+	w := writes[0]
+	if w.broken {
+		return
+	}
+	scope := scopeOf(w.old, w.new)
+	used, by := map[string]bool{}, map[*verdict]int{}
+	for _, name := range sortedKeys(e.world.Nodes) {
+		n := e.world.Nodes[name]
+		used[n.Kind] = true
+		auto, own := scope.cut(n.Auto), scope.cut(n.Own)
+		key := strconv.Quote(n.Kind) + e.digest(auto) + e.digest(own)
+		v := e.verdicts[key]
+		if v == nil {
+			before := scope.of(e.world.Kinds[n.Kind])
+			before[layers.Auto], before[layers.Network], before[layers.Node] = auto, scope.cut(w.old), own
+			after := before
+			after[layers.Network] = scope.cut(w.new)
+			v = e.judge(before, after)
+			e.verdicts[key], by[v] = v, len(e.judged)
+			e.judged = append(e.judged, judged{nil, v})
+		}
+		i := by[v]
+		e.judged[i].nodes = append(e.judged[i].nodes, name)
+	}
+	for _, j := range e.judged {
+		e.note(j.nodes, j.verdict)
+	}
+	e.judgeKinds(scope, w, used)
+}
+
+// judgeKinds judges a write to the network layer by itself, on nodes without overrides.
+func (e *editor) judgeKinds(scope scope, w write, used map[string]bool) {
+	kinds := sortedKeys(e.world.Kinds)
+	if len(kinds) == 0 {
+		kinds = []string{""}
+	}
+	for _, kind := range kinds {
+		before := e.world.Kinds[kind]
+		before[layers.Network] = w.old
+		after := before
+		after[layers.Network] = w.new
+		v := e.judge(scope.of(before), scope.of(after))
+		if used[kind] {
+			notByItself := func(f Fault) bool { return !byItself(f) }
+			v.faults = slices.DeleteFunc(v.faults, notByItself)
+			v.warnings = slices.DeleteFunc(v.warnings, notByItself)
+			e.note(nil, v)
+			continue
+		}
+		e.give(nil, v)
+	}
+}
+
+// byItself says whether a fault of the network layer is one whatever a node's layers say.
+func byItself(f Fault) bool {
+	return f.Layer == layers.Network.String() && f.Rule != metadata.RuleRequired && f.Rule != RuleTogether
+}
+
+func (e *editor) give(nodes []string, v *verdict) {
+	e.judged = append(e.judged, judged{nodes, v})
+	e.note(nodes, v)
+}
+
+func (e *editor) note(nodes []string, v *verdict) {
+	for _, f := range v.faults {
+		f.Nodes = nodes
+		e.faults = append(e.faults, f)
+	}
+	for _, f := range v.warnings {
+		f.Nodes = nodes
+		e.warnings = append(e.warnings, f)
+	}
+}
+
+func (e *editor) layersOf(node string) layers.Set {
+	n := e.world.Nodes[node]
+	s := e.world.Kinds[n.Kind]
+	s[layers.Auto], s[layers.Network], s[layers.Node] = n.Auto, e.world.Network, n.Own
+	return s
+}
+
+// digest names what one layer of a node has; most have nothing.
+func (e *editor) digest(o config.Object) string {
+	if o == nil {
+		return "-"
+	}
+	return e.hasher.MD5(o)
+}
+
+// scope are the top-level keys that a write can have an effect on.
+type scope []string
+
+// scopeOf are the keys that differ; with one section of nodeconf they are all of them,
+// since they refer to each other.
+func scopeOf(old, after config.Object) scope {
+	var out scope
+	for key, v := range after {
+		if was, had := old[key]; !had || !config.Equal(was, v) {
+			out = append(out, key)
+		}
+	}
+	for key := range old {
+		if _, has := after[key]; !has {
+			out = append(out, key)
+		}
+	}
+	sections := nodeconf.Sections()
+	if slices.ContainsFunc(out, func(key string) bool { return slices.Contains(sections, key) }) {
+		out = append(out, sections...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// cut is what a layer has in scope; nil for nothing.
+func (s scope) cut(o config.Object) config.Object {
+	var out config.Object
+	for _, key := range s {
+		if v, has := o[key]; has {
+			if out == nil {
+				out = make(config.Object, len(s))
+			}
+			out[key] = v
+		}
+	}
+	return out
+}
+
+func (s scope) of(set layers.Set) layers.Set {
+	for i, o := range set {
+		set[i] = s.cut(o)
+	}
+	return set
+}
+
+// judge compares the effective configs of two sets of layers.
+func (e *editor) judge(before, after layers.Set) *verdict {
+	was, oldClashes := before.Effective()
+	is, clashes := after.Effective()
+	v := &verdict{diff: config.FullDiff(was, is)}
+	known := oldClashes.Error()
+	for _, c := range clashes {
+		if !slices.Contains(strings.Split(known, "\n"), c.Error()) {
+			v.faults = append(v.faults, clashFault(after, c, e))
+		}
+	}
+	old := e.report(before, was)
+	for key, f := range e.report(after, is) {
+		then, had := config.Lookup(was, f.Path)
+		now, has := config.Lookup(is, f.Path)
+		switch _, known := old[key]; {
+		case known && had == has && config.Equal(then, now):
+		case f.warning:
+			v.warnings = append(v.warnings, f.Fault)
+		default:
+			v.faults = append(v.faults, f.Fault)
+		}
+	}
+	e.values(v, after, was, is, nil)
+	if e.world.Metadata != nil {
+		v.actions = e.world.Metadata.Actions(v.diff)
+	}
+	v.name = name(v.values)
+	return v
+}
+
+func clashFault(s layers.Set, c layers.Clash, e *editor) Fault {
+	what := "is an object in the " + c.Below.String() + " layer and no object (" + c.Kind + ") in the " + c.Above.String() + " layer"
+	v, _ := config.Lookup(s[c.Above], c.Path)
+	return Fault{
+		Path: c.Path, Value: e.show(c.Path, v), Rule: RuleClash, Layer: c.Above.String(),
+		What: what, Allowed: "an object is allowed over an object only",
+	}
+}
+
+// reported is a fault or a warning of a whole config.
+type reported struct {
+	Fault
+	warning bool
+}
+
+// report is all that is wrong with one effective config, by what makes two faults the same
+// one. What nodeconf says of a path that the metadata refuses too is left out.
+func (e *editor) report(s layers.Set, effective config.Object) map[string]reported {
+	out := map[string]reported{}
+	add := func(f Fault, warning bool) {
+		f.Layer = layerOf(s, f.Path)
+		key := f.Rule + " " + config.FormatPath(f.Path)
+		if f.Rule == RuleTogether {
+			key += " " + f.What
+		}
+		out[key] = reported{f, warning}
+	}
+	refused := map[string]bool{}
+	present := nodeconf.Present(effective)
+	if e.world.Metadata != nil {
+		r := e.world.Metadata.Validate(present)
+		for _, f := range r.Faults {
+			refused[config.FormatPath(f.Path)] = true
+			add(Fault{Path: f.Path, Value: f.Value, Rule: f.Rule, What: f.What, Allowed: f.Allowed}, false)
+		}
+		for _, path := range r.Unknown {
+			v, _ := config.Lookup(present, path)
+			add(Fault{Path: path, Value: v, Rule: metadata.RuleUnknown, What: "is unknown", Allowed: "it is kept, and nothing checks it"}, true)
+		}
+	}
+	warnings, faults := nodeconf.Check(effective)
+	for _, f := range warnings {
+		add(Fault{Path: f.Path, Rule: RuleTogether, What: f.What, Allowed: f.Allowed}, true)
+	}
+	for _, f := range faults {
+		if refused[config.FormatPath(f.Path)] {
+			continue
+		}
+		v, _ := config.Lookup(effective, f.Path)
+		add(Fault{Path: f.Path, Value: v, Rule: RuleTogether, What: f.What, Allowed: f.Allowed}, false)
+	}
+	return out
+}
+
+// layerOf is the highest layer that has something at a path, or else at what is above it.
+func layerOf(s layers.Set, path []string) string {
+	for n := len(path); n > 0; n-- {
+		for l := layers.Node; l >= layers.Base; l-- {
+			if _, found := config.Lookup(s[l], path[:n]); found {
+				return l.String()
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,86 @@
+package edit
+
+import (
+	"slices"
+
+	"edgespan/config"
+	"edgespan/config/metadata"
+)
+
+// marks notes what a write adds or changes at or below entries that are read-only or
+// deprecated, each of these once. A path is a list of keys, so that a key with a dot in it
+// hides nothing.
+func (e *editor) marks(w write) {
+	if e.world.Metadata == nil || w.broken {
+		return
+	}
+	seen := map[string]bool{}
+	for path := range changes(w.old, w.new) {
+		for rule, is := range map[string]func(metadata.Entry) bool{
+			RuleReadOnly:   func(m metadata.Entry) bool { return m.ReadOnly },
+			RuleDeprecated: func(m metadata.Entry) bool { return m.Deprecated },
+		} {
+			n := e.marked(path, is)
+			entry := path[:n]
+			if name := rule + " " + config.FormatPath(entry); n == 0 || seen[name] {
+				continue
+			} else {
+				seen[name] = true
+			}
+			e.mark(w, entry, rule)
+		}
+	}
+}
+
+func (e *editor) mark(w write, entry []string, rule string) {
+	what := map[string]string{RuleReadOnly: "is read-only", RuleDeprecated: "is deprecated"}[rule]
+	v, _ := config.Lookup(w.new, entry)
+	old, had := config.Lookup(w.old, entry)
+	allowed := "nobody may set it"
+	if had {
+		allowed = "the stored value or none is allowed: " + config.Shorten(oneLine(e.show(entry, old)))
+	}
+	e.add(Fault{
+		Nodes: w.nodes(), Path: slices.Clone(entry), Value: e.show(entry, v), Rule: rule, Layer: e.change.Layer.String(),
+		What: what + ", and would be " + config.Shorten(oneLine(e.show(entry, v))), Allowed: allowed,
+	})
+}
+
+// marked is how many keys of a path lead to the first entry that is marked so; 0: none is.
+func (e *editor) marked(path []string, is func(metadata.Entry) bool) int {
+	if e.world.Metadata == nil {
+		return 0
+	}
+	for n := 1; n <= len(path); n++ {
+		if m, known := e.world.Metadata.Entry(path[:n]); known && is(m) {
+			return n
+		}
+	}
+	return 0
+}
+
+// changes calls for the path of each value of new that old has not: a scalar, an array or
+// an empty object. The path is valid during the call.
+func changes(old, after config.Object) func(func([]string) bool) {
+	return func(yield func([]string) bool) { changed(old, after, nil, yield) }
+}
+
+func changed(old, after config.Object, path []string, yield func([]string) bool) bool {
+	for _, key := range config.Keys(after) {
+		at := append(path[:len(path):len(path)], key)
+		v := after[key]
+		was, had := old[key]
+		below, is := v.(config.Object)
+		before, wasObject := was.(config.Object)
+		switch {
+		case is && (len(below) > 0 || wasObject):
+			if !changed(before, below, at, yield) {
+				return false
+			}
+		case had && config.Equal(was, v):
+		case !yield(at):
+			return false
+		}
+	}
+	return true
+}

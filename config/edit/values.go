@@ -1,0 +1,76 @@
+package edit
+
+import (
+	"slices"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/layers"
+)
+
+// values notes each value that differs between two effective configs, in the order of the
+// paths.
+func (e *editor) values(v *verdict, after layers.Set, was, is config.Object, path []string) {
+	for _, key := range keysOf(was, is) {
+		old, had := was[key]
+		now, has := is[key]
+		if had && has && config.Equal(old, now) {
+			continue
+		}
+		at := config.Sub(path, key)
+		before, wasObject := old.(config.Object)
+		then, isObject := now.(config.Object)
+		oldLeaf, newLeaf := had && len(before) == 0, has && len(then) == 0
+		if !(wasObject && isObject) && (oldLeaf || newLeaf) {
+			x := Value{Path: at, HadOld: oldLeaf, HasNew: newLeaf}
+			if oldLeaf {
+				x.Old = e.show(at, old)
+			}
+			if newLeaf {
+				x.New, x.Origin = e.show(at, now), origin(after, at)
+			}
+			v.values = append(v.values, x)
+		}
+		e.values(v, after, before, then, at)
+	}
+}
+
+// keysOf are the keys of two objects, sorted.
+func keysOf(a, b config.Object) []string {
+	keys := config.Keys(a)
+	for key := range b {
+		if _, both := a[key]; !both {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// origin is the highest layer that has something at a path.
+func origin(s layers.Set, path []string) layers.Layer {
+	for l := layers.Node; l > layers.Base; l-- {
+		if _, found := config.Lookup(s[l], path); found {
+			return l
+		}
+	}
+	return layers.Base
+}
+
+// name is a text that is equal for equal values.
+func name(values []Value) string {
+	all := make([]any, len(values))
+	for i, v := range values {
+		all[i] = []any{config.FormatPath(v.Path), v.HadOld, v.Old, v.HasNew, v.New, int64(v.Origin)}
+	}
+	return string(config.AppendCanonical(nil, all))
+}
+
+// oneLine is a value on one line.
+func oneLine(v any) string {
+	lines := strings.Split(string(config.AppendCanonical(nil, v)), "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimLeft(l, " ")
+	}
+	return strings.Join(lines, "")
+}

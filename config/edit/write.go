@@ -1,0 +1,168 @@
+package edit
+
+import (
+	"fmt"
+	"slices"
+
+	"edgespan/config"
+	"edgespan/config/layers"
+	"edgespan/config/metadata"
+)
+
+// maskKey stands in place of a secret where one is shown; who writes it back keeps it.
+const maskKey = "$masked"
+
+// writes makes the new layers, and notes what is wrong with the request. Those of the node
+// layer are in the order of the nodes.
+func (e *editor) writes() []write {
+	if len(e.change.Overrides) == 0 && e.change.Op != Unset && e.change.Layer == layers.Node {
+		e.add(Fault{Rule: RuleRequest, What: "the write names no node", Allowed: "{node: {…}} is allowed"})
+	}
+	if e.change.Op == Unset {
+		if len(e.change.Keys) == 0 {
+			e.add(Fault{Rule: RuleRequest, What: "the write names no key", Allowed: "one or more are allowed"})
+		}
+		return e.unsets()
+	}
+	if e.change.Layer == layers.Network {
+		return []write{e.put("", e.world.Network, e.change.Overrides)}
+	}
+	var out []write
+	for _, node := range config.Keys(e.change.Overrides) {
+		e.member(node)
+		out = append(out, e.put(node, e.world.Nodes[node].Own, e.change.Overrides[node]))
+	}
+	return out
+}
+
+// member notes a node that is not in the topology.
+func (e *editor) member(node string) {
+	if e.world.Topology == nil {
+		return
+	}
+	if _, is := e.world.Topology.Node(node); !is {
+		e.add(Fault{Nodes: []string{node}, Rule: RuleTopology, What: "is not in the topology", Allowed: "the nodes of the topology are allowed"})
+	}
+}
+
+// put is set or modify of one layer.
+func (e *editor) put(node string, old config.Object, request any) write {
+	w := write{node: node, old: old}
+	o, is := request.(config.Object)
+	if !is {
+		e.add(Fault{
+			Nodes: w.nodes(), Value: request, Rule: RuleRequest,
+			What: "is no object (" + config.KindOf(request) + ")", Allowed: "an object is allowed: {node: {…}}",
+		})
+		w.broken = true
+		return w
+	}
+	o, _ = e.unmask(w, nil, old, o).(config.Object)
+	if e.change.Op == Set {
+		w.new = o
+		return w
+	}
+	merged, clashes := config.Merge(old, o)
+	for _, c := range clashes {
+		e.add(Fault{
+			Nodes: w.nodes(), Path: c.Path, Value: e.show(c.Path, c.Above), Rule: RuleClash, Layer: e.change.Layer.String(),
+			What:    fmt.Sprintf("is an object in the %s layer and no object (%s) in what is written", e.change.Layer, config.KindOf(c.Above)),
+			Allowed: "an object is allowed over an object only",
+		})
+	}
+	w.new = merged
+	return w
+}
+
+// unmask puts the stored value of a secret in the place of its mask.
+func (e *editor) unmask(w write, path []string, old, request any) any {
+	o, is := request.(config.Object)
+	if !is || len(o) == 0 {
+		return request
+	}
+	if masked(o) && e.secret(path) {
+		if old == nil {
+			e.add(Fault{
+				Nodes: w.nodes(), Path: slices.Clone(path), Value: request, Rule: RuleRequest, Layer: e.change.Layer.String(),
+				What: "is masked, and the layer has no value to keep", Allowed: "the secret itself is allowed",
+			})
+		}
+		return old
+	}
+	below, _ := old.(config.Object)
+	out := make(config.Object, len(o))
+	for key, v := range o {
+		out[key] = e.unmask(w, config.Sub(path, key), below[key], v)
+	}
+	return out
+}
+
+func masked(o config.Object) bool { return len(o) == 1 && o[maskKey] == true }
+
+// secret says whether a place, or what it is in, is a secret.
+func (e *editor) secret(path []string) bool {
+	return e.marked(path, func(m metadata.Entry) bool { return m.Secret }) > 0
+}
+
+// show is a value for a message.
+func (e *editor) show(path []string, v any) any {
+	if e.secret(path) {
+		return config.Object{maskKey: true}
+	}
+	return v
+}
+
+// unsets removes keys; each is looked for in the layer as it was.
+func (e *editor) unsets() []write {
+	if e.change.Layer == layers.Network {
+		return []write{e.unset("", e.world.Network, e.change.Keys)}
+	}
+	keys := map[string][][]string{}
+	for _, key := range e.change.Keys {
+		if len(key) > 0 {
+			keys[key[0]] = append(keys[key[0]], key[1:])
+		}
+	}
+	var out []write
+	for _, node := range sortedKeys(keys) {
+		e.member(node)
+		out = append(out, e.unset(node, e.world.Nodes[node].Own, keys[node]))
+	}
+	return out
+}
+
+func (e *editor) unset(node string, old config.Object, keys [][]string) write {
+	w := write{node: node, old: old, new: old}
+	for _, key := range keys {
+		if _, found := config.Lookup(old, key); !found || old == nil {
+			e.add(Fault{
+				Nodes: w.nodes(), Path: key, Rule: RuleRequest,
+				What: "is not in the " + e.change.Layer.String() + " layer", Allowed: "a key of that layer is allowed",
+			})
+			continue
+		}
+		w.new = prune(w.new, key)
+	}
+	if node != "" && len(w.new) == 0 && len(old) > 0 {
+		w.new = nil
+	}
+	if node != "" && slices.ContainsFunc(keys, func(k []string) bool { return len(k) == 0 }) {
+		w.new = nil
+	}
+	return w
+}
+
+// prune is o without a key, and without the objects that become empty by it.
+func prune(o config.Object, path []string) config.Object {
+	if len(path) == 0 {
+		return config.Object{}
+	}
+	if _, found := config.Lookup(o, path); !found {
+		return o
+	}
+	out := config.Unset(o, path)
+	if above, _ := config.Lookup(out, path[:len(path)-1]); len(path) > 1 && len(above.(config.Object)) == 0 {
+		return prune(o, path[:len(path)-1])
+	}
+	return out
+}
