@@ -46,7 +46,9 @@ func bases() map[string]config.Object {
 }
 
 // read reads an embedded file; a bad one never leaves the build, since every test reads it.
-func read(name string) config.Object {
+func read(name string) config.Object { return readFrom(files, name) }
+
+func readFrom(files embed.FS, name string) config.Object {
 	text, err := files.ReadFile(name)
 	if err != nil {
 		panic("schema: " + err.Error())
