@@ -50,6 +50,17 @@ type texts struct {
 	regex   *regexp.Regexp
 	ints    *numbers[int64]
 	floats  *numbers[float64]
+	// orInteger is ours: an integer stands for its digits, such as the port 80.
+	orInteger bool
+}
+
+// of is a value as the string that it says.
+func (t *texts) of(value any) (string, bool) {
+	if i, is := value.(int64); is && t != nil && t.orInteger {
+		return strconv.FormatInt(i, 10), true
+	}
+	s, is := value.(string)
+	return s, is
 }
 
 func (t *texts) any() bool { return !t.listed && t.regex == nil && t.ints == nil && t.floats == nil }
@@ -211,6 +222,7 @@ func (c *compiler) texts(o config.Object) *texts {
 	if t.ints != nil && t.floats != nil {
 		c.fault("has intRanges and floatRanges", "one of them is allowed")
 	}
+	t.orInteger, _ = c.flag(o, "orInteger")
 	return &t
 }
 

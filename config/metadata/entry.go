@@ -148,8 +148,11 @@ func described[T int64 | float64](what string, n *numbers[T], most int, show fun
 }
 
 func (t *texts) describe(most int) string {
-	if t == nil || t.any() {
+	switch {
+	case t == nil || t.any() && !t.orInteger:
 		return "a string"
+	case t.any():
+		return "a string or an integer"
 	}
 	var parts []string
 	if t.regex != nil {

@@ -148,7 +148,7 @@ func (p *param) breaks(value any) string {
 			return p.floats.rule()
 		}
 	case String:
-		if s, is := value.(string); !is {
+		if s, is := p.text.of(value); !is {
 			return RuleType
 		} else if p.text != nil && !p.text.has(s) {
 			return p.text.rule()

@@ -201,3 +201,25 @@ func TestFaultsAreThoseOfTheParts(t *testing.T) {
 		}
 	})
 }
+
+// Ours: an integer stands for its digits where the entry says so.
+func TestAStringOrAnInteger(t *testing.T) {
+	m, faults := Parse(config.Object{"port": config.Object{
+		"desc": "A port.", "type": "STRING", "action": "NO_ACTION",
+		"strVal": config.Object{"orInteger": true, "intRanges": []any{[]any{int64(1), int64(65535)}}, "allowedValues": []any{"any"}},
+	}}, Options{})
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	for value, want := range map[any]string{
+		int64(80): "", "80": "", "any": "", int64(0): RuleRange, "x": RuleRange, 80.0: RuleType, true: RuleType,
+	} {
+		got := ""
+		if r := m.Validate(config.Object{"port": value}); len(r.Faults) > 0 {
+			got = r.Faults[0].Rule
+		}
+		if got != want {
+			t.Errorf("%v breaks %q, want %q", value, got, want)
+		}
+	}
+}
