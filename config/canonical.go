@@ -53,7 +53,7 @@ func (w *writer) value(v any, level int) {
 	case float64:
 		w.out = appendFloat(w.out, v)
 	case string:
-		w.out = appendText(w.out, v)
+		w.out = AppendText(w.out, v)
 	case []any:
 		w.array(v, level)
 	case Object:
@@ -78,7 +78,7 @@ func (w *writer) object(o Object, level int) {
 			w.out = append(w.out, ',')
 		}
 		w.line(level + 1)
-		w.out = appendText(w.out, key)
+		w.out = AppendText(w.out, key)
 		w.out = append(w.out, ": "...)
 		w.value(o[key], level+1)
 	}
@@ -107,16 +107,21 @@ func (w *writer) array(a []any, level int) {
 const blanks = "                                "
 
 // line begins a line of a level.
-func (w *writer) line(level int) {
-	w.out = append(w.out, '\n')
+func (w *writer) line(level int) { w.out = AppendLine(w.out, level) }
+
+// AppendLine appends a newline and the indent of a level of the canonical form.
+func AppendLine(b []byte, level int) []byte {
+	b = append(b, '\n')
 	for n := 2 * level; n > 0; n -= len(blanks) {
-		w.out = append(w.out, blanks[:min(n, len(blanks))]...)
+		b = append(b, blanks[:min(n, len(blanks))]...)
 	}
+	return b
 }
 
 const hexDigits = "0123456789abcdef"
 
-func appendText(b []byte, s string) []byte {
+// AppendText appends a string in its canonical form.
+func AppendText(b []byte, s string) []byte {
 	b = append(b, '"')
 	from := 0
 	for i := range len(s) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/config"
+	"edgespan/config/nodeconf"
 )
 
 // newLayers is the offline side of configuration: it reads files and needs no daemon.
@@ -28,13 +30,17 @@ func newLayers(a *app) *cobra.Command {
 	return cmd
 }
 
-// layerFile reads one JSON object from a file, or from stdin for "-".
+// layerFile reads one object, JSON or YAML, from a file, or from stdin for "-".
 func (a *app) layerFile(name string) (config.Object, error) {
 	text, err := a.text(name)
 	if err != nil {
 		return nil, err
 	}
-	o, faults := config.ParseObject(text)
+	read := nodeconf.Document
+	if start := bytes.TrimLeft(text, " \t\r\n"); len(start) == 0 || start[0] == '{' || start[0] == '[' {
+		read = config.ParseObject
+	}
+	o, faults := read(text)
 	if faults != nil {
 		return nil, &fileFaults{name, faults}
 	}

@@ -161,3 +161,13 @@ func TestLayersActions(t *testing.T) {
 		}
 	}
 }
+
+// What the daemon takes, our metadata takes too, YAML included.
+func TestTheExamplesAreValidByOurMetadata(t *testing.T) {
+	for _, example := range []string{"demo", "many-networks", "one-app"} {
+		got := cli(t, nil, "", "layers", "validate", "--metadata", "../../config/schema/node_metadata.json", "../../examples/"+example+".yaml")
+		if got.code != exitOK {
+			t.Errorf("%s: %+v", example, got)
+		}
+	}
+}

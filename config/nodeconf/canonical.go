@@ -3,10 +3,11 @@ package nodeconf
 import (
 	"crypto/md5" //nolint:gosec // names a config, and guards nothing
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"edgespan/config"
 )
 
 // digest is the MD5 of a document's canonical form, in hex: what the fleet compares
@@ -24,7 +25,7 @@ func appendCanonical(b []byte, n *node, level int) []byte {
 	case mapping:
 		return appendFields(b, n.fields, level)
 	case text:
-		return appendCanonicalText(b, n.text)
+		return config.AppendText(b, n.text)
 	case number:
 		if i, err := strconv.ParseInt(n.text, 10, 64); err == nil { // no field takes another
 			return strconv.AppendInt(b, i, 10)
@@ -54,42 +55,10 @@ func appendFields(b []byte, fields []field, level int) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendLine(b, level+1)
-		b = appendCanonicalText(b, f.key)
+		b = config.AppendLine(b, level+1)
+		b = config.AppendText(b, f.key)
 		b = append(b, ": "...)
 		b = appendCanonical(b, f.value, level+1)
 	}
-	return append(appendLine(b, level), '}')
-}
-
-// appendLine begins a line of a level.
-func appendLine(b []byte, level int) []byte {
-	b = append(b, '\n')
-	for range level {
-		b = append(b, "  "...)
-	}
-	return b
-}
-
-// shortEscapes are those of JSON that have a letter (RFC 8259 §7).
-var shortEscapes = map[byte]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
-
-// appendCanonicalText escapes only what JSON asks for.
-func appendCanonicalText(b []byte, s string) []byte {
-	b = append(b, '"')
-	plain := 0 // what stands before it is written
-	for i := range len(s) {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
-		}
-		b = append(b, s[plain:i]...)
-		plain = i + 1
-		if e, is := shortEscapes[c]; is {
-			b = append(b, e...)
-		} else {
-			b = fmt.Appendf(b, `\u%04x`, c)
-		}
-	}
-	return append(append(b, s[plain:]...), '"')
+	return append(config.AppendLine(b, level), '}')
 }
