@@ -1,0 +1,248 @@
+package topology
+
+import (
+	"maps"
+	"slices"
+
+	"edgespan/config"
+)
+
+// State is a topology with the two layers that hang on the names and MACs of its nodes,
+// each {node: {…}}. They change together or not at all: an edit answers with a new state,
+// or with every fault and the state as it was.
+//
+// What the auto layer says about names below a node (topologyInfo) belongs to its writer,
+// who brings it up to date after the edit.
+type State struct {
+	Topology   *Topology
+	Auto, Node config.Object
+}
+
+// AddNode adds a node.
+func (s State) AddNode(n Node) (State, config.Faults) {
+	t := *s.Topology
+	t.Nodes = append(slices.Clone(t.Nodes), n)
+	return s.checked(State{&t, s.Auto, s.Node}, nil)
+}
+
+// AddLink adds a link; one without a name gets the original's.
+func (s State) AddLink(l Link) (State, config.Faults) {
+	if l.Name == "" {
+		l.Name = LinkName(l.A, l.Z)
+	}
+	t := *s.Topology
+	t.Links = append(slices.Clone(t.Links), l)
+	return s.checked(State{&t, s.Auto, s.Node}, nil)
+}
+
+// AddSite adds a site.
+func (s State) AddSite(site Site) (State, config.Faults) {
+	t := *s.Topology
+	t.Sites = append(slices.Clone(t.Sites), site)
+	return s.checked(State{&t, s.Auto, s.Node}, nil)
+}
+
+// EditNode puts n in the place of a node. With another name its layers and the ends of its
+// links move to it, and links that were named after it are renamed. With another MAC, of
+// the node or in the same place of its radios, its links and what the layers have under
+// the MAC move to that: radioParamsOverride of the node, linkParamsOverride of its peers.
+func (s State) EditNode(name string, n Node) (State, config.Faults) {
+	old, i, faults := there(s.Topology.Nodes, "nodes", name, func(n Node) string { return n.Name })
+	if faults != nil {
+		return s, faults
+	}
+	if other, taken := s.Topology.Node(n.Name); taken && n.Name != name {
+		faults.Add(at("nodes", i, "name"), "is "+config.Quote(n.Name)+", the name of a node on site "+config.Quote(other.Site), "each name once is allowed")
+		return s, faults
+	}
+	n.raw = old.raw
+	t := *s.Topology
+	t.Nodes = slices.Clone(t.Nodes)
+	t.Nodes[i] = n
+	moved := newMACs(old, n)
+	out := State{&t, s.Auto, s.Node}
+	t.Links = slices.Clone(t.Links)
+	for i, l := range t.Links {
+		named := l.Name == LinkName(l.A, l.Z)
+		for _, end := range []struct {
+			node, mac *string
+			peer      string
+		}{{&l.A, &l.AMAC, l.Z}, {&l.Z, &l.ZMAC, l.A}} {
+			if *end.node != name {
+				continue
+			}
+			*end.node = n.Name
+			if mac, changed := moved[*end.mac]; changed {
+				out = out.rename(&faults, []string{end.peer, "linkParamsOverride"}, *end.mac, mac)
+				*end.mac = mac
+			}
+		}
+		if named {
+			l.Name = LinkName(l.A, l.Z)
+		}
+		t.Links[i] = l
+	}
+	for _, mac := range slices.Sorted(maps.Keys(moved)) {
+		out = out.rename(&faults, []string{name, "radioParamsOverride"}, mac, moved[mac])
+	}
+	out = out.rename(&faults, nil, name, n.Name)
+	return s.checked(out, faults)
+}
+
+// newMACs are the MACs of a node that others took the place of.
+func newMACs(old, n Node) map[string]string {
+	out := map[string]string{}
+	if old.MAC != "" && n.MAC != "" && n.MAC != old.MAC {
+		out[old.MAC] = n.MAC
+	}
+	for i, mac := range old.WlanMACs {
+		if i < len(n.WlanMACs) && n.WlanMACs[i] != mac && !slices.Contains(n.WlanMACs, mac) {
+			out[mac] = n.WlanMACs[i]
+		}
+	}
+	return out
+}
+
+// EditLink puts l in the place of a link between the same nodes.
+func (s State) EditLink(name string, l Link) (State, config.Faults) {
+	old, i, faults := there(s.Topology.Links, "links", name, func(l Link) string { return l.Name })
+	if faults != nil {
+		return s, faults
+	}
+	if l.A != old.A || l.Z != old.Z {
+		faults.Add([]string{"links", name}, "leads to other nodes", "the link's own nodes are allowed; another link is deleted and added")
+		return s, faults
+	}
+	l.raw = old.raw
+	t := *s.Topology
+	t.Links = slices.Clone(t.Links)
+	t.Links[i] = l
+	out := State{&t, s.Auto, s.Node}
+	if old.ZMAC != "" && l.ZMAC != "" {
+		out = out.rename(&faults, []string{l.A, "linkParamsOverride"}, old.ZMAC, l.ZMAC)
+	}
+	if old.AMAC != "" && l.AMAC != "" {
+		out = out.rename(&faults, []string{l.Z, "linkParamsOverride"}, old.AMAC, l.AMAC)
+	}
+	return s.checked(out, faults)
+}
+
+// EditSite puts site in the place of a site; with another name its nodes move to that.
+func (s State) EditSite(name string, site Site) (State, config.Faults) {
+	old, i, faults := there(s.Topology.Sites, "sites", name, func(s Site) string { return s.Name })
+	if faults != nil {
+		return s, faults
+	}
+	site.raw = old.raw
+	t := *s.Topology
+	t.Sites = slices.Clone(t.Sites)
+	t.Sites[i] = site
+	t.Nodes = slices.Clone(t.Nodes)
+	for i := range t.Nodes {
+		if t.Nodes[i].Site == name {
+			t.Nodes[i].Site = site.Name
+		}
+	}
+	return s.checked(State{&t, s.Auto, s.Node}, nil)
+}
+
+// DeleteNode takes a node away, with its links and its layers.
+func (s State) DeleteNode(name string) (State, config.Faults) {
+	_, i, faults := there(s.Topology.Nodes, "nodes", name, func(n Node) string { return n.Name })
+	if faults != nil {
+		return s, faults
+	}
+	out := s
+	for _, l := range s.Topology.Links {
+		if l.A == name || l.Z == name {
+			out, _ = out.DeleteLink(l.Name)
+		}
+	}
+	t := *out.Topology
+	t.Nodes = slices.Delete(slices.Clone(t.Nodes), i, i+1)
+	path := []string{name}
+	return State{&t, config.Unset(out.Auto, path), config.Unset(out.Node, path)}, nil
+}
+
+// DeleteLink takes a link away, and what the layers of each end have for the other's MAC.
+func (s State) DeleteLink(name string) (State, config.Faults) {
+	l, i, faults := there(s.Topology.Links, "links", name, func(l Link) string { return l.Name })
+	if faults != nil {
+		return s, faults
+	}
+	t := *s.Topology
+	t.Links = slices.Delete(slices.Clone(t.Links), i, i+1)
+	out := State{&t, s.Auto, s.Node}
+	for node, mac := range map[string]string{l.A: l.ZMAC, l.Z: l.AMAC} {
+		out.Auto, out.Node = without(out.Auto, node, mac), without(out.Node, node, mac)
+	}
+	return out, nil
+}
+
+// without is a layer without a link's parameters; where they were all that a node had, it
+// has nothing.
+func without(layer config.Object, node, mac string) config.Object {
+	for path := []string{node, "linkParamsOverride", mac}; len(path) > 0; path = path[:len(path)-1] {
+		v, found := config.Lookup(layer, path)
+		if below, is := v.(config.Object); !found || len(path) < 3 && (!is || len(below) > 0) {
+			return layer
+		}
+		layer = config.Unset(layer, path)
+	}
+	return layer
+}
+
+// DeleteSite takes a site away. One with nodes on it can't go.
+func (s State) DeleteSite(name string) (State, config.Faults) {
+	_, i, faults := there(s.Topology.Sites, "sites", name, func(s Site) string { return s.Name })
+	for j, n := range s.Topology.Nodes {
+		if n.Site == name {
+			faults.Add(at("nodes", j, "site_name"), "is "+config.Quote(name)+": node "+config.Quote(n.Name)+" stands on it", "a site without nodes is allowed to go")
+		}
+	}
+	if faults != nil {
+		return s, faults
+	}
+	t := *s.Topology
+	t.Sites = slices.Delete(slices.Clone(t.Sites), i, i+1)
+	return State{&t, s.Auto, s.Node}, nil
+}
+
+// checked is the new state where it is consistent, else the old one and what is wrong.
+// The topology is read as a file is, so that what was made has the same faults.
+func (s State) checked(next State, faults config.Faults) (State, config.Faults) {
+	read, more := FromDocument(next.Topology.Document())
+	if faults = append(faults, more...); len(faults) > 0 {
+		faults.Sort()
+		return s, faults
+	}
+	next.Topology = read
+	return next, nil
+}
+
+// rename moves what both layers have below a path from one key to another. What stands
+// there already is a fault, not lost.
+func (s State) rename(faults *config.Faults, path []string, from, to string) State {
+	move := func(name string, layer config.Object) config.Object {
+		old, place := config.Sub(path, from), config.Sub(path, to)
+		v, found := config.Lookup(layer, old)
+		if !found || from == to {
+			return layer
+		}
+		if _, taken := config.Lookup(layer, place); taken {
+			faults.Add(config.Sub([]string{name}, place...), "is there already", "a name or MAC that has no overrides is allowed")
+		}
+		return config.Set(config.Unset(layer, old), place, v)
+	}
+	return State{s.Topology, move("auto", s.Auto), move("node", s.Node)}
+}
+
+// there finds what is to be edited.
+func there[T any](all []T, list, name string, of func(T) string) (T, int, config.Faults) {
+	i := slices.IndexFunc(all, func(x T) bool { return of(x) == name })
+	if i >= 0 {
+		return all[i], i, nil
+	}
+	var none T
+	return none, -1, config.Faults{{Path: []string{list}, What: "has no " + config.Quote(name), Allowed: "a name that is there is allowed"}}
+}
