@@ -89,18 +89,28 @@ type node struct {
 // Event is what happened.
 type Event interface{ event() }
 
-// The events; see Rollout.
 type (
-	Start           struct{}
-	NodeConfirmed   struct{ Node string }
-	NodeReverted    struct{ Node string }
-	NodeFailed      struct{ Node, Why string }
-	NodeGone        struct{ Node string }
-	NodeBack        struct{ Node string }
-	Deadline        struct{ Timer int } // the timer that was set with this number
-	Pause           struct{}
-	Resume          struct{}
-	Abort           struct{ Revert bool }
+	// Start begins.
+	Start struct{}
+	// NodeConfirmed comes from a node that has the new config, and works.
+	NodeConfirmed struct{ Node string }
+	// NodeReverted comes from a node that has the old config again.
+	NodeReverted struct{ Node string }
+	// NodeFailed comes from or for a node that can't take what was sent.
+	NodeFailed struct{ Node, Why string }
+	// NodeGone says that a node is no longer reachable.
+	NodeGone struct{ Node string }
+	// NodeBack says that it is again.
+	NodeBack struct{ Node string }
+	// Deadline is the end of the timer that was set with this number.
+	Deadline struct{ Timer int }
+	// Pause holds the rollout after the batch that is out.
+	Pause struct{}
+	// Resume goes on after Pause or a halt.
+	Resume struct{}
+	// Abort gives up, or goes back.
+	Abort struct{ Revert bool }
+	// TopologyChanged brings what is known of the network now.
 	TopologyChanged struct{ Topology *topology.Topology }
 )
 
