@@ -199,3 +199,55 @@ func TestChannel(t *testing.T) {
 		})
 	}
 }
+
+// "preferring its previous colour when within ~1 dB (ratio < 1.2589)".
+func TestThePreviousColourStaysWithinOneDecibel(t *testing.T) {
+	p := painting{colours: []int64{1, 2}, before: []int64{2, 0, 0}}
+	for _, c := range []struct {
+		second float64
+		want   int64
+	}{{1.2, 2}, {1.3, 1}} {
+		p.disturb = []map[int]float64{{1: 1, 2: c.second}}
+		if got := p.pick(0, []int64{0, 1, 2}); got != c.want {
+			t.Errorf("%g times as much: %d, want %d", c.second, got, c.want)
+		}
+	}
+}
+
+// "cover groups last in descending interference": the third is before the fourth, which
+// then takes the other colour.
+func TestTheMostDisturbedOfTheCoverIsFirst(t *testing.T) {
+	p := painting{
+		run: &run{}, colours: []int64{1, 2}, user: make([]int64, 4), before: make([]int64, 4), total: []float64{16, 18.5, 13, 7.5},
+		disturb: []map[int]float64{{1: 10, 2: 5, 3: 1}, {0: 10, 2: 5, 3: 3.5}, {0: 5, 1: 5, 3: 3}, {0: 1, 1: 3.5, 2: 3}},
+	}
+	if got := p.solve(); !slices.Equal(got, []int64{1, 2, 1, 2}) {
+		t.Errorf("colours %v", got)
+	}
+}
+
+// What gives way to keep tables small has the value that fits with all.
+func TestWhatGivesWayFitsWithAll(t *testing.T) {
+	const n = 20
+	p := newProblem(n)
+	for a := range n {
+		p.cost[a], p.give[a] = []int64{0, 0, 1}, 2
+		for b := range a {
+			p.pair(a, b, func(x, y int) bool { return x == 2 || y == 2 || x != y })
+		}
+	}
+	pl := p.plan()
+	values := p.solve(pl)
+	if len(pl.given) == 0 || len(pl.given) > 12 {
+		t.Errorf("%d gave way", len(pl.given))
+	}
+	for _, v := range pl.given {
+		if values[v] != 2 {
+			t.Errorf("%d has %d", v, values[v])
+		}
+	}
+	slices.Sort(values)
+	if !slices.Equal(values[:3], []int{0, 1, 2}) {
+		t.Errorf("values %v", values)
+	}
+}

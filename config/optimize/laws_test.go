@@ -300,4 +300,19 @@ func TestAWideNetworkIsDoneInBoundedWork(t *testing.T) {
 	if again := must(t, after(in, out), Polarity); len(again.Changes) > 0 {
 		t.Errorf("again: %v", again.Changes)
 	}
+	// Another assignment that is as good stays: the last two sites are the ones left.
+	in.Auto = config.Object{}
+	for s := range n {
+		for z := range n {
+			if v := int64(1); z != s {
+				if s == n-1 || s != n-2 && (z == n-2 || z != n-1 && s > z) {
+					v = 2
+				}
+				in.Auto = config.Set(in.Auto, []string{name("n", s), polarity.over, mac(s, z), "fwParams", polarity.name}, v)
+			}
+		}
+	}
+	if other := must(t, in, Polarity); len(other.Changes) > 0 {
+		t.Errorf("one as good: %d changes", len(other.Changes))
+	}
 }

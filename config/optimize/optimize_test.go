@@ -59,7 +59,7 @@ func polarities(in Input, t *topology.Topology) string {
 	var out []string
 	for _, r := range newNetwork(t).radios {
 		var a, b byte
-		fmt.Sscanf(r.mac[12:], "%02x:%02x", &a, &b) //nolint:errcheck // our own
+		fmt.Sscanf(r.mac[12:], "%02x:%02x", &a, &b)
 		out = append(out, fmt.Sprintf("%c.%c=%d", a, b, effective(in, r.node, r.mac, polarity)))
 	}
 	return strings.Join(out, " ")
@@ -81,16 +81,23 @@ func TestPolarity(t *testing.T) {
 		{rule: "a user's value decides for the whole network", on: world("A.1 B.1", "B.2 C.1"), node: map[string]int64{"C.1": 2}, want: "A.1=2 B.1=1 B.2=1 C.1=2"},
 		{rule: "a user's hybrid value is one of its oddness, and stays", on: world("A.1 B.1"), node: map[string]int64{"A.1": 4}, want: "A.1=4 B.1=1"},
 		{rule: "an odd cycle of sites costs one hybrid site", on: ring, want: "A.1=1 A.2=1 B.1=2 B.2=1 C.1=2 C.2=2"},
-		{rule: "the site that is hybrid already stays the one (99.9 against 100)", on: ring, auto: map[string]int64{"B.1": 1, "B.2": 2}, want: "A.1=2 A.2=2 B.1=1 B.2=2 C.1=1 C.2=1"},
 		{
-			rule: "a site whose user mixed it is the one (weight 1)", on: ring, auto: map[string]int64{"B.1": 1, "B.2": 2},
+			rule: "the site that is hybrid already stays the one (99.9 against 100), though that changes more", on: ring,
+			auto: map[string]int64{"A.1": 1, "A.2": 1, "B.1": 1, "B.2": 2, "C.2": 2}, want: "A.1=1 A.2=1 B.1=2 B.2=1 C.1=2 C.2=2",
+		},
+		{
+			rule: "a site whose user mixed it is the one", on: ring, auto: map[string]int64{"B.1": 1, "B.2": 2},
 			node: map[string]int64{"C.1": 1, "C.2": 2}, want: "A.1=1 A.2=1 B.1=2 B.2=2 C.1=1 C.2=2",
 		},
 		{
 			rule: "a site with a radio of two links between DNs is not (weight 10000)",
-			on:   world("A.1 B.1", "B.2 C.1", "C.2 A.2", "A.2 D.1", "C.2 E.1"), want: "A.1=1 A.2=1 B.1=2 B.2=1 C.1=2 C.2=2 D.1=2 E.1=1",
+			on:   world("A.1 B.1", "B.2 C.1", "C.2 A.2", "B.1 D.1", "C.2 E.1"), want: "A.1=2 A.2=1 B.1=1 B.2=1 C.1=2 C.2=2 D.1=2 E.1=1",
 		},
-		{rule: "two client nodes make no such radio", on: world("A.1 b.1", "A.1 c.1"), want: "A.1=1 b.1=2 c.1=2"},
+		{
+			rule: "links of client nodes make no such radio",
+			on:   world("A.1 B.1", "B.2 C.1", "C.2 A.2", "B.1 d.1", "C.2 e.1"), want: "A.1=1 A.2=1 B.1=2 B.2=1 C.1=2 C.2=2 d.1=1 e.1=1",
+		},
+		{rule: "the first radio of a fresh network is odd", on: world("A.1 B.1", "B.2 C.1", "B.2 D.1"), want: "A.1=1 B.1=2 B.2=2 C.1=1 D.1=1"},
 		{rule: "a site's own radios may be linked", on: world("A.1 A.2"), want: "A.1=1 A.2=2"},
 		{
 			rule: "clearing: users' values don't count, and give way to fewer changes", on: world("A.1 B.1", "A.2 C.1"), clear: true,
@@ -152,6 +159,8 @@ func TestSuperframe(t *testing.T) {
 		refused string
 	}{
 		{rule: "0 or 1, different for links sharing a radio; any CN end: 255", on: chain, want: "0 255 1 0"},
+		{rule: "a fresh chain's first link gets 0", on: world("A.1 F.1", "B.1 C.1", "C.1 D.1", "D.1 F.1"), want: "0 1 0 1"},
+		{rule: "an auto value that the ends don't share is none", on: world("A.1 B.1"), auto: map[string]int64{"A.1 B.1": 1, "B.1 A.1": 0}, want: "0"},
 		{rule: "else auto", on: chain, auto: map[string]int64{"A.1 B.1": 1, "B.1 C.1": 0}, want: "1 255 0 1"},
 		{rule: "the user's first", on: chain, auto: map[string]int64{"A.1 B.1": 1, "B.1 C.1": 0}, node: map[string]int64{"C.1 D.1": 0}, want: "0 255 1 0"},
 		{
@@ -191,7 +200,7 @@ func atLinks(values map[string]int64, both bool) config.Object {
 	for l, v := range values {
 		a, z, _ := strings.Cut(l, " ")
 		o = config.Set(o, []string{a[:1], superframe.over, radioMAC(z), "fwParams", superframe.name}, v)
-		if both {
+		if _, turned := values[z+" "+a]; both && !turned {
 			o = config.Set(o, []string{z[:1], superframe.over, radioMAC(a), "fwParams", superframe.name}, v)
 		}
 	}
@@ -208,6 +217,38 @@ func TestSuperframeOfALinkWithoutMACIsCleared(t *testing.T) {
 	on.Links[0].AMAC = ""
 	if got := must(t, in, Superframe); text(got.Auto) != text(config.Object{"B": config.Object{"b": true}}) {
 		t.Errorf("auto layer %s", text(got.Auto))
+	}
+}
+
+// "MAC keys standardised to lowercase": a key of the auto layer is spelt anew, with all that is
+// below it; one MAC in two spellings is a fault.
+func TestMACsAreStandardised(t *testing.T) {
+	other := config.Object{"laMaxMcs": int64(9), "polarity": int64(2)}
+	in := Input{Topology: world("J.1 K.1"), Auto: config.Object{"J": config.Object{
+		polarity.over: config.Object{"02-00-00-00-4A-31": config.Object{"fwParams": other, "x": true}},
+	}}}
+	out := must(t, in, Polarity)
+	if want := (config.Object{"02:00:00:00:4a:31": config.Object{"fwParams": other, "x": true}}); !config.Equal(object(object(out.Auto, "J"), polarity.over), want) {
+		t.Errorf("auto layer %s", text(out.Auto))
+	}
+	in.Node = config.Object{"J": config.Object{polarity.over: config.Object{"02:00:00:00:4a:31": config.Object{}, "02:00:00:00:4A:31": config.Object{}}}}
+	_, faults := Run(in, Polarity)
+	if want := "node.J.radioParamsOverride.02:00:00:00:4a:31: is the MAC of 02:00:00:00:4A:31 once more: one spelling of a MAC is allowed"; faults.Error() != want {
+		t.Errorf("faults %v", faults)
+	}
+}
+
+// Two links between the same radios are one, and one without a MAC takes nothing from one
+// that has it.
+func TestLinksBesideEachOther(t *testing.T) {
+	on := world("A.1 B.1")
+	again, half := on.Links[0], on.Links[0]
+	again.Name, half.Name, half.AMAC = "again", "half", ""
+	on.Links = append(on.Links, again, half)
+	in := Input{Topology: on}
+	out := must(t, in, All...)
+	if got := effective(after(in, out), "A", radioMAC("B.1"), superframe); got != 0 || len(out.Changes) != 2*(1+1+2+1) {
+		t.Errorf("superframe %d, changes %v", got, out.Changes)
 	}
 }
 

@@ -8,13 +8,12 @@ import (
 )
 
 // What a site costs that can't have all its radios alike, in tenths (reference §1.17): one
-// with a radio of two links between DNs, any other, one whose radios are mixed now, one
-// whose user mixed them.
+// with a radio of two links between DNs, any other, one whose radios are mixed now. One that
+// users mixed is so in every answer: what it costs is no matter.
 const (
 	hybridSplit = 100000
 	hybrid      = 1000
 	hybridNow   = 999
-	hybridUser  = 10
 )
 
 // The values of a site's variable; a group's are the first two, for its first radio.
@@ -231,11 +230,7 @@ func (c *colouring) radios(values []int) []int {
 // weights are what each site costs when its radios are not alike.
 func (c *colouring) weights(current bool) []int64 {
 	out := make([]int64, len(c.net.sites))
-	user := make([]int, len(c.user))
-	for i, u := range c.user {
-		user[i] = oddness(u.value)
-	}
-	now, byUser := c.mixed(c.now), c.mixed(user)
+	now := c.mixed(c.now)
 	split := make([]bool, len(out))
 	for _, r := range c.net.radios {
 		between := 0
@@ -248,8 +243,6 @@ func (c *colouring) weights(current bool) []int64 {
 	}
 	for s := range out {
 		switch {
-		case byUser[s]:
-			out[s] = hybridUser
 		case split[s]:
 			out[s] = hybridSplit
 		case current && now[s]:
