@@ -3,7 +3,6 @@ package edit
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"edgespan/config"
 	"edgespan/config/layers"
@@ -178,9 +177,11 @@ func (e *editor) judge(before, after layers.Set) *verdict {
 	was, oldClashes := before.Effective()
 	is, clashes := after.Effective()
 	v := &verdict{diff: config.FullDiff(was, is)}
-	known := oldClashes.Error()
 	for _, c := range clashes {
-		if !slices.Contains(strings.Split(known, "\n"), c.Error()) {
+		known := slices.ContainsFunc(oldClashes, func(o layers.Clash) bool { return o.Above == c.Above && slices.Equal(o.Path, c.Path) })
+		then, _ := config.Lookup(before[c.Above], c.Path)
+		now, _ := config.Lookup(after[c.Above], c.Path)
+		if !known || !config.Equal(then, now) {
 			v.faults = append(v.faults, clashFault(after, c, e))
 		}
 	}

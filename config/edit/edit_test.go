@@ -1,0 +1,259 @@
+package edit
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"edgespan/config"
+	"edgespan/config/layers"
+	"edgespan/config/metadata"
+	"edgespan/config/topology"
+)
+
+const real = "../testdata/terragraph/"
+
+func parse(t testing.TB, text string) config.Object {
+	t.Helper()
+	o, faults := config.ParseObject([]byte(text))
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	return o
+}
+
+func realFile(t testing.TB, name string) config.Object {
+	t.Helper()
+	text, err := os.ReadFile(real + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, string(text))
+}
+
+func realMetadata(t testing.TB) *metadata.Metadata {
+	t.Helper()
+	return compile(t, realFile(t, "config_metadata.json"))
+}
+
+func compile(t testing.TB, o config.Object) *metadata.Metadata {
+	t.Helper()
+	m, faults := metadata.Parse(o, metadata.Options{})
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	return m
+}
+
+// small is metadata with one entry for each mark and type.
+const small = `{
+	"n": {"desc":"d","action":"NO_ACTION","type":"INTEGER","intVal":{"allowedRanges":[[1,10]]}},
+	"s": {"desc":"d","action":"RESTART_ROUTING","type":"STRING"},
+	"ro": {"desc":"d","action":"NO_ACTION","type":"OBJECT","readOnly":true},
+	"dep": {"desc":"d","action":"NO_ACTION","type":"STRING","deprecated":true},
+	"o": {"desc":"d","action":"NO_ACTION","type":"OBJECT","objVal":{"properties":{
+		"must": {"desc":"d","type":"INTEGER","required":true},
+		"may": {"desc":"d","type":"STRING","action":"REBOOT"},
+		"old": {"desc":"d","type":"INTEGER","deprecated":true},
+		"fixed": {"desc":"d","type":"OBJECT","readOnly":true,"objVal":{"properties":{"x":{"desc":"d","type":"INTEGER"}}}}}}},
+	"m": {"desc":"d","action":"NO_ACTION","type":"MAP","mapVal":{"type":"OBJECT","objVal":{"properties":{
+		"k":{"desc":"d","type":"STRING","readOnly":true},"v":{"desc":"d","type":"INTEGER"}}}}},
+	"closed": {"desc":"d","action":"NO_ACTION","type":"OBJECT","strict":true,"objVal":{"properties":{"a":{"desc":"d","type":"INTEGER"}}}},
+	"pw": {"desc":"d","action":"NO_ACTION","type":"STRING","secret":true},
+	"a.b": {"desc":"d","action":"NO_ACTION","type":"STRING","readOnly":true}
+}`
+
+// world is one kind with a base, and nodes n1 and n2.
+func world(t testing.TB, base, network, own1 string) World {
+	t.Helper()
+	w := World{
+		Kinds:    map[string]layers.Set{"": {layers.Base: parse(t, base)}},
+		Network:  parse(t, network),
+		Nodes:    map[string]Node{"n1": {Own: parse(t, own1)}, "n2": {}},
+		Metadata: compile(t, parse(t, small)),
+	}
+	return w
+}
+
+func show(v any) string { return oneLine(v) }
+
+// one is a write in one line: "network set {…}", "node unset n1.a n1.b".
+func one(t testing.TB, text string) Change {
+	t.Helper()
+	layer, rest, _ := strings.Cut(text, " ")
+	op, rest, _ := strings.Cut(rest, " ")
+	c := Change{Layer: layers.Node, Op: Op(slices.Index(opNames[:], op))}
+	if layer == "network" {
+		c.Layer = layers.Network
+	}
+	if c.Op != Unset {
+		c.Overrides = parse(t, rest)
+		return c
+	}
+	for _, key := range strings.Fields(rest) {
+		path, err := config.ParsePath(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Keys = append(c.Keys, path)
+	}
+	return c
+}
+
+// TestWhatAWriteChecks is reference §1.11, rule by rule.
+func TestWhatAWriteChecks(t *testing.T) {
+	const base = `{"n":1,"s":"x","o":{"must":1},"m":{}}`
+	for _, tt := range []struct{ name, network, own, write, want string }{
+		{"a good value", `{}`, `{}`, `node set {"n1":{"n":2}}`, ""},
+		{"the metadata's rules", `{}`, `{}`, `node set {"n1":{"n":11}}`, "n1: n: is 11: an integer from 1 to 10 is allowed (range, node layer)"},
+		{
+			"all faults at once, of all nodes", `{}`, `{}`, `node set {"n1":{"n":11,"s":1},"n2":{"n":11}}`,
+			"n1, n2: n: is 11: an integer from 1 to 10 is allowed (range, node layer)\nn1: s: is 1: a string is allowed (type, node layer)",
+		},
+		{"modify is checked with what is there already", `{}`, `{"m":{"a":{"v":1}}}`, `node modify {"n1":{"m":{"a":{"v":2}}}}`, ""},
+		{"a read-only entry, added", `{}`, `{}`, `node set {"n1":{"ro":{"a":1}}}`, "n1: ro: is read-only, and would be {\"a\": 1}: nobody may set it (readOnly, node layer)"},
+		{"a change below a read-only parent", `{}`, `{"ro":{"a":{"b":1}}}`, `node set {"n1":{"ro":{"a":{"b":2}}}}`, "n1: ro: is read-only"},
+		{"a read-only property", `{}`, `{}`, `node set {"n1":{"o":{"fixed":{"x":1}}}}`, "n1: o.fixed: is read-only"},
+		{"a read-only property below free keys", `{}`, `{}`, `node set {"n1":{"m":{"a":{"k":"x"}}}}`, "n1: m.a.k: is read-only"},
+		{"an object in the place of a read-only scalar", `{}`, `{"m":{"a":{"k":"x"}}}`, `node set {"n1":{"m":{"a":{"k":{}}}}}`, "n1: m.a.k: is read-only\nn1: m.a.k: is an object"},
+		{"a read-only value once more", `{}`, `{"ro":{"a":1}}`, `node set {"n1":{"ro":{"a":1},"n":2}}`, ""},
+		{"a read-only value removed", `{}`, `{"ro":{"a":1,"b":2}}`, `node set {"n1":{"ro":{"a":1}}}`, ""},
+		{"a deprecated value once more", `{}`, `{"dep":"x"}`, `node set {"n1":{"dep":"x","n":2}}`, ""},
+		{"a deprecated value removed by set", `{}`, `{"dep":"x"}`, `node set {"n1":{}}`, ""},
+		{"a deprecated value removed by unset", `{}`, `{"dep":"x"}`, `node unset n1.dep`, ""},
+		{"a deprecated value added", `{}`, `{}`, `node modify {"n1":{"dep":"x"}}`, "n1: dep: is deprecated, and would be \"x\": nobody may set it (deprecated, node layer)"},
+		{"a deprecated value changed", `{}`, `{"dep":"x"}`, `node modify {"n1":{"dep":"y"}}`, "n1: dep: is deprecated, and would be \"y\": the stored value or none is allowed: \"x\" (deprecated, node layer)"},
+		{"a deprecated property", `{}`, `{}`, `node set {"n1":{"o":{"old":1}}}`, "n1: o.old: is deprecated"},
+		{"in the network layer too", `{}`, `{}`, `network modify {"dep":"x"}`, "dep: is deprecated, and would be \"x\": nobody may set it (deprecated, network layer)"},
+		{
+			"the order of groups", `{}`, `{}`, `node set {"n1":{"dep":"x","ro":{"a":1},"n":"x","m":5},"n9":5}`,
+			"n1: ro: is read-only\nn1: dep: is deprecated\nn9: is not in the topology\nn9: is no object\nn1: m: is an object in the base layer\nn1: n: is the string",
+		},
+		{"a node that is not in the topology", `{}`, `{}`, `node set {"n9":{"n":2}}`, "n9: is not in the topology: the nodes of the topology are allowed (topology)"},
+		{"an empty request", `{}`, `{}`, `node set {}`, "the write names no node: {node: {…}} is allowed (request)"},
+		{"an unset without keys", `{}`, `{}`, `network unset`, "the write names no key: one or more are allowed (request)"},
+		{"an unset of what is not there", `{"a":1}`, `{"s":"y"}`, `node unset n1.s n1.q n2.s`, "n1: q: is not in the node layer\nn2: s: is not in the node layer: a key of that layer is allowed (request)"},
+		{"an unset of a node without a layer", `{}`, `{}`, `node unset n2`, "n2: is not in the node layer"},
+		{"a required property that goes", `{"o":{"must":1}}`, `{"o":{"may":"x"}}`, `network unset o`, ""},
+		{"an unknown key below strict", `{}`, `{}`, `node set {"n1":{"closed":{"b":1}}}`, "n1: closed.b: is unknown: a are allowed (unknown, node layer)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := world(t, base, tt.network, tt.own)
+			w.Topology = &topology.Topology{Nodes: []topology.Node{{Name: "n1"}, {Name: "n2"}}}
+			before := show(w.Network) + show(w.Nodes["n1"].Own)
+			r, faults := Apply(w, one(t, tt.write))
+			compareLines(t, faults.Error(), tt.want)
+			if len(faults) > 0 && (r.Changed || r.Nodes != nil || r.Network != nil) {
+				t.Errorf("a refused write has a result: %v", r)
+			}
+			if show(w.Network)+show(w.Nodes["n1"].Own) != before {
+				t.Error("the world was changed")
+			}
+		})
+	}
+}
+
+// compareLines wants each line to begin as told.
+func compareLines(t *testing.T, got, want string) {
+	t.Helper()
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	ok := len(g) == len(w) && (want != "" || got == "")
+	for i := range min(len(g), len(w)) {
+		ok = ok && strings.HasPrefix(g[i], w[i])
+	}
+	if !ok {
+		t.Errorf("got:\n%s\nwanted:\n%s", got, want)
+	}
+}
+
+// TestDefectsOfTheOriginal is each [BUG] of reference §1.11, done right.
+func TestDefectsOfTheOriginal(t *testing.T) {
+	const base = `{"n":1,"s":"x","o":{"must":1},"m":{}}`
+	for _, tt := range []struct{ name, network, own, write, want string }{
+		{"null over an object is swallowed, and stored", `{}`, `{}`, `node set {"n1":{"o":null}}`, "n1: o: is an object in the base layer and no object (null) in the node layer: an object is allowed over an object only (clash, node layer)"},
+		{"a scalar over an object is swallowed, and stored", `{}`, `{}`, `network set {"o":5}`, "n1, n2: o: is an object in the base layer and no object (int64) in the network layer"},
+		{"modify swallows too", `{}`, `{"m":{"a":{"v":1}}}`, `node modify {"n1":{"m":{"a":5}}}`, "n1: m.a: is an object in the node layer and no object (int64) in what is written"},
+		{"a key with a dot hides from readOnly", `{}`, `{}`, `node set {"n1":{"a.b":"x"}}`, `n1: "a.b": is read-only`},
+		{"a key with a dot above a read-only one", `{}`, `{}`, `node set {"n1":{"m":{"x.y":{"k":"z"}}}}`, `n1: m."x.y".k: is read-only`},
+		{"a node's layer that is no object ends the process", `{}`, `{}`, `node set {"n1":5}`, "n1: is no object (int64): an object is allowed: {node: {…}} (request)"},
+		{"a node's layer that is null", `{}`, `{}`, `node modify {"n1":null}`, "n1: is no object (null)"},
+		{"a network change is not checked against node overrides", `{"o":{"must":2}}`, `{"o":5}`, `network modify {"m":{"a":{"v":1}}}`, ""},
+		{"a network change under a node's scalar", `{}`, `{"q":5}`, `network set {"q":{"x":1}}`, "n1: q: is an object in the network layer and no object (int64) in the node layer"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, faults := Apply(world(t, base, tt.network, tt.own), one(t, tt.write))
+			compareLines(t, faults.Error(), tt.want)
+		})
+	}
+}
+
+// TestARequiredPropertyOfAnotherLayerStays: in the original what another layer supplied
+// could vanish later, unseen.
+func TestARequiredPropertyOfAnotherLayerStays(t *testing.T) {
+	w := world(t, `{}`, `{"o":{"must":1}}`, `{"o":{"may":"x"}}`)
+	_, faults := Apply(w, one(t, `network unset o.must`))
+	compareLines(t, faults.Error(), "n1: o.must: is missing: it is required: an integer is allowed (required, node layer)")
+	_, faults = Apply(w, one(t, `node set {"n2":{"o":{"may":"y"}}}`))
+	compareLines(t, faults.Error(), "")
+}
+
+// TestTheNodesOwnVersionsCount: the original checked against the latest base only.
+func TestTheNodesOwnVersionsCount(t *testing.T) {
+	w := world(t, `{}`, `{}`, `{}`)
+	w.Kinds = map[string]layers.Set{
+		"old": {layers.Base: parse(t, `{"o":{"may":"x"}}`)},
+		"new": {layers.Base: parse(t, `{"o":{"must":1}}`), layers.Hardware: parse(t, `{"q":{}}`)},
+	}
+	w.Nodes = map[string]Node{"a": {Kind: "old"}, "b": {Kind: "new"}}
+	_, faults := Apply(w, one(t, `node set {"a":{"q":1},"b":{"q":1}}`))
+	compareLines(t, faults.Error(), "b: q: is an object in the hardware layer and no object (int64) in the node layer")
+	_, faults = Apply(w, one(t, `network set {"n":1,"q":1}`))
+	compareLines(t, faults.Error(), "b: q: is an object in the hardware layer and no object (int64) in the network layer")
+	r, faults := Apply(w, one(t, `network set {"o":{"must":7}}`))
+	if faults != nil || len(r.Effects) != 2 {
+		t.Errorf("%v; %v", faults, r.Effects)
+	}
+}
+
+// TestFaultsThatWereThereBefore do not block a write, as long as it leaves them alone.
+func TestFaultsThatWereThereBefore(t *testing.T) {
+	for _, tt := range []struct{ name, own, write, want string }{
+		{"another key", `{"n":99}`, `network set {"s":"y"}`, ""},
+		{"the same key below", `{"n":99}`, `network set {"n":5}`, ""},
+		{"the same value once more", `{"n":99}`, `node set {"n1":{"n":99,"s":"y"}}`, ""},
+		{"another wrong value", `{"n":99}`, `node set {"n1":{"n":98}}`, "n1: n: is 98"},
+		{"a right value", `{"n":99}`, `node set {"n1":{"n":9}}`, ""},
+		{"an old clash", `{"m":5}`, `node modify {"n1":{"s":"y"}}`, ""},
+		{"another wrong value over an object", `{"m":5}`, `node set {"n1":{"m":6}}`, "n1: m: is an object in the base layer"},
+		{"an old clash, and a write below it", `{"m":5}`, `network set {"m":{"a":{"v":1}}}`, ""},
+		{"an old clash, and a fault below it", `{"m":5}`, `network set {"m":{"a":{"v":"x"}}}`, "n1, n2: m.a.v: is the string"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, faults := Apply(world(t, `{"m":{}}`, `{}`, tt.own), one(t, tt.write))
+			compareLines(t, faults.Error(), tt.want)
+		})
+	}
+}
+
+// TestTheNetworkLayerIsRightByItself though every node that is known hides its value.
+func TestTheNetworkLayerIsRightByItself(t *testing.T) {
+	w := world(t, `{}`, `{}`, `{"n":1}`)
+	delete(w.Nodes, "n2")
+	_, faults := Apply(w, one(t, `network set {"n":99}`))
+	compareLines(t, faults.Error(), "n: is 99: an integer from 1 to 10 is allowed (range, network layer)")
+	_, faults = Apply(w, one(t, `network set {"o":{"may":"x"}}`))
+	compareLines(t, faults.Error(), "n1: o.must: is missing")
+	w.Nodes["n1"] = Node{Own: parse(t, `{"o":{"must":1}}`)}
+	if _, faults = Apply(w, one(t, `network set {"o":{"may":"x"}}`)); faults != nil {
+		t.Errorf("what the only node has is missing: %v", faults)
+	}
+	w.Nodes = nil
+	_, faults = Apply(w, one(t, `network set {"o":{"may":"x"}}`))
+	compareLines(t, faults.Error(), "o.must: is missing: it is required: an integer is allowed (required, network layer)")
+}
+
+func TestOtherLayersCantBeWritten(t *testing.T) {
+	_, faults := Apply(World{}, Change{Layer: layers.Auto})
+	compareLines(t, faults.Error(), "the auto layer can't be written: the network and the node layer are allowed (request)")
+}
