@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"edgespan/config"
+	"edgespan/config/edit"
 	"edgespan/config/httpapi"
 	"edgespan/config/layers"
 	"edgespan/platform/confdir"
@@ -50,7 +51,8 @@ func exitCode(err error) int {
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &rejected), errors.As(err, &faults), errors.As(err, new(config.Faults)),
-		errors.As(err, new(*confdir.Broken)), errors.As(err, new(layers.Clashes)):
+		errors.As(err, new(*confdir.Broken)), errors.As(err, new(layers.Clashes)),
+		errors.As(err, new(edit.Faults)):
 		return exitRejected
 	case errors.Is(err, httpapi.ErrConflict):
 		return exitConflict

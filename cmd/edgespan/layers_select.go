@@ -68,9 +68,17 @@ func (f *selection) set(a *app) (selected, error) {
 
 // choose checks the flags and finds the names of the base layers, and reads none of them.
 func (f *selection) choose(a *app) (selected, error) {
+	if err := f.check(); err != nil {
+		return selected{}, err
+	}
+	return f.base(a)
+}
+
+// base finds the names of the base layers without a look at the other flags.
+func (f *selection) base(a *app) (selected, error) {
 	var s selected
-	if err := f.check(); err != nil || f.baseDir == "" {
-		return s, err
+	if f.baseDir == "" {
+		return s, nil
 	}
 	dir, err := confdir.Open(f.baseDir)
 	if err != nil {

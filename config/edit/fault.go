@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"edgespan/config"
 )
@@ -54,7 +55,14 @@ func nodeList(nodes []string) string {
 	if n := len(nodes) - shownNodes; n > 0 {
 		nodes, more = nodes[:shownNodes], fmt.Sprintf(" and %d more", n)
 	}
-	return strings.Join(nodes, ", ") + more
+	shown := make([]string, len(nodes))
+	for i, n := range nodes {
+		shown[i] = n
+		if n == "" || strings.ContainsFunc(n, func(r rune) bool { return r == ',' || !unicode.IsPrint(r) }) {
+			shown[i] = config.Printable(n)
+		}
+	}
+	return strings.Join(shown, ", ") + more
 }
 
 // Faults are all reasons to refuse one write.

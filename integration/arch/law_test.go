@@ -58,7 +58,7 @@ var mayImport = map[string][]string{
 	"cmd/edgespan": {
 		"config/rollout", "config/topology",
 		"actors", "config", "config/httpapi", "config/nodeconf", "pubsub", "examples", "integration/lab",
-		"config/metadata",
+		"config/metadata", "config/edit", "config/topology",
 		"netinst", "netinst/netstate", "appnet",
 		"config/layers", "platform/confdir", "config/optimize", "config/topology",
 		"netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
