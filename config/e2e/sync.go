@@ -33,7 +33,8 @@ func Join(m *metadata.Metadata, ours, shared config.Object) (config.Object, conf
 
 type joiner struct{ m *metadata.Metadata }
 
-// drop takes out of own the entries of maps that before has and after has not.
+// drop takes out of own the entries of maps that before has and after has not, and objects
+// that only had such entries.
 func (j joiner) drop(own, before, after config.Object, path []string) config.Object {
 	e, found := j.m.Entry(path)
 	isMap := found && e.Kind == metadata.Map
@@ -51,7 +52,10 @@ func (j joiner) drop(own, before, after config.Object, path []string) config.Obj
 		}
 		was, _ := had.(config.Object)
 		is, _ := has.(config.Object)
-		out = config.Set(out, []string{key}, j.drop(mine, was, is, config.Sub(path, key)))
+		left := j.drop(mine, was, is, config.Sub(path, key))
+		if out = config.Set(out, []string{key}, left); len(left) == 0 && len(mine) > 0 {
+			out = config.Unset(out, []string{key}) // the sender says whether it is there
+		}
 	}
 	return out
 }
