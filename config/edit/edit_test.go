@@ -136,7 +136,7 @@ func TestWhatAWriteChecks(t *testing.T) {
 		{"an unset of what is not there", `{"a":1}`, `{"s":"y"}`, `node unset n1.s n1.q n2.s`, "n1: q: is not in the node layer\nn2: s: is not in the node layer: a key of that layer is allowed (request)"},
 		{"an unset of a node without a layer", `{}`, `{}`, `node unset n2`, "n2: is not in the node layer"},
 		{"a required property that goes", `{"o":{"must":1}}`, `{"o":{"may":"x"}}`, `network unset o`, ""},
-		{"an unknown key below strict", `{}`, `{}`, `node set {"n1":{"closed":{"b":1}}}`, "n1: closed.b: is unknown: a are allowed (unknown, node layer)"},
+		{"an unknown key below strict", `{}`, `{}`, `node set {"n1":{"closed":{"b":1}}}`, "n1: closed.b: is unknown: a is allowed (unknown, node layer)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := world(t, base, tt.network, tt.own)

@@ -75,6 +75,8 @@ var mayImport = map[string][]string{
 // may import anything.
 var testsMayImport = map[string][]string{
 	"actors":          {"platform/fake"},
+	"config/e2e":      {"config/schema"},
+	"config/migrate":  {"config/metadata"},
 	"config/nodeconf": {"examples"},
 	"platform/store":  {"pubsub"},
 	"pubsub":          {"platform/store"},
