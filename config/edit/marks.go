@@ -22,12 +22,11 @@ func (e *editor) marks(w write) {
 		} {
 			n := e.marked(path, is)
 			entry := path[:n]
-			if name := rule + " " + config.FormatPath(entry); n == 0 || seen[name] {
-				continue
-			} else {
+			name := rule + " " + config.FormatPath(entry)
+			if n > 0 && !seen[name] {
 				seen[name] = true
+				e.mark(w, entry, rule)
 			}
-			e.mark(w, entry, rule)
 		}
 	}
 }
