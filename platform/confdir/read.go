@@ -46,33 +46,43 @@ type Dir struct {
 // Open reads which files there are and which boards belong to which type. Without firmware
 // or hardware folder, or without hw_types.json, there are no such layers.
 func Open(path string) (*Dir, error) {
+	d, faults, err := List(path)
+	if err != nil {
+		return nil, err
+	}
+	if faults != nil {
+		return nil, &Broken{filepath.Join(path, hardwareDir, typesFile), faults}
+	}
+	return d, nil
+}
+
+// List is Open for one who wants to know all that is wrong with a folder: the faults of
+// hw_types.json are told apart, and the types that are sound are there all the same.
+func List(path string) (*Dir, config.Faults, error) {
 	d := &Dir{path: path, Library: layers.Library{Hardware: map[string][]string{}, Boards: map[string]string{}}}
 	var err error
 	if d.Library.Base, err = names(path); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if d.Library.Firmware, err = optional(names(filepath.Join(path, firmwareDir))); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	file := filepath.Join(path, hardwareDir, typesFile)
 	o, err := ReadObject(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return d, nil
+		return d, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	types, boards, faults := layers.ParseTypes(o)
-	if faults != nil {
-		return nil, &Broken{file, faults}
-	}
 	d.Library.Boards = boards
 	for _, t := range types {
 		if d.Library.Hardware[t], err = optional(names(filepath.Join(path, hardwareDir, t))); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return d, nil
+	return d, faults, nil
 }
 
 // Read reads the files of a choice, and no others. All that is wrong with them is told

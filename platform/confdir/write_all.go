@@ -1,0 +1,101 @@
+package confdir
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"edgespan/config"
+	"edgespan/platform/store"
+)
+
+// File is a document and the file that it belongs into.
+type File struct {
+	Name     string
+	Document config.Object
+}
+
+// WriteAll writes several files as WriteObject does, all of them or none: an error puts
+// back those that were written. A power cut in between leaves each file whole, the old or
+// the new one; whoever writes must be able to do it again.
+func WriteAll(files []File) error {
+	var todo []pending
+	seen := map[string]string{}
+	for _, f := range files {
+		p, err := prepare(f)
+		if err != nil {
+			return err
+		}
+		if other, twice := seen[p.target]; twice {
+			return fmt.Errorf("write layer: %s and %s are one file: each file once is allowed", other, f.Name)
+		}
+		seen[p.target] = f.Name
+		if !bytes.Equal(p.old, p.text) {
+			todo = append(todo, p)
+		}
+	}
+	for _, p := range todo { // every backup is there before the first file changes
+		if p.existed {
+			if err := store.WriteFile(p.target+backupSuffix, p.old, p.mode); err != nil {
+				return fmt.Errorf("back up layer: %w", err)
+			}
+		}
+	}
+	for i, p := range todo {
+		if err := store.WriteFile(p.target, p.text, p.mode); err != nil {
+			faults := []error{fmt.Errorf("write layer: %w", err)}
+			for _, done := range todo[:i+1] {
+				faults = append(faults, done.putBack())
+			}
+			return errors.Join(faults...)
+		}
+	}
+	return nil
+}
+
+// pending is a file that is about to be written.
+type pending struct {
+	target    string // behind symbolic links
+	old, text []byte
+	existed   bool
+	mode      os.FileMode
+}
+
+func prepare(f File) (pending, error) {
+	target, err := filepath.EvalSymlinks(f.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		target, err = filepath.Abs(f.Name)
+	}
+	if err != nil {
+		return pending{}, fmt.Errorf("write layer: %w", err)
+	}
+	p := pending{target: target, text: append(config.AppendCanonical(nil, f.Document), '\n'), mode: newFileMode}
+	info, err := os.Stat(target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return pending{}, fmt.Errorf("write layer: %w", err)
+	}
+	if p.old, err = os.ReadFile(target); err != nil {
+		return pending{}, fmt.Errorf("write layer: %w", err)
+	}
+	p.existed, p.mode = true, info.Mode().Perm()
+	return p, nil
+}
+
+func (p pending) putBack() error {
+	if !p.existed {
+		if err := os.Remove(p.target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("put back layer: %w", err)
+		}
+		return nil
+	}
+	if err := store.WriteFile(p.target, p.old, p.mode); err != nil {
+		return fmt.Errorf("put back layer: %w", err)
+	}
+	return nil
+}
