@@ -61,6 +61,7 @@ var mayImport = map[string][]string{
 		"config/metadata", "config/edit", "config/topology",
 		"netinst", "netinst/netstate", "appnet",
 		"config/layers", "platform/confdir", "config/optimize", "config/topology",
+		"config/e2e", "config/migrate",
 		"netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
 	},
 
