@@ -26,7 +26,7 @@ func newLayers(a *app) *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(newLayersDiff(a), newLayersEffective(a), newLayersMD5(a), newLayersVersions(a), newLayersExplain(a), newLayersMetadata(a), newLayersValidate(a), newLayersActions(a), newLayersRollout(a), newLayersOptimize(a), newLayersSet(a), newLayersModify(a), newLayersUnset(a), newLayersPrintFlags(a), newLayersMigrate(a))
+	cmd.AddCommand(newLayersDiff(a), newLayersEffective(a), newLayersMD5(a), newLayersVersions(a), newLayersExplain(a), newLayersMetadata(a), newLayersValidate(a), newLayersActions(a), newLayersRollout(a), newLayersOptimize(a), newLayersSet(a), newLayersModify(a), newLayersUnset(a), newLayersPrintFlags(a), newLayersMigrate(a), newLayersLint(a))
 	return cmd
 }
 

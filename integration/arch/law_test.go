@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 	"config/rollout":   {"config", "config/topology"},
 	"config/e2e":       {"config", "config/metadata"},
 	"config/migrate":   {"config", "config/layers"},
+	"config/lint":      {"config", "config/layers", "config/metadata"},
 
 	"pubsub": {},
 
@@ -61,7 +62,7 @@ var mayImport = map[string][]string{
 		"config/metadata", "config/edit", "config/topology",
 		"netinst", "netinst/netstate", "appnet",
 		"config/layers", "platform/confdir", "config/optimize", "config/topology",
-		"config/e2e", "config/migrate",
+		"config/e2e", "config/lint", "config/migrate", "config/schema",
 		"netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
 	},
 
@@ -77,6 +78,7 @@ var mayImport = map[string][]string{
 var testsMayImport = map[string][]string{
 	"actors":          {"platform/fake"},
 	"config/e2e":      {"config/schema"},
+	"config/lint":     {"config/schema"},
 	"config/migrate":  {"config/metadata"},
 	"config/nodeconf": {"examples"},
 	"platform/store":  {"pubsub"},
@@ -100,6 +102,7 @@ var pure = []string{
 	"config/rollout",
 	"config/e2e",
 	"config/migrate",
+	"config/lint",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random

@@ -1,0 +1,233 @@
+// Package lint owns the check of what belongs together before it is shipped: metadata, and
+// the base, firmware and hardware files that it describes (seed, "New Configuration
+// Fields": each field has a definition, metadata and a default).
+//
+// It never reads a file and never judges a user's layer: config/metadata does that.
+package lint
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/layers"
+	"edgespan/config/metadata"
+)
+
+// The rules.
+const (
+	RuleUnknown = "unknown" // a field of a file has no metadata
+	RuleDefault = "default" // a field of the metadata has no default
+	RuleBase    = "base"    // a hardware file is there, and no base file of its version
+	RuleBoard   = "board"   // a board id is in two types, or hw_types.json has another fault
+	RuleInvalid = "invalid" // a default is not what its metadata allows
+)
+
+// Finding is one thing that is wrong.
+type Finding struct {
+	Rule    string
+	Path    []string // in the configuration; empty where it is about a whole file
+	Files   []string // the files that it is about, in natural order; none for the metadata
+	What    string
+	Allowed string
+}
+
+// Input is what is checked. Files are named as below the base folder, without ".json".
+type Input struct {
+	Metadata *metadata.Metadata
+	Base     map[string]config.Object
+	Firmware map[string]config.Object
+	Hardware map[string]map[string]config.Object // by type and version
+	Types    config.Faults                       // those of hw_types.json
+}
+
+// Where the files of a base folder lie, for the names in findings.
+const (
+	firmwareDir = "fw_versions/"
+	hardwareDir = "hw_versions/"
+	typesFile   = "hw_versions/hw_types"
+)
+
+// Check finds everything. What is wrong at the same place in several files is one finding.
+// The order is that of the rules above, then that of paths and files.
+func Check(in Input) []Finding {
+	l := linter{in: in, found: map[string]*Finding{}}
+	for _, version := range natural(in.Base) {
+		l.file(version, in.Base[version], nil)
+	}
+	for _, version := range natural(in.Firmware) {
+		l.file(firmwareDir+version, in.Firmware[version], nil)
+	}
+	for _, kind := range natural(in.Hardware) {
+		l.hardware(kind)
+	}
+	l.defaults(in.Metadata.Document(), nil, false)
+	for _, f := range in.Types {
+		l.add(Finding{RuleBoard, f.Path, []string{typesFile}, f.What, f.Allowed})
+	}
+	return l.sorted()
+}
+
+type linter struct {
+	in    Input
+	found map[string]*Finding // by rule, path and what
+}
+
+func natural[V any](m map[string]V) []string {
+	return slices.SortedFunc(maps.Keys(m), layers.CompareNatural)
+}
+
+func (l *linter) add(f Finding) {
+	key := strings.Join([]string{f.Rule, config.FormatPath(f.Path), f.What}, "\x00")
+	if f.Rule == RuleBase {
+		key += f.Files[0]
+	}
+	if old := l.found[key]; old != nil {
+		old.Files = append(old.Files, f.Files...)
+		return
+	}
+	l.found[key] = &f
+}
+
+func (l *linter) sorted() []Finding {
+	rules := []string{RuleUnknown, RuleDefault, RuleBase, RuleBoard, RuleInvalid}
+	out := make([]Finding, 0, len(l.found))
+	for _, f := range l.found {
+		out = append(out, *f)
+	}
+	slices.SortFunc(out, func(a, b Finding) int {
+		if a.Rule != b.Rule {
+			return slices.Index(rules, a.Rule) - slices.Index(rules, b.Rule)
+		}
+		if c := slices.Compare(a.Path, b.Path); c != 0 {
+			return c
+		}
+		if c := slices.CompareFunc(a.Files, b.Files, layers.CompareNatural); c != 0 {
+			return c
+		}
+		return strings.Compare(a.What, b.What)
+	})
+	return out
+}
+
+// file checks a file that stands by itself, or, with a base, one that is laid over it.
+func (l *linter) file(name string, o, base config.Object) {
+	for _, path := range l.in.Metadata.Validate(o).Unknown {
+		l.unknown(name, path)
+	}
+	whole, clashes := config.Merge(base, o)
+	for _, c := range clashes {
+		l.add(Finding{
+			RuleInvalid, c.Path,
+			[]string{name},
+			"is no object (" + config.KindOf(c.Above) + ") over one of the base version", "an object is allowed over an object",
+		})
+	}
+	old := map[string]bool{}
+	for _, f := range l.in.Metadata.Validate(base).Faults {
+		old[f.Rule+"\x00"+config.FormatPath(f.Path)] = true
+	}
+	for _, f := range l.in.Metadata.Validate(whole).Faults {
+		switch {
+		case base != nil && old[f.Rule+"\x00"+config.FormatPath(f.Path)]:
+		case f.Rule == metadata.RuleUnknown:
+			l.unknown(name, f.Path)
+		default:
+			l.add(Finding{RuleInvalid, f.Path, []string{name}, f.What, f.Allowed})
+		}
+	}
+}
+
+func (l *linter) unknown(name string, path []string) {
+	l.add(Finding{RuleUnknown, path, []string{name}, "has no metadata", "an entry for every field is allowed"})
+}
+
+// hardware checks the files of one type, each laid over the base that a node gets with it.
+func (l *linter) hardware(kind string) {
+	library := layers.Library{Base: natural(l.in.Base)}
+	for _, version := range natural(l.in.Hardware[kind]) {
+		name := hardwareDir + kind + "/" + version
+		if _, has := l.in.Base[version]; !has {
+			l.add(Finding{RuleBase, nil, []string{name}, "has no base file of its version", "a file for each supported version in both is allowed"})
+		}
+		base := l.in.Base[library.Choose(layers.Versions{Software: version}).Base]
+		if base == nil {
+			base = config.Object{}
+		}
+		l.file(name, l.in.Hardware[kind][version], base)
+	}
+}
+
+// defaults finds the fields of metadata without a default: in no file, or, below the free
+// keys of a map, without one in the metadata. No default is due where the absence has a
+// meaning: the field is required, optional, read-only, deprecated, or nothing of it is built.
+func (l *linter) defaults(doc config.Object, path []string, free bool) {
+	if _, isEntry := doc["type"].(string); !isEntry {
+		for _, key := range config.Keys(doc) {
+			if below, is := doc[key].(config.Object); is {
+				l.defaults(below, config.Sub(path, key), free)
+			}
+		}
+		return
+	}
+	properties := objectAt(doc, "objVal", "properties")
+	switch {
+	case excused(doc):
+		return
+	case !free && !l.somewhere(path):
+		l.add(Finding{RuleDefault, path, nil, "has no default", "a value in a base, firmware or hardware file is allowed"})
+		return
+	case free && properties == nil && doc["type"] != "MAP":
+		if _, has := doc["default"]; !has {
+			l.add(Finding{RuleDefault, path, nil, "has no default", "below free keys a default in the metadata is allowed, or required, requiredWhen or optional"})
+		}
+		return
+	}
+	for _, key := range config.Keys(properties) {
+		if below, is := properties[key].(config.Object); is {
+			l.defaults(below, config.Sub(path, key), free)
+		}
+	}
+	value := objectAt(doc, "mapVal")
+	if value["type"] == "MAP" || value["type"] == "OBJECT" { // one that is there has its value; its properties need theirs
+		l.defaults(value, config.Sub(path, metadata.AnyKey), true)
+	}
+}
+
+func excused(doc config.Object) bool {
+	for _, key := range []string{"required", "optional", "readOnly", "deprecated", "unsupported"} {
+		if doc[key] == true {
+			return true
+		}
+	}
+	_, when := doc["requiredWhen"]
+	return when
+}
+
+// somewhere says whether any file has a value at a path.
+func (l *linter) somewhere(path []string) bool {
+	has := func(files map[string]config.Object) bool {
+		for _, o := range files {
+			if _, found := config.Lookup(o, path); found {
+				return true
+			}
+		}
+		return false
+	}
+	if has(l.in.Base) || has(l.in.Firmware) {
+		return true
+	}
+	for _, files := range l.in.Hardware {
+		if has(files) {
+			return true
+		}
+	}
+	return false
+}
+
+func objectAt(doc config.Object, path ...string) config.Object {
+	v, _ := config.Lookup(doc, path)
+	o, _ := v.(config.Object)
+	return o
+}
