@@ -7,10 +7,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) {
@@ -208,6 +211,34 @@ func TestDownLeavesNothing(t *testing.T) {
 	}
 	if err := l.Down(t.Context()); err != nil {
 		t.Errorf("Down twice: %v", err)
+	}
+}
+
+// A process that is forked while the others are being ended goes too.
+func TestDownEndsWhatForksMeanwhile(t *testing.T) {
+	l := up(t, "exit 0")
+	must(t, l, "node", "sh", "-c", `for i in 1 2 3 4; do setsid sh -c 'trap "" TERM HUP; while :; do sleep 1000 & done' >/dev/null 2>&1 & done; sleep 0.2`)
+	path := filepath.Join("/run/netns", l.NS("node"))
+	held, err := os.Open(path) // so that the namespace has no other's number after it is gone
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Close() }() // only read from
+	var ns unix.Stat_t
+	if err := unix.Fstat(int(held.Fd()), &ns); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Down(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if pid, err := strconv.Atoi(filepath.Base(p)); err == nil && lives(pid, ns) {
+			t.Errorf("process %d is left", pid)
+		}
 	}
 }
 

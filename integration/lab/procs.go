@@ -25,20 +25,37 @@ func endProcesses(ctx context.Context, path string) error {
 	if err := unix.Stat(path, &want); err != nil {
 		return fmt.Errorf("look at namespace %s: %w", path, err)
 	}
+	// What was forked while /proc was read is in the next listing: look until nobody is left.
+	for range passes {
+		ended, err := endListed(ctx, path, want)
+		if err != nil || ended == 0 {
+			return err
+		}
+	}
+	return fmt.Errorf("end processes of namespace %s: new ones come after %d rounds", filepath.Base(path), passes)
+}
+
+// passes is how often a namespace is looked through: those that fork are ended in the first.
+const passes = 10
+
+// endListed ends the processes that one listing shows and says how many they were.
+func endListed(ctx context.Context, path string, want unix.Stat_t) (int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return fmt.Errorf("list processes: %w", err)
+		return 0, fmt.Errorf("list processes: %w", err)
 	}
+	ended := 0
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid == os.Getpid() || !lives(pid, want) {
 			continue
 		}
 		if err := endProcess(ctx, pid, want); err != nil {
-			return fmt.Errorf("end process %d of namespace %s: %w", pid, filepath.Base(path), err)
+			return ended, fmt.Errorf("end process %d of namespace %s: %w", pid, filepath.Base(path), err)
 		}
+		ended++
 	}
-	return nil
+	return ended, nil
 }
 
 func lives(pid int, ns unix.Stat_t) bool {
