@@ -25,7 +25,8 @@ type lintFinding struct {
 }
 
 func newLayersLint(a *app) *cobra.Command {
-	var file, dir, output string
+	var files []string
+	var dir, output string
 	cmd := &cobra.Command{
 		Use:   "lint",
 		Short: "Check that fields have metadata and defaults, and that the files of versions fit together",
@@ -42,15 +43,15 @@ schema of this program is checked.`,
   edgespan layers lint --metadata config_metadata.json --base-dir base_versions -o json`,
 		Args: exactArgs(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
-			if (file == "") != (dir == "") {
+			if (len(files) == 0) != (dir == "") {
 				return usagef("--metadata and --base-dir: one of them is missing: both or none are allowed")
 			}
 			var findings []lint.Finding
 			var err error
-			if file == "" {
+			if dir == "" {
 				findings, err = lintOwn()
 			} else {
-				findings, err = a.lintFiles(file, dir)
+				findings, err = a.lintFiles(files, dir)
 			}
 			if err != nil {
 				return err
@@ -58,7 +59,7 @@ schema of this program is checked.`,
 			return a.showFindings(findings, output)
 		},
 	}
-	cmd.Flags().StringVar(&file, "metadata", "", "metadata file")
+	bindMetadata(cmd, &files)
 	cmd.Flags().StringVar(&dir, "base-dir", "", "folder of base versions: <version>.json, fw_versions/, hw_versions/<type>/")
 	oneOf(cmd, &output, "text", "json")
 	return cmd
@@ -85,14 +86,10 @@ func lintOwn() ([]lint.Finding, error) {
 }
 
 // lintFiles reads everything first, and tells together what can't be read.
-func (a *app) lintFiles(file, path string) ([]lint.Finding, error) {
-	doc, err := a.layerFile(file)
+func (a *app) lintFiles(files []string, path string) ([]lint.Finding, error) {
+	m, err := a.metadata(files)
 	if err != nil {
 		return nil, err
-	}
-	m, faults := metadata.Parse(doc, metadata.Options{E2E: metadata.IsE2E(doc)})
-	if faults != nil {
-		return nil, &fileFaults{file, faults}
 	}
 	dir, wrong, err := confdir.List(path)
 	if err != nil {

@@ -63,6 +63,20 @@ func TestLintFindsEachKind(t *testing.T) {
 	}
 }
 
+// A vendor's file is described by the vendor's metadata.
+func TestLintWithAVendorsMetadata(t *testing.T) {
+	dir, base := t.TempDir(), t.TempDir()
+	putFile(t, filepath.Join(base, "V_1.json"), `{"a": 1, "acme": true}`)
+	ours := putFile(t, filepath.Join(dir, "m.json"), `{"a": {"desc": "d", "type": "INTEGER", "action": "NO_ACTION"}}`)
+	vendor := putFile(t, filepath.Join(dir, "v.json"), `{"acme": {"desc": "d", "type": "BOOLEAN", "action": "ACME_RELOAD"}}`)
+	if got := cli(t, nil, "", "layers", "lint", "--metadata", ours, "--base-dir", base); got.code != 4 {
+		t.Errorf("ours alone: %+v", got)
+	}
+	if got := cli(t, nil, "", "layers", "lint", "--metadata", ours, "--metadata", vendor, "--base-dir", base); got != (said{0, "", "no findings\n"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestLintOfTheRealFiles(t *testing.T) {
 	const real = "../../config/testdata/terragraph/"
 	args := []string{"layers", "lint", "--metadata", real + "config_metadata.json", "--base-dir", real + "base_versions"}
