@@ -33,7 +33,7 @@ func TestSeed_PrintFlags(t *testing.T) {
 		{`{"flags": {}}`, said{0, "", ""}},
 		{`{"flags": {"a b": "1", "c": "x\ny", "d": []}}`, said{4, "", `FILE: flags."a b": is no name of a flag: letters, digits and _ are allowed, behind a prefix that ends in a '.'` +
 			"\nFILE: flags.d: is no value of a flag (array): a string is allowed; a number or a boolean becomes one\n"}},
-		{`{"flags": {"c": "x\ny"}}`, said{4, "", "FILE: flags.c: is \"x\\ny\": a value without NUL and line end is allowed\n"}},
+		{`{"flags": {"c": "x\ny"}}`, said{4, "", "FILE: flags.c: has a line end or a NUL in it: a value on one line is allowed\n"}},
 		{`{"flags": `, said{4, "", ""}},
 	} {
 		file := flagsFile(t, "controller_config.json", c.doc)

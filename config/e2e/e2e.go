@@ -7,7 +7,6 @@
 package e2e
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -186,7 +185,7 @@ func PrintFlags(flags []Flag) (string, config.Faults) {
 	words := make([]string, len(flags))
 	for i, f := range flags {
 		if strings.ContainsAny(f.Value, "\x00\n") {
-			faults.Add([]string{flagsKey, f.Name}, fmt.Sprintf("is %s", config.Quote(f.Value)), "a value without NUL and line end is allowed")
+			faults.Add([]string{flagsKey, f.Name}, "has a line end or a NUL in it", "a value on one line is allowed")
 		}
 		words[i] = "--" + f.Name + "=" + quote(f.Value)
 	}

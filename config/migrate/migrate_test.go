@@ -168,6 +168,7 @@ func TestRange(t *testing.T) {
 		{Range{From: "RELEASE_M81"}, nil, ""},
 		{Range{From: "RELEASE_M9", To: "RELEASE_M8"}, nil, `version "RELEASE_M9" is newer than "RELEASE_M8": configs are migrated to newer versions only`},
 		{Range{To: "newest"}, nil, `version "newest": has no migrations: one that has RELEASE_M and a number in it is allowed`},
+		{Range{To: "RELEASE_M"}, nil, `version "RELEASE_M": has no migrations: one that has RELEASE_M and a number in it is allowed`},
 		{Range{From: "OTHER_1"}, nil, `version "OTHER_1": has no migrations: one that has RELEASE_M and a number in it is allowed`},
 	} {
 		if err := c.r.Check(); (err == nil) != (c.bad == "") || err != nil && err.Error() != c.bad {
