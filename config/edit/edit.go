@@ -65,8 +65,8 @@ type Result struct {
 
 // Effect is what a write changes in the effective config of some nodes.
 type Effect struct {
-	Nodes   []string // sorted; none: what any node of a kind without known nodes would see
-	Diff    config.Object
+	Nodes   []string      // sorted; none: what any node of a kind without known nodes would see
+	Diff    config.Object // config.FullDiff of the first node's configs, secrets as they are
 	Values  []Value
 	Actions []metadata.Action // in the order of execution
 }

@@ -119,6 +119,7 @@ func TestWhatAWriteChecks(t *testing.T) {
 		{"an object in the place of a read-only scalar", `{}`, `{"m":{"a":{"k":"x"}}}`, `node set {"n1":{"m":{"a":{"k":{}}}}}`, "n1: m.a.k: is read-only\nn1: m.a.k: is an object"},
 		{"a read-only value once more", `{}`, `{"ro":{"a":1}}`, `node set {"n1":{"ro":{"a":1},"n":2}}`, ""},
 		{"a read-only value removed", `{}`, `{"ro":{"a":1,"b":2}}`, `node set {"n1":{"ro":{"a":1}}}`, ""},
+		{"a read-only object emptied", `{}`, `{"ro":{"a":1}}`, `node set {"n1":{"ro":{}}}`, ""},
 		{"a deprecated value once more", `{}`, `{"dep":"x"}`, `node set {"n1":{"dep":"x","n":2}}`, ""},
 		{"a deprecated value removed by set", `{}`, `{"dep":"x"}`, `node set {"n1":{}}`, ""},
 		{"a deprecated value removed by unset", `{}`, `{"dep":"x"}`, `node unset n1.dep`, ""},
@@ -132,6 +133,7 @@ func TestWhatAWriteChecks(t *testing.T) {
 		},
 		{"a node that is not in the topology", `{}`, `{}`, `node set {"n9":{"n":2}}`, "n9: is not in the topology: the nodes of the topology are allowed (topology)"},
 		{"an empty request", `{}`, `{}`, `node set {}`, "the write names no node: {node: {…}} is allowed (request)"},
+		{"a node without a name", `{}`, `{}`, `node set {"":{"n":2}}`, "\"\": is not in the topology\nthe name of a node is empty"},
 		{"an unset without keys", `{}`, `{}`, `network unset`, "the write names no key: one or more are allowed (request)"},
 		{"an unset of what is not there", `{"a":1}`, `{"s":"y"}`, `node unset n1.s n1.q n2.s`, "n1: q: is not in the node layer\nn2: s: is not in the node layer: a key of that layer is allowed (request)"},
 		{"an unset of a node without a layer", `{}`, `{}`, `node unset n2`, "n2: is not in the node layer"},
@@ -194,6 +196,8 @@ func TestARequiredPropertyOfAnotherLayerStays(t *testing.T) {
 	w := world(t, `{}`, `{"o":{"must":1}}`, `{"o":{"may":"x"}}`)
 	_, faults := Apply(w, one(t, `network unset o.must`))
 	compareLines(t, faults.Error(), "n1: o.must: is missing: it is required: an integer is allowed (required, node layer)")
+	_, faults = Apply(world(t, `{}`, `{"o":{"may":"x"}}`, `{"o":{"must":1}}`), one(t, `node set {"n1":5}`))
+	compareLines(t, faults.Error(), "n1: is no object (int64)") // nobody knows what it would have lacked
 	_, faults = Apply(w, one(t, `node set {"n2":{"o":{"may":"y"}}}`))
 	compareLines(t, faults.Error(), "")
 }
@@ -226,6 +230,7 @@ func TestFaultsThatWereThereBefore(t *testing.T) {
 		{"a right value", `{"n":99}`, `node set {"n1":{"n":9}}`, ""},
 		{"an old clash", `{"m":5}`, `node modify {"n1":{"s":"y"}}`, ""},
 		{"another wrong value over an object", `{"m":5}`, `node set {"n1":{"m":6}}`, "n1: m: is an object in the base layer"},
+		{"an old clash, and one of another layer", `{"m":5}`, `network set {"m":6}`, "n1, n2: m: is an object in the base layer and no object (int64) in the network layer"},
 		{"an old clash, and a write below it", `{"m":5}`, `network set {"m":{"a":{"v":1}}}`, ""},
 		{"an old clash, and a fault below it", `{"m":5}`, `network set {"m":{"a":{"v":"x"}}}`, "n1, n2: m.a.v: is the string"},
 	} {

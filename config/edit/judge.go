@@ -178,7 +178,7 @@ func (e *editor) judge(before, after layers.Set) *verdict {
 	is, clashes := after.Effective()
 	v := &verdict{diff: config.FullDiff(was, is)}
 	for _, c := range clashes {
-		known := slices.ContainsFunc(oldClashes, func(o layers.Clash) bool { return o.Above == c.Above && slices.Equal(o.Path, c.Path) })
+		known := slices.ContainsFunc(oldClashes, func(o layers.Clash) bool { return slices.Equal(o.Path, c.Path) })
 		then, _ := config.Lookup(before[c.Above], c.Path)
 		now, _ := config.Lookup(after[c.Above], c.Path)
 		if !known || !config.Equal(then, now) {

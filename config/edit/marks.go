@@ -14,18 +14,14 @@ func (e *editor) marks(w write) {
 	if e.world.Metadata == nil || w.broken {
 		return
 	}
-	seen := map[string]bool{}
 	for path := range changes(w.old, w.new) {
 		for rule, is := range map[string]func(metadata.Entry) bool{
 			RuleReadOnly:   func(m metadata.Entry) bool { return m.ReadOnly },
 			RuleDeprecated: func(m metadata.Entry) bool { return m.Deprecated },
 		} {
 			n := e.marked(path, is)
-			entry := path[:n]
-			name := rule + " " + config.FormatPath(entry)
-			if n > 0 && !seen[name] {
-				seen[name] = true
-				e.mark(w, entry, rule)
+			if n > 0 {
+				e.mark(w, path[:n], rule)
 			}
 		}
 	}

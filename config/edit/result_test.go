@@ -114,6 +114,34 @@ func TestOtherNodesAndLayersStay(t *testing.T) {
 	}
 }
 
+func TestUnsetOfTheLastKeyRemovesTheNode(t *testing.T) {
+	w := world(t, `{}`, `{}`, `{"n":2}`)
+	w.Nodes["n2"] = Node{Own: config.Object{}}
+	r, faults := Apply(w, one(t, `node unset n1.n n2`))
+	if own, named := r.Nodes["n1"]; faults != nil || !named || own != nil {
+		t.Errorf("%v: %v", faults, r.Nodes)
+	}
+	if own, named := r.Nodes["n2"]; !named || own != nil {
+		t.Errorf("an empty layer stays: %v", r.Nodes)
+	}
+}
+
+// TestNodesAreInOrder though they are judged kind by kind.
+func TestNodesAreInOrder(t *testing.T) {
+	w := world(t, `{"n":1}`, `{}`, `{}`)
+	w.Kinds["k"] = w.Kinds[""]
+	w.Nodes = map[string]Node{"n1": {}, "n2": {Kind: "k"}, "n3": {}}
+	r, faults := Apply(w, one(t, `network set {"n":2}`))
+	if got := said(r); faults != nil || got != `n1,n2,n3 {"n": 1} n from 1 to 2 of network` {
+		t.Errorf("%v: %s", faults, got)
+	}
+	_, faults = Apply(w, one(t, `network set {"n":22}`))
+	compareLines(t, faults.Error(), "n1, n2, n3: n: is 22")
+	if got := strings.Join(faults.Nodes(), " "); got != "n1 n2 n3" {
+		t.Errorf("the nodes are %s", got)
+	}
+}
+
 func TestAMaskKeepsTheSecret(t *testing.T) {
 	w := world(t, `{}`, `{"pw":"hidden","n":1}`, `{}`)
 	r, faults := Apply(w, one(t, `network set {"pw":{"$masked":true},"n":2}`))

@@ -35,8 +35,11 @@ func (e *editor) writes() []write {
 	return out
 }
 
-// member notes a node that is not in the topology.
+// member notes a node that is not in the topology, or has no name.
 func (e *editor) member(node string) {
+	if node == "" {
+		e.add(Fault{Rule: RuleRequest, What: "the name of a node is empty", Allowed: "{node: {…}} is allowed"})
+	}
 	if e.world.Topology == nil {
 		return
 	}
@@ -143,10 +146,7 @@ func (e *editor) unset(node string, old config.Object, keys [][]string) write {
 		}
 		w.new = prune(w.new, key)
 	}
-	if node != "" && len(w.new) == 0 && len(old) > 0 {
-		w.new = nil
-	}
-	if node != "" && slices.ContainsFunc(keys, func(k []string) bool { return len(k) == 0 }) {
+	if node != "" && len(w.new) == 0 {
 		w.new = nil
 	}
 	return w
