@@ -53,14 +53,7 @@ metadata that carry the action.`,
 }
 
 func (a *app) printActions(actions []metadata.Action, output string) error {
-	list := []shownAction{}
-	for _, x := range actions {
-		s := shownAction{Action: x.Name}
-		for _, path := range x.Keys {
-			s.Keys = append(s.Keys, config.FormatPath(path))
-		}
-		list = append(list, s)
-	}
+	list := showActions(actions)
 	if output == "json" {
 		return a.printJSON(list)
 	}

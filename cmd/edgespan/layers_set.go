@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -101,6 +102,10 @@ func (w *writing) run(a *app, args []string) error {
 	layer, err := w.target()
 	if err != nil {
 		return err
+	}
+	files := append([]string{w.auto, w.network, w.node, w.topology, args[0]}, w.metadata...)
+	if n := len(slices.DeleteFunc(files, func(f string) bool { return f != "-" })); n > 1 {
+		return usagef("-: stands for %d files: one of them may be stdin", n)
 	}
 	var m *metadata.Metadata
 	if len(w.metadata) > 0 {

@@ -44,9 +44,6 @@ func (w *writing) below(path []string) []string {
 
 // requested are the overrides in a file.
 func (w *writing) requested(a *app, file string) (config.Object, error) {
-	if file == "-" && (w.auto == "-" || w.network == "-" || w.node == "-" || w.topology == "-") {
-		return nil, usagef("-: stands for more than one file: one of them may be stdin")
-	}
 	o, err := a.layerFile(file)
 	if err != nil {
 		return nil, err
