@@ -67,8 +67,9 @@ func TestSeedsNameTestsThatExist(t *testing.T) {
 var adrName = regexp.MustCompile(`\bADR (\d{4})\b`)
 
 // judgeRows says which rows of the tables of requirements hold by nothing: a row names an
-// existing test or an existing decision. A row has three cells, the first an id.
+// existing test or an existing decision. A row has three cells, the first an id of its own.
 func judgeRows(text string, known map[string][]string, decisions []string) (rows int, wrong []string) {
+	seen := map[string]bool{}
 	for _, line := range strings.Split(text, "\n") {
 		cells := strings.Split(line, "|")
 		if len(cells) < 5 || strings.TrimSpace(cells[1]) == "id" || strings.Trim(cells[1], " -") == "" {
@@ -86,6 +87,10 @@ func judgeRows(text string, known map[string][]string, decisions []string) (rows
 		if named+len(adrs) == 0 {
 			bad = append(bad, "neither a test nor an ADR is named")
 		}
+		if seen[id] {
+			bad = append(bad, "this id is another row's")
+		}
+		seen[id] = true
 		for _, b := range bad {
 			wrong = append(wrong, id+": "+b)
 		}
@@ -106,8 +111,8 @@ func TestEveryRequirementHasItsTestOrDecision(t *testing.T) {
 		t.Errorf("docs/seeds.md: %s", w)
 	}
 	known := map[string][]string{"a": {"TestX"}}
-	_, wrong = judgeRows("| id | r | t |\n|---|---|---|\n| A | r | a.TestX |\n| B | r | ADR 0009 |\n| C | r | planned: a.TestY |\n| D | r | ADR 0001 |\n", known, []string{"0001"})
-	if want := []string{"B: ADR 0009 does not exist", "C: neither a test nor an ADR is named"}; !slices.Equal(wrong, want) {
+	_, wrong = judgeRows("| id | r | t |\n|---|---|---|\n| A | r | a.TestX |\n| B | r | ADR 0009 |\n| C | r | planned: a.TestY |\n| D | r | ADR 0001 |\n| A | r | ADR 0001 |\n", known, []string{"0001"})
+	if want := []string{"B: ADR 0009 does not exist", "C: neither a test nor an ADR is named", "A: this id is another row's"}; !slices.Equal(wrong, want) {
 		t.Errorf("got %q, want %q", wrong, want)
 	}
 }
