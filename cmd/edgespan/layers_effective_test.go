@@ -76,6 +76,40 @@ func TestMD5OfTheRealLayers(t *testing.T) {
 	}
 }
 
+// What the flags name is read and checked, also where a command could do without it.
+func TestFilesThatLayersAreCheckedBy(t *testing.T) {
+	files := map[string]string{
+		"topology.json": `{"nodes":[{"name":"pop","site_name":"a","pop_node":true}],"links":[]}`,
+		"metadata.json": `{"popParams":{"POP_IFACE":{"desc":"d","type":"STRING","action":"NO_ACTION"}}}`,
+		"broken.json":   `{"a":1,"a":2}`,
+	}
+	for name, text := range sampleLayers {
+		files[name] = text
+	}
+	inFolder(t, files)
+	for _, command := range []string{"effective", "md5", "versions", "explain popParams.POP_IFACE"} {
+		args := command + " --base-dir base --sw-version RELEASE_M81 --node nodes.json --node-name "
+		for _, c := range []struct {
+			more string
+			code int
+			err  string
+		}{
+			{"pop --topology topology.json --metadata metadata.json", 0, ""},
+			{"empty --topology topology.json", 4, "empty: is not in the topology: the nodes of topology.json are allowed\n"},
+			{"pop --topology nowhere", 10, "open nowhere: no such file or directory\n"},
+			{"pop --topology broken.json", 4, "broken.json: a: is given twice: each key once is allowed\n"},
+			{"pop --metadata nowhere", 10, "open nowhere: no such file or directory\n"},
+			{"pop --metadata broken.json", 4, "broken.json: a: is given twice: each key once is allowed\n"},
+			{"pop --topology - --metadata -", 2, "-: stands for 2 files: one of them may be stdin\n"},
+		} {
+			got := layersOf(t, args+c.more)
+			if got.code != c.code || got.err != c.err || (got.out == "") != (c.code != 0) {
+				t.Errorf("%s%s: %+v, want exit %d, %s", args, c.more, got, c.code, c.err)
+			}
+		}
+	}
+}
+
 func TestEffectiveWithOrigins(t *testing.T) {
 	inFolder(t, sampleLayers)
 	args := "effective --base-dir base --sw-version RELEASE_M81 --fw-version 10.11.0 --hw-board NXP_LS1048A_PUMA " +

@@ -83,13 +83,9 @@ func (a *app) explainKeys(f *selection, keys []string, output string) error {
 	if err := errors.Join(missing...); err != nil {
 		return err
 	}
-	if len(f.metadata) > 0 {
-		m, err := a.metadata(f.metadata)
-		if err != nil {
-			return err
-		}
+	if s.described != nil {
 		for i := range all {
-			all[i].describe(m)
+			all[i].describe(s.described)
 		}
 	}
 	if output == "json" {

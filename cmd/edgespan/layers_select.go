@@ -2,12 +2,15 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"edgespan/config"
 	"edgespan/config/layers"
+	"edgespan/config/metadata"
+	"edgespan/config/topology"
 	"edgespan/platform/confdir"
 )
 
@@ -28,6 +31,8 @@ type selected struct {
 	dir     *confdir.Dir // nil without --base-dir
 	library layers.Library
 	choice  layers.Choice
+
+	described *metadata.Metadata // nil without --metadata
 }
 
 // bind defines the flags.
@@ -48,11 +53,14 @@ func (f *selection) bind(cmd *cobra.Command) {
 // set reads the layers, and tells all that is wrong with them together. That the latest
 // base is used, or that no type has the board, is said on stderr.
 func (f *selection) set(a *app) (selected, error) {
-	s, err := f.choose(a)
+	if err := f.check(); err != nil {
+		return selected{}, err
+	}
+	s, err := f.base(a)
 	if err != nil {
 		return s, err
 	}
-	var faults [4]error
+	var faults [5]error
 	if s.dir != nil {
 		if s.Set, err = s.dir.Read(s.choice); err != nil {
 			faults[0] = &inputError{err}
@@ -63,6 +71,7 @@ func (f *selection) set(a *app) (selected, error) {
 		s.Set[layers.Network], faults[2] = a.layerFile(f.network)
 	}
 	s.Set[layers.Node], faults[3] = f.ofNode(a, f.node)
+	s.described, faults[4] = f.checkedBy(a)
 	return s, errors.Join(faults[:]...)
 }
 
@@ -71,7 +80,41 @@ func (f *selection) choose(a *app) (selected, error) {
 	if err := f.check(); err != nil {
 		return selected{}, err
 	}
-	return f.base(a)
+	s, err := f.base(a)
+	if err != nil {
+		return s, err
+	}
+	s.described, err = f.checkedBy(a)
+	return s, err
+}
+
+// checkedBy reads the metadata and the topology, and says if the topology lacks the node.
+func (f *selection) checkedBy(a *app) (*metadata.Metadata, error) {
+	var m *metadata.Metadata
+	var faults [2]error
+	if len(f.metadata) > 0 {
+		m, faults[0] = a.metadata(f.metadata)
+	}
+	if f.topology != "" {
+		t, err := f.readTopology(a)
+		if err == nil && f.nodeName != "" && !slices.ContainsFunc(t.Nodes, func(n topology.Node) bool { return n.Name == f.nodeName }) {
+			err = config.Faults{{Path: []string{f.nodeName}, What: "is not in the topology", Allowed: "the nodes of " + f.topology + " are allowed"}}
+		}
+		faults[1] = err
+	}
+	return m, errors.Join(faults[:]...)
+}
+
+func (f *selection) readTopology(a *app) (*topology.Topology, error) {
+	o, err := a.layerFile(f.topology)
+	if err != nil {
+		return nil, err
+	}
+	t, faults := topology.FromDocument(o)
+	if faults != nil {
+		return nil, &fileFaults{f.topology, faults}
+	}
+	return t, nil
 }
 
 // base finds the names of the base layers without a look at the other flags.
@@ -98,7 +141,7 @@ func (f *selection) check() error {
 		return usagef("--node: needs --node-name: the name of a node in %s is allowed", f.node)
 	}
 	stdin := 0
-	for _, file := range []string{f.auto, f.network, f.node} {
+	for _, file := range append([]string{f.auto, f.network, f.node, f.topology}, f.metadata...) {
 		if file == "-" {
 			stdin++
 		}

@@ -12,7 +12,6 @@ import (
 	"edgespan/config/edit"
 	"edgespan/config/layers"
 	"edgespan/config/metadata"
-	"edgespan/config/topology"
 	"edgespan/platform/confdir"
 )
 
@@ -215,18 +214,6 @@ func (w *writing) readNodes(a *app, file string) (map[string]config.Object, erro
 		return nil, &fileFaults{file, faults}
 	}
 	return nodes, nil
-}
-
-func (w *writing) readTopology(a *app) (*topology.Topology, error) {
-	o, err := a.layerFile(w.topology)
-	if err != nil {
-		return nil, err
-	}
-	t, faults := topology.FromDocument(o)
-	if faults != nil {
-		return nil, &fileFaults{w.topology, faults}
-	}
-	return t, nil
 }
 
 // finish writes the layer and says what has changed.
