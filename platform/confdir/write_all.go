@@ -38,14 +38,14 @@ func WriteAll(files []File) error {
 		}
 	}
 	for _, p := range todo { // every backup is there before the first file changes
-		if p.existed {
-			if err := store.WriteFile(p.target+backupSuffix, p.old, p.mode); err != nil {
+		if p.info != nil {
+			if err := store.WriteLike(p.target+backupSuffix, p.old, p.info); err != nil {
 				return fmt.Errorf("back up layer: %w", err)
 			}
 		}
 	}
 	for i, p := range todo {
-		if err := store.WriteFile(p.target, p.text, p.mode); err != nil {
+		if err := p.write(); err != nil {
 			faults := []error{fmt.Errorf("write layer: %w", err)}
 			for _, done := range todo[:i+1] {
 				faults = append(faults, done.putBack())
@@ -60,8 +60,7 @@ func WriteAll(files []File) error {
 type pending struct {
 	target    string // behind symbolic links
 	old, text []byte
-	existed   bool
-	mode      os.FileMode
+	info      fs.FileInfo // nil for a file that is new
 }
 
 func prepare(f File) (pending, error) {
@@ -72,9 +71,10 @@ func prepare(f File) (pending, error) {
 	if err != nil {
 		return pending{}, fmt.Errorf("write layer: %w", err)
 	}
-	p := pending{target: target, text: append(config.AppendCanonical(nil, f.Document), '\n'), mode: newFileMode}
-	info, err := os.Stat(target)
+	p := pending{target: target, text: append(config.AppendCanonical(nil, f.Document), '\n')}
+	p.info, err = os.Stat(target)
 	if errors.Is(err, fs.ErrNotExist) {
+		p.info = nil
 		return p, nil
 	}
 	if err != nil {
@@ -83,18 +83,24 @@ func prepare(f File) (pending, error) {
 	if p.old, err = os.ReadFile(target); err != nil {
 		return pending{}, fmt.Errorf("write layer: %w", err)
 	}
-	p.existed, p.mode = true, info.Mode().Perm()
 	return p, nil
 }
 
+func (p pending) write() error {
+	if p.info == nil {
+		return store.WriteFile(p.target, p.text, newFileMode)
+	}
+	return store.WriteLike(p.target, p.text, p.info)
+}
+
 func (p pending) putBack() error {
-	if !p.existed {
+	if p.info == nil {
 		if err := os.Remove(p.target); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("put back layer: %w", err)
 		}
 		return nil
 	}
-	if err := store.WriteFile(p.target, p.old, p.mode); err != nil {
+	if err := store.WriteLike(p.target, p.old, p.info); err != nil {
 		return fmt.Errorf("put back layer: %w", err)
 	}
 	return nil

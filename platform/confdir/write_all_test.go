@@ -3,6 +3,7 @@ package confdir
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"edgespan/config"
@@ -73,6 +74,29 @@ func TestWriteAllPutsBackWhatItWrote(t *testing.T) {
 		t.Error("one file was written twice")
 	}
 	has(t, a, `{"x":1}`)
+}
+
+func TestAWriteKeepsOwnerAndGroup(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a file away")
+	}
+	dir := t.TempDir()
+	a := put(t, filepath.Join(dir, "a.json"), `{"x":1}`, 0o640)
+	if err := os.Chown(a, 12, 34); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteObject(a, config.Object{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{a, a + ".bak"} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stat := info.Sys().(*syscall.Stat_t); stat.Uid != 12 || stat.Gid != 34 || info.Mode().Perm() != 0o640 {
+			t.Errorf("%s is of %d:%d, %v", name, stat.Uid, stat.Gid, info.Mode())
+		}
+	}
 }
 
 func TestListTellsTheFaultsOfTypesApart(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // tempInfix stands between the name of a file and the random digits in the name
@@ -23,6 +24,27 @@ func WriteFile(path string, data []byte, perm os.FileMode) error {
 	return err
 }
 
+// WriteLike replaces the content of path as WriteFile does, and makes the file's mode,
+// owner and group those of another one: its old self, as a rule. Who is not root can't give
+// a file away and becomes its owner; the group stays or the write fails, since a mode says
+// what the group may read.
+func WriteLike(path string, data []byte, like fs.FileInfo) error {
+	_, err := theDisk.replaceOwned(path, data, like.Mode().Perm(), func(f *os.File) error { return own(f, like) })
+	return err
+}
+
+func own(f *os.File, like fs.FileInfo) error {
+	want, known := like.Sys().(*syscall.Stat_t)
+	if !known {
+		return nil
+	}
+	err := f.Chown(int(want.Uid), int(want.Gid))
+	if errors.Is(err, fs.ErrPermission) {
+		err = f.Chown(-1, int(want.Gid))
+	}
+	return err
+}
+
 // disk is the steps whose order law 13 is about. It is the seam where tests
 // watch that order and cut it short.
 type disk struct {
@@ -35,7 +57,11 @@ var theDisk = disk{sync: (*os.File).Sync, rename: os.Rename}
 // replace also says whether the rename took place: after that an error means
 // that the new content may be lost again by a power cut.
 func (d disk) replace(path string, data []byte, perm os.FileMode) (renamed bool, err error) {
-	temp, err := d.writeTemp(path, data, perm)
+	return d.replaceOwned(path, data, perm, func(*os.File) error { return nil })
+}
+
+func (d disk) replaceOwned(path string, data []byte, perm os.FileMode, own func(*os.File) error) (renamed bool, err error) {
+	temp, err := d.writeTemp(path, data, perm, own)
 	if err != nil {
 		return false, fmt.Errorf("write %s: %w", path, err)
 	}
@@ -48,7 +74,7 @@ func (d disk) replace(path string, data []byte, perm os.FileMode) (renamed bool,
 	return true, nil
 }
 
-func (d disk) writeTemp(path string, data []byte, perm os.FileMode) (name string, err error) {
+func (d disk) writeTemp(path string, data []byte, perm os.FileMode, own func(*os.File) error) (name string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+tempInfix+"*")
 	if err != nil {
 		return "", err
@@ -59,6 +85,9 @@ func (d disk) writeTemp(path string, data []byte, perm os.FileMode) (name string
 		}
 	}()
 	if _, err := f.Write(data); err != nil {
+		return "", err
+	}
+	if err := own(f); err != nil {
 		return "", err
 	}
 	if err := f.Chmod(perm); err != nil {
