@@ -176,17 +176,14 @@ func (o optimizing) explain(faults config.Faults) error {
 	return errors.Join(errs...)
 }
 
-// save writes the auto layer first: until the node layer follows, users' values are in force
-// as they were.
+// save writes the auto layer and, with --clear-user, the node layer, both or none.
 func (o optimizing) save(out optimize.Result) error {
-	if err := confdir.WriteObject(o.auto, out.Auto); err != nil {
+	files := []confdir.File{{Name: o.auto, Document: out.Auto}}
+	if o.clearUser && o.node != "" {
+		files = append(files, confdir.File{Name: o.node, Document: out.Node})
+	}
+	if err := confdir.WriteAll(files); err != nil {
 		return &inputError{err}
-	}
-	if !o.clearUser || o.node == "" {
-		return nil
-	}
-	if err := confdir.WriteObject(o.node, out.Node); err != nil {
-		return &inputError{fmt.Errorf("%s is written, so users' values are still in force: %w", o.auto, err)}
 	}
 	return nil
 }

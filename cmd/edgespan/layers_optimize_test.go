@@ -88,6 +88,23 @@ func TestLayersOptimizeWritesBothFiles(t *testing.T) {
 	}
 }
 
+// A node file that can't be written leaves the auto file as it was.
+func TestLayersOptimizeWritesBothFilesOrNone(t *testing.T) {
+	const auto, node = `{"node-1": {"a": 1}}`, `{"node-1": {"radioParamsOverride": {"02:08:02:00:01:00": {"fwParams": {"polarity": 1}}}}}`
+	dir := files(t, map[string]string{"auto.json": auto, "node.json": node})
+	a, n := filepath.Join(dir, "auto.json"), filepath.Join(dir, "node.json")
+	if err := os.Mkdir(n+".bak", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	got := cli(t, nil, "", "layers", "optimize", "polarity", "--topology", topologies+"topology_1dn_1dn.conf", "--auto", a, "--node", n, "--clear-user", "--write")
+	if got.code != 1 || got.out != "" || !strings.Contains(got.err, "back up layer: ") {
+		t.Errorf("%+v", got)
+	}
+	if readFile(t, a) != auto || readFile(t, n) != node {
+		t.Errorf("auto file %s, node file %s", readFile(t, a), readFile(t, n))
+	}
+}
+
 func TestLayersOptimizeAsJSON(t *testing.T) {
 	got := cli(t, nil, `{"node-1": {"radioParamsOverride": {"02:08:02:00:01:00": {"fwParams": {"channel": 1}}}}}`, "layers", "optimize", "all",
 		"--topology", topologies+"topology_1dn_2cn.conf", "--node", "-", "--clear-user", "--channels", "3", "-o", "json")
