@@ -113,6 +113,8 @@ func TestLayersValidate(t *testing.T) {
 		},
 		{"unknown below strict", strict, `{"a":{"x":1,"y":{"z":1}}}`, 4, "-: a.y: is unknown: x is allowed\n"},
 		{"read-only and deprecated at rest", realMetadata, `{"topologyInfo":{"nodeName":"n"},"envParams":{"FW_IF2IF":"1"}}`, 0, "-: valid\n"},
+		{"an entry made absent", "../../config/schema/node_metadata.json", `{"ports":{"lan":{"ifName":"eth1","$absent":true},"wan":{"ifName":"eth0","$absent":false}}}`, 0, "-: valid\n"},
+		{"no entry made absent", "../../config/schema/node_metadata.json", `{"ports":{"lan":{"ifName":"eth1","mtu":"x"}}}`, 4, "-: ports.lan.mtu: is the string \"x\": an integer from 68 to 65535 is allowed\n"},
 		{"no object", realMetadata, `[]`, 4, "-: the document is an array: one JSON object is allowed\n"},
 	} {
 		got := cli(t, nil, c.in, "layers", "validate", "--metadata", c.meta, "-")

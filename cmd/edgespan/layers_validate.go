@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/config"
+	"edgespan/config/nodeconf"
 )
 
 func newLayersValidate(a *app) *cobra.Command {
@@ -13,7 +14,7 @@ func newLayersValidate(a *app) *cobra.Command {
 		Short: "Check a config against metadata, and say all that is wrong",
 		Long: `Check a whole config against metadata. Every fault is one line on stderr, with its
 dotted path, and the exit code is 4. A key that nobody described is a warning (a fault below
-what the metadata marks as strict). CONFIG may be - for stdin.`,
+what the metadata marks as strict). What a layer made "$absent" is no part of it. CONFIG may be - for stdin.`,
 		Example: "  edgespan layers validate --metadata config_metadata.json node_config.json",
 		Args:    exactArgs(1, "one config"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -25,7 +26,7 @@ what the metadata marks as strict). CONFIG may be - for stdin.`,
 			if err != nil {
 				return err
 			}
-			report := m.Validate(o)
+			report := m.Validate(nodeconf.Present(o))
 			for _, path := range report.Unknown {
 				f := config.Fault{Path: path, What: "is unknown (a warning)", Allowed: "it is kept, and nothing checks it"}
 				a.say("%s", printable(args[0]+": "+f.Error()))
