@@ -12,7 +12,9 @@ import (
 // read, names and MACs given twice, links and nodes that name what there is not. With
 // faults there is no topology.
 //
-// Without a list of sites the sites are those that the nodes name.
+// Without a list of sites the sites are those that the nodes name. {} is a topology without
+// nodes; a document that has none of a topology's keys is something else, and nobody may
+// take it for an empty one.
 func Parse(text []byte) (*Topology, config.Faults) {
 	o, faults := config.ParseObject(text)
 	if faults != nil {
@@ -21,9 +23,14 @@ func Parse(text []byte) (*Topology, config.Faults) {
 	return FromDocument(o)
 }
 
+var topologyKeys = []string{"name", "nodes", "links", "sites"}
+
 // FromDocument is Parse for a document that was read already.
 func FromDocument(o config.Object) (*Topology, config.Faults) {
 	r := &reader{}
+	if len(o) > 0 && !slices.ContainsFunc(topologyKeys, func(key string) bool { _, has := o[key]; return has }) {
+		r.faults.Add(nil, "the document is no topology", "name, nodes, links and sites are allowed")
+	}
 	t := &Topology{raw: o, Name: r.str(nil, o, "name", false)}
 	for path, entry := range r.entries(o, "nodes") {
 		t.Nodes = append(t.Nodes, r.node(path, entry))

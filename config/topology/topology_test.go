@@ -134,6 +134,7 @@ func TestADocumentIsAnObjectOfLists(t *testing.T) {
 		`{"links": null}`:         "links: is of type null: an array of objects is allowed",
 		`{"name": "x" "y"}`:       `is no JSON: line 1 column 14: invalid character '"' after object key:value pair`,
 		`{"sites": [{"name":1}]}`: "sites.0.name: is of type int64: a string is allowed",
+		`{"sysParams": {}}`:       "the document is no topology: name, nodes, links and sites are allowed",
 	} {
 		if _, faults := Parse([]byte(text)); faults.Error() != want {
 			t.Errorf("%s: %v, want %s", text, faults, want)
