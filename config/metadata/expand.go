@@ -11,8 +11,8 @@ import (
 
 const (
 	copyBlock = "__copy_block__"
-	// mostValues and deepest end an expansion that blocks within blocks make too large. The
-	// seed's own file has about 4000 values, 15 deep.
+	// mostValues and deepest end an expansion that blocks within blocks make too large: what
+	// is copied counts with what it makes. The seed's own file has about 4000 values, 15 deep.
 	mostValues = 200_000
 	deepest    = 100
 )
@@ -23,7 +23,7 @@ const (
 // blocks themselves. A block that would copy itself, directly or by way of others, an
 // unknown source and one that is no object are faults, all of them at once.
 func Expand(doc config.Object) (config.Object, config.Faults) {
-	e := expansion{doc: doc, circles: map[string]bool{}}
+	e := expansion{doc: doc, around: map[string]int{}, circles: map[string]bool{}}
 	out := make(config.Object, len(doc))
 	for _, key := range config.Keys(doc) { // the document itself is no block
 		out[key] = e.value(key, doc[key])
@@ -38,7 +38,8 @@ func Expand(doc config.Object) (config.Object, config.Faults) {
 type expansion struct {
 	doc     config.Object
 	path    []string
-	blocks  []block // those around this place
+	blocks  []block        // those around this place
+	around  map[string]int // where in blocks a source is
 	values  int
 	circles map[string]bool // those that were told
 	faults  config.Faults
@@ -53,20 +54,20 @@ type block struct {
 // value expands what stands at a key. Arrays have no blocks.
 func (e *expansion) value(key string, v any) any {
 	o, is := v.(config.Object)
-	if !is {
+	if !is || e.values > mostValues { // then there is no result, and all work is in vain
 		return v
 	}
 	e.path = append(e.path, key)
 	defer func() { e.path = e.path[:len(e.path)-1] }()
 	outside := len(e.blocks)
-	defer func() { e.blocks = e.blocks[:outside] }()
+	defer func() { e.leave(outside) }()
 	for {
 		macro, is := o[copyBlock]
 		if !is {
 			break
 		}
 		source, ok := e.source(macro)
-		if !ok {
+		if !ok || e.tooLarge(len(source)+len(o)) {
 			return o
 		}
 		merged := make(config.Object, len(source)+len(o))
@@ -109,10 +110,11 @@ func (e *expansion) source(macro any) (config.Object, bool) {
 		e.fault("its "+copyBlock+" "+shown(macro), "the path of an object in this file is allowed, its keys joined by '.'")
 		return nil, false
 	}
-	if i := slices.IndexFunc(e.blocks, func(b block) bool { return b.source == name }); i >= 0 {
+	if i, is := e.around[name]; is {
 		e.circle(e.blocks[i:])
 		return nil, false
 	}
+	e.around[name] = len(e.blocks)
 	e.blocks = append(e.blocks, block{name, len(e.path)})
 	path, err := config.ParsePath(name)
 	if err != nil {
@@ -130,6 +132,14 @@ func (e *expansion) source(macro any) (config.Object, bool) {
 		return nil, false
 	}
 	return o, true
+}
+
+// leave takes the blocks from the stack that were not there outside.
+func (e *expansion) leave(outside int) {
+	for _, b := range e.blocks[outside:] {
+		delete(e.around, b.source)
+	}
+	e.blocks = e.blocks[:outside]
 }
 
 // circle tells of blocks that lead back to the first of them: once, with all of them, at

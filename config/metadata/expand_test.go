@@ -169,3 +169,20 @@ func TestExpandingTwiceIsExpandingOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestLongChainsAndCirclesOfBlocksEnd: each block of a chain copies all behind it, which
+// without a measure is the cube of their number in work, hours for these.
+func TestLongChainsAndCirclesOfBlocksEnd(t *testing.T) {
+	const n = 5000
+	for name, last := range map[string]config.Object{
+		"chain": {"desc": "the end"}, "circle": {copyBlock: "b0"},
+	} {
+		doc := config.Object{fmt.Sprintf("b%d", n): last}
+		for i := range n {
+			doc[fmt.Sprintf("b%d", i)] = config.Object{copyBlock: fmt.Sprintf("b%d", i+1), fmt.Sprintf("p%d", i): true}
+		}
+		if _, faults := Expand(doc); len(faults) != 1 || !strings.Contains(faults[0].Error(), "more than 200000 values") {
+			t.Errorf("%s: %d faults, of them %.200v", name, len(faults), faults)
+		}
+	}
+}
