@@ -183,6 +183,15 @@ func TestAWriteIsWholeAndLeavesABackup(t *testing.T) {
 	if got := read("n.json"); got != "{}\n" {
 		t.Errorf("by a link: %q", got)
 	}
+	if err := os.Symlink("nowhere.json", filepath.Join(dir, "dangling.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteObject(filepath.Join(dir, "dangling.json"), config.Object{}); err == nil {
+		t.Error("a link to nothing was replaced")
+	}
+	if err := os.Remove(filepath.Join(dir, "dangling.json")); err != nil {
+		t.Error(err)
+	}
 	write("new.json", config.Object{})
 	if info, err := os.Stat(filepath.Join(dir, "new.json")); err != nil || info.Mode().Perm() != newFileMode {
 		t.Errorf("new.json: %v, %v", info.Mode(), err)
