@@ -226,7 +226,7 @@ func TestPathsComeBack(t *testing.T) {
 			t.Fatalf("%q became %q, %v", path, got, err)
 		}
 	})
-	for _, bad := range []string{"", ".", "a.", ".a", "a..b", `"a`, `"a"b`, `"\q"`} {
+	for _, bad := range []string{"", ".", "a.", ".a", "a..b", `"a`, `"a"b`, `"\q"`, "a\xff.b"} {
 		if got, err := ParsePath(bad); err == nil {
 			t.Errorf("%q was read as %q", bad, got)
 		}

@@ -79,8 +79,12 @@ func FormatPath(path []string) string {
 	return strings.Join(out, ".")
 }
 
-// ParsePath reads what FormatPath spells.
+// ParsePath reads what FormatPath spells. Text that is no UTF-8 is no path: no document
+// could have it.
 func ParsePath(s string) ([]string, error) {
+	if !utf8.ValidString(s) {
+		return nil, fmt.Errorf("path %s is no UTF-8: keys in UTF-8 are allowed", Printable(s))
+	}
 	var path []string
 	for {
 		segment, rest := s, ""

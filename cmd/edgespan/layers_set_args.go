@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"edgespan/config"
 	"edgespan/config/edit"
@@ -66,6 +67,9 @@ func (w *writing) assigned(m *metadata.Metadata, args []string) (config.Object, 
 		path, err := config.ParsePath(key)
 		if err != nil {
 			return nil, usagef("KEY: %w", err)
+		}
+		if !utf8.ValidString(text) {
+			return nil, usagef("VALUE: of %s is no UTF-8: text in UTF-8 is allowed", config.FormatPath(path))
 		}
 		path = w.below(path)
 		if at := inTheWay(out, path); at != nil {

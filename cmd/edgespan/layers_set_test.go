@@ -312,3 +312,17 @@ func TestOnlyWhatIsNamedIsUsed(t *testing.T) {
 		t.Errorf("exit %d: %s", got.code, got.err)
 	}
 }
+
+// TestWhatNoFileCouldHoldIsNotWritten: the file could not be read again.
+func TestWhatNoFileCouldHoldIsNotWritten(t *testing.T) {
+	for _, arg := range []string{"a.b=\xff", "a\xff.b=1", `a.b="` + "\xff\""} {
+		dir, flags := layerFiles(t, networkBefore, nodesBefore)
+		got := write(t, flags, "", "modify", "--layer", "network", arg)
+		if got.code == 0 || got.out != "" || !strings.Contains(got.err, "UTF-8") {
+			t.Errorf("%q: %+v", arg, got)
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, "network.json")); err != nil || string(text) != networkBefore {
+			t.Errorf("%q: the file has %q now, %v", arg, text, err)
+		}
+	}
+}
