@@ -65,8 +65,8 @@ func newPlanner(g *graph) *planner {
 	return p
 }
 
-// batches are all batches, in order.
-func (p *planner) batches(o Options) [][]string {
+// batches are the first batches, so many at most, in order.
+func (p *planner) batches(o Options, most int) [][]string {
 	out := [][]string{}
 	var pops []int // those left
 	for _, i := range p.pops {
@@ -74,7 +74,7 @@ func (p *planner) batches(o Options) [][]string {
 			pops = append(pops, i)
 		}
 	}
-	for p.rest > 0 || len(pops) > 0 {
+	for len(out) < most && (p.rest > 0 || len(pops) > 0) {
 		pop := none
 		if len(pops) > 0 {
 			pop, pops = pops[0], pops[1:]
@@ -89,7 +89,7 @@ func (p *planner) batches(o Options) [][]string {
 				p.rest--
 			}
 		}
-		for len(units) > 0 {
+		for len(units) > 0 && len(out) < most {
 			limit := o.Limit
 			if len(out) == 0 && o.First > 0 && (limit == 0 || o.First < limit) {
 				limit = o.First

@@ -63,3 +63,34 @@ func BenchmarkPlan(b *testing.B) {
 		})
 	}
 }
+
+// star is one point of presence with n other sites around it.
+func star(n int) (t *topology.Topology, pending []string) {
+	t = &topology.Topology{Nodes: []topology.Node{{Name: "pop", Site: "pop", Pop: true, Status: topology.Online}}}
+	for i := range n {
+		name := fmt.Sprintf("n%05d", i)
+		pending = append(pending, name)
+		t.Nodes = append(t.Nodes, topology.Node{Name: name, Site: name, Status: topology.Online})
+		t.Links = append(t.Links, topology.Link{A: "pop", Z: name, Alive: true})
+	}
+	return t, pending
+}
+
+// BenchmarkARolloutInBatchesOfOne is a whole rollout to 2,000 nodes, one after the other.
+func BenchmarkARolloutInBatchesOfOne(b *testing.B) {
+	const n = 2000
+	t, pending := star(n)
+	for b.Loop() {
+		r, batches := New(t, pending, Settings{Options: Options{Limit: 1}}), 0
+		for todo := r.Step(Start{}); ; batches++ {
+			push, is := todo[0].(Push)
+			if !is {
+				break
+			}
+			todo = r.Step(NodeConfirmed{push.Nodes[0]})
+		}
+		if batches != n {
+			b.Fatalf("%d batches", batches)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -55,6 +56,12 @@ const (
 // only, not on the order of anything in the file. A batch larger than the limit is split;
 // one site and what is behind it never are, so a batch may be larger than the limit.
 func Plan(t *topology.Topology, pending []string, o Options) (Result, config.Faults) {
+	return firstOf(math.MaxInt, t, pending, o)
+}
+
+// firstOf is a plan of so many batches at most. A rollout needs one at a time, and plans
+// anew before the next: all of them each time would be the cube of their number in work.
+func firstOf(most int, t *topology.Topology, pending []string, o Options) (Result, config.Faults) {
 	var faults config.Faults
 	known := make(map[string]topology.Node, len(t.Nodes))
 	for _, n := range t.Nodes {
@@ -72,7 +79,7 @@ func Plan(t *topology.Topology, pending []string, o Options) (Result, config.Fau
 		return Result{}, faults
 	}
 	g := newGraph(t, wanted, o.AssumeAlive)
-	return Result{Batches: newPlanner(g).batches(o), Unreachable: unreachable(g, known, wanted)}, nil
+	return Result{Batches: newPlanner(g).batches(o, most), Unreachable: unreachable(g, known, wanted)}, nil
 }
 
 // unreachable are the wanted nodes that are offline or cut off, by name.

@@ -205,7 +205,7 @@ func (r *Rollout) next() []Effect {
 			absent = append(absent, Unreachable{name, reasonUnknown})
 		}
 	}
-	plan, _ := Plan(r.view(), pending, r.o.Options) // all of them are in the topology
+	plan, _ := firstOf(1, r.view(), pending, r.o.Options) // all of them are in the topology
 	if len(plan.Batches) == 0 {
 		return r.done(append(absent, plan.Unreachable...))
 	}
