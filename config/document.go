@@ -79,6 +79,25 @@ func Unset(o Object, path []string) Object {
 	return out
 }
 
+// Prune is Unset that also takes out the objects around the path that it leaves empty.
+// Without a path nothing is left.
+func Prune(o Object, path []string) Object {
+	if len(path) == 0 {
+		return Object{}
+	}
+	if _, found := Lookup(o, path); !found {
+		return o
+	}
+	o = Unset(o, path)
+	for n := len(path) - 1; n > 0; n-- {
+		if v, _ := Lookup(o, path[:n]); len(v.(Object)) > 0 { // Lookup went through it
+			break
+		}
+		o = Unset(o, path[:n])
+	}
+	return o
+}
+
 // Equal compares two values as the original does: 1 equals 1.0, arrays as a whole.
 func Equal(a, b any) bool {
 	switch a := a.(type) {

@@ -117,7 +117,7 @@ func TestAddMissing(t *testing.T) {
 	}
 }
 
-func TestSetAndUnset(t *testing.T) {
+func TestSetUnsetAndPrune(t *testing.T) {
 	o := parse(t, `{"a":{"b":1,"c":2},"d":3}`)
 	before := show(o)
 	for _, c := range []struct{ got, want string }{
@@ -128,6 +128,11 @@ func TestSetAndUnset(t *testing.T) {
 		{compact(Unset(o, []string{"d"})), `{"a":{"b":1,"c":2}}`},
 		{compact(Unset(o, []string{"d", "e"})), compact(o)},
 		{compact(Unset(Unset(o, []string{"a", "b"}), []string{"a", "c"})), `{"a":{},"d":3}`},
+		{compact(Prune(o, []string{"a", "b"})), `{"a":{"c":2},"d":3}`},
+		{compact(Prune(Prune(o, []string{"a", "b"}), []string{"a", "c"})), `{"d":3}`},
+		{compact(Prune(Object{"a": Object{"b": Object{"c": nil}}}, []string{"a", "b", "c"})), `{}`},
+		{compact(Prune(o, []string{"d", "e"})), compact(o)},
+		{compact(Prune(o, nil)), `{}`},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s, want %s", c.got, c.want)

@@ -144,25 +144,10 @@ func (e *editor) unset(node string, old config.Object, keys [][]string) write {
 			})
 			continue
 		}
-		w.new = prune(w.new, key)
+		w.new = config.Prune(w.new, key)
 	}
 	if node != "" && len(w.new) == 0 {
 		w.new = nil
 	}
 	return w
-}
-
-// prune is o without a key, and without the objects that become empty by it.
-func prune(o config.Object, path []string) config.Object {
-	if len(path) == 0 {
-		return config.Object{}
-	}
-	if _, found := config.Lookup(o, path); !found {
-		return o
-	}
-	out := config.Unset(o, path)
-	if above, _ := config.Lookup(out, path[:len(path)-1]); len(path) > 1 && len(above.(config.Object)) == 0 {
-		return prune(o, path[:len(path)-1])
-	}
-	return out
 }

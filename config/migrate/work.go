@@ -35,7 +35,7 @@ func (w *work) convert(from, to string, how func(any) (any, error)) {
 		return
 	}
 	w.place(out, source, target)
-	w.take(source)
+	w.doc = config.Prune(w.doc, source)
 }
 
 // drop takes out a key that is of no use any more.
@@ -43,7 +43,7 @@ func (w *work) drop(from string) {
 	source := strings.Split(from, ".")
 	if _, has := config.Lookup(w.doc, source); has {
 		w.changes = append(w.changes, Change{Version: w.version, From: source})
-		w.take(source)
+		w.doc = config.Prune(w.doc, source)
 	}
 }
 
@@ -86,18 +86,6 @@ func blocked(doc config.Object, path []string) (at []string, kind string) {
 		}
 	}
 	return nil, ""
-}
-
-// take removes a key, and the objects around it that it leaves empty.
-func (w *work) take(path []string) {
-	w.doc = config.Unset(w.doc, path)
-	for n := len(path) - 1; n > 0; n-- {
-		v, _ := config.Lookup(w.doc, path[:n])
-		if o, is := v.(config.Object); !is || len(o) > 0 {
-			return
-		}
-		w.doc = config.Unset(w.doc, path[:n])
-	}
 }
 
 func (r Range) check(all []Migration) error {

@@ -47,7 +47,7 @@ func assign(node, mac string, p param, v int64) assignment {
 // node as the document spells its MAC now; the standard spelling takes its place.
 func (a assignment) write(o config.Object, spelt []string) config.Object {
 	if a.value == nil {
-		return prune(o, spelt)
+		return config.Prune(o, spelt)
 	}
 	path := a.path[1:]
 	if old := spelt[:2]; spelt[1] != path[1] {
@@ -56,21 +56,6 @@ func (a assignment) write(o config.Object, spelt []string) config.Object {
 		}
 	}
 	return config.Set(o, path, a.value)
-}
-
-// prune takes a value out, and the objects that are empty without it.
-func prune(o config.Object, path []string) config.Object {
-	if _, found := config.Lookup(o, path); !found {
-		return o
-	}
-	o = config.Unset(o, path)
-	for n := len(path) - 1; n > 0; n-- {
-		if v, _ := config.Lookup(o, path[:n]); len(v.(config.Object)) > 0 {
-			break
-		}
-		o = config.Unset(o, path[:n])
-	}
-	return o
 }
 
 // view reads values of the three layers that count.

@@ -164,7 +164,8 @@ func (s State) DeleteNode(name string) (State, config.Faults) {
 	return State{&t, config.Unset(out.Auto, path), config.Unset(out.Node, path)}, nil
 }
 
-// DeleteLink takes a link away, and what the layers of each end have for the other's MAC.
+// DeleteLink takes a link away, and what the layers of each end have for the other's MAC; where
+// that was all that a node had, it has nothing.
 func (s State) DeleteLink(name string) (State, config.Faults) {
 	l, i, faults := there(s.Topology.Links, "links", name, func(l Link) string { return l.Name })
 	if faults != nil {
@@ -174,22 +175,10 @@ func (s State) DeleteLink(name string) (State, config.Faults) {
 	t.Links = slices.Delete(slices.Clone(t.Links), i, i+1)
 	out := State{&t, s.Auto, s.Node}
 	for node, mac := range map[string]string{l.A: l.ZMAC, l.Z: l.AMAC} {
-		out.Auto, out.Node = without(out.Auto, node, mac), without(out.Node, node, mac)
+		path := []string{node, "linkParamsOverride", mac}
+		out.Auto, out.Node = config.Prune(out.Auto, path), config.Prune(out.Node, path)
 	}
 	return out, nil
-}
-
-// without is a layer without a link's parameters; where they were all that a node had, it
-// has nothing.
-func without(layer config.Object, node, mac string) config.Object {
-	for path := []string{node, "linkParamsOverride", mac}; len(path) > 0; path = path[:len(path)-1] {
-		v, found := config.Lookup(layer, path)
-		if below, is := v.(config.Object); !found || len(path) < 3 && (!is || len(below) > 0) {
-			return layer
-		}
-		layer = config.Unset(layer, path)
-	}
-	return layer
 }
 
 // DeleteSite takes a site away. One with nodes on it can't go.
