@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // MD5 is the digest of a document's canonical form, in hex: what the fleet compares
@@ -34,6 +35,15 @@ func AppendCanonical(b []byte, v any) []byte {
 	w := writer{out: b}
 	w.value(v, 0)
 	return w.out
+}
+
+// OneLine is a value in its canonical form without line breaks and indents, for a message.
+func OneLine(v any) string {
+	lines := strings.Split(string(AppendCanonical(nil, v)), "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimLeft(l, " ")
+	}
+	return strings.Join(lines, "")
 }
 
 // writer keeps one stack of keys for all levels, so that a document costs few allocations.

@@ -151,10 +151,4 @@ func (e explainedKey) text() string {
 }
 
 // oneLine is a value on one line that is harmless to a terminal.
-func oneLine(v any) string {
-	lines := strings.Split(string(config.AppendCanonical(nil, v)), "\n")
-	for i, l := range lines {
-		lines[i] = strings.TrimLeft(l, " ")
-	}
-	return printable(strings.Join(lines, ""))
-}
+func oneLine(v any) string { return printable(config.OneLine(v)) }

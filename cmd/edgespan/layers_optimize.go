@@ -10,7 +10,6 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/optimize"
-	"edgespan/config/topology"
 	"edgespan/platform/confdir"
 )
 
@@ -136,13 +135,9 @@ func (o optimizing) kinds(what string) ([]optimize.Kind, error) {
 func (a *app) optimizeInput(o optimizing) (optimize.Input, error) {
 	in := optimize.Input{Channels: o.channels, ClearUser: o.clearUser}
 	var errs []error
-	top, err := a.layerFile(o.topology)
-	if errs = append(errs, err); err == nil {
-		var faults config.Faults
-		if in.Topology, faults = topology.FromDocument(top); faults != nil {
-			errs = append(errs, &fileFaults{o.topology, faults})
-		}
-	}
+	var err error
+	in.Topology, err = a.topologyFile(o.topology)
+	errs = append(errs, err)
 	if o.auto != "" {
 		in.Auto, err = a.layerFile(o.auto)
 		if o.write && errors.Is(err, fs.ErrNotExist) {

@@ -52,11 +52,11 @@ are alive, are in no batch: they are named, and the exit code is 6.`,
 
 // topologyFile reads a topology from a file, or from stdin for "-".
 func (a *app) topologyFile(name string) (*topology.Topology, error) {
-	text, err := a.text(name)
+	o, err := a.layerFile(name)
 	if err != nil {
 		return nil, err
 	}
-	t, faults := topology.Parse(text)
+	t, faults := topology.FromDocument(o)
 	if faults != nil {
 		return nil, &fileFaults{name, faults}
 	}

@@ -178,7 +178,7 @@ func (w *writing) world(a *app) (edit.World, error) {
 		world.Nodes[node] = edit.Node{Auto: auto[node], Own: o}
 	}
 	if w.topology != "" {
-		world.Topology, faults[4] = w.readTopology(a)
+		world.Topology, faults[4] = a.topologyFile(w.topology)
 	}
 	if world.Topology != nil {
 		for _, n := range world.Topology.Nodes {

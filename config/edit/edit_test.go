@@ -76,7 +76,7 @@ func world(t testing.TB, base, network, own1 string) World {
 	return w
 }
 
-func show(v any) string { return oneLine(v) }
+func show(v any) string { return config.OneLine(v) }
 
 // one is a write in one line: "network set {…}", "node unset n1.a n1.b".
 func one(t testing.TB, text string) Change {

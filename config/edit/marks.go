@@ -33,11 +33,11 @@ func (e *editor) mark(w write, entry []string, rule string) {
 	old, had := config.Lookup(w.old, entry)
 	allowed := "nobody may set it"
 	if had {
-		allowed = "the stored value or none is allowed: " + config.Shorten(oneLine(e.show(entry, old)))
+		allowed = "the stored value or none is allowed: " + config.Shorten(config.OneLine(e.show(entry, old)))
 	}
 	e.add(Fault{
 		Nodes: w.nodes(), Path: slices.Clone(entry), Value: e.show(entry, v), Rule: rule, Layer: e.change.Layer.String(),
-		What: what + ", and would be " + config.Shorten(oneLine(e.show(entry, v))), Allowed: allowed,
+		What: what + ", and would be " + config.Shorten(config.OneLine(e.show(entry, v))), Allowed: allowed,
 	})
 }
 

@@ -2,7 +2,6 @@ package edit
 
 import (
 	"slices"
-	"strings"
 
 	"edgespan/config"
 	"edgespan/config/layers"
@@ -27,7 +26,7 @@ func (e *editor) values(v *verdict, after layers.Set, was, is config.Object, pat
 				x.Old = e.show(at, old)
 			}
 			if newLeaf {
-				x.New, x.Origin = e.show(at, now), origin(after, at)
+				x.New, x.Origin = e.show(at, now), after.Origin(at)
 			}
 			v.values = append(v.values, x)
 		}
@@ -47,16 +46,6 @@ func keysOf(a, b config.Object) []string {
 	return keys
 }
 
-// origin is the highest layer that has something at a path.
-func origin(s layers.Set, path []string) layers.Layer {
-	for l := layers.Node; l > layers.Base; l-- {
-		if _, found := config.Lookup(s[l], path); found {
-			return l
-		}
-	}
-	return layers.Base
-}
-
 // name is a text that is equal for equal values.
 func name(values []Value) string {
 	all := make([]any, len(values))
@@ -64,13 +53,4 @@ func name(values []Value) string {
 		all[i] = []any{config.FormatPath(v.Path), v.HadOld, v.Old, v.HasNew, v.New, int64(v.Origin)}
 	}
 	return string(config.AppendCanonical(nil, all))
-}
-
-// oneLine is a value on one line.
-func oneLine(v any) string {
-	lines := strings.Split(string(config.AppendCanonical(nil, v)), "\n")
-	for i, l := range lines {
-		lines[i] = strings.TrimLeft(l, " ")
-	}
-	return strings.Join(lines, "")
 }

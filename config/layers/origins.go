@@ -28,7 +28,7 @@ func (s Set) Origins() map[string]Layer {
 	out := map[string]Layer{}
 	effective, _ := s.Effective()
 	leaves(effective, nil, func(path []string, _ any) {
-		out[config.FormatPath(path)] = s.origin(path)
+		out[config.FormatPath(path)] = s.Origin(path)
 	})
 	return out
 }
@@ -43,7 +43,7 @@ func (s Set) Explain(path []string) []Explanation {
 	}
 	var out []Explanation
 	explain := func(path []string, v any) {
-		origin := s.origin(path)
+		origin := s.Origin(path)
 		out = append(out, Explanation{config.Sub(path), v, origin, s.shadowed(path, origin)})
 	}
 	if o, is := v.(config.Object); is && len(o) > 0 {
@@ -54,9 +54,9 @@ func (s Set) Explain(path []string) []Explanation {
 	return out
 }
 
-// origin is the highest layer that has something at the path of a value: nothing below it
+// Origin is the highest layer that has something at the path of a value: nothing below it
 // can be an object and nothing above it is anything, or there was a clash.
-func (s Set) origin(path []string) Layer {
+func (s Set) Origin(path []string) Layer {
 	for l := Node; l > Base; l-- {
 		if _, found := config.Lookup(s[l], path); found {
 			return l
