@@ -109,6 +109,7 @@ type editor struct {
 	verdicts map[string]*verdict // of nodes whose layers are equal where it matters
 	judged   []judged
 	hasher   config.Hasher
+	named    map[string]bool // the nodes of the topology, once they are asked for
 }
 
 // judged are the nodes of one verdict.

@@ -43,7 +43,13 @@ func (e *editor) member(node string) {
 	if e.world.Topology == nil {
 		return
 	}
-	if _, is := e.world.Topology.Node(node); !is {
+	if e.named == nil { // looked up for each of many nodes
+		e.named = make(map[string]bool, len(e.world.Topology.Nodes))
+		for _, n := range e.world.Topology.Nodes {
+			e.named[n.Name] = true
+		}
+	}
+	if !e.named[node] {
 		e.add(Fault{Nodes: []string{node}, Rule: RuleTopology, What: "is not in the topology", Allowed: "the nodes of the topology are allowed"})
 	}
 }
