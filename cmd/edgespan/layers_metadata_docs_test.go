@@ -16,24 +16,17 @@ func TestEveryExampleOfTheMetadataPage(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	ran := map[string]bool{}
-	for i, block := range strings.Split(string(text), "```") {
-		block, is := strings.CutPrefix(block, "console\n$ ")
-		if i%2 == 0 || !is {
+	for _, e := range consoleExamples(string(text)) {
+		argv := strings.Fields(e.command)
+		if argv[0] == "cat" {
+			if err := os.WriteFile(argv[1], []byte(e.output), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			continue
 		}
-		for _, example := range strings.Split(block, "\n$ ") {
-			line, output, _ := strings.Cut(strings.TrimSuffix(example, "\n")+"\n", "\n")
-			argv := strings.Fields(line)
-			if argv[0] == "cat" {
-				if err := os.WriteFile(argv[1], []byte(output), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				continue
-			}
-			ran[argv[2]] = true
-			if got := cli(t, nil, "", argv[1:]...); got.err+got.out != output {
-				t.Errorf("%s\nexit %d and\n%s%swant\n%s", line, got.code, got.err, got.out, output)
-			}
+		ran[argv[2]] = true
+		if got := cli(t, nil, "", argv[1:]...); got.err+got.out != e.output {
+			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.command, got.code, got.err, got.out, e.output)
 		}
 	}
 	if !ran["metadata"] || !ran["validate"] || !ran["actions"] {
