@@ -18,6 +18,7 @@ var version = "unknown"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends what hears none: an offline command that computes
 	code := run(ctx, osStreams(), os.Args[1:])
 	stop()
 	os.Exit(code)
