@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"config/e2e":       {"config", "config/metadata"},
 	"config/migrate":   {"config", "config/layers"},
 	"config/lint":      {"config", "config/layers", "config/metadata"},
+	"config/revision":  {},
 
 	"pubsub": {},
 
@@ -103,6 +104,7 @@ var pure = []string{
 	"config/e2e",
 	"config/migrate",
 	"config/lint",
+	"config/revision",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random

@@ -1,0 +1,310 @@
+package revision
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Model is a store in memory that does what this package says, as plainly as
+// possible. Tests compare the real stores with it, and cores that speak in
+// transactions run against it. Its revisions rise by one.
+type Model struct {
+	revision  Revision
+	compacted Revision
+	versions  map[Key][]Entry // what each became, by revision; a Version of 0 is a delete
+	log       []Batch
+	leases    map[LeaseID]modelLease
+	lastLease LeaseID
+}
+
+type modelLease struct {
+	ttl  time.Duration
+	ends time.Time
+}
+
+// NewModel returns an empty store at revision 0.
+func NewModel() *Model {
+	return &Model{versions: map[Key][]Entry{}, leases: map[LeaseID]modelLease{}}
+}
+
+// Get reads a key, and says as of which revision.
+func (m *Model) Get(k Key) (Entry, Revision, error) {
+	if err := k.Check(); err != nil {
+		return Entry{}, 0, err
+	}
+	return m.at(k, m.revision), m.revision, nil
+}
+
+// at is a key as of a revision.
+func (m *Model) at(k Key, r Revision) Entry {
+	for _, v := range slices.Backward(m.versions[k]) {
+		if v.ModRevision > r {
+			continue
+		}
+		if v.Version == 0 {
+			break
+		}
+		v.Value = slices.Clone(v.Value)
+		return v
+	}
+	return Entry{Key: k}
+}
+
+// List reads what is below a prefix.
+func (m *Model) List(p Prefix, o ListOptions) (Page, error) {
+	if err := o.Check(p); err != nil {
+		return Page{}, err
+	}
+	page := Page{Revision: o.At}
+	if o.At == 0 {
+		page.Revision = m.revision
+	}
+	if err := m.reads(page.Revision); err != nil {
+		return Page{}, fmt.Errorf("list below %q: %w", p, err)
+	}
+	for _, k := range m.below(p) {
+		e := m.at(k, page.Revision)
+		if k <= o.After || !e.Exists() {
+			continue
+		}
+		if o.Limit > 0 && len(page.Entries) == o.Limit {
+			page.More = true
+			break
+		}
+		page.Entries = append(page.Entries, e)
+	}
+	return page, nil
+}
+
+// Check says what is wrong with a list of a prefix.
+func (o ListOptions) Check(p Prefix) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	if o.Limit < 0 {
+		return fmt.Errorf("list below %q: limit %d: %w: 0 and more is allowed", p, o.Limit, ErrInvalid)
+	}
+	if o.After == "" {
+		return nil
+	}
+	if !p.Has(o.After) {
+		return fmt.Errorf("list below %q: after %q: %w: a key below the prefix is allowed", p, o.After, ErrInvalid)
+	}
+	return o.After.Check()
+}
+
+// reads says whether the state at a revision can be read.
+func (m *Model) reads(r Revision) error {
+	switch {
+	case r > m.revision:
+		return fmt.Errorf("%w: %d, the store is at %d", ErrFuture, r, m.revision)
+	case r < m.compacted:
+		return fmt.Errorf("%w: %d, the oldest is %d", ErrCompacted, r, m.compacted)
+	}
+	return nil
+}
+
+// below are the keys below a prefix that ever were, in order.
+func (m *Model) below(p Prefix) []Key {
+	var keys []Key
+	for k := range m.versions {
+		if p.Has(k) {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Since is what a watch of a prefix gets that began after a revision.
+func (m *Model) Since(p Prefix, after Revision) ([]Batch, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	switch {
+	case after > m.revision:
+		return nil, fmt.Errorf("watch below %q: %w: %d, the store is at %d", p, ErrFuture, after, m.revision)
+	case after+1 < m.compacted:
+		return nil, fmt.Errorf("watch below %q: %w: %d, the oldest is %d", p, ErrCompacted, after+1, m.compacted)
+	}
+	var out []Batch
+	for _, b := range m.log {
+		mine := Batch{Revision: b.Revision}
+		for _, e := range b.Events {
+			if b.Revision > after && p.Has(e.Entry.Key) {
+				e.Entry.Value = slices.Clone(e.Entry.Value)
+				mine.Events = append(mine.Events, e)
+			}
+		}
+		if len(mine.Events) > 0 {
+			out = append(out, mine)
+		}
+	}
+	return out, nil
+}
+
+// Compact forgets what was before a revision. What was forgotten before stays so.
+func (m *Model) Compact(r Revision) error {
+	if r > m.revision {
+		return fmt.Errorf("compact: %w: %d, the store is at %d", ErrFuture, r, m.revision)
+	}
+	if r <= m.compacted {
+		return nil
+	}
+	m.compacted = r
+	m.log = slices.DeleteFunc(m.log, func(b Batch) bool { return b.Revision < r })
+	for k, vs := range m.versions {
+		first := 0
+		for i, v := range vs {
+			if v.ModRevision <= r && (v.Version > 0 || v.ModRevision == r) {
+				first = i
+			} else if v.ModRevision <= r {
+				first = i + 1
+			}
+		}
+		if vs = slices.Clone(vs[first:]); len(vs) == 0 {
+			delete(m.versions, k)
+		} else {
+			m.versions[k] = vs
+		}
+	}
+	return nil
+}
+
+// Commit does a transaction.
+func (m *Model) Commit(t Txn) (Outcome, error) {
+	if err := t.Check(); err != nil {
+		return Outcome{}, err
+	}
+	out := Outcome{Succeeded: true}
+	for _, c := range t.Compares {
+		out.Succeeded = out.Succeeded && c.Met(m.at(c.Key, m.revision))
+	}
+	ops := t.Then
+	if !out.Succeeded {
+		ops = t.Else
+	}
+	for _, op := range ops {
+		if _, granted := m.leases[op.Lease]; op.Lease != 0 && !granted {
+			return Outcome{}, fmt.Errorf("put %q: lease %d: %w", op.Key, op.Lease, ErrNoLease)
+		}
+	}
+	next := m.revision + 1
+	var events []Event
+	for _, op := range ops {
+		var result Result
+		switch op.Kind {
+		case OpGet:
+			result.Entry = m.at(op.Key, next)
+		case OpPut:
+			events = append(events, m.put(op, next))
+		case OpDelete, OpDeletePrefix:
+			gone := m.remove(op, next)
+			result.Deleted = len(gone)
+			events = append(events, gone...)
+		}
+		out.Results = append(out.Results, result)
+	}
+	m.record(events)
+	out.Revision = m.revision
+	return out, nil
+}
+
+func (m *Model) put(op Op, r Revision) Event {
+	e := Entry{Key: op.Key, Value: slices.Clone(op.Value), ModRevision: r, Version: m.at(op.Key, r).Version + 1, Lease: op.Lease}
+	m.versions[op.Key] = append(m.versions[op.Key], e)
+	return Event{Kind: EventPut, Entry: e}
+}
+
+func (m *Model) remove(op Op, r Revision) []Event {
+	keys := []Key{op.Key}
+	if op.Kind == OpDeletePrefix {
+		keys = m.below(op.Prefix)
+	}
+	var gone []Event
+	for _, k := range keys {
+		if !m.at(k, r).Exists() {
+			continue
+		}
+		e := Entry{Key: k, ModRevision: r}
+		m.versions[k] = append(m.versions[k], e)
+		gone = append(gone, Event{Kind: EventDelete, Entry: e})
+	}
+	return gone
+}
+
+// record makes a revision of the events of a transaction, if there are any.
+func (m *Model) record(events []Event) {
+	if len(events) == 0 {
+		return
+	}
+	m.revision++
+	m.log = append(m.log, Batch{Revision: m.revision, Events: events})
+}
+
+// Grant gives a lease that ends a time to live from now.
+func (m *Model) Grant(now time.Time, ttl time.Duration) (LeaseID, error) {
+	if err := CheckTTL(ttl); err != nil {
+		return 0, err
+	}
+	m.lastLease++
+	m.leases[m.lastLease] = modelLease{ttl: ttl, ends: now.Add(ttl)}
+	return m.lastLease, nil
+}
+
+// KeepAlive lets a lease end a time to live from now, and says how long that is.
+func (m *Model) KeepAlive(now time.Time, id LeaseID) (time.Duration, error) {
+	l, granted := m.leases[id]
+	if !granted {
+		return 0, fmt.Errorf("keep lease %d alive: %w", id, ErrNoLease)
+	}
+	l.ends = now.Add(l.ttl)
+	m.leases[id] = l
+	return l.ttl, nil
+}
+
+// Revoke ends a lease and removes the keys that hang on it, in one transaction.
+func (m *Model) Revoke(id LeaseID) error {
+	if _, granted := m.leases[id]; !granted {
+		return fmt.Errorf("revoke lease %d: %w", id, ErrNoLease)
+	}
+	delete(m.leases, id)
+	var gone []Event
+	for _, k := range m.keysOf(id) {
+		gone = append(gone, m.remove(Delete(k), m.revision+1)...)
+	}
+	m.record(gone)
+	return nil
+}
+
+// Keys are those that hang on a lease, in order.
+func (m *Model) Keys(id LeaseID) ([]Key, error) {
+	if _, granted := m.leases[id]; !granted {
+		return nil, fmt.Errorf("look at lease %d: %w", id, ErrNoLease)
+	}
+	return m.keysOf(id), nil
+}
+
+func (m *Model) keysOf(id LeaseID) []Key {
+	var keys []Key
+	for _, k := range m.below("") {
+		if m.at(k, m.revision).Lease == id {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// Expire ends the leases whose time is over, the oldest grant first, each by a
+// transaction of its own, and says which.
+func (m *Model) Expire(now time.Time) []LeaseID {
+	var ended []LeaseID
+	for _, id := range slices.Sorted(maps.Keys(m.leases)) {
+		if !m.leases[id].ends.After(now) && m.Revoke(id) == nil {
+			ended = append(ended, id)
+		}
+	}
+	return ended
+}
