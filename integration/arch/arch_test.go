@@ -93,7 +93,7 @@ func TestTheTableForbids(t *testing.T) {
 		`platform/kernel may not import "os/exec": its place is platform/proc, test files`: {
 			ImportPath: "edgespan/platform/kernel", Doc: "d", Imports: []string{"os/exec"},
 		},
-		`platform/kernel may not import "pgregory.net/rapid": its place is test files`: {
+		`platform/kernel may not import "pgregory.net/rapid": its place is platform/store/conformance, test files`: {
 			ImportPath: "edgespan/platform/kernel", Doc: "d", Imports: []string{"pgregory.net/rapid"}, TestImports: []string{"pgregory.net/rapid"},
 		},
 		`actors imports "example.org/new", which has no place: a dependency needs an ADR`: {

@@ -1,0 +1,70 @@
+package bolt
+
+import (
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"edgespan/platform/store/conformance"
+)
+
+// fakeClock moves when it is told to.
+type fakeClock struct {
+	mu     sync.Mutex
+	now    time.Time
+	alarms map[chan time.Time]time.Time
+}
+
+func newClock() *fakeClock {
+	return &fakeClock{now: time.Unix(1_000_000, 0), alarms: map[chan time.Time]time.Time{}}
+}
+
+func (c *fakeClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *fakeClock) After(d time.Duration) <-chan time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	alarm := make(chan time.Time, 1)
+	c.alarms[alarm] = c.now.Add(d)
+	c.ring()
+	return alarm
+}
+
+func (c *fakeClock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	c.ring()
+}
+
+func (c *fakeClock) ring() {
+	for alarm, at := range c.alarms {
+		if !at.After(c.now) {
+			alarm <- c.now
+			delete(c.alarms, alarm)
+		}
+	}
+}
+
+func opened(t *testing.T, path string, o Options) *Store {
+	t.Helper()
+	s, err := Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestConformance(t *testing.T) {
+	conformance.Run(t, func(t *testing.T) conformance.Fixture {
+		clock := newClock()
+		s := opened(t, filepath.Join(t.TempDir(), "store"), Options{Clock: clock, UnsafeNoSync: true})
+		return conformance.Fixture{Store: s, Clock: clock, Advance: clock.Advance}
+	}, 1000)
+}

@@ -1,0 +1,280 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"edgespan/config/revision"
+)
+
+// Bounds of what is synced together: the first writer of a batch waits for the last.
+const (
+	batchJobs  = 512
+	batchBytes = 8 << 20
+)
+
+// job is one write that waits for its sync.
+type job struct {
+	size int // bytes, about
+	// do makes the changes; it answers with a refusal before it changed anything.
+	do   func(*write) error
+	err  error
+	done chan struct{}
+}
+
+// refusal is an error that left the file as it is. Any other one is a damaged file
+// or a failed disk: it undoes the batch and ends the writing.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+// write is one batch on its way to the disk.
+type write struct {
+	view
+	revision revision.Revision // of the last change so far
+	dirty    bool
+}
+
+// submit hands a job to the writer and waits until it is on disk.
+func (s *Store) submit(ctx context.Context, size int, do func(*write) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	j := &job{size: size, do: do, done: make(chan struct{})}
+	select {
+	case s.jobs <- j:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.closing:
+		return revision.ErrClosed
+	}
+	select {
+	case <-j.done:
+		return j.err
+	case <-ctx.Done():
+		return fmt.Errorf("it may have taken place or not: %w", ctx.Err())
+	}
+}
+
+// write is the one goroutine that changes the file. All who wait when it is free
+// share one sync.
+func (s *Store) write() {
+	defer s.ended.Done()
+	for {
+		select {
+		case <-s.closing:
+			return
+		case first := <-s.jobs:
+			s.commit(s.gather(first))
+		}
+	}
+}
+
+func (s *Store) gather(first *job) []*job {
+	batch, bytes := []*job{first}, first.size
+	for len(batch) < batchJobs && bytes < batchBytes {
+		select {
+		case j := <-s.jobs:
+			batch, bytes = append(batch, j), bytes+j.size
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// commit does a batch and tells everyone what came of it.
+func (s *Store) commit(batch []*job) {
+	err := s.state()
+	if err == nil {
+		err = s.apply(batch)
+	}
+	for _, j := range batch {
+		if err != nil {
+			j.err = err
+		}
+		close(j.done)
+	}
+	s.mu.Lock()
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.mu.Unlock()
+}
+
+func (s *Store) apply(batch []*job) error {
+	tx, err := s.db.Begin(true)
+	if err != nil {
+		return err
+	}
+	w := &write{view: viewOf(tx)}
+	w.revision = w.last()
+	for _, j := range batch {
+		j.err = j.do(w)
+		var refused refusal
+		if j.err != nil && !errors.As(j.err, &refused) {
+			return s.fail(errors.Join(j.err, tx.Rollback()))
+		}
+	}
+	if !w.dirty {
+		return tx.Rollback()
+	}
+	if err := tx.Commit(); err != nil {
+		// The disk may hold the batch or not, and what it says next may be either.
+		return s.fail(fmt.Errorf("commit: %w", err))
+	}
+	return nil
+}
+
+func (s *Store) state() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken
+}
+
+// fail refuses all further writes: after a failed sync nobody knows what was kept
+// until the file is read anew by another start.
+func (s *Store) fail(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = fmt.Errorf("the store takes no more writes until it is opened again: %w", err)
+	return s.broken
+}
+
+func (s *Store) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error) {
+	if err := txn.Check(); err != nil {
+		return revision.Outcome{}, err
+	}
+	var out revision.Outcome
+	err := s.submit(ctx, txn.Size(), func(w *write) (err error) {
+		out, err = w.txn(txn)
+		return err
+	})
+	if err != nil {
+		return revision.Outcome{}, fmt.Errorf("commit: %w", err)
+	}
+	return out, nil
+}
+
+// txn does one transaction.
+func (w *write) txn(txn revision.Txn) (revision.Outcome, error) {
+	out := revision.Outcome{Succeeded: true}
+	for _, c := range txn.Compares {
+		now, err := w.at(c.Key, w.revision)
+		if err != nil {
+			return out, err
+		}
+		out.Succeeded = out.Succeeded && c.Met(now)
+	}
+	ops := txn.Then
+	if !out.Succeeded {
+		ops = txn.Else
+	}
+	for _, op := range ops {
+		if op.Lease != 0 && w.leases.Get(number(uint64(op.Lease))) == nil {
+			return out, refusal{fmt.Errorf("put %q: lease %d: %w", op.Key, op.Lease, revision.ErrNoLease)}
+		}
+	}
+	c := change{write: w, revision: w.revision + 1}
+	for _, op := range ops {
+		result, err := c.op(op)
+		if err != nil {
+			return out, err
+		}
+		out.Results = append(out.Results, result)
+	}
+	if err := c.record(); err != nil {
+		return out, err
+	}
+	out.Revision = w.revision
+	return out, nil
+}
+
+// change is one transaction on its way into a batch.
+type change struct {
+	*write
+	revision revision.Revision
+	keys     []revision.Key
+}
+
+func (c *change) op(op revision.Op) (revision.Result, error) {
+	switch op.Kind {
+	case revision.OpGet:
+		e, err := c.at(op.Key, c.revision)
+		return revision.Result{Entry: e}, err
+	case revision.OpPut:
+		return revision.Result{}, c.put(op)
+	case revision.OpDelete:
+		n, err := c.remove(op.Key)
+		return revision.Result{Deleted: n}, err
+	case revision.OpDeletePrefix:
+		var keys []revision.Key
+		err := c.below(op.Prefix, "", c.revision, func(e revision.Entry) bool {
+			keys = append(keys, e.Key)
+			return true
+		})
+		if err == nil {
+			_, err = c.remove(keys...)
+		}
+		return revision.Result{Deleted: len(keys)}, err
+	}
+	return revision.Result{}, fmt.Errorf("operation of kind %d", op.Kind)
+}
+
+func (c *change) put(op revision.Op) error {
+	before, err := c.at(op.Key, c.revision)
+	if err != nil {
+		return err
+	}
+	if err := c.letGo(before); err != nil {
+		return err
+	}
+	if op.Lease != 0 {
+		if err := c.leased.Put(leasedKey(op.Lease, op.Key), nil); err != nil {
+			return err
+		}
+	}
+	c.keys = append(c.keys, op.Key)
+	e := revision.Entry{Version: before.Version + 1, Lease: op.Lease, Value: op.Value}
+	return c.versions.Put(versionKey(op.Key, c.revision), encode(e))
+}
+
+// remove deletes those of the keys that are there, and says how many.
+func (c *change) remove(keys ...revision.Key) (int, error) {
+	n := 0
+	for _, k := range keys {
+		before, err := c.at(k, c.revision)
+		if err != nil {
+			return n, err
+		}
+		if !before.Exists() {
+			continue
+		}
+		if err := c.letGo(before); err != nil {
+			return n, err
+		}
+		if err := c.versions.Put(versionKey(k, c.revision), encode(revision.Entry{})); err != nil {
+			return n, err
+		}
+		c.keys = append(c.keys, k)
+		n++
+	}
+	return n, nil
+}
+
+// letGo takes an entry off the lease that it hangs on.
+func (c *change) letGo(e revision.Entry) error {
+	if e.Lease == 0 {
+		return nil
+	}
+	return c.leased.Delete(leasedKey(e.Lease, e.Key))
+}
+
+// record makes a revision of the change, if it changed anything.
+func (c *change) record() error {
+	if len(c.keys) == 0 {
+		return nil
+	}
+	c.write.revision, c.dirty = c.revision, true
+	return c.history.Put(number(uint64(c.revision)), encodeKeys(c.keys))
+}

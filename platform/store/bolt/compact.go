@@ -1,0 +1,121 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"edgespan/config/revision"
+)
+
+// sweepRevisions is how many revisions one transaction of a compaction takes
+// away, so that writers get their turn in between.
+const sweepRevisions = 256
+
+// Compact first makes the oldest revision known, so that nobody reads what is
+// about to go, and then takes it away bit by bit; Open goes on where a crash cut
+// that short.
+func (s *Store) Compact(ctx context.Context, at revision.Revision) error {
+	err := s.submit(ctx, 0, func(w *write) error {
+		if at > w.revision {
+			return refusal{fmt.Errorf("%w: %d, the store is at %d", revision.ErrFuture, at, w.revision)}
+		}
+		if at <= w.compacted() {
+			return nil
+		}
+		w.dirty = true
+		return w.meta.Put(metaCompacted, number(uint64(at)))
+	})
+	if err == nil {
+		err = s.sweep(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("compact at %d: %w", at, err)
+	}
+	return nil
+}
+
+// sweep takes away what was compacted.
+func (s *Store) sweep(ctx context.Context) error {
+	for {
+		done := false
+		err := s.submit(ctx, 0, func(w *write) (err error) {
+			done, err = w.sweep()
+			return err
+		})
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// sweep takes away some of the revisions before the compacted one, and says
+// whether none is left.
+func (w *write) sweep() (done bool, err error) {
+	oldest := w.compacted()
+	if revision.Revision(numberAt(w.meta, metaSwept)) >= oldest {
+		return true, nil
+	}
+	w.dirty = true
+	c := w.history.Cursor()
+	var gone [][]byte
+	for k, data := c.First(); k != nil && len(gone) < sweepRevisions; k, data = c.Next() {
+		r := revision.Revision(binary.BigEndian.Uint64(k))
+		if r > oldest {
+			break
+		}
+		keys, err := decodeKeys(data)
+		if err != nil {
+			return false, err
+		}
+		for _, key := range keys {
+			if err := w.purge(key, oldest); err != nil {
+				return false, err
+			}
+		}
+		if r == oldest {
+			break
+		}
+		gone = append(gone, bytes.Clone(k))
+	}
+	for _, k := range gone {
+		if err := w.history.Delete(k); err != nil {
+			return false, err
+		}
+	}
+	if len(gone) == sweepRevisions {
+		return false, nil
+	}
+	return true, w.meta.Put(metaSwept, number(uint64(oldest)))
+}
+
+// purge takes away the versions of a key that no read from a revision on can
+// see. A delete at that very revision stays: a watch from it needs it.
+func (w *write) purge(key revision.Key, oldest revision.Revision) error {
+	var gone [][]byte
+	head := versionKey(key, 0)[:len(key)+1]
+	var last []byte // the newest up to oldest
+	var lastData []byte
+	c := w.versions.Cursor()
+	for k, data := c.Seek(head); k != nil && bytes.HasPrefix(k, head); k, data = c.Next() {
+		if _, r := splitVersionKey(k); r > oldest {
+			break
+		}
+		if last != nil {
+			gone = append(gone, last)
+		}
+		last, lastData = bytes.Clone(k), data
+	}
+	if last != nil && deleted(lastData) {
+		if _, r := splitVersionKey(last); r < oldest {
+			gone = append(gone, last)
+		}
+	}
+	for _, k := range gone {
+		if err := w.versions.Delete(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package bolt
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"edgespan/config/revision"
+)
+
+// format is the layout of the file that this package reads and writes.
+const format = 1
+
+var (
+	bucketMeta     = []byte("meta")
+	bucketVersions = []byte("versions")
+	bucketHistory  = []byte("history")
+	bucketLeases   = []byte("leases")
+	bucketLeased   = []byte("leased")
+
+	metaFormat    = []byte("format")
+	metaID        = []byte("id")
+	metaCompacted = []byte("compacted")
+	metaSwept     = []byte("swept")
+	metaLease     = []byte("lease")
+)
+
+// view is the file as one bbolt transaction sees it.
+type view struct {
+	meta, versions, history, leases, leased *bbolt.Bucket
+}
+
+func viewOf(tx *bbolt.Tx) view {
+	return view{
+		meta: tx.Bucket(bucketMeta), versions: tx.Bucket(bucketVersions), history: tx.Bucket(bucketHistory),
+		leases: tx.Bucket(bucketLeases), leased: tx.Bucket(bucketLeased),
+	}
+}
+
+func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+// numberAt is a number of meta; what was never written is 0.
+func numberAt(b *bbolt.Bucket, key []byte) uint64 {
+	if v := b.Get(key); len(v) == 8 {
+		return binary.BigEndian.Uint64(v)
+	}
+	return 0
+}
+
+// last is the revision that the store is at. Compaction keeps the newest record
+// of the history.
+func (v view) last() revision.Revision {
+	k, _ := v.history.Cursor().Last()
+	if k == nil {
+		return 0
+	}
+	return revision.Revision(binary.BigEndian.Uint64(k))
+}
+
+func (v view) compacted() revision.Revision {
+	return revision.Revision(numberAt(v.meta, metaCompacted))
+}
+
+func versionKey(k revision.Key, r revision.Revision) []byte {
+	out := make([]byte, 0, len(k)+9)
+	out = append(append(out, k...), 0)
+	return binary.BigEndian.AppendUint64(out, uint64(r))
+}
+
+// splitVersionKey is the inverse of versionKey. The key is a part of k.
+func splitVersionKey(k []byte) (key []byte, r revision.Revision) {
+	at := len(k) - 9
+	return k[:at], revision.Revision(binary.BigEndian.Uint64(k[at+1:]))
+}
+
+// encode is what a version keeps of an entry beside its key and revision.
+func encode(e revision.Entry) []byte {
+	out := make([]byte, 0, len(e.Value)+2*binary.MaxVarintLen64)
+	out = binary.AppendUvarint(out, e.Version)
+	out = binary.AppendVarint(out, int64(e.Lease))
+	return append(out, e.Value...)
+}
+
+// decode makes an entry that shares nothing with the file.
+func decode(key revision.Key, r revision.Revision, data []byte) (revision.Entry, error) {
+	version, n := binary.Uvarint(data)
+	if n <= 0 {
+		return revision.Entry{}, fmt.Errorf("version %d of %q is damaged", r, key)
+	}
+	lease, m := binary.Varint(data[n:])
+	if m <= 0 {
+		return revision.Entry{}, fmt.Errorf("version %d of %q is damaged", r, key)
+	}
+	e := revision.Entry{Key: key, ModRevision: r, Version: version, Lease: revision.LeaseID(lease)}
+	if rest := data[n+m:]; len(rest) > 0 {
+		e.Value = bytes.Clone(rest)
+	}
+	return e, nil
+}
+
+// deleted says whether a version is a delete.
+func deleted(data []byte) bool { return len(data) > 0 && data[0] == 0 }
+
+// at is a key as of a revision.
+func (v view) at(k revision.Key, r revision.Revision) (revision.Entry, error) {
+	c := v.versions.Cursor()
+	back := c.Prev
+	if beyond, _ := c.Seek(versionKey(k, r+1)); beyond == nil {
+		back = c.Last
+	}
+	found, data := back()
+	if found == nil {
+		return revision.Entry{Key: k}, nil
+	}
+	key, wrote := splitVersionKey(found)
+	if string(key) != string(k) || deleted(data) {
+		return revision.Entry{Key: k}, nil
+	}
+	return decode(k, wrote, data)
+}
+
+// below calls tell for each entry below a prefix as of a revision, in order of
+// keys, from the first after a key, until tell says that it has enough.
+func (v view) below(p revision.Prefix, after revision.Key, r revision.Revision, tell func(revision.Entry) bool) error {
+	from := []byte(p)
+	if after != "" {
+		from = append([]byte(after), 1) // behind all versions of it, before any other key
+	}
+	c := v.versions.Cursor()
+	k, data := c.Seek(from)
+	for k != nil && bytes.HasPrefix(k, []byte(p)) {
+		key, wrote := splitVersionKey(k)
+		next, nextData := c.Next()
+		current := wrote <= r
+		if current && next != nil {
+			nextKey, nextWrote := splitVersionKey(next)
+			current = !bytes.Equal(nextKey, key) || nextWrote > r
+		}
+		if current && !deleted(data) {
+			e, err := decode(revision.Key(key), wrote, data)
+			if err != nil {
+				return err
+			}
+			if !tell(e) {
+				return nil
+			}
+		}
+		k, data = next, nextData
+	}
+	return nil
+}
+
+// encodeKeys is a record of the history.
+func encodeKeys(keys []revision.Key) []byte {
+	var out []byte
+	for _, k := range keys {
+		out = binary.AppendUvarint(out, uint64(len(k)))
+		out = append(out, k...)
+	}
+	return out
+}
+
+func decodeKeys(data []byte) ([]revision.Key, error) {
+	var keys []revision.Key
+	for len(data) > 0 {
+		size, n := binary.Uvarint(data)
+		if n <= 0 || size > uint64(len(data)-n) {
+			return nil, fmt.Errorf("a record of the history is damaged after %d keys", len(keys))
+		}
+		data = data[n:]
+		keys = append(keys, revision.Key(data[:size]))
+		data = data[size:]
+	}
+	return keys, nil
+}
+
+func leasedKey(id revision.LeaseID, k revision.Key) []byte {
+	return append(number(uint64(id)), k...)
+}
+
+// keysOf are the keys that hang on a lease, in order.
+func (v view) keysOf(id revision.LeaseID) []revision.Key {
+	var keys []revision.Key
+	head := number(uint64(id))
+	c := v.leased.Cursor()
+	for k, _ := c.Seek(head); k != nil && bytes.HasPrefix(k, head); k, _ = c.Next() {
+		keys = append(keys, revision.Key(slices.Clone(k[8:])))
+	}
+	return keys
+}

@@ -1,0 +1,184 @@
+package bolt
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"edgespan/config/revision"
+)
+
+// lease is when one ends. That is known in memory only: a restart begins it anew,
+// so that no lease ends early, and keeping it alive costs no sync.
+type lease struct {
+	ttl  time.Duration
+	ends time.Time
+}
+
+func (s *Store) loadLeases(b *bbolt.Bucket) error {
+	now := s.clock.Now()
+	return b.ForEach(func(id, ttl []byte) error {
+		if len(id) != 8 || len(ttl) != 8 {
+			return fmt.Errorf("lease %x is damaged", id)
+		}
+		d := time.Duration(binary.BigEndian.Uint64(ttl))
+		s.leases[revision.LeaseID(binary.BigEndian.Uint64(id))] = &lease{ttl: d, ends: now.Add(d)}
+		return nil
+	})
+}
+
+func (s *Store) Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID, error) {
+	if err := revision.CheckTTL(ttl); err != nil {
+		return 0, fmt.Errorf("grant lease: %w", err)
+	}
+	var id revision.LeaseID
+	err := s.submit(ctx, 0, func(w *write) error {
+		n := numberAt(w.meta, metaLease) + 1
+		if err := w.meta.Put(metaLease, number(n)); err != nil {
+			return err
+		}
+		id, w.dirty = revision.LeaseID(n), true
+		// It runs from before its sync: nobody was told of it yet, and if nobody
+		// ever is, since the asker went away, it still ends.
+		s.mu.Lock()
+		s.leases[id] = &lease{ttl: ttl, ends: s.clock.Now().Add(ttl)}
+		s.mu.Unlock()
+		return w.leases.Put(number(n), number(uint64(ttl)))
+	})
+	if err != nil {
+		return 0, fmt.Errorf("grant lease: %w", err)
+	}
+	if _, err := s.KeepAlive(ctx, id); err != nil { // its time begins when it is told
+		return 0, err
+	}
+	s.listen()
+	return id, nil
+}
+
+func (s *Store) KeepAlive(ctx context.Context, id revision.LeaseID) (time.Duration, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	select {
+	case <-s.closing:
+		return 0, revision.ErrClosed
+	default:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, granted := s.leases[id]
+	if !granted {
+		return 0, fmt.Errorf("keep lease %d alive: %w", id, revision.ErrNoLease)
+	}
+	l.ends = s.clock.Now().Add(l.ttl)
+	return l.ttl, nil
+}
+
+func (s *Store) Revoke(ctx context.Context, id revision.LeaseID) error {
+	if err := s.submit(ctx, 0, func(w *write) error { return s.revoke(w, id) }); err != nil {
+		return fmt.Errorf("revoke lease %d: %w", id, err)
+	}
+	return nil
+}
+
+func (s *Store) revoke(w *write, id revision.LeaseID) error {
+	if w.leases.Get(number(uint64(id))) == nil {
+		return refusal{revision.ErrNoLease}
+	}
+	s.mu.Lock()
+	delete(s.leases, id)
+	s.mu.Unlock()
+	w.dirty = true
+	c := change{write: w, revision: w.revision + 1}
+	if _, err := c.remove(w.keysOf(id)...); err != nil {
+		return err
+	}
+	if err := c.record(); err != nil {
+		return err
+	}
+	return w.leases.Delete(number(uint64(id)))
+}
+
+func (s *Store) Keys(ctx context.Context, id revision.LeaseID) (keys []revision.Key, err error) {
+	err = s.see(ctx, func(v view) error {
+		if v.leases.Get(number(uint64(id))) == nil {
+			return revision.ErrNoLease
+		}
+		keys = v.keysOf(id)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look at lease %d: %w", id, err)
+	}
+	return keys, nil
+}
+
+// listen lets expire look again at which lease ends next.
+func (s *Store) listen() {
+	select {
+	case s.relisten <- struct{}{}:
+	default:
+	}
+}
+
+// idle is how long expire sleeps while no lease is granted.
+const idle = time.Hour
+
+// expire is the goroutine that ends leases.
+func (s *Store) expire() {
+	defer s.ended.Done()
+	for {
+		select {
+		case <-s.closing:
+			return
+		default:
+		}
+		over, next := s.over(s.clock.Now())
+		for _, id := range over {
+			s.end(id)
+		}
+		if len(over) > 0 && s.state() == nil {
+			continue
+		}
+		select {
+		case <-s.closing:
+			return
+		case <-s.relisten:
+		case <-s.clock.After(next):
+		}
+	}
+}
+
+// over are the leases whose time is over, and how long until the next one's is.
+func (s *Store) over(now time.Time) (ids []revision.LeaseID, next time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next = idle
+	for id, l := range s.leases {
+		if left := l.ends.Sub(now); left <= 0 {
+			ids = append(ids, id)
+		} else {
+			next = min(next, left)
+		}
+	}
+	return ids, next
+}
+
+// end revokes a lease, unless it was kept alive in the meantime.
+func (s *Store) end(id revision.LeaseID) {
+	// A refusal is a lease that lives on or was revoked; any other error ends with
+	// the store.
+	_ = s.submit(context.Background(), 0, func(w *write) error {
+		s.mu.Lock()
+		l, granted := s.leases[id]
+		lives := granted && l.ends.After(s.clock.Now())
+		s.mu.Unlock()
+		if lives || !granted {
+			return refusal{revision.ErrNoLease}
+		}
+		return s.revoke(w, id)
+	})
+}

@@ -1,0 +1,61 @@
+package bolt
+
+import (
+	"context"
+	"fmt"
+
+	"edgespan/config/revision"
+)
+
+func (s *Store) Get(ctx context.Context, key revision.Key) (e revision.Entry, at revision.Revision, err error) {
+	if err := key.Check(); err != nil {
+		return revision.Entry{}, 0, err
+	}
+	err = s.see(ctx, func(v view) (err error) {
+		at = v.last()
+		e, err = v.at(key, at)
+		return err
+	})
+	if err != nil {
+		return revision.Entry{}, 0, fmt.Errorf("get %q: %w", key, err)
+	}
+	return e, at, nil
+}
+
+func (s *Store) List(ctx context.Context, p revision.Prefix, o revision.ListOptions) (page revision.Page, err error) {
+	if err := o.Check(p); err != nil {
+		return revision.Page{}, err
+	}
+	err = s.see(ctx, func(v view) error {
+		page.Revision = o.At
+		if o.At == 0 {
+			page.Revision = v.last()
+		}
+		if err := v.reads(page.Revision); err != nil {
+			return err
+		}
+		return v.below(p, o.After, page.Revision, func(e revision.Entry) bool {
+			if o.Limit > 0 && len(page.Entries) == o.Limit {
+				page.More = true
+				return false
+			}
+			page.Entries = append(page.Entries, e)
+			return true
+		})
+	})
+	if err != nil {
+		return revision.Page{}, fmt.Errorf("list below %q: %w", p, err)
+	}
+	return page, nil
+}
+
+// reads says whether the state at a revision can be read.
+func (v view) reads(r revision.Revision) error {
+	if last := v.last(); r > last {
+		return fmt.Errorf("%w: %d, the store is at %d", revision.ErrFuture, r, last)
+	}
+	if oldest := v.compacted(); r < oldest {
+		return fmt.Errorf("%w: %d, the oldest is %d", revision.ErrCompacted, r, oldest)
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+// Package conformance owns the one suite that every backend of the controller's
+// store passes (docs/adr/0016): the contract of platform/store/kv, sentence by
+// sentence, and random histories beside the model of config/revision.
+//
+// It never knows which backend it runs on; no program links it.
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/config/revision"
+	"edgespan/platform/store/kv"
+)
+
+// Fixture is an empty store and the clock that its leases go by.
+type Fixture struct {
+	kv.Store
+	Clock kv.Clock
+	// Advance lets time pass on that clock: a fake one at once, a real one by waiting.
+	Advance func(time.Duration)
+}
+
+// Open makes an empty store. It is closed by the suite.
+type Open func(t *testing.T) Fixture
+
+// patience is how long the suite waits for what must come: nothing waits for it
+// to pass unless a test fails.
+const patience = 30 * time.Second
+
+// Run holds a backend to all of it, with so many random histories.
+func Run(t *testing.T, open Open, histories int) {
+	tests := []struct {
+		name string
+		run  func(*rig)
+	}{
+		{"transactions", transactions},
+		{"a transaction is whole or not at all", wholeOrNot},
+		{"limits", limits},
+		{"keys of any language", unicodeKeys},
+		{"lists are pages of one revision", lists},
+		{"compaction", compaction},
+		{"a watch gets every event once and in order", watchOrder},
+		{"a watch resumes where it ended", watchResumes},
+		{"a watch from the future is refused", watchFuture},
+		{"a slow watcher holds up no writer", watchSlow},
+		{"a watch ends with its context, its reader or its store", watchEnds},
+		{"leases", leases},
+		{"a lease ends by its time", leaseEnds},
+		{"elections", elections},
+		{"a leader that lost its lease writes nothing", fencing},
+		{"an election passes on", passesOn},
+		{"writers at once", writersAtOnce},
+		{"a store that is closed", closed},
+	}
+	for _, c := range tests {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) { c.run(begin(t, open)) })
+	}
+	t.Run("random-histories-agree-with-the-model", func(t *testing.T) { randomHistories(t, open, histories) })
+}
+
+// rig is a store in a test: every call has a deadline, every surprise ends it.
+type rig struct {
+	*testing.T
+	Fixture
+}
+
+func begin(t *testing.T, open Open) *rig {
+	r := &rig{T: t, Fixture: open(t)}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error("close:", err)
+		}
+	})
+	return r
+}
+
+func (r *rig) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(r.T.Context(), patience)
+	r.T.Cleanup(cancel)
+	return ctx
+}
+
+func (r *rig) commit(txn revision.Txn) revision.Outcome {
+	r.T.Helper()
+	out, err := r.Commit(r.ctx(), txn)
+	if err != nil {
+		r.T.Fatalf("%s: %v", txn, err)
+	}
+	return out
+}
+
+func (r *rig) then(ops ...revision.Op) revision.Revision {
+	r.T.Helper()
+	return r.commit(revision.Txn{Then: ops}).Revision
+}
+
+func (r *rig) put(k revision.Key, v string) revision.Revision {
+	r.T.Helper()
+	return r.then(revision.Put(k, []byte(v)))
+}
+
+func (r *rig) get(k revision.Key) revision.Entry {
+	r.T.Helper()
+	e, _, err := r.Get(r.ctx(), k)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return e
+}
+
+func (r *rig) list(p revision.Prefix, o revision.ListOptions) revision.Page {
+	r.T.Helper()
+	page, err := r.List(r.ctx(), p, o)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return page
+}
+
+// now is the revision of the store.
+func (r *rig) now() revision.Revision {
+	r.T.Helper()
+	return r.list("", revision.ListOptions{Limit: 1}).Revision
+}
+
+func (r *rig) grant(ttl time.Duration) revision.LeaseID {
+	r.T.Helper()
+	id, err := r.Grant(r.ctx(), ttl)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return id
+}
+
+// is compares what was got with what is wanted, both as they print.
+func (r *rig) is(what string, got, want any) {
+	r.T.Helper()
+	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
+		r.T.Errorf("%s:\n got %s\nwant %s", what, g, w)
+	}
+}
+
+// fails wants a certain error.
+func (r *rig) fails(what string, err, want error) {
+	r.T.Helper()
+	if !errors.Is(err, want) {
+		r.T.Errorf("%s: got error %v, want %v", what, err, want)
+	}
+}
+
+// words are entries as key=value.
+func words(es []revision.Entry) string {
+	var out []string
+	for _, e := range es {
+		out = append(out, fmt.Sprintf("%s=%s", e.Key, e.Value))
+	}
+	return strings.Join(out, " ")
+}
+
+// told is a batch in words, without its revision.
+func told(b revision.Batch) string {
+	var out []string
+	for _, ev := range b.Events {
+		word := fmt.Sprintf("%s %s", ev.Kind, ev.Entry.Key)
+		if ev.Kind == revision.EventPut {
+			word += "=" + string(ev.Entry.Value)
+		}
+		if ev.Entry.ModRevision != b.Revision {
+			word += fmt.Sprintf(" of revision %d in the batch of %d", ev.Entry.ModRevision, b.Revision)
+		}
+		out = append(out, word)
+	}
+	return strings.Join(out, ", ")
+}
+
+// watched is a watch that runs beside the test.
+type watched struct {
+	batches chan revision.Batch
+	err     chan error
+	cancel  context.CancelFunc
+}
+
+func (r *rig) watch(p revision.Prefix, after revision.Revision) *watched {
+	ctx, cancel := context.WithCancel(r.T.Context())
+	w := &watched{batches: make(chan revision.Batch, 10_000), err: make(chan error, 1), cancel: cancel}
+	r.T.Cleanup(cancel)
+	go func() {
+		w.err <- r.Watch(ctx, p, after, func(b revision.Batch) error { w.batches <- b; return nil })
+	}()
+	return w
+}
+
+func (r *rig) next(w *watched) revision.Batch {
+	r.T.Helper()
+	select {
+	case b := <-w.batches:
+		return b
+	case err := <-w.err:
+		r.T.Fatal("the watch ended:", err)
+	case <-time.After(patience):
+		r.T.Fatal("the watch delivers nothing")
+	}
+	return revision.Batch{}
+}
+
+func (r *rig) end(w *watched) error {
+	r.T.Helper()
+	select {
+	case err := <-w.err:
+		return err
+	case <-time.After(patience):
+		r.T.Fatal("the watch does not end")
+	}
+	return nil
+}

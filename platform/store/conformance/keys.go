@@ -1,0 +1,235 @@
+package conformance
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"edgespan/config/revision"
+)
+
+func transactions(r *rig) {
+	first := r.put("a", "1")
+	e := r.get("a")
+	r.is("an entry", fmt.Sprintf("%s %d %d", e.Value, e.ModRevision, e.Version), fmt.Sprintf("1 %d 1", first))
+	second := r.put("a", "2")
+	if second <= first {
+		r.Errorf("revision %d after %d", second, first)
+	}
+	if _, at, err := r.Get(r.ctx(), "nobody"); err != nil || at != second || r.get("nobody").Exists() {
+		r.Errorf("an absent key: at %d, %v", at, err)
+	}
+	for _, c := range []struct {
+		what string
+		cmp  revision.Compare
+		want bool
+	}{
+		{"at its revision", revision.At("a", second), true},
+		{"at an older one", revision.At("a", first), false},
+		{"at 0 while there", revision.At("a", 0), false},
+		{"at 0 while absent", revision.At("b", 0), true},
+		{"at a revision while absent", revision.At("b", second), false},
+		{"with its value", revision.Holds("a", []byte("2")), true},
+		{"with another", revision.Holds("a", []byte("1")), false},
+		{"with no value while absent", revision.Holds("b", nil), false},
+		{"exists", revision.Exists("a"), true},
+		{"exists while absent", revision.Exists("b"), false},
+		{"absent", revision.Absent("b"), true},
+		{"absent while there", revision.Absent("a"), false},
+	} {
+		out := r.commit(revision.Txn{
+			Compares: []revision.Compare{c.cmp},
+			Then:     []revision.Op{revision.Get("a")}, Else: []revision.Op{revision.Get("nobody"), revision.Get("a")},
+		})
+		r.is(c.what, out.Succeeded, c.want)
+		r.is(c.what+": the results of one branch", len(out.Results), map[bool]int{true: 1, false: 2}[c.want])
+		r.is(c.what+": what it read", string(out.Results[len(out.Results)-1].Entry.Value), "2")
+	}
+	r.is("all compares count", r.commit(revision.Txn{Compares: []revision.Compare{revision.Exists("a"), revision.Exists("b")}}).Succeeded, false)
+	out := r.commit(revision.Txn{Then: []revision.Op{
+		revision.Get("b"), revision.Put("b", []byte("x")), revision.Get("b"), revision.Delete("a"), revision.Delete("c"),
+	}})
+	r.is("a get before", out.Results[0].Entry.Exists(), false)
+	r.is("a get after", fmt.Sprintf("%s %d", out.Results[2].Entry.Value, out.Results[2].Entry.ModRevision), fmt.Sprintf("x %d", out.Revision))
+	r.is("deleted", []int{out.Results[3].Deleted, out.Results[4].Deleted}, []int{1, 0})
+	before := r.now()
+	r.is("what changes nothing is no revision", r.then(revision.Delete("a"), revision.DeletePrefix("c/")), before)
+	r.then(revision.Put("n/1", nil), revision.Put("n/2/x", nil), revision.Put("n", nil), revision.Put("n1", nil))
+	r.is("deleted below", r.commit(revision.Txn{Then: []revision.Op{revision.DeletePrefix("n/")}}).Results[0].Deleted, 2)
+	r.is("not beside", words(r.list("", revision.ListOptions{}).Entries), "b=x n= n1=")
+	r.put("a", "3")
+	r.is("versions begin again", r.get("a").Version, 1)
+	r.is("deleted all", r.commit(revision.Txn{Then: []revision.Op{revision.DeletePrefix("")}}).Results[0].Deleted, 4)
+	r.is("nothing left", len(r.list("", revision.ListOptions{}).Entries), 0)
+}
+
+func wholeOrNot(r *rig) {
+	at := r.put("a", "1")
+	_, err := r.Commit(r.ctx(), revision.Txn{Then: []revision.Op{
+		revision.Put("a", []byte("2")), revision.Delete("b"), revision.PutLeased("c", nil, 12345),
+	}})
+	r.fails("a lease that is not there", err, revision.ErrNoLease)
+	_, err = r.Commit(r.ctx(), revision.Txn{Then: []revision.Op{revision.Put("a", []byte("2")), revision.Put("b//", nil)}})
+	r.fails("a key that is none", err, revision.ErrInvalid)
+	_, err = r.Commit(r.ctx(), revision.Txn{Then: []revision.Op{revision.Put("a", []byte("2")), revision.DeletePrefix("")}})
+	r.fails("a key that is written twice", err, revision.ErrInvalid)
+	r.is("nothing of them is there", words(r.list("", revision.ListOptions{}).Entries), "a=1")
+	r.is("nor was a revision", r.now(), at)
+	out := r.commit(revision.Txn{
+		Compares: []revision.Compare{revision.Absent("a")},
+		Then:     []revision.Op{revision.PutLeased("c", nil, 12345)}, Else: []revision.Op{revision.Put("d", nil)},
+	})
+	r.is("only the branch taken needs its lease", out.Succeeded, false)
+}
+
+func limits(r *rig) {
+	var gets, puts []revision.Op
+	var compares []revision.Compare
+	for i := range revision.MaxOps + 1 {
+		k := revision.Key(fmt.Sprintf("ops/%03d", i))
+		gets, puts = append(gets, revision.Get(k)), append(puts, revision.Put(k, nil))
+		compares = append(compares, revision.Absent(k))
+	}
+	const n = revision.MaxOps
+	r.is("128 of each", r.commit(revision.Txn{Compares: compares[:n], Then: puts[:n], Else: gets[:n]}).Succeeded, true)
+	r.is("all written", len(r.list("ops/", revision.ListOptions{}).Entries), n)
+	for what, txn := range map[string]revision.Txn{
+		"129 compares": {Compares: compares}, "129 in Then": {Then: puts}, "129 in Else": {Else: gets},
+	} {
+		_, err := r.Commit(r.ctx(), txn)
+		r.fails(what, err, revision.ErrTooLarge)
+	}
+	room := revision.MaxSize - revision.Txn{Then: []revision.Op{revision.Put("big", nil)}}.Size()
+	big := bytes.Repeat([]byte{0xff}, room)
+	r.put("big", string(big))
+	r.is("the largest value comes back", bytes.Equal(r.get("big").Value, big), true)
+	_, err := r.Commit(r.ctx(), revision.Txn{Then: []revision.Op{revision.Put("big", append(big, 0))}})
+	r.fails("a byte more", err, revision.ErrTooLarge)
+	// Many small operations with the longest keys, up to the same size.
+	txn := revision.Txn{}
+	for i := 0; ; i++ {
+		k := revision.Key(fmt.Sprintf("%03d/%s", i, strings.Repeat("k", revision.MaxKey-4)))
+		op := revision.Put(k, make([]byte, 9000))
+		if (revision.Txn{Then: append(txn.Then, op)}).Size() > revision.MaxSize || len(txn.Then) == n {
+			break
+		}
+		txn.Then = append(txn.Then, op)
+	}
+	r.commit(txn)
+	_, _, err = r.Get(r.ctx(), revision.Key(strings.Repeat("k", revision.MaxKey+1)))
+	r.fails("a longer key", err, revision.ErrInvalid)
+	_, err = r.List(r.ctx(), "no-slash", revision.ListOptions{})
+	r.fails("a prefix without a slash", err, revision.ErrInvalid)
+	r.fails("to watch it", r.Watch(r.ctx(), "no-slash", 0, nil), revision.ErrInvalid)
+	_, err = r.Grant(r.ctx(), revision.MinTTL/2)
+	r.fails("a lease of a second", err, revision.ErrInvalid)
+}
+
+func unicodeKeys(r *rig) {
+	keys := []revision.Key{"knoten/Ulm", "knoten/Zürich", "knoten/Ωmega", "knoten/日本", "knoten/🛰 1", "knoten/\u00a0"}
+	for i, k := range keys {
+		r.put(k, fmt.Sprint(i))
+	}
+	var got []revision.Key
+	for _, e := range r.list("knoten/", revision.ListOptions{}).Entries {
+		got = append(got, e.Key)
+	}
+	r.is("in the order of their bytes", fmt.Sprintf("%q", got),
+		fmt.Sprintf("%q", []revision.Key{"knoten/Ulm", "knoten/Zürich", "knoten/\u00a0", "knoten/Ωmega", "knoten/日本", "knoten/🛰 1"}))
+	for i, k := range keys {
+		r.is(string(k), string(r.get(k).Value), fmt.Sprint(i))
+	}
+	r.is("below one", r.then(revision.DeletePrefix("knoten/日/")), r.now())
+}
+
+func lists(r *rig) {
+	for i := range 7 {
+		r.put(revision.Key(fmt.Sprint("n/", i)), "a")
+	}
+	r.put("n", "x")
+	r.put("n0", "x")
+	page := r.list("n/", revision.ListOptions{Limit: 3})
+	r.is("a page", words(page.Entries), "n/0=a n/1=a n/2=a")
+	r.is("more is there", page.More, true)
+	r.then(revision.Put("n/3", []byte("b")), revision.Delete("n/5"), revision.Put("n/9", nil), revision.Delete("n/0"))
+	r.put("n/3", "c")
+	at, got := page.Revision, page.Entries
+	for page.More {
+		page = r.list("n/", revision.ListOptions{Limit: 3, After: got[len(got)-1].Key, At: at})
+		r.is("as of the same revision", page.Revision, at)
+		got = append(got, page.Entries...)
+	}
+	r.is("the pages are of one revision", words(got), "n/0=a n/1=a n/2=a n/3=a n/4=a n/5=a n/6=a")
+	r.is("now it is another", words(r.list("n/", revision.ListOptions{}).Entries), "n/1=a n/2=a n/3=c n/4=a n/6=a n/9=")
+	r.is("a page that is just full", r.list("n/", revision.ListOptions{Limit: 6}).More, false)
+	r.is("after the last", len(r.list("n/", revision.ListOptions{After: "n/9"}).Entries), 0)
+	r.is("nothing below", len(r.list("m/", revision.ListOptions{}).Entries), 0)
+	_, err := r.List(r.ctx(), "n/", revision.ListOptions{At: r.now() + 1_000_000})
+	r.fails("the future", err, revision.ErrFuture)
+	_, err = r.List(r.ctx(), "n/", revision.ListOptions{Limit: -1})
+	r.fails("a negative limit", err, revision.ErrInvalid)
+	_, err = r.List(r.ctx(), "n/", revision.ListOptions{After: "m"})
+	r.fails("after what is not below", err, revision.ErrInvalid)
+}
+
+func compaction(r *rig) {
+	var revs []revision.Revision
+	for i := range 5 {
+		revs = append(revs, r.put("k", fmt.Sprint(i)), r.put(revision.Key(fmt.Sprint("n/", i)), "x"))
+	}
+	gone := r.then(revision.DeletePrefix("n/"))
+	last := r.put("k", "last")
+	r.fails("the future", r.Compact(r.ctx(), last+1_000_000), revision.ErrFuture)
+	for range 2 { // the second time is no error
+		if err := r.Compact(r.ctx(), gone); err != nil {
+			r.Fatal(err)
+		}
+	}
+	if err := r.Compact(r.ctx(), revs[2]); err != nil {
+		r.Errorf("an older one is no error: %v", err)
+	}
+	_, err := r.List(r.ctx(), "", revision.ListOptions{At: revs[3]})
+	r.fails("a read before", err, revision.ErrCompacted)
+	r.is("a read at it", words(r.list("", revision.ListOptions{At: gone}).Entries), "k=4")
+	r.is("a read now", words(r.list("", revision.ListOptions{}).Entries), "k=last")
+	r.fails("a watch from before", r.Watch(r.ctx(), "", revs[3], nil), revision.ErrCompacted)
+	w := r.watch("", gone-1)
+	r.is("a watch that needs it", told(r.next(w)), "delete n/0, delete n/1, delete n/2, delete n/3, delete n/4")
+	r.is("and what follows", told(r.next(w)), "put k=last")
+	if err := r.Compact(r.ctx(), last); err != nil {
+		r.Fatal(err)
+	}
+	r.put("k", "after")
+	r.is("a watch goes on over a compaction", told(r.next(w)), "put k=after")
+	r.is("the version counts on", r.get("k").Version, 7)
+}
+
+func closed(r *rig) {
+	r.put("a", "1")
+	w := r.watch("", r.now())
+	if r.ID() == "" {
+		r.Error("it has no id")
+	}
+	r.put("a", "2")
+	r.next(w) // it runs
+	if err := r.Close(); err != nil {
+		r.Fatal(err)
+	}
+	r.fails("a watch", r.end(w), revision.ErrClosed)
+	_, err := r.Commit(r.ctx(), revision.Txn{Then: []revision.Op{revision.Put("a", nil)}})
+	r.fails("commit", err, revision.ErrClosed)
+	_, _, err = r.Get(r.ctx(), "a")
+	r.fails("get", err, revision.ErrClosed)
+	_, err = r.List(r.ctx(), "", revision.ListOptions{})
+	r.fails("list", err, revision.ErrClosed)
+	_, err = r.Grant(r.ctx(), revision.MinTTL)
+	r.fails("grant", err, revision.ErrClosed)
+	_, err = r.KeepAlive(r.ctx(), 1)
+	r.fails("keep alive", err, revision.ErrClosed)
+	r.fails("watch", r.Watch(r.ctx(), "", 0, nil), revision.ErrClosed)
+	r.fails("compact", r.Compact(r.ctx(), 1), revision.ErrClosed)
+	if errors.Is(r.Close(), revision.ErrClosed) {
+		r.Error("closing twice is an error")
+	}
+}

@@ -1,0 +1,180 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"edgespan/config/revision"
+	"edgespan/platform/store/kv"
+)
+
+func leases(r *rig) {
+	id, other := r.grant(time.Hour), r.grant(time.Hour)
+	if id == other || id == 0 {
+		r.Fatalf("leases %d and %d", id, other)
+	}
+	r.then(revision.PutLeased("l/b", nil, id), revision.PutLeased("l/a", nil, id), revision.PutLeased("l/c", nil, id), revision.PutLeased("l/d", nil, id))
+	r.is("an entry names it", r.get("l/a").Lease, id)
+	r.put("l/c", "no longer")
+	r.then(revision.PutLeased("l/b", nil, other))
+	r.then(revision.Delete("l/d"))
+	keys, err := r.Keys(r.ctx(), id)
+	r.is("what hangs on it", fmt.Sprint(keys, err), "[l/a] <nil>")
+	ttl, err := r.KeepAlive(r.ctx(), id)
+	r.is("kept alive", fmt.Sprint(ttl, err), "1h0m0s <nil>")
+	r.then(revision.PutLeased("l/z", nil, id))
+	w := r.watch("l/", r.now())
+	if err := r.Revoke(r.ctx(), id); err != nil {
+		r.Fatal(err)
+	}
+	r.is("they go together", told(r.next(w)), "delete l/a, delete l/z")
+	r.is("the rest stays", words(r.list("l/", revision.ListOptions{}).Entries), "l/b= l/c=no longer")
+	r.fails("revoke it again", r.Revoke(r.ctx(), id), revision.ErrNoLease)
+	_, err = r.KeepAlive(r.ctx(), id)
+	r.fails("keep it alive", err, revision.ErrNoLease)
+	_, err = r.Keys(r.ctx(), id)
+	r.fails("look at it", err, revision.ErrNoLease)
+	_, err = r.Commit(r.ctx(), revision.Txn{Then: []revision.Op{revision.PutLeased("l/q", nil, id)}})
+	r.fails("hang on it", err, revision.ErrNoLease)
+	at := r.now()
+	empty := r.grant(time.Hour)
+	if err := r.Revoke(r.ctx(), empty); err != nil {
+		r.Fatal(err)
+	}
+	r.is("a lease without keys is no revision", r.now(), at)
+}
+
+func leaseEnds(r *rig) {
+	short, long := r.grant(revision.MinTTL), r.grant(4*revision.MinTTL)
+	r.then(revision.PutLeased("l/short", nil, short), revision.PutLeased("l/long", nil, long), revision.Put("l/lasts", nil))
+	w := r.watch("l/", r.now())
+	for range 3 { // longer than its time in all
+		r.Advance(revision.MinTTL * 2 / 3)
+		if _, err := r.KeepAlive(r.ctx(), short); err != nil {
+			r.Fatal(err)
+		}
+	}
+	r.is("kept alive it stays", len(r.list("l/", revision.ListOptions{}).Entries), 3)
+	r.Advance(revision.MinTTL)
+	r.is("then its keys go", told(r.next(w)), "delete l/short")
+	_, err := r.KeepAlive(r.ctx(), short)
+	r.fails("and it", err, revision.ErrNoLease)
+	r.Advance(4 * revision.MinTTL)
+	r.is("each in its time", told(r.next(w)), "delete l/long")
+	r.is("what hangs on none stays", words(r.list("l/", revision.ListOptions{}).Entries), "l/lasts=")
+}
+
+func (r *rig) election() kv.Election {
+	return kv.Election{Store: r.Store, Key: "elect/leader", TTL: revision.MinTTL, Clock: r.Clock}
+}
+
+// led is a candidate that runs beside the test.
+type led struct {
+	won  chan revision.Leadership
+	lost chan struct{} // its context ended
+	err  chan error
+	quit chan error // ends its work
+}
+
+func (r *rig) lead(ctx context.Context, e kv.Election, name string) *led {
+	l := &led{won: make(chan revision.Leadership, 1), lost: make(chan struct{}), err: make(chan error, 1), quit: make(chan error, 1)}
+	go func() {
+		l.err <- e.Lead(ctx, []byte(name), func(ctx context.Context, lead revision.Leadership) error {
+			l.won <- lead
+			select {
+			case <-ctx.Done():
+				close(l.lost)
+				return ctx.Err()
+			case err := <-l.quit:
+				return err
+			}
+		})
+	}()
+	return l
+}
+
+func wait[T any](r *rig, what string, c <-chan T) (v T) {
+	r.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(patience):
+		r.Fatal("waited in vain for", what)
+	}
+	return v
+}
+
+func elections(r *rig) {
+	seen := make(chan string, 100)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	observed := make(chan error, 1)
+	go func() {
+		observed <- r.election().Observe(ctx, func(leader revision.Entry) error { seen <- string(leader.Value); return nil })
+	}()
+	r.is("at first", wait(r, "the observer", seen), "")
+	one := r.lead(ctx, r.election(), "one")
+	lead := wait(r, "one", one.won)
+	r.is("who leads", wait(r, "the observer", seen), "one")
+	two := r.lead(ctx, r.election(), "two")
+	r.is("the leader writes", r.commit(revision.Txn{Compares: []revision.Compare{lead.Fence()}, Then: []revision.Op{revision.Put("x", nil)}}).Succeeded, true)
+	select {
+	case <-two.won:
+		r.Fatal("two leaders")
+	default:
+	}
+	one.quit <- errEnough
+	r.fails("what its work said", wait(r, "the end of one", one.err), errEnough)
+	next := wait(r, "two", two.won)
+	r.is("nobody", wait(r, "the observer", seen), "")
+	r.is("then two", wait(r, "the observer", seen), "two")
+	r.is("the fence of one holds no more", r.commit(revision.Txn{Compares: []revision.Compare{lead.Fence()}}).Succeeded, false)
+	r.is("one resigns too late", r.commit(revision.Resign(lead)).Succeeded, false)
+	r.is("two leads on", r.commit(revision.Txn{Compares: []revision.Compare{next.Fence()}}).Succeeded, true)
+	cancel()
+	r.fails("the end of two", wait(r, "the end of two", two.err), context.Canceled)
+	r.fails("the end of the observer", wait(r, "its end", observed), context.Canceled)
+	r.is("its key went with it", r.get("elect/leader").Exists(), false)
+}
+
+func fencing(r *rig) {
+	// A leader that holds still, as a suspended machine does, learns nothing; its
+	// fence does.
+	id := r.grant(revision.MinTTL)
+	out := r.commit(revision.Campaign("elect/leader", []byte("asleep"), id))
+	lead, _, _ := revision.Won("elect/leader", out)
+	w := r.watch("elect/", r.now())
+	r.Advance(revision.MinTTL)
+	r.is("its lease ends", told(r.next(w)), "delete elect/leader")
+	stale := revision.Txn{Compares: []revision.Compare{lead.Fence()}, Then: []revision.Op{revision.Put("x", nil)}}
+	r.is("it writes nothing", r.commit(stale).Succeeded, false)
+	next := r.lead(r.Context(), r.election(), "awake")
+	wait(r, "the next", next.won)
+	r.is("nor while another leads", r.commit(stale).Succeeded, false)
+	next.quit <- nil
+	if err := wait(r, "its end", next.err); err != nil {
+		r.Error(err)
+	}
+}
+
+func passesOn(r *rig) {
+	one := r.lead(r.Context(), r.election(), "one")
+	wait(r, "one", one.won)
+	// Its key goes by another's hand, as when the store took its lease for over.
+	id := r.get("elect/leader").Lease
+	if err := r.Revoke(r.ctx(), id); err != nil {
+		r.Fatal(err)
+	}
+	r.Advance(revision.MinTTL)
+	wait(r, "it to see that", one.lost)
+	if err := wait(r, "its end", one.err); err == nil || errors.Is(err, context.Canceled) {
+		r.Errorf("it does not say that it lost: %v", err)
+	}
+	two := r.lead(r.Context(), r.election(), "two")
+	wait(r, "two", two.won)
+	two.quit <- nil
+	if err := wait(r, "its end", two.err); err != nil {
+		r.Error(err)
+	}
+}

@@ -1,0 +1,310 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"edgespan/config/revision"
+)
+
+// perCheck is how many histories rapid draws at once by default.
+const perCheck = 100
+
+// randomHistories runs histories on the store and on the model, and compares each
+// answer, and at the end everything that can be read.
+func randomHistories(t *testing.T, open Open, n int) {
+	t.Helper()
+	for i := range (n + perCheck - 1) / perCheck {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			left := min(n, perCheck)
+			rapid.Check(t, func(d *rapid.T) {
+				if left--; left < 0 { // fewer than rapid draws
+					return
+				}
+				f := open(t)
+				h := &history{T: d, store: f, model: revision.NewModel(), leases: map[revision.LeaseID]revision.LeaseID{}}
+				h.run()
+				if err := f.Close(); err != nil {
+					d.Fatal("close:", err)
+				}
+			})
+		})
+	}
+}
+
+// history is one of them. A store's revisions and leases have other numbers than
+// the model's: both are kept side by side.
+type history struct {
+	*rapid.T
+	store     Fixture
+	model     *revision.Model
+	revisions []revision.Revision                   // of the store, by the model's
+	leases    map[revision.LeaseID]revision.LeaseID // of the store, by the model's
+	granted   []revision.LeaseID                    // of the model, also those that ended
+}
+
+var (
+	someKeys     = []revision.Key{"a", "n/1", "n/2", "n/1/x", "n1", "ü/日"}
+	somePrefixes = []revision.Prefix{"", "n/", "n/1/", "ü/", "a/"}
+)
+
+func (h *history) run() {
+	_, first, err := h.store.Get(context.Background(), "a")
+	h.ok("begin", err)
+	h.revisions = []revision.Revision{first}
+	for range rapid.IntRange(1, 25).Draw(h.T, "steps") {
+		switch rapid.IntRange(0, 9).Draw(h.T, "what") {
+		case 0:
+			h.lease()
+		case 1:
+			h.compact()
+		case 2:
+			h.list()
+		default:
+			h.commit()
+		}
+	}
+	for range 4 {
+		h.list()
+	}
+	for _, p := range somePrefixes {
+		h.watch(p)
+	}
+	for _, k := range someKeys {
+		got, _, err := h.store.Get(context.Background(), k)
+		want, _, wantErr := h.model.Get(k)
+		h.same("get "+string(k), h.words([]revision.Entry{want}, true), h.words([]revision.Entry{got}, false), wantErr, err)
+	}
+}
+
+func (h *history) ok(what string, err error) {
+	if err != nil {
+		h.Fatal(what, err)
+	}
+}
+
+// same compares the answers of model and store.
+func (h *history) same(what, want, got string, wantErr, err error) {
+	h.Helper()
+	if a, b := sentinel(wantErr), sentinel(err); a != b {
+		h.Fatalf("%s: got error %v, the model %v", what, err, wantErr)
+	}
+	if want != got {
+		h.Fatalf("%s:\n got   %s\n model %s", what, got, want)
+	}
+}
+
+// real is the store's number of a revision of the model.
+func (h *history) real(r revision.Revision) revision.Revision { return h.revisions[r] }
+
+// words are entries in the store's numbers.
+func (h *history) words(es []revision.Entry, ofModel bool) string {
+	var out []string
+	for _, e := range es {
+		if ofModel && e.ModRevision != 0 {
+			e.ModRevision, e.Lease = h.real(e.ModRevision), h.leases[e.Lease]
+		}
+		out = append(out, fmt.Sprintf("%s=%q at %d version %d lease %d", e.Key, e.Value, e.ModRevision, e.Version, e.Lease))
+	}
+	return fmt.Sprint(out)
+}
+
+func (h *history) commit() {
+	ofModel, ofStore := h.draw()
+	want, wantErr := h.model.Commit(ofModel)
+	got, err := h.store.Commit(context.Background(), ofStore)
+	h.learn(want.Revision, got.Revision, wantErr)
+	h.same("commit "+ofStore.String(), h.outcome(want, true), h.outcome(got, false), wantErr, err)
+}
+
+// learn keeps the store's number of a revision that the model just made.
+func (h *history) learn(model, store revision.Revision, err error) {
+	if err == nil && int(model) == len(h.revisions) {
+		h.revisions = append(h.revisions, store)
+	}
+}
+
+func (h *history) outcome(o revision.Outcome, ofModel bool) string {
+	at := o.Revision
+	if ofModel && int(at) < len(h.revisions) {
+		at = h.real(at)
+	}
+	out := fmt.Sprintf("%v at %d:", o.Succeeded, at)
+	for _, r := range o.Results {
+		out += fmt.Sprintf(" %s -%d", h.words([]revision.Entry{r.Entry}, ofModel), r.Deleted)
+	}
+	return out
+}
+
+// draw makes a transaction, in the numbers of the model and in those of the store.
+func (h *history) draw() (ofModel, ofStore revision.Txn) {
+	for range rapid.IntRange(0, 2).Draw(h.T, "compares") {
+		c := h.compare()
+		ofModel.Compares = append(ofModel.Compares, c)
+		if c.Kind == revision.CompareRevision && c.Revision != 0 {
+			c.Revision = h.real(c.Revision)
+		}
+		ofStore.Compares = append(ofStore.Compares, c)
+	}
+	ofModel.Then, ofModel.Else = h.ops(), h.ops()
+	inStore := func(ops []revision.Op) []revision.Op {
+		ops = slices.Clone(ops)
+		for i, op := range ops {
+			if op.Lease != 0 {
+				ops[i].Lease = h.leases[op.Lease]
+			}
+		}
+		return ops
+	}
+	ofStore.Then, ofStore.Else = inStore(ofModel.Then), inStore(ofModel.Else)
+	return ofModel, ofStore
+}
+
+func (h *history) compare() revision.Compare {
+	k := rapid.SampledFrom(someKeys).Draw(h.T, "key")
+	now, _, _ := h.model.Get(k)
+	switch rapid.IntRange(0, 4).Draw(h.T, "compare") {
+	case 0:
+		return revision.At(k, now.ModRevision)
+	case 1:
+		return revision.At(k, revision.Revision(rapid.IntRange(0, len(h.revisions)-1).Draw(h.T, "at")))
+	case 2:
+		return revision.Holds(k, h.value())
+	case 3:
+		return revision.Exists(k)
+	}
+	return revision.Absent(k)
+}
+
+func (h *history) value() []byte {
+	return []byte(rapid.SampledFrom([]string{"", "x", "y", "\x00\xff"}).Draw(h.T, "value"))
+}
+
+func (h *history) ops() (ops []revision.Op) {
+	for range rapid.IntRange(0, 4).Draw(h.T, "ops") {
+		k := rapid.SampledFrom(someKeys).Draw(h.T, "key")
+		switch rapid.IntRange(0, 9).Draw(h.T, "op") {
+		case 0, 1:
+			ops = append(ops, revision.Get(k))
+		case 2:
+			ops = append(ops, revision.Delete(k))
+		case 3:
+			ops = append(ops, revision.DeletePrefix(rapid.SampledFrom(somePrefixes).Draw(h.T, "prefix")))
+		case 4, 5:
+			if len(h.granted) > 0 {
+				ops = append(ops, revision.PutLeased(k, h.value(), rapid.SampledFrom(h.granted).Draw(h.T, "lease")))
+			}
+		default:
+			ops = append(ops, revision.Put(k, h.value()))
+		}
+	}
+	return ops
+}
+
+// lease grants one, or revokes one, which may have ended.
+func (h *history) lease() {
+	if len(h.granted) == 0 || rapid.Bool().Draw(h.T, "grant") {
+		ofModel, wantErr := h.model.Grant(time.Unix(0, 0), time.Hour)
+		ofStore, err := h.store.Grant(context.Background(), time.Hour)
+		h.same("grant", "", "", wantErr, err)
+		h.leases[ofModel], h.granted = ofStore, append(h.granted, ofModel)
+		return
+	}
+	id := rapid.SampledFrom(h.granted).Draw(h.T, "revoke")
+	want, wantErr := h.model.Keys(id)
+	got, err := h.store.Keys(context.Background(), h.leases[id])
+	h.same("keys", fmt.Sprint(want), fmt.Sprint(got), wantErr, err)
+	wantErr = h.model.Revoke(id)
+	err = h.store.Revoke(context.Background(), h.leases[id])
+	h.same("revoke", "", "", wantErr, err)
+	_, model, _ := h.model.Get("a")
+	_, store, err := h.store.Get(context.Background(), "a")
+	h.learn(model, store, err)
+	h.same("revision after revoke", fmt.Sprint(h.real(model)), fmt.Sprint(store), nil, err)
+}
+
+func (h *history) past() revision.Revision {
+	return revision.Revision(rapid.IntRange(0, len(h.revisions)-1).Draw(h.T, "revision"))
+}
+
+func (h *history) compact() {
+	r := h.past()
+	if r == 0 { // the store may have revisions of its own before the model's first
+		return
+	}
+	wantErr := h.model.Compact(r)
+	err := h.store.Compact(context.Background(), h.real(r))
+	h.same(fmt.Sprint("compact at ", r), "", "", wantErr, err)
+}
+
+func (h *history) list() {
+	p := rapid.SampledFrom(somePrefixes).Draw(h.T, "prefix")
+	o := revision.ListOptions{Limit: rapid.IntRange(0, 3).Draw(h.T, "limit"), At: h.past()}
+	if k := rapid.SampledFrom(someKeys).Draw(h.T, "after"); p.Has(k) && rapid.Bool().Draw(h.T, "go on") {
+		o.After = k
+	}
+	want, wantErr := h.model.List(p, o)
+	if o.At != 0 {
+		o.At = h.real(o.At)
+	}
+	got, err := h.store.List(context.Background(), p, o)
+	if wantErr == nil {
+		want.Revision = h.real(want.Revision)
+	}
+	h.same(fmt.Sprintf("list below %q %+v", p, o), fmt.Sprint(h.words(want.Entries, true), want.Revision, want.More),
+		fmt.Sprint(h.words(got.Entries, false), got.Revision, got.More), wantErr, err)
+}
+
+// watch compares what watches from each revision on get.
+func (h *history) watch(p revision.Prefix) {
+	after := h.past()
+	want, wantErr := h.model.Since(p, after)
+	var got []revision.Batch
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if wantErr == nil && len(want) == 0 {
+		return // a watch of nothing does not end
+	}
+	err := h.store.Watch(ctx, p, h.real(after), func(b revision.Batch) error {
+		if got = append(got, b); len(got) == len(want) {
+			return errEnough
+		}
+		return nil
+	})
+	h.same(fmt.Sprintf("watch below %q after %d", p, h.real(after)), h.batches(want, true), h.batches(got, false), wantErr, err)
+}
+
+func (h *history) batches(bs []revision.Batch, ofModel bool) (out string) {
+	for _, b := range bs {
+		if ofModel {
+			b.Revision = h.real(b.Revision)
+		}
+		out += fmt.Sprintf("%d:", b.Revision)
+		for _, ev := range b.Events {
+			out += fmt.Sprintf(" %s %s", ev.Kind, h.words([]revision.Entry{ev.Entry}, ofModel))
+		}
+		out += "\n"
+	}
+	return out
+}
+
+// sentinel is which of the errors that the contract names an error is.
+func sentinel(err error) string {
+	for _, is := range []error{
+		revision.ErrInvalid, revision.ErrTooLarge, revision.ErrCompacted, revision.ErrFuture, revision.ErrNoLease, revision.ErrClosed,
+	} {
+		if errors.Is(err, is) {
+			return is.Error()
+		}
+	}
+	if err == nil || errors.Is(err, errEnough) {
+		return ""
+	}
+	return err.Error()
+}
