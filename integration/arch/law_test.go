@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"config/migrate":   {"config", "config/layers"},
 	"config/lint":      {"config", "config/layers", "config/metadata"},
 	"config/revision":  {},
+	"config/fleet":     {"config", "config/layers"},
 
 	"pubsub": {},
 
@@ -113,6 +114,7 @@ var pure = []string{
 	"config/migrate",
 	"config/lint",
 	"config/revision",
+	"config/fleet",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random

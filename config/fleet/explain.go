@@ -1,0 +1,268 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Explain says why the node is as it is, what happens next and when, and what else is
+// worth knowing, a line each.
+func (n *Node) Explain(now time.Time) []string {
+	v := n.judge(now)
+	out := []string{
+		string(v.state) + ": " + n.why(now, v),
+		"next: " + n.next(v),
+	}
+	if n.reported {
+		out = append(out, "runs: "+n.runs())
+		if len(n.report.Bad) > 0 {
+			out = append(out, "bad: "+strings.Join(n.report.Bad, ", "))
+		}
+		for _, r := range n.report.Results {
+			out = append(out, strings.TrimSuffix(fmt.Sprintf("action: %s %s: %s", r.Action, r.Result, r.Why), ": "))
+		}
+		if p := n.report.Pending; p != nil && (v.state == Unmanaged || v.state == HeldLocally || !n.hasIt() && v.state != Applying) {
+			out = append(out, fmt.Sprintf("pending: its config is not the wanted one and is not confirmed from here: the node undoes it %v after its report of %s",
+				p.Remaining.Round(time.Second), clock(n.heard)))
+		}
+	}
+	for _, f := range n.mem.Failures {
+		if v.state != Failed || f.Digest != n.wanted.Digest {
+			out = append(out, fmt.Sprintf("remembered: config %s %s: %s", f.Digest, failure(f), f.Why))
+		}
+	}
+	if n.mem.Releasing != "" {
+		out = append(out, fmt.Sprintf("release: asked for by %s, sent once the node is connected and says that it is held", n.mem.Releasing))
+	}
+	return out
+}
+
+// why is the first half of a verdict: what is so.
+func (n *Node) why(now time.Time, v verdict) string {
+	switch v.state {
+	case Stranger:
+		return "it is in no topology, has not joined and no join token is open for it"
+	case Expected:
+		if n.tokenOpen(now) {
+			return "it has not joined: a join token is open until " + clock(n.known.Token)
+		}
+		return "it is in the topology and has not joined: no join token is open for it"
+	case Offline:
+		if n.since.IsZero() {
+			return "it has not connected since this controller started"
+		}
+		return "it has had no stream since " + clock(n.since)
+	case Elsewhere:
+		return fmt.Sprintf("replica %s has its stream, and judges it", n.replica)
+	case Silent:
+		return fmt.Sprintf("it is connected since %s and has not reported on this stream", clock(n.since))
+	case Computing:
+		return fmt.Sprintf("its wanted config is not known for software %q, firmware %q, board %q", n.report.Software, n.report.Firmware, n.report.Board)
+	case Faulty:
+		return "its layers make no config: " + n.wanted.Fault
+	case Unmanaged:
+		return "sysParams.managedConfig is false for it: nothing is pushed"
+	case HeldLocally:
+		return fmt.Sprintf("by %s since %s: nothing is pushed", n.report.Held.By, clock(n.report.Held.Since))
+	case InSync, Renumbering, Settling, Unwell, Confirming:
+		return n.whySame(v)
+	}
+	return n.whyOther(v)
+}
+
+// whySame is why for a node that runs the wanted config.
+func (n *Node) whySame(v verdict) string {
+	switch v.state {
+	case Renumbering:
+		return fmt.Sprintf("it runs the wanted config as generation %s, wanted is %s", name(n.report.Generation), n.wanted.Generation)
+	case Settling:
+		return fmt.Sprintf("it runs generation %s, and has not settled yet", n.wanted.Generation)
+	case Unwell:
+		return fmt.Sprintf("it runs generation %s, and what was good before is bad now: %s", n.wanted.Generation, strings.Join(n.report.Pending.Worse, ", "))
+	case Confirming:
+		return fmt.Sprintf("it runs generation %s, has settled and is not worse than before", n.wanted.Generation)
+	default:
+		return fmt.Sprintf("it runs the wanted config, generation %s", n.wanted.Generation)
+	}
+}
+
+// whyOther is why for a node that runs something else.
+func (n *Node) whyOther(v verdict) string {
+	differs := n.differs()
+	switch v.state {
+	case Unknowable:
+		return fmt.Sprintf("%s; board %q with software %q is unknown hardware, which may need configs that are not known here: nothing is pushed", differs, n.report.Board, n.report.Software)
+	case Failed:
+		f := n.mem.failure(n.wanted.Digest)
+		return fmt.Sprintf("%s; it was %s: %s", differs, failure(*f), f.Why)
+	case Comparing:
+		return differs + "; it runs a config from before it joined, which is being compared with the wanted one"
+	case NeedsAdoption:
+		return fmt.Sprintf("%s; a first push would remove %s", differs, some(n.removes))
+	case Staged:
+		return differs + "; the rollout has not come to it"
+	case Applying:
+		return fmt.Sprintf("%s; it has taken generation %s, and works on it", differs, n.wanted.Generation)
+	case Waiting:
+		return differs + "; " + n.pushed()
+	default:
+		return differs
+	}
+}
+
+// pushed tells of the last push.
+func (n *Node) pushed() string {
+	p := n.mem.Push
+	switch {
+	case p.Undone:
+		return fmt.Sprintf("it undid the config by itself at %s, as nobody confirmed it", clock(p.At))
+	case n.acked:
+		return fmt.Sprintf("it was pushed at %s and arrived", clock(p.At))
+	}
+	return fmt.Sprintf("it was pushed at %s, and the node has not said that it arrived", clock(p.At))
+}
+
+// differs says what of the node is not as wanted.
+func (n *Node) differs() string {
+	has, want := n.report.Digest, n.wanted.Digest
+	switch {
+	case has.Config == "":
+		return "it can't read its config"
+	case has.Config == want.Config:
+		return "its parameters differ from the wanted ones"
+	}
+	return fmt.Sprintf("it runs config %s, wanted is %s", short(has.Config), short(want.Config))
+}
+
+// next is the second half of a verdict: what happens now, and when.
+func (n *Node) next(v verdict) string {
+	switch v.state {
+	case Stranger:
+		return "nothing, until it is put into the topology or a join token is made for it"
+	case Expected:
+		if !v.at.IsZero() {
+			return "nothing, until it joins; without, the token ends at " + clock(v.at)
+		}
+		return "nothing, until a join token is made for it and it joins"
+	case Offline:
+		return "it is judged when it connects and reports"
+	case Elsewhere:
+		return "that replica says"
+	case Silent:
+		return "it is judged by its first report"
+	case Computing:
+		return "it is judged when its config is computed"
+	case Faulty:
+		return "nothing, until a layer that clashes is changed"
+	case Unmanaged:
+		return "nothing, until sysParams.managedConfig is true for it"
+	case HeldLocally:
+		if n.mem.Releasing != "" {
+			return "it is released; what is wanted is pushed when it reports so"
+		}
+		return "nothing, until it is released, there or from here"
+	case Renumbering:
+		return "the number is sent" + again(v)
+	case Settling:
+		return "it is confirmed after it reports to have settled; else the node undoes it" + n.undoes()
+	case Unwell:
+		return "it is confirmed if all is as good as before in time; else the node undoes it" + n.undoes()
+	case Confirming:
+		return "a round trip on its stream confirms it; the next one is sent" + again(v)
+	case InSync:
+		return "nothing, until something changes"
+	}
+	return n.nextOther(v)
+}
+
+// nextOther is next for a node that runs another config.
+func (n *Node) nextOther(v verdict) string {
+	switch v.state {
+	case Unknowable:
+		switch {
+		case !n.set.Queries:
+			return "nothing, until files for its board are added: unknown_hw_queries_enabled is off"
+		case n.queried.IsZero():
+			return "it is asked for its base config" + again(v)
+		}
+		return fmt.Sprintf("its base config, asked for at %s, ends this; it may be asked again%s", clock(n.queried), again(v))
+	case Failed:
+		return "nothing, until its config or its versions change, or a retry is asked for"
+	case Comparing:
+		return "it is judged when that is done"
+	case NeedsAdoption:
+		return "nothing, until it is adopted with --import or --replace"
+	case Staged:
+		return "it is pushed when its batch comes"
+	case Applying:
+		return "it reports the config, or rejects or undoes it" + n.undoes()
+	case Waiting:
+		return "it is pushed again at " + clock(v.at) + ", and at once if its config changes"
+	}
+	return "it is pushed now"
+}
+
+// undoes is when the node goes back by itself.
+func (n *Node) undoes() string {
+	p := n.report.Pending
+	if p == nil || p.Remaining <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", at %s at the latest", clock(n.heard.Add(p.Remaining)))
+}
+
+// runs is what the node says of itself.
+func (n *Node) runs() string {
+	r := n.report
+	out := fmt.Sprintf("config %s, generation %s", cmp.Or(short(r.Digest.Config), "unreadable"), name(r.Generation))
+	if r.Restores != (Generation{}) {
+		out += fmt.Sprintf(" (restores %s)", r.Restores)
+	}
+	return out + fmt.Sprintf(", software %q, firmware %q, board %q, reported at %s", r.Software, r.Firmware, r.Board, clock(n.heard))
+}
+
+// String is a digest for people: short where it is long.
+func (d Digest) String() string {
+	if d.Peer == "" {
+		return short(d.Config)
+	}
+	return short(d.Config) + "/" + short(d.Peer)
+}
+
+func short(digest string) string {
+	const shown = 12
+	if len(digest) > shown {
+		return digest[:shown]
+	}
+	return digest
+}
+
+func failure(f Failure) string {
+	if f.Reason == Invalid {
+		return "rejected by the node at " + clock(f.At)
+	}
+	return "undone by the node as unhealthy at " + clock(f.At)
+}
+
+func name(g Generation) string { return cmp.Or(g.String(), "none") }
+
+// again is when a verdict is looked at again.
+func again(v verdict) string {
+	if v.at.IsZero() {
+		return " now"
+	}
+	return " at " + clock(v.at)
+}
+
+// some are the first few of many names.
+func some(names []string) string {
+	const shown = 5
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}
+
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,170 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+
+	"edgespan/config"
+	"edgespan/config/layers"
+)
+
+// Fleet knows what every node wants. Each change answers with the nodes whose own config
+// it touches, in the order of their names. It is for one goroutine at a time.
+type Fleet struct {
+	authority string
+	hardware  Hardware
+	layers    *layers.Fleet
+	kinds     map[string]bool
+	nodes     map[string]*wish
+}
+
+type wish struct {
+	kind    Kind
+	peer    string
+	counted Counted
+	wanted  Wanted // as it was told last
+}
+
+// Touched is a node that wants something else than before. Counted is stored by
+// compare-and-set before the node's machine gets Wanted.
+type Touched struct {
+	Node    string
+	Wanted  Wanted
+	Counted Counted
+}
+
+// NewFleet is a fleet without nodes. The authority is the store's id: a store that was put
+// back to an old state needs another one, or generations would repeat.
+func NewFleet(authority string, h Hardware, network config.Object) (*Fleet, error) {
+	if err := checkAuthority(authority); err != nil {
+		return nil, fmt.Errorf("make fleet: %w", err)
+	}
+	return &Fleet{
+		authority: authority, hardware: h, layers: layers.NewFleet(network),
+		kinds: map[string]bool{}, nodes: map[string]*wish{},
+	}, nil
+}
+
+// Kind is the kind of versions, and whether its layers have been set.
+func (f *Fleet) Kind(v layers.Versions) (k Kind, set bool) {
+	k = f.hardware.KindOf(v)
+	return k, f.kinds[k.Name]
+}
+
+// SetKind gives a kind its layers, which Kind.Choice names.
+func (f *Fleet) SetKind(k Kind, base, firmware, hardware config.Object) ([]Touched, error) {
+	f.kinds[k.Name] = true
+	return f.touched(f.layers.SetKind(k.Name, base, firmware, hardware))
+}
+
+// SetHardware replaces what is known of versions and boards, and answers with the nodes
+// that are of another kind now: they are to be Put again.
+func (f *Fleet) SetHardware(h Hardware) (others []string) {
+	f.hardware = h
+	kinds := map[layers.Versions]Kind{} // few, for many nodes
+	for name, w := range f.nodes {
+		k, found := kinds[w.wanted.For]
+		if !found {
+			k = h.KindOf(w.wanted.For)
+			kinds[w.wanted.For] = k
+		}
+		if k != w.kind {
+			others = append(others, name)
+		}
+	}
+	slices.Sort(others)
+	return others
+}
+
+// SetNetwork replaces the network layer.
+func (f *Fleet) SetNetwork(o config.Object) ([]Touched, error) {
+	return f.touched(f.layers.SetNetwork(o))
+}
+
+// Put adds a node or replaces its versions and layers. The layers of its kind must have
+// been set. For a node that is new here, counted is what the store has of it.
+func (f *Fleet) Put(node string, v layers.Versions, auto, own config.Object, counted Counted) ([]Touched, error) {
+	k, set := f.Kind(v)
+	if !set {
+		return nil, fmt.Errorf("put node %s: its kind (base %q, firmware %q, hardware %q) has no layers yet", node, k.Base, k.Firmware, k.Hardware)
+	}
+	if _, err := f.layers.Put(node, k.Name, auto, own); err != nil {
+		return nil, fmt.Errorf("put node: %w", err)
+	}
+	w := f.nodes[node]
+	if w == nil {
+		w = &wish{counted: counted}
+		f.nodes[node] = w
+	}
+	w.kind, w.wanted.For = k, v
+	return f.touch([]string{node}, true)
+}
+
+// SetPeer gives a node the digest of its PeerConfiguration.
+func (f *Fleet) SetPeer(node, digest string) ([]Touched, error) {
+	w := f.nodes[node]
+	if w == nil {
+		return nil, fmt.Errorf("set peer configuration: node %s is not in the fleet", node)
+	}
+	w.peer = digest
+	return f.touched([]string{node})
+}
+
+// Remove forgets a node.
+func (f *Fleet) Remove(node string) {
+	f.layers.Remove(node)
+	delete(f.nodes, node)
+}
+
+// Wanted is what a node wants.
+func (f *Fleet) Wanted(node string) (Wanted, bool) {
+	if w := f.nodes[node]; w != nil {
+		return w.wanted, true
+	}
+	return Wanted{}, false
+}
+
+// Layers are the layers of a node.
+func (f *Fleet) Layers(node string) (layers.Set, bool) { return f.layers.Layers(node) }
+
+func (f *Fleet) touched(names []string) ([]Touched, error) { return f.touch(names, false) }
+
+// touch computes what some nodes want, and tells of those that want something else; all of
+// them if it is to be told anyhow.
+func (f *Fleet) touch(names []string, tell bool) (out []Touched, err error) {
+	for _, name := range names {
+		w := f.nodes[name]
+		next := Wanted{Generation: w.counted.Generation, For: w.wanted.For, Unknown: w.kind.Unknown}
+		md5, clashes := f.layers.MD5(name)
+		if clashes != nil {
+			next.Fault = clashes.Error()
+		} else {
+			next.Digest = Digest{Config: md5, Peer: w.peer}
+			counted, _, err := w.counted.Allocate(f.authority, next.Digest)
+			if err != nil {
+				return out, fmt.Errorf("node %s: %w", name, err)
+			}
+			w.counted, next.Generation = counted, counted.Generation
+			set, _ := f.layers.Layers(name)
+			next.Managed = managed(set)
+		}
+		if next == w.wanted && !tell {
+			continue
+		}
+		w.wanted = next
+		out = append(out, Touched{Node: name, Wanted: next, Counted: w.counted})
+	}
+	return out, nil
+}
+
+// managed reads sysParams.managedConfig of the effective config: without one, or with
+// something else than a boolean, a node is not managed.
+func managed(s layers.Set) bool {
+	for l := layers.Node; l >= layers.Base; l-- {
+		if v, found := config.Lookup(s[l], []string{"sysParams", "managedConfig"}); found {
+			is, _ := v.(bool)
+			return is
+		}
+	}
+	return false
+}

@@ -1,0 +1,124 @@
+package fleet
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"edgespan/config/layers"
+)
+
+// Reason is why a config is not on a node that got it.
+type Reason string
+
+const (
+	// Invalid is a config that the node rejected. It is not pushed again until something changes.
+	Invalid Reason = "rejected"
+	// Unhealthy is one that made bad what was good before. It is not pushed again either.
+	Unhealthy Reason = "unhealthy"
+	// Unconfirmed is one that nobody confirmed in time, all else being well. It is pushed
+	// again after the interval.
+	Unconfirmed Reason = "unconfirmed"
+)
+
+// Memory is what of a Node survives the controller. It is plain data with a JSON form.
+type Memory struct {
+	Push      Attempt   `json:"push,omitzero"`
+	Failures  []Failure `json:"failures,omitempty"` // one for each digest, the oldest first
+	Floor     uint64    `json:"floor,omitempty"`    // answers to attempts up to this one are void
+	Adopted   bool      `json:"adopted,omitempty"`  // the controller's configs may remove objects
+	Releasing string    `json:"releasing,omitempty"`
+}
+
+// Attempt is the last push of a whole config.
+type Attempt struct {
+	Number     uint64          `json:"number"` // counts the attempts of one node, and never repeats
+	Generation Generation      `json:"generation"`
+	Digest     Digest          `json:"digest"`
+	For        layers.Versions `json:"for"` // that it was computed for
+	At         time.Time       `json:"at"`  // of the push, or of its undoing: the interval runs from here
+	Undone     bool            `json:"undone,omitempty"`
+}
+
+// Failure is a config that a node rejected, or undid as unhealthy.
+type Failure struct {
+	Digest  Digest          `json:"digest"`
+	Attempt uint64          `json:"attempt"`
+	Reason  Reason          `json:"reason"`
+	Why     string          `json:"why"`
+	At      time.Time       `json:"at"`
+	For     layers.Versions `json:"for"` // of the node then; with others it may well take it
+}
+
+// mostFailures are remembered of one node; the oldest goes first.
+const (
+	mostFailures = 32
+	longestWhy   = 4096 // bytes of a node's own words
+)
+
+// ParseMemory reads the JSON form.
+func ParseMemory(text []byte) (Memory, error) {
+	var m Memory
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return Memory{}, fmt.Errorf("parse memory of a node: %w", err)
+	}
+	if d.More() {
+		return Memory{}, fmt.Errorf("parse memory of a node: text follows at byte %d: one object is allowed", d.InputOffset())
+	}
+	return m, nil
+}
+
+// clone shares nothing with m that either changes.
+func (m Memory) clone() Memory {
+	m.Failures = slices.Clone(m.Failures)
+	return m
+}
+
+func (m *Memory) failure(d Digest) *Failure {
+	for i := range m.Failures {
+		if m.Failures[i].Digest == d {
+			return &m.Failures[i]
+		}
+	}
+	return nil
+}
+
+func (m *Memory) fail(f Failure) {
+	if len(f.Why) > longestWhy {
+		f.Why = string(bytes.ToValidUTF8([]byte(f.Why[:longestWhy]), nil)) + "…"
+	}
+	m.forget(func(g Failure) bool { return g.Digest == f.Digest })
+	m.Failures = append(m.Failures, f)
+	m.Failures = slices.Delete(m.Failures, 0, max(len(m.Failures)-mostFailures, 0))
+}
+
+// forget drops failures, and says whether there were any.
+func (m *Memory) forget(which func(Failure) bool) bool {
+	before := len(m.Failures)
+	m.Failures = slices.DeleteFunc(m.Failures, which)
+	if len(m.Failures) == 0 {
+		m.Failures = nil
+	}
+	return len(m.Failures) < before
+}
+
+// merge takes in what another replica wrote at last, while this one owned the node already.
+func (m *Memory) merge(other Memory) {
+	if other.Push.Number > m.Push.Number {
+		m.Push = other.Push
+	}
+	m.Floor = max(m.Floor, other.Floor)
+	m.Adopted = m.Adopted || other.Adopted
+	m.Releasing = cmp.Or(m.Releasing, other.Releasing)
+	for _, f := range other.Failures {
+		if m.failure(f.Digest) == nil && f.Attempt > m.Floor {
+			m.fail(f)
+		}
+	}
+	slices.SortStableFunc(m.Failures, func(a, b Failure) int { return a.At.Compare(b.At) })
+}

@@ -1,0 +1,253 @@
+package fleet
+
+import (
+	"time"
+
+	"edgespan/config/layers"
+)
+
+// Settings are the same for all nodes.
+type Settings struct {
+	Replica  string        // this controller's name
+	Interval time.Duration // between two pushes of one config to one node, and after an undo; 2 min
+	Confirm  time.Duration // in which a pushed config must be confirmed; 2 min
+	Resend   time.Duration // for what a node did not take notice of: numbers, probes, who manages it; 15 s
+	Queries  bool          // nodes of unknown hardware are asked (flag unknown_hw_queries_enabled)
+}
+
+// Defaults are the settings of one controller.
+func Defaults(replica string) Settings {
+	return Settings{Replica: replica, Interval: 2 * time.Minute, Confirm: 2 * time.Minute, Resend: 15 * time.Second, Queries: true}
+}
+
+// State is where a node stands. Each has one line in the table of Node, Explain says more.
+type State string
+
+// The states, in the order in which they are looked for.
+const (
+	Stranger      State = "unknown"        // in no topology, never joined, no open token
+	Expected      State = "not joined"     // known, but it has no certificate
+	Offline       State = "offline"        // no stream
+	Elsewhere     State = "elsewhere"      // another replica has its stream, and judges
+	Silent        State = "silent"         // connected, and no report on this stream yet
+	Computing     State = "computing"      // what it wants is not known for its versions
+	Faulty        State = "faulty layers"  // its layers make no config
+	Unmanaged     State = "unmanaged"      // sysParams.managedConfig is false
+	HeldLocally   State = "held locally"   // it keeps a local config
+	InSync        State = "in sync"        //
+	Renumbering   State = "renumbering"    // it has the config, but not its number
+	Settling      State = "settling"       // it has it, and its actions are running
+	Unwell        State = "unwell"         // it has it, and something is worse than before
+	Confirming    State = "confirming"     // it has it, and a round trip is to confirm it
+	Unknowable    State = "hardware"       // its hardware is unknown
+	Failed        State = "failed"         // it rejected this config, or undid it as unhealthy
+	Comparing     State = "comparing"      // what a first push would remove is being found out
+	NeedsAdoption State = "needs adoption" // a first push would remove objects
+	Staged        State = "staged"         // the rollout has not come to it
+	Applying      State = "applying"       // it has taken the push, and works on it
+	Waiting       State = "waiting"        // pushed; it is pushed again after the interval
+	Due           State = "due"            // it is pushed now
+)
+
+// Stuck says that somebody else must act before the node gets what it wants: a rollout
+// does not wait for it.
+func (s State) Stuck() bool {
+	switch s {
+	case Stranger, Expected, Faulty, Unmanaged, HeldLocally, Unknowable, Failed, NeedsAdoption:
+		return true
+	}
+	return false
+}
+
+// Node judges one node. It is a machine: Step takes what happened and answers with what
+// to do. The rules:
+//
+//   - A push is due when what the node reports differs from what it wants. With equal
+//     digests and another generation only the number is sent: nothing happens on the node.
+//   - The same config is not pushed twice within the interval. Another one is at once, and
+//     only a change of this node's own config makes it another. After an undo that was
+//     nobody's fault the interval begins anew.
+//   - What the node rejected or undid as unhealthy is remembered and not pushed again until
+//     the config or the node's versions change, the node runs it after all, or an operator
+//     says Retry.
+//   - Nothing is pushed to a node that is unknown, offline, another replica's, unmanaged,
+//     held locally, of unknown hardware, unadopted with objects to lose, or not in the
+//     rollout's batch; nor before a report on the stream of now, nor a config that was
+//     computed for other versions than the node reports.
+//   - The wanted config that the node holds as pending is confirmed after a round trip on the stream
+//     that follows the report of having settled, if nothing is worse than before.
+//
+// It is for one goroutine at a time.
+type Node struct {
+	name string
+	set  Settings
+	mem  Memory
+
+	known    Known
+	wanted   Wanted
+	hasWant  bool
+	managed  *bool // as last computed
+	gate     Gate
+	stream   string // "" when offline
+	replica  string
+	since    time.Time // of being on- or offline
+	report   Report
+	reported bool      // on this stream
+	heard    time.Time // the report
+
+	computing layers.Versions // asked for
+	asked     bool            // there is something in computing
+	acked     bool            // the last push
+
+	told     *bool // on this stream
+	toldAt   time.Time
+	numbered Generation // sent on this stream
+	numberAt time.Time
+	released time.Time // asked on this stream
+	probe    uint64    // the last one, counts
+	probing  bool      // it has no answer yet
+	probed   Generation
+	probeAt  time.Time // of the probe, or of the confirmation that followed
+
+	confirmable bool // the probe was answered well
+
+	compare  Compare // the last one
+	compared bool    // it has its answer
+	removes  []string
+
+	query     time.Time // when it may be asked for its base config again
+	queried   time.Time // when it was
+	timer     time.Time
+	status    mark
+	announced bool
+}
+
+// mark is what Status is news of.
+type mark struct {
+	state  State
+	digest Digest
+	fault  string
+}
+
+// New is a node of which the store has m. It knows nothing else and does nothing until it
+// is told.
+func New(name string, m Memory, s Settings) *Node {
+	return &Node{name: name, mem: m.clone(), set: s}
+}
+
+// Memory is what has to survive.
+func (n *Node) Memory() Memory { return n.mem.clone() }
+
+// State is where the node stands now.
+func (n *Node) State(now time.Time) State { return n.judge(now).state }
+
+// verdict is what is to be done, and when it is to be looked at again; zero is when
+// something happens.
+type verdict struct {
+	state State
+	at    time.Time
+}
+
+// judge is the one place that decides. What Step does and what Explain says both follow
+// from it.
+func (n *Node) judge(now time.Time) verdict {
+	switch {
+	case !n.known.Topology && !n.known.Joined && !n.tokenOpen(now):
+		return verdict{state: Stranger}
+	case !n.known.Joined:
+		v := verdict{state: Expected}
+		if n.tokenOpen(now) {
+			v.at = n.known.Token
+		}
+		return v
+	case n.stream == "":
+		return verdict{state: Offline}
+	case n.replica != n.set.Replica:
+		return verdict{state: Elsewhere}
+	case !n.reported:
+		return verdict{state: Silent}
+	case !n.hasWant || n.wanted.For != n.report.Versions:
+		return verdict{state: Computing}
+	case n.wanted.Fault != "":
+		return verdict{state: Faulty}
+	case !n.wanted.Managed:
+		return verdict{state: Unmanaged}
+	case n.report.Held != nil:
+		return verdict{state: HeldLocally}
+	case n.hasIt():
+		return n.judgeSame(now)
+	}
+	return n.judgeOther(now)
+}
+
+// judgeSame is for a node that runs the wanted config.
+func (n *Node) judgeSame(now time.Time) verdict {
+	p := n.report.Pending
+	switch {
+	case n.report.Generation != n.wanted.Generation:
+		v := verdict{state: Renumbering}
+		if n.numbered == n.wanted.Generation {
+			v.at = later(now, n.numberAt.Add(n.set.Resend))
+		}
+		return v
+	case p == nil:
+		return verdict{state: InSync}
+	case !p.Settled:
+		return verdict{state: Settling}
+	case len(p.Worse) > 0:
+		return verdict{state: Unwell}
+	}
+	v := verdict{state: Confirming}
+	if n.probed == n.wanted.Generation && !n.probeAt.IsZero() {
+		v.at = later(now, n.probeAt.Add(n.set.Resend))
+	}
+	return v
+}
+
+// judgeOther is for a node that runs another one.
+func (n *Node) judgeOther(now time.Time) verdict {
+	want := n.wanted.Digest
+	switch {
+	case n.wanted.Unknown:
+		v := verdict{state: Unknowable}
+		if n.set.Queries {
+			v.at = later(now, n.query)
+		}
+		return v
+	case n.mem.failure(want) != nil:
+		return verdict{state: Failed}
+	case !n.mem.Adopted && !(n.compared && n.compare == n.comparison()):
+		return verdict{state: Comparing}
+	case !n.mem.Adopted && len(n.removes) > 0:
+		return verdict{state: NeedsAdoption}
+	case n.gate.Staged && n.gate.Open != want:
+		return verdict{state: Staged}
+	case n.report.Pending != nil && n.report.Pending.Generation == n.wanted.Generation:
+		return verdict{state: Applying}
+	}
+	if p := n.mem.Push; p.Number > 0 && p.Digest == want {
+		if at := p.At.Add(n.set.Interval); now.Before(at) {
+			return verdict{state: Waiting, at: at}
+		}
+	}
+	return verdict{state: Due}
+}
+
+// hasIt says whether the node runs what is wanted. No MD5 is a config that it can't read.
+func (n *Node) hasIt() bool {
+	return n.report.Digest == n.wanted.Digest && n.report.Digest.Config != ""
+}
+
+func (n *Node) tokenOpen(now time.Time) bool { return now.Before(n.known.Token) }
+
+func (n *Node) comparison() Compare {
+	return Compare{Wanted: n.wanted.Digest, Running: n.report.Digest}
+}
+
+// later is at, or zero if that is not after now.
+func later(now, at time.Time) time.Time {
+	if at.After(now) {
+		return at
+	}
+	return time.Time{}
+}

@@ -1,0 +1,305 @@
+package fleet
+
+import (
+	"slices"
+	"time"
+
+	"edgespan/config/layers"
+)
+
+// Step takes one event. What does not fit is ignored: ends of streams that were replaced,
+// reports on them, answers to attempts and probes that are not the last.
+func (n *Node) Step(now time.Time, e Event) []Effect {
+	n.clamp(now)
+	var out []Effect
+	if n.take(now, e) {
+		out = append(out, Save{n.mem.clone()})
+	}
+	return n.act(now, out)
+}
+
+// clamp keeps a clock that was set back from holding anything up longer than it may.
+func (n *Node) clamp(now time.Time) {
+	for _, t := range []*time.Time{&n.mem.Push.At, &n.toldAt, &n.numberAt, &n.released, &n.probeAt, &n.heard, &n.since, &n.queried} {
+		if t.After(now) {
+			*t = now
+		}
+	}
+}
+
+// take notes what happened, and says whether it has to be stored.
+func (n *Node) take(now time.Time, e Event) (save bool) {
+	switch e := e.(type) {
+	case Known:
+		n.known = e
+	case Wanted:
+		n.wanted, n.hasWant = e, true
+		if e.Fault == "" {
+			n.managed = &e.Managed
+		}
+	case Connected:
+		n.connected(now, e)
+	case Disconnected:
+		if e.Stream == n.stream && n.stream != "" {
+			n.connected(now, Connected{})
+		}
+	case Report:
+		return n.reports(now, e)
+	case Gate:
+		n.gate = e
+	case Compared:
+		if c := (Compare{e.Wanted, e.Running}); c == n.compare {
+			n.compared, n.removes = true, slices.Clone(e.Removes)
+		}
+	case Asked:
+		n.query = e.Next
+		if e.Granted {
+			n.queried = now
+		}
+	case Answered:
+		n.answered(now, e)
+	case Tick:
+		n.timer = time.Time{} // it is spent
+	default:
+		return n.takeLasting(now, e)
+	}
+	return false
+}
+
+// takeLasting is take for what concerns the memory.
+func (n *Node) takeLasting(now time.Time, e Event) (save bool) {
+	m := &n.mem
+	switch e := e.(type) {
+	case Acked:
+		n.acked = n.acked || e.Attempt == m.Push.Number
+	case Rejected:
+		return n.failed(Failure{Digest: e.Digest, Attempt: e.Attempt, Reason: Invalid, Why: e.Faults, At: now})
+	case Undone:
+		if e.Reason != Unconfirmed {
+			return n.failed(Failure{Digest: e.Digest, Attempt: e.Attempt, Reason: Unhealthy, Why: e.Why, At: now})
+		}
+		if e.Attempt != m.Push.Number || e.Attempt <= m.Floor || m.Push.Undone {
+			return false
+		}
+		m.Push.Undone, m.Push.At = true, now
+		return true
+	case AdoptionDecided:
+		save = e.Replace && !m.Adopted
+		m.Adopted = m.Adopted || e.Replace
+	case ReleaseAsked:
+		if n.reported && n.report.Held == nil {
+			return false
+		}
+		save = m.Releasing != e.By
+		m.Releasing = e.By
+	case Retry:
+		m.forget(func(f Failure) bool { return f.Digest == n.wanted.Digest })
+		m.Floor, m.Push.At = m.Push.Number, time.Time{}
+		return true
+	case Recalled:
+		if n.here() {
+			m.merge(e.Memory)
+			return true
+		}
+		n.mem = e.clone()
+	}
+	return save
+}
+
+// here says whether this replica has the node's stream.
+func (n *Node) here() bool { return n.stream != "" && n.replica == n.set.Replica }
+
+// connected begins a stream: nothing that was said on the one before counts.
+func (n *Node) connected(now time.Time, e Connected) {
+	if was, is := n.stream != "", e.Stream != ""; was != is || n.since.IsZero() {
+		n.since = now
+	}
+	n.stream, n.replica = e.Stream, e.Replica
+	n.reported, n.told, n.probing, n.confirmable = false, nil, false, false
+	n.numbered, n.released, n.probeAt = Generation{}, time.Time{}, time.Time{}
+}
+
+// reports takes a report.
+func (n *Node) reports(now time.Time, r Report) (save bool) {
+	if r.Stream != n.stream || n.stream == "" {
+		return false
+	}
+	m := &n.mem
+	n.report, n.reported, n.heard = r, true, now
+	if !n.here() {
+		return false
+	}
+	if r.Held == nil && m.Releasing != "" {
+		m.Releasing, save = "", true
+	}
+	if m.forget(func(f Failure) bool { return f.For != r.Versions }) {
+		m.Floor, save = m.Push.Number, true // other versions may take what these did not
+	}
+	if m.forget(func(f Failure) bool { return f.Digest == r.Digest && r.Pending == nil }) {
+		save = true // it runs after all
+	}
+	return save
+}
+
+// failed remembers a config that the node can't take. An answer counts once.
+func (n *Node) failed(f Failure) (save bool) {
+	m := &n.mem
+	if f.For = m.Push.For; f.Attempt == m.Push.Number {
+		f.Digest = m.Push.Digest
+	}
+	if old := m.failure(f.Digest); f.Attempt <= m.Floor || f.Attempt > m.Push.Number || old != nil && old.Attempt >= f.Attempt {
+		return false
+	}
+	m.fail(f)
+	return true
+}
+
+// answered ends a probe. A node that is not well, or runs something else, is not confirmed.
+func (n *Node) answered(now time.Time, e Answered) {
+	if e.Stream != n.stream || !n.probing || e.Probe != n.probe || n.probed != n.wanted.Generation {
+		return
+	}
+	n.probing = false
+	if n.judge(now).state != Confirming {
+		return
+	}
+	p := *n.report.Pending
+	n.report.Generation, n.report.Digest, p.Worse = e.Generation, e.Digest, e.Worse
+	n.report.Pending = &p
+	n.confirmable = n.judge(now).state == Confirming
+}
+
+// act does what is to be done as things are now.
+func (n *Node) act(now time.Time, out []Effect) []Effect {
+	if n.here() && n.known.Joined {
+		out = n.aside(now, out)
+	}
+	v := n.judge(now)
+	switch v.state {
+	case InSync:
+		if !n.mem.Adopted { // it has nothing that the controller's config has not
+			n.mem.Adopted = true
+			out = append(out, Save{n.mem.clone()})
+		}
+	case Comparing:
+		if c := n.comparison(); c != n.compare {
+			n.compare, n.compared = c, false
+			out = append(out, c)
+		}
+	case Renumbering:
+		if v.at.IsZero() {
+			n.numbered, n.numberAt = n.wanted.Generation, now
+			out = append(out, Push{Generation: n.wanted.Generation, Digest: n.wanted.Digest})
+		}
+	case Confirming:
+		out = n.confirm(now, v, out)
+	case Unknowable:
+		if n.set.Queries && v.at.IsZero() {
+			n.query = now.Add(n.set.Resend) // until Asked says more
+			out = append(out, AskBaseConfig{n.report.Board})
+		}
+	case Due:
+		out = n.push(now, out)
+	default:
+	}
+	return n.tell(now, out)
+}
+
+// aside is what goes on beside the config: the versions, who manages the node, and the
+// end of a local config.
+func (n *Node) aside(now time.Time, out []Effect) []Effect {
+	if n.reported && !(n.asked && n.computing == n.report.Versions) && !(n.hasWant && n.wanted.For == n.report.Versions) {
+		n.computing, n.asked = n.report.Versions, true
+		out = append(out, Compute{n.computing})
+	}
+	if n.hasWant && n.reported && n.wanted.For == n.report.Versions {
+		n.asked, n.computing = false, layers.Versions{}
+	}
+	if n.untold(now) {
+		managed := *n.managed
+		n.told, n.toldAt = &managed, now
+		out = append(out, Tell{managed})
+	}
+	if n.unreleased() && !now.Before(n.released.Add(n.set.Resend)) {
+		n.released = now
+		out = append(out, Release{})
+	}
+	return out
+}
+
+// untold says whether the node must be told who manages it: on a new stream, on a change,
+// and again where it reports otherwise after a while.
+func (n *Node) untold(now time.Time) bool {
+	switch {
+	case n.managed == nil:
+		return false
+	case n.told == nil || *n.told != *n.managed:
+		return true
+	}
+	return n.misled() && !now.Before(n.toldAt.Add(n.set.Resend))
+}
+
+// misled says whether the node reports to have been told otherwise.
+func (n *Node) misled() bool {
+	return n.reported && n.managed != nil && (n.report.Managed == nil || *n.report.Managed != *n.managed)
+}
+
+func (n *Node) unreleased() bool {
+	return n.mem.Releasing != "" && n.reported && n.report.Held != nil
+}
+
+// confirm probes a node that has settled, and confirms it once it has answered.
+func (n *Node) confirm(now time.Time, v verdict, out []Effect) []Effect {
+	switch {
+	case n.confirmable:
+		n.confirmable, n.probeAt = false, now
+		return append(out, Confirm{n.wanted.Generation})
+	case v.at.IsZero():
+		n.probe++
+		n.probing, n.probeAt, n.probed = true, now, n.wanted.Generation
+		return append(out, Probe{n.probe})
+	}
+	return out
+}
+
+// push sends the wanted config. The attempt is stored first: a controller that dies
+// between the two has pushed nothing and waits, which is the safe side.
+func (n *Node) push(now time.Time, out []Effect) []Effect {
+	m := &n.mem
+	m.Push = Attempt{Number: m.Push.Number + 1, Generation: n.wanted.Generation, Digest: n.wanted.Digest, For: n.wanted.For, At: now}
+	m.Adopted = true
+	n.acked = false
+	return append(out, Save{m.clone()},
+		Push{Attempt: m.Push.Number, Generation: n.wanted.Generation, Digest: n.wanted.Digest, Whole: true, Confirm: n.set.Confirm})
+}
+
+// tell says what is new of the state, and sets the timer.
+func (n *Node) tell(now time.Time, out []Effect) []Effect {
+	v := n.judge(now)
+	if is := (mark{v.state, n.wanted.Digest, n.wanted.Fault}); !n.announced || is != n.status {
+		n.status, n.announced = is, true
+		out = append(out, Status{v.state, n.why(now, v)})
+	}
+	at := v.at
+	if n.here() && n.known.Joined {
+		if n.misled() {
+			at = earlier(at, n.toldAt.Add(n.set.Resend))
+		}
+		if n.unreleased() {
+			at = earlier(at, n.released.Add(n.set.Resend))
+		}
+	}
+	if !at.Equal(n.timer) {
+		n.timer = at
+		out = append(out, SetTimer{at})
+	}
+	return out
+}
+
+// earlier is the first of two times; zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
