@@ -36,7 +36,7 @@ func (h Hardware) KindOf(v layers.Versions) Kind {
 		learnt, known := h.Learnt[v.Board]
 		if k.Learnt, k.Unknown = known, !known; known {
 			c := learnt.Choose(v)
-			c.Firmware = k.Firmware
+			c.Firmware, c.UnknownBoard = k.Firmware, false
 			k.Choice = c
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -68,7 +69,7 @@ func ParseMemory(text []byte) (Memory, error) {
 		return Memory{}, fmt.Errorf("parse memory of a node: %w", err)
 	}
 	if d.More() {
-		return Memory{}, fmt.Errorf("parse memory of a node: text follows at byte %d: one object is allowed", d.InputOffset())
+		return Memory{}, errors.New("parse memory of a node: text follows the object: one object is allowed")
 	}
 	return m, nil
 }

@@ -1,0 +1,201 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"edgespan/config"
+	"edgespan/config/layers"
+)
+
+// parse is a document; a test that gives a bad one is wrong.
+func parse(text string) config.Object {
+	o, faults := config.ParseObject([]byte(text))
+	if faults != nil {
+		panic(faults)
+	}
+	return o
+}
+
+// tiny is a fleet of one kind for v1 with a base, and no nodes.
+func tiny(t interface{ Fatal(...any) }, base string) *Fleet {
+	f, err := NewFleet("s", Hardware{Library: layers.Library{
+		Base: []string{"EDGESPAN_1"}, Hardware: map[string][]string{"t": {"EDGESPAN_1"}}, Boards: map[string]string{"b1": "t"},
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, set := f.Kind(v1)
+	if set || k.Base != "EDGESPAN_1" || k.Unknown {
+		t.Fatal(k, set)
+	}
+	if _, err := f.SetKind(k, parse(base), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// touchedText are touched nodes as one sentence.
+func touchedText(touched []Touched, err error) string {
+	var out []string
+	for _, n := range touched {
+		s := n.Node + " " + n.Wanted.Generation.String()
+		if n.Wanted.Managed {
+			s += " managed"
+		}
+		if n.Wanted.Unknown {
+			s += " unknown"
+		}
+		if n.Wanted.Peer != "" {
+			s += " peer=" + n.Wanted.Peer
+		}
+		if n.Wanted.Fault != "" {
+			s += " faulty"
+		}
+		if n.Counted.Generation != n.Wanted.Generation || n.Wanted.Fault == "" && n.Counted.Digest != n.Wanted.Digest {
+			s += " miscounted"
+		}
+		out = append(out, s)
+	}
+	if err != nil {
+		out = append(out, err.Error())
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestOnlyNodesWhoseEffectiveConfigChangedAreTouched(t *testing.T) {
+	f := tiny(t, `{"sysParams": {"managedConfig": false, "logLevel": "info"}, "envParams": {"A": "0"}}`)
+	network := func(text string) string { return touchedText(f.SetNetwork(parse(text))) }
+	put := func(node, own string) string {
+		return touchedText(f.Put(node, v1, nil, parse(own), Counted{}))
+	}
+	for _, c := range []struct{ name, got, want string }{
+		{"a node", put("n1", `{"envParams": {"A": "1"}}`), "n1 s:1"},
+		{"another", put("n2", `{}`), "n2 s:1"},
+		{"and one that the store counted before", touchedText(f.Put("n3", v1, nil, parse(`{"envParams": {"B": "1"}}`), Counted{gen(7), a})), "n3 s:8"},
+		{"the network layer touches those that it does not leave as they are", network(`{"envParams": {"A": "1"}}`), "n2 s:2, n3 s:9"},
+		{"and no one where it says the same", network(`{"envParams": {"A": "1"}}`), ""},
+		{"who is managed is read from the effective config", network(`{"envParams": {"A": "1"}, "sysParams": {"managedConfig": true}}`), "n1 s:2 managed, n2 s:3 managed, n3 s:10 managed"},
+		{"of a node too", put("n1", `{"sysParams": {"managedConfig": false}}`), "n1 s:3"},
+		{"what is no boolean is no yes", put("n1", `{"sysParams": {"managedConfig": "true"}}`), "n1 s:4"},
+		{"a PeerConfiguration touches its node", touchedText(f.SetPeer("n2", "P")), "n2 s:4 managed peer=P"},
+		{"once", touchedText(f.SetPeer("n2", "P")), ""},
+		{"a clash is a fault of its node, and takes no number", put("n2", `{"envParams": 1}`), "n2 s:4 faulty"},
+		{"which ends", put("n2", `{}`), "n2 s:4 managed peer=P"},
+		{"a node that is put again is told its wish also when that is the same", put("n2", `{}`), "n2 s:4 managed peer=P"},
+		{"a version of the same kind has the same config", touchedText(f.Put("n3", v2, nil, nil, Counted{})), "n3 s:11 managed"},
+		{"without the layers of its kind there is no config", touchedText(f.Put("n9", layers.Versions{Board: "b9"}, nil, nil, Counted{})),
+			`put node n9: its kind (base "EDGESPAN_1", firmware "", hardware "") has no layers yet`},
+		{"nor a PeerConfiguration without a node", touchedText(f.SetPeer("n9", "P")), "set peer configuration: node n9 is not in the fleet"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %s\nwant %s", c.name, c.got, c.want)
+		}
+	}
+}
+
+func TestSeed_AllNodesOfABoardResumeOnceItIsKnown(t *testing.T) {
+	f := tiny(t, `{}`)
+	vendor := layers.Versions{Software: "VENDOR-3", Board: "x1"}
+	k, set := f.Kind(vendor)
+	if !k.Unknown || set {
+		t.Fatal(k, set)
+	}
+	if _, err := f.SetKind(k, nil, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"n1", "n2"} {
+		if got := touchedText(f.Put(name, vendor, nil, nil, Counted{})); got != name+" s:1 unknown" {
+			t.Error(got)
+		}
+	}
+	touchedText(f.Put("n3", v1, nil, nil, Counted{}))
+	h := f.hardware
+	h.Learnt = map[string]layers.Library{"x1": {Base: []string{"VENDOR-3"}}}
+	if others := f.SetHardware(h); !slices.Equal(others, []string{"n1", "n2"}) {
+		t.Fatalf("of another kind are %q", others)
+	}
+	k, _ = f.Kind(vendor)
+	if _, err := f.SetKind(k, parse(`{"vendor": {"a": 1}, "sysParams": {"managedConfig": true}}`), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"n1", "n2"} {
+		if got := touchedText(f.Put(name, vendor, nil, nil, Counted{})); got != name+" s:2 managed" {
+			t.Error(got)
+		}
+	}
+	if w, _ := f.Wanted("n3"); w.Generation != gen(1) {
+		t.Errorf("a node of another board wants %+v", w)
+	}
+}
+
+func TestFleetFaults(t *testing.T) {
+	if _, err := NewFleet("a b", Hardware{}, nil); err == nil || !strings.HasPrefix(err.Error(), "make fleet: the authority has ' '") {
+		t.Error(err)
+	}
+	f := tiny(t, `{}`)
+	const end = "n1 s:18446744073709551615"
+	last := Counted{Generation{"s", 1<<64 - 1}, Digest{Config: config.MD5(nil)}}
+	if got := touchedText(f.Put("n1", v1, nil, nil, last)); got != end {
+		t.Error(got)
+	}
+	if got := touchedText(f.SetNetwork(parse(`{"a": 1}`))); got != "node n1: allocate generation: the counter is at its end: a store with another id begins anew" {
+		t.Error(got)
+	}
+}
+
+// A fleet that has seen any changes wants what a fresh look at each node's layers says,
+// and told exactly those that want something else.
+func TestPropertyTheFleetTellsWhoIsTouched(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := tiny(t, `{"sysParams": {"managedConfig": false}}`)
+		object := rapid.SampledFrom([]string{`{}`, `{"a": {"b": 1}}`, `{"a": {"b": 2}}`, `{"a": 5}`, `{"sysParams": {"managedConfig": true}}`, `{"sysParams": {"managedConfig": false}}`})
+		told := map[string]Wanted{}
+		for range 15 {
+			node := fmt.Sprintf("n%d", rapid.IntRange(1, 4).Draw(t, "node"))
+			before := map[string]Wanted{}
+			for name := range f.nodes {
+				before[name], _ = f.Wanted(name)
+			}
+			var touched []Touched
+			var err error
+			put := rapid.Bool().Draw(t, "put")
+			if put {
+				touched, err = f.Put(node, v1, parse(object.Draw(t, "auto")), parse(object.Draw(t, "own")), Counted{})
+			} else {
+				touched, err = f.SetNetwork(parse(object.Draw(t, "network")))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range touched {
+				if n.Wanted == before[n.Node] && !put {
+					t.Fatalf("%s is touched and wants the same", n.Node)
+				}
+				told[n.Node] = n.Wanted
+			}
+			for name := range f.nodes {
+				set, _ := f.Layers(name)
+				o, clashes := set.Effective()
+				w := told[name]
+				if now, _ := f.Wanted(name); now != w {
+					t.Fatalf("%s wants %+v and was told %+v", name, now, w)
+				}
+				if (clashes != nil) != (w.Fault != "") {
+					t.Fatalf("%s: %v, told %q", name, clashes, w.Fault)
+				}
+				if clashes != nil {
+					continue
+				}
+				is, _ := config.Lookup(o, []string{"sysParams", "managedConfig"})
+				if w.Digest.Config != config.MD5(o) || w.Managed != is {
+					t.Fatalf("%s was told %+v of %v", name, w, o)
+				}
+			}
+		}
+	})
+}
