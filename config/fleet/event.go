@@ -161,7 +161,8 @@ type (
 	AskBaseConfig struct{ Board string }
 	// SetTimer asks for Tick at a time, in place of the one before; zero is none.
 	SetTimer struct{ At time.Time }
-	// Save stores what must survive.
+	// Save stores what must survive. An answer of the node is acknowledged after that only:
+	// until then the node says it again.
 	Save struct{ Memory }
 	// Status is the news that a node's state is another, or another config's.
 	Status struct {

@@ -154,19 +154,15 @@ func (n *Node) failed(f Failure) (save bool) {
 	return true
 }
 
-// answered ends a probe. A node that is not well, or runs something else, is not confirmed.
+// answered ends a probe. A node that is not well, or runs something else, is not confirmed:
+// its next report says more.
 func (n *Node) answered(now time.Time, e Answered) {
 	if e.Stream != n.stream || !n.probing || e.Probe != n.probe || n.probed != n.wanted.Generation {
 		return
 	}
 	n.probing = false
-	if n.judge(now).state != Confirming {
-		return
-	}
-	p := *n.report.Pending
-	n.report.Generation, n.report.Digest, p.Worse = e.Generation, e.Digest, e.Worse
-	n.report.Pending = &p
-	n.confirmable = n.judge(now).state == Confirming
+	n.confirmable = n.judge(now).state == Confirming &&
+		e.Generation == n.wanted.Generation && e.Digest == n.wanted.Digest && len(e.Worse) == 0
 }
 
 // act does what is to be done as things are now.

@@ -179,16 +179,17 @@ func TestConfirmationOfANode(t *testing.T) {
 		{"what was good before and is bad now is not confirmed, until it is good again", joined(
 			step{0, runs(a, 1, Pending{Settled: true, Worse: []string{"uplink"}}), "is unwell"},
 			step{5 * sec, settled, "probe#1, is confirming, timer 15s"},
-			step{0, answer(1, "uplink"), "is unwell, no timer"},
-			step{20 * sec, settled, "probe#2, is confirming, timer 15s"},
+			step{0, answer(1, "uplink"), ""},
+			step{5 * sec, runs(a, 1, Pending{Settled: true, Worse: []string{"uplink"}}), "is unwell, no timer"},
+			step{10 * sec, settled, "probe#2, is confirming, timer 15s"},
 		)},
 		{"a node that answers with another generation is not confirmed", joined(
 			step{0, settled, "probe#1, is confirming, timer 15s"},
-			step{0, Answered{Stream: "1", Probe: 1, Generation: gen(9), Digest: a}, "number s:1, is renumbering"},
+			step{0, Answered{Stream: "1", Probe: 1, Generation: gen(9), Digest: a}, ""},
 		)},
 		{"nor one that answers with another config", joined(
 			step{0, settled, "probe#1, is confirming, timer 15s"},
-			step{0, Answered{Stream: "1", Probe: 1, Generation: gen(1), Digest: b}, "is applying, no timer"},
+			step{0, Answered{Stream: "1", Probe: 1, Generation: gen(1), Digest: b}, ""},
 		)},
 		{"a round trip on a stream before this one is none", joined(
 			step{0, settled, "probe#1, is confirming, timer 15s"},
@@ -243,6 +244,12 @@ func TestWhoMayBePushed(t *testing.T) {
 			step{60 * sec, Connected{"3", "me"}, "tell managed=true, is silent"},
 			step{0, with(has(b, 0), func(r *Report) { r.Stream = "3" }), "is waiting, timer 1m0s"},
 			step{0, Recalled{Memory{Push: Attempt{Number: 4, Digest: a, At: noon}, Failures: []Failure{{Digest: a, Attempt: 4, For: v1}}}}, "save, is failed, no timer"},
+		)},
+		{"a change and back that was never pushed leaves the interval alone", adopted, joined(
+			step{0, has(b, 0), pushA},
+			step{0, Gate{Staged: true, Open: a}, ""},
+			step{5 * sec, want(Digest{Config: "C"}, 2), "is staged, no timer"},
+			step{5 * sec, want(a, 3), "is waiting, timer 1m50s"},
 		)},
 		{"a node that is held locally is left alone until it is released", adopted, joined(
 			step{0, held, "is held locally"},

@@ -1,0 +1,330 @@
+package fleet
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"edgespan/config/layers"
+)
+
+// watch judges a node's machine by what goes in and out, with a simple memory of its own.
+type watch struct {
+	n, twin *Node // the twin gets the same, and must say the same
+	set     Settings
+	now     time.Time
+	saved   Memory // as the store has it
+	wrong   []string
+
+	known   Known
+	wanted  Wanted
+	gate    Gate
+	stream  string
+	here    bool
+	report  *Report // on this stream
+	adopted bool
+	loses   map[Compare]bool
+
+	pushed   Push
+	pushedAt time.Time
+	other    bool // another config was to be pushed since, but the controller died over it
+	floor    uint64
+	failed   map[Digest]layers.Versions
+	probed   map[uint64]bool // sent on this stream, after the report of having settled
+}
+
+func newWatch(m Memory, s Settings) *watch {
+	return &watch{
+		n: New("n", m, s), twin: New("n", m, s), set: s, now: noon, saved: m, adopted: m.Adopted, loses: map[Compare]bool{},
+		failed: map[Digest]layers.Versions{}, probed: map[uint64]bool{},
+	}
+}
+
+func (w *watch) complain(format string, args ...any) {
+	w.wrong = append(w.wrong, fmt.Sprintf("%v: ", w.now.Sub(noon))+fmt.Sprintf(format, args...))
+}
+
+// before notes what an event means, by the words of the rules.
+func (w *watch) before(e Event) {
+	switch e := e.(type) {
+	case Known:
+		w.known = e
+	case Wanted:
+		if e.Generation != w.wanted.Generation {
+			clear(w.probed)
+		}
+		w.wanted = e
+	case Connected:
+		w.stream, w.here, w.report = e.Stream, e.Replica == w.set.Replica, nil
+		clear(w.probed)
+	case Disconnected:
+		if e.Stream == w.stream {
+			w.stream, w.here, w.report = "", false, nil
+			clear(w.probed)
+		}
+	case Report:
+		w.reports(e)
+	case Gate:
+		w.gate = e
+	case Compared:
+		w.loses[Compare{e.Wanted, e.Running}] = len(e.Removes) > 0
+	case AdoptionDecided:
+		w.adopted = w.adopted || e.Replace
+	case Retry:
+		delete(w.failed, w.wanted.Digest)
+		w.floor, w.pushedAt = w.pushed.Attempt, time.Time{}
+	case Rejected:
+		w.answer(e.Attempt, e.Digest, Invalid)
+	case Undone:
+		w.answer(e.Attempt, e.Digest, e.Reason)
+	}
+}
+
+func (w *watch) reports(e Report) {
+	if e.Stream != w.stream || w.stream == "" {
+		return
+	}
+	w.report = &e
+	if !w.here {
+		return
+	}
+	for d, v := range w.failed {
+		if v != e.Versions {
+			delete(w.failed, d)
+			w.floor = w.pushed.Attempt
+		}
+	}
+	if e.Pending == nil {
+		delete(w.failed, e.Digest)
+	}
+}
+
+// answer is a node's to an attempt: to the last one whatever it says of the digest.
+func (w *watch) answer(attempt uint64, d Digest, r Reason) {
+	last := w.saved.Push
+	if attempt == last.Number {
+		d = last.Digest
+	}
+	if _, had := w.failed[d]; !had && attempt > w.floor && attempt <= last.Number && r != Unconfirmed {
+		w.failed[d] = last.For
+	}
+}
+
+// step gives an event to both, of whose effects only the first few may come to be done.
+func (w *watch) step(e Event, done int) (crashed bool) {
+	w.before(e)
+	effects, same := w.n.Step(w.now, e), w.twin.Step(w.now, e)
+	if !reflect.DeepEqual(effects, same) {
+		w.complain("%T: %s and %s", e, tell(effects, w.now), tell(same, w.now))
+	}
+	if lines := w.n.Explain(w.now); len(lines) < 2 || slices.ContainsFunc(lines, func(s string) bool { return strings.TrimSpace(s) != s || s == "" }) {
+		w.complain("explained by %q", lines)
+	}
+	for i, effect := range effects {
+		if i >= done {
+			return true
+		}
+		w.effect(e, effect)
+	}
+	return false
+}
+
+func (w *watch) effect(e Event, effect Effect) {
+	switch effect := effect.(type) {
+	case Save:
+		w.saved = effect.Memory
+		if w.report != nil && w.here && w.report.Digest == w.wanted.Digest { // it has nothing to lose
+			w.adopted = w.adopted || effect.Adopted
+		}
+	case Push:
+		w.push(effect)
+	case Probe:
+		if r := w.report; r != nil && r.Pending != nil && r.Pending.Settled {
+			w.probed[effect.Probe] = true
+		}
+	case Confirm:
+		a, is := e.(Answered)
+		if !is || !w.probed[a.Probe] || a.Stream != w.stream || a.Generation != w.wanted.Generation || a.Digest != w.wanted.Digest || len(a.Worse) > 0 {
+			w.complain("confirmed by %+v", e)
+		}
+	case Tell, Release:
+		if !w.here || !w.known.Joined {
+			w.complain("%T to a node that is not here", effect)
+		}
+	case AskBaseConfig:
+		if !w.set.Queries || !w.wanted.Unknown || !w.wanted.Managed {
+			w.complain("it is asked for its base config")
+		}
+	}
+}
+
+// push holds a push against every rule.
+func (w *watch) push(p Push) {
+	r := w.report
+	for what, bad := range map[string]bool{
+		"it is not the wanted one":           p.Digest != w.wanted.Digest || p.Generation != w.wanted.Generation,
+		"the node has not joined":            !w.known.Joined,
+		"its stream is not here":             !w.here,
+		"nothing was reported on it":         r == nil,
+		"the layers make no config":          w.wanted.Fault != "",
+		"the node is not managed":            !w.wanted.Managed,
+		"it is held locally":                 r != nil && r.Held != nil,
+		"it was computed for other versions": r != nil && r.Versions != w.wanted.For,
+		"whole is the difference":            r != nil && p.Whole != (r.Digest != p.Digest || r.Digest.Config == ""),
+	} {
+		if bad {
+			w.complain("push of %s: %s", p.Digest, what)
+		}
+	}
+	if !p.Whole || r == nil {
+		return
+	}
+	loses, compared := w.loses[Compare{p.Digest, r.Digest}]
+	_, failed := w.failed[p.Digest]
+	for what, bad := range map[string]bool{
+		"the hardware is unknown":             w.wanted.Unknown,
+		"it failed, and nothing changed":      failed,
+		"the rollout has not come to it":      w.gate.Staged && w.gate.Open != p.Digest,
+		"it may remove objects":               !w.adopted && (loses || !compared),
+		"the same was pushed in the interval": p.Digest == w.pushed.Digest && w.pushed.Attempt > 0 && !w.other && w.now.Sub(w.pushedAt) < w.set.Interval,
+		"the number of the attempt repeats":   p.Attempt <= w.pushed.Attempt,
+		"it was not stored first":             w.saved.Push.Number != p.Attempt || w.saved.Push.Digest != p.Digest,
+		"it has no time to be confirmed in":   p.Confirm != w.set.Confirm,
+	} {
+		if bad {
+			w.complain("push of %s: %s", p.Digest, what)
+		}
+	}
+	w.pushed, w.pushedAt, w.adopted, w.other = p, w.now, true, false
+}
+
+// restart is another controller with what the store has.
+func (w *watch) restart() {
+	w.n, w.twin = New("n", w.saved, w.set), New("n", w.saved, w.set)
+	w.known, w.wanted, w.gate, w.stream, w.here, w.report = Known{}, Wanted{}, Gate{}, "", false, nil
+	w.adopted, w.loses, w.floor = w.saved.Adopted, map[Compare]bool{}, w.saved.Floor
+	w.other = w.saved.Push.Digest != w.pushed.Digest
+	w.pushed.Attempt = max(w.pushed.Attempt, w.saved.Push.Number)
+	clear(w.probed)
+	clear(w.failed)
+	for _, f := range w.saved.Failures { // what was not stored was not acknowledged, and the node says it again
+		w.failed[f.Digest] = f.For
+	}
+}
+
+func pick[T any](t *rapid.T, name string, of ...T) T { return rapid.SampledFrom(of).Draw(t, name) }
+
+func anyEvent(t *rapid.T, w *watch) Event {
+	digest := func() Digest {
+		return pick(t, "digest", a, b, Digest{"A", "P"}, w.wanted.Digest, w.wanted.Digest, w.pushed.Digest)
+	}
+	versions := func() layers.Versions { return pick(t, "versions", v1, v1, v1, v1, v1, v2) }
+	generation := func() Generation {
+		return pick(t, "generation", gen(1), gen(2), w.wanted.Generation, w.wanted.Generation, w.wanted.Generation)
+	}
+	rare := func(name string) bool { return rapid.IntRange(0, 7).Draw(t, name) == 0 }
+	stream := func() string { return pick(t, "stream", "1", "2", w.stream, w.stream, w.stream, w.stream) }
+	attempt := func() uint64 { return pick(t, "attempt", 1, 2, w.pushed.Attempt, w.pushed.Attempt, w.pushed.Attempt+1) }
+	switch rapid.IntRange(0, 26).Draw(t, "event") {
+	case 0:
+		return Known{Topology: rapid.Bool().Draw(t, "topology"), Joined: !rare("left"), Token: pick(t, "token", time.Time{}, w.now.Add(time.Minute))}
+	case 1, 2, 3:
+		x := Wanted{Digest: digest(), Generation: generation(), For: versions(), Managed: !rare("unmanaged"), Unknown: rare("unknown")}
+		if rare("fault") {
+			x.Fault, x.Digest = "x", Digest{}
+		}
+		return x
+	case 4, 5:
+		return Connected{pick(t, "new stream", "1", "2", "3"), pick(t, "replica", "me", "me", "me", "other")}
+	case 6:
+		return Disconnected{stream()}
+	case 7:
+		return Gate{Staged: rapid.Bool().Draw(t, "staged"), Open: digest()}
+	case 8:
+		return pick[Event](t, "decision", AdoptionDecided{true}, AdoptionDecided{false}, ReleaseAsked{"ben"}, Retry{})
+	case 9, 10:
+		c := Compare{w.wanted.Digest, digest()}
+		if w.report != nil {
+			c.Running = w.report.Digest
+		}
+		return Compared{c.Wanted, c.Running, pick(t, "removes", nil, []string{"x"})}
+	case 11:
+		return Acked{attempt()}
+	case 12:
+		return Rejected{attempt(), digest(), "x"}
+	case 13, 14:
+		return Undone{attempt(), digest(), pick(t, "reason", Unhealthy, Unconfirmed, Unconfirmed), "x"}
+	case 15, 16:
+		return Answered{stream(), uint64(rapid.IntRange(1, 5).Draw(t, "probe")), generation(), digest(), pick(t, "worse", nil, nil, []string{"x"})}
+	case 17:
+		return Asked{rapid.Bool().Draw(t, "granted"), w.now.Add(time.Minute)}
+	case 18:
+		return Tick{}
+	}
+	r := Report{Stream: stream(), Digest: digest(), Generation: generation(), Versions: versions(), Managed: pick(t, "echo", &yes, &yes, &no, nil)}
+	if rare("held") {
+		r.Held = &Held{"eva", w.now}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "pending") == 0 {
+		r.Pending = &Pending{Generation: generation(), Settled: !rare("unsettled"), Worse: pick(t, "worse", nil, nil, []string{"x"})}
+	}
+	return r
+}
+
+// Over any events in any order, with controllers that crash between any two effects, no
+// push breaks a rule; and once the node reports what it wants, all is quiet.
+func TestPropertyNoPushBreaksARule(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := Defaults("me")
+		s.Queries = rapid.Bool().Draw(t, "queries")
+		w := newWatch(Memory{Adopted: rapid.Bool().Draw(t, "adopted")}, s)
+		begin := func() {
+			for _, e := range []Event{Known{Joined: true}, want(a, 1), Connected{"1", "me"}} {
+				w.step(e, 99)
+			}
+		}
+		begin()
+		for range rapid.IntRange(0, 60).Draw(t, "events") {
+			w.now = w.now.Add(pick(t, "after", 0, 0, time.Second, 5*time.Second, 15*time.Second, 60*time.Second, 120*time.Second))
+			done := 99
+			if rapid.IntRange(0, 40).Draw(t, "crash") == 0 {
+				done = rapid.IntRange(0, 2).Draw(t, "done")
+			}
+			if w.step(anyEvent(t, w), done) {
+				w.restart()
+				begin()
+			}
+		}
+		w.quiet()
+		if w.wrong != nil {
+			t.Fatal(strings.Join(w.wrong, "\n"))
+		}
+	})
+}
+
+// quiet puts the node in order, and expects that nothing more is done about it.
+func (w *watch) quiet() {
+	for _, e := range []Event{Known{Joined: true}, Gate{}, want(a, 9), Connected{"9", "me"}} {
+		w.step(e, 99)
+	}
+	r := has(a, 9)
+	r.Stream = "9"
+	w.step(r, 99)
+	for range 30 {
+		w.now = w.now.Add(5 * time.Second)
+		for _, e := range []Event{r, Tick{}} {
+			if effects := w.n.Step(w.now, e); effects != nil {
+				w.complain("in sync, and still: %s", tell(effects, w.now))
+			}
+		}
+	}
+	if got := w.n.State(w.now); got != InSync {
+		w.complain("at the end it is %s", got)
+	}
+	w.twin = New("n", w.n.Memory(), w.set) // it was left behind
+}
