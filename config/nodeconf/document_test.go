@@ -1,6 +1,7 @@
 package nodeconf
 
 import (
+	"encoding/json"
 	"testing"
 
 	"edgespan/config"
@@ -28,5 +29,25 @@ func TestADocumentIsTheSameInBothSyntaxes(t *testing.T) {
 		"d: is given twice: each key once is allowed"
 	if faults.Error() != want2 {
 		t.Errorf("%s\nwant\n%s", faults.Error(), want2)
+	}
+}
+
+func TestDocumentWithLists(t *testing.T) {
+	const want = `{"a":["x",1,true,null],"b":[],"c":["y","z"]}`
+	for _, doc := range []string{
+		want,
+		"a: [x, 1, true, null]\nb: []\nc:\n- y\n- z\n",
+		"a:\n  - x\n  - 1\n  - true\n  -\nb: []\nc: [y, 'z']\n",
+	} {
+		o, faults := DocumentWithLists([]byte(doc))
+		if got, _ := json.Marshal(o); faults != nil || string(got) != want {
+			t.Errorf("%s: %s %v", doc, got, faults)
+		}
+	}
+	if _, faults := DocumentWithLists([]byte("a: [[1], {b: 2}]")); faults.Error() != "a.0: is a list: a scalar is allowed in a list\na.1: is a mapping: a scalar is allowed in a list" {
+		t.Error(faults)
+	}
+	if _, faults := Document([]byte("a: [1]")); len(faults) != 1 {
+		t.Error(faults)
 	}
 }

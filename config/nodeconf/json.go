@@ -69,12 +69,10 @@ func (r *jsonReader) inside(n *node, depth int) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		if n.kind == mapping { // what is in a list is never looked at
-			if n.fields == nil {
-				n.fields = make([]field, 0, few/2)
-			}
-			n.fields = append(n.fields, field{key, v})
+		if n.fields == nil {
+			n.fields = make([]field, 0, few/2)
 		}
+		n.fields = append(n.fields, field{key, v})
 		if r.skip(" \t\r\n"); r.text[r.at] != ',' {
 			break
 		}

@@ -78,7 +78,7 @@ func tokens(t *rapid.T, dec *json.Decoder) *node {
 				key := next().(string)
 				n.fields = append(n.fields, field{key, tokens(t, dec)})
 			} else {
-				tokens(t, dec)
+				n.fields = append(n.fields, field{value: tokens(t, dec)})
 			}
 		}
 		if next() == json.Delim('}') {

@@ -32,7 +32,7 @@ const (
 type node struct {
 	kind   kind
 	text   string  // of a scalar: as written, and unquoted
-	fields []field // of a mapping, in the order of the document
+	fields []field // of a mapping, in the order of the document; of a list, without keys
 }
 
 type field struct {
@@ -101,7 +101,7 @@ func dropDuplicates(n *node, path []string, fs *config.Faults) {
 			seen[f.key] = true
 		}
 		kept = append(kept, f)
-		if len(f.value.fields) > 0 {
+		if f.value.kind == mapping && len(f.value.fields) > 0 {
 			dropDuplicates(f.value, append(path, f.key), fs)
 		}
 	}

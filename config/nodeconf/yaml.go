@@ -190,16 +190,20 @@ func (r *yamlReader) value(colon *token.Token, column, depth int) (*node, error)
 }
 
 func (r *yamlReader) blockList(depth int) (*node, error) {
+	n := &node{kind: list}
 	column := r.peek().Position.Column
 	for t := r.peek(); t != nil && t.Type == token.SequenceEntryType && t.Position.Column == column; t = r.peek() {
 		r.next()
+		item := &node{kind: null}
 		if in := r.peek(); in != nil && in.Position.Column > column {
-			if _, err := r.block(depth+1, false); err != nil {
+			var err error
+			if item, err = r.block(depth+1, false); err != nil {
 				return nil, err
 			}
 		}
+		n.fields = append(n.fields, field{value: item})
 	}
-	return &node{kind: list}, nil // what is in a list is never looked at
+	return n, nil
 }
 
 func (r *yamlReader) flow(depth int) (*node, error) {
@@ -222,9 +226,7 @@ func (r *yamlReader) flow(depth int) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		if n.kind == mapping {
-			n.fields = append(n.fields, f)
-		}
+		n.fields = append(n.fields, f)
 		switch t := r.peek(); {
 		case t != nil && t.Type == token.CollectEntryType:
 			r.next()
