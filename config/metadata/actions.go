@@ -97,3 +97,9 @@ func collect(p *param, diff any, path []string, keys map[string][][]string) {
 }
 
 func sorted(m map[string]*param) []string { return slices.Sorted(maps.Keys(m)) }
+
+// ActionNames are the names of the actions that a node has, in the order of execution;
+// NO_ACTION and those of the controller and the aggregator are none.
+func ActionNames() []string {
+	return slices.DeleteFunc(slices.Clone(order), func(n string) bool { return slices.Contains(e2eOnly, n) })
+}

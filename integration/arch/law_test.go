@@ -31,6 +31,8 @@ var mayImport = map[string][]string{
 	"config/lint":      {"config", "config/layers", "config/metadata"},
 	"config/revision":  {},
 	"config/fleet":     {"config", "config/layers"},
+	"config/action":    {"config", "config/metadata", "config/nodeconf"},
+	"config/confirm":   {"config", "config/action", "config/layers"},
 
 	"pubsub": {},
 
@@ -115,6 +117,8 @@ var pure = []string{
 	"config/lint",
 	"config/revision",
 	"config/fleet",
+	"config/action",
+	"config/confirm",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random

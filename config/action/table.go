@@ -1,0 +1,226 @@
+package action
+
+import (
+	"bytes"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/metadata"
+	"edgespan/config/nodeconf"
+)
+
+// File is where a node finds its table.
+const File = "/etc/edgespan/actions.yaml"
+
+// Bounds of one step. A step without a timeout of its own gets the default.
+const (
+	DefaultTimeout = 30 * time.Second
+	maxTimeout     = 10 * time.Minute
+	maxWords       = 64
+	maxWord        = 4096 // bytes
+)
+
+// ownUnit is the agent itself: to restart it is for RESTART_MINION.
+const ownUnit = "edgespan.service"
+
+var (
+	unitName     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9:_.@\\-]*$`)
+	unitSuffixes = []string{".service", ".socket", ".timer", ".path", ".target"}
+)
+
+const (
+	wholeEntry = "a mapping is allowed: {unit: NAME, do: restart|reload} or {command: [/path, word, …], timeout: 30s}"
+	oneOfBoth  = "either a unit or a command is allowed"
+)
+
+// Parse reads a table:
+//
+//	RESTART_KEA:   {unit: kea-dhcp6, do: restart}
+//	RESTART_SNMP:  {command: [/usr/local/sbin/snmp, reload], timeout: 10s}
+//
+// A file of comments alone is an empty table. Faults are all there are, and then there is
+// no table.
+func Parse(text []byte) (Table, config.Faults) {
+	if blank(text) {
+		return Table{}, nil
+	}
+	o, faults := nodeconf.DocumentWithLists(text)
+	if faults != nil {
+		return nil, faults
+	}
+	p := parser{names: metadata.ActionNames()}
+	t := Table{}
+	for _, name := range config.Keys(o) {
+		if p.name(name) {
+			t[name] = p.entry(name, o[name])
+		}
+	}
+	if len(p.faults) > 0 {
+		p.faults.Sort()
+		return nil, p.faults
+	}
+	return t, nil
+}
+
+// blank says whether there are but empty lines and comments.
+func blank(text []byte) bool {
+	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
+}
+
+type parser struct {
+	names  []string
+	faults config.Faults
+}
+
+func (p *parser) name(name string) bool {
+	_, built := builtins[name]
+	switch {
+	case built:
+		p.faults.Add([]string{name}, "is done by edgespan itself", "no mapping is allowed")
+	case !slices.Contains(p.names, name):
+		mappable := slices.DeleteFunc(slices.Clone(p.names), func(n string) bool { _, built := builtins[n]; return built })
+		slices.Sort(mappable)
+		p.faults.Add([]string{name}, "is no action", "these are allowed: "+strings.Join(mappable, ", "))
+	default:
+		return true
+	}
+	return false
+}
+
+func (p *parser) entry(name string, v any) Do {
+	o, is := v.(config.Object)
+	if !is {
+		p.faults.Add([]string{name}, "is "+spell(v), wholeEntry)
+		return Do{}
+	}
+	d := Do{Timeout: DefaultTimeout}
+	_, unit := o["unit"]
+	_, command := o["command"]
+	if unit == command {
+		what := "has neither a unit nor a command"
+		if unit {
+			what = "has a unit and a command"
+		}
+		p.faults.Add([]string{name}, what, oneOfBoth)
+	}
+	d.Kind = Command
+	if unit {
+		d.Kind, d.Verb = Unit, "restart"
+	}
+	for _, key := range config.Keys(o) {
+		at := []string{name, key}
+		switch key {
+		case "unit":
+			d.Unit = p.unit(at, o[key])
+		case "do":
+			d.Verb = p.verb(at, o[key], unit)
+		case "command":
+			d.Argv = p.argv(at, o[key])
+		case "timeout":
+			d.Timeout = p.timeout(at, o[key])
+		default:
+			p.faults.Add(at, "is unknown", "unit and do, or command, and timeout are allowed")
+		}
+	}
+	return d
+}
+
+func (p *parser) unit(at []string, v any) string {
+	s, is := v.(string)
+	if !is {
+		p.faults.Add(at, "is "+spell(v), "the name of a systemd unit is allowed")
+		return ""
+	}
+	if !slices.Contains(unitSuffixes, path.Ext(s)) {
+		s += ".service"
+	}
+	switch {
+	case !unitName.MatchString(s) || len(s) > 255:
+		p.faults.Add(at, "is "+config.Quote(s), "the name of a systemd unit is allowed: letters, digits and :_.@\\-")
+	case s == ownUnit:
+		p.faults.Add(at, "is the agent itself", NameRestart+" restarts it")
+	}
+	return s
+}
+
+func (p *parser) verb(at []string, v any, unit bool) string {
+	s, is := v.(string)
+	switch {
+	case !unit:
+		p.faults.Add(at, "stands without a unit", "only a unit has it")
+	case !is:
+		p.faults.Add(at, "is "+spell(v), "restart or reload is allowed")
+	case s != "restart" && s != "reload":
+		p.faults.Add(at, "is "+config.Quote(s), "restart or reload is allowed")
+	}
+	return s
+}
+
+func (p *parser) argv(at []string, v any) []string {
+	list, is := v.([]any)
+	if !is {
+		p.faults.Add(at, "is "+spell(v), "a list of words is allowed, the first an absolute path: no shell reads it")
+		return nil
+	}
+	if len(list) == 0 || len(list) > maxWords {
+		p.faults.Add(at, "has "+strconv.Itoa(len(list))+" words", "1 to "+strconv.Itoa(maxWords)+" are allowed")
+	}
+	var out []string
+	for i, word := range list {
+		where := config.Sub(at, strconv.Itoa(i))
+		s, is := word.(string)
+		switch {
+		case !is:
+			p.faults.Add(where, "is "+spell(word), `a string is allowed: put it in ""`)
+		case strings.ContainsRune(s, 0):
+			p.faults.Add(where, "has a zero byte", "any other is allowed")
+		case len(s) > maxWord:
+			p.faults.Add(where, "has "+strconv.Itoa(len(s))+" bytes", strconv.Itoa(maxWord)+" are allowed")
+		case i == 0 && (!path.IsAbs(s) || path.Clean(s) != s || s == "/"):
+			p.faults.Add(where, "is "+config.Quote(s), "an absolute path is allowed, without . and .. in it")
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (p *parser) timeout(at []string, v any) time.Duration {
+	const allowed = "a duration from 1ms to 10m is allowed, as 30s"
+	s, is := v.(string)
+	if !is {
+		p.faults.Add(at, "is "+spell(v), allowed)
+		return 0
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < time.Millisecond || d > maxTimeout {
+		p.faults.Add(at, "is "+config.Quote(s), allowed)
+	}
+	return d
+}
+
+// spell names a value's type in a message.
+func spell(v any) string {
+	switch v.(type) {
+	case nil:
+		return "empty"
+	case bool:
+		return "a boolean"
+	case int64, float64:
+		return "a number"
+	case string:
+		return "a string"
+	case []any:
+		return "a list"
+	}
+	return "a mapping"
+}
