@@ -1,0 +1,281 @@
+package confirm
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/action"
+)
+
+// publish makes what is live the host's.
+func (m *Machine) publish() []Effect {
+	r := m.live()
+	m.timer++
+	m.phase, m.settled, m.fresh = reconciling, false, false
+	m.first = m.asked
+	return []Effect{
+		Publish{m.timer, r.Source, r.Generation, r.Document, r.Peer, r.Fallback},
+		StartTimer{m.timer, settleWithin},
+	}
+}
+
+func (m *Machine) settle(e Settled) []Effect {
+	if e.ID != m.timer || m.settled {
+		return nil
+	}
+	m.settled, m.fresh = true, e.Items != nil
+	if e.Items != nil {
+		m.items = maps.Clone(e.Items)
+	}
+	switch m.phase {
+	case reconciling:
+		return m.reconciled()
+	case steady:
+		return m.ask()
+	default:
+		return nil
+	}
+}
+
+// reconciled runs the actions, once those of the config before have come to their end.
+func (m *Machine) reconciled() []Effect {
+	if m.running {
+		m.phase = waiting
+		return nil
+	}
+	r, _ := m.current()
+	if len(r.Due) == 0 {
+		return m.close(r.Results, r.Restart)
+	}
+	m.phase = acting
+	m.run++
+	m.running, m.fresh = true, false
+	return []Effect{RunActions{m.run, r.Due, m.undoing()}}
+}
+
+func (m *Machine) actionsDone(e ActionsDone) []Effect {
+	if !m.running || e.ID != m.run {
+		return nil
+	}
+	m.running = false
+	switch m.phase {
+	case waiting:
+		return m.reconciled()
+	case acting:
+		r, _ := m.current()
+		restart := e.Restart
+		if r.Restart == action.NameReboot || restart == "" {
+			restart = r.Restart // one that is still owed
+			if e.Restart == action.NameReboot {
+				restart = e.Restart
+			}
+		}
+		return m.close(e.Results, restart)
+	default:
+		return nil // an undo has begun meanwhile
+	}
+}
+
+// close writes that the actions are done, and then restarts if they ask for it.
+func (m *Machine) close(results []action.Result, restart string) []Effect {
+	if m.undoing() {
+		return m.goneBack(results, restart)
+	}
+	r, slot := m.current()
+	if !r.Open && r.Restart == restart {
+		return m.closed()
+	}
+	next := *r
+	next.Open, next.Due, next.Results = false, nil, results
+	if next.Restart != restart {
+		next.Restart, next.Machine = restart, m.machine
+	}
+	return m.save(Write{Slot: slot, Record: &next}, func() []Effect {
+		*r = next
+		return m.closed()
+	}, func(why string) []Effect {
+		r.Open, r.Due, r.Results, r.Restart = false, nil, results, ""
+		return append(m.unwritten(r, restart, why), m.applied()...)
+	})
+}
+
+// unwritten is said of a record whose end could not be written: its actions are done again
+// at the next start, and no restart is risked that would not be known afterwards.
+func (m *Machine) unwritten(r *Record, restart, why string) []Effect {
+	if restart != "" {
+		r.Results = append(slices.Clone(r.Results), action.Result{Action: restart, State: action.Failed, Cause: "it can't be noted: " + why})
+	}
+	return []Effect{Report{What: Trouble, Echo: r.Echo(), Why: "write: " + why}}
+}
+
+func (m *Machine) closed() []Effect {
+	r, _ := m.current()
+	if r.Restart != "" {
+		m.phase = restarting
+		return []Effect{Restart{r.Restart}}
+	}
+	return m.applied()
+}
+
+func (m *Machine) applied() []Effect {
+	m.phase = steady
+	r, _ := m.current()
+	return append([]Effect{Report{What: Applied, Echo: r.Echo()}}, m.ask()...)
+}
+
+func (m *Machine) restartFailed(why string) []Effect {
+	r, slot := m.current()
+	if m.phase != restarting || r.Restart == "" {
+		return nil
+	}
+	next := *r
+	next.Results = append(slices.Clone(r.Results), action.Result{Action: r.Restart, State: action.Failed, Cause: why})
+	next.Restart = ""
+	*r = next
+	m.phase = steady
+	return append(m.note(Write{Slot: slot, Record: &next}), m.applied()...)
+}
+
+// ask begins a round trip: it follows settling and the actions.
+func (m *Machine) ask() []Effect {
+	if m.pending == nil || m.undoing() || m.phase != steady || !m.settled {
+		return nil
+	}
+	m.asked++
+	return []Effect{Ask{Nonce{m.start, m.asked}, m.echo()}}
+}
+
+func (m *Machine) answered(e ControllerAnswered) []Effect {
+	switch {
+	case m.pending == nil, m.undoing(), m.phase != steady, !m.settled,
+		e.Nonce.Start != m.start, e.Nonce.Number <= m.first, e.Nonce.Number > m.asked, e.Generation != m.pending.Generation:
+		return nil
+	case len(m.pending.Good) > 0 && !m.fresh:
+		return nil // it is asked again
+	}
+	if bad := m.bad(); len(bad) > 0 {
+		return []Effect{Report{What: Unready, Echo: m.pending.Echo(), Why: spellBad(bad)}}
+	}
+	return m.confirm()
+}
+
+func spellBad(bad []string) string {
+	return "good before and bad now: " + strings.Join(bad, ", ")
+}
+
+func (m *Machine) byHand(e Confirmed) []Effect {
+	refuse := func(why string) []Effect {
+		return []Effect{Report{What: Refused, Echo: Echo{Generation: e.Generation}, Why: why}}
+	}
+	switch {
+	case m.pending == nil:
+		return refuse("nothing is pending")
+	case m.undoing():
+		return refuse("it is being undone: " + m.pending.Undo.Why)
+	case e.Generation != (Generation{}) && e.Generation != m.pending.Generation:
+		return refuse("pending is " + m.pending.Generation.String())
+	case e.DryRun:
+		return []Effect{Report{What: WouldConfirm, Echo: m.pending.Echo()}}
+	}
+	return m.confirm()
+}
+
+func (m *Machine) confirm() []Effect {
+	r := *m.pending
+	r.Wait, r.Good = 0, nil
+	return m.save(Write{Slot: SlotConfirmed, Record: &r}, func() []Effect {
+		m.confirmed = r
+		return append([]Effect{Report{What: NowConfirmed, Echo: r.Echo()}}, m.tidy()...)
+	}, func(why string) []Effect {
+		return []Effect{Report{What: Trouble, Echo: r.Echo(), Why: "it can't be confirmed: " + why}}
+	})
+}
+
+// tick takes from the time that is left, and beats.
+func (m *Machine) tick(elapsed time.Duration) []Effect {
+	if elapsed <= 0 || m.pending == nil || m.undoing() {
+		return nil
+	}
+	m.clock.Remaining = max(0, m.clock.Remaining-elapsed)
+	if m.sinceBeat += elapsed; m.sinceBeat < beat {
+		return nil
+	}
+	m.sinceBeat = 0
+	out := m.ask()
+	if slices.ContainsFunc(m.stages, func(s stage) bool { return s.write.Slot == SlotClock }) {
+		return out // the disk is slow
+	}
+	return append(out, m.noteClock()...)
+}
+
+func (m *Machine) noteClock() []Effect {
+	c := m.clock
+	return m.note(Write{Slot: SlotClock, Clock: &c})
+}
+
+func (m *Machine) stopping() []Effect {
+	if m.pending == nil || m.undoing() {
+		return nil
+	}
+	m.clock.Orderly = true
+	return m.noteClock()
+}
+
+// late says whether the time of the pending config is over.
+func (m *Machine) late() bool {
+	return m.pending != nil && !m.undoing() && m.clock.Remaining <= 0
+}
+
+func (m *Machine) expire() []Effect {
+	if bad := m.bad(); len(bad) > 0 {
+		return m.undo(Unhealthy, spellBad(bad))
+	}
+	return m.undo(Unconfirmed, "nobody confirmed it within "+m.pending.Wait.String())
+}
+
+func (m *Machine) rollback() []Effect {
+	switch {
+	case m.pending == nil:
+		return []Effect{Report{What: Refused, Why: "nothing is pending; to go further back, apply that config"}}
+	case m.undoing():
+		return []Effect{Report{What: Refused, Echo: m.pending.Echo(), Why: "it is being undone: " + m.pending.Undo.Why}}
+	}
+	return m.undo(Unconfirmed, "rolled back by hand")
+}
+
+// undo goes back to the confirmed config. Where even that can't be written it is done all
+// the same: the host comes first.
+func (m *Machine) undo(reason Reason, why string) []Effect {
+	r := *m.pending
+	r.Before = m.echo()
+	r.Undo = &Undone{m.pending.Echo(), reason, why}
+	r.Due = union(r.Due, config.FullDiff(r.Document, m.confirmed.Document))
+	m.clock.Remaining = 0
+	begin := func() []Effect {
+		m.pending = &r
+		return append([]Effect{Undo{*r.Undo}}, m.publish()...)
+	}
+	return m.save(Write{Slot: SlotPending, Record: &r}, begin, func(trouble string) []Effect {
+		return append(begin(), Report{What: Trouble, Echo: r.Echo(), Why: "write: " + trouble})
+	})
+}
+
+// goneBack is the end of an undo.
+func (m *Machine) goneBack(results []action.Result, restart string) []Effect {
+	next := m.restored()
+	next.Results, next.Restart, next.Machine, next.Before = results, restart, m.machine, m.pending.Before
+	say := Report{What: GoneBack, Echo: next.Echo(), Why: next.Undone.Why}
+	return m.save(Write{Slot: SlotConfirmed, Record: &next}, func() []Effect {
+		m.confirmed = next
+		out := append([]Effect{say}, m.tidy()...)
+		return append(out, m.closed()...)
+	}, func(why string) []Effect {
+		next.Restart = ""
+		m.confirmed, m.pending = next, nil // the disk has the undo: it is done once more at the next start
+		out := append([]Effect{say}, m.unwritten(&m.confirmed, restart, why)...)
+		return append(out, m.applied()...)
+	})
+}

@@ -1,0 +1,418 @@
+package confirm
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/action"
+)
+
+func push(t testing.TB, n uint64, text string) Offered {
+	return Offered{Source: Push, Generation: c(n), Document: doc(t, text)}
+}
+
+const (
+	taken   = "write pending c/2 {a:2}; accepted; publish c/2 {a:2}; timer 30s"
+	backing = "write pending c/2 {a:2}; undo c/2 "
+	gone    = "publish j/3 {a:1}; timer 30s"
+)
+
+// Order on a node: validate, store as pending, publish, reconcile until settled or 30 s,
+// then the actions, RESTART_MINION or REBOOT last.
+func TestOrderOnANode(t *testing.T) {
+	for name, steps := range map[string][]step{
+		"a push that is confirmed by the controller": {
+			{push(t, 2, `{"a":2}`), "validate"},
+			{clean{}, taken},
+			{settled{map[string]bool{"uplink": true}}, "run a"},
+			{ran{}, "write pending c/2 {a:2}; applied; ask c/2"},
+			{Health{map[string]bool{"uplink": true}}, ""},
+			{answer{c(2)}, "write confirmed c/2 {a:2}; confirmed; drop pending; write copy c/2 {a:2}"},
+			{seconds(200), ""},
+		},
+		"it does not settle within 30 s: the actions are run all the same, and it is not confirmed until it does": {
+			{push(t, 2, `{"a":2}`), "validate"},
+			{clean{}, taken},
+			{timedOut{}, "run a"},
+			{ran{}, "write pending c/2 {a:2}; applied"},
+			{settled{map[string]bool{"uplink": true}}, "ask c/2"},
+			{answer{c(2)}, "write confirmed c/2 {a:2}; confirmed; drop pending; write copy c/2 {a:2}"},
+		},
+		"a reboot comes last, is written first, and is no crash": {
+			{push(t, 2, `{"a":2}`), "validate"},
+			{clean{}, taken},
+			{settled{}, "run a"},
+			{ran{restart: "REBOOT"}, "write pending c/2 {a:2}; restart REBOOT"},
+			{Stopping{}, "write clock 2m0s"},
+			{boots{"m2"}, "write pending c/2 {a:2}; write clock 2m0s; publish c/2 {a:2}; timer 30s"},
+			{settled{map[string]bool{"uplink": true}}, "applied; ask c/2"},
+			{answer{c(2)}, "write confirmed c/2 {a:2}; confirmed; drop pending; write copy c/2 {a:2}"},
+		},
+		"a reboot that did not come is asked for again": {
+			{push(t, 2, `{"a":2}`), "validate"},
+			{clean{}, taken},
+			{settled{}, "run a"},
+			{ran{restart: "REBOOT"}, "write pending c/2 {a:2}; restart REBOOT"},
+			{boots{"m1"}, "write clock 2m0s; publish c/2 {a:2}; timer 30s"},
+			{settled{}, "restart REBOOT"},
+			{RestartFailed{"no permission"}, "write pending c/2 {a:2}; applied; ask c/2"},
+		},
+		"faults": {
+			{push(t, 2, `{"a":2}`), "validate"},
+			{Validated{1, config.Faults{{Path: []string{"a"}, What: "is 2", Allowed: "1 is allowed"}}}, "rejected: a: is 2: 1 is allowed"},
+			{Offered{Source: Apply}, "rejected: there is no document: an explicit mapping is allowed; {} removes everything"},
+			{Offered{Source: Push, Document: doc(t, "{}")}, "rejected: the push has no generation: one of the controller's is allowed"},
+			{Offered{Source: Apply, Document: doc(t, "{}"), Confirm: -1}, "rejected: the time to confirm is negative: a time from 0 on is allowed"},
+		},
+		"the newest offer wins while one is validated, and while one is pending": {
+			{push(t, 2, `{"a":2}`), "validate"},
+			{push(t, 3, `{"a":3}`), "superseded: a newer one came; validate"},
+			{Validated{ID: 1}, ""},
+			{Validated{ID: 2}, "write pending c/3 {a:3}; accepted; publish c/3 {a:3}; timer 30s"},
+			{push(t, 4, `{"b":1}`), "validate"},
+			{clean{}, "write pending c/4 {b:1}; accepted; publish c/4 {b:1}; timer 30s"},
+			{settled{}, "run ab"},
+			{push(t, 5, `{"b":2}`), ""}, // it waits for the actions
+			{push(t, 6, `{"b":3}`), "superseded: a newer one came"},
+			{ran{}, "write pending c/4 {b:1}; applied; ask c/4; validate"},
+			{clean{}, "write pending c/6 {b:3}; accepted; publish c/6 {b:3}; timer 30s"},
+			{settled{}, "run b"},
+		},
+		"where all is equal only the number is taken": {
+			{push(t, 2, `{"a":1}`), "write confirmed c/2 {a:1}; renumbered"},
+			{push(t, 2, `{"a":1}`), "renumbered"},
+			{Offered{Source: Push, Generation: c(3), Document: doc(t, `{"a":1}`), Peer: "p"}, "validate"},
+			{clean{}, "write pending c/3 {a:1}; accepted; publish c/3 {a:1}; timer 30s"},
+		},
+		"an apply without a time stands at once, over what is pending": {
+			{push(t, 2, `{"a":2}`), "validate"},
+			{clean{}, taken},
+			{Offered{Source: Apply, Document: doc(t, `{"b":1}`)}, "validate"},
+			{clean{}, "write confirmed j/3 {b:1}; accepted; drop pending; publish j/3 {b:1}; timer 30s; write copy j/3 {b:1}"},
+			{settled{}, "run ab"},
+			{ran{}, "write confirmed j/3 {b:1}; applied"},
+			{seconds(200), ""},
+		},
+		"a file is applied once": {
+			{Offered{Source: File, FileDigest: "f1", Document: doc(t, `{"b":1}`)}, "validate"},
+			{clean{}, "…"},
+			{Offered{Source: File, FileDigest: "f1", Document: doc(t, `{"b":1}`)}, ""},
+			{Offered{Source: Apply, Document: doc(t, `{"b":2}`)}, "validate"},
+			{clean{}, "…"},
+			{settled{}, "…"},
+			{ran{}, "…"},
+			{Offered{Source: File, FileDigest: "f1", Document: doc(t, `{"b":1}`)}, ""},
+			{Offered{Source: File, FileDigest: "f2", Document: doc(t, `{"b":1}`)}, "validate"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { on(t).play(t, steps) })
+	}
+}
+
+// A config is undone unless it is confirmed; an undo goes to the last confirmed config and
+// runs the actions of the reverse difference.
+func TestUndo(t *testing.T) {
+	for name, steps := range map[string][]step{
+		"nobody confirms it: unconfirmed": {
+			{push(t, 2, `{"a":2}`), "validate"},
+			{clean{}, taken},
+			{settled{map[string]bool{"uplink": true}}, "run a"},
+			{ran{}, "…"},
+			{seconds(119), "…"},
+			{seconds(1), "ask c/2; " + "write clock 0s; " + backing + "unconfirmed: nobody confirmed it within 2m0s; " + gone},
+		},
+		"what was good before is bad now: unhealthy, and the controller's answer does not confirm": {
+			{push(t, 2, `{"a":2}`), "validate"},
+			{clean{}, taken},
+			{settled{map[string]bool{"uplink": false, "dns": false}}, "run a"},
+			{ran{}, "write pending c/2 {a:2}; applied; ask c/2"},
+			{Health{map[string]bool{"uplink": false}}, ""},
+			{answer{c(2)}, "not confirmed: good before and bad now: uplink"},
+			{Tick{2 * time.Minute}, "ask c/2; write clock 0s; " + backing + "unhealthy: good before and bad now: uplink; " + gone},
+		},
+		"by hand": {
+			{push(t, 2, `{"a":2}`), "validate"},
+			{clean{}, taken},
+			{settled{}, "run a"},
+			{ran{}, "…"},
+			{RollbackAsked{}, backing + "unconfirmed: rolled back by hand; " + gone},
+			{RollbackAsked{}, "refused: it is being undone: rolled back by hand"},
+			{Confirmed{}, "refused: it is being undone: rolled back by hand"},
+			{push(t, 9, `{"a":9}`), ""}, // it waits for the end
+		},
+		"while its actions run: these come to their end first": {
+			{push(t, 2, `{"a":2}`), "validate"},
+			{clean{}, taken},
+			{settled{}, "run a"},
+			{Tick{2 * time.Minute}, "write clock 0s; " + backing + "unconfirmed: nobody confirmed it within 2m0s; " + gone},
+			{settled{}, ""},
+			{ran{restart: "REBOOT"}, "run back a"},
+		},
+		"by a second start that nobody asked for": {
+			{push(t, 2, `{"a":2}`), "validate"},
+			{clean{}, taken},
+			{seconds(12), "write clock 1m55s; write clock 1m50s"},
+			{boots{"m2"}, "write clock 1m50s; publish c/2 {a:2}; timer 30s"},
+			{seconds(5), "write clock 1m45s"},
+			{Stopping{}, "write clock 1m45s"},
+			{boots{"m3"}, "write clock 1m45s; publish c/2 {a:2}; timer 30s"}, // by intention
+			{boots{"m3"}, backing + "unhealthy: the node started twice without being asked to; " + gone},
+			{boots{"m4"}, gone}, // goes on with the undo
+		},
+		"by a start after its time was over": {
+			{push(t, 2, `{"a":2}`), "validate"},
+			{clean{}, taken},
+			{Stopping{}, "…"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := on(t)
+			b.play(t, steps)
+			if name == "by a start after its time was over" {
+				b.disk.Clock = &Clock{Seq: 2}
+				if got, want := b.boot("m9"), backing+"unconfirmed: nobody confirmed it within 2m0s; "+gone; got != want {
+					t.Fatalf("got %s\nwant %s", got, want)
+				}
+			}
+			if !b.m.running {
+				if got := b.do(settled{}); got != "run back a" {
+					t.Fatal(got)
+				}
+			}
+			got := b.do(ran{})
+			if !strings.HasPrefix(got, "write confirmed j/3 {a:1}; gone back: ") || !strings.Contains(got, "; drop pending; applied; ") || !strings.HasSuffix(got, "write copy j/3 {a:1}") {
+				t.Fatal(got)
+			}
+			s := b.m.State()
+			if s.Pending || s.Source != Rollback || s.Restores != c(1) || s.Undone == nil || s.Undone.Generation != c(2) || s.Echo != s.Wanted {
+				t.Errorf("%+v", s)
+			}
+			b.boot("m99") // the controller learns of it after a restart as well
+			if again := b.m.State(); again.Undone == nil || *again.Undone != *s.Undone || again.Wanted != s.Wanted {
+				t.Errorf("%+v", again)
+			}
+		})
+	}
+}
+
+// What was bad before does not block, nor what is new or has gone.
+func TestWhatWasBadBeforeDoesNotBlock(t *testing.T) {
+	for _, health := range []map[string]bool{
+		{"uplink": true, "dns": false},
+		{"uplink": true, "dns": false, "new": false},
+		{"dns": true},
+		{},
+	} {
+		b := on(t)
+		b.play(t, []step{
+			{push(t, 2, `{"a":2}`), "…"},
+			{clean{}, taken},
+			{settled{}, "run a"},
+			{ran{}, "…"},
+			{answer{c(2)}, ""}, // nothing is known of its health yet
+			{Health{health}, ""},
+			{answer{c(2)}, "write confirmed c/2 {a:2}; confirmed; drop pending; write copy c/2 {a:2}"},
+		})
+	}
+}
+
+// Only a round trip that follows settling confirms, and only the generation that is pending.
+func TestOnlyAFreshAnswerConfirms(t *testing.T) {
+	b := on(t)
+	b.play(t, []step{{push(t, 2, `{"a":2}`), "…"}, {clean{}, taken}, {settled{}, "run a"}, {ran{}, "…"}, {Health{map[string]bool{"uplink": true}}, ""}})
+	old := b.nonce
+	for _, e := range []Event{
+		ControllerAnswered{Nonce{"s0", 1}, c(2)},
+		ControllerAnswered{Nonce{old.Start, old.Number + 1}, c(2)},
+		ControllerAnswered{Nonce{old.Start, 0}, c(2)},
+		answer{c(1)},
+		Confirmed{Generation: c(1)},
+	} {
+		if got := b.do(e); got != "" && got != "refused: pending is c/2" {
+			t.Errorf("%+v: %s", e, got)
+		}
+	}
+	b.play(t, []step{
+		{push(t, 3, `{"a":3}`), "validate"},
+		{clean{}, "write pending c/3 {a:3}; accepted; publish c/3 {a:3}; timer 30s"},
+		{ControllerAnswered{old, c(3)}, ""},
+		{settled{map[string]bool{"uplink": true}}, "run a"},
+		{ran{}, "write pending c/3 {a:3}; applied; ask c/3"},
+		{Health{map[string]bool{"uplink": true}}, ""},
+		{ControllerAnswered{old, c(3)}, ""}, // of the config before
+	})
+	if got := b.do(answer{c(3)}); !strings.Contains(got, "; confirmed; ") {
+		t.Error(got)
+	}
+}
+
+// A dry run never confirms, stores, or publishes.
+func TestADryRunNeverConfirms(t *testing.T) {
+	b := on(t)
+	dry := push(t, 2, `{"a":2}`)
+	dry.DryRun = true
+	b.play(t, []step{
+		{dry, "validate"},
+		{clean{}, "would take {a:1}"},
+		{Confirmed{DryRun: true}, "refused: nothing is pending"},
+		{push(t, 2, `{"a":2}`), "validate"},
+		{clean{}, taken},
+		{Confirmed{DryRun: true}, "would confirm"},
+		{dry, "validate"},
+		{clean{}, "would take {}"},
+	})
+	if b.disk.Confirmed.Generation != c(1) || !b.m.State().Pending {
+		t.Errorf("%+v", b.m.State())
+	}
+	if got := b.do(Tick{2 * time.Minute}); !strings.Contains(got, "undo c/2 unconfirmed") {
+		t.Error(got)
+	}
+}
+
+// A confirm by hand counts at once; actions that are still due are run, after a crash too.
+func TestConfirmedByHandBeforeItsActions(t *testing.T) {
+	b := on(t)
+	b.play(t, []step{
+		{push(t, 2, `{"a":2}`), "…"},
+		{clean{}, taken},
+		{Confirmed{Generation: c(2)}, "write confirmed c/2 {a:2}; confirmed; drop pending; write copy c/2 {a:2}"},
+		{boots{"m2"}, "publish c/2 {a:2}; timer 30s"},
+		{timedOut{}, "run a"},
+		{ran{}, "write confirmed c/2 {a:2}; applied"},
+		{boots{"m3"}, "publish c/2 {a:2}; timer 30s"},
+		{settled{}, "applied"},
+	})
+}
+
+// A controller that goes away for an hour undoes no healthy node's config for good.
+func TestSeed_AControllerAwayForAnHourUndoesNoHealthyConfigForGood(t *testing.T) {
+	b := on(t)
+	hour := func() {
+		for range 3600 {
+			b.step(Tick{time.Second})
+		}
+	}
+	if hour(); b.m.State().Wanted.Generation != c(1) { // nothing is pending: nothing happens
+		t.Fatalf("%+v", b.m.State())
+	}
+	b.play(t, []step{{push(t, 2, `{"a":2}`), "…"}, {clean{}, taken}, {settled{map[string]bool{"uplink": true}}, "run a"}, {ran{}, "…"}})
+	hour() // the controller has gone
+	if s := b.m.State(); s.Undone == nil || s.Undone.Reason != Unconfirmed || !s.Undoing {
+		t.Fatalf("%+v", s)
+	}
+	b.play(t, []step{
+		{settled{}, "run back a"},
+		{ran{}, "…"},
+		{push(t, 2, `{"a":2}`), "validate"}, // it is back, and pushes again
+		{clean{}, "write pending c/2 {a:2}; accepted; publish c/2 {a:2}; timer 30s"},
+		{settled{}, "run a"},
+		{ran{}, "write pending c/2 {a:2}; applied; ask c/2"},
+		{Health{map[string]bool{"uplink": true}}, ""},
+		{answer{c(2)}, "write confirmed c/2 {a:2}; confirmed; drop pending; write copy c/2 {a:2}"},
+	})
+	if hour(); b.m.State().Wanted.Generation != c(2) || b.m.State().Undone != nil {
+		t.Fatalf("%+v", b.m.State())
+	}
+}
+
+// "The nodes will copy the latest base version (via natural sort order) if the configuration
+// file on disk is missing or corrupt": here the last good copy goes before it, and on either
+// nothing is removed from the host until a config is pushed or applied.
+func TestSeed_TheLatestBaseIfTheConfigIsMissingOrCorrupt(t *testing.T) {
+	bases := map[string]config.Object{"RELEASE_M9": doc(t, `{"v":9}`), "RELEASE_M81": doc(t, `{"v":81}`), "EDGESPAN_0_1": doc(t, `{"v":0}`)}
+	b := &bench{bases: bases}
+	if got, want := b.boot("m"), "fallback: the node's config: there is none: the latest base is taken: RELEASE_M81; publish - {v:81} keep all; timer 30s"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	b.play(t, []step{
+		{settled{}, "applied"},
+		{push(t, 2, `{"v":81}`), "validate"}, // the same, and yet a config at last
+		{clean{}, "write pending c/2 {v:81}; accepted; publish c/2 {v:81}; timer 30s"},
+		{Tick{time.Hour}, "write clock 0s; write pending c/2 {v:81}; undo c/2 unconfirmed: nobody confirmed it within 2m0s; publish s1/2 {v:81} keep all; timer 30s"},
+		{settled{}, "write confirmed s1/2 {v:81}; gone back: nobody confirmed it within 2m0s; drop pending; applied"},
+		{boots{"m"}, "fallback: nothing was pushed or applied since; publish s1/2 {v:81} keep all; timer 30s"},
+		{settled{}, "applied"},
+		{Offered{Source: Apply, Document: doc(t, `{"v":81}`)}, "validate"},
+		{clean{}, "write confirmed s1/3 {v:81}; accepted; write copy s1/3 {v:81}; publish s1/3 {v:81}; timer 30s"},
+		{boots{"m"}, "publish s1/3 {v:81}; timer 30s"},
+	})
+	b.disk.Confirmed, b.disk.Faults = nil, map[Slot]string{SlotConfirmed: "bad sum"}
+	if got, want := b.boot("m"), "fallback: the node's config: it can't be read: bad sum: its last good copy is taken; publish s1/3 {v:81} keep all; timer 30s"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if got := b.m.authority; got == "s1" {
+		t.Error("numbers of a lost journal could come again")
+	}
+	if got := (&bench{}).boot("m"); !strings.HasSuffix(got, "publish - {} keep all; timer 30s") {
+		t.Error(got)
+	}
+}
+
+// What can't be read beside the config is said, and the safe way is taken.
+func TestOtherFilesThatCannotBeRead(t *testing.T) {
+	b := on(t)
+	b.play(t, []step{{push(t, 2, `{"a":2}`), "…"}, {clean{}, taken}})
+	b.disk.Clock, b.disk.Faults = nil, map[Slot]string{SlotClock: "bad sum"}
+	if got, want := b.boot("m2"), backing+"unconfirmed: its time can't be read: bad sum; "+gone; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	b.disk.Pending, b.disk.Faults = nil, map[Slot]string{SlotPending: "bad sum"}
+	want := "not run: what was pending can't be read, and so the actions of going back are unknown: bad sum; drop pending; publish c/1 {a:1}; timer 30s"
+	if got := b.boot("m3"); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// A disk that can't be written keeps nobody from going back.
+func TestADiskThatCannotBeWritten(t *testing.T) {
+	b := on(t)
+	b.full[SlotPending] = true
+	b.play(t, []step{{push(t, 2, `{"a":2}`), "validate"}, {clean{}, "write pending c/2 {a:2}; refused: it can't be stored: no space left"}})
+	b.full[SlotPending] = false
+	b.play(t, []step{{push(t, 2, `{"a":2}`), "validate"}, {clean{}, taken}})
+	for _, slot := range []Slot{SlotPending, SlotConfirmed, SlotCopy, SlotClock} {
+		b.full[slot] = true
+	}
+	b.play(t, []step{
+		{settled{}, "run a"},
+		{ran{restart: "REBOOT"}, "write pending c/2 {a:2}; trouble: write: no space left; applied; ask c/2"},
+		{Confirmed{}, "write confirmed c/2 {a:2}; trouble: it can't be confirmed: no space left"},
+		{Tick{5 * time.Second}, "ask c/2; write clock 1m55s; trouble: write clock: no space left"},
+		{RollbackAsked{}, "write pending c/2 {a:2}; undo c/2 unconfirmed: rolled back by hand; publish j/3 {a:1}; timer 30s; trouble: write: no space left"},
+		{settled{}, "run back a"},
+		{ran{}, "write confirmed j/3 {a:1}; gone back: rolled back by hand; trouble: write: no space left; applied"},
+		{RollbackAsked{}, "refused: nothing is pending; to go further back, apply that config"},
+	})
+}
+
+// The MD5 of a config is reported when its actions are done and the restart that they ask
+// for has been, not before.
+func TestTheMD5IsReportedWhenItIsTrue(t *testing.T) {
+	b := on(t)
+	old, next := Echo{c(1), config.MD5(doc(t, `{"a":1}`))}, Echo{c(2), config.MD5(doc(t, `{"a":2}`))}
+	is := func(when string, want Echo) {
+		t.Helper()
+		if got := b.m.State().Echo; got != want {
+			t.Errorf("%s: %v, want %v", when, got, want)
+		}
+	}
+	b.play(t, []step{{push(t, 2, `{"a":2}`), "…"}, {clean{}, taken}})
+	is("published", old)
+	b.do(settled{})
+	is("its actions run", old)
+	b.do(ran{restart: action.NameRestart, results: []action.Result{{Action: "RESTART_KEA", State: action.Failed, Cause: "x"}}})
+	is("a restart is to come", old)
+	b.boot("m1")
+	is("restarted", next)
+	if got := b.m.State().Results; len(got) != 1 || got[0].String() != "RESTART_KEA: failed: x" {
+		t.Error(got)
+	}
+	b.play(t, []step{{push(t, 3, `{"a":3}`), "validate"}, {clean{}, "…"}, {settled{}, "…"}, {ran{restart: action.NameReboot}, "…"}})
+	is("a reboot is to come", next)
+	b.boot("m1")
+	is("only the agent restarted", next)
+	b.boot("m2")
+	is("rebooted", Echo{c(3), config.MD5(doc(t, `{"a":3}`))})
+}

@@ -1,0 +1,180 @@
+package confirm
+
+import (
+	"slices"
+
+	"edgespan/config"
+)
+
+func (m *Machine) offered(o Offered) []Effect {
+	live := m.live()
+	echo := Echo{o.Generation, config.MD5(o.Document)}
+	refuse := func(path, what, allowed string) []Effect {
+		var fs config.Faults
+		if fs.Add(nil, what, allowed); path != "" {
+			fs[0].Path = []string{path}
+		}
+		return []Effect{Report{What: Rejected, Echo: echo, Faults: fs}}
+	}
+	switch {
+	case o.Document == nil:
+		return refuse("", "there is no document", "an explicit mapping is allowed; {} removes everything")
+	case o.Confirm < 0:
+		return refuse("", "the time to confirm is negative", "a time from 0 on is allowed")
+	case o.Source == Push && o.Generation == (Generation{}):
+		return refuse("", "the push has no generation", "one of the controller's is allowed")
+	case o.Source == File && o.FileDigest == live.FileDigest && !live.Fallback && !o.DryRun:
+		return nil // applied before, whatever came after it
+	}
+	var out []Effect
+	if m.offer != nil {
+		out = append(out, superseded(*m.offer))
+	}
+	m.offer = nil
+	if o.Source == Push && !o.DryRun && !live.Fallback && live.same(o.Document, o.Peer) {
+		return append(out, m.renumber(o.Generation)...)
+	}
+	m.offerID++
+	m.offer = &o
+	return append(out, Validate{m.offerID, o.Document})
+}
+
+// renumber takes the generation of a push that changes nothing else: no reconciling, no
+// actions, nothing to confirm.
+func (m *Machine) renumber(g Generation) []Effect {
+	r, slot := m.current()
+	echo := Echo{g, config.MD5(r.Document)}
+	if r.Generation == g {
+		return []Effect{Report{What: Renumbered, Echo: echo}}
+	}
+	next := *r
+	next.Generation, next.Restores, next.Undone = g, Generation{}, nil
+	return m.save(Write{Slot: slot, Record: &next}, func() []Effect {
+		*r = next
+		return []Effect{Report{What: Renumbered, Echo: echo}}
+	}, m.refused(echo))
+}
+
+func (m *Machine) refused(echo Echo) func(string) []Effect {
+	return func(why string) []Effect {
+		return []Effect{Report{What: Refused, Echo: echo, Why: "it can't be stored: " + why}}
+	}
+}
+
+func (m *Machine) validated(e Validated) []Effect {
+	o := m.offer
+	if o == nil || e.ID != m.offerID {
+		return nil
+	}
+	m.offer = nil
+	live := m.live()
+	echo := Echo{o.Generation, config.MD5(o.Document)}
+	switch {
+	case len(e.Faults) > 0:
+		return []Effect{Report{What: Rejected, Echo: echo, Faults: e.Faults}}
+	case o.DryRun:
+		return []Effect{Report{What: WouldTake, Echo: echo, Diff: config.FullDiff(live.Document, o.Document)}}
+	}
+	r := m.record(*o, live)
+	if r.Wait == 0 {
+		return m.save(Write{Slot: SlotConfirmed, Record: &r}, func() []Effect { return m.stands(r) }, m.refused(echo))
+	}
+	return m.save(Write{Slot: SlotPending, Record: &r}, func() []Effect {
+		m.pending = &r
+		m.clock = Clock{Seq: r.Seq, Remaining: r.Wait}
+		return append([]Effect{Report{What: Accepted, Echo: r.Echo()}}, m.publish()...)
+	}, m.refused(echo))
+}
+
+// record is what an offer is kept as.
+func (m *Machine) record(o Offered, live Record) Record {
+	before, _ := m.current()
+	r := Record{
+		Seq: before.Seq + 1, Authority: m.authority, Source: o.Source, Generation: o.Generation, FileDigest: live.FileDigest,
+		Document: o.Document, Peer: o.Peer, Open: true, Before: m.echo(), Restart: before.Restart, Machine: before.Machine,
+		Due: union(before.Due, config.FullDiff(live.Document, o.Document)), Wait: o.Confirm, Good: m.good(),
+	}
+	if o.Source == File {
+		r.FileDigest = o.FileDigest
+	}
+	if r.Generation == (Generation{}) {
+		r.Generation = Generation{r.Authority, r.Seq}
+	}
+	if o.Source == Push && r.Wait == 0 {
+		r.Wait = DefaultConfirm
+	}
+	if m.pending != nil { // an undo goes back behind both
+		r.Good = m.pending.Good
+	}
+	return r
+}
+
+// stands makes a record the confirmed one that is on the disk as that already: what was
+// pending is over.
+func (m *Machine) stands(r Record) []Effect {
+	m.confirmed = r
+	out := append([]Effect{Report{What: Accepted, Echo: r.Echo()}}, m.tidy()...)
+	return append(out, m.publish()...)
+}
+
+// tidy drops what was pending, and writes the copy.
+func (m *Machine) tidy() []Effect {
+	var out []Effect
+	if m.pending != nil {
+		m.pending = nil
+		out = m.note(Write{Slot: SlotPending})
+	}
+	if m.confirmed.Fallback {
+		return out
+	}
+	spare := m.confirmed
+	spare.Open, spare.Due, spare.Restart = false, nil, ""
+	return append(out, m.note(Write{Slot: SlotCopy, Record: &spare})...)
+}
+
+// union are both differences in one: their keys count, not their values.
+func union(a, b config.Object) config.Object {
+	out := make(config.Object, len(a)+len(b))
+	for key, v := range a {
+		out[key] = v
+	}
+	for key, v := range b {
+		below, both := v.(config.Object)
+		old, is := out[key].(config.Object)
+		switch {
+		case both && is:
+			out[key] = union(old, below)
+		case is && !both: // the object has more keys to say
+		default:
+			out[key] = v
+		}
+	}
+	return out
+}
+
+// good are the health items that are good now.
+func (m *Machine) good() []string {
+	var out []string
+	for name, good := range m.items {
+		if good {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// bad are those that were good before the pending config and are bad now. What vanished
+// with it is not bad.
+func (m *Machine) bad() []string {
+	if m.pending == nil {
+		return nil
+	}
+	var out []string
+	for _, name := range m.pending.Good {
+		if good, there := m.items[name]; there && !good {
+			out = append(out, name)
+		}
+	}
+	return out
+}
