@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 	"config/fleet":     {"config", "config/layers"},
 	"config/action":    {"config", "config/metadata", "config/nodeconf"},
 	"config/confirm":   {"config", "config/action", "config/layers"},
+	"config/link":      {"config"},
 
 	"pubsub": {},
 
@@ -57,6 +58,11 @@ var mayImport = map[string][]string{
 	"platform/confdir":           {"config", "config/layers", "platform/store"},
 	"platform/fake":              {"netinst/netstate"},
 	"platform/facts":             {"netinst/netstate", "platform/proc"},
+	"platform/pki":               {"platform/store"},
+	"platform/nodelink":          {"config", "config/link", "platform/pki", "platform/nodelink/linkpb"},
+
+	"platform/nodelink/linkpb": {},
+
 	"platform/host": {
 		"netinst/netstate", "platform/proc", "platform/dump", "platform/kernel", "platform/nft", "platform/firewall",
 		"platform/dnsmasq", "platform/store",
@@ -119,6 +125,7 @@ var pure = []string{
 	"config/fleet",
 	"config/action",
 	"config/confirm",
+	"config/link",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random

@@ -1,0 +1,233 @@
+// Package link owns the words that a node and its controller say to each other: plain
+// values that the actors of both sides send and judge (docs/architecture.md, law 2; the wire form is
+// platform/nodelink's and never leaves it).
+//
+// It never judges a message, knows no wire format, no stream and no certificate. Values
+// that were sent are shared: nobody changes them afterwards.
+package link
+
+import (
+	"strconv"
+	"time"
+
+	"edgespan/config"
+)
+
+// FromNode is what a node says: Hello, Report, Result or Answer.
+type FromNode interface{ fromNode() }
+
+// FromController is what a controller says: Push, Number, Confirm, Ask, Release, Managed
+// or Renew.
+type FromController interface{ fromController() }
+
+// ToNode is the stream to one node, as its controller holds it.
+type ToNode interface {
+	// ID tells streams of one controller apart; it never repeats while the controller runs.
+	ID() uint64
+	// Send queues a message and never blocks; a queued Push or Number gives way to a newer
+	// one. An error says that the message will not arrive.
+	Send(m FromController) error
+	// End ends the stream; the node is told why and comes back after its back-off.
+	End(why string)
+}
+
+// ToController is the stream to the controller, as a node holds it. It lasts from Up to
+// Down.
+type ToController interface {
+	// Send queues a message and never blocks; a queued Report gives way to a newer one.
+	Send(m FromNode) error
+}
+
+// Join is a node's wish to belong to the fleet. Whoever decides spends the token and binds
+// node and name in one transaction, and refuses a node that has another name already: the
+// certificate that follows speaks for Node.
+type Join struct {
+	Token string // its text, a secret
+	Name  string
+	Node  string // UUID in lower case
+	Key   string // fingerprint of the node's public key
+	From  string // network address
+}
+
+// Generation numbers the wanted config of one node (effective config and peer
+// configuration together). Two are compared for equality of both parts, never for order.
+// The zero value says "none yet".
+type Generation struct {
+	Authority string // id of the store or of the node's journal that counts
+	Counter   uint64
+}
+
+// String is "authority/counter", or "-" for none.
+func (g Generation) String() string {
+	if g == (Generation{}) {
+		return "-"
+	}
+	return g.Authority + "/" + strconv.FormatUint(g.Counter, 10)
+}
+
+// Hello is a node's first message on each stream. Node is checked against the
+// certificate before anybody sees it; Name is only what the node calls itself.
+type Hello struct {
+	Node         string // UUID in lower case
+	Name         string
+	Software     string // version string
+	Firmware     string // version string, "" for none
+	Board        string // id of the hardware board, "" for unknown
+	MD5          string // of the effective config in use, "" where it cannot be read
+	Generation   Generation
+	Capabilities []string // what this version can do beyond the first one; unknown words are ignored
+}
+
+// Report is the state of a node as it is now; a newer one takes the place of an older
+// one that was not sent yet.
+type Report struct {
+	MD5        string
+	Generation Generation // the one that is fully applied
+	Software   string
+	Firmware   string
+	Board      string
+	Source     string   // file, apply, controller, rollback
+	Managed    bool     // what the node was told last, echoed
+	Held       *Held    // held locally, nil if not
+	Pending    *Pending // a config that waits for its confirmation, nil if none
+	Settled    bool     // reconciled until nothing was left to do
+	Fallback   bool     // runs on a last good copy or a base; removes nothing from the host
+	Health     []Health
+	Parameters []Parameter
+}
+
+// Held says who holds a node locally, and since when.
+type Held struct {
+	By    string
+	Since time.Time
+}
+
+// Pending is a config that the node will undo unless it is confirmed.
+type Pending struct {
+	Generation Generation
+	Remaining  time.Duration
+}
+
+// Health is one thing that is good or bad on a node.
+type Health struct {
+	Name   string
+	Good   bool
+	Detail string
+}
+
+// Parameter is the state of one declared parameter of the peer configuration.
+type Parameter struct {
+	ID         string
+	Kind       string
+	State      string // spelled as in the seed: Present, Absent, CreatingFailed …
+	Detail     string
+	Generation Generation // of the config that it answers
+}
+
+// Outcome is what became of a config that was pushed.
+type Outcome int
+
+// The outcomes of a push.
+const (
+	Unknown     Outcome = iota // said by a version that knows more outcomes
+	Applied                    // settled, actions done; Report says how well
+	Rejected                   // faulty; nothing was touched
+	Unhealthy                  // undone: a health item that was good before went bad
+	Unconfirmed                // undone: health as before, but nobody confirmed
+)
+
+// String is the outcome in one word.
+func (o Outcome) String() string {
+	switch o {
+	case Applied:
+		return "applied"
+	case Rejected:
+		return "rejected"
+	case Unhealthy:
+		return "unhealthy"
+	case Unconfirmed:
+		return "unconfirmed"
+	default:
+		return "unknown"
+	}
+}
+
+// Result is what became of one push.
+type Result struct {
+	Generation Generation // of the push
+	MD5        string     // of the pushed document
+	Outcome    Outcome
+	Restored   Generation    // which one an undo went back to
+	Faults     config.Faults // why it was rejected, or what went bad
+	Actions    []Action
+}
+
+// Action is the result of one post-config action.
+type Action struct {
+	Name   string
+	State  string // done, failed, unsupported, skipped
+	Detail string
+}
+
+// Answer answers one Ask; Error is "" if Data is the answer.
+type Answer struct {
+	ID    uint64
+	Data  []byte
+	Error string
+}
+
+// Push is a whole config for a node: what it shall be, and how long it may stay without
+// being confirmed. Documents are in canonical form.
+type Push struct {
+	Generation        Generation
+	MD5               string // of Document
+	Document          []byte // the effective config
+	PeerConfiguration []byte
+	Confirm           time.Duration // 0: no confirmation is asked for
+	Managed           bool
+}
+
+// Number tells a node that what it runs now counts as this generation: nothing is
+// applied, no action is done, nothing is to be confirmed.
+type Number struct{ Generation Generation }
+
+// Confirm makes a pending config the confirmed one.
+type Confirm struct{ Generation Generation }
+
+// What a controller can ask a node for.
+const (
+	AskBaseConfig  = "base-config" // of hardware that the controller does not know: config and metadata
+	AskPreview     = "preview"     // which actions would the document in Data entail
+	AskDiagnostics = "diagnostics"
+)
+
+// Ask asks a node something. The answer carries the same ID, which does not repeat on
+// one stream.
+type Ask struct {
+	ID   uint64
+	Kind string
+	Data []byte
+}
+
+// Release ends a local hold: the node takes its config from the controller again.
+type Release struct{}
+
+// Managed tells a node, outside of its config, who rules it.
+type Managed struct{ On bool }
+
+// Renew tells a node to renew its certificate now and not when two thirds of its life
+// are over.
+type Renew struct{}
+
+func (Hello) fromNode()  {}
+func (Report) fromNode() {}
+func (Result) fromNode() {}
+func (Answer) fromNode() {}
+
+func (Push) fromController()    {}
+func (Number) fromController()  {}
+func (Confirm) fromController() {}
+func (Ask) fromController()     {}
+func (Release) fromController() {}
+func (Managed) fromController() {}
+func (Renew) fromController()   {}
