@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"config/e2e":       {"config", "config/metadata"},
 	"config/migrate":   {"config", "config/layers"},
 	"config/lint":      {"config", "config/layers", "config/metadata"},
+	"config/history":   {"config", "config/edit", "config/layers", "config/revision", "config/topology"},
 	"config/revision":  {},
 	"config/fleet":     {"config", "config/layers"},
 	"config/action":    {"config", "config/metadata", "config/nodeconf"},
@@ -126,6 +127,7 @@ var pure = []string{
 	"config/action",
 	"config/confirm",
 	"config/link",
+	"config/history",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random

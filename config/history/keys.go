@@ -1,0 +1,144 @@
+package history
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/revision"
+)
+
+// The keys and the folders of keys, as the package's table has them.
+const (
+	keyHead = "head"
+
+	folderRevisions   = "revisions/"
+	folderObjects     = "objects/"
+	folderSets        = "sets/"
+	folderNodes       = "nodes/"
+	folderNames       = "names/"
+	folderTokens      = "tokens/"
+	folderGenerations = "generations/"
+	folderFailed      = "failed/"
+	folderPushes      = "pushes/"
+	folderOwners      = "owners/"
+	folderMailboxes   = "mailboxes/"
+	folderPreviews    = "previews/"
+	folderLearnt      = "learnt/"
+	folderRollouts    = "rollouts/"
+	folderElections   = "elections/"
+)
+
+// HeadKey is the key that every write of a layer moves: watching it shows each revision.
+func HeadKey() revision.Key { return keyHead }
+
+// RevisionKey is where the record of a revision is. The number has 16 hex digits, so that
+// the order of the keys is that of the revisions.
+func RevisionKey(number uint64) revision.Key {
+	return revision.Key(folderRevisions + fmt.Sprintf("%016x", number))
+}
+
+// NodeKey is where a node that has joined is, by its id.
+func NodeKey(id string) revision.Key { return key(folderNodes, id) }
+
+// NameKey is where the id of the node of a name is.
+func NameKey(name string) revision.Key { return key(folderNames, name) }
+
+// TokenKey is where the open join token of a name is.
+func TokenKey(name string) revision.Key { return key(folderTokens, name) }
+
+// GenerationKey is where the generation of a node's wanted config is.
+func GenerationKey(id string) revision.Key { return key(folderGenerations, id) }
+
+// FailedKey is where it stands that a node refused or undid the config of a digest.
+func FailedKey(id, digest string) revision.Key { return key(folderFailed, id, digest) }
+
+// PushKey is where the time of the last push to a node is.
+func PushKey(id string) revision.Key { return key(folderPushes, id) }
+
+// OwnerKey is where the replica and the stream are that own a node.
+func OwnerKey(id string) revision.Key { return key(folderOwners, id) }
+
+// MailboxKey is where a request to the owner of a node is.
+func MailboxKey(id, request string) revision.Key { return key(folderMailboxes, id, request) }
+
+// PreviewKey is where a node's answer to a preview is.
+func PreviewKey(preview, id string) revision.Key { return key(folderPreviews, preview, id) }
+
+// LearntKey is where that is which the node of a board told of its base config.
+func LearntKey(board string) revision.Key { return key(folderLearnt, board) }
+
+// RolloutKey is where the state of a rollout is.
+func RolloutKey(id string) revision.Key { return key(folderRollouts, id) }
+
+// ElectionKey is where the winner of an election is.
+func ElectionKey(name string) revision.Key { return key(folderElections, name) }
+
+func objectKey(hash string) revision.Key { return revision.Key(folderObjects + hash) }
+
+func setKey(id string, part int) revision.Key {
+	return revision.Key(fmt.Sprintf("%s%s/%08x", folderSets, id, part))
+}
+
+func key(folder string, names ...string) revision.Key {
+	for i, name := range names {
+		names[i] = Escape(name)
+	}
+	return revision.Key(folder + strings.Join(names, "/"))
+}
+
+const hexDigits = "0123456789ABCDEF"
+
+// Escape makes any text one segment of a key: letters of ASCII, digits, '-', '_' and a '.'
+// that is not the first stay, every other byte becomes %XX, and the empty text is "%".
+// Equal segments are equal texts.
+func Escape(text string) string {
+	if text == "" {
+		return "%"
+	}
+	var b strings.Builder
+	for i := range len(text) {
+		if c := text[i]; plain(c, i) {
+			b.WriteByte(c)
+		} else {
+			b.WriteString(string([]byte{'%', hexDigits[c>>4], hexDigits[c&15]}))
+		}
+	}
+	return b.String()
+}
+
+func plain(c byte, at int) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' && at > 0
+}
+
+// Unescape reads what Escape spells, and nothing else: a text has one segment only.
+func Unescape(segment string) (string, error) {
+	if segment == "%" {
+		return "", nil
+	}
+	var b []byte
+	for i := 0; i < len(segment); i++ {
+		if segment[i] != '%' {
+			b = append(b, segment[i])
+			continue
+		}
+		if i+3 > len(segment) {
+			return "", badSegment(segment)
+		}
+		c, err := strconv.ParseUint(segment[i+1:i+3], 16, 8)
+		if err != nil {
+			return "", badSegment(segment)
+		}
+		b = append(b, byte(c))
+		i += 2
+	}
+	if text := string(b); Escape(text) == segment {
+		return text, nil
+	}
+	return "", badSegment(segment)
+}
+
+func badSegment(segment string) error {
+	return fmt.Errorf("segment of a key: is %s: what Escape spells is allowed", config.Quote(segment))
+}

@@ -1,0 +1,151 @@
+package history
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/revision"
+)
+
+// Reader reads the store. A backend fulfils it once somebody gives it a deadline.
+type Reader interface {
+	// Get reads up to revision.MaxOps keys at one moment, in their order. An absent key has
+	// the zero ModRevision.
+	Get(keys ...revision.Key) ([]revision.Entry, error)
+	// List reads the keys below a prefix, in order.
+	List(below revision.Prefix, o revision.ListOptions) (revision.Page, error)
+}
+
+const (
+	// chunkSize is the most bytes of one object: two of them and their keys fit into a
+	// transaction (revision.MaxSize).
+	chunkSize = 512 << 10
+	// getBatch is how many objects are read at once: 64 chunks are 32 MiB at most.
+	getBatch = 64
+)
+
+// The first byte of an object says what follows.
+const (
+	isChunk = 'c' // bytes of a document
+	isList  = 'l' // the hashes of its chunks, one a line
+	isPiece = 't' // a piece of a tree
+)
+
+// objects reads objects by their hash, and gathers new ones.
+type objects struct {
+	reader Reader
+	fresh  map[string][]byte // not in the store yet
+	order  []string          // of fresh
+}
+
+func (o *objects) put(kind byte, content []byte) string {
+	value := append([]byte{kind}, content...)
+	sum := sha256.Sum256(value)
+	hash := hex.EncodeToString(sum[:])
+	if _, known := o.fresh[hash]; !known {
+		if o.fresh == nil {
+			o.fresh = map[string][]byte{}
+		}
+		o.fresh[hash] = value
+		o.order = append(o.order, hash)
+	}
+	return hash
+}
+
+// get reads objects, all of which must be there.
+func (o *objects) get(hashes []string) (map[string][]byte, error) {
+	out := make(map[string][]byte, len(hashes))
+	var keys []revision.Key
+	for _, hash := range hashes {
+		if _, asked := out[hash]; asked {
+			continue
+		}
+		value, fresh := o.fresh[hash]
+		out[hash] = value
+		if !fresh {
+			keys = append(keys, objectKey(hash))
+		}
+	}
+	for batch := range slices.Chunk(keys, getBatch) {
+		entries, err := o.reader.Get(batch...)
+		if err != nil {
+			return nil, fmt.Errorf("read objects: %w", err)
+		}
+		for i, e := range entries {
+			hash := strings.TrimPrefix(string(batch[i]), folderObjects)
+			sum := sha256.Sum256(e.Value)
+			switch {
+			case !e.Exists():
+				return nil, fmt.Errorf("read object %s: is not there", hash)
+			case hex.EncodeToString(sum[:]) != hash:
+				return nil, fmt.Errorf("read object %s: has other content", hash)
+			}
+			out[hash] = e.Value
+		}
+	}
+	return out, nil
+}
+
+// putDocument takes a document apart into chunks. What could not be read again is refused.
+func (o *objects) putDocument(doc config.Object) (string, config.Faults) {
+	text := config.AppendCanonical(nil, doc)
+	if _, faults := config.ParseObject(text); len(faults) > 0 {
+		return "", faults
+	}
+	if len(text) < chunkSize {
+		return o.put(isChunk, text), nil
+	}
+	var hashes []string
+	for chunk := range slices.Chunk(text, chunkSize-1) {
+		hashes = append(hashes, o.put(isChunk, chunk))
+	}
+	return o.put(isList, []byte(strings.Join(hashes, "\n"))), nil
+}
+
+// documents reads documents; the hash "" is none.
+func (o *objects) documents(hashes []string) (map[string]config.Object, error) {
+	hashes = slices.DeleteFunc(slices.Clone(hashes), func(hash string) bool { return hash == "" })
+	out := make(map[string]config.Object, len(hashes))
+	for batch := range slices.Chunk(hashes, getBatch) {
+		values, err := o.get(batch)
+		if err != nil {
+			return nil, err
+		}
+		for hash, value := range values {
+			text, err := o.text(hash, value)
+			if err != nil {
+				return nil, err
+			}
+			doc, faults := config.ParseObject(text)
+			if len(faults) > 0 {
+				return nil, fmt.Errorf("read object %s: %w", hash, faults)
+			}
+			out[hash] = doc
+		}
+	}
+	return out, nil
+}
+
+// text is the whole text of a document.
+func (o *objects) text(hash string, value []byte) ([]byte, error) {
+	switch value[0] {
+	case isChunk:
+		return value[1:], nil
+	case isList:
+		chunks := strings.Split(string(value[1:]), "\n")
+		values, err := o.get(chunks)
+		if err != nil {
+			return nil, err
+		}
+		var text []byte
+		for _, chunk := range chunks {
+			text = append(text, values[chunk][1:]...)
+		}
+		return text, nil
+	}
+	return nil, fmt.Errorf("read object %s: is no document", hash)
+}

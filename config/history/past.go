@@ -1,0 +1,196 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+
+	"edgespan/config"
+)
+
+// Edition is one version of a layer and the revision that made it.
+type Edition struct {
+	Version
+	By Record
+}
+
+// PathChange is one change of one value of a layer.
+type PathChange struct {
+	By             Record
+	Layer          Layer // as it was called then
+	Old, New       any
+	HadOld, HasNew bool
+}
+
+// LayerDiff is how one layer differs between two states.
+type LayerDiff struct {
+	Layer         Layer
+	Before, After Version
+	Values        []ValueDiff // in the order of their paths
+}
+
+// ValueDiff is one value that differs: a scalar, null, an array, an empty object, or a
+// whole object where the other side has none.
+type ValueDiff struct {
+	Path           []string
+	Old, New       any
+	HadOld, HasNew bool
+}
+
+// Log is the newest records up to this state, the newest first, limit of them at most; 0
+// is no limit.
+func (s State) Log(limit int) ([]Record, error) {
+	var numbers []uint64
+	for n := s.Number; n > 0 && (limit <= 0 || len(numbers) < limit); n-- {
+		numbers = append(numbers, n)
+	}
+	return readRecords(s.reader, numbers)
+}
+
+// Changes are the layers that a revision wrote or deleted, in the order of their names.
+func Changes(r Reader, number uint64) ([]LayerDiff, error) {
+	after, err := At(r, number)
+	if err != nil {
+		return nil, err
+	}
+	before, err := At(r, number-min(number, 1))
+	if err != nil {
+		return nil, err
+	}
+	return Diff(before, after)
+}
+
+// Diff is every layer that says something else in another state, in the order of their
+// names. It reads only what the two don't share.
+func Diff(a, b State) ([]LayerDiff, error) {
+	o := a.objects()
+	both, err := o.differing(a.tree, b.tree)
+	if err != nil {
+		return nil, fmt.Errorf("compare revisions %d and %d: %w", a.Number, b.Number, err)
+	}
+	var entries []entry
+	for _, l := range layersOf(both) {
+		if pair := both[l]; pair[0].Object != pair[1].Object {
+			pair[0].Layer, pair[1].Layer = l, l
+			entries = append(entries, pair[0], pair[1])
+		}
+	}
+	versions, err := b.versions(o, entries)
+	if err != nil {
+		return nil, err
+	}
+	var out []LayerDiff
+	for pair := range slices.Chunk(versions, 2) {
+		d := LayerDiff{Layer: pair[0].Layer, Before: pair[0], After: pair[1]}
+		d.Values = values(nil, nil, pair[0].Document, pair[1].Document)
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// values are the differences of two objects.
+func values(out []ValueDiff, path []string, a, b config.Object) []ValueDiff {
+	keys := config.Keys(config.AddMissing(a, b))
+	for _, key := range keys {
+		old, had := a[key]
+		now, has := b[key]
+		at := config.Sub(path, key)
+		was, isA := old.(config.Object)
+		is, isB := now.(config.Object)
+		switch {
+		case had && has && config.Equal(old, now):
+		case isA && isB:
+			out = values(out, at, was, is)
+		default:
+			out = append(out, ValueDiff{at, old, now, had, has})
+		}
+	}
+	return out
+}
+
+// History is the versions of a layer up to this state, the newest first, limit of them at
+// most; 0 is no limit. That of a node goes on under the names that it had before.
+func (s State) History(l Layer, limit int) ([]Edition, error) {
+	var out []Edition
+	err := s.back(l, func(e Edition) bool {
+		out = append(out, e)
+		return limit <= 0 || len(out) < limit
+	})
+	return out, err
+}
+
+// back shows the versions of a layer, the newest first, until show says that it is enough.
+func (s State) back(l Layer, show func(Edition) bool) error {
+	o := s.objects()
+	for tree := s.tree; ; {
+		found, err := o.find(tree, []Layer{l})
+		if err != nil {
+			return fmt.Errorf("history of %s: %w", l, err)
+		}
+		e := found[l]
+		if e.Revision == 0 {
+			return nil
+		}
+		docs, err := o.documents([]string{e.Object})
+		if err != nil {
+			return fmt.Errorf("history of %s: %w", l, err)
+		}
+		record, err := ReadRecord(s.reader, e.Revision)
+		if err != nil {
+			return err
+		}
+		if !show(Edition{Version{l, docs[e.Object], e.Revision}, record}) || record.Parent == 0 {
+			return nil
+		}
+		parent, err := ReadRecord(s.reader, record.Parent)
+		if err != nil {
+			return err
+		}
+		if tree = parent.Tree; e.From != nil {
+			l = *e.From
+		}
+	}
+}
+
+// PathHistory is the changes of the value at a path of a layer, the newest first, limit of
+// them at most; 0 is no limit. An object's value is all that is below it, and the empty path
+// is the whole layer. A rename that leaves the value as it was is none.
+func (s State) PathHistory(l Layer, path []string, limit int) ([]PathChange, error) {
+	var out []PathChange
+	var newer *Edition
+	note := func(older Edition) {
+		old, had := at(older.Document, path)
+		now, has := at(newer.Document, path)
+		if had != has || !config.Equal(old, now) {
+			out = append(out, PathChange{newer.By, newer.Layer, old, now, had, has})
+		}
+	}
+	err := s.back(l, func(e Edition) bool {
+		if newer != nil {
+			note(e)
+		}
+		newer = &e
+		return limit <= 0 || len(out) < limit
+	})
+	if newer != nil && (limit <= 0 || len(out) < limit) {
+		note(Edition{})
+	}
+	return out, err
+}
+
+// Blame is the change that made the value at a path of a layer what it is; nothing where
+// the layer never had one there.
+func (s State) Blame(l Layer, path []string) (PathChange, bool, error) {
+	changes, err := s.PathHistory(l, path, 1)
+	if err != nil || len(changes) == 0 {
+		return PathChange{}, false, err
+	}
+	return changes[0], true, nil
+}
+
+// at is the value at a path of a layer, which may not be there itself.
+func at(doc config.Object, path []string) (any, bool) {
+	if len(path) == 0 {
+		return doc, doc != nil
+	}
+	return config.Lookup(doc, path)
+}

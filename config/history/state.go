@@ -1,0 +1,206 @@
+package history
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/revision"
+)
+
+// Record is one revision: who wrote it, when and why. Which layers it changed follows from
+// its tree and its parent's (Changes).
+type Record struct {
+	Number    uint64    `json:"number"` // 1, 2, 3, … without a gap
+	Parent    uint64    `json:"parent"` // the number before; 0 for the first
+	Author    string    `json:"author"`
+	Time      time.Time `json:"time"` // UTC
+	Message   string    `json:"message,omitempty"`
+	ChangeSet string    `json:"changeSet,omitempty"` // that carried it, for a large one
+	Renamed   []Rename  `json:"renamed,omitempty"`   // nodes
+	Tree      string    `json:"tree"`
+}
+
+// String is the record in a message: its number, author, time and message.
+func (r Record) String() string {
+	s := fmt.Sprintf("revision %d by %s at %s", r.Number, r.Author, r.Time.Format(time.RFC3339))
+	if r.Message != "" {
+		s += " (" + config.Quote(r.Message) + ")"
+	}
+	return s
+}
+
+// Rename is another name for a node.
+type Rename struct{ From, To string }
+
+// headValue is what the key head holds.
+type headValue struct {
+	Revision uint64 `json:"revision"`
+	Tree     string `json:"tree"`
+}
+
+// State is all layers as of one revision. Nobody changes it, however long it is kept.
+type State struct {
+	Number uint64 // of the revision; 0 before the first
+
+	reader Reader
+	tree   string
+	head   *revision.Entry // of the head that it was read from; nil for an earlier revision
+}
+
+// Version is one layer as of some revision.
+type Version struct {
+	Layer    Layer
+	Document config.Object // nil: there is none
+	Revision uint64        // that wrote or deleted the layer last; 0: it was never written
+}
+
+// Head is the newest state. Writes are planned on it.
+func Head(r Reader) (State, error) {
+	entries, err := r.Get(HeadKey())
+	if err != nil {
+		return State{}, fmt.Errorf("read head: %w", err)
+	}
+	s := State{reader: r, head: &entries[0]}
+	if !s.head.Exists() {
+		return s, nil
+	}
+	var value headValue
+	if err := json.Unmarshal(s.head.Value, &value); err != nil {
+		return State{}, fmt.Errorf("read head: %w", err)
+	}
+	s.Number, s.tree = value.Revision, value.Tree
+	return s, nil
+}
+
+// At is the state as of a revision, 0 being the empty one before the first.
+func At(r Reader, number uint64) (State, error) {
+	if number == 0 {
+		return State{reader: r}, nil
+	}
+	record, err := ReadRecord(r, number)
+	if err != nil {
+		return State{}, err
+	}
+	return State{Number: number, reader: r, tree: record.Tree}, nil
+}
+
+// NoRevisionError is a revision that there is not.
+type NoRevisionError struct{ Number uint64 }
+
+func (e *NoRevisionError) Error() string {
+	return fmt.Sprintf("revision %d: is not there: a revision that the history shows is allowed", e.Number)
+}
+
+// ReadRecord reads the record of a revision.
+func ReadRecord(r Reader, number uint64) (Record, error) {
+	records, err := readRecords(r, []uint64{number})
+	if err != nil {
+		return Record{}, err
+	}
+	return records[0], nil
+}
+
+func readRecords(r Reader, numbers []uint64) ([]Record, error) {
+	var out []Record
+	for batch := range slices.Chunk(numbers, revision.MaxOps) {
+		keys := make([]revision.Key, len(batch))
+		for i, number := range batch {
+			keys[i] = RevisionKey(number)
+		}
+		entries, err := r.Get(keys...)
+		if err != nil {
+			return nil, fmt.Errorf("read revisions: %w", err)
+		}
+		for i, e := range entries {
+			if !e.Exists() {
+				return nil, &NoRevisionError{batch[i]}
+			}
+			var record Record
+			if err := json.Unmarshal(e.Value, &record); err != nil {
+				return nil, fmt.Errorf("read revision %d: %w", batch[i], err)
+			}
+			out = append(out, record)
+		}
+	}
+	return out, nil
+}
+
+func (s State) objects() *objects { return &objects{reader: s.reader} }
+
+// Layer reads one layer.
+func (s State) Layer(l Layer) (Version, error) {
+	versions, err := s.Layers(l)
+	if err != nil {
+		return Version{}, err
+	}
+	return versions[0], nil
+}
+
+// Layers reads layers, in the order in which they are named.
+func (s State) Layers(wanted ...Layer) ([]Version, error) {
+	o := s.objects()
+	found, err := o.find(s.tree, wanted)
+	if err != nil {
+		return nil, fmt.Errorf("state at revision %d: %w", s.Number, err)
+	}
+	entries := make([]entry, len(wanted))
+	for i, l := range wanted {
+		entries[i] = found[l]
+		entries[i].Layer = l
+	}
+	return s.versions(o, entries)
+}
+
+// All reads all layers that there are, in the order of their names.
+func (s State) All() ([]Version, error) {
+	o := s.objects()
+	entries, err := s.entries(o)
+	if err != nil {
+		return nil, err
+	}
+	return s.versions(o, entries)
+}
+
+// entries are those of all layers that have a document.
+func (s State) entries(o *objects) ([]entry, error) {
+	all, err := o.entries(s.tree)
+	if err != nil {
+		return nil, fmt.Errorf("state at revision %d: %w", s.Number, err)
+	}
+	return slices.DeleteFunc(all, func(e entry) bool { return e.Object == "" }), nil
+}
+
+func (s State) versions(o *objects, entries []entry) ([]Version, error) {
+	hashes := make([]string, len(entries))
+	for i, e := range entries {
+		hashes[i] = e.Object
+	}
+	docs, err := o.documents(hashes)
+	if err != nil {
+		return nil, fmt.Errorf("state at revision %d: %w", s.Number, err)
+	}
+	out := make([]Version, len(entries))
+	for i, e := range entries {
+		out[i] = Version{e.Layer, docs[e.Object], e.Revision}
+	}
+	return out, nil
+}
+
+// Digest is the same for states whose layers say the same, whoever wrote them, and only
+// for these: the SHA-256 over the names of the layers and their documents.
+func (s State) Digest() (string, error) {
+	entries, err := s.entries(s.objects())
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, e := range entries {
+		sum.Write([]byte(e.Layer.String() + " " + e.Object + "\n"))
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}

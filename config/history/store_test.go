@@ -1,0 +1,155 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/revision"
+)
+
+// store is a model of the store behind a Reader. It counts what is read.
+type store struct {
+	*revision.Model
+	gets int
+}
+
+func newStore() *store { return &store{Model: revision.NewModel()} }
+
+func (s *store) Get(keys ...revision.Key) ([]revision.Entry, error) {
+	if len(keys) > revision.MaxOps {
+		return nil, fmt.Errorf("%d keys", len(keys))
+	}
+	s.gets += len(keys)
+	out := make([]revision.Entry, len(keys))
+	for i, key := range keys {
+		e, _, err := s.Model.Get(key)
+		if err != nil {
+			return nil, err
+		}
+		e.Key = key
+		out[i] = e
+	}
+	return out, nil
+}
+
+var errMoved = errors.New("a transaction did not succeed")
+
+// carryOut does the first transactions of a plan.
+func (s *store) carryOut(p Plan, first int) error {
+	for _, txn := range p.Txns[:first] {
+		outcome, err := s.Commit(txn)
+		if err != nil {
+			return err
+		}
+		if !outcome.Succeeded {
+			return errMoved
+		}
+	}
+	return nil
+}
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// write writes as anybody does who was never disturbed.
+func (s *store) write(t testing.TB, c Change) Record {
+	t.Helper()
+	p, err := s.head(t).Plan(signed(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.carryOut(p, len(p.Txns)); err != nil {
+		t.Fatal(err)
+	}
+	return p.Record
+}
+
+func signed(c Change) Change {
+	if c.Author == "" {
+		c.Author = "alice"
+	}
+	if c.Time.IsZero() {
+		c.Time = start
+	}
+	return c
+}
+
+func (s *store) head(t testing.TB) State {
+	t.Helper()
+	state, err := Head(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+func doc(t testing.TB, text string) config.Object {
+	t.Helper()
+	if text == "" {
+		return nil
+	}
+	o, faults := config.ParseObject([]byte(text))
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	return o
+}
+
+// layersFrom reads "network={…}; node/n1=" as layers; nothing after = deletes.
+func layersFrom(t testing.TB, text string) map[Layer]config.Object {
+	t.Helper()
+	out := map[Layer]config.Object{}
+	for _, one := range strings.Split(text, "; ") {
+		name, document, _ := strings.Cut(one, "=")
+		out[layer(t, name)] = doc(t, document)
+	}
+	return out
+}
+
+func layer(t testing.TB, name string) Layer {
+	t.Helper()
+	l, err := ParseLayer(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// tell is a state in the words of layersFrom, the documents in one line.
+func tell(t testing.TB, s State) string {
+	t.Helper()
+	all, err := s.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := make([]string, len(all))
+	for i, v := range all {
+		lines[i] = v.Layer.String() + "=" + short(v.Document)
+	}
+	return strings.Join(lines, "; ")
+}
+
+func short(v any) string {
+	text := string(config.AppendCanonical(nil, v))
+	return strings.NewReplacer("\n", "", " ", "").Replace(text)
+}
+
+func ok[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s:\n got %v\nwant %v", what, got, want)
+	}
+}

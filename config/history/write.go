@@ -1,0 +1,296 @@
+package history
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/edit"
+	"edgespan/config/layers"
+	"edgespan/config/revision"
+)
+
+// Change is one write of any number of layers. It takes effect as a whole or not at all.
+type Change struct {
+	Author  string
+	Time    time.Time
+	Message string
+	// Layers are the documents to be written; nil deletes a layer.
+	Layers map[Layer]config.Object
+	// IfMatch binds the write to the revision that wrote a layer last, 0 for one that was
+	// never written. The layer need not be one that is written.
+	IfMatch map[Layer]uint64
+	// Compares must hold too, in each transaction: a leader's fence.
+	Compares []revision.Compare
+	// Renamed are the nodes that get another name; Rename and Restore make it.
+	Renamed []Rename
+
+	names revision.Txn // what a rename compares and does beside the layers
+}
+
+// FromEdit is a write that config/edit has accepted, as the layers of a Change.
+func FromEdit(l layers.Layer, r edit.Result) map[Layer]config.Object {
+	out := map[Layer]config.Object{}
+	switch {
+	case !r.Changed:
+	case l == layers.Network:
+		out[Layer{Kind: Network}] = r.Network
+	default:
+		for name, doc := range r.Nodes {
+			out[Layer{Node, name}] = doc
+		}
+	}
+	return out
+}
+
+// Conflict is a layer that was written since the revision that a write was bound to.
+type Conflict struct {
+	Layer    Layer
+	Expected uint64
+	By       Record // that wrote it; its Number is 0 where the layer was never written
+}
+
+// Error says who was faster.
+func (c Conflict) Error() string {
+	if c.By.Number == 0 {
+		return fmt.Sprintf("%s: was never written: revision 0 is allowed, not %d", c.Layer, c.Expected)
+	}
+	return fmt.Sprintf("%s: was written by %s: the write is bound to revision %d of it", c.Layer, c.By, c.Expected)
+}
+
+// Conflicts are all layers of a write that were written since.
+type Conflicts []Conflict
+
+// Error is one line for each conflict.
+func (cs Conflicts) Error() string {
+	lines := make([]string, len(cs))
+	for i, c := range cs {
+		lines[i] = c.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Plan is a write as transactions, to be carried out in their order until one does not
+// succeed: then head has moved, or one of Change.Compares does not hold. The first operation
+// of Else gets head. Whoever wants the write still judges and plans it anew on the new head.
+type Plan struct {
+	Txns   []revision.Txn // none: the layers say so already
+	Record Record         // the new revision, or the number of the head where there are no Txns
+}
+
+// errNotHead is a bug of the caller's.
+var errNotHead = errors.New("plan: the state is not the newest: one that Head has read is allowed")
+
+// Plan makes transactions of a write that was judged on this state, which Head has read.
+// Conflicts are what its IfMatch finds.
+func (s State) Plan(c Change) (Plan, error) {
+	if s.head == nil {
+		return Plan{}, errNotHead
+	}
+	if c.Author == "" {
+		return Plan{}, errors.New("plan: author: is missing: a name is allowed")
+	}
+	o := s.objects()
+	have, err := s.have(o, c)
+	if err != nil {
+		return Plan{}, err
+	}
+	record := Record{Number: s.Number + 1, Parent: s.Number, Author: c.Author, Time: c.Time.UTC().Round(0), Message: c.Message, Renamed: c.Renamed}
+	changed, err := changedEntries(o, c, have, record.Number)
+	if err != nil {
+		return Plan{}, err
+	}
+	if len(changed) == 0 && len(c.Renamed) == 0 {
+		return Plan{Record: Record{Number: s.Number}}, nil
+	}
+	if record.Tree, err = o.update(s.tree, 0, changed); err != nil {
+		return Plan{}, err
+	}
+	return s.transactions(o, c, record)
+}
+
+// have reads the entries that a write is about, and finds its conflicts.
+func (s State) have(o *objects, c Change) (map[Layer]entry, error) {
+	var wanted []Layer
+	for l := range c.Layers {
+		wanted = append(wanted, l)
+	}
+	for _, r := range c.Renamed {
+		wanted = append(wanted, Layer{Node, r.From}, Layer{Auto, r.From})
+	}
+	bound := layersOf(c.IfMatch)
+	have, err := o.find(s.tree, append(wanted, bound...))
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	var conflicts Conflicts
+	for _, l := range bound {
+		if have[l].Revision == c.IfMatch[l] {
+			continue
+		}
+		conflict := Conflict{Layer: l, Expected: c.IfMatch[l]}
+		if by := have[l].Revision; by != 0 {
+			if conflict.By, err = ReadRecord(s.reader, by); err != nil {
+				return nil, err
+			}
+		}
+		conflicts = append(conflicts, conflict)
+	}
+	if conflicts != nil {
+		return nil, conflicts
+	}
+	return have, nil
+}
+
+// changedEntries are the entries of the layers that will say something else.
+func changedEntries(o *objects, c Change, have map[Layer]entry, number uint64) ([]entry, error) {
+	before := map[string]string{}
+	for _, r := range c.Renamed {
+		before[r.To] = r.From
+	}
+	var changed []entry
+	var faults config.Faults
+	for _, l := range layersOf(c.Layers) {
+		e := entry{Layer: l, Revision: number}
+		if doc := c.Layers[l]; doc != nil {
+			var wrong config.Faults
+			e.Object, wrong = o.putDocument(doc)
+			for _, f := range wrong {
+				f.Path = config.Sub([]string{l.String()}, f.Path...)
+				faults = append(faults, f)
+			}
+			from, is := before[l.Name]
+			if was := (Layer{l.Kind, from}); is && (l.Kind == Node || l.Kind == Auto) && have[was].Object != "" {
+				e.From = &was
+			}
+		}
+		if e.Object != have[l].Object || e.From != nil {
+			changed = append(changed, e)
+		}
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return changed, nil
+}
+
+// transactions puts down what is new and moves head to it.
+func (s State) transactions(o *objects, c Change, record Record) (Plan, error) {
+	same := append([]revision.Compare{revision.At(HeadKey(), s.head.ModRevision)}, c.Compares...)
+	instead := []revision.Op{revision.Get(HeadKey())}
+	var puts []revision.Op
+	for _, hash := range o.order {
+		puts = append(puts, revision.Put(objectKey(hash), o.fresh[hash]))
+	}
+	last, err := finish(record, same, puts, c.names)
+	if err != nil {
+		return Plan{}, err
+	}
+	if last.Else = instead; fits(last) {
+		return Plan{[]revision.Txn{last}, record}, checked(last)
+	}
+	text, err := json.Marshal(record)
+	if err != nil {
+		return Plan{}, fmt.Errorf("plan: %w", err)
+	}
+	sum := sha256.Sum256(fmt.Appendf(text, " after %d", s.head.ModRevision))
+	record.ChangeSet = hex.EncodeToString(sum[:16])
+	plan := Plan{Record: record}
+	for i, part := range parts(puts) {
+		note, err := json.Marshal(partValue{record.Author, record.Time, hashesOf(part)})
+		if err != nil {
+			return Plan{}, fmt.Errorf("plan: %w", err)
+		}
+		txn := revision.Txn{Compares: same, Then: append(part, revision.Put(setKey(record.ChangeSet, i), note)), Else: instead}
+		plan.Txns = append(plan.Txns, txn)
+	}
+	if last, err = finish(record, same, nil, c.names); err != nil {
+		return Plan{}, err
+	}
+	last.Then = append(last.Then, revision.DeletePrefix(revision.Prefix(folderSets+record.ChangeSet+"/")))
+	last.Else = instead
+	plan.Txns = append(plan.Txns, last)
+	for _, txn := range plan.Txns {
+		if err := checked(txn); err != nil {
+			return Plan{}, err
+		}
+	}
+	return plan, nil
+}
+
+// finish is the transaction that makes a revision visible.
+func finish(record Record, same []revision.Compare, puts []revision.Op, names revision.Txn) (revision.Txn, error) {
+	text, err := json.Marshal(record)
+	if err != nil {
+		return revision.Txn{}, fmt.Errorf("plan: %w", err)
+	}
+	head, err := json.Marshal(headValue{record.Number, record.Tree})
+	if err != nil {
+		return revision.Txn{}, fmt.Errorf("plan: %w", err)
+	}
+	return revision.Txn{
+		Compares: slices.Concat(same, []revision.Compare{revision.Absent(RevisionKey(record.Number))}, names.Compares),
+		Then:     slices.Concat(puts, []revision.Op{revision.Put(RevisionKey(record.Number), text), revision.Put(HeadKey(), head)}, names.Then),
+	}, nil
+}
+
+func fits(t revision.Txn) bool { return len(t.Then) <= revision.MaxOps && t.Size() <= revision.MaxSize }
+
+func checked(t revision.Txn) error {
+	if err := t.Check(); err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	return nil
+}
+
+// partValue is what a part of a change-set says of the objects that its transaction puts.
+type partValue struct {
+	Author  string    `json:"author"`
+	Time    time.Time `json:"time"`
+	Objects []string  `json:"objects"`
+}
+
+const (
+	// partObjects leaves room for the rest of a transaction, here and in a sweep.
+	partObjects = revision.MaxOps - 8
+	// partSize leaves room for a part's note, which has 67 bytes for each object, and for
+	// compares.
+	partSize = revision.MaxSize - 128<<10
+)
+
+// parts groups puts so that each group fits into a transaction.
+func parts(puts []revision.Op) [][]revision.Op {
+	var out [][]revision.Op
+	start := 0
+	for i := range puts {
+		if i+1 < len(puts) && i+1-start < partObjects && (revision.Txn{Then: puts[start : i+2]}).Size() <= partSize {
+			continue
+		}
+		out = append(out, slices.Clone(puts[start:i+1]))
+		start = i + 1
+	}
+	return out
+}
+
+func hashesOf(puts []revision.Op) []string {
+	out := make([]string, len(puts))
+	for i, op := range puts {
+		out[i] = strings.TrimPrefix(string(op.Key), folderObjects)
+	}
+	return out
+}
+
+func layersOf[V any](m map[Layer]V) []Layer {
+	out := make([]Layer, 0, len(m))
+	for l := range m {
+		out = append(out, l)
+	}
+	slices.SortFunc(out, func(a, b Layer) int { return strings.Compare(a.String(), b.String()) })
+	return out
+}
