@@ -1,0 +1,151 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"edgespan/config/revision"
+)
+
+// Sweep is what is left of large writes that never came to their end: parts of change-sets
+// that no head names, and the objects that only they have.
+type Sweep struct {
+	Parts []SweptPart
+	head  revision.Entry
+}
+
+// SweptPart is one part of a change-set that is left.
+type SweptPart struct {
+	Key     revision.Key
+	Author  string
+	Time    time.Time
+	Objects []string // that no revision has; another part may have named them too
+}
+
+// NewSweep finds what is left of writes that began before a time. It reads the trees of the
+// whole history, each piece once, but only if there is anything.
+func NewSweep(r Reader, before time.Time) (Sweep, error) {
+	s, err := Head(r)
+	if err != nil {
+		return Sweep{}, err
+	}
+	sweep := Sweep{head: *s.head}
+	page, err := r.List(folderSets, revision.ListOptions{})
+	if err != nil {
+		return Sweep{}, fmt.Errorf("sweep: %w", err)
+	}
+	kept := map[string]bool{} // by writes that go on
+	for _, e := range page.Entries {
+		var part partValue
+		if err := json.Unmarshal(e.Value, &part); err != nil {
+			return Sweep{}, fmt.Errorf("sweep: read %s: %w", e.Key, err)
+		}
+		if part.Time.Before(before) {
+			sweep.Parts = append(sweep.Parts, SweptPart{e.Key, part.Author, part.Time, part.Objects})
+			continue
+		}
+		for _, hash := range part.Objects {
+			kept[hash] = true
+		}
+	}
+	if len(sweep.Parts) == 0 {
+		return Sweep{}, nil
+	}
+	reached, err := s.reached()
+	if err != nil {
+		return Sweep{}, fmt.Errorf("sweep: %w", err)
+	}
+	maps.Copy(kept, reached)
+	for i, part := range sweep.Parts {
+		sweep.Parts[i].Objects = nil
+		for _, hash := range part.Objects {
+			if !kept[hash] {
+				kept[hash] = true // once is enough
+				sweep.Parts[i].Objects = append(sweep.Parts[i].Objects, hash)
+			}
+		}
+	}
+	return sweep, nil
+}
+
+// Txn is the transaction that sweeps one part. Head is the store's revision of the one
+// before, of the part before; 0 for the first part. It writes head anew, as it is: a write
+// that was planned before compares head and is planned anew, so that none counts on an
+// object that is swept. Where it does not succeed, a new sweep is due.
+func (s Sweep) Txn(part int, head revision.Revision) revision.Txn {
+	if part == 0 {
+		head = s.head.ModRevision
+	}
+	value := s.head.Value
+	if !s.head.Exists() {
+		value = []byte(`{"revision":0,"tree":""}`)
+	}
+	txn := revision.Txn{
+		Compares: []revision.Compare{revision.At(HeadKey(), head)},
+		Then:     []revision.Op{revision.Put(HeadKey(), value), revision.Delete(s.Parts[part].Key)},
+		Else:     []revision.Op{revision.Get(HeadKey())},
+	}
+	for _, hash := range s.Parts[part].Objects {
+		txn.Then = append(txn.Then, revision.Delete(objectKey(hash)))
+	}
+	return txn
+}
+
+// reached are the objects that the revisions up to this state have.
+func (s State) reached() (map[string]bool, error) {
+	records, err := s.Log(0)
+	if err != nil {
+		return nil, err
+	}
+	o := s.objects()
+	seen := map[string]bool{}
+	var todo []string
+	note := func(hash string) {
+		if hash != "" && !seen[hash] {
+			seen[hash] = true
+			todo = append(todo, hash)
+		}
+	}
+	for _, record := range records {
+		note(record.Tree)
+	}
+	for len(todo) > 0 {
+		batch := todo[max(len(todo)-getBatch, 0):]
+		values, err := o.get(batch)
+		if err != nil {
+			return nil, err
+		}
+		todo = todo[:len(todo)-len(batch)]
+		for _, hash := range sortedKeys(values) {
+			if err := names(hash, values[hash], note); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return seen, nil
+}
+
+// names notes the objects that another one names.
+func names(hash string, value []byte, note func(string)) error {
+	switch value[0] {
+	case isList:
+		for _, chunk := range strings.Split(string(value[1:]), "\n") {
+			note(chunk)
+		}
+	case isPiece:
+		p, err := readPiece(hash, value)
+		if err != nil {
+			return err
+		}
+		for _, e := range p.Entries {
+			note(e.Object)
+		}
+		for _, below := range p.Below {
+			note(below)
+		}
+	}
+	return nil
+}
