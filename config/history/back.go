@@ -1,0 +1,249 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"edgespan/config"
+)
+
+// Restore is the change that makes layers again what they were at a revision: those that
+// are named, or all. With the topology, or all layers, the nodes that were renamed since
+// get their names back, those that have joined and the open join tokens with them.
+func (s State) Restore(number uint64, wanted ...Layer) (Change, error) {
+	if number > s.Number {
+		return Change{}, &NoRevisionError{number}
+	}
+	then, err := At(s.reader, number)
+	if err != nil {
+		return Change{}, err
+	}
+	diffs, err := Diff(s, then)
+	if err != nil {
+		return Change{}, err
+	}
+	all := len(wanted) == 0
+	c := Change{Message: fmt.Sprintf("restore revision %d", number), Layers: map[Layer]config.Object{}}
+	for _, d := range diffs {
+		if all || slices.Contains(wanted, d.Layer) {
+			c.Layers[d.Layer] = d.After.Document
+		}
+	}
+	if number == s.Number || !all && !slices.Contains(wanted, Layer{Kind: Topology}) {
+		return c, nil
+	}
+	records, err := s.Log(int(s.Number - number))
+	if err != nil {
+		return Change{}, err
+	}
+	return s.namesBack(c, records, !all)
+}
+
+// Revert is the change that takes back what one revision changed, in all the layers that
+// it wrote, and leaves what others changed. A node that it renamed is renamed back, and
+// keeps what was written since. Faults (config.Faults) are the values that were changed
+// again: the first segment of their paths is the layer.
+func (s State) Revert(number uint64) (Change, error) {
+	if number == 0 || number > s.Number {
+		return Change{}, &NoRevisionError{number}
+	}
+	diffs, err := Changes(s.reader, number)
+	if err != nil {
+		return Change{}, err
+	}
+	record, err := ReadRecord(s.reader, number)
+	if err != nil {
+		return Change{}, err
+	}
+	message := fmt.Sprintf("revert revision %d", number)
+	if onlyRenames(record, diffs) {
+		c, err := s.Rename(record.Renamed[0].To, record.Renamed[0].From)
+		c.Message = message
+		return c, err
+	}
+	c := Change{Message: message, Layers: map[Layer]config.Object{}}
+	var faults config.Faults
+	for _, d := range diffs {
+		now, err := s.Layer(d.Layer)
+		if err != nil {
+			return Change{}, err
+		}
+		r := reverter{}
+		doc, has := r.revert(nil, optional(d.Before.Document), optional(d.After.Document), optional(now.Document))
+		if c.Layers[d.Layer] = nil; has {
+			c.Layers[d.Layer], _ = doc.(config.Object)
+		}
+		more, err := s.changedAgain(d.Layer, r.changed)
+		if err != nil {
+			return Change{}, err
+		}
+		faults = append(faults, more...)
+	}
+	if len(faults) > 0 {
+		return Change{}, faults
+	}
+	return s.namesBack(c, []Record{record}, true)
+}
+
+// changedAgain says who changed what stands in the way of a revert.
+func (s State) changedAgain(l Layer, paths [][]string) (config.Faults, error) {
+	var faults config.Faults
+	for _, path := range paths {
+		by, _, err := s.Blame(l, path)
+		if err != nil {
+			return nil, err
+		}
+		faults.Add(config.Sub([]string{l.String()}, path...), "was changed again by "+by.By.String(), "what nobody changed since is allowed")
+	}
+	return faults, nil
+}
+
+// namesBack adds to a change that the nodes which some revisions renamed, the newest of
+// them first, get their names back; with layers, those that the change does not write go
+// with their nodes.
+func (s State) namesBack(c Change, records []Record, withLayers bool) (Change, error) {
+	was := namesBefore(records)
+	maps.DeleteFunc(was, func(now, then string) bool { return now == then })
+	if len(was) == 0 {
+		return c, nil
+	}
+	for _, name := range sortedKeys(was) {
+		c.Renamed = append(c.Renamed, Rename{name, was[name]})
+	}
+	if withLayers {
+		if err := s.layersBack(c, was); err != nil {
+			return Change{}, err
+		}
+	}
+	var err error
+	c.names, _, err = s.moveNames(was)
+	return c, err
+}
+
+// namesBefore are the names that nodes had before some revisions, by those that they have
+// after them. A node that got its name when the one of before had given it up is none.
+func namesBefore(records []Record) map[string]string {
+	was, younger := map[string]string{}, map[string]bool{}
+	for _, record := range records {
+		before, left := map[string]string{}, map[string]bool{}
+		for _, r := range record.Renamed {
+			before[r.To] = r.From
+			left[r.From] = true
+		}
+		for now, then := range was {
+			if from, renamed := before[then]; renamed {
+				was[now] = from
+				delete(before, then)
+			} else if left[then] {
+				younger[now] = true
+			}
+		}
+		for now := range younger {
+			delete(was, now)
+		}
+		for now, then := range before {
+			if _, another := was[now]; !another && !younger[now] {
+				was[now] = then
+			}
+		}
+	}
+	return was
+}
+
+func (s State) layersBack(c Change, was map[string]string) error {
+	var faults config.Faults
+	moved := map[Layer]config.Object{}
+	for _, name := range sortedKeys(was) {
+		for _, kind := range []Kind{Node, Auto} {
+			from, to := Layer{kind, name}, Layer{kind, was[name]}
+			versions, err := s.Layers(from, to)
+			if err != nil {
+				return err
+			}
+			if _, moves := was[to.Name]; !moves && versions[0].Document != nil && versions[1].Document != nil {
+				faults.Add([]string{to.String()}, "is there already", "a name without overrides is allowed")
+			}
+			if _, later := moved[from]; !later {
+				moved[from] = nil
+			}
+			if versions[0].Document != nil {
+				moved[to] = versions[0].Document
+			}
+		}
+	}
+	for l, doc := range moved {
+		if _, written := c.Layers[l]; !written {
+			c.Layers[l] = doc
+		}
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	return nil
+}
+
+// onlyRenames says whether a revision does nothing but give a node another name.
+func onlyRenames(record Record, diffs []LayerDiff) bool {
+	if len(record.Renamed) != 1 {
+		return false
+	}
+	r := record.Renamed[0]
+	docs := map[Layer][2]config.Object{}
+	for _, d := range diffs {
+		docs[d.Layer] = [2]config.Object{d.Before.Document, d.After.Document}
+		if d.Layer.Kind != Topology && (d.Layer.Kind != Node && d.Layer.Kind != Auto || d.Layer.Name != r.From && d.Layer.Name != r.To) {
+			return false
+		}
+	}
+	for _, kind := range []Kind{Node, Auto} {
+		if !config.Equal(docs[Layer{kind, r.From}][0], docs[Layer{kind, r.To}][1]) {
+			return false
+		}
+	}
+	return true
+}
+
+// value is one that may be absent.
+type value struct {
+	v   any
+	has bool
+}
+
+func optional(doc config.Object) value { return value{doc, doc != nil} }
+
+func (a value) equal(b value) bool {
+	return a.has == b.has && (!a.has || config.Equal(a.v, b.v))
+}
+
+type reverter struct {
+	changed [][]string // paths that somebody changed since
+}
+
+// revert is what is now without the change from before to after.
+func (r *reverter) revert(path []string, before, after, now value) (any, bool) {
+	old, wasObject := before.v.(config.Object)
+	mid, isObject := after.v.(config.Object)
+	current, stayed := now.v.(config.Object)
+	switch {
+	case now.equal(after):
+		return before.v, before.has
+	case before.equal(after), now.equal(before):
+		return now.v, now.has
+	case !after.has || !isObject || !now.has || !stayed || before.has && !wasObject:
+		r.changed = append(r.changed, path)
+		return now.v, now.has
+	}
+	out := config.Object{}
+	for _, key := range config.Keys(config.AddMissing(config.AddMissing(old, mid), current)) {
+		if v, has := r.revert(config.Sub(path, key), member(old, key), member(mid, key), member(current, key)); has {
+			out[key] = v
+		}
+	}
+	return out, before.has || len(out) > 0
+}
+
+func member(o config.Object, key string) value {
+	v, has := o[key]
+	return value{v, has}
+}
