@@ -1,0 +1,62 @@
+package history
+
+import "edgespan/config/layers"
+
+// Explanation is one value of a node's effective config: which layer set it, when and by
+// whom, and what it shadows.
+type Explanation struct {
+	layers.Explanation
+	// By is the revision that made the value what it is in its layer; nil for what is of a
+	// base, firmware or hardware layer, which have no revisions.
+	By       *Record
+	Shadowed []Shadow // in the place of the embedded one
+}
+
+// Shadow is what a layer has that a higher one hides.
+type Shadow struct {
+	layers.Shadow
+	By *Record
+}
+
+// Explain says where each value at or below a path of a node's effective config is from.
+// Versions are the node's base, firmware and hardware layers; the other ones of the set are
+// read from the state.
+func (s State) Explain(node string, versions layers.Set, path []string) ([]Explanation, error) {
+	set := versions
+	own := map[layers.Layer]Layer{layers.Auto: {Auto, node}, layers.Network: {Kind: Network}, layers.Node: {Node, node}}
+	for place, l := range own {
+		v, err := s.Layer(l)
+		if err != nil {
+			return nil, err
+		}
+		set[place] = v.Document
+	}
+	by := func(place layers.Layer, path []string) (*Record, error) {
+		l, has := own[place]
+		if !has {
+			return nil, nil
+		}
+		change, found, err := s.Blame(l, path)
+		if err != nil || !found {
+			return nil, err
+		}
+		return &change.By, nil
+	}
+	var out []Explanation
+	for _, e := range set.Explain(path) {
+		x := Explanation{Explanation: e}
+		var err error
+		if x.By, err = by(e.Origin, e.Path); err != nil {
+			return nil, err
+		}
+		for _, hidden := range e.Shadowed {
+			record, err := by(hidden.Layer, hidden.Path)
+			if err != nil {
+				return nil, err
+			}
+			x.Shadowed = append(x.Shadowed, Shadow{hidden, record})
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
