@@ -58,7 +58,7 @@ func (s State) Revert(number uint64) (Change, error) {
 	}
 	message := fmt.Sprintf("revert revision %d", number)
 	if onlyRenames(record, diffs) {
-		c, err := s.Rename(record.Renamed[0].To, record.Renamed[0].From)
+		c, err := s.rename(record.Renamed[0].To, record.Renamed[0].From)
 		c.Message = message
 		return c, err
 	}
@@ -161,7 +161,7 @@ func (s State) layersBack(c Change, was map[string]string) error {
 			if err != nil {
 				return err
 			}
-			if _, moves := was[to.Name]; !moves && versions[0].Document != nil && versions[1].Document != nil {
+			if _, moves := was[to.Name]; !moves && versions[1].Document != nil {
 				faults.Add([]string{to.String()}, "is there already", "a name without overrides is allowed")
 			}
 			if _, later := moved[from]; !later {

@@ -38,6 +38,11 @@ func (s State) Rename(from, to string) (Change, error) {
 	if to == "" || from == to {
 		return Change{}, config.Faults{{Path: []string{"name"}, What: "is " + config.Quote(to), Allowed: "another name is allowed"}}
 	}
+	return s.rename(from, to)
+}
+
+// rename is Rename; a node that came from a file without a name may get back to that.
+func (s State) rename(from, to string) (Change, error) {
 	if err := NameKey(to).Check(); err != nil {
 		return Change{}, fmt.Errorf("rename: %w", err)
 	}
@@ -58,13 +63,13 @@ func (s State) Rename(from, to string) (Change, error) {
 	var faults config.Faults
 	for i := 1; i <= 2; i++ {
 		old, place := versions[i], versions[i+2]
+		if place.Document != nil {
+			faults.Add([]string{place.Layer.String()}, "is there already", "a name without overrides is allowed")
+		}
 		if old.Document == nil {
 			continue
 		}
 		known = true
-		if place.Document != nil {
-			faults.Add([]string{place.Layer.String()}, "is there already", "a name without overrides is allowed")
-		}
 		c.Layers[old.Layer], c.Layers[place.Layer] = nil, old.Document
 	}
 	if doc := versions[0].Document; doc != nil {

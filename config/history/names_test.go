@@ -14,7 +14,7 @@ const line = `topology={"name":"t","nodes":[{"name":"n1","mac_addr":"02:00:00:00
 	`"links":[{"name":"link-n1-n2","a_node_name":"n1","z_node_name":"n2"}],"sites":[{"name":"s"}]}`
 
 // join puts a node that has joined, and join tokens of names.
-func (s *store) join(t testing.TB, id, name string, tokens ...string) {
+func (s *store) join(t tester, id, name string, tokens ...string) {
 	t.Helper()
 	var txn revision.Txn
 	if id != "" {
@@ -29,7 +29,7 @@ func (s *store) join(t testing.TB, id, name string, tokens ...string) {
 }
 
 // members are the keys of joined nodes and tokens, in one line.
-func (s *store) members(t testing.TB) string {
+func (s *store) members(t tester) string {
 	t.Helper()
 	var got []string
 	for _, folder := range []revision.Prefix{folderNames, folderNodes, folderTokens} {
@@ -73,6 +73,7 @@ func TestWhatCantBeRenamed(t *testing.T) {
 		{"n3", "n2", `topology.nodes: has "n2" already`},
 		{"n1", "n3", `node/n3: is there already`},
 		{"n4", "n1", `topology.nodes: has "n1" already`},
+		{"n1", "n4", `auto/n4: is there already`},
 		{"n1", "n5", `names/n5: is there already`},
 		{"n1", "n6", `tokens/n6: is there already`},
 		{"n5", "n6", `tokens/n6: is there already`},
@@ -224,6 +225,28 @@ func TestRollbackOverRenamesGivesNodesTheirNamesBack(t *testing.T) {
 		if back {
 			equal(t, c.name+": topology", strings.Contains(got, `"mac_addr":"02:00:00:00:00:01","name":"n1"`), true)
 			equal(t, "as many keys", len(s.members(t)), len(first))
+		}
+	}
+}
+
+func TestATopologyThatIsRestoredAloneTakesLayersAlong(t *testing.T) {
+	s := told(t, "ann: "+line+`; node/n1={"a":1}`, "bob: n1 -> n3", `cat: node/n3={"a":2}; auto/n3={}; network={}`)
+	s.join(t, "id3", "n3")
+	s.write(t, ok(s.head(t).Restore(1, Layer{Kind: Topology}))(t))
+	got, _, _ := strings.Cut(tell(t, s.head(t)), "; topology=")
+	equal(t, "layers", got, `auto/n1={}; network={}; node/n1={"a":2}`)
+	equal(t, "members", s.members(t), `names/n1=id3 nodes/id3={"board":"b","id":"id3","name":"n1"}`)
+	equal(t, "history", len(ok(s.head(t).History(Layer{Node, "n1"}, 0))(t)), 4)
+
+	for name, meanwhile := range map[string]func(*store){
+		"node/n1: is there already":  func(s *store) { s.write(t, Change{Layers: layersFrom(t, `node/n1={}`)}) },
+		"names/n1: is there already": func(s *store) { s.join(t, "id1", "n1") },
+	} {
+		s := told(t, "ann: "+line+`; node/n1={"a":1}`, "bob: n1 -> n3")
+		s.join(t, "id3", "n3")
+		meanwhile(s)
+		if _, err := s.head(t).Restore(1, Layer{Kind: Topology}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

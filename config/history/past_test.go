@@ -9,7 +9,7 @@ import (
 )
 
 // told writes one revision for each line, "author: layers", and answers with the store.
-func told(t testing.TB, lines ...string) *store {
+func told(t tester, lines ...string) *store {
 	t.Helper()
 	s := newStore()
 	for i, line := range lines {

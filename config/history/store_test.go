@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 
 	"edgespan/config"
@@ -55,7 +54,7 @@ func (s *store) carryOut(p Plan, first int) error {
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // write writes as anybody does who was never disturbed.
-func (s *store) write(t testing.TB, c Change) Record {
+func (s *store) write(t tester, c Change) Record {
 	t.Helper()
 	p, err := s.head(t).Plan(signed(c))
 	if err != nil {
@@ -77,7 +76,7 @@ func signed(c Change) Change {
 	return c
 }
 
-func (s *store) head(t testing.TB) State {
+func (s *store) head(t tester) State {
 	t.Helper()
 	state, err := Head(s)
 	if err != nil {
@@ -86,7 +85,7 @@ func (s *store) head(t testing.TB) State {
 	return state
 }
 
-func doc(t testing.TB, text string) config.Object {
+func doc(t tester, text string) config.Object {
 	t.Helper()
 	if text == "" {
 		return nil
@@ -99,7 +98,7 @@ func doc(t testing.TB, text string) config.Object {
 }
 
 // layersFrom reads "network={…}; node/n1=" as layers; nothing after = deletes.
-func layersFrom(t testing.TB, text string) map[Layer]config.Object {
+func layersFrom(t tester, text string) map[Layer]config.Object {
 	t.Helper()
 	out := map[Layer]config.Object{}
 	for _, one := range strings.Split(text, "; ") {
@@ -109,7 +108,7 @@ func layersFrom(t testing.TB, text string) map[Layer]config.Object {
 	return out
 }
 
-func layer(t testing.TB, name string) Layer {
+func layer(t tester, name string) Layer {
 	t.Helper()
 	l, err := ParseLayer(name)
 	if err != nil {
@@ -119,7 +118,7 @@ func layer(t testing.TB, name string) Layer {
 }
 
 // tell is a state in the words of layersFrom, the documents in one line.
-func tell(t testing.TB, s State) string {
+func tell(t tester, s State) string {
 	t.Helper()
 	all, err := s.All()
 	if err != nil {
@@ -137,8 +136,8 @@ func short(v any) string {
 	return strings.NewReplacer("\n", "", " ", "").Replace(text)
 }
 
-func ok[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
+func ok[T any](v T, err error) func(tester) T {
+	return func(t tester) T {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -147,9 +146,17 @@ func ok[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-func equal[T comparable](t testing.TB, what string, got, want T) {
+func equal[T comparable](t tester, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s:\n got %v\nwant %v", what, got, want)
 	}
+}
+
+// tester is a *testing.T, a *testing.B or a *rapid.T.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
 }

@@ -9,13 +9,13 @@ import (
 )
 
 // objectCount is how many objects are in the store.
-func (s *store) objectCount(t testing.TB) int {
+func (s *store) objectCount(t tester) int {
 	t.Helper()
 	return len(ok(s.List(folderObjects, revision.ListOptions{}))(t).Entries)
 }
 
 // sweep sweeps until nothing is left.
-func (s *store) sweep(t testing.TB, before time.Time) int {
+func (s *store) sweep(t tester, before time.Time) int {
 	t.Helper()
 	sweep := ok(NewSweep(s, before))(t)
 	var at revision.Revision
