@@ -61,7 +61,7 @@ func leaseEnds(r *rig) {
 	r.is("then its keys go", told(r.next(w)), "delete l/short")
 	_, err := r.KeepAlive(r.ctx(), short)
 	r.fails("and it", err, revision.ErrNoLease)
-	r.Advance(4 * revision.MinTTL)
+	r.Advance(2 * revision.MinTTL)
 	r.is("each in its time", told(r.next(w)), "delete l/long")
 	r.is("what hangs on none stays", words(r.list("l/", revision.ListOptions{}).Entries), "l/lasts=")
 }

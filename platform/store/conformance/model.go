@@ -120,6 +120,10 @@ func (h *history) commit() {
 	want, wantErr := h.model.Commit(ofModel)
 	got, err := h.store.Commit(context.Background(), ofStore)
 	h.learn(want.Revision, got.Revision, wantErr)
+	if wantErr != nil && err != nil { // refused whole, for the same reason
+		h.same("commit "+ofStore.String(), "", "", wantErr, err)
+		return
+	}
 	h.same("commit "+ofStore.String(), h.outcome(want, true), h.outcome(got, false), wantErr, err)
 }
 

@@ -1,0 +1,10 @@
+// Package etcd owns the store of controllers that are more than one: an etcd
+// cluster, version 3 (docs/adr/0016, docs/architecture.md "The store").
+//
+// All keys of a fleet lie below edgespan/<fleet>/, so that fleets share a cluster.
+// Revisions are etcd's own: they rise with the writes of others too, and
+// compacting, which is the cluster's, forgets the history of all of them.
+//
+// It never caches, never retries a write whose fate it does not know, and keeps
+// nothing of its own but the store's id.
+package etcd

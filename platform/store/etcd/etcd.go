@@ -1,0 +1,141 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"edgespan/config/revision"
+	"edgespan/platform/store/kv"
+)
+
+// MaxFleet is the most bytes that the name of a fleet may have: the limits of a
+// transaction leave that much room in each key.
+const MaxFleet = 100
+
+// Options say which cluster, and which fleet in it.
+type Options struct {
+	Endpoints []string // such as https://10.0.0.1:2379
+	Fleet     string   // names the keys of this fleet; one segment
+	TLS       *tls.Config
+	Username  string
+	Password  string
+	Log       *zap.Logger // nil: silent
+}
+
+// Store is a fleet's part of a cluster.
+type Store struct {
+	client *clientv3.Client
+	root   string // of all keys
+	id     string
+
+	mu     sync.Mutex
+	closed bool
+}
+
+var _ kv.Store = (*Store)(nil)
+
+// Open connects to a cluster and gives the fleet its id, if it has none. Until the
+// context ends it waits for a cluster that does not answer.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if err := revision.Key(o.Fleet).Check(); err != nil || len(o.Fleet) > MaxFleet {
+		return nil, fmt.Errorf("open store: fleet %.120q: %w: a key of %d bytes at most is allowed", o.Fleet, revision.ErrInvalid, MaxFleet)
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: o.Endpoints, TLS: o.TLS, Username: o.Username, Password: o.Password, Logger: o.Log,
+		DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open store at %q: %w", o.Endpoints, err)
+	}
+	s := &Store{client: client, root: "edgespan/" + o.Fleet + "/"}
+	if s.id, err = s.makeID(ctx); err != nil {
+		return nil, fmt.Errorf("open store at %q: %w", o.Endpoints, errors.Join(err, client.Close()))
+	}
+	return s, nil
+}
+
+// keys is below what the keys of the store lie; its id lies beside them.
+func (s *Store) keys() string { return s.root + "k/" }
+
+func (s *Store) makeID(ctx context.Context) (string, error) {
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return "", err
+	}
+	at := s.root + "id"
+	out, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(at), "=", 0)).
+		Then(clientv3.OpPut(at, id.String())).Else(clientv3.OpGet(at)).Commit()
+	if err != nil {
+		return "", s.meaning(ctx, err)
+	}
+	if out.Succeeded {
+		return id.String(), nil
+	}
+	text := string(out.Responses[0].GetResponseRange().Kvs[0].Value)
+	if known, err := uuid.Parse(text); err != nil || known.String() != text {
+		return "", fmt.Errorf("%s holds %.60q: one UUID in lower case is allowed", at, text)
+	}
+	return text, nil
+}
+
+func (s *Store) ID() string { return s.id }
+
+func (s *Store) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if !first {
+		return nil
+	}
+	if err := s.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("close store: %w", err)
+	}
+	return nil
+}
+
+// ready says whether a call may begin: an error means that nothing took place.
+func (s *Store) ready(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return revision.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// meaning puts an error of etcd's in the words of the contract.
+func (s *Store) meaning(ctx context.Context, err error) error {
+	var word error
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(s.ready(ctx), revision.ErrClosed):
+		return revision.ErrClosed
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, rpctypes.ErrCompacted):
+		word = revision.ErrCompacted
+	case errors.Is(err, rpctypes.ErrFutureRev):
+		word = revision.ErrFuture
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		word = revision.ErrNoLease
+	case errors.Is(err, rpctypes.ErrTooManyOps), errors.Is(err, rpctypes.ErrRequestTooLarge):
+		word = revision.ErrTooLarge
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %w", word, err)
+}

@@ -1,0 +1,172 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+
+	"edgespan/config/revision"
+	"edgespan/platform/store/conformance"
+	"edgespan/platform/store/kv"
+)
+
+// endpoint is where the embedded server of this test program listens.
+var endpoint string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "etcd")
+	if err != nil {
+		panic(err)
+	}
+	server, err := serve(dir, true)
+	if err != nil {
+		panic(err)
+	}
+	endpoint = "http://" + server.Clients[0].Addr().String()
+	code := m.Run()
+	server.Close()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// serve runs a server of one member, on ports that the kernel chooses.
+func serve(dir string, noSync bool) (*embed.Etcd, error) {
+	free, err := url.Parse("http://127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	c := embed.NewConfig()
+	c.Dir, c.UnsafeNoFsync, c.ZapLoggerBuilder = dir, noSync, embed.NewZapLoggerBuilder(zap.NewNop())
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{*free}, []url.URL{*free}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{*free}, []url.URL{*free}
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	server, err := embed.StartEtcd(c)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-server.Server.ReadyNotify():
+		return server, nil
+	case err := <-server.Err():
+		return nil, err
+	case <-time.After(time.Minute):
+		return nil, errors.New("etcd is not ready after a minute")
+	}
+}
+
+var fleets atomic.Int64
+
+// opened is a fleet of its own.
+func opened(t testing.TB) *Store { return openedAs(t, fmt.Sprint("fleet-", fleets.Add(1))) }
+
+func openedAs(t testing.TB, fleet string) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), Options{Endpoints: []string{endpoint}, Fleet: fleet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestConformance(t *testing.T) {
+	histories := 100
+	if testing.Short() {
+		histories = 20
+	}
+	conformance.Run(t, func(t *testing.T) conformance.Fixture {
+		return conformance.Fixture{Store: opened(t), Clock: kv.Wall{}, Advance: time.Sleep}
+	}, histories)
+}
+
+func TestFleetsShareAClusterUnseen(t *testing.T) {
+	one, two := opened(t), opened(t)
+	if one.ID() == two.ID() {
+		t.Error("two fleets have one id")
+	}
+	for _, s := range []*Store{one, two} {
+		if _, err := s.Commit(t.Context(), revision.Txn{Then: []revision.Op{revision.Put("a/b", []byte(s.ID()))}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := one.Commit(t.Context(), revision.Txn{Then: []revision.Op{revision.DeletePrefix("")}}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := two.List(t.Context(), "", revision.ListOptions{})
+	if err != nil || len(page.Entries) != 1 || string(page.Entries[0].Value) != two.ID() {
+		t.Errorf("another fleet's delete was felt: %v %v", page, err)
+	}
+}
+
+func TestReplicasOfAFleetAreOneStore(t *testing.T) {
+	one, two := openedAs(t, "replicas"), openedAs(t, "replicas")
+	if one.ID() != two.ID() {
+		t.Errorf("ids %s and %s", one.ID(), two.ID())
+	}
+	if _, err := one.Commit(t.Context(), revision.Txn{Then: []revision.Op{revision.Put("a", []byte("1"))}}); err != nil {
+		t.Fatal(err)
+	}
+	if e, _, err := two.Get(t.Context(), "a"); err != nil || string(e.Value) != "1" {
+		t.Errorf("the other reads %q: %v", e.Value, err)
+	}
+}
+
+func TestWhatCannotBeOpened(t *testing.T) {
+	for _, fleet := range []string{"", "a//b", strings.Repeat("f", MaxFleet+1)} {
+		if _, err := Open(t.Context(), Options{Endpoints: []string{endpoint}, Fleet: fleet}); !errors.Is(err, revision.ErrInvalid) {
+			t.Errorf("fleet %.20q: %v", fleet, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := Open(ctx, Options{Endpoints: []string{"http://127.0.0.1:1"}, Fleet: "f"})
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "127.0.0.1:1") {
+		t.Errorf("a cluster that is not there: %v", err)
+	}
+	s := openedAs(t, "spoilt")
+	if _, err := s.client.Put(t.Context(), s.root+"id", "no id"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Options{Endpoints: []string{endpoint}, Fleet: "spoilt"}); err == nil || !strings.Contains(err.Error(), `holds "no id"`) {
+		t.Errorf("an id that is none: %v", err)
+	}
+}
+
+// TestALongListIsReadInParts: more entries than one answer of etcd holds.
+func TestALongListIsReadInParts(t *testing.T) {
+	s := opened(t)
+	const n = 2*pageEntries + 1
+	for i := 0; i < n; i += 100 {
+		var ops []revision.Op
+		for j := i; j < min(i+100, n); j++ {
+			ops = append(ops, revision.Put(revision.Key(fmt.Sprintf("n/%05d", j)), nil))
+		}
+		if _, err := s.Commit(t.Context(), revision.Txn{Then: ops}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, limit := range []int{0, 1, pageEntries, pageEntries + 1, n - 1, n, n + 1} {
+		page, err := s.List(t.Context(), "n/", revision.ListOptions{Limit: limit})
+		want := n
+		if limit > 0 {
+			want = min(limit, n)
+		}
+		if err != nil || len(page.Entries) != want || page.More != (want < n) {
+			t.Errorf("limit %d: %d entries, more %v, %v", limit, len(page.Entries), page.More, err)
+		}
+		for i, e := range page.Entries {
+			if e.Key != revision.Key(fmt.Sprintf("n/%05d", i)) {
+				t.Fatalf("limit %d: entry %d is %q", limit, i, e.Key)
+			}
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"edgespan/config/revision"
+)
+
+// pageEntries is how many entries one answer of etcd holds: a long list is read in
+// several, as of one revision.
+const pageEntries = 500
+
+// attempts is how often a list of now begins again when a compaction overtook it.
+const attempts = 3
+
+func (s *Store) path(k revision.Key) string { return s.keys() + string(k) }
+
+func (s *Store) entry(e *mvccpb.KeyValue) revision.Entry {
+	out := revision.Entry{
+		Key: s.key(e.Key), ModRevision: revision.Revision(e.ModRevision), Version: uint64(e.Version), Lease: revision.LeaseID(e.Lease),
+	}
+	if len(e.Value) > 0 {
+		out.Value = e.Value
+	}
+	return out
+}
+
+func (s *Store) key(path []byte) revision.Key { return revision.Key(path[len(s.keys()):]) }
+
+func (s *Store) Get(ctx context.Context, key revision.Key) (revision.Entry, revision.Revision, error) {
+	if err := key.Check(); err != nil {
+		return revision.Entry{}, 0, err
+	}
+	if err := s.ready(ctx); err != nil {
+		return revision.Entry{}, 0, err
+	}
+	out, err := s.client.Get(ctx, s.path(key))
+	if err != nil {
+		return revision.Entry{}, 0, fmt.Errorf("get %q: %w", key, s.meaning(ctx, err))
+	}
+	e := revision.Entry{Key: key}
+	if len(out.Kvs) > 0 {
+		e = s.entry(out.Kvs[0])
+	}
+	return e, revision.Revision(out.Header.Revision), nil
+}
+
+func (s *Store) List(ctx context.Context, p revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+	if err := o.Check(p); err != nil {
+		return revision.Page{}, err
+	}
+	if err := s.ready(ctx); err != nil {
+		return revision.Page{}, err
+	}
+	for n := 1; ; n++ {
+		page, err := s.list(ctx, p, o)
+		if errors.Is(err, rpctypes.ErrCompacted) && o.At == 0 && n < attempts {
+			continue
+		}
+		if err != nil {
+			return revision.Page{}, fmt.Errorf("list below %q: %w", p, s.meaning(ctx, err))
+		}
+		return page, nil
+	}
+}
+
+func (s *Store) list(ctx context.Context, p revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+	page := revision.Page{Revision: o.At}
+	from := s.keys() + string(p)
+	end := clientv3.GetPrefixRangeEnd(from)
+	if o.After != "" {
+		from = s.path(o.After) + "\x00"
+	}
+	for {
+		limit := pageEntries
+		if o.Limit > 0 {
+			limit = min(limit, o.Limit-len(page.Entries))
+		}
+		out, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)), clientv3.WithRev(int64(page.Revision)))
+		if err != nil {
+			return revision.Page{}, err
+		}
+		if page.Revision == 0 {
+			page.Revision = revision.Revision(out.Header.Revision)
+		}
+		for _, e := range out.Kvs {
+			page.Entries = append(page.Entries, s.entry(e))
+		}
+		if page.More = out.More; !out.More || len(page.Entries) == o.Limit {
+			return page, nil
+		}
+		from = string(out.Kvs[len(out.Kvs)-1].Key) + "\x00"
+	}
+}
+
+func (s *Store) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error) {
+	if err := txn.Check(); err != nil {
+		return revision.Outcome{}, err
+	}
+	if err := s.ready(ctx); err != nil {
+		return revision.Outcome{}, err
+	}
+	out, err := s.client.Txn(ctx).If(s.compares(txn.Compares)...).Then(s.ops(txn.Then)...).Else(s.ops(txn.Else)...).Commit()
+	if err != nil {
+		return revision.Outcome{}, fmt.Errorf("commit: %w", s.meaning(ctx, err))
+	}
+	done := revision.Outcome{Succeeded: out.Succeeded, Revision: revision.Revision(out.Header.Revision)}
+	ops := txn.Then
+	if !out.Succeeded {
+		ops = txn.Else
+	}
+	for i, answer := range out.Responses {
+		var result revision.Result
+		switch ops[i].Kind {
+		case revision.OpGet:
+			result.Entry = revision.Entry{Key: ops[i].Key}
+			if found := answer.GetResponseRange().Kvs; len(found) > 0 {
+				result.Entry = s.entry(found[0])
+			}
+		case revision.OpDelete, revision.OpDeletePrefix:
+			result.Deleted = int(answer.GetResponseDeleteRange().Deleted)
+		case revision.OpPut:
+		}
+		done.Results = append(done.Results, result)
+	}
+	return done, nil
+}
+
+func (s *Store) compares(cs []revision.Compare) []clientv3.Cmp {
+	var out []clientv3.Cmp
+	for _, c := range cs {
+		switch c.Kind {
+		case revision.CompareRevision:
+			out = append(out, clientv3.Compare(clientv3.ModRevision(s.path(c.Key)), "=", int64(c.Revision)))
+		case revision.CompareValue:
+			out = append(out, clientv3.Compare(clientv3.Value(s.path(c.Key)), "=", string(c.Value)))
+		case revision.CompareExists:
+			word := "="
+			if c.Exists {
+				word = ">"
+			}
+			out = append(out, clientv3.Compare(clientv3.CreateRevision(s.path(c.Key)), word, 0))
+		}
+	}
+	return out
+}
+
+func (s *Store) ops(ops []revision.Op) []clientv3.Op {
+	var out []clientv3.Op
+	for _, op := range ops {
+		switch op.Kind {
+		case revision.OpGet:
+			out = append(out, clientv3.OpGet(s.path(op.Key)))
+		case revision.OpPut:
+			out = append(out, clientv3.OpPut(s.path(op.Key), string(op.Value), clientv3.WithLease(clientv3.LeaseID(op.Lease))))
+		case revision.OpDelete:
+			out = append(out, clientv3.OpDelete(s.path(op.Key)))
+		case revision.OpDeletePrefix:
+			out = append(out, clientv3.OpDelete(s.keys()+string(op.Prefix), clientv3.WithPrefix()))
+		}
+	}
+	return out
+}
+
+func (s *Store) Compact(ctx context.Context, at revision.Revision) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if at == 0 {
+		return nil
+	}
+	_, err := s.client.Compact(ctx, int64(at))
+	if err != nil && !errors.Is(err, rpctypes.ErrCompacted) { // done before
+		return fmt.Errorf("compact at %d: %w", at, s.meaning(ctx, err))
+	}
+	return nil
+}
