@@ -1,0 +1,25 @@
+package bolt
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"edgespan/config/revision"
+)
+
+// TestALeaseKeptAliveInTheLastMomentStays: between seeing that a lease is over and
+// ending it, its owner may speak.
+func TestALeaseKeptAliveInTheLastMomentStays(t *testing.T) {
+	clock := newClock()
+	s := opened(t, filepath.Join(t.TempDir(), "store"), Options{Clock: clock, UnsafeNoSync: true})
+	id, err := s.Grant(t.Context(), 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, revision.PutLeased("l", nil, id))
+	s.end(id)
+	if keys, err := s.Keys(t.Context(), id); len(keys) != 1 || err != nil {
+		t.Errorf("it is gone: %v %v", keys, err)
+	}
+}
