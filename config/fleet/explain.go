@@ -68,8 +68,9 @@ func (n *Node) why(now time.Time, v verdict) string {
 		return fmt.Sprintf("by %s since %s: nothing is pushed", n.report.Held.By, clock(n.report.Held.Since))
 	case InSync, Renumbering, Settling, Unwell, Confirming:
 		return n.whySame(v)
+	default:
+		return n.whyOther(v)
 	}
-	return n.whyOther(v)
 }
 
 // whySame is why for a node that runs the wanted config.
@@ -173,8 +174,9 @@ func (n *Node) next(v verdict) string {
 		return "a round trip on its stream confirms it; the next one is sent" + again(v)
 	case InSync:
 		return "nothing, until something changes"
+	default:
+		return n.nextOther(v)
 	}
-	return n.nextOther(v)
 }
 
 // nextOther is next for a node that runs another config.
@@ -200,8 +202,9 @@ func (n *Node) nextOther(v verdict) string {
 		return "it reports the config, or rejects or undoes it" + n.undoes()
 	case Waiting:
 		return "it is pushed again at " + clock(v.at) + ", and at once if its config changes"
+	default:
+		return "it is pushed now"
 	}
-	return "it is pushed now"
 }
 
 // undoes is when the node goes back by itself.

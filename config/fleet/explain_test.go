@@ -17,8 +17,10 @@ func TestExplain(t *testing.T) {
 	off.Queries = false
 	report := func(r Report) []step { return joined(step{event: r}) }
 	failed := func(r Reason) Memory {
-		return Memory{Adopted: true, Push: Attempt{Number: 1, Digest: a, At: noon.Add(-time.Minute), For: v1},
-			Failures: []Failure{{Digest: a, Attempt: 1, Reason: r, Why: "ports: is a string", At: noon, For: v1}}}
+		return Memory{
+			Adopted: true, Push: Attempt{Number: 1, Digest: a, At: noon.Add(-time.Minute), For: v1},
+			Failures: []Failure{{Digest: a, Attempt: 1, Reason: r, Why: "ports: is a string", At: noon, For: v1}},
+		}
 	}
 	unknown := with(want(a, 1), func(w *Wanted) { w.Unknown = true })
 	for _, c := range []struct {
@@ -136,6 +138,10 @@ func TestExplain(t *testing.T) {
 		{Waiting, "arrived, and unreadable", adopted, Settings{}, joined(step{event: has(Digest{}, 0)}, step{event: Acked{1}}), []string{
 			"it can't read its config; it was pushed at 2026-03-01T12:00:00Z and arrived",
 			"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", strings.Replace(sane, "config B", "config unreadable", 1),
+		}},
+		{Waiting, "after one that arrived", adopted, Settings{}, joined(step{event: has(b, 0)}, step{event: Acked{1}}, step{event: want(Digest{Config: "C"}, 2)}), []string{
+			"it runs config B, wanted is C; it was pushed at 2026-03-01T12:00:00Z, and the node has not said that it arrived",
+			"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", sane,
 		}},
 		{Waiting, "undone", adopted, Settings{}, joined(step{event: has(Digest{"A", "P"}, 0)}, step{event: Undone{1, a, Unconfirmed, ""}}), []string{
 			"its parameters differ from the wanted ones; it undid the config by itself at 2026-03-01T12:00:00Z, as nobody confirmed it",

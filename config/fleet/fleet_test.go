@@ -88,8 +88,10 @@ func TestOnlyNodesWhoseEffectiveConfigChangedAreTouched(t *testing.T) {
 		{"which ends", put("n2", `{}`), "n2 s:4 managed peer=P"},
 		{"a node that is put again is told its wish also when that is the same", put("n2", `{}`), "n2 s:4 managed peer=P"},
 		{"a version of the same kind has the same config", touchedText(f.Put("n3", v2, nil, nil, Counted{})), "n3 s:11 managed"},
-		{"without the layers of its kind there is no config", touchedText(f.Put("n9", layers.Versions{Board: "b9"}, nil, nil, Counted{})),
-			`put node n9: its kind (base "EDGESPAN_1", firmware "", hardware "") has no layers yet`},
+		{
+			"without the layers of its kind there is no config", touchedText(f.Put("n9", layers.Versions{Board: "b9"}, nil, nil, Counted{})),
+			`put node n9: its kind (base "EDGESPAN_1", firmware "", hardware "") has no layers yet`,
+		},
 		{"nor a PeerConfiguration without a node", touchedText(f.SetPeer("n9", "P")), "set peer configuration: node n9 is not in the fleet"},
 	} {
 		if c.got != c.want {

@@ -77,11 +77,19 @@ func TestAllocate(t *testing.T) {
 		{"another takes the next", at("s", 4, a), "s", b, at("s", 5, b), true, ""},
 		{"another PeerConfiguration too", at("s", 4, a), "s", Digest{"A", "P"}, at("s", 5, Digest{"A", "P"}), true, ""},
 		{"another store begins at 1, which repeats nothing", at("s", 4, a), "t", a, at("t", 1, a), true, ""},
-		{"a counter never starts over", at("s", math.MaxUint64, a), "s", b, at("s", math.MaxUint64, a), false,
-			"allocate generation: the counter is at its end: a store with another id begins anew"},
+		{
+			"a counter never starts over", at("s", math.MaxUint64, a), "s", b, at("s", math.MaxUint64, a), false,
+			"allocate generation: the counter is at its end: a store with another id begins anew",
+		},
 		{"the last number holds", at("s", math.MaxUint64, a), "s", a, at("s", math.MaxUint64, a), false, ""},
-		{"an authority has a name", Counted{}, "", a, Counted{}, false,
-			"allocate generation: the authority has 0 characters: 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-' are allowed"},
+		{
+			"an authority has a name",
+			Counted{},
+			"", a,
+			Counted{},
+			false,
+			"allocate generation: the authority has 0 characters: 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-' are allowed",
+		},
 	} {
 		got, changed, err := c.have.Allocate(c.authority, c.d)
 		said := ""

@@ -116,11 +116,15 @@ func TestRemoves(t *testing.T) {
 		want         []string
 	}{
 		{"nothing is wanted", `{}`, []string{"appNetworks.x", "appNetworks.y", `networkInstances."a.b"`, "networkInstances.u1", "networkInstances.u2", "ports.lan", "ports.wan"}},
-		{"some, one of them as absent, and changes do not count",
+		{
+			"some, one of them as absent, and changes do not count",
 			`{"ports": {"wan": {"mtu": 2}, "lan": {"$absent": true}}, "networkInstances": {"u1": {"$absent": false}, "u2": {}, "a.b": {}, "u3": {}}, "appNetworks": {"x": {"adapters": {"1": {"$absent": true}}}, "y": {"adapters": {"0": {"ip": "1"}}}}}`,
-			[]string{"appNetworks.x.adapters.0", "appNetworks.x.adapters.1", "ports.lan"}},
-		{"what is no object has no entries", `{"ports": 1, "networkInstances": null, "appNetworks": {"x": 5, "y": {"adapters": []}}}`,
-			[]string{"appNetworks.x.adapters.0", "appNetworks.x.adapters.1", "appNetworks.y.adapters.0", `networkInstances."a.b"`, "networkInstances.u1", "networkInstances.u2", "ports.lan", "ports.wan"}},
+			[]string{"appNetworks.x.adapters.0", "appNetworks.x.adapters.1", "ports.lan"},
+		},
+		{
+			"what is no object has no entries", `{"ports": 1, "networkInstances": null, "appNetworks": {"x": 5, "y": {"adapters": []}}}`,
+			[]string{"appNetworks.x.adapters.0", "appNetworks.x.adapters.1", "appNetworks.y.adapters.0", `networkInstances."a.b"`, "networkInstances.u1", "networkInstances.u2", "ports.lan", "ports.wan"},
+		},
 	} {
 		if got := Removes(running, parse(c.wanted)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q", c.name, got)

@@ -55,8 +55,9 @@ func (s State) Stuck() bool {
 	switch s {
 	case Stranger, Expected, Faulty, Unmanaged, HeldLocally, Unknowable, Failed, NeedsAdoption:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // Node judges one node. It is a machine: Step takes what happened and answers with what

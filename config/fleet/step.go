@@ -157,7 +157,7 @@ func (n *Node) failed(f Failure) (save bool) {
 // answered ends a probe. A node that is not well, or runs something else, is not confirmed:
 // its next report says more.
 func (n *Node) answered(now time.Time, e Answered) {
-	if e.Stream != n.stream || !n.probing || e.Probe != n.probe || n.probed != n.wanted.Generation {
+	if e.Stream != n.stream || !n.probing || e.Probe != n.probe {
 		return
 	}
 	n.probing = false
