@@ -48,7 +48,6 @@ type node struct {
 	crashes int
 	seq     uint64
 	alone   int // starts that nobody asked for with it published
-	faults  int // validations that refuse
 	bases   map[string]config.Object
 }
 
@@ -369,7 +368,7 @@ func live(seed uint64, events, cut int, after bool) *node {
 	for i := range events {
 		n.happen(i)
 	}
-	for range 400 {
+	for i := 0; i < 400 && (n.dead || n.restart != "" || n.m.phase != steady || n.m.pending != nil); i++ {
 		n.rest()
 	}
 	if s := n.m.State(); s.Pending || s.Echo != s.Wanted || n.m.phase != steady {

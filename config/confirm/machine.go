@@ -286,7 +286,7 @@ func (m *Machine) State() State {
 // done and the restart that they ask for has been.
 func (m *Machine) echo() Echo {
 	r, _ := m.current()
-	if r.Open || r.Restart != "" || r.Undo != nil {
+	if r.Open || r.Restart != "" {
 		return r.Before
 	}
 	return r.Echo()
