@@ -416,3 +416,24 @@ func TestTheMD5IsReportedWhenItIsTrue(t *testing.T) {
 	b.boot("m2")
 	is("rebooted", Echo{c(3), config.MD5(doc(t, `{"a":3}`))})
 }
+
+// A second push over one that broke something is measured by what was good before both: an
+// undo would go back behind both.
+func TestASecondPushIsMeasuredByTheConfirmedConfig(t *testing.T) {
+	b := on(t)
+	bad := map[string]bool{"uplink": false}
+	b.play(t, []step{
+		{push(t, 2, `{"a":2}`), "…"},
+		{clean{}, taken},
+		{settled{bad}, "run a"},
+		{ran{}, "…"},
+		{push(t, 3, `{"a":3}`), "validate"},
+		{clean{}, "write pending c/3 {a:3}; accepted; publish c/3 {a:3}; timer 30s"},
+		{settled{bad}, "run a"},
+		{ran{}, "write pending c/3 {a:3}; applied; ask c/3"},
+		{Health{bad}, ""},
+		{answer{c(3)}, "not confirmed: good before and bad now: uplink"},
+		{Tick{DefaultConfirm}, "ask c/3; write clock 0s; write pending c/3 {a:3}; undo c/3 unhealthy: good before and bad now: uplink; publish j/4 {a:1}; timer 30s"},
+		{settled{}, "run back a"},
+	})
+}
