@@ -1,0 +1,240 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"edgespan/platform/store"
+)
+
+// Lives of certificates, and how far they are dated back for nodes whose clock is late.
+const (
+	caLife     = 20 * 365 * 24 * time.Hour
+	defaultAge = 30 * 24 * time.Hour
+	shortest   = time.Minute
+	backdate   = time.Hour
+)
+
+// Options are an authority's settings.
+type Options struct {
+	Dir        string           // holds ca.pem of our own CA; made at the first start
+	Outside    Outside          // files of another CA, in place of our own
+	Names      []string         // host names and IP addresses of the node link's server certificate
+	NodeLife   time.Duration    // of a node's certificate; 0: 30 days
+	ServerLife time.Duration    // of the server certificate; 0: 30 days
+	Now        func() time.Time // nil: the clock
+	Revoked    *Revocations     // nil: nothing is revoked
+}
+
+// Outside are the PEM files of a CA that is not ours. Cert has the issuing certificate
+// first; every certificate in it is trusted as a root. Without Key the controller issues
+// nothing: nodes bring certificates that somebody else made, and ServerCert with ServerKey
+// are required. They are read anew when they change.
+type Outside struct {
+	Cert, Key, ServerCert, ServerKey string
+}
+
+// Authority issues and verifies certificates. It may be used from several goroutines.
+type Authority struct {
+	opts   Options
+	key    crypto.Signer // nil: an outside CA without its key
+	roots  []*x509.Certificate
+	server *serverCert
+}
+
+// ErrNoKey says that this controller cannot issue certificates.
+var ErrNoKey = errors.New("the CA's key is not here: certificates are issued outside")
+
+// Open reads the authority, and makes our own at the first start. Only the holder of the
+// controller's store calls it, so that two first starts cannot make two.
+func Open(opts Options) (*Authority, error) {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	for _, life := range []*time.Duration{&opts.NodeLife, &opts.ServerLife} {
+		if *life == 0 {
+			*life = defaultAge
+		}
+		if *life < shortest {
+			return nil, fmt.Errorf("open CA: a certificate's life of %v: %v and more are allowed", *life, shortest)
+		}
+	}
+	a := &Authority{opts: opts}
+	load := a.loadOwn
+	if opts.Outside != (Outside{}) {
+		load = a.loadOutside
+	}
+	if err := load(); err != nil {
+		return nil, fmt.Errorf("open CA: %w", err)
+	}
+	if err := a.checkIssuer(); err != nil {
+		return nil, fmt.Errorf("open CA: %w", err)
+	}
+	a.server = &serverCert{authority: a}
+	if _, err := a.server.get(); err != nil {
+		return nil, fmt.Errorf("open CA: %w", err)
+	}
+	return a, nil
+}
+
+func (a *Authority) loadOwn() error {
+	path := filepath.Join(a.opts.Dir, "ca.pem")
+	b, err := readBundle(path, 0o077)
+	if errors.Is(err, fs.ErrNotExist) {
+		if b, err = newCA(a.opts.Now()); err != nil {
+			return err
+		}
+		err = writeBundle(path, b)
+	}
+	if err != nil {
+		return err
+	}
+	if b.key == nil || len(b.chain) == 0 {
+		return fmt.Errorf("%s has to hold one key and its certificate", path)
+	}
+	a.key, a.roots = b.key, b.chain
+	return nil
+}
+
+func (a *Authority) loadOutside() error {
+	out := a.opts.Outside
+	b, err := readBundle(out.Cert, 0o007)
+	if err != nil {
+		return err
+	}
+	a.roots = b.chain
+	if len(a.roots) == 0 {
+		return fmt.Errorf("%s holds no certificate", out.Cert)
+	}
+	if (out.ServerCert == "") != (out.ServerKey == "") {
+		return errors.New("server certificate and key: both files or none are allowed")
+	}
+	if out.Key == "" {
+		if out.ServerCert == "" {
+			return errors.New("a CA without its key: a server certificate with its key is required")
+		}
+		return nil
+	}
+	if b, err = readBundle(out.Key, 0o007); err != nil {
+		return err
+	}
+	if b.key == nil {
+		return fmt.Errorf("%s holds no key", out.Key)
+	}
+	a.key = b.key
+	return nil
+}
+
+// checkIssuer refuses a CA that could not issue anything that holds.
+func (a *Authority) checkIssuer() error {
+	ca, now := a.roots[0], a.opts.Now()
+	switch {
+	case !ca.IsCA || !ca.BasicConstraintsValid:
+		return fmt.Errorf("certificate %s is no CA's", serialText(ca))
+	case ca.KeyUsage != 0 && ca.KeyUsage&x509.KeyUsageCertSign == 0:
+		return fmt.Errorf("certificate %s may not sign certificates", serialText(ca))
+	case now.After(ca.NotAfter):
+		return fmt.Errorf("certificate %s of the CA ended on %s", serialText(ca), ca.NotAfter.Format(time.RFC3339))
+	case a.key != nil && !sameKey(ca.PublicKey, a.key.Public()):
+		return fmt.Errorf("certificate %s of the CA and its key do not belong together", serialText(ca))
+	}
+	return nil
+}
+
+// Pin is what a joining node gives as --ca-sha256.
+func (a *Authority) Pin() Pin { return PinOf(a.roots[0]) }
+
+// Roots are the certificates that a node of this controller trusts, in DER.
+func (a *Authority) Roots() [][]byte { return rawOf(a.roots) }
+
+func newCA(now time.Time) (bundle, error) {
+	key, err := newKey()
+	if err != nil {
+		return bundle{}, err
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return bundle{}, err
+	}
+	t := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: fmt.Sprintf("edgespan CA %x", serial.Bytes()[:4])},
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(caLife),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
+	if err != nil {
+		return bundle{}, fmt.Errorf("make CA: %w", err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	return bundle{key: key, chain: []*x509.Certificate{cert}}, err
+}
+
+// newSerial is 127 random bits, never zero and never negative in DER.
+func newSerial() (*big.Int, error) {
+	top := new(big.Int).Lsh(big.NewInt(1), 126)
+	n, err := rand.Int(rand.Reader, top)
+	if err != nil {
+		return nil, err
+	}
+	return n.Add(n, top), nil
+}
+
+// writeBundle replaces a file that holds a key: only its owner may read it. Key and
+// certificates are one file, so that a power cut cannot part them.
+func writeBundle(path string, b bundle) error {
+	text, err := b.format()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return store.WriteFile(path, text, 0o600)
+}
+
+// issue signs a certificate for a public key.
+func (a *Authority) issue(t *x509.Certificate, public crypto.PublicKey, life time.Duration) (*x509.Certificate, error) {
+	if a.key == nil {
+		return nil, ErrNoKey
+	}
+	now, ca := a.opts.Now(), a.roots[0]
+	if !now.Before(ca.NotAfter) {
+		return nil, fmt.Errorf("the CA's certificate ended on %s", ca.NotAfter.Format(time.RFC3339))
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	t.SerialNumber, t.NotBefore, t.NotAfter = serial, now.Add(-min(backdate, life/10)), now.Add(life)
+	if t.NotAfter.After(ca.NotAfter) {
+		t.NotAfter = ca.NotAfter
+	}
+	t.BasicConstraintsValid, t.KeyUsage = true, x509.KeyUsageDigitalSignature
+	der, err := x509.CreateCertificate(rand.Reader, t, ca, public, a.key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+// splitNames parts host names from IP addresses.
+func splitNames(names []string) (hosts []string, ips []net.IP) {
+	for _, n := range names {
+		if ip := net.ParseIP(n); ip != nil {
+			ips = append(ips, ip)
+		} else {
+			hosts = append(hosts, n)
+		}
+	}
+	return hosts, ips
+}

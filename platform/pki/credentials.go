@@ -1,0 +1,196 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Files of a node's state folder.
+const (
+	linkFile = "link.pem" // key, chain and trusted roots: one file, so that no power cut parts them
+	joinFile = "join.key" // key of a join whose answer did not come yet
+)
+
+// ErrNotJoined says that a node has no certificate yet.
+var ErrNotJoined = errors.New("this node has joined no controller")
+
+// Credentials are a node's key, its certificate and what it trusts. They may be used from
+// several goroutines.
+type Credentials struct {
+	dir  string
+	node uuid.UUID
+	now  func() time.Time
+
+	mu   sync.Mutex
+	held bundle
+	next crypto.Signer // key of the request under way
+}
+
+// OpenCredentials reads what a node keeps since it joined. Without that the error is
+// ErrNotJoined and the credentials serve to join with. now may be nil for the clock.
+func OpenCredentials(dir string, node uuid.UUID, now func() time.Time) (*Credentials, error) {
+	if now == nil {
+		now = time.Now
+	}
+	c := &Credentials{dir: dir, node: node, now: now}
+	path := filepath.Join(dir, linkFile)
+	held, err := readBundle(path, 0o077)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, fmt.Errorf("open credentials: %w", ErrNotJoined)
+	}
+	if err == nil {
+		err = c.check(held, time.Time{})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open credentials: %s: %w", path, err)
+	}
+	c.held = held
+	return c, nil
+}
+
+// check holds a bundle against what the node is. A zero time leaves the lives of the
+// certificates out: at the start a late clock must not hide them.
+func (c *Credentials) check(b bundle, now time.Time) error {
+	if b.key == nil || len(b.chain) == 0 || len(b.roots) == 0 {
+		return errors.New("a key, a certificate and a trusted root are required")
+	}
+	leaf := b.chain[0]
+	if !sameKey(leaf.PublicKey, b.key.Public()) {
+		return errors.New("the certificate is for another key")
+	}
+	peer, err := peerOf(leaf)
+	if err != nil {
+		return err
+	}
+	if peer.Node != c.node {
+		return fmt.Errorf("the certificate is for node %s, this is %s", peer.Node, c.node)
+	}
+	if now.IsZero() {
+		return nil
+	}
+	_, err = leaf.Verify(x509.VerifyOptions{
+		Roots: poolOf(b.roots), Intermediates: poolOf(b.chain[1:]), CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	return err
+}
+
+// Node is the node whose credentials these are.
+func (c *Credentials) Node() uuid.UUID { return c.node }
+
+// JoinRequest is a request in DER for the first certificate. Its key is on the disk until
+// Install, so that a join whose answer got lost can be said again with the same token.
+func (c *Credentials) JoinRequest() ([]byte, error) {
+	path := filepath.Join(c.dir, joinFile)
+	b, err := readBundle(path, 0o077)
+	if errors.Is(err, fs.ErrNotExist) {
+		if b.key, err = newKey(); err == nil {
+			err = writeBundle(path, b)
+		}
+	}
+	if err == nil && b.key == nil {
+		err = fmt.Errorf("%s holds no key: remove it", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make join request: %w", err)
+	}
+	return c.request(b.key)
+}
+
+// RenewalRequest is a request in DER with a new key. A lost answer costs nothing: the next
+// request has another key.
+func (c *Credentials) RenewalRequest() ([]byte, error) {
+	key, err := newKey()
+	if err != nil {
+		return nil, fmt.Errorf("make renewal request: %w", err)
+	}
+	return c.request(key)
+}
+
+func (c *Credentials) request(key crypto.Signer) ([]byte, error) {
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{URIs: []*url.URL{nodeURI(c.node)}}, key)
+	if err != nil {
+		return nil, fmt.Errorf("make certificate request: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next = key
+	return der, nil
+}
+
+// Install takes the answer to the last request: it must hold together before it replaces
+// what was there. New connections use it at once.
+func (c *Credentials) Install(chain, roots [][]byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := bundle{key: c.next}
+	var err error
+	if b.chain, err = parseAll(chain); err == nil {
+		b.roots, err = parseAll(roots)
+	}
+	if err == nil {
+		err = c.check(b, c.now())
+	}
+	if err == nil {
+		err = writeBundle(filepath.Join(c.dir, linkFile), b)
+	}
+	if err != nil {
+		return fmt.Errorf("install certificate: %w", err)
+	}
+	c.held, c.next = b, nil
+	if err := os.Remove(filepath.Join(c.dir, joinFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("install certificate: %w", err)
+	}
+	return nil
+}
+
+// TLS is the node's setting for the link to a controller of that host name or address.
+func (c *Credentials) TLS(host string) (*tls.Config, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.held.chain) == 0 {
+		return nil, fmt.Errorf("connect: %w", ErrNotJoined)
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		ServerName: host,
+		RootCAs:    poolOf(c.held.roots),
+		Time:       c.now,
+		Certificates: []tls.Certificate{{
+			Certificate: rawOf(c.held.chain), PrivateKey: c.held.key, Leaf: c.held.chain[0],
+		}},
+	}, nil
+}
+
+// RenewAt is when the certificate is to be renewed: after two thirds of its life and up
+// to a tenth of the life later; spread is a random number from 0 to 1. Zero: not joined.
+func (c *Credentials) RenewAt(spread float64) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.held.chain) == 0 {
+		return time.Time{}
+	}
+	return renewAt(c.held.chain[0], spread)
+}
+
+// Peer is the node as its certificate shows it; ErrNotJoined without one.
+func (c *Credentials) Peer() (Peer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.held.chain) == 0 {
+		return Peer{}, ErrNotJoined
+	}
+	return peerOf(c.held.chain[0])
+}

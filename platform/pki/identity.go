@@ -1,0 +1,91 @@
+package pki
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const urn = "urn:edgespan:node:"
+
+// oidSAN is the extension that holds subject alternative names (RFC 5280, 4.2.1.6).
+var oidSAN = asn1.ObjectIdentifier{2, 5, 29, 17}
+
+// Peer is a node as its certificate shows it.
+type Peer struct {
+	Node     uuid.UUID
+	Serial   string // hexadecimal, lower case
+	NotAfter time.Time
+}
+
+// PeerOf is the node at the other end of a connection whose certificate chain was
+// verified. A connection without a client certificate is an error.
+func PeerOf(state tls.ConnectionState) (Peer, error) {
+	if len(state.PeerCertificates) == 0 || len(state.VerifiedChains) == 0 {
+		return Peer{}, errors.New("identify node: no verified client certificate: join first")
+	}
+	return peerOf(state.PeerCertificates[0])
+}
+
+func peerOf(cert *x509.Certificate) (Peer, error) {
+	node, err := identity(cert.URIs, cert.Extensions)
+	if err != nil {
+		return Peer{}, fmt.Errorf("identify node: certificate %s: %w", serialText(cert), err)
+	}
+	return Peer{Node: node, Serial: serialText(cert), NotAfter: cert.NotAfter}, nil
+}
+
+func serialText(cert *x509.Certificate) string { return fmt.Sprintf("%x", cert.SerialNumber) }
+
+// nodeURI is the name of a node in its certificate.
+func nodeURI(node uuid.UUID) *url.URL {
+	return &url.URL{Scheme: "urn", Opaque: strings.TrimPrefix(urn, "urn:") + node.String()}
+}
+
+// identity is the one node that a certificate or a request names. Names of any other kind
+// beside it are refused: they would be identities that nobody checked.
+func identity(uris []*url.URL, extensions []pkix.Extension) (uuid.UUID, error) {
+	names, err := countNames(extensions)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	if names != 1 || len(uris) != 1 {
+		return uuid.Nil, fmt.Errorf("has %d names, %d of them URIs: exactly one, %s<uuid>, is allowed", names, len(uris), urn)
+	}
+	text := uris[0].String()
+	word, found := strings.CutPrefix(text, urn)
+	node, err := uuid.Parse(word)
+	if !found || err != nil || node == uuid.Nil || node.String() != word {
+		return uuid.Nil, fmt.Errorf("names %.80q: %s<uuid in lower case> is allowed", text, urn)
+	}
+	return node, nil
+}
+
+// countNames counts subject alternative names of every kind, also of those that
+// crypto/x509 skips.
+func countNames(extensions []pkix.Extension) (int, error) {
+	n := 0
+	for _, e := range extensions {
+		if !e.Id.Equal(oidSAN) {
+			continue
+		}
+		var names []asn1.RawValue
+		if rest, err := asn1.Unmarshal(e.Value, &names); err != nil || len(rest) > 0 {
+			return 0, errors.New("its alternative names cannot be read")
+		}
+		n += len(names)
+	}
+	return n, nil
+}
+
+// fingerprint is the SHA-256 of a public key's DER form.
+func fingerprint(spki []byte) string { return fmt.Sprintf("%x", sha256.Sum256(spki)) }

@@ -1,0 +1,176 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// Types of PEM blocks. Trusted roots stand in a node's file beside its own chain and have a
+// type of their own, so that neither is taken for the other.
+const (
+	blockKey  = "PRIVATE KEY"
+	blockCert = "CERTIFICATE"
+	blockRoot = "EDGESPAN TRUSTED ROOT"
+)
+
+const largestFile = 1 << 20 // octets of a file of keys or certificates
+
+// bundle is what a PEM file of ours holds.
+type bundle struct {
+	key   crypto.Signer // nil for none
+	chain []*x509.Certificate
+	roots []*x509.Certificate
+}
+
+// readBundle reads a PEM file. A key in a file that others may read is refused; forbidden
+// are the bits of the mode that say so.
+func readBundle(path string, forbidden os.FileMode) (bundle, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return bundle{}, fmt.Errorf("read certificates: %w", err)
+	}
+	if info.Size() > largestFile {
+		return bundle{}, fmt.Errorf("read certificates: %s has %d octets: %d are allowed", path, info.Size(), largestFile)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return bundle{}, fmt.Errorf("read certificates: %w", err)
+	}
+	b, err := parseBundle(text)
+	if err != nil {
+		return bundle{}, fmt.Errorf("read certificates: %s: %w", path, err)
+	}
+	if b.key != nil && info.Mode().Perm()&forbidden != 0 {
+		return bundle{}, fmt.Errorf("read certificates: %s holds a key and has mode %04o: others may not read it: chmod 600", path, info.Mode().Perm())
+	}
+	return b, nil
+}
+
+func parseBundle(text []byte) (bundle, error) {
+	var b bundle
+	for n := 1; ; n++ {
+		block, rest := pem.Decode(text)
+		if block == nil {
+			break
+		}
+		if err := b.add(block); err != nil {
+			return bundle{}, fmt.Errorf("PEM block %d (%.40s): %w", n, block.Type, err)
+		}
+		text = rest
+	}
+	if b.key == nil && len(b.chain) == 0 && len(b.roots) == 0 {
+		return bundle{}, errors.New("holds no PEM block: keys and certificates in PEM form are allowed")
+	}
+	return b, nil
+}
+
+func (b *bundle) add(block *pem.Block) (err error) {
+	switch block.Type {
+	case blockKey, "EC PRIVATE KEY":
+		if b.key != nil {
+			return errors.New("is a second key: one is allowed")
+		}
+		b.key, err = parseKey(block)
+	case blockCert:
+		b.chain, err = appendCert(b.chain, block.Bytes)
+	case blockRoot:
+		b.roots, err = appendCert(b.roots, block.Bytes)
+	case "EC PARAMETERS": // openssl writes them before a key
+	default:
+		err = fmt.Errorf("is unknown: %s and %s are allowed", blockKey, blockCert)
+	}
+	return err
+}
+
+func parseKey(block *pem.Block) (crypto.Signer, error) {
+	if block.Type != blockKey {
+		return x509.ParseECPrivateKey(block.Bytes)
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("is a %T: a key that signs is allowed", key)
+	}
+	return signer, nil
+}
+
+func appendCert(to []*x509.Certificate, der []byte) ([]*x509.Certificate, error) {
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return append(to, cert), nil
+}
+
+// format is the file form of a bundle.
+func (b bundle) format() ([]byte, error) {
+	var out []byte
+	if b.key != nil {
+		der, err := x509.MarshalPKCS8PrivateKey(b.key)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, pem.EncodeToMemory(&pem.Block{Type: blockKey, Bytes: der})...)
+	}
+	for _, c := range b.chain {
+		out = append(out, pem.EncodeToMemory(&pem.Block{Type: blockCert, Bytes: c.Raw})...)
+	}
+	for _, c := range b.roots {
+		out = append(out, pem.EncodeToMemory(&pem.Block{Type: blockRoot, Bytes: c.Raw})...)
+	}
+	return out, nil
+}
+
+// newKey makes a key: ECDSA on P-256, which every outside CA and TLS library takes.
+func newKey() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
+
+// sameKey says whether two public keys are equal.
+func sameKey(a, b crypto.PublicKey) bool {
+	switch k := a.(type) {
+	case *ecdsa.PublicKey:
+		return k.Equal(b)
+	case ed25519.PublicKey:
+		return k.Equal(b)
+	default:
+		e, ok := a.(interface{ Equal(x crypto.PublicKey) bool })
+		return ok && e.Equal(b)
+	}
+}
+
+func rawOf(certs []*x509.Certificate) [][]byte {
+	out := make([][]byte, len(certs))
+	for i, c := range certs {
+		out[i] = c.Raw
+	}
+	return out
+}
+
+func parseAll(ders [][]byte) ([]*x509.Certificate, error) {
+	var out []*x509.Certificate
+	for _, der := range ders {
+		var err error
+		if out, err = appendCert(out, der); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func poolOf(certs []*x509.Certificate) *x509.CertPool {
+	pool := x509.NewCertPool()
+	for _, c := range certs {
+		pool.AddCert(c)
+	}
+	return pool
+}

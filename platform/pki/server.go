@@ -1,0 +1,140 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// reread is how often the files of an outside server certificate are looked at.
+const reread = 10 * time.Second
+
+// ServerTLS is the setting of the node link's server. A client without a certificate may
+// connect: it can do nothing but join. One that shows a certificate is refused in the
+// handshake unless it is a node's, issued by us, valid now and not revoked.
+func (a *Authority) ServerTLS() *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		ClientAuth:             tls.VerifyClientCertIfGiven,
+		ClientCAs:              poolOf(a.roots),
+		Time:                   a.opts.Now,
+		SessionTicketsDisabled: true,
+		GetCertificate:         func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.server.get() },
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if len(state.PeerCertificates) == 0 {
+				return nil
+			}
+			peer, err := PeerOf(state)
+			if err != nil {
+				return err
+			}
+			return a.Admit(peer)
+		},
+	}
+}
+
+// Admit says whether a node's certificate still counts: its time is not over and it is
+// not revoked. Streams that last are asked for it again.
+func (a *Authority) Admit(p Peer) error {
+	if a.opts.Now().After(p.NotAfter) {
+		return fmt.Errorf("admit node %s: certificate %s ended on %s", p.Node, p.Serial, p.NotAfter.Format(time.RFC3339))
+	}
+	return a.opts.Revoked.Check(p)
+}
+
+// serverCert is the server's certificate as it is now: made anew once two thirds of its
+// life are over, or read from an outside CA's files when they change.
+type serverCert struct {
+	authority *Authority
+
+	mu      sync.Mutex
+	cert    *tls.Certificate
+	looked  time.Time
+	written [2]time.Time // of the outside files
+}
+
+func (s *serverCert) get() (*tls.Certificate, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.authority.opts.Now()
+	var next *tls.Certificate
+	var err error
+	if s.authority.opts.Outside.ServerCert != "" {
+		next, err = s.outside(now)
+	} else if s.cert == nil || !now.Before(renewAt(s.cert.Leaf, 0)) {
+		next, err = s.authority.newServer()
+	}
+	switch {
+	case err == nil && next != nil:
+		s.cert = next
+	case err != nil && (s.cert == nil || now.After(s.cert.Leaf.NotAfter)):
+		return nil, err // an old certificate that still holds serves on
+	}
+	return s.cert, nil
+}
+
+// newServer issues a server certificate for a fresh key, which stays in memory. The chain
+// ends with the CA itself, where a joining node looks for its pin.
+func (a *Authority) newServer() (*tls.Certificate, error) {
+	if len(a.opts.Names) == 0 {
+		return nil, errors.New("make server certificate: no names: one host name or IP address at least is required")
+	}
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	hosts, ips := splitNames(a.opts.Names)
+	leaf, err := a.issue(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "edgespan controller"}, DNSNames: hosts, IPAddresses: ips,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, key.Public(), a.opts.ServerLife)
+	if err != nil {
+		return nil, fmt.Errorf("make server certificate: %w", err)
+	}
+	return &tls.Certificate{
+		Certificate: append([][]byte{leaf.Raw}, a.Roots()...),
+		PrivateKey:  key, Leaf: leaf,
+	}, nil
+}
+
+// outside reads the server certificate's files if they changed; nil says that they did not.
+func (s *serverCert) outside(now time.Time) (*tls.Certificate, error) {
+	if s.cert != nil && now.Sub(s.looked) < reread {
+		return nil, nil
+	}
+	s.looked = now
+	files := s.authority.opts.Outside
+	var written [2]time.Time
+	for i, path := range []string{files.ServerCert, files.ServerKey} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("read server certificate: %w", err)
+		}
+		written[i] = info.ModTime()
+	}
+	if s.cert != nil && written == s.written {
+		return nil, nil
+	}
+	chain, err := readBundle(files.ServerCert, 0o007)
+	if err != nil {
+		return nil, err
+	}
+	key, err := readBundle(files.ServerKey, 0o007)
+	if err != nil {
+		return nil, err
+	}
+	if len(chain.chain) == 0 || key.key == nil || !sameKey(chain.chain[0].PublicKey, key.key.Public()) {
+		return nil, fmt.Errorf("read server certificate: %s and %s do not belong together", files.ServerCert, files.ServerKey)
+	}
+	if now.After(chain.chain[0].NotAfter) {
+		return nil, fmt.Errorf("read server certificate: %s ended on %s", files.ServerCert, chain.chain[0].NotAfter.Format(time.RFC3339))
+	}
+	s.written = written
+	shown := append(rawOf(chain.chain), s.authority.Roots()...)
+	return &tls.Certificate{Certificate: shown, PrivateKey: key.key, Leaf: chain.chain[0]}, nil
+}

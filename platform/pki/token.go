@@ -1,0 +1,165 @@
+package pki
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// What the texts of tokens begin with, so that a scanner for secrets finds them.
+const (
+	joinPrefix     = "esj_"
+	operatorPrefix = "eso_"
+	tokenOctets    = 32 // 256 random bits
+)
+
+// Why a token is refused. Whoever holds 256 bits of it may know.
+var (
+	ErrTokenForm    = errors.New("this is no token")
+	ErrTokenUnknown = errors.New("the token is not known here")
+	ErrTokenExpired = errors.New("the token has expired")
+	ErrTokenUsed    = errors.New("the token was used already")
+	ErrTokenName    = errors.New("the token is for another name")
+)
+
+// JoinToken is what a controller keeps of a join token: never its text.
+type JoinToken struct {
+	Hash    string    `json:"hash"` // SHA-256 of the text, hexadecimal; the key to find it by
+	Name    string    `json:"name"` // the one node name that it is for
+	Expires time.Time `json:"expires"`
+	Used    *TokenUse `json:"used,omitempty"`
+}
+
+// TokenUse says what a token was spent on.
+type TokenUse struct {
+	Node uuid.UUID `json:"node"`
+	Key  string    `json:"key"` // fingerprint of the key that got the certificate
+	At   time.Time `json:"at"`
+}
+
+// NewJoinToken makes a token for one node name. Its text is shown once.
+func NewJoinToken(name string, expires time.Time) (text string, kept JoinToken, err error) {
+	if name == "" {
+		return "", JoinToken{}, errors.New("make join token: no name: the name of one node is required")
+	}
+	text, hash, err := newToken(joinPrefix)
+	return text, JoinToken{Hash: hash, Name: name, Expires: expires}, err
+}
+
+func newToken(prefix string) (text, hash string, err error) {
+	var secret [tokenOctets]byte
+	if _, err := rand.Read(secret[:]); err != nil {
+		return "", "", fmt.Errorf("make token: %w", err)
+	}
+	text = prefix + base64.RawURLEncoding.EncodeToString(secret[:])
+	return text, hashOf(text), nil
+}
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// JoinTokenHash is the key by which a token's record is found.
+func JoinTokenHash(text string) (string, error) { return tokenHash(joinPrefix, text) }
+
+// OperatorTokenHash is the key by which an operator token's record is found.
+func OperatorTokenHash(text string) (string, error) { return tokenHash(operatorPrefix, text) }
+
+// tokenHash never shows the text in its error: it may be most of a secret.
+func tokenHash(prefix, text string) (string, error) {
+	word, found := strings.CutPrefix(text, prefix)
+	secret, err := base64.RawURLEncoding.Strict().DecodeString(word)
+	if !found || err != nil || len(secret) != tokenOctets {
+		return "", fmt.Errorf("read token: %w: %s and 43 letters, digits, - and _ are allowed", ErrTokenForm, prefix)
+	}
+	return hashOf(text), nil
+}
+
+// Redeem spends a token on a node's request and returns its record as it is then; the
+// caller stores it by compare-and-set before it issues anything. A token is spent once:
+// only the same node with the same key, whose answer got lost, may come again until the
+// token expires; nobody gains anything by a copy of what it gets.
+func (t JoinToken) Redeem(now time.Time, text, name string, r Request) (JoinToken, error) {
+	if !matches(t.Hash, text) {
+		return JoinToken{}, fmt.Errorf("redeem token: %w", ErrTokenUnknown)
+	}
+	if t.Name != name {
+		return JoinToken{}, fmt.Errorf("redeem token: %w: it is for %.80q, not for %.80q", ErrTokenName, t.Name, name)
+	}
+	if !now.Before(t.Expires) {
+		return JoinToken{}, fmt.Errorf("redeem token of %.80q: %w on %s", t.Name, ErrTokenExpired, t.Expires.Format(time.RFC3339))
+	}
+	if t.Used != nil && (t.Used.Node != r.Node || t.Used.Key != r.Key) {
+		return JoinToken{}, fmt.Errorf("redeem token of %.80q: %w on %s", t.Name, ErrTokenUsed, t.Used.At.Format(time.RFC3339))
+	}
+	if t.Used == nil {
+		t.Used = &TokenUse{Node: r.Node, Key: r.Key, At: now}
+	}
+	return t, nil
+}
+
+// matches compares in constant time.
+func matches(hash, text string) bool {
+	return subtle.ConstantTimeCompare([]byte(hash), []byte(hashOf(text))) == 1
+}
+
+// Role is what an operator may do; each one may all that those before it may.
+type Role string
+
+// The roles.
+const (
+	Viewer   Role = "viewer"   // read
+	Operator Role = "operator" // write layers, push, roll back, confirm, release
+	Admin    Role = "admin"    // tokens, certificates, secrets, nodes added and removed
+)
+
+var ranks = map[Role]int{Viewer: 1, Operator: 2, Admin: 3}
+
+// ParseRole reads a role.
+func ParseRole(text string) (Role, error) {
+	if ranks[Role(text)] == 0 {
+		return "", fmt.Errorf("read role: %.40q: %s, %s and %s are allowed", text, Viewer, Operator, Admin)
+	}
+	return Role(text), nil
+}
+
+// May says whether the role covers what another one may. An unknown role may nothing, and
+// nobody may what an unknown one needs.
+func (r Role) May(need Role) bool { return ranks[need] > 0 && ranks[r] >= ranks[need] }
+
+// OperatorToken is what a controller keeps of an operator's token.
+type OperatorToken struct {
+	Hash    string    `json:"hash"`
+	Name    string    `json:"name"` // who, for the audit log
+	Role    Role      `json:"role"`
+	Expires time.Time `json:"expires"` // zero: never
+}
+
+// NewOperatorToken makes a token for a person or a program.
+func NewOperatorToken(name string, role Role, expires time.Time) (text string, kept OperatorToken, err error) {
+	if _, err := ParseRole(string(role)); err != nil {
+		return "", OperatorToken{}, err
+	}
+	text, hash, err := newToken(operatorPrefix)
+	return text, OperatorToken{Hash: hash, Name: name, Role: role, Expires: expires}, err
+}
+
+// Check says whether the text is this token, and whether it still holds.
+func (t OperatorToken) Check(now time.Time, text string) error {
+	if !matches(t.Hash, text) {
+		return fmt.Errorf("check token: %w", ErrTokenUnknown)
+	}
+	if !t.Expires.IsZero() && !now.Before(t.Expires) {
+		return fmt.Errorf("check token of %.80q: %w on %s", t.Name, ErrTokenExpired, t.Expires.Format(time.RFC3339))
+	}
+	return nil
+}
