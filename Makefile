@@ -4,6 +4,7 @@
 GO            ?= go
 GOLANGCI_LINT := v2.15.0
 GOFUMPT       := v0.12.0
+PROTOC_GEN_GO := v1.36.12
 FUZZTIME      ?= 10s
 BENCHTIME     ?= 1s
 
@@ -16,7 +17,7 @@ export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check integration bench fuzz fmt lint tools setup clean
+.PHONY: help build run test check integration bench fuzz fmt lint tools proto setup clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -56,6 +57,11 @@ lint: ## Run the linters of .golangci.yml (after make tools)
 tools: ## Install the linters into .tools
 	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
 	GOBIN=$(TOOLS) $(GO) install mvdan.cc/gofumpt@$(GOFUMPT)
+
+proto: ## Generate the node link's wire form anew (needs Debian's protobuf-compiler)
+	@command -v protoc >/dev/null || { echo 'make proto: install protobuf-compiler first' >&2; exit 1; }
+	GOBIN=$(TOOLS) $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO)
+	cd platform/nodelink/linkpb && protoc --plugin=$(TOOLS)/protoc-gen-go --go_out=. --go_opt=paths=source_relative link.proto
 
 setup: ## Install the OS packages whose commands are missing (root, Debian)
 	@scripts/setup.sh

@@ -1,0 +1,333 @@
+package nodelink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/proto"
+
+	"edgespan/config/link"
+	pb "edgespan/platform/nodelink/linkpb"
+	"edgespan/platform/pki"
+)
+
+const (
+	dialTimeout  = 10 * time.Second
+	beginTimeout = 20 * time.Second // from the first octet to the controller's yes
+	renewRetry   = 10 * time.Minute // after a renewal that got no certificate
+)
+
+// Listener is told what the controller does. Up and Down come in turns; what blocks in
+// Received holds back the messages after it.
+type Listener interface {
+	Up(s link.ToController)
+	Received(m link.FromController)
+	Down(cause error)
+}
+
+// ClientOptions are a client's settings; zero values stand for those in the comments.
+type ClientOptions struct {
+	Controller  string // HOST:PORT
+	Credentials *pki.Credentials
+	Hello       func() link.Hello // asked at the start of each stream; Node is filled in
+	Listener    Listener
+	Log         *zap.Logger      // none
+	Now         func() time.Time // the clock
+	Random      func() float64   // 0 to 1; math/rand
+	Keepalive   Keepalive        // 30 s, 10 s; gRPC raises a time below 10 s to 10 s
+}
+
+func (o *ClientOptions) defaults() {
+	def(&o.Log, zap.NewNop())
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	def(&o.Keepalive.Time, 30*time.Second)
+	def(&o.Keepalive.Timeout, 10*time.Second)
+}
+
+// clientKeepalive asks only while the stream stands, as the server wants it.
+func clientKeepalive(k Keepalive) keepalive.ClientParameters {
+	return keepalive.ClientParameters{Time: k.Time, Timeout: k.Timeout}
+}
+
+// Client is the node's end of the link.
+type Client struct{ opts ClientOptions }
+
+// NewClient makes a client; Run starts it.
+func NewClient(opts ClientOptions) *Client {
+	opts.defaults()
+	return &Client{opts: opts}
+}
+
+// Run holds a stream to the controller, and opens the next one after a back-off whenever
+// it ends, until ctx is over. It returns an error only for options that can never work.
+func (c *Client) Run(ctx context.Context) error {
+	if _, err := hostOf(c.opts.Controller); err != nil {
+		return fmt.Errorf("run node link: %w", err)
+	}
+	var b backoff
+	last := ""
+	for {
+		up, err := c.session(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		var refused *Refused
+		wait := b.next(up, errors.As(err, &refused), c.opts.Random())
+		if text := err.Error(); text != last || up > 0 { // the same again is no news
+			last = text
+			c.opts.Log.Info("node link is down", zap.String("controller", c.opts.Controller), zap.Error(err), zap.Duration("retry", wait))
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		}
+	}
+}
+
+// session is one stream: how long it stood, and why it ended.
+func (c *Client) session(ctx context.Context) (up time.Duration, err error) {
+	host, err := hostOf(c.opts.Controller)
+	if err != nil {
+		return 0, err
+	}
+	settings, err := c.opts.Credentials.TLS(host)
+	if err != nil {
+		return 0, err
+	}
+	conn, err := connect(c.opts.Controller, credentials.NewTLS(settings), c.opts.Keepalive)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	rpc, err := c.begin(ctx, cancel, conn)
+	if err != nil {
+		return 0, err
+	}
+	s := &session{
+		client: c, rpc: rpc, renew: make(chan struct{}, 1), ended: make(chan struct{}),
+		in: joiner{limit: pushLimit, shared: newBudget(pushLimit)},
+	}
+	s.out = newOutbox(c.opts.Now, func(m proto.Message) error { return writeUp(rpc, m.(*pb.Up)) })
+	begun := c.opts.Now()
+	c.opts.Listener.Up(s)
+	go s.receive()
+	s.wait(ctx)
+	s.out.close(ErrClosed)
+	cancel()
+	<-s.ended
+	c.opts.Listener.Down(s.cause)
+	if idle := s.out.flushed(); idle != nil {
+		<-idle // the context is over: a write ends at once
+	}
+	return max(c.opts.Now().Sub(begun), 1), s.cause
+}
+
+// begin opens the stream, says Hello and waits until the controller lets the node in.
+func (c *Client) begin(ctx context.Context, cancel func(), conn *grpc.ClientConn) (grpc.ClientStream, error) {
+	late := time.AfterFunc(beginTimeout, cancel)
+	defer late.Stop()
+	rpc, err := conn.NewStream(ctx, &linkStream, linkMethod)
+	if err != nil {
+		return nil, plain(err)
+	}
+	hello := c.opts.Hello()
+	hello.Node = c.opts.Credentials.Node().String()
+	// An error of SendMsg only says that the stream ended; RecvMsg says why.
+	if err := rpc.SendMsg(up(hello)); err == nil {
+		if header, err := rpc.Header(); err == nil && len(header.Get(acceptedHeader)) > 0 {
+			if late.Stop() {
+				return rpc, nil
+			}
+			return nil, errors.New("the controller took too long to let the node in")
+		}
+	}
+	err = rpc.RecvMsg(&pb.Down{})
+	if err == nil {
+		err = errors.New("the controller sent a message before it let the node in")
+	}
+	return nil, plain(err)
+}
+
+// session is one stream at the node.
+type session struct {
+	client *Client
+	rpc    grpc.ClientStream
+	out    *outbox
+	in     joiner
+	renew  chan struct{}
+
+	once  sync.Once
+	ended chan struct{}
+	cause error // read after ended is closed
+}
+
+// wait renews the certificate when it is due, until the stream ends.
+func (s *session) wait(ctx context.Context) {
+	o := s.client.opts
+	spread := o.Random()
+	due := func() time.Duration { return max(0, o.Credentials.RenewAt(spread).Sub(o.Now())) }
+	t := time.NewTimer(due())
+	defer t.Stop()
+	for {
+		told := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.ended:
+			return
+		case <-t.C:
+		case <-s.renew:
+			told = true
+		}
+		if told || due() == 0 { // else the answer has moved it meanwhile
+			s.ask()
+		}
+		t.Reset(s.retry(due()))
+	}
+}
+
+// retry is when to look again after a request was sent: the answer moves the due time, and
+// without an answer it is asked again after a while, or before the certificate ends.
+func (s *session) retry(due time.Duration) time.Duration {
+	if due > 0 {
+		return due
+	}
+	p, err := s.client.opts.Credentials.Peer()
+	if err != nil {
+		return renewRetry
+	}
+	left := p.NotAfter.Sub(s.client.opts.Now())
+	return max(time.Second, min(renewRetry, left/10))
+}
+
+func (s *session) ask() {
+	csr, err := s.client.opts.Credentials.RenewalRequest()
+	if err == nil {
+		err = s.out.put(&pb.Up{Kind: &pb.Up_SigningRequest{SigningRequest: &pb.SigningRequest{Csr: csr}}}, lasting)
+	}
+	if err != nil {
+		s.client.opts.Log.Warn("certificate is not renewed", zap.Error(err))
+	}
+}
+
+// receive reads until the stream ends.
+func (s *session) receive() {
+	for {
+		m := &pb.Down{}
+		err := s.rpc.RecvMsg(m)
+		if err == nil {
+			err = s.handle(m)
+		}
+		if err != nil {
+			s.once.Do(func() {
+				s.cause = plain(err)
+				s.in.close()
+				close(s.ended)
+			})
+			return
+		}
+	}
+}
+
+func (s *session) handle(m *pb.Down) error {
+	if c := m.GetChunk(); c != nil {
+		whole, err := s.in.add(c)
+		if err != nil || whole == nil {
+			return err
+		}
+		m = &pb.Down{}
+		if err := decode(whole, m); err != nil {
+			return err
+		}
+	} else if err := s.in.between(); err != nil {
+		return err
+	}
+	if err := checkSize(fmt.Sprintf("%T", m.GetKind()), proto.Size(m), downLimit(m)); err != nil {
+		return err
+	}
+	if c := m.GetCertificate(); c != nil {
+		s.install(c)
+		return nil
+	}
+	word := downOf(m)
+	if _, now := word.(link.Renew); now {
+		select {
+		case s.renew <- struct{}{}:
+		default: // one is on its way
+		}
+		return nil
+	}
+	if word != nil { // else it is of a kind that a newer version knows
+		s.client.opts.Listener.Received(word)
+	}
+	return nil
+}
+
+func (s *session) install(c *pb.Certificate) {
+	var err error
+	if c.GetRefused() != "" {
+		err = &Refused{c.GetRefused()}
+	} else {
+		err = s.client.opts.Credentials.Install(c.GetChain(), c.GetRoots())
+	}
+	if err != nil {
+		s.client.opts.Log.Warn("certificate is not renewed", zap.Error(err))
+	}
+}
+
+// Send queues a message.
+func (s *session) Send(m link.FromNode) error {
+	if _, hello := m.(link.Hello); hello {
+		return errors.New("send to controller: Hello begins a stream and is not sent again")
+	}
+	wire := up(m)
+	if wire == nil {
+		return fmt.Errorf("send to controller: %T is no message", m)
+	}
+	if err := checkSize(fmt.Sprintf("%T", m), proto.Size(wire), upLimit(wire)); err != nil {
+		return fmt.Errorf("send to controller: %w", err)
+	}
+	c := lasting
+	if _, report := m.(link.Report); report {
+		c = state
+	}
+	if err := s.out.put(wire, c); err != nil {
+		return fmt.Errorf("send to controller: %w", err)
+	}
+	return nil
+}
+
+// writeUp writes one message, in pieces if it is large.
+func writeUp(rpc grpc.ClientStream, m *pb.Up) error {
+	if proto.Size(m) <= pieceSize {
+		return rpc.SendMsg(m)
+	}
+	whole, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	for _, c := range split(whole) {
+		if err := rpc.SendMsg(&pb.Up{Kind: &pb.Up_Chunk{Chunk: c}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

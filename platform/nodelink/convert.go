@@ -1,0 +1,209 @@
+package nodelink
+
+import (
+	"strings"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/link"
+	pb "edgespan/platform/nodelink/linkpb"
+)
+
+// text makes of any octets what a string on the wire may hold: output of commands need
+// not be UTF-8, and one bad octet must not end a stream.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func texts(in []string) []string { return each(in, text) }
+
+// each converts a list; none stays none.
+func each[A, B any](in []A, f func(A) B) []B {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]B, len(in))
+	for i, a := range in {
+		out[i] = f(a)
+	}
+	return out
+}
+
+func generation(g link.Generation) *pb.Generation {
+	if g == (link.Generation{}) {
+		return nil
+	}
+	return &pb.Generation{Authority: text(g.Authority), Counter: g.Counter}
+}
+
+func generationOf(g *pb.Generation) link.Generation {
+	return link.Generation{Authority: g.GetAuthority(), Counter: g.GetCounter()}
+}
+
+// up is the wire form of what a node says.
+func up(m link.FromNode) *pb.Up {
+	switch m := m.(type) {
+	case link.Hello:
+		return &pb.Up{Kind: &pb.Up_Hello{Hello: &pb.Hello{
+			Node: text(m.Node), Name: text(m.Name), Software: text(m.Software), Firmware: text(m.Firmware), Board: text(m.Board),
+			Md5: text(m.MD5), Generation: generation(m.Generation), Capabilities: texts(m.Capabilities),
+		}}}
+	case link.Report:
+		return &pb.Up{Kind: &pb.Up_Report{Report: report(m)}}
+	case link.Result:
+		return &pb.Up{Kind: &pb.Up_Result{Result: result(m)}}
+	case link.Answer:
+		return &pb.Up{Kind: &pb.Up_Answer{Answer: &pb.Answer{Id: m.ID, Data: m.Data, Error: text(m.Error)}}}
+	default:
+		return nil
+	}
+}
+
+func report(m link.Report) *pb.Report {
+	out := &pb.Report{
+		Md5: text(m.MD5), Generation: generation(m.Generation), Software: text(m.Software), Firmware: text(m.Firmware),
+		Board: text(m.Board), Source: text(m.Source), Managed: m.Managed, Settled: m.Settled, Fallback: m.Fallback,
+		Health: each(m.Health, func(h link.Health) *pb.Health {
+			return &pb.Health{Name: text(h.Name), Good: h.Good, Detail: text(h.Detail)}
+		}),
+		Parameters: each(m.Parameters, func(p link.Parameter) *pb.Parameter {
+			return &pb.Parameter{
+				Id: text(p.ID), Kind: text(p.Kind), State: text(p.State), Detail: text(p.Detail), Generation: generation(p.Generation),
+			}
+		}),
+	}
+	if m.Held != nil {
+		out.Held = &pb.Held{By: text(m.Held.By), SinceUnixMs: m.Held.Since.UnixMilli()}
+	}
+	if m.Pending != nil {
+		out.Pending = &pb.Pending{Generation: generation(m.Pending.Generation), RemainingMs: m.Pending.Remaining.Milliseconds()}
+	}
+	return out
+}
+
+func result(m link.Result) *pb.Result {
+	return &pb.Result{
+		Generation: generation(m.Generation), Md5: text(m.MD5), Outcome: pb.Outcome(m.Outcome), Restored: generation(m.Restored),
+		Faults: each(m.Faults, func(f config.Fault) *pb.Fault {
+			return &pb.Fault{Path: texts(f.Path), What: text(f.What), Allowed: text(f.Allowed)}
+		}),
+		Actions: each(m.Actions, func(a link.Action) *pb.Action {
+			return &pb.Action{Name: text(a.Name), State: text(a.State), Detail: text(a.Detail)}
+		}),
+	}
+}
+
+// upOf is what a node said, or nil if it is a kind that this version does not know. Kinds
+// that nodelink handles by itself are no words of config/link and are nil as well.
+func upOf(m *pb.Up) link.FromNode {
+	switch k := m.GetKind().(type) {
+	case *pb.Up_Hello:
+		h := k.Hello
+		return link.Hello{
+			Node: h.GetNode(), Name: h.GetName(), Software: h.GetSoftware(), Firmware: h.GetFirmware(), Board: h.GetBoard(),
+			MD5: h.GetMd5(), Generation: generationOf(h.GetGeneration()), Capabilities: h.GetCapabilities(),
+		}
+	case *pb.Up_Report:
+		return reportOf(k.Report)
+	case *pb.Up_Result:
+		return resultOf(k.Result)
+	case *pb.Up_Answer:
+		return link.Answer{ID: k.Answer.GetId(), Data: k.Answer.GetData(), Error: k.Answer.GetError()}
+	default:
+		return nil
+	}
+}
+
+func reportOf(m *pb.Report) link.Report {
+	out := link.Report{
+		MD5: m.GetMd5(), Generation: generationOf(m.GetGeneration()), Software: m.GetSoftware(), Firmware: m.GetFirmware(),
+		Board: m.GetBoard(), Source: m.GetSource(), Managed: m.GetManaged(), Settled: m.GetSettled(), Fallback: m.GetFallback(),
+		Health: each(m.GetHealth(), func(h *pb.Health) link.Health {
+			return link.Health{Name: h.GetName(), Good: h.GetGood(), Detail: h.GetDetail()}
+		}),
+		Parameters: each(m.GetParameters(), func(p *pb.Parameter) link.Parameter {
+			return link.Parameter{
+				ID: p.GetId(), Kind: p.GetKind(), State: p.GetState(), Detail: p.GetDetail(), Generation: generationOf(p.GetGeneration()),
+			}
+		}),
+	}
+	if h := m.GetHeld(); h != nil {
+		out.Held = &link.Held{By: h.GetBy(), Since: time.UnixMilli(h.GetSinceUnixMs()).UTC()}
+	}
+	if p := m.GetPending(); p != nil {
+		out.Pending = &link.Pending{Generation: generationOf(p.GetGeneration()), Remaining: millis(p.GetRemainingMs())}
+	}
+	return out
+}
+
+func resultOf(m *pb.Result) link.Result {
+	out := link.Result{
+		Generation: generationOf(m.GetGeneration()), MD5: m.GetMd5(), Outcome: link.Outcome(m.GetOutcome()),
+		Restored: generationOf(m.GetRestored()),
+		Faults: each(m.GetFaults(), func(f *pb.Fault) config.Fault {
+			return config.Fault{Path: f.GetPath(), What: f.GetWhat(), Allowed: f.GetAllowed()}
+		}),
+		Actions: each(m.GetActions(), func(a *pb.Action) link.Action {
+			return link.Action{Name: a.GetName(), State: a.GetState(), Detail: a.GetDetail()}
+		}),
+	}
+	if out.Outcome < link.Unknown || out.Outcome > link.Unconfirmed {
+		out.Outcome = link.Unknown
+	}
+	return out
+}
+
+// millis bounds what a peer says: a duration of Go overflows after 292 years.
+func millis(ms int64) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Millisecond)
+	return time.Duration(max(-most, min(most, ms))) * time.Millisecond
+}
+
+// down is the wire form of what a controller says.
+func down(m link.FromController) *pb.Down {
+	switch m := m.(type) {
+	case link.Push:
+		return &pb.Down{Kind: &pb.Down_Push{Push: &pb.Push{
+			Generation: generation(m.Generation), Md5: text(m.MD5), Document: m.Document, PeerConfiguration: m.PeerConfiguration,
+			ConfirmMs: m.Confirm.Milliseconds(), Managed: m.Managed,
+		}}}
+	case link.Number:
+		return &pb.Down{Kind: &pb.Down_Number{Number: &pb.Number{Generation: generation(m.Generation)}}}
+	case link.Confirm:
+		return &pb.Down{Kind: &pb.Down_Confirm{Confirm: &pb.Confirm{Generation: generation(m.Generation)}}}
+	case link.Ask:
+		return &pb.Down{Kind: &pb.Down_Ask{Ask: &pb.Ask{Id: m.ID, Kind: text(m.Kind), Data: m.Data}}}
+	case link.Release:
+		return &pb.Down{Kind: &pb.Down_Release{Release: &pb.Release{}}}
+	case link.Managed:
+		return &pb.Down{Kind: &pb.Down_Managed{Managed: &pb.Managed{On: m.On}}}
+	case link.Renew:
+		return &pb.Down{Kind: &pb.Down_Renew{Renew: &pb.Renew{}}}
+	default:
+		return nil
+	}
+}
+
+// downOf is what a controller said, or nil as upOf says.
+func downOf(m *pb.Down) link.FromController {
+	switch k := m.GetKind().(type) {
+	case *pb.Down_Push:
+		p := k.Push
+		return link.Push{
+			Generation: generationOf(p.GetGeneration()), MD5: p.GetMd5(), Document: p.GetDocument(),
+			PeerConfiguration: p.GetPeerConfiguration(), Confirm: millis(p.GetConfirmMs()), Managed: p.GetManaged(),
+		}
+	case *pb.Down_Number:
+		return link.Number{Generation: generationOf(k.Number.GetGeneration())}
+	case *pb.Down_Confirm:
+		return link.Confirm{Generation: generationOf(k.Confirm.GetGeneration())}
+	case *pb.Down_Ask:
+		return link.Ask{ID: k.Ask.GetId(), Kind: k.Ask.GetKind(), Data: k.Ask.GetData()}
+	case *pb.Down_Release:
+		return link.Release{}
+	case *pb.Down_Managed:
+		return link.Managed{On: k.Managed.GetOn()}
+	case *pb.Down_Renew:
+		return link.Renew{}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,162 @@
+package nodelink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"edgespan/config/link"
+	pb "edgespan/platform/nodelink/linkpb"
+	"edgespan/platform/pki"
+)
+
+const (
+	longestName = 253 // of a node; what a name may be is the fleet's
+	joinLimit   = 16 << 10
+)
+
+// join serves the one call without a certificate. The request is checked whole before the
+// token is spent.
+func (s *Server) join(ctx context.Context, in *pb.JoinRequest) (*pb.JoinAnswer, error) {
+	from := source(ctx)
+	if !s.gate.pass(from, s.opts.Now()) {
+		return nil, status.Error(codes.ResourceExhausted, "too many joins: come again in a minute")
+	}
+	if err := checkSize("a join request", proto.Size(in), joinLimit); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	if in.GetName() == "" || len(in.GetName()) > longestName {
+		return nil, status.Errorf(codes.InvalidArgument, "a name of %d octets: 1 to %d are allowed", len(in.GetName()), longestName)
+	}
+	if _, err := pki.JoinTokenHash(in.GetToken()); err != nil {
+		return nil, status.Error(codes.PermissionDenied, err.Error())
+	}
+	request, err := pki.ParseRequest(in.GetCsr())
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	err = s.opts.Handler.Join(ctx, link.Join{
+		Token: in.GetToken(), Name: in.GetName(), Node: request.Node.String(), Key: request.Key, From: from,
+	})
+	if err != nil {
+		return nil, status.Error(codes.PermissionDenied, err.Error())
+	}
+	issued, err := s.opts.Authority.Issue(request)
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	// A node that was revoked gets no way back by a token: the list rules.
+	if err := s.opts.Authority.Admit(issued.Peer); err != nil {
+		return nil, status.Error(codes.PermissionDenied, err.Error())
+	}
+	return &pb.JoinAnswer{Chain: issued.Chain, Roots: issued.Roots}, nil
+}
+
+// source is the address that a call comes from, without its port.
+func source(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	host, _, err := net.SplitHostPort(p.Addr.String())
+	if err != nil {
+		return p.Addr.String()
+	}
+	return host
+}
+
+// JoinOptions are what a node joins with.
+type JoinOptions struct {
+	Controller  string // HOST:PORT
+	Token       string
+	Name        string
+	Pin         pki.Pin
+	Credentials *pki.Credentials
+	Now         func() time.Time // nil: the clock
+}
+
+// Join asks a controller for the node's first certificate and installs it. It may be said
+// again with the same token after an answer that got lost.
+func Join(ctx context.Context, o JoinOptions) error {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	host, err := hostOf(o.Controller)
+	if err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
+	csr, err := o.Credentials.JoinRequest()
+	if err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
+	conn, err := connect(o.Controller, credentials.NewTLS(pki.PinnedTLS(o.Pin, host, o.Now)), Keepalive{})
+	if err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
+	defer conn.Close()
+	answer := &pb.JoinAnswer{}
+	if err := conn.Invoke(ctx, joinMethod, &pb.JoinRequest{Token: o.Token, Name: o.Name, Csr: csr}, answer); err != nil {
+		return fmt.Errorf("join %s: %w", o.Controller, plain(err))
+	}
+	if err := o.Credentials.Install(answer.GetChain(), answer.GetRoots()); err != nil {
+		return fmt.Errorf("join %s: %w", o.Controller, err)
+	}
+	return nil
+}
+
+// Refused is a controller's no: to say the same again is of no use until somebody acts.
+type Refused struct{ Why string }
+
+// Error is the controller's reason.
+func (r *Refused) Error() string { return "refused: " + r.Why }
+
+// plain makes of gRPC's errors what people and callers need.
+func plain(err error) error {
+	st, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	switch st.Code() {
+	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.FailedPrecondition, codes.Unimplemented:
+		return &Refused{st.Message()}
+	case codes.OK:
+		return errors.New("the controller closed the stream")
+	default:
+		return fmt.Errorf("%s: %s", st.Code(), st.Message())
+	}
+}
+
+// hostOf is the host of HOST:PORT, which the server's certificate has to name.
+func hostOf(address string) (string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" || port == "" {
+		return "", fmt.Errorf("controller %.80q: HOST:PORT is allowed", address)
+	}
+	return host, nil
+}
+
+// connect makes a connection that is dialled at the first call, without a proxy, retries
+// or settings from DNS: when to try again is ours.
+func connect(address string, creds credentials.TransportCredentials, ka Keepalive) (*grpc.ClientConn, error) {
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	opts := []grpc.DialOption{
+		grpc.WithTransportCredentials(creds),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) }),
+		grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(), grpc.WithNoProxy(), grpc.WithIdleTimeout(0),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wireLimit), grpc.MaxCallSendMsgSize(wireLimit)),
+		grpc.WithMaxHeaderListSize(8 << 10), grpc.WithReadBufferSize(readBuffer),
+	}
+	if ka != (Keepalive{}) {
+		opts = append(opts, grpc.WithKeepaliveParams(clientKeepalive(ka)))
+	}
+	return grpc.NewClient("passthrough:///"+address, opts...)
+}

@@ -1,0 +1,305 @@
+package nodelink
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"edgespan/config"
+	"edgespan/config/link"
+	pb "edgespan/platform/nodelink/linkpb"
+)
+
+func TestBackoff(t *testing.T) {
+	var b backoff
+	var got []time.Duration
+	for range 9 {
+		got = append(got, b.next(0, false, 1))
+	}
+	s := time.Second
+	want := []time.Duration{s / 2, s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s, 30 * s, 30 * s}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if d := b.next(59*s, false, 1); d != 30*s {
+		t.Errorf("after an unstable stream %v", d)
+	}
+	if d := b.next(time.Minute, false, 1); d != s/2 {
+		t.Errorf("after a stable minute %v", d)
+	}
+	if d := b.next(0, true, 1); d != 30*s {
+		t.Errorf("after a refusal %v", d)
+	}
+	if lo, hi := b.next(0, false, 0), b.next(0, false, 0.5); lo != 0 || hi != 15*s {
+		t.Errorf("full jitter goes from %v, its middle is %v", lo, hi)
+	}
+}
+
+// A controller that is away for an hour: on the fake clock the attempts are counted. With
+// full jitter at its middle they come each 15 s.
+func TestAnHourWithoutAController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b backoff
+		attempts, begun := 0, time.Now()
+		for time.Since(begun) < time.Hour {
+			time.Sleep(b.next(0, false, 0.5))
+			attempts++
+		}
+		if attempts < 240 || attempts > 248 {
+			t.Errorf("%d attempts", attempts)
+		}
+	})
+}
+
+// The writer runs only while there is something to write; the newest wish waits, not all.
+func TestOutbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var wrote []uint64
+		o := newOutbox(time.Now, func(m proto.Message) error {
+			<-gate
+			wrote = append(wrote, m.(*pb.Down).GetAsk().GetId())
+			return nil
+		})
+		ask := func(id uint64, c class) {
+			t.Helper()
+			if err := o.put(&pb.Down{Kind: &pb.Down_Ask{Ask: &pb.Ask{Id: id}}}, c); err != nil {
+				t.Error(err)
+			}
+		}
+		ask(1, wish) // is being written and stays
+		synctest.Wait()
+		ask(2, wish)
+		ask(3, lasting)
+		ask(4, state)
+		ask(5, wish)
+		ask(6, state)
+		time.Sleep(time.Minute)
+		if d := o.stalled(time.Now()); d != time.Minute {
+			t.Errorf("stalled for %v", d)
+		}
+		close(gate)
+		<-o.flushed()
+		if want := []uint64{1, 3, 5, 6}; !reflect.DeepEqual(wrote, want) {
+			t.Errorf("wrote %v, want %v", wrote, want)
+		}
+		if d := o.stalled(time.Now()); d != 0 || o.octets != 0 {
+			t.Errorf("idle, stalled for %v with %d octets", d, o.octets)
+		}
+		ask(7, lasting)
+		<-o.flushed()
+		o.close(ErrClosed)
+		if err := o.put(&pb.Down{}, lasting); !errors.Is(err, ErrClosed) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+func TestOutboxIsBoundedInOctets(t *testing.T) {
+	block := make(chan struct{})
+	defer close(block)
+	o := newOutbox(time.Now, func(proto.Message) error { <-block; return nil })
+	big := &pb.Down{Kind: &pb.Down_Ask{Ask: &pb.Ask{Data: make([]byte, 15<<20)}}}
+	var err error
+	for range 4 {
+		err = o.put(big, lasting)
+	}
+	if !errors.Is(err, ErrFull) {
+		t.Errorf("60 MiB are waiting: %v", err)
+	}
+}
+
+func TestOutboxEndsWithTheFirstError(t *testing.T) {
+	o := newOutbox(time.Now, func(proto.Message) error { return errors.New("gone") })
+	if err := o.put(&pb.Down{}, lasting); err != nil {
+		t.Fatal(err)
+	}
+	<-o.flushed()
+	if err := o.put(&pb.Down{}, lasting); !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestBucket(t *testing.T) {
+	now := time.Unix(1000, 0)
+	b := newBucket(10, 2)
+	for i, want := range []time.Duration{0, 0, 100 * time.Millisecond, 200 * time.Millisecond} {
+		if d := b.take(now); d != want {
+			t.Errorf("take %d waits %v, want %v", i, d, want)
+		}
+	}
+	if d := b.take(now.Add(time.Hour)); d != 0 || b.left != 1 {
+		t.Errorf("an hour later %v, %v left", d, b.left)
+	}
+}
+
+func pieceOf(t *testing.T, m *pb.Chunk) *pb.Chunk {
+	t.Helper()
+	wire, err := proto.Marshal(m)
+	if err != nil || len(wire) >= wireLimit {
+		t.Fatalf("%d octets on the wire: %v", len(wire), err)
+	}
+	out := &pb.Chunk{}
+	if err := proto.Unmarshal(wire, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestPiecesOfEverySize(t *testing.T) {
+	for _, size := range []int{1, pieceSize - 1, pieceSize, pieceSize + 1, 3*pieceSize + 7} {
+		whole := bytes.Repeat([]byte{7}, size)
+		j := joiner{limit: pushLimit, shared: newBudget(pushLimit)}
+		cs := split(whole)
+		for i, c := range cs {
+			got, err := j.add(pieceOf(t, c))
+			if err != nil || (got != nil) != (i == len(cs)-1) {
+				t.Fatalf("%d octets, piece %d: %v", size, i, err)
+			}
+			if got != nil && !bytes.Equal(got, whole) {
+				t.Errorf("%d octets: another message", size)
+			}
+		}
+		if j.shared.left.Load() != pushLimit || j.open {
+			t.Errorf("%d octets: the budget lacks some", size)
+		}
+	}
+}
+
+func TestTheBudgetOfUnfinishedMessages(t *testing.T) {
+	shared := newBudget(3 * pieceSize)
+	first := split(make([]byte, 2*pieceSize))[0]
+	a, b := joiner{limit: pushLimit, shared: shared}, joiner{limit: pushLimit, shared: shared}
+	if _, err := a.add(first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.add(first); !errors.Is(err, errBusy) {
+		t.Errorf("%v", err)
+	}
+	a.close()
+	if _, err := b.add(first); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzPieces feeds a joiner any pieces: it never holds more than it may, never panics, and
+// gives its share back.
+func FuzzPieces(f *testing.F) {
+	wire, _ := proto.Marshal(split([]byte("abc"))[0])
+	f.Add(wire, wire)
+	f.Fuzz(func(t *testing.T, one, two []byte) {
+		shared := newBudget(1000)
+		j := joiner{limit: 1000, shared: shared}
+		for _, wire := range [][]byte{one, two} {
+			c := &pb.Chunk{}
+			if proto.Unmarshal(wire, c) != nil {
+				return
+			}
+			if whole, err := j.add(c); err == nil && len(whole) > 1000 || len(j.data) > 1000 {
+				t.Error("too much")
+			}
+		}
+		j.close()
+		if shared.left.Load() != 1000 {
+			t.Errorf("%d left", shared.left.Load())
+		}
+	})
+}
+
+// FuzzUp makes words of any octets that are a message.
+func FuzzUp(f *testing.F) {
+	for _, m := range []link.FromNode{link.Hello{Node: "n"}, link.Report{Health: []link.Health{{}}}, link.Result{}, link.Answer{}} {
+		wire, _ := proto.Marshal(up(m))
+		f.Add(wire)
+	}
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		m := &pb.Up{}
+		if proto.Unmarshal(wire, m) != nil {
+			return
+		}
+		word := upOf(m)
+		if word == nil {
+			return
+		}
+		if again := upOf(up(word)); !reflect.DeepEqual(again, word) {
+			t.Errorf("%+v became %+v", word, again)
+		}
+	})
+}
+
+// FuzzDown does the same for a node.
+func FuzzDown(f *testing.F) {
+	for _, m := range []link.FromController{link.Push{Document: []byte("{}")}, link.Number{}, link.Ask{Kind: "x"}, link.Managed{On: true}} {
+		wire, _ := proto.Marshal(down(m))
+		f.Add(wire)
+	}
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		m := &pb.Down{}
+		if proto.Unmarshal(wire, m) != nil {
+			return
+		}
+		if word := downOf(m); word != nil {
+			if again := downOf(down(word)); !reflect.DeepEqual(again, word) {
+				t.Errorf("%+v became %+v", word, again)
+			}
+		}
+	})
+}
+
+func draw[T any](t *rapid.T, name string, f func() T) []T {
+	var out []T
+	for range rapid.IntRange(0, 3).Draw(t, name) {
+		out = append(out, f())
+	}
+	return out
+}
+
+// Every word of a node survives the wire; texts that are no UTF-8 become such that are.
+func TestWordsSurviveTheWire(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		str := func() string { return rapid.String().Draw(t, "s") }
+		gen := func() link.Generation { return link.Generation{Authority: str(), Counter: rapid.Uint64().Draw(t, "n")} }
+		flag := func() bool { return rapid.Bool().Draw(t, "b") }
+		ms := func() int64 { return rapid.Int64Range(0, 1<<40).Draw(t, "ms") }
+		r := link.Report{
+			MD5: str(), Generation: gen(), Software: str(), Firmware: str(), Board: str(), Source: str(), Managed: flag(), Settled: flag(), Fallback: flag(),
+			Health: draw(t, "health", func() link.Health { return link.Health{Name: str(), Good: flag(), Detail: str()} }),
+			Parameters: draw(t, "parameters", func() link.Parameter {
+				return link.Parameter{ID: str(), Kind: str(), State: str(), Detail: str(), Generation: gen()}
+			}),
+		}
+		if flag() {
+			r.Held = &link.Held{By: str(), Since: time.UnixMilli(ms()).UTC()}
+			r.Pending = &link.Pending{Generation: gen(), Remaining: time.Duration(ms()) * time.Millisecond}
+		}
+		s := link.Result{
+			Generation: gen(), MD5: str(), Outcome: link.Outcome(rapid.IntRange(0, 4).Draw(t, "outcome")), Restored: gen(),
+			Faults:  draw(t, "faults", func() config.Fault { return config.Fault{Path: []string{str()}, What: str(), Allowed: str()} }),
+			Actions: draw(t, "actions", func() link.Action { return link.Action{Name: str(), State: str(), Detail: str()} }),
+		}
+		h := link.Hello{Node: str(), Name: str(), Software: str(), Firmware: str(), Board: str(), MD5: str(), Generation: gen(), Capabilities: []string{str()}}
+		for _, m := range []link.FromNode{r, s, h, link.Answer{ID: 1, Data: []byte(str() + "x"), Error: str()}} {
+			wire, err := proto.Marshal(up(m))
+			if err != nil {
+				t.Fatal(err)
+			}
+			back := &pb.Up{}
+			if err := proto.Unmarshal(wire, back); err != nil {
+				t.Fatal(err)
+			}
+			if got := upOf(back); !reflect.DeepEqual(got, m) {
+				t.Fatalf("%+v became %+v", m, got)
+			}
+		}
+	})
+	if _, err := proto.Marshal(up(link.Answer{Error: "\xff"})); err != nil {
+		t.Errorf("a text that is no UTF-8: %v", err)
+	}
+}

@@ -1,0 +1,88 @@
+package nodelink
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// bucket lets so many things pass at once and so many a second after that. The clock is
+// passed in.
+type bucket struct {
+	perSecond, burst float64
+
+	left float64
+	last time.Time
+}
+
+func newBucket(perSecond, burst float64) *bucket {
+	return &bucket{perSecond: perSecond, burst: burst, left: burst}
+}
+
+// take counts one thing and says how long it has to wait for its turn.
+func (b *bucket) take(now time.Time) time.Duration {
+	b.refill(now)
+	b.left--
+	if b.left >= 0 {
+		return 0
+	}
+	return time.Duration(math.Ceil(-b.left / b.perSecond * float64(time.Second)))
+}
+
+// try counts one thing if it may pass now.
+func (b *bucket) try(now time.Time) bool {
+	b.refill(now)
+	if b.left < 1 {
+		return false
+	}
+	b.left--
+	return true
+}
+
+func (b *bucket) refill(now time.Time) {
+	if !b.last.IsZero() && now.After(b.last) {
+		b.left = min(b.burst, b.left+now.Sub(b.last).Seconds()*b.perSecond)
+	}
+	b.last = now
+}
+
+// mostSources bounds the addresses that a joinGate remembers.
+const mostSources = 4096
+
+// joinGate bounds Join calls, which anybody may make: by address, and all together.
+type joinGate struct {
+	mu      sync.Mutex
+	all     *bucket
+	sources map[string]*bucket
+}
+
+func newJoinGate() *joinGate {
+	return &joinGate{all: newBucket(100, 200), sources: map[string]*bucket{}}
+}
+
+// pass says whether a call from an address may go on.
+func (g *joinGate) pass(from string, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b := g.sources[from]
+	if b == nil {
+		if len(g.sources) >= mostSources {
+			g.forget(now)
+		}
+		if len(g.sources) >= mostSources {
+			return false
+		}
+		b = newBucket(1, 20)
+		g.sources[from] = b
+	}
+	return b.try(now) && g.all.try(now)
+}
+
+// forget drops the addresses that may do all again.
+func (g *joinGate) forget(now time.Time) {
+	for from, b := range g.sources {
+		if b.refill(now); b.left >= b.burst {
+			delete(g.sources, from)
+		}
+	}
+}

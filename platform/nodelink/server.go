@@ -1,0 +1,284 @@
+package nodelink
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"edgespan/config/link"
+	"edgespan/platform/pki"
+)
+
+// Handler is told what nodes do. Each stream calls it from one goroutine, so what blocks
+// here holds back that node's messages and no other's. After a takeover the end of the
+// older stream may be told after the beginning of the newer one: compare their IDs.
+type Handler interface {
+	// Join spends a token and binds a node to its name, or refuses.
+	Join(ctx context.Context, j link.Join) error
+	// Admit refuses a node that may not connect. Hello.Node is the certificate's.
+	Admit(ctx context.Context, h link.Hello) error
+	Connected(s link.ToNode, h link.Hello)
+	Received(s link.ToNode, m link.FromNode)
+	Disconnected(s link.ToNode, cause error)
+}
+
+// Keepalive is how a silent connection is asked for life, and how long it may not answer.
+type Keepalive struct{ Time, Timeout time.Duration }
+
+// ServerOptions are a server's settings; zero values stand for those in the comments.
+type ServerOptions struct {
+	Authority  *pki.Authority
+	Handler    Handler
+	Log        *zap.Logger      // none
+	Now        func() time.Time // the clock
+	Keepalive  Keepalive        // 30 s, 10 s
+	MostNodes  int              // 20,000 streams
+	PerSecond  float64          // 20 messages of one node a second go through at full speed …
+	Burst      float64          // … after 200 at once
+	Unfinished int64            // 256 MiB of unfinished messages of all nodes together
+	HelloWait  time.Duration    // 10 s until a stream's first message
+	Stall      time.Duration    // 30 s that one message may take to be written
+	Sweep      time.Duration    // 10 s between two looks at all streams
+}
+
+func (o *ServerOptions) defaults() {
+	def(&o.Log, zap.NewNop())
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	def(&o.Keepalive.Time, 30*time.Second)
+	def(&o.Keepalive.Timeout, 10*time.Second)
+	def(&o.MostNodes, 20000)
+	def(&o.PerSecond, 20)
+	def(&o.Burst, 200)
+	def(&o.Unfinished, 256<<20)
+	def(&o.HelloWait, 10*time.Second)
+	def(&o.Stall, 30*time.Second)
+	def(&o.Sweep, 10*time.Second)
+}
+
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Server is the controller's end of the link.
+type Server struct {
+	opts   ServerOptions
+	grpc   *grpc.Server
+	shared *budget
+	gate   *joinGate
+	stop   chan struct{} // ends the sweep
+	swept  chan struct{}
+
+	mu       sync.Mutex
+	lastID   uint64
+	open     int // streams, those without a Hello included
+	nodes    map[string]*stream
+	draining bool
+	started  bool
+}
+
+// readBuffer is what an idle connection keeps, so it is small (gRPC's own is 32 KiB; its
+// writing buffer comes from a pool).
+const readBuffer = 4 << 10
+
+// spareConnections may be open beside MostNodes: nodes that join, and those that reconnect
+// before their dead connection was found.
+const spareConnections = 1000
+
+// NewServer makes a server; Serve starts it.
+func NewServer(opts ServerOptions) *Server {
+	opts.defaults()
+	s := &Server{
+		opts: opts, shared: newBudget(opts.Unfinished), gate: newJoinGate(),
+		stop: make(chan struct{}), swept: make(chan struct{}), nodes: map[string]*stream{},
+	}
+	s.grpc = grpc.NewServer(
+		grpc.Creds(credentials.NewTLS(opts.Authority.ServerTLS())),
+		grpc.MaxRecvMsgSize(wireLimit), grpc.MaxSendMsgSize(wireLimit), grpc.MaxHeaderListSize(8<<10),
+		grpc.MaxConcurrentStreams(2), grpc.ConnectionTimeout(opts.HelloWait),
+		grpc.ReadBufferSize(readBuffer),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: opts.Keepalive.Time, Timeout: opts.Keepalive.Timeout, MaxConnectionIdle: time.Minute,
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}),
+	)
+	s.grpc.RegisterService(&service, s)
+	return s
+}
+
+// Serve takes connections until Drain. It is called once.
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	if s.draining || s.started {
+		s.mu.Unlock()
+		return errors.Join(errors.New("serve node link: it was started or ended before"), l.Close())
+	}
+	s.started = true
+	s.mu.Unlock()
+	go s.sweep()
+	err := s.grpc.Serve(&boundListener{Listener: l, free: make(chan struct{}, s.opts.MostNodes+spareConnections)})
+	if errors.Is(err, grpc.ErrServerStopped) {
+		return nil
+	}
+	return err
+}
+
+// Drain ends the server: no new stream is taken, those that stand are told to come back
+// later (to another replica), and what was being written is finished, until ctx is over.
+func (s *Server) Drain(ctx context.Context) {
+	s.mu.Lock()
+	first := !s.draining
+	s.draining = true
+	standing := make([]*stream, 0, len(s.nodes))
+	for _, st := range s.nodes {
+		standing = append(standing, st)
+	}
+	started := s.started
+	s.mu.Unlock()
+	for _, st := range standing {
+		st.finish(status.Error(codes.Unavailable, "the controller is shutting down"))
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.grpc.GracefulStop()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		s.grpc.Stop()
+		<-done
+	}
+	if first {
+		close(s.stop)
+	}
+	if started {
+		<-s.swept
+	}
+}
+
+// Streams is the number of nodes that are connected here.
+func (s *Server) Streams() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.nodes)
+}
+
+// sweep looks at all streams from time to time: one goroutine in place of timers for each.
+// A certificate that ended or was revoked ends its stream, and so does a message that is
+// not taken or not finished.
+func (s *Server) sweep() {
+	defer close(s.swept)
+	tick := time.NewTicker(s.opts.Sweep)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		standing := make([]*stream, 0, len(s.nodes))
+		for _, st := range s.nodes {
+			standing = append(standing, st)
+		}
+		s.mu.Unlock()
+		for _, st := range standing {
+			if err := st.judge(); err != nil {
+				st.finish(err)
+			}
+		}
+	}
+}
+
+// enter counts a stream in, or refuses it.
+func (s *Server) enter() (id uint64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return 0, status.Error(codes.Unavailable, "the controller is shutting down")
+	}
+	if s.open >= s.opts.MostNodes+spareConnections || len(s.nodes) >= s.opts.MostNodes {
+		return 0, status.Errorf(codes.ResourceExhausted, "%d streams are open: no more are taken here", s.open)
+	}
+	s.open++
+	s.lastID++
+	return s.lastID, nil
+}
+
+func (s *Server) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open--
+}
+
+// take makes a stream its node's only one: the newest wins.
+func (s *Server) take(st *stream) error {
+	s.mu.Lock()
+	if s.draining {
+		s.mu.Unlock()
+		return status.Error(codes.Unavailable, "the controller is shutting down")
+	}
+	older := s.nodes[st.node]
+	s.nodes[st.node] = st
+	s.mu.Unlock()
+	if older != nil {
+		older.finish(status.Error(codes.Aborted, "a newer stream of this node took over"))
+	}
+	return nil
+}
+
+func (s *Server) release(st *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes[st.node] == st {
+		delete(s.nodes, st.node)
+	}
+}
+
+// boundListener closes connections beyond a number at once, before they cost a handshake.
+type boundListener struct {
+	net.Listener
+	free chan struct{}
+}
+
+// Accept takes the next connection that is within the bound.
+func (l *boundListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.free <- struct{}{}:
+			return &boundConn{Conn: c, free: l.free}, nil
+		default:
+			c.Close()
+		}
+	}
+}
+
+type boundConn struct {
+	net.Conn
+	free chan struct{}
+	once sync.Once
+}
+
+// Close gives the place of the connection back.
+func (c *boundConn) Close() error {
+	c.once.Do(func() { <-c.free })
+	return c.Conn.Close()
+}

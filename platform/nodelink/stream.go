@@ -1,0 +1,352 @@
+package nodelink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"edgespan/config/link"
+	pb "edgespan/platform/nodelink/linkpb"
+	"edgespan/platform/pki"
+)
+
+// acceptedHeader is what a server sends once a node was let in.
+const acceptedHeader = "edgespan-link"
+
+// slowest is how long one message in pieces may take to arrive.
+const slowest = 2 * time.Minute
+
+// stream is one node's stream at the controller.
+type stream struct {
+	server *Server
+	id     uint64
+	node   string
+	rpc    grpc.ServerStream
+	out    *outbox
+	in     joiner
+	rate   *bucket
+
+	hello    chan link.Hello
+	accepted chan struct{}
+	ended    chan struct{}
+	once     sync.Once
+	cause    error // why it ended; read after ended is closed
+
+	peer    pki.Peer
+	until   atomic.Int64 // end of the node's newest certificate, Unix seconds
+	partial atomic.Int64 // since when a message is in pieces, Unix nanoseconds; 0: none is
+}
+
+// link serves one stream from its first message to its end.
+func (s *Server) link(rpc grpc.ServerStream) error {
+	who, err := identify(rpc.Context())
+	if err != nil {
+		return status.Error(codes.Unauthenticated, err.Error())
+	}
+	id, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer s.leave()
+	st := &stream{
+		server: s, id: id, node: who.Node.String(), rpc: rpc, peer: who,
+		in: joiner{limit: answerLimit, shared: s.shared}, rate: newBucket(s.opts.PerSecond, s.opts.Burst),
+		hello: make(chan link.Hello), accepted: make(chan struct{}), ended: make(chan struct{}),
+	}
+	st.until.Store(who.NotAfter.Unix())
+	st.out = newOutbox(s.opts.Now, func(m proto.Message) error { return writeDown(rpc, m.(*pb.Down)) })
+	go st.receive()
+	err = st.serve()
+	st.finish(err) // ends the reader of a stream that was never let in
+	st.out.close(ErrClosed)
+	return err
+}
+
+// identify is the node that the certificate of a call names.
+func identify(ctx context.Context) (pki.Peer, error) {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return pki.Peer{}, errors.New("identify node: no connection")
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return pki.Peer{}, errors.New("identify node: no TLS")
+	}
+	return pki.PeerOf(info.State)
+}
+
+// serve waits for the Hello, lets the node in and waits for the end.
+func (st *stream) serve() error {
+	hello, err := st.first()
+	if err != nil {
+		return err
+	}
+	h := st.server.opts.Handler
+	if err := h.Admit(st.rpc.Context(), hello); err != nil {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	if err := st.server.take(st); err != nil {
+		return err
+	}
+	defer st.server.release(st)
+	if err := st.rpc.SendHeader(metadata.Pairs(acceptedHeader, "1")); err != nil {
+		return err
+	}
+	h.Connected(st, hello)
+	close(st.accepted)
+	select {
+	case <-st.ended:
+	case <-st.rpc.Context().Done():
+		st.finish(status.FromContextError(st.rpc.Context().Err()).Err())
+	}
+	h.Disconnected(st, st.cause)
+	st.flush()
+	return st.cause
+}
+
+// first waits for the node's Hello, which must be its own.
+func (st *stream) first() (link.Hello, error) {
+	wait := time.NewTimer(st.server.opts.HelloWait)
+	defer wait.Stop()
+	select {
+	case hello := <-st.hello:
+		if hello.Node != st.node {
+			return hello, status.Errorf(codes.PermissionDenied, "the certificate is of node %s, not of %.60q: a node speaks for itself only", st.node, hello.Node)
+		}
+		return hello, nil
+	case <-wait.C:
+		return link.Hello{}, status.Errorf(codes.DeadlineExceeded, "no Hello within %v", st.server.opts.HelloWait)
+	case <-st.ended:
+		return link.Hello{}, st.cause
+	}
+}
+
+// flush lets a message that is being written come to its end, for a moment.
+func (st *stream) flush() {
+	st.out.close(ErrClosed)
+	if idle := st.out.flushed(); idle != nil {
+		wait := time.NewTimer(time.Second)
+		defer wait.Stop()
+		select {
+		case <-idle:
+		case <-wait.C:
+		}
+	}
+}
+
+// finish ends the stream; the first cause counts.
+func (st *stream) finish(cause error) {
+	st.once.Do(func() {
+		st.cause = cause
+		close(st.ended)
+	})
+}
+
+// receive reads until the stream ends.
+func (st *stream) receive() {
+	defer func() {
+		st.in.close()
+		if r := recover(); r != nil {
+			st.server.opts.Log.Error("node link panicked", zap.String("node", st.node), zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
+			st.finish(status.Error(codes.Internal, "the controller could not handle a message"))
+		}
+	}()
+	for {
+		m := &pb.Up{}
+		err := st.rpc.RecvMsg(m)
+		if err == nil {
+			err = st.handle(m)
+		}
+		if errors.Is(err, io.EOF) {
+			err = status.Error(codes.OK, "") // the node closed it
+			st.finish(err)
+			return
+		}
+		if err != nil {
+			st.finish(err)
+			return
+		}
+	}
+}
+
+// handle takes one wire message.
+func (st *stream) handle(m *pb.Up) error {
+	if wait := st.rate.take(st.server.opts.Now()); wait > 0 {
+		if err := st.sleep(wait); err != nil {
+			return err
+		}
+	}
+	if c := m.GetChunk(); c != nil {
+		whole, err := st.piece(c)
+		if err != nil || whole == nil {
+			return err
+		}
+		m = &pb.Up{}
+		if err := decode(whole, m); err != nil {
+			return status.Error(codes.InvalidArgument, err.Error())
+		}
+	} else if err := st.in.between(); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	if err := checkSize(fmt.Sprintf("%T", m.GetKind()), proto.Size(m), upLimit(m)); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	if r := m.GetSigningRequest(); r != nil {
+		return st.renew(r)
+	}
+	return st.say(upOf(m))
+}
+
+func (st *stream) piece(c *pb.Chunk) ([]byte, error) {
+	whole, err := st.in.add(c)
+	switch {
+	case errors.Is(err, errBusy):
+		return nil, status.Error(codes.ResourceExhausted, err.Error())
+	case err != nil:
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	case !st.in.open:
+		st.partial.Store(0)
+	case st.partial.Load() == 0:
+		st.partial.Store(st.server.opts.Now().UnixNano())
+	}
+	return whole, nil
+}
+
+// say hands a message on: the first one is Hello and goes to whoever lets the node in.
+func (st *stream) say(m link.FromNode) error {
+	hello, isHello := m.(link.Hello)
+	select {
+	case <-st.accepted:
+		if isHello {
+			return status.Error(codes.InvalidArgument, "a second Hello: one is allowed")
+		}
+		if m != nil { // else it is of a kind that a newer version knows
+			st.server.opts.Handler.Received(st, m)
+		}
+		return nil
+	default:
+	}
+	if !isHello {
+		return status.Error(codes.InvalidArgument, "the first message is no Hello")
+	}
+	select {
+	case st.hello <- hello:
+	case <-st.ended:
+	}
+	select {
+	case <-st.accepted:
+		return nil
+	case <-st.ended:
+		return st.cause
+	case <-st.rpc.Context().Done():
+		return status.FromContextError(st.rpc.Context().Err()).Err()
+	}
+}
+
+// sleep holds the reader back; the node's own sending stands still after that.
+func (st *stream) sleep(d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-st.ended:
+		return st.cause
+	case <-st.rpc.Context().Done():
+		return status.FromContextError(st.rpc.Context().Err()).Err()
+	}
+}
+
+// renew answers a signing request. Who asks is read from the certificate.
+func (st *stream) renew(r *pb.SigningRequest) error {
+	select {
+	case <-st.accepted:
+	default:
+		return status.Error(codes.InvalidArgument, "the first message is no Hello")
+	}
+	answer := &pb.Certificate{}
+	who := st.peer
+	who.NotAfter = time.Unix(st.until.Load(), 0)
+	issued, err := st.server.opts.Authority.Renew(who, r.GetCsr())
+	if err != nil {
+		answer.Refused = text(err.Error())
+	} else {
+		answer.Chain, answer.Roots = issued.Chain, issued.Roots
+		st.until.Store(issued.NotAfter.Unix())
+	}
+	return st.out.put(&pb.Down{Kind: &pb.Down_Certificate{Certificate: answer}}, lasting)
+}
+
+// judge says whether the stream may go on.
+func (st *stream) judge() error {
+	who, now := st.peer, st.server.opts.Now()
+	who.NotAfter = time.Unix(st.until.Load(), 0)
+	if err := st.server.opts.Authority.Admit(who); err != nil {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	if d := st.out.stalled(now); d > st.server.opts.Stall {
+		return status.Errorf(codes.DeadlineExceeded, "the node took nothing for %v", d.Round(time.Second))
+	}
+	if since := st.partial.Load(); since != 0 && now.UnixNano()-since > int64(slowest) {
+		return status.Errorf(codes.DeadlineExceeded, "a message was not finished within %v", slowest)
+	}
+	return nil
+}
+
+// ID tells streams apart.
+func (st *stream) ID() uint64 { return st.id }
+
+// End ends the stream with a reason.
+func (st *stream) End(why string) { st.finish(status.Error(codes.Aborted, text(why))) }
+
+// Send queues a message.
+func (st *stream) Send(m link.FromController) error {
+	wire := down(m)
+	if wire == nil {
+		return fmt.Errorf("send to node %s: %T is no message", st.node, m)
+	}
+	if err := checkSize(fmt.Sprintf("%T", m), proto.Size(wire), downLimit(wire)); err != nil {
+		return fmt.Errorf("send to node %s: %w", st.node, err)
+	}
+	c := lasting
+	switch m.(type) {
+	case link.Push, link.Number:
+		c = wish
+	default:
+	}
+	if err := st.out.put(wire, c); err != nil {
+		return fmt.Errorf("send to node %s: %w", st.node, err)
+	}
+	return nil
+}
+
+// writeDown writes one message, in pieces if it is large.
+func writeDown(rpc grpc.ServerStream, m *pb.Down) error {
+	if proto.Size(m) <= pieceSize {
+		return rpc.SendMsg(m)
+	}
+	whole, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	for _, c := range split(whole) {
+		if err := rpc.SendMsg(&pb.Down{Kind: &pb.Down_Chunk{Chunk: c}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
