@@ -21,7 +21,7 @@ import (
 type plainModel struct {
 	states  []map[Layer]config.Object // by revision
 	authors []string
-	names   []Rename // by revision; the zero one is none
+	names   [][]Rename // by revision
 }
 
 // writer is one of two who write: it plans on what it read, and carries out later.
@@ -30,7 +30,18 @@ type writer struct {
 	plan  *Plan
 	done  int // transactions of the plan
 	next  map[Layer]config.Object
-	moved Rename
+	moved []Rename
+}
+
+// before is what a layer was called before a revision that renamed its node.
+func (m *plainModel) before(n int, l Layer) (Layer, bool) {
+	for _, r := range m.names[n] {
+		from := Layer{l.Kind, r.From}
+		if (l.Kind == Node || l.Kind == Auto) && l.Name == r.To && m.states[n][l] != nil && m.states[n-1][from] != nil {
+			return from, true
+		}
+	}
+	return l, false
 }
 
 type world struct {
@@ -76,7 +87,7 @@ func (w *world) state() State {
 func (w *world) last() map[Layer]config.Object { return w.m.states[len(w.m.states)-1] }
 
 // anyChange is a write, and what the plain model has after it; nil where it is refused.
-func (w *world) anyChange(author string) (Change, map[Layer]config.Object, Rename) {
+func (w *world) anyChange() (Change, map[Layer]config.Object) {
 	state, now := w.state(), maps.Clone(w.last())
 	var c Change
 	var err error
@@ -95,7 +106,7 @@ func (w *world) anyChange(author string) (Change, map[Layer]config.Object, Renam
 	case "unset":
 		l := w.anyLayer()
 		if now[l] == nil {
-			return c, nil, Rename{}
+			return c, nil
 		}
 		c.Layers = map[Layer]config.Object{l: config.Unset(now[l], []string{"a"})}
 	case "delete":
@@ -103,12 +114,12 @@ func (w *world) anyChange(author string) (Change, map[Layer]config.Object, Renam
 	case "edit":
 		r, faults := edit.Apply(edit.World{Network: now[Layer{Kind: Network}]}, edit.Change{Layer: layers.Network, Op: edit.Modify, Overrides: w.anyDocument()})
 		if faults != nil {
-			return c, nil, Rename{}
+			return c, nil
 		}
 		c.Layers = FromEdit(layers.Network, r)
 	case "large":
 		if rapid.IntRange(0, 3).Draw(w.T, "really") > 0 {
-			return c, nil, Rename{}
+			return c, nil
 		}
 		c.Layers = many(rapid.IntRange(100, 160).Draw(w.T, "layers"), fmt.Sprint(rapid.IntRange(0, 2).Draw(w.T, "value")))
 	case "restore":
@@ -124,7 +135,7 @@ func (w *world) anyChange(author string) (Change, map[Layer]config.Object, Renam
 		return w.accept(c, err, now)
 	case "revert":
 		if len(w.m.states) == 1 {
-			return c, nil, Rename{}
+			return c, nil
 		}
 		// The newest one always can be; what is left is its parent's state.
 		c, err = state.Revert(uint64(len(w.m.states) - 1))
@@ -138,23 +149,20 @@ func (w *world) anyChange(author string) (Change, map[Layer]config.Object, Renam
 			if !errors.As(err, &faults) || known && !clash && from != to {
 				w.Fatalf("%q to %q: %v", from, to, err)
 			}
-			return c, nil, Rename{}
+			return c, nil
 		}
 	}
 	for l, d := range c.Layers {
 		put(now, l, d)
 	}
-	if c.Renamed != nil {
-		return c, now, c.Renamed[0]
-	}
-	return c, now, Rename{}
+	return c, now
 }
 
-func (w *world) accept(c Change, err error, now map[Layer]config.Object) (Change, map[Layer]config.Object, Rename) {
+func (w *world) accept(c Change, err error, now map[Layer]config.Object) (Change, map[Layer]config.Object) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return c, now, Rename{}
+	return c, now
 }
 
 func put(state map[Layer]config.Object, l Layer, d config.Object) {
@@ -169,7 +177,7 @@ func same(a, b map[Layer]config.Object) bool {
 
 // begin lets a writer plan. Sometimes its write is bound to a layer that somebody else wrote.
 func (w *world) begin(by *writer) {
-	c, next, moved := w.anyChange(by.name)
+	c, next := w.anyChange()
 	if next == nil {
 		return
 	}
@@ -196,7 +204,7 @@ func (w *world) begin(by *writer) {
 		w.Fatalf("%d transactions from %v to %v", len(p.Txns), w.last(), next)
 	}
 	if len(p.Txns) > 0 {
-		*by = writer{by.name, &p, 0, next, moved}
+		*by = writer{by.name, &p, 0, next, c.Renamed}
 	}
 }
 
@@ -207,7 +215,7 @@ func (w *world) wrote(l Layer) uint64 {
 		if (before == nil) != (after == nil) || !config.Equal(before, after) {
 			return uint64(n)
 		}
-		if moved := w.m.names[n]; moved != (Rename{}) && l.Name == moved.To && (l.Kind == Node || l.Kind == Auto) && after != nil && w.m.states[n-1][Layer{l.Kind, moved.From}] != nil {
+		if _, renamed := w.m.before(n, l); renamed {
 			return uint64(n)
 		}
 	}
@@ -285,8 +293,7 @@ func (w *world) checkHistories(state State) {
 		var want []uint64
 		for n, at := len(w.m.states)-1, l; n > 0; n-- {
 			before, after := w.m.states[n-1][at], w.m.states[n][at]
-			from := Layer{l.Kind, w.m.names[n].From}
-			if w.m.names[n] != (Rename{}) && (l.Kind == Node || l.Kind == Auto) && at.Name == w.m.names[n].To && w.m.states[n-1][from] != nil {
+			if from, renamed := w.m.before(n, at); renamed {
 				want = append(want, uint64(n))
 				at = from
 			} else if (before == nil) != (after == nil) || !config.Equal(before, after) {
@@ -313,7 +320,7 @@ func TestPropertyHistoriesOfTwoWriters(t *testing.T) {
 	for part := range 10 {
 		t.Run(fmt.Sprint(part), rapid.MakeCheck(func(t *rapid.T) {
 			w := &world{T: t, s: newStore(), clock: start}
-			w.m = plainModel{[]map[Layer]config.Object{{}}, []string{""}, []Rename{{}}}
+			w.m = plainModel{[]map[Layer]config.Object{{}}, []string{""}, [][]Rename{nil}}
 			w.writers = [2]writer{{name: "ann"}, {name: "bob"}}
 			for range rapid.IntRange(1, 30).Draw(t, "steps") {
 				by := &w.writers[rapid.IntRange(0, 1).Draw(t, "writer")]
@@ -357,10 +364,10 @@ func TestPropertyACutLeavesTheOldOrTheNewState(t *testing.T) {
 func TestPropertyRollbackOfTheNewestRestoresTheDigest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{T: t, s: newStore(), clock: start}
-		w.m = plainModel{[]map[Layer]config.Object{{}}, []string{""}, []Rename{{}}}
+		w.m = plainModel{[]map[Layer]config.Object{{}}, []string{""}, [][]Rename{nil}}
 		for range rapid.IntRange(1, 6).Draw(t, "writes") {
 			before := ok(w.state().Digest())(t)
-			c, next, _ := w.anyChange("ann")
+			c, next := w.anyChange()
 			if next == nil {
 				continue
 			}

@@ -229,6 +229,15 @@ func TestRollbackOverRenamesGivesNodesTheirNamesBack(t *testing.T) {
 	}
 }
 
+func TestHistoryFollowsNodesThatSayTheSameAndChangePlaces(t *testing.T) {
+	s := told(t, `ann: node/n1={"a":1}`, `bob: node/n2={"a":1}`, "ann: n1 -> n3", "ann: n2 -> n1", "ann: n3 -> n2")
+	s.write(t, ok(s.head(t).Restore(2))(t))
+	for l, want := range map[string]string{"node/n1": "1 ann", "node/n2": "2 bob"} {
+		change, _, err := s.head(t).Blame(layer(t, l), []string{"a"})
+		equal(t, l, fmt.Sprint(change.By.Number, " ", change.By.Author, err), want+"<nil>")
+	}
+}
+
 func TestATopologyThatIsRestoredAloneTakesLayersAlong(t *testing.T) {
 	s := told(t, "ann: "+line+`; node/n1={"a":1}`, "bob: n1 -> n3", `cat: node/n3={"a":2}; auto/n3={}; network={}`)
 	s.join(t, "id3", "n3")

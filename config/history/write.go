@@ -122,7 +122,7 @@ func (s State) have(o *objects, c Change) (map[Layer]entry, error) {
 		wanted = append(wanted, l)
 	}
 	for _, r := range c.Renamed {
-		wanted = append(wanted, Layer{Node, r.From}, Layer{Auto, r.From})
+		wanted = append(wanted, Layer{Node, r.From}, Layer{Auto, r.From}, Layer{Node, r.To}, Layer{Auto, r.To})
 	}
 	bound := layersOf(c.IfMatch)
 	have, err := o.find(s.tree, append(wanted, bound...))
@@ -177,7 +177,22 @@ func changedEntries(o *objects, c Change, have map[Layer]entry, number uint64) (
 	if len(faults) > 0 {
 		return nil, faults
 	}
-	return changed, nil
+	return append(changed, exchanged(c, have, number)...), nil
+}
+
+// exchanged are the entries of layers that say what they said before, though they are those
+// of another node now: two nodes that say the same have changed places.
+func exchanged(c Change, have map[Layer]entry, number uint64) []entry {
+	var out []entry
+	for _, r := range c.Renamed {
+		for _, kind := range []Kind{Node, Auto} {
+			from, to := Layer{kind, r.From}, Layer{kind, r.To}
+			if _, written := c.Layers[to]; !written && have[from].Object != "" && have[to].Object != "" {
+				out = append(out, entry{to, have[to].Object, number, &from})
+			}
+		}
+	}
+	return out
 }
 
 // transactions puts down what is new and moves head to it.

@@ -64,7 +64,6 @@ var mayImport = map[string][]string{
 
 	"platform/nodelink/linkpb": {},
 
-	"platform/facts": {"netinst/netstate", "platform/proc"},
 	"platform/host": {
 		"netinst/netstate", "platform/proc", "platform/dump", "platform/kernel", "platform/nft", "platform/firewall",
 		"platform/dnsmasq", "platform/store",
