@@ -54,6 +54,7 @@ func Run(t *testing.T, open Open, histories int) {
 		{"elections", elections},
 		{"a leader that lost its lease writes nothing", fencing},
 		{"an election passes on", passesOn},
+		{"a leader that cannot reach its store stops", unreachable},
 		{"writers at once", writersAtOnce},
 		{"a store that is closed", closed},
 	}

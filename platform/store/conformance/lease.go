@@ -178,3 +178,32 @@ func passesOn(r *rig) {
 		r.Error(err)
 	}
 }
+
+// deaf is a store that a leader does not reach any more.
+type deaf struct{ kv.Store }
+
+func (deaf) KeepAlive(context.Context, revision.LeaseID) (time.Duration, error) {
+	return 0, context.DeadlineExceeded
+}
+
+func unreachable(r *rig) {
+	e := r.election()
+	e.Store = deaf{r.Store}
+	one := r.lead(r.Context(), e, "one")
+	wait(r, "one", one.won)
+	for n := 0; ; n++ { // its clock alone tells it
+		r.Advance(revision.MinTTL / 4)
+		select {
+		case <-one.lost:
+		case <-time.After(10 * time.Millisecond):
+			if n < 1000 {
+				continue
+			}
+			r.Fatal("it leads on without its store")
+		}
+		break
+	}
+	if err := wait(r, "its end", one.err); err == nil {
+		r.Error("it does not say that it lost")
+	}
+}
