@@ -177,6 +177,20 @@ func TestSeed_ClosestMatchElseTheLatest(t *testing.T) {
 	}
 }
 
+// The original's own test of the latest file that a node has (reference §2).
+func TestTheLatestOfTheReference(t *testing.T) {
+	for names, want := range map[string]string{
+		"":           "",
+		"RELEASE_M1": "RELEASE_M1",
+		"RELEASE_M1 RELEASE_M11 RELEASE_M2 RELEASE_M2_1 RELEASE_M2_2": "RELEASE_M11",
+		"RELEASE_M2 RELEASE_M2_1 RELEASE_M2_2":                        "RELEASE_M2_2",
+	} {
+		if got := (Library{Base: strings.Fields(names)}).Choose(Versions{}); got.Base != want || got.LatestBase != (want != "") {
+			t.Errorf("%s: %+v, want %s", names, got, want)
+		}
+	}
+}
+
 func mark(name string, latest bool) string {
 	if latest {
 		return "!" + name

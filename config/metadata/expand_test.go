@@ -36,27 +36,6 @@ func compact(v any) string {
 	return strings.NewReplacer("\n", "", "  ", "", "\": ", "\":").Replace(string(config.AppendCanonical(nil, v)))
 }
 
-// The seed, "Preprocessing": "the "mcs" block under "radioParamsBase" will be copied into
-// "linkParamsBase", but with the action "SET_FW_PARAMS" instead of "RESTART_MINION"".
-const seedExample = `{
-"linkParamsBase":{"desc":"Link parameters","action":"NO_ACTION","type":"OBJECT","objVal":{"properties":{
- "fwParams":{"desc":"Firmware parameters for links","action":"RESTART_MINION","type":"OBJECT","objVal":{"properties":{
-  "mcs":{"__copy_block__":"radioParamsBase.objVal.properties.fwParams.objVal.properties.mcs","action":"SET_FW_PARAMS"}}}}}}},
-"radioParamsBase":{"desc":"Radio parameters","action":"NO_ACTION","type":"OBJECT","objVal":{"properties":{
- "fwParams":{"desc":"Firmware parameters for radios","action":"RESTART_MINION","type":"OBJECT","objVal":{"properties":{
-  "mcs":{"desc":"MCS used by transmitter","type":"INTEGER","intVal":{"allowedRanges":[[1,12]],"allowedValues":[35]}}}}}}}}}`
-
-func TestSeed_CopyBlockOfTheExample(t *testing.T) {
-	out, faults := Expand(parse(t, seedExample))
-	if faults != nil {
-		t.Fatal(faults)
-	}
-	mcs, _ := config.Lookup(out, strings.Split("linkParamsBase.objVal.properties.fwParams.objVal.properties.mcs", "."))
-	if got, want := compact(mcs), `{"action":"SET_FW_PARAMS","desc":"MCS used by transmitter","intVal":{"allowedRanges":[[1,12]],"allowedValues":[35]},"type":"INTEGER"}`; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
 // "parse with no order requirement", and the reference's §1.9.
 func TestExpand(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
