@@ -153,7 +153,7 @@ func TestMD5OfRealLayers(t *testing.T) {
 		return parse(t, string(text))
 	}
 	full := Object{}
-	for _, c := range []struct {
+	for i, c := range []struct {
 		layer Object
 		md5   string
 	}{
@@ -167,6 +167,9 @@ func TestMD5OfRealLayers(t *testing.T) {
 		full, _ = Merge(full, c.layer)
 		if got := MD5(full); got != c.md5 {
 			t.Errorf("MD5 %s, want %s", got, c.md5)
+		}
+		if n := len(show(full)); i == 3 && n != 11561 {
+			t.Errorf("base, firmware and hardware are %d bytes, want 11561", n)
 		}
 	}
 }
@@ -209,6 +212,11 @@ func TestEveryFaultOfADocumentIsNamed(t *testing.T) {
 		{"{\"a\":1,\n \"b\"", "b: is no JSON: line 2 column 5: it ends too early"},
 		{`{"a":1} {}`, "is no JSON: line 1 column 10: something follows the document"},
 		{`{"a":NaN}`, "a: is no JSON: line 1 column 6: invalid character 'N' looking for beginning of value"},
+		{`{"a":-Infinity}`, "a: is no JSON: line 1 column 6: invalid character 'I' in numeric literal"},
+		{`{"a":Infinity}`, "a: is no JSON: line 1 column 6: invalid character 'I' looking for beginning of value"},
+		{`{"a":1,}`, "is no JSON: line 1 column 8: invalid character '}' looking for beginning of object key string"},
+		{`{"a":1 /* one */}`, "is no JSON: line 1 column 8: invalid character '/' after object key:value pair"},
+		{"{\"a\":1}\x00 more", "is no JSON: line 1 column 8: something follows the document"},
 		{"{\"a\":\"\xff\"}", "the document is no UTF-8: line 1 column 7: JSON in UTF-8 is allowed"},
 		{`{"a":"\ud800x"}`, `half of a surrogate pair: line 1 column 7: \ud800 to \udbff are allowed before \udc00 to \udfff only`},
 		{`{"a":"\\\udc00"}`, `half of a surrogate pair: line 1 column 9: \ud800 to \udbff are allowed before \udc00 to \udfff only`},

@@ -53,6 +53,10 @@ func TestActionsOfTheReference(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.diff, got, c.want)
 		}
 	}
+	removed := config.FullDiff(parse(t, `{"kvstoreParams":{"a":"b","c":"d"}}`), parse(t, `{"kvstoreParams":{"c":"d"}}`))
+	if got, want := told(m.Actions(removed)), "INJECT_KVSTORE_KEYS:[kvstoreParams]"; got != want {
+		t.Errorf("removing kvstoreParams.a: %s, want %s", got, want)
+	}
 	diff := config.FullDiff(read(t, "base_versions/RELEASE_M80.json"), read(t, "base_versions/RELEASE_M81.json"))
 	if got, want := told(m.Actions(diff)), "REBOOT:[envParams.SERIAL_CONSOLE_DISABLE]"; got != want {
 		t.Errorf("from M80 to M81: %s, want %s", got, want)

@@ -34,9 +34,10 @@ func terragraph(t testing.TB) *Metadata {
 func TestTheRealFile(t *testing.T) {
 	blocks := strings.Count(compact(read(t, "config_metadata.json")), copyBlock)
 	m := terragraph(t)
-	entries, described := 0, 0
+	entries, described, depths := 0, 0, map[int]bool{}
 	for e := range m.All() {
 		if e.Root {
+			depths[len(e.Path)] = true
 			entries++
 		}
 		if e.Desc != "" {
@@ -45,6 +46,9 @@ func TestTheRealFile(t *testing.T) {
 	}
 	if blocks != 34 || entries != 191 || described != 601 || strings.Contains(compact(m.Document()), copyBlock) {
 		t.Errorf("%d copy-blocks, %d entries, %d described parameters", blocks, entries, described)
+	}
+	if len(depths) != 5 || !depths[1] || !depths[5] { // reference §1.9: "entries at depth 1-5"
+		t.Errorf("entries at depths %v", depths)
 	}
 	if w := m.Warnings(); len(w) > 0 {
 		t.Error(w)
