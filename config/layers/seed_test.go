@@ -59,13 +59,15 @@ func TestSeed_LayeredConfigurationModel(t *testing.T) {
 		}
 	})
 	t.Run("TCM-L3", func(t *testing.T) { // "tied to a specific firmware version … on top of the initial base"
-		if got := chosen(Versions{Software: "RELEASE_M81", Firmware: "10.9.0.3"}); got.Firmware != "10.9.0" {
-			t.Errorf("%+v", got)
+		for version, want := range map[string]string{"10.9.0.3": "10.9.0", "10.11.0.5": "10.11.0", "10.10.0.1": ""} {
+			if got := chosen(Versions{Software: "RELEASE_M81", Firmware: version}); got.Firmware != want {
+				t.Errorf("%s: %+v", version, got)
+			}
 		}
 		over(t, Firmware)
 	})
 	t.Run("TCM-L4", func(t *testing.T) { // "tied to a specific hardware type … changes with software versions … on top of the firmware"
-		for version, want := range map[string]string{"RELEASE_M80": "RELEASE_M80", "RELEASE_M81_2": "RELEASE_M81"} {
+		for version, want := range map[string]string{"RELEASE_M80_3": "RELEASE_M80", "RELEASE_M81_2": "RELEASE_M81"} {
 			if got := chosen(Versions{Software: version, Board: "NXP_LS1048A_PUMA"}); got.Hardware != want || got.Type != "NXP" {
 				t.Errorf("%s: %+v", version, got)
 			}

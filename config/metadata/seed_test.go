@@ -310,6 +310,10 @@ func TestSeed_Preprocessing(t *testing.T) {
 		if got, want := acts(m, `{"radioParamsBase":{"fwParams":{"mcs":1}}}`, t), "RESTART_MINION:[radioParamsBase.fwParams]"; got != want {
 			t.Errorf("the target was changed: %s, want %s", got, want)
 		}
+		out, faults := Expand(parse(t, `{"a":{"__copy_block__":"b","x":1},"b":{"x":2,"y":2}}`))
+		if faults != nil || compact(out) != `{"a":{"x":1,"y":2},"b":{"x":2,"y":2}}` {
+			t.Errorf("%s %v", compact(out), faults)
+		}
 	})
 	t.Run("TCM-P2", func(t *testing.T) { // "handles circular- and self-references (throw error)"
 		for _, text := range []string{`{"a":{"__copy_block__":"a"}}`, `{"a":{"__copy_block__":"b"},"b":{"__copy_block__":"c"},"c":{"__copy_block__":"a"}}`} {
