@@ -102,6 +102,7 @@ func TestDiffOfRevisions(t *testing.T) {
 		`ann: network={"a":{"x":1},"b":1,"e":{}}; node/n1={"a":1}; node/n2={}`,
 		`bob: network={"a":{"x":2},"c":1,"e":{"n":null}}; node/n1=`,
 		`cat: auto/n1={}`,
+		`dan: auto/n1=`,
 	)
 	tellDiff := func(from, to uint64) string {
 		var got []string
@@ -118,6 +119,7 @@ func TestDiffOfRevisions(t *testing.T) {
 	equal(t, "2 to 1", tellDiff(2, 1), "network 2>1 [a.x 2>1, b <nil>>1, c 1><nil>, e.n <nil>><nil>]; node/n1 2>1 [a <nil>>1]")
 	equal(t, "2 to 3", tellDiff(2, 3), "auto/n1 0>3 []")
 	equal(t, "the same", tellDiff(3, 3), "")
+	equal(t, "there and back", tellDiff(2, 4), "")
 	changes := ok(Changes(s, 1))(t)
 	equal(t, "changes of the first", len(changes), 3)
 }
