@@ -14,9 +14,9 @@ func push(t testing.TB, n uint64, text string) Offered {
 }
 
 const (
-	taken   = "write pending c/2 {a:2}; accepted; publish c/2 {a:2}; timer 30s"
-	backing = "write pending c/2 {a:2}; undo c/2 "
-	gone    = "publish j/3 {a:1}; timer 30s"
+	taken   = "write pending c:2 {a:2}; accepted; publish c:2 {a:2}; timer 30s"
+	backing = "write pending c:2 {a:2}; undo c:2 "
+	gone    = "publish j:3 {a:1}; timer 30s"
 )
 
 // Order on a node: validate, store as pending, publish, reconcile until settled or 30 s,
@@ -27,37 +27,37 @@ func TestOrderOnANode(t *testing.T) {
 			{push(t, 2, `{"a":2}`), "validate"},
 			{clean{}, taken},
 			{settled{map[string]bool{"uplink": true}}, "run a"},
-			{ran{}, "write pending c/2 {a:2}; applied; ask c/2"},
+			{ran{}, "write pending c:2 {a:2}; applied; ask c:2"},
 			{Health{map[string]bool{"uplink": true}}, ""},
-			{answer{c(2)}, "write confirmed c/2 {a:2}; confirmed; drop pending; write copy c/2 {a:2}"},
+			{answer{c(2)}, "write confirmed c:2 {a:2}; confirmed; drop pending; write copy c:2 {a:2}"},
 			{seconds(200), ""},
 		},
 		"it does not settle within 30 s: the actions are run all the same, and it is not confirmed until it does": {
 			{push(t, 2, `{"a":2}`), "validate"},
 			{clean{}, taken},
 			{timedOut{}, "run a"},
-			{ran{}, "write pending c/2 {a:2}; applied"},
-			{settled{map[string]bool{"uplink": true}}, "ask c/2"},
-			{answer{c(2)}, "write confirmed c/2 {a:2}; confirmed; drop pending; write copy c/2 {a:2}"},
+			{ran{}, "write pending c:2 {a:2}; applied"},
+			{settled{map[string]bool{"uplink": true}}, "ask c:2"},
+			{answer{c(2)}, "write confirmed c:2 {a:2}; confirmed; drop pending; write copy c:2 {a:2}"},
 		},
 		"a reboot comes last, is written first, and is no crash": {
 			{push(t, 2, `{"a":2}`), "validate"},
 			{clean{}, taken},
 			{settled{}, "run a"},
-			{ran{restart: "REBOOT"}, "write pending c/2 {a:2}; restart REBOOT"},
+			{ran{restart: "REBOOT"}, "write pending c:2 {a:2}; restart REBOOT"},
 			{Stopping{}, "write clock 2m0s"},
-			{boots{"m2"}, "write pending c/2 {a:2}; write clock 2m0s; publish c/2 {a:2}; timer 30s"},
-			{settled{map[string]bool{"uplink": true}}, "applied; ask c/2"},
-			{answer{c(2)}, "write confirmed c/2 {a:2}; confirmed; drop pending; write copy c/2 {a:2}"},
+			{boots{"m2"}, "write pending c:2 {a:2}; write clock 2m0s; publish c:2 {a:2}; timer 30s"},
+			{settled{map[string]bool{"uplink": true}}, "applied; ask c:2"},
+			{answer{c(2)}, "write confirmed c:2 {a:2}; confirmed; drop pending; write copy c:2 {a:2}"},
 		},
 		"a reboot that did not come is asked for again": {
 			{push(t, 2, `{"a":2}`), "validate"},
 			{clean{}, taken},
 			{settled{}, "run a"},
-			{ran{restart: "REBOOT"}, "write pending c/2 {a:2}; restart REBOOT"},
-			{boots{"m1"}, "write clock 2m0s; publish c/2 {a:2}; timer 30s"},
+			{ran{restart: "REBOOT"}, "write pending c:2 {a:2}; restart REBOOT"},
+			{boots{"m1"}, "write clock 2m0s; publish c:2 {a:2}; timer 30s"},
 			{settled{}, "restart REBOOT"},
-			{RestartFailed{"no permission"}, "write pending c/2 {a:2}; applied; ask c/2"},
+			{RestartFailed{"no permission"}, "write pending c:2 {a:2}; applied; ask c:2"},
 		},
 		"faults": {
 			{push(t, 2, `{"a":2}`), "validate"},
@@ -70,29 +70,29 @@ func TestOrderOnANode(t *testing.T) {
 			{push(t, 2, `{"a":2}`), "validate"},
 			{push(t, 3, `{"a":3}`), "superseded: a newer one came; validate"},
 			{Validated{ID: 1}, ""},
-			{Validated{ID: 2}, "write pending c/3 {a:3}; accepted; publish c/3 {a:3}; timer 30s"},
+			{Validated{ID: 2}, "write pending c:3 {a:3}; accepted; publish c:3 {a:3}; timer 30s"},
 			{push(t, 4, `{"b":1}`), "validate"},
-			{clean{}, "write pending c/4 {b:1}; accepted; publish c/4 {b:1}; timer 30s"},
+			{clean{}, "write pending c:4 {b:1}; accepted; publish c:4 {b:1}; timer 30s"},
 			{settled{}, "run ab"},
 			{push(t, 5, `{"b":2}`), ""}, // it waits for the actions
 			{push(t, 6, `{"b":3}`), "superseded: a newer one came"},
-			{ran{}, "write pending c/4 {b:1}; applied; ask c/4; validate"},
-			{clean{}, "write pending c/6 {b:3}; accepted; publish c/6 {b:3}; timer 30s"},
+			{ran{}, "write pending c:4 {b:1}; applied; ask c:4; validate"},
+			{clean{}, "write pending c:6 {b:3}; accepted; publish c:6 {b:3}; timer 30s"},
 			{settled{}, "run b"},
 		},
 		"where all is equal only the number is taken": {
-			{push(t, 2, `{"a":1}`), "write confirmed c/2 {a:1}; renumbered"},
+			{push(t, 2, `{"a":1}`), "write confirmed c:2 {a:1}; renumbered"},
 			{push(t, 2, `{"a":1}`), "renumbered"},
 			{Offered{Source: Push, Generation: c(3), Document: doc(t, `{"a":1}`), Peer: "p"}, "validate"},
-			{clean{}, "write pending c/3 {a:1}; accepted; publish c/3 {a:1}; timer 30s"},
+			{clean{}, "write pending c:3 {a:1}; accepted; publish c:3 {a:1}; timer 30s"},
 		},
 		"an apply without a time stands at once, over what is pending": {
 			{push(t, 2, `{"a":2}`), "validate"},
 			{clean{}, taken},
 			{Offered{Source: Apply, Document: doc(t, `{"b":1}`)}, "validate"},
-			{clean{}, "write confirmed j/3 {b:1}; accepted; drop pending; publish j/3 {b:1}; timer 30s; write copy j/3 {b:1}"},
+			{clean{}, "write confirmed j:3 {b:1}; accepted; drop pending; publish j:3 {b:1}; timer 30s; write copy j:3 {b:1}"},
 			{settled{}, "run ab"},
-			{ran{}, "write confirmed j/3 {b:1}; applied"},
+			{ran{}, "write confirmed j:3 {b:1}; applied"},
 			{seconds(200), ""},
 		},
 		"a file is applied once": {
@@ -121,16 +121,16 @@ func TestUndo(t *testing.T) {
 			{settled{map[string]bool{"uplink": true}}, "run a"},
 			{ran{}, "…"},
 			{seconds(119), "…"},
-			{seconds(1), "ask c/2; " + "write clock 0s; " + backing + "unconfirmed: nobody confirmed it within 2m0s; " + gone},
+			{seconds(1), "ask c:2; " + "write clock 0s; " + backing + "unconfirmed: nobody confirmed it within 2m0s; " + gone},
 		},
 		"what was good before is bad now: unhealthy, and the controller's answer does not confirm": {
 			{push(t, 2, `{"a":2}`), "validate"},
 			{clean{}, taken},
 			{settled{map[string]bool{"uplink": false, "dns": false}}, "run a"},
-			{ran{}, "write pending c/2 {a:2}; applied; ask c/2"},
+			{ran{}, "write pending c:2 {a:2}; applied; ask c:2"},
 			{Health{map[string]bool{"uplink": false}}, ""},
 			{answer{c(2)}, "not confirmed: good before and bad now: uplink"},
-			{Tick{2 * time.Minute}, "ask c/2; write clock 0s; " + backing + "unhealthy: good before and bad now: uplink; " + gone},
+			{Tick{2 * time.Minute}, "ask c:2; write clock 0s; " + backing + "unhealthy: good before and bad now: uplink; " + gone},
 		},
 		"by hand": {
 			{push(t, 2, `{"a":2}`), "validate"},
@@ -154,10 +154,10 @@ func TestUndo(t *testing.T) {
 			{push(t, 2, `{"a":2}`), "validate"},
 			{clean{}, taken},
 			{seconds(12), "write clock 1m55s; write clock 1m50s"},
-			{boots{"m2"}, "write clock 1m50s; publish c/2 {a:2}; timer 30s"},
+			{boots{"m2"}, "write clock 1m50s; publish c:2 {a:2}; timer 30s"},
 			{seconds(5), "write clock 1m45s"},
 			{Stopping{}, "write clock 1m45s"},
-			{boots{"m3"}, "write clock 1m45s; publish c/2 {a:2}; timer 30s"}, // by intention
+			{boots{"m3"}, "write clock 1m45s; publish c:2 {a:2}; timer 30s"}, // by intention
 			{boots{"m3"}, backing + "unhealthy: the node started twice without being asked to; " + gone},
 			{boots{"m4"}, gone}, // goes on with the undo
 		},
@@ -182,7 +182,7 @@ func TestUndo(t *testing.T) {
 				}
 			}
 			got := b.do(ran{})
-			if !strings.HasPrefix(got, "write confirmed j/3 {a:1}; gone back: ") || !strings.Contains(got, "; drop pending; applied; ") || !strings.HasSuffix(got, "write copy j/3 {a:1}") {
+			if !strings.HasPrefix(got, "write confirmed j:3 {a:1}; gone back: ") || !strings.Contains(got, "; drop pending; applied; ") || !strings.HasSuffix(got, "write copy j:3 {a:1}") {
 				t.Fatal(got)
 			}
 			s := b.m.State()
@@ -213,7 +213,7 @@ func TestWhatWasBadBeforeDoesNotBlock(t *testing.T) {
 			{ran{}, "…"},
 			{answer{c(2)}, ""}, // nothing is known of its health yet
 			{Health{health}, ""},
-			{answer{c(2)}, "write confirmed c/2 {a:2}; confirmed; drop pending; write copy c/2 {a:2}"},
+			{answer{c(2)}, "write confirmed c:2 {a:2}; confirmed; drop pending; write copy c:2 {a:2}"},
 		})
 	}
 }
@@ -230,16 +230,16 @@ func TestOnlyAFreshAnswerConfirms(t *testing.T) {
 		answer{c(1)},
 		Confirmed{Generation: c(1)},
 	} {
-		if got := b.do(e); got != "" && got != "refused: pending is c/2" {
+		if got := b.do(e); got != "" && got != "refused: pending is c:2" {
 			t.Errorf("%+v: %s", e, got)
 		}
 	}
 	b.play(t, []step{
 		{push(t, 3, `{"a":3}`), "validate"},
-		{clean{}, "write pending c/3 {a:3}; accepted; publish c/3 {a:3}; timer 30s"},
+		{clean{}, "write pending c:3 {a:3}; accepted; publish c:3 {a:3}; timer 30s"},
 		{ControllerAnswered{old, c(3)}, ""},
 		{settled{map[string]bool{"uplink": true}}, "run a"},
-		{ran{}, "write pending c/3 {a:3}; applied; ask c/3"},
+		{ran{}, "write pending c:3 {a:3}; applied; ask c:3"},
 		{Health{map[string]bool{"uplink": true}}, ""},
 		{ControllerAnswered{old, c(3)}, ""}, // of the config before
 	})
@@ -266,7 +266,7 @@ func TestADryRunNeverConfirms(t *testing.T) {
 	if b.disk.Confirmed.Generation != c(1) || !b.m.State().Pending {
 		t.Errorf("%+v", b.m.State())
 	}
-	if got := b.do(Tick{2 * time.Minute}); !strings.Contains(got, "undo c/2 unconfirmed") {
+	if got := b.do(Tick{2 * time.Minute}); !strings.Contains(got, "undo c:2 unconfirmed") {
 		t.Error(got)
 	}
 }
@@ -277,11 +277,11 @@ func TestConfirmedByHandBeforeItsActions(t *testing.T) {
 	b.play(t, []step{
 		{push(t, 2, `{"a":2}`), "…"},
 		{clean{}, taken},
-		{Confirmed{Generation: c(2)}, "write confirmed c/2 {a:2}; confirmed; drop pending; write copy c/2 {a:2}"},
-		{boots{"m2"}, "publish c/2 {a:2}; timer 30s"},
+		{Confirmed{Generation: c(2)}, "write confirmed c:2 {a:2}; confirmed; drop pending; write copy c:2 {a:2}"},
+		{boots{"m2"}, "publish c:2 {a:2}; timer 30s"},
 		{timedOut{}, "run a"},
-		{ran{}, "write confirmed c/2 {a:2}; applied"},
-		{boots{"m3"}, "publish c/2 {a:2}; timer 30s"},
+		{ran{}, "write confirmed c:2 {a:2}; applied"},
+		{boots{"m3"}, "publish c:2 {a:2}; timer 30s"},
 		{settled{}, "applied"},
 	})
 }
@@ -306,11 +306,11 @@ func TestSeed_AControllerAwayForAnHourUndoesNoHealthyConfigForGood(t *testing.T)
 		{settled{}, "run back a"},
 		{ran{}, "…"},
 		{push(t, 2, `{"a":2}`), "validate"}, // it is back, and pushes again
-		{clean{}, "write pending c/2 {a:2}; accepted; publish c/2 {a:2}; timer 30s"},
+		{clean{}, "write pending c:2 {a:2}; accepted; publish c:2 {a:2}; timer 30s"},
 		{settled{}, "run a"},
-		{ran{}, "write pending c/2 {a:2}; applied; ask c/2"},
+		{ran{}, "write pending c:2 {a:2}; applied; ask c:2"},
 		{Health{map[string]bool{"uplink": true}}, ""},
-		{answer{c(2)}, "write confirmed c/2 {a:2}; confirmed; drop pending; write copy c/2 {a:2}"},
+		{answer{c(2)}, "write confirmed c:2 {a:2}; confirmed; drop pending; write copy c:2 {a:2}"},
 	})
 	if hour(); b.m.State().Wanted.Generation != c(2) || b.m.State().Undone != nil {
 		t.Fatalf("%+v", b.m.State())
@@ -323,29 +323,29 @@ func TestSeed_AControllerAwayForAnHourUndoesNoHealthyConfigForGood(t *testing.T)
 func TestSeed_TheLatestBaseIfTheConfigIsMissingOrCorrupt(t *testing.T) {
 	bases := map[string]config.Object{"RELEASE_M9": doc(t, `{"v":9}`), "RELEASE_M81": doc(t, `{"v":81}`), "EDGESPAN_0_1": doc(t, `{"v":0}`)}
 	b := &bench{bases: bases}
-	if got, want := b.boot("m"), "fallback: the node's config: there is none: the latest base is taken: RELEASE_M81; publish - {v:81} keep all; timer 30s"; got != want {
+	if got, want := b.boot("m"), "fallback: the node's config: there is none: the latest base is taken: RELEASE_M81; publish none {v:81} keep all; timer 30s"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	b.play(t, []step{
 		{settled{}, "applied"},
 		{push(t, 2, `{"v":81}`), "validate"}, // the same, and yet a config at last
-		{clean{}, "write pending c/2 {v:81}; accepted; publish c/2 {v:81}; timer 30s"},
-		{Tick{time.Hour}, "write clock 0s; write pending c/2 {v:81}; undo c/2 unconfirmed: nobody confirmed it within 2m0s; publish s1/2 {v:81} keep all; timer 30s"},
-		{settled{}, "write confirmed s1/2 {v:81}; gone back: nobody confirmed it within 2m0s; drop pending; applied"},
-		{boots{"m"}, "fallback: nothing was pushed or applied since; publish s1/2 {v:81} keep all; timer 30s"},
+		{clean{}, "write pending c:2 {v:81}; accepted; publish c:2 {v:81}; timer 30s"},
+		{Tick{time.Hour}, "write clock 0s; write pending c:2 {v:81}; undo c:2 unconfirmed: nobody confirmed it within 2m0s; publish s1:2 {v:81} keep all; timer 30s"},
+		{settled{}, "write confirmed s1:2 {v:81}; gone back: nobody confirmed it within 2m0s; drop pending; applied"},
+		{boots{"m"}, "fallback: nothing was pushed or applied since; publish s1:2 {v:81} keep all; timer 30s"},
 		{settled{}, "applied"},
 		{Offered{Source: Apply, Document: doc(t, `{"v":81}`)}, "validate"},
-		{clean{}, "write confirmed s1/3 {v:81}; accepted; write copy s1/3 {v:81}; publish s1/3 {v:81}; timer 30s"},
-		{boots{"m"}, "publish s1/3 {v:81}; timer 30s"},
+		{clean{}, "write confirmed s1:3 {v:81}; accepted; write copy s1:3 {v:81}; publish s1:3 {v:81}; timer 30s"},
+		{boots{"m"}, "publish s1:3 {v:81}; timer 30s"},
 	})
 	b.disk.Confirmed, b.disk.Faults = nil, map[Slot]string{SlotConfirmed: "bad sum"}
-	if got, want := b.boot("m"), "fallback: the node's config: it can't be read: bad sum: its last good copy is taken; publish s1/3 {v:81} keep all; timer 30s"; got != want {
+	if got, want := b.boot("m"), "fallback: the node's config: it can't be read: bad sum: its last good copy is taken; publish s1:3 {v:81} keep all; timer 30s"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	if got := b.m.authority; got == "s1" {
 		t.Error("numbers of a lost journal could come again")
 	}
-	if got := (&bench{}).boot("m"); !strings.HasSuffix(got, "publish - {} keep all; timer 30s") {
+	if got := (&bench{}).boot("m"); !strings.HasSuffix(got, "publish none {} keep all; timer 30s") {
 		t.Error(got)
 	}
 }
@@ -359,7 +359,7 @@ func TestOtherFilesThatCannotBeRead(t *testing.T) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	b.disk.Pending, b.disk.Faults = nil, map[Slot]string{SlotPending: "bad sum"}
-	want := "not run: what was pending can't be read, and so the actions of going back are unknown: bad sum; drop pending; publish c/1 {a:1}; timer 30s"
+	want := "not run: what was pending can't be read, and so the actions of going back are unknown: bad sum; drop pending; publish c:1 {a:1}; timer 30s"
 	if got := b.boot("m3"); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
@@ -369,7 +369,7 @@ func TestOtherFilesThatCannotBeRead(t *testing.T) {
 func TestADiskThatCannotBeWritten(t *testing.T) {
 	b := on(t)
 	b.full[SlotPending] = true
-	b.play(t, []step{{push(t, 2, `{"a":2}`), "validate"}, {clean{}, "write pending c/2 {a:2}; refused: it can't be stored: no space left"}})
+	b.play(t, []step{{push(t, 2, `{"a":2}`), "validate"}, {clean{}, "write pending c:2 {a:2}; refused: it can't be stored: no space left"}})
 	b.full[SlotPending] = false
 	b.play(t, []step{{push(t, 2, `{"a":2}`), "validate"}, {clean{}, taken}})
 	for _, slot := range []Slot{SlotPending, SlotConfirmed, SlotCopy, SlotClock} {
@@ -377,12 +377,12 @@ func TestADiskThatCannotBeWritten(t *testing.T) {
 	}
 	b.play(t, []step{
 		{settled{}, "run a"},
-		{ran{restart: "REBOOT"}, "write pending c/2 {a:2}; trouble: write: no space left; applied; ask c/2"},
-		{Confirmed{}, "write confirmed c/2 {a:2}; trouble: it can't be confirmed: no space left"},
-		{Tick{5 * time.Second}, "ask c/2; write clock 1m55s; trouble: write clock: no space left"},
-		{RollbackAsked{}, "write pending c/2 {a:2}; undo c/2 unconfirmed: rolled back by hand; publish j/3 {a:1}; timer 30s; trouble: write: no space left"},
+		{ran{restart: "REBOOT"}, "write pending c:2 {a:2}; trouble: write: no space left; applied; ask c:2"},
+		{Confirmed{}, "write confirmed c:2 {a:2}; trouble: it can't be confirmed: no space left"},
+		{Tick{5 * time.Second}, "ask c:2; write clock 1m55s; trouble: write clock: no space left"},
+		{RollbackAsked{}, "write pending c:2 {a:2}; undo c:2 unconfirmed: rolled back by hand; publish j:3 {a:1}; timer 30s; trouble: write: no space left"},
 		{settled{}, "run back a"},
-		{ran{}, "write confirmed j/3 {a:1}; gone back: rolled back by hand; trouble: write: no space left; applied"},
+		{ran{}, "write confirmed j:3 {a:1}; gone back: rolled back by hand; trouble: write: no space left; applied"},
 		{RollbackAsked{}, "refused: nothing is pending; to go further back, apply that config"},
 	})
 }
@@ -428,12 +428,12 @@ func TestASecondPushIsMeasuredByTheConfirmedConfig(t *testing.T) {
 		{settled{bad}, "run a"},
 		{ran{}, "…"},
 		{push(t, 3, `{"a":3}`), "validate"},
-		{clean{}, "write pending c/3 {a:3}; accepted; publish c/3 {a:3}; timer 30s"},
+		{clean{}, "write pending c:3 {a:3}; accepted; publish c:3 {a:3}; timer 30s"},
 		{settled{bad}, "run a"},
-		{ran{}, "write pending c/3 {a:3}; applied; ask c/3"},
+		{ran{}, "write pending c:3 {a:3}; applied; ask c:3"},
 		{Health{bad}, ""},
 		{answer{c(3)}, "not confirmed: good before and bad now: uplink"},
-		{Tick{DefaultConfirm}, "ask c/3; write clock 0s; write pending c/3 {a:3}; undo c/3 unhealthy: good before and bad now: uplink; publish j/4 {a:1}; timer 30s"},
+		{Tick{DefaultConfirm}, "ask c:3; write clock 0s; write pending c:3 {a:3}; undo c:3 unhealthy: good before and bad now: uplink; publish j:4 {a:1}; timer 30s"},
 		{settled{}, "run back a"},
 	})
 }

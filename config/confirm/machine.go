@@ -246,7 +246,7 @@ func (m *Machine) restored() Record {
 	if m.confirmed.Source == Rollback && m.confirmed.Restores != (Generation{}) {
 		r.Restores = m.confirmed.Restores
 	}
-	r.Generation = Generation{r.Authority, r.Seq}
+	r.Generation = Generation{Authority: r.Authority, Counter: r.Seq}
 	r.FileDigest = m.pending.FileDigest
 	r.Open, r.Due, r.Restart, r.Results = false, nil, "", nil
 	r.Undone = m.pending.Undo

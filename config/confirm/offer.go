@@ -98,7 +98,7 @@ func (m *Machine) record(o Offered, live Record) Record {
 		r.FileDigest = o.FileDigest
 	}
 	if r.Generation == (Generation{}) {
-		r.Generation = Generation{r.Authority, r.Seq}
+		r.Generation = Generation{Authority: r.Authority, Counter: r.Seq}
 	}
 	if o.Source == Push && r.Wait == 0 {
 		r.Wait = DefaultConfirm

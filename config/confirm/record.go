@@ -1,7 +1,6 @@
 package confirm
 
 import (
-	"strconv"
 	"time"
 
 	"edgespan/config"
@@ -20,19 +19,9 @@ const (
 	Base     Source = "base" // the latest base, for want of any other
 )
 
-// Generation is the number of one wish. Two are equal or not; none is newer.
-type Generation struct {
-	Authority string // who counts: the controller's store, or this node's journal
-	Counter   uint64
-}
-
-// String is authority/counter, and "-" for none.
-func (g Generation) String() string {
-	if g == (Generation{}) {
-		return "-"
-	}
-	return g.Authority + "/" + strconv.FormatUint(g.Counter, 10)
-}
+// Generation is the number of one wish; Authority is the controller's store or this
+// node's journal.
+type Generation = config.Generation
 
 // Echo is what a node reports of the config that is in force.
 type Echo struct {

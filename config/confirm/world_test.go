@@ -1,6 +1,7 @@
 package confirm
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func tell(e Effect) string {
 		if e.Keep {
 			keep = " keep all"
 		}
-		return fmt.Sprintf("publish %v %s%s", e.Generation, short(e.Document), keep)
+		return fmt.Sprintf("publish %v %s%s", cmp.Or(e.Generation.String(), "none"), short(e.Document), keep)
 	case StartTimer:
 		return fmt.Sprintf("timer %v", e.After)
 	case RunActions:
@@ -190,9 +191,9 @@ type step struct {
 	want  string // "…" for whatever
 }
 
-// on is a node that runs {a:1} for its controller, in the generation c/1.
+// on is a node that runs {a:1} for its controller, in the generation c:1.
 func on(t testing.TB) *bench {
-	first := &Record{Seq: 1, Authority: "j", Source: Push, Generation: Generation{"c", 1}, Document: doc(t, `{"a":1}`)}
+	first := &Record{Seq: 1, Authority: "j", Source: Push, Generation: Generation{Authority: "c", Counter: 1}, Document: doc(t, `{"a":1}`)}
 	b := &bench{disk: Disk{Confirmed: first, Copy: first}, full: map[Slot]bool{}}
 	b.boot("m1")
 	b.step(Settled{1, map[string]bool{"uplink": true, "dns": false}})
@@ -208,4 +209,4 @@ func (b *bench) play(t *testing.T, steps []step) {
 	}
 }
 
-func c(n uint64) Generation { return Generation{"c", n} }
+func c(n uint64) Generation { return Generation{Authority: "c", Counter: n} }

@@ -79,7 +79,7 @@ func TestExplain(t *testing.T) {
 			"it runs the wanted config, generation s:1", "nothing, until something changes", synced,
 			"bad: dns, uplink", "action: RELOAD_SSHD unsupported", "action: RESTART_KEA failed: exit 1",
 		}},
-		{Renumbering, "", adopted, Settings{}, report(with(has(a, 0), func(r *Report) { r.Generation, r.Restores = Generation{"j", 4}, gen(9) })), []string{
+		{Renumbering, "", adopted, Settings{}, report(with(has(a, 0), func(r *Report) { r.Generation, r.Restores = Generation{Authority: "j", Counter: 4}, gen(9) })), []string{
 			"it runs the wanted config as generation j:4, wanted is s:1", "the number is sent at 2026-03-01T12:00:15Z",
 			strings.Replace(synced, "s:1", "j:4 (restores s:9)", 1),
 		}},

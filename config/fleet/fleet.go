@@ -36,7 +36,7 @@ type Touched struct {
 // NewFleet is a fleet without nodes. The authority is the store's id: a store that was put
 // back to an old state needs another one, or generations would repeat.
 func NewFleet(authority string, h Hardware, network config.Object) (*Fleet, error) {
-	if err := checkAuthority(authority); err != nil {
+	if err := config.CheckAuthority(authority); err != nil {
 		return nil, fmt.Errorf("make fleet: %w", err)
 	}
 	return &Fleet{

@@ -155,7 +155,7 @@ func (w *world) report(name string) {
 	h := w.hosts[name]
 	if h.pending != (Generation{}) && !w.now.Before(h.undo) {
 		w.step(name, Undone{h.attempt, h.digest, Unconfirmed, ""})
-		h.digest, h.generation, h.pending, w.at[name] = h.before, Generation{"j", h.attempt}, Generation{}, w.now
+		h.digest, h.generation, h.pending, w.at[name] = h.before, Generation{Authority: "j", Counter: h.attempt}, Generation{}, w.now
 	}
 	r := Report{Stream: "1", Digest: h.digest, Generation: h.generation, Versions: h.versions, Managed: h.managed}
 	if h.pending != (Generation{}) {

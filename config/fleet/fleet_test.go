@@ -141,7 +141,7 @@ func TestFleetFaults(t *testing.T) {
 	}
 	f := tiny(t, `{}`)
 	const end = "n1 s:18446744073709551615"
-	last := Counted{Generation{"s", 1<<64 - 1}, Digest{Config: config.MD5(nil)}}
+	last := Counted{Generation{Authority: "s", Counter: 1<<64 - 1}, Digest{Config: config.MD5(nil)}}
 	if got := touchedText(f.Put("n1", v1, nil, nil, last)); got != end {
 		t.Error(got)
 	}

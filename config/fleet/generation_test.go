@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"edgespan/config/layers"
+
+	"edgespan/config"
 )
 
 func TestParseGeneration(t *testing.T) {
@@ -34,7 +36,7 @@ func TestParseGeneration(t *testing.T) {
 		{"s:-1", `generation "s:-1": the counter is "-1": ` + counter},
 		{"s:18446744073709551616", `generation "s:18446744073709551616": the counter is "18446744073709551616": ` + counter},
 	} {
-		g, err := ParseGeneration(c.text)
+		g, err := config.ParseGeneration(c.text)
 		switch {
 		case err != nil && err.Error() != c.want:
 			t.Errorf("%q: %v\nwant %s", c.text, err, c.want)
@@ -53,7 +55,7 @@ func FuzzParseGeneration(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if g, err := ParseGeneration(text); err == nil && g.String() != text {
+		if g, err := config.ParseGeneration(text); err == nil && g.String() != text {
 			t.Errorf("%q comes out as %q", text, g)
 		}
 	})
@@ -61,7 +63,7 @@ func FuzzParseGeneration(f *testing.F) {
 
 func TestAllocate(t *testing.T) {
 	at := func(authority string, counter uint64, d Digest) Counted {
-		return Counted{Generation{authority, counter}, d}
+		return Counted{Generation{Authority: authority, Counter: counter}, d}
 	}
 	for _, c := range []struct {
 		name      string
@@ -137,7 +139,7 @@ func anyMemory(t *rapid.T) Memory {
 	}
 	if rapid.Bool().Draw(t, "pushed") {
 		m.Push = Attempt{
-			Number: rapid.Uint64().Draw(t, "number"), Generation: Generation{"s", rapid.Uint64Range(1, math.MaxUint64).Draw(t, "counter")},
+			Number: rapid.Uint64().Draw(t, "number"), Generation: Generation{Authority: "s", Counter: rapid.Uint64Range(1, math.MaxUint64).Draw(t, "counter")},
 			Digest: digest.Draw(t, "digest"), For: versions.Draw(t, "for"), At: when.Draw(t, "at"), Undone: rapid.Bool().Draw(t, "undone"),
 		}
 	}

@@ -20,7 +20,7 @@ var (
 	a, b = Digest{Config: "A"}, Digest{Config: "B"}
 )
 
-func gen(counter uint64) Generation { return Generation{"s", counter} }
+func gen(counter uint64) Generation { return Generation{Authority: "s", Counter: counter} }
 
 // want is a managed node's wanted config for v1.
 func want(d Digest, counter uint64) Wanted {

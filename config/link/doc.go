@@ -7,7 +7,6 @@
 package link
 
 import (
-	"strconv"
 	"time"
 
 	"edgespan/config"
@@ -50,20 +49,8 @@ type Join struct {
 }
 
 // Generation numbers the wanted config of one node (effective config and peer
-// configuration together). Two are compared for equality of both parts, never for order.
-// The zero value says "none yet".
-type Generation struct {
-	Authority string // id of the store or of the node's journal that counts
-	Counter   uint64
-}
-
-// String is "authority/counter", or "-" for none.
-func (g Generation) String() string {
-	if g == (Generation{}) {
-		return "-"
-	}
-	return g.Authority + "/" + strconv.FormatUint(g.Counter, 10)
-}
+// configuration together). The zero value says "none yet".
+type Generation = config.Generation
 
 // Hello is a node's first message on each stream. Node is checked against the
 // certificate before anybody sees it; Name is only what the node calls itself.
