@@ -117,33 +117,9 @@ func (b *burst) over(allocs uint64) bool {
 	return true
 }
 
-// limitLeast is the memory limit of a daemon with little to hold.
-const limitLeast = 44 << 20
-
-// memoryLimit is the next soft limit of what the runtime holds (debug.SetMemoryLimit):
-// half more than what is held between bursts, so that a burst collects its garbage
-// instead of growing. A burst that goes on may need more for good, so until it is over
-// the limit only rises: one that stayed would leave half of the time to the collector.
-func memoryLimit(limit, held uint64, over bool) uint64 {
-	next := max(limitLeast, held+held/2)
-	if over {
-		return next
-	}
-	return max(limit, next)
-}
-
-// held is what the runtime has of the machine's memory.
-func held() uint64 {
-	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(s)
-	return s[0].Value.Uint64() - s[1].Value.Uint64()
-}
-
-// giveBack gives memory back after each burst until ctx ends, and where limited keeps
-// the runtime's soft limit.
-func giveBack(ctx context.Context, limited bool) {
+// giveBack gives memory back after each burst until ctx ends.
+func giveBack(ctx context.Context) {
 	var b burst
-	var limit uint64
 	allocs := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	for t := time.NewTicker(burstLook); ; {
 		select {
@@ -152,13 +128,8 @@ func giveBack(ctx context.Context, limited bool) {
 			return
 		case <-t.C:
 			metrics.Read(allocs)
-			over := b.over(allocs[0].Value.Uint64())
-			if over {
+			if b.over(allocs[0].Value.Uint64()) {
 				debug.FreeOSMemory()
-			}
-			if limited {
-				limit = memoryLimit(limit, held(), over)
-				debug.SetMemoryLimit(int64(limit))
 			}
 		}
 	}
@@ -169,7 +140,7 @@ func (a *app) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) 
 	if a.Env("GOGC") == "" {
 		debug.SetGCPercent(50) // an edge node has little memory, and its daemon little to do
 	}
-	go giveBack(ctx, a.Env("GOMEMLIMIT") == "")
+	go giveBack(ctx)
 	lock, err := lockNamespace(ctx, a.lock)
 	if err != nil {
 		return err

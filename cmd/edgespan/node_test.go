@@ -199,23 +199,3 @@ func TestMemoryIsGivenBackOnceAfterABurst(t *testing.T) {
 		}
 	}
 }
-
-func TestTheMemoryLimitFollowsWhatIsHeld(t *testing.T) {
-	const mib = 1 << 20
-	for _, c := range []struct {
-		limit, held uint64
-		over        bool
-		want        uint64
-	}{
-		{0, 10 * mib, false, limitLeast},
-		{limitLeast, 30 * mib, true, 45 * mib},
-		{44 * mib, 44 * mib, false, 66 * mib}, // a burst that meets the limit gets more
-		{90 * mib, 50 * mib, false, 90 * mib}, // and keeps it
-		{90 * mib, 50 * mib, true, 75 * mib},  // until it is over
-		{90 * mib, 20 * mib, true, limitLeast},
-	} {
-		if got := memoryLimit(c.limit, c.held, c.over); got != c.want {
-			t.Errorf("limit %d, held %d, over %v: %d, want %d", c.limit, c.held, c.over, got, c.want)
-		}
-	}
-}
