@@ -42,7 +42,6 @@ func exitCode(err error) int {
 	var rejected *httpapi.Rejected
 	var incomplete *httpapi.Incomplete
 	var status statusError
-	var faults *fileFaults
 	switch {
 	case err == nil:
 		return exitOK
@@ -50,7 +49,7 @@ func exitCode(err error) int {
 		return int(status)
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.As(err, &rejected), errors.As(err, &faults), errors.As(err, new(config.Faults)),
+	case errors.As(err, &rejected), errors.As(err, new(config.Faults)),
 		errors.As(err, new(*confdir.Broken)), errors.As(err, new(layers.Clashes)),
 		errors.As(err, new(edit.Faults)):
 		return exitRejected

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"edgespan/config"
 	"edgespan/config/nodeconf"
+	"edgespan/platform/confdir"
 )
 
 // newLayers is the offline side of configuration: it reads files and needs no daemon.
@@ -42,7 +42,7 @@ func (a *app) layerFile(name string) (config.Object, error) {
 	}
 	o, faults := read(text)
 	if faults != nil {
-		return nil, &fileFaults{name, faults}
+		return nil, &confdir.Broken{File: name, Faults: faults}
 	}
 	return o, nil
 }
@@ -63,21 +63,6 @@ type inputError struct{ err error }
 
 func (e *inputError) Error() string { return e.err.Error() }
 func (e *inputError) Unwrap() error { return e.err }
-
-// fileFaults are the faults of one file; each line begins with its name.
-type fileFaults struct {
-	name   string
-	faults config.Faults
-}
-
-// Error is one line for each fault.
-func (e *fileFaults) Error() string {
-	lines := make([]string, len(e.faults))
-	for i, f := range e.faults {
-		lines[i] = e.name + ": " + f.Error()
-	}
-	return strings.Join(lines, "\n")
-}
 
 // printCanonical prints a document in its canonical form.
 func (a *app) printCanonical(v any) error {

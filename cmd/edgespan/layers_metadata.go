@@ -5,6 +5,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/metadata"
+	"edgespan/platform/confdir"
 )
 
 const metadataUsage = "metadata file, repeatable: the first describes the configs, each later one is a vendor's and only adds to it"
@@ -35,7 +36,7 @@ func (a *app) metadata(files []string) (*metadata.Metadata, error) {
 			m, conflicts, faults = m.Merge(doc)
 		}
 		if faults != nil {
-			return nil, &fileFaults{name, faults}
+			return nil, &confdir.Broken{File: name, Faults: faults}
 		}
 		for _, c := range append(conflicts, m.Warnings()[old:]...) {
 			a.say("%s", printable(name+": "+c.Error()))

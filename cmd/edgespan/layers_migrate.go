@@ -121,13 +121,13 @@ func (a *app) migrateFile(name string, kind migrate.Kind, nodes bool, r migrate.
 	if !nodes {
 		out, changes, faults := migrate.Run(kind, doc, r)
 		if faults != nil {
-			return nil, nil, &fileFaults{name, faults}
+			return nil, nil, &confdir.Broken{File: name, Faults: faults}
 		}
 		return out, newMigrated(name, "", changes), nil
 	}
 	byNode, faults := layers.NodeLayers(doc)
 	if faults != nil {
-		return nil, nil, &fileFaults{name, faults}
+		return nil, nil, &confdir.Broken{File: name, Faults: faults}
 	}
 	var all []migrated
 	out := make(config.Object, len(byNode))
@@ -140,7 +140,7 @@ func (a *app) migrateFile(name string, kind migrate.Kind, nodes bool, r migrate.
 		all = append(all, newMigrated(name, node, changes)...)
 	}
 	if faults != nil {
-		return nil, nil, &fileFaults{name, faults}
+		return nil, nil, &confdir.Broken{File: name, Faults: faults}
 	}
 	return out, all, nil
 }

@@ -166,7 +166,7 @@ func (o optimizing) explain(faults config.Faults) error {
 		if f.Path[0] != "links" {
 			f.Path = f.Path[1:]
 		}
-		errs = append(errs, &fileFaults{file, config.Faults{f}})
+		errs = append(errs, &confdir.Broken{File: file, Faults: config.Faults{f}})
 	}
 	return errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/config/e2e"
+	"edgespan/platform/confdir"
 )
 
 func newLayersPrintFlags(a *app) *cobra.Command {
@@ -26,11 +27,11 @@ A start script takes them as they were meant, blanks and quotes included, with e
 			}
 			flags, faults := e2e.Flags(doc)
 			if faults != nil {
-				return &fileFaults{args[0], faults}
+				return &confdir.Broken{File: args[0], Faults: faults}
 			}
 			line, faults := e2e.PrintFlags(flags)
 			if faults != nil {
-				return &fileFaults{args[0], faults}
+				return &confdir.Broken{File: args[0], Faults: faults}
 			}
 			if line == "" {
 				return nil

@@ -7,6 +7,7 @@ import (
 
 	"edgespan/config/rollout"
 	"edgespan/config/topology"
+	"edgespan/platform/confdir"
 )
 
 func newLayersRollout(a *app) *cobra.Command {
@@ -39,7 +40,7 @@ are alive, are in no batch: they are named, and the exit code is 6.`,
 			}
 			plan, faults := rollout.Plan(t, pending, rollout.Options{AssumeAlive: assumeAlive})
 			if faults != nil {
-				return &fileFaults{args[0], faults}
+				return &confdir.Broken{File: args[0], Faults: faults}
 			}
 			return a.showPlan(t, plan, output)
 		},
@@ -58,7 +59,7 @@ func (a *app) topologyFile(name string) (*topology.Topology, error) {
 	}
 	t, faults := topology.FromDocument(o)
 	if faults != nil {
-		return nil, &fileFaults{name, faults}
+		return nil, &confdir.Broken{File: name, Faults: faults}
 	}
 	return t, nil
 }

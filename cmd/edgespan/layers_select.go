@@ -112,7 +112,7 @@ func (f *selection) readTopology(a *app) (*topology.Topology, error) {
 	}
 	t, faults := topology.FromDocument(o)
 	if faults != nil {
-		return nil, &fileFaults{f.topology, faults}
+		return nil, &confdir.Broken{File: f.topology, Faults: faults}
 	}
 	return t, nil
 }
@@ -180,7 +180,7 @@ func (f *selection) ofNode(a *app, file string) (config.Object, error) {
 	}
 	nodes, faults := layers.NodeLayers(o)
 	if faults != nil {
-		return nil, &fileFaults{file, faults}
+		return nil, &confdir.Broken{File: file, Faults: faults}
 	}
 	return nodes[f.nodeName], nil
 }

@@ -211,7 +211,7 @@ func (w *writing) readNodes(a *app, file string) (map[string]config.Object, erro
 	}
 	nodes, faults := layers.NodeLayers(o)
 	if faults != nil {
-		return nil, &fileFaults{file, faults}
+		return nil, &confdir.Broken{File: file, Faults: faults}
 	}
 	return nodes, nil
 }

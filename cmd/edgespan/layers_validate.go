@@ -5,6 +5,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/nodeconf"
+	"edgespan/platform/confdir"
 )
 
 func newLayersValidate(a *app) *cobra.Command {
@@ -32,7 +33,7 @@ what the metadata marks as strict). What a layer made "$absent" is no part of it
 				a.say("%s", printable(args[0]+": "+f.Error()))
 			}
 			if faults := report.Err(); faults != nil {
-				return &fileFaults{args[0], faults}
+				return &confdir.Broken{File: args[0], Faults: faults}
 			}
 			a.say("%s", printable(args[0]+": valid"))
 			return nil
