@@ -153,6 +153,14 @@ func Printable(s string) string {
 	return b.String()
 }
 
+// OrList is "a, b or c".
+func OrList(vs []string) string {
+	if len(vs) < 2 {
+		return strings.Join(vs, "")
+	}
+	return strings.Join(vs[:len(vs)-1], ", ") + " or " + vs[len(vs)-1]
+}
+
 // Shorten cuts s after shownValue characters.
 func Shorten(s string) string {
 	n := 0

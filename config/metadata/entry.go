@@ -178,11 +178,7 @@ func alternatives(parts []string, most int) string {
 	if len(parts) > most {
 		parts = append(slices.Clone(parts[:most-1]), fmt.Sprintf("%d others", len(parts)-most+1))
 	}
-	if len(parts) < 2 {
-		return strings.Join(parts, "")
-	}
-	last := len(parts) - 1
-	return strings.Join(parts[:last], ", ") + " or " + parts[last]
+	return config.OrList(parts)
 }
 
 // names are the keys that an object may have, as a message says them.

@@ -160,5 +160,5 @@ func (c *checker) checkLabel(o *object, key, label string) {
 		known = append(known, p.Labels...)
 	}
 	slices.Sort(known)
-	c.fault(o.at(key), is(label)+", which no port has", orList(slices.Compact(known))+" is allowed")
+	c.fault(o.at(key), is(label)+", which no port has", config.OrList(slices.Compact(known))+" is allowed")
 }

@@ -3,7 +3,8 @@ package nodeconf
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"edgespan/config"
 )
 
 // Type is the form of an entry's value in a document.
@@ -51,7 +52,7 @@ func (e Entry) Supported() []string {
 func (e Entry) Allowed() string {
 	switch {
 	case len(e.Enum) > 0:
-		return orList(e.Supported())
+		return config.OrList(e.Supported())
 	case e.Type == Integer:
 		return fmt.Sprintf("%d to %d", e.Min, e.Max)
 	case e.Type == Boolean:
@@ -88,11 +89,4 @@ type rule struct {
 	wild    *rule
 	kind    string // of wild: "<uuid>"
 	keyWord Word   // what a key of wild must be
-}
-
-func orList(vs []string) string {
-	if len(vs) < 2 {
-		return strings.Join(vs, "")
-	}
-	return strings.Join(vs[:len(vs)-1], ", ") + " or " + vs[len(vs)-1]
 }
