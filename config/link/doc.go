@@ -12,11 +12,11 @@ import (
 	"edgespan/config"
 )
 
-// FromNode is what a node says: Hello, Report, Result or Answer.
+// FromNode is what a node says: Hello, Report, Result, Probed or Answer.
 type FromNode interface{ fromNode() }
 
-// FromController is what a controller says: Push, Number, Confirm, Ask, Release, Managed
-// or Renew.
+// FromController is what a controller says: Push, Number, Probe, Confirm, Ack, Ask,
+// Release, Managed or Renew.
 type FromController interface{ fromController() }
 
 // ToNode is the stream to one node, as its controller holds it.
@@ -70,16 +70,18 @@ type Hello struct {
 type Report struct {
 	MD5        string
 	Generation Generation // the one that is fully applied
+	Restores   Generation // of a rollback: whose config that is
 	Software   string
 	Firmware   string
 	Board      string
 	Source     string   // file, apply, controller, rollback
-	Managed    bool     // what the node was told last, echoed
+	Managed    *bool    // what the node was told last, echoed; nil for never
 	Held       *Held    // held locally, nil if not
 	Pending    *Pending // a config that waits for its confirmation, nil if none
 	Settled    bool     // reconciled until nothing was left to do
 	Fallback   bool     // runs on a last good copy or a base; removes nothing from the host
 	Health     []Health
+	Actions    []Action // results of the post-config actions of what it runs
 	Parameters []Parameter
 }
 
@@ -93,6 +95,8 @@ type Held struct {
 type Pending struct {
 	Generation Generation
 	Remaining  time.Duration
+	Settled    bool     // it was applied, and its actions have run
+	Worse      []string // names of health items that were good before it and are bad now
 }
 
 // Health is one thing that is good or bad on a node.
@@ -121,6 +125,7 @@ const (
 	Rejected                   // faulty; nothing was touched
 	Unhealthy                  // undone: a health item that was good before went bad
 	Unconfirmed                // undone: health as before, but nobody confirmed
+	Accepted                   // valid and stored; Applied, Unhealthy or Unconfirmed follows
 )
 
 // String is the outcome in one word.
@@ -134,13 +139,17 @@ func (o Outcome) String() string {
 		return "unhealthy"
 	case Unconfirmed:
 		return "unconfirmed"
+	case Accepted:
+		return "accepted"
 	default:
 		return "unknown"
 	}
 }
 
-// Result is what became of one push.
+// Result is what became of one push. A node says one that ends the matter (Rejected,
+// Unhealthy, Unconfirmed) again on each stream until an Ack names its attempt.
 type Result struct {
+	Attempt    uint64     // of the push
 	Generation Generation // of the push
 	MD5        string     // of the pushed document
 	Outcome    Outcome
@@ -166,6 +175,7 @@ type Answer struct {
 // Push is a whole config for a node: what it shall be, and how long it may stay without
 // being confirmed. Documents are in canonical form.
 type Push struct {
+	Attempt           uint64 // counts the pushes to this node; echoed by each Result
 	Generation        Generation
 	MD5               string // of Document
 	Document          []byte // the effective config
@@ -178,15 +188,50 @@ type Push struct {
 // applied, no action is done, nothing is to be confirmed.
 type Number struct{ Generation Generation }
 
+// Probe begins a round trip: the node answers Probed with the same number.
+type Probe struct{ Number uint64 }
+
+// Probed is the other half of a Probe: what the node runs, and what was good before its
+// pending config and is bad now.
+type Probed struct {
+	Number     uint64
+	Generation Generation
+	MD5        string
+	Worse      []string
+}
+
+// Ack says that the Result of an attempt is kept and need not be said again.
+type Ack struct{ Attempt uint64 }
+
 // Confirm makes a pending config the confirmed one.
 type Confirm struct{ Generation Generation }
 
-// What a controller can ask a node for.
+// What a controller can ask a node for. The Data of questions and answers is JSON.
 const (
-	AskBaseConfig  = "base-config" // of hardware that the controller does not know: config and metadata
-	AskPreview     = "preview"     // which actions would the document in Data entail
+	AskBaseConfig  = "base-config" // of hardware that the controller does not know; answered by a BaseConfig
+	AskPreview     = "preview"     // which actions would the document in Data entail; answered by a Preview
+	AskConfig      = "config"      // the document that the node runs
 	AskDiagnostics = "diagnostics"
 )
+
+// BaseConfig answers AskBaseConfig: of each kind the latest that the node has, by version.
+type BaseConfig struct {
+	Base     map[string]config.Object `json:"base,omitempty"`
+	Hardware map[string]config.Object `json:"hardware,omitempty"` // none where the node has no type for its board
+	Metadata config.Object            `json:"metadata,omitempty"` // expanded
+}
+
+// Preview answers AskPreview.
+type Preview struct {
+	Actions []PreviewAction `json:"actions"` // in the order of execution
+}
+
+// PreviewAction is one action that a document would entail.
+type PreviewAction struct {
+	Name      string   `json:"name"`
+	Keys      []string `json:"keys"`      // config.FormatPath of the entries that carry it
+	Supported bool     `json:"supported"` // the node has something to do for it
+}
 
 // Ask asks a node something. The answer carries the same ID, which does not repeat on
 // one stream.
@@ -210,6 +255,7 @@ func (Hello) fromNode()  {}
 func (Report) fromNode() {}
 func (Result) fromNode() {}
 func (Answer) fromNode() {}
+func (Probed) fromNode() {}
 
 func (Push) fromController()    {}
 func (Number) fromController()  {}
@@ -218,3 +264,5 @@ func (Ask) fromController()     {}
 func (Release) fromController() {}
 func (Managed) fromController() {}
 func (Renew) fromController()   {}
+func (Probe) fromController()   {}
+func (Ack) fromController()     {}

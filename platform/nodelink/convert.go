@@ -52,6 +52,10 @@ func up(m link.FromNode) *pb.Up {
 		return &pb.Up{Kind: &pb.Up_Result{Result: result(m)}}
 	case link.Answer:
 		return &pb.Up{Kind: &pb.Up_Answer{Answer: &pb.Answer{Id: m.ID, Data: m.Data, Error: text(m.Error)}}}
+	case link.Probed:
+		return &pb.Up{Kind: &pb.Up_Probed{Probed: &pb.Probed{
+			Number: m.Number, Generation: generation(m.Generation), Md5: text(m.MD5), Worse: texts(m.Worse),
+		}}}
 	default:
 		return nil
 	}
@@ -61,6 +65,7 @@ func report(m link.Report) *pb.Report {
 	out := &pb.Report{
 		Md5: text(m.MD5), Generation: generation(m.Generation), Software: text(m.Software), Firmware: text(m.Firmware),
 		Board: text(m.Board), Source: text(m.Source), Managed: m.Managed, Settled: m.Settled, Fallback: m.Fallback,
+		Restores: generation(m.Restores), Actions: each(m.Actions, actionTo),
 		Health: each(m.Health, func(h link.Health) *pb.Health {
 			return &pb.Health{Name: text(h.Name), Good: h.Good, Detail: text(h.Detail)}
 		}),
@@ -74,7 +79,7 @@ func report(m link.Report) *pb.Report {
 		out.Held = &pb.Held{By: text(m.Held.By), SinceUnixMs: m.Held.Since.UnixMilli()}
 	}
 	if m.Pending != nil {
-		out.Pending = &pb.Pending{Generation: generation(m.Pending.Generation), RemainingMs: m.Pending.Remaining.Milliseconds()}
+		out.Pending = &pb.Pending{Generation: generation(m.Pending.Generation), RemainingMs: m.Pending.Remaining.Milliseconds(), Settled: m.Pending.Settled, Worse: texts(m.Pending.Worse)}
 	}
 	return out
 }
@@ -85,10 +90,16 @@ func result(m link.Result) *pb.Result {
 		Faults: each(m.Faults, func(f config.Fault) *pb.Fault {
 			return &pb.Fault{Path: texts(f.Path), What: text(f.What), Allowed: text(f.Allowed)}
 		}),
-		Actions: each(m.Actions, func(a link.Action) *pb.Action {
-			return &pb.Action{Name: text(a.Name), State: text(a.State), Detail: text(a.Detail)}
-		}),
+		Actions: each(m.Actions, actionTo), Attempt: m.Attempt,
 	}
+}
+
+func actionTo(a link.Action) *pb.Action {
+	return &pb.Action{Name: text(a.Name), State: text(a.State), Detail: text(a.Detail)}
+}
+
+func actionOf(a *pb.Action) link.Action {
+	return link.Action{Name: a.GetName(), State: a.GetState(), Detail: a.GetDetail()}
 }
 
 // upOf is what a node said, or nil if it is a kind that this version does not know. Kinds
@@ -107,6 +118,9 @@ func upOf(m *pb.Up) link.FromNode {
 		return resultOf(k.Result)
 	case *pb.Up_Answer:
 		return link.Answer{ID: k.Answer.GetId(), Data: k.Answer.GetData(), Error: k.Answer.GetError()}
+	case *pb.Up_Probed:
+		p := k.Probed
+		return link.Probed{Number: p.GetNumber(), Generation: generationOf(p.GetGeneration()), MD5: p.GetMd5(), Worse: p.GetWorse()}
 	default:
 		return nil
 	}
@@ -115,7 +129,8 @@ func upOf(m *pb.Up) link.FromNode {
 func reportOf(m *pb.Report) link.Report {
 	out := link.Report{
 		MD5: m.GetMd5(), Generation: generationOf(m.GetGeneration()), Software: m.GetSoftware(), Firmware: m.GetFirmware(),
-		Board: m.GetBoard(), Source: m.GetSource(), Managed: m.GetManaged(), Settled: m.GetSettled(), Fallback: m.GetFallback(),
+		Board: m.GetBoard(), Source: m.GetSource(), Managed: m.Managed, Settled: m.GetSettled(), Fallback: m.GetFallback(),
+		Restores: generationOf(m.GetRestores()), Actions: each(m.GetActions(), actionOf),
 		Health: each(m.GetHealth(), func(h *pb.Health) link.Health {
 			return link.Health{Name: h.GetName(), Good: h.GetGood(), Detail: h.GetDetail()}
 		}),
@@ -129,7 +144,7 @@ func reportOf(m *pb.Report) link.Report {
 		out.Held = &link.Held{By: h.GetBy(), Since: time.UnixMilli(h.GetSinceUnixMs()).UTC()}
 	}
 	if p := m.GetPending(); p != nil {
-		out.Pending = &link.Pending{Generation: generationOf(p.GetGeneration()), Remaining: millis(p.GetRemainingMs())}
+		out.Pending = &link.Pending{Generation: generationOf(p.GetGeneration()), Remaining: millis(p.GetRemainingMs()), Settled: p.GetSettled(), Worse: p.GetWorse()}
 	}
 	return out
 }
@@ -141,11 +156,9 @@ func resultOf(m *pb.Result) link.Result {
 		Faults: each(m.GetFaults(), func(f *pb.Fault) config.Fault {
 			return config.Fault{Path: f.GetPath(), What: f.GetWhat(), Allowed: f.GetAllowed()}
 		}),
-		Actions: each(m.GetActions(), func(a *pb.Action) link.Action {
-			return link.Action{Name: a.GetName(), State: a.GetState(), Detail: a.GetDetail()}
-		}),
+		Actions: each(m.GetActions(), actionOf), Attempt: m.GetAttempt(),
 	}
-	if out.Outcome < link.Unknown || out.Outcome > link.Unconfirmed {
+	if out.Outcome < link.Unknown || out.Outcome > link.Accepted {
 		out.Outcome = link.Unknown
 	}
 	return out
@@ -163,7 +176,7 @@ func down(m link.FromController) *pb.Down {
 	case link.Push:
 		return &pb.Down{Kind: &pb.Down_Push{Push: &pb.Push{
 			Generation: generation(m.Generation), Md5: text(m.MD5), Document: m.Document, PeerConfiguration: m.PeerConfiguration,
-			ConfirmMs: m.Confirm.Milliseconds(), Managed: m.Managed,
+			ConfirmMs: m.Confirm.Milliseconds(), Managed: m.Managed, Attempt: m.Attempt,
 		}}}
 	case link.Number:
 		return &pb.Down{Kind: &pb.Down_Number{Number: &pb.Number{Generation: generation(m.Generation)}}}
@@ -177,6 +190,10 @@ func down(m link.FromController) *pb.Down {
 		return &pb.Down{Kind: &pb.Down_Managed{Managed: &pb.Managed{On: m.On}}}
 	case link.Renew:
 		return &pb.Down{Kind: &pb.Down_Renew{Renew: &pb.Renew{}}}
+	case link.Probe:
+		return &pb.Down{Kind: &pb.Down_Probe{Probe: &pb.Probe{Number: m.Number}}}
+	case link.Ack:
+		return &pb.Down{Kind: &pb.Down_Ack{Ack: &pb.Ack{Attempt: m.Attempt}}}
 	default:
 		return nil
 	}
@@ -190,6 +207,7 @@ func downOf(m *pb.Down) link.FromController {
 		return link.Push{
 			Generation: generationOf(p.GetGeneration()), MD5: p.GetMd5(), Document: p.GetDocument(),
 			PeerConfiguration: p.GetPeerConfiguration(), Confirm: millis(p.GetConfirmMs()), Managed: p.GetManaged(),
+			Attempt: p.GetAttempt(),
 		}
 	case *pb.Down_Number:
 		return link.Number{Generation: generationOf(k.Number.GetGeneration())}
@@ -203,6 +221,10 @@ func downOf(m *pb.Down) link.FromController {
 		return link.Managed{On: k.Managed.GetOn()}
 	case *pb.Down_Renew:
 		return link.Renew{}
+	case *pb.Down_Probe:
+		return link.Probe{Number: k.Probe.GetNumber()}
+	case *pb.Down_Ack:
+		return link.Ack{Attempt: k.Ack.GetAttempt()}
 	default:
 		return nil
 	}

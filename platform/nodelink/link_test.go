@@ -124,11 +124,13 @@ func TestMessagesOfAllKindsArrive(t *testing.T) {
 		}
 	}
 	for _, m := range []link.FromController{
-		link.Push{Generation: link.Generation{Authority: "a", Counter: 3}, Document: []byte("{}"), Confirm: 2 * time.Minute, Managed: true},
+		link.Push{Generation: link.Generation{Authority: "a", Counter: 3}, Document: []byte("{}"), Confirm: 2 * time.Minute, Managed: true, Attempt: 7},
 		link.Number{Generation: link.Generation{Authority: "a", Counter: 4}},
 		link.Confirm{Generation: link.Generation{Authority: "a", Counter: 4}},
 		link.Ask{ID: 9, Kind: link.AskPreview, Data: []byte("{}")},
 		link.Release{},
+		link.Probe{Number: 5},
+		link.Ack{Attempt: 7},
 		link.Managed{On: true},
 	} {
 		if err := e.s.Send(m); err != nil {

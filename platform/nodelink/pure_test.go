@@ -269,23 +269,25 @@ func TestWordsSurviveTheWire(t *testing.T) {
 		flag := func() bool { return rapid.Bool().Draw(t, "b") }
 		ms := func() int64 { return rapid.Int64Range(0, 1<<40).Draw(t, "ms") }
 		r := link.Report{
-			MD5: str(), Generation: gen(), Software: str(), Firmware: str(), Board: str(), Source: str(), Managed: flag(), Settled: flag(), Fallback: flag(),
+			MD5: str(), Generation: gen(), Software: str(), Firmware: str(), Board: str(), Source: str(), Restores: gen(), Settled: flag(), Fallback: flag(),
 			Health: draw(t, "health", func() link.Health { return link.Health{Name: str(), Good: flag(), Detail: str()} }),
 			Parameters: draw(t, "parameters", func() link.Parameter {
 				return link.Parameter{ID: str(), Kind: str(), State: str(), Detail: str(), Generation: gen()}
 			}),
 		}
 		if flag() {
+			told := flag()
+			r.Managed = &told
 			r.Held = &link.Held{By: str(), Since: time.UnixMilli(ms()).UTC()}
-			r.Pending = &link.Pending{Generation: gen(), Remaining: time.Duration(ms()) * time.Millisecond}
+			r.Pending = &link.Pending{Generation: gen(), Remaining: time.Duration(ms()) * time.Millisecond, Settled: flag(), Worse: draw(t, "worse", str)}
 		}
 		s := link.Result{
-			Generation: gen(), MD5: str(), Outcome: link.Outcome(rapid.IntRange(0, 4).Draw(t, "outcome")), Restored: gen(),
+			Attempt: rapid.Uint64().Draw(t, "attempt"), Generation: gen(), MD5: str(), Outcome: link.Outcome(rapid.IntRange(0, 5).Draw(t, "outcome")), Restored: gen(),
 			Faults:  draw(t, "faults", func() config.Fault { return config.Fault{Path: []string{str()}, What: str(), Allowed: str()} }),
 			Actions: draw(t, "actions", func() link.Action { return link.Action{Name: str(), State: str(), Detail: str()} }),
 		}
 		h := link.Hello{Node: str(), Name: str(), Software: str(), Firmware: str(), Board: str(), MD5: str(), Generation: gen(), Capabilities: []string{str()}}
-		for _, m := range []link.FromNode{r, s, h, link.Answer{ID: 1, Data: []byte(str() + "x"), Error: str()}} {
+		for _, m := range []link.FromNode{r, s, h, link.Probed{Number: 7, Generation: gen(), MD5: str(), Worse: draw(t, "worse", str)}, link.Answer{ID: 1, Data: []byte(str() + "x"), Error: str()}} {
 			wire, err := proto.Marshal(up(m))
 			if err != nil {
 				t.Fatal(err)

@@ -33,6 +33,7 @@ const (
 	Outcome_OUTCOME_REJECTED    Outcome = 2
 	Outcome_OUTCOME_UNHEALTHY   Outcome = 3
 	Outcome_OUTCOME_UNCONFIRMED Outcome = 4
+	Outcome_OUTCOME_ACCEPTED    Outcome = 5
 )
 
 // Enum value maps for Outcome.
@@ -43,6 +44,7 @@ var (
 		2: "OUTCOME_REJECTED",
 		3: "OUTCOME_UNHEALTHY",
 		4: "OUTCOME_UNCONFIRMED",
+		5: "OUTCOME_ACCEPTED",
 	}
 	Outcome_value = map[string]int32{
 		"OUTCOME_UNKNOWN":     0,
@@ -50,6 +52,7 @@ var (
 		"OUTCOME_REJECTED":    2,
 		"OUTCOME_UNHEALTHY":   3,
 		"OUTCOME_UNCONFIRMED": 4,
+		"OUTCOME_ACCEPTED":    5,
 	}
 )
 
@@ -254,6 +257,7 @@ type Up struct {
 	//	*Up_Result
 	//	*Up_Answer
 	//	*Up_SigningRequest
+	//	*Up_Probed
 	//	*Up_Chunk
 	Kind          isUp_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
@@ -342,6 +346,15 @@ func (x *Up) GetSigningRequest() *SigningRequest {
 	return nil
 }
 
+func (x *Up) GetProbed() *Probed {
+	if x != nil {
+		if x, ok := x.Kind.(*Up_Probed); ok {
+			return x.Probed
+		}
+	}
+	return nil
+}
+
 func (x *Up) GetChunk() *Chunk {
 	if x != nil {
 		if x, ok := x.Kind.(*Up_Chunk); ok {
@@ -375,6 +388,10 @@ type Up_SigningRequest struct {
 	SigningRequest *SigningRequest `protobuf:"bytes,5,opt,name=signing_request,json=signingRequest,proto3,oneof"`
 }
 
+type Up_Probed struct {
+	Probed *Probed `protobuf:"bytes,6,opt,name=probed,proto3,oneof"`
+}
+
 type Up_Chunk struct {
 	Chunk *Chunk `protobuf:"bytes,15,opt,name=chunk,proto3,oneof"`
 }
@@ -388,6 +405,8 @@ func (*Up_Result) isUp_Kind() {}
 func (*Up_Answer) isUp_Kind() {}
 
 func (*Up_SigningRequest) isUp_Kind() {}
+
+func (*Up_Probed) isUp_Kind() {}
 
 func (*Up_Chunk) isUp_Kind() {}
 
@@ -404,6 +423,8 @@ type Down struct {
 	//	*Down_Renew
 	//	*Down_Managed
 	//	*Down_Certificate
+	//	*Down_Probe
+	//	*Down_Ack
 	//	*Down_Chunk
 	Kind          isDown_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
@@ -519,6 +540,24 @@ func (x *Down) GetCertificate() *Certificate {
 	return nil
 }
 
+func (x *Down) GetProbe() *Probe {
+	if x != nil {
+		if x, ok := x.Kind.(*Down_Probe); ok {
+			return x.Probe
+		}
+	}
+	return nil
+}
+
+func (x *Down) GetAck() *Ack {
+	if x != nil {
+		if x, ok := x.Kind.(*Down_Ack); ok {
+			return x.Ack
+		}
+	}
+	return nil
+}
+
 func (x *Down) GetChunk() *Chunk {
 	if x != nil {
 		if x, ok := x.Kind.(*Down_Chunk); ok {
@@ -564,6 +603,14 @@ type Down_Certificate struct {
 	Certificate *Certificate `protobuf:"bytes,8,opt,name=certificate,proto3,oneof"`
 }
 
+type Down_Probe struct {
+	Probe *Probe `protobuf:"bytes,9,opt,name=probe,proto3,oneof"`
+}
+
+type Down_Ack struct {
+	Ack *Ack `protobuf:"bytes,10,opt,name=ack,proto3,oneof"`
+}
+
 type Down_Chunk struct {
 	Chunk *Chunk `protobuf:"bytes,15,opt,name=chunk,proto3,oneof"`
 }
@@ -583,6 +630,10 @@ func (*Down_Renew) isDown_Kind() {}
 func (*Down_Managed) isDown_Kind() {}
 
 func (*Down_Certificate) isDown_Kind() {}
+
+func (*Down_Probe) isDown_Kind() {}
+
+func (*Down_Ack) isDown_Kind() {}
 
 func (*Down_Chunk) isDown_Kind() {}
 
@@ -756,13 +807,15 @@ type Report struct {
 	Firmware      string                 `protobuf:"bytes,4,opt,name=firmware,proto3" json:"firmware,omitempty"`
 	Board         string                 `protobuf:"bytes,5,opt,name=board,proto3" json:"board,omitempty"`
 	Source        string                 `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`
-	Managed       bool                   `protobuf:"varint,7,opt,name=managed,proto3" json:"managed,omitempty"`
+	Managed       *bool                  `protobuf:"varint,7,opt,name=managed,proto3,oneof" json:"managed,omitempty"`
 	Held          *Held                  `protobuf:"bytes,8,opt,name=held,proto3" json:"held,omitempty"`
 	Pending       *Pending               `protobuf:"bytes,9,opt,name=pending,proto3" json:"pending,omitempty"`
 	Settled       bool                   `protobuf:"varint,10,opt,name=settled,proto3" json:"settled,omitempty"`
 	Fallback      bool                   `protobuf:"varint,11,opt,name=fallback,proto3" json:"fallback,omitempty"`
 	Health        []*Health              `protobuf:"bytes,12,rep,name=health,proto3" json:"health,omitempty"`
 	Parameters    []*Parameter           `protobuf:"bytes,13,rep,name=parameters,proto3" json:"parameters,omitempty"`
+	Restores      *Generation            `protobuf:"bytes,14,opt,name=restores,proto3" json:"restores,omitempty"`
+	Actions       []*Action              `protobuf:"bytes,15,rep,name=actions,proto3" json:"actions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -840,8 +893,8 @@ func (x *Report) GetSource() string {
 }
 
 func (x *Report) GetManaged() bool {
-	if x != nil {
-		return x.Managed
+	if x != nil && x.Managed != nil {
+		return *x.Managed
 	}
 	return false
 }
@@ -884,6 +937,20 @@ func (x *Report) GetHealth() []*Health {
 func (x *Report) GetParameters() []*Parameter {
 	if x != nil {
 		return x.Parameters
+	}
+	return nil
+}
+
+func (x *Report) GetRestores() *Generation {
+	if x != nil {
+		return x.Restores
+	}
+	return nil
+}
+
+func (x *Report) GetActions() []*Action {
+	if x != nil {
+		return x.Actions
 	}
 	return nil
 }
@@ -944,6 +1011,8 @@ type Pending struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Generation    *Generation            `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	RemainingMs   int64                  `protobuf:"varint,2,opt,name=remaining_ms,json=remainingMs,proto3" json:"remaining_ms,omitempty"`
+	Settled       bool                   `protobuf:"varint,3,opt,name=settled,proto3" json:"settled,omitempty"`
+	Worse         []string               `protobuf:"bytes,4,rep,name=worse,proto3" json:"worse,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -990,6 +1059,20 @@ func (x *Pending) GetRemainingMs() int64 {
 		return x.RemainingMs
 	}
 	return 0
+}
+
+func (x *Pending) GetSettled() bool {
+	if x != nil {
+		return x.Settled
+	}
+	return false
+}
+
+func (x *Pending) GetWorse() []string {
+	if x != nil {
+		return x.Worse
+	}
+	return nil
 }
 
 type Health struct {
@@ -1136,6 +1219,7 @@ type Result struct {
 	Restored      *Generation            `protobuf:"bytes,4,opt,name=restored,proto3" json:"restored,omitempty"`
 	Faults        []*Fault               `protobuf:"bytes,5,rep,name=faults,proto3" json:"faults,omitempty"`
 	Actions       []*Action              `protobuf:"bytes,6,rep,name=actions,proto3" json:"actions,omitempty"`
+	Attempt       uint64                 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1210,6 +1294,13 @@ func (x *Result) GetActions() []*Action {
 		return x.Actions
 	}
 	return nil
+}
+
+func (x *Result) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
 }
 
 type Fault struct {
@@ -1444,6 +1535,7 @@ type Push struct {
 	PeerConfiguration []byte                 `protobuf:"bytes,4,opt,name=peer_configuration,json=peerConfiguration,proto3" json:"peer_configuration,omitempty"`
 	ConfirmMs         int64                  `protobuf:"varint,5,opt,name=confirm_ms,json=confirmMs,proto3" json:"confirm_ms,omitempty"`
 	Managed           bool                   `protobuf:"varint,6,opt,name=managed,proto3" json:"managed,omitempty"`
+	Attempt           uint64                 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1520,6 +1612,13 @@ func (x *Push) GetManaged() bool {
 	return false
 }
 
+func (x *Push) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
 type Number struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Generation    *Generation            `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
@@ -1564,6 +1663,162 @@ func (x *Number) GetGeneration() *Generation {
 	return nil
 }
 
+type Probe struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Probe) Reset() {
+	*x = Probe{}
+	mi := &file_link_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Probe) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Probe) ProtoMessage() {}
+
+func (x *Probe) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Probe.ProtoReflect.Descriptor instead.
+func (*Probe) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Probe) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+type Probed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Generation    *Generation            `protobuf:"bytes,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	Md5           string                 `protobuf:"bytes,3,opt,name=md5,proto3" json:"md5,omitempty"`
+	Worse         []string               `protobuf:"bytes,4,rep,name=worse,proto3" json:"worse,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Probed) Reset() {
+	*x = Probed{}
+	mi := &file_link_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Probed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Probed) ProtoMessage() {}
+
+func (x *Probed) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Probed.ProtoReflect.Descriptor instead.
+func (*Probed) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Probed) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Probed) GetGeneration() *Generation {
+	if x != nil {
+		return x.Generation
+	}
+	return nil
+}
+
+func (x *Probed) GetMd5() string {
+	if x != nil {
+		return x.Md5
+	}
+	return ""
+}
+
+func (x *Probed) GetWorse() []string {
+	if x != nil {
+		return x.Worse
+	}
+	return nil
+}
+
+type Ack struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ack) Reset() {
+	*x = Ack{}
+	mi := &file_link_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ack) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ack) ProtoMessage() {}
+
+func (x *Ack) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ack.ProtoReflect.Descriptor instead.
+func (*Ack) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Ack) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
 type Confirm struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Generation    *Generation            `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
@@ -1573,7 +1828,7 @@ type Confirm struct {
 
 func (x *Confirm) Reset() {
 	*x = Confirm{}
-	mi := &file_link_proto_msgTypes[19]
+	mi := &file_link_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1840,7 @@ func (x *Confirm) String() string {
 func (*Confirm) ProtoMessage() {}
 
 func (x *Confirm) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[19]
+	mi := &file_link_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1853,7 @@ func (x *Confirm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Confirm.ProtoReflect.Descriptor instead.
 func (*Confirm) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{19}
+	return file_link_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Confirm) GetGeneration() *Generation {
@@ -1619,7 +1874,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_link_proto_msgTypes[20]
+	mi := &file_link_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1631,7 +1886,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[20]
+	mi := &file_link_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1644,7 +1899,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{20}
+	return file_link_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Ask) GetId() uint64 {
@@ -1676,7 +1931,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_link_proto_msgTypes[21]
+	mi := &file_link_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +1943,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[21]
+	mi := &file_link_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +1956,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{21}
+	return file_link_proto_rawDescGZIP(), []int{24}
 }
 
 type Managed struct {
@@ -1713,7 +1968,7 @@ type Managed struct {
 
 func (x *Managed) Reset() {
 	*x = Managed{}
-	mi := &file_link_proto_msgTypes[22]
+	mi := &file_link_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +1980,7 @@ func (x *Managed) String() string {
 func (*Managed) ProtoMessage() {}
 
 func (x *Managed) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[22]
+	mi := &file_link_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1738,7 +1993,7 @@ func (x *Managed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Managed.ProtoReflect.Descriptor instead.
 func (*Managed) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{22}
+	return file_link_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Managed) GetOn() bool {
@@ -1756,7 +2011,7 @@ type Renew struct {
 
 func (x *Renew) Reset() {
 	*x = Renew{}
-	mi := &file_link_proto_msgTypes[23]
+	mi := &file_link_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +2023,7 @@ func (x *Renew) String() string {
 func (*Renew) ProtoMessage() {}
 
 func (x *Renew) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[23]
+	mi := &file_link_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +2036,7 @@ func (x *Renew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renew.ProtoReflect.Descriptor instead.
 func (*Renew) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{23}
+	return file_link_proto_rawDescGZIP(), []int{26}
 }
 
 // The answer to a SigningRequest: a chain, or why there is none.
@@ -1796,7 +2051,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_link_proto_msgTypes[24]
+	mi := &file_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1808,7 +2063,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[24]
+	mi := &file_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1821,7 +2076,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{24}
+	return file_link_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Certificate) GetChain() [][]byte {
@@ -1862,15 +2117,16 @@ const file_link_proto_rawDesc = "" +
 	"\n" +
 	"Generation\x12\x1c\n" +
 	"\tauthority\x18\x01 \x01(\tR\tauthority\x12\x18\n" +
-	"\acounter\x18\x02 \x01(\x04R\acounter\"\xd7\x02\n" +
+	"\acounter\x18\x02 \x01(\x04R\acounter\"\x8b\x03\n" +
 	"\x02Up\x12/\n" +
 	"\x05hello\x18\x01 \x01(\v2\x17.edgespan.link.v1.HelloH\x00R\x05hello\x122\n" +
 	"\x06report\x18\x02 \x01(\v2\x18.edgespan.link.v1.ReportH\x00R\x06report\x122\n" +
 	"\x06result\x18\x03 \x01(\v2\x18.edgespan.link.v1.ResultH\x00R\x06result\x122\n" +
 	"\x06answer\x18\x04 \x01(\v2\x18.edgespan.link.v1.AnswerH\x00R\x06answer\x12K\n" +
-	"\x0fsigning_request\x18\x05 \x01(\v2 .edgespan.link.v1.SigningRequestH\x00R\x0esigningRequest\x12/\n" +
+	"\x0fsigning_request\x18\x05 \x01(\v2 .edgespan.link.v1.SigningRequestH\x00R\x0esigningRequest\x122\n" +
+	"\x06probed\x18\x06 \x01(\v2\x18.edgespan.link.v1.ProbedH\x00R\x06probed\x12/\n" +
 	"\x05chunk\x18\x0f \x01(\v2\x17.edgespan.link.v1.ChunkH\x00R\x05chunkB\x06\n" +
-	"\x04kind\"\xe5\x03\n" +
+	"\x04kind\"\xc1\x04\n" +
 	"\x04Down\x12,\n" +
 	"\x04push\x18\x01 \x01(\v2\x16.edgespan.link.v1.PushH\x00R\x04push\x122\n" +
 	"\x06number\x18\x02 \x01(\v2\x18.edgespan.link.v1.NumberH\x00R\x06number\x125\n" +
@@ -1880,6 +2136,9 @@ const file_link_proto_rawDesc = "" +
 	"\x05renew\x18\x06 \x01(\v2\x17.edgespan.link.v1.RenewH\x00R\x05renew\x125\n" +
 	"\amanaged\x18\a \x01(\v2\x19.edgespan.link.v1.ManagedH\x00R\amanaged\x12A\n" +
 	"\vcertificate\x18\b \x01(\v2\x1d.edgespan.link.v1.CertificateH\x00R\vcertificate\x12/\n" +
+	"\x05probe\x18\t \x01(\v2\x17.edgespan.link.v1.ProbeH\x00R\x05probe\x12)\n" +
+	"\x03ack\x18\n" +
+	" \x01(\v2\x15.edgespan.link.v1.AckH\x00R\x03ack\x12/\n" +
 	"\x05chunk\x18\x0f \x01(\v2\x17.edgespan.link.v1.ChunkH\x00R\x05chunkB\x06\n" +
 	"\x04kind\"I\n" +
 	"\x05Chunk\x12\x14\n" +
@@ -1896,7 +2155,7 @@ const file_link_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\a \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
 	"generation\x12\"\n" +
-	"\fcapabilities\x18\b \x03(\tR\fcapabilities\"\xde\x03\n" +
+	"\fcapabilities\x18\b \x03(\tR\fcapabilities\"\xdd\x04\n" +
 	"\x06Report\x12\x10\n" +
 	"\x03md5\x18\x01 \x01(\tR\x03md5\x12<\n" +
 	"\n" +
@@ -1905,8 +2164,8 @@ const file_link_proto_rawDesc = "" +
 	"\bsoftware\x18\x03 \x01(\tR\bsoftware\x12\x1a\n" +
 	"\bfirmware\x18\x04 \x01(\tR\bfirmware\x12\x14\n" +
 	"\x05board\x18\x05 \x01(\tR\x05board\x12\x16\n" +
-	"\x06source\x18\x06 \x01(\tR\x06source\x12\x18\n" +
-	"\amanaged\x18\a \x01(\bR\amanaged\x12*\n" +
+	"\x06source\x18\x06 \x01(\tR\x06source\x12\x1d\n" +
+	"\amanaged\x18\a \x01(\bH\x00R\amanaged\x88\x01\x01\x12*\n" +
 	"\x04held\x18\b \x01(\v2\x16.edgespan.link.v1.HeldR\x04held\x123\n" +
 	"\apending\x18\t \x01(\v2\x19.edgespan.link.v1.PendingR\apending\x12\x18\n" +
 	"\asettled\x18\n" +
@@ -1915,15 +2174,21 @@ const file_link_proto_rawDesc = "" +
 	"\x06health\x18\f \x03(\v2\x18.edgespan.link.v1.HealthR\x06health\x12;\n" +
 	"\n" +
 	"parameters\x18\r \x03(\v2\x1b.edgespan.link.v1.ParameterR\n" +
-	"parameters\":\n" +
+	"parameters\x128\n" +
+	"\brestores\x18\x0e \x01(\v2\x1c.edgespan.link.v1.GenerationR\brestores\x122\n" +
+	"\aactions\x18\x0f \x03(\v2\x18.edgespan.link.v1.ActionR\aactionsB\n" +
+	"\n" +
+	"\b_managed\":\n" +
 	"\x04Held\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\"\n" +
-	"\rsince_unix_ms\x18\x02 \x01(\x03R\vsinceUnixMs\"j\n" +
+	"\rsince_unix_ms\x18\x02 \x01(\x03R\vsinceUnixMs\"\x9a\x01\n" +
 	"\aPending\x12<\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
 	"generation\x12!\n" +
-	"\fremaining_ms\x18\x02 \x01(\x03R\vremainingMs\"H\n" +
+	"\fremaining_ms\x18\x02 \x01(\x03R\vremainingMs\x12\x18\n" +
+	"\asettled\x18\x03 \x01(\bR\asettled\x12\x14\n" +
+	"\x05worse\x18\x04 \x03(\tR\x05worse\"H\n" +
 	"\x06Health\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04good\x18\x02 \x01(\bR\x04good\x12\x16\n" +
@@ -1935,7 +2200,7 @@ const file_link_proto_rawDesc = "" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12<\n" +
 	"\n" +
 	"generation\x18\x05 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
-	"generation\"\xac\x02\n" +
+	"generation\"\xc6\x02\n" +
 	"\x06Result\x12<\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
@@ -1944,7 +2209,8 @@ const file_link_proto_rawDesc = "" +
 	"\aoutcome\x18\x03 \x01(\x0e2\x19.edgespan.link.v1.OutcomeR\aoutcome\x128\n" +
 	"\brestored\x18\x04 \x01(\v2\x1c.edgespan.link.v1.GenerationR\brestored\x12/\n" +
 	"\x06faults\x18\x05 \x03(\v2\x17.edgespan.link.v1.FaultR\x06faults\x122\n" +
-	"\aactions\x18\x06 \x03(\v2\x18.edgespan.link.v1.ActionR\aactions\"I\n" +
+	"\aactions\x18\x06 \x03(\v2\x18.edgespan.link.v1.ActionR\aactions\x12\x18\n" +
+	"\aattempt\x18\a \x01(\x04R\aattempt\"I\n" +
 	"\x05Fault\x12\x12\n" +
 	"\x04path\x18\x01 \x03(\tR\x04path\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x18\n" +
@@ -1958,7 +2224,7 @@ const file_link_proto_rawDesc = "" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\"\"\n" +
 	"\x0eSigningRequest\x12\x10\n" +
-	"\x03csr\x18\x01 \x01(\fR\x03csr\"\xda\x01\n" +
+	"\x03csr\x18\x01 \x01(\fR\x03csr\"\xf4\x01\n" +
 	"\x04Push\x12<\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
@@ -1968,11 +2234,23 @@ const file_link_proto_rawDesc = "" +
 	"\x12peer_configuration\x18\x04 \x01(\fR\x11peerConfiguration\x12\x1d\n" +
 	"\n" +
 	"confirm_ms\x18\x05 \x01(\x03R\tconfirmMs\x12\x18\n" +
-	"\amanaged\x18\x06 \x01(\bR\amanaged\"F\n" +
+	"\amanaged\x18\x06 \x01(\bR\amanaged\x12\x18\n" +
+	"\aattempt\x18\a \x01(\x04R\aattempt\"F\n" +
 	"\x06Number\x12<\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
-	"generation\"G\n" +
+	"generation\"\x1f\n" +
+	"\x05Probe\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\"\x86\x01\n" +
+	"\x06Probed\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12<\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
+	"generation\x12\x10\n" +
+	"\x03md5\x18\x03 \x01(\tR\x03md5\x12\x14\n" +
+	"\x05worse\x18\x04 \x03(\tR\x05worse\"\x1f\n" +
+	"\x03Ack\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\x04R\aattempt\"G\n" +
 	"\aConfirm\x12<\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
@@ -1988,13 +2266,14 @@ const file_link_proto_rawDesc = "" +
 	"\vCertificate\x12\x14\n" +
 	"\x05chain\x18\x01 \x03(\fR\x05chain\x12\x14\n" +
 	"\x05roots\x18\x02 \x03(\fR\x05roots\x12\x18\n" +
-	"\arefused\x18\x03 \x01(\tR\arefused*y\n" +
+	"\arefused\x18\x03 \x01(\tR\arefused*\x8f\x01\n" +
 	"\aOutcome\x12\x13\n" +
 	"\x0fOUTCOME_UNKNOWN\x10\x00\x12\x13\n" +
 	"\x0fOUTCOME_APPLIED\x10\x01\x12\x14\n" +
 	"\x10OUTCOME_REJECTED\x10\x02\x12\x15\n" +
 	"\x11OUTCOME_UNHEALTHY\x10\x03\x12\x17\n" +
-	"\x13OUTCOME_UNCONFIRMED\x10\x042\x89\x01\n" +
+	"\x13OUTCOME_UNCONFIRMED\x10\x04\x12\x14\n" +
+	"\x10OUTCOME_ACCEPTED\x10\x052\x89\x01\n" +
 	"\bNodeLink\x12C\n" +
 	"\x04Join\x12\x1d.edgespan.link.v1.JoinRequest\x1a\x1c.edgespan.link.v1.JoinAnswer\x128\n" +
 	"\x04Link\x12\x14.edgespan.link.v1.Up\x1a\x16.edgespan.link.v1.Down(\x010\x01B#Z!edgespan/platform/nodelink/linkpbb\x06proto3"
@@ -2012,7 +2291,7 @@ func file_link_proto_rawDescGZIP() []byte {
 }
 
 var file_link_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_link_proto_goTypes = []any{
 	(Outcome)(0),           // 0: edgespan.link.v1.Outcome
 	(*JoinRequest)(nil),    // 1: edgespan.link.v1.JoinRequest
@@ -2034,12 +2313,15 @@ var file_link_proto_goTypes = []any{
 	(*SigningRequest)(nil), // 17: edgespan.link.v1.SigningRequest
 	(*Push)(nil),           // 18: edgespan.link.v1.Push
 	(*Number)(nil),         // 19: edgespan.link.v1.Number
-	(*Confirm)(nil),        // 20: edgespan.link.v1.Confirm
-	(*Ask)(nil),            // 21: edgespan.link.v1.Ask
-	(*Release)(nil),        // 22: edgespan.link.v1.Release
-	(*Managed)(nil),        // 23: edgespan.link.v1.Managed
-	(*Renew)(nil),          // 24: edgespan.link.v1.Renew
-	(*Certificate)(nil),    // 25: edgespan.link.v1.Certificate
+	(*Probe)(nil),          // 20: edgespan.link.v1.Probe
+	(*Probed)(nil),         // 21: edgespan.link.v1.Probed
+	(*Ack)(nil),            // 22: edgespan.link.v1.Ack
+	(*Confirm)(nil),        // 23: edgespan.link.v1.Confirm
+	(*Ask)(nil),            // 24: edgespan.link.v1.Ask
+	(*Release)(nil),        // 25: edgespan.link.v1.Release
+	(*Managed)(nil),        // 26: edgespan.link.v1.Managed
+	(*Renew)(nil),          // 27: edgespan.link.v1.Renew
+	(*Certificate)(nil),    // 28: edgespan.link.v1.Certificate
 }
 var file_link_proto_depIdxs = []int32{
 	7,  // 0: edgespan.link.v1.Up.hello:type_name -> edgespan.link.v1.Hello
@@ -2047,41 +2329,47 @@ var file_link_proto_depIdxs = []int32{
 	13, // 2: edgespan.link.v1.Up.result:type_name -> edgespan.link.v1.Result
 	16, // 3: edgespan.link.v1.Up.answer:type_name -> edgespan.link.v1.Answer
 	17, // 4: edgespan.link.v1.Up.signing_request:type_name -> edgespan.link.v1.SigningRequest
-	6,  // 5: edgespan.link.v1.Up.chunk:type_name -> edgespan.link.v1.Chunk
-	18, // 6: edgespan.link.v1.Down.push:type_name -> edgespan.link.v1.Push
-	19, // 7: edgespan.link.v1.Down.number:type_name -> edgespan.link.v1.Number
-	20, // 8: edgespan.link.v1.Down.confirm:type_name -> edgespan.link.v1.Confirm
-	21, // 9: edgespan.link.v1.Down.ask:type_name -> edgespan.link.v1.Ask
-	22, // 10: edgespan.link.v1.Down.release:type_name -> edgespan.link.v1.Release
-	24, // 11: edgespan.link.v1.Down.renew:type_name -> edgespan.link.v1.Renew
-	23, // 12: edgespan.link.v1.Down.managed:type_name -> edgespan.link.v1.Managed
-	25, // 13: edgespan.link.v1.Down.certificate:type_name -> edgespan.link.v1.Certificate
-	6,  // 14: edgespan.link.v1.Down.chunk:type_name -> edgespan.link.v1.Chunk
-	3,  // 15: edgespan.link.v1.Hello.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 16: edgespan.link.v1.Report.generation:type_name -> edgespan.link.v1.Generation
-	9,  // 17: edgespan.link.v1.Report.held:type_name -> edgespan.link.v1.Held
-	10, // 18: edgespan.link.v1.Report.pending:type_name -> edgespan.link.v1.Pending
-	11, // 19: edgespan.link.v1.Report.health:type_name -> edgespan.link.v1.Health
-	12, // 20: edgespan.link.v1.Report.parameters:type_name -> edgespan.link.v1.Parameter
-	3,  // 21: edgespan.link.v1.Pending.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 22: edgespan.link.v1.Parameter.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 23: edgespan.link.v1.Result.generation:type_name -> edgespan.link.v1.Generation
-	0,  // 24: edgespan.link.v1.Result.outcome:type_name -> edgespan.link.v1.Outcome
-	3,  // 25: edgespan.link.v1.Result.restored:type_name -> edgespan.link.v1.Generation
-	14, // 26: edgespan.link.v1.Result.faults:type_name -> edgespan.link.v1.Fault
-	15, // 27: edgespan.link.v1.Result.actions:type_name -> edgespan.link.v1.Action
-	3,  // 28: edgespan.link.v1.Push.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 29: edgespan.link.v1.Number.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 30: edgespan.link.v1.Confirm.generation:type_name -> edgespan.link.v1.Generation
-	1,  // 31: edgespan.link.v1.NodeLink.Join:input_type -> edgespan.link.v1.JoinRequest
-	4,  // 32: edgespan.link.v1.NodeLink.Link:input_type -> edgespan.link.v1.Up
-	2,  // 33: edgespan.link.v1.NodeLink.Join:output_type -> edgespan.link.v1.JoinAnswer
-	5,  // 34: edgespan.link.v1.NodeLink.Link:output_type -> edgespan.link.v1.Down
-	33, // [33:35] is the sub-list for method output_type
-	31, // [31:33] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	21, // 5: edgespan.link.v1.Up.probed:type_name -> edgespan.link.v1.Probed
+	6,  // 6: edgespan.link.v1.Up.chunk:type_name -> edgespan.link.v1.Chunk
+	18, // 7: edgespan.link.v1.Down.push:type_name -> edgespan.link.v1.Push
+	19, // 8: edgespan.link.v1.Down.number:type_name -> edgespan.link.v1.Number
+	23, // 9: edgespan.link.v1.Down.confirm:type_name -> edgespan.link.v1.Confirm
+	24, // 10: edgespan.link.v1.Down.ask:type_name -> edgespan.link.v1.Ask
+	25, // 11: edgespan.link.v1.Down.release:type_name -> edgespan.link.v1.Release
+	27, // 12: edgespan.link.v1.Down.renew:type_name -> edgespan.link.v1.Renew
+	26, // 13: edgespan.link.v1.Down.managed:type_name -> edgespan.link.v1.Managed
+	28, // 14: edgespan.link.v1.Down.certificate:type_name -> edgespan.link.v1.Certificate
+	20, // 15: edgespan.link.v1.Down.probe:type_name -> edgespan.link.v1.Probe
+	22, // 16: edgespan.link.v1.Down.ack:type_name -> edgespan.link.v1.Ack
+	6,  // 17: edgespan.link.v1.Down.chunk:type_name -> edgespan.link.v1.Chunk
+	3,  // 18: edgespan.link.v1.Hello.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 19: edgespan.link.v1.Report.generation:type_name -> edgespan.link.v1.Generation
+	9,  // 20: edgespan.link.v1.Report.held:type_name -> edgespan.link.v1.Held
+	10, // 21: edgespan.link.v1.Report.pending:type_name -> edgespan.link.v1.Pending
+	11, // 22: edgespan.link.v1.Report.health:type_name -> edgespan.link.v1.Health
+	12, // 23: edgespan.link.v1.Report.parameters:type_name -> edgespan.link.v1.Parameter
+	3,  // 24: edgespan.link.v1.Report.restores:type_name -> edgespan.link.v1.Generation
+	15, // 25: edgespan.link.v1.Report.actions:type_name -> edgespan.link.v1.Action
+	3,  // 26: edgespan.link.v1.Pending.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 27: edgespan.link.v1.Parameter.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 28: edgespan.link.v1.Result.generation:type_name -> edgespan.link.v1.Generation
+	0,  // 29: edgespan.link.v1.Result.outcome:type_name -> edgespan.link.v1.Outcome
+	3,  // 30: edgespan.link.v1.Result.restored:type_name -> edgespan.link.v1.Generation
+	14, // 31: edgespan.link.v1.Result.faults:type_name -> edgespan.link.v1.Fault
+	15, // 32: edgespan.link.v1.Result.actions:type_name -> edgespan.link.v1.Action
+	3,  // 33: edgespan.link.v1.Push.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 34: edgespan.link.v1.Number.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 35: edgespan.link.v1.Probed.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 36: edgespan.link.v1.Confirm.generation:type_name -> edgespan.link.v1.Generation
+	1,  // 37: edgespan.link.v1.NodeLink.Join:input_type -> edgespan.link.v1.JoinRequest
+	4,  // 38: edgespan.link.v1.NodeLink.Link:input_type -> edgespan.link.v1.Up
+	2,  // 39: edgespan.link.v1.NodeLink.Join:output_type -> edgespan.link.v1.JoinAnswer
+	5,  // 40: edgespan.link.v1.NodeLink.Link:output_type -> edgespan.link.v1.Down
+	39, // [39:41] is the sub-list for method output_type
+	37, // [37:39] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_link_proto_init() }
@@ -2095,6 +2383,7 @@ func file_link_proto_init() {
 		(*Up_Result)(nil),
 		(*Up_Answer)(nil),
 		(*Up_SigningRequest)(nil),
+		(*Up_Probed)(nil),
 		(*Up_Chunk)(nil),
 	}
 	file_link_proto_msgTypes[4].OneofWrappers = []any{
@@ -2106,15 +2395,18 @@ func file_link_proto_init() {
 		(*Down_Renew)(nil),
 		(*Down_Managed)(nil),
 		(*Down_Certificate)(nil),
+		(*Down_Probe)(nil),
+		(*Down_Ack)(nil),
 		(*Down_Chunk)(nil),
 	}
+	file_link_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_link_proto_rawDesc), len(file_link_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
