@@ -35,12 +35,17 @@ var mayImport = map[string][]string{
 	"config/action":    {"config", "config/metadata", "config/nodeconf"},
 	"config/confirm":   {"config", "config/action", "config/layers"},
 	"config/link":      {"config"},
+	"config/operate": {
+		"config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/layers", "config/metadata", "config/optimize",
+		"config/revision", "config/topology", "config/schema",
+	},
 
 	"pubsub": {},
 
 	// The shell. Plain types of httpapi are what actors answer with.
-	"config/httpapi": {},
-	"actors":         {"netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub"},
+	"config/httpapi":          {},
+	"config/httpapi/fleetapi": {"config", "config/edit", "config/history", "config/httpapi", "config/layers", "config/metadata", "config/operate", "config/optimize"},
+	"actors":                  {"netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub"},
 
 	// platform obeys: it knows the vocabulary of host state and itself.
 	"platform/proc":     {"netinst/netstate"},
@@ -128,6 +133,7 @@ var pure = []string{
 	"config/confirm",
 	"config/link",
 	"config/history",
+	"config/operate",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random

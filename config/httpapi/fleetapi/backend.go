@@ -1,0 +1,270 @@
+package fleetapi
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/history"
+	"edgespan/config/operate"
+)
+
+// Role is what a caller may do: a viewer reads, an operator writes configuration, an admin
+// also hands out tokens, replaces nodes, imports and reveals secrets.
+type Role string
+
+// The roles; each may do what those before it may.
+const (
+	Viewer   Role = "viewer"
+	Operator Role = "operator"
+	Admin    Role = "admin"
+)
+
+// Caller is who asks.
+type Caller struct {
+	Name string
+	Role Role
+}
+
+// Backend is the controller as the routes see it. Errors that it answers with:
+// *operate.Refused (422), *operate.NotFoundError (404), history.Conflicts (412), ErrBusy
+// (503), ErrRefused (409), ErrNoToken (401), context errors (504); any other is a 500.
+type Backend interface {
+	// Authenticate finds whose an operator token is, by its hash (pki.OperatorTokenHash).
+	Authenticate(ctx context.Context, hash string) (Caller, error)
+
+	Config(ctx context.Context, q operate.ConfigQuery) (operate.Document, error)
+	Paths(ctx context.Context, q operate.PathsQuery) (operate.Document, error)
+	Layer(ctx context.Context, q operate.LayerQuery) (operate.Document, error)
+	// Metadata is that of "node", "controller" or "aggregator", expanded.
+	Metadata(ctx context.Context, of string) (operate.Document, error)
+	E2E(ctx context.Context, file string, reveal bool) (operate.Document, error)
+	// Topology is the file's form, with what is alive now.
+	Topology(ctx context.Context) (operate.Document, error)
+
+	Explain(ctx context.Context, node string, path []string) ([]history.Explanation, error)
+	History(ctx context.Context, q HistoryQuery) ([]Edition, error)
+	// Diff is what changed between two revisions; from 0 is before the first.
+	Diff(ctx context.Context, from, to uint64) ([]history.LayerDiff, error)
+
+	Write(ctx context.Context, r WriteRequest) (Written, error)
+	// Preview asks the nodes that a SetNetwork or SetNodes would touch for their actions.
+	Preview(ctx context.Context, r WriteRequest) (Preview, error)
+	PreviewResult(ctx context.Context, id string) (Preview, error)
+
+	Nodes(ctx context.Context) ([]Node, error)
+	Node(ctx context.Context, name string) (NodeDetail, error)
+	Command(ctx context.Context, c Caller, node string, cmd Command) error
+	// Invite opens a join token for one name, new or known.
+	Invite(ctx context.Context, c Caller, node string, life time.Duration, replace bool) (Invitation, error)
+
+	Operators(ctx context.Context) ([]OperatorToken, error)
+	AddOperator(ctx context.Context, c Caller, t OperatorToken) (text string, err error)
+	RemoveOperator(ctx context.Context, c Caller, name string) error
+
+	// Rollouts are the last changes on their way to the nodes, the newest first.
+	Rollouts(ctx context.Context) ([]Rollout, error)
+	// Ready says why no request can be served, nil if they can.
+	Ready(ctx context.Context) error
+}
+
+// WriteRequest is one write of a caller.
+type WriteRequest struct {
+	Caller  Caller
+	Write   operate.Write
+	Message string
+	IfMatch map[history.Layer]uint64 // revisions that the caller has seen
+	DryRun  bool
+}
+
+// Written is what a write did, or would do.
+type Written struct {
+	Revision uint64   `json:"revision"` // of the history; the present one where nothing changed
+	Changed  bool     `json:"changed"`
+	DryRun   bool     `json:"dryRun,omitempty"`
+	Message  string   `json:"message"`
+	Warnings []string `json:"warnings"`
+	Unknown  []string `json:"unknown"` // keys that no metadata describes
+	Effects  []Effect `json:"effects"` // the blast radius: what changes on which nodes
+	Actions  []Action `json:"actions"` // of the controller itself
+}
+
+// Effect is what changes in the effective config of some nodes.
+type Effect struct {
+	Nodes   []string `json:"nodes"`
+	Values  []Value  `json:"values"`
+	Actions []Action `json:"actions"` // by the controller's metadata; a preview asks the nodes
+}
+
+// Value is one value that changes; secrets are masked.
+type Value struct {
+	Path   string `json:"path"`
+	Old    any    `json:"old,omitempty"`
+	New    any    `json:"new,omitempty"`
+	HadOld bool   `json:"hadOld"`
+	HasNew bool   `json:"hasNew"`
+	Origin string `json:"origin,omitempty"` // the layer of the new value
+}
+
+// Action is one post-config action and the keys that ask for it.
+type Action struct {
+	Name      string   `json:"name"`
+	Keys      []string `json:"keys"`
+	Supported *bool    `json:"supported,omitempty"` // by the node that was asked
+}
+
+// HistoryQuery asks for revisions, the newest first.
+type HistoryQuery struct {
+	Layer  *history.Layer // nil: all
+	Before uint64         // older than this one; 0: from the newest
+	Limit  int            // 0: 50
+}
+
+// Edition is one revision and the layers that it wrote.
+type Edition struct {
+	Number  uint64    `json:"number"`
+	Author  string    `json:"author"`
+	Time    time.Time `json:"time"`
+	Message string    `json:"message,omitempty"`
+	Layers  []string  `json:"layers"`
+}
+
+// Preview is which actions a write would entail on the nodes.
+type Preview struct {
+	ID        string                 `json:"id"`
+	Until     time.Time              `json:"availableUntil"`
+	Overrides config.Object          `json:"overrides"`
+	Nodes     map[string]NodePreview `json:"nodes"`
+	Complete  bool                   `json:"complete"` // no node is pending
+}
+
+// NodePreview is one node's answer. State is answered, pending, unchanged (its config stays
+// the same), unmanaged, offline, failed or unknown-hardware; Why says more of the last.
+type NodePreview struct {
+	State   string   `json:"state"`
+	Why     string   `json:"why,omitempty"`
+	Actions []Action `json:"actions"`
+}
+
+// Node is one node in a list.
+type Node struct {
+	Name       string     `json:"name"`
+	ID         string     `json:"id,omitempty"` // "" before it has joined
+	State      string     `json:"state"`        // config/fleet's words
+	Why        string     `json:"why"`
+	Online     bool       `json:"online"`
+	Ready      bool       `json:"ready"` // online, runs the wanted generation, every parameter in its final state
+	Managed    bool       `json:"managed"`
+	Software   string     `json:"software,omitempty"`
+	Firmware   string     `json:"firmware,omitempty"`
+	Board      string     `json:"board,omitempty"`
+	Wanted     Running    `json:"wanted"`
+	Running    Running    `json:"running"`
+	LastReport *time.Time `json:"lastReport,omitempty"`
+}
+
+// Running names a config.
+type Running struct {
+	MD5        string `json:"md5,omitempty"`
+	Generation string `json:"generation,omitempty"`
+}
+
+// NodeDetail is all that is known of one node.
+type NodeDetail struct {
+	Node
+	Explain    []string    `json:"explain"` // why it is as it is, what happens next, and when
+	Source     string      `json:"source,omitempty"`
+	Pending    string      `json:"pending,omitempty"` // "a:7, 83 s left"
+	Held       string      `json:"held,omitempty"`
+	Fallback   bool        `json:"fallback,omitempty"`
+	Replica    string      `json:"replica,omitempty"` // that has its stream
+	Health     []Item      `json:"health"`
+	Parameters []Parameter `json:"parameters"`
+	Actions    []Done      `json:"actions"`  // results of the last config's
+	Failures   []Failure   `json:"failures"` // configs that it refused or undid
+}
+
+// Item is one thing that is good or bad.
+type Item struct {
+	Name   string `json:"name"`
+	Good   bool   `json:"good"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Parameter is one declared parameter: what is wanted of it, what the node found, and what
+// follows (seed opendut-configuration-state-loop).
+type Parameter struct {
+	ID     string `json:"id"`
+	Kind   string `json:"kind"`
+	Target string `json:"target"` // present, absent
+	State  string `json:"state"`
+	Detail string `json:"detail,omitempty"`
+	Review bool   `json:"review,omitempty"`
+}
+
+// Done is the result of one action.
+type Done struct {
+	Name   string `json:"name"`
+	State  string `json:"state"` // done, failed, unsupported, skipped
+	Detail string `json:"detail,omitempty"`
+}
+
+// Failure is a config that a node refused or undid.
+type Failure struct {
+	MD5    string    `json:"md5"`
+	Reason string    `json:"reason"`
+	Why    string    `json:"why"`
+	At     time.Time `json:"at"`
+}
+
+// Command is what an operator does with a node.
+type Command string
+
+// The commands. Adopt takes over a node that runs objects of its own: with Replace these
+// may go, with Import they become its node layer.
+const (
+	Retry        Command = "retry"         // what failed before, and now
+	Release      Command = "release"       // end a local config
+	AdoptImport  Command = "adopt-import"  //
+	AdoptReplace Command = "adopt-replace" //
+	Confirm      Command = "confirm"       // the pending config, by hand
+	Forget       Command = "forget"        // revoke its certificate and forget that it joined
+)
+
+// Invitation is an open join token, shown once.
+type Invitation struct {
+	Node    string    `json:"node"`
+	Token   string    `json:"token"`
+	CA      string    `json:"caSha256"`
+	Expires time.Time `json:"expires"`
+	Command string    `json:"command"` // to be typed on the node
+}
+
+// OperatorToken is whom a token belongs to, never its text.
+type OperatorToken struct {
+	Name    string     `json:"name"`
+	Role    Role       `json:"role"`
+	Expires *time.Time `json:"expires,omitempty"`
+}
+
+// Rollout is one revision on its way to the nodes that it touches.
+type Rollout struct {
+	Revision uint64            `json:"revision"`
+	Message  string            `json:"message,omitempty"`
+	Author   string            `json:"author"`
+	Began    time.Time         `json:"began"`
+	Ended    *time.Time        `json:"ended,omitempty"`
+	State    string            `json:"state"` // running, paused, halted, done, failed, superseded
+	Nodes    int               `json:"nodes"`
+	Acked    int               `json:"acked"`
+	Failed   map[string]string `json:"failed"`  // why
+	Waiting  map[string]string `json:"waiting"` // for what
+}
+
+// Errors of a Backend beside those that its comment names.
+var (
+	ErrBusy    = errors.New("the controller can't take this now")
+	ErrRefused = errors.New("refused") // by the state of a node; the text says why
+	ErrNoToken = errors.New("the token is unknown or has expired")
+)
