@@ -1,0 +1,40 @@
+package operate
+
+import (
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/layers"
+	"edgespan/config/metadata"
+)
+
+// World is what operations are judged in. Nobody changes it, nor what it holds, while one
+// is judged: who has news makes another World.
+type World struct {
+	// State is the layers. The change of a Judge is for this state.
+	State history.State
+	// Hardware is which base, firmware and hardware layers there are, and what boards told.
+	Hardware fleet.Hardware
+	// Layers gives a kind the documents that its Choice names: base, firmware and hardware of
+	// the set, the others nil. Names that are "" ask for nothing. Errors are files that are
+	// broken or gone. It is asked once for each kind of one operation, and may be kept by
+	// Kind.Name.
+	Layers func(fleet.Kind) (layers.Set, error)
+	// Nodes are all that are known (of the topology, joined, with an open token), by name.
+	Nodes map[string]NodeFact
+	// Metadata is the nodes', with what vendors said merged in; nil: no rules.
+	Metadata *metadata.Metadata
+	// E2E is that of the files "controller" and "aggregator".
+	E2E map[string]*metadata.Metadata
+	// MaskKey keys the digest of what has secrets masked, so that it can't be tried by guesses.
+	// It is the fleet's, or digests would differ between replicas.
+	MaskKey []byte
+}
+
+// NodeFact is what is known of a node beside its layers.
+type NodeFact struct {
+	Versions layers.Versions // as it reported last
+	Reported bool            // it has reported since it is known
+	Alive    bool            // a replica has its stream
+	Address  string          // its IP address, without a prefix; "" where nobody knows it
+	ID       string          // "" before it has joined
+}
