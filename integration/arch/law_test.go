@@ -61,6 +61,7 @@ var mayImport = map[string][]string{
 	"platform/store/bolt":        {"config/revision", "platform/store/kv"},
 	"platform/store/etcd":        {"config/revision", "platform/store/kv"},
 	"platform/daemon":            {"platform/store"},
+	"platform/datadir":           {"platform/store"},
 	"platform/confdir":           {"config", "config/layers", "platform/store"},
 	"platform/fake":              {"netinst/netstate"},
 	"platform/facts":             {"netinst/netstate", "platform/proc"},

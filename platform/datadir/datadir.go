@@ -1,0 +1,174 @@
+// Package datadir owns the folder of a controller: the lock that keeps a second controller
+// off it, the name of the replica, the key of masked digests, the file of the first
+// administrator's token, and the audit log.
+//
+// It never knows what a token may do, never decides what is audited, and holds neither the
+// store nor the certificates, which are other rooms' files in the same folder.
+package datadir
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"edgespan/platform/store"
+)
+
+// ErrLocked says that another controller runs on the folder.
+var ErrLocked = errors.New("another controller holds it")
+
+// The files of the folder that are this room's.
+const (
+	lockFile    = "lock"
+	replicaFile = "replica"
+	maskFile    = "mask.key"
+	tokenFile   = "admin.token"
+)
+
+// MaskKey is the length of the key of masked digests, in bytes.
+const MaskKey = 32
+
+// Dir is the folder of one controller, held by it.
+type Dir struct {
+	path string
+	lock *os.File
+}
+
+// Open makes the folder if it is missing, takes its lock, and clears away what a crash left
+// of files half written. ErrLocked names the lock's file.
+func Open(path string) (*Dir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("open data folder: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open data folder: %w", err)
+	}
+	// A process that ends gives it up, however it ends.
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = ErrLocked
+		}
+		return nil, errors.Join(fmt.Errorf("lock data folder: %w: %s", err, lock.Name()), lock.Close())
+	}
+	if err := store.Sweep(path); err != nil {
+		return nil, errors.Join(fmt.Errorf("open data folder: %w", err), lock.Close())
+	}
+	return &Dir{path: path, lock: lock}, nil
+}
+
+// Close lets go of the folder.
+func (d *Dir) Close() error { return d.lock.Close() }
+
+// Path is that of a file in the folder.
+func (d *Dir) Path(file string) string { return filepath.Join(d.path, file) }
+
+// replicaName is what a name has to look like: it is a segment of keys and of layer names.
+var replicaName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// Replica is the name of this controller among those of one fleet. It is made once, of the
+// machine's name and four random bytes, and kept. A wanted name is kept from then on; the
+// settings that belonged to the old name stay under that.
+func (d *Dir) Replica(wanted string) (string, error) {
+	path := d.Path(replicaFile)
+	if wanted != "" && !replicaName.MatchString(wanted) {
+		return "", fmt.Errorf("name this replica: is %.80q: up to 63 letters, digits, '.', '-' and '_' are allowed", wanted)
+	}
+	text, err := os.ReadFile(path)
+	kept := strings.TrimSpace(string(text))
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("name this replica: %w", err)
+	case err == nil && !replicaName.MatchString(kept):
+		return "", fmt.Errorf("name this replica: %s: is %.80q: up to 63 letters, digits, '.', '-' and '_' are allowed", path, kept)
+	case err == nil && (wanted == "" || wanted == kept):
+		return kept, nil
+	case wanted == "":
+		if wanted, err = newReplica(); err != nil {
+			return "", fmt.Errorf("name this replica: %w", err)
+		}
+	}
+	if err := store.WriteFile(path, []byte(wanted+"\n"), 0o644); err != nil {
+		return "", fmt.Errorf("name this replica: %w", err)
+	}
+	return wanted, nil
+}
+
+func newReplica() (string, error) {
+	host, err := os.Hostname()
+	host, _, _ = strings.Cut(host, ".")
+	if err != nil || !replicaName.MatchString(host) || len(host) > 50 {
+		host = "controller"
+	}
+	random := make([]byte, 4)
+	if _, err := rand.Read(random); err != nil {
+		return "", err
+	}
+	return host + "-" + hex.EncodeToString(random), nil
+}
+
+// Mask is the key of the digests that stand in the place of an MD5 where secrets are
+// masked. It is made once: a digest means the same after a restart.
+func (d *Dir) Mask() ([]byte, error) {
+	path := d.Path(maskFile)
+	text, err := readSecret(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		key := make([]byte, MaskKey)
+		if _, err := rand.Read(key); err != nil {
+			return nil, fmt.Errorf("make mask key: %w", err)
+		}
+		return key, d.write(maskFile, hex.EncodeToString(key))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read mask key: %w", err)
+	}
+	key, err := hex.DecodeString(text)
+	if err != nil || len(key) != MaskKey {
+		return nil, fmt.Errorf("read mask key: %s: is none: %d hexadecimal digits are allowed", path, hex.EncodedLen(MaskKey))
+	}
+	return key, nil
+}
+
+// TokenFile is where the first administrator's token is.
+func (d *Dir) TokenFile() string { return d.Path(tokenFile) }
+
+// Token is the first administrator's token; an error that wraps fs.ErrNotExist before it
+// was made.
+func (d *Dir) Token() (string, error) {
+	text, err := readSecret(d.TokenFile())
+	if err != nil {
+		return "", fmt.Errorf("read admin token: %w", err)
+	}
+	return text, nil
+}
+
+// KeepToken writes the first administrator's token, for its owner alone.
+func (d *Dir) KeepToken(text string) error { return d.write(tokenFile, text) }
+
+func (d *Dir) write(file, text string) error {
+	if err := store.WriteFile(d.Path(file), []byte(text+"\n"), 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	return nil
+}
+
+// readSecret reads a file of one line that nobody but its owner may read.
+func readSecret(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return "", fmt.Errorf("%s holds a secret and has mode %04o: others may not read it: chmod 600", path, mode)
+	}
+	text, err := os.ReadFile(path)
+	return strings.TrimSpace(string(text)), err
+}

@@ -1,0 +1,69 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// OperatorTLS is the setting of the REST server: the same certificate as the node link's,
+// and no client certificate, since operators show a token. A client that knows the pin
+// finds the authority at the end of the chain.
+func (a *Authority) OperatorTLS() *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		Time:                   a.opts.Now,
+		SessionTicketsDisabled: true,
+		NextProtos:             []string{"h2", "http/1.1"},
+		GetCertificate:         func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.server.get() },
+	}
+}
+
+// Trusts says whether one of the authority's roots has the pin: an outside CA that is being
+// replaced has the old root beside the new one.
+func (a *Authority) Trusts(p Pin) bool {
+	for _, root := range a.roots {
+		if PinOf(root) == p {
+			return true
+		}
+	}
+	return false
+}
+
+// ClientFiles are the PEM files by which a client knows a server, and shows who it is: an
+// etcd cluster's.
+type ClientFiles struct {
+	CA        string // trusted roots; "" for those of the machine
+	Cert, Key string // both or none
+}
+
+// TLS reads the files. Without any it is nil: the endpoints say whether TLS is spoken.
+func (f ClientFiles) TLS() (*tls.Config, error) {
+	if f == (ClientFiles{}) {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12} // etcd's own default and floor
+	if f.CA != "" {
+		text, err := os.ReadFile(f.CA)
+		if err != nil {
+			return nil, fmt.Errorf("read client TLS: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("read client TLS: %s holds no certificate: certificates in PEM form are allowed", f.CA)
+		}
+	}
+	switch {
+	case (f.Cert == "") != (f.Key == ""):
+		return nil, errors.New("read client TLS: certificate and key: both files or none are allowed")
+	case f.Cert != "":
+		pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+		if err != nil {
+			return nil, fmt.Errorf("read client TLS: %s and %s: %w", f.Cert, f.Key, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
