@@ -34,6 +34,9 @@ type Change struct {
 	// Keys are removed by Unset, all of them or none. A node's name alone removes its whole
 	// layer. An object that becomes empty by it goes too, as it would add {} to the config.
 	Keys [][]string
+	// Auto is what the auto layer of a node becomes by what its node layer becomes, for what
+	// the controller derives from that; nil: it stays. Nil of it is a layer that is gone.
+	Auto func(node string, own config.Object) config.Object
 }
 
 // World is what a write is checked in. Nobody changes it.
@@ -57,6 +60,8 @@ type Result struct {
 	Network config.Object
 	// Nodes are the new node layers of those nodes whose layer changes; nil: it is gone.
 	Nodes map[string]config.Object
+	// Autos are the same of the auto layer, by Change.Auto.
+	Autos map[string]config.Object
 	// Effects is what changes on the nodes, those with equal changes together, in the order
 	// of their first node. A node whose config stays the same is in none.
 	Effects  []Effect
@@ -96,7 +101,7 @@ func Apply(w World, c Change) (Result, Faults) {
 		e.judgeNodes(writes)
 	}
 	if len(e.faults) > 0 {
-		return Result{}, e.faults.together()
+		return Result{}, e.faults.Together()
 	}
 	return e.result(writes), nil
 }
@@ -110,6 +115,8 @@ type editor struct {
 	judged   []judged
 	hasher   config.Hasher
 	named    map[string]bool // the nodes of the topology, once they are asked for
+	autos    map[string]config.Object
+	file     bool // the write is to a file without layers
 }
 
 // judged are the nodes of one verdict.
@@ -135,7 +142,7 @@ func (w write) nodes() []string {
 }
 
 func (e *editor) result(writes []write) Result {
-	r := Result{Network: e.world.Network, Warnings: e.warnings.together()}
+	r := Result{Network: e.world.Network, Warnings: e.warnings.Together(), Autos: e.autos, Changed: len(e.autos) > 0}
 	for _, w := range writes {
 		if (w.old == nil) == (w.new == nil) && config.Equal(w.old, w.new) {
 			continue

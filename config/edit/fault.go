@@ -104,8 +104,8 @@ func (f Fault) compare(g Fault) int {
 	)
 }
 
-// together are faults in their order, each once with all its nodes.
-func (fs Faults) together() Faults {
+// Together are faults in their order, each once with all its nodes.
+func (fs Faults) Together() Faults {
 	slices.SortStableFunc(fs, Fault.compare)
 	var out Faults
 	for _, f := range fs {

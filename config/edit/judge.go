@@ -3,6 +3,7 @@ package edit
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"edgespan/config"
 	"edgespan/config/layers"
@@ -25,35 +26,61 @@ func (e *editor) judgeNodes(writes []write) {
 		if w.broken {
 			continue
 		}
-		scope := scopeOf(w.old, w.new)
 		before := e.layersOf(w.node)
 		after := before
 		after[layers.Node] = w.new
+		scope := scopeOf(w.old, w.new)
+		if e.change.Auto != nil {
+			after[layers.Auto] = e.change.Auto(w.node, w.new)
+			scope = scope.and(e.follows(w.node, before[layers.Auto], after[layers.Auto]))
+		}
 		e.give([]string{w.node}, e.judge(scope.of(before), scope.of(after)))
 	}
 }
 
-// judgeNetwork judges a write to the network layer on every node. What can change lies
-// below the top-level keys that the write touches, so nodes of one kind with equal
-// overrides there are judged once.
-func (e *editor) judgeNetwork(writes []write) {
-	w := writes[0]
-	if w.broken {
-		return
+// follows notes an auto layer that changes by the write.
+func (e *editor) follows(node string, old, after config.Object) scope {
+	if (old == nil) == (after == nil) && config.Equal(old, after) {
+		return nil
 	}
-	scope := scopeOf(w.old, w.new)
+	if e.autos == nil {
+		e.autos = map[string]config.Object{}
+	}
+	e.autos[node] = after
+	return scopeOf(old, after)
+}
+
+// judgeNetwork judges a write to the network layer on every node.
+func (e *editor) judgeNetwork(writes []write) {
+	if w := writes[0]; !w.broken {
+		is := e.world
+		is.Network = w.new
+		e.between(e.world, is)
+	}
+}
+
+// between judges every node whose layers differ in two worlds. What can change lies below
+// the top-level keys that differ, so nodes of one kind with equal overrides there are judged
+// once.
+func (e *editor) between(was, is World) {
+	network := scopeOf(was.Network, is.Network)
 	used, by := map[string]bool{}, map[*verdict]int{}
-	for _, name := range sortedKeys(e.world.Nodes) {
-		n := e.world.Nodes[name]
-		used[n.Kind] = true
-		auto, own := scope.cut(n.Auto), scope.cut(n.Own)
-		key := strconv.Quote(n.Kind) + e.digest(auto) + e.digest(own)
+	for _, name := range sortedKeys(is.Nodes) {
+		old, now := was.Nodes[name], is.Nodes[name]
+		used[now.Kind] = true
+		scope := network.and(scopeOf(old.Auto, now.Auto)).and(scopeOf(old.Own, now.Own))
+		if len(scope) == 0 {
+			continue
+		}
+		before, after := scope.of(is.Kinds[now.Kind]), scope.of(is.Kinds[now.Kind])
+		before[layers.Auto], before[layers.Network], before[layers.Node] = scope.cut(old.Auto), scope.cut(was.Network), scope.cut(old.Own)
+		after[layers.Auto], after[layers.Network], after[layers.Node] = scope.cut(now.Auto), scope.cut(is.Network), scope.cut(now.Own)
+		key := strconv.Quote(now.Kind) + strings.Join(scope, "\x00")
+		for _, o := range []config.Object{before[layers.Auto], before[layers.Node], after[layers.Auto], after[layers.Node]} {
+			key += e.digest(o)
+		}
 		v := e.verdicts[key]
 		if v == nil {
-			before := scope.of(e.world.Kinds[n.Kind])
-			before[layers.Auto], before[layers.Network], before[layers.Node] = auto, scope.cut(w.old), own
-			after := before
-			after[layers.Network] = scope.cut(w.new)
 			v = e.judge(before, after)
 			e.verdicts[key], by[v] = v, len(e.judged)
 			e.judged = append(e.judged, judged{nil, v})
@@ -64,7 +91,9 @@ func (e *editor) judgeNetwork(writes []write) {
 	for _, j := range e.judged {
 		e.note(j.nodes, j.verdict)
 	}
-	e.judgeKinds(scope, w, used)
+	if len(network) > 0 {
+		e.judgeKinds(network, write{old: was.Network, new: is.Network}, used)
+	}
 }
 
 // judgeKinds judges a write to the network layer by itself, on nodes without overrides.
@@ -147,6 +176,16 @@ func scopeOf(old, after config.Object) scope {
 	if slices.ContainsFunc(out, func(key string) bool { return slices.Contains(sections, key) }) {
 		out = append(out, sections...)
 	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// and is what is in one of two scopes.
+func (s scope) and(other scope) scope {
+	if len(other) == 0 {
+		return s
+	}
+	out := append(slices.Clone(s), other...)
 	slices.Sort(out)
 	return slices.Compact(out)
 }

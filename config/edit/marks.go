@@ -19,7 +19,7 @@ func (e *editor) marks(w write) {
 			RuleReadOnly:   func(m metadata.Entry) bool { return m.ReadOnly },
 			RuleDeprecated: func(m metadata.Entry) bool { return m.Deprecated },
 		} {
-			n := e.marked(path, is)
+			n := marked(e.world.Metadata, path, is)
 			if n > 0 {
 				e.mark(w, path[:n], rule)
 			}
@@ -36,18 +36,18 @@ func (e *editor) mark(w write, entry []string, rule string) {
 		allowed = "the stored value or none is allowed: " + config.Shorten(config.OneLine(e.show(entry, old)))
 	}
 	e.add(Fault{
-		Nodes: w.nodes(), Path: slices.Clone(entry), Value: e.show(entry, v), Rule: rule, Layer: e.change.Layer.String(),
+		Nodes: w.nodes(), Path: slices.Clone(entry), Value: e.show(entry, v), Rule: rule, Layer: e.layerName(),
 		What: what + ", and would be " + config.Shorten(config.OneLine(e.show(entry, v))), Allowed: allowed,
 	})
 }
 
 // marked is how many keys of a path lead to the first entry that is marked so; 0: none is.
-func (e *editor) marked(path []string, is func(metadata.Entry) bool) int {
-	if e.world.Metadata == nil {
+func marked(meta *metadata.Metadata, path []string, is func(metadata.Entry) bool) int {
+	if meta == nil {
 		return 0
 	}
 	for n := 1; n <= len(path); n++ {
-		if m, known := e.world.Metadata.Entry(path[:n]); known && is(m) {
+		if m, known := meta.Entry(path[:n]); known && is(m) {
 			return n
 		}
 	}

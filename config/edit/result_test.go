@@ -149,7 +149,7 @@ func TestAMaskKeepsTheSecret(t *testing.T) {
 		t.Errorf("%v: %v", faults, show(r.Network))
 	}
 	_, faults = Apply(w, one(t, `node set {"n1":{"pw":{"$masked":true}}}`))
-	if !strings.HasPrefix(faults.Error(), "n1: pw: is masked, and the layer has no value to keep") {
+	if !strings.HasPrefix(faults.Error(), "n1: pw: is masked, and the node layer has no value to keep") {
 		t.Error(faults)
 	}
 	_, faults = Apply(w, one(t, `network set {"pw":5}`))

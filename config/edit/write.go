@@ -6,11 +6,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
 )
-
-// maskKey stands in place of a secret where one is shown; who writes it back keeps it.
-const maskKey = "$masked"
 
 // writes makes the new layers, and notes what is wrong with the request. Those of the node
 // layer are in the order of the nodes.
@@ -74,8 +70,8 @@ func (e *editor) put(node string, old config.Object, request any) write {
 	merged, clashes := config.Merge(old, o)
 	for _, c := range clashes {
 		e.add(Fault{
-			Nodes: w.nodes(), Path: c.Path, Value: e.show(c.Path, c.Above), Rule: RuleClash, Layer: e.change.Layer.String(),
-			What:    fmt.Sprintf("is an object in the %s layer and no object (%s) in what is written", e.change.Layer, config.KindOf(c.Above)),
+			Nodes: w.nodes(), Path: c.Path, Value: e.show(c.Path, c.Above), Rule: RuleClash, Layer: e.layerName(),
+			What:    fmt.Sprintf("is an object in %s and no object (%s) in what is written", e.place(), config.KindOf(c.Above)),
 			Allowed: "an object is allowed over an object only",
 		})
 	}
@@ -92,8 +88,8 @@ func (e *editor) unmask(w write, path []string, old, request any) any {
 	if masked(o) && e.secret(path) {
 		if old == nil {
 			e.add(Fault{
-				Nodes: w.nodes(), Path: slices.Clone(path), Value: request, Rule: RuleRequest, Layer: e.change.Layer.String(),
-				What: "is masked, and the layer has no value to keep", Allowed: "the secret itself is allowed",
+				Nodes: w.nodes(), Path: slices.Clone(path), Value: request, Rule: RuleRequest, Layer: e.layerName(),
+				What: "is masked, and " + e.place() + " has no value to keep", Allowed: "the secret itself is allowed",
 			})
 		}
 		return old
@@ -106,11 +102,9 @@ func (e *editor) unmask(w write, path []string, old, request any) any {
 	return out
 }
 
-func masked(o config.Object) bool { return len(o) == 1 && o[maskKey] == true }
-
 // secret says whether a place, or what it is in, is a secret.
 func (e *editor) secret(path []string) bool {
-	return e.marked(path, func(m metadata.Entry) bool { return m.Secret }) > 0
+	return secret(e.world.Metadata, path)
 }
 
 // show is a value for a message.
@@ -146,7 +140,7 @@ func (e *editor) unset(node string, old config.Object, keys [][]string) write {
 		if _, found := config.Lookup(old, key); !found || old == nil {
 			e.add(Fault{
 				Nodes: w.nodes(), Path: key, Rule: RuleRequest,
-				What: "is not in the " + e.change.Layer.String() + " layer", Allowed: "a key of that layer is allowed",
+				What: "is not in " + e.place(), Allowed: "a key of that layer is allowed",
 			})
 			continue
 		}

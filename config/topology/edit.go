@@ -42,7 +42,8 @@ func (s State) AddSite(site Site) (State, config.Faults) {
 	return s.checked(State{&t, s.Auto, s.Node}, nil)
 }
 
-// EditNode puts n in the place of a node. With another name its layers and the ends of its
+// EditNode puts n in the place of a node. What a file says of it beside our fields stays, but
+// for an n that was read from another entry. With another name its layers and the ends of its
 // links move to it, and links that were named after it are renamed. With another MAC, of
 // the node or in the same place of its radios, its links and what the layers have under
 // the MAC move to that: radioParamsOverride of the node, linkParamsOverride of its peers.
@@ -55,7 +56,9 @@ func (s State) EditNode(name string, n Node) (State, config.Faults) {
 		faults.Add(at("nodes", i, "name"), "is "+config.Quote(n.Name)+", the name of a node on site "+config.Quote(other.Site), "each name once is allowed")
 		return s, faults
 	}
-	n.raw = old.raw
+	if n.raw == nil {
+		n.raw = old.raw
+	}
 	t := *s.Topology
 	t.Nodes = slices.Clone(t.Nodes)
 	t.Nodes[i] = n
@@ -113,7 +116,9 @@ func (s State) EditLink(name string, l Link) (State, config.Faults) {
 		faults.Add([]string{"links", name}, "leads to other nodes", "the link's own nodes are allowed; another link is deleted and added")
 		return s, faults
 	}
-	l.raw = old.raw
+	if l.raw == nil {
+		l.raw = old.raw
+	}
 	t := *s.Topology
 	t.Links = slices.Clone(t.Links)
 	t.Links[i] = l
@@ -133,7 +138,9 @@ func (s State) EditSite(name string, site Site) (State, config.Faults) {
 	if faults != nil {
 		return s, faults
 	}
-	site.raw = old.raw
+	if site.raw == nil {
+		site.raw = old.raw
+	}
 	t := *s.Topology
 	t.Sites = slices.Clone(t.Sites)
 	t.Sites[i] = site
