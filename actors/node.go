@@ -3,15 +3,13 @@ package actors
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
-	"go.uber.org/zap/exp/zapslog"
 
+	"edgespan/actors/keep"
 	"edgespan/config/httpapi"
 	"edgespan/pubsub"
 )
@@ -67,11 +65,7 @@ func Start(o Options) (*Node, error) {
 			}
 		},
 	}
-	quiet := o.Log.WithOptions(zap.IncreaseLevel(zap.WarnLevel))
-	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
-		return slog.New(zapslog.NewHandler(quiet.Core(), zapslog.WithName("actor")))
-	}))
-	fewBuckets(n.system.ProcessRegistry.LocalPIDs)
+	n.system = keep.System(o.Log, pidBuckets)
 	keeper := actor.NewPID(n.system.Address(), eventsID)
 	n.d.tell = func(e httpapi.Event) {
 		if ctx.Err() == nil { // at the end its keeper may be gone first
@@ -89,23 +83,6 @@ func Start(o Options) (*Node, error) {
 
 // pidBuckets is how many buckets find the processes of a system.
 const pidBuckets = 8
-
-// fewBuckets makes a new system's registry small: the library has 1024 buckets of 32
-// maps each, for millions of actors on many cores, which is 2.5 MB. Nobody else may use
-// the system yet.
-func fewBuckets(m *actor.SliceMap) {
-	all := m.LocalPIDs
-	m.LocalPIDs = slices.Clone(all[:pidBuckets])
-	for _, bucket := range all {
-		if bucket.IsEmpty() {
-			continue // Items starts 32 goroutines
-		}
-		for id, process := range bucket.Items() {
-			bucket.Remove(id)
-			m.GetBucket(id).Set(id, process)
-		}
-	}
-}
 
 // Done gives the reason why the node can't go on: the process has to end then.
 func (n *Node) Done() <-chan error { return n.ended }

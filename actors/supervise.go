@@ -2,22 +2,14 @@ package actors
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/keep"
 	"edgespan/config/httpapi"
-)
-
-// Back-off of a crashed bridge manager, applier or app network.
-const (
-	crashMin    = 100 * time.Millisecond
-	crashMax    = time.Minute
-	crashStable = 2 * time.Minute // without a crash for so long, the count starts anew
 )
 
 // ActorState is what is known of one actor, for `get actor`.
@@ -82,12 +74,11 @@ func (b *backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, chil
 	rs.Reset() // never pruned by the library
 	var wait time.Duration
 	b.census.with(child.Id, func(a *ActorState) {
-		if time.Since(a.LastAt) > crashStable {
+		if time.Since(a.LastAt) > keep.Stable {
 			a.Crashes = 0
 		}
 		a.Crashes++
-		wait = min(crashMin<<min(a.Crashes-1, 10), crashMax)
-		wait += rand.N(wait/5 + 1)
+		wait = keep.Wait(a.Crashes)
 		a.State, a.Last, a.LastAt, a.Next = "restarting", fmt.Sprint(reason), time.Now(), wait.String()
 	})
 	b.log.Error("actor crashed", zap.String("actor", child.Id), zap.Any("err", reason), zap.Duration("restart_in", wait))
@@ -102,7 +93,7 @@ func (b *backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, chil
 func (d *deps) props(make func() actor.Actor) *actor.Props {
 	return actor.PropsFromProducer(make,
 		actor.WithSupervisor(d.strategy),
-		actor.WithReceiverMiddleware(d.lifecycle))
+		actor.WithReceiverMiddleware(keep.Lifecycle(d.log), d.count))
 }
 
 // vital is props for an actor without which the node can't go on: its crash ends
@@ -110,36 +101,13 @@ func (d *deps) props(make func() actor.Actor) *actor.Props {
 func (d *deps) vital(make func() actor.Actor) *actor.Props {
 	return actor.PropsFromProducer(make,
 		actor.WithSupervisor(d.strategy),
-		actor.WithReceiverMiddleware(d.lifecycle, func(next actor.ReceiverFunc) actor.ReceiverFunc {
-			return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
-				defer func() {
-					if r := recover(); r != nil {
-						d.fail(fmt.Errorf("actor %s: %v", c.Self().Id, r))
-						panic(r)
-					}
-				}()
-				next(c, e)
-			}
-		}))
+		actor.WithReceiverMiddleware(keep.Lifecycle(d.log), d.count, keep.Vital(d.fail)))
 }
 
-// lifecycle keeps a panic in Stopping, Stopped or Restarting from hanging the
-// parent's stop, logs the stack of any other, and counts.
-func (d *deps) lifecycle(next actor.ReceiverFunc) actor.ReceiverFunc {
+// count keeps the census.
+func (d *deps) count(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
 		id := c.Self().Id
-		defer func() {
-			r := recover()
-			if r == nil {
-				return
-			}
-			d.log.Error("panic", zap.String("actor", id), zap.Any("err", r), zap.ByteString("stack", debug.Stack()))
-			switch e.Message.(type) {
-			case *actor.Stopping, *actor.Stopped, *actor.Restarting:
-			default:
-				panic(r)
-			}
-		}()
 		switch e.Message.(type) {
 		case *actor.Started:
 			d.census.with(id, func(a *ActorState) { a.State, a.Next = "running", "" })

@@ -1,0 +1,97 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/e2e"
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/layers"
+	"edgespan/config/link"
+	"edgespan/config/metadata"
+	"edgespan/config/revision"
+)
+
+// Store is what the controller uses of its store; platform/store/kv says what the methods
+// hold to, and every backend there fulfils them.
+type Store interface {
+	ID() string
+	Get(ctx context.Context, key revision.Key) (revision.Entry, revision.Revision, error)
+	List(ctx context.Context, prefix revision.Prefix, o revision.ListOptions) (revision.Page, error)
+	Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error)
+	Watch(ctx context.Context, prefix revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error
+	Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID, error)
+	KeepAlive(ctx context.Context, id revision.LeaseID) (time.Duration, error)
+	Revoke(ctx context.Context, id revision.LeaseID) error
+}
+
+// Base is where the base, firmware and hardware layers are; a folder, by platform/confdir.
+type Base interface {
+	// Library lists what there is.
+	Library() (layers.Library, error)
+	// Read reads the layers of a choice. All that is wrong with them is told together.
+	Read(c layers.Choice) (layers.Set, error)
+}
+
+// Token is a join token as the store keeps it: never its text.
+type Token struct {
+	history.Token
+	Used *TokenUse `json:"used,omitempty"`
+}
+
+// TokenUse says what a token was spent on.
+type TokenUse struct {
+	Node string    `json:"node"` // UUID in lower case
+	Key  string    `json:"key"`  // fingerprint of the key that got the certificate
+	At   time.Time `json:"at"`
+}
+
+// Revocation takes every certificate of a node out of use.
+type Revocation struct {
+	Node   string    `json:"node"` // UUID in lower case
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason"`
+}
+
+// Issuer makes and checks what is secret; platform/pki does it. A Token, a TokenUse and a
+// Revocation have the JSON form of pki's.
+type Issuer interface {
+	// Redeem spends a token on a node's wish, or says why not. The same node with the same
+	// key may come again.
+	Redeem(now time.Time, t Token, j link.Join) (Token, error)
+	// NewJoinToken makes a token for one name: its text, shown once, and its hash.
+	NewJoinToken(name string, expires time.Time) (text, hash string, err error)
+	// NewOperatorToken makes one for a person or a program. Expires zero is never.
+	NewOperatorToken(name, role string, expires time.Time) (text, hash string, err error)
+	// Pin is what a joining node gives as --ca-sha256.
+	Pin() string
+	// Revoke puts the whole list of revocations in force.
+	Revoke(list []Revocation) error
+}
+
+// Options is what a controller is made of.
+type Options struct {
+	Store    Store
+	Replica  string // its name, which no other replica has; kept over restarts
+	Log      *zap.Logger
+	Base     Base
+	Metadata *metadata.Metadata            // of nodes
+	E2E      map[string]*metadata.Metadata // of "controller" and "aggregator"
+	Issuer   Issuer
+	Settings fleet.Settings // Replica is filled in; zero values stand for fleet.Defaults
+	MaskKey  []byte         // of the keyed revision that stands for an MD5 of masked output
+	NodeLink string         // HOST:PORT that a node is told to join at
+	// Do carries out what a change of the controller's own config entails, in this replica.
+	// It does not block. nil for nobody.
+	Do func(e2e.Change)
+}
+
+// What a replica holds to. A dead replica's nodes are offline for the others after leaseTTL.
+const (
+	leaseTTL     = 10 * time.Second
+	storeTimeout = 10 * time.Second // of one call of the store
+	writeTimeout = 30 * time.Second // of one write, waiting for others among it
+)

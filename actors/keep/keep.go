@@ -1,0 +1,144 @@
+// Package keep owns how actors of every tree are kept running: the actor system that they
+// live in, what happens when one of them crashes, and the middleware without which a panic
+// hangs or hides (protoactor's pitfalls, docs/architecture.md).
+//
+// It never knows what an actor does, and counts nothing of one that has not crashed: a
+// controller has ten thousand of them.
+package keep
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+	"go.uber.org/zap/exp/zapslog"
+)
+
+// Back-off of an actor that crashed.
+const (
+	Min    = 100 * time.Millisecond
+	Max    = time.Minute
+	Stable = 2 * time.Minute // without a crash for so long, the count starts anew
+)
+
+// Wait is the back-off after so many crashes in a row, 1 being the first: it doubles from
+// Min to Max, with up to a fifth more.
+func Wait(crashes int) time.Duration {
+	wait := min(Min<<min(crashes-1, 10), Max)
+	return wait + rand.N(wait/5+1)
+}
+
+// Backoff is the supervision of children that start again after a delay, for ever. Nothing is
+// escalated, and nobody is stopped for good.
+type Backoff struct {
+	Log *zap.Logger
+
+	mu      sync.Mutex
+	crashed map[string]*crash // those that crashed within Stable
+}
+
+type crash struct {
+	times int
+	at    time.Time
+}
+
+// HandleFailure restarts the child after its back-off.
+func (b *Backoff) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, rs *actor.RestartStatistics, reason, _ any) {
+	rs.Reset() // never pruned by the library
+	wait := Wait(b.count(child.Id, time.Now()))
+	b.Log.Error("actor crashed", zap.String("actor", child.Id), zap.String("err", fmt.Sprint(reason)), zap.Duration("restart_in", wait))
+	time.AfterFunc(wait, func() { sup.RestartChildren(child) })
+}
+
+// count notes a crash and says how many in a row that makes.
+func (b *Backoff) count(id string, now time.Time) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for other, c := range b.crashed {
+		if now.Sub(c.at) > Stable {
+			delete(b.crashed, other)
+		}
+	}
+	if b.crashed == nil {
+		b.crashed = map[string]*crash{}
+	}
+	c := b.crashed[id]
+	if c == nil {
+		c = &crash{}
+		b.crashed[id] = c
+	}
+	c.times++
+	c.at = now
+	return c.times
+}
+
+// Lifecycle is the middleware that logs the stack of a panic, and keeps one in Stopping,
+// Stopped or Restarting from hanging the parent's stop.
+func Lifecycle(log *zap.Logger) actor.ReceiverMiddleware {
+	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
+		return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
+			defer func() {
+				r := recover()
+				if r == nil {
+					return
+				}
+				log.Error("panic", zap.String("actor", c.Self().Id), zap.Any("err", r), zap.ByteString("stack", debug.Stack()))
+				switch e.Message.(type) {
+				case *actor.Stopping, *actor.Stopped, *actor.Restarting:
+				default:
+					panic(r)
+				}
+			}()
+			next(c, e)
+		}
+	}
+}
+
+// Vital is the middleware of an actor without which the process can't go on: its crash is
+// told to fail.
+func Vital(fail func(error)) actor.ReceiverMiddleware {
+	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
+		return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
+			defer func() {
+				if r := recover(); r != nil {
+					fail(fmt.Errorf("actor %s: %v", c.Self().Id, r))
+					panic(r)
+				}
+			}()
+			next(c, e)
+		}
+	}
+}
+
+// System makes an actor system that logs warnings and errors to log.
+func System(log *zap.Logger, buckets int) *actor.ActorSystem {
+	quiet := log.WithOptions(zap.IncreaseLevel(zap.WarnLevel))
+	s := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
+		return slog.New(zapslog.NewHandler(quiet.Core(), zapslog.WithName("actor")))
+	}))
+	fewBuckets(s.ProcessRegistry.LocalPIDs, buckets)
+	return s
+}
+
+// fewBuckets makes a new system's registry small: the library has 1024 buckets of 32 maps
+// each, for millions of actors on many cores, which is 2.5 MB. Nobody else may use the
+// system yet.
+func fewBuckets(m *actor.SliceMap, buckets int) {
+	all := m.LocalPIDs
+	m.LocalPIDs = slices.Clone(all[:buckets])
+	for _, bucket := range all {
+		if bucket.IsEmpty() {
+			continue // Items starts 32 goroutines
+		}
+		for id, process := range bucket.Items() {
+			bucket.Remove(id)
+			m.GetBucket(id).Set(id, process)
+		}
+	}
+}
