@@ -27,7 +27,8 @@ type Caller struct {
 	Role Role
 }
 
-// Backend is the controller as the routes see it. Errors that it answers with:
+// Backend is the controller as the routes see it. It masks secrets in every answer, but where
+// Reveal is asked for. Errors that it answers with:
 // *operate.Refused (422), *operate.NotFoundError (404), history.Conflicts (412), ErrBusy
 // (503), ErrRefused (409), ErrNoToken (401), context errors (504); any other is a 500.
 type Backend interface {
@@ -40,6 +41,8 @@ type Backend interface {
 	// Metadata is that of "node", "controller" or "aggregator", expanded.
 	Metadata(ctx context.Context, of string) (operate.Document, error)
 	E2E(ctx context.Context, file string, reveal bool) (operate.Document, error)
+	// Export is the seed's files as of one revision, and that revision.
+	Export(ctx context.Context, reveal bool) (history.Files, uint64, error)
 	// Topology is the file's form, with what is alive now.
 	Topology(ctx context.Context) (operate.Document, error)
 

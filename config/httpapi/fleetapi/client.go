@@ -1,0 +1,172 @@
+package fleetapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/httpapi"
+	"edgespan/config/operate"
+)
+
+// maxAnswer bounds what a client reads of one answer, in bytes: the configs of ten thousand
+// nodes are some hundred MiB.
+const maxAnswer = 1 << 30
+
+// Options say where a controller is and who asks.
+type Options struct {
+	URL   string // "https://controller:8443"; a path before the routes is kept
+	Token string // an operator token; "" for a controller without authentication
+	// Transport carries the requests. It holds whom to trust (TLSClientConfig, made by
+	// platform/pki); nil trusts what the system trusts.
+	Transport http.RoundTripper
+}
+
+// Client asks a controller. Its errors are *Problem, which unwraps to the errors of
+// config/httpapi, or those of config/httpapi themselves: ErrUnreachable and ErrTimeout. How
+// long it waits is its contexts' to say.
+type Client struct {
+	base  string
+	token string
+	http  *http.Client
+}
+
+// NewClient returns a client of the controller at a URL. It connects when it is asked
+// something. It never follows a redirect: the token would go with it.
+func NewClient(o Options) (*Client, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, fmt.Errorf("controller: is %s: https://HOST:PORT is allowed", config.Quote(o.URL))
+	}
+	t := o.Transport
+	if t == nil {
+		t = http.DefaultTransport
+	}
+	return &Client{base: strings.TrimSuffix(u.String(), "/"), token: o.Token, http: &http.Client{
+		Transport:     t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// Close drops the idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// request is one question. path is already escaped.
+type request struct {
+	method, path string
+	query        url.Values
+	body         []byte
+	ifMatch      string
+}
+
+// ask sends a request and gives the answer's text and header. What is no success is an error.
+func (c *Client) ask(ctx context.Context, r request) ([]byte, http.Header, error) {
+	target := c.base + r.path
+	if q := r.query.Encode(); q != "" {
+		target += "?" + q
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, target, bytes.NewReader(r.body))
+	if err != nil {
+		return nil, nil, fmt.Errorf("ask %s: %w", c.base, err)
+	}
+	if r.method != http.MethodGet {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.ifMatch != "" {
+		req.Header.Set("If-Match", r.ifMatch)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.http.Do(req) //nolint:gosec // the controller is whom the operator names
+	if err != nil {
+		return nil, nil, c.failed(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // only read from
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, nil, c.failed(err)
+	}
+	if resp.StatusCode/100 != 2 {
+		return nil, nil, c.refusal(resp.StatusCode, text)
+	}
+	return text, resp.Header, nil
+}
+
+// get reads what a route answers into out.
+func (c *Client) get(ctx context.Context, path string, q url.Values, out any) error {
+	return c.do(ctx, request{method: http.MethodGet, path: path, query: q}, out)
+}
+
+func (c *Client) do(ctx context.Context, r request, out any) error {
+	text, _, err := c.ask(ctx, r)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return fmt.Errorf("read answer of %s: %w", c.base, err)
+	}
+	return nil
+}
+
+// document reads a route that answers with an object.
+func (c *Client) document(ctx context.Context, path string, q url.Values) (operate.Document, error) {
+	text, h, err := c.ask(ctx, request{method: http.MethodGet, path: path, query: q})
+	if err != nil {
+		return operate.Document{}, err
+	}
+	o, faults := config.ParseObject(text)
+	if len(faults) > 0 {
+		return operate.Document{}, fmt.Errorf("read answer of %s: %w", c.base, errors.New(faults.Error()))
+	}
+	// An ETag that is no number is that of a document without revisions.
+	n, _ := strconv.ParseUint(strings.Trim(h.Get("ETag"), `"`), 10, 64)
+	return operate.Document{Object: o, Revision: n, Digest: h.Get(DigestHeader)}, nil
+}
+
+// refusal is the error of an answer that is no success.
+func (c *Client) refusal(status int, text []byte) error {
+	var p Problem
+	if json.Unmarshal(text, &p) != nil || p.Type == "" {
+		return fmt.Errorf("%s answered status %d without a problem body: is it a controller?", c.base, status)
+	}
+	return &p
+}
+
+// failed types an error below HTTP.
+func (c *Client) failed(err error) error {
+	var uerr *url.Error
+	if errors.As(err, &uerr) {
+		err = uerr.Err
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err):
+		return &failure{fmt.Sprintf("ask %s: no answer in time", c.base), httpapi.ErrTimeout}
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	return &failure{fmt.Sprintf("controller not reachable at %s: %s", c.base, err), httpapi.ErrUnreachable}
+}
+
+// failure speaks of a controller where config/httpapi's sentinels speak of a daemon.
+type failure struct {
+	text string
+	kind error
+}
+
+func (f *failure) Error() string { return f.text }
+func (f *failure) Unwrap() error { return f.kind }

@@ -1,0 +1,248 @@
+package fleetapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/operate"
+)
+
+// Prefix is what all routes of the fleet begin with.
+const Prefix = "/api/v1/fleet/"
+
+func route(segments ...string) string {
+	for i, s := range segments {
+		segments[i] = url.PathEscape(s)
+	}
+	return Prefix + strings.Join(segments, "/")
+}
+
+// Nodes are all nodes that the controller knows, by name.
+func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
+	var out []Node
+	err := c.get(ctx, route("nodes"), nil, &out)
+	return out, err
+}
+
+// Node is one node.
+func (c *Client) Node(ctx context.Context, name string) (NodeDetail, error) {
+	var out NodeDetail
+	err := c.get(ctx, route("nodes", name), nil, &out)
+	return out, err
+}
+
+// Config is the effective config of one node, or parts of it.
+func (c *Client) Config(ctx context.Context, q operate.ConfigQuery) (operate.Document, error) {
+	v := url.Values{}
+	setPaths(v, "paths", q.Paths)
+	setText(v, "sw", q.Software)
+	setText(v, "fw", q.Firmware)
+	setText(v, "board", q.Board)
+	setFlag(v, "reveal", q.Reveal)
+	return c.document(ctx, route("nodes", q.Node, "config"), v)
+}
+
+// Paths are parts of the effective configs of many nodes, {node: {…}}.
+func (c *Client) Paths(ctx context.Context, q operate.PathsQuery) (operate.Document, error) {
+	v := url.Values{}
+	setList(v, "nodes", q.Nodes)
+	setPaths(v, "paths", q.Paths)
+	setFlag(v, "reveal", q.Reveal)
+	return c.document(ctx, route("config"), v)
+}
+
+// Explain says where the values at and below a path of a node's effective config are from.
+func (c *Client) Explain(ctx context.Context, node string, path []string) ([]Explanation, error) {
+	v := url.Values{}
+	setPaths(v, "path", [][]string{path})
+	var out []Explanation
+	err := c.get(ctx, route("nodes", node, "explain"), v, &out)
+	return out, err
+}
+
+// Layer is one layer, in the form that operate.LayerQuery tells.
+func (c *Client) Layer(ctx context.Context, q operate.LayerQuery) (operate.Document, error) {
+	v := url.Values{}
+	setList(v, "nodes", q.Nodes)
+	setList(v, "versions", q.Versions)
+	setList(v, "boards", q.Boards)
+	setFlag(v, "reveal", q.Reveal)
+	return c.document(ctx, route("layers", q.Layer.String()), v)
+}
+
+// NodeLayer is the overrides of one node.
+func (c *Client) NodeLayer(ctx context.Context, node string, reveal bool) (operate.Document, error) {
+	v := url.Values{}
+	setFlag(v, "reveal", reveal)
+	return c.document(ctx, route("layers", "node", node), v)
+}
+
+// Metadata describes the parameters of "node", "controller" or "aggregator".
+func (c *Client) Metadata(ctx context.Context, of string) (operate.Document, error) {
+	if of == "node" {
+		return c.document(ctx, route("metadata"), nil)
+	}
+	return c.document(ctx, route("e2e", of, "metadata"), nil)
+}
+
+// E2E is the config of the "controller" or the "aggregator".
+func (c *Client) E2E(ctx context.Context, file string, reveal bool) (operate.Document, error) {
+	v := url.Values{}
+	setFlag(v, "reveal", reveal)
+	return c.document(ctx, route("e2e", file), v)
+}
+
+// Topology is the map of the network in the form of the seed's file.
+func (c *Client) Topology(ctx context.Context) (operate.Document, error) {
+	return c.document(ctx, route("topology"), nil)
+}
+
+// TopologyObject is one entry of the topology; kind is "node", "link" or "site".
+func (c *Client) TopologyObject(ctx context.Context, kind, name string) (operate.Document, error) {
+	return c.document(ctx, route("topology", kind+"s", name), nil)
+}
+
+// History is revisions, the newest first.
+func (c *Client) History(ctx context.Context, q HistoryQuery) ([]Edition, error) {
+	v := url.Values{}
+	if q.Layer != nil {
+		v.Set("layer", q.Layer.String())
+	}
+	if q.Before > 0 {
+		v.Set("before", strconv.FormatUint(q.Before, 10))
+	}
+	if q.Limit > 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	var out []Edition
+	err := c.get(ctx, route("history"), v, &out)
+	return out, err
+}
+
+// Revision is one revision and what it changed.
+func (c *Client) Revision(ctx context.Context, number uint64) (EditionDetail, error) {
+	var out EditionDetail
+	err := c.get(ctx, route("history", strconv.FormatUint(number, 10)), nil, &out)
+	return out, err
+}
+
+// Diff is what changed between two revisions; to 0 is the newest.
+func (c *Client) Diff(ctx context.Context, from, to uint64) ([]LayerDiff, error) {
+	v := url.Values{"from": {strconv.FormatUint(from, 10)}}
+	if to > 0 {
+		v.Set("to", strconv.FormatUint(to, 10))
+	}
+	var out []LayerDiff
+	err := c.get(ctx, route("history", "diff"), v, &out)
+	return out, err
+}
+
+// Rollouts are the last changes on their way to the nodes, the newest first.
+func (c *Client) Rollouts(ctx context.Context) ([]Rollout, error) {
+	var out []Rollout
+	err := c.get(ctx, route("rollouts"), nil, &out)
+	return out, err
+}
+
+// Rollout is that of one revision.
+func (c *Client) Rollout(ctx context.Context, revision uint64) (Rollout, error) {
+	var out Rollout
+	err := c.get(ctx, route("rollouts", strconv.FormatUint(revision, 10)), nil, &out)
+	return out, err
+}
+
+// PreviewResult is what has been answered to a preview until now.
+func (c *Client) PreviewResult(ctx context.Context, id string) (Preview, error) {
+	var out Preview
+	err := c.get(ctx, route("actions", id), nil, &out)
+	return out, err
+}
+
+// Operators are whom tokens belong to.
+func (c *Client) Operators(ctx context.Context) ([]OperatorToken, error) {
+	var out []OperatorToken
+	err := c.get(ctx, route("operators"), nil, &out)
+	return out, err
+}
+
+// AddOperator makes a token, whose text is told this once.
+func (c *Client) AddOperator(ctx context.Context, t OperatorToken) (NewOperator, error) {
+	body, err := encode(t)
+	if err != nil {
+		return NewOperator{}, err
+	}
+	var out NewOperator
+	err = c.do(ctx, request{method: http.MethodPost, path: route("operators"), body: body}, &out)
+	return out, err
+}
+
+// RemoveOperator revokes the token of a name.
+func (c *Client) RemoveOperator(ctx context.Context, name string) error {
+	return c.do(ctx, request{method: http.MethodDelete, path: route("operators", name)}, &Nothing{})
+}
+
+// Export is the seed's files.
+func (c *Client) Export(ctx context.Context, reveal bool) (Exported, error) {
+	v := url.Values{}
+	setFlag(v, "reveal", reveal)
+	var out Exported
+	err := c.get(ctx, route("export"), v, &out)
+	return out, err
+}
+
+// Ready says whether the controller can serve requests.
+func (c *Client) Ready(ctx context.Context) error {
+	return c.get(ctx, "/readyz", nil, &Alive{})
+}
+
+// Command does something with a node.
+func (c *Client) Command(ctx context.Context, node string, cmd Command) error {
+	verb, mode, _ := strings.Cut(string(cmd), "-")
+	v := url.Values{}
+	setText(v, "mode", mode)
+	return c.do(ctx, request{method: http.MethodPost, path: route("nodes", node, verb), query: v}, &Nothing{})
+}
+
+// Invite opens a join token for one name. With life 0 the controller chooses how long it
+// lives; replace revokes the certificate of the node that has the name.
+func (c *Client) Invite(ctx context.Context, node string, life time.Duration, replace bool) (Invitation, error) {
+	v := url.Values{}
+	if life > 0 {
+		v.Set("life", life.String())
+	}
+	setFlag(v, "replace", replace)
+	var out Invitation
+	err := c.do(ctx, request{method: http.MethodPost, path: route("nodes", node, "invite"), query: v}, &out)
+	return out, err
+}
+
+func setText(v url.Values, key, text string) {
+	if text != "" {
+		v.Set(key, text)
+	}
+}
+
+func setFlag(v url.Values, key string, on bool) {
+	if on {
+		v.Set(key, "1")
+	}
+}
+
+// setPaths repeats a key for each path.
+func setPaths(v url.Values, key string, paths [][]string) {
+	for _, p := range paths {
+		v.Add(key, config.FormatPath(p))
+	}
+}
+
+// setList repeats a key for each name; one that a reader would split is spelled as a JSON string.
+func setList(v url.Values, key string, names []string) {
+	for _, n := range names {
+		v.Add(key, spellItem(n))
+	}
+}

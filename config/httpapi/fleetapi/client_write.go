@@ -1,0 +1,166 @@
+package fleetapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/operate"
+	"edgespan/config/optimize"
+)
+
+// WriteOptions go with a write.
+type WriteOptions struct {
+	Message string // for the history
+	DryRun  bool   // say what would happen, and do nothing
+	// IfMatch is the revision that the caller has seen of what it writes; nil: whatever is
+	// there. 0 is that it was never written.
+	IfMatch *uint64
+}
+
+// Write changes layers. The writes are those of package operate but for SetAuto, which is
+// the controller's own, and Optimize of more than one kind.
+func (c *Client) Write(ctx context.Context, w operate.Write, o WriteOptions) (Written, error) {
+	r, err := writeRequest(w)
+	if err != nil {
+		return Written{}, err
+	}
+	setText(r.query, "message", o.Message)
+	setFlag(r.query, "dryRun", o.DryRun)
+	if o.IfMatch != nil {
+		r.ifMatch = `"` + strconv.FormatUint(*o.IfMatch, 10) + `"`
+	}
+	var out Written
+	err = c.do(ctx, r, &out)
+	return out, err
+}
+
+// Preview asks the nodes that a SetNetwork or SetNodes would touch for the actions that they
+// would take. What they answer comes by PreviewResult.
+func (c *Client) Preview(ctx context.Context, w operate.Write) (Preview, error) {
+	var modify bool
+	switch w := w.(type) {
+	case operate.SetNetwork:
+		modify = w.Modify
+	case operate.SetNodes:
+		modify = w.Modify
+	default:
+		return Preview{}, fmt.Errorf("preview of %T: network and node overrides are allowed", w)
+	}
+	r, err := writeRequest(w)
+	if err != nil {
+		return Preview{}, err
+	}
+	r.method, r.path = http.MethodPost, r.path+"/actions"
+	setFlag(r.query, "modify", modify)
+	var out Preview
+	err = c.do(ctx, r, &out)
+	return out, err
+}
+
+// writeRequest is the route of a write, with its query and body.
+func writeRequest(w operate.Write) (request, error) {
+	v := url.Values{}
+	switch w := w.(type) {
+	case operate.SetNetwork:
+		return bodied(setOrModify(w.Modify), route("layers", "network"), v, w.Overrides)
+	case operate.SetNodes:
+		return bodied(setOrModify(w.Modify), route("layers", "node"), v, w.Overrides)
+	case operate.Unset:
+		setPaths(v, "paths", w.Keys)
+		return request{method: http.MethodDelete, path: route("layers", w.Layer.String()), query: v}, nil
+	case operate.ClearAuto:
+		setList(v, "nodes", w.Nodes)
+		setPaths(v, "paths", w.Paths)
+		return request{method: http.MethodDelete, path: route("layers", "auto"), query: v}, nil
+	case operate.SetE2E:
+		setText(v, "replica", w.Replica)
+		return bodied(setOrModify(w.Modify), route("e2e", w.File), v, w.Config)
+	case operate.Optimize:
+		if len(w.Kinds) != 1 {
+			return request{}, fmt.Errorf("optimize: %d kinds: one at a time is allowed", len(w.Kinds))
+		}
+		setFlag(v, "clearUser", w.ClearUser)
+		return request{method: http.MethodPost, path: route("optimize", kindWord(w.Kinds[0])), query: v}, nil
+	case operate.SetTopology:
+		return bodied(http.MethodPut, route("topology"), v, w.Document)
+	case operate.EditTopology:
+		return topologyRequest(w)
+	case operate.Restore:
+		for _, l := range w.Layers {
+			v.Add("layers", l.String())
+		}
+		return request{method: http.MethodPost, path: route("history", strconv.FormatUint(w.Revision, 10), "restore"), query: v}, nil
+	case operate.Revert:
+		return request{method: http.MethodPost, path: route("history", strconv.FormatUint(w.Revision, 10), "revert"), query: v}, nil
+	case operate.Import:
+		return bodied(http.MethodPost, route("import"), v, FromHistory(w.Files))
+	}
+	return request{}, fmt.Errorf("write %T: has no route", w)
+}
+
+func topologyRequest(w operate.EditTopology) (request, error) {
+	v, many := url.Values{}, w.Object+"s"
+	switch w.Op {
+	case "add":
+		return bodied(http.MethodPost, route("topology", many), v, w.Document)
+	case "edit":
+		return bodied(http.MethodPatch, route("topology", many, w.Name), v, w.Document)
+	case "delete":
+		return request{method: http.MethodDelete, path: route("topology", many, w.Name), query: v}, nil
+	case "rename":
+		return bodied(http.MethodPost, route("topology", many, w.Name, "rename"), v, config.Object{"to": w.To})
+	}
+	return request{}, fmt.Errorf("edit of the topology: is %s: add, edit, delete and rename are allowed", config.Quote(w.Op))
+}
+
+func setOrModify(modify bool) string {
+	if modify {
+		return http.MethodPatch
+	}
+	return http.MethodPut
+}
+
+// superframe is the route's word for optimize.Superframe, the seed's.
+const superframe = "control-superframe"
+
+func kindWord(k optimize.Kind) string {
+	if k == optimize.Superframe {
+		return superframe
+	}
+	return string(k)
+}
+
+func bodied(method, path string, v url.Values, doc any) (request, error) {
+	if o, ok := doc.(config.Object); ok && o == nil {
+		doc = config.Object{} // null is no document
+	}
+	body, err := encode(doc)
+	return request{method: method, path: path, query: v, body: body}, err
+}
+
+// encode is JSON with <, > and & as they are.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// spellItem makes a name one item of a list in a query (readList).
+func spellItem(name string) string {
+	if name == "" || strings.ContainsAny(name, `",`) {
+		text, _ := encode(name) // a string always has a JSON form
+		return strings.TrimSpace(string(text))
+	}
+	return name
+}

@@ -1,0 +1,113 @@
+package fleetapi
+
+import (
+	"cmp"
+	"net/http"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/edit"
+	"edgespan/config/httpapi"
+)
+
+// Problem is the body of every error (RFC 9457), and the error that the client answers with.
+type Problem struct {
+	Type   string         `json:"type"`
+	Title  string         `json:"title"`
+	Status int            `json:"status"`
+	Detail string         `json:"detail"`
+	Errors []ProblemFault `json:"errors,omitempty"`
+}
+
+// ProblemFault is one thing that is wrong, of many.
+type ProblemFault struct {
+	Path    string   `json:"path"`
+	Nodes   []string `json:"nodes,omitempty"`
+	Layer   string   `json:"layer,omitempty"` // that the value is of
+	Rule    string   `json:"rule,omitempty"`
+	Detail  string   `json:"detail"` // "is 5"
+	Allowed string   `json:"allowed,omitempty"`
+}
+
+// The problem types: how a client tells one error from another without reading prose.
+const (
+	TypeMalformed    = "urn:edgespan:problem:malformed"
+	TypeBadRequest   = "urn:edgespan:problem:bad-request"
+	TypeNoToken      = "urn:edgespan:problem:no-token"
+	TypePermission   = "urn:edgespan:problem:permission"
+	TypeNotFound     = "urn:edgespan:problem:not-found"
+	TypeNoRoute      = "urn:edgespan:problem:no-such-route"
+	TypeMethod       = "urn:edgespan:problem:method-not-allowed"
+	TypeConflict     = "urn:edgespan:problem:conflict"
+	TypePrecondition = "urn:edgespan:problem:precondition-failed"
+	TypeTooLarge     = "urn:edgespan:problem:too-large"
+	TypeMediaType    = "urn:edgespan:problem:media-type"
+	TypeMisdirected  = "urn:edgespan:problem:misdirected"
+	TypeRejected     = "urn:edgespan:problem:rejected"
+	TypeTooMany      = "urn:edgespan:problem:too-many-requests"
+	TypeInternal     = "urn:edgespan:problem:internal"
+	TypeBusy         = "urn:edgespan:problem:busy"
+	TypeTimeout      = "urn:edgespan:problem:timeout"
+)
+
+// statusOf is the status of each type; a problem has no other.
+var statusOf = map[string]int{
+	TypeMalformed: http.StatusBadRequest, TypeBadRequest: http.StatusBadRequest, TypeNoToken: http.StatusUnauthorized,
+	TypePermission: http.StatusForbidden, TypeNotFound: http.StatusNotFound, TypeNoRoute: http.StatusNotFound,
+	TypeMethod: http.StatusMethodNotAllowed, TypeConflict: http.StatusConflict, TypePrecondition: http.StatusPreconditionFailed,
+	TypeTooLarge: http.StatusRequestEntityTooLarge, TypeMediaType: http.StatusUnsupportedMediaType,
+	TypeMisdirected: http.StatusMisdirectedRequest, TypeRejected: http.StatusUnprocessableEntity,
+	TypeTooMany: http.StatusTooManyRequests, TypeInternal: http.StatusInternalServerError,
+	TypeBusy: http.StatusServiceUnavailable, TypeTimeout: http.StatusGatewayTimeout,
+}
+
+// Error is the detail, or one line for each fault.
+func (p *Problem) Error() string {
+	if len(p.Errors) == 0 {
+		return cmp.Or(p.Detail, p.Title)
+	}
+	return strings.Join(p.lines(), "\n")
+}
+
+// Unwrap is the error of config/httpapi that a caller branches on: *Rejected for what is
+// wrong with the request, a sentinel otherwise, nothing for an error of the controller.
+func (p *Problem) Unwrap() error {
+	switch p.Type {
+	case TypeMalformed, TypeBadRequest, TypeRejected, TypeTooLarge, TypeMediaType:
+		if len(p.Errors) == 0 {
+			return &httpapi.Rejected{Faults: []string{p.Error()}}
+		}
+		return &httpapi.Rejected{Faults: p.lines()}
+	case TypeNoToken, TypePermission:
+		return httpapi.ErrPermission
+	case TypeNotFound:
+		return httpapi.ErrNotFound
+	case TypeConflict, TypePrecondition:
+		return httpapi.ErrConflict
+	case TypeTooMany, TypeBusy:
+		return httpapi.ErrBusy
+	case TypeTimeout:
+		return httpapi.ErrTimeout
+	}
+	return nil
+}
+
+func (p *Problem) lines() []string {
+	out := make([]string, len(p.Errors))
+	for i, f := range p.Errors {
+		out[i] = f.line()
+	}
+	return out
+}
+
+// line is a fault as the offline commands show it.
+func (f ProblemFault) line() string {
+	path, err := config.ParsePath(f.Path)
+	if f.Path == "" || err != nil {
+		path = nil
+	}
+	if f.Rule == "" {
+		return config.Fault{Path: path, What: f.Detail, Allowed: f.Allowed}.Error()
+	}
+	return edit.Fault{Nodes: f.Nodes, Path: path, Rule: f.Rule, Layer: f.Layer, What: f.Detail, Allowed: f.Allowed}.Error()
+}

@@ -1,0 +1,187 @@
+package fleetapi
+
+import (
+	"encoding/json"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/history"
+)
+
+// What the routes answer with beside the types of backend.go. A document (a config, a layer,
+// the topology) is its object itself, its revision in the ETag and its digest in DigestHeader.
+
+// DigestHeader is the header that carries a document's digest.
+const DigestHeader = "Edgespan-Digest"
+
+// By is the revision that did something.
+type By struct {
+	Number  uint64    `json:"number"`
+	Author  string    `json:"author"`
+	Time    time.Time `json:"time"`
+	Message string    `json:"message,omitempty"`
+}
+
+// Explanation is one value of a node's effective config: which layer set it, when and by
+// whom, and what it shadows.
+type Explanation struct {
+	Path     string   `json:"path"`
+	Value    any      `json:"value"`
+	Origin   string   `json:"origin"`
+	By       *By      `json:"by,omitempty"` // none for what has no revisions: base, firmware, hardware
+	Shadowed []Shadow `json:"shadowed"`     // the highest first
+}
+
+// Shadow is what a lower layer has, at the path or on the way to it.
+type Shadow struct {
+	Layer string `json:"layer"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+	By    *By    `json:"by,omitempty"`
+}
+
+// LayerDiff is how one layer differs between two revisions. Before and After are the
+// revisions that wrote it last, 0 for never.
+type LayerDiff struct {
+	Layer  string  `json:"layer"`
+	Before uint64  `json:"before"`
+	After  uint64  `json:"after"`
+	Values []Value `json:"values"`
+}
+
+// EditionDetail is one revision and what it changed.
+type EditionDetail struct {
+	Edition
+	Changes []LayerDiff `json:"changes"`
+}
+
+// Files are the documents of the seed's files under /data/cfg; what is absent there is no file.
+type Files struct {
+	Network  config.Object            `json:"network,omitempty"`  // network_config_overrides.json
+	Nodes    config.Object            `json:"nodes,omitempty"`    // node_config_overrides.json
+	Auto     config.Object            `json:"auto,omitempty"`     // auto_node_config_overrides.json
+	Topology config.Object            `json:"topology,omitempty"` // e2e_topology.conf
+	Metadata config.Object            `json:"metadata,omitempty"` // config_metadata.json
+	E2E      map[string]config.Object `json:"e2e,omitempty"`      // "controller": controller_config.json, …
+}
+
+// Exported are the files as of a revision.
+type Exported struct {
+	Revision uint64 `json:"revision"`
+	Files    Files  `json:"files"`
+}
+
+// NewOperator is a token that was made, its text shown once.
+type NewOperator struct {
+	OperatorToken
+	Token string `json:"token"`
+}
+
+// Alive answers /livez and /readyz.
+type Alive struct {
+	Status string `json:"status"`
+}
+
+// Nothing is the answer of what has nothing to tell but that it was done.
+type Nothing struct{}
+
+// UnmarshalJSON keeps integers of 64 bits as what they are, as config.Parse does.
+func (v *Value) UnmarshalJSON(text []byte) error {
+	type plain Value
+	var raw struct {
+		plain
+		Old exact `json:"old"`
+		New exact `json:"new"`
+	}
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return err
+	}
+	*v = Value(raw.plain)
+	v.Old, v.New = raw.Old.value, raw.New.value
+	return nil
+}
+
+// UnmarshalJSON is Value's.
+func (e *Explanation) UnmarshalJSON(text []byte) error {
+	type plain Explanation
+	var raw struct {
+		plain
+		Value exact `json:"value"`
+	}
+	err := json.Unmarshal(text, &raw)
+	*e = Explanation(raw.plain)
+	e.Value = raw.Value.value
+	return err
+}
+
+// UnmarshalJSON is Value's.
+func (s *Shadow) UnmarshalJSON(text []byte) error {
+	type plain Shadow
+	var raw struct {
+		plain
+		Value exact `json:"value"`
+	}
+	err := json.Unmarshal(text, &raw)
+	*s = Shadow(raw.plain)
+	s.Value = raw.Value.value
+	return err
+}
+
+// UnmarshalJSON is Value's.
+func (p *Preview) UnmarshalJSON(text []byte) error {
+	type plain Preview
+	var raw struct {
+		plain
+		Overrides exact `json:"overrides"`
+	}
+	err := json.Unmarshal(text, &raw)
+	*p = Preview(raw.plain)
+	p.Overrides, _ = raw.Overrides.value.(config.Object)
+	return err
+}
+
+// UnmarshalJSON is Value's.
+func (f *Files) UnmarshalJSON(text []byte) error {
+	var raw struct {
+		Network, Nodes, Auto, Topology, Metadata exact
+		E2E                                      map[string]exact
+	}
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return err
+	}
+	object := func(e exact) config.Object { o, _ := e.value.(config.Object); return o }
+	*f = Files{
+		Network: object(raw.Network), Nodes: object(raw.Nodes), Auto: object(raw.Auto),
+		Topology: object(raw.Topology), Metadata: object(raw.Metadata),
+	}
+	for name, e := range raw.E2E {
+		if f.E2E == nil {
+			f.E2E = map[string]config.Object{}
+		}
+		f.E2E[name] = object(e)
+	}
+	return nil
+}
+
+// FromHistory is the files on the wire.
+func FromHistory(f history.Files) Files {
+	return Files{Network: f.Network, Nodes: f.Nodes, Auto: f.Auto, Topology: f.Topology, Metadata: f.Metadata, E2E: f.E2E}
+}
+
+// History is the files as the cores have them.
+func (f Files) History() history.Files {
+	return history.Files{Network: f.Network, Nodes: f.Nodes, Auto: f.Auto, Topology: f.Topology, Metadata: f.Metadata, E2E: f.E2E}
+}
+
+// exact is a value read by config.Parse.
+type exact struct{ value any }
+
+// UnmarshalJSON never sees what is no JSON.
+func (e *exact) UnmarshalJSON(text []byte) error {
+	v, faults := config.Parse(text)
+	if len(faults) > 0 {
+		return faults
+	}
+	e.value = v
+	return nil
+}
