@@ -19,6 +19,14 @@ func Sections() []string {
 // vendors share, are left to the metadata. Entries that a layer made absent are no part of
 // it. Both lists are in the order of the paths.
 func Check(effective config.Object) (warnings, faults config.Faults) {
+	cfg, err := Effective(effective)
+	errors.As(err, &faults)
+	return cfg.Warnings, faults
+}
+
+// Effective is what the sections of an effective config say, with Check's checks: its error
+// is of type config.Faults. MD5 is of the sections alone.
+func Effective(effective config.Object) (Config, error) {
 	own := config.Object{}
 	for _, key := range Sections() {
 		if v, has := effective[key]; has {
@@ -26,11 +34,9 @@ func Check(effective config.Object) (warnings, faults config.Faults) {
 		}
 	}
 	if len(own) == 0 {
-		return nil, nil
+		return Config{}, nil
 	}
-	cfg, err := Parse(config.AppendCanonical(nil, own))
-	errors.As(err, &faults)
-	return cfg.Warnings, faults
+	return Parse(config.AppendCanonical(nil, own))
 }
 
 // Present is an effective config without the entries that a layer made absent, and without

@@ -35,6 +35,7 @@ var mayImport = map[string][]string{
 	"config/action":    {"config", "config/metadata", "config/nodeconf"},
 	"config/confirm":   {"config", "config/action", "config/layers"},
 	"config/link":      {"config"},
+	"config/state":     {"config", "config/nodeconf"},
 	"config/operate": {
 		"config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/layers", "config/metadata", "config/optimize",
 		"config/revision", "config/topology", "config/schema",
@@ -108,6 +109,7 @@ var testsMayImport = map[string][]string{
 	"config/lint":     {"config/schema"},
 	"config/migrate":  {"config/metadata"},
 	"config/nodeconf": {"examples"},
+	"config/state":    {"netinst"},
 	"platform/store":  {"pubsub"},
 	"pubsub":          {"platform/store"},
 
@@ -138,6 +140,7 @@ var pure = []string{
 	"config/action",
 	"config/confirm",
 	"config/link",
+	"config/state",
 	"config/history",
 	"config/operate",
 }
