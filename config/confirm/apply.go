@@ -17,7 +17,7 @@ func (m *Machine) publish() []Effect {
 	m.phase, m.settled, m.fresh = reconciling, false, false
 	m.first = m.asked
 	return []Effect{
-		Publish{m.timer, r.Source, r.Generation, r.Document, r.Peer, r.Fallback},
+		Publish{m.timer, r.Seq, r.Source, r.Generation, r.FileDigest, r.Document, r.Peer, r.Fallback},
 		StartTimer{m.timer, settleWithin},
 	}
 }
@@ -168,7 +168,7 @@ func spellBad(bad []string) string {
 
 func (m *Machine) byHand(e Confirmed) []Effect {
 	refuse := func(why string) []Effect {
-		return []Effect{Report{What: Refused, Echo: Echo{Generation: e.Generation}, Why: why}}
+		return []Effect{Report{What: Declined, Echo: Echo{Generation: e.Generation}, Why: why}}
 	}
 	switch {
 	case m.pending == nil:
@@ -239,9 +239,9 @@ func (m *Machine) expire() []Effect {
 func (m *Machine) rollback() []Effect {
 	switch {
 	case m.pending == nil:
-		return []Effect{Report{What: Refused, Why: "nothing is pending; to go further back, apply that config"}}
+		return []Effect{Report{What: Declined, Why: "nothing is pending; to go further back, apply that config"}}
 	case m.undoing():
-		return []Effect{Report{What: Refused, Echo: m.pending.Echo(), Why: "it is being undone: " + m.pending.Undo.Why}}
+		return []Effect{Report{What: Declined, Echo: m.pending.Echo(), Why: "it is being undone: " + m.pending.Undo.Why}}
 	}
 	return m.undo(Unconfirmed, "rolled back by hand")
 }
@@ -251,7 +251,7 @@ func (m *Machine) rollback() []Effect {
 func (m *Machine) undo(reason Reason, why string) []Effect {
 	r := *m.pending
 	r.Before = m.echo()
-	r.Undo = &Undone{m.pending.Echo(), reason, why}
+	r.Undo = &Undone{m.pending.Echo(), reason, why, m.pending.Attempt}
 	r.Due = union(r.Due, config.FullDiff(r.Document, m.confirmed.Document))
 	m.clock.Remaining = 0
 	begin := func() []Effect {

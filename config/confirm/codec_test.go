@@ -13,10 +13,10 @@ import (
 func someRecord(t testing.TB) *Record {
 	return &Record{
 		Seq: 1<<64 - 1, Authority: "j", Source: Push, Generation: Generation{Authority: "c", Counter: 1 << 63}, Restores: c(1), FileDigest: "f",
-		Document: doc(t, `{"a":9007199254740993,"b":1.5,"c":"<é\u0001>","d":{},"e":null,"f":[1,true]}`), Peer: "\xff\x00p",
+		Document: doc(t, `{"a":9007199254740993,"b":1.5,"c":"<é\u0001>","d":{},"e":null,"f":[1,true]}`), Peer: "\xff\x00p", Attempt: 6,
 		Open: true, Due: doc(t, `{"a":1}`), Before: Echo{c(1), "m"}, Restart: action.NameReboot, Machine: "m1",
 		Results: []action.Result{{Action: "X", State: action.Failed, Cause: "y"}}, Wait: time.Minute, Good: []string{"g"},
-		Undo: &Undone{Echo{c(2), "n"}, Unhealthy, "w"}, Undone: &Undone{Echo{c(3), "o"}, Unconfirmed, "v"}, Fallback: true,
+		Undo: &Undone{Echo{c(2), "n"}, Unhealthy, "w", 7}, Undone: &Undone{Echo{c(3), "o"}, Unconfirmed, "v", 0}, Fallback: true,
 	}
 }
 

@@ -98,12 +98,12 @@ func TestOrderOnANode(t *testing.T) {
 		"a file is applied once": {
 			{Offered{Source: File, FileDigest: "f1", Document: doc(t, `{"b":1}`)}, "validate"},
 			{clean{}, "…"},
-			{Offered{Source: File, FileDigest: "f1", Document: doc(t, `{"b":1}`)}, ""},
+			{Offered{Source: File, FileDigest: "f1", Document: doc(t, `{"b":1}`)}, "unchanged"},
 			{Offered{Source: Apply, Document: doc(t, `{"b":2}`)}, "validate"},
 			{clean{}, "…"},
 			{settled{}, "…"},
 			{ran{}, "…"},
-			{Offered{Source: File, FileDigest: "f1", Document: doc(t, `{"b":1}`)}, ""},
+			{Offered{Source: File, FileDigest: "f1", Document: doc(t, `{"b":1}`)}, "unchanged"},
 			{Offered{Source: File, FileDigest: "f2", Document: doc(t, `{"b":1}`)}, "validate"},
 		},
 	} {
@@ -138,8 +138,8 @@ func TestUndo(t *testing.T) {
 			{settled{}, "run a"},
 			{ran{}, "…"},
 			{RollbackAsked{}, backing + "unconfirmed: rolled back by hand; " + gone},
-			{RollbackAsked{}, "refused: it is being undone: rolled back by hand"},
-			{Confirmed{}, "refused: it is being undone: rolled back by hand"},
+			{RollbackAsked{}, "declined: it is being undone: rolled back by hand"},
+			{Confirmed{}, "declined: it is being undone: rolled back by hand"},
 			{push(t, 9, `{"a":9}`), ""}, // it waits for the end
 		},
 		"while its actions run: these come to their end first": {
@@ -230,7 +230,7 @@ func TestOnlyAFreshAnswerConfirms(t *testing.T) {
 		answer{c(1)},
 		Confirmed{Generation: c(1)},
 	} {
-		if got := b.do(e); got != "" && got != "refused: pending is c:2" {
+		if got := b.do(e); got != "" && got != "declined: pending is c:2" {
 			t.Errorf("%+v: %s", e, got)
 		}
 	}
@@ -256,7 +256,7 @@ func TestADryRunNeverConfirms(t *testing.T) {
 	b.play(t, []step{
 		{dry, "validate"},
 		{clean{}, "would take {a:1}"},
-		{Confirmed{DryRun: true}, "refused: nothing is pending"},
+		{Confirmed{DryRun: true}, "declined: nothing is pending"},
 		{push(t, 2, `{"a":2}`), "validate"},
 		{clean{}, taken},
 		{Confirmed{DryRun: true}, "would confirm"},
@@ -383,7 +383,7 @@ func TestADiskThatCannotBeWritten(t *testing.T) {
 		{RollbackAsked{}, "write pending c:2 {a:2}; undo c:2 unconfirmed: rolled back by hand; publish j:3 {a:1}; timer 30s; trouble: write: no space left"},
 		{settled{}, "run back a"},
 		{ran{}, "write confirmed j:3 {a:1}; gone back: rolled back by hand; trouble: write: no space left; applied"},
-		{RollbackAsked{}, "refused: nothing is pending; to go further back, apply that config"},
+		{RollbackAsked{}, "declined: nothing is pending; to go further back, apply that config"},
 	})
 }
 
@@ -436,4 +436,26 @@ func TestASecondPushIsMeasuredByTheConfirmedConfig(t *testing.T) {
 		{Tick{DefaultConfirm}, "ask c:3; write clock 0s; write pending c:3 {a:3}; undo c:3 unhealthy: good before and bad now: uplink; publish j:4 {a:1}; timer 30s"},
 		{settled{}, "run back a"},
 	})
+}
+
+// A push is told by its attempt, also by what is left of it after an undo and a restart.
+func TestThePushIsToldByItsAttempt(t *testing.T) {
+	b := on(t)
+	first, again := push(t, 2, `{"a":2}`), push(t, 2, `{"a":2}`)
+	first.Attempt, again.Attempt = 7, 8
+	b.play(t, []step{{first, "validate"}, {clean{}, "…"}})
+	if s := b.m.State(); s.Attempt != 7 {
+		t.Errorf("pending is %+v, want attempt 7", s)
+	}
+	b.play(t, []step{{again, "write pending c:2 {a:2}; renumbered"}, {Offered{Source: Push, Generation: c(3), Document: doc(t, `{"a":2}`)}, "…"}})
+	if s := b.m.State(); s.Attempt != 8 || s.Wanted.Generation != c(3) {
+		t.Errorf("pushed again and numbered it is %+v, want attempt 8 and c:3", s)
+	}
+	b.play(t, []step{{settled{}, "run a"}, {ran{}, "…"}, {RollbackAsked{}, "…"}, {settled{}, "run back a"}, {ran{}, "…"}})
+	for _, when := range []string{"undone", "undone and started again"} {
+		if s := b.m.State(); s.Attempt != 0 || s.Undone == nil || s.Undone.Attempt != 8 || s.Undone.Generation != c(3) {
+			t.Errorf("%s it is %+v, %+v; want attempt 8 undone", when, s, s.Undone)
+		}
+		b.boot("m1")
+	}
 }

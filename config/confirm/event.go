@@ -25,6 +25,7 @@ type (
 		Document   config.Object
 		Peer       string
 		FileDigest string        // of a File
+		Attempt    uint64        // of a push: the controller's number for it
 		Confirm    time.Duration // undone after it; none stands at once, but a push has DefaultConfirm
 		DryRun     bool          // say what would happen
 	}
@@ -112,8 +113,10 @@ type (
 	// Publish makes a config the node's. Settled answers.
 	Publish struct {
 		ID         int
+		Seq        uint64 // of the record
 		Source     Source
 		Generation Generation
+		FileDigest string // of the file that was applied last
 		Document   config.Object
 		Peer       string
 		Keep       bool // nothing may be removed from the host by it
@@ -161,14 +164,18 @@ func (Report) effect()     {}
 // What is the matter of a report.
 type What string
 
-// Those that end an offer are Rejected, Refused, Superseded, Accepted and WouldTake.
+// Those that end an offer are Rejected, Refused, Superseded, Accepted, Renumbered,
+// Unchanged and WouldTake; a word of a person ends with NowConfirmed, Undo, WouldConfirm or
+// Declined.
 const (
 	Rejected     What = "rejected"      // the document has faults
-	Refused      What = "refused"       // a request that does not fit, or a disk that can't be written
+	Refused      What = "refused"       // the disk can't be written
+	Declined     What = "declined"      // there is nothing to confirm, or to go back from
 	Superseded   What = "superseded"    // a newer offer came before this one was taken
 	Accepted     What = "accepted"      // it is on the disk, and published
 	WouldTake    What = "would take"    // a dry run
 	WouldConfirm What = "would confirm" // a dry run
+	Unchanged    What = "unchanged"     // the file was applied before
 	Renumbered   What = "renumbered"    // the config is the same, only its generation is new
 	Applied      What = "applied"       // to the end of its actions
 	NowConfirmed What = "confirmed"

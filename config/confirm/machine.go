@@ -248,7 +248,7 @@ func (m *Machine) restored() Record {
 	}
 	r.Generation = Generation{Authority: r.Authority, Counter: r.Seq}
 	r.FileDigest = m.pending.FileDigest
-	r.Open, r.Due, r.Restart, r.Results = false, nil, "", nil
+	r.Attempt, r.Open, r.Due, r.Restart, r.Results = 0, false, nil, "", nil
 	r.Undone = m.pending.Undo
 	return r
 }
@@ -259,6 +259,7 @@ type State struct {
 	Wanted    Echo // of the one that is to be
 	Source    Source
 	Restores  Generation
+	Attempt   uint64 // of the push that brought it; 0 for none
 	Fallback  bool
 	Pending   bool
 	Remaining time.Duration // of a pending one
@@ -273,7 +274,7 @@ func (m *Machine) State() State {
 	live, now := m.live(), m.echo()
 	current, _ := m.current()
 	s := State{
-		Echo: now, Wanted: live.Echo(), Source: live.Source, Restores: live.Restores, Fallback: live.Fallback,
+		Echo: now, Wanted: live.Echo(), Source: live.Source, Restores: live.Restores, Attempt: live.Attempt, Fallback: live.Fallback,
 		Pending: m.pending != nil, Undoing: m.undoing(), Undone: live.Undone, Bad: m.bad(), Results: current.Results,
 	}
 	if s.Pending && !s.Undoing {

@@ -24,7 +24,7 @@ func (m *Machine) offered(o Offered) []Effect {
 	case o.Source == Push && o.Generation == (Generation{}):
 		return refuse("", "the push has no generation", "one of the controller's is allowed")
 	case o.Source == File && o.FileDigest == live.FileDigest && !live.Fallback && !o.DryRun:
-		return nil // applied before, whatever came after it
+		return []Effect{Report{What: Unchanged, Echo: echo}} // applied before, whatever came after it
 	}
 	var out []Effect
 	if m.offer != nil {
@@ -32,7 +32,7 @@ func (m *Machine) offered(o Offered) []Effect {
 	}
 	m.offer = nil
 	if o.Source == Push && !o.DryRun && !live.Fallback && live.same(o.Document, o.Peer) {
-		return append(out, m.renumber(o.Generation)...)
+		return append(out, m.renumber(o.Generation, o.Attempt)...)
 	}
 	m.offerID++
 	m.offer = &o
@@ -41,14 +41,17 @@ func (m *Machine) offered(o Offered) []Effect {
 
 // renumber takes the generation of a push that changes nothing else: no reconciling, no
 // actions, nothing to confirm.
-func (m *Machine) renumber(g Generation) []Effect {
+func (m *Machine) renumber(g Generation, attempt uint64) []Effect {
 	r, slot := m.current()
 	echo := Echo{g, config.MD5(r.Document)}
-	if r.Generation == g {
+	if r.Generation == g && (attempt == 0 || attempt == r.Attempt) {
 		return []Effect{Report{What: Renumbered, Echo: echo}}
 	}
 	next := *r
 	next.Generation, next.Restores, next.Undone = g, Generation{}, nil
+	if attempt > 0 { // a plain number is none
+		next.Attempt = attempt
+	}
 	return m.save(Write{Slot: slot, Record: &next}, func() []Effect {
 		*r = next
 		return []Effect{Report{What: Renumbered, Echo: echo}}
@@ -91,7 +94,7 @@ func (m *Machine) record(o Offered, live Record) Record {
 	before, _ := m.current()
 	r := Record{
 		Seq: before.Seq + 1, Authority: m.authority, Source: o.Source, Generation: o.Generation, FileDigest: live.FileDigest,
-		Document: o.Document, Peer: o.Peer, Open: true, Before: m.echo(), Restart: before.Restart, Machine: before.Machine,
+		Document: o.Document, Peer: o.Peer, Attempt: o.Attempt, Open: true, Before: m.echo(), Restart: before.Restart, Machine: before.Machine,
 		Due: union(before.Due, config.FullDiff(live.Document, o.Document)), Wait: o.Confirm, Good: m.good(),
 	}
 	if o.Source == File {

@@ -42,8 +42,9 @@ const (
 // Undone says which config was given up, and why.
 type Undone struct {
 	Echo
-	Reason Reason
-	Why    string // for people
+	Reason  Reason
+	Why     string // for people
+	Attempt uint64 // of a push
 }
 
 // Record is a config with what is known of it.
@@ -56,6 +57,7 @@ type Record struct {
 	FileDigest string     // of the file that was applied last; it stays through other sources
 	Document   config.Object
 	Peer       string // the PeerConfiguration that goes with the document; opaque here
+	Attempt    uint64 // of a Push
 
 	Open    bool            // it was not applied yet, to the end of its actions
 	Due     config.Object   // the full difference whose actions are not known to be done
