@@ -10,6 +10,7 @@
 //
 //	key                      what it holds                                           lease
 //	head                     the newest revision, and the tree of its layers
+//	fleet                    what all its controllers have alike, such as the pin of the CA
 //	revisions/<number>       one Record: author, time, message, parent, tree
 //	objects/<sha256>         a piece of a document or of a tree, by its content
 //	sets/<id>/<part>         which objects a large write has put down so far
@@ -27,8 +28,8 @@
 //	elections/<name>         who leads                                               leased
 //
 // A name, an id, a board or a digest is escaped (Escape), so that it is one segment of a
-// key whatever stands in it. The values of the last ten are their owners': here are the
-// keys.
+// key whatever stands in it. The values of fleet and of the last ten are their owners':
+// here are the keys.
 //
 // # Layers
 //

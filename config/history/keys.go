@@ -11,7 +11,8 @@ import (
 
 // The keys and the folders of keys, as the package's table has them.
 const (
-	keyHead = "head"
+	keyHead  = "head"
+	keyFleet = "fleet"
 
 	folderRevisions   = "revisions/"
 	folderObjects     = "objects/"
@@ -32,6 +33,9 @@ const (
 
 // HeadKey is the key that every write of a layer moves: watching it shows each revision.
 func HeadKey() revision.Key { return keyHead }
+
+// FleetKey is where that is which all controllers of a fleet must have alike.
+func FleetKey() revision.Key { return keyFleet }
 
 // RevisionKey is where the record of a revision is. The number has 16 hex digits, so that
 // the order of the keys is that of the revisions.

@@ -113,6 +113,7 @@ var testsMayImport = map[string][]string{
 	"platform/store":  {"pubsub"},
 	"pubsub":          {"platform/store"},
 
+	"platform/store/kv":   {"platform/store/bolt"},
 	"platform/store/bolt": {"platform/store/conformance"},
 	"platform/store/etcd": {"platform/store/conformance"},
 }

@@ -1,0 +1,40 @@
+package kv
+
+import (
+	"context"
+
+	"edgespan/config/revision"
+)
+
+// Reader reads a store as config/history does, for as long as a context lasts: for one who
+// has no actors, such as a program at its start.
+type Reader struct {
+	ctx   context.Context
+	store Store
+}
+
+// NewReader makes a reader whose calls end with ctx.
+func NewReader(ctx context.Context, s Store) Reader { return Reader{ctx, s} }
+
+// Get reads up to revision.MaxOps keys at one moment, in their order.
+func (r Reader) Get(keys ...revision.Key) ([]revision.Entry, error) {
+	ops := make([]revision.Op, len(keys))
+	for i, k := range keys {
+		ops[i] = revision.Get(k)
+	}
+	out, err := r.store.Commit(r.ctx, revision.Txn{Then: ops})
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]revision.Entry, len(out.Results))
+	for i, result := range out.Results {
+		entries[i] = result.Entry
+		entries[i].Key = keys[i]
+	}
+	return entries, nil
+}
+
+// List reads the keys below a prefix, in order.
+func (r Reader) List(below revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+	return r.store.List(r.ctx, below, o)
+}
