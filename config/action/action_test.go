@@ -224,6 +224,23 @@ func TestFaultsOfATable(t *testing.T) {
 	}
 }
 
+func TestTheTableOfAController(t *testing.T) {
+	got, faults := ParseController([]byte("UPDATE_SCAN_CONFIG: {command: [/bin/scan]}\nRESTART_STATS_AGENT: {unit: stats}"))
+	if faults != nil || got.Of("UPDATE_SCAN_CONFIG").String() != "/bin/scan" || got.Of("RESTART_STATS_AGENT").String() != "systemctl restart stats.service" ||
+		got.Of("UPDATE_PREFIX_ALLOC_PARAMS").Kind != Unsupported {
+		t.Errorf("%v, %v", got, faults)
+	}
+	for text, want := range map[string]string{
+		"RESTART_KEA: {unit: x}":               "RESTART_KEA: is no action: these are allowed: RESTART_STATS_AGENT, UPDATE_PREFIX_ALLOC_PARAMS, UPDATE_SCAN_CONFIG",
+		"UPDATE_GFLAG: {unit: x}":              "UPDATE_GFLAG: is done by edgespan itself: no mapping is allowed",
+		"UPDATE_CHANNEL_ASSIGNMENT: {unit: x}": "UPDATE_CHANNEL_ASSIGNMENT: is done by edgespan itself: no mapping is allowed",
+	} {
+		if _, faults := ParseController([]byte(text)); faults.Error() != want {
+			t.Errorf("%s\n got %s\nwant %s", text, faults, want)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"RESTART_KEA: {unit: kea, do: reload}", "RESTART_KEA: {command: [/bin/x, 'a'], timeout: 3s}", `{"RESTART_KEA":{"command":["/x"]}}`,

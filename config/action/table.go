@@ -46,6 +46,23 @@ const (
 // A file of comments alone is an empty table. Faults are all there are, and then there is
 // no table.
 func Parse(text []byte) (Table, config.Faults) {
+	return parse(text, parser{names: metadata.ActionNames(), own: func(name string) bool { _, built := builtins[name]; return built }})
+}
+
+// ofController are the actions of a controller's config that are somebody else's to do, and
+// those that it does itself.
+var (
+	ofController  = []string{"UPDATE_SCAN_CONFIG", "UPDATE_PREFIX_ALLOC_PARAMS", "RESTART_STATS_AGENT"}
+	ownController = []string{NameReboot, "UPDATE_GLOG_LEVEL", "UPDATE_GFLAG", "UPDATE_CHANNEL_ASSIGNMENT"}
+)
+
+// ParseController reads the table of a controller: for what a change of its own config
+// entails and it does not do by itself. The form is that of Parse.
+func ParseController(text []byte) (Table, config.Faults) {
+	return parse(text, parser{names: ofController, own: func(name string) bool { return slices.Contains(ownController, name) }})
+}
+
+func parse(text []byte, p parser) (Table, config.Faults) {
 	if blank(text) {
 		return Table{}, nil
 	}
@@ -53,7 +70,6 @@ func Parse(text []byte) (Table, config.Faults) {
 	if faults != nil {
 		return nil, faults
 	}
-	p := parser{names: metadata.ActionNames()}
 	t := Table{}
 	for _, name := range config.Keys(o) {
 		if p.name(name) {
@@ -78,17 +94,17 @@ func blank(text []byte) bool {
 }
 
 type parser struct {
-	names  []string
+	names  []string               // all that there are
+	own    func(name string) bool // done by the program itself
 	faults config.Faults
 }
 
 func (p *parser) name(name string) bool {
-	_, built := builtins[name]
 	switch {
-	case built:
+	case p.own(name):
 		p.faults.Add([]string{name}, "is done by edgespan itself", "no mapping is allowed")
 	case !slices.Contains(p.names, name):
-		mappable := slices.DeleteFunc(slices.Clone(p.names), func(n string) bool { _, built := builtins[n]; return built })
+		mappable := slices.DeleteFunc(slices.Clone(p.names), p.own)
 		slices.Sort(mappable)
 		p.faults.Add([]string{name}, "is no action", "these are allowed: "+strings.Join(mappable, ", "))
 	default:

@@ -120,7 +120,7 @@ func Check(m *metadata.Metadata, doc config.Object) (normal config.Object, unkno
 // Change is what a change of a file leads to.
 type Change struct {
 	Actions []metadata.Action // in the order of execution
-	Flags   []FlagChange      // of the action UPDATE_GFLAG, by name
+	Flags   []FlagChange      // of the actions UPDATE_GFLAG and UPDATE_GLOG_LEVEL, by name
 	// NextStart are the changed keys that no action takes up: they count from the next
 	// start of the process on.
 	NextStart [][]string
@@ -132,7 +132,8 @@ type FlagChange struct {
 	Default bool // it was taken out: its default counts again, and Value is ""
 }
 
-const updateFlag = "UPDATE_GFLAG"
+// flagActions are the actions that change a flag of the running process.
+var flagActions = []string{"UPDATE_GFLAG", "UPDATE_GLOG_LEVEL"}
 
 // Changes are the consequences of a change between two files in normal form.
 func Changes(m *metadata.Metadata, before, after config.Object) Change {
@@ -142,7 +143,7 @@ func Changes(m *metadata.Metadata, before, after config.Object) Change {
 	for _, a := range out.Actions {
 		for _, key := range a.Keys {
 			taken[config.FormatPath(key)] = true
-			if a.Name != updateFlag || len(key) != 2 || key[0] != flagsKey {
+			if !slices.Contains(flagActions, a.Name) || len(key) != 2 || key[0] != flagsKey {
 				continue
 			}
 			c := FlagChange{Flag: Flag{Name: key[1]}}
@@ -153,6 +154,7 @@ func Changes(m *metadata.Metadata, before, after config.Object) Change {
 			out.Flags = append(out.Flags, c)
 		}
 	}
+	slices.SortFunc(out.Flags, func(a, b FlagChange) int { return strings.Compare(a.Name, b.Name) })
 	out.NextStart = leavesWithout(diff, nil, taken)
 	return out
 }

@@ -138,7 +138,8 @@ func TestSeed_ActionsOfTheE2EConfigurationFiles(t *testing.T) {
 	m := controller(t)
 	for _, c := range []struct{ before, after, actions, flags, next string }{
 		{`{}`, `{}`, "", "", ""},
-		{`{"flags": {}}`, `{"flags": {"v": "3"}}`, "UPDATE_GLOG_LEVEL", "", ""},
+		{`{"flags": {}}`, `{"flags": {"v": "3"}}`, "UPDATE_GLOG_LEVEL", "v=3", ""},
+		{`{"flags": {"v": "3", "status_reports_interval": "2"}}`, `{}`, "UPDATE_GLOG_LEVEL UPDATE_GFLAG", "status_reports_interval default v default", ""},
 		{`{"flags": {"listen": "a:1"}}`, `{"flags": {"listen": "a:2"}}`, "REBOOT", "", ""},
 		{`{"flags": {}}`, `{"flags": {"config_staged_rollout_enabled": "true"}}`, "UPDATE_GFLAG", "config_staged_rollout_enabled=true", ""},
 		{`{"flags": {"config_batch_timeout_s": "9", "status_reports_interval": "1"}}`, `{"flags": {"status_reports_interval": "2"}}`, "UPDATE_GFLAG", "config_batch_timeout_s default status_reports_interval=2", ""},
