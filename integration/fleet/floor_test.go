@@ -40,13 +40,13 @@ const atOnce = 4
 type floorAsk struct {
 	Dir    string           // of the CA; comes first
 	Wait   int              // until so many streams are open
-	Push   *linkpbPush      // to each stream
+	Push   *floorPush      // to each stream
 	Weigh  bool             // what memory is in use
 	Client *floorClientsAsk // of the clients' process
 }
 
-// linkpbPush is what a push of the link carries, as JSON between two processes of a test.
-type linkpbPush struct {
+// floorPush is what a push of the link carries, as JSON between two processes of a test.
+type floorPush struct {
 	Document []byte
 	MD5      string
 	To       int // streams; 0: all
@@ -170,7 +170,7 @@ func (s *bareServer) wait(c <-chan struct{}, n int) error {
 }
 
 // push sends one document and says when those who got it had acked.
-func (s *bareServer) push(p *linkpbPush) (floorAnswer, error) {
+func (s *bareServer) push(p *floorPush) (floorAnswer, error) {
 	s.mu.Lock()
 	to := slices.Clone(s.streams)
 	s.mu.Unlock()
@@ -245,7 +245,7 @@ func (f *floor) push(document config.Object, to int) floorAnswer {
 	f.Helper()
 	f.attempt++
 	var a floorAnswer
-	f.server.ask(floorAsk{Push: &linkpbPush{
+	f.server.ask(floorAsk{Push: &floorPush{
 		Document: config.AppendCanonical(nil, document), MD5: config.MD5(document), To: to, Attempt: f.attempt,
 	}}, &a)
 	return a

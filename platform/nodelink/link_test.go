@@ -80,7 +80,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 
 // Whoever floods Join is held back; other addresses are not asked to pay.
 func TestJoinsAreLimitedByAddress(t *testing.T) {
-	g := newJoinGate()
+	g := newJoinGate(1)
 	now := time.Now()
 	for i := range 20 {
 		if !g.pass("a", now) {
@@ -104,6 +104,27 @@ func TestJoinsAreLimitedByAddress(t *testing.T) {
 	}
 	if !g.pass("new", now.Add(time.Hour)) || len(g.sources) > 2 {
 		t.Errorf("forgot nobody within an hour: %d", len(g.sources))
+	}
+}
+
+// A fleet behind one address is let in faster where its controller is told so.
+func TestJoinsOfOneAddressCanBeMoreThanOneASecond(t *testing.T) {
+	opts := ServerOptions{Joins: 10}
+	opts.defaults()
+	g, now := newJoinGate(opts.Joins), time.Now()
+	passed := 0
+	for range 1000 {
+		if g.pass("a", now) {
+			passed++
+		}
+	}
+	for range 1000 {
+		if g.pass("a", now.Add(time.Second)) {
+			passed++
+		}
+	}
+	if passed != 200+10 {
+		t.Errorf("%d joins went through within a second, want 200 at once and 10 more", passed)
 	}
 }
 

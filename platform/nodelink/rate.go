@@ -51,13 +51,15 @@ const mostSources = 4096
 
 // joinGate bounds Join calls, which anybody may make: by address, and all together.
 type joinGate struct {
+	perSecond float64 // from one address
+
 	mu      sync.Mutex
 	all     *bucket
 	sources map[string]*bucket
 }
 
-func newJoinGate() *joinGate {
-	return &joinGate{all: newBucket(100, 200), sources: map[string]*bucket{}}
+func newJoinGate(perSecond float64) *joinGate {
+	return &joinGate{perSecond: perSecond, all: newBucket(100*perSecond, 200*perSecond), sources: map[string]*bucket{}}
 }
 
 // pass says whether a call from an address may go on.
@@ -72,7 +74,7 @@ func (g *joinGate) pass(from string, now time.Time) bool {
 		if len(g.sources) >= mostSources {
 			return false
 		}
-		b = newBucket(1, 20)
+		b = newBucket(g.perSecond, 20*g.perSecond)
 		g.sources[from] = b
 	}
 	return b.try(now) && g.all.try(now)

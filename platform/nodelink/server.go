@@ -44,6 +44,7 @@ type ServerOptions struct {
 	MostNodes  int              // 20,000 streams
 	PerSecond  float64          // 20 messages of one node a second go through at full speed …
 	Burst      float64          // … after 200 at once
+	Joins      float64          // 1 join a second from one address, after 20 at once; of all addresses a hundred times as many
 	Unfinished int64            // 256 MiB of unfinished messages of all nodes together
 	HelloWait  time.Duration    // 10 s until a stream's first message
 	Stall      time.Duration    // 30 s that one message may take to be written
@@ -60,6 +61,7 @@ func (o *ServerOptions) defaults() {
 	def(&o.MostNodes, 20000)
 	def(&o.PerSecond, 20)
 	def(&o.Burst, 200)
+	def(&o.Joins, 1)
 	def(&o.Unfinished, 256<<20)
 	def(&o.HelloWait, 10*time.Second)
 	def(&o.Stall, 30*time.Second)
@@ -102,7 +104,7 @@ const spareConnections = 1000
 func NewServer(opts ServerOptions) *Server {
 	opts.defaults()
 	s := &Server{
-		opts: opts, shared: newBudget(opts.Unfinished), gate: newJoinGate(),
+		opts: opts, shared: newBudget(opts.Unfinished), gate: newJoinGate(opts.Joins),
 		stop: make(chan struct{}), swept: make(chan struct{}), nodes: map[string]*stream{},
 	}
 	s.grpc = grpc.NewServer(
