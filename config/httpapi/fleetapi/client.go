@@ -88,7 +88,7 @@ func (c *Client) ask(ctx context.Context, r request) ([]byte, http.Header, error
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	resp, err := c.http.Do(req) //nolint:gosec // the controller is whom the operator names
+	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, nil, c.failed(err)
 	}

@@ -233,10 +233,17 @@ func setFlag(v url.Values, key string, on bool) {
 	}
 }
 
-// setPaths repeats a key for each path.
+// setPaths repeats a key for each path. A key with a comma, at which a reader would split,
+// stands in quotes.
 func setPaths(v url.Values, key string, paths [][]string) {
 	for _, p := range paths {
-		v.Add(key, config.FormatPath(p))
+		spelled := make([]string, len(p))
+		for i, s := range p {
+			if spelled[i] = config.FormatPath([]string{s}); strings.Contains(s, ",") && !strings.HasPrefix(spelled[i], `"`) {
+				spelled[i] = quoted(s)
+			}
+		}
+		v.Add(key, strings.Join(spelled, "."))
 	}
 }
 

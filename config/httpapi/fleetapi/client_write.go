@@ -156,11 +156,16 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// spellItem makes a name one item of a list in a query (readList).
+// spellItem makes a name one item of a list in a query (splitList).
 func spellItem(name string) string {
 	if name == "" || strings.ContainsAny(name, `",`) {
-		text, _ := encode(name) // a string always has a JSON form
-		return strings.TrimSpace(string(text))
+		return quoted(name)
 	}
 	return name
+}
+
+// quoted is a JSON string.
+func quoted(s string) string {
+	text, _ := encode(s) // a string always has a JSON form
+	return strings.TrimSpace(string(text))
 }

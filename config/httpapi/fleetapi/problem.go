@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"strings"
+	"time"
 
 	"edgespan/config"
 	"edgespan/config/edit"
@@ -17,6 +18,9 @@ type Problem struct {
 	Status int            `json:"status"`
 	Detail string         `json:"detail"`
 	Errors []ProblemFault `json:"errors,omitempty"`
+
+	allow []string      // methods, of a 405
+	retry time.Duration // after which asking again makes sense
 }
 
 // ProblemFault is one thing that is wrong, of many.
@@ -33,7 +37,7 @@ type ProblemFault struct {
 const (
 	TypeMalformed    = "urn:edgespan:problem:malformed"
 	TypeBadRequest   = "urn:edgespan:problem:bad-request"
-	TypeNoToken      = "urn:edgespan:problem:no-token"
+	TypeNoToken      = "urn:edgespan:problem:no-token" //nolint:gosec // no credential
 	TypePermission   = "urn:edgespan:problem:permission"
 	TypeNotFound     = "urn:edgespan:problem:not-found"
 	TypeNoRoute      = "urn:edgespan:problem:no-such-route"
@@ -50,15 +54,28 @@ const (
 	TypeTimeout      = "urn:edgespan:problem:timeout"
 )
 
-// statusOf is the status of each type; a problem has no other.
-var statusOf = map[string]int{
-	TypeMalformed: http.StatusBadRequest, TypeBadRequest: http.StatusBadRequest, TypeNoToken: http.StatusUnauthorized,
-	TypePermission: http.StatusForbidden, TypeNotFound: http.StatusNotFound, TypeNoRoute: http.StatusNotFound,
-	TypeMethod: http.StatusMethodNotAllowed, TypeConflict: http.StatusConflict, TypePrecondition: http.StatusPreconditionFailed,
-	TypeTooLarge: http.StatusRequestEntityTooLarge, TypeMediaType: http.StatusUnsupportedMediaType,
-	TypeMisdirected: http.StatusMisdirectedRequest, TypeRejected: http.StatusUnprocessableEntity,
-	TypeTooMany: http.StatusTooManyRequests, TypeInternal: http.StatusInternalServerError,
-	TypeBusy: http.StatusServiceUnavailable, TypeTimeout: http.StatusGatewayTimeout,
+// kinds are the status and the title of each type; a problem has no others.
+var kinds = map[string]struct {
+	status int
+	title  string
+}{
+	TypeMalformed:    {http.StatusBadRequest, "malformed document"},
+	TypeBadRequest:   {http.StatusBadRequest, "bad request"},
+	TypeNoToken:      {http.StatusUnauthorized, "no valid token"},
+	TypePermission:   {http.StatusForbidden, "permission denied"},
+	TypeNotFound:     {http.StatusNotFound, "not found"},
+	TypeNoRoute:      {http.StatusNotFound, "no such route"},
+	TypeMethod:       {http.StatusMethodNotAllowed, "method not allowed"},
+	TypeConflict:     {http.StatusConflict, "conflict"},
+	TypePrecondition: {http.StatusPreconditionFailed, "somebody else was faster"},
+	TypeTooLarge:     {http.StatusRequestEntityTooLarge, "body too large"},
+	TypeMediaType:    {http.StatusUnsupportedMediaType, "media type not supported"},
+	TypeMisdirected:  {http.StatusMisdirectedRequest, "not this host"},
+	TypeRejected:     {http.StatusUnprocessableEntity, "refused"},
+	TypeTooMany:      {http.StatusTooManyRequests, "too many requests"},
+	TypeInternal:     {http.StatusInternalServerError, "internal error"},
+	TypeBusy:         {http.StatusServiceUnavailable, "busy"},
+	TypeTimeout:      {http.StatusGatewayTimeout, "timeout"},
 }
 
 // Error is the detail, or one line for each fault.

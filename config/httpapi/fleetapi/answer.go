@@ -1,0 +1,252 @@
+package fleetapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/edit"
+	"edgespan/config/history"
+	"edgespan/config/operate"
+)
+
+// reply is what a call is answered with.
+type reply struct {
+	status   int
+	body     []byte
+	problem  bool
+	etag     string
+	lively   bool // the document changes without its ETag: it is never "not modified"
+	digest   string
+	revision uint64 // that the call wrote
+	header   map[string]string
+}
+
+// give is a value as the answer.
+func give(v any) (reply, error) {
+	body, err := encode(filled(reflect.ValueOf(v)).Interface())
+	return reply{body: body}, err
+}
+
+// giveDocument is a document as the answer: its canonical form, so that what is not masked has
+// its digest. One with a history is told apart by its revision, else by its digest.
+func giveDocument(d operate.Document, hasHistory bool) (reply, error) {
+	if d.Object == nil {
+		d.Object = config.Object{}
+	}
+	r := reply{body: config.AppendCanonical(nil, d.Object), digest: d.Digest}
+	switch {
+	case hasHistory:
+		r.etag = `"` + strconv.FormatUint(d.Revision, 10) + `"`
+	case d.Digest != "":
+		r.etag = `"` + d.Digest + `"`
+	}
+	return r, nil
+}
+
+// settle gives an answer the status of its row, or "not modified".
+func (r reply) settle(c *call) reply {
+	r.status = c.row.status
+	if r.etag != "" && !r.lively && c.row.effect == reads && noneMatch(c.Header.Values("If-None-Match"), r.etag) {
+		r.status, r.body = http.StatusNotModified, nil
+	}
+	if c.entry.Reveal {
+		r.set("Cache-Control", "no-store")
+	}
+	return r
+}
+
+func (r *reply) set(key, value string) {
+	if r.header == nil {
+		r.header = map[string]string{}
+	}
+	r.header[key] = value
+}
+
+func (r reply) write(w http.ResponseWriter, method string) {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "private, no-cache")
+	for k, v := range r.header {
+		h.Set(k, v)
+	}
+	if r.etag != "" {
+		h.Set("ETag", r.etag)
+	}
+	if r.digest != "" {
+		h.Set(DigestHeader, r.digest)
+	}
+	if r.status != http.StatusNotModified {
+		kind := "application/json"
+		if r.problem {
+			kind = "application/problem+json"
+		}
+		h.Set("Content-Type", kind)
+		h.Set("Content-Length", strconv.Itoa(len(r.body)))
+	}
+	w.WriteHeader(r.status)
+	if method != http.MethodHead {
+		_, _ = w.Write(r.body) // the peer may have gone: nobody is left to tell
+	}
+}
+
+// refused is a problem as the answer.
+func refused(p *Problem) reply {
+	body, err := encode(p)
+	if err != nil {
+		body = []byte(`{}`) // it is made of texts and numbers
+	}
+	r := reply{status: p.Status, body: body, problem: true}
+	if p.retry > 0 {
+		r.set("Retry-After", strconv.Itoa(int(math.Ceil(p.retry.Seconds()))))
+	}
+	if len(p.allow) > 0 {
+		r.set("Allow", strings.Join(p.allow, ", "))
+	}
+	if p.Status == http.StatusUnauthorized {
+		r.set("WWW-Authenticate", `Bearer realm="edgespan"`)
+	}
+	return r
+}
+
+// problem is one of a type.
+func problem(kind, format string, args ...any) *Problem {
+	p := &Problem{Type: kind, Title: kinds[kind].title, Status: kinds[kind].status, Detail: fmt.Sprintf(format, args...)}
+	if kind == TypeBusy {
+		p.retry = time.Second
+	}
+	return p
+}
+
+// faulty is a problem with faults.
+func faulty(kind, detail string, faults []ProblemFault) *Problem {
+	if len(faults) != 1 {
+		detail += fmt.Sprintf(": %d faults", len(faults))
+	}
+	p := problem(kind, "%s", detail)
+	p.Errors = faults
+	return p
+}
+
+func internal() *Problem {
+	return problem(TypeInternal, "the controller has failed at this; its log says why")
+}
+
+func tooMany(wait time.Duration) *Problem {
+	p := problem(TypeTooMany, "too many requests: wait %d s", int(math.Ceil(wait.Seconds())))
+	p.retry = wait
+	return p
+}
+
+// problemOf turns a backend's error into a problem. What it does not know is for the log only:
+// it may speak of more than the caller may see.
+func (a *api) problemOf(c *call, err error) *Problem {
+	var p *Problem
+	var editFaults edit.Faults
+	var refusal *operate.Refused
+	var faults config.Faults
+	var conflicts history.Conflicts
+	var conflict history.Conflict
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &refusal):
+		return faulty(TypeRejected, "the request is refused", editErrors(refusal.Faults))
+	case errors.As(err, &editFaults):
+		return faulty(TypeRejected, "the request is refused", editErrors(editFaults))
+	case errors.As(err, &faults):
+		return faulty(TypeRejected, "the request is refused", documentErrors(faults))
+	case errors.As(err, &conflicts):
+		return lost(conflicts)
+	case errors.As(err, &conflict):
+		return lost(history.Conflicts{conflict})
+	case errors.As(err, new(*operate.NotFoundError)), errors.As(err, new(*history.NoRevisionError)):
+		return problem(TypeNotFound, "%s", err)
+	case errors.Is(err, ErrRefused):
+		return problem(TypeConflict, "%s", err)
+	case errors.Is(err, ErrBusy):
+		return problem(TypeBusy, "%s", err)
+	case errors.Is(err, ErrNoToken):
+		return problem(TypeNoToken, "%s", err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return problem(TypeTimeout, "%s %s: no answer in time", c.Method, c.row.path)
+	}
+	a.failed(c.Method, c.entry.Path, err)
+	return internal()
+}
+
+// lost names who was faster, and when.
+func lost(cs history.Conflicts) *Problem {
+	faults := make([]ProblemFault, len(cs))
+	for i, one := range cs {
+		faults[i] = ProblemFault{Layer: one.Layer.String(), Detail: one.Error()}
+	}
+	p := problem(TypePrecondition, "%s", cs.Error())
+	p.Errors = faults
+	return p
+}
+
+func editErrors(fs edit.Faults) []ProblemFault {
+	out := make([]ProblemFault, len(fs))
+	for i, f := range fs {
+		out[i] = ProblemFault{Path: config.FormatPath(f.Path), Nodes: f.Nodes, Layer: f.Layer, Rule: f.Rule, Detail: f.What, Allowed: f.Allowed}
+	}
+	return out
+}
+
+func documentErrors(fs config.Faults) []ProblemFault {
+	out := make([]ProblemFault, len(fs))
+	for i, f := range fs {
+		out[i] = ProblemFault{Path: config.FormatPath(f.Path), Detail: f.What, Allowed: f.Allowed}
+	}
+	return out
+}
+
+var (
+	marshals = reflect.TypeFor[json.Marshaler]()
+	anything = reflect.TypeFor[any]()
+)
+
+// filled is a value whose lists and maps are there, if empty: a reader of JSON meets [] and {},
+// never null. The value itself stays as it is: it may be somebody else's.
+func filled(v reflect.Value) reflect.Value {
+	if v.Type().Implements(marshals) || v.Type() == anObject {
+		if v.Type() == anObject && v.IsNil() {
+			return reflect.ValueOf(config.Object{})
+		}
+		return v
+	}
+	switch v.Kind() {
+	case reflect.Slice:
+		out := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		for i := range v.Len() {
+			out.Index(i).Set(filled(v.Index(i)))
+		}
+		return out
+	case reflect.Map:
+		out := reflect.MakeMapWithSize(v.Type(), v.Len())
+		for it := v.MapRange(); it.Next(); {
+			out.SetMapIndex(it.Key(), filled(it.Value()))
+		}
+		return out
+	case reflect.Struct:
+		out := reflect.New(v.Type()).Elem()
+		out.Set(v)
+		for i := range v.NumField() {
+			if t := v.Type().Field(i); t.IsExported() && t.Type != anything {
+				out.Field(i).Set(filled(v.Field(i)))
+			}
+		}
+		return out
+	default:
+		return v
+	}
+}

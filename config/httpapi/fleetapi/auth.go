@@ -1,0 +1,109 @@
+package fleetapi
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode"
+
+	"edgespan/config"
+)
+
+// Somebody who tries tokens may do so this often from one address.
+const (
+	guessRate  = 1.0 / 3
+	guessBurst = 20
+)
+
+// admit finds out who asks, and whether that one may.
+func (a *api) admit(c *call) *Problem {
+	if c.row.role == "" {
+		return nil
+	}
+	if a.noAuth {
+		c.caller = Caller{Name: "local", Role: Admin}
+	} else if p := a.authenticate(c); p != nil {
+		return p
+	}
+	if wait := a.callers.take(c.caller.Name, c.entry.Time); wait > 0 {
+		return tooMany(wait)
+	}
+	if !may(c.caller.Role, c.row.role) {
+		return problem(TypePermission, "%s %s: is not allowed to a %s: an %s may", c.Method, c.row.path, c.caller.Role, c.row.role)
+	}
+	return nil
+}
+
+// authenticate asks whose the token is. It says nothing of why one was not taken.
+func (a *api) authenticate(c *call) *Problem {
+	from := c.RemoteAddr
+	if host, _, err := net.SplitHostPort(from); err == nil {
+		from = host
+	}
+	if wait := a.guesses.left(from, c.entry.Time); wait > 0 {
+		return tooMany(wait)
+	}
+	denied := problem(TypeNoToken, "Authorization: the token of an operator is needed: Bearer TOKEN is allowed")
+	word, token, _ := strings.Cut(c.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(word, "Bearer") || len(c.Header.Values("Authorization")) != 1 || a.hash == nil {
+		a.guesses.take(from, c.entry.Time)
+		return denied
+	}
+	hash, err := a.hash(strings.TrimSpace(token))
+	if err != nil {
+		a.guesses.take(from, c.entry.Time)
+		return denied
+	}
+	caller, err := a.backend.Authenticate(c.Context(), hash)
+	switch {
+	case errors.Is(err, ErrNoToken):
+		a.guesses.take(from, c.entry.Time)
+		return denied
+	case err != nil:
+		return a.problemOf(c, err)
+	}
+	if !slices.Contains(roles, caller.Role) {
+		return problem(TypePermission, "role: is %s: %s are allowed", config.Quote(string(caller.Role)), roleList)
+	}
+	c.caller = caller
+	return nil
+}
+
+// mayReveal is after the query is read: secrets are an admin's.
+func (a *api) mayReveal(c *call) *Problem {
+	c.entry.Reveal = c.flags["reveal"] || c.row.reveals
+	if c.flags["reveal"] && !may(c.caller.Role, Admin) {
+		return problem(TypePermission, "reveal: is not allowed to a %s: an admin may", c.caller.Role)
+	}
+	return nil
+}
+
+// roles are in the order of what they may.
+var roles = []Role{Viewer, Operator, Admin}
+
+const roleList = "viewer, operator and admin"
+
+// may says whether a role may what another may.
+func may(have, need Role) bool { return slices.Index(roles, have) >= slices.Index(roles, need) }
+
+// local says whether a Host header names this machine.
+func local(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// printableMessage says whether a message is fit for one line of a log.
+func printableMessage(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+var _ http.Handler = (*api)(nil)

@@ -1,0 +1,82 @@
+package fleetapi
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/nodeconf"
+)
+
+// readBody reads the body of a call that has one. What changes something has the type of a
+// body in any case: no form of a web page can send it.
+func (c *call) readBody(w http.ResponseWriter) *Problem {
+	if c.row.effect == reads {
+		return nil
+	}
+	kind, p := c.mediaType()
+	if p != nil {
+		return p
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, c.Body, MaxBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return problem(TypeTooLarge, "body: is too large: at most %d MiB are allowed", MaxBody>>20)
+	case err != nil:
+		return problem(TypeBadRequest, "body: it ended too early, or came too slowly")
+	case c.row.body == nil && len(strings.TrimSpace(string(text))) == 0:
+		return nil
+	}
+	read := config.ParseObject
+	if kind == "application/yaml" {
+		read = nodeconf.DocumentWithLists
+	}
+	o, faults := read(text)
+	if len(faults) > 0 {
+		return faulty(TypeMalformed, "the document can't be read", documentErrors(faults))
+	}
+	if c.row.body == nil && len(o) > 0 {
+		return problem(TypeBadRequest, "body: is not empty: none is allowed")
+	}
+	if c.row.body != nil && c.row.body != anObject {
+		if faults := checkSchema(schemaOf(c.row.body), o, nil); len(faults) > 0 {
+			return faulty(TypeRejected, "the document is refused", documentErrors(faults))
+		}
+	}
+	c.body = o
+	if o == nil {
+		c.body = config.Object{} // a YAML document may be empty
+	}
+	return nil
+}
+
+func (c *call) mediaType() (string, *Problem) {
+	const allowed = "application/json and application/yaml are allowed, in UTF-8, without an encoding"
+	given := c.Header.Get("Content-Type")
+	if given == "" && c.Method == http.MethodDelete {
+		return "application/json", nil // no page of another site may send a DELETE unasked
+	}
+	kind, params, err := mime.ParseMediaType(given)
+	if charset := params["charset"]; err != nil || kind != "application/json" && kind != "application/yaml" ||
+		charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return "", problem(TypeMediaType, "Content-Type: is %s: %s", config.Quote(given), allowed)
+	}
+	if e := c.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return "", problem(TypeMediaType, "Content-Encoding: is %s: %s", config.Quote(e), allowed)
+	}
+	return kind, nil
+}
+
+// decode reads the body, which its schema has passed, into out.
+func (c *call) decode(out any) error {
+	text, err := encode(c.body)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, out)
+}

@@ -1,0 +1,173 @@
+package fleetapi
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/history"
+	"edgespan/config/layers"
+	"edgespan/config/operate"
+)
+
+// tags reads the entity tags of a header (RFC 9110 §8.8.3), all of its lines; any is "*".
+func tags(lines []string) (list []string, any, ok bool) {
+	text := strings.TrimSpace(strings.Join(lines, ","))
+	if text == "*" {
+		return nil, true, true
+	}
+	for text != "" {
+		text = strings.TrimLeft(text, ", \t")
+		if text == "" {
+			break
+		}
+		start := 0
+		if strings.HasPrefix(text, "W/") {
+			start = 2
+		}
+		if !strings.HasPrefix(text[start:], `"`) {
+			return nil, false, false
+		}
+		end := strings.IndexByte(text[start+1:], '"')
+		if end < 0 {
+			return nil, false, false
+		}
+		end += start + 2
+		list = append(list, text[:end])
+		if text = strings.TrimLeft(text[end:], " \t"); text != "" && text[0] != ',' {
+			return nil, false, false
+		}
+	}
+	return list, false, len(list) > 0
+}
+
+// noneMatch says whether an If-None-Match has an ETag, so that the answer would be what the
+// caller has (weak comparison). One that can't be read has none.
+func noneMatch(lines []string, etag string) bool {
+	list, any, ok := tags(lines)
+	return ok && (any || slices.ContainsFunc(list, func(t string) bool { return strings.TrimPrefix(t, "W/") == etag }))
+}
+
+// ifMatch binds a write to what its caller has seen of the layers that it is about, by
+// If-Match with the revisions of ETags, or by If-None-Match: *, that there was nothing.
+func (a *api) ifMatch(c *call) (map[history.Layer]uint64, error) {
+	match, none := c.Header.Values("If-Match"), c.Header.Values("If-None-Match")
+	if len(match) == 0 && len(none) == 0 {
+		return nil, nil
+	}
+	if c.row.bound == nil {
+		return nil, problem(TypeBadRequest, "If-Match, If-None-Match: there is no document here that they could be about")
+	}
+	about, err := a.expand(c.Context(), c.row.bound(c))
+	if err != nil {
+		return nil, err
+	}
+	if len(none) > 0 {
+		if _, any, _ := tags(none); !any || len(match) > 0 {
+			return nil, problem(TypeBadRequest, "If-None-Match: * is allowed with a write, without If-Match")
+		}
+		return bind(about, 0), nil
+	}
+	list, any, ok := tags(match)
+	if !ok {
+		return nil, problem(TypeBadRequest, `If-Match: * or a list of "REVISION" is allowed`)
+	}
+	if seen, only := revisionOf(list); only && len(about) == 1 {
+		return bind(about, seen), nil // the backend looks, at the moment of the write
+	}
+	return a.compare(c, about, list, any)
+}
+
+// compare reads what is there and judges by that. A write of many layers with the ETag of their
+// collection passes if none of them was written since.
+func (a *api) compare(c *call, about []history.Layer, list []string, any bool) (map[history.Layer]uint64, error) {
+	bound := map[history.Layer]uint64{}
+	var conflicts history.Conflicts
+	for _, l := range about {
+		now, err := a.revision(c.Context(), l)
+		if err != nil {
+			return nil, err
+		}
+		switch newest, _ := revisionOf(list); {
+		case any && now > 0:
+			continue // it is there: whatever it says
+		case any:
+			return nil, problem(TypePrecondition, "%s: was never written: If-Match: * wants that it was", l)
+		case len(about) == 1 && !any && slices.Contains(list, `"`+strconv.FormatUint(now, 10)+`"`),
+			len(about) > 1 && !any && now <= newest:
+			bound[l] = now
+		default:
+			by, err := a.writer(c.Context(), l)
+			if err != nil {
+				return nil, err
+			}
+			conflicts = append(conflicts, history.Conflict{Layer: l, Expected: newest, By: by})
+		}
+	}
+	if len(conflicts) > 0 {
+		return nil, conflicts
+	}
+	return bound, nil
+}
+
+// revisionOf is the highest revision that a list has, and whether the list has nothing else.
+// A weak tag is no revision: a write wants the strong comparison.
+func revisionOf(list []string) (newest uint64, only bool) {
+	for _, t := range list {
+		if n, err := strconv.ParseUint(strings.Trim(t, `"`), 10, 64); err == nil && t == `"`+strconv.FormatUint(n, 10)+`"` {
+			newest, only = max(newest, n), len(list) == 1
+		}
+	}
+	return newest, only
+}
+
+func bind(about []history.Layer, revision uint64) map[history.Layer]uint64 {
+	out := map[history.Layer]uint64{}
+	for _, l := range about {
+		out[l] = revision
+	}
+	return out
+}
+
+// expand puts the auto layers of all nodes in the place of the one without a name.
+func (a *api) expand(ctx context.Context, about []history.Layer) ([]history.Layer, error) {
+	if len(about) != 1 || about[0] != (history.Layer{Kind: history.Auto}) {
+		return about, nil
+	}
+	d, err := a.backend.Layer(ctx, operate.LayerQuery{Layer: layers.Auto})
+	return layersOf(history.Auto, config.Keys(d.Object)), err
+}
+
+// revision is that of the history that wrote a layer last, 0 for one that was never written.
+func (a *api) revision(ctx context.Context, l history.Layer) (uint64, error) {
+	var d operate.Document
+	var err error
+	switch l.Kind {
+	case history.Network:
+		d, err = a.backend.Layer(ctx, operate.LayerQuery{Layer: layers.Network})
+	case history.Node:
+		d, err = a.backend.Layer(ctx, operate.LayerQuery{Layer: layers.Node, Nodes: []string{l.Name}})
+	case history.Auto:
+		d, err = a.backend.Layer(ctx, operate.LayerQuery{Layer: layers.Auto, Nodes: []string{l.Name}})
+	case history.E2E:
+		d, err = a.backend.E2E(ctx, l.Name, false)
+	default: // no row is about metadata
+		d, err = a.backend.Topology(ctx)
+	}
+	if errors.As(err, new(*operate.NotFoundError)) {
+		return 0, nil
+	}
+	return d.Revision, err
+}
+
+// writer is who wrote a layer last; nobody for one that was never written.
+func (a *api) writer(ctx context.Context, l history.Layer) (history.Record, error) {
+	es, err := a.backend.History(ctx, HistoryQuery{Layer: &l, Limit: 1})
+	if err != nil || len(es) == 0 {
+		return history.Record{}, err
+	}
+	return history.Record{Number: es[0].Number, Author: es[0].Author, Time: es[0].Time, Message: es[0].Message}, nil
+}

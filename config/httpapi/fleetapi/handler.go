@@ -1,0 +1,223 @@
+package fleetapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"edgespan/config"
+)
+
+// Limits keep one caller, or many, from taking the controller away from the others.
+type Limits struct {
+	Rate     float64       // requests a second of one caller, in the long run
+	Burst    int           // and at once
+	InFlight int           // requests under way, of all callers
+	Deadline time.Duration // of one request
+}
+
+// DefaultLimits are those of a Handler that was given none.
+var DefaultLimits = Limits{Rate: 100, Burst: 400, InFlight: 256, Deadline: 2 * time.Minute}
+
+// MaxBody is the largest body of a request, in bytes.
+const MaxBody = 16 << 20
+
+// readyDeadline bounds /readyz.
+const readyDeadline = time.Second
+
+// Option changes a Handler.
+type Option func(*api)
+
+// WithTokens makes operator tokens known by their hash (platform/pki.OperatorTokenHash). A
+// Handler without it and without WithNoAuth refuses everybody.
+func WithTokens(hash func(text string) (string, error)) Option {
+	return func(a *api) { a.hash = hash }
+}
+
+// WithNoAuth makes every caller the admin "local", and takes requests only for a name of this
+// machine, so that no page on the web can ask by a name of its own that resolves to here.
+func WithNoAuth() Option { return func(a *api) { a.noAuth = true } }
+
+// WithAudit hears of every write, every refusal of a caller and every secret that is shown,
+// before the caller has the answer. It is called by many goroutines at once.
+func WithAudit(audit func(Entry)) Option { return func(a *api) { a.audit = audit } }
+
+// WithFailures hears what the caller of a 500 or of an unready controller is not told.
+func WithFailures(f func(method, path string, err error)) Option {
+	return func(a *api) { a.failed = f }
+}
+
+// WithVersion sets the version that the description names.
+func WithVersion(v string) Option { return func(a *api) { a.version = v } }
+
+// WithLimits sets other limits than DefaultLimits.
+func WithLimits(l Limits) Option { return func(a *api) { a.limits = l } }
+
+// Entry is one line of the audit log. It never holds a body, a query or a token.
+type Entry struct {
+	Time     time.Time `json:"time"`
+	Caller   string    `json:"caller,omitempty"` // "" for one who could not say who it is
+	Role     Role      `json:"role,omitempty"`
+	Remote   string    `json:"remote"`
+	Method   string    `json:"method"`
+	Path     string    `json:"path"`
+	Status   int       `json:"status"`
+	Revision uint64    `json:"revision,omitempty"`
+	DryRun   bool      `json:"dryRun,omitempty"`
+	Reveal   bool      `json:"reveal,omitempty"`
+	Message  string    `json:"message,omitempty"`
+}
+
+type api struct {
+	backend  Backend
+	rows     []row
+	hash     func(string) (string, error)
+	noAuth   bool
+	audit    func(Entry)
+	failed   func(method, path string, err error)
+	version  string
+	limits   Limits
+	inFlight chan struct{}
+	callers  *buckets // by name
+	guesses  *buckets // of who failed to say who it is, by address
+	origins  *http.CrossOriginProtection
+}
+
+// call is one request on its way through the checks.
+type call struct {
+	*http.Request
+	row    *row
+	caller Caller
+	values map[string]string     // of the {segments}
+	texts  map[string]string     // of the query
+	flags  map[string]bool       //
+	nums   map[string]uint64     //
+	lists  map[string][]string   //
+	paths  map[string][][]string // lists of paths; one path is a list of one
+	body   config.Object
+	entry  Entry
+}
+
+// Handler serves the routes from b. Every answer is JSON, every error problem+json (RFC 9457).
+func Handler(b Backend, opts ...Option) http.Handler {
+	a := &api{
+		backend: b, rows: table, version: "unknown", limits: DefaultLimits, origins: http.NewCrossOriginProtection(),
+		audit: func(Entry) {}, failed: func(string, string, error) {},
+	}
+	for _, o := range opts {
+		o(a)
+	}
+	a.inFlight = make(chan struct{}, a.limits.InFlight)
+	a.callers = newBuckets(a.limits.Rate, a.limits.Burst)
+	a.guesses = newBuckets(guessRate, guessBurst)
+	return a
+}
+
+// NewServer is a server of h with limits on what a peer may send and how slowly. Its address
+// and certificate are the caller's.
+func NewServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       time.Minute,
+		WriteTimeout:      5 * time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
+}
+
+// ServeHTTP answers one request: what it is refused for, or what its row says.
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{Request: r, entry: Entry{Time: time.Now().UTC(), Remote: r.RemoteAddr, Method: r.Method, Path: r.URL.Path}}
+	answer := a.answer(w, c)
+	c.entry.Status, c.entry.Revision = answer.status, answer.revision
+	if c.audited() {
+		c.entry.Caller, c.entry.Role = c.caller.Name, c.caller.Role
+		a.audit(c.entry)
+	}
+	answer.write(w, r.Method)
+}
+
+// audited says whether a call goes into the audit log.
+func (c *call) audited() bool {
+	switch {
+	case c.entry.Status == http.StatusUnauthorized, c.entry.Status == http.StatusForbidden, c.entry.Status == http.StatusMisdirectedRequest:
+		return true
+	case c.row == nil || c.caller.Role == "":
+		return false // nobody's: it was turned away before anything was asked
+	}
+	return c.row.effect != reads || c.entry.Reveal
+}
+
+// answer makes the checks in the order of what they cost, and asks the row. A panic of a
+// backend becomes an answer.
+func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
+	defer func() {
+		if v := recover(); v != nil {
+			a.failed(c.Method, c.entry.Path, fmt.Errorf("panic: %v", v))
+			out = refused(internal())
+		}
+	}()
+	if p := a.foreign(c.Request); p != nil {
+		return refused(p)
+	}
+	if p := a.route(c); p != nil {
+		return refused(p)
+	}
+	if c.row.role != "" { // whether the process lives can always be asked
+		select {
+		case a.inFlight <- struct{}{}:
+			defer func() { <-a.inFlight }()
+		default:
+			return refused(problem(TypeBusy, "%d requests are under way already", a.limits.InFlight))
+		}
+	}
+	if p := a.admit(c); p != nil {
+		return refused(p)
+	}
+	if p := c.readQuery(); p != nil {
+		return refused(p)
+	}
+	if p := a.mayReveal(c); p != nil {
+		return refused(p)
+	}
+	if p := c.readBody(w); p != nil {
+		return refused(p)
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), a.limits.Deadline)
+	defer cancel()
+	c.Request = c.WithContext(ctx)
+	done, err := c.row.serve(a, c)
+	if err != nil {
+		return refused(a.problemOf(c, err))
+	}
+	return done.settle(c)
+}
+
+// foreign refuses what a page of another site has sent through a browser.
+func (a *api) foreign(r *http.Request) *Problem {
+	if a.noAuth && !local(r.Host) {
+		return problem(TypeMisdirected, "Host: is %s: localhost and addresses of the loopback are allowed without authentication", config.Quote(r.Host))
+	}
+	if a.origins.Check(r) != nil {
+		return problem(TypePermission, "Origin: a request of another site's page is not allowed")
+	}
+	return nil
+}
+
+// route finds the row of a call, and says which there are where there is none.
+func (a *api) route(c *call) *Problem {
+	m := match(a.rows, c.Method, c.URL.EscapedPath())
+	switch {
+	case m.row != nil:
+		c.row, c.values = m.row, m.values
+		return nil
+	case len(m.allow) > 0:
+		p := problem(TypeMethod, "%s: is not allowed here: %s", c.Method, config.OrList(m.allow))
+		p.allow = m.allow
+		return p
+	}
+	return problem(TypeNoRoute, "no such route: %s are allowed", strings.Join(m.near, ", "))
+}

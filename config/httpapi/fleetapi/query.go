@@ -1,0 +1,174 @@
+package fleetapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"edgespan/config"
+)
+
+// maxMessage is how long a message of a write may be, in characters.
+const maxMessage = 1000
+
+// readQuery reads the parameters of a row, and finds everything that is wrong with them.
+func (c *call) readQuery() *Problem {
+	c.texts, c.flags, c.nums = map[string]string{}, map[string]bool{}, map[string]uint64{}
+	c.lists, c.paths = map[string][]string{}, map[string][][]string{}
+	values, err := url.ParseQuery(c.URL.RawQuery)
+	if err != nil {
+		return problem(TypeBadRequest, "the query can't be read: name=value, joined by & and escaped, is allowed")
+	}
+	var faults []ProblemFault
+	wrong := func(name, what, allowed string) {
+		faults = append(faults, ProblemFault{Path: name, Detail: what, Allowed: allowed})
+	}
+	for _, name := range sortedKeys(values) {
+		if !slices.ContainsFunc(c.row.query, func(p param) bool { return p.name == name }) {
+			wrong(config.FormatPath([]string{name}), "is unknown", allowedParams(c.row.query))
+		}
+	}
+	for _, p := range c.row.query {
+		got := values[p.name]
+		switch {
+		case len(got) == 0 && p.required:
+			wrong(p.name, "is missing", orWhat(p))
+		case len(got) > 1 && p.form != list && p.form != pathList:
+			wrong(p.name, "is there more than once", "one is allowed")
+		case len(got) > 0:
+			if what, allowed := c.readParam(p, got); what != "" {
+				wrong(p.name, what, allowed)
+			}
+		}
+	}
+	if len(faults) > 0 {
+		return faulty(TypeBadRequest, "the query is not allowed", faults)
+	}
+	c.entry.DryRun, c.entry.Message = c.flags["dryRun"], c.texts["message"]
+	return nil
+}
+
+// readParam reads one parameter, and says what is wrong with it.
+func (c *call) readParam(p param, got []string) (what, allowed string) {
+	for _, g := range got {
+		if !utf8.ValidString(g) {
+			return "is no UTF-8", "UTF-8 is allowed"
+		}
+	}
+	switch is := "is " + config.Quote(got[0]); p.form {
+	case flag:
+		if got[0] != "0" && got[0] != "1" && got[0] != "" {
+			return is, "0 and 1 are allowed"
+		}
+		c.flags[p.name] = got[0] == "1"
+	case number:
+		n, err := strconv.ParseUint(got[0], 10, 63)
+		if err != nil {
+			return is, "a number of 0 or more is allowed"
+		}
+		c.nums[p.name] = n
+	case duration:
+		d, err := time.ParseDuration(got[0])
+		if err != nil || d <= 0 {
+			return is, "a duration as 90s or 24h is allowed"
+		}
+		c.texts[p.name] = got[0]
+	case text:
+		if len(p.enum) > 0 && !slices.Contains(p.enum, got[0]) {
+			return is, config.OrList(p.enum) + " is allowed"
+		}
+		if p.name == "message" && (utf8.RuneCountInString(got[0]) > maxMessage || !printableMessage(got[0])) {
+			return "is too long, or no single line", fmt.Sprintf("one line of %d characters is allowed", maxMessage)
+		}
+		c.texts[p.name] = got[0]
+	case list, pathList, onePath:
+		return c.readList(p, got)
+	}
+	return "", ""
+}
+
+func (c *call) readList(p param, got []string) (what, allowed string) {
+	items := got
+	if p.form != onePath {
+		items = nil
+		for _, g := range got {
+			items = append(items, splitList(g)...)
+		}
+	}
+	if p.form == list {
+		for i, item := range items {
+			if strings.HasPrefix(item, `"`) && json.Unmarshal([]byte(item), &items[i]) != nil {
+				return "is " + config.Quote(item), `names, one with a comma or quote as a JSON string, are allowed`
+			}
+		}
+		c.lists[p.name] = items
+		return "", ""
+	}
+	for _, item := range items {
+		if item == "" && p.form == onePath {
+			continue // all of it
+		}
+		path, err := config.ParsePath(item)
+		if err != nil {
+			return "is " + config.Quote(item), `keys joined by '.', one with a '.' in it in "", are allowed`
+		}
+		c.paths[p.name] = append(c.paths[p.name], path)
+	}
+	if p.required && len(c.paths[p.name]) == 0 {
+		return "is empty", orWhat(p)
+	}
+	return "", ""
+}
+
+// splitList splits at commas that are in no JSON string, and leaves nothing out but an empty list.
+func splitList(s string) []string {
+	if s == "" {
+		return nil
+	}
+	var out []string
+	quoted, from := false, 0
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && quoted:
+			i++
+		case s[i] == '"':
+			quoted = !quoted
+		case s[i] == ',' && !quoted:
+			out = append(out, s[from:i])
+			from = i + 1
+		}
+	}
+	return append(out, s[from:])
+}
+
+func orWhat(p param) string {
+	if len(p.enum) > 0 {
+		return config.OrList(p.enum) + " is allowed"
+	}
+	return p.summary
+}
+
+func allowedParams(ps []param) string {
+	if len(ps) == 0 {
+		return "none is allowed"
+	}
+	names := make([]string, len(ps))
+	for i, p := range ps {
+		names[i] = p.name
+	}
+	return strings.Join(names, ", ") + " are allowed"
+}
+
+func sortedKeys(v url.Values) []string {
+	var out []string
+	for k := range v {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,261 @@
+package fleetapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"edgespan/config"
+)
+
+func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
+
+func decodeInto(t *testing.T, text []byte, out any) {
+	t.Helper()
+	if err := json.Unmarshal(text, out); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+}
+
+// routeCases have a request for each row, with all that it takes, and what the backend hears.
+var routeCases = []struct{ ask, body, heard string }{
+	{`GET nodes`, ``, `Nodes`},
+	{`GET nodes/ulm%2F1`, ``, `Node ulm/1`},
+	{`GET nodes/n1/config?paths=a.b,%22c.d%22.e&paths=x.*&sw=RELEASE_M1&fw=1.2.3.4&board=B1&reveal=1`, ``, `Config {Node:n1 Paths:[[a b] [c.d e] [x *]] Versions:{Software:RELEASE_M1 Firmware:1.2.3.4 Board:B1} Reveal:true}`},
+	{`GET nodes/n1/explain?path=a.%22b.c%22`, ``, `Explain n1 ["a" "b.c"]`},
+	{`GET config?nodes=n1,n2&nodes=%22a,b%22&paths=a.b&reveal=1`, ``, `Paths {Nodes:[n1 n2 a,b] Paths:[[a b]] Reveal:true}`},
+	{`POST nodes/n1/invite?life=90m&replace=1`, ``, `Invite n1 1h30m0s true by=admin-1`},
+	{`POST nodes/n1/adopt?mode=import`, ``, `Command n1 adopt-import by=admin-1`},
+	{`POST nodes/n1/adopt?mode=replace`, ``, `Command n1 adopt-replace by=admin-1`},
+	{`POST nodes/n1/retry`, ``, `Command n1 retry by=admin-1`},
+	{`POST nodes/n1/release`, ``, `Command n1 release by=admin-1`},
+	{`POST nodes/n1/confirm`, ``, `Command n1 confirm by=admin-1`},
+	{`POST nodes/n1/forget`, ``, `Command n1 forget by=admin-1`},
+	{`GET layers/base?versions=A,B&reveal=1`, ``, `Layer {Layer:base Nodes:[] Versions:[A B] Boards:[] Reveal:true}`},
+	{`GET layers/firmware?versions=A`, ``, `Layer {Layer:firmware Nodes:[] Versions:[A] Boards:[] Reveal:false}`},
+	{`GET layers/hardware?versions=A&boards=x`, ``, `Layer {Layer:hardware Nodes:[] Versions:[A] Boards:[x] Reveal:false}`},
+	{`GET layers/auto?nodes=n1`, ``, `Layer {Layer:auto Nodes:[n1] Versions:[] Boards:[] Reveal:false}`},
+	{`GET layers/network?reveal=1`, ``, `Layer {Layer:network Nodes:[] Versions:[] Boards:[] Reveal:true}`},
+	{`GET layers/node?nodes=n1,n2`, ``, `Layer {Layer:node Nodes:[n1 n2] Versions:[] Boards:[] Reveal:false}`},
+	{`DELETE layers/auto?nodes=n1&paths=a.b&message=why&dryRun=1`, ``, `Write operate.ClearAuto{Nodes:[n1] Paths:[[a b]]} by=admin-1 message="why" if=map[] dry=true`},
+	{`GET layers/node/n1?reveal=1`, ``, `Layer {Layer:node Nodes:[n1] Versions:[] Boards:[] Reveal:true}`},
+	{`DELETE layers/node/n1`, ``, `Write operate.Unset{Layer:node Keys:[[n1]]} by=admin-1 message="" if=map[] dry=false`},
+	{`DELETE layers/node/n1?paths=a.b,c`, ``, `Write operate.Unset{Layer:node Keys:[[n1 a b] [n1 c]]} by=admin-1 message="" if=map[] dry=false`},
+	{`PUT layers/network?message=because`, `{"a":{"b":1152921504606846977}}`, `Write operate.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:false} by=admin-1 message="because" if=map[] dry=false`},
+	{`PATCH layers/network?dryRun=1`, `{"a":{"b":1152921504606846977}}`, `Write operate.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:true} by=admin-1 message="" if=map[] dry=true`},
+	{`POST layers/network/actions`, `{"a":{"b":1152921504606846977}}`, `Preview operate.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:false} by=admin-1`},
+	{`POST layers/network/actions?modify=1`, `{"a":{"b":1152921504606846977}}`, `Preview operate.SetNetwork{Overrides:map[a:map[b:1152921504606846977]] Modify:true} by=admin-1`},
+	{`PUT layers/node?message=because`, `{"n1":{"a":1.0}}`, `Write operate.SetNodes{Overrides:map[n1:map[a:1]] Modify:false} by=admin-1 message="because" if=map[] dry=false`},
+	{`PATCH layers/node?dryRun=1`, `{"n1":{"a":1.0}}`, `Write operate.SetNodes{Overrides:map[n1:map[a:1]] Modify:true} by=admin-1 message="" if=map[] dry=true`},
+	{`POST layers/node/actions`, `{"n1":{"a":1.0}}`, `Preview operate.SetNodes{Overrides:map[n1:map[a:1]] Modify:false} by=admin-1`},
+	{`POST layers/node/actions?modify=1`, `{"n1":{"a":1.0}}`, `Preview operate.SetNodes{Overrides:map[n1:map[a:1]] Modify:true} by=admin-1`},
+	{`PUT layers/node/n1?message=because`, `{"a":{"b":1152921504606846977}}`, `Write operate.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:false} by=admin-1 message="because" if=map[] dry=false`},
+	{`PATCH layers/node/n1?dryRun=1`, `{"a":{"b":1152921504606846977}}`, `Write operate.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:true} by=admin-1 message="" if=map[] dry=true`},
+	{`POST layers/node/n1/actions`, `{"a":{"b":1152921504606846977}}`, `Preview operate.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:false} by=admin-1`},
+	{`POST layers/node/n1/actions?modify=1`, `{"a":{"b":1152921504606846977}}`, `Preview operate.SetNodes{Overrides:map[n1:map[a:map[b:1152921504606846977]]] Modify:true} by=admin-1`},
+	{`DELETE layers/network?paths=a`, ``, `Write operate.Unset{Layer:network Keys:[[a]]} by=admin-1 message="" if=map[] dry=false`},
+	{`DELETE layers/node?paths=n1.a`, ``, `Write operate.Unset{Layer:node Keys:[[n1 a]]} by=admin-1 message="" if=map[] dry=false`},
+	{`POST optimize/polarity?clearUser=1`, ``, `Write operate.Optimize{Kinds:[polarity] ClearUser:true} by=admin-1 message="" if=map[] dry=false`},
+	{`POST optimize/golay?clearUser=1`, ``, `Write operate.Optimize{Kinds:[golay] ClearUser:true} by=admin-1 message="" if=map[] dry=false`},
+	{`POST optimize/channel?clearUser=1`, ``, `Write operate.Optimize{Kinds:[channel] ClearUser:true} by=admin-1 message="" if=map[] dry=false`},
+	{`POST optimize/control-superframe?clearUser=1`, ``, `Write operate.Optimize{Kinds:[superframe] ClearUser:true} by=admin-1 message="" if=map[] dry=false`},
+	{`GET topology`, ``, `Topology`},
+	{`PUT topology`, `{"nodes":[]}`, `Write operate.SetTopology{Document:map[nodes:[]]} by=admin-1 message="" if=map[] dry=false`},
+	{`GET topology/nodes`, ``, `Topology`},
+	{`POST topology/nodes`, `{"name":"x"}`, `Write operate.EditTopology{Object:node Op:add Name: To: Document:map[name:x]} by=admin-1 message="" if=map[] dry=false`},
+	{`GET topology/nodes/n1`, ``, `Topology`},
+	{`PATCH topology/nodes/n1`, `{"pop_node":true}`, `Write operate.EditTopology{Object:node Op:edit Name:n1 To: Document:map[pop_node:true]} by=admin-1 message="" if=map[] dry=false`},
+	{`DELETE topology/nodes/n1`, ``, `Write operate.EditTopology{Object:node Op:delete Name:n1 To: Document:map[]} by=admin-1 message="" if=map[] dry=false`},
+	{`POST topology/nodes/n1/rename`, `{"to":"new"}`, `Write operate.EditTopology{Object:node Op:rename Name:n1 To:new Document:map[]} by=admin-1 message="" if=map[] dry=false`},
+	{`GET topology/links`, ``, `Topology`},
+	{`POST topology/links`, `{"name":"x"}`, `Write operate.EditTopology{Object:link Op:add Name: To: Document:map[name:x]} by=admin-1 message="" if=map[] dry=false`},
+	{`GET topology/links/link-n1-n2`, ``, `Topology`},
+	{`PATCH topology/links/link-n1-n2`, `{"pop_node":true}`, `Write operate.EditTopology{Object:link Op:edit Name:link-n1-n2 To: Document:map[pop_node:true]} by=admin-1 message="" if=map[] dry=false`},
+	{`DELETE topology/links/link-n1-n2`, ``, `Write operate.EditTopology{Object:link Op:delete Name:link-n1-n2 To: Document:map[]} by=admin-1 message="" if=map[] dry=false`},
+	{`GET topology/sites`, ``, `Topology`},
+	{`POST topology/sites`, `{"name":"x"}`, `Write operate.EditTopology{Object:site Op:add Name: To: Document:map[name:x]} by=admin-1 message="" if=map[] dry=false`},
+	{`GET topology/sites/roof`, ``, `Topology`},
+	{`PATCH topology/sites/roof`, `{"pop_node":true}`, `Write operate.EditTopology{Object:site Op:edit Name:roof To: Document:map[pop_node:true]} by=admin-1 message="" if=map[] dry=false`},
+	{`DELETE topology/sites/roof`, ``, `Write operate.EditTopology{Object:site Op:delete Name:roof To: Document:map[]} by=admin-1 message="" if=map[] dry=false`},
+	{`POST topology/sites/roof/rename`, `{"to":"new"}`, `Write operate.EditTopology{Object:site Op:rename Name:roof To:new Document:map[]} by=admin-1 message="" if=map[] dry=false`},
+	{`GET e2e/controller?reveal=1`, ``, `E2E controller true`},
+	{`PUT e2e/controller?replica=r1`, `{"a":1}`, `Write operate.SetE2E{File:controller Config:map[a:1] Modify:false Replica:r1} by=admin-1 message="" if=map[] dry=false`},
+	{`PATCH e2e/controller`, `{"a":1}`, `Write operate.SetE2E{File:controller Config:map[a:1] Modify:true Replica:} by=admin-1 message="" if=map[] dry=false`},
+	{`GET e2e/controller/metadata`, ``, `Metadata controller`},
+	{`POST e2e/controller/actions?modify=1`, `{"a":1}`, `Write operate.SetE2E{File:controller Config:map[a:1] Modify:true Replica:} by=admin-1 message="" if=map[] dry=true`},
+	{`GET e2e/aggregator?reveal=1`, ``, `E2E aggregator true`},
+	{`PUT e2e/aggregator?replica=r1`, `{"a":1}`, `Write operate.SetE2E{File:aggregator Config:map[a:1] Modify:false Replica:r1} by=admin-1 message="" if=map[] dry=false`},
+	{`PATCH e2e/aggregator`, `{"a":1}`, `Write operate.SetE2E{File:aggregator Config:map[a:1] Modify:true Replica:} by=admin-1 message="" if=map[] dry=false`},
+	{`GET e2e/aggregator/metadata`, ``, `Metadata aggregator`},
+	{`POST e2e/aggregator/actions?modify=1`, `{"a":1}`, `Write operate.SetE2E{File:aggregator Config:map[a:1] Modify:true Replica:} by=admin-1 message="" if=map[] dry=true`},
+	{`GET history?layer=node/n1&before=5&limit=7`, ``, `History node/n1 before=5 limit=7`},
+	{`GET history/diff?from=1&to=4`, ``, `Diff 1 4`},
+	{`GET history/diff?from=0`, ``, `History any before=0 limit=1; Diff 0 9`},
+	{`GET history/4`, ``, `History any before=5 limit=1; Diff 3 4`},
+	{`POST history/4/restore?layers=network,node/n1`, ``, `Write operate.Restore{Revision:4 Layers:[network node/n1]} by=admin-1 message="" if=map[] dry=false`},
+	{`POST history/4/revert?message=oops`, ``, `Write operate.Revert{Revision:4} by=admin-1 message="oops" if=map[] dry=false`},
+	{`GET rollouts`, ``, `Rollouts`},
+	{`GET rollouts/3`, ``, `Rollouts`},
+	{`GET metadata`, ``, `Metadata node`},
+	{`GET actions/p7`, ``, `PreviewResult p7`},
+	{`GET operators`, ``, `Operators`},
+	{`POST operators`, `{"name":"bob","role":"viewer","expires":"2027-01-01T00:00:00Z"}`, `AddOperator bob viewer 2027-01-01 00:00:00 +0000 UTC by=admin-1`},
+	{`DELETE operators/bob`, ``, `RemoveOperator bob by=admin-1`},
+	{`POST import`, `{"network":{"a":1152921504606846977},"e2e":{"controller":{"b":2}}}`, `Write operate.Import{Files:{Network:map[a:1152921504606846977] Nodes:map[] Auto:map[] Topology:map[] Metadata:map[] E2E:map[controller:map[b:2]]}} by=admin-1 message="" if=map[] dry=false`},
+	{`GET export?reveal=1`, ``, `Export true`},
+	{`GET /api/v1/openapi.json`, ``, ``},
+	{`GET /livez`, ``, ``},
+	{`GET /readyz`, ``, `Ready`},
+}
+
+func TestEveryRowReachesTheBackend(t *testing.T) {
+	f := &fake{}
+	h := Handler(f, WithTokens(fakeHash))
+	hit := map[string]bool{}
+	for _, c := range routeCases {
+		method, target, _ := strings.Cut(c.ask, " ")
+		if !strings.HasPrefix(target, "/") {
+			target = Prefix + target
+		}
+		w := ask(h, asked{method: method, target: target, body: c.body, token: "t-admin"})
+		heard := f.taken()
+		path, _, _ := strings.Cut(target, "?")
+		m := match(table, method, path)
+		if m.row == nil {
+			t.Errorf("%s: has no row", c.ask)
+			continue
+		}
+		hit[m.row.method+m.row.path] = true
+		if w.Code != m.row.status || heard != c.heard {
+			t.Errorf("%s\n status %d, wanted %d: %s\n heard  %s\n wanted %s", c.ask, w.Code, m.row.status, w.Body, heard, c.heard)
+			continue
+		}
+		if got := w.Header().Get("Content-Type"); got != "application/json" {
+			t.Errorf("%s: Content-Type %q", c.ask, got)
+		}
+		o, faults := config.Parse(w.Body.Bytes())
+		faults = append(faults, checkSchema(schemaOf(m.row.answer), o, nil)...)
+		if len(faults) > 0 {
+			t.Errorf("%s: %v in %s", c.ask, faults, w.Body)
+		}
+	}
+	for _, r := range table {
+		if !hit[r.method+r.path] {
+			t.Errorf("%s %s: no case asks it", r.method, r.path)
+		}
+	}
+}
+
+func TestRolesOfEveryRow(t *testing.T) {
+	admins := []string{"operators", "invite", "forget", "import"} // the words of what only an admin may
+	f := &fake{}
+	h := Handler(f, WithTokens(fakeHash), WithLimits(Limits{Rate: 1, Burst: 10000, InFlight: 9, Deadline: DefaultLimits.Deadline}))
+	for _, c := range routeCases {
+		method, target, _ := strings.Cut(c.ask, " ")
+		open := strings.HasPrefix(target, "/")
+		if !open {
+			target = strings.ReplaceAll(Prefix+target, "reveal=1", "reveal=0")
+		}
+		least := 1
+		path, _, _ := strings.Cut(target, "?")
+		switch words := strings.Split(path, "/"); {
+		case open:
+			least = -1
+		case slices.ContainsFunc(words, func(w string) bool { return slices.Contains(admins, w) }):
+			least = 2
+		case method == "GET":
+			least = 0
+		}
+		for i, token := range []string{"t-viewer", "t-operator", "t-admin"} {
+			w := ask(h, asked{method: method, target: target, body: c.body, token: token})
+			heard := f.taken()
+			if may := i >= least; may != (w.Code/100 == 2) || !may && (w.Code != http.StatusForbidden || heard != "") {
+				t.Errorf("%s as %s: status %d, the backend heard %q", c.ask, token, w.Code, heard)
+			}
+			if w.Code == http.StatusForbidden {
+				problemIn(t, w)
+			}
+		}
+	}
+}
+
+func TestWithoutAValidTokenNothingIsHeard(t *testing.T) {
+	f := &fake{}
+	for name, h := range map[string]http.Handler{"with tokens": Handler(f, WithTokens(fakeHash)), "without anything": Handler(f)} {
+		for _, header := range []string{"", "Bearer", "Bearer ", "Bearer t-nobody", "Basic t-admin", "t-admin", "Bearer bad", "Bearer t-admin t-admin"} {
+			w := ask(h, asked{method: "GET", target: Prefix + "nodes", header: map[string]string{"Authorization": header}})
+			p := problemIn(t, w)
+			if w.Code != 401 || w.Header().Get("WWW-Authenticate") == "" || f.taken() != "" {
+				t.Errorf("%s: %q: status %d", name, header, w.Code)
+			}
+			if strings.Contains(p.Detail, "nobody") || strings.Contains(p.Detail, "bad") {
+				t.Errorf("%q: the token is told: %s", header, p.Detail)
+			}
+		}
+	}
+	h := Handler(f, WithTokens(fakeHash))
+	if w := ask(h, asked{method: "GET", target: Prefix + "nodes", token: "t-wizard"}); w.Code != 403 || f.taken() != "" {
+		t.Errorf("a role that there is not: status %d", w.Code)
+	}
+	w := ask(h, asked{method: "GET", target: Prefix + "nodes", token: "t-broken"})
+	if p := problemIn(t, w); w.Code != 500 || strings.Contains(p.Detail, "secret") {
+		t.Errorf("a store that fails: %+v", p)
+	}
+	if w := ask(h, asked{method: "GET", target: Prefix + "nodes", header: map[string]string{"Authorization": "bearer t-viewer"}}); w.Code != 200 {
+		t.Errorf("a scheme is the same in any case: %d", w.Code)
+	}
+}
+
+func TestNoSuchRouteSaysWhichThereAre(t *testing.T) {
+	h := Handler(&fake{}, WithNoAuth())
+	for target, near := range map[string]string{
+		"/":                                "/api, /livez, /readyz",
+		"/api/v1/x":                        "/api/v1/fleet, /api/v1/openapi.json",
+		Prefix + "layers/foo":              "/api/v1/fleet/layers/auto, /api/v1/fleet/layers/base, /api/v1/fleet/layers/firmware, /api/v1/fleet/layers/hardware, /api/v1/fleet/layers/network, /api/v1/fleet/layers/node",
+		Prefix + "optimize/luck":           "/api/v1/fleet/optimize/channel, /api/v1/fleet/optimize/control-superframe, /api/v1/fleet/optimize/golay, /api/v1/fleet/optimize/polarity",
+		Prefix + "nodes/n1/":               "/api/v1/fleet/nodes/{node}, /api/v1/fleet/nodes/{node}/adopt, /api/v1/fleet/nodes/{node}/config",
+		Prefix + "nodes/":                  "/api/v1/fleet/nodes, /api/v1/fleet/nodes/{node} are",
+		Prefix + "nodes/%2e%2e/x":          "/api/v1/fleet/nodes/{node}, /api/v1/fleet/nodes/{node}/adopt",
+		Prefix + "e2e/controller/actions/": "/api/v1/fleet/e2e/controller/actions",
+	} {
+		w := ask(h, asked{method: "GET", target: "http://localhost" + target})
+		if p := problemIn(t, w); w.Code != 404 || p.Type != TypeNoRoute || !strings.Contains(p.Detail, "no such route: "+near) {
+			t.Errorf("%s: %d %s", target, w.Code, p.Detail)
+		}
+	}
+}
+
+func TestAnotherMethodIsTold(t *testing.T) {
+	h := Handler(&fake{}, WithNoAuth())
+	for call, allow := range map[string]string{
+		"POST " + Prefix + "layers/network":       "DELETE, GET, HEAD, PATCH, PUT",
+		"GET " + Prefix + "nodes/n1/retry":        "POST",
+		"OPTIONS " + Prefix + "nodes":             "GET, HEAD",
+		"PATCH " + Prefix + "layers/node/actions": "DELETE, GET, HEAD, PATCH, POST, PUT",
+		"BREW /livez": "GET, HEAD",
+	} {
+		method, target, _ := strings.Cut(call, " ")
+		w := ask(h, asked{method: method, target: "http://localhost" + target, body: "{}"})
+		if method == "PATCH" { // the node of that name
+			if w.Code != 200 {
+				t.Errorf("%s: %d", call, w.Code)
+			}
+			w = ask(h, asked{method: "BREW", target: "http://localhost" + target})
+		}
+		if got := w.Header().Get("Allow"); w.Code != 405 || got != allow || problemIn(t, w).Type != TypeMethod {
+			t.Errorf("%s: %d, Allow: %s", call, w.Code, got)
+		}
+	}
+}
+
+func TestHeadIsGetWithoutBody(t *testing.T) {
+	h := Handler(&fake{}, WithTokens(fakeHash))
+	get := ask(h, asked{method: "GET", target: Prefix + "layers/network", token: "t-viewer"})
+	head := ask(h, asked{method: "HEAD", target: Prefix + "layers/network", token: "t-viewer"})
+	if head.Code != 200 || head.Body.Len() != 0 || get.Body.Len() == 0 || !reflect.DeepEqual(get.Header(), head.Header()) {
+		t.Errorf("HEAD: %d %v %q", head.Code, head.Header(), head.Body)
+	}
+}

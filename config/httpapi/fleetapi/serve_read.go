@@ -1,0 +1,305 @@
+package fleetapi
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/history"
+	"edgespan/config/layers"
+	"edgespan/config/operate"
+)
+
+// maxEditions is how many revisions one answer has at most.
+const maxEditions = 1000
+
+func serveNodes(a *api, c *call) (reply, error) {
+	nodes, err := a.backend.Nodes(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	return give(nodes)
+}
+
+func serveNode(a *api, c *call) (reply, error) {
+	n, err := a.backend.Node(c.Context(), c.values["node"])
+	if err != nil {
+		return reply{}, err
+	}
+	return give(n)
+}
+
+func serveConfig(a *api, c *call) (reply, error) {
+	d, err := a.backend.Config(c.Context(), operate.ConfigQuery{
+		Node: c.values["node"], Paths: c.paths["paths"], Reveal: c.flags["reveal"],
+		Versions: layers.Versions{Software: c.texts["sw"], Firmware: c.texts["fw"], Board: c.texts["board"]},
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	return giveDocument(d, false)
+}
+
+func servePaths(a *api, c *call) (reply, error) {
+	d, err := a.backend.Paths(c.Context(), operate.PathsQuery{Nodes: c.lists["nodes"], Paths: c.paths["paths"], Reveal: c.flags["reveal"]})
+	if err != nil {
+		return reply{}, err
+	}
+	return giveDocument(d, false)
+}
+
+func serveExplain(a *api, c *call) (reply, error) {
+	var path []string
+	if given := c.paths["path"]; len(given) > 0 {
+		path = given[0]
+	}
+	got, err := a.backend.Explain(c.Context(), c.values["node"], path)
+	if err != nil {
+		return reply{}, err
+	}
+	out := make([]Explanation, len(got))
+	for i, e := range got {
+		out[i] = Explanation{Path: config.FormatPath(e.Path), Value: e.Value, Origin: e.Origin.String(), By: by(e.By)}
+		for _, s := range e.Shadowed {
+			out[i].Shadowed = append(out[i].Shadowed, Shadow{Layer: s.Layer.String(), Path: config.FormatPath(s.Path), Value: s.Value, By: by(s.By)})
+		}
+	}
+	return give(out)
+}
+
+func by(r *history.Record) *By {
+	if r == nil {
+		return nil
+	}
+	return &By{Number: r.Number, Author: r.Author, Time: r.Time, Message: r.Message}
+}
+
+func serveLayer(l layers.Layer) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		d, err := a.backend.Layer(c.Context(), operate.LayerQuery{
+			Layer: l, Nodes: c.lists["nodes"], Versions: c.lists["versions"], Boards: c.lists["boards"], Reveal: c.flags["reveal"],
+		})
+		if err != nil {
+			return reply{}, err
+		}
+		return giveDocument(d, l >= layers.Auto)
+	}
+}
+
+// serveNodeLayer is the overrides of one node; {} of one that has none.
+func serveNodeLayer(a *api, c *call) (reply, error) {
+	node := c.values["node"]
+	d, err := a.backend.Layer(c.Context(), operate.LayerQuery{Layer: layers.Node, Nodes: []string{node}, Reveal: c.flags["reveal"]})
+	if err != nil {
+		return reply{}, err
+	}
+	d.Object, _ = d.Object[node].(config.Object)
+	d.Digest = "" // it is that of {node: …}
+	return giveDocument(d, true)
+}
+
+func serveMetadata(of string) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		d, err := a.backend.Metadata(c.Context(), of)
+		if err != nil {
+			return reply{}, err
+		}
+		return giveDocument(d, false)
+	}
+}
+
+func serveE2E(file string) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		d, err := a.backend.E2E(c.Context(), file, c.flags["reveal"])
+		if err != nil {
+			return reply{}, err
+		}
+		return giveDocument(d, true)
+	}
+}
+
+func serveTopology(a *api, c *call) (reply, error) {
+	d, err := a.backend.Topology(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	return giveTopology(d)
+}
+
+// giveTopology is never "not modified": what is alive changes without a revision.
+func giveTopology(d operate.Document) (reply, error) {
+	r, err := giveDocument(d, true)
+	r.lively = true
+	return r, err
+}
+
+func serveTopologyList(object string) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		d, err := a.backend.Topology(c.Context())
+		if err != nil {
+			return reply{}, err
+		}
+		all, _ := d.Object[object+"s"].([]any)
+		if all == nil {
+			all = []any{}
+		}
+		return giveTopology(operate.Document{Object: config.Object{object + "s": all}, Revision: d.Revision})
+	}
+}
+
+func serveTopologyObject(object string) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		d, err := a.backend.Topology(c.Context())
+		if err != nil {
+			return reply{}, err
+		}
+		all, _ := d.Object[object+"s"].([]any)
+		for _, one := range all {
+			if o, _ := one.(config.Object); o["name"] == c.values["name"] {
+				return giveTopology(operate.Document{Object: o, Revision: d.Revision})
+			}
+		}
+		return reply{}, &operate.NotFoundError{What: object + " " + c.values["name"]}
+	}
+}
+
+func serveHistory(a *api, c *call) (reply, error) {
+	q := HistoryQuery{Before: c.nums["before"], Limit: int(min(c.nums["limit"], maxEditions))}
+	if text := c.texts["layer"]; text != "" {
+		l, err := history.ParseLayer(text)
+		if err != nil {
+			return reply{}, problem(TypeBadRequest, "layer: %s", err)
+		}
+		q.Layer = &l
+	}
+	es, err := a.backend.History(c.Context(), q)
+	if err != nil {
+		return reply{}, err
+	}
+	return give(es)
+}
+
+func serveDiff(a *api, c *call) (reply, error) {
+	to, given := c.nums["to"]
+	if !given || to == 0 {
+		newest, err := a.backend.History(c.Context(), HistoryQuery{Limit: 1})
+		if err != nil {
+			return reply{}, err
+		}
+		if to = 0; len(newest) > 0 {
+			to = newest[0].Number
+		}
+	}
+	diffs, err := a.diff(c.Context(), c.nums["from"], to)
+	if err != nil {
+		return reply{}, err
+	}
+	return give(diffs)
+}
+
+func (a *api) diff(ctx context.Context, from, to uint64) ([]LayerDiff, error) {
+	got, err := a.backend.Diff(ctx, from, to)
+	out := make([]LayerDiff, len(got))
+	for i, d := range got {
+		out[i] = LayerDiff{Layer: d.Layer.String(), Before: d.Before.Revision, After: d.After.Revision}
+		for _, v := range d.Values {
+			out[i].Values = append(out[i].Values, Value{Path: config.FormatPath(v.Path), Old: v.Old, New: v.New, HadOld: v.HadOld, HasNew: v.HasNew})
+		}
+	}
+	return out, err
+}
+
+// revisionValue is the number in the path of a call, which is 1 or more.
+func (c *call) revisionValue() (uint64, error) {
+	text := c.values["revision"]
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || n == 0 {
+		return 0, problem(TypeBadRequest, "revision: is %s: a number from 1 on is allowed", config.Quote(text))
+	}
+	return n, nil
+}
+
+func serveRevision(a *api, c *call) (reply, error) {
+	n, err := c.revisionValue()
+	if err != nil {
+		return reply{}, err
+	}
+	es, err := a.backend.History(c.Context(), HistoryQuery{Before: n + 1, Limit: 1})
+	if err != nil {
+		return reply{}, err
+	}
+	if len(es) == 0 || es[0].Number != n {
+		return reply{}, &history.NoRevisionError{Number: n}
+	}
+	changes, err := a.diff(c.Context(), n-1, n)
+	if err != nil {
+		return reply{}, err
+	}
+	return give(EditionDetail{Edition: es[0], Changes: changes})
+}
+
+func serveRollouts(a *api, c *call) (reply, error) {
+	rs, err := a.backend.Rollouts(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	return give(rs)
+}
+
+func serveRollout(a *api, c *call) (reply, error) {
+	n, err := c.revisionValue()
+	if err != nil {
+		return reply{}, err
+	}
+	rs, err := a.backend.Rollouts(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	for _, r := range rs {
+		if r.Revision == n {
+			return give(r)
+		}
+	}
+	return reply{}, &operate.NotFoundError{What: fmt.Sprintf("rollout of revision %d", n), Allowed: "the last ones are kept"}
+}
+
+func servePreview(a *api, c *call) (reply, error) {
+	p, err := a.backend.PreviewResult(c.Context(), c.values["id"])
+	if err != nil {
+		return reply{}, err
+	}
+	return give(p)
+}
+
+func serveOperators(a *api, c *call) (reply, error) {
+	ts, err := a.backend.Operators(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	return give(ts)
+}
+
+func serveExport(a *api, c *call) (reply, error) {
+	files, revision, err := a.backend.Export(c.Context(), c.flags["reveal"])
+	if err != nil {
+		return reply{}, err
+	}
+	return give(Exported{Revision: revision, Files: FromHistory(files)})
+}
+
+func serveLive(*api, *call) (reply, error) { return give(Alive{Status: "ok"}) }
+
+// serveReady keeps why for the log: anybody may ask.
+func serveReady(a *api, c *call) (reply, error) {
+	ctx, cancel := context.WithTimeout(c.Context(), readyDeadline)
+	defer cancel()
+	if err := a.backend.Ready(ctx); err != nil {
+		a.failed(c.Method, c.entry.Path, err)
+		p := problem(TypeBusy, "the controller is not ready; its log says why")
+		p.retry = 5 * time.Second
+		return reply{}, p
+	}
+	return give(Alive{Status: "ok"})
+}

@@ -1,0 +1,196 @@
+package fleetapi
+
+import (
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/history"
+	"edgespan/config/layers"
+	"edgespan/config/operate"
+	"edgespan/config/optimize"
+)
+
+// write asks the backend for a write, bound to what the caller has seen.
+func (a *api) write(c *call, w operate.Write) (reply, error) {
+	bound, err := a.ifMatch(c)
+	if err != nil {
+		return reply{}, err
+	}
+	done, err := a.backend.Write(c.Context(), WriteRequest{
+		Caller: c.caller, Write: w, Message: c.texts["message"], IfMatch: bound, DryRun: c.flags["dryRun"],
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	r, err := give(done)
+	r.revision = done.Revision
+	return r, err
+}
+
+// writeOf makes the write of a row from a call.
+type writeOf func(c *call, modify bool) operate.Write
+
+func setNetwork(c *call, modify bool) operate.Write {
+	return operate.SetNetwork{Overrides: c.body, Modify: modify}
+}
+
+func setNodes(c *call, modify bool) operate.Write {
+	return operate.SetNodes{Overrides: c.body, Modify: modify}
+}
+
+func setNode(c *call, modify bool) operate.Write {
+	return operate.SetNodes{Overrides: config.Object{c.values["node"]: c.body}, Modify: modify}
+}
+
+func override(make writeOf, modify bool) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) { return a.write(c, make(c, modify)) }
+}
+
+func preview(make writeOf) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		p, err := a.backend.Preview(c.Context(), WriteRequest{Caller: c.caller, Write: make(c, c.flags["modify"])})
+		if err != nil {
+			return reply{}, err
+		}
+		r, err := give(p)
+		r.set("Location", route("actions", p.ID))
+		return r, err
+	}
+}
+
+func unset(l layers.Layer) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		return a.write(c, operate.Unset{Layer: l, Keys: c.paths["paths"]})
+	}
+}
+
+// unsetNode removes keys of one node, or all that it has.
+func unsetNode(a *api, c *call) (reply, error) {
+	node := []string{c.values["node"]}
+	keys := [][]string{node}
+	if paths := c.paths["paths"]; len(paths) > 0 {
+		keys = nil
+		for _, p := range paths {
+			keys = append(keys, config.Sub(node, p...))
+		}
+	}
+	return a.write(c, operate.Unset{Layer: layers.Node, Keys: keys})
+}
+
+func clearAuto(a *api, c *call) (reply, error) {
+	return a.write(c, operate.ClearAuto{Nodes: c.lists["nodes"], Paths: c.paths["paths"]})
+}
+
+func setE2E(file string, modify bool) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		return a.write(c, operate.SetE2E{File: file, Config: c.body, Modify: modify, Replica: c.texts["replica"]})
+	}
+}
+
+// previewE2E asks nobody: the actions of the controller follow from its metadata.
+func previewE2E(file string) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		c.flags["dryRun"] = true
+		return a.write(c, operate.SetE2E{File: file, Config: c.body, Modify: c.flags["modify"], Replica: c.texts["replica"]})
+	}
+}
+
+func optimizeKind(k optimize.Kind) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		return a.write(c, operate.Optimize{Kinds: []optimize.Kind{k}, ClearUser: c.flags["clearUser"]})
+	}
+}
+
+func setTopology(a *api, c *call) (reply, error) {
+	return a.write(c, operate.SetTopology{Document: c.body})
+}
+
+func editTopology(object, op string) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		w := operate.EditTopology{Object: object, Op: op, Name: c.values["name"]}
+		if op == "rename" {
+			w.To, _ = c.body["to"].(string)
+		} else {
+			w.Document = c.body
+		}
+		return a.write(c, w)
+	}
+}
+
+func serveRestore(a *api, c *call) (reply, error) {
+	n, err := c.revisionValue()
+	if err != nil {
+		return reply{}, err
+	}
+	w := operate.Restore{Revision: n}
+	for _, text := range c.lists["layers"] {
+		l, err := history.ParseLayer(text)
+		if err != nil {
+			return reply{}, problem(TypeBadRequest, "layers: %s", err)
+		}
+		w.Layers = append(w.Layers, l)
+	}
+	return a.write(c, w)
+}
+
+func serveRevert(a *api, c *call) (reply, error) {
+	n, err := c.revisionValue()
+	if err != nil {
+		return reply{}, err
+	}
+	return a.write(c, operate.Revert{Revision: n})
+}
+
+func serveImport(a *api, c *call) (reply, error) {
+	var files Files
+	if err := c.decode(&files); err != nil {
+		return reply{}, err
+	}
+	return a.write(c, operate.Import{Files: files.History()})
+}
+
+func command(cmd Command) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		if err := a.backend.Command(c.Context(), c.caller, c.values["node"], cmd); err != nil {
+			return reply{}, err
+		}
+		return give(Nothing{})
+	}
+}
+
+func serveAdopt(a *api, c *call) (reply, error) {
+	if c.texts["mode"] == "import" {
+		return command(AdoptImport)(a, c)
+	}
+	return command(AdoptReplace)(a, c)
+}
+
+func serveInvite(a *api, c *call) (reply, error) {
+	life, _ := time.ParseDuration(c.texts["life"]) // readQuery has looked; absent is 0
+	got, err := a.backend.Invite(c.Context(), c.caller, c.values["node"], life, c.flags["replace"])
+	if err != nil {
+		return reply{}, err
+	}
+	return give(got)
+}
+
+func addOperator(a *api, c *call) (reply, error) {
+	var t OperatorToken
+	if err := c.decode(&t); err != nil {
+		return reply{}, err
+	}
+	text, err := a.backend.AddOperator(c.Context(), c.caller, t)
+	if err != nil {
+		return reply{}, err
+	}
+	r, err := give(NewOperator{OperatorToken: t, Token: text})
+	r.set("Location", route("operators", t.Name))
+	return r, err
+}
+
+func removeOperator(a *api, c *call) (reply, error) {
+	if err := a.backend.RemoveOperator(c.Context(), c.caller, c.values["name"]); err != nil {
+		return reply{}, err
+	}
+	return give(Nothing{})
+}
