@@ -56,8 +56,15 @@ func newNode(a *app) *cobra.Command {
 		Long: `node keeps the networks of this network namespace as the config wants them.
 
 SIGHUP re-reads the config file. SIGTERM and SIGINT end the daemon and leave the
-networks running; only applying a config without them removes them.`,
-		Args: exactArgs(0, "none"),
+networks running; only applying a config without them removes them.
+
+The commands below it ask a controller for the config of single nodes.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("node: has %q: nothing, or %s is allowed", args[0], commandNames(cmd))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Config = a.setting(o.Config, "EDGESPAN_CONFIG", defaultConfig)
 			o.StateDir = a.setting(o.StateDir, "EDGESPAN_STATE_DIR", defaultStateDir)
@@ -73,6 +80,9 @@ networks running; only applying a config without them removes them.`,
 	}
 	cmd.Flags().StringVar(&o.Config, "config", "", "node config file (default "+defaultConfig+")")
 	cmd.Flags().StringVar(&o.StateDir, "state-dir", "", "state folder (default "+defaultStateDir+")")
+	for _, s := range nodeSpecs { // what a controller has of a node
+		cmd.AddCommand(s.command(a))
+	}
 	return cmd
 }
 

@@ -32,6 +32,7 @@ type streams struct {
 type app struct {
 	streams
 	socket, runDir string
+	fleet          fleetFlags
 	start          startFunc // makes the daemon of `node`
 	lock           string    // the abstract socket that keeps a second daemon away
 }
@@ -53,15 +54,18 @@ func runApp(ctx context.Context, a *app, args []string) int {
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "edgespan",
-		Short: "The network daemon of an edge node, and its command line",
-		Long: `edgespan keeps the virtual networks of an edge node as a config wants them.
+		Short: "The network daemon of an edge node, and the command line of node and controller",
+		Long: `edgespan keeps the virtual networks of an edge node as a config wants them, and asks
+a controller for the configs of many nodes (--controller, or edgespan context).
 
 Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 error, 2 usage,
 3 timeout, 4 config rejected, 5 conflict, 6 partial answer, 7 permission,
-8 daemon not reachable, 10 not found.
+8 daemon or controller not reachable, 10 not found.
 
 Environment, below the flag of the same name: EDGESPAN_SOCKET, EDGESPAN_RUN_DIR,
-EDGESPAN_STATE_DIR, EDGESPAN_CONFIG. NO_COLOR switches colours off.`,
+EDGESPAN_STATE_DIR, EDGESPAN_CONFIG; for a controller EDGESPAN_CONTROLLER,
+EDGESPAN_TOKEN_FILE, EDGESPAN_CA_FILE, EDGESPAN_CA_SHA256, EDGESPAN_CONTEXT and
+EDGESPAN_CONTEXTS. NO_COLOR switches colours off.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
@@ -80,9 +84,23 @@ EDGESPAN_STATE_DIR, EDGESPAN_CONFIG. NO_COLOR switches colours off.`,
 	})
 	root.PersistentFlags().StringVar(&a.socket, "socket", "", "control socket (default <run-dir>/"+socketName+")")
 	root.PersistentFlags().StringVar(&a.runDir, "run-dir", "", "runtime folder (default "+defaultRunDir+")")
+	a.bindFleet(root)
+	root.AddGroup(&cobra.Group{ID: "node", Title: "On a node:"}, &cobra.Group{ID: "controller", Title: "With a controller:"})
 	root.AddCommand(newNode(a), newApply(a), newPlan(a), newGet(a), newWait(a), newExplain(a), newEvents(a), newDiff(a), newWatch(a), newDoctor(a),
-		newLayers(a), newVersion(a), newDemo(a), newDemoISP(a))
+		newDemo(a), newDemoISP(a))
+	inGroup("node", root.Commands())
+	fleet := fleetCommands(a)
+	inGroup("controller", fleet)
+	root.AddCommand(fleet...)
+	root.AddCommand(newLayers(a), newVersion(a))
 	return root
+}
+
+// inGroup puts commands under one heading of the help.
+func inGroup(id string, commands []*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = id
+	}
 }
 
 func commandNames(cmd *cobra.Command) string {

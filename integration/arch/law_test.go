@@ -94,6 +94,7 @@ var mayImport = map[string][]string{
 		"config/layers", "platform/confdir", "config/optimize", "config/topology",
 		"config/e2e", "config/lint", "config/migrate", "config/schema",
 		"netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
+		"config/httpapi/fleetapi", "config/history", "config/operate", "platform/pki",
 	},
 
 	"integration/arch":     {},

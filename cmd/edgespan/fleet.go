@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/httpapi/fleetapi"
+)
+
+// fleetTimeout bounds one question to the controller: an override for ten thousand nodes is
+// judged on all of them before it is answered.
+const fleetTimeout = 2 * time.Minute
+
+// The forms of -o, the default first. A document is data to be written back, so it comes as
+// JSON; what is for people comes as a table.
+var (
+	tableForms    = outputs
+	documentForms = []string{"json", "yaml", "table", "wide", "name"}
+)
+
+// fleetSpec is one command that asks the controller. The commands stand in tables, one for
+// each group.
+type fleetSpec struct {
+	use, short    string
+	long, example string
+	args          cobra.PositionalArgs
+	complete      completer
+	forms         []string // of -o; none: the command has no -o
+	body          bool     // takes -f
+	write         bool     // takes -m, --dry-run, --if-match
+	flags         func(*cobra.Command, *fleetCall)
+	run           func(*fleetCall) error
+	sub           []fleetSpec
+}
+
+// fleetCall is one run of such a command.
+type fleetCall struct {
+	a      *app
+	ctx    context.Context //nolint:containedctx // lives as long as the command
+	cmd    *cobra.Command
+	args   []string
+	client *fleetapi.Client
+
+	output string
+	file   string // -f
+
+	message, ifMatch string
+	dryRun           bool
+
+	layer                     string
+	paths, versions           []string
+	software, firmware, board string
+	reveal, clearUser, set    bool
+	adoptImport, adoptReplace bool
+	role                      string
+	life, patience            time.Duration
+	limit                     int
+	before                    uint64
+}
+
+// fleetCommands are the commands that speak to a controller, but those below `node`.
+func fleetCommands(a *app) []*cobra.Command {
+	var out []*cobra.Command
+	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, historySpecs, operatorSpecs} {
+		for _, s := range specs {
+			out = append(out, s.command(a))
+		}
+	}
+	return append(out, newContext(a))
+}
+
+// command makes the cobra command of a spec and of those below it.
+func (s fleetSpec) command(a *app) *cobra.Command {
+	if s.run == nil {
+		cmd := asksFleet(group(s.use, s.short))
+		for _, sub := range s.sub {
+			cmd.AddCommand(sub.command(a))
+		}
+		return cmd
+	}
+	call := &fleetCall{a: a}
+	cmd := &cobra.Command{Use: s.use, Short: s.short, Long: s.long, Example: s.example, Args: s.args}
+	if s.complete != nil {
+		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return s.complete(a, cmd, args, typed), cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+	s.bind(cmd, call)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		call.cmd, call.args = cmd, args
+		if s.forms != nil && !slices.Contains(s.forms, call.output) {
+			return usagef("-o: is %q: %s are allowed", call.output, joined(s.forms))
+		}
+		return call.ask(cmd.Context(), s.run)
+	}
+	for _, sub := range s.sub {
+		cmd.AddCommand(sub.command(a))
+	}
+	return asksFleet(cmd)
+}
+
+// bind defines the flags that many commands share, and those of the one.
+func (s fleetSpec) bind(cmd *cobra.Command, call *fleetCall) {
+	flags := cmd.Flags()
+	if s.forms != nil {
+		flags.StringVarP(&call.output, "output", "o", s.forms[0], "form: "+strings.Join(s.forms, ", "))
+		// The flag was defined one line above: the only error there is can't be.
+		_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(s.forms, cobra.ShellCompDirectiveNoFileComp))
+	}
+	if s.body {
+		flags.StringVarP(&call.file, "file", "f", "", "document, YAML or JSON; - reads stdin")
+	}
+	if s.write {
+		flags.StringVarP(&call.message, "message", "m", "", "why; the history keeps it")
+		flags.BoolVar(&call.dryRun, "dry-run", false, "judge and print what would change, and change nothing")
+		flags.StringVar(&call.ifMatch, "if-match", "", "revision that you have seen: a later write to the same layer refuses this one")
+	}
+	if s.flags != nil {
+		s.flags(cmd, call)
+	}
+}
+
+// ask finds the controller and carries the command out, within fleetTimeout and what it waits.
+func (c *fleetCall) ask(ctx context.Context, run func(*fleetCall) error) error {
+	if c.patience < 0 {
+		return usagef("--wait: is %s: 0s or more is allowed", c.patience)
+	}
+	client, err := c.a.fleetClient()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, fleetTimeout+c.patience)
+	defer cancel()
+	c.ctx, c.client = ctx, client
+	return run(c)
+}
+
+// group is a command that only has others below it.
+func group(use, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("command: is %q: %s are allowed", args[0], commandNames(cmd))
+			}
+			return cmd.Help()
+		},
+	}
+}
+
+// completer completes an argument; it finds nothing where no controller answers.
+type completer func(a *app, cmd *cobra.Command, args []string, typed string) []string
+
+// completeNodes completes the names of nodes.
+func completeNodes(a *app, cmd *cobra.Command, args []string, _ string) []string {
+	return slices.DeleteFunc(a.liveNodes(cmd.Context()), func(n string) bool { return slices.Contains(args, n) })
+}
+
+// firstNode completes the first argument only.
+func firstNode(a *app, cmd *cobra.Command, args []string, typed string) []string {
+	if len(args) > 0 {
+		return nil
+	}
+	return completeNodes(a, cmd, args, typed)
+}
+
+// liveNodes are the names of the nodes that the controller knows now.
+func (a *app) liveNodes(ctx context.Context) []string {
+	if ctx == nil {
+		ctx = context.Background() // cobra's completion runs without one
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	client, err := a.fleetClient()
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	nodes, err := client.Nodes(ctx)
+	if err != nil {
+		return nil
+	}
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Name
+	}
+	return names
+}
+
+func joined(words []string) string { return strings.Join(words, " ") }
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// many is a count and its noun: "1 node", "3 nodes".
+func many(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

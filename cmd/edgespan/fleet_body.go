@@ -1,0 +1,87 @@
+package main
+
+import (
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/edit"
+	"edgespan/config/metadata"
+)
+
+// overrides are what a command line says: the document of -f, or KEY=VALUE. The type of a
+// VALUE is the metadata's, which the controller is asked for: of the nodes ("node"), of the
+// controller's own file, or of the aggregator's.
+func (c *fleetCall) overrides(of string, args []string) (config.Object, error) {
+	switch {
+	case c.file != "" && len(args) > 0:
+		return nil, usagef("%s: has both -f and %q: one of them is allowed", c.cmd.Name(), args[0])
+	case c.file != "":
+		return c.a.layerFile(c.file)
+	case len(args) == 0:
+		return nil, usagef("%s: says nothing: -f FILE or KEY=VALUE... is allowed", c.cmd.Name())
+	}
+	for _, arg := range args {
+		if _, _, found := cutAssignment(arg); !found {
+			return nil, usagef("%s: %s has no '=': -f FILE or KEY=VALUE... is allowed", c.cmd.Name(), config.Quote(arg))
+		}
+	}
+	doc, err := c.client.Metadata(c.ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	m, faults := metadata.Parse(doc.Object, metadata.Options{E2E: of != "node"})
+	if faults != nil {
+		// What the controller holds its writes to is its matter: here it only types values.
+		c.a.say("the metadata of the controller can't be read: values are typed as JSON")
+		m = nil
+	}
+	w := writing{op: edit.Modify, layer: "network"}
+	return w.assigned(m, args)
+}
+
+// keys reads the paths of a command line.
+func keys(args []string) ([][]string, error) {
+	var out [][]string
+	for _, arg := range args {
+		path, err := config.ParsePath(arg)
+		if err != nil {
+			return nil, usagef("KEY: %w", err)
+		}
+		out = append(out, path)
+	}
+	return out, nil
+}
+
+// list splits what flags such as --nodes a,b took, and drops what is empty.
+func list(words []string) []string {
+	var out []string
+	for _, w := range words {
+		for part := range strings.SplitSeq(w, ",") {
+			if part = strings.TrimSpace(part); part != "" {
+				out = append(out, part)
+			}
+		}
+	}
+	return out
+}
+
+// splitPaths splits --paths at commas outside of parts in "".
+func splitPaths(words []string) ([][]string, error) {
+	var texts []string
+	for _, w := range words {
+		quoted, from := false, 0
+		for i := 0; i < len(w); i++ {
+			switch {
+			case quoted && w[i] == '\\':
+				i++
+			case w[i] == '"':
+				quoted = !quoted
+			case w[i] == ',' && !quoted:
+				texts = append(texts, w[from:i])
+				from = i + 1
+			}
+		}
+		texts = append(texts, w[from:])
+	}
+	return keys(texts)
+}

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"edgespan/platform/store"
+)
+
+// fleetContext is one controller and what it is asked with. Empty fields are not set.
+type fleetContext struct {
+	Controller string `json:"controller"           yaml:"controller"`
+	TokenFile  string `json:"tokenFile,omitempty"  yaml:"tokenFile,omitempty"`
+	CAFile     string `json:"caFile,omitempty"     yaml:"caFile,omitempty"`
+	CASHA256   string `json:"caSha256,omitempty"   yaml:"caSha256,omitempty"`
+}
+
+// contextFile is the file of contexts. It names files of tokens and never holds one.
+type contextFile struct {
+	Current  string                  `yaml:"current,omitempty"`
+	Contexts map[string]fleetContext `yaml:"contexts"`
+}
+
+// contextPath is where the contexts are: EDGESPAN_CONTEXTS, else in the user's folder.
+func (a *app) contextPath() (string, error) {
+	if p := a.Env("EDGESPAN_CONTEXTS"); p != "" {
+		return p, nil
+	}
+	dir := a.Env("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) { // its specification: a relative one is to be ignored
+		home := a.Env("HOME")
+		if home == "" {
+			return "", usagef("context: neither HOME nor EDGESPAN_CONTEXTS is set: one of them is needed")
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	return filepath.Join(dir, "edgespan", "contexts.yaml"), nil
+}
+
+// readContexts reads the file of contexts; one that is not there has none.
+func (a *app) readContexts() (contextFile, error) {
+	f := contextFile{Contexts: map[string]fleetContext{}}
+	path, err := a.contextPath()
+	if err != nil {
+		return f, err
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	if err != nil {
+		return f, fmt.Errorf("read contexts: %w", err)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField())
+	if err := dec.Decode(&f); err != nil && len(bytes.TrimSpace(text)) > 0 {
+		return f, usagef("read contexts %s: %s: current and contexts: {NAME: {controller, tokenFile, caFile, caSha256}} are allowed",
+			path, yaml.FormatError(err, false, false))
+	}
+	if f.Contexts == nil {
+		f.Contexts = map[string]fleetContext{}
+	}
+	return f, nil
+}
+
+func (a *app) writeContexts(f contextFile) error {
+	path, err := a.contextPath()
+	if err != nil {
+		return err
+	}
+	text, err := yaml.Marshal(f)
+	if err != nil {
+		return fmt.Errorf("write contexts: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("write contexts: %w", err)
+	}
+	if err := store.WriteFile(path, text, 0o600); err != nil {
+		return fmt.Errorf("write contexts: %w", err)
+	}
+	return nil
+}
+
+// named is one context of the file.
+func (f contextFile) named(name string) (fleetContext, error) {
+	c, found := f.Contexts[name]
+	if !found {
+		return c, &noContextError{name, slices.Sorted(maps.Keys(f.Contexts))}
+	}
+	return c, nil
+}
+
+// noContextError is a context that is not in the file.
+type noContextError struct {
+	name  string
+	known []string
+}
+
+func (e *noContextError) Error() string {
+	if len(e.known) == 0 {
+		return fmt.Sprintf("context %q: does not exist: there is none yet: edgespan context add makes one", e.name)
+	}
+	return fmt.Sprintf("context %q: does not exist: %s are allowed", e.name, joined(e.known))
+}
+
+func newContext(a *app) *cobra.Command {
+	cmd := group("context", "Remember controllers by a name: where they are and with which token they are asked")
+	cmd.Long = cmd.Short + `.
+
+The file is ~/.config/edgespan/contexts.yaml, or EDGESPAN_CONTEXTS. It names files of tokens and
+holds none. A flag stands above the environment, and that above the context in use. The token of
+a context goes to that context's controller only.`
+	cmd.AddCommand(newContextAdd(a), newContextUse(a), newContextList(a), newContextRemove(a), newContextShow(a))
+	return cmd
+}
+
+func newContextAdd(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "add NAME --controller URL [--token-file F] [--ca-file F|--ca-sha256 H]",
+		Short: "Add a context, or change one; the first is in use at once",
+		Example: `  edgespan context add lab --controller https://127.0.0.1:8443 --token-file admin.token --ca-sha256 5f0c…
+  edgespan context use lab`,
+		Args: exactArgs(1, "one NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			f, err := a.readContexts()
+			if err != nil {
+				return err
+			}
+			c := a.fleet.fleetContext
+			if err := c.absolute(); err != nil {
+				return err
+			}
+			if err := c.check(); err != nil {
+				return err
+			}
+			if f.Contexts[args[0]] = c; f.Current == "" {
+				f.Current = args[0]
+			}
+			if err := a.writeContexts(f); err != nil {
+				return err
+			}
+			a.say("context %s: written; %s is in use", printable(args[0]), printable(f.Current))
+			return nil
+		},
+	}
+	return asksFleet(cmd)
+}
+
+// absolute makes the files' names hold in each folder.
+func (c *fleetContext) absolute() error {
+	for _, p := range []*string{&c.TokenFile, &c.CAFile} {
+		if *p == "" {
+			continue
+		}
+		abs, err := filepath.Abs(*p)
+		if err != nil {
+			return fmt.Errorf("resolve %s: %w", *p, err)
+		}
+		*p = abs
+	}
+	return nil
+}
+
+func newContextUse(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "use NAME", Short: "Ask the controller of this context from now on", Args: exactArgs(1, "one NAME"),
+		ValidArgsFunction: a.completeContexts,
+		RunE: func(_ *cobra.Command, args []string) error {
+			f, err := a.readContexts()
+			if err != nil {
+				return err
+			}
+			c, err := f.named(args[0])
+			if err != nil {
+				return err
+			}
+			f.Current = args[0]
+			if err := a.writeContexts(f); err != nil {
+				return err
+			}
+			a.say("context %s is in use: %s", printable(args[0]), printable(c.Controller))
+			return nil
+		},
+	}
+}
+
+func newContextRemove(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME", Short: "Forget a context; its token's file stays", Args: exactArgs(1, "one NAME"),
+		ValidArgsFunction: a.completeContexts,
+		RunE: func(_ *cobra.Command, args []string) error {
+			f, err := a.readContexts()
+			if err != nil {
+				return err
+			}
+			if _, err := f.named(args[0]); err != nil {
+				return err
+			}
+			if delete(f.Contexts, args[0]); f.Current == args[0] {
+				f.Current = ""
+			}
+			if err := a.writeContexts(f); err != nil {
+				return err
+			}
+			a.say("context %s: removed", printable(args[0]))
+			return nil
+		},
+	}
+}
+
+// namedContext is a context as -o json has it.
+type namedContext struct {
+	Name  string `json:"name"`
+	InUse bool   `json:"inUse"`
+	fleetContext
+}
+
+func newContextList(a *app) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the contexts", Args: exactArgs(0, "none"),
+		RunE: func(*cobra.Command, []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			f, err := a.readContexts()
+			if err != nil {
+				return err
+			}
+			return a.show(showContexts(f, slices.Sorted(maps.Keys(f.Contexts))), output)
+		},
+	}
+	outputFlag(cmd, &output)
+	return cmd
+}
+
+func newContextShow(a *app) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use: "show [NAME]", Short: "Show one context, or that in use", Args: rangeArgs(0, 1, "one NAME, or none"),
+		ValidArgsFunction: a.completeContexts,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			f, err := a.readContexts()
+			if err != nil {
+				return err
+			}
+			name := f.Current
+			if len(args) > 0 {
+				name = args[0]
+			}
+			c, err := f.named(name)
+			if err != nil {
+				return err
+			}
+			s := showContexts(f, []string{name})
+			s.data = namedContext{name, name == f.Current, c}
+			return a.show(s, output)
+		},
+	}
+	outputFlag(cmd, &output)
+	return cmd
+}
+
+func showContexts(f contextFile, names []string) shown {
+	list := []namedContext{}
+	t := &table{head: []string{"NAME", "IN USE", "CONTROLLER", "TOKEN FILE", "CA"}}
+	for _, n := range names {
+		c := f.Contexts[n]
+		list = append(list, namedContext{n, n == f.Current, c})
+	}
+	return shown{data: list, names: names, empty: "no contexts", table: func(wide bool) *table {
+		t.wide = wide
+		for _, c := range list {
+			t.add(c.Name, yesNo(c.InUse), c.Controller, c.TokenFile, either(c.CAFile, c.CASHA256))
+		}
+		return t
+	}}
+}
+
+func (a *app) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	f, err := a.readContexts()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.Sorted(maps.Keys(f.Contexts)), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"edgespan/config/httpapi/fleetapi"
+)
+
+func describeNode(c *fleetCall) error {
+	n, err := c.client.Node(c.ctx, c.args[0])
+	if err != nil {
+		return err
+	}
+	if c.output != "table" && c.output != "wide" {
+		return c.a.show(shown{data: n, names: []string{n.Name}}, c.output)
+	}
+	return writeNode(c.a.Out, n, c.output == "wide", c.a.Color)
+}
+
+// writeNode is a node for a person: what it is, why, and a table for each list.
+func writeNode(out io.Writer, n fleetapi.NodeDetail, wide, color bool) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s: %s\n", printable(n.Name), printable(n.State), printable(n.Why))
+	for _, line := range n.Explain {
+		fmt.Fprintf(&b, "  %s\n", printable(line))
+	}
+	for _, f := range []struct{ what, text string }{
+		{"id", n.ID},
+		{"online", yesNo(n.Online)},
+		{"ready", yesNo(n.Ready)},
+		{"managed", yesNo(n.Managed)},
+		{"running", runningText(n.Running)},
+		{"wanted", runningText(n.Wanted)},
+		{"source", n.Source},
+		{"pending", n.Pending},
+		{"held", n.Held},
+		{"fallback", fallbackText(n.Fallback)},
+		{"software", n.Software},
+		{"firmware", n.Firmware},
+		{"board", n.Board},
+		{"last report", moment(n.LastReport)},
+		{"replica", n.Replica},
+	} {
+		if f.text != "" {
+			fmt.Fprintf(&b, "%-12s %s\n", f.what, printable(f.text))
+		}
+	}
+	for _, t := range nodeTables(n, wide) {
+		if len(t.rows) > 0 {
+			b.WriteByte('\n')
+			if err := t.write(&b, color); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := fmt.Fprint(out, b.String())
+	return err
+}
+
+// nodeTables are the lists of a node; an empty one is not shown.
+func nodeTables(n fleetapi.NodeDetail, wide bool) []*table {
+	health := &table{head: []string{"HEALTH", "OK", "DETAIL"}, wide: wide}
+	for _, h := range n.Health {
+		word := "ok"
+		if !h.Good {
+			word = "failed"
+		}
+		health.add(h.Name, word, h.Detail)
+	}
+	actions := &table{head: []string{"ACTION", "STATE", "DETAIL"}, wide: wide}
+	for _, x := range n.Actions {
+		actions.add(x.Name, x.State, x.Detail)
+	}
+	failures := &table{head: []string{"FAILED CONFIG", "REASON", "WHEN", "ERROR"}, wide: wide}
+	for _, f := range n.Failures {
+		failures.add(f.MD5, f.Reason, moment(&f.At), f.Why)
+	}
+	return []*table{health, parameterTable(n, wide), actions, failures}
+}
+
+func runningText(r fleetapi.Running) string {
+	return strings.TrimSpace(strings.TrimSpace(r.Generation) + " " + r.MD5)
+}
+
+func fallbackText(on bool) string {
+	if !on {
+		return ""
+	}
+	return "yes: it has no config of its own, and removes nothing"
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"edgespan/config/operate"
+)
+
+// e2eSpecs are the commands of the controller's own config and of the aggregator's.
+var e2eSpecs = []fleetSpec{e2eSpec("controller"), e2eSpec("aggregator")}
+
+func e2eSpec(file string) fleetSpec {
+	return fleetSpec{use: file, short: "The config of the " + file + " itself", sub: []fleetSpec{
+		{
+			use: "get", short: "Print the config of the " + file, args: exactArgs(0, "none"), forms: documentForms, flags: bindReveal,
+			run: func(c *fleetCall) error {
+				d, err := c.client.E2E(c.ctx, file, c.reveal)
+				if err != nil {
+					return err
+				}
+				return c.versioned(d)
+			},
+		},
+		{
+			use: "set -f FILE|KEY=VALUE...", short: "Replace the config of the " + file, args: cobra.ArbitraryArgs, forms: tableForms, body: true, write: true,
+			long: "Replace the config of the " + file + ". It is held to its metadata." + aboutKeys,
+			run:  func(c *fleetCall) error { return c.setE2E(file, false) },
+		},
+		{
+			use: "modify -f FILE|KEY=VALUE...", short: "Merge into the config of the " + file, args: cobra.ArbitraryArgs, forms: tableForms, body: true, write: true,
+			long:    "Merge into the config of the " + file + ". It is held to its metadata." + aboutKeys,
+			example: "  edgespan " + file + " modify flags.v=2 -m 'more words in the log'",
+			run:     func(c *fleetCall) error { return c.setE2E(file, true) },
+		},
+		{
+			use: "metadata", short: "Print what describes the config of the " + file, args: exactArgs(0, "none"), forms: documentForms,
+			run: func(c *fleetCall) error { c.args = []string{file}; return getMetadata(c) },
+		},
+		{
+			use: "actions -f FILE|KEY=VALUE...", short: "Show which actions a change of the config would entail, and change nothing",
+			args: cobra.ArbitraryArgs, forms: tableForms, body: true,
+			flags: func(cmd *cobra.Command, c *fleetCall) {
+				cmd.Flags().BoolVar(&c.set, "set", false, "the config replaces what is there, as set does")
+			},
+			run: func(c *fleetCall) error { c.dryRun = true; return c.setE2E(file, !c.set) },
+		},
+	}}
+}
+
+func (c *fleetCall) setE2E(file string, modify bool) error {
+	o, err := c.overrides(file, c.args)
+	if err != nil {
+		return err
+	}
+	return c.put(operate.SetE2E{File: file, Config: o, Modify: modify})
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
+)
+
+const layerNames = "network, topology, metadata, node/NAME, auto/NAME, e2e/FILE"
+
+// historySpecs are the commands of revisions and of their way to the nodes.
+var historySpecs = []fleetSpec{
+	{
+		use: "history [LAYER]", short: "List who wrote what, when and why, the newest first",
+		long: "List the revisions of the layers, the newest first; of one LAYER only those that wrote it: " + layerNames + ".",
+		args: rangeArgs(0, 1, "one LAYER, or none"), forms: tableForms, complete: completeLayers, run: listHistory,
+		flags: func(cmd *cobra.Command, c *fleetCall) {
+			cmd.Flags().Uint64Var(&c.before, "before", 0, "only revisions older than this one")
+			cmd.Flags().IntVar(&c.limit, "limit", 0, "how many; 50 without it")
+		},
+		sub: []fleetSpec{
+			{use: "show REVISION", short: "Show a revision and what it changed", args: exactArgs(1, "one REVISION"), forms: tableForms, run: showRevision},
+			{
+				use: "diff REVISION [REVISION]", short: "Show what differs between two revisions; the newest without the second",
+				args: rangeArgs(1, 2, "one REVISION or two"), forms: tableForms, run: diffRevisions,
+			},
+			{
+				use: "revert REVISION", short: "Take back what one revision changed, and nothing of what came after it",
+				args: exactArgs(1, "one REVISION"), forms: tableForms, write: true, run: revertRevision,
+			},
+		},
+	},
+	{
+		use: "rollback REVISION [LAYER...]", short: "Bring layers back to what they were as of a revision",
+		long:    "Bring all layers, or those that are named, back to what they were as of a revision: " + layerNames + "." + aboutFleetWrites,
+		example: "  edgespan rollback 41 network node/pop-1 --dry-run",
+		args:    atLeast(1, "REVISION [LAYER...]"), forms: tableForms, write: true, run: rollbackTo,
+		complete: func(a *app, cmd *cobra.Command, args []string, typed string) []string {
+			if len(args) == 0 {
+				return nil
+			}
+			return completeLayers(a, cmd, nil, typed)
+		},
+	},
+	{use: "rollout", short: "The last changes on their way to the nodes", sub: []fleetSpec{
+		{use: "list", short: "List the last changes, the newest first", args: exactArgs(0, "none"), forms: tableForms, run: listRollouts},
+		{
+			use: "show REVISION", short: "Show which nodes have a change, which failed, and what the others wait for",
+			args: exactArgs(1, "one REVISION"), forms: tableForms, run: showRollout,
+		},
+	}},
+}
+
+func completeLayers(a *app, cmd *cobra.Command, args []string, _ string) []string {
+	if len(args) > 0 {
+		return nil
+	}
+	out := []string{"network", "topology", "metadata", "e2e/controller", "e2e/aggregator"}
+	for _, n := range a.liveNodes(cmd.Context()) {
+		out = append(out, history.Layer{Kind: history.Node, Name: n}.String(), history.Layer{Kind: history.Auto, Name: n}.String())
+	}
+	return out
+}
+
+// historyLayers reads the names of layers.
+func historyLayers(args []string) ([]history.Layer, error) {
+	var out []history.Layer
+	for _, arg := range args {
+		l, err := history.ParseLayer(arg)
+		if err != nil {
+			return nil, &usageError{err}
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+func listHistory(c *fleetCall) error {
+	named, err := historyLayers(c.args)
+	if err != nil {
+		return err
+	}
+	if c.limit < 0 {
+		return usagef("--limit: is %d: a number above 0 is allowed", c.limit)
+	}
+	q := fleetapi.HistoryQuery{Before: c.before, Limit: c.limit}
+	if len(named) > 0 {
+		q.Layer = &named[0]
+	}
+	editions, err := c.client.History(c.ctx, q)
+	if err != nil {
+		return err
+	}
+	s := shown{data: orEmpty(editions), empty: "no revisions"}
+	t := &table{head: []string{"REVISION", "TIME", "AUTHOR", "LAYERS", "MESSAGE"}, wide: c.output == "wide"}
+	for _, e := range editions {
+		s.names = append(s.names, fmt.Sprint(e.Number))
+		t.add(fmt.Sprint(e.Number), moment(&e.Time), e.Author, layerCell(e.Layers, t.wide), e.Message)
+	}
+	s.table = func(bool) *table { return t }
+	return c.a.show(s, c.output)
+}
+
+// layerCell is the layers of a revision in one cell: an import writes thousands.
+func layerCell(names []string, wide bool) string {
+	const few = 3
+	if wide || len(names) <= few {
+		return strings.Join(names, " ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], " "), len(names)-few)
+}
+
+func showRevision(c *fleetCall) error {
+	n, err := revisionOf("REVISION", c.args[0])
+	if err != nil {
+		return err
+	}
+	e, err := c.client.Revision(c.ctx, n)
+	if err != nil {
+		return err
+	}
+	if c.output == "table" || c.output == "wide" {
+		c.a.say("%s", printable(fmt.Sprintf("revision %d by %s, %s: %s", e.Number, e.Author, moment(&e.Time), either(e.Message, "no message"))))
+		return c.showDiffs(e.Changes)
+	}
+	return c.a.show(shown{data: e, names: e.Layers}, c.output)
+}
+
+func diffRevisions(c *fleetCall) error {
+	from, err := revisionOf("REVISION", c.args[0])
+	if err != nil {
+		return err
+	}
+	to := uint64(0)
+	if len(c.args) > 1 {
+		if to, err = revisionOf("REVISION", c.args[1]); err != nil {
+			return err
+		}
+		if to == 0 {
+			return usagef("diff: the second REVISION is 0: what is before the first can only be the first one")
+		}
+	}
+	diffs, err := c.client.Diff(c.ctx, from, to)
+	if err != nil {
+		return err
+	}
+	return c.showDiffs(diffs)
+}
+
+// showDiffs shows how layers differ, a row for each value.
+func (c *fleetCall) showDiffs(diffs []fleetapi.LayerDiff) error {
+	s := shown{data: orEmpty(diffs), empty: "nothing differs"}
+	t := &table{head: []string{"LAYER", "KEY", "BEFORE", "AFTER"}, wide: c.output == "wide"}
+	for _, d := range diffs {
+		s.names = append(s.names, d.Layer)
+		for _, v := range d.Values {
+			t.add(d.Layer, v.Path, valueCell(v.Old, v.HadOld), valueCell(v.New, v.HasNew))
+		}
+		if len(d.Values) == 0 {
+			t.add(d.Layer, "", fmt.Sprintf("revision %d", d.Before), fmt.Sprintf("revision %d", d.After))
+		}
+	}
+	s.table = func(bool) *table { return t }
+	return c.a.show(s, c.output)
+}
+
+func valueCell(v any, there bool) string {
+	if !there {
+		return ""
+	}
+	return oneLine(v)
+}
+
+func revertRevision(c *fleetCall) error {
+	n, err := revisionOf("REVISION", c.args[0])
+	if err != nil {
+		return err
+	}
+	return c.put(operate.Revert{Revision: n})
+}
+
+func rollbackTo(c *fleetCall) error {
+	n, err := revisionOf("REVISION", c.args[0])
+	if err != nil {
+		return err
+	}
+	wanted, err := historyLayers(c.args[1:])
+	if err != nil {
+		return err
+	}
+	return c.put(operate.Restore{Revision: n, Layers: wanted})
+}
+
+func listRollouts(c *fleetCall) error {
+	all, err := c.client.Rollouts(c.ctx)
+	if err != nil {
+		return err
+	}
+	s := shown{data: orEmpty(all), empty: "no rollouts"}
+	t := &table{head: []string{"REVISION", "STATE", "NODES", "ACKED", "FAILED", "WAITING", "BEGAN", "AUTHOR", "MESSAGE"}, wide: c.output == "wide"}
+	for _, r := range all {
+		s.names = append(s.names, fmt.Sprint(r.Revision))
+		t.add(fmt.Sprint(r.Revision), r.State, fmt.Sprint(r.Nodes), fmt.Sprint(r.Acked), fmt.Sprint(len(r.Failed)), fmt.Sprint(len(r.Waiting)),
+			moment(&r.Began), r.Author, r.Message)
+	}
+	s.table = func(bool) *table { return t }
+	return c.a.show(s, c.output)
+}
+
+func showRollout(c *fleetCall) error {
+	n, err := revisionOf("REVISION", c.args[0])
+	if err != nil {
+		return err
+	}
+	r, err := c.client.Rollout(c.ctx, n)
+	if err != nil {
+		return err
+	}
+	failed, waiting := slices.Sorted(maps.Keys(r.Failed)), slices.Sorted(maps.Keys(r.Waiting))
+	t := &table{head: []string{"NODE", "STATE", "ERROR"}, wide: c.output == "wide"}
+	for _, name := range failed {
+		t.add(name, "failed", r.Failed[name])
+	}
+	for _, name := range waiting {
+		t.add(name, "waiting", r.Waiting[name])
+	}
+	s := shown{data: r, names: append(failed, waiting...), table: func(bool) *table { return t }, empty: "no node failed or waits"}
+	if err := c.a.show(s, c.output); err != nil {
+		return err
+	}
+	c.a.say("%s", printable(fmt.Sprintf("revision %d, %s: %d of %s acked, %d failed, %d waiting",
+		r.Revision, r.State, r.Acked, many(r.Nodes, "node"), len(failed), len(waiting))))
+	return nil
+}

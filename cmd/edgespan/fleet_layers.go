@@ -1,0 +1,197 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/layers"
+	"edgespan/config/operate"
+	"edgespan/config/optimize"
+)
+
+const aboutFleetWrites = `
+
+The controller judges the write on every node that it touches: one fault refuses it all (exit
+code 4, a line for each fault). What changes on which nodes, with the actions that they take, is
+printed on stdout, warnings and the new revision on stderr. --dry-run does all but writing.`
+
+// layerSpecs are the commands of layers that belong to no single node.
+var layerSpecs = []fleetSpec{
+	{use: "network", short: "The overrides of the whole network, kept by the controller", sub: []fleetSpec{
+		{
+			use: "get", short: "Print the network overrides", args: exactArgs(0, "none"), forms: documentForms,
+			flags: bindReveal, run: getNetwork,
+		},
+		{
+			use: "set -f FILE|KEY=VALUE...", short: "Replace the network overrides; {} clears them",
+			long:    "Replace the whole network layer; {} clears it." + aboutFleetWrites + aboutKeys,
+			example: "  edgespan network set -f network.json -m 'as agreed' --if-match 12",
+			args:    cobra.ArbitraryArgs, forms: tableForms, body: true, write: true,
+			run: func(c *fleetCall) error { return c.setNetwork(false) },
+		},
+		{
+			use: "modify -f FILE|KEY=VALUE...", short: "Merge into the network overrides",
+			long:    "Merge into the network layer: an object is merged, everything else replaced; null is a value." + aboutFleetWrites + aboutKeys,
+			example: "  edgespan network modify sysParams.managedConfig=true --dry-run",
+			args:    cobra.ArbitraryArgs, forms: tableForms, body: true, write: true,
+			run: func(c *fleetCall) error { return c.setNetwork(true) },
+		},
+		{
+			use: "unset KEY...", short: "Remove keys from the network overrides",
+			long: "Remove keys, all of them or none." + aboutFleetWrites,
+			args: someArgs("one KEY or more"), forms: tableForms, write: true, run: unsetNetwork,
+		},
+		{
+			use: "actions -f FILE|KEY=VALUE...", short: "Ask the nodes which actions new network overrides would entail",
+			long: aboutPreview, args: cobra.ArbitraryArgs, forms: tableForms, body: true, flags: bindPreview, run: previewNetwork,
+		},
+	}},
+	{use: "actions ID", short: "Show what nodes have answered to a preview of actions", args: exactArgs(1, "the ID of a preview"), forms: tableForms, flags: bindPatience, run: showActionsOf},
+	{use: "base", short: "The base configs by software version", sub: []fleetSpec{{
+		use: "get [VERSION...]", short: "Print base configs, {version: {…}}; of a version the closest that is not newer", args: cobra.ArbitraryArgs, forms: documentForms,
+		run: func(c *fleetCall) error { return c.layerOf(operate.LayerQuery{Layer: layers.Base, Versions: c.args}) },
+	}}},
+	{use: "firmware", short: "The base configs by firmware version", sub: []fleetSpec{{
+		use: "get [VERSION...]", short: "Print firmware configs, {version: {…}}", args: cobra.ArbitraryArgs, forms: documentForms,
+		run: func(c *fleetCall) error {
+			return c.layerOf(operate.LayerQuery{Layer: layers.Firmware, Versions: c.args})
+		},
+	}}},
+	{use: "hardware", short: "The base configs by hardware board", sub: []fleetSpec{{
+		use: "get [BOARD...]", short: "Print hardware configs, {board: {version: {…}}}", args: cobra.ArbitraryArgs, forms: documentForms,
+		flags: func(cmd *cobra.Command, c *fleetCall) {
+			cmd.Flags().StringSliceVar(&c.versions, "versions", nil, "software versions; all without it")
+		},
+		run: func(c *fleetCall) error {
+			return c.layerOf(operate.LayerQuery{Layer: layers.Hardware, Boards: c.args, Versions: list(c.versions)})
+		},
+	}}},
+	{use: "metadata", short: "What describes the parameters of nodes, of the controller and of the aggregator", sub: []fleetSpec{{
+		use: "get [node|controller|aggregator]", short: "Print metadata, expanded", args: rangeArgs(0, 1, "node, controller or aggregator"), forms: documentForms,
+		complete: firstOf("node", "controller", "aggregator"), run: getMetadata,
+	}}},
+	{
+		use: "optimize polarity|golay|channel|control-superframe", short: "Assign what the nodes of the topology need, into the auto layer",
+		long: "Assign polarities, golay codes, channels or superframes for the topology, into the auto overrides." + aboutFleetWrites,
+		args: exactArgs(1, "polarity, golay, channel or control-superframe"), forms: tableForms, write: true,
+		complete: firstOf(optimizations...), run: runOptimize,
+		flags: func(cmd *cobra.Command, c *fleetCall) {
+			cmd.Flags().BoolVar(&c.clearUser, "clear-user", false, "take users' values out of the node layer instead of respecting them")
+		},
+	},
+}
+
+var optimizations = []string{"polarity", "golay", "channel", "control-superframe"}
+
+func bindReveal(cmd *cobra.Command, c *fleetCall) {
+	cmd.Flags().BoolVar(&c.reveal, "reveal", false, "show secrets as they are; for admins, and audited")
+}
+
+// firstOf completes the first argument with fixed words.
+func firstOf(words ...string) completer {
+	return func(_ *app, _ *cobra.Command, args []string, _ string) []string {
+		if len(args) > 0 {
+			return nil
+		}
+		return words
+	}
+}
+
+func (c *fleetCall) layerOf(q operate.LayerQuery) error {
+	d, err := c.client.Layer(c.ctx, q)
+	if err != nil {
+		return err
+	}
+	return c.versioned(d)
+}
+
+// versioned prints a document, and on stderr the revision that --if-match takes.
+func (c *fleetCall) versioned(d operate.Document) error {
+	if err := c.document(d.Object); err != nil {
+		return err
+	}
+	if d.Revision > 0 {
+		c.a.say("revision %d", d.Revision)
+	}
+	return nil
+}
+
+func getNetwork(c *fleetCall) error {
+	return c.layerOf(operate.LayerQuery{Layer: layers.Network, Reveal: c.reveal})
+}
+
+func (c *fleetCall) setNetwork(modify bool) error {
+	o, err := c.overrides("node", c.args)
+	if err != nil {
+		return err
+	}
+	return c.put(operate.SetNetwork{Overrides: o, Modify: modify})
+}
+
+func unsetNetwork(c *fleetCall) error {
+	paths, err := keys(c.args)
+	if err != nil {
+		return err
+	}
+	return c.put(operate.Unset{Layer: layers.Network, Keys: paths})
+}
+
+func previewNetwork(c *fleetCall) error {
+	o, err := c.overrides("node", c.args)
+	if err != nil {
+		return err
+	}
+	return c.previewOf(operate.SetNetwork{Overrides: o, Modify: !c.set})
+}
+
+func getMetadata(c *fleetCall) error {
+	of := strings.Join(append(c.args, "node")[:1], "")
+	if of != "node" && of != "controller" && of != "aggregator" {
+		return usagef("metadata: is %q: node, controller, aggregator are allowed", of)
+	}
+	d, err := c.client.Metadata(c.ctx, of)
+	if err != nil {
+		return err
+	}
+	return c.document(d.Object)
+}
+
+func runOptimize(c *fleetCall) error {
+	kind := optimize.Kind(c.args[0])
+	if c.args[0] == "control-superframe" {
+		kind = optimize.Superframe
+	}
+	for _, known := range optimizations {
+		if known == c.args[0] {
+			return c.put(operate.Optimize{Kinds: []optimize.Kind{kind}, ClearUser: c.clearUser})
+		}
+	}
+	return usagef("optimize: is %q: %s are allowed", c.args[0], joined(optimizations))
+}
+
+// put sends a write and shows what it did.
+func (c *fleetCall) put(w operate.Write) error {
+	o, err := c.writeOptions()
+	if err != nil {
+		return err
+	}
+	done, err := c.client.Write(c.ctx, w, o)
+	if err != nil {
+		return err
+	}
+	return c.written(done)
+}
+
+// revisionOf reads a revision; an ETag's quotes may stand around it.
+func revisionOf(flag, text string) (uint64, error) {
+	if n := len(text); n > 2 && text[0] == '"' && text[n-1] == '"' {
+		text = text[1 : n-1]
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, usagef("%s: is %q: the number of a revision is allowed", flag, text)
+	}
+	return n, nil
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config"
+	"edgespan/config/layers"
+	"edgespan/config/operate"
+)
+
+// nodeLayers are what `node get --layer` knows: what is kept of a node, the union of all, and
+// the layers of all nodes that stand below.
+var nodeLayers = []string{"node", "auto", "full", "network", "base", "firmware", "hardware"}
+
+// nodeSpecs are the commands below `node`: what a controller has of single nodes. `node`
+// alone is the daemon.
+var nodeSpecs = []fleetSpec{
+	{
+		use: "get NODE...", short: "Print the overrides or the whole config of a node, as the controller has it",
+		long: `Print one layer of a node: its own overrides (node, the default), those that the controller sets
+by itself (auto), the base, firmware or hardware config that it gets, the network's overrides, or
+the union of all of them (full). Of more than one node, or none (all), the answer is {node: {…}}.
+
+--paths takes out parts; a * is every key at its place. --sw, --fw and --board compute the config
+for other versions than the node reported.`,
+		example: `  edgespan node get pop-1 > pop-1.json && edgespan node set pop-1 -f pop-1.json
+  edgespan node get pop-1 --layer full --paths sysParams.managedConfig,radioParamsBase.*`,
+		args: cobra.ArbitraryArgs, forms: documentForms, complete: completeNodes, flags: bindNodeGet, run: getNodeConfig,
+	},
+	{
+		use: "set [NODE] -f FILE|KEY=VALUE...", short: "Replace the overrides of a node; {} clears them",
+		long:    "Replace the whole overrides of a node, or without NODE of each node of the file, {node: {…}}." + aboutFleetWrites + aboutKeys,
+		example: "  edgespan node set pop-1 popParams.POP_IFACE=nic2\n  edgespan node set -f nodes.json -m 'new sites'",
+		args:    cobra.ArbitraryArgs, forms: tableForms, body: true, write: true, complete: firstNode,
+		run: func(c *fleetCall) error { return c.setNode(false) },
+	},
+	{
+		use: "modify [NODE] -f FILE|KEY=VALUE...", short: "Merge into the overrides of a node",
+		long:    "Merge into the overrides of a node, or without NODE of each node of the file, {node: {…}}." + aboutFleetWrites + aboutKeys,
+		example: "  edgespan node modify pop-1 sysParams.managedConfig=false -m 'on the bench'",
+		args:    cobra.ArbitraryArgs, forms: tableForms, body: true, write: true, complete: firstNode,
+		run: func(c *fleetCall) error { return c.setNode(true) },
+	},
+	{
+		use: "unset NODE KEY...", short: "Remove keys from the overrides of a node",
+		long: "Remove keys, all of them or none." + aboutFleetWrites,
+		args: atLeast(2, "NODE KEY..."), forms: tableForms, write: true, complete: firstNode, run: unsetNode,
+	},
+	{
+		use: "actions [NODE] -f FILE|KEY=VALUE...", short: "Ask a node which actions new overrides would entail",
+		long: aboutPreview, args: cobra.ArbitraryArgs, forms: tableForms, body: true, complete: firstNode, flags: bindPreview,
+		run: func(c *fleetCall) error {
+			o, err := c.nodeOverrides()
+			if err != nil {
+				return err
+			}
+			return c.previewOf(operate.SetNodes{Overrides: o, Modify: !c.set})
+		},
+	},
+	{
+		use: "clear-auto [NODE...] --paths PATH,...", short: "Remove values that the controller has set by itself",
+		long: "Remove paths from the auto overrides of the nodes, or of all nodes; '*' is all of them." + aboutFleetWrites,
+		args: cobra.ArbitraryArgs, forms: tableForms, write: true, complete: completeNodes, run: clearAuto,
+		flags: func(cmd *cobra.Command, c *fleetCall) {
+			cmd.Flags().StringArrayVar(&c.paths, "paths", nil, "paths to remove, joined by ','; needed")
+		},
+	},
+}
+
+func bindNodeGet(cmd *cobra.Command, c *fleetCall) {
+	flags := cmd.Flags()
+	flags.StringVar(&c.layer, "layer", nodeLayers[0], "layer: "+joined(nodeLayers))
+	flags.StringArrayVar(&c.paths, "paths", nil, "parts of it, joined by ','")
+	flags.StringVar(&c.software, "sw", "", "software version in place of the reported one")
+	flags.StringVar(&c.firmware, "fw", "", "firmware version in place of the reported one")
+	flags.StringVar(&c.board, "board", "", "hardware board in place of the reported one")
+	bindReveal(cmd, c)
+	// The flag was defined above: the only error there is can't be.
+	_ = cmd.RegisterFlagCompletionFunc("layer", cobra.FixedCompletions(nodeLayers, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func atLeast(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < n {
+			return usagef("%s: has %d arguments: %s is allowed", cmd.Name(), len(args), what)
+		}
+		return nil
+	}
+}
+
+func getNodeConfig(c *fleetCall) error {
+	if !slices.Contains(nodeLayers, c.layer) {
+		return usagef("--layer: is %q: %s are allowed", c.layer, joined(nodeLayers))
+	}
+	paths, err := splitPaths(c.paths)
+	if err != nil {
+		return err
+	}
+	versions := layers.Versions{Software: c.software, Firmware: c.firmware, Board: c.board}
+	if versions != (layers.Versions{}) && (c.layer == "node" || c.layer == "auto" || c.layer == "network") {
+		return usagef("node get: has --sw, --fw or --board: the %s layer has no versions: --layer full base firmware hardware are allowed", c.layer)
+	}
+	var d operate.Document
+	switch {
+	case c.layer != "full":
+		d, err = c.nodeLayer(versions)
+	case len(c.args) == 1:
+		d, err = c.client.Config(c.ctx, operate.ConfigQuery{Node: c.args[0], Paths: paths, Versions: versions, Reveal: c.reveal})
+		paths = nil // it is cut out already
+	case versions != (layers.Versions{}):
+		return usagef("node get: has --sw, --fw or --board and %s: one NODE is allowed", many(len(c.args), "node"))
+	case len(paths) == 0:
+		return usagef("node get: has no --paths: the whole config of one NODE, or --paths of many are allowed")
+	default:
+		d, err = c.client.Paths(c.ctx, operate.PathsQuery{Nodes: c.args, Paths: paths, Reveal: c.reveal})
+		paths = nil
+	}
+	if err != nil {
+		return err
+	}
+	if paths != nil {
+		d.Object = c.cut(d.Object, paths)
+	}
+	return c.versioned(d)
+}
+
+// nodeLayer reads one layer of the nodes that are named.
+func (c *fleetCall) nodeLayer(v layers.Versions) (operate.Document, error) {
+	q := operate.LayerQuery{Reveal: c.reveal}
+	switch c.layer {
+	case "network":
+		q.Layer = layers.Network
+		return c.client.Layer(c.ctx, q)
+	case "node", "auto":
+		if q.Layer = layers.Node; c.layer == "auto" {
+			q.Layer = layers.Auto
+		}
+		if c.layer == "node" && len(c.args) == 1 {
+			return c.client.NodeLayer(c.ctx, c.args[0], c.reveal)
+		}
+		q.Nodes = c.args
+		d, err := c.client.Layer(c.ctx, q)
+		return c.only(d, err)
+	}
+	if len(c.args) != 1 {
+		return operate.Document{}, usagef("node get: names %s: the %s layer of one NODE is allowed", many(len(c.args), "node"), c.layer)
+	}
+	return c.versionLayer(v)
+}
+
+// only takes the one node's layer out of {node: {…}}, where one was named.
+func (c *fleetCall) only(d operate.Document, err error) (operate.Document, error) {
+	if err != nil || len(c.args) != 1 {
+		return d, err
+	}
+	d.Object = below(d.Object, c.args[0])
+	return d, nil
+}
+
+// versionLayer is the base, firmware or hardware layer that a node gets: that of the versions
+// given, or else of those that it reported.
+func (c *fleetCall) versionLayer(v layers.Versions) (operate.Document, error) {
+	node, err := c.client.Node(c.ctx, c.args[0])
+	if err != nil {
+		return operate.Document{}, err
+	}
+	v.Software, v.Firmware, v.Board = either(v.Software, node.Software), either(v.Firmware, node.Firmware), either(v.Board, node.Board)
+	q := operate.LayerQuery{Layer: layers.Base, Versions: []string{v.Software}}
+	at, lacks := []string{v.Software}, v.Software == ""
+	switch c.layer {
+	case "firmware":
+		q.Layer, q.Versions = layers.Firmware, []string{v.Firmware}
+		at, lacks = []string{v.Firmware}, v.Firmware == ""
+	case "hardware":
+		q.Layer, q.Boards = layers.Hardware, []string{v.Board}
+		at, lacks = []string{v.Board, v.Software}, v.Software == "" || v.Board == ""
+	}
+	if lacks {
+		return operate.Document{}, usagef("node get: %s has not reported what the %s layer goes by: --sw, --fw, --board are allowed", node.Name, c.layer)
+	}
+	d, err := c.client.Layer(c.ctx, q)
+	for _, key := range at {
+		d.Object = below(d.Object, key)
+	}
+	return d, err
+}
+
+// below is an object of an object; empty where there is none.
+func below(o config.Object, key string) config.Object {
+	inner, _ := o[key].(config.Object)
+	if inner == nil {
+		return config.Object{}
+	}
+	return inner
+}
+
+// cut keeps of a document what is at or below the paths; a "*" is every key at its place. Of
+// several nodes' documents the paths are those within each.
+func (c *fleetCall) cut(o config.Object, paths [][]string) config.Object {
+	out := config.Object{}
+	for _, p := range paths {
+		if len(c.args) != 1 && c.layer != "network" {
+			p = config.Sub([]string{"*"}, p...)
+		}
+		for _, at := range matching(o, nil, p) {
+			v, _ := config.Lookup(o, at)
+			out = config.Set(out, at, v)
+		}
+	}
+	return out
+}
+
+// matching are the paths in a document that a pattern stands for.
+func matching(v any, at, pattern []string) [][]string {
+	if len(pattern) == 0 {
+		return [][]string{at}
+	}
+	o, is := v.(config.Object)
+	if !is {
+		return nil
+	}
+	var out [][]string
+	for _, k := range config.Keys(o) {
+		if pattern[0] == "*" || pattern[0] == k {
+			out = append(out, matching(o[k], config.Sub(at, k), pattern[1:])...)
+		}
+	}
+	return out
+}
+
+// nodeOverrides are the overrides of the command line as {node: {…}}: the first argument is
+// the node, unless it is a KEY=VALUE or there is none.
+func (c *fleetCall) nodeOverrides() (config.Object, error) {
+	args := c.args
+	if len(args) == 0 {
+		return c.overrides("node", nil)
+	}
+	if _, _, assigns := cutAssignment(args[0]); assigns && c.file == "" {
+		return nil, usagef("%s: begins with %s: the name of a NODE is allowed before KEY=VALUE", c.cmd.Name(), config.Quote(args[0]))
+	}
+	o, err := c.overrides("node", args[1:])
+	if err != nil {
+		return nil, err
+	}
+	return config.Object{args[0]: o}, nil
+}
+
+func (c *fleetCall) setNode(modify bool) error {
+	o, err := c.nodeOverrides()
+	if err != nil {
+		return err
+	}
+	return c.put(operate.SetNodes{Overrides: o, Modify: modify})
+}
+
+func unsetNode(c *fleetCall) error {
+	paths, err := keys(c.args[1:])
+	if err != nil {
+		return err
+	}
+	for i, p := range paths {
+		paths[i] = config.Sub([]string{c.args[0]}, p...)
+	}
+	return c.put(operate.Unset{Layer: layers.Node, Keys: paths})
+}
+
+func clearAuto(c *fleetCall) error {
+	paths, err := splitPaths(c.paths)
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
+		return usagef("clear-auto: has no --paths: paths joined by ',' are allowed, '*' is all of them")
+	}
+	return c.put(operate.ClearAuto{Nodes: c.args, Paths: paths})
+}

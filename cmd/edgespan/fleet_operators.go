@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/httpapi/fleetapi"
+)
+
+var roles = []string{string(fleetapi.Viewer), string(fleetapi.Operator), string(fleetapi.Admin)}
+
+// operatorSpecs are the commands of tokens.
+var operatorSpecs = []fleetSpec{{use: "operators", short: "Who may ask the controller: tokens with roles", sub: []fleetSpec{
+	{use: "list", short: "List the tokens, never their text", args: exactArgs(0, "none"), forms: tableForms, run: listOperators},
+	{
+		use: "add NAME --role ROLE", short: "Make a token; its text is printed this once", args: exactArgs(1, "one NAME"), forms: tableForms,
+		example: "  edgespan operators add alice --role operator > alice.token",
+		run:     addOperator,
+		flags: func(cmd *cobra.Command, c *fleetCall) {
+			cmd.Flags().StringVar(&c.role, "role", "", "what it may do: "+joined(roles)+"; needed")
+			cmd.Flags().DurationVar(&c.life, "life", 0, "how long it is valid, as 720h; for ever without it")
+			// The flag was defined above: the only error there is can't be.
+			_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roles, cobra.ShellCompDirectiveNoFileComp))
+		},
+	},
+	{
+		use: "remove NAME", short: "Revoke a token", args: exactArgs(1, "one NAME"),
+		run: func(c *fleetCall) error {
+			if err := c.client.RemoveOperator(c.ctx, c.args[0]); err != nil {
+				return err
+			}
+			c.a.say("operator %s: removed", printable(c.args[0]))
+			return nil
+		},
+	},
+}}}
+
+func listOperators(c *fleetCall) error {
+	all, err := c.client.Operators(c.ctx)
+	if err != nil {
+		return err
+	}
+	s := shown{data: orEmpty(all), empty: "no operators"}
+	t := &table{head: []string{"NAME", "ROLE", "EXPIRES"}, wide: c.output == "wide"}
+	for _, o := range all {
+		s.names = append(s.names, o.Name)
+		t.add(o.Name, string(o.Role), moment(o.Expires))
+	}
+	s.table = func(bool) *table { return t }
+	return c.a.show(s, c.output)
+}
+
+func addOperator(c *fleetCall) error {
+	if !slices.Contains(roles, c.role) {
+		return usagef("--role: is %q: %s are allowed", c.role, joined(roles))
+	}
+	o := fleetapi.OperatorToken{Name: c.args[0], Role: fleetapi.Role(c.role)}
+	switch {
+	case c.life < 0:
+		return usagef("--life: is %s: a duration above 0 is allowed", c.life)
+	case c.life > 0:
+		end := time.Now().Add(c.life).UTC().Truncate(time.Second)
+		o.Expires = &end
+	}
+	made, err := c.client.AddOperator(c.ctx, o)
+	if err != nil {
+		return err
+	}
+	if c.output == "json" || c.output == "yaml" {
+		return c.a.show(shown{data: made}, c.output)
+	}
+	// The token alone is the data, so that it can go into a file.
+	if _, err := fmt.Fprintln(c.a.Out, printable(strings.TrimSpace(made.Token))); err != nil {
+		return err
+	}
+	c.a.say("operator %s: %s; the token is shown this once", printable(made.Name), printable(string(made.Role)))
+	return nil
+}
+
+// orEmpty makes an empty list of none, which JSON would show as null.
+func orEmpty[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
+}
+
+// moment is a time in a table.
+func moment(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
+)
+
+const aboutPreview = `Nothing is written. Each node that would change is asked which actions it would take; a node that
+is offline, unmanaged or of unknown hardware says nothing, and why stands beside it. Without --set
+the overrides are merged into what is there, as modify does.
+
+It exits 6 where nodes are still pending after --wait, or can't answer; edgespan actions ID
+shows later answers for a minute.`
+
+func bindPatience(cmd *cobra.Command, c *fleetCall) {
+	cmd.Flags().DurationVar(&c.patience, "wait", 10*time.Second, "how long to wait for the answers of nodes")
+}
+
+func bindPreview(cmd *cobra.Command, c *fleetCall) {
+	bindPatience(cmd, c)
+	cmd.Flags().BoolVar(&c.set, "set", false, "the overrides replace what is there, as set does")
+}
+
+// previewOf asks for a preview and shows it.
+func (c *fleetCall) previewOf(w operate.Write) error {
+	p, err := c.client.Preview(c.ctx, w)
+	if err != nil {
+		return err
+	}
+	return c.preview(p)
+}
+
+func showActionsOf(c *fleetCall) error {
+	p, err := c.client.PreviewResult(c.ctx, c.args[0])
+	if err != nil {
+		return err
+	}
+	return c.preview(p)
+}
+
+// previewPoll is how often the controller is asked for the answers of nodes.
+const previewPoll = 200 * time.Millisecond
+
+// preview shows what the nodes say they would do, once all have answered or patience ends.
+func (c *fleetCall) preview(p fleetapi.Preview) error {
+	ctx, cancel := context.WithTimeout(c.ctx, c.patience)
+	defer cancel()
+	tick := time.NewTicker(previewPoll)
+	defer tick.Stop()
+	for waiting := true; waiting && !p.Complete; {
+		select {
+		case <-ctx.Done():
+			waiting = false
+		case <-tick.C:
+			newer, err := c.client.PreviewResult(ctx, p.ID)
+			switch {
+			case err == nil:
+				p = newer
+			case ctx.Err() == nil:
+				return err
+			}
+		}
+	}
+	if err := c.ctx.Err(); err != nil {
+		return fmt.Errorf("wait for preview %s: %w", printable(p.ID), err)
+	}
+	return c.showPreview(p)
+}
+
+func (c *fleetCall) showPreview(p fleetapi.Preview) error {
+	nodes := slices.Sorted(maps.Keys(p.Nodes))
+	t := &table{head: []string{"NODE", "STATE", "ACTIONS", "WHY"}, wide: c.output == "wide"}
+	counts := map[string]int{}
+	for _, n := range nodes {
+		x := p.Nodes[n]
+		t.add(n, x.State, actionNames(x.Actions), x.Why)
+		counts[previewClass(x.State)]++
+	}
+	s := shown{data: p, names: nodes, empty: "no node would change", table: func(bool) *table { return t }}
+	if err := c.a.show(s, c.output); err != nil {
+		return err
+	}
+	c.a.say("preview %s, available until %s: %d answered, %d pending, %d cannot answer, %d not asked",
+		printable(p.ID), p.Until.UTC().Format(time.RFC3339), counts["answered"], counts["pending"], counts["cannot"], counts["not asked"])
+	var missing []string
+	if n := counts["pending"]; n > 0 {
+		missing = append(missing, many(n, "node")+" pending")
+	}
+	if n := counts["cannot"]; n > 0 {
+		missing = append(missing, many(n, "node")+" can't answer")
+	}
+	if missing != nil {
+		return &httpapi.Incomplete{Missing: missing}
+	}
+	return nil
+}
+
+// previewClass is what a node's state in a preview means to who asked.
+func previewClass(state string) string {
+	switch state {
+	case "answered", "pending":
+		return state
+	case "unchanged", "unmanaged":
+		return "not asked"
+	}
+	return "cannot"
+}
+
+// actionNames are actions in one cell; what the node has nothing to do for says so.
+func actionNames(actions []fleetapi.Action) string {
+	var out []string
+	for _, x := range actions {
+		if x.Supported != nil && !*x.Supported {
+			out = append(out, x.Name+" (unsupported)")
+			continue
+		}
+		out = append(out, x.Name)
+	}
+	return strings.Join(out, " ")
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/platform/pki"
+)
+
+// fleetFlags are the flags that say which controller is asked, and how.
+type fleetFlags struct {
+	fleetContext
+
+	context string // the name of a context in the place of that in use
+}
+
+// fleetMark marks the commands that take these flags.
+const fleetMark = "controller"
+
+// asksFleet marks a command.
+func asksFleet(cmd *cobra.Command) *cobra.Command {
+	cmd.Annotations = map[string]string{fleetMark: "yes"}
+	return cmd
+}
+
+// bindFleet defines the flags on the root, so that they may stand before the command too.
+// What is said to a command that asks no controller is refused, not passed over.
+func (a *app) bindFleet(root *cobra.Command) {
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.fleet.Controller, "controller", "", "controller to ask: https://HOST:PORT")
+	flags.StringVar(&a.fleet.TokenFile, "token-file", "", "file with the operator token for the controller")
+	flags.StringVar(&a.fleet.CAFile, "ca-file", "", "certificate of the controller's CA, PEM")
+	flags.StringVar(&a.fleet.CASHA256, "ca-sha256", "", "SHA-256 of the public key of the controller's CA, in place of --ca-file")
+	flags.StringVar(&a.fleet.context, "context", "", "context to use, see edgespan context")
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		for _, name := range []string{"controller", "token-file", "ca-file", "ca-sha256", "context"} {
+			if flags.Lookup(name).Changed && cmd.Annotations[fleetMark] == "" {
+				return usagef("%s: has --%s: it is allowed where a controller is asked: %s", cmd.CommandPath(), name, joined(askingGroups))
+			}
+		}
+		return nil
+	}
+}
+
+// askingGroups are the commands that ask a controller, or have such commands below them.
+var askingGroups = []string{
+	"network", "node", "base", "firmware", "hardware", "metadata", "controller", "aggregator", "optimize", "topology",
+	"nodes", "history", "rollback", "rollout", "operators", "actions",
+}
+
+// fleetTarget is the controller by the precedence flag > environment > context. A context's
+// token and CA belong to its controller: another one that a flag names gets neither.
+func (a *app) fleetTarget() (fleetContext, error) {
+	t := fleetContext{
+		Controller: a.setting(a.fleet.Controller, "EDGESPAN_CONTROLLER", ""),
+		TokenFile:  a.setting(a.fleet.TokenFile, "EDGESPAN_TOKEN_FILE", ""),
+		CAFile:     a.setting(a.fleet.CAFile, "EDGESPAN_CA_FILE", ""),
+		CASHA256:   a.setting(a.fleet.CASHA256, "EDGESPAN_CA_SHA256", ""),
+	}
+	if a.fleet.CAFile != "" && a.fleet.CASHA256 == "" {
+		t.CASHA256 = "" // a flag stands above the environment's other way to say it
+	}
+	if a.fleet.CASHA256 != "" && a.fleet.CAFile == "" {
+		t.CAFile = ""
+	}
+	if err := a.fromContext(&t); err != nil {
+		return t, err
+	}
+	if t.Controller == "" {
+		return t, usagef("--controller: is missing: an URL is allowed, or EDGESPAN_CONTROLLER, or a context (edgespan context add)")
+	}
+	return t, t.check()
+}
+
+// fromContext fills what neither flag nor environment has said.
+func (a *app) fromContext(t *fleetContext) error {
+	name := a.setting(a.fleet.context, "EDGESPAN_CONTEXT", "")
+	if name == "" && t.Controller != "" && t.TokenFile != "" && (t.CAFile != "" || t.CASHA256 != "") {
+		return nil // nothing is left to ask it for
+	}
+	f, err := a.readContexts()
+	switch {
+	case err != nil && t.Controller != "" && name == "":
+		return nil // without a home there are no contexts, and none is needed
+	case err != nil:
+		return err
+	case name == "" && f.Current == "":
+		return nil
+	case name == "":
+		name = f.Current
+	}
+	c, err := f.named(name)
+	if err != nil {
+		return err
+	}
+	if t.Controller == "" {
+		t.Controller = c.Controller
+	}
+	if t.Controller != c.Controller {
+		return nil
+	}
+	if t.TokenFile == "" {
+		t.TokenFile = c.TokenFile
+	}
+	if t.CAFile == "" && t.CASHA256 == "" {
+		t.CAFile, t.CASHA256 = c.CAFile, c.CASHA256
+	}
+	return nil
+}
+
+// check refuses what can never work, and a token in plain text on a network.
+func (c fleetContext) check() error {
+	if c.Controller == "" {
+		return usagef("--controller: is missing: an URL is allowed: https://HOST:PORT")
+	}
+	u, err := url.Parse(c.Controller)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return usagef("--controller: is %q: https://HOST:PORT is allowed", c.Controller)
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		return usagef("--controller: is %q: plain text shows the token to the network: https, or http to a loopback address is allowed", c.Controller)
+	case c.CAFile != "" && c.CASHA256 != "":
+		return usagef("--ca-file: is given with --ca-sha256: one of them is allowed")
+	}
+	if c.CASHA256 != "" {
+		if _, err := pki.ParsePin(c.CASHA256); err != nil {
+			return usagef("--ca-sha256: %w", err)
+		}
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// fleetClient is a client of the controller that flags, environment or context name.
+func (a *app) fleetClient() (*fleetapi.Client, error) {
+	t, err := a.fleetTarget()
+	if err != nil {
+		return nil, err
+	}
+	o := fleetapi.Options{URL: t.Controller}
+	if t.TokenFile != "" {
+		if o.Token, err = readToken(t.TokenFile); err != nil {
+			return nil, err
+		}
+	}
+	if o.Transport, err = t.transport(); err != nil {
+		return nil, err
+	}
+	c, err := fleetapi.NewClient(o)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return c, nil
+}
+
+// readToken reads the one line of a token's file. What is wrong with it never quotes it.
+func readToken(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read token: %w", &inputError{err})
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", usagef("--token-file: %s: holds no token: one line of printable characters is allowed", file)
+	}
+	return token, nil
+}
+
+// transport checks the controller's certificate by the file of its CA, by the pin of its CA,
+// or by the system's CAs.
+func (c fleetContext) transport() (*http.Transport, error) {
+	// No proxy: the token is the controller's alone, and a controller stands near.
+	t := &http.Transport{ForceAttemptHTTP2: true}
+	if c.CASHA256 != "" {
+		pin, err := pki.ParsePin(c.CASHA256)
+		if err != nil {
+			return nil, usagef("--ca-sha256: %w", err)
+		}
+		u, err := url.Parse(c.Controller)
+		if err != nil {
+			return nil, usagef("--controller: %w", err)
+		}
+		t.TLSClientConfig = pki.PinnedTLS(pin, u.Hostname(), time.Now)
+		return t, nil
+	}
+	var text []byte
+	var err error
+	if c.CAFile != "" {
+		if text, err = os.ReadFile(c.CAFile); err != nil {
+			return nil, fmt.Errorf("read CA: %w", &inputError{err})
+		}
+		if len(text) == 0 { // or the system's would be trusted
+			return nil, usagef("--ca-file: %s: is empty: PEM is allowed", c.CAFile)
+		}
+	}
+	if t.TLSClientConfig, err = pki.ClientTLS(text); err != nil {
+		return nil, usagef("--ca-file: %s: %w", c.CAFile, err)
+	}
+	return t, nil
+}

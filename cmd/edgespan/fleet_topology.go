@@ -1,0 +1,129 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config"
+	"edgespan/config/operate"
+)
+
+var topologyKinds = []string{"node", "link", "site"}
+
+const topologyNames = "node|link|site NAME"
+
+// topologySpecs are the commands of the topology.
+var topologySpecs = []fleetSpec{{use: "topology", short: "The nodes, links and sites that the controller knows", sub: []fleetSpec{
+	{
+		use: "get [" + topologyNames + "]", short: "Print the topology, or one entry of it, with what is alive now",
+		args: rangeArgs(0, 2, "none, or "+topologyNames), forms: documentForms, complete: completeTopology, run: getTopology,
+	},
+	{
+		use: "import -f FILE", short: "Replace the topology by a file of the seed's form", args: fileArgs, forms: tableForms, body: true, write: true,
+		long: "Replace the whole topology. A node that the file does not have is gone with its layers." + aboutFleetWrites, run: importTopology,
+	},
+	{
+		use: "add node|link|site -f FILE|KEY=VALUE...", short: "Add a node, a link or a site", args: atLeast(1, "node, link or site"),
+		example: "  edgespan topology add node name=pop-3 site_name=roof mac_addr=02:00:00:00:00:03 node_type=DN pop_node=true",
+		forms:   tableForms, body: true, write: true, complete: firstOf(topologyKinds...),
+		run: func(c *fleetCall) error { return c.editTopology("add", 1) },
+	},
+	{
+		use: "edit " + topologyNames + " -f FILE|KEY=VALUE...", short: "Merge into an entry", args: atLeast(2, topologyNames),
+		forms: tableForms, body: true, write: true, complete: completeTopology,
+		run: func(c *fleetCall) error { return c.editTopology("edit", 2) },
+	},
+	{
+		use: "delete " + topologyNames, short: "Delete a node, a link or a site", args: exactArgs(2, topologyNames),
+		forms: tableForms, write: true, complete: completeTopology,
+		run: func(c *fleetCall) error { return c.editTopology("delete", 2) },
+	},
+	{
+		use: "rename node|site NAME NEW", short: "Give a node or a site another name; its layers and links follow", args: exactArgs(3, "node|site NAME NEW"),
+		forms: tableForms, write: true, complete: completeTopology,
+		run: func(c *fleetCall) error { return c.editTopology("rename", 3) },
+	},
+}}}
+
+func completeTopology(a *app, cmd *cobra.Command, args []string, typed string) []string {
+	switch {
+	case len(args) == 0:
+		return topologyKinds
+	case len(args) == 1 && args[0] == "node":
+		return completeNodes(a, cmd, nil, typed)
+	}
+	return nil
+}
+
+func getTopology(c *fleetCall) error {
+	var d operate.Document
+	var err error
+	switch len(c.args) {
+	case 0:
+		d, err = c.client.Topology(c.ctx)
+	case 1:
+		return usagef("get: has 1 argument: none, or %s is allowed", topologyNames)
+	default:
+		if err := topologyKind(c.args[0]); err != nil {
+			return err
+		}
+		d, err = c.client.TopologyObject(c.ctx, c.args[0], c.args[1])
+	}
+	if err != nil {
+		return err
+	}
+	return c.versioned(d)
+}
+
+func topologyKind(kind string) error {
+	if !slices.Contains(topologyKinds, kind) {
+		return usagef("topology: is %q: %s are allowed", kind, joined(topologyKinds))
+	}
+	return nil
+}
+
+func importTopology(c *fleetCall) error {
+	if c.file == "" {
+		return usagef("-f: is missing: a file or - is allowed")
+	}
+	o, err := c.a.layerFile(c.file)
+	if err != nil {
+		return err
+	}
+	return c.put(operate.SetTopology{Document: o})
+}
+
+// editTopology changes one entry; named is how many arguments name it.
+func (c *fleetCall) editTopology(op string, named int) error {
+	w := operate.EditTopology{Object: c.args[0], Op: op}
+	if err := topologyKind(w.Object); err != nil {
+		return err
+	}
+	if op == "rename" && w.Object == "link" {
+		return usagef("rename: is a link, whose name follows from its nodes: node, site are allowed")
+	}
+	if named > 1 {
+		w.Name = c.args[1]
+	}
+	if named > 2 {
+		w.To = c.args[2]
+	}
+	if op == "add" || op == "edit" {
+		var err error
+		if w.Document, err = c.entry(c.args[named:]); err != nil {
+			return err
+		}
+	}
+	return c.put(w)
+}
+
+// entry is an entry of the topology: of -f, or KEY=VALUE. No metadata describes it, and a
+// VALUE is JSON or else text.
+func (c *fleetCall) entry(args []string) (config.Object, error) {
+	if c.file != "" || len(args) == 0 {
+		return c.overrides("", args)
+	}
+	w := writing{layer: "network"}
+	return w.assigned(nil, args)
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/httpapi/fleetapi"
+)
+
+// shownNodes is how many nodes of one effect a person is shown by name; -o wide shows all.
+const shownNodes = 5
+
+// written shows what a write did, or would do: what changes on stdout, the rest on stderr.
+func (c *fleetCall) written(w fleetapi.Written) error {
+	for _, warning := range w.Warnings {
+		c.a.say("warning: %s", printable(warning))
+	}
+	for _, key := range w.Unknown {
+		c.a.say("warning: %s: is in no metadata", printable(key))
+	}
+	if err := c.showWritten(w); err != nil {
+		return err
+	}
+	c.a.say("%s", printable(verdict(w)))
+	return nil
+}
+
+func (c *fleetCall) showWritten(w fleetapi.Written) error {
+	if c.output != "table" && c.output != "wide" {
+		return c.a.show(shown{data: w, names: touched(w)}, c.output)
+	}
+	var b strings.Builder
+	for _, e := range w.Effects {
+		b.WriteString(fleetEffect(e, c.output == "wide"))
+	}
+	if len(w.Actions) > 0 {
+		b.WriteString("the controller itself:\n")
+		writeActions(&b, w.Actions)
+	}
+	_, err := fmt.Fprint(c.a.Out, b.String())
+	return err
+}
+
+// verdict is the write in one line: the revision, and how far it reaches.
+func verdict(w fleetapi.Written) string {
+	switch {
+	case !w.Changed:
+		return fmt.Sprintf("nothing changes: it says so already; revision %d stays", w.Revision)
+	case w.DryRun:
+		return "dry run: nothing is written: " + reach(w)
+	}
+	return fmt.Sprintf("revision %d: %s", w.Revision, reach(w))
+}
+
+// reach is how many nodes a write changes, in how many values, and what they will do.
+func reach(w fleetapi.Written) string {
+	nodes := touched(w)
+	if len(nodes) == 0 && len(w.Effects) == 0 {
+		return "no node changes"
+	}
+	paths, actions := map[string]bool{}, map[string]bool{}
+	for _, e := range w.Effects {
+		for _, v := range e.Values {
+			paths[v.Path] = true
+		}
+		for _, x := range e.Actions {
+			actions[x.Name] = true
+		}
+	}
+	verb := "change"
+	if len(nodes) == 1 {
+		verb = "changes"
+	}
+	text := fmt.Sprintf("%s %s in %s", many(len(nodes), "node"), verb, many(len(paths), "value"))
+	if len(actions) == 0 {
+		return text + ", no action"
+	}
+	return text + ", " + strings.Join(slices.Sorted(maps.Keys(actions)), " ")
+}
+
+// touched are the nodes that a write changes.
+func touched(w fleetapi.Written) []string {
+	var out []string
+	for _, e := range w.Effects {
+		out = append(out, e.Nodes...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// fleetEffect is what changes on some nodes, for a person.
+func fleetEffect(e fleetapi.Effect, wide bool) string {
+	var b strings.Builder
+	who, more := e.Nodes, ""
+	if !wide && len(who) > shownNodes {
+		more = fmt.Sprintf(" and %d more", len(who)-shownNodes)
+		who = who[:shownNodes]
+	}
+	name := printable(strings.Join(who, ", ")) + more
+	if len(who) == 0 {
+		name = "a node without overrides"
+	}
+	if len(e.Nodes) > 1 {
+		name = fmt.Sprintf("%d nodes: %s", len(e.Nodes), name)
+	}
+	fmt.Fprintf(&b, "%s\n", name)
+	for _, v := range e.Values {
+		old, now := "none", "none"
+		if v.HadOld {
+			old = oneLine(v.Old)
+		}
+		if v.HasNew {
+			now = oneLine(v.New)
+			if v.Origin != "" {
+				now += " (origin " + printable(v.Origin) + ")"
+			}
+		}
+		fmt.Fprintf(&b, "  %s: %s -> %s\n", printable(v.Path), old, now)
+	}
+	writeActions(&b, e.Actions)
+	return b.String()
+}
+
+func writeActions(b *strings.Builder, actions []fleetapi.Action) {
+	for _, x := range actions {
+		fmt.Fprintf(b, "  action %s: %s\n", printable(x.Name), printable(strings.Join(x.Keys, ", ")))
+	}
+}
+
+// document shows a config document; the default form is that which set takes.
+func (c *fleetCall) document(o config.Object) error {
+	switch c.output {
+	case "json":
+		return c.a.printCanonical(o)
+	case "yaml":
+		return c.a.printYAML(o)
+	}
+	leaves := leavesOf(nil, o)
+	s := shown{empty: "it is empty", table: func(wide bool) *table {
+		t := &table{head: []string{"KEY", "VALUE"}, wide: wide}
+		for _, l := range leaves {
+			t.add(config.FormatPath(l.path), oneLine(l.value))
+		}
+		return t
+	}}
+	for _, l := range leaves {
+		s.names = append(s.names, config.FormatPath(l.path))
+	}
+	return c.a.show(s, c.output)
+}
+
+type leaf struct {
+	path  []string
+	value any
+}
+
+// leavesOf are the values of a document by their paths; an empty object is one.
+func leavesOf(path []string, v any) []leaf {
+	o, is := v.(config.Object)
+	if !is || len(o) == 0 {
+		if len(path) == 0 {
+			return nil
+		}
+		return []leaf{{path, v}}
+	}
+	var out []leaf
+	for _, k := range config.Keys(o) {
+		out = append(out, leavesOf(config.Sub(path, k), o[k])...)
+	}
+	return out
+}
+
+// writeOptions are -m, --dry-run and --if-match.
+func (c *fleetCall) writeOptions() (fleetapi.WriteOptions, error) {
+	o := fleetapi.WriteOptions{Message: c.message, DryRun: c.dryRun}
+	if c.ifMatch == "" {
+		return o, nil
+	}
+	n, err := revisionOf("--if-match", c.ifMatch)
+	o.IfMatch = &n
+	return o, err
+}

@@ -1,0 +1,20 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+)
+
+// ClientTLS is the setting of a client of the REST server: it trusts the authorities of a PEM
+// text, or without one those of the system, and asks for the server's name as ever.
+func ClientTLS(authorities []byte) (*tls.Config, error) {
+	if len(authorities) == 0 {
+		return &tls.Config{MinVersion: tls.VersionTLS13}, nil
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(authorities) {
+		return nil, errors.New("has no certificate: PEM is allowed")
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool}, nil
+}
