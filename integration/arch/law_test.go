@@ -64,17 +64,18 @@ var mayImport = map[string][]string{
 	"platform/dnsmasq":  {"netinst/netstate", "platform/proc", "platform/dump", "platform/store"},
 	"platform/store":    {},
 	// The controller's store: the contract, what holds its backends to it, the backends.
-	"platform/store/kv":          {"config/revision"},
-	"platform/store/conformance": {"config/revision", "platform/store/kv"},
-	"platform/store/bolt":        {"config/revision", "platform/store/kv"},
-	"platform/store/etcd":        {"config/revision", "platform/store/kv"},
-	"platform/daemon":            {"platform/store"},
-	"platform/datadir":           {"platform/store"},
-	"platform/confdir":           {"config", "config/layers", "platform/store"},
-	"platform/fake":              {"netinst/netstate"},
-	"platform/facts":             {"netinst/netstate", "platform/proc"},
-	"platform/pki":               {"platform/store"},
-	"platform/nodelink":          {"config", "config/link", "platform/pki", "platform/nodelink/linkpb"},
+	"platform/store/kv":            {"config/revision"},
+	"platform/store/conformance":   {"config/revision", "platform/store/kv"},
+	"platform/store/bolt":          {"config/revision", "platform/store/kv"},
+	"platform/store/etcd":          {"config/revision", "platform/store/kv"},
+	"platform/store/etcd/etcdtest": {},
+	"platform/daemon":              {"platform/store"},
+	"platform/datadir":             {"platform/store"},
+	"platform/confdir":             {"config", "config/layers", "platform/store"},
+	"platform/fake":                {"netinst/netstate"},
+	"platform/facts":               {"netinst/netstate", "platform/proc"},
+	"platform/pki":                 {"platform/store"},
+	"platform/nodelink":            {"config", "config/link", "platform/pki", "platform/nodelink/linkpb"},
 
 	"platform/nodelink/linkpb": {},
 
@@ -119,7 +120,7 @@ var testsMayImport = map[string][]string{
 
 	"platform/store/kv":   {"platform/store/bolt"},
 	"platform/store/bolt": {"platform/store/conformance"},
-	"platform/store/etcd": {"platform/store/conformance"},
+	"platform/store/etcd": {"platform/store/conformance", "platform/store/etcd/etcdtest"},
 }
 
 // pure are the cores: values in, values out.

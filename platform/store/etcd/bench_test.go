@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"edgespan/config/revision"
+	"edgespan/platform/store/etcd/etcdtest"
 )
 
 // BenchmarkPut is the latency of one acknowledged write of 1 KiB in a cluster of
@@ -33,12 +34,12 @@ func BenchmarkPut(b *testing.B) {
 		}
 	})
 	b.Run("one-writer", func(b *testing.B) {
-		server, err := serve(b.TempDir(), false)
+		server, err := etcdtest.Serve(b.TempDir(), false)
 		if err != nil {
 			b.Fatal(err)
 		}
 		defer server.Close()
-		s, err := Open(b.Context(), Options{Endpoints: []string{"http://" + server.Clients[0].Addr().String()}, Fleet: "bench"})
+		s, err := Open(b.Context(), Options{Endpoints: []string{server.Endpoint}, Fleet: "bench"})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -4,18 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/server/v3/embed"
-	"go.uber.org/zap"
-
 	"edgespan/config/revision"
 	"edgespan/platform/store/conformance"
+	"edgespan/platform/store/etcd/etcdtest"
 	"edgespan/platform/store/kv"
 )
 
@@ -27,40 +24,15 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	server, err := serve(dir, true)
+	server, err := etcdtest.Serve(dir, true)
 	if err != nil {
 		panic(err)
 	}
-	endpoint = "http://" + server.Clients[0].Addr().String()
+	endpoint = server.Endpoint
 	code := m.Run()
 	server.Close()
 	os.RemoveAll(dir)
 	os.Exit(code)
-}
-
-// serve runs a server of one member, on ports that the kernel chooses.
-func serve(dir string, noSync bool) (*embed.Etcd, error) {
-	free, err := url.Parse("http://127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	c := embed.NewConfig()
-	c.Dir, c.UnsafeNoFsync, c.ZapLoggerBuilder = dir, noSync, embed.NewZapLoggerBuilder(zap.NewNop())
-	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{*free}, []url.URL{*free}
-	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{*free}, []url.URL{*free}
-	c.InitialCluster = c.InitialClusterFromName(c.Name)
-	server, err := embed.StartEtcd(c)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-server.Server.ReadyNotify():
-		return server, nil
-	case err := <-server.Err():
-		return nil, err
-	case <-time.After(time.Minute):
-		return nil, errors.New("etcd is not ready after a minute")
-	}
 }
 
 var fleets atomic.Int64
