@@ -10,27 +10,37 @@ import (
 	"edgespan/config/revision"
 )
 
-// store is a model of the store behind a Reader. It counts what is read.
+// backend is what the history is kept in: the model of a store, or a real one.
+type backend interface {
+	Get(key revision.Key) (revision.Entry, revision.Revision, error)
+	List(below revision.Prefix, o revision.ListOptions) (revision.Page, error)
+	Commit(txn revision.Txn) (revision.Outcome, error)
+}
+
+// store is a backend behind a Reader. It counts what is read.
 type store struct {
-	*revision.Model
+	backend
 	gets int
 }
 
-func newStore() *store { return &store{Model: revision.NewModel()} }
+func newStore() *store { return &store{backend: revision.NewModel()} }
 
 func (s *store) Get(keys ...revision.Key) ([]revision.Entry, error) {
 	if len(keys) > revision.MaxOps {
 		return nil, fmt.Errorf("%d keys", len(keys))
 	}
 	s.gets += len(keys)
+	var txn revision.Txn // at one moment
+	for _, key := range keys {
+		txn.Then = append(txn.Then, revision.Get(key))
+	}
+	outcome, err := s.Commit(txn)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]revision.Entry, len(keys))
-	for i, key := range keys {
-		e, _, err := s.Model.Get(key)
-		if err != nil {
-			return nil, err
-		}
-		e.Key = key
-		out[i] = e
+	for i, result := range outcome.Results {
+		out[i] = result.Entry
 	}
 	return out, nil
 }

@@ -114,6 +114,7 @@ var testsMayImport = map[string][]string{
 	"config/lint":     {"config/schema"},
 	"config/migrate":  {"config/metadata"},
 	"config/nodeconf": {"examples"},
+	"config/history":  {"platform/store/kv", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest"}, // its laws, on real stores
 	"config/state":    {"netinst"},
 	"platform/store":  {"pubsub"},
 	"pubsub":          {"platform/store"},

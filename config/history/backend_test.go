@@ -1,0 +1,74 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"edgespan/config/revision"
+	"edgespan/platform/store/bolt"
+	"edgespan/platform/store/etcd"
+	"edgespan/platform/store/etcd/etcdtest"
+	"edgespan/platform/store/kv"
+)
+
+// real is a store on a disk.
+type real struct{ kv.Store }
+
+func (r real) Get(key revision.Key) (revision.Entry, revision.Revision, error) {
+	return r.Store.Get(context.Background(), key)
+}
+
+func (r real) List(below revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+	return r.Store.List(context.Background(), below, o)
+}
+
+func (r real) Commit(txn revision.Txn) (revision.Outcome, error) {
+	return r.Store.Commit(context.Background(), txn)
+}
+
+// The histories of TestPropertyHistoriesOfTwoWriters in files, each of its own, every tenth
+// of them synced.
+func TestPropertyHistoriesInBolt(t *testing.T) {
+	parts := 10
+	if testing.Short() {
+		parts = 1
+	}
+	var n atomic.Int64
+	for part := range parts {
+		dir := t.TempDir()
+		t.Run(fmt.Sprint(part), rapid.MakeCheck(func(t *rapid.T) {
+			s, err := bolt.Open(filepath.Join(dir, fmt.Sprint(n.Add(1))), bolt.Options{UnsafeNoSync: n.Load()%10 != 0})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			twoWriters(t, &store{backend: real{s}})
+		}))
+	}
+}
+
+// The same in an etcd, where each history is a fleet.
+func TestPropertyHistoriesInEtcd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a hundred fleets")
+	}
+	server, err := etcdtest.Serve(t.TempDir(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	var n atomic.Int64
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := etcd.Open(context.Background(), etcd.Options{Endpoints: []string{server.Endpoint}, Fleet: fmt.Sprint(n.Add(1))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		twoWriters(t, &store{backend: real{s}})
+	})
+}
