@@ -45,15 +45,13 @@ var mayImport = map[string][]string{
 
 	// The shell. Plain types of httpapi are what actors answer with.
 	"config/httpapi":          {},
-	"config/httpapi/fleetapi": {"config", "config/edit", "config/history", "config/httpapi", "config/layers", "config/metadata", "config/operate", "config/optimize"},
+	"config/httpapi/fleetapi": {"config", "config/edit", "config/history", "config/httpapi", "config/layers", "config/metadata", "config/operate", "config/optimize", "config/nodeconf"},
 	"actors/keep":             {},
 	"actors/controller": {
 		"actors/keep", "config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi/fleetapi", "config/layers",
 		"config/link", "config/metadata", "config/operate", "config/revision", "config/topology",
 	},
 	"actors": {"actors/keep", "netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub"},
-	"config/httpapi/fleetapi": {"config", "config/edit", "config/history", "config/httpapi", "config/layers", "config/metadata", "config/nodeconf", "config/operate", "config/optimize"},
-	"actors":                  {"netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub"},
 
 	// platform obeys: it knows the vocabulary of host state and itself.
 	"platform/proc":     {"netinst/netstate"},
@@ -85,6 +83,7 @@ var mayImport = map[string][]string{
 	},
 
 	"examples": {},
+	"deploy":   {},
 
 	// Wiring, and the demo's lab.
 	"cmd/edgespan": {

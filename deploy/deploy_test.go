@@ -1,0 +1,82 @@
+// Package deploy owns what a machine needs beside the programs: units of systemd and
+// scripts. It never holds code of a program.
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// machine makes a root with files of the kernel's.
+func machine(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestGenNodeInfo(t *testing.T) {
+	const dmi, tree = "sys/class/dmi/id/", "proc/device-tree/"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"the board": {map[string]string{
+			dmi + "board_vendor": "Supermicro\n", dmi + "board_name": "X11SDV-4C-TLN2F\n", dmi + "sys_vendor": "Vendor\n", dmi + "product_name": "Product\n",
+		}, "SUPERMICRO_X11SDV-4C-TLN2F"},
+		"the product where the board has no name of its own": {map[string]string{
+			dmi + "board_vendor": "x\n", dmi + "board_name": "Default string\n", dmi + "sys_vendor": "QEMU\n", dmi + "product_name": "Standard PC (Q35 + ICH9, 2009)\n",
+		}, "QEMU_STANDARD_PC_Q35_ICH9_2009"},
+		"a name without a vendor":  {map[string]string{dmi + "board_name": "  box \n"}, "BOX"},
+		"the device tree":          {map[string]string{tree + "compatible": "fsl,ls1048a-puma\x00fsl,ls1048a\x00", tree + "model": "Puma\x00"}, "FSL_LS1048A-PUMA"},
+		"its model":                {map[string]string{tree + "model": "Raspberry Pi 4 Model B Rev 1.4\x00"}, "RASPBERRY_PI_4_MODEL_B_REV_1.4"},
+		"what would be shell code": {map[string]string{dmi + "board_name": "$(reboot); `x` 'y' \"z\"\n"}, "REBOOT_X_Y_Z"},
+		"letters of other scripts": {map[string]string{dmi + "board_vendor": "Fürth\n", dmi + "board_name": "ü\n", tree + "model": "m\x00"}, "F_RTH"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := machine(t, c.files)
+			file := filepath.Join(root, "node_info")
+			if err := os.WriteFile(file, []byte("MAC=02:00:00:00:00:01\nHW_BOARD_ID=OLD\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.CommandContext(t.Context(), "./gen-node-info", file, root).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			got, err := os.ReadFile(file)
+			if want := "MAC=02:00:00:00:00:01\nHW_BOARD_ID=" + c.want + "\n"; err != nil || string(got) != want {
+				t.Errorf("%q, %v: want %q", got, err, want)
+			}
+			if rest, _ := filepath.Glob(file + ".*"); len(rest) > 0 {
+				t.Errorf("it left %q", rest)
+			}
+		})
+	}
+}
+
+func TestGenNodeInfoWithoutABoard(t *testing.T) {
+	root := machine(t, map[string]string{"sys/class/dmi/id/board_name": "To Be Filled By O.E.M.\n", "node_info": "HW_BOARD_ID=OLD\n"})
+	file := filepath.Join(root, "node_info")
+	cmd := exec.CommandContext(t.Context(), "./gen-node-info", file, root)
+	out, _ := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(string(out), "names the board") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != "HW_BOARD_ID=OLD\n" {
+		t.Errorf("the file became %q, %v", got, err)
+	}
+	cmd = exec.CommandContext(t.Context(), "./gen-node-info")
+	if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 2 {
+		t.Errorf("without a file: exit code %d: %s", cmd.ProcessState.ExitCode(), out)
+	}
+}
