@@ -166,6 +166,17 @@ func (s State) All() ([]Version, error) {
 	return s.versions(o, entries)
 }
 
+// Of reads all layers of a kind, in the order of their names; those that were deleted have
+// no document.
+func (s State) Of(k Kind) ([]Version, error) {
+	o := s.objects()
+	all, err := o.entries(s.tree)
+	if err != nil {
+		return nil, fmt.Errorf("state at revision %d: %w", s.Number, err)
+	}
+	return s.versions(o, slices.DeleteFunc(all, func(e entry) bool { return e.Layer.Kind != k }))
+}
+
 // entries are those of all layers that have a document.
 func (s State) entries(o *objects) ([]entry, error) {
 	all, err := o.entries(s.tree)

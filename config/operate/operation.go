@@ -2,6 +2,7 @@ package operate
 
 import (
 	"edgespan/config"
+	"edgespan/config/e2e"
 	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/layers"
@@ -126,8 +127,10 @@ type Outcome struct {
 	Warnings []string
 	Unknown  [][]string    // keys that no metadata describes, with the node or file first
 	Effects  []edit.Effect // what changes on the nodes; secrets masked
-	Actions  []metadata.Action
-	// Actions are the controller's or the aggregator's own, after SetE2E.
+	// Actions are the controller's or the aggregator's own, where their files change, and
+	// Flags what UPDATE_GFLAG is about.
+	Actions []metadata.Action
+	Flags   []e2e.FlagChange
 }
 
 // Refused is a write or a read with faults, all of them.

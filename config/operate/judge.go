@@ -1,0 +1,217 @@
+package operate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"edgespan/config"
+	"edgespan/config/edit"
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/layers"
+	"edgespan/config/metadata"
+	"edgespan/config/revision"
+)
+
+// The rules of faults, beside those of config/edit and config/metadata.
+const (
+	RuleLayers   = "layers"   // a base, firmware or hardware file that can't be read
+	RuleFile     = "file"     // what config/e2e finds wrong in the controller's files
+	RuleHistory  = "history"  // what stands in the way of a change of several layers
+	RuleOptimize = "optimize" // what can't be assigned
+)
+
+// judge is one operation. It reads each layer and each kind once.
+type judge struct {
+	*World
+	metadata *metadata.Metadata // that counts for this operation
+	kinds    map[layers.Versions]fleet.Kind
+	sets     map[string]layers.Set
+	broken   map[string]error // kinds whose files can't be read
+	read     map[history.Layer]history.Version
+	was      map[string]string // names that nodes had before this operation, by those after it
+}
+
+func (w *World) judge() *judge {
+	return &judge{
+		World: w, metadata: w.Metadata, kinds: map[layers.Versions]fleet.Kind{}, sets: map[string]layers.Set{},
+		broken: map[string]error{}, read: map[history.Layer]history.Version{}, was: map[string]string{},
+	}
+}
+
+// kind is that of versions, with its base, firmware and hardware layers.
+func (j *judge) kind(v layers.Versions) (fleet.Kind, layers.Set, error) {
+	k, known := j.kinds[v]
+	if !known {
+		k = j.Hardware.KindOf(v)
+		j.kinds[v] = k
+	}
+	set, err := j.set(k)
+	return k, set, err
+}
+
+func (j *judge) set(k fleet.Kind) (layers.Set, error) {
+	if _, asked := j.sets[k.Name]; !asked {
+		var set layers.Set
+		if j.Layers != nil {
+			set, j.broken[k.Name] = j.Layers(k)
+		}
+		j.sets[k.Name] = set
+	}
+	return j.sets[k.Name], j.broken[k.Name]
+}
+
+// versions are those that a node's layers are chosen by: those it reported, or none, which
+// is the latest base. A node that gets another name keeps its own.
+func (j *judge) versions(node string) layers.Versions {
+	if before, renamed := j.was[node]; renamed {
+		node = before
+	}
+	return j.Nodes[node].Versions
+}
+
+// layer reads a layer.
+func (j *judge) layer(l history.Layer) (history.Version, error) {
+	if err := j.layersOf(l); err != nil {
+		return history.Version{}, err
+	}
+	return j.read[l], nil
+}
+
+// layersOf reads the layers that were not read before.
+func (j *judge) layersOf(wanted ...history.Layer) error {
+	var missing []history.Layer
+	for _, l := range wanted {
+		if _, done := j.read[l]; !done {
+			missing = append(missing, l)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	versions, err := j.State.Layers(missing...)
+	if err != nil {
+		return err
+	}
+	for _, v := range versions {
+		j.read[v.Layer] = v
+	}
+	return nil
+}
+
+var (
+	networkLayer  = history.Layer{Kind: history.Network}
+	topologyLayer = history.Layer{Kind: history.Topology}
+	metadataLayer = history.Layer{Kind: history.Metadata}
+)
+
+func nodeLayer(name string) history.Layer { return history.Layer{Kind: history.Node, Name: name} }
+func autoLayer(name string) history.Layer { return history.Layer{Kind: history.Auto, Name: name} }
+
+// world is what nodes have now, for config/edit. Broken files are faults.
+func (j *judge) world(nodes []string) (edit.World, error) {
+	wanted := []history.Layer{networkLayer}
+	for _, name := range nodes {
+		wanted = append(wanted, autoLayer(name), nodeLayer(name))
+	}
+	if err := j.layersOf(wanted...); err != nil {
+		return edit.World{}, err
+	}
+	w := edit.World{
+		Kinds: map[string]layers.Set{}, Network: j.read[networkLayer].Document,
+		Nodes: make(map[string]edit.Node, len(nodes)), Metadata: j.metadata,
+	}
+	wrong := map[string]*edit.Fault{}
+	for _, name := range nodes {
+		k, set, err := j.kind(j.versions(name))
+		if _, known := j.Nodes[name]; err != nil && (known || j.was[name] != "") {
+			if wrong[k.Name] == nil {
+				wrong[k.Name] = brokenFault(err)
+			}
+			wrong[k.Name].Nodes = append(wrong[k.Name].Nodes, name)
+		}
+		w.Kinds[k.Name] = set
+		w.Nodes[name] = edit.Node{Kind: k.Name, Auto: j.read[autoLayer(name)].Document, Own: j.read[nodeLayer(name)].Document}
+	}
+	if len(nodes) == 0 { // no node is in the way if its files are broken
+		k, set, _ := j.kind(layers.Versions{})
+		w.Kinds[k.Name] = set
+	}
+	var faults edit.Faults
+	for _, f := range wrong {
+		faults = append(faults, *f)
+	}
+	return w, refused(faults)
+}
+
+func brokenFault(err error) *edit.Fault {
+	return &edit.Fault{Rule: RuleLayers, What: "the layers of the versions can't be read: " + err.Error(), Allowed: "files that can be read are required"}
+}
+
+// known are the names of all nodes, sorted.
+func (w *World) known() []string { return slices.Sorted(maps.Keys(w.Nodes)) }
+
+// strangers are faults for nodes that are not known.
+func (w *World) strangers(names []string) edit.Faults {
+	var faults edit.Faults
+	for _, name := range names {
+		if _, known := w.Nodes[name]; !known && name != "" {
+			faults = append(faults, edit.Fault{
+				Nodes: []string{name}, Rule: edit.RuleTopology, What: "is not known",
+				Allowed: "a node of the topology, one that has joined and one with an open token are allowed",
+			})
+		}
+	}
+	return faults
+}
+
+// refused is an error where there are faults.
+func refused(faults edit.Faults) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return &Refused{faults.Together()}
+}
+
+// faultsOf are the faults of a document, as those of a write.
+func faultsOf(rule string, below []string, faults config.Faults) edit.Faults {
+	var out edit.Faults
+	for _, f := range faults {
+		out = append(out, edit.Fault{Path: config.Sub(below, f.Path...), Rule: rule, What: f.What, Allowed: f.Allowed})
+	}
+	return out
+}
+
+// told is an error of config/history in the words of this room.
+func told(err error) error {
+	var faults config.Faults
+	var revisionless *history.NoRevisionError
+	switch {
+	case errors.As(err, &faults):
+		return refused(faultsOf(RuleHistory, nil, faults))
+	case errors.As(err, &revisionless):
+		return &NotFoundError{fmt.Sprintf("revision %d", revisionless.Number), "one that the history shows is allowed"}
+	case errors.Is(err, revision.ErrInvalid):
+		return refused(edit.Faults{{Rule: edit.RuleRequest, What: err.Error(), Allowed: "a name without control characters is allowed"}})
+	}
+	return err
+}
+
+const knownNodes = "a node of the topology, one that has joined and one with an open token are known"
+
+// find says which of the nodes that a read names are not known.
+func (w *World) find(names ...string) error {
+	var missing []string
+	for _, name := range names {
+		if _, known := w.Nodes[name]; !known {
+			missing = append(missing, "node "+config.Quote(name))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return &NotFoundError{config.OrList(slices.Compact(missing)), knownNodes}
+}
