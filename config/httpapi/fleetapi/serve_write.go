@@ -23,7 +23,9 @@ func (a *api) write(c *call, w operate.Write) (reply, error) {
 		return reply{}, err
 	}
 	r, err := give(done)
-	r.revision = done.Revision
+	if done.Changed && !done.DryRun {
+		r.revision = done.Revision
+	}
 	return r, err
 }
 
@@ -90,7 +92,7 @@ func setE2E(file string, modify bool) func(*api, *call) (reply, error) {
 // previewE2E asks nobody: the actions of the controller follow from its metadata.
 func previewE2E(file string) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
-		c.flags["dryRun"] = true
+		c.flags["dryRun"], c.entry.DryRun = true, true
 		return a.write(c, operate.SetE2E{File: file, Config: c.body, Modify: c.flags["modify"], Replica: c.texts["replica"]})
 	}
 }

@@ -1,0 +1,166 @@
+package fleetapi
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestRequestsInFlightAreLimited(t *testing.T) {
+	f := &fake{hold: make(chan struct{}), entered: make(chan struct{})}
+	h := Handler(f, WithTokens(fakeHash), WithLimits(Limits{Rate: 1, Burst: 100, InFlight: 3, Deadline: time.Minute}))
+	codes := make(chan int)
+	for range 3 {
+		go func() { codes <- ask(h, asked{method: "GET", target: Prefix + "nodes", token: "t-viewer"}).Code }()
+		<-f.entered
+	}
+	w := ask(h, asked{method: "GET", target: Prefix + "rollouts", token: "t-viewer"})
+	if p := problemIn(t, w); p.Type != TypeBusy || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("a fourth: %+v", p)
+	}
+	if w := ask(h, asked{method: "GET", target: "/livez"}); w.Code != 200 {
+		t.Errorf("/livez: %d", w.Code)
+	}
+	close(f.hold)
+	for range 3 {
+		if code := <-codes; code != 200 {
+			t.Errorf("one of three: %d", code)
+		}
+	}
+	if w := ask(h, asked{method: "GET", target: Prefix + "rollouts", token: "t-viewer"}); w.Code != 200 {
+		t.Errorf("afterwards: %d", w.Code)
+	}
+}
+
+func TestARequestHasADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{hold: make(chan struct{}), entered: make(chan struct{}, 1)}
+		h := Handler(f, WithTokens(fakeHash))
+		began := time.Now()
+		w := ask(h, asked{method: "GET", target: Prefix + "nodes", token: "t-viewer"})
+		if took := time.Since(began); w.Code != 504 || took != DefaultLimits.Deadline {
+			t.Errorf("%d after %s", w.Code, took)
+		}
+	})
+}
+
+func TestTheRateOfOneCallerIsLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := Handler(&fake{}, WithTokens(fakeHash), WithLimits(Limits{Rate: 0.5, Burst: 3, InFlight: 9, Deadline: time.Minute}))
+		get := func(token string) *httptest.ResponseRecorder {
+			return ask(h, asked{method: "GET", target: Prefix + "rollouts", token: token})
+		}
+		for i := range 3 {
+			if w := get("t-viewer"); w.Code != 200 {
+				t.Fatalf("request %d: %d", i, w.Code)
+			}
+		}
+		w := get("t-viewer")
+		if p := problemIn(t, w); p.Type != TypeTooMany || w.Header().Get("Retry-After") != "2" {
+			t.Fatalf("%+v %v", p, w.Header())
+		}
+		if w := get("t-admin"); w.Code != 200 {
+			t.Errorf("another caller: %d", w.Code)
+		}
+		time.Sleep(2 * time.Second)
+		if w := get("t-viewer"); w.Code != 200 {
+			t.Errorf("after the wait: %d", w.Code)
+		}
+		if w := get("t-viewer"); w.Code != 429 {
+			t.Errorf("and one more: %d", w.Code)
+		}
+	})
+}
+
+func TestWhoTriesTokensIsSlowedDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		h := Handler(f, WithTokens(fakeHash))
+		from := func(address, token string) int {
+			r := httptest.NewRequest("GET", Prefix+"rollouts", nil)
+			r.RemoteAddr = address
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code
+		}
+		for i := range guessBurst {
+			if code := from(fmt.Sprintf("10.0.0.1:%d", i+1), "t-guess"); code != 401 {
+				t.Fatalf("guess %d: %d", i, code)
+			}
+		}
+		if code := from("10.0.0.1:9", "t-admin"); code != 429 {
+			t.Errorf("from there, whatever the token: %d", code)
+		}
+		if code := from("10.0.0.2:9", "t-admin"); code != 200 {
+			t.Errorf("from elsewhere: %d", code)
+		}
+		time.Sleep(3 * time.Second)
+		if code := from("10.0.0.1:9", "t-admin"); code != 200 {
+			t.Errorf("after a while: %d", code)
+		}
+	})
+}
+
+func TestBucketsAreBounded(t *testing.T) {
+	b := newBuckets(1, 2)
+	for i := range 3 * maxBuckets {
+		b.take(fmt.Sprint(i), at)
+	}
+	if len(b.have) > maxBuckets {
+		t.Errorf("%d are remembered", len(b.have))
+	}
+	b = newBuckets(1, 2)
+	b.take("busy", at)
+	b.take("busy", at)
+	for i := range maxBuckets - 1 {
+		b.take(fmt.Sprint(i), at.Add(-time.Hour))
+	}
+	if b.take("new", at); b.take("busy", at) == 0 {
+		t.Error("one who has nothing left is forgotten while others are full")
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	f := &fake{err: errors.New("the store at secret:2379 is away")}
+	var told string
+	h := Handler(f, WithTokens(fakeHash), WithFailures(func(_, _ string, err error) { told = err.Error() }))
+	w := ask(h, asked{method: "GET", target: "/readyz"})
+	if p := problemIn(t, w); w.Code != 503 || w.Header().Get("Retry-After") != "5" || strings.Contains(p.Detail, "secret") || !strings.Contains(told, "secret") {
+		t.Errorf("%+v, the log heard %q", p, told)
+	}
+	if w := ask(h, asked{method: "GET", target: "/livez"}); w.Code != 200 {
+		t.Errorf("/livez: %d", w.Code)
+	}
+}
+
+func TestServerLimits(t *testing.T) {
+	s := NewServer(Handler(&fake{}, WithNoAuth()))
+	if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= DefaultLimits.Deadline || s.IdleTimeout <= 0 {
+		t.Errorf("timeouts: %+v", s)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve(l)
+	defer s.Close()
+	for size, status := range map[int]int{1 << 10: 200, 128 << 10: http.StatusRequestHeaderFieldsTooLarge} {
+		r, _ := http.NewRequest("GET", "http://"+l.Addr().String()+Prefix+"rollouts", nil)
+		r.Header.Set("X-Long", strings.Repeat("x", size))
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != status {
+			t.Errorf("a header of %d octets: %d", size, resp.StatusCode)
+		}
+	}
+}
