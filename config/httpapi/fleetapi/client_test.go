@@ -1,0 +1,272 @@
+package fleetapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"edgespan/config"
+	"edgespan/config/edit"
+	"edgespan/config/history"
+	"edgespan/config/httpapi"
+	"edgespan/config/layers"
+	"edgespan/config/operate"
+	"edgespan/config/optimize"
+)
+
+// clientOf is a client of a fake over TCP.
+func clientOf(t *testing.T, f *fake, token string) *Client {
+	t.Helper()
+	s := httptest.NewServer(Handler(f, WithTokens(fakeHash)))
+	t.Cleanup(s.Close)
+	c, err := NewClient(Options{URL: s.URL + "/", Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+const bigInt = int64(1)<<60 + 1
+
+func TestClientReads(t *testing.T) {
+	f := &fake{}
+	c := clientOf(t, f, "t-admin")
+	ctx := t.Context()
+	odd := `a,b "c"/..` // a name that every layer of spelling has to carry
+	heard := func(want string) func(any, error) {
+		return func(got any, err error) {
+			t.Helper()
+			if h := f.taken(); err != nil || h != want {
+				t.Errorf("%v, heard %s\n wanted %s", err, h, want)
+			}
+		}
+	}
+	heard("Nodes")(c.Nodes(ctx))
+	heard("Node " + odd)(c.Node(ctx, odd))
+	heard("Config {Node:" + odd + " Paths:[[a b,c d.e] [* x]] Versions:{Software:s Firmware:f Board:b} Reveal:true}")(c.Config(ctx, operate.ConfigQuery{
+		Node: odd, Paths: [][]string{{"a", "b,c", "d.e"}, {"*", "x"}}, Reveal: true, Versions: layers.Versions{Software: "s", Firmware: "f", Board: "b"},
+	}))
+	heard("Paths {Nodes:[" + odd + "  n] Paths:[[a]] Reveal:false}")(c.Paths(ctx, operate.PathsQuery{Nodes: []string{odd, "", "n"}, Paths: [][]string{{"a"}}}))
+	heard(`Explain n1 ["a" "b,c"]`)(c.Explain(ctx, "n1", []string{"a", "b,c"}))
+	heard(`Explain n1 []`)(c.Explain(ctx, "n1", nil))
+	heard("Layer {Layer:hardware Nodes:[] Versions:[1,2] Boards:[" + odd + "] Reveal:true}")(c.Layer(ctx, operate.LayerQuery{Layer: layers.Hardware, Versions: []string{"1,2"}, Boards: []string{odd}, Reveal: true}))
+	heard("Layer {Layer:node Nodes:[" + odd + "] Versions:[] Boards:[] Reveal:false}")(c.NodeLayer(ctx, odd, false))
+	heard("Metadata node")(c.Metadata(ctx, "node"))
+	heard("Metadata aggregator")(c.Metadata(ctx, "aggregator"))
+	heard("E2E controller true")(c.E2E(ctx, "controller", true))
+	heard("Topology")(c.Topology(ctx))
+	heard("Topology")(c.TopologyObject(ctx, "link", "link-n1-n2"))
+	heard("History node/n%2F1 before=5 limit=2")(c.History(ctx, HistoryQuery{Layer: &history.Layer{Kind: history.Node, Name: "n/1"}, Before: 5, Limit: 2}))
+	heard("History any before=4 limit=1; Diff 2 3")(c.Revision(ctx, 3))
+	heard("Diff 2 3")(c.Diff(ctx, 2, 3))
+	heard("Rollouts")(c.Rollouts(ctx))
+	heard("Rollouts")(c.Rollout(ctx, 3))
+	heard("PreviewResult " + odd)(c.PreviewResult(ctx, odd))
+	heard("Operators")(c.Operators(ctx))
+	heard("AddOperator bob viewer <nil> by=admin-1")(c.AddOperator(ctx, OperatorToken{Name: "bob", Role: Viewer}))
+	heard("RemoveOperator "+odd+" by=admin-1")(nil, c.RemoveOperator(ctx, odd))
+	heard("Export true")(c.Export(ctx, true))
+	heard("Ready")(nil, c.Ready(ctx))
+	heard("Invite n1 1h0m0s true by=admin-1")(c.Invite(ctx, "n1", time.Hour, true))
+	heard("Invite n1 0s false by=admin-1")(c.Invite(ctx, "n1", 0, false))
+	for _, cmd := range []Command{Retry, Release, AdoptImport, AdoptReplace, Confirm, Forget} {
+		heard("Command n1 "+string(cmd)+" by=admin-1")(nil, c.Command(ctx, "n1", cmd))
+	}
+}
+
+// What a backend says comes out at the client as it was, integers of 64 bits too.
+func TestClientHasWhatTheBackendSaid(t *testing.T) {
+	f := &fake{}
+	c := clientOf(t, f, "t-admin")
+	ctx := t.Context()
+	same := func(name string, got, want any, err error) {
+		t.Helper()
+		if d := cmp.Diff(want, got); err != nil || d != "" {
+			t.Errorf("%s: %v\n%s", name, err, d)
+		}
+	}
+	layer, err := c.Layer(ctx, operate.LayerQuery{Layer: layers.Node})
+	want, _ := f.Layer(ctx, operate.LayerQuery{Layer: layers.Node})
+	same("layer", layer, want, err)
+	cfg, err := c.Config(ctx, operate.ConfigQuery{Node: "n1"})
+	same("config", cfg, operate.Document{Object: config.Object{"a": config.Object{"b": int64(1)}}, Digest: "d1"}, err)
+	exported, err := c.Export(ctx, false)
+	files, _, _ := f.Export(ctx, false)
+	same("export", exported.Files.History(), files, err)
+	explained, err := c.Explain(ctx, "n1", nil)
+	same("explain", explained, []Explanation{
+		{
+			Path: `a."b.c"`, Value: bigInt, Origin: "node", By: &By{Number: 3, Author: "ann", Time: at, Message: "why"},
+			Shadowed: []Shadow{{Layer: "base", Path: "a", Value: "x"}},
+		},
+		{Path: "z", Origin: "base", Shadowed: []Shadow{}},
+	}, err)
+	diff, err := c.Diff(ctx, 1, 2)
+	same("diff", diff, []LayerDiff{{Layer: "node/n1", Before: 1, After: 2, Values: []Value{{Path: "a.b", New: bigInt, HasNew: true}}}}, err)
+	p, err := c.PreviewResult(ctx, "p1")
+	wantP, _ := f.PreviewResult(ctx, "p1")
+	same("preview", p, wantP, err)
+	node, err := c.Node(ctx, "n1")
+	same("node", node, NodeDetail{
+		Node: Node{Name: "n1"}, Explain: []string{}, Health: []Item{{Name: "uplink", Good: true}}, Parameters: []Parameter{}, Actions: []Done{},
+		Failures: []Failure{{MD5: "x", At: at}},
+	}, err)
+}
+
+func TestClientWrites(t *testing.T) {
+	o := config.Object{"a": config.Object{"<&>": bigInt, "f": 1.5}}
+	seven := uint64(7)
+	nodes := config.Object{"n1": o}
+	for _, w := range []operate.Write{
+		operate.SetNetwork{Overrides: o},
+		operate.SetNetwork{Overrides: o, Modify: true},
+		operate.SetNetwork{},
+		operate.SetNodes{Overrides: nodes},
+		operate.SetNodes{Overrides: nodes, Modify: true},
+		operate.Unset{Layer: layers.Network, Keys: [][]string{{"a", "b.c"}, {"d,e"}}},
+		operate.Unset{Layer: layers.Node, Keys: [][]string{{"n1"}}},
+		operate.ClearAuto{Nodes: []string{"n1"}, Paths: [][]string{{"a", "b"}}},
+		operate.SetE2E{File: "controller", Config: o, Replica: "r1"},
+		operate.SetE2E{File: "aggregator", Config: o, Modify: true},
+		operate.Optimize{Kinds: []optimize.Kind{optimize.Superframe}, ClearUser: true},
+		operate.Optimize{Kinds: []optimize.Kind{optimize.Polarity}},
+		operate.SetTopology{Document: config.Object{"nodes": []any{o}}},
+		operate.EditTopology{Object: "node", Op: "add", Document: o},
+		operate.EditTopology{Object: "link", Op: "edit", Name: "l/1", Document: o},
+		operate.EditTopology{Object: "site", Op: "delete", Name: "s"},
+		operate.EditTopology{Object: "site", Op: "rename", Name: "s", To: "t"},
+		operate.Restore{Revision: 3, Layers: []history.Layer{{Kind: history.Node, Name: "a,b"}, {Kind: history.Topology}}},
+		operate.Restore{Revision: 4},
+		operate.Revert{Revision: 5},
+		operate.Import{Files: history.Files{Network: o, Topology: config.Object{}, E2E: map[string]config.Object{"controller": o}}},
+	} {
+		f := &fake{}
+		c := clientOf(t, f, "t-admin")
+		got, err := c.Write(t.Context(), w, WriteOptions{Message: "a & b", DryRun: true})
+		want := fmt.Sprintf("Write %T%+v by=admin-1 message=%q if=map[] dry=true", w, w, "a & b")
+		if heard := f.taken(); err != nil || heard != want || !got.DryRun || got.Revision != 10 {
+			t.Errorf("%v\n heard  %s\n wanted %s", err, heard, want)
+		}
+		switch w.(type) {
+		case operate.SetNetwork, operate.SetNodes:
+			p, err := c.Preview(t.Context(), w)
+			if heard := f.taken(); err != nil || p.ID != "p1" || heard != fmt.Sprintf("Preview %T%+v by=admin-1", w, w) {
+				t.Errorf("preview: %v %s", err, heard)
+			}
+		}
+	}
+	f := &fake{}
+	c := clientOf(t, f, "t-admin")
+	_, err := c.Write(t.Context(), operate.SetNetwork{Overrides: o}, WriteOptions{IfMatch: &seven})
+	if heard := f.taken(); err != nil || !strings.Contains(heard, "if=map[network:7]") {
+		t.Errorf("%v, heard %s", err, heard)
+	}
+	for _, w := range []operate.Write{operate.SetAuto{}, operate.Optimize{}, operate.EditTopology{Object: "node", Op: "eat"}} {
+		if _, err := c.Write(t.Context(), w, WriteOptions{}); err == nil || f.taken() != "" {
+			t.Errorf("%T: has no route, and no error", w)
+		}
+	}
+	if _, err := c.Preview(t.Context(), operate.Revert{}); err == nil {
+		t.Error("a preview of a revert")
+	}
+}
+
+func TestClientErrorsAreThoseOfTheExitCodes(t *testing.T) {
+	faults := edit.Faults{{Nodes: []string{"n1"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node", What: "is 5", Allowed: "a string is allowed"}, {Path: []string{"z"}, Rule: "request", What: "is gone"}}
+	for _, c := range []struct {
+		err  error
+		kind error
+	}{
+		{&operate.NotFoundError{What: "node n1"}, httpapi.ErrNotFound},
+		{history.Conflicts{{Layer: history.Layer{Kind: history.Network}, Expected: 1, By: history.Record{Number: 2, Author: "ann"}}}, httpapi.ErrConflict},
+		{ErrRefused, httpapi.ErrConflict},
+		{ErrBusy, httpapi.ErrBusy},
+		{context.DeadlineExceeded, httpapi.ErrTimeout},
+	} {
+		_, err := clientOf(t, &fake{err: c.err}, "t-admin").Nodes(t.Context())
+		if !errors.Is(err, c.kind) {
+			t.Errorf("%v: %v", c.err, err)
+		}
+	}
+	_, err := clientOf(t, &fake{err: &operate.Refused{Faults: faults}}, "t-admin").Write(t.Context(), operate.SetNetwork{}, WriteOptions{})
+	var rejected *httpapi.Rejected
+	if !errors.As(err, &rejected) || err.Error() != faults.Error() || strings.Join(rejected.Faults, "\n") != faults.Error() {
+		t.Errorf("got %v\n wanted %v", err, faults)
+	}
+	_, err = clientOf(t, &fake{}, "t-admin").History(t.Context(), HistoryQuery{Layer: &history.Layer{Kind: history.Node}})
+	if err != nil {
+		t.Error(err)
+	}
+	if _, err = clientOf(t, &fake{err: errors.New("secret")}, "t-admin").Nodes(t.Context()); err == nil || strings.Contains(err.Error(), "secret") || errors.Is(err, httpapi.ErrBusy) {
+		t.Errorf("an error of the controller: %v", err)
+	}
+	for _, token := range []string{"", "t-nobody", "bad"} {
+		if _, err := clientOf(t, &fake{}, token).Nodes(t.Context()); !errors.Is(err, httpapi.ErrPermission) || strings.Contains(err.Error(), "nobody") {
+			t.Errorf("token %q: %v", token, err)
+		}
+	}
+	if err := clientOf(t, &fake{}, "t-viewer").Command(t.Context(), "n1", Retry); !errors.Is(err, httpapi.ErrPermission) {
+		t.Error(err)
+	}
+}
+
+func TestClientOfWhatIsNoController(t *testing.T) {
+	for _, u := range []string{"", "controller:8443", "ftp://x", "https://", "https://u:p@x", "https://x?y", "https://x#y", "http://[::1"} {
+		if _, err := NewClient(Options{URL: u}); err == nil {
+			t.Errorf("%q is taken", u)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	c, _ := NewClient(Options{URL: "http://" + l.Addr().String(), Token: "t-secret"})
+	if _, err := c.Nodes(t.Context()); !errors.Is(err, httpapi.ErrUnreachable) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("nobody there: %v", err)
+	}
+	var tokens []string
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { tokens = append(tokens, r.Header.Get("Authorization")) }))
+	defer other.Close()
+	for name, h := range map[string]http.HandlerFunc{
+		"redirects":     func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusFound) },
+		"no JSON":       func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) },
+		"an error page": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) },
+	} {
+		s := httptest.NewServer(h)
+		c, _ := NewClient(Options{URL: s.URL, Token: "t-secret"})
+		_, err := c.Nodes(t.Context())
+		_, err2 := c.Topology(t.Context())
+		if err == nil || err2 == nil || len(tokens) > 0 {
+			t.Errorf("%s: %v, %v, tokens went elsewhere: %q", name, err, err2, tokens)
+		}
+		s.Close()
+	}
+	hung := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer hung.Close()
+	c, _ = NewClient(Options{URL: hung.URL})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := c.Nodes(ctx); !errors.Is(err, httpapi.ErrTimeout) {
+		t.Errorf("nobody answers: %v", err)
+	}
+	tls := httptest.NewTLSServer(Handler(&fake{}, WithNoAuth()))
+	defer tls.Close()
+	c, _ = NewClient(Options{URL: tls.URL})
+	if _, err := c.Nodes(t.Context()); !errors.Is(err, httpapi.ErrUnreachable) {
+		t.Errorf("nobody that is trusted: %v", err)
+	}
+	c, _ = NewClient(Options{URL: tls.URL, Transport: tls.Client().Transport})
+	if _, err := c.Nodes(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
