@@ -2,6 +2,8 @@ module edgespan
 
 go 1.26.0
 
+tool go.etcd.io/etcd/server/v3
+
 require (
 	github.com/asynkron/protoactor-go v0.0.0-20260118094027-288962e52f3f
 	github.com/coreos/go-iptables v0.8.0

@@ -40,7 +40,7 @@ const atOnce = 4
 type floorAsk struct {
 	Dir    string           // of the CA; comes first
 	Wait   int              // until so many streams are open
-	Push   *floorPush      // to each stream
+	Push   *floorPush       // to each stream
 	Weigh  bool             // what memory is in use
 	Client *floorClientsAsk // of the clients' process
 }

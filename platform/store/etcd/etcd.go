@@ -124,6 +124,8 @@ func (s *Store) meaning(ctx context.Context, err error) error {
 		return nil
 	case errors.Is(s.ready(ctx), revision.ErrClosed):
 		return revision.ErrClosed
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("the cluster gave no answer in time, as one without most of its members does: %w", ctx.Err())
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, rpctypes.ErrCompacted):

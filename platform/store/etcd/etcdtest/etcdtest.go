@@ -1,8 +1,8 @@
-// Package etcdtest owns the etcd servers that tests run: one inside of the test program, or
-// a cluster of processes that can be killed.
+// Package etcdtest owns the etcd server that tests run inside of their program (three processes are
+// integration/cluster's).
 //
 // No program links it. It never listens on anything but the loopback, on ports that the
-// kernel chooses, and never ends a process that it did not start.
+// kernel chooses.
 package etcdtest
 
 import (

@@ -1,0 +1,187 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/config/revision"
+	"edgespan/platform/store/conformance"
+	"edgespan/platform/store/etcd"
+	"edgespan/platform/store/kv"
+)
+
+// The whole suite that every backend passes, on three members that sync.
+func TestConformance(t *testing.T) {
+	c := begin(t)
+	conformance.Run(t, func(t *testing.T) conformance.Fixture {
+		inner := &cluster{T: t, members: c.members}
+		return conformance.Fixture{Store: inner.open(fmt.Sprint("fleet-", c.fleets.Add(1))), Clock: kv.Wall{}, Advance: time.Sleep}
+	}, 10)
+}
+
+// Members are killed, the leader among them, while writers write and a watcher watches: no
+// acknowledged write is lost, the watcher sees every event once and in order, writes go on
+// with two of three.
+func TestKillsWhileWritersWrite(t *testing.T) {
+	c := begin(t)
+	w := c.work("fleet", 3)
+	w.goOn(20)
+	for range 2 {
+		for _, victim := range []func() *member{c.follower, c.leader} {
+			m := victim()
+			c.kill(m)
+			killed := time.Now()
+			w.goOn(20)
+			t.Logf("%s was killed; every writer has 20 more after %s", m.name, time.Since(killed).Round(10*time.Millisecond))
+			c.leader()
+			c.start(m)
+			c.answers(m)
+		}
+	}
+	w.finish()
+}
+
+// With one of three nothing can be written or read: a call ends by its deadline and says so,
+// a watch stays and is silent. It goes on once a second member is back.
+func TestAMinorityWritesNothing(t *testing.T) {
+	c := begin(t)
+	w := c.work("fleet", 2)
+	w.goOn(10)
+	first, second := c.leader(), c.follower()
+	c.kill(first)
+	w.goOn(10)
+	c.kill(second)
+	s := w.store
+	const deadline = 3 * time.Second
+	before := 0
+	for i, call := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"get", func(ctx context.Context) error { _, _, err := s.Get(ctx, "alone"); return err }},
+		{"list", func(ctx context.Context) error { _, err := s.List(ctx, "", revision.ListOptions{}); return err }},
+		{"grant", func(ctx context.Context) error { _, err := s.Grant(ctx, revision.MinTTL); return err }},
+		{"commit", func(ctx context.Context) error {
+			_, err := s.Commit(ctx, revision.Txn{Then: []revision.Op{revision.Get("alone")}})
+			return err
+		}},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		began := time.Now()
+		err := call.do(ctx)
+		cancel()
+		took := time.Since(began)
+		if err == nil || !strings.HasPrefix(err.Error(), call.what) || !strings.Contains(err.Error(), "the cluster gave no answer in time") || took > deadline+time.Second {
+			t.Errorf("%s with one of three: %v after %s", call.what, err, took)
+		}
+		t.Logf("%v, after %s", err, took.Round(time.Millisecond))
+		if i == 0 { // what was on its way when the member died has come
+			before = w.acknowledged()
+		}
+	}
+	if n := w.acknowledged(); n != before {
+		t.Errorf("%d writes were acknowledged by one of three", n-before)
+	}
+	c.start(first)
+	w.goOn(10)
+	c.start(second)
+	c.answers(second)
+	w.finish()
+}
+
+// The leader of ours loses its member of the cluster, and with it its lease: the other
+// candidate leads, and the first, who has been told, writes nothing with its fence.
+func TestAnElectionMoves(t *testing.T) {
+	c := begin(t)
+	weak := c.follower()
+	var others []*member
+	for _, m := range c.members {
+		if m != weak {
+			others = append(others, m)
+		}
+	}
+	ann := c.campaign(c.open("fleet", weak))
+	lead := ann.wins(t)
+	bob := c.campaign(c.open("fleet", others...))
+	select {
+	case <-bob.won:
+		t.Fatal("two lead at once")
+	case <-time.After(revision.MinTTL + time.Second): // longer than a lease that nobody keeps
+	}
+	c.kill(weak)
+	killed := time.Now()
+	next := bob.wins(t)
+	t.Logf("the other leads %s after the kill", time.Since(killed).Round(10*time.Millisecond))
+	if err := ann.loses(t); err == nil {
+		t.Error("who lost its lease was told nothing")
+	}
+	if next.Revision <= lead.Revision {
+		t.Errorf("won at %d after %d", next.Revision, lead.Revision)
+	}
+	s := c.open("fleet")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, l := range []struct {
+		lead revision.Leadership
+		may  bool
+	}{{lead, false}, {next, true}} {
+		out, err := s.Commit(ctx, revision.Txn{Compares: []revision.Compare{l.lead.Fence()}, Then: []revision.Op{revision.Put("led", nil)}})
+		if err != nil || out.Succeeded != l.may {
+			t.Errorf("a write of leader %d: %v %v", l.lead.Revision, out.Succeeded, err)
+		}
+	}
+	bob.quit()
+	if err := bob.loses(t); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// candidate campaigns, and leads until it loses or quits.
+type candidate struct {
+	won  chan revision.Leadership
+	lost chan error
+	quit context.CancelFunc
+}
+
+func (c *cluster) campaign(s *etcd.Store) *candidate {
+	ctx, quit := context.WithCancel(c.Context())
+	c.Cleanup(quit)
+	it := &candidate{make(chan revision.Leadership, 1), make(chan error, 1), quit}
+	e := kv.Election{Store: s, Key: "elections/leader", TTL: revision.MinTTL, Clock: kv.Wall{}}
+	go func() {
+		it.lost <- e.Lead(ctx, nil, func(ctx context.Context, l revision.Leadership) error {
+			it.won <- l
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	}()
+	return it
+}
+
+func (it *candidate) wins(t *testing.T) revision.Leadership {
+	t.Helper()
+	select {
+	case l := <-it.won:
+		return l
+	case err := <-it.lost:
+		t.Fatal("the campaign ended:", err)
+	case <-time.After(patience):
+		t.Fatal("the candidate does not win")
+	}
+	return revision.Leadership{}
+}
+
+func (it *candidate) loses(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-it.lost:
+		return err
+	case <-time.After(patience):
+		t.Fatal("the leader does not stop")
+	}
+	return nil
+}

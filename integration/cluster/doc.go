@@ -1,0 +1,7 @@
+// Package cluster owns the tests of the controller's store on a real cluster: three etcd
+// processes, built from this module, that are killed while writers write, watchers watch
+// and candidates campaign (docs/adr/0016).
+//
+// It needs no root. It listens on the loopback only, keeps its data in folders of the test,
+// and never ends a process that it did not start.
+package cluster

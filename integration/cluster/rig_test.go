@@ -1,0 +1,282 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"edgespan/platform/store/etcd"
+)
+
+// patience is how long anything may take that must come: nothing waits for it to pass
+// unless a test fails.
+const patience = time.Minute
+
+// buildTime is for compiling all of etcd on a small machine where nothing is cached.
+const buildTime = 5 * time.Minute
+
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "etcd")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "etcd")
+	ctx, cancel := context.WithTimeout(context.Background(), buildTime)
+	defer cancel()
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, "go.etcd.io/etcd/server/v3")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build etcd: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := binary(); err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// member is one process of a cluster, or the place of one that is dead.
+type member struct {
+	name, dir    string
+	client, peer string // addresses
+	process      *exec.Cmd
+	ended        chan struct{}
+}
+
+func (m *member) endpoint() string { return "http://" + m.client }
+
+// log is where a member writes what it complains of.
+func (m *member) log() string { return m.dir + ".log" }
+
+// complaints are the last words of a member.
+func (m *member) complaints() string {
+	text, err := os.ReadFile(m.log())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-2000):])
+}
+
+// cluster is three members.
+type cluster struct {
+	*testing.T
+	binary  string
+	members [3]*member
+	fleets  atomic.Int64
+}
+
+// begin starts three members and waits until they answer.
+func begin(t *testing.T) *cluster {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{T: t, binary: path}
+	for i := range c.members {
+		name := fmt.Sprint("m", i)
+		c.members[i] = &member{name: name, dir: filepath.Join(t.TempDir(), name), client: reserve(t), peer: reserve(t)}
+	}
+	for _, m := range c.members {
+		c.start(m)
+	}
+	t.Cleanup(func() {
+		for _, m := range c.members {
+			if m.process != nil {
+				c.kill(m)
+			}
+		}
+	})
+	for _, m := range c.members {
+		c.answers(m)
+	}
+	return c
+}
+
+// reserve is a port of the loopback that stays reserved until the test ends, over the death
+// of the member that listens there: a socket that is bound to it, and never listens, keeps
+// the kernel from giving it to anybody who does not ask for it.
+func reserve(t *testing.T) string {
+	t.Helper()
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(s) })
+	if err := unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Bind(s, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := unix.Getsockname(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint("127.0.0.1:", bound.(*unix.SockaddrInet4).Port)
+}
+
+// start starts a member, for the first time or again.
+func (c *cluster) start(m *member) {
+	c.Helper()
+	var all []string
+	for _, other := range c.members {
+		all = append(all, other.name+"=http://"+other.peer)
+	}
+	log, err := os.OpenFile(m.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer log.Close()
+	m.process = exec.Command(
+		c.binary, "--name", m.name, "--data-dir", m.dir, "--log-level", "error", "--socket-reuse-port",
+		"--listen-client-urls", m.endpoint(), "--advertise-client-urls", m.endpoint(),
+		"--listen-peer-urls", "http://"+m.peer, "--initial-advertise-peer-urls", "http://"+m.peer,
+		"--initial-cluster", strings.Join(all, ","), "--initial-cluster-token", c.Name(),
+	)
+	m.process.Stdout, m.process.Stderr = log, log
+	m.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := m.process.Start(); err != nil {
+		c.Fatal(err)
+	}
+	ended, process := make(chan struct{}), m.process
+	m.ended = ended
+	go func() {
+		process.Wait()
+		close(ended)
+	}()
+}
+
+// kill ends a member as a power cut does.
+func (c *cluster) kill(m *member) {
+	c.Helper()
+	select {
+	case <-m.ended:
+		c.Errorf("%s has ended by itself: %s", m.name, m.complaints())
+	default:
+		m.process.Process.Kill()
+	}
+	select {
+	case <-m.ended:
+	case <-time.After(patience):
+		c.Fatalf("%s does not end", m.name)
+	}
+	m.process = nil
+}
+
+// answers waits until a member takes part: it answers a read that needs a majority.
+func (c *cluster) answers(m *member) {
+	c.Helper()
+	c.until(m.name+" takes part", func(ctx context.Context) bool {
+		client := c.dial(m)
+		defer client.Close()
+		_, err := client.Get(ctx, "any")
+		return err == nil
+	})
+}
+
+func (c *cluster) dial(m *member) *clientv3.Client {
+	c.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.endpoint()}, Logger: zap.NewNop()})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return client
+}
+
+// leader waits until a member that runs leads, in the eyes of all that run.
+func (c *cluster) leader() (leader *member) {
+	c.Helper()
+	c.until("a member leads", func(ctx context.Context) bool {
+		leader = nil
+		var says []uint64
+		for _, m := range c.members {
+			if m.process == nil {
+				continue
+			}
+			client := c.dial(m)
+			status, err := client.Status(ctx, m.endpoint())
+			client.Close()
+			if err != nil {
+				return false
+			}
+			if says = append(says, status.Leader); status.Leader == status.Header.MemberId {
+				leader = m
+			}
+			if says[0] != status.Leader {
+				return false
+			}
+		}
+		return leader != nil
+	})
+	return leader
+}
+
+// follower is a member that runs and does not lead.
+func (c *cluster) follower() *member {
+	c.Helper()
+	leader := c.leader()
+	for _, m := range c.members {
+		if m != leader && m.process != nil {
+			return m
+		}
+	}
+	c.Fatal("no follower runs")
+	return nil
+}
+
+// until asks again and again whether something is so, each time with a second to find out.
+func (c *cluster) until(what string, is func(context.Context) bool) {
+	c.Helper()
+	end := time.Now().Add(patience)
+	for {
+		ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+		so := is(ctx)
+		cancel()
+		if so {
+			return
+		}
+		if time.Now().After(end) {
+			for _, m := range c.members {
+				c.Logf("%s: runs %v: %s", m.name, m.process != nil, m.complaints())
+			}
+			c.Fatalf("%s: not after %s", what, patience)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// open is a fleet's store, by way of some members, or of all.
+func (c *cluster) open(fleet string, by ...*member) *etcd.Store {
+	c.Helper()
+	if by == nil {
+		by = c.members[:]
+	}
+	var endpoints []string
+	for _, m := range by {
+		endpoints = append(endpoints, m.endpoint())
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	defer cancel()
+	s, err := etcd.Open(ctx, etcd.Options{Endpoints: endpoints, Fleet: fleet})
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { s.Close() })
+	return s
+}

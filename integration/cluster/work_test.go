@@ -1,0 +1,211 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"edgespan/config/revision"
+	"edgespan/platform/store/etcd"
+)
+
+// attempt is how long a writer waits for one answer.
+const attempt = 2 * time.Second
+
+// work is writers and a watcher at work on one fleet.
+type work struct {
+	*cluster
+	fleet   string
+	store   *etcd.Store
+	quit    func() // ends the writers, each after its next acknowledgement
+	writers sync.WaitGroup
+	unwatch context.CancelFunc
+	watcher chan error
+
+	mu    sync.Mutex
+	acked map[revision.Key]revision.Revision // when it was written
+	count []int                              // acknowledged, by writer
+	seen  []revision.Entry                   // by the watcher
+	wrong []string
+}
+
+// work sets so many writers and a watcher to work, with a connection each.
+func (c *cluster) work(fleet string, writers int) *work {
+	c.Helper()
+	ctx, stop := context.WithCancel(c.Context())
+	quit := make(chan struct{})
+	w := &work{
+		cluster: c, fleet: fleet, store: c.open(fleet), quit: sync.OnceFunc(func() { close(quit) }), unwatch: stop,
+		watcher: make(chan error, 1), acked: map[revision.Key]revision.Revision{}, count: make([]int, writers),
+	}
+	_, begun, err := w.store.Get(ctx, "any")
+	if err != nil {
+		c.Fatal(err)
+	}
+	watching := c.open(fleet)
+	go func() { w.watcher <- watching.Watch(ctx, "", begun, w.see) }()
+	for i := range writers {
+		s := c.open(fleet)
+		w.writers.Go(func() { w.write(ctx, s, i, quit) })
+	}
+	c.Cleanup(func() {
+		stop()
+		w.writers.Wait()
+	})
+	return w
+}
+
+// write writes one key after the other. After an error, a write may have taken place: the
+// writer reads, and writes the same key again where it is not there.
+func (w *work) write(ctx context.Context, s *etcd.Store, writer int, quit <-chan struct{}) {
+	for n := 0; ctx.Err() == nil; n++ {
+		select {
+		case <-quit:
+			return
+		default:
+		}
+		key := revision.Key(fmt.Sprintf("w%d/%06d", writer, n))
+		txn := revision.Txn{Compares: []revision.Compare{revision.Absent(key)}, Then: []revision.Op{revision.Put(key, []byte(key))}, Else: []revision.Op{revision.Get(key)}}
+		for unsure := false; ctx.Err() == nil; {
+			within, cancel := context.WithTimeout(ctx, attempt)
+			out, err := s.Commit(within, txn)
+			cancel()
+			if err != nil {
+				unsure = true
+				pause(ctx, 10*time.Millisecond) // a member that is gone refuses at once
+				continue
+			}
+			at := out.Revision
+			if !out.Succeeded {
+				at = out.Results[0].Entry.ModRevision
+			}
+			w.acknowledge(writer, key, at, out.Succeeded || unsure)
+			break
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func (w *work) acknowledge(writer int, key revision.Key, at revision.Revision, honest bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.acked[key] = at
+	w.count[writer]++
+	if !honest {
+		w.wrong = append(w.wrong, fmt.Sprintf("%s was there before it was written", key))
+	}
+}
+
+// see keeps what the watcher is told.
+func (w *work) see(b revision.Batch) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, ev := range b.Events {
+		if n := len(w.seen); n > 0 && w.seen[n-1].ModRevision >= b.Revision {
+			w.wrong = append(w.wrong, fmt.Sprintf("the watch tells of %d after %d", b.Revision, w.seen[n-1].ModRevision))
+		}
+		if ev.Kind != revision.EventPut {
+			w.wrong = append(w.wrong, fmt.Sprintf("the watch tells of %s %s", ev.Kind, ev.Entry.Key))
+		}
+		w.seen = append(w.seen, ev.Entry)
+	}
+	return nil
+}
+
+func (w *work) acknowledged() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.acked)
+}
+
+// goOn waits until each writer has so many more writes acknowledged, and the watcher has
+// seen something that was written meanwhile.
+func (w *work) goOn(more int) {
+	w.Helper()
+	w.mu.Lock()
+	from, seen := slices.Clone(w.count), len(w.seen)
+	w.mu.Unlock()
+	w.until(fmt.Sprintf("each writer writes %d more", more), func(context.Context) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for i, n := range w.count {
+			if n < from[i]+more {
+				return false
+			}
+		}
+		return len(w.seen) > seen
+	})
+}
+
+// finish ends the writers, and holds what each member has and what the watcher saw against
+// what was acknowledged: the same, as each writer knows what became of all its writes.
+func (w *work) finish() {
+	w.Helper()
+	w.quit()
+	w.writers.Wait()
+	w.until("the watcher has seen the last write", func(context.Context) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		last := slices.Max(slices.Collect(maps.Values(w.acked)))
+		return len(w.seen) > 0 && w.seen[len(w.seen)-1].ModRevision >= last
+	})
+	select {
+	case err := <-w.watcher:
+		w.Error("the watch ended:", err)
+	default:
+		w.unwatch()
+		<-w.watcher
+	}
+	var stored []revision.Entry
+	for _, m := range w.members {
+		ctx, cancel := context.WithTimeout(w.Context(), patience)
+		page, err := w.open(w.fleet, m).List(ctx, "", revision.ListOptions{})
+		cancel()
+		if err != nil {
+			w.Fatal(err)
+		}
+		if stored == nil {
+			stored = page.Entries
+		} else if told(stored) != told(page.Entries) {
+			w.Errorf("%s has %d entries, another %d, or others", m.name, len(page.Entries), len(stored))
+		}
+	}
+	lost := maps.Clone(w.acked)
+	for _, e := range stored {
+		if at, is := w.acked[e.Key]; is && at == e.ModRevision && string(e.Value) == string(e.Key) && e.Version == 1 {
+			delete(lost, e.Key)
+		}
+	}
+	for key, at := range lost {
+		w.Errorf("%s was acknowledged at %d, and is not there as it was", key, at)
+	}
+	if len(stored) != len(w.acked) {
+		w.Errorf("%d entries, %d acknowledged", len(stored), len(w.acked))
+	}
+	slices.SortFunc(stored, func(a, b revision.Entry) int { return int(int64(a.ModRevision) - int64(b.ModRevision)) })
+	if got, want := told(w.seen), told(stored); got != want {
+		w.Errorf("the watcher saw %d events, not the %d writes in their order", len(w.seen), len(stored))
+	}
+	for _, wrong := range w.wrong {
+		w.Error(wrong)
+	}
+	w.Logf("%d acknowledged writes, %d events", len(w.acked), len(w.seen))
+}
+
+func told(es []revision.Entry) string {
+	var out strings.Builder
+	for _, e := range es {
+		fmt.Fprintln(&out, e.Key, e.ModRevision)
+	}
+	return out.String()
+}
