@@ -292,3 +292,9 @@ func (m *Machine) echo() Echo {
 	}
 	return r.Echo()
 }
+
+// Pending says whether a config has to prove itself, or is being undone.
+func (m *Machine) Pending() bool { return m.pending != nil }
+
+// Live is the config that the node is to have now.
+func (m *Machine) Live() Record { return m.live() }

@@ -1,0 +1,173 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/config/confirm"
+	"edgespan/config/link"
+)
+
+// Agent is the handle of one agent: who has it may ask and tell from any goroutine. It
+// listens to the node link.
+type Agent struct {
+	o     Options
+	once  sync.Once
+	bound chan struct{} // closed once the actor has started
+	pid   *actor.PID
+	root  *actor.RootContext
+}
+
+// New makes an agent. It works once an actor that Producer makes was spawned.
+func New(o Options) *Agent {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Happened == nil {
+		o.Happened = func(Happening) {}
+	}
+	return &Agent{o: o, bound: make(chan struct{})}
+}
+
+// Producer makes the agent's actor, with each start of it. Whoever spawns it decides how it
+// is supervised; after a crash it goes on with what is on the disk, as after a start.
+func (a *Agent) Producer() actor.Actor { return &shell{a: a, o: &a.o} }
+
+// The words of the handle.
+type (
+	up       struct{ stream link.ToController }
+	down     struct{}
+	received struct{ m link.FromController }
+	reload   struct{}
+	ask      struct { // answered by what answer makes of the shell's standing
+		answer func(s *shell)
+	}
+)
+
+func (a *Agent) tell(m any) {
+	<-a.bound
+	a.root.Send(a.pid, m)
+}
+
+// Up begins a stream to the controller.
+func (a *Agent) Up(s link.ToController) { a.tell(up{s}) }
+
+// Received takes what the controller says.
+func (a *Agent) Received(m link.FromController) { a.tell(received{m}) }
+
+// Down ends the stream.
+func (a *Agent) Down(error) { a.tell(down{}) }
+
+// Reload reads the config file again.
+func (a *Agent) Reload() { a.tell(reload{}) }
+
+// within hands a message over and waits for its answer until ctx ends.
+func within[T any](ctx context.Context, a *Agent, message func(reply chan<- T) any) (T, error) {
+	var none T
+	reply := make(chan T, 1)
+	select {
+	case <-a.bound:
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+	a.root.Send(a.pid, message(reply))
+	select {
+	case got := <-reply:
+		return got, nil
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}
+
+// Taken is the answer to a wish that is stored and published.
+type Taken struct {
+	Warnings []string
+	Seq      uint64
+}
+
+type taken struct {
+	Taken
+	err error
+}
+
+// Apply makes a wish the node's config. It returns when that is valid, stored and
+// published. Faults of the document are config.Faults; httpapi.ErrConflict says that a
+// controller rules the node, httpapi.ErrBusy that the disk does not come along.
+func (a *Agent) Apply(ctx context.Context, w Wish) (Taken, error) {
+	if w.Verdict == nil {
+		v := a.o.Judge(w.Document, confirm.Apply)
+		w.Verdict = &v
+	}
+	if len(w.Verdict.Faults) > 0 { // whatever the disk does
+		return Taken{}, w.Verdict.Faults
+	}
+	got, err := within(ctx, a, func(reply chan<- taken) any {
+		return &offer{
+			event: confirm.Offered{Source: confirm.Apply, Document: w.Document, Confirm: w.Confirm}, verdict: w.Verdict,
+			local: w.Local, by: w.By, reply: reply, refusal: "store the config",
+		}
+	})
+	if err != nil {
+		return Taken{}, err
+	}
+	return got.Taken, got.err
+}
+
+// Confirm makes the pending config the confirmed one: the word of a person. The zero
+// generation is whatever is pending.
+func (a *Agent) Confirm(ctx context.Context, g confirm.Generation) error {
+	return a.command(ctx, confirm.Confirmed{Generation: g}, confirm.NowConfirmed)
+}
+
+// Rollback undoes the pending config; it returns when the undo has begun.
+func (a *Agent) Rollback(ctx context.Context) error {
+	return a.command(ctx, confirm.RollbackAsked{}, undoBegan)
+}
+
+func (a *Agent) command(ctx context.Context, e confirm.Event, end confirm.What) error {
+	err, late := within(ctx, a, func(reply chan<- error) any { return &command{event: e, end: end, reply: reply} })
+	if late != nil {
+		return late
+	}
+	return err
+}
+
+// Release ends a local hold. It says whether there was one.
+func (a *Agent) Release(ctx context.Context) (held bool, err error) {
+	return within(ctx, a, func(reply chan<- bool) any {
+		return ask{func(s *shell) { reply <- s.release() }}
+	})
+}
+
+// Status is how the node stands.
+func (a *Agent) Status(ctx context.Context) (Status, error) {
+	return within(ctx, a, func(reply chan<- Status) any {
+		return ask{func(s *shell) { reply <- s.status() }}
+	})
+}
+
+// helloPatience bounds Hello: a stream is worth more than a digest.
+const helloPatience = 5 * time.Second
+
+// Hello is how the node presents itself on a stream.
+func (a *Agent) Hello() link.Hello {
+	ctx, cancel := context.WithTimeout(context.Background(), helloPatience)
+	defer cancel()
+	f := a.o.Facts
+	h := link.Hello{Name: f.Name, Software: f.Software, Firmware: f.Firmware, Board: f.Board}
+	if s, err := a.Status(ctx); err == nil {
+		h.MD5, h.Generation = s.Echo.MD5, s.Echo.Generation
+	}
+	return h
+}
+
+// Stop notes that the end is intended, and returns once that is on the disk or ctx ends. It
+// does not stop the actor.
+func (a *Agent) Stop(ctx context.Context) error {
+	_, err := within(ctx, a, func(reply chan<- struct{}) any { return stopping{reply} })
+	return err
+}

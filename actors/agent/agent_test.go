@@ -1,0 +1,405 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/confirm"
+	"edgespan/config/httpapi"
+	"edgespan/config/link"
+)
+
+func TestAPushIsConfirmedByARoundTripAfterItHasSettled(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.connect()
+		p := r.push(`{"a":1}`)
+		s := r.status()
+		if !s.Pending || s.Settled || s.Remaining != confirm.DefaultConfirm || s.Managed == nil || !*s.Managed {
+			t.Errorf("at once it is %+v", s)
+		}
+		r.outcomes("at once", "1 accepted")
+		r.settle(time.Second)
+		r.outcomes("settled", "1 accepted", "1 applied")
+		r.runs("confirmed", `{"a":1}`, confirm.Push)
+		if s := r.status(); s.Pending || s.Echo.Generation != p.Generation {
+			t.Errorf("then it is %+v", s)
+		}
+		if got, want := r.disk.names(), []string{"confirmed", "copy", "notes"}; !slices.Equal(got, want) {
+			t.Errorf("the disk has %q, want %q", got, want)
+		}
+		reports := said[link.Report](r.ctl)
+		last := reports[len(reports)-1]
+		if last.Pending != nil || last.Generation != p.Generation || last.MD5 != p.MD5 || !last.Settled || last.Source != "controller" || len(last.Health) != 2 {
+			t.Errorf("the last report is %+v", last)
+		}
+		before := len(said[link.Report](r.ctl))
+		r.settle(time.Minute)
+		if n := len(said[link.Report](r.ctl)) - before; n != 12 {
+			t.Errorf("%d reports in a minute, want one each 5 s", n)
+		}
+	})
+}
+
+func TestAPushThatBreaksTheUplinkIsUndoneAsUnhealthy(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.connect()
+		r.push(`{"a":1}`)
+		r.settle(time.Second)
+		bad := r.push(`{"a":2,"uplink":"bad"}`)
+		r.settle(time.Second)
+		reports := said[link.Report](r.ctl)
+		if p := reports[len(reports)-1].Pending; p == nil || !p.Settled || !slices.Equal(p.Worse, []string{"uplink"}) {
+			t.Errorf("while it is broken the report says %+v", p)
+		}
+		r.agent.Received(link.Confirm{Generation: bad.Generation}) // whatever the controller thinks
+		r.cutLine()
+		r.settle(confirm.DefaultConfirm)
+		r.runs("undone", `{"a":1}`, confirm.Rollback)
+		for range 2 { // until it is acknowledged
+			r.connect()
+			r.ctl.noAck = true
+			r.settle(0)
+			r.outcomes("on a new stream", "2 unhealthy")
+		}
+		res := said[link.Result](r.ctl)[0]
+		if res.Generation != bad.Generation || res.MD5 != bad.MD5 || res.Restored != (config.Generation{Authority: "c", Counter: 1}) ||
+			len(res.Faults) != 1 || !strings.Contains(res.Faults.Error(), "uplink") {
+			t.Errorf("the result is %+v", res)
+		}
+		r.reboot()
+		r.connect()
+		r.ctl.noAck = true
+		r.settle(0)
+		r.outcomes("after a reboot", "2 unhealthy")
+		r.agent.Received(link.Ack{Attempt: 2})
+		r.connect()
+		r.settle(time.Second)
+		r.outcomes("acknowledged")
+	})
+}
+
+func TestAPushThatNobodyConfirmsIsUndoneAndCanBePushedAgain(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.connect()
+		r.push(`{"a":1}`)
+		r.settle(time.Second)
+		r.ctl.deaf = true
+		again := r.push(`{"a":2}`)
+		r.settle(confirm.DefaultConfirm + time.Second)
+		r.runs("undone", `{"a":1}`, confirm.Rollback)
+		r.outcomes("undone", "1 accepted", "1 applied", "2 accepted", "2 applied", "2 unconfirmed")
+		r.ctl.deaf = false
+		r.pushAs(`{"a":2}`, again.Generation)
+		r.settle(time.Second)
+		r.runs("pushed again", `{"a":2}`, confirm.Push)
+	})
+}
+
+// For an hour there is no controller: what it had confirmed stays, what it had not is undone
+// and comes again with it. No health is lost.
+func TestAnHourWithoutAControllerUndoesNothingForGood(t *testing.T) {
+	for name, confirmed := range map[string]bool{"confirmed before": true, "pushed when it went": false} {
+		t.Run(name, func(t *testing.T) {
+			onRig(t, func(r *rig) {
+				r.connect()
+				r.push(`{"a":1}`)
+				r.settle(time.Second)
+				r.ctl.deaf = !confirmed
+				p := r.push(`{"a":2}`)
+				r.settle(time.Second)
+				r.cutLine()
+				r.settle(time.Hour)
+				if confirmed {
+					r.runs("after an hour", `{"a":2}`, confirm.Push)
+					return
+				}
+				r.runs("after an hour", `{"a":1}`, confirm.Rollback)
+				r.connect()
+				r.settle(time.Second)
+				r.outcomes("back", "2 unconfirmed") // not unhealthy: it may come again
+				r.pushAs(`{"a":2}`, p.Generation)
+				r.settle(time.Second)
+				r.runs("pushed again", `{"a":2}`, confirm.Push)
+			})
+		})
+	}
+}
+
+func TestTwoBootsInsideTheTimeRevertAtOnce(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.connect()
+		r.push(`{"a":1}`)
+		r.settle(time.Second)
+		r.ctl.deaf = true
+		r.push(`{"a":2}`)
+		r.settle(20 * time.Second)
+		r.reboot()
+		r.settle(10 * time.Second)
+		s := r.status()
+		if !s.Pending || s.Undoing || s.Remaining > 91*time.Second || s.Remaining < 80*time.Second {
+			t.Errorf("after one boot it is %+v", s)
+		}
+		r.reboot()
+		r.settle(time.Second)
+		r.runs("after two", `{"a":1}`, confirm.Rollback)
+		r.connect()
+		r.outcomes("after two", "2 unhealthy")
+	})
+}
+
+func TestAStopByIntentionIsNoCrash(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.connect()
+		r.push(`{"a":1}`)
+		r.settle(time.Second)
+		r.ctl.deaf = true
+		r.push(`{"a":2}`)
+		r.settle(time.Second)
+		for range 4 {
+			if err := r.agent.Stop(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			r.stop()
+			r.start()
+			r.settle(time.Second)
+		}
+		if s := r.status(); !s.Pending || s.Undoing {
+			t.Errorf("after four restarts by intention it is %+v", s)
+		}
+	})
+}
+
+func TestAFaultyPushTouchesNothing(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.connect()
+		r.push(`{"a":1}`)
+		r.settle(time.Second)
+		before, published := r.disk.count, len(r.host.all)
+		r.ctl.noAck = true
+		r.push(`{"bad":1}`)
+		wrong := link.Push{Attempt: 3, Generation: config.Generation{Authority: "c", Counter: 3}, MD5: "other", Document: []byte(`{"a":3}`), Managed: true}
+		r.agent.Received(wrong)
+		r.settle(time.Second)
+		r.outcomes("refused", "1 accepted", "1 applied", "2 rejected", "3 rejected")
+		if r.disk.count != before || len(r.host.all) != published {
+			t.Errorf("it wrote %d times and published %q", r.disk.count-before, r.host.all[published:])
+		}
+		r.connect()
+		r.settle(0)
+		r.outcomes("on the next stream", "3 rejected")
+		r.settle(time.Second)
+		r.connect()
+		r.settle(0)
+		r.outcomes("once it was acknowledged")
+	})
+}
+
+func TestANumberIsTakenWithoutAnythingElse(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.connect()
+		r.push(`{"a":1,"x":{"RESTART_SNMP":1}}`)
+		r.settle(time.Second)
+		published, did := len(r.host.all), len(r.runner.did)
+		g := config.Generation{Authority: "c", Counter: 9}
+		r.agent.Received(link.Number{Generation: g})
+		r.settle(time.Second)
+		if s := r.status(); s.Echo.Generation != g || s.Pending || len(r.host.all) != published || len(r.runner.did) != did {
+			t.Errorf("numbered it is %+v, published %q, did %q", s, r.host.all, r.runner.did)
+		}
+		r.outcomes("numbered", "1 accepted", "1 applied")
+		reports := said[link.Report](r.ctl)
+		if last := reports[len(reports)-1]; last.Generation != g {
+			t.Errorf("the report says %v", last.Generation)
+		}
+		// The same again as a push has its results.
+		r.push(`{"a":1,"x":{"RESTART_SNMP":1}}`)
+		r.settle(time.Second)
+		r.outcomes("pushed again", "1 accepted", "1 applied", "2 accepted", "2 applied")
+	})
+}
+
+func TestAManagedNodeTakesItsConfigFromItsController(t *testing.T) {
+	onRig(t, func(r *rig) {
+		if err := r.apply(`{"a":0}`); err != nil {
+			t.Errorf("before anybody said so: %v", err)
+		}
+		r.connect()
+		r.agent.Received(link.Managed{On: true})
+		r.settle(0)
+		err := r.apply(`{"a":1}`)
+		if !errors.Is(err, httpapi.ErrConflict) || !strings.Contains(err.Error(), "c.example:8444") || !strings.Contains(err.Error(), "--local") {
+			t.Errorf("apply answers %v", err)
+		}
+		r.hasFile, r.file = true, []byte("a: 2\n")
+		r.agent.Reload()
+		r.settle(time.Second)
+		if r.host.published() != "{a:0}" || !strings.Contains(r.host.trouble, "apply the config file node.yaml") {
+			t.Errorf("the file: published is %s, trouble %q", r.host.published(), r.host.trouble)
+		}
+		local := func(w *Wish) { w.Local = true }
+		if err := r.apply(`{"a":3}`, local); err != nil {
+			t.Fatal(err)
+		}
+		r.push(`{"a":4}`)
+		r.settle(time.Second)
+		for _, when := range []string{"held", "held over a reboot"} {
+			r.runs(when, `{"a":3}`, confirm.Apply)
+			s := r.status()
+			if s.Held == nil || s.Held.By != "ann" || s.Held.Since.IsZero() || s.Managed == nil || !*s.Managed {
+				t.Fatalf("%s: %+v", when, s)
+			}
+			r.reboot()
+			r.settle(time.Second)
+		}
+		r.connect()
+		r.settle(time.Second)
+		if h := said[link.Report](r.ctl)[0].Held; h == nil || h.By != "ann" {
+			t.Errorf("the report says held is %+v", h)
+		}
+		r.agent.Received(link.Release{})
+		r.push(`{"a":5}`)
+		r.settle(time.Second)
+		r.runs("released", `{"a":5}`, confirm.Push)
+		if held, err := r.agent.Release(context.Background()); held || err != nil {
+			t.Errorf("released again: %v, %v", held, err)
+		}
+	})
+}
+
+func TestALocalApplyWithATimeIsUndoneUnlessItIsConfirmed(t *testing.T) {
+	onRig(t, func(r *rig) {
+		if err := r.apply(`{"a":1}`); err != nil {
+			t.Fatal(err)
+		}
+		within := func(w *Wish) { w.Confirm = time.Minute }
+		ctx := context.Background()
+		if err := r.agent.Confirm(ctx, confirm.Generation{}); !errors.Is(err, httpapi.ErrConflict) {
+			t.Errorf("confirm of nothing answers %v", err)
+		}
+		if err := r.agent.Rollback(ctx); !errors.Is(err, httpapi.ErrConflict) {
+			t.Errorf("rollback of nothing answers %v", err)
+		}
+		for _, c := range []struct {
+			how, text string
+			do        func() error
+			from      confirm.Source
+		}{
+			{"by itself", `{"a":1}`, func() error { return nil }, confirm.Rollback},
+			{"rolled back", `{"a":1}`, func() error { return r.agent.Rollback(ctx) }, confirm.Rollback},
+			{"confirmed", `{"a":2}`, func() error { return r.agent.Confirm(ctx, confirm.Generation{}) }, confirm.Apply},
+		} {
+			if err := r.apply(`{"a":2}`, within); err != nil {
+				t.Fatal(err)
+			}
+			r.settle(time.Second)
+			if s := r.status(); !s.Pending || !s.Settled {
+				t.Errorf("%s: pending is %+v", c.how, s)
+			}
+			if err := c.do(); err != nil {
+				t.Errorf("%s: %v", c.how, err)
+			}
+			r.settle(time.Minute + time.Second)
+			r.runs(c.how, c.text, c.from)
+		}
+	})
+}
+
+func TestWithoutAnyConfigTheLatestBaseIsTakenAndRemovesNothing(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.settle(time.Second)
+		r.runs("at first", `{"base":10}`, confirm.Base)
+		if !r.host.last.Keep || !r.status().Fallback {
+			t.Error("the base may remove something")
+		}
+		if err := r.apply(`{"a":1}`); err != nil {
+			t.Fatal(err)
+		}
+		if r.host.last.Keep {
+			t.Error("what was applied may remove nothing")
+		}
+		r.stop()
+		r.disk.files["confirmed"] = []byte("torn")
+		r.start()
+		r.settle(time.Second)
+		r.runs("torn", `{"a":1}`, confirm.Apply)
+		if !r.host.last.Keep {
+			t.Error("the copy may remove something")
+		}
+		r.stop()
+		r.disk.files = map[string][]byte{}
+		r.hasFile, r.file = true, []byte("a: 7\n")
+		published := len(r.host.all)
+		r.start()
+		r.settle(time.Second)
+		r.runs("with a file", `{"a":7}`, confirm.File)
+		if got := r.host.all[published:]; len(got) != 1 || r.host.last.Keep {
+			t.Errorf("with a file %q were published", got)
+		}
+	})
+}
+
+func TestAConfigThatCanNotBeStoredChangesNothing(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.connect()
+		r.push(`{"a":1}`)
+		r.settle(time.Second)
+		r.disk.fail = errors.New("no space left")
+		if err := r.apply(`{"a":2}`, func(w *Wish) { w.Local = true }); err == nil || !strings.Contains(err.Error(), "no space left") {
+			t.Errorf("apply answers %v", err)
+		}
+		r.push(`{"a":3}`)
+		r.settle(time.Second)
+		r.runs("full", `{"a":1}`, confirm.Push)
+		r.disk.fail = nil
+		r.push(`{"a":3}`)
+		r.settle(time.Second)
+		r.runs("not full any more", `{"a":3}`, confirm.Push)
+	})
+}
+
+func TestHelloSaysWhatRuns(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.connect()
+		p := r.push(`{"a":1}`)
+		r.settle(time.Second)
+		if h := r.agent.Hello(); h.MD5 != p.MD5 || h.Generation != p.Generation || h.Name != "n" || h.Software != "EDGESPAN-0-1-0" || h.Board != "b1" {
+			t.Errorf("hello is %+v", h)
+		}
+	})
+}
+
+func TestAHungDiskIsSaid(t *testing.T) {
+	onRig(t, func(r *rig) {
+		free := make(chan struct{})
+		r.disk.hang = free
+		answers := make(chan error, 2)
+		for _, text := range []string{`{"a":1}`, `{"a":2}`} {
+			w := Wish{Document: doc(t, text)}
+			go func() {
+				_, err := r.agent.Apply(context.Background(), w)
+				answers <- err
+			}()
+			r.settle(time.Second)
+		}
+		if _, err := r.agent.Apply(context.Background(), Wish{Document: doc(t, `{"bad":1}`)}); !errors.As(err, &config.Faults{}) {
+			t.Errorf("a faulty document is answered with %v", err)
+		}
+		r.settle(8100 * time.Millisecond)
+		if err := <-answers; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the first is answered with %v", err)
+		}
+		r.settle(time.Second)
+		if err := <-answers; !errors.Is(err, httpapi.ErrBusy) {
+			t.Errorf("the second is answered with %v", err)
+		}
+		close(free)
+		r.disk.hang = nil
+		r.settle(time.Second)
+		r.runs("the disk is back", `{"a":1}`, confirm.Apply)
+	})
+}

@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/link"
+)
+
+// controller is the other side: it confirms what has settled, if it is there.
+type controller struct {
+	r     *rig
+	mu    sync.Mutex
+	said  []link.FromNode
+	deaf  bool // it answers nothing
+	noAck bool
+	probe uint64
+	want  config.Generation
+	down  bool
+}
+
+func (c *controller) Send(m link.FromNode) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		return errors.New("the stream has ended")
+	}
+	c.said = append(c.said, m)
+	if c.deaf {
+		return nil
+	}
+	switch m := m.(type) {
+	case link.Report:
+		if p := m.Pending; p != nil && p.Settled && len(p.Worse) == 0 {
+			c.probe++
+			c.answer(link.Probe{Number: c.probe})
+		}
+	case link.Probed:
+		if m.Number == c.probe && m.Generation == c.want && len(m.Worse) == 0 {
+			c.answer(link.Confirm{Generation: c.want})
+		}
+	case link.Result:
+		if !c.noAck && m.Outcome != link.Accepted && m.Outcome != link.Applied {
+			c.answer(link.Ack{Attempt: m.Attempt})
+		}
+	}
+	return nil
+}
+
+// answer comes after a round trip.
+func (c *controller) answer(m link.FromController) {
+	a := c.r.agent
+	time.AfterFunc(10*time.Millisecond, func() {
+		c.mu.Lock()
+		gone := c.down
+		c.mu.Unlock()
+		if !gone {
+			a.Received(m)
+		}
+	})
+}
+
+// results are those that were said, in a few words each.
+func (c *controller) results() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []string
+	for _, m := range c.said {
+		if r, is := m.(link.Result); is {
+			out = append(out, fmt.Sprintf("%d %s", r.Attempt, r.Outcome))
+		}
+	}
+	return out
+}
+
+func said[T link.FromNode](c *controller) []T {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []T
+	for _, m := range c.said {
+		if x, is := m.(T); is {
+			out = append(out, x)
+		}
+	}
+	return out
+}

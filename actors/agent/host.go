@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"slices"
+	"time"
+
+	"edgespan/config/confirm"
+)
+
+// publish makes a config the host's. At the start it waits for the config file, if that is
+// new.
+func (s *shell) publish(p confirm.Publish, accepted bool) {
+	s.settlingID, s.asked = p.ID, confirm.Nonce{}
+	if s.held != nil && !accepted {
+		s.held = &p
+		return
+	}
+	s.held = nil
+	s.live = Publication{
+		Seq: p.Seq, Source: p.Source, Generation: p.Generation, FileDigest: p.FileDigest, Document: p.Document, Peer: p.Peer, Keep: p.Keep,
+	}
+	v := s.judged
+	if !accepted || v == nil {
+		again := s.o.Judge(p.Document, confirm.Push)
+		v = &again
+	}
+	if len(v.Faults) > 0 { // of an earlier version's: nothing is touched
+		s.refuse("take up the config that ran last", v.Faults)
+		return
+	}
+	s.live.Config = v.Config
+	s.o.Host.Publish(s.live)
+	s.changed()
+	s.watchSoon()
+}
+
+// woke looks at the host, and not again for a while.
+func (s *shell) woke() {
+	if s.timers[lookTimer] != nil {
+		return
+	}
+	s.watchSoon()
+}
+
+func (s *shell) watchSoon() {
+	if s.timers[lookTimer] == nil {
+		s.timer(lookTimer, 0, max(0, gather-time.Since(s.lookedAt)))
+	}
+}
+
+// watch takes a look at the host.
+func (s *shell) watch() {
+	s.cancel(lookTimer)
+	s.lookedAt = time.Now()
+	was := s.look
+	s.look = s.o.Host.Look()
+	if !s.booted {
+		return
+	}
+	if was.Settled != s.look.Settled || !slices.Equal(was.Health, s.look.Health) || !slices.Equal(was.Parameters, s.look.Parameters) {
+		s.changed()
+	}
+	s.step(confirm.Health{Items: items(s.look)})
+	if s.look.Settled && s.settlingID > 0 && s.held == nil {
+		id := s.settlingID
+		s.settlingID = 0
+		s.step(confirm.Settled{ID: id, Items: items(s.look)})
+	}
+}
+
+// items are what is good and what is not, by name.
+func items(l Look) map[string]bool {
+	out := make(map[string]bool, len(l.Health))
+	for _, h := range l.Health {
+		out[h.Name] = h.Good
+	}
+	return out
+}

@@ -1,0 +1,180 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/action"
+	"edgespan/config/confirm"
+	"edgespan/config/link"
+)
+
+// notesFile is the file beside the slots.
+const notesFile = "notes"
+
+// restartPatience bounds the beginning of a restart.
+const restartPatience = time.Minute
+
+// readDisk reads the slots and the notes. What can't be read is a fault, and no more.
+func readDisk(d Disk) (out confirm.Disk, notes Notes, faults []error) {
+	out.Faults = map[confirm.Slot]string{}
+	read := func(slot confirm.Slot, decode func([]byte) error) {
+		content, err := d.Read(string(slot))
+		if err == nil {
+			err = decode(content)
+		} else if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if err != nil {
+			out.Faults[slot] = err.Error()
+			faults = append(faults, fmt.Errorf("slot %s: %w", slot, err))
+		}
+	}
+	for slot, to := range map[confirm.Slot]**confirm.Record{
+		confirm.SlotConfirmed: &out.Confirmed, confirm.SlotCopy: &out.Copy, confirm.SlotPending: &out.Pending,
+	} {
+		read(slot, func(text []byte) (err error) { *to, err = confirm.DecodeRecord(text); return err })
+	}
+	read(confirm.SlotClock, func(text []byte) (err error) { out.Clock, err = confirm.DecodeClock(text); return err })
+	text, err := d.Read(notesFile)
+	if err == nil {
+		err = json.Unmarshal(text, &notes)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		notes = Notes{}
+		faults = append(faults, fmt.Errorf("notes: %w", err))
+	}
+	return out, notes, faults
+}
+
+// write puts a slot on the disk.
+func (s *shell) write(w confirm.Write) {
+	s.writing++
+	s.errand(func() func() {
+		err := writeSlot(s.o.Disk, w)
+		return func() {
+			s.writing--
+			why := ""
+			if err != nil {
+				s.writeErr, why = err, err.Error()
+			}
+			s.step(confirm.Stored{Why: why})
+			s.stopped()
+		}
+	})
+}
+
+func writeSlot(d Disk, w confirm.Write) error {
+	switch {
+	case w.Record != nil:
+		return d.Write(string(w.Slot), confirm.EncodeRecord(w.Record))
+	case w.Clock != nil:
+		return d.Write(string(w.Slot), confirm.EncodeClock(*w.Clock))
+	}
+	return d.Remove(string(w.Slot))
+}
+
+// note changes the notes, and has them written.
+func (s *shell) note(change func(*Notes)) {
+	change(&s.notes)
+	s.unnoted = true
+	s.changed()
+	s.writeNotes()
+}
+
+func (s *shell) writeNotes() {
+	if s.noting || !s.unnoted {
+		return
+	}
+	s.noting, s.unnoted = true, false
+	text, err := json.Marshal(s.notes)
+	s.errand(func() func() {
+		if err == nil {
+			err = s.o.Disk.Write(notesFile, text)
+		}
+		return func() {
+			s.noting = false
+			if err != nil {
+				s.log.Error("write the notes", zap.Error(err))
+			}
+			s.writeNotes()
+			s.stopped()
+		}
+	})
+}
+
+// stopped answers who waits for the disk before the end.
+func (s *shell) stopped() {
+	if s.writing > 0 || s.noting {
+		return
+	}
+	for _, reply := range s.stops {
+		reply <- struct{}{}
+	}
+	s.stops = nil
+}
+
+// run does what a difference entails, one step after the other, in their order.
+func (s *shell) run(e confirm.RunActions) {
+	steps := action.Plan(s.o.Facts.Metadata, e.Diff, s.o.Facts.Actions)
+	document := s.live.Document
+	s.errand(func() func() {
+		results, restart := runSteps(steps, s.log, func(do action.Do) error {
+			timeout := do.Timeout
+			if timeout == 0 {
+				timeout = action.DefaultTimeout
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), timeout)
+			defer cancel()
+			return s.o.Runner.Do(ctx, do, document)
+		})
+		return func() { s.step(confirm.ActionsDone{ID: e.ID, Results: results, Restart: restart}) }
+	})
+}
+
+func runSteps(steps []action.Step, log *zap.Logger, run func(action.Do) error) (results []action.Result, restart string) {
+	for _, step := range steps {
+		cause := ""
+		switch {
+		case step.Skip != "" || step.Do.Kind == action.Unsupported:
+		case step.Do.Kind == action.RestartAgent:
+			restart = action.NameRestart
+		case step.Do.Kind == action.Reboot:
+			restart = action.NameReboot
+		default:
+			if err := run(step.Do); err != nil {
+				cause = err.Error()
+			}
+		}
+		for _, r := range step.Results(cause) {
+			results = append(results, r)
+			log.Info("action", zap.Stringer("result", r), zap.Stringer("by", step.Do))
+		}
+	}
+	return results, restart
+}
+
+// restart ends the agent or the machine. What stands on the disk knows of it.
+func (s *shell) restart(e confirm.Restart) {
+	s.log.Warn("restart", zap.String("action", e.Action))
+	s.report() // the last one for a while
+	s.errand(func() func() {
+		ctx, cancel := context.WithTimeout(context.Background(), restartPatience)
+		defer cancel()
+		err := s.o.Runner.Restart(ctx, e.Action)
+		return func() {
+			if err != nil {
+				s.step(confirm.RestartFailed{Why: err.Error()})
+			}
+		}
+	})
+}
+
+// heldBy begins a local hold.
+func heldBy(who string) *link.Held { return &link.Held{By: who, Since: time.Now().UTC()} }

@@ -1,0 +1,142 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config"
+	"edgespan/config/action"
+	"edgespan/config/confirm"
+	"edgespan/config/link"
+	"edgespan/config/metadata"
+)
+
+// Options are what an agent stands on. Disk, Judge, Host and Runner are required.
+type Options struct {
+	Disk    Disk
+	Judge   Judge
+	Host    Host
+	Runner  Runner
+	File    File   // nil for a node without a config file
+	Machine string // the machine's boot id
+	Facts   Facts
+	Log     *zap.Logger // none
+	// Happened is told what people may want to know of: offers, confirms and undos. Nil
+	// for nobody. It must not block.
+	Happened func(Happening)
+}
+
+// Disk keeps small files by name. Its methods may block; at most one is called at a time
+// for one name.
+type Disk interface {
+	// Read gives a file's content, or an error that wraps fs.ErrNotExist.
+	Read(name string) ([]byte, error)
+	// Write replaces a file: after an error or a power cut its old or new content is there.
+	Write(name string, content []byte) error
+	// Remove takes a file away. A missing one is no error.
+	Remove(name string) error
+}
+
+// File reads the config file. It may block. The name is "" where there is none.
+type File func() (content []byte, name string, err error)
+
+// Judge reads what a document means, by the node's own metadata. It is pure, and called
+// from several goroutines. A File or an Apply is held to more than a push: it may have no
+// key that nobody knows.
+type Judge func(document config.Object, from confirm.Source) Verdict
+
+// Verdict is what a document comes to.
+type Verdict struct {
+	Config   any // what Host.Publish gets; nothing with Faults
+	Warnings config.Faults
+	Faults   config.Faults
+}
+
+// Publication is a config that becomes the node's.
+type Publication struct {
+	Seq        uint64 // the journal number of its record; 0 for a base
+	Source     confirm.Source
+	Generation confirm.Generation
+	FileDigest string // of the file that was applied last
+	Document   config.Object
+	Peer       string
+	Config     any  // of the Verdict
+	Keep       bool // nothing may be removed from the host by it
+}
+
+// Host is what a config is published to. Its methods are called in the actor's turn and
+// never block.
+type Host interface {
+	// Start begins with each start of the actor; wake says, from any goroutine, that Look
+	// may have something new.
+	Start(wake func())
+	Publish(p Publication)
+	// Trouble says what keeps a wish from being what runs, "" for nothing.
+	Trouble(text string)
+	Look() Look
+	Stop()
+}
+
+// Look is what there is to be seen of the host.
+type Look struct {
+	// Settled says that everything wanted by the last publication has answered it.
+	Settled    bool
+	Health     []link.Health // by name
+	Parameters []link.Parameter
+}
+
+// Runner does what a difference entails.
+type Runner interface {
+	// Do does one step, until ctx ends. document is what the node runs.
+	Do(ctx context.Context, do action.Do, document config.Object) error
+	// Restart begins the end of the agent (action.NameRestart) or of the machine
+	// (action.NameReboot); without an error the end follows.
+	Restart(ctx context.Context, name string) error
+}
+
+// Facts are what a node knows of itself.
+type Facts struct {
+	Name       string
+	Software   string // version string
+	Firmware   string // "" for none
+	Board      string // "" for unknown
+	Controller string // HOST:PORT of the one that it joined, "" for none
+	Bases      map[string]config.Object
+	Hardware   map[string]config.Object // of its board; nil where it has no type for it
+	Metadata   *metadata.Metadata
+	Actions    action.Table
+}
+
+// Notes are what is kept beside the configs.
+type Notes struct {
+	Managed *bool      `json:"managed,omitempty"` // what the node was told last; nil for never
+	Held    *link.Held `json:"held,omitempty"`
+}
+
+// Happening is one thing that people may want to know of.
+type Happening struct {
+	What  confirm.What
+	About confirm.Echo
+	Why   string
+}
+
+// Wish is a config that a person or a file wants.
+type Wish struct {
+	Document config.Object
+	Verdict  *Verdict // nil: the agent asks the Judge
+	Local    bool     // against the controller, until Release
+	By       string   // who wants it
+	Confirm  time.Duration
+}
+
+// Status is how a node stands.
+type Status struct {
+	confirm.State
+	Settled    bool // the pending config was applied, and its actions have run
+	Managed    *bool
+	Held       *link.Held
+	Controller string
+	Linked     bool // the controller can be reached
+}

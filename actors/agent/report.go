@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/action"
+	"edgespan/config/confirm"
+	"edgespan/config/link"
+)
+
+// changed has a report sent soon.
+func (s *shell) changed() {
+	s.dirty = true
+	if s.stream != nil && s.timers[reportTimer] == nil {
+		s.timer(reportTimer, 0, gather)
+	}
+}
+
+// state is where the machine stands; it is asked only after something happened, since it
+// spells the digests of its documents.
+func (s *shell) state() confirm.State {
+	if s.dirty || s.pending() {
+		s.known, s.dirty = s.m.State(), false
+	}
+	return s.known
+}
+
+// settled says that what is pending was applied to the end of its actions: the machine asks
+// for a round trip then, and not before.
+func (s *shell) settled() bool { return s.asked != confirm.Nonce{} }
+
+func (s *shell) status() Status {
+	return Status{
+		State: s.state(), Settled: s.settled(), Managed: s.notes.Managed, Held: s.notes.Held,
+		Controller: s.o.Facts.Controller, Linked: s.stream != nil,
+	}
+}
+
+// report says how the node is now, to its controller.
+func (s *shell) report() {
+	if s.stream == nil {
+		return
+	}
+	s.cancel(reportTimer)
+	s.reported = time.Now()
+	f, st := s.o.Facts, s.state()
+	r := link.Report{
+		MD5: st.Echo.MD5, Generation: st.Echo.Generation, Restores: st.Restores,
+		Software: f.Software, Firmware: f.Firmware, Board: f.Board, Source: string(st.Source),
+		Managed: s.notes.Managed, Held: s.notes.Held, Settled: s.look.Settled && !st.Pending, Fallback: st.Fallback,
+		Health: s.look.Health, Actions: actions(st.Results), Parameters: s.look.Parameters,
+	}
+	if st.Pending {
+		r.Settled = s.settled()
+	}
+	if st.Pending && !st.Undoing {
+		r.Pending = &link.Pending{Generation: st.Wanted.Generation, Remaining: st.Remaining, Settled: s.settled(), Worse: st.Bad}
+	}
+	s.send(r)
+}
+
+func actions(results []action.Result) []link.Action {
+	var out []link.Action
+	for _, r := range results {
+		out = append(out, link.Action{Name: r.Action, State: string(r.State), Detail: r.Cause})
+	}
+	return out
+}
+
+// send says something to the controller, if there is one. What got lost is said again on
+// the next stream, where it matters.
+func (s *shell) send(m link.FromNode) {
+	if s.stream == nil {
+		return
+	}
+	if err := s.stream.Send(m); err != nil {
+		s.log.Info("tell the controller", zap.Error(err))
+	}
+}

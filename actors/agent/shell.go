@@ -1,0 +1,366 @@
+package agent
+
+import (
+	"errors"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"edgespan/config"
+	"edgespan/config/confirm"
+	"edgespan/config/link"
+)
+
+const (
+	reportEvery = 5 * time.Second
+	tickEvery   = time.Second            // while a config is pending
+	gather      = 100 * time.Millisecond // looks and reports that come closer are one
+)
+
+// shell is one incarnation of the agent's actor. It turns messages into events of the
+// machine and effects into messages.
+type shell struct {
+	a    *Agent
+	o    *Options
+	root *actor.RootContext
+	self *actor.PID
+	log  *zap.Logger
+
+	m      confirm.Machine
+	booted bool
+	early  []any // what came before
+	notes  Notes
+	live   Publication // what was published last
+	held   *confirm.Publish
+	fault  string // why a wish is not what runs
+
+	queue    []*offer
+	busy     *offer   // the one that the machine has
+	judged   *Verdict // of it
+	commands []*command
+
+	writing  int // slots under way: 0 or 1
+	writeErr error
+	noting   bool // the notes are being written
+	unnoted  bool // they have changed since
+	stops    []chan<- struct{}
+
+	dirty bool // something happened since known was asked for
+	known confirm.State
+
+	look       Look
+	lookedAt   time.Time
+	settlingID int // the publish that has not settled yet, 0 for none
+	asked      confirm.Nonce
+
+	stream   link.ToController
+	reported time.Time
+	lastTick time.Time
+	every    time.Duration // between ticks, 0 for none
+	reading  bool          // the config file is being read again
+	rejected *link.Result
+	acked    uint64 // the attempt whose undo the controller knows
+	attempt  uint64 // of the push that was taken last by this incarnation
+
+	timers [timerKinds]*time.Timer
+	ended  bool
+}
+
+type timerKind int
+
+const (
+	tickTimer timerKind = iota
+	lookTimer
+	reportTimer
+	settleTimer
+	timerKinds
+)
+
+type (
+	due struct { // a timer's end
+		of   *shell
+		kind timerKind
+		id   int
+	}
+	woken struct{ of *shell } // the host has something new
+	done  struct {            // an errand's end
+		of   *shell
+		then func()
+	}
+	stopping struct{ reply chan<- struct{} }
+)
+
+// Receive is the actor.
+func (s *shell) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		s.started(c)
+	case *actor.Stopping, *actor.Restarting:
+		s.end()
+	case due:
+		if msg.of == s {
+			s.due(msg)
+		}
+	case woken:
+		if msg.of == s {
+			s.woke()
+		}
+	case done:
+		if msg.of == s {
+			msg.then()
+		}
+	case *offer:
+		s.submit(msg)
+	case patienceDue:
+		s.impatient(msg.of)
+	case up, down, received, reload, ask, *command, stopping:
+		if !s.booted {
+			s.early = append(s.early, msg)
+			return
+		}
+		s.told(msg)
+	}
+}
+
+// told takes what needs the node's config to be known.
+func (s *shell) told(m any) {
+	switch msg := m.(type) {
+	case up:
+		s.up(msg.stream)
+	case down:
+		s.stream = nil
+		s.pace()
+	case received:
+		s.received(msg.m)
+	case reload:
+		s.reload()
+	case ask:
+		msg.answer(s)
+	case *command:
+		s.commands = append(s.commands, msg)
+		s.watch()
+		s.step(msg.event)
+	case stopping:
+		s.stops = append(s.stops, msg.reply)
+		s.step(confirm.Stopping{})
+		s.stopped()
+	}
+}
+
+func (s *shell) started(c actor.Context) {
+	s.root, s.self, s.log = c.ActorSystem().Root, c.Self(), s.o.Log
+	s.o.Host.Start(func() { s.root.Send(s.self, woken{s}) })
+	s.load()
+	s.a.once.Do(func() {
+		s.a.root, s.a.pid = s.root, s.self
+		close(s.a.bound)
+	})
+}
+
+func (s *shell) end() {
+	s.ended = true
+	for _, t := range s.timers {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	for _, o := range s.queue {
+		o.patience.Stop()
+	}
+	if s.busy != nil {
+		s.busy.patience.Stop()
+	}
+	s.o.Host.Stop()
+}
+
+// errand runs f, which may block, beside the actor; then runs in the actor's turn.
+func (s *shell) errand(f func() (then func())) {
+	go func() {
+		then := f()
+		s.root.Send(s.self, done{s, then})
+	}()
+}
+
+// timer asks for a due after d; it takes the place of an earlier one of its kind.
+func (s *shell) timer(kind timerKind, id int, d time.Duration) {
+	if t := s.timers[kind]; t != nil {
+		t.Stop()
+	}
+	s.timers[kind] = time.AfterFunc(d, func() { s.root.Send(s.self, due{s, kind, id}) })
+}
+
+func (s *shell) cancel(kind timerKind) {
+	if t := s.timers[kind]; t != nil {
+		t.Stop()
+		s.timers[kind] = nil
+	}
+}
+
+func (s *shell) due(d due) {
+	s.timers[d.kind] = nil
+	switch d.kind {
+	case tickTimer:
+		s.tick()
+	case lookTimer:
+		s.watch()
+	case reportTimer:
+		s.report()
+	case settleTimer:
+		s.step(confirm.TimedOut{ID: d.id})
+	default: // timerKinds is none
+	}
+}
+
+// load reads what is on the disk and the config file.
+func (s *shell) load() {
+	s.errand(func() func() {
+		disk, notes, faults := readDisk(s.o.Disk)
+		content, name, err := s.readFile()
+		return func() { s.boot(disk, notes, faults, fileRead{content, name, err}) }
+	})
+}
+
+func (s *shell) readFile() (content []byte, name string, err error) {
+	if s.o.File == nil {
+		return nil, "", nil
+	}
+	return s.o.File()
+}
+
+// boot starts the machine. A config file that is new is judged first: what ran before is
+// published only if the file can't be.
+func (s *shell) boot(d confirm.Disk, n Notes, faults []error, f fileRead) {
+	for _, err := range faults {
+		s.log.Error("read what the disk keeps", zap.Error(err))
+	}
+	s.notes, s.booted, s.lastTick = n, true, time.Now()
+	s.held = &confirm.Publish{} // until the file is judged
+	s.step(confirm.Boot{Start: uuid.NewString(), Machine: s.o.Machine, Disk: d, Bases: s.o.Facts.Bases})
+	if o := s.fromFile(f); o != nil && !s.m.State().Undoing {
+		s.insert(0, o)
+	} else {
+		s.unhold()
+		if o != nil {
+			s.submit(o)
+		}
+	}
+	early := s.early
+	s.early = nil
+	for _, m := range early {
+		s.told(m)
+	}
+	s.next()
+}
+
+// step gives the machine an event and carries out its effects, and what they lead to at
+// once, in order.
+func (s *shell) step(events ...confirm.Event) {
+	for len(events) > 0 {
+		e := events[0]
+		events = events[1:]
+		accepted := false
+		for _, effect := range s.m.Step(e) {
+			if r, is := effect.(confirm.Report); is && r.What == confirm.Accepted {
+				accepted = true
+			}
+			if next := s.do(effect, accepted); next != nil {
+				events = append(events, next)
+			}
+		}
+	}
+	s.pace()
+	s.next()
+}
+
+// do carries out one effect. accepted says that the offer that is being answered was, in
+// the same step: what is published is its document.
+func (s *shell) do(effect confirm.Effect, accepted bool) (next confirm.Event) {
+	switch e := effect.(type) {
+	case confirm.Validate:
+		return s.validate(e)
+	case confirm.Write:
+		s.write(e)
+	case confirm.Publish:
+		s.publish(e, accepted)
+	case confirm.StartTimer:
+		s.timer(settleTimer, e.ID, e.After)
+	case confirm.RunActions:
+		s.run(e)
+	case confirm.Restart:
+		s.restart(e)
+	case confirm.Undo:
+		s.undo(e)
+	case confirm.Ask:
+		s.asked = e.Nonce
+		s.report()
+	case confirm.Report:
+		s.take(e)
+	}
+	return nil
+}
+
+// pace keeps the ticks as fast as there is something to count: each second while a config
+// is pending, else for the reports, else not at all.
+func (s *shell) pace() {
+	every := time.Duration(0)
+	switch {
+	case !s.booted || s.ended:
+		return
+	case s.pending():
+		every = tickEvery
+	case s.stream != nil:
+		every = reportEvery
+	}
+	if every == s.every {
+		return
+	}
+	if s.every = every; every == 0 {
+		s.cancel(tickTimer)
+		return
+	}
+	s.lastTick = time.Now() // what passed before is nobody's
+	s.timer(tickTimer, 0, every)
+}
+
+// tick counts the time, and reports when it is due.
+func (s *shell) tick() {
+	now := time.Now()
+	elapsed := now.Sub(s.lastTick)
+	s.lastTick = now
+	s.timer(tickTimer, 0, s.every)
+	if s.pending() {
+		s.watch() // what decides is how it is now
+	}
+	s.step(confirm.Tick{Elapsed: elapsed})
+	if now.Sub(s.reported) >= reportEvery-tickEvery/2 {
+		s.report()
+	}
+}
+
+func (s *shell) pending() bool { return s.m.Pending() }
+
+// refuse tells why something is not what runs.
+func (s *shell) refuse(what string, err error) {
+	s.log.Error(what, zap.Error(err))
+	s.setFault(what + ": " + err.Error())
+}
+
+func (s *shell) setFault(text string) {
+	s.fault = text
+	s.o.Host.Trouble(text)
+}
+
+var errNoDocument = errors.New("there is no document")
+
+func documentOf(text []byte) (config.Object, error) {
+	o, faults := config.ParseObject(text)
+	if faults != nil {
+		return nil, faults
+	}
+	if o == nil {
+		return nil, errNoDocument
+	}
+	return o, nil
+}
