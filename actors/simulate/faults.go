@@ -1,0 +1,99 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Fault is what goes wrong with a node, once it is pushed a config for the first time.
+type Fault string
+
+// The faults. Of the first two a node does not recover while nobody changes its config:
+// they are what its controller has to show.
+const (
+	Reject     Fault = "reject"     // it finds every pushed config faulty
+	Unhealthy  Fault = "unhealthy"  // something that was good is bad under every pushed config
+	Silent     Fault = "silent"     // it takes the config and says nothing for SilentFor
+	Crash      Fault = "crash"      // it ends in the middle of taking it, and boots again
+	Disconnect Fault = "disconnect" // its stream breaks before it has answered
+)
+
+// SilentFor is how long a silent node says nothing, and BootAfter how long a crashed one is
+// away.
+const (
+	SilentFor = 12 * time.Second
+	BootAfter = 500 * time.Millisecond
+)
+
+// AllFaults are the faults in the order in which they are told.
+var AllFaults = []Fault{Reject, Unhealthy, Silent, Crash, Disconnect}
+
+// Fails says that a node with this fault ends as failed, as it was asked to.
+func (f Fault) Fails() bool { return f == Reject || f == Unhealthy }
+
+// Faults are the shares of a fleet that have each fault, from 0 to 1.
+type Faults map[Fault]float64
+
+// ParseFaults reads "reject=1%,crash=0.5%". All that is wrong is told at once.
+func ParseFaults(text string) (Faults, error) {
+	out := Faults{}
+	if text == "" {
+		return out, nil
+	}
+	var wrong []error
+	sum := 0.0
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		f := Fault(name)
+		percent, isPercent := strings.CutSuffix(value, "%")
+		share, err := strconv.ParseFloat(percent, 64)
+		_, twice := out[f]
+		switch {
+		case !slices.Contains(AllFaults, f):
+			wrong = append(wrong, fmt.Errorf("faults: is %.40q: %s are allowed", name, words(AllFaults)))
+		case twice:
+			wrong = append(wrong, fmt.Errorf("faults: %s is there twice: once is allowed", f))
+		case err != nil || !isPercent || math.IsNaN(share) || share < 0 || share > 100:
+			wrong = append(wrong, fmt.Errorf("faults: %s is %.40q: 0%% to 100%% are allowed", f, value))
+		default:
+			out[f] = share / 100
+			sum += share
+		}
+	}
+	if sum > 100 {
+		wrong = append(wrong, fmt.Errorf("faults: make %g%% together: up to 100%% are allowed, since a node has one at most", sum))
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
+	}
+	return out, nil
+}
+
+func words(faults []Fault) string {
+	var list []string
+	for _, f := range faults {
+		list = append(list, string(f))
+	}
+	return strings.Join(list, ", ")
+}
+
+// Plan is each node's fault, "" for most. A share above nothing is one node at least. The
+// same seed gives the same plan.
+func (f Faults) Plan(nodes int, seed uint64) []Fault {
+	plan := make([]Fault, nodes)
+	order := rand.New(rand.NewPCG(seed, 1)).Perm(nodes)
+	for _, fault := range AllFaults {
+		count := min(len(order), int(math.Ceil(f[fault]*float64(nodes)-1e-9)))
+		for _, i := range order[:count] {
+			plan[i] = fault
+		}
+		order = order[count:]
+	}
+	return plan
+}

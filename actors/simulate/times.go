@@ -1,0 +1,72 @@
+package simulate
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Times are how long nodes took, of those that came.
+type Times struct {
+	Nodes int     `json:"nodes"`
+	P50   float64 `json:"p50Ms"`
+	P99   float64 `json:"p99Ms"`
+	Most  float64 `json:"mostMs"`
+}
+
+// NewTimes sums durations up.
+func NewTimes(took []time.Duration) Times {
+	if len(took) == 0 {
+		return Times{}
+	}
+	took = slices.Clone(took)
+	slices.Sort(took)
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+	at := func(percent int) float64 { return ms(took[(len(took)*percent+99)/100-1]) }
+	return Times{Nodes: len(took), P50: at(50), P99: at(99), Most: ms(took[len(took)-1])}
+}
+
+// round is what became of one change, node by node.
+type round struct {
+	mu      sync.Mutex
+	begun   time.Time
+	pushed  map[int]time.Time
+	acked   map[int]time.Time
+	applied map[int]time.Time
+	stands  map[int]time.Time // confirmed
+}
+
+func newRound(now time.Time) *round {
+	return &round{begun: now, pushed: map[int]time.Time{}, acked: map[int]time.Time{}, applied: map[int]time.Time{}, stands: map[int]time.Time{}}
+}
+
+// Round is how long the nodes took from the beginning of a change until the push came, its
+// config was on their disk (acked), it was applied and it was confirmed.
+type Round struct {
+	Pushed    Times `json:"pushed"`
+	Acked     Times `json:"acked"`
+	Applied   Times `json:"applied"`
+	Confirmed Times `json:"confirmed"`
+}
+
+// mark keeps the first time of a node.
+func (r *round) mark(of func(*round) map[int]time.Time, node int, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m := of(r); m[node].IsZero() {
+		m[node] = now
+	}
+}
+
+func (r *round) times() Round {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sum := func(m map[int]time.Time) Times {
+		var took []time.Duration
+		for _, at := range m {
+			took = append(took, at.Sub(r.begun))
+		}
+		return NewTimes(took)
+	}
+	return Round{sum(r.pushed), sum(r.acked), sum(r.applied), sum(r.stands)}
+}
