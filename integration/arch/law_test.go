@@ -51,12 +51,9 @@ var mayImport = map[string][]string{
 		"actors/keep", "config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi/fleetapi", "config/layers",
 		"config/link", "config/metadata", "config/operate", "config/revision", "config/topology",
 	},
-	"actors": {"actors/keep", "netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub"},
-	"config/httpapi/fleetapi": {"config", "config/edit", "config/history", "config/httpapi", "config/layers", "config/metadata", "config/operate", "config/optimize"},
-	"actors/agent":            {"config", "config/action", "config/confirm", "config/httpapi", "config/layers", "config/link", "config/metadata", "config/nodeconf"},
-	"actors":                  {"netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub"},
-	"actors/simulate": {"config/fleet", "config/httpapi/fleetapi"},
 	"actors":          {"actors/keep", "netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub"},
+	"actors/agent":    {"config", "config/action", "config/confirm", "config/httpapi", "config/layers", "config/link", "config/metadata", "config/nodeconf"},
+	"actors/simulate": {"config/fleet", "config/httpapi/fleetapi"},
 
 	// platform obeys: it knows the vocabulary of host state and itself.
 	"platform/proc":     {"netinst/netstate"},

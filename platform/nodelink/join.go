@@ -85,7 +85,7 @@ type JoinOptions struct {
 }
 
 // Join asks a controller for the node's first certificate and installs it. It may be said
-// again with the same token after an answer that got lost.
+// again with the same token after an answer that got lost, and later after ErrBusy.
 func Join(ctx context.Context, o JoinOptions) error {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -119,6 +119,9 @@ type Refused struct{ Why string }
 // Error is the controller's reason.
 func (r *Refused) Error() string { return "refused: " + r.Why }
 
+// ErrBusy says that the controller takes no more for now, and may later.
+var ErrBusy = errors.New("the controller is busy")
+
 // plain makes of gRPC's errors what people and callers need.
 func plain(err error) error {
 	st, ok := status.FromError(err)
@@ -128,6 +131,8 @@ func plain(err error) error {
 	switch st.Code() {
 	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.FailedPrecondition, codes.Unimplemented:
 		return &Refused{st.Message()}
+	case codes.ResourceExhausted:
+		return fmt.Errorf("%w: %s", ErrBusy, st.Message())
 	case codes.OK:
 		return errors.New("the controller closed the stream")
 	default:

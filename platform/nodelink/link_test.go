@@ -128,6 +128,22 @@ func TestJoinsOfOneAddressCanBeMoreThanOneASecond(t *testing.T) {
 	}
 }
 
+// Who is refused for now, and not for ever, can tell.
+func TestAJoinThatMayBeSaidAgainIsTold(t *testing.T) {
+	r := newRig(t, func(o *ServerOptions) { o.Joins = 0.05 }) // one at once, the next after 20 s
+	if err := join(r, r.token(t, "edge-1", time.Hour), "edge-1", r.fresh(t), r.ca.Pin()); err != nil {
+		t.Fatal(err)
+	}
+	token, cred := r.token(t, "edge-2", time.Hour), r.fresh(t)
+	if err := join(r, token, "edge-2", cred, r.ca.Pin()); !errors.Is(err, ErrBusy) {
+		t.Fatalf("one too many: %v", err)
+	}
+	r.clock.move(20 * time.Second)
+	if err := join(r, token, "edge-2", cred, r.ca.Pin()); err != nil {
+		t.Errorf("20 s later: %v", err)
+	}
+}
+
 func TestMessagesOfAllKindsArrive(t *testing.T) {
 	r := newRig(t)
 	n := r.run(t, r.joined(t))

@@ -1,0 +1,47 @@
+package proc
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Usage is what a process takes of the machine.
+type Usage struct {
+	Resident int64         // octets of memory, those it shares with others included
+	CPU      time.Duration // since its start, in steps of 10 ms
+}
+
+// tick is the unit of times in /proc: USER_HZ is 100 for every program.
+const tick = time.Second / 100
+
+// UsageOf reads what a process takes.
+func UsageOf(pid int) (Usage, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return Usage{}, fmt.Errorf("usage of process %d: %w", pid, err)
+	}
+	u, err := parseUsage(string(text), int64(os.Getpagesize()))
+	if err != nil {
+		return Usage{}, fmt.Errorf("usage of process %d: %w", pid, err)
+	}
+	return u, nil
+}
+
+// parseUsage reads proc(5) stat; as in parseStat fields count from the last parenthesis.
+func parseUsage(s string, page int64) (Usage, error) {
+	fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
+	if len(fields) < 22 {
+		return Usage{}, fmt.Errorf("unknown form of /proc stat")
+	}
+	var n [3]int64
+	for i, field := range []int{11, 12, 21} { // 14 utime, 15 stime, 24 rss
+		var err error
+		if n[i], err = strconv.ParseInt(fields[field], 10, 64); err != nil {
+			return Usage{}, fmt.Errorf("usage in /proc stat: %w", err)
+		}
+	}
+	return Usage{Resident: n[2] * page, CPU: time.Duration(n[0]+n[1]) * tick}, nil
+}
