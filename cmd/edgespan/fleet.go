@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -138,7 +139,26 @@ func (c *fleetCall) ask(ctx context.Context, run func(*fleetCall) error) error {
 	ctx, cancel := context.WithTimeout(ctx, fleetTimeout+c.patience)
 	defer cancel()
 	c.ctx, c.client = ctx, client
-	return run(c)
+	return oneLineOf(run(c))
+}
+
+// lineError is an error in one line, whatever it quotes.
+type lineError struct {
+	text string
+	err  error
+}
+
+func (e *lineError) Error() string { return e.text }
+func (e *lineError) Unwrap() error { return e.err }
+
+// oneLineOf makes what the controller said one line, unless it is a list of faults: a name
+// in it could begin a line of its own.
+func oneLineOf(err error) error {
+	var p *fleetapi.Problem
+	if _, many := err.(interface{ Unwrap() []error }); many || !errors.As(err, &p) || len(p.Errors) > 0 {
+		return err
+	}
+	return &lineError{printable(err.Error()), err}
 }
 
 // group is a command that only has others below it.

@@ -58,7 +58,7 @@ func commandSpec(word string, command fleetapi.Command, short string) fleetSpec 
 			var faults []error
 			for _, node := range c.args {
 				if err := c.client.Command(c.ctx, node, command); err != nil {
-					faults = append(faults, fmt.Errorf("%s: %w", node, err))
+					faults = append(faults, &lineError{printable(node + ": " + err.Error()), err})
 					continue
 				}
 				c.a.say("%s: %s", printable(node), word)

@@ -78,7 +78,7 @@ func reach(w fleetapi.Written) string {
 	if len(actions) == 0 {
 		return text + ", no action"
 	}
-	return text + ", " + strings.Join(slices.Sorted(maps.Keys(actions)), " ")
+	return text + ", actions " + strings.Join(slices.Sorted(maps.Keys(actions)), " ")
 }
 
 // touched are the nodes that a write changes.
@@ -134,7 +134,8 @@ func writeActions(b *strings.Builder, actions []fleetapi.Action) {
 func (c *fleetCall) document(o config.Object) error {
 	switch c.output {
 	case "json":
-		return c.a.printCanonical(o)
+		_, err := fmt.Fprintf(c.a.Out, "%s\n", escapeJSON(config.AppendCanonical(nil, o)))
+		return err
 	case "yaml":
 		return c.a.printYAML(o)
 	}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
@@ -57,22 +59,69 @@ func (a *app) show(s shown, output string) error {
 }
 
 func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.Out)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	_, err := a.Out.Write(escapeJSON(b.Bytes()))
+	return err
 }
 
-// printYAML goes through JSON, so that both forms have the same names and order.
+// escapeJSON spells what JSON need not escape and a terminal may obey: DEL, the control
+// characters above it, and the ends of lines and paragraphs. All of these stand in strings.
+func escapeJSON(text []byte) []byte {
+	unsafe := func(r rune) bool { return r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' }
+	if !bytes.ContainsFunc(text, unsafe) {
+		return text
+	}
+	out := make([]byte, 0, len(text)+16)
+	for _, r := range string(text) {
+		if unsafe(r) {
+			out = fmt.Appendf(out, "\\u%04x", r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
+}
+
+// printYAML goes through JSON, so that both forms have the same names and order. Where the
+// library would write what a terminal obeys, or a key of several lines, which it writes in a
+// way that nobody can read, JSON takes its place: it is YAML too.
 func (a *app) printYAML(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	var plain any
+	if err := json.Unmarshal(text, &plain); err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
 	out, err := yaml.JSONToYAML(text)
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
+	if bytes.ContainsFunc(out, func(r rune) bool { return r != '\n' && printable(string(r)) != string(r) }) || !plainKeys(plain) {
+		return a.printJSON(v)
+	}
 	_, err = a.Out.Write(out)
 	return err
+}
+
+// plainKeys says whether each key is one line.
+func plainKeys(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, inner := range v {
+			if printable(k) != k || !plainKeys(inner) {
+				return false
+			}
+		}
+	case []any:
+		return !slices.ContainsFunc(v, func(inner any) bool { return !plainKeys(inner) })
+	}
+	return true
 }

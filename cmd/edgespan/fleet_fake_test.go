@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/layers"
+	"edgespan/config/operate"
+)
+
+// fleetBackend is a controller without nodes: it answers what a test gives it and notes
+// what it is asked. What it is not told to answer is small and fixed.
+type fleetBackend struct {
+	mu    sync.Mutex
+	asked []string
+	err   error // of every question but who asks
+
+	role     fleetapi.Role // of whoever has a token
+	doc      operate.Document
+	metadata config.Object
+	written  fleetapi.Written
+	nodes    []fleetapi.Node
+	detail   fleetapi.NodeDetail
+	previews []fleetapi.Preview // one after the other; the last stays
+	explain  []history.Explanation
+	editions []fleetapi.Edition
+	diffs    []history.LayerDiff
+	rollouts []fleetapi.Rollout
+	tokens   []fleetapi.OperatorToken
+	invite   fleetapi.Invitation
+	onWrite  func(operate.Write) // nil: nothing
+}
+
+func (f *fleetBackend) note(format string, args ...any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, fmt.Sprintf(format, args...))
+	return f.err
+}
+
+// heard is what was asked since the last time.
+func (f *fleetBackend) heard() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := f.asked
+	f.asked = nil
+	return out
+}
+
+func (f *fleetBackend) Authenticate(_ context.Context, hash string) (fleetapi.Caller, error) {
+	if hash != "hash of secret" {
+		return fleetapi.Caller{}, fleetapi.ErrNoToken
+	}
+	return fleetapi.Caller{Name: "alice", Role: f.role}, nil
+}
+
+func (f *fleetBackend) Config(_ context.Context, q operate.ConfigQuery) (operate.Document, error) {
+	return f.doc, f.note("config %+v", q)
+}
+
+func (f *fleetBackend) Paths(_ context.Context, q operate.PathsQuery) (operate.Document, error) {
+	return f.doc, f.note("paths %+v", q)
+}
+
+func (f *fleetBackend) Layer(_ context.Context, q operate.LayerQuery) (operate.Document, error) {
+	return f.doc, f.note("layer %+v", q)
+}
+
+func (f *fleetBackend) Metadata(_ context.Context, of string) (operate.Document, error) {
+	return operate.Document{Object: f.metadata}, f.note("metadata %s", of)
+}
+
+func (f *fleetBackend) E2E(_ context.Context, file string, reveal bool) (operate.Document, error) {
+	return f.doc, f.note("e2e %s reveal %v", file, reveal)
+}
+
+func (f *fleetBackend) Export(context.Context, bool) (history.Files, uint64, error) {
+	return history.Files{}, 0, f.note("export")
+}
+
+func (f *fleetBackend) Topology(context.Context) (operate.Document, error) {
+	return f.doc, f.note("topology")
+}
+
+func (f *fleetBackend) Explain(_ context.Context, node string, path []string) ([]history.Explanation, error) {
+	return f.explain, f.note("explain %s %s", node, config.FormatPath(path))
+}
+
+func (f *fleetBackend) History(_ context.Context, q fleetapi.HistoryQuery) ([]fleetapi.Edition, error) {
+	layer := "all"
+	if q.Layer != nil {
+		layer = q.Layer.String()
+	}
+	return f.editions, f.note("history %s before %d limit %d", layer, q.Before, q.Limit)
+}
+
+func (f *fleetBackend) Diff(_ context.Context, from, to uint64) ([]history.LayerDiff, error) {
+	return f.diffs, f.note("diff %d %d", from, to)
+}
+
+func (f *fleetBackend) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
+	if f.onWrite != nil {
+		f.onWrite(r.Write)
+	}
+	w := f.written
+	w.DryRun, w.Message = r.DryRun, r.Message
+	return w, f.note("write %T%+v message %q dry %v if %v", r.Write, r.Write, r.Message, r.DryRun, r.IfMatch)
+}
+
+func (f *fleetBackend) Preview(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Preview, error) {
+	return f.nextPreview(), f.note("preview %T%+v", r.Write, r.Write)
+}
+
+func (f *fleetBackend) PreviewResult(_ context.Context, id string) (fleetapi.Preview, error) {
+	return f.nextPreview(), f.note("result %s", id)
+}
+
+func (f *fleetBackend) nextPreview() fleetapi.Preview {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.previews[0]
+	if len(f.previews) > 1 {
+		f.previews = f.previews[1:]
+	}
+	return p
+}
+
+func (f *fleetBackend) Nodes(context.Context) ([]fleetapi.Node, error) {
+	return f.nodes, f.note("nodes")
+}
+
+func (f *fleetBackend) Node(_ context.Context, name string) (fleetapi.NodeDetail, error) {
+	if err := f.note("node %s", name); err != nil {
+		return fleetapi.NodeDetail{}, err
+	}
+	if name != f.detail.Name {
+		return fleetapi.NodeDetail{}, &operate.NotFoundError{What: "node " + name}
+	}
+	return f.detail, nil
+}
+
+func (f *fleetBackend) Command(_ context.Context, _ fleetapi.Caller, node string, cmd fleetapi.Command) error {
+	return f.note("command %s %s", cmd, node)
+}
+
+func (f *fleetBackend) Invite(_ context.Context, _ fleetapi.Caller, node string, life time.Duration, replace bool) (fleetapi.Invitation, error) {
+	return f.invite, f.note("invite %s %s replace %v", node, life, replace)
+}
+
+func (f *fleetBackend) Operators(context.Context) ([]fleetapi.OperatorToken, error) {
+	return f.tokens, f.note("operators")
+}
+
+func (f *fleetBackend) AddOperator(_ context.Context, _ fleetapi.Caller, t fleetapi.OperatorToken) (string, error) {
+	return "opaque-token", f.note("add operator %s %s expires %v", t.Name, t.Role, t.Expires != nil)
+}
+
+func (f *fleetBackend) RemoveOperator(_ context.Context, _ fleetapi.Caller, name string) error {
+	return f.note("remove operator %s", name)
+}
+
+func (f *fleetBackend) Rollouts(context.Context) ([]fleetapi.Rollout, error) {
+	return f.rollouts, f.note("rollouts")
+}
+
+func (f *fleetBackend) Ready(context.Context) error { return f.note("ready") }
+
+var _ fleetapi.Backend = (*fleetBackend)(nil)
+
+// smallFleet is a controller of two nodes, one of them in trouble.
+func smallFleet() *fleetBackend {
+	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
+	pop := fleetapi.Node{
+		Name: "pop-1", ID: "10000000-0000-4000-8000-000000000001", State: "in sync", Why: "runs what is wanted", Online: true, Ready: true, Managed: true,
+		Software: "RELEASE_M81", Firmware: "10.11.0.90", Board: "MVL_ARMADA",
+		Wanted: fleetapi.Running{MD5: "aa", Generation: "a:7"}, Running: fleetapi.Running{MD5: "aa", Generation: "a:7"}, LastReport: &at,
+	}
+	yes, no := true, false
+	return &fleetBackend{
+		role:     fleetapi.Admin,
+		doc:      operate.Document{Object: config.Object{"sysParams": config.Object{"managedConfig": true}}, Revision: 12},
+		metadata: testMetadata(),
+		nodes:    []fleetapi.Node{{Name: "dn-2", State: "failed", Why: "undone: unhealthy", Wanted: fleetapi.Running{Generation: "a:7"}}, pop},
+		detail: fleetapi.NodeDetail{
+			Node: pop, Explain: []string{"it runs a:7 since 13:00"}, Source: "controller", Replica: "one",
+			Health:     []fleetapi.Item{{Name: "uplink", Good: true}, {Name: "ni/x", Detail: "no route"}},
+			Parameters: []fleetapi.Parameter{{ID: "ni/x", Kind: "network", Target: "present", State: "CreatingFailed", Detail: "no route", Review: true}},
+			Actions:    []fleetapi.Done{{Name: "UPDATE_FIREWALL", State: "done"}},
+			Failures:   []fleetapi.Failure{{MD5: "bb", Reason: "unhealthy", Why: "uplink went bad", At: at}},
+		},
+		written: fleetapi.Written{
+			Revision: 13, Changed: true, Warnings: []string{"a warning"}, Unknown: []string{"mine"},
+			Effects: []fleetapi.Effect{{
+				Nodes:   []string{"dn-2", "pop-1"},
+				Values:  []fleetapi.Value{{Path: "sysParams.managedConfig", Old: false, HadOld: true, New: true, HasNew: true, Origin: "network"}},
+				Actions: []fleetapi.Action{{Name: "RESTART_MINION", Keys: []string{"sysParams"}}},
+			}},
+		},
+		previews: []fleetapi.Preview{{ID: "p1", Until: at.Add(time.Minute), Complete: true, Nodes: map[string]fleetapi.NodePreview{
+			"pop-1": {State: "answered", Actions: []fleetapi.Action{{Name: "UPDATE_FIREWALL", Supported: &yes}, {Name: "RESTART_KEA", Supported: &no}}},
+		}}},
+		explain: []history.Explanation{{
+			Explanation: layers.Explanation{Path: []string{"sysParams", "managedConfig"}, Value: true, Origin: layers.Network},
+			By:          &history.Record{Number: 12, Author: "alice", Time: at, Message: "as agreed"},
+			Shadowed:    []history.Shadow{{Shadow: layers.Shadow{Layer: layers.Base, Path: []string{"sysParams", "managedConfig"}, Value: false}}},
+		}},
+		editions: []fleetapi.Edition{
+			{Number: 13, Author: "alice", Time: at, Message: "more", Layers: []string{"network"}},
+			{Number: 12, Author: "bob", Time: at, Layers: []string{"node/a", "node/b", "node/c", "node/d"}},
+		},
+		diffs: []history.LayerDiff{{
+			Layer: history.Layer{Kind: history.Network}, Before: history.Version{Revision: 12}, After: history.Version{Revision: 13},
+			Values: []history.ValueDiff{{Path: []string{"sysParams", "managedConfig"}, New: true, HasNew: true}},
+		}},
+		rollouts: []fleetapi.Rollout{{
+			Revision: 13, Author: "alice", Began: at, State: "running", Nodes: 3, Acked: 1,
+			Failed: map[string]string{"dn-2": "unhealthy"}, Waiting: map[string]string{"dn-3": "it is offline"},
+		}},
+		tokens: []fleetapi.OperatorToken{{Name: "alice", Role: fleetapi.Admin}, {Name: "bob", Role: fleetapi.Viewer, Expires: &at}},
+		invite: fleetapi.Invitation{Node: "dn-3", Token: "t", Expires: at, Command: "edgespan join --controller c:8444 --token t --ca-sha256 aa --name dn-3"},
+	}
+}
+
+// testMetadata describes two parameters: a text that looks like a number, and a number.
+func testMetadata() config.Object {
+	entry := func(kind string) config.Object {
+		return config.Object{"desc": "d", "type": kind, "action": "NO_ACTION"}
+	}
+	return config.Object{"label": entry("STRING"), "count": entry("INTEGER"), "flags": config.Object{
+		"desc": "d", "type": "MAP", "action": "NO_ACTION", "mapVal": config.Object{"type": "STRING"},
+	}}
+}
+
+// serveFleet serves the controller and gives the environment that reaches it.
+func serveFleet(t *testing.T, f *fleetBackend) map[string]string {
+	t.Helper()
+	hash := func(text string) (string, error) { return "hash of " + text, nil }
+	s := httptest.NewServer(fleetapi.Handler(f, fleetapi.WithTokens(hash)))
+	t.Cleanup(s.Close)
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"EDGESPAN_CONTROLLER": s.URL, "EDGESPAN_TOKEN_FILE": token, "HOME": t.TempDir()}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"edgespan/config"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/layers"
+)
+
+// TestHowAnswersLook compares what commands print with testdata/fleet.golden; EDGESPAN_GOLDEN=1
+// writes it anew.
+func TestHowAnswersLook(t *testing.T) {
+	var b strings.Builder
+	env := serveFleet(t, smallFleet())
+	for _, line := range []string{
+		"network get", "network get -o table", "network get -o yaml", "network get -o name", "network set -f -", "network set -f - --dry-run",
+		"network set -f - -o wide", "network set -f - -o name", "network set -f - -o json",
+		"network actions -f -", "nodes list", "nodes list -o wide", "nodes list -o name", "nodes describe pop-1", "nodes status", "nodes status pop-1",
+		"nodes explain pop-1 sysParams", "nodes explain pop-1 sysParams -o json", "nodes retry dn-2", "nodes invite dn-3",
+		"history", "history -o wide", "history show 13", "history diff 12 13", "history diff 12 13 -o json",
+		"rollout list", "rollout show 13", "operators list", "operators add bob --role viewer", "operators remove bob",
+	} {
+		got := cli(t, env, "{}", strings.Fields(line)...)
+		b.WriteString("$ edgespan " + line + "\n")
+		for _, part := range []struct{ name, text string }{{"out", got.out}, {"err", got.err}} {
+			for l := range strings.Lines(part.text) {
+				b.WriteString(part.name + "| " + l)
+			}
+		}
+		if got.code != exitOK {
+			t.Errorf("%s: exit %d: %s", line, got.code, got.err)
+		}
+	}
+	name := filepath.Join("testdata", "fleet.golden")
+	if os.Getenv("EDGESPAN_GOLDEN") != "" {
+		if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.String() != string(want) {
+		t.Errorf("%s differs; now it is\n%s", name, b.String())
+	}
+}
+
+func TestAWriteThatChangesManyNodesNamesAFew(t *testing.T) {
+	f := smallFleet()
+	f.written.Effects[0].Nodes = strings.Fields("a b c d e f g")
+	env := serveFleet(t, f)
+	got := cli(t, env, "{}", "network", "set", "-f", "-")
+	if !strings.Contains(got.out, "7 nodes: a, b, c, d, e and 2 more\n") || !strings.Contains(got.err, "revision 13: 7 nodes change in 1 value, actions RESTART_MINION") {
+		t.Errorf("%+v", got)
+	}
+	if got = cli(t, env, "{}", "network", "set", "-f", "-", "-o", "wide"); !strings.Contains(got.out, "7 nodes: a, b, c, d, e, f, g\n") {
+		t.Errorf("%+v", got)
+	}
+	f.written = fleetapi.Written{Revision: 12}
+	if got = cli(t, env, "{}", "network", "set", "-f", "-"); got.out != "" || got.err != "nothing changes: it says so already; revision 12 stays\n" {
+		t.Errorf("%+v", got)
+	}
+	f.written = fleetapi.Written{Revision: 13, Changed: true}
+	if got = cli(t, env, "{}", "network", "set", "-f", "-"); got.err != "revision 13: no node changes\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// hostile would clear the screen, begin a line of its own, and turn the reading direction.
+const hostile = "x\x1b[2J\r\nrm -rf /\u2028\u009b31m\x00"
+
+func TestHostileWordsOfTheControllerArePrintedHarmlessly(t *testing.T) {
+	f := smallFleet()
+	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
+	word := fleetapi.Action{Name: hostile, Keys: []string{hostile}}
+	n := fleetapi.Node{
+		Name: hostile, ID: hostile, State: hostile, Why: hostile, Software: hostile, Firmware: hostile, Board: hostile,
+		Wanted: fleetapi.Running{MD5: hostile, Generation: hostile}, Running: fleetapi.Running{MD5: hostile, Generation: hostile},
+	}
+	f.nodes = []fleetapi.Node{n}
+	f.detail = fleetapi.NodeDetail{
+		Node: n, Explain: []string{hostile}, Source: hostile, Pending: hostile, Held: hostile, Replica: hostile,
+		Health:     []fleetapi.Item{{Name: hostile, Detail: hostile}},
+		Parameters: []fleetapi.Parameter{{ID: hostile, Kind: hostile, Target: hostile, State: hostile, Detail: hostile}},
+		Actions:    []fleetapi.Done{{Name: hostile, State: hostile, Detail: hostile}},
+		Failures:   []fleetapi.Failure{{MD5: hostile, Reason: hostile, Why: hostile, At: at}},
+	}
+	f.doc.Object = config.Object{hostile: config.Object{hostile: hostile}}
+	f.written = fleetapi.Written{
+		Changed: true, Warnings: []string{hostile}, Unknown: []string{hostile}, Actions: []fleetapi.Action{word},
+		Effects: []fleetapi.Effect{{Nodes: []string{hostile}, Values: []fleetapi.Value{{Path: hostile, New: hostile, HasNew: true, Origin: hostile}}, Actions: []fleetapi.Action{word}}},
+	}
+	f.previews = []fleetapi.Preview{{ID: hostile, Until: at, Complete: true, Nodes: map[string]fleetapi.NodePreview{hostile: {State: "answered", Why: hostile, Actions: []fleetapi.Action{word}}}}}
+	f.explain = []history.Explanation{{
+		Explanation: layers.Explanation{Path: []string{hostile}, Value: hostile, Origin: layers.Network}, By: &history.Record{Author: hostile, Message: hostile},
+		Shadowed: []history.Shadow{{Shadow: layers.Shadow{Layer: layers.Base, Path: []string{hostile}, Value: hostile}}},
+	}}
+	f.editions = []fleetapi.Edition{{Number: 13, Author: hostile, Message: hostile, Layers: []string{hostile}}}
+	f.diffs[0].Values = []history.ValueDiff{{Path: []string{hostile}, Old: hostile, HadOld: true}}
+	f.rollouts = []fleetapi.Rollout{{Revision: 13, State: hostile, Author: hostile, Message: hostile, Failed: map[string]string{hostile: hostile}, Waiting: map[string]string{hostile: hostile}}}
+	f.tokens = []fleetapi.OperatorToken{{Name: hostile, Role: hostile}}
+	f.invite = fleetapi.Invitation{Node: hostile, Token: hostile, Command: hostile}
+	env := serveFleet(t, f)
+	for _, line := range []string{
+		"network get", "network set -f -", "network actions -f -", "nodes list", "nodes status", "nodes explain pop-1 x", "nodes invite x",
+		"history", "history show 13", "history diff 1 2", "rollout list", "rollout show 13", "operators list", "topology get",
+	} {
+		for _, output := range []string{"", "table", "wide", "name", "json", "yaml"} {
+			args := strings.Fields(line)
+			if output != "" {
+				args = append(args, "-o", output)
+			}
+			harmless(t, env, args)
+		}
+	}
+	for _, args := range [][]string{{"nodes", "describe", hostile}, {"nodes", "status", hostile}, {"nodes", "describe", hostile, "-o", "name"}, {"nodes", "describe", "x" + hostile}} {
+		harmless(t, env, args)
+	}
+	f.err = errors.New(hostile)
+	harmless(t, env, []string{"nodes", "retry", hostile})
+	harmless(t, env, []string{"network", "set", "-f", "-"})
+}
+
+// harmless runs a command and looks for what moves a terminal's cursor, or begins a line.
+func harmless(t *testing.T, env map[string]string, args []string) {
+	t.Helper()
+	got := cli(t, env, "{}", args...)
+	for _, text := range []string{got.out, got.err} {
+		bad := strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\u2028' })
+		if bad || !utf8.ValidString(text) || strings.HasPrefix(text, "rm") || strings.Contains(text, "\nrm") {
+			t.Errorf("%q: %q", args, text)
+		}
+	}
+	if got.out == "" && got.err == "" {
+		t.Errorf("%q says nothing", args)
+	}
+}

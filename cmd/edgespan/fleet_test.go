@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/edit"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
+)
+
+// TestEveryCommandAsksTheController runs each command once; what it asks is what the words say.
+func TestEveryCommandAsksTheController(t *testing.T) {
+	f := smallFleet()
+	env := serveFleet(t, f)
+	doc := file(t, "# YAML\nsysParams: {managedConfig: true}\n")
+	const set = "{Overrides:map[sysParams:map[managedConfig:true]] Modify:"
+	const nodes = "{Overrides:map[pop-1:map[sysParams:map[managedConfig:true]]] Modify:"
+	const plain = ` message "" dry false if map[]`
+	for line, asked := range map[string]string{
+		"network get":                                         "layer {Layer:network Nodes:[] Versions:[] Boards:[] Reveal:false}",
+		"network get --reveal":                                "layer {Layer:network Nodes:[] Versions:[] Boards:[] Reveal:true}",
+		"network set -f " + doc:                               "write operate.SetNetwork" + set + "false}" + plain,
+		"network modify -f " + doc:                            "write operate.SetNetwork" + set + "true}" + plain,
+		"network modify count=5 label=5 other=5 flags.v=2":    "metadata node; write operate.SetNetwork{Overrides:map[count:5 flags:map[v:2] label:5 other:5] Modify:true}" + plain,
+		"network unset a.b c":                                 "write operate.Unset{Layer:network Keys:[[a b] [c]]}" + plain,
+		"network set -f " + doc + " -m why --dry-run":         "write operate.SetNetwork" + set + `false} message "why" dry true if map[]`,
+		"network set -f " + doc + " --if-match 12":            "write operate.SetNetwork" + set + `false} message "" dry false if map[network:12]`,
+		"network actions -f " + doc:                           "preview operate.SetNetwork" + set + "true}",
+		"network actions --set -f " + doc:                     "preview operate.SetNetwork" + set + "false}",
+		"actions p1":                                          "result p1",
+		"node get pop-1 --layer full":                         "config {Node:pop-1 Paths:[] Versions:{Software: Firmware: Board:} Reveal:false}",
+		"node get pop-1 --layer full --sw a --fw b --board c": "config {Node:pop-1 Paths:[] Versions:{Software:a Firmware:b Board:c} Reveal:false}",
+		`node get pop-1 --layer full --paths a.b,c."d,e"`:     "config {Node:pop-1 Paths:[[a b] [c d,e]] Versions:{Software: Firmware: Board:} Reveal:false}",
+		"node get --layer full --paths a":                     "paths {Nodes:[] Paths:[[a]] Reveal:false}",
+		"node get x y --layer full --paths a":                 "paths {Nodes:[x y] Paths:[[a]] Reveal:false}",
+		"node get pop-1":                                      "layer {Layer:node Nodes:[pop-1] Versions:[] Boards:[] Reveal:false}",
+		"node get":                                            "layer {Layer:node Nodes:[] Versions:[] Boards:[] Reveal:false}",
+		"node get pop-1 --layer auto":                         "layer {Layer:auto Nodes:[pop-1] Versions:[] Boards:[] Reveal:false}",
+		"node get pop-1 --layer base":                         "node pop-1; layer {Layer:base Nodes:[] Versions:[RELEASE_M81] Boards:[] Reveal:false}",
+		"node get pop-1 --layer firmware":                     "node pop-1; layer {Layer:firmware Nodes:[] Versions:[10.11.0.90] Boards:[] Reveal:false}",
+		"node get pop-1 --layer hardware --sw x":              "node pop-1; layer {Layer:hardware Nodes:[] Versions:[x] Boards:[MVL_ARMADA] Reveal:false}",
+		"node get pop-1 --layer network":                      "layer {Layer:network Nodes:[] Versions:[] Boards:[] Reveal:false}",
+		"node set pop-1 -f " + doc:                            "write operate.SetNodes" + nodes + "false}" + plain,
+		"node set -f " + doc:                                  "write operate.SetNodes" + set + "false}" + plain,
+		"node modify pop-1 label=7 -m x":                      `metadata node; write operate.SetNodes{Overrides:map[pop-1:map[label:7]] Modify:true} message "x" dry false if map[]`,
+		"node set pop-1 -f " + doc + " --if-match 4":          "write operate.SetNodes" + nodes + `false} message "" dry false if map[node/pop-1:4]`,
+		"node unset pop-1 a.b":                                "write operate.Unset{Layer:node Keys:[[pop-1 a b]]}" + plain,
+		"node actions pop-1 -f " + doc:                        "preview operate.SetNodes" + nodes + "true}",
+		"node clear-auto x y --paths a.b,*":                   "write operate.ClearAuto{Nodes:[x y] Paths:[[a b] [*]]}" + plain,
+		"base get RELEASE_M81":                                "layer {Layer:base Nodes:[] Versions:[RELEASE_M81] Boards:[] Reveal:false}",
+		"firmware get":                                        "layer {Layer:firmware Nodes:[] Versions:[] Boards:[] Reveal:false}",
+		"hardware get B --versions a,b":                       "layer {Layer:hardware Nodes:[] Versions:[a b] Boards:[B] Reveal:false}",
+		"metadata get":                                        "metadata node",
+		"metadata get aggregator":                             "metadata aggregator",
+		"controller get":                                      "e2e controller reveal false",
+		"controller set -f " + doc:                            "write operate.SetE2E{File:controller Config:map[sysParams:map[managedConfig:true]] Modify:false Replica:}" + plain,
+		"controller modify flags.v=2":                         "metadata controller; write operate.SetE2E{File:controller Config:map[flags:map[v:2]] Modify:true Replica:}" + plain,
+		"controller metadata":                                 "metadata controller",
+		"controller actions -f " + doc:                        "write operate.SetE2E{File:controller Config:map[sysParams:map[managedConfig:true]] Modify:true Replica:} message \"\" dry true if map[]",
+		"aggregator get --reveal":                             "e2e aggregator reveal true",
+		"aggregator set -f " + doc:                            "write operate.SetE2E{File:aggregator Config:map[sysParams:map[managedConfig:true]] Modify:false Replica:}" + plain,
+		"optimize polarity":                                   "write operate.Optimize{Kinds:[polarity] ClearUser:false}" + plain,
+		"optimize control-superframe --clear-user":            "write operate.Optimize{Kinds:[superframe] ClearUser:true}" + plain,
+		"topology get":                                        "topology",
+		"topology import -f " + doc:                           "write operate.SetTopology{Document:map[sysParams:map[managedConfig:true]]}" + plain,
+		"topology add node name=n pop_node=true":              "write operate.EditTopology{Object:node Op:add Name: To: Document:map[name:n pop_node:true]}" + plain,
+		"topology edit site s latitude=1.5":                   "write operate.EditTopology{Object:site Op:edit Name:s To: Document:map[latitude:1.5]}" + plain,
+		"topology delete link l":                              "write operate.EditTopology{Object:link Op:delete Name:l To: Document:map[]}" + plain,
+		"topology rename node a b":                            "write operate.EditTopology{Object:node Op:rename Name:a To:b Document:map[]}" + plain,
+		"nodes list":                                          "nodes",
+		"nodes describe pop-1":                                "node pop-1",
+		"nodes status":                                        "nodes",
+		"nodes status pop-1":                                  "node pop-1",
+		"nodes explain pop-1 sysParams":                       "explain pop-1 sysParams",
+		"nodes retry a b":                                     "command retry a; command retry b",
+		"nodes release a":                                     "command release a",
+		"nodes confirm a":                                     "command confirm a",
+		"nodes forget a":                                      "command forget a",
+		"nodes adopt a --import":                              "command adopt-import a",
+		"nodes adopt a --replace":                             "command adopt-replace a",
+		"nodes invite dn-3 --life 24h":                        "invite dn-3 24h0m0s replace false",
+		"nodes replace dn-3":                                  "invite dn-3 0s replace true",
+		"history":                                             "history all before 0 limit 0",
+		"history node/pop-1 --before 9 --limit 2":             "history node/pop-1 before 9 limit 2",
+		"history diff 1 2":                                    "diff 1 2",
+		"history revert 3":                                    "write operate.Revert{Revision:3}" + plain,
+		"rollback 3":                                          "write operate.Restore{Revision:3 Layers:[]}" + plain,
+		"rollback 3 network node/pop-1 --dry-run":             "write operate.Restore{Revision:3 Layers:[network node/pop-1]} message \"\" dry true if map[]",
+		"rollout list":                                        "rollouts",
+		"rollout show 13":                                     "rollouts",
+		"operators list":                                      "operators",
+		"operators add bob --role viewer --life 1h":           "add operator bob viewer expires true",
+		"operators remove bob":                                "remove operator bob",
+	} {
+		got := cli(t, env, "", strings.Fields(line)...)
+		heard := strings.Join(f.heard(), "; ")
+		if got.code != exitOK || !sameAsked(heard, asked) {
+			t.Errorf("edgespan %s: exit %d, asks\n %s\nwant\n %s\n%s", line, got.code, heard, asked, got.err)
+		}
+	}
+}
+
+// sameAsked is equality but for a limit that the handler fills in.
+func sameAsked(got, want string) bool {
+	return got == want || strings.TrimSuffix(got, "limit 50") == strings.TrimSuffix(want, "limit 0")
+}
+
+func TestAFileOrStdinIsTheBody(t *testing.T) {
+	f := smallFleet()
+	env := serveFleet(t, f)
+	for stdin, code := range map[string]int{"a: {b: 1}": exitOK, `{"a": {"b": 1}}`: exitOK, "[1]": exitRejected, "a: [": exitRejected, "": exitRejected} {
+		got := cli(t, env, stdin, "network", "set", "-f", "-")
+		if heard := f.heard(); got.code != code || (len(heard) > 0) != (code == exitOK) {
+			t.Errorf("%q: exit %d, asks %q: %s", stdin, got.code, heard, got.err)
+		} else if code == exitOK && !strings.Contains(heard[0], "{Overrides:map[a:map[b:1]] Modify:false}") {
+			t.Errorf("%q: asks %q", stdin, heard)
+		}
+	}
+}
+
+func TestValuesAreTypedAsTheControllersMetadataSays(t *testing.T) {
+	f := smallFleet()
+	env := serveFleet(t, f)
+	var sent config.Object
+	f.onWrite = func(w operate.Write) { sent = w.(operate.SetNetwork).Overrides }
+	if got := cli(t, env, "", "network", "modify", "label=007", "count=7", "free=true", `quoted="8"`, "flags.v=2"); got.code != 0 {
+		t.Fatal(got.err)
+	}
+	want := config.Object{"label": "007", "count": int64(7), "free": true, "quoted": "8", "flags": config.Object{"v": "2"}}
+	if !config.Equal(sent, want) {
+		t.Errorf("sent %s, want %s", config.OneLine(sent), config.OneLine(want))
+	}
+}
+
+func TestWrongFleetCommandsAskNothing(t *testing.T) {
+	f := smallFleet()
+	env := serveFleet(t, f)
+	for _, line := range []string{
+		"network", "network set", "network set x.json", "network modify a=1 -f x", "network unset", "network get -o text", "network set a=1 --if-match x",
+		"network actions a=1 --wait -1s", "network foo", "node foo", "node set a=1", "node get --layer full", "node get x y --layer base", "node get x --layer none",
+		"node get x --sw 1", "node get x --paths ..", "node clear-auto x", "node unset x", "metadata get base", "optimize", "optimize all", "topology add", "topology add cable a=1",
+		"topology rename link a b", "topology get node", "topology import", "nodes describe", "nodes adopt x", "nodes adopt x --import --replace", "nodes retry", "nodes explain x",
+		"nodes explain x ..", "nodes invite x --life -1s", "history base", "history show x", "history diff 1 0", "history --limit -1", "rollback", "rollback x", "rollback 1 nodes",
+		"rollout show", "operators add x", "operators add x --role root", "operators add x --role admin --life -1h", "actions",
+	} {
+		got := cli(t, env, "", strings.Fields(line)...)
+		help := line == "network" && got.code == exitOK
+		heard := slices.DeleteFunc(f.heard(), func(s string) bool { return s == "metadata node" })
+		if !help && (got.code != exitUsage || got.err == "") || len(heard) > 0 {
+			t.Errorf("edgespan %s: exit %d, asks %q: %s", line, got.code, heard, got.err)
+		}
+	}
+}
+
+func TestEveryErrorHasItsExitCode(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		code int
+		says string
+	}{
+		{"rejected", &operate.Refused{Faults: edit.Faults{
+			{Path: []string{"sysParams"}, Rule: "type", What: "is 5", Allowed: "an object is allowed"},
+			{Nodes: []string{"pop-1"}, Path: []string{"x"}, Rule: "readOnly", What: "is new"},
+		}}, exitRejected, "sysParams"},
+		{"unknown", &operate.NotFoundError{What: "node x", Allowed: "pop-1 is allowed"}, exitNotFound, "node x does not exist: pop-1 is allowed"},
+		{"lost race", history.Conflicts{{Layer: history.Layer{Kind: history.Network}, Expected: 3, By: history.Record{Number: 4, Author: "bob"}}}, exitConflict, "bob"},
+		{"state of a node", fmt.Errorf("%w: dn-2 has no pending config", fleetapi.ErrRefused), exitConflict, "no pending config"},
+		{"busy", fleetapi.ErrBusy, exitError, "can't take this now"},
+		{"late", context.DeadlineExceeded, exitTimeout, ""},
+		{"broken", errors.New("disk on fire"), exitError, ""},
+	} {
+		f := smallFleet()
+		env := serveFleet(t, f)
+		f.err = c.err
+		for _, line := range []string{"network set -f -", "node get pop-1", "nodes list", "nodes confirm dn-2", "history", "topology get", "operators list", "rollback 3"} {
+			got := cli(t, env, "{}", strings.Fields(line)...)
+			if got.code != c.code || !strings.Contains(got.err, c.says) || got.out != "" {
+				t.Errorf("%s: %s: exit %d\n%s%s", c.name, line, got.code, got.out, got.err)
+			}
+		}
+		if c.name == "rejected" {
+			if got := cli(t, env, "{}", "network", "set", "-f", "-"); strings.Count(got.err, "\n") != 2 {
+				t.Errorf("%s: wants a line for each fault:\n%s", c.name, got.err)
+			}
+		}
+	}
+}
+
+func TestWhoMayNotExits7(t *testing.T) {
+	f := smallFleet()
+	env := serveFleet(t, f)
+	f.role = fleetapi.Viewer
+	for line, code := range map[string]int{
+		"nodes list": exitOK, "network set -f -": exitPermission, "operators list": exitPermission, "network get --reveal": exitPermission,
+		"nodes list --token-file " + file(t, "other"): exitPermission,
+	} {
+		if got := cli(t, env, "{}", strings.Fields(line)...); got.code != code {
+			t.Errorf("%s: exit %d: %s", line, got.code, got.err)
+		}
+	}
+}
+
+func TestAPreviewWaitsUntilAllHaveAnswered(t *testing.T) {
+	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
+	stage := func(complete bool, dn string) fleetapi.Preview {
+		return fleetapi.Preview{ID: "p1", Until: at, Complete: complete, Nodes: map[string]fleetapi.NodePreview{
+			"pop-1": {State: "answered", Actions: []fleetapi.Action{{Name: "UPDATE_FIREWALL"}}},
+			"dn-2":  {State: dn},
+		}}
+	}
+	f := smallFleet()
+	env := serveFleet(t, f)
+	f.previews = []fleetapi.Preview{stage(false, "pending"), stage(false, "pending"), stage(true, "unchanged")}
+	got := cli(t, env, "{}", "network", "actions", "-f", "-")
+	want := said{exitOK, `NODE   STATE      ACTIONS          WHY
+dn-2   unchanged  -                -
+pop-1  answered   UPDATE_FIREWALL  -
+`, "preview p1, available until 2026-11-21T13:00:00Z: 1 answered, 0 pending, 0 cannot answer, 1 not asked\n"}
+	if got != want {
+		t.Errorf("%+v", got)
+	}
+	if heard := f.heard(); len(heard) != 3 {
+		t.Errorf("asked %q", heard)
+	}
+
+	f.previews = []fleetapi.Preview{stage(false, "pending")}
+	got = cli(t, env, "{}", "network", "actions", "-f", "-", "--wait", "0s")
+	if got.code != exitPartial || !strings.Contains(got.err, "1 node pending") || !strings.Contains(got.out, "dn-2   pending") {
+		t.Errorf("%+v", got)
+	}
+	for _, state := range []string{"offline", "failed", "unknown-hardware"} {
+		f.previews = []fleetapi.Preview{stage(true, state)}
+		if got = cli(t, env, "{}", "network", "actions", "-f", "-"); got.code != exitPartial || !strings.Contains(got.err, "1 node can't answer") {
+			t.Errorf("%s: %+v", state, got)
+		}
+	}
+}
+
+func TestJSONIsWhatTheControllerSaid(t *testing.T) {
+	f := smallFleet()
+	env := serveFleet(t, f)
+	for line, check := range map[string]func(any) bool{
+		"nodes list -o json":                   func(v any) bool { return len(v.([]any)) == 2 },
+		"nodes describe pop-1 -o json":         func(v any) bool { return dig(v, "name") == "pop-1" && dig(v, "running", "md5") == "aa" },
+		"network set -f - -o json":             func(v any) bool { return dig(v, "revision") == 13.0 && len(dig(v, "effects").([]any)) == 1 },
+		"network get -o json":                  func(v any) bool { return dig(v, "sysParams", "managedConfig") == true },
+		"rollout show 13 -o json":              func(v any) bool { return dig(v, "failed", "dn-2") == "unhealthy" },
+		"operators add x --role admin -o json": func(v any) bool { return dig(v, "token") == "opaque-token" },
+		"nodes invite dn-3 -o json":            func(v any) bool { return dig(v, "token") == "t" },
+	} {
+		got := cli(t, env, "{}", strings.Fields(line)...)
+		var v any
+		if err := json.Unmarshal([]byte(got.out), &v); err != nil || !check(v) {
+			t.Errorf("%s: %v\n%s%s", line, err, got.out, got.err)
+		}
+	}
+	f.nodes = nil
+	if got := cli(t, env, "", "nodes", "list", "-o", "json"); got.out != "[]\n" {
+		t.Errorf("no nodes: %q", got.out)
+	}
+}
+
+func TestLiveNamesAreCompleted(t *testing.T) {
+	f := smallFleet()
+	env := serveFleet(t, f)
+	for line, want := range map[string]string{
+		"node get ":           "dn-2 pop-1",
+		"nodes retry dn-2 ":   "pop-1",
+		"nodes describe ":     "dn-2 pop-1",
+		"nodes describe x ":   "",
+		"node set ":           "dn-2 pop-1",
+		"topology edit ":      "node link site",
+		"topology edit node ": "dn-2 pop-1",
+		"rollback 3 ":         "network topology metadata e2e/controller e2e/aggregator node/dn-2 auto/dn-2 node/pop-1 auto/pop-1",
+		"optimize ":           "polarity golay channel control-superframe",
+	} {
+		got := cli(t, env, "", append([]string{"__complete"}, strings.Split(line, " ")...)...)
+		words := strings.Fields(got.out)
+		if len(words) == 0 || strings.Join(words[:len(words)-1], " ") != want {
+			t.Errorf("%q: %q", line, got.out)
+		}
+	}
+	env["EDGESPAN_CONTROLLER"] = "http://127.0.0.1:1"
+	if got := cli(t, env, "", "__complete", "node", "get", ""); got.out != ":4\n" {
+		t.Errorf("without a controller: %q", got.out)
+	}
+}
