@@ -18,18 +18,19 @@
 //	names/<name>             the id of the node of this name
 //	tokens/<name>            the open join token of one name (Token)
 //	generations/<uuid>       the generation of a node's wanted config
-//	failed/<uuid>/<digest>   a config that a node refused or undid
-//	pushes/<uuid>            when a node was last pushed to
+//	pushes/<uuid>            what survives of a node's pushes and failures (fleet.Memory)
 //	owners/<uuid>            the replica and the stream that own a node              leased
 //	mailboxes/<uuid>/<id>    a request to the replica that owns a node               leased
 //	previews/<id>/<uuid>     what a node answered to a preview of actions            leased
 //	learnt/<board>           base config and metadata that a board's node told       leased
+//	operators/<hash>         whose an operator token is, and what it may do
+//	revoked/<uuid>           a node whose certificates are out of use
 //	rollouts/<id>            the state of one rollout
 //	elections/<name>         who leads                                               leased
 //
 // A name, an id, a board or a digest is escaped (Escape), so that it is one segment of a
-// key whatever stands in it. The values of fleet and of the last ten are their owners':
-// here are the keys.
+// key whatever stands in it. The values of fleet and of all from generations on are their
+// owners': here are the keys.
 //
 // # Layers
 //

@@ -21,7 +21,6 @@ const (
 	folderNames       = "names/"
 	folderTokens      = "tokens/"
 	folderGenerations = "generations/"
-	folderFailed      = "failed/"
 	folderPushes      = "pushes/"
 	folderOwners      = "owners/"
 	folderMailboxes   = "mailboxes/"
@@ -29,7 +28,36 @@ const (
 	folderLearnt      = "learnt/"
 	folderRollouts    = "rollouts/"
 	folderElections   = "elections/"
+	folderOperators   = "operators/"
+	folderRevoked     = "revoked/"
 )
+
+// The folders of keys whose values are others': who keeps up with them lists and watches
+// these.
+const (
+	InNodes       = revision.Prefix(folderNodes)
+	InTokens      = revision.Prefix(folderTokens)
+	InGenerations = revision.Prefix(folderGenerations)
+	InPushes      = revision.Prefix(folderPushes)
+	InOwners      = revision.Prefix(folderOwners)
+	InMailboxes   = revision.Prefix(folderMailboxes)
+	InPreviews    = revision.Prefix(folderPreviews)
+	InLearnt      = revision.Prefix(folderLearnt)
+	InOperators   = revision.Prefix(folderOperators)
+	InRevoked     = revision.Prefix(folderRevoked)
+)
+
+// Names are the texts of a key below its folder, "" for the key of no folder. A segment that
+// Escape does not spell stands as it is.
+func Names(k revision.Key) []string {
+	segments := strings.Split(string(k), "/")[1:]
+	for i, s := range segments {
+		if text, err := Unescape(s); err == nil {
+			segments[i] = text
+		}
+	}
+	return segments
+}
 
 // HeadKey is the key that every write of a layer moves: watching it shows each revision.
 func HeadKey() revision.Key { return keyHead }
@@ -55,10 +83,7 @@ func TokenKey(name string) revision.Key { return key(folderTokens, name) }
 // GenerationKey is where the generation of a node's wanted config is.
 func GenerationKey(id string) revision.Key { return key(folderGenerations, id) }
 
-// FailedKey is where it stands that a node refused or undid the config of a digest.
-func FailedKey(id, digest string) revision.Key { return key(folderFailed, id, digest) }
-
-// PushKey is where the time of the last push to a node is.
+// PushKey is where that is which has to survive of a node's pushes.
 func PushKey(id string) revision.Key { return key(folderPushes, id) }
 
 // OwnerKey is where the replica and the stream are that own a node.
@@ -78,6 +103,15 @@ func RolloutKey(id string) revision.Key { return key(folderRollouts, id) }
 
 // ElectionKey is where the winner of an election is.
 func ElectionKey(name string) revision.Key { return key(folderElections, name) }
+
+// OperatorKey is where an operator's token is, by its hash.
+func OperatorKey(hash string) revision.Key { return key(folderOperators, hash) }
+
+// RevokedKey is where it stands that a node's certificates are out of use.
+func RevokedKey(id string) revision.Key { return key(folderRevoked, id) }
+
+// PreviewsBelow is where the answers to one preview are.
+func PreviewsBelow(preview string) revision.Prefix { return key(folderPreviews, preview).Below() }
 
 func objectKey(hash string) revision.Key { return revision.Key(folderObjects + hash) }
 

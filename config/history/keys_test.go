@@ -20,7 +20,7 @@ func TestKeysOfTheFleet(t *testing.T) {
 		{NameKey("ulm 1/ä"), "names/ulm%201%2F%C3%A4"},
 		{TokenKey("n1"), "tokens/n1"},
 		{GenerationKey("id"), "generations/id"},
-		{FailedKey("id", "md5"), "failed/id/md5"},
+		{OperatorKey("ab"), "operators/ab"}, {RevokedKey("id"), "revoked/id"},
 		{PushKey("id"), "pushes/id"},
 		{OwnerKey("id"), "owners/id"},
 		{MailboxKey("id", "7"), "mailboxes/id/7"},
