@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
@@ -12,6 +15,8 @@ import (
 	"edgespan/actors/keep"
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/revision"
 )
 
 // Controller is a running controller: one replica.
@@ -26,11 +31,76 @@ type Controller struct {
 // deps is what the actors of a controller share.
 type deps struct {
 	Options
-	ctx      context.Context
-	system   *actor.ActorSystem
-	strategy *keep.Backoff
-	fail     func(error)
+	ctx       context.Context
+	began     time.Time
+	system    *actor.ActorSystem
+	strategy  *keep.Backoff
+	fail      func(error)
+	leaves    sync.WaitGroup
+	dir       *directory
+	saver     *saver
+	documents documents
+	operators operators
+	letters   sync.Map // of those who wait for an answer in a mailbox: chan letter by key
+	streams   sync.Map // *seat by the id of its stream
+	lease     atomic.Int64
+	store     *actor.PID
+	fleet     *actor.PID
 }
+
+// asking is a question to an actor. It replies once; nobody waits for a second answer.
+type asking struct {
+	question any
+	reply    func(any)
+}
+
+// ask asks an actor and waits for its answer until ctx or writeTimeout ends.
+func (d *deps) ask(ctx context.Context, who *actor.PID, question any) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	answer := make(chan any, 1)
+	d.system.Root.Send(who, asking{question, func(a any) {
+		select {
+		case answer <- a:
+		default:
+		}
+	}})
+	select {
+	case a := <-answer:
+		return a, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("ask %s: %w", who.Id, ctx.Err())
+	case <-d.ctx.Done():
+		return nil, fmt.Errorf("ask %s: %w: it is ending", who.Id, fleetapi.ErrBusy)
+	}
+}
+
+// leaf runs what blocks beside the actors. Its panic ends the process.
+func (d *deps) leaf(name string, f func()) {
+	d.leaves.Add(1)
+	go func() {
+		defer d.leaves.Done()
+		defer func() {
+			if r := recover(); r != nil {
+				d.Log.Error("panic", zap.String("leaf", name), zap.Any("err", r), zap.ByteString("stack", debug.Stack()))
+				d.fail(fmt.Errorf("leaf %s: %v", name, r))
+			}
+		}()
+		f()
+	}()
+}
+
+// after does something after a while, unless the controller has ended.
+func (d *deps) after(t time.Duration, f func()) {
+	time.AfterFunc(t, func() {
+		if d.ctx.Err() == nil {
+			f()
+		}
+	})
+}
+
+// leaseID is the lease of this replica, 0 while it has none.
+func (d *deps) leaseID() revision.LeaseID { return revision.LeaseID(d.lease.Load()) }
 
 // registryBuckets is how many buckets find the actors of a controller: of ten thousand nodes
 // each has 160, in 32 maps.
@@ -45,7 +115,8 @@ func Start(o Options) (*Controller, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Controller{cancel: cancel, ended: make(chan error, 1)}
 	c.d = &deps{
-		Options: o, ctx: ctx, system: keep.System(o.Log, registryBuckets), strategy: &keep.Backoff{Log: o.Log},
+		Options: o, ctx: ctx, began: time.Now(), system: keep.System(o.Log, registryBuckets), strategy: &keep.Backoff{Log: o.Log},
+		dir: newDirectory(o.Metadata),
 		fail: func(err error) {
 			select {
 			case c.ended <- err:
@@ -53,9 +124,15 @@ func Start(o Options) (*Controller, error) {
 			}
 		},
 	}
+	c.d.saver = newSaver(c.d)
+	started := make(chan error, 1)
 	var err error
-	c.top, err = c.d.system.Root.SpawnNamed(c.d.vital(func() actor.Actor { return &top{d: c.d} }), "controller")
+	c.top, err = c.d.system.Root.SpawnNamed(c.d.vital(func() actor.Actor { return &top{d: c.d, started: started} }), "controller")
 	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("start the controller: %w", err)
+	}
+	if err := <-started; err != nil {
 		cancel()
 		return nil, fmt.Errorf("start the controller: %w", err)
 	}
@@ -107,6 +184,7 @@ func (c *Controller) Stop(ctx context.Context) error {
 		go func() { stopped <- c.d.system.Root.StopFuture(c.top).Wait() }()
 		select {
 		case err = <-stopped:
+			c.d.leaves.Wait()
 		case <-ctx.Done():
 			err = fmt.Errorf("stop the actors: %w", ctx.Err())
 		}
@@ -121,7 +199,21 @@ func (d *deps) vital(make func() actor.Actor) *actor.Props {
 }
 
 // top is /controller.
-type top struct{ d *deps }
+type top struct {
+	d       *deps
+	started chan error
+}
 
 // Receive starts the tree.
-func (t *top) Receive(actor.Context) {}
+func (t *top) Receive(c actor.Context) {
+	if _, is := c.Message().(*actor.Started); !is {
+		return
+	}
+	var err error
+	t.d.store, err = c.SpawnNamed(t.d.vital(func() actor.Actor { return &storeActor{d: t.d} }), "store")
+	if err == nil {
+		t.d.leaf("saver", t.d.saver.run)
+		t.d.fleet, err = c.SpawnNamed(t.d.vital(func() actor.Actor { return newFleetActor(t.d) }), "fleet")
+	}
+	t.started <- err
+}

@@ -1,0 +1,251 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/edit"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/metadata"
+	"edgespan/config/operate"
+)
+
+// A controller is what the routes and the node link need.
+var _ fleetapi.Backend = (*Controller)(nil)
+
+// read does one read over the layers and all that is known now.
+func read[T any](ctx context.Context, c *Controller, f func(*operate.World) (T, error)) (T, error) {
+	w, err := c.d.world(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return f(w)
+}
+
+// Config is the effective config of one node.
+func (c *Controller) Config(ctx context.Context, q operate.ConfigQuery) (operate.Document, error) {
+	return read(ctx, c, func(w *operate.World) (operate.Document, error) { return w.Config(q) })
+}
+
+// Paths is parts of many nodes' configs.
+func (c *Controller) Paths(ctx context.Context, q operate.PathsQuery) (operate.Document, error) {
+	return read(ctx, c, func(w *operate.World) (operate.Document, error) { return w.Paths(q) })
+}
+
+// Layer is one layer.
+func (c *Controller) Layer(ctx context.Context, q operate.LayerQuery) (operate.Document, error) {
+	return read(ctx, c, func(w *operate.World) (operate.Document, error) { return w.Layer(q) })
+}
+
+// Metadata is that of "node", "controller" or "aggregator".
+func (c *Controller) Metadata(ctx context.Context, of string) (operate.Document, error) {
+	return read(ctx, c, func(w *operate.World) (operate.Document, error) { return w.Describe(of) })
+}
+
+// E2E is the config of the controller or the aggregator, as this replica has it.
+func (c *Controller) E2E(ctx context.Context, file string, reveal bool) (operate.Document, error) {
+	return read(ctx, c, func(w *operate.World) (operate.Document, error) { return w.File(file, c.d.Replica, reveal) })
+}
+
+// Topology is the file's form.
+func (c *Controller) Topology(ctx context.Context) (operate.Document, error) {
+	return read(ctx, c, func(w *operate.World) (operate.Document, error) { return w.Topology() })
+}
+
+// Explain says where the values of a node's config are from.
+func (c *Controller) Explain(ctx context.Context, node string, path []string) ([]history.Explanation, error) {
+	return read(ctx, c, func(w *operate.World) ([]history.Explanation, error) { return w.Explain(node, path) })
+}
+
+// Diff is what changed between two revisions.
+func (c *Controller) Diff(ctx context.Context, from, to uint64) ([]history.LayerDiff, error) {
+	return read(ctx, c, func(w *operate.World) ([]history.LayerDiff, error) {
+		r := reader{ctx, c.d.Store}
+		a, err := history.At(r, from)
+		if err != nil {
+			return nil, notThere(err)
+		}
+		b, err := history.At(r, to)
+		if err != nil {
+			return nil, notThere(err)
+		}
+		diffs, err := history.Diff(a, b)
+		if err != nil {
+			return nil, err
+		}
+		return w.MaskDiffs(diffs), nil
+	})
+}
+
+// defaultEditions is how many revisions a history shows where nobody says.
+const defaultEditions = 50
+
+// History is revisions, the newest first.
+func (c *Controller) History(ctx context.Context, q fleetapi.HistoryQuery) ([]fleetapi.Edition, error) {
+	return read(ctx, c, func(w *operate.World) ([]fleetapi.Edition, error) {
+		limit := q.Limit
+		if limit <= 0 {
+			limit = defaultEditions
+		}
+		state := w.State
+		if q.Before > 0 && q.Before <= state.Number {
+			var err error
+			if state, err = history.At(reader{ctx, c.d.Store}, q.Before-1); err != nil {
+				return nil, notThere(err)
+			}
+		}
+		return c.editions(ctx, state, q.Layer, limit)
+	})
+}
+
+func (c *Controller) editions(ctx context.Context, state history.State, layer *history.Layer, limit int) ([]fleetapi.Edition, error) {
+	out := []fleetapi.Edition{}
+	if layer != nil {
+		versions, err := state.History(*layer, limit)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range versions {
+			out = append(out, editionOf(v.By, []string{v.Layer.String()}))
+		}
+		return out, nil
+	}
+	records, err := state.Log(limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, record := range records {
+		changes, err := history.Changes(reader{ctx, c.d.Store}, record.Number)
+		if err != nil {
+			return nil, err
+		}
+		layers := []string{}
+		for _, d := range changes {
+			layers = append(layers, d.Layer.String())
+		}
+		out = append(out, editionOf(record, layers))
+	}
+	return out, nil
+}
+
+func editionOf(r history.Record, layers []string) fleetapi.Edition {
+	return fleetapi.Edition{Number: r.Number, Author: r.Author, Time: r.Time, Message: r.Message, Layers: layers}
+}
+
+// Nodes are all nodes that are known.
+func (c *Controller) Nodes(ctx context.Context) ([]fleetapi.Node, error) {
+	if err := c.Ready(ctx); err != nil {
+		return nil, err
+	}
+	return c.d.dir.nodes(time.Now(), c.d.Settings), nil
+}
+
+// Node is all that is known of one node.
+func (c *Controller) Node(ctx context.Context, name string) (fleetapi.NodeDetail, error) {
+	s := c.d.dir.named(name)
+	if s == nil {
+		return fleetapi.NodeDetail{}, &operate.NotFoundError{What: fmt.Sprintf("node %q", name)}
+	}
+	pid := s.process()
+	if pid == nil {
+		n := s.list(time.Now(), c.d.Settings)
+		return fleetapi.NodeDetail{
+			Node: n, Explain: []string{n.State + ": " + n.Why},
+			Health: []fleetapi.Item{}, Parameters: []fleetapi.Parameter{}, Actions: []fleetapi.Done{}, Failures: []fleetapi.Failure{},
+		}, nil
+	}
+	a, err := c.d.ask(ctx, pid, describe{})
+	if err != nil {
+		return fleetapi.NodeDetail{}, err
+	}
+	return a.(fleetapi.NodeDetail), nil
+}
+
+// Rollouts are the last revisions on their way to the nodes of this replica.
+func (c *Controller) Rollouts(ctx context.Context) ([]fleetapi.Rollout, error) {
+	a, err := c.d.ask(ctx, c.d.fleet, listRollouts{})
+	if err != nil {
+		return nil, err
+	}
+	return a.([]fleetapi.Rollout), nil
+}
+
+// Ready says why no request can be served.
+func (c *Controller) Ready(ctx context.Context) error {
+	if !c.d.dir.ready.Load() {
+		return fmt.Errorf("%w: the store is being read", fleetapi.ErrBusy)
+	}
+	if err := c.d.ctx.Err(); err != nil {
+		return fmt.Errorf("%w: it is ending", fleetapi.ErrBusy)
+	}
+	if _, err := (reader{ctx, c.d.Store}).Get(history.HeadKey()); err != nil {
+		return fmt.Errorf("%w: %w", fleetapi.ErrBusy, err)
+	}
+	return nil
+}
+
+// Reload reads the base files again.
+func (c *Controller) Reload() { c.d.system.Root.Send(c.d.fleet, reload{}) }
+
+// notThere is a revision that there is not, as the routes know it.
+func notThere(err error) error {
+	var none *history.NoRevisionError
+	if errors.As(err, &none) {
+		return &operate.NotFoundError{What: fmt.Sprintf("revision %d", none.Number), Allowed: "a revision that the history shows is allowed"}
+	}
+	return err
+}
+
+// actionsOf are actions as the routes show them.
+func actionsOf(all []metadata.Action) []fleetapi.Action {
+	out := make([]fleetapi.Action, len(all))
+	for i, a := range all {
+		out[i] = fleetapi.Action{Name: a.Name, Keys: make([]string, len(a.Keys))}
+		for j, k := range a.Keys {
+			out[i].Keys[j] = config.FormatPath(k)
+		}
+	}
+	return out
+}
+
+// Export is the seed's files as of now.
+func (c *Controller) Export(ctx context.Context, reveal bool) (history.Files, uint64, error) {
+	w, err := c.d.world(ctx)
+	if err != nil {
+		return history.Files{}, 0, err
+	}
+	f, err := w.State.Export()
+	if err != nil || reveal {
+		return f, w.State.Number, err
+	}
+	f.Network = masked(w.Metadata, f.Network)
+	for _, nodes := range []*config.Object{&f.Nodes, &f.Auto} {
+		*nodes = maps.Clone(*nodes)
+		for name, v := range *nodes {
+			if o, is := v.(config.Object); is {
+				(*nodes)[name] = masked(w.Metadata, o)
+			}
+		}
+	}
+	f.E2E = maps.Clone(f.E2E)
+	for file, o := range f.E2E {
+		f.E2E[file] = masked(w.E2E[file], o)
+	}
+	return f, w.State.Number, nil
+}
+
+// masked is a document with its secrets masked.
+func masked(m *metadata.Metadata, o config.Object) config.Object {
+	if o == nil {
+		return nil
+	}
+	shown, _ := edit.Mask(m, nil, o)
+	out, _ := shown.(config.Object)
+	return out
+}

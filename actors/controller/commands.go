@@ -1,0 +1,171 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
+
+	"edgespan/config"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
+	"edgespan/config/revision"
+)
+
+// letter is a command for a node whose stream another replica has, and its answer.
+type letter struct {
+	From     string           `json:"from"` // replica
+	By       fleetapi.Caller  `json:"by"`
+	What     fleetapi.Command `json:"what"`
+	Answered bool             `json:"answered,omitempty"`
+	Refused  string           `json:"refused,omitempty"`
+}
+
+// mailTimeout is how long an answer of another replica is waited for.
+const mailTimeout = 10 * time.Second
+
+// Command does what an operator wants of one node.
+func (c *Controller) Command(ctx context.Context, by fleetapi.Caller, name string, what fleetapi.Command) error {
+	s := c.d.dir.named(name)
+	if s == nil {
+		return &operate.NotFoundError{What: fmt.Sprintf("node %q", name)}
+	}
+	if what == fleetapi.Forget {
+		return c.d.forget(ctx, by, s)
+	}
+	s.mu.Lock()
+	id, replica := s.id, s.replica
+	s.mu.Unlock()
+	switch {
+	case id == "":
+		return fmt.Errorf("%s: %w: %q has not joined", what, fleetapi.ErrRefused, name)
+	case replica != "" && replica != c.d.Replica:
+		return c.d.mailTo(ctx, id, letter{From: c.d.Replica, By: by, What: what})
+	}
+	return c.d.command(ctx, by, s, what)
+}
+
+// command is one for a node of this replica, or one that is offline.
+func (d *deps) command(ctx context.Context, by fleetapi.Caller, s *seat, what fleetapi.Command) error {
+	if what == fleetapi.AdoptImport {
+		if err := d.adopt(ctx, by, s); err != nil {
+			return err
+		}
+	}
+	a, err := d.ask(ctx, s.process(), command{by, what})
+	if err != nil {
+		return err
+	}
+	return a.(commanded).err
+}
+
+// adopt takes the objects that a node runs, and its config has not, into its own layer.
+func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *seat) error {
+	a, err := d.ask(ctx, s.process(), runs{})
+	if err != nil {
+		return err
+	}
+	r := a.(running)
+	if r.err != nil {
+		return r.err
+	}
+	own := config.Object{}
+	for _, text := range r.removes {
+		path, err := config.ParsePath(text)
+		if err != nil {
+			return fmt.Errorf("adopt: %w", err)
+		}
+		v, _ := config.Lookup(r.document, path)
+		at := own
+		for _, key := range path[:len(path)-1] {
+			below, is := at[key].(config.Object)
+			if !is {
+				below = config.Object{}
+				at[key] = below
+			}
+			at = below
+		}
+		at[path[len(path)-1]] = v
+	}
+	s.mu.Lock()
+	name := s.name
+	s.mu.Unlock()
+	a, err = d.ask(ctx, d.store, write{ctx, fleetapi.WriteRequest{
+		Caller: by, Write: operate.SetNodes{Overrides: config.Object{name: own}, Modify: true}, Message: "adopt what " + name + " runs",
+	}})
+	if err != nil {
+		return err
+	}
+	return a.(wrote).err
+}
+
+// mailTo asks the replica that has a node's stream, and waits for its answer.
+func (d *deps) mailTo(ctx context.Context, id string, l letter) error {
+	lease := d.leaseID()
+	if lease == 0 {
+		return fmt.Errorf("%s: %w: this replica has no lease yet", l.What, fleetapi.ErrBusy)
+	}
+	key := history.MailboxKey(id, uuid.NewString())
+	answer := make(chan letter, 1)
+	d.letters.Store(key, answer)
+	defer d.letters.Delete(key)
+	if _, err := d.commit(ctx, revision.Txn{Then: []revision.Op{revision.PutLeased(key, encode(l), lease)}}); err != nil {
+		return fmt.Errorf("%s: %w", l.What, err)
+	}
+	defer d.saver.add(entry{op: revision.Delete(key)})
+	ctx, cancel := context.WithTimeout(ctx, mailTimeout)
+	defer cancel()
+	select {
+	case got := <-answer:
+		if got.Refused != "" {
+			return fmt.Errorf("%w: %s", fleetapi.ErrRefused, got.Refused)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w: the replica that has the node's stream does not answer", l.What, fleetapi.ErrBusy)
+	}
+}
+
+// mailed takes a letter: an answer that somebody here waits for, or a command for a node of
+// ours.
+func (a *fleetActor) mailed(_ actor.Context, e revision.Entry, id string) {
+	var l letter
+	if json.Unmarshal(e.Value, &l) != nil {
+		return
+	}
+	if waits, is := a.d.letters.Load(e.Key); is {
+		if l.Answered {
+			select {
+			case waits.(chan letter) <- l:
+			default:
+			}
+		}
+		return
+	}
+	s := a.d.dir.node(id)
+	if l.Answered || s == nil || l.From == a.d.Replica {
+		return
+	}
+	s.mu.Lock()
+	ours := s.replica == a.d.Replica
+	s.mu.Unlock()
+	lease := a.d.leaseID()
+	if !ours || lease == 0 {
+		return
+	}
+	a.d.leaf("mail", func() {
+		ctx, cancel := context.WithTimeout(a.d.ctx, mailTimeout)
+		defer cancel()
+		l.Answered = true
+		if err := a.d.command(ctx, l.By, s, l.What); err != nil {
+			l.Refused = err.Error()
+		}
+		key := e.Key
+		there := revision.Exists(key)
+		a.d.saver.add(entry{op: revision.PutLeased(key, encode(l), lease), compare: &there})
+	})
+}

@@ -1,0 +1,46 @@
+package controller
+
+import (
+	"sync"
+
+	"edgespan/config"
+	"edgespan/config/layers"
+)
+
+// mostDocuments is how many documents are kept for nodes that want the same.
+const mostDocuments = 8
+
+// documents makes the canonical documents of configs. Nodes that want the same config get the
+// same bytes.
+type documents struct {
+	mu   sync.Mutex
+	last [mostDocuments]document
+	next int
+}
+
+type document struct {
+	md5  string
+	text []byte
+}
+
+// of is the document of layers, by its MD5.
+func (d *documents) of(md5 string, set layers.Set) ([]byte, error) {
+	d.mu.Lock()
+	for _, one := range d.last {
+		if one.md5 == md5 && md5 != "" {
+			d.mu.Unlock()
+			return one.text, nil
+		}
+	}
+	d.mu.Unlock()
+	o, clashes := set.Effective()
+	if clashes != nil {
+		return nil, clashes
+	}
+	text := config.AppendCanonical(nil, o)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last[d.next] = document{md5, text}
+	d.next = (d.next + 1) % mostDocuments
+	return text, nil
+}

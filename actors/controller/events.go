@@ -1,0 +1,224 @@
+package controller
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/revision"
+)
+
+// listed takes all keys at once: those that are not there any more are deleted.
+func (a *fleetActor) listed(l listing) {
+	c := changes{at: l.at, events: l.events}
+	if l.head.Exists() {
+		c.events = append(c.events, revision.Event{Kind: revision.EventPut, Entry: l.head})
+	}
+	gone := func(k revision.Key) {
+		if !l.has[k] {
+			c.events = append(c.events, revision.Event{Kind: revision.EventDelete, Entry: revision.Entry{Key: k, ModRevision: l.at}})
+		}
+	}
+	for id := range a.members {
+		gone(history.NodeKey(id))
+	}
+	for name := range a.tokens {
+		gone(history.TokenKey(name))
+	}
+	for id := range a.revoked {
+		gone(history.RevokedKey(id))
+	}
+	for id := range a.counted {
+		gone(history.GenerationKey(id))
+	}
+	for id := range a.owners {
+		gone(history.OwnerKey(id))
+	}
+	for board := range a.learnt {
+		gone(history.LearntKey(board))
+	}
+	for k := range a.operators {
+		gone(k)
+	}
+	a.queue, a.upTo = []changes{c}, 0 // it says all that those before it said
+}
+
+// event takes over one key.
+func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
+	k, put := e.Entry.Key, e.Kind == revision.EventPut
+	names := history.Names(k)
+	if len(names) == 0 {
+		return
+	}
+	id := names[0]
+	switch {
+	case history.InNodes.Has(k):
+		a.memberIs(e, id, n)
+	case history.InTokens.Has(k):
+		keepValue(a, e, a.tokens, id)
+		n.names[id] = true
+	case history.InRevoked.Has(k):
+		keepValue(a, e, a.revoked, id)
+		n.revoked = true
+		n.names[a.members[id].Name] = true
+	case history.InGenerations.Has(k):
+		keepEntry(e, a.counted, id)
+	case history.InOwners.Has(k):
+		keepEntry(e, a.owners, id)
+		if r := a.nodes[id]; r != nil {
+			c.Send(r.pid, owned{e.Entry})
+		}
+	case history.InPushes.Has(k):
+		if r := a.nodes[id]; r != nil && put {
+			c.Send(r.pid, remembered{e.Entry})
+		}
+	case history.InMailboxes.Has(k):
+		if put {
+			a.mailed(c, e.Entry, id)
+		}
+	case isPreview(k):
+		if put {
+			a.previewPlanned(e.Entry)
+		}
+	case history.InLearnt.Has(k):
+		a.learntIs(e, id)
+		n.learnt = true
+	case history.InOperators.Has(k):
+		if a.d.operators.event(e, id); put {
+			a.operators[k] = true
+		} else {
+			delete(a.operators, k)
+		}
+	}
+}
+
+// keepEntry follows one key.
+func keepEntry(e revision.Event, in map[string]revision.Entry, id string) {
+	if e.Kind == revision.EventPut {
+		in[id] = e.Entry
+	} else {
+		delete(in, id)
+	}
+}
+
+// keepValue follows the value of one key. One that can't be read is told and kept as before.
+func keepValue[V any](a *fleetActor, e revision.Event, in map[string]V, id string) {
+	if e.Kind != revision.EventPut {
+		delete(in, id)
+		return
+	}
+	var v V
+	if err := json.Unmarshal(e.Entry.Value, &v); err != nil {
+		a.d.Log.Error("read a key of the store", zap.String("key", string(e.Entry.Key)), zap.Error(err))
+		return
+	}
+	in[id] = v
+}
+
+// memberIs takes over a node that has joined, has another name, or is forgotten.
+func (a *fleetActor) memberIs(e revision.Event, id string, n *news) {
+	was, before := a.members[id]
+	keepValue(a, e, a.members, id)
+	is, now := a.members[id]
+	if before && (!now || was.Name != is.Name) {
+		n.names[was.Name] = true
+		if a.ids[was.Name] == id {
+			delete(a.ids, was.Name)
+		}
+	}
+	if now {
+		a.ids[is.Name] = id
+		n.names[is.Name], n.layers[is.Name] = true, true
+	}
+}
+
+// settle brings the nodes that are known, their actors and the fleet in line with the keys.
+func (a *fleetActor) settle(c actor.Context, n *news) {
+	if !n.all && len(n.names) == 0 {
+		return
+	}
+	for id, r := range a.nodes {
+		m, is := a.members[id]
+		if !n.names[r.name] && !n.names[m.Name] && !n.all {
+			continue
+		}
+		if !is {
+			a.leave(c, id, r)
+		} else if r.name != m.Name {
+			a.fleet.Remove(r.name)
+			r.name, r.told = m.Name, false
+		}
+	}
+	names := maps.Clone(n.names)
+	if n.all {
+		names = a.allNames()
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		a.known(c, name)
+	}
+}
+
+func (a *fleetActor) allNames() map[string]bool {
+	names := maps.Clone(a.topology)
+	for name := range a.ids {
+		names[name] = true
+	}
+	for name := range a.tokens {
+		names[name] = true
+	}
+	for _, s := range a.d.dir.seats() {
+		names[s.name] = true
+	}
+	return names
+}
+
+// leave ends the actor of a node that is no member any more.
+func (a *fleetActor) leave(c actor.Context, id string, r *record) {
+	if a.fleet != nil {
+		a.fleet.Remove(r.name)
+	}
+	delete(a.nodes, id)
+	a.stopping[id] = true
+	a.d.dir.leave(id)
+	c.Stop(r.pid)
+}
+
+// known tells a node from where it is known, and sees that each that has joined has an actor.
+func (a *fleetActor) known(c actor.Context, name string) {
+	id, joined := a.ids[name]
+	_, revoked := a.revoked[id]
+	k := fleet.Known{Topology: a.topology[name], Joined: joined && !revoked}
+	if t, is := a.tokens[name]; is && t.Used == nil {
+		k.Token = t.Expires
+	}
+	a.d.dir.know(name, id, k)
+	if !joined {
+		return
+	}
+	r := a.nodes[id]
+	if r == nil && !a.stopping[id] {
+		r = a.spawn(c, id)
+	}
+	if r != nil && r.known != k {
+		r.known = k
+		c.Send(r.pid, k)
+	}
+}
+
+// revokedAre puts the list of revocations in force.
+func (a *fleetActor) revokedAre() {
+	list := make([]Revocation, 0, len(a.revoked))
+	for _, r := range a.revoked {
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b Revocation) int { return cmp.Compare(a.Node, b.Node) })
+	if err := a.d.Issuer.Revoke(list); err != nil {
+		a.d.Log.Error("put the revocations in force", zap.Error(err))
+	}
+}

@@ -1,0 +1,330 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/actors/keep"
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/layers"
+	"edgespan/config/revision"
+)
+
+// Words to the fleet actor, beside those of the watcher and the keeper of the lease.
+type (
+	// seated is an actor of a node that has started: it is told all that concerns it.
+	seated struct{ id string }
+	// compute asks for the wanted config of versions that a node reports.
+	compute struct {
+		id       string
+		versions layers.Versions
+	}
+	// recount says that another replica counted a node's generations meanwhile.
+	recount struct {
+		id  string
+		now revision.Entry
+	}
+	// kindRead is what the files of a kind say.
+	kindRead struct {
+		kind fleet.Kind
+		set  layers.Set
+		err  error
+	}
+	// headRead is the layers as of a revision, and what changed since the one before.
+	headRead struct {
+		state  history.State
+		record history.Record
+		all    []history.Version // the first time
+		diffs  []history.LayerDiff
+		err    error
+	}
+	// libraryRead is which base files there are.
+	libraryRead struct {
+		library layers.Library
+		err     error
+	}
+)
+
+// fleetActor is /fleet. It has what every node wants, by the keys of the store, and tells each
+// node what is new for it and nobody else.
+type fleetActor struct {
+	d    *deps
+	self *actor.PID
+
+	fleet    *fleet.Fleet
+	queries  *fleet.Queries
+	library  *layers.Library
+	kinds    map[string]*kind
+	state    history.State
+	began    bool // the layers were read once
+	network  config.Object
+	auto     map[string]config.Object
+	own      map[string]config.Object
+	topology map[string]bool
+
+	members   map[string]history.Member // by id
+	ids       map[string]string         // by name
+	tokens    map[string]Token
+	revoked   map[string]Revocation
+	learnt    map[string]*baseConfig
+	counted   map[string]revision.Entry
+	owners    map[string]revision.Entry
+	nodes     map[string]*record // by id: those that have an actor
+	stopping  map[string]bool    // actors on their way out
+	learntBy  map[string][]byte  // by board, what our own nodes told
+	operators map[revision.Key]bool
+
+	queue    []changes
+	upTo     int  // so many of the queue belong to the layers that are being read
+	reading  bool // the layers
+	rollouts []*rollout
+	admits   []admission // those who wait until a node is known
+}
+
+// admission is told when a node has its place.
+type admission struct {
+	id    string
+	reply func(any)
+}
+
+// admit tells those who wait for nodes that are known by now.
+func (a *fleetActor) admit() {
+	a.admits = slices.DeleteFunc(a.admits, func(w admission) bool {
+		if a.nodes[w.id] == nil {
+			return false
+		}
+		w.reply(nil)
+		return true
+	})
+	if n := len(a.admits) - mostAdmits; n > 0 {
+		a.admits = slices.Delete(a.admits, 0, n) // they have given up long ago
+	}
+}
+
+// mostAdmits is how many may wait for nodes that are not known yet.
+const mostAdmits = 1000
+
+// record is what the fleet knows of one node beside its layers.
+type record struct {
+	seat     *seat
+	pid      *actor.PID
+	name     string // that it has in the fleet
+	known    fleet.Known
+	versions layers.Versions
+	asked    bool // its actor wants to know what it wants
+	sent     fleet.Wanted
+	told     bool // sent is what its actor was told
+}
+
+// kind is the layers that nodes of one kind share.
+type kind struct {
+	set     layers.Set
+	err     error
+	reading bool
+	learnt  bool // of a board
+}
+
+func newFleetActor(d *deps) *fleetActor {
+	return &fleetActor{
+		d: d, queries: fleet.NewQueries(), kinds: map[string]*kind{},
+		auto: map[string]config.Object{}, own: map[string]config.Object{}, topology: map[string]bool{},
+		members: map[string]history.Member{}, ids: map[string]string{}, tokens: map[string]Token{}, revoked: map[string]Revocation{},
+		counted: map[string]revision.Entry{}, owners: map[string]revision.Entry{},
+		nodes: map[string]*record{}, learnt: map[string]*baseConfig{}, stopping: map[string]bool{}, learntBy: map[string][]byte{}, operators: map[revision.Key]bool{},
+	}
+}
+
+// Receive turns messages into changes of the fleet.
+func (a *fleetActor) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		a.self = c.Self()
+		a.d.leaf("library", a.readLibrary)
+		a.d.leaf("watcher", func() { a.d.watch(a.self) })
+		a.d.leaf("lease", func() { a.d.keepLease(a.self) })
+	case *actor.Terminated:
+		a.terminated(c, m.Who)
+	case libraryRead:
+		a.libraryIs(c, m)
+	case listing:
+		a.listed(m)
+	case changes:
+		a.queue = append(a.queue, m)
+	case headRead:
+		a.headIs(c, m)
+	case again:
+		a.reading = false
+	case kindRead:
+		a.tell(c, a.kindIs(m), nil)
+	case leased:
+		a.leased(c, m)
+	default:
+		a.ofNodes(c)
+	}
+	a.proceed(c)
+}
+
+// ofNodes takes what the actors of nodes and the callers of the controller say.
+func (a *fleetActor) ofNodes(c actor.Context) {
+	switch m := c.Message().(type) {
+	case seated:
+		a.seat(c, m.id)
+	case compute:
+		if r := a.nodes[m.id]; r != nil {
+			r.versions, r.asked = m.versions, true
+			a.tell(c, a.want(r), nil)
+		}
+	case recount:
+		a.recount(c, m)
+	case askBase:
+		granted, next := a.queries.Ask(time.Now(), m.id, m.board)
+		c.Send(m.to, fleet.Asked{Granted: granted, Next: next})
+	case learnt:
+		a.learn(m)
+	case reached:
+		a.reached(m)
+	case asking:
+		switch q := m.question.(type) {
+		case admit:
+			a.admits = append(a.admits, admission{q.id, m.reply})
+			a.admit()
+		case listRollouts:
+			m.reply(a.listRollouts())
+		}
+	case reload:
+		a.kinds = map[string]*kind{}
+		a.d.leaf("library", a.readLibrary)
+	}
+}
+
+// reload reads the base files again.
+type reload struct{}
+
+// readLibrary is the leaf that lists the base files.
+func (a *fleetActor) readLibrary() {
+	l, err := a.d.Base.Library()
+	a.d.system.Root.Send(a.self, libraryRead{l, err})
+}
+
+// libraryIs takes the list of base files. Without any the nodes are told why.
+func (a *fleetActor) libraryIs(c actor.Context, m libraryRead) {
+	if m.err != nil {
+		a.d.Log.Error("list the base files", zap.Error(m.err))
+		if a.library != nil {
+			return // what was there before counts
+		}
+		m.library = layers.Library{}
+		a.d.fail(fmt.Errorf("list the base files: %w", m.err))
+	}
+	a.library = &m.library
+	if a.fleet != nil {
+		a.tell(c, a.setHardware(), nil)
+	}
+}
+
+// spawn starts the actor of a node that has joined.
+func (a *fleetActor) spawn(c actor.Context, id string) *record {
+	s := a.d.dir.node(id)
+	props := actor.PropsFromProducer(func() actor.Actor { return &node{d: a.d, seat: s} }, actor.WithReceiverMiddleware(keep.Lifecycle(a.d.Log)))
+	pid, err := c.SpawnNamed(props, "node/"+id)
+	if err != nil { // the one before is on its way out: its end comes back here
+		a.stopping[id] = true
+		return nil
+	}
+	s.mu.Lock()
+	s.pid = pid
+	s.mu.Unlock()
+	r := &record{seat: s, pid: pid, name: a.members[id].Name}
+	a.nodes[id] = r
+	return r
+}
+
+// terminated is the end of a node's actor; one that has joined again gets another.
+func (a *fleetActor) terminated(c actor.Context, who *actor.PID) {
+	id := who.Id[max(0, len(who.Id)-uuidLength):]
+	if r := a.nodes[id]; r != nil && r.pid.Equal(who) {
+		delete(a.nodes, id)
+	}
+	if a.stopping[id] {
+		delete(a.stopping, id)
+		if _, is := a.members[id]; is {
+			a.settle(c, &news{names: map[string]bool{a.members[id].Name: true}})
+		}
+	}
+}
+
+const uuidLength = 36
+
+// seat tells an actor that has started all that concerns it.
+func (a *fleetActor) seat(c actor.Context, id string) {
+	r := a.nodes[id]
+	if r == nil {
+		return
+	}
+	c.Send(r.pid, r.known)
+	if owner, is := a.owners[id]; is {
+		c.Send(r.pid, owned{owner})
+	}
+	if r.asked {
+		r.told = false
+		a.tell(c, a.want(r), nil)
+	}
+}
+
+// leased tells the nodes to write what hung on the lease before.
+func (a *fleetActor) leased(c actor.Context, m leased) {
+	a.d.lease.Store(int64(m.id))
+	for _, r := range a.nodes {
+		c.Send(r.pid, m)
+	}
+	for board, data := range a.learntBy {
+		a.d.saver.add(entry{op: revision.PutLeased(history.LearntKey(board), data, m.id)})
+	}
+}
+
+// recount takes the store's count of a node's generations in place of ours.
+func (a *fleetActor) recount(c actor.Context, m recount) {
+	r := a.nodes[m.id]
+	if r == nil {
+		return
+	}
+	a.counted[m.id] = m.now
+	a.fleet.Remove(r.name)
+	r.told = false
+	a.tell(c, a.want(r), nil)
+}
+
+// tell gives nodes what they want now, and nobody hears what it has heard. Of a revision's
+// those count that want another config than before.
+func (a *fleetActor) tell(c actor.Context, touched map[string]fleet.Touched, by *history.Record) {
+	var changed []string
+	names := make([]string, 0, len(touched))
+	for name := range touched {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		r := a.nodes[a.ids[name]]
+		if r == nil || r.name != name {
+			continue
+		}
+		t := touched[name]
+		w := wanted{Wanted: t.Wanted, counted: t.Counted, stored: a.counted[a.ids[name]]}
+		w.set, _ = a.fleet.Layers(name)
+		if r.told && r.sent == w.Wanted {
+			continue
+		}
+		if r.sent.For == w.For && (r.sent.Digest != w.Digest || r.sent.Fault != w.Fault) {
+			changed = append(changed, name)
+		}
+		r.sent, r.told = w.Wanted, true
+		c.Send(r.pid, w)
+	}
+	a.rollOut(by, changed)
+}

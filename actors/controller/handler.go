@@ -1,0 +1,82 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"edgespan/config/history"
+	"edgespan/config/link"
+)
+
+// Admit refuses a node that has not joined, or is forgotten or revoked. One that joined at
+// another replica a moment ago is waited for.
+func (c *Controller) Admit(ctx context.Context, h link.Hello) error {
+	s := c.d.dir.node(h.Node)
+	if s == nil {
+		if err := c.await(ctx, h.Node); err != nil {
+			return err
+		}
+		s = c.d.dir.node(h.Node)
+	}
+	if s == nil || s.process() == nil {
+		return fmt.Errorf("admit node %s: it has not joined, or was forgotten: edgespan join with a new token is allowed", h.Node)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.known.Joined {
+		return fmt.Errorf("admit node %s: its certificate is revoked", h.Node)
+	}
+	return nil
+}
+
+// await waits until the fleet has heard of a node that the store has.
+func (c *Controller) await(ctx context.Context, id string) error {
+	e, err := reader{ctx, c.d.Store}.Get(history.NodeKey(id))
+	if err != nil {
+		return fmt.Errorf("admit node %s: %w", id, err)
+	}
+	if !e[0].Exists() {
+		return fmt.Errorf("admit node %s: it has not joined, or was forgotten: edgespan join with a new token is allowed", id)
+	}
+	_, err = c.d.ask(ctx, c.d.fleet, admit{id})
+	return err
+}
+
+// Connected gives a node its stream.
+func (c *Controller) Connected(s link.ToNode, h link.Hello) {
+	if seat := c.d.dir.node(h.Node); seat != nil {
+		seat.attach(s)
+		c.d.system.Root.Send(seat.process(), connected{s, h})
+		c.d.streams.Store(s.ID(), seat)
+		return
+	}
+	s.End("the node was forgotten")
+}
+
+// Received hands on what a node says.
+func (c *Controller) Received(s link.ToNode, m link.FromNode) {
+	if seat := c.seatOf(s); seat != nil {
+		c.d.system.Root.Send(seat.process(), said{s, m})
+	}
+}
+
+// Disconnected is the end of a stream.
+func (c *Controller) Disconnected(s link.ToNode, _ error) {
+	seat := c.seatOf(s)
+	if seat == nil {
+		return
+	}
+	c.d.streams.Delete(s.ID())
+	seat.detach(s)
+	c.d.system.Root.Send(seat.process(), disconnected{s})
+}
+
+func (c *Controller) seatOf(s link.ToNode) *seat {
+	if v, is := c.d.streams.Load(s.ID()); is {
+		return v.(*seat)
+	}
+	return nil
+}
+
+// admit asks the fleet to say when it has heard of a node.
+type admit struct{ id string }

@@ -1,0 +1,233 @@
+package controller
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/layers"
+	"edgespan/config/revision"
+)
+
+type (
+	// askBase asks whether a node may be asked for its base config.
+	askBase struct {
+		to        *actor.PID
+		id, board string
+	}
+	// learnt is what a node of unknown hardware told of it.
+	learnt struct {
+		id, board string
+		data      []byte
+	}
+)
+
+// want computes what a node wants, or says why there is nothing; without an answer the layers
+// of its kind are being read.
+func (a *fleetActor) want(r *record) map[string]fleet.Touched {
+	if a.fleet == nil || r.versions == (layers.Versions{}) && !r.asked {
+		return nil
+	}
+	id := a.ids[r.name]
+	k, set := a.fleet.Kind(r.versions)
+	has := a.kinds[k.Name]
+	if has == nil {
+		has = &kind{reading: true, learnt: k.Learnt}
+		a.kinds[k.Name] = has
+		learnt := a.learnt[r.versions.Board]
+		a.d.leaf("kind", func() {
+			set, err := a.d.readKind(k, learnt)
+			a.d.system.Root.Send(a.self, kindRead{k, set, err})
+		})
+	}
+	switch {
+	case has.reading:
+		return nil
+	case has.err != nil:
+		a.fleet.Remove(r.name)
+		return map[string]fleet.Touched{r.name: {Node: r.name, Wanted: fleet.Wanted{For: r.versions, Fault: has.err.Error()}}}
+	case !set:
+		a.d.fail(fmt.Errorf("kind %q was read and is not in the fleet", k.Name))
+		return nil
+	}
+	var counted fleet.Counted
+	if e, is := a.counted[id]; is {
+		if err := json.Unmarshal(e.Value, &counted); err != nil {
+			return map[string]fleet.Touched{r.name: {Node: r.name, Wanted: fleet.Wanted{For: r.versions, Fault: "generations in the store: " + err.Error()}}}
+		}
+	}
+	touched, err := a.fleet.Put(r.name, r.versions, a.auto[r.name], a.own[r.name], counted)
+	if err != nil {
+		return map[string]fleet.Touched{r.name: {Node: r.name, Wanted: fleet.Wanted{For: r.versions, Fault: err.Error()}}}
+	}
+	out := map[string]fleet.Touched{}
+	for _, t := range touched {
+		out[t.Node] = t
+	}
+	return out
+}
+
+// readKind is the leaf that reads the layers of a kind.
+func (d *deps) readKind(k fleet.Kind, learnt *baseConfig) (layers.Set, error) {
+	if !k.Learnt {
+		return d.Base.Read(k.Choice)
+	}
+	set, err := d.Base.Read(layers.Choice{Firmware: k.Firmware})
+	if err != nil {
+		return set, err
+	}
+	if learnt == nil {
+		return set, errors.New("what was learnt of the board is gone")
+	}
+	set[layers.Base], set[layers.Hardware] = learnt.base[k.Base], learnt.hardware[k.Hardware]
+	return set, nil
+}
+
+// kindIs gives a kind its layers, and its nodes what they want. Faults of its files are
+// theirs.
+func (a *fleetActor) kindIs(m kindRead) map[string]fleet.Touched {
+	has := a.kinds[m.kind.Name]
+	if has == nil || !has.reading {
+		return nil
+	}
+	*has = kind{set: m.set, err: m.err, learnt: has.learnt}
+	touched := map[string]fleet.Touched{}
+	if m.err == nil {
+		more, err := a.fleet.SetKind(m.kind, m.set[layers.Base], m.set[layers.Firmware], m.set[layers.Hardware])
+		if err != nil {
+			a.d.fail(err)
+		}
+		for _, t := range more {
+			touched[t.Node] = t
+		}
+	} else {
+		a.d.Log.Error("read the layers of a kind of nodes", zap.Error(m.err))
+	}
+	for _, r := range a.nodes {
+		if k, _ := a.fleet.Kind(r.versions); r.asked && k.Name == m.kind.Name {
+			if w, is := a.fleet.Wanted(r.name); !is || w.For != r.versions || m.err != nil {
+				maps.Copy(touched, a.want(r))
+			}
+		}
+	}
+	a.d.dir.kindIs(m)
+	return touched
+}
+
+// setHardware brings the fleet in line with the base files and what was learnt. Nodes that
+// are of another kind now, or whose kind had faults, are judged anew.
+func (a *fleetActor) setHardware() map[string]fleet.Touched {
+	h := fleet.Hardware{Library: *a.library, Learnt: map[string]layers.Library{}}
+	merged := a.d.Metadata
+	for _, board := range slices.Sorted(maps.Keys(a.learnt)) {
+		b := a.learnt[board]
+		h.Learnt[board] = b.library(board)
+		if b.metadata == nil {
+			continue
+		}
+		next, conflicts, faults := merged.Merge(b.metadata)
+		if len(conflicts) > 0 || len(faults) > 0 {
+			a.d.Log.Warn("metadata of a board", zap.String("board", board), zap.Error(faults), zap.String("conflicts", conflicts.Error()))
+		}
+		if len(faults) == 0 {
+			merged = next
+		}
+	}
+	others := map[string]bool{}
+	for _, name := range a.fleet.SetHardware(h) {
+		others[name] = true
+	}
+	maps.DeleteFunc(a.kinds, func(_ string, k *kind) bool { return k.learnt }) // it may be something else now
+	a.d.dir.hardwareIs(h, maps.Clone(a.learnt), merged)
+	touched := map[string]fleet.Touched{}
+	for _, r := range a.nodes {
+		if !r.asked {
+			continue
+		}
+		k, _ := a.fleet.Kind(r.versions)
+		if _, is := a.fleet.Wanted(r.name); !is || others[r.name] || a.kinds[k.Name] == nil {
+			maps.Copy(touched, a.want(r))
+		}
+	}
+	return touched
+}
+
+// baseConfig is what a node told of its hardware.
+type baseConfig struct {
+	base, hardware map[string]config.Object
+	metadata       config.Object
+}
+
+// parseBase reads a link.BaseConfig, its numbers as those of any document.
+func parseBase(data []byte) (*baseConfig, error) {
+	o, faults := config.ParseObject(data)
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	b := &baseConfig{base: map[string]config.Object{}, hardware: map[string]config.Object{}}
+	for name, into := range map[string]map[string]config.Object{"base": b.base, "hardware": b.hardware} {
+		versions, _ := o[name].(config.Object)
+		for version, v := range versions {
+			doc, is := v.(config.Object)
+			if !is {
+				faults.Add([]string{name, version}, "is "+config.KindOf(v), "an object is allowed")
+			}
+			into[version] = doc
+		}
+	}
+	if v, given := o["metadata"]; given {
+		doc, is := v.(config.Object)
+		if !is {
+			faults.Add([]string{"metadata"}, "is "+config.KindOf(v), "an object is allowed")
+		}
+		b.metadata = doc
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return b, nil
+}
+
+// library is what there is for a board.
+func (b *baseConfig) library(board string) layers.Library {
+	l := layers.Library{Base: slices.Collect(maps.Keys(b.base)), Boards: map[string]string{board: board}, Hardware: map[string][]string{}}
+	if len(b.hardware) > 0 {
+		l.Hardware[board] = slices.Collect(maps.Keys(b.hardware))
+	}
+	return l
+}
+
+// learn keeps what a node told of its board, for all replicas, for as long as this one lives.
+func (a *fleetActor) learn(m learnt) {
+	if !a.queries.Answered(m.id, m.board) {
+		return
+	}
+	if _, err := parseBase(m.data); err != nil {
+		a.d.Log.Warn("base config of a node", zap.String("node", m.id), zap.String("board", m.board), zap.Error(err))
+		return
+	}
+	a.learntBy[m.board] = m.data
+	a.d.saver.add(entry{op: revision.PutLeased(history.LearntKey(m.board), m.data, a.d.leaseID())})
+}
+
+// learntIs takes over what was learnt of a board.
+func (a *fleetActor) learntIs(e revision.Event, board string) {
+	if e.Kind != revision.EventPut {
+		delete(a.learnt, board)
+		return
+	}
+	b, err := parseBase(e.Entry.Value)
+	if err != nil {
+		a.d.Log.Error("read a key of the store", zap.String("key", string(e.Entry.Key)), zap.Error(err))
+		return
+	}
+	a.learnt[board] = b
+}

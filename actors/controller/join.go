@@ -1,0 +1,179 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/link"
+	"edgespan/config/revision"
+)
+
+// mostTries is how often a transaction on a few keys is begun anew.
+const mostTries = 10
+
+// errMoved says that somebody else wrote the keys of a transaction again and again.
+var errMoved = fmt.Errorf("%w: somebody else is writing the same", fleetapi.ErrBusy)
+
+// Join spends a token and binds a node to its name in one transaction, or refuses.
+func (c *Controller) Join(ctx context.Context, j link.Join) error {
+	for range mostTries {
+		done, err := c.join(ctx, j)
+		if err != nil || done {
+			return err
+		}
+	}
+	return errMoved
+}
+
+func (c *Controller) join(ctx context.Context, j link.Join) (bool, error) {
+	r := reader{ctx, c.d.Store}
+	keys := []revision.Key{history.TokenKey(j.Name), history.NameKey(j.Name), history.NodeKey(j.Node), history.PushKey(j.Node), history.RevokedKey(j.Node)}
+	e, err := r.Get(keys...)
+	if err != nil {
+		return false, fmt.Errorf("join: %w", err)
+	}
+	var t Token
+	if e[0].Exists() {
+		if err := json.Unmarshal(e[0].Value, &t); err != nil {
+			return false, fmt.Errorf("join: token of %q: %w", j.Name, err)
+		}
+	}
+	now := time.Now()
+	used, err := c.d.Issuer.Redeem(now, t, j)
+	if err != nil {
+		return false, err
+	}
+	if e[1].Exists() && string(e[1].Value) != j.Node {
+		return false, fmt.Errorf("join: %w: another node has the name %q: edgespan nodes replace is allowed", fleetapi.ErrRefused, j.Name)
+	}
+	var m history.Member
+	if e[2].Exists() {
+		if err := json.Unmarshal(e[2].Value, &m); err != nil {
+			return false, fmt.Errorf("join: node %s: %w", j.Node, err)
+		}
+		if m.Name != j.Name {
+			return false, fmt.Errorf("join: %w: node %s has the name %q already: edgespan nodes forget is allowed", fleetapi.ErrRefused, j.Node, m.Name)
+		}
+		if t.Used != nil {
+			return true, nil // said again: it is bound, and gets its certificate once more
+		}
+	}
+	if !e[2].Exists() {
+		m = history.Member{ID: j.Node, Name: j.Name, Joined: now.UTC()}
+	}
+	txn := revision.Txn{Then: []revision.Op{
+		revision.Put(keys[0], encode(used)), revision.Put(keys[1], []byte(j.Node)), revision.Put(keys[2], encode(m)), revision.Delete(keys[4]),
+	}}
+	if e[3].Exists() && !e[2].Exists() {
+		txn.Then = append(txn.Then, revision.Put(keys[3], anew(e[3].Value)))
+	}
+	for i, k := range keys {
+		txn.Compares = append(txn.Compares, revision.At(k, e[i].ModRevision))
+	}
+	o, err := c.d.commit(ctx, txn)
+	if err != nil {
+		return false, fmt.Errorf("join: %w", err)
+	}
+	return o.Succeeded, nil
+}
+
+// anew is the memory of a node that was forgotten and joins again: it counts on, and what is
+// on it must be adopted again.
+func anew(old []byte) []byte {
+	m, err := fleet.ParseMemory(old)
+	if err != nil {
+		return encode(fleet.Memory{})
+	}
+	return encode(fleet.Memory{Push: fleet.Attempt{Number: m.Push.Number}, Floor: m.Push.Number})
+}
+
+// Invite opens a join token for one name. With replace, the node that has the name is
+// forgotten first.
+func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string, life time.Duration, replace bool) (fleetapi.Invitation, error) {
+	if node == "" || life <= 0 {
+		return fleetapi.Invitation{}, fmt.Errorf("invite %q for %v: %w: a name and a time above 0 are allowed", node, life, fleetapi.ErrRefused)
+	}
+	if err := history.NameKey(node).Check(); err != nil {
+		return fleetapi.Invitation{}, fmt.Errorf("invite: %w: %w", fleetapi.ErrRefused, err)
+	}
+	now := time.Now()
+	text, hash, err := c.d.Issuer.NewJoinToken(node, now.Add(life))
+	if err != nil {
+		return fleetapi.Invitation{}, err
+	}
+	t := Token{Token: history.Token{Name: node, Hash: hash, Author: author(by), Created: now.UTC(), Expires: now.Add(life).UTC()}}
+	for range mostTries {
+		e, err := reader{ctx, c.d.Store}.Get(history.NameKey(node))
+		if err != nil {
+			return fleetapi.Invitation{}, fmt.Errorf("invite: %w", err)
+		}
+		txn := revision.Txn{Compares: []revision.Compare{revision.At(e[0].Key, e[0].ModRevision)}, Then: []revision.Op{revision.Put(history.TokenKey(node), encode(t))}}
+		if e[0].Exists() {
+			if !replace {
+				return fleetapi.Invitation{}, fmt.Errorf("invite: %w: %q has joined: with replace its certificate is revoked", fleetapi.ErrRefused, node)
+			}
+			txn.Then = append(txn.Then, forget(string(e[0].Value), node, "replaced by "+author(by), now)...)
+		}
+		o, err := c.d.commit(ctx, txn)
+		if err != nil {
+			return fleetapi.Invitation{}, fmt.Errorf("invite: %w", err)
+		}
+		if o.Succeeded {
+			return fleetapi.Invitation{
+				Node: node, Token: text, CA: c.d.Issuer.Pin(), Expires: t.Expires,
+				Command: fmt.Sprintf("edgespan join --controller %s --token %s --ca-sha256 %s --name %s", c.d.NodeLink, text, c.d.Issuer.Pin(), quoted(node)),
+			}, nil
+		}
+	}
+	return fleetapi.Invitation{}, errMoved
+}
+
+// forget are the operations that take a node's certificates out of use and free its name. Its
+// counters stay: no number of it repeats, should it come back.
+func forget(id, name, why string, now time.Time) []revision.Op {
+	return []revision.Op{
+		revision.Put(history.RevokedKey(id), encode(Revocation{Node: id, At: now.UTC(), Reason: why})),
+		revision.Delete(history.NodeKey(id)), revision.Delete(history.NameKey(name)),
+	}
+}
+
+// forget is the command of that name.
+func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *seat) error {
+	for range mostTries {
+		s.mu.Lock()
+		id, name := s.id, s.name
+		s.mu.Unlock()
+		if id == "" {
+			return fmt.Errorf("forget %q: %w: it has not joined", name, fleetapi.ErrRefused)
+		}
+		now := time.Now()
+		o, err := d.commit(ctx, revision.Txn{
+			Compares: []revision.Compare{revision.Holds(history.NameKey(name), []byte(id)), revision.Exists(history.NodeKey(id))},
+			Then:     append(forget(id, name, "forgotten by "+author(by), now), revision.Delete(history.TokenKey(name))),
+		})
+		if err != nil {
+			return fmt.Errorf("forget %q: %w", name, err)
+		}
+		if o.Succeeded {
+			return nil
+		}
+		d.pause(10 * time.Millisecond) // it was renamed: the fleet will say how it is called
+	}
+	return errMoved
+}
+
+// quoted is a word for a shell.
+func quoted(s string) string {
+	for _, r := range s {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.') {
+			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+		}
+	}
+	return s
+}

@@ -1,0 +1,68 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/config/revision"
+)
+
+// leased says that the replica has another lease: what hung on the one before is gone.
+type leased struct{ id revision.LeaseID }
+
+// keepLease holds the one lease of this replica until the controller ends, then lets go of
+// it, so that its nodes are offline for the others at once.
+func (d *deps) keepLease(tell *actor.PID) {
+	for d.ctx.Err() == nil {
+		id, err := d.grant()
+		if err != nil {
+			d.Log.Warn("grant a lease", zap.Error(err))
+			d.pause(storeBackoff)
+			continue
+		}
+		d.system.Root.Send(tell, leased{id})
+		d.holdLease(id)
+		if d.ctx.Err() != nil {
+			d.revoke(id)
+		}
+	}
+}
+
+func (d *deps) grant() (revision.LeaseID, error) {
+	ctx, cancel := context.WithTimeout(d.ctx, storeTimeout)
+	defer cancel()
+	return d.Store.Grant(ctx, leaseTTL)
+}
+
+// holdLease keeps a lease alive for as long as it is.
+func (d *deps) holdLease(id revision.LeaseID) {
+	for {
+		d.pause(leaseTTL / 4)
+		if d.ctx.Err() != nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(d.ctx, leaseTTL/4)
+		_, err := d.Store.KeepAlive(ctx, id)
+		cancel()
+		if errors.Is(err, revision.ErrNoLease) {
+			d.Log.Warn("the lease has ended", zap.Error(err))
+			return
+		}
+		if err != nil && d.ctx.Err() == nil {
+			d.Log.Warn("keep the lease", zap.Error(err))
+		}
+	}
+}
+
+// revoke lets go of a lease when the controller ends already.
+func (d *deps) revoke(id revision.LeaseID) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := d.Store.Revoke(ctx, id); err != nil {
+		d.Log.Warn("revoke the lease", zap.Error(err))
+	}
+}

@@ -1,0 +1,321 @@
+package controller
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/layers"
+	"edgespan/config/link"
+	"edgespan/config/revision"
+)
+
+// Words to the actor of a node.
+type (
+	// wanted is what the node shall have, and the layers that make it.
+	wanted struct {
+		fleet.Wanted
+		set     layers.Set
+		counted fleet.Counted
+		stored  revision.Entry // what the store has of its generations, as far as the fleet knows
+	}
+	// owned is who has the node's stream, by the store; a key that does not exist is nobody.
+	owned struct{ entry revision.Entry }
+	// remembered is what a replica wrote of the node's memory.
+	remembered struct{ entry revision.Entry }
+	// connected, said and disconnected are what the node link tells.
+	connected struct {
+		stream link.ToNode
+		hello  link.Hello
+	}
+	said struct {
+		stream link.ToNode
+		word   link.FromNode
+	}
+	disconnected struct{ stream link.ToNode }
+	// tick is the machine's timer; one that was set anew meanwhile is no news.
+	tick struct{ number uint64 }
+	// retry is to try again what the store could not do.
+	retry struct{}
+)
+
+// What an entry of the saver was for.
+const (
+	savedRead = iota
+	savedMemory
+	savedCount
+	savedOwner
+	savedNothing
+)
+
+// node is /fleet/node/<uuid>: the machine of one node, its stream, and what of it is on its
+// way to the store.
+type node struct {
+	d    *deps
+	seat *seat
+	self *actor.PID
+
+	machine *fleet.Node // nil until its memory was read
+	before  []any       // what came until then
+	stream  link.ToNode // nil: none here
+	on      string      // the stream's name in the machine, also another replica's
+	replica string      // that has it
+	report  *link.Report
+
+	todo   []todo
+	saving []byte            // the memory on its way to the store
+	memory revision.Revision // that wrote it last
+	other  *revision.Entry   // another's write of it, while ours is under way
+
+	want                 wanted  // as the machine has it
+	next                 *wanted // that is being counted
+	counting, superseded bool
+	count                revision.Revision // that wrote the generation last
+
+	owner     revision.Revision // that wrote the owner's key last
+	announced []byte            // what we wrote there
+	ownings   int               // so many of ours are on their way
+	deposed   *revision.Entry   // another's, meanwhile
+
+	failed  [savedNothing]bool // what the store could not do
+	waiting bool               // to try it again
+	holding bool               // effects wait
+
+	asks     map[uint64]ask
+	asking   uint64                      // the last question for what it runs
+	ran      []byte                      // what it said it runs, until it is adopted
+	compare  *fleet.Compare              // waits for the node's answer
+	previews map[string]revision.LeaseID // that it was asked for
+	timer    *time.Timer
+	timers   uint64
+	status   string
+}
+
+// todo is an effect, and the stream that it is for.
+type todo struct {
+	effect any
+	on     string
+}
+
+// ack is told to the node once what it said is stored.
+type ack struct{ attempt uint64 }
+
+// Receive gives the machine what happened.
+func (n *node) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		n.self = c.Self()
+		n.read()
+	case *actor.Stopping:
+		n.end("the node was forgotten, or its certificate was revoked")
+		n.setTimer(time.Time{})
+	case *actor.Restarting:
+		n.setTimer(time.Time{})
+	case *actor.Stopped:
+	case saved:
+		n.saved(m)
+	case retry:
+		n.again()
+	default:
+		if n.machine == nil {
+			n.before = append(n.before, m)
+			return
+		}
+		n.receive(m)
+	}
+}
+
+func (n *node) receive(m any) {
+	switch m := m.(type) {
+	case fleet.Known:
+		n.step(m)
+	case wanted:
+		n.wants(m)
+	case fleet.Asked:
+		n.asked(m)
+	case connected:
+		n.connect(m.stream, m.hello.Software, m.hello.Firmware, m.hello.Board)
+	case said:
+		n.said(m)
+	case disconnected:
+		n.disconnect(m.stream)
+	case owned:
+		n.owned(m.entry)
+	case remembered:
+		n.remembered(m.entry)
+	case leased:
+		n.own()
+	case tick:
+		if m.number == n.timers {
+			n.step(fleet.Tick{})
+		}
+	default:
+		n.ofOperators(m)
+	}
+}
+
+// read asks for the memory of the store.
+func (n *node) read() {
+	n.d.saver.add(entry{op: revision.Get(history.PushKey(n.seat.id)), to: n.self, what: savedRead})
+}
+
+// wake begins with the memory of the store: after a crash like after a start.
+func (n *node) wake(m saved) {
+	if m.err != nil {
+		n.d.Log.Warn("read the memory of a node", zap.String("node", n.seat.id), zap.Error(m.err))
+		n.later(savedRead)
+		return
+	}
+	memory, _ := n.parse(m.now)
+	n.memory = m.now.ModRevision
+	n.machine = fleet.New(n.seat.name, memory, n.d.Settings)
+	n.d.system.Root.Send(n.d.fleet, seated{n.seat.id})
+	n.seat.mu.Lock()
+	stream, versions := n.seat.stream, n.seat.versions
+	n.seat.mu.Unlock()
+	if versions == (layers.Versions{}) {
+		n.seat.is(n.d.dir, memory.Push.For, "")
+	}
+	if stream != nil {
+		n.connect(stream, versions.Software, versions.Firmware, versions.Board)
+	}
+	before := n.before
+	n.before = nil
+	for _, m := range before {
+		n.receive(m)
+	}
+}
+
+// parse reads a memory of the store; one that can't be read is none, and is told.
+func (n *node) parse(e revision.Entry) (fleet.Memory, bool) {
+	if !e.Exists() {
+		return fleet.Memory{}, true
+	}
+	m, err := fleet.ParseMemory(e.Value)
+	if err != nil {
+		n.d.Log.Error("read the memory of a node", zap.String("node", n.seat.id), zap.Error(err))
+	}
+	return m, err == nil
+}
+
+// connect begins a stream. It is announced to the other replicas.
+func (n *node) connect(s link.ToNode, software, firmware, board string) {
+	if n.stream != nil && n.stream.ID() >= s.ID() {
+		return
+	}
+	n.stream, n.asks = s, nil
+	n.on, n.replica = n.d.Replica+"/"+strconv.FormatUint(s.ID(), 10), n.d.Replica
+	n.seat.is(n.d.dir, layers.Versions{Software: software, Firmware: firmware, Board: board}, n.replica)
+	n.step(fleet.Connected{Stream: n.on, Replica: n.replica})
+	n.own()
+}
+
+// disconnect is the end of a stream.
+func (n *node) disconnect(s link.ToNode) {
+	if n.stream == nil || n.stream.ID() != s.ID() {
+		return
+	}
+	value := n.ownerValue()
+	n.stream, n.asks = nil, nil
+	n.away()
+	gone := revision.Holds(history.OwnerKey(n.seat.id), value)
+	n.d.saver.add(entry{op: revision.Delete(history.OwnerKey(n.seat.id)), compare: &gone})
+}
+
+// away says that no replica has the node's stream.
+func (n *node) away() {
+	n.seat.is(n.d.dir, layers.Versions{}, "")
+	on := n.on
+	n.on, n.replica = "", ""
+	n.step(fleet.Disconnected{Stream: on})
+}
+
+// end ends the stream from here.
+func (n *node) end(why string) {
+	if n.stream != nil {
+		n.stream.End(why)
+		n.stream = nil
+	}
+}
+
+// said gives the machine what the node says.
+func (n *node) said(m said) {
+	if n.stream == nil || m.stream.ID() != n.stream.ID() {
+		return
+	}
+	switch w := m.word.(type) {
+	case link.Report:
+		n.report = &w
+		n.seat.heard.Store(time.Now().UnixNano())
+		v := layers.Versions{Software: w.Software, Firmware: w.Firmware, Board: w.Board}
+		n.seat.is(n.d.dir, v, n.replica)
+		n.step(reportOf(&w, n.on))
+		n.compareAgain()
+	case link.Result:
+		n.result(w)
+	case link.Probed:
+		n.step(fleet.Answered{Stream: n.on, Probe: w.Number, Generation: w.Generation, Digest: fleet.Digest{Config: w.MD5}, Worse: w.Worse})
+	case link.Answer:
+		n.answered(w)
+	}
+}
+
+// result takes what became of a push. What ends the matter is acknowledged once it is stored.
+func (n *node) result(r link.Result) {
+	digest := fleet.Digest{Config: r.MD5}
+	switch r.Outcome {
+	case link.Accepted, link.Applied:
+		n.step(fleet.Acked{Attempt: r.Attempt})
+		return
+	case link.Rejected:
+		n.steps(fleet.Rejected{Attempt: r.Attempt, Digest: digest, Faults: r.Faults.Error()}, ack{r.Attempt})
+	case link.Unhealthy:
+		n.steps(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unhealthy, Why: r.Faults.Error()}, ack{r.Attempt})
+	case link.Unconfirmed:
+		n.steps(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unconfirmed, Why: r.Faults.Error()}, ack{r.Attempt})
+	default:
+		n.d.Log.Warn("a node says an outcome that is unknown here", zap.String("node", n.seat.id))
+	}
+}
+
+// step gives the machine an event and does what follows.
+func (n *node) step(e fleet.Event) { n.steps(e, nil) }
+
+func (n *node) steps(e fleet.Event, then any) {
+	now := time.Now()
+	for _, effect := range n.machine.Step(now, e) {
+		if status, is := effect.(fleet.Status); is {
+			n.status = status.Why
+			continue
+		}
+		n.todo = append(n.todo, todo{effect, n.on})
+	}
+	if then != nil {
+		n.todo = append(n.todo, todo{then, n.on})
+	}
+	n.show(now)
+	n.work()
+}
+
+// show publishes what is new of the node for whoever lists nodes.
+func (n *node) show(now time.Time) {
+	k := rowKey{
+		state: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, wanted: n.want.Digest, wants: n.want.Generation,
+	}
+	if n.report != nil {
+		k.running, k.runs = fleet.Digest{Config: n.report.MD5}, n.report.Generation
+		k.ready = k.state == fleet.InSync && final(n.report.Parameters)
+	}
+	old := n.seat.row.Load()
+	if old != nil && old.key == k && old.why == n.status {
+		return
+	}
+	n.seat.row.Store(&row{key: k, why: n.status})
+	if k.state == fleet.InSync && (old == nil || old.key.state != k.state || old.key.wanted != k.wanted) {
+		n.d.system.Root.Send(n.d.fleet, reached{n.seat.name, k.wanted})
+	}
+}

@@ -1,0 +1,256 @@
+package controller
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/link"
+	"edgespan/config/revision"
+	"edgespan/config/state"
+)
+
+type (
+	// ask is a question that the node has not answered.
+	ask struct {
+		kind    string
+		board   string // of AskBaseConfig
+		preview string // of AskPreview: which one
+		at      time.Time
+	}
+	// command is an operator's.
+	command struct {
+		by   fleetapi.Caller
+		what fleetapi.Command
+	}
+	// commanded is its answer.
+	commanded struct{ err error }
+	// runs asks for what a node runs beyond its wanted config.
+	runs struct{}
+	// running is its answer: the objects that the wanted config would remove.
+	running struct {
+		document config.Object
+		removes  []string
+		err      error
+	}
+	// describe asks for all that is known of a node; the answer is a fleetapi.NodeDetail.
+	describe struct{}
+	// previewed asks a node for the actions of a document.
+	previewed struct {
+		id       string
+		document []byte
+		lease    revision.LeaseID
+	}
+)
+
+// mostAsks is how many questions a node may have open: older ones are dropped.
+const mostAsks = 16
+
+// ask asks the node something, and says as which number.
+func (n *node) ask(a ask, data []byte) uint64 {
+	if n.asks == nil {
+		n.asks = map[uint64]ask{}
+	}
+	id := n.seat.asks.Add(1)
+	n.asks[id] = a
+	for old := range n.asks {
+		if old+mostAsks < id {
+			delete(n.asks, old)
+		}
+	}
+	n.send(link.Ask{ID: id, Kind: a.kind, Data: data})
+	return id
+}
+
+// asked says whether the node may be asked for its base config, and asks.
+func (n *node) asked(m fleet.Asked) {
+	if m.Granted && n.report != nil {
+		n.ask(ask{kind: link.AskBaseConfig, board: n.report.Board}, nil)
+	}
+	n.step(m)
+}
+
+// answered takes the answer to a question; what was not asked is dropped.
+func (n *node) answered(w link.Answer) {
+	a, open := n.asks[w.ID]
+	if !open {
+		return
+	}
+	delete(n.asks, w.ID)
+	switch a.kind {
+	case link.AskBaseConfig:
+		if w.Error == "" {
+			n.d.system.Root.Send(n.d.fleet, learnt{n.seat.id, a.board, w.Data})
+		}
+	case link.AskConfig:
+		if w.Error == "" {
+			n.ran = w.Data
+			n.compared(w.Data)
+		}
+	case link.AskPreview:
+		n.previewAnswered(a.preview, w)
+	}
+}
+
+// ofOperators takes what people ask of the node.
+func (n *node) ofOperators(m any) {
+	switch m := m.(type) {
+	case asking:
+		switch q := m.question.(type) {
+		case command:
+			n.command(m.reply, q)
+		case runs:
+			m.reply(n.runs())
+		case describe:
+			m.reply(n.describe())
+		}
+	case previewed:
+		if n.stream != nil {
+			if n.previews == nil {
+				n.previews = map[string]revision.LeaseID{}
+			}
+			n.previews[m.id] = m.lease
+			n.ask(ask{kind: link.AskPreview, preview: m.id, at: time.Now()}, m.document)
+		}
+	}
+}
+
+// command does what an operator wants, or says why not.
+func (n *node) command(reply func(any), c command) {
+	switch c.what {
+	case fleetapi.Retry:
+		n.step(fleet.Retry{})
+	case fleetapi.Release:
+		n.step(fleet.ReleaseAsked{By: c.by.Name})
+	case fleetapi.AdoptReplace:
+		n.step(fleet.AdoptionDecided{Replace: true})
+	case fleetapi.AdoptImport:
+		n.step(fleet.AdoptionDecided{})
+	case fleetapi.Confirm:
+		reply(commanded{n.confirm()})
+		return
+	default:
+		reply(commanded{fmt.Errorf("command %q: %w: it is unknown", c.what, fleetapi.ErrRefused)})
+		return
+	}
+	reply(commanded{})
+}
+
+// confirm makes what the node has pending the confirmed config, by hand.
+func (n *node) confirm() error {
+	switch {
+	case n.stream == nil:
+		return fmt.Errorf("confirm: %w: the node is offline", fleetapi.ErrRefused)
+	case n.report == nil || n.report.Pending == nil:
+		return fmt.Errorf("confirm: %w: the node has no config that waits for its confirmation", fleetapi.ErrRefused)
+	}
+	return n.stream.Send(link.Confirm{Generation: n.report.Pending.Generation})
+}
+
+// runs is what the node runs and the wanted config would remove.
+func (n *node) runs() running {
+	if n.machine.State(time.Now()) != fleet.NeedsAdoption || n.ran == nil {
+		return running{err: fmt.Errorf("adopt: %w: the node does not wait to be adopted", fleetapi.ErrRefused)}
+	}
+	o, faults := config.ParseObject(n.ran)
+	if len(faults) > 0 {
+		return running{err: faults}
+	}
+	effective, clashes := n.want.set.Effective()
+	if clashes != nil {
+		return running{err: clashes}
+	}
+	return running{document: o, removes: fleet.Removes(o, effective)}
+}
+
+// describe is all that is known of the node.
+func (n *node) describe() fleetapi.NodeDetail {
+	now := time.Now()
+	d := fleetapi.NodeDetail{
+		Node: n.seat.list(now, n.d.Settings), Explain: n.machine.Explain(now), Replica: n.replica,
+		Health: []fleetapi.Item{}, Parameters: []fleetapi.Parameter{}, Actions: []fleetapi.Done{}, Failures: []fleetapi.Failure{},
+	}
+	for _, f := range n.machine.Memory().Failures {
+		d.Failures = append(d.Failures, fleetapi.Failure{MD5: f.Digest.Config, Reason: string(f.Reason), Why: f.Why, At: f.At})
+	}
+	r := n.report
+	if r == nil {
+		return d
+	}
+	d.Source, d.Fallback = r.Source, r.Fallback
+	if r.Held != nil {
+		d.Held = fmt.Sprintf("held locally by %s since %s", r.Held.By, r.Held.Since.UTC().Format(time.RFC3339))
+	}
+	if p := r.Pending; p != nil {
+		heard := time.Unix(0, n.seat.heard.Load())
+		d.Pending = fmt.Sprintf("%s, %.0f s left", p.Generation, max(0, p.Remaining-now.Sub(heard)).Seconds())
+	}
+	for _, h := range r.Health {
+		d.Health = append(d.Health, fleetapi.Item{Name: h.Name, Good: h.Good, Detail: h.Detail})
+	}
+	d.Parameters = n.parameters()
+	for _, a := range r.Actions {
+		d.Actions = append(d.Actions, fleetapi.Done{Name: a.Name, State: a.State, Detail: a.Detail})
+	}
+	return d
+}
+
+// parameters are those that the wanted config declares, and what follows for each from what
+// the node reported of it.
+func (n *node) parameters() []fleetapi.Parameter {
+	out := []fleetapi.Parameter{}
+	want := state.Config{Generation: n.want.Generation}
+	if effective, clashes := n.want.set.Effective(); clashes == nil {
+		declared, err := state.Declared(effective)
+		if err != nil {
+			n.d.Log.Debug("parameters of a node", zap.String("node", n.seat.id), zap.Error(err))
+		}
+		want.Parameters = declared
+	}
+	reported := make([]state.Reported, 0, len(n.report.Parameters))
+	for _, p := range n.report.Parameters {
+		reported = append(reported, state.Reported{ID: p.ID, Kind: p.Kind, State: state.State(p.State), Detail: p.Detail, Generation: p.Generation})
+	}
+	for _, p := range state.Derive(want, reported).Parameters {
+		out = append(out, fleetapi.Parameter{
+			ID: p.ID, Kind: p.Kind, Target: string(p.Target), State: string(p.State), Detail: p.Detail, Review: p.Review,
+		})
+	}
+	return out
+}
+
+// previewAnswered stores the node's answer to a preview, for whoever asks any replica.
+func (n *node) previewAnswered(id string, w link.Answer) {
+	lease, is := n.previews[id]
+	if !is {
+		return
+	}
+	delete(n.previews, id)
+	out := fleetapi.NodePreview{State: previewAnswered, Actions: []fleetapi.Action{}}
+	if err := readPreview(w, &out); err != nil {
+		out.State, out.Why = previewFailed, err.Error()
+	}
+	n.d.saver.add(entry{op: revision.PutLeased(previewKey(id, n.seat.id), encode(out), lease)})
+}
+
+func readPreview(w link.Answer, out *fleetapi.NodePreview) error {
+	if w.Error != "" {
+		return errors.New(w.Error)
+	}
+	var p link.Preview
+	if err := json.Unmarshal(w.Data, &p); err != nil {
+		return fmt.Errorf("its answer can't be read: %w", err)
+	}
+	for _, a := range p.Actions {
+		supported := a.Supported
+		out.Actions = append(out.Actions, fleetapi.Action{Name: a.Name, Keys: slices.Clone(a.Keys), Supported: &supported})
+	}
+	return nil
+}

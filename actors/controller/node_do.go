@@ -1,0 +1,165 @@
+package controller
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/link"
+	"edgespan/config/state"
+)
+
+// work does the effects in their order. What comes after a Save waits for the store.
+func (n *node) work() {
+	for len(n.todo) > 0 && n.saving == nil && !n.holding {
+		t := n.todo[0]
+		if n.todo = n.todo[1:]; len(n.todo) == 0 {
+			n.todo = nil
+		}
+		n.do(t)
+	}
+}
+
+func (n *node) do(t todo) {
+	switch e := t.effect.(type) {
+	case fleet.Save:
+		n.save(e.Memory)
+		return
+	case fleet.SetTimer:
+		n.setTimer(e.At)
+		return
+	case fleet.Compute:
+		n.d.system.Root.Send(n.d.fleet, compute{n.seat.id, e.Versions})
+		return
+	case fleet.Compare:
+		n.compare = &e
+		n.asking = 0
+		n.compareAgain()
+		return
+	}
+	if n.stream == nil || t.on != n.on {
+		return // for a stream that is no more
+	}
+	switch e := t.effect.(type) {
+	case fleet.Push:
+		n.push(e)
+	case fleet.Probe:
+		n.send(link.Probe{Number: e.Probe})
+	case fleet.Confirm:
+		n.send(link.Confirm{Generation: e.Generation})
+	case fleet.Tell:
+		n.send(link.Managed{On: e.Managed})
+	case fleet.Release:
+		n.send(link.Release{})
+	case fleet.AskBaseConfig:
+		n.d.system.Root.Send(n.d.fleet, askBase{to: n.self, id: n.seat.id, board: e.Board})
+	case ack:
+		n.send(link.Ack{Attempt: e.attempt})
+	}
+}
+
+// send says something to the node. One whose stream takes no more is gone, and will be told
+// all when it is back.
+func (n *node) send(m link.FromController) {
+	if n.stream == nil {
+		return
+	}
+	if err := n.stream.Send(m); err != nil {
+		n.d.Log.Debug("say something to a node", zap.String("node", n.seat.id), zap.Error(err))
+	}
+}
+
+// push sends the config that the machine means, unless there is a newer one already: the
+// machine hears of that and pushes anew.
+func (n *node) push(p fleet.Push) {
+	if !p.Whole {
+		n.send(link.Number{Generation: p.Generation})
+		return
+	}
+	if n.want.Digest != p.Digest || n.want.Generation != p.Generation {
+		return
+	}
+	document, err := n.d.documents.of(n.want.Config, n.want.set)
+	if err != nil {
+		n.d.Log.Error("make the config of a node", zap.String("node", n.seat.id), zap.Error(err))
+		return
+	}
+	n.send(link.Push{
+		Attempt: p.Attempt, Generation: p.Generation, MD5: p.Digest.Config, Document: document, Confirm: p.Confirm, Managed: n.want.Managed,
+	})
+}
+
+// reportOf is a report in the words of the machine.
+func reportOf(r *link.Report, on string) fleet.Report {
+	out := fleet.Report{
+		Stream: on, Digest: fleet.Digest{Config: r.MD5}, Generation: r.Generation, Restores: r.Restores, Managed: r.Managed,
+	}
+	out.Software, out.Firmware, out.Board = r.Software, r.Firmware, r.Board
+	if r.Held != nil {
+		out.Held = &fleet.Held{By: r.Held.By, Since: r.Held.Since}
+	}
+	if p := r.Pending; p != nil {
+		out.Pending = &fleet.Pending{Generation: p.Generation, Settled: p.Settled, Remaining: p.Remaining, Worse: p.Worse}
+	}
+	for _, h := range r.Health {
+		if !h.Good {
+			out.Bad = append(out.Bad, h.Name)
+		}
+	}
+	for _, p := range r.Parameters {
+		if state.State(p.State).Class() == state.Failed {
+			out.Bad = append(out.Bad, p.ID)
+		}
+	}
+	for _, a := range r.Actions {
+		out.Results = append(out.Results, fleet.Result{Action: a.Name, Result: a.State, Why: a.Detail})
+	}
+	return out
+}
+
+// final says whether all parameters are in a final state; none are.
+func final(ps []link.Parameter) bool {
+	for _, p := range ps {
+		if state.State(p.State).Class() != state.Final {
+			return false
+		}
+	}
+	return true
+}
+
+// compareAgain asks a node for what it runs, if that is to be compared and it was not asked
+// on this stream; and again after a while, if it has not said.
+func (n *node) compareAgain() {
+	if n.compare == nil || n.stream == nil || n.report == nil {
+		return
+	}
+	if n.compare.Running.Config != n.report.MD5 || n.compare.Wanted != n.want.Digest {
+		return // it is out of date: there will be another
+	}
+	now := time.Now()
+	if a, open := n.asks[n.asking]; open && a.kind == link.AskConfig && now.Before(a.at.Add(n.d.Settings.Resend)) {
+		return
+	}
+	n.asking = n.ask(ask{kind: link.AskConfig, at: now}, nil)
+}
+
+// compared is what the node runs: what the wanted config would remove of it.
+func (n *node) compared(data []byte) {
+	c := n.compare
+	if c == nil || c.Wanted != n.want.Digest {
+		return
+	}
+	running, faults := config.ParseObject(data)
+	if len(faults) > 0 || config.MD5(running) != c.Running.Config {
+		n.d.Log.Warn("the config that a node says it runs is another", zap.String("node", n.seat.id), zap.Error(faults))
+		return
+	}
+	effective, clashes := n.want.set.Effective()
+	if clashes != nil {
+		return
+	}
+	n.compare = nil
+	n.step(fleet.Compared{Wanted: c.Wanted, Running: c.Running, Removes: fleet.Removes(running, effective)})
+}

@@ -1,0 +1,260 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/link"
+)
+
+// fakeNode is a node: it applies what is pushed to it, reports every 5 s, answers probes, and
+// undoes what is not confirmed in time.
+type fakeNode struct {
+	r        *rig
+	name, id string
+
+	mu         sync.Mutex
+	to         *Controller
+	stream     *fakeStream
+	software   string
+	board      string
+	doc        []byte // that it runs
+	md5        string
+	generation link.Generation
+	confirmed  fakeConfig
+	pending    *link.Pending
+	deadline   time.Time
+	managed    *bool
+	held       *link.Held
+	last       map[uint64]link.Result // not acknowledged
+
+	// How it takes what is pushed.
+	reject, unhealthy string // a text in the document that it can't stand
+	silent            bool   // it answers no probe
+	base              string // its answer to AskBaseConfig
+
+	pushes []link.Push
+	heard  map[string]int // by kind of message
+}
+
+type fakeConfig struct {
+	doc        []byte
+	md5        string
+	generation link.Generation
+}
+
+// fakeStream is one stream of a node.
+type fakeStream struct {
+	n    *fakeNode
+	id   uint64
+	down chan link.FromController
+	done chan struct{}
+	once sync.Once
+}
+
+func (s *fakeStream) ID() uint64 { return s.id }
+func (s *fakeStream) Send(m link.FromController) error {
+	select {
+	case s.down <- m:
+		return nil
+	default:
+		return errors.New("full")
+	}
+}
+func (s *fakeStream) End(string) { s.n.drop(s) }
+
+func newFakeNode(r *rig, name string) *fakeNode {
+	n := &fakeNode{
+		r: r, name: name, id: fmt.Sprintf("00000000-0000-4000-8000-%012x", len(r.nodes)+1), software: "RELEASE_M20",
+		doc: []byte("{}"), last: map[uint64]link.Result{}, heard: map[string]int{},
+	}
+	n.md5 = config.MD5(config.Object{})
+	n.confirmed = fakeConfig{n.doc, n.md5, n.generation}
+	r.nodes[name] = n
+	return n
+}
+
+// connect opens a stream, and ends the one before.
+func (n *fakeNode) connect(c *Controller) {
+	n.r.Helper()
+	hello := link.Hello{Node: n.id, Name: n.name, Software: n.software, Board: n.board, MD5: n.md5, Generation: n.generation}
+	if err := c.Admit(n.r.Context(), hello); err != nil {
+		n.r.Fatalf("admit %s: %v", n.name, err)
+	}
+	n.cut()
+	n.r.streams++
+	s := &fakeStream{n: n, id: n.r.streams, down: make(chan link.FromController, 100), done: make(chan struct{})}
+	n.mu.Lock()
+	n.to, n.stream = c, s
+	n.mu.Unlock()
+	c.Connected(s, hello)
+	go n.serve(c, s)
+}
+
+// cut ends the stream from the node's side.
+func (n *fakeNode) cut() {
+	n.mu.Lock()
+	s := n.stream
+	n.mu.Unlock()
+	if s != nil {
+		n.drop(s)
+	}
+}
+
+func (n *fakeNode) close() { n.cut() }
+
+func (n *fakeNode) drop(s *fakeStream) {
+	s.once.Do(func() {
+		close(s.done)
+		n.mu.Lock()
+		c := n.to
+		if n.stream == s {
+			n.stream, n.to = nil, nil
+		}
+		n.mu.Unlock()
+		if c != nil {
+			go c.Disconnected(s, nil)
+		}
+	})
+}
+
+// serve is the node's half of a stream.
+func (n *fakeNode) serve(c *Controller, s *fakeStream) {
+	say := func(m link.FromNode) { c.Received(s, m) }
+	n.mu.Lock()
+	say(n.report())
+	for _, r := range n.last {
+		say(r)
+	}
+	n.mu.Unlock()
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-tick.C:
+			n.mu.Lock()
+			n.undo(say)
+			say(n.report())
+			n.mu.Unlock()
+		case m := <-s.down:
+			n.mu.Lock()
+			n.heard[fmt.Sprintf("%T", m)]++
+			n.take(m, say)
+			n.mu.Unlock()
+		}
+	}
+}
+
+func (n *fakeNode) report() link.Report {
+	r := link.Report{
+		MD5: n.md5, Generation: n.generation, Software: n.software, Board: n.board, Source: "controller", Managed: n.managed, Held: n.held, Settled: true,
+	}
+	if n.pending != nil {
+		p := *n.pending
+		p.Remaining = time.Until(n.deadline)
+		r.Pending = &p
+	}
+	return r
+}
+
+// undo goes back where nobody has confirmed in time.
+func (n *fakeNode) undo(say func(link.FromNode)) {
+	if n.pending == nil || time.Now().Before(n.deadline) {
+		return
+	}
+	n.back(link.Unconfirmed, say)
+}
+
+func (n *fakeNode) back(o link.Outcome, say func(link.FromNode)) {
+	p := n.pushes[len(n.pushes)-1]
+	n.doc, n.md5, n.generation = n.confirmed.doc, n.confirmed.md5, n.confirmed.generation
+	n.pending = nil
+	res := link.Result{Attempt: p.Attempt, Generation: p.Generation, MD5: p.MD5, Outcome: o, Restored: n.generation}
+	if o == link.Unhealthy {
+		res.Faults = config.Faults{{Path: []string{"uplink"}, What: "is down"}}
+	}
+	n.last[p.Attempt] = res
+	say(res)
+	say(n.report())
+}
+
+func (n *fakeNode) take(m link.FromController, say func(link.FromNode)) {
+	switch m := m.(type) {
+	case link.Push:
+		n.pushed(m, say)
+	case link.Number:
+		n.generation = m.Generation
+		say(n.report())
+	case link.Probe:
+		if !n.silent {
+			say(link.Probed{Number: m.Number, Generation: n.generation, MD5: n.md5})
+		}
+	case link.Confirm:
+		if n.pending != nil && n.pending.Generation == m.Generation {
+			n.pending = nil
+			n.confirmed = fakeConfig{n.doc, n.md5, n.generation}
+			say(n.report())
+		}
+	case link.Managed:
+		on := m.On
+		n.managed = &on
+		say(n.report())
+	case link.Release:
+		n.held = nil
+		say(n.report())
+	case link.Ack:
+		delete(n.last, m.Attempt)
+	case link.Ask:
+		n.asked(m, say)
+	}
+}
+
+func (n *fakeNode) pushed(m link.Push, say func(link.FromNode)) {
+	n.pushes = append(n.pushes, m)
+	o, faults := config.ParseObject(m.Document)
+	if len(faults) > 0 || config.MD5(o) != m.MD5 {
+		n.r.Errorf("node %s got a document that is not its MD5", n.name)
+	}
+	if n.reject != "" && contains(m.Document, n.reject) {
+		res := link.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: link.Rejected, Faults: config.Faults{{Path: []string{"x"}, What: "is bad"}}}
+		n.last[m.Attempt] = res
+		say(res)
+		return
+	}
+	say(link.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: link.Accepted})
+	n.doc, n.md5, n.generation = m.Document, m.MD5, m.Generation
+	n.pending = &link.Pending{Generation: m.Generation, Settled: true}
+	n.deadline = time.Now().Add(m.Confirm)
+	if n.unhealthy != "" && contains(m.Document, n.unhealthy) {
+		n.back(link.Unhealthy, say)
+		return
+	}
+	say(n.report())
+}
+
+func (n *fakeNode) asked(m link.Ask, say func(link.FromNode)) {
+	switch m.Kind {
+	case link.AskConfig:
+		say(link.Answer{ID: m.ID, Data: n.doc})
+	case link.AskBaseConfig:
+		say(link.Answer{ID: m.ID, Data: []byte(n.base)})
+	case link.AskPreview:
+		say(link.Answer{ID: m.ID, Data: []byte(`{"actions":[{"name":"RELOAD_FIREWALL","keys":["a.b"],"supported":true}]}`)})
+	}
+}
+
+func contains(doc []byte, text string) bool {
+	return len(text) > 0 && strings.Contains(string(doc), text)
+}
+
+func (n *fakeNode) got() (pushes int, md5 string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.pushes), n.md5
+}

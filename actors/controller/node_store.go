@@ -1,0 +1,286 @@
+package controller
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/layers"
+	"edgespan/config/revision"
+)
+
+// wants takes what the node shall have. It is counted in the store before the machine hears
+// of it; what is newer goes before what is on its way.
+func (n *node) wants(w wanted) {
+	n.next = &w
+	n.superseded = n.counting
+	if w.stored.ModRevision > n.count {
+		n.count = w.stored.ModRevision
+	}
+	n.counts()
+}
+
+func (n *node) counts() {
+	w := n.next
+	if n.counting || w == nil {
+		return
+	}
+	var stored fleet.Counted
+	if w.stored.Exists() && json.Unmarshal(w.stored.Value, &stored) != nil {
+		stored = fleet.Counted{}
+	}
+	if w.Fault != "" || w.stored.ModRevision == n.count && stored == w.counted || n.want.counted == w.counted && n.want.Fault == "" {
+		n.counted()
+		return
+	}
+	compare := revision.At(history.GenerationKey(n.seat.id), n.count)
+	n.counting = true
+	n.d.saver.add(entry{op: revision.Put(compare.Key, encode(w.counted)), compare: &compare, to: n.self, what: savedCount})
+}
+
+// counted gives the machine what was counted.
+func (n *node) counted() {
+	n.want, n.next = *n.next, nil
+	n.want.stored = revision.Entry{}
+	n.step(n.want.Wanted)
+	n.compareAgain()
+}
+
+// countSaved is the answer of the store to a count.
+func (n *node) countSaved(m saved) {
+	n.counting = false
+	ours := n.next != nil && m.now.Exists() && bytes.Equal(m.now.Value, encode(n.next.counted))
+	switch {
+	case m.err != nil:
+		n.d.Log.Warn("count a generation", zap.String("node", n.seat.id), zap.Error(m.err))
+		n.later(savedCount)
+	case m.done && n.next != nil && !n.superseded:
+		n.count = m.rev
+		n.counted()
+	case m.done:
+		n.count, n.superseded = m.rev, false
+		n.counts()
+	case ours: // it was done, and the answer got lost
+		n.count = m.now.ModRevision
+		n.counted()
+	default:
+		n.next, n.superseded = nil, false
+		n.count = m.now.ModRevision
+		n.d.system.Root.Send(n.d.fleet, recount{n.seat.id, m.now})
+	}
+}
+
+// saved takes an answer of the saver.
+func (n *node) saved(m saved) {
+	switch m.what {
+	case savedRead:
+		if n.machine == nil {
+			n.wake(m)
+		}
+	case savedMemory:
+		n.memorySaved(m)
+	case savedCount:
+		n.countSaved(m)
+	case savedOwner:
+		n.ownerSaved(m)
+	}
+}
+
+// written is a memory as the store has it: whose write it was is known by its text.
+func (n *node) save(m fleet.Memory) {
+	n.saving = encode(m)
+	compare := revision.At(history.PushKey(n.seat.id), n.memory)
+	n.d.saver.add(entry{op: revision.Put(compare.Key, n.saving), compare: &compare, to: n.self, what: savedMemory})
+}
+
+// memorySaved goes on with what waited for the memory to be stored. Where another replica
+// wrote one meanwhile the two are merged, and a push that it knows of, or of its number, is
+// not made.
+func (n *node) memorySaved(m saved) {
+	text, other := n.saving, n.other
+	n.saving, n.other = nil, nil
+	switch {
+	case m.err != nil:
+		n.d.Log.Warn("save the memory of a node", zap.String("node", n.seat.id), zap.Error(m.err))
+		n.saving, n.other = text, other // it is tried again
+		n.later(savedMemory)
+		return
+	case m.done:
+		n.memory = m.rev
+	case bytes.Equal(m.now.Value, text): // it was done, and the answer got lost
+		n.memory = m.now.ModRevision
+	default:
+		n.recall(m.now)
+	}
+	if other != nil {
+		n.remembered(*other)
+	}
+	n.work()
+}
+
+// recall merges the memory that another replica wrote.
+func (n *node) recall(e revision.Entry) {
+	theirs, sound := n.parse(e)
+	n.memory = e.ModRevision
+	if !sound {
+		return
+	}
+	waiting := n.todo
+	n.todo = nil
+	n.holding = true
+	n.step(fleet.Recalled{Memory: theirs})
+	n.holding = false
+	for _, t := range waiting {
+		if p, is := t.effect.(fleet.Push); is && p.Whole && p.Attempt <= theirs.Push.Number {
+			continue
+		}
+		if _, is := t.effect.(fleet.Save); is {
+			continue // the merged one has it
+		}
+		n.todo = append(n.todo, t)
+	}
+}
+
+// remembered is a write of the memory that the store tells of.
+func (n *node) remembered(e revision.Entry) {
+	switch {
+	case n.saving != nil:
+		if n.other == nil || n.other.ModRevision < e.ModRevision {
+			n.other = &e
+		}
+	case e.ModRevision > n.memory:
+		n.recall(e)
+		n.work()
+	}
+}
+
+// owner is what the key of a node's owner holds.
+type owner struct {
+	Replica  string          `json:"replica"`
+	Began    int64           `json:"began"` // which run of it
+	Stream   string          `json:"stream"`
+	Versions layers.Versions `json:"versions"`
+}
+
+func (n *node) ownerValue() []byte {
+	n.seat.mu.Lock()
+	defer n.seat.mu.Unlock()
+	if n.announced == nil {
+		n.announced = encode(owner{n.d.Replica, n.d.began.UnixNano(), n.on, n.seat.versions})
+	}
+	return n.announced
+}
+
+// own says to the other replicas that the node's stream is here.
+func (n *node) own() {
+	lease := n.d.leaseID()
+	if n.stream == nil || lease == 0 {
+		return // with the next lease
+	}
+	n.announced = nil
+	n.d.saver.add(entry{op: revision.PutLeased(history.OwnerKey(n.seat.id), n.ownerValue(), lease), to: n.self, what: savedOwner})
+	n.ownings++
+}
+
+// ownerSaved is the answer of the store to that.
+func (n *node) ownerSaved(m saved) {
+	n.ownings--
+	if m.err != nil {
+		n.d.Log.Warn("say whose stream a node is on", zap.String("node", n.seat.id), zap.Error(m.err))
+		n.later(savedOwner)
+	} else {
+		n.owner = max(n.owner, m.rev)
+	}
+	if other := n.deposed; other != nil && n.ownings == 0 {
+		n.deposed = nil
+		n.owned(*other)
+	}
+}
+
+// owned is what the store says of who has the node's stream.
+func (n *node) owned(e revision.Entry) {
+	if n.ownings > 0 {
+		if n.deposed == nil || n.deposed.ModRevision < e.ModRevision {
+			n.deposed = &e
+		}
+		return
+	}
+	if e.ModRevision <= n.owner {
+		return
+	}
+	n.owner = e.ModRevision
+	var o owner
+	if len(e.Value) > 0 && json.Unmarshal(e.Value, &o) != nil {
+		return
+	}
+	switch {
+	case len(e.Value) == 0 && n.stream != nil:
+		n.own() // the lease ended before another one was there
+	case len(e.Value) == 0:
+		n.away()
+	case o.Replica == n.d.Replica:
+		// Ours, or of a run of this replica that has ended: that stream is gone.
+	default:
+		n.end("the node is connected to replica " + o.Replica)
+		n.on, n.replica = o.Stream, o.Replica
+		n.seat.is(n.d.dir, o.Versions, o.Replica)
+		n.step(fleet.Connected{Stream: o.Stream, Replica: o.Replica})
+	}
+}
+
+// later tries again what the store could not do: what was to be saved for, by its number.
+func (n *node) later(what int) {
+	n.failed[what] = true
+	if n.waiting {
+		return
+	}
+	n.waiting = true
+	self := n.self
+	n.d.after(storeBackoff, func() { n.d.system.Root.Send(self, retry{}) })
+}
+
+// again does what the store could not do before.
+func (n *node) again() {
+	failed := n.failed
+	n.waiting, n.failed = false, [savedNothing]bool{}
+	if failed[savedRead] && n.machine == nil {
+		n.read()
+	}
+	if failed[savedMemory] && n.saving != nil {
+		compare := revision.At(history.PushKey(n.seat.id), n.memory)
+		n.d.saver.add(entry{op: revision.Put(compare.Key, n.saving), compare: &compare, to: n.self, what: savedMemory})
+	}
+	if failed[savedCount] {
+		n.counts()
+	}
+	if failed[savedOwner] {
+		n.own()
+	}
+}
+
+// encode is the JSON of a value that always has one.
+func encode(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // plain data
+	}
+	return text
+}
+
+// setTimer sets the machine's timer in place of the one before; zero is none.
+func (n *node) setTimer(at time.Time) {
+	n.timers++
+	if n.timer != nil {
+		n.timer.Stop()
+		n.timer = nil
+	}
+	if at.IsZero() {
+		return
+	}
+	self, number, system := n.self, n.timers, n.d.system
+	n.timer = time.AfterFunc(time.Until(at), func() { system.Root.Send(self, tick{number}) })
+}

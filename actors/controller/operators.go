@@ -1,0 +1,162 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
+	"edgespan/config/revision"
+)
+
+// operatorToken is what the store keeps of an operator's token, by its hash.
+type operatorToken struct {
+	Name    string        `json:"name"`
+	Role    fleetapi.Role `json:"role"`
+	Expires time.Time     `json:"expires,omitzero"` // zero: never
+}
+
+// operators are the tokens of operators, as the watch of the store tells them.
+type operators struct {
+	mu     sync.RWMutex
+	byHash map[string]operatorToken
+}
+
+// event takes over one key.
+func (o *operators) event(e revision.Event, hash string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.byHash == nil {
+		o.byHash = map[string]operatorToken{}
+	}
+	var t operatorToken
+	if e.Kind != revision.EventPut || json.Unmarshal(e.Entry.Value, &t) != nil {
+		delete(o.byHash, hash) // what can't be read opens nothing
+		return
+	}
+	o.byHash[hash] = t
+}
+
+// Authenticate finds whose an operator token is, by its hash. One that another replica made a
+// moment ago is looked for in the store.
+func (c *Controller) Authenticate(ctx context.Context, hash string) (fleetapi.Caller, error) {
+	c.d.operators.mu.RLock()
+	t, known := c.d.operators.byHash[hash]
+	c.d.operators.mu.RUnlock()
+	if !known {
+		e, err := reader{ctx, c.d.Store}.Get(history.OperatorKey(hash))
+		if err != nil {
+			return fleetapi.Caller{}, fmt.Errorf("find the token: %w", err)
+		}
+		if !e[0].Exists() || json.Unmarshal(e[0].Value, &t) != nil {
+			return fleetapi.Caller{}, fleetapi.ErrNoToken
+		}
+	}
+	if !t.Expires.IsZero() && !time.Now().Before(t.Expires) {
+		return fleetapi.Caller{}, fleetapi.ErrNoToken
+	}
+	return fleetapi.Caller{Name: t.Name, Role: t.Role}, nil
+}
+
+// tokens are all tokens of operators in the store.
+func (c *Controller) tokens(ctx context.Context) (map[revision.Key]operatorToken, error) {
+	entries, err := reader{ctx, c.d.Store}.all(history.InOperators, 0)
+	if err != nil {
+		return nil, fmt.Errorf("list operators: %w", err)
+	}
+	out := map[revision.Key]operatorToken{}
+	for _, e := range entries {
+		var t operatorToken
+		if err := json.Unmarshal(e.Value, &t); err != nil {
+			return nil, fmt.Errorf("read %s: %w", e.Key, err)
+		}
+		out[e.Key] = t
+	}
+	return out, nil
+}
+
+// Operators lists whose tokens there are.
+func (c *Controller) Operators(ctx context.Context) ([]fleetapi.OperatorToken, error) {
+	tokens, err := c.tokens(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]fleetapi.OperatorToken, 0, len(tokens))
+	for _, t := range tokens {
+		one := fleetapi.OperatorToken{Name: t.Name, Role: t.Role}
+		if !t.Expires.IsZero() {
+			expires := t.Expires
+			one.Expires = &expires
+		}
+		out = append(out, one)
+	}
+	slices.SortFunc(out, func(a, b fleetapi.OperatorToken) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// AddOperator makes a token and answers with its text, which is kept nowhere.
+func (c *Controller) AddOperator(ctx context.Context, _ fleetapi.Caller, t fleetapi.OperatorToken) (string, error) {
+	if t.Name == "" {
+		return "", fmt.Errorf("add operator: %w: a name is required", fleetapi.ErrRefused)
+	}
+	tokens, err := c.tokens(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, other := range tokens {
+		if other.Name == t.Name {
+			return "", fmt.Errorf("add operator: %w: %q has a token already", fleetapi.ErrRefused, t.Name)
+		}
+	}
+	kept := operatorToken{Name: t.Name, Role: t.Role}
+	if t.Expires != nil {
+		kept.Expires = t.Expires.UTC()
+	}
+	text, hash, err := c.d.Issuer.NewOperatorToken(t.Name, string(t.Role), kept.Expires)
+	if err != nil {
+		return "", err
+	}
+	key := history.OperatorKey(hash)
+	o, err := c.d.commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Absent(key)}, Then: []revision.Op{revision.Put(key, encode(kept))}})
+	if err != nil {
+		return "", fmt.Errorf("add operator: %w", err)
+	}
+	if !o.Succeeded {
+		return "", errMoved
+	}
+	return text, nil
+}
+
+// RemoveOperator takes all tokens of a name out of use.
+func (c *Controller) RemoveOperator(ctx context.Context, by fleetapi.Caller, name string) error {
+	tokens, err := c.tokens(ctx)
+	if err != nil {
+		return err
+	}
+	var txn revision.Txn
+	admins := 0
+	for k, t := range tokens {
+		switch {
+		case t.Name == name:
+			txn.Then = append(txn.Then, revision.Delete(k))
+		case t.Role == fleetapi.Admin:
+			admins++
+		}
+	}
+	switch {
+	case txn.Then == nil:
+		return &operate.NotFoundError{What: fmt.Sprintf("operator %q", name)}
+	case admins == 0 && by.Role == fleetapi.Admin:
+		return fmt.Errorf("remove operator: %w: %q is the last administrator", fleetapi.ErrRefused, name)
+	}
+	if _, err := c.d.commit(ctx, txn); err != nil {
+		return fmt.Errorf("remove operator: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/layers"
+	"edgespan/config/operate"
+	"edgespan/config/revision"
+)
+
+// previewLife is how long the answers to a preview are kept.
+const previewLife = time.Minute
+
+// previewPlan is the name of what is asked, among the answers of the nodes.
+const previewPlan = "plan"
+
+// The states of a node in a preview.
+const (
+	previewAnswered  = "answered"
+	previewPending   = "pending"
+	previewUnchanged = "unchanged"
+	previewUnmanaged = "unmanaged"
+	previewOffline   = "offline"
+	previewFailed    = "failed"
+	previewUnknown   = "unknown-hardware"
+)
+
+// plan is what a preview asks, of all replicas: each asks the nodes whose streams it has.
+type plan struct {
+	Until     time.Time                       `json:"until"`
+	Overrides config.Object                   `json:"overrides"`
+	Nodes     map[string]fleetapi.NodePreview `json:"nodes"` // by name: those that are not asked
+	IDs       map[string]string               `json:"ids"`   // of those that are asked
+	Network   config.Object                   `json:"network,omitempty"`
+	Own       map[string]config.Object        `json:"own,omitempty"` // of nodes
+	OfNetwork bool                            `json:"ofNetwork"`
+	Lease     revision.LeaseID                `json:"lease"`
+}
+
+func previewKey(preview, id string) revision.Key { return history.PreviewKey(preview, id) }
+
+// Preview asks the nodes that a write would touch for the actions that it would entail there.
+func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (fleetapi.Preview, error) {
+	w, err := c.d.world(ctx)
+	if err != nil {
+		return fleetapi.Preview{}, err
+	}
+	p := plan{Until: time.Now().Add(previewLife).UTC().Truncate(time.Second), Nodes: map[string]fleetapi.NodePreview{}, IDs: map[string]string{}}
+	var named []string
+	switch x := r.Write.(type) {
+	case operate.SetNetwork:
+		p.Overrides, p.OfNetwork = x.Overrides, true
+	case operate.SetNodes:
+		p.Overrides = x.Overrides
+		named = config.Keys(x.Overrides)
+	default:
+		return fleetapi.Preview{}, fmt.Errorf("preview: %w: overrides of the network or of nodes are allowed", fleetapi.ErrRefused)
+	}
+	outcome, err := w.Judge(r.Write)
+	if err != nil {
+		return fleetapi.Preview{}, err
+	}
+	p.take(outcome.Change)
+	for _, name := range named {
+		p.Nodes[name] = fleetapi.NodePreview{State: previewUnchanged, Actions: []fleetapi.Action{}}
+	}
+	for _, e := range outcome.Effects {
+		for _, name := range e.Nodes {
+			p.add(name, c.d)
+		}
+	}
+	id := uuid.NewString()
+	if p.Lease, err = c.d.previewLease(ctx); err != nil {
+		return fleetapi.Preview{}, err
+	}
+	if _, err := c.d.commit(ctx, revision.Txn{Then: []revision.Op{revision.PutLeased(previewKey(id, previewPlan), encode(p), p.Lease)}}); err != nil {
+		return fleetapi.Preview{}, fmt.Errorf("preview: %w", err)
+	}
+	return p.result(id, nil), nil
+}
+
+func (d *deps) previewLease(ctx context.Context) (revision.LeaseID, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	id, err := d.Store.Grant(ctx, previewLife)
+	if err != nil {
+		return 0, fmt.Errorf("preview: %w", err)
+	}
+	return id, nil
+}
+
+// take keeps the layers that the change would write.
+func (p *plan) take(c history.Change) {
+	p.Own = map[string]config.Object{}
+	for l, doc := range c.Layers {
+		switch l.Kind {
+		case history.Network:
+			p.Network = doc
+		case history.Node:
+			p.Own[l.Name] = doc
+		default:
+		}
+	}
+}
+
+// add says how it is with a node that the write touches.
+func (p *plan) add(name string, d *deps) {
+	out := fleetapi.NodePreview{State: previewOffline, Actions: []fleetapi.Action{}}
+	if s := d.dir.named(name); s != nil {
+		n := s.list(time.Now(), d.Settings)
+		switch {
+		case !n.Online:
+			out.Why = n.Why
+		case n.State == string(fleet.Unmanaged):
+			out.State = previewUnmanaged
+		case n.State == string(fleet.Unknowable):
+			out.State = previewUnknown
+		default:
+			p.IDs[name] = n.ID
+			delete(p.Nodes, name)
+			return
+		}
+	}
+	p.Nodes[name] = out
+}
+
+// result is the preview with the answers that there are, by node id.
+func (p *plan) result(id string, answers map[string]fleetapi.NodePreview) fleetapi.Preview {
+	out := fleetapi.Preview{ID: id, Until: p.Until, Overrides: p.Overrides, Nodes: maps.Clone(p.Nodes), Complete: true}
+	for name, node := range p.IDs {
+		if a, is := answers[node]; is {
+			out.Nodes[name] = a
+		} else {
+			out.Nodes[name], out.Complete = fleetapi.NodePreview{State: previewPending, Actions: []fleetapi.Action{}}, false
+		}
+	}
+	return out
+}
+
+// PreviewResult is a preview with what the nodes have answered until now.
+func (c *Controller) PreviewResult(ctx context.Context, id string) (fleetapi.Preview, error) {
+	entries, err := reader{ctx, c.d.Store}.all(history.PreviewsBelow(id), 0)
+	if err != nil {
+		return fleetapi.Preview{}, fmt.Errorf("preview: %w", err)
+	}
+	var p *plan
+	answers := map[string]fleetapi.NodePreview{}
+	for _, e := range entries {
+		names := history.Names(e.Key)
+		if isPreview(e.Key) {
+			p = &plan{}
+			if p.parse(e.Value) != nil {
+				p = nil
+			}
+			continue
+		}
+		var a fleetapi.NodePreview
+		if json.Unmarshal(e.Value, &a) == nil {
+			answers[names[len(names)-1]] = a
+		}
+	}
+	if p == nil {
+		return fleetapi.Preview{}, &operate.NotFoundError{What: fmt.Sprintf("preview %q", id), Allowed: "previews are kept for a minute"}
+	}
+	return p.result(id, answers), nil
+}
+
+// parse reads a plan; its documents as any document, so that numbers stay what they are.
+func (p *plan) parse(text []byte) error {
+	o, faults := config.ParseObject(text)
+	if len(faults) > 0 {
+		return faults
+	}
+	if err := json.Unmarshal(text, p); err != nil {
+		return fmt.Errorf("read preview: %w", err)
+	}
+	p.Overrides, _ = o["overrides"].(config.Object)
+	p.Network, _ = o["network"].(config.Object)
+	own, _ := o["own"].(config.Object)
+	for name := range p.Own {
+		p.Own[name], _ = own[name].(config.Object)
+	}
+	return nil
+}
+
+// previewPlanned asks the nodes of this replica what a preview wants to know of them.
+func (a *fleetActor) previewPlanned(e revision.Entry) {
+	var p plan
+	if err := p.parse(e.Value); err != nil {
+		return
+	}
+	type one struct {
+		seat *seat
+		set  layers.Set
+	}
+	var ours []one
+	for name, id := range p.IDs {
+		r := a.nodes[id]
+		set, has := layers.Set{}, false
+		if r != nil {
+			set, has = a.fleet.Layers(name)
+		}
+		if !has {
+			continue
+		}
+		if p.OfNetwork {
+			set[layers.Network] = p.Network
+		}
+		if own, is := p.Own[name]; is {
+			set[layers.Node] = own
+		}
+		ours = append(ours, one{r.seat, set})
+	}
+	id := history.Names(e.Key)[0]
+	a.d.leaf("preview", func() {
+		for _, o := range ours {
+			if effective, clashes := o.set.Effective(); clashes == nil && a.d.ctx.Err() == nil {
+				a.d.system.Root.Send(o.seat.process(), previewed{id, config.AppendCanonical(nil, effective), p.Lease})
+			}
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"edgespan/config/history"
+	"edgespan/config/revision"
+)
+
+// reader is a history.Reader over the store; each of its calls has a deadline.
+type reader struct {
+	ctx   context.Context
+	store Store
+}
+
+// Get reads keys at one moment.
+func (r reader) Get(keys ...revision.Key) ([]revision.Entry, error) {
+	ctx, cancel := context.WithTimeout(r.ctx, storeTimeout)
+	defer cancel()
+	out := make([]revision.Entry, len(keys))
+	if len(keys) == 1 {
+		e, _, err := r.store.Get(ctx, keys[0])
+		out[0] = e
+		out[0].Key = keys[0]
+		return out, err
+	}
+	txn := revision.Txn{Then: make([]revision.Op, len(keys))}
+	for i, k := range keys {
+		txn.Then[i] = revision.Get(k)
+	}
+	o, err := r.store.Commit(ctx, txn)
+	if err != nil {
+		return nil, err
+	}
+	for i := range keys {
+		out[i] = o.Results[i].Entry
+		out[i].Key = keys[i]
+	}
+	return out, nil
+}
+
+// List reads what is below a prefix.
+func (r reader) List(below revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+	ctx, cancel := context.WithTimeout(r.ctx, storeTimeout)
+	defer cancel()
+	return r.store.List(ctx, below, o)
+}
+
+// listPage is how many keys are read at once.
+const listPage = 1000
+
+// all reads a whole folder as of a revision.
+func (r reader) all(below revision.Prefix, at revision.Revision) (out []revision.Entry, err error) {
+	o := revision.ListOptions{At: at, Limit: listPage}
+	for {
+		page, err := r.List(below, o)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, page.Entries...)
+		if !page.More {
+			return out, nil
+		}
+		o.After, o.At = page.Entries[len(page.Entries)-1].Key, page.Revision
+	}
+}
+
+// commit does one transaction with a deadline.
+func (d *deps) commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return d.Store.Commit(ctx, txn)
+}
+
+// listing is all keys that the fleet goes by, as of one revision.
+type listing struct {
+	at     revision.Revision
+	head   revision.Entry
+	events []revision.Event // a put for each key
+	has    map[revision.Key]bool
+}
+
+// followed are the folders that every replica keeps up with.
+var followed = []revision.Prefix{
+	history.InNodes, history.InTokens, history.InGenerations, history.InOwners, history.InMailboxes, history.InLearnt,
+	history.InOperators, history.InRevoked,
+}
+
+// list reads what the fleet goes by.
+func (d *deps) list() (l listing, err error) {
+	r := reader{d.ctx, d.Store}
+	ctx, cancel := context.WithTimeout(d.ctx, storeTimeout)
+	defer cancel()
+	if l.head, l.at, err = d.Store.Get(ctx, history.HeadKey()); err != nil {
+		return l, fmt.Errorf("read head: %w", err)
+	}
+	l.has = map[revision.Key]bool{}
+	for _, folder := range followed {
+		entries, err := r.all(folder, l.at)
+		if err != nil {
+			return l, fmt.Errorf("list %s: %w", folder, err)
+		}
+		for _, e := range entries {
+			l.events = append(l.events, revision.Event{Kind: revision.EventPut, Entry: e})
+			l.has[e.Key] = true
+		}
+	}
+	return l, nil
+}

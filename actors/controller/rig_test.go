@@ -1,0 +1,369 @@
+package controller
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/layers"
+	"edgespan/config/link"
+	"edgespan/config/metadata"
+	"edgespan/config/operate"
+	"edgespan/config/revision"
+)
+
+// memory is a store in memory, over the model that the real ones are held to.
+type memory struct {
+	mu      sync.Mutex
+	model   *revision.Model
+	moved   chan struct{} // is closed by the next transaction
+	commits int
+	fault   error // what every call answers with
+}
+
+func newMemory() *memory { return &memory{model: revision.NewModel(), moved: make(chan struct{})} }
+
+func (m *memory) ID() string { return "6b1e0c1a-0000-4000-8000-000000000001" }
+
+// do does one call, at the time that it is.
+func (m *memory) do(f func() error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fault != nil {
+		return m.fault
+	}
+	_, before, _ := m.model.Get("x")
+	m.model.Expire(time.Now())
+	err := f()
+	if _, after, _ := m.model.Get("x"); after != before {
+		close(m.moved)
+		m.moved = make(chan struct{})
+	}
+	return err
+}
+
+func (m *memory) Get(_ context.Context, k revision.Key) (e revision.Entry, r revision.Revision, err error) {
+	err = m.do(func() error { e, r, err = m.model.Get(k); return err })
+	return e, r, err
+}
+
+func (m *memory) List(_ context.Context, p revision.Prefix, o revision.ListOptions) (page revision.Page, err error) {
+	err = m.do(func() error { page, err = m.model.List(p, o); return err })
+	return page, err
+}
+
+func (m *memory) Commit(_ context.Context, t revision.Txn) (o revision.Outcome, err error) {
+	err = m.do(func() error { m.commits++; o, err = m.model.Commit(t); return err })
+	return o, err
+}
+
+func (m *memory) Grant(_ context.Context, ttl time.Duration) (id revision.LeaseID, err error) {
+	err = m.do(func() error { id, err = m.model.Grant(time.Now(), ttl); return err })
+	return id, err
+}
+
+func (m *memory) KeepAlive(_ context.Context, id revision.LeaseID) (ttl time.Duration, err error) {
+	err = m.do(func() error { ttl, err = m.model.KeepAlive(time.Now(), id); return err })
+	return ttl, err
+}
+
+func (m *memory) Revoke(_ context.Context, id revision.LeaseID) error {
+	return m.do(func() error { return m.model.Revoke(id) })
+}
+
+func (m *memory) Watch(ctx context.Context, p revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error {
+	for {
+		var batches []revision.Batch
+		var moved chan struct{}
+		err := m.do(func() (err error) { batches, err = m.model.Since(p, after); return err })
+		if err != nil {
+			return err
+		}
+		m.mu.Lock()
+		moved = m.moved
+		_, now, _ := m.model.Get("x")
+		m.mu.Unlock()
+		for _, b := range batches {
+			after = b.Revision
+			if err := deliver(b); err != nil {
+				return err
+			}
+		}
+		if now > after && len(batches) == 0 {
+			after = now
+		}
+		if len(batches) > 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-moved:
+		case <-time.After(time.Second): // leases end
+		}
+	}
+}
+
+// base is the base files.
+type base struct {
+	mu     sync.Mutex
+	docs   map[string]string // by version
+	boards map[string]string
+	types  map[string]map[string]string
+}
+
+func (b *base) Library() (layers.Library, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := layers.Library{Hardware: map[string][]string{}, Boards: b.boards}
+	for name := range b.docs {
+		l.Base = append(l.Base, name)
+	}
+	for name, versions := range b.types {
+		for v := range versions {
+			l.Hardware[name] = append(l.Hardware[name], v)
+		}
+	}
+	return l, nil
+}
+
+func (b *base) Read(c layers.Choice) (layers.Set, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	set := layers.Set{}
+	for layer, text := range map[layers.Layer]string{layers.Base: b.docs[c.Base], layers.Hardware: b.types[c.Type][c.Hardware]} {
+		if text == "" {
+			continue
+		}
+		o, faults := config.ParseObject([]byte(text))
+		if len(faults) > 0 {
+			return layers.Set{}, fmt.Errorf("%s.json: %w", c.Base, faults)
+		}
+		set[layer] = o
+	}
+	return set, nil
+}
+
+// issuer is pki in a few lines: a token's hash is that of its text.
+type issuer struct {
+	mu      sync.Mutex
+	made    int
+	revoked []Revocation
+}
+
+func hashText(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+func (i *issuer) Redeem(now time.Time, t Token, j link.Join) (Token, error) {
+	switch {
+	case t.Hash == "" || t.Hash != hashText(j.Token):
+		return Token{}, errors.New("the token is not known here")
+	case !now.Before(t.Expires):
+		return Token{}, errors.New("the token has expired")
+	case t.Used != nil && (t.Used.Node != j.Node || t.Used.Key != j.Key):
+		return Token{}, errors.New("the token was used already")
+	case t.Used == nil:
+		t.Used = &TokenUse{Node: j.Node, Key: j.Key, At: now}
+	}
+	return t, nil
+}
+
+func (i *issuer) text(what string) (text, hash string, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.made++
+	text = fmt.Sprintf("%s%d", what, i.made)
+	return text, hashText(text), nil
+}
+
+func (i *issuer) NewJoinToken(name string, _ time.Time) (text, hash string, err error) {
+	return i.text("esj-" + name + "-")
+}
+
+func (i *issuer) NewOperatorToken(name, _ string, _ time.Time) (text, hash string, err error) {
+	return i.text("eso-" + name + "-")
+}
+func (i *issuer) Pin() string { return "ab12" }
+func (i *issuer) Revoke(list []Revocation) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.revoked = list
+	return nil
+}
+
+// rig is controllers on one store, and nodes.
+type rig struct {
+	*testing.T
+	store    *memory
+	base     *base
+	issuer   *issuer
+	replicas map[string]*Controller
+	nodes    map[string]*fakeNode
+	streams  uint64
+	change   func(*Options)
+}
+
+var testMetadata = func() *metadata.Metadata {
+	text, err := os.ReadFile("../../config/testdata/terragraph/config_metadata.json")
+	if err != nil {
+		panic(err)
+	}
+	o, _ := config.ParseObject(text)
+	m, faults := metadata.Parse(o, metadata.Options{})
+	if faults != nil {
+		panic(faults)
+	}
+	return m
+}()
+
+// onRig runs a test on a fake clock, with one controller "a" if none is started.
+func onRig(t *testing.T, f func(*rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		f(r)
+		for name := range r.replicas {
+			r.stop(name)
+		}
+		for _, n := range r.nodes {
+			n.close()
+		}
+	})
+}
+
+func newRig(t *testing.T) *rig {
+	return &rig{
+		T: t, store: newMemory(), issuer: &issuer{}, replicas: map[string]*Controller{}, nodes: map[string]*fakeNode{},
+		base: &base{docs: map[string]string{"RELEASE_M20": `{"sysParams":{"managedConfig":true},"envParams":{"A":"1"}}`}},
+	}
+}
+
+func (r *rig) start(name string) *Controller {
+	r.Helper()
+	o := Options{
+		Store: r.store, Replica: name, Log: zap.NewNop(), Base: r.base, Metadata: testMetadata, Issuer: r.issuer,
+		Settings: fleet.Defaults(name), MaskKey: []byte("k"), NodeLink: "ctl:8444",
+	}
+	if os.Getenv("ES_LOG") != "" {
+		o.Log, _ = zap.NewDevelopment()
+	}
+	if r.change != nil {
+		r.change(&o)
+	}
+	c, err := Start(o)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.replicas[name] = c
+	synctest.Wait()
+	return c
+}
+
+func (r *rig) stop(name string) {
+	r.Helper()
+	c := r.replicas[name]
+	delete(r.replicas, name)
+	for _, n := range r.nodes {
+		if n.to == c {
+			n.cut()
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := c.Stop(ctx); err != nil {
+		r.Error(err)
+	}
+	select {
+	case err := <-c.Done():
+		r.Errorf("controller %s ended by itself: %v", name, err)
+	default:
+	}
+}
+
+var alice = fleetapi.Caller{Name: "alice", Role: fleetapi.Admin}
+
+func (r *rig) write(c *Controller, w operate.Write) fleetapi.Written {
+	r.Helper()
+	out, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: w, Message: "test"})
+	if err != nil {
+		r.Fatalf("write: %v", err)
+	}
+	synctest.Wait()
+	return out
+}
+
+func (r *rig) doc(text string) config.Object {
+	r.Helper()
+	o, faults := config.ParseObject([]byte(text))
+	if len(faults) > 0 {
+		r.Fatal(faults)
+	}
+	return o
+}
+
+func (r *rig) network(c *Controller, text string) {
+	r.Helper()
+	r.write(c, operate.SetNetwork{Overrides: r.doc(text)})
+}
+
+// join makes a node that joins by a token.
+func (r *rig) join(c *Controller, name string) *fakeNode {
+	r.Helper()
+	inv, err := c.Invite(r.Context(), alice, name, time.Hour, false)
+	if err != nil {
+		r.Fatal(err)
+	}
+	n := newFakeNode(r, name)
+	if err := c.Join(r.Context(), link.Join{Token: inv.Token, Name: name, Node: n.id, Key: "key-" + name}); err != nil {
+		r.Fatal(err)
+	}
+	synctest.Wait()
+	return n
+}
+
+// node joins and connects.
+func (r *rig) node(c *Controller, name string) *fakeNode {
+	r.Helper()
+	n := r.join(c, name)
+	n.connect(c)
+	return n
+}
+
+// state is a node's state and why.
+func (r *rig) state(c *Controller, name string) (state, why string) {
+	r.Helper()
+	d, err := c.Node(r.Context(), name)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return d.State, strings.Join(d.Explain, "\n")
+}
+
+func (r *rig) wants(c *Controller, name, state string) {
+	r.Helper()
+	synctest.Wait()
+	if got, why := r.state(c, name); got != state {
+		r.Errorf("node %s is %q, want %q:\n%s", name, got, state, why)
+	}
+}
+
+// pass lets time go by.
+func (r *rig) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

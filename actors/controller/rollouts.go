@@ -1,0 +1,109 @@
+package controller
+
+import (
+	"time"
+
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+)
+
+// mostRollouts is how many of the last revisions are followed.
+const mostRollouts = 10
+
+type (
+	// reached says that a node runs a config that it wants.
+	reached struct {
+		name   string
+		digest fleet.Digest
+	}
+	// listRollouts asks for the last revisions on their way.
+	listRollouts struct{}
+)
+
+// rollout is a revision on its way to the nodes that it touches.
+type rollout struct {
+	by         history.Record
+	began      time.Time
+	ended      time.Time
+	nodes      int
+	acked      int
+	superseded int                     // nodes that want something newer before they had this
+	left       map[string]fleet.Digest // what the others want
+}
+
+// rollOut follows a revision that some nodes want another config by.
+func (a *fleetActor) rollOut(by *history.Record, names []string) {
+	if by == nil {
+		return
+	}
+	now := time.Now()
+	r := &rollout{by: *by, began: now, nodes: len(names), left: make(map[string]fleet.Digest, len(names))}
+	for _, name := range names {
+		for _, older := range a.rollouts {
+			if _, waits := older.left[name]; waits {
+				older.superseded++
+				older.done(name, now)
+			}
+		}
+		r.left[name] = a.nodes[a.ids[name]].sent.Digest
+	}
+	r.done("", now)
+	a.rollouts = append(a.rollouts, r)
+	if len(a.rollouts) > mostRollouts {
+		a.rollouts = a.rollouts[1:]
+	}
+}
+
+func (r *rollout) done(name string, now time.Time) {
+	delete(r.left, name)
+	if len(r.left) == 0 && r.ended.IsZero() {
+		r.ended = now
+		r.left = nil
+	}
+}
+
+// reached notes that a node has what it wants.
+func (a *fleetActor) reached(m reached) {
+	for _, r := range a.rollouts {
+		if d, waits := r.left[m.name]; waits && d == m.digest {
+			r.acked++
+			r.done(m.name, time.Now())
+		}
+	}
+}
+
+// listRollouts are the last revisions, the newest first.
+func (a *fleetActor) listRollouts() []fleetapi.Rollout {
+	out := make([]fleetapi.Rollout, 0, len(a.rollouts))
+	for i := len(a.rollouts) - 1; i >= 0; i-- {
+		r := a.rollouts[i]
+		one := fleetapi.Rollout{
+			Revision: r.by.Number, Message: r.by.Message, Author: r.by.Author, Began: r.began.UTC(), State: "running",
+			Nodes: r.nodes, Acked: r.acked, Failed: map[string]string{}, Waiting: map[string]string{},
+		}
+		if !r.ended.IsZero() {
+			ended := r.ended.UTC()
+			one.Ended, one.State = &ended, "done"
+			if r.superseded > 0 {
+				one.State = "superseded"
+			}
+		}
+		for name := range r.left {
+			s := a.d.dir.named(name)
+			if s == nil {
+				continue
+			}
+			switch row := s.row.Load(); {
+			case row == nil:
+				one.Waiting[name] = string(fleet.Computing)
+			case row.key.state == fleet.Failed:
+				one.Failed[name] = row.why
+			default:
+				one.Waiting[name] = string(row.key.state) + ": " + row.why
+			}
+		}
+		out = append(out, one)
+	}
+	return out
+}

@@ -1,0 +1,209 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/config"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
+)
+
+// mostWrites may wait for the one before them.
+const mostWrites = 64
+
+// write is one write, for the store actor.
+type write struct {
+	ctx     context.Context
+	request fleetapi.WriteRequest
+}
+
+// wrote is its answer.
+type wrote struct {
+	outcome operate.Outcome
+	record  history.Record
+	err     error
+}
+
+// written ends the leaf that did it.
+type written struct{}
+
+// storeActor is /store: it does this replica's writes one after the other, so that they don't
+// lose against each other. Other replicas' are met at the head.
+type storeActor struct {
+	d     *deps
+	queue []asking
+	busy  bool
+}
+
+// Receive queues writes and starts the next.
+func (s *storeActor) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case asking:
+		if len(s.queue) >= mostWrites {
+			m.reply(wrote{err: fmt.Errorf("write: %w: %d writes wait already", fleetapi.ErrBusy, mostWrites)})
+			return
+		}
+		s.queue = append(s.queue, m)
+	case written:
+		s.busy = false
+	}
+	if s.busy || len(s.queue) == 0 {
+		return
+	}
+	next, self := s.queue[0], c.Self()
+	s.queue, s.busy = s.queue[1:], true
+	s.d.leaf("write", func() {
+		defer s.d.system.Root.Send(self, written{})
+		w := next.question.(write)
+		next.reply(s.d.write(w.ctx, w.request))
+	})
+}
+
+// write judges a write on the newest layers and stores it; where somebody else was faster, it
+// is judged anew.
+func (d *deps) write(ctx context.Context, r fleetapi.WriteRequest) wrote {
+	for {
+		if err := ctx.Err(); err != nil {
+			return wrote{err: fmt.Errorf("write: %w", err)}
+		}
+		w, err := d.world(ctx)
+		if err != nil {
+			return wrote{err: err}
+		}
+		before := w.State
+		outcome, err := w.Judge(r.Write)
+		if err != nil {
+			return wrote{err: err}
+		}
+		c := outcome.Change
+		c.Author, c.Time, c.IfMatch = author(r.Caller), time.Now(), r.IfMatch
+		if r.Message != "" {
+			c.Message = r.Message
+		}
+		plan, err := before.Plan(c)
+		if err != nil {
+			return wrote{err: err}
+		}
+		if r.DryRun {
+			return wrote{outcome: outcome, record: history.Record{Number: before.Number}}
+		}
+		done, err := d.carryOut(ctx, plan)
+		if err != nil {
+			return wrote{err: err}
+		}
+		if done {
+			return wrote{outcome: outcome, record: plan.Record}
+		}
+	}
+}
+
+// author is a caller as the history names it.
+func author(c fleetapi.Caller) string {
+	if c.Name == "" {
+		return "unknown"
+	}
+	return c.Name
+}
+
+// carryOut does a plan, and says whether the head had not moved.
+func (d *deps) carryOut(ctx context.Context, plan history.Plan) (bool, error) {
+	for _, txn := range plan.Txns {
+		o, err := d.commit(ctx, txn)
+		if err != nil {
+			return false, fmt.Errorf("store revision %d: %w", plan.Record.Number, err)
+		}
+		if !o.Succeeded {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// world is what an operation is judged in now.
+func (d *deps) world(ctx context.Context) (*operate.World, error) {
+	if !d.dir.ready.Load() {
+		return nil, fmt.Errorf("%w: the store is being read", fleetapi.ErrBusy)
+	}
+	state, err := history.Head(reader{ctx, d.Store})
+	if err != nil {
+		return nil, err
+	}
+	return d.worldAt(state), nil
+}
+
+func (d *deps) worldAt(state history.State) *operate.World {
+	w := d.dir.world()
+	w.State, w.E2E, w.MaskKey = state, d.E2E, d.MaskKey
+	w.Layers = d.kindLayers
+	return w
+}
+
+// Write judges, plans and stores one write.
+func (c *Controller) Write(ctx context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	answer, err := c.d.ask(ctx, c.d.store, write{ctx, r})
+	if err != nil {
+		return fleetapi.Written{}, err
+	}
+	a := answer.(wrote)
+	if a.err != nil {
+		return fleetapi.Written{}, a.err
+	}
+	if !r.DryRun {
+		c.factsFollow(ctx, r)
+	}
+	return writtenOf(a, r.DryRun), nil
+}
+
+func writtenOf(a wrote, dry bool) fleetapi.Written {
+	out := fleetapi.Written{
+		Revision: a.record.Number, Changed: a.record.Tree != "" || dry && len(a.outcome.Change.Layers) > 0, DryRun: dry, Message: a.outcome.Message,
+		Warnings: a.outcome.Warnings, Unknown: []string{}, Effects: []fleetapi.Effect{}, Actions: actionsOf(a.outcome.Actions),
+	}
+	if out.Warnings == nil {
+		out.Warnings = []string{}
+	}
+	for _, path := range a.outcome.Unknown {
+		out.Unknown = append(out.Unknown, config.FormatPath(path))
+	}
+	for _, e := range a.outcome.Effects {
+		effect := fleetapi.Effect{Nodes: e.Nodes, Values: []fleetapi.Value{}, Actions: actionsOf(e.Actions)}
+		for _, v := range e.Values {
+			one := fleetapi.Value{Path: config.FormatPath(v.Path), Old: v.Old, New: v.New, HadOld: v.HadOld, HasNew: v.HasNew}
+			if v.HasNew {
+				one.Origin = v.Origin.String()
+			}
+			effect.Values = append(effect.Values, one)
+		}
+		out.Effects = append(out.Effects, effect)
+	}
+	return out
+}
+
+// factsFollow brings what the auto layer says of the topology up to date after a write that may
+// have brought another one without.
+func (c *Controller) factsFollow(ctx context.Context, r fleetapi.WriteRequest) {
+	switch r.Write.(type) {
+	case operate.Import, operate.Restore, operate.Revert:
+	default:
+		return
+	}
+	w, err := c.d.world(ctx)
+	if err == nil {
+		var facts operate.SetAuto
+		ok := false
+		if facts, ok, err = w.Facts(); ok && err == nil {
+			_, err = c.d.ask(ctx, c.d.store, write{ctx, fleetapi.WriteRequest{Caller: r.Caller, Write: facts, Message: "facts of the topology"}})
+		}
+	}
+	if err != nil {
+		c.d.Log.Warn("bring the facts of the topology up to date", zap.Error(err))
+	}
+}
