@@ -53,11 +53,14 @@ func (f *fake) taken() string {
 	return out
 }
 
-func (f *fake) Authenticate(_ context.Context, hash string) (Caller, error) {
+func (f *fake) Authenticate(ctx context.Context, hash string) (Caller, error) {
 	name := strings.TrimPrefix(hash, "hash of ")
 	switch name {
 	case "viewer", "operator", "admin", "wizard":
 		return Caller{Name: name + "-1", Role: Role(name)}, nil
+	case "slow":
+		<-ctx.Done()
+		return Caller{}, ctx.Err()
 	case "broken":
 		return Caller{}, errors.New("the store has secret trouble")
 	}

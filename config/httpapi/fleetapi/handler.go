@@ -174,6 +174,9 @@ func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
 			return refused(problem(TypeBusy, "%d requests are under way already", a.limits.InFlight))
 		}
 	}
+	ctx, cancel := context.WithTimeout(c.Context(), a.limits.Deadline)
+	defer cancel()
+	c.Request = c.WithContext(ctx)
 	if p := a.admit(c); p != nil {
 		return refused(p)
 	}
@@ -186,9 +189,6 @@ func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
 	if p := c.readBody(w); p != nil {
 		return refused(p)
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), a.limits.Deadline)
-	defer cancel()
-	c.Request = c.WithContext(ctx)
 	done, err := c.row.serve(a, c)
 	if err != nil {
 		return refused(a.problemOf(c, err))

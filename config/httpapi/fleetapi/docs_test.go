@@ -1,0 +1,59 @@
+package fleetapi
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// docs/rest.md has the tables that the code has.
+func TestDocsHaveTheTables(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/rest.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{routesTable(), problemsTable()} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("docs/rest.md lacks this table, as it is:\n%s", want)
+		}
+	}
+}
+
+func routesTable() string {
+	var b strings.Builder
+	b.WriteString("| route | who | query | what |\n|---|---|---|---|\n")
+	for _, r := range table {
+		who := string(r.role)
+		if who == "" {
+			who = "all"
+		}
+		var query []string
+		for _, p := range r.query {
+			if p.name == "message" || p.name == "dryRun" {
+				continue // said once, of all writes
+			}
+			name := p.name
+			if p.required {
+				name += "!"
+			}
+			query = append(query, name)
+		}
+		what := r.summary
+		if r.bound != nil {
+			what += " (If-Match)"
+		}
+		fmt.Fprintf(&b, "| `%s %s` | %s | %s | %s |\n", r.method, r.path, who, strings.Join(query, " "), what)
+	}
+	return b.String()
+}
+
+func problemsTable() string {
+	var rows []string
+	for kind, k := range kinds {
+		rows = append(rows, fmt.Sprintf("| %d | `%s` | %s |\n", k.status, strings.TrimPrefix(kind, "urn:edgespan:problem:"), k.title))
+	}
+	slices.Sort(rows)
+	return "| status | type | title |\n|---|---|---|\n" + strings.Join(rows, "")
+}
