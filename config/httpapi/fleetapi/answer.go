@@ -241,7 +241,8 @@ func filled(v reflect.Value) reflect.Value {
 		out := reflect.New(v.Type()).Elem()
 		out.Set(v)
 		for i := range v.NumField() {
-			if t := v.Type().Field(i); t.IsExported() && t.Type != anything {
+			t := v.Type().Field(i)
+			if absent := v.Field(i).IsZero() && strings.Contains(t.Tag.Get("json"), ",omitzero"); t.IsExported() && t.Type != anything && !absent {
 				out.Field(i).Set(filled(v.Field(i)))
 			}
 		}

@@ -72,7 +72,7 @@ func structSchema(t reflect.Type, ref func(reflect.Type) config.Object) config.O
 			continue
 		}
 		properties[name] = schema(f.Type, ref)
-		if options != "omitempty" {
+		if options != "omitempty" && options != "omitzero" {
 			required = append(required, name)
 		}
 	}

@@ -55,14 +55,15 @@ type EditionDetail struct {
 	Changes []LayerDiff `json:"changes"`
 }
 
-// Files are the documents of the seed's files under /data/cfg; what is absent there is no file.
+// Files are the documents of the seed's files under /data/cfg; what is absent there is no file,
+// and {} is one that is empty.
 type Files struct {
-	Network  config.Object            `json:"network,omitempty"`  // network_config_overrides.json
-	Nodes    config.Object            `json:"nodes,omitempty"`    // node_config_overrides.json
-	Auto     config.Object            `json:"auto,omitempty"`     // auto_node_config_overrides.json
-	Topology config.Object            `json:"topology,omitempty"` // e2e_topology.conf
-	Metadata config.Object            `json:"metadata,omitempty"` // config_metadata.json
-	E2E      map[string]config.Object `json:"e2e,omitempty"`      // "controller": controller_config.json, …
+	Network  config.Object            `json:"network,omitzero"`  // network_config_overrides.json
+	Nodes    config.Object            `json:"nodes,omitzero"`    // node_config_overrides.json
+	Auto     config.Object            `json:"auto,omitzero"`     // auto_node_config_overrides.json
+	Topology config.Object            `json:"topology,omitzero"` // e2e_topology.conf
+	Metadata config.Object            `json:"metadata,omitzero"` // config_metadata.json
+	E2E      map[string]config.Object `json:"e2e,omitzero"`      // "controller": controller_config.json, …
 }
 
 // Exported are the files as of a revision.
