@@ -60,7 +60,7 @@ func TestEachActionIsDoneByABuiltInOrByItsMapping(t *testing.T) {
 						}
 						r.reboot()
 						r.connect()
-						r.ctl.want = config.Generation{Authority: "c", Counter: 2}
+						r.ctl.wants(config.Generation{Authority: "c", Counter: 2})
 					}
 					r.settle(time.Second)
 					reports := said[link.Report](r.ctl)

@@ -62,7 +62,7 @@ func TestAPushThatBreaksTheUplinkIsUndoneAsUnhealthy(t *testing.T) {
 		r.runs("undone", `{"a":1}`, confirm.Rollback)
 		for range 2 { // until it is acknowledged
 			r.connect()
-			r.ctl.noAck = true
+			r.ctl.set(func(c *controller) { c.noAck = true })
 			r.settle(0)
 			r.outcomes("on a new stream", "2 unhealthy")
 		}
@@ -73,7 +73,7 @@ func TestAPushThatBreaksTheUplinkIsUndoneAsUnhealthy(t *testing.T) {
 		}
 		r.reboot()
 		r.connect()
-		r.ctl.noAck = true
+		r.ctl.set(func(c *controller) { c.noAck = true })
 		r.settle(0)
 		r.outcomes("after a reboot", "2 unhealthy")
 		r.agent.Received(link.Ack{Attempt: 2})
@@ -88,12 +88,12 @@ func TestAPushThatNobodyConfirmsIsUndoneAndCanBePushedAgain(t *testing.T) {
 		r.connect()
 		r.push(`{"a":1}`)
 		r.settle(time.Second)
-		r.ctl.deaf = true
+		r.ctl.set(func(c *controller) { c.deaf = true })
 		again := r.push(`{"a":2}`)
 		r.settle(confirm.DefaultConfirm + time.Second)
 		r.runs("undone", `{"a":1}`, confirm.Rollback)
 		r.outcomes("undone", "1 accepted", "1 applied", "2 accepted", "2 applied", "2 unconfirmed")
-		r.ctl.deaf = false
+		r.ctl.set(func(c *controller) { c.deaf = false })
 		r.pushAs(`{"a":2}`, again.Generation)
 		r.settle(time.Second)
 		r.runs("pushed again", `{"a":2}`, confirm.Push)
@@ -109,7 +109,7 @@ func TestAnHourWithoutAControllerUndoesNothingForGood(t *testing.T) {
 				r.connect()
 				r.push(`{"a":1}`)
 				r.settle(time.Second)
-				r.ctl.deaf = !confirmed
+				r.ctl.set(func(c *controller) { c.deaf = !confirmed })
 				p := r.push(`{"a":2}`)
 				r.settle(time.Second)
 				r.cutLine()
@@ -135,7 +135,7 @@ func TestTwoBootsInsideTheTimeRevertAtOnce(t *testing.T) {
 		r.connect()
 		r.push(`{"a":1}`)
 		r.settle(time.Second)
-		r.ctl.deaf = true
+		r.ctl.set(func(c *controller) { c.deaf = true })
 		r.push(`{"a":2}`)
 		r.settle(20 * time.Second)
 		r.reboot()
@@ -157,7 +157,7 @@ func TestAStopByIntentionIsNoCrash(t *testing.T) {
 		r.connect()
 		r.push(`{"a":1}`)
 		r.settle(time.Second)
-		r.ctl.deaf = true
+		r.ctl.set(func(c *controller) { c.deaf = true })
 		r.push(`{"a":2}`)
 		r.settle(time.Second)
 		for range 4 {
@@ -180,7 +180,7 @@ func TestAFaultyPushTouchesNothing(t *testing.T) {
 		r.push(`{"a":1}`)
 		r.settle(time.Second)
 		before, published := r.disk.count, len(r.host.all)
-		r.ctl.noAck = true
+		r.ctl.set(func(c *controller) { c.noAck = true })
 		r.push(`{"bad":1}`)
 		wrong := link.Push{Attempt: 3, Generation: config.Generation{Authority: "c", Counter: 3}, MD5: "other", Document: []byte(`{"a":3}`), Managed: true}
 		r.agent.Received(wrong)
@@ -398,7 +398,6 @@ func TestAHungDiskIsSaid(t *testing.T) {
 			t.Errorf("the second is answered with %v", err)
 		}
 		close(free)
-		r.disk.hang = nil
 		r.settle(time.Second)
 		r.runs("the disk is back", `{"a":1}`, confirm.Apply)
 	})

@@ -50,6 +50,8 @@ func (c *controller) Send(m link.FromNode) error {
 	return nil
 }
 
+func (c *controller) wants(g config.Generation) { c.set(func(c *controller) { c.want = g }) }
+
 // answer comes after a round trip.
 func (c *controller) answer(m link.FromController) {
 	a := c.r.agent
@@ -86,4 +88,11 @@ func said[T link.FromNode](c *controller) []T {
 		}
 	}
 	return out
+}
+
+// set changes how it behaves.
+func (c *controller) set(f func(*controller)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f(c)
 }

@@ -118,7 +118,7 @@ func (w *world) act(text string) (seconds int) {
 		return 2
 	case 2:
 		w.connect()
-		w.ctl.deaf = true
+		w.ctl.set(func(c *controller) { c.deaf = true })
 		w.push(text)
 		return 125
 	default:

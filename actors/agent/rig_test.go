@@ -329,9 +329,7 @@ func (r *rig) pushAs(text string, g config.Generation) link.Push {
 	o := doc(r, text)
 	p := link.Push{Attempt: r.attempt, Generation: g, MD5: config.MD5(o), Document: config.AppendCanonical(nil, o), Managed: true}
 	if r.ctl != nil {
-		r.ctl.mu.Lock()
-		r.ctl.want = g
-		r.ctl.mu.Unlock()
+		r.ctl.wants(g)
 	}
 	r.agent.Received(p)
 	synctest.Wait()
