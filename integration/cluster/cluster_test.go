@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,25 +24,45 @@ func TestConformance(t *testing.T) {
 	}, 10)
 }
 
-// Members are killed, the leader among them, while writers write and a watcher watches: no
-// acknowledged write is lost, the watcher sees every event once and in order, writes go on
-// with two of three.
+// Members are killed while writers write and a watcher watches, one after the other: a
+// follower, the leader, and then each of the three, so that everybody loses the member that
+// they talk to. No acknowledged write is lost, the watcher sees every event once and in
+// order, writes go on with two of three.
 func TestKillsWhileWritersWrite(t *testing.T) {
 	c := begin(t)
 	w := c.work("fleet", 3)
 	w.goOn(20)
-	for range 2 {
-		for _, victim := range []func() *member{c.follower, c.leader} {
-			m := victim()
-			c.kill(m)
-			killed := time.Now()
-			w.goOn(20)
-			t.Logf("%s was killed; every writer has 20 more after %s", m.name, time.Since(killed).Round(10*time.Millisecond))
-			c.leader()
-			c.start(m)
-			c.answers(m)
+	for i := range 2 + len(c.members) {
+		leader, m := c.leader(), c.follower()
+		switch {
+		case i == 1:
+			m = leader
+		case i > 1:
+			m = c.members[i-2]
 		}
+		c.kill(m)
+		killed := time.Now()
+		w.goOn(20)
+		t.Logf("%s was killed, a leader: %v; every writer has 20 more after %s", m.name, m == leader, time.Since(killed).Round(10*time.Millisecond))
+		c.leader()
+		c.start(m)
+		c.answers(m)
 	}
+	w.finish()
+}
+
+// A leader that hangs ends no connection: writes go on all the same, and so does the watch.
+func TestALeaderThatHangs(t *testing.T) {
+	c := begin(t)
+	w := c.work("fleet", 3)
+	w.goOn(20)
+	m := c.leader()
+	c.signal(m, syscall.SIGSTOP)
+	hangs := time.Now()
+	w.goOn(5)
+	t.Logf("every writer has 5 more after %s", time.Since(hangs).Round(10*time.Millisecond))
+	c.signal(m, syscall.SIGCONT)
+	c.answers(m)
 	w.finish()
 }
 

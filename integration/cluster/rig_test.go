@@ -179,6 +179,13 @@ func (c *cluster) kill(m *member) {
 	m.process = nil
 }
 
+func (c *cluster) signal(m *member, s os.Signal) {
+	c.Helper()
+	if err := m.process.Process.Signal(s); err != nil {
+		c.Fatal(err)
+	}
+}
+
 // answers waits until a member takes part: it answers a read that needs a majority.
 func (c *cluster) answers(m *member) {
 	c.Helper()

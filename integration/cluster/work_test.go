@@ -129,11 +129,11 @@ func (w *work) acknowledged() int {
 }
 
 // goOn waits until each writer has so many more writes acknowledged, and the watcher has
-// seen something that was written meanwhile.
+// seen them.
 func (w *work) goOn(more int) {
 	w.Helper()
 	w.mu.Lock()
-	from, seen := slices.Clone(w.count), len(w.seen)
+	from := slices.Clone(w.count)
 	w.mu.Unlock()
 	w.until(fmt.Sprintf("each writer writes %d more", more), func(context.Context) bool {
 		w.mu.Lock()
@@ -143,7 +143,21 @@ func (w *work) goOn(more int) {
 				return false
 			}
 		}
-		return len(w.seen) > seen
+		return true
+	})
+	w.watched()
+}
+
+// watched waits until the watcher has seen what is acknowledged by now.
+func (w *work) watched() {
+	w.Helper()
+	w.mu.Lock()
+	last := slices.Max(slices.Collect(maps.Values(w.acked)))
+	w.mu.Unlock()
+	w.until("the watcher sees what was written", func(context.Context) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.seen) > 0 && w.seen[len(w.seen)-1].ModRevision >= last
 	})
 }
 
@@ -153,12 +167,7 @@ func (w *work) finish() {
 	w.Helper()
 	w.quit()
 	w.writers.Wait()
-	w.until("the watcher has seen the last write", func(context.Context) bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		last := slices.Max(slices.Collect(maps.Values(w.acked)))
-		return len(w.seen) > 0 && w.seen[len(w.seen)-1].ModRevision >= last
-	})
+	w.watched()
 	select {
 	case err := <-w.watcher:
 		w.Error("the watch ended:", err)
