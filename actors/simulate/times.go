@@ -58,6 +58,12 @@ func (r *round) mark(of func(*round) map[int]time.Time, node int, now time.Time)
 	}
 }
 
+func (r *round) progress() (pushed, acked, confirmed int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.pushed), len(r.acked), len(r.stands)
+}
+
 func (r *round) times() Round {
 	r.mu.Lock()
 	defer r.mu.Unlock()

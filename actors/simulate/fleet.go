@@ -1,0 +1,193 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/actors/agent"
+	"edgespan/actors/keep"
+	"edgespan/config/confirm"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/link"
+)
+
+// Stream is a node's link to its controller.
+type Stream interface {
+	// Run holds a stream, and opens the next one whenever it ends, until ctx is over.
+	Run(ctx context.Context, hello func() link.Hello, l Listener) error
+}
+
+// Listener is told what the controller does. Up and Down come in turns.
+type Listener interface {
+	Up(s link.ToController)
+	Received(m link.FromController)
+	Down(cause error)
+}
+
+// Controller is asked how the nodes stand.
+type Controller interface {
+	Nodes(ctx context.Context) ([]fleetapi.Node, error)
+}
+
+// Options are what a fleet is made of.
+type Options struct {
+	Names  []string
+	Plan   []Fault                       // of each node
+	Disk   func(node int) agent.Disk     // of each node; it lasts over the node's boots
+	Stream func(node int) Stream         // of each node
+	Judge  agent.Judge                   // of all
+	Facts  func(name string) agent.Facts // of each node
+	Log    *zap.Logger                   // none
+}
+
+// registryBuckets is how many buckets find the actors of ten thousand nodes.
+const registryBuckets = 64
+
+// Fleet is a running fleet of simulated nodes.
+type Fleet struct {
+	o        Options
+	ctx      context.Context
+	cancel   context.CancelFunc
+	system   *actor.ActorSystem
+	strategy *keep.Backoff
+	nodes    []*node
+
+	mu    sync.Mutex
+	ended bool
+	work  sync.WaitGroup
+
+	round atomic.Pointer[round]
+}
+
+// Start boots all nodes.
+func Start(o Options) (*Fleet, error) {
+	if len(o.Plan) != len(o.Names) {
+		return nil, fmt.Errorf("simulate: a plan of %d nodes for %d names", len(o.Plan), len(o.Names))
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	f := &Fleet{o: o, system: keep.System(o.Log, registryBuckets), strategy: &keep.Backoff{Log: o.Log}}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	f.round.Store(newRound(time.Now()))
+	for i := range o.Names {
+		n := &node{fleet: f, index: i, fault: o.Plan[i], disk: o.Disk(i)}
+		f.nodes = append(f.nodes, n)
+		if err := n.boot("1"); err != nil {
+			f.Stop()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// run runs a part of a node beside the others, unless the fleet has ended.
+func (f *Fleet) run(part func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.ended {
+		f.work.Go(part)
+	}
+}
+
+// Stop ends all nodes. Their disks and their certificates stay.
+func (f *Fleet) Stop() {
+	f.mu.Lock()
+	f.ended = true
+	f.mu.Unlock()
+	f.cancel()
+	for _, n := range f.nodes {
+		n.end()
+	}
+	f.work.Wait()
+	f.system.Shutdown()
+}
+
+// Round begins the measuring of a change: what nodes do from now on counts for it.
+func (f *Fleet) Round() { f.round.Store(newRound(time.Now())) }
+
+// Times are those of the round that was begun last, as far as it has come.
+func (f *Fleet) Times() Round { return f.round.Load().times() }
+
+// Progress is how far the round has come: nodes that were pushed to, whose config is on
+// their disk, and whose config stands.
+func (f *Fleet) Progress() (pushed, acked, confirmed int) { return f.round.Load().progress() }
+
+// Await asks the controller how the nodes stand, until all are where they should be or ctx
+// is over. The error is the last one of the controller, nil where it answered.
+func (f *Fleet) Await(ctx context.Context, c Controller, every time.Duration, progress func(Tally)) (Tally, error) {
+	last := Tally{Nodes: len(f.nodes), FailedAsAsked: map[Fault]int{}, Waiting: []Waiting{}}
+	for {
+		seen, err := c.Nodes(ctx)
+		if err == nil {
+			last = Count(f.o.Names, f.o.Plan, seen)
+			progress(last)
+			if last.Done() {
+				return last, nil
+			}
+		}
+		t := time.NewTimer(every)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			if errors.Is(err, ctx.Err()) {
+				err = nil // the question was cut off, not refused
+			}
+			return last, err
+		case <-t.C:
+		}
+	}
+}
+
+// props make a node's agent; after a panic it goes on with what is on its disk.
+func (f *Fleet) props(a *agent.Agent) *actor.Props {
+	return actor.PropsFromProducer(a.Producer, actor.WithReceiverMiddleware(keep.Lifecycle(f.o.Log)))
+}
+
+// host takes every config at once.
+type host struct {
+	bad func(agent.Publication) bool
+
+	mu   sync.Mutex
+	wake func()
+	now  agent.Publication
+	has  bool
+}
+
+func (h *host) Start(wake func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wake = wake
+}
+
+func (h *host) Publish(p agent.Publication) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p.Document, p.Config = nil, nil // the agent has them
+	h.now, h.has = p, true
+	h.wake()
+}
+
+func (h *host) Look() agent.Look {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	good := !h.has || !h.bad(h.now)
+	detail := ""
+	if !good {
+		detail = "as the simulation asked for"
+	}
+	return agent.Look{Settled: h.has, Health: []link.Health{{Name: "uplink", Good: good, Detail: detail}}}
+}
+
+func (h *host) Trouble(string) {}
+func (h *host) Stop()          {}
+
+// pushed says whether a config came from the controller and not from the node itself.
+func pushed(p agent.Publication) bool { return p.Source == confirm.Push }

@@ -1,0 +1,247 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
+
+	"edgespan/actors/agent"
+	"edgespan/config"
+	"edgespan/config/action"
+	"edgespan/config/confirm"
+	"edgespan/config/link"
+)
+
+// node is one simulated node over all of its boots.
+type node struct {
+	fleet *Fleet
+	index int
+	fault Fault
+	disk  agent.Disk
+
+	struck atomic.Bool // the fault has come
+
+	mu    sync.Mutex
+	boots int
+	life  *life // nil while it is away
+}
+
+// life is a node from one boot to its end.
+type life struct {
+	node  *node
+	agent *agent.Agent
+	pid   *actor.PID
+	stop  context.CancelFunc
+
+	machine string
+	dead    atomic.Bool  // whatever it still does is not done any more
+	armed   atomic.Bool  // it ends with the next write
+	muted   atomic.Int64 // until then it says nothing, Unix nanoseconds
+
+	mu     sync.Mutex
+	hangup context.CancelFunc // ends the stream that stands
+}
+
+// boot starts the node with what is on its disk.
+func (n *node) boot(machine string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.fleet.ctx.Err() != nil {
+		return n.fleet.ctx.Err()
+	}
+	n.boots++
+	f := n.fleet
+	l := &life{node: n, machine: machine}
+	ctx, stop := context.WithCancel(f.ctx)
+	l.stop = stop
+	name := f.o.Names[n.index]
+	l.agent = agent.New(agent.Options{
+		Disk: &powered{l}, Judge: n.judge, Host: &host{bad: n.bad}, Runner: &runner{l}, Machine: machine, Facts: f.o.Facts(name), Log: f.o.Log,
+	})
+	var err error
+	l.pid, err = f.system.Root.SpawnNamed(f.props(l.agent), fmt.Sprintf("node/%s/%d", name, n.boots))
+	if err != nil {
+		stop()
+		return fmt.Errorf("boot node %s: %w", name, err)
+	}
+	n.life = l
+	f.run(func() { l.connect(ctx) })
+	return nil
+}
+
+// connect holds streams until the end of the life; each begins where a disconnect ended the
+// one before.
+func (l *life) connect(ctx context.Context) {
+	stream := l.node.fleet.o.Stream(l.node.index)
+	for ctx.Err() == nil {
+		one, hangup := context.WithCancel(ctx)
+		l.mu.Lock()
+		l.hangup = hangup
+		l.mu.Unlock()
+		err := stream.Run(one, l.agent.Hello, l)
+		hangup()
+		if err != nil { // such a stream will never stand
+			l.node.fleet.o.Log.Sugar().Errorf("node %s: %v", l.node.fleet.o.Names[l.node.index], err)
+			return
+		}
+	}
+}
+
+// end ends the node without a word.
+func (n *node) end() {
+	n.mu.Lock()
+	l := n.life
+	n.life = nil
+	n.mu.Unlock()
+	if l == nil {
+		return
+	}
+	l.dead.Store(true)
+	l.stop()
+	n.fleet.system.Root.Stop(l.pid)
+}
+
+// again ends the node and boots it after a while.
+func (n *node) again(machine string) {
+	n.end()
+	t := time.NewTimer(BootAfter)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-n.fleet.ctx.Done():
+		return
+	}
+	if err := n.boot(machine); err != nil && n.fleet.ctx.Err() == nil {
+		n.fleet.o.Log.Sugar().Errorf("%v", err)
+	}
+}
+
+// judge is the fleet's, but for a node that rejects.
+func (n *node) judge(document config.Object, from confirm.Source) agent.Verdict {
+	if n.fault == Reject && from == confirm.Push {
+		return agent.Verdict{Faults: config.Faults{{What: "is rejected: the simulation asked for it"}}}
+	}
+	return n.fleet.o.Judge(document, from)
+}
+
+func (n *node) bad(p agent.Publication) bool { return n.fault == Unhealthy && pushed(p) }
+
+// Up begins a stream.
+func (l *life) Up(s link.ToController) { l.agent.Up(&voice{l, s}) }
+
+// Down ends it.
+func (l *life) Down(cause error) { l.agent.Down(cause) }
+
+// Received hands on what the controller says; the fault of the node comes with its first
+// push.
+func (l *life) Received(m link.FromController) {
+	if l.dead.Load() {
+		return
+	}
+	n := l.node
+	switch m.(type) {
+	case link.Push:
+		n.mark(func(r *round) map[int]time.Time { return r.pushed })
+		l.agent.Received(m)
+		if n.fault != "" && n.struck.CompareAndSwap(false, true) {
+			l.strike()
+		}
+		return
+	case link.Confirm:
+		n.mark(func(r *round) map[int]time.Time { return r.stands })
+	}
+	l.agent.Received(m)
+}
+
+// strike lets the fault of the node come. The push is in the agent's mailbox: what it says
+// and writes comes after this or hardly before it.
+func (l *life) strike() {
+	switch l.node.fault {
+	case Silent:
+		l.muted.Store(time.Now().Add(SilentFor).UnixNano())
+	case Crash:
+		l.armed.Store(true)
+	case Disconnect:
+		l.mu.Lock()
+		l.hangup()
+		l.mu.Unlock()
+	default: // the judge's and the host's
+	}
+}
+
+func (n *node) mark(of func(*round) map[int]time.Time) {
+	n.fleet.round.Load().mark(of, n.index, time.Now())
+}
+
+// voice is a stream as the agent has it.
+type voice struct {
+	life   *life
+	stream link.ToController
+}
+
+var errAway = errors.New("the node is away")
+
+// Send passes on what the node says, unless it is to be silent.
+func (v *voice) Send(m link.FromNode) error {
+	if v.life.dead.Load() {
+		return errAway
+	}
+	if time.Now().UnixNano() < v.life.muted.Load() {
+		return nil
+	}
+	if r, is := m.(link.Result); is {
+		switch r.Outcome {
+		case link.Accepted:
+			v.life.node.mark(func(r *round) map[int]time.Time { return r.acked })
+		case link.Applied:
+			v.life.node.mark(func(r *round) map[int]time.Time { return r.applied })
+		default:
+		}
+	}
+	return v.stream.Send(m)
+}
+
+// powered is the disk of a node that can be cut off.
+type powered struct{ life *life }
+
+func (d *powered) Read(name string) ([]byte, error) { return d.life.node.disk.Read(name) }
+
+func (d *powered) Write(name string, content []byte) error {
+	if d.life.dead.Load() {
+		return errAway
+	}
+	err := d.life.node.disk.Write(name, content)
+	if err == nil && d.life.armed.Load() && !d.life.dead.Swap(true) {
+		n := d.life.node
+		n.fleet.run(func() { n.again(d.life.machine) })
+		return errAway // nobody is left to hear that it was written
+	}
+	return err
+}
+
+func (d *powered) Remove(name string) error {
+	if d.life.dead.Load() {
+		return errAway
+	}
+	return d.life.node.disk.Remove(name)
+}
+
+// runner has done every action at once; a restart is a boot.
+type runner struct{ life *life }
+
+func (*runner) Do(context.Context, action.Do, config.Object) error { return nil }
+
+func (r *runner) Restart(_ context.Context, name string) error {
+	n, machine := r.life.node, r.life.machine
+	if name == action.NameReboot {
+		machine = uuid.NewString()
+	}
+	n.fleet.run(func() { n.again(machine) })
+	return nil
+}
