@@ -27,6 +27,9 @@ func New(o Options) *Agent {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	if o.ReportEvery <= 0 {
+		o.ReportEvery = reportEvery
+	}
 	if o.Happened == nil {
 		o.Happened = func(Happening) {}
 	}

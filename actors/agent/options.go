@@ -23,6 +23,8 @@ type Options struct {
 	Machine string // the machine's boot id
 	Facts   Facts
 	Log     *zap.Logger // none
+	// ReportEvery is how often the controller hears how the node is, beside each change; 5 s.
+	ReportEvery time.Duration
 	// Happened is told what people may want to know of: offers, confirms and undos. Nil
 	// for nobody. It must not block.
 	Happened func(Happening)

@@ -311,7 +311,7 @@ func (s *shell) pace() {
 	case s.pending():
 		every = tickEvery
 	case s.stream != nil:
-		every = reportEvery
+		every = s.o.ReportEvery
 	}
 	if every == s.every {
 		return
@@ -334,7 +334,7 @@ func (s *shell) tick() {
 		s.watch() // what decides is how it is now
 	}
 	s.step(confirm.Tick{Elapsed: elapsed})
-	if now.Sub(s.reported) >= reportEvery-tickEvery/2 {
+	if now.Sub(s.reported)+tickEvery/2 >= s.o.ReportEvery {
 		s.report()
 	}
 }

@@ -45,6 +45,8 @@ type Options struct {
 	Judge  agent.Judge                   // of all
 	Facts  func(name string) agent.Facts // of each node
 	Log    *zap.Logger                   // none
+	// ReportEvery is how often a node reports; 5 s.
+	ReportEvery time.Duration
 }
 
 // registryBuckets is how many buckets find the actors of ten thousand nodes.

@@ -59,6 +59,9 @@ type desk struct {
 	mu      sync.Mutex
 	nodes   map[int]*seat
 	results []string // "0 accepted"
+	reports int
+	every   time.Duration
+	hold    bool // never says that all is well, so that nobody ends early
 }
 
 type seat struct {
@@ -144,6 +147,7 @@ func (d *desk) said(node int, m link.FromNode) {
 			s.to(link.Ack{Attempt: m.Attempt})
 		}
 	case link.Report:
+		d.reports++
 		switch p := m.Pending; {
 		case m.Generation == wanted && p == nil:
 			s.confirmed = true
@@ -167,7 +171,7 @@ func (d *desk) Nodes(context.Context) ([]fleetapi.Node, error) {
 		switch {
 		case s.failed != "":
 			n.State = "failed"
-		case s.confirmed:
+		case s.confirmed && !d.hold:
 			n.State = "in sync"
 		}
 		out = append(out, n)
@@ -179,6 +183,12 @@ func (d *desk) Nodes(context.Context) ([]fleetapi.Node, error) {
 func within(t *testing.T, d time.Duration, plan ...Fault) (*desk, Tally, Round) {
 	t.Helper()
 	c := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}}
+	tally, round := c.run(t, d, plan)
+	return c, tally, round
+}
+
+func (c *desk) run(t *testing.T, d time.Duration, plan []Fault) (Tally, Round) {
+	t.Helper()
 	var last Tally
 	var round Round
 	synctest.Test(t, func(t *testing.T) {
@@ -192,9 +202,10 @@ func within(t *testing.T, d time.Duration, plan ...Fault) (*desk, Tally, Round) 
 		}
 		f, err := Start(Options{
 			Names: names, Plan: plan,
-			Disk:   func(int) agent.Disk { return &memory{} },
-			Stream: func(i int) Stream { return cable{c, i} },
-			Judge:  func(o config.Object, _ confirm.Source) agent.Verdict { return agent.Verdict{Config: o} },
+			Disk:        func(int) agent.Disk { return &memory{} },
+			Stream:      func(i int) Stream { return cable{c, i} },
+			ReportEvery: c.every,
+			Judge:       func(o config.Object, _ confirm.Source) agent.Verdict { return agent.Verdict{Config: o} },
 			Facts: func(name string) agent.Facts {
 				return agent.Facts{Name: name, Software: "S", Metadata: m, Bases: map[string]config.Object{"S": {"base": true}}}
 			},
@@ -212,7 +223,7 @@ func within(t *testing.T, d time.Duration, plan ...Fault) (*desk, Tally, Round) 
 		f.Stop()
 		time.Sleep(time.Minute) // on the fake clock: for the library's throttle of dead letters
 	})
-	return c, last, round
+	return last, round
 }
 
 func TestAFleetConverges(t *testing.T) {
@@ -276,5 +287,19 @@ func TestTheEndNamesWhatIsWaitedFor(t *testing.T) {
 	_, got, _ := within(t, 5*time.Second, Silent, "")
 	if got.Done() || got.Converged != 1 || len(got.Waiting) != 1 || got.Waiting[0].Names[0] != "sim-0" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A node reports as often as it is told to, beside what changes.
+func TestReportsComeAtTheirInterval(t *testing.T) {
+	count := func(every time.Duration) int {
+		c := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, every: every, hold: true}
+		c.run(t, 10*time.Minute, []Fault{""})
+		return c.reports
+	}
+	standard, slow, fast := count(0), count(time.Minute), count(2*time.Second)
+	// 600 s are 120, 10 and 300 intervals; a few more are for what changed.
+	if standard < 118 || standard > 130 || slow < 9 || slow > 20 || fast < 298 || fast > 310 {
+		t.Errorf("%d each 5 s, %d each minute, %d each 2 s", standard, slow, fast)
 	}
 }

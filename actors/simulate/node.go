@@ -63,6 +63,7 @@ func (n *node) boot(machine string) error {
 	name := f.o.Names[n.index]
 	l.agent = agent.New(agent.Options{
 		Disk: &powered{l}, Judge: n.judge, Host: &host{bad: n.bad}, Runner: &runner{l}, Machine: machine, Facts: f.o.Facts(name), Log: f.o.Log,
+		ReportEvery: f.o.ReportEvery,
 	})
 	var err error
 	l.pid, err = f.system.Root.SpawnNamed(f.props(l.agent), fmt.Sprintf("node/%s/%d", name, n.boots))

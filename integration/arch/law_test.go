@@ -53,12 +53,7 @@ var mayImport = map[string][]string{
 	},
 	"actors":          {"actors/keep", "netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub"},
 	"actors/agent":    {"config", "config/action", "config/confirm", "config/httpapi", "config/layers", "config/link", "config/metadata", "config/nodeconf"},
-	"actors/simulate": {"config/fleet", "config/httpapi/fleetapi"},
-	"actors":       {"actors/keep", "netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub"},
-	"actors/agent": {"config", "config/action", "config/confirm", "config/httpapi", "config/layers", "config/link", "config/metadata", "config/nodeconf"},
-	"actors/simulate": {
-		"actors/agent", "actors/keep", "config", "config/action", "config/confirm", "config/fleet", "config/httpapi/fleetapi", "config/link",
-	},
+	"actors/simulate": {"config/fleet", "config/httpapi/fleetapi", "actors/agent", "actors/keep", "config", "config/action", "config/confirm", "config/link"},
 
 	// platform obeys: it knows the vocabulary of host state and itself.
 	"platform/proc":     {"netinst/netstate"},
