@@ -77,6 +77,12 @@ func TestTheRateOfOneCallerIsLimited(t *testing.T) {
 		if w := get("t-viewer"); w.Code != 429 {
 			t.Errorf("and one more: %d", w.Code)
 		}
+		time.Sleep(time.Hour)
+		for i, status := range []int{200, 200, 200, 429} { // an hour of silence saves up no more than the burst
+			if w := get("t-viewer"); w.Code != status {
+				t.Errorf("request %d after an hour: %d", i, w.Code)
+			}
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package fleetapi
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
@@ -197,10 +198,16 @@ func TestWithoutAValidTokenNothingIsHeard(t *testing.T) {
 		}
 	}
 	h := Handler(f, WithTokens(fakeHash))
+	two := httptest.NewRequest("GET", Prefix+"nodes", nil)
+	two.Header["Authorization"] = []string{"Bearer t-admin", "Bearer t-viewer"}
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, two); w.Code != 401 || f.taken() != "" {
+		t.Errorf("two tokens: status %d", w.Code)
+	}
 	if w := ask(h, asked{method: "GET", target: Prefix + "nodes", token: "t-wizard"}); w.Code != 403 || f.taken() != "" {
 		t.Errorf("a role that there is not: status %d", w.Code)
 	}
-	w := ask(h, asked{method: "GET", target: Prefix + "nodes", token: "t-broken"})
+	w = ask(h, asked{method: "GET", target: Prefix + "nodes", token: "t-broken"})
 	if p := problemIn(t, w); w.Code != 500 || strings.Contains(p.Detail, "secret") {
 		t.Errorf("a store that fails: %+v", p)
 	}
