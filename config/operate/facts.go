@@ -47,8 +47,7 @@ func (w *World) Facts() (write SetAuto, ok bool, err error) {
 	return SetAuto{values}, len(values) > 0, nil
 }
 
-// withFacts are the auto layers with topologyInfo as the topology has it. A layer that says
-// so already is the same object.
+// withFacts are the auto layers with topologyInfo as the topology has it.
 func (c chart) withFacts() map[string]config.Object {
 	out := maps.Clone(c.auto)
 	f := c.facts()
@@ -60,9 +59,7 @@ func (c chart) withFacts() map[string]config.Object {
 		}
 	}
 	for name, fact := range f {
-		if was, has := c.auto[name][factsKey]; !has || !config.Equal(was, fact) {
-			out[name] = config.Set(out[name], []string{factsKey}, fact)
-		}
+		out[name] = config.Set(out[name], []string{factsKey}, fact)
 	}
 	return out
 }

@@ -65,11 +65,19 @@ func (j *judge) set(k fleet.Kind) (layers.Set, error) {
 
 // versions are those that a node's layers are chosen by: those it reported, or none, which
 // is the latest base. A node that gets another name keeps its own.
-func (j *judge) versions(node string) layers.Versions {
+func (j *judge) versions(node string) layers.Versions { return j.Nodes[j.before(node)].Versions }
+
+func (j *judge) isKnown(node string) bool {
+	_, known := j.Nodes[j.before(node)]
+	return known
+}
+
+// before is the name that a node had before this operation.
+func (j *judge) before(node string) string {
 	if before, renamed := j.was[node]; renamed {
-		node = before
+		return before
 	}
-	return j.Nodes[node].Versions
+	return node
 }
 
 // layer reads a layer.
@@ -126,7 +134,7 @@ func (j *judge) world(nodes []string) (edit.World, error) {
 	wrong := map[string]*edit.Fault{}
 	for _, name := range nodes {
 		k, set, err := j.kind(j.versions(name))
-		if _, known := j.Nodes[name]; err != nil && (known || j.was[name] != "") {
+		if err != nil && j.isKnown(name) {
 			if wrong[k.Name] == nil {
 				wrong[k.Name] = brokenFault(err)
 			}

@@ -197,7 +197,9 @@ func TestARenameTakesTheNodeThatHasJoinedAlong(t *testing.T) {
 	}
 	delete(b.Nodes, "n1")
 	b.Nodes["n2"] = NodeFact{Versions: layers.Versions{Software: "RELEASE_M81"}, Reported: true}
-	b.do(Restore{Revision: 1})
+	if o := b.do(Restore{Revision: 1}); len(o.Effects) != 0 {
+		t.Errorf("nothing changes on a node that gets its name back: %s", changes(o))
+	}
 	b.has("node/n1", `{"envParams": {"A": "1"}}`)
 	b.has("node/n2", "")
 }

@@ -9,6 +9,7 @@ import (
 	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/layers"
+	"edgespan/config/metadata"
 )
 
 func TestAWriteSaysWhatItDoes(t *testing.T) {
@@ -90,7 +91,9 @@ func TestTunnelsFollowTheNodesThatTheyLeadTo(t *testing.T) {
 	b.do(w)
 	b.has("auto/n1", `{"tunnelConfig": {"t2": {"dstIp": "fd00::22"},"t3": {"dstIp": "fd00::3"}}}`)
 
+	b.Nodes["n2"] = NodeFact{} // away: its tunnel stays
 	b.do(SetNodes{Overrides: doc(t, `{"n1":{"envParams":{"A":"1"}}}`), Modify: true})
+	b.Nodes["n2"] = NodeFact{Address: "fd00::22"}
 	b.has("auto/n1", `{"tunnelConfig": {"t2": {"dstIp": "fd00::22"},"t3": {"dstIp": "fd00::3"}}}`)
 	b.do(Unset{Layer: layers.Node, Keys: paths(t, "n1.tunnelConfig.t3")})
 	b.has("auto/n1", `{"tunnelConfig": {"t2": {"dstIp": "fd00::22"}}}`)
@@ -261,10 +264,33 @@ func TestFilesOfManyReplicas(t *testing.T) {
 	if o.Message != "Success. Nothing changes." {
 		t.Error(o.Message)
 	}
+	b.do(SetE2E{File: "controller", Replica: "r3", Config: doc(t, `{"scanParams":{"a":2}}`)})
+	if got := b.read(b.File("controller", "r3", false)); strings.Contains(got, "listen") {
+		t.Errorf("what it took away comes back: %s", got)
+	}
 	o = b.do(SetE2E{File: "aggregator", Config: doc(t, `{"flags":{"x":"1"}}`)})
 	if unknown(o) != "aggregator/flags/x" || len(o.Warnings) != 1 {
 		t.Errorf("%s, %v", unknown(o), o.Warnings)
 	}
+}
+
+// An entry of a map that one replica takes away goes with what others have of their own in
+// it: half an entry would lack what it requires.
+func TestAnEntryGoesInAllReplicas(t *testing.T) {
+	m, faults := metadata.Parse(doc(t, `{"m":{"desc":"d","action":"NO_ACTION","type":"MAP","sync":true,"mapVal":{"type":"OBJECT","objVal":{"properties":{
+		"shared":{"desc":"d","type":"STRING","required":true},"own":{"desc":"d","type":"STRING","sync":false}}}}}}`), metadata.Options{E2E: true})
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	b := newBench(t)
+	b.E2E = map[string]*metadata.Metadata{"controller": m}
+	b.do(SetE2E{File: "controller", Replica: "r1", Config: doc(t, `{"m":{"x":{"shared":"1","own":"a"},"y":{"shared":"1","own":"a"}}}`)})
+	b.do(SetE2E{File: "controller", Replica: "r2", Config: doc(t, `{"m":{"x":{"own":"b"},"y":{"own":"b"}}}`), Modify: true})
+	b.do(SetE2E{File: "controller", Replica: "r1", Config: doc(t, `{"m":{"y":{"shared":"2"}}}`)})
+	if got := b.read(b.File("controller", "r2", false)); got != `{"flags": {},"m": {"y": {"own": "b","shared": "2"}}}` {
+		t.Error(got)
+	}
+	b.has("e2e/controller%2Fr2", `{"m": {"y": {"own": "b"}}}`)
 }
 
 func TestFaultsOfManyNodesAreToldAtOnce(t *testing.T) {
