@@ -1,10 +1,17 @@
 package controller
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/layers"
+	"edgespan/config/link"
+	"edgespan/config/operate"
 )
 
 func TestANodeJoinsAndGetsItsConfig(t *testing.T) {
@@ -21,6 +28,525 @@ func TestANodeJoinsAndGetsItsConfig(t *testing.T) {
 		}
 		if n.heard["link.Confirm"] != 1 || n.heard["link.Probe"] != 1 || n.heard["link.Managed"] != 1 {
 			t.Errorf("heard %v", n.heard)
+		}
+	})
+}
+
+// nodes are some that are in sync.
+func (r *rig) synced(c *Controller, names ...string) {
+	r.Helper()
+	for _, name := range names {
+		r.node(c, name)
+	}
+	r.pass(time.Second)
+	for _, name := range names {
+		r.wants(c, name, "in sync")
+	}
+}
+
+func TestOnlyNodesWhoseOwnConfigChangesHearOfIt(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		r.synced(c, "n1", "n2", "n3")
+		r.write(c, operate.SetNodes{Overrides: r.doc(`{"n2":{"envParams":{"B":"own"}}}`)})
+		r.network(c, `{"envParams":{"B":"all"}}`)
+		r.pass(time.Second)
+		for name, want := range map[string]int{"n1": 2, "n2": 2, "n3": 2} { // n2 by its own only
+			if got, _ := r.nodes[name].got(); got != want {
+				t.Errorf("%s was pushed to %d times, want %d", name, got, want)
+			}
+		}
+		before := r.nodes["n1"].heard["link.Number"] + r.nodes["n3"].heard["link.Number"]
+		r.write(c, operate.SetNodes{Overrides: r.doc(`{"n2":{"envParams":{"C":"own"}}}`), Modify: true})
+		r.pass(time.Minute)
+		if got, _ := r.nodes["n2"].got(); got != 3 {
+			t.Errorf("n2 was pushed to %d times", got)
+		}
+		if after := r.nodes["n1"].heard["link.Number"] + r.nodes["n3"].heard["link.Number"]; after != before || len(r.nodes["n1"].pushes) != 2 {
+			t.Error("another node heard of it")
+		}
+		rollouts, err := c.Rollouts(r.Context())
+		if err != nil || len(rollouts) != 3 || rollouts[0].Nodes != 1 || rollouts[1].Nodes != 2 || rollouts[0].State != "done" || rollouts[1].Acked != 2 {
+			t.Errorf("rollouts %+v, %v", rollouts, err)
+		}
+	})
+}
+
+func TestWhatANodeCannotTakeIsNotPushedAgainUntilAChange(t *testing.T) {
+	for name, set := range map[string]func(*fakeNode){
+		"rejected":  func(n *fakeNode) { n.reject = "bad" },
+		"unhealthy": func(n *fakeNode) { n.unhealthy = "bad" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRig(t, func(r *rig) {
+				c := r.start("a")
+				r.synced(c, "n1")
+				n := r.nodes["n1"]
+				n.mu.Lock()
+				set(n)
+				n.mu.Unlock()
+				r.network(c, `{"envParams":{"B":"bad"}}`)
+				r.pass(time.Hour)
+				r.wants(c, "n1", "failed")
+				_, why := r.state(c, "n1")
+				if pushes, _ := n.got(); pushes != 2 || !strings.Contains(why, "bad") && !strings.Contains(why, "down") {
+					t.Errorf("%d pushes: %s", pushes, why)
+				}
+				if len(n.last) != 0 {
+					t.Error("its answer was not acknowledged")
+				}
+				rollouts, _ := c.Rollouts(r.Context())
+				if rollouts[0].Failed["n1"] == "" {
+					t.Errorf("rollouts %+v", rollouts)
+				}
+				r.network(c, `{"envParams":{"B":"good"}}`)
+				r.pass(time.Second)
+				r.wants(c, "n1", "in sync")
+				r.network(c, `{"envParams":{"B":"bad"}}`) // it is remembered
+				r.pass(time.Hour)
+				if pushes, _ := n.got(); pushes != 3 {
+					t.Errorf("%d pushes", pushes)
+				}
+				if err := c.Command(r.Context(), alice, "n1", fleetapi.Retry); err != nil {
+					t.Error(err)
+				}
+				r.pass(time.Second)
+				if pushes, _ := n.got(); pushes != 4 {
+					t.Errorf("%d pushes after a retry", pushes)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatNobodyConfirmedIsPushedAgainAfterTheInterval(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		r.synced(c, "n1")
+		n := r.nodes["n1"]
+		n.mu.Lock()
+		n.silent = true
+		n.mu.Unlock()
+		r.network(c, `{"envParams":{"B":"1"}}`)
+		r.pass(119 * time.Second)
+		if pushes, _ := n.got(); pushes != 2 {
+			t.Errorf("%d pushes", pushes)
+		}
+		r.pass(60 * time.Second) // undone after 2 min
+		r.wants(c, "n1", "waiting")
+		r.network(c, `{"envParams":{"B":"2"}}`) // a change begins the interval anew
+		r.pass(time.Second)
+		if pushes, _ := n.got(); pushes != 3 {
+			t.Errorf("%d pushes after a change", pushes)
+		}
+		n.mu.Lock()
+		n.silent = false
+		n.mu.Unlock()
+		r.pass(5 * time.Minute)
+		r.wants(c, "n1", "in sync")
+	})
+}
+
+func TestANodeThatIsNotManagedIsLeftAlone(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		n := r.join(c, "n1")
+		r.write(c, operate.SetNodes{Overrides: r.doc(`{"n1":{"sysParams":{"managedConfig":false}}}`)})
+		n.connect(c)
+		r.network(c, `{"envParams":{"B":"2"}}`)
+		r.pass(time.Hour)
+		r.wants(c, "n1", "unmanaged")
+		if pushes, _ := n.got(); pushes != 0 || n.managed == nil || *n.managed {
+			t.Errorf("%d pushes, told %v", pushes, n.managed)
+		}
+		r.write(c, operate.Unset{Layer: layers.Node, Keys: [][]string{{"n1"}}})
+		r.pass(time.Second)
+		r.wants(c, "n1", "in sync")
+	})
+}
+
+func TestAHeldNodeIsReleased(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		r.synced(c, "n1")
+		n := r.nodes["n1"]
+		n.mu.Lock()
+		n.held = &link.Held{By: "bob", Since: time.Now()}
+		n.mu.Unlock()
+		r.pass(6 * time.Second)
+		r.network(c, `{"envParams":{"B":"2"}}`)
+		r.pass(time.Hour)
+		r.wants(c, "n1", "held locally")
+		if err := c.Command(r.Context(), alice, "n1", fleetapi.Release); err != nil {
+			t.Error(err)
+		}
+		r.pass(time.Second)
+		r.wants(c, "n1", "in sync")
+	})
+}
+
+func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		for _, name := range []string{"n1", "n2", "n3"} {
+			n := r.join(c, name)
+			n.board, n.base = "board-9", `{"base":{"RELEASE_M20":{"sysParams":{"managedConfig":true},"envParams":{"L":1.0}}},"hardware":{"RELEASE_M20":{"envParams":{"HW":"9"}}}}`
+			if name == "n1" {
+				n.base = "broken"
+			}
+			n.connect(c)
+		}
+		r.pass(time.Second)
+		r.wants(c, "n1", "hardware")
+		asked := 0
+		for _, n := range r.nodes {
+			asked += n.heard["link.Ask"]
+			if pushes, _ := n.got(); pushes != 0 {
+				t.Errorf("%s was pushed to", n.name)
+			}
+		}
+		if asked != 3+1 { // each for what it runs is asked later: one board, one question
+			t.Logf("asked %d", asked)
+		}
+		r.pass(10 * time.Minute)
+		want := config.MD5(r.doc(`{"sysParams":{"managedConfig":true},"envParams":{"L":1,"HW":"9"}}`))
+		for name, n := range r.nodes {
+			r.wants(c, name, "in sync")
+			if _, md5 := n.got(); md5 != want {
+				t.Errorf("%s runs %s", name, n.doc)
+			}
+		}
+	})
+}
+
+func TestAnAdoptionIsDecidedByPeople(t *testing.T) {
+	for _, what := range []fleetapi.Command{fleetapi.AdoptReplace, fleetapi.AdoptImport} {
+		t.Run(string(what), func(t *testing.T) {
+			onRig(t, func(r *rig) {
+				c := r.start("a")
+				n := r.join(c, "n1")
+				n.doc = []byte(`{"ports":{"eth0":{"ifName":"eth0"}}}`)
+				n.md5 = config.MD5(r.doc(string(n.doc)))
+				n.confirmed = fakeConfig{n.doc, n.md5, n.generation}
+				n.connect(c)
+				r.pass(time.Hour)
+				r.wants(c, "n1", "needs adoption")
+				if err := c.Command(r.Context(), alice, "n1", what); err != nil {
+					t.Fatal(err)
+				}
+				r.pass(time.Second)
+				r.wants(c, "n1", "in sync")
+				if kept := strings.Contains(string(n.doc), "eth0"); kept != (what == fleetapi.AdoptImport) {
+					t.Errorf("runs %s", n.doc)
+				}
+			})
+		})
+	}
+}
+
+func TestABrokenBaseFileMakesItsNodesFaulty(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.base.docs["RELEASE_M20"] = `{"a":`
+		c := r.start("a")
+		n := r.node(c, "n1")
+		r.pass(time.Hour)
+		r.wants(c, "n1", "faulty layers")
+		if _, why := r.state(c, "n1"); !strings.Contains(why, "RELEASE_M20.json") {
+			t.Error(why)
+		}
+		if pushes, _ := n.got(); pushes != 0 {
+			t.Error("it was pushed to")
+		}
+		r.base.mu.Lock()
+		r.base.docs["RELEASE_M20"] = `{"sysParams":{"managedConfig":true}}`
+		r.base.mu.Unlock()
+		c.Reload()
+		r.pass(time.Second)
+		r.wants(c, "n1", "in sync")
+	})
+}
+
+func TestACrashOfANodesActorIsMadeUpForByTheStore(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		r.synced(c, "n1", "n2")
+		n := r.nodes["n1"]
+		n.mu.Lock()
+		n.reject = "bad"
+		n.mu.Unlock()
+		r.network(c, `{"envParams":{"B":"bad"}}`)
+		r.pass(time.Second)
+		r.wants(c, "n1", "failed")
+		c.d.system.Root.Send(c.d.dir.node(n.id).process(), said{stream: nil, word: nil}) // a nil stream: it panics
+		r.pass(10 * time.Second)
+		r.wants(c, "n1", "failed")
+		r.wants(c, "n2", "in sync")
+		if pushes, _ := n.got(); pushes != 2 {
+			t.Errorf("%d pushes", pushes)
+		}
+		r.network(c, `{"envParams":{"B":"good"}}`)
+		r.pass(time.Second)
+		r.wants(c, "n1", "in sync")
+	})
+}
+
+func TestAControllerThatWasAwayForAnHourUndoesNothing(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		r.synced(c, "n1", "n2")
+		r.stop("a")
+		r.pass(time.Hour)
+		c = r.start("a")
+		for _, n := range r.nodes {
+			n.connect(c)
+		}
+		r.pass(time.Minute)
+		for name, n := range r.nodes {
+			r.wants(c, name, "in sync")
+			if pushes, _ := n.got(); pushes != 1 {
+				t.Errorf("%s was pushed to %d times", name, pushes)
+			}
+		}
+	})
+}
+
+func TestANodeGoesToAnotherReplica(t *testing.T) {
+	onRig(t, func(r *rig) {
+		a, b := r.start("a"), r.start("b")
+		r.synced(a, "n1")
+		n := r.nodes["n1"]
+		r.wants(b, "n1", "elsewhere")
+		n.mu.Lock()
+		n.reject = "bad"
+		n.mu.Unlock()
+		r.network(b, `{"envParams":{"B":"bad"}}`)
+		r.pass(time.Second)
+		r.wants(a, "n1", "failed")
+		if err := b.Command(r.Context(), alice, "n1", fleetapi.Retry); err != nil { // by the mailbox
+			t.Error(err)
+		}
+		r.pass(time.Second)
+		if pushes, _ := n.got(); pushes != 3 {
+			t.Errorf("%d pushes after a retry from the other replica", pushes)
+		}
+		n.connect(b)
+		r.pass(10 * time.Second)
+		r.wants(a, "n1", "elsewhere")
+		r.wants(b, "n1", "failed")
+		r.network(a, `{"envParams":{"B":"good"}}`)
+		r.pass(time.Second)
+		r.wants(b, "n1", "in sync")
+		r.stop("b")
+		r.pass(11 * time.Second)
+		r.wants(a, "n1", "offline")
+		n.connect(a)
+		r.pass(6 * time.Second)
+		r.wants(a, "n1", "in sync")
+		if pushes, _ := n.got(); pushes != 4 {
+			t.Errorf("%d pushes", pushes)
+		}
+	})
+}
+
+func TestADeadReplicasNodesAreOfflineAfterItsLease(t *testing.T) {
+	onRig(t, func(r *rig) {
+		a, b := r.start("a"), r.start("b")
+		r.synced(a, "n1")
+		r.wants(b, "n1", "elsewhere")
+		a.cancel() // it ends without a word, but for its lease: so that is kept from it
+		r.store.mu.Lock()
+		r.store.fault = errors.New("cut off")
+		r.store.mu.Unlock()
+		time.Sleep(time.Second)
+		r.store.mu.Lock()
+		r.store.fault = nil
+		r.store.mu.Unlock()
+		r.pass(leaseTTL + 2*time.Second)
+		r.wants(b, "n1", "offline")
+	})
+}
+
+func TestJoin(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		inv, err := c.Invite(r.Context(), alice, "n1", time.Hour, false)
+		if err != nil || !strings.Contains(inv.Command, inv.Token) {
+			t.Fatal(inv, err)
+		}
+		r.pass(time.Second)
+		r.wants(c, "n1", "not joined")
+		n := newFakeNode(r, "n1")
+		j := link.Join{Token: inv.Token, Name: "n1", Node: n.id, Key: "k"}
+		for what, bad := range map[string]link.Join{
+			"a wrong token":        {Token: "no", Name: "n1", Node: n.id, Key: "k"},
+			"another name's token": {Token: inv.Token, Name: "n2", Node: n.id, Key: "k"},
+		} {
+			if c.Join(r.Context(), bad) == nil {
+				t.Error(what, "was taken")
+			}
+		}
+		for range 2 { // the second time for a lost answer
+			if err := c.Join(r.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+		}
+		j.Key = "another"
+		if c.Join(r.Context(), j) == nil {
+			t.Error("a token was spent twice")
+		}
+		inv, _ = c.Invite(r.Context(), alice, "n2", time.Hour, false)
+		if c.Join(r.Context(), link.Join{Token: inv.Token, Name: "n2", Node: n.id, Key: "k"}) == nil {
+			t.Error("a node got a second name")
+		}
+		if _, err := c.Invite(r.Context(), alice, "n1", time.Hour, false); !errors.Is(err, fleetapi.ErrRefused) {
+			t.Error("a second node was invited for a name:", err)
+		}
+		n.connect(c)
+		r.pass(time.Second)
+		r.wants(c, "n1", "in sync")
+		inv, err = c.Invite(r.Context(), alice, "n1", time.Hour, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.pass(time.Second)
+		if n.stream != nil || len(r.issuer.revoked) != 1 || r.issuer.revoked[0].Node != n.id {
+			t.Errorf("a replaced node is connected, or not revoked: %v", r.issuer.revoked)
+		}
+		if c.Admit(r.Context(), link.Hello{Node: n.id}) == nil {
+			t.Error("a replaced node was admitted")
+		}
+		other := newFakeNode(r, "n1b")
+		if err := c.Join(r.Context(), link.Join{Token: inv.Token, Name: "n1", Node: other.id, Key: "k"}); err != nil {
+			t.Fatal(err)
+		}
+		other.connect(c)
+		r.pass(time.Second)
+		r.wants(c, "n1", "in sync")
+		if err := c.Command(r.Context(), alice, "n1", fleetapi.Forget); err != nil {
+			t.Error(err)
+		}
+		r.pass(time.Second)
+		if _, err := c.Node(r.Context(), "n1"); err == nil || other.stream != nil {
+			t.Error("a forgotten node is known:", err)
+		}
+	})
+}
+
+func TestOperatorsAreKnownByTheirTokens(t *testing.T) {
+	onRig(t, func(r *rig) {
+		a, b := r.start("a"), r.start("b")
+		text, err := a.AddOperator(r.Context(), alice, fleetapi.OperatorToken{Name: "bob", Role: fleetapi.Viewer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []*Controller{a, b} {
+			who, err := c.Authenticate(r.Context(), hashText(text))
+			if err != nil || who != (fleetapi.Caller{Name: "bob", Role: fleetapi.Viewer}) {
+				t.Error(who, err)
+			}
+		}
+		if err := b.RemoveOperator(r.Context(), fleetapi.Caller{Role: fleetapi.Operator}, "bob"); err != nil {
+			t.Error(err)
+		}
+		r.pass(time.Second)
+		for _, c := range []*Controller{a, b} {
+			if _, err := c.Authenticate(r.Context(), hashText(text)); !errors.Is(err, fleetapi.ErrNoToken) {
+				t.Error("a removed token opens:", err)
+			}
+		}
+	})
+}
+
+func TestARenameIsSeenWhole(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		topology := `{"name":"t","sites":[{"name":"s","location":{"latitude":0,"longitude":0,"altitude":0}}],"nodes":[{"name":"n1","node_type":2,"mac_addr":"00:00:00:00:00:01","pop_node":true,"site_name":"s","wlan_mac_addrs":[]}],"links":[]}`
+		r.write(c, operate.SetTopology{Document: r.doc(topology)})
+		r.write(c, operate.SetNodes{Overrides: r.doc(`{"n1":{"envParams":{"B":"own"}}}`)})
+		r.synced(c, "n1")
+		n := r.nodes["n1"]
+		pushes, _ := n.got()
+		r.write(c, operate.EditTopology{Object: "node", Op: "rename", Name: "n1", To: "n9"})
+		r.pass(time.Minute)
+		r.wants(c, "n9", "in sync")
+		if again, _ := n.got(); again != pushes+1 {
+			t.Errorf("a rename pushed %d times: %s", again-pushes, n.doc)
+		}
+		for _, p := range n.pushes { // not once without its own layer, or another name's facts
+			if doc := string(p.Document); !strings.Contains(doc, `"own"`) {
+				t.Errorf("it was pushed %s", doc)
+			}
+		}
+		if _, err := c.Node(r.Context(), "n1"); err == nil {
+			t.Error("the old name is known")
+		}
+	})
+}
+
+func TestAPreviewAsksTheNodesOfAllReplicas(t *testing.T) {
+	onRig(t, func(r *rig) {
+		a, b := r.start("a"), r.start("b")
+		r.synced(a, "n1")
+		r.synced(b, "n2")
+		r.join(a, "n3")
+		p, err := a.Preview(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNodes{Overrides: r.doc(
+			`{"n1":{"envParams":{"B":"1"}},"n2":{"envParams":{"B":"1"}}}`)}})
+		if err != nil || len(p.Nodes) != 2 || p.Nodes["n1"].State != "pending" || p.Complete {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		r.pass(time.Second)
+		for _, c := range []*Controller{a, b} {
+			p, err = c.PreviewResult(r.Context(), p.ID)
+			if err != nil || !p.Complete || p.Nodes["n2"].State != "answered" || p.Nodes["n2"].Actions[0].Name != "RELOAD_FIREWALL" {
+				t.Errorf("%+v, %v", p, err)
+			}
+		}
+		r.pass(2 * time.Minute)
+		if _, err = a.PreviewResult(r.Context(), p.ID); err == nil {
+			t.Error("a preview is kept for more than a minute")
+		}
+		if pushes, _ := r.nodes["n1"].got(); pushes != 1 {
+			t.Error("a preview pushed")
+		}
+	})
+}
+
+func TestWritesMeetAtTheHead(t *testing.T) {
+	onRig(t, func(r *rig) {
+		a, b := r.start("a"), r.start("b")
+		done := make(chan error, 20)
+		for i := range 20 {
+			c := a
+			if i%2 == 1 {
+				c = b
+			}
+			go func() {
+				_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{
+					Overrides: config.Object{"envParams": config.Object{string(rune('a' + i)): "1"}}, Modify: true,
+				}})
+				done <- err
+			}()
+		}
+		for range 20 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		editions, err := a.History(r.Context(), fleetapi.HistoryQuery{})
+		if err != nil || len(editions) != 20 || editions[0].Author != "alice" || editions[0].Layers[0] != "network" {
+			t.Errorf("%d editions, %v", len(editions), err)
+		}
+		_, err = b.Write(r.Context(), fleetapi.WriteRequest{
+			Caller: alice, Write: operate.SetNetwork{Overrides: config.Object{}},
+			IfMatch: map[history.Layer]uint64{{Kind: history.Network}: 3},
+		})
+		var conflicts history.Conflicts
+		if !errors.As(err, &conflicts) || conflicts[0].By.Number != 20 {
+			t.Error("a write that was bound to an old revision:", err)
+		}
+		w, err := b.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, DryRun: true, Write: operate.SetNetwork{Overrides: config.Object{}}})
+		if err != nil || !w.Changed || !w.DryRun || w.Revision != 20 {
+			t.Errorf("a dry run: %+v, %v", w, err)
 		}
 	})
 }

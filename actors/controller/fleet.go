@@ -117,7 +117,8 @@ type record struct {
 	name     string // that it has in the fleet
 	known    fleet.Known
 	versions layers.Versions
-	asked    bool // its actor wants to know what it wants
+	kind     string // whose layers it has in the fleet, "" for none
+	asked    bool   // its actor wants to know what it wants
 	sent     fleet.Wanted
 	told     bool // sent is what its actor was told
 }

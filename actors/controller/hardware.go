@@ -53,6 +53,7 @@ func (a *fleetActor) want(r *record) map[string]fleet.Touched {
 		return nil
 	case has.err != nil:
 		a.fleet.Remove(r.name)
+		r.kind = ""
 		return map[string]fleet.Touched{r.name: {Node: r.name, Wanted: fleet.Wanted{For: r.versions, Fault: has.err.Error()}}}
 	case !set:
 		a.d.fail(fmt.Errorf("kind %q was read and is not in the fleet", k.Name))
@@ -68,6 +69,7 @@ func (a *fleetActor) want(r *record) map[string]fleet.Touched {
 	if err != nil {
 		return map[string]fleet.Touched{r.name: {Node: r.name, Wanted: fleet.Wanted{For: r.versions, Fault: err.Error()}}}
 	}
+	r.kind = k.Name
 	out := map[string]fleet.Touched{}
 	for _, t := range touched {
 		out[t.Node] = t
@@ -113,7 +115,7 @@ func (a *fleetActor) kindIs(m kindRead) map[string]fleet.Touched {
 	}
 	for _, r := range a.nodes {
 		if k, _ := a.fleet.Kind(r.versions); r.asked && k.Name == m.kind.Name {
-			if w, is := a.fleet.Wanted(r.name); !is || w.For != r.versions || m.err != nil {
+			if r.kind != m.kind.Name || m.err != nil {
 				maps.Copy(touched, a.want(r))
 			}
 		}
@@ -141,10 +143,7 @@ func (a *fleetActor) setHardware() map[string]fleet.Touched {
 			merged = next
 		}
 	}
-	others := map[string]bool{}
-	for _, name := range a.fleet.SetHardware(h) {
-		others[name] = true
-	}
+	a.fleet.SetHardware(h)
 	maps.DeleteFunc(a.kinds, func(_ string, k *kind) bool { return k.learnt }) // it may be something else now
 	a.d.dir.hardwareIs(h, maps.Clone(a.learnt), merged)
 	touched := map[string]fleet.Touched{}
@@ -153,7 +152,7 @@ func (a *fleetActor) setHardware() map[string]fleet.Touched {
 			continue
 		}
 		k, _ := a.fleet.Kind(r.versions)
-		if _, is := a.fleet.Wanted(r.name); !is || others[r.name] || a.kinds[k.Name] == nil {
+		if r.kind != k.Name || a.kinds[k.Name] == nil {
 			maps.Copy(touched, a.want(r))
 		}
 	}

@@ -105,8 +105,6 @@ func (n *fakeNode) cut() {
 	}
 }
 
-func (n *fakeNode) close() { n.cut() }
-
 func (n *fakeNode) drop(s *fakeStream) {
 	s.once.Do(func() {
 		close(s.done)
