@@ -1,0 +1,248 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/layers"
+	"edgespan/config/operate"
+)
+
+// histories is how many random histories run.
+func histories(t *testing.T, n int) int {
+	if text := os.Getenv("EDGESPAN_HISTORIES"); text != "" {
+		more, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return more
+	}
+	if testing.Short() {
+		return n / 10
+	}
+	return n
+}
+
+// TestRandomHistories: two replicas, random writes, nodes that answer as they like, streams
+// that break and go elsewhere, replicas that end and begin. At the end, when all is quiet,
+// every managed node runs what the model of its layers says.
+func TestRandomHistories(t *testing.T) {
+	for i := range histories(t, 1000) {
+		ok := t.Run(fmt.Sprint(i), func(t *testing.T) {
+			onRig(t, func(r *rig) { (&walk{rig: r, rand: rand.New(rand.NewPCG(uint64(i), 7))}).run() })
+		})
+		if !ok {
+			t.Fatalf("history %d", i)
+		}
+	}
+}
+
+type walk struct {
+	*rig
+	rand    *rand.Rand
+	network config.Object
+	own     map[string]config.Object
+	log     []string
+}
+
+var walkNodes = []string{"n0", "n1", "n2", "n3"}
+
+func (w *walk) run() {
+	w.own, w.network = map[string]config.Object{}, config.Object{}
+	w.start("a")
+	w.start("b")
+	for _, name := range walkNodes {
+		w.join(w.some(), name)
+	}
+	for range 5 + w.rand.IntN(25) {
+		w.step()
+	}
+	w.quiet()
+	w.check()
+}
+
+// some is one of the replicas that are there.
+func (w *walk) some() *Controller {
+	for {
+		if c := w.replicas[[]string{"a", "b"}[w.rand.IntN(2)]]; c != nil {
+			return c
+		}
+	}
+}
+
+func (w *walk) node() *fakeNode { return w.nodes[walkNodes[w.rand.IntN(len(walkNodes))]] }
+
+func (w *walk) step() {
+	switch w.rand.IntN(12) {
+	case 0, 1:
+		w.writeNetwork()
+	case 2, 3:
+		w.writeNode()
+	case 4, 5:
+		n, c := w.node(), w.some()
+		w.note("connect %s to %s", n.name, c.d.Replica)
+		n.connect(c)
+	case 6:
+		n := w.node()
+		w.note("cut %s", n.name)
+		n.cut()
+	case 7:
+		w.mood()
+	case 8:
+		w.restart()
+	case 9:
+		n, c := w.node(), w.some()
+		what := []fleetapi.Command{fleetapi.Retry, fleetapi.Release, fleetapi.Confirm}[w.rand.IntN(3)]
+		w.note("%s %s at %s", what, n.name, c.d.Replica)
+		ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
+		_ = c.Command(ctx, alice, n.name, what) // it may be refused
+		cancel()
+	default:
+		d := time.Duration(w.rand.IntN(200_000)) * time.Millisecond
+		if w.rand.IntN(3) == 0 {
+			d = time.Duration(w.rand.IntN(100)) * time.Microsecond
+		}
+		w.note("pass %v", d)
+		time.Sleep(d)
+	}
+	if w.rand.IntN(2) == 0 {
+		synctest.Wait()
+	}
+}
+
+func (w *walk) note(format string, args ...any) { w.log = append(w.log, fmt.Sprintf(format, args...)) }
+
+func (w *walk) overrides() config.Object {
+	env := config.Object{}
+	for _, key := range []string{"A", "B", "C"} {
+		if w.rand.IntN(2) == 0 {
+			env[key] = []string{"x", "y", "bad"}[w.rand.IntN(3)]
+		}
+	}
+	return config.Object{"envParams": env}
+}
+
+func (w *walk) put(c *Controller, x operate.Write) {
+	w.Helper()
+	if _, err := c.Write(w.Context(), fleetapi.WriteRequest{Caller: alice, Write: x}); err != nil {
+		w.Fatalf("write: %v\n%v", err, w.log)
+	}
+}
+
+func (w *walk) writeNetwork() {
+	o, c := w.overrides(), w.some()
+	w.note("network %v at %s", o, c.d.Replica)
+	w.put(c, operate.SetNetwork{Overrides: o})
+	w.network = o
+}
+
+func (w *walk) writeNode() {
+	o, c, n := w.overrides(), w.some(), w.node()
+	if w.rand.IntN(4) == 0 {
+		o["sysParams"] = config.Object{"managedConfig": w.rand.IntN(2) == 0}
+	}
+	w.note("%s %v at %s", n.name, o, c.d.Replica)
+	w.put(c, operate.SetNodes{Overrides: config.Object{n.name: o}})
+	w.own[n.name] = o
+}
+
+// mood changes how a node takes what it gets.
+func (w *walk) mood() {
+	n := w.node()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.reject, n.unhealthy, n.silent = "", "", false
+	switch w.rand.IntN(4) {
+	case 0:
+		n.reject = "bad"
+	case 1:
+		n.unhealthy = "bad"
+	case 2:
+		n.silent = true
+	}
+	w.note("mood of %s: rejects %q, unhealthy %q, silent %v", n.name, n.reject, n.unhealthy, n.silent)
+}
+
+// restart ends a replica, or starts the one that is not there.
+func (w *walk) restart() {
+	for _, name := range []string{"a", "b"} {
+		if w.replicas[name] == nil {
+			w.note("start %s", name)
+			w.start(name)
+			return
+		}
+	}
+	name := []string{"a", "b"}[w.rand.IntN(2)]
+	w.note("stop %s", name)
+	w.stop(name)
+}
+
+// quiet lets all nodes be well and connected, and what failed be tried again.
+func (w *walk) quiet() {
+	for _, name := range []string{"a", "b"} {
+		if w.replicas[name] == nil {
+			w.start(name)
+		}
+	}
+	for _, n := range w.nodes {
+		n.mu.Lock()
+		n.reject, n.unhealthy, n.silent = "", "", false
+		off := n.stream == nil
+		n.mu.Unlock()
+		if off {
+			n.connect(w.some())
+		}
+	}
+	w.pass(15 * time.Second)
+	for _, name := range walkNodes {
+		if err := w.some().Command(w.Context(), alice, name, fleetapi.Retry); err != nil {
+			w.Errorf("retry %s: %v", name, err)
+		}
+	}
+	w.pass(10 * time.Minute)
+}
+
+func (w *walk) check() {
+	for _, name := range walkNodes {
+		n := w.nodes[name]
+		base, _ := config.ParseObject([]byte(w.base.docs["RELEASE_M20"]))
+		want, _ := layers.Set{layers.Base: base, layers.Network: w.network, layers.Node: w.own[name]}.Effective()
+		managed := want["sysParams"].(config.Object)["managedConfig"] == true
+		state, why := w.rig.state(n.to, name)
+		if !managed {
+			if state != string(fleet.Unmanaged) {
+				w.Errorf("%s is %s\n%s", name, state, why)
+			}
+			continue
+		}
+		if _, md5 := n.got(); md5 != config.MD5(want) || state != string(fleet.InSync) || n.pending != nil {
+			w.Errorf("%s is %s and runs\n%s\nwant\n%s\n%s", name, state, n.doc, config.AppendCanonical(nil, want), why)
+		}
+		for _, c := range w.replicas {
+			if c != n.to {
+				w.wants(c, name, string(fleet.Elsewhere))
+			}
+		}
+		attempts := map[uint64]string{}
+		for _, p := range n.pushes {
+			if other, was := attempts[p.Attempt]; was && other != p.MD5 {
+				w.Errorf("%s: attempt %d was two configs", name, p.Attempt)
+			}
+			attempts[p.Attempt] = p.MD5
+		}
+	}
+	if w.Failed() {
+		for _, line := range w.log {
+			w.Log(line)
+		}
+	}
+}
