@@ -17,7 +17,7 @@ export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check integration bench fuzz fmt lint tools proto setup clean
+.PHONY: help build run test check vetted unit integration bench fuzz fmt lint tools proto setup clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -28,13 +28,18 @@ build: ## Build bin/edgespan, static
 run: setup build ## Show a node at work, in namespaces of its own (root)
 	bin/edgespan demo
 
-test: setup check integration ## All tests, set-up included (root, < 15 min)
+test: setup vetted unit integration ## All tests, set-up included (root, < 15 min)
 
-check: ## Format, vet, build, unit tests and the laws (no root, < 90 s)
+check: vetted ## Format, vet, build, short unit tests and the laws (no root, < 90 s)
+	$(GO) test -short -timeout 5m $(UNIT)
+
+vetted:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt: run make fmt: $$out"; exit 1; }
 	$(GO) vet ./...
 	$(GO) build ./...
-	$(GO) test -timeout 5m $(UNIT)
+
+unit: ## Unit tests with all their histories, crashes and draws (no root)
+	$(GO) test -timeout 10m $(UNIT)
 
 integration: ## Tests that need root and namespaces (root)
 	@test "$$(id -u)" = 0 || { echo 'make integration: needs root, for network namespaces' >&2; exit 1; }
