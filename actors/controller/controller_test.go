@@ -2,15 +2,19 @@ package controller
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/e2e"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
 	"edgespan/config/link"
+	"edgespan/config/metadata"
 	"edgespan/config/operate"
 )
 
@@ -547,6 +551,39 @@ func TestWritesMeetAtTheHead(t *testing.T) {
 		w, err := b.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, DryRun: true, Write: operate.SetNetwork{Overrides: config.Object{}}})
 		if err != nil || !w.Changed || !w.DryRun || w.Revision != 20 {
 			t.Errorf("a dry run: %+v, %v", w, err)
+		}
+	})
+}
+
+func TestAChangeOfTheControllersConfigIsCarriedOutByEachReplica(t *testing.T) {
+	onRig(t, func(r *rig) {
+		var mu sync.Mutex
+		did := map[string][]string{}
+		o, faults := metadata.Parse(r.doc(`{"flags":{"v":{"desc":"d","action":"UPDATE_GLOG_LEVEL","type":"STRING","sync":true,"flag":true},"own":{"desc":"d","action":"REBOOT","type":"STRING"}}}`), metadata.Options{E2E: true})
+		if faults != nil {
+			t.Fatal(faults)
+		}
+		r.change = func(opts *Options) {
+			opts.E2E = map[string]*metadata.Metadata{"controller": o}
+			name := opts.Replica
+			opts.Do = func(c e2e.Change) {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, a := range c.Actions {
+					did[name] = append(did[name], a.Name)
+				}
+			}
+		}
+		a := r.start("a")
+		r.start("b")
+		r.write(a, operate.SetE2E{File: "controller", Config: r.doc(`{"flags":{"v":"2"}}`), Modify: true, Replica: "a"})
+		r.pass(time.Second)
+		r.write(a, operate.SetE2E{File: "controller", Config: r.doc(`{"flags":{"own":"2"}}`), Modify: true, Replica: "a"})
+		r.pass(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if got := fmt.Sprint(did); got != "map[a:[UPDATE_GLOG_LEVEL REBOOT] b:[UPDATE_GLOG_LEVEL]]" {
+			t.Error(got)
 		}
 	})
 }

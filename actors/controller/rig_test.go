@@ -88,14 +88,19 @@ func (m *memory) Watch(ctx context.Context, p revision.Prefix, after revision.Re
 	for {
 		var batches []revision.Batch
 		var moved chan struct{}
-		err := m.do(func() (err error) { batches, err = m.model.Since(p, after); return err })
+		var now revision.Revision
+		if err := m.do(func() error { return nil }); err != nil { // leases end
+			return err
+		}
+		err := m.do(func() (err error) {
+			moved = m.moved
+			_, now, _ = m.model.Get("x")
+			batches, err = m.model.Since(p, after)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		m.mu.Lock()
-		moved = m.moved
-		_, now, _ := m.model.Get("x")
-		m.mu.Unlock()
 		for _, b := range batches {
 			after = b.Revision
 			if err := deliver(b); err != nil {

@@ -22,6 +22,7 @@ type Fleet struct {
 type kind struct {
 	layers Set           // base, firmware and hardware
 	merged config.Object // as they are together; nil where they clash
+	plain  *member       // what a node without layers of its own has; nil: not computed yet
 }
 
 type member struct {
@@ -50,6 +51,9 @@ func (f *Fleet) SetKind(name string, base, firmware, hardware config.Object) []s
 // SetNetwork replaces the network layer and answers with the nodes whose config has changed.
 func (f *Fleet) SetNetwork(o config.Object) []string {
 	f.network = o
+	for _, k := range f.kinds {
+		k.plain = nil
+	}
 	return f.refresh(func(*member) bool { return true })
 }
 
@@ -112,8 +116,27 @@ func (f *Fleet) refresh(which func(*member) bool) (changed []string) {
 	return changed
 }
 
-// compute makes a member's config and digest, with the layers of its kind as one.
+// compute makes a member's config and digest, with the layers of its kind as one. Those
+// without layers of their own all have the same.
 func (f *Fleet) compute(m *member) {
+	k := f.kinds[m.kind]
+	plain := len(m.auto) == 0 && len(m.own) == 0
+	if plain && k.plain != nil {
+		m.md5, m.clashes = k.plain.md5, k.plain.clashes
+		return
+	}
+	f.computeAlone(m)
+	if plain {
+		k.plain = m.clone()
+	}
+}
+
+func (m *member) clone() *member {
+	c := *m
+	return &c
+}
+
+func (f *Fleet) computeAlone(m *member) {
 	m.md5, m.clashes = "", nil
 	if merged := f.kinds[m.kind].merged; merged != nil {
 		o, clashes := Set{Base: merged, Auto: m.auto, Network: f.network, Node: m.own}.Effective()

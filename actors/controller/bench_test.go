@@ -1,0 +1,166 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/layers"
+	"edgespan/config/link"
+	"edgespan/config/operate"
+	"edgespan/config/revision"
+)
+
+// quickNode takes what is pushed to it at once.
+type quickNode struct {
+	c          *Controller
+	id         uint64
+	node       string
+	md5        string
+	generation link.Generation
+	pushes     *atomic.Int64
+	confirmed  *atomic.Int64
+}
+
+func (n *quickNode) ID() uint64 { return n.id }
+func (n *quickNode) End(string) {}
+func (n *quickNode) Send(m link.FromController) error {
+	switch m := m.(type) {
+	case link.Push:
+		n.md5, n.generation = m.MD5, m.Generation
+		n.c.Received(n, link.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: link.Accepted})
+		n.c.Received(n, n.report(true))
+		n.pushes.Add(1)
+	case link.Probe:
+		n.c.Received(n, link.Probed{Number: m.Number, Generation: n.generation, MD5: n.md5})
+	case link.Confirm:
+		n.c.Received(n, n.report(false))
+		n.confirmed.Add(1)
+	case link.Ask:
+		n.c.Received(n, link.Answer{ID: m.ID, Data: []byte("{}")})
+	}
+	return nil
+}
+
+func (n *quickNode) report(pending bool) link.Report {
+	on := true
+	r := link.Report{MD5: n.md5, Generation: n.generation, Software: "RELEASE_M20", Managed: &on, Settled: true}
+	if pending {
+		r.Pending = &link.Pending{Generation: n.generation, Settled: true, Remaining: time.Minute}
+	}
+	return r
+}
+
+// bigBase is a config of about 4 KB.
+func bigBase() string {
+	text := `{"sysParams":{"managedConfig":true}`
+	for i := range 40 {
+		text += fmt.Sprintf(`,"group%d":{"alpha":"value %d","beta":%d,"gamma":[1,2,3],"delta":{"x":true,"y":null}}`, i, i, i)
+	}
+	return text + "}"
+}
+
+// BenchmarkNetworkOverride is one network override until all nodes have confirmed it, with a
+// store in memory and nodes that answer at once, beside the floor of making each node's config
+// and its MD5 once.
+func BenchmarkNetworkOverride(b *testing.B) {
+	for _, own := range []bool{false, true} {
+		b.Run(fmt.Sprintf("own=%v", own), func(b *testing.B) { networkOverride(b, own) })
+	}
+}
+
+func networkOverride(b *testing.B, own bool) {
+	const nodes = 10_000
+	store := newMemory()
+	o := Options{
+		Store: store, Replica: "a", Log: zap.NewNop(), Metadata: testMetadata, Issuer: &issuer{}, MaskKey: []byte("k"),
+		Base: &base{docs: map[string]string{"RELEASE_M20": bigBase()}}, Settings: fleet.Defaults("a"),
+	}
+	for i := range nodes {
+		id := fmt.Sprintf("00000000-0000-4000-8000-%012x", i)
+		name := fmt.Sprintf("n%05d", i)
+		if _, err := store.model.Commit(revision.Txn{Then: []revision.Op{
+			revision.Put(history.NodeKey(id), encode(history.Member{ID: id, Name: name})), revision.Put(history.NameKey(name), []byte(id)),
+		}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	before := heap()
+	c, err := Start(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Stop(context.Background()) //nolint:errcheck // it ends with the process
+	if own {                           // each node has a layer of its own
+		layer := config.Object{}
+		for i := range nodes {
+			layer[fmt.Sprintf("n%05d", i)] = config.Object{"envParams": config.Object{"NAME": fmt.Sprint(i)}}
+		}
+		for c.Ready(b.Context()) != nil || len(c.d.dir.seats()) < nodes {
+			runtime.Gosched()
+		}
+		if _, err := c.Write(b.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNodes{Overrides: layer}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var pushes, confirmed atomic.Int64
+	for c.Ready(b.Context()) != nil || len(c.d.dir.seats()) < nodes {
+		runtime.Gosched()
+	}
+	for i := range nodes {
+		n := &quickNode{c: c, id: uint64(i + 1), node: fmt.Sprintf("00000000-0000-4000-8000-%012x", i), md5: config.MD5(config.Object{}), pushes: &pushes, confirmed: &confirmed}
+		h := link.Hello{Node: n.node, Software: "RELEASE_M20"}
+		if err := c.Admit(b.Context(), h); err != nil {
+			b.Fatal(err)
+		}
+		c.Connected(n, h)
+		c.Received(n, n.report(false))
+	}
+	wait := func(n int64) {
+		for at := time.Now(); confirmed.Load() < n; runtime.Gosched() {
+			if time.Since(at) > time.Minute {
+				b.Fatalf("%d of %d confirmed, %d pushes", confirmed.Load(), n, pushes.Load())
+			}
+		}
+	}
+	wait(nodes)
+	perNode := float64(heap()-before) / nodes
+	set, _ := c.d.Base.Read(layers.Choice{Base: "RELEASE_M20"})
+	commits := store.commits
+	b.ResetTimer()
+	for i := range b.N {
+		w := operate.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": fmt.Sprint(i)}}}
+		if _, err := c.Write(b.Context(), fleetapi.WriteRequest{Caller: alice, Write: w}); err != nil {
+			b.Fatal(err)
+		}
+		wait(int64(nodes * (i + 2)))
+	}
+	b.StopTimer()
+	b.ReportMetric(perNode, "B/node")
+	b.ReportMetric(float64(store.commits-commits)/float64(b.N), "txns/op")
+	took := b.Elapsed() / time.Duration(b.N)
+	at := time.Now()
+	for range nodes {
+		set[layers.Network] = config.Object{"envParams": config.Object{"A": "1"}}
+		effective, _ := set.Effective()
+		_ = config.MD5(effective)
+	}
+	b.ReportMetric(float64(took)/float64(time.Since(at)), "ratio")
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
