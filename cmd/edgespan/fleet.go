@@ -34,6 +34,7 @@ type fleetSpec struct {
 	forms         []string // of -o; none: the command has no -o
 	body          bool     // takes -f
 	write         bool     // takes -m, --dry-run, --if-match
+	unbound       bool     // but no --if-match: the layers that it writes are many
 	flags         func(*cobra.Command, *fleetCall)
 	run           func(*fleetCall) error
 	sub           []fleetSpec
@@ -119,6 +120,8 @@ func (s fleetSpec) bind(cmd *cobra.Command, call *fleetCall) {
 	if s.write {
 		flags.StringVarP(&call.message, "message", "m", "", "why; the history keeps it")
 		flags.BoolVar(&call.dryRun, "dry-run", false, "judge and print what would change, and change nothing")
+	}
+	if s.write && !s.unbound {
 		flags.StringVar(&call.ifMatch, "if-match", "", "revision that you have seen: a later write to the same layer refuses this one")
 	}
 	if s.flags != nil {

@@ -23,7 +23,10 @@ func describeNode(c *fleetCall) error {
 func writeNode(out io.Writer, n fleetapi.NodeDetail, wide, color bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s: %s\n", printable(n.Name), printable(n.State), printable(n.Why))
-	for _, line := range n.Explain {
+	for i, line := range n.Explain {
+		if i == 0 && line == n.State+": "+n.Why {
+			continue // it stands above
+		}
 		fmt.Fprintf(&b, "  %s\n", printable(line))
 	}
 	for _, f := range []struct{ what, text string }{

@@ -33,7 +33,7 @@ var historySpecs = []fleetSpec{
 			},
 			{
 				use: "revert REVISION", short: "Take back what one revision changed, and nothing of what came after it",
-				args: exactArgs(1, "one REVISION"), forms: tableForms, write: true, run: revertRevision,
+				args: exactArgs(1, "one REVISION"), forms: tableForms, write: true, unbound: true, run: revertRevision,
 			},
 		},
 	},
@@ -41,7 +41,7 @@ var historySpecs = []fleetSpec{
 		use: "rollback REVISION [LAYER...]", short: "Bring layers back to what they were as of a revision",
 		long:    "Bring all layers, or those that are named, back to what they were as of a revision: " + layerNames + "." + aboutFleetWrites,
 		example: "  edgespan rollback 41 network node/pop-1 --dry-run",
-		args:    atLeast(1, "REVISION [LAYER...]"), forms: tableForms, write: true, run: rollbackTo,
+		args:    atLeast(1, "REVISION [LAYER...]"), forms: tableForms, write: true, unbound: true, run: rollbackTo,
 		complete: func(a *app, cmd *cobra.Command, args []string, typed string) []string {
 			if len(args) == 0 {
 				return nil

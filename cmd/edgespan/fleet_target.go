@@ -40,6 +40,8 @@ func (a *app) bindFleet(root *cobra.Command) {
 	flags.StringVar(&a.fleet.CAFile, "ca-file", "", "certificate of the controller's CA, PEM")
 	flags.StringVar(&a.fleet.CASHA256, "ca-sha256", "", "SHA-256 of the public key of the controller's CA, in place of --ca-file")
 	flags.StringVar(&a.fleet.context, "context", "", "context to use, see edgespan context")
+	// The flag was defined one line above: the only error there is can't be.
+	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		for _, name := range []string{"controller", "token-file", "ca-file", "ca-sha256", "context"} {
 			if flags.Lookup(name).Changed && cmd.Annotations[fleetMark] == "" {

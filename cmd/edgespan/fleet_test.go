@@ -10,11 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
+
 	"edgespan/config"
 	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
+	"edgespan/config/schema"
 )
 
 // TestEveryCommandAsksTheController runs each command once; what it asks is what the words say.
@@ -105,6 +108,27 @@ func TestEveryCommandAsksTheController(t *testing.T) {
 		heard := strings.Join(f.heard(), "; ")
 		if got.code != exitOK || !sameAsked(heard, asked) {
 			t.Errorf("edgespan %s: exit %d, asks\n %s\nwant\n %s\n%s", line, got.code, heard, asked, got.err)
+		}
+	}
+}
+
+// TestEveryBoundWriteTellsWhatWasSeen gives --if-match to each command that has it.
+func TestEveryBoundWriteTellsWhatWasSeen(t *testing.T) {
+	f := smallFleet()
+	env := serveFleet(t, f)
+	for _, line := range []string{
+		"network set -f -", "network modify -f -", "network unset a", "node set pop-1 -f -", "node modify pop-1 -f -", "node unset pop-1 a",
+		"node clear-auto pop-1 --paths a", "controller set -f -", "aggregator modify -f -", "topology import -f -", "topology add node -f -",
+		"topology edit site s -f -", "topology delete link l", "topology rename node a b",
+	} {
+		got := cli(t, env, "{}", append(strings.Fields(line), "--if-match", `"12"`)...)
+		if heard := f.heard(); got.code != exitOK || len(heard) == 0 || !strings.HasSuffix(heard[len(heard)-1], ":12]") {
+			t.Errorf("edgespan %s: exit %d, asks %q: %s", line, got.code, heard, got.err)
+		}
+	}
+	for _, line := range []string{"optimize golay", "history revert 3", "rollback 3"} {
+		if got := cli(t, env, "", append(strings.Fields(line), "--if-match", "12")...); got.code != exitUsage {
+			t.Errorf("edgespan %s: exit %d: %s", line, got.code, got.err)
 		}
 	}
 }
@@ -293,5 +317,62 @@ func TestLiveNamesAreCompleted(t *testing.T) {
 	env["EDGESPAN_CONTROLLER"] = "http://127.0.0.1:1"
 	if got := cli(t, env, "", "__complete", "node", "get", ""); got.out != ":4\n" {
 		t.Errorf("without a controller: %q", got.out)
+	}
+}
+
+func TestPathsAreCutOutOfALayer(t *testing.T) {
+	f := smallFleet()
+	env := serveFleet(t, f)
+	two := config.Object{"a": config.Object{"x": int64(1), "y": int64(2)}, "b": config.Object{"x": int64(3), "z": config.Object{}}}
+	for _, c := range []struct {
+		object config.Object
+		line   string
+		want   string
+	}{
+		{config.Object{"n": two}, "node get n --paths *.x", `{"a": {"x": 1}, "b": {"x": 3}}`},
+		{config.Object{"n": two}, "node get n --paths a.y,b.z", `{"a": {"y": 2}, "b": {"z": {}}}`},
+		{config.Object{"n": two}, "node get n --paths none", `{}`},
+		{config.Object{"n": two, "m": two}, "node get --paths a.x", `{"m": {"a": {"x": 1}}, "n": {"a": {"x": 1}}}`},
+		{config.Object{"n": two}, "node get n --layer auto --paths b.*", `{"b": {"x": 3, "z": {}}}`},
+		{two, "node get --layer network --paths a", `{"a": {"x": 1, "y": 2}}`},
+	} {
+		f.doc.Object = c.object
+		got := cli(t, env, "", strings.Fields(c.line)...)
+		o, faults := config.ParseObject([]byte(got.out))
+		if want, _ := config.ParseObject([]byte(c.want)); faults != nil || !config.Equal(o, want) {
+			t.Errorf("%s: exit %d, %v\n%s%s", c.line, got.code, faults, got.out, got.err)
+		}
+	}
+}
+
+func TestFlagsOfTheControllerAreText(t *testing.T) {
+	f := smallFleet()
+	env := serveFleet(t, f)
+	f.metadata = schema.ControllerMetadata()
+	var sent config.Object
+	f.onWrite = func(w operate.Write) { sent = w.(operate.SetE2E).Config }
+	if got := cli(t, env, "", "controller", "modify", "flags.v=2"); got.code != 0 || got.err == "" {
+		t.Fatal(got.err)
+	} else if strings.Contains(got.err, "can't be read") {
+		t.Error(got.err)
+	}
+	if want := (config.Object{"flags": config.Object{"v": "2"}}); !config.Equal(sent, want) {
+		t.Errorf("sent %s", config.OneLine(sent))
+	}
+}
+
+func TestYAMLIsReadAsTheJSONIs(t *testing.T) {
+	for _, doc := range []config.Object{
+		{"a": "b\nc"}, {"a\nb": config.Object{"c": "d"}}, {"a": []any{config.Object{"b\nc": "d"}}}, {"a": "\x1b[2J"}, {"a\tb": "c\td"}, {"a": "\u009b\u2028"},
+	} {
+		var out strings.Builder
+		a := &app{streams: streams{Out: &out}}
+		if err := a.printYAML(doc); err != nil {
+			t.Fatal(err)
+		}
+		var back any
+		if err := yaml.Unmarshal([]byte(out.String()), &back); err != nil || !config.Equal(back, doc) {
+			t.Errorf("%q: %q is read as %v, %v", doc, out.String(), back, err)
+		}
 	}
 }

@@ -58,7 +58,10 @@ func verdict(w fleetapi.Written) string {
 // reach is how many nodes a write changes, in how many values, and what they will do.
 func reach(w fleetapi.Written) string {
 	nodes := touched(w)
-	if len(nodes) == 0 && len(w.Effects) == 0 {
+	if len(w.Effects) == 0 {
+		if len(w.Actions) > 0 {
+			return "no node changes; the controller itself does " + namesOf(w.Actions)
+		}
 		return "no node changes"
 	}
 	paths, actions := map[string]bool{}, map[string]bool{}
@@ -122,6 +125,14 @@ func fleetEffect(e fleetapi.Effect, wide bool) string {
 	}
 	writeActions(&b, e.Actions)
 	return b.String()
+}
+
+func namesOf(actions []fleetapi.Action) string {
+	var out []string
+	for _, x := range actions {
+		out = append(out, x.Name)
+	}
+	return strings.Join(out, " ")
 }
 
 func writeActions(b *strings.Builder, actions []fleetapi.Action) {
