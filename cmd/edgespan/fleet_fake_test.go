@@ -241,7 +241,7 @@ func testMetadata() config.Object {
 }
 
 // serveFleet serves the controller and gives the environment that reaches it.
-func serveFleet(t *testing.T, f *fleetBackend) map[string]string {
+func serveFleet(t *testing.T, f fleetapi.Backend) map[string]string {
 	t.Helper()
 	hash := func(text string) (string, error) { return "hash of " + text, nil }
 	s := httptest.NewServer(fleetapi.Handler(f, fleetapi.WithTokens(hash)))

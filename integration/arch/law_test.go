@@ -113,6 +113,7 @@ var mayImport = map[string][]string{
 var testsMayImport = map[string][]string{
 	"actors":          {"platform/fake"},
 	"actors/simulate": {"config/metadata"},
+	"cmd/edgespan":    {"config/fleet", "config/revision"}, // the controller of docs/operations.md
 	"config/e2e":      {"config/schema"},
 	"config/lint":     {"config/schema"},
 	"config/migrate":  {"config/metadata"},

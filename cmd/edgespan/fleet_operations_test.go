@@ -1,0 +1,87 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/config/httpapi/fleetapi"
+)
+
+const operationsPage = "../../docs/operations.md"
+
+// pageFleet is the controller of docs/operations.md: real operations, three nodes made up.
+func pageFleet(t *testing.T) *worldBackend {
+	t.Helper()
+	b := newWorldBackend(t)
+	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
+	now, before := fleetapi.Running{Generation: "1:7"}, fleetapi.Running{Generation: "1:6"}
+	const why = "it runs 1:6, wanted is 1:7; it was undone as unhealthy: uplink"
+	b.nodes = []fleetapi.Node{
+		{Name: "node-1", State: "in sync", Why: "it runs the wanted config, generation 1:7", Online: true, Ready: true, Software: "RELEASE_M81", Wanted: now, Running: now},
+		{Name: "node-2", State: "failed", Why: why, Online: true, Software: "RELEASE_M81", Wanted: now, Running: before},
+		{Name: "node-3", State: "needs adoption", Why: "a first push would remove 2 networks", Online: true, Software: "RELEASE_M81", Wanted: now},
+	}
+	b.detail = fleetapi.NodeDetail{
+		Node: b.nodes[1], Explain: []string{"failed: " + why, "next: it is pushed again once its wanted config changes, or by retry"},
+		Failures: []fleetapi.Failure{{MD5: "9f86d081", Reason: "unhealthy", Why: "uplink", At: at.Add(-10 * time.Minute)}},
+	}
+	b.invite = fleetapi.Invitation{
+		Node: "node-3", Expires: at.Add(24 * time.Hour),
+		Command: "edgespan join --controller 127.0.0.1:8444 --token 0f1e2d --ca-sha256 6b1f0a --name node-3",
+	}
+	answered := b.previews[0].Nodes["pop-1"]
+	b.previews[0].ID = "7f3a"
+	b.previews[0].Nodes = map[string]fleetapi.NodePreview{"node-1": answered, "node-2": {State: "offline", Why: "it has had no stream since 12:40"}}
+	b.rollouts = []fleetapi.Rollout{{
+		Revision: 2, State: "running", Nodes: 3, Acked: 1, Failed: map[string]string{"node-2": "unhealthy: uplink"}, Waiting: map[string]string{"node-3": "needs adoption"},
+	}}
+	return b
+}
+
+// TestEveryExampleOfTheOperationsPage runs the console blocks of docs/operations.md from the
+// first to the last in a folder with the real files; stdout comes before stderr.
+func TestEveryExampleOfTheOperationsPage(t *testing.T) {
+	text, err := os.ReadFile(operationsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := serveFleet(t, pageFleet(t))
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(terragraph)); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	commands := map[string]bool{}
+	for _, e := range consoleExamples(string(text)) {
+		words := shellWords(e.command)
+		if words[0] != "edgespan" {
+			t.Errorf("%s: edgespan is allowed", e.command)
+			continue
+		}
+		commands[strings.Join(words[1:min(3, len(words))], " ")] = true
+		got := cli(t, env, "", words[1:]...)
+		if !sameButDots(got.out+got.err, e.output) {
+			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.command, got.code, got.out, got.err, e.output)
+		}
+	}
+	for _, c := range []string{"context add", "nodes invite", "network modify", "network actions", "node modify", "history revert", "rollback 2", "nodes explain", "nodes describe"} {
+		if !commands[c] {
+			t.Errorf("%s has no example of %s, but of %v", operationsPage, c, commands)
+		}
+	}
+}
+
+// shellWords cuts a command line at blanks outside of single quotes.
+func shellWords(line string) []string {
+	var out []string
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			out = append(out, part)
+			continue
+		}
+		out = append(out, strings.Fields(part)...)
+	}
+	return out
+}

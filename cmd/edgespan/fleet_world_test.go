@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/layers"
+	"edgespan/config/metadata"
+	"edgespan/config/operate"
+	"edgespan/config/revision"
+	"edgespan/config/schema"
+	"edgespan/platform/confdir"
+)
+
+const terragraph = "../../config/testdata/terragraph"
+
+// worldBackend is a controller whose operations on layers are the real ones, on a store in
+// memory and the real metadata and base versions; only its nodes are made up.
+type worldBackend struct {
+	*fleetBackend
+
+	turn  sync.Mutex
+	store modelReader
+	world operate.World
+}
+
+var _ fleetapi.Backend = (*worldBackend)(nil)
+
+// modelReader reads a store in memory.
+type modelReader struct{ *revision.Model }
+
+func (s modelReader) Get(keys ...revision.Key) ([]revision.Entry, error) {
+	out := make([]revision.Entry, len(keys))
+	for i, key := range keys {
+		e, _, err := s.Model.Get(key)
+		if err != nil {
+			return nil, err
+		}
+		e.Key, out[i] = key, e
+	}
+	return out, nil
+}
+
+// newWorldBackend knows the nodes of the real topology node-1 and node-2, which have reported.
+func newWorldBackend(t *testing.T) *worldBackend {
+	t.Helper()
+	base, err := filepath.Abs(filepath.Join(terragraph, "base_versions")) // the test may go to another folder
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := confdir.Open(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(terragraph, "config_metadata.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, faults := config.ParseObject(text)
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	b := &worldBackend{fleetBackend: smallFleet(), store: modelReader{revision.NewModel()}}
+	b.world = operate.World{
+		Hardware: fleet.Hardware{Library: dir.Library},
+		Layers:   func(k fleet.Kind) (layers.Set, error) { return dir.Read(k.Choice) },
+		Metadata: parsed(t, doc, false), MaskKey: []byte("key"),
+		E2E:   map[string]*metadata.Metadata{"controller": parsed(t, schema.ControllerMetadata(), true), "aggregator": parsed(t, schema.AggregatorMetadata(), true)},
+		Nodes: map[string]operate.NodeFact{},
+	}
+	for _, name := range []string{"node-1", "node-2"} {
+		b.world.Nodes[name] = operate.NodeFact{Versions: layers.Versions{Software: "RELEASE_M81", Firmware: "10.11.0"}, Reported: true, Alive: true, ID: "id of " + name}
+	}
+	return b
+}
+
+func parsed(t *testing.T, doc config.Object, e2e bool) *metadata.Metadata {
+	t.Helper()
+	m, faults := metadata.Parse(doc, metadata.Options{E2E: e2e})
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	return m
+}
+
+// now is the world over the newest revision.
+func (b *worldBackend) now() (*operate.World, error) {
+	state, err := history.Head(b.store)
+	w := b.world
+	w.State = state
+	return &w, err
+}
+
+// read asks the world of now.
+func read[T any](b *worldBackend, f func(*operate.World) (T, error)) (T, error) {
+	b.turn.Lock()
+	defer b.turn.Unlock()
+	w, err := b.now()
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return f(w)
+}
+
+func (b *worldBackend) Config(_ context.Context, q operate.ConfigQuery) (operate.Document, error) {
+	return read(b, func(w *operate.World) (operate.Document, error) { return w.Config(q) })
+}
+
+func (b *worldBackend) Paths(_ context.Context, q operate.PathsQuery) (operate.Document, error) {
+	return read(b, func(w *operate.World) (operate.Document, error) { return w.Paths(q) })
+}
+
+func (b *worldBackend) Layer(_ context.Context, q operate.LayerQuery) (operate.Document, error) {
+	return read(b, func(w *operate.World) (operate.Document, error) { return w.Layer(q) })
+}
+
+func (b *worldBackend) Metadata(_ context.Context, of string) (operate.Document, error) {
+	return read(b, func(w *operate.World) (operate.Document, error) { return w.Describe(of) })
+}
+
+func (b *worldBackend) E2E(_ context.Context, file string, reveal bool) (operate.Document, error) {
+	return read(b, func(w *operate.World) (operate.Document, error) { return w.File(file, "", reveal) })
+}
+
+func (b *worldBackend) Topology(context.Context) (operate.Document, error) {
+	return read(b, func(w *operate.World) (operate.Document, error) { return w.Topology() })
+}
+
+func (b *worldBackend) Explain(_ context.Context, node string, path []string) ([]history.Explanation, error) {
+	return read(b, func(w *operate.World) ([]history.Explanation, error) { return w.Explain(node, path) })
+}
+
+func (b *worldBackend) History(_ context.Context, q fleetapi.HistoryQuery) ([]fleetapi.Edition, error) {
+	return read(b, func(w *operate.World) ([]fleetapi.Edition, error) {
+		records, err := w.State.Log(0)
+		var out []fleetapi.Edition
+		for _, r := range records {
+			if q.Before > 0 && r.Number >= q.Before || q.Limit > 0 && len(out) == q.Limit {
+				continue
+			}
+			e := fleetapi.Edition{Number: r.Number, Author: r.Author, Time: r.Time, Message: r.Message}
+			changes, err := history.Changes(b.store, r.Number)
+			if err != nil {
+				return nil, err
+			}
+			hit := q.Layer == nil
+			for _, c := range changes {
+				e.Layers = append(e.Layers, c.Layer.String())
+				hit = hit || c.Layer == *q.Layer
+			}
+			if hit {
+				out = append(out, e)
+			}
+		}
+		return out, err
+	})
+}
+
+func (b *worldBackend) Diff(_ context.Context, from, to uint64) ([]history.LayerDiff, error) {
+	return read(b, func(w *operate.World) ([]history.LayerDiff, error) {
+		before, err := history.At(b.store, from)
+		if err != nil {
+			return nil, err
+		}
+		after, err := history.At(b.store, to)
+		if err != nil {
+			return nil, err
+		}
+		diffs, err := history.Diff(before, after)
+		return w.MaskDiffs(diffs), err
+	})
+}
+
+func (b *worldBackend) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
+	return read(b, func(w *operate.World) (fleetapi.Written, error) {
+		out, err := w.Judge(r.Write)
+		if err != nil {
+			return fleetapi.Written{}, err
+		}
+		done := writtenOf(out)
+		done.Revision, done.DryRun = w.State.Number, r.DryRun
+		c := out.Change
+		c.Author, c.Message, c.IfMatch = r.Caller.Name, r.Message, r.IfMatch
+		c.Time = time.Date(2026, 11, 21, 13, int(w.State.Number), 0, 0, time.UTC)
+		plan, err := w.State.Plan(c)
+		if err != nil || r.DryRun {
+			return done, err
+		}
+		for _, txn := range plan.Txns {
+			if o, err := b.store.Commit(txn); err != nil || !o.Succeeded {
+				return done, fmt.Errorf("commit: %v %w", o.Succeeded, err)
+			}
+		}
+		done.Revision = plan.Record.Number
+		return done, nil
+	})
+}
+
+// writtenOf is an outcome on the wire.
+func writtenOf(o operate.Outcome) fleetapi.Written {
+	w := fleetapi.Written{Changed: len(o.Change.Layers) > 0, Warnings: o.Warnings, Actions: actionsOf(o.Actions)}
+	for _, p := range o.Unknown {
+		w.Unknown = append(w.Unknown, config.FormatPath(p))
+	}
+	for _, e := range o.Effects {
+		x := fleetapi.Effect{Nodes: e.Nodes, Actions: actionsOf(e.Actions)}
+		for _, v := range e.Values {
+			value := fleetapi.Value{Path: config.FormatPath(v.Path), Old: v.Old, New: v.New, HadOld: v.HadOld, HasNew: v.HasNew}
+			if v.HasNew {
+				value.Origin = v.Origin.String()
+			}
+			x.Values = append(x.Values, value)
+		}
+		w.Effects = append(w.Effects, x)
+	}
+	return w
+}
+
+func actionsOf(actions []metadata.Action) []fleetapi.Action {
+	var out []fleetapi.Action
+	for _, a := range actions {
+		x := fleetapi.Action{Name: a.Name}
+		for _, k := range a.Keys {
+			x.Keys = append(x.Keys, config.FormatPath(k))
+		}
+		out = append(out, x)
+	}
+	return out
+}
