@@ -22,6 +22,8 @@ type fleetFlags struct {
 	context string // the name of a context in the place of that in use
 }
 
+var fleetFlagNames = []string{"controller", "token-file", "ca-file", "ca-sha256", "context"}
+
 // fleetMark marks the commands that take these flags.
 const fleetMark = "controller"
 
@@ -43,7 +45,7 @@ func (a *app) bindFleet(root *cobra.Command) {
 	// The flag was defined one line above: the only error there is can't be.
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		for _, name := range []string{"controller", "token-file", "ca-file", "ca-sha256", "context"} {
+		for _, name := range fleetFlagNames {
 			if flags.Lookup(name).Changed && cmd.Annotations[fleetMark] == "" {
 				return usagef("%s: has --%s: it is allowed where a controller is asked: %s", cmd.CommandPath(), name, joined(askingGroups))
 			}

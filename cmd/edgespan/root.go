@@ -91,9 +91,47 @@ EDGESPAN_CONTEXTS. NO_COLOR switches colours off.`,
 	inGroup("node", root.Commands())
 	fleet := fleetCommands(a)
 	inGroup("controller", fleet)
-	root.AddCommand(fleet...)
+	addBeside(root, fleet)
 	root.AddCommand(newLayers(a), newVersion(a))
 	return root
+}
+
+// addBeside adds commands that ask a controller. Where one of the node has the same name, as
+// rollback, both are one command: without arguments it is the node's.
+func addBeside(root *cobra.Command, fleet []*cobra.Command) {
+	for _, c := range fleet {
+		for _, local := range root.Commands() {
+			if local.Name() == c.Name() {
+				root.RemoveCommand(local)
+				join(c, local)
+			}
+		}
+		root.AddCommand(c)
+	}
+}
+
+func join(c, local *cobra.Command) {
+	args, run := c.Args, c.RunE
+	c.Args = func(cmd *cobra.Command, words []string) error {
+		if len(words) == 0 {
+			return nil
+		}
+		return args(cmd, words)
+	}
+	c.RunE = func(cmd *cobra.Command, words []string) error {
+		if len(words) > 0 {
+			return run(cmd, words)
+		}
+		for _, name := range append([]string{"message", "dry-run", "if-match", "output"}, fleetFlagNames...) {
+			if cmd.Flags().Changed(name) && local.Flags().Lookup(name) == nil {
+				return usagef("%s: has --%s: it is allowed with arguments: %s", cmd.Name(), name, c.Use)
+			}
+		}
+		return local.RunE(cmd, words)
+	}
+	c.Short += "; without arguments: " + local.Short
+	c.Long += "\n\nWithout arguments: " + either(local.Long, local.Short) + "."
+	c.Flags().AddFlagSet(local.Flags())
 }
 
 // inGroup puts commands under one heading of the help.

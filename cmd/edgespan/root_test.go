@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// Of two commands with one name cobra runs the one that was added first, and says nothing.
+func TestNoTwoCommandsHaveOneName(t *testing.T) {
+	var look func(*cobra.Command)
+	look = func(c *cobra.Command) {
+		var names []string
+		for _, sub := range c.Commands() {
+			if slices.Contains(names, sub.Name()) {
+				t.Errorf("%s: has two commands %s", c.CommandPath(), sub.Name())
+			}
+			names = append(names, sub.Name())
+			look(sub)
+		}
+	}
+	look(newRoot(&app{streams: streams{Env: func(string) string { return "" }}}))
+}
+
+func TestACommandOfNodeAndControllerIsTheNodesWithoutArguments(t *testing.T) {
+	for line, want := range map[string]string{
+		"both": "local", "both 3": "fleet 3", "both -m x": "both: has --message: it is allowed with arguments: both N", "both --soon": "local",
+		"both 3 4": "both: has 2 arguments: one N is allowed",
+	} {
+		said := ""
+		root := &cobra.Command{Use: "root", SilenceErrors: true, SilenceUsage: true}
+		local := &cobra.Command{Use: "both", Args: exactArgs(0, "none"), RunE: func(*cobra.Command, []string) error { said = "local"; return nil }}
+		local.Flags().Bool("soon", false, "")
+		asks := &cobra.Command{Use: "both N", Args: exactArgs(1, "one N"), RunE: func(_ *cobra.Command, args []string) error { said = "fleet " + args[0]; return nil }}
+		asks.Flags().StringP("message", "m", "", "")
+		root.AddCommand(local)
+		addBeside(root, []*cobra.Command{asks})
+		root.SetArgs(strings.Fields(line))
+		if err := root.ExecuteContext(context.Background()); err != nil {
+			said = err.Error()
+		}
+		if said != want || strings.Count(commandNames(root), "both") != 1 {
+			t.Errorf("%s: %q, want %q", line, said, want)
+		}
+	}
+}
