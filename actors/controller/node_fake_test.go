@@ -54,6 +54,8 @@ type fakeStream struct {
 	down chan link.FromController
 	done chan struct{}
 	once sync.Once
+	gone chan struct{} // the node does not listen any more
+	lost *Controller   // that does not know yet
 }
 
 func (s *fakeStream) ID() uint64 { return s.id }
@@ -87,12 +89,27 @@ func (n *fakeNode) connect(c *Controller) {
 	}
 	n.cut()
 	n.r.streams++
-	s := &fakeStream{n: n, id: n.r.streams, down: make(chan link.FromController, 100), done: make(chan struct{})}
+	s := &fakeStream{n: n, id: n.r.streams, down: make(chan link.FromController, 100), done: make(chan struct{}), gone: make(chan struct{})}
 	n.mu.Lock()
 	n.to, n.stream = c, s
 	n.mu.Unlock()
 	c.Connected(s, hello)
 	go n.serve(c, s)
+}
+
+// lose leaves the stream as it is: the controller hears of its end when the keepalive finds
+// out, and what it says meanwhile goes nowhere.
+func (n *fakeNode) lose() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s, c := n.stream, n.to
+	if s == nil {
+		return
+	}
+	n.stream, n.to = nil, nil
+	s.lost = c
+	close(s.gone)
+	time.AfterFunc(40*time.Second, func() { n.drop(s) })
 }
 
 // cut ends the stream from the node's side.
@@ -110,6 +127,9 @@ func (n *fakeNode) drop(s *fakeStream) {
 		close(s.done)
 		n.mu.Lock()
 		c := n.to
+		if s.lost != nil {
+			c = s.lost
+		}
 		if n.stream == s {
 			n.stream, n.to = nil, nil
 		}
@@ -134,6 +154,8 @@ func (n *fakeNode) serve(c *Controller, s *fakeStream) {
 	for {
 		select {
 		case <-s.done:
+			return
+		case <-s.gone:
 			return
 		case <-tick.C:
 			n.mu.Lock()

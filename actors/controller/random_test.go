@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet"
+	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
 	"edgespan/config/operate"
@@ -89,12 +91,20 @@ func (w *walk) step() {
 		w.writeNode()
 	case 4, 5:
 		n, c := w.node(), w.some()
-		w.note("connect %s to %s", n.name, c.d.Replica)
+		lost := w.rand.IntN(2) == 0
+		w.note("connect %s to %s, lost %v", n.name, c.d.Replica, lost)
+		if lost {
+			n.lose()
+		}
 		n.connect(c)
 	case 6:
 		n := w.node()
 		w.note("cut %s", n.name)
-		n.cut()
+		if w.rand.IntN(2) == 0 {
+			n.cut()
+		} else {
+			n.lose()
+		}
 	case 7:
 		w.mood()
 	case 8:
@@ -202,7 +212,7 @@ func (w *walk) quiet() {
 			n.connect(w.some())
 		}
 	}
-	w.pass(15 * time.Second)
+	w.pass(time.Minute)
 	for _, name := range walkNodes {
 		if err := w.some().Command(w.Context(), alice, name, fleetapi.Retry); err != nil {
 			w.Errorf("retry %s: %v", name, err)
@@ -226,6 +236,11 @@ func (w *walk) check() {
 		}
 		if _, md5 := n.got(); md5 != config.MD5(want) || state != string(fleet.InSync) || n.pending != nil {
 			w.Errorf("%s is %s and runs\n%s\nwant\n%s\n%s", name, state, n.doc, config.AppendCanonical(nil, want), why)
+		}
+		var counted fleet.Counted
+		e, _, _ := w.store.Get(w.Context(), history.GenerationKey(n.id))
+		if err := json.Unmarshal(e.Value, &counted); err != nil || counted.Generation != n.generation || counted.Digest.Config != n.md5 {
+			w.Errorf("%s runs generation %s, the store counted %+v, %v", name, n.generation, counted, err)
 		}
 		for _, c := range w.replicas {
 			if c != n.to {
