@@ -143,7 +143,7 @@ func (c *Controller) Nodes(ctx context.Context) ([]fleetapi.Node, error) {
 	if err := c.Ready(ctx); err != nil {
 		return nil, err
 	}
-	return c.d.dir.nodes(time.Now(), c.d.Settings), nil
+	return c.d.dir.nodes(time.Now(), c.d.settings()), nil
 }
 
 // Node is all that is known of one node.
@@ -154,7 +154,7 @@ func (c *Controller) Node(ctx context.Context, name string) (fleetapi.NodeDetail
 	}
 	pid := s.process()
 	if pid == nil {
-		n := s.list(time.Now(), c.d.Settings)
+		n := s.list(time.Now(), c.d.settings())
 		return fleetapi.NodeDetail{
 			Node: n, Explain: []string{n.State + ": " + n.Why},
 			Health: []fleetapi.Item{}, Parameters: []fleetapi.Parameter{}, Actions: []fleetapi.Done{}, Failures: []fleetapi.Failure{},

@@ -68,7 +68,9 @@ func (d *deps) readHead(number uint64, from history.State, began bool) (m headRe
 		m.all, m.err = m.state.All()
 		return m
 	}
-	m.diffs, m.err = history.Diff(from, m.state)
+	if m.diffs, m.err = history.Diff(from, m.state); m.err == nil {
+		m.own, m.err = d.ownChange(from, m)
+	}
 	return m
 }
 
@@ -132,6 +134,7 @@ func (a *fleetActor) take(c actor.Context, m headRead) {
 	a.tell(c, touched, by)
 	a.admit()
 	a.d.dir.ready.Store(true)
+	a.follow(m, first)
 }
 
 // news is what changes of the store are about.

@@ -44,6 +44,7 @@ type deps struct {
 	letters   sync.Map // of those who wait for an answer in a mailbox: chan letter by key
 	streams   sync.Map // *seat by the id of its stream
 	lease     atomic.Int64
+	set       atomic.Pointer[fleet.Settings]
 	store     *actor.PID
 	fleet     *actor.PID
 }
@@ -124,6 +125,7 @@ func Start(o Options) (*Controller, error) {
 			}
 		},
 	}
+	c.d.set.Store(&o.Settings)
 	c.d.saver = newSaver(c.d)
 	started := make(chan error, 1)
 	var err error
@@ -155,20 +157,7 @@ func (o *Options) complete() error {
 	if o.Do == nil {
 		o.Do = func(e2e.Change) {}
 	}
-	d := fleet.Defaults(o.Replica)
-	if o.Settings == (fleet.Settings{}) {
-		o.Settings = d
-	}
-	o.Settings.Replica = o.Replica
-	if o.Settings.Interval <= 0 {
-		o.Settings.Interval = d.Interval
-	}
-	if o.Settings.Confirm <= 0 {
-		o.Settings.Confirm = d.Confirm
-	}
-	if o.Settings.Resend <= 0 {
-		o.Settings.Resend = d.Resend
-	}
+	o.Settings = whole(o.Settings, o.Replica)
 	return errors.Join(faults...)
 }
 

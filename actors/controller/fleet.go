@@ -10,6 +10,7 @@ import (
 
 	"edgespan/actors/keep"
 	"edgespan/config"
+	"edgespan/config/e2e"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/layers"
@@ -42,6 +43,7 @@ type (
 		record history.Record
 		all    []history.Version // the first time
 		diffs  []history.LayerDiff
+		own    e2e.Change // of the controller's config, in this replica
 		err    error
 	}
 	// libraryRead is which base files there are.
@@ -197,6 +199,10 @@ func (a *fleetActor) ofNodes(c actor.Context) {
 			a.admit()
 		case listRollouts:
 			m.reply(a.listRollouts())
+		}
+	case fleet.Changed:
+		for _, r := range a.nodes {
+			c.Send(r.pid, m)
 		}
 	case reload:
 		a.kinds = map[string]*kind{}

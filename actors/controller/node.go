@@ -149,6 +149,8 @@ func (n *node) receive(m any) {
 		n.remembered(m.entry)
 	case leased:
 		n.own()
+	case fleet.Changed:
+		n.step(m)
 	case tick:
 		if m.number == n.timers {
 			n.step(fleet.Tick{})
@@ -172,7 +174,7 @@ func (n *node) wake(m saved) {
 	}
 	memory, _ := n.parse(m.now)
 	n.memory = m.now.ModRevision
-	n.machine = fleet.New(n.seat.name, memory, n.d.Settings)
+	n.machine = fleet.New(n.seat.name, memory, n.d.settings())
 	n.d.system.Root.Send(n.d.fleet, seated{n.seat.id})
 	n.seat.mu.Lock()
 	stream, versions := n.seat.stream, n.seat.versions

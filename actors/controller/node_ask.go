@@ -174,7 +174,7 @@ func (n *node) runs() running {
 func (n *node) describe() fleetapi.NodeDetail {
 	now := time.Now()
 	d := fleetapi.NodeDetail{
-		Node: n.seat.list(now, n.d.Settings), Explain: n.machine.Explain(now), Replica: n.replica,
+		Node: n.seat.list(now, n.d.settings()), Explain: n.machine.Explain(now), Replica: n.replica,
 		Health: []fleetapi.Item{}, Parameters: []fleetapi.Parameter{}, Actions: []fleetapi.Done{}, Failures: []fleetapi.Failure{},
 	}
 	for _, f := range n.machine.Memory().Failures {

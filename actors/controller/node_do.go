@@ -139,7 +139,7 @@ func (n *node) compareAgain() {
 		return // it is out of date: there will be another
 	}
 	now := time.Now()
-	if a, open := n.asks[n.asking]; open && a.kind == link.AskConfig && now.Before(a.at.Add(n.d.Settings.Resend)) {
+	if a, open := n.asks[n.asking]; open && a.kind == link.AskConfig && now.Before(a.at.Add(n.d.settings().Resend)) {
 		return
 	}
 	n.asking = n.ask(ask{kind: link.AskConfig, at: now}, nil)

@@ -81,7 +81,8 @@ type Options struct {
 	Metadata *metadata.Metadata            // of nodes
 	E2E      map[string]*metadata.Metadata // of "controller" and "aggregator"
 	Issuer   Issuer
-	Settings fleet.Settings // Replica is filled in; zero values stand for fleet.Defaults
+	Settings fleet.Settings // Replica is filled in; zero values stand for fleet.Defaults; Set changes them
+	Offline  bool           // nobody is served: layers are what they are told to be, and nothing follows from them
 	MaskKey  []byte         // of the keyed revision that stands for an MD5 of masked output
 	NodeLink string         // HOST:PORT that a node is told to join at
 	// Do carries out what a change of the controller's own config entails, in this replica.

@@ -117,7 +117,7 @@ func (p *plan) take(c history.Change) {
 func (p *plan) add(name string, d *deps) {
 	out := fleetapi.NodePreview{State: previewOffline, Actions: []fleetapi.Action{}}
 	if s := d.dir.named(name); s != nil {
-		n := s.list(time.Now(), d.Settings)
+		n := s.list(time.Now(), d.settings())
 		switch {
 		case !n.Online:
 			out.Why = n.Why

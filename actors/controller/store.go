@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"go.uber.org/zap"
 
 	"edgespan/config"
 	"edgespan/config/history"
@@ -156,9 +155,6 @@ func (c *Controller) Write(ctx context.Context, r fleetapi.WriteRequest) (fleeta
 	if a.err != nil {
 		return fleetapi.Written{}, a.err
 	}
-	if !r.DryRun {
-		c.factsFollow(ctx, r)
-	}
 	return writtenOf(a, r.DryRun), nil
 }
 
@@ -185,25 +181,4 @@ func writtenOf(a wrote, dry bool) fleetapi.Written {
 		out.Effects = append(out.Effects, effect)
 	}
 	return out
-}
-
-// factsFollow brings what the auto layer says of the topology up to date after a write that may
-// have brought another one without.
-func (c *Controller) factsFollow(ctx context.Context, r fleetapi.WriteRequest) {
-	switch r.Write.(type) {
-	case operate.Import, operate.Restore, operate.Revert:
-	default:
-		return
-	}
-	w, err := c.d.world(ctx)
-	if err == nil {
-		var facts operate.SetAuto
-		ok := false
-		if facts, ok, err = w.Facts(); ok && err == nil {
-			_, err = c.d.ask(ctx, c.d.store, write{ctx, fleetapi.WriteRequest{Caller: r.Caller, Write: facts, Message: "facts of the topology"}})
-		}
-	}
-	if err != nil {
-		c.d.Log.Warn("bring the facts of the topology up to date", zap.Error(err))
-	}
 }

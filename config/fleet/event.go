@@ -92,6 +92,8 @@ type (
 	// Recalled is what the store has of the node, written by another replica. Own writes
 	// are not told.
 	Recalled struct{ Memory }
+	// Changed is other settings, from now on. The replica stays what it is.
+	Changed struct{ Settings }
 	// Tick is the timer, or any other moment to look.
 	Tick struct{}
 )
@@ -112,6 +114,7 @@ func (ReleaseAsked) event()    {}
 func (Retry) event()           {}
 func (Gate) event()            {}
 func (Recalled) event()        {}
+func (Changed) event()         {}
 func (Tick) event()            {}
 
 // Held is a local config that the node keeps against the controller's.

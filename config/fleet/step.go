@@ -58,6 +58,9 @@ func (n *Node) take(now time.Time, e Event) (save bool) {
 		}
 	case Answered:
 		n.answered(now, e)
+	case Changed:
+		e.Replica = n.set.Replica
+		n.set = e.Settings
 	case Tick:
 		n.timer = time.Time{} // it is spent
 	default:

@@ -1,0 +1,102 @@
+package controller
+
+import (
+	"errors"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/e2e"
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
+)
+
+// ownFile is the file of the controller's own config.
+const ownFile = "controller"
+
+// topologyFacts is where the auto layer of a node has what the topology says of it.
+const topologyFacts = "topologyInfo"
+
+// itself is the controller as the author of what follows from others' writes.
+var itself = fleetapi.Caller{Name: "controller", Role: fleetapi.Admin}
+
+// whole fills in what settings lack.
+func whole(s fleet.Settings, replica string) fleet.Settings {
+	d := fleet.Defaults(replica)
+	if s == (fleet.Settings{}) {
+		s = d
+	}
+	s.Replica = replica
+	if s.Interval <= 0 {
+		s.Interval = d.Interval
+	}
+	if s.Confirm <= 0 {
+		s.Confirm = d.Confirm
+	}
+	if s.Resend <= 0 {
+		s.Resend = d.Resend
+	}
+	return s
+}
+
+// settings are those that count now.
+func (d *deps) settings() fleet.Settings { return *d.set.Load() }
+
+// Set changes the settings, for all nodes and from now on.
+func (c *Controller) Set(s fleet.Settings) {
+	s = whole(s, c.d.Replica)
+	c.d.set.Store(&s)
+	c.d.system.Root.Send(c.d.fleet, fleet.Changed{Settings: s})
+}
+
+// ownChange is what a revision changes of the controller's config, as this replica has it.
+// Another replica may have written it.
+func (d *deps) ownChange(before history.State, m headRead) (e2e.Change, error) {
+	layers := []history.Layer{{Kind: history.E2E, Name: ownFile}, {Kind: history.E2E, Name: ownFile + "/" + d.Replica}}
+	if d.Offline || d.E2E[ownFile] == nil || !slices.ContainsFunc(m.diffs, func(diff history.LayerDiff) bool { return slices.Contains(layers, diff.Layer) }) {
+		return e2e.Change{}, nil
+	}
+	return d.worldAt(m.state).FileChange(ownFile, d.Replica, before)
+}
+
+// follow does what follows from the layers of a revision beside the nodes' configs.
+func (a *fleetActor) follow(m headRead, first bool) {
+	if a.d.Offline {
+		return
+	}
+	if len(m.own.Actions)+len(m.own.NextStart) > 0 {
+		a.d.Do(m.own)
+	}
+	if first || slices.ContainsFunc(m.diffs, movesFacts) {
+		a.d.leaf("facts", a.d.facts)
+	}
+}
+
+// movesFacts says whether a layer that changed may leave the facts of the topology behind.
+func movesFacts(d history.LayerDiff) bool {
+	return d.Layer.Kind == history.Topology || d.Layer.Kind == history.Auto && slices.ContainsFunc(d.Values, func(v history.ValueDiff) bool {
+		return len(v.Path) == 0 || v.Path[0] == topologyFacts
+	})
+}
+
+// facts brings what the auto layer says of the topology up to date, and writes only if
+// something differs: writes of topologies bring it along, imports and restores don't.
+func (d *deps) facts() {
+	w, err := d.world(d.ctx)
+	if err == nil {
+		var facts operate.SetAuto
+		var differ bool
+		if facts, differ, err = w.Facts(); differ && err == nil {
+			var answer any
+			answer, err = d.ask(d.ctx, d.store, write{d.ctx, fleetapi.WriteRequest{Caller: itself, Write: facts, Message: "facts of the topology"}})
+			if done, is := answer.(wrote); is {
+				err = errors.Join(err, done.err)
+			}
+		}
+	}
+	if err != nil && d.ctx.Err() == nil {
+		d.Log.Warn("bring the facts of the topology up to date", zap.Error(err))
+	}
+}
