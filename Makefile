@@ -22,8 +22,8 @@ export CGO_ENABLED = 0
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
-build: ## Build bin/edgespan, static
-	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/edgespan ./cmd/edgespan
+build: ## Build bin/edgespan and bin/edgespan-controller, static
+	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/edgespan ./cmd/edgespan-controller
 
 run: setup build ## Show a node at work, in namespaces of its own (root)
 	bin/edgespan demo

@@ -99,6 +99,13 @@ var mayImport = map[string][]string{
 		"config/httpapi/fleetapi", "config/history", "config/operate", "platform/pki",
 	},
 
+	"cmd/edgespan-controller": {
+		"actors/controller", "config", "config/action", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi",
+		"config/httpapi/fleetapi", "config/link", "config/metadata", "config/operate", "config/optimize", "config/revision", "config/schema",
+		"platform/confdir", "platform/daemon", "platform/datadir", "platform/nodelink", "platform/pki", "platform/proc",
+		"platform/store/bolt", "platform/store/etcd", "platform/store/kv",
+	},
+
 	"integration/arch":     {},
 	"integration/fleet":    {}, // test files only
 	"integration/cluster":  {},
@@ -122,6 +129,8 @@ var testsMayImport = map[string][]string{
 	"config/state":    {"netinst"},
 	"platform/store":  {"pubsub"},
 	"pubsub":          {"platform/store"},
+
+	"cmd/edgespan-controller": {"config/layers", "platform/store/etcd/etcdtest"},
 
 	"platform/store/kv":   {"platform/store/bolt"},
 	"platform/store/bolt": {"platform/store/conformance"},

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"edgespan/config"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/platform/confdir"
+)
+
+const seedData = "../../config/testdata/terragraph"
+
+// cfgDir is a folder as the original controller's /data/cfg.
+func cfgDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, from := range map[string]string{
+		"network_config_overrides.json": "network_config_overrides_sample.json", // with a value that is deprecated
+		"e2e_topology.conf":             "topology_conf/topology_figure0.conf",
+	} {
+		text, err := os.ReadFile(filepath.Join(seedData, from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, dir, name, string(text))
+	}
+	put(t, dir, "node_config_overrides.json", `{
+		"node-9": {"sysParams": {}, "popParams": {"POP_IFACE": "nic1"}, "topologyInfo": {"nodeName": "node-9"}},
+		"node-that-is-in-no-topology": {"envParams": {"CPE_INTERFACE": "nic0"}}}`)
+	put(t, dir, "auto_node_config_overrides.json", `{"node-10": {"topologyInfo": {"nodeName": "node-10", "nodeType": 2}}}`)
+	put(t, dir, "controller_config.json", `{"flags": {"v": "1", "listen": "127.0.0.1:0", "vendor_flag": "x"}, "topologyParams": {"enabledChannels": "2"}}`)
+	put(t, dir, "aggregator_config.json", `{"flags": {"v": "2"}}`)
+	return dir
+}
+
+func put(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// canonical are the seed's files of a folder in canonical form, by name.
+func canonical(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".bak") {
+			continue
+		}
+		o, err := confdir.ReadObject(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[e.Name()] = string(config.AppendCanonical(nil, o))
+	}
+	return out
+}
+
+// store are the flags of an offline command on a folder, with the seed's metadata.
+func storeFlags(dir string) []string {
+	return []string{"--data-dir", dir, "--metadata", seedData + "/config_metadata.json", "--base-dir", seedData + "/base_versions"}
+}
+
+func TestSeed_FilesOfDataCfgAreReadAndWrittenUnchanged(t *testing.T) {
+	from, data, to := cfgDir(t), t.TempDir(), filepath.Join(t.TempDir(), "new")
+	want := canonical(t, from)
+
+	code, out, said := command(t, append([]string{"import", "--cfg-dir", from, "--dry-run"}, storeFlags(data)...)...)
+	if code != exitOK || !strings.HasPrefix(out, "dry run: ") {
+		t.Fatalf("dry run: %d: %s%s", code, out, said)
+	}
+	if code, out, said := command(t, append([]string{"export", "--cfg-dir", to}, storeFlags(data)...)...); code != exitOK || strings.Contains(out, "network_config") {
+		t.Fatalf("after a dry run: %d: %s%s", code, out, said)
+	}
+	if code, out, said := command(t, append([]string{"import", "--cfg-dir", from, "-m", "from the old one"}, storeFlags(data)...)...); code != exitOK || !strings.HasPrefix(out, "revision 1: ") {
+		t.Fatalf("import: %d: %s%s", code, out, said)
+	}
+	code, out, said = command(t, append([]string{"export", "--cfg-dir", to}, storeFlags(data)...)...)
+	if code != exitOK || strings.Count(out, "\n") != len(want) {
+		t.Fatalf("export: %d: %s%s", code, out, said)
+	}
+	if got := canonical(t, to); !maps.Equal(got, want) {
+		t.Errorf("the round trip changed\n%v\ninto\n%v", want, got)
+	}
+	for name, text := range want {
+		got, err := os.ReadFile(filepath.Join(to, name))
+		if err != nil || string(got) != text+"\n" {
+			t.Errorf("%s is not in canonical form: %v", name, err)
+		}
+	}
+	code, out, _ = command(t, append([]string{"import", "--cfg-dir", to, "-o", "json"}, storeFlags(data)...)...)
+	var w fleetapi.Written
+	if err := json.Unmarshal([]byte(out), &w); code != exitOK || err != nil || w.Changed || w.Revision != 1 {
+		t.Errorf("the same again: %d, %v: %s", code, err, out)
+	}
+}
+
+func TestImportAndExportOverREST(t *testing.T) {
+	from, to := cfgDir(t), t.TempDir()
+	put(t, from, "controller_config.json", `{"flags": {"v": "1", "vendor_flag": "x"}}`) // nothing that restarts it
+	put(t, from, "network_config_overrides.json", `{}`)
+	if err := os.Remove(filepath.Join(from, "auto_node_config_overrides.json")); err != nil {
+		t.Fatal(err) // a controller that runs writes the topology's facts there
+	}
+	want := canonical(t, from)
+	c := started(t, t.TempDir(), storeFlags("")[2:]...)
+	reach := []string{"--controller", "https://" + c.API, "--token-file", filepath.Join(c.dir, "admin.token"), "--ca-sha256", c.pin()}
+	if code, out, said := command(t, append([]string{"import", "--cfg-dir", from}, reach...)...); code != exitOK {
+		t.Fatalf("import: %d: %s%s", code, out, said)
+	}
+	if code, out, said := command(t, append([]string{"export", "--cfg-dir", to}, reach...)...); code != exitOK {
+		t.Fatalf("export: %d: %s%s", code, out, said)
+	}
+	got := canonical(t, to)
+	delete(got, "auto_node_config_overrides.json")
+	if !maps.Equal(got, want) {
+		t.Errorf("the round trip changed\n%v\ninto\n%v", want, got)
+	}
+	code, out, said := command(t, append([]string{"token", "add", "anna", "--role", "viewer"}, reach...)...)
+	if code != exitOK {
+		t.Fatalf("token: %d: %s", code, said)
+	}
+	viewer := filepath.Join(t.TempDir(), "token")
+	put(t, filepath.Dir(viewer), "token", out)
+	reach[3] = viewer
+	if code, _, said := command(t, append([]string{"import", "--cfg-dir", from}, reach...)...); code != exitPermission {
+		t.Errorf("a viewer's import: %d: %s", code, said)
+	}
+	put(t, filepath.Dir(viewer), "token", "eso_wrong")
+	if code, _, said := command(t, append([]string{"export", "--cfg-dir", to}, reach...)...); code != exitPermission {
+		t.Errorf("an export by nobody: %d: %s", code, said)
+	}
+}
+
+// TestAFaultyImportChangesNothing has a fault in each of three files.
+func TestAFaultyImportChangesNothing(t *testing.T) {
+	from, data := cfgDir(t), t.TempDir()
+	if code, _, said := command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...); code != exitOK {
+		t.Fatal(said)
+	}
+	before := t.TempDir()
+	command(t, append([]string{"export", "--cfg-dir", before}, storeFlags(data)...)...)
+
+	put(t, from, "network_config_overrides.json", `{"sysParams": {"managedConfig": "maybe"}}`)
+	put(t, from, "node_config_overrides.json", `{"node-9": 5}`)
+	put(t, from, "controller_config.json", `{"flags": {"v": "much"}}`)
+	code, _, said := command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...)
+	if code != exitRejected {
+		t.Fatalf("%d: %s", code, said)
+	}
+	for _, part := range []string{"managedConfig", "node-9", "v"} {
+		if !slices.ContainsFunc(strings.Split(said, "\n"), func(l string) bool { return strings.Contains(l, part) }) {
+			t.Errorf("no fault of %s in\n%s", part, said)
+		}
+	}
+	put(t, from, "e2e_topology.conf", `{"nodes": `)
+	put(t, from, "aggregator_config.json", `[]`)
+	code, _, said = command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...)
+	if code != exitRejected || !strings.Contains(said, "e2e_topology.conf") || !strings.Contains(said, "aggregator_config.json") {
+		t.Errorf("files that don't parse: %d: %s", code, said)
+	}
+	after := t.TempDir()
+	command(t, append([]string{"export", "--cfg-dir", after}, storeFlags(data)...)...)
+	if !maps.Equal(canonical(t, before), canonical(t, after)) {
+		t.Error("a refused import changed something")
+	}
+}
+
+// TestAStartTakesTheFlagsOfItsConfig imports a config before the first start.
+func TestAStartTakesTheFlagsOfItsConfig(t *testing.T) {
+	from, data := cfgDir(t), t.TempDir()
+	put(t, from, "controller_config.json", `{"flags": {"v": "1", "auth": "none"}}`)
+	if code, _, said := command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...); code != exitOK {
+		t.Fatal(said)
+	}
+	c := started(t, data, storeFlags("")[2:]...)
+	if !strings.Contains(c.err.String(), `"auth":"none"`) {
+		t.Errorf("the config's flag does not count:\n%s", c.err)
+	}
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"edgespan/config/history"
+	"edgespan/config/revision"
+	"edgespan/platform/datadir"
+	"edgespan/platform/pki"
+	"edgespan/platform/store/kv"
+)
+
+// founding is what all controllers of a fleet must have alike. The first one writes it.
+type founding struct {
+	CA   string `json:"caSha256"` // pin of the CA that the nodes trust
+	Mask string `json:"maskKey"`  // of keyed digests, hexadecimal: they are compared between replicas
+}
+
+// foreignFleetError is a controller with another CA than the fleet's: its nodes would not
+// know it.
+type foreignFleetError struct{ why string }
+
+func (e *foreignFleetError) Error() string { return "join the fleet: " + e.why }
+
+// found opens the CA and joins the fleet of the store, or founds it. Nothing is made that
+// the fleet would not know.
+func found(ctx context.Context, s kv.Store, dir *datadir.Dir, ca pki.Options) (*pki.Authority, []byte, error) {
+	have, entry, err := readFounding(ctx, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := os.Stat(dir.Path("ca.pem")); entry.Exists() && ca.Outside == (pki.Outside{}) && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, &foreignFleetError{fmt.Sprintf("its CA is %s: %s is missing: copy it from another controller of the fleet, or give --ca-cert and --ca-key",
+			have.CA, dir.Path("ca.pem"))}
+	}
+	authority, err := pki.Open(ca)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !entry.Exists() {
+		mask, err := dir.Mask()
+		if err != nil {
+			return nil, nil, err
+		}
+		have = founding{CA: authority.Pin().String(), Mask: hex.EncodeToString(mask)}
+		if have, entry, err = writeFounding(ctx, s, have, entry); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := have.fits(ctx, s, authority, entry); err != nil {
+		return nil, nil, err
+	}
+	mask, err := hex.DecodeString(have.Mask)
+	if err != nil || len(mask) != datadir.MaskKey {
+		return nil, nil, fmt.Errorf("join the fleet: the store's key %s: maskKey is none: %d hexadecimal digits are allowed", history.FleetKey(), hex.EncodedLen(datadir.MaskKey))
+	}
+	return authority, mask, nil
+}
+
+// fits refuses a CA that the fleet's nodes don't know. One that follows the fleet's, which
+// is still among its roots, becomes the fleet's.
+func (f founding) fits(ctx context.Context, s kv.Store, authority *pki.Authority, entry revision.Entry) error {
+	pin, err := pki.ParsePin(f.CA)
+	switch {
+	case err != nil:
+		return fmt.Errorf("join the fleet: %w", err)
+	case !authority.Trusts(pin):
+		return &foreignFleetError{fmt.Sprintf("its CA is %s, and this controller's is %s: the certificate and key of the fleet's are allowed", f.CA, authority.Pin())}
+	case authority.Pin() == pin:
+		return nil
+	}
+	f.CA = authority.Pin().String()
+	_, _, err = writeFounding(ctx, s, f, entry)
+	return err
+}
+
+func readFounding(ctx context.Context, s kv.Store) (founding, revision.Entry, error) {
+	entry, _, err := s.Get(ctx, history.FleetKey())
+	if err != nil {
+		return founding{}, entry, fmt.Errorf("join the fleet: %w", err)
+	}
+	f, err := parseFounding(entry)
+	return f, entry, err
+}
+
+func parseFounding(e revision.Entry) (founding, error) {
+	var f founding
+	if !e.Exists() {
+		return f, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(e.Value))
+	if err := d.Decode(&f); err != nil {
+		return f, fmt.Errorf("join the fleet: read the store's key %s: %w", history.FleetKey(), err)
+	}
+	return f, nil
+}
+
+// writeFounding writes over what was read, and answers with what counts: another controller
+// may have been faster.
+func writeFounding(ctx context.Context, s kv.Store, f founding, over revision.Entry) (founding, revision.Entry, error) {
+	text, err := json.Marshal(f)
+	if err != nil {
+		return f, over, fmt.Errorf("found the fleet: %w", err)
+	}
+	_, err = s.Commit(ctx, revision.Txn{
+		Compares: []revision.Compare{revision.At(history.FleetKey(), over.ModRevision)},
+		Then:     []revision.Op{revision.Put(history.FleetKey(), text)},
+	})
+	if err != nil {
+		return f, over, fmt.Errorf("found the fleet: %w", err)
+	}
+	return readFounding(ctx, s)
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/layers"
+	"edgespan/config/operate"
+)
+
+// Bounds of the test below.
+const (
+	kills       = 200
+	killsShort  = 10
+	killBudget  = 90 * time.Second // after it no further kill
+	killWriters = 4
+)
+
+// victim is the program in a process of its own.
+type victim struct {
+	cmd    *exec.Cmd
+	err    *watched
+	client *fleetapi.Client
+}
+
+// TestKilledAtAnyInstantTheControllerKeepsWhatItAcknowledged writes from several clients,
+// kills the process with SIGKILL at a random instant, and looks after the restart: of each
+// writer there is what was acknowledged last, or the one write whose answer got lost.
+func TestKilledAtAnyInstantTheControllerKeepsWhatItAcknowledged(t *testing.T) {
+	rounds := kills
+	if testing.Short() {
+		rounds = killsShort
+	}
+	dir := t.TempDir()
+	acked, sent := make([]int, killWriters), make([]int, killWriters)
+	var lastRevision uint64
+	end := time.Now().Add(killBudget)
+	done, writes := 0, 0
+	for ; done < rounds && time.Now().Before(end); done++ {
+		v := newVictim(t, dir)
+		revision := v.check(t, acked, sent)
+		if revision < lastRevision {
+			t.Fatalf("kill %d: the history went back from revision %d to %d", done, lastRevision, revision)
+		}
+		before := sum(acked)
+		lastRevision = max(revision, v.writeUntilKilled(t, acked, sent, time.Duration(rand.IntN(40_000))*time.Microsecond))
+		writes += sum(acked) - before
+		if t.Failed() {
+			return
+		}
+	}
+	v := newVictim(t, dir)
+	v.check(t, acked, sent)
+	v.kill(t)
+	t.Logf("%d kills, %d acknowledged writes", done, writes)
+	if done < killsShort || writes < done {
+		t.Errorf("%d kills and %d writes say little", done, writes)
+	}
+}
+
+func sum(ns []int) int {
+	total := 0
+	for _, n := range ns {
+		total += n
+	}
+	return total
+}
+
+func newVictim(t *testing.T, dir string) *victim {
+	t.Helper()
+	v := &victim{err: newWatched()}
+
+	v.cmd = exec.Command(os.Args[0], "--data-dir", dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--auth", "none")
+	v.cmd.Env = append(os.Environ(), asProgram+"=1")
+	v.cmd.Stderr = v.err
+	if err := v.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = v.cmd.Process.Kill() })
+	var said struct{ API string }
+	line := v.err.line(t, `"msg":"controller runs"`, nil)
+	if err := json.Unmarshal([]byte(line), &said); err != nil {
+		t.Fatal(err)
+	}
+	client, err := fleetapi.NewClient(fleetapi.Options{URL: "http://" + said.API})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.client = client
+	return v
+}
+
+func (v *victim) kill(t *testing.T) {
+	t.Helper()
+	if err := v.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = v.cmd.Wait() // it was killed
+	v.client.Close()
+}
+
+// check reads what there is, and takes it as known from now on.
+func (v *victim) check(t *testing.T, acked, sent []int) uint64 {
+	t.Helper()
+	doc, err := v.client.Layer(t.Context(), operate.LayerQuery{Layer: layers.Network})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, v.err)
+	}
+	for w := range acked {
+		text, _ := config.Lookup(doc.Object, []string{"killParams", writer(w)})
+		n := 0
+		if s, is := text.(string); is {
+			if n, err = strconv.Atoi(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n != acked[w] && n != sent[w] {
+			t.Errorf("writer %d: has %d, acknowledged were %d, sent %d", w, n, acked[w], sent[w])
+		}
+		acked[w], sent[w] = n, n
+	}
+	return doc.Revision
+}
+
+func writer(w int) string { return fmt.Sprintf("w%d", w) }
+
+// writeUntilKilled lets all writers write, one write after the other, until the process is
+// killed; it returns the newest revision that was acknowledged.
+func (v *victim) writeUntilKilled(t *testing.T, acked, sent []int, after time.Duration) uint64 {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var wg sync.WaitGroup
+	newest := make([]uint64, len(acked))
+	first := make(chan struct{}, len(acked))
+	for w := range acked {
+		wg.Go(func() {
+			for {
+				sent[w]++
+				value := strconv.Itoa(sent[w])
+				out, err := v.client.Write(ctx, operate.SetNetwork{
+					Modify: true, Overrides: config.Object{"killParams": config.Object{writer(w): value}},
+				}, fleetapi.WriteOptions{})
+				if err != nil {
+					if !strings.Contains(err.Error(), "not reachable") {
+						t.Errorf("writer %d: %v", w, err)
+					}
+					return
+				}
+				acked[w], newest[w] = sent[w], out.Revision
+				select {
+				case first <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	select {
+	case <-first:
+	case <-ctx.Done():
+	}
+	time.Sleep(after) // the random instant
+	v.kill(t)
+	wg.Wait()
+	var out uint64
+	for _, n := range newest {
+		out = max(out, n)
+	}
+	return out
+}

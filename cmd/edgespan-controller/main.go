@@ -1,0 +1,26 @@
+// Command edgespan-controller is the controller of a fleet: the store of its layers, the
+// API, and the link to its nodes. It owns the wiring: flags, environment, the data folder,
+// which implementation is used, what the controller does to itself, and exit codes.
+//
+// It never judges a config, a node or a caller: config/operate, config/fleet and
+// config/httpapi/fleetapi do. start.go is the only place that puts platform and actors
+// together.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is set by the Makefile from git describe.
+var version = "unknown"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends what does not come to its end
+	code := run(ctx, streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}, os.Args[1:])
+	stop()
+	os.Exit(code)
+}

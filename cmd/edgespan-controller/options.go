@@ -1,0 +1,299 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config"
+	"edgespan/config/schema"
+)
+
+// options are the settings of a controller.
+type options struct {
+	DataDir text
+	Etcd    list
+	EtcdCA, EtcdCert, EtcdKey,
+	EtcdUser, EtcdPasswordFile text
+	Fleet   text
+	Replica text
+
+	BaseDir  text
+	Metadata list
+
+	Listen, NodeListen text
+	NodeHost           list
+	Auth               text
+	CACert, CAKey      text
+	Actions            text
+
+	V                                                     number
+	UnknownHW, StagedRollout                              boolean
+	ReconfigDelay, BoardDelay, ActionsTime, ConfirmTime   seconds
+	BatchTime, FirmwareDelay, StatusInterval, TopologyGap seconds
+
+	table []setting
+	given map[string]bool // by the command line or the environment
+}
+
+// setting is one flag.
+type setting struct {
+	name  string // with '-'
+	value value
+	about string
+	whose audience
+}
+
+// audience says which commands have a flag.
+type audience int
+
+const (
+	storing audience = iota // all that open the store
+	serving                 // the controller itself only
+)
+
+// Who may use the API.
+const (
+	authToken = "token"
+	authNone  = "none"
+)
+
+// newOptions are the defaults: those of the controller's own config, where it has the flag.
+func newOptions() *options {
+	o := &options{Fleet: "default", given: map[string]bool{}}
+	o.table = []setting{
+		{"data-dir", &o.DataDir, "folder of the embedded store, the certificates and the tokens", storing},
+		{"etcd", &o.Etcd, "addresses of the etcd members that hold the store; without, it is a file of the data folder", storing},
+		{"etcd-ca", &o.EtcdCA, "PEM file of the CAs of the etcd members", storing},
+		{"etcd-cert", &o.EtcdCert, "PEM file of the certificate that etcd asks for", storing},
+		{"etcd-key", &o.EtcdKey, "PEM file of its key", storing},
+		{"etcd-user", &o.EtcdUser, "name of the etcd user", storing},
+		{"etcd-password-file", &o.EtcdPasswordFile, "file of the etcd user's password", storing},
+		{"fleet", &o.Fleet, "name of the fleet, several of which may share an etcd", storing},
+		{"replica", &o.Replica, "name of this controller among those of the fleet; kept in the data folder (default made at the first start)", storing},
+		{"base-dir", &o.BaseDir, "folder of base, firmware and hardware layers, beside the embedded ones", storing},
+		{"metadata", &o.Metadata, "metadata file of the nodes' config, beside the embedded one; repeatable", storing},
+		{"listen", &o.Listen, "address and port of the API", serving},
+		{"node-listen", &o.NodeListen, "address and port that nodes connect to", storing},
+		{"node-host", &o.NodeHost, "host names and addresses of this controller for its certificate; the first stands in join commands", storing},
+		{"auth", &o.Auth, "who may use the API: token, or none: everybody, by plain HTTP on a loopback address", serving},
+		{"ca-cert", &o.CACert, "PEM file of an outside CA, in place of one of our own", storing},
+		{"ca-key", &o.CAKey, "PEM file of its key", storing},
+		{"actions", &o.Actions, "table of what is done for actions of the controller's config (default " + defaultActions + ", if it is there)", serving},
+		{"v", &o.V, "how much is logged: 0, or 1 and more for all", serving},
+		{"unknown-hw-queries-enabled", &o.UnknownHW, "ask nodes of unknown hardware for their base config", serving},
+		{"config-staged-rollout-enabled", &o.StagedRollout, "roll changes out in batches", serving},
+		{"consecutive-reconfig-delay-s", &o.ReconfigDelay, "least seconds between two pushes to one node", serving},
+		{"unknown-hw-config-req-delay-s", &o.BoardDelay, "least seconds between two questions to nodes of one unknown board", serving},
+		{"config-actions-req-timeout-s", &o.ActionsTime, "seconds for which the answers to a preview of actions are kept", serving},
+		{"config-confirm-timeout-s", &o.ConfirmTime, "seconds within which a pushed config must be confirmed", serving},
+		{"config-batch-timeout-s", &o.BatchTime, "seconds after which a batch is no longer waited for", serving},
+		{"firmware-parameter-update-delay", &o.FirmwareDelay, "how far ahead firmware parameters are scheduled, in intervals of 25.6 ms", serving},
+		{"status-reports-interval", &o.StatusInterval, "seconds between two comparisons of reports with what is wanted", serving},
+		{"topology-info-sync-interval", &o.TopologyGap, "seconds between two updates of the topology's facts", serving},
+	}
+	for name, v := range fileFlags(schema.ControllerDefault()) {
+		if s, ok := o.find(name); ok {
+			_ = s.value.Set(v) // a test sets each of them
+		}
+	}
+	return o
+}
+
+// fileFlags are the flags of a controller's config in normal form, by name with '_'.
+func fileFlags(doc config.Object) map[string]string {
+	out := map[string]string{}
+	flags, _ := doc["flags"].(config.Object)
+	for name, v := range flags {
+		if s, ok := v.(string); ok {
+			out[name] = s
+		}
+	}
+	return out
+}
+
+// find finds a flag by its name in either form.
+func (o *options) find(name string) (setting, bool) {
+	name = dashes(name)
+	i := slices.IndexFunc(o.table, func(s setting) bool { return s.name == name })
+	if i < 0 {
+		return setting{}, false
+	}
+	return o.table[i], true
+}
+
+func dashes(name string) string { return strings.ReplaceAll(name, "_", "-") }
+
+// bind gives a command the flags of its audience.
+func (o *options) bind(cmd *cobra.Command, whose audience) {
+	for _, s := range o.table {
+		if s.whose > whose {
+			continue
+		}
+		f := cmd.Flags()
+		f.Var(&onCommandLine{value: s.value}, s.name, s.about)
+		if _, ok := s.value.(*boolean); ok {
+			f.Lookup(s.name).NoOptDefVal = "true"
+		}
+	}
+	if whose == serving {
+		cmd.Flags().Var(new(text), "undefok", "names of flags that may be unknown here, joined by commas")
+	}
+}
+
+// onCommandLine replaces a default list by the first value that is said.
+type onCommandLine struct {
+	value
+	said bool
+}
+
+func (v *onCommandLine) Set(s string) error {
+	if l, ok := v.value.(*list); ok && !v.said {
+		*l = nil
+	}
+	v.said = true
+	return v.value.Set(s)
+}
+
+// resolve takes the environment for what the command line did not say, and checks the rest.
+func (o *options) resolve(cmd *cobra.Command, env func(string) string) error {
+	var faults []error
+	for _, s := range o.table {
+		f := cmd.Flags().Lookup(s.name)
+		if f == nil {
+			continue
+		}
+		o.given[s.name] = f.Changed
+		name := "EDGESPAN_CONTROLLER_" + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
+		if v := env(name); v != "" && !f.Changed {
+			o.given[s.name] = true
+			if err := replace(s.value, v); err != nil {
+				faults = append(faults, usagef("%s: %w", name, err))
+			}
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return &usageError{err}
+	}
+	return o.check()
+}
+
+func replace(v value, text string) error {
+	if l, ok := v.(*list); ok {
+		*l = nil
+	}
+	return v.Set(text)
+}
+
+// early are the flags of the controller's config that are needed to find that config.
+var early = []string{"data-dir", "etcd"}
+
+// fromConfig takes the flags of the stored config for what neither the command line nor the
+// environment said.
+func (o *options) fromConfig(doc config.Object) error {
+	var faults config.Faults
+	for name, v := range fileFlags(doc) {
+		s, known := o.find(name)
+		if !known || o.given[s.name] || slices.Contains(early, s.name) {
+			continue
+		}
+		if err := replace(s.value, v); err != nil {
+			faults.Add([]string{"flags", name}, err.Error(), "")
+		}
+	}
+	if faults != nil {
+		return fmt.Errorf("take the flags of the controller's config: %w", faults)
+	}
+	return o.check()
+}
+
+// check refuses what can never work, all of it at once.
+func (o *options) check() error {
+	var faults []error
+	no := func(format string, args ...any) { faults = append(faults, usagef(format, args...)) }
+	if o.DataDir == "" {
+		no("--data-dir: is empty: a folder is allowed")
+	} else if abs, err := filepath.Abs(string(o.DataDir)); err == nil {
+		o.DataDir = text(abs)
+	}
+	if o.Auth != authToken && o.Auth != authNone {
+		no("--auth: is %.40q: %s and %s are allowed", o.Auth, authToken, authNone)
+	}
+	for _, l := range []struct {
+		name string
+		addr text
+	}{{"listen", o.Listen}, {"node-listen", o.NodeListen}} {
+		if _, _, err := net.SplitHostPort(string(l.addr)); err != nil {
+			no("--%s: is %.80q: ADDRESS:PORT is allowed", l.name, l.addr)
+		} else if l.name == "listen" && o.Auth == authNone && !loopback(string(l.addr)) {
+			no("--auth none: --listen is %.80q: only a loopback address is allowed, such as 127.0.0.1:8443, since everybody who reaches it would be an administrator", l.addr)
+		}
+	}
+	if o.CACert == "" && o.CAKey != "" || o.CACert != "" && o.CAKey == "" {
+		no("--ca-cert and --ca-key: one without the other: both or none are allowed")
+	}
+	if len(o.Etcd) == 0 && (o.EtcdCA != "" || o.EtcdCert != "" || o.EtcdKey != "" || o.EtcdUser != "") {
+		no("--etcd: is missing beside --etcd-…: addresses of etcd members are allowed")
+	}
+	if len(faults) > 0 {
+		return &usageError{errors.Join(faults...)}
+	}
+	return nil
+}
+
+// loopback says whether an address is this machine's own in each case: a name that a
+// resolver could turn into another one is not.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback() || host == "localhost"
+}
+
+// seedForm brings arguments into the form of this program: '-' for '_' in the names of
+// flags, and without those that are unknown here and that --undefok names. known says
+// whether there is such a flag.
+func seedForm(args []string, known func(name string) bool) []string {
+	ignored := map[string]bool{}
+	for i, arg := range args {
+		name, value, has := strings.Cut(arg, "=")
+		if name != "--undefok" {
+			continue
+		}
+		if !has && i+1 < len(args) {
+			value = args[i+1]
+		}
+		for n := range strings.SplitSeq(value, ",") {
+			ignored[dashes(strings.TrimSpace(n))] = true
+		}
+	}
+	var out []string
+	for i, arg := range args {
+		if arg == "--" {
+			return append(out, args[i:]...)
+		}
+		flag, long := strings.CutPrefix(arg, "--")
+		if !long {
+			out = append(out, arg)
+			continue
+		}
+		name, value, has := strings.Cut(flag, "=")
+		name = dashes(name)
+		if ignored[name] && !known(name) {
+			continue
+		}
+		if arg = "--" + name; has {
+			arg += "=" + value
+		}
+		out = append(out, arg)
+	}
+	return out
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config"
+	"edgespan/config/schema"
+)
+
+// parsed are the options of a command line and an environment.
+func parsed(t *testing.T, env map[string]string, args ...string) (*options, error) {
+	t.Helper()
+	o := newOptions()
+	cmd := &cobra.Command{Use: "x"}
+	o.bind(cmd, serving)
+	args = seedForm(args, func(name string) bool { return knows(cmd, name) })
+	if err := cmd.ParseFlags(args); err != nil {
+		return nil, err
+	}
+	return o, o.resolve(cmd, func(name string) string { return env[name] })
+}
+
+// TestEachFlagOfTheConfigIsOneOfTheCommandLine holds the two lists of flags together: what
+// the metadata describes is a flag, with the same default.
+func TestEachFlagOfTheConfigIsOneOfTheCommandLine(t *testing.T) {
+	o := newOptions()
+	defaults := fileFlags(schema.ControllerDefault())
+	flags, _ := schema.ControllerMetadata()["flags"].(config.Object)
+	if len(flags) < 10 {
+		t.Fatalf("the metadata describes %d flags", len(flags))
+	}
+	for name := range flags {
+		s, known := o.find(name)
+		if !known {
+			t.Errorf("--%s: is described, and no flag", name)
+			continue
+		}
+		if got := s.value.String(); got != defaults[name] {
+			t.Errorf("--%s: default %q, the config's is %q", name, got, defaults[name])
+		}
+	}
+}
+
+func TestFlagEnvironmentConfigDefault(t *testing.T) {
+	doc := config.Object{"flags": config.Object{
+		"v": "2", "consecutive_reconfig_delay_s": "30", "unknown_hw_queries_enabled": "no", "listen": "127.0.0.1:1", "base_dir": "/file",
+		"data_dir": "/elsewhere", "vendor_flag": "1", "status_reports_interval": "0x10",
+	}}
+	env := map[string]string{"EDGESPAN_CONTROLLER_LISTEN": "127.0.0.1:2", "EDGESPAN_CONTROLLER_BASE_DIR": "/env", "EDGESPAN_CONTROLLER_V": "1"}
+	o, err := parsed(t, env, "--v=3", "--base_dir", "/flag", "--metadata", "a,b", "--metadata=c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.fromConfig(doc); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"v":                             "3",                            // flag over environment and config
+		"base-dir":                      "/flag",                        //
+		"listen":                        "127.0.0.1:2",                  // environment over config
+		"consecutive-reconfig-delay-s":  "30",                           // config over default
+		"unknown-hw-queries-enabled":    "false",                        //
+		"status-reports-interval":       "16",                           //
+		"node-listen":                   "127.0.0.1:8444",               // default
+		"data-dir":                      "/var/lib/edgespan-controller", // it says where the config is
+		"metadata":                      "a,b,c",
+		"unknown-hw-config-req-delay-s": "15",
+	} {
+		if s, _ := o.find(name); s.value.String() != want {
+			t.Errorf("--%s: is %q, want %q", name, s.value, want)
+		}
+	}
+	if err := o.fromConfig(config.Object{"flags": config.Object{"consecutive_reconfig_delay_s": "soon", "listen": "x", "config_confirm_timeout_s": "-1"}}); err == nil ||
+		!strings.Contains(err.Error(), "flags.consecutive_reconfig_delay_s") || !strings.Contains(err.Error(), "flags.config_confirm_timeout_s") {
+		t.Errorf("faults of the config: %v", err)
+	}
+}
+
+func TestFlagsInTheSeedsForm(t *testing.T) {
+	args := strings.Fields("--data_dir=/d --unknown_hw_queries_enabled=false --consecutive_reconfig_delay_s=9 --config_actions_req_timeout_s=8" +
+		" --unknown_hw_config_req_delay_s=7 --v 1 --auth=none --listen=[::1]:0 --undefok=bstar_primary,stats_addr --bstar_primary=true --stats_addr=x")
+	o, err := parsed(t, nil, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{}
+	for _, name := range slices.Sorted(maps.Keys(o.given)) {
+		if s, _ := o.find(name); o.given[name] {
+			got = append(got, name+"="+s.value.String())
+		}
+	}
+	want := "auth=none config-actions-req-timeout-s=8 consecutive-reconfig-delay-s=9 data-dir=/d listen=[::1]:0 unknown-hw-config-req-delay-s=7 unknown-hw-queries-enabled=false v=1"
+	if strings.Join(got, " ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"--bstar_primary=true", "unknown flag: --bstar-primary"},
+		{"--undefok listen,other --other --listen=127.0.0.1:0", ""}, // a known flag is not ignored
+		{"--undefok=a --b", "unknown flag: --b"},
+	} {
+		_, err := parsed(t, nil, strings.Fields(c.args)...)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.args, err, c.want)
+		}
+	}
+	if got := seedForm([]string{"--a_b", "--", "--c_d"}, func(string) bool { return true }); !slices.Equal(got, []string{"--a-b", "--", "--c_d"}) {
+		t.Errorf("after --: %q", got)
+	}
+}
+
+func TestOptionsThatCanNeverWork(t *testing.T) {
+	for args, want := range map[string]string{
+		"--auth none --listen 0.0.0.0:0":            "only a loopback address",
+		"--auth none --listen :8443":                "only a loopback address",
+		"--auth none --listen [::]:8443":            "only a loopback address",
+		"--auth none --listen 10.0.0.1:8443":        "only a loopback address",
+		"--auth none --listen controller.test:8443": "only a loopback address",
+		"--auth none --listen [::ffff:10.0.0.1]:1":  "only a loopback address",
+
+		"--auth basic":                         "token and none are allowed",
+		"--listen 8443":                        "ADDRESS:PORT is allowed",
+		"--node-listen x":                      "--node-listen: is \"x\"",
+		"--ca-key k":                           "both or none",
+		"--etcd-ca k":                          "--etcd: is missing",
+		"--v=much":                             "a whole number is allowed",
+		"--config-confirm-timeout-s=-3":        "0 and more are allowed",
+		"--unknown-hw-queries-enabled=perhaps": "true and false are allowed",
+	} {
+		if _, err := parsed(t, nil, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+	for _, args := range []string{
+		"--auth none --listen 127.0.0.1:0", "--auth none --listen 127.8.9.1:0", "--auth none --listen [::1]:0", "--auth none --listen localhost:0",
+		"--auth none --listen [::ffff:127.0.0.1]:0", "--auth token --listen 0.0.0.0:0",
+	} {
+		if _, err := parsed(t, nil, strings.Fields(args)...); err != nil {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+	_, err := parsed(t, map[string]string{"EDGESPAN_CONTROLLER_V": "x", "EDGESPAN_CONTROLLER_STATUS_REPORTS_INTERVAL": "y"})
+	if err == nil || !strings.Contains(err.Error(), "EDGESPAN_CONTROLLER_V: ") || !strings.Contains(err.Error(), "EDGESPAN_CONTROLLER_STATUS_REPORTS_INTERVAL: ") {
+		t.Errorf("all faults of the environment: %v", err)
+	}
+	_, err = parsed(t, nil, "--auth=x", "--listen=y")
+	if err == nil || !strings.Contains(err.Error(), "--auth: ") || !strings.Contains(err.Error(), "--listen: ") {
+		t.Errorf("all faults of the flags: %v", err)
+	}
+}

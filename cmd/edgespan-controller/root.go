@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/e2e"
+)
+
+// streams is all that the command line has of its surroundings, so that a test gives it
+// other ones.
+type streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Env      func(string) string
+}
+
+// app is one run of the command line.
+type app struct {
+	streams
+	host
+	hup  <-chan os.Signal // nil: the process's own SIGHUP
+	tree treeFunc         // starts the actors
+}
+
+// treeFunc starts the actors on what they stand on.
+type treeFunc func(g *ground, o *options, i issuer, mask []byte, nodeLink string, do func(e2e.Change)) (running, error)
+
+// run executes the command line and returns its exit code; what went wrong is said on Err,
+// one line each.
+func run(ctx context.Context, s streams, args []string) int {
+	return runApp(ctx, &app{streams: s, host: thisHost(), tree: startTree}, args)
+}
+
+func runApp(ctx context.Context, a *app, args []string) int {
+	root := newRoot(a)
+	args = seedForm(args, func(name string) bool { return knows(root, name) })
+	root.SetArgs(args)
+	return a.report(root.ExecuteContext(ctx))
+}
+
+const about = `edgespan-controller is the point of truth for the configuration of a fleet of edge nodes: it
+keeps their layers with all that was ever written, serves the API that edgespan and others
+speak, and pushes to each node what it shall be.
+
+The first start makes a certificate authority, a store and an administrator's token in the
+data folder, and says on stderr where the token is and how a node joins. SIGTERM and SIGINT
+send the nodes away and end the controller; they work on without it. SIGHUP opens the audit
+log anew, after a rotation.
+
+Each flag may be spelled with '_' for '-', as 'edgespan layers print-flags' prints those of
+a controller_config.json. Below a flag counts the environment (EDGESPAN_CONTROLLER_DATA_DIR
+for --data-dir), below that the flags of the controller's stored config, then the default.
+
+Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 error, 2 usage, 3 timeout,
+4 rejected, 5 conflict, 7 permission, 8 controller not reachable, 10 not found.`
+
+// newRoot builds the command tree.
+func newRoot(a *app) *cobra.Command {
+	o := newOptions()
+	root := &cobra.Command{
+		Use:   "edgespan-controller",
+		Short: "The controller of a fleet of edge nodes",
+		Long:  about,
+		Example: `  edgespan-controller --data-dir /var/lib/edgespan-controller --listen 127.0.0.1:8443 --node-listen 0.0.0.0:8444 --node-host fleet.example.org
+  edgespan-controller --data-dir DIR --auth none`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("command: is %.80q: %s are allowed, or none, which runs the controller", args[0], commandNames(cmd))
+			}
+			if err := o.resolve(cmd, a.Env); err != nil {
+				return err
+			}
+			return a.serve(cmd.Context(), o)
+		},
+	}
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%s: %w: see %s --help", cmd.Name(), err, cmd.CommandPath())
+	})
+	o.bind(root, serving)
+	root.AddCommand(newImport(a), newExport(a), newToken(a), newInvite(a), newVersion(a))
+	return root
+}
+
+// knows says whether any command has a flag.
+func knows(cmd *cobra.Command, name string) bool {
+	if cmd.Flags().Lookup(name) != nil || name == "help" {
+		return true
+	}
+	for _, c := range cmd.Commands() {
+		if knows(c, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func commandNames(cmd *cobra.Command) string {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// say writes one message for a person.
+func (a *app) say(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }
+
+// exactArgs is cobra's check with our exit code and words.
+func exactArgs(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usagef("%s: has %d arguments: %s is allowed", cmd.Name(), len(args), what)
+		}
+		return nil
+	}
+}
+
+func newVersion(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program",
+		Args:  exactArgs(0, "none"),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(a.Out, "edgespan-controller", version)
+			return err
+		},
+	}
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/e2e"
+	"edgespan/config/fleet"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
+	"edgespan/config/optimize"
+	"edgespan/platform/daemon"
+	"edgespan/platform/datadir"
+	"edgespan/platform/nodelink"
+	"edgespan/platform/pki"
+)
+
+// running is a started controller: what the wiring needs of the actor tree.
+type running interface {
+	fleetapi.Backend
+	nodelink.Handler
+	Done() <-chan error // why it can't go on
+	Stop(ctx context.Context) error
+	Set(s fleet.Settings)
+}
+
+// service is a controller at work.
+type service struct {
+	app    *app
+	o      *options
+	log    *zap.Logger
+	notify func(string)
+	ground *ground
+	issuer issuer
+	audit  *datadir.Audit
+	own    *own
+	fleet  running
+	api    *http.Server
+	nodes  *nodelink.Server
+
+	apiListener, nodeListener net.Listener
+}
+
+// serve runs a controller until ctx ends or it can't go on.
+func (a *app) serve(ctx context.Context, o *options) error {
+	level := zap.NewAtomicLevel()
+	level.SetLevel(levelOf(o.V))
+	s := &service{app: a, o: o, log: newLogger(a.Err, level), notify: daemon.Notifier(a.Env("NOTIFY_SOCKET"))}
+	defer func() { _ = s.log.Sync() }() // stderr can not be synced on a terminal
+	if err := s.open(ctx, level); err != nil {
+		return errors.Join(err, s.close())
+	}
+	work, stop := context.WithCancel(context.WithoutCancel(ctx)) // it ends after what uses it
+	defer stop()
+	go s.own.run(work)
+	failed := make(chan error, 2)
+	s.listen(failed)
+	if err := s.welcome(ctx); err != nil {
+		return errors.Join(err, s.end(stop))
+	}
+	s.notify("READY=1")
+	s.log.Info("controller runs", zap.String("version", version), zap.String("replica", s.ground.replica),
+		zap.Stringer("api", s.apiListener.Addr()), zap.String("auth", string(o.Auth)), zap.Stringer("nodes", s.nodeListener.Addr()))
+	cause := s.attend(ctx, failed)
+	s.notify("STOPPING=1")
+	err := errors.Join(cause, s.end(stop))
+	s.log.Info("controller ended, its nodes work on", zap.Error(err))
+	return err
+}
+
+// open takes hold of all that the controller stands on, and starts its actors.
+func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
+	var err error
+	if s.ground, err = openGround(ctx, s.o, s.log); err != nil {
+		return err
+	}
+	table, err := readActions(string(s.o.Actions))
+	if err != nil {
+		return err
+	}
+	s.own = newOwn(s.app.host, s.o, table, s.log, level)
+	s.own.assign = s.assignChannels
+	if s.audit, err = datadir.OpenAudit(s.ground.dir.Path("audit.log")); err != nil {
+		return err
+	}
+	if err := s.bind(ctx); err != nil {
+		return err
+	}
+	var mask []byte
+	if s.issuer, mask, err = s.ground.fleetCA(ctx, s.o, serverNames(s.o, s.apiListener.Addr(), s.nodeListener.Addr())); err != nil {
+		return err
+	}
+	s.fleet, err = s.app.tree(s.ground, s.o, s.issuer, mask, joinAddress(s.o, s.nodeListener.Addr()), s.own.do)
+	if err != nil {
+		return err
+	}
+	s.own.flags = s.settle
+	return nil
+}
+
+// bind takes both addresses.
+func (s *service) bind(ctx context.Context) error {
+	var lc net.ListenConfig
+	var err error
+	if s.apiListener, err = lc.Listen(ctx, "tcp", string(s.o.Listen)); err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	if addr, is := s.apiListener.Addr().(*net.TCPAddr); s.o.Auth == authNone && (!is || !addr.IP.IsLoopback()) {
+		return usagef("--auth none: --listen %s is %s: only a loopback address is allowed", s.o.Listen, s.apiListener.Addr())
+	}
+	if s.nodeListener, err = lc.Listen(ctx, "tcp", string(s.o.NodeListen)); err != nil {
+		return fmt.Errorf("--node-listen: %w", err)
+	}
+	return nil
+}
+
+// listen begins to answer; what ends by itself is told.
+func (s *service) listen(failed chan<- error) {
+	opts := []fleetapi.Option{
+		fleetapi.WithVersion(version), fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.record),
+		fleetapi.WithFailures(func(method, path string, err error) {
+			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
+		}),
+	}
+	if s.o.Auth == authNone {
+		opts = append(opts, fleetapi.WithNoAuth())
+	}
+	s.api = fleetapi.NewServer(fleetapi.Handler(s.fleet, opts...))
+	s.api.ErrorLog = zap.NewStdLog(s.log.Named("api"))
+	s.nodes = nodelink.NewServer(nodelink.ServerOptions{Authority: s.issuer.authority, Handler: s.fleet, Log: s.log})
+	go func() {
+		serve := func() error { return s.api.Serve(s.apiListener) }
+		if s.o.Auth != authNone {
+			s.api.TLSConfig = s.issuer.authority.OperatorTLS()
+			serve = func() error { return s.api.ServeTLS(s.apiListener, "", "") }
+		}
+		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve the API: %w", err)
+		}
+	}()
+	go func() {
+		if err := s.nodes.Serve(s.nodeListener); err != nil {
+			failed <- fmt.Errorf("serve the nodes: %w", err)
+		}
+	}()
+}
+
+// record writes the audit log. A caller is not refused for a full disk: that is somebody
+// else's to see, and to mend.
+func (s *service) record(e fleetapi.Entry) {
+	if err := s.audit.Write(e); err != nil {
+		s.log.Error("audit", zap.Error(err))
+	}
+}
+
+// attend waits for the end.
+func (s *service) attend(ctx context.Context, failed <-chan error) error {
+	hup := s.app.hup
+	if hup == nil {
+		own := make(chan os.Signal, 1)
+		signal.Notify(own, syscall.SIGHUP)
+		defer signal.Stop(own)
+		hup = own
+	}
+	var beat <-chan time.Time
+	if every := watchdog(s.app.Env("WATCHDOG_USEC")); every > 0 {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		beat = t.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hup:
+			if err := s.audit.Reopen(); err != nil {
+				s.log.Error("rotate", zap.Error(err))
+			}
+		case <-beat:
+			s.beat(ctx)
+		case err := <-s.fleet.Done():
+			return errors.Join(errors.New("run controller: its top actor ended"), err)
+		case err := <-failed:
+			return err
+		}
+	}
+}
+
+// watchdog is how often systemd wants to hear of us: thrice in its time.
+func watchdog(usec string) time.Duration {
+	n, err := strconv.ParseInt(usec, 10, 64)
+	if err != nil || n <= 0 {
+		return 0
+	}
+	return time.Duration(n) * time.Microsecond / 3
+}
+
+// beat feeds the watchdog if the actors answer. That the store is away is an answer: a
+// restart would not bring it back.
+func (s *service) beat(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := s.fleet.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		s.notify("WATCHDOG=1")
+	}
+}
+
+// end sends everybody away, then ends what they stood on.
+func (s *service) end(stop context.CancelFunc) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainWait)
+	defer cancel()
+	s.nodes.Drain(ctx)
+	err := s.api.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.api.Close()
+	}
+	stop()
+	return errors.Join(err, s.close())
+}
+
+// close lets go of what was opened, in the reverse order.
+func (s *service) close() error {
+	var faults []error
+	if s.fleet != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), drainWait)
+		defer cancel()
+		faults = append(faults, s.fleet.Stop(ctx))
+	}
+	for _, l := range []net.Listener{s.apiListener, s.nodeListener} {
+		if l == nil {
+			continue
+		}
+		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+			faults = append(faults, err)
+		}
+	}
+	if s.audit != nil {
+		faults = append(faults, s.audit.Close())
+	}
+	if s.ground != nil {
+		faults = append(faults, s.ground.close())
+	}
+	return errors.Join(faults...)
+}
+
+// settle hands flags that changed to the actors.
+func (s *service) settle(o *options) {
+	s.fleet.Set(o.settings(s.ground.replica))
+}
+
+// itself is the controller as the author of a write.
+var itself = fleetapi.Caller{Name: "controller", Role: fleetapi.Admin}
+
+// assignChannels gives all links channels of those that are enabled now.
+func (s *service) assignChannels(ctx context.Context) error {
+	_, err := s.fleet.Write(ctx, fleetapi.WriteRequest{
+		Caller: itself, Write: operate.Optimize{Kinds: []optimize.Kind{optimize.Channel}}, Message: "UPDATE_CHANNEL_ASSIGNMENT",
+	})
+	return err
+}
+
+// startTree starts the actors.
+func startTree(g *ground, o *options, i issuer, mask []byte, nodeLink string, do func(e2e.Change)) (running, error) {
+	c, err := g.tree(o, i, mask, nodeLink, do)
+	if err != nil {
+		return nil, err // and no pointer to nothing inside of an interface
+	}
+	return c, nil
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/actors/controller"
+	"edgespan/config"
+	"edgespan/config/e2e"
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/metadata"
+	"edgespan/config/operate"
+	"edgespan/config/schema"
+	"edgespan/platform/confdir"
+	"edgespan/platform/datadir"
+	"edgespan/platform/pki"
+	"edgespan/platform/store/bolt"
+	"edgespan/platform/store/etcd"
+	"edgespan/platform/store/kv"
+)
+
+// Deadlines of a start and of an end.
+const (
+	storeWait = 20 * time.Second // until a cluster answers
+	readyWait = 60 * time.Second // until the controller has read the store
+	drainWait = 10 * time.Second // until the nodes are told, and requests answered
+)
+
+// ground is what a controller stands on: its folder, its store, its name.
+type ground struct {
+	log     *zap.Logger
+	dir     *datadir.Dir
+	store   kv.Store
+	replica string
+}
+
+// openGround takes the data folder and opens the store, and takes the flags of the stored
+// config into o.
+func openGround(ctx context.Context, o *options, log *zap.Logger) (*ground, error) {
+	g := &ground{log: log}
+	var err error
+	if g.dir, err = datadir.Open(string(o.DataDir)); err != nil {
+		return nil, err
+	}
+	if g.replica, err = g.dir.Replica(string(o.Replica)); err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	if g.store, err = openStore(ctx, o, g.dir, log); err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	doc, err := g.config(ctx)
+	if err == nil {
+		err = o.fromConfig(doc)
+	}
+	if err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	return g, nil
+}
+
+func openStore(ctx context.Context, o *options, dir *datadir.Dir, log *zap.Logger) (kv.Store, error) {
+	if len(o.Etcd) == 0 {
+		return bolt.Open(dir.Path("store.db"), bolt.Options{})
+	}
+	tls, err := pki.ClientFiles{CA: string(o.EtcdCA), Cert: string(o.EtcdCert), Key: string(o.EtcdKey)}.TLS()
+	if err != nil {
+		return nil, &missingError{err}
+	}
+	opts := etcd.Options{Endpoints: o.Etcd, Fleet: string(o.Fleet), TLS: tls, Username: string(o.EtcdUser), Log: log}
+	if o.EtcdPasswordFile != "" {
+		text, err := os.ReadFile(string(o.EtcdPasswordFile))
+		if err != nil {
+			return nil, &missingError{fmt.Errorf("read etcd password: %w", err)}
+		}
+		opts.Password = strings.TrimSpace(string(text))
+	}
+	return etcd.Open(ctx, opts)
+}
+
+// config is the controller's config as this replica has it.
+func (g *ground) config(ctx context.Context) (config.Object, error) {
+	state, err := history.Head(kv.NewReader(ctx, g.store))
+	if err != nil {
+		return nil, fmt.Errorf("read the controller's config: %w", err)
+	}
+	own, err := ownMetadata()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := (&operate.World{State: state, E2E: own}).File(controllerFile, g.replica, true)
+	if err != nil {
+		return nil, fmt.Errorf("read the controller's config: %w", err)
+	}
+	return doc.Object, nil
+}
+
+const controllerFile = "controller"
+
+func (g *ground) close() error {
+	var err error
+	if g.store != nil {
+		err = g.store.Close()
+	}
+	return errors.Join(err, g.dir.Close())
+}
+
+// fleetCA is the CA of the fleet, and the key of its masked digests.
+func (g *ground) fleetCA(ctx context.Context, o *options, names []string) (issuer, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	i := issuer{revoked: &pki.Revocations{}}
+	var mask []byte
+	var err error
+	i.authority, mask, err = found(ctx, g.store, g.dir, pki.Options{
+		Dir: string(o.DataDir), Outside: pki.Outside{Cert: string(o.CACert), Key: string(o.CAKey)}, Names: names, Revoked: i.revoked,
+	})
+	return i, mask, err
+}
+
+// tree starts the actors on the ground. Without do they serve nobody, and nothing follows
+// from a write.
+func (g *ground) tree(o *options, i issuer, mask []byte, nodeLink string, do func(e2e.Change)) (*controller.Controller, error) {
+	base := confdir.NewStack(schema.NodeBases(), string(o.BaseDir))
+	hidden, err := base.Hidden()
+	if err != nil {
+		return nil, &missingError{err}
+	}
+	for _, name := range hidden {
+		g.log.Warn("a base layer of the folder is hidden by our own", zap.String("name", name), zap.Stringer("base_dir", &o.BaseDir))
+	}
+	nodes, err := nodeMetadata(o.Metadata, g.log)
+	if err != nil {
+		return nil, err
+	}
+	own, err := ownMetadata()
+	if err != nil {
+		return nil, err
+	}
+	return controller.Start(controller.Options{
+		Store: g.store, Replica: g.replica, Log: g.log, Base: base, Metadata: nodes, E2E: own, Issuer: i,
+		Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Do: do, Offline: do == nil,
+	})
+}
+
+// ownMetadata is that of the controller's and the aggregator's config.
+func ownMetadata() (map[string]*metadata.Metadata, error) {
+	own := map[string]*metadata.Metadata{}
+	for file, doc := range map[string]config.Object{controllerFile: schema.ControllerMetadata(), "aggregator": schema.AggregatorMetadata()} {
+		m, faults := metadata.Parse(doc, metadata.Options{E2E: true})
+		if faults != nil {
+			return nil, fmt.Errorf("read our metadata of the %s: %w", file, faults)
+		}
+		own[file] = m
+	}
+	return own, nil
+}
+
+// settings are what the fleet's judgement goes by.
+func (o *options) settings(replica string) fleet.Settings {
+	s := fleet.Defaults(replica)
+	s.Interval, s.Confirm, s.Queries = max(o.ReconfigDelay.duration(), time.Millisecond), max(o.ConfirmTime.duration(), time.Second), bool(o.UnknownHW)
+	return s
+}
+
+// duration is as long as the number says.
+func (n seconds) duration() time.Duration { return time.Duration(n.number) * time.Second }
+
+// nodeMetadata is our own metadata of the nodes' config, and what files add to it. Entries
+// that contradict are dropped, and told.
+func nodeMetadata(files []string, log *zap.Logger) (*metadata.Metadata, error) {
+	m, faults := metadata.Parse(schema.NodeMetadata(), metadata.Options{})
+	if faults != nil {
+		return nil, fmt.Errorf("read our metadata: %w", faults)
+	}
+	for _, file := range files {
+		doc, err := confdir.ReadObject(file)
+		if err != nil {
+			return nil, unlessBroken(err)
+		}
+		told := len(m.Warnings())
+		merged, conflicts, faults := m.Merge(doc)
+		if faults != nil {
+			return nil, &confdir.Broken{File: file, Faults: faults}
+		}
+		m = merged
+		for _, c := range append(conflicts, m.Warnings()[told:]...) {
+			log.Warn("metadata", zap.String("file", file), zap.Error(c))
+		}
+	}
+	return m, nil
+}
+
+// unlessBroken takes an error of a file that can't be read for a file that is missing.
+func unlessBroken(err error) error {
+	if errors.As(err, new(*confdir.Broken)) {
+		return err
+	}
+	return &missingError{err}
+}
+
+// serverNames are the names that the certificate of a controller has: those that were
+// given, those of its addresses, and the machine's.
+func serverNames(o *options, listen, nodeListen net.Addr) []string {
+	names := append([]string{}, o.NodeHost...)
+	add := func(name string) {
+		for _, n := range names {
+			if n == name {
+				return
+			}
+		}
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	for _, addr := range []string{string(o.Listen), string(o.NodeListen), addressOf(listen), addressOf(nodeListen)} {
+		host, _, err := net.SplitHostPort(addr)
+		if ip := net.ParseIP(host); err == nil && (ip == nil || !ip.IsUnspecified()) {
+			add(host)
+		}
+	}
+	if host, err := os.Hostname(); err == nil {
+		add(host)
+	}
+	for _, own := range []string{"localhost", "127.0.0.1", "::1"} {
+		add(own)
+	}
+	return names
+}
+
+func addressOf(a net.Addr) string {
+	if a == nil {
+		return ""
+	}
+	return a.String()
+}
+
+// joinAddress is what nodes are told to connect to.
+func joinAddress(o *options, nodeListen net.Addr) string {
+	host, port, err := net.SplitHostPort(addressOf(nodeListen))
+	if err != nil {
+		if host, port, err = net.SplitHostPort(string(o.NodeListen)); err != nil {
+			return ""
+		}
+	}
+	ip := net.ParseIP(host)
+	switch name, err := os.Hostname(); {
+	case len(o.NodeHost) > 0:
+		host = o.NodeHost[0]
+	case (ip == nil || ip.IsUnspecified()) && err == nil:
+		host = name
+	}
+	return net.JoinHostPort(host, port)
+}
