@@ -18,16 +18,6 @@ import (
 // The node answers the REST shell.
 var _ httpapi.Backend = (*Node)(nil)
 
-// Apply makes a document the running config. It returns when that is valid and
-// stored; a refusal is an *httpapi.Rejected.
-func (n *Node) Apply(ctx context.Context, doc []byte) ([]string, error) {
-	a, err := n.apply(ctx, doc)
-	if err != nil {
-		return nil, err
-	}
-	return a.warnings, rejected(a.err)
-}
-
 // rejected turns the faults of a document into a refusal.
 func rejected(err error) error {
 	var faults core.Faults
@@ -42,7 +32,7 @@ func rejected(err error) error {
 }
 
 // List answers every resource of a kind, by id.
-func (n *Node) List(_ context.Context, kind string) ([]httpapi.Resource, error) {
+func (n *Node) List(ctx context.Context, kind string) ([]httpapi.Resource, error) {
 	var rs []httpapi.Resource
 	switch kind {
 	case "ni":
@@ -59,12 +49,18 @@ func (n *Node) List(_ context.Context, kind string) ([]httpapi.Resource, error) 
 		}
 	case "config":
 		rs = n.source()
+	case "pending":
+		p, err := n.pending(ctx)
+		if err != nil {
+			return nil, err
+		}
+		rs = []httpapi.Resource{{ID: "node", Kind: kind, Spec: map[string]any{}, Status: p}}
 	case "actor":
 		for _, a := range n.d.census.list() {
 			rs = append(rs, httpapi.Resource{ID: a.ID, Kind: kind, Spec: map[string]any{}, Status: a})
 		}
 	default:
-		return nil, fmt.Errorf("list %q: %w: ni, app, adapter, port, param, actor and config are allowed", kind, httpapi.ErrNotFound)
+		return nil, fmt.Errorf("list %q: %w: ni, app, adapter, port, param, actor, config and pending are allowed", kind, httpapi.ErrNotFound)
 	}
 	slices.SortFunc(rs, func(a, b httpapi.Resource) int { return cmp.Compare(a.ID, b.ID) })
 	return rs, nil
@@ -294,15 +290,8 @@ func (n *Node) ports() []httpapi.Resource {
 		if c.Gateway.IsValid() {
 			gateway = c.Gateway.String()
 		}
-		why := ""
-		switch {
-		case !s.Exists:
-			why = "no interface " + string(c.IfName)
-		case !s.Up:
-			why = "interface " + string(c.IfName) + " is down"
-		default:
-			why = s.LeadsNowhere()
-		}
+		s.IfName = c.IfName // it may have no status yet
+		why := portTrouble(s)
 		rs = append(rs, httpapi.Resource{
 			ID: label, Kind: "port",
 			Spec: map[string]any{

@@ -1,217 +1,223 @@
 package actors
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/agent"
 	"edgespan/appnet"
+	core "edgespan/config"
+	"edgespan/config/confirm"
+	"edgespan/config/link"
 	"edgespan/config/nodeconf"
 	"edgespan/netinst"
 	"edgespan/pubsub"
 )
 
-// applyDocument asks the config actor to make a document the running config; it
-// answers with applyAnswer when it is valid and stored.
-type applyDocument struct{ doc []byte }
-
-type applyAnswer struct {
-	warnings   []string
-	generation uint64
-	err        error
-}
-
-// reload asks it to read the file again (SIGHUP).
-type reload struct{}
-
-// config owns the wish: it judges the file and documents from the socket, has its
-// keeper store the good ones, and then publishes what is in them. A faulty document
-// changes nothing.
-type config struct {
-	d      *deps
-	record NodeRecord
-	keeper *actor.PID
-	busy   *errand   // the one that the keeper has
-	queue  []*errand // the keeper gets them one by one, in order
-	token  uint64
-	timers timers
-	fault  string // Source.Error
+// configHost is the node as its config actor sees it: what it publishes goes on the topics,
+// and what their owners say is the node's health.
+type configHost struct {
+	d       *deps
+	record  NodeRecord
+	keeper  keeper
+	last    agent.Publication
+	settled bool // all of the last one was answered
+	fault   string
 
 	networks *pubsub.Publisher[netinst.NetworkInstanceConfig]
 	apps     *pubsub.Publisher[appnet.AppNetworkConfig]
 	ports    *pubsub.Publisher[netinst.PortConfig]
 	sys      *pubsub.Publisher[nodeconf.SysParams]
 	source   *pubsub.Publisher[Source]
+	states   *pubsub.Subscription[netinst.PortStatus]
 	reporter reporter
 }
 
-func (k *config) Receive(c actor.Context) {
-	switch msg := c.Message().(type) {
-	case *actor.Started:
-		k.started(c)
-	case *actor.Stopping, *actor.Restarting:
-		k.timers.stop()
-		k.reporter.stop()
-	case applyDocument:
-		k.apply(c, msg.doc)
-	case reload:
-		if !slices.ContainsFunc(k.queue, func(e *errand) bool { return e.load }) { // one look sees it all
-			k.submit(c, &errand{load: true})
+// configProps are those of the config actor: the agent, which also answers the router's
+// heartbeat.
+func (d *deps) configProps() *actor.Props {
+	return d.vital(d.agent.Producer, func(next actor.ReceiverFunc) actor.ReceiverFunc {
+		return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
+			if p, is := e.Message.(ping); is {
+				c.ActorSystem().Root.Send(c.Parent(), pong{"config", p.beat})
+				return
+			}
+			next(c, e)
 		}
-	case filesLoaded:
-		k.loaded(c, msg)
-	case configStored:
-		k.stored(c, msg.err)
-	case patienceDue:
-		k.impatient(c, msg.token)
-	case poke:
-		k.reporter.drain()
-	case ping:
-		c.Send(c.Parent(), pong{"config", msg.beat})
-	}
+	})
 }
 
-func (k *config) started(c actor.Context) {
-	t := k.d.topics
-	k.networks, k.apps, k.ports = t.NetworkConfig.Publisher(ownerConfig), t.AppConfig.Publisher(ownerConfig), t.PortConfig.Publisher(ownerConfig)
-	k.sys, k.source = t.SysParams.Publisher(ownerConfig), t.Source.Publisher(ownerConfig)
-	k.record, _ = t.NodeRecord.Get("", "node")
-	k.reporter.start(t, poker(c))
-	k.keeper = spawn(c, k.d.vital(func() actor.Actor { return &keeper{d: k.d} }), "keeper")
-	k.submit(c, &errand{load: true, start: true})
+// Start takes the topics.
+func (h *configHost) Start(wake func()) {
+	t := h.d.topics
+	h.networks, h.apps, h.ports = t.NetworkConfig.Publisher(ownerConfig), t.AppConfig.Publisher(ownerConfig), t.PortConfig.Publisher(ownerConfig)
+	h.sys, h.source = t.SysParams.Publisher(ownerConfig), t.Source.Publisher(ownerConfig)
+	h.record, _ = t.NodeRecord.Get("", "node")
+	h.keeper.start(h.d)
+	h.reporter.start(t, wake)
+	h.states = t.PortStatus.Subscribe(pubsub.Selector{}, wake)
 }
 
-// loaded judges what the files hold: the config file is applied if it is not the one
-// applied last; at the start what ran last is, if the file is not. A missing or
-// faulty file leaves everything as it is.
-func (k *config) loaded(c actor.Context, f filesLoaded) {
-	start := k.busy.start
-	k.busy, k.fault = nil, ""
-	e := k.fromFile(f)
-	if start {
-		last := k.lastGood(f, e == nil)
-		if e == nil {
-			e = last
-		} else {
-			e.instead = last
-		}
-	}
-	if e != nil { // before what was asked for later
-		k.insert(c, 0, e)
-	}
-	k.tell()
-	k.next(c)
+// Stop gives the subscriptions back.
+func (h *configHost) Stop() {
+	h.reporter.stop()
+	h.states.Close()
 }
 
-// fromFile is what to do about the config file, nil for nothing.
-func (k *config) fromFile(f filesLoaded) *errand {
-	switch {
-	case f.name == "":
-		return nil
-	case f.fileErr != nil:
-		k.refuse("read the config file", f.fileErr)
-		return nil
-	case digest(f.file) == k.record.FileDigest && f.goodErr == nil:
-		return nil
-	}
-	cfg, err := nodeconf.Parse(f.file)
-	if err != nil {
-		k.refuse("apply the config file "+f.name, err)
-		return nil
-	}
-	return &errand{doc: f.file, cfg: cfg, source: "file", fileDigest: digest(f.file), refusal: "apply the config file " + f.name}
+// Trouble tells what is wrong with the source, and nothing else of it.
+func (h *configHost) Trouble(text string) {
+	h.fault = text
+	s, _ := h.d.topics.Source.Get("", "node")
+	s.Error = text
+	must(h.source.Publish("", "node", s))
 }
 
-// lastGood is the publishing of what ran last, at its old generation; nil where there
-// is none. wanted says that there is nothing better.
-func (k *config) lastGood(f filesLoaded, wanted bool) *errand {
-	if errors.Is(f.goodErr, fs.ErrNotExist) {
-		if wanted {
-			k.d.log.Info("no config yet: networks found on the host stay as they are, unclaimed")
-		}
-		return nil
-	}
-	cfg, err := nodeconf.Config{}, f.goodErr
-	if err == nil {
-		cfg, err = nodeconf.Parse(f.good)
-	}
-	if err != nil {
-		k.refuse("read the last good config", err)
-		return nil
-	}
-	return &errand{doc: f.good, isGood: true, cfg: cfg, refusal: "count the last good config"}
-}
-
-// refuse tells why a config was not taken: in the log and in the source's status.
-func (k *config) refuse(what string, err error) {
-	k.d.log.Error(what, zap.Error(err))
-	k.fault = fmt.Sprintf("%s: %v", what, err)
-	k.tell()
-}
-
-// tell publishes what is wrong with the source, and nothing else of it.
-func (k *config) tell() {
-	s, _ := k.d.topics.Source.Get("", "node")
-	s.Error = k.fault
-	must(k.source.Publish("", "node", s))
-}
-
-// apply has a document checked whole and stored; the answer comes after that.
-func (k *config) apply(c actor.Context, doc []byte) {
-	cfg, err := nodeconf.Parse(doc)
-	if err != nil {
-		c.Respond(applyAnswer{err: err})
-		return
-	}
-	k.submit(c, &errand{doc: doc, cfg: cfg, source: "apply", from: c.Sender(), refusal: "store the config"})
-}
-
-// publish puts a config on the topics. Ports go first and networks next, so that
+// Publish puts a config on the topics. Ports go first and networks next, so that
 // who sees an app can see what it stands on; what is gone goes in the other order.
-func (k *config) publish(cfg nodeconf.Config) {
-	t := k.d.topics
-	must(k.sys.Publish("", "node", cfg.Sys))
-	k.d.setLevel(cfg.Sys.LogLevel)
+func (h *configHost) Publish(p agent.Publication) {
+	t, cfg := h.d.topics, p.Config.(nodeconf.Config)
+	h.last, h.settled = p, false
+	md5 := core.MD5(p.Document)
+	h.record = NodeRecord{
+		Source: string(p.Source), Generation: p.Seq, FileDigest: p.FileDigest, MD5: md5,
+		Networks: versions(h.record.Networks, cfg.Networks, p.Seq), Ports: versions(h.record.Ports, cfg.Ports, p.Seq),
+	}
+	h.keeper.keep(h.record)
+	must(h.sys.Publish("", "node", cfg.Sys))
+	h.d.setLevel(cfg.Sys.LogLevel)
+	h.withdraw(cfg)
+	for label, p := range cfg.Ports {
+		p.Generation = h.record.Ports[label].Generation
+		must(h.ports.Publish("", label, p))
+	}
+	for id, n := range cfg.Networks {
+		n.Generation = h.record.Networks[id.String()].Generation
+		must(h.networks.Publish("", id.String(), n))
+	}
+	for id, a := range cfg.Apps {
+		must(h.apps.Publish("", id.String(), a))
+	}
+	s, _ := t.Source.Get("", "node")
+	must(h.source.Publish("", "node", Source{
+		Source: string(p.Source), Generation: p.Seq, MD5: md5, FileDigest: p.FileDigest, Error: h.fault, Valid: s.Valid || !p.Keep,
+	}))
+	h.d.log.Info("config published", zap.String("source", string(p.Source)), zap.Uint64("gen", p.Seq), zap.String("md5", md5),
+		zap.Int("networks", len(cfg.Networks)), zap.Int("apps", len(cfg.Apps)))
+}
 
+// withdraw takes what a config has not off the topics.
+func (h *configHost) withdraw(cfg nodeconf.Config) {
+	t := h.d.topics
 	for id := range t.AppConfig.List("") {
 		if !hasKey(cfg.Apps, id) {
-			must(k.apps.Unpublish("", id))
+			must(h.apps.Unpublish("", id))
 		}
 	}
 	for id := range t.NetworkConfig.List("") {
 		if !hasKey(cfg.Networks, id) {
-			must(k.networks.Unpublish("", id))
+			must(h.networks.Unpublish("", id))
 		}
 	}
 	for label := range t.PortConfig.List("") {
 		if _, ok := cfg.Ports[label]; !ok {
-			must(k.ports.Unpublish("", label))
+			must(h.ports.Unpublish("", label))
 		}
 	}
-	for label, p := range cfg.Ports {
-		p.Generation = k.record.Ports[label].Generation
-		must(k.ports.Publish("", label, p))
+}
+
+// Drain takes what the owners of networks, apps and ports say.
+func (h *configHost) Drain() {
+	h.reporter.drain()
+	h.states.Drain()
+}
+
+// Look says how the node is: its networks, adapters and ports.
+func (h *configHost) Look() agent.Look {
+	h.Drain()
+	t := h.d.topics
+	h.settled = h.settled || h.last.Config != nil && h.d.answered()
+	l := agent.Look{Settled: h.settled}
+	for _, e := range t.Reported.All() {
+		p := e.Value
+		l.Health = append(l.Health, link.Health{Name: p.ID, Good: (p.State == "Present") == (p.Target == "present") && p.Error == "", Detail: p.Error})
+		l.Parameters = append(l.Parameters, link.Parameter{ID: p.ID, Kind: p.Kind, State: p.State, Detail: p.Error, Generation: h.answers(p)})
 	}
-	for id, n := range cfg.Networks {
-		n.Generation = k.record.Networks[id.String()].Generation
-		must(k.networks.Publish("", id.String(), n))
+	for label, c := range t.PortConfig.List("") {
+		s, _ := t.PortStatus.Get("", label)
+		s.IfName = c.IfName // it may have no status yet
+		why := portTrouble(s)
+		l.Health = append(l.Health, link.Health{Name: "port/" + label, Good: why == "", Detail: why})
 	}
-	for id, a := range cfg.Apps {
-		must(k.apps.Publish("", id.String(), a))
+	slices.SortFunc(l.Health, func(a, b link.Health) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.Parameters, func(a, b link.Parameter) int { return cmp.Compare(a.ID, b.ID) })
+	return l
+}
+
+// answers is the generation of the running config, where a parameter's state is of it.
+func (h *configHost) answers(p Parameter) confirm.Generation {
+	t := h.d.topics
+	if id, network := strings.CutPrefix(p.ID, "ni/"); network {
+		if c, wanted := t.NetworkConfig.Get("", id); wanted && c.Generation != p.Generation {
+			return confirm.Generation{}
+		}
+		return h.last.Generation
 	}
-	r := k.record
-	must(k.source.Publish("", "node", Source{
-		Source: r.Source, Generation: r.Generation, MD5: r.MD5, FileDigest: r.FileDigest, Error: k.fault, Valid: true,
-	}))
-	k.d.log.Info("config published", zap.String("source", r.Source), zap.Uint64("gen", r.Generation), zap.String("md5", r.MD5),
-		zap.Int("networks", len(cfg.Networks)), zap.Int("apps", len(cfg.Apps)))
+	app, _, _ := strings.Cut(strings.TrimPrefix(p.ID, "adapter/"), "/")
+	if r, _ := t.AppRecords.Get("", app); r.TargetVersion != p.Generation {
+		return confirm.Generation{}
+	}
+	return h.last.Generation
+}
+
+// keeper is the config actor's leaf: what its journal keeps blocks here. It decides
+// nothing; of records that come together the newest is kept.
+type keeper struct {
+	d      *deps
+	record *pubsub.Publisher[NodeRecord]
+
+	mu   sync.Mutex
+	busy bool
+	next *NodeRecord
+}
+
+func (k *keeper) start(d *deps) {
+	k.d, k.record = d, d.topics.NodeRecord.Publisher(ownerConfig)
+	k.record.Take("", "node")
+}
+
+func (k *keeper) keep(r NodeRecord) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.next = &r
+	if !k.busy {
+		k.busy = true
+		go k.run()
+	}
+}
+
+func (k *keeper) run() {
+	for {
+		k.mu.Lock()
+		r := k.next
+		k.next = nil
+		k.busy = r != nil
+		k.mu.Unlock()
+		if r == nil {
+			return
+		}
+		if err := k.record.Publish("", "node", *r); err != nil && k.d.ctx.Err() == nil {
+			k.d.fail(fmt.Errorf("count the config: %w", err)) // without its journal the node can't go on
+		}
+	}
 }
 
 // versions are the generations of objects: the old one of each that did not change.

@@ -14,7 +14,7 @@ import (
 func (r *rig) applying(doc string) <-chan error {
 	answer := make(chan error, 1)
 	go func() {
-		_, err := r.node.Apply(context.Background(), []byte(doc))
+		_, err := r.node.Apply(context.Background(), []byte(doc), httpapi.How{})
 		answer <- err
 	}()
 	r.settle(0)
@@ -40,7 +40,7 @@ func TestAHungDiskStopsTheConfigActorFromNothingElse(t *testing.T) {
 		first := r.applying(doc(2, 0))
 		r.settle(time.Second)
 		second := r.applying(doc(3, 0))
-		if _, err := r.node.Apply(context.Background(), []byte("nonsense: 1\n")); err == nil || errors.Is(err, httpapi.ErrBusy) {
+		if _, err := r.node.Apply(context.Background(), []byte("nonsense: 1\n"), httpapi.How{}); err == nil || errors.Is(err, httpapi.ErrBusy) {
 			t.Errorf("a faulty document is answered with %v, want its faults", err)
 		}
 		r.node.Reload()
@@ -81,7 +81,7 @@ func TestAConfigThatCanNotBeStoredChangesNothing(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
 		r.files.fail(errors.New("no space left"))
-		if _, err := r.node.Apply(context.Background(), []byte(doc(2, 0))); err == nil || err.Error() != "store the config: no space left" {
+		if _, err := r.node.Apply(context.Background(), []byte(doc(2, 0)), httpapi.How{}); err == nil || err.Error() != "store the config: no space left" {
 			t.Errorf("apply answers %v", err)
 		}
 		r.settle(time.Second)
@@ -122,8 +122,8 @@ func TestAppliesAreStoredOneByOneInOrder(t *testing.T) {
 		if got := len(r.node.Topics().NetworkConfig.List("")); got != 3 || s.Generation != 3 {
 			t.Errorf("%d networks at generation %d, want the last document's 3 at 3", got, s.Generation)
 		}
-		if string(r.files.good) != doc(3, 0) {
-			t.Errorf("stored is %q", r.files.good)
+		if got := r.files.stored(t); got != canonical(t, doc(3, 0)) {
+			t.Errorf("stored is %q", got)
 		}
 	})
 }
@@ -150,7 +150,7 @@ func TestTheSourceOfTheConfigIsShown(t *testing.T) {
 			r.node.Reload()
 			r.settle(0)
 		}
-		r.sourceIs("at first", "", 0, "")
+		r.sourceIs("at first", "base", 0, "")
 		r.apply("{}")
 		if s := r.sourceIs("after an apply", "apply", 1, ""); s.MD5 != "99914b932bd37a50b983c5e7c90ae93b" || s.FileDigest != "" {
 			t.Errorf("the source of {} is %+v", s)

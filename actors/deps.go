@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/agent"
 	"edgespan/config/httpapi"
 	"edgespan/netinst/netstate"
 )
@@ -35,21 +36,13 @@ type Host interface {
 	Watch(ctx context.Context, emit func(netstate.HostEvent)) error
 }
 
-// Files is where the config actor keeps and finds documents.
-type Files interface {
-	// ReadConfig reads the file named by --config, or an error that wraps
-	// fs.ErrNotExist. The name is "" when there is none.
-	ReadConfig() (data []byte, name string, err error)
-	ReadLastGood() ([]byte, error)
-	WriteLastGood([]byte) error
-}
-
 // deps is what every actor is given.
 type deps struct {
 	ctx      context.Context // ends when the node stops
 	log      *zap.Logger
 	host     Host
 	files    Files
+	agent    *agent.Agent // the config actor
 	facts    Facts
 	topics   *Topics
 	runDir   string

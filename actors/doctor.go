@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/config/httpapi"
+	"edgespan/config/nodeconf"
 	"edgespan/netinst"
 	"edgespan/netinst/doctor"
 	"edgespan/netinst/netstate"
@@ -46,8 +47,7 @@ func (n *Node) Doctor(ctx context.Context) ([]httpapi.Finding, error) {
 func (n *Node) patient() (doctor.Node, error) {
 	t := n.d.topics
 	s, _ := t.Source.Get("", "node")
-	rec, _ := t.NodeRecord.Get("", "node")
-	p := doctor.Node{Source: rec.Source, Refused: s.Error}
+	p := doctor.Node{Source: s.Source, Refused: s.Error}
 	p.Networks = slices.SortedFunc(maps.Values(t.NetworkConfig.List("")), func(a, b netinst.NetworkInstanceConfig) int { return compareUUID(a.UUID, b.UUID) })
 	for _, e := range t.PortStatus.All() {
 		p.Ports = append(p.Ports, e.Value)
@@ -60,7 +60,8 @@ func (n *Node) patient() (doctor.Node, error) {
 	case err != nil:
 		return p, err
 	}
-	p.Differs = digest(data) != rec.DocDigest
+	cfg, err := nodeconf.Parse(data)
+	p.Differs = err != nil || cfg.MD5 != s.MD5
 	return p, nil
 }
 

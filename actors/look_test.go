@@ -74,7 +74,7 @@ func TestEventsTellRepairsDeathsAndPorts(t *testing.T) {
 		r.settle(time.Second)
 		r.host.SetInterfaces(netstate.Interface{Name: "uplink0"})
 		r.settle(time.Second)
-		if _, err := r.node.Apply(context.Background(), []byte("nonsense: 1")); err == nil {
+		if _, err := r.node.Apply(context.Background(), []byte("nonsense: 1"), httpapi.How{}); err == nil {
 			t.Fatal("nonsense is taken")
 		}
 		got := r.told(httpapi.EventQuery{})[before:]

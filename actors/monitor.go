@@ -47,6 +47,8 @@ func (m *monitor) Receive(c actor.Context) {
 		m.publish()
 	case netstate.HostEvent:
 		m.hostEvent(msg)
+	case touchAll:
+		m.touchAll()
 	case ping:
 		c.Send(c.Parent(), pong{"monitor", msg.beat})
 	}
@@ -60,6 +62,9 @@ func (m *monitor) started(c actor.Context) {
 	self, root, d := c.Self(), c.ActorSystem().Root, m.d
 	go watch(d, func(ev netstate.HostEvent) { root.Send(self, ev) })
 }
+
+// touchAll has every network reconciled now.
+type touchAll struct{}
 
 // watch is the one goroutine outside the actors: a netlink subscription blocks
 // for the life of the node, and an actor that does can't be asked anything.
@@ -91,12 +96,17 @@ func (m *monitor) hostEvent(ev netstate.HostEvent) {
 		m.count(strconv.Itoa(n), HostChange{Ended: 1})
 	}
 	if ev.Resync && !first {
-		for _, e := range m.d.topics.NetworkStatus.All() {
-			m.count(strconv.Itoa(e.Value.Number), HostChange{Touched: 1})
-		}
+		m.touchAll()
 	}
 	if ev.Namespaces || ev.Resync {
 		m.count(NamespacesKey, HostChange{Touched: 1})
+	}
+}
+
+// touchAll has every network looked at.
+func (m *monitor) touchAll() {
+	for _, e := range m.d.topics.NetworkStatus.All() {
+		m.count(strconv.Itoa(e.Value.Number), HostChange{Touched: 1})
 	}
 }
 

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/agent"
 	"edgespan/actors/keep"
 	"edgespan/config/httpapi"
 	"edgespan/pubsub"
@@ -16,14 +18,17 @@ import (
 
 // Options is what a node is made of.
 type Options struct {
-	Host    Host
-	Files   Files
-	Facts   Facts
-	Journal pubsub.Journal
-	RunDir  string // absolute
-	Boot    uint64 // different at each start of the process
-	Log     *zap.Logger
-	Notify  func(string) // tells systemd; nil for nobody
+	Host     Host
+	Files    Files
+	Facts    Facts
+	About    agent.Facts // what the node is; its Metadata and Bases are required
+	Machine  string      // the machine's boot id
+	Commands Commands
+	Journal  pubsub.Journal
+	RunDir   string // absolute
+	Boot     uint64 // different at each start of the process
+	Log      *zap.Logger
+	Notify   func(string) // tells systemd; nil for nobody
 	// SetLevel changes the least level of Log: debug, info, warn or error; nil for a
 	// log whose level is fixed.
 	SetLevel func(string)
@@ -42,6 +47,9 @@ type Node struct {
 // Start makes the actor tree and starts it. The node works from then on; Done
 // tells when it can't go on.
 func Start(o Options) (*Node, error) {
+	if o.About.Metadata == nil {
+		return nil, errors.New("start a node: it has no metadata")
+	}
 	topics, err := NewTopics(o.Journal)
 	if err != nil {
 		return nil, fmt.Errorf("restore the journal: %w", err)
@@ -73,6 +81,7 @@ func Start(o Options) (*Node, error) {
 		}
 	}
 	n.d.strategy.tell = n.d.tell
+	n.d.agent = n.newAgent(o)
 	n.router, err = n.system.Root.SpawnNamed(n.d.vital(func() actor.Actor { return &router{d: n.d} }), "router")
 	if err != nil {
 		cancel()
@@ -91,13 +100,16 @@ func (n *Node) Done() <-chan error { return n.ended }
 func (n *Node) Topics() *Topics { return n.d.topics }
 
 // Reload reads the config file again.
-func (n *Node) Reload() { n.system.Root.Send(n.router, reload{}) }
+func (n *Node) Reload() { n.d.agent.Reload() }
 
 // Stop ends the tree and leaves the host as it is. It waits until ctx ends; a
 // second call does nothing.
 func (n *Node) Stop(ctx context.Context) error {
 	var err error
 	n.stop.Do(func() {
+		soon, cancel := context.WithTimeout(ctx, stopPatience)
+		_ = n.d.agent.Stop(soon) // a disk that hangs holds no end up
+		cancel()
 		n.cancel() // what blocks ends now
 		stopped := make(chan error, 1)
 		go func() { stopped <- n.system.Root.StopFuture(n.router).Wait() }()
@@ -111,18 +123,20 @@ func (n *Node) Stop(ctx context.Context) error {
 	return err
 }
 
-// applyDeadline is how long a document may take to be checked and stored.
-const applyDeadline = 30 * time.Second
+// stopPatience is how long the disk may take to note that the end is intended.
+const stopPatience = 2 * time.Second
 
-// apply hands a document to the config actor.
-func (n *Node) apply(ctx context.Context, doc []byte) (applyAnswer, error) {
-	wait := applyDeadline
-	if at, ok := ctx.Deadline(); ok {
-		wait = max(min(wait, time.Until(at)), time.Millisecond)
-	}
-	res, err := n.system.Root.RequestFuture(n.router, applyDocument{doc}, wait).Result()
-	if err != nil {
-		return applyAnswer{}, fmt.Errorf("ask the config actor: %w", err)
-	}
-	return res.(applyAnswer), nil
+// newAgent makes the config actor's handle.
+func (n *Node) newAgent(o Options) *agent.Agent {
+	record, _ := n.d.topics.NodeRecord.Get("", "node")
+	return agent.New(agent.Options{
+		Disk: &migratedDisk{o.Files, record, o.Log}, Judge: judgeBy(o.About.Metadata), Host: &configHost{d: n.d}, File: o.Files.ReadConfig,
+		Runner:  &runner{n.d, o.Commands, func() { n.system.Root.Send(n.monitorPID(), touchAll{}) }},
+		Machine: o.Machine, Facts: o.About, Log: o.Log,
+	})
 }
+
+func (n *Node) monitorPID() *actor.PID { return actor.NewPID(n.system.Address(), "router/monitor") }
+
+// Agent is the config actor, for the link to the controller.
+func (n *Node) Agent() *agent.Agent { return n.d.agent }

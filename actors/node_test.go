@@ -157,7 +157,7 @@ func TestAnOrphanGoesOnlyOnceAValidConfigIsKnown(t *testing.T) {
 		r.apply(doc(2, 0))
 		r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2))
 		r.stop()
-		r.files.good = nil // the state was lost; only the host remembers
+		r.files.lose() // only the host remembers
 		r.start()
 		r.settle(time.Minute)
 		nis, _ := r.node.List(context.Background(), "ni")
@@ -180,7 +180,7 @@ func TestAFaultyDocumentChangesNothing(t *testing.T) {
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))
 		r.host.Done()
-		_, err := r.node.Apply(context.Background(), []byte("networkInstances: {x: {type: 5}}\nnonsense: 1\n"))
+		_, err := r.node.Apply(context.Background(), []byte("networkInstances: {x: {type: 5}}\nnonsense: 1\n"), httpapi.How{})
 		var rej *httpapi.Rejected
 		if !errors.As(err, &rej) || len(rej.Faults) < 2 {
 			t.Fatalf("apply answered %v, want a refusal with every fault", err)
@@ -342,7 +342,7 @@ func TestANetworkSaysThatTheHostCanNotBeSeen(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.stop()
 		n, err := Start(Options{
-			Host: unseen{r.host}, Files: r.files, Journal: r.journal, RunDir: "/run/edgespan", Boot: 9, Log: zap.NewNop(), Notify: func(string) {},
+			Host: unseen{r.host}, Files: r.files, About: r.about, Journal: r.journal, RunDir: "/run/edgespan", Boot: 9, Log: zap.NewNop(), Notify: func(string) {},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -398,17 +398,19 @@ func TestARestartJudgesTheFlowsAgain(t *testing.T) {
 	})
 }
 
-// A crash between storing a config and counting it: the generation is not given
-// to two configs.
-func TestACrashBeforeAConfigIsCountedRepeatsNoGeneration(t *testing.T) {
+// What an earlier version kept as last good config runs on. If that crashed between storing
+// a config and counting it, the generation is not given to two configs.
+func TestTheLastGoodConfigOfAnEarlierVersionIsTheConfirmedOne(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
 		before, _ := r.node.Topics().Source.Get("", "node")
 		r.stop()
-		if err := r.files.WriteLastGood([]byte(doc(2, 0))); err != nil {
-			t.Fatal(err)
-		}
+		r.files.lose()
+		r.files.good = []byte(doc(2, 0))
 		r.start()
+		if r.files.good != nil || r.files.stored(t) != canonical(t, doc(2, 0)) {
+			t.Errorf("kept is %s, and still of the earlier version %s", r.files.stored(t), r.files.good)
+		}
 		r.ready(time.Second, "ni/"+niID(2))
 		after, _ := r.node.Topics().Source.Get("", "node")
 		if after.Generation != before.Generation+1 {

@@ -16,6 +16,13 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
+	"edgespan/actors/agent"
+	core "edgespan/config"
+	"edgespan/config/confirm"
+	"edgespan/config/httpapi"
+	"edgespan/config/metadata"
+	"edgespan/config/nodeconf"
+	"edgespan/config/schema"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
@@ -49,10 +56,11 @@ func (j *memJournal) Delete(topic, key string) error {
 	return nil
 }
 
-// memFiles are a config file and a last good config in memory.
+// memFiles are a config file and a state folder in memory.
 type memFiles struct {
 	mu         sync.Mutex
-	file, good []byte
+	file, good []byte // good is of an earlier version
+	slots      map[string][]byte
 	hasFile    bool
 	hang       <-chan struct{}
 	failing    error // of every write
@@ -107,14 +115,89 @@ func (f *memFiles) ReadLastGood() ([]byte, error) {
 	return f.good, nil
 }
 
-func (f *memFiles) WriteLastGood(b []byte) error {
+func (f *memFiles) RemoveLastGood() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.good = nil
+	return nil
+}
+
+func (f *memFiles) Read(name string) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b, there := f.slots[name]
+	if !there {
+		return nil, fs.ErrNotExist
+	}
+	return b, nil
+}
+
+func (f *memFiles) Write(name string, content []byte) error {
+	return f.change(func() { f.slots[name] = content })
+}
+
+func (f *memFiles) Remove(name string) error { return f.change(func() { delete(f.slots, name) }) }
+
+func (f *memFiles) change(by func()) error {
 	f.wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.failing != nil {
-		return f.failing
+	if f.failing == nil {
+		by()
 	}
-	f.good = b
+	return f.failing
+}
+
+// lose takes away all that the node keeps of its configs.
+func (f *memFiles) lose() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.slots)
+}
+
+// stored is the confirmed config, in its canonical form.
+func (f *memFiles) stored(t testing.TB) string {
+	t.Helper()
+	text, err := f.Read("confirmed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := confirm.DecodeRecord(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(core.AppendCanonical(nil, r.Document))
+}
+
+// canonical is a document in its canonical form.
+func canonical(t testing.TB, text string) string {
+	t.Helper()
+	o, faults := nodeconf.Document([]byte(text))
+	if faults != nil {
+		t.Fatal(faults)
+	}
+	return string(core.AppendCanonical(nil, o))
+}
+
+// commands are those that a node ran.
+type commands struct {
+	mu     sync.Mutex
+	ran    []string
+	ends   int
+	failed error
+}
+
+func (c *commands) Run(_ context.Context, argv ...string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ran = append(c.ran, strings.Join(argv, " "))
+	return c.failed
+}
+
+func (c *commands) RestartAgent() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ends++
 	return nil
 }
 
@@ -125,6 +208,8 @@ type rig struct {
 	journal *memJournal
 	files   *memFiles
 	facts   memFacts
+	about   agent.Facts
+	ran     commands
 	node    *Node
 	boot    uint64
 	level   atomic.Pointer[string] // of the log, as the config sets it
@@ -144,11 +229,16 @@ func (r *rig) fed() int {
 func onRig(t *testing.T, f func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{T: t, host: fake.New(), journal: &memJournal{data: map[string]map[string][]byte{}}, files: &memFiles{}}
+		r := &rig{T: t, host: fake.New(), journal: &memJournal{data: map[string]map[string][]byte{}}, files: &memFiles{slots: map[string][]byte{}}}
 		r.host.SetInterfaces(netstate.Interface{
 			Name: "uplink0", Up: true, MTU: 1500,
 			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, Gateways: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
 		})
+		m, faults := metadata.Parse(schema.NodeMetadata(), metadata.Options{})
+		if faults != nil {
+			t.Fatal(faults)
+		}
+		r.about = agent.Facts{Name: "n", Software: "EDGESPAN-0-1-0", Metadata: m, Bases: schema.NodeBases()}
 		r.start()
 		defer func() { r.stop() }() // also after a Fatal: the bubble ends only then
 		f(r)
@@ -166,7 +256,7 @@ func (r *rig) start() {
 		log = zaptest.NewLogger(r.T, zaptest.Level(zap.InfoLevel))
 	}
 	n, err := Start(Options{
-		Host: r.host, Files: r.files, Facts: &r.facts, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
+		Host: r.host, Files: r.files, Facts: &r.facts, About: r.about, Machine: fmt.Sprint("m", r.boot), Commands: &r.ran, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
 		SetLevel: func(word string) {
 			r.level.Store(&word)
 			if f := r.stick.Load(); f != nil {
@@ -207,7 +297,7 @@ func (r *rig) settle(d time.Duration) {
 
 func (r *rig) apply(doc string) {
 	r.Helper()
-	if _, err := r.node.Apply(context.Background(), []byte(doc)); err != nil {
+	if _, err := r.node.Apply(context.Background(), []byte(doc), httpapi.How{}); err != nil {
 		r.Fatalf("apply: %v", err)
 	}
 	r.settle(0)

@@ -96,8 +96,6 @@ func (r *router) Receive(c actor.Context) {
 		r.heartbeat(c)
 	case pong:
 		r.pongs[msg.from] = msg.beat
-	case applyDocument, reload:
-		c.Forward(r.config)
 	case lookRequest:
 		c.Forward(r.planner)
 	}
@@ -129,7 +127,7 @@ func (r *router) started(c actor.Context) {
 
 	spawn(c, r.d.props(func() actor.Actor { return &events{d: r.d} }), "events") // first: it is told of the others
 	r.monitor = spawn(c, r.d.vital(func() actor.Actor { return &monitor{d: r.d} }), "monitor")
-	r.config = spawn(c, r.d.vital(func() actor.Actor { return &config{d: r.d} }), "config")
+	r.config = spawn(c, r.d.configProps(), "config")
 	r.ground = spawn(c, r.d.props(func() actor.Actor { return &ground{applier{d: r.d, owner: netstate.Owner{Name: netstate.HostOwner}}} }), "ground")
 	r.planner = spawn(c, r.d.props(func() actor.Actor { return planner{} }), "planner")
 	r.heartbeat(c)

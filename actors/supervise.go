@@ -98,10 +98,10 @@ func (d *deps) props(make func() actor.Actor) *actor.Props {
 
 // vital is props for an actor without which the node can't go on: its crash ends
 // the process, systemd restarts it, and the data plane never notices.
-func (d *deps) vital(make func() actor.Actor) *actor.Props {
+func (d *deps) vital(make func() actor.Actor, more ...actor.ReceiverMiddleware) *actor.Props {
 	return actor.PropsFromProducer(make,
 		actor.WithSupervisor(d.strategy),
-		actor.WithReceiverMiddleware(keep.Lifecycle(d.log), d.count, keep.Vital(d.fail)))
+		actor.WithReceiverMiddleware(append([]actor.ReceiverMiddleware{keep.Lifecycle(d.log), d.count, keep.Vital(d.fail)}, more...)...))
 }
 
 // count keeps the census.

@@ -12,23 +12,23 @@ import (
 
 // Source says where the running config came from.
 type Source struct {
-	Source     string // "file", "apply"; "last-good" where nobody has recorded it; "" without a config
-	Generation uint64
+	Source     string // file, apply, controller, rollback or base; "" before the first was published
+	Generation uint64 // the journal number of its record; 0 for a base
 	MD5        string // of its canonical form
 	FileDigest string // SHA-256 of the config file that was applied last, "" for none
 	Error      string // why the file, or an apply that was not answered in time, is not what runs
-	Valid      bool   // a valid config was published; orphans may go
+	Valid      bool   // a config that came from a file, an apply or a push was published; orphans may go
 }
 
-// NodeRecord is what the config actor journals beside the last good config.
+// NodeRecord is what the config actor journals beside its configs.
 type NodeRecord struct {
 	Source     string                   `json:"source"`
 	Generation uint64                   `json:"generation"`
 	FileDigest string                   `json:"fileDigest"`
 	MD5        string                   `json:"md5"`
-	DocDigest  string                   `json:"docDigest"` // of the last good config that Generation counts
-	Networks   map[string]ObjectVersion `json:"networks"`  // by uuid
-	Ports      map[string]ObjectVersion `json:"ports"`     // by label
+	DocDigest  string                   `json:"docDigest,omitempty"` // of the last good config of earlier versions
+	Networks   map[string]ObjectVersion `json:"networks"`            // by uuid
+	Ports      map[string]ObjectVersion `json:"ports"`               // by label
 }
 
 // ObjectVersion is the generation in which an object's content last changed.

@@ -36,6 +36,7 @@ func (s *shell) publish(p confirm.Publish, accepted bool) {
 
 // woke looks at the host, and not again for a while.
 func (s *shell) woke() {
+	s.o.Host.Drain()
 	if s.timers[lookTimer] != nil {
 		return
 	}

@@ -71,9 +71,10 @@ type Publication struct {
 // Host is what a config is published to. Its methods are called in the actor's turn and
 // never block.
 type Host interface {
-	// Start begins with each start of the actor; wake says, from any goroutine, that Look
-	// may have something new.
+	// Start begins with each start of the actor; wake says, from any goroutine, that there
+	// may be something new: Drain follows at once, Look soon.
 	Start(wake func())
+	Drain()
 	Publish(p Publication)
 	// Trouble says what keeps a wish from being what runs, "" for nothing.
 	Trouble(text string)

@@ -96,6 +96,7 @@ type memHost struct {
 }
 
 func (h *memHost) Start(wake func()) { h.wake = wake }
+func (h *memHost) Drain()            {}
 func (h *memHost) Stop() {
 	if h.timer != nil {
 		h.timer.Stop()

@@ -101,7 +101,6 @@ func (a *fleetActor) take(c actor.Context, m headRead) {
 	}
 	first := !a.began
 	news := news{names: map[string]bool{}, layers: map[string]bool{}, all: first}
-	a.ownChanged(m)
 	a.layersAre(m, &news)
 	batch := a.queue[:a.upTo]
 	a.queue, a.upTo = a.queue[a.upTo:], 0
@@ -153,31 +152,6 @@ func (a *fleetActor) makeFleet() {
 	}
 	a.fleet = f
 	a.setHardware()
-}
-
-// ownFile is the file of the controller's own config.
-const ownFile = "controller"
-
-// ownChanged carries out what a change of the controller's own config entails here: what is
-// shared may have been written by any replica.
-func (a *fleetActor) ownChanged(m headRead) {
-	before := a.state
-	ours := slices.ContainsFunc(m.diffs, func(d history.LayerDiff) bool {
-		return d.Layer.Kind == history.E2E && (d.Layer.Name == ownFile || d.Layer.Name == ownFile+"/"+a.d.Replica)
-	})
-	if !ours || a.d.E2E[ownFile] == nil {
-		return
-	}
-	a.d.leaf("own config", func() {
-		change, err := a.d.worldAt(m.state).FileChange(ownFile, a.d.Replica, before)
-		if err != nil {
-			a.d.Log.Error("read the controller's own config", zap.Error(err))
-			return
-		}
-		if len(change.Actions) > 0 || len(change.NextStart) > 0 {
-			a.d.Do(change)
-		}
-	})
 }
 
 // layersAre takes over the layers that are new.

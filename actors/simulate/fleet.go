@@ -177,6 +177,9 @@ func (h *host) Publish(p agent.Publication) {
 	h.wake()
 }
 
+// Drain has nothing to bring: what there is shows in Look.
+func (h *host) Drain() {}
+
 func (h *host) Look() agent.Look {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -19,24 +19,41 @@ const requestTimeout = 30 * time.Second
 func newApply(a *app) *cobra.Command {
 	var file, output string
 	var dry bool
+	var how httpapi.How
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|-",
 		Short: "Make FILE the whole config of the node; returns when it is valid and stored",
+		Long: `apply makes FILE the whole config of the node, and returns when it is valid and stored.
+
+A node that a controller rules takes its config from there: apply exits 5. With
+--local it takes FILE all the same, and keeps it until edgespan release.
+With --confirm the node goes back by itself to what it had before, unless
+edgespan confirm is said in time; edgespan rollback goes back at once.`,
 		Example: `  edgespan apply -f node.yaml && edgespan wait ni/6f1c… --for ready
-  echo '{}' | edgespan apply -f -      # removes everything`,
+  echo '{}' | edgespan apply -f -      # removes everything
+  edgespan apply -f node.yaml --confirm 120s && ping -c1 192.0.2.1 && edgespan confirm`,
 		Args: fileArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dry && (how.Local || how.Confirm != 0) {
+				return usagef("apply: has --dry-run with --local or --confirm: one of them is allowed")
+			}
+			if d := how.Confirm; cmd.Flags().Changed("confirm") && (d < httpapi.MinConfirm || d > httpapi.MaxConfirm) {
+				return usagef("--confirm: is %v: %v to %v is allowed", d, httpapi.MinConfirm, httpapi.MaxConfirm)
+			}
 			if dry {
 				return a.plan(cmd.Context(), file, output)
 			}
 			if cmd.Flags().Changed("output") {
 				return usagef("apply: has -o without --dry-run: it is allowed with --dry-run")
 			}
-			return a.apply(cmd.Context(), file)
+			how.By = userName()
+			return a.apply(cmd.Context(), file, how)
 		},
 	}
 	planFlags(cmd, &file, &output)
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would change, and change nothing")
+	cmd.Flags().BoolVar(&how.Local, "local", false, "against the controller that rules the node, until edgespan release")
+	cmd.Flags().DurationVar(&how.Confirm, "confirm", 0, "go back after this time unless edgespan confirm is said, as 120s")
 	return cmd
 }
 
@@ -68,13 +85,13 @@ func fileArgs(cmd *cobra.Command, args []string) error {
 	return usagef("%s: has %d arguments beside -f: none is allowed", cmd.Name(), len(args))
 }
 
-func (a *app) apply(ctx context.Context, file string) error {
+func (a *app) apply(ctx context.Context, file string, how httpapi.How) error {
 	doc, err := a.document(file)
 	if err != nil {
 		return err
 	}
 	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
-		warnings, err := c.Apply(ctx, doc)
+		warnings, err := c.Apply(ctx, doc, how)
 		if err != nil {
 			return err
 		}
@@ -82,6 +99,9 @@ func (a *app) apply(ctx context.Context, file string) error {
 			a.say("warning: %s", printable(w))
 		}
 		a.say("config stored")
+		if how.Confirm > 0 {
+			a.say("it is undone in %v unless you say: edgespan confirm", how.Confirm)
+		}
 		return nil
 	})
 }

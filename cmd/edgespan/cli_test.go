@@ -220,7 +220,7 @@ func TestEveryExitCode(t *testing.T) {
 		{"no such file", ok, "apply -f /nonexistent/x", 1, "/nonexistent/x"},
 		{"unknown command", ok, "frobnicate", 2, `"frobnicate"`},
 		{"unknown flag", ok, "get ni --frob", 2, "unknown flag: --frob"},
-		{"unknown type", ok, "get pod", 2, "ni app adapter port param actor config are allowed"},
+		{"unknown type", ok, "get pod", 2, "ni app adapter port param actor config pending are allowed"},
 		{"unknown form", ok, "get ni -o xml", 2, "table wide json yaml name are allowed"},
 		{"unknown form of a plan", ok, "plan -f - -o xml", 2, "table wide json yaml name are allowed"},
 		{"apply with -o", ok, "apply -f - -o json", 2, "with --dry-run"},

@@ -18,6 +18,8 @@ import (
 // fake is a daemon without actors: it answers what a test tells it to.
 type fake struct {
 	looker
+	how      httpapi.How // of the last apply
+	held     bool
 	mu       sync.Mutex
 	asked    []string
 	warnings []string
@@ -44,7 +46,8 @@ func (f *fake) note(ctx context.Context, what string) error {
 	return f.err
 }
 
-func (f *fake) Apply(ctx context.Context, doc []byte) ([]string, error) {
+func (f *fake) Apply(ctx context.Context, doc []byte, how httpapi.How) ([]string, error) {
+	f.how = how
 	if err := f.note(ctx, "apply "+string(doc)); err != nil {
 		return nil, err
 	}
@@ -167,3 +170,9 @@ func cli(t *testing.T, env map[string]string, stdin string, args ...string) said
 }
 
 func at(socket string) map[string]string { return map[string]string{"EDGESPAN_SOCKET": socket} }
+
+func (f *fake) Confirm(ctx context.Context) error { return f.note(ctx, "confirm") }
+
+func (f *fake) Rollback(ctx context.Context) error { return f.note(ctx, "rollback") }
+
+func (f *fake) Release(ctx context.Context) (bool, error) { return f.held, f.note(ctx, "release") }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"edgespan/config/action"
 	"edgespan/config/httpapi"
 )
 
@@ -32,6 +33,16 @@ type nodeOptions struct {
 	Socket   string
 	Version  string
 	Level    zap.AtomicLevel // of the log
+	About    aboutFiles
+}
+
+// aboutFiles are the files that say what the node is and can do; "" for none.
+type aboutFiles struct {
+	Version, Firmware string // the version string is the first line
+	Info              string // KEY=value lines: HW_BOARD_ID
+	Metadata          string // of a vendor, beside the embedded
+	BaseDir           string // of a vendor, beside the embedded
+	Actions           string // what is done for post-config actions
 }
 
 // runningNode is a started node: what `node` needs of the actor tree.
@@ -54,6 +65,10 @@ func newNode(a *app) *cobra.Command {
 		Use:   "node",
 		Short: "Run the daemon in the foreground, in the network namespace it is started in",
 		Long: `node keeps the networks of this network namespace as the config wants them.
+
+Once edgespan join has made it part of a fleet, it keeps a stream to its
+controller, which rules its config if sysParams.managedConfig says so. Without a
+controller it works on for ever.
 
 SIGHUP re-reads the config file. SIGTERM and SIGINT end the daemon and leave the
 networks running; only applying a config without them removes them.
@@ -78,6 +93,13 @@ The commands below it ask a controller for the config of single nodes.`,
 			return a.runNode(cmd.Context(), o, hup)
 		},
 	}
+	f := cmd.Flags()
+	f.StringVar(&o.About.Version, "version-file", "", "file whose first line is the software version string (default: this program's)")
+	f.StringVar(&o.About.Firmware, "firmware-file", "", "file whose first line is the firmware version string")
+	f.StringVar(&o.About.Info, "node-info", "", "file with a line HW_BOARD_ID=…")
+	f.StringVar(&o.About.Metadata, "metadata", "", "metadata of a vendor's configuration, beside the embedded")
+	f.StringVar(&o.About.BaseDir, "base-dir", "", "folder of base versions, beside the embedded")
+	f.StringVar(&o.About.Actions, "actions", "", "what is done for each post-config action (default "+action.File+", if it is there)")
 	cmd.Flags().StringVar(&o.Config, "config", "", "node config file (default "+defaultConfig+")")
 	cmd.Flags().StringVar(&o.StateDir, "state-dir", "", "state folder (default "+defaultStateDir+")")
 	for _, s := range nodeSpecs { // what a controller has of a node
@@ -88,7 +110,13 @@ The commands below it ask a controller for the config of single nodes.`,
 
 // clean makes every path absolute: the daemon's children run in /.
 func (o *nodeOptions) clean() error {
-	for _, p := range []*string{&o.Config, &o.StateDir, &o.RunDir, &o.Socket} {
+	for _, p := range []*string{
+		&o.Config, &o.StateDir, &o.RunDir, &o.Socket,
+		&o.About.Version, &o.About.Firmware, &o.About.Info, &o.About.Metadata, &o.About.BaseDir, &o.About.Actions,
+	} {
+		if *p == "" {
+			continue
+		}
 		abs, err := filepath.Abs(*p)
 		if err != nil {
 			return fmt.Errorf("resolve %s: %w", *p, err)
@@ -187,7 +215,24 @@ func (a *app) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) 
 		cause = errors.Join(cause, fmt.Errorf("stop node: %w", err))
 	}
 	log.Info("node ended, its networks run on", zap.Error(cause))
+	if errors.Is(cause, errRestart) {
+		_ = log.Sync() // nothing is deferred past this
+		return a.again()
+	}
 	return cause
+}
+
+// startAgain puts a new program in the place of this one: systemd sees one that goes on, and
+// what was installed meanwhile runs.
+func startAgain() error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("start again: %w", err)
+	}
+	if err := syscall.Exec(self, os.Args, os.Environ()); err != nil { //nolint:gosec // it is this very program
+		return fmt.Errorf("start again: %w", err)
+	}
+	return nil
 }
 
 // attend waits for the end and says whether the socket is still being served.
@@ -199,6 +244,9 @@ func attend(ctx context.Context, d runningNode, hup <-chan os.Signal, served <-c
 		case <-hup:
 			d.Reload()
 		case err := <-d.Done():
+			if errors.Is(err, errRestart) {
+				return err, true
+			}
 			return errors.Join(errors.New("run node: top actor ended"), err), true
 		case err := <-served:
 			return err, false

@@ -88,7 +88,7 @@ func TestNodeServesUntilItIsTold(t *testing.T) {
 	if got := cli(t, at(n.socket()), "", "get", "ni", "-o", "name"); got.out != "ni/"+niID+"\n" {
 		t.Errorf("get: %+v", got)
 	}
-	want := nodeOptions{n.dir + "/c", n.dir + "/state", n.dir + "/run", n.socket(), version, n.got.Level}
+	want := nodeOptions{n.dir + "/c", n.dir + "/state", n.dir + "/run", n.socket(), version, n.got.Level, aboutFiles{}}
 	if n.got != want {
 		t.Errorf("options %+v, want %+v", n.got, want)
 	}

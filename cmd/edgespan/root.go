@@ -33,14 +33,15 @@ type app struct {
 	streams
 	socket, runDir string
 	fleet          fleetFlags
-	start          startFunc // makes the daemon of `node`
-	lock           string    // the abstract socket that keeps a second daemon away
+	start          startFunc    // makes the daemon of `node`
+	again          func() error // starts the daemon in its own place once more
+	lock           string       // the abstract socket that keeps a second daemon away
 }
 
 // run executes the command line and returns its exit code; what went wrong is said on
 // Err, one line each.
 func run(ctx context.Context, s streams, args []string) int {
-	return runApp(ctx, &app{streams: s, start: startNode, lock: nodeLock}, args)
+	return runApp(ctx, &app{streams: s, start: startNode, again: startAgain, lock: nodeLock}, args)
 }
 
 func runApp(ctx context.Context, a *app, args []string) int {
@@ -86,7 +87,7 @@ EDGESPAN_CONTEXTS. NO_COLOR switches colours off.`,
 	root.PersistentFlags().StringVar(&a.runDir, "run-dir", "", "runtime folder (default "+defaultRunDir+")")
 	a.bindFleet(root)
 	root.AddGroup(&cobra.Group{ID: "node", Title: "On a node:"}, &cobra.Group{ID: "controller", Title: "With a controller:"})
-	root.AddCommand(newNode(a), newApply(a), newPlan(a), newGet(a), newWait(a), newExplain(a), newEvents(a), newDiff(a), newWatch(a), newDoctor(a),
+	root.AddCommand(newNode(a), newJoin(a), newApply(a), newPlan(a), newConfirm(a), newRollback(a), newRelease(a), newGet(a), newWait(a), newExplain(a), newEvents(a), newDiff(a), newWatch(a), newDoctor(a),
 		newDemo(a), newDemoISP(a))
 	inGroup("node", root.Commands())
 	fleet := fleetCommands(a)

@@ -5,16 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"edgespan/actors"
+	"edgespan/actors/agent"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/daemon"
-	"edgespan/platform/facts"
+	machine "edgespan/platform/facts"
 	"edgespan/platform/host"
+	"edgespan/platform/nodelink"
+	"edgespan/platform/pki"
+	"edgespan/platform/proc"
 	"edgespan/platform/store"
 )
 
@@ -24,6 +30,36 @@ type node struct {
 	host    *host.Host
 	journal *store.Journal
 	notify  func(string)
+	again   atomic.Bool   // the end is that of a restart
+	ends    chan error    // what Done gives
+	linked  chan struct{} // closed when the link to the controller has ended
+	unlink  context.CancelFunc
+	stopped chan struct{}
+}
+
+// errRestart is the cause of an end after which the daemon starts again.
+var errRestart = errors.New("the config asks for a restart")
+
+// commands are what the node has others do, in its own network namespace.
+type commands struct {
+	*proc.Runner
+	n *node
+}
+
+// Run runs a command until ctx ends.
+func (c commands) Run(ctx context.Context, argv ...string) error {
+	_, err := c.Runner.Run(ctx, "", argv...)
+	return err
+}
+
+// RestartAgent ends this process's work; its successor has the same process.
+func (c commands) RestartAgent() error {
+	c.n.again.Store(true)
+	select {
+	case c.n.ends <- errRestart:
+	default: // it ends already
+	}
+	return nil
 }
 
 // backendDeadline bounds the question which iptables the host has: an answer is for
@@ -36,7 +72,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	n := &node{journal: journal, notify: daemon.Notifier(os.Getenv("NOTIFY_SOCKET"))}
+	n := &node{journal: journal, notify: daemon.Notifier(os.Getenv("NOTIFY_SOCKET")), ends: make(chan error, 2), stopped: make(chan struct{})}
 	boot, err := store.NextBoot(journal)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("count the boot: %w", err), n.close())
@@ -54,17 +90,71 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	cancel()
 	log.Info("host", zap.String("node", id.String()), zap.Uint64("boot", boot), zap.Stringer("iptables", backend), zap.Error(err),
 		zap.Int64("journal_torn", journal.Stats().Torn))
+	facts, creds, err := n.who(o, id, log)
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
 	n.Node, err = actors.Start(actors.Options{
+		About: facts, Machine: daemon.MachineBoot(), Commands: commands{proc.New(""), n},
 		Host: n.host, Journal: journal, Files: daemon.Files{Config: o.Config, StateDir: o.StateDir},
-		Facts:  facts.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables},
+		Facts:  machine.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables},
 		RunDir: o.RunDir, Boot: boot, Log: log, Notify: n.notify, SetLevel: setLevel(o.Level),
 	})
 	if err != nil {
 		return nil, errors.Join(err, n.close())
 	}
+	go func() {
+		select {
+		case err := <-n.Node.Done():
+			n.ends <- err
+		case <-n.stopped:
+		}
+	}()
+	n.link(creds, facts.Controller, log)
 	n.notify("READY=1")
 	return n, nil
 }
+
+// who says what the node is and which fleet it is part of. A node that can't read its
+// credentials works on without its controller.
+func (n *node) who(o nodeOptions, id uuid.UUID, log *zap.Logger) (agent.Facts, *pki.Credentials, error) {
+	facts, err := about(o, log)
+	if err != nil {
+		return facts, nil, fmt.Errorf("know what the node is: %w", err)
+	}
+	fleet, creds, err := fleetOf(o.StateDir, id)
+	if err != nil {
+		log.Error("the node can't reach its controller", zap.Error(err))
+	}
+	if fleet.Name != "" {
+		facts.Name = fleet.Name
+	}
+	facts.Controller = fleet.Controller
+	return facts, creds, nil
+}
+
+// link keeps a stream to the controller beside the tree, which never waits for it.
+func (n *node) link(creds *pki.Credentials, controller string, log *zap.Logger) {
+	n.linked, n.unlink = make(chan struct{}), func() {}
+	if creds == nil {
+		close(n.linked)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n.unlink = cancel
+	client := nodelink.NewClient(nodelink.ClientOptions{
+		Controller: controller, Credentials: creds, Hello: n.Agent().Hello, Listener: n.Agent(), Log: log,
+	})
+	go func() {
+		defer close(n.linked)
+		if err := client.Run(ctx); err != nil {
+			log.Error("the node can't reach its controller", zap.Error(err))
+		}
+	}()
+}
+
+// Done gives the cause of an end that nobody asked for from outside.
+func (n *node) Done() <-chan error { return n.ends }
 
 // iptables is what the host says of its iptables, for the doctor.
 func (n *node) iptables(ctx context.Context) netstate.Iptables {
@@ -77,8 +167,17 @@ func (n *node) iptables(ctx context.Context) netstate.Iptables {
 
 // Stop ends the actors, then what they stand on.
 func (n *node) Stop(ctx context.Context) error {
-	n.notify("STOPPING=1")
-	return errors.Join(n.Node.Stop(ctx), n.close())
+	if !n.again.Load() { // else systemd waits for the end of a process that goes on
+		n.notify("STOPPING=1")
+	}
+	n.unlink()
+	close(n.stopped)
+	err := n.Node.Stop(ctx)
+	select {
+	case <-n.linked:
+	case <-ctx.Done():
+	}
+	return errors.Join(err, n.close())
 }
 
 func (n *node) close() error {

@@ -175,6 +175,20 @@ func columns(kind string) []column {
 			{head: "FILE DIGEST", cell: status("fileDigest"), wide: true},
 			failure,
 		}
+	case "pending":
+		return []column{
+			{head: "PENDING", cell: status("pending")},
+			{head: "GENERATION", cell: status("generation")},
+			{head: "SOURCE", cell: status("source")},
+			{head: "REMAINING", cell: status("remaining")},
+			{head: "SETTLED", cell: status("settled")},
+			{head: "MANAGED", cell: status("managed")},
+			{head: "IN FORCE", cell: status("inForce"), wide: true},
+			{head: "CONTROLLER", cell: status("controller"), wide: true},
+			{head: "LINKED", cell: status("linked"), wide: true},
+			{head: "HELD", cell: status("held")},
+			{head: "UNDONE", cell: status("undone")},
+		}
 	default: // actor
 		return []column{
 			id,

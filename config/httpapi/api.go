@@ -10,7 +10,9 @@ import (
 const MaxDocument = 4 << 20
 
 // Kinds are the kinds of resource that List knows, in the order they are shown.
-func Kinds() []string { return []string{"ni", "app", "adapter", "port", "param", "actor", "config"} }
+func Kinds() []string {
+	return []string{"ni", "app", "adapter", "port", "param", "actor", "config", "pending"}
+}
 
 // WaitKinds are the kinds that have a readiness.
 func WaitKinds() []string { return []string{"ni", "app"} }
@@ -45,8 +47,9 @@ type Readiness struct {
 // caller branches: *Rejected, *Incomplete, ErrConflict, ErrBusy, ErrNotFound,
 // ErrPermission.
 type Backend interface {
-	// Apply stores doc, a whole node config, and returns when it is valid and stored.
-	Apply(ctx context.Context, doc []byte) (warnings []string, err error)
+	// Apply stores doc, a whole node config, and returns when it is valid and stored. ErrConflict
+	// says that the node takes its config from a controller.
+	Apply(ctx context.Context, doc []byte, how How) (warnings []string, err error)
 	// Plan says what Apply would change, and changes nothing.
 	Plan(ctx context.Context, doc []byte) ([]Change, error)
 	// List returns all resources of one of Kinds. With *Incomplete what it did get comes along.
@@ -54,6 +57,7 @@ type Backend interface {
 	// Ready judges one of WaitKinds; an unknown id is Absent and no error.
 	Ready(ctx context.Context, kind, id string) (Readiness, error)
 	Looker
+	Ruler
 }
 
 // Sentinels that a caller branches on; the command line has an exit code for each.

@@ -43,9 +43,13 @@ func NewClient(socket string) *Client {
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Apply stores doc as the node's whole config.
-func (c *Client) Apply(ctx context.Context, doc []byte) (warnings []string, err error) {
+func (c *Client) Apply(ctx context.Context, doc []byte, how How) (warnings []string, err error) {
 	var out applied
-	err = c.post(ctx, "/v1/apply", doc, &out)
+	path := "/v1/apply"
+	if q := how.query(); q != "" {
+		path += "?" + q
+	}
+	err = c.post(ctx, path, doc, &out)
 	return out.Warnings, err
 }
 

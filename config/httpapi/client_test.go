@@ -68,7 +68,7 @@ func TestClientMirrorsTheBackend(t *testing.T) {
 	socket, _ := start(t, b)
 	c, ctx := client(t, socket), t.Context()
 
-	if got, err := c.Apply(ctx, []byte("{}")); err != nil || !reflect.DeepEqual(got, b.warnings) {
+	if got, err := c.Apply(ctx, []byte("{}"), How{}); err != nil || !reflect.DeepEqual(got, b.warnings) {
 		t.Errorf("Apply: %v, %v", got, err)
 	}
 	if got, err := c.Plan(ctx, []byte("{}")); err != nil || !reflect.DeepEqual(got, b.changes) {
@@ -97,7 +97,7 @@ func TestClientMirrorsTheBackend(t *testing.T) {
 func TestClientErrorsAreTyped(t *testing.T) {
 	for _, sent := range []error{ErrConflict, ErrBusy, ErrNotFound, ErrPermission} {
 		socket, _ := start(t, &fakeBackend{err: fmt.Errorf("store config: %w", sent)})
-		_, err := client(t, socket).Apply(t.Context(), []byte("{}"))
+		_, err := client(t, socket).Apply(t.Context(), []byte("{}"), How{})
 		if !errors.Is(err, sent) || err.Error() != "store config: "+sent.Error() {
 			t.Errorf("sent %v, got %v", sent, err)
 		}
@@ -168,7 +168,7 @@ func TestADaemonThatHangsUpIsUnreachable(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	_, err = client(t, socket).Apply(t.Context(), []byte("{}"))
+	_, err = client(t, socket).Apply(t.Context(), []byte("{}"), How{})
 	if !errors.Is(err, ErrUnreachable) || !strings.HasPrefix(err.Error(), "daemon not reachable at "+socket+": ") || strings.Contains(err.Error(), freshSuffix) {
 		t.Errorf("got %v", err)
 	}
@@ -177,7 +177,7 @@ func TestADaemonThatHangsUpIsUnreachable(t *testing.T) {
 func TestTheClientRefusesADocumentThatTheDaemonWould(t *testing.T) {
 	b := populated()
 	socket, _ := start(t, b)
-	_, err := client(t, socket).Apply(t.Context(), make([]byte, MaxDocument+1))
+	_, err := client(t, socket).Apply(t.Context(), make([]byte, MaxDocument+1), How{})
 	var rejected *Rejected
 	if !errors.As(err, &rejected) || len(b.asked) != 0 {
 		t.Errorf("got %v, asked %v", err, b.asked)

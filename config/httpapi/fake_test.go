@@ -8,6 +8,8 @@ import (
 // fakeBackend answers what a test tells it to and remembers what it was asked.
 type fakeBackend struct {
 	looker
+	how      How // of the last apply
+	held     bool
 	mu       sync.Mutex
 	asked    []string
 	docs     [][]byte
@@ -33,7 +35,8 @@ func (f *fakeBackend) note(ctx context.Context, what string, doc []byte) error {
 	return f.err
 }
 
-func (f *fakeBackend) Apply(ctx context.Context, doc []byte) ([]string, error) {
+func (f *fakeBackend) Apply(ctx context.Context, doc []byte, how How) ([]string, error) {
+	f.how = how
 	if err := f.note(ctx, "apply", doc); err != nil {
 		return nil, err
 	}
@@ -53,4 +56,12 @@ func (f *fakeBackend) List(ctx context.Context, kind string) ([]Resource, error)
 
 func (f *fakeBackend) Ready(ctx context.Context, kind, id string) (Readiness, error) {
 	return f.ready, f.note(ctx, "ready "+kind+" "+id, nil)
+}
+
+func (f *fakeBackend) Confirm(ctx context.Context) error { return f.note(ctx, "confirm", nil) }
+
+func (f *fakeBackend) Rollback(ctx context.Context) error { return f.note(ctx, "rollback", nil) }
+
+func (f *fakeBackend) Release(ctx context.Context) (bool, error) {
+	return f.held, f.note(ctx, "release", nil)
 }

@@ -37,6 +37,9 @@ func Handler(b Backend, opts ...Option) http.Handler {
 		o(a)
 	}
 	a.mux.HandleFunc("POST /v1/apply", a.apply)
+	a.mux.HandleFunc("POST /v1/confirm", a.confirm)
+	a.mux.HandleFunc("POST /v1/rollback", a.rollback)
+	a.mux.HandleFunc("POST /v1/release", a.release)
 	a.mux.HandleFunc("GET /v1/{kind}", a.list)
 	a.mux.HandleFunc("GET /v1/{kind}/{id...}", a.get)
 	a.mux.HandleFunc("GET /v1/{kind}/{id}/ready", a.ready)
@@ -91,7 +94,12 @@ func (a *api) apply(w http.ResponseWriter, r *http.Request) {
 		answer(w, planned{Changes: orEmpty(changes)})
 		return
 	}
-	warnings, err := a.backend.Apply(r.Context(), doc)
+	how, fault := howOf(r.URL.Query())
+	if fault != "" {
+		answerProblem(w, badRequest("%s", fault))
+		return
+	}
+	warnings, err := a.backend.Apply(r.Context(), doc, how)
 	if err != nil {
 		answerError(w, err)
 		return

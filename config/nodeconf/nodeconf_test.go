@@ -109,7 +109,6 @@ func TestNumbersAndBooleansAreExact(t *testing.T) {
 		{"a boolean as string", `managedConfig: "false"`, "sysParams.managedConfig: is a string: a boolean is allowed"},
 		{"yes is a string", `managedConfig: yes`, "sysParams.managedConfig: is a string: a boolean is allowed"},
 		{"a level that is none", "logLevel: trace", `sysParams.logLevel: is "trace": debug, info, warn or error is allowed`},
-		{"managed by a controller", "managedConfig: true", "sysParams.managedConfig: not supported yet"},
 	})
 }
 

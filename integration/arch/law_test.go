@@ -51,7 +51,7 @@ var mayImport = map[string][]string{
 		"actors/keep", "config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi/fleetapi", "config/layers",
 		"config/link", "config/metadata", "config/operate", "config/revision", "config/state", "config/topology",
 	},
-	"actors":          {"actors/keep", "netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub"},
+	"actors":          {"actors/keep", "netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub", "actors/agent", "config/action", "config/confirm", "config/link", "config/metadata"},
 	"actors/agent":    {"config", "config/action", "config/confirm", "config/httpapi", "config/layers", "config/link", "config/metadata", "config/nodeconf"},
 	"actors/simulate": {"config/fleet", "config/httpapi/fleetapi", "actors/agent", "actors/keep", "config", "config/action", "config/confirm", "config/link"},
 
@@ -104,6 +104,7 @@ var mayImport = map[string][]string{
 		"config/httpapi/fleetapi", "config/link", "config/metadata", "config/operate", "config/optimize", "config/revision", "config/schema",
 		"platform/confdir", "platform/daemon", "platform/datadir", "platform/nodelink", "platform/pki", "platform/proc",
 		"platform/store/bolt", "platform/store/etcd", "platform/store/kv",
+		"actors/agent", "config/action", "platform/nodelink", "platform/pki", "platform/proc",
 	},
 
 	"integration/arch":     {},
@@ -118,7 +119,7 @@ var mayImport = map[string][]string{
 // testsMayImport is what test files may import beyond mayImport. Those of integration
 // may import anything.
 var testsMayImport = map[string][]string{
-	"actors":          {"platform/fake"},
+	"actors":          {"platform/fake", "config/schema"},
 	"actors/simulate": {"config/metadata"},
 	"cmd/edgespan":    {"config/fleet", "config/revision"}, // the controller of docs/operations.md
 	"config/e2e":      {"config/schema"},

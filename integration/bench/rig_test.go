@@ -168,7 +168,7 @@ func (d *daemon) apply(doc any) {
 	d.Helper()
 	text, err := json.Marshal(doc)
 	d.check(err)
-	_, err = d.api.Apply(context.Background(), text)
+	_, err = d.api.Apply(context.Background(), text, httpapi.How{})
 	d.check(err)
 }
 

@@ -79,7 +79,7 @@ func (w *world) applyMany(configs []string, each time.Duration) time.Duration {
 	defer tick.Stop()
 	for _, d := range docs {
 		<-tick.C
-		if _, err := client.Apply(w.ctx, d); err != nil {
+		if _, err := client.Apply(w.ctx, d, httpapi.How{}); err != nil {
 			w.Fatal(err)
 		}
 	}

@@ -168,7 +168,7 @@ func (r *random) want(s scene) {
 		r.Fatal(err)
 	}
 	r.log = append(r.log, s.doc)
-	if _, err := r.client.Apply(r.ctx, text); err != nil {
+	if _, err := r.client.Apply(r.ctx, text, httpapi.How{}); err != nil {
 		r.fail("apply: %v", err)
 	}
 	r.now = s

@@ -5,7 +5,9 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -34,7 +36,17 @@ func Notifier(addr string) func(state string) {
 	}
 }
 
-// Files are the config file and the last good config.
+// MachineBoot is the id of this boot of the machine, "" where the kernel does not tell:
+// then every start of the agent may have been one.
+func MachineBoot() string {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// Files are the config file, and what the config actor keeps in the state folder.
 type Files struct {
 	Config   string // the path given by --config; "" for none
 	StateDir string
@@ -54,7 +66,26 @@ func (f Files) ReadConfig() ([]byte, string, error) {
 	return b, f.Config, nil
 }
 
-// ReadLastGood reads the last good config, or an error that wraps fs.ErrNotExist.
+func (f Files) slot(name string) string { return filepath.Join(f.StateDir, "config-"+name) }
+
+// Read reads a slot, or gives an error that wraps fs.ErrNotExist.
+func (f Files) Read(name string) ([]byte, error) { return os.ReadFile(f.slot(name)) }
+
+// Write replaces a slot: a power cut leaves the old or the new content.
+func (f Files) Write(name string, content []byte) error {
+	return store.WriteFile(f.slot(name), content, 0o600)
+}
+
+// Remove takes a slot away. A missing one is no error.
+func (f Files) Remove(name string) error {
+	if err := os.Remove(f.slot(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// ReadLastGood reads the last good config of earlier versions, or gives an error that
+// wraps fs.ErrNotExist.
 func (f Files) ReadLastGood() ([]byte, error) {
 	b, err := os.ReadFile(f.lastGood())
 	if err != nil {
@@ -63,10 +94,5 @@ func (f Files) ReadLastGood() ([]byte, error) {
 	return b, nil
 }
 
-// WriteLastGood replaces it: a power cut leaves the old or the new one.
-func (f Files) WriteLastGood(b []byte) error {
-	if err := store.WriteFile(f.lastGood(), b, 0o600); err != nil {
-		return fmt.Errorf("write last good config: %w", err)
-	}
-	return nil
-}
+// RemoveLastGood takes it away.
+func (f Files) RemoveLastGood() error { return os.Remove(f.lastGood()) }

@@ -26,23 +26,50 @@ func TestNotifierReachesTheSocket(t *testing.T) {
 	Notifier(path + "-gone")("WATCHDOG=1")
 }
 
-func TestFilesKeepTheLastGoodConfig(t *testing.T) {
+func TestFilesKeepTheSlots(t *testing.T) {
 	dir := t.TempDir()
 	f := Files{StateDir: dir}
-	if _, err := f.ReadLastGood(); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := f.Read("pending"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without one: %v, want fs.ErrNotExist", err)
 	}
-	for _, doc := range []string{"{}", `{"ports":{}}`} {
-		if err := f.WriteLastGood([]byte(doc)); err != nil {
+	for _, text := range []string{"one", "two"} {
+		if err := f.Write("pending", []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		if b, err := f.ReadLastGood(); err != nil || string(b) != doc {
-			t.Errorf("read %q, %v; want %q", b, err, doc)
+		if b, err := f.Read("pending"); err != nil || string(b) != text {
+			t.Errorf("read %q, %v; want %q", b, err, text)
 		}
 	}
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 1 {
 		t.Errorf("the folder holds %v, %v: one file is wanted", left, err)
+	}
+	for range 2 {
+		if err := f.Remove("pending"); err != nil {
+			t.Errorf("remove: %v", err)
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("the folder holds %v", left)
+	}
+}
+
+func TestTheLastGoodConfigOfAnEarlierVersionIsReadAndTakenAway(t *testing.T) {
+	f := Files{StateDir: t.TempDir()}
+	if _, err := f.ReadLastGood(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without one: %v, want fs.ErrNotExist", err)
+	}
+	if err := os.WriteFile(filepath.Join(f.StateDir, "last-good-config"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := f.ReadLastGood(); err != nil || string(b) != "{}" {
+		t.Errorf("read %q, %v", b, err)
+	}
+	if err := f.RemoveLastGood(); err != nil {
+		t.Error(err)
+	}
+	if _, err := f.ReadLastGood(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("taken away: %v, want fs.ErrNotExist", err)
 	}
 }
 

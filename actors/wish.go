@@ -1,0 +1,235 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"edgespan/actors/agent"
+	"edgespan/appnet"
+	core "edgespan/config"
+	"edgespan/config/action"
+	"edgespan/config/confirm"
+	"edgespan/config/metadata"
+	"edgespan/config/nodeconf"
+	"edgespan/netinst"
+)
+
+// Files is where the config actor keeps and finds documents.
+type Files interface {
+	// ReadConfig reads the file named by --config, or an error that wraps
+	// fs.ErrNotExist. The name is "" when there is none.
+	ReadConfig() (data []byte, name string, err error)
+	// The slots of the agent, by name.
+	agent.Disk
+	// ReadLastGood reads the config that an earlier version kept, or an error that wraps
+	// fs.ErrNotExist; RemoveLastGood takes it away.
+	ReadLastGood() ([]byte, error)
+	RemoveLastGood() error
+}
+
+// Commands are what a node has others do.
+type Commands interface {
+	// Run runs a command until ctx ends.
+	Run(ctx context.Context, argv ...string) error
+	// RestartAgent begins the end of the process and the start of its successor.
+	RestartAgent() error
+}
+
+// migratedDisk is the disk of a node, which may be of an earlier version's: what that kept
+// as last good config is the confirmed record.
+type migratedDisk struct {
+	Files
+	record NodeRecord // as that version counted it
+	log    *zap.Logger
+}
+
+// Read reads a slot.
+func (m *migratedDisk) Read(name string) ([]byte, error) {
+	content, err := m.Files.Read(name)
+	if name != string(confirm.SlotConfirmed) || !errors.Is(err, fs.ErrNotExist) {
+		return content, err
+	}
+	good, goodErr := m.ReadLastGood()
+	if errors.Is(goodErr, fs.ErrNotExist) {
+		return nil, err
+	}
+	document, faults := nodeconf.Document(good)
+	if goodErr != nil || faults != nil {
+		m.log.Error("read the last good config of an earlier version", zap.Error(errors.Join(goodErr, faults)))
+		return nil, err
+	}
+	record := m.migrated(document, digest(good))
+	content = confirm.EncodeRecord(&record)
+	for _, slot := range []confirm.Slot{confirm.SlotConfirmed, confirm.SlotCopy} {
+		if err := m.Write(string(slot), content); err != nil {
+			return nil, fmt.Errorf("migrate the last good config: %w", err)
+		}
+	}
+	m.log.Info("the last good config of an earlier version is the confirmed one", zap.Uint64("gen", record.Seq))
+	if err := m.RemoveLastGood(); err != nil {
+		m.log.Error("remove the last good config of an earlier version", zap.Error(err))
+	}
+	return content, nil
+}
+
+// migrated counts a config on from what the earlier version counted: the same number where
+// it is the same config, unless that died between storing it and counting it.
+func (m *migratedDisk) migrated(document core.Object, sum string) confirm.Record {
+	r := confirm.Record{
+		Seq: m.record.Generation, Authority: uuid.NewString(), Source: confirm.Source(m.record.Source), FileDigest: m.record.FileDigest, Document: document,
+	}
+	if m.record.DocDigest != sum {
+		r.Seq++
+	}
+	r.Seq = max(r.Seq, 1)
+	if r.Source != confirm.File {
+		r.Source = confirm.Apply
+	}
+	r.Generation = confirm.Generation{Authority: r.Authority, Counter: r.Seq}
+	return r
+}
+
+// judgeBy is the agent's judge: a document of a person or a file is held to the node's own
+// schema; one that was pushed or merged to the metadata, which others may have added to.
+func judgeBy(m *metadata.Metadata) agent.Judge {
+	return func(document core.Object, from confirm.Source) agent.Verdict {
+		if from == confirm.File || from == confirm.Apply {
+			return parsed(core.AppendCanonical(nil, document), nil)
+		}
+		document = nodeconf.Present(document)
+		report := m.Validate(document)
+		v := parsed(core.AppendCanonical(nil, ownPart(document)), report.Err())
+		for _, path := range report.Unknown {
+			v.Warnings.Add(path, "is unknown", "")
+		}
+		v.Warnings.Sort()
+		return v
+	}
+}
+
+// parsed reads a document; what is wrong with it already comes along, once.
+func parsed(text []byte, faults core.Faults) agent.Verdict {
+	cfg, err := nodeconf.Parse(text)
+	var own core.Faults
+	errors.As(err, &own)
+	for _, f := range own {
+		if !slices.ContainsFunc(faults, func(x core.Fault) bool { return slices.Equal(x.Path, f.Path) }) {
+			faults = append(faults, f)
+		}
+	}
+	if len(faults) > 0 {
+		faults.Sort()
+		return agent.Verdict{Faults: faults}
+	}
+	return agent.Verdict{Config: cfg, Warnings: cfg.Warnings}
+}
+
+// ownPart is what of a document is for this node's own hands: other vendors' keys beside it
+// are left out.
+func ownPart(document core.Object) core.Object {
+	out := core.Object{}
+	for _, key := range nodeconf.Sections() {
+		if v, has := document[key]; has {
+			out[key] = v
+		}
+	}
+	for _, e := range nodeconf.Schema() {
+		group, name, below := strings.Cut(e.Path, ".")
+		if !below || strings.Contains(name, ".") || slices.Contains(nodeconf.Sections(), group) {
+			continue
+		}
+		if v, has := core.Lookup(document, []string{group, name}); has {
+			mine, _ := out[group].(core.Object)
+			if mine == nil {
+				mine = core.Object{}
+			}
+			mine[name] = v
+			out[group] = mine
+		}
+	}
+	return out
+}
+
+// runner does the actions: what is built in by itself, the rest by commands.
+type runner struct {
+	d        *deps
+	commands Commands
+	touch    func() // has every network looked at now
+}
+
+// Do does one step.
+func (r *runner) Do(ctx context.Context, do action.Do, document core.Object) error {
+	switch do.Kind {
+	case action.Reconcile:
+		r.touch()
+	case action.Tunnel: // no network has one yet
+	case action.LogLevel:
+		cfg, err := nodeconf.Parse(core.AppendCanonical(nil, ownPart(nodeconf.Present(document))))
+		if err != nil {
+			return err
+		}
+		r.d.setLevel(cfg.Sys.LogLevel)
+	case action.Unit:
+		return r.commands.Run(ctx, "systemctl", do.Verb, do.Unit)
+	case action.Command:
+		return r.commands.Run(ctx, do.Argv...)
+	case action.Unsupported, action.RestartAgent, action.Reboot:
+		return fmt.Errorf("%s is not done here", do.Kind)
+	}
+	return nil
+}
+
+// Restart ends the agent or the machine.
+func (r *runner) Restart(ctx context.Context, name string) error {
+	if name == action.NameReboot {
+		return r.commands.Run(ctx, "systemctl", "reboot")
+	}
+	return r.commands.RestartAgent()
+}
+
+// answered says whether every network and adapter that is wanted has answered its newest
+// config.
+func (d *deps) answered() bool {
+	t := d.topics
+	ports := slices.Collect(maps.Values(t.PortConfig.List("")))
+	statuses := t.NetworkStatus.List("")
+	for id, c := range t.NetworkConfig.List("") {
+		s, seen := statuses[id]
+		if !seen || s.Generation != c.Generation || s.PortsMeant != netinst.PortsMeant(c, ports) {
+			return false
+		}
+	}
+	wishes := t.AppConfig.List("")
+	for id := range wishes {
+		s, seen := t.AppStatus.Get("", id)
+		rec, _ := t.AppRecords.Get("", id)
+		if !seen || s.Pending || s.TargetVersion != rec.TargetVersion {
+			return false
+		}
+	}
+	for id, c := range wishes { // last: it spells the whole config
+		if rec, _ := t.AppRecords.Get("", id); rec.Digest != appnet.Digest(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// portTrouble says what is wrong with a port, "" for nothing.
+func portTrouble(s netinst.PortStatus) string {
+	switch {
+	case !s.Exists:
+		return "no interface " + string(s.IfName)
+	case !s.Up:
+		return "interface " + string(s.IfName) + " is down"
+	}
+	return s.LeadsNowhere()
+}

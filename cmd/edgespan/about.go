@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"edgespan/actors/agent"
+	"edgespan/config"
+	"edgespan/config/action"
+	"edgespan/config/layers"
+	"edgespan/config/metadata"
+	"edgespan/config/schema"
+	"edgespan/platform/confdir"
+)
+
+// boardKey is the line of the node's info file that tells the board.
+const boardKey = "HW_BOARD_ID"
+
+// about reads what a node is. What is named and can't be read is an error: a node that took
+// itself for another one would get another one's config.
+func about(o nodeOptions, log *zap.Logger) (agent.Facts, error) {
+	var f agent.Facts
+	var errs [5]error
+	f.Software = softwareVersion(o.Version)
+	if o.About.Version != "" {
+		f.Software, errs[0] = firstLine(o.About.Version)
+	}
+	if o.About.Firmware != "" {
+		f.Firmware, errs[1] = firstLine(o.About.Firmware)
+	}
+	if o.About.Info != "" {
+		f.Board, errs[2] = board(o.About.Info)
+	}
+	f.Metadata, errs[3] = nodeMetadata(o.About.Metadata, log)
+	f.Actions, errs[4] = actionTable(o.About.Actions)
+	bases, err := nodeBases(&f, o.About.BaseDir)
+	f.Bases = bases
+	f.Name, _ = os.Hostname() // for people
+	return f, errors.Join(append(errs[:], err)...)
+}
+
+// softwareVersion is our version string for what git describe said.
+func softwareVersion(described string) string {
+	plain := strings.TrimPrefix(described, "v")
+	plain, _, _ = strings.Cut(plain, "-")
+	if parts := strings.Split(plain, "."); len(parts) == 3 && plain[0] >= '0' && plain[0] <= '9' {
+		return "EDGESPAN-" + strings.Join(parts, "-")
+	}
+	return strings.ReplaceAll(schema.BaseVersion, "_", "-") + "-0"
+}
+
+func firstLine(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	if line = bytes.TrimSpace(line); len(line) == 0 {
+		return "", fmt.Errorf("%s: its first line is empty: a version string is allowed", file)
+	}
+	return string(line), nil
+}
+
+// board reads the line HW_BOARD_ID of an info file; without one the board is unknown.
+func board(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		key, value, is := strings.Cut(lines.Text(), "=")
+		if is && strings.TrimSpace(key) == boardKey {
+			return strings.Trim(strings.TrimSpace(value), `"'`), nil
+		}
+	}
+	return "", nil
+}
+
+// nodeMetadata is the embedded metadata, with a vendor's laid beside it.
+func nodeMetadata(file string, log *zap.Logger) (*metadata.Metadata, error) {
+	m, faults := metadata.Parse(schema.NodeMetadata(), metadata.Options{})
+	if faults != nil {
+		return nil, fmt.Errorf("embedded metadata: %w", faults)
+	}
+	if file == "" {
+		return m, nil
+	}
+	vendor, err := confdir.ReadObject(file)
+	if err != nil {
+		return nil, err
+	}
+	merged, conflicts, faults := m.Merge(vendor)
+	if faults != nil {
+		return nil, &confdir.Broken{File: file, Faults: faults}
+	}
+	for _, c := range conflicts {
+		log.Warn("metadata: the embedded one counts", zap.String("file", file), zap.Error(c))
+	}
+	return merged, nil
+}
+
+func actionTable(file string) (action.Table, error) {
+	named := file != ""
+	if !named {
+		file = action.File
+	}
+	text, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !named:
+		return action.Table{}, nil
+	case err != nil:
+		return nil, err
+	}
+	t, faults := action.Parse(text)
+	if faults != nil {
+		return nil, &confdir.Broken{File: file, Faults: faults}
+	}
+	return t, nil
+}
+
+// nodeBases are the embedded base layers and those of a folder, whose hardware layers for
+// the node's board come along.
+func nodeBases(f *agent.Facts, folder string) (map[string]config.Object, error) {
+	bases := schema.NodeBases()
+	if folder == "" {
+		return bases, nil
+	}
+	dir, err := confdir.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	named := map[string]config.Object{}
+	for _, name := range dir.Library.Base {
+		if named[name], err = confdir.ReadObject(filepath.Join(folder, name+".json")); err != nil {
+			return nil, err
+		}
+	}
+	maps.Copy(named, bases) // embedded first: what both have is ours
+	c := dir.Library.Choose(layers.Versions{Software: f.Software, Firmware: f.Firmware, Board: f.Board})
+	if c.Hardware == "" {
+		return named, nil
+	}
+	set, err := dir.Read(c)
+	if err != nil {
+		return nil, err
+	}
+	f.Hardware = map[string]config.Object{c.Hardware: set[layers.Hardware]}
+	return named, nil
+}

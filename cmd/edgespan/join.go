@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"edgespan/platform/nodelink"
+	"edgespan/platform/pki"
+	"edgespan/platform/store"
+)
+
+// controllerFile is the file of the state folder that says which controller a node joined.
+const controllerFile = "controller.json"
+
+// membership is what a node knows of its fleet, beside its credentials.
+type membership struct {
+	Controller string `json:"controller"` // HOST:PORT
+	Name       string `json:"name"`
+}
+
+type joinOptions struct {
+	membership
+	token, pin, stateDir string
+}
+
+func newJoin(a *app) *cobra.Command {
+	var o joinOptions
+	cmd := &cobra.Command{
+		Use:   "join --controller HOST:PORT --token T --ca-sha256 H",
+		Short: "Make this node part of a controller's fleet; edgespan node then keeps a stream to it",
+		Long: `join asks a controller for this node's certificate, with a token that counts once. The
+controller shows all three at its first start, and for each new node. The token
+can be left out of the command line: EDGESPAN_JOIN_TOKEN is read, too.`,
+		Args: exactArgs(0, "none"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.stateDir = a.setting(o.stateDir, "EDGESPAN_STATE_DIR", defaultStateDir)
+			o.token = a.setting(o.token, "EDGESPAN_JOIN_TOKEN", "")
+			return a.join(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Controller, "controller", "", "where the controller listens for nodes, HOST:PORT")
+	f.StringVar(&o.token, "token", "", "join token")
+	f.StringVar(&o.pin, "ca-sha256", "", "SHA-256 of the public key of the controller's certificate authority")
+	f.StringVar(&o.Name, "name", "", "name of the node in the fleet (default: the host's name)")
+	f.StringVar(&o.stateDir, "state-dir", "", "state folder (default "+defaultStateDir+")")
+	return cmd
+}
+
+func (a *app) join(ctx context.Context, o joinOptions) error {
+	pin, err := pki.ParsePin(o.pin)
+	switch {
+	case o.Controller == "":
+		return usagef("--controller: is missing: HOST:PORT is allowed")
+	case o.token == "":
+		return usagef("--token: is missing: the controller makes one for each node")
+	case err != nil:
+		return usagef("--ca-sha256: %w", err)
+	}
+	if o.Name == "" {
+		if o.Name, err = os.Hostname(); err != nil {
+			return fmt.Errorf("know the host's name: %w: --name is allowed", err)
+		}
+	}
+	if err := os.MkdirAll(o.stateDir, 0o755); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	id, runs, err := nodeID(o.stateDir)
+	if err != nil {
+		return err
+	}
+	creds, err := pki.OpenCredentials(o.stateDir, id, nil)
+	if err != nil && !errors.Is(err, pki.ErrNotJoined) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	err = nodelink.Join(ctx, nodelink.JoinOptions{Controller: o.Controller, Token: o.token, Name: o.Name, Pin: pin, Credentials: creds})
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(o.membership)
+	if err == nil {
+		err = store.WriteFile(filepath.Join(o.stateDir, controllerFile), append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the controller's address: %w: say the same again", err)
+	}
+	a.say("node %s joined %s as %s", id, o.Controller, o.Name)
+	if runs {
+		a.say("edgespan node runs: restart it, so that it connects")
+	}
+	return nil
+}
+
+// nodeID is the id of the node; runs says that a daemon holds the state folder.
+func nodeID(stateDir string) (id uuid.UUID, runs bool, err error) {
+	journal, err := store.OpenJournal(stateDir)
+	switch {
+	case errors.Is(err, store.ErrLocked):
+		runs = true // it made the id at its start
+	case err != nil:
+		return id, false, fmt.Errorf("open journal: %w", err)
+	default:
+		defer func() { _ = journal.Close() }() // nothing was written
+	}
+	if id, err = store.NodeID(stateDir); err != nil {
+		return id, runs, fmt.Errorf("know the node's id: %w", err)
+	}
+	return id, runs, nil
+}
+
+// fleetOf reads which fleet a node is part of; without one the credentials are nil.
+func fleetOf(stateDir string, id uuid.UUID) (membership, *pki.Credentials, error) {
+	var m membership
+	text, err := os.ReadFile(filepath.Join(stateDir, controllerFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
+		return m, nil, fmt.Errorf("read %s: %w", controllerFile, err)
+	}
+	creds, err := pki.OpenCredentials(stateDir, id, nil)
+	if err != nil {
+		return m, nil, err
+	}
+	return m, creds, nil
+}

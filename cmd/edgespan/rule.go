@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/user"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/httpapi"
+)
+
+// userName is who types, for those who ask who holds a node.
+func userName() string {
+	u, err := user.Current()
+	if err != nil {
+		return "uid " + strconv.Itoa(os.Getuid())
+	}
+	return u.Username
+}
+
+func newConfirm(a *app) *cobra.Command {
+	return a.word("confirm", "Keep the config that waits for it (apply --confirm); exits 5 if none does", func(ctx context.Context, c *httpapi.Client) (string, error) {
+		return "confirmed", c.Confirm(ctx)
+	})
+}
+
+func newRollback(a *app) *cobra.Command {
+	return a.word("rollback", "Go back now from the config that waits for its confirmation; exits 5 if none does", func(ctx context.Context, c *httpapi.Client) (string, error) {
+		return "going back to the config before", c.Rollback(ctx)
+	})
+}
+
+func newRelease(a *app) *cobra.Command {
+	return a.word("release", "End a local hold (apply --local): the controller rules again", func(ctx context.Context, c *httpapi.Client) (string, error) {
+		held, err := c.Release(ctx)
+		if held {
+			return "released: the controller rules", err
+		}
+		return "it was not held", err
+	})
+}
+
+// word is a command that says one thing to the daemon.
+func (a *app) word(name, short string, say func(context.Context, *httpapi.Client) (string, error)) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Args: exactArgs(0, "none"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.ask(cmd.Context(), func(ctx context.Context, c *httpapi.Client) error {
+				said, err := say(ctx, c)
+				if err == nil {
+					a.say("%s", said)
+				}
+				return err
+			})
+		},
+	}
+}
