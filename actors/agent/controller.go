@@ -82,8 +82,11 @@ func (s *shell) release() (held bool) {
 func (s *shell) push(p link.Push) {
 	s.manage(p.Managed)
 	document, err := documentOf(p.Document)
-	if err == nil && config.MD5(document) != p.MD5 {
-		err = fmt.Errorf("its MD5 is %s", config.MD5(document))
+	md5 := ""
+	if err == nil {
+		if md5 = config.MD5(document); md5 != p.MD5 {
+			err = fmt.Errorf("its MD5 is %s", md5)
+		}
 	}
 	if err != nil {
 		faults := config.Faults{}
@@ -94,7 +97,8 @@ func (s *shell) push(p link.Push) {
 		return
 	}
 	s.submit(&offer{event: confirm.Offered{
-		Source: confirm.Push, Generation: p.Generation, Document: document, Peer: string(p.PeerConfiguration), Confirm: p.Confirm, Attempt: p.Attempt,
+		Source: confirm.Push, Generation: p.Generation, Document: document, MD5: md5, Peer: string(p.PeerConfiguration), Confirm: p.Confirm,
+		Attempt: p.Attempt,
 	}, refusal: "store the config that was pushed"})
 }
 

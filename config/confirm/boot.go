@@ -17,8 +17,10 @@ func (m *Machine) boot(e Boot) []Effect {
 	m.start, m.machine = e.Start, e.Machine
 	m.phase = reconciling
 	out := m.found(e)
+	m.confirmed.md5 = m.confirmed.digest()
 	if p := e.Disk.Pending; p != nil && p.Seq > m.confirmed.Seq {
 		r := *p
+		r.md5 = r.digest()
 		m.pending = &r
 		return append(out, m.resume(e.Disk)...)
 	} else if why, bad := e.Disk.Faults[SlotPending]; bad {

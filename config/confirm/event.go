@@ -23,6 +23,7 @@ type (
 		Source     Source
 		Generation Generation // of a push; others get a number of the node's journal
 		Document   config.Object
+		MD5        string // of the document, by who has spelled it already; "" for nobody
 		Peer       string
 		FileDigest string        // of a File
 		Attempt    uint64        // of a push: the controller's number for it

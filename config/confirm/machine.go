@@ -170,8 +170,16 @@ func (m *Machine) later(e Event) []Effect {
 	return out
 }
 
+// digest is the MD5 of an offer's document.
+func (o Offered) digest() string {
+	if o.MD5 != "" {
+		return o.MD5
+	}
+	return config.MD5(o.Document)
+}
+
 func superseded(o Offered) Effect {
-	return Report{What: Superseded, Echo: Echo{o.Generation, config.MD5(o.Document)}, Why: "a newer one came"}
+	return Report{What: Superseded, Echo: Echo{o.Generation, o.digest()}, Why: "a newer one came"}
 }
 
 // save queues a write.

@@ -8,7 +8,8 @@ import (
 
 func (m *Machine) offered(o Offered) []Effect {
 	live := m.live()
-	echo := Echo{o.Generation, config.MD5(o.Document)}
+	o.MD5 = o.digest()
+	echo := Echo{o.Generation, o.MD5}
 	refuse := func(path, what, allowed string) []Effect {
 		var fs config.Faults
 		if fs.Add(nil, what, allowed); path != "" {
@@ -31,7 +32,7 @@ func (m *Machine) offered(o Offered) []Effect {
 		out = append(out, superseded(*m.offer))
 	}
 	m.offer = nil
-	if o.Source == Push && !o.DryRun && !live.Fallback && live.same(o.Document, o.Peer) {
+	if o.Source == Push && !o.DryRun && !live.Fallback && live.same(o) {
 		return append(out, m.renumber(o.Generation, o.Attempt)...)
 	}
 	m.offerID++
@@ -43,7 +44,7 @@ func (m *Machine) offered(o Offered) []Effect {
 // actions, nothing to confirm.
 func (m *Machine) renumber(g Generation, attempt uint64) []Effect {
 	r, slot := m.current()
-	echo := Echo{g, config.MD5(r.Document)}
+	echo := Echo{g, r.digest()}
 	if r.Generation == g && (attempt == 0 || attempt == r.Attempt) {
 		return []Effect{Report{What: Renumbered, Echo: echo}}
 	}
@@ -71,7 +72,7 @@ func (m *Machine) validated(e Validated) []Effect {
 	}
 	m.offer = nil
 	live := m.live()
-	echo := Echo{o.Generation, config.MD5(o.Document)}
+	echo := Echo{o.Generation, o.MD5}
 	switch {
 	case len(e.Faults) > 0:
 		return []Effect{Report{What: Rejected, Echo: echo, Faults: e.Faults}}
@@ -94,7 +95,7 @@ func (m *Machine) record(o Offered, live Record) Record {
 	before, _ := m.current()
 	r := Record{
 		Seq: before.Seq + 1, Authority: m.authority, Source: o.Source, Generation: o.Generation, FileDigest: live.FileDigest,
-		Document: o.Document, Peer: o.Peer, Attempt: o.Attempt, Open: true, Before: m.echo(), Restart: before.Restart, Machine: before.Machine,
+		Document: o.Document, md5: o.MD5, Peer: o.Peer, Attempt: o.Attempt, Open: true, Before: m.echo(), Restart: before.Restart, Machine: before.Machine,
 		Due: union(before.Due, config.FullDiff(live.Document, o.Document)), Wait: o.Confirm, Good: m.good(),
 	}
 	if o.Source == File {

@@ -59,6 +59,10 @@ type Record struct {
 	Peer       string // the PeerConfiguration that goes with the document; opaque here
 	Attempt    uint64 // of a Push
 
+	// md5 is the document's, where it was spelled already: that takes as long as reading it,
+	// and each report names it. Copies of a record keep it, a file does not.
+	md5 string
+
 	Open    bool            // it was not applied yet, to the end of its actions
 	Due     config.Object   // the full difference whose actions are not known to be done
 	Before  Echo            // what is reported while it is open
@@ -74,12 +78,17 @@ type Record struct {
 }
 
 // Echo is what is reported of the record once it is applied.
-func (r *Record) Echo() Echo { return Echo{r.Generation, config.MD5(r.Document)} }
+func (r *Record) Echo() Echo { return Echo{r.Generation, r.digest()} }
+
+func (r *Record) digest() string {
+	if r.md5 != "" {
+		return r.md5
+	}
+	return config.MD5(r.Document)
+}
 
 // same says whether both wish for the same.
-func (r *Record) same(document config.Object, peer string) bool {
-	return r.Peer == peer && config.MD5(r.Document) == config.MD5(document)
-}
+func (r *Record) same(o Offered) bool { return r.Peer == o.Peer && r.digest() == o.MD5 }
 
 // Clock is what is left of a pending config's time.
 type Clock struct {
