@@ -173,7 +173,7 @@ func TestWrongFleetCommandsAskNothing(t *testing.T) {
 		"network actions a=1 --wait -1s", "network foo", "node foo", "node set a=1", "node get --layer full", "node get x y --layer base", "node get x --layer none",
 		"node get x --sw 1", "node get x --paths ..", "node clear-auto x", "node unset x", "metadata get base", "optimize", "optimize all", "topology add", "topology add cable a=1",
 		"topology rename link a b", "topology get node", "topology import", "nodes describe", "nodes adopt x", "nodes adopt x --import --replace", "nodes retry", "nodes explain x",
-		"nodes explain x ..", "nodes invite x --life -1s", "history base", "history show x", "history diff 1 0", "history --limit -1", "rollback", "rollback x", "rollback 1 nodes",
+		"nodes explain x ..", "nodes invite x --life -1s", "history base", "history show x", "history diff 1 0", "history --limit -1", "rollback x", "rollback 1 nodes",
 		"rollout show", "operators add x", "operators add x --role root", "operators add x --role admin --life -1h", "actions",
 	} {
 		got := cli(t, env, "", strings.Fields(line)...)

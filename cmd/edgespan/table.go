@@ -176,19 +176,7 @@ func columns(kind string) []column {
 			failure,
 		}
 	case "pending":
-		return []column{
-			{head: "PENDING", cell: status("pending")},
-			{head: "GENERATION", cell: status("generation")},
-			{head: "SOURCE", cell: status("source")},
-			{head: "REMAINING", cell: status("remaining")},
-			{head: "SETTLED", cell: status("settled")},
-			{head: "MANAGED", cell: status("managed")},
-			{head: "IN FORCE", cell: status("inForce"), wide: true},
-			{head: "CONTROLLER", cell: status("controller"), wide: true},
-			{head: "LINKED", cell: status("linked"), wide: true},
-			{head: "HELD", cell: status("held")},
-			{head: "UNDONE", cell: status("undone")},
-		}
+		return pendingColumns()
 	default: // actor
 		return []column{
 			id,
@@ -196,6 +184,22 @@ func columns(kind string) []column {
 			{head: "RESTARTS", cell: status("restarts")},
 			{head: "ERROR", cell: status("error")},
 		}
+	}
+}
+
+func pendingColumns() []column {
+	return []column{
+		{head: "PENDING", cell: status("pending")},
+		{head: "GENERATION", cell: status("generation")},
+		{head: "SOURCE", cell: status("source")},
+		{head: "REMAINING", cell: status("remaining")},
+		{head: "SETTLED", cell: status("settled")},
+		{head: "MANAGED", cell: status("managed")},
+		{head: "IN FORCE", cell: status("inForce"), wide: true},
+		{head: "CONTROLLER", cell: status("controller"), wide: true},
+		{head: "LINKED", cell: status("linked"), wide: true},
+		{head: "HELD", cell: status("held")},
+		{head: "UNDONE", cell: status("undone")},
 	}
 }
 

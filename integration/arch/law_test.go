@@ -95,7 +95,7 @@ var mayImport = map[string][]string{
 		"netinst", "netinst/netstate", "appnet",
 		"config/layers", "platform/confdir", "config/optimize", "config/topology",
 		"config/e2e", "config/lint", "config/migrate", "config/schema",
-		"netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
+		"actors/agent", "config/action", "platform/nodelink", "platform/pki", "platform/proc", "netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
 		"config/httpapi/fleetapi", "config/history", "config/operate", "platform/pki",
 	},
 
