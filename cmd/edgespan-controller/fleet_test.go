@@ -195,7 +195,10 @@ func TestANodeJoinsByThePrintedCommandAndIsPushedTo(t *testing.T) {
 		t.Fatalf("it ended with %d", code)
 	}
 	select {
-	case <-n.downs: // sent away by the drain, not by a timeout
+	case cause := <-n.downs:
+		if cause == nil || !strings.Contains(cause.Error(), "shutting down") {
+			t.Errorf("the node was sent away with %v", cause)
+		}
 	case <-time.After(patience):
 		t.Fatal("the node was not sent away")
 	}

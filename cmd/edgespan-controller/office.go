@@ -64,6 +64,10 @@ func (r *reach) open(ctx context.Context, a *app, cmd *cobra.Command) (office, e
 		return nil, usagef("--controller: stands beside --data-dir or --etcd: one of them is allowed")
 	}
 	set(&r.tokenFile, "EDGESPAN_TOKEN_FILE")
+	if r.caFile == "" && r.caPin == "" { // one of them on the command line is the one that is meant
+		set(&r.caPin, "EDGESPAN_CA_SHA256")
+		set(&r.caFile, "EDGESPAN_CA_FILE")
+	}
 	if err := r.resolve(cmd, a.Env); err != nil {
 		return nil, err
 	}

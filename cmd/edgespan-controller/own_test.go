@@ -6,7 +6,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,9 +26,17 @@ import (
 // ownRig carries out changes of a config on a machine that only notes them.
 type ownRig struct {
 	*own
+	mu    sync.Mutex // of done
 	done  []string
 	fails error
 	log   bytes.Buffer
+}
+
+// did is what was done until now.
+func (r *ownRig) did() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.done)
 }
 
 func newOwnRig(t *testing.T, table string) *ownRig {
@@ -37,6 +47,8 @@ func newOwnRig(t *testing.T, table string) *ownRig {
 	}
 	r := &ownRig{}
 	note := func(what string) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.done = append(r.done, what)
 		return r.fails
 	}
@@ -104,7 +116,7 @@ func TestSeed_TheControllerPerformsItsOwnActions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newOwnRig(t, c.table)
 			got := states(r.perform(t.Context(), change(t, c.before, c.after)))
-			if got != c.states || strings.Join(r.done, ", ") != c.done {
+			if got != c.states || strings.Join(r.did(), ", ") != c.done {
 				t.Errorf("%s, done %q: want %s, done %q", got, r.done, c.states, c.done)
 			}
 		})
@@ -117,12 +129,12 @@ func TestSeed_TheControllerPerformsItsOwnActions(t *testing.T) {
 				t.Errorf("got %s", got)
 			}
 			time.Sleep(rebootWait - time.Millisecond)
-			if before := strings.Join(r.done, ", "); strings.Contains(before, "SIGTERM") {
+			if before := strings.Join(r.did(), ", "); strings.Contains(before, "SIGTERM") {
 				t.Errorf("it ended before its answer was out: %s", before)
 			}
 			time.Sleep(2 * time.Millisecond)
 			synctest.Wait()
-			if r.done[len(r.done)-1] != "SIGTERM" {
+			if did := r.did(); did[len(did)-1] != "SIGTERM" {
 				t.Errorf("done %q", r.done)
 			}
 		})
@@ -170,6 +182,8 @@ func TestOwnChangesKeepTheirOrder(t *testing.T) {
 		busy := make(chan struct{})
 		r.assign = func(context.Context) error {
 			<-busy
+			r.mu.Lock()
+			defer r.mu.Unlock()
 			r.done = append(r.done, "assign")
 			return nil
 		}
@@ -181,12 +195,12 @@ func TestOwnChangesKeepTheirOrder(t *testing.T) {
 		r.do(change(t, `{}`, `{"scanParams":{"a":1}}`))
 		r.do(change(t, `{}`, `{"statsAgentParams":{"sources":{"a":{"enabled":true,"zmq_url":"ipc://x"}}}}`))
 		synctest.Wait()
-		if len(r.done) > 0 {
+		if len(r.did()) > 0 {
 			t.Errorf("done %q while the first is under way", r.done)
 		}
 		close(busy)
 		synctest.Wait()
-		if got := strings.Join(r.done, ", "); got != "assign, /bin/scan, systemctl restart stats.service" {
+		if got := strings.Join(r.did(), ", "); got != "assign, /bin/scan, systemctl restart stats.service" {
 			t.Errorf("done %s", got)
 		}
 	})
