@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,17 +46,19 @@ func TestKilledAtAnyInstantTheControllerKeepsWhatItAcknowledged(t *testing.T) {
 	}
 	dir := t.TempDir()
 	acked, sent := make([]int, killWriters), make([]int, killWriters)
+	told := map[uint64]string{} // what was acknowledged, by revision
 	var lastRevision uint64
 	end := time.Now().Add(killBudget)
 	done, writes := 0, 0
 	for ; done < rounds && time.Now().Before(end); done++ {
 		v := newVictim(t, dir)
 		revision := v.check(t, acked, sent)
+		v.checkHistory(t, told)
 		if revision < lastRevision {
 			t.Fatalf("kill %d: the history went back from revision %d to %d", done, lastRevision, revision)
 		}
 		before := sum(acked)
-		lastRevision = max(revision, v.writeUntilKilled(t, acked, sent, time.Duration(rand.IntN(40_000))*time.Microsecond))
+		lastRevision = max(revision, v.writeUntilKilled(t, acked, sent, told, time.Duration(rand.IntN(40_000))*time.Microsecond))
 		writes += sum(acked) - before
 		if t.Failed() {
 			return
@@ -62,6 +66,7 @@ func TestKilledAtAnyInstantTheControllerKeepsWhatItAcknowledged(t *testing.T) {
 	}
 	v := newVictim(t, dir)
 	v.check(t, acked, sent)
+	v.checkHistory(t, told)
 	v.kill(t)
 	t.Logf("%d kills, %d acknowledged writes", done, writes)
 	if done < killsShort || writes < done {
@@ -133,15 +138,39 @@ func (v *victim) check(t *testing.T, acked, sent []int) uint64 {
 	return doc.Revision
 }
 
+// checkHistory looks for each write that was acknowledged since the last look: a later write
+// of the same writer hides a lost one from the layer, and not from the history.
+func (v *victim) checkHistory(t *testing.T, told map[uint64]string) {
+	t.Helper()
+	if len(told) == 0 {
+		return
+	}
+	newest := slices.Max(slices.Collect(maps.Keys(told)))
+	oldest := slices.Min(slices.Collect(maps.Keys(told)))
+	editions, err := v.client.History(t.Context(), fleetapi.HistoryQuery{Before: newest + 1, Limit: int(newest-oldest) + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range editions {
+		if told[e.Number] == e.Message {
+			delete(told, e.Number)
+		}
+	}
+	for number, message := range told {
+		t.Errorf("revision %d, %s, was acknowledged and is not there", number, message)
+	}
+}
+
 func writer(w int) string { return fmt.Sprintf("w%d", w) }
 
 // writeUntilKilled lets all writers write, one write after the other, until the process is
 // killed; it returns the newest revision that was acknowledged.
-func (v *victim) writeUntilKilled(t *testing.T, acked, sent []int, after time.Duration) uint64 {
+func (v *victim) writeUntilKilled(t *testing.T, acked, sent []int, told map[uint64]string, after time.Duration) uint64 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var wg sync.WaitGroup
+	var mu sync.Mutex // of told
 	newest := make([]uint64, len(acked))
 	first := make(chan struct{}, len(acked))
 	for w := range acked {
@@ -151,7 +180,7 @@ func (v *victim) writeUntilKilled(t *testing.T, acked, sent []int, after time.Du
 				value := strconv.Itoa(sent[w])
 				out, err := v.client.Write(ctx, operate.SetNetwork{
 					Modify: true, Overrides: config.Object{"killParams": config.Object{writer(w): value}},
-				}, fleetapi.WriteOptions{})
+				}, fleetapi.WriteOptions{Message: writer(w) + "=" + value})
 				if err != nil {
 					if !strings.Contains(err.Error(), "not reachable") {
 						t.Errorf("writer %d: %v", w, err)
@@ -159,6 +188,12 @@ func (v *victim) writeUntilKilled(t *testing.T, acked, sent []int, after time.Du
 					return
 				}
 				acked[w], newest[w] = sent[w], out.Revision
+				mu.Lock()
+				if other, twice := told[out.Revision]; twice {
+					t.Errorf("revision %d is %s, and %s=%s", out.Revision, other, writer(w), value)
+				}
+				told[out.Revision] = writer(w) + "=" + value
+				mu.Unlock()
 				select {
 				case first <- struct{}{}:
 				default:
