@@ -99,8 +99,8 @@ func networkOverride(b *testing.B, own bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer c.Stop(context.Background()) //nolint:errcheck // it ends with the process
-	if own {                           // each node has a layer of its own
+	defer c.Stop(context.Background())
+	if own { // each node has a layer of its own
 		layer := config.Object{}
 		for i := range nodes {
 			layer[fmt.Sprintf("n%05d", i)] = config.Object{"envParams": config.Object{"NAME": fmt.Sprint(i)}}
