@@ -74,11 +74,22 @@ func bigBase() string {
 // and its MD5 once.
 func BenchmarkNetworkOverride(b *testing.B) {
 	for _, own := range []bool{false, true} {
-		b.Run(fmt.Sprintf("own=%v", own), func(b *testing.B) { networkOverride(b, own) })
+		b.Run(fmt.Sprintf("own=%v", own), func(b *testing.B) {
+			override(b, own, 10_000, func(i int) operate.Write {
+				return operate.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": fmt.Sprint(i)}}}
+			})
+		})
 	}
 }
 
-func networkOverride(b *testing.B, own bool) {
+// BenchmarkNodeOverride is one node's override among 10,000, until it has confirmed it.
+func BenchmarkNodeOverride(b *testing.B) {
+	override(b, false, 1, func(i int) operate.Write {
+		return operate.SetNodes{Overrides: config.Object{"n00007": config.Object{"envParams": config.Object{"A": fmt.Sprint(i)}}}}
+	})
+}
+
+func override(b *testing.B, own bool, touched int, change func(int) operate.Write) {
 	const nodes = 10_000
 	store := newMemory()
 	o := Options{
@@ -138,18 +149,17 @@ func networkOverride(b *testing.B, own bool) {
 	commits := store.commits
 	b.ResetTimer()
 	for i := range b.N {
-		w := operate.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": fmt.Sprint(i)}}}
-		if _, err := c.Write(b.Context(), fleetapi.WriteRequest{Caller: alice, Write: w}); err != nil {
+		if _, err := c.Write(b.Context(), fleetapi.WriteRequest{Caller: alice, Write: change(i)}); err != nil {
 			b.Fatal(err)
 		}
-		wait(int64(nodes * (i + 2)))
+		wait(int64(nodes + touched*(i+1)))
 	}
 	b.StopTimer()
 	b.ReportMetric(perNode, "B/node")
 	b.ReportMetric(float64(store.commits-commits)/float64(b.N), "txns/op")
 	took := b.Elapsed() / time.Duration(b.N)
 	at := time.Now()
-	for range nodes {
+	for range touched {
 		set[layers.Network] = config.Object{"envParams": config.Object{"A": "1"}}
 		effective, _ := set.Effective()
 		_ = config.MD5(effective)
@@ -163,4 +173,44 @@ func heap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// BenchmarkReport is what one report of a node that is in sync costs the controller beyond
+// its stream.
+func BenchmarkReport(b *testing.B) {
+	store := newMemory()
+	id := "00000000-0000-4000-8000-000000000000"
+	if _, err := store.model.Commit(revision.Txn{Then: []revision.Op{
+		revision.Put(history.NodeKey(id), encode(history.Member{ID: id, Name: "n"})), revision.Put(history.NameKey("n"), []byte(id)),
+	}}); err != nil {
+		b.Fatal(err)
+	}
+	c, err := Start(Options{
+		Store: store, Replica: "a", Log: zap.NewNop(), Metadata: testMetadata, Issuer: &issuer{}, MaskKey: []byte("k"),
+		Base: &base{docs: map[string]string{"RELEASE_M20": bigBase()}},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Stop(context.Background())
+	var pushes, confirmed atomic.Int64
+	n := &quickNode{c: c, id: 1, node: id, md5: config.MD5(config.Object{}), pushes: &pushes, confirmed: &confirmed}
+	for c.Admit(b.Context(), link.Hello{Node: id}) != nil {
+		runtime.Gosched()
+	}
+	c.Connected(n, link.Hello{Node: id, Software: "RELEASE_M20"})
+	c.Received(n, n.report(false))
+	for confirmed.Load() == 0 {
+		runtime.Gosched()
+	}
+	r := n.report(false)
+	for i := 0; b.Loop(); i++ {
+		c.Received(n, r)
+		if i%1000 != 0 {
+			continue
+		}
+		if _, err := c.Node(b.Context(), "n"); err != nil { // it has taken all of them
+			b.Fatal(err)
+		}
+	}
 }

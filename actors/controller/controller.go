@@ -170,10 +170,13 @@ func (c *Controller) Stop(ctx context.Context) error {
 	c.stop.Do(func() {
 		c.cancel() // what blocks ends now
 		stopped := make(chan error, 1)
-		go func() { stopped <- c.d.system.Root.StopFuture(c.top).Wait() }()
+		go func() {
+			err := c.d.system.Root.StopFuture(c.top).Wait()
+			c.d.leaves.Wait()
+			stopped <- err
+		}()
 		select {
 		case err = <-stopped:
-			c.d.leaves.Wait()
 		case <-ctx.Done():
 			err = fmt.Errorf("stop the actors: %w", ctx.Err())
 		}
