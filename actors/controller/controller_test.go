@@ -388,22 +388,27 @@ func TestJoin(t *testing.T) {
 		for what, bad := range map[string]link.Join{
 			"a wrong token":        {Token: "no", Name: "n1", Node: n.id, Key: "k"},
 			"another name's token": {Token: inv.Token, Name: "n2", Node: n.id, Key: "k"},
+			"no name, wrong token": {Token: "no", Node: n.id, Key: "k"},
 		} {
-			if c.Join(r.Context(), bad) == nil {
+			if refusal(c.Join(r.Context(), bad)) == nil {
 				t.Error(what, "was taken")
 			}
 		}
 		for range 2 { // the second time for a lost answer
-			if err := c.Join(r.Context(), j); err != nil {
+			if err := refusal(c.Join(r.Context(), j)); err != nil {
 				t.Fatal(err)
 			}
 		}
+		j.Name = "" // the token's is meant
+		if name, err := c.Join(r.Context(), j); name != "n1" || err != nil {
+			t.Error("without a name:", name, err)
+		}
 		j.Key = "another"
-		if c.Join(r.Context(), j) == nil {
+		if refusal(c.Join(r.Context(), j)) == nil {
 			t.Error("a token was spent twice")
 		}
 		inv, _ = c.Invite(r.Context(), alice, "n2", time.Hour, false)
-		if c.Join(r.Context(), link.Join{Token: inv.Token, Name: "n2", Node: n.id, Key: "k"}) == nil {
+		if refusal(c.Join(r.Context(), link.Join{Token: inv.Token, Name: "n2", Node: n.id, Key: "k"})) == nil {
 			t.Error("a node got a second name")
 		}
 		if _, err := c.Invite(r.Context(), alice, "n1", time.Hour, false); !errors.Is(err, fleetapi.ErrRefused) {
@@ -424,7 +429,7 @@ func TestJoin(t *testing.T) {
 			t.Error("a replaced node was admitted")
 		}
 		other := newFakeNode(r, "n1b")
-		if err := c.Join(r.Context(), link.Join{Token: inv.Token, Name: "n1", Node: other.id, Key: "k"}); err != nil {
+		if err := refusal(c.Join(r.Context(), link.Join{Token: inv.Token, Name: "n1", Node: other.id, Key: "k"})); err != nil {
 			t.Fatal(err)
 		}
 		other.connect(c)

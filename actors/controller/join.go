@@ -20,19 +20,53 @@ const mostTries = 10
 // errMoved says that somebody else wrote the keys of a transaction again and again.
 var errMoved = fmt.Errorf("%w: somebody else is writing the same", fleetapi.ErrBusy)
 
-// Join spends a token and binds a node to its name in one transaction, or refuses.
-func (c *Controller) Join(ctx context.Context, j link.Join) error {
+// Join spends a token and binds a node to its name in one transaction, or refuses. It
+// answers with the name.
+func (c *Controller) Join(ctx context.Context, j link.Join) (string, error) {
+	if j.Name == "" {
+		var err error
+		if j.Name, err = c.tokenName(ctx, j.Token); err != nil {
+			return "", err
+		}
+	}
 	for range mostTries {
 		done, err := c.join(ctx, j)
 		if err != nil || done {
-			return err
+			return j.Name, err
 		}
 	}
-	return errMoved
+	return "", errMoved
+}
+
+// tokenName is the name that a token is for, "" for one that is not known. All open tokens
+// are looked at: their keys are names.
+func (c *Controller) tokenName(ctx context.Context, token string) (string, error) {
+	hash, err := c.d.Issuer.JoinTokenHash(token)
+	if err != nil {
+		return "", fmt.Errorf("join: %w", err)
+	}
+	page, err := reader{ctx, c.d.Store}.List(history.InTokens, revision.ListOptions{})
+	if err != nil {
+		return "", fmt.Errorf("join: %w", err)
+	}
+	for _, e := range page.Entries {
+		var t Token
+		if err := json.Unmarshal(e.Value, &t); err != nil {
+			return "", fmt.Errorf("join: token %s: %w", e.Key, err)
+		}
+		if t.Hash == hash {
+			return t.Name, nil
+		}
+	}
+	return "", nil
 }
 
 func (c *Controller) join(ctx context.Context, j link.Join) (bool, error) {
 	r := reader{ctx, c.d.Store}
+	if j.Name == "" {
+		_, err := c.d.Issuer.Redeem(time.Now(), Token{}, j) // no token is known: it says so
+		return false, err
+	}
 	keys := []revision.Key{history.TokenKey(j.Name), history.NameKey(j.Name), history.NodeKey(j.Node), history.PushKey(j.Node), history.RevokedKey(j.Node)}
 	e, err := r.Get(keys...)
 	if err != nil {

@@ -62,6 +62,8 @@ type Issuer interface {
 	// Redeem spends a token on a node's wish, or says why not. The same node with the same
 	// key may come again.
 	Redeem(now time.Time, t Token, j link.Join) (Token, error)
+	// JoinTokenHash is what is kept of a join token's text.
+	JoinTokenHash(text string) (string, error)
 	// NewJoinToken makes a token for one name: its text, shown once, and its hash.
 	NewJoinToken(name string, expires time.Time) (text, hash string, err error)
 	// NewOperatorToken makes one for a person or a program. Expires zero is never.

@@ -59,7 +59,7 @@ func joined(t *testing.T, command string) *plainNode {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	err = nodelink.Join(ctx, nodelink.JoinOptions{
+	_, err = nodelink.Join(ctx, nodelink.JoinOptions{
 		Controller: flags["--controller"], Token: flags["--token"], Name: flags["--name"], Pin: pin, Credentials: n.creds,
 	})
 	if err != nil {
@@ -228,7 +228,7 @@ func TestATokenIsForOneNode(t *testing.T) {
 	if !errors.Is(err, pki.ErrNotJoined) {
 		t.Fatal(err)
 	}
-	err = nodelink.Join(t.Context(), nodelink.JoinOptions{
+	_, err = nodelink.Join(t.Context(), nodelink.JoinOptions{
 		Controller: flags["--controller"], Token: flags["--token"], Name: flags["--name"], Pin: pin, Credentials: creds,
 	})
 	if refused := new(nodelink.Refused); !errors.As(err, &refused) {

@@ -39,6 +39,9 @@ func (i issuer) Redeem(now time.Time, t controller.Token, j link.Join) (controll
 	return t, nil
 }
 
+// JoinTokenHash is what is kept of a join token's text.
+func (issuer) JoinTokenHash(text string) (string, error) { return pki.JoinTokenHash(text) }
+
 // NewJoinToken makes a token for one name.
 func (issuer) NewJoinToken(name string, expires time.Time) (text, hash string, err error) {
 	text, kept, err := pki.NewJoinToken(name, expires)

@@ -50,7 +50,7 @@ can be left out of the command line: EDGESPAN_JOIN_TOKEN is read, too.`,
 	f.StringVar(&o.Controller, "controller", "", "where the controller listens for nodes, HOST:PORT")
 	f.StringVar(&o.token, "token", "", "join token")
 	f.StringVar(&o.pin, "ca-sha256", "", "SHA-256 of the public key of the controller's certificate authority")
-	f.StringVar(&o.Name, "name", "", "name of the node in the fleet (default: the host's name)")
+	f.StringVar(&o.Name, "name", "", "name of the node in the fleet (default: the one that the token is for)")
 	f.StringVar(&o.stateDir, "state-dir", "", "state folder (default "+defaultStateDir+")")
 	return cmd
 }
@@ -65,11 +65,6 @@ func (a *app) join(ctx context.Context, o joinOptions) error {
 	case err != nil:
 		return usagef("--ca-sha256: %w", err)
 	}
-	if o.Name == "" {
-		if o.Name, err = os.Hostname(); err != nil {
-			return fmt.Errorf("know the host's name: %w: --name is allowed", err)
-		}
-	}
 	if err := os.MkdirAll(o.stateDir, 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
@@ -83,7 +78,7 @@ func (a *app) join(ctx context.Context, o joinOptions) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	err = nodelink.Join(ctx, nodelink.JoinOptions{Controller: o.Controller, Token: o.token, Name: o.Name, Pin: pin, Credentials: creds})
+	o.Name, err = nodelink.Join(ctx, nodelink.JoinOptions{Controller: o.Controller, Token: o.token, Name: o.Name, Pin: pin, Credentials: creds})
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ type ToController interface {
 // certificate that follows speaks for Node.
 type Join struct {
 	Token string // its text, a secret
-	Name  string
+	Name  string // "": the one that the token is for
 	Node  string // UUID in lower case
 	Key   string // fingerprint of the node's public key
 	From  string // network address

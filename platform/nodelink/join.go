@@ -34,8 +34,8 @@ func (s *Server) join(ctx context.Context, in *pb.JoinRequest) (*pb.JoinAnswer, 
 	if err := checkSize("a join request", proto.Size(in), joinLimit); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	if in.GetName() == "" || len(in.GetName()) > longestName {
-		return nil, status.Errorf(codes.InvalidArgument, "a name of %d octets: 1 to %d are allowed", len(in.GetName()), longestName)
+	if len(in.GetName()) > longestName {
+		return nil, status.Errorf(codes.InvalidArgument, "a name of %d octets: at most %d are allowed", len(in.GetName()), longestName)
 	}
 	if _, err := pki.JoinTokenHash(in.GetToken()); err != nil {
 		return nil, status.Error(codes.PermissionDenied, err.Error())
@@ -44,7 +44,7 @@ func (s *Server) join(ctx context.Context, in *pb.JoinRequest) (*pb.JoinAnswer, 
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	err = s.opts.Handler.Join(ctx, link.Join{
+	name, err := s.opts.Handler.Join(ctx, link.Join{
 		Token: in.GetToken(), Name: in.GetName(), Node: request.Node.String(), Key: request.Key, From: from,
 	})
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Server) join(ctx context.Context, in *pb.JoinRequest) (*pb.JoinAnswer, 
 	if err := s.opts.Authority.Admit(issued.Peer); err != nil {
 		return nil, status.Error(codes.PermissionDenied, err.Error())
 	}
-	return &pb.JoinAnswer{Chain: issued.Chain, Roots: issued.Roots}, nil
+	return &pb.JoinAnswer{Chain: issued.Chain, Roots: issued.Roots, Name: text(name)}, nil
 }
 
 // source is the address that a call comes from, without its port.
@@ -78,39 +78,43 @@ func source(ctx context.Context) string {
 type JoinOptions struct {
 	Controller  string // HOST:PORT
 	Token       string
-	Name        string
+	Name        string // "": the one that the token is for
 	Pin         pki.Pin
 	Credentials *pki.Credentials
 	Now         func() time.Time // nil: the clock
 }
 
 // Join asks a controller for the node's first certificate and installs it. It may be said
-// again with the same token after an answer that got lost, and later after ErrBusy.
-func Join(ctx context.Context, o JoinOptions) error {
+// again with the same token after an answer that got lost, and later after ErrBusy. The
+// answer is the name that the node has in the fleet.
+func Join(ctx context.Context, o JoinOptions) (name string, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	host, err := hostOf(o.Controller)
 	if err != nil {
-		return fmt.Errorf("join: %w", err)
+		return "", fmt.Errorf("join: %w", err)
 	}
 	csr, err := o.Credentials.JoinRequest()
 	if err != nil {
-		return fmt.Errorf("join: %w", err)
+		return "", fmt.Errorf("join: %w", err)
 	}
 	conn, err := connect(o.Controller, credentials.NewTLS(pki.PinnedTLS(o.Pin, host, o.Now)), Keepalive{})
 	if err != nil {
-		return fmt.Errorf("join: %w", err)
+		return "", fmt.Errorf("join: %w", err)
 	}
 	defer conn.Close()
 	answer := &pb.JoinAnswer{}
 	if err := conn.Invoke(ctx, joinMethod, &pb.JoinRequest{Token: o.Token, Name: o.Name, Csr: csr}, answer); err != nil {
-		return fmt.Errorf("join %s: %w", o.Controller, plain(err))
+		return "", fmt.Errorf("join %s: %w", o.Controller, plain(err))
 	}
 	if err := o.Credentials.Install(answer.GetChain(), answer.GetRoots()); err != nil {
-		return fmt.Errorf("join %s: %w", o.Controller, err)
+		return "", fmt.Errorf("join %s: %w", o.Controller, err)
 	}
-	return nil
+	if answer.GetName() == "" { // of an older controller
+		return o.Name, nil
+	}
+	return answer.GetName(), nil
 }
 
 // Refused is a controller's no: to say the same again is of no use until somebody acts.

@@ -3,6 +3,7 @@ package nodelink
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"crypto/sha256"
 	"errors"
 	"io"
@@ -25,7 +26,11 @@ import (
 func join(r *rig, token, name string, cred *pki.Credentials, pin pki.Pin) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return Join(ctx, JoinOptions{Controller: r.addr, Token: token, Name: name, Pin: pin, Credentials: cred, Now: r.clock.now})
+	answer, err := Join(ctx, JoinOptions{Controller: r.addr, Token: token, Name: name, Pin: pin, Credentials: cred, Now: r.clock.now})
+	if err == nil && answer != name {
+		return fmt.Errorf("joined as %q, not as %q", answer, name)
+	}
+	return err
 }
 
 func TestANodeJoinsAndConnects(t *testing.T) {

@@ -105,26 +105,26 @@ func (r *rig) serve(t testing.TB, opts ServerOptions) {
 }
 
 // Join spends a token, as a controller does in one transaction of its store.
-func (r *rig) Join(_ context.Context, j link.Join) error {
+func (r *rig) Join(_ context.Context, j link.Join) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	hash, err := pki.JoinTokenHash(j.Token)
 	if err != nil {
-		return err
+		return "", err
 	}
 	node, err := uuid.Parse(j.Node)
 	if err != nil {
-		return err
+		return "", err
 	}
 	spent, err := r.tokens[hash].Redeem(r.clock.now(), j.Token, j.Name, pki.Request{Node: node, Key: j.Key})
 	if err != nil {
-		return err
+		return "", err
 	}
 	if name := r.names[j.Node]; name != "" && name != j.Name {
-		return fmt.Errorf("node %s is %q", j.Node, name)
+		return "", fmt.Errorf("node %s is %q", j.Node, name)
 	}
 	r.tokens[hash], r.names[j.Node] = spent, j.Name
-	return nil
+	return j.Name, nil
 }
 
 func (r *rig) Admit(context.Context, link.Hello) error {

@@ -86,8 +86,8 @@ func (Outcome) EnumDescriptor() ([]byte, []int) {
 type JoinRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Csr           []byte                 `protobuf:"bytes,3,opt,name=csr,proto3" json:"csr,omitempty"` // PKCS #10, DER
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // empty: the one that the token is for
+	Csr           []byte                 `protobuf:"bytes,3,opt,name=csr,proto3" json:"csr,omitempty"`   // PKCS #10, DER
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -147,6 +147,7 @@ type JoinAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Chain         [][]byte               `protobuf:"bytes,1,rep,name=chain,proto3" json:"chain,omitempty"` // DER, the node's own certificate first
 	Roots         [][]byte               `protobuf:"bytes,2,rep,name=roots,proto3" json:"roots,omitempty"` // DER
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`   // that the node has in the fleet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -193,6 +194,13 @@ func (x *JoinAnswer) GetRoots() [][]byte {
 		return x.Roots
 	}
 	return nil
+}
+
+func (x *JoinAnswer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 type Generation struct {
@@ -2109,11 +2117,12 @@ const file_link_proto_rawDesc = "" +
 	"\vJoinRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
-	"\x03csr\x18\x03 \x01(\fR\x03csr\"8\n" +
+	"\x03csr\x18\x03 \x01(\fR\x03csr\"L\n" +
 	"\n" +
 	"JoinAnswer\x12\x14\n" +
 	"\x05chain\x18\x01 \x03(\fR\x05chain\x12\x14\n" +
-	"\x05roots\x18\x02 \x03(\fR\x05roots\"D\n" +
+	"\x05roots\x18\x02 \x03(\fR\x05roots\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"D\n" +
 	"\n" +
 	"Generation\x12\x1c\n" +
 	"\tauthority\x18\x01 \x01(\tR\tauthority\x12\x18\n" +
