@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"edgespan/config"
@@ -561,5 +562,59 @@ func TestWritesMeetAtTheHead(t *testing.T) {
 		if err != nil || !w.Changed || !w.DryRun || w.Revision != 20 {
 			t.Errorf("a dry run: %+v, %v", w, err)
 		}
+	})
+}
+
+func TestAReplicaThatLostItsLeaseSaysAgainWhoseStreamsItHas(t *testing.T) {
+	onRig(t, func(r *rig) {
+		a, b := r.start("a"), r.start("b")
+		r.synced(a, "n1")
+		if err := r.store.Revoke(r.Context(), a.d.leaseID()); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(leaseTTL)
+		r.wants(a, "n1", "in sync")
+		r.wants(b, "n1", "elsewhere")
+	})
+}
+
+func TestAStoreThatFailsForAWhileLosesNothing(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		r.synced(c, "n1", "n2")
+		fail := func(err error) {
+			r.store.mu.Lock()
+			defer r.store.mu.Unlock()
+			r.store.fault = err
+		}
+		r.nodes["n2"].cut()
+		synctest.Wait()
+		n := r.nodes["n1"]
+		n.mu.Lock()
+		n.reject = "bad"
+		n.mu.Unlock()
+		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"bad"}}`)}}); err != nil {
+			t.Fatal(err)
+		}
+		fail(errors.New("no store")) // before what follows is stored
+		r.nodes["n2"].connect(c)
+		if _, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: config.Object{}}}); err == nil {
+			t.Error("a write without a store was accepted")
+		}
+		if c.Ready(r.Context()) == nil {
+			t.Error("it is ready without a store")
+		}
+		r.pass(30 * time.Second)
+		fail(nil)
+		r.pass(time.Minute)
+		r.wants(c, "n1", "failed")
+		r.wants(c, "n2", "in sync")
+		if len(n.last) > 0 {
+			t.Error("an answer was not acknowledged")
+		}
+		r.network(c, `{"envParams":{"B":"good"}}`)
+		r.pass(time.Second)
+		r.wants(c, "n1", "in sync")
+		r.wants(c, "n2", "in sync")
 	})
 }
