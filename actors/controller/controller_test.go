@@ -578,6 +578,25 @@ func TestAReplicaThatLostItsLeaseSaysAgainWhoseStreamsItHas(t *testing.T) {
 	})
 }
 
+func TestTheEndOfAStreamIsToldOnceTheStoreTakesIt(t *testing.T) {
+	onRig(t, func(r *rig) {
+		a, b := r.start("a"), r.start("b")
+		r.synced(a, "n1")
+		fail := func(err error) {
+			r.store.mu.Lock()
+			defer r.store.mu.Unlock()
+			r.store.fault = err
+		}
+		fail(errors.New("no store"))
+		r.nodes["n1"].cut()
+		r.pass(2 * time.Second)
+		fail(nil)
+		r.pass(5 * time.Second)
+		r.wants(a, "n1", "offline")
+		r.wants(b, "n1", "offline")
+	})
+}
+
 func TestAStoreThatFailsForAWhileLosesNothing(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")

@@ -49,6 +49,7 @@ const (
 	savedMemory
 	savedCount
 	savedOwner
+	savedGone
 	savedNothing
 )
 
@@ -78,6 +79,7 @@ type node struct {
 
 	owner     revision.Revision // that wrote the owner's key last
 	announced []byte            // what we wrote there
+	leaving   []byte            // what we take away there
 	ownings   int               // so many of ours are on their way
 	deposed   *revision.Entry   // another's, meanwhile
 
@@ -221,11 +223,19 @@ func (n *node) disconnect(s link.ToNode) {
 	if n.stream == nil || n.stream.ID() != s.ID() {
 		return
 	}
-	value := n.ownerValue()
+	n.leaving = n.ownerValue()
 	n.stream, n.asks = nil, nil
 	n.away()
-	gone := revision.Holds(history.OwnerKey(n.seat.id), value)
-	n.d.saver.add(entry{op: revision.Delete(history.OwnerKey(n.seat.id)), compare: &gone})
+	n.disown()
+}
+
+// disown says that the node's stream is not here any more, unless the key says something else.
+func (n *node) disown() {
+	if n.stream != nil || n.leaving == nil {
+		return
+	}
+	gone := revision.Holds(history.OwnerKey(n.seat.id), n.leaving)
+	n.d.saver.add(entry{op: revision.Delete(history.OwnerKey(n.seat.id)), compare: &gone, to: n.self, what: savedGone})
 }
 
 // away says that no replica has the node's stream.

@@ -87,6 +87,10 @@ func (n *node) saved(m saved) {
 		n.countSaved(m)
 	case savedOwner:
 		n.ownerSaved(m)
+	case savedGone:
+		if m.err != nil {
+			n.later(savedGone)
+		}
 	}
 }
 
@@ -259,6 +263,9 @@ func (n *node) again() {
 	}
 	if failed[savedOwner] {
 		n.own()
+	}
+	if failed[savedGone] {
+		n.disown()
 	}
 }
 
