@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const niID = "6f1c2f30-0000-4000-8000-00000000000a"
@@ -186,5 +187,43 @@ func TestAStatusThatJSONCannotHoldIsAnError(t *testing.T) {
 	b := &fakeBackend{items: map[string][]Resource{"ni": {{ID: "x", Kind: "ni", Status: make(chan int)}}}}
 	if rec := ask(t, b, "GET", "/v1/ni", ""); rec.Code != 500 {
 		t.Errorf("got %d %s", rec.Code, rec.Body)
+	}
+}
+
+func TestHowAConfigIsAppliedTravels(t *testing.T) {
+	b := populated()
+	socket, _ := start(t, b)
+	c := client(t, socket)
+	how := How{Local: true, Confirm: 90 * time.Second, By: "ann & co"}
+	if _, err := c.Apply(t.Context(), []byte("{}"), how); err != nil || b.how != how {
+		t.Errorf("applied as %+v, %v; want %+v", b.how, err, how)
+	}
+	for _, wrong := range []How{{Confirm: time.Millisecond}, {Confirm: 25 * time.Hour}, {Confirm: -time.Second}} {
+		if _, err := c.Apply(t.Context(), []byte("{}"), wrong); err == nil || !strings.Contains(err.Error(), "confirm: is") {
+			t.Errorf("%+v is answered with %v", wrong, err)
+		}
+	}
+}
+
+func TestWhoRulesIsSaidByWords(t *testing.T) {
+	b := populated()
+	b.held = true
+	socket, _ := start(t, b)
+	c := client(t, socket)
+	if err := c.Confirm(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := c.Rollback(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if held, err := c.Release(t.Context()); err != nil || !held {
+		t.Errorf("release: %v, %v", held, err)
+	}
+	if got := strings.Join(b.asked, ","); got != "confirm,rollback,release" {
+		t.Errorf("asked was %s", got)
+	}
+	b.err = fmt.Errorf("%w: nothing is pending", ErrConflict)
+	if err := c.Confirm(t.Context()); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "nothing is pending") {
+		t.Errorf("a refusal is %v", err)
 	}
 }

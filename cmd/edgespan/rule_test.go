@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/httpapi"
+)
+
+func TestTheWordsOfCommitConfirm(t *testing.T) {
+	f := &fake{items: map[string][]httpapi.Resource{"pending": {{ID: "node", Kind: "pending", Spec: map[string]any{}, Status: map[string]any{
+		"pending": true, "generation": "c:2", "source": "controller", "remaining": "1m58s", "settled": true, "managed": true,
+	}}}}}
+	env := at(serve(t, f))
+	for _, c := range []struct {
+		line  string
+		asked string
+		says  string
+	}{
+		{"confirm", "confirm", "confirmed"},
+		{"rollback", "rollback", "going back"},
+		{"release", "release", "it was not held"},
+		{"get pending", "list pending", ""},
+	} {
+		before := len(f.seen())
+		got := cli(t, env, "", strings.Fields(c.line)...)
+		if got.code != exitOK || !strings.Contains(got.err, c.says) || strings.Join(f.seen()[before:], ";") != c.asked {
+			t.Errorf("edgespan %s: %+v, asks %q", c.line, got, f.seen()[before:])
+		}
+	}
+	if got := cli(t, env, "", "get", "pending"); !strings.Contains(got.out, "c:2") || !strings.Contains(got.out, "1m58s") {
+		t.Errorf("get pending shows %s", got.out)
+	}
+	f.held = true
+	if got := cli(t, env, "", "release"); !strings.Contains(got.err, "the controller rules") {
+		t.Errorf("release: %+v", got)
+	}
+	f.err = fmt.Errorf("%w: nothing is pending", httpapi.ErrConflict)
+	for _, word := range []string{"confirm", "rollback", "release"} {
+		if got := cli(t, env, "", word); got.code != exitConflict || !strings.Contains(got.err, "nothing is pending") {
+			t.Errorf("%s of nothing: %+v", word, got)
+		}
+	}
+}
+
+func TestApplySaysHow(t *testing.T) {
+	f := &fake{}
+	env := at(serve(t, f))
+	if got := cli(t, env, "{}", "apply", "-f", "-", "--local", "--confirm", "120s"); got.code != exitOK || !strings.Contains(got.err, "undone in 2m0s") {
+		t.Errorf("%+v", got)
+	}
+	if f.how.Confirm != 2*time.Minute || !f.how.Local || f.how.By == "" {
+		t.Errorf("it was asked to apply %+v", f.how)
+	}
+	for _, wrong := range []string{"--confirm 0s", "--confirm 25h", "--confirm -1s", "--local --dry-run", "--confirm 1m --dry-run"} {
+		if got := cli(t, env, "{}", append([]string{"apply", "-f", "-"}, strings.Fields(wrong)...)...); got.code != exitUsage {
+			t.Errorf("%s: %+v", wrong, got)
+		}
+	}
+}
+
+func TestJoinWantsToKnowWhoseFleetItIs(t *testing.T) {
+	dir := t.TempDir()
+	pin := strings.Repeat("ab", 32)
+	for _, c := range []struct{ line, says string }{
+		{"join", "--controller"},
+		{"join --controller c:1", "--token"},
+		{"join --controller c:1 --token x", "--ca-sha256"},
+		{"join --controller c:1 --token x --ca-sha256 zz", "--ca-sha256"},
+	} {
+		if got := cli(t, nil, "", append(strings.Fields(c.line), "--state-dir", dir)...); got.code != exitUsage || !strings.Contains(got.err, c.says) {
+			t.Errorf("%s: %+v", c.line, got)
+		}
+	}
+	got := cli(t, map[string]string{"EDGESPAN_JOIN_TOKEN": "x"}, "", "join", "--controller", "nowhere", "--ca-sha256", pin, "--state-dir", dir)
+	if got.code != exitError || !strings.Contains(got.err, "HOST:PORT") {
+		t.Errorf("%+v", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, controllerFile)); !os.IsNotExist(err) {
+		t.Errorf("a join that failed is kept: %v", err)
+	}
+}
+
+func TestWhatANodeIs(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	put("bases/RELEASE_M2.json", `{"a":1}`)
+	put("bases/hw_versions/hw_types.json", `{"NXP":["b7"]}`)
+	put("bases/hw_versions/NXP/RELEASE_M2.json", `{"hw":1}`)
+	o := nodeOptions{Version: "v1.2.3-4-gabc", About: aboutFiles{
+		Version: put("version", "RELEASE_M2_1\nmore\n"), Firmware: put("fw", "10.9.0\n"), Info: put("info", "X=1\nHW_BOARD_ID=\"b7\"\n"),
+		Metadata: put("meta.json", `{"vendor":{"desc":"d","action":"RESTART_KEA","type":"STRING"}}`), BaseDir: filepath.Join(dir, "bases"),
+		Actions: put("actions.yaml", "RESTART_KEA: {unit: kea}\n"),
+	}}
+	f, err := about(o, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Software != "RELEASE_M2_1" || f.Firmware != "10.9.0" || f.Board != "b7" || f.Bases["RELEASE_M2"] == nil || len(f.Bases) < 2 ||
+		f.Hardware["RELEASE_M2"] == nil || f.Actions["RESTART_KEA"].Unit != "kea.service" {
+		t.Errorf("the node is %+v", f)
+	}
+	if _, has := f.Metadata.Entry([]string{"vendor"}); !has {
+		t.Error("the vendor's metadata is not there")
+	}
+	o.About = aboutFiles{Actions: o.About.Actions}
+	if f, err = about(o, zap.NewNop()); err != nil || f.Software != "EDGESPAN-1-2-3" || f.Board != "" {
+		t.Errorf("without files it is %+v, %v", f, err)
+	}
+	o.About = aboutFiles{Version: dir + "/none", Firmware: put("empty", "\n"), Actions: put("bad.yaml", "REBOOT: {unit: x}\n")}
+	_, err = about(o, zap.NewNop())
+	for _, want := range []string{"none", "first line is empty", "is done by edgespan itself"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("wrong files: %v, want %q in it", err, want)
+		}
+	}
+}
