@@ -67,7 +67,7 @@ func (s State) Stuck() bool {
 //     digests and another generation only the number is sent: nothing happens on the node.
 //   - The same config is not pushed twice within the interval. Another one is at once, and
 //     only a change of this node's own config makes it another. After an undo that was
-//     nobody's fault the interval begins anew.
+//     nobody's fault the interval begins anew; the end of a local config ends it.
 //   - What the node rejected or undid as unhealthy is remembered and not pushed again until
 //     the config or the node's versions change, the node runs it after all, or an operator
 //     says Retry.

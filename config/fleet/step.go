@@ -128,12 +128,16 @@ func (n *Node) reports(now time.Time, r Report) (save bool) {
 		return false
 	}
 	m := &n.mem
+	freed := n.report.Held != nil && r.Held == nil
 	n.report, n.reported, n.heard = r, true, now
 	if !n.here() {
 		return false
 	}
 	if r.Held == nil && m.Releasing != "" {
 		m.Releasing, save = "", true
+	}
+	if freed && !m.Push.Undone {
+		m.Push.At, save = time.Time{}, true // what it runs is nobody's fault but a person's, who ended it
 	}
 	if m.forget(func(f Failure) bool { return f.For != r.Versions }) {
 		m.Floor, save = m.Push.Number, true // other versions may take what these did not

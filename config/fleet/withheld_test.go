@@ -104,6 +104,11 @@ func TestFailedConfigsOfANode(t *testing.T) {
 			step{1 * sec, has(b, 0), "save, push#2 A s:1, timer 2m0s"},
 			step{1 * sec, undone(1, a, Unconfirmed), ""},
 		)},
+		{"the end of a local config ends the interval", adopted, joined(
+			step{0, has(b, 0), pushA},
+			step{1 * sec, with(has(b, 0), func(r *Report) { r.Held = &Held{"eva", noon} }), "is held locally, no timer"},
+			step{1 * sec, has(b, 0), "save, save, push#2 A s:1, is waiting, timer 2m0s"},
+		)},
 		{"other versions of the node may take it", adopted, joined(
 			step{0, has(b, 0), pushA},
 			step{1 * sec, rejected(1, a), "save, is failed, no timer"},
