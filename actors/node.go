@@ -138,5 +138,8 @@ func (n *Node) newAgent(o Options) *agent.Agent {
 
 func (n *Node) monitorPID() *actor.PID { return actor.NewPID(n.system.Address(), "router/monitor") }
 
+// Begun returns once the config of this start was published, or ctx ends.
+func (n *Node) Begun(ctx context.Context) error { return n.d.agent.Begun(ctx) }
+
 // Agent is the config actor, for the link to the controller.
 func (n *Node) Agent() *agent.Agent { return n.d.agent }

@@ -168,6 +168,12 @@ func (a *Agent) Hello() link.Hello {
 	return h
 }
 
+// Begun returns once the first config of this start was published, or ctx ends.
+func (a *Agent) Begun(ctx context.Context) error {
+	_, err := within(ctx, a, func(reply chan<- struct{}) any { return begun{reply} })
+	return err
+}
+
 // Stop notes that the end is intended, and returns once that is on the disk or ctx ends. It
 // does not stop the actor.
 func (a *Agent) Stop(ctx context.Context) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -400,5 +401,43 @@ func TestAHungDiskIsSaid(t *testing.T) {
 		close(free)
 		r.settle(time.Second)
 		r.runs("the disk is back", `{"a":1}`, confirm.Apply)
+	})
+}
+
+// Whoever asks after the answer is told of the new config.
+func TestAnApplyIsAnsweredAfterItIsPublished(t *testing.T) {
+	onRig(t, func(r *rig) {
+		var answered, early atomic.Bool
+		r.host.during = func() {
+			time.Sleep(time.Second) // what would answer has the time for it
+			early.Store(answered.Load())
+		}
+		go func() {
+			_ = r.apply(`{"a":1}`)
+			answered.Store(true)
+		}()
+		r.settle(2 * time.Second)
+		if early.Load() || !answered.Load() {
+			t.Errorf("answered %v, before it was published: %v", answered.Load(), early.Load())
+		}
+	})
+}
+
+func TestAStartHasBegunOnceItsConfigIsPublished(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.stop()
+		r.hasFile, r.file = true, []byte("a: 7\n")
+		free := make(chan struct{})
+		r.disk.hang = free
+		r.start()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := r.agent.Begun(ctx); err == nil {
+			t.Errorf("it has begun with %s", r.host.published())
+		}
+		close(free)
+		if err := r.agent.Begun(context.Background()); err != nil || r.host.published() != "{a:7}" {
+			t.Errorf("it has begun with %s: %v", r.host.published(), err)
+		}
 	})
 }

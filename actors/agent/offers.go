@@ -221,7 +221,8 @@ func (s *shell) tellPeople(r confirm.Report) {
 	s.o.Happened(Happening{r.What, r.Echo, why})
 }
 
-// accepted ends the offer that the machine had: it is stored, and published next.
+// accepted ends the offer that the machine had: it is stored, and published next; who waits
+// is answered after that, so that whoever asks then is told of the new one.
 func (s *shell) accepted(r confirm.Report) {
 	o := s.busy
 	if o == nil {
@@ -242,7 +243,7 @@ func (s *shell) accepted(r confirm.Report) {
 			t.Warnings = append(t.Warnings, w.Error())
 		}
 	}
-	s.answer(o, t, nil)
+	s.owed = func() { s.answer(o, t, nil) }
 }
 
 // notTaken ends the offer that the machine had, otherwise.

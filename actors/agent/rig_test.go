@@ -91,6 +91,7 @@ type memHost struct {
 	after   time.Duration // negative for never
 	settled bool
 	trouble string
+	during  func() // a publication
 	timer   *time.Timer
 	mu      sync.Mutex
 }
@@ -105,6 +106,9 @@ func (h *memHost) Stop() {
 func (h *memHost) Trouble(text string) { h.trouble = text }
 
 func (h *memHost) Publish(p Publication) {
+	if h.during != nil {
+		h.during()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p.Document["bad"] != nil || p.Config != config.MD5(p.Document) {

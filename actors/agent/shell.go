@@ -39,6 +39,7 @@ type shell struct {
 	queue    []*offer
 	busy     *offer   // the one that the machine has
 	judged   *Verdict // of it
+	owed     func()   // the answer to one that was accepted and is being published
 	commands []*command
 
 	writing  int // slots under way: 0 or 1
@@ -46,6 +47,7 @@ type shell struct {
 	noting   bool // the notes are being written
 	unnoted  bool // they have changed since
 	stops    []chan<- struct{}
+	begins   []chan<- struct{} // who waits for the first publication
 
 	dirty bool // something happened since known was asked for
 	known confirm.State
@@ -90,6 +92,7 @@ type (
 		then func()
 	}
 	stopping struct{ reply chan<- struct{} }
+	begun    struct{ reply chan<- struct{} }
 )
 
 // Receive is the actor.
@@ -115,7 +118,7 @@ func (s *shell) Receive(c actor.Context) {
 		s.submit(msg)
 	case patienceDue:
 		s.impatient(msg.of)
-	case up, down, received, reload, ask, *command, stopping:
+	case up, down, received, reload, ask, *command, stopping, begun:
 		if !s.booted {
 			s.early = append(s.early, msg)
 			return
@@ -142,6 +145,9 @@ func (s *shell) told(m any) {
 		s.commands = append(s.commands, msg)
 		s.watch()
 		s.step(msg.event)
+	case begun:
+		s.begins = append(s.begins, msg.reply)
+		s.tellBegun()
 	case stopping:
 		s.stops = append(s.stops, msg.reply)
 		s.step(confirm.Stopping{})
@@ -269,9 +275,25 @@ func (s *shell) step(events ...confirm.Event) {
 				events = append(events, next)
 			}
 		}
+		if s.owed != nil {
+			s.owed()
+			s.owed = nil
+		}
 	}
+	s.tellBegun()
 	s.pace()
 	s.next()
+}
+
+// tellBegun answers who waits for the first publication.
+func (s *shell) tellBegun() {
+	if s.held != nil || s.live.Document == nil {
+		return
+	}
+	for _, reply := range s.begins {
+		reply <- struct{}{}
+	}
+	s.begins = nil
 }
 
 // do carries out one effect. accepted says that the offer that is being answered was, in

@@ -66,6 +66,9 @@ func (c commands) RestartAgent() error {
 // the log only.
 const backendDeadline = 500 * time.Millisecond
 
+// beginPatience is how long a start waits for its config.
+const beginPatience = 2 * time.Second
+
 // startNode wires platform and actors.
 func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode, error) {
 	journal, err := store.OpenJournal(o.StateDir)
@@ -111,6 +114,13 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		}
 	}()
 	n.link(creds, facts.Controller, log)
+	// Who asks a daemon that is ready is told of the networks that it is to have; a disk that
+	// hangs does not hold it up for long.
+	begin, cancel := context.WithTimeout(ctx, beginPatience)
+	if err := n.Begun(begin); err != nil {
+		log.Warn("the config was not published yet", zap.Error(err))
+	}
+	cancel()
 	n.notify("READY=1")
 	return n, nil
 }

@@ -371,7 +371,7 @@ func TestFaultsBetweenFieldsAreToldAllAtOnce(t *testing.T) {
 var later = []string{
 	"networkInstances.<uuid>.type=vpn", "networkInstances.<uuid>.ipv6=*", "networkInstances.<uuid>.probe=*",
 	"networkInstances.<uuid>.vpn=*", "networkInstances.<uuid>.flowLog=true",
-	"ports.<label>.addressing=static", "ports.<label>.addressing=dhcp", "sysParams.managedConfig=true",
+	"ports.<label>.addressing=static", "ports.<label>.addressing=dhcp",
 	"appNetworks.<uuid>.adapters.<index>.ip6=*", "appNetworks.<uuid>.adapters.<index>.vlan=*",
 	"appNetworks.<uuid>.adapters.<index>.acl.<name>.action=limit", "appNetworks.<uuid>.adapters.<index>.acl.<name>.action=portmap",
 	"appNetworks.<uuid>.adapters.<index>.acl.<name>.match.host=*", "appNetworks.<uuid>.adapters.<index>.acl.<name>.match.set=*",
