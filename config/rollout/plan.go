@@ -12,9 +12,9 @@ import (
 // Options say how a rollout is planned. The zero value is a plan over the links that are
 // alive, in batches of any size.
 type Options struct {
-	AssumeAlive bool // plan as if all links were up; nodes that are OFFLINE stay so
-	Limit       int  // most nodes of one batch; 0 for any number
-	First       int  // the same of the first batch alone, the canary
+	AssumeAlive bool `json:"assumeAlive,omitempty"` // plan as if all links were up; nodes that are OFFLINE stay so
+	Limit       int  `json:"limit,omitempty"`       // most nodes of one batch; 0 for any number
+	First       int  `json:"first,omitempty"`       // the same of the first batch alone, the canary
 }
 
 // Result is a plan: the nodes of each batch, sorted, and those that are in none.

@@ -26,18 +26,31 @@ import (
 //	Abort            | no new batch, the end
 //	Abort and Revert | all that was pushed is reverted in batches, the one that is out first
 //	TopologyChanged  | plans are made from it; nodes that are no longer in it are not waited for
+//	Changed          | nodes want something else than before: they are to be pushed (again). Of
+//	                 | a batch that is out they are pushed at once: they are down already.
+//	                 | Fresh is another change: it begins with a canary and a new budget, and
+//	                 | forgets who has the one before
+//	NodeStuck        | somebody else must act before the node takes anything: it is not waited for
+//	NodeForgotten    | the node is no part of the rollout any more
 //
 // One batch is out at a time: until each of its nodes has answered or the deadline came.
 // Each batch is planned anew from what is known then, so that a node that came back goes
 // with a later batch, and no path over one that failed silently is counted on. A node is
 // pushed once and reverted once. What no batch can reach blocks nothing: it is named in
-// Done. After Done nothing happens any more.
+// Done. After Done nothing happens any more, until there is another change; what is known of
+// nodes is kept up with.
+//
+// With Stages, nodes that no topology can place, as it doesn't have them or has no path to
+// them, follow when all others had their turn: by their groups, so many of a hundred at a time.
 type Rollout struct {
-	o     Settings
-	t     *topology.Topology
-	phase phase
-	held  bool            // paused or halted
-	up    map[string]bool // what NodeGone and NodeBack said since the topology came
+	o      Settings
+	t      *topology.Topology
+	phase  phase
+	held   bool              // by Pause
+	halted bool              // by failures
+	canary bool              // the next batch is the first one
+	up     map[string]bool   // what NodeGone and NodeBack said since the topology came
+	groups map[string]string // by node
 
 	nodes    map[string]*node
 	out      map[string]bool // the nodes of the batch that is out and did not answer yet
@@ -51,9 +64,10 @@ type Rollout struct {
 // Settings are how careful a rollout is. Those of a plan are in Options.
 type Settings struct {
 	Options
-	Confirm  time.Duration // how long a batch may take to answer
-	Rest     time.Duration // between two batches, for links to come back and for looking
-	Failures int           // so many nodes may fail; one more halts the rollout
+	Confirm  time.Duration `json:"confirm"`          // how long a batch may take to answer
+	Rest     time.Duration `json:"rest,omitempty"`   // between two batches, for links to come back and for looking
+	Failures int           `json:"failures"`         // so many nodes may fail; one more halts the rollout
+	Stages   []int         `json:"stages,omitempty"` // of a hundred nodes of each group, how many have been tried after each; rising, 100 follows
 }
 
 type phase int
@@ -77,6 +91,7 @@ const (
 	Reverting    State = "reverting"
 	Reverted     State = "reverted"
 	RevertFailed State = "revert failed"
+	Stuck        State = "stuck"
 )
 
 type node struct {
@@ -84,6 +99,7 @@ type node struct {
 	why    string
 	pushed bool
 	todo   bool // it is to be in a batch
+	batch  int  // that it was in last
 }
 
 // Event is what happened.
@@ -112,6 +128,17 @@ type (
 	Abort struct{ Revert bool }
 	// TopologyChanged brings what is known of the network now.
 	TopologyChanged struct{ Topology *topology.Topology }
+	// Grouped brings the groups of nodes; those that it does not name are of one group.
+	Grouped struct{ Groups map[string]string }
+	// Changed says that nodes want something else now.
+	Changed struct {
+		Nodes []string
+		Fresh bool // by another change than before
+	}
+	// NodeStuck says that nobody can wait for a node, and why.
+	NodeStuck struct{ Node, Why string }
+	// NodeForgotten says that there is no such node any more.
+	NodeForgotten struct{ Node string }
 )
 
 func (Start) event()           {}
@@ -125,6 +152,10 @@ func (Pause) event()           {}
 func (Resume) event()          {}
 func (Abort) event()           {}
 func (TopologyChanged) event() {}
+func (Grouped) event()         {}
+func (Changed) event()         {}
+func (NodeStuck) event()       {}
+func (NodeForgotten) event()   {}
 
 // Effect is what to do now.
 type Effect interface{ effect() }
@@ -162,7 +193,7 @@ func (Done) effect()     {}
 
 // New is a rollout to the pending nodes that waits for Start.
 func New(t *topology.Topology, pending []string, s Settings) *Rollout {
-	r := &Rollout{o: s, t: t, up: map[string]bool{}, nodes: map[string]*node{}, out: map[string]bool{}, failures: map[string]bool{}}
+	r := &Rollout{o: s, t: empty(t), canary: true, up: map[string]bool{}, nodes: map[string]*node{}, out: map[string]bool{}, failures: map[string]bool{}}
 	for _, name := range pending {
 		r.nodes[name] = &node{state: Waiting, todo: true}
 	}

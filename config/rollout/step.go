@@ -10,7 +10,11 @@ import (
 // Step takes one event. Those that fit nothing that is out or to come are ignored: late
 // answers, timers that were replaced, nodes of no concern.
 func (r *Rollout) Step(e Event) []Effect {
+	if e, is := e.(Changed); is {
+		return r.wishes(e)
+	}
 	if r.phase == done {
+		_ = r.known(e) // nobody is waited for: there is nothing to do
 		return nil
 	}
 	switch e := e.(type) {
@@ -25,10 +29,6 @@ func (r *Rollout) Step(e Event) []Effect {
 		return r.reverted(e.Node)
 	case NodeFailed:
 		return r.failed(e.Node, e.Why)
-	case NodeGone:
-		r.up[e.Node] = false
-	case NodeBack:
-		r.up[e.Node] = true
 	case Deadline:
 		if e.Timer == r.timer {
 			return r.deadline()
@@ -39,8 +39,32 @@ func (r *Rollout) Step(e Event) []Effect {
 		return r.resume()
 	case Abort:
 		return r.abort(e.Revert)
+	default:
+		return r.known(e)
+	}
+	return nil
+}
+
+// known is Step for what is known of the nodes and the network.
+func (r *Rollout) known(e Event) []Effect {
+	switch e := e.(type) {
+	case NodeGone:
+		r.up[e.Node] = false
+	case NodeBack:
+		r.up[e.Node] = true
 	case TopologyChanged:
 		return r.changed(e.Topology)
+	case Grouped:
+		r.groups = e.Groups
+	case NodeStuck:
+		if n := r.nodes[e.Node]; n != nil && r.out[e.Node] && r.phase == forward {
+			n.state, n.why = Stuck, e.Why
+			return r.answered(e.Node)
+		}
+	case NodeForgotten:
+		delete(r.nodes, e.Node)
+		delete(r.failures, e.Node)
+		return r.answered(e.Node)
 	}
 	return nil
 }
@@ -88,7 +112,7 @@ func (r *Rollout) failed(name, why string) []Effect {
 	r.failures[name] = true
 	var halt []Effect
 	if count := len(r.failures); count == r.o.Failures+1 {
-		r.held = true
+		r.halted = true
 		halt = []Effect{Halted{fmt.Sprintf("%d nodes failed, %s the last of them: %s: %d may", count, name, why, r.o.Failures)}}
 	}
 	return append(halt, r.answered(name)...)
@@ -133,10 +157,10 @@ func (r *Rollout) deadline() []Effect {
 }
 
 func (r *Rollout) resume() []Effect {
-	if !r.held {
+	if !r.held && !r.halted {
 		return nil
 	}
-	r.held = false
+	r.held, r.halted = false, false
 	clear(r.failures)
 	if r.phase == created || len(r.out) > 0 || r.resting {
 		return nil
@@ -153,14 +177,13 @@ func (r *Rollout) abort(revert bool) []Effect {
 	if r.phase == backward {
 		return nil
 	}
-	first := r.batch
-	r.phase, r.held, r.resting, r.batch = backward, false, false, nil
+	first := slices.DeleteFunc(r.batch, func(name string) bool { return r.nodes[name] == nil }) // forgotten meanwhile
+	r.phase, r.held, r.halted, r.resting, r.canary, r.batch = backward, false, false, false, false, nil
 	clear(r.out)
 	r.timer++
 	for _, n := range r.nodes {
 		n.todo = n.pushed
 	}
-	r.o.First = 0
 	if len(first) > 0 {
 		return r.send(first)
 	}
@@ -168,12 +191,12 @@ func (r *Rollout) abort(revert bool) []Effect {
 }
 
 func (r *Rollout) changed(t *topology.Topology) []Effect {
-	r.t = t
+	r.t = empty(t)
 	clear(r.up)
 	present := r.present()
 	var out []Effect
 	for _, name := range slices.Clone(r.batch) {
-		if r.out[name] && !present[name] {
+		if r.out[name] && !present[name] && len(r.o.Stages) == 0 {
 			r.nodes[name].why = reasonUnknown
 			out = append(out, r.answered(name)...)
 		}
@@ -192,7 +215,7 @@ func (r *Rollout) present() map[string]bool {
 
 // next sends the next batch, or ends the rollout when there is none.
 func (r *Rollout) next() []Effect {
-	if r.held {
+	if r.held || r.halted {
 		return nil
 	}
 	present := r.present()
@@ -205,11 +228,23 @@ func (r *Rollout) next() []Effect {
 			absent = append(absent, Unreachable{name, reasonUnknown})
 		}
 	}
-	plan, _ := firstOf(1, r.view(), pending, r.o.Options) // all of them are in the topology
-	if len(plan.Batches) == 0 {
-		return r.done(append(absent, plan.Unreachable...))
+	o := r.o.Options
+	if !r.canary {
+		o.First = 0
 	}
-	return r.send(plan.Batches[0])
+	plan, _ := firstOf(1, r.view(), pending, o) // all of them are in the topology
+	if len(plan.Batches) > 0 {
+		return r.send(plan.Batches[0])
+	}
+	left := append(absent, plan.Unreachable...)
+	if len(r.o.Stages) == 0 {
+		return r.done(left)
+	}
+	batch, left := r.staged(left)
+	if len(batch) > 0 {
+		return r.send(batch)
+	}
+	return r.done(left)
 }
 
 // view is the topology with what nodes said of themselves since it came.
@@ -231,7 +266,7 @@ func (r *Rollout) view() *topology.Topology {
 func (r *Rollout) send(names []string) []Effect {
 	r.number++
 	r.timer++
-	r.o.First = 0 // only the first batch is a canary
+	r.canary = false // only the first batch is one
 	r.batch = names
 	state := Pushed
 	if r.phase == backward {
@@ -239,7 +274,7 @@ func (r *Rollout) send(names []string) []Effect {
 	}
 	for _, name := range names {
 		n := r.nodes[name]
-		n.state, n.why, n.pushed, n.todo = state, "", true, false
+		n.state, n.why, n.pushed, n.todo, n.batch = state, "", true, false, r.number
 		r.out[name] = true
 	}
 	timer := SetTimer{r.timer, r.o.Confirm}
@@ -265,7 +300,8 @@ func (r *Rollout) done(unreachable []Unreachable) []Effect {
 	if r.phase == backward {
 		wanted = Reverted
 	}
-	r.phase = done
+	r.phase, r.batch, r.resting = done, nil, false
+	clear(r.out)
 	var d Done
 	for _, name := range r.names(func(n *node) bool { return n.state != wanted && (wanted == Confirmed || n.pushed) }) {
 		n := r.nodes[name]
