@@ -26,6 +26,8 @@
 //	operators/<hash>         whose an operator token is, and what it may do
 //	revoked/<uuid>           a node whose certificates are out of use
 //	rollouts/<id>            the state of one rollout
+//	gates/<uuid>             the config that a staged rollout lets a node have
+//	standings/<uuid>         how a node stands to what it wants, for a staged rollout
 //	elections/<name>         who leads                                               leased
 //
 // A name, an id, a board or a digest is escaped (Escape), so that it is one segment of a

@@ -30,6 +30,8 @@ const (
 	folderElections   = "elections/"
 	folderOperators   = "operators/"
 	folderRevoked     = "revoked/"
+	folderGates       = "gates/"
+	folderStandings   = "standings/"
 )
 
 // The folders of keys whose values are others': who keeps up with them lists and watches
@@ -45,6 +47,9 @@ const (
 	InLearnt      = revision.Prefix(folderLearnt)
 	InOperators   = revision.Prefix(folderOperators)
 	InRevoked     = revision.Prefix(folderRevoked)
+	InRollouts    = revision.Prefix(folderRollouts)
+	InGates       = revision.Prefix(folderGates)
+	InStandings   = revision.Prefix(folderStandings)
 )
 
 // Names are the texts of a key below its folder, "" for the key of no folder. A segment that
@@ -100,6 +105,13 @@ func LearntKey(board string) revision.Key { return key(folderLearnt, board) }
 
 // RolloutKey is where the state of a rollout is.
 func RolloutKey(id string) revision.Key { return key(folderRollouts, id) }
+
+// GateKey is where the config is that a staged rollout lets a node have.
+func GateKey(id string) revision.Key { return key(folderGates, id) }
+
+// StandingKey is where that is which a staged rollout goes by of a node: whether it has what it
+// wants.
+func StandingKey(id string) revision.Key { return key(folderStandings, id) }
 
 // ElectionKey is where the winner of an election is.
 func ElectionKey(name string) revision.Key { return key(folderElections, name) }

@@ -26,7 +26,7 @@ func TestKeysOfTheFleet(t *testing.T) {
 		{MailboxKey("id", "7"), "mailboxes/id/7"},
 		{PreviewKey("p", "id"), "previews/p/id"},
 		{LearntKey("NXP LS1048A"), "learnt/NXP%20LS1048A"},
-		{RolloutKey("r"), "rollouts/r"},
+		{RolloutKey("r"), "rollouts/r"}, {GateKey("id"), "gates/id"}, {StandingKey("id"), "standings/id"},
 		{ElectionKey("e"), "elections/e"},
 		{objectKey("ab"), "objects/ab"},
 		{setKey("id", 10), "sets/id/0000000a"},
