@@ -3,9 +3,9 @@ package nodelink
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"runtime"
