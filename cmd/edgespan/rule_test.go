@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/config/action"
 	"edgespan/config/httpapi"
 )
 
@@ -128,5 +129,20 @@ func TestWhatANodeIs(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("wrong files: %v, want %q in it", err, want)
 		}
+	}
+}
+
+// The table of actions in docs/operations.md is one.
+func TestTheActionsOfTheDocumentAreATable(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "## On the node")
+	_, rest, _ := strings.Cut(section, "```yaml\n")
+	table, _, _ := strings.Cut(rest, "```")
+	got, faults := action.Parse([]byte(table))
+	if faults != nil || got["RESTART_KEA"].Unit != "kea-dhcp6.service" || got["RESTART_SNMP"].Timeout != 10*time.Second {
+		t.Errorf("%q is %+v, %v", table, got, faults)
 	}
 }
