@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -195,5 +196,57 @@ func TestANodeJoinsTakesAPushAndComesBackFromOneThatBreaksItsUplink(t *testing.T
 	}
 	if _, err := os.Stat(w.StateDir() + "/config-notes"); err != nil {
 		t.Error(err)
+	}
+}
+
+// RESTART_MINION puts a new program in the place of the daemon: it is the same process, the
+// networks stay, and the push that asked for it is confirmed by the new one.
+func TestARestartThatAPushAsksForIsDoneAndThePushConfirmed(t *testing.T) {
+	w := newWorld(t, "web")
+	f, token := w.controller("edge-1")
+	w.in("node", w.Binary, "join", "--controller", f.addr, "--token", token, "--ca-sha256", f.ca.Pin().String(), "--name", "edge-1", "--state-dir", w.StateDir())
+	vendor := filepath.Join(w.Dir, "vendor.json")
+	if err := os.WriteFile(vendor, []byte(`{"vendor":{"x":{"desc":"d","action":"RESTART_MINION","type":"INTEGER"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll))
+	if err := w.WriteConfig([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	n, err := w.StartNode(w.NodeCmd("--metadata", vendor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.node = n
+	if _, err := w.WaitControl(w.ctx, n); err != nil {
+		t.Fatal(err)
+	}
+	w.wait("ready", "app/"+app(1))
+	f.has("the node", func() bool { return f.node != nil })
+	runs := func() int {
+		log, err := os.ReadFile(w.NodeLog())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(log), `"node runs"`)
+	}
+	bridge := w.in("node", "ip", "-o", "link", "show", "es1")
+	f.push(1, time.Minute, text+"vendor: {x: 1}\n")
+	f.has("the push, confirmed by the next daemon", func() bool {
+		return f.report.Generation.Counter == 1 && f.report.Pending == nil && slices.ContainsFunc(f.report.Actions, func(a words.Action) bool {
+			return a.Name == "RESTART_MINION" && a.State == "done"
+		})
+	})
+	if got := runs(); got != 2 {
+		t.Errorf("the daemon ran %d times, want 2", got)
+	}
+	select {
+	case <-n.Ended():
+		t.Error("its process has ended")
+	default:
+	}
+	w.wait("ready", "app/"+app(1))
+	if now := w.in("node", "ip", "-o", "link", "show", "es1"); now != bridge {
+		t.Errorf("the restart changed the bridge:\n%s\n%s", bridge, now)
 	}
 }
