@@ -229,7 +229,7 @@ func startAgain() error {
 	if err != nil {
 		return fmt.Errorf("start again: %w", err)
 	}
-	if err := syscall.Exec(self, os.Args, os.Environ()); err != nil { //nolint:gosec // it is this very program
+	if err := syscall.Exec(self, os.Args, os.Environ()); err != nil {
 		return fmt.Errorf("start again: %w", err)
 	}
 	return nil
