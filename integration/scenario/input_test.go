@@ -36,7 +36,7 @@ func newPicky(t *testing.T) *picky {
 func (p *picky) stored() string {
 	p.Helper()
 	var all strings.Builder
-	for _, path := range []string{p.ConfigFile(), filepath.Join(p.StateDir(), "last-good-config")} {
+	for _, path := range []string{p.ConfigFile(), filepath.Join(p.StateDir(), "config-confirmed")} {
 		b, err := os.ReadFile(path)
 		if err != nil && !os.IsNotExist(err) {
 			p.Fatal(err)

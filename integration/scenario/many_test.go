@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/config"
+	"edgespan/config/confirm"
 	"edgespan/config/httpapi"
 	"edgespan/integration/lab"
 )
@@ -183,17 +185,14 @@ func TestAppliesFromManySidesEndInOneOfThem(t *testing.T) {
 	}
 	all.Wait()
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
-	good, err := os.ReadFile(filepath.Join(w.StateDir(), "last-good-config"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := w.confirmed()
 	ip := w.ip(app(1))
 	want := fmt.Sprintf("10.%d.0.0/24", ip.As4()[1])
-	if !strings.Contains(string(good), `"`+want+`"`) {
-		t.Errorf("the app has %s, and the last good config is %s", ip, good)
+	if !strings.Contains(good, `"`+want+`"`) {
+		t.Errorf("the app has %s, and the confirmed config is %s", ip, good)
 	}
 	w.serves(1, 1, int(ip.As4()[1]), "a")
-	w.holds(string(good), 1)
+	w.holds(good, 1)
 }
 
 func TestTwoDaemonsInTwoNamespacesDoNotKnowOfEachOther(t *testing.T) {
@@ -300,4 +299,18 @@ func TestASecondDaemonInANamespaceIsRefusedAndHarmsNothing(t *testing.T) {
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	w.apply("{}")
 	w.wait("absent", "ni/"+ni(1), "app/"+app(1))
+}
+
+// confirmed is the config that the node would go back to, as a document.
+func (w *world) confirmed() string {
+	w.Helper()
+	text, err := os.ReadFile(filepath.Join(w.StateDir(), "config-confirmed"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	r, err := confirm.DecodeRecord(text)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(config.AppendCanonical(nil, r.Document))
 }
