@@ -44,7 +44,8 @@ type Options struct {
 	Stream func(node int) Stream         // of each node
 	Judge  agent.Judge                   // of all
 	Facts  func(name string) agent.Facts // of each node
-	Log    *zap.Logger                   // none
+	Log    *zap.Logger                   // of all nodes, who say much; none
+	Failed func(node string, err error)  // told of a node that can't go on; nil for nobody
 	// ReportEvery is how often a node reports; 5 s.
 	ReportEvery time.Duration
 }
@@ -65,7 +66,8 @@ type Fleet struct {
 	ended bool
 	work  sync.WaitGroup
 
-	round atomic.Pointer[round]
+	round  atomic.Pointer[round]
+	undone atomic.Int64
 }
 
 // Start boots all nodes.
@@ -75,6 +77,9 @@ func Start(o Options) (*Fleet, error) {
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
+	}
+	if o.Failed == nil {
+		o.Failed = func(string, error) {}
 	}
 	f := &Fleet{o: o, system: keep.System(o.Log, registryBuckets), strategy: &keep.Backoff{Log: o.Log}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -121,6 +126,9 @@ func (f *Fleet) Times() Round { return f.round.Load().times() }
 // Progress is how far the round has come: nodes that were pushed to, whose config is on
 // their disk, and whose config stands.
 func (f *Fleet) Progress() (pushed, acked, confirmed int) { return f.round.Load().progress() }
+
+// Undone is how often nodes undid a push that they were not asked to undo.
+func (f *Fleet) Undone() int { return int(f.undone.Load()) }
 
 // Await asks the controller how the nodes stand, until all are where they should be or ctx
 // is over. The error is the last one of the controller, nil where it answered.

@@ -187,7 +187,7 @@ func within(t *testing.T, d time.Duration, plan ...Fault) (*desk, Tally, Round) 
 	return c, tally, round
 }
 
-func (c *desk) run(t *testing.T, d time.Duration, plan []Fault) (Tally, Round) {
+func (d *desk) run(t *testing.T, within time.Duration, plan []Fault) (Tally, Round) {
 	t.Helper()
 	var last Tally
 	var round Round
@@ -203,8 +203,8 @@ func (c *desk) run(t *testing.T, d time.Duration, plan []Fault) (Tally, Round) {
 		f, err := Start(Options{
 			Names: names, Plan: plan,
 			Disk:        func(int) agent.Disk { return &memory{} },
-			Stream:      func(i int) Stream { return cable{c, i} },
-			ReportEvery: c.every,
+			Stream:      func(i int) Stream { return cable{d, i} },
+			ReportEvery: d.every,
 			Judge:       func(o config.Object, _ confirm.Source) agent.Verdict { return agent.Verdict{Config: o} },
 			Facts: func(name string) agent.Facts {
 				return agent.Facts{Name: name, Software: "S", Metadata: m, Bases: map[string]config.Object{"S": {"base": true}}}
@@ -213,9 +213,9 @@ func (c *desk) run(t *testing.T, d time.Duration, plan []Fault) (Tally, Round) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), d)
+		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
-		last, err = f.Await(ctx, c, time.Second, func(Tally) {})
+		last, err = f.Await(ctx, d, time.Second, func(Tally) {})
 		if err != nil {
 			t.Error(err)
 		}

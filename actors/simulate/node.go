@@ -88,7 +88,7 @@ func (l *life) connect(ctx context.Context) {
 		err := stream.Run(one, l.agent.Hello, l)
 		hangup()
 		if err != nil { // such a stream will never stand
-			l.node.fleet.o.Log.Sugar().Errorf("node %s: %v", l.node.fleet.o.Names[l.node.index], err)
+			l.node.fleet.o.Failed(l.node.fleet.o.Names[l.node.index], err)
 			return
 		}
 	}
@@ -119,7 +119,7 @@ func (n *node) again(machine string) {
 		return
 	}
 	if err := n.boot(machine); err != nil && n.fleet.ctx.Err() == nil {
-		n.fleet.o.Log.Sugar().Errorf("%v", err)
+		n.fleet.o.Failed(n.fleet.o.Names[n.index], err)
 	}
 }
 
@@ -202,6 +202,10 @@ func (v *voice) Send(m link.FromNode) error {
 			v.life.node.mark(func(r *round) map[int]time.Time { return r.acked })
 		case link.Applied:
 			v.life.node.mark(func(r *round) map[int]time.Time { return r.applied })
+		case link.Unhealthy, link.Unconfirmed:
+			if !v.life.node.fault.Fails() {
+				v.life.node.fleet.undone.Add(1)
+			}
 		default:
 		}
 	}

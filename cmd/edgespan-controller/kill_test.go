@@ -82,11 +82,12 @@ func sum(ns []int) int {
 	return total
 }
 
-func newVictim(t *testing.T, dir string) *victim {
+func newVictim(t *testing.T, dir string, more ...string) *victim {
 	t.Helper()
 	v := &victim{err: newWatched()}
 
-	v.cmd = exec.Command(os.Args[0], "--data-dir", dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--auth", "none")
+	args := append([]string{"--data-dir", dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--auth", "none"}, more...)
+	v.cmd = exec.Command(os.Args[0], args...)
 	v.cmd.Env = append(os.Environ(), asProgram+"=1")
 	v.cmd.Stderr = v.err
 	if err := v.cmd.Start(); err != nil {

@@ -33,7 +33,7 @@ type options struct {
 	CACert, CAKey      text
 	Actions            text
 
-	V                                                     number
+	V, Joins                                              number
 	UnknownHW, StagedRollout                              boolean
 	ReconfigDelay, BoardDelay, ActionsTime, ConfirmTime   seconds
 	BatchTime, FirmwareDelay, StatusInterval, TopologyGap seconds
@@ -66,7 +66,7 @@ const (
 
 // newOptions are the defaults: those of the controller's own config, where it has the flag.
 func newOptions() *options {
-	o := &options{Fleet: "default", given: map[string]bool{}}
+	o := &options{Fleet: "default", Joins: 1, given: map[string]bool{}}
 	o.table = []setting{
 		{"data-dir", &o.DataDir, "folder of the embedded store, the certificates and the tokens", storing},
 		{"etcd", &o.Etcd, "addresses of the etcd members that hold the store; without, it is a file of the data folder", storing},
@@ -86,6 +86,7 @@ func newOptions() *options {
 		{"ca-cert", &o.CACert, "PEM file of an outside CA, in place of one of our own", storing},
 		{"ca-key", &o.CAKey, "PEM file of its key", storing},
 		{"actions", &o.Actions, "table of what is done for actions of the controller's config (default " + defaultActions + ", if it is there)", serving},
+		{"joins-per-second", &o.Joins, "nodes that one address may join a second, after 20 times as many at once: more for a fleet behind one NAT", serving},
 		{"v", &o.V, "how much is logged: 0, or 1 and more for all", serving},
 		{"unknown-hw-queries-enabled", &o.UnknownHW, "ask nodes of unknown hardware for their base config", serving},
 		{"config-staged-rollout-enabled", &o.StagedRollout, "roll changes out in batches", serving},
@@ -240,6 +241,9 @@ func (o *options) check() error {
 	}
 	if len(o.Etcd) == 0 && (o.EtcdCA != "" || o.EtcdCert != "" || o.EtcdKey != "" || o.EtcdUser != "") {
 		no("--etcd: is missing beside --etcd-…: addresses of etcd members are allowed")
+	}
+	if o.Joins < 1 {
+		no("--joins-per-second: is %d: 1 and more are allowed", o.Joins)
 	}
 	if len(faults) > 0 {
 		return &usageError{errors.Join(faults...)}

@@ -137,7 +137,7 @@ func (s *service) listen(failed chan<- error) {
 	}
 	s.api = fleetapi.NewServer(fleetapi.Handler(s.fleet, opts...))
 	s.api.ErrorLog = zap.NewStdLog(s.log.Named("api"))
-	s.nodes = nodelink.NewServer(nodelink.ServerOptions{Authority: s.issuer.authority, Handler: s.fleet, Log: s.log})
+	s.nodes = nodelink.NewServer(nodelink.ServerOptions{Authority: s.issuer.authority, Handler: s.fleet, Log: s.log, Joins: float64(s.o.Joins)})
 	go func() {
 		serve := func() error { return s.api.Serve(s.apiListener) }
 		if s.o.Auth != authNone {

@@ -100,11 +100,12 @@ var mayImport = map[string][]string{
 	},
 
 	"cmd/edgespan-controller": {
-		"actors/controller", "config", "config/action", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi",
+		"actors/controller", "actors/simulate", "config", "config/action", "config/confirm", "config/e2e", "config/edit", "config/fleet",
+		"config/history", "config/httpapi", "config/layers",
 		"config/httpapi/fleetapi", "config/link", "config/metadata", "config/operate", "config/optimize", "config/revision", "config/schema",
 		"platform/confdir", "platform/daemon", "platform/datadir", "platform/nodelink", "platform/pki", "platform/proc",
-		"platform/store/bolt", "platform/store/etcd", "platform/store/kv",
-		"actors/agent", "config/action", "platform/nodelink", "platform/pki", "platform/proc",
+		"platform/store", "platform/store/bolt", "platform/store/etcd", "platform/store/kv",
+		"actors/agent",
 	},
 
 	"integration/arch":     {},
@@ -131,7 +132,7 @@ var testsMayImport = map[string][]string{
 	"platform/store":  {"pubsub"},
 	"pubsub":          {"platform/store"},
 
-	"cmd/edgespan-controller": {"config/layers", "platform/store/etcd/etcdtest"},
+	"cmd/edgespan-controller": {"platform/store/etcd/etcdtest"},
 
 	"platform/store/kv":   {"platform/store/bolt"},
 	"platform/store/bolt": {"platform/store/conformance"},

@@ -12,6 +12,7 @@ import (
 type Usage struct {
 	Resident int64         // octets of memory, those it shares with others included
 	CPU      time.Duration // since its start, in steps of 10 ms
+	Written  int64         // octets to disks since its start
 }
 
 // tick is the unit of times in /proc: USER_HZ is 100 for every program.
@@ -26,6 +27,14 @@ func UsageOf(pid int) (Usage, error) {
 	u, err := parseUsage(string(text), int64(os.Getpagesize()))
 	if err != nil {
 		return Usage{}, fmt.Errorf("usage of process %d: %w", pid, err)
+	}
+	text, err = os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		return Usage{}, fmt.Errorf("usage of process %d: %w", pid, err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\nwrite_bytes: ")
+	if _, err := fmt.Sscanf(rest, "%d", &u.Written); err != nil {
+		return Usage{}, fmt.Errorf("usage of process %d: unknown form of /proc io: %w", pid, err)
 	}
 	return u, nil
 }

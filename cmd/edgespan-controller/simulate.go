@@ -1,0 +1,202 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/actors/simulate"
+)
+
+const aboutSimulate = `Join simulated nodes to a controller and say whether all of them get what it wants of them.
+
+Each node has a certificate of its own, a stream of its own, the config actor of a real node,
+and a folder on the disk; only its host is simulated: it takes every config at once. Without
+--controller a controller of this program is started for it, on loopback and in a temporary
+folder, and ends with it.
+
+Faults come with a node's first push. A node that is to 'reject' finds every config faulty,
+an 'unhealthy' one gets worse under it and undoes it: both are where they should be when the
+controller shows them as failed. A 'silent' one says nothing for 12 s, a node that is to
+'crash' ends while it takes the config and boots again, one that is to 'disconnect' loses its
+stream before it has answered: these must come to the same end as all others.
+
+Progress goes to stderr. The end is 'converged N of N' on stdout with exit code 0; else it
+names the states that nodes wait in, and the exit code is 3. One process can hold some 9,000
+nodes where it may have 20,000 descriptors (see 'ulimit -n'): run several with other --name.`
+
+// simulation is what a simulation was asked for.
+type simulation struct {
+	reach
+	nodes                     int
+	name                      string
+	until                     string
+	duration, every           time.Duration
+	faults                    string
+	seed                      uint64
+	dir, disk                 string
+	software, board           string
+	joins                     int
+	networkWrites, nodeWrites int
+	output                    string
+
+	idle    time.Duration
+	planned simulate.Faults
+}
+
+// untilConverged is the one condition to wait for.
+const untilConverged = "converged"
+
+// longest is how long it is waited for where nothing is said.
+const longest = 10 * time.Minute
+
+func newSimulate(a *app) *cobra.Command {
+	s := &simulation{reach: reach{options: newOptions()}}
+	cmd := &cobra.Command{
+		Use:   "simulate --nodes N",
+		Short: "Join simulated nodes, and say whether all get what is wanted of them",
+		Long:  aboutSimulate,
+		Example: `  edgespan-controller simulate --nodes 200
+  edgespan-controller simulate --nodes 50 --faults reject=2%,crash=10%,disconnect=10% -o json
+  edgespan-controller simulate --nodes 1000 --controller https://fleet:8443 --token-file F --ca-sha256 H --duration 1h`,
+		Args: exactArgs(0, "none"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := s.check(cmd); err != nil {
+				return err
+			}
+			return a.simulate(cmd.Context(), s)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&s.nodes, "nodes", 0, "how many nodes")
+	f.StringVar(&s.name, "name", "sim", "what the names of the nodes begin with")
+	f.StringVar(&s.url, "controller", "", "URL of a running controller (default: one of its own)")
+	f.StringVar(&s.tokenFile, "token-file", "", "file of an administrator's token for it")
+	f.StringVar(&s.caFile, "ca-file", "", "PEM file of the CA that its certificate is from")
+	f.StringVar(&s.caPin, "ca-sha256", "", "fingerprint of that CA, as the first start says it")
+	f.StringVar(&s.until, "until", "", "converged: end as soon as every node is where it should be (default without --duration)")
+	f.DurationVar(&s.duration, "duration", 0, "how long the nodes run; with --until converged: at most (default 10m)")
+	f.DurationVar(&s.every, "report-interval", 5*time.Second, "how often a node reports")
+	f.StringVar(&s.faults, "faults", "", "share of the nodes that have a fault: reject, unhealthy, silent, crash, disconnect, as in reject=1%,crash=2%")
+	f.Uint64Var(&s.seed, "seed", 1, "which nodes have the faults; the same number is the same nodes")
+	f.StringVar(&s.dir, "dir", "", "folder of the nodes' disks; they live on in it (default: a temporary one)")
+	f.StringVar(&s.disk, "disk", diskFolder, "folder: each write is synced, as on a node; memory: nothing is written")
+	f.StringVar(&s.software, "software", "", "software version of the nodes (default: the latest base layer's)")
+	f.StringVar(&s.board, "board", "", "hardware board of the nodes")
+	f.IntVar(&s.joins, "joins", 16, "how many nodes join at the same time")
+	f.IntVar(&s.networkWrites, "network-writes", 0, "write so many network overrides after that, of one key, and measure each")
+	f.IntVar(&s.nodeWrites, "node-writes", 0, "write so many node overrides after that, and measure each")
+	f.DurationVar(&s.idle, "idle", 0, "leave the nodes alone for so long after that, and measure what their controller takes")
+	f.Var(&s.BaseDir, "base-dir", "folder of base, firmware and hardware layers, beside the embedded ones")
+	f.Var(&onCommandLine{value: &s.Metadata}, "metadata", "metadata file of the nodes' config, beside the embedded one; repeatable")
+	f.StringVarP(&s.output, "output", "o", "", "json for all that was counted and measured")
+	return cmd
+}
+
+// check refuses what can never work, all of it at once.
+func (s *simulation) check(cmd *cobra.Command) error {
+	var faults list
+	no := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	if s.nodes < 1 || s.nodes > 100_000 {
+		no("--nodes: is %d: 1 to 100000 are allowed", s.nodes)
+	}
+	if s.every < 100*time.Millisecond {
+		no("--report-interval: is %v: 100ms and more are allowed", s.every)
+	}
+	if s.joins < 1 || s.joins > 1000 {
+		no("--joins: is %d: 1 to 1000 are allowed", s.joins)
+	}
+	if s.networkWrites < 0 || s.nodeWrites < 0 {
+		no("--network-writes, --node-writes: below 0: 0 and more are allowed")
+	}
+	if s.until != "" && s.until != untilConverged {
+		no("--until: is %.40q: %s is allowed", s.until, untilConverged)
+	}
+	if cmd.Flags().Changed("duration") && s.duration <= 0 {
+		no("--duration: is %v: above 0 is allowed", s.duration)
+	}
+	if s.disk != diskFolder && s.disk != diskMemory {
+		no("--disk: is %.40q: %s and %s are allowed", s.disk, diskFolder, diskMemory)
+	}
+	if s.output != "" && s.output != "json" {
+		no("--output: is %.40q: json is allowed", s.output)
+	}
+	var err error
+	if s.planned, err = simulate.ParseFaults(s.faults); err != nil {
+		no("--%v", err)
+	}
+	if len(faults) > 0 {
+		return &usageError{errorLines(faults)}
+	}
+	if s.duration == 0 {
+		s.duration, s.until = longest, untilConverged
+	}
+	return nil
+}
+
+// errorLines are messages that are one error.
+type errorLines []string
+
+func (l errorLines) Error() string {
+	text := ""
+	for i, line := range l {
+		if i > 0 {
+			text += "\n"
+		}
+		text += line
+	}
+	return text
+}
+
+// measured is the document of -o json.
+type measured struct {
+	simulate.Tally
+	Undone  int                    `json:"undone"` // pushes that nodes undid and were not asked to
+	Seed    uint64                 `json:"seed"`
+	Faults  map[simulate.Fault]int `json:"faults"` // that were asked for, in nodes
+	Disk    string                 `json:"disk"`   // folder, or memory: nothing was written
+	Seconds measuredSeconds        `json:"seconds"`
+	First   simulate.Round         `json:"first"` // of the first config, from the start of the nodes
+	Network []simulate.Round       `json:"networkWrites"`
+	Node    *measuredNodeWrites    `json:"nodeWrites,omitempty"`
+	Memory  measuredMemory         `json:"memoryBytes"`
+	CPU     measuredCPU            `json:"cpuSeconds"`
+	Idle    *measuredIdle          `json:"idle,omitempty"`
+}
+
+type measuredSeconds struct {
+	Join     float64 `json:"join"`     // invitations and certificates of all nodes
+	Converge float64 `json:"converge"` // from the start of the nodes
+	Total    float64 `json:"total"`
+}
+
+type measuredNodeWrites struct {
+	Writes    int            `json:"writes"`
+	Acked     simulate.Times `json:"acked"`
+	Confirmed simulate.Times `json:"confirmed"`
+	Others    int            `json:"othersTouched"` // pushes to nodes that were not written
+}
+
+// measuredIdle is what the controller took while its nodes did nothing but report.
+type measuredIdle struct {
+	Seconds float64 `json:"seconds"`
+	CPU     float64 `json:"cpuSeconds"`
+	Share   float64 `json:"ofACore"`
+	Written int64   `json:"bytesWritten"` // to its disk
+}
+
+// Resident octets, and processor time since the start; 0 for a controller elsewhere.
+type measuredMemory struct {
+	Controller int64 `json:"controller"`
+	Simulator  int64 `json:"simulator"`
+	Goroutines int   `json:"goroutines"` // of the simulator
+}
+
+type measuredCPU struct {
+	Controller float64 `json:"controller"`
+	Simulator  float64 `json:"simulator"`
+}
+
+func (m *measured) goroutines() { m.Memory.Goroutines = runtime.NumGoroutine() }

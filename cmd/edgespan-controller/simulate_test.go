@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
+)
+
+// simulates runs the command, whose own controller is this test binary.
+func simulates(ctx context.Context, t *testing.T, args ...string) (code int, out, err string) {
+	t.Helper()
+	t.Setenv(asProgram, "1")
+	var stdout, stderr bytes.Buffer
+	code = run(ctx, streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Env: func(string) string { return "" }}, append([]string{"simulate"}, args...))
+	return code, stdout.String(), stderr.String()
+}
+
+func TestSimulatedNodesConvergeWithTheirFaults(t *testing.T) {
+	dir, faults, failing := t.TempDir(), "reject=2%,silent=2%,crash=6%,disconnect=6%", 1
+	if !testing.Short() { // it is undone after half a minute
+		faults, failing = faults+",unhealthy=2%", 2
+	}
+	code, out, said := simulates(t.Context(), t, "--nodes", "50", "--faults", faults,
+		"--network-writes", "1", "--node-writes", "3", "--dir", dir, "-o", "json", "--until", "converged", "--duration", "4m")
+	if code != exitOK {
+		t.Fatalf("%d: %s\n%s", code, out, said)
+	}
+	var got measured
+	d := json.NewDecoder(strings.NewReader(out))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&got); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if got.Nodes != 50 || got.Converged != 50 || len(got.Waiting) != 0 || got.Undone != 0 || got.Disk != diskFolder {
+		t.Errorf("%s", out)
+	}
+	for fault, want := range got.Faults {
+		if fault.Fails() && got.FailedAsAsked[fault] != want {
+			t.Errorf("%d of %d failed by %s, as asked", got.FailedAsAsked[fault], want, fault)
+		}
+	}
+	if got.First.Pushed.Nodes != 50 || got.First.Confirmed.Nodes < 46 || got.Seconds.Converge <= 0 || got.Memory.Controller < 1<<20 || got.CPU.Controller <= 0 {
+		t.Errorf("not everything was measured: %s", out)
+	}
+	if len(got.Network) != 1 || got.Network[0].Confirmed.Nodes != 50-failing || got.Network[0].Acked.P99 <= 0 {
+		t.Errorf("of the network override: %+v", got.Network)
+	}
+	if n := got.Node; n == nil || n.Writes != 3 || n.Acked.Nodes != 3 || n.Others != 0 {
+		t.Errorf("of the node overrides: %+v", n)
+	}
+	// What they were pushed is on their disks.
+	slot, err := os.ReadFile(filepath.Join(dir, "nodes", "sim-00001", "slot-confirmed"))
+	if err != nil || !bytes.Contains(slot, []byte("network 1")) {
+		t.Errorf("%.300s, %v", slot, err)
+	}
+}
+
+func TestSimulatedNodesThatWaitAreNamed(t *testing.T) {
+	code, out, said := simulates(t.Context(), t, "--nodes", "3", "--faults", "silent=100%", "--duration", "4s", "--until", "converged", "--disk", "memory")
+	if code != exitTimeout || out != "converged 0 of 3\n" || !strings.Contains(said, "sim-00001 sim-00002 sim-00003") {
+		t.Errorf("%d %q\n%s", code, out, said)
+	}
+}
+
+func TestASimulationIsEndedBySIGINT(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	dir := t.TempDir()
+	go func() { // as soon as a node has its folder
+		for ctx.Err() == nil {
+			if _, err := os.Stat(filepath.Join(dir, "nodes", "sim-00001", addressFile)); err == nil {
+				interrupt()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	begun := time.Now()
+	code, out, said := simulates(ctx, t, "--nodes", "20", "--dir", dir, "--duration", "10m")
+	if code != exitTimeout || !strings.HasPrefix(out, "converged ") || time.Since(begun) > patience {
+		t.Errorf("%d after %v: %q\n%s", code, time.Since(begun), out, said)
+	}
+}
+
+func TestASimulationThatCannotBeIsRefused(t *testing.T) {
+	code, out, said := simulates(t.Context(), t, "--nodes", "0", "--report-interval", "1ms", "--joins", "0", "--until", "dawn", "--disk", "tape", "-o", "xml",
+		"--faults", "sulk=1%", "--network-writes", "-1", "--duration", "-1s")
+	if code != exitUsage || out != "" {
+		t.Errorf("%d %q", code, out)
+	}
+	for _, want := range []string{"--nodes: is 0", "--report-interval: is 1ms", "--joins: is 0", `--until: is "dawn"`, `--disk: is "tape"`, `--output: is "xml"`, `--faults: is "sulk"`, "--network-writes", "--duration"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not in\n%s", want, said)
+		}
+	}
+	if code, _, said := simulates(t.Context(), t, "--nodes", "1", "--controller", "http://127.0.0.1:1"); code != exitUnreachable {
+		t.Errorf("nobody there: %d %s", code, said)
+	}
+}
+
+// A controller that is killed in the middle of a push to 50 nodes, and comes back, brings
+// all of them to what it wants; none of them undoes anything.
+func TestAControllerIsKilledInTheMiddleOfAPush(t *testing.T) {
+	dir, nodes := t.TempDir(), t.TempDir()
+	api, link, err := freeAddresses(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := []string{"--listen", api, "--node-listen", link, "--node-host", "127.0.0.1", "--joins-per-second", "1000"}
+	v := newVictim(t, dir, at...)
+	_, err = v.client.Write(t.Context(), operate.SetNetwork{Overrides: config.Object{"sysParams": config.Object{"managedConfig": true}}}, fleetapi.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type end struct {
+		code      int
+		out, said string
+	}
+	ended := make(chan end, 1)
+	go func() {
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), streams{Out: &stdout, Err: &stderr, Env: func(string) string { return "" }}, []string{
+			"simulate", "--nodes", "50", "--controller", "http://" + api, "--dir", nodes, "-o", "json", "--until", "converged", "--duration", "4m",
+		})
+		ended <- end{code, stdout.String(), stderr.String()}
+	}()
+	v.untilPushing(t)
+	v.kill(t)
+	newVictim(t, dir, at...)
+	e := <-ended
+	var got measured
+	if err := json.Unmarshal([]byte(e.out), &got); err != nil || e.code != exitOK || got.Converged != 50 || got.Undone != 0 {
+		t.Errorf("%d, %v: %s\n%s", e.code, err, e.out, e.said)
+	}
+	slots, err := fs.Glob(os.DirFS(nodes), "nodes/*/slot-confirmed")
+	if err != nil || len(slots) != 50 {
+		t.Errorf("%d nodes have a confirmed config, %v", len(slots), err)
+	}
+}
+
+// untilPushing waits until some nodes have what they want, and some do not.
+func (v *victim) untilPushing(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	last := ""
+	for ctx.Err() == nil {
+		list, err := v.client.Nodes(ctx)
+		if err != nil {
+			continue
+		}
+		count := map[string]int{}
+		for _, n := range list {
+			count[n.State]++
+		}
+		last = fmt.Sprint(count)
+		under := count[string(fleet.Applying)] + count[string(fleet.Due)] + count[string(fleet.Confirming)] + count[string(fleet.Settling)]
+		if under > 0 && count[string(fleet.InSync)] < 50 {
+			return
+		}
+	}
+	t.Fatalf("no push was seen under way: %s", last)
+}
