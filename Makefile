@@ -7,6 +7,7 @@ GOFUMPT       := v0.12.0
 PROTOC_GEN_GO := v1.36.12
 FUZZTIME      ?= 10s
 BENCHTIME     ?= 1s
+FLEET         ?= 10000
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 TOOLS   := $(CURDIR)/.tools
@@ -17,10 +18,10 @@ export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check vetted unit integration bench fuzz fmt lint tools proto setup clean
+.PHONY: help build run test check vetted unit integration bench bench-fleet fuzz fmt lint tools proto setup clean
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
 build: ## Build bin/edgespan and bin/edgespan-controller, static
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/edgespan ./cmd/edgespan-controller
@@ -47,6 +48,9 @@ integration: ## Tests that need root and namespaces (root)
 
 bench: ## Run every benchmark once (BENCHTIME=1s)
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+bench-fleet: ## Measure a fleet of 10,000 simulated nodes beside its floor (FLEET=10000)
+	$(GO) test ./integration/fleet -run '^$$' -bench Fleet -benchtime 1x -timeout 60m -nodes $(FLEET)
 
 fuzz: ## Fuzz every parser for a short time each (FUZZTIME=10s)
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)
