@@ -44,7 +44,7 @@ func startOwn(ctx context.Context, s *simulation) (*ownController, error) {
 	o := &ownController{url: "http://" + api, dataDir: filepath.Join(s.dir, "controller"), ended: make(chan error, 1)}
 	argv := []string{
 		self, "--data-dir", o.dataDir, "--listen", api, "--node-listen", nodes, "--node-host", "127.0.0.1", "--auth", authNone,
-		"--joins-per-second", "1000", "--config-confirm-timeout-s", fmt.Sprint(int(ownConfirm.Seconds())),
+		"--joins-per-second", "1000", "--config-confirm-timeout-s", fmt.Sprint(int(ownConfirm(s.nodes).Seconds())),
 	}
 	if s.BaseDir != "" {
 		argv = append(argv, "--base-dir", string(s.BaseDir))
@@ -61,10 +61,13 @@ func startOwn(ctx context.Context, s *simulation) (*ownController, error) {
 	return o, nil
 }
 
-// ownConfirm is how long the nodes of an own controller keep a config that nobody confirms,
-// longer than a silent node is silent and a probe takes to be said again (15 s):
-// an unhealthy one is waited for so long.
-const ownConfirm = 30 * time.Second
+// ownConfirm is how long the nodes of an own controller keep a config that nobody confirms:
+// longer than a silent node is silent and a probe takes to be said again (15 s), and longer
+// for more nodes, since one machine does the work of all; an unhealthy one is waited for so
+// long. The standard time is the most.
+func ownConfirm(nodes int) time.Duration {
+	return min(2*time.Minute, 30*time.Second+time.Duration(nodes)*50*time.Millisecond)
+}
 
 // freeAddresses are two addresses of loopback that nobody listened on just now.
 func freeAddresses(ctx context.Context) (api, nodes string, err error) {
