@@ -32,7 +32,8 @@ type watch struct {
 
 	pushed   Push
 	pushedAt time.Time
-	other    bool // another config was to be pushed since, but the controller died over it
+	other    bool // the interval does not hold: the controller died over another push, or a local config ended
+	held     bool // by the last report, also on a stream before
 	floor    uint64
 	failed   map[Digest]layers.Versions
 	probed   map[uint64]bool // sent on this stream, after the report of having settled
@@ -89,10 +90,12 @@ func (w *watch) reports(e Report) {
 	if e.Stream != w.stream || w.stream == "" {
 		return
 	}
-	w.report = &e
+	freed := w.held && e.Held == nil
+	w.report, w.held = &e, e.Held != nil
 	if !w.here {
 		return
 	}
+	w.other = w.other || freed && !w.saved.Push.Undone
 	for d, v := range w.failed {
 		if v != e.Versions {
 			delete(w.failed, d)
@@ -208,7 +211,8 @@ func (w *watch) restart() {
 	w.n, w.twin = New("n", w.saved, w.set), New("n", w.saved, w.set)
 	w.known, w.wanted, w.gate, w.stream, w.here, w.report = Known{}, Wanted{}, Gate{}, "", false, nil
 	w.adopted, w.loses, w.floor = w.saved.Adopted, map[Compare]bool{}, w.saved.Floor
-	w.other = w.saved.Push.Digest != w.pushed.Digest
+	w.other = w.saved.Push.Digest != w.pushed.Digest || w.saved.Push.At.IsZero()
+	w.held = false
 	w.pushed.Attempt = max(w.pushed.Attempt, w.saved.Push.Number)
 	clear(w.probed)
 	clear(w.failed)
