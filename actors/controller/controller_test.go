@@ -519,6 +519,21 @@ func TestAPreviewAsksTheNodesOfAllReplicas(t *testing.T) {
 		if _, err = a.PreviewResult(r.Context(), p.ID); err == nil {
 			t.Error("a preview is kept for more than a minute")
 		}
+		s := a.d.settings()
+		s.Preview = 5 * time.Minute
+		a.Set(s)
+		if p, err = a.Preview(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNodes{Overrides: r.doc(
+			`{"n1":{"envParams":{"B":"1"}}}`)}}); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(4 * time.Minute)
+		if later, err := b.PreviewResult(r.Context(), p.ID); err != nil || !later.Complete {
+			t.Errorf("kept for five minutes, after four: %+v, %v", later, err)
+		}
+		r.pass(2 * time.Minute)
+		if _, err = a.PreviewResult(r.Context(), p.ID); err == nil || !strings.Contains(err.Error(), "5m0s") {
+			t.Errorf("kept for five minutes, after six: %v", err)
+		}
 		if pushes, _ := r.nodes["n1"].got(); pushes != 1 {
 			t.Error("a preview pushed")
 		}

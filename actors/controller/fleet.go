@@ -135,7 +135,7 @@ type kind struct {
 
 func newFleetActor(d *deps) *fleetActor {
 	return &fleetActor{
-		d: d, queries: fleet.NewQueries(), kinds: map[string]*kind{},
+		d: d, queries: fleet.NewQueries(d.settings()), kinds: map[string]*kind{},
 		auto: map[string]config.Object{}, own: map[string]config.Object{}, topology: map[string]bool{},
 		members: map[string]history.Member{}, ids: map[string]string{}, tokens: map[string]Token{}, revoked: map[string]Revocation{},
 		counted: map[string]revision.Entry{}, owners: map[string]revision.Entry{},
@@ -201,6 +201,7 @@ func (a *fleetActor) ofNodes(c actor.Context) {
 			m.reply(a.listRollouts())
 		}
 	case fleet.Changed:
+		a.queries.Limit(m.Settings)
 		for _, r := range a.nodes {
 			c.Send(r.pid, m)
 		}

@@ -38,6 +38,12 @@ func whole(s fleet.Settings, replica string) fleet.Settings {
 	if s.Resend <= 0 {
 		s.Resend = d.Resend
 	}
+	if s.Board <= 0 {
+		s.Board = d.Board
+	}
+	if s.Preview <= 0 {
+		s.Preview = d.Preview
+	}
 	return s
 }
 

@@ -18,9 +18,6 @@ import (
 	"edgespan/config/revision"
 )
 
-// previewLife is how long the answers to a preview are kept.
-const previewLife = time.Minute
-
 // previewPlan is the name of what is asked, among the answers of the nodes.
 const previewPlan = "plan"
 
@@ -55,7 +52,7 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 	if err != nil {
 		return fleetapi.Preview{}, err
 	}
-	p := plan{Until: time.Now().Add(previewLife).UTC().Truncate(time.Second), Nodes: map[string]fleetapi.NodePreview{}, IDs: map[string]string{}}
+	p := plan{Until: time.Now().Add(c.d.settings().Preview).UTC().Truncate(time.Second), Nodes: map[string]fleetapi.NodePreview{}, IDs: map[string]string{}}
 	var named []string
 	switch x := r.Write.(type) {
 	case operate.SetNetwork:
@@ -92,7 +89,7 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 func (d *deps) previewLease(ctx context.Context) (revision.LeaseID, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	id, err := d.Store.Grant(ctx, previewLife)
+	id, err := d.Store.Grant(ctx, d.settings().Preview)
 	if err != nil {
 		return 0, fmt.Errorf("preview: %w", err)
 	}
@@ -170,7 +167,7 @@ func (c *Controller) PreviewResult(ctx context.Context, id string) (fleetapi.Pre
 		}
 	}
 	if p == nil {
-		return fleetapi.Preview{}, &operate.NotFoundError{What: fmt.Sprintf("preview %q", id), Allowed: "previews are kept for a minute"}
+		return fleetapi.Preview{}, &operate.NotFoundError{What: fmt.Sprintf("preview %q", id), Allowed: "previews are kept for " + c.d.settings().Preview.String()}
 	}
 	return p.result(id, answers), nil
 }

@@ -95,9 +95,9 @@ func newOptions() *options {
 		{"config-actions-req-timeout-s", &o.ActionsTime, "seconds for which the answers to a preview of actions are kept", serving},
 		{"config-confirm-timeout-s", &o.ConfirmTime, "seconds within which a pushed config must be confirmed", serving},
 		{"config-batch-timeout-s", &o.BatchTime, "seconds after which a batch is no longer waited for", serving},
-		{"firmware-parameter-update-delay", &o.FirmwareDelay, "how far ahead firmware parameters are scheduled, in intervals of 25.6 ms", serving},
-		{"status-reports-interval", &o.StatusInterval, "seconds between two comparisons of reports with what is wanted", serving},
-		{"topology-info-sync-interval", &o.TopologyGap, "seconds between two updates of the topology's facts", serving},
+		{"firmware-parameter-update-delay", &o.FirmwareDelay, "taken for the seed's start scripts; nothing here reads it", serving},
+		{"status-reports-interval", &o.StatusInterval, "taken for the seed's start scripts; nothing here reads it: each report is compared as it comes", serving},
+		{"topology-info-sync-interval", &o.TopologyGap, "taken for the seed's start scripts; nothing here reads it: the facts are written when the topology changes", serving},
 	}
 	for name, v := range fileFlags(schema.ControllerDefault()) {
 		if s, ok := o.find(name); ok {

@@ -152,3 +152,35 @@ func TestOptionsThatCanNeverWork(t *testing.T) {
 		t.Errorf("all faults of the flags: %v", err)
 	}
 }
+
+// byTheLeader are the flags that the leader of staged rollouts reads from the stored config.
+var byTheLeader = []string{"config_staged_rollout_enabled", "config_batch_timeout_s", "config_rollout_"}
+
+// TestEachFlagIsReadOrSaysThatItIsNot changes each flag that counts without a restart: either the
+// settings follow, or its description and its help say that nobody reads it.
+func TestEachFlagIsReadOrSaysThatItIsNot(t *testing.T) {
+	const unread = "nothing here reads it"
+	flags, _ := schema.ControllerMetadata()["flags"].(config.Object)
+	for name, v := range flags {
+		entry, _ := v.(config.Object)
+		if entry["action"] != "UPDATE_GFLAG" || slices.ContainsFunc(byTheLeader, func(p string) bool { return strings.HasPrefix(name, p) }) {
+			continue
+		}
+		o := newOptions()
+		s, known := o.find(name)
+		if !known {
+			t.Errorf("--%s: is described, and no flag", name)
+			continue
+		}
+		other := map[string]string{"bool": "false", "int": "77"}[s.value.Type()]
+		before := o.settings("r")
+		if err := replace(s.value, other); err != nil {
+			t.Fatalf("--%s=%s: %v", name, other, err)
+		}
+		desc, _ := entry["desc"].(string)
+		follows, told, helped := o.settings("r") != before, strings.Contains(desc, unread), strings.Contains(s.about, unread)
+		if follows == told || told != helped {
+			t.Errorf("--%s: the settings follow: %v, the metadata says that nothing does: %v, the help: %v", name, follows, told, helped)
+		}
+	}
+}

@@ -169,6 +169,7 @@ func ownMetadata() (map[string]*metadata.Metadata, error) {
 func (o *options) settings(replica string) fleet.Settings {
 	s := fleet.Defaults(replica)
 	s.Interval, s.Confirm, s.Queries = max(o.ReconfigDelay.duration(), time.Millisecond), max(o.ConfirmTime.duration(), time.Second), bool(o.UnknownHW)
+	s.Board, s.Preview = max(o.BoardDelay.duration(), time.Millisecond), max(o.ActionsTime.duration(), time.Second)
 	return s
 }
 

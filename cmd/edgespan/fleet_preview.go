@@ -20,7 +20,7 @@ is offline, unmanaged or of unknown hardware says nothing, and why stands beside
 the overrides are merged into what is there, as modify does.
 
 It exits 6 where nodes are still pending after --wait, or can't answer; edgespan actions ID
-shows later answers for a minute.`
+shows later answers for as long as the controller keeps them (config_actions_req_timeout_s).`
 
 func bindPatience(cmd *cobra.Command, c *fleetCall) {
 	cmd.Flags().DurationVar(&c.patience, "wait", 10*time.Second, "how long to wait for the answers of nodes")

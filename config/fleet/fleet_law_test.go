@@ -41,7 +41,7 @@ type world struct {
 
 func newWorld(t *rapid.T) *world {
 	w := &world{
-		t: t, now: noon, query: NewQueries(), nodes: map[string]*Node{}, hosts: map[string]*host{},
+		t: t, now: noon, query: NewQueries(Defaults("")), nodes: map[string]*Node{}, hosts: map[string]*host{},
 		pushes: map[string][]Push{}, at: map[string]time.Time{}, asked: map[string][]time.Time{},
 		fleet: tiny(t, `{"sysParams": {"managedConfig": true}}`),
 	}
@@ -86,8 +86,8 @@ func (w *world) effect(name string, effect Effect) {
 	case AskBaseConfig:
 		granted, next := w.query.Ask(w.now, name, effect.Board)
 		if granted {
-			w.grant(name, queryNode)
-			w.grant(effect.Board, queryBoard)
+			w.grant(name, w.query.node)
+			w.grant(effect.Board, w.query.board)
 		}
 		w.step(name, Asked{granted, next})
 	}

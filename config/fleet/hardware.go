@@ -51,15 +51,11 @@ func (h Hardware) KindOf(v layers.Versions) Kind {
 	return k
 }
 
-// Limits of asking nodes for their base config.
-const (
-	queryNode  = 2 * time.Minute  // between two queries to one node
-	queryBoard = 15 * time.Second // and to nodes of one board
-)
-
 // Queries keeps these limits for the nodes of one replica, and which answers were asked
 // for. It is for one goroutine at a time.
 type Queries struct {
+	node   time.Duration // between two queries to one node
+	board  time.Duration // and to nodes of one board
 	nodes  map[string]asked
 	boards map[string]time.Time
 	swept  time.Time
@@ -71,27 +67,33 @@ type asked struct {
 	open  bool // it has not answered
 }
 
-// NewQueries has asked nobody.
-func NewQueries() *Queries {
-	return &Queries{nodes: map[string]asked{}, boards: map[string]time.Time{}}
+// NewQueries has asked nobody. One node is asked once in the interval of the settings, and
+// one of a board once in theirs.
+func NewQueries(s Settings) *Queries {
+	q := &Queries{nodes: map[string]asked{}, boards: map[string]time.Time{}}
+	q.Limit(s)
+	return q
 }
+
+// Limit takes other settings, for all that was asked until now, too.
+func (q *Queries) Limit(s Settings) { q.node, q.board = s.Interval, s.Board }
 
 // Ask says whether a node may be asked now for the configs of its board, and notes that it
 // was. In both cases next is when it may be tried again.
 func (q *Queries) Ask(now time.Time, node, board string) (granted bool, next time.Time) {
 	q.sweep(now)
 	if a, was := q.nodes[node]; was {
-		if next = a.at.Add(queryNode); now.Before(next) && !a.at.After(now) {
+		if next = a.at.Add(q.node); now.Before(next) && !a.at.After(now) {
 			return false, next
 		}
 	}
 	if at, was := q.boards[board]; was {
-		if next = at.Add(queryBoard); now.Before(next) && !at.After(now) {
+		if next = at.Add(q.board); now.Before(next) && !at.After(now) {
 			return false, next
 		}
 	}
 	q.nodes[node], q.boards[board] = asked{board: board, at: now, open: true}, now
-	return true, now.Add(queryNode)
+	return true, now.Add(q.node)
 }
 
 // Answered says whether an answer about a board was asked for of that node: what comes
@@ -109,17 +111,17 @@ func (q *Queries) Answered(node, board string) bool {
 // sweep drops what limits nothing any more, every so often. An answer that took longer
 // than that is not waited for.
 func (q *Queries) sweep(now time.Time) {
-	if d := now.Sub(q.swept); d >= 0 && d < queryNode {
+	if d := now.Sub(q.swept); d >= 0 && d < q.node {
 		return
 	}
 	q.swept = now
 	for node, a := range q.nodes {
-		if d := now.Sub(a.at); d < 0 || d >= queryNode {
+		if d := now.Sub(a.at); d < 0 || d >= q.node {
 			delete(q.nodes, node)
 		}
 	}
 	for board, at := range q.boards {
-		if d := now.Sub(at); d < 0 || d >= queryBoard {
+		if d := now.Sub(at); d < 0 || d >= q.board {
 			delete(q.boards, board)
 		}
 	}

@@ -50,7 +50,7 @@ func TestSeed_UnrecognizedBoardAndVersion(t *testing.T) {
 }
 
 func TestSeed_QueriesAreRateLimitedPerNodeAndBoard(t *testing.T) {
-	q := NewQueries()
+	q := NewQueries(Defaults(""))
 	for i, c := range []struct {
 		at          time.Duration
 		node, board string
@@ -77,8 +77,24 @@ func TestSeed_QueriesAreRateLimitedPerNodeAndBoard(t *testing.T) {
 	}
 }
 
+// TestOtherLimitsCountForWhatWasAskedBefore changes both limits after a node was asked.
+func TestOtherLimitsCountForWhatWasAskedBefore(t *testing.T) {
+	q := NewQueries(Defaults(""))
+	q.Ask(noon, "n1", "b1")
+	q.Limit(Settings{Interval: 30 * sec, Board: 5 * sec})
+	for i, c := range []struct {
+		at      time.Duration
+		node    string
+		granted bool
+	}{{4 * sec, "n2", false}, {5 * sec, "n2", true}, {29 * sec, "n1", false}, {30 * sec, "n1", true}} {
+		if granted, next := q.Ask(noon.Add(c.at), c.node, "b1"); granted != c.granted {
+			t.Errorf("%d: %v, again at %v", i, granted, next.Sub(noon))
+		}
+	}
+}
+
 func TestAnswersThatNobodyAskedForAreDropped(t *testing.T) {
-	q := NewQueries()
+	q := NewQueries(Defaults(""))
 	q.Ask(noon, "n1", "b1")
 	for _, c := range []struct {
 		name, node, board string

@@ -32,7 +32,7 @@ func TestLearntBoardsAreKindsOfTheirOwn(t *testing.T) {
 }
 
 func TestAClockSetBackHoldsNoQuery(t *testing.T) {
-	q := NewQueries()
+	q := NewQueries(Defaults(""))
 	q.Ask(noon, "n", "b")
 	if granted, _ := q.Ask(noon.Add(-sec), "n", "b"); !granted {
 		t.Error("a query waits for a time that is to come again")

@@ -13,11 +13,13 @@ type Settings struct {
 	Confirm  time.Duration // in which a pushed config must be confirmed; 2 min
 	Resend   time.Duration // for what a node did not take notice of: numbers, probes, who manages it; 15 s
 	Queries  bool          // nodes of unknown hardware are asked (flag unknown_hw_queries_enabled)
+	Board    time.Duration // between two questions to nodes of one unknown board; 15 s
+	Preview  time.Duration // for which the answers to a preview of actions are kept; 1 min
 }
 
 // Defaults are the settings of one controller.
 func Defaults(replica string) Settings {
-	return Settings{Replica: replica, Interval: 2 * time.Minute, Confirm: 2 * time.Minute, Resend: 15 * time.Second, Queries: true}
+	return Settings{Replica: replica, Interval: 2 * time.Minute, Confirm: 2 * time.Minute, Resend: 15 * time.Second, Queries: true, Board: 15 * time.Second, Preview: time.Minute}
 }
 
 // State is where a node stands. Each has one line in the table of Node, Explain says more.
