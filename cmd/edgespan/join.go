@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -22,7 +24,7 @@ const controllerFile = "controller.json"
 
 // membership is what a node knows of its fleet, beside its credentials.
 type membership struct {
-	Controller string `json:"controller"` // HOST:PORT
+	Controller string `json:"controller"` // HOST:PORT, or several joined by commas
 	Name       string `json:"name"`
 }
 
@@ -34,11 +36,14 @@ type joinOptions struct {
 func newJoin(a *app) *cobra.Command {
 	var o joinOptions
 	cmd := &cobra.Command{
-		Use:   "join --controller HOST:PORT --token T --ca-sha256 H",
+		Use:   "join --controller HOST:PORT[,HOST:PORT...] --token T --ca-sha256 H",
 		Short: "Make this node part of a controller's fleet; edgespan node then keeps a stream to it",
 		Long: `join asks a controller for this node's certificate, with a token that counts once. The
 controller shows all three at its first start, and for each new node. The token
-can be left out of the command line: EDGESPAN_JOIN_TOKEN is read, too.`,
+can be left out of the command line: EDGESPAN_JOIN_TOKEN is read, too.
+
+Of a fleet with several controllers all addresses can be given, joined by commas. The
+node tries them in turn, and goes to the next one when its stream ends.`,
 		Args: exactArgs(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.stateDir = a.setting(o.stateDir, "EDGESPAN_STATE_DIR", defaultStateDir)
@@ -47,7 +52,7 @@ can be left out of the command line: EDGESPAN_JOIN_TOKEN is read, too.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Controller, "controller", "", "where the controller listens for nodes, HOST:PORT")
+	f.StringVar(&o.Controller, "controller", "", "where the controller listens for nodes, HOST:PORT, or several joined by commas")
 	f.StringVar(&o.token, "token", "", "join token")
 	f.StringVar(&o.pin, "ca-sha256", "", "SHA-256 of the public key of the controller's certificate authority")
 	f.StringVar(&o.Name, "name", "", "name of the node in the fleet (default: the one that the token is for)")
@@ -57,9 +62,12 @@ can be left out of the command line: EDGESPAN_JOIN_TOKEN is read, too.`,
 
 func (a *app) join(ctx context.Context, o joinOptions) error {
 	pin, err := pki.ParsePin(o.pin)
+	all, wrong := nodelink.Addresses(o.Controller)
 	switch {
 	case o.Controller == "":
-		return usagef("--controller: is missing: HOST:PORT is allowed")
+		return usagef("--controller: is missing: HOST:PORT is allowed, or several joined by commas")
+	case wrong != nil:
+		return usagef("--controller: %w", wrong)
 	case o.token == "":
 		return usagef("--token: is missing: the controller makes one for each node")
 	case err != nil:
@@ -76,7 +84,8 @@ func (a *app) join(ctx context.Context, o joinOptions) error {
 	if err != nil && !errors.Is(err, pki.ErrNotJoined) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	o.Controller = strings.Join(all, ",")
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout*time.Duration(len(all)))
 	defer cancel()
 	o.Name, err = nodelink.Join(ctx, nodelink.JoinOptions{Controller: o.Controller, Token: o.token, Name: o.Name, Pin: pin, Credentials: creds})
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 const (
 	dialTimeout  = 10 * time.Second
-	beginTimeout = 20 * time.Second // from the first octet to the controller's yes
+	beginTimeout = 20 * time.Second // from the first octet to the controller's yes, or the answer to a join
 	renewRetry   = 10 * time.Minute // after a renewal that got no certificate
 )
 
@@ -35,7 +35,7 @@ type Listener interface {
 
 // ClientOptions are a client's settings; zero values stand for those in the comments.
 type ClientOptions struct {
-	Controller  string // HOST:PORT
+	Controller  string // HOST:PORT, or several joined by commas, which are tried in turn
 	Credentials *pki.Credentials
 	Hello       func() link.Hello // asked at the start of each stream; Node is filled in
 	Listener    Listener
@@ -72,23 +72,26 @@ func NewClient(opts ClientOptions) *Client {
 }
 
 // Run holds a stream to the controller, and opens the next one after a back-off whenever
-// it ends, until ctx is over. It returns an error only for options that can never work.
+// it ends, until ctx is over. Of several controllers each attempt takes the next one: the
+// wait grows over all of them, so that a fleet that lost them all does not ask the more
+// often the more there were. It returns an error only for options that can never work.
 func (c *Client) Run(ctx context.Context) error {
-	if _, err := hostOf(c.opts.Controller); err != nil {
+	all, err := Addresses(c.opts.Controller)
+	if err != nil {
 		return fmt.Errorf("run node link: %w", err)
 	}
 	var b backoff
-	last := ""
-	for {
-		up, err := c.session(ctx)
+	last := map[string]string{}
+	for i := 0; ; i = (i + 1) % len(all) {
+		up, err := c.session(ctx, all[i])
 		if ctx.Err() != nil {
 			return nil
 		}
 		var refused *Refused
 		wait := b.next(up, errors.As(err, &refused), c.opts.Random())
-		if text := err.Error(); text != last || up > 0 { // the same again is no news
-			last = text
-			c.opts.Log.Info("node link is down", zap.String("controller", c.opts.Controller), zap.Error(err), zap.Duration("retry", wait))
+		if text := err.Error(); text != last[all[i]] || up > 0 { // the same again is no news
+			last[all[i]] = text
+			c.opts.Log.Info("node link is down", zap.String("controller", all[i]), zap.Error(err), zap.Duration("retry", wait))
 		}
 		t := time.NewTimer(wait)
 		select {
@@ -101,8 +104,8 @@ func (c *Client) Run(ctx context.Context) error {
 }
 
 // session is one stream: how long it stood, and why it ended.
-func (c *Client) session(ctx context.Context) (up time.Duration, err error) {
-	host, err := hostOf(c.opts.Controller)
+func (c *Client) session(ctx context.Context, address string) (up time.Duration, err error) {
+	host, err := hostOf(address)
 	if err != nil {
 		return 0, err
 	}
@@ -110,7 +113,7 @@ func (c *Client) session(ctx context.Context) (up time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	conn, err := connect(c.opts.Controller, credentials.NewTLS(settings), c.opts.Keepalive)
+	conn, err := connect(address, credentials.NewTLS(settings), c.opts.Keepalive)
 	if err != nil {
 		return 0, err
 	}
@@ -127,6 +130,7 @@ func (c *Client) session(ctx context.Context) (up time.Duration, err error) {
 	}
 	s.out = newOutbox(c.opts.Now, func(m proto.Message) error { return writeUp(rpc, m.(*pb.Up)) })
 	begun := c.opts.Now()
+	c.opts.Log.Info("node link is up", zap.String("controller", address))
 	c.opts.Listener.Up(s)
 	go s.receive()
 	s.wait(ctx)

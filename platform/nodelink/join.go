@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -76,7 +78,7 @@ func source(ctx context.Context) string {
 
 // JoinOptions are what a node joins with.
 type JoinOptions struct {
-	Controller  string // HOST:PORT
+	Controller  string // HOST:PORT, or several joined by commas: the first that answers counts
 	Token       string
 	Name        string // "": the one that the token is for
 	Pin         pki.Pin
@@ -84,14 +86,15 @@ type JoinOptions struct {
 	Now         func() time.Time // nil: the clock
 }
 
-// Join asks a controller for the node's first certificate and installs it. It may be said
-// again with the same token after an answer that got lost, and later after ErrBusy. The
-// answer is the name that the node has in the fleet.
+// Join asks a controller for the node's first certificate and installs it. Of several the
+// next one is asked where one does not answer or is busy; a refusal is that of them all. It
+// may be said again with the same token after an answer that got lost, and later after
+// ErrBusy. The answer is the name that the node has in the fleet.
 func Join(ctx context.Context, o JoinOptions) (name string, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	host, err := hostOf(o.Controller)
+	all, err := Addresses(o.Controller)
 	if err != nil {
 		return "", fmt.Errorf("join: %w", err)
 	}
@@ -99,17 +102,39 @@ func Join(ctx context.Context, o JoinOptions) (name string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("join: %w", err)
 	}
-	conn, err := connect(o.Controller, credentials.NewTLS(pki.PinnedTLS(o.Pin, host, o.Now)), Keepalive{})
+	var faults []error
+	for _, address := range all {
+		name, err := joinAt(ctx, address, csr, o)
+		if err == nil {
+			return name, nil
+		}
+		faults = append(faults, fmt.Errorf("join %s: %w", address, err))
+		if refused := new(Refused); errors.As(err, &refused) || ctx.Err() != nil {
+			break
+		}
+	}
+	return "", errors.Join(faults...)
+}
+
+// joinAt is Join at one controller.
+func joinAt(ctx context.Context, address string, csr []byte, o JoinOptions) (name string, err error) {
+	host, err := hostOf(address)
 	if err != nil {
-		return "", fmt.Errorf("join: %w", err)
+		return "", err
+	}
+	conn, err := connect(address, credentials.NewTLS(pki.PinnedTLS(o.Pin, host, o.Now)), Keepalive{})
+	if err != nil {
+		return "", err
 	}
 	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout) // one that hangs leaves time for the next
+	defer cancel()
 	answer := &pb.JoinAnswer{}
 	if err := conn.Invoke(ctx, joinMethod, &pb.JoinRequest{Token: o.Token, Name: o.Name, Csr: csr}, answer); err != nil {
-		return "", fmt.Errorf("join %s: %w", o.Controller, plain(err))
+		return "", plain(err)
 	}
 	if err := o.Credentials.Install(answer.GetChain(), answer.GetRoots()); err != nil {
-		return "", fmt.Errorf("join %s: %w", o.Controller, err)
+		return "", err
 	}
 	if answer.GetName() == "" { // of an older controller
 		return o.Name, nil
@@ -142,6 +167,23 @@ func plain(err error) error {
 	default:
 		return fmt.Errorf("%s: %s", st.Code(), st.Message())
 	}
+}
+
+// Addresses are the controllers of a list that is joined by commas, each HOST:PORT; spaces
+// around them do not count. All that are wrong are named at once.
+func Addresses(list string) ([]string, error) {
+	var all []string
+	var faults []error
+	for one := range strings.SplitSeq(list, ",") {
+		one = strings.TrimSpace(one)
+		if _, err := hostOf(one); err != nil {
+			faults = append(faults, err)
+		} else if slices.Contains(all, one) {
+			faults = append(faults, fmt.Errorf("controller %.80q: is named twice: each once is allowed", one))
+		}
+		all = append(all, one)
+	}
+	return all, errors.Join(faults...)
 }
 
 // hostOf is the host of HOST:PORT, which the server's certificate has to name.
