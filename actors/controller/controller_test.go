@@ -408,7 +408,10 @@ func TestJoin(t *testing.T) {
 		if refusal(c.Join(r.Context(), j)) == nil {
 			t.Error("a token was spent twice")
 		}
-		inv, _ = c.Invite(r.Context(), alice, "n2", time.Hour, false)
+		inv, err = c.Invite(r.Context(), alice, "n2", 0, false)
+		if left := time.Until(inv.Expires); err != nil || left < 23*time.Hour || left > 24*time.Hour {
+			r.Errorf("an invitation without a time: %+v, %v", inv, err)
+		}
 		if refusal(c.Join(r.Context(), link.Join{Token: inv.Token, Name: "n2", Node: n.id, Key: "k"})) == nil {
 			t.Error("a node got a second name")
 		}

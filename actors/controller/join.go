@@ -127,11 +127,17 @@ func anew(old []byte) []byte {
 	return encode(fleet.Memory{Push: fleet.Attempt{Number: m.Push.Number}, Floor: m.Push.Number})
 }
 
-// Invite opens a join token for one name. With replace, the node that has the name is
-// forgotten first.
+// inviteLife is how long a join token holds if nobody says it.
+const inviteLife = 24 * time.Hour
+
+// Invite opens a join token for one name; a life of 0 is a day. With replace, the node that
+// has the name is forgotten first.
 func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string, life time.Duration, replace bool) (fleetapi.Invitation, error) {
-	if node == "" || life <= 0 {
+	if node == "" || life < 0 {
 		return fleetapi.Invitation{}, fmt.Errorf("invite %q for %v: %w: a name and a time above 0 are allowed", node, life, fleetapi.ErrRefused)
+	}
+	if life == 0 {
+		life = inviteLife
 	}
 	if err := history.NameKey(node).Check(); err != nil {
 		return fleetapi.Invitation{}, fmt.Errorf("invite: %w: %w", fleetapi.ErrRefused, err)

@@ -72,7 +72,7 @@ func inviteSpec(word, short string, replace bool) fleetSpec {
 	return fleetSpec{
 		use: word + " NAME", short: short, args: exactArgs(1, "one NAME"), forms: tableForms, complete: firstNode,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
-			cmd.Flags().DurationVar(&c.life, "life", 0, "how long the token is valid, as 24h; the controller chooses without it")
+			cmd.Flags().DurationVar(&c.life, "life", 0, "how long the token is valid (default 24h)")
 		},
 		run: func(c *fleetCall) error {
 			if c.life < 0 {

@@ -59,7 +59,7 @@ type Backend interface {
 	Nodes(ctx context.Context) ([]Node, error)
 	Node(ctx context.Context, name string) (NodeDetail, error)
 	Command(ctx context.Context, c Caller, node string, cmd Command) error
-	// Invite opens a join token for one name, new or known.
+	// Invite opens a join token for one name, new or known. A life of 0 is a day.
 	Invite(ctx context.Context, c Caller, node string, life time.Duration, replace bool) (Invitation, error)
 
 	Operators(ctx context.Context) ([]OperatorToken, error)
