@@ -136,6 +136,8 @@ func (f *memFiles) Write(name string, content []byte) error {
 	return f.change(func() { f.slots[name] = content })
 }
 
+func (f *memFiles) WriteSpare(name string, content []byte) error { return f.Write(name, content) }
+
 func (f *memFiles) Remove(name string) error { return f.change(func() { delete(f.slots, name) }) }
 
 func (f *memFiles) change(by func()) error {

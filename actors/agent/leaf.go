@@ -72,6 +72,8 @@ func (s *shell) write(w confirm.Write) {
 
 func writeSlot(d Disk, w confirm.Write) error {
 	switch {
+	case w.Record != nil && w.Slot == confirm.SlotCopy:
+		return d.WriteSpare(string(w.Slot), confirm.EncodeRecord(w.Record))
 	case w.Record != nil:
 		return d.Write(string(w.Slot), confirm.EncodeRecord(w.Record))
 	case w.Clock != nil:

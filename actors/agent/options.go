@@ -37,6 +37,9 @@ type Disk interface {
 	Read(name string) ([]byte, error)
 	// Write replaces a file: after an error or a power cut its old or new content is there.
 	Write(name string, content []byte) error
+	// WriteSpare replaces a file that is there for the case that another one is spoilt: a power
+	// cut soon after may leave it old, new or spoilt itself.
+	WriteSpare(name string, content []byte) error
 	// Remove takes a file away. A missing one is no error.
 	Remove(name string) error
 }

@@ -36,6 +36,7 @@ type memDisk struct {
 	fail  error
 	hang  <-chan struct{}
 	count int
+	spare map[string]bool // written without waiting: the power cut may spoil them
 }
 
 var errPower = errors.New("the power is off")
@@ -67,6 +68,10 @@ func (d *memDisk) change(f func()) error {
 		if d.cut--; d.cut == 0 {
 			if d.dead = true; d.kept {
 				f()
+			} else {
+				for name := range d.spare {
+					d.files[name] = d.files[name][:len(d.files[name])/2]
+				}
 			}
 			close(d.off)
 			return errPower
@@ -78,6 +83,16 @@ func (d *memDisk) change(f func()) error {
 
 func (d *memDisk) Write(name string, content []byte) error {
 	return d.change(func() { d.files[name] = slices.Clone(content) })
+}
+
+func (d *memDisk) WriteSpare(name string, content []byte) error {
+	return d.change(func() {
+		d.files[name] = slices.Clone(content)
+		if d.spare == nil {
+			d.spare = map[string]bool{}
+		}
+		d.spare[name] = true
+	})
 }
 
 func (d *memDisk) Remove(name string) error { return d.change(func() { delete(d.files, name) }) }

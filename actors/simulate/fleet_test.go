@@ -34,6 +34,8 @@ func (d *memory) Read(name string) ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
+func (d *memory) WriteSpare(name string, content []byte) error { return d.Write(name, content) }
+
 func (d *memory) Write(name string, content []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

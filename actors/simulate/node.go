@@ -218,10 +218,18 @@ type powered struct{ life *life }
 func (d *powered) Read(name string) ([]byte, error) { return d.life.node.disk.Read(name) }
 
 func (d *powered) Write(name string, content []byte) error {
+	return d.write(name, content, d.life.node.disk.Write)
+}
+
+func (d *powered) WriteSpare(name string, content []byte) error {
+	return d.write(name, content, d.life.node.disk.WriteSpare)
+}
+
+func (d *powered) write(name string, content []byte, write func(string, []byte) error) error {
 	if d.life.dead.Load() {
 		return errAway
 	}
-	err := d.life.node.disk.Write(name, content)
+	err := write(name, content)
 	if err == nil && d.life.armed.Load() && !d.life.dead.Swap(true) {
 		n := d.life.node
 		n.fleet.run(func() { n.again(d.life.machine) })

@@ -200,6 +200,12 @@ func (s slots) Write(name string, content []byte) error {
 	return store.WriteFile(s.path(name), content, 0o600)
 }
 
+func (s slots) WriteSpare(name string, content []byte) error {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	return store.WriteSpare(s.path(name), content, 0o600)
+}
+
 func (s slots) Remove(name string) error {
 	err := os.Remove(s.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -229,6 +235,8 @@ func (s *memorySlots) Write(name string, content []byte) error {
 	s.files[name] = content
 	return nil
 }
+
+func (s *memorySlots) WriteSpare(name string, content []byte) error { return s.Write(name, content) }
 
 func (s *memorySlots) Remove(name string) error {
 	s.mu.Lock()

@@ -93,6 +93,10 @@ func (m *Machine) close(results []action.Result, restart string) []Effect {
 	if next.Restart != restart {
 		next.Restart, next.Machine = restart, m.machine
 	}
+	if slot == SlotPending && len(results) == 0 && restart == "" {
+		*r = next // after a crash the same actions are done again, which are none
+		return m.closed()
+	}
 	return m.save(Write{Slot: slot, Record: &next}, func() []Effect {
 		*r = next
 		return m.closed()

@@ -27,7 +27,7 @@ func TestOrderOnANode(t *testing.T) {
 			{push(t, 2, `{"a":2}`), "validate"},
 			{clean{}, taken},
 			{settled{map[string]bool{"uplink": true}}, "run a"},
-			{ran{}, "write pending c:2 {a:2}; applied; ask c:2"},
+			{ran{}, "applied; ask c:2"},
 			{Health{map[string]bool{"uplink": true}}, ""},
 			{answer{c(2)}, "write confirmed c:2 {a:2}; confirmed; drop pending; write copy c:2 {a:2}"},
 			{seconds(200), ""},
@@ -36,7 +36,7 @@ func TestOrderOnANode(t *testing.T) {
 			{push(t, 2, `{"a":2}`), "validate"},
 			{clean{}, taken},
 			{timedOut{}, "run a"},
-			{ran{}, "write pending c:2 {a:2}; applied"},
+			{ran{}, "applied"},
 			{settled{map[string]bool{"uplink": true}}, "ask c:2"},
 			{answer{c(2)}, "write confirmed c:2 {a:2}; confirmed; drop pending; write copy c:2 {a:2}"},
 		},
@@ -76,7 +76,7 @@ func TestOrderOnANode(t *testing.T) {
 			{settled{}, "run ab"},
 			{push(t, 5, `{"b":2}`), ""}, // it waits for the actions
 			{push(t, 6, `{"b":3}`), "superseded: a newer one came"},
-			{ran{}, "write pending c:4 {b:1}; applied; ask c:4; validate"},
+			{ran{}, "applied; ask c:4; validate"},
 			{clean{}, "write pending c:6 {b:3}; accepted; publish c:6 {b:3}; timer 30s"},
 			{settled{}, "run b"},
 		},
@@ -127,7 +127,7 @@ func TestUndo(t *testing.T) {
 			{push(t, 2, `{"a":2}`), "validate"},
 			{clean{}, taken},
 			{settled{map[string]bool{"uplink": false, "dns": false}}, "run a"},
-			{ran{}, "write pending c:2 {a:2}; applied; ask c:2"},
+			{ran{}, "applied; ask c:2"},
 			{Health{map[string]bool{"uplink": false}}, ""},
 			{answer{c(2)}, "not confirmed: good before and bad now: uplink"},
 			{Tick{2 * time.Minute}, "ask c:2; write clock 0s; " + backing + "unhealthy: good before and bad now: uplink; " + gone},
@@ -239,7 +239,7 @@ func TestOnlyAFreshAnswerConfirms(t *testing.T) {
 		{clean{}, "write pending c:3 {a:3}; accepted; publish c:3 {a:3}; timer 30s"},
 		{ControllerAnswered{old, c(3)}, ""},
 		{settled{map[string]bool{"uplink": true}}, "run a"},
-		{ran{}, "write pending c:3 {a:3}; applied; ask c:3"},
+		{ran{}, "applied; ask c:3"},
 		{Health{map[string]bool{"uplink": true}}, ""},
 		{ControllerAnswered{old, c(3)}, ""}, // of the config before
 	})
@@ -308,7 +308,7 @@ func TestSeed_AControllerAwayForAnHourUndoesNoHealthyConfigForGood(t *testing.T)
 		{push(t, 2, `{"a":2}`), "validate"}, // it is back, and pushes again
 		{clean{}, "write pending c:2 {a:2}; accepted; publish c:2 {a:2}; timer 30s"},
 		{settled{}, "run a"},
-		{ran{}, "write pending c:2 {a:2}; applied; ask c:2"},
+		{ran{}, "applied; ask c:2"},
 		{Health{map[string]bool{"uplink": true}}, ""},
 		{answer{c(2)}, "write confirmed c:2 {a:2}; confirmed; drop pending; write copy c:2 {a:2}"},
 	})
@@ -430,7 +430,7 @@ func TestASecondPushIsMeasuredByTheConfirmedConfig(t *testing.T) {
 		{push(t, 3, `{"a":3}`), "validate"},
 		{clean{}, "write pending c:3 {a:3}; accepted; publish c:3 {a:3}; timer 30s"},
 		{settled{bad}, "run a"},
-		{ran{}, "write pending c:3 {a:3}; applied; ask c:3"},
+		{ran{}, "applied; ask c:3"},
 		{Health{bad}, ""},
 		{answer{c(3)}, "not confirmed: good before and bad now: uplink"},
 		{Tick{DefaultConfirm}, "ask c:3; write clock 0s; write pending c:3 {a:3}; undo c:3 unhealthy: good before and bad now: uplink; publish j:4 {a:1}; timer 30s"},

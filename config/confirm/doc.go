@@ -14,8 +14,8 @@
 //	          |                                                | deadline, or gone back to
 //	copy      | the same, a second time                        | after it
 //	pending   | the config that has to prove itself, the whole | before it is published; when its
-//	          | difference whose actions are due, and, once    | actions are done; when its undo
-//	          | an undo has begun, why                         | begins
+//	          | difference whose actions are due, and, once    | actions are done, if it has any; when
+//	          | an undo has begun, why                         | its undo begins
 //	clock     | how much of its time is left, and how often    | each 5 s, at each start, at an
 //	          | the node started meanwhile                     | orderly stop
 //

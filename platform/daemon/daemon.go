@@ -76,6 +76,11 @@ func (f Files) Write(name string, content []byte) error {
 	return store.WriteFile(f.slot(name), content, 0o600)
 }
 
+// WriteSpare replaces a slot without waiting for the disk: a power cut soon after may spoil it.
+func (f Files) WriteSpare(name string, content []byte) error {
+	return store.WriteSpare(f.slot(name), content, 0o600)
+}
+
 // Remove takes a slot away. A missing one is no error.
 func (f Files) Remove(name string) error {
 	if err := os.Remove(f.slot(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

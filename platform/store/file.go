@@ -24,6 +24,14 @@ func WriteFile(path string, data []byte, perm os.FileMode) error {
 	return err
 }
 
+// WriteSpare replaces the content of path as WriteFile does, but waits for no disk: readers
+// see the old or the new content, a power cut soon after may leave neither. It is for what
+// another file has too.
+func WriteSpare(path string, data []byte, perm os.FileMode) error {
+	_, err := disk{sync: func(*os.File) error { return nil }, rename: os.Rename}.replace(path, data, perm)
+	return err
+}
+
 // WriteLike replaces the content of path as WriteFile does, and makes the file's mode,
 // owner and group those of another one: its old self, as a rule. Who is not root can't give
 // a file away and becomes its owner; the group stays or the write fails, since a mode says
