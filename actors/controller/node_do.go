@@ -152,8 +152,9 @@ func (n *node) compared(data []byte) {
 		return
 	}
 	running, faults := config.ParseObject(data)
-	if len(faults) > 0 || config.MD5(running) != c.Running.Config {
-		n.d.Log.Warn("the config that a node says it runs is another", zap.String("node", n.seat.id), zap.Error(faults))
+	if got := config.MD5(running); len(faults) > 0 || got != c.Running.Config {
+		n.d.Log.Info("the config that a node says it runs is another", zap.String("node", n.seat.id), zap.Error(faults),
+			zap.String("said", got), zap.String("reported", c.Running.Config))
 		return
 	}
 	effective, clashes := n.want.set.Effective()
