@@ -48,6 +48,7 @@ type seat struct {
 	versions layers.Versions
 	reported bool
 	replica  string // that has its stream, "" for none
+	address  string // that it connected from last, "" for none that others could reach
 }
 
 // row is a node in a list, as its actor said last.
@@ -110,7 +111,7 @@ func (d *directory) nodeFacts() map[string]operate.NodeFact {
 func (s *seat) fact() operate.NodeFact {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return operate.NodeFact{Versions: s.versions, Reported: s.reported, Alive: s.replica != "", ID: s.id}
+	return operate.NodeFact{Versions: s.versions, Reported: s.reported, Alive: s.replica != "", ID: s.id, Address: s.address}
 }
 
 // is notes what a node says of itself.
@@ -126,6 +127,18 @@ func (s *seat) is(d *directory, v layers.Versions, replica string) {
 		s.versions, s.replica = v, replica
 		d.changed.Store(true)
 	}
+}
+
+// from notes where a node connected from, and says whether that is news.
+func (s *seat) from(d *directory, address string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if address == "" || address == s.address {
+		return false
+	}
+	s.address = address
+	d.changed.Store(true)
+	return true
 }
 
 // attach gives a node its stream; of two the newer stays.

@@ -86,7 +86,8 @@ type fleetActor struct {
 	upTo     int  // so many of the queue belong to the layers that are being read
 	reading  bool // the layers
 	rollouts []*rollout
-	admits   []admission // those who wait until a node is known
+	admits   []admission     // those who wait until a node is known
+	located  map[string]bool // nodes, by id, whose address tunnels may not have
 }
 
 // admission is told when a node has its place.
@@ -188,6 +189,10 @@ func (a *fleetActor) ofNodes(c actor.Context) {
 	case askBase:
 		granted, next := a.queries.Ask(time.Now(), m.id, m.board)
 		c.Send(m.to, fleet.Asked{Granted: granted, Next: next})
+	case located:
+		a.locate(m.id)
+	case tunnelsDue:
+		a.tunnels()
 	case learnt:
 		a.learn(m)
 	case reached:

@@ -78,6 +78,7 @@ func (a *fleetActor) follow(m headRead, first bool) {
 	if first || slices.ContainsFunc(m.diffs, movesFacts) {
 		a.d.leaf("facts", a.d.facts)
 	}
+	a.tunnelsMove(m.diffs)
 }
 
 // movesFacts says whether a layer that changed may leave the facts of the topology behind.
@@ -89,20 +90,23 @@ func movesFacts(d history.LayerDiff) bool {
 
 // facts brings what the auto layer says of the topology up to date, and writes only if
 // something differs: writes of topologies bring it along, imports and restores don't.
-func (d *deps) facts() {
+func (d *deps) facts() { d.setAuto("facts of the topology", (*operate.World).Facts) }
+
+// setAuto writes what a judgement over the layers of now finds to differ in the auto layer.
+func (d *deps) setAuto(message string, find func(*operate.World) (operate.SetAuto, bool, error)) {
 	w, err := d.world(d.ctx)
 	if err == nil {
 		var facts operate.SetAuto
 		var differ bool
-		if facts, differ, err = w.Facts(); differ && err == nil {
+		if facts, differ, err = find(w); differ && err == nil {
 			var answer any
-			answer, err = d.ask(d.ctx, d.store, write{d.ctx, fleetapi.WriteRequest{Caller: itself, Write: facts, Message: "facts of the topology"}})
+			answer, err = d.ask(d.ctx, d.store, write{d.ctx, fleetapi.WriteRequest{Caller: itself, Write: facts, Message: message}})
 			if done, is := answer.(wrote); is {
 				err = errors.Join(err, done.err)
 			}
 		}
 	}
 	if err != nil && d.ctx.Err() == nil {
-		d.Log.Warn("bring the facts of the topology up to date", zap.Error(err))
+		d.Log.Warn("bring the auto layer up to date", zap.String("what", message), zap.Error(err))
 	}
 }

@@ -140,6 +140,7 @@ func (n *node) receive(m any) {
 	case fleet.Asked:
 		n.asked(m)
 	case connected:
+		n.located(m.hello.Address)
 		n.connect(m.stream, m.hello.Software, m.hello.Firmware, m.hello.Board)
 	case said:
 		n.said(m)

@@ -22,6 +22,7 @@ type fakeNode struct {
 	stream     *fakeStream
 	software   string
 	board      string
+	address    string // that it connects from
 	doc        []byte // that it runs
 	md5        string
 	generation link.Generation
@@ -83,7 +84,7 @@ func newFakeNode(r *rig, name string) *fakeNode {
 // connect opens a stream, and ends the one before.
 func (n *fakeNode) connect(c *Controller) {
 	n.r.Helper()
-	hello := link.Hello{Node: n.id, Name: n.name, Software: n.software, Board: n.board, MD5: n.md5, Generation: n.generation}
+	hello := link.Hello{Node: n.id, Name: n.name, Software: n.software, Board: n.board, MD5: n.md5, Generation: n.generation, Address: n.address}
 	if err := c.Admit(n.r.Context(), hello); err != nil {
 		n.r.Fatalf("admit %s: %v", n.name, err)
 	}

@@ -168,13 +168,14 @@ type owner struct {
 	Began    int64           `json:"began"` // which run of it
 	Stream   string          `json:"stream"`
 	Versions layers.Versions `json:"versions"`
+	Address  string          `json:"address,omitempty"`
 }
 
 func (n *node) ownerValue() []byte {
 	n.seat.mu.Lock()
 	defer n.seat.mu.Unlock()
 	if n.announced == nil {
-		n.announced = encode(owner{n.d.Replica, n.d.began.UnixNano(), n.on, n.seat.versions})
+		n.announced = encode(owner{n.d.Replica, n.d.began.UnixNano(), n.on, n.seat.versions, n.seat.address})
 	}
 	return n.announced
 }
@@ -232,6 +233,7 @@ func (n *node) owned(e revision.Entry) {
 		n.end("the node is connected to replica " + o.Replica)
 		n.on, n.replica = o.Stream, o.Replica
 		n.seat.is(n.d.dir, o.Versions, o.Replica)
+		n.seat.from(n.d.dir, o.Address)
 		n.step(fleet.Connected{Stream: o.Stream, Replica: o.Replica})
 	}
 }

@@ -53,7 +53,8 @@ type Join struct {
 type Generation = config.Generation
 
 // Hello is a node's first message on each stream. Node is checked against the
-// certificate before anybody sees it; Name is only what the node calls itself.
+// certificate before anybody sees it; Name is only what the node calls itself. Address is
+// never in a message: the controller's side fills it in from the connection.
 type Hello struct {
 	Node         string // UUID in lower case
 	Name         string
@@ -63,6 +64,7 @@ type Hello struct {
 	MD5          string // of the effective config in use, "" where it cannot be read
 	Generation   Generation
 	Capabilities []string // what this version can do beyond the first one; unknown words are ignored
+	Address      string   // the IP address that the node connected from, as the controller sees it
 }
 
 // Report is the state of a node as it is now; a newer one takes the place of an older

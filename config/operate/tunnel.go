@@ -6,6 +6,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/edit"
 	"edgespan/config/history"
+	"edgespan/config/metadata"
 )
 
 const (
@@ -34,7 +35,8 @@ func (w *World) tunnels(n edit.Node, node string, own config.Object, always bool
 	for _, name := range config.Keys(all) {
 		dst, named := destination(all[name])
 		path := []string{tunnelKey, name, dstIPKey}
-		if address := w.Nodes[dst].Address; named && address != "" {
+		address := w.Nodes[dst].Address
+		if fits := w.takes(path, address); named && fits {
 			auto = config.Set(auto, path, address)
 			continue
 		}
@@ -45,10 +47,22 @@ func (w *World) tunnels(n edit.Node, node string, own config.Object, always bool
 		why := "has no known address yet"
 		if _, known := w.Nodes[dst]; !known {
 			why = "is not known"
+		} else if address != "" {
+			why = "connects from " + address + ", which the metadata does not allow there"
 		}
 		notes = append(notes, node+": "+config.FormatPath([]string{tunnelKey, name})+".dstNodeName: node "+config.Quote(dst)+" "+why+": the tunnel gets its address as soon as it has one")
 	}
 	return orGone(auto), notes
+}
+
+// takes says whether there is an address, and the metadata allows it there: the seed's takes
+// those of IPv6 only, and one that it refuses must not keep the others out.
+func (w *World) takes(path []string, address string) bool {
+	if address == "" {
+		return false
+	}
+	report := w.Metadata.Validate(config.Set(nil, path, address))
+	return !slices.ContainsFunc(report.Faults, func(f metadata.Fault) bool { return slices.Equal(f.Path, path) })
 }
 
 // destination is the node that a tunnel leads to.
@@ -77,7 +91,7 @@ func (w *World) TunnelAddresses(changed ...string) (write SetAuto, ok bool, err 
 		for _, name := range config.Keys(tunnels) {
 			dst, named := destination(tunnels[name])
 			address := w.Nodes[dst].Address
-			if !named || address == "" || len(changed) > 0 && !slices.Contains(changed, dst) {
+			if !named || !w.takes([]string{tunnelKey, name, dstIPKey}, address) || len(changed) > 0 && !slices.Contains(changed, dst) {
 				continue
 			}
 			auto, err := j.layer(autoLayer(v.Layer.Name))

@@ -91,6 +91,22 @@ func TestTunnelsFollowTheNodesThatTheyLeadTo(t *testing.T) {
 	b.do(w)
 	b.has("auto/n1", `{"tunnelConfig": {"t2": {"dstIp": "fd00::22"},"t3": {"dstIp": "fd00::3"}}}`)
 
+	b.Nodes["n2"] = NodeFact{Address: "192.0.2.2"} // no address that dstIp takes: the other is written all the same
+	b.Nodes["n3"] = NodeFact{Address: "fd00::33"}
+	w, ok, err = b.TunnelAddresses()
+	if got := config.OneLine(w.Values); !ok || err != nil || got != `{"n1": {"tunnelConfig": {"t3": {"dstIp": "fd00::33"}}}}` {
+		t.Errorf("%s %v %v", got, ok, err)
+	}
+	o = b.do(SetNodes{Modify: true, Overrides: doc(t, `{"n1":{"tunnelConfig":{"t4":{"dstNodeName":"n2"}}}}`)})
+	if got := strings.Join(o.Warnings, "\n"); !strings.Contains(got, "connects from 192.0.2.2, which the metadata does not allow there") {
+		t.Errorf("%q", got)
+	}
+	b.do(Unset{Layer: layers.Node, Keys: paths(t, "n1.tunnelConfig.t4")})
+	b.Nodes["n3"] = NodeFact{Address: "fd00::3"}
+	b.do(w)
+	w, _, _ = b.TunnelAddresses()
+	b.do(w)
+	b.do(SetAuto{doc(t, `{"n1":{"tunnelConfig":{"t2":{"dstIp":"fd00::22"}}}}`)})
 	b.Nodes["n2"] = NodeFact{} // away: its tunnel stays
 	b.do(SetNodes{Overrides: doc(t, `{"n1":{"envParams":{"A":"1"}}}`), Modify: true})
 	b.Nodes["n2"] = NodeFact{Address: "fd00::22"}

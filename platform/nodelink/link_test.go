@@ -153,6 +153,9 @@ func TestMessagesOfAllKindsArrive(t *testing.T) {
 	r := newRig(t)
 	n := r.run(t, r.joined(t))
 	e, s := take(t, r.up), take(t, n.up)
+	if e.h.Address != "127.0.0.1" {
+		t.Errorf("it connected from %q", e.h.Address)
+	}
 	for _, m := range []link.FromNode{
 		link.Report{MD5: "1", Settled: true, Health: []link.Health{{Name: "uplink", Good: true}}},
 		link.Result{Outcome: link.Unhealthy, Actions: []link.Action{{Name: "REBOOT", State: "done"}}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -89,12 +90,26 @@ func identify(ctx context.Context) (pki.Peer, error) {
 	return pki.PeerOf(info.State)
 }
 
+// address is where a call comes from, without its port; "" if that is no IP address.
+func address(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	from, err := netip.ParseAddrPort(p.Addr.String())
+	if err != nil {
+		return ""
+	}
+	return from.Addr().Unmap().WithZone("").String()
+}
+
 // serve waits for the Hello, lets the node in and waits for the end.
 func (st *stream) serve() error {
 	hello, err := st.first()
 	if err != nil {
 		return err
 	}
+	hello.Address = address(st.rpc.Context())
 	h := st.server.opts.Handler
 	if err := h.Admit(st.rpc.Context(), hello); err != nil {
 		return status.Error(codes.PermissionDenied, err.Error())

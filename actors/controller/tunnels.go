@@ -1,0 +1,101 @@
+package controller
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/history"
+	"edgespan/config/operate"
+)
+
+// tunnelGather is how long addresses of nodes are gathered before the tunnels that lead there
+// are written: after a restart all nodes come within seconds.
+const tunnelGather = time.Second
+
+// tunnelConfig is where a node's layer has its tunnels.
+const tunnelConfig = "tunnelConfig"
+
+type (
+	// located says that a node's address is another than before.
+	located struct{ id string }
+	// tunnelsDue ends the gathering.
+	tunnelsDue struct{}
+)
+
+// reachable is an address if others could reach a node there: not one that means this machine
+// to whoever has it.
+func reachable(address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil || a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() {
+		return ""
+	}
+	return address
+}
+
+// located notes where the node is.
+func (n *node) located(address string) {
+	if n.seat.from(n.d.dir, reachable(address)) {
+		n.d.system.Root.Send(n.d.fleet, located{n.seat.id})
+	}
+}
+
+// locate gathers nodes that have another address.
+func (a *fleetActor) locate(ids ...string) {
+	if a.d.Offline {
+		return
+	}
+	if a.located == nil {
+		a.located = map[string]bool{}
+		a.d.after(tunnelGather, func() { a.d.system.Root.Send(a.self, tunnelsDue{}) })
+	}
+	for _, id := range ids {
+		a.located[id] = true
+	}
+}
+
+// tunnels has the addresses of gathered nodes written where tunnels lead to them.
+func (a *fleetActor) tunnels() {
+	names := map[string]bool{}
+	for id := range a.located {
+		if m, is := a.members[id]; is {
+			names[m.Name] = true
+		}
+	}
+	a.located = nil
+	ends := map[string]bool{}
+	for _, own := range a.own {
+		all, _ := own[tunnelConfig].(config.Object)
+		for _, v := range all {
+			tunnel, _ := v.(config.Object)
+			if dst, is := tunnel["dstNodeName"].(string); is && names[dst] {
+				ends[dst] = true
+			}
+		}
+	}
+	if len(ends) > 0 {
+		changed := slices.Sorted(maps.Keys(ends))
+		a.d.leaf("tunnels", func() {
+			a.d.setAuto("addresses of tunnels", func(w *operate.World) (operate.SetAuto, bool, error) { return w.TunnelAddresses(changed...) })
+		})
+	}
+}
+
+// tunnelsMove gathers the nodes that tunnels of a layer lead to, where a write that was no
+// write of overrides (an import, a restore) brought them.
+func (a *fleetActor) tunnelsMove(diffs []history.LayerDiff) {
+	for _, d := range diffs {
+		if d.Layer.Kind != history.Node || !slices.ContainsFunc(d.Values, func(v history.ValueDiff) bool { return len(v.Path) == 0 || v.Path[0] == tunnelConfig }) {
+			continue
+		}
+		all, _ := d.After.Document[tunnelConfig].(config.Object)
+		for _, v := range all {
+			tunnel, _ := v.(config.Object)
+			if dst, is := tunnel["dstNodeName"].(string); is && a.ids[dst] != "" {
+				a.locate(a.ids[dst])
+			}
+		}
+	}
+}
