@@ -216,6 +216,8 @@ func TestANumberIsTakenWithoutAnythingElse(t *testing.T) {
 		reports := said[link.Report](r.ctl)
 		if last := reports[len(reports)-1]; last.Generation != g {
 			t.Errorf("the report says %v", last.Generation)
+		} else if ps := last.Parameters; ps[0].Generation != g || ps[1].Generation != (config.Generation{}) {
+			t.Errorf("numbered %v, the parameters answer %+v", g, ps)
 		}
 		// The same again as a push has its results.
 		r.push(`{"a":1,"x":{"RESTART_SNMP":1}}`)

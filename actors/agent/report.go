@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -50,7 +51,7 @@ func (s *shell) report() {
 		MD5: st.Echo.MD5, Generation: st.Echo.Generation, Restores: st.Restores,
 		Software: f.Software, Firmware: f.Firmware, Board: f.Board, Source: string(st.Source),
 		Managed: s.notes.Managed, Held: s.notes.Held, Settled: s.look.Settled && !st.Pending, Fallback: st.Fallback,
-		Health: s.look.Health, Actions: actions(st.Results), Parameters: s.look.Parameters,
+		Health: s.look.Health, Actions: actions(st.Results), Parameters: s.parameters(),
 	}
 	if st.Pending {
 		r.Settled = s.settled()
@@ -59,6 +60,22 @@ func (s *shell) report() {
 		r.Pending = &link.Pending{Generation: st.Wanted.Generation, Remaining: st.Remaining, Settled: s.settled(), Worse: st.Bad}
 	}
 	s.send(r)
+}
+
+// parameters are those of the host. What answers the config that was published answers the
+// number that it has been given since.
+func (s *shell) parameters() []link.Parameter {
+	live := s.m.Live()
+	if live.Seq != s.live.Seq || live.Generation == s.live.Generation {
+		return s.look.Parameters
+	}
+	out := slices.Clone(s.look.Parameters)
+	for i, p := range out {
+		if p.Generation == s.live.Generation {
+			out[i].Generation = live.Generation
+		}
+	}
+	return out
 }
 
 func actions(results []action.Result) []link.Action {

@@ -151,7 +151,7 @@ func (h *memHost) Look() Look {
 	return Look{Settled: h.settled, Health: []link.Health{
 		{Name: "app", Good: h.last.Document["app"] != "bad"},
 		{Name: "uplink", Good: h.last.Document["uplink"] != "bad"},
-	}}
+	}, Parameters: []link.Parameter{{ID: "ni/1", Kind: "network-instance", State: "Present", Generation: h.last.Generation}, {ID: "ni/2"}}}
 }
 
 func (h *memHost) published() string {
