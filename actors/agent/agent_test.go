@@ -101,6 +101,36 @@ func TestAPushThatNobodyConfirmsIsUndoneAndCanBePushedAgain(t *testing.T) {
 	})
 }
 
+// While an undo is on its way the node still says the config that it gives up: never as one
+// that nothing can happen to any more.
+func TestAnUndoOnItsWayIsNotTakenForAConfirmedConfig(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.connect()
+		r.push(`{"a":1}`)
+		r.settle(time.Second)
+		r.ctl.set(func(c *controller) { c.deaf = true })
+		bad := r.push(`{"a":2,"uplink":"bad"}`)
+		r.host.after = 20 * time.Second // as a host does that has much to take back
+		r.settle(confirm.DefaultConfirm + 32*time.Second)
+		r.runs("undone", `{"a":1}`, confirm.Rollback)
+		undoing := 0
+		for _, m := range said[link.Report](r.ctl) {
+			if m.Generation != bad.Generation {
+				continue
+			}
+			switch p := m.Pending; {
+			case p == nil:
+				t.Errorf("a report says %v, and nothing of its undo", m.Generation)
+			case p.Remaining == 0 && !p.Settled && !m.Settled && p.Generation == bad.Generation:
+				undoing++
+			}
+		}
+		if undoing == 0 {
+			t.Error("no report was sent during the undo")
+		}
+	})
+}
+
 // For an hour there is no controller: what it had confirmed stays, what it had not is undone
 // and comes again with it. No health is lost.
 func TestAnHourWithoutAControllerUndoesNothingForGood(t *testing.T) {

@@ -53,10 +53,11 @@ func (s *shell) report() {
 		Managed: s.notes.Managed, Held: s.notes.Held, Settled: s.look.Settled && !st.Pending, Fallback: st.Fallback,
 		Health: s.look.Health, Actions: actions(st.Results), Parameters: s.parameters(),
 	}
-	if st.Pending {
+	switch {
+	case st.Undoing: // what is given up is in force to the end of the undo: it must not look as if it was confirmed
+		r.Pending = &link.Pending{Generation: st.Undone.Generation}
+	case st.Pending:
 		r.Settled = s.settled()
-	}
-	if st.Pending && !st.Undoing {
 		r.Pending = &link.Pending{Generation: st.Wanted.Generation, Remaining: st.Remaining, Settled: s.settled(), Worse: st.Bad}
 	}
 	s.send(r)
