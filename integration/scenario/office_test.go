@@ -150,7 +150,7 @@ type nodeSeen struct {
 	State, Why, Held, Pending string
 	Online, Ready             bool
 	Explain                   []string
-	Failures                  []struct{ Reason, Error string }
+	Failures                  []struct{ Reason, Why string }
 	Running, Wanted           struct{ MD5, Generation string }
 }
 
