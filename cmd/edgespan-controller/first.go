@@ -29,12 +29,16 @@ func (s *service) welcome(ctx context.Context) error {
 		return err
 	}
 	how := "a node joins by what this prints: edgespan nodes invite NAME"
-	join, err := s.fleet.Invite(ctx, itself, firstNode, firstLife, false)
-	switch {
-	case err == nil:
+	nodes, err := s.fleet.Nodes(ctx)
+	if err != nil {
+		return fmt.Errorf("look for nodes: %w", err)
+	}
+	if len(nodes) == 0 { // else the fleet has a new replica, or the token's file was lost: another replica's invitation goes on to count
+		join, err := s.fleet.Invite(ctx, itself, firstNode, firstLife, false)
+		if err != nil {
+			return fmt.Errorf("make the first join token: %w", err)
+		}
 		how = fmt.Sprintf("a first node joins within a day, as %s, by: %s", firstNode, join.Command)
-	case !errors.Is(err, fleetapi.ErrRefused): // a fleet with nodes has a new replica, or lost the token's file
-		return fmt.Errorf("make the first join token: %w", err)
 	}
 	if err := s.adminToken(ctx); err != nil {
 		return fmt.Errorf("make the admin token: %w", err)

@@ -261,8 +261,6 @@ func TestTwoReplicasOfOneFleet(t *testing.T) {
 	t.Cleanup(server.Close)
 	flags := []string{"--etcd", server.Endpoint, "--fleet", "north"}
 	one := started(t, t.TempDir(), flags...)
-	n := joined(t, one.err.line(t, "edgespan join", one.ended))
-
 	dir := t.TempDir()
 	alone := launched(t, dir, nil, flags...)
 	<-alone.ended
@@ -275,6 +273,10 @@ func TestTwoReplicasOfOneFleet(t *testing.T) {
 	}
 	put(t, dir, "ca.pem", string(ca))
 	two := started(t, dir, flags...)
+	if strings.Contains(two.err.String(), "edgespan join") {
+		t.Errorf("the second replica of a fleet invites its first node again:\n%s", two.err)
+	}
+	n := joined(t, one.err.line(t, "edgespan join", one.ended)) // what the first one printed still counts
 	first, second := one.client(one.pin(), one.token()), two.client(one.pin(), two.token())
 	if _, err := second.Write(t.Context(), operate.SetNetwork{Overrides: config.Object{
 		"sysParams": config.Object{"managedConfig": true, "logLevel": "debug"},
