@@ -31,6 +31,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == lab.ChildCommand {
 		os.Exit(lab.ChildMain(os.Args[2:], os.Stdout, os.Stderr))
 	}
+	if len(os.Args) > 1 && os.Args[1] == etcdCommand {
+		os.Exit(etcdMain(os.Args[2]))
+	}
 	os.Exit(run(m))
 }
 
