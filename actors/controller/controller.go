@@ -31,22 +31,23 @@ type Controller struct {
 // deps is what the actors of a controller share.
 type deps struct {
 	Options
-	ctx       context.Context
-	began     time.Time
-	system    *actor.ActorSystem
-	strategy  *keep.Backoff
-	fail      func(error)
-	leaves    sync.WaitGroup
-	dir       *directory
-	saver     *saver
-	documents documents
-	operators operators
-	letters   sync.Map // of those who wait for an answer in a mailbox: chan letter by key
-	streams   sync.Map // *seat by the id of its stream
-	lease     atomic.Int64
-	set       atomic.Pointer[fleet.Settings]
-	store     *actor.PID
-	fleet     *actor.PID
+	ctx          context.Context
+	began        time.Time
+	system       *actor.ActorSystem
+	strategy     *keep.Backoff
+	fail         func(error)
+	leaves       sync.WaitGroup
+	dir          *directory
+	saver        *saver
+	documents    documents
+	declarations declarations
+	operators    operators
+	letters      sync.Map // of those who wait for an answer in a mailbox: chan letter by key
+	streams      sync.Map // *seat by the id of its stream
+	lease        atomic.Int64
+	set          atomic.Pointer[fleet.Settings]
+	store        *actor.PID
+	fleet        *actor.PID
 }
 
 // asking is a question to an actor. It replies once; nobody waits for a second answer.

@@ -95,6 +95,8 @@ type node struct {
 	timer    *time.Timer
 	timers   uint64
 	status   string
+	declared declaration // of the config that it wants
+	summary  summary
 }
 
 // todo is an effect, and the stream that it is for.
@@ -319,15 +321,21 @@ func (n *node) show(now time.Time) {
 	k := rowKey{
 		state: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, wanted: n.want.Digest, wants: n.want.Generation,
 	}
+	why := n.status
 	if n.report != nil {
 		k.running, k.runs = fleet.Digest{Config: n.report.MD5}, n.report.Generation
-		k.ready = k.state == fleet.InSync && final(n.report.Parameters)
+		if k.state == fleet.InSync && n.stream != nil {
+			report := n.summarize()
+			if k.ready = report.Ready; !k.ready {
+				why += ", not ready: " + report.Why
+			}
+		}
 	}
 	old := n.seat.row.Load()
-	if old != nil && old.key == k && old.why == n.status {
+	if old != nil && old.key == k && old.why == why {
 		return
 	}
-	n.seat.row.Store(&row{key: k, why: n.status})
+	n.seat.row.Store(&row{key: k, why: why})
 	if k.state == fleet.InSync && (old == nil || old.key.state != k.state || old.key.wanted != k.wanted) {
 		n.d.system.Root.Send(n.d.fleet, reached{n.seat.name, k.wanted})
 	}

@@ -7,14 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
-
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/link"
 	"edgespan/config/revision"
-	"edgespan/config/state"
 )
 
 type (
@@ -200,30 +197,6 @@ func (n *node) describe() fleetapi.NodeDetail {
 		d.Actions = append(d.Actions, fleetapi.Done{Name: a.Name, State: a.State, Detail: a.Detail})
 	}
 	return d
-}
-
-// parameters are those that the wanted config declares, and what follows for each from what
-// the node reported of it.
-func (n *node) parameters() []fleetapi.Parameter {
-	out := []fleetapi.Parameter{}
-	want := state.Config{Generation: n.want.Generation}
-	if effective, clashes := n.want.set.Effective(); clashes == nil {
-		declared, err := state.Declared(effective)
-		if err != nil {
-			n.d.Log.Debug("parameters of a node", zap.String("node", n.seat.id), zap.Error(err))
-		}
-		want.Parameters = declared
-	}
-	reported := make([]state.Reported, 0, len(n.report.Parameters))
-	for _, p := range n.report.Parameters {
-		reported = append(reported, state.Reported{ID: p.ID, Kind: p.Kind, State: state.State(p.State), Detail: p.Detail, Generation: p.Generation})
-	}
-	for _, p := range state.Derive(want, reported).Parameters {
-		out = append(out, fleetapi.Parameter{
-			ID: p.ID, Kind: p.Kind, Target: string(p.Target), State: string(p.State), Detail: p.Detail, Review: p.Review,
-		})
-	}
-	return out
 }
 
 // previewAnswered stores the node's answer to a preview, for whoever asks any replica.

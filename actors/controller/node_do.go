@@ -119,16 +119,6 @@ func reportOf(r *link.Report, on string) fleet.Report {
 	return out
 }
 
-// final says whether all parameters are in a final state; none are.
-func final(ps []link.Parameter) bool {
-	for _, p := range ps {
-		if state.State(p.State).Class() != state.Final {
-			return false
-		}
-	}
-	return true
-}
-
 // compareAgain asks a node for what it runs, if that is to be compared and it was not asked
 // on this stream; and again after a while, if it has not said.
 func (n *node) compareAgain() {

@@ -38,6 +38,8 @@ type fakeNode struct {
 	silent            bool   // it answers no probe
 	base              string // its answer to AskBaseConfig
 
+	parameters []link.Parameter // that it reports, of the config that it runs
+
 	pushes []link.Push
 	heard  map[string]int // by kind of message
 }
@@ -175,6 +177,10 @@ func (n *fakeNode) serve(c *Controller, s *fakeStream) {
 func (n *fakeNode) report() link.Report {
 	r := link.Report{
 		MD5: n.md5, Generation: n.generation, Software: n.software, Board: n.board, Source: "controller", Managed: n.managed, Held: n.held, Settled: true,
+	}
+	for _, p := range n.parameters {
+		p.Generation = n.generation
+		r.Parameters = append(r.Parameters, p)
 	}
 	if n.pending != nil {
 		p := *n.pending

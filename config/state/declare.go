@@ -49,3 +49,21 @@ func Declared(effective config.Object) ([]Wanted, error) {
 	slices.SortFunc(out, func(a, b Wanted) int { return strings.Compare(a.ID, b.ID) })
 	return out, nil
 }
+
+// Removed are the parameters that a node reports and its config no longer declares, of the
+// kinds that configs declare: they are to be absent, until the node reports them no more.
+// Reports of other kinds are nobody's to remove.
+func Removed(declared []Wanted, reports []Reported) []Wanted {
+	has := make(map[string]bool, len(declared))
+	for _, w := range declared {
+		has[w.ID] = true
+	}
+	var out []Wanted
+	for _, r := range reports {
+		if (r.Kind == KindNetwork || r.Kind == KindAdapter) && !has[r.ID] {
+			has[r.ID] = true
+			out = append(out, Wanted{ID: r.ID, Kind: r.Kind, Target: ToBeAbsent})
+		}
+	}
+	return out
+}

@@ -11,6 +11,8 @@
 //   - So is whatever answers the config of another generation, Present and Absent included.
 //   - A node that is at it itself (Creating, Removing) is on its way to the target.
 //   - A word that is not known is a check that failed.
+//   - What a config declared before and the node still reports is to be absent (Removed): it is
+//     Removing, or RemovingFailed, until the node reports it no more.
 //   - WaitingForDependencies of a parameter that is not in the config is dropped, and no
 //     matter for review; so is a report about such a parameter that answers another generation.
 //   - Of two reports about one parameter, and of two wishes, the last counts.

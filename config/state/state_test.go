@@ -373,3 +373,40 @@ func TestDeclared(t *testing.T) {
 		t.Errorf("a faulty config: %v", err)
 	}
 }
+
+// TestWhatAConfigNoLongerDeclaresIsToBeAbsent follows a network whose config was deleted.
+func TestWhatAConfigNoLongerDeclaresIsToBeAbsent(t *testing.T) {
+	old, now := config.Generation{Authority: "s", Counter: 1}, config.Generation{Authority: "s", Counter: 2}
+	declared := []Wanted{{ID: "ni/a", Kind: KindNetwork, Target: ToBePresent}}
+	a := Reported{ID: "ni/a", Kind: KindNetwork, State: Present, Generation: now}
+	for _, c := range []struct {
+		name  string
+		b     []Reported
+		want  State // "" for none
+		ready bool
+	}{
+		{"not heard of it yet", []Reported{{ID: "ni/b", Kind: KindNetwork, State: Present, Generation: old}}, Removing, false},
+		{"still there", []Reported{{ID: "ni/b", Kind: KindNetwork, State: Present, Generation: now}}, Removing, false},
+		{"at it", []Reported{{ID: "ni/b", Kind: KindNetwork, State: Removing, Generation: now}}, Removing, false},
+		{"failed", []Reported{{ID: "ni/b", Kind: KindNetwork, State: RemovingFailed, Generation: now}}, RemovingFailed, false},
+		{"of no config", []Reported{{ID: "ni/b", Kind: KindNetwork, State: Unclaimed, Generation: now}}, Removing, false},
+		{"gone, as it says", []Reported{{ID: "ni/b", Kind: KindNetwork, State: Absent, Generation: now}}, Absent, true},
+		{"gone", nil, "", true},
+		{"an adapter", []Reported{{ID: "adapter/x/0", Kind: KindAdapter, State: Present, Generation: now}}, Removing, false},
+		{"nothing that a config declares", []Reported{{ID: "x", Kind: "x", State: Present, Generation: now}}, "", true},
+	} {
+		reports := append([]Reported{a}, c.b...)
+		d := Derive(Config{Generation: now, Parameters: append(slices.Clone(declared), Removed(declared, reports)...)}, reports)
+		var got State
+		for _, p := range d.Parameters {
+			if p.ID != "ni/a" {
+				if got = p.State; p.Target != ToBeAbsent {
+					t.Errorf("%s: the target is %s", c.name, p.Target)
+				}
+			}
+		}
+		if got != c.want || d.Ready != c.ready {
+			t.Errorf("%s: %q, ready %v", c.name, got, d.Ready)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/config/link"
+	"edgespan/config/operate"
+)
+
+const aNetwork = "10000000-0000-4000-8000-00000000000a"
+
+// TestTheStateOfDeclaredParametersIsShown follows a network from its config to its end, in the
+// list of nodes and in the description of one.
+func TestTheStateOfDeclaredParametersIsShown(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		r.synced(c, "n1", "n2")
+		n := r.nodes["n1"]
+		ni := func(state, detail string) []link.Parameter {
+			return []link.Parameter{{ID: "ni/" + aNetwork, Kind: "network-instance", State: state, Detail: detail}}
+		}
+		layer := `{"n1":{"networkInstances":{"` + aNetwork + `":{"type":"switch","port":""}}}}`
+		for _, step := range []struct {
+			name, layer string
+			says        []link.Parameter
+			want        string // parameters
+			ready       bool
+			why         string
+		}{
+			{"nothing is declared", `{}`, nil, "[]", true, ""},
+			{"not reported yet", layer, nil, "[present Creating false]", false, "Creating"},
+			{"failed", layer, ni("CreatingFailed", "no port"), "[present CreatingFailed true]", false, "CreatingFailed: no port"},
+			{"there", layer, ni("Present", ""), "[present Present false]", true, ""},
+			{"deleted, and still there", `{}`, ni("Present", ""), "[absent Removing false]", false, "Removing"},
+			{"can't be removed", `{}`, ni("RemovingFailed", "busy"), "[absent RemovingFailed true]", false, "RemovingFailed: busy"},
+			{"gone", `{}`, nil, "[]", true, ""},
+			{"of a kind that no config declares", `{}`, []link.Parameter{{ID: "x", Kind: "x", State: "Present"}}, "[]", true, ""},
+		} {
+			n.mu.Lock()
+			n.parameters = step.says
+			n.mu.Unlock()
+			r.write(c, operate.SetNodes{Overrides: r.doc(strings.Replace(step.layer, "{}", `{"n1":{}}`, 1))})
+			r.pass(10 * time.Second)
+			r.wants(c, "n1", "in sync")
+			d, err := c.Node(r.Context(), "n1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := []string{}
+			for _, p := range d.Parameters {
+				got = append(got, fmt.Sprint(p.Target, " ", p.State, " ", p.Review))
+			}
+			if fmt.Sprint(got) != step.want {
+				t.Errorf("%s: %v, want %s", step.name, got, step.want)
+			}
+			list, err := c.Nodes(r.Context())
+			if err != nil || len(list) != 2 || !list[1].Ready {
+				t.Fatalf("%s: %+v %v", step.name, list, err)
+			}
+			if one := list[0]; one.Ready != step.ready || d.Ready != step.ready || !strings.Contains(one.Why, step.why) || one.Ready == strings.Contains(one.Why, "not ready") {
+				t.Errorf("%s: ready %v: %s", step.name, one.Ready, one.Why)
+			}
+		}
+		n.cut()
+		r.pass(time.Second)
+		if list, _ := c.Nodes(r.Context()); list[0].Ready {
+			t.Error("a node that is away is ready")
+		}
+	})
+}
