@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -50,6 +51,7 @@ const (
 	savedCount
 	savedOwner
 	savedGone
+	savedShown
 	savedNothing
 )
 
@@ -80,6 +82,9 @@ type node struct {
 	owner     revision.Revision // that wrote the owner's key last
 	announced []byte            // what we wrote there
 	leaving   []byte            // what we take away there
+	instead   []byte            // what the key held before a text that is on its way; nil: none is
+	showing   bool              // the others will be told
+	theirs    *reported         // of the replica that has it
 	ownings   int               // so many of ours are on their way
 	deposed   *revision.Entry   // another's, meanwhile
 
@@ -154,6 +159,8 @@ func (n *node) receive(m any) {
 		n.remembered(m.entry)
 	case leased:
 		n.own()
+	case showDue:
+		n.showDue()
 	case fleet.Changed:
 		n.step(m)
 	case tick:
@@ -214,7 +221,7 @@ func (n *node) connect(s link.ToNode, software, firmware, board string) {
 	if n.stream != nil && n.stream.ID() >= s.ID() {
 		return
 	}
-	n.stream, n.asks = s, nil
+	n.stream, n.asks, n.theirs = s, nil, nil
 	n.on, n.replica = n.d.Replica+"/"+strconv.FormatUint(s.ID(), 10), n.d.Replica
 	n.seat.is(n.d.dir, layers.Versions{Software: software, Firmware: firmware, Board: board}, n.replica)
 	n.step(fleet.Connected{Stream: n.on, Replica: n.replica})
@@ -245,7 +252,7 @@ func (n *node) disown() {
 func (n *node) away() {
 	n.seat.is(n.d.dir, layers.Versions{}, "")
 	on := n.on
-	n.on, n.replica = "", ""
+	n.on, n.replica, n.theirs = "", "", nil
 	n.step(fleet.Disconnected{Stream: on})
 }
 
@@ -264,6 +271,9 @@ func (n *node) said(m said) {
 	}
 	switch w := m.word.(type) {
 	case link.Report:
+		if n.report == nil || !slices.Equal(n.report.Parameters, w.Parameters) {
+			n.tellOthers()
+		}
 		n.report = &w
 		n.seat.heard.Store(time.Now().UnixNano())
 		v := layers.Versions{Software: w.Software, Firmware: w.Firmware, Board: w.Board}
@@ -331,11 +341,15 @@ func (n *node) show(now time.Time) {
 			}
 		}
 	}
+	if t := n.theirs; t != nil && k.state == fleet.Elsewhere {
+		k, why = rowKey{t.State, t.Managed, t.Ready, k.versions, t.Wanted, t.Running, t.Wants, t.Runs}, t.Why
+	}
 	old := n.seat.row.Load()
 	if old != nil && old.key == k && old.why == why {
 		return
 	}
 	n.seat.row.Store(&row{key: k, why: why})
+	n.tellOthers()
 	if k.state == fleet.InSync && (old == nil || old.key.state != k.state || old.key.wanted != k.wanted) {
 		n.d.system.Root.Send(n.d.fleet, reached{n.seat.name, k.wanted})
 	}

@@ -177,8 +177,11 @@ func (n *node) describe() fleetapi.NodeDetail {
 	for _, f := range n.machine.Memory().Failures {
 		d.Failures = append(d.Failures, fleetapi.Failure{MD5: f.Digest.Config, Reason: string(f.Reason), Why: f.Why, At: f.At})
 	}
+	if n.theirs != nil && n.theirs.Parameters != nil {
+		d.Parameters = n.theirs.Parameters
+	}
 	r := n.report
-	if r == nil {
+	if r == nil || n.theirs != nil {
 		return d
 	}
 	d.Source, d.Fallback = r.Source, r.Fallback

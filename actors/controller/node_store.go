@@ -9,7 +9,6 @@ import (
 
 	"edgespan/config/fleet"
 	"edgespan/config/history"
-	"edgespan/config/layers"
 	"edgespan/config/revision"
 )
 
@@ -87,10 +86,10 @@ func (n *node) saved(m saved) {
 		n.countSaved(m)
 	case savedOwner:
 		n.ownerSaved(m)
+	case savedShown:
+		n.shownSaved(m)
 	case savedGone:
-		if m.err != nil {
-			n.later(savedGone)
-		}
+		n.gone(m)
 	}
 }
 
@@ -162,82 +161,6 @@ func (n *node) remembered(e revision.Entry) {
 	}
 }
 
-// owner is what the key of a node's owner holds.
-type owner struct {
-	Replica  string          `json:"replica"`
-	Began    int64           `json:"began"` // which run of it
-	Stream   string          `json:"stream"`
-	Versions layers.Versions `json:"versions"`
-	Address  string          `json:"address,omitempty"`
-}
-
-func (n *node) ownerValue() []byte {
-	n.seat.mu.Lock()
-	defer n.seat.mu.Unlock()
-	if n.announced == nil {
-		n.announced = encode(owner{n.d.Replica, n.d.began.UnixNano(), n.on, n.seat.versions, n.seat.address})
-	}
-	return n.announced
-}
-
-// own says to the other replicas that the node's stream is here.
-func (n *node) own() {
-	lease := n.d.leaseID()
-	if n.stream == nil || lease == 0 {
-		return // with the next lease
-	}
-	n.announced = nil
-	n.d.saver.add(entry{op: revision.PutLeased(history.OwnerKey(n.seat.id), n.ownerValue(), lease), to: n.self, what: savedOwner})
-	n.ownings++
-}
-
-// ownerSaved is the answer of the store to that.
-func (n *node) ownerSaved(m saved) {
-	n.ownings--
-	if m.err != nil {
-		n.d.Log.Warn("say whose stream a node is on", zap.String("node", n.seat.id), zap.Error(m.err))
-		n.later(savedOwner)
-	} else {
-		n.owner = max(n.owner, m.rev)
-	}
-	if other := n.deposed; other != nil && n.ownings == 0 {
-		n.deposed = nil
-		n.owned(*other)
-	}
-}
-
-// owned is what the store says of who has the node's stream.
-func (n *node) owned(e revision.Entry) {
-	if n.ownings > 0 {
-		if n.deposed == nil || n.deposed.ModRevision < e.ModRevision {
-			n.deposed = &e
-		}
-		return
-	}
-	if e.ModRevision <= n.owner {
-		return
-	}
-	n.owner = e.ModRevision
-	var o owner
-	if len(e.Value) > 0 && json.Unmarshal(e.Value, &o) != nil {
-		return
-	}
-	switch {
-	case len(e.Value) == 0 && n.stream != nil:
-		n.own() // the lease ended before another one was there
-	case len(e.Value) == 0:
-		n.away()
-	case o.Replica == n.d.Replica:
-		// Ours, or of a run of this replica that has ended: that stream is gone.
-	default:
-		n.end("the node is connected to replica " + o.Replica)
-		n.on, n.replica = o.Stream, o.Replica
-		n.seat.is(n.d.dir, o.Versions, o.Replica)
-		n.seat.from(n.d.dir, o.Address)
-		n.step(fleet.Connected{Stream: o.Stream, Replica: o.Replica})
-	}
-}
-
 // later tries again what the store could not do: what was to be saved for, by its number.
 func (n *node) later(what int) {
 	n.failed[what] = true
@@ -265,6 +188,9 @@ func (n *node) again() {
 	}
 	if failed[savedOwner] {
 		n.own()
+	}
+	if failed[savedShown] {
+		n.showAgain()
 	}
 	if failed[savedGone] {
 		n.disown()

@@ -84,6 +84,7 @@ type Options struct {
 	E2E      map[string]*metadata.Metadata // of "controller" and "aggregator"
 	Issuer   Issuer
 	Settings fleet.Settings // Replica is filled in; zero values stand for fleet.Defaults; Set changes them
+	Shared   bool           // other replicas may use the store: they are told how this one's nodes stand
 	Offline  bool           // nobody is served: layers are what they are told to be, and nothing follows from them
 	MaskKey  []byte         // of the keyed revision that stands for an MD5 of masked output
 	NodeLink string         // HOST:PORT that a node is told to join at

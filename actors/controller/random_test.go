@@ -40,7 +40,10 @@ func histories(t *testing.T, n int) int {
 func TestRandomHistories(t *testing.T) {
 	for i := range histories(t, 1000) {
 		ok := t.Run(fmt.Sprint(i), func(t *testing.T) {
-			onRig(t, func(r *rig) { (&walk{rig: r, rand: rand.New(rand.NewPCG(uint64(i), 7))}).run() })
+			onRig(t, func(r *rig) {
+				r.change = func(o *Options) { o.Shared = i%2 == 0 }
+				(&walk{rig: r, rand: rand.New(rand.NewPCG(uint64(i), 7))}).run()
+			})
 		})
 		if !ok {
 			t.Fatalf("history %d", i)
@@ -244,7 +247,11 @@ func (w *walk) check() {
 		}
 		for _, c := range w.replicas {
 			if c != n.to {
-				w.wants(c, name, string(fleet.Elsewhere))
+				want := string(fleet.Elsewhere)
+				if c.d.Shared {
+					want = string(fleet.InSync)
+				}
+				w.wants(c, name, want)
 			}
 		}
 		attempts := map[uint64]string{}

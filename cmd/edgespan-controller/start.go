@@ -149,6 +149,7 @@ func (g *ground) tree(o *options, i issuer, mask []byte, nodeLink string, do fun
 	return controller.Start(controller.Options{
 		Store: g.store, Replica: g.replica, Log: g.log, Base: base, Metadata: nodes, E2E: own, Issuer: i,
 		Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Do: do, Offline: do == nil,
+		Shared: len(o.Etcd) > 0,
 	})
 }
 

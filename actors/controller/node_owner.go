@@ -1,0 +1,199 @@
+package controller
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/layers"
+	"edgespan/config/revision"
+)
+
+// owner is what the key of a node's owner holds.
+type owner struct {
+	Replica  string          `json:"replica"`
+	Began    int64           `json:"began"` // which run of it
+	Stream   string          `json:"stream"`
+	Versions layers.Versions `json:"versions"`
+	Address  string          `json:"address,omitempty"`
+	Node     *reported       `json:"node,omitempty"`
+}
+
+func (n *node) ownerValue() []byte {
+	n.seat.mu.Lock()
+	defer n.seat.mu.Unlock()
+	if n.announced == nil {
+		n.announced = encode(owner{n.d.Replica, n.d.began.UnixNano(), n.on, n.seat.versions, n.seat.address, n.tells()})
+	}
+	return n.announced
+}
+
+// own says to the other replicas that the node's stream is here.
+func (n *node) own() {
+	lease := n.d.leaseID()
+	if n.stream == nil || lease == 0 {
+		return // with the next lease
+	}
+	n.announced, n.instead = nil, nil
+	n.d.saver.add(entry{op: revision.PutLeased(history.OwnerKey(n.seat.id), n.ownerValue(), lease), to: n.self, what: savedOwner})
+	n.ownings++
+}
+
+// ownerSaved is the answer of the store to that.
+func (n *node) ownerSaved(m saved) {
+	n.ownings--
+	if m.err != nil {
+		n.d.Log.Warn("say whose stream a node is on", zap.String("node", n.seat.id), zap.Error(m.err))
+		n.later(savedOwner)
+	} else {
+		n.owner = max(n.owner, m.rev)
+	}
+	if other := n.deposed; other != nil && n.ownings == 0 {
+		n.deposed = nil
+		n.owned(*other)
+	}
+}
+
+// owned is what the store says of who has the node's stream.
+func (n *node) owned(e revision.Entry) {
+	if n.ownings > 0 {
+		if n.deposed == nil || n.deposed.ModRevision < e.ModRevision {
+			n.deposed = &e
+		}
+		return
+	}
+	if e.ModRevision <= n.owner {
+		return
+	}
+	n.owner = e.ModRevision
+	var o owner
+	if len(e.Value) > 0 && json.Unmarshal(e.Value, &o) != nil {
+		return
+	}
+	switch {
+	case len(e.Value) == 0 && n.stream != nil:
+		n.own() // the lease ended before another one was there
+	case len(e.Value) == 0:
+		n.away()
+	case o.Replica == n.d.Replica:
+		// Ours, or of a run of this replica that has ended: that stream is gone.
+	default:
+		n.end("the node is connected to replica " + o.Replica)
+		n.seat.is(n.d.dir, o.Versions, o.Replica)
+		n.seat.from(n.d.dir, o.Address)
+		n.theirs = o.Node
+		if n.on == o.Stream && n.replica == o.Replica {
+			n.show(time.Now())
+			return
+		}
+		n.on, n.replica = o.Stream, o.Replica
+		n.step(fleet.Connected{Stream: o.Stream, Replica: o.Replica})
+	}
+}
+
+// reported is where a node stands, as its replica tells it to the others.
+type reported struct {
+	State      fleet.State          `json:"state"`
+	Why        string               `json:"why"`
+	Managed    bool                 `json:"managed,omitempty"`
+	Ready      bool                 `json:"ready,omitempty"`
+	Wanted     fleet.Digest         `json:"wanted"`
+	Running    fleet.Digest         `json:"running"`
+	Wants      fleet.Generation     `json:"wants"`
+	Runs       fleet.Generation     `json:"runs"`
+	Parameters []fleetapi.Parameter `json:"parameters,omitempty"`
+}
+
+// showAfter is how long changes are gathered before the other replicas are told: a push is
+// five states within a second.
+const showAfter = time.Second
+
+// showDue ends the gathering.
+type showDue struct{}
+
+// tells is where the node stands, for the other replicas; nil where there are none.
+func (n *node) tells() *reported {
+	r := n.seat.row.Load()
+	if !n.d.Shared || r == nil || n.report == nil {
+		return nil
+	}
+	return &reported{
+		State: r.key.state, Why: r.why, Managed: r.key.managed, Ready: r.key.ready, Wanted: r.key.wanted, Running: r.key.running,
+		Wants: r.key.wants, Runs: r.key.runs,
+		Parameters: n.parameters(),
+	}
+}
+
+// tellOthers has the other replicas told soon that something is new of the node.
+func (n *node) tellOthers() {
+	if !n.d.Shared || n.stream == nil || n.showing {
+		return
+	}
+	n.showing = true
+	self := n.self
+	n.d.after(showAfter, func() { n.d.system.Root.Send(self, showDue{}) })
+}
+
+// showDue writes what is new to the key of the node's owner, as long as it is still ours.
+func (n *node) showDue() {
+	n.showing = false
+	if n.stream == nil || n.announced == nil {
+		return
+	}
+	if n.instead != nil || n.ownings > 0 || n.d.leaseID() == 0 {
+		n.tellOthers() // after what is on its way
+		return
+	}
+	before := n.announced
+	n.announced = nil
+	if bytes.Equal(n.ownerValue(), before) {
+		return
+	}
+	n.instead = before
+	n.showAgain()
+}
+
+func (n *node) showAgain() {
+	if n.instead == nil || n.stream == nil {
+		return
+	}
+	still := revision.Holds(history.OwnerKey(n.seat.id), n.instead)
+	n.d.saver.add(entry{op: revision.PutLeased(still.Key, n.announced, n.d.leaseID()), compare: &still, to: n.self, what: savedShown})
+}
+
+// shownSaved is the answer of the store to that. Where the key is another's by now, the watch
+// tells of it.
+func (n *node) shownSaved(m saved) {
+	switch {
+	case n.instead == nil: // it was announced anew meanwhile
+	case m.err == nil && !m.done && !m.now.Exists() && n.stream != nil:
+		n.own() // its lease has ended
+	case m.err == nil, n.stream == nil: // gone sees to what is there
+		n.instead = nil
+	default:
+		n.later(savedShown)
+	}
+}
+
+// gone is the answer of the store to the end of our stream. What is left of it there, of
+// before or after a text whose fate was not known, is taken away too.
+func (n *node) gone(m saved) {
+	if m.err != nil {
+		n.later(savedGone)
+		return
+	}
+	if m.done || n.stream != nil {
+		return
+	}
+	var was, is owner
+	if json.Unmarshal(n.leaving, &was) == nil && json.Unmarshal(m.now.Value, &is) == nil &&
+		is.Replica == was.Replica && is.Began == was.Began && is.Stream == was.Stream {
+		n.leaving = m.now.Value
+		n.disown()
+	}
+}
