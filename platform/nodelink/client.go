@@ -87,11 +87,16 @@ func (c *Client) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		err = c.outlived(up, err)
 		var refused *Refused
-		wait := b.next(up, errors.As(err, &refused), c.opts.Random())
+		wait := b.next(up, errors.As(err, &refused) || errors.Is(err, ErrRejoin), c.opts.Random())
 		if text := err.Error(); text != last[all[i]] || up > 0 { // the same again is no news
 			last[all[i]] = text
-			c.opts.Log.Info("node link is down", zap.String("controller", all[i]), zap.Error(err), zap.Duration("retry", wait))
+			say := c.opts.Log.Info
+			if errors.Is(err, ErrRejoin) {
+				say = c.opts.Log.Error // nobody but a person ends it
+			}
+			say("node link is down", zap.String("controller", all[i]), zap.Error(err), zap.Duration("retry", wait))
 		}
 		t := time.NewTimer(wait)
 		select {
@@ -101,6 +106,21 @@ func (c *Client) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// ErrRejoin says that no stream can come about until the node joins again: it was off for
+// longer than its certificate lived, and only a stream renews that.
+var ErrRejoin = errors.New("needs re-join")
+
+// outlived says why no stream came about where the node's certificate has ended. It is tried
+// all the same, now and then: it may be the node's clock that is wrong.
+func (c *Client) outlived(up time.Duration, err error) error {
+	p, none := c.opts.Credentials.Peer()
+	if up > 0 || none != nil || c.opts.Now().Before(p.NotAfter) {
+		return err
+	}
+	return fmt.Errorf("%w: the node's certificate ended at %s, by its clock: edgespan nodes replace NAME at the controller and edgespan join on the node, or a clock that is right, are allowed: %w",
+		ErrRejoin, p.NotAfter.UTC().Format(time.RFC3339), err)
 }
 
 // session is one stream: how long it stood, and why it ended.
