@@ -221,23 +221,54 @@ func (c *Controller) Export(ctx context.Context, reveal bool) (history.Files, ui
 		return history.Files{}, 0, err
 	}
 	f, err := w.State.Export()
+	if err == nil {
+		err = c.ownParts(w, &f)
+	}
 	if err != nil || reveal {
 		return f, w.State.Number, err
 	}
 	f.Network = masked(w.Metadata, f.Network)
-	for _, nodes := range []*config.Object{&f.Nodes, &f.Auto} {
-		*nodes = maps.Clone(*nodes)
-		for name, v := range *nodes {
-			if o, is := v.(config.Object); is {
-				(*nodes)[name] = masked(w.Metadata, o)
-			}
-		}
-	}
+	f.Nodes, f.Auto = maskedNodes(w.Metadata, f.Nodes), maskedNodes(w.Metadata, f.Auto)
 	f.E2E = maps.Clone(f.E2E)
 	for file, o := range f.E2E {
 		f.E2E[file] = masked(w.E2E[file], o)
 	}
 	return f, w.State.Number, nil
+}
+
+// ownParts makes the controller's files whole: what this replica keeps for itself is in a layer
+// of its own.
+func (c *Controller) ownParts(w *operate.World, f *history.Files) error {
+	for file := range c.d.E2E {
+		own, err := w.State.Layer(history.Layer{Kind: history.E2E, Name: file + "/" + c.d.Replica})
+		if err != nil {
+			return err
+		}
+		if own.Document == nil {
+			continue
+		}
+		whole, err := w.File(file, c.d.Replica, true)
+		if err != nil {
+			return err
+		}
+		f.E2E = maps.Clone(f.E2E)
+		if f.E2E == nil {
+			f.E2E = map[string]config.Object{}
+		}
+		f.E2E[file] = whole.Object
+	}
+	return nil
+}
+
+// maskedNodes are documents by node with their secrets masked.
+func maskedNodes(m *metadata.Metadata, nodes config.Object) config.Object {
+	nodes = maps.Clone(nodes)
+	for name, v := range nodes {
+		if o, is := v.(config.Object); is {
+			nodes[name] = masked(m, o)
+		}
+	}
+	return nodes
 }
 
 // masked is a document with its secrets masked.

@@ -35,9 +35,9 @@ const (
 // plan is what a preview asks, of all replicas: each asks the nodes whose streams it has.
 type plan struct {
 	Until     time.Time                       `json:"until"`
-	Overrides config.Object                   `json:"overrides"`
-	Nodes     map[string]fleetapi.NodePreview `json:"nodes"` // by name: those that are not asked
-	IDs       map[string]string               `json:"ids"`   // of those that are asked
+	Overrides config.Object                   `json:"overrides"` // as they are shown
+	Nodes     map[string]fleetapi.NodePreview `json:"nodes"`     // by name: those that are not asked
+	IDs       map[string]string               `json:"ids"`       // of those that are asked
 	Network   config.Object                   `json:"network,omitempty"`
 	Own       map[string]config.Object        `json:"own,omitempty"` // of nodes
 	OfNetwork bool                            `json:"ofNetwork"`
@@ -56,9 +56,9 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 	var named []string
 	switch x := r.Write.(type) {
 	case operate.SetNetwork:
-		p.Overrides, p.OfNetwork = x.Overrides, true
+		p.Overrides, p.OfNetwork = masked(w.Metadata, x.Overrides), true
 	case operate.SetNodes:
-		p.Overrides = x.Overrides
+		p.Overrides = maskedNodes(w.Metadata, x.Overrides)
 		named = config.Keys(x.Overrides)
 	default:
 		return fleetapi.Preview{}, fmt.Errorf("preview: %w: overrides of the network or of nodes are allowed", fleetapi.ErrRefused)
