@@ -36,9 +36,10 @@ import (
 // One batch is out at a time: until each of its nodes has answered or the deadline came.
 // Each batch is planned anew from what is known then, so that a node that came back goes
 // with a later batch, and no path over one that failed silently is counted on. A node is
-// pushed once and reverted once. What no batch can reach blocks nothing: it is named in
-// Done. After Done nothing happens any more, until there is another change; what is known of
-// nodes is kept up with.
+// pushed once and reverted once. The first batch never has more nodes than it may (First):
+// where a plan would take more together, nodes of the least important site go alone. What no
+// batch can reach blocks nothing: it is named in Done. After Done nothing happens any more,
+// until there is another change; what is known of nodes is kept up with.
 //
 // With Stages, nodes that no topology can place, as it doesn't have them or has no path to
 // them, follow when all others had their turn: by their groups, so many of a hundred at a time.

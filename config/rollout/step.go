@@ -234,7 +234,11 @@ func (r *Rollout) next() []Effect {
 	}
 	plan, _ := firstOf(1, r.view(), pending, o) // all of them are in the topology
 	if len(plan.Batches) > 0 {
-		return r.send(plan.Batches[0])
+		batch := plan.Batches[0]
+		if o.First > 0 && len(batch) > o.First {
+			batch = first(o.First, r.view(), pending, o.AssumeAlive)
+		}
+		return r.send(batch)
 	}
 	left := append(absent, plan.Unreachable...)
 	if len(r.o.Stages) == 0 {

@@ -1,0 +1,32 @@
+package rollout
+
+import "edgespan/config/topology"
+
+// first is the canary of a change: at most so many nodes of the one site that cuts off the
+// fewest others when it goes alone. The law of plans would take all that is behind a site with
+// it, which is the whole network where its only point of presence is to be pushed: a bad config
+// would be everywhere with the first batch. The canary goes down once more for that, with the
+// site that it is behind.
+func first(most int, t *topology.Topology, pending []string, assumeAlive bool) []string {
+	wanted := make(map[string]bool, len(pending))
+	for _, name := range pending {
+		wanted[name] = true
+	}
+	g := newGraph(t, wanted, assumeAlive)
+	cuts := make([]int, len(g.sites)) // by site: how many others it cuts off
+	for at := len(g.order) - 1; at >= 0; at-- {
+		if i := g.order[at]; g.above[i] != root {
+			cuts[g.above[i]] += cuts[i] + 1
+		}
+	}
+	best := none
+	for i := range g.sites {
+		if g.reached(i) && len(g.pending[i]) > 0 && (best == none || cuts[i] < cuts[best]) {
+			best = i
+		}
+	}
+	if best == none {
+		return nil
+	}
+	return g.pending[best][:min(most, len(g.pending[best]))]
+}
