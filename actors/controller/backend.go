@@ -173,7 +173,7 @@ func (c *Controller) Rollouts(ctx context.Context) ([]fleetapi.Rollout, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.([]fleetapi.Rollout), nil
+	return c.withStaged(ctx, a.([]fleetapi.Rollout))
 }
 
 // Ready says why no request can be served.

@@ -101,7 +101,7 @@ func (a *fleetActor) take(c actor.Context, m headRead) {
 	}
 	first := !a.began
 	news := news{names: map[string]bool{}, layers: map[string]bool{}, all: first}
-	a.layersAre(m, &news)
+	a.layersAre(c, m, &news)
 	batch := a.queue[:a.upTo]
 	a.queue, a.upTo = a.queue[a.upTo:], 0
 	for _, changes := range batch {
@@ -134,6 +134,7 @@ func (a *fleetActor) take(c actor.Context, m headRead) {
 	a.admit()
 	a.d.dir.ready.Store(true)
 	a.follow(m, first)
+	a.tellRollout(c, m, first)
 }
 
 // news is what changes of the store are about.
@@ -155,17 +156,20 @@ func (a *fleetActor) makeFleet() {
 }
 
 // layersAre takes over the layers that are new.
-func (a *fleetActor) layersAre(m headRead, n *news) {
+func (a *fleetActor) layersAre(c actor.Context, m headRead, n *news) {
+	if !a.began {
+		a.flagsAre(c, nil) // those of the process
+	}
 	for _, v := range m.all {
-		a.layerIs(v.Layer, v.Document, n)
+		a.layerIs(c, v.Layer, v.Document, n)
 	}
 	for _, d := range m.diffs {
-		a.layerIs(d.Layer, d.After.Document, n)
+		a.layerIs(c, d.Layer, d.After.Document, n)
 	}
 	a.state, a.began = m.state, true
 }
 
-func (a *fleetActor) layerIs(l history.Layer, doc config.Object, n *news) {
+func (a *fleetActor) layerIs(c actor.Context, l history.Layer, doc config.Object, n *news) {
 	put := func(in map[string]config.Object) {
 		if n.layers[l.Name] = true; doc == nil {
 			delete(in, l.Name)
@@ -183,6 +187,10 @@ func (a *fleetActor) layerIs(l history.Layer, doc config.Object, n *news) {
 	case history.Topology:
 		a.topologyIs(doc)
 		n.all = true
+	case history.E2E:
+		if l.Name == ownFile {
+			a.flagsAre(c, doc)
+		}
 	default:
 	}
 }
@@ -191,7 +199,7 @@ func (a *fleetActor) layerIs(l history.Layer, doc config.Object, n *news) {
 // before: nobody becomes a stranger by a typing error.
 func (a *fleetActor) topologyIs(doc config.Object) {
 	if doc == nil {
-		a.topology = map[string]bool{}
+		a.topology, a.gates.topology = map[string]bool{}, nil
 		return
 	}
 	t, faults := topology.FromDocument(doc)
@@ -199,7 +207,7 @@ func (a *fleetActor) topologyIs(doc config.Object) {
 		a.d.Log.Error("read the topology", zap.Error(faults))
 		return
 	}
-	a.topology = map[string]bool{}
+	a.topology, a.gates.topology = map[string]bool{}, t
 	for _, n := range t.Nodes {
 		a.topology[n.Name] = true
 	}

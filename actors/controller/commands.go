@@ -21,6 +21,7 @@ type letter struct {
 	From     string           `json:"from"` // replica
 	By       fleetapi.Caller  `json:"by"`
 	What     fleetapi.Command `json:"what"`
+	Rollout  uint64           `json:"rollout,omitempty"` // that it is about, in the mailbox of rollouts
 	Answered bool             `json:"answered,omitempty"`
 	Refused  string           `json:"refused,omitempty"`
 }
@@ -126,7 +127,7 @@ func (d *deps) mailTo(ctx context.Context, id string, l letter) error {
 		}
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%s: %w: the replica that has the node's stream does not answer", l.What, fleetapi.ErrBusy)
+		return fmt.Errorf("%s: %w: the replica that has the node's stream, or leads the rollouts, does not answer", l.What, fleetapi.ErrBusy)
 	}
 }
 

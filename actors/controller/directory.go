@@ -39,6 +39,7 @@ type seat struct {
 	asks  atomic.Uint64 // counts what the node was asked
 	heard atomic.Int64  // its last report, Unix nanoseconds; 0: none
 	row   atomic.Pointer[row]
+	gate  atomic.Pointer[fleet.Gate] // which config a staged rollout lets it have; nil: the fleet has not said
 
 	mu       sync.Mutex
 	id, name string     // no id: it has not joined

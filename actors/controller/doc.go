@@ -6,10 +6,11 @@
 //	  /store                   one write of this replica after the other
 //	  /fleet                   vital: what every node wants, by the store's keys
 //	    /node/<uuid>           one for each node that has joined: its machine, its stream
+//	  /rollout                 vital: staged rollouts; on the replica that leads, the one that runs
 //
 // What blocks is in leaves: the watcher (the store's keys, from a revision), the saver (many
 // nodes' writes in one transaction), the keeper of the lease, the readers of histories and of
-// base files.
+// base files, and the campaign for the lead of rollouts.
 //
 // It never judges: when a node is pushed to is config/fleet's, what a write means is
 // config/operate's. It knows no network, no file and no certificate: what it needs of them

@@ -46,6 +46,7 @@ func (a *fleetActor) listed(l listing) {
 	for k := range a.operators {
 		gone(k)
 	}
+	a.goneOfRollouts(gone)
 	a.queue, a.upTo = []changes{c}, 0 // it says all that those before it said
 }
 
@@ -57,6 +58,7 @@ func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
 		return
 	}
 	id := names[0]
+	a.ofRollouts(c, e, id)
 	switch {
 	case history.InNodes.Has(k):
 		a.memberIs(e, id, n)

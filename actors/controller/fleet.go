@@ -85,9 +85,10 @@ type fleetActor struct {
 	queue    []changes
 	upTo     int  // so many of the queue belong to the layers that are being read
 	reading  bool // the layers
-	rollouts []*rollout
+	rollouts []*following
 	admits   []admission     // those who wait until a node is known
 	located  map[string]bool // nodes, by id, whose address tunnels may not have
+	gates    gates
 }
 
 // admission is told when a node has its place.
@@ -141,6 +142,7 @@ func newFleetActor(d *deps) *fleetActor {
 		members: map[string]history.Member{}, ids: map[string]string{}, tokens: map[string]Token{}, revoked: map[string]Revocation{},
 		counted: map[string]revision.Entry{}, owners: map[string]revision.Entry{},
 		nodes: map[string]*record{}, learnt: map[string]*baseConfig{}, stopping: map[string]bool{}, learntBy: map[string][]byte{}, operators: map[revision.Key]bool{},
+		gates: newGates(),
 	}
 }
 
@@ -255,6 +257,7 @@ func (a *fleetActor) spawn(c actor.Context, id string) *record {
 	s.mu.Unlock()
 	r := &record{seat: s, pid: pid, name: a.members[id].Name}
 	a.nodes[id] = r
+	a.gate(c, id, r) // before it hears what it wants
 	return r
 }
 

@@ -52,6 +52,7 @@ const (
 	savedOwner
 	savedGone
 	savedShown
+	savedStanding
 	savedNothing
 )
 
@@ -102,6 +103,10 @@ type node struct {
 	status   string
 	declared declaration // of the config that it wants
 	summary  summary
+
+	earlier *link.Report // the last one before its batch
+	stood   []byte       // what it said last of how it stands
+	stoodOn string       // on this stream
 }
 
 // todo is an effect, and the stream that it is for.
@@ -163,6 +168,8 @@ func (n *node) receive(m any) {
 		n.showDue()
 	case fleet.Changed:
 		n.step(m)
+	case gated:
+		n.step(*n.seat.gate.Load())
 	case tick:
 		if m.number == n.timers {
 			n.step(fleet.Tick{})
@@ -187,6 +194,9 @@ func (n *node) wake(m saved) {
 	memory, _ := n.parse(m.now)
 	n.memory = m.now.ModRevision
 	n.machine = fleet.New(n.seat.name, memory, n.d.settings())
+	if g := n.seat.gate.Load(); g != nil {
+		n.step(*g) // before it hears what it wants
+	}
 	n.d.system.Root.Send(n.d.fleet, seated{n.seat.id})
 	n.seat.mu.Lock()
 	stream, versions := n.seat.stream, n.seat.versions
@@ -328,6 +338,7 @@ func (n *node) steps(e fleet.Event, then any) {
 
 // show publishes what is new of the node for whoever lists nodes.
 func (n *node) show(now time.Time) {
+	n.stand(now)
 	k := rowKey{
 		state: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, wanted: n.want.Digest, wants: n.want.Generation,
 	}

@@ -90,6 +90,8 @@ func (n *node) saved(m saved) {
 		n.shownSaved(m)
 	case savedGone:
 		n.gone(m)
+	case savedStanding:
+		n.standingSaved(m)
 	}
 }
 

@@ -85,9 +85,12 @@ type Options struct {
 	Issuer   Issuer
 	Settings fleet.Settings // Replica is filled in; zero values stand for fleet.Defaults; Set changes them
 	Shared   bool           // other replicas may use the store: they are told how this one's nodes stand
-	Offline  bool           // nobody is served: layers are what they are told to be, and nothing follows from them
-	MaskKey  []byte         // of the keyed revision that stands for an MD5 of masked output
-	NodeLink string         // HOST:PORT that a node is told to join at
+	// Flags are those of the controller's config that were given to this process, by name: they
+	// go before the file. All replicas must have been given the same.
+	Flags    map[string]string
+	Offline  bool   // nobody is served: layers are what they are told to be, and nothing follows from them
+	MaskKey  []byte // of the keyed revision that stands for an MD5 of masked output
+	NodeLink string // HOST:PORT that a node is told to join at
 	// Do carries out what a change of the controller's own config entails, in this replica.
 	// It does not block. nil for nobody.
 	Do func(e2e.Change)

@@ -84,7 +84,7 @@ type listing struct {
 // followed are the folders that every replica keeps up with.
 var followed = []revision.Prefix{
 	history.InNodes, history.InTokens, history.InGenerations, history.InOwners, history.InMailboxes, history.InLearnt,
-	history.InOperators, history.InRevoked,
+	history.InOperators, history.InRevoked, history.InRollouts, history.InGates, history.InStandings,
 }
 
 // list reads what the fleet goes by.

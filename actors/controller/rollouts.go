@@ -21,8 +21,8 @@ type (
 	listRollouts struct{}
 )
 
-// rollout is a revision on its way to the nodes that it touches.
-type rollout struct {
+// following is a revision on its way to the nodes that it touches.
+type following struct {
 	by         history.Record
 	began      time.Time
 	ended      time.Time
@@ -38,7 +38,7 @@ func (a *fleetActor) rollOut(by *history.Record, names []string) {
 		return
 	}
 	now := time.Now()
-	r := &rollout{by: *by, began: now, nodes: len(names), left: make(map[string]fleet.Digest, len(names))}
+	r := &following{by: *by, began: now, nodes: len(names), left: make(map[string]fleet.Digest, len(names))}
 	for _, name := range names {
 		for _, older := range a.rollouts {
 			if _, waits := older.left[name]; waits {
@@ -55,7 +55,7 @@ func (a *fleetActor) rollOut(by *history.Record, names []string) {
 	}
 }
 
-func (r *rollout) done(name string, now time.Time) {
+func (r *following) done(name string, now time.Time) {
 	delete(r.left, name)
 	if len(r.left) == 0 && r.ended.IsZero() {
 		r.ended = now

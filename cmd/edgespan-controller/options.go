@@ -33,10 +33,12 @@ type options struct {
 	CACert, CAKey      text
 	Actions            text
 
-	V, Joins                                              number
-	UnknownHW, StagedRollout                              boolean
-	ReconfigDelay, BoardDelay, ActionsTime, ConfirmTime   seconds
-	BatchTime, FirmwareDelay, StatusInterval, TopologyGap seconds
+	V, Joins                                                    number
+	UnknownHW, StagedRollout                                    boolean
+	ReconfigDelay, BoardDelay, ActionsTime, ConfirmTime         seconds
+	Limit, Canary, Failures                                     number
+	Stages                                                      text
+	Rest, BatchTime, FirmwareDelay, StatusInterval, TopologyGap seconds
 
 	table []setting
 	given map[string]bool // by the command line or the environment
@@ -95,6 +97,11 @@ func newOptions() *options {
 		{"config-actions-req-timeout-s", &o.ActionsTime, "seconds for which the answers to a preview of actions are kept", serving},
 		{"config-confirm-timeout-s", &o.ConfirmTime, "seconds within which a pushed config must be confirmed", serving},
 		{"config-batch-timeout-s", &o.BatchTime, "seconds after which a batch is no longer waited for", serving},
+		{"config-rollout-batch-limit", &o.Limit, "most nodes of one batch; 0 for any number", serving},
+		{"config-rollout-canary", &o.Canary, "most nodes of the first batch; 0 for as many as of any other", serving},
+		{"config-rollout-failures", &o.Failures, "how many nodes may fail before a staged rollout halts", serving},
+		{"config-rollout-rest-s", &o.Rest, "seconds between two batches", serving},
+		{"config-rollout-stages", &o.Stages, "of a hundred nodes that no topology places, how many have a change after each batch, joined by commas", serving},
 		{"firmware-parameter-update-delay", &o.FirmwareDelay, "taken for the seed's start scripts; nothing here reads it", serving},
 		{"status-reports-interval", &o.StatusInterval, "taken for the seed's start scripts; nothing here reads it: each report is compared as it comes", serving},
 		{"topology-info-sync-interval", &o.TopologyGap, "taken for the seed's start scripts; nothing here reads it: the facts are written when the topology changes", serving},

@@ -150,7 +150,19 @@ func (g *ground) tree(o *options, i issuer, mask []byte, nodeLink string, do fun
 		Store: g.store, Replica: g.replica, Log: g.log, Base: base, Metadata: nodes, E2E: own, Issuer: i,
 		Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Do: do, Offline: do == nil,
 		Shared: len(o.Etcd) > 0,
+		Flags:  o.rolloutFlags(),
 	})
+}
+
+// rolloutFlags are those of staged rollouts that were given to this process.
+func (o *options) rolloutFlags() map[string]string {
+	out := map[string]string{}
+	for _, s := range o.table {
+		if o.given[s.name] && (strings.HasPrefix(s.name, "config-rollout-") || s.name == "config-staged-rollout-enabled" || s.name == "config-batch-timeout-s") {
+			out[strings.ReplaceAll(s.name, "-", "_")] = s.value.String()
+		}
+	}
+	return out
 }
 
 // ownMetadata is that of the controller's and the aggregator's config.

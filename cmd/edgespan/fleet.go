@@ -58,6 +58,7 @@ type fleetCall struct {
 	paths, versions           []string
 	software, firmware, board string
 	reveal, clearUser, set    bool
+	revert                    bool
 	adoptImport, adoptReplace bool
 	role                      string
 	life, patience            time.Duration
@@ -68,7 +69,7 @@ type fleetCall struct {
 // fleetCommands are the commands that speak to a controller, but those below `node`.
 func fleetCommands(a *app) []*cobra.Command {
 	var out []*cobra.Command
-	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, historySpecs, operatorSpecs} {
+	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, historySpecs, rolloutSpecs, operatorSpecs} {
 		for _, s := range specs {
 			out = append(out, s.command(a))
 		}

@@ -35,9 +35,12 @@ type fleetBackend struct {
 	editions []fleetapi.Edition
 	diffs    []history.LayerDiff
 	rollouts []fleetapi.Rollout
-	tokens   []fleetapi.OperatorToken
-	invite   fleetapi.Invitation
-	onWrite  func(operate.Write) // nil: nothing
+
+	rolloutNext string
+	decisions   []fleetapi.Verdict
+	tokens      []fleetapi.OperatorToken
+	invite      fleetapi.Invitation
+	onWrite     func(operate.Write) // nil: nothing
 }
 
 func (f *fleetBackend) note(format string, args ...any) error {
@@ -172,6 +175,14 @@ func (f *fleetBackend) Rollouts(context.Context) ([]fleetapi.Rollout, error) {
 	return f.rollouts, f.note("rollouts")
 }
 
+func (f *fleetBackend) CommandRollout(_ context.Context, _ fleetapi.Caller, revision uint64, cmd fleetapi.RolloutCommand) error {
+	return f.note("rollout %d %s", revision, cmd)
+}
+
+func (f *fleetBackend) ExplainRollout(_ context.Context, revision uint64) (fleetapi.RolloutDetail, error) {
+	return fleetapi.RolloutDetail{Rollout: f.rollouts[0], Next: f.rolloutNext, Decisions: f.decisions}, f.note("explain rollout %d", revision)
+}
+
 func (f *fleetBackend) Ready(context.Context) error { return f.note("ready") }
 
 var _ fleetapi.Backend = (*fleetBackend)(nil)
@@ -224,7 +235,14 @@ func smallFleet() *fleetBackend {
 		rollouts: []fleetapi.Rollout{{
 			Revision: 13, Author: "alice", Began: at, State: "running", Nodes: 3, Acked: 1,
 			Failed: map[string]string{"dn-2": "unhealthy"}, Waiting: map[string]string{"dn-3": "it is offline"},
+			Staged: true, Batches: []fleetapi.RolloutBatch{{Number: 1, Nodes: 1, Acked: 1}, {Number: 2, Nodes: 1, Failed: 1}},
 		}},
+		rolloutNext: "nothing new, until it is resumed, aborted or reverted, or another change comes",
+		decisions: []fleetapi.Verdict{
+			{At: at, By: "alice", What: "revision 13 begins"},
+			{At: at.Add(time.Second), What: "batch 1 goes out to pop-1", Why: "it is the first"},
+			{At: at.Add(time.Minute), What: "halted", Why: "1 nodes failed, dn-2 the last of them: unhealthy: 0 may"},
+		},
 		tokens: []fleetapi.OperatorToken{{Name: "alice", Role: fleetapi.Admin}, {Name: "bob", Role: fleetapi.Viewer, Expires: &at}},
 		invite: fleetapi.Invitation{Node: "dn-3", Token: "t", Expires: at, Command: "edgespan join --controller c:8444 --token t --ca-sha256 aa --name dn-3"},
 	}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +13,7 @@ import (
 
 const layerNames = "network, topology, metadata, node/NAME, auto/NAME, e2e/FILE"
 
-// historySpecs are the commands of revisions and of their way to the nodes.
+// historySpecs are the commands of revisions.
 var historySpecs = []fleetSpec{
 	{
 		use: "history [LAYER]", short: "List who wrote what, when and why, the newest first",
@@ -49,13 +47,6 @@ var historySpecs = []fleetSpec{
 			return completeLayers(a, cmd, nil, typed)
 		},
 	},
-	{use: "rollout", short: "The last changes on their way to the nodes", sub: []fleetSpec{
-		{use: "list", short: "List the last changes, the newest first", args: exactArgs(0, "none"), forms: tableForms, run: listRollouts},
-		{
-			use: "show REVISION", short: "Show which nodes have a change, which failed, and what the others wait for",
-			args: exactArgs(1, "one REVISION"), forms: tableForms, run: showRollout,
-		},
-	}},
 }
 
 func completeLayers(a *app, cmd *cobra.Command, args []string, _ string) []string {
@@ -196,46 +187,4 @@ func rollbackTo(c *fleetCall) error {
 		return err
 	}
 	return c.put(operate.Restore{Revision: n, Layers: wanted})
-}
-
-func listRollouts(c *fleetCall) error {
-	all, err := c.client.Rollouts(c.ctx)
-	if err != nil {
-		return err
-	}
-	s := shown{data: orEmpty(all), empty: "no rollouts"}
-	t := &table{head: []string{"REVISION", "STATE", "NODES", "ACKED", "FAILED", "WAITING", "BEGAN", "AUTHOR", "MESSAGE"}, wide: c.output == "wide"}
-	for _, r := range all {
-		s.names = append(s.names, fmt.Sprint(r.Revision))
-		t.add(fmt.Sprint(r.Revision), r.State, fmt.Sprint(r.Nodes), fmt.Sprint(r.Acked), fmt.Sprint(len(r.Failed)), fmt.Sprint(len(r.Waiting)),
-			moment(&r.Began), r.Author, r.Message)
-	}
-	s.table = func(bool) *table { return t }
-	return c.a.show(s, c.output)
-}
-
-func showRollout(c *fleetCall) error {
-	n, err := revisionOf("REVISION", c.args[0])
-	if err != nil {
-		return err
-	}
-	r, err := c.client.Rollout(c.ctx, n)
-	if err != nil {
-		return err
-	}
-	failed, waiting := slices.Sorted(maps.Keys(r.Failed)), slices.Sorted(maps.Keys(r.Waiting))
-	t := &table{head: []string{"NODE", "STATE", "ERROR"}, wide: c.output == "wide"}
-	for _, name := range failed {
-		t.add(name, "failed", r.Failed[name])
-	}
-	for _, name := range waiting {
-		t.add(name, "waiting", r.Waiting[name])
-	}
-	s := shown{data: r, names: append(failed, waiting...), table: func(bool) *table { return t }, empty: "no node failed or waits"}
-	if err := c.a.show(s, c.output); err != nil {
-		return err
-	}
-	c.a.say("%s", printable(fmt.Sprintf("revision %d, %s: %d of %s acked, %d failed, %d waiting",
-		r.Revision, r.State, r.Acked, many(r.Nodes, "node"), len(failed), len(waiting))))
-	return nil
 }

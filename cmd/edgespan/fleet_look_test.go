@@ -26,7 +26,7 @@ func TestHowAnswersLook(t *testing.T) {
 		"network actions -f -", "nodes list", "nodes list -o wide", "nodes list -o name", "nodes describe pop-1", "nodes status", "nodes status pop-1",
 		"nodes explain pop-1 sysParams", "nodes explain pop-1 sysParams -o json", "nodes retry dn-2", "nodes invite dn-3",
 		"history", "history -o wide", "history show 13", "history diff 12 13", "history diff 12 13 -o json",
-		"rollout list", "rollout show 13", "operators list", "operators add bob --role viewer", "operators remove bob",
+		"rollout list", "rollout show 13", "rollout explain 13", "operators list", "operators add bob --role viewer", "operators remove bob",
 	} {
 		got := cli(t, env, "{}", strings.Fields(line)...)
 		b.WriteString("$ edgespan " + line + "\n")
@@ -107,12 +107,13 @@ func TestHostileWordsOfTheControllerArePrintedHarmlessly(t *testing.T) {
 	f.editions = []fleetapi.Edition{{Number: 13, Author: hostile, Message: hostile, Layers: []string{hostile}}}
 	f.diffs[0].Values = []history.ValueDiff{{Path: []string{hostile}, Old: hostile, HadOld: true}}
 	f.rollouts = []fleetapi.Rollout{{Revision: 13, State: hostile, Author: hostile, Message: hostile, Failed: map[string]string{hostile: hostile}, Waiting: map[string]string{hostile: hostile}}}
+	f.rolloutNext, f.decisions = hostile, []fleetapi.Verdict{{At: at, By: hostile, What: hostile, Why: hostile}}
 	f.tokens = []fleetapi.OperatorToken{{Name: hostile, Role: hostile}}
 	f.invite = fleetapi.Invitation{Node: hostile, Token: hostile, Command: hostile}
 	env := serveFleet(t, f)
 	for _, line := range []string{
 		"network get", "network set -f -", "network actions -f -", "nodes list", "nodes status", "nodes explain pop-1 x", "nodes invite x",
-		"history", "history show 13", "history diff 1 2", "rollout list", "rollout show 13", "operators list", "topology get",
+		"history", "history show 13", "history diff 1 2", "rollout list", "rollout show 13", "rollout explain 13", "operators list", "topology get",
 	} {
 		for _, output := range []string{"", "table", "wide", "name", "json", "yaml"} {
 			args := strings.Fields(line)
@@ -125,6 +126,8 @@ func TestHostileWordsOfTheControllerArePrintedHarmlessly(t *testing.T) {
 	for _, args := range [][]string{{"nodes", "describe", hostile}, {"nodes", "status", hostile}, {"nodes", "describe", hostile, "-o", "name"}, {"nodes", "describe", "x" + hostile}} {
 		harmless(t, env, args)
 	}
+	f.rollouts[0].Ended = &at
+	harmless(t, env, []string{"rollout", "watch", "13"})
 	f.err = errors.New(hostile)
 	harmless(t, env, []string{"nodes", "retry", hostile})
 	harmless(t, env, []string{"network", "set", "-f", "-"})
@@ -142,5 +145,25 @@ func harmless(t *testing.T, env map[string]string, args []string) {
 	}
 	if got.out == "" && got.err == "" {
 		t.Errorf("%q says nothing", args)
+	}
+}
+
+func TestARolloutIsWatchedUntilItEnds(t *testing.T) {
+	f := smallFleet()
+	env := serveFleet(t, f)
+	at := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)
+	f.rollouts[0].Ended = &at
+	got := cli(t, env, "", "rollout", "watch", "13")
+	want := `2026-11-21T13:00:00Z  revision 13 begins: by alice
+2026-11-21T13:00:01Z  batch 1 goes out to pop-1: it is the first
+2026-11-21T13:01:00Z  halted: 1 nodes failed, dn-2 the last of them: unhealthy: 0 may
+revision 13, running: 1 of 3 nodes acked, 1 failed, 1 waiting
+`
+	if got.code != exitPartial || got.out != want || !strings.Contains(got.err, "1 node failed") || !strings.Contains(got.err, "1 node not reached") {
+		t.Errorf("%+v", got)
+	}
+	f.rollouts[0].Failed, f.rollouts[0].Waiting = nil, nil
+	if got = cli(t, env, "", "rollout", "watch", "13"); got.code != exitOK {
+		t.Errorf("%+v", got)
 	}
 }

@@ -100,6 +100,11 @@ func TestEveryCommandAsksTheController(t *testing.T) {
 		"rollback 3 network node/pop-1 --dry-run":             "write operate.Restore{Revision:3 Layers:[network node/pop-1]} message \"\" dry true if map[]",
 		"rollout list":                                        "rollouts",
 		"rollout show 13":                                     "rollouts",
+		"rollout explain 13":                                  "explain rollout 13",
+		"rollout pause 13":                                    "rollout 13 pause",
+		"rollout resume 13":                                   "rollout 13 resume",
+		"rollout abort 13":                                    "rollout 13 abort",
+		"rollout abort 13 --revert":                           "rollout 13 revert",
 		"operators list":                                      "operators",
 		"operators add bob --role viewer --life 1h":           "add operator bob viewer expires true",
 		"operators remove bob":                                "remove operator bob",
@@ -174,7 +179,7 @@ func TestWrongFleetCommandsAskNothing(t *testing.T) {
 		"node get x --sw 1", "node get x --paths ..", "node clear-auto x", "node unset x", "metadata get base", "optimize", "optimize all", "topology add", "topology add cable a=1",
 		"topology rename link a b", "topology get node", "topology import", "nodes describe", "nodes adopt x", "nodes adopt x --import --replace", "nodes retry", "nodes explain x",
 		"nodes explain x ..", "nodes invite x --life -1s", "history base", "history show x", "history diff 1 0", "history --limit -1", "rollback x", "rollback 1 nodes",
-		"rollout show", "operators add x", "operators add x --role root", "operators add x --role admin --life -1h", "actions",
+		"rollout show", "rollout pause", "rollout abort x", "rollout watch 13 --wait -1s", "operators add x", "operators add x --role root", "operators add x --role admin --life -1h", "actions",
 	} {
 		got := cli(t, env, "", strings.Fields(line)...)
 		help := line == "network" && got.code == exitOK

@@ -49,7 +49,7 @@ var mayImport = map[string][]string{
 	"actors/keep":             {},
 	"actors/controller": {
 		"actors/keep", "config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi/fleetapi", "config/layers",
-		"config/link", "config/metadata", "config/operate", "config/revision", "config/state", "config/topology",
+		"config/link", "config/metadata", "config/operate", "config/revision", "config/rollout", "config/state", "config/topology",
 	},
 	"actors":          {"actors/keep", "netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub", "actors/agent", "config/action", "config/confirm", "config/link", "config/metadata"},
 	"actors/agent":    {"config", "config/action", "config/confirm", "config/httpapi", "config/layers", "config/link", "config/metadata", "config/nodeconf"},

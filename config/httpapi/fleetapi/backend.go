@@ -68,6 +68,10 @@ type Backend interface {
 
 	// Rollouts are the last changes on their way to the nodes, the newest first.
 	Rollouts(ctx context.Context) ([]Rollout, error)
+	// CommandRollout pauses, resumes, aborts or reverts the staged rollout of a revision.
+	CommandRollout(ctx context.Context, c Caller, revision uint64, cmd RolloutCommand) error
+	// ExplainRollout says what was decided of a staged rollout, and why.
+	ExplainRollout(ctx context.Context, revision uint64) (RolloutDetail, error)
 	// Ready says why no request can be served, nil if they can.
 	Ready(ctx context.Context) error
 }
@@ -258,12 +262,49 @@ type Rollout struct {
 	Author   string            `json:"author"`
 	Began    time.Time         `json:"began"`
 	Ended    *time.Time        `json:"ended,omitempty"`
-	State    string            `json:"state"` // running, paused, halted, done, failed, superseded
+	State    string            `json:"state"` // running, paused, halted, done, failed, superseded, aborted, released
 	Nodes    int               `json:"nodes"`
 	Acked    int               `json:"acked"`
-	Failed   map[string]string `json:"failed"`  // why
-	Waiting  map[string]string `json:"waiting"` // for what
+	Failed   map[string]string `json:"failed"`            // why
+	Waiting  map[string]string `json:"waiting"`           // for what
+	Staged   bool              `json:"staged,omitempty"`  // it goes out in batches
+	Batches  []RolloutBatch    `json:"batches,omitempty"` // of a staged one, those that have gone out
 }
+
+// RolloutBatch is how far one batch of a staged rollout has come.
+type RolloutBatch struct {
+	Number int `json:"number"`
+	Nodes  int `json:"nodes"`
+	Acked  int `json:"acked"`
+	Failed int `json:"failed"`
+	Out    int `json:"out"` // not answered yet
+}
+
+// RolloutDetail is a staged rollout with what was decided of it, and what comes next.
+type RolloutDetail struct {
+	Rollout
+	Next      string    `json:"next"`
+	Decisions []Verdict `json:"decisions"` // the last ones, the oldest first
+}
+
+// Verdict is one decision.
+type Verdict struct {
+	At   time.Time `json:"at"`
+	By   string    `json:"by,omitempty"` // "" is the controller
+	What string    `json:"what"`
+	Why  string    `json:"why,omitempty"`
+}
+
+// RolloutCommand is what an operator does with a staged rollout.
+type RolloutCommand string
+
+// The commands. A revert aborts, and takes the change back where it is, in batches too.
+const (
+	PauseRollout  RolloutCommand = "pause"
+	ResumeRollout RolloutCommand = "resume"
+	AbortRollout  RolloutCommand = "abort"
+	RevertRollout RolloutCommand = "revert"
+)
 
 // Errors of a Backend beside those that its comment names.
 var (

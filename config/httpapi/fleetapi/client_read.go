@@ -156,6 +156,19 @@ func (c *Client) Rollout(ctx context.Context, revision uint64) (Rollout, error) 
 	return out, err
 }
 
+// ExplainRollout is what was decided of a staged rollout, and why.
+func (c *Client) ExplainRollout(ctx context.Context, revision uint64) (RolloutDetail, error) {
+	var out RolloutDetail
+	err := c.get(ctx, route("rollouts", strconv.FormatUint(revision, 10), "explain"), nil, &out)
+	return out, err
+}
+
+// CommandRollout pauses, resumes, aborts or reverts a staged rollout.
+func (c *Client) CommandRollout(ctx context.Context, revision uint64, what RolloutCommand) error {
+	_, _, err := c.ask(ctx, request{method: http.MethodPost, path: route("rollouts", strconv.FormatUint(revision, 10), string(what))})
+	return err
+}
+
 // PreviewResult is what has been answered to a preview until now.
 func (c *Client) PreviewResult(ctx context.Context, id string) (Preview, error) {
 	var out Preview

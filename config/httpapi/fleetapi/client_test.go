@@ -70,6 +70,8 @@ func TestClientReads(t *testing.T) {
 	heard("Diff 2 3")(c.Diff(ctx, 2, 3))
 	heard("Rollouts")(c.Rollouts(ctx))
 	heard("Rollouts")(c.Rollout(ctx, 3))
+	heard("ExplainRollout 3")(c.ExplainRollout(ctx, 3))
+	heard("CommandRollout 3 revert by=admin-1")(nil, c.CommandRollout(ctx, 3, RevertRollout))
 	heard("PreviewResult " + odd)(c.PreviewResult(ctx, odd))
 	heard("Operators")(c.Operators(ctx))
 	heard("AddOperator bob viewer <nil> by=admin-1")(c.AddOperator(ctx, OperatorToken{Name: "bob", Role: Viewer}))

@@ -207,6 +207,17 @@ func (f *fake) Rollouts(context.Context) ([]Rollout, error) {
 	return []Rollout{{Revision: 3, Author: "ann", Began: at, State: "running", Nodes: 2, Acked: 1, Waiting: map[string]string{"n2": "offline"}}}, f.note("Rollouts")
 }
 
+func (f *fake) CommandRollout(_ context.Context, c Caller, revision uint64, cmd RolloutCommand) error {
+	return f.note("CommandRollout %d %s by=%s", revision, cmd, c.Name)
+}
+
+func (f *fake) ExplainRollout(_ context.Context, revision uint64) (RolloutDetail, error) {
+	return RolloutDetail{
+		Rollout: Rollout{Revision: revision, Author: "ann", Began: at, State: "paused", Staged: true, Batches: []RolloutBatch{{Number: 1, Nodes: 1, Acked: 1}}},
+		Next:    "nothing new", Decisions: []Verdict{{At: at, By: "ann", What: "paused"}},
+	}, f.note("ExplainRollout %d", revision)
+}
+
 func (f *fake) Ready(context.Context) error { return f.note("Ready") }
 
 // asked is a request to a handler.

@@ -265,6 +265,18 @@ func serveRollout(a *api, c *call) (reply, error) {
 	return reply{}, &operate.NotFoundError{What: fmt.Sprintf("rollout of revision %d", n), Allowed: "the last ones are kept"}
 }
 
+func serveRolloutDetail(a *api, c *call) (reply, error) {
+	n, err := c.revisionValue()
+	if err != nil {
+		return reply{}, err
+	}
+	d, err := a.backend.ExplainRollout(c.Context(), n)
+	if err != nil {
+		return reply{}, err
+	}
+	return give(d)
+}
+
 func servePreview(a *api, c *call) (reply, error) {
 	p, err := a.backend.PreviewResult(c.Context(), c.values["id"])
 	if err != nil {

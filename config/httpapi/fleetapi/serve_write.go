@@ -160,6 +160,19 @@ func command(cmd Command) func(*api, *call) (reply, error) {
 	}
 }
 
+func rolloutCommand(cmd RolloutCommand) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		n, err := c.revisionValue()
+		if err != nil {
+			return reply{}, err
+		}
+		if err := a.backend.CommandRollout(c.Context(), c.caller, n, cmd); err != nil {
+			return reply{}, err
+		}
+		return give(Nothing{})
+	}
+}
+
 func serveAdopt(a *api, c *call) (reply, error) {
 	if c.texts["mode"] == "import" {
 		return command(AdoptImport)(a, c)

@@ -196,6 +196,11 @@ func historyRows() []row {
 		{method: "POST", path: "history/{revision}/revert", role: Operator, summary: "undo what one revision did", effect: writes, serve: serveRevert},
 		{method: "GET", path: "rollouts", role: Viewer, summary: "the last changes on their way to the nodes", answer: reflect.TypeFor[[]Rollout](), serve: serveRollouts},
 		{method: "GET", path: "rollouts/{revision}", role: Viewer, summary: "the change of one revision on its way to the nodes", answer: reflect.TypeFor[Rollout](), serve: serveRollout},
+		{method: "GET", path: "rollouts/{revision}/explain", role: Viewer, summary: "what was decided of a staged rollout, why, and what comes next", answer: reflect.TypeFor[RolloutDetail](), serve: serveRolloutDetail},
+		{method: "POST", path: "rollouts/{revision}/pause", role: Operator, summary: "hold a staged rollout after the batch that is out", effect: acts, answer: nothing, serve: rolloutCommand(PauseRollout)},
+		{method: "POST", path: "rollouts/{revision}/resume", role: Operator, summary: "go on after a pause or a halt", effect: acts, answer: nothing, serve: rolloutCommand(ResumeRollout)},
+		{method: "POST", path: "rollouts/{revision}/abort", role: Operator, summary: "end a staged rollout: who does not have the change keeps what it has", effect: acts, answer: nothing, serve: rolloutCommand(AbortRollout)},
+		{method: "POST", path: "rollouts/{revision}/revert", role: Operator, summary: "end a staged rollout and take its change back, in batches too", effect: acts, answer: nothing, serve: rolloutCommand(RevertRollout)},
 	}
 }
 

@@ -1,0 +1,298 @@
+package controller
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/revision"
+	"edgespan/config/rollout"
+	"edgespan/config/topology"
+)
+
+// Words to /rollout.
+type (
+	// rolloutNews is what the fleet goes by now, and the keys that changed.
+	rolloutNews struct {
+		cause    rolloutHead
+		topology *topology.Topology
+		staging  staging
+		events   []revision.Event
+	}
+	// rolloutHead is a revision that touched nodes.
+	rolloutHead struct {
+		number          uint64
+		author, message string
+	}
+	// elected says that this replica leads; deposed that it may not any more.
+	elected struct{ by revision.Leadership }
+	deposed struct{}
+	// lookNow is to see whether nodes wait that no rollout covers.
+	lookNow struct{}
+	// due is a timer of the machine.
+	due struct{ timer, epoch int }
+	// saveNow stores what can wait a little.
+	saveNow struct{}
+	// listStaged asks for the rollouts that are kept, or for that of one revision.
+	listStaged struct{ number uint64 }
+)
+
+// gather is how long /rollout waits for more nodes of one change; it has come to all of them
+// when there is quiet for so long, or after mostGather.
+const (
+	gather     = 100 * time.Millisecond
+	mostGather = time.Second
+	saveLater  = time.Second // what can be learnt again from the nodes
+)
+
+// wish is one node as /rollout knows it: all of it from the store, so that any replica knows
+// the same.
+type wish struct {
+	id, name string
+	wants    fleet.Digest
+	since    revision.Revision // of wants
+	online   bool
+	kind     string // board and software: nodes of one kind are tried together
+	stands   standing
+	gate     gate
+}
+
+// staged says whether the node waits for a batch.
+func (w *wish) staged() bool {
+	return w.stands.State == standsStaged && w.stands.Digest == w.wants && w.gate.Open != w.wants
+}
+
+func (w *wish) has() bool { return w.stands.State == standsConfirmed && w.stands.Digest == w.wants }
+
+// rolloutActor is /rollout. On every replica it keeps up with the keys; on the one that leads
+// it has the machine of the rollout that runs.
+type rolloutActor struct {
+	d    *deps
+	self *actor.PID
+
+	staging  staging
+	cause    rolloutHead
+	causes   []uint64 // since the last rollout began
+	topology *topology.Topology
+	nodes    map[string]*wish             // by id
+	ids      map[string]string            // by name
+	kept     map[uint64]*stagedRollout    // by revision, as stored
+	at       map[uint64]revision.Revision // of kept
+	touched  map[string]bool              // names that want something else since the last rollout began
+	taken    map[string]bool              // those of touched that the save under way is about
+	letters  map[revision.Key]letter      // commands that nobody has answered
+
+	leads   *revision.Leadership
+	mandate *revision.Leadership // that is taken up again in a moment
+	machine *rollout.Rollout
+	now     *stagedRollout // that the machine is of, or the last one
+	epoch   int            // of the leadership and its timers
+	gathers time.Time      // since when; zero: it doesn't
+	stirred bool           // something came since lookNow was set
+	recheck []string       // names to be observed
+
+	dirty, saving, opening, later bool
+	ended                         []*stagedRollout // to be stored with the next save
+	answers                       []answer         // once what they tell of is stored
+}
+
+// answer is what became of a command.
+type answer struct {
+	key     revision.Key
+	letter  letter
+	refused string
+}
+
+func newRolloutActor(d *deps) *rolloutActor {
+	return &rolloutActor{
+		d: d, nodes: map[string]*wish{}, ids: map[string]string{}, kept: map[uint64]*stagedRollout{}, at: map[uint64]revision.Revision{},
+		touched: map[string]bool{}, letters: map[revision.Key]letter{},
+	}
+}
+
+// Receive takes news, what the leadership is, and what the store has done.
+func (a *rolloutActor) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		a.self = c.Self()
+		if !a.d.Offline {
+			a.d.leaf("election", func() { a.d.campaign(a.self) })
+		}
+	case rolloutNews:
+		a.news(m)
+	case elected:
+		a.leads = &m.by
+		a.begin()
+	case again:
+		if a.mandate != nil {
+			a.leads, a.mandate = a.mandate, nil
+			a.begin()
+		}
+	case deposed:
+		a.stepDown()
+	case lookNow:
+		a.lookedAt()
+	case due:
+		if a.leads != nil && a.machine != nil && m.epoch == a.epoch {
+			a.step(rollout.Deadline{Timer: m.timer})
+		}
+	case saveNow:
+		a.later = false
+	case stored:
+		a.stored(m)
+	case opened:
+		a.opened(m)
+	case asking:
+		if q, is := m.question.(listStaged); is {
+			m.reply(a.list(q.number))
+		}
+	}
+	a.settle()
+}
+
+// settle does what follows until nothing does.
+func (a *rolloutActor) settle() {
+	if a.leads == nil {
+		return
+	}
+	for len(a.recheck) > 0 {
+		names := a.recheck
+		a.recheck = nil
+		for _, name := range names {
+			a.observe(a.nodes[a.ids[name]])
+		}
+	}
+	a.save()
+	a.openGates()
+}
+
+// news takes what the fleet has told.
+func (a *rolloutActor) news(m rolloutNews) {
+	if m.cause.number > a.cause.number {
+		a.causes = append(a.causes, m.cause.number)
+	}
+	mapped := a.topology != m.topology
+	switched := a.staging.on != m.staging.on
+	a.cause, a.topology, a.staging = m.cause, m.topology, m.staging
+	for _, e := range m.events {
+		a.event(e)
+	}
+	a.d.leading.Store(a.staging.on || a.unfinished())
+	if a.leads == nil {
+		return
+	}
+	if mapped && a.machine != nil {
+		a.chart()
+	}
+	if switched && !a.staging.on {
+		a.release()
+	}
+	if len(a.touched) > 0 || len(a.recheck) > 0 || switched {
+		a.poke()
+	}
+}
+
+// unfinished says whether a rollout is on its way.
+func (a *rolloutActor) unfinished() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(a.kept)), func(s *stagedRollout) bool { return s.End == "" })
+}
+
+// event takes over one key.
+func (a *rolloutActor) event(e revision.Event) {
+	k, put := e.Entry.Key, e.Kind == revision.EventPut
+	id := history.Names(k)[0]
+	switch {
+	case history.InRollouts.Has(k):
+		a.rolloutIs(e, id)
+		return
+	case history.InMailboxes.Has(k):
+		if l := valueOf[letter](e); put && !l.Answered {
+			a.letters[k] = l
+			a.command(k, l)
+		} else {
+			delete(a.letters, k)
+		}
+		return
+	}
+	w := a.nodes[id]
+	if w == nil {
+		w = &wish{id: id}
+		a.nodes[id] = w
+	}
+	switch {
+	case history.InNodes.Has(k):
+		a.memberIs(w, valueOf[history.Member](e).Name)
+	case history.InGenerations.Has(k):
+		if c := valueOf[fleet.Counted](e); c.Digest != w.wants {
+			w.wants, w.since = c.Digest, e.Entry.ModRevision
+			a.touched[w.name] = w.name != ""
+			delete(a.touched, "")
+		}
+	case history.InOwners.Has(k):
+		o := valueOf[owner](e)
+		if w.online = put; put {
+			w.kind = cmp.Or(o.Versions.Board, "any board") + ", " + o.Versions.Software
+		}
+	case history.InStandings.Has(k):
+		w.stands = valueOf[standing](e)
+	case history.InGates.Has(k):
+		w.gate = valueOf[gate](e)
+	}
+	if w.name != "" {
+		a.recheck = append(a.recheck, w.name)
+	}
+}
+
+// memberIs takes over a node that has joined, has another name, or is forgotten.
+func (a *rolloutActor) memberIs(w *wish, name string) {
+	if w.name == name {
+		return
+	}
+	if a.ids[w.name] == w.id {
+		delete(a.ids, w.name)
+		delete(a.touched, w.name)
+		a.step(rollout.NodeForgotten{Node: w.name})
+	}
+	if w.name = name; name != "" {
+		a.ids[name] = w.id
+		a.touched[name] = true
+	}
+}
+
+// rolloutIs takes over a rollout as the store has it. What the leader stored itself it knows.
+func (a *rolloutActor) rolloutIs(e revision.Event, id string) {
+	number, is := stagedNumber(id)
+	if !is || e.Entry.ModRevision <= a.at[number] {
+		return
+	}
+	if e.Kind != revision.EventPut {
+		delete(a.kept, number)
+		delete(a.at, number)
+		return
+	}
+	var s stagedRollout
+	if err := json.Unmarshal(e.Entry.Value, &s); err != nil {
+		a.d.Log.Error("read a rollout", zap.Uint64("revision", number), zap.Error(err))
+		return
+	}
+	a.kept[number], a.at[number] = &s, e.Entry.ModRevision
+	if a.leads == nil && number >= a.cause.number {
+		clear(a.touched)
+		a.causes = nil
+	}
+}
+
+// last is the newest rollout that the store has.
+func (a *rolloutActor) last() *stagedRollout {
+	if len(a.kept) == 0 {
+		return nil
+	}
+	return a.kept[slices.Max(slices.Collect(maps.Keys(a.kept)))]
+}

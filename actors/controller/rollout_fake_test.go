@@ -1,0 +1,69 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"edgespan/config/revision"
+)
+
+// severed is a replica's way to the store that can be cut: what a dead replica does.
+type severed struct {
+	*memory
+	cut atomic.Bool
+}
+
+var errSevered = errors.New("the store is out of reach")
+
+func (s *severed) Get(ctx context.Context, k revision.Key) (revision.Entry, revision.Revision, error) {
+	if s.cut.Load() {
+		return revision.Entry{}, 0, errSevered
+	}
+	return s.memory.Get(ctx, k)
+}
+
+func (s *severed) List(ctx context.Context, p revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+	if s.cut.Load() {
+		return revision.Page{}, errSevered
+	}
+	return s.memory.List(ctx, p, o)
+}
+
+func (s *severed) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+	if s.cut.Load() {
+		return revision.Outcome{}, errSevered
+	}
+	return s.memory.Commit(ctx, t)
+}
+
+func (s *severed) Watch(ctx context.Context, p revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error {
+	return s.memory.Watch(ctx, p, after, func(b revision.Batch) error {
+		if s.cut.Load() {
+			return errSevered
+		}
+		return deliver(b)
+	})
+}
+
+func (s *severed) Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID, error) {
+	if s.cut.Load() {
+		return 0, errSevered
+	}
+	return s.memory.Grant(ctx, ttl)
+}
+
+func (s *severed) KeepAlive(ctx context.Context, id revision.LeaseID) (time.Duration, error) {
+	if s.cut.Load() {
+		return 0, errSevered
+	}
+	return s.memory.KeepAlive(ctx, id)
+}
+
+func (s *severed) Revoke(ctx context.Context, id revision.LeaseID) error {
+	if s.cut.Load() {
+		return errSevered
+	}
+	return s.memory.Revoke(ctx, id)
+}

@@ -1,0 +1,56 @@
+package controller
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/e2e"
+	"edgespan/config/rollout"
+)
+
+// staging is what the flags of the controller's config say about staged rollouts.
+type staging struct {
+	on  bool
+	set rollout.Settings
+}
+
+// yes is what turns a flag on, in the words of the seed's flags.
+var yes = []string{"true", "1", "yes", "t", "y"}
+
+// stagingOf reads the flags of a file. Those that were given to the process go before it, and
+// one that can't be read counts as its default: the file was checked when it was written.
+func stagingOf(doc config.Object, given map[string]string) staging {
+	said := map[string]string{}
+	flags, _ := e2e.Flags(doc)
+	for _, f := range flags {
+		said[f.Name] = f.Value
+	}
+	text := func(name string) string { return cmp.Or(given[name], said[name]) }
+	number := func(name string, otherwise int) int {
+		if n, err := strconv.Atoi(text(name)); err == nil && n >= 0 {
+			return n
+		}
+		return otherwise
+	}
+	seconds := func(name string, otherwise int) time.Duration {
+		return time.Duration(number(name, otherwise)) * time.Second
+	}
+	on := slices.Contains(yes, strings.ToLower(text("config_staged_rollout_enabled")))
+	s := staging{on: on, set: rollout.Settings{
+		Options: rollout.Options{AssumeAlive: true, Limit: number("config_rollout_batch_limit", 0), First: number("config_rollout_canary", 1)},
+		Confirm: seconds("config_batch_timeout_s", 180), Rest: seconds("config_rollout_rest_s", 0), Failures: number("config_rollout_failures", 0),
+	}}
+	for _, word := range strings.Split(text("config_rollout_stages"), ",") {
+		if n, err := strconv.Atoi(word); err == nil {
+			s.set.Stages = append(s.set.Stages, n)
+		}
+	}
+	if s.set.Stages == nil {
+		s.set.Stages = []int{10, 50}
+	}
+	return s
+}

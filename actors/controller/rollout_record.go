@@ -1,0 +1,114 @@
+package controller
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/revision"
+	"edgespan/config/rollout"
+)
+
+// stagedRollout is one staged rollout as the store keeps it, below its revision.
+type stagedRollout struct {
+	Revision  uint64             `json:"revision"`
+	Revisions []uint64           `json:"revisions"` // that it carries: its own, and those before that it took over
+	Author    string             `json:"author"`
+	Message   string             `json:"message,omitempty"`
+	Began     time.Time          `json:"began"`
+	Ended     time.Time          `json:"ended,omitzero"`
+	End       string             `json:"end,omitempty"`     // done, failed, aborted, superseded, released
+	By        string             `json:"by,omitempty"`      // who paused or aborted it
+	Barrier   revision.Revision  `json:"barrier,omitempty"` // what nodes want since before it was aborted, and doesn't go out
+	Left      map[string]string  `json:"left,omitempty"`    // at its end: who does not have it, and why
+	Machine   rollout.Memory     `json:"machine"`
+	Decisions []fleetapi.Verdict `json:"decisions,omitempty"` // the oldest first
+}
+
+// The ends of a rollout.
+const (
+	endDone       = "done"
+	endFailed     = "failed"
+	endAborted    = "aborted"
+	endSuperseded = "superseded"
+	endReleased   = "released" // the flag was turned off: all at once
+)
+
+const (
+	mostDecisions = 200 // are kept of one rollout, the newest
+	mostStaged    = 10  // rollouts are kept
+	mostNamed     = 20  // nodes are named in one decision
+)
+
+// decide keeps what was decided, and why.
+func (s *stagedRollout) decide(now time.Time, by, what, why string) {
+	s.Decisions = append(s.Decisions, fleetapi.Verdict{At: now.UTC(), By: by, What: what, Why: why})
+	if n := len(s.Decisions) - mostDecisions; n > 0 {
+		s.Decisions = slices.Clone(s.Decisions[n:])
+	}
+}
+
+// state is where a rollout stands, in one word.
+func (s *stagedRollout) state() string {
+	switch {
+	case s.End != "":
+		return s.End
+	case s.Machine.Paused:
+		return "paused"
+	case s.Machine.Halted:
+		return "halted"
+	}
+	return "running"
+}
+
+// clone shares nothing with s that either changes.
+func (s *stagedRollout) clone() *stagedRollout {
+	c := *s
+	c.Revisions, c.Decisions = slices.Clone(s.Revisions), slices.Clone(s.Decisions)
+	return &c
+}
+
+// stagedKey is where a rollout is: sorted by revision.
+func stagedKey(number uint64) revision.Key { return history.RolloutKey(fmt.Sprintf("%016x", number)) }
+
+// stagedNumber is the revision of a rollout's key.
+func stagedNumber(name string) (uint64, bool) {
+	n, err := strconv.ParseUint(name, 16, 64)
+	return n, err == nil
+}
+
+// The standings that a rollout goes by; all others say nothing yet.
+const (
+	standsStaged    = "staged"    // it waits for its batch
+	standsConfirmed = "confirmed" // it runs what it wants, its parameters are ready and nothing is worse
+	standsFailed    = "failed"    // it rejected or undid it
+	standsStuck     = "stuck"     // somebody else must act first
+)
+
+// standing is how a node stands to a config, as the replica with its stream says.
+type standing struct {
+	Digest fleet.Digest `json:"digest"`
+	State  string       `json:"state"`
+	Why    string       `json:"why,omitempty"`
+}
+
+// gate is which config a node may have.
+type gate struct {
+	Open    fleet.Digest `json:"open"`
+	Rollout uint64       `json:"rollout"`
+	Batch   int          `json:"batch"`
+}
+
+// valueOf reads the value of a key; one that is absent or can't be read is the zero value.
+func valueOf[V any](e revision.Event) V {
+	var v, none V
+	if e.Kind != revision.EventPut || json.Unmarshal(e.Entry.Value, &v) != nil {
+		return none
+	}
+	return v
+}

@@ -1,0 +1,215 @@
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/history"
+	"edgespan/config/revision"
+)
+
+// stored is the answer of the store to what the leader wanted to keep.
+type stored struct {
+	epoch   int
+	done    bool
+	at      revision.Revision
+	kept    []*stagedRollout
+	dropped []uint64
+	answers []answer
+	err     error
+}
+
+// opened is the answer of the store to gates that were opened.
+type opened struct {
+	epoch int
+	gates map[string]gate
+	done  bool
+	err   error
+}
+
+// stir says that what is kept has changed. What can be learnt again waits a little.
+func (a *rolloutActor) stir(now bool) {
+	a.dirty = true
+	if now {
+		a.later = false
+	} else if !a.later && !a.saving {
+		a.later = true
+		self := a.self
+		a.d.after(saveLater, func() { a.d.system.Root.Send(self, saveNow{}) })
+	}
+}
+
+// save stores the rollout, and those that it ended. What it decided is carried out after that
+// only: whoever leads next decides the same.
+func (a *rolloutActor) save() {
+	if !a.dirty || a.saving || a.later || a.now == nil {
+		return
+	}
+	if a.machine != nil {
+		a.now.Machine = a.machine.Memory()
+	}
+	s := stored{epoch: a.epoch, kept: append(a.ended, a.now.clone()), answers: a.answers}
+	txn := revision.Txn{Compares: []revision.Compare{a.leads.Fence()}, Else: []revision.Op{revision.Get(a.leads.Key)}}
+	for _, one := range s.kept {
+		k := stagedKey(one.Revision)
+		txn.Compares = append(txn.Compares, revision.At(k, a.at[one.Revision]))
+		txn.Then = append(txn.Then, revision.Put(k, encode(one)))
+	}
+	all := slices.Sorted(maps.Keys(a.kept))
+	if _, old := a.kept[a.now.Revision]; !old {
+		all = append(all, a.now.Revision)
+	}
+	for _, number := range all[:max(len(all)-mostStaged, 0)] {
+		s.dropped = append(s.dropped, number)
+		txn.Then = append(txn.Then, revision.Delete(stagedKey(number)))
+	}
+	a.saving, a.dirty, a.ended, a.answers = true, false, nil, nil
+	self := a.self
+	a.d.leaf("rollout", func() {
+		o, err := a.d.commit(a.d.ctx, txn)
+		s.done, s.at, s.err = err == nil && o.Succeeded, o.Revision, err
+		a.d.system.Root.Send(self, s)
+	})
+}
+
+// stored goes on with what is stored. What another leader has written since, or may have, is
+// read again.
+func (a *rolloutActor) stored(m stored) {
+	if m.epoch != a.epoch {
+		return
+	}
+	a.saving = false
+	if !m.done {
+		if m.err != nil {
+			a.d.Log.Warn("store a rollout", zap.Error(m.err))
+		}
+		for _, one := range m.answers {
+			a.letters[one.key] = one.letter // they are judged anew
+		}
+		a.retryLater()
+		return
+	}
+	if !a.dirty {
+		a.taken = nil
+	}
+	for _, s := range m.kept {
+		a.kept[s.Revision], a.at[s.Revision] = s, m.at
+	}
+	for _, number := range m.dropped {
+		delete(a.kept, number)
+		delete(a.at, number)
+	}
+	for _, one := range m.answers {
+		a.answer(one)
+	}
+	a.d.leading.Store(a.staging.on || a.unfinished())
+}
+
+// retryLater begins anew with what the store has, after a while: whether the last transaction
+// was done is known then.
+func (a *rolloutActor) retryLater() {
+	for _, one := range a.answers {
+		a.letters[one.key] = one.letter
+	}
+	maps.Copy(a.touched, a.taken) // nothing came of it
+	self, system, by := a.self, a.d.system, *a.leads
+	a.stepDown()
+	a.mandate = &by
+	a.d.after(leadAgain, func() { system.Root.Send(self, again{}) })
+}
+
+// leadAgain is how long a leader waits with what the store did not take.
+const leadAgain = 200 * time.Millisecond
+
+// gatesAtOnce is how many gates are opened in one transaction.
+const gatesAtOnce = 100
+
+// openGates lets the nodes of the batch that is out have what they want, once the batch is
+// stored. It goes by how things are, not by what was decided a moment ago: it does what a
+// leader that died left, and nothing twice. What a node wants since the rollout was stored is
+// not of that rollout.
+func (a *rolloutActor) openGates() {
+	if a.machine == nil || a.saving || a.opening || a.dirty && !a.later || a.now.End != "" {
+		return
+	}
+	durable := a.kept[a.now.Revision]
+	if durable == nil {
+		return
+	}
+	gates := map[string]gate{}
+	for _, name := range durable.Machine.Out {
+		w := a.nodes[a.ids[name]]
+		if w == nil || w.gate.Open == w.wants || w.since > a.at[a.now.Revision] || len(gates) == gatesAtOnce {
+			continue
+		}
+		gates[w.id] = gate{Open: w.wants, Rollout: a.now.Revision, Batch: durable.Machine.Number}
+	}
+	if len(gates) == 0 {
+		return
+	}
+	txn := revision.Txn{Compares: []revision.Compare{a.leads.Fence()}}
+	for _, id := range slices.Sorted(maps.Keys(gates)) {
+		txn.Then = append(txn.Then, revision.Put(history.GateKey(id), encode(gates[id])))
+	}
+	a.opening = true
+	self, epoch := a.self, a.epoch
+	a.d.leaf("gates", func() {
+		o, err := a.d.commit(a.d.ctx, txn)
+		a.d.system.Root.Send(self, opened{epoch, gates, err == nil && o.Succeeded, err})
+	})
+}
+
+func (a *rolloutActor) opened(m opened) {
+	if m.epoch != a.epoch {
+		return
+	}
+	a.opening = false
+	if !m.done {
+		if m.err != nil {
+			a.d.Log.Warn("open the gates of a batch", zap.Error(m.err))
+		}
+		a.retryLater()
+		return
+	}
+	for id, g := range m.gates {
+		if w := a.nodes[id]; w != nil {
+			w.gate = g
+		}
+	}
+}
+
+// begin takes up what the leader before has stored.
+func (a *rolloutActor) begin() {
+	a.epoch++
+	a.machine, a.now, a.dirty, a.saving, a.opening, a.later, a.recheck = nil, nil, false, false, false, false, nil
+	last := a.last()
+	if last == nil {
+		a.poke()
+		return
+	}
+	a.now = last.clone()
+	a.d.Log.Info("lead the rollouts", zap.Uint64("revision", last.Revision), zap.String("state", last.state()))
+	if last.End == "" {
+		a.now.decide(time.Now(), "", fmt.Sprintf("replica %s leads", a.d.Replica), "")
+		a.take(last)
+		if !a.staging.on {
+			a.release()
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(a.letters)) {
+		a.command(k, a.letters[k])
+	}
+	a.poke()
+}
+
+// stepDown forgets what only a leader knows.
+func (a *rolloutActor) stepDown() {
+	a.epoch++
+	a.leads, a.mandate, a.machine, a.now, a.gathers = nil, nil, nil, nil, time.Time{}
+	a.dirty, a.saving, a.opening, a.later = false, false, false, false
+	a.recheck, a.ended, a.answers = nil, nil, nil
+}

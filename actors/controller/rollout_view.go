@@ -1,0 +1,121 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/rollout"
+)
+
+// listedRollout is a rollout and how people see it.
+type listedRollout struct {
+	*stagedRollout
+	shown fleetapi.Rollout
+}
+
+// list are the rollouts that are kept, the newest first, or the one of a revision. Nobody
+// changes them.
+func (a *rolloutActor) list(only uint64) []listedRollout {
+	out := []listedRollout{}
+	for _, number := range slices.Backward(slices.Sorted(maps.Keys(a.kept))) {
+		if only != 0 && number != only {
+			continue
+		}
+		s := a.kept[number]
+		out = append(out, listedRollout{s, a.shown(s)})
+	}
+	return out
+}
+
+// shown is a rollout as people see it.
+func (a *rolloutActor) shown(s *stagedRollout) fleetapi.Rollout {
+	out := fleetapi.Rollout{
+		Revision: s.Revision, Message: s.Message, Author: s.Author, Began: s.Began, State: s.state(), Staged: true,
+		Failed: map[string]string{}, Waiting: map[string]string{}, Batches: []fleetapi.RolloutBatch{},
+	}
+	if !s.Ended.IsZero() {
+		ended := s.Ended
+		out.Ended = &ended
+	}
+	for _, g := range s.Machine.Nodes {
+		out.Nodes += len(g.Names)
+		if g.State == rollout.Confirmed {
+			out.Acked += len(g.Names)
+			continue
+		}
+		for _, name := range g.Names {
+			switch {
+			case g.State == rollout.Failed:
+				out.Failed[name] = g.Why
+			case s.End != "":
+				out.Waiting[name] = s.Left[name]
+			case g.State == rollout.Waiting:
+				out.Waiting[name] = a.waits(name)
+			default:
+				out.Waiting[name] = string(g.State) + why(g.Why)
+			}
+		}
+	}
+	for _, p := range s.Machine.Progress() {
+		out.Batches = append(out.Batches, fleetapi.RolloutBatch{Number: p.Batch, Nodes: p.Nodes, Acked: p.Confirmed, Failed: p.Failed, Out: p.Out})
+	}
+	return out
+}
+
+func (a *rolloutActor) waits(name string) string {
+	if w := a.nodes[a.ids[name]]; w == nil || !w.online {
+		return "it is offline"
+	}
+	return "its batch has not come"
+}
+
+func why(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// next says what happens next.
+func (l listedRollout) next() string {
+	out := len(l.Machine.Out)
+	switch {
+	case l.End == endAborted:
+		return "nothing, until the layers change: nodes that did not get it keep what they have"
+	case l.End != "":
+		return "nothing"
+	case l.Machine.Paused:
+		return fmt.Sprintf("nothing new, until it is resumed or aborted; it was paused by %s, and %d nodes of the batch that is out have not answered", l.By, out)
+	case l.Machine.Halted:
+		return "nothing new, until it is resumed, aborted or reverted, or another change comes"
+	case out > 0:
+		return fmt.Sprintf("%d nodes of batch %d answer, within %v of its start", out, l.Machine.Number, l.Machine.Settings.Confirm)
+	case l.Machine.Resting:
+		return fmt.Sprintf("the next batch, %v after the one before", l.Machine.Settings.Rest)
+	}
+	return "the next batch"
+}
+
+// withStaged are the rollouts that this replica follows and those that are staged, the newest
+// first: of one revision the staged one says more.
+func (c *Controller) withStaged(ctx context.Context, all []fleetapi.Rollout) ([]fleetapi.Rollout, error) {
+	answer, err := c.d.ask(ctx, c.d.rollout, listStaged{0})
+	if err != nil {
+		return nil, err
+	}
+	by := map[uint64]fleetapi.Rollout{}
+	for _, r := range all {
+		by[r.Revision] = r
+	}
+	for _, s := range answer.([]listedRollout) {
+		by[s.Revision] = s.shown
+	}
+	out := make([]fleetapi.Rollout, 0, len(by))
+	for _, number := range slices.Backward(slices.Sorted(maps.Keys(by))) {
+		out = append(out, by[number])
+	}
+	return out[:min(len(out), mostRollouts)], nil
+}
