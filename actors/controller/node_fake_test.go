@@ -36,6 +36,7 @@ type fakeNode struct {
 	// How it takes what is pushed.
 	reject, unhealthy string // a text in the document that it can't stand
 	silent            bool   // it answers no probe
+	sick              string // a text in the document that makes its health bad, though it keeps it
 	base              string // its answer to AskBaseConfig
 
 	parameters []link.Parameter // that it reports, of the config that it runs
@@ -181,6 +182,9 @@ func (n *fakeNode) report() link.Report {
 	for _, p := range n.parameters {
 		p.Generation = n.generation
 		r.Parameters = append(r.Parameters, p)
+	}
+	if n.sick != "" {
+		r.Health = []link.Health{{Name: "uplink", Good: !contains(n.doc, n.sick)}, {Name: "fan"}}
 	}
 	if n.pending != nil {
 		p := *n.pending

@@ -36,8 +36,12 @@ type (
 	deposed struct{}
 	// lookNow is to see whether nodes wait that no rollout covers.
 	lookNow struct{}
-	// due is a timer of the machine.
-	due struct{ timer, epoch int }
+	// due is a timer of the machine. One that another was set in place of is void, whichever
+	// machine either is of.
+	due struct {
+		timer  int
+		number uint64
+	}
 	// saveNow stores what can wait a little.
 	saveNow struct{}
 	// listStaged asks for the rollouts that are kept, or for that of one revision.
@@ -93,7 +97,8 @@ type rolloutActor struct {
 	mandate *revision.Leadership // that is taken up again in a moment
 	machine *rollout.Rollout
 	now     *stagedRollout // that the machine is of, or the last one
-	epoch   int            // of the leadership and its timers
+	timers  uint64         // that were set
+	epoch   int            // of the leadership: answers of the store to another one are void
 	gathers time.Time      // since when; zero: it doesn't
 	stirred bool           // something came since lookNow was set
 	recheck []string       // names to be observed
@@ -140,7 +145,7 @@ func (a *rolloutActor) Receive(c actor.Context) {
 	case lookNow:
 		a.lookedAt()
 	case due:
-		if a.leads != nil && a.machine != nil && m.epoch == a.epoch {
+		if a.leads != nil && a.machine != nil && m.number == a.timers {
 			a.step(rollout.Deadline{Timer: m.timer})
 		}
 	case saveNow:

@@ -209,6 +209,7 @@ func (a *rolloutActor) begin() {
 // stepDown forgets what only a leader knows.
 func (a *rolloutActor) stepDown() {
 	a.epoch++
+	a.timers++ // those that run are void
 	a.leads, a.mandate, a.machine, a.now, a.gathers = nil, nil, nil, nil, time.Time{}
 	a.dirty, a.saving, a.opening, a.later = false, false, false, false
 	a.recheck, a.ended, a.answers = nil, nil, nil

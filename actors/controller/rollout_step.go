@@ -63,7 +63,8 @@ func (a *rolloutActor) chart() {
 
 // arm sets the timer of the machine.
 func (a *rolloutActor) arm(t rollout.SetTimer) {
-	m, self := due{t.Timer, a.epoch}, a.self
+	a.timers++
+	m, self := due{t.Timer, a.timers}, a.self
 	a.d.after(t.After, func() { a.d.system.Root.Send(self, m) })
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/link"
 	"edgespan/config/metadata"
 	"edgespan/config/operate"
 	"edgespan/config/revision"
@@ -622,5 +623,97 @@ func TestAStartOpensNoGate(t *testing.T) {
 		r.rollout(c, n, fleetapi.ResumeRollout)
 		r.pass(time.Minute)
 		r.is(c, "done", "one", "n0 n1 n2")
+	})
+}
+
+// What was good while the node waited is bad now, though the node has confirmed: it does not
+// count as done, and the batch fails at its end. What was bad before does not count.
+func TestANodeThatIsWorseDoesNotCountAsDone(t *testing.T) {
+	onStaged(t, func(r *rig) {
+		c := r.start("a")
+		for _, name := range r.fleetOf(c, 4) {
+			r.behave(name, func(n *fakeNode) { n.sick = "bad" })
+		}
+		r.pass(10 * time.Second)
+		r.network(c, `{"envParams":{"B":"good"}}`)
+		r.pass(time.Minute)
+		r.is(c, "done", "good", "n0 n1 n2 n3")
+		r.network(c, `{"envParams":{"B":"bad"}}`)
+		r.pass(2 * time.Minute)
+		r.wants(c, "n0", "in sync")
+		r.is(c, "running", "bad", "n0")
+		r.pass(2 * time.Minute)
+		r.is(c, "halted", "bad", "n0")
+	})
+}
+
+// The leader that takes over waits for the batch no longer than the time of one.
+func TestASilentBatchFailsUnderTheNextLeaderToo(t *testing.T) {
+	onStaged(t, func(r *rig) {
+		c := r.start("a")
+		r.fleetOf(c, 3)
+		r.behave("n0", silent)
+		r.network(c, `{"envParams":{"B":"one"}}`)
+		r.pass(time.Minute)
+		r.stop("a")
+		c = r.start("b")
+		for _, name := range []string{"n1", "n2"} { // n0 stays away
+			r.nodes[name].connect(c)
+		}
+		r.pass(170 * time.Second)
+		r.is(c, "running", "one", "n0")
+		r.pass(15 * time.Second)
+		r.is(c, "halted", "one", "n0")
+	})
+}
+
+// A node that is held locally between the plan and its batch is not waited for.
+func TestAHeldNodeInABatchIsNotWaitedFor(t *testing.T) {
+	onStaged(t, func(r *rig) {
+		c := r.start("a")
+		r.fleetOf(c, 4)
+		r.behave("n0", silent)
+		r.network(c, `{"envParams":{"B":"one"}}`)
+		r.pass(time.Second)
+		r.behave("n1", func(n *fakeNode) { n.held = &link.Held{By: "bob", Since: time.Now()} })
+		r.pass(10 * time.Second)
+		r.behave("n0", speaks)
+		r.pass(time.Minute)
+		d := r.is(c, "done", "one", "n0 n2 n3")
+		if !strings.Contains(d.Waiting["n1"], "bob") {
+			t.Errorf("%+v", d)
+		}
+	})
+}
+
+// After an abort nothing goes out until the layers change, not to who comes new either.
+func TestNothingGoesOutAfterAnAbort(t *testing.T) {
+	onStaged(t, func(r *rig) {
+		c := r.start("a")
+		r.fleetOf(c, 3)
+		r.behave("n0", silent)
+		r.network(c, `{"envParams":{"B":"one"}}`)
+		r.pass(time.Second)
+		r.rollout(c, r.newest(c).Revision, fleetapi.AbortRollout)
+		r.node(c, "n3")
+		r.pass(time.Hour)
+		r.is(c, "aborted", "one", "n0")
+		r.write(c, operate.SetNodes{Overrides: r.doc(`{"n3":{"envParams":{"C":"own"}}}`)})
+		r.pass(time.Minute)
+		r.is(c, "done", "one", "n0 n3") // its own change has brought it
+	})
+}
+
+// The actor of a node that crashed knows its gate before it hears what the node wants.
+func TestACrashOpensNoGate(t *testing.T) {
+	onStaged(t, func(r *rig) {
+		c := r.start("a")
+		r.fleetOf(c, 3)
+		r.behave("n0", silent)
+		c.d.system.Root.Send(c.d.dir.named("n1").process(), said{}) // of no stream: it panics
+		r.network(c, `{"envParams":{"B":"one"}}`)
+		r.pass(time.Minute)
+		r.is(c, "running", "one", "n0")
+		r.wants(c, "n1", "staged")
 	})
 }
