@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"edgespan/config/history"
 	"edgespan/config/revision"
 )
 
@@ -13,6 +14,10 @@ import (
 type severed struct {
 	*memory
 	cut atomic.Bool
+	// A stubborn one believes that its lease holds, as a process does that slept.
+	stubborn atomic.Bool
+	refused  atomic.Int64 // writes of rollouts that its fence kept from being done
+	done     atomic.Int64 // and those that were done
 }
 
 var errSevered = errors.New("the store is out of reach")
@@ -35,7 +40,17 @@ func (s *severed) Commit(ctx context.Context, t revision.Txn) (revision.Outcome,
 	if s.cut.Load() {
 		return revision.Outcome{}, errSevered
 	}
-	return s.memory.Commit(ctx, t)
+	o, err := s.memory.Commit(ctx, t)
+	for _, op := range t.Then {
+		if s.stubborn.Load() && op.Kind == revision.OpPut && (history.InRollouts.Has(op.Key) || history.InGates.Has(op.Key)) {
+			if o.Succeeded {
+				s.done.Add(1)
+			} else {
+				s.refused.Add(1)
+			}
+		}
+	}
+	return o, err
 }
 
 func (s *severed) Watch(ctx context.Context, p revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error {
@@ -57,6 +72,9 @@ func (s *severed) Grant(ctx context.Context, ttl time.Duration) (revision.LeaseI
 func (s *severed) KeepAlive(ctx context.Context, id revision.LeaseID) (time.Duration, error) {
 	if s.cut.Load() {
 		return 0, errSevered
+	}
+	if s.stubborn.Load() {
+		return leaderTTL, nil
 	}
 	return s.memory.KeepAlive(ctx, id)
 }

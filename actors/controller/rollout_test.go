@@ -717,3 +717,41 @@ func TestACrashOpensNoGate(t *testing.T) {
 		r.wants(c, "n1", "staged")
 	})
 }
+
+// A leader that was replaced and does not know it writes nothing: each of its writes compares
+// the election.
+func TestALeaderThatWasReplacedWritesNothing(t *testing.T) {
+	onStaged(t, func(r *rig) {
+		led := &severed{memory: newMemory()}
+		r.store = led.memory
+		inner := r.change
+		r.change = func(o *Options) {
+			if inner(o); o.Replica == "a" {
+				o.Store = led
+			}
+		}
+		r.start("a")
+		r.pass(time.Second)
+		b := r.start("b")
+		r.fleetOf(b, 4)
+		led.stubborn.Store(true)
+		r.pass(3 * time.Second)
+		if e, _, _ := r.store.Get(r.Context(), "elections/rollout"); string(e.Value) != "b" {
+			t.Fatalf("%s leads", e.Value)
+		}
+		for _, text := range []string{"one", "two"} {
+			r.network(b, `{"envParams":{"B":"`+text+`"}}`)
+			r.pass(10 * time.Second)
+			r.is(b, "done", text, "n0 n1 n2 n3")
+		}
+		if done, refused := led.done.Load(), led.refused.Load(); done != 0 || refused == 0 {
+			t.Errorf("the one before wrote %d times, and was kept from it %d times", done, refused)
+		}
+		for name, n := range r.nodes {
+			if pushes, _ := n.got(); pushes != 2 {
+				t.Errorf("%s was pushed to %d times", name, pushes)
+			}
+		}
+		led.stubborn.Store(false)
+	})
+}
