@@ -213,5 +213,8 @@ func (t *top) Receive(c actor.Context) {
 	if err == nil {
 		t.d.fleet, err = c.SpawnNamed(t.d.vital(func() actor.Actor { return newFleetActor(t.d) }), "fleet")
 	}
+	if err == nil {
+		c.Send(t.d.fleet, begin{})
+	}
 	t.started <- err
 }

@@ -151,6 +151,7 @@ func (a *fleetActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		a.self = c.Self()
+	case begin:
 		a.d.leaf("library", a.readLibrary)
 		a.d.leaf("watcher", func() { a.d.watch(a.self) })
 		a.d.leaf("lease", func() { a.d.keepLease(a.self) })
@@ -217,6 +218,9 @@ func (a *fleetActor) ofNodes(c actor.Context) {
 		a.d.leaf("library", a.readLibrary)
 	}
 }
+
+// begin starts what brings the fleet its news, once all of the tree can be found.
+type begin struct{}
 
 // reload reads the base files again.
 type reload struct{}
