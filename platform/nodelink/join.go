@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -26,10 +27,21 @@ const (
 	joinLimit   = 16 << 10
 )
 
-// join serves the one call without a certificate. The request is checked whole before the
-// token is spent.
+// join serves the one call without a certificate, and tells the log what became of it.
 func (s *Server) join(ctx context.Context, in *pb.JoinRequest) (*pb.JoinAnswer, error) {
 	from := source(ctx)
+	node := "" // no more than its certificate request says
+	answer, err := s.admit(ctx, in, from, &node)
+	if err != nil {
+		s.no.note("a join is refused", from, err, zap.String("node", node), zap.String("name", fmt.Sprintf("%.*s", longestName, in.GetName())))
+		return nil, err
+	}
+	s.opts.Log.Info("a node joined", zap.String("from", from), zap.String("node", node), zap.String("name", answer.GetName()))
+	return answer, nil
+}
+
+// admit judges a join. The request is checked whole before the token is spent.
+func (s *Server) admit(ctx context.Context, in *pb.JoinRequest, from string, node *string) (*pb.JoinAnswer, error) {
 	if !s.gate.pass(from, s.opts.Now()) {
 		return nil, status.Error(codes.ResourceExhausted, "too many joins: come again in a minute")
 	}
@@ -46,8 +58,9 @@ func (s *Server) join(ctx context.Context, in *pb.JoinRequest) (*pb.JoinAnswer, 
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+	*node = request.Node.String()
 	name, err := s.opts.Handler.Join(ctx, link.Join{
-		Token: in.GetToken(), Name: in.GetName(), Node: request.Node.String(), Key: request.Key, From: from,
+		Token: in.GetToken(), Name: in.GetName(), Node: *node, Key: request.Key, From: from,
 	})
 	if err != nil {
 		return nil, status.Error(codes.PermissionDenied, err.Error())
@@ -69,11 +82,7 @@ func source(ctx context.Context) string {
 	if !ok {
 		return ""
 	}
-	host, _, err := net.SplitHostPort(p.Addr.String())
-	if err != nil {
-		return p.Addr.String()
-	}
-	return host
+	return host(p.Addr)
 }
 
 // JoinOptions are what a node joins with.

@@ -81,6 +81,7 @@ type Server struct {
 	grpc   *grpc.Server
 	shared *budget
 	gate   *joinGate
+	no     *refusals
 	stop   chan struct{} // ends the sweep
 	swept  chan struct{}
 
@@ -104,11 +105,11 @@ const spareConnections = 1000
 func NewServer(opts ServerOptions) *Server {
 	opts.defaults()
 	s := &Server{
-		opts: opts, shared: newBudget(opts.Unfinished), gate: newJoinGate(opts.Joins),
+		opts: opts, shared: newBudget(opts.Unfinished), gate: newJoinGate(opts.Joins), no: newRefusals(opts.Log, opts.Now),
 		stop: make(chan struct{}), swept: make(chan struct{}), nodes: map[string]*stream{},
 	}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(credentials.NewTLS(opts.Authority.ServerTLS())),
+		grpc.Creds(handshakes{credentials.NewTLS(opts.Authority.ServerTLS()), s.no}),
 		grpc.MaxRecvMsgSize(wireLimit), grpc.MaxSendMsgSize(wireLimit), grpc.MaxHeaderListSize(8<<10),
 		grpc.MaxConcurrentStreams(2), grpc.ConnectionTimeout(opts.HelloWait),
 		grpc.ReadBufferSize(readBuffer),

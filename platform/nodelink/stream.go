@@ -56,6 +56,7 @@ type stream struct {
 func (s *Server) link(rpc grpc.ServerStream) error {
 	who, err := identify(rpc.Context())
 	if err != nil {
+		s.no.note("a connection without a node's certificate is refused", source(rpc.Context()), err)
 		return status.Error(codes.Unauthenticated, err.Error())
 	}
 	id, err := s.enter()
@@ -72,6 +73,7 @@ func (s *Server) link(rpc grpc.ServerStream) error {
 	st.out = newOutbox(s.opts.Now, func(m proto.Message) error { return writeDown(rpc, m.(*pb.Down)) })
 	go st.receive()
 	err = st.serve()
+	s.no.ofNode(source(rpc.Context()), st, err)
 	st.finish(err) // ends the reader of a stream that was never let in
 	st.out.close(ErrClosed)
 	return err

@@ -1,0 +1,91 @@
+package nodelink
+
+import (
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+)
+
+// refusals tells the log who was sent away and why. Anybody who reaches the port could fill
+// a disk by that, so there are some at once and then one a second; what was left out is
+// counted in the next line.
+type refusals struct {
+	log *zap.Logger
+	now func() time.Time
+
+	mu   sync.Mutex
+	rate *bucket
+	out  int // lines left out
+}
+
+func newRefusals(log *zap.Logger, now func() time.Time) *refusals {
+	return &refusals{log: log, now: now, rate: newBucket(1, 50)}
+}
+
+func (r *refusals) note(what, from string, err error, more ...zap.Field) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.rate.try(r.now()) {
+		r.out++
+		return
+	}
+	why := err.Error()
+	if st, ok := status.FromError(err); ok {
+		why = st.Message()
+	}
+	more = append(more, zap.String("from", from), zap.String("why", why))
+	if r.out > 0 {
+		more = append(more, zap.Int("left_out", r.out))
+		r.out = 0
+	}
+	r.log.Warn(what, more...)
+}
+
+// sentAway are the codes of a refusal; the others are those of a stream that ended.
+var sentAway = []codes.Code{
+	codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.ResourceExhausted, codes.FailedPrecondition, codes.Unimplemented,
+}
+
+// ofNode notes how a stream ended, if that was a refusal.
+func (r *refusals) ofNode(from string, st *stream, err error) {
+	if slices.Contains(sentAway, status.Code(err)) {
+		r.note("a node is sent away", from, err, zap.String("node", st.node))
+	}
+}
+
+// handshakes are TLS whose failures are noted: a certificate of another CA, or no TLS.
+type handshakes struct {
+	credentials.TransportCredentials
+	refusals *refusals
+}
+
+// ServerHandshake is that of TLS.
+func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := h.TransportCredentials.ServerHandshake(c)
+	if err != nil && !errors.Is(err, io.EOF) { // who only looks whether the port is open is no news
+		h.refusals.note("a connection is refused", host(c.RemoteAddr()), err)
+	}
+	return conn, info, err
+}
+
+// Clone is a copy.
+func (h handshakes) Clone() credentials.TransportCredentials {
+	return handshakes{h.TransportCredentials.Clone(), h.refusals}
+}
+
+// host is an address without its port.
+func host(a net.Addr) string {
+	name, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	return name
+}
