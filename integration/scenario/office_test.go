@@ -22,6 +22,7 @@ type office struct {
 	port  int    // of the API; nodes have the next one
 	dir   string // data folder
 	extra []string
+	asked []string // all of its arguments, in the place of the others
 	cmd   *exec.Cmd
 	ended chan struct{}
 }
@@ -50,10 +51,11 @@ func (o *office) begin() {
 	}
 	defer said.Close()
 	before := len(o.said())
-	o.cmd = exec.Command("ip", append([]string{
-		"netns", "exec", o.w.NS("isp"), program, "--data-dir", o.dir,
-		"--listen", fmt.Sprint("192.0.2.1:", o.port), "--node-listen", o.nodes(),
-	}, o.extra...)...)
+	args := o.asked
+	if args == nil {
+		args = append([]string{"--data-dir", o.dir, "--listen", fmt.Sprint("192.0.2.1:", o.port), "--node-listen", o.nodes()}, o.extra...)
+	}
+	o.cmd = exec.Command("ip", append([]string{"netns", "exec", o.w.NS("isp"), program}, args...)...)
 	o.cmd.Stdout, o.cmd.Stderr = said, said
 	if err := o.cmd.Start(); err != nil {
 		o.w.Fatal(err)
