@@ -17,14 +17,14 @@ func pageFleet(t *testing.T) *worldBackend {
 	b := newWorldBackend(t)
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
 	now, before := fleetapi.Running{Generation: "1:7"}, fleetapi.Running{Generation: "1:6"}
-	const why = "it runs 1:6, wanted is 1:7; it was undone as unhealthy: uplink"
+	const why = "it runs 1:6, wanted is 1:7; it was undone by the node as unhealthy: good before and bad now: port/wan"
 	b.nodes = []fleetapi.Node{
 		{Name: "node-1", State: "in sync", Why: "it runs the wanted config, generation 1:7", Online: true, Ready: true, Software: "RELEASE_M81", Wanted: now, Running: now},
 		{Name: "node-2", State: "failed", Why: why, Online: true, Software: "RELEASE_M81", Wanted: now, Running: before},
 		{Name: "node-3", State: "needs adoption", Why: "a first push would remove 2 networks", Online: true, Software: "RELEASE_M81", Wanted: now},
 	}
 	b.detail = fleetapi.NodeDetail{
-		Node: b.nodes[1], Explain: []string{"failed: " + why, "next: it is pushed again once its wanted config changes, or by retry"},
+		Node: b.nodes[1], Explain: []string{"failed: " + why, "next: nothing, until its config or its versions change, or a retry is asked for"},
 		Failures: []fleetapi.Failure{{MD5: "9f86d081", Reason: "unhealthy", Why: "uplink", At: at.Add(-10 * time.Minute)}},
 	}
 	b.invite = fleetapi.Invitation{
