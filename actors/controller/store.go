@@ -138,7 +138,7 @@ func (d *deps) world(ctx context.Context) (*operate.World, error) {
 
 func (d *deps) worldAt(state history.State) *operate.World {
 	w := d.dir.world()
-	w.State, w.E2E, w.MaskKey = state, d.E2E, d.MaskKey
+	w.State, w.E2E, w.MaskKey, w.Replica = state, d.E2E, d.MaskKey, d.Replica
 	w.Layers = d.kindLayers
 	return w
 }

@@ -148,7 +148,69 @@ func (j *judge) setE2E(q SetE2E) (Outcome, error) {
 	change := e2e.Changes(m, before, checked)
 	o.Actions, o.Flags = change.Actions, change.Flags
 	o.Warnings = append(o.Warnings, nextStart(q.File, change)...)
+	if q.Replica == "" {
+		shadowed, err := j.shadowed(q.File, m, checked)
+		if err != nil {
+			return Outcome{}, err
+		}
+		o.Warnings = append(o.Warnings, shadowed...)
+	}
 	return o, nil
+}
+
+// shadowed tells of values for all replicas that some have another of their own for.
+func (j *judge) shadowed(file string, m *metadata.Metadata, doc config.Object) ([]string, error) {
+	all, err := j.State.Of(history.E2E)
+	if err != nil {
+		return nil, err
+	}
+	_, apart := m.Split(doc)
+	var out []string
+	for _, v := range all {
+		f, replica := fileOf(v.Layer)
+		if f != file || replica == "" || v.Document == nil {
+			continue
+		}
+		_, mine := m.Split(v.Document)
+		for _, path := range leaves(config.FullDiff(apart, mine), nil) {
+			if _, given := config.Lookup(apart, path); given {
+				out = append(out, file+": "+config.FormatPath(path)+": replica "+config.Quote(replica)+" has its own, which stays: a write for that replica changes it")
+			}
+		}
+	}
+	return out, nil
+}
+
+// leaves are the paths of a document's values.
+func leaves(v any, at []string) [][]string {
+	o, is := v.(config.Object)
+	if !is || len(o) == 0 && len(at) > 0 {
+		return [][]string{at}
+	}
+	var out [][]string
+	for _, key := range config.Keys(o) {
+		out = append(out, leaves(o[key], config.Sub(at, key))...)
+	}
+	return out
+}
+
+// ownGivesWay takes away what this replica keeps for itself of a file that is imported: the
+// file has it.
+func (j *judge) ownGivesWay(c history.Change, f history.Files) error {
+	for file, doc := range f.E2E {
+		l := fileLayer(file, j.Replica)
+		if doc == nil || j.Replica == "" {
+			continue
+		}
+		own, err := j.layer(l)
+		if err != nil {
+			return err
+		}
+		if own.Document != nil {
+			c.Layers[l] = nil
+		}
+	}
+	return nil
 }
 
 func nextStart(file string, c e2e.Change) []string {

@@ -25,6 +25,8 @@ type World struct {
 	Metadata *metadata.Metadata
 	// E2E is that of the files "controller" and "aggregator".
 	E2E map[string]*metadata.Metadata
+	// Replica is the controller that judges: the files that it imports and exports are its own.
+	Replica string
 	// MaskKey keys the digest of what has secrets masked, so that it can't be tried by guesses.
 	// It is the fleet's, or digests would differ between replicas.
 	MaskKey []byte

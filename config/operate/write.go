@@ -45,6 +45,9 @@ func (w *World) Judge(write Write) (Outcome, error) {
 		return j.back(change, err)
 	case Import:
 		change, err := w.State.Import(q.Files)
+		if err == nil {
+			err = j.ownGivesWay(change, q.Files)
+		}
 		return j.back(change, err)
 	}
 	return Outcome{}, fmt.Errorf("judge: a write of type %T: %w", write, errors.ErrUnsupported)

@@ -324,3 +324,33 @@ func TestFaultsOfManyNodesAreToldAtOnce(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestValuesOfAReplicaThatHasItsOwnAreTold writes a file for all replicas, of which one has a
+// value of its own, and imports it at that one.
+func TestValuesOfAReplicaThatHasItsOwnAreTold(t *testing.T) {
+	b := newBench(t)
+	b.do(SetE2E{File: "controller", Replica: "r1", Config: doc(t, `{"flags":{"listen":"a:1"},"scanParams":{"a":1}}`)})
+	o := b.do(SetE2E{File: "controller", Config: doc(t, `{"flags":{"listen":"a:3"},"scanParams":{"a":3}}`)})
+	if got := strings.Join(o.Warnings, "\n"); strings.Count(got, "has its own") != 1 || !strings.Contains(got, `controller: flags.listen: replica "r1" has its own, which stays`) {
+		t.Errorf("%q", got)
+	}
+	if got := b.read(b.File("controller", "r1", false)); got != `{"flags": {"listen": "a:1"},"scanParams": {"a": 3}}` {
+		t.Error(got)
+	}
+	o = b.do(SetE2E{File: "controller", Modify: true, Config: doc(t, `{"flags":{"listen":"a:1"}}`)})
+	if got := strings.Join(o.Warnings, "\n"); strings.Contains(got, "has its own") {
+		t.Errorf("the same value: %q", got)
+	}
+	file := history.Files{E2E: map[string]config.Object{"controller": doc(t, `{"flags":{"listen":"a:4"}}`)}}
+	b.Replica = "r2"
+	b.do(Import{Files: file})
+	if got := b.read(b.File("controller", "r1", false)); got != `{"flags": {"listen": "a:1"}}` {
+		t.Errorf("imported at another replica: %s", got)
+	}
+	b.Replica = "r1"
+	b.do(SetE2E{File: "controller", Replica: "r1", Config: doc(t, `{"flags":{"listen":"a:5"}}`)})
+	b.do(Import{Files: file})
+	if got := b.read(b.File("controller", "r1", false)); got != `{"flags": {"listen": "a:4"}}` {
+		t.Errorf("imported: %s", got)
+	}
+}
