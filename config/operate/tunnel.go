@@ -40,10 +40,17 @@ func (w *World) tunnels(n edit.Node, node string, own config.Object, always bool
 			auto = config.Set(auto, path, address)
 			continue
 		}
-		auto = config.Prune(auto, path)
 		if !named {
+			auto = config.Prune(auto, path)
 			continue
 		}
+		before, _ := was.(config.Object)
+		if old, _ := destination(before[name]); old == dst && address == "" {
+			if _, known := w.Nodes[dst]; known {
+				continue // it may only be away: it is where it was
+			}
+		}
+		auto = config.Prune(auto, path)
 		why := "has no known address yet"
 		if _, known := w.Nodes[dst]; !known {
 			why = "is not known"

@@ -108,6 +108,8 @@ func TestTunnelsFollowTheNodesThatTheyLeadTo(t *testing.T) {
 	b.do(w)
 	b.do(SetAuto{doc(t, `{"n1":{"tunnelConfig":{"t2":{"dstIp":"fd00::22"}}}}`)})
 	b.Nodes["n2"] = NodeFact{} // away: its tunnel stays
+	b.do(SetNodes{Modify: true, Overrides: doc(t, `{"n1":{"tunnelConfig":{"t2":{"enabled":true}}}}`)})
+	b.has("auto/n1", `{"tunnelConfig": {"t2": {"dstIp": "fd00::22"},"t3": {"dstIp": "fd00::3"}}}`)
 	b.do(SetNodes{Overrides: doc(t, `{"n1":{"envParams":{"A":"1"}}}`), Modify: true})
 	b.Nodes["n2"] = NodeFact{Address: "fd00::22"}
 	b.has("auto/n1", `{"tunnelConfig": {"t2": {"dstIp": "fd00::22"},"t3": {"dstIp": "fd00::3"}}}`)
