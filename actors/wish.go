@@ -211,7 +211,7 @@ func (d *deps) answered() bool {
 	for id := range wishes {
 		s, seen := t.AppStatus.Get("", id)
 		rec, _ := t.AppRecords.Get("", id)
-		if !seen || s.Pending || s.TargetVersion != rec.TargetVersion {
+		if !seen || s.TargetVersion != rec.TargetVersion || !spoken(s) {
 			return false
 		}
 	}
@@ -221,6 +221,15 @@ func (d *deps) answered() bool {
 		}
 	}
 	return true
+}
+
+// spoken says whether all adapters of an app have answered: one that says why it can't be, as
+// that its namespace is not there yet, has answered too. Who waited for the world would
+// confirm no config with an app that starts after it.
+func spoken(s appnet.AppNetworkStatus) bool {
+	return !s.Pending || len(s.Adapters) > 0 && !slices.ContainsFunc(s.Adapters, func(a appnet.AdapterStatus) bool {
+		return a.TargetVersion != s.TargetVersion || !a.Activated && a.Error == ""
+	})
 }
 
 // portTrouble says what is wrong with a port, "" for nothing.

@@ -1,0 +1,20 @@
+package scenario
+
+import "testing"
+
+// An app whose namespace comes later holds up nothing: its config is confirmed and stays, the
+// node is not ready until the app is there.
+func TestAnAppThatStartsLaterThanItsConfigHoldsUpNothing(t *testing.T) {
+	w := newWorld(t, "web")
+	o := w.member(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll)), "--config-confirm-timeout-s", "8")
+	before := w.accepted()
+	o.set("edge-1", doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll), onNet(2, 1, w.NS("late"), allowAll)))
+	n := o.is("edge-1", "in sync", func(n nodeSeen) bool { return n.Running == n.Wanted && n.Pending == "" })
+	if n.Ready || w.accepted()-before != 1 {
+		t.Errorf("%d configs were taken, and the node is %+v", w.accepted()-before, n)
+	}
+	w.pends(2, "late")
+	w.late()
+	o.is("edge-1", "in sync", ready)
+	w.wait("ready", "app/"+app(2))
+}
