@@ -63,6 +63,7 @@ func (a *app) serve(ctx context.Context, o *options) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx)) // it ends after what uses it
 	defer stop()
 	go s.own.run(work)
+	go daemon.GiveBack(work)
 	failed := make(chan error, 2)
 	s.listen(failed)
 	if err := s.welcome(ctx); err != nil {

@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
-	"runtime/metrics"
 	"syscall"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 
 	"edgespan/config/action"
 	"edgespan/config/httpapi"
+	"edgespan/platform/daemon"
 )
 
 // nodeLock is the abstract socket that the one daemon of a network namespace holds
@@ -126,59 +126,12 @@ func (o *nodeOptions) clean() error {
 	return nil
 }
 
-// When memory goes back to the machine: soon after a burst of work, as an apply or the
-// full look of each minute is. A burst needs twice of what the daemon needs in between,
-// which is most of its life.
-const (
-	burstLook  = 5 * time.Second
-	burstQuiet = 1 << 20 // octets allocated between two looks: the burst is over
-	burstWorth = 4 << 20 // octets allocated since memory was given back: it is worth it
-	burstLooks = 12      // after so many looks it is given back although work goes on
-)
-
-// burst follows how much was allocated.
-type burst struct {
-	last, given uint64
-	looks       int // since the last one that was over
-}
-
-// over says that a burst has ended since memory was last given back, by the octets
-// allocated so far.
-func (b *burst) over(allocs uint64) bool {
-	quiet := allocs-b.last < burstQuiet
-	b.last = allocs
-	b.looks++
-	if !quiet && b.looks < burstLooks || allocs-b.given < burstWorth {
-		return false
-	}
-	b.given, b.looks = allocs, 0
-	return true
-}
-
-// giveBack gives memory back after each burst until ctx ends.
-func giveBack(ctx context.Context) {
-	var b burst
-	allocs := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	for t := time.NewTicker(burstLook); ; {
-		select {
-		case <-ctx.Done():
-			t.Stop()
-			return
-		case <-t.C:
-			metrics.Read(allocs)
-			if b.over(allocs[0].Value.Uint64()) {
-				debug.FreeOSMemory()
-			}
-		}
-	}
-}
-
 // runNode runs one daemon until ctx ends or its top actor does.
 func (a *app) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) error {
 	if a.Env("GOGC") == "" {
 		debug.SetGCPercent(50) // an edge node has little memory, and its daemon little to do
 	}
-	go giveBack(ctx)
+	go daemon.GiveBack(ctx)
 	lock, err := lockNamespace(ctx, a.lock)
 	if err != nil {
 		return err

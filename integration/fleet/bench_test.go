@@ -97,7 +97,7 @@ func simulate(b *testing.B) (s simulated) {
 	cmd := exec.CommandContext(b.Context(), program, "simulate", "--nodes", fmt.Sprint(*nodes), "--dir", filepath.Join(dir, "nodes"),
 		"--base-dir", filepath.Join(data, "base_versions"), "--metadata", filepath.Join(data, "config_metadata.json"),
 		"--software", "RELEASE_M81", "--board", "NXP_LS1048A_PUMA", "--until", "converged", "--duration", "30m",
-		"--network-writes", fmt.Sprint(turns), "--node-writes", "100", "--idle", "30s", "-o", "json")
+		"--network-writes", fmt.Sprint(turns), "--node-writes", "100", "--idle", "75s", "-o", "json")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err == nil {
