@@ -100,7 +100,7 @@ func (a *fleetActor) take(c actor.Context, m headRead) {
 		}
 	}
 	first := !a.began
-	news := news{names: map[string]bool{}, layers: map[string]bool{}, all: first}
+	news := news{names: map[string]bool{}, layers: map[string]bool{}, counted: map[string]bool{}, all: first}
 	a.layersAre(c, m, &news)
 	batch := a.queue[:a.upTo]
 	a.queue, a.upTo = a.queue[a.upTo:], 0
@@ -131,6 +131,7 @@ func (a *fleetActor) take(c actor.Context, m headRead) {
 		by = nil
 	}
 	a.tell(c, touched, by)
+	a.countedAre(c, news.counted)
 	a.admit()
 	a.d.dir.ready.Store(true)
 	a.follow(m, first)
@@ -142,6 +143,7 @@ type news struct {
 	all, network, learnt, revoked bool
 	names                         map[string]bool // where they are known from may be another place
 	layers                        map[string]bool // names whose own layers, or whose node, are others
+	counted                       map[string]bool // ids whose generations another replica may have counted
 }
 
 // makeFleet begins with what the store had.

@@ -71,8 +71,10 @@ func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
 		n.names[a.members[id].Name] = true
 	case history.InGenerations.Has(k):
 		keepEntry(e, a.counted, id)
+		n.counted[id] = true
 	case history.InOwners.Has(k):
 		keepEntry(e, a.owners, id)
+		n.counted[id] = true // whose replica sees to what is counted
 		if r := a.nodes[id]; r != nil {
 			c.Send(r.pid, owned{e.Entry})
 		}

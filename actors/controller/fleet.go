@@ -308,18 +308,6 @@ func (a *fleetActor) leased(c actor.Context, m leased) {
 	}
 }
 
-// recount takes the store's count of a node's generations in place of ours.
-func (a *fleetActor) recount(c actor.Context, m recount) {
-	r := a.nodes[m.id]
-	if r == nil {
-		return
-	}
-	a.counted[m.id] = m.now
-	a.fleet.Remove(r.name)
-	r.told = false
-	a.tell(c, a.want(r), nil)
-}
-
 // tell gives nodes what they want now, and nobody hears what it has heard. Of a revision's
 // those count that want another config than before.
 func (a *fleetActor) tell(c actor.Context, touched map[string]fleet.Touched, by *history.Record) {

@@ -124,6 +124,15 @@ func (f *Fleet) Wanted(node string) (Wanted, bool) {
 	return Wanted{}, false
 }
 
+// Counted is what a node's generations were counted to here, which the store may not have
+// yet, or have more of.
+func (f *Fleet) Counted(node string) (Counted, bool) {
+	if w := f.nodes[node]; w != nil {
+		return w.counted, true
+	}
+	return Counted{}, false
+}
+
 // Layers are the layers of a node.
 func (f *Fleet) Layers(node string) (layers.Set, bool) { return f.layers.Layers(node) }
 

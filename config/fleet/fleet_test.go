@@ -98,6 +98,12 @@ func TestOnlyNodesWhoseEffectiveConfigChangedAreTouched(t *testing.T) {
 			t.Errorf("%s: %s\nwant %s", c.name, c.got, c.want)
 		}
 	}
+	if c, is := f.Counted("n3"); !is || c.Generation.Counter != 11 {
+		t.Errorf("n3 was counted to %v, %v", c, is)
+	}
+	if c, is := f.Counted("n9"); is {
+		t.Errorf("n9 is not in the fleet and was counted to %v", c)
+	}
 }
 
 func TestSeed_AllNodesOfABoardResumeOnceItIsKnown(t *testing.T) {

@@ -1,0 +1,62 @@
+package controller
+
+import (
+	"encoding/json"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"edgespan/config/fleet"
+	"edgespan/config/revision"
+)
+
+// recount takes the store's count of a node's generations in place of ours. What the watch
+// told of later writes stays.
+func (a *fleetActor) recount(c actor.Context, m recount) {
+	if !m.now.Exists() || m.now.ModRevision > a.counted[m.id].ModRevision {
+		a.counted[m.id] = m.now
+	}
+	a.countAnew(c, m.id)
+}
+
+func (a *fleetActor) countAnew(c actor.Context, id string) {
+	r := a.nodes[id]
+	if r == nil {
+		return
+	}
+	a.fleet.Remove(r.name)
+	r.told, r.kind = false, "" // where its kind is being read, it comes back with that
+	a.tell(c, a.want(r), nil)
+}
+
+// countedAre takes over what other replicas counted, where that is more than was counted
+// here. Every replica that had a node counts for it, and one may see configs that another
+// skips because they were replaced while it read: both want the same in the end, and only one
+// has its number in the store. Where the store's count is of another config, the replica that
+// has the stream counts over it, and nobody else: two would go on for ever.
+func (a *fleetActor) countedAre(c actor.Context, ids map[string]bool) {
+	for id := range ids {
+		r := a.nodes[id]
+		if r == nil || !r.asked || !r.told || a.fleet == nil {
+			continue
+		}
+		ours, is := a.fleet.Counted(r.name)
+		var stored fleet.Counted
+		e, has := a.counted[id]
+		if !is || !has || json.Unmarshal(e.Value, &stored) != nil {
+			continue
+		}
+		g := stored.Generation
+		if g.Authority != ours.Generation.Authority || g.Counter <= ours.Generation.Counter {
+			continue // ours is on its way there, and finds out
+		}
+		if stored.Digest == ours.Digest || a.owns(a.owners[id]) {
+			a.countAnew(c, id)
+		}
+	}
+}
+
+// owns says whether a node's stream is here, by the key of its owner.
+func (a *fleetActor) owns(e revision.Entry) bool {
+	var o owner
+	return json.Unmarshal(e.Value, &o) == nil && o.Replica == a.d.Replica && o.Began == a.d.began.UnixNano()
+}
