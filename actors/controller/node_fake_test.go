@@ -284,6 +284,13 @@ func contains(doc []byte, text string) bool {
 	return len(text) > 0 && strings.Contains(string(doc), text)
 }
 
+// online says whether the node has a stream, as far as it knows.
+func (n *fakeNode) online() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.stream != nil
+}
+
 func (n *fakeNode) got() (pushes int, md5 string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
