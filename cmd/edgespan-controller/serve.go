@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
@@ -63,6 +64,9 @@ func (a *app) serve(ctx context.Context, o *options) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx)) // it ends after what uses it
 	defer stop()
 	go s.own.run(work)
+	if s.app.Env("GOGC") == "" {
+		debug.SetGCPercent(50) // what it has is what its nodes have: much that stays, little that goes
+	}
 	go daemon.GiveBack(work)
 	failed := make(chan error, 2)
 	s.listen(failed)
