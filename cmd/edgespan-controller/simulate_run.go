@@ -25,7 +25,9 @@ import (
 const (
 	standEvery    = 500 * time.Millisecond
 	progressEvery = 2 * time.Second
-	lastLook      = 30 * time.Second // until the controller has heard of what nodes did last
+	// Until the controller has heard of what nodes did last: a node that gets worse under it keeps
+	// a config for the time that it has to be confirmed, which is two minutes at most.
+	lastLook = 150 * time.Second
 )
 
 // notConvergedError is the end of a simulation whose nodes are not all where they should be.
