@@ -40,6 +40,7 @@ func Run(t *testing.T, open Open, histories int) {
 	}{
 		{"transactions", transactions},
 		{"a transaction is whole or not at all", wholeOrNot},
+		{"a transaction without operations sees what was written before it", emptySees},
 		{"limits", limits},
 		{"keys of any language", unicodeKeys},
 		{"lists are pages of one revision", lists},

@@ -9,6 +9,17 @@ import (
 	"edgespan/config/revision"
 )
 
+// emptySees: of several members the one that answers may lag.
+func emptySees(r *rig) {
+	for i := range 100 {
+		at := r.put("empty", fmt.Sprint(i))
+		o, err := r.Commit(r.ctx(), revision.Txn{Compares: []revision.Compare{revision.At("empty", at)}})
+		if err != nil || !o.Succeeded || o.Revision != at || len(o.Results) != 0 {
+			r.Fatalf("after revision %d: %+v, %v", at, o, err)
+		}
+	}
+}
+
 func transactions(r *rig) {
 	first := r.put("a", "1")
 	e := r.get("a")

@@ -106,7 +106,14 @@ func (s *Store) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome,
 	if err := s.ready(ctx); err != nil {
 		return revision.Outcome{}, err
 	}
-	out, err := s.client.Txn(ctx).If(s.compares(txn.Compares)...).Then(s.ops(txn.Then)...).Else(s.ops(txn.Else)...).Commit()
+	then, otherwise := s.ops(txn.Then), s.ops(txn.Else)
+	if len(then)+len(otherwise) == 0 {
+		// etcd lets a member answer by itself where no operation asks for more, also a member
+		// that lags: what it compares, and its revision, may be old.
+		then = []clientv3.Op{clientv3.OpGet(s.keys(), clientv3.WithCountOnly())}
+		otherwise = then
+	}
+	out, err := s.client.Txn(ctx).If(s.compares(txn.Compares)...).Then(then...).Else(otherwise...).Commit()
 	if err != nil {
 		return revision.Outcome{}, fmt.Errorf("commit: %w", s.meaning(ctx, err))
 	}
@@ -115,7 +122,7 @@ func (s *Store) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome,
 	if !out.Succeeded {
 		ops = txn.Else
 	}
-	for i, answer := range out.Responses {
+	for i, answer := range out.Responses[:len(ops)] {
 		var result revision.Result
 		switch ops[i].Kind {
 		case revision.OpGet:
