@@ -34,7 +34,7 @@ func whole(m *metadata.Metadata, shared, own config.Object) config.Object {
 	if own == nil {
 		return shared
 	}
-	all, _ := m.Split(shared)
+	all := e2e.Shared(m, shared)
 	_, mine := m.Split(own)
 	out, _ := config.Merge(all, mine)
 	return out
