@@ -97,9 +97,9 @@ func TestALinkOfOthersIsBorrowedAndGivenBackAsItWas(t *testing.T) {
 	l.ns.Exec(t, "ip", "link", "set", "vm0p", "up")
 	until(t, "carrier", func() bool { return strings.Contains(l.ns.Exec(t, "ip", "link", "show", "dev", "vm0"), "state UP") })
 	ready := func() bool {
-		return !strings.Contains(l.ns.Exec(t, "ip", "-6", "addr", "show", "dev", "vm0"), "tentative")
+		return !strings.Contains(l.ns.Exec(t, "ip", "-6", "addr", "show"), "tentative")
 	}
-	until(t, "its own address stands", ready)
+	until(t, "every address stands", ready)
 	// The kernel gives our own bridge a multicast route with its first running port.
 	rest := func() []string {
 		return slices.DeleteFunc(strings.Split(picture(t, l.ns), "\n"), func(line string) bool {
