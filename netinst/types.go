@@ -55,7 +55,22 @@ type NetworkInstanceConfig struct {
 	MTU         int // bytes; 0: the port's, else 1500
 	SpoofGuard  bool
 	Routes      []StaticRoute // by name
-	Generation  uint64        // the generation in which this object last changed
+	// Tunnels and Members are further ports of a switch network's bridge: those of a cluster.
+	// (omitempty: the digests of configs without them stay what they were.)
+	Tunnels    []Tunnel `json:",omitempty"` // by Name
+	Members    []IfName `json:",omitempty"` // links of the host, sorted
+	Generation uint64   // the generation in which this object last changed
+}
+
+// Tunnel is this node's end of a VXLAN tunnel (RFC 7348) that is a port of its network's bridge.
+type Tunnel struct {
+	Name     string     // what it is to people and in reports: the node at its other end
+	VNI      uint32     // 24 bits
+	Local    netip.Addr // invalid: not known yet, the tunnel waits
+	Remote   netip.Addr // invalid: not known yet, the tunnel waits
+	Port     uint16     // UDP
+	MTU      int        // octets of what goes through
+	Isolated bool       // no frame of another isolated port leaves by it
 }
 
 // AdapterKey names one adapter: key of AppAdapterConfig and AppAdapterStatus.

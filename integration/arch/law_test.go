@@ -36,6 +36,7 @@ var mayImport = map[string][]string{
 	"config/confirm":   {"config", "config/action", "config/layers"},
 	"config/link":      {"config"},
 	"config/state":     {"config", "config/nodeconf"},
+	"config/peer":      {"config", "config/nodeconf", "config/state", "netinst"},
 	"config/operate": {
 		"config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/layers", "config/metadata", "config/optimize",
 		"config/revision", "config/topology", "config/schema",
@@ -49,7 +50,7 @@ var mayImport = map[string][]string{
 	"actors/keep":             {},
 	"actors/controller": {
 		"actors/keep", "config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi/fleetapi", "config/layers",
-		"config/link", "config/metadata", "config/operate", "config/revision", "config/rollout", "config/state", "config/topology",
+		"config/link", "config/metadata", "config/operate", "config/peer", "config/revision", "config/rollout", "config/state", "config/topology",
 	},
 	"actors":          {"actors/keep", "netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub", "actors/agent", "config/action", "config/confirm", "config/link", "config/metadata"},
 	"actors/agent":    {"config", "config/action", "config/confirm", "config/httpapi", "config/layers", "config/link", "config/metadata", "config/nodeconf"},
@@ -163,6 +164,7 @@ var pure = []string{
 	"config/confirm",
 	"config/link",
 	"config/state",
+	"config/peer",
 	"config/history",
 	"config/operate",
 }

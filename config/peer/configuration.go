@@ -1,0 +1,110 @@
+package peer
+
+import (
+	"net/netip"
+
+	"github.com/google/uuid"
+
+	"edgespan/config/state"
+)
+
+// The kinds of parameters.
+const (
+	KindInterface = "device-interface"
+	KindBridge    = "ethernet-bridge"
+	KindTunnel    = "tunnel"
+	KindJoined    = "joined-interface"
+	KindNetwork   = state.KindNetwork
+	KindAdapter   = state.KindAdapter
+	KindExecutor  = "executor"
+	KindCheck     = "peer-connection-check"
+)
+
+// Parameter is one thing that is to be on a node, or not to be there. Its ID says its kind
+// and its role, never its value: another value is the same parameter. Of the values one is
+// set, by kind; networks of layers and adapters have none, as the effective config that
+// travels with them says it all.
+type Parameter struct {
+	ID           string       `json:"id"`
+	Kind         string       `json:"kind"`
+	Target       state.Target `json:"target"`
+	Dependencies []string     `json:"dependencies,omitempty"` // ids, sorted
+
+	Interface *InterfaceValue `json:"interface,omitempty"`
+	Bridge    *BridgeValue    `json:"bridge,omitempty"`
+	Tunnel    *TunnelValue    `json:"tunnel,omitempty"`
+	Joined    *JoinedValue    `json:"joined,omitempty"`
+	Executor  *ExecutorValue  `json:"executor,omitempty"`
+	Check     *CheckValue     `json:"check,omitempty"`
+}
+
+// The ids. A network is that of a cluster on one node, NetworkOf.
+//
+//	interface/<name>                device-interface
+//	bridge/<network>                ethernet-bridge
+//	tunnel/<network>/<peer's node>  tunnel
+//	joined/<network>/<id of it>     joined-interface: an interface or a tunnel in a bridge
+//	ni/<network>                    network-instance
+//	adapter/<app>/<index>           app-adapter
+//	executor/<name>                 executor
+//	check/<network>/<peer's node>   peer-connection-check
+
+// InterfaceValue is a link of the host that has to be there, and up.
+type InterfaceValue struct {
+	IfName string `json:"ifName"`
+}
+
+// BridgeValue is the bridge of a cluster: a switch network on the node.
+type BridgeValue struct {
+	Network     uuid.UUID `json:"network"`
+	DisplayName string    `json:"displayName"` // of the cluster
+	MTU         int       `json:"mtu"`         // octets, of the smallest tunnel of the cluster; 0: the port's
+}
+
+// TunnelValue is this node's end of a tunnel.
+type TunnelValue struct {
+	Network  uuid.UUID  `json:"network"`
+	Peer     string     `json:"peer"` // name of the node at the other end
+	Type     string     `json:"type"` // TunnelVXLAN
+	VNI      uint32     `json:"vni"`
+	Local    netip.Addr `json:"local"`
+	Remote   netip.Addr `json:"remote"`
+	Port     int        `json:"port"`     // UDP
+	MTU      int        `json:"mtu"`      // octets of what goes through
+	Isolated bool       `json:"isolated"` // no frame from another isolated port leaves by it
+}
+
+// TunnelVXLAN is VXLAN (RFC 7348), one VNI for each tunnel.
+const (
+	TunnelVXLAN = "vxlan"
+	VXLANPort   = 4789
+)
+
+// JoinedValue puts an interface or a tunnel into a bridge.
+type JoinedValue struct {
+	Network uuid.UUID `json:"network"`
+	Link    string    `json:"link"` // id of the interface or tunnel
+}
+
+// ExecutorValue is Executor, as a node gets it.
+type ExecutorValue struct {
+	Unit    string            `json:"unit,omitempty"`
+	Command []string          `json:"command,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	Dir     string            `json:"dir,omitempty"`
+	Restart string            `json:"restart,omitempty"`
+}
+
+// CheckValue asks whether the other end of a tunnel answers over the underlay, by ICMP echo.
+type CheckValue struct {
+	Network uuid.UUID  `json:"network"`
+	Peer    string     `json:"peer"`
+	Local   netip.Addr `json:"local"`
+	Remote  netip.Addr `json:"remote"`
+}
+
+// Configuration is the PeerConfiguration of one node: the complete set of its parameters,
+// those that are to be absent among them, by ID.
+type Configuration struct {
+	Parameters []Parameter `json:"parameters"`
+}
