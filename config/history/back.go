@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"edgespan/config"
+	"edgespan/config/peer"
 )
 
 // Restore is the change that makes layers again what they were at a revision: those that
@@ -155,7 +156,7 @@ func (s State) layersBack(c Change, was map[string]string) error {
 	var faults config.Faults
 	moved := map[Layer]config.Object{}
 	for _, name := range sortedKeys(was) {
-		for _, kind := range []Kind{Node, Auto} {
+		for _, kind := range []Kind{Node, Auto, Peer} {
 			from, to := Layer{kind, name}, Layer{kind, was[name]}
 			versions, err := s.Layers(from, to)
 			if err != nil {
@@ -167,8 +168,10 @@ func (s State) layersBack(c Change, was map[string]string) error {
 			if _, later := moved[from]; !later {
 				moved[from] = nil
 			}
-			if versions[0].Document != nil {
-				moved[to] = versions[0].Document
+			if doc := versions[0].Document; doc != nil && kind == Peer {
+				moved[to] = peer.RenameInPeer(doc, to.Name)
+			} else if doc != nil {
+				moved[to] = doc
 			}
 		}
 	}
@@ -192,7 +195,21 @@ func onlyRenames(record Record, diffs []LayerDiff) bool {
 	docs := map[Layer][2]config.Object{}
 	for _, d := range diffs {
 		docs[d.Layer] = [2]config.Object{d.Before.Document, d.After.Document}
-		if d.Layer.Kind != Topology && (d.Layer.Kind != Node && d.Layer.Kind != Auto || d.Layer.Name != r.From && d.Layer.Name != r.To) {
+		switch d.Layer.Kind {
+		case Topology:
+		case Cluster, Deployment:
+			rename := peer.RenameInCluster
+			if d.Layer.Kind == Deployment {
+				rename = peer.RenameInDeployment
+			}
+			if back, _ := rename(d.After.Document, r.To, r.From); !config.Equal(back, d.Before.Document) {
+				return false
+			}
+		case Node, Auto, Peer:
+			if d.Layer.Name != r.From && d.Layer.Name != r.To {
+				return false
+			}
+		case Network, Metadata, E2E:
 			return false
 		}
 	}

@@ -36,8 +36,9 @@
 //
 // # Layers
 //
-// The layers are network, node/<name>, auto/<name>, topology, metadata and e2e/<file>. A
-// fleet of ten thousand nodes has twenty thousand of them, far more than the keys of one
+// The layers are network, node/<name>, auto/<name>, topology, metadata and e2e/<file>; and
+// peer/<name>, cluster/<name> and deployment/<name>, which are config/peer's. A fleet of ten
+// thousand nodes has twenty thousand of them, far more than the keys of one
 // transaction. So a layer's head is no key: it is an entry of a tree whose pieces are
 // objects, and head names the root. Whoever has read head has a state that nobody changes;
 // a write puts down the pieces that are new (four or so for one layer) and moves head. The

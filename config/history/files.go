@@ -103,6 +103,7 @@ func (s State) Export() (Files, error) {
 				f.E2E = map[string]config.Object{}
 			}
 			f.E2E[v.Layer.Name] = v.Document
+		case Peer, Cluster, Deployment: // the seed has no files of them
 		}
 	}
 	return f, nil

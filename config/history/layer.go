@@ -19,18 +19,21 @@ const (
 	Topology
 	Metadata
 	E2E
+	Peer
+	Cluster
+	Deployment
 )
 
-var kindNames = [...]string{"network", "node", "auto", "topology", "metadata", "e2e"}
+var kindNames = [...]string{"network", "node", "auto", "topology", "metadata", "e2e", "peer", "cluster", "deployment"}
 
 func (k Kind) String() string { return kindNames[k] }
 
 // named says whether there is a layer of this kind for each of many names.
-func (k Kind) named() bool { return k == Node || k == Auto || k == E2E }
+func (k Kind) named() bool { return k != Network && k != Topology && k != Metadata }
 
-// Layer names one layer. Name is a node's, or that of a file of the controller: "controller",
-// "aggregator", and "controller/<replica>" for what of it is a replica's own. The other
-// kinds have no name.
+// Layer names one layer. Name is a node's (of Node, Auto and Peer), a cluster's (of Cluster and
+// Deployment), or that of a file of the controller: "controller", "aggregator", and
+// "controller/<replica>" for what of it is a replica's own. The other kinds have no name.
 type Layer struct {
 	Kind Kind
 	Name string
@@ -72,5 +75,5 @@ func ParseLayer(s string) (Layer, error) {
 		}
 		return Layer{Kind(k), name}, nil
 	}
-	return Layer{}, fmt.Errorf("layer: is %s: network, topology, metadata, node/NAME, auto/NAME and e2e/FILE are allowed", config.Quote(s))
+	return Layer{}, fmt.Errorf("layer: is %s: network, topology, metadata, node/NAME, auto/NAME, e2e/FILE, peer/NAME, cluster/NAME and deployment/NAME are allowed", config.Quote(s))
 }

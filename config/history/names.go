@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/peer"
 	"edgespan/config/revision"
 	"edgespan/config/topology"
 )
@@ -31,7 +32,7 @@ type Member struct {
 }
 
 // Rename is the change that gives a node another name, everywhere at once: in the topology
-// (its links with it), in its layers, in the record of the node that has joined and in its
+// (its links with it), in its layers, in the clusters that it is a member of, in the record of the node that has joined and in its
 // open join token. Faults (config.Faults) are a name that nothing has, and one that is
 // taken.
 func (s State) Rename(from, to string) (Change, error) {
@@ -47,7 +48,7 @@ func (s State) rename(from, to string) (Change, error) {
 		return Change{}, fmt.Errorf("rename: %w", err)
 	}
 	topologyLayer := Layer{Kind: Topology}
-	versions, err := s.Layers(topologyLayer, Layer{Node, from}, Layer{Auto, from}, Layer{Node, to}, Layer{Auto, to})
+	versions, err := s.Layers(topologyLayer, Layer{Node, from}, Layer{Auto, from}, Layer{Peer, from}, Layer{Node, to}, Layer{Auto, to}, Layer{Peer, to})
 	if err != nil {
 		return Change{}, err
 	}
@@ -61,8 +62,8 @@ func (s State) rename(from, to string) (Change, error) {
 	}
 	c.names = moved
 	var faults config.Faults
-	for i := 1; i <= 2; i++ {
-		old, place := versions[i], versions[i+2]
+	for i := 1; i <= 3; i++ {
+		old, place := versions[i], versions[i+3]
 		if place.Document != nil {
 			faults.Add([]string{place.Layer.String()}, "is there already", "a name without overrides is allowed")
 		}
@@ -71,6 +72,15 @@ func (s State) rename(from, to string) (Change, error) {
 		}
 		known = true
 		c.Layers[old.Layer], c.Layers[place.Layer] = nil, old.Document
+		if old.Layer.Kind == Peer {
+			if !peer.IsName(to) {
+				faults.Add([]string{"name"}, "is "+config.Quote(to)+", of a peer", peer.NameAllowed)
+			}
+			c.Layers[place.Layer] = peer.RenameInPeer(old.Document, to)
+		}
+	}
+	if err := s.renameInClusters(c, from, to); err != nil {
+		return Change{}, err
 	}
 	if doc := versions[0].Document; doc != nil {
 		renamed, there, wrong := renameInTopology(doc, from, to)
@@ -86,6 +96,24 @@ func (s State) rename(from, to string) (Change, error) {
 		return Change{}, faults
 	}
 	return c, nil
+}
+
+// renameInClusters gives a member its other name, and its tunnels with it.
+func (s State) renameInClusters(c Change, from, to string) error {
+	for kind, renamed := range map[Kind]func(doc config.Object, from, to string) (config.Object, bool){
+		Cluster: peer.RenameInCluster, Deployment: peer.RenameInDeployment,
+	} {
+		all, err := s.Of(kind)
+		if err != nil {
+			return err
+		}
+		for _, v := range all {
+			if doc, same := renamed(v.Document, from, to); !same {
+				c.Layers[v.Layer] = doc
+			}
+		}
+	}
+	return nil
 }
 
 func renameInTopology(doc config.Object, from, to string) (renamed config.Object, there bool, faults config.Faults) {

@@ -65,6 +65,33 @@ func TestARenameIsOneTransactionOverAllThatHasTheName(t *testing.T) {
 	equal(t, "record", fmt.Sprint(state.Number, ok(state.Log(1))(t)[0].Renamed), "2 [{n1 n/3}]")
 }
 
+func TestAPeerIsRenamedInItsClustersAndBack(t *testing.T) {
+	s := told(t, `ann: peer/n1={"kind":"PeerDescriptor","metadata":{"name":"n1"}}; cluster/c={"spec":{"leader":"n1","members":{"n1":{"underlay":"u"},"n2":{}}}}; deployment/c={"vnis":{"n1 n2":256}}`)
+	before := tell(t, s.head(t))
+	s.join(t, "id1", "n1")
+	if err := s.carryOut(ok(s.head(t).Plan(signed(ok(s.head(t).Rename("n1", "n3"))(t))))(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	got := tell(t, s.head(t))
+	for _, want := range []string{
+		`peer/n3={"kind":"PeerDescriptor","metadata":{"name":"n3"}}`, `"leader":"n3"`, `"n3":{"underlay":"u"}`, `"n2n3":256`, // tell leaves blanks out
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in %s", want, got)
+		}
+	}
+	if strings.Contains(got, "n1") {
+		t.Errorf("n1 is still in %s", got)
+	}
+	if err := s.carryOut(ok(s.head(t).Plan(signed(ok(s.head(t).Revert(2))(t))))(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "taken back", tell(t, s.head(t)), before)
+	if _, err := s.head(t).Rename("n1", "n 3"); err == nil || !strings.Contains(err.Error(), "without spaces") {
+		t.Error(err)
+	}
+}
+
 func TestWhatCantBeRenamed(t *testing.T) {
 	s := told(t, "ann: "+line+`; node/n1={"a":1}; node/n3={}; auto/n4={}`)
 	s.join(t, "id5", "n5", "n6")

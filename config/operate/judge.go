@@ -21,6 +21,7 @@ const (
 	RuleFile     = "file"     // what config/e2e finds wrong in the controller's files
 	RuleHistory  = "history"  // what stands in the way of a change of several layers
 	RuleOptimize = "optimize" // what can't be assigned
+	RulePeers    = "peers"    // descriptors of peers and clusters, and what is deployed
 )
 
 // judge is one operation. It reads each layer and each kind once.

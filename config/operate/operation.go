@@ -127,6 +127,7 @@ type Outcome struct {
 	Warnings []string
 	Unknown  [][]string    // keys that no metadata describes, with the node or file first
 	Effects  []edit.Effect // what changes on the nodes; secrets masked
+	Peers    []string      // nodes whose parameters may change by descriptors and deployments, sorted
 	// Actions are the controller's or the aggregator's own, where their files change, and
 	// Flags what UPDATE_GFLAG is about.
 	Actions []metadata.Action

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"edgespan/config"
 	"edgespan/config/edit"
@@ -43,6 +44,14 @@ func (w *World) Judge(write Write) (Outcome, error) {
 	case Revert:
 		change, err := w.State.Revert(q.Revision)
 		return j.back(change, err)
+	case Describe:
+		return j.describe(q)
+	case Undescribe:
+		return j.undescribe(q)
+	case Deploy:
+		return j.deploy(q.Clusters, true)
+	case Undeploy:
+		return j.deploy(q.Clusters, false)
 	case Import:
 		change, err := w.State.Import(q.Files)
 		if err == nil {
@@ -278,6 +287,10 @@ func (j *judge) back(c history.Change, err error) (Outcome, error) {
 // layersChange judges a change of layers that is no write to the network or node layer: by
 // what it makes of the nodes, and of the controller's files.
 func (j *judge) layersChange(c history.Change, notes []string) (Outcome, error) {
+	peers, wrong, err := j.peersChange(c)
+	if err != nil {
+		return Outcome{}, err
+	}
 	if err := j.dropSame(c); err != nil {
 		return Outcome{}, err
 	}
@@ -286,6 +299,7 @@ func (j *judge) layersChange(c history.Change, notes []string) (Outcome, error) 
 		return Outcome{}, err
 	}
 	effects, warnings, faults := edit.Between(before, after)
+	faults = append(faults, wrong...)
 	files, err := j.filesChange(c)
 	if err != nil {
 		return Outcome{}, err
@@ -295,6 +309,9 @@ func (j *judge) layersChange(c history.Change, notes []string) (Outcome, error) 
 	}
 	o := j.outcome(c, effects, warnings, append(notes, files.notes...))
 	o.Unknown, o.Actions, o.Flags = append(o.Unknown, files.unknown...), files.actions, files.flags
+	if o.Peers = peers; len(peers) > 0 && len(c.Layers) > 0 {
+		o.Message += " Parameters may change on " + strings.Join(peers, ", ") + "."
+	}
 	return o, nil
 }
 

@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"config/e2e":       {"config", "config/metadata"},
 	"config/migrate":   {"config", "config/layers"},
 	"config/lint":      {"config", "config/layers", "config/metadata"},
-	"config/history":   {"config", "config/edit", "config/layers", "config/revision", "config/topology"},
+	"config/history":   {"config", "config/edit", "config/layers", "config/peer", "config/revision", "config/topology"},
 	"config/revision":  {},
 	"config/fleet":     {"config", "config/layers"},
 	"config/action":    {"config", "config/metadata", "config/nodeconf"},
@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 	"config/peer":      {"config", "config/nodeconf", "config/state", "netinst"},
 	"config/operate": {
 		"config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/layers", "config/metadata", "config/optimize",
-		"config/revision", "config/topology", "config/schema",
+		"config/revision", "config/topology", "config/schema", "config/peer",
 	},
 
 	"pubsub": {},

@@ -1,0 +1,274 @@
+package peer
+
+import (
+	"crypto/md5" //nolint:gosec // a digest to compare by, as that of configs
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"edgespan/config/state"
+)
+
+// Node is what is known of a node beside its descriptor.
+type Node struct {
+	ID    uuid.UUID       // nil: it has not joined
+	Ports map[string]Port // by label
+}
+
+// Port is what is known of a port: as its config says, else as the node does.
+type Port struct {
+	Addresses []netip.Addr // the first of the family that is asked for counts
+	MTU       int          // octets; 0: not known
+}
+
+// Input is what the parameters of one node follow from.
+type Input struct {
+	Name     string
+	Nodes    map[string]Node // by name: this one, and the members of its clusters
+	Fleet    *Fleet
+	Declared []state.Wanted // of its effective config (state.Declared)
+	Gone     []Gone         // what it had and may still have
+}
+
+// Gone is a parameter that a node's earlier PeerConfiguration had, and that was not seen to be
+// absent since.
+type Gone struct {
+	ID    string   `json:"id"`
+	Kind  string   `json:"kind"`
+	Needs []string `json:"needs,omitempty"` // what it depended on
+}
+
+// NetworkOf is the network of a cluster on a node.
+func NetworkOf(cluster, node uuid.UUID) uuid.UUID { return uuid.NewSHA1(cluster, node[:]) }
+
+// Derive is the PeerConfiguration of a node. It is the same for the same input, and has no
+// cycle and no dependency on what it does not have.
+func Derive(in Input) Configuration {
+	d := deriver{Input: in, all: map[string]Parameter{}}
+	for _, w := range in.Declared {
+		target := state.ToBePresent
+		if w.Target == state.ToBeAbsent {
+			target = state.ToBeAbsent
+		}
+		d.all[w.ID] = Parameter{ID: w.ID, Kind: w.Kind, Target: target, Dependencies: slices.Sorted(slices.Values(w.Dependencies))}
+	}
+	for name, x := range in.Fleet.Peers[in.Name].Executors {
+		v := ExecutorValue(x)
+		d.add(Parameter{ID: ExecutorID(name), Kind: KindExecutor, Executor: &v})
+	}
+	if d.self().ID != uuid.Nil {
+		for _, name := range in.Fleet.ClustersOf(in.Name) {
+			d.cluster(in.Fleet.Clusters[name], in.Fleet.Deployments[name])
+		}
+	}
+	d.gone()
+	c := Configuration{Parameters: make([]Parameter, 0, len(d.all))}
+	for _, id := range slices.Sorted(maps.Keys(d.all)) {
+		c.Parameters = append(c.Parameters, d.all[id])
+	}
+	return c
+}
+
+// InterfaceID is the id of a peer's interface (configuration.go lists all ids).
+func InterfaceID(name string) string { return "interface/" + name }
+
+// BridgeID is the id of a cluster's bridge.
+func BridgeID(network uuid.UUID) string { return "bridge/" + network.String() }
+
+// TunnelID is the id of the tunnel to a node.
+func TunnelID(network, other uuid.UUID) string {
+	return "tunnel/" + network.String() + "/" + other.String()
+}
+
+// JoinedID is the id of a link in a bridge, by the id of that link.
+func JoinedID(network uuid.UUID, link string) string {
+	return "joined/" + network.String() + "/" + link
+}
+
+// ExecutorID is the id of an executor.
+func ExecutorID(name string) string { return "executor/" + name }
+
+// CheckID is the id of a check.
+func CheckID(network, other uuid.UUID) string {
+	return "check/" + network.String() + "/" + other.String()
+}
+
+type deriver struct {
+	Input
+	all map[string]Parameter
+}
+
+func (d *deriver) self() Node { return d.Nodes[d.Name] }
+
+func (d *deriver) add(p Parameter) {
+	p.Target = state.ToBePresent
+	slices.Sort(p.Dependencies)
+	d.all[p.ID] = p
+}
+
+// cluster adds what a cluster is on this node. A member that has not joined has no part in it
+// yet.
+func (d *deriver) cluster(c Cluster, deployed Deployment) {
+	network := NetworkOf(c.ID, d.self().ID)
+	mtu := 0
+	var joined []string
+	join := func(link string) string {
+		id := JoinedID(network, link)
+		d.add(Parameter{
+			ID: id, Kind: KindJoined, Dependencies: []string{BridgeID(network), link},
+			Joined: &JoinedValue{Network: network, Link: link},
+		})
+		joined = append(joined, id)
+		return id
+	}
+	for _, t := range c.tunnels() {
+		if size := d.mtu(c, t); mtu == 0 || size < mtu {
+			mtu = size
+		}
+	}
+	for _, t := range c.tunnels() {
+		other := t[0]
+		if other == d.Name {
+			other = t[1]
+		} else if t[1] != d.Name {
+			continue
+		}
+		far := d.Nodes[other].ID
+		if far == uuid.Nil {
+			continue
+		}
+		local, remote := d.ends(c, d.Name, other)
+		id := TunnelID(network, far)
+		d.add(Parameter{ID: id, Kind: KindTunnel, Tunnel: &TunnelValue{
+			Network: network, Peer: other, Type: TunnelVXLAN, VNI: deployed.VNIs[Pair(d.Name, other)],
+			Local: local, Remote: remote, Port: VXLANPort, MTU: mtu, Isolated: c.Topology == Mesh,
+		}})
+		d.add(Parameter{
+			ID: CheckID(network, far), Kind: KindCheck, Dependencies: []string{join(id)},
+			Check: &CheckValue{Network: network, Peer: other, Local: local, Remote: remote},
+		})
+	}
+	for _, name := range c.Members[d.Name].Interfaces {
+		id := InterfaceID(name)
+		d.add(Parameter{ID: id, Kind: KindInterface, Interface: &InterfaceValue{IfName: d.Fleet.Peers[d.Name].Interfaces[name].IfName}})
+		join(id)
+	}
+	d.add(Parameter{ID: BridgeID(network), Kind: KindBridge, Bridge: &BridgeValue{Network: network, DisplayName: c.Name, MTU: mtu}})
+	d.add(Parameter{ID: state.NetworkID(network.String()), Kind: KindNetwork, Dependencies: []string{BridgeID(network)}})
+}
+
+// What a tunnel takes from the MTU of its underlay (RFC 7348 §4.3): outer headers without the
+// outer Ethernet one, and the inner Ethernet header.
+const (
+	overhead4  = 20 + 8 + 8 + 14
+	overhead6  = 40 + 8 + 8 + 14
+	defaultMTU = 1500
+)
+
+// mtu is what goes through a tunnel.
+func (d *deriver) mtu(c Cluster, t [2]string) int {
+	least := 0
+	for _, name := range t {
+		port := d.Nodes[name].Ports[d.Fleet.Peers[name].Underlays[c.Members[name].Underlay].Port]
+		if size := port.MTU; size > 0 && (least == 0 || size < least) {
+			least = size
+		}
+	}
+	if least == 0 {
+		least = defaultMTU
+	}
+	if local, _ := d.ends(c, t[0], t[1]); local.Is6() {
+		return least - overhead6
+	}
+	return least - overhead4
+}
+
+// ends are the addresses of a tunnel, of one family: of IPv4 where both have it. Neither is
+// valid while they are not known.
+func (d *deriver) ends(c Cluster, a, b string) (local, remote netip.Addr) {
+	from, to := d.addresses(c, a), d.addresses(c, b)
+	for _, is := range []func(netip.Addr) bool{netip.Addr.Is4, netip.Addr.Is6} {
+		i, j := slices.IndexFunc(from, is), slices.IndexFunc(to, is)
+		if i >= 0 && j >= 0 {
+			return from[i], to[j]
+		}
+	}
+	return netip.Addr{}, netip.Addr{}
+}
+
+func (d *deriver) addresses(c Cluster, name string) []netip.Addr {
+	u := d.Fleet.Peers[name].Underlays[c.Members[name].Underlay]
+	if u.Address.IsValid() {
+		return []netip.Addr{u.Address}
+	}
+	return d.Nodes[name].Ports[u.Port].Addresses
+}
+
+// gone adds what is to be absent, with what of it needed each other: it is removed in reverse
+// (state.Graph), and nothing that is to be present waits for it.
+func (d *deriver) gone() {
+	left := map[string]Gone{}
+	for _, g := range d.Gone {
+		if _, is := d.all[g.ID]; !is {
+			left[g.ID] = g
+		}
+	}
+	for id, g := range left {
+		p := Parameter{ID: id, Kind: g.Kind, Target: state.ToBeAbsent}
+		for _, n := range g.Needs {
+			if _, is := left[n]; is {
+				p.Dependencies = append(p.Dependencies, n)
+			}
+		}
+		d.all[id] = p
+	}
+}
+
+// Left is what of a configuration and of what was gone before it is gone in the next one, but
+// for what was seen to be absent since: it may still be on the node.
+func Left(was []Gone, before, now Configuration, absent func(id string) bool) []Gone {
+	has := map[string]bool{}
+	for _, p := range now.Parameters {
+		has[p.ID] = p.Target == state.ToBePresent
+	}
+	out := map[string]Gone{}
+	for _, g := range was {
+		out[g.ID] = g
+	}
+	for _, p := range before.Parameters {
+		if p.Target == state.ToBePresent {
+			out[p.ID] = Gone{ID: p.ID, Kind: p.Kind, Needs: p.Dependencies}
+		}
+	}
+	maps.DeleteFunc(out, func(id string, _ Gone) bool { return has[id] || absent(id) })
+	return slices.SortedFunc(maps.Values(out), func(a, b Gone) int { return strings.Compare(a.ID, b.ID) })
+}
+
+// Digest tells two configurations apart by what is to be present; "" where that is nothing but
+// what the effective config declares, which has a digest of its own.
+func (c Configuration) Digest() string {
+	var own []Parameter
+	for _, p := range c.Parameters {
+		if p.Target == state.ToBePresent && p.valued() {
+			own = append(own, p)
+		}
+	}
+	if own == nil {
+		return ""
+	}
+	text, err := json.Marshal(own)
+	if err != nil {
+		return "" // no value can't be spelled
+	}
+	sum := md5.Sum(text) //nolint:gosec // as above
+	return hex.EncodeToString(sum[:])
+}
+
+func (p Parameter) valued() bool {
+	return p.Interface != nil || p.Bridge != nil || p.Tunnel != nil || p.Joined != nil || p.Executor != nil || p.Check != nil
+}

@@ -1,0 +1,209 @@
+package peer
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"edgespan/config"
+)
+
+// Fleet is all descriptors and deployments. Nobody changes it once it is made.
+type Fleet struct {
+	Peers       map[string]Peer
+	Clusters    map[string]Cluster
+	Deployments map[string]Deployment
+
+	of map[string][]string // names of deployed clusters by member, sorted
+}
+
+// NewFleet makes what is looked up by member. Deployments of clusters that have no descriptor
+// count for nothing.
+func NewFleet(peers map[string]Peer, clusters map[string]Cluster, deployments map[string]Deployment) *Fleet {
+	f := &Fleet{Peers: peers, Clusters: clusters, Deployments: deployments, of: map[string][]string{}}
+	for _, name := range slices.Sorted(maps.Keys(deployments)) {
+		for member := range clusters[name].Members {
+			f.of[member] = append(f.of[member], name)
+		}
+	}
+	return f
+}
+
+// ClustersOf are the names of the deployed clusters that a peer is a member of, sorted.
+func (f *Fleet) ClustersOf(name string) []string { return f.of[name] }
+
+// Touched are the names of the nodes whose parameters may differ between two fleets, sorted:
+// those whose descriptor differs, and all members of a cluster that differs or has such a member.
+func Touched(a, b *Fleet) []string {
+	out := map[string]bool{}
+	for name := range both(a.Peers, b.Peers) {
+		if peerText(a.Peers, name) != peerText(b.Peers, name) {
+			out[name] = true
+		}
+	}
+	changed := maps.Clone(out)
+	for name := range both(a.Deployments, b.Deployments) {
+		was, is := a.Clusters[name], b.Clusters[name]
+		differs := !sameCluster(was, is) || !maps.Equal(a.Deployments[name].VNIs, b.Deployments[name].VNIs) ||
+			has(a.Deployments, name) != has(b.Deployments, name)
+		for member := range both(was.Members, is.Members) {
+			differs = differs || changed[member]
+		}
+		if differs {
+			for member := range both(was.Members, is.Members) {
+				out[member] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(out))
+}
+
+func has[T any](m map[string]T, name string) bool { _, is := m[name]; return is }
+
+func both[T any](a, b map[string]T) map[string]bool {
+	out := make(map[string]bool, len(a)+len(b))
+	for k := range a {
+		out[k] = true
+	}
+	for k := range b {
+		out[k] = true
+	}
+	return out
+}
+
+func peerText(peers map[string]Peer, name string) string {
+	if p, is := peers[name]; is {
+		return fmt.Sprintf("%+v", p)
+	}
+	return ""
+}
+
+func sameCluster(a, b Cluster) bool { return fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b) }
+
+// Check says what of a cluster can't be deployed, all of it: a member without a descriptor, an
+// interface or an underlay that its peer does not have, a link that another deployed cluster
+// has. A cluster that is deployed is held to it at each write.
+func (f *Fleet) Check(name string) config.Faults {
+	var faults config.Faults
+	c, is := f.Clusters[name]
+	if !is {
+		return config.Faults{{What: "there is no cluster " + config.Quote(name), Allowed: "a cluster that is described is allowed"}}
+	}
+	for _, member := range slices.Sorted(maps.Keys(c.Members)) {
+		at := []string{"spec", "members", member}
+		p, is := f.Peers[member]
+		if !is {
+			faults.Add(at, "is no peer", "a peer that is described is allowed")
+			continue
+		}
+		m := c.Members[member]
+		if _, is := p.Underlays[m.Underlay]; !is {
+			faults.Add(config.Sub(at, "underlay"), "is "+config.Quote(m.Underlay)+", which peer "+member+" does not have", allowed(p.Underlays, "underlay"))
+		}
+		for _, name := range m.Interfaces {
+			i, is := p.Interfaces[name]
+			if !is {
+				faults.Add(config.Sub(at, "interfaces"), "has "+config.Quote(name)+", which peer "+member+" does not have", allowed(p.Interfaces, "interface"))
+				continue
+			}
+			if other := f.user(member, name, c.Name); other != "" {
+				faults.Add(config.Sub(at, "interfaces"), fmt.Sprintf("has %s (%s), which cluster %s has", config.Quote(name), i.IfName, other), "an interface that no deployed cluster has is allowed")
+			}
+		}
+	}
+	return faults
+}
+
+// user is the other deployed cluster that has a peer's interface, "" for none.
+func (f *Fleet) user(member, iface, but string) string {
+	for _, name := range f.of[member] {
+		if name != but && slices.Contains(f.Clusters[name].Members[member].Interfaces, iface) {
+			return name
+		}
+	}
+	return ""
+}
+
+func allowed[T any](of map[string]T, what string) string {
+	if len(of) == 0 {
+		return "it has no " + what
+	}
+	return config.OrList(slices.Sorted(maps.Keys(of))) + " is allowed"
+}
+
+// tunnels are the pairs of members that have a tunnel between them, sorted.
+func (c Cluster) tunnels() [][2]string {
+	names := slices.Sorted(maps.Keys(c.Members))
+	var out [][2]string
+	for i, a := range names {
+		for _, b := range names[i+1:] {
+			if c.Topology == Mesh || a == c.Leader || b == c.Leader {
+				out = append(out, [2]string{a, b})
+			}
+		}
+	}
+	return out
+}
+
+// The numbers of tunnels: 24 bits (RFC 7348 §5), the first ones left to people.
+const (
+	FirstVNI = 256
+	LastVNI  = 1<<24 - 1
+)
+
+// Deploy is the deployment of a cluster: a tunnel keeps the number that it has, a new one
+// gets the lowest that no tunnel of the fleet has.
+func (f *Fleet) Deploy(name string) (Deployment, config.Faults) {
+	if faults := f.Check(name); len(faults) > 0 {
+		return Deployment{}, faults
+	}
+	used := map[uint32]bool{}
+	for _, d := range f.Deployments {
+		for _, n := range d.VNIs {
+			used[n] = true
+		}
+	}
+	was := f.Deployments[name]
+	d := Deployment{Cluster: name, VNIs: map[string]uint32{}}
+	next := uint32(FirstVNI)
+	for _, t := range f.Clusters[name].tunnels() {
+		pair := Pair(t[0], t[1])
+		if n, is := was.VNIs[pair]; is {
+			d.VNIs[pair] = n
+			continue
+		}
+		for used[next] {
+			next++
+		}
+		if next > LastVNI {
+			return Deployment{}, config.Faults{{What: "no number is left for tunnel " + pair, Allowed: fmt.Sprintf("%d tunnels are allowed", LastVNI-FirstVNI+1)}}
+		}
+		d.VNIs[pair], used[next] = next, true
+	}
+	return d, nil
+}
+
+// Document is the deployment as it is kept.
+func (d Deployment) Document() config.Object {
+	vnis := config.Object{}
+	for pair, n := range d.VNIs {
+		vnis[pair] = int64(n)
+	}
+	return config.Object{"cluster": d.Cluster, "vnis": vnis}
+}
+
+// ParseDeployment reads what Document writes.
+func ParseDeployment(doc config.Object) (Deployment, config.Faults) {
+	var r reader
+	r.known(nil, doc, "cluster", "vnis")
+	d := Deployment{Cluster: r.text(nil, doc, "cluster", true), VNIs: map[string]uint32{}}
+	vnis := r.object(nil, doc, "vnis", true)
+	for _, pair := range config.Keys(vnis) {
+		n, is := vnis[pair].(int64)
+		if !is || n < FirstVNI || n > LastVNI {
+			r.faults.Add([]string{"vnis", pair}, "is "+config.OneLine(vnis[pair]), fmt.Sprintf("%d to %d are allowed", FirstVNI, LastVNI))
+		}
+		d.VNIs[pair] = uint32(n)
+	}
+	return d, r.faults
+}

@@ -1,0 +1,171 @@
+package peer
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"edgespan/config"
+	"edgespan/config/state"
+	"edgespan/netinst"
+)
+
+// Encode is a configuration as it is sent and stored.
+func (c Configuration) Encode() ([]byte, error) {
+	if len(c.Parameters) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(c)
+}
+
+// Decode reads what Encode writes; nothing is an empty configuration. What a later version says
+// beside it is left out; a parameter whose kind is not known, or that has not the value of its
+// kind, is a fault, and so is a graph that state.CheckGraph refuses.
+func Decode(text []byte) (Configuration, config.Faults) {
+	var c Configuration
+	if len(text) == 0 {
+		return c, nil
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return Configuration{}, config.Faults{{What: "is no peer configuration: " + err.Error(), Allowed: "what a controller sends is allowed"}}
+	}
+	var faults config.Faults
+	for i, p := range c.Parameters {
+		at := []string{"parameters", p.ID}
+		if p.ID == "" {
+			at[1] = fmt.Sprint(i)
+			faults.Add(at, "has no id", "one is required")
+		}
+		if p.Target != state.ToBePresent && p.Target != state.ToBeAbsent {
+			faults.Add(config.Sub(at, "target"), "is "+config.Quote(string(p.Target)), "present and absent are allowed")
+		}
+		if p.Target == state.ToBeAbsent {
+			continue
+		}
+		known, has := p.value()
+		switch {
+		case !known:
+			faults.Add(config.Sub(at, "kind"), "is "+config.Quote(p.Kind), "a kind that this version knows is allowed: update it")
+		case !has:
+			faults.Add(at, "has no value of its kind", "one is required")
+		}
+	}
+	faults.Sort()
+	return c, faults
+}
+
+// value says whether the kind is known, and whether the value that belongs to it is there.
+func (p Parameter) value() (known, has bool) {
+	switch p.Kind {
+	case KindInterface:
+		return true, p.Interface != nil && word(p.Interface.IfName)
+	case KindBridge:
+		return true, p.Bridge != nil && p.Bridge.Network != uuid.Nil
+	case KindTunnel:
+		t := p.Tunnel
+		return true, t != nil && t.Type == TunnelVXLAN && t.VNI >= FirstVNI && t.VNI <= LastVNI && t.Port > 0 && t.Port < 1<<16
+	case KindJoined:
+		return true, p.Joined != nil
+	case KindExecutor:
+		return true, p.Executor != nil && (p.Executor.Unit == "") != (len(p.Executor.Command) == 0)
+	case KindCheck:
+		return true, p.Check != nil
+	case KindNetwork, KindAdapter:
+		return true, true
+	}
+	return false, false
+}
+
+func word(s string) bool { _, err := netinst.ParseIfName(s); return err == nil }
+
+// Network is a cluster's network on this node, with the ids of its parts.
+type Network struct {
+	Config  netinst.NetworkInstanceConfig
+	Bridge  string            // id of the bridge
+	Tunnels map[string]string // ids by netinst.Tunnel.Name
+	Members map[string]string // ids of the interfaces by IfName
+}
+
+// Networks are the networks that a configuration has beside those of the layers, by uuid. A
+// link that is in no bridge is no part of any.
+func (c Configuration) Networks() map[uuid.UUID]Network {
+	out := map[uuid.UUID]Network{}
+	by := map[string]Parameter{}
+	for _, p := range c.Parameters {
+		if p.Target != state.ToBePresent {
+			continue
+		}
+		by[p.ID] = p
+		if p.Kind == KindBridge {
+			out[p.Bridge.Network] = Network{
+				Config: netinst.NetworkInstanceConfig{
+					UUID: p.Bridge.Network, DisplayName: p.Bridge.DisplayName, Type: netinst.Switch, MTU: p.Bridge.MTU,
+				},
+				Bridge: p.ID, Tunnels: map[string]string{}, Members: map[string]string{},
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(by)) {
+		p := by[id]
+		if p.Kind != KindJoined {
+			continue
+		}
+		n, is := out[p.Joined.Network]
+		if !is {
+			continue
+		}
+		switch link := by[p.Joined.Link]; link.Kind {
+		case KindTunnel:
+			t := link.Tunnel
+			name := t.Peer
+			n.Config.Tunnels = append(n.Config.Tunnels, netinst.Tunnel{
+				Name: name, VNI: t.VNI, Local: t.Local, Remote: t.Remote, Port: uint16(t.Port), MTU: t.MTU, Isolated: t.Isolated,
+			})
+			n.Tunnels[name] = link.ID
+		case KindInterface:
+			n.Config.Members = append(n.Config.Members, netinst.IfName(link.Interface.IfName))
+			n.Members[link.Interface.IfName] = link.ID
+		}
+		out[p.Joined.Network] = n
+	}
+	for _, n := range out {
+		slices.SortFunc(n.Config.Tunnels, func(a, b netinst.Tunnel) int { return strings.Compare(a.Name, b.Name) })
+		slices.Sort(n.Config.Members)
+	}
+	return out
+}
+
+// Executors are the executors that are wanted, by id.
+func (c Configuration) Executors() map[string]ExecutorValue {
+	out := map[string]ExecutorValue{}
+	for _, p := range c.Parameters {
+		if p.Kind == KindExecutor && p.Target == state.ToBePresent {
+			out[p.ID] = *p.Executor
+		}
+	}
+	return out
+}
+
+// Checks are the connections that are to be checked, by id.
+func (c Configuration) Checks() map[string]CheckValue {
+	out := map[string]CheckValue{}
+	for _, p := range c.Parameters {
+		if p.Kind == KindCheck && p.Target == state.ToBePresent {
+			out[p.ID] = *p.Check
+		}
+	}
+	return out
+}
+
+// Wanted is the configuration as config/state takes it.
+func (c Configuration) Wanted() []state.Wanted {
+	out := make([]state.Wanted, 0, len(c.Parameters))
+	for _, p := range c.Parameters {
+		out = append(out, state.Wanted{ID: p.ID, Kind: p.Kind, Target: p.Target, Dependencies: p.Dependencies})
+	}
+	return out
+}

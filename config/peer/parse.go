@@ -1,0 +1,288 @@
+package peer
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"edgespan/config"
+	"edgespan/netinst"
+)
+
+// reader reads one document and notes all that is wrong with it.
+type reader struct{ faults config.Faults }
+
+// ParsePeer reads a PeerDescriptor.
+func ParsePeer(doc config.Object) (Peer, config.Faults) {
+	var r reader
+	p := Peer{Interfaces: map[string]Interface{}, Executors: map[string]Executor{}, Underlays: map[string]Underlay{}}
+	spec := r.frame(doc, KindPeer, &p.Name, &p.ID)
+	at := []string{"spec"}
+	r.known(at, spec, "interfaces", "executors", "underlays")
+	for name, o := range r.entries(at, spec, "interfaces") {
+		p.Interfaces[name] = r.iface(config.Sub(at, "interfaces", name), o)
+	}
+	for name, o := range r.entries(at, spec, "executors") {
+		p.Executors[name] = r.executor(config.Sub(at, "executors", name), o)
+	}
+	for name, o := range r.entries(at, spec, "underlays") {
+		p.Underlays[name] = r.underlay(config.Sub(at, "underlays", name), o)
+	}
+	links := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(p.Interfaces)) {
+		link := p.Interfaces[name].IfName
+		if other, twice := links[link]; twice && link != "" {
+			r.faults.Add(config.Sub(at, "interfaces", name, "ifName"), fmt.Sprintf("is %s, as that of %s", config.Quote(link), other), "each link once is allowed")
+		}
+		links[link] = name
+	}
+	r.faults.Sort()
+	return p, r.faults
+}
+
+// ParseCluster reads a ClusterDescriptor.
+func ParseCluster(doc config.Object) (Cluster, config.Faults) {
+	var r reader
+	c := Cluster{Topology: Star, Members: map[string]Member{}}
+	spec := r.frame(doc, KindCluster, &c.Name, &c.ID)
+	if c.ID == uuid.Nil && c.Name != "" {
+		c.ID = uuid.NewSHA1(uuid.NameSpaceOID, []byte("edgespan cluster "+c.Name))
+	}
+	at := []string{"spec"}
+	r.known(at, spec, "leader", "topology", "members")
+	c.Leader = r.text(at, spec, "leader", true)
+	if t := r.text(at, spec, "topology", false); t != "" {
+		c.Topology = Topology(t)
+	}
+	if c.Topology != Star && c.Topology != Mesh {
+		r.faults.Add(config.Sub(at, "topology"), "is "+config.Quote(string(c.Topology)), "star and mesh are allowed")
+	}
+	for name, o := range r.entries(at, spec, "members") {
+		below := config.Sub(at, "members", name)
+		r.known(below, o, "interfaces", "underlay")
+		m := Member{Underlay: r.text(below, o, "underlay", true)}
+		for word := range strings.SplitSeq(r.text(below, o, "interfaces", false), ",") {
+			word = strings.TrimSpace(word)
+			if word == "" {
+				continue
+			}
+			if slices.Contains(m.Interfaces, word) {
+				r.faults.Add(config.Sub(below, "interfaces"), "has "+config.Quote(word)+" twice", "each interface once is allowed")
+				continue
+			}
+			m.Interfaces = append(m.Interfaces, word)
+		}
+		slices.Sort(m.Interfaces)
+		c.Members[name] = m
+	}
+	if n := len(c.Members); n < 2 {
+		r.faults.Add(config.Sub(at, "members"), fmt.Sprintf("has %d members", n), fmt.Sprintf("2 to %d are allowed", MostMembers))
+	} else if n > MostMembers || c.Topology == Mesh && n > MostInMesh {
+		r.faults.Add(config.Sub(at, "members"), fmt.Sprintf("has %d members", n), fmt.Sprintf("up to %d are allowed, %d in a mesh", MostMembers, MostInMesh))
+	}
+	if _, is := c.Members[c.Leader]; !is && c.Leader != "" {
+		r.faults.Add(config.Sub(at, "leader"), "is "+config.Quote(c.Leader)+", which is no member", "a member is allowed")
+	}
+	r.faults.Sort()
+	return c, r.faults
+}
+
+// How large a cluster may be: each tunnel is a link on two nodes and a number in one document.
+const (
+	MostMembers = 256
+	MostInMesh  = 32
+)
+
+// frame reads what every descriptor has, and gives its spec.
+func (r *reader) frame(doc config.Object, kind string, name *string, id *uuid.UUID) config.Object {
+	r.known(nil, doc, "kind", "metadata", "spec")
+	if k := r.text(nil, doc, "kind", true); k != "" && k != kind {
+		r.faults.Add([]string{"kind"}, "is "+config.Quote(k), kind+" is allowed")
+	}
+	at := []string{"metadata"}
+	meta := r.object(nil, doc, "metadata", true)
+	r.known(at, meta, "name", "id")
+	if *name = r.text(at, meta, "name", meta != nil); *name != "" {
+		r.name(config.Sub(at, "name"), *name)
+	}
+	if text := r.text(at, meta, "id", false); text != "" {
+		parsed, err := uuid.Parse(text)
+		if err != nil || parsed == uuid.Nil || len(text) != len(uuid.Nil.String()) {
+			r.faults.Add(config.Sub(at, "id"), "is "+config.Quote(text), "a UUID is allowed")
+		}
+		*id = parsed
+	}
+	return r.object(nil, doc, "spec", true)
+}
+
+// NameAllowed says what a name of a peer, a cluster or what belongs to a peer may be.
+const NameAllowed = "up to 253 octets without spaces, ',' and '/' are allowed"
+
+// IsName says whether a name can stand in an id, in a list and on a command line.
+func IsName(s string) bool {
+	return s != "" && len(s) <= 253 && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c == ',' || c == '/' || c == 0x7f })
+}
+
+func (r *reader) name(at []string, s string) {
+	if !IsName(s) {
+		r.faults.Add(at, "is "+config.Quote(s), NameAllowed)
+	}
+}
+
+func (r *reader) iface(at []string, o config.Object) Interface {
+	r.known(at, o, "ifName", "kind")
+	i := Interface{IfName: r.text(at, o, "ifName", true), Kind: InterfaceEthernet}
+	if k := r.text(at, o, "kind", false); k != "" && k != InterfaceEthernet {
+		r.faults.Add(config.Sub(at, "kind"), "is "+config.Quote(k), InterfaceEthernet+" is allowed")
+	}
+	if _, err := netinst.ParseIfName(i.IfName); err != nil && i.IfName != "" {
+		what, allowed, _ := strings.Cut(err.Error(), ": ")
+		r.faults.Add(config.Sub(at, "ifName"), what, allowed)
+	}
+	return i
+}
+
+func (r *reader) underlay(at []string, o config.Object) Underlay {
+	r.known(at, o, "port", "address")
+	u := Underlay{Port: r.text(at, o, "port", false)}
+	text := r.text(at, o, "address", false)
+	if (u.Port == "") == (text == "") {
+		r.faults.Add(at, "has port and address, or neither", "either port or address is required")
+	}
+	if text != "" {
+		a, err := netip.ParseAddr(text)
+		if err != nil || a.Zone() != "" || !a.IsGlobalUnicast() {
+			r.faults.Add(config.Sub(at, "address"), "is "+config.Quote(text), "a unicast address of IPv4 or IPv6 is allowed")
+		}
+		u.Address = a.Unmap()
+	}
+	return u
+}
+
+func (r *reader) executor(at []string, o config.Object) Executor {
+	r.known(at, o, "unit", "command", "env", "dir", "restart")
+	x := Executor{
+		Unit: r.text(at, o, "unit", false), Command: r.words(at, o, "command"), Env: r.env(at, o),
+		Dir: r.text(at, o, "dir", false), Restart: r.text(at, o, "restart", false),
+	}
+	if (x.Unit == "") == (len(x.Command) == 0) {
+		r.faults.Add(at, "has unit and command, or neither", "either unit or command is required")
+	}
+	if x.Unit != "" && !isUnit(x.Unit) {
+		r.faults.Add(config.Sub(at, "unit"), "is "+config.Quote(x.Unit), "the name of a unit is allowed, such as collector.service")
+	}
+	if x.Unit != "" && (len(x.Env) > 0 || x.Dir != "" || x.Restart != "") {
+		r.faults.Add(at, "has env, dir or restart beside a unit", "they are of a command")
+	}
+	if len(x.Command) > 0 && (!path.IsAbs(x.Command[0]) || path.Clean(x.Command[0]) != x.Command[0]) {
+		r.faults.Add(config.Sub(at, "command"), "begins with "+config.Quote(x.Command[0]), "the absolute path of a program is allowed")
+	}
+	if x.Dir != "" && !path.IsAbs(x.Dir) {
+		r.faults.Add(config.Sub(at, "dir"), "is "+config.Quote(x.Dir), "an absolute path is allowed")
+	}
+	if x.Restart != "" && x.Restart != RestartAlways && x.Restart != RestartNever {
+		r.faults.Add(config.Sub(at, "restart"), "is "+config.Quote(x.Restart), RestartAlways+" and "+RestartNever+" are allowed")
+	}
+	return x
+}
+
+// isUnit says whether a word is the name of a unit (systemd.unit(5)): a word of its own on a
+// command line, whatever it holds.
+func isUnit(s string) bool {
+	name, suffix, has := strings.Cut(s, ".")
+	return has && name != "" && suffix != "" && len(s) <= 255 && s[0] != '-' && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(":-_.\\@", c)
+	})
+}
+
+// words are a list of strings; a lone string is a list of it.
+func (r *reader) words(at []string, o config.Object, key string) []string {
+	v, has := o[key]
+	if !has {
+		return nil
+	}
+	list, is := v.([]any)
+	if s, lone := v.(string); lone {
+		list, is = []any{s}, true
+	}
+	var out []string
+	for _, e := range list {
+		s, text := e.(string)
+		is = is && text && !strings.ContainsRune(s, 0)
+		out = append(out, s)
+	}
+	if !is || len(out) == 0 || out[0] == "" {
+		r.faults.Add(config.Sub(at, key), "is "+config.Shorten(config.OneLine(v)), "a program and its arguments, as strings, are allowed")
+		return nil
+	}
+	return out
+}
+
+func (r *reader) env(at []string, o config.Object) map[string]string {
+	env := r.object(at, o, "env", false)
+	out := make(map[string]string, len(env))
+	for _, k := range config.Keys(env) {
+		v, is := env[k].(string)
+		if !is || k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
+			r.faults.Add(config.Sub(at, "env", k), "is no name with a string", "names without '=' and strings are allowed")
+		}
+		out[k] = v
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// known notes keys that are none of those.
+func (r *reader) known(at []string, o config.Object, keys ...string) {
+	for _, k := range config.Keys(o) {
+		if !slices.Contains(keys, k) {
+			r.faults.Add(config.Sub(at, k), "is unknown", config.OrList(keys)+" is allowed")
+		}
+	}
+}
+
+func (r *reader) object(at []string, o config.Object, key string, required bool) config.Object {
+	v, has := o[key]
+	below, is := v.(config.Object)
+	switch {
+	case !has && required:
+		r.faults.Add(config.Sub(at, key), "is missing", "a mapping is required")
+	case has && !is:
+		r.faults.Add(config.Sub(at, key), "is "+config.Shorten(config.OneLine(v)), "a mapping is allowed")
+	}
+	return below
+}
+
+// entries are the mappings below a key of spec, by name.
+func (r *reader) entries(at []string, o config.Object, key string) map[string]config.Object {
+	all := r.object(at, o, key, false)
+	out := map[string]config.Object{}
+	for _, name := range config.Keys(all) {
+		r.name(config.Sub(at, key, name), name)
+		if below := r.object(config.Sub(at, key), all, name, true); below != nil {
+			out[name] = below
+		}
+	}
+	return out
+}
+
+func (r *reader) text(at []string, o config.Object, key string, required bool) string {
+	v, has := o[key]
+	s, is := v.(string)
+	switch {
+	case !has && required:
+		r.faults.Add(config.Sub(at, key), "is missing", "a string is required")
+	case has && !is:
+		r.faults.Add(config.Sub(at, key), "is "+config.Shorten(config.OneLine(v)), "a string is allowed")
+	case has && s == "" && required:
+		r.faults.Add(config.Sub(at, key), "is empty", "a string is required")
+	}
+	return s
+}
