@@ -17,139 +17,156 @@ type Election struct {
 	Clock Clock
 }
 
-// errReplaced ends a leadership whose key is no longer the one that was won.
-var errReplaced = errors.New("leadership is lost")
-
 // Lead campaigns until it wins, then runs work for as long as it leads, and
 // resigns. The context of work ends when the lease can no longer be known to
 // hold, which is before anyone else can win, as long as the clocks of this
 // machine and of the store run alike; the fence of the leadership holds even if
 // they do not. Lead returns what work returned; and ErrNoLease or an error of the
-// store where the leadership ended first.
+// store where the leadership ended first. Until it has won, what the store can't
+// do is tried again, unless it is closed.
 func (e Election) Lead(ctx context.Context, candidate []byte, work func(context.Context, revision.Leadership) error) error {
-	granted := e.Clock.Now()
-	lease, err := e.Store.Grant(ctx, e.TTL)
-	if err != nil {
-		return fmt.Errorf("campaign for %q: %w", e.Key, err)
+	calls, give := context.WithCancel(context.WithoutCancel(ctx))
+	defer give()
+	l := &leading{
+		Election: e, ctx: ctx, calls: calls, candidate: candidate, work: work, machine: revision.NewCandidate(e.Key, e.TTL),
+		answers: make(chan revision.Answer), vacant: make(chan struct{}), worked: make(chan error),
 	}
-	leading, lose := context.WithCancelCause(ctx)
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		lose(e.keep(leading, lease, granted))
-	}()
-	err = e.run(leading, lease, candidate, work)
-	lost := context.Cause(leading)
-	lose(nil)
-	<-kept
-	// The lease is let go of in any case, so that nobody waits for its end.
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.TTL)
-	defer cancel()
-	if gone := e.Store.Revoke(end, lease); gone != nil && !errors.Is(gone, revision.ErrNoLease) && err == nil {
-		err = gone
-	}
-	if lost != nil && ctx.Err() == nil {
-		return fmt.Errorf("lead %q: %w", e.Key, errors.Join(lost, other(err)))
-	}
-	if err != nil {
+	go l.notice()
+	if err := l.run(); err != nil {
 		return fmt.Errorf("lead %q: %w", e.Key, err)
 	}
 	return nil
 }
 
-// other leaves out the error that only says that the context ended.
-func other(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
+// leading drives the machine of one candidate.
+type leading struct {
+	Election
+	ctx       context.Context
+	calls     context.Context // of the calls: they outlast ctx, so that nobody waits for the end of the lease
+	candidate []byte
+	work      func(context.Context, revision.Leadership) error
+	machine   *revision.Candidate
+	answers   chan revision.Answer
+	vacant    chan struct{}
+	worked    chan error
+
+	lose context.CancelFunc // of the work; nil: none is under way
+	lost error              // why it had to end, or could not begin
+	err  error              // of the work, or why there was none
 }
 
-func (e Election) run(ctx context.Context, lease revision.LeaseID, candidate []byte, work func(context.Context, revision.Leadership) error) error {
-	lead, err := e.campaign(ctx, lease, candidate)
-	if err != nil {
-		return err
-	}
-	return work(ctx, lead)
-}
-
-// keep keeps the lease alive, three times in its time to live, until the context
-// ends or the lease is over or cannot be known not to be.
-func (e Election) keep(ctx context.Context, lease revision.LeaseID, since time.Time) error {
+// run takes turns until nothing is left to do. It lets go of the lease after the end of the
+// work only, unless that is lost already.
+func (l *leading) run() error {
+	ended := l.ctx.Done()
+	turn := l.machine.Advance(l.Clock.Now())
 	for {
-		left := e.TTL - e.Clock.Now().Sub(since)
-		if left <= 0 {
-			return fmt.Errorf("%w: lease %d was not kept alive for %s", errReplaced, lease, e.TTL)
+		l.take(turn)
+		if l.lost != nil {
+			turn = l.machine.Resign(l.Clock.Now())
+			l.take(turn)
+		}
+		if turn.Over && l.lose == nil {
+			return l.end()
+		}
+		var wake <-chan time.Time
+		if !turn.Over {
+			wake = l.Clock.After(turn.Wake.Sub(l.Clock.Now()))
 		}
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-e.Clock.After(min(left, e.TTL/3)):
-		}
-		asked := e.Clock.Now()
-		// The question may not outlast the lease.
-		err := e.within(ctx, e.TTL-asked.Sub(since), func(ctx context.Context) error {
-			_, err := e.Store.KeepAlive(ctx, lease)
-			return err
-		})
-		switch {
-		case err == nil:
-			since = asked
-		case errors.Is(err, revision.ErrNoLease), errors.Is(err, revision.ErrClosed):
-			return err
+		case a := <-l.answers:
+			turn = l.machine.Answered(l.Clock.Now(), a)
+		case <-wake:
+			turn = l.machine.Advance(l.Clock.Now())
+		case <-l.vacant:
+			turn = l.machine.Vacated(l.Clock.Now())
+		case l.err = <-l.worked:
+			l.lose()
+			l.lose = nil
+			turn = l.machine.Resign(l.Clock.Now())
+		case <-ended:
+			ended = nil
+			turn = l.machine.Advance(l.Clock.Now())
+			if l.lose == nil {
+				l.err = l.ctx.Err()
+				l.take(turn)
+				turn = l.machine.Resign(l.Clock.Now())
+			}
 		}
 	}
 }
 
-// within gives a call some time of the election's clock.
-func (e Election) within(ctx context.Context, d time.Duration, call func(context.Context) error) error {
-	inner, cancel := context.WithCancel(ctx)
+// take does what a turn says.
+func (l *leading) take(turn revision.Turn) {
+	switch {
+	case turn.Lost != nil:
+		l.lost = turn.Lost
+		l.lose()
+	case errors.Is(turn.Failed, revision.ErrClosed) && l.lose == nil:
+		l.lost = turn.Failed
+	}
+	if turn.Won != nil {
+		var ctx context.Context
+		ctx, l.lose = context.WithCancel(l.ctx)
+		go func() { l.worked <- l.work(ctx, *turn.Won) }()
+	}
+	if turn.Call != nil {
+		go l.call(*turn.Call)
+	}
+}
+
+// end is what Lead answers. That the context of the work ended says nothing where another
+// error says why.
+func (l *leading) end() error {
+	if l.lost == nil || l.ctx.Err() != nil {
+		return l.err
+	}
+	if errors.Is(l.err, context.Canceled) {
+		return l.lost
+	}
+	return errors.Join(l.lost, l.err)
+}
+
+// call asks the store.
+func (l *leading) call(c revision.Call) {
+	ctx, cancel := context.WithCancel(l.calls)
 	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- call(inner) }()
+	go func() {
+		select {
+		case <-l.Clock.After(c.Until.Sub(c.Asked)):
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	a := revision.Answer{Call: c.Number}
+	switch c.Kind {
+	case revision.CallGrant:
+		a.Lease, a.Err = l.Store.Grant(ctx, l.TTL)
+	case revision.CallKeepAlive:
+		_, a.Err = l.Store.KeepAlive(ctx, c.Lease)
+	case revision.CallCampaign:
+		a.Outcome, a.Err = l.Store.Commit(ctx, revision.Campaign(l.Key, l.candidate, c.Lease))
+	case revision.CallRevoke:
+		a.Err = l.Store.Revoke(ctx, c.Lease)
+	}
 	select {
-	case err := <-done:
-		return err
-	case <-e.Clock.After(d):
-		cancel()
-		return errors.Join(context.DeadlineExceeded, <-done)
+	case l.answers <- a:
+	case <-l.calls.Done():
 	}
 }
 
-// campaign tries whenever nobody leads.
-func (e Election) campaign(ctx context.Context, lease revision.LeaseID, candidate []byte) (revision.Leadership, error) {
-	for {
-		out, err := e.Store.Commit(ctx, revision.Campaign(e.Key, candidate, lease))
-		if err != nil {
-			return revision.Leadership{}, err
+// notice tells that nobody leads: then there is no need to wait for the next try, which comes
+// anyway.
+func (l *leading) notice() {
+	_ = l.Observe(l.calls, func(leader revision.Entry) error {
+		if !leader.Exists() {
+			select {
+			case l.vacant <- struct{}{}:
+			case <-l.calls.Done():
+			}
 		}
-		lead, who, won := revision.Won(e.Key, out)
-		if won {
-			return lead, nil
-		}
-		if who.Lease == lease { // an earlier attempt whose answer was lost
-			return revision.Leadership{Key: e.Key, Revision: who.ModRevision}, nil
-		}
-		if err := e.vacant(ctx, out.Revision); err != nil {
-			return revision.Leadership{}, err
-		}
-	}
-}
-
-var errVacant = errors.New("nobody leads")
-
-// vacant waits until nobody leads; it may say so too early.
-func (e Election) vacant(ctx context.Context, after revision.Revision) error {
-	err := e.watch(ctx, after, func(leader revision.Entry) error {
-		if leader.Exists() {
-			return nil
-		}
-		return errVacant
-	})
-	if errors.Is(err, errVacant) || errors.Is(err, revision.ErrCompacted) {
 		return nil
-	}
-	return err
+	})
 }
 
 // watch tells of each change of the election's key. A key alone is no prefix: the
