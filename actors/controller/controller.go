@@ -45,11 +45,11 @@ type deps struct {
 	letters      sync.Map // of those who wait for an answer in a mailbox: chan letter by key
 	streams      sync.Map // *seat by the id of its stream
 	lease        atomic.Int64
-	leading      atomic.Bool // there is something to lead
 	set          atomic.Pointer[fleet.Settings]
 	store        *actor.PID
 	fleet        *actor.PID
 	rollout      *actor.PID
+	leader       *actor.PID
 }
 
 // asking is a question to an actor. It replies once; nobody waits for a second answer.
@@ -209,6 +209,9 @@ func (t *top) Receive(c actor.Context) {
 	if err == nil {
 		t.d.leaf("saver", t.d.saver.run)
 		t.d.rollout, err = c.SpawnNamed(t.d.vital(func() actor.Actor { return newRolloutActor(t.d) }), "rollout")
+	}
+	if err == nil {
+		t.d.leader, err = c.SpawnNamed(t.d.vital(func() actor.Actor { return newLeaderActor(t.d) }), "leader")
 	}
 	if err == nil {
 		t.d.fleet, err = c.SpawnNamed(t.d.vital(func() actor.Actor { return newFleetActor(t.d) }), "fleet")

@@ -23,6 +23,7 @@ type Store interface {
 	List(ctx context.Context, prefix revision.Prefix, o revision.ListOptions) (revision.Page, error)
 	Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error)
 	Watch(ctx context.Context, prefix revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error
+	Compact(ctx context.Context, at revision.Revision) error
 	Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID, error)
 	KeepAlive(ctx context.Context, id revision.LeaseID) (time.Duration, error)
 	Revoke(ctx context.Context, id revision.LeaseID) error

@@ -30,8 +30,8 @@ type memory struct {
 	mu      sync.Mutex
 	model   *revision.Model
 	moved   chan struct{} // is closed by the next transaction
-	commits int
-	fault   error // what every call answers with
+	commits int           // that changed something
+	fault   error         // what every call answers with
 }
 
 func newMemory() *memory { return &memory{model: revision.NewModel(), moved: make(chan struct{})} }
@@ -66,8 +66,18 @@ func (m *memory) List(_ context.Context, p revision.Prefix, o revision.ListOptio
 }
 
 func (m *memory) Commit(_ context.Context, t revision.Txn) (o revision.Outcome, err error) {
-	err = m.do(func() error { m.commits++; o, err = m.model.Commit(t); return err })
+	err = m.do(func() error {
+		_, before, _ := m.model.Get("x")
+		if o, err = m.model.Commit(t); o.Revision > before {
+			m.commits++
+		}
+		return err
+	})
 	return o, err
+}
+
+func (m *memory) Compact(_ context.Context, at revision.Revision) error {
+	return m.do(func() error { return m.model.Compact(at) })
 }
 
 func (m *memory) Grant(_ context.Context, ttl time.Duration) (id revision.LeaseID, err error) {

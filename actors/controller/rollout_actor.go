@@ -31,9 +31,6 @@ type (
 		number          uint64
 		author, message string
 	}
-	// elected says that this replica leads; deposed that it may not any more.
-	elected struct{ by revision.Leadership }
-	deposed struct{}
 	// lookNow is to see whether nodes wait that no rollout covers.
 	lookNow struct{}
 	// due is a timer of the machine. One that another was set in place of is void, whichever
@@ -94,7 +91,8 @@ type rolloutActor struct {
 	letters  map[revision.Key]letter      // commands that nobody has answered
 
 	leads   *revision.Leadership
-	mandate *revision.Leadership // that is taken up again in a moment
+	mandate *revision.Leadership // that is taken up in a moment
+	knows   bool                 // the keys of the store, as of the start at least
 	machine *rollout.Rollout
 	now     *stagedRollout // that the machine is of, or the last one
 	timers  uint64         // that were set
@@ -127,19 +125,13 @@ func (a *rolloutActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		a.self = c.Self()
-		if !a.d.Offline {
-			a.d.leaf("election", func() { a.d.campaign(a.self) })
-		}
 	case rolloutNews:
 		a.news(m)
 	case elected:
-		a.leads = &m.by
-		a.begin()
+		a.mandate = &m.by
+		a.takeUp()
 	case again:
-		if a.mandate != nil {
-			a.leads, a.mandate = a.mandate, nil
-			a.begin()
-		}
+		a.takeUp()
 	case deposed:
 		a.stepDown()
 	case lookNow:
@@ -160,6 +152,15 @@ func (a *rolloutActor) Receive(c actor.Context) {
 		}
 	}
 	a.settle()
+}
+
+// takeUp begins to lead, once it is known what there is to be led.
+func (a *rolloutActor) takeUp() {
+	if a.mandate == nil || !a.knows {
+		return
+	}
+	a.leads, a.mandate = a.mandate, nil
+	a.begin()
 }
 
 // settle does what follows until nothing does.
@@ -189,7 +190,10 @@ func (a *rolloutActor) news(m rolloutNews) {
 	for _, e := range m.events {
 		a.event(e)
 	}
-	a.d.leading.Store(a.staging.on || a.unfinished())
+	if !a.knows {
+		a.knows = true
+		a.takeUp()
+	}
 	if a.leads == nil {
 		return
 	}
@@ -202,11 +206,6 @@ func (a *rolloutActor) news(m rolloutNews) {
 	if len(a.touched) > 0 || len(a.recheck) > 0 || switched {
 		a.poke()
 	}
-}
-
-// unfinished says whether a rollout is on its way.
-func (a *rolloutActor) unfinished() bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(a.kept)), func(s *stagedRollout) bool { return s.End == "" })
 }
 
 // event takes over one key.

@@ -62,6 +62,13 @@ func (s *severed) Watch(ctx context.Context, p revision.Prefix, after revision.R
 	})
 }
 
+func (s *severed) Compact(ctx context.Context, at revision.Revision) error {
+	if s.cut.Load() {
+		return errSevered
+	}
+	return s.memory.Compact(ctx, at)
+}
+
 func (s *severed) Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID, error) {
 	if s.cut.Load() {
 		return 0, errSevered

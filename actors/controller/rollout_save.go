@@ -106,7 +106,6 @@ func (a *rolloutActor) stored(m stored) {
 	for _, one := range m.answers {
 		a.answer(one)
 	}
-	a.d.leading.Store(a.staging.on || a.unfinished())
 }
 
 // retryLater begins anew with what the store has, after a while: whether the last transaction

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/link"
 	"edgespan/config/metadata"
@@ -154,8 +155,8 @@ func TestSeed_StagedRolloutOfTheController(t *testing.T) {
 			if got := r.had("one"); got != "n0 n1 n2 n3 n4" {
 				t.Errorf("off: was pushed to %s", got)
 			}
-			if e, _, _ := r.store.Get(r.Context(), "elections/rollout"); e.Exists() {
-				t.Error("there is a leader, and nothing to lead")
+			if page, err := r.store.List(r.Context(), history.InRollouts, revision.ListOptions{}); err != nil || len(page.Entries) > 0 {
+				t.Errorf("there is a staged rollout: %v, %v", page, err)
 			}
 			for name := range r.nodes {
 				r.behave(name, speaks)
@@ -736,7 +737,7 @@ func TestALeaderThatWasReplacedWritesNothing(t *testing.T) {
 		r.fleetOf(b, 4)
 		led.stubborn.Store(true)
 		r.pass(3 * time.Second)
-		if e, _, _ := r.store.Get(r.Context(), "elections/rollout"); string(e.Value) != "b" {
+		if e, _, _ := r.store.Get(r.Context(), "elections/leader"); string(e.Value) != "b" {
 			t.Fatalf("%s leads", e.Value)
 		}
 		for _, text := range []string{"one", "two"} {

@@ -1,0 +1,80 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/config/history"
+	"edgespan/config/revision"
+)
+
+// The leader of all that one replica does for all. When it dies another one leads after
+// leaderTTL and a quarter of it, which is how often all others try.
+const (
+	leaderTTL  = 2 * time.Second
+	leaderWord = "leader" // the name of the election
+)
+
+// campaign leads whenever nobody else does: it drives revision.Candidate, and tells an actor
+// when this replica leads (elected) and when it may not any more (deposed).
+func (d *deps) campaign(tell *actor.PID) {
+	machine := revision.NewCandidate(history.ElectionKey(leaderWord), leaderTTL)
+	answers := make(chan revision.Answer)
+	ended, failing := d.ctx.Done(), false
+	turn := machine.Advance(time.Now())
+	for {
+		if turn.Failed != nil && !failing && ended != nil { // once, not four times in each lease
+			d.Log.Warn("campaign for the lead", zap.Error(turn.Failed))
+		}
+		if turn.Lost != nil {
+			d.Log.Warn("the lead is lost", zap.Error(turn.Lost))
+			d.system.Root.Send(tell, deposed{})
+		}
+		if turn.Won != nil {
+			d.system.Root.Send(tell, elected{*turn.Won})
+		}
+		if turn.Call != nil {
+			call := *turn.Call
+			d.leaf("election", func() { d.electionCall(call, answers) })
+		}
+		if turn.Over {
+			return
+		}
+		select {
+		case a := <-answers:
+			failing = a.Err != nil
+			turn = machine.Answered(time.Now(), a)
+		case <-time.After(time.Until(turn.Wake)):
+			turn = machine.Advance(time.Now())
+		case <-ended:
+			ended = nil
+			d.system.Root.Send(tell, deposed{})
+			turn = machine.Resign(time.Now()) // so that nobody waits for the end of the lease
+		}
+	}
+}
+
+// electionCall asks the store. The last call, which lets go of the lease, is made when the
+// controller ends already. An answer that comes too late goes nowhere.
+func (d *deps) electionCall(c revision.Call, answers chan<- revision.Answer) {
+	ctx, cancel := context.WithDeadline(context.Background(), c.Until)
+	defer cancel()
+	a := revision.Answer{Call: c.Number}
+	switch c.Kind {
+	case revision.CallGrant:
+		a.Lease, a.Err = d.Store.Grant(ctx, leaderTTL)
+	case revision.CallKeepAlive:
+		_, a.Err = d.Store.KeepAlive(ctx, c.Lease)
+	case revision.CallCampaign:
+		a.Outcome, a.Err = d.Store.Commit(ctx, revision.Campaign(history.ElectionKey(leaderWord), []byte(d.Replica), c.Lease))
+	case revision.CallRevoke:
+		a.Err = d.Store.Revoke(ctx, c.Lease)
+	}
+	select {
+	case answers <- a:
+	case <-ctx.Done():
+	}
+}

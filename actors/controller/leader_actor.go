@@ -1,0 +1,195 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/config/history"
+	"edgespan/config/revision"
+)
+
+// Words to /leader, and of it to /rollout.
+type (
+	// elected says that this replica leads; deposed that it may not any more.
+	elected struct{ by revision.Leadership }
+	deposed struct{}
+	// compactDue and sweepDue are timers of one leadership.
+	compactDue struct{ reign int }
+	sweepDue   struct{ reign int }
+	// marked is where the store was a moment ago.
+	marked struct {
+		reign int
+		at    revision.Revision
+	}
+)
+
+// What the leader keeps of the store's own history, and how often it looks. What large writes
+// have left behind is swept at the begin of a leadership and then every sweepEvery, once it is
+// older than any write may take.
+const (
+	compactEvery = time.Minute
+	sweepEvery   = time.Hour
+	sweepAge     = 10 * time.Minute
+)
+
+var retention = revision.Retention{Age: 10 * time.Minute, Revisions: 10_000}
+
+// leaderActor is /leader: what one replica does for all, and who that is.
+type leaderActor struct {
+	d    *deps
+	self *actor.PID
+
+	leads *revision.Leadership
+	reign int                // counts leaderships: timers of another one are void
+	ctx   context.Context    // of the reign
+	end   context.CancelFunc // of ctx
+	marks []revision.Mark
+}
+
+func newLeaderActor(d *deps) *leaderActor { return &leaderActor{d: d} }
+
+// Receive takes who leads, and the timers of the one that does.
+func (a *leaderActor) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		a.self = c.Self()
+		if !a.d.Offline {
+			a.d.leaf("election", func() { a.d.campaign(a.self) })
+		}
+	case elected:
+		a.begin(m.by)
+		c.Send(a.d.rollout, m)
+	case deposed:
+		a.stepDown()
+		c.Send(a.d.rollout, m)
+	case compactDue:
+		if a.leads != nil && m.reign == a.reign {
+			a.mark()
+		}
+	case marked:
+		if a.leads != nil && m.reign == a.reign {
+			a.compact(m.at)
+		}
+	case sweepDue:
+		if a.leads != nil && m.reign == a.reign {
+			a.sweep()
+		}
+	}
+}
+
+// begin takes up the work of the leader.
+func (a *leaderActor) begin(by revision.Leadership) {
+	a.d.Log.Info("this replica leads", zap.String("replica", a.d.Replica), zap.Uint64("revision", uint64(by.Revision)))
+	a.stepDown()
+	a.leads = &by
+	a.ctx, a.end = context.WithCancel(a.d.ctx)
+	a.mark()
+	a.sweep()
+}
+
+// stepDown ends what is under way. What has gone to the store already is kept from being done
+// by the fence, once another leads.
+func (a *leaderActor) stepDown() {
+	if a.leads != nil {
+		a.end()
+	}
+	a.reign++
+	a.leads, a.marks = nil, nil
+}
+
+// later sends a timer of this reign.
+func (a *leaderActor) later(t time.Duration, word any) {
+	self := a.self
+	a.d.after(t, func() { a.d.system.Root.Send(self, word) })
+}
+
+// mark asks where the store is now.
+func (a *leaderActor) mark() {
+	ctx, by, reign, self := a.ctx, *a.leads, a.reign, a.self
+	a.later(compactEvery, compactDue{reign})
+	a.d.leaf("mark", func() {
+		o, err := a.d.commit(ctx, revision.Txn{Compares: []revision.Compare{by.Fence()}, Then: []revision.Op{revision.Get(by.Key)}})
+		if err == nil && o.Succeeded {
+			a.d.system.Root.Send(self, marked{reign, o.Revision})
+		}
+	})
+}
+
+// compact lets the store forget what nobody needs any more of its own history. The revisions
+// of layers are keys, and stay.
+func (a *leaderActor) compact(at revision.Revision) {
+	now := time.Now()
+	a.marks = append(a.marks, revision.Mark{Revision: at, At: now})
+	to := retention.CompactTo(a.marks, now, at)
+	a.marks = retention.Needed(a.marks, now)
+	if to == 0 {
+		return
+	}
+	ctx := a.ctx
+	a.d.leaf("compact", func() {
+		ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+		defer cancel()
+		if err := a.d.Store.Compact(ctx, to); err != nil && ctx.Err() == nil {
+			a.d.Log.Warn("compact the store", zap.Uint64("to", uint64(to)), zap.Error(err))
+		}
+	})
+}
+
+// sweep takes away what large writes that did not come to their end have left.
+func (a *leaderActor) sweep() {
+	ctx, by := a.ctx, *a.leads
+	a.later(sweepEvery, sweepDue{a.reign})
+	a.d.leaf("sweep", func() {
+		n, err := a.d.sweep(ctx, by)
+		if n > 0 {
+			a.d.Log.Info("swept what large writes have left", zap.Int("parts", n))
+		}
+		if err != nil && ctx.Err() == nil {
+			a.d.Log.Warn("sweep the store", zap.Error(err))
+		}
+	})
+}
+
+// sweepTries is how often a sweep begins anew where somebody has written meanwhile.
+const sweepTries = 20
+
+// errSwept ends a sweep that never found a moment between two writes. Another one comes.
+var errSwept = errors.New("others write all the time")
+
+// sweep says how many parts it took away. It goes by the wall clocks of those who wrote, which
+// may be wrong: a write that it takes for dead while it is under way is planned anew, as each
+// transaction moves head.
+func (d *deps) sweep(ctx context.Context, by revision.Leadership) (swept int, err error) {
+	for range sweepTries {
+		s, err := history.NewSweep(reader{ctx, d.Store}, time.Now().Add(-sweepAge))
+		if err != nil {
+			return swept, err
+		}
+		if len(s.Parts) == 0 {
+			return swept, nil
+		}
+		var at revision.Revision
+		for i := range s.Parts {
+			txn := s.Txn(i, at)
+			txn.Compares = append(slices.Clone(txn.Compares), by.Fence())
+			txn.Else = append(slices.Clone(txn.Else), revision.Get(by.Key))
+			o, err := d.commit(ctx, txn)
+			if err != nil {
+				return swept, err
+			}
+			if !o.Succeeded {
+				if o.Results[1].Entry.ModRevision != by.Revision {
+					return swept, nil // another leads
+				}
+				break
+			}
+			swept, at = swept+1, o.Revision
+		}
+	}
+	return swept, errSwept
+}
