@@ -7,23 +7,50 @@ const (
 	firstWait  = 500 * time.Millisecond
 	longWait   = 30 * time.Second
 	stableLife = time.Minute
+	nodeSpread = 3 * time.Millisecond // of a wave of reconnects, for each node that comes with it
 )
 
+// spread is over how long the nodes of one controller come back that lose it at once:
+// some 333 a second, not faster than half a second and not slower than half a minute.
+func spread(nodes int) time.Duration {
+	return clampSpread(time.Duration(min(nodes, int(longWait/nodeSpread))) * nodeSpread)
+}
+
+func clampSpread(d time.Duration) time.Duration { return min(longWait, max(firstWait, d)) }
+
+// outdated says whether a node that was told one spread has to be told another one: as
+// nodes come one by one, the first of them were told of a wave of few. Within a tenth it
+// stays, so that a fleet at rest hears nothing.
+func outdated(told, now time.Duration) bool {
+	return max(told, now)-min(told, now) > told/10
+}
+
+// stood is how a stream went.
+type stood struct {
+	up     time.Duration // 0: none came about
+	spread time.Duration // what the controller said last; 0: one that knows no spread
+}
+
 // backoff is the wait before the next attempt: full jitter below a bound that begins at
-// half a second, doubles to half a minute, and begins anew after a stable minute. Full
-// jitter spreads a fleet whose controller comes back. It has no clock of its own.
+// half a second, doubles to half a minute, and begins anew after a stable minute. After a
+// stream the bound is what its controller said, if that is longer: whatever ended it may
+// have ended those of all nodes. It has no clock of its own.
 type backoff struct{ bound time.Duration }
 
-// next is the wait after a stream that stood for up (0: none came about); random is from 0
-// to 1. A refusal waits the longest at once: asking often changes nobody's mind.
-func (b *backoff) next(up time.Duration, refused bool, random float64) time.Duration {
+// next is the wait after a stream or an attempt at one; random is from 0 to 1. A refusal
+// waits the longest at once: asking often changes nobody's mind.
+func (b *backoff) next(s stood, refused bool, random float64) time.Duration {
 	switch {
 	case refused:
 		b.bound = longWait
-	case up >= stableLife || b.bound == 0:
+	case s.up >= stableLife || b.bound == 0:
 		b.bound = firstWait
 	default:
 		b.bound = min(longWait, 2*b.bound)
 	}
-	return time.Duration(random * float64(b.bound))
+	bound := b.bound
+	if s.up > 0 && s.spread > 0 {
+		bound = max(bound, clampSpread(s.spread))
+	}
+	return time.Duration(random * float64(bound))
 }

@@ -72,7 +72,8 @@ func NewClient(opts ClientOptions) *Client {
 }
 
 // Run holds a stream to the controller, and opens the next one after a back-off whenever
-// it ends, until ctx is over. Of several controllers each attempt takes the next one: the
+// it ends, until ctx is over. After a stream that stood the node waits a random part of the
+// time over which its controller wants a wave of reconnects to be spread. Of several controllers each attempt takes the next one: the
 // wait grows over all of them, so that a fleet that lost them all does not ask the more
 // often the more there were. It returns an error only for options that can never work.
 func (c *Client) Run(ctx context.Context) error {
@@ -80,18 +81,26 @@ func (c *Client) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("run node link: %w", err)
 	}
+	c.hold(ctx, all, func(ctx context.Context, address string) (stood, error) {
+		last, err := c.session(ctx, address)
+		return last, c.outlived(last.up, err)
+	})
+	return nil
+}
+
+// hold has one stream after the other, to each controller in turn, until ctx is over.
+func (c *Client) hold(ctx context.Context, all []string, stream func(ctx context.Context, address string) (stood, error)) {
 	var b backoff
-	last := map[string]string{}
+	said := map[string]string{}
 	for i := 0; ; i = (i + 1) % len(all) {
-		up, err := c.session(ctx, all[i])
+		last, err := stream(ctx, all[i])
 		if ctx.Err() != nil {
-			return nil
+			return
 		}
-		err = c.outlived(up, err)
 		var refused *Refused
-		wait := b.next(up, errors.As(err, &refused) || errors.Is(err, ErrRejoin), c.opts.Random())
-		if text := err.Error(); text != last[all[i]] || up > 0 { // the same again is no news
-			last[all[i]] = text
+		wait := b.next(last, errors.As(err, &refused) || errors.Is(err, ErrRejoin), c.opts.Random())
+		if text := err.Error(); text != said[all[i]] || last.up > 0 { // the same again is no news
+			said[all[i]] = text
 			say := c.opts.Log.Info
 			if errors.Is(err, ErrRejoin) {
 				say = c.opts.Log.Error // nobody but a person ends it
@@ -103,7 +112,7 @@ func (c *Client) Run(ctx context.Context) error {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
-			return nil
+			return
 		}
 	}
 }
@@ -116,33 +125,33 @@ var ErrRejoin = errors.New("needs re-join")
 // all the same, now and then: it may be the node's clock that is wrong.
 func (c *Client) outlived(up time.Duration, err error) error {
 	p, none := c.opts.Credentials.Peer()
-	if up > 0 || none != nil || c.opts.Now().Before(p.NotAfter) {
+	if err == nil || up > 0 || none != nil || c.opts.Now().Before(p.NotAfter) {
 		return err
 	}
 	return fmt.Errorf("%w: the node's certificate ended at %s, by its clock: edgespan nodes replace NAME at the controller and edgespan join on the node, or a clock that is right, are allowed: %w",
 		ErrRejoin, p.NotAfter.UTC().Format(time.RFC3339), err)
 }
 
-// session is one stream: how long it stood, and why it ended.
-func (c *Client) session(ctx context.Context, address string) (up time.Duration, err error) {
+// session is one stream: how it stood, and why it ended.
+func (c *Client) session(ctx context.Context, address string) (stood, error) {
 	host, err := hostOf(address)
 	if err != nil {
-		return 0, err
+		return stood{}, err
 	}
 	settings, err := c.opts.Credentials.TLS(host)
 	if err != nil {
-		return 0, err
+		return stood{}, err
 	}
 	conn, err := connect(address, credentials.NewTLS(settings), c.opts.Keepalive)
 	if err != nil {
-		return 0, err
+		return stood{}, err
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	rpc, err := c.begin(ctx, cancel, conn)
 	if err != nil {
-		return 0, err
+		return stood{}, err
 	}
 	s := &session{
 		client: c, rpc: rpc, renew: make(chan struct{}, 1), ended: make(chan struct{}),
@@ -161,7 +170,7 @@ func (c *Client) session(ctx context.Context, address string) (up time.Duration,
 	if idle := s.out.flushed(); idle != nil {
 		<-idle // the context is over: a write ends at once
 	}
-	return max(c.opts.Now().Sub(begun), 1), s.cause
+	return stood{max(c.opts.Now().Sub(begun), 1), s.spread}, s.cause
 }
 
 // begin opens the stream, says Hello and waits until the controller lets the node in.
@@ -201,6 +210,8 @@ type session struct {
 	once  sync.Once
 	ended chan struct{}
 	cause error // read after ended is closed
+
+	spread time.Duration // the controller's; read after ended is closed
 }
 
 // wait renews the certificate when it is due, until the stream ends.
@@ -289,6 +300,10 @@ func (s *session) handle(m *pb.Down) error {
 	}
 	if c := m.GetCertificate(); c != nil {
 		s.install(c)
+		return nil
+	}
+	if spread := m.GetSpread(); spread != nil {
+		s.spread = millis(spread.GetOverMs())
 		return nil
 	}
 	word := downOf(m)

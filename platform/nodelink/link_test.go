@@ -307,6 +307,10 @@ func hello(t testing.TB, conn *grpc.ClientConn, node string) (grpc.ClientStream,
 		t.Fatal(err) // EOF: it has ended, RecvMsg says why
 	}
 	if h, err := rpc.Header(); err == nil && len(h.Get(acceptedHeader)) > 0 {
+		greeting := &pb.Down{}
+		if err := rpc.RecvMsg(greeting); err != nil || greeting.GetSpread().GetOverMs() != 500 {
+			t.Errorf("the first message is %v, %v, want the spread of few nodes", greeting, err)
+		}
 		return rpc, nil
 	}
 	return rpc, rpc.RecvMsg(&pb.Down{})

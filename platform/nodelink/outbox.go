@@ -27,7 +27,7 @@ type class int
 const (
 	lasting class = iota // of nothing
 	wish                 // Push, Number: the newest wish wins
-	state                // Report: the newest state is the state
+	state                // Report, Spread: the newest state is the state
 )
 
 // outbox is what waits to be written to one stream. Put never blocks; a goroutine writes

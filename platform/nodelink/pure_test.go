@@ -17,47 +17,6 @@ import (
 	pb "edgespan/platform/nodelink/linkpb"
 )
 
-func TestBackoff(t *testing.T) {
-	var b backoff
-	var got []time.Duration
-	for range 9 {
-		got = append(got, b.next(0, false, 1))
-	}
-	s := time.Second
-	want := []time.Duration{s / 2, s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s, 30 * s, 30 * s}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	if d := b.next(59*s, false, 1); d != 30*s {
-		t.Errorf("after an unstable stream %v", d)
-	}
-	if d := b.next(time.Minute, false, 1); d != s/2 {
-		t.Errorf("after a stable minute %v", d)
-	}
-	if d := b.next(0, true, 1); d != 30*s {
-		t.Errorf("after a refusal %v", d)
-	}
-	if lo, hi := b.next(0, false, 0), b.next(0, false, 0.5); lo != 0 || hi != 15*s {
-		t.Errorf("full jitter goes from %v, its middle is %v", lo, hi)
-	}
-}
-
-// A controller that is away for an hour: on the fake clock the attempts are counted. With
-// full jitter at its middle they come each 15 s.
-func TestAnHourWithoutAController(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var b backoff
-		attempts, begun := 0, time.Now()
-		for time.Since(begun) < time.Hour {
-			time.Sleep(b.next(0, false, 0.5))
-			attempts++
-		}
-		if attempts < 240 || attempts > 248 {
-			t.Errorf("%d attempts", attempts)
-		}
-	})
-}
-
 // The writer runs only while there is something to write; the newest wish waits, not all.
 func TestOutbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -140,7 +140,7 @@ func (s *Server) Serve(l net.Listener) error {
 }
 
 // Drain ends the server: no new stream is taken, those that stand are told to come back
-// later (to another replica), and what was being written is finished, until ctx is over.
+// later (to another replica, spread as after any other end), and what was being written is finished, until ctx is over.
 func (s *Server) Drain(ctx context.Context) {
 	s.mu.Lock()
 	first := !s.draining
@@ -182,7 +182,7 @@ func (s *Server) Streams() int {
 
 // sweep looks at all streams from time to time: one goroutine in place of timers for each.
 // A certificate that ended or was revoked ends its stream, and so does a message that is
-// not taken or not finished.
+// not taken or not finished. It also keeps the spread of reconnects up to date.
 func (s *Server) sweep() {
 	defer close(s.swept)
 	tick := time.NewTicker(s.opts.Sweep)
@@ -202,7 +202,9 @@ func (s *Server) sweep() {
 		for _, st := range standing {
 			if err := st.judge(); err != nil {
 				st.finish(err)
+				continue
 			}
+			st.spread(spread(len(standing)))
 		}
 	}
 }

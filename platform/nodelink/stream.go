@@ -49,6 +49,7 @@ type stream struct {
 
 	peer    pki.Peer
 	until   atomic.Int64 // end of the node's newest certificate, Unix seconds
+	told    atomic.Int64 // the spread that the node heard last, nanoseconds
 	partial atomic.Int64 // since when a message is in pieces, Unix nanoseconds; 0: none is
 }
 
@@ -123,6 +124,7 @@ func (st *stream) serve() error {
 	if err := st.rpc.SendHeader(metadata.Pairs(acceptedHeader, "1")); err != nil {
 		return err
 	}
+	st.spread(spread(st.server.Streams()))
 	h.Connected(st, hello)
 	close(st.accepted)
 	select {
@@ -322,6 +324,18 @@ func (st *stream) judge() error {
 		return status.Errorf(codes.DeadlineExceeded, "a message was not finished within %v", slowest)
 	}
 	return nil
+}
+
+// spread tells the node over how long a wave of reconnects is to be spread, if that is
+// another time than it heard before.
+func (st *stream) spread(over time.Duration) {
+	if !outdated(time.Duration(st.told.Load()), over) {
+		return
+	}
+	m := &pb.Down{Kind: &pb.Down_Spread{Spread: &pb.Spread{OverMs: over.Milliseconds()}}}
+	if st.out.put(m, state) == nil { // else the queue is full: at the next look
+		st.told.Store(int64(over))
+	}
 }
 
 // ID tells streams apart.

@@ -433,6 +433,7 @@ type Down struct {
 	//	*Down_Certificate
 	//	*Down_Probe
 	//	*Down_Ack
+	//	*Down_Spread
 	//	*Down_Chunk
 	Kind          isDown_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
@@ -566,6 +567,15 @@ func (x *Down) GetAck() *Ack {
 	return nil
 }
 
+func (x *Down) GetSpread() *Spread {
+	if x != nil {
+		if x, ok := x.Kind.(*Down_Spread); ok {
+			return x.Spread
+		}
+	}
+	return nil
+}
+
 func (x *Down) GetChunk() *Chunk {
 	if x != nil {
 		if x, ok := x.Kind.(*Down_Chunk); ok {
@@ -619,6 +629,10 @@ type Down_Ack struct {
 	Ack *Ack `protobuf:"bytes,10,opt,name=ack,proto3,oneof"`
 }
 
+type Down_Spread struct {
+	Spread *Spread `protobuf:"bytes,11,opt,name=spread,proto3,oneof"`
+}
+
 type Down_Chunk struct {
 	Chunk *Chunk `protobuf:"bytes,15,opt,name=chunk,proto3,oneof"`
 }
@@ -642,6 +656,8 @@ func (*Down_Certificate) isDown_Kind() {}
 func (*Down_Probe) isDown_Kind() {}
 
 func (*Down_Ack) isDown_Kind() {}
+
+func (*Down_Spread) isDown_Kind() {}
 
 func (*Down_Chunk) isDown_Kind() {}
 
@@ -1827,6 +1843,52 @@ func (x *Ack) GetAttempt() uint64 {
 	return 0
 }
 
+// Over how long the nodes of this controller come back that lose it at once. It is the first
+// message of a stream, and is said again when the number of nodes has changed.
+type Spread struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OverMs        int64                  `protobuf:"varint,1,opt,name=over_ms,json=overMs,proto3" json:"over_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Spread) Reset() {
+	*x = Spread{}
+	mi := &file_link_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Spread) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Spread) ProtoMessage() {}
+
+func (x *Spread) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Spread.ProtoReflect.Descriptor instead.
+func (*Spread) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Spread) GetOverMs() int64 {
+	if x != nil {
+		return x.OverMs
+	}
+	return 0
+}
+
 type Confirm struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Generation    *Generation            `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
@@ -1836,7 +1898,7 @@ type Confirm struct {
 
 func (x *Confirm) Reset() {
 	*x = Confirm{}
-	mi := &file_link_proto_msgTypes[22]
+	mi := &file_link_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1910,7 @@ func (x *Confirm) String() string {
 func (*Confirm) ProtoMessage() {}
 
 func (x *Confirm) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[22]
+	mi := &file_link_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1923,7 @@ func (x *Confirm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Confirm.ProtoReflect.Descriptor instead.
 func (*Confirm) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{22}
+	return file_link_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Confirm) GetGeneration() *Generation {
@@ -1882,7 +1944,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_link_proto_msgTypes[23]
+	mi := &file_link_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +1956,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[23]
+	mi := &file_link_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +1969,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{23}
+	return file_link_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Ask) GetId() uint64 {
@@ -1939,7 +2001,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_link_proto_msgTypes[24]
+	mi := &file_link_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2013,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[24]
+	mi := &file_link_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2026,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{24}
+	return file_link_proto_rawDescGZIP(), []int{25}
 }
 
 type Managed struct {
@@ -1976,7 +2038,7 @@ type Managed struct {
 
 func (x *Managed) Reset() {
 	*x = Managed{}
-	mi := &file_link_proto_msgTypes[25]
+	mi := &file_link_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1988,7 +2050,7 @@ func (x *Managed) String() string {
 func (*Managed) ProtoMessage() {}
 
 func (x *Managed) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[25]
+	mi := &file_link_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2001,7 +2063,7 @@ func (x *Managed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Managed.ProtoReflect.Descriptor instead.
 func (*Managed) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{25}
+	return file_link_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Managed) GetOn() bool {
@@ -2019,7 +2081,7 @@ type Renew struct {
 
 func (x *Renew) Reset() {
 	*x = Renew{}
-	mi := &file_link_proto_msgTypes[26]
+	mi := &file_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2031,7 +2093,7 @@ func (x *Renew) String() string {
 func (*Renew) ProtoMessage() {}
 
 func (x *Renew) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[26]
+	mi := &file_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2044,7 +2106,7 @@ func (x *Renew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renew.ProtoReflect.Descriptor instead.
 func (*Renew) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{26}
+	return file_link_proto_rawDescGZIP(), []int{27}
 }
 
 // The answer to a SigningRequest: a chain, or why there is none.
@@ -2059,7 +2121,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_link_proto_msgTypes[27]
+	mi := &file_link_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2133,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[27]
+	mi := &file_link_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2146,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{27}
+	return file_link_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Certificate) GetChain() [][]byte {
@@ -2135,7 +2197,7 @@ const file_link_proto_rawDesc = "" +
 	"\x0fsigning_request\x18\x05 \x01(\v2 .edgespan.link.v1.SigningRequestH\x00R\x0esigningRequest\x122\n" +
 	"\x06probed\x18\x06 \x01(\v2\x18.edgespan.link.v1.ProbedH\x00R\x06probed\x12/\n" +
 	"\x05chunk\x18\x0f \x01(\v2\x17.edgespan.link.v1.ChunkH\x00R\x05chunkB\x06\n" +
-	"\x04kind\"\xc1\x04\n" +
+	"\x04kind\"\xf5\x04\n" +
 	"\x04Down\x12,\n" +
 	"\x04push\x18\x01 \x01(\v2\x16.edgespan.link.v1.PushH\x00R\x04push\x122\n" +
 	"\x06number\x18\x02 \x01(\v2\x18.edgespan.link.v1.NumberH\x00R\x06number\x125\n" +
@@ -2147,7 +2209,8 @@ const file_link_proto_rawDesc = "" +
 	"\vcertificate\x18\b \x01(\v2\x1d.edgespan.link.v1.CertificateH\x00R\vcertificate\x12/\n" +
 	"\x05probe\x18\t \x01(\v2\x17.edgespan.link.v1.ProbeH\x00R\x05probe\x12)\n" +
 	"\x03ack\x18\n" +
-	" \x01(\v2\x15.edgespan.link.v1.AckH\x00R\x03ack\x12/\n" +
+	" \x01(\v2\x15.edgespan.link.v1.AckH\x00R\x03ack\x122\n" +
+	"\x06spread\x18\v \x01(\v2\x18.edgespan.link.v1.SpreadH\x00R\x06spread\x12/\n" +
 	"\x05chunk\x18\x0f \x01(\v2\x17.edgespan.link.v1.ChunkH\x00R\x05chunkB\x06\n" +
 	"\x04kind\"I\n" +
 	"\x05Chunk\x12\x14\n" +
@@ -2259,7 +2322,9 @@ const file_link_proto_rawDesc = "" +
 	"\x03md5\x18\x03 \x01(\tR\x03md5\x12\x14\n" +
 	"\x05worse\x18\x04 \x03(\tR\x05worse\"\x1f\n" +
 	"\x03Ack\x12\x18\n" +
-	"\aattempt\x18\x01 \x01(\x04R\aattempt\"G\n" +
+	"\aattempt\x18\x01 \x01(\x04R\aattempt\"!\n" +
+	"\x06Spread\x12\x17\n" +
+	"\aover_ms\x18\x01 \x01(\x03R\x06overMs\"G\n" +
 	"\aConfirm\x12<\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
@@ -2300,7 +2365,7 @@ func file_link_proto_rawDescGZIP() []byte {
 }
 
 var file_link_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_link_proto_goTypes = []any{
 	(Outcome)(0),           // 0: edgespan.link.v1.Outcome
 	(*JoinRequest)(nil),    // 1: edgespan.link.v1.JoinRequest
@@ -2325,12 +2390,13 @@ var file_link_proto_goTypes = []any{
 	(*Probe)(nil),          // 20: edgespan.link.v1.Probe
 	(*Probed)(nil),         // 21: edgespan.link.v1.Probed
 	(*Ack)(nil),            // 22: edgespan.link.v1.Ack
-	(*Confirm)(nil),        // 23: edgespan.link.v1.Confirm
-	(*Ask)(nil),            // 24: edgespan.link.v1.Ask
-	(*Release)(nil),        // 25: edgespan.link.v1.Release
-	(*Managed)(nil),        // 26: edgespan.link.v1.Managed
-	(*Renew)(nil),          // 27: edgespan.link.v1.Renew
-	(*Certificate)(nil),    // 28: edgespan.link.v1.Certificate
+	(*Spread)(nil),         // 23: edgespan.link.v1.Spread
+	(*Confirm)(nil),        // 24: edgespan.link.v1.Confirm
+	(*Ask)(nil),            // 25: edgespan.link.v1.Ask
+	(*Release)(nil),        // 26: edgespan.link.v1.Release
+	(*Managed)(nil),        // 27: edgespan.link.v1.Managed
+	(*Renew)(nil),          // 28: edgespan.link.v1.Renew
+	(*Certificate)(nil),    // 29: edgespan.link.v1.Certificate
 }
 var file_link_proto_depIdxs = []int32{
 	7,  // 0: edgespan.link.v1.Up.hello:type_name -> edgespan.link.v1.Hello
@@ -2342,43 +2408,44 @@ var file_link_proto_depIdxs = []int32{
 	6,  // 6: edgespan.link.v1.Up.chunk:type_name -> edgespan.link.v1.Chunk
 	18, // 7: edgespan.link.v1.Down.push:type_name -> edgespan.link.v1.Push
 	19, // 8: edgespan.link.v1.Down.number:type_name -> edgespan.link.v1.Number
-	23, // 9: edgespan.link.v1.Down.confirm:type_name -> edgespan.link.v1.Confirm
-	24, // 10: edgespan.link.v1.Down.ask:type_name -> edgespan.link.v1.Ask
-	25, // 11: edgespan.link.v1.Down.release:type_name -> edgespan.link.v1.Release
-	27, // 12: edgespan.link.v1.Down.renew:type_name -> edgespan.link.v1.Renew
-	26, // 13: edgespan.link.v1.Down.managed:type_name -> edgespan.link.v1.Managed
-	28, // 14: edgespan.link.v1.Down.certificate:type_name -> edgespan.link.v1.Certificate
+	24, // 9: edgespan.link.v1.Down.confirm:type_name -> edgespan.link.v1.Confirm
+	25, // 10: edgespan.link.v1.Down.ask:type_name -> edgespan.link.v1.Ask
+	26, // 11: edgespan.link.v1.Down.release:type_name -> edgespan.link.v1.Release
+	28, // 12: edgespan.link.v1.Down.renew:type_name -> edgespan.link.v1.Renew
+	27, // 13: edgespan.link.v1.Down.managed:type_name -> edgespan.link.v1.Managed
+	29, // 14: edgespan.link.v1.Down.certificate:type_name -> edgespan.link.v1.Certificate
 	20, // 15: edgespan.link.v1.Down.probe:type_name -> edgespan.link.v1.Probe
 	22, // 16: edgespan.link.v1.Down.ack:type_name -> edgespan.link.v1.Ack
-	6,  // 17: edgespan.link.v1.Down.chunk:type_name -> edgespan.link.v1.Chunk
-	3,  // 18: edgespan.link.v1.Hello.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 19: edgespan.link.v1.Report.generation:type_name -> edgespan.link.v1.Generation
-	9,  // 20: edgespan.link.v1.Report.held:type_name -> edgespan.link.v1.Held
-	10, // 21: edgespan.link.v1.Report.pending:type_name -> edgespan.link.v1.Pending
-	11, // 22: edgespan.link.v1.Report.health:type_name -> edgespan.link.v1.Health
-	12, // 23: edgespan.link.v1.Report.parameters:type_name -> edgespan.link.v1.Parameter
-	3,  // 24: edgespan.link.v1.Report.restores:type_name -> edgespan.link.v1.Generation
-	15, // 25: edgespan.link.v1.Report.actions:type_name -> edgespan.link.v1.Action
-	3,  // 26: edgespan.link.v1.Pending.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 27: edgespan.link.v1.Parameter.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 28: edgespan.link.v1.Result.generation:type_name -> edgespan.link.v1.Generation
-	0,  // 29: edgespan.link.v1.Result.outcome:type_name -> edgespan.link.v1.Outcome
-	3,  // 30: edgespan.link.v1.Result.restored:type_name -> edgespan.link.v1.Generation
-	14, // 31: edgespan.link.v1.Result.faults:type_name -> edgespan.link.v1.Fault
-	15, // 32: edgespan.link.v1.Result.actions:type_name -> edgespan.link.v1.Action
-	3,  // 33: edgespan.link.v1.Push.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 34: edgespan.link.v1.Number.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 35: edgespan.link.v1.Probed.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 36: edgespan.link.v1.Confirm.generation:type_name -> edgespan.link.v1.Generation
-	1,  // 37: edgespan.link.v1.NodeLink.Join:input_type -> edgespan.link.v1.JoinRequest
-	4,  // 38: edgespan.link.v1.NodeLink.Link:input_type -> edgespan.link.v1.Up
-	2,  // 39: edgespan.link.v1.NodeLink.Join:output_type -> edgespan.link.v1.JoinAnswer
-	5,  // 40: edgespan.link.v1.NodeLink.Link:output_type -> edgespan.link.v1.Down
-	39, // [39:41] is the sub-list for method output_type
-	37, // [37:39] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	23, // 17: edgespan.link.v1.Down.spread:type_name -> edgespan.link.v1.Spread
+	6,  // 18: edgespan.link.v1.Down.chunk:type_name -> edgespan.link.v1.Chunk
+	3,  // 19: edgespan.link.v1.Hello.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 20: edgespan.link.v1.Report.generation:type_name -> edgespan.link.v1.Generation
+	9,  // 21: edgespan.link.v1.Report.held:type_name -> edgespan.link.v1.Held
+	10, // 22: edgespan.link.v1.Report.pending:type_name -> edgespan.link.v1.Pending
+	11, // 23: edgespan.link.v1.Report.health:type_name -> edgespan.link.v1.Health
+	12, // 24: edgespan.link.v1.Report.parameters:type_name -> edgespan.link.v1.Parameter
+	3,  // 25: edgespan.link.v1.Report.restores:type_name -> edgespan.link.v1.Generation
+	15, // 26: edgespan.link.v1.Report.actions:type_name -> edgespan.link.v1.Action
+	3,  // 27: edgespan.link.v1.Pending.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 28: edgespan.link.v1.Parameter.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 29: edgespan.link.v1.Result.generation:type_name -> edgespan.link.v1.Generation
+	0,  // 30: edgespan.link.v1.Result.outcome:type_name -> edgespan.link.v1.Outcome
+	3,  // 31: edgespan.link.v1.Result.restored:type_name -> edgespan.link.v1.Generation
+	14, // 32: edgespan.link.v1.Result.faults:type_name -> edgespan.link.v1.Fault
+	15, // 33: edgespan.link.v1.Result.actions:type_name -> edgespan.link.v1.Action
+	3,  // 34: edgespan.link.v1.Push.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 35: edgespan.link.v1.Number.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 36: edgespan.link.v1.Probed.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 37: edgespan.link.v1.Confirm.generation:type_name -> edgespan.link.v1.Generation
+	1,  // 38: edgespan.link.v1.NodeLink.Join:input_type -> edgespan.link.v1.JoinRequest
+	4,  // 39: edgespan.link.v1.NodeLink.Link:input_type -> edgespan.link.v1.Up
+	2,  // 40: edgespan.link.v1.NodeLink.Join:output_type -> edgespan.link.v1.JoinAnswer
+	5,  // 41: edgespan.link.v1.NodeLink.Link:output_type -> edgespan.link.v1.Down
+	40, // [40:42] is the sub-list for method output_type
+	38, // [38:40] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_link_proto_init() }
@@ -2406,6 +2473,7 @@ func file_link_proto_init() {
 		(*Down_Certificate)(nil),
 		(*Down_Probe)(nil),
 		(*Down_Ack)(nil),
+		(*Down_Spread)(nil),
 		(*Down_Chunk)(nil),
 	}
 	file_link_proto_msgTypes[7].OneofWrappers = []any{}
@@ -2415,7 +2483,7 @@ func file_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_link_proto_rawDesc), len(file_link_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,348 @@
+package nodelink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	"pgregory.net/rapid"
+
+	"edgespan/config/link"
+	pb "edgespan/platform/nodelink/linkpb"
+)
+
+// none is an attempt from which no stream came.
+var none = stood{}
+
+func TestBackoff(t *testing.T) {
+	var b backoff
+	var got []time.Duration
+	for range 9 {
+		got = append(got, b.next(none, false, 1))
+	}
+	s := time.Second
+	want := []time.Duration{s / 2, s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s, 30 * s, 30 * s}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if d := b.next(stood{up: 59 * s}, false, 1); d != 30*s {
+		t.Errorf("after an unstable stream %v", d)
+	}
+	if d := b.next(stood{up: time.Minute}, false, 1); d != s/2 {
+		t.Errorf("after a stable minute %v", d)
+	}
+	if d := b.next(none, true, 1); d != 30*s {
+		t.Errorf("after a refusal %v", d)
+	}
+	if lo, hi := b.next(none, false, 0), b.next(none, false, 0.5); lo != 0 || hi != 15*s {
+		t.Errorf("full jitter goes from %v, its middle is %v", lo, hi)
+	}
+}
+
+// After a stream the node waits as its controller said, and for that attempt only: the
+// back-off of attempts that fail begins where it would have begun.
+func TestTheSpreadIsOfTheFirstAttempt(t *testing.T) {
+	s := time.Second
+	for _, c := range []struct {
+		name string
+		last stood
+		want []time.Duration // the bounds of the wait after it and of two failed attempts more
+	}{
+		{"a controller that knows no spread", stood{up: time.Hour}, []time.Duration{s / 2, s, 2 * s}},
+		{"few nodes", stood{time.Hour, s / 2}, []time.Duration{s / 2, s, 2 * s}},
+		{"many nodes", stood{time.Hour, 12 * s}, []time.Duration{12 * s, s, 2 * s}},
+		{"a stream that ended at once", stood{1, 12 * s}, []time.Duration{12 * s, s, 2 * s}},
+		{"less than is allowed", stood{time.Hour, 1}, []time.Duration{s / 2, s, 2 * s}},
+		{"more than is allowed", stood{time.Hour, math.MaxInt64}, []time.Duration{30 * s, s, 2 * s}},
+		{"a time that makes no sense", stood{time.Hour, -s}, []time.Duration{s / 2, s, 2 * s}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b backoff
+			got := []time.Duration{b.next(c.last, false, 1), b.next(none, false, 1), b.next(none, false, 1)}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestTheSpreadOfAWave(t *testing.T) {
+	for nodes, want := range map[int]time.Duration{
+		-1: 500 * time.Millisecond, 0: 500 * time.Millisecond, 10: 500 * time.Millisecond, 166: 500 * time.Millisecond,
+		167: 501 * time.Millisecond, 1000: 3 * time.Second, 9999: 29997 * time.Millisecond, 10000: 30 * time.Second,
+		20000: 30 * time.Second, math.MaxInt: 30 * time.Second,
+	} {
+		if got := spread(nodes); got != want {
+			t.Errorf("%d nodes: %v, want %v", nodes, got, want)
+		}
+	}
+}
+
+// However nodes come and go between two looks, after a look no node knows of a spread that
+// is more than a tenth off, and one that knows the right one hears nothing.
+func TestPropertyASpreadIsSaidAgainWhenItIsOff(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		told := spread(rapid.IntRange(0, 30000).Draw(t, "then"))
+		now := spread(rapid.IntRange(0, 30000).Draw(t, "now"))
+		off := math.Abs(float64(now-told)) / float64(told)
+		if again := outdated(told, now); again != (off > 0.1) && math.Abs(off-0.1) > 1e-6 {
+			t.Errorf("%v was told, it is %v: said again is %v", told, now, again)
+		}
+	})
+	if !outdated(0, spread(0)) {
+		t.Error("a node that was told nothing is told nothing")
+	}
+}
+
+// A controller that is away for an hour: on the fake clock the attempts are counted. With
+// full jitter at its middle they come each 15 s.
+func TestAnHourWithoutAController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b backoff
+		attempts, begun := 0, time.Now()
+		for time.Since(begun) < time.Hour {
+			time.Sleep(b.next(none, false, 0.5))
+			attempts++
+		}
+		if attempts < 240 || attempts > 248 {
+			t.Errorf("%d attempts", attempts)
+		}
+	})
+}
+
+// wave is a fleet of clients on the fake clock, and its controllers.
+type wave struct {
+	mu       sync.Mutex
+	random   *rand.Rand
+	gone     map[string]chan struct{} // of the controllers that serve: closed when one ends
+	streams  map[string]int
+	arrivals []time.Time // of streams that began
+}
+
+func (w *wave) float() float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.random.Float64()
+}
+
+func (w *wave) begin(controller string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gone[controller] = make(chan struct{})
+}
+
+func (w *wave) kill(controller string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.gone[controller])
+	delete(w.gone, controller)
+}
+
+// stream is one of a node's, as session has it: what it was told is a tenth off at most.
+func (w *wave) stream(ctx context.Context, controller string) (stood, error) {
+	w.mu.Lock()
+	gone := w.gone[controller]
+	if gone == nil {
+		w.mu.Unlock()
+		return stood{}, errors.New("connection refused")
+	}
+	w.streams[controller]++
+	w.arrivals = append(w.arrivals, time.Now())
+	w.mu.Unlock()
+	begun := time.Now()
+	select {
+	case <-gone:
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	told := spread(w.streams[controller]) * 10 / 11
+	return stood{max(1, time.Since(begun)), told}, errors.New("connection reset")
+}
+
+// run has a fleet of clients that know some controllers, until the end of the test.
+func (w *wave) run(t *testing.T, nodes int, controllers ...string) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	c := NewClient(ClientOptions{Random: w.float})
+	for range nodes {
+		all.Go(func() { c.hold(ctx, controllers, w.stream) })
+	}
+	t.Cleanup(func() { cancel(); all.Wait() })
+}
+
+// most is how many streams began within any one second after an instant, and when the last did.
+func (w *wave) most(since time.Time) (most, count int, last time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	after := slices.DeleteFunc(slices.Clone(w.arrivals), func(at time.Time) bool { return at.Before(since) })
+	slices.SortFunc(after, time.Time.Compare)
+	from := 0
+	for i, at := range after {
+		for at.Sub(after[from]) >= time.Second {
+			from++
+		}
+		most = max(most, i-from+1)
+		last = at.Sub(since)
+	}
+	return most, len(after), last
+}
+
+// bound is what no second of a wave exceeds. The arrivals within a second are binomial with
+// p = 1 s / spread; five standard deviations are exceeded by one second in three million, and
+// what the nodes were told may be a tenth too short.
+func bound(nodes int, over time.Duration) int {
+	n, p := float64(nodes), 1.1*min(1, 1/over.Seconds())
+	return int(n*p + 5*math.Sqrt(n*p*(1-min(1, p))))
+}
+
+// A replica dies, and all its nodes go to the other one: ten thousand within half a minute
+// and no second with more than one in twenty of them, ten within half a second.
+func TestAWaveOfReconnectsIsSpread(t *testing.T) {
+	for _, nodes := range []int{10, 166, 1000, 10000} {
+		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &wave{random: rand.New(rand.NewPCG(uint64(nodes), 6)), gone: map[string]chan struct{}{}, streams: map[string]int{}}
+				w.begin("a")
+				w.begin("b")
+				w.run(t, nodes, "a", "b")
+				time.Sleep(time.Hour)
+				killed := time.Now()
+				w.kill("a")
+				time.Sleep(time.Minute)
+				most, count, last := w.most(killed)
+				allowed := min(nodes, bound(nodes, spread(nodes)))
+				t.Logf("%d nodes: at most %d (%.1f %%) in a second, the last after %v; the bound is %d", nodes, most, 100*float64(most)/float64(nodes), last, allowed)
+				if count != nodes || w.streams["b"] != nodes {
+					t.Errorf("%d of %d nodes came back", count, nodes)
+				}
+				if most > allowed || nodes == 10000 && most > nodes/20 {
+					t.Errorf("%d nodes in one second", most)
+				}
+				if last > spread(nodes) {
+					t.Errorf("the last one came after %v, the spread is %v", last, spread(nodes))
+				}
+			})
+		})
+	}
+}
+
+// The only controller is away for a while: the attempts that failed keep to their back-off,
+// whose bounds are short at first, so that more come at once than of a wave that finds
+// another replica.
+func TestAWaveAfterTheOnlyControllerWasAway(t *testing.T) {
+	for _, away := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 25 * time.Second, 2 * time.Minute} {
+		t.Run(away.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const nodes = 10000
+				w := &wave{random: rand.New(rand.NewPCG(7, 6)), gone: map[string]chan struct{}{}, streams: map[string]int{}}
+				w.begin("a")
+				w.run(t, nodes, "a")
+				time.Sleep(time.Hour)
+				w.kill("a")
+				time.Sleep(away)
+				back := time.Now()
+				w.begin("a")
+				time.Sleep(2 * time.Minute)
+				most, count, last := w.most(back)
+				t.Logf("away for %v: at most %d (%.1f %%) in a second, the last after %v", away, most, 100*float64(most)/nodes, last)
+				if count != nodes || most > nodes/4 || last > longWait {
+					t.Errorf("%d came back", count)
+				}
+			})
+		})
+	}
+}
+
+// told is the stream of a node at the server, after it has said a spread.
+func (r *rig) told(node string, over time.Duration) {
+	r.server.mu.Lock()
+	st := r.server.nodes[node]
+	r.server.mu.Unlock()
+	st.spread(over)
+}
+
+// A node is told the spread at its greeting (hello checks it), and again when it is off.
+func TestANodeIsToldTheSpread(t *testing.T) {
+	r := newRig(t, func(o *ServerOptions) { o.Sweep = time.Hour })
+	cred := r.joined(t)
+	rpc, err := hello(t, dial(t, r, cred), cred.Node().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := take(t, r.up).s
+	r.told(cred.Node().String(), spread(5000))
+	r.told(cred.Node().String(), spread(5100)) // too little to be said
+	if err := s.Send(link.Release{}); err != nil {
+		t.Fatal(err)
+	}
+	m := &pb.Down{}
+	if err := rpc.RecvMsg(m); err != nil || m.GetSpread().GetOverMs() != 15000 {
+		t.Errorf("%v, %v", m, err)
+	}
+	if err := rpc.RecvMsg(m); err != nil || m.GetRelease() == nil {
+		t.Errorf("%v, %v", m, err)
+	}
+}
+
+// The look at all streams finds that a node was told of a wave of many, and mends it.
+func TestTheSpreadFollowsTheNumberOfNodes(t *testing.T) {
+	r := newRig(t)
+	cred := r.joined(t)
+	rpc, err := hello(t, dial(t, r, cred), cred.Node().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	take(t, r.up)
+	r.told(cred.Node().String(), spread(5000))
+	for _, want := range []int64{15000, 500} {
+		m := &pb.Down{}
+		if err := rpc.RecvMsg(m); err != nil || m.GetSpread().GetOverMs() != want {
+			t.Errorf("%v, %v, want %d", m, err, want)
+		}
+	}
+}
+
+// Whatever ends a stream, the node waits a part of what its controller said: a goodbye, too.
+func TestANodeWaitsAsItsControllerSaid(t *testing.T) {
+	for name, end := range map[string]func(*rig, link.ToNode){
+		"the stream is ended": func(_ *rig, s link.ToNode) { s.End("go on") },
+		"the controller says goodbye": func(r *rig, _ link.ToNode) {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			r.server.Drain(ctx)
+		},
+		"the controller is gone": func(r *rig, _ link.ToNode) { r.server.grpc.Stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(o *ServerOptions) { o.Sweep = time.Hour })
+			cred := r.joined(t)
+			logs, seen := observer.New(zap.InfoLevel)
+			n := r.run(t, cred, func(o *ClientOptions) { o.Log = zap.New(logs) })
+			take(t, n.up)
+			s := take(t, r.up).s
+			r.told(cred.Node().String(), spread(5000))
+			if err := s.Send(link.Release{}); err != nil {
+				t.Fatal(err)
+			}
+			take(t, n.got) // and so it has heard of the spread
+			end(r, s)
+			take(t, n.down)
+			until(t, "it says when it tries again", func() bool { return seen.FilterMessage("node link is down").Len() > 0 })
+			// The rig's Random is 0.02.
+			if got := seen.FilterMessage("node link is down").All()[0].ContextMap()["retry"]; got != 300*time.Millisecond {
+				t.Errorf("it tries again after %v", got)
+			}
+		})
+	}
+}
