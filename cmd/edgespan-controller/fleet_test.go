@@ -35,8 +35,9 @@ type plainNode struct {
 	downs    chan error
 }
 
-// joined lets a node join by a printed command and connects it.
-func joined(t *testing.T, command string) *plainNode {
+// joined lets a node join by a printed command and connects it, to the controller that the
+// command names or to those of a list.
+func joined(t *testing.T, command string, controllers ...string) *plainNode {
 	t.Helper()
 	args := strings.Fields(command[strings.Index(command, "edgespan join"):])[2:]
 	flags := map[string]string{}
@@ -65,7 +66,10 @@ func joined(t *testing.T, command string) *plainNode {
 	if err != nil {
 		t.Fatalf("%s: %v", command, err)
 	}
-	n.connect(flags["--controller"])
+	if len(controllers) == 0 {
+		controllers = []string{flags["--controller"]}
+	}
+	n.connect(strings.Join(controllers, ","))
 	return n
 }
 

@@ -33,6 +33,7 @@ const (
 type victim struct {
 	cmd    *exec.Cmd
 	err    *watched
+	nodes  string // where its nodes connect to
 	client *fleetapi.Client
 }
 
@@ -94,7 +95,7 @@ func newVictim(t *testing.T, dir string, more ...string) *victim {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = v.cmd.Process.Kill() })
-	var said struct{ API string }
+	var said struct{ API, Nodes string }
 	line := v.err.line(t, `"msg":"controller runs"`, nil)
 	if err := json.Unmarshal([]byte(line), &said); err != nil {
 		t.Fatal(err)
@@ -103,7 +104,7 @@ func newVictim(t *testing.T, dir string, more ...string) *victim {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.client = client
+	v.nodes, v.client = said.Nodes, client
 	return v
 }
 
