@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,16 +39,50 @@ func (c *Controller) Command(ctx context.Context, by fleetapi.Caller, name strin
 	if what == fleetapi.Forget {
 		return c.d.forget(ctx, by, s)
 	}
-	s.mu.Lock()
-	id, replica := s.id, s.replica
-	s.mu.Unlock()
-	switch {
-	case id == "":
-		return fmt.Errorf("%s: %w: %q has not joined", what, fleetapi.ErrRefused, name)
-	case replica != "" && replica != c.d.Replica:
-		return c.d.mailTo(ctx, id, letter{From: c.d.Replica, By: by, What: what})
+	late := time.Now().Add(mailTimeout)
+	for {
+		id, replica, moved := s.at()
+		switch {
+		case id == "":
+			return fmt.Errorf("%s: %w: %q has not joined", what, fleetapi.ErrRefused, name)
+		case replica == "" || replica == c.d.Replica:
+			return c.d.command(ctx, by, s, what)
+		}
+		err := c.d.mailUnless(ctx, late, moved, id, letter{From: c.d.Replica, By: by, What: what})
+		if !errors.Is(err, errElsewhere) {
+			return err
+		}
 	}
-	return c.d.command(ctx, by, s, what)
+}
+
+// errElsewhere says that another replica has a node's stream than the one that was asked, or none.
+var errElsewhere = errors.New("the node has moved")
+
+// mailUnless asks the replica that has a node's stream, unless that has it no more: who died,
+// or has lost the stream while the letter was on its way, answers nothing. Then the command is
+// for whoever has it now; it is no harm if the first one has obeyed already.
+func (d *deps) mailUnless(ctx context.Context, late time.Time, moved <-chan struct{}, id string, l letter) error {
+	asks, cancel := context.WithDeadline(ctx, late)
+	defer cancel()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-moved:
+			cancel()
+		case <-ended:
+		}
+	}()
+	err := d.mailTo(asks, id, l)
+	if err == nil || errors.Is(err, fleetapi.ErrRefused) || ctx.Err() != nil || !time.Now().Before(late) {
+		return err
+	}
+	select {
+	case <-moved:
+		return errElsewhere
+	default:
+		return err
+	}
 }
 
 // command is one for a node of this replica, or one that is offline.

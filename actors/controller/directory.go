@@ -48,8 +48,9 @@ type seat struct {
 	stream   link.ToNode // nil: it has none here
 	versions layers.Versions
 	reported bool
-	replica  string // that has its stream, "" for none
-	address  string // that it connected from last, "" for none that others could reach
+	replica  string        // that has its stream, "" for none
+	moved    chan struct{} // is closed when another has it; nil: nobody waits for that
+	address  string        // that it connected from last, "" for none that others could reach
 }
 
 // row is a node in a list, as its actor said last.
@@ -125,9 +126,24 @@ func (s *seat) is(d *directory, v layers.Versions, replica string) {
 		s.reported = true
 	}
 	if s.versions != v || s.replica != replica {
+		if s.replica != replica && s.moved != nil {
+			close(s.moved)
+			s.moved = nil
+		}
 		s.versions, s.replica = v, replica
 		d.changed.Store(true)
 	}
+}
+
+// at is the node's id and the replica that has its stream, and a channel that is closed when
+// another has it, or none.
+func (s *seat) at() (id, replica string, moved <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.moved == nil {
+		s.moved = make(chan struct{})
+	}
+	return s.id, s.replica, s.moved
 }
 
 // from notes where a node connected from, and says whether that is news.

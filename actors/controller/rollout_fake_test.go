@@ -14,6 +14,8 @@ import (
 type severed struct {
 	*memory
 	cut atomic.Bool
+	// A deaf one hears nothing of what others write.
+	deaf atomic.Bool
 	// A stubborn one believes that its lease holds, as a process does that slept.
 	stubborn atomic.Bool
 	refused  atomic.Int64 // writes of rollouts that its fence kept from being done
@@ -57,6 +59,9 @@ func (s *severed) Watch(ctx context.Context, p revision.Prefix, after revision.R
 	return s.memory.Watch(ctx, p, after, func(b revision.Batch) error {
 		if s.cut.Load() {
 			return errSevered
+		}
+		if s.deaf.Load() {
+			return nil
 		}
 		return deliver(b)
 	})

@@ -1,0 +1,104 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"edgespan/config/fleet"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/link"
+)
+
+// onThree runs a test with replicas a, b and c and a node that is at b, whose way to the
+// store can be cut.
+func onThree(t *testing.T, f func(r *rig, b *severed, n *fakeNode)) {
+	t.Helper()
+	onRig(t, func(r *rig) {
+		way := &severed{memory: r.store}
+		r.change = func(o *Options) {
+			if o.Replica == "b" {
+				o.Store = way
+			}
+		}
+		r.start("a")
+		r.start("b")
+		r.start("c")
+		n := r.node(r.replicas["b"], "n1")
+		r.pass(time.Minute)
+		r.wants(r.replicas["b"], "n1", string(fleet.InSync))
+		r.wants(r.replicas["a"], "n1", string(fleet.Elsewhere))
+		f(r, way, n)
+		way.cut.Store(false)
+		r.pass(time.Minute)
+	})
+}
+
+// commands gives a command at a replica, and says how long the answer took.
+func (r *rig) commands(c *Controller, what fleetapi.Command) (took time.Duration, err error) {
+	begun := time.Now()
+	err = c.Command(r.Context(), alice, "n1", what)
+	return time.Since(begun), err
+}
+
+// TestACommandFollowsANodeThatMoves asks a replica that has died meanwhile: the one that the
+// node comes to carries the command out.
+func TestACommandFollowsANodeThatMoves(t *testing.T) {
+	for _, to := range []string{"c", "a"} { // to another one, and to the one that was asked
+		t.Run(to, func(t *testing.T) {
+			onThree(t, func(r *rig, b *severed, n *fakeNode) {
+				n.mu.Lock()
+				n.held = &link.Held{By: "bob", Since: time.Now()}
+				n.mu.Unlock()
+				r.pass(10 * time.Second)
+				b.cut.Store(true)
+				n.lose()
+				go func() {
+					time.Sleep(500 * time.Millisecond)
+					n.connect(r.replicas[to])
+				}()
+				took, err := r.commands(r.replicas["a"], fleetapi.Release)
+				if err != nil || took > time.Second {
+					t.Errorf("%v after %v", err, took)
+				}
+				r.pass(10 * time.Second)
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				if n.held != nil || n.heard["link.Release"] != 1 {
+					t.Errorf("the node is held: %v, and was released %d times", n.held != nil, n.heard["link.Release"])
+				}
+			})
+		})
+	}
+}
+
+// TestACommandForANodeThatHasJustGone asks a replica that has lost the node's stream and
+// could not say so: once its lease has ended the node is offline, and the command is kept.
+func TestACommandForANodeThatHasJustGone(t *testing.T) {
+	onThree(t, func(r *rig, b *severed, n *fakeNode) {
+		b.cut.Store(true)
+		n.cut()
+		r.pass(2 * time.Second)
+		if took, err := r.commands(r.replicas["a"], fleetapi.Retry); err != nil || took >= mailTimeout {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
+
+// TestACommandForAReplicaThatHangs has no other to turn to: it says so in time.
+func TestACommandForAReplicaThatHangs(t *testing.T) {
+	onThree(t, func(r *rig, b *severed, n *fakeNode) {
+		b.deaf.Store(true)
+		took, err := r.commands(r.replicas["a"], fleetapi.Retry)
+		if !errors.Is(err, fleetapi.ErrBusy) || took != mailTimeout {
+			t.Errorf("%v after %v", err, took)
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		if err := r.replicas["a"].Command(ctx, alice, "n1", fleetapi.Retry); !errors.Is(err, fleetapi.ErrBusy) {
+			t.Error(err)
+		}
+		b.deaf.Store(false)
+	})
+}
