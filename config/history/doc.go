@@ -11,6 +11,7 @@
 //	key                      what it holds                                           lease
 //	head                     the newest revision, and the tree of its layers
 //	fleet                    what all its controllers have alike, such as the pin of the CA
+//	restoring                a restore is under way, or was interrupted (config/backup)
 //	revisions/<number>       one Record: author, time, message, parent, tree
 //	objects/<sha256>         a piece of a document or of a tree, by its content
 //	sets/<id>/<part>         which objects a large write has put down so far

@@ -11,8 +11,9 @@ import (
 
 // The keys and the folders of keys, as the package's table has them.
 const (
-	keyHead  = "head"
-	keyFleet = "fleet"
+	keyHead      = "head"
+	keyFleet     = "fleet"
+	keyRestoring = "restoring"
 
 	folderRevisions   = "revisions/"
 	folderObjects     = "objects/"
@@ -69,6 +70,10 @@ func HeadKey() revision.Key { return keyHead }
 
 // FleetKey is where that is which all controllers of a fleet must have alike.
 func FleetKey() revision.Key { return keyFleet }
+
+// RestoringKey is there while a restore is under way, or was interrupted. Nobody but a restore
+// writes then.
+func RestoringKey() revision.Key { return keyRestoring }
 
 // RevisionKey is where the record of a revision is. The number has 16 hex digits, so that
 // the order of the keys is that of the revisions.

@@ -31,6 +31,7 @@ var mayImport = map[string][]string{
 	"config/lint":      {"config", "config/layers", "config/metadata"},
 	"config/history":   {"config", "config/edit", "config/layers", "config/peer", "config/revision", "config/topology"},
 	"config/revision":  {},
+	"config/backup":    {"config", "config/fleet", "config/history", "config/revision"},
 	"config/fleet":     {"config", "config/layers"},
 	"config/action":    {"config", "config/metadata", "config/nodeconf"},
 	"config/confirm":   {"config", "config/action", "config/layers"},
@@ -124,6 +125,7 @@ var testsMayImport = map[string][]string{
 	"actors":          {"platform/fake", "config/schema"},
 	"actors/simulate": {"config/metadata"},
 	"cmd/edgespan":    {"config/fleet", "config/revision"}, // the controller of docs/operations.md
+	"config/backup":   {"config/layers"},
 	"config/e2e":      {"config/schema"},
 	"config/lint":     {"config/schema"},
 	"config/migrate":  {"config/metadata"},
@@ -167,6 +169,7 @@ var pure = []string{
 	"config/peer",
 	"config/history",
 	"config/operate",
+	"config/backup",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random
