@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"edgespan/config"
+	"edgespan/config/backup"
 	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/httpapi"
@@ -56,7 +57,8 @@ func exitCode(err error) int {
 		errors.As(err, new(*operate.Refused)), errors.As(err, new(*confdir.Broken)):
 		return exitRejected
 	case errors.Is(err, httpapi.ErrConflict), errors.Is(err, datadir.ErrLocked), errors.Is(err, bolt.ErrLocked),
-		errors.As(err, new(history.Conflicts)), errors.As(err, new(*foreignFleetError)), errors.Is(err, fleetapi.ErrRefused):
+		errors.As(err, new(history.Conflicts)), errors.As(err, new(*foreignFleetError)), errors.Is(err, fleetapi.ErrRefused),
+		errors.Is(err, backup.ErrRestoring), errors.As(err, new(*inUseError)):
 		return exitConflict
 	case errors.Is(err, httpapi.ErrUnreachable):
 		return exitUnreachable

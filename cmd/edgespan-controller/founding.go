@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 
+	"edgespan/config/backup"
 	"edgespan/config/history"
 	"edgespan/config/revision"
 	"edgespan/platform/datadir"
@@ -109,12 +110,28 @@ func writeFounding(ctx context.Context, s kv.Store, f founding, over revision.En
 	if err != nil {
 		return f, over, fmt.Errorf("found the fleet: %w", err)
 	}
-	_, err = s.Commit(ctx, revision.Txn{
-		Compares: []revision.Compare{revision.At(history.FleetKey(), over.ModRevision)},
+	o, err := s.Commit(ctx, revision.Txn{
+		Compares: []revision.Compare{revision.At(history.FleetKey(), over.ModRevision), revision.Absent(history.RestoringKey())},
 		Then:     []revision.Op{revision.Put(history.FleetKey(), text)},
+		Else:     []revision.Op{revision.Get(history.RestoringKey())},
 	})
+	if err == nil && !o.Succeeded && o.Results[0].Entry.Exists() {
+		err = backup.ErrRestoring
+	}
 	if err != nil {
 		return f, over, fmt.Errorf("found the fleet: %w", err)
 	}
 	return readFounding(ctx, s)
+}
+
+// whole refuses a store into which a restore is on its way, or was interrupted.
+func whole(ctx context.Context, s kv.Store) error {
+	entry, _, err := s.Get(ctx, history.RestoringKey())
+	if err == nil && entry.Exists() {
+		err = backup.ErrRestoring
+	}
+	if err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	return nil
 }

@@ -52,6 +52,21 @@ func bindReach(cmd *cobra.Command) *reach {
 
 // open opens what the flags name.
 func (r *reach) open(ctx context.Context, a *app, cmd *cobra.Command) (office, error) {
+	if err := r.settle(a, cmd); err != nil {
+		return nil, err
+	}
+	if r.url != "" {
+		client, err := r.client()
+		if err != nil {
+			return nil, err
+		}
+		return remoteOffice{client}, nil
+	}
+	return a.local(ctx, r.options)
+}
+
+// settle finds out what the flags and the environment name: a controller, or a store.
+func (r *reach) settle(a *app, cmd *cobra.Command) error {
 	set := func(value *string, env string) {
 		if *value == "" {
 			*value = a.Env(env)
@@ -61,24 +76,18 @@ func (r *reach) open(ctx context.Context, a *app, cmd *cobra.Command) (office, e
 	if f := cmd.Flags(); !f.Changed("data-dir") && !f.Changed("etcd") {
 		set(&r.url, "EDGESPAN_CONTROLLER")
 	} else if r.url != "" {
-		return nil, usagef("--controller: stands beside --data-dir or --etcd: one of them is allowed")
+		return usagef("--controller: stands beside --data-dir or --etcd: one of them is allowed")
 	}
 	set(&r.tokenFile, "EDGESPAN_TOKEN_FILE")
 	if r.caFile == "" && r.caPin == "" { // one of them on the command line is the one that is meant
 		set(&r.caPin, "EDGESPAN_CA_SHA256")
 		set(&r.caFile, "EDGESPAN_CA_FILE")
 	}
-	if err := r.resolve(cmd, a.Env); err != nil {
-		return nil, err
-	}
-	if r.url != "" {
-		return r.remote()
-	}
-	return a.local(ctx, r.options)
+	return r.resolve(cmd, a.Env)
 }
 
-// remote is the office of a running controller.
-func (r *reach) remote() (office, error) {
+// client asks a running controller.
+func (r *reach) client() (*fleetapi.Client, error) {
 	o := fleetapi.Options{URL: r.url}
 	if r.tokenFile != "" {
 		text, err := os.ReadFile(r.tokenFile)
@@ -113,7 +122,7 @@ func (r *reach) remote() (office, error) {
 	if err != nil {
 		return nil, &usageError{err}
 	}
-	return remoteOffice{client}, nil
+	return client, nil
 }
 
 type remoteOffice struct{ client *fleetapi.Client }

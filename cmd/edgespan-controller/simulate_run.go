@@ -125,11 +125,11 @@ func (m *simulator) reachController(ctx context.Context) error {
 		}
 		m.url = m.own.url
 	}
-	o, err := m.remote()
+	client, err := m.reach.client()
 	if err != nil {
 		return err
 	}
-	m.client = o.(remoteOffice).client
+	m.client = client
 	if m.own == nil {
 		return m.client.Ready(ctx)
 	}

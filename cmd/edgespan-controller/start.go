@@ -55,10 +55,14 @@ func openGround(ctx context.Context, o *options, log *zap.Logger) (*ground, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
-	if g.store, err = openStore(ctx, o, g.dir, log); err != nil {
+	if g.store, err = openStore(ctx, o, log); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
-	doc, err := g.config(ctx)
+	err = whole(ctx, g.store)
+	var doc config.Object
+	if err == nil {
+		doc, err = g.config(ctx)
+	}
 	if err == nil {
 		err = o.fromConfig(doc)
 	}
@@ -68,9 +72,9 @@ func openGround(ctx context.Context, o *options, log *zap.Logger) (*ground, erro
 	return g, nil
 }
 
-func openStore(ctx context.Context, o *options, dir *datadir.Dir, log *zap.Logger) (kv.Store, error) {
+func openStore(ctx context.Context, o *options, log *zap.Logger) (kv.Store, error) {
 	if len(o.Etcd) == 0 {
-		return bolt.Open(dir.Path("store.db"), bolt.Options{})
+		return bolt.Open(storeFile(o), bolt.Options{})
 	}
 	tls, err := pki.ClientFiles{CA: string(o.EtcdCA), Cert: string(o.EtcdCert), Key: string(o.EtcdKey)}.TLS()
 	if err != nil {

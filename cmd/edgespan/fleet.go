@@ -69,7 +69,7 @@ type fleetCall struct {
 // fleetCommands are the commands that speak to a controller, but those below `node`.
 func fleetCommands(a *app) []*cobra.Command {
 	var out []*cobra.Command
-	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, historySpecs, rolloutSpecs, operatorSpecs} {
+	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, historySpecs, rolloutSpecs, operatorSpecs, backupSpecs} {
 		for _, s := range specs {
 			out = append(out, s.command(a))
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -35,6 +36,8 @@ type fleetBackend struct {
 	editions []fleetapi.Edition
 	diffs    []history.LayerDiff
 	rollouts []fleetapi.Rollout
+
+	backup string
 
 	rolloutNext string
 	decisions   []fleetapi.Verdict
@@ -88,6 +91,13 @@ func (f *fleetBackend) E2E(_ context.Context, file string, reveal bool) (operate
 
 func (f *fleetBackend) Export(context.Context, bool) (history.Files, uint64, error) {
 	return history.Files{}, 0, f.note("export")
+}
+
+func (f *fleetBackend) Backup(context.Context, string) (func(context.Context, io.Writer) error, error) {
+	return func(_ context.Context, w io.Writer) error {
+		_, err := io.WriteString(w, f.backup)
+		return err
+	}, f.note("backup")
 }
 
 func (f *fleetBackend) Topology(context.Context) (operate.Document, error) {

@@ -76,7 +76,7 @@ func taken(t testing.TB, m *revision.Model) []byte {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := s.Write(&out); err != nil {
+	if err := s.Write(reader{m}, &out); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -189,12 +189,13 @@ func TestABackupIsOfOneRevision(t *testing.T) {
 	for i := range 2*page + 10 {
 		store(t, m, revision.Key(fmt.Sprintf("k/%04d", i)), []byte("old"))
 	}
-	s, err := Open(writing{reader{m}, t}, Header{Store: oldStore})
+	busy := writing{reader{m}, t}
+	s, err := Open(busy, Header{Store: oldStore})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := s.Write(&out); err != nil {
+	if err := s.Write(busy, &out); err != nil {
 		t.Fatal(err)
 	}
 	c := read(t, out.Bytes())

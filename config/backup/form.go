@@ -51,18 +51,15 @@ type last struct {
 var ErrRestoring = errors.New("a restore into this store was interrupted: run it again")
 
 // Source is a store as of one revision, which Open has found.
-type Source struct {
-	reader history.Reader
-	header Header
-}
+type Source struct{ header Header }
 
 // Open finds out as of which revision a backup is taken, and how many keys it has. Kind,
 // format, revision and keys of the header are filled in.
 func Open(r history.Reader, h Header) (*Source, error) {
-	s := &Source{r, h}
+	s := &Source{h}
 	s.header.Kind, s.header.Format, s.header.Revision, s.header.Keys = kind, Format, 0, 0
 	s.header.Time = h.Time.UTC()
-	err := s.each(func(e revision.Entry) error {
+	err := s.each(r, func(e revision.Entry) error {
 		if e.Key == history.RestoringKey() {
 			return ErrRestoring
 		}
@@ -78,13 +75,13 @@ func Open(r history.Reader, h Header) (*Source, error) {
 // Header is the first line of the backup.
 func (s *Source) Header() Header { return s.header }
 
-// Write writes the backup.
-func (s *Source) Write(w io.Writer) error {
+// Write writes the backup. After an error what was written has no last line.
+func (s *Source) Write(r history.Reader, w io.Writer) error {
 	sum := sha256.New()
 	count := 0
 	err := put(w, sum, s.header)
 	if err == nil {
-		err = s.each(func(e revision.Entry) error {
+		err = s.each(r, func(e revision.Entry) error {
 			count++
 			return put(w, sum, line{e.Key, e.ModRevision, e.Value})
 		})
@@ -111,10 +108,10 @@ func put(w io.Writer, sum hash.Hash, v any) error {
 
 // each calls do for the keys that a backup has, in their order. The first call of it fixes
 // the revision.
-func (s *Source) each(do func(revision.Entry) error) error {
+func (s *Source) each(r history.Reader, do func(revision.Entry) error) error {
 	o := revision.ListOptions{At: s.header.Revision, Limit: page}
 	for {
-		p, err := s.reader.List("", o)
+		p, err := r.List("", o)
 		if err != nil {
 			return err
 		}

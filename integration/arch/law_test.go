@@ -47,11 +47,13 @@ var mayImport = map[string][]string{
 
 	// The shell. Plain types of httpapi are what actors answer with.
 	"config/httpapi":          {},
-	"config/httpapi/fleetapi": {"config", "config/edit", "config/history", "config/httpapi", "config/layers", "config/metadata", "config/operate", "config/optimize", "config/nodeconf"},
+	"config/httpapi/fleetapi": {"config", "config/backup", "config/edit", "config/history", "config/httpapi", "config/layers", "config/metadata", "config/operate", "config/optimize", "config/nodeconf"},
 	"actors/keep":             {},
 	"actors/controller": {
 		"actors/keep", "config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi/fleetapi", "config/layers",
 		"config/link", "config/metadata", "config/operate", "config/peer", "config/revision", "config/rollout", "config/state", "config/topology",
+		"actors/keep", "config", "config/backup", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi/fleetapi", "config/layers",
+		"config/link", "config/metadata", "config/operate", "config/revision", "config/rollout", "config/state", "config/topology",
 	},
 	"actors":          {"actors/keep", "netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub", "actors/agent", "config/action", "config/confirm", "config/link", "config/metadata"},
 	"actors/agent":    {"config", "config/action", "config/confirm", "config/httpapi", "config/layers", "config/link", "config/metadata", "config/nodeconf"},
@@ -91,7 +93,7 @@ var mayImport = map[string][]string{
 
 	// Wiring, and the demo's lab.
 	"cmd/edgespan": {
-		"config/rollout", "config/topology",
+		"config/backup", "config/rollout", "config/topology",
 		"actors", "config", "config/httpapi", "config/nodeconf", "pubsub", "examples", "integration/lab",
 		"config/metadata", "config/edit", "config/topology",
 		"netinst", "netinst/netstate", "appnet",
@@ -102,7 +104,7 @@ var mayImport = map[string][]string{
 	},
 
 	"cmd/edgespan-controller": {
-		"actors/controller", "actors/simulate", "config", "config/action", "config/confirm", "config/e2e", "config/edit", "config/fleet",
+		"actors/controller", "actors/simulate", "config", "config/action", "config/backup", "config/confirm", "config/e2e", "config/edit", "config/fleet",
 		"config/history", "config/httpapi", "config/layers",
 		"config/httpapi/fleetapi", "config/link", "config/metadata", "config/operate", "config/optimize", "config/revision", "config/schema",
 		"platform/confdir", "platform/daemon", "platform/datadir", "platform/nodelink", "platform/pki", "platform/proc",
@@ -122,18 +124,19 @@ var mayImport = map[string][]string{
 // testsMayImport is what test files may import beyond mayImport. Those of integration
 // may import anything.
 var testsMayImport = map[string][]string{
-	"actors":          {"platform/fake", "config/schema"},
-	"actors/simulate": {"config/metadata"},
-	"cmd/edgespan":    {"config/fleet", "config/revision"}, // the controller of docs/operations.md
-	"config/backup":   {"config/layers"},
-	"config/e2e":      {"config/schema"},
-	"config/lint":     {"config/schema"},
-	"config/migrate":  {"config/metadata"},
-	"config/nodeconf": {"examples"},
-	"config/history":  {"platform/store/kv", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest"}, // its laws, on real stores
-	"config/state":    {"netinst"},
-	"platform/store":  {"pubsub"},
-	"pubsub":          {"platform/store"},
+	"actors":                  {"platform/fake", "config/schema"},
+	"actors/simulate":         {"config/metadata"},
+	"cmd/edgespan":            {"config/fleet", "config/revision"}, // the controller of docs/operations.md
+	"config/backup":           {"config/layers"},
+	"config/e2e":              {"config/schema"},
+	"config/httpapi/fleetapi": {"config/revision"},
+	"config/lint":             {"config/schema"},
+	"config/migrate":          {"config/metadata"},
+	"config/nodeconf":         {"examples"},
+	"config/history":          {"platform/store/kv", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest"}, // its laws, on real stores
+	"config/state":            {"netinst"},
+	"platform/store":          {"pubsub"},
+	"pubsub":                  {"platform/store"},
 
 	"cmd/edgespan-controller": {"platform/store/etcd/etcdtest"},
 

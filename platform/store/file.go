@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,6 +22,13 @@ const tempInfix = ".tmp-"
 // is perm exactly, whatever the umask: dnsmasq reads as nobody.
 func WriteFile(path string, data []byte, perm os.FileMode) error {
 	_, err := theDisk.replace(path, data, perm)
+	return err
+}
+
+// WriteStream replaces the content of path as WriteFile does, by what fill writes. Where fill
+// fails the old content stays.
+func WriteStream(path string, perm os.FileMode, fill func(io.Writer) error) error {
+	_, err := theDisk.replaceFilled(path, perm, func(f *os.File) error { return fill(f) })
 	return err
 }
 
@@ -69,7 +77,16 @@ func (d disk) replace(path string, data []byte, perm os.FileMode) (renamed bool,
 }
 
 func (d disk) replaceOwned(path string, data []byte, perm os.FileMode, own func(*os.File) error) (renamed bool, err error) {
-	temp, err := d.writeTemp(path, data, perm, own)
+	return d.replaceFilled(path, perm, func(f *os.File) error {
+		if _, err := f.Write(data); err != nil {
+			return err
+		}
+		return own(f)
+	})
+}
+
+func (d disk) replaceFilled(path string, perm os.FileMode, fill func(*os.File) error) (renamed bool, err error) {
+	temp, err := d.writeTemp(path, perm, fill)
 	if err != nil {
 		return false, fmt.Errorf("write %s: %w", path, err)
 	}
@@ -82,7 +99,7 @@ func (d disk) replaceOwned(path string, data []byte, perm os.FileMode, own func(
 	return true, nil
 }
 
-func (d disk) writeTemp(path string, data []byte, perm os.FileMode, own func(*os.File) error) (name string, err error) {
+func (d disk) writeTemp(path string, perm os.FileMode, fill func(*os.File) error) (name string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+tempInfix+"*")
 	if err != nil {
 		return "", err
@@ -92,10 +109,7 @@ func (d disk) writeTemp(path string, data []byte, perm os.FileMode, own func(*os
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
-	if _, err := f.Write(data); err != nil {
-		return "", err
-	}
-	if err := own(f); err != nil {
+	if err := fill(f); err != nil {
 		return "", err
 	}
 	if err := f.Chmod(perm); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"reflect"
@@ -28,6 +29,7 @@ type reply struct {
 	digest   string
 	revision uint64 // that the call wrote
 	header   map[string]string
+	stream   func(context.Context, io.Writer) error // lines, in the place of a body
 }
 
 // give is a value as the answer.
@@ -71,6 +73,20 @@ func (r *reply) set(key, value string) {
 	r.header[key] = value
 }
 
+// kind is the type of the content.
+func (r reply) kind() string {
+	switch {
+	case r.problem:
+		return "application/problem+json"
+	case r.stream != nil:
+		return lines
+	}
+	return "application/json"
+}
+
+// lines is the type of an answer that is a line of JSON after the other.
+const lines = "application/jsonl"
+
 func (r reply) write(w http.ResponseWriter, method string) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -85,12 +101,10 @@ func (r reply) write(w http.ResponseWriter, method string) {
 		h.Set(DigestHeader, r.digest)
 	}
 	if r.status != http.StatusNotModified {
-		kind := "application/json"
-		if r.problem {
-			kind = "application/problem+json"
+		h.Set("Content-Type", r.kind())
+		if r.stream == nil {
+			h.Set("Content-Length", strconv.Itoa(len(r.body)))
 		}
-		h.Set("Content-Type", kind)
-		h.Set("Content-Length", strconv.Itoa(len(r.body)))
 	}
 	w.WriteHeader(r.status)
 	if method != http.MethodHead {

@@ -3,6 +3,7 @@ package fleetapi
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	"edgespan/config"
@@ -72,6 +73,9 @@ type Backend interface {
 	CommandRollout(ctx context.Context, c Caller, revision uint64, cmd RolloutCommand) error
 	// ExplainRollout says what was decided of a staged rollout, and why.
 	ExplainRollout(ctx context.Context, revision uint64) (RolloutDetail, error)
+	// Backup finds a revision of the store that can be read, and answers with what writes all
+	// that lasts of it (config/backup). Version is what the backup says it was written by.
+	Backup(ctx context.Context, version string) (func(ctx context.Context, w io.Writer) error, error)
 	// Ready says why no request can be served, nil if they can.
 	Ready(ctx context.Context) error
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -71,13 +72,26 @@ type request struct {
 
 // ask sends a request and gives the answer's text and header. What is no success is an error.
 func (c *Client) ask(ctx context.Context, r request) ([]byte, http.Header, error) {
+	var text bytes.Buffer
+	h, err := c.send(ctx, r, &text, maxAnswer)
+	return text.Bytes(), h, err
+}
+
+// stream sends a request and writes the answer as it comes, however long it is.
+func (c *Client) stream(ctx context.Context, r request, w io.Writer) error {
+	_, err := c.send(ctx, r, w, math.MaxInt64)
+	return err
+}
+
+// send sends a request and writes so many bytes of the answer of a success.
+func (c *Client) send(ctx context.Context, r request, w io.Writer, most int64) (http.Header, error) {
 	target := c.base + r.path
 	if q := r.query.Encode(); q != "" {
 		target += "?" + q
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, target, bytes.NewReader(r.body))
 	if err != nil {
-		return nil, nil, fmt.Errorf("ask %s: %w", c.base, err)
+		return nil, fmt.Errorf("ask %s: %w", c.base, err)
 	}
 	if r.method != http.MethodGet {
 		req.Header.Set("Content-Type", "application/json")
@@ -90,17 +104,33 @@ func (c *Client) ask(ctx context.Context, r request) ([]byte, http.Header, error
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, nil, c.failed(err)
+		return nil, c.failed(err)
 	}
 	defer func() { _ = resp.Body.Close() }() // only read from
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return nil, nil, c.failed(err)
-	}
 	if resp.StatusCode/100 != 2 {
-		return nil, nil, c.refusal(resp.StatusCode, text)
+		text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+		if err != nil {
+			return nil, c.failed(err)
+		}
+		return nil, c.refusal(resp.StatusCode, text)
 	}
-	return text, resp.Header, nil
+	out := &taking{Writer: w}
+	if _, err = io.Copy(out, io.LimitReader(resp.Body, most)); err != nil && out.err == nil {
+		return nil, c.failed(err)
+	}
+	return resp.Header, err
+}
+
+// taking tells the errors of who takes an answer from those of the connection.
+type taking struct {
+	io.Writer
+	err error
+}
+
+func (t *taking) Write(p []byte) (n int, err error) {
+	n, err = t.Writer.Write(p)
+	t.err = err
+	return n, err
 }
 
 // get reads what a route answers into out.

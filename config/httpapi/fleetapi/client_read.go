@@ -2,6 +2,8 @@ package fleetapi
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/backup"
 	"edgespan/config/operate"
 )
 
@@ -206,6 +209,32 @@ func (c *Client) Export(ctx context.Context, reveal bool) (Exported, error) {
 	var out Exported
 	err := c.get(ctx, route("export"), v, &out)
 	return out, err
+}
+
+// Backup writes a backup of the store, and says of what it is. It checks what it writes: after
+// an error that is no backup.
+func (c *Client) Backup(ctx context.Context, w io.Writer) (backup.Header, error) {
+	in, tee := io.Pipe()
+	type end struct {
+		copy *backup.Copy
+		err  error
+	}
+	checked := make(chan end, 1)
+	go func() {
+		whole, err := backup.Read(in)
+		_, _ = io.Copy(io.Discard, in) // the writer goes on, whatever was wrong; a pipe has no other error
+		checked <- end{whole, err}
+	}()
+	err := c.stream(ctx, request{method: http.MethodGet, path: route("backup")}, io.MultiWriter(w, tee))
+	_ = tee.Close() // it never fails
+	done := <-checked
+	switch {
+	case err != nil:
+		return backup.Header{}, err
+	case done.err != nil:
+		return backup.Header{}, fmt.Errorf("back up %s: the answer is no whole backup: %w", c.base, done.err)
+	}
+	return done.copy.Header, nil
 }
 
 // Ready says whether the controller can serve requests.

@@ -1,9 +1,11 @@
 package fleetapi
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"edgespan/config"
+	"edgespan/config/backup"
 	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/httpapi"
@@ -23,9 +26,9 @@ import (
 )
 
 // clientOf is a client of a fake over TCP.
-func clientOf(t *testing.T, f *fake, token string) *Client {
+func clientOf(t *testing.T, f *fake, token string, more ...Option) *Client {
 	t.Helper()
-	s := httptest.NewServer(Handler(f, WithTokens(fakeHash)))
+	s := httptest.NewServer(Handler(f, append(more, WithTokens(fakeHash))...))
 	t.Cleanup(s.Close)
 	c, err := NewClient(Options{URL: s.URL + "/", Token: token})
 	if err != nil {
@@ -77,6 +80,7 @@ func TestClientReads(t *testing.T) {
 	heard("AddOperator bob viewer <nil> by=admin-1")(c.AddOperator(ctx, OperatorToken{Name: "bob", Role: Viewer}))
 	heard("RemoveOperator "+odd+" by=admin-1")(nil, c.RemoveOperator(ctx, odd))
 	heard("Export true")(c.Export(ctx, true))
+	heard("Backup unknown")(c.Backup(ctx, io.Discard))
 	heard("Ready")(nil, c.Ready(ctx))
 	heard("Invite n1 1h0m0s true by=admin-1")(c.Invite(ctx, "n1", time.Hour, true))
 	heard("Invite n1 0s false by=admin-1")(c.Invite(ctx, "n1", 0, false))
@@ -123,6 +127,41 @@ func TestClientHasWhatTheBackendSaid(t *testing.T) {
 		Failures: []Failure{{MD5: "x", At: at}},
 	}, err)
 }
+
+// A backup arrives as it was written. One that breaks off is an error, and so is one whose
+// taker is full; all of them are in the audit log.
+func TestClientBacksUp(t *testing.T) {
+	audited := make(chan Entry, 9)
+	hear := WithAudit(func(e Entry) { audited <- e })
+	c := clientOf(t, &fake{}, "t-admin", hear)
+	var out bytes.Buffer
+	h, err := c.Backup(t.Context(), &out)
+	if err != nil || h.Store != "s1" || h.Keys != 1 || bytes.Count(out.Bytes(), []byte("\n")) != 3 {
+		t.Errorf("%+v, %v\n%s", h, err, &out)
+	}
+	if _, err := backup.Read(&out); err != nil {
+		t.Error(err)
+	}
+	full := errors.New("no space left")
+	if _, err := c.Backup(t.Context(), taker{full}); !errors.Is(err, full) {
+		t.Errorf("on a full disk: %v", err)
+	}
+	if _, err := clientOf(t, &fake{cut: true}, "t-admin", hear).Backup(t.Context(), io.Discard); !errors.Is(err, httpapi.ErrUnreachable) {
+		t.Errorf("cut off: %v", err)
+	}
+	for range 3 {
+		if e := <-audited; e.Path != Prefix+"backup" || e.Caller != "admin-1" || !e.Reveal {
+			t.Errorf("audited: %+v", e)
+		}
+	}
+	if _, err := clientOf(t, &fake{}, "t-operator").Backup(t.Context(), io.Discard); !errors.Is(err, httpapi.ErrPermission) {
+		t.Errorf("an operator: %v", err)
+	}
+}
+
+type taker struct{ err error }
+
+func (f taker) Write([]byte) (int, error) { return 0, f.err }
 
 func TestClientWrites(t *testing.T) {
 	o := config.Object{"a": config.Object{"<&>": bigInt, "f": 1.5}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,9 +13,11 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/backup"
 	"edgespan/config/history"
 	"edgespan/config/layers"
 	"edgespan/config/operate"
+	"edgespan/config/revision"
 )
 
 // fake is a controller that writes down what it is asked, and answers err where there is one.
@@ -22,6 +25,7 @@ type fake struct {
 	mu      sync.Mutex
 	asked   []string
 	err     error
+	cut     bool          // a backup breaks off
 	hold    chan struct{} // Nodes waits for it
 	entered chan struct{}
 }
@@ -104,6 +108,33 @@ func (f *fake) Export(_ context.Context, reveal bool) (history.Files, uint64, er
 	return history.Files{
 		Network: config.Object{"big": int64(1)<<60 + 1}, E2E: map[string]config.Object{"controller": {"a": 1.5}},
 	}, 9, f.note("Export %t", reveal)
+}
+
+// Backup is of a store with the key of a fleet.
+func (f *fake) Backup(_ context.Context, version string) (func(context.Context, io.Writer) error, error) {
+	m := modelReader{revision.NewModel()}
+	_, err := m.Commit(revision.Txn{Then: []revision.Op{revision.Put(history.FleetKey(), []byte("{}"))}})
+	if err != nil {
+		return nil, err
+	}
+	s, err := backup.Open(m, backup.Header{Version: version, Store: "s1", Time: at})
+	if err != nil {
+		return nil, err
+	}
+	return func(_ context.Context, w io.Writer) error {
+		if f.cut {
+			_, err := io.WriteString(w, "{")
+			return errors.Join(err, errors.New("the store is gone"))
+		}
+		return s.Write(m, w)
+	}, f.note("Backup %s", version)
+}
+
+// modelReader is a model as config/history reads it.
+type modelReader struct{ *revision.Model }
+
+func (modelReader) Get(...revision.Key) ([]revision.Entry, error) {
+	return nil, errors.New("nobody gets")
 }
 
 func (f *fake) Topology(context.Context) (operate.Document, error) {

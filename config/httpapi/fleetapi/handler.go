@@ -24,6 +24,9 @@ var DefaultLimits = Limits{Rate: 100, Burst: 400, InFlight: 256, Deadline: 2 * t
 // MaxBody is the largest body of a request, in bytes.
 const MaxBody = 16 << 20
 
+// streamDeadline bounds an answer of lines; NewServer's WriteTimeout is no longer.
+const streamDeadline = 5 * time.Minute
+
 // readyDeadline bounds /readyz.
 const readyDeadline = time.Second
 
@@ -100,7 +103,7 @@ type call struct {
 	entry  Entry
 }
 
-// Handler serves the routes from b. Every answer is JSON, every error problem+json (RFC 9457).
+// Handler serves the routes from b. Every answer is JSON, or lines of it, every error problem+json (RFC 9457).
 func Handler(b Backend, opts ...Option) http.Handler {
 	a := &api{
 		backend: b, rows: table, version: "unknown", limits: DefaultLimits, origins: http.NewCrossOriginProtection(),
@@ -138,6 +141,15 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.audit(c.entry)
 	}
 	answer.write(w, r.Method)
+	if answer.stream == nil || r.Method == http.MethodHead {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), streamDeadline)
+	defer cancel()
+	if err := answer.stream(ctx, w); err != nil {
+		a.failed(r.Method, c.entry.Path, err)
+		panic(http.ErrAbortHandler) // the status is out: all that tells the caller is an answer without its end
+	}
 }
 
 // audited says whether a call goes into the audit log.

@@ -57,7 +57,7 @@ func operation(r *row, ref func(reflect.Type) config.Object) config.Object {
 		"responses": config.Object{
 			strconv.Itoa(r.status): config.Object{
 				"description": "done",
-				"content":     config.Object{"application/json": config.Object{"schema": schema(r.answer, ref)}},
+				"content":     config.Object{r.kind(): config.Object{"schema": schema(r.answer, ref)}},
 			},
 			"default": config.Object{"$ref": "#/components/responses/Problem"},
 		},
@@ -76,6 +76,14 @@ func operation(r *row, ref func(reflect.Type) config.Object) config.Object {
 		o["responses"].(config.Object)["304"] = config.Object{"description": "what If-None-Match names is what there is"}
 	}
 	return o
+}
+
+// kind is the type of what a row answers with.
+func (r *row) kind() string {
+	if r.lines {
+		return lines
+	}
+	return "application/json"
 }
 
 // operationID is the method and the words of the path: "get_nodes_node_config".

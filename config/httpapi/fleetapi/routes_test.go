@@ -112,6 +112,7 @@ var routeCases = []struct{ ask, body, heard string }{
 	{`DELETE operators/bob`, ``, `RemoveOperator bob by=admin-1`},
 	{`POST import`, `{"network":{"a":1152921504606846977},"e2e":{"controller":{"b":2}}}`, `Write operate.Import{Files:{Network:map[a:1152921504606846977] Nodes:map[] Auto:map[] Topology:map[] Metadata:map[] E2E:map[controller:map[b:2]]}} by=admin-1 message="" if=map[] dry=false`},
 	{`GET export?reveal=1`, ``, `Export true`},
+	{`GET backup`, ``, `Backup unknown`},
 	{`GET /api/v1/openapi.json`, ``, ``},
 	{`GET /livez`, ``, ``},
 	{`GET /readyz`, ``, `Ready`},
@@ -139,10 +140,10 @@ func TestEveryRowReachesTheBackend(t *testing.T) {
 			t.Errorf("%s\n status %d, wanted %d: %s\n heard  %s\n wanted %s", c.ask, w.Code, m.row.status, w.Body, heard, c.heard)
 			continue
 		}
-		if got := w.Header().Get("Content-Type"); got != "application/json" {
+		if got := w.Header().Get("Content-Type"); got != m.row.kind() {
 			t.Errorf("%s: Content-Type %q", c.ask, got)
 		}
-		o, faults := config.Parse(w.Body.Bytes())
+		o, faults := config.Parse(firstLine(m.row, w.Body.Bytes()))
 		faults = append(faults, checkSchema(schemaOf(m.row.answer), o, nil)...)
 		if len(faults) > 0 {
 			t.Errorf("%s: %v in %s", c.ask, faults, w.Body)
@@ -156,7 +157,7 @@ func TestEveryRowReachesTheBackend(t *testing.T) {
 }
 
 func TestRolesOfEveryRow(t *testing.T) {
-	admins := []string{"operators", "invite", "forget", "import"} // the words of what only an admin may
+	admins := []string{"operators", "invite", "forget", "import", "backup"} // the words of what only an admin may
 	f := &fake{}
 	h := Handler(f, WithTokens(fakeHash), WithLimits(Limits{Rate: 1, Burst: 10000, InFlight: 9, Deadline: DefaultLimits.Deadline}))
 	for _, c := range routeCases {

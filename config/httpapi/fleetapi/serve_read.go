@@ -301,6 +301,11 @@ func serveExport(a *api, c *call) (reply, error) {
 	return give(Exported{Revision: revision, Files: FromHistory(files)})
 }
 
+func serveBackup(a *api, c *call) (reply, error) {
+	write, err := a.backend.Backup(c.Context(), a.version)
+	return reply{stream: write}, err
+}
+
 func serveLive(*api, *call) (reply, error) { return give(Alive{Status: "ok"}) }
 
 // serveReady keeps why for the log: anybody may ask.

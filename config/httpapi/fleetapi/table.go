@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"edgespan/config"
+	"edgespan/config/backup"
 	"edgespan/config/history"
 )
 
@@ -21,6 +22,7 @@ type row struct {
 	status  int          // of success
 	effect  effect
 	reveals bool // answers with a secret of its own, a token
+	lines   bool // answers with lines of JSON, of which answer is the first
 	// bound are the layers that an If-Match is about; nil: none.
 	bound func(*call) []history.Layer
 	serve func(*api, *call) (reply, error)
@@ -216,6 +218,10 @@ func otherRows() []row {
 		{method: "DELETE", path: "operators/{name}", role: Admin, summary: "revoke a token", effect: acts, answer: nothing, serve: removeOperator},
 		{method: "POST", path: "import", role: Admin, summary: "make the layers what the seed's files say", effect: writes, body: reflect.TypeFor[Files](), serve: serveImport},
 		{method: "GET", path: "export", role: Viewer, summary: "the seed's files as of one revision", query: []param{pReveal}, answer: reflect.TypeFor[Exported](), serve: serveExport},
+		{
+			method: "GET", path: "backup", role: Admin, summary: "all that the store has, as `edgespan-controller restore` takes it; audited", reveals: true,
+			lines: true, answer: reflect.TypeFor[backup.Header](), serve: serveBackup,
+		},
 		{method: "GET", path: "/api/v1/openapi.json", summary: "this description", answer: anObject, serve: serveOpenAPI},
 		{method: "GET", path: "/livez", summary: "whether the process answers", answer: reflect.TypeFor[Alive](), serve: serveLive},
 		{method: "GET", path: "/readyz", summary: "whether requests can be served", answer: reflect.TypeFor[Alive](), serve: serveReady},

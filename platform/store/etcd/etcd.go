@@ -92,6 +92,23 @@ func (s *Store) makeID(ctx context.Context) (string, error) {
 
 func (s *Store) ID() string { return s.id }
 
+// Renew gives the fleet another id, as a backup is about to come back into it: what a store
+// of this id counted before must not be counted again. Nobody else may have it open.
+func (s *Store) Renew(ctx context.Context) error {
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return fmt.Errorf("renew the store's id: %w", err)
+	}
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if _, err := s.client.Put(ctx, s.root+"id", id.String()); err != nil {
+		return fmt.Errorf("renew the store's id: %w", s.meaning(ctx, err))
+	}
+	s.id = id.String()
+	return nil
+}
+
 func (s *Store) Close() error {
 	s.mu.Lock()
 	first := !s.closed

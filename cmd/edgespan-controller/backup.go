@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/backup"
+	"edgespan/platform/datadir"
+	"edgespan/platform/pki"
+	"edgespan/platform/store"
+	"edgespan/platform/store/bolt"
+	"edgespan/platform/store/kv"
+)
+
+// backupWait bounds a backup and a restore as a whole.
+const backupWait = time.Hour
+
+// backupMode is that of a backup: it has secrets and the hashes of tokens in it.
+const backupMode = 0o600
+
+const aboutBackup = `
+
+The file has all that was ever written, secrets as they are and the hashes of tokens: it is
+for its owner alone. The CA of the fleet is not in it: copy ca.pem of the data folder once, after
+the first start, to where the backups are (nothing changes it), or restored nodes find a
+controller that they do not know.`
+
+func newBackup(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Write all that the store of a fleet has into a file",
+		Long: `Write all that the store of a fleet has into a file, as of one revision; - writes to stdout.
+Another file of that name is replaced once the new one is whole and on the disk.` + aboutBackup + `
+
+With --controller a running controller is asked, as 'edgespan backup' does; without, the store
+of --data-dir or --etcd is read. A file that a controller runs on can't be: ask the controller.
+An etcd can be read at any time.`,
+		Example: `  edgespan-controller backup --data-dir /var/lib/edgespan-controller fleet.backup
+  edgespan-controller backup --etcd http://10.0.0.1:2379 fleet.backup
+  edgespan-controller backup --controller https://127.0.0.1:8443 --token-file admin.token --ca-sha256 H fleet.backup`,
+		Args: exactArgs(1, "one FILE, or -,"),
+	}
+	r := bindReach(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := r.settle(a, cmd); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), backupWait)
+		defer cancel()
+		head, err := a.backUp(ctx, r, args[0])
+		if err != nil {
+			return err
+		}
+		a.say("%s: %d keys as of revision %d of the store %s", args[0], head.Keys, head.Revision, head.Store)
+		return nil
+	}
+	return cmd
+}
+
+// backUp writes a backup of what the flags name.
+func (a *app) backUp(ctx context.Context, r *reach, file string) (head backup.Header, err error) {
+	var write func(io.Writer) error
+	if r.url != "" {
+		client, err := r.client()
+		if err != nil {
+			return head, err
+		}
+		defer client.Close()
+		write = func(w io.Writer) (err error) {
+			head, err = client.Backup(ctx, w)
+			return err
+		}
+	} else {
+		s, closing, err := openBackedUp(ctx, r.options)
+		if err != nil {
+			return head, err
+		}
+		defer func() { err = errors.Join(err, closing()) }()
+		source, err := backup.Open(kv.NewReader(ctx, s), backup.Header{Version: version, Store: s.ID(), Time: time.Now()})
+		if err != nil {
+			return head, err
+		}
+		if head = source.Header(); head.Keys == 0 {
+			return head, &missingError{errors.New("back up: the store has no key: that of a fleet is allowed: is it another --data-dir, or another --etcd and --fleet?")}
+		}
+		write = func(w io.Writer) error { return source.Write(kv.NewReader(ctx, s), w) }
+	}
+	if file == "-" {
+		out := bufio.NewWriter(a.Out)
+		return head, errors.Join(write(out), out.Flush())
+	}
+	err = store.WriteStream(file, backupMode, func(w io.Writer) error {
+		out := bufio.NewWriterSize(w, 1<<20)
+		return errors.Join(write(out), out.Flush())
+	})
+	return head, err
+}
+
+// openBackedUp opens a store to read all of it. Of an etcd no data folder is needed, and one
+// that a controller runs on is left to it; a file that is not there is not made.
+func openBackedUp(ctx context.Context, o *options) (kv.Store, func() error, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	if len(o.Etcd) > 0 {
+		s, err := openStore(ctx, o, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, s.Close, nil
+	}
+	file := storeFile(o)
+	if _, err := os.Stat(file); err != nil {
+		return nil, nil, &missingError{fmt.Errorf("back up: the store of --data-dir: %w", err)}
+	}
+	dir, err := datadir.Open(string(o.DataDir))
+	if errors.Is(err, datadir.ErrLocked) {
+		return nil, nil, fmt.Errorf("%w: ask the controller, by --controller URL or by edgespan backup FILE", err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := bolt.Open(file, bolt.Options{})
+	if err != nil {
+		return nil, nil, errors.Join(err, dir.Close())
+	}
+	return s, func() error { return errors.Join(s.Close(), dir.Close()) }, nil
+}
+
+// caOf is the CA of the data folder or of --ca-cert, nil where there is none yet.
+func caOf(o *options) (*pki.Authority, error) {
+	opts := pki.Options{Dir: string(o.DataDir), Outside: pki.Outside{Cert: string(o.CACert), Key: string(o.CAKey)}, Names: []string{"localhost"}}
+	if _, err := os.Stat(caFile(o)); opts.Outside == (pki.Outside{}) && os.IsNotExist(err) {
+		return nil, nil
+	}
+	return pki.Open(opts)
+}

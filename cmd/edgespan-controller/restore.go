@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"edgespan/config"
+	"edgespan/config/backup"
+	"edgespan/config/history"
+	"edgespan/config/revision"
+	"edgespan/platform/confdir"
+	"edgespan/platform/datadir"
+	"edgespan/platform/pki"
+	"edgespan/platform/store/etcd"
+	"edgespan/platform/store/kv"
+)
+
+// stepWait bounds one step of a restore.
+const stepWait = time.Minute
+
+// inUseError is a store that nothing can be restored into.
+type inUseError struct{ why string }
+
+func (e *inUseError) Error() string { return "restore: " + e.why }
+
+func storeFile(o *options) string { return filepath.Join(string(o.DataDir), "store.db") }
+
+func caFile(o *options) string { return filepath.Join(string(o.DataDir), "ca.pem") }
+
+func newRestore(a *app) *cobra.Command {
+	o := newOptions()
+	var newCA bool
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Bring a backup back into an empty store",
+		Long: `Bring a backup back into an empty store, of a data folder or of an etcd, whichever it was taken
+from; - reads stdin. All of the file is checked before anything is written. No controller runs on
+the store, or has run: its first start comes after the restore. A restore that was interrupted
+is run again; until then no controller starts on the store.
+
+Put the fleet's ca.pem into the data folder of each controller before it starts. Where that is
+lost for good, --new-ca lets the first start make another one: each node has to join anew then.
+
+The restored store counts generations under an id of its own. Nodes that run what it wants of them
+get a number, others their config. What happened after the backup is not known to it: look
+through 'edgespan operators list' and 'edgespan nodes list' for tokens and nodes that were
+taken out of use since.`,
+		Example: `  edgespan-controller restore --data-dir /var/lib/edgespan-controller fleet.backup
+  edgespan-controller restore --etcd http://10.0.0.1:2379 fleet.backup`,
+		Args: exactArgs(1, "one FILE, or -,"),
+	}
+	o.bind(cmd, storing)
+	cmd.Flags().BoolVar(&newCA, "new-ca", false, "leave out which CA the fleet has, as it is lost: all nodes join anew")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.resolve(cmd, a.Env); err != nil {
+			return err
+		}
+		c, err := a.readBackup(args[0])
+		if err != nil {
+			return err
+		}
+		if newCA {
+			c.Drop(history.FleetKey())
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), backupWait)
+		defer cancel()
+		return a.restore(ctx, o, c)
+	}
+	return cmd
+}
+
+// readBackup reads a file, or stdin, and checks all of it.
+func (a *app) readBackup(file string) (*backup.Copy, error) {
+	var in io.Reader = a.In
+	if file == "-" {
+		file = "stdin"
+	} else {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, &missingError{fmt.Errorf("restore: %w", err)}
+		}
+		defer func() { _ = f.Close() }() // only read from
+		in = f
+	}
+	c, err := backup.Read(in)
+	var faults config.Faults
+	if errors.As(err, &faults) {
+		return nil, &confdir.Broken{File: file, Faults: faults}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return c, nil
+}
+
+// restore brings a backup into the store that the flags name.
+func (a *app) restore(ctx context.Context, o *options, c *backup.Copy) (err error) {
+	dir, err := datadir.Open(string(o.DataDir))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	note, err := fitsCA(o, c)
+	if err != nil {
+		return err
+	}
+	opening, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	s, err := openStore(opening, o, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := bringBack(ctx, s, c, uuid.NewString(), time.Now()); err != nil {
+		return err
+	}
+	a.say("restored %d keys as of %s, revision %d of the store %s, into the store %s", c.Header.Keys, c.Header.Time.Format(time.RFC3339), c.Header.Revision, c.Header.Store, s.ID())
+	if note != "" {
+		a.say("%s", note)
+	}
+	return nil
+}
+
+// fitsCA refuses a CA beside the store that the fleet's nodes don't know, and says what is to
+// be done where there is none.
+func fitsCA(o *options, c *backup.Copy) (note string, err error) {
+	if c.Fleet() == nil {
+		return "", nil
+	}
+	f, err := parseFounding(revision.Entry{ModRevision: 1, Value: c.Fleet()})
+	if err != nil {
+		return "", err
+	}
+	pin, err := pki.ParsePin(f.CA)
+	if err != nil {
+		return "", fmt.Errorf("restore: %w", err)
+	}
+	authority, err := caOf(o)
+	switch {
+	case err != nil:
+		return "", err
+	case authority == nil:
+		return fmt.Sprintf("the fleet's CA is %s: copy its ca.pem to %s before a controller starts", f.CA, caFile(o)), nil
+	case !authority.Trusts(pin):
+		return "", &foreignFleetError{fmt.Sprintf("its CA is %s, and the one in %s is %s: the fleet's is allowed, or none", f.CA, o.DataDir, authority.Pin())}
+	}
+	return "", nil
+}
+
+// bringing is a restore at work.
+type bringing struct {
+	store kv.Store
+	*backup.Restore
+}
+
+// bringBack writes a backup into a store that is empty, or has what an interrupted restore
+// has left.
+func bringBack(ctx context.Context, s kv.Store, c *backup.Copy, id string, now time.Time) error {
+	r, err := c.Restore(backup.Mark{ID: id, Time: now.UTC()})
+	if err != nil {
+		return err
+	}
+	b := bringing{s, r}
+	have, _, err := s.Get(ctx, history.RestoringKey())
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	if err := b.empty(ctx, have.Exists()); err != nil {
+		return err
+	}
+	at, err := b.do(ctx, b.Begin(have))
+	if err == nil && have.Exists() {
+		at, err = b.clear(ctx, at)
+	}
+	if err != nil {
+		return err
+	}
+	// What is counted from here on must not be what a fleet of this id has counted before.
+	// A new file has a new id anyway.
+	if e, is := s.(*etcd.Store); is {
+		if err := e.Renew(ctx); err != nil {
+			return err
+		}
+	}
+	b.Into(s.ID())
+	for {
+		txn, more := b.Next(at)
+		if !more {
+			return nil
+		}
+		if at, err = b.do(ctx, txn); err != nil {
+			return err
+		}
+	}
+}
+
+// empty refuses a store in which there is something else than an interrupted restore.
+func (b bringing) empty(ctx context.Context, restoring bool) error {
+	if restoring {
+		return nil
+	}
+	p, err := b.store.List(ctx, "", revision.ListOptions{Limit: 1})
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	if len(p.Entries) > 0 {
+		return &inUseError{fmt.Sprintf("the store is not empty, it has the key %s: one on which no controller has run is allowed: name another --data-dir, or another --fleet of the etcd, or remove the old store first", p.Entries[0].Key)}
+	}
+	return nil
+}
+
+// clear removes what an interrupted restore has written.
+func (b bringing) clear(ctx context.Context, at revision.Revision) (revision.Revision, error) {
+	for {
+		p, err := b.store.List(ctx, "", revision.ListOptions{Limit: 100})
+		if err != nil {
+			return 0, fmt.Errorf("restore: %w", err)
+		}
+		txn, some := b.Clear(p.Entries)
+		if !some {
+			return at, nil
+		}
+		if at, err = b.do(ctx, txn); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// do does one transaction.
+func (b bringing) do(ctx context.Context, txn revision.Txn) (revision.Revision, error) {
+	ctx, cancel := context.WithTimeout(ctx, stepWait)
+	defer cancel()
+	o, err := b.store.Commit(ctx, txn)
+	if err != nil {
+		return 0, fmt.Errorf("restore: with %d keys left: %w: run it again", b.Left(), err)
+	}
+	if !o.Succeeded {
+		return 0, &inUseError{"somebody else has begun to write into the store: another restore, or a controller's first start: end it and run this again"}
+	}
+	return o.Revision, nil
+}

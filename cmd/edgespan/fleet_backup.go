@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/backup"
+	"edgespan/platform/store"
+)
+
+// backupTime is how long a backup may take beyond any other question.
+const backupTime = 10 * time.Minute
+
+// backupMode is that of a backup: it has secrets and the hashes of tokens in it.
+const backupMode = 0o600
+
+// backupSpecs are the commands that keep a fleet from being lost.
+var backupSpecs = []fleetSpec{{
+	use: "backup FILE", short: "Write all that the controller's store has into a file", args: exactArgs(1, "one FILE, or -,"),
+	long: `Write all that the controller's store has into a file, as of one revision; - writes to stdout.
+For admins. Another file of that name is replaced once the new one is whole and on the disk.
+
+The file has the history, secrets as they are and the hashes of tokens: it is for its owner
+alone. 'edgespan-controller restore FILE' brings it back. The CA of the fleet is not in it: copy
+ca.pem of a controller's data folder once.`,
+	example: "  edgespan backup fleet.backup",
+	flags:   func(_ *cobra.Command, c *fleetCall) { c.patience = backupTime },
+	run:     backUp,
+}}
+
+func backUp(c *fleetCall) error {
+	var head backup.Header
+	write := func(w io.Writer) (err error) {
+		out := bufio.NewWriterSize(w, 1<<20)
+		head, err = c.client.Backup(c.ctx, out)
+		return errors.Join(err, out.Flush())
+	}
+	var err error
+	if c.args[0] == "-" {
+		err = write(c.a.Out)
+	} else {
+		err = store.WriteStream(c.args[0], backupMode, write)
+	}
+	if err != nil {
+		return err
+	}
+	c.a.say("%s: %d keys as of revision %d of the store %s", printable(c.args[0]), head.Keys, head.Revision, printable(head.Store))
+	return nil
+}
