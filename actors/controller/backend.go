@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"time"
 
 	"edgespan/config"
 	"edgespan/config/backup"
@@ -145,7 +144,7 @@ func (c *Controller) Nodes(ctx context.Context) ([]fleetapi.Node, error) {
 	if err := c.Ready(ctx); err != nil {
 		return nil, err
 	}
-	return c.d.dir.nodes(time.Now(), c.d.settings()), nil
+	return c.d.dir.nodes(c.d.Now(), c.d.settings()), nil
 }
 
 // Node is all that is known of one node.
@@ -156,7 +155,7 @@ func (c *Controller) Node(ctx context.Context, name string) (fleetapi.NodeDetail
 	}
 	pid := s.process()
 	if pid == nil {
-		n := s.list(time.Now(), c.d.settings())
+		n := s.list(c.d.Now(), c.d.settings())
 		return fleetapi.NodeDetail{
 			Node: n, Explain: []string{n.State + ": " + n.Why},
 			Health: []fleetapi.Item{}, Parameters: []fleetapi.Parameter{}, Actions: []fleetapi.Done{}, Failures: []fleetapi.Failure{},

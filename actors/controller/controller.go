@@ -119,7 +119,7 @@ func Start(o Options) (*Controller, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Controller{cancel: cancel, ended: make(chan error, 1)}
 	c.d = &deps{
-		Options: o, ctx: ctx, began: time.Now(), system: keep.System(o.Log, registryBuckets), strategy: &keep.Backoff{Log: o.Log},
+		Options: o, ctx: ctx, began: o.Now(), system: keep.System(o.Log, registryBuckets), strategy: &keep.Backoff{Log: o.Log},
 		dir: newDirectory(o.Metadata),
 		fail: func(err error) {
 			select {
@@ -156,6 +156,9 @@ func (o *Options) complete() error {
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.Do == nil {
 		o.Do = func(e2e.Change) {}

@@ -3,7 +3,6 @@ package controller
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
@@ -190,7 +189,7 @@ func (a *fleetActor) ofNodes(c actor.Context) {
 	case recount:
 		a.recount(c, m)
 	case askBase:
-		granted, next := a.queries.Ask(time.Now(), m.id, m.board)
+		granted, next := a.queries.Ask(a.d.Now(), m.id, m.board)
 		c.Send(m.to, fleet.Asked{Granted: granted, Next: next})
 	case located:
 		a.locate(m.id)

@@ -64,7 +64,7 @@ func (c *Controller) tokenName(ctx context.Context, token string) (string, error
 func (c *Controller) join(ctx context.Context, j link.Join) (bool, error) {
 	r := reader{ctx, c.d.Store}
 	if j.Name == "" {
-		_, err := c.d.Issuer.Redeem(time.Now(), Token{}, j) // no token is known: it says so
+		_, err := c.d.Issuer.Redeem(c.d.Now(), Token{}, j) // no token is known: it says so
 		return false, err
 	}
 	keys := []revision.Key{history.TokenKey(j.Name), history.NameKey(j.Name), history.NodeKey(j.Node), history.PushKey(j.Node), history.RevokedKey(j.Node)}
@@ -78,7 +78,7 @@ func (c *Controller) join(ctx context.Context, j link.Join) (bool, error) {
 			return false, fmt.Errorf("join: token of %q: %w", j.Name, err)
 		}
 	}
-	now := time.Now()
+	now := c.d.Now()
 	used, err := c.d.Issuer.Redeem(now, t, j)
 	if err != nil {
 		return false, err
@@ -142,7 +142,7 @@ func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string
 	if err := history.NameKey(node).Check(); err != nil {
 		return fleetapi.Invitation{}, fmt.Errorf("invite: %w: %w", fleetapi.ErrRefused, err)
 	}
-	now := time.Now()
+	now := c.d.Now()
 	text, hash, err := c.d.Issuer.NewJoinToken(node, now.Add(life))
 	if err != nil {
 		return fleetapi.Invitation{}, err
@@ -192,7 +192,7 @@ func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *seat) error {
 		if id == "" {
 			return fmt.Errorf("forget %q: %w: it has not joined", name, fleetapi.ErrRefused)
 		}
-		now := time.Now()
+		now := d.Now()
 		o, err := d.commit(ctx, revision.Txn{
 			Compares: []revision.Compare{revision.Holds(history.NameKey(name), []byte(id)), revision.Exists(history.NodeKey(id))},
 			Then:     append(forget(id, name, "forgotten by "+author(by), now), revision.Delete(history.TokenKey(name))),

@@ -285,7 +285,7 @@ func (n *node) said(m said) {
 			n.tellOthers()
 		}
 		n.report = &w
-		n.seat.heard.Store(time.Now().UnixNano())
+		n.seat.heard.Store(n.d.Now().UnixNano())
 		v := layers.Versions{Software: w.Software, Firmware: w.Firmware, Board: w.Board}
 		n.seat.is(n.d.dir, v, n.replica)
 		n.step(reportOf(&w, n.on))
@@ -321,7 +321,7 @@ func (n *node) result(r link.Result) {
 func (n *node) step(e fleet.Event) { n.steps(e, nil) }
 
 func (n *node) steps(e fleet.Event, then any) {
-	now := time.Now()
+	now := n.d.Now()
 	for _, effect := range n.machine.Step(now, e) {
 		if status, is := effect.(fleet.Status); is {
 			n.status = status.Why

@@ -114,7 +114,7 @@ func (n *node) ofOperators(m any) {
 				n.previews = map[string]revision.LeaseID{}
 			}
 			n.previews[m.id] = m.lease
-			n.ask(ask{kind: link.AskPreview, preview: m.id, at: time.Now()}, m.document)
+			n.ask(ask{kind: link.AskPreview, preview: m.id, at: n.d.Now()}, m.document)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func (n *node) confirm() error {
 
 // runs is what the node runs and the wanted config would remove.
 func (n *node) runs() running {
-	if n.machine.State(time.Now()) != fleet.NeedsAdoption || n.ran == nil {
+	if n.machine.State(n.d.Now()) != fleet.NeedsAdoption || n.ran == nil {
 		return running{err: fmt.Errorf("adopt: %w: the node does not wait to be adopted", fleetapi.ErrRefused)}
 	}
 	o, faults := config.ParseObject(n.ran)
@@ -169,7 +169,7 @@ func (n *node) runs() running {
 
 // describe is all that is known of the node.
 func (n *node) describe() fleetapi.NodeDetail {
-	now := time.Now()
+	now := n.d.Now()
 	d := fleetapi.NodeDetail{
 		Node: n.seat.list(now, n.d.settings()), Explain: n.machine.Explain(now), Replica: n.replica,
 		Health: []fleetapi.Item{}, Parameters: []fleetapi.Parameter{}, Actions: []fleetapi.Done{}, Failures: []fleetapi.Failure{},

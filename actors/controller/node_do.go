@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"time"
-
 	"go.uber.org/zap"
 
 	"edgespan/config"
@@ -128,7 +126,7 @@ func (n *node) compareAgain() {
 	if n.compare.Running.Config != n.report.MD5 || n.compare.Wanted != n.want.Digest {
 		return // it is out of date: there will be another
 	}
-	now := time.Now()
+	now := n.d.Now()
 	if a, open := n.asks[n.asking]; open && a.kind == link.AskConfig && now.Before(a.at.Add(n.d.settings().Resend)) {
 		return
 	}

@@ -88,7 +88,7 @@ func (n *node) owned(e revision.Entry) {
 		n.seat.from(n.d.dir, o.Address)
 		n.theirs = o.Node
 		if n.on == o.Stream && n.replica == o.Replica {
-			n.show(time.Now())
+			n.show(n.d.Now())
 			return
 		}
 		n.on, n.replica = o.Stream, o.Replica

@@ -219,5 +219,5 @@ func (n *node) setTimer(at time.Time) {
 		return
 	}
 	self, number, system := n.self, n.timers, n.d.system
-	n.timer = time.AfterFunc(time.Until(at), func() { system.Root.Send(self, tick{number}) })
+	n.timer = time.AfterFunc(at.Sub(n.d.Now()), func() { system.Root.Send(self, tick{number}) })
 }

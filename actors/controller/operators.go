@@ -58,7 +58,7 @@ func (c *Controller) Authenticate(ctx context.Context, hash string) (fleetapi.Ca
 			return fleetapi.Caller{}, fleetapi.ErrNoToken
 		}
 	}
-	if !t.Expires.IsZero() && !time.Now().Before(t.Expires) {
+	if !t.Expires.IsZero() && !c.d.Now().Before(t.Expires) {
 		return fleetapi.Caller{}, fleetapi.ErrNoToken
 	}
 	return fleetapi.Caller{Name: t.Name, Role: t.Role}, nil

@@ -92,6 +92,9 @@ type Options struct {
 	Offline  bool   // nobody is served: layers are what they are told to be, and nothing follows from them
 	MaskKey  []byte // of the keyed revision that stands for an MD5 of masked output
 	NodeLink string // HOST:PORT that a node is told to join at
+	// Now is the wall clock: what stands in texts, and what lifetimes of tokens are held to.
+	// Nothing that replicas agree on follows from it. nil: the machine's.
+	Now func() time.Time
 	// Do carries out what a change of the controller's own config entails, in this replica.
 	// It does not block. nil for nobody.
 	Do func(e2e.Change)

@@ -52,7 +52,7 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 	if err != nil {
 		return fleetapi.Preview{}, err
 	}
-	p := plan{Until: time.Now().Add(c.d.settings().Preview).UTC().Truncate(time.Second), Nodes: map[string]fleetapi.NodePreview{}, IDs: map[string]string{}}
+	p := plan{Until: c.d.Now().Add(c.d.settings().Preview).UTC().Truncate(time.Second), Nodes: map[string]fleetapi.NodePreview{}, IDs: map[string]string{}}
 	var named []string
 	switch x := r.Write.(type) {
 	case operate.SetNetwork:
@@ -114,7 +114,7 @@ func (p *plan) take(c history.Change) {
 func (p *plan) add(name string, d *deps) {
 	out := fleetapi.NodePreview{State: previewOffline, Actions: []fleetapi.Action{}}
 	if s := d.dir.named(name); s != nil {
-		n := s.list(time.Now(), d.settings())
+		n := s.list(d.Now(), d.settings())
 		switch {
 		case !n.Online:
 			out.Why = n.Why

@@ -46,7 +46,7 @@ func (a *rolloutActor) obey(l letter) (refused string) {
 		}
 		return out
 	}
-	now := time.Now()
+	now := a.d.Now()
 	switch what := fleetapi.RolloutCommand(l.What); what {
 	case fleetapi.PauseRollout:
 		if a.machine.Paused() {

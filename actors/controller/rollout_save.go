@@ -193,7 +193,7 @@ func (a *rolloutActor) begin() {
 	a.now = last.clone()
 	a.d.Log.Info("lead the rollouts", zap.Uint64("revision", last.Revision), zap.String("state", last.state()))
 	if last.End == "" {
-		a.now.decide(time.Now(), "", fmt.Sprintf("replica %s leads", a.d.Replica), "")
+		a.now.decide(a.d.Now(), "", fmt.Sprintf("replica %s leads", a.d.Replica), "")
 		a.take(last)
 		if !a.staging.on {
 			a.release()

@@ -73,7 +73,7 @@ func (a *rolloutActor) step(e rollout.Event) {
 	if a.machine == nil || a.leads == nil {
 		return
 	}
-	now := time.Now()
+	now := a.d.Now()
 	for _, effect := range a.machine.Step(e) {
 		a.stir(true)
 		switch effect := effect.(type) {
@@ -157,7 +157,7 @@ func (a *rolloutActor) observe(w *wish) {
 		}
 	case standsFailed:
 		if state == rollout.Pushed {
-			a.now.decide(time.Now(), "", w.name+" failed", w.stands.Why)
+			a.now.decide(a.d.Now(), "", w.name+" failed", w.stands.Why)
 			a.stir(true)
 			a.step(rollout.NodeFailed{Node: w.name, Why: w.stands.Why})
 		}
@@ -237,7 +237,7 @@ func (a *rolloutActor) look() {
 
 // roll takes nodes into the rollout that runs, or begins another one.
 func (a *rolloutActor) roll(names []string, fresh bool) {
-	now := time.Now()
+	now := a.d.Now()
 	running := a.now != nil && a.now.End == "" && a.machine != nil
 	if fresh {
 		a.supersede(now)
@@ -308,6 +308,6 @@ func (a *rolloutActor) release() {
 		return
 	}
 	a.now.End = endReleased
-	a.now.decide(time.Now(), "", endReleased, "config_staged_rollout_enabled is off: all nodes get it at once")
+	a.now.decide(a.d.Now(), "", endReleased, "config_staged_rollout_enabled is off: all nodes get it at once")
 	a.step(rollout.Abort{})
 }

@@ -37,7 +37,7 @@ func (a *fleetActor) rollOut(by *history.Record, names []string) {
 	if by == nil {
 		return
 	}
-	now := time.Now()
+	now := a.d.Now()
 	r := &following{by: *by, began: now, nodes: len(names), left: make(map[string]fleet.Digest, len(names))}
 	for _, name := range names {
 		for _, older := range a.rollouts {
@@ -68,7 +68,7 @@ func (a *fleetActor) reached(m reached) {
 	for _, r := range a.rollouts {
 		if d, waits := r.left[m.name]; waits && d == m.digest {
 			r.acked++
-			r.done(m.name, time.Now())
+			r.done(m.name, a.d.Now())
 		}
 	}
 }

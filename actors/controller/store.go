@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -81,7 +80,7 @@ func (d *deps) write(ctx context.Context, r fleetapi.WriteRequest) wrote {
 			return wrote{err: err}
 		}
 		c := outcome.Change
-		c.Author, c.Time, c.IfMatch = author(r.Caller), time.Now(), r.IfMatch
+		c.Author, c.Time, c.IfMatch = author(r.Caller), d.Now(), r.IfMatch
 		if r.Message != "" {
 			c.Message = r.Message
 		}

@@ -1,0 +1,53 @@
+package controller
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"edgespan/config/history"
+)
+
+// wallClock is a replica's wall clock, which somebody sets.
+type wallClock struct{ off atomic.Int64 }
+
+func (c *wallClock) now() time.Time { return time.Now().Add(time.Duration(c.off.Load())) }
+
+func (c *wallClock) jump(d time.Duration) { c.off.Add(int64(d)) }
+
+// A clock that is set, forth or back, while a node is to be pushed to again: it is, after the
+// interval and not after the hours; and what is written then bears the clock's time.
+func TestAClockIsSet(t *testing.T) {
+	for _, jump := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
+		t.Run(jump.String(), func(t *testing.T) {
+			onRig(t, func(r *rig) {
+				clock := &wallClock{}
+				r.change = func(o *Options) { o.Now = clock.now }
+				c := r.start("a")
+				n := r.node(c, "n0")
+				r.pass(time.Minute)
+				r.behave("n0", silent)
+				r.network(c, `{"envParams":{"B":"one"}}`)
+				r.pass(time.Second)
+				before, _ := n.got()
+				clock.jump(jump)
+				r.pass(2*r.replicas["a"].d.settings().Interval + 2*r.replicas["a"].d.settings().Confirm)
+				if again, _ := n.got(); again <= before || again > before+3 {
+					t.Errorf("%d pushes, %d before the clock was set", again, before)
+				}
+				r.behave("n0", speaks)
+				r.network(c, `{"envParams":{"B":"two"}}`)
+				r.pass(5 * time.Minute)
+				r.wants(c, "n0", "in sync")
+				state, err := history.Head(reader{r.Context(), r.store})
+				if err != nil {
+					t.Fatal(err)
+				}
+				log, err := state.Log(1)
+				if err != nil || time.Since(log[0].Time)+jump < 5*time.Minute || time.Since(log[0].Time)+jump > 6*time.Minute {
+					t.Errorf("written at %v, now is %v, %v", log, time.Now(), err)
+				}
+			})
+		})
+	}
+}
