@@ -8,6 +8,7 @@ PROTOC_GEN_GO := v1.36.12
 FUZZTIME      ?= 10s
 BENCHTIME     ?= 1s
 FLEET         ?= 10000
+NODES         ?= 10000
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 TOOLS   := $(CURDIR)/.tools
@@ -18,10 +19,10 @@ export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check vetted unit integration bench bench-fleet fuzz fmt lint tools proto setup clean
+.PHONY: help build run test check vetted unit integration bench bench-fleet bench-rollout fuzz fmt lint tools proto setup clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 build: ## Build bin/edgespan and bin/edgespan-controller, static
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/edgespan ./cmd/edgespan-controller
@@ -51,6 +52,9 @@ bench: ## Run every benchmark once (BENCHTIME=1s)
 
 bench-fleet: ## Measure a fleet of 10,000 simulated nodes beside its floor (FLEET=10000)
 	$(GO) test ./integration/fleet -run '^$$' -bench Fleet -benchtime 1x -timeout 60m -nodes $(FLEET)
+
+bench-rollout: ## Measure a staged rollout to 10,000 nodes in 50 batches, beside their own time (NODES=10000)
+	$(GO) test ./actors/controller -run '^$$' -bench 'Rollout$$' -benchtime 1x -timeout 60m -nodes $(NODES)
 
 fuzz: ## Fuzz every parser for a short time each (FUZZTIME=10s)
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)

@@ -173,6 +173,18 @@ var testsMayImport = map[string][]string{
 	"config/state":           {"netinst"},
 	"platform/store":         {"pubsub"},
 	"pubsub":                 {"platform/store"},
+	"actors":            {"platform/fake", "config/schema"},
+	"actors/simulate":   {"config/metadata"},
+	"actors/controller": {"platform/store/bolt"},             // of the rollout that is measured
+	"cmd/edgespan":      {"config/fleet", "config/revision"}, // the controller of docs/operations.md
+	"config/e2e":        {"config/schema"},
+	"config/lint":       {"config/schema"},
+	"config/migrate":    {"config/metadata"},
+	"config/nodeconf":   {"examples"},
+	"config/history":    {"platform/store/kv", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest"}, // its laws, on real stores
+	"config/state":      {"netinst"},
+	"platform/store":    {"pubsub"},
+	"pubsub":            {"platform/store"},
 
 	"cmd/edgespan-controller": {"platform/store/etcd/etcdtest"},
 

@@ -1,0 +1,142 @@
+package controller
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"edgespan/config/revision"
+	"edgespan/platform/store/bolt"
+)
+
+// The town of BenchmarkRollout. `make bench-rollout` asks for 10,000 nodes.
+var (
+	townNodes   = flag.Int("nodes", 500, "nodes of the rollout that is measured")
+	townBatches = flag.Int("batches", 50, "batches that it has")
+	townTakes   = flag.Duration("takes", 2*time.Second, "what a node takes from a push until it has done it")
+)
+
+// metered is a store that counts what is asked of it.
+type metered struct {
+	Store
+	mu                  sync.Mutex
+	commits, ops, bytes int
+	mostOps, mostBytes  int
+}
+
+func (m *metered) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+	m.mu.Lock()
+	size := t.Size()
+	m.commits++
+	m.ops, m.bytes = m.ops+len(t.Then), m.bytes+size
+	m.mostOps, m.mostBytes = max(m.mostOps, len(t.Then), len(t.Compares), len(t.Else)), max(m.mostBytes, size)
+	m.mu.Unlock()
+	return m.Store.Commit(ctx, t)
+}
+
+func (m *metered) reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.commits, m.ops, m.bytes, m.mostOps, m.mostBytes = 0, 0, 0, 0, 0
+}
+
+// cpu is the processor time of this process so far.
+func cpu(tb testing.TB) time.Duration {
+	tb.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkRollout is one network override on its way to a town by a staged rollout, with the
+// store of a controller that is alone, each of its commits synced: from the write until the
+// rollout is done.
+//
+//   - overhead-%: the whole time beside that of the nodes, which is takes for each batch
+//   - cpu-µs/node: of controller, store and simulated nodes together
+//   - txns/node, B/txn-most, ops/txn-most: what it asks of the store
+//   - B/leader, B/follower: the heap of a replica a node, one that has all the streams and leads,
+//     and one that has none
+func BenchmarkRollout(b *testing.B) {
+	t := newTown(*townNodes)
+	file, err := bolt.Open(filepath.Join(b.TempDir(), "store"), bolt.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer file.Close()
+	before := heap()
+	store := &metered{Store: file}
+	each := max(*townBatches-1, 1) // the first batch is the canary
+	r := newTownRun(b, t, store, townFlags((len(t.names)-1+each-1)/each, 1))
+	defer r.stop()
+	r.takes = *townTakes
+	r.report(5 * time.Second)
+	leader := heap() - before
+	var own time.Duration
+	batches, number := 0, 0
+	store.reset()
+	used := cpu(b)
+	for b.Loop() {
+		number++
+		at := r.change(fmt.Sprint("change ", number))
+		r.until("all have confirmed it", func() bool { return r.confirmed() >= len(t.names) })
+		d := r.ends(at, endDone)
+		if d.Acked != len(t.names) || r.cut != "" {
+			b.Fatalf("%d of %d have it; %s", d.Acked, len(t.names), r.cut)
+		}
+		batches += len(d.Batches)
+		own += time.Duration(len(d.Batches)) * *townTakes
+	}
+	used = cpu(b) - used
+	nodes := float64(len(t.names))
+	b.ReportMetric(100*float64(b.Elapsed()-own)/float64(own), "overhead-%")
+	b.ReportMetric(float64(batches)/float64(number), "batches")
+	b.ReportMetric(float64(used.Microseconds())/nodes/float64(number), "cpu-µs/node")
+	b.ReportMetric(float64(store.commits)/nodes/float64(number), "txns/node")
+	b.ReportMetric(float64(store.mostOps), "ops/txn-most")
+	b.ReportMetric(float64(store.mostBytes), "B/txn-most")
+	b.ReportMetric(float64(leader)/nodes, "B/leader")
+	b.ReportMetric(float64(r.follower())/nodes, "B/follower")
+}
+
+// report has all nodes report once in such a time, as real ones do, until the benchmark ends.
+func (r *townRun) report(every time.Duration) {
+	const parts = 100
+	tick := time.NewTicker(every / parts)
+	go func() {
+		defer tick.Stop()
+		for part := 0; ; part = (part + 1) % parts {
+			select {
+			case <-r.Context().Done():
+				return
+			case <-tick.C:
+			}
+			for i := part; i < len(r.nodes); i += parts {
+				n := r.nodes[i]
+				n.mu.Lock()
+				n.tell()
+				n.mu.Unlock()
+			}
+		}
+	}()
+}
+
+// follower is the heap that a second replica takes, which has no streams.
+func (r *townRun) follower() int64 {
+	before := heap()
+	c, err := Start(r.options("b", nil))
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer func() { _ = c.Stop(context.Background()) }()
+	r.until("the follower has read the store", func() bool { return c.Ready(r.Context()) == nil && len(c.d.dir.seats()) == len(r.town.names) })
+	time.Sleep(time.Second) // what it has begun
+	return heap() - before
+}

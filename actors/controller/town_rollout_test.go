@@ -1,0 +1,105 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"edgespan/config/link"
+	"edgespan/config/revision"
+)
+
+// slowStore is a store in memory whose commits take as long as a disk's.
+type slowStore struct{ *memory }
+
+// syncTakes is what a sync of a middling disk takes.
+const syncTakes = 10 * time.Millisecond
+
+func (s slowStore) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+	time.Sleep(syncTakes)
+	return s.memory.Commit(ctx, t)
+}
+
+// onTown runs a test on a fake clock with a town of 10,000 nodes (400 with -short) that goes out
+// in 50 batches or so, the canary of which is canary nodes.
+func onTown(t *testing.T, canary int, f func(*townRun)) {
+	t.Helper()
+	size := 10_000
+	if testing.Short() {
+		size = 400
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newTownRun(t, newTown(size), slowStore{newMemory()}, townFlags(size/49, canary))
+		defer func() {
+			r.stop()
+			time.Sleep(10 * time.Second) // the library's count of letters that came too late
+			synctest.Wait()
+		}()
+		r.takes = 2 * time.Second
+		f(r)
+	})
+}
+
+// The bar of a fleet: 10,000 nodes in 50 batches. No node outside of the batch that is out loses
+// its last path at any moment, no batch is larger than it may be, and what passes beside the time
+// of the nodes themselves is a tenth of that at most, on a disk that syncs in 10 ms.
+func TestARolloutOverATown(t *testing.T) {
+	onTown(t, 1, func(r *townRun) {
+		began, nodes := time.Now(), len(r.town.names)
+		number := r.change("good")
+		r.until("all have confirmed it", func() bool { return r.confirmed() >= nodes })
+		d := r.ends(number, endDone)
+		batches := time.Duration(len(d.Batches))
+		overhead := time.Since(began) - batches*r.takes
+		t.Logf("%d nodes, %d batches, %d looks at the paths, %v beside the nodes: %.1f %%", nodes, batches, r.checks, overhead, 100*float64(overhead)/float64(batches*r.takes))
+		if r.cut != "" || r.checks < len(d.Batches) {
+			t.Errorf("%s; %d looks", r.cut, r.checks)
+		}
+		if limit := nodes / 49; r.most > limit || batches < 45 || batches > 55 || d.Batches[0].Nodes != 1 {
+			t.Errorf("%d down at once of %d, %d batches, canary %+v", r.most, limit, batches, d.Batches[0])
+		}
+		if d.Acked != nodes || r.pushes != nodes {
+			t.Errorf("%d of %d have it by %d pushes", d.Acked, nodes, r.pushes)
+		}
+		if overhead*10 > batches*r.takes {
+			t.Errorf("%v beside %v of the nodes", overhead, batches*r.takes)
+		}
+	})
+}
+
+// A config that is bad for all of a town, or for half of it, stops with the canary, whatever way
+// the nodes fail. The good one after it reaches all.
+func TestABadConfigStopsInItsFirstBatch(t *testing.T) {
+	const canary = 20
+	onTown(t, canary, func(r *townRun) {
+		r.takes = 500 * time.Millisecond
+		for i, bad := range []struct {
+			what    string
+			outcome link.Outcome
+			spared  func(int) bool
+		}{
+			{"every node rejects it", link.Rejected, nil},
+			{"every node undoes it", link.Unhealthy, nil},
+			{"half of the nodes reject it", link.Rejected, func(n int) bool { return n/4%2 == 0 }},
+			{"half of the nodes undo it", link.Unhealthy, func(n int) bool { return n/4%2 == 1 }},
+		} {
+			r.mu.Lock()
+			r.bad, r.outcome, r.spared, r.had = fmt.Sprint("bad ", i), bad.outcome, bad.spared, map[int]bool{}
+			r.mu.Unlock()
+			d := r.ends(r.change(r.bad), "halted")
+			time.Sleep(10 * time.Minute) // the time of a batch is over, too
+			if d = r.rollout(d.Revision); len(d.Batches) != 1 || d.State != "halted" || len(r.had) == 0 || len(r.had) > canary {
+				t.Errorf("%s: it is %s, %d nodes got it in %d batches\n%s", bad.what, d.State, len(r.had), len(d.Batches), decisions(d))
+			}
+			if r.cut != "" {
+				t.Errorf("%s: %s", bad.what, r.cut)
+			}
+		}
+		d := r.ends(r.change("good"), endDone)
+		if d.Acked != len(r.town.names) || r.cut != "" {
+			t.Errorf("%d have the good one; %s", d.Acked, r.cut)
+		}
+	})
+}

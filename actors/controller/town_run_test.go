@@ -1,0 +1,294 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/link"
+	"edgespan/config/metadata"
+	"edgespan/config/operate"
+	"edgespan/config/revision"
+)
+
+// townRun is a town whose nodes are connected to one controller, and a watch over who is down:
+// a node is from the push until it runs what it was pushed, or what it had before, again.
+type townRun struct {
+	testing.TB
+	town  *town
+	store Store
+	c     *Controller
+	nodes []*townNode
+	takes time.Duration // from a push until the node has done it
+
+	bad     string // a text that makes a document one that no node can run …
+	outcome link.Outcome
+	spared  func(node int) bool // … but these
+
+	mu      sync.Mutex
+	down    []bool
+	isDown  int
+	most    int          // that were down at once
+	grown   bool         // somebody went down since the last check
+	checks  int          // of the paths
+	cut     string       // who lost its last path first, and when
+	had     map[int]bool // who was pushed the bad text
+	pushes  int
+	done    int // confirmed
+	batches int // how often all were up again
+}
+
+// townFlags are the controller's flags for batches of so many nodes.
+func townFlags(limit, canary int) map[string]string {
+	return map[string]string{"config_rollout_batch_limit": fmt.Sprint(limit), "config_rollout_canary": fmt.Sprint(canary)}
+}
+
+// newTownRun starts a controller on a store that has the nodes of a town already, connects all of
+// them, waits until they have what they want, and turns staged rollouts on.
+func newTownRun(tb testing.TB, t *town, store Store, flags map[string]string) *townRun {
+	tb.Helper()
+	r := &townRun{TB: tb, town: t, store: store, down: make([]bool, len(t.names)), had: map[int]bool{}}
+	for from := 0; from < len(t.names); from += revision.MaxOps / 2 {
+		var txn revision.Txn
+		for i := from; i < min(from+revision.MaxOps/2, len(t.names)); i++ {
+			txn.Then = append(txn.Then, revision.Put(history.NodeKey(t.ids[i]), encode(history.Member{ID: t.ids[i], Name: t.names[i]})),
+				revision.Put(history.NameKey(t.names[i]), []byte(t.ids[i])))
+		}
+		if _, err := store.Commit(tb.Context(), txn); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	var err error
+	if r.c, err = Start(r.options("a", flags)); err != nil {
+		tb.Fatal(err)
+	}
+	r.until("the store is read", func() bool { return r.c.Ready(tb.Context()) == nil && len(r.c.d.dir.seats()) == len(t.names) })
+	doc, faults := config.ParseObject([]byte(t.document()))
+	if faults != nil {
+		tb.Fatal(faults)
+	}
+	r.write(operate.SetTopology{Document: doc})
+	for i := range t.names {
+		n := &townNode{r: r, i: i, id: uint64(i + 1), md5: config.MD5(config.Object{})}
+		r.nodes = append(r.nodes, n)
+		h := link.Hello{Node: t.ids[i], Name: t.names[i], Software: "RELEASE_M20"}
+		if err := r.c.Admit(tb.Context(), h); err != nil {
+			tb.Fatal(err)
+		}
+		r.c.Connected(n, h)
+		n.tell()
+	}
+	r.until("all are in sync", func() bool { return r.confirmed() >= len(t.names) && r.inSync() })
+	r.write(operate.SetE2E{File: ownFile, Config: config.Object{"flags": config.Object{"config_staged_rollout_enabled": "true"}}, Modify: true})
+	r.until("somebody leads", func() bool {
+		e, _, err := store.Get(tb.Context(), history.ElectionKey(rolloutWord))
+		return err == nil && e.Exists()
+	})
+	return r
+}
+
+func (r *townRun) options(replica string, flags map[string]string) Options {
+	m, faults := metadata.Parse(config.Object{"flags": config.Object{"config_staged_rollout_enabled": config.Object{
+		"type": "BOOLEAN", "action": "UPDATE_GFLAG", "sync": true, "desc": "x", "tag": "x",
+	}}}, metadata.Options{E2E: true})
+	if faults != nil {
+		r.Fatal(faults)
+	}
+	return Options{
+		Store: r.store, Replica: replica, Metadata: testMetadata, Issuer: &issuer{}, MaskKey: []byte("k"), Flags: flags,
+		E2E: map[string]*metadata.Metadata{ownFile: m}, Base: &base{docs: map[string]string{"RELEASE_M20": bigBase()}}, Settings: fleet.Defaults(replica),
+	}
+}
+
+// until waits for something, ten minutes at most.
+func (r *townRun) until(what string, is func() bool) {
+	r.Helper()
+	for at := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(at) > 10*time.Minute {
+			r.Fatalf("%s: not within 10 minutes: %d pushes, %d confirmed", what, r.pushes, r.confirmed())
+		}
+	}
+}
+
+func (r *townRun) write(w operate.Write) uint64 {
+	r.Helper()
+	for at := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		out, err := r.c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: w, Message: "test"})
+		if err == nil {
+			return out.Revision
+		}
+		if !errors.Is(err, fleetapi.ErrBusy) || time.Since(at) > time.Minute {
+			r.Fatal(err)
+		}
+	}
+}
+
+// change writes the network layer: all nodes want another config by it.
+func (r *townRun) change(text string) uint64 {
+	r.Helper()
+	r.mu.Lock()
+	r.pushes, r.done, r.most, r.checks, r.batches, r.cut, r.grown = 0, 0, 0, 0, 0, "", false
+	r.mu.Unlock()
+	return r.write(operate.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": text}}})
+}
+
+func (r *townRun) confirmed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.done
+}
+
+// inSync says whether the controller knows that all nodes have what they want.
+func (r *townRun) inSync() bool {
+	for _, s := range r.c.d.dir.seats() {
+		if row := s.row.Load(); row == nil || row.key.state != fleet.InSync {
+			return false
+		}
+	}
+	return true
+}
+
+// rollout is the staged rollout of a revision, "" where there is none yet.
+func (r *townRun) rollout(revision uint64) fleetapi.RolloutDetail {
+	r.Helper()
+	d, err := r.c.ExplainRollout(r.Context(), revision)
+	var missing *operate.NotFoundError
+	if err != nil && !errors.As(err, &missing) {
+		r.Fatal(err)
+	}
+	return d
+}
+
+// ends waits until a rollout is in a state.
+func (r *townRun) ends(revision uint64, state string) fleetapi.RolloutDetail {
+	r.Helper()
+	var d fleetapi.RolloutDetail
+	r.until("the rollout is "+state, func() bool {
+		time.Sleep(50 * time.Millisecond) // it makes a text of ten thousand names each time
+		d = r.rollout(revision)
+		return d.State == state
+	})
+	return d
+}
+
+func (r *townRun) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := r.c.Stop(ctx); err != nil {
+		r.Error(err)
+	}
+}
+
+// goes and comes are a node that is down from now on, and up again. Paths are looked at when
+// the first comes back: at no moment since were more nodes down than at this one.
+func (r *townRun) goes(i int, document []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pushes++
+	if r.bad != "" && contains(document, r.bad) {
+		r.had[i] = true
+	}
+	if !r.down[i] {
+		r.down[i], r.grown = true, true
+		r.isDown++
+		r.most = max(r.most, r.isDown)
+	}
+}
+
+func (r *townRun) comes(i int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.down[i] {
+		return
+	}
+	if r.grown {
+		r.grown = false
+		r.checks++
+		if lost := r.town.cutOff(r.down); len(lost) > 0 && r.cut == "" {
+			r.cut = fmt.Sprintf("%d nodes have lost their last path, %s is one, while %d are down", len(lost), r.town.names[lost[0]], r.isDown)
+		}
+	}
+	r.down[i] = false
+	if r.isDown--; r.isDown == 0 {
+		r.batches++
+	}
+}
+
+// townNode is one node of a town.
+type townNode struct {
+	r          *townRun
+	i          int
+	id         uint64
+	mu         sync.Mutex
+	md5        string
+	generation link.Generation
+	pending    bool
+}
+
+func (n *townNode) ID() uint64 { return n.id }
+func (n *townNode) End(string) {}
+
+func (n *townNode) say(m link.FromNode) { n.r.c.Received(n, m) }
+
+// tell reports how the node is.
+func (n *townNode) tell() {
+	on := true
+	m := link.Report{MD5: n.md5, Generation: n.generation, Software: "RELEASE_M20", Source: "controller", Managed: &on, Settled: true}
+	if n.pending {
+		m.Pending = &link.Pending{Generation: n.generation, Settled: true, Remaining: time.Minute}
+	}
+	n.say(m)
+}
+
+// Send takes what the controller says.
+func (n *townNode) Send(m link.FromController) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch m := m.(type) {
+	case link.Push:
+		n.r.goes(n.i, m.Document)
+		n.say(link.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: link.Accepted})
+		time.AfterFunc(n.r.takes, func() { n.did(m) })
+	case link.Number:
+		n.generation = m.Generation
+		n.tell()
+	case link.Probe:
+		n.say(link.Probed{Number: m.Number, Generation: n.generation, MD5: n.md5})
+	case link.Confirm:
+		if n.pending {
+			n.pending = false
+			n.r.comes(n.i)
+			n.r.mu.Lock()
+			n.r.done++
+			n.r.mu.Unlock()
+		}
+		n.tell()
+	case link.Ask:
+		n.say(link.Answer{ID: m.ID, Data: []byte("{}")})
+	}
+	return nil
+}
+
+// did is the end of what a push has the node do.
+func (n *townNode) did(m link.Push) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if r := n.r; r.bad != "" && contains(m.Document, r.bad) && (r.spared == nil || !r.spared(n.i)) {
+		r.comes(n.i)
+		n.say(link.Result{
+			Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: r.outcome, Restored: n.generation,
+			Faults: config.Faults{{Path: []string{"uplink"}, What: "is down"}},
+		})
+		n.tell()
+		return
+	}
+	n.md5, n.generation, n.pending = m.MD5, m.Generation, true
+	n.tell()
+}
