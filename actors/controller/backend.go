@@ -239,7 +239,7 @@ func (c *Controller) Export(ctx context.Context, reveal bool) (history.Files, ui
 
 // Backup finds a revision that can be read, and answers with what writes it.
 func (c *Controller) Backup(ctx context.Context, version string) (func(context.Context, io.Writer) error, error) {
-	s, err := backup.Open(reader{ctx, c.d.Store}, backup.Header{Version: version, Store: c.d.Store.ID(), Time: time.Now()})
+	s, err := backup.Open(reader{ctx, c.d.Store}, backup.Header{Version: version, Store: c.d.Store.ID(), Time: c.d.Now()})
 	if err != nil {
 		return nil, err
 	}

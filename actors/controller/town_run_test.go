@@ -88,7 +88,7 @@ func newTownRun(tb testing.TB, t *town, store Store, flags map[string]string) *t
 	r.until("all are in sync", func() bool { return r.confirmed() >= len(t.names) && r.inSync() })
 	r.write(operate.SetE2E{File: ownFile, Config: config.Object{"flags": config.Object{"config_staged_rollout_enabled": "true"}}, Modify: true})
 	r.until("somebody leads", func() bool {
-		e, _, err := store.Get(tb.Context(), history.ElectionKey(rolloutWord))
+		e, _, err := store.Get(tb.Context(), history.ElectionKey(leaderWord))
 		return err == nil && e.Exists()
 	})
 	return r
