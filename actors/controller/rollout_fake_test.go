@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +19,7 @@ type severed struct {
 	deaf atomic.Bool
 	// A stubborn one believes that its lease holds, as a process does that slept.
 	stubborn atomic.Bool
-	refused  atomic.Int64 // writes of rollouts that its fence kept from being done
+	refused  atomic.Int64 // writes of the leader that its fence kept from being done
 	done     atomic.Int64 // and those that were done
 }
 
@@ -44,7 +45,7 @@ func (s *severed) Commit(ctx context.Context, t revision.Txn) (revision.Outcome,
 	}
 	o, err := s.memory.Commit(ctx, t)
 	for _, op := range t.Then {
-		if s.stubborn.Load() && op.Kind == revision.OpPut && (history.InRollouts.Has(op.Key) || history.InGates.Has(op.Key)) {
+		if s.stubborn.Load() && (op.Kind == revision.OpPut && (history.InRollouts.Has(op.Key) || history.InGates.Has(op.Key)) || isSweep(op)) {
 			if o.Succeeded {
 				s.done.Add(1)
 			} else {
@@ -53,6 +54,11 @@ func (s *severed) Commit(ctx context.Context, t revision.Txn) (revision.Outcome,
 		}
 	}
 	return o, err
+}
+
+// isSweep says whether an operation is that of a sweep: no other takes a part alone away.
+func isSweep(op revision.Op) bool {
+	return op.Kind == revision.OpDelete && strings.HasPrefix(string(op.Key), "sets/")
 }
 
 func (s *severed) Watch(ctx context.Context, p revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error {

@@ -28,13 +28,14 @@ type gates struct {
 	open     map[string]gate // by id
 	rollouts map[revision.Key]bool
 	stands   map[string]bool
-	cause    rolloutHead // the last revision that touched nodes
+	letters  map[revision.Key]bool // in the mailbox of the rollouts
+	cause    rolloutHead           // the last revision that touched nodes
 	topology *topology.Topology
 	events   []revision.Event // for /rollout
 }
 
 func newGates() gates {
-	return gates{open: map[string]gate{}, rollouts: map[revision.Key]bool{}, stands: map[string]bool{}}
+	return gates{open: map[string]gate{}, rollouts: map[revision.Key]bool{}, stands: map[string]bool{}, letters: map[revision.Key]bool{}}
 }
 
 // flagsAre takes over the flags of the controller's config. It is before any node hears what
@@ -77,6 +78,7 @@ func (a *fleetActor) ofRollouts(c actor.Context, e revision.Event, id string) {
 	case history.InRollouts.Has(k):
 		keepKey(a.gates.rollouts, k, put)
 	case history.InMailboxes.Has(k) && id == rolloutMailbox:
+		keepKey(a.gates.letters, k, put)
 	case history.InNodes.Has(k), history.InGenerations.Has(k), history.InOwners.Has(k):
 	default:
 		return
@@ -101,6 +103,9 @@ func (a *fleetActor) goneOfRollouts(gone func(revision.Key)) {
 		gone(history.StandingKey(id))
 	}
 	for k := range a.gates.rollouts {
+		gone(k)
+	}
+	for k := range a.gates.letters { // or the next leader would do what nobody waits for any more
 		gone(k)
 	}
 }
