@@ -6,7 +6,8 @@
 //   - A node speaks for itself only: who speaks is read from the certificate, on every
 //     stream and every renewal, never from a message.
 //   - One stream for each node: the newest wins, the older one is ended with a reason.
-//   - A wave of reconnects is spread by what each node was told at its greeting.
+//   - A wave of reconnects is spread by what each node was told at its greeting, and who comes
+//     all the same takes turns: handshakes are computed a few at a time.
 //   - Sending never blocks and reading is held back, never dropped: a slow or noisy node
 //     delays no other. Queues, sizes, rates and the number of streams are bounded.
 //   - A message above 256 KiB travels in pieces with a digest; no wire message reaches

@@ -1,8 +1,6 @@
 package nodelink
 
 import (
-	"errors"
-	"io"
 	"net"
 	"slices"
 	"sync"
@@ -10,7 +8,6 @@ import (
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 )
 
@@ -59,26 +56,6 @@ func (r *refusals) ofNode(from string, st *stream, err error) {
 	if slices.Contains(sentAway, status.Code(err)) {
 		r.note("a node is sent away", from, err, zap.String("node", st.node))
 	}
-}
-
-// handshakes are TLS whose failures are noted: a certificate of another CA, or no TLS.
-type handshakes struct {
-	credentials.TransportCredentials
-	refusals *refusals
-}
-
-// ServerHandshake is that of TLS.
-func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, info, err := h.TransportCredentials.ServerHandshake(c)
-	if err != nil && !errors.Is(err, io.EOF) { // who only looks whether the port is open is no news
-		h.refusals.note("a connection is refused", host(c.RemoteAddr()), err)
-	}
-	return conn, info, err
-}
-
-// Clone is a copy.
-func (h handshakes) Clone() credentials.TransportCredentials {
-	return handshakes{h.TransportCredentials.Clone(), h.refusals}
 }
 
 // host is an address without its port.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -47,6 +48,7 @@ type ServerOptions struct {
 	Joins      float64          // 1 join a second from one address, after 20 at once; of all addresses a hundred times as many
 	Unfinished int64            // 256 MiB of unfinished messages of all nodes together
 	HelloWait  time.Duration    // 10 s until a stream's first message
+	Handshakes int              // 2 for each CPU: handshakes that are computed at once; the others wait for half of HelloWait at most
 	Stall      time.Duration    // 30 s that one message may take to be written
 	Sweep      time.Duration    // 10 s between two looks at all streams
 }
@@ -64,6 +66,7 @@ func (o *ServerOptions) defaults() {
 	def(&o.Joins, 1)
 	def(&o.Unfinished, 256<<20)
 	def(&o.HelloWait, 10*time.Second)
+	def(&o.Handshakes, 2*runtime.GOMAXPROCS(0))
 	def(&o.Stall, 30*time.Second)
 	def(&o.Sweep, 10*time.Second)
 }
@@ -77,13 +80,14 @@ func def[T comparable](field *T, value T) {
 
 // Server is the controller's end of the link.
 type Server struct {
-	opts   ServerOptions
-	grpc   *grpc.Server
-	shared *budget
-	gate   *joinGate
-	no     *refusals
-	stop   chan struct{} // ends the sweep
-	swept  chan struct{}
+	opts    ServerOptions
+	grpc    *grpc.Server
+	shared  *budget
+	gate    *joinGate
+	no      *refusals
+	accepts handshakes
+	stop    chan struct{} // ends the sweep
+	swept   chan struct{}
 
 	mu       sync.Mutex
 	lastID   uint64
@@ -108,8 +112,9 @@ func NewServer(opts ServerOptions) *Server {
 		opts: opts, shared: newBudget(opts.Unfinished), gate: newJoinGate(opts.Joins), no: newRefusals(opts.Log, opts.Now),
 		stop: make(chan struct{}), swept: make(chan struct{}), nodes: map[string]*stream{},
 	}
+	s.accepts = handshakes{credentials.NewTLS(opts.Authority.ServerTLSInTurn(takeTurn)), s.no, make(turns, opts.Handshakes), opts.HelloWait / 2}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(handshakes{credentials.NewTLS(opts.Authority.ServerTLS()), s.no}),
+		grpc.Creds(s.accepts),
 		grpc.MaxRecvMsgSize(wireLimit), grpc.MaxSendMsgSize(wireLimit), grpc.MaxHeaderListSize(8<<10),
 		grpc.MaxConcurrentStreams(2), grpc.ConnectionTimeout(opts.HelloWait),
 		grpc.ReadBufferSize(readBuffer),
@@ -252,38 +257,4 @@ func (s *Server) release(st *stream) {
 	if s.nodes[st.node] == st {
 		delete(s.nodes, st.node)
 	}
-}
-
-// boundListener closes connections beyond a number at once, before they cost a handshake.
-type boundListener struct {
-	net.Listener
-	free chan struct{}
-}
-
-// Accept takes the next connection that is within the bound.
-func (l *boundListener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case l.free <- struct{}{}:
-			return &boundConn{Conn: c, free: l.free}, nil
-		default:
-			c.Close()
-		}
-	}
-}
-
-type boundConn struct {
-	net.Conn
-	free chan struct{}
-	once sync.Once
-}
-
-// Close gives the place of the connection back.
-func (c *boundConn) Close() error {
-	c.once.Do(func() { <-c.free })
-	return c.Conn.Close()
 }

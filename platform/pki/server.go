@@ -6,6 +6,7 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -36,6 +37,14 @@ func (a *Authority) ServerTLS() *tls.Config {
 			return a.Admit(peer)
 		},
 	}
+}
+
+// ServerTLSInTurn is ServerTLS that asks, once the client's first message on a connection is
+// there, whether it may go on, and answers only then. The error ends the handshake.
+func (a *Authority) ServerTLSInTurn(turn func(net.Conn) error) *tls.Config {
+	settings := a.ServerTLS()
+	settings.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) { return nil, turn(hello.Conn) }
+	return settings
 }
 
 // Admit says whether a node's certificate still counts: its time is not over and it is

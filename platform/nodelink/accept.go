@@ -1,0 +1,116 @@
+package nodelink
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// boundListener closes connections beyond a number at once, before they cost a handshake.
+type boundListener struct {
+	net.Listener
+	free chan struct{}
+}
+
+// Accept takes the next connection that is within the bound.
+func (l *boundListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.free <- struct{}{}:
+			return &boundConn{Conn: c, free: l.free}, nil
+		default:
+			c.Close()
+		}
+	}
+}
+
+type boundConn struct {
+	net.Conn
+	free chan struct{}
+	once sync.Once
+}
+
+// Close gives the place of the connection back.
+func (c *boundConn) Close() error {
+	c.once.Do(func() { <-c.free })
+	return c.Conn.Close()
+}
+
+// handshakes are TLS in turns, whose failures are noted: a certificate of another CA, or no
+// TLS.
+type handshakes struct {
+	credentials.TransportCredentials
+	refusals *refusals
+	turns    turns
+	patience time.Duration // that a connection waits for its turn
+}
+
+// ServerHandshake is that of TLS, once it has its turn.
+func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	waits := &turnConn{Conn: c, turns: h.turns, until: time.Now().Add(h.patience)}
+	conn, info, err := h.TransportCredentials.ServerHandshake(waits)
+	waits.give()                               // of one that failed
+	if err != nil && !errors.Is(err, io.EOF) { // who only looks whether the port is open is no news
+		h.refusals.note("a connection is refused", host(c.RemoteAddr()), err)
+	}
+	return conn, info, err
+}
+
+// Clone is a copy.
+func (h handshakes) Clone() credentials.TransportCredentials {
+	h.TransportCredentials = h.TransportCredentials.Clone()
+	return h
+}
+
+// turns bound how many handshakes are computed at once. Without them thousands of nodes that
+// come together share the processors, and all of them are too late; so those who came first
+// are done, and who would be too late anyway costs nothing.
+type turns chan struct{}
+
+// errCrowd ends a connection that waited in vain. The node comes again after its back-off.
+var errCrowd = errors.New("too many nodes come at once: this one has to come again")
+
+// turnConn takes a turn when the client's first message is there and gives it back with the
+// answer: who connects and says nothing holds none, and what comes after the answer goes
+// before those who wait. One goroutine does the handshake, and no other reads until its end.
+type turnConn struct {
+	net.Conn
+	turns turns
+	until time.Time
+	has   bool
+}
+
+// takeTurn waits for the turn of a connection.
+func takeTurn(of net.Conn) error {
+	c := of.(*turnConn)
+	wait := time.NewTimer(time.Until(c.until))
+	defer wait.Stop()
+	select {
+	case c.turns <- struct{}{}:
+		c.has = true
+		return nil
+	case <-wait.C:
+		return errCrowd
+	}
+}
+
+func (c *turnConn) give() {
+	if c.has {
+		c.has = false
+		<-c.turns
+	}
+}
+
+// Read gives the turn back: there is an answer now, and its answer may take its time.
+func (c *turnConn) Read(p []byte) (int, error) {
+	c.give()
+	return c.Conn.Read(p)
+}

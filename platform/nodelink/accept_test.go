@@ -1,0 +1,129 @@
+package nodelink
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/grpc/credentials"
+)
+
+// hold takes all turns, as nodes do whose handshakes are computed.
+func (all turns) hold() (free func()) {
+	for range cap(all) {
+		all <- struct{}{}
+	}
+	return func() {
+		for range cap(all) {
+			<-all
+		}
+	}
+}
+
+// A wave of nodes waits its turn and gets in, and none that was let in waits on.
+func TestNodesThatComeTogetherTakeTurns(t *testing.T) {
+	r := newRig(t, func(o *ServerOptions) { o.Handshakes, o.HelloWait, o.Keepalive = 1, time.Minute, Keepalive{} })
+	free := r.server.accepts.turns.hold()
+	var nodes []*node
+	for range 50 {
+		nodes = append(nodes, r.run(t, r.joined(t)))
+	}
+	free()
+	for _, n := range nodes {
+		take(t, n.up)
+	}
+	if n := len(r.server.accepts.turns); n != 0 {
+		t.Errorf("%d turns were not given back", n)
+	}
+}
+
+// Who would be let in too late is sent away before it costs anything, is noted, and comes
+// again by itself.
+func TestWhoWaitsTooLongComesAgain(t *testing.T) {
+	logs, seen := observer.New(zap.WarnLevel)
+	r := newRig(t, func(o *ServerOptions) { o.Handshakes, o.HelloWait, o.Log = 2, 400*time.Millisecond, zap.New(logs) })
+	free := r.server.accepts.turns.hold()
+	n := r.run(t, r.joined(t))
+	until(t, "it is sent away", func() bool {
+		for _, e := range seen.All() {
+			if strings.Contains(fmt.Sprint(e.ContextMap()["why"]), "too many nodes come at once") {
+				return true
+			}
+		}
+		return false
+	})
+	if len(n.up) > 0 {
+		t.Error("it was let in")
+	}
+	free()
+	take(t, n.up)
+}
+
+// Those who connect and say nothing, or nonsense, hold no turn.
+func TestSilentConnectionsHoldNoTurn(t *testing.T) {
+	r := newRig(t, func(o *ServerOptions) { o.Handshakes = 1 })
+	for i := range 20 {
+		c, err := net.Dial("tcp", r.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		if i%2 == 0 { // the beginning of a first message
+			if _, err := c.Write([]byte{22, 3, 1, 2, 0, 1, 0}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// A client whose handshake stops after the server's answer.
+	cred := r.joined(t)
+	cfg, err := cred.TLS("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	answered := make(chan struct{})
+	go func() {
+		_, _, _ = credentials.NewTLS(cfg).ClientHandshake(t.Context(), "127.0.0.1", &mute{Conn: c, answered: answered})
+	}()
+	take(t, answered)
+	begun := time.Now()
+	take(t, r.run(t, r.joined(t)).up)
+	if d := time.Since(begun); d > 5*time.Second {
+		t.Errorf("a node was let in after %v", d)
+	}
+}
+
+// mute says its first message only, and reads no answer until the connection ends.
+type mute struct {
+	net.Conn
+	said     bool
+	answered chan struct{}
+}
+
+func (m *mute) Write(p []byte) (int, error) {
+	if m.said {
+		return len(p), nil
+	}
+	m.said = true
+	return m.Conn.Write(p)
+}
+
+func (m *mute) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
+	select {
+	case <-m.answered:
+		_, _ = io.Copy(io.Discard, m.Conn)
+	default:
+		close(m.answered)
+	}
+	return n, err
+}
