@@ -87,7 +87,9 @@ func newFakeNode(r *rig, name string) *fakeNode {
 // connect opens a stream, and ends the one before.
 func (n *fakeNode) connect(c *Controller) {
 	n.r.Helper()
+	n.mu.Lock()
 	hello := link.Hello{Node: n.id, Name: n.name, Software: n.software, Board: n.board, MD5: n.md5, Generation: n.generation, Address: n.address}
+	n.mu.Unlock()
 	if err := c.Admit(n.r.Context(), hello); err != nil {
 		n.r.Fatalf("admit %s: %v", n.name, err)
 	}
