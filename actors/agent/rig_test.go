@@ -107,12 +107,19 @@ type memHost struct {
 	settled bool
 	trouble string
 	during  func() // a publication
+	drained func() // a drain
 	timer   *time.Timer
 	mu      sync.Mutex
 }
 
 func (h *memHost) Start(wake func()) { h.wake = wake }
-func (h *memHost) Drain()            {}
+
+func (h *memHost) Drain() {
+	if h.drained != nil {
+		h.drained()
+	}
+}
+
 func (h *memHost) Stop() {
 	if h.timer != nil {
 		h.timer.Stop()

@@ -348,6 +348,9 @@ func (s *shell) pace() {
 
 // tick counts the time, and reports when it is due.
 func (s *shell) tick() {
+	if s.every == 0 { // it was under way when nothing was left to count
+		return
+	}
 	now := time.Now()
 	elapsed := now.Sub(s.lastTick)
 	s.lastTick = now
