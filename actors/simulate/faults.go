@@ -11,31 +11,40 @@ import (
 	"time"
 )
 
-// Fault is what goes wrong with a node, once it is pushed a config for the first time.
+// Fault is what goes wrong with a node, once it is pushed a config: the first one, or the one
+// that Options.FaultsAt says.
 type Fault string
 
-// The faults. Of the first two a node does not recover while nobody changes its config:
-// they are what its controller has to show.
+// The faults. Of the first two a node does not recover while nobody changes its config, of a
+// hang not before it is sent another one: they are what its controller has to show.
 const (
 	Reject     Fault = "reject"     // it finds every pushed config faulty
 	Unhealthy  Fault = "unhealthy"  // something that was good is bad under every pushed config
 	Silent     Fault = "silent"     // it takes the config and says nothing for SilentFor
 	Crash      Fault = "crash"      // it ends in the middle of taking it, and boots again
 	Disconnect Fault = "disconnect" // its stream breaks before it has answered
+	Hang       Fault = "hang"       // it takes the config and says nothing until it is sent another one
+	Rollback   Fault = "rollback"   // it does not hear that the config may stay, and undoes it once its time is over
+	LinkLoss   Fault = "linkloss"   // it has no link for LinkLossFor, and nobody behind it a stream
 )
 
-// SilentFor is how long a silent node says nothing, and BootAfter how long a crashed one is
-// away.
+// SilentFor is how long a silent node says nothing, BootAfter how long a crashed one is away,
+// and LinkLossFor how long one is without its links.
 const (
-	SilentFor = 12 * time.Second
-	BootAfter = 500 * time.Millisecond
+	SilentFor   = 12 * time.Second
+	BootAfter   = 500 * time.Millisecond
+	LinkLossFor = 10 * time.Second
 )
 
 // AllFaults are the faults in the order in which they are told.
-var AllFaults = []Fault{Reject, Unhealthy, Silent, Crash, Disconnect}
+var AllFaults = []Fault{Reject, Unhealthy, Silent, Crash, Disconnect, Hang, Rollback, LinkLoss}
 
-// Fails says that a node with this fault ends as failed, as it was asked to.
-func (f Fault) Fails() bool { return f == Reject || f == Unhealthy }
+// Fails says that a node with this fault never runs what is wanted of it, as it was asked to.
+func (f Fault) Fails() bool { return f == Reject || f == Unhealthy || f == Hang }
+
+// Halts says that such a node counts as failed in a staged rollout: it fails, or undoes the
+// config before it takes it.
+func (f Fault) Halts() bool { return f.Fails() || f == Rollback }
 
 // Faults are the shares of a fleet that have each fault, from 0 to 1.
 type Faults map[Fault]float64
@@ -74,6 +83,9 @@ func ParseFaults(text string) (Faults, error) {
 	}
 	return out, nil
 }
+
+// FaultWords are the faults, for people.
+func FaultWords() string { return words(AllFaults) }
 
 func words(faults []Fault) string {
 	var list []string

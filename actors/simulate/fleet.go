@@ -13,9 +13,10 @@ import (
 
 	"edgespan/actors/agent"
 	"edgespan/actors/keep"
-	"edgespan/config/confirm"
+	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/link"
+	"edgespan/config/topology"
 )
 
 // Stream is a node's link to its controller.
@@ -48,6 +49,13 @@ type Options struct {
 	Failed func(node string, err error)  // told of a node that can't go on; nil for nobody
 	// ReportEvery is how often a node reports; 5 s.
 	ReportEvery time.Duration
+	// ApplyTime is how long a node's own work for a config takes: so long it is down.
+	ApplyTime time.Duration
+	// FaultsAt is the config with which faults come, counted by node over those that it is
+	// pushed; 1, the first one.
+	FaultsAt int
+	// Topology says who is behind whom, by the same names; nil where nobody is.
+	Topology *topology.Topology
 }
 
 // registryBuckets is how many buckets find the actors of ten thousand nodes.
@@ -68,6 +76,7 @@ type Fleet struct {
 
 	round  atomic.Pointer[round]
 	undone atomic.Int64
+	paths  *paths
 }
 
 // Start boots all nodes.
@@ -81,11 +90,16 @@ func Start(o Options) (*Fleet, error) {
 	if o.Failed == nil {
 		o.Failed = func(string, error) {}
 	}
-	f := &Fleet{o: o, system: keep.System(o.Log, registryBuckets), strategy: &keep.Backoff{Log: o.Log}}
+	o.FaultsAt = max(1, o.FaultsAt)
+	paths, err := newPaths(o.Names, o.Topology)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fleet{o: o, paths: paths, system: keep.System(o.Log, registryBuckets), strategy: &keep.Backoff{Log: o.Log}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.round.Store(newRound(time.Now()))
 	for i := range o.Names {
-		n := &node{fleet: f, index: i, fault: o.Plan[i], disk: o.Disk(i)}
+		n := &node{fleet: f, index: i, fault: o.Plan[i], disk: o.Disk(i), struck: map[config.Generation]bool{}}
 		f.nodes = append(f.nodes, n)
 		if err := n.boot("1"); err != nil {
 			f.Stop()
@@ -156,51 +170,35 @@ func (f *Fleet) Await(ctx context.Context, c Controller, every time.Duration, pr
 	}
 }
 
+// Watch begins to look, each time a node takes a config, whether all others still have a path
+// to a point of presence. Before, and without a topology, nobody looks.
+func (f *Fleet) Watch() { f.paths.watch() }
+
+// Paths are what was seen since Watch.
+func (f *Fleet) Paths() Paths { return f.paths.seen() }
+
+// loses takes a node's links away for a while, and the streams of all that are behind it.
+func (f *Fleet) loses(node int) {
+	f.cutOff(f.paths.lose(node))
+	f.run(func() {
+		t := time.NewTimer(LinkLossFor)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			f.cutOff(f.paths.regain(node))
+		case <-f.ctx.Done():
+		}
+	})
+}
+
+// cutOff holds and gives back streams, by node.
+func (f *Fleet) cutOff(reached []bool) {
+	for i, n := range f.nodes {
+		n.linked(reached[i])
+	}
+}
+
 // props make a node's agent; after a panic it goes on with what is on its disk.
 func (f *Fleet) props(a *agent.Agent) *actor.Props {
 	return actor.PropsFromProducer(a.Producer, actor.WithReceiverMiddleware(keep.Lifecycle(f.o.Log)))
 }
-
-// host takes every config at once.
-type host struct {
-	bad func(agent.Publication) bool
-
-	mu   sync.Mutex
-	wake func()
-	now  agent.Publication
-	has  bool
-}
-
-func (h *host) Start(wake func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.wake = wake
-}
-
-func (h *host) Publish(p agent.Publication) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	p.Document, p.Config = nil, nil // the agent has them
-	h.now, h.has = p, true
-	h.wake()
-}
-
-// Drain has nothing to bring: what there is shows in Look.
-func (h *host) Drain() {}
-
-func (h *host) Look() agent.Look {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	good := !h.has || !h.bad(h.now)
-	detail := ""
-	if !good {
-		detail = "as the simulation asked for"
-	}
-	return agent.Look{Settled: h.has, Health: []link.Health{{Name: "uplink", Good: good, Detail: detail}}}
-}
-
-func (h *host) Trouble(string) {}
-func (h *host) Stop()          {}
-
-// pushed says whether a config came from the controller and not from the node itself.
-func pushed(p agent.Publication) bool { return p.Source == confirm.Push }

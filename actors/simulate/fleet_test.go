@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/link"
 	"edgespan/config/metadata"
+	"edgespan/config/topology"
 )
 
 // memory is a disk that keeps what was written.
@@ -63,7 +65,12 @@ type desk struct {
 	results []string // "0 accepted"
 	reports int
 	every   time.Duration
-	hold    bool // never says that all is well, so that nobody ends early
+	hold    bool          // never says that all is well, so that nobody ends early
+	again   time.Duration // after it each node wants another config; 0 for never
+	changes uint64
+	o       Options // what the fleet is to be beside what it always is
+	meet    func(f *Fleet)
+	stands  []bool // at the end, who has what it wants
 }
 
 type seat struct {
@@ -72,6 +79,7 @@ type seat struct {
 	confirmed bool
 	failed    string
 	streams   int
+	upAt      []time.Time
 }
 
 // cable is the stream of one node.
@@ -111,7 +119,22 @@ func (w wire) Send(m link.FromNode) error {
 	return nil
 }
 
-var wanted = link.Generation{Authority: "desk", Counter: 1}
+// wanted is the generation that all nodes want.
+func (d *desk) wanted() link.Generation {
+	return link.Generation{Authority: "desk", Counter: 1 + d.changes}
+}
+
+// change gives all nodes another config.
+func (d *desk) change() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changes++
+	d.document = config.Object{"a": fmt.Sprint(d.changes)}
+	for _, s := range d.nodes {
+		s.confirmed, s.failed = false, ""
+		d.push(s)
+	}
+}
 
 func (d *desk) up(node int, h link.Hello, words chan link.FromController) {
 	d.mu.Lock()
@@ -122,18 +145,21 @@ func (d *desk) up(node int, h link.Hello, words chan link.FromController) {
 		d.nodes[node] = s
 	}
 	s.streams++
+	s.upAt = append(s.upAt, time.Now())
 	s.to = func(m link.FromController) { words <- m }
 	s.to(link.Managed{On: true})
-	if h.Generation != wanted && s.failed == "" {
+	if h.Generation != d.wanted() && s.failed == "" {
 		d.push(s)
 	}
 }
 
+const confirmIn = 2 * time.Minute
+
 func (d *desk) push(s *seat) {
 	s.attempts++
 	s.to(link.Push{
-		Attempt: s.attempts, Generation: wanted, MD5: config.MD5(d.document), Document: config.AppendCanonical(nil, d.document),
-		Confirm: 2 * time.Minute, Managed: true,
+		Attempt: s.attempts, Generation: d.wanted(), MD5: config.MD5(d.document), Document: config.AppendCanonical(nil, d.document),
+		Confirm: confirmIn, Managed: true,
 	})
 }
 
@@ -144,21 +170,26 @@ func (d *desk) said(node int, m link.FromNode) {
 	switch m := m.(type) {
 	case link.Result:
 		d.results = append(d.results, fmt.Sprintf("%d %s", node, m.Outcome))
-		if m.Outcome == link.Rejected || m.Outcome == link.Unhealthy || m.Outcome == link.Unconfirmed {
+		switch m.Outcome {
+		case link.Rejected, link.Unhealthy:
 			s.failed = m.Outcome.String()
 			s.to(link.Ack{Attempt: m.Attempt})
+		case link.Unconfirmed: // that is nobody's fault
+			s.to(link.Ack{Attempt: m.Attempt})
+			d.push(s)
+		default:
 		}
 	case link.Report:
 		d.reports++
 		switch p := m.Pending; {
-		case m.Generation == wanted && p == nil:
+		case m.Generation == d.wanted() && p == nil:
 			s.confirmed = true
 		case p != nil && p.Settled && len(p.Worse) == 0:
 			s.to(link.Probe{Number: 7})
 		}
 	case link.Probed:
-		if m.Generation == wanted && len(m.Worse) == 0 {
-			s.to(link.Confirm{Generation: wanted})
+		if m.Generation == d.wanted() && len(m.Worse) == 0 {
+			s.to(link.Confirm{Generation: d.wanted()})
 		}
 	}
 }
@@ -168,7 +199,7 @@ func (d *desk) Nodes(context.Context) ([]fleetapi.Node, error) {
 	defer d.mu.Unlock()
 	var out []fleetapi.Node
 	for i, s := range d.nodes {
-		r := fleetapi.Running{Generation: wanted.String()}
+		r := fleetapi.Running{Generation: d.wanted().String()}
 		n := fleetapi.Node{Name: fmt.Sprint("sim-", i), State: "applying", Online: true, Wanted: r, Running: r}
 		switch {
 		case s.failed != "":
@@ -202,18 +233,20 @@ func (d *desk) run(t *testing.T, within time.Duration, plan []Fault) (Tally, Rou
 		for i := range plan {
 			names = append(names, fmt.Sprint("sim-", i))
 		}
-		f, err := Start(Options{
-			Names: names, Plan: plan,
-			Disk:        func(int) agent.Disk { return &memory{} },
-			Stream:      func(i int) Stream { return cable{d, i} },
-			ReportEvery: d.every,
-			Judge:       func(o config.Object, _ confirm.Source) agent.Verdict { return agent.Verdict{Config: o} },
-			Facts: func(name string) agent.Facts {
-				return agent.Facts{Name: name, Software: "S", Metadata: m, Bases: map[string]config.Object{"S": {"base": true}}}
-			},
-		})
+		o := d.o
+		o.Names, o.Plan, o.ReportEvery = names, plan, d.every
+		o.Disk = func(int) agent.Disk { return &memory{} }
+		o.Stream = func(i int) Stream { return cable{d, i} }
+		o.Judge = func(o config.Object, _ confirm.Source) agent.Verdict { return agent.Verdict{Config: o} }
+		o.Facts = func(name string) agent.Facts {
+			return agent.Facts{Name: name, Software: "S", Metadata: m, Bases: map[string]config.Object{"S": {"base": true}}}
+		}
+		f, err := Start(o)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if d.again > 0 {
+			defer time.AfterFunc(d.again, d.change).Stop()
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
@@ -222,6 +255,13 @@ func (d *desk) run(t *testing.T, within time.Duration, plan []Fault) (Tally, Rou
 			t.Error(err)
 		}
 		round = f.Times()
+		d.stands = nil
+		for i := range plan {
+			d.stands = append(d.stands, d.nodes[i].confirmed)
+		}
+		if d.meet != nil {
+			d.meet(f)
+		}
 		f.Stop()
 		time.Sleep(time.Minute) // on the fake clock: for the library's throttle of dead letters
 	})
@@ -256,7 +296,9 @@ func TestFaults(t *testing.T) {
 		{Silent, "", 1, 0, SilentFor},
 		// What comes before depends on who is faster: the node that goes on, or the next push.
 		{Crash, "", 2, 0, BootAfter}, // nothing, if it has applied it before its stream stands
-		{Disconnect, "0 applied", 2, 0, 0},
+		{Disconnect, "", 2, 0, 0},    // the same
+		{Rollback, "0 accepted, 0 applied, 0 unconfirmed, 0 accepted, 0 applied", 1, 0, confirmIn},
+		{LinkLoss, "", 2, 0, LinkLossFor}, // it says it by its first report
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
 			d, got, round := within(t, 5*time.Minute, c.fault, "")
@@ -282,6 +324,78 @@ func TestFaults(t *testing.T) {
 				t.Errorf("it stood after %g ms, want %g at least", round.Confirmed.Most, ms)
 			}
 		})
+	}
+}
+
+// A node that hangs says nothing, however often it is pushed the same, and takes the next one.
+func TestAHangEndsWithTheNextConfig(t *testing.T) {
+	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 5 * time.Minute}
+	d.run(t, 4*time.Minute, []Fault{Hang, ""})
+	if slices.ContainsFunc(d.results, func(r string) bool { return strings.HasPrefix(r, "0 ") }) || !slices.Equal(d.stands, []bool{false, true}) {
+		t.Errorf("it said %q", d.results)
+	}
+	d = &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 5 * time.Minute}
+	d.run(t, 6*time.Minute, []Fault{Hang, ""})
+	if !slices.Equal(d.stands, []bool{true, true}) || d.nodes[0].streams != 1 {
+		t.Errorf("it stands %v over %d streams: %q", d.stands, d.nodes[0].streams, d.results)
+	}
+}
+
+// Until the config that they are for, faulty nodes are as all others.
+func TestFaultsComeWithTheConfigThatTheyAreFor(t *testing.T) {
+	for fault, said := range map[Fault]string{
+		Reject: "0 accepted, 0 applied, 0 rejected", Unhealthy: "0 accepted, 0 applied, 0 accepted, 0 applied, 0 unhealthy",
+		Rollback: "0 accepted, 0 applied, 0 accepted, 0 applied, 0 unconfirmed, 0 accepted, 0 applied", Hang: "0 accepted, 0 applied",
+	} {
+		d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 30 * time.Second, o: Options{FaultsAt: 2}}
+		undone := 0
+		d.meet = func(f *Fleet) { undone = f.Undone() }
+		d.run(t, 5*time.Minute, []Fault{fault})
+		if text := strings.Join(d.results, ", "); text != said || undone != 0 {
+			t.Errorf("%s: it said %q, want %q; undone unasked: %d", fault, text, said, undone)
+		}
+	}
+}
+
+// A config takes a node's time before it is settled, and no fault makes it another.
+func TestNodesTakeTheirTime(t *testing.T) {
+	_, _, at := withOptions(t, Options{ApplyTime: 7 * time.Second}, "", Crash)
+	if at.Confirmed.Nodes != 2 || at.Confirmed.P50 < 7000 || at.Confirmed.P50 > 9000 {
+		t.Errorf("%+v", at.Confirmed)
+	}
+}
+
+func withOptions(t *testing.T, o Options, plan ...Fault) (*desk, Tally, Round) {
+	t.Helper()
+	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, o: o}
+	tally, round := d.run(t, 5*time.Minute, plan)
+	return d, tally, round
+}
+
+// On a line with its point of presence at one end, all that is behind the node that loses its
+// link loses its stream, and comes back with it; the others keep theirs.
+func TestALostLinkTakesAlongWhatIsBehindIt(t *testing.T) {
+	line := &topology.Topology{}
+	for i := range 5 {
+		name := fmt.Sprint("sim-", 4-i) // not in the order of the fleet
+		line.Nodes = append(line.Nodes, topology.Node{Name: name, Site: name, Pop: i == 4})
+		if i > 0 {
+			line.Links = append(line.Links, topology.Link{A: line.Nodes[i-1].Name, Z: name})
+		}
+	}
+	d := &desk{document: config.Object{"a": "b"}, nodes: map[int]*seat{}, hold: true, again: 30 * time.Second, o: Options{Topology: line, FaultsAt: 2}}
+	d.run(t, 2*time.Minute, []Fault{"", "", LinkLoss, "", ""})
+	if !slices.Equal(d.stands, []bool{true, true, true, true, true}) {
+		t.Fatalf("%v", d.stands)
+	}
+	for i := range 5 {
+		s := d.nodes[i]
+		if want := 1 + min(1, i/2); s.streams != want {
+			t.Errorf("node %d had %d streams, want %d", i, s.streams, want)
+		}
+		if away := s.upAt[len(s.upAt)-1].Sub(s.upAt[0]) - d.again; i >= 2 && (away < LinkLossFor || away > LinkLossFor+time.Second) {
+			t.Errorf("node %d was away for %v", i, away)
+		}
 	}
 }
 

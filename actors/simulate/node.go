@@ -25,11 +25,17 @@ type node struct {
 	fault Fault
 	disk  agent.Disk
 
-	struck atomic.Bool // the fault has come
+	strikes atomic.Bool // configs that come are to meet the fault
 
-	mu    sync.Mutex
-	boots int
-	life  *life // nil while it is away
+	mu      sync.Mutex
+	boots   int
+	life    *life // nil while it is away
+	configs int   // that it was pushed, each counted once
+	latest  config.Generation
+	struck  map[config.Generation]bool // that met the fault
+	hung    config.Generation          // it says nothing while this is the latest
+	deaf    config.Generation          // it does not hear that this one may stay
+	away    chan struct{}              // closed when it has its links again; nil while it has them
 }
 
 // life is a node from one boot to its end.
@@ -62,7 +68,7 @@ func (n *node) boot(machine string) error {
 	l.stop = stop
 	name := f.o.Names[n.index]
 	l.agent = agent.New(agent.Options{
-		Disk: &powered{l}, Judge: n.judge, Host: &host{bad: n.bad}, Runner: &runner{l}, Machine: machine, Facts: f.o.Facts(name), Log: f.o.Log,
+		Disk: &powered{l}, Judge: n.judge, Host: &host{life: l}, Runner: &runner{l}, Machine: machine, Facts: f.o.Facts(name), Log: f.o.Log,
 		ReportEvery: f.o.ReportEvery,
 	})
 	var err error
@@ -85,6 +91,14 @@ func (l *life) connect(ctx context.Context) {
 		l.mu.Lock()
 		l.hangup = hangup
 		l.mu.Unlock()
+		if away := l.node.isAway(); away != nil {
+			hangup()
+			select {
+			case <-away:
+			case <-ctx.Done():
+			}
+			continue
+		}
 		err := stream.Run(one, l.agent.Hello, l)
 		hangup()
 		if err != nil { // such a stream will never stand
@@ -110,6 +124,7 @@ func (n *node) end() {
 
 // again ends the node and boots it after a while.
 func (n *node) again(machine string) {
+	n.fleet.paths.takes(n.index) // it is down until its next life has applied what it has
 	n.end()
 	t := time.NewTimer(BootAfter)
 	defer t.Stop()
@@ -125,13 +140,11 @@ func (n *node) again(machine string) {
 
 // judge is the fleet's, but for a node that rejects.
 func (n *node) judge(document config.Object, from confirm.Source) agent.Verdict {
-	if n.fault == Reject && from == confirm.Push {
+	if n.fault == Reject && from == confirm.Push && n.strikes.Load() {
 		return agent.Verdict{Faults: config.Faults{{What: "is rejected: the simulation asked for it"}}}
 	}
 	return n.fleet.o.Judge(document, from)
 }
-
-func (n *node) bad(p agent.Publication) bool { return n.fault == Unhealthy && pushed(p) }
 
 // Up begins a stream.
 func (l *life) Up(s link.ToController) { l.agent.Up(&voice{l, s}) }
@@ -139,41 +152,28 @@ func (l *life) Up(s link.ToController) { l.agent.Up(&voice{l, s}) }
 // Down ends it.
 func (l *life) Down(cause error) { l.agent.Down(cause) }
 
-// Received hands on what the controller says; the fault of the node comes with its first
-// push.
+// Received hands on what the controller says; the fault of the node comes with a push.
 func (l *life) Received(m link.FromController) {
 	if l.dead.Load() {
 		return
 	}
 	n := l.node
-	switch m.(type) {
+	switch m := m.(type) {
 	case link.Push:
 		n.mark(func(r *round) map[int]time.Time { return r.pushed })
+		first := n.meets(m.Generation)
 		l.agent.Received(m)
-		if n.fault != "" && n.struck.CompareAndSwap(false, true) {
+		if first {
 			l.strike()
 		}
 		return
 	case link.Confirm:
+		if !n.hears(m.Generation) {
+			return
+		}
 		n.mark(func(r *round) map[int]time.Time { return r.stands })
 	}
 	l.agent.Received(m)
-}
-
-// strike lets the fault of the node come. The push is in the agent's mailbox: what it says
-// and writes comes after this or hardly before it.
-func (l *life) strike() {
-	switch l.node.fault {
-	case Silent:
-		l.muted.Store(time.Now().Add(SilentFor).UnixNano())
-	case Crash:
-		l.armed.Store(true)
-	case Disconnect:
-		l.mu.Lock()
-		l.hangup()
-		l.mu.Unlock()
-	default: // the judge's and the host's
-	}
 }
 
 func (n *node) mark(of func(*round) map[int]time.Time) {
@@ -193,7 +193,7 @@ func (v *voice) Send(m link.FromNode) error {
 	if v.life.dead.Load() {
 		return errAway
 	}
-	if time.Now().UnixNano() < v.life.muted.Load() {
+	if time.Now().UnixNano() < v.life.muted.Load() || v.life.node.hangs() {
 		return nil
 	}
 	if r, is := m.(link.Result); is {
@@ -203,9 +203,10 @@ func (v *voice) Send(m link.FromNode) error {
 		case link.Applied:
 			v.life.node.mark(func(r *round) map[int]time.Time { return r.applied })
 		case link.Unhealthy, link.Unconfirmed:
-			if !v.life.node.fault.Fails() {
+			if !v.life.node.fault.Halts() {
 				v.life.node.fleet.undone.Add(1)
 			}
+			v.life.node.rolledBack()
 		default:
 		}
 	}

@@ -27,7 +27,7 @@ func TestFaultsAreRead(t *testing.T) {
 	}
 	_, err = ParseFaults("reject=1,sulk=1%,crash=-1%,crash=1%,crash=2%,silent=NaN%,disconnect")
 	for _, want := range []string{
-		`reject is "1": 0% to 100% are allowed`, `is "sulk": reject, unhealthy, silent, crash, disconnect are allowed`,
+		`reject is "1": 0% to 100% are allowed`, `is "sulk": reject, unhealthy, silent, crash, disconnect, hang, rollback, linkloss are allowed`,
 		`crash is "-1%"`, "crash is there twice", `silent is "NaN%"`, `disconnect is ""`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -67,30 +67,31 @@ func seen(name, state string) fleetapi.Node {
 }
 
 func TestNodesAreCounted(t *testing.T) {
-	names := []string{"ok", "reject", "unhealthy", "crash", "gone", "tame", "old", "off", "none"}
-	plan := []Fault{"", Reject, Unhealthy, Crash, "", Reject, "", "", ""}
+	names := []string{"ok", "reject", "unhealthy", "crash", "gone", "tame", "old", "off", "none", "hang", "heard"}
+	plan := []Fault{"", Reject, Unhealthy, Crash, "", Reject, "", "", "", Hang, Hang}
 	old, off, none := seen("old", "in sync"), seen("off", "in sync"), seen("none", "in sync")
 	old.Running.Generation, off.Online = "a:0", false
 	none.Wanted, none.Running = fleetapi.Running{}, fleetapi.Running{}
 	got := Count(names, plan, []fleetapi.Node{
 		seen("ok", "in sync"), seen("reject", "failed"), seen("unhealthy", "failed"), seen("crash", "in sync"), seen("tame", "in sync"), old, off, none,
+		seen("hang", "waiting"), seen("heard", "in sync"),
 		seen("stranger", "waiting"),
 	})
-	want := Tally{Nodes: 9, Converged: 4, FailedAsAsked: map[Fault]int{Reject: 1, Unhealthy: 1}, Waiting: []Waiting{
+	want := Tally{Nodes: 11, Converged: 5, FailedAsAsked: map[Fault]int{Reject: 1, Unhealthy: 1, Hang: 1}, Waiting: []Waiting{
 		{"another config", "runs a:0, wanted is a:1", 2, []string{"old", "none"}},
-		{"not failed", "it was asked to reject and took the config", 1, []string{"tame"}},
+		{"not failed", "it was asked to reject and took the config", 2, []string{"tame", "heard"}},
 		{"offline", "because", 1, []string{"off"}},
 		{"unknown", "the controller does not name it", 1, []string{"gone"}},
 	}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if got.Done() || got.String() != "converged 4 of 9, of these failed as asked: 1 reject, 1 unhealthy" {
+	if got.Done() || got.String() != "converged 5 of 11, of these failed as asked: 1 reject, 1 unhealthy, 1 hang" {
 		t.Errorf("done %t: %s", got.Done(), got)
 	}
 	// A node that was not asked to fail, and does, is waited for.
-	got = Count([]string{"a", "b"}, []Fault{"", Crash}, []fleetapi.Node{seen("a", "failed"), seen("b", "failed")})
-	if got.Converged != 0 || got.Waiting[0].Nodes != 2 {
+	got = Count([]string{"a", "b", "c"}, []Fault{"", Crash, Hang}, []fleetapi.Node{seen("a", "failed"), seen("b", "failed"), seen("c", "failed")})
+	if got.Converged != 0 || got.Waiting[0].Nodes != 3 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -1,0 +1,197 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"edgespan/config/topology"
+)
+
+// Paths are what became of the nodes' paths to points of presence while others took a config.
+type Paths struct {
+	Looks  int      `json:"looks"`  // so often a site went down
+	Broken int      `json:"broken"` // nodes that lost their last path by sites that need not have been down at one time
+	Named  []Broken `json:"named"`  // some of them, the first ones
+	Behind int      `json:"behind"` // nodes that were without one as they are behind one site that was down: so they are in every plan
+}
+
+// Broken is a node that lost its last path, and some of the nodes that took a config then.
+type Broken struct {
+	Node string   `json:"node"`
+	By   []string `json:"by"`
+}
+
+// paths look who has a path to a point of presence. A site is down while one of its nodes
+// takes a config, as in plans of rollouts. What is lost is lost by a fault, and no plan's.
+type paths struct {
+	names []string // as the fleet has them
+	ways  *topology.Ways
+	order []int // by node of the fleet: its number in the topology
+	back  []int // the other way round
+
+	mu       sync.Mutex
+	watching bool
+	taking   []bool // by number in the topology
+	sites    []int  // how many of a site's nodes are taking
+	lost     []bool
+	alone    map[int][]int // by site: the nodes that it cuts off when it goes alone; for these losses
+	linked   []bool        // who has a path while nobody takes anything; for these losses
+	out      Paths
+	broken   map[int]bool
+	behind   map[int]bool
+}
+
+func newPaths(names []string, t *topology.Topology) (*paths, error) {
+	p := &paths{names: names, order: make([]int, len(names)), back: make([]int, len(names))}
+	p.taking, p.lost = make([]bool, len(names)), make([]bool, len(names))
+	p.broken, p.behind, p.alone = map[int]bool{}, map[int]bool{}, map[int][]int{}
+	p.out.Named = []Broken{}
+	if t == nil {
+		for i := range names {
+			p.order[i], p.back[i] = i, i
+		}
+		return p, nil
+	}
+	if len(t.Nodes) != len(names) {
+		return nil, fmt.Errorf("simulate: a topology of %d nodes for %d names", len(t.Nodes), len(names))
+	}
+	by := make(map[string]int, len(names))
+	for i, n := range t.Nodes {
+		by[n.Name] = i
+	}
+	for i, name := range names {
+		at, has := by[name]
+		if !has {
+			return nil, fmt.Errorf("simulate: %s is not in the topology", name)
+		}
+		p.order[i], p.back[at] = at, i
+	}
+	p.ways = t.Ways()
+	p.sites = make([]int, p.ways.Sites())
+	p.linked = p.ways.Reached(p.isLost)
+	return p, nil
+}
+
+func (p *paths) isLost(at int) bool { return p.lost[at] }
+
+func (p *paths) watch() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watching = true
+}
+
+func (p *paths) seen() Paths {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := p.out
+	out.Broken, out.Behind, out.Named = len(p.broken), len(p.behind), slices.Clone(p.out.Named)
+	return out
+}
+
+// takes takes a node of the fleet down, and looks who is cut off.
+func (p *paths) takes(node int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := p.order[node]
+	if p.taking[at] || p.ways == nil {
+		return
+	}
+	p.taking[at] = true
+	s := p.ways.Site(at)
+	p.sites[s]++
+	if p.sites[s] == 1 && p.watching {
+		p.look()
+	}
+}
+
+// done brings it up.
+func (p *paths) done(node int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at := p.order[node]; p.taking[at] {
+		p.taking[at] = false
+		p.sites[p.ways.Site(at)]--
+	}
+}
+
+// look notes who has lost the last path, and whether one site alone is to blame: that can't be
+// helped, since each site has its turn at some time.
+func (p *paths) look() {
+	p.out.Looks++
+	down := func(at int) bool { return p.lost[at] || p.sites[p.ways.Site(at)] > 0 }
+	var cut []int
+	for at, up := range p.ways.Reached(down) {
+		if !up && !down(at) && p.linked[at] {
+			cut = append(cut, at)
+		}
+	}
+	if len(cut) == 0 {
+		return
+	}
+	excused := make([]bool, len(p.names))
+	for s, n := range p.sites {
+		if n > 0 {
+			for _, at := range p.cutBy(s) {
+				excused[at] = true
+			}
+		}
+	}
+	for _, at := range cut {
+		if excused[at] {
+			p.behind[at] = true
+			continue
+		}
+		if !p.broken[at] && len(p.out.Named) < someNames {
+			p.out.Named = append(p.out.Named, Broken{p.names[p.back[at]], p.someTaking()})
+		}
+		p.broken[at] = true
+	}
+}
+
+// cutBy are the nodes that have no path without a site.
+func (p *paths) cutBy(site int) []int {
+	if list, known := p.alone[site]; known {
+		return list
+	}
+	list := []int{}
+	for at, up := range p.ways.Reached(func(at int) bool { return p.lost[at] || p.ways.Site(at) == site }) {
+		if !up && p.linked[at] {
+			list = append(list, at)
+		}
+	}
+	p.alone[site] = list
+	return list
+}
+
+func (p *paths) someTaking() []string {
+	var out []string
+	for at, is := range p.taking {
+		if is && len(out) < someNames {
+			out = append(out, p.names[p.back[at]])
+		}
+	}
+	return out
+}
+
+// lose takes a node's links, and says which nodes of the fleet have a path.
+func (p *paths) lose(node int) []bool { return p.setLost(node, true) }
+
+// regain gives them back.
+func (p *paths) regain(node int) []bool { return p.setLost(node, false) }
+
+func (p *paths) setLost(node int, lost bool) []bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost[p.order[node]] = lost
+	out := make([]bool, len(p.names))
+	if p.ways != nil {
+		clear(p.alone)
+		p.linked = p.ways.Reached(p.isLost)
+	}
+	for i := range out {
+		at := p.order[i]
+		out[i] = !p.lost[at] && (p.ways == nil || p.linked[at])
+	}
+	return out
+}
