@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -40,6 +41,8 @@ type fakeNode struct {
 	base              string // its answer to AskBaseConfig
 
 	parameters []link.Parameter // that it reports, of the config that it runs
+
+	tap func(*Controller, link.Push) // hears of each push
 
 	pushes []link.Push
 	heard  map[string]int // by kind of message
@@ -87,20 +90,27 @@ func newFakeNode(r *rig, name string) *fakeNode {
 // connect opens a stream, and ends the one before.
 func (n *fakeNode) connect(c *Controller) {
 	n.r.Helper()
+	if err := n.try(n.r.Context(), c); err != nil {
+		n.r.Fatalf("admit %s: %v", n.name, err)
+	}
+}
+
+// try is connect where the controller may be out of reach.
+func (n *fakeNode) try(ctx context.Context, c *Controller) error {
 	n.mu.Lock()
 	hello := link.Hello{Node: n.id, Name: n.name, Software: n.software, Board: n.board, MD5: n.md5, Generation: n.generation, Address: n.address}
 	n.mu.Unlock()
-	if err := c.Admit(n.r.Context(), hello); err != nil {
-		n.r.Fatalf("admit %s: %v", n.name, err)
+	if err := c.Admit(ctx, hello); err != nil {
+		return err
 	}
 	n.cut()
-	n.r.streams++
-	s := &fakeStream{n: n, id: n.r.streams, down: make(chan link.FromController, 100), done: make(chan struct{}), gone: make(chan struct{})}
+	s := &fakeStream{n: n, id: n.r.streams.Add(1), down: make(chan link.FromController, 100), done: make(chan struct{}), gone: make(chan struct{})}
 	n.mu.Lock()
 	n.to, n.stream = c, s
 	n.mu.Unlock()
 	c.Connected(s, hello)
 	go n.serve(c, s)
+	return nil
 }
 
 // lose leaves the stream as it is: the controller hears of its end when the keepalive finds
@@ -171,7 +181,7 @@ func (n *fakeNode) serve(c *Controller, s *fakeStream) {
 		case m := <-s.down:
 			n.mu.Lock()
 			n.heard[fmt.Sprintf("%T", m)]++
-			n.take(m, say)
+			n.take(c, m, say)
 			n.mu.Unlock()
 		}
 	}
@@ -217,9 +227,12 @@ func (n *fakeNode) back(o link.Outcome, say func(link.FromNode)) {
 	say(n.report())
 }
 
-func (n *fakeNode) take(m link.FromController, say func(link.FromNode)) {
+func (n *fakeNode) take(c *Controller, m link.FromController, say func(link.FromNode)) {
 	switch m := m.(type) {
 	case link.Push:
+		if n.tap != nil {
+			n.tap(c, m)
+		}
 		n.pushed(m, say)
 	case link.Number:
 		n.generation = m.Generation

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,8 +235,16 @@ type rig struct {
 	issuer   *issuer
 	replicas map[string]*Controller
 	nodes    map[string]*fakeNode
-	streams  uint64
+	streams  atomic.Uint64
 	change   func(*Options)
+	real     bool // the clock is the machine's
+}
+
+// settled waits until nothing goes on at this moment.
+func (r *rig) settled() {
+	if !r.real {
+		synctest.Wait()
+	}
 }
 
 var testMetadata = func() *metadata.Metadata {
@@ -293,7 +302,7 @@ func (r *rig) start(name string) *Controller {
 		r.Fatal(err)
 	}
 	r.replicas[name] = c
-	synctest.Wait()
+	r.settled()
 	return c
 }
 
@@ -388,5 +397,5 @@ func (r *rig) wants(c *Controller, name, state string) {
 // pass lets time go by.
 func (r *rig) pass(d time.Duration) {
 	time.Sleep(d)
-	synctest.Wait()
+	r.settled()
 }

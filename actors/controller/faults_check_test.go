@@ -1,0 +1,405 @@
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/layers"
+	"edgespan/config/operate"
+)
+
+// end heals all, waits until it is quiet, and checks what has become of everything.
+func (w *faulty) end() {
+	w.note("all is healed")
+	for _, name := range faultyReplicas {
+		if w.replicas[name] == nil {
+			w.start(name)
+		}
+		w.ways[name].become(wayGood)
+	}
+	w.work.Wait()
+	w.s.late.Wait()
+	for _, n := range w.nodes {
+		n.mu.Lock()
+		n.reject, n.unhealthy, n.silent = "", "", false
+		n.mu.Unlock()
+	}
+	if !w.until("all nodes are connected", w.allThere) {
+		return
+	}
+	on := len(w.audit.flags) > 0 && w.audit.flags[len(w.audit.flags)-1].on
+	if on && w.audit.last() > 0 && !w.until("the rollout ends, halts or is paused", w.rolloutRests) {
+		return
+	}
+	w.lastChange()
+	w.look()
+	w.checkWrites()
+	w.checkCommands()
+}
+
+// until waits for something, looks at every step, and complains if it does not come.
+func (w *faulty) until(what string, is func() bool) bool {
+	w.Helper()
+	for range 240 {
+		w.nap(5 * time.Second)
+		if w.look(); w.Failed() {
+			return false
+		}
+		if is() {
+			return true
+		}
+	}
+	for name, n := range w.nodes {
+		if c := w.replicas["a"]; c != nil {
+			_, why := w.state(c, name)
+			w.Logf("%s, online %v: %s", name, n.online(), why)
+		}
+	}
+	if last := w.audit.last(); last > 0 {
+		w.Logf("%s", decisions(w.explain(last)))
+	}
+	w.Errorf("it does not come: %s", what)
+	return false
+}
+
+func (w *faulty) allThere() bool {
+	all := true
+	for _, name := range w.names {
+		if !w.nodes[name].online() {
+			all = false
+			w.come(name, w.some())
+		}
+	}
+	return all
+}
+
+func (w *faulty) explain(number uint64) fleetapi.RolloutDetail {
+	w.Helper()
+	d, err := w.some().ExplainRollout(w.Context(), number)
+	if err != nil {
+		w.Error(err)
+	}
+	return d
+}
+
+// rolloutRests says whether the newest rollout does not run, and says why.
+func (w *faulty) rolloutRests() bool {
+	d := w.explain(w.audit.last())
+	if d.State == "running" || d.State == "" {
+		return false
+	}
+	if len(d.Decisions) == 0 || d.Next == "" {
+		w.Errorf("rollout %d is %s and does not say why", d.Revision, d.State)
+	}
+	return true
+}
+
+// lastChange lets go on what is paused, has all tried again that failed, and writes a last
+// revision, which every node that is managed gets.
+func (w *faulty) lastChange() {
+	if last := w.audit.last(); last > 0 {
+		if s := w.audit.rollouts[last]; s.End == "" && s.Machine.Paused {
+			w.command(alice, fleetapi.ResumeRollout)
+			w.work.Wait()
+		}
+	}
+	w.ask(alice, "last", operate.SetNetwork{Overrides: w.doc(`{"envParams":{"LAST":"1"}}`)}, nil)
+	w.work.Wait()
+	w.until("every node has what it is to have", w.inSync)
+}
+
+// inSync says whether all nodes run what the layers say.
+func (w *faulty) inSync() bool {
+	state, err := history.Head(reader{w.Context(), w.s.Store})
+	if err != nil {
+		w.Error(err)
+		return false
+	}
+	network := w.version(state, history.Layer{Kind: history.Network}).Document
+	base, _ := config.ParseObject([]byte(w.base.docs["RELEASE_M20"]))
+	for _, name := range w.names {
+		n := w.nodes[name]
+		if !n.online() {
+			w.come(name, w.some())
+			return false
+		}
+		want, _ := layers.Set{
+			layers.Base: base, layers.Network: network, layers.Node: w.version(state, history.Layer{Kind: history.Node, Name: name}).Document,
+			layers.Auto: w.version(state, history.Layer{Kind: history.Auto, Name: name}).Document,
+		}.Effective()
+		for _, c := range w.replicas {
+			n.mu.Lock()
+			is, to, pending := n.md5, n.to, n.pending
+			n.mu.Unlock()
+			got, _ := w.state(c, name)
+			switch {
+			case want["sysParams"].(config.Object)["managedConfig"] != true:
+				if to == c && got != string(fleet.Unmanaged) {
+					return false
+				}
+			case is != config.MD5(want) || pending != nil || to == c && got != string(fleet.InSync):
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (w *faulty) version(s history.State, l history.Layer) history.Version {
+	w.Helper()
+	v, err := s.Layer(l)
+	if err != nil {
+		w.Error(err)
+	}
+	return v
+}
+
+var revertOfRollout = regexp.MustCompile(`^revert revision (\d+) with its rollout$`)
+
+// checkWrites holds the history of the layers against what operators sent and were told: each
+// acknowledged write is one revision, with its author and what it wrote; one whose fate is not
+// known is there at most once; nothing is there that nobody sent; and the order of the revisions
+// is one in which they were asked for.
+func (w *faulty) checkWrites() {
+	r := reader{w.Context(), w.s.Store}
+	state, err := history.Head(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	records, err := state.Log(0)
+	if err != nil {
+		w.Fatal(err)
+	}
+	slices.Reverse(records)
+	by := map[string]*sent{}
+	for _, o := range w.ops {
+		by[o.message] = o
+	}
+	found := map[string]uint64{}
+	written := map[history.Layer][]uint64{}
+	for _, rec := range records {
+		if before := found[rec.Message]; before != 0 && rec.Author != itself.Name {
+			w.Errorf("revisions %d and %d are both %q", before, rec.Number, rec.Message)
+		}
+		found[rec.Message] = rec.Number
+		changes, err := history.Changes(r, rec.Number)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, d := range changes {
+			written[d.Layer] = append(written[d.Layer], rec.Number)
+		}
+		w.checkRecord(r, rec, changes, by[rec.Message])
+	}
+	for _, o := range w.ops {
+		w.checkAnswer(o, found[o.message], written)
+	}
+	w.checkOrder(found)
+}
+
+// checkRecord holds one revision against what its author sent.
+func (w *faulty) checkRecord(r reader, rec history.Record, changes []history.LayerDiff, o *sent) {
+	w.Helper()
+	if rec.Author == itself.Name {
+		for _, d := range changes {
+			if d.Layer.Kind != history.Auto {
+				w.Errorf("revision %d is the controller's own, and changes %s", rec.Number, d.Layer)
+			}
+		}
+		return
+	}
+	before, err := history.At(r, rec.Number-1)
+	if err != nil {
+		w.Fatal(err)
+	}
+	var want map[history.Layer]config.Object
+	if m := revertOfRollout.FindStringSubmatch(rec.Message); m != nil {
+		number, _ := strconv.ParseUint(m[1], 10, 64)
+		if !slices.ContainsFunc(w.ops, func(o *sent) bool {
+			return o.command == fleetapi.RevertRollout && o.by.Name == rec.Author && o.rollout >= number
+		}) {
+			w.Errorf("revision %d: nobody sent it: %s", rec.Number, rec)
+		}
+		want = w.reverted(before, number)
+	} else {
+		if o == nil || o.write == nil || o.dry || o.by.Name != rec.Author {
+			w.Errorf("revision %d: nobody sent it: %s, %+v", rec.Number, rec, o)
+			return
+		}
+		if o.ended != 0 && o.err != nil && refused(o.err) {
+			w.Errorf("revision %d was refused: %v", rec.Number, o.err)
+		}
+		for l, at := range o.ifMatch {
+			if have := w.version(before, l).Revision; have != at {
+				w.Errorf("revision %d is bound to %d of %s, which was at %d", rec.Number, at, l, have)
+			}
+		}
+		want = w.meant(before, o)
+	}
+	after, err := history.At(r, rec.Number)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for l, doc := range want {
+		if got := w.version(after, l).Document; plain(got) != plain(doc) {
+			w.Errorf("revision %d: %s is %s, the writer wrote %s", rec.Number, l, plain(got), plain(doc))
+		}
+	}
+	for _, d := range changes {
+		_, meant := want[d.Layer]
+		topology := o != nil && o.what == "topology" && (d.Layer.Kind == history.Auto || d.Layer.Kind == history.Topology)
+		if !meant && !topology {
+			w.Errorf("revision %d changes %s, which its writer did not: %s", rec.Number, d.Layer, rec)
+		}
+	}
+}
+
+// plain is a document in one form; none is as good as an empty one.
+func plain(o config.Object) string {
+	if o == nil {
+		o = config.Object{}
+	}
+	return string(config.AppendCanonical(nil, o))
+}
+
+func (w *faulty) reverted(before history.State, number uint64) map[history.Layer]config.Object {
+	w.Helper()
+	c, err := before.Revert(number)
+	if err != nil {
+		w.Errorf("revision %d is reverted by %d, which can't be: %v", number, before.Number+1, err)
+	}
+	return c.Layers
+}
+
+// meant are the layers that an operator wanted to be so, as of a state.
+func (w *faulty) meant(before history.State, o *sent) map[history.Layer]config.Object {
+	out := map[history.Layer]config.Object{}
+	merged := func(l history.Layer, section string, x config.Object) {
+		doc, _ := config.ParseObject([]byte(plain(w.version(before, l).Document)))
+		below, _ := doc[section].(config.Object)
+		below = maps.Clone(below)
+		if below == nil {
+			below = config.Object{}
+		}
+		maps.Copy(below, x[section].(config.Object))
+		doc[section] = below
+		out[l] = doc
+	}
+	switch x := o.write.(type) {
+	case operate.SetNetwork:
+		l := history.Layer{Kind: history.Network}
+		if out[l] = x.Overrides; x.Modify {
+			merged(l, "envParams", x.Overrides)
+		}
+	case operate.SetNodes:
+		for name, doc := range x.Overrides {
+			out[history.Layer{Kind: history.Node, Name: name}] = doc.(config.Object)
+		}
+	case operate.SetE2E:
+		merged(history.Layer{Kind: history.E2E, Name: ownFile}, "flags", x.Config)
+	case operate.Revert:
+		return w.reverted(before, x.Revision)
+	}
+	return out
+}
+
+// checkAnswer holds what an operator was told against what is there.
+func (w *faulty) checkAnswer(o *sent, at uint64, written map[history.Layer][]uint64) {
+	w.Helper()
+	switch {
+	case o.ended == 0:
+		w.Errorf("op %d was never answered", o.id)
+	case o.write == nil:
+	case o.err == nil && o.out.Changed && !o.dry && at != o.out.Revision:
+		w.Errorf("op %d was acknowledged as revision %d, and is lost or another: %d", o.id, o.out.Revision, at)
+	case o.err == nil && (!o.out.Changed || o.dry) && at != 0:
+		w.Errorf("op %d changes nothing, it was told, and is revision %d", o.id, at)
+	case o.err != nil && len(o.ifMatch) > 0 && strings.Contains(o.err.Error(), "bound to revision"):
+		for l, bound := range o.ifMatch {
+			if !w.wasAnother(written[l], bound, o.first, o.last) {
+				w.Errorf("op %d was refused, and %s was at %d all along: %v", o.id, l, bound, o.err)
+			}
+		}
+	}
+}
+
+// wasAnother says whether a layer that was written by these revisions was at another one than
+// bound, at any time between two revisions.
+func (w *faulty) wasAnother(written []uint64, bound, first, last uint64) bool {
+	was := uint64(0) // as of first
+	for _, n := range written {
+		if n <= first {
+			was = n
+		} else if n <= last && n != bound {
+			return true
+		}
+	}
+	return was != bound
+}
+
+// checkOrder: what was asked for after another answer had come is after it.
+func (w *faulty) checkOrder(found map[string]uint64) {
+	w.Helper()
+	type told struct {
+		*sent
+		at      uint64
+		changed bool
+	}
+	var all []told
+	for _, o := range w.ops {
+		switch at := found[o.message]; {
+		case o.write != nil && at != 0 && o.err == nil:
+			all = append(all, told{o, at, true})
+		case o.write != nil && at != 0: // it took place some time after it was asked for
+			late := *o
+			late.ended = 1 << 30
+			all = append(all, told{&late, at, true})
+		case o.err == nil && (o.write != nil || o.what == "read"):
+			all = append(all, told{o, o.out.Revision, false})
+		}
+	}
+	for _, a := range all {
+		for _, b := range all {
+			if a.ended < b.began && (b.at < a.at || b.changed && b.at == a.at) {
+				w.Errorf("op %d was answered with %d before op %d was asked for, which is %d", a.id, a.at, b.id, b.at)
+			}
+		}
+	}
+}
+
+// checkCommands: each acknowledged command is told of by its rollout once, and there is none
+// that nobody gave.
+func (w *faulty) checkCommands() {
+	words := map[fleetapi.RolloutCommand]string{
+		fleetapi.PauseRollout: "paused", fleetapi.ResumeRollout: "resumed", fleetapi.AbortRollout: endAborted, fleetapi.RevertRollout: endAborted,
+	}
+	asked, told := map[string]int{}, map[string]int{}
+	for _, o := range w.ops {
+		if o.command != "" {
+			asked[fmt.Sprintf("%d %s by %s", o.rollout, words[o.command], o.by.Name)]++
+		}
+	}
+	for d := range w.audit.decided {
+		told[d[:strings.Index(d, " at ")]]++
+	}
+	for what, n := range told {
+		if n > asked[what] {
+			w.Errorf("rollout %s, %d times; %d times it was asked for", what, n, asked[what])
+		}
+	}
+	for _, o := range w.ops {
+		is := fmt.Sprintf("%d %s by %s", o.rollout, words[o.command], o.by.Name)
+		if o.command != "" && o.command != fleetapi.RevertRollout && o.err == nil && told[is] == 0 {
+			w.Errorf("op %d was acknowledged: rollout %s; nothing tells of it", o.id, is)
+		}
+	}
+}

@@ -1,0 +1,315 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"edgespan/config/history"
+	"edgespan/config/revision"
+)
+
+// common is the store that the replicas of a history have in common, behind the ways that lead
+// there. It notes what has to be known at the moment of a write.
+type common struct {
+	Store
+	compact func(context.Context, revision.Revision) error
+	// exact is a store that does one transaction at a time and tells what became of it. Of
+	// another one a gate counts as open once somebody has tried to open it.
+	exact bool
+
+	mu     sync.Mutex
+	open   map[string]map[string]bool // configs that the gate of a node was opened for, by id
+	fenced []fenced
+	wrong  []string
+	head   uint64 // number of the newest revision
+	late   sync.WaitGroup
+}
+
+// fenced is a write of the leader that was done.
+type fenced struct {
+	replica string
+	by      revision.Leadership
+}
+
+func isElection(k revision.Key) bool { return strings.HasPrefix(string(k), "elections/") }
+
+// commit does a transaction of a replica.
+func (s *common) commit(ctx context.Context, replica string, t revision.Txn) (revision.Outcome, error) {
+	if !s.exact {
+		s.mu.Lock()
+		s.opens(t)
+		s.mu.Unlock()
+		o, err := s.Store.Commit(ctx, t)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.note(replica, t, o, err)
+		return o, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, err := s.Store.Commit(ctx, t)
+	s.note(replica, t, o, err)
+	return o, err
+}
+
+func (s *common) opens(t revision.Txn) {
+	for _, op := range t.Then {
+		if op.Kind != revision.OpPut || !history.InGates.Has(op.Key) {
+			continue
+		}
+		var g gate
+		if err := json.Unmarshal(op.Value, &g); err != nil {
+			s.wrong = append(s.wrong, fmt.Sprintf("%s: %v", op.Key, err))
+			continue
+		}
+		id := history.Names(op.Key)[0]
+		if s.open[id] == nil {
+			s.open[id] = map[string]bool{}
+		}
+		s.open[id][g.Open.Config] = true
+	}
+}
+
+// note keeps what a transaction has done. Whoever writes a rollout or a gate compares the
+// election.
+func (s *common) note(replica string, t revision.Txn, o revision.Outcome, err error) {
+	leads := false
+	for _, op := range t.Then {
+		leads = leads || op.Kind != revision.OpGet && (history.InGates.Has(op.Key) || history.InRollouts.Has(op.Key))
+	}
+	by := revision.Leadership{}
+	for _, c := range t.Compares {
+		if c.Kind == revision.CompareRevision && isElection(c.Key) {
+			by = revision.Leadership{Key: c.Key, Revision: c.Revision}
+		}
+	}
+	if leads && by.Revision == 0 {
+		s.wrong = append(s.wrong, fmt.Sprintf("%s writes as a leader, without a fence: %v", replica, t))
+	}
+	if err != nil || !o.Succeeded {
+		return
+	}
+	if s.opens(t); leads {
+		s.fenced = append(s.fenced, fenced{replica, by})
+	}
+	for _, op := range t.Then {
+		var head struct{ Revision uint64 }
+		if op.Kind == revision.OpPut && op.Key == history.HeadKey() && json.Unmarshal(op.Value, &head) == nil {
+			s.head = max(s.head, head.Revision)
+		}
+	}
+}
+
+func (s *common) newest() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.head
+}
+
+func (s *common) isOpen(id, md5 string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[id][md5]
+}
+
+// way is how one run of a replica reaches the store. How that is may change at any time.
+type way struct {
+	s       *common
+	replica string
+
+	mu   sync.Mutex
+	rand *rand.Rand
+	is   string // one of ways
+	bad  []span // times when it was not good, or not for long
+}
+
+// span is a time; it has not ended if to is zero.
+type span struct{ from, to time.Time }
+
+// The ways to the store.
+const (
+	wayGood    = "good"
+	waySlow    = "slow"    // a call takes up to some seconds
+	wayLossy   = "lossy"   // of what was done, the answer does not come; or it is done when nobody waits any more
+	wayRefused = "refused" // each call fails at once
+	waySilent  = "silent"  // each call waits for its deadline
+	wayLate    = "late"    // only the watch is slow
+)
+
+var ways = []string{wayGood, waySlow, wayLossy, wayRefused, waySilent, wayLate}
+
+var errLost = errors.New("the store does not answer")
+
+// become changes the way.
+func (w *way) become(is string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.bad); w.is != wayGood && n > 0 {
+		w.bad[n-1].to = time.Now()
+	}
+	if w.is = is; is != wayGood {
+		w.bad = append(w.bad, span{from: time.Now()})
+	}
+}
+
+func (w *way) how() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.is
+}
+
+// ignorance is since when at most the replica may not know what is in the store at a time.
+func (w *way) ignorance(at time.Time, usual time.Duration) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	since := at.Add(-usual)
+	for i := len(w.bad) - 1; i >= 0; i-- {
+		if b := w.bad[i]; b.to.IsZero() || b.to.After(since) {
+			since = b.from.Add(-usual)
+		}
+	}
+	return since
+}
+
+// chance draws a number below n.
+func (w *way) chance(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rand.IntN(n)
+}
+
+// nap waits a random time below most.
+func (w *way) nap(ctx context.Context, most time.Duration) error {
+	select {
+	case <-time.After(time.Duration(w.chance(int(most/time.Microsecond))) * time.Microsecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+const slowest = 3 * time.Second // half of a slow call
+
+// there takes a call to the store.
+func (w *way) there(ctx context.Context) error {
+	switch w.how() {
+	case wayRefused:
+		return errSevered
+	case waySilent:
+		<-ctx.Done()
+		return ctx.Err()
+	case waySlow:
+		return w.nap(ctx, slowest)
+	case wayLossy:
+		return w.nap(ctx, slowest/10)
+	}
+	return nil
+}
+
+// back takes an answer back.
+func (w *way) back(ctx context.Context) error {
+	switch w.how() {
+	case wayRefused:
+		return errSevered
+	case waySilent:
+		<-ctx.Done()
+		return ctx.Err()
+	case waySlow:
+		return w.nap(ctx, slowest)
+	case wayLossy:
+		switch w.chance(6) {
+		case 0:
+			<-ctx.Done()
+			return ctx.Err()
+		case 1:
+			return errLost
+		}
+	}
+	return nil
+}
+
+func (w *way) call(ctx context.Context, f func() error) error {
+	if err := w.there(ctx); err != nil {
+		return err
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	return w.back(ctx)
+}
+
+func (w *way) ID() string { return w.s.ID() }
+
+func (w *way) Get(ctx context.Context, k revision.Key) (e revision.Entry, r revision.Revision, err error) {
+	err = w.call(ctx, func() error { e, r, err = w.s.Get(ctx, k); return err })
+	return e, r, err
+}
+
+func (w *way) List(ctx context.Context, p revision.Prefix, o revision.ListOptions) (page revision.Page, err error) {
+	err = w.call(ctx, func() error { page, err = w.s.List(ctx, p, o); return err })
+	return page, err
+}
+
+// Commit may do it though nobody hears of it: then, or a while later.
+func (w *way) Commit(ctx context.Context, t revision.Txn) (o revision.Outcome, err error) {
+	if w.how() == wayLossy && w.chance(8) == 0 {
+		after := time.Duration(w.chance(20_000)) * time.Millisecond
+		w.s.late.Go(func() {
+			time.Sleep(after)
+			_, _ = w.s.commit(context.WithoutCancel(ctx), w.replica, t)
+		})
+		<-ctx.Done()
+		return revision.Outcome{}, ctx.Err()
+	}
+	err = w.call(ctx, func() error { o, err = w.s.commit(ctx, w.replica, t); return err })
+	if err != nil {
+		return revision.Outcome{}, err
+	}
+	return o, nil
+}
+
+// Watch delivers late, but in order.
+func (w *way) Watch(ctx context.Context, p revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error {
+	if w.how() == wayRefused {
+		return errSevered
+	}
+	return w.s.Watch(ctx, p, after, func(b revision.Batch) error {
+		for w.how() == waySilent && ctx.Err() == nil {
+			_ = w.nap(ctx, time.Second)
+		}
+		switch w.how() {
+		case wayRefused:
+			return errSevered
+		case waySlow, wayLate:
+			if err := w.nap(ctx, slowest); err != nil {
+				return err
+			}
+		}
+		return deliver(b)
+	})
+}
+
+func (w *way) Grant(ctx context.Context, ttl time.Duration) (id revision.LeaseID, err error) {
+	err = w.call(ctx, func() error { id, err = w.s.Grant(ctx, ttl); return err })
+	return id, err
+}
+
+func (w *way) KeepAlive(ctx context.Context, id revision.LeaseID) (ttl time.Duration, err error) {
+	err = w.call(ctx, func() error { ttl, err = w.s.KeepAlive(ctx, id); return err })
+	return ttl, err
+}
+
+func (w *way) Revoke(ctx context.Context, id revision.LeaseID) error {
+	return w.call(ctx, func() error { return w.s.Revoke(ctx, id) })
+}
+
+// Compact is the leader's.
+func (w *way) Compact(ctx context.Context, r revision.Revision) error {
+	return w.call(ctx, func() error { return w.s.compact(ctx, r) })
+}

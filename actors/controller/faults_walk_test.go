@@ -1,0 +1,412 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/link"
+	"edgespan/config/metadata"
+	"edgespan/config/operate"
+)
+
+// faulty is a history with faults: three replicas whose ways to the store are cut, slow or lossy,
+// whose clocks jump and that die; nodes that answer as they like, staged rollouts on and off,
+// and two operators who want different things.
+type faulty struct {
+	*rig
+	s     *common
+	rand  *rand.Rand
+	audit *audit
+	names []string
+	brief bool // pauses are short: the clock is the machine's
+
+	ways   map[string]*way
+	clocks map[string]*wallClock
+	begun  map[string]time.Time
+	work   sync.WaitGroup
+
+	mu       sync.Mutex
+	log      []string
+	ops      []*sent
+	moments  int
+	coming   map[string]bool // nodes that are on their way to a replica
+	suspects []suspect
+	pushes   int
+}
+
+// sent is something that an operator asked for.
+type sent struct {
+	id          int
+	by          fleetapi.Caller
+	what        string
+	write       operate.Write // nil: it is none
+	message     string
+	ifMatch     map[history.Layer]uint64
+	dry         bool
+	command     fleetapi.RolloutCommand
+	rollout     uint64
+	began       int // moments
+	ended       int // 0: it has not
+	first, last uint64
+	out         fleetapi.Written
+	err         error
+}
+
+// suspect is a push that no gate was opened for.
+type suspect struct {
+	at            time.Time
+	since         time.Time // that the replica may go by
+	node, replica string
+	push          link.Push
+}
+
+var (
+	faultyReplicas = []string{"a", "b", "c"}
+	bob            = fleetapi.Caller{Name: "bob", Role: fleetapi.Admin}
+)
+
+var rolloutCommands = []fleetapi.RolloutCommand{fleetapi.PauseRollout, fleetapi.ResumeRollout, fleetapi.AbortRollout, fleetapi.RevertRollout}
+
+// faultyFlags are those that the process is given; staged rollouts themselves are switched.
+var faultyFlags = map[string]string{
+	"config_rollout_stages": "50", "config_rollout_batch_limit": "2", "config_batch_timeout_s": "60", "config_rollout_canary": "1",
+}
+
+const faultyLimit = 2
+
+func newFaulty(r *rig, s *common, seed uint64) *faulty {
+	w := &faulty{
+		rig: r, s: s, rand: rand.New(rand.NewPCG(seed, 11)), audit: newAudit(s, faultyLimit, faultyFlags), ways: map[string]*way{},
+		clocks: map[string]*wallClock{}, begun: map[string]time.Time{}, coming: map[string]bool{},
+	}
+	s.open = map[string]map[string]bool{}
+	e2e := map[string]*metadata.Metadata{ownFile: rolloutMetadata(r.T)}
+	r.change = func(o *Options) {
+		name := o.Replica
+		w.ways[name] = &way{s: s, replica: name, is: wayGood, rand: rand.New(rand.NewPCG(w.rand.Uint64(), 1))}
+		if w.clocks[name] == nil {
+			w.clocks[name] = &wallClock{}
+		}
+		w.begun[name] = time.Now()
+		o.Store, o.Now, o.E2E, o.Flags, o.Shared = w.ways[name], w.clocks[name].now, e2e, faultyFlags, seed%3 > 0
+	}
+	return w
+}
+
+// run runs the history.
+func (w *faulty) run(steps int) {
+	w.setUp()
+	for range steps {
+		w.step()
+		w.look()
+		if w.Failed() {
+			break
+		}
+	}
+	if !w.Failed() {
+		w.end()
+	}
+	w.work.Wait()
+	w.s.late.Wait()
+	if w.Failed() {
+		w.note("rollouts: %s", w.audit.tells())
+		w.Logf("what was done:\n%s", strings.Join(w.log, "\n"))
+	}
+}
+
+func (w *faulty) setUp() {
+	for _, name := range faultyReplicas {
+		w.start(name)
+	}
+	w.pass(time.Second)
+	for i := range 6 {
+		w.names = append(w.names, fmt.Sprintf("n%d", i))
+	}
+	if w.rand.IntN(4) > 0 {
+		doc, links := ringOf(w.names)
+		w.audit.ring, w.audit.links = w.names, links
+		w.ask(alice, "topology", operate.SetTopology{Document: w.doc(doc)}, nil)
+	}
+	if w.rand.IntN(4) > 0 {
+		w.turn(alice, true)
+	}
+	w.work.Wait()
+	for _, name := range w.names {
+		inv, err := w.some().Invite(w.Context(), alice, name, 1000*time.Hour, false)
+		if err != nil {
+			w.Fatal(err)
+		}
+		n := newFakeNode(w.rig, name)
+		n.tap = w.pushed(n)
+		if _, err := w.some().Join(w.Context(), link.Join{Token: inv.Token, Name: name, Node: n.id, Key: "key-" + name}); err != nil {
+			w.Fatal(err)
+		}
+	}
+	w.settled()
+	for _, name := range w.names {
+		w.come(name, w.some())
+	}
+	w.nap(time.Duration(w.rand.IntN(60)) * time.Second)
+	w.look()
+}
+
+// nap lets time go by.
+func (w *faulty) nap(d time.Duration) {
+	if w.brief {
+		d /= 20
+	}
+	w.pass(d)
+}
+
+func (w *faulty) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
+}
+
+// some is one of the replicas that are there.
+func (w *faulty) some() *Controller {
+	for {
+		if c := w.replicas[faultyReplicas[w.rand.IntN(len(faultyReplicas))]]; c != nil {
+			return c
+		}
+	}
+}
+
+func (w *faulty) operator() fleetapi.Caller { return []fleetapi.Caller{alice, bob}[w.rand.IntN(2)] }
+
+func (w *faulty) one() *fakeNode { return w.nodes[w.names[w.rand.IntN(len(w.names))]] }
+
+// come has a node connect to a replica, unless it is about to.
+func (w *faulty) come(name string, c *Controller) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.coming[name] {
+		return
+	}
+	w.coming[name] = true
+	w.work.Go(func() {
+		ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
+		defer cancel()
+		err := w.nodes[name].try(ctx, c)
+		w.note("%s comes to %s: %v", name, c.d.Replica, err)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.coming, name)
+	})
+}
+
+// pushed hears of each push that a node gets.
+func (w *faulty) pushed(n *fakeNode) func(*Controller, link.Push) {
+	return func(c *Controller, p link.Push) {
+		open := w.s.isOpen(n.id, p.MD5)
+		w.note("%s gets attempt %d from %s, gate open %v: %s", n.name, p.Attempt, c.d.Replica, open, short(p.Document))
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.pushes++
+		if open {
+			return
+		}
+		name := c.d.Replica
+		since := c.d.Store.(*way).ignorance(time.Now(), 30*time.Second)
+		w.suspects = append(w.suspects, suspect{time.Now(), since, n.name, name, p})
+	}
+}
+
+// short is what of a node's config differs in a history.
+func short(doc []byte) string {
+	o, _ := config.ParseObject(doc)
+	return fmt.Sprint(o["envParams"], o["sysParams"])
+}
+
+// look holds what was written and pushed until now against what may be.
+func (w *faulty) look() {
+	w.Helper()
+	w.settled()
+	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	defer cancel()
+	if err := w.audit.read(ctx); err != nil {
+		w.Fatal("audit: ", err)
+	}
+	for _, wrong := range w.audit.wrong {
+		w.Error(wrong)
+	}
+	w.audit.wrong = nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.suspects {
+		if !w.audit.off(s.since, time.Now()) {
+			w.Errorf("%s: %s got attempt %d from %s before its gate was open: %s", s.at.Format("15:04:05.000"), s.node, s.push.Attempt, s.replica, short(s.push.Document))
+		}
+	}
+	w.suspects = nil
+}
+
+func (w *faulty) step() {
+	switch w.rand.IntN(20) {
+	case 0, 1, 2:
+		w.ask(w.operator(), "network", operate.SetNetwork{Overrides: w.overrides()}, &history.Layer{Kind: history.Network})
+	case 3, 4:
+		w.writeNode()
+	case 5:
+		w.dispute()
+	case 6:
+		w.turn(w.operator(), w.rand.IntN(3) > 0)
+	case 7, 8:
+		w.command(w.operator(), rolloutCommands[w.rand.IntN(len(rolloutCommands))])
+	case 9:
+		w.disputeRollout()
+	case 10, 11:
+		w.reroute()
+	case 12:
+		w.restart()
+	case 13:
+		w.jump()
+	case 14:
+		w.forgetPast()
+	case 15:
+		w.moodOf(w.one())
+	case 16:
+		w.move()
+	case 17:
+		w.commandNode()
+	case 18:
+		w.readHead()
+	default:
+		if w.audit.head > 1 {
+			w.ask(w.operator(), "revert", operate.Revert{Revision: w.audit.head - uint64(w.rand.IntN(2))}, nil)
+		}
+	}
+	for _, name := range w.names {
+		if !w.nodes[name].online() && w.rand.IntN(3) == 0 {
+			w.come(name, w.some())
+		}
+	}
+	switch w.rand.IntN(4) {
+	case 0:
+	case 1:
+		w.nap(time.Duration(w.rand.IntN(2000)) * time.Millisecond)
+	default:
+		w.nap(time.Duration(w.rand.IntN(90)) * time.Second)
+	}
+}
+
+func (w *faulty) overrides() config.Object {
+	env := config.Object{}
+	for _, key := range []string{"A", "B", "C"} {
+		if w.rand.IntN(2) == 0 {
+			env[key] = []string{"x", "y", "bad"}[w.rand.IntN(3)]
+		}
+	}
+	return config.Object{"envParams": env}
+}
+
+func (w *faulty) writeNode() {
+	o, n := w.overrides(), w.one()
+	if w.rand.IntN(6) == 0 {
+		o["sysParams"] = config.Object{"managedConfig": w.rand.IntN(3) > 0}
+	}
+	w.ask(w.operator(), "node", operate.SetNodes{Overrides: config.Object{n.name: o}}, &history.Layer{Kind: history.Node, Name: n.name})
+}
+
+// dispute is two operators at once: one turns a value on, the other turns it off.
+func (w *faulty) dispute() {
+	layer := &history.Layer{Kind: history.Network}
+	for _, by := range []fleetapi.Caller{alice, bob} {
+		w.ask(by, "dispute", operate.SetNetwork{Overrides: config.Object{"envParams": config.Object{"SWITCH": by.Name}}, Modify: true}, layer)
+	}
+}
+
+// disputeRollout is one who pauses while the other resumes, or one who aborts while the other reverts.
+func (w *faulty) disputeRollout() {
+	both := [][2]fleetapi.RolloutCommand{{fleetapi.PauseRollout, fleetapi.ResumeRollout}, {fleetapi.AbortRollout, fleetapi.RevertRollout}}[w.rand.IntN(2)]
+	w.command(alice, both[0])
+	w.command(bob, both[1])
+}
+
+// turn switches staged rollouts.
+func (w *faulty) turn(by fleetapi.Caller, on bool) {
+	doc := config.Object{"flags": config.Object{"config_staged_rollout_enabled": fmt.Sprint(on)}}
+	w.ask(by, "flag", operate.SetE2E{File: ownFile, Config: doc, Modify: true}, nil)
+}
+
+// reroute changes how a replica reaches the store.
+func (w *faulty) reroute() {
+	name := w.some().d.Replica
+	is := ways[w.rand.IntN(len(ways))]
+	w.note("the way of %s to the store is %s", name, is)
+	w.ways[name].become(is)
+}
+
+// jump sets the clock of a replica.
+func (w *faulty) jump() {
+	name, d := w.some().d.Replica, time.Duration(w.rand.IntN(600)-300)*time.Minute
+	w.note("the clock of %s jumps by %s", name, d)
+	w.clocks[name].jump(d)
+}
+
+// forgetPast compacts the store, however slow a watcher is.
+func (w *faulty) forgetPast() {
+	at := w.audit.at
+	w.note("the store is compacted to %d", at)
+	if err := w.s.compact(w.Context(), at); err != nil {
+		w.Errorf("compact: %v", err)
+	}
+}
+
+// restart ends a replica, in order or as a power cut does, or begins one that is not there.
+func (w *faulty) restart() {
+	if len(w.replicas) < len(faultyReplicas) && (len(w.replicas) == 1 || w.rand.IntN(2) == 0) {
+		for _, name := range faultyReplicas {
+			if w.replicas[name] == nil {
+				w.note("%s begins", name)
+				w.start(name)
+				return
+			}
+		}
+	}
+	name := w.some().d.Replica
+	killed := w.rand.IntN(3) > 0
+	w.note("%s ends, killed %v", name, killed)
+	if killed {
+		w.ways[name].become(wayRefused)
+	}
+	w.stop(name)
+}
+
+func (w *faulty) moodOf(n *fakeNode) {
+	reject, unhealthy, silent := "", "", false
+	switch w.rand.IntN(4) {
+	case 0:
+		reject = "bad"
+	case 1:
+		unhealthy = "bad"
+	case 2:
+		silent = true
+	}
+	w.note("mood of %s: rejects %q, unhealthy %q, silent %v", n.name, reject, unhealthy, silent)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.reject, n.unhealthy, n.silent = reject, unhealthy, silent
+}
+
+// move cuts a node's stream, or has it connect elsewhere.
+func (w *faulty) move() {
+	n, lost := w.one(), w.rand.IntN(2) == 0
+	w.note("%s leaves, lost %v", n.name, lost)
+	if lost {
+		n.lose()
+	} else {
+		n.cut()
+	}
+	if w.rand.IntN(2) == 0 {
+		w.come(n.name, w.some())
+	}
+}
