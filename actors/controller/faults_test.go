@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"edgespan/platform/store/bolt"
@@ -22,35 +23,47 @@ func TestFaultyHistories(t *testing.T) {
 		}
 		n = 1
 	}
-	pushes, batches, gates, ops := 0, 0, 0, 0
+	var pushes, batches, gates, ops atomic.Int64
 	for i := first; i < first+n; i++ {
-		ok := t.Run(fmt.Sprint(i), func(t *testing.T) {
-			dir := t.TempDir()
-			onRig(t, func(r *rig) {
-				s, err := bolt.Open(filepath.Join(dir, "store.db"), bolt.Options{UnsafeNoSync: true})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() {
-					for name := range r.replicas {
-						r.stop(name)
-					}
-					if err := s.Close(); err != nil {
-						t.Error(err)
-					}
-				}()
-				w := newFaulty(r, &common{Store: s, exact: true, compact: s.Compact}, uint64(i))
-				w.run(8 + w.rand.IntN(20))
-				pushes, gates, ops = pushes+w.pushes, gates+w.audit.gates, ops+len(w.ops)
-				batches += w.audit.batches
-			})
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			w := embedded(t, uint64(i))
+			pushes.Add(int64(w.pushes))
+			gates.Add(int64(w.audit.gates))
+			batches.Add(int64(w.audit.batches))
+			ops.Add(int64(len(w.ops)))
 		})
-		if !ok {
-			t.Fatalf("history %d: EDGESPAN_HISTORY=%d runs it again", i, i)
+	}
+	t.Cleanup(func() {
+		t.Logf("%d histories: %d asked for by operators, %d pushes, %d gates, %d batches", n, ops.Load(), pushes.Load(), gates.Load(), batches.Load())
+		if n >= 100 && (gates.Load() < int64(n) || pushes.Load() < gates.Load()) {
+			t.Errorf("too little happens: %d gates, %d pushes", gates.Load(), pushes.Load())
 		}
+	})
+}
+
+// embedded runs one history on a bbolt file.
+func embedded(t *testing.T, seed uint64) (w *faulty) {
+	t.Helper()
+	dir := t.TempDir()
+	onRig(t, func(r *rig) {
+		s, err := bolt.Open(filepath.Join(dir, "store.db"), bolt.Options{UnsafeNoSync: true})
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer func() {
+			for name := range r.replicas {
+				r.stop(name)
+			}
+			if err := s.Close(); err != nil {
+				r.Error(err)
+			}
+		}()
+		w = newFaulty(r, &common{Store: s, exact: true, compact: s.Compact}, seed)
+		w.run(8 + w.rand.IntN(20))
+	})
+	if t.Failed() {
+		t.Logf("EDGESPAN_HISTORY=%d runs it again", seed)
 	}
-	t.Logf("%d histories: %d asked for by operators, %d pushes, %d gates, %d batches", n, ops, pushes, gates, batches)
-	if n >= 100 && (gates < n || pushes < gates) {
-		t.Errorf("too little happens: %d gates, %d pushes", gates, pushes)
-	}
+	return w
 }
