@@ -31,11 +31,11 @@ func TestTheStateOfDeclaredParametersIsShown(t *testing.T) {
 			why         string
 		}{
 			{"nothing is declared", `{}`, nil, "[]", true, ""},
-			{"not reported yet", layer, nil, "[present Creating false]", false, "Creating"},
-			{"failed", layer, ni("CreatingFailed", "no port"), "[present CreatingFailed true]", false, "CreatingFailed: no port"},
-			{"there", layer, ni("Present", ""), "[present Present false]", true, ""},
-			{"deleted, and still there", `{}`, ni("Present", ""), "[absent Removing false]", false, "Removing"},
-			{"can't be removed", `{}`, ni("RemovingFailed", "busy"), "[absent RemovingFailed true]", false, "RemovingFailed: busy"},
+			{"not reported yet", layer, nil, "[present Creating no]", false, "Creating"},
+			{"failed", layer, ni("CreatingFailed", "no port"), "[present CreatingFailed yes]", false, "CreatingFailed: no port"},
+			{"there", layer, ni("Present", ""), "[present Present no]", true, ""},
+			{"deleted, and still there", `{}`, ni("Present", ""), "[absent Removing no]", false, "Removing"},
+			{"can't be removed", `{}`, ni("RemovingFailed", "busy"), "[absent RemovingFailed yes]", false, "RemovingFailed: busy"},
 			{"gone", `{}`, nil, "[]", true, ""},
 			{"of a kind that no config declares", `{}`, []link.Parameter{{ID: "x", Kind: "x", State: "Present"}}, "[]", true, ""},
 		} {

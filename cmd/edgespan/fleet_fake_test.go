@@ -214,7 +214,7 @@ func smallFleet() *fleetBackend {
 		detail: fleetapi.NodeDetail{
 			Node: pop, Explain: []string{"it runs a:7 since 13:00"}, Source: "controller", Replica: "one",
 			Health:     []fleetapi.Item{{Name: "uplink", Good: true}, {Name: "ni/x", Detail: "no route"}},
-			Parameters: []fleetapi.Parameter{{ID: "ni/x", Kind: "network", Target: "present", State: "CreatingFailed", Detail: "no route", Review: true}},
+			Parameters: []fleetapi.Parameter{{ID: "ni/x", Kind: "network", Target: "present", State: "CreatingFailed", Review: "yes", Reason: "no route"}},
 			Actions:    []fleetapi.Done{{Name: "UPDATE_FIREWALL", State: "done"}},
 			Failures:   []fleetapi.Failure{{MD5: "bb", Reason: "unhealthy", Why: "uplink went bad", At: at}},
 		},

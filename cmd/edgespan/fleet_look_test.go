@@ -90,7 +90,7 @@ func TestHostileWordsOfTheControllerArePrintedHarmlessly(t *testing.T) {
 	f.detail = fleetapi.NodeDetail{
 		Node: n, Explain: []string{hostile}, Source: hostile, Pending: hostile, Held: hostile, Replica: hostile,
 		Health:     []fleetapi.Item{{Name: hostile, Detail: hostile}},
-		Parameters: []fleetapi.Parameter{{ID: hostile, Kind: hostile, Target: hostile, State: hostile, Detail: hostile}},
+		Parameters: []fleetapi.Parameter{{ID: hostile, Kind: hostile, Target: hostile, State: hostile, Review: hostile, Reason: hostile}},
 		Actions:    []fleetapi.Done{{Name: hostile, State: hostile, Detail: hostile}},
 		Failures:   []fleetapi.Failure{{MD5: hostile, Reason: hostile, Why: hostile, At: at}},
 	}

@@ -188,9 +188,9 @@ func statusOfNode(c *fleetCall) error {
 }
 
 func parameterTable(n fleetapi.NodeDetail, wide bool) *table {
-	t := &table{head: []string{"PARAMETER", "KIND", "TARGET", "STATE", "REVIEW", "DETAIL"}, wide: wide}
+	t := &table{head: []string{"PARAMETER", "KIND", "TARGET", "STATE", "REVIEW", "REASON"}, wide: wide}
 	for _, p := range n.Parameters {
-		t.add(p.ID, p.Kind, p.Target, p.State, yesNo(p.Review), p.Detail)
+		t.add(p.ID, p.Kind, p.Target, p.State, p.Review, p.Reason)
 	}
 	return t
 }

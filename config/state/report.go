@@ -2,77 +2,191 @@ package state
 
 import (
 	"fmt"
+	"strconv"
+	"time"
 
 	"edgespan/config"
 )
 
-// Peer is what is known of a node beside its parameters.
-type Peer struct {
-	Online     bool
-	Generation config.Generation // the one that it reports as fully applied
+// Health is a traffic light, the worse the earlier: Red, Yellow, Unknown, Green.
+type Health string
+
+// The lights.
+const (
+	Red     Health = "red"     // a parameter is for review
+	Yellow  Health = "yellow"  // one is on its way or may be for review, or the node says that something of it is bad
+	Unknown Health = "unknown" // the node is offline, or has not reported
+	Green   Health = "green"
+)
+
+// severity orders lights, the worse the higher.
+var severity = map[Health]int{Green: 0, Unknown: 1, Yellow: 2, Red: 3}
+
+// worse is the worse of two lights.
+func worse(a, b Health) Health {
+	if severity[b] > severity[a] {
+		return b
+	}
+	return a
 }
 
-// Report is the state of one node in short (the seed's PeerStatusReport).
-type Report struct {
-	Derived
-	Online   bool
-	Wanted   config.Generation
-	Reported config.Generation
+// HealthItem is one thing that a node says is good or bad of it, whatever its parameters are.
+type HealthItem struct {
+	Name   string
+	Good   bool
+	Detail string
+}
+
+// Peer is what is known of a node beside its parameters.
+type Peer struct {
+	Name       string
+	Online     bool
+	Clusters   []string // that it is a member of, in the order in which they are shown
+	Health     []HealthItem
+	LastReport time.Time // zero for never
+}
+
+// PeerStatusReport is the state of one node, for people.
+type PeerStatusReport struct {
+	PeerConfigurationState        // Ready is of the whole here
+	Name                   string // of the peer
+	Online                 bool
+	Clusters               []string // membership
+	Health                 Health
+	Items                  []HealthItem // the general health that the node reports
+	Counts                 map[State]int
+	Reviews                int // parameters that are for review, ignored ones included
+	Wanted                 config.Generation
+	Applied                config.Generation // that the node reports; zero for none
+	LastReport             time.Time         // zero for never
 	// Ready says that the node is online, that it has applied what is wanted, and that every
 	// parameter is in a final state.
 	Ready bool
 	Why   string // it is not ready; "" if it is
-	// How many parameters there are of each class, and how many somebody should look at,
-	// those that were dropped included.
-	Final, Transitional, Failed, Review int
+}
+
+// Age is how old the last report is; false if there is none. A report from the future, by
+// another clock, is new.
+func (r PeerStatusReport) Age(now time.Time) (time.Duration, bool) {
+	if r.LastReport.IsZero() {
+		return 0, false
+	}
+	return max(0, now.Sub(r.LastReport)), true
 }
 
 // Summarize derives the report of a node.
-func Summarize(peer Peer, want Config, reports []Reported) Report {
-	r := Report{Derived: Derive(want, reports), Online: peer.Online, Wanted: want.Generation, Reported: peer.Generation}
-	var first Parameter // that is not in a final state, failures before others
+func Summarize(peer Peer, want Config, got EdgePeerConfigurationState) PeerStatusReport {
+	r := PeerStatusReport{
+		PeerConfigurationState: Derive(want, got), Name: peer.Name, Online: peer.Online, Clusters: peer.Clusters, Items: peer.Health,
+		Counts: map[State]int{}, Wanted: want.Generation, Applied: got.Generation, LastReport: peer.LastReport,
+	}
 	for _, p := range r.Parameters {
-		class := p.State.Class()
-		switch class {
-		case Final:
-			r.Final++
-		case Transitional:
-			r.Transitional++
-		case Failed:
-			r.Failed++
-		}
-		if p.Review {
-			r.Review++
-		}
-		if class != Final && (first.ID == "" || class == Failed && first.State.Class() != Failed) {
-			first = p
+		r.Counts[p.State]++
+		if p.Review == Yes {
+			r.Reviews++
 		}
 	}
-	for _, d := range r.Dropped {
-		if d.Review == Yes {
-			r.Review++
+	for _, i := range r.Ignored {
+		if i.Review == Yes {
+			r.Reviews++
 		}
 	}
-	switch {
-	case !r.Online:
-		r.Why = "it is offline"
-	case r.Wanted == config.Generation{}:
-		r.Why = "nothing is wanted of it yet"
-	case r.Reported != r.Wanted:
-		r.Why = fmt.Sprintf("it runs %s, wanted is %s", orNone(r.Reported), r.Wanted)
-	case !r.Derived.Ready:
-		r.Why = fmt.Sprintf("%d of %d parameters are not in their final state: %s is %s", r.Transitional+r.Failed, len(r.Parameters), first.ID, first.State)
-		if first.Detail != "" {
-			r.Why += ": " + first.Detail
-		}
-	}
+	r.Health, r.Why = r.light(), r.why()
 	r.Ready = r.Why == ""
 	return r
 }
 
+// light is the health of a node. A failure that was reported is for review whether the node is
+// still there or not; of anything else nobody knows without the node. A bad item of its
+// general health is no reason for more than Yellow: a network on its way is one too, and what
+// does not resolve itself fails a parameter, which is Red.
+func (r PeerStatusReport) light() Health {
+	if r.Reviews > 0 {
+		return Red
+	}
+	if !r.Online || r.LastReport.IsZero() {
+		return Unknown
+	}
+	light := Green
+	for _, p := range r.Parameters {
+		if p.Review == Maybe || p.State.Class() == Transitional {
+			light = Yellow
+		}
+	}
+	for _, i := range r.Ignored {
+		if i.Review == Maybe {
+			light = Yellow
+		}
+	}
+	for _, i := range r.Items {
+		if !i.Good {
+			light = Yellow
+		}
+	}
+	return light
+}
+
+// why says why the node is not ready, "" if it is.
+func (r PeerStatusReport) why() string {
+	switch {
+	case !r.Online:
+		return "it is offline"
+	case r.Wanted == config.Generation{}:
+		return "nothing is wanted of it yet"
+	case r.Applied != r.Wanted:
+		return fmt.Sprintf("it runs %s, wanted is %s", orNone(r.Applied), r.Wanted)
+	}
+	return unfinished(r.Parameters)
+}
+
+// unfinished says how many parameters are not in their final state, and names one: the first
+// that failed, or else the first. It is "" if all are.
+func unfinished(ps []Parameter) string {
+	count, first := 0, Parameter{}
+	for _, p := range ps {
+		if p.State.Class() == Final && !p.Stale {
+			continue
+		}
+		count++
+		if count == 1 || p.State.Class() == Failed && first.State.Class() != Failed {
+			first = p
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	why := fmt.Sprintf("%d of %d parameters are not in their final state: %s is %s", count, len(ps), first.ID, first.State)
+	return joined(why, first.Reason)
+}
+
+// orNone is a generation for a person. Offline nobody counts but the file.
 func orNone(g config.Generation) string {
-	if g == (config.Generation{}) {
+	switch {
+	case g == config.Generation{}:
 		return "none"
+	case g.Authority == "":
+		return strconv.FormatUint(g.Counter, 10)
 	}
 	return g.String()
+}
+
+// NewlyIgnored are the ignored ids that are to be logged after a change: those that were not
+// ignored before, or were with another state or review. A message that alone is another says
+// nothing new of the id.
+func NewlyIgnored(before, after PeerConfigurationState) []IgnoredParameter {
+	type told struct {
+		reported State
+		review   Review
+	}
+	was := make(map[string]told, len(before.Ignored))
+	for _, i := range before.Ignored {
+		was[i.ID] = told{i.Reported, i.Review}
+	}
+	var out []IgnoredParameter
+	for _, i := range after.Ignored {
+		if old, known := was[i.ID]; !known || old != (told{i.Reported, i.Review}) {
+			out = append(out, i)
+		}
+	}
+	return out
 }

@@ -95,6 +95,7 @@ var mayImport = map[string][]string{
 	// Wiring, and the demo's lab.
 	"cmd/edgespan": {
 		"config/backup", "config/rollout", "config/topology",
+		"config/rollout", "config/topology", "config/state",
 		"actors", "config", "config/httpapi", "config/nodeconf", "pubsub", "examples", "integration/lab",
 		"config/metadata", "config/edit", "config/topology",
 		"netinst", "netinst/netstate", "appnet",

@@ -210,8 +210,8 @@ type Parameter struct {
 	Kind   string `json:"kind"`
 	Target string `json:"target"` // present, absent
 	State  string `json:"state"`
-	Detail string `json:"detail,omitempty"`
-	Review bool   `json:"review,omitempty"`
+	Review string `json:"review"`           // no, maybe, yes: whether somebody should look
+	Reason string `json:"reason,omitempty"` // the node's message, or what is waited for
 }
 
 // Done is the result of one action.

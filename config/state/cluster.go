@@ -1,0 +1,86 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Member is one peer of a cluster and which of its parameters are the cluster's.
+type Member struct {
+	Report     PeerStatusReport
+	Parameters []string // ids
+}
+
+// MemberStatus is where one peer of a cluster stands.
+type MemberStatus struct {
+	Report     PeerStatusReport // of the whole peer
+	Parameters []Parameter      // of the cluster, by ID
+	Ready      bool             // it is online, and these are in their final state
+	Why        string           // it is not ready; "" if it is
+}
+
+// ClusterStatus is the state of one cluster, for people.
+type ClusterStatus struct {
+	Name    string
+	Members []MemberStatus // by the name of the peer
+	Health  Health         // the worst of its members'; Unknown without any
+	Counts  map[State]int  // of the cluster's parameters
+	Ready   bool           // every member is, and there is one
+	Why     string         // it is not ready; "" if it is
+}
+
+// SummarizeCluster puts the reports of a cluster's members together.
+func SummarizeCluster(name string, members []Member) ClusterStatus {
+	s := ClusterStatus{Name: name, Health: Unknown, Counts: map[State]int{}}
+	var late []string
+	for i, m := range members {
+		if i == 0 {
+			s.Health = m.Report.Health
+		}
+		s.Health = worse(s.Health, m.Report.Health)
+		one := m.status()
+		for _, p := range one.Parameters {
+			s.Counts[p.State]++
+		}
+		s.Members = append(s.Members, one)
+	}
+	slices.SortFunc(s.Members, func(a, b MemberStatus) int { return strings.Compare(a.Report.Name, b.Report.Name) })
+	for _, m := range s.Members {
+		if !m.Ready {
+			late = append(late, m.Report.Name+": "+m.Why)
+		}
+	}
+	switch {
+	case len(members) == 0:
+		s.Why = "it has no members"
+	case len(late) > 0:
+		s.Why = fmt.Sprintf("%d of %d members are not ready: %s", len(late), len(members), late[0])
+	}
+	s.Ready = s.Why == ""
+	return s
+}
+
+// status is where the member stands. A parameter that its report does not have is not there yet.
+func (m Member) status() MemberStatus {
+	out := MemberStatus{Report: m.Report}
+	var missing []string
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(m.Parameters))) {
+		at, has := slices.BinarySearchFunc(m.Report.Parameters, id, func(p Parameter, id string) int { return strings.Compare(p.ID, id) })
+		if has {
+			out.Parameters = append(out.Parameters, m.Report.Parameters[at])
+		} else {
+			missing = append(missing, id)
+		}
+	}
+	switch {
+	case !m.Report.Online:
+		out.Why = "it is offline"
+	case missing != nil:
+		out.Why = "nothing is known of " + strings.Join(missing, ", ")
+	default:
+		out.Why = unfinished(out.Parameters)
+	}
+	out.Ready = out.Why == ""
+	return out
+}
