@@ -10,59 +10,73 @@ import (
 )
 
 // Derive compares what is wanted with what was reported, by the table. The order of either
-// never counts.
+// never counts. Both lists are walked side by side in the order of their ids.
 func Derive(want Config, got EdgePeerConfigurationState) PeerConfigurationState {
-	wanted, said := oneWish(want.Parameters), make(map[string]Reported, len(got.Parameters))
-	for _, r := range got.Parameters {
-		old, twice := said[r.ID]
-		if w := wanted[r.ID]; !twice || compareReports(w.Target, want.Generation, r, old) > 0 {
-			said[r.ID] = r
-		}
-	}
+	wanted, said := byID(want.Parameters), slices.Clone(got.Parameters)
+	slices.SortFunc(said, func(a, b Reported) int { return strings.Compare(a.ID, b.ID) })
 	d := PeerConfigurationState{Ready: got.Generation == want.Generation, Parameters: make([]Parameter, 0, len(wanted))}
-	waiting := waits{wanted: wanted, final: make(map[string]bool, len(wanted))}
-	for id, w := range wanted {
-		waiting.final[id] = cellFor(w, said, got.Generation != want.Generation, want.Generation).state.Class() == Final
-	}
-	for id, w := range wanted {
-		c := cellFor(w, said, got.Generation != want.Generation, want.Generation)
-		r, has := said[id]
-		if !has {
-			r = Reported{Generation: got.Generation, Since: want.Since}
+	var waiting []int // that do not say for what
+	for _, w := range wanted {
+		for len(said) > 0 && said[0].ID < w.ID {
+			r, n := counting("", want.Generation, said)
+			d.Ignored = append(d.Ignored, ignore(r, want.Generation))
+			said = said[n:]
 		}
-		if c.state == WaitingForDependencies && r.Message == "" {
-			r.Message = waiting.of(w)
+		p := Parameter{}
+		if len(said) > 0 && said[0].ID == w.ID {
+			r, n := counting(w.Target, want.Generation, said)
+			p = follow(w, cellOf(w.Target, r, want.Generation), r, want)
+			if p.State == WaitingForDependencies && r.Message == "" {
+				waiting = append(waiting, len(d.Parameters))
+			}
+			said = said[n:]
+		} else {
+			otherwise := got.Generation != want.Generation
+			p = follow(w, cells[cellKey{w.Target, "", otherwise}], Reported{Generation: got.Generation, Since: want.Since}, want)
 		}
-		p := follow(w, c, r, want)
 		d.Ready = d.Ready && !p.Stale && p.State.Class() == Final
 		d.Parameters = append(d.Parameters, p)
 	}
-	for id, r := range said {
-		if _, has := wanted[id]; !has {
-			d.Ignored = append(d.Ignored, ignore(r, want.Generation))
-		}
+	for len(said) > 0 {
+		r, n := counting("", want.Generation, said)
+		d.Ignored = append(d.Ignored, ignore(r, want.Generation))
+		said = said[n:]
 	}
-	slices.SortFunc(d.Parameters, func(a, b Parameter) int { return strings.Compare(a.ID, b.ID) })
-	slices.SortFunc(d.Ignored, func(a, b IgnoredParameter) int { return strings.Compare(a.ID, b.ID) })
+	d.explain(waiting, wanted)
 	return d
 }
 
-// oneWish is what is wanted by id. Of two wishes about one id, which config/peer and the
-// offline form refuse, the one to be present counts, then that with the later dependencies.
-func oneWish(ws []Wanted) map[string]Wanted {
-	out := make(map[string]Wanted, len(ws))
-	for _, w := range ws {
-		if w.Target != ToBeAbsent {
-			w.Target = ToBePresent
-		}
-		if old, twice := out[w.ID]; !twice || cmp.Or(
-			strings.Compare(string(w.Target), string(old.Target)),
-			slices.Compare(w.Dependencies, old.Dependencies), strings.Compare(w.Kind, old.Kind),
-		) > 0 {
-			out[w.ID] = w
+// byID is what is wanted, each id once, sorted. Of two wishes about one id, which the offline
+// form refuses, the one to be present counts, then that with the later dependencies.
+func byID(ws []Wanted) []Wanted {
+	out := slices.Clone(ws)
+	for i := range out {
+		if out[i].Target != ToBeAbsent {
+			out[i].Target = ToBePresent
 		}
 	}
-	return out
+	slices.SortFunc(out, func(a, b Wanted) int {
+		if c := strings.Compare(a.ID, b.ID); c != 0 {
+			return c
+		}
+		return -cmp.Or(
+			strings.Compare(string(a.Target), string(b.Target)), slices.Compare(a.Dependencies, b.Dependencies), strings.Compare(a.Kind, b.Kind),
+		)
+	})
+	return slices.CompactFunc(out, func(a, b Wanted) bool { return a.ID == b.ID })
+}
+
+// counting is the report that counts of those at the beginning of said that are about one id,
+// and how many these are.
+func counting(target Target, wanted config.Generation, said []Reported) (Reported, int) {
+	best, n := said[0], 1
+	for n < len(said) && said[n].ID == best.ID {
+		if compareReports(target, wanted, said[n], best) > 0 {
+			best = said[n]
+		}
+		n++
+	}
+	return best, n
 }
 
 // compareReports says which of two reports about one parameter counts: the newer one; of two
@@ -90,14 +104,6 @@ func badness(c cell) int {
 // cellOf is the cell of a report.
 func cellOf(target Target, r Reported, wanted config.Generation) cell {
 	return cells[cellKey{target, contracts(r.State, target), r.Generation != wanted}]
-}
-
-// cellFor is the cell of a wish, whether it was reported or not.
-func cellFor(w Wanted, said map[string]Reported, otherwise bool, wanted config.Generation) cell {
-	if r, has := said[w.ID]; has {
-		return cellOf(w.Target, r, wanted)
-	}
-	return cells[cellKey{w.Target, "", otherwise}]
 }
 
 // contracts is a node's word as one of the contract's, which the table has. The words that
@@ -174,46 +180,47 @@ func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
 }
 
-// waits knows which parameters are in a final state.
-type waits struct {
-	wanted     map[string]Wanted
-	final      map[string]bool
-	dependents map[string][]string // of each to be absent, those to be absent that depend on it; nil before it is asked for
-}
-
-// of names what a parameter waits for: what it depends on and is not there yet. One that is
-// to be absent may wait for those that need it to go.
-func (s *waits) of(w Wanted) string {
-	var open []string
-	for _, id := range w.Dependencies {
-		if is, declared := s.final[id]; !declared {
-			open = append(open, id+", which is not declared")
-		} else if !is {
-			open = append(open, id)
-		}
-	}
-	if open == nil && w.Target == ToBeAbsent {
-		open = s.users(w.ID)
-	}
-	if open == nil {
-		return ""
-	}
-	slices.Sort(open)
-	return "waits for " + strings.Join(slices.Compact(open), ", ")
-}
-
-// users are those to be absent that depend on id and are still there.
-func (s *waits) users(id string) []string {
-	if s.dependents == nil {
-		s.dependents = map[string][]string{}
-		for _, w := range s.wanted {
-			if w.Target != ToBeAbsent || s.final[w.ID] {
-				continue
-			}
-			for _, d := range w.Dependencies {
-				s.dependents[d] = append(s.dependents[d], w.ID)
+// explain names what each of the waiting waits for: what it depends on and is not there yet.
+// One that is to be absent may wait for those that need it to go. Wanted are the wishes of
+// d.Parameters, in their order.
+func (d *PeerConfigurationState) explain(waiting []int, wanted []Wanted) {
+	var users map[string][]string // made when first asked for
+	for _, i := range waiting {
+		var open []string
+		for _, id := range wanted[i].Dependencies {
+			at, declared := slices.BinarySearchFunc(d.Parameters, id, func(p Parameter, id string) int { return strings.Compare(p.ID, id) })
+			switch {
+			case !declared:
+				open = append(open, id+", which is not declared")
+			case d.Parameters[at].State.Class() != Final:
+				open = append(open, id)
 			}
 		}
+		p := &d.Parameters[i]
+		if open == nil && p.Target == ToBeAbsent {
+			if users == nil {
+				users = d.leaving(wanted)
+			}
+			open = users[p.ID]
+		}
+		if open == nil {
+			continue
+		}
+		slices.Sort(open)
+		why := "waits for " + strings.Join(slices.Compact(open), ", ")
+		p.Reason = joined(p.Reason, why)
 	}
-	return s.dependents[id]
+}
+
+// leaving are, of each id, those that depend on it, are to be absent and still there.
+func (d *PeerConfigurationState) leaving(wanted []Wanted) map[string][]string {
+	out := map[string][]string{}
+	for i, p := range d.Parameters {
+		if p.Target == ToBeAbsent && p.State.Class() != Final {
+			for _, id := range wanted[i].Dependencies {
+				out[id] = append(out[id], p.ID)
+			}
+		}
+	}
+	return out
 }
