@@ -233,7 +233,7 @@ func (n *network) crash() { n.mgr, n.crashed, n.applier = nil, true, applier{} }
 func (n *network) do(f netinst.Effect) {
 	switch f := f.(type) {
 	case netinst.PublishNetwork:
-		if now := n.online.now(); now == nil || *now != f.Status {
+		if now := n.online.now(); now == nil || !now.Equal(f.Status) {
 			n.w.say("bm %d: %s gen %d %s", n.ni[15], f.Status.State, f.Status.Generation, f.Status.Error)
 			n.online.put(&f.Status)
 		}

@@ -339,7 +339,7 @@ func (m *Manager) show(state NIState, why string) []Effect {
 		UUID: m.config.UUID, DisplayName: m.config.DisplayName, State: state, Bridge: BridgeName(m.owner.Number),
 		Number: m.owner.Number, Generation: m.appliedGen, PortsMeant: m.appliedFor, Port: m.port, Error: why, Warning: m.warning,
 	}
-	if m.shown && s == m.status {
+	if m.shown && s.Equal(m.status) {
 		return nil
 	}
 	m.status, m.shown = s, true

@@ -3,6 +3,7 @@ package netinst
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -232,6 +233,26 @@ type NetworkInstanceStatus struct {
 	Port        string // label of the port in use
 	Error       string
 	Warning     string // what the network does without and is Present all the same
+	// Parts are the bridge, the tunnels and the members of a network that has Tunnels or Members.
+	Parts []PartStatus `json:",omitempty"`
+}
+
+// The kinds of parts of a network.
+const (
+	PartBridge = "bridge"
+	PartTunnel = "tunnel"
+	PartMember = "member"
+)
+
+// Equal says whether two statuses say the same.
+func (s NetworkInstanceStatus) Equal(o NetworkInstanceStatus) bool { return reflect.DeepEqual(s, o) }
+
+// PartStatus is what a bridge manager says of one part of its network.
+type PartStatus struct {
+	Kind  string
+	Name  string // of a tunnel or a member, as in the config; "" for the bridge
+	State NIState
+	Error string // also what is waited for
 }
 
 // PortConfig is the wish for one host interface.

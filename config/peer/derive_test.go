@@ -351,9 +351,11 @@ func TestDecodeTellsEveryFault(t *testing.T) {
  {"id":"wormhole/x","kind":"wormhole","target":"present"},
  {"id":"bridge/y","kind":"ethernet-bridge","target":"maybe"},
  {"id":"bridge/y","kind":"ethernet-bridge","target":"absent"},
+ {"id":"ni/a","kind":"network-instance","target":"present","dependencies":["ni/b"]},
+ {"id":"ni/b","kind":"network-instance","target":"present","dependencies":["ni/a","ni/c"]},
  {"kind":"executor","target":"absent"}]}`))
 	got := faults.Error()
-	for _, want := range []string{"tunnel/x: has no value", `"wormhole": a kind that this version knows`, `"maybe": present and absent`, "parameters.4: has no id"} {
+	for _, want := range []string{"tunnel/x: has no value", `"wormhole": a kind that this version knows`, `"maybe": present and absent`, "parameters.6: has no id", `"ni/a" -> "ni/b" -> "ni/a"`, `"ni/b" depends on "ni/c"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

@@ -24,7 +24,7 @@ func (c Configuration) Encode() ([]byte, error) {
 
 // Decode reads what Encode writes; nothing is an empty configuration. What a later version says
 // beside it is left out; a parameter whose kind is not known, or that has not the value of its
-// kind, is a fault, and so is a graph that state.CheckGraph refuses.
+// kind, is a fault, and so are a cycle and a dependency on what it does not have.
 func Decode(text []byte) (Configuration, config.Faults) {
 	var c Configuration
 	if len(text) == 0 {
@@ -54,6 +54,8 @@ func Decode(text []byte) (Configuration, config.Faults) {
 			faults.Add(at, "has no value of its kind", "one is required")
 		}
 	}
+	at := func(id string) []string { return []string{"parameters", id, "dependencies"} }
+	faults = append(faults, state.GraphOf(c.Wanted()).Faults(at)...)
 	faults.Sort()
 	return c, faults
 }
