@@ -130,7 +130,7 @@ func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *seat) error {
 	s.mu.Lock()
 	name := s.name
 	s.mu.Unlock()
-	a, err = d.ask(ctx, d.store, write{ctx, fleetapi.WriteRequest{
+	a, err = d.ask(ctx, d.store, write{ctx: ctx, request: fleetapi.WriteRequest{
 		Caller: by, Write: operate.SetNodes{Overrides: config.Object{name: own}, Modify: true}, Message: "adopt what " + name + " runs",
 	}})
 	if err != nil {

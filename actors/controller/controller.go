@@ -43,6 +43,7 @@ type deps struct {
 	declarations declarations
 	operators    operators
 	letters      sync.Map // of those who wait for an answer in a mailbox: chan letter by key
+	orders       sync.Map // of those who wait for the leader's answer: chan order by key
 	streams      sync.Map // *seat by the id of its stream
 	lease        atomic.Int64
 	set          atomic.Pointer[fleet.Settings]

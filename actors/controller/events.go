@@ -82,6 +82,8 @@ func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
 		if r := a.nodes[id]; r != nil && put {
 			c.Send(r.pid, remembered{e.Entry})
 		}
+	case history.InMailboxes.Has(k) && id == leaderMailbox:
+		a.ordered(c, e)
 	case history.InMailboxes.Has(k):
 		if put {
 			a.mailed(c, e.Entry, id)

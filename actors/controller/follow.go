@@ -100,7 +100,7 @@ func (d *deps) setAuto(message string, find func(*operate.World) (operate.SetAut
 		var differ bool
 		if facts, differ, err = find(w); differ && err == nil {
 			var answer any
-			answer, err = d.ask(d.ctx, d.store, write{d.ctx, fleetapi.WriteRequest{Caller: itself, Write: facts, Message: message}})
+			answer, err = d.ask(d.ctx, d.store, write{ctx: d.ctx, request: fleetapi.WriteRequest{Caller: itself, Write: facts, Message: message}})
 			if done, is := answer.(wrote); is {
 				err = errors.Join(err, done.err)
 			}

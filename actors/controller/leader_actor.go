@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,6 +22,19 @@ type (
 	// compactDue and sweepDue are timers of one leadership.
 	compactDue struct{ reign int }
 	sweepDue   struct{ reign int }
+	// mailbox is a key of the leader's mailbox.
+	mailbox struct{ event revision.Event }
+	// carried says that an order is done, or is to be tried again.
+	carried struct {
+		reign int
+		key   revision.Key
+		err   error
+	}
+	// carryDue is to try again.
+	carryDue struct {
+		reign int
+		key   revision.Key
+	}
 	// marked is where the store was a moment ago.
 	marked struct {
 		reign int
@@ -49,9 +63,14 @@ type leaderActor struct {
 	ctx   context.Context    // of the reign
 	end   context.CancelFunc // of ctx
 	marks []revision.Mark
+
+	orders map[revision.Key]revision.Entry // that nobody has answered
+	doing  map[revision.Key]bool           // of them, in this reign
 }
 
-func newLeaderActor(d *deps) *leaderActor { return &leaderActor{d: d} }
+func newLeaderActor(d *deps) *leaderActor {
+	return &leaderActor{d: d, orders: map[revision.Key]revision.Entry{}, doing: map[revision.Key]bool{}}
+}
 
 // Receive takes who leads, and the timers of the one that does.
 func (a *leaderActor) Receive(c actor.Context) {
@@ -79,6 +98,16 @@ func (a *leaderActor) Receive(c actor.Context) {
 		if a.leads != nil && m.reign == a.reign {
 			a.sweep()
 		}
+	case mailbox:
+		a.mailed(m.event)
+	case carried:
+		if m.reign == a.reign {
+			a.carried(m)
+		}
+	case carryDue:
+		if m.reign == a.reign {
+			a.carry(m.key)
+		}
 	}
 }
 
@@ -90,6 +119,9 @@ func (a *leaderActor) begin(by revision.Leadership) {
 	a.ctx, a.end = context.WithCancel(a.d.ctx)
 	a.mark()
 	a.sweep()
+	for _, key := range slices.Sorted(maps.Keys(a.orders)) {
+		a.carry(key)
+	}
 }
 
 // stepDown ends what is under way. What has gone to the store already is kept from being done
@@ -100,6 +132,48 @@ func (a *leaderActor) stepDown() {
 	}
 	a.reign++
 	a.leads, a.marks = nil, nil
+	clear(a.doing)
+}
+
+// mailed takes over a key of the mailbox.
+func (a *leaderActor) mailed(e revision.Event) {
+	k := e.Entry.Key
+	if o := valueOf[order](e); o.Lease == 0 || o.Answered || o.Withdrawn {
+		delete(a.orders, k)
+		return
+	}
+	a.orders[k] = e.Entry
+	a.carry(k)
+}
+
+// carry does what an order says, by the writes of this replica.
+func (a *leaderActor) carry(k revision.Key) {
+	e, is := a.orders[k]
+	if a.leads == nil || !is || a.doing[k] {
+		return
+	}
+	a.doing[k] = true
+	o := valueOf[order](revision.Event{Kind: revision.EventPut, Entry: e})
+	w := write{ctx: a.ctx, request: o.request(), errand: &errand{order: o, key: k, at: e.ModRevision, by: *a.leads, replica: a.d.Replica}}
+	reign, self := a.reign, a.self
+	a.d.leaf("order", func() {
+		answer, err := a.d.ask(w.ctx, a.d.store, w)
+		if done, is := answer.(wrote); is {
+			err = done.err
+		}
+		a.d.system.Root.Send(self, carried{reign, k, err})
+	})
+}
+
+// carried goes on with an order that the store could not do, or whose fate is not known. One
+// that is answered has left the mailbox as far as we are concerned: the watch says so.
+func (a *leaderActor) carried(m carried) {
+	delete(a.doing, m.key)
+	if m.err == nil || isRefusal(m.err) || errors.Is(m.err, errOvertaken) {
+		return
+	}
+	a.d.Log.Warn("optimize, for another replica", zap.Error(m.err))
+	a.later(leadAgain, carryDue{a.reign, m.key})
 }
 
 // later sends a timer of this reign.

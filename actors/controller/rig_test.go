@@ -18,6 +18,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet"
+	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
 	"edgespan/config/link"
@@ -33,6 +34,7 @@ type memory struct {
 	moved   chan struct{} // is closed by the next transaction
 	commits int           // that changed something
 	fault   error         // what every call answers with
+	unled   bool          // nobody wins an election
 }
 
 func newMemory() *memory { return &memory{model: revision.NewModel(), moved: make(chan struct{})} }
@@ -68,6 +70,9 @@ func (m *memory) List(_ context.Context, p revision.Prefix, o revision.ListOptio
 
 func (m *memory) Commit(_ context.Context, t revision.Txn) (o revision.Outcome, err error) {
 	err = m.do(func() error {
+		if m.unled && len(t.Compares) == 1 && t.Compares[0].Key == history.ElectionKey(leaderWord) && !t.Compares[0].Exists && t.Compares[0].Kind == revision.CompareExists {
+			return errSevered
+		}
 		_, before, _ := m.model.Get("x")
 		if o, err = m.model.Commit(t); o.Revision > before {
 			m.commits++

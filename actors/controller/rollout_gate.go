@@ -28,7 +28,7 @@ type gates struct {
 	open     map[string]gate // by id
 	rollouts map[revision.Key]bool
 	stands   map[string]bool
-	letters  map[revision.Key]bool // in the mailbox of the rollouts
+	letters  map[revision.Key]bool // in the mailboxes of the rollouts and of the leader
 	cause    rolloutHead           // the last revision that touched nodes
 	topology *topology.Topology
 	events   []revision.Event // for /rollout
@@ -79,6 +79,9 @@ func (a *fleetActor) ofRollouts(c actor.Context, e revision.Event, id string) {
 		keepKey(a.gates.rollouts, k, put)
 	case history.InMailboxes.Has(k) && id == rolloutMailbox:
 		keepKey(a.gates.letters, k, put)
+	case history.InMailboxes.Has(k) && id == leaderMailbox:
+		keepKey(a.gates.letters, k, put)
+		return // they are /leader's
 	case history.InNodes.Has(k), history.InGenerations.Has(k), history.InOwners.Has(k):
 	default:
 		return

@@ -19,6 +19,7 @@ const mostWrites = 64
 type write struct {
 	ctx     context.Context
 	request fleetapi.WriteRequest
+	errand  *errand // nil: for nobody but who asks
 }
 
 // wrote is its answer.
@@ -59,39 +60,35 @@ func (s *storeActor) Receive(c actor.Context) {
 	s.d.leaf("write", func() {
 		defer s.d.system.Root.Send(self, written{})
 		w := next.question.(write)
-		next.reply(s.d.write(w.ctx, w.request))
+		next.reply(s.d.write(w))
 	})
 }
 
 // write judges a write on the newest layers and stores it; where somebody else was faster, it
 // is judged anew.
-func (d *deps) write(ctx context.Context, r fleetapi.WriteRequest) wrote {
+func (d *deps) write(w write) wrote {
 	for {
-		if err := ctx.Err(); err != nil {
+		if err := w.ctx.Err(); err != nil {
 			return wrote{err: fmt.Errorf("write: %w", err)}
 		}
-		w, err := d.world(ctx)
+		if err := d.stands(w.ctx, w.errand); err != nil {
+			return wrote{err: err}
+		}
+		world, err := d.world(w.ctx)
 		if err != nil {
 			return wrote{err: err}
 		}
-		before := w.State
-		outcome, err := w.Judge(r.Write)
+		outcome, plan, err := d.plan(world, w)
 		if err != nil {
-			return wrote{err: err}
+			return wrote{err: d.refuse(w, world.State.Number, err)}
 		}
-		c := outcome.Change
-		c.Author, c.Time, c.IfMatch = author(r.Caller), d.Now(), r.IfMatch
-		if r.Message != "" {
-			c.Message = r.Message
+		if w.request.DryRun {
+			return wrote{outcome: outcome, record: history.Record{Number: world.State.Number}}
 		}
-		plan, err := before.Plan(c)
-		if err != nil {
-			return wrote{err: err}
+		if len(plan.Txns) == 0 && w.errand != nil {
+			return wrote{outcome: outcome, record: plan.Record, err: d.reply(w.ctx, w.errand, world.State.Number, "")}
 		}
-		if r.DryRun {
-			return wrote{outcome: outcome, record: history.Record{Number: before.Number}}
-		}
-		done, err := d.carryOut(ctx, plan)
+		done, err := d.carryOut(w.ctx, plan)
 		if err != nil {
 			return wrote{err: err}
 		}
@@ -99,6 +96,22 @@ func (d *deps) write(ctx context.Context, r fleetapi.WriteRequest) wrote {
 			return wrote{outcome: outcome, record: plan.Record}
 		}
 	}
+}
+
+// plan judges a write on a state of the layers.
+func (d *deps) plan(world *operate.World, w write) (operate.Outcome, history.Plan, error) {
+	outcome, err := world.Judge(w.request.Write)
+	if err != nil {
+		return operate.Outcome{}, history.Plan{}, err
+	}
+	c := outcome.Change
+	c.Author, c.Time, c.IfMatch = author(w.request.Caller), d.Now(), w.request.IfMatch
+	if w.request.Message != "" {
+		c.Message = w.request.Message
+	}
+	w.errand.bind(&c, world.State)
+	plan, err := world.State.Plan(c)
+	return outcome, plan, err
 }
 
 // author is a caller as the history names it.
@@ -142,15 +155,20 @@ func (d *deps) worldAt(state history.State) *operate.World {
 	return w
 }
 
-// Write judges, plans and stores one write.
+// Write judges, plans and stores one write. Optimisations are the leader's.
 func (c *Controller) Write(ctx context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	answer, err := c.d.ask(ctx, c.d.store, write{ctx, r})
-	if err != nil {
-		return fleetapi.Written{}, err
+	var a wrote
+	if _, is := r.Write.(operate.Optimize); is && !r.DryRun && !c.d.Offline {
+		a = c.d.order(ctx, r)
+	} else {
+		answer, err := c.d.ask(ctx, c.d.store, write{ctx: ctx, request: r})
+		if err != nil {
+			return fleetapi.Written{}, err
+		}
+		a = answer.(wrote)
 	}
-	a := answer.(wrote)
 	if a.err != nil {
 		return fleetapi.Written{}, a.err
 	}

@@ -28,6 +28,9 @@ type Change struct {
 	IfMatch map[Layer]uint64
 	// Compares must hold too, in each transaction: a leader's fence.
 	Compares []revision.Compare
+	// Then is done together with the revision, in its last transaction. Writes of layers that
+	// say so already need none.
+	Then []revision.Op
 	// Renamed are the nodes that get another name; Rename and Restore make it.
 	Renamed []Rename
 
@@ -129,6 +132,18 @@ func (s State) have(o *objects, c Change) (map[Layer]entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
+	return have, s.conflicts(have, bound, c)
+}
+
+// Bound says which layers of a state were written since the revisions that a write is bound to:
+// Conflicts, or nil.
+func (s State) Bound(to map[Layer]uint64) error {
+	_, err := s.have(s.objects(), Change{IfMatch: to})
+	return err
+}
+
+// conflicts compares what there is with what a write is bound to.
+func (s State) conflicts(have map[Layer]entry, bound []Layer, c Change) (err error) {
 	var conflicts Conflicts
 	for _, l := range bound {
 		if have[l].Revision == c.IfMatch[l] {
@@ -137,15 +152,15 @@ func (s State) have(o *objects, c Change) (map[Layer]entry, error) {
 		conflict := Conflict{Layer: l, Expected: c.IfMatch[l]}
 		if by := have[l].Revision; by != 0 {
 			if conflict.By, err = ReadRecord(s.reader, by); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		conflicts = append(conflicts, conflict)
 	}
 	if conflicts != nil {
-		return nil, conflicts
+		return conflicts
 	}
-	return have, nil
+	return nil
 }
 
 // changedEntries are the entries of the layers that will say something else.
@@ -203,7 +218,9 @@ func (s State) transactions(o *objects, c Change, record Record) (Plan, error) {
 	for _, hash := range o.order {
 		puts = append(puts, revision.Put(objectKey(hash), o.fresh[hash]))
 	}
-	last, err := finish(record, same, puts, c.names)
+	beside := c.names
+	beside.Then = slices.Concat(c.names.Then, c.Then)
+	last, err := finish(record, same, puts, beside)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -225,7 +242,7 @@ func (s State) transactions(o *objects, c Change, record Record) (Plan, error) {
 		txn := revision.Txn{Compares: same, Then: append(part, revision.Put(setKey(record.ChangeSet, i), note)), Else: instead}
 		plan.Txns = append(plan.Txns, txn)
 	}
-	if last, err = finish(record, same, nil, c.names); err != nil {
+	if last, err = finish(record, same, nil, beside); err != nil {
 		return Plan{}, err
 	}
 	last.Then = append(last.Then, revision.DeletePrefix(revision.Prefix(folderSets+record.ChangeSet+"/")))

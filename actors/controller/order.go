@@ -1,0 +1,252 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
+	"edgespan/config/revision"
+)
+
+// leaderMailbox is the mailbox of the leader, whoever that is.
+const leaderMailbox = "leader"
+
+// order is an optimisation that the leader shall do, and what became of it. It is answered in
+// the transaction that makes its revision: so it is done once or not at all, whoever dies, and
+// whoever asked can find out which.
+type order struct {
+	From      string                   `json:"from"` // replica
+	By        fleetapi.Caller          `json:"by"`
+	Optimize  operate.Optimize         `json:"optimize"`
+	Message   string                   `json:"message,omitempty"`
+	IfMatch   map[history.Layer]uint64 `json:"ifMatch,omitempty"`
+	Lease     revision.LeaseID         `json:"lease"` // of the order
+	Withdrawn bool                     `json:"withdrawn,omitempty"`
+	Answered  bool                     `json:"answered,omitempty"`
+	Leader    string                   `json:"leader,omitempty"`   // who answered
+	Judged    uint64                   `json:"judged,omitempty"`   // the revision of the layers that it was judged on
+	Revision  uint64                   `json:"revision,omitempty"` // that it made, 0 for none
+	Refused   string                   `json:"refused,omitempty"`
+}
+
+const (
+	// orderLease is how long an order lies in the mailbox at most: longer than anybody waits.
+	orderLease = writeTimeout + 3*storeTimeout
+	// leaderless is how long a command waits while nobody leads: another one leads long before.
+	leaderless = 10 * time.Second
+)
+
+func (o order) request() fleetapi.WriteRequest {
+	return fleetapi.WriteRequest{Caller: o.By, Write: o.Optimize, Message: o.Message, IfMatch: o.IfMatch}
+}
+
+// order has the leader do an optimisation, and waits for what becomes of it.
+func (d *deps) order(ctx context.Context, r fleetapi.WriteRequest) wrote {
+	o := order{From: d.Replica, By: r.Caller, Optimize: r.Write.(operate.Optimize), Message: r.Message, IfMatch: r.IfMatch}
+	key := history.MailboxKey(leaderMailbox, uuid.NewString())
+	answer := make(chan order, 1)
+	d.orders.Store(key, answer)
+	defer d.orders.Delete(key)
+	lease, err := d.orderLease(ctx)
+	if err != nil {
+		return wrote{err: fmt.Errorf("optimize: %w: nothing was done: %w", fleetapi.ErrBusy, err)}
+	}
+	o.Lease = lease
+	defer d.endOrder(lease)
+	_, err = d.commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Absent(key)}, Then: []revision.Op{revision.PutLeased(key, encode(o), lease)}})
+	if err != nil { // it may lie there all the same
+		return d.withdraw(r, key, o, fmt.Errorf("%w: %w", fleetapi.ErrBusy, err))
+	}
+	wait := time.NewTimer(leaderless)
+	defer wait.Stop()
+	for {
+		select {
+		case got := <-answer:
+			return d.told(r, got)
+		case <-wait.C:
+			e, err := reader{ctx, d.Store}.Get(history.ElectionKey(leaderWord))
+			if err == nil && !e[0].Exists() {
+				return d.withdraw(r, key, o, fmt.Errorf("%w: no replica leads", fleetapi.ErrBusy))
+			}
+			wait.Reset(leaderless / 10)
+		case <-ctx.Done():
+			return d.withdraw(r, key, o, fmt.Errorf("%w: the replica that leads does not come to it", fleetapi.ErrBusy))
+		case <-d.ctx.Done():
+			return d.withdraw(r, key, o, fmt.Errorf("%w: this replica is ending", fleetapi.ErrBusy))
+		}
+	}
+}
+
+func (d *deps) orderLease(ctx context.Context) (revision.LeaseID, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return d.Store.Grant(ctx, orderLease)
+}
+
+// endOrder takes what is left of an order away. It would go by itself.
+func (d *deps) endOrder(lease revision.LeaseID) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	if err := d.Store.Revoke(ctx, lease); err != nil && d.ctx.Err() == nil {
+		d.Log.Debug("take back what the leader was asked for", zap.Error(err))
+	}
+}
+
+// ordered takes over a key of the leader's mailbox: an answer is for who waits for it, all else
+// for the leader.
+func (a *fleetActor) ordered(c actor.Context, e revision.Event) {
+	if waits, is := a.d.orders.Load(e.Entry.Key); is {
+		if o := valueOf[order](e); o.Answered {
+			select {
+			case waits.(chan order) <- o:
+			default:
+			}
+		}
+	}
+	c.Send(a.d.leader, mailbox{e})
+}
+
+// withdraw takes an order back that nobody has answered. One that was answered meanwhile is
+// done, and the store says how. What it leaves in the mailbox keeps an order away that is still
+// on its way there.
+func (d *deps) withdraw(r fleetapi.WriteRequest, key revision.Key, o order, why error) wrote {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	gone := order{From: o.From, Withdrawn: true}
+	for still := revision.Holds(key, encode(o)); ; {
+		out, err := d.commit(ctx, revision.Txn{
+			Compares: []revision.Compare{still}, Then: []revision.Op{revision.PutLeased(key, encode(gone), o.Lease)}, Else: []revision.Op{revision.Get(key)},
+		})
+		switch {
+		case errors.Is(err, revision.ErrNoLease) || err != nil && ctx.Err() != nil:
+			return wrote{err: fmt.Errorf("optimize: %w: whether it was done is not known: the history shows it: %w", why, err)}
+		case err != nil:
+			d.pause(leadAgain)
+			if d.ctx.Err() != nil {
+				time.Sleep(leadAgain)
+			}
+			continue
+		case out.Succeeded:
+			return wrote{err: fmt.Errorf("optimize: %w: nothing was done: try again in some seconds", why)}
+		}
+		e := out.Results[0].Entry
+		var got order
+		switch {
+		case !e.Exists():
+			still = revision.Absent(key)
+		case json.Unmarshal(e.Value, &got) == nil && got.Answered:
+			return d.told(r, got)
+		default: // ours, in the words of a text whose fate was not known
+			still = revision.Holds(key, e.Value)
+		}
+	}
+}
+
+// told is the answer to an order in the words of a write: what the leader judged is judged
+// once more, on the same layers, for whoever asked.
+func (d *deps) told(r fleetapi.WriteRequest, o order) wrote {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	back := reader{ctx, d.Store}
+	w := wrote{record: history.Record{Number: o.Judged}, outcome: operate.Outcome{Message: "Success."}}
+	if o.Revision > 0 {
+		w.record.Number, w.record.Tree = o.Revision, "a new one"
+	}
+	state, err := history.At(back, o.Judged)
+	if err != nil && o.Refused == "" { // that it is done is what counts
+		return w
+	} else if err != nil {
+		return wrote{err: fmt.Errorf("optimize: %w: %s", fleetapi.ErrRefused, o.Refused)}
+	}
+	outcome, judged := d.worldAt(state).Judge(r.Write)
+	if o.Refused != "" {
+		if judged == nil {
+			judged = state.Bound(r.IfMatch)
+		}
+		if judged == nil {
+			judged = fmt.Errorf("%w: %s", fleetapi.ErrRefused, o.Refused)
+		}
+		return wrote{err: judged}
+	}
+	if judged == nil { // or this replica knows other boards than the leader: what is stored counts
+		w.outcome = outcome
+	}
+	return w
+}
+
+// errand is an order on its way through a write of the leader.
+type errand struct {
+	order
+	key     revision.Key
+	at      revision.Revision // as which it lies in the mailbox
+	by      revision.Leadership
+	replica string // that leads
+}
+
+// errOvertaken ends an errand that is not ours any more: another leads, or nobody waits.
+var errOvertaken = errors.New("another replica leads, or the command was taken back")
+
+// bind makes a change hang on the errand: it is done while the order lies there as it was and
+// this replica leads, together with its answer.
+func (e *errand) bind(c *history.Change, s history.State) {
+	if e == nil {
+		return
+	}
+	c.Compares = append(c.Compares, e.by.Fence(), revision.At(e.key, e.at))
+	c.Then = append(c.Then, e.answer(s.Number, s.Number+1, ""))
+}
+
+// answer is what puts the answer into the mailbox.
+func (e *errand) answer(judged, made uint64, refused string) revision.Op {
+	o := e.order
+	o.Answered, o.Leader, o.Judged, o.Revision, o.Refused = true, e.replica, judged, made, refused
+	return revision.PutLeased(e.key, encode(o), o.Lease)
+}
+
+// reply stores an answer without a revision of the layers.
+func (d *deps) reply(ctx context.Context, e *errand, judged uint64, refused string) error {
+	o, err := d.commit(ctx, revision.Txn{Compares: []revision.Compare{e.by.Fence(), revision.At(e.key, e.at)}, Then: []revision.Op{e.answer(judged, 0, refused)}})
+	if err == nil && !o.Succeeded {
+		err = errOvertaken
+	}
+	return err
+}
+
+// stands says whether an errand is still to be done.
+func (d *deps) stands(ctx context.Context, e *errand) error {
+	if e == nil {
+		return nil
+	}
+	o, err := d.commit(ctx, revision.Txn{Compares: []revision.Compare{e.by.Fence(), revision.At(e.key, e.at)}, Then: []revision.Op{revision.Get(e.by.Key)}})
+	if err == nil && !o.Succeeded {
+		err = errOvertaken
+	}
+	return err
+}
+
+// refuse answers an errand that can't be done on the layers as they are, and says why. What the
+// store could not do is no such answer: it is tried again.
+func (d *deps) refuse(w write, judged uint64, why error) error {
+	if w.errand == nil || !isRefusal(why) {
+		return why
+	}
+	if err := d.reply(w.ctx, w.errand, judged, why.Error()); err != nil {
+		return err
+	}
+	return why
+}
+
+// isRefusal says whether a write is refused by the layers as they are.
+func isRefusal(err error) bool {
+	var conflicts history.Conflicts
+	return errors.As(err, new(*operate.Refused)) || errors.As(err, new(*operate.NotFoundError)) || errors.As(err, &conflicts)
+}
