@@ -127,3 +127,23 @@ func (m *mute) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// A controller that is full sends a node on: not to the longest wait, as a refusal does, but
+// to the next one of its list.
+func TestANodeThatFindsAFullControllerGoesToTheNext(t *testing.T) {
+	r := newRig(t, func(o *ServerOptions) { o.MostNodes = 1 })
+	full := r.addr
+	take(t, r.run(t, r.joined(t)).up)
+	take(t, r.up)
+	r.serve(t, ServerOptions{Authority: r.ca, Handler: r, Now: r.clock.now})
+	logs, seen := observer.New(zap.InfoLevel)
+	n := r.run(t, r.joined(t), func(o *ClientOptions) { o.Controller, o.Log = full+","+r.addr, zap.New(logs) })
+	take(t, n.up)
+	down := seen.FilterMessage("node link is down").All()
+	if len(down) != 1 || !strings.Contains(fmt.Sprint(down[0].ContextMap()["error"]), "the controller is busy") {
+		t.Fatalf("%+v", down)
+	}
+	if wait := down[0].ContextMap()["retry"].(time.Duration); wait > firstWait {
+		t.Errorf("it waits %v", wait)
+	}
+}

@@ -91,13 +91,14 @@ func (r *rig) serve(t testing.TB, opts ServerOptions) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.server, r.addr = NewServer(opts), l.Addr().String()
+	server := NewServer(opts)
+	r.server, r.addr = server, l.Addr().String()
 	done := make(chan error, 1)
-	go func() { done <- r.server.Serve(l) }()
+	go func() { done <- server.Serve(l) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		r.server.Drain(ctx)
+		server.Drain(ctx)
 		if err := <-done; err != nil {
 			t.Errorf("serve: %v", err)
 		}
