@@ -240,7 +240,7 @@ var errSwept = errors.New("others write all the time")
 // transaction moves head.
 func (d *deps) sweep(ctx context.Context, by revision.Leadership) (swept int, err error) {
 	for range sweepTries {
-		s, err := history.NewSweep(reader{ctx, d.Store}, time.Now().Add(-sweepAge))
+		s, err := history.NewSweep(reader{ctx, d.Store}, d.Now().Add(-sweepAge))
 		if err != nil {
 			return swept, err
 		}

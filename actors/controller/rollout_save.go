@@ -25,10 +25,12 @@ type stored struct {
 
 // opened is the answer of the store to gates that were opened.
 type opened struct {
-	epoch int
-	gates map[string]gate
-	done  bool
-	err   error
+	epoch   int
+	rollout uint64
+	at      revision.Revision // of the rollout's record that decided so
+	gates   map[string]gate
+	done    bool
+	err     error
 }
 
 // stir says that what is kept has changed. What can be learnt again waits a little.
@@ -150,15 +152,18 @@ func (a *rolloutActor) openGates() {
 	if len(gates) == 0 {
 		return
 	}
-	txn := revision.Txn{Compares: []revision.Compare{a.leads.Fence()}}
+	// The record too: what comes late, when somebody has aborted meanwhile, opens nothing.
+	m := opened{epoch: a.epoch, rollout: a.now.Revision, at: a.at[a.now.Revision], gates: gates}
+	txn := revision.Txn{Compares: []revision.Compare{a.leads.Fence(), revision.At(stagedKey(m.rollout), m.at)}}
 	for _, id := range slices.Sorted(maps.Keys(gates)) {
 		txn.Then = append(txn.Then, revision.Put(history.GateKey(id), encode(gates[id])))
 	}
 	a.opening = true
-	self, epoch := a.self, a.epoch
+	self := a.self
 	a.d.leaf("gates", func() {
 		o, err := a.d.commit(a.d.ctx, txn)
-		a.d.system.Root.Send(self, opened{epoch, gates, err == nil && o.Succeeded, err})
+		m.done, m.err = err == nil && o.Succeeded, err
+		a.d.system.Root.Send(self, m)
 	})
 }
 
@@ -168,6 +173,9 @@ func (a *rolloutActor) opened(m opened) {
 	}
 	a.opening = false
 	if !m.done {
+		if m.err == nil && (a.saving || a.now.Revision != m.rollout || a.at[m.rollout] != m.at) {
+			return // a save of ours was faster: once that is known, settle opens what is still to be opened
+		}
 		if m.err != nil {
 			a.d.Log.Warn("open the gates of a batch", zap.Error(m.err))
 		}

@@ -1,0 +1,95 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/revision"
+)
+
+// belated does a transaction that opens gates when the one who asked for it has given up, as a
+// store does whose members do not reach each other for a while.
+type belated struct {
+	*memory
+	armed atomic.Bool
+	kept  chan revision.Txn
+}
+
+func (s *belated) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+	opens := slices.ContainsFunc(t.Then, func(op revision.Op) bool { return op.Kind == revision.OpPut && history.InGates.Has(op.Key) })
+	if opens && s.armed.CompareAndSwap(true, false) {
+		s.kept <- t
+		<-ctx.Done()
+		return revision.Outcome{}, ctx.Err()
+	}
+	return s.memory.Commit(ctx, t)
+}
+
+// A gate is opened for what is decided in the store at that moment: what a transaction brings that
+// was on its way when the rollout was aborted opens none.
+func TestAGateIsNotOpenedAfterTheAbort(t *testing.T) {
+	onStaged(t, func(r *rig) {
+		s := &belated{memory: newMemory(), kept: make(chan revision.Txn, 1)}
+		r.store = s.memory
+		inner := r.change
+		r.change = func(o *Options) { inner(o); o.Store = s }
+		c := r.start("a")
+		r.fleetOf(c, 3)
+		s.armed.Store(true)
+		r.network(c, `{"envParams":{"B":"one"}}`)
+		r.pass(time.Second)
+		late := <-s.kept
+		r.rollout(c, r.is(c, "running", "one", "").Revision, fleetapi.AbortRollout)
+		if _, err := s.memory.Commit(r.Context(), late); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(time.Minute)
+		r.is(c, "aborted", "one", "")
+	})
+}
+
+// A gate whose transaction was overtaken by what the leader stored meanwhile is opened after all.
+func TestAGateIsOpenedAgainAfterASave(t *testing.T) {
+	onStaged(t, func(r *rig) {
+		s := &overtaken{memory: newMemory()}
+		r.store = s.memory
+		inner := r.change
+		r.change = func(o *Options) { inner(o); o.Store = s }
+		c := r.start("a")
+		r.fleetOf(c, 3)
+		s.armed.Store(true)
+		r.network(c, `{"envParams":{"B":"one"}}`)
+		r.pass(time.Minute)
+		r.is(c, "done", "one", "n0 n1 n2")
+		if s.armed.Load() {
+			t.Error("no gate was opened")
+		}
+	})
+}
+
+// overtaken has another write of the rollout done before a gate is opened.
+type overtaken struct {
+	*memory
+	armed atomic.Bool
+}
+
+func (s *overtaken) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+	for _, op := range t.Then {
+		if op.Kind == revision.OpPut && history.InGates.Has(op.Key) && s.armed.CompareAndSwap(true, false) {
+			page, err := s.List(ctx, history.InRollouts, revision.ListOptions{})
+			if err != nil {
+				return revision.Outcome{}, err
+			}
+			last := page.Entries[len(page.Entries)-1]
+			if _, err := s.memory.Commit(ctx, revision.Txn{Then: []revision.Op{revision.Put(last.Key, last.Value)}}); err != nil {
+				return revision.Outcome{}, err
+			}
+		}
+	}
+	return s.memory.Commit(ctx, t)
+}
