@@ -31,7 +31,7 @@ type audit struct {
 	now      string // who leads
 	flags    []flagged
 	head     uint64
-	out      []string // by the last rollout that was written
+	out      []string        // by the last rollout that was written
 	decided  map[string]bool // commands that rollouts tell of
 	batches  int
 	gates    int

@@ -20,6 +20,9 @@ import (
 // end heals all, waits until it is quiet, and checks what has become of everything.
 func (w *faulty) end() {
 	w.note("all is healed")
+	if w.heal != nil {
+		w.heal()
+	}
 	for _, name := range faultyReplicas {
 		if w.replicas[name] == nil {
 			w.start(name)

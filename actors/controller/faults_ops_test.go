@@ -15,6 +15,9 @@ import (
 // begin notes that something is asked for, and carries it out beside the history.
 func (w *faulty) begin(o *sent, c *Controller, do func(context.Context) (fleetapi.Written, error)) {
 	limit := time.Duration(1+w.rand.IntN(30)) * time.Second
+	if w.brief {
+		limit = min(limit, 10*time.Second)
+	}
 	w.mu.Lock()
 	o.id = len(w.ops)
 	w.ops = append(w.ops, o)

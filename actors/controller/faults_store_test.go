@@ -40,12 +40,12 @@ type fenced struct {
 func isElection(k revision.Key) bool { return strings.HasPrefix(string(k), "elections/") }
 
 // commit does a transaction of a replica.
-func (s *common) commit(ctx context.Context, replica string, t revision.Txn) (revision.Outcome, error) {
+func (s *common) commit(ctx context.Context, by Store, replica string, t revision.Txn) (revision.Outcome, error) {
 	if !s.exact {
 		s.mu.Lock()
 		s.opens(t)
 		s.mu.Unlock()
-		o, err := s.Store.Commit(ctx, t)
+		o, err := by.Commit(ctx, t)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.note(replica, t, o, err)
@@ -53,7 +53,7 @@ func (s *common) commit(ctx context.Context, replica string, t revision.Txn) (re
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o, err := s.Store.Commit(ctx, t)
+	o, err := by.Commit(ctx, t)
 	s.note(replica, t, o, err)
 	return o, err
 }
@@ -121,6 +121,7 @@ func (s *common) isOpen(id, md5 string) bool {
 // way is how one run of a replica reaches the store. How that is may change at any time.
 type way struct {
 	s       *common
+	store   Store // the replica's client
 	replica string
 
 	mu   sync.Mutex
@@ -142,7 +143,8 @@ const (
 	wayLate    = "late"    // only the watch is slow
 )
 
-var ways = []string{wayGood, waySlow, wayLossy, wayRefused, waySilent, wayLate}
+// ways are drawn from.
+var ways = []string{wayGood, waySlow, wayLossy, wayLossy, wayLossy, wayRefused, waySilent, wayLate}
 
 var errLost = errors.New("the store does not answer")
 
@@ -223,7 +225,7 @@ func (w *way) back(ctx context.Context) error {
 	case waySlow:
 		return w.nap(ctx, slowest)
 	case wayLossy:
-		switch w.chance(6) {
+		switch w.chance(20) {
 		case 0:
 			<-ctx.Done()
 			return ctx.Err()
@@ -247,27 +249,37 @@ func (w *way) call(ctx context.Context, f func() error) error {
 func (w *way) ID() string { return w.s.ID() }
 
 func (w *way) Get(ctx context.Context, k revision.Key) (e revision.Entry, r revision.Revision, err error) {
-	err = w.call(ctx, func() error { e, r, err = w.s.Get(ctx, k); return err })
+	err = w.call(ctx, func() error { e, r, err = w.store.Get(ctx, k); return err })
 	return e, r, err
 }
 
 func (w *way) List(ctx context.Context, p revision.Prefix, o revision.ListOptions) (page revision.Page, err error) {
-	err = w.call(ctx, func() error { page, err = w.s.List(ctx, p, o); return err })
+	err = w.call(ctx, func() error { page, err = w.store.List(ctx, p, o); return err })
 	return page, err
 }
 
-// Commit may do it though nobody hears of it: then, or a while later.
+// Commit may do it though nobody hears of it, then or a while later, or not do it at all.
 func (w *way) Commit(ctx context.Context, t revision.Txn) (o revision.Outcome, err error) {
-	if w.how() == wayLossy && w.chance(8) == 0 {
-		after := time.Duration(w.chance(20_000)) * time.Millisecond
-		w.s.late.Go(func() {
-			time.Sleep(after)
-			_, _ = w.s.commit(context.WithoutCancel(ctx), w.replica, t)
-		})
-		<-ctx.Done()
-		return revision.Outcome{}, ctx.Err()
+	if w.how() == wayLossy && t.Writes() {
+		switch w.chance(6) {
+		case 0:
+			after := time.Duration(w.chance(20_000)) * time.Millisecond
+			w.s.late.Go(func() {
+				time.Sleep(after)
+				_, _ = w.s.commit(context.WithoutCancel(ctx), w.store, w.replica, t)
+			})
+			<-ctx.Done()
+			return revision.Outcome{}, ctx.Err()
+		case 1:
+			if _, err := w.s.commit(ctx, w.store, w.replica, t); err != nil {
+				return revision.Outcome{}, err
+			}
+			return revision.Outcome{}, errLost
+		case 2:
+			return revision.Outcome{}, errLost
+		}
 	}
-	err = w.call(ctx, func() error { o, err = w.s.commit(ctx, w.replica, t); return err })
+	err = w.call(ctx, func() error { o, err = w.s.commit(ctx, w.store, w.replica, t); return err })
 	if err != nil {
 		return revision.Outcome{}, err
 	}
@@ -279,7 +291,7 @@ func (w *way) Watch(ctx context.Context, p revision.Prefix, after revision.Revis
 	if w.how() == wayRefused {
 		return errSevered
 	}
-	return w.s.Watch(ctx, p, after, func(b revision.Batch) error {
+	return w.store.Watch(ctx, p, after, func(b revision.Batch) error {
 		for w.how() == waySilent && ctx.Err() == nil {
 			_ = w.nap(ctx, time.Second)
 		}
@@ -296,17 +308,17 @@ func (w *way) Watch(ctx context.Context, p revision.Prefix, after revision.Revis
 }
 
 func (w *way) Grant(ctx context.Context, ttl time.Duration) (id revision.LeaseID, err error) {
-	err = w.call(ctx, func() error { id, err = w.s.Grant(ctx, ttl); return err })
+	err = w.call(ctx, func() error { id, err = w.store.Grant(ctx, ttl); return err })
 	return id, err
 }
 
 func (w *way) KeepAlive(ctx context.Context, id revision.LeaseID) (ttl time.Duration, err error) {
-	err = w.call(ctx, func() error { ttl, err = w.s.KeepAlive(ctx, id); return err })
+	err = w.call(ctx, func() error { ttl, err = w.store.KeepAlive(ctx, id); return err })
 	return ttl, err
 }
 
 func (w *way) Revoke(ctx context.Context, id revision.LeaseID) error {
-	return w.call(ctx, func() error { return w.s.Revoke(ctx, id) })
+	return w.call(ctx, func() error { return w.store.Revoke(ctx, id) })
 }
 
 // Compact is the leader's.

@@ -27,6 +27,10 @@ type faulty struct {
 	names []string
 	brief bool // pauses are short: the clock is the machine's
 
+	open    func(replica string) Store // its client of the store
+	disturb func()                     // does something to the store itself; nil: nothing can be done
+	heal    func()                     // mends that
+
 	ways   map[string]*way
 	clocks map[string]*wallClock
 	begun  map[string]time.Time
@@ -87,10 +91,11 @@ func newFaulty(r *rig, s *common, seed uint64) *faulty {
 		clocks: map[string]*wallClock{}, begun: map[string]time.Time{}, coming: map[string]bool{},
 	}
 	s.open = map[string]map[string]bool{}
+	w.open = func(string) Store { return s.Store }
 	e2e := map[string]*metadata.Metadata{ownFile: rolloutMetadata(r.T)}
 	r.change = func(o *Options) {
 		name := o.Replica
-		w.ways[name] = &way{s: s, replica: name, is: wayGood, rand: rand.New(rand.NewPCG(w.rand.Uint64(), 1))}
+		w.ways[name] = &way{s: s, store: w.open(name), replica: name, is: wayGood, rand: rand.New(rand.NewPCG(w.rand.Uint64(), 1))}
 		if w.clocks[name] == nil {
 			w.clocks[name] = &wallClock{}
 		}
@@ -232,7 +237,8 @@ func (w *faulty) look() {
 	w.settled()
 	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
 	defer cancel()
-	if err := w.audit.read(ctx); err != nil {
+	err := w.audit.read(ctx)
+	if err != nil {
 		w.Fatal("audit: ", err)
 	}
 	for _, wrong := range w.audit.wrong {
@@ -250,6 +256,9 @@ func (w *faulty) look() {
 }
 
 func (w *faulty) step() {
+	if w.disturb != nil && w.rand.IntN(4) == 0 {
+		w.disturb()
+	}
 	switch w.rand.IntN(20) {
 	case 0, 1, 2:
 		w.ask(w.operator(), "network", operate.SetNetwork{Overrides: w.overrides()}, &history.Layer{Kind: history.Network})
@@ -356,7 +365,7 @@ func (w *faulty) jump() {
 func (w *faulty) forgetPast() {
 	at := w.audit.at
 	w.note("the store is compacted to %d", at)
-	if err := w.s.compact(w.Context(), at); err != nil {
+	if err := w.s.compact(w.Context(), at); err != nil && !w.brief {
 		w.Errorf("compact: %v", err)
 	}
 }

@@ -142,6 +142,7 @@ var testsMayImport = map[string][]string{
 	"config/topology/sketch":  {"config/rollout"},
 	"actors/controller":       {"platform/store/bolt"},
 	"actors/controller":       {"config/optimize", "platform/store/bolt"}, // of the rollout that is measured
+	"actors/controller":       {"platform/store/bolt", "platform/store/etcd"},
 
 	"cmd/edgespan-controller": {"platform/store/etcd/etcdtest"},
 
