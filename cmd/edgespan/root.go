@@ -93,7 +93,7 @@ EDGESPAN_CONTEXTS. NO_COLOR switches colours off.`,
 	fleet := fleetCommands(a)
 	inGroup("controller", fleet)
 	addBeside(root, fleet)
-	root.AddCommand(newLayers(a), newVersion(a))
+	root.AddCommand(newLayers(a), newState(a), newVersion(a))
 	return root
 }
 

@@ -1,0 +1,228 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"edgespan/config"
+)
+
+// ReadWanted reads what is wanted of a node:
+//
+//	{"generation": 7, "parameters": [{"id": "a", "target": "present", "dependencies": ["b"]}]}
+//
+// Faults are those of the document, ids that are there twice, and those of the graph; all at
+// once. Dependencies may be left out, and null stands for an empty list.
+func ReadWanted(text []byte) (Config, config.Faults) {
+	var r reader
+	var out Config
+	first := map[string]int{}
+	out.Generation = r.document(text, []string{"id", "target", "dependencies"}, func(path []string, o config.Object) {
+		w := Wanted{ID: r.id(path, o), Target: Target(r.text(path, o, "target", required))}
+		if w.ID != "" {
+			at, _ := strconv.Atoi(path[1])
+			if before, twice := first[w.ID]; twice {
+				r.faults.Add(config.Sub(path, "id"), fmt.Sprintf("is %s, as parameters.%d has it", quote(w.ID), before), "each id once is allowed")
+			} else {
+				first[w.ID] = at
+			}
+		}
+		if _, is := o["target"].(string); is && w.Target != ToBePresent && w.Target != ToBeAbsent {
+			r.faults.Add(config.Sub(path, "target"), "is "+quote(string(w.Target)), "present and absent are allowed")
+		}
+		w.Dependencies = r.texts(path, o, "dependencies")
+		out.Parameters = append(out.Parameters, w)
+	})
+	// A parameter without an id is a fault already, and nobody's dependency.
+	named := slices.DeleteFunc(slices.Clone(out.Parameters), func(w Wanted) bool { return w.ID == "" })
+	r.faults = append(r.faults, GraphOf(named).Faults(func(id string) []string {
+		return []string{"parameters", strconv.Itoa(first[id]), "dependencies"}
+	})...)
+	if r.faults != nil {
+		r.sort()
+		return Config{}, r.faults
+	}
+	return out, nil
+}
+
+// ReadReported reads what a node reported:
+//
+//	{"generation": 7, "parameters": [{"id": "a", "state": "CreatingFailed", "timestamp": "2026-05-01T12:00:00Z", "message": "why"}]}
+//
+// The states are those that nodes report by the contract; all faults at once. Time and
+// message may be left out; an id may be there twice (Derive says which counts).
+func ReadReported(text []byte) (EdgePeerConfigurationState, config.Faults) {
+	var r reader
+	var out EdgePeerConfigurationState
+	out.Generation = r.document(text, []string{"id", "state", "timestamp", "message"}, func(path []string, o config.Object) {
+		p := Reported{ID: r.id(path, o), State: State(r.text(path, o, "state", required)), Message: r.text(path, o, "message", optional)}
+		if _, is := o["state"].(string); is && !slices.Contains(spoken, p.State) {
+			r.faults.Add(config.Sub(path, "state"), "is "+quote(string(p.State))+", which is no state that is reported", allowedStates())
+		}
+		at := r.text(path, o, "timestamp", optional)
+		if _, is := o["timestamp"].(string); is {
+			// The letters of RFC 3339 may be small ones.
+			if err := p.Since.UnmarshalText([]byte(strings.ToUpper(at))); err != nil {
+				r.faults.Add(config.Sub(path, "timestamp"), "is "+quote(at), "a time of RFC 3339 is allowed, such as "+time.UnixMilli(0).UTC().Format(time.RFC3339))
+			}
+		}
+		out.Parameters = append(out.Parameters, p)
+	})
+	if r.faults != nil {
+		r.sort()
+		return EdgePeerConfigurationState{}, r.faults
+	}
+	for i := range out.Parameters {
+		out.Parameters[i].Generation = out.Generation
+	}
+	return out, nil
+}
+
+func allowedStates() string {
+	words := make([]string, len(spoken))
+	for i, s := range spoken {
+		words[i] = string(s)
+	}
+	return strings.Join(words, ", ") + " are allowed"
+}
+
+// reader reads one document and gathers its faults.
+type reader struct{ faults config.Faults }
+
+const (
+	required = true
+	optional = false
+)
+
+// document reads what both documents share, and has each parameter read by one.
+func (r *reader) document(text []byte, keys []string, one func(path []string, o config.Object)) config.Generation {
+	o, faults := config.ParseObject(text)
+	if faults != nil {
+		r.faults = faults
+		return config.Generation{}
+	}
+	r.known(nil, o, []string{"generation", "parameters"})
+	g := r.generation(o)
+	list, is := o["parameters"].([]any)
+	if v, has := o["parameters"]; !has {
+		r.faults.Add([]string{"parameters"}, "is missing", "a list of objects is required")
+	} else if v != nil && !is {
+		r.faults.Add([]string{"parameters"}, "is of type "+config.KindOf(v), "a list of objects is allowed")
+	}
+	for i, v := range list {
+		path := []string{"parameters", strconv.Itoa(i)}
+		if p, is := v.(config.Object); is {
+			r.known(path, p, keys)
+			one(path, p)
+		} else {
+			r.faults.Add(path, "is of type "+config.KindOf(v), "an object is allowed")
+		}
+	}
+	return g
+}
+
+// generation reads the number that links a report to what is wanted. In a file it is a mere
+// number: nobody else counts.
+func (r *reader) generation(o config.Object) config.Generation {
+	const allowed = "a whole number from 0 on"
+	v, has := o["generation"]
+	n, is := v.(int64)
+	switch {
+	case !has:
+		r.faults.Add([]string{"generation"}, "is missing", allowed+" is required")
+	case !is:
+		r.faults.Add([]string{"generation"}, "is of type "+config.KindOf(v), allowed+" is allowed")
+	case n < 0:
+		r.faults.Add([]string{"generation"}, fmt.Sprintf("is %d", n), allowed+" is allowed")
+	}
+	return config.Generation{Counter: uint64(max(n, 0))}
+}
+
+func (r *reader) known(path []string, o config.Object, keys []string) {
+	for _, k := range config.Keys(o) {
+		if !slices.Contains(keys, k) {
+			r.faults.Add(config.Sub(path, k), "is not known", strings.Join(keys, ", ")+" are allowed")
+		}
+	}
+}
+
+func (r *reader) id(path []string, o config.Object) string {
+	id := r.text(path, o, "id", required)
+	if s, is := o["id"].(string); is && s == "" {
+		r.faults.Add(config.Sub(path, "id"), "is empty", "a text is allowed")
+	}
+	return id
+}
+
+func (r *reader) text(path []string, o config.Object, key string, must bool) string {
+	v, has := o[key]
+	s, is := v.(string)
+	switch {
+	case has && !is && (v != nil || must):
+		r.faults.Add(config.Sub(path, key), "is of type "+config.KindOf(v), "a text is allowed")
+	case !has && must:
+		r.faults.Add(config.Sub(path, key), "is missing", "a text is required")
+	}
+	return s
+}
+
+func (r *reader) texts(path []string, o config.Object, key string) []string {
+	v := o[key]
+	list, is := v.([]any)
+	if v != nil && !is {
+		r.faults.Add(config.Sub(path, key), "is of type "+config.KindOf(v), "a list of ids is allowed")
+	}
+	var out []string
+	for i, v := range list {
+		if s, is := v.(string); is {
+			out = append(out, s)
+		} else {
+			r.faults.Add(config.Sub(path, key, strconv.Itoa(i)), "is of type "+config.KindOf(v), "an id is allowed")
+		}
+	}
+	return out
+}
+
+// sort puts the faults into the order of the document: places in a list by their number.
+func (r *reader) sort() {
+	slices.SortStableFunc(r.faults, func(a, b config.Fault) int {
+		return slices.CompareFunc(a.Path, b.Path, func(a, b string) int {
+			x, err := strconv.Atoi(a)
+			y, err2 := strconv.Atoi(b)
+			if err == nil && err2 == nil && x != y {
+				return x - y
+			}
+			return strings.Compare(a, b)
+		})
+	})
+}
+
+// Document is a derived state as it is printed.
+type Document struct {
+	Ready      bool        `json:"ready"`
+	Parameters []Statement `json:"parameters"` // by ID
+	Ignored    []Statement `json:"ignored"`    // by ID; their state is Ignored
+}
+
+// Statement is one parameter of a Document.
+type Statement struct {
+	ID     string `json:"id"`
+	State  State  `json:"state"`
+	Review Review `json:"review"`
+	Reason string `json:"reason"`
+}
+
+// Document is the state as it is printed; no list of it is null.
+func (d PeerConfigurationState) Document() Document {
+	out := Document{Ready: d.Ready, Parameters: []Statement{}, Ignored: []Statement{}}
+	for _, p := range d.Parameters {
+		out.Parameters = append(out.Parameters, Statement{p.ID, p.State, p.Review, p.Reason})
+	}
+	for _, i := range d.Ignored {
+		out.Ignored = append(out.Ignored, Statement{i.ID, Ignored, i.Review, i.Reason})
+	}
+	return out
+}

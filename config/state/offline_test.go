@@ -1,0 +1,114 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// derived derives offline and prints the document on one line, or the faults.
+func derived(wanted, reported string) string {
+	want, faults := ReadWanted([]byte(wanted))
+	got, more := ReadReported([]byte(reported))
+	if faults = append(faults, more...); faults != nil {
+		return strings.ReplaceAll(faults.Error(), "\n", "; ")
+	}
+	text, err := json.Marshal(Derive(want, got).Document())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func TestDeriveOffline(t *testing.T) {
+	const nothing = `{"generation":1,"parameters":[]}`
+	for _, c := range []struct{ name, wanted, reported, want string }{
+		{"nothing is ready", nothing, nothing, `{"ready":true,"parameters":[],"ignored":[]}`},
+		{"null stands for an empty list", `{"generation":1,"parameters":null}`, `{"parameters":null,"generation":1}`, `{"ready":true,"parameters":[],"ignored":[]}`},
+		{"nothing of another generation is not", nothing, `{"generation":0,"parameters":[]}`, `{"ready":false,"parameters":[],"ignored":[]}`},
+		{
+			"all there", `{"generation":1,"parameters":[{"id":"b","target":"absent","dependencies":null},{"id":"a","target":"present","dependencies":["b"]}]}`,
+			`{"generation":1,"parameters":[{"id":"a","state":"Present","timestamp":"2026-05-01T12:00:00Z","message":"m"},{"id":"b","state":"Absent"}]}`,
+			`{"ready":true,"parameters":[{"id":"a","state":"Present","review":"no","reason":"m"},{"id":"b","state":"Absent","review":"no","reason":""}],"ignored":[]}`,
+		},
+		{
+			"a stale report", `{"generation":2,"parameters":[{"id":"a","target":"present"},{"id":"b","target":"present"},{"id":"c","target":"present"}]}`,
+			`{"generation":1,"parameters":[{"id":"a","state":"CreatingFailed","message":"no port"},{"id":"b","state":"Present"},{"id":"x","state":"Present","message":"m"}]}`,
+			`{"ready":false,"parameters":[{"id":"a","state":"CreatingFailed","review":"yes","reason":"stale report: generation 1, wanted is 2: no port"},` +
+				`{"id":"b","state":"Present","review":"no","reason":"stale report: generation 1, wanted is 2"},` +
+				`{"id":"c","state":"Creating","review":"no","reason":"stale report: generation 1, wanted is 2"}],` +
+				`"ignored":[{"id":"x","state":"Ignored","review":"maybe","reason":"stale report: generation 1, wanted is 2: m"}]}`,
+		},
+		{
+			"the newest, whatever the zone", `{"generation":1,"parameters":[{"id":"a","target":"present"}]}`,
+			`{"generation":1,"parameters":[{"id":"a","state":"Present","timestamp":"2026-05-01T13:00:00.5+02:00"},{"id":"a","state":"CheckPresentFailed","timestamp":"2026-05-01t11:30:00z","message":"newer"}]}`,
+			`{"ready":false,"parameters":[{"id":"a","state":"CheckPresentFailed","review":"yes","reason":"newer"}],"ignored":[]}`,
+		},
+		{
+			"all faults of both at once",
+			`{"generation":-1,"more":1,"parameters":[{"id":"a","target":"Present","dependencies":["b",1]},{"id":"b","target":"absent","dependencies":["a","z"]},{"id":"b","target":"absent","kind":"x"},` +
+				`{"id":"","dependencies":"a"},{"id":7,"target":null},8,{"id":"q","target":"present","dependencies":["q"]}]}`,
+			`{"generation":1.5,"parameters":[{"id":"a","state":"Creating"},{"id":"b","state":"present","timestamp":"2026-05-01","message":3},{"state":"Present","timestamp":""}]}`,
+			`generation: is -1: a whole number from 0 on is allowed; more: is not known: generation, parameters are allowed; ` +
+				`parameters.0.dependencies: parameters wait for each other: "a" -> "b" -> "a": dependencies without a cycle are allowed; ` +
+				`parameters.0.dependencies.1: is of type int64: an id is allowed; parameters.0.target: is "Present": present and absent are allowed; ` +
+				`parameters.1.dependencies: "b" depends on "z", which is no parameter: the id of a parameter is allowed; ` +
+				`parameters.2.id: is "b", as parameters.1 has it: each id once is allowed; parameters.2.kind: is not known: id, target, dependencies are allowed; ` +
+				`parameters.3.dependencies: is of type string: a list of ids is allowed; parameters.3.id: is empty: a text is allowed; parameters.3.target: is missing: a text is required; ` +
+				`parameters.4.id: is of type int64: a text is allowed; parameters.4.target: is of type null: a text is allowed; ` +
+				`parameters.5: is of type int64: an object is allowed; parameters.6.dependencies: "q" depends on itself: dependencies without a cycle are allowed; ` +
+				`generation: is of type double: a whole number from 0 on is allowed; ` +
+				`parameters.0.state: is "Creating", which is no state that is reported: Present, Absent, WaitingForDependencies, CreatingFailed, RemovingFailed, CheckPresentFailed, CheckAbsentFailed are allowed; ` +
+				`parameters.1.message: is of type int64: a text is allowed; ` +
+				`parameters.1.state: is "present", which is no state that is reported: Present, Absent, WaitingForDependencies, CreatingFailed, RemovingFailed, CheckPresentFailed, CheckAbsentFailed are allowed; ` +
+				`parameters.1.timestamp: is "2026-05-01": a time of RFC 3339 is allowed, such as 1970-01-01T00:00:00Z; ` +
+				`parameters.2.id: is missing: a text is required; parameters.2.timestamp: is "": a time of RFC 3339 is allowed, such as 1970-01-01T00:00:00Z`,
+		},
+		{"what is missing", `{}`, `{"parameters":{}}`, `generation: is missing: a whole number from 0 on is required; parameters: is missing: a list of objects is required; ` +
+			`generation: is missing: a whole number from 0 on is required; parameters: is of type object: a list of objects is allowed`},
+		{"no JSON, and a key twice", `[]`, `{"generation":1,"generation":2,"parameters":[]}`, `the document is an array: one JSON object is allowed; generation: is given twice: each key once is allowed`},
+		{"places in the order of their numbers", `{"generation":1,"parameters":[` + strings.Repeat(`{"id":"a","target":"present"},`, 10) + `0]}`, nothing, func() string {
+			out := ""
+			for i := 1; i < 10; i++ {
+				out += fmt.Sprintf(`parameters.%d.id: is "a", as parameters.0 has it: each id once is allowed; `, i)
+			}
+			return out + "parameters.10: is of type int64: an object is allowed"
+		}()},
+	} {
+		if got := derived(c.wanted, c.reported); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
+		}
+	}
+}
+
+// FuzzReadOffline: any text is read or refused with faults, and what was read derives to one
+// answer for each id.
+func FuzzReadOffline(f *testing.F) {
+	f.Add(`{"generation":1,"parameters":[{"id":"a","target":"present","dependencies":["b"]},{"id":"b","target":"absent"}]}`,
+		`{"generation":1,"parameters":[{"id":"a","state":"Present","timestamp":"2026-05-01T12:00:00Z","message":"m"},{"id":"a","state":"Absent"}]}`)
+	f.Add(`{"generation":1,"parameters":[{"id":"a","target":"present","dependencies":["a","x"]}]}`, `{"generation":-1,"parameters":[0]}`)
+	f.Fuzz(func(t *testing.T, wanted, reported string) {
+		want, faults := ReadWanted([]byte(wanted))
+		got, more := ReadReported([]byte(reported))
+		if faults != nil && (len(want.Parameters) > 0 || faults.Error() == "") || more != nil && (len(got.Parameters) > 0 || more.Error() == "") {
+			t.Fatal(faults, more)
+		}
+		if faults != nil || more != nil {
+			return
+		}
+		d := Derive(want, got)
+		if len(d.Parameters) != len(want.Parameters) {
+			t.Fatalf("%d answers to %d wishes", len(d.Parameters), len(want.Parameters))
+		}
+		if d.Ready && want.Generation != got.Generation {
+			t.Fatal("ready by a stale report")
+		}
+		if g := GraphOf(want.Parameters); g.Cycles != nil || g.Unknown != nil || len(g.Order) != len(want.Parameters) {
+			t.Fatalf("%+v", g)
+		}
+		if text, err := json.Marshal(d.Document()); err != nil || strings.Contains(string(text), "null,") && !strings.Contains(wanted+reported, "null,") {
+			t.Fatal(string(text), err)
+		}
+	})
+}
