@@ -101,9 +101,10 @@ type rolloutActor struct {
 	stirred bool           // something came since lookNow was set
 	recheck []string       // names to be observed
 
-	dirty, saving, opening, later bool
-	ended                         []*stagedRollout // to be stored with the next save
-	answers                       []answer         // once what they tell of is stored
+	dirty, saving, later bool
+	opening              int              // transactions that open gates, on their way
+	ended                []*stagedRollout // to be stored with the next save
+	answers              []answer         // once what they tell of is stored
 }
 
 // answer is what became of a command.

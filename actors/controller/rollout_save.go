@@ -126,15 +126,19 @@ func (a *rolloutActor) retryLater() {
 // leadAgain is how long a leader waits with what the store did not take.
 const leadAgain = 200 * time.Millisecond
 
-// gatesAtOnce is how many gates are opened in one transaction.
-const gatesAtOnce = 100
+// Bounds of what is opened at once: the gates of one transaction, and the transactions that the
+// store may sync together.
+const (
+	gatesAtOnce = revision.MaxOps
+	mostOpening = 8
+)
 
 // openGates lets the nodes of the batch that is out have what they want, once the batch is
 // stored. It goes by how things are, not by what was decided a moment ago: it does what a
 // leader that died left, and nothing twice. What a node wants since the rollout was stored is
 // not of that rollout.
 func (a *rolloutActor) openGates() {
-	if a.machine == nil || a.saving || a.opening || a.dirty && !a.later || a.now.End != "" {
+	if a.machine == nil || a.saving || a.opening > 0 || a.dirty && !a.later || a.now.End != "" {
 		return
 	}
 	durable := a.kept[a.now.Revision]
@@ -144,34 +148,34 @@ func (a *rolloutActor) openGates() {
 	gates := map[string]gate{}
 	for _, name := range durable.Machine.Out {
 		w := a.nodes[a.ids[name]]
-		if w == nil || w.gate.Open == w.wants || w.since > a.at[a.now.Revision] || len(gates) == gatesAtOnce {
+		if w == nil || w.gate.Open == w.wants || w.since > a.at[a.now.Revision] || len(gates) == gatesAtOnce*mostOpening {
 			continue
 		}
 		gates[w.id] = gate{Open: w.wants, Rollout: a.now.Revision, Batch: durable.Machine.Number}
 	}
-	if len(gates) == 0 {
-		return
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(gates)), gatesAtOnce) {
+		m := opened{epoch: a.epoch, rollout: a.now.Revision, at: a.at[a.now.Revision], gates: map[string]gate{}}
+		// The record too: what comes late, when somebody has aborted meanwhile, opens nothing.
+		txn := revision.Txn{Compares: []revision.Compare{a.leads.Fence(), revision.At(stagedKey(m.rollout), m.at)}}
+		for _, id := range ids {
+			m.gates[id] = gates[id]
+			txn.Then = append(txn.Then, revision.Put(history.GateKey(id), encode(gates[id])))
+		}
+		a.opening++
+		self := a.self
+		a.d.leaf("gates", func() {
+			o, err := a.d.commit(a.d.ctx, txn)
+			m.done, m.err = err == nil && o.Succeeded, err
+			a.d.system.Root.Send(self, m)
+		})
 	}
-	// The record too: what comes late, when somebody has aborted meanwhile, opens nothing.
-	m := opened{epoch: a.epoch, rollout: a.now.Revision, at: a.at[a.now.Revision], gates: gates}
-	txn := revision.Txn{Compares: []revision.Compare{a.leads.Fence(), revision.At(stagedKey(m.rollout), m.at)}}
-	for _, id := range slices.Sorted(maps.Keys(gates)) {
-		txn.Then = append(txn.Then, revision.Put(history.GateKey(id), encode(gates[id])))
-	}
-	a.opening = true
-	self := a.self
-	a.d.leaf("gates", func() {
-		o, err := a.d.commit(a.d.ctx, txn)
-		m.done, m.err = err == nil && o.Succeeded, err
-		a.d.system.Root.Send(self, m)
-	})
 }
 
 func (a *rolloutActor) opened(m opened) {
 	if m.epoch != a.epoch {
 		return
 	}
-	a.opening = false
+	a.opening--
 	if !m.done {
 		if m.err == nil && (a.saving || a.now.Revision != m.rollout || a.at[m.rollout] != m.at) {
 			return // a save of ours was faster: once that is known, settle opens what is still to be opened
@@ -192,7 +196,7 @@ func (a *rolloutActor) opened(m opened) {
 // begin takes up what the leader before has stored.
 func (a *rolloutActor) begin() {
 	a.epoch++
-	a.machine, a.now, a.dirty, a.saving, a.opening, a.later, a.recheck = nil, nil, false, false, false, false, nil
+	a.machine, a.now, a.dirty, a.saving, a.opening, a.later, a.recheck = nil, nil, false, false, 0, false, nil
 	last := a.last()
 	if last == nil {
 		a.poke()
@@ -218,6 +222,6 @@ func (a *rolloutActor) stepDown() {
 	a.epoch++
 	a.timers++ // those that run are void
 	a.leads, a.mandate, a.machine, a.now, a.gathers = nil, nil, nil, nil, time.Time{}
-	a.dirty, a.saving, a.opening, a.later = false, false, false, false
+	a.dirty, a.saving, a.opening, a.later = false, false, 0, false
 	a.recheck, a.ended, a.answers = nil, nil, nil
 }

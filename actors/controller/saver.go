@@ -11,14 +11,20 @@ import (
 
 // saver is the leaf that stores what nodes have to keep. What comes while one transaction is
 // on its way to the disk goes together in the next: a change that touches ten thousand nodes
-// costs a hundred syncs, and a single node waits for nobody.
+// costs a hundred transactions, and a single node waits for nobody. A transaction that is full
+// does not wait for those before it, unless it has a key of theirs: the disk syncs them together.
 type saver struct {
 	d *deps
 
-	mu    sync.Mutex
-	queue []entry
-	woken chan struct{} // has one when there is something in the queue
+	mu     sync.Mutex
+	queue  []entry
+	keys   map[revision.Key]bool // of the transactions that are on their way
+	flying int                   // how many these are
+	woken  chan struct{}         // has one when there is something new in the queue, or on its way
 }
+
+// mostFlying is how many transactions are on their way at most.
+const mostFlying = 4
 
 // entry is one key to be read or written for somebody.
 type entry struct {
@@ -37,13 +43,19 @@ type saved struct {
 	err  error             // it may have been done or not
 }
 
-func newSaver(d *deps) *saver { return &saver{d: d, woken: make(chan struct{}, 1)} }
+func newSaver(d *deps) *saver {
+	return &saver{d: d, keys: map[revision.Key]bool{}, woken: make(chan struct{}, 1)}
+}
 
 // add queues an entry. Entries of one key are done in their order.
 func (s *saver) add(e entry) {
 	s.mu.Lock()
 	s.queue = append(s.queue, e)
 	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *saver) wake() {
 	select {
 	case s.woken <- struct{}{}:
 	default:
@@ -59,29 +71,51 @@ func (s *saver) run() {
 		case <-s.woken:
 		}
 		for batch := s.take(); len(batch) > 0; batch = s.take() {
-			s.store(batch)
+			s.d.leaf("save", func() {
+				s.store(batch)
+				s.came(batch)
+			})
 		}
 	}
 }
 
-// take is the entries of the next transaction: as many as fit, and no key twice.
+// take is the entries of the next transaction: as many as fit, and no key that is on its way
+// already. None, where others are on their way and it would not be full.
 func (s *saver) take() []entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys, size, n := map[revision.Key]bool{}, 0, 0
+	if s.flying > 0 && (s.flying == mostFlying || len(s.queue) < revision.MaxOps) {
+		return nil
+	}
+	size, n := 0, 0
 	for ; n < len(s.queue) && n < revision.MaxOps; n++ {
 		e := s.queue[n]
 		size += transaction([]entry{e}).Size()
-		if keys[e.op.Key] || n > 0 && size > revision.MaxSize {
+		if s.keys[e.op.Key] || n > 0 && size > revision.MaxSize {
 			break
 		}
-		keys[e.op.Key] = true
+		s.keys[e.op.Key] = true
 	}
+	if n == 0 {
+		return nil
+	}
+	s.flying++
 	batch := s.queue[:n:n]
 	if s.queue = s.queue[n:]; len(s.queue) == 0 {
 		s.queue = nil // a burst's memory is given back
 	}
 	return batch
+}
+
+// came is the end of a transaction.
+func (s *saver) came(batch []entry) {
+	s.mu.Lock()
+	for _, e := range batch {
+		delete(s.keys, e.op.Key)
+	}
+	s.flying--
+	s.mu.Unlock()
+	s.wake()
 }
 
 // transaction does entries together; what is there is read where a compare does not hold.

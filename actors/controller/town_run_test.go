@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -70,11 +71,6 @@ func newTownRun(tb testing.TB, t *town, store Store, flags map[string]string) *t
 		tb.Fatal(err)
 	}
 	r.until("the store is read", func() bool { return r.c.Ready(tb.Context()) == nil && len(r.c.d.dir.seats()) == len(t.names) })
-	doc, faults := config.ParseObject([]byte(t.document()))
-	if faults != nil {
-		tb.Fatal(faults)
-	}
-	r.write(operate.SetTopology{Document: doc})
 	for i := range t.names {
 		n := &townNode{r: r, i: i, id: uint64(i + 1), md5: config.MD5(config.Object{})}
 		r.nodes = append(r.nodes, n)
@@ -85,7 +81,16 @@ func newTownRun(tb testing.TB, t *town, store Store, flags map[string]string) *t
 		r.c.Connected(n, h)
 		n.tell()
 	}
-	r.until("all are in sync", func() bool { return r.confirmed() >= len(t.names) && r.inSync() })
+	r.until("all are in sync", r.inSync)
+	doc, faults := config.ParseObject([]byte(t.document()))
+	if faults != nil {
+		tb.Fatal(faults)
+	}
+	number := r.write(operate.SetTopology{Document: doc}) // each node is told what it says of it
+	r.until("all have the topology", func() bool {
+		all, err := r.c.Rollouts(tb.Context())
+		return err == nil && slices.ContainsFunc(all, func(one fleetapi.Rollout) bool { return one.Revision == number && one.Acked == len(t.names) })
+	})
 	r.write(operate.SetE2E{File: ownFile, Config: config.Object{"flags": config.Object{"config_staged_rollout_enabled": "true"}}, Modify: true})
 	r.until("somebody leads", func() bool {
 		e, _, err := store.Get(tb.Context(), history.ElectionKey(leaderWord))

@@ -1,0 +1,111 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/revision"
+)
+
+// flightStore is a store whose commits take a while, each another one, and which sees what is on
+// its way at the same time.
+type flightStore struct {
+	*memory
+	draw    *rand.Rand
+	see     sync.Mutex
+	keys    map[revision.Key]bool
+	flying  int
+	most    int
+	partial int // transactions that went beside others and were not full
+	clashes []revision.Key
+	wrote   map[revision.Key][]string
+	commits int
+}
+
+func (s *flightStore) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+	s.see.Lock()
+	if s.commits++; s.flying > 0 && len(t.Then) < revision.MaxOps {
+		s.partial++
+	}
+	s.flying++
+	s.most = max(s.most, s.flying)
+	for _, op := range t.Then {
+		if s.keys[op.Key] {
+			s.clashes = append(s.clashes, op.Key)
+		}
+		s.keys[op.Key] = true
+	}
+	takes := time.Duration(1+s.draw.IntN(50)) * time.Millisecond
+	s.see.Unlock()
+	time.Sleep(takes)
+	o, err := s.memory.Commit(ctx, t)
+	s.see.Lock()
+	defer s.see.Unlock()
+	s.flying--
+	for _, op := range t.Then {
+		delete(s.keys, op.Key)
+		s.wrote[op.Key] = append(s.wrote[op.Key], string(op.Value))
+	}
+	return o, err
+}
+
+// burst adds entries of so many keys, and answers with what each key is to become in turn.
+func (s *flightStore) burst(keys, entries int) map[revision.Key][]string {
+	want := map[revision.Key][]string{}
+	d := &deps{Options: Options{Store: s, Log: zap.NewNop()}}
+	ctx, cancel := context.WithCancel(context.Background())
+	d.ctx, d.saver = ctx, newSaver(d)
+	d.leaf("saver", d.saver.run)
+	for i := range entries {
+		k := revision.Key(fmt.Sprintf("k/%d", s.draw.IntN(keys)))
+		want[k] = append(want[k], fmt.Sprint(i))
+		d.saver.add(entry{op: revision.Put(k, []byte(fmt.Sprint(i)))})
+		if s.draw.IntN(100) == 0 {
+			time.Sleep(time.Duration(s.draw.IntN(20)) * time.Millisecond)
+		}
+	}
+	time.Sleep(time.Minute)
+	cancel()
+	d.leaves.Wait()
+	return want
+}
+
+// A full transaction does not wait for those before it: the disk syncs them together. Each key
+// has what was said last of it, and what is on its way has no key twice.
+func TestFullTransactionsGoTogetherAndKeysInTheirOrder(t *testing.T) {
+	for _, one := range []struct {
+		keys, entries, most int
+	}{{1, 300, 1}, {40, 3000, 1}, {2000, 20_000, 2}, {1_000_000, 20_000, mostFlying}} {
+		t.Run(fmt.Sprint(one.keys, " keys"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &flightStore{memory: newMemory(), draw: rand.New(rand.NewPCG(1, 2)), keys: map[revision.Key]bool{}, wrote: map[revision.Key][]string{}}
+				want := s.burst(one.keys, one.entries)
+				if len(s.clashes) > 0 || s.most != one.most {
+					t.Errorf("%d clashes, %d at once, want %d, %d commits", len(s.clashes), s.most, one.most, s.commits)
+				}
+				for k, values := range want {
+					if fmt.Sprint(s.wrote[k]) != fmt.Sprint(values) {
+						t.Fatalf("%s became %v, want %v", k, s.wrote[k], values)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A single node waits for nobody, and what comes while its entry is on its way goes together.
+func TestWhatComesMeanwhileGoesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &flightStore{memory: newMemory(), draw: rand.New(rand.NewPCG(1, 2)), keys: map[revision.Key]bool{}, wrote: map[revision.Key][]string{}}
+		if s.burst(1_000_000, revision.MaxOps); s.commits > 20 || s.most != 1 || s.partial != 0 {
+			t.Errorf("%d commits, %d at once, %d not full", s.commits, s.most, s.partial)
+		}
+	})
+}
