@@ -82,11 +82,7 @@ func newTownRun(tb testing.TB, t *town, store Store, flags map[string]string) *t
 		n.tell()
 	}
 	r.until("all are in sync", r.inSync)
-	doc, faults := config.ParseObject([]byte(t.document()))
-	if faults != nil {
-		tb.Fatal(faults)
-	}
-	number := r.write(operate.SetTopology{Document: doc}) // each node is told what it says of it
+	number := r.write(operate.SetTopology{Document: t.topology.Document()}) // each node is told what it says of it
 	r.until("all have the topology", func() bool {
 		all, err := r.c.Rollouts(tb.Context())
 		return err == nil && slices.ContainsFunc(all, func(one fleetapi.Rollout) bool { return one.Revision == number && one.Acked == len(t.names) })
@@ -142,6 +138,13 @@ func (r *townRun) change(text string) uint64 {
 	r.pushes, r.done, r.most, r.checks, r.batches, r.cut, r.grown = 0, 0, 0, 0, 0, "", false
 	r.mu.Unlock()
 	return r.write(operate.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": text}}})
+}
+
+// fails has nodes end a push of a config with a text like this, but those that are spared.
+func (r *townRun) fails(text string, outcome link.Outcome, spared func(node int) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bad, r.outcome, r.spared, r.had = text, outcome, spared, map[int]bool{}
 }
 
 func (r *townRun) confirmed() int {

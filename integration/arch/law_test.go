@@ -143,6 +143,7 @@ var testsMayImport = map[string][]string{
 	"actors/controller":       {"platform/store/bolt"},
 	"actors/controller":       {"config/optimize", "platform/store/bolt"}, // of the rollout that is measured
 	"actors/controller":       {"platform/store/bolt", "platform/store/etcd"},
+	"actors/controller":       {"platform/store/bolt", "config/topology/sketch"}, // a town, and the store of its measured rollout
 
 	"cmd/edgespan-controller": {"platform/store/etcd/etcdtest"},
 
