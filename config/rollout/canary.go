@@ -5,8 +5,8 @@ import "edgespan/config/topology"
 // first is the canary of a change: at most so many nodes of the one site that cuts off the
 // fewest others when it goes alone. The law of plans would take all that is behind a site with
 // it, which is the whole network where its only point of presence is to be pushed: a bad config
-// would be everywhere with the first batch. The canary goes down once more for that, with the
-// site that it is behind.
+// would be everywhere with the first batch. Of several such sites it is the first by name that is
+// behind no pending one: others go down once more, with the site that they are behind.
 func first(most int, t *topology.Topology, pending []string, assumeAlive bool) []string {
 	wanted := make(map[string]bool, len(pending))
 	for _, name := range pending {
@@ -19,9 +19,18 @@ func first(most int, t *topology.Topology, pending []string, assumeAlive bool) [
 			cuts[g.above[i]] += cuts[i] + 1
 		}
 	}
+	behind := func(i int) bool { // a pending site
+		for i = g.above[i]; i != root && len(g.pending[i]) == 0; {
+			i = g.above[i]
+		}
+		return i != root
+	}
 	best := none
 	for i := range g.sites {
-		if g.reached(i) && len(g.pending[i]) > 0 && (best == none || cuts[i] < cuts[best]) {
+		if !g.reached(i) || len(g.pending[i]) == 0 {
+			continue
+		}
+		if best == none || cuts[i] < cuts[best] || cuts[i] == cuts[best] && behind(best) && !behind(i) {
 			best = i
 		}
 	}
