@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -79,7 +78,7 @@ taken out of use since.`,
 
 // readBackup reads a file, or stdin, and checks all of it.
 func (a *app) readBackup(file string) (*backup.Copy, error) {
-	var in io.Reader = a.In
+	in := a.In
 	if file == "-" {
 		file = "stdin"
 	} else {

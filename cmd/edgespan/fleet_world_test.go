@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/backup"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -48,6 +50,12 @@ func (s modelReader) Get(keys ...revision.Key) ([]revision.Entry, error) {
 		e.Key, out[i] = key, e
 	}
 	return out, nil
+}
+
+// Backup is of what was really written.
+func (b *worldBackend) Backup(_ context.Context, version string) (func(context.Context, io.Writer) error, error) {
+	s, err := backup.Open(b.store, backup.Header{Version: version, Store: "6a0c0f2e-0000-4000-8000-000000000001"})
+	return func(_ context.Context, out io.Writer) error { return s.Write(b.store, out) }, err
 }
 
 // newWorldBackend knows the nodes of the real topology node-1 and node-2, which have reported.

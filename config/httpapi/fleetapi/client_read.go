@@ -2,6 +2,7 @@ package fleetapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -232,7 +233,7 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (backup.Header, error)
 	case err != nil:
 		return backup.Header{}, err
 	case done.err != nil:
-		return backup.Header{}, fmt.Errorf("back up %s: the answer is no whole backup: %w", c.base, done.err)
+		return backup.Header{}, fmt.Errorf("back up %s: the answer is no whole backup: %w", c.base, errors.New(done.err.Error())) // no fault of who asked
 	}
 	return done.copy.Header, nil
 }

@@ -1,0 +1,346 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/config/backup"
+	"edgespan/config/history"
+	"edgespan/config/revision"
+	"edgespan/platform/datadir"
+	"edgespan/platform/store/bolt"
+	"edgespan/platform/store/etcd"
+	"edgespan/platform/store/etcd/etcdtest"
+	"edgespan/platform/store/kv"
+)
+
+// filled makes a store of a fleet in a data folder, with so many objects of 1 KiB, and a
+// backup of it.
+func filled(t *testing.T, objects int) (dir, file string) {
+	t.Helper()
+	dir, file = t.TempDir(), filepath.Join(t.TempDir(), "fleet.backup")
+	d, err := datadir.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := bolt.Open(d.Path("store.db"), bolt.Options{UnsafeNoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := found(t.Context(), s, d, ownCA(d)); err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n < objects; {
+		var txn revision.Txn
+		for ; n < objects && len(txn.Then) < 100; n++ {
+			txn.Then = append(txn.Then, revision.Put(revision.Key(fmt.Sprintf("objects/%06d", n)), bytes.Repeat([]byte{byte(n)}, 1024)))
+		}
+		if _, err := s.Commit(t.Context(), txn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, said := command(t, "backup", "--data-dir", dir, file); code != exitOK || !strings.Contains(said, fmt.Sprintf("%d keys as of revision", objects+1)) {
+		t.Fatalf("back up: %d: %s", code, said)
+	}
+	return dir, file
+}
+
+// content is all that a data folder's store has, and its id.
+func content(t *testing.T, dir string) (map[revision.Key]string, string) {
+	t.Helper()
+	s, err := bolt.Open(filepath.Join(dir, "store.db"), bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	return contentOf(t, s), s.ID()
+}
+
+func contentOf(t *testing.T, s kv.Store) map[revision.Key]string {
+	t.Helper()
+	p, err := s.List(t.Context(), "", revision.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[revision.Key]string{}
+	for _, e := range p.Entries {
+		out[e.Key] = string(e.Value)
+	}
+	return out
+}
+
+// TestABackupMovesAFleetBetweenBackends goes from a file to an etcd and back to a file.
+func TestABackupMovesAFleetBetweenBackends(t *testing.T) {
+	from, file := filled(t, 250)
+	want, id := content(t, from)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	server, err := etcdtest.Serve(t.TempDir(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	open := func() *etcd.Store {
+		s, err := etcd.Open(t.Context(), etcd.Options{Endpoints: []string{server.Endpoint}, Fleet: "north"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	had := open().ID() // somebody had a fleet of that name
+	flags := []string{"--etcd", server.Endpoint, "--fleet", "north", "--data-dir", t.TempDir()}
+	if code, _, said := command(t, append([]string{"restore", file}, flags...)...); code != exitOK || !strings.Contains(said, "restored 251 keys") || !strings.Contains(said, "copy its ca.pem to ") {
+		t.Fatalf("restore: %d: %s", code, said)
+	}
+	s := open()
+	if got := contentOf(t, s); !equalContent(want, got) {
+		t.Errorf("%d keys are %d", len(want), len(got))
+	}
+	if s.ID() == had || s.ID() == id {
+		t.Errorf("the etcd's fleet has the id that it had, %s: its generations would repeat", s.ID())
+	}
+	back := t.TempDir()
+	code, out, said := command(t, append([]string{"backup", "-"}, flags...)...)
+	if code != exitOK || !strings.Contains(said, "251 keys") {
+		t.Fatalf("back up: %d: %s", code, said)
+	}
+	var quiet bytes.Buffer
+	if code := run(t.Context(), streams{In: strings.NewReader(out), Out: io.Discard, Err: &quiet, Env: func(string) string { return "" }}, []string{"restore", "-", "--data-dir", back}); code != exitOK {
+		t.Fatalf("restore: %d: %s", code, &quiet)
+	}
+	got, last := content(t, back)
+	if !equalContent(want, got) || last == id {
+		t.Errorf("%d keys are %d, in the store %s", len(want), len(got), last)
+	}
+}
+
+func equalContent(a, b map[revision.Key]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if b[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// TestWhatBackupAndRestoreRefuse has the message of each, and that nothing was written.
+func TestWhatBackupAndRestoreRefuse(t *testing.T) {
+	dir, file := filled(t, 3)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	bad := t.TempDir()
+	put(t, bad, "cut", strings.Join(lines[:2], ""))
+	put(t, bad, "newer", strings.Replace(string(text), `"format":1`, `"format":7`, 1))
+	put(t, bad, "twice", strings.Join(append(slices.Clone(lines[:3]), lines[2:]...), ""))
+	other := folder(t)
+	if _, _, err := found(t.Context(), emptyStore(t), other, ownCA(other)); err != nil {
+		t.Fatal(err)
+	}
+	otherCA := filepath.Dir(other.Path("x"))
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	busy := started(t, t.TempDir())
+	empty := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		code int
+		said []string
+	}{
+		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "cut")}, exitRejected, []string{"cut: ends after 1 of 4 keys", "cut off"}},
+		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "newer")}, exitRejected, []string{`newer: "line 1": format is 7: 1 and less are allowed`}},
+		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "twice")}, exitRejected, []string{"is in line 3, too", "was changed", "has 5 keys"}},
+		{[]string{"restore", "--data-dir", empty, filepath.Join(bad, "none")}, exitNotFound, []string{"no such file"}},
+		{[]string{"restore", "--data-dir", empty}, exitUsage, []string{"one FILE, or -, is allowed"}},
+		{[]string{"restore", "--data-dir", dir, file}, exitConflict, []string{"the store is not empty, it has the key fleet", "name another --data-dir"}},
+		{[]string{"restore", "--data-dir", busy.dir, file}, exitConflict, []string{"another controller holds it"}},
+		{[]string{"restore", "--data-dir", otherCA, file}, exitConflict, []string{"its CA is ", "the fleet's is allowed, or none"}},
+		{[]string{"backup", "--data-dir", busy.dir, filepath.Join(bad, "new")}, exitConflict, []string{"another controller holds it", "edgespan backup FILE"}},
+		{[]string{"backup", "--data-dir", empty, filepath.Join(bad, "new")}, exitNotFound, []string{"the store of --data-dir", "no such file"}},
+		{[]string{"backup", "--data-dir", dir, filepath.Join(bad, "no", "such", "folder")}, exitError, []string{"no such file"}},
+	} {
+		code, out, said := command(t, c.args...)
+		if code != c.code || out != "" {
+			t.Errorf("%q: %d, not %d: %s", c.args, code, c.code, said)
+		}
+		for _, want := range c.said {
+			if !strings.Contains(said, want) {
+				t.Errorf("%q: no %q in\n%s", c.args, want, said)
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(empty, "store.db")); err == nil {
+		t.Error("a refused backup left a store")
+	}
+	if _, err := os.Stat(filepath.Join(bad, "new")); err == nil {
+		t.Error("a refused backup left a file")
+	}
+}
+
+// TestALostCAIsReplaced restores without the CA: the controller does not start by itself, and
+// makes another one where it was told to.
+func TestALostCAIsReplaced(t *testing.T) {
+	_, file := filled(t, 1)
+	dir := t.TempDir()
+	if code, _, said := command(t, "restore", "--data-dir", dir, file); code != exitOK {
+		t.Fatalf("%d: %s", code, said)
+	}
+	c := launched(t, dir, nil)
+	<-c.ended
+	if c.code != exitConflict || !strings.Contains(c.err.String(), "ca.pem is missing") {
+		t.Errorf("%d: %s", c.code, c.err)
+	}
+	anew := t.TempDir()
+	if code, _, said := command(t, "restore", "--new-ca", "--data-dir", anew, file); code != exitOK {
+		t.Fatalf("%d: %s", code, said)
+	}
+	n := started(t, anew)
+	if _, err := n.client(n.pin(), n.token()).Nodes(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// program starts a command in a process of its own.
+func program(t *testing.T, args ...string) (cmd *exec.Cmd, said *bytes.Buffer) {
+	t.Helper()
+	said = &bytes.Buffer{}
+	cmd = exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Stderr = said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, said
+}
+
+// TestARestoreThatIsKilled kills a restore with SIGKILL at random instants until one comes to
+// its end: until then no controller starts and nothing is backed up, and each says why; at the
+// end all is there.
+func TestARestoreThatIsKilled(t *testing.T) {
+	from, file := filled(t, 4000)
+	want, _ := content(t, from)
+	dir := t.TempDir()
+	ca, err := os.ReadFile(filepath.Join(from, "ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "ca.pem", string(ca))
+	half := 0
+	for kills := 0; kills < 200; kills++ {
+		cmd, said := program(t, "restore", "--data-dir", dir, file)
+		if kills < 8 || half < 3 {
+			time.Sleep(time.Duration(10+rand.IntN(40*(kills+1))) * time.Millisecond) // the random instant
+			_ = cmd.Process.Kill()                                                   // it may have ended
+		}
+		if cmd.Wait() == nil {
+			break
+		}
+		if said.Len() > 0 {
+			t.Fatalf("after %d kills: %s", kills, said)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "store.db")); err != nil {
+			continue
+		}
+		if have, _ := content(t, dir); have[history.RestoringKey()] == "" {
+			if len(have) > 0 {
+				t.Fatalf("after %d kills there are %d keys and no mark", kills, len(have))
+			}
+			continue
+		}
+		if half++; half > 2 {
+			continue
+		}
+		c := launched(t, dir, nil)
+		<-c.ended
+		if c.code != exitConflict || !strings.Contains(c.err.String(), "a restore into this store was interrupted: run it again") {
+			t.Errorf("a controller on half a fleet: %d: %s", c.code, c.err)
+		}
+		if code, _, said := command(t, "backup", "--data-dir", dir, filepath.Join(dir, "x")); code != exitConflict || !strings.Contains(said, "run it again") {
+			t.Errorf("a backup of half a fleet: %d: %s", code, said)
+		}
+	}
+	got, _ := content(t, dir)
+	if !equalContent(want, got) {
+		t.Errorf("%d keys are %d", len(want), len(got))
+	}
+	if half == 0 {
+		t.Error("no restore was killed half way")
+	}
+	t.Logf("%d restores were killed half way", half)
+	started(t, dir)
+}
+
+// TestABackupThatIsKilled kills a backup at random instants: the file before it is whole.
+func TestABackupThatIsKilled(t *testing.T) {
+	dir, file := filled(t, 4000)
+	killed := 0
+	for range 10 {
+		cmd, _ := program(t, "backup", "--data-dir", dir, file)
+		time.Sleep(time.Duration(rand.IntN(120)) * time.Millisecond) // the random instant
+		_ = cmd.Process.Kill()                                       // it may have ended
+		if cmd.Wait() != nil {
+			killed++
+		}
+		in, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := backup.Read(in)
+		if err != nil || c.Header.Keys != 4001 {
+			t.Fatalf("the file is no whole backup: %v", err)
+		}
+		in.Close()
+	}
+	if killed == 0 {
+		t.Error("none was killed")
+	}
+}
+
+// TestAFirstStartMeetsARestore founds a fleet where a restore has begun since the look at it.
+func TestAFirstStartMeetsARestore(t *testing.T) {
+	_, file := filled(t, 1)
+	in, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	c, err := backup.Read(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Restore(backup.Mark{ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, d := emptyStore(t), folder(t)
+	if o, err := s.Commit(context.Background(), r.Begin(revision.Entry{})); err != nil || !o.Succeeded {
+		t.Fatal(o, err)
+	}
+	if _, _, err := found(t.Context(), s, d, ownCA(d)); exitCode(err) != exitConflict || !strings.Contains(err.Error(), "run it again") {
+		t.Error(err)
+	}
+}
