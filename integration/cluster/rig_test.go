@@ -27,25 +27,30 @@ const patience = time.Minute
 // buildTime is for compiling all of etcd on a small machine where nothing is cached.
 const buildTime = 5 * time.Minute
 
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "etcd")
+// programs is where each test's etcd is, and etcdctl where a test asked for it.
+var programs = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "etcd") })
+
+var binary = sync.OnceValues(func() (string, error) { return built("etcd", "go.etcd.io/etcd/server/v3") })
+
+func built(name, from string) (string, error) {
+	dir, err := programs()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "etcd")
+	path := filepath.Join(dir, name)
 	ctx, cancel := context.WithTimeout(context.Background(), buildTime)
 	defer cancel()
-	build := exec.CommandContext(ctx, "go", "build", "-o", path, "go.etcd.io/etcd/server/v3")
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, from)
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build etcd: %w: %s", err, out)
+		return "", fmt.Errorf("build %s: %w: %s", name, err, out)
 	}
 	return path, nil
-})
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := binary(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
+	if dir, err := programs(); err == nil {
+		os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }
@@ -72,11 +77,11 @@ func (m *member) complaints() string {
 	return string(text[max(0, len(text)-2000):])
 }
 
-// cluster is three members.
+// cluster is three members, or as many as a test made of them.
 type cluster struct {
 	*testing.T
 	binary  string
-	members [3]*member
+	members []*member
 	fleets  atomic.Int64
 }
 
@@ -88,9 +93,8 @@ func begin(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	c := &cluster{T: t, binary: path}
-	for i := range c.members {
-		name := fmt.Sprint("m", i)
-		c.members[i] = &member{name: name, dir: filepath.Join(t.TempDir(), name), client: reserve(t), peer: reserve(t)}
+	for i := range 3 {
+		c.members = append(c.members, c.place(i+1))
 	}
 	for _, m := range c.members {
 		c.start(m)
@@ -106,6 +110,13 @@ func begin(t *testing.T) *cluster {
 		c.answers(m)
 	}
 	return c
+}
+
+// place is where a member may run, by its number from 1.
+func (c *cluster) place(number int) *member {
+	c.Helper()
+	name := fmt.Sprint("etcd-", number)
+	return &member{name: name, dir: filepath.Join(c.TempDir(), name), client: reserve(c.T), peer: reserve(c.T)}
 }
 
 // reserve is a port of the loopback that stays reserved until the test ends, over the death
@@ -138,17 +149,23 @@ func (c *cluster) start(m *member) {
 	for _, other := range c.members {
 		all = append(all, other.name+"=http://"+other.peer)
 	}
+	c.run(m,
+		"--name", m.name, "--data-dir", m.dir,
+		"--listen-client-urls", m.endpoint(), "--advertise-client-urls", m.endpoint(),
+		"--listen-peer-urls", "http://"+m.peer, "--initial-advertise-peer-urls", "http://"+m.peer,
+		"--initial-cluster", strings.Join(all, ","), "--initial-cluster-token", c.Name(),
+	)
+}
+
+// run starts a member with its flags.
+func (c *cluster) run(m *member, flags ...string) {
+	c.Helper()
 	log, err := os.OpenFile(m.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		c.Fatal(err)
 	}
 	defer log.Close()
-	m.process = exec.Command(
-		c.binary, "--name", m.name, "--data-dir", m.dir, "--log-level", "error", "--socket-reuse-port",
-		"--listen-client-urls", m.endpoint(), "--advertise-client-urls", m.endpoint(),
-		"--listen-peer-urls", "http://"+m.peer, "--initial-advertise-peer-urls", "http://"+m.peer,
-		"--initial-cluster", strings.Join(all, ","), "--initial-cluster-token", c.Name(),
-	)
+	m.process = exec.Command(c.binary, append([]string{"--log-level", "error", "--socket-reuse-port"}, flags...)...)
 	m.process.Stdout, m.process.Stderr = log, log
 	m.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := m.process.Start(); err != nil {
@@ -272,7 +289,7 @@ func (c *cluster) until(what string, is func(context.Context) bool) {
 func (c *cluster) open(fleet string, by ...*member) *etcd.Store {
 	c.Helper()
 	if by == nil {
-		by = c.members[:]
+		by = c.members
 	}
 	var endpoints []string
 	for _, m := range by {
