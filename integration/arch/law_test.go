@@ -140,10 +140,7 @@ var testsMayImport = map[string][]string{
 	"platform/store":          {"pubsub"},
 	"pubsub":                  {"platform/store"},
 	"config/topology/sketch":  {"config/rollout"},
-	"actors/controller":       {"platform/store/bolt"},
-	"actors/controller":       {"config/optimize", "platform/store/bolt"}, // of the rollout that is measured
-	"actors/controller":       {"platform/store/bolt", "platform/store/etcd"},
-	"actors/controller":       {"platform/store/bolt", "config/topology/sketch"}, // a town, and the store of its measured rollout
+	"actors/controller":       {"platform/store/bolt", "config/optimize", "platform/store/etcd", "config/topology/sketch"},
 
 	"cmd/edgespan-controller": {"platform/store/etcd/etcdtest"},
 
