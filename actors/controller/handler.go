@@ -45,9 +45,9 @@ func (c *Controller) await(ctx context.Context, id string) error {
 // Connected gives a node its stream.
 func (c *Controller) Connected(s link.ToNode, h link.Hello) {
 	if seat := c.d.dir.node(h.Node); seat != nil {
+		c.d.streams.Store(s.ID(), seat) // before anybody can end it
 		seat.attach(s)
 		c.d.system.Root.Send(seat.process(), connected{s, h})
-		c.d.streams.Store(s.ID(), seat)
 		return
 	}
 	s.End("the node was forgotten")

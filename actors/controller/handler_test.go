@@ -1,0 +1,54 @@
+package controller
+
+import (
+	"testing"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"edgespan/config/link"
+)
+
+// instant is a process that takes a message before whoever sends it goes on.
+type instant struct{ take func(any) }
+
+func (p instant) SendUserMessage(_ *actor.PID, m any) { p.take(m) }
+func (p instant) SendSystemMessage(*actor.PID, any)   {}
+func (p instant) Stop(*actor.PID)                     {}
+
+// TestAStreamThatEndsAtOnceIsForgotten: the actor of a node ends a stream the moment it hears of
+// it, as it does with one that is older than another. Its end must find whose it was.
+func TestAStreamThatEndsAtOnceIsForgotten(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		n := r.join(c, "n1")
+		seat := c.d.dir.node(n.id)
+		stream := &fakeStream{n: n, id: 77, down: make(chan link.FromController, 10), done: make(chan struct{}), gone: make(chan struct{})}
+		var heard []any
+		pid, fresh := c.d.system.ProcessRegistry.Add(instant{func(m any) {
+			heard = append(heard, m)
+			if _, is := m.(connected); is {
+				c.Disconnected(stream, nil)
+			}
+		}}, "instant")
+		if !fresh {
+			t.Fatal("the name is taken")
+		}
+		seat.mu.Lock()
+		real := seat.pid
+		seat.pid = pid
+		seat.mu.Unlock()
+		c.Connected(stream, link.Hello{Node: n.id, Name: "n1"})
+		if len(heard) != 2 || heard[1] != (disconnected{stream}) {
+			t.Errorf("the node's actor heard %v", heard)
+		}
+		if c.seatOf(stream) != nil {
+			t.Error("the stream is kept for ever")
+		}
+		seat.mu.Lock()
+		if seat.stream != nil {
+			t.Error("the node has it still")
+		}
+		seat.pid = real
+		seat.mu.Unlock()
+	})
+}
