@@ -7,8 +7,8 @@
 //	  /fleet                   vital: what every node wants, by the store's keys
 //	    /node/<uuid>           one for each node that has joined: its machine, its stream
 //	  /rollout                 vital: staged rollouts; on the replica that leads, the one that runs
-//	  /leader                  vital: who leads; on that replica, what one does for all: it compacts
-//	                           and sweeps the store
+//	  /leader                  vital: who leads; on that replica, what one does for all:
+//	                           it optimises, and compacts and sweeps the store
 //
 // What blocks is in leaves: the watcher (the store's keys, from a revision), the saver (many
 // nodes' writes in one transaction), the keeper of the lease, the readers of histories and of

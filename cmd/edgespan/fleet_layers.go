@@ -75,7 +75,7 @@ var layerSpecs = []fleetSpec{
 	{
 		use: "optimize polarity|golay|channel|control-superframe", short: "Assign what the nodes of the topology need, into the auto layer",
 		long: "Assign polarities, golay codes, channels or superframes for the topology, into the auto overrides." + aboutFleetWrites,
-		args: exactArgs(1, "polarity, golay, channel or control-superframe"), forms: tableForms, write: true, unbound: true,
+		args: exactArgs(1, "polarity, golay, channel or control-superframe"), forms: tableForms, write: true,
 		complete: firstOf(optimizations...), run: runOptimize,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
 			cmd.Flags().BoolVar(&c.clearUser, "clear-user", false, "take users' values out of the node layer instead of respecting them")

@@ -66,7 +66,7 @@ func TestEveryExampleOfTheOperationsPage(t *testing.T) {
 			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.command, got.code, got.out, got.err, e.output)
 		}
 	}
-	for _, c := range []string{"context add", "nodes invite", "network modify", "network actions", "node modify", "history revert", "rollback 2", "nodes explain", "nodes describe"} {
+	for _, c := range []string{"context add", "optimize channel", "nodes invite", "network modify", "network actions", "node modify", "history revert", "rollback 2", "nodes explain", "nodes describe"} {
 		if !commands[c] {
 			t.Errorf("%s has no example of %s, but of %v", operationsPage, c, commands)
 		}

@@ -158,7 +158,7 @@ func (a *app) optimizeInput(o optimizing) (optimize.Input, error) {
 }
 
 // explain names the file of each fault in place of the layer.
-func (o optimizing) explain(faults config.Faults) error {
+func (o optimizing) explain(faults optimize.Faults) error {
 	files := map[string]string{"auto": o.auto, "network": o.network, "node": o.node, "links": o.topology}
 	var errs []error
 	for _, f := range faults {
@@ -166,7 +166,7 @@ func (o optimizing) explain(faults config.Faults) error {
 		if f.Path[0] != "links" {
 			f.Path = f.Path[1:]
 		}
-		errs = append(errs, &confdir.Broken{File: file, Faults: config.Faults{f}})
+		errs = append(errs, &confdir.Broken{File: file, Faults: config.Faults{f.Fault}})
 	}
 	return errors.Join(errs...)
 }

@@ -38,7 +38,10 @@ func (j *judge) optimize(q Optimize) (Outcome, error) {
 		Topology: was.topology, Auto: files(was.auto), Network: was.network, Node: files(was.own), Channels: channels, ClearUser: q.ClearUser,
 	}, q.Kinds...)
 	if len(wrong) > 0 {
-		return Outcome{}, refused(faultsOf(RuleOptimize, nil, wrong))
+		for _, f := range wrong {
+			faults = append(faults, edit.Fault{Nodes: f.Nodes, Path: f.Path, Rule: RuleOptimize, What: f.What, Allowed: f.Allowed})
+		}
+		return Outcome{}, refused(faults)
 	}
 	is := was
 	is.auto, is.own = apart(r.Auto), apart(r.Node)

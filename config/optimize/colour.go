@@ -128,8 +128,8 @@ func (p *painting) readGroup(g int, places []place) {
 		case !first.given():
 			first, p.user[g] = user, user.value
 		case user.value != first.value:
-			p.view.faults.Add(user.path, fmt.Sprintf("is %d for %s, but %s is %d, and both are tied by links that share radios",
-				user.value, at.link, config.FormatPath(first.path), first.value), "one value for all of them is allowed")
+			p.conflict(user.path, fmt.Sprintf("is %d for %s, but %s is %d, and both are tied by links that share radios",
+				user.value, at.link, config.FormatPath(first.path), first.value), "one value for all of them is allowed", at.node, first.path[1])
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"edgespan/config"
 	"edgespan/config/topology"
@@ -50,11 +51,29 @@ type Change struct {
 	Old, New any      // nil where there is none
 }
 
-// Run does the given kinds, in the order of All, over one another's results. A fault's path
-// begins with the layer's name, or with "links" and a link's name; with faults there is no
-// result.
-func Run(in Input, kinds ...Kind) (Result, config.Faults) {
-	r := run{in: in, net: newNetwork(in.Topology), result: Result{Auto: in.Auto, Node: in.Node}}
+// Fault is why nothing can be assigned, and all nodes that it is about, sorted. Its path begins
+// with the layer's name, or with "links" and a link's name.
+type Fault struct {
+	config.Fault
+	Nodes []string
+}
+
+// Faults are all reasons.
+type Faults []Fault
+
+// Error is one line for each fault.
+func (fs Faults) Error() string {
+	lines := make([]string, len(fs))
+	for i, f := range fs {
+		lines[i] = f.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Run does the given kinds, in the order of All, over one another's results. With faults there
+// is no result.
+func Run(in Input, kinds ...Kind) (Result, Faults) {
+	r := run{in: in, net: newNetwork(in.Topology), result: Result{Auto: in.Auto, Node: in.Node}, about: map[string][]string{}}
 	r.faults = channelFaults(in.Channels)
 	for _, kind := range All {
 		if slices.Contains(kinds, kind) {
@@ -62,8 +81,7 @@ func Run(in Input, kinds ...Kind) (Result, config.Faults) {
 		}
 	}
 	if len(r.faults) > 0 {
-		r.faults.Sort()
-		return Result{}, slices.CompactFunc(r.faults, func(a, b config.Fault) bool { return a.Error() == b.Error() })
+		return Result{}, r.named()
 	}
 	slices.SortFunc(r.result.Changes, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(a.Layer, b.Layer), slices.Compare(a.Path, b.Path))
@@ -78,6 +96,42 @@ type run struct {
 	view   *view
 	result Result
 	faults config.Faults
+	about  map[string][]string // the nodes of faults, by their texts
+}
+
+// named are the faults, each once, with their nodes.
+func (r *run) named() Faults {
+	r.faults.Sort()
+	var out Faults
+	for i, f := range r.faults {
+		if i > 0 && f.Error() == r.faults[i-1].Error() {
+			continue
+		}
+		nodes := r.about[f.Error()]
+		if len(f.Path) > 1 && (f.Path[0] == "node" || f.Path[0] == "auto") {
+			nodes = append(nodes, f.Path[1])
+		}
+		slices.Sort(nodes)
+		out = append(out, Fault{f, slices.Compact(nodes)})
+	}
+	return out
+}
+
+// conflict notes a fault between nodes.
+func (r *run) conflict(path []string, what, allowed string, nodes ...string) {
+	r.view.faults.Add(path, what, allowed)
+	text := r.view.faults[len(r.view.faults)-1].Error()
+	r.about[text] = append(r.about[text], nodes...)
+}
+
+// ends are the nodes of links.
+func (r *run) ends(links ...int) (nodes []string) {
+	for _, l := range links {
+		for _, end := range r.net.links[l].ends {
+			nodes = append(nodes, r.net.radios[end].node)
+		}
+	}
+	return nodes
 }
 
 func (r *run) one(kind Kind) {

@@ -285,3 +285,32 @@ func TestRealTopologies(t *testing.T) {
 		}
 	}
 }
+
+// What can't be assigned names all the nodes that are in conflict.
+func TestAConflictNamesItsNodes(t *testing.T) {
+	triangle := world("A.1 B.1", "B.1 C.1", "C.1 A.1", "A.2 D.1")
+	for _, c := range []struct {
+		rule string
+		on   *topology.Topology
+		kind Kind
+		node config.Object
+		want string // the nodes of each fault
+	}{
+		{"an odd cycle", triangle, Polarity, nil, "A,B,C"},
+		{"two users' polarities", world("A.1 B.1", "B.1 C.1", "C.1 D.1"), Polarity, layer(polarity, map[string]int64{"A.1": 1, "D.1": 1}), "A,D"},
+		{"both hybrid", world("A.1 B.1"), Polarity, layer(polarity, map[string]int64{"A.1": 3, "B.1": 4}), "A,B"},
+		{"a value that can't be", world("A.1 B.1"), Polarity, layer(polarity, map[string]int64{"A.1": 5}), "A"},
+		{"three links on a radio", world("A.1 B.1", "A.1 C.1", "A.1 D.1", "D.2 F.1"), Superframe, nil, "A,B,C,D"},
+		{"an odd cycle of superframes", triangle, Superframe, nil, "A,B,C"},
+		{"two users' channels", world("A.1 B.1"), Channel, layer(channel, map[string]int64{"A.1": 1, "B.1": 2}), "A,B"},
+	} {
+		_, faults := Run(Input{Topology: c.on, Node: c.node, Channels: []int64{1, 2}}, c.kind)
+		var got []string
+		for _, f := range faults {
+			got = append(got, strings.Join(f.Nodes, ","))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, want %q: %v", c.rule, got, c.want, faults)
+		}
+	}
+}

@@ -84,13 +84,14 @@ func (c *colouring) checkCycle(g int) {
 		if c.net.radios[ends[0]].differs != c.net.radios[ends[1]].differs {
 			continue
 		}
-		c.view.faults.Add([]string{"links", c.net.links[l].name}, "closes an odd cycle of links, which no polarities solve: "+c.cycle(ends),
-			"an even number of links in a cycle is allowed")
+		macs, nodes := c.cycle(ends)
+		c.conflict([]string{"links", c.net.links[l].name}, "closes an odd cycle of links, which no polarities solve: "+strings.Join(macs, ", "),
+			"an even number of links in a cycle is allowed", nodes...)
 	}
 }
 
-// cycle are the MACs on the way between the ends of a link, by other links.
-func (c *colouring) cycle(ends [2]int) string {
+// cycle are the radios on the way between the ends of a link, by other links.
+func (c *colouring) cycle(ends [2]int) (macs, nodes []string) {
 	from := map[int]int{ends[0]: ends[0]}
 	queue := []int{ends[0]}
 	for ; len(queue) > 0; queue = queue[1:] {
@@ -103,11 +104,11 @@ func (c *colouring) cycle(ends [2]int) string {
 			}
 		}
 	}
-	macs := []string{c.net.radios[ends[0]].mac}
+	macs, nodes = []string{c.net.radios[ends[0]].mac}, []string{c.net.radios[ends[0]].node}
 	for at := ends[1]; at != ends[0]; at = from[at] {
-		macs = append(macs, c.net.radios[at].mac)
+		macs, nodes = append(macs, c.net.radios[at].mac), append(nodes, c.net.radios[at].node)
 	}
-	return strings.Join(macs, ", ")
+	return macs, nodes
 }
 
 // force is the value that users' polarities give a group, -1 where there are none.
@@ -123,9 +124,9 @@ func (c *colouring) force(g int) int {
 			v = allEven
 		}
 		if value >= 0 && v != value {
-			c.view.faults.Add(user.path, fmt.Sprintf("is %d, which can't be respected: links join it to %s, where %s is %d",
+			c.conflict(user.path, fmt.Sprintf("is %d, which can't be respected: links join it to %s, where %s is %d",
 				user.value, c.net.radios[by].mac, config.FormatPath(c.user[by].path), c.user[by].value),
-				"a link has an odd and an even end")
+				"a link has an odd and an even end", c.net.radios[radio].node, c.net.radios[by].node)
 			continue
 		}
 		if value < 0 {
@@ -140,8 +141,9 @@ func (c *colouring) checkHybrids() {
 	for _, l := range c.net.links {
 		a, z := c.user[l.ends[0]], c.user[l.ends[1]]
 		if a.value > 2 && z.value > 2 {
-			c.view.faults.Add(z.path, fmt.Sprintf("is %d, as hybrid as %s is by %s at the other end of link %s",
-				z.value, c.net.radios[l.ends[0]].mac, config.FormatPath(a.path), l.name), "one hybrid end of a link is allowed")
+			c.conflict(z.path, fmt.Sprintf("is %d, as hybrid as %s is by %s at the other end of link %s",
+				z.value, c.net.radios[l.ends[0]].mac, config.FormatPath(a.path), l.name), "one hybrid end of a link is allowed",
+				c.net.radios[l.ends[0]].node, c.net.radios[l.ends[1]].node)
 		}
 	}
 }

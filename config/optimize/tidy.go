@@ -128,6 +128,17 @@ func (p *parities) head(i int) (head int, differs bool) {
 	return i, differs
 }
 
+// with are all that are tied to one, itself too.
+func (p *parities) with(i int) (all []int) {
+	head, _ := p.head(i)
+	for other := range p.up {
+		if h, _ := p.head(other); h == head {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
 // join says how two differ. What is known already is not asked again.
 func (p *parities) join(a, b int, differ bool) {
 	ha, da := p.head(a)

@@ -50,7 +50,7 @@ func layerRows() []row {
 	for _, k := range []optimize.Kind{optimize.Polarity, optimize.Golay, optimize.Channel, optimize.Superframe} {
 		rows = append(rows, row{
 			method: "POST", path: "optimize/" + kindWord(k), role: Operator, summary: "assign " + kindWord(k), effect: writes,
-			query: []param{{name: "clearUser", summary: "take values that users set out of the node layer", form: flag}}, serve: optimizeKind(k),
+			query: []param{{name: "clearUser", summary: "take values that users set out of the node layer", form: flag}}, bound: autoOfQuery, serve: optimizeKind(k),
 		})
 	}
 	return rows
