@@ -54,6 +54,8 @@ type Options struct {
 	// FaultsAt is the config with which faults come, counted by node over those that it is
 	// pushed; 1, the first one.
 	FaultsAt int
+	// Unarmed says that no fault comes before Arm, which begins the counting.
+	Unarmed bool
 	// Topology says who is behind whom, by the same names; nil where nobody is.
 	Topology *topology.Topology
 }
@@ -77,6 +79,7 @@ type Fleet struct {
 	round  atomic.Pointer[round]
 	undone atomic.Int64
 	paths  *paths
+	armed  atomic.Bool
 }
 
 // Start boots all nodes.
@@ -98,6 +101,7 @@ func Start(o Options) (*Fleet, error) {
 	f := &Fleet{o: o, paths: paths, system: keep.System(o.Log, registryBuckets), strategy: &keep.Backoff{Log: o.Log}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.round.Store(newRound(time.Now()))
+	f.armed.Store(!o.Unarmed)
 	for i := range o.Names {
 		n := &node{fleet: f, index: i, fault: o.Plan[i], disk: o.Disk(i), struck: map[config.Generation]bool{}}
 		f.nodes = append(f.nodes, n)
@@ -151,7 +155,7 @@ func (f *Fleet) Await(ctx context.Context, c Controller, every time.Duration, pr
 	for {
 		seen, err := c.Nodes(ctx)
 		if err == nil {
-			last = Count(f.o.Names, f.o.Plan, seen)
+			last = Count(f.o.Names, f.struck(), seen)
 			progress(last)
 			if last.Done() {
 				return last, nil
@@ -168,6 +172,20 @@ func (f *Fleet) Await(ctx context.Context, c Controller, every time.Duration, pr
 		case <-t.C:
 		}
 	}
+}
+
+// Arm lets faults come, of a fleet that was Unarmed.
+func (f *Fleet) Arm() { f.armed.Store(true) }
+
+// struck are the faults that have come, by node: until then a node is to be as all others.
+func (f *Fleet) struck() []Fault {
+	out := make([]Fault, len(f.nodes))
+	for i, n := range f.nodes {
+		if n.strikes.Load() {
+			out[i] = n.fault
+		}
+	}
+	return out
 }
 
 // Watch begins to look, each time a node takes a config, whether all others still have a path

@@ -22,6 +22,9 @@ func (n *node) bad(p agent.Publication) bool {
 func (n *node) meets(g config.Generation) (first bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if !n.fleet.armed.Load() {
+		return false
+	}
 	if g != n.latest || n.configs == 0 {
 		n.configs++
 		n.latest = g

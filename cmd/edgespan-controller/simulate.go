@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/actors/simulate"
+	"edgespan/config"
+	"edgespan/config/topology"
+	"edgespan/config/topology/sketch"
 )
 
 const aboutSimulate = `Join simulated nodes to a controller and say whether all of them get what it wants of them.
@@ -17,14 +20,25 @@ and a folder on the disk; only its host is simulated: it takes every config at o
 --controller a controller of this program is started for it, on loopback and in a temporary
 folder, and ends with it.
 
-Faults come with a node's first push. A node that is to 'reject' finds every config faulty,
+Faults come with a node's first push, with the one that --faults-at says, or with --rollout. A node that is to 'reject' finds every config faulty,
 an 'unhealthy' one gets worse under it and undoes it: both are where they should be when the
 controller shows them as failed. A 'silent' one says nothing for 12 s, a node that is to
 'crash' ends while it takes the config and boots again, one that is to 'disconnect' loses its
-stream before it has answered: these must come to the same end as all others.
+stream before it has answered, one with a 'linkloss' its links for 10 s, and all that is behind
+it in the topology loses its stream with it; 'rollback' never hears that the config may stay, and
+undoes it: these must come to the same end as all others. One that is to 'hang' takes the config
+and says nothing until it is sent another one.
+
+--topology KIND makes a topology of the nodes and gives it to the controller. --rollout KEY=VALUE
+switches staged rollouts on in the controller of its own, makes the change once all nodes have
+converged, and tells each batch. It is to end as the faults say: halted in the batch in which more
+nodes failed than may, else done. While it goes on, a node that takes a config is down, and each
+time it is looked whether all others still have a path to a point of presence: if one has not
+that a better plan would have spared, the exit code is 1.
 
 Progress goes to stderr. The end is 'converged N of N' on stdout with exit code 0; else it
-names the states that nodes wait in, and the exit code is 3. One process can hold some 9,000
+names the states that nodes wait in, and the exit code is 3, as it is for a rollout that does
+not end as it must. One process can hold some 9,000
 nodes where it may have 20,000 descriptors (see 'ulimit -n'): run several with other --name.`
 
 // simulation is what a simulation was asked for.
@@ -44,6 +58,16 @@ type simulation struct {
 
 	idle    time.Duration
 	planned simulate.Faults
+
+	faultsAt  int
+	applyTime time.Duration
+	topology  string
+	sketched  sketch.Plan        // of --topology KIND
+	chart     *topology.Topology // of --topology; nil without
+	rollout   []string
+	change    config.Object // of --rollout
+	atOnce    bool
+	flags     map[string]string
 }
 
 // untilConverged is the one condition to wait for.
@@ -60,6 +84,8 @@ func newSimulate(a *app) *cobra.Command {
 		Long:  aboutSimulate,
 		Example: `  edgespan-controller simulate --nodes 200
   edgespan-controller simulate --nodes 50 --faults reject=2%,crash=10%,disconnect=10% -o json
+  edgespan-controller simulate --nodes 50 --topology grid --rollout sysParams.logLevel=debug
+  edgespan-controller simulate --nodes 50 --topology figure-eight --rollout sysParams.logLevel=debug --faults unhealthy=100%
   edgespan-controller simulate --nodes 1000 --controller https://fleet:8443 --token-file F --ca-sha256 H --duration 1h`,
 		Args: exactArgs(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -79,7 +105,13 @@ func newSimulate(a *app) *cobra.Command {
 	f.StringVar(&s.until, "until", "", "converged: end as soon as every node is where it should be (default without --duration)")
 	f.DurationVar(&s.duration, "duration", 0, "how long the nodes run; with --until converged: at most (default 10m)")
 	f.DurationVar(&s.every, "report-interval", 5*time.Second, "how often a node reports")
-	f.StringVar(&s.faults, "faults", "", "share of the nodes that have a fault: reject, unhealthy, silent, crash, disconnect, as in reject=1%,crash=2%")
+	f.StringVar(&s.faults, "faults", "", "share of the nodes that have a fault, as in reject=1%,crash=2%: "+simulate.FaultWords())
+	f.IntVar(&s.faultsAt, "faults-at", 0, "config with which faults come, counted by node (default: the first one, or the rollout's)")
+	f.DurationVar(&s.applyTime, "apply-time", 0, "how long a node's own work for a config takes; it is down so long (default 1s with --rollout)")
+	f.StringVar(&s.topology, "topology", "", "KIND or KIND:SIZE of a topology to make, SIZE nodes for each point of presence, or a file of one: "+sketch.Words())
+	f.StringArrayVar(&s.rollout, "rollout", nil, "KEY=VALUE of the network's config: roll it out in batches after that, and tell how it goes; repeatable")
+	f.BoolVar(&s.atOnce, "at-once", false, "make the change of --rollout without batches, to see what they are for")
+	f.StringToStringVar(&s.flags, "controller-flags", nil, "NAME=VALUE of the flags of the own controller's config, as in config_rollout_batch_limit=20")
 	f.Uint64Var(&s.seed, "seed", 1, "which nodes have the faults; the same number is the same nodes")
 	f.StringVar(&s.dir, "dir", "", "folder of the nodes' disks; they live on in it (default: a temporary one)")
 	f.StringVar(&s.disk, "disk", diskFolder, "folder: each write is synced, as on a node; memory: nothing is written")
@@ -99,6 +131,7 @@ func newSimulate(a *app) *cobra.Command {
 func (s *simulation) check(cmd *cobra.Command) error {
 	var faults list
 	no := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	s.checkRollout(cmd, no)
 	if s.nodes < 1 || s.nodes > 100_000 {
 		no("--nodes: is %d: 1 to 100000 are allowed", s.nodes)
 	}
@@ -136,6 +169,34 @@ func (s *simulation) check(cmd *cobra.Command) error {
 	return nil
 }
 
+// checkRollout is the part of check for the topology and what is rolled out on it.
+func (s *simulation) checkRollout(cmd *cobra.Command, no func(format string, args ...any)) {
+	var err error
+	if s.topology != "" {
+		if err := s.readTopology(cmd.Flags().Changed("nodes")); err != nil {
+			no("--%v", err)
+		}
+	}
+	if cmd.Flags().Changed("faults-at") && s.faultsAt < 1 {
+		no("--faults-at: is %d: 1 and more are allowed", s.faultsAt)
+	}
+	if s.applyTime < 0 || s.applyTime > time.Minute {
+		no("--apply-time: is %v: 0s to 1m are allowed", s.applyTime)
+	}
+	if s.change, err = assigned(s.rollout); err != nil {
+		no("--rollout: %v", err)
+	}
+	if s.atOnce && len(s.rollout) == 0 {
+		no("--at-once: is there without --rollout: both are allowed")
+	}
+	if len(s.flags) > 0 && (s.url != "" || len(s.rollout) == 0) {
+		no("--controller-flags: are there without --rollout or with --controller: a rollout of an own controller is allowed")
+	}
+	if len(s.rollout) > 0 && !cmd.Flags().Changed("apply-time") {
+		s.applyTime = time.Second
+	}
+}
+
 // errorLines are messages that are one error.
 type errorLines []string
 
@@ -160,6 +221,7 @@ type measured struct {
 	Seconds measuredSeconds        `json:"seconds"`
 	First   simulate.Round         `json:"first"` // of the first config, from the start of the nodes
 	Network []simulate.Round       `json:"networkWrites"`
+	Rollout *measuredRollout       `json:"rollout,omitempty"`
 	Node    *measuredNodeWrites    `json:"nodeWrites,omitempty"`
 	Memory  measuredMemory         `json:"memoryBytes"`
 	CPU     measuredCPU            `json:"cpuSeconds"`
@@ -197,6 +259,21 @@ type measuredMemory struct {
 type measuredCPU struct {
 	Controller float64 `json:"controller"`
 	Simulator  float64 `json:"simulator"`
+}
+
+// lines are the end of a simulation.
+func (m *measured) lines() string {
+	text := m.Tally.String() + "\n"
+	if r := m.Rollout; r != nil {
+		if !r.ended() {
+			text = "before the rollout: " + text
+		}
+		text += r.String() + "\n"
+		if p := r.Paths; p != nil {
+			text += fmt.Sprintf("paths: looked at %d times, %d nodes lost one that they need not have lost\n", p.Looks, p.Broken)
+		}
+	}
+	return text
 }
 
 func (m *measured) goroutines() { m.Memory.Goroutines = runtime.NumGoroutine() }

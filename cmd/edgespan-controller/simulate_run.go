@@ -58,6 +58,7 @@ type simulator struct {
 	fleet  *simulate.Fleet
 	out    measured
 	said   time.Time
+	last   string // that was said
 }
 
 // simulate runs a simulation.
@@ -65,8 +66,8 @@ func (a *app) simulate(ctx context.Context, s *simulation) (err error) {
 	begun := time.Now()
 	m := &simulator{simulation: s, app: a, plan: s.planned.Plan(s.nodes, s.seed)}
 	m.out = measured{Seed: s.seed, Disk: s.disk, Faults: map[simulate.Fault]int{}, Network: []simulate.Round{}}
-	for i, f := range m.plan {
-		m.names = append(m.names, fmt.Sprintf("%s-%05d", s.name, i+1))
+	m.nameNodes()
+	for _, f := range m.plan {
 		if f != "" {
 			m.out.Faults[f]++
 		}
@@ -80,6 +81,9 @@ func (a *app) simulate(ctx context.Context, s *simulation) (err error) {
 	}
 	defer func() { err = errors.Join(err, m.end()) }()
 	if err := m.reachController(ctx); err != nil {
+		return m.unlessInterrupted(ctx, err)
+	}
+	if err := m.writeTopology(ctx); err != nil {
 		return m.unlessInterrupted(ctx, err)
 	}
 	if err := m.joinAll(ctx); err != nil {
@@ -152,6 +156,7 @@ func (m *simulator) converge(ctx context.Context) error {
 	begun := time.Now()
 	m.fleet, err = simulate.Start(simulate.Options{
 		Names: m.names, Plan: m.plan, Disk: m.diskOf, Stream: m.streamOf, Judge: judge, Facts: facts, ReportEvery: m.every,
+		ApplyTime: m.applyTime, FaultsAt: m.faultsAt, Unarmed: len(m.rollout) > 0 && m.faultsAt == 0, Topology: m.chart,
 		Failed: func(node string, err error) { m.app.say("%s: %v", node, err) },
 	})
 	if err != nil {
@@ -168,8 +173,14 @@ func (m *simulator) converge(ctx context.Context) error {
 	if err := m.writes(limited); err != nil && limited.Err() == nil {
 		return err
 	}
+	if err := m.rollOut(limited); err != nil {
+		return err
+	}
 	if err := m.rest(limited); err != nil {
 		return err
+	}
+	if r := m.out.Rollout; r != nil && !r.ended() { // nodes wait for what does not come
+		return nil
 	}
 	if m.until == "" { // it was asked for a time, and not for a state
 		<-limited.Done()
@@ -180,11 +191,13 @@ func (m *simulator) converge(ctx context.Context) error {
 	return err
 }
 
+// progress says how far the nodes are, the same only after a while.
 func (m *simulator) progress(t simulate.Tally) {
-	if now := time.Now(); now.Sub(m.said) >= progressEvery || t.Done() {
-		m.said = now
-		pushed, acked, confirmed := m.fleet.Progress()
-		m.app.say("%s; pushed %d, acked %d, confirmed %d", t, pushed, acked, confirmed)
+	pushed, acked, confirmed := m.fleet.Progress()
+	text, quiet := fmt.Sprintf("%s; pushed %d, acked %d, confirmed %d", t, pushed, acked, confirmed), time.Since(m.said)
+	if quiet >= sameAfter || quiet >= progressEvery && text != m.last || t.Done() {
+		m.said, m.last = time.Now(), text
+		m.app.say("%s", text)
 	}
 }
 
@@ -201,10 +214,13 @@ func (m *simulator) tell() error {
 		e.SetIndent("", "  ")
 		err = e.Encode(m.out)
 	} else {
-		_, err = fmt.Fprintln(m.app.Out, m.out.Tally)
+		_, err = fmt.Fprint(m.app.Out, m.out.lines())
 	}
 	if err == nil && !m.out.Done() {
 		err = &notConvergedError{m.out.Tally}
+	}
+	if m.out.Rollout != nil {
+		err = errors.Join(m.out.Rollout.judge(), err)
 	}
 	return err
 }
