@@ -115,7 +115,6 @@ func (m *simulator) rollOut(ctx context.Context) error {
 		return usagef("--rollout: changes nothing, all of it is so already: another value is allowed")
 	}
 	out.Revision = w.Revision
-	m.app.say("rollout of revision %d begins: edgespan --controller %s rollout watch %d", w.Revision, m.url, w.Revision)
 	err = m.follow(ctx, out)
 	out.Seconds = time.Since(begun).Seconds()
 	if m.chart != nil {
@@ -208,6 +207,9 @@ func (m *simulator) follow(ctx context.Context, out *measuredRollout) error {
 		case err != nil && ctx.Err() == nil:
 			return err
 		case err == nil:
+			if out.State == "" { // it is there now for whoever asks
+				m.app.say("rollout of revision %d begins: edgespan --controller %s rollout watch %d", out.Revision, m.url, out.Revision)
+			}
 			out.State, out.Nodes, out.Acked, out.Failed = d.State, d.Nodes, d.Acked, len(d.Failed)
 			if d.Batches != nil {
 				out.Batches = d.Batches
