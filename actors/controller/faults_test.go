@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"edgespan/platform/store/bolt"
 )
@@ -55,6 +56,7 @@ func embedded(t *testing.T, seed uint64) (w *faulty) {
 			for name := range r.replicas {
 				r.stop(name)
 			}
+			r.pass(time.Minute) // until the last lost stream has ended
 			if err := s.Close(); err != nil {
 				r.Error(err)
 			}

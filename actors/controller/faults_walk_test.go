@@ -90,7 +90,11 @@ func newFaulty(r *rig, s *common, seed uint64) *faulty {
 		rig: r, s: s, rand: rand.New(rand.NewPCG(seed, 11)), audit: newAudit(s, faultyLimit, faultyFlags), ways: map[string]*way{},
 		clocks: map[string]*wallClock{}, begun: map[string]time.Time{}, coming: map[string]bool{},
 	}
-	s.open = map[string]map[string]bool{}
+	_, at, err := s.Get(r.Context(), history.HeadKey())
+	if err != nil {
+		r.Fatal(err)
+	}
+	w.audit.at, s.open = at, map[string]map[string]bool{}
 	w.open = func(string) Store { return s.Store }
 	e2e := map[string]*metadata.Metadata{ownFile: rolloutMetadata(r.T)}
 	r.change = func(o *Options) {
