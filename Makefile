@@ -8,6 +8,8 @@ PROTOC_GEN_GO := v1.36.12
 FUZZTIME      ?= 10s
 BENCHTIME     ?= 1s
 FLEET         ?= 10000
+HISTORIES     ?= 1000
+ETCD_HISTORIES ?= 30
 NODES         ?= 10000
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -19,7 +21,7 @@ export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check vetted unit integration bench bench-fleet bench-rollout fuzz fmt lint tools proto setup clean
+.PHONY: help build run test check vetted unit integration bench bench-fleet bench-rollout histories fuzz fmt lint tools proto setup clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -46,6 +48,9 @@ unit: ## Unit tests with all their histories, crashes and draws (no root)
 integration: ## Tests that need root and namespaces (root)
 	@test "$$(id -u)" = 0 || { echo 'make integration: needs root, for network namespaces' >&2; exit 1; }
 	$(GO) test -count=1 -p 1 -timeout 12m ./integration/...
+
+histories: ## Histories with faults: 1,000 on the embedded store, 30 on three etcd processes (HISTORIES=1000 ETCD_HISTORIES=30)
+	EDGESPAN_HISTORIES=$(HISTORIES) EDGESPAN_ETCD_HISTORIES=$(ETCD_HISTORIES) $(GO) test ./actors/controller -run 'TestFaultyHistories' -v -timeout 120m
 
 bench: ## Run every benchmark once (BENCHTIME=1s)
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
