@@ -1,0 +1,80 @@
+package controller
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"edgespan/config/backup"
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/revision"
+)
+
+// modelReader is a model as config/history reads it.
+type modelReader struct{ *revision.Model }
+
+func (modelReader) Get(...revision.Key) ([]revision.Entry, error) { return nil, nil }
+
+// TestARestoreHoldsBackWhatWasAborted writes the record of an aborted rollout as this package
+// keeps it: what its barrier held back in the old store it holds back in the restored one, whose
+// revisions are others, and nothing else.
+func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
+	old, restored := modelReader{revision.NewModel()}, revision.NewModel()
+	put := func(k revision.Key, v any) revision.Revision {
+		t.Helper()
+		o, err := old.Commit(revision.Txn{Then: []revision.Op{revision.Put(k, encode(v))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Revision
+	}
+	for range 300 {
+		put(history.HeadKey(), 1)
+	}
+	counted := fleet.Counted{Generation: fleet.Generation{Authority: "old", Counter: 3}}
+	barrier := put(history.GenerationKey("held"), counted)
+	record := stagedRollout{Revision: 9, End: endAborted, Barrier: barrier, Message: "kept"}
+	put(history.GenerationKey("free"), counted)
+	put(stagedKey(9), record)
+
+	s, err := backup.Open(old, backup.Header{Store: "old"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := s.Write(old, &text); err != nil {
+		t.Fatal(err)
+	}
+	c, err := backup.Read(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Restore(backup.Mark{ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Into("new")
+	for txn, more := r.Begin(revision.Entry{}), true; more; {
+		o, err := restored.Commit(txn)
+		if err != nil || !o.Succeeded {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		txn, more = r.Next(o.Revision)
+	}
+	at := func(k revision.Key) revision.Entry {
+		e, _, err := restored.Get(k)
+		if err != nil || !e.Exists() {
+			t.Fatalf("%s: %+v, %v", k, e, err)
+		}
+		return e
+	}
+	var got stagedRollout
+	if err := json.Unmarshal(at(stagedKey(9)).Value, &got); err != nil || got.Message != "kept" || got.End != endAborted || got.Revision != 9 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	held, free := at(history.GenerationKey("held")).ModRevision, at(history.GenerationKey("free")).ModRevision
+	if got.Barrier == barrier || held > got.Barrier || free <= got.Barrier {
+		t.Errorf("the barrier is %d, held at %d, free at %d", got.Barrier, held, free)
+	}
+}
