@@ -7,6 +7,10 @@ import (
 	"edgespan/config/topology/sketch"
 )
 
+// siteNodes is how many nodes a site of a town has at most. A canary of so many is a whole site:
+// it has no second turn, at which one of its nodes could lose its last path.
+const siteNodes = 3
+
 // town is a network of the seed's kind: sites of two or three distribution nodes on a grid, a
 // point of presence for each 250 nodes, and of five nodes one client behind a single one.
 type town struct {

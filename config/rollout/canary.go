@@ -6,7 +6,9 @@ import "edgespan/config/topology"
 // fewest others when it goes alone. The law of plans would take all that is behind a site with
 // it, which is the whole network where its only point of presence is to be pushed: a bad config
 // would be everywhere with the first batch. Of several such sites it is the first by name that is
-// behind no pending one: others go down once more, with the site that they are behind.
+// behind no pending one: others go down once more, with the site that they are behind. Of a site with
+// more nodes the canary may lose its path when the rest of them goes: a canary as large as a site
+// does not.
 func first(most int, t *topology.Topology, pending []string, assumeAlive bool) []string {
 	wanted := make(map[string]bool, len(pending))
 	for _, name := range pending {
