@@ -217,7 +217,7 @@ var places = []place{
 	{"github.com/goccy/go-yaml", []string{"config/nodeconf", "cmd"}},
 	{"github.com/spf13/cobra", []string{"cmd"}},
 	{"go.uber.org/zap", []string{"actors", "platform", "cmd"}},
-	{"google.golang.org/grpc", []string{"platform/nodelink", "actors"}},
+	{"google.golang.org/grpc", []string{"platform/nodelink", "actors", "platform/store/etcd"}}, // there only how etcd's client connects
 	{"google.golang.org/protobuf", []string{"platform/nodelink", "actors"}},
 	{"go.etcd.io", []string{"platform/store"}},
 	{"os/exec", []string{"platform/proc"}},

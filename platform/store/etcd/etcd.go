@@ -12,6 +12,9 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"edgespan/config/revision"
 	"edgespan/platform/store/kv"
@@ -34,6 +37,7 @@ type Options struct {
 // Store is a fleet's part of a cluster.
 type Store struct {
 	client *clientv3.Client
+	guard  *guard
 	root   string // of all keys
 	id     string
 
@@ -52,16 +56,17 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints: o.Endpoints, TLS: o.TLS, Username: o.Username, Password: o.Password, Logger: o.Log,
-		DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
-	})
+	g := newGuard(o)
+	c := config(o)
+	c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(g.dial))
+	client, err := clientv3.New(c)
 	if err != nil {
 		return nil, fmt.Errorf("open store at %q: %w", o.Endpoints, err)
 	}
-	s := &Store{client: client, root: "edgespan/" + o.Fleet + "/"}
+	s := &Store{client: client, guard: g, root: "edgespan/" + o.Fleet + "/"}
+	g.run(o, s.root+"id", client)
 	if s.id, err = s.makeID(ctx); err != nil {
-		return nil, fmt.Errorf("open store at %q: %w", o.Endpoints, errors.Join(err, client.Close()))
+		return nil, fmt.Errorf("open store at %q: %w", o.Endpoints, errors.Join(err, s.Close()))
 	}
 	return s, nil
 }
@@ -75,8 +80,9 @@ func (s *Store) makeID(ctx context.Context) (string, error) {
 		return "", err
 	}
 	at := s.root + "id"
-	out, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(at), "=", 0)).
-		Then(clientv3.OpPut(at, id.String())).Else(clientv3.OpGet(at)).Commit()
+	txn := clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(at), "=", 0)},
+		[]clientv3.Op{clientv3.OpPut(at, id.String())}, []clientv3.Op{clientv3.OpGet(at)})
+	out, err := s.commit(ctx, txn, true) // as if: it makes one id, however often it is done
 	if err != nil {
 		return "", s.meaning(ctx, err)
 	}
@@ -117,6 +123,7 @@ func (s *Store) Close() error {
 	if !first {
 		return nil
 	}
+	s.guard.stop()
 	if err := s.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("close store: %w", err)
 	}
@@ -131,6 +138,32 @@ func (s *Store) ready(ctx context.Context) error {
 		return revision.ErrClosed
 	}
 	return ctx.Err()
+}
+
+// pause is that before a call is made once more.
+func pause(ctx context.Context) {
+	select {
+	case <-time.After(50 * time.Millisecond):
+	case <-ctx.Done():
+	}
+}
+
+// passes says whether an error is one of a cluster, or of the way to it, that may be well in a
+// moment.
+func passes(err error) bool {
+	var told rpctypes.EtcdError
+	if errors.As(err, &told) {
+		return told.Code() == codes.Unavailable
+	}
+	return errors.Is(err, errLeader) || status.Code(err) == codes.Unavailable
+}
+
+// fate tells an error that the guard made from those of the cluster.
+func (s *Store) fate(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), errLeader) {
+		return errLeader
+	}
+	return err
 }
 
 // meaning puts an error of etcd's in the words of the contract.

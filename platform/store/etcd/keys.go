@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -113,7 +114,7 @@ func (s *Store) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome,
 		then = []clientv3.Op{clientv3.OpGet(s.keys(), clientv3.WithCountOnly())}
 		otherwise = then
 	}
-	out, err := s.client.Txn(ctx).If(s.compares(txn.Compares)...).Then(then...).Else(otherwise...).Commit()
+	out, err := s.commit(ctx, clientv3.OpTxn(s.compares(txn.Compares), then, otherwise), onlyReads(txn.Then, txn.Else))
 	if err != nil {
 		return revision.Outcome{}, fmt.Errorf("commit: %w", s.meaning(ctx, err))
 	}
@@ -137,6 +138,29 @@ func (s *Store) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome,
 		done.Results = append(done.Results, result)
 	}
 	return done, nil
+}
+
+// commit does a transaction, and does it again where that can't be felt: it was certainly not
+// begun, as the member that was asked knows no leader, or it only reads. etcd's client asks
+// another member by itself for reads of one key only.
+func (s *Store) commit(ctx context.Context, txn clientv3.Op, reads bool) (*clientv3.TxnResponse, error) {
+	for {
+		within, done := s.guard.watch(ctx)
+		out, err := s.client.Do(within, txn)
+		err = s.fate(within, err)
+		done()
+		if !errors.Is(err, rpctypes.ErrNoLeader) && (!reads || !passes(err)) {
+			return out.Txn(), err
+		}
+		if pause(ctx); ctx.Err() != nil {
+			return nil, err
+		}
+	}
+}
+
+// onlyReads says whether operations change nothing.
+func onlyReads(ops ...[]revision.Op) bool {
+	return !slices.ContainsFunc(slices.Concat(ops...), func(op revision.Op) bool { return op.Kind != revision.OpGet })
 }
 
 func (s *Store) compares(cs []revision.Compare) []clientv3.Cmp {

@@ -18,8 +18,10 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID,
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
-	out, err := s.client.Grant(ctx, int64(ttl/time.Second))
-	if err != nil {
+	within, done := s.guard.watch(ctx)
+	defer done()
+	out, err := s.client.Grant(within, int64(ttl/time.Second))
+	if err = s.fate(within, err); err != nil {
 		return 0, fmt.Errorf("grant lease: %w", s.meaning(ctx, err))
 	}
 	return revision.LeaseID(out.ID), nil

@@ -1,0 +1,248 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+)
+
+// How fast a member is left that does not answer. gRPC alone needs 15 s and more to see that a
+// connection is dead on which bytes merely stop (its keepalive is 10 s at least), and a call to
+// a member that is cut off from the others hangs for the 7 s that etcd gives it.
+const (
+	askEvery = 500 * time.Millisecond
+	silence  = 1500 * time.Millisecond // without an answer, while another member gives one
+	grace    = 100 * time.Millisecond  // that a write has after a change of the leader
+)
+
+// errLeader ends a write that was on its way to a leader that leads no more. etcd itself would
+// let it wait for 7 s.
+var errLeader = errors.New("the cluster has another leader: the write may have been done or not")
+
+// guard asks each member, over a connection of its own, whether it takes part in the cluster,
+// and keeps the store away from one that does not while another one does. It decides nothing
+// about what is written.
+type guard struct {
+	log    *zap.Logger
+	client *clientv3.Client // the store's
+	cancel context.CancelFunc
+	asking sync.WaitGroup
+
+	turn sync.Mutex // of one answer after the other; taken before mu
+
+	mu      sync.Mutex
+	members []*member
+	term    uint64 // the newest that a member spoke of
+	conns   map[net.Conn]string
+	calls   map[*call]bool
+}
+
+// member is one endpoint.
+type member struct {
+	endpoint string
+	answers  bool // its last question
+	left     bool // it is kept away from
+}
+
+// call is one that the leader has to carry out.
+type call struct {
+	begun time.Time
+	end   context.CancelCauseFunc
+}
+
+func newGuard(o Options) *guard {
+	g := &guard{log: o.Log, conns: map[net.Conn]string{}, calls: map[*call]bool{}}
+	for _, e := range o.Endpoints {
+		g.members = append(g.members, &member{endpoint: e, answers: true})
+	}
+	return g
+}
+
+// config is that of every client of a cluster.
+func config(o Options) clientv3.Config {
+	return clientv3.Config{
+		Endpoints: o.Endpoints, TLS: o.TLS, Username: o.Username, Password: o.Password, Logger: o.Log,
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second, // gRPC allows no less
+		// A member that comes back is found soon, and a connection that hangs while it is made
+		// is given up soon: gRPC's own bounds are two minutes and 20 s.
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			MinConnectTimeout: 2 * time.Second,
+		})},
+	}
+}
+
+// dial makes a connection of the store's client, and remembers whose it is.
+func (g *guard) dial(ctx context.Context, address string) (net.Conn, error) {
+	network, at := "tcp", address
+	if path, unix := strings.CutPrefix(address, "unix:"); unix {
+		network, at = "unix", path
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, at)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.conns[conn] = address
+	return &guarded{conn, g}, nil
+}
+
+// guarded is a connection that is forgotten when it is closed.
+type guarded struct {
+	net.Conn
+	g *guard
+}
+
+func (c *guarded) Close() error {
+	c.g.mu.Lock()
+	delete(c.g.conns, c.Conn)
+	c.g.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// run asks all members until stop.
+func (g *guard) run(o Options, key string, client *clientv3.Client) {
+	ctx, cancel := context.WithCancel(context.Background())
+	g.client, g.cancel = client, cancel
+	for _, m := range g.members {
+		g.asking.Go(func() { g.ask(ctx, o, key, m) })
+	}
+}
+
+func (g *guard) stop() {
+	g.cancel()
+	g.asking.Wait()
+}
+
+// ask asks one member again and again for a read that the leader must confirm.
+func (g *guard) ask(ctx context.Context, o Options, key string, m *member) {
+	c := config(o)
+	c.Endpoints, c.Context, c.Logger = []string{m.endpoint}, ctx, zap.NewNop() // what is wrong with it is told below
+	client, err := clientv3.New(c)
+	if err != nil { // the store's own client has said so
+		return
+	}
+	defer client.Close()
+	for ctx.Err() == nil {
+		within, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), silence)
+		out, err := client.Get(within, key, clientv3.WithCountOnly())
+		late := within.Err() != nil
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		term := uint64(0)
+		if err == nil {
+			term = out.Header.RaftTerm
+		}
+		g.answered(m, !late, term) // an error that came in time is an answer
+		select {
+		case <-time.After(askEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// answered takes what came of a question.
+func (g *guard) answered(m *member, answers bool, term uint64) {
+	g.turn.Lock()
+	defer g.turn.Unlock()
+	use, left := g.judge(m, answers, term)
+	if use == nil {
+		return
+	}
+	g.log.Info("members of the store that are used", zap.Strings("endpoints", use))
+	g.client.SetEndpoints(use...) // not under mu: it closes connections, which takes it
+	for _, conn := range left {   // what waits on them goes elsewhere
+		_ = conn.Close()
+	}
+}
+
+// judge notes an answer. Where other members are to be used from now on, it says which, and the
+// connections to those that are left.
+func (g *guard) judge(m *member, answers bool, term uint64) (use []string, left []net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m.answers = answers
+	if term > g.term {
+		if g.term > 0 {
+			g.elected()
+		}
+		g.term = term
+	}
+	return g.choose()
+}
+
+// elected ends, after a while, the calls that the leader before may have lost.
+func (g *guard) elected() {
+	now := time.Now()
+	time.AfterFunc(grace, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for c := range g.calls {
+			if c.begun.Before(now) {
+				c.end(errLeader)
+			}
+		}
+	})
+}
+
+// choose leaves the members that don't answer, if there is another one, and comes back to
+// those that do. Nothing is said where all stays as it is.
+func (g *guard) choose() (use []string, left []net.Conn) {
+	none := !slices.ContainsFunc(g.members, func(m *member) bool { return m.answers })
+	moved := false
+	for _, m := range g.members {
+		away := !m.answers && !none
+		if away && !m.left {
+			left = append(left, g.connections(m.endpoint)...)
+		}
+		moved = moved || away != m.left
+		if m.left = away; !away {
+			use = append(use, m.endpoint)
+		}
+	}
+	if !moved {
+		return nil, nil
+	}
+	return use, left
+}
+
+// connections are those to an endpoint.
+func (g *guard) connections(endpoint string) (out []net.Conn) {
+	_, address, found := strings.Cut(endpoint, "://")
+	if !found {
+		address = endpoint
+	}
+	for conn, at := range g.conns {
+		if at == address {
+			out = append(out, conn)
+		}
+	}
+	return out
+}
+
+// watch lets a call end when the leader changes. done is called after it.
+func (g *guard) watch(ctx context.Context) (inner context.Context, done func()) {
+	inner, end := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
+	c := &call{time.Now(), end}
+	g.mu.Lock()
+	g.calls[c] = true
+	g.mu.Unlock()
+	return inner, func() {
+		g.mu.Lock()
+		delete(g.calls, c)
+		g.mu.Unlock()
+		end(nil)
+	}
+}
