@@ -1,15 +1,20 @@
 package controller
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
 
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
+	"edgespan/config/revision"
 )
 
 // mostWrites may wait for the one before them.
@@ -122,18 +127,59 @@ func author(c fleetapi.Caller) string {
 	return c.Name
 }
 
-// carryOut does a plan, and says whether the head had not moved.
+// carryOut does a plan, and says whether the head had not moved. Where the store does not say
+// whether it did a transaction, it is asked once more: each compares the head, so that none
+// can be done twice.
 func (d *deps) carryOut(ctx context.Context, plan history.Plan) (bool, error) {
 	for _, txn := range plan.Txns {
-		o, err := d.commit(ctx, txn)
+		o, unsure, err := d.commitSurely(ctx, txn)
 		if err != nil {
 			return false, fmt.Errorf("store revision %d: %w", plan.Record.Number, err)
+		}
+		if !o.Succeeded && unsure {
+			return d.isOurs(ctx, plan.Record)
 		}
 		if !o.Succeeded {
 			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// commitSurely does a transaction until the store has said what became of it. unsure is that
+// it did not at first: it may have been done before the last answer.
+func (d *deps) commitSurely(ctx context.Context, txn revision.Txn) (o revision.Outcome, unsure bool, err error) {
+	for {
+		o, err = d.commit(ctx, txn)
+		never := errors.Is(err, revision.ErrInvalid) || errors.Is(err, revision.ErrTooLarge) || errors.Is(err, revision.ErrNoLease) || errors.Is(err, revision.ErrClosed)
+		if err == nil || never || ctx.Err() != nil {
+			return o, unsure, err
+		}
+		unsure = true
+		d.Log.Warn("a write's answer is lost: ask once more", zap.Error(err))
+		select {
+		case <-time.After(writeAgain):
+		case <-ctx.Done():
+			return o, unsure, err
+		}
+	}
+}
+
+// writeAgain is the pause before that.
+const writeAgain = 50 * time.Millisecond
+
+// isOurs says whether the history has a revision as it was planned here: then a transaction
+// was done whose answer was lost.
+func (d *deps) isOurs(ctx context.Context, planned history.Record) (bool, error) {
+	state, err := history.Head(reader{ctx, d.Store})
+	if err != nil || state.Number < planned.Number {
+		return false, err
+	}
+	is, err := history.ReadRecord(reader{ctx, d.Store}, planned.Number)
+	if err != nil {
+		return false, fmt.Errorf("read revision %d, which may be ours: %w", planned.Number, err)
+	}
+	return bytes.Equal(encode(is), encode(planned)), nil
 }
 
 // world is what an operation is judged in now.
