@@ -21,7 +21,7 @@ export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check vetted unit integration bench bench-fleet bench-rollout histories fuzz fmt lint tools proto setup clean
+.PHONY: help build run test check vetted unit integration bench bench-fleet bench-rollout histories drill fuzz fmt lint tools proto setup clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -60,6 +60,9 @@ bench-fleet: ## Measure a fleet of 10,000 simulated nodes beside its floor (FLEE
 
 bench-rollout: ## Measure a staged rollout to 10,000 nodes in 50 batches, beside their own time (NODES=10000)
 	$(GO) test ./actors/controller -run '^$$' -bench 'Rollout$$' -benchtime 1x -timeout 60m -nodes $(NODES)
+
+drill: ## Kill, stop and cut off each part of a fleet at work (no root, 10 minutes)
+	EDGESPAN_DRILL=1 $(GO) test ./integration/cluster -run 'Drill|BlackHole|MeshIsCut' -count=1 -timeout 30m -v
 
 fuzz: ## Fuzz every parser for a short time each (FUZZTIME=10s)
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)

@@ -30,7 +30,10 @@ const buildTime = 5 * time.Minute
 // programs is where each test's etcd is, and etcdctl where a test asked for it.
 var programs = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "etcd") })
 
-var binary = sync.OnceValues(func() (string, error) { return built("etcd", "go.etcd.io/etcd/server/v3") })
+var (
+	binary  = sync.OnceValues(func() (string, error) { return built("etcd", "go.etcd.io/etcd/server/v3") })
+	program = sync.OnceValues(func() (string, error) { return built("edgespan-controller", "edgespan/cmd/edgespan-controller") })
+)
 
 func built(name, from string) (string, error) {
 	dir, err := programs()
@@ -59,6 +62,7 @@ func TestMain(m *testing.M) {
 type member struct {
 	name, dir    string
 	client, peer string // addresses
+	shown        string // the address at which the others reach peer
 	process      *exec.Cmd
 	ended        chan struct{}
 }
@@ -88,6 +92,12 @@ type cluster struct {
 // begin starts three members and waits until they answer.
 func begin(t *testing.T) *cluster {
 	t.Helper()
+	return beginWith(t, func(m *member) string { return m.peer })
+}
+
+// beginWith starts members that reach each other at addresses that a test may stand behind.
+func beginWith(t *testing.T, shown func(*member) string) *cluster {
+	t.Helper()
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
@@ -95,6 +105,7 @@ func begin(t *testing.T) *cluster {
 	c := &cluster{T: t, binary: path}
 	for i := range 3 {
 		c.members = append(c.members, c.place(i+1))
+		c.members[i].shown = shown(c.members[i])
 	}
 	for _, m := range c.members {
 		c.start(m)
@@ -147,12 +158,12 @@ func (c *cluster) start(m *member) {
 	c.Helper()
 	var all []string
 	for _, other := range c.members {
-		all = append(all, other.name+"=http://"+other.peer)
+		all = append(all, other.name+"=http://"+other.shown)
 	}
 	c.run(m,
 		"--name", m.name, "--data-dir", m.dir,
 		"--listen-client-urls", m.endpoint(), "--advertise-client-urls", m.endpoint(),
-		"--listen-peer-urls", "http://"+m.peer, "--initial-advertise-peer-urls", "http://"+m.peer,
+		"--listen-peer-urls", "http://"+m.peer, "--initial-advertise-peer-urls", "http://"+m.shown,
 		"--initial-cluster", strings.Join(all, ","), "--initial-cluster-token", c.Name(),
 	)
 }
@@ -165,7 +176,9 @@ func (c *cluster) run(m *member, flags ...string) {
 		c.Fatal(err)
 	}
 	defer log.Close()
-	m.process = exec.Command(c.binary, append([]string{"--log-level", "error", "--socket-reuse-port"}, flags...)...)
+	m.process = exec.Command(c.binary, append([]string{
+		"--log-level", "error", "--socket-reuse-port", "--heartbeat-interval", "50", "--election-timeout", "500", // as docs/operations.md has it
+	}, flags...)...)
 	m.process.Stdout, m.process.Stderr = log, log
 	m.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := m.process.Start(); err != nil {
@@ -265,7 +278,8 @@ func (c *cluster) follower() *member {
 }
 
 // until asks again and again whether something is so, each time with a second to find out.
-func (c *cluster) until(what string, is func(context.Context) bool) {
+// What is given to explain is said where it is not.
+func (c *cluster) until(what string, is func(context.Context) bool, explain ...func() string) {
 	c.Helper()
 	end := time.Now().Add(patience)
 	for {
@@ -278,6 +292,9 @@ func (c *cluster) until(what string, is func(context.Context) bool) {
 		if time.Now().After(end) {
 			for _, m := range c.members {
 				c.Logf("%s: runs %v: %s", m.name, m.process != nil, m.complaints())
+			}
+			for _, why := range explain {
+				c.Log(why())
 			}
 			c.Fatalf("%s: not after %s", what, patience)
 		}
