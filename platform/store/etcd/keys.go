@@ -140,20 +140,32 @@ func (s *Store) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome,
 	return done, nil
 }
 
-// commit does a transaction, and does it again where that can't be felt: it was certainly not
-// begun, as the member that was asked knows no leader, or it only reads. etcd's client asks
-// another member by itself for reads of one key only.
+// commit does a transaction.
 func (s *Store) commit(ctx context.Context, txn clientv3.Op, reads bool) (*clientv3.TxnResponse, error) {
+	var out clientv3.OpResponse
+	err := s.led(ctx, reads, func(ctx context.Context) (err error) {
+		out, err = s.client.Do(ctx, txn)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out.Txn(), nil
+}
+
+// led does what the leader has to carry out, and does it again where that can't be felt: it was
+// certainly not begun, as the member that was asked knows no leader, or it only reads. etcd's
+// client asks another member by itself for reads of one key only.
+func (s *Store) led(ctx context.Context, reads bool, do func(context.Context) error) error {
 	for {
 		within, done := s.guard.watch(ctx)
-		out, err := s.client.Do(within, txn)
-		err = s.fate(within, err)
+		err := s.fate(within, do(within))
 		done()
 		if !errors.Is(err, rpctypes.ErrNoLeader) && (!reads || !passes(err)) {
-			return out.Txn(), err
+			return err
 		}
 		if pause(ctx); ctx.Err() != nil {
-			return nil, err
+			return err
 		}
 	}
 }

@@ -18,10 +18,12 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID,
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
-	within, done := s.guard.watch(ctx)
-	defer done()
-	out, err := s.client.Grant(within, int64(ttl/time.Second))
-	if err = s.fate(within, err); err != nil {
+	var out *clientv3.LeaseGrantResponse
+	err := s.led(ctx, false, func(ctx context.Context) (err error) {
+		out, err = s.client.Grant(ctx, int64(ttl/time.Second))
+		return err
+	})
+	if err != nil {
 		return 0, fmt.Errorf("grant lease: %w", s.meaning(ctx, err))
 	}
 	return revision.LeaseID(out.ID), nil
