@@ -153,6 +153,7 @@ func (d *drill) killsMember(m *member) (gap time.Duration) {
 		d.fleet.cluster.kill(m)
 		time.Sleep(2 * cutFor)
 		gap = d.w.gap(begun, everybody...)
+		d.Logf("%s is killed: no write at all for %s", m.name, d.w.anyGap(begun).Round(10*time.Millisecond))
 	}, func() {
 		d.start(m)
 		d.answers(m)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -112,6 +113,25 @@ func (w *writers) gap(since time.Time, replicas ...int) time.Duration {
 				longest = max(longest, one.gap(since, until))
 			}
 		}
+	}
+	return longest
+}
+
+// anyGap is the longest time since a moment in which no write at all was acknowledged.
+func (w *writers) anyGap(since time.Time) (longest time.Duration) {
+	all := []time.Time{since, time.Now()}
+	for _, one := range w.all {
+		one.mu.Lock()
+		for _, t := range one.when {
+			if t.After(since) {
+				all = append(all, t)
+			}
+		}
+		one.mu.Unlock()
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	for i := range all[1:] {
+		longest = max(longest, all[i+1].Sub(all[i]))
 	}
 	return longest
 }
