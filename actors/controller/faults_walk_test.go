@@ -85,6 +85,10 @@ var faultyFlags = map[string]string{
 
 const faultyLimit = 2
 
+// usualIgnorance is how long a replica may not know what is in the store after its way there was
+// bad: a call that began then, and the pause after it.
+const usualIgnorance = storeTimeout + 5*time.Second
+
 func newFaulty(r *rig, s *common, seed uint64) *faulty {
 	w := &faulty{
 		rig: r, s: s, rand: rand.New(rand.NewPCG(seed, 11)), audit: newAudit(s, faultyLimit, faultyFlags), ways: map[string]*way{},
@@ -224,7 +228,7 @@ func (w *faulty) pushed(n *fakeNode) func(*Controller, link.Push) {
 			return
 		}
 		name := c.d.Replica
-		since := c.d.Store.(*way).ignorance(time.Now(), 30*time.Second)
+		since := c.d.Store.(*way).ignorance(time.Now(), usualIgnorance)
 		w.suspects = append(w.suspects, suspect{time.Now(), since, n.name, name, p})
 	}
 }
