@@ -148,8 +148,8 @@ func (a *audit) off(from, to time.Time) bool {
 	return len(a.flags) == 0 || a.flags[0].at.After(from) // before the first
 }
 
-// rollout is a rollout as a leader wrote it. A batch is no larger than it may be, and what has
-// ended has nobody out.
+// rollout is a rollout as a leader wrote it. A batch is no larger than it may be, and what was
+// aborted or superseded never goes on; what ended otherwise may, for nodes that come later.
 func (a *audit) rollout(e revision.Event, id string, put bool) {
 	number, is := stagedNumber(id)
 	if !is {
@@ -166,16 +166,17 @@ func (a *audit) rollout(e revision.Event, id string, put bool) {
 	// Who was out before goes on with what is newer.
 	fresh := slices.DeleteFunc(slices.Clone(m.Batch), func(name string) bool { return slices.Contains(a.out, name) })
 	most := a.limit
-	if !known {
-		most = 1 // the canary
+	canary := !known && m.Number == 1 // one that had it already may have passed before the record is written
+	if canary {
+		most = 1
 	}
-	if s.End == "" && len(fresh) > most && (!known || m.Number != before.Machine.Number) && (!known || !a.together(fresh, m.Gone)) {
+	if s.End == "" && len(fresh) > most && (!known || m.Number != before.Machine.Number) && (canary || !a.together(fresh, m.Gone)) {
 		a.fault("batch %d of rollout %d is %v, of which were out %v; %d more are allowed", m.Number, number, m.Batch, a.out, most)
 	}
 	if s.End == "" || s.End == endDone || s.End == endFailed || s.End == endAborted {
 		a.out = m.Out
 	}
-	if known && before.End != "" && before.End != endDone && before.End != endFailed && before.End != s.End {
+	if known && (before.End == endAborted || before.End == endSuperseded) && before.End != s.End {
 		a.fault("rollout %d was %s and is %q", number, before.End, s.End)
 	}
 	if s.End != "" && s.Ended.IsZero() || s.End == "" && !s.Ended.IsZero() {
