@@ -3,6 +3,7 @@ package netstate
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -45,6 +46,16 @@ func network(t *rapid.T) State {
 			c,
 		)
 	}
+	for vni := uint32(256); vni <= 257; vni++ {
+		if !b(fmt.Sprint("tunnel ", vni)) {
+			continue
+		}
+		link := fmt.Sprint("es1v", vni)
+		s.Add(
+			Link{Name: link, Type: VXLAN, MTU: 1400 + n("mtu"), Vxlan: &Tunnel{VNI: vni, Remote: netip.AddrFrom4([4]byte{192, 0, 2, byte(n("remote"))}), Lost: lost(b("lost"))}},
+			Port{Link: link, Master: "es1", Isolated: b("isolated"), After: []ID{bridgeTable.ID(), {KindChain, "ipv4/filter/ES1-FWD"}}},
+		)
+	}
 	fwd := chain("ES1-FWD", judges...)
 	s.Add(
 		bridgeTable, fwd,
@@ -62,6 +73,14 @@ func network(t *rapid.T) State {
 		},
 	)
 	return s
+}
+
+// lost is what is observed of a tunnel that leads nowhere.
+func lost(is bool) string {
+	if is {
+		return "no route"
+	}
+	return ""
 }
 
 // damaged draws what a crash, or somebody else, may leave of a network: any part

@@ -94,7 +94,8 @@ type LinkType string
 const (
 	Bridge LinkType = "bridge"
 	Veth   LinkType = "veth"
-	Tap    LinkType = "tap" // persistent, for a virtual machine that root opens
+	Tap    LinkType = "tap"   // persistent, for a virtual machine that root opens
+	VXLAN  LinkType = "vxlan" // one end of a tunnel
 )
 
 // Peer is the application's side of a veth. It is ours only at creation: later
@@ -116,64 +117,23 @@ type Link struct {
 	MAC   string
 	MTU   int
 	Alias string
-	Peer  *Peer // veth only; not compared, Alias holds its fingerprint
+	Peer  *Peer   // veth only; not compared, Alias holds its fingerprint
+	Vxlan *Tunnel // VXLAN only
 }
 
 func (l Link) ID() ID      { return ID{KindLink, l.Name} }
 func (l Link) Needs() []ID { return nil }
 func (l Link) Text() string {
-	return fmt.Sprintf("%s mac %s mtu %d alias %q", l.Type, l.MAC, l.MTU, l.Alias)
+	return fmt.Sprintf("%s mac %s mtu %d alias %q", l.Type, l.MAC, l.MTU, l.Alias) + l.Vxlan.text()
 }
 
 // Recreate says whether going from old to l needs a new link: only MTU and a
 // bridge's MAC and alias change in place.
 func (l Link) Recreate(old Link) bool {
-	if l.Type != old.Type {
+	if l.Type != old.Type || l.Vxlan.text() != old.Vxlan.text() {
 		return true
 	}
 	return l.Type == Veth && (l.Alias != old.Alias || l.MAC != old.MAC)
-}
-
-// Port is the running state of a link: up and, when Master is set, enslaved to
-// that bridge. Its absence is the link down and in no bridge. It is an object of
-// its own because a link joins its bridge only after its chains stand.
-//
-// A Foreign one is of a link that something else has made and that we only borrow:
-// its absence is the link in no bridge, and nothing else of it is ever changed.
-// Which link that is, the kernel tells each time by whom it has in the bridge: one
-// that was deleted and made again under the same name is not there.
-type Port struct {
-	Link    string
-	Master  string // "" for the bridge itself
-	Foreign bool
-	Down    bool // observed only: a foreign link in the bridge that is not up
-	After   []ID // what must stand before a packet may pass
-}
-
-func (p Port) ID() ID { return ID{KindPort, p.Link} }
-func (p Port) Needs() []ID {
-	var n []ID
-	if !p.Foreign {
-		n = append(n, ID{KindLink, p.Link})
-	}
-	if p.Master != "" {
-		n = append(n, ID{KindPort, p.Master})
-	}
-	return append(n, p.After...)
-}
-
-func (p Port) Text() string {
-	s := "up"
-	if p.Down {
-		s = "down"
-	}
-	if p.Foreign {
-		s = "foreign " + s
-	}
-	if p.Master != "" {
-		s += " master " + p.Master
-	}
-	return s
 }
 
 // Address is an IPv4 or IPv6 address on a link, always without a prefix route:

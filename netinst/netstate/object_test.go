@@ -80,6 +80,8 @@ func change(v reflect.Value) {
 	}
 }
 
+func tunnel(t Tunnel) Link { return Link{Name: "es1v256", Type: VXLAN, Vxlan: &t} }
+
 func TestWhichLinksAreMadeAnew(t *testing.T) {
 	veth := Link{Name: "es1a1", Type: Veth, MAC: "a", MTU: 1500, Alias: "x"}
 	bridge := Link{Name: "es1", Type: Bridge, MAC: "a", MTU: 1500, Alias: "x"}
@@ -87,13 +89,16 @@ func TestWhichLinksAreMadeAnew(t *testing.T) {
 		from, to Link
 		want     bool
 	}{
-		"another MTU":                {veth, Link{"es1a1", Veth, "a", 1400, "x", nil}, false},
-		"another peer":               {veth, Link{"es1a1", Veth, "a", 1500, "y", nil}, true},
-		"another MAC of a veth":      {veth, Link{"es1a1", Veth, "b", 1500, "x", nil}, true},
-		"another MAC of a bridge":    {bridge, Link{"es1", Bridge, "b", 1500, "x", nil}, false},
-		"another owner of a bridge":  {bridge, Link{"es1", Bridge, "a", 1500, "y", nil}, false},
-		"another type":               {bridge, veth, true},
-		"nothing but what is silent": {veth, Link{"es1a1", Veth, "a", 1500, "x", &Peer{Name: "eth0"}}, false},
+		"another MTU":                 {veth, Link{"es1a1", Veth, "a", 1400, "x", nil, nil}, false},
+		"another peer":                {veth, Link{"es1a1", Veth, "a", 1500, "y", nil, nil}, true},
+		"another MAC of a veth":       {veth, Link{"es1a1", Veth, "b", 1500, "x", nil, nil}, true},
+		"another MAC of a bridge":     {bridge, Link{"es1", Bridge, "b", 1500, "x", nil, nil}, false},
+		"another owner of a bridge":   {bridge, Link{"es1", Bridge, "a", 1500, "y", nil, nil}, false},
+		"another type":                {bridge, veth, true},
+		"another remote end":          {tunnel(Tunnel{VNI: 256, Port: 4789}), tunnel(Tunnel{VNI: 256, Port: 4790}), true},
+		"a tunnel that leads nowhere": {tunnel(Tunnel{VNI: 256, Lost: "no route"}), tunnel(Tunnel{VNI: 256}), true},
+		"another MTU of a tunnel":     {tunnel(Tunnel{VNI: 256}), Link{Name: "es1v256", Type: VXLAN, MTU: 9, Vxlan: &Tunnel{VNI: 256}}, false},
+		"nothing but what is silent":  {veth, Link{"es1a1", Veth, "a", 1500, "x", &Peer{Name: "eth0"}, nil}, false},
 	} {
 		if got := c.to.Recreate(c.from); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

@@ -18,5 +18,6 @@ type HostEvent struct {
 	Interfaces []Interface // every foreign interface by name; nil when unchanged
 	Touched    []int       // network instance numbers one of whose objects changed
 	Namespaces bool        // a network namespace or a foreign link appeared or went
+	Underlay   bool        // an address of the host, or a route of its own tables, may have come or gone
 	Ended      []int       // network instance numbers one of whose processes ended by itself
 }

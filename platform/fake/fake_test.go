@@ -309,7 +309,7 @@ func TestWatchersAreToldEveryChangeUntilTheyEnd(t *testing.T) {
 		h.Resync()
 		want := []netstate.HostEvent{
 			{Resync: true, Interfaces: []netstate.Interface{{Name: "eth0"}}},
-			{Interfaces: []netstate.Interface{{Name: "eth1"}}},
+			{Interfaces: []netstate.Interface{{Name: "eth1"}}, Underlay: true},
 			{Touched: []int{1}},
 			{Namespaces: true, Touched: []int{1}},
 			{Namespaces: true},

@@ -59,7 +59,7 @@ func (h *Host) SetInterfaces(is ...netstate.Interface) {
 	h.mu.Lock()
 	h.ifaces = is
 	h.mu.Unlock()
-	h.tell(netstate.HostEvent{Interfaces: is})
+	h.tell(netstate.HostEvent{Interfaces: is, Underlay: true})
 }
 
 // SetNetns makes a named network namespace exist or not. One that goes takes the
@@ -161,9 +161,9 @@ func (h *Host) Observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	st := maps.Clone(h.state[o.Number])
-	if st == nil {
-		st = netstate.State{}
+	st := netstate.State{}
+	for id, x := range h.state[o.Number] {
+		st[id] = h.shown(x)
 	}
 	return st, nil
 }

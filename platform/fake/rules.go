@@ -23,6 +23,9 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 	}
 	switch w := it.Want.(type) {
 	case netstate.Link:
+		if w.Vxlan != nil {
+			return h.leads(w)
+		}
 		if w.Peer != nil && !h.netns[w.Peer.Netns] {
 			return fmt.Errorf("network namespace %s does not exist: %w", w.Peer.Netns, netstate.ErrWaiting)
 		}

@@ -3,8 +3,8 @@
 // changes to them.
 //
 // It never decides what should be there, never runs a command, and never touches
-// an object without our mark: links es<n>, es<n>a<k> and es-doomed, tap devices whose
-// alias has it, tables and rules of protocol netstate.RouteProtocol. A foreign link
+// an object without our mark: links es<n>, es<n>a<k>, es<n>v<vni> and es-doomed, tap
+// devices whose alias has it, tables and rules of protocol netstate.RouteProtocol. A foreign link
 // that an adapter or a switch network names is put into a bridge of ours and out.
 package kernel
 
@@ -31,6 +31,7 @@ const (
 	ruleSpareBase = 22000
 	maxNumber     = 999
 	maxAdapter    = 9999
+	maxVNI        = 1<<24 - 1
 
 	requestTimeout = 5 * time.Second // of one netlink answer
 	dumpTries      = 20              // a busy host interrupts some dumps
@@ -44,6 +45,7 @@ type Kernel struct {
 	rt       raw
 	links    *dump.Shared[[]netlink.Link]
 	addrs    *dump.Shared[[]netlink.Addr]
+	isolated *dump.Shared[map[int]bool] // bridge ports by index
 	routes   *dump.Shared[[]route]
 	rules    *dump.Shared[[]netlink.Rule]
 	flows    *dump.Batch[*wish]
@@ -86,6 +88,7 @@ func (k *Kernel) share() {
 	k.addrs = dump.New(requestTimeout, func(context.Context) ([]netlink.Addr, error) {
 		return retry(func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
 	})
+	k.isolated = dump.New(requestTimeout, func(context.Context) (map[int]bool, error) { return k.listIsolated() })
 	k.routes = dump.New(requestTimeout, func(context.Context) ([]route, error) {
 		return k.listRoutes(unix.AF_UNSPEC, netstate.RouteProtocol, 0)
 	})
@@ -164,16 +167,21 @@ func (r raw) do(what, flags int, data ...nl.NetlinkRequestData) error {
 }
 
 // LinkNumber is the network instance number of a link of ours, and whether its
-// name is one of ours: es<n> or es<n>a<k>.
+// name is one of ours: es<n>, es<n>a<k> or es<n>v<vni>.
 func LinkNumber(name string) (int, bool) {
 	rest, ok := strings.CutPrefix(name, "es")
 	if !ok {
 		return 0, false
 	}
 	num, adapter, isAdapter := strings.Cut(rest, "a")
+	num, vni, isTunnel := strings.Cut(num, "v")
 	n, ok := number(num, 1, maxNumber)
 	if isAdapter && ok {
 		_, ok = number(adapter, 0, maxAdapter)
+	}
+	if isTunnel && ok {
+		_, ok = number(vni, 0, maxVNI)
+		ok = ok && !isAdapter
 	}
 	return n, ok
 }

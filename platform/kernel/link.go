@@ -38,6 +38,8 @@ func (k *Kernel) AddLink(l netstate.Link) error {
 		err = k.addVeth(l)
 	case netstate.Tap:
 		err = k.addTap(l)
+	case netstate.VXLAN:
+		err = k.addVxlan(l)
 	default:
 		err = fmt.Errorf("type %q is unknown", l.Type)
 	}
@@ -205,6 +207,11 @@ func (k *Kernel) SetPort(p netstate.Port) error {
 	if l.Attrs().MasterIndex != master {
 		if err := k.h.LinkSetMasterByIndex(l, master); err != nil {
 			return fmt.Errorf("put link %s into bridge %s: %w", p.Link, p.Master, err)
+		}
+	}
+	if master != 0 && (p.Isolated || l.Type() == string(netstate.VXLAN)) { // before it passes a frame
+		if err := k.h.LinkSetIsolated(l, p.Isolated); err != nil {
+			return fmt.Errorf("set isolated %v of link %s: %w", p.Isolated, p.Link, err)
 		}
 	}
 	if err := k.h.LinkSetUp(l); err != nil {

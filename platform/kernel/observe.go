@@ -34,7 +34,9 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 		switch num, ok := linkOwner(a.Name, a.Alias); {
 		case ok && num == n:
 			ours[a.Index] = a.Name
-			k.addLinkObjects(s, l, names)
+			if err := k.addLinkObjects(ctx, s, l, names); err != nil {
+				return nil, err
+			}
 		case !ok && a.MasterIndex != 0 && names[a.MasterIndex] == bridgeName(n):
 			s.Add(netstate.Port{Link: a.Name, Master: bridgeName(n), Foreign: true, Down: a.Flags&net.FlagUp == 0})
 		}
@@ -48,16 +50,30 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 	return s, k.observeRules(ctx, s, n)
 }
 
-func (k *Kernel) addLinkObjects(s netstate.State, l netlink.Link, names map[int]string) {
+func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l netlink.Link, names map[int]string) error {
 	a := l.Attrs()
 	o := netstate.Link{Name: a.Name, Type: linkType(l), MAC: a.HardwareAddr.String(), MTU: a.MTU, Alias: a.Alias}
 	if name, ok := aliasNetns(a.Alias); ok && o.Type == netstate.Veth && !k.peerIn(name, a.NetNsID) {
 		o.Alias += replaced
 	}
-	s.Add(o)
-	if a.Flags&net.FlagUp != 0 {
-		s.Add(netstate.Port{Link: a.Name, Master: names[a.MasterIndex]})
+	var err error
+	if o.Vxlan, err = k.tunnelOf(ctx, l); err != nil {
+		return err
 	}
+	s.Add(o)
+	if a.Flags&net.FlagUp == 0 {
+		return nil
+	}
+	p := netstate.Port{Link: a.Name, Master: names[a.MasterIndex]}
+	if o.Type == netstate.VXLAN { // others are never isolated by us, and the look costs a dump
+		ports, err := k.isolated.Get(ctx)
+		if err != nil {
+			return fmt.Errorf("list bridge ports: %w", err)
+		}
+		p.Isolated = ports[a.Index]
+	}
+	s.Add(p)
+	return nil
 }
 
 // peerIn says whether a veth's peer, by the id that our namespace has for its

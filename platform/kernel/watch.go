@@ -91,7 +91,7 @@ func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.Ho
 			running = false
 			ev := netstate.HostEvent{
 				Resync: pending.lost, Namespaces: pending.netns || pending.lost,
-				Touched: slices.Sorted(maps.Keys(pending.touched)),
+				Underlay: pending.foreign || pending.lost, Touched: slices.Sorted(maps.Keys(pending.touched)),
 			}
 			if pending.lost || pending.foreign {
 				now, err := k.Interfaces()
@@ -104,7 +104,7 @@ func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.Ho
 				}
 			}
 			pending = news{}
-			if ev.Resync || ev.Interfaces != nil || ev.Namespaces || len(ev.Touched) > 0 {
+			if ev.Resync || ev.Interfaces != nil || ev.Namespaces || ev.Underlay || len(ev.Touched) > 0 {
 				emit(ev)
 			}
 		}

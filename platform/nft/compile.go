@@ -140,8 +140,8 @@ var fields = map[string]field{
 var etherTypes = map[string]uint16{"ip": unix.ETH_P_IP, "arp": unix.ETH_P_ARP, "ip6": unix.ETH_P_IPV6}
 
 func (p *parser) match(w string) error {
-	if w == "iifname" {
-		return p.iifname(p.next())
+	if key, is := interfaces[w]; is {
+		return p.interfaceName(key, p.next())
 	}
 	name := w + " " + p.next()
 	if name == "arp saddr" {
@@ -176,8 +176,11 @@ func (p *parser) match(w string) error {
 	return nil
 }
 
-// iifname compares the name whole, or what stands before a "*".
-func (p *parser) iifname(quoted string) error {
+// interfaces are the links that a frame comes by and leaves by.
+var interfaces = map[string]uint32{"iifname": unix.NFT_META_IIFNAME, "oifname": unix.NFT_META_OIFNAME}
+
+// interfaceName compares the name whole, or what stands before a "*".
+func (p *parser) interfaceName(key uint32, quoted string) error {
 	name, err := strconv.Unquote(quoted)
 	if err != nil || name == "" || len(name) >= unix.IFNAMSIZ {
 		return fmt.Errorf("interface %s: want a quoted name of 1 to 15 octets", quoted)
@@ -187,7 +190,7 @@ func (p *parser) iifname(quoted string) error {
 	if prefix, ok := strings.CutSuffix(name, "*"); ok {
 		data = []byte(prefix)
 	}
-	p.load("meta", attr(unix.NFTA_META_KEY, be32(unix.NFT_META_IIFNAME)), attr(unix.NFTA_META_DREG, be32(unix.NFT_REG_1)))
+	p.load("meta", attr(unix.NFTA_META_KEY, be32(key)), attr(unix.NFTA_META_DREG, be32(unix.NFT_REG_1)))
 	p.compare(unix.NFT_CMP_EQ, data)
 	return nil
 }

@@ -1,0 +1,56 @@
+package fake
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"edgespan/netinst/netstate"
+)
+
+// leads refuses a tunnel that would lead nowhere, and one whose number is taken.
+func (h *Host) leads(l netstate.Link) error {
+	if why := h.lost(l.Vxlan); why != "" {
+		return fmt.Errorf("%s: %w", why, netstate.ErrWaiting)
+	}
+	for _, st := range h.state {
+		for _, o := range st {
+			x, ok := o.(netstate.Link)
+			if ok && x.Vxlan != nil && x.Name != l.Name && x.Vxlan.VNI == l.Vxlan.VNI && x.Vxlan.Port == l.Vxlan.Port {
+				return fmt.Errorf("number %d is taken by %s: %w", l.Vxlan.VNI, x.Name, netstate.ErrWaiting)
+			}
+		}
+	}
+	return nil
+}
+
+// lost says why a tunnel leads nowhere: the interfaces have no such address, or neither a
+// subnet nor a default gateway of any leads to its other end.
+func (h *Host) lost(t *netstate.Tunnel) string {
+	held, leads := false, false
+	for _, i := range h.ifaces {
+		for _, a := range i.Addresses {
+			held = held || a.Addr() == t.Local
+			leads = leads || a.Masked().Contains(t.Remote)
+		}
+		leads = leads || slices.ContainsFunc(i.Gateways, func(g netip.Addr) bool { return g.Is4() == t.Remote.Is4() })
+	}
+	switch {
+	case !held:
+		return t.NoAddress()
+	case !leads:
+		return t.NoRoute()
+	}
+	return ""
+}
+
+// shown is an object as it is observed.
+func (h *Host) shown(o netstate.Object) netstate.Object {
+	l, ok := o.(netstate.Link)
+	if !ok || l.Vxlan == nil {
+		return o
+	}
+	t := *l.Vxlan
+	t.Lost, l.Vxlan = h.lost(&t), &t
+	return l
+}

@@ -1,0 +1,156 @@
+package kernel
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"edgespan/netinst/netstate"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// addVxlan makes one end of a tunnel. One that would lead nowhere is not made, nor one
+// whose number another link of the host has: errors that wrap netstate.ErrWaiting.
+func (k *Kernel) addVxlan(l netstate.Link) error {
+	t := l.Vxlan
+	if t == nil {
+		return errors.New("a tunnel needs its ends")
+	}
+	addrs, err := retry(func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return fmt.Errorf("list addresses: %w", err)
+	}
+	if why := k.lost(t, addrs); why != "" {
+		return fmt.Errorf("%s: %w", why, netstate.ErrWaiting)
+	}
+	mac, err := net.ParseMAC(l.MAC)
+	if err != nil {
+		return err
+	}
+	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("vxlan"))
+	data := info.AddRtAttr(nl.IFLA_INFO_DATA, nil)
+	data.AddRtAttr(nl.IFLA_VXLAN_ID, nl.Uint32Attr(t.VNI))
+	local, remote := nl.IFLA_VXLAN_LOCAL, nl.IFLA_VXLAN_GROUP
+	if t.Local.Is6() {
+		local, remote = nl.IFLA_VXLAN_LOCAL6, nl.IFLA_VXLAN_GROUP6
+	}
+	data.AddRtAttr(local, t.Local.AsSlice())
+	data.AddRtAttr(remote, t.Remote.AsSlice())
+	data.AddRtAttr(nl.IFLA_VXLAN_PORT, binary.BigEndian.AppendUint16(nil, t.Port))
+	// What comes in must not say whither answers go: there is one other end.
+	data.AddRtAttr(nl.IFLA_VXLAN_LEARNING, nl.Uint8Attr(0))
+	err = k.rt.do(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, nl.NewIfInfomsg(unix.AF_UNSPEC),
+		nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(l.Name)),
+		nl.NewRtAttr(unix.IFLA_ADDRESS, mac),
+		nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(l.MTU))), info)
+	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EADDRINUSE) {
+		return fmt.Errorf("number %d on UDP port %d is taken%s: %w", t.VNI, t.Port, k.whoHas(t), netstate.ErrWaiting)
+	}
+	return err
+}
+
+// whoHas names the link of the host that has a tunnel's number and port.
+func (k *Kernel) whoHas(t *netstate.Tunnel) string {
+	links, err := retry(k.h.LinkList)
+	if err != nil {
+		return ""
+	}
+	for _, l := range links {
+		if v, ok := l.(*netlink.Vxlan); ok && v.VxlanId == int(t.VNI) && v.Port == int(t.Port) {
+			return " by " + v.Name
+		}
+	}
+	return ""
+}
+
+// lost says why a tunnel leads nowhere as the host is now, "" if it leads to its remote
+// end. Routes of the host's own tables count, through links that are not ours.
+func (k *Kernel) lost(t *netstate.Tunnel, addrs []netlink.Addr) string {
+	held := false
+	for _, a := range addrs {
+		p, ok := prefix(a.IPNet)
+		held = held || ok && p.Addr() == t.Local
+	}
+	if !held {
+		return t.NoAddress()
+	}
+	routes, err := k.h.RouteGetWithOptions(t.Remote.AsSlice(), &netlink.RouteGetOptions{SrcAddr: t.Local.AsSlice()})
+	for _, r := range routes {
+		if err == nil && r.LinkIndex != 0 && (r.Type == unix.RTN_UNICAST || r.Type == unix.RTN_LOCAL) {
+			return ""
+		}
+	}
+	why := t.NoRoute()
+	if err != nil && !errors.Is(err, unix.ENETUNREACH) {
+		why += " (" + err.Error() + ")"
+	}
+	return why
+}
+
+// tunnelOf is what a VXLAN link was made with, nil of other links.
+func (k *Kernel) tunnelOf(ctx context.Context, l netlink.Link) (*netstate.Tunnel, error) {
+	v, ok := l.(*netlink.Vxlan)
+	if !ok {
+		return nil, nil //nolint:nilnil // a link that is no tunnel has none
+	}
+	t := &netstate.Tunnel{VNI: uint32(v.VxlanId), Local: addrOf(v.SrcAddr), Remote: addrOf(v.Group), Port: uint16(v.Port)}
+	addrs, err := k.addrs.Get(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	if v.Learning {
+		t.Lost = "it learns from what comes in"
+	} else {
+		t.Lost = k.lost(t, addrs)
+	}
+	return t, nil
+}
+
+func addrOf(ip net.IP) netip.Addr {
+	a, _ := netip.AddrFromSlice(ip)
+	return a.Unmap()
+}
+
+// listIsolated are the indexes of the isolated ports of all bridges.
+func (k *Kernel) listIsolated() (map[int]bool, error) {
+	return retry(func() (map[int]bool, error) {
+		msgs, err := k.rt.request(unix.RTM_GETLINK, unix.NLM_F_DUMP, nl.NewIfInfomsg(unix.AF_BRIDGE)).
+			Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+		if err != nil {
+			return nil, err
+		}
+		found := map[int]bool{}
+		for _, m := range msgs {
+			attrs, err := nl.ParseRouteAttr(m[unix.SizeofIfInfomsg:])
+			if err != nil {
+				return nil, fmt.Errorf("parse bridge port: %w", err)
+			}
+			for _, a := range attrs {
+				if a.Attr.Type&^unix.NLA_F_NESTED == unix.IFLA_PROTINFO && isolated(a.Value) {
+					found[int(nl.DeserializeIfInfomsg(m).Index)] = true
+				}
+			}
+		}
+		return found, nil
+	})
+}
+
+func isolated(protinfo []byte) bool {
+	attrs, err := nl.ParseRouteAttr(protinfo)
+	if err != nil {
+		return false
+	}
+	for _, a := range attrs {
+		if a.Attr.Type == nl.IFLA_BRPORT_ISOLATED && len(a.Value) > 0 {
+			return a.Value[0] != 0
+		}
+	}
+	return false
+}
