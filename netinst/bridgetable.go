@@ -19,7 +19,8 @@ func (nw network) bridgeTable() netstate.Chain {
 	for _, a := range nw.Adapters {
 		c.Rules = append(c.Rules, nw.frameChain(a)...)
 	}
-	if nw.enslaved() != "" { // no rule judges IPv6, nor what a tag is before
+	cluster := nw.isCluster()
+	if nw.enslaved() != "" && !cluster { // no rule judges IPv6, nor what a tag is before
 		c.Rules = append(c.Rules, openFrames("port")...)
 	}
 	// One rule a port, and no set anywhere in the table: nf_tables judges a rule by
@@ -29,10 +30,17 @@ func (nw network) bridgeTable() netstate.Chain {
 	for _, a := range nw.Adapters {
 		c.Rules = append(c.Rules, fmt.Sprintf("iifname %q goto a%d", nw.hostIfName(a), a.Lease.Number))
 	}
-	if p := nw.enslaved(); p != "" {
+	if p := nw.enslaved(); p != "" && !cluster {
 		c.Rules = append(c.Rules, fmt.Sprintf("iifname %q goto port", p))
 	}
-	c.Rules = append(c.Rules, fmt.Sprintf("iifname \"%sa*\" drop", nw.bridge), "}")
+	c.Rules = append(c.Rules, fmt.Sprintf("iifname \"%sa*\" drop", nw.bridge))
+	if nw.isSwitch() && len(nw.Config.Tunnels) == 0 { // one that is on its way out
+		c.Rules = append(c.Rules, fmt.Sprintf("iifname \"%sv*\" drop", nw.bridge))
+	}
+	c.Rules = append(c.Rules, "}")
+	if cluster {
+		c.Rules = append(c.Rules, nw.clusterFrames()...)
+	}
 	return c
 }
 

@@ -36,6 +36,7 @@ type Desired struct {
 	Port      string
 	PortError string
 	Warning   string
+	Parts     []Part // the tunnels and members, in the config's order
 }
 
 // network is an Input with what is derived from it once.
@@ -57,6 +58,9 @@ func DesiredState(in Input) Desired {
 		d.Port = nw.port.Label
 	}
 	d.State.Add(nw.links()...)
+	parts, objs := nw.parts()
+	d.Parts = parts
+	d.State.Add(objs...)
 	for _, c := range nw.chains() {
 		d.State.Add(c)
 	}

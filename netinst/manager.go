@@ -14,9 +14,11 @@ import (
 
 // The times of a bridge manager.
 const (
-	retryMin   = 100 * time.Millisecond
-	retryMax   = time.Minute
-	waitRetry  = time.Second // for a dependency of the world, as a namespace
+	retryMin  = 100 * time.Millisecond
+	retryMax  = time.Minute
+	waitRetry = time.Second // for a dependency of the world, as a namespace
+	// routeRest gathers changes of the host's routes: some hosts have many a second.
+	routeRest  = 100 * time.Millisecond
 	slowOp     = time.Second // an op older than this shows in the status
 	checkEvery = time.Minute // full comparison with the host, of all networks at the same time
 	// graceTime bounds the wait for AdaptersKnown: one app network that can't start
@@ -104,6 +106,8 @@ type Manager struct {
 	port       string // label of the port that the last apply used
 	warning    string // of the last apply's desired state
 	ends       ends
+	parts      []partState
+	routeTok   uint64 // of the look after a change of the host's routes
 	ledger     Ledger
 }
 
@@ -157,10 +161,7 @@ func (m *Manager) Step(e Event) []Effect {
 		m.claimed = true
 		return m.orphan()
 	case HostTouched:
-		if e.Namespaces && !m.waiting {
-			return nil
-		}
-		return m.change()
+		return m.touched(e)
 	case ProcessEnded:
 		return m.processEnded(e.At)
 	case ApplierReady:
@@ -180,6 +181,21 @@ func (m *Manager) Step(e Event) []Effect {
 		return m.timer(e)
 	}
 	return nil
+}
+
+// touched has the network looked at, if what was touched may be of interest to it.
+func (m *Manager) touched(e HostTouched) []Effect {
+	switch {
+	case e.Namespaces && !m.waiting:
+		return nil
+	case e.Underlay && (m.config.Type != Switch || len(m.config.Tunnels) == 0 || m.routeTok != 0):
+		return nil
+	case e.Underlay:
+		m.token++
+		m.routeTok = m.token
+		return []Effect{Timer{m.routeTok, routeRest, false}}
+	}
+	return m.change()
 }
 
 // change notes that the wish changed and applies it as soon as that is possible.
@@ -245,11 +261,15 @@ func (m *Manager) next() []Effect {
 	}
 	if m.wish == wanted {
 		out = append(out, m.desire(f, &eff)...)
+		m.expect(f.desired.Parts)
 		if !m.shown {
 			out = append(out, m.show(Creating, "")...)
+		} else if len(m.parts) > 0 {
+			out = append(out, m.show(m.status.State, m.status.Error)...)
 		}
 	} else {
 		eff.Want = netstate.State{}
+		m.expect(nil)
 		if m.status.State != RemovingFailed {
 			out = append(out, m.show(Removing, "")...)
 		}

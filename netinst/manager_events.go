@@ -32,8 +32,9 @@ type (
 	// apply or a push: only now may an orphan remove itself (docs/architecture.md, law 5).
 	Claimed struct{}
 	// HostTouched says that something of ours changed on the host, or, with
-	// Namespaces alone, that a network namespace came or went.
-	HostTouched struct{ Namespaces bool }
+	// Namespaces alone, that a network namespace came or went, or, with Underlay alone,
+	// that the host's addresses or routes may have changed.
+	HostTouched struct{ Namespaces, Underlay bool }
 	// ProcessEnded says that a process of the network has ended by itself.
 	ProcessEnded struct{ At time.Time }
 	// ApplierReady announces an applier that has just started and does nothing.

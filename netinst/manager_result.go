@@ -22,10 +22,13 @@ func (m *Manager) applied(e Applied) []Effect {
 		return append(m.showFailed(f, []string{e.Err}, false), m.retryOr(m.grow())...)
 	}
 	if f.wish == unwanted {
+		m.partsApplied(f, e.Failures, e.Had)
 		return append(m.listen(f), m.removed(f, e.Failures)...)
 	}
 
-	mine, byAdapter, waits := m.sort(f, e.Failures)
+	rest, partWaits, partFailed := m.partsApplied(f, e.Failures, e.Had)
+	mine, byAdapter, waits := m.sort(f, rest)
+	waits = waits || partWaits
 	out := m.listen(f)
 	for _, k := range m.keys() {
 		fs := byAdapter[k]
@@ -48,6 +51,7 @@ func (m *Manager) applied(e Applied) []Effect {
 		out = append(out, m.showStanding(f)...)
 	}
 	m.waiting = waits
+	failed = failed || partFailed
 	for _, fs := range byAdapter {
 		for _, x := range fs {
 			failed = failed || !x.Waiting
@@ -304,6 +308,9 @@ func (m *Manager) timer(e TimerDue) []Effect {
 		return m.change()
 	case m.ends.restTok:
 		return m.change()
+	case m.routeTok:
+		m.routeTok = 0
+		return m.change()
 	case m.slowTok:
 		return m.slow(e.At)
 	case m.seenTok:
@@ -335,9 +342,10 @@ func (m *Manager) slow(now time.Time) []Effect {
 
 // show publishes the network's status if it says something new.
 func (m *Manager) show(state NIState, why string) []Effect {
+	warnings := slices.DeleteFunc([]string{m.warning, m.partsWarning()}, func(s string) bool { return s == "" })
 	s := NetworkInstanceStatus{
 		UUID: m.config.UUID, DisplayName: m.config.DisplayName, State: state, Bridge: BridgeName(m.owner.Number),
-		Number: m.owner.Number, Generation: m.appliedGen, PortsMeant: m.appliedFor, Port: m.port, Error: why, Warning: m.warning,
+		Number: m.owner.Number, Generation: m.appliedGen, PortsMeant: m.appliedFor, Port: m.port, Error: why, Warning: strings.Join(warnings, "; "), Parts: m.partStatuses(state, why),
 	}
 	if m.shown && s.Equal(m.status) {
 		return nil

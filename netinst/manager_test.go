@@ -75,6 +75,9 @@ func text(effs []Effect) string {
 			if e.Status.Warning != "" {
 				s += fmt.Sprintf(" [%s]", e.Status.Warning)
 			}
+			for _, p := range e.Status.Parts {
+				s += fmt.Sprintf(" {%s %s}", strings.TrimSpace(p.Kind+" "+p.Name), strings.TrimSpace(string(p.State)+" "+p.Error))
+			}
 			out = append(out, s)
 		case WithdrawNetwork:
 			out = append(out, "ni withdrawn")

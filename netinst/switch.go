@@ -6,9 +6,10 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// A switch network is a bridge of its own, with or without a port of the host in
-// it. It has no address, no DHCP, no DNS and no routes: what its apps send is
-// bridged, and judged by the same rules as on a local network.
+// A switch network is a bridge of its own, with or without open ports in it: a port of
+// the host, and the tunnels and members of a cluster. It has no address, no DHCP, no DNS
+// and no routes: what its apps send is bridged, and judged by the same rules as on a
+// local network. What comes by one open port and leaves by another is judged by nobody.
 //
 //	raw PREROUTING: ES-PREROUTING (host): -i es<n> -> ES<n>-RAW: CT --zone 20000+n
 //
@@ -17,8 +18,8 @@ import (
 //	   -i es<n>, -o es<n>            -o es<n> -> ES<n>-OUT: DROP
 //	   |  ES<n>-FWD
 //	   |    reply      -> ACCEPT, only in the direction opposite to the flow's
-//	   |    -i es<n>   -> ES<n>-EGR: by port of bridge -> ES<n>-<k>E; host's port RETURN
-//	   |    -o es<n>   -> ES<n>-ING: by port of bridge -> ES<n>-<k>I; host's port ACCEPT
+//	   |    -i es<n>   -> ES<n>-EGR: by port of bridge -> ES<n>-<k>E; open port RETURN
+//	   |    -o es<n>   -> ES<n>-ING: by port of bridge -> ES<n>-<k>I; open port ACCEPT
 //	   '- last: ES-BASE (host): DROP, also what would be routed into or out of a switch
 //
 // Its flows are tracked in a zone of their own: the addresses on a switch are
@@ -75,9 +76,11 @@ func (nw network) zone() netstate.Chain {
 
 func (nw network) switchEgress() netstate.Chain {
 	c := nw.egress()
-	if p := nw.enslaved(); p != "" {
-		c.Rules = append([]string{"-m physdev --physdev-in " + p + " -j RETURN"}, c.Rules...)
+	var open []string
+	for _, p := range nw.openPorts("+") {
+		open = append(open, "-m physdev --physdev-in "+p+" -j RETURN")
 	}
+	c.Rules = append(open, c.Rules...)
 	return c
 }
 
@@ -88,7 +91,7 @@ func (nw network) switchIngress() netstate.Chain {
 	for _, a := range nw.Adapters {
 		rules = append(rules, out(string(nw.hostIfName(a)))+" -g "+nw.adapterChain(a, "I"))
 	}
-	if p := nw.enslaved(); p != "" {
+	for _, p := range nw.openPorts("+") {
 		rules = append(rules, out(p)+" -j ACCEPT")
 	}
 	return nw.filter("ING", nil, append(rules, "-j DROP"))

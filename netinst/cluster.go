@@ -1,0 +1,169 @@
+package netinst
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"edgespan/netinst/netstate"
+)
+
+// A cluster's network on a node is a switch network whose bridge has further open
+// ports: the ends of tunnels to the other nodes, which are links of ours, and members,
+// which are links of the host that we borrow and give back. Together with those of the
+// other nodes it is one layer-2 network: whatever frame comes by one open port may leave
+// by another, IPv6 and tags too.
+//
+// Apps keep their rules: of what comes by an open port only frames that these can judge
+// reach one. And the node is no station of that network: no frame is delivered to it.
+
+// TunnelIfName is the link of the tunnel with a number on network n.
+func TunnelIfName(n int, vni uint32) IfName {
+	return IfName(fmt.Sprintf("%s%dv%d", linkPrefix, n, vni))
+}
+
+// ownName are the names that only links of ours may have.
+var ownName = regexp.MustCompile(`^` + linkPrefix + `[0-9]+([av][0-9]+)?$`)
+
+// Part is one tunnel or member of a network.
+type Part struct {
+	Kind, Name string
+	IDs        []netstate.ID // what stands for it on the host
+	Waits      string        // why nothing of it can be wanted yet; IDs are empty then
+	wish       string        // tells two wishes for it apart
+}
+
+func (nw network) isCluster() bool {
+	return nw.isSwitch() && len(nw.Config.Tunnels)+len(nw.Config.Members) > 0
+}
+
+// openPorts are the ports of a switch network's bridge behind which no app is, with
+// whatever standing for the rest of a name.
+func (nw network) openPorts(whatever string) []string {
+	var ps []string
+	if p := nw.enslaved(); p != "" {
+		ps = append(ps, p)
+	}
+	if !nw.isSwitch() {
+		return nil
+	}
+	for _, m := range nw.Config.Members {
+		if nw.mayJoin(m) == "" && !slices.Contains(ps, string(m)) {
+			ps = append(ps, string(m))
+		}
+	}
+	if len(nw.Config.Tunnels) > 0 {
+		ps = append(ps, string(nw.bridge)+"v"+whatever)
+	}
+	return ps
+}
+
+// mayJoin says why a link can't be a member, "" if it can: the rules of an app whose link
+// it is would no longer hold.
+func (nw network) mayJoin(m IfName) string {
+	if ownName.MatchString(string(m)) {
+		return fmt.Sprintf("interface %s has a name that only links of edgespan have", m)
+	}
+	for _, a := range nw.Adapters {
+		if nw.hostIfName(a) == m {
+			return fmt.Sprintf("interface %s belongs to the adapter %s", m, a.Config.Key())
+		}
+	}
+	return ""
+}
+
+// parts are the tunnels and members, and the objects that stand for them.
+func (nw network) parts() ([]Part, []netstate.Object) {
+	if !nw.isCluster() {
+		return nil, nil
+	}
+	var parts []Part
+	var objs []netstate.Object
+	add := func(p Part, os ...netstate.Object) {
+		p.wish = p.Waits
+		for _, o := range os {
+			p.IDs = append(p.IDs, o.ID())
+			p.wish += o.Text() + "\n"
+		}
+		parts, objs = append(parts, p), append(objs, os...)
+	}
+	guard, br := nw.sharedChainIDs(), string(nw.bridge)
+	taken := map[uint32]string{}
+	for _, t := range nw.Config.Tunnels {
+		p := Part{Kind: PartTunnel, Name: t.Name, Waits: t.waits()}
+		if other, twice := taken[t.VNI]; twice {
+			p.Waits = fmt.Sprintf("its number %d is that of the tunnel to %s", t.VNI, other)
+		}
+		if p.Waits != "" {
+			add(p)
+			continue
+		}
+		taken[t.VNI] = t.Name
+		l := nw.tunnelLink(t)
+		add(p, l, netstate.Port{Link: l.Name, Master: br, Isolated: t.Isolated, After: guard})
+	}
+	for _, m := range nw.Config.Members {
+		p := Part{Kind: PartMember, Name: string(m), Waits: nw.mayJoin(m)}
+		if p.Waits != "" || string(m) == nw.enslaved() {
+			add(p)
+			continue
+		}
+		add(p, netstate.Port{Link: string(m), Master: br, Foreign: true, After: guard})
+	}
+	return parts, objs
+}
+
+func (nw network) tunnelLink(t Tunnel) netstate.Link {
+	mtu := t.MTU
+	if mtu == 0 {
+		mtu = nw.mtu
+	}
+	return netstate.Link{
+		Name: string(TunnelIfName(nw.n, t.VNI)), Type: netstate.VXLAN, MTU: mtu,
+		MAC:   generatedMAC(macHost, "tunnel", t.Name, nw.uuid()),
+		Alias: nw.tunnelAlias(t.Name),
+		Vxlan: &netstate.Tunnel{VNI: t.VNI, Local: t.Local, Remote: t.Remote, Port: t.Port},
+	}
+}
+
+const tunnelWord = " tunnel "
+
+// tunnelAlias is the mark of ownership on a tunnel, and whom it leads to.
+func (nw network) tunnelAlias(name string) string {
+	if s := aliasPrefix + nw.uuid() + tunnelWord + name; len(s) <= maxAlias {
+		return s
+	}
+	return aliasPrefix + nw.uuid() + tunnelWord + "sha256:" + digest(name)
+}
+
+// waits says which address of a tunnel is missing, "" if none is.
+func (t Tunnel) waits() string {
+	var not []string
+	if !t.Local.IsValid() {
+		not = append(not, "this node's own address in the underlay is not known yet")
+	}
+	if !t.Remote.IsValid() {
+		not = append(not, fmt.Sprintf("the address of %s is not known yet", t.Name))
+	}
+	if not == nil && t.Local.Is4() != t.Remote.Is4() {
+		not = append(not, fmt.Sprintf("the local address %s and the address %s of %s are of different families", t.Local, t.Remote, t.Name))
+	}
+	return strings.Join(not, ", and ")
+}
+
+// clusterFrames lets what comes by an open port reach an app only as a frame that the
+// rules can judge, and the node not at all.
+func (nw network) clusterFrames() []string {
+	rules := openFrames("apps")
+	rules = append(rules, "chain leaving {", "type filter hook forward priority -300; policy accept;")
+	for _, a := range nw.Adapters {
+		rules = append(rules, fmt.Sprintf("oifname %q goto apps", nw.hostIfName(a)))
+	}
+	rules = append(rules, fmt.Sprintf("oifname \"%sa*\" drop", nw.bridge), "}")
+	rules = append(rules, "chain node {", "type filter hook input priority -300; policy accept;")
+	for _, p := range nw.openPorts("*") {
+		rules = append(rules, fmt.Sprintf("iifname %q drop", p))
+	}
+	return append(rules, "}")
+}

@@ -1,0 +1,148 @@
+package netinst
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"edgespan/netinst/netstate"
+)
+
+// clusterInput is a switch network with two tunnels and a member.
+func clusterInput(adapters ...Adapter) Input {
+	in := switchInput(adapters...)
+	in.Config.MTU = 1450
+	in.Config.Members = []IfName{"can0"}
+	in.Config.Tunnels = []Tunnel{
+		{Name: "beta", VNI: 256, Local: ip("192.0.2.1"), Remote: ip("192.0.2.2"), Port: 4789, MTU: 1450},
+		{Name: "gamma", VNI: 258, Local: ip("2001:db8::1"), Remote: ip("2001:db8::3"), Port: 4789, MTU: 1430},
+	}
+	return in
+}
+
+func TestDesiredOfAClusterGolden(t *testing.T) {
+	vm := web()
+	vm.Config.UnderlayConfig.Kind, vm.Config.UnderlayConfig.HostIfName = Tap, "vm0"
+	mesh := clusterInput(vm)
+	for i := range mesh.Config.Tunnels {
+		mesh.Config.Tunnels[i].Isolated = true
+	}
+	alone := clusterInput()
+	alone.Config.Members = nil
+	for name, in := range map[string]Input{"cluster_star": clusterInput(web()), "cluster_mesh": mesh, "cluster_tunnels": alone} {
+		t.Run(name, func(t *testing.T) { golden(t, name, describe(DesiredState(in))) })
+	}
+}
+
+// Whatever waits, all else of the network is as it would be without it.
+func TestAPartThatWaitsChangesNothingElse(t *testing.T) {
+	whole := DesiredState(clusterInput(web())).State
+	for name, c := range map[string]struct {
+		change func(*Input)
+		part   string
+		waits  string
+	}{
+		"no local address": {
+			func(in *Input) { in.Config.Tunnels[0].Local = netip.Addr{} }, "es1v256",
+			"this node's own address in the underlay is not known yet",
+		},
+		"no remote address": {
+			func(in *Input) { in.Config.Tunnels[0].Remote = netip.Addr{} }, "es1v256", "the address of beta is not known yet",
+		},
+		"no address": {
+			func(in *Input) { in.Config.Tunnels[0].Local, in.Config.Tunnels[0].Remote = netip.Addr{}, netip.Addr{} }, "es1v256",
+			"this node's own address in the underlay is not known yet, and the address of beta is not known yet",
+		},
+		"two families": {
+			func(in *Input) { in.Config.Tunnels[0].Local = ip("2001:db8::1") }, "es1v256",
+			"the local address 2001:db8::1 and the address 192.0.2.2 of beta are of different families",
+		},
+		"a number twice": {
+			func(in *Input) { in.Config.Tunnels[1].VNI = 256 }, "es1v258", "its number 256 is that of the tunnel to beta",
+		},
+	} {
+		in := clusterInput(web())
+		c.change(&in)
+		d := DesiredState(in)
+		var waits []string
+		for _, p := range d.Parts {
+			if (p.Waits == "") == (len(p.IDs) == 0) {
+				t.Errorf("%s: %s waits %q and has %v", name, p.Name, p.Waits, p.IDs)
+			}
+			if p.Waits != "" {
+				waits = append(waits, p.Waits)
+			}
+		}
+		if !slices.Equal(waits, []string{c.waits}) {
+			t.Errorf("%s: waits %q, want %q", name, waits, c.waits)
+		}
+		for _, id := range whole.IDs() {
+			o, is := d.State[id]
+			switch {
+			case id.Name == c.part && is:
+				t.Errorf("%s: %s is wanted", name, id)
+			case id.Name != c.part && (!is || o.Text() != whole[id].Text()):
+				t.Errorf("%s: %s is another", name, id)
+			}
+		}
+	}
+}
+
+// A link that is an app's, or ours, is never an open port: no rule would judge it.
+func TestALinkThatIsAnAppsIsNoMember(t *testing.T) {
+	vm := web()
+	vm.Config.UnderlayConfig.Kind, vm.Config.UnderlayConfig.HostIfName = Tap, "vm0"
+	for member, why := range map[IfName]string{
+		"vm0":   "interface vm0 belongs to the adapter " + key(appA, 0).String(),
+		"es1a2": "interface es1a2 has a name that only links of edgespan have",
+		"es2":   "interface es2 has a name that only links of edgespan have",
+		"es9v1": "interface es9v1 has a name that only links of edgespan have",
+	} {
+		in := clusterInput(vm)
+		plain := DesiredState(func() Input { in := in; in.Config.Members = nil; return in }())
+		in.Config.Members = []IfName{member}
+		d := DesiredState(in)
+		if got := d.Parts[len(d.Parts)-1].Waits; got != why {
+			t.Errorf("%s: %q, want %q", member, got, why)
+		}
+		if d.State.String() != plain.State.String() {
+			t.Errorf("%s changes the network", member)
+		}
+	}
+}
+
+// Only a switch network takes them.
+func TestALocalNetworkHasNoTunnels(t *testing.T) {
+	in, with := input(web()), input(web())
+	with.Config.Tunnels, with.Config.Members = clusterInput().Config.Tunnels, clusterInput().Config.Members
+	if DesiredState(in).State.String() != DesiredState(with).State.String() || DesiredState(with).Parts != nil {
+		t.Error("a local network has tunnels")
+	}
+}
+
+func TestNamesOfTunnelsFitTheKernel(t *testing.T) {
+	if name := TunnelIfName(MaxNumber, 1<<24-1); len(name) > 15 {
+		t.Errorf("%s has %d octets", name, len(name))
+	}
+	in := clusterInput()
+	in.Config.Tunnels[0].Name = strings.Repeat("n", 300)
+	l := DesiredState(in).State[netstate.ID{Kind: netstate.KindLink, Name: "es1v256"}].(netstate.Link)
+	if len(l.Alias) > maxAlias {
+		t.Errorf("the alias has %d octets", len(l.Alias))
+	}
+}
+
+// The digest of a config is one of its JSON: those of before must stay what they were.
+func TestAConfigWithoutTunnelsIsSpelledAsBefore(t *testing.T) {
+	text, err := json.Marshal(config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"Tunnels", "Members"} {
+		if strings.Contains(string(text), word) {
+			t.Errorf("%s in %s", word, text)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package netinst
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"edgespan/netinst/netstate"
+)
+
+// What becomes of the tunnels and members of a network. They are no need of anything
+// else: the network is Present and its adapters are answered while a tunnel waits, and
+// each part says for itself why it isn't there.
+
+// partKey names a part of one network.
+type partKey struct{ kind, name string }
+
+// partState is what the manager keeps of one part.
+type partState struct {
+	PartStatus
+	wish    string
+	waits   string // why nothing of it can be wanted yet
+	ids     []netstate.ID
+	leaving bool // nobody wants it any more
+	present bool // this wish for it was once fully applied
+}
+
+func (p partState) key() partKey { return partKey{p.Kind, p.Name} }
+
+// expect shows what is about to become of the parts: those whose wish is new are made,
+// those that nobody wants any more go.
+func (m *Manager) expect(parts []Part) {
+	old := map[partKey]partState{}
+	for _, p := range m.parts {
+		old[p.key()] = p
+	}
+	var now []partState
+	for _, p := range parts {
+		k := partKey{p.Kind, p.Name}
+		s, had := old[k]
+		delete(old, k)
+		if !had || s.wish != p.wish || s.leaving {
+			s = partState{ids: s.ids, PartStatus: PartStatus{Kind: p.Kind, Name: p.Name, State: Creating}, wish: p.wish, waits: p.Waits}
+		}
+		if len(p.IDs) > 0 { // else what stood for it until now is to go
+			s.ids = p.IDs
+		}
+		if p.Waits != "" {
+			s.State, s.Error = WaitingForDependencies, p.Waits
+		}
+		now = append(now, s)
+	}
+	for _, p := range m.parts {
+		if _, left := old[p.key()]; left {
+			now = append(now, p.leave())
+		}
+	}
+	m.parts = now
+}
+
+func (p partState) leave() partState {
+	if p.State != RemovingFailed {
+		p.State, p.Error = Removing, ""
+	}
+	p.leaving = true
+	return p
+}
+
+// partsApplied takes the failures of parts out of fs, notes what became of each part,
+// and says whether one waits for the world and whether one failed.
+func (m *Manager) partsApplied(f *flight, fs []netstate.Failure, had netstate.State) (rest []netstate.Failure, waits, failed bool) {
+	rest, by := m.splitParts(f, fs, had)
+	var now []partState
+	for _, p := range m.parts {
+		mine := by[p.key()]
+		delete(by, p.key())
+		switch {
+		case p.leaving && len(mine) == 0:
+			continue
+		case p.leaving:
+			p.State, p.Error, failed = RemovingFailed, cause(mine), true
+		case p.waits != "" && len(mine) > 0: // what stood for it until now does not go
+			p.Error, failed = p.waits+"; "+cause(mine), true
+		case p.waits == "":
+			w, bad := p.judge(mine)
+			waits, failed = waits || w, failed || bad
+		}
+		now = append(now, p)
+	}
+	var strays []partState // made by an earlier incarnation
+	for k, mine := range by {
+		strays = append(strays, partState{PartStatus: PartStatus{k.kind, k.name, RemovingFailed, cause(mine)}, leaving: true})
+		failed = true
+	}
+	slices.SortFunc(strays, func(a, b partState) int { return strings.Compare(a.Name, b.Name) })
+	m.parts = append(now, strays...)
+	return rest, waits, failed
+}
+
+// judge notes what became of a part that is wanted.
+func (p *partState) judge(fs []netstate.Failure) (waits, failed bool) {
+	waits = len(fs) > 0 && !slices.ContainsFunc(fs, func(x netstate.Failure) bool { return !x.Waiting })
+	seen := slices.ContainsFunc(fs, func(x netstate.Failure) bool { return x.Observe })
+	switch {
+	case len(fs) == 0:
+		p.State, p.Error, p.present = Present, "", true
+		return false, false
+	case waits:
+		p.State = WaitingForDependencies
+	case seen || p.present:
+		p.State = CheckPresentFailed
+	default:
+		p.State = CreatingFailed
+	}
+	p.Error = cause(fs)
+	return waits, !waits
+}
+
+// splitParts sorts the failures of parts from those of all else. What is to be removed
+// and that nobody wants any more is known by its name, and whose it was by its mark.
+func (m *Manager) splitParts(f *flight, fs []netstate.Failure, had netstate.State) (rest []netstate.Failure, by map[partKey][]netstate.Failure) {
+	owner := map[netstate.ID]partKey{}
+	for _, p := range m.parts {
+		for _, id := range p.ids {
+			if _, taken := owner[id]; !taken && !f.ofAdapter(id) {
+				owner[id] = p.key()
+			}
+		}
+	}
+	by = map[partKey][]netstate.Failure{}
+	for _, x := range fs {
+		k, is := owner[x.ID]
+		if !is && x.Remove && strings.HasPrefix(x.ID.Name, string(BridgeName(m.owner.Number))+"v") {
+			k, is = partKey{PartTunnel, m.tunnelName(x.ID.Name, had)}, true
+		}
+		if !is {
+			rest = append(rest, x)
+			continue
+		}
+		by[k] = append(by[k], x)
+	}
+	return rest, by
+}
+
+func (f *flight) ofAdapter(id netstate.ID) bool {
+	for _, ids := range f.desired.ByAdapter {
+		if slices.Contains(ids, id) {
+			return true
+		}
+	}
+	return false
+}
+
+// tunnelName is whom a tunnel's link leads to by its mark, its own name without one.
+func (m *Manager) tunnelName(link string, had netstate.State) string {
+	l, _ := had[netstate.ID{Kind: netstate.KindLink, Name: link}].(netstate.Link)
+	if _, name, is := strings.Cut(l.Alias, tunnelWord); is {
+		return name
+	}
+	return link
+}
+
+// cause is the words of failures for people: those of what failed, not of what needs it.
+func cause(fs []netstate.Failure) string {
+	i := max(0, slices.IndexFunc(fs, func(x netstate.Failure) bool { return !x.Blocked }))
+	if fs[i].Cause != "" {
+		return strings.TrimSuffix(fs[i].Cause, ": "+netstate.ErrWaiting.Error())
+	}
+	return fs[i].Err
+}
+
+func (m *Manager) isCluster() bool {
+	return m.config.Type == Switch && len(m.config.Tunnels)+len(m.config.Members) > 0
+}
+
+// partStatuses are the bridge, whose state is the network's own, and the parts.
+func (m *Manager) partStatuses(state NIState, why string) []PartStatus {
+	if len(m.parts) == 0 && !m.isCluster() {
+		return nil
+	}
+	out := []PartStatus{{Kind: PartBridge, State: state, Error: why}}
+	for _, p := range m.parts {
+		out = append(out, p.PartStatus)
+	}
+	return out
+}
+
+// partsWarning names the parts that the network does without.
+func (m *Manager) partsWarning() string {
+	var not []string
+	for _, p := range m.parts {
+		if p.Error != "" {
+			not = append(not, fmt.Sprintf("%s %s: %s", p.Kind, p.Name, p.Error))
+		}
+	}
+	return strings.Join(not, "; ")
+}

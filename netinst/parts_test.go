@@ -1,0 +1,158 @@
+package netinst
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"edgespan/netinst/netstate"
+)
+
+func clusterConfig(gen uint64, change ...func(*NetworkInstanceConfig)) NetworkInstanceConfig {
+	c := clusterInput().Config
+	c.UUID, c.Generation, c.Tunnels = testNetwork(1).UUID, gen, c.Tunnels[:1]
+	for _, f := range change {
+		f(&c)
+	}
+	return c
+}
+
+func lost(why string) []netstate.Failure {
+	return []netstate.Failure{
+		{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, Waiting: true, Err: "add link es3v256: " + why, Cause: why + ": " + netstate.ErrWaiting.Error()},
+		{ID: netstate.ID{Kind: netstate.KindPort, Name: "es3v256"}, Waiting: true, Blocked: true, Err: "waits for link es3v256"},
+	}
+}
+
+func TestWhatIsSeenOfEachPart(t *testing.T) {
+	noRemote := func(c *NetworkInstanceConfig) { c.Tunnels[0].Remote = netip.Addr{} }
+	noMember := func(c *NetworkInstanceConfig) { c.Members = nil }
+	noTunnel := func(c *NetworkInstanceConfig) { c.Tunnels = nil }
+	const standing = "ni Present {bridge Present} {tunnel beta Present} {member can0 Present}"
+	begin := func(c NetworkInstanceConfig, more ...managerStep) []managerStep {
+		return append([]managerStep{{ApplierReady{}, ""}, {PortsChanged{}, ""}, {AdaptersKnown{}, ""}, {ConfigChanged{c}, ""}}, more...)
+	}
+	creating := managerStep{Synchronized{}, "ni Creating {bridge Creating} {tunnel beta Creating} {member can0 Creating}, apply#1 something full"}
+	stood := func(more ...managerStep) []managerStep {
+		return begin(clusterConfig(1), append([]managerStep{creating, {applied(1), standing}}, more...)...)
+	}
+	for name, steps := range map[string][]managerStep{
+		"all stand": stood(),
+		"a tunnel without route waits, and the rest is there": begin(clusterConfig(1), creating,
+			managerStep{
+				applied(1, lost("no route leads there")...),
+				"ni Present [tunnel beta: no route leads there] {bridge Present} {tunnel beta WaitingForDependencies no route leads there} {member can0 Present}",
+			},
+			managerStep{HostTouched{Underlay: true}, ""},
+			managerStep{HostTouched{Underlay: true}, ""},
+			managerStep{TimerDue{Token: 4}, "apply#2 something"},
+			managerStep{applied(2), standing},
+		),
+		"an adapter is answered while a tunnel waits": begin(clusterConfig(1),
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, ""},
+			creating,
+			managerStep{
+				applied(1, lost("no route leads there")...),
+				"adapter app1#0 v1 activated=true, ni Present [tunnel beta: no route leads there] {bridge Present} {tunnel beta WaitingForDependencies no route leads there} {member can0 Present}",
+			},
+		),
+		"an address that is not known yet": begin(clusterConfig(1, noRemote),
+			managerStep{Synchronized{}, "ni Creating [tunnel beta: the address of beta is not known yet] {bridge Creating} {tunnel beta WaitingForDependencies the address of beta is not known yet} {member can0 Creating}, apply#1 something full"},
+			managerStep{applied(1), "ni Present [tunnel beta: the address of beta is not known yet] {bridge Present} {tunnel beta WaitingForDependencies the address of beta is not known yet} {member can0 Present}"},
+			managerStep{ConfigChanged{clusterConfig(2)}, "ni Present {bridge Present} {tunnel beta Creating} {member can0 Present}, apply#2 something"},
+			managerStep{applied(2), standing},
+		),
+		"an address that is known no more, and a tunnel that does not go": stood(
+			managerStep{
+				ConfigChanged{clusterConfig(2, noRemote)},
+				"ni Present [tunnel beta: the address of beta is not known yet] {bridge Present} {tunnel beta WaitingForDependencies the address of beta is not known yet} {member can0 Present}, apply#2 something",
+			},
+			managerStep{
+				applied(2, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, Remove: true, Err: "busy"}),
+				"ni Present [tunnel beta: the address of beta is not known yet; busy] {bridge Present} {tunnel beta WaitingForDependencies the address of beta is not known yet; busy} {member can0 Present}",
+			},
+		),
+		"a member that is not there wakes up with it": begin(clusterConfig(1), creating,
+			managerStep{
+				applied(1, netstate.Failure{ID: netstate.ID{Kind: netstate.KindPort, Name: "can0"}, Waiting: true, Err: "interface can0 does not exist"}),
+				"ni Present [member can0: interface can0 does not exist] {bridge Present} {tunnel beta Present} {member can0 WaitingForDependencies interface can0 does not exist}",
+			},
+			managerStep{HostTouched{Namespaces: true}, "apply#2 something"},
+			managerStep{applied(2), standing},
+		),
+		"a failure, and one of what had stood": begin(clusterConfig(1), creating,
+			managerStep{
+				applied(1, fail(netstate.KindLink, "es3v256", "no memory")),
+				"ni Present [tunnel beta: no memory] {bridge Present} {tunnel beta CreatingFailed no memory} {member can0 Present}",
+			},
+			managerStep{HostTouched{}, "apply#2 something"},
+			managerStep{applied(2), standing},
+			managerStep{HostTouched{}, "apply#3 something"},
+			managerStep{
+				applied(3, fail(netstate.KindLink, "es3v256", "no memory")),
+				"ni Present [tunnel beta: no memory] {bridge Present} {tunnel beta CheckPresentFailed no memory} {member can0 Present}",
+			},
+		),
+		"what is applied and found different": begin(clusterConfig(1), creating,
+			managerStep{
+				applied(1, netstate.Failure{ID: netstate.ID{Kind: netstate.KindPort, Name: "can0"}, Observe: true, Err: "absent"}),
+				"ni Present [member can0: absent] {bridge Present} {tunnel beta Present} {member can0 CheckPresentFailed absent}",
+			},
+		),
+		"parts go, one of them not at once": stood(
+			managerStep{ConfigChanged{clusterConfig(2, noTunnel, noMember)}, "ni Present {bridge Present} {tunnel beta Removing} {member can0 Removing}, apply#2 something"},
+			managerStep{
+				applied(2, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, Remove: true, Err: "busy"}),
+				"ni Present [tunnel beta: busy] {bridge Present} {tunnel beta RemovingFailed busy}",
+			},
+			managerStep{HostTouched{}, "apply#3 something"},
+			managerStep{applied(3), "ni Present"},
+		),
+		"the bridge fails, and what needs it waits": begin(clusterConfig(1), creating,
+			managerStep{
+				applied(1, fail(netstate.KindLink, "es3", "no memory"),
+					netstate.Failure{ID: netstate.ID{Kind: netstate.KindPort, Name: "es3v256"}, Waiting: true, Blocked: true, Err: "waits for port es3"}),
+				"ni CreatingFailed (no memory; next retry in 100ms) [tunnel beta: waits for port es3] {bridge CreatingFailed no memory; next retry in 100ms} {tunnel beta WaitingForDependencies waits for port es3} {member can0 Present}",
+			},
+		),
+		"the network goes": stood(
+			managerStep{ConfigGone{}, "ni Removing {bridge Removing} {tunnel beta Removing} {member can0 Removing}, apply#2 nothing"},
+			managerStep{
+				applied(2, netstate.Failure{ID: netstate.ID{Kind: netstate.KindPort, Name: "can0"}, Remove: true, Err: "busy"}),
+				"ni RemovingFailed (busy; next retry in 100ms) [member can0: busy] {bridge RemovingFailed busy; next retry in 100ms} {member can0 RemovingFailed busy}",
+			},
+			managerStep{ConfigGone{}, "apply#3 nothing"},
+			managerStep{applied(3), "ni withdrawn, done"},
+		),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := NewManager(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
+			for i, s := range steps {
+				if got := text(m.Step(s.event)); got != s.want {
+					t.Fatalf("step %d, %+v:\n got %s\nwant %s", i, s.event, got, s.want)
+				}
+			}
+		})
+	}
+}
+
+// A tunnel of an earlier incarnation that can't be removed is named by its mark.
+func TestATunnelThatAnEarlierIncarnationLeft(t *testing.T) {
+	m := NewManager(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
+	c := clusterConfig(1, func(c *NetworkInstanceConfig) { c.Tunnels, c.Members = nil, []IfName{"can0"} })
+	for _, e := range []Event{ApplierReady{}, PortsChanged{}, AdaptersKnown{}, ConfigChanged{c}, Synchronized{}} {
+		m.Step(e)
+	}
+	a := applied(1, netstate.Failure{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3v300"}, Remove: true, Err: "busy"})
+	a.Had = netstate.NewState(netstate.Link{Name: "es3v300", Type: netstate.VXLAN, Alias: "edgespan ni x tunnel old node"})
+	var parts []PartStatus
+	for _, e := range m.Step(a) {
+		if p, is := e.(PublishNetwork); is {
+			parts = p.Status.Parts
+		}
+	}
+	want := []PartStatus{{PartBridge, "", Present, ""}, {PartMember, "can0", Present, ""}, {PartTunnel, "old node", RemovingFailed, "busy"}}
+	if !slices.Equal(parts, want) {
+		t.Errorf("got %+v, want %+v", parts, want)
+	}
+}
