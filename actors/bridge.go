@@ -201,6 +201,9 @@ func (b *bridge) hostChanged(c actor.Context, ch pubsub.Change[HostChange]) {
 	if ch.New.Touched != ch.Old.Touched {
 		b.step(c, netinst.HostTouched{Namespaces: ch.Key == NamespacesKey})
 	}
+	if ch.New.Underlay != ch.Old.Underlay {
+		b.step(c, netinst.HostTouched{Underlay: true})
+	}
 	if ch.New.Ended != ch.Old.Ended {
 		b.log.Warn("a process of the network has ended by itself")
 		b.step(c, netinst.ProcessEnded{At: time.Now()})

@@ -18,13 +18,15 @@ import (
 // the one netlink subscription of the node (N sockets would each wake
 // on every route of the host).
 type monitor struct {
-	d       *deps
-	configs *pubsub.Subscription[netinst.PortConfig]
-	ports   map[string]netinst.PortConfig
-	seen    []netstate.Interface
-	known   bool // the kernel has told at least once
-	status  *pubsub.Publisher[netinst.PortStatus]
-	changed *pubsub.Publisher[HostChange]
+	d        *deps
+	configs  *pubsub.Subscription[netinst.PortConfig]
+	networks *pubsub.Subscription[netinst.NetworkInstanceConfig]
+	ports    map[string]netinst.PortConfig
+	tunnels  map[string]bool // networks that have any
+	seen     []netstate.Interface
+	known    bool // the kernel has told at least once
+	status   *pubsub.Publisher[netinst.PortStatus]
+	changed  *pubsub.Publisher[HostChange]
 }
 
 func (m *monitor) Receive(c actor.Context) {
@@ -34,6 +36,7 @@ func (m *monitor) Receive(c actor.Context) {
 	case *actor.Stopping, *actor.Restarting:
 		if m.configs != nil {
 			m.configs.Close()
+			m.networks.Close()
 		}
 	case poke:
 		for _, ch := range m.configs.Drain() {
@@ -44,6 +47,7 @@ func (m *monitor) Receive(c actor.Context) {
 				m.ports[ch.Key] = ch.New
 			}
 		}
+		m.drainNetworks()
 		m.publish()
 	case netstate.HostEvent:
 		m.hostEvent(msg)
@@ -55,12 +59,24 @@ func (m *monitor) Receive(c actor.Context) {
 }
 
 func (m *monitor) started(c actor.Context) {
-	m.ports = map[string]netinst.PortConfig{}
+	m.ports, m.tunnels = map[string]netinst.PortConfig{}, map[string]bool{}
 	m.status = m.d.topics.PortStatus.Publisher(ownerMonitor)
 	m.changed = m.d.topics.HostChanged.Publisher(ownerMonitor)
-	m.configs = m.d.topics.PortConfig.Subscribe(pubsub.Selector{}, poker(c))
+	wake := poker(c)
+	m.configs = m.d.topics.PortConfig.Subscribe(pubsub.Selector{}, wake)
+	m.networks = m.d.topics.NetworkConfig.Subscribe(pubsub.Selector{}, wake)
 	self, root, d := c.Self(), c.ActorSystem().Root, m.d
 	go watch(d, func(ev netstate.HostEvent) { root.Send(self, ev) })
+}
+
+// drainNetworks notes which networks ask for the host's addresses and routes.
+func (m *monitor) drainNetworks() {
+	for _, ch := range m.networks.Drain() {
+		delete(m.tunnels, ch.Key)
+		if (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && len(ch.New.Tunnels) > 0 {
+			m.tunnels[ch.Key] = true
+		}
+	}
 }
 
 // touchAll has every network reconciled now.
@@ -95,6 +111,13 @@ func (m *monitor) hostEvent(ev netstate.HostEvent) {
 	for _, n := range ev.Ended {
 		m.count(strconv.Itoa(n), HostChange{Ended: 1})
 	}
+	if ev.Underlay {
+		for id := range m.tunnels {
+			if n, is := m.d.topics.Numbers.Get("", id); is {
+				m.count(strconv.Itoa(n), HostChange{Underlay: 1})
+			}
+		}
+	}
 	if ev.Resync && !first {
 		m.touchAll()
 	}
@@ -114,6 +137,7 @@ func (m *monitor) count(key string, by HostChange) {
 	now, _ := m.d.topics.HostChanged.Get("", key)
 	now.Touched += by.Touched
 	now.Ended += by.Ended
+	now.Underlay += by.Underlay
 	if err := m.changed.Publish("", key, now); err != nil {
 		panic(err)
 	}

@@ -52,6 +52,8 @@ type Parameter struct {
 type HostChange struct {
 	Touched uint64 // changes
 	Ended   uint64 // processes that ended by themselves
+	// Underlay counts changes of the host's addresses and routes, for networks with tunnels.
+	Underlay uint64
 }
 
 // Leases are the journalled addresses, MACs and numbers of one network.
