@@ -86,7 +86,7 @@ func (o others) differ() string {
 }
 
 // ourNames are the marks of ownership in what tools print; ip_forward is ours to turn on.
-var ourNames = regexp.MustCompile(`\bES(-|[1-9]\d{0,2}-)|\bes[1-9]\d{0,2}(a\d+)?\b|^2[012]\d{3}:.*proto 101|table 20\d{3} proto 101|unreachable default table 20|ip_forward`)
+var ourNames = regexp.MustCompile(`\bES(-|[1-9]\d{0,2}-)|\bes[1-9]\d{0,2}([av]\d+)?\b|^2[012]\d{3}:.*proto 101|table 20\d{3} proto 101|unreachable default table 20|ip_forward`)
 
 // theirs is all that is on the host of a lab and has no mark of ours.
 func theirs(t *testing.T, l *lab) []string {
