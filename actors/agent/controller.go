@@ -42,7 +42,7 @@ func (s *shell) received(m link.FromController) {
 	case link.Probe:
 		s.watch()
 		st := s.state()
-		s.send(link.Probed{Number: msg.Number, Generation: st.Echo.Generation, MD5: st.Echo.MD5, Worse: st.Bad})
+		s.send(link.Probed{Number: msg.Number, Generation: st.Echo.Generation, MD5: st.Echo.MD5, Peer: s.peer(st.Echo), Worse: st.Bad})
 	case link.Confirm:
 		s.watch()
 		s.step(confirm.ControllerAnswered{Nonce: s.asked, Generation: msg.Generation})

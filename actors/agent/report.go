@@ -9,6 +9,7 @@ import (
 	"edgespan/config/action"
 	"edgespan/config/confirm"
 	"edgespan/config/link"
+	"edgespan/config/peer"
 )
 
 // changed has a report sent soon.
@@ -52,6 +53,7 @@ func (s *shell) report() {
 		Software: f.Software, Firmware: f.Firmware, Board: f.Board, Source: string(st.Source),
 		Managed: s.notes.Managed, Held: s.notes.Held, Settled: s.look.Settled && !st.Pending, Fallback: st.Fallback,
 		Health: s.look.Health, Actions: actions(st.Results), Parameters: s.parameters(),
+		Peer: s.peer(st.Echo),
 	}
 	switch {
 	case st.Undoing: // what is given up is in force to the end of the undo: it must not look as if it was confirmed
@@ -61,6 +63,16 @@ func (s *shell) report() {
 		r.Pending = &link.Pending{Generation: st.Wanted.Generation, Remaining: st.Remaining, Settled: s.settled(), Worse: st.Bad}
 	}
 	s.send(r)
+}
+
+// peer is the digest of the PeerConfiguration that goes with what is said to be in force. While
+// that is the config before the one of now it is not said: what is in force is another then.
+func (s *shell) peer(e confirm.Echo) string {
+	live := s.m.Live()
+	if live.Peer == "" || live.Echo() != e {
+		return ""
+	}
+	return peer.DigestOf(live.Peer)
 }
 
 // parameters are those of the host. What answers the config that was published answers the

@@ -85,6 +85,15 @@ type Report struct {
 	Health     []Health
 	Actions    []Action // results of the post-config actions of what it runs
 	Parameters []Parameter
+	Peer       string // digest of the PeerConfiguration of what it runs, "" for none
+	Ports      []Port // by label
+}
+
+// Port is what is known of a port of the node.
+type Port struct {
+	Label     string
+	Addresses []string // IP addresses without prefixes; the first one of a family counts
+	MTU       int      // octets; 0: unknown
 }
 
 // Held says who holds a node locally, and since when.
@@ -115,6 +124,9 @@ type Parameter struct {
 	State      string // spelled as in the seed: Present, Absent, CreatingFailed …
 	Detail     string
 	Generation Generation // of the config that it answers
+	Since      time.Time  // when the node found it so; zero where it does not say
+	Attempts   int        // that failed, one after the other
+	NextTry    time.Time  // of the node; zero for none
 }
 
 // Outcome is what became of a config that was pushed.
@@ -199,6 +211,7 @@ type Probed struct {
 	Number     uint64
 	Generation Generation
 	MD5        string
+	Peer       string // as in a Report
 	Worse      []string
 }
 

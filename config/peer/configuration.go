@@ -106,5 +106,8 @@ type CheckValue struct {
 // Configuration is the PeerConfiguration of one node: the complete set of its parameters,
 // those that are to be absent among them, by ID.
 type Configuration struct {
+	// Sum is Digest as who encoded it had it: the node says it back, whatever it makes of
+	// parameters of a later version.
+	Sum        string      `json:"digest,omitempty"`
 	Parameters []Parameter `json:"parameters"`
 }

@@ -66,10 +66,13 @@ func Derive(in Input) Configuration {
 			d.cluster(in.Fleet.Clusters[name], in.Fleet.Deployments[name])
 		}
 	}
-	d.gone()
-	c := Configuration{Parameters: make([]Parameter, 0, len(d.all))}
-	for _, id := range slices.Sorted(maps.Keys(d.all)) {
-		c.Parameters = append(c.Parameters, d.all[id])
+	return configurationOf(d.all).With(in.Gone)
+}
+
+func configurationOf(all map[string]Parameter) Configuration {
+	c := Configuration{Parameters: make([]Parameter, 0, len(all))}
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		c.Parameters = append(c.Parameters, all[id])
 	}
 	return c
 }
@@ -209,12 +212,19 @@ func (d *deriver) addresses(c Cluster, name string) []netip.Addr {
 	return d.Nodes[name].Ports[u.Port].Addresses
 }
 
-// gone adds what is to be absent, with what of it needed each other: it is removed in reverse
-// (state.Graph), and nothing that is to be present waits for it.
-func (d *deriver) gone() {
+// With is a configuration and what is to be absent beside it, with what of that needed each
+// other: it is removed in reverse (state.Graph), and nothing that is to be present waits for it.
+func (c Configuration) With(gone []Gone) Configuration {
+	if len(gone) == 0 {
+		return c
+	}
+	all := make(map[string]Parameter, len(c.Parameters)+len(gone))
+	for _, p := range c.Parameters {
+		all[p.ID] = p
+	}
 	left := map[string]Gone{}
-	for _, g := range d.Gone {
-		if _, is := d.all[g.ID]; !is {
+	for _, g := range gone {
+		if _, is := all[g.ID]; !is {
 			left[g.ID] = g
 		}
 	}
@@ -225,8 +235,9 @@ func (d *deriver) gone() {
 				p.Dependencies = append(p.Dependencies, n)
 			}
 		}
-		d.all[id] = p
+		all[id] = p
 	}
+	return configurationOf(all)
 }
 
 // Left is what of a configuration and of what was gone before it is gone in the next one, but

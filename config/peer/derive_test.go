@@ -247,7 +247,7 @@ func TestRandomFleets(t *testing.T) {
 					r.Fatal(err)
 				}
 				back, faults := Decode(text)
-				if len(faults) > 0 || show(back) != show(c) || back.Digest() != bare.Digest() {
+				if len(faults) > 0 || show(back) != show(c) || back.Digest() != bare.Digest() || DigestOf(string(text)) != bare.Digest() {
 					r.Fatalf("%s: %v\n%s", name, faults, show(c))
 				}
 				conf[name] = c
@@ -255,6 +255,16 @@ func TestRandomFleets(t *testing.T) {
 			agree(r, nodes, conf)
 		}
 	})
+}
+
+func TestTheDigestOfAnEncodedConfigurationStandsFirst(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"digest":"ab","parameters":[`: "ab", `{"parameters":[{"digest":"ab"}]}`: "", `{"digest":7}`: "", "": "", "[": "",
+	} {
+		if got := DigestOf(text); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
 }
 
 func three2(r *rapid.T) (*Fleet, map[string]Node) {

@@ -19,7 +19,22 @@ func (c Configuration) Encode() ([]byte, error) {
 	if len(c.Parameters) == 0 {
 		return nil, nil
 	}
+	c.Sum = c.Digest()
 	return json.Marshal(c)
+}
+
+// DigestOf is the digest that an encoded configuration names, "" for none: it stands first, and
+// no more than that is read.
+func DigestOf(text string) string {
+	d := json.NewDecoder(strings.NewReader(text))
+	for _, want := range []json.Token{json.Delim('{'), "digest"} {
+		if got, err := d.Token(); err != nil || got != want {
+			return ""
+		}
+	}
+	sum, _ := d.Token()
+	digest, _ := sum.(string)
+	return digest
 }
 
 // Decode reads what Encode writes; nothing is an empty configuration. What a later version says

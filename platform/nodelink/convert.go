@@ -1,6 +1,7 @@
 package nodelink
 
 import (
+	"math"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ func up(m link.FromNode) *pb.Up {
 		return &pb.Up{Kind: &pb.Up_Answer{Answer: &pb.Answer{Id: m.ID, Data: m.Data, Error: text(m.Error)}}}
 	case link.Probed:
 		return &pb.Up{Kind: &pb.Up_Probed{Probed: &pb.Probed{
-			Number: m.Number, Generation: generation(m.Generation), Md5: text(m.MD5), Worse: texts(m.Worse),
+			Number: m.Number, Generation: generation(m.Generation), Md5: text(m.MD5), Worse: texts(m.Worse), Peer: text(m.Peer),
 		}}}
 	default:
 		return nil
@@ -65,13 +66,17 @@ func report(m link.Report) *pb.Report {
 	out := &pb.Report{
 		Md5: text(m.MD5), Generation: generation(m.Generation), Software: text(m.Software), Firmware: text(m.Firmware),
 		Board: text(m.Board), Source: text(m.Source), Managed: m.Managed, Settled: m.Settled, Fallback: m.Fallback,
-		Restores: generation(m.Restores), Actions: each(m.Actions, actionTo),
+		Restores: generation(m.Restores), Actions: each(m.Actions, actionTo), Peer: text(m.Peer),
+		Ports: each(m.Ports, func(p link.Port) *pb.Port {
+			return &pb.Port{Label: text(p.Label), Addresses: texts(p.Addresses), Mtu: uint32(max(0, min(p.MTU, math.MaxInt32)))}
+		}),
 		Health: each(m.Health, func(h link.Health) *pb.Health {
 			return &pb.Health{Name: text(h.Name), Good: h.Good, Detail: text(h.Detail)}
 		}),
 		Parameters: each(m.Parameters, func(p link.Parameter) *pb.Parameter {
 			return &pb.Parameter{
 				Id: text(p.ID), Kind: text(p.Kind), State: text(p.State), Detail: text(p.Detail), Generation: generation(p.Generation),
+				SinceUnixMs: unixMilli(p.Since), Attempts: uint32(max(0, min(p.Attempts, math.MaxInt32))), NextTryUnixMs: unixMilli(p.NextTry),
 			}
 		}),
 	}
@@ -120,7 +125,7 @@ func upOf(m *pb.Up) link.FromNode {
 		return link.Answer{ID: k.Answer.GetId(), Data: k.Answer.GetData(), Error: k.Answer.GetError()}
 	case *pb.Up_Probed:
 		p := k.Probed
-		return link.Probed{Number: p.GetNumber(), Generation: generationOf(p.GetGeneration()), MD5: p.GetMd5(), Worse: p.GetWorse()}
+		return link.Probed{Number: p.GetNumber(), Generation: generationOf(p.GetGeneration()), MD5: p.GetMd5(), Worse: p.GetWorse(), Peer: p.GetPeer()}
 	default:
 		return nil
 	}
@@ -130,13 +135,17 @@ func reportOf(m *pb.Report) link.Report {
 	out := link.Report{
 		MD5: m.GetMd5(), Generation: generationOf(m.GetGeneration()), Software: m.GetSoftware(), Firmware: m.GetFirmware(),
 		Board: m.GetBoard(), Source: m.GetSource(), Managed: m.Managed, Settled: m.GetSettled(), Fallback: m.GetFallback(),
-		Restores: generationOf(m.GetRestores()), Actions: each(m.GetActions(), actionOf),
+		Restores: generationOf(m.GetRestores()), Actions: each(m.GetActions(), actionOf), Peer: m.GetPeer(),
+		Ports: each(m.GetPorts(), func(p *pb.Port) link.Port {
+			return link.Port{Label: p.GetLabel(), Addresses: p.GetAddresses(), MTU: int(min(p.GetMtu(), math.MaxInt32))}
+		}),
 		Health: each(m.GetHealth(), func(h *pb.Health) link.Health {
 			return link.Health{Name: h.GetName(), Good: h.GetGood(), Detail: h.GetDetail()}
 		}),
 		Parameters: each(m.GetParameters(), func(p *pb.Parameter) link.Parameter {
 			return link.Parameter{
 				ID: p.GetId(), Kind: p.GetKind(), State: p.GetState(), Detail: p.GetDetail(), Generation: generationOf(p.GetGeneration()),
+				Since: unixMilliOf(p.GetSinceUnixMs()), Attempts: int(min(p.GetAttempts(), math.MaxInt32)), NextTry: unixMilliOf(p.GetNextTryUnixMs()),
 			}
 		}),
 	}
@@ -162,6 +171,21 @@ func resultOf(m *pb.Result) link.Result {
 		out.Outcome = link.Unknown
 	}
 	return out
+}
+
+// unixMilli is a time on the wire; the zero time is 0.
+func unixMilli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func unixMilliOf(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
 }
 
 // millis bounds what a peer says: a duration of Go overflows after 292 years.

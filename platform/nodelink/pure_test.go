@@ -227,11 +227,21 @@ func TestWordsSurviveTheWire(t *testing.T) {
 		gen := func() link.Generation { return link.Generation{Authority: str(), Counter: rapid.Uint64().Draw(t, "n")} }
 		flag := func() bool { return rapid.Bool().Draw(t, "b") }
 		ms := func() int64 { return rapid.Int64Range(0, 1<<40).Draw(t, "ms") }
+		at := func() time.Time {
+			if n := ms(); n > 0 {
+				return time.UnixMilli(n).UTC()
+			}
+			return time.Time{}
+		}
 		r := link.Report{
 			MD5: str(), Generation: gen(), Software: str(), Firmware: str(), Board: str(), Source: str(), Restores: gen(), Settled: flag(), Fallback: flag(),
 			Health: draw(t, "health", func() link.Health { return link.Health{Name: str(), Good: flag(), Detail: str()} }),
 			Parameters: draw(t, "parameters", func() link.Parameter {
-				return link.Parameter{ID: str(), Kind: str(), State: str(), Detail: str(), Generation: gen()}
+				return link.Parameter{ID: str(), Kind: str(), State: str(), Detail: str(), Generation: gen(), Since: at(), Attempts: rapid.IntRange(0, 1<<31-1).Draw(t, "n"), NextTry: at()}
+			}),
+			Peer: str(),
+			Ports: draw(t, "ports", func() link.Port {
+				return link.Port{Label: str(), Addresses: draw(t, "addresses", str), MTU: rapid.IntRange(0, 65536).Draw(t, "mtu")}
 			}),
 		}
 		if flag() {
@@ -246,7 +256,7 @@ func TestWordsSurviveTheWire(t *testing.T) {
 			Actions: draw(t, "actions", func() link.Action { return link.Action{Name: str(), State: str(), Detail: str()} }),
 		}
 		h := link.Hello{Node: str(), Name: str(), Software: str(), Firmware: str(), Board: str(), MD5: str(), Generation: gen(), Capabilities: []string{str()}}
-		for _, m := range []link.FromNode{r, s, h, link.Probed{Number: 7, Generation: gen(), MD5: str(), Worse: draw(t, "worse", str)}, link.Answer{ID: 1, Data: []byte(str() + "x"), Error: str()}} {
+		for _, m := range []link.FromNode{r, s, h, link.Probed{Number: 7, Generation: gen(), MD5: str(), Peer: str(), Worse: draw(t, "worse", str)}, link.Answer{ID: 1, Data: []byte(str() + "x"), Error: str()}} {
 			wire, err := proto.Marshal(up(m))
 			if err != nil {
 				t.Fatal(err)

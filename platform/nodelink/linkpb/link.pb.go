@@ -840,6 +840,8 @@ type Report struct {
 	Parameters    []*Parameter           `protobuf:"bytes,13,rep,name=parameters,proto3" json:"parameters,omitempty"`
 	Restores      *Generation            `protobuf:"bytes,14,opt,name=restores,proto3" json:"restores,omitempty"`
 	Actions       []*Action              `protobuf:"bytes,15,rep,name=actions,proto3" json:"actions,omitempty"`
+	Peer          string                 `protobuf:"bytes,16,opt,name=peer,proto3" json:"peer,omitempty"` // digest of the PeerConfiguration in use
+	Ports         []*Port                `protobuf:"bytes,17,rep,name=ports,proto3" json:"ports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -979,6 +981,80 @@ func (x *Report) GetActions() []*Action {
 	return nil
 }
 
+func (x *Report) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+func (x *Report) GetPorts() []*Port {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+type Port struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Label         string                 `protobuf:"bytes,1,opt,name=label,proto3" json:"label,omitempty"`
+	Addresses     []string               `protobuf:"bytes,2,rep,name=addresses,proto3" json:"addresses,omitempty"` // without prefixes, the first one counts
+	Mtu           uint32                 `protobuf:"varint,3,opt,name=mtu,proto3" json:"mtu,omitempty"`            // octets, 0 for unknown
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Port) Reset() {
+	*x = Port{}
+	mi := &file_link_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Port) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Port) ProtoMessage() {}
+
+func (x *Port) ProtoReflect() protoreflect.Message {
+	mi := &file_link_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Port.ProtoReflect.Descriptor instead.
+func (*Port) Descriptor() ([]byte, []int) {
+	return file_link_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Port) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *Port) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *Port) GetMtu() uint32 {
+	if x != nil {
+		return x.Mtu
+	}
+	return 0
+}
+
 type Held struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	By            string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
@@ -989,7 +1065,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_link_proto_msgTypes[8]
+	mi := &file_link_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +1077,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[8]
+	mi := &file_link_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +1090,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{8}
+	return file_link_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Held) GetBy() string {
@@ -1043,7 +1119,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_link_proto_msgTypes[9]
+	mi := &file_link_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1055,7 +1131,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[9]
+	mi := &file_link_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1068,7 +1144,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{9}
+	return file_link_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Pending) GetGeneration() *Generation {
@@ -1110,7 +1186,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_link_proto_msgTypes[10]
+	mi := &file_link_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +1198,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[10]
+	mi := &file_link_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +1211,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{10}
+	return file_link_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Health) GetName() string {
@@ -1166,13 +1242,16 @@ type Parameter struct {
 	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	Detail        string                 `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
 	Generation    *Generation            `protobuf:"bytes,5,opt,name=generation,proto3" json:"generation,omitempty"`
+	SinceUnixMs   int64                  `protobuf:"varint,6,opt,name=since_unix_ms,json=sinceUnixMs,proto3" json:"since_unix_ms,omitempty"`         // when the node found it so, 0 for unknown
+	Attempts      uint32                 `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`                                    // that failed one after the other
+	NextTryUnixMs int64                  `protobuf:"varint,8,opt,name=next_try_unix_ms,json=nextTryUnixMs,proto3" json:"next_try_unix_ms,omitempty"` // 0 for none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Parameter) Reset() {
 	*x = Parameter{}
-	mi := &file_link_proto_msgTypes[11]
+	mi := &file_link_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1184,7 +1263,7 @@ func (x *Parameter) String() string {
 func (*Parameter) ProtoMessage() {}
 
 func (x *Parameter) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[11]
+	mi := &file_link_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1197,7 +1276,7 @@ func (x *Parameter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parameter.ProtoReflect.Descriptor instead.
 func (*Parameter) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{11}
+	return file_link_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Parameter) GetId() string {
@@ -1235,6 +1314,27 @@ func (x *Parameter) GetGeneration() *Generation {
 	return nil
 }
 
+func (x *Parameter) GetSinceUnixMs() int64 {
+	if x != nil {
+		return x.SinceUnixMs
+	}
+	return 0
+}
+
+func (x *Parameter) GetAttempts() uint32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *Parameter) GetNextTryUnixMs() int64 {
+	if x != nil {
+		return x.NextTryUnixMs
+	}
+	return 0
+}
+
 type Result struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Generation    *Generation            `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
@@ -1250,7 +1350,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_link_proto_msgTypes[12]
+	mi := &file_link_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1362,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[12]
+	mi := &file_link_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1375,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{12}
+	return file_link_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Result) GetGeneration() *Generation {
@@ -1338,7 +1438,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_link_proto_msgTypes[13]
+	mi := &file_link_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1450,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[13]
+	mi := &file_link_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1463,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{13}
+	return file_link_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Fault) GetPath() []string {
@@ -1398,7 +1498,7 @@ type Action struct {
 
 func (x *Action) Reset() {
 	*x = Action{}
-	mi := &file_link_proto_msgTypes[14]
+	mi := &file_link_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1510,7 @@ func (x *Action) String() string {
 func (*Action) ProtoMessage() {}
 
 func (x *Action) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[14]
+	mi := &file_link_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1523,7 @@ func (x *Action) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Action.ProtoReflect.Descriptor instead.
 func (*Action) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{14}
+	return file_link_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Action) GetName() string {
@@ -1458,7 +1558,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_link_proto_msgTypes[15]
+	mi := &file_link_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1570,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[15]
+	mi := &file_link_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1583,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{15}
+	return file_link_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Answer) GetId() uint64 {
@@ -1516,7 +1616,7 @@ type SigningRequest struct {
 
 func (x *SigningRequest) Reset() {
 	*x = SigningRequest{}
-	mi := &file_link_proto_msgTypes[16]
+	mi := &file_link_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1628,7 @@ func (x *SigningRequest) String() string {
 func (*SigningRequest) ProtoMessage() {}
 
 func (x *SigningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[16]
+	mi := &file_link_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +1641,7 @@ func (x *SigningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SigningRequest.ProtoReflect.Descriptor instead.
 func (*SigningRequest) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{16}
+	return file_link_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SigningRequest) GetCsr() []byte {
@@ -1566,7 +1666,7 @@ type Push struct {
 
 func (x *Push) Reset() {
 	*x = Push{}
-	mi := &file_link_proto_msgTypes[17]
+	mi := &file_link_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1578,7 +1678,7 @@ func (x *Push) String() string {
 func (*Push) ProtoMessage() {}
 
 func (x *Push) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[17]
+	mi := &file_link_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1591,7 +1691,7 @@ func (x *Push) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Push.ProtoReflect.Descriptor instead.
 func (*Push) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{17}
+	return file_link_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Push) GetGeneration() *Generation {
@@ -1652,7 +1752,7 @@ type Number struct {
 
 func (x *Number) Reset() {
 	*x = Number{}
-	mi := &file_link_proto_msgTypes[18]
+	mi := &file_link_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1764,7 @@ func (x *Number) String() string {
 func (*Number) ProtoMessage() {}
 
 func (x *Number) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[18]
+	mi := &file_link_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1777,7 @@ func (x *Number) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Number.ProtoReflect.Descriptor instead.
 func (*Number) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{18}
+	return file_link_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Number) GetGeneration() *Generation {
@@ -1696,7 +1796,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_link_proto_msgTypes[19]
+	mi := &file_link_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1708,7 +1808,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[19]
+	mi := &file_link_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1721,7 +1821,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{19}
+	return file_link_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Probe) GetNumber() uint64 {
@@ -1737,13 +1837,14 @@ type Probed struct {
 	Generation    *Generation            `protobuf:"bytes,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	Md5           string                 `protobuf:"bytes,3,opt,name=md5,proto3" json:"md5,omitempty"`
 	Worse         []string               `protobuf:"bytes,4,rep,name=worse,proto3" json:"worse,omitempty"`
+	Peer          string                 `protobuf:"bytes,5,opt,name=peer,proto3" json:"peer,omitempty"` // as in a Report
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Probed) Reset() {
 	*x = Probed{}
-	mi := &file_link_proto_msgTypes[20]
+	mi := &file_link_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1755,7 +1856,7 @@ func (x *Probed) String() string {
 func (*Probed) ProtoMessage() {}
 
 func (x *Probed) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[20]
+	mi := &file_link_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1768,7 +1869,7 @@ func (x *Probed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probed.ProtoReflect.Descriptor instead.
 func (*Probed) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{20}
+	return file_link_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Probed) GetNumber() uint64 {
@@ -1799,6 +1900,13 @@ func (x *Probed) GetWorse() []string {
 	return nil
 }
 
+func (x *Probed) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -1808,7 +1916,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_link_proto_msgTypes[21]
+	mi := &file_link_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +1928,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[21]
+	mi := &file_link_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +1941,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{21}
+	return file_link_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Ack) GetAttempt() uint64 {
@@ -1854,7 +1962,7 @@ type Spread struct {
 
 func (x *Spread) Reset() {
 	*x = Spread{}
-	mi := &file_link_proto_msgTypes[22]
+	mi := &file_link_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +1974,7 @@ func (x *Spread) String() string {
 func (*Spread) ProtoMessage() {}
 
 func (x *Spread) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[22]
+	mi := &file_link_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +1987,7 @@ func (x *Spread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spread.ProtoReflect.Descriptor instead.
 func (*Spread) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{22}
+	return file_link_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Spread) GetOverMs() int64 {
@@ -1898,7 +2006,7 @@ type Confirm struct {
 
 func (x *Confirm) Reset() {
 	*x = Confirm{}
-	mi := &file_link_proto_msgTypes[23]
+	mi := &file_link_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2018,7 @@ func (x *Confirm) String() string {
 func (*Confirm) ProtoMessage() {}
 
 func (x *Confirm) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[23]
+	mi := &file_link_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2031,7 @@ func (x *Confirm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Confirm.ProtoReflect.Descriptor instead.
 func (*Confirm) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{23}
+	return file_link_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Confirm) GetGeneration() *Generation {
@@ -1944,7 +2052,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_link_proto_msgTypes[24]
+	mi := &file_link_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1956,7 +2064,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[24]
+	mi := &file_link_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1969,7 +2077,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{24}
+	return file_link_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Ask) GetId() uint64 {
@@ -2001,7 +2109,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_link_proto_msgTypes[25]
+	mi := &file_link_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2121,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[25]
+	mi := &file_link_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2134,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{25}
+	return file_link_proto_rawDescGZIP(), []int{26}
 }
 
 type Managed struct {
@@ -2038,7 +2146,7 @@ type Managed struct {
 
 func (x *Managed) Reset() {
 	*x = Managed{}
-	mi := &file_link_proto_msgTypes[26]
+	mi := &file_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2050,7 +2158,7 @@ func (x *Managed) String() string {
 func (*Managed) ProtoMessage() {}
 
 func (x *Managed) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[26]
+	mi := &file_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2063,7 +2171,7 @@ func (x *Managed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Managed.ProtoReflect.Descriptor instead.
 func (*Managed) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{26}
+	return file_link_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Managed) GetOn() bool {
@@ -2081,7 +2189,7 @@ type Renew struct {
 
 func (x *Renew) Reset() {
 	*x = Renew{}
-	mi := &file_link_proto_msgTypes[27]
+	mi := &file_link_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2201,7 @@ func (x *Renew) String() string {
 func (*Renew) ProtoMessage() {}
 
 func (x *Renew) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[27]
+	mi := &file_link_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2214,7 @@ func (x *Renew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renew.ProtoReflect.Descriptor instead.
 func (*Renew) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{27}
+	return file_link_proto_rawDescGZIP(), []int{28}
 }
 
 // The answer to a SigningRequest: a chain, or why there is none.
@@ -2121,7 +2229,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_link_proto_msgTypes[28]
+	mi := &file_link_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2133,7 +2241,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_link_proto_msgTypes[28]
+	mi := &file_link_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2146,7 +2254,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_link_proto_rawDescGZIP(), []int{28}
+	return file_link_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Certificate) GetChain() [][]byte {
@@ -2227,7 +2335,7 @@ const file_link_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\a \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
 	"generation\x12\"\n" +
-	"\fcapabilities\x18\b \x03(\tR\fcapabilities\"\xdd\x04\n" +
+	"\fcapabilities\x18\b \x03(\tR\fcapabilities\"\x9f\x05\n" +
 	"\x06Report\x12\x10\n" +
 	"\x03md5\x18\x01 \x01(\tR\x03md5\x12<\n" +
 	"\n" +
@@ -2248,9 +2356,15 @@ const file_link_proto_rawDesc = "" +
 	"parameters\x18\r \x03(\v2\x1b.edgespan.link.v1.ParameterR\n" +
 	"parameters\x128\n" +
 	"\brestores\x18\x0e \x01(\v2\x1c.edgespan.link.v1.GenerationR\brestores\x122\n" +
-	"\aactions\x18\x0f \x03(\v2\x18.edgespan.link.v1.ActionR\aactionsB\n" +
+	"\aactions\x18\x0f \x03(\v2\x18.edgespan.link.v1.ActionR\aactions\x12\x12\n" +
+	"\x04peer\x18\x10 \x01(\tR\x04peer\x12,\n" +
+	"\x05ports\x18\x11 \x03(\v2\x16.edgespan.link.v1.PortR\x05portsB\n" +
 	"\n" +
-	"\b_managed\":\n" +
+	"\b_managed\"L\n" +
+	"\x04Port\x12\x14\n" +
+	"\x05label\x18\x01 \x01(\tR\x05label\x12\x1c\n" +
+	"\taddresses\x18\x02 \x03(\tR\taddresses\x12\x10\n" +
+	"\x03mtu\x18\x03 \x01(\rR\x03mtu\":\n" +
 	"\x04Held\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\"\n" +
 	"\rsince_unix_ms\x18\x02 \x01(\x03R\vsinceUnixMs\"\x9a\x01\n" +
@@ -2264,7 +2378,7 @@ const file_link_proto_rawDesc = "" +
 	"\x06Health\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04good\x18\x02 \x01(\bR\x04good\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\"\x9b\x01\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"\x84\x02\n" +
 	"\tParameter\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
@@ -2272,7 +2386,10 @@ const file_link_proto_rawDesc = "" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12<\n" +
 	"\n" +
 	"generation\x18\x05 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
-	"generation\"\xc6\x02\n" +
+	"generation\x12\"\n" +
+	"\rsince_unix_ms\x18\x06 \x01(\x03R\vsinceUnixMs\x12\x1a\n" +
+	"\battempts\x18\a \x01(\rR\battempts\x12'\n" +
+	"\x10next_try_unix_ms\x18\b \x01(\x03R\rnextTryUnixMs\"\xc6\x02\n" +
 	"\x06Result\x12<\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
@@ -2313,14 +2430,15 @@ const file_link_proto_rawDesc = "" +
 	"generation\x18\x01 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
 	"generation\"\x1f\n" +
 	"\x05Probe\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x04R\x06number\"\x86\x01\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\"\x9a\x01\n" +
 	"\x06Probed\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12<\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
 	"generation\x12\x10\n" +
 	"\x03md5\x18\x03 \x01(\tR\x03md5\x12\x14\n" +
-	"\x05worse\x18\x04 \x03(\tR\x05worse\"\x1f\n" +
+	"\x05worse\x18\x04 \x03(\tR\x05worse\x12\x12\n" +
+	"\x04peer\x18\x05 \x01(\tR\x04peer\"\x1f\n" +
 	"\x03Ack\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\"!\n" +
 	"\x06Spread\x12\x17\n" +
@@ -2365,7 +2483,7 @@ func file_link_proto_rawDescGZIP() []byte {
 }
 
 var file_link_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_link_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_link_proto_goTypes = []any{
 	(Outcome)(0),           // 0: edgespan.link.v1.Outcome
 	(*JoinRequest)(nil),    // 1: edgespan.link.v1.JoinRequest
@@ -2376,76 +2494,78 @@ var file_link_proto_goTypes = []any{
 	(*Chunk)(nil),          // 6: edgespan.link.v1.Chunk
 	(*Hello)(nil),          // 7: edgespan.link.v1.Hello
 	(*Report)(nil),         // 8: edgespan.link.v1.Report
-	(*Held)(nil),           // 9: edgespan.link.v1.Held
-	(*Pending)(nil),        // 10: edgespan.link.v1.Pending
-	(*Health)(nil),         // 11: edgespan.link.v1.Health
-	(*Parameter)(nil),      // 12: edgespan.link.v1.Parameter
-	(*Result)(nil),         // 13: edgespan.link.v1.Result
-	(*Fault)(nil),          // 14: edgespan.link.v1.Fault
-	(*Action)(nil),         // 15: edgespan.link.v1.Action
-	(*Answer)(nil),         // 16: edgespan.link.v1.Answer
-	(*SigningRequest)(nil), // 17: edgespan.link.v1.SigningRequest
-	(*Push)(nil),           // 18: edgespan.link.v1.Push
-	(*Number)(nil),         // 19: edgespan.link.v1.Number
-	(*Probe)(nil),          // 20: edgespan.link.v1.Probe
-	(*Probed)(nil),         // 21: edgespan.link.v1.Probed
-	(*Ack)(nil),            // 22: edgespan.link.v1.Ack
-	(*Spread)(nil),         // 23: edgespan.link.v1.Spread
-	(*Confirm)(nil),        // 24: edgespan.link.v1.Confirm
-	(*Ask)(nil),            // 25: edgespan.link.v1.Ask
-	(*Release)(nil),        // 26: edgespan.link.v1.Release
-	(*Managed)(nil),        // 27: edgespan.link.v1.Managed
-	(*Renew)(nil),          // 28: edgespan.link.v1.Renew
-	(*Certificate)(nil),    // 29: edgespan.link.v1.Certificate
+	(*Port)(nil),           // 9: edgespan.link.v1.Port
+	(*Held)(nil),           // 10: edgespan.link.v1.Held
+	(*Pending)(nil),        // 11: edgespan.link.v1.Pending
+	(*Health)(nil),         // 12: edgespan.link.v1.Health
+	(*Parameter)(nil),      // 13: edgespan.link.v1.Parameter
+	(*Result)(nil),         // 14: edgespan.link.v1.Result
+	(*Fault)(nil),          // 15: edgespan.link.v1.Fault
+	(*Action)(nil),         // 16: edgespan.link.v1.Action
+	(*Answer)(nil),         // 17: edgespan.link.v1.Answer
+	(*SigningRequest)(nil), // 18: edgespan.link.v1.SigningRequest
+	(*Push)(nil),           // 19: edgespan.link.v1.Push
+	(*Number)(nil),         // 20: edgespan.link.v1.Number
+	(*Probe)(nil),          // 21: edgespan.link.v1.Probe
+	(*Probed)(nil),         // 22: edgespan.link.v1.Probed
+	(*Ack)(nil),            // 23: edgespan.link.v1.Ack
+	(*Spread)(nil),         // 24: edgespan.link.v1.Spread
+	(*Confirm)(nil),        // 25: edgespan.link.v1.Confirm
+	(*Ask)(nil),            // 26: edgespan.link.v1.Ask
+	(*Release)(nil),        // 27: edgespan.link.v1.Release
+	(*Managed)(nil),        // 28: edgespan.link.v1.Managed
+	(*Renew)(nil),          // 29: edgespan.link.v1.Renew
+	(*Certificate)(nil),    // 30: edgespan.link.v1.Certificate
 }
 var file_link_proto_depIdxs = []int32{
 	7,  // 0: edgespan.link.v1.Up.hello:type_name -> edgespan.link.v1.Hello
 	8,  // 1: edgespan.link.v1.Up.report:type_name -> edgespan.link.v1.Report
-	13, // 2: edgespan.link.v1.Up.result:type_name -> edgespan.link.v1.Result
-	16, // 3: edgespan.link.v1.Up.answer:type_name -> edgespan.link.v1.Answer
-	17, // 4: edgespan.link.v1.Up.signing_request:type_name -> edgespan.link.v1.SigningRequest
-	21, // 5: edgespan.link.v1.Up.probed:type_name -> edgespan.link.v1.Probed
+	14, // 2: edgespan.link.v1.Up.result:type_name -> edgespan.link.v1.Result
+	17, // 3: edgespan.link.v1.Up.answer:type_name -> edgespan.link.v1.Answer
+	18, // 4: edgespan.link.v1.Up.signing_request:type_name -> edgespan.link.v1.SigningRequest
+	22, // 5: edgespan.link.v1.Up.probed:type_name -> edgespan.link.v1.Probed
 	6,  // 6: edgespan.link.v1.Up.chunk:type_name -> edgespan.link.v1.Chunk
-	18, // 7: edgespan.link.v1.Down.push:type_name -> edgespan.link.v1.Push
-	19, // 8: edgespan.link.v1.Down.number:type_name -> edgespan.link.v1.Number
-	24, // 9: edgespan.link.v1.Down.confirm:type_name -> edgespan.link.v1.Confirm
-	25, // 10: edgespan.link.v1.Down.ask:type_name -> edgespan.link.v1.Ask
-	26, // 11: edgespan.link.v1.Down.release:type_name -> edgespan.link.v1.Release
-	28, // 12: edgespan.link.v1.Down.renew:type_name -> edgespan.link.v1.Renew
-	27, // 13: edgespan.link.v1.Down.managed:type_name -> edgespan.link.v1.Managed
-	29, // 14: edgespan.link.v1.Down.certificate:type_name -> edgespan.link.v1.Certificate
-	20, // 15: edgespan.link.v1.Down.probe:type_name -> edgespan.link.v1.Probe
-	22, // 16: edgespan.link.v1.Down.ack:type_name -> edgespan.link.v1.Ack
-	23, // 17: edgespan.link.v1.Down.spread:type_name -> edgespan.link.v1.Spread
+	19, // 7: edgespan.link.v1.Down.push:type_name -> edgespan.link.v1.Push
+	20, // 8: edgespan.link.v1.Down.number:type_name -> edgespan.link.v1.Number
+	25, // 9: edgespan.link.v1.Down.confirm:type_name -> edgespan.link.v1.Confirm
+	26, // 10: edgespan.link.v1.Down.ask:type_name -> edgespan.link.v1.Ask
+	27, // 11: edgespan.link.v1.Down.release:type_name -> edgespan.link.v1.Release
+	29, // 12: edgespan.link.v1.Down.renew:type_name -> edgespan.link.v1.Renew
+	28, // 13: edgespan.link.v1.Down.managed:type_name -> edgespan.link.v1.Managed
+	30, // 14: edgespan.link.v1.Down.certificate:type_name -> edgespan.link.v1.Certificate
+	21, // 15: edgespan.link.v1.Down.probe:type_name -> edgespan.link.v1.Probe
+	23, // 16: edgespan.link.v1.Down.ack:type_name -> edgespan.link.v1.Ack
+	24, // 17: edgespan.link.v1.Down.spread:type_name -> edgespan.link.v1.Spread
 	6,  // 18: edgespan.link.v1.Down.chunk:type_name -> edgespan.link.v1.Chunk
 	3,  // 19: edgespan.link.v1.Hello.generation:type_name -> edgespan.link.v1.Generation
 	3,  // 20: edgespan.link.v1.Report.generation:type_name -> edgespan.link.v1.Generation
-	9,  // 21: edgespan.link.v1.Report.held:type_name -> edgespan.link.v1.Held
-	10, // 22: edgespan.link.v1.Report.pending:type_name -> edgespan.link.v1.Pending
-	11, // 23: edgespan.link.v1.Report.health:type_name -> edgespan.link.v1.Health
-	12, // 24: edgespan.link.v1.Report.parameters:type_name -> edgespan.link.v1.Parameter
+	10, // 21: edgespan.link.v1.Report.held:type_name -> edgespan.link.v1.Held
+	11, // 22: edgespan.link.v1.Report.pending:type_name -> edgespan.link.v1.Pending
+	12, // 23: edgespan.link.v1.Report.health:type_name -> edgespan.link.v1.Health
+	13, // 24: edgespan.link.v1.Report.parameters:type_name -> edgespan.link.v1.Parameter
 	3,  // 25: edgespan.link.v1.Report.restores:type_name -> edgespan.link.v1.Generation
-	15, // 26: edgespan.link.v1.Report.actions:type_name -> edgespan.link.v1.Action
-	3,  // 27: edgespan.link.v1.Pending.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 28: edgespan.link.v1.Parameter.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 29: edgespan.link.v1.Result.generation:type_name -> edgespan.link.v1.Generation
-	0,  // 30: edgespan.link.v1.Result.outcome:type_name -> edgespan.link.v1.Outcome
-	3,  // 31: edgespan.link.v1.Result.restored:type_name -> edgespan.link.v1.Generation
-	14, // 32: edgespan.link.v1.Result.faults:type_name -> edgespan.link.v1.Fault
-	15, // 33: edgespan.link.v1.Result.actions:type_name -> edgespan.link.v1.Action
-	3,  // 34: edgespan.link.v1.Push.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 35: edgespan.link.v1.Number.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 36: edgespan.link.v1.Probed.generation:type_name -> edgespan.link.v1.Generation
-	3,  // 37: edgespan.link.v1.Confirm.generation:type_name -> edgespan.link.v1.Generation
-	1,  // 38: edgespan.link.v1.NodeLink.Join:input_type -> edgespan.link.v1.JoinRequest
-	4,  // 39: edgespan.link.v1.NodeLink.Link:input_type -> edgespan.link.v1.Up
-	2,  // 40: edgespan.link.v1.NodeLink.Join:output_type -> edgespan.link.v1.JoinAnswer
-	5,  // 41: edgespan.link.v1.NodeLink.Link:output_type -> edgespan.link.v1.Down
-	40, // [40:42] is the sub-list for method output_type
-	38, // [38:40] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	16, // 26: edgespan.link.v1.Report.actions:type_name -> edgespan.link.v1.Action
+	9,  // 27: edgespan.link.v1.Report.ports:type_name -> edgespan.link.v1.Port
+	3,  // 28: edgespan.link.v1.Pending.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 29: edgespan.link.v1.Parameter.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 30: edgespan.link.v1.Result.generation:type_name -> edgespan.link.v1.Generation
+	0,  // 31: edgespan.link.v1.Result.outcome:type_name -> edgespan.link.v1.Outcome
+	3,  // 32: edgespan.link.v1.Result.restored:type_name -> edgespan.link.v1.Generation
+	15, // 33: edgespan.link.v1.Result.faults:type_name -> edgespan.link.v1.Fault
+	16, // 34: edgespan.link.v1.Result.actions:type_name -> edgespan.link.v1.Action
+	3,  // 35: edgespan.link.v1.Push.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 36: edgespan.link.v1.Number.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 37: edgespan.link.v1.Probed.generation:type_name -> edgespan.link.v1.Generation
+	3,  // 38: edgespan.link.v1.Confirm.generation:type_name -> edgespan.link.v1.Generation
+	1,  // 39: edgespan.link.v1.NodeLink.Join:input_type -> edgespan.link.v1.JoinRequest
+	4,  // 40: edgespan.link.v1.NodeLink.Link:input_type -> edgespan.link.v1.Up
+	2,  // 41: edgespan.link.v1.NodeLink.Join:output_type -> edgespan.link.v1.JoinAnswer
+	5,  // 42: edgespan.link.v1.NodeLink.Link:output_type -> edgespan.link.v1.Down
+	41, // [41:43] is the sub-list for method output_type
+	39, // [39:41] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_link_proto_init() }
@@ -2483,7 +2603,7 @@ func file_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_link_proto_rawDesc), len(file_link_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
