@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"edgespan/config/layers"
+	"edgespan/config/peer"
 )
 
 // Event is what happened to one node.
@@ -24,7 +25,10 @@ type (
 		For        layers.Versions // that it was computed for
 		Managed    bool            // sysParams.managedConfig of the effective config
 		Unknown    bool            // the hardware is: what belongs to it may be missing
-		Fault      string          // why there is no config ("ports: is an object in …"); Digest and Managed mean nothing then
+		// With is the PeerConfiguration that goes with it, nil for none; nobody changes it. Where
+		// it declares the same it is the same one.
+		With  *peer.Configuration
+		Fault string // why there is no config ("ports: is an object in …"); Digest and Managed mean nothing then
 	}
 	// Connected comes with a node's stream, to any replica of the controller. It replaces
 	// the stream before.
@@ -43,6 +47,10 @@ type (
 		Pending *Pending // it runs a config that nobody has confirmed
 		Bad     []string // health items and parameters that are bad
 		Results []Result // of the last config's actions
+		// Parts are the parameters that the node reports: true for one that it reports Absent in
+		// its answer to this generation. They are only asked for where Parting says so.
+		Parts   map[string]bool
+		Settled bool // it is at nothing any more
 	}
 	// Acked says that a push has arrived.
 	Acked struct{ Attempt uint64 }

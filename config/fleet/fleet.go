@@ -6,6 +6,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/layers"
+	"edgespan/config/peer"
 )
 
 // Fleet knows what every node wants. Each change answers with the nodes whose own config
@@ -16,11 +17,16 @@ type Fleet struct {
 	layers    *layers.Fleet
 	kinds     map[string]bool
 	nodes     map[string]*wish
+	peers     Peers // nil: nothing goes with any config
 }
+
+// Peers answers what goes with the config of a node, by its layers and their MD5: its
+// PeerConfiguration, nil for none, and the digest of that. It is asked for each node that is
+// looked at, and for most has nothing to say.
+type Peers func(node string, set layers.Set, md5 string) (with *peer.Configuration, digest string)
 
 type wish struct {
 	kind    Kind
-	peer    string
 	counted Counted
 	wanted  Wanted // as it was told last
 }
@@ -100,14 +106,13 @@ func (f *Fleet) Put(node string, v layers.Versions, auto, own config.Object, cou
 	return f.touch([]string{node}, true)
 }
 
-// SetPeer gives a node the digest of its PeerConfiguration.
-func (f *Fleet) SetPeer(node, digest string) ([]Touched, error) {
-	w := f.nodes[node]
-	if w == nil {
-		return nil, fmt.Errorf("set peer configuration: node %s is not in the fleet", node)
-	}
-	w.peer = digest
-	return f.touched([]string{node})
+// SetPeers says who is asked what goes with configs. It counts from the next look at a node.
+func (f *Fleet) SetPeers(p Peers) { f.peers = p }
+
+// Touch looks at nodes anew: what goes with their configs may be another. Those that are not
+// here have none.
+func (f *Fleet) Touch(nodes ...string) ([]Touched, error) {
+	return f.touched(slices.DeleteFunc(slices.Clone(nodes), func(name string) bool { return f.nodes[name] == nil }))
 }
 
 // Remove forgets a node.
@@ -148,13 +153,16 @@ func (f *Fleet) touch(names []string, tell bool) (out []Touched, err error) {
 		if clashes != nil {
 			next.Fault = clashes.Error()
 		} else {
-			next.Digest = Digest{Config: md5, Peer: w.peer}
+			set, _ := f.layers.Layers(name)
+			next.Digest = Digest{Config: md5}
+			if f.peers != nil {
+				next.With, next.Digest.Peer = f.peers(name, set, md5)
+			}
 			counted, _, err := w.counted.Allocate(f.authority, next.Digest)
 			if err != nil {
 				return out, fmt.Errorf("node %s: %w", name, err)
 			}
 			w.counted, next.Generation = counted, counted.Generation
-			set, _ := f.layers.Layers(name)
 			next.Managed = managed(set)
 		}
 		if next == w.wanted && !tell {

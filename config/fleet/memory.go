@@ -6,10 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"edgespan/config/layers"
+	"edgespan/config/peer"
+	"edgespan/config/state"
 )
 
 // Reason is why a config is not on a node that got it.
@@ -32,6 +36,9 @@ type Memory struct {
 	Floor     uint64    `json:"floor,omitempty"`    // answers to attempts up to this one are void
 	Adopted   bool      `json:"adopted,omitempty"`  // the controller's configs may remove objects
 	Releasing string    `json:"releasing,omitempty"`
+	// Has is what may be on the node of the PeerConfigurations that were pushed to it, by ID. It is
+	// stored before a push, and what is not wanted any more goes only with the node's word for it.
+	Has []peer.Gone `json:"has,omitempty"`
 }
 
 // Attempt is the last push of a whole config.
@@ -76,7 +83,7 @@ func ParseMemory(text []byte) (Memory, error) {
 
 // clone shares nothing with m that either changes.
 func (m Memory) clone() Memory {
-	m.Failures = slices.Clone(m.Failures)
+	m.Failures, m.Has = slices.Clone(m.Failures), slices.Clone(m.Has)
 	return m
 }
 
@@ -108,6 +115,67 @@ func (m *Memory) forget(which func(Failure) bool) bool {
 	return len(m.Failures) < before
 }
 
+// Left is what may be on the node and does not belong to a PeerConfiguration, nil for none: it
+// is to be absent.
+func (m Memory) Left(with *peer.Configuration) []peer.Gone {
+	if len(m.Has) == 0 {
+		return nil
+	}
+	wants := wantedParts(with)
+	return slices.DeleteFunc(slices.Clone(m.Has), func(g peer.Gone) bool { return wants[g.ID] })
+}
+
+// holds notes what a push brings to the node.
+func (m *Memory) holds(with *peer.Configuration) {
+	if with == nil {
+		return
+	}
+	var parts []peer.Gone
+	for _, p := range with.Parameters {
+		if p.Target == state.ToBePresent {
+			parts = append(parts, peer.Gone{ID: p.ID, Kind: p.Kind, Needs: p.Dependencies})
+		}
+	}
+	m.Has = union(m.Has, parts)
+}
+
+// parted drops what the node says is gone, and says whether there was any: what it reports
+// Absent, and where it has settled what it reports no more.
+func (m *Memory) parted(with *peer.Configuration, parts map[string]bool, settled bool) bool {
+	before, wants := len(m.Has), wantedParts(with)
+	m.Has = slices.DeleteFunc(m.Has, func(g peer.Gone) bool {
+		absent, reported := parts[g.ID]
+		return !wants[g.ID] && (absent || settled && !reported)
+	})
+	if len(m.Has) == 0 {
+		m.Has = nil
+	}
+	return len(m.Has) < before
+}
+
+// wantedParts are the parameters that are to be present.
+func wantedParts(with *peer.Configuration) map[string]bool {
+	out := map[string]bool{}
+	if with != nil {
+		for _, p := range with.Parameters {
+			out[p.ID] = p.Target == state.ToBePresent
+		}
+	}
+	return out
+}
+
+// union is two lists by ID; of one ID that of b counts.
+func union(a, b []peer.Gone) []peer.Gone {
+	if len(a)+len(b) == 0 {
+		return nil
+	}
+	out := map[string]peer.Gone{}
+	for _, g := range slices.Concat(a, b) {
+		out[g.ID] = g
+	}
+	return slices.SortedFunc(maps.Values(out), func(a, b peer.Gone) int { return strings.Compare(a.ID, b.ID) })
+}
+
 // merge takes in what another replica wrote at last, while this one owned the node already.
 func (m *Memory) merge(other Memory) {
 	if other.Push.Number > m.Push.Number {
@@ -116,6 +184,7 @@ func (m *Memory) merge(other Memory) {
 	m.Floor = max(m.Floor, other.Floor)
 	m.Adopted = m.Adopted || other.Adopted
 	m.Releasing = cmp.Or(m.Releasing, other.Releasing)
+	m.Has = union(other.Has, m.Has)
 	for _, f := range other.Failures {
 		if m.failure(f.Digest) == nil && f.Attempt > m.Floor {
 			m.fail(f)

@@ -141,6 +141,10 @@ func New(name string, m Memory, s Settings) *Node {
 // Memory is what has to survive.
 func (n *Node) Memory() Memory { return n.mem.clone() }
 
+// Parting says whether something may be on the node that is to be absent: its reports are to
+// say of what (Report.Parts).
+func (n *Node) Parting() bool { return len(n.mem.Has) > 0 && len(n.mem.Left(n.wanted.With)) > 0 }
+
 // State is where the node stands now.
 func (n *Node) State(now time.Time) State { return n.judge(now).state }
 

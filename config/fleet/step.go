@@ -145,6 +145,9 @@ func (n *Node) reports(now time.Time, r Report) (save bool) {
 	if m.forget(func(f Failure) bool { return f.Digest == r.Digest && r.Pending == nil }) {
 		save = true // it runs after all
 	}
+	if r.Parts != nil && n.judge(now).state == InSync && m.parted(n.wanted.With, r.Parts, r.Settled) {
+		save = true
+	}
 	return save
 }
 
@@ -271,6 +274,7 @@ func (n *Node) push(now time.Time, out []Effect) []Effect {
 	m := &n.mem
 	m.Push = Attempt{Number: m.Push.Number + 1, Generation: n.wanted.Generation, Digest: n.wanted.Digest, For: n.wanted.For, At: now}
 	m.Adopted = true
+	m.holds(n.wanted.With)
 	n.acked = false
 	return append(out, Save{m.clone()},
 		Push{Attempt: m.Push.Number, Generation: n.wanted.Generation, Digest: n.wanted.Digest, Whole: true, Confirm: n.set.Confirm})

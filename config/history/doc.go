@@ -29,6 +29,7 @@
 //	rollouts/<id>            the state of one rollout
 //	gates/<uuid>             the config that a staged rollout lets a node have
 //	standings/<uuid>         how a node stands to what it wants, for a staged rollout
+//	underlays/<uuid>         the addresses of a peer's ports, which tunnels lead to
 //	elections/<name>         who leads                                               leased
 //
 // A name, an id, a board or a digest is escaped (Escape), so that it is one segment of a

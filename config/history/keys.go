@@ -33,6 +33,7 @@ const (
 	folderRevoked     = "revoked/"
 	folderGates       = "gates/"
 	folderStandings   = "standings/"
+	folderUnderlays   = "underlays/"
 )
 
 // The folders of keys whose values are others': who keeps up with them lists and watches
@@ -51,6 +52,7 @@ const (
 	InRollouts    = revision.Prefix(folderRollouts)
 	InGates       = revision.Prefix(folderGates)
 	InStandings   = revision.Prefix(folderStandings)
+	InUnderlays   = revision.Prefix(folderUnderlays)
 )
 
 // Names are the texts of a key below its folder, "" for the key of no folder. A segment that
@@ -117,6 +119,10 @@ func GateKey(id string) revision.Key { return key(folderGates, id) }
 // StandingKey is where that is which a staged rollout goes by of a node: whether it has what it
 // wants.
 func StandingKey(id string) revision.Key { return key(folderStandings, id) }
+
+// UnderlayKey is what a node said of its ports, if it is a peer that was described or a member
+// of a deployed cluster: the tunnels of others lead there.
+func UnderlayKey(id string) revision.Key { return key(folderUnderlays, id) }
 
 // ElectionKey is where the winner of an election is.
 func ElectionKey(name string) revision.Key { return key(folderElections, name) }

@@ -30,6 +30,7 @@ func TestKeysOfTheFleet(t *testing.T) {
 		{RolloutKey("r"), "rollouts/r"},
 		{GateKey("id"), "gates/id"},
 		{StandingKey("id"), "standings/id"},
+		{UnderlayKey("id"), "underlays/id"},
 		{ElectionKey("e"), "elections/e"},
 		{objectKey("ab"), "objects/ab"},
 		{setKey("id", 10), "sets/id/0000000a"},

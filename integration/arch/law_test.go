@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"config/history":         {"config", "config/edit", "config/layers", "config/peer", "config/revision", "config/topology"},
 	"config/revision":        {},
 	"config/backup":          {"config", "config/fleet", "config/history", "config/revision"},
-	"config/fleet":           {"config", "config/layers"},
+	"config/fleet":           {"config", "config/layers", "config/peer", "config/state"},
 	"config/action":          {"config", "config/metadata", "config/nodeconf"},
 	"config/confirm":         {"config", "config/action", "config/layers"},
 	"config/link":            {"config"},
