@@ -84,7 +84,7 @@ func (h *configHost) Trouble(text string) {
 // Publish puts a config on the topics. Ports go first and networks next, so that
 // who sees an app can see what it stands on; what is gone goes in the other order.
 func (h *configHost) Publish(p agent.Publication) {
-	t, cfg := h.d.topics, p.Config.(nodeconf.Config)
+	t, cfg := h.d.topics, p.Config.(wish)
 	h.last, h.settled = p, false
 	md5 := core.MD5(p.Document)
 	h.record = NodeRecord{
@@ -94,7 +94,7 @@ func (h *configHost) Publish(p agent.Publication) {
 	h.keeper.keep(h.record)
 	must(h.sys.Publish("", "node", cfg.Sys))
 	h.d.setLevel(cfg.Sys.LogLevel)
-	h.withdraw(cfg)
+	h.withdraw(cfg.Config)
 	for label, p := range cfg.Ports {
 		p.Generation = h.record.Ports[label].Generation
 		must(h.ports.Publish("", label, p))

@@ -142,13 +142,13 @@ func TestAPushIsHeldToTheMetadataAndAPersonToTheSchema(t *testing.T) {
 				t.Fatal(faults)
 			}
 			for from, want := range map[confirm.Source]string{confirm.Push: c.push, confirm.File: c.file, confirm.Apply: c.file} {
-				got := judge(o, from)
+				got := judge(o, "", from)
 				if (got.Faults == nil) != (want == "") || want != "" && !strings.Contains(got.Faults.Error(), want) {
 					t.Errorf("%s from %s: %v, want %q", c.text, from, got.Faults, want)
 				}
 			}
 		}
-		v := judge(core.Object{"vendor": int64(1)}, confirm.Push)
+		v := judge(core.Object{"vendor": int64(1)}, "", confirm.Push)
 		if len(v.Warnings) != 1 || v.Warnings[0].Path[0] != "vendor" {
 			t.Errorf("what nobody knows is warned of as %v", v.Warnings)
 		}

@@ -17,7 +17,6 @@ import (
 	core "edgespan/config"
 	"edgespan/config/action"
 	"edgespan/config/confirm"
-	"edgespan/config/metadata"
 	"edgespan/config/nodeconf"
 	"edgespan/netinst"
 )
@@ -95,41 +94,6 @@ func (m *migratedDisk) migrated(document core.Object, sum string) confirm.Record
 	}
 	r.Generation = confirm.Generation{Authority: r.Authority, Counter: r.Seq}
 	return r
-}
-
-// judgeBy is the agent's judge: a document of a person or a file is held to the node's own
-// schema; one that was pushed or merged to the metadata, which others may have added to.
-func judgeBy(m *metadata.Metadata) agent.Judge {
-	return func(document core.Object, from confirm.Source) agent.Verdict {
-		if from == confirm.File || from == confirm.Apply {
-			return parsed(core.AppendCanonical(nil, document), nil)
-		}
-		document = nodeconf.Present(document)
-		report := m.Validate(document)
-		v := parsed(core.AppendCanonical(nil, ownPart(document)), report.Err())
-		for _, path := range report.Unknown {
-			v.Warnings.Add(path, "is unknown", "")
-		}
-		v.Warnings.Sort()
-		return v
-	}
-}
-
-// parsed reads a document; what is wrong with it already comes along, once.
-func parsed(text []byte, faults core.Faults) agent.Verdict {
-	cfg, err := nodeconf.Parse(text)
-	var own core.Faults
-	errors.As(err, &own)
-	for _, f := range own {
-		if !slices.ContainsFunc(faults, func(x core.Fault) bool { return slices.Equal(x.Path, f.Path) }) {
-			faults = append(faults, f)
-		}
-	}
-	if len(faults) > 0 {
-		faults.Sort()
-		return agent.Verdict{Faults: faults}
-	}
-	return agent.Verdict{Config: cfg, Warnings: cfg.Warnings}
 }
 
 // ownPart is what of a document is for this node's own hands: other vendors' keys beside it

@@ -102,7 +102,7 @@ type taken struct {
 // controller rules the node, httpapi.ErrBusy that the disk does not come along.
 func (a *Agent) Apply(ctx context.Context, w Wish) (Taken, error) {
 	if w.Verdict == nil {
-		v := a.o.Judge(w.Document, confirm.Apply)
+		v := a.o.Judge(w.Document, "", confirm.Apply)
 		w.Verdict = &v
 	}
 	if len(w.Verdict.Faults) > 0 { // whatever the disk does

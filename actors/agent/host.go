@@ -21,7 +21,7 @@ func (s *shell) publish(p confirm.Publish, accepted bool) {
 	}
 	v := s.judged
 	if !accepted || v == nil {
-		again := s.o.Judge(p.Document, confirm.Push)
+		again := s.o.Judge(p.Document, p.Peer, confirm.Push)
 		v = &again
 	}
 	if len(v.Faults) > 0 { // of an earlier version's: nothing is touched

@@ -72,7 +72,7 @@ func (s *shell) fromFile(f fileRead) *offer {
 	}
 	document, faults := nodeconf.Document(f.content)
 	if faults == nil {
-		v := s.o.Judge(document, confirm.File)
+		v := s.o.Judge(document, "", confirm.File)
 		o.event.Document, o.verdict, faults = document, &v, v.Faults
 	}
 	if len(faults) > 0 {
@@ -159,7 +159,7 @@ func (s *shell) ruled(o *offer) error {
 // validate judges the offer that the machine has.
 func (s *shell) validate(e confirm.Validate) confirm.Event {
 	if s.judged == nil {
-		v := s.o.Judge(e.Document, s.busy.event.Source)
+		v := s.o.Judge(e.Document, e.Peer, s.busy.event.Source)
 		s.judged = &v
 	}
 	return confirm.Validated{ID: e.ID, Faults: s.judged.Faults}

@@ -47,12 +47,12 @@ type Disk interface {
 // File reads the config file. It may block. The name is "" where there is none.
 type File func() (content []byte, name string, err error)
 
-// Judge reads what a document means, by the node's own metadata. It is pure, and called
-// from several goroutines. A File or an Apply is held to more than a push: it may have no
-// key that nobody knows.
-type Judge func(document config.Object, from confirm.Source) Verdict
+// Judge reads what a document means, by the node's own metadata, and the PeerConfiguration
+// that goes with it ("" for none). It is pure, and called from several goroutines. A File or an
+// Apply is held to more than a push: it may have no key that nobody knows.
+type Judge func(document config.Object, peer string, from confirm.Source) Verdict
 
-// Verdict is what a document comes to.
+// Verdict is what a document and its PeerConfiguration come to: the faults of both.
 type Verdict struct {
 	Config   any // what Host.Publish gets; nothing with Faults
 	Warnings config.Faults
@@ -66,9 +66,9 @@ type Publication struct {
 	Generation confirm.Generation
 	FileDigest string // of the file that was applied last
 	Document   config.Object
-	Peer       string
-	Config     any  // of the Verdict
-	Keep       bool // nothing may be removed from the host by it
+	Peer       string // the PeerConfiguration that goes with it
+	Config     any    // of the Verdict
+	Keep       bool   // nothing may be removed from the host by it
 }
 
 // Host is what a config is published to. Its methods are called in the actor's turn and

@@ -133,7 +133,7 @@ func (h *memHost) Publish(p Publication) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if p.Document["bad"] != nil || p.Config != config.MD5(p.Document) {
+	if p.Document["bad"] != nil || p.Config != config.MD5(p.Document)+p.Peer {
 		h.r.Errorf("published is %v of %v", p.Document, p.Config)
 	}
 	h.last, h.settled = p, false
@@ -269,11 +269,15 @@ func short(o config.Object) string {
 }
 
 // judge takes all but what is bad.
-func judge(document config.Object, from confirm.Source) Verdict {
-	v := Verdict{Config: config.MD5(document)}
+func judge(document config.Object, peer string, from confirm.Source) Verdict {
+	v := Verdict{Config: config.MD5(document) + peer}
 	if document["bad"] != nil {
 		v = Verdict{}
 		v.Faults.Add([]string{"bad"}, "is bad", "nothing is allowed")
+	}
+	if peer == "bad" {
+		v.Config = nil
+		v.Faults.Add([]string{"peer"}, "is bad", "")
 	}
 	if from != confirm.Push && document["vendor"] != nil {
 		v.Faults.Add([]string{"vendor"}, "is unknown", "")

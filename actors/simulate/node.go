@@ -139,11 +139,11 @@ func (n *node) again(machine string) {
 }
 
 // judge is the fleet's, but for a node that rejects.
-func (n *node) judge(document config.Object, from confirm.Source) agent.Verdict {
+func (n *node) judge(document config.Object, peer string, from confirm.Source) agent.Verdict {
 	if n.fault == Reject && from == confirm.Push && n.strikes.Load() {
 		return agent.Verdict{Faults: config.Faults{{What: "is rejected: the simulation asked for it"}}}
 	}
-	return n.fleet.o.Judge(document, from)
+	return n.fleet.o.Judge(document, peer, from)
 }
 
 // Up begins a stream.

@@ -370,7 +370,7 @@ func (m *simulator) nodeFacts() (func(name string) agent.Facts, agent.Judge, err
 			m.software = name
 		}
 	}
-	judge := func(o config.Object, _ confirm.Source) agent.Verdict {
+	judge := func(o config.Object, _ string, _ confirm.Source) agent.Verdict {
 		r := meta.Validate(o)
 		return agent.Verdict{Config: o, Faults: r.Err()}
 	}

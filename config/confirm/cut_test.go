@@ -107,7 +107,7 @@ func (n *node) send(e Event) {
 			}
 			if v, is := f.(Validate); is {
 				answer := Validated{ID: v.ID}
-				if v.Document["bad"] != nil {
+				if v.Document["bad"] != nil || v.Peer == "bad" {
 					answer.Faults.Add([]string{"bad"}, "is there", "")
 				}
 				queue = append(queue, answer)
@@ -122,14 +122,14 @@ func (n *node) send(e Event) {
 // write looks at how a config becomes the confirmed one, then writes.
 func (n *node) write(w Write) {
 	r := w.Record
-	if r != nil && r.Document["bad"] != nil {
+	if r != nil && (r.Document["bad"] != nil || r.Peer == "bad") {
 		n.complain("an invalid config is stored")
 	}
 	if w.Slot == SlotConfirmed {
 		old, p := n.disk.Confirmed, n.disk.Pending
-		sum := config.MD5(r.Document)
+		sum := bothOf(r)
 		switch {
-		case old != nil && old.Seq == r.Seq && config.MD5(old.Document) == sum: // the same, further on
+		case old != nil && old.Seq == r.Seq && bothOf(old) == sum: // the same, further on
 		case n.direct[sum] && r.Source == Apply:
 		case p != nil && p.Seq == r.Seq && n.heard[r.Generation]:
 		case r.Source == Rollback && p != nil && r.Seq == p.Seq+1 && sum == n.fallback():
@@ -140,13 +140,18 @@ func (n *node) write(w Write) {
 	n.disk.apply(w)
 }
 
-// fallback is the MD5 of what an undo is to go to.
+// both is what tells a document with its PeerConfiguration from any other.
+func both(o config.Object, peer string) string { return config.MD5(o) + peer }
+
+func bothOf(r *Record) string { return both(r.Document, r.Peer) }
+
+// fallback is what an undo is to go to, as both has it.
 func (n *node) fallback() string {
 	switch {
 	case n.disk.Confirmed != nil:
-		return config.MD5(n.disk.Confirmed.Document)
+		return bothOf(n.disk.Confirmed)
 	case n.disk.Copy != nil:
-		return config.MD5(n.disk.Copy.Document)
+		return bothOf(n.disk.Copy)
 	}
 	return config.MD5(n.bases[latest(n.bases)])
 }
@@ -169,11 +174,11 @@ func (n *node) obey(f Effect) {
 
 func (n *node) publish(f Publish) {
 	p := n.disk.Pending
-	sum := config.MD5(f.Document)
+	sum := both(f.Document, f.Peer)
 	fresh := p != nil && (n.disk.Confirmed == nil || p.Seq > n.disk.Confirmed.Seq)
 	switch {
 	case fresh && p.Undo == nil:
-		if sum != config.MD5(p.Document) {
+		if sum != bothOf(p) {
 			n.complain("%s is published while %s is pending on the disk", short(f.Document), short(p.Document))
 		}
 		if p.Seq != n.seq {
@@ -281,6 +286,11 @@ func (n *node) anyDoc() config.Object {
 	return o
 }
 
+// anyPeer is a PeerConfiguration; of one document there are several.
+func (n *node) anyPeer() string {
+	return []string{"", "p", "p", "q", "bad"}[n.r.IntN(5)]
+}
+
 // happen is one thing that goes on in the world.
 func (n *node) happen(i int) {
 	switch {
@@ -302,7 +312,7 @@ func (n *node) happen(i int) {
 	switch n.r.IntN(14) {
 	case 0, 1:
 		g := c(uint64(i + 2))
-		n.send(Offered{Source: Push, Generation: g, Document: n.anyDoc()})
+		n.send(Offered{Source: Push, Generation: g, Document: n.anyDoc(), Peer: n.anyPeer()})
 	case 2:
 		if o := n.anyDoc(); n.r.IntN(2) == 0 {
 			n.direct[config.MD5(o)] = true
@@ -359,7 +369,7 @@ func live(seed uint64, events, cut int, after bool) *node {
 		acted: config.Object{"a": int64(1)}, bases: map[string]config.Object{"RELEASE_M9": {"b": int64(9)}, "RELEASE_M10": {"b": int64(1)}},
 	}
 	if seed%5 > 0 { // else it has nothing but its image
-		n.disk.Confirmed = &Record{Seq: 1, Authority: "j", Source: Push, Generation: c(1), Document: start}
+		n.disk.Confirmed = &Record{Seq: 1, Authority: "j", Source: Push, Generation: c(1), Document: start, Peer: "p"}
 		n.disk.Copy = n.disk.Confirmed
 	} else {
 		n.acted = config.Object{"b": int64(1)}

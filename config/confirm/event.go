@@ -99,10 +99,12 @@ type Nonce struct {
 type Effect interface{ effect() }
 
 type (
-	// Validate asks for the faults of a document, by the node's own metadata.
+	// Validate asks for the faults of a document and of the PeerConfiguration that goes with it,
+	// by the node's own metadata.
 	Validate struct {
 		ID       int
 		Document config.Object
+		Peer     string // of the offer
 	}
 	// Write replaces a slot: by the record, by the clock, or by nothing where both are nil.
 	// It is answered by Stored; there is one at a time.

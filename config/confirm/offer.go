@@ -37,7 +37,7 @@ func (m *Machine) offered(o Offered) []Effect {
 	}
 	m.offerID++
 	m.offer = &o
-	return append(out, Validate{m.offerID, o.Document})
+	return append(out, Validate{m.offerID, o.Document, o.Peer})
 }
 
 // renumber takes the generation of a push that changes nothing else: no reconciling, no

@@ -38,6 +38,7 @@ var mayImport = map[string][]string{
 	"config/link":            {"config"},
 	"config/state":           {"config", "config/nodeconf"},
 	"config/peer":            {"config", "config/nodeconf", "config/state", "netinst"},
+	"config/peer/task":       {"config/state"},
 	"config/topology/sketch": {"config/topology"},
 	"config/operate": {
 		"config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/layers", "config/metadata", "config/optimize",
@@ -58,6 +59,8 @@ var mayImport = map[string][]string{
 	},
 	"actors":          {"actors/keep", "netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub", "actors/agent", "config/action", "config/confirm", "config/link", "config/metadata"},
 	"actors/agent":    {"config", "config/action", "config/confirm", "config/httpapi", "config/layers", "config/link", "config/metadata", "config/nodeconf", "config/peer"},
+	"actors":          {"actors/keep", "netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub", "actors/agent", "config/action", "config/confirm", "config/link", "config/metadata", "config/peer", "config/peer/task", "config/state"},
+	"actors/agent":    {"config", "config/action", "config/confirm", "config/httpapi", "config/layers", "config/link", "config/metadata", "config/nodeconf"},
 	"actors/simulate": {"config/fleet", "config/httpapi/fleetapi", "actors/agent", "actors/keep", "config", "config/action", "config/confirm", "config/link", "config/topology"},
 
 	// platform obeys: it knows the vocabulary of host state and itself.
@@ -175,6 +178,7 @@ var pure = []string{
 	"config/link",
 	"config/state",
 	"config/peer",
+	"config/peer/task",
 	"config/history",
 	"config/operate",
 	"config/backup",
