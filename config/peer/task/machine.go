@@ -1,0 +1,334 @@
+package task
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"edgespan/config/state"
+)
+
+// Machine brings a set of tasks to what is wanted of them. The zero value has none.
+type Machine struct {
+	items map[string]*item
+	order []*item            // removals first, each after what needs it; then what is to be present, each after what it needs
+	needy map[string][]*item // those that need a task, by its id
+	seq   uint64
+	busy  int // steps under way
+	now   time.Time
+}
+
+// item is one task and where it stands.
+type item struct {
+	Task
+	status  Status
+	next    Step      // what is done next
+	asserts bool      // the check that is next, or under way, is that of a step before it
+	due     time.Time // not before
+	idle    bool      // nothing is to be done until something happens
+	seq     uint64    // of the step under way, 0 for none
+	doing   Step
+	again   bool // the wish or the world has changed since the step began: what comes of it is of before
+	gone    bool // it is in the set no more
+	fails   int
+	flaps   bool      // it was lost before it was stable
+	up      time.Time // since when it is present in this version; zero: it is not
+}
+
+// Step takes an event and says what is to be done now.
+func (m *Machine) Step(e Event) []Do {
+	switch e := e.(type) {
+	case Wanted:
+		m.now = e.At
+		m.wanted(e.Tasks)
+	case Answered:
+		m.now = e.At
+		m.answered(e)
+	case Touched:
+		m.now = e.At
+		if i := m.items[e.ID]; i != nil {
+			m.touch(i)
+		}
+	case Tick:
+		m.now = e.At
+	}
+	return m.start()
+}
+
+// Statuses are how the tasks are, by id. One of which nothing is known yet has no state.
+func (m *Machine) Statuses() []Status {
+	out := make([]Status, 0, len(m.order))
+	for _, i := range m.order {
+		out = append(out, i.status)
+	}
+	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// Next is when a Tick is due; false for never.
+func (m *Machine) Next() (at time.Time, is bool) {
+	for _, i := range m.order {
+		if i.seq > 0 || i.idle || !i.due.After(m.now) { // the last: it waits for its turn, or for another
+			continue
+		}
+		if !is || i.due.Before(at) {
+			at, is = i.due, true
+		}
+	}
+	return at, is
+}
+
+func (m *Machine) wanted(tasks []Task) {
+	old := m.items
+	m.items = make(map[string]*item, len(tasks))
+	wishes := make([]state.Wanted, 0, len(tasks))
+	for _, t := range tasks {
+		i := old[t.ID]
+		switch {
+		case i == nil:
+			i = &item{Task: t, next: Check, status: Status{ID: t.ID, Target: t.Target}}
+		case i.Target != t.Target || i.Version != t.Version || i.Watched != t.Watched:
+			i.Task = t
+			i.fails, i.flaps, i.up = 0, false, time.Time{}
+			i.again = i.seq > 0
+			m.touch(i)
+		default:
+			i.Task = t
+		}
+		m.items[t.ID] = i
+		wishes = append(wishes, state.Wanted{ID: t.ID, Target: t.Target, Dependencies: t.Needs})
+	}
+	for id, i := range old {
+		if m.items[id] == nil {
+			i.gone = true
+			if i.seq > 0 { // its answer is still to come
+				m.items[id] = i
+			}
+		} else if i == m.items[id] {
+			i.gone = false
+		}
+	}
+	g := state.GraphOf(wishes)
+	m.order, m.needy = m.order[:0:0], map[string][]*item{}
+	for _, id := range append(g.Remove(), g.Make()...) {
+		m.order = append(m.order, m.items[id])
+	}
+	for _, i := range m.order {
+		for _, n := range i.Needs {
+			m.needy[n] = append(m.needy[n], i)
+		}
+	}
+}
+
+// touch has a task looked at now, from the beginning. A failure keeps its time.
+func (m *Machine) touch(i *item) {
+	if i.seq > 0 {
+		i.again = i.again || i.doing == Check // after another step comes an assertion
+		return
+	}
+	i.next, i.asserts, i.idle = Check, false, false
+	if i.fails == 0 || !i.up.IsZero() || i.due.Before(m.now) {
+		i.due = m.now
+	}
+}
+
+// start begins what is due, in order.
+func (m *Machine) start() []Do {
+	var out []Do
+	for _, i := range m.order {
+		if m.busy >= Parallel {
+			break
+		}
+		if i.seq > 0 || i.idle || i.due.After(m.now) || !m.free(i) {
+			continue
+		}
+		m.seq++
+		m.busy++
+		i.seq, i.doing, i.again = m.seq, i.next, false
+		out = append(out, Do{Task: i.Task, Step: i.next, Seq: m.seq})
+	}
+	return out
+}
+
+// free says whether a task need not wait for another one. A check is always free.
+func (m *Machine) free(i *item) bool {
+	switch i.next {
+	case Make:
+		for _, id := range i.Needs {
+			n := m.items[id]
+			if n == nil || n.gone || n.Target == state.ToBeAbsent || n.status.State == state.Present && n.status.Version == n.Version {
+				continue
+			}
+			m.say(i, state.WaitingForDependencies, fmt.Sprintf("waits for %s, which is %s", id, cmp.Or(n.status.State, state.Creating)))
+			return false
+		}
+	case Remove: // what needs it goes first; one that can't be removed was tried, and holds up nobody
+		for _, n := range m.needy[i.ID] {
+			if n.Target == state.ToBeAbsent && n.status.State != state.Absent && n.fails == 0 {
+				m.say(i, state.WaitingForDependencies, fmt.Sprintf("waits for the end of %s", n.ID))
+				return false
+			}
+		}
+	case Check:
+	}
+	return true
+}
+
+func (m *Machine) answered(a Answered) {
+	i := m.items[a.ID]
+	if i == nil || i.seq != a.Seq || a.Seq == 0 {
+		return
+	}
+	m.busy--
+	i.seq = 0
+	if i.gone {
+		delete(m.items, a.ID)
+		return
+	}
+	if i.again {
+		i.next, i.asserts, i.idle, i.due = Check, false, false, m.now
+		return
+	}
+	switch {
+	case i.doing != Check:
+		m.done(i, a)
+	case i.Target == state.ToBeAbsent:
+		m.checkedAbsent(i, a)
+	default:
+		m.checkedPresent(i, a)
+	}
+}
+
+// done takes the end of a Make or Remove.
+func (m *Machine) done(i *item, a Answered) {
+	switch a.Found {
+	case Well:
+		i.next, i.asserts, i.due = Check, true, m.now.Add(i.Settle)
+		if i.Target == state.ToBeAbsent {
+			i.due = m.now
+		}
+		if i.fails == 0 {
+			m.say(i, onTheWay(i.Target), "")
+		}
+	case Waiting:
+		m.wait(i, a.Reason)
+	default:
+		m.fail(i, failedTo(i.Target), a.Reason)
+	}
+}
+
+func (m *Machine) checkedAbsent(i *item, a Answered) {
+	switch {
+	case a.Found == Absent || i.Watched:
+		i.fails, i.idle = 0, true
+		m.say(i, state.Absent, "")
+	case a.Found == Failed:
+		m.fail(i, state.CheckAbsentFailed, a.Reason)
+	case a.Found == Waiting:
+		m.wait(i, a.Reason)
+	case i.asserts:
+		m.fail(i, state.RemovingFailed, cmp.Or(a.Reason, "it is still there"))
+	default:
+		m.act(i, Remove)
+	}
+}
+
+func (m *Machine) checkedPresent(i *item, a Answered) {
+	asserts := i.asserts
+	i.asserts = false
+	switch a.Found {
+	case Present:
+		m.present(i)
+	case Busy:
+		i.next, i.due = Check, m.now.Add(i.Every)
+		m.say(i, state.Creating, a.Reason)
+	case Waiting:
+		m.wait(i, a.Reason)
+	case Broken:
+		i.next, i.due = Check, m.now.Add(i.Every)
+		m.say(i, state.CreatingFailed, a.Reason)
+	case Absent:
+		lost := !i.up.IsZero()
+		soon := lost && m.now.Sub(i.up) < i.Stable
+		i.up = time.Time{}
+		switch {
+		case i.Watched:
+			i.next, i.due = Check, m.now.Add(i.Every)
+			m.say(i, state.CheckPresentFailed, a.Reason)
+		case asserts || soon:
+			i.flaps = true
+			m.fail(i, state.CreatingFailed, cmp.Or(a.Reason, "it is not there"))
+		default:
+			if lost {
+				i.fails, i.flaps = 0, false
+			}
+			m.act(i, Make)
+		}
+	default:
+		m.fail(i, state.CheckPresentFailed, a.Reason)
+	}
+}
+
+// present is what was found so. One that was lost before is on probation.
+func (m *Machine) present(i *item) {
+	if i.up.IsZero() {
+		i.up = m.now
+	}
+	i.next, i.due = Check, m.now.Add(i.Every)
+	if stable := i.up.Add(i.Stable); i.flaps && m.now.Before(stable) {
+		if stable.Before(i.due) {
+			i.due = stable
+		}
+		i.status.NextTry = time.Time{}
+		return // the words are those of its last failure
+	}
+	i.fails, i.flaps = 0, false
+	m.say(i, state.Present, "")
+}
+
+// act makes or removes a task, once it is free.
+func (m *Machine) act(i *item, s Step) {
+	i.next, i.asserts, i.due = s, false, m.now
+	i.status.NextTry = time.Time{}
+	if i.fails == 0 {
+		m.say(i, onTheWay(i.Target), "")
+	}
+}
+
+// wait tries again after a while; it is no failure.
+func (m *Machine) wait(i *item, reason string) {
+	i.next, i.asserts = Check, false
+	i.due = m.now.Add(max(LeastWait, i.Every))
+	m.say(i, state.WaitingForDependencies, reason)
+}
+
+// fail tries again after the back-off.
+func (m *Machine) fail(i *item, s state.State, reason string) {
+	i.fails++
+	i.next, i.asserts, i.due = Check, false, m.now.Add(Wait(i.fails))
+	m.say(i, s, reason)
+	i.status.NextTry = i.due
+}
+
+func (m *Machine) say(i *item, s state.State, reason string) {
+	since := i.status.Since
+	if i.status.State != s || i.status.Version != i.Version || i.status.Target != i.Target {
+		since = m.now
+	}
+	i.status = Status{ID: i.ID, Target: i.Target, Version: i.Version, State: s, Reason: reason, Since: since, Attempts: i.fails}
+}
+
+func onTheWay(t state.Target) state.State {
+	if t == state.ToBeAbsent {
+		return state.Removing
+	}
+	return state.Creating
+}
+
+func failedTo(t state.Target) state.State {
+	if t == state.ToBeAbsent {
+		return state.RemovingFailed
+	}
+	return state.CreatingFailed
+}
