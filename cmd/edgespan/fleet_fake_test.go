@@ -44,6 +44,10 @@ type fleetBackend struct {
 	tokens      []fleetapi.OperatorToken
 	invite      fleetapi.Invitation
 	onWrite     func(operate.Write) // nil: nothing
+
+	peers    []fleetapi.PeerDetail
+	clusters []fleetapi.ClusterDetail
+	changes  chan func(*fleetBackend) // with mu
 }
 
 func (f *fleetBackend) note(format string, args ...any) error {

@@ -76,6 +76,9 @@ type Backend interface {
 	// Backup finds a revision of the store that can be read, and answers with what writes all
 	// that lasts of it (config/backup). Version is what the backup says it was written by.
 	Backup(ctx context.Context, version string) (func(ctx context.Context, w io.Writer) error, error)
+
+	Peers
+
 	// Ready says why no request can be served, nil if they can.
 	Ready(ctx context.Context) error
 }

@@ -28,6 +28,10 @@ type fake struct {
 	cut     bool          // a backup breaks off
 	hold    chan struct{} // Nodes waits for it
 	entered chan struct{}
+
+	changes chan func(*fake) // of peers, with mu; a closed one is a controller that ends
+	news    string           // that p1 isn't ready for, beside the rest
+	gone    bool             // p1 is
 }
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

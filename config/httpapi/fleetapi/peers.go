@@ -7,8 +7,9 @@ import (
 	"edgespan/config"
 )
 
-// Peers is what a Backend answers about peers and clusters (docs/adr/0020). Descriptors are
-// written by Backend.Write: operate.Describe, Undescribe, Deploy, Undeploy.
+// Peers is what a Backend answers about peers and clusters (docs/adr/0020). A name that there is
+// not is an *operate.NotFoundError. Descriptors are written by Backend.Write: operate.Describe,
+// Undescribe, Deploy, Undeploy.
 type Peers interface {
 	// Peers are all nodes that have a descriptor or have joined, by name.
 	Peers(ctx context.Context) ([]Peer, error)
@@ -16,7 +17,8 @@ type Peers interface {
 	Clusters(ctx context.Context) ([]Cluster, error)
 	Cluster(ctx context.Context, name string) (ClusterDetail, error)
 	// Changed waits until what Peers or Clusters answer may be another than it was at a mark, or
-	// ctx ends, and gives the next mark. The first mark is 0, which is answered at once.
+	// ctx ends, and gives the next mark. The first mark is 0, which is answered at once. ErrBusy
+	// says that nobody can be told of changes any more: the controller is ending.
 	Changed(ctx context.Context, mark uint64) (next uint64, err error)
 }
 
@@ -53,7 +55,8 @@ type PeerParameter struct {
 	Kind         string     `json:"kind,omitempty"`
 	Target       string     `json:"target,omitempty"` // present, absent
 	State        string     `json:"state"`
-	Review       string     `json:"review"` // no, maybe, yes
+	Reported     string     `json:"reported,omitempty"` // state that the node said last; "" for nothing
+	Review       string     `json:"review"`             // no, maybe, yes
 	Reason       string     `json:"reason,omitempty"`
 	Since        *time.Time `json:"since,omitempty"`
 	Dependencies []string   `json:"dependencies,omitempty"`
