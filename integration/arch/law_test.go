@@ -49,7 +49,7 @@ var mayImport = map[string][]string{
 
 	// The shell. Plain types of httpapi are what actors answer with.
 	"config/httpapi":          {},
-	"config/httpapi/fleetapi": {"config", "config/backup", "config/edit", "config/history", "config/httpapi", "config/layers", "config/metadata", "config/operate", "config/optimize", "config/nodeconf"},
+	"config/httpapi/fleetapi": {"config", "config/backup", "config/edit", "config/history", "config/httpapi", "config/layers", "config/metadata", "config/operate", "config/optimize", "config/nodeconf", "config/peer"},
 	"actors/keep":             {},
 	"actors/controller": {
 		"actors/keep", "config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi/fleetapi", "config/layers",
@@ -98,7 +98,7 @@ var mayImport = map[string][]string{
 	// Wiring, and the demo's lab.
 	"cmd/edgespan": {
 		"config/backup", "config/rollout", "config/topology",
-		"config/rollout", "config/topology", "config/state",
+		"config/rollout", "config/topology", "config/state", "config/peer",
 		"actors", "config", "config/httpapi", "config/nodeconf", "pubsub", "examples", "integration/lab",
 		"config/metadata", "config/edit", "config/topology",
 		"netinst", "netinst/netstate", "appnet",

@@ -29,7 +29,9 @@ type reply struct {
 	digest   string
 	revision uint64 // that the call wrote
 	header   map[string]string
-	stream   func(context.Context, io.Writer) error // lines, in the place of a body
+	stream   func(context.Context, io.Writer) error // lines or events, in the place of a body
+	events   bool                                   // the stream is of events
+	done     func()                                 // lets go of what the answer has; nil: of nothing
 }
 
 // give is a value as the answer.
@@ -47,12 +49,15 @@ func giveDocument(d operate.Document, hasHistory bool) (reply, error) {
 	r := reply{body: config.AppendCanonical(nil, d.Object), digest: d.Digest}
 	switch {
 	case hasHistory:
-		r.etag = `"` + strconv.FormatUint(d.Revision, 10) + `"`
+		r.etag = revisionTag(d.Revision)
 	case d.Digest != "":
 		r.etag = `"` + d.Digest + `"`
 	}
 	return r, nil
 }
+
+// revisionTag is the ETag of what was written last by a revision.
+func revisionTag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
 
 // settle gives an answer the status of its row, or "not modified".
 func (r reply) settle(c *call) reply {
@@ -78,6 +83,8 @@ func (r reply) kind() string {
 	switch {
 	case r.problem:
 		return "application/problem+json"
+	case r.events:
+		return eventStream
 	case r.stream != nil:
 		return lines
 	}

@@ -75,6 +75,10 @@ func TestClientReads(t *testing.T) {
 	heard("Rollouts")(c.Rollout(ctx, 3))
 	heard("ExplainRollout 3")(c.ExplainRollout(ctx, 3))
 	heard("CommandRollout 3 revert by=admin-1")(nil, c.CommandRollout(ctx, 3, RevertRollout))
+	heard("Peers")(c.Peers(ctx))
+	heard("Peer p1")(c.Peer(ctx, "p1"))
+	heard("Clusters")(c.Clusters(ctx))
+	heard("Cluster lab")(c.Cluster(ctx, "lab"))
 	heard("PreviewResult " + odd)(c.PreviewResult(ctx, odd))
 	heard("Operators")(c.Operators(ctx))
 	heard("AddOperator bob viewer <nil> by=admin-1")(c.AddOperator(ctx, OperatorToken{Name: "bob", Role: Viewer}))
@@ -188,6 +192,14 @@ func TestClientWrites(t *testing.T) {
 		operate.Restore{Revision: 3, Layers: []history.Layer{{Kind: history.Node, Name: "a,b"}, {Kind: history.Topology}}},
 		operate.Restore{Revision: 4},
 		operate.Revert{Revision: 5},
+		operate.Describe{Documents: []config.Object{{"kind": "PeerDescriptor", "metadata": config.Object{"name": "a/b"}}}},
+		operate.Describe{Documents: []config.Object{{"kind": "ClusterDescriptor", "metadata": config.Object{"name": "c"}}}},
+		operate.Describe{Documents: []config.Object{{"kind": "PeerDescriptor"}}},
+		operate.Describe{Documents: []config.Object{{"kind": "PeerDescriptor", "metadata": config.Object{"name": "c"}}, o}},
+		operate.Undescribe{Kind: "PeerDescriptor", Names: []string{"a/b"}},
+		operate.Undescribe{Kind: "ClusterDescriptor", Names: []string{"c"}},
+		operate.Deploy{Clusters: []string{"c"}},
+		operate.Undeploy{Clusters: []string{"c"}},
 		operate.Import{Files: history.Files{Network: o, Topology: config.Object{}, E2E: map[string]config.Object{"controller": o}}},
 	} {
 		f := &fake{}
@@ -211,7 +223,7 @@ func TestClientWrites(t *testing.T) {
 	if heard := f.taken(); err != nil || !strings.Contains(heard, "if=map[network:7]") {
 		t.Errorf("%v, heard %s", err, heard)
 	}
-	for _, w := range []operate.Write{operate.SetAuto{}, operate.Optimize{}, operate.EditTopology{Object: "node", Op: "eat"}} {
+	for _, w := range []operate.Write{operate.SetAuto{}, operate.Optimize{}, operate.EditTopology{Object: "node", Op: "eat"}, operate.Deploy{}, operate.Undescribe{Kind: "x", Names: []string{"y"}}} {
 		if _, err := c.Write(t.Context(), w, WriteOptions{}); err == nil || f.taken() != "" {
 			t.Errorf("%T: has no route, and no error", w)
 		}

@@ -102,7 +102,7 @@ func writeRequest(w operate.Write) (request, error) {
 	case operate.Import:
 		return bodied(http.MethodPost, route("import"), v, FromHistory(w.Files))
 	}
-	return request{}, fmt.Errorf("write %T: has no route", w)
+	return peerRequest(w)
 }
 
 func topologyRequest(w operate.EditTopology) (request, error) {

@@ -96,7 +96,7 @@ func (a *api) compare(c *call, about []history.Layer, list []string, any bool) (
 			continue // it is there: whatever it says
 		case any:
 			return nil, problem(TypePrecondition, "%s: was never written: If-Match: * wants that it was", l)
-		case len(about) == 1 && !any && slices.Contains(list, `"`+strconv.FormatUint(now, 10)+`"`),
+		case len(about) == 1 && !any && slices.Contains(list, revisionTag(now)),
 			len(about) > 1 && !any && now <= newest:
 			bound[l] = now
 		default:
@@ -117,7 +117,7 @@ func (a *api) compare(c *call, about []history.Layer, list []string, any bool) (
 // A weak tag is no revision: a write wants the strong comparison.
 func revisionOf(list []string) (newest uint64, only bool) {
 	for _, t := range list {
-		if n, err := strconv.ParseUint(strings.Trim(t, `"`), 10, 64); err == nil && t == `"`+strconv.FormatUint(n, 10)+`"` {
+		if n, err := strconv.ParseUint(strings.Trim(t, `"`), 10, 64); err == nil && t == revisionTag(n) {
 			newest, only = max(newest, n), len(list) == 1
 		}
 	}
@@ -154,6 +154,14 @@ func (a *api) revision(ctx context.Context, l history.Layer) (uint64, error) {
 		d, err = a.backend.Layer(ctx, operate.LayerQuery{Layer: layers.Auto, Nodes: []string{l.Name}})
 	case history.E2E:
 		d, err = a.backend.E2E(ctx, l.Name, false)
+	case history.Peer:
+		var p PeerDetail
+		p, err = a.backend.Peer(ctx, l.Name)
+		d.Revision = p.Revision
+	case history.Cluster:
+		var one ClusterDetail
+		one, err = a.backend.Cluster(ctx, l.Name)
+		d.Revision = one.Revision
 	default: // no row is about metadata
 		d, err = a.backend.Topology(ctx)
 	}

@@ -11,6 +11,7 @@ func TestETags(t *testing.T) {
 		"layers/network": `"5"`, "layers/node": `"7"`, "layers/node/n2": `"3"`, "layers/node/n9": `"0"`, "layers/auto": `"7"`,
 		"e2e/controller": `"6"`, "topology": `"8"`, "topology/nodes/n1": `"8"`, "topology/nodes": `"8"`,
 		"layers/base": `"d3"`, "nodes/n1/config": `"d1"`, "config?paths=a": `"d2"`, "metadata": "", "nodes": "",
+		"peers/p1": `"4"`, "peers/p2": `"0"`, "clusters/lab": `"6"`, "peers": "",
 	} {
 		if w := ask(h, asked{method: "GET", target: Prefix + path, token: "t-viewer"}); w.Code != 200 || w.Header().Get("ETag") != tag {
 			t.Errorf("%s: %d, ETag %s", path, w.Code, w.Header().Get("ETag"))
@@ -70,6 +71,10 @@ func TestIfMatchOfAWrite(t *testing.T) {
 		{"PATCH topology/nodes/n1", `"8"`, 200, "if=map[topology:8]"},
 		{"PATCH topology/nodes/n1", `"7", "8"`, 200, "if=map[topology:8]"},
 		{"PUT e2e/controller", `"7", "5"`, 412, "e2e/controller: was written"},
+		{"DELETE peers/p1", `"4"`, 200, "if=map[peer/p1:4]"},
+		{"DELETE peers/p1", `"3", "4"`, 200, "if=map[peer/p1:4]"},
+		{"DELETE clusters/lab", `"5", "4"`, 412, "cluster/lab: was written"},
+		{"DELETE peers/p9", `*`, 412, "never written"},
 		{"POST history/3/revert", `"5"`, 400, "If-Match"},
 		{"POST import", `*`, 400, "If-Match"},
 	} {

@@ -3,6 +3,7 @@ package fleetapi
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -15,11 +16,12 @@ type Limits struct {
 	Rate     float64       // requests a second of one caller, in the long run
 	Burst    int           // and at once
 	InFlight int           // requests under way, of all callers
+	Watches  int           // and streams of events, which are long; 0: as many as DefaultLimits has
 	Deadline time.Duration // of one request
 }
 
 // DefaultLimits are those of a Handler that was given none.
-var DefaultLimits = Limits{Rate: 100, Burst: 400, InFlight: 256, Deadline: 2 * time.Minute}
+var DefaultLimits = Limits{Rate: 100, Burst: 400, InFlight: 256, Watches: 64, Deadline: 2 * time.Minute}
 
 // MaxBody is the largest body of a request, in bytes.
 const MaxBody = 16 << 20
@@ -83,6 +85,9 @@ type api struct {
 	version  string
 	limits   Limits
 	inFlight chan struct{}
+	watching chan struct{}
+	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
+	end      context.CancelFunc
 	callers  *buckets // by name
 	guesses  *buckets // of who failed to say who it is, by address
 	origins  *http.CrossOriginProtection
@@ -103,7 +108,7 @@ type call struct {
 	entry  Entry
 }
 
-// Handler serves the routes from b. Every answer is JSON, or lines of it, every error problem+json (RFC 9457).
+// Handler serves the routes from b. Every answer is JSON, or lines or events of it, every error problem+json (RFC 9457).
 func Handler(b Backend, opts ...Option) http.Handler {
 	a := &api{
 		backend: b, rows: table, version: "unknown", limits: DefaultLimits, origins: http.NewCrossOriginProtection(),
@@ -113,15 +118,20 @@ func Handler(b Backend, opts ...Option) http.Handler {
 		o(a)
 	}
 	a.inFlight = make(chan struct{}, a.limits.InFlight)
+	if a.limits.Watches <= 0 {
+		a.limits.Watches = DefaultLimits.Watches
+	}
+	a.watching = make(chan struct{}, a.limits.Watches)
+	a.ending, a.end = context.WithCancel(context.Background()) //nolint:gosec // the server's shutdown calls it, or nobody
 	a.callers = newBuckets(a.limits.Rate, a.limits.Burst)
 	a.guesses = newBuckets(guessRate, guessBurst)
 	return a
 }
 
 // NewServer is a server of h with limits on what a peer may send and how slowly. Its address
-// and certificate are the caller's.
+// and certificate are the caller's. Its shutdown ends streams of events.
 func NewServer(h http.Handler) *http.Server {
-	return &http.Server{
+	s := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       time.Minute,
@@ -129,12 +139,19 @@ func NewServer(h http.Handler) *http.Server {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 	}
+	if a, is := h.(*api); is {
+		s.RegisterOnShutdown(a.end)
+	}
+	return s
 }
 
 // ServeHTTP answers one request: what it is refused for, or what its row says.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, entry: Entry{Time: time.Now().UTC(), Remote: r.RemoteAddr, Method: r.Method, Path: r.URL.Path}}
 	answer := a.answer(w, c)
+	if answer.done != nil {
+		defer answer.done()
+	}
 	c.entry.Status, c.entry.Revision = answer.status, answer.revision
 	if c.audited() {
 		c.entry.Caller, c.entry.Role = c.caller.Name, c.caller.Role
@@ -146,7 +163,11 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), streamDeadline)
 	defer cancel()
-	if err := answer.stream(ctx, w); err != nil {
+	var out io.Writer = w
+	if answer.events {
+		out = flushing{w}
+	}
+	if err := answer.stream(ctx, out); err != nil {
 		a.failed(r.Method, c.entry.Path, err)
 		panic(http.ErrAbortHandler) // the status is out: all that tells the caller is an answer without its end
 	}

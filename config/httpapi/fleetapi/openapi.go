@@ -80,8 +80,11 @@ func operation(r *row, ref func(reflect.Type) config.Object) config.Object {
 
 // kind is the type of what a row answers with.
 func (r *row) kind() string {
-	if r.lines {
+	switch {
+	case r.lines:
 		return lines
+	case r.events:
+		return eventStream
 	}
 	return "application/json"
 }

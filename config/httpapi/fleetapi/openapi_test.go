@@ -136,6 +136,10 @@ func resolved(t *testing.T, doc config.Object, v any) any {
 
 // firstLine is what the description of a row is about.
 func firstLine(r *row, text []byte) []byte {
+	if r.events {
+		text = bytes.TrimPrefix(text, []byte("event: state\ndata: "))
+		text, _, _ = bytes.Cut(text, []byte("\n\n"))
+	}
 	if r.lines {
 		text, _, _ = bytes.Cut(text, []byte("\n"))
 	}

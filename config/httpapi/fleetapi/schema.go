@@ -49,12 +49,17 @@ func schema(t reflect.Type, ref func(reflect.Type) config.Object) config.Object 
 		return config.Object{"type": "string"}
 	case reflect.Int:
 		return config.Object{"type": "integer"}
-	case reflect.Uint64:
+	case reflect.Float64:
+		return config.Object{"type": "number"}
+	case reflect.Uint64, reflect.Uint32:
 		return config.Object{"type": "integer", "minimum": int64(0)}
 	case reflect.Pointer:
 		return schema(t.Elem(), ref)
 	case reflect.Slice:
 		return config.Object{"type": "array", "items": schema(t.Elem(), ref)}
+	case reflect.Array:
+		n := int64(t.Len())
+		return config.Object{"type": "array", "items": schema(t.Elem(), ref), "minItems": n, "maxItems": n}
 	case reflect.Map:
 		return config.Object{"type": "object", "additionalProperties": schema(t.Elem(), ref)}
 	case reflect.Struct:
@@ -83,7 +88,8 @@ func structSchema(t reflect.Type, ref func(reflect.Type) config.Object) config.O
 func checkSchema(s config.Object, v any, path []string) config.Faults {
 	var faults config.Faults
 	kind, _ := s["type"].(string)
-	if kind != "" && kind != typeName(v) {
+	whole := kind == "number" && typeName(v) == "integer" // which is one
+	if kind != "" && kind != typeName(v) && !whole {
 		faults.Add(path, "is of the type "+typeName(v), kind+" is allowed") // never the value: it may be a secret
 		return faults
 	}

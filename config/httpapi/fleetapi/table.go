@@ -23,6 +23,7 @@ type row struct {
 	effect  effect
 	reveals bool // answers with a secret of its own, a token
 	lines   bool // answers with lines of JSON, of which answer is the first
+	events  bool // answers with server-sent events, each of which is answer
 	// bound are the layers that an If-Match is about; nil: none.
 	bound func(*call) []history.Layer
 	serve func(*api, *call) (reply, error)
@@ -78,7 +79,7 @@ var (
 func must(p param) param { p.required = true; return p }
 
 // table is all routes, in the order in which docs/protocol.md has them.
-var table = concat(nodeRows(), layerRows(), topologyRows(), e2eRows(), historyRows(), otherRows())
+var table = concat(nodeRows(), layerRows(), peerRows(), topologyRows(), e2eRows(), historyRows(), otherRows())
 
 func concat(lists ...[]row) []row {
 	var out []row

@@ -1,0 +1,85 @@
+package fleetapi
+
+import (
+	"edgespan/config"
+	"edgespan/config/operate"
+)
+
+func servePeers(a *api, c *call) (reply, error) {
+	ps, err := a.backend.Peers(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	return give(ps)
+}
+
+func serveClusters(a *api, c *call) (reply, error) {
+	cs, err := a.backend.Clusters(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	return give(cs)
+}
+
+func servePeer(a *api, c *call) (reply, error) {
+	d, err := lookAtPeer(a, c)
+	if err != nil {
+		return reply{}, err
+	}
+	return giveLively(d, d.Revision)
+}
+
+func serveCluster(a *api, c *call) (reply, error) {
+	d, err := lookAtCluster(a, c)
+	if err != nil {
+		return reply{}, err
+	}
+	return giveLively(d, d.Revision)
+}
+
+// giveLively is a state with the revision of its descriptor, which an If-Match takes. The state
+// changes without it.
+func giveLively(v any, revision uint64) (reply, error) {
+	r, err := give(v)
+	r.etag, r.lively = revisionTag(revision), true
+	return r, err
+}
+
+func lookAtPeer(a *api, c *call) (PeerDetail, error) {
+	return a.backend.Peer(c.Context(), c.values["peer"])
+}
+
+func lookAtCluster(a *api, c *call) (ClusterDetail, error) {
+	return a.backend.Cluster(c.Context(), c.values["cluster"])
+}
+
+// setDescriptor writes the descriptor of what the path names: the document says the same.
+func setDescriptor(what, kind string) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		var faults config.Faults
+		must := func(path []string, want string) {
+			if got, _ := config.Lookup(c.body, path); got != want {
+				text, _ := got.(string)
+				faults.Add(path, "is "+config.Quote(text), config.Quote(want)+" is allowed here")
+			}
+		}
+		must([]string{"kind"}, kind)
+		must([]string{"metadata", "name"}, c.values[what])
+		if len(faults) > 0 {
+			return reply{}, faults
+		}
+		return a.write(c, operate.Describe{Documents: []config.Object{c.body}})
+	}
+}
+
+// setDocuments writes several descriptors. The body has passed its schema.
+func setDocuments(a *api, c *call) (reply, error) {
+	var w operate.Describe
+	list, _ := c.body["documents"].([]any)
+	for _, v := range list {
+		if o, is := v.(config.Object); is {
+			w.Documents = append(w.Documents, o)
+		}
+	}
+	return a.write(c, w)
+}

@@ -1,0 +1,184 @@
+package fleetapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"time"
+
+	"edgespan/config/operate"
+)
+
+// Server-sent events (WHATWG HTML §9.2): an event named "state" at once, and one for each change.
+// A watch ends by itself after streamDeadline, when what it watches is gone, and when the
+// controller ends: whoever goes on asks again, and is told at once how it is.
+const (
+	eventStream = "text/event-stream"
+	heartbeat   = 15 * time.Second       // a comment, where nothing else is told
+	pace        = 100 * time.Millisecond // least time between two events
+	writeWait   = 10 * time.Second       // a reader that takes nothing for so long is sent away
+)
+
+// watch answers with events: what look gives, whenever that is another by what quiet leaves of it.
+func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		mark, err := a.backend.Changed(c.Context(), 0)
+		if err != nil {
+			return reply{}, err
+		}
+		first, err := look(a, c)
+		if err != nil {
+			return reply{}, err
+		}
+		select {
+		case a.watching <- struct{}{}:
+		default:
+			return reply{}, problem(TypeBusy, "%d watches are under way already", cap(a.watching))
+		}
+		r := reply{events: true, done: func() { <-a.watching }}
+		r.set("X-Accel-Buffering", "no") // a proxy would hold events back
+		r.stream = func(ctx context.Context, w io.Writer) error {
+			ctx, cancel := a.open(ctx)
+			defer cancel()
+			c.Request = c.WithContext(ctx)
+			s := watcher{out: w}
+			return ending(ctx, s.run(ctx, mark, first, func() (any, any, error) {
+				v, err := look(a, c)
+				return v, quiet(v), err
+			}, quiet(first), a.backend.Changed))
+		}
+		return r, nil
+	}
+}
+
+// ending is the error of a watch that shall be known: not that it has come to its end, that
+// nobody reads it, or that there is nothing more to tell.
+func ending(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, errUnread) || errors.Is(err, ErrBusy) || errors.As(err, new(*operate.NotFoundError)) {
+		return nil
+	}
+	return err
+}
+
+var errUnread = errors.New("nobody reads")
+
+// watcher tells one reader.
+type watcher struct {
+	out  io.Writer
+	last []byte // what was told, without what is not worth telling
+}
+
+func (s *watcher) run(ctx context.Context, mark uint64, first any, look func() (v, quiet any, err error), quietFirst any,
+	changed func(context.Context, uint64) (uint64, error),
+) error {
+	if err := s.tell(first, quietFirst); err != nil {
+		return err
+	}
+	for {
+		next, err := s.wait(ctx, mark, changed)
+		if err != nil {
+			return err
+		}
+		mark = next
+		v, quiet, err := look()
+		if err != nil {
+			return err
+		}
+		if err := s.tell(v, quiet); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(pace):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// tell writes an event, if there is something new in it.
+func (s *watcher) tell(v, quiet any) error {
+	key, err := encode(quiet)
+	if err != nil || bytes.Equal(key, s.last) {
+		return err
+	}
+	s.last = key
+	text, err := encode(filled(reflect.ValueOf(v)).Interface())
+	if err != nil {
+		return err
+	}
+	return s.write(slices.Concat([]byte("event: state\ndata: "), text, []byte("\n"))) // JSON is one line, and ends it
+}
+
+func (s *watcher) write(text []byte) error {
+	if _, err := s.out.Write(text); err != nil {
+		return errors.Join(errUnread, err)
+	}
+	return nil
+}
+
+// wait waits for a change, with a sign of life now and then.
+func (s *watcher) wait(ctx context.Context, mark uint64, changed func(context.Context, uint64) (uint64, error)) (uint64, error) {
+	type news struct {
+		mark uint64
+		err  error
+	}
+	heard := make(chan news, 1)
+	go func() {
+		next, err := changed(ctx, mark)
+		heard <- news{next, err}
+	}()
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case n := <-heard:
+			return n.mark, n.err
+		case <-beat.C:
+			if err := s.write([]byte(": nothing new\n\n")); err != nil {
+				return mark, err
+			}
+		}
+	}
+}
+
+// open is a context that also ends with the server.
+func (a *api) open(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(a.ending, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// flushing sends each write at once, to a reader that takes it.
+type flushing struct {
+	http.ResponseWriter
+}
+
+func (f flushing) Write(p []byte) (int, error) {
+	c := http.NewResponseController(f.ResponseWriter)
+	if err := c.SetWriteDeadline(time.Now().Add(writeWait)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return 0, err
+	}
+	n, err := f.ResponseWriter.Write(p)
+	if err == nil {
+		err = c.Flush()
+	}
+	return n, err
+}
+
+// quietPeer is a peer without what is another each moment.
+func quietPeer(d PeerDetail) PeerDetail {
+	d.LastReport, d.AgeSeconds = nil, nil
+	return d
+}
+
+func quietCluster(d ClusterDetail) ClusterDetail {
+	d.Peers = slices.Clone(d.Peers)
+	for i := range d.Peers {
+		d.Peers[i].LastReport, d.Peers[i].AgeSeconds = nil, nil
+	}
+	return d
+}

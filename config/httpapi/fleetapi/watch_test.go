@@ -1,0 +1,251 @@
+package fleetapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"edgespan/config/httpapi"
+)
+
+var errEnough = errors.New("enough")
+
+// A watch tells how it is at once, then each change and nothing else, until the peer is gone.
+func TestWatchTellsEachChangeOnce(t *testing.T) {
+	f := &fake{changes: make(chan func(*fake))}
+	c := clientOf(t, f, "t-viewer")
+	told := make(chan PeerDetail)
+	ended := make(chan error)
+	go func() {
+		ended <- c.WatchPeer(t.Context(), "p1", func(d PeerDetail) error { told <- d; return nil })
+	}()
+	first := <-told
+	want, _ := f.Peer(t.Context(), "p1")
+	if first.Name != "p1" || first.Why != want.Why || len(first.Parameters) != 1 || first.Revision != 4 || *first.AgeSeconds != 2.5 || first.Descriptor["kind"] != "PeerDescriptor" {
+		t.Errorf("at first %+v", first)
+	}
+	f.changes <- func(f *fake) { f.news = ": a" }
+	if d := <-told; d.Why != want.Why+": a" {
+		t.Errorf("after a change %+v", d)
+	}
+	f.changes <- func(*fake) {} // nothing that shows
+	f.changes <- func(f *fake) { f.news = ": b" }
+	if d := <-told; d.Why != want.Why+": b" {
+		t.Errorf("after a change that does not show, and one that does: %+v", d)
+	}
+	f.changes <- func(f *fake) { f.gone = true }
+	if err := <-ended; err != nil {
+		t.Errorf("a watch whose peer goes ends: %v", err)
+	}
+	if err := c.WatchPeer(t.Context(), "p1", nil); !errors.Is(err, httpapi.ErrNotFound) {
+		t.Errorf("a watch of what is not there: %v", err)
+	}
+}
+
+func TestWatchEndsWithItsTellerAndWithItsContext(t *testing.T) {
+	f := &fake{changes: make(chan func(*fake))}
+	c := clientOf(t, f, "t-viewer")
+	if err := c.WatchCluster(t.Context(), "lab", func(d ClusterDetail) error {
+		if d.Name != "lab" || d.Tunnels[0].VNI != 256 {
+			t.Errorf("told %+v", d)
+		}
+		return errEnough
+	}); !errors.Is(err, errEnough) {
+		t.Errorf("the teller's error: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := c.WatchCluster(ctx, "lab", func(ClusterDetail) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("a context that ends: %v", err)
+	}
+}
+
+// Watches are bounded, for all callers together, and a place is free again when one ends.
+func TestWatchesAreBounded(t *testing.T) {
+	f := &fake{changes: make(chan func(*fake))}
+	limits := DefaultLimits
+	limits.Watches = 1
+	c := clientOf(t, f, "t-viewer", WithLimits(limits))
+	in, end := make(chan bool), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { end <- c.WatchPeer(ctx, "p1", func(PeerDetail) error { close(in); return nil }) }()
+	<-in
+	var p *Problem
+	if err := c.WatchPeer(t.Context(), "p1", nil); !errors.As(err, &p) || p.Type != TypeBusy || !strings.Contains(p.Detail, "1 watches") {
+		t.Errorf("one too many: %v", err)
+	}
+	cancel()
+	<-end
+	for { // the handler hears of it from the connection
+		err := c.WatchPeer(t.Context(), "p1", func(PeerDetail) error { return errEnough })
+		if errors.Is(err, errEnough) {
+			return
+		}
+		if !errors.Is(err, httpapi.ErrBusy) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A HEAD of a watch takes no place.
+func TestHeadOfAWatchTakesNoPlace(t *testing.T) {
+	limits := DefaultLimits
+	limits.Watches = 1
+	h := Handler(&fake{}, WithTokens(fakeHash), WithLimits(limits))
+	for range 3 {
+		w := ask(h, asked{method: "HEAD", target: Prefix + "peers/p1/watch", token: "t-viewer"})
+		if w.Code != 200 || w.Header().Get("Content-Type") != "text/event-stream" || w.Body.Len() > 0 {
+			t.Fatalf("HEAD: %d %v", w.Code, w.Header())
+		}
+	}
+}
+
+// A server that shuts down ends its watches, and does not wait for them.
+func TestShutdownEndsWatches(t *testing.T) {
+	f := &fake{changes: make(chan func(*fake))}
+	s := NewServer(Handler(f, WithTokens(fakeHash)))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	c, err := NewClient(Options{URL: "http://" + l.Addr().String(), Token: "t-viewer", Transport: &http.Transport{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	in, end := make(chan bool), make(chan error, 1)
+	go func() { end <- c.WatchPeer(t.Context(), "p1", func(PeerDetail) error { close(in); return nil }) }()
+	<-in
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-end; err != nil {
+		t.Errorf("the watch: %v", err)
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+}
+
+// A failure of the controller breaks a watch off, and its log says why.
+func TestWatchThatFailsIsNoEnd(t *testing.T) {
+	f := &fake{changes: make(chan func(*fake))}
+	failed := make(chan error, 1)
+	c := clientOf(t, f, "t-viewer", WithFailures(func(_, _ string, err error) { failed <- err }))
+	end := make(chan error, 1)
+	go func() { end <- c.WatchPeer(t.Context(), "p1", func(PeerDetail) error { return nil }) }()
+	f.changes <- func(f *fake) { f.err = errors.New("the store is gone") }
+	if err := <-end; !errors.Is(err, httpapi.ErrUnreachable) {
+		t.Errorf("the watch: %v", err)
+	}
+	if err := <-failed; err == nil || err.Error() != "the store is gone" {
+		t.Errorf("the log: %v", err)
+	}
+}
+
+// Where nothing changes a comment each 15 s says that the controller lives; events are 100 ms
+// apart at least, and the last one is never lost.
+func TestWatchBeatsAndPaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		began, value := time.Now(), 0
+		var at []time.Duration
+		ctx, cancel := context.WithCancel(t.Context())
+		s := watcher{out: writer(func(p []byte) (int, error) {
+			at = append(at, time.Since(began))
+			return out.Write(p)
+		})}
+		err := s.run(ctx, 1, value, func() (any, any, error) { return value, value, nil }, value, func(ctx context.Context, mark uint64) (uint64, error) {
+			switch {
+			case value == 0:
+				time.Sleep(40 * time.Second)
+			case value > 20:
+				cancel()
+				return mark, ctx.Err()
+			}
+			value += 10 // ten changes at once: only the last is told
+			return mark + 1, nil
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		want := "event: state\ndata: 0\n\n: nothing new\n\n: nothing new\n\nevent: state\ndata: 10\n\nevent: state\ndata: 20\n\nevent: state\ndata: 30\n\n"
+		if out.String() != want {
+			t.Errorf("told %q", &out)
+		}
+		for i, is := range []time.Duration{0, 15 * time.Second, 30 * time.Second, 40 * time.Second, 40100 * time.Millisecond, 40200 * time.Millisecond} {
+			if at[i] != is {
+				t.Errorf("write %d after %s, wanted %s", i, at[i], is)
+			}
+		}
+	})
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+// Events are taken apart wherever the connection cuts them.
+func TestEventsInPieces(t *testing.T) {
+	text := "event: state\ndata: {\"a\":\"\\n\"}\n\n: nothing new\n\nevent: state\ndata: 2\n\n"
+	for size := 1; size <= len(text); size++ {
+		var got []string
+		e := &events{tell: func(data []byte) error { got = append(got, string(data)); return nil }}
+		for i := 0; i < len(text); i += size {
+			if _, err := io.WriteString(e, text[i:min(i+size, len(text))]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(got) != 2 || got[0] != `{"a":"\n"}` || got[1] != "2" {
+			t.Fatalf("pieces of %d: %q", size, got)
+		}
+	}
+}
+
+// A descriptor stands under its own name and kind only.
+func TestDescriptorIsWhatThePathNames(t *testing.T) {
+	h := Handler(&fake{}, WithTokens(fakeHash))
+	for body, says := range map[string]string{
+		`{"kind":"PeerDescriptor","metadata":{"name":"p2"}}`:    `metadata.name|is "p2"|"p1" is allowed here`,
+		`{"kind":"ClusterDescriptor","metadata":{"name":"p1"}}`: `kind|is "ClusterDescriptor"|"PeerDescriptor" is allowed here`,
+		`{}`: `kind|is ""|"PeerDescriptor" is allowed here metadata.name|is ""|"p1" is allowed here`,
+	} {
+		p := problemIn(t, ask(h, asked{method: "PUT", target: Prefix + "peers/p1", body: body, token: "t-operator"}))
+		var got []string
+		for _, e := range p.Errors {
+			got = append(got, e.Path+"|"+e.Detail+"|"+e.Allowed)
+		}
+		if p.Status != 422 || strings.Join(got, " ") != says {
+			t.Errorf("%s: %d %q", body, p.Status, got)
+		}
+	}
+	for body, says := range map[string]string{
+		`{"documents":[1]}`: "documents.0", `{"documents":{}}`: "documents", `{}`: "documents", `{"documents":[],"x":1}`: "x",
+	} {
+		p := problemIn(t, ask(h, asked{method: "POST", target: Prefix + "documents", body: body, token: "t-operator"}))
+		if p.Status != 422 || len(p.Errors) != 1 || p.Errors[0].Path != says {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+}
+
+// What a watch gives is an event stream that no proxy holds back.
+func TestWatchHeaders(t *testing.T) {
+	h := Handler(&fake{}, WithTokens(fakeHash))
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("GET", Prefix+"clusters/lab/watch", nil)
+	r.Header.Set("Authorization", "Bearer t-viewer")
+	h.ServeHTTP(w, r)
+	if w.Header().Get("Content-Type") != "text/event-stream" || w.Header().Get("X-Accel-Buffering") != "no" || !w.Flushed || w.Header().Get("Content-Length") != "" {
+		t.Errorf("%v, flushed %v", w.Header(), w.Flushed)
+	}
+}
