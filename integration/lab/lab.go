@@ -39,6 +39,8 @@ type Options struct {
 	Child []string
 	// Apps are the namespaces of apps, as configs name them; empty for AppWeb and AppClient.
 	Apps []string
+	// Bare leaves out the uplink and the provider: who builds the lab gives the node its links.
+	Bare bool
 }
 
 // The apps of examples/demo.yaml.
@@ -52,6 +54,7 @@ type Lab struct {
 	Name, Dir, Binary string
 	child             []string
 	apps              []string
+	bare              bool
 }
 
 //go:embed udhcpc.sh
@@ -61,7 +64,7 @@ var labs atomic.Int64
 
 // Open names a lab without building it: to use or remove one that stands.
 func Open(o Options) (*Lab, error) {
-	l := &Lab{Name: o.Name, Dir: o.Dir, Binary: o.Binary, child: o.Child, apps: o.Apps}
+	l := &Lab{Name: o.Name, Dir: o.Dir, Binary: o.Binary, child: o.Child, apps: o.Apps, bare: o.Bare}
 	if l.Name == "" {
 		l.Name = fmt.Sprintf("eslab%d-%d", os.Getpid(), labs.Add(1))
 	}
@@ -117,6 +120,9 @@ func (l *Lab) build(ctx context.Context) error {
 		if err := l.addNamespace(ctx, ns); err != nil {
 			return err
 		}
+	}
+	if l.bare {
+		return nil
 	}
 	node, isp := l.NS("node"), l.NS("isp")
 	for _, argv := range [][]string{
@@ -175,7 +181,12 @@ func MissingTools() []string {
 }
 
 // Shorts are the short names of the lab's namespaces.
-func (l *Lab) Shorts() []string { return append([]string{"node", "isp"}, l.apps...) }
+func (l *Lab) Shorts() []string {
+	if l.bare {
+		return append([]string{"node"}, l.apps...)
+	}
+	return append([]string{"node", "isp"}, l.apps...)
+}
 
 // Stands says whether a namespace of the lab exists.
 func (l *Lab) Stands(short string) bool {

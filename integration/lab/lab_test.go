@@ -242,6 +242,29 @@ func TestDownEndsWhatForksMeanwhile(t *testing.T) {
 	}
 }
 
+func TestABareLabHasItsNamespacesAndNoLinks(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: makes network namespaces")
+	}
+	l, err := Up(t.Context(), Options{Binary: "/bin/true", Apps: []string{"dev"}, Bare: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Down(context.Background()); err != nil {
+			t.Errorf("Down: %v", err)
+		}
+	})
+	for _, short := range []string{"node", "dev"} {
+		if links := must(t, l, short, "ip", "-o", "link"); strings.Count(links, "\n") != 0 || !strings.Contains(links, "lo:") {
+			t.Errorf("%s has %s", short, links)
+		}
+	}
+	if l.Stands("isp") {
+		t.Error("a bare lab has a provider")
+	}
+}
+
 func TestUpReplacesALabOfItsName(t *testing.T) {
 	l := up(t, "exit 0")
 	must(t, l, "node", "ip", "link", "add", "leftover", "type", "bridge")
