@@ -32,10 +32,18 @@ type stood struct {
 }
 
 // backoff is the wait before the next attempt: full jitter below a bound that begins at
-// half a second, doubles to half a minute, and begins anew after a stable minute. After a
-// stream the bound is what its controller said, if that is longer: whatever ended it may
-// have ended those of all nodes. It has no clock of its own.
-type backoff struct{ bound time.Duration }
+// half a second, doubles to half a minute, and begins anew after a stable minute. It has no
+// clock of its own.
+//
+// After a stream the bound is what its controller said, if that is longer: whatever ended
+// it may have ended those of all nodes. Until a stream stands again no wait is shorter than
+// that. So nodes that were spread stay so, however long their controller is away: each
+// comes at its own moment of that time, where short waits would bring those that failed
+// back together.
+type backoff struct {
+	bound  time.Duration
+	spread time.Duration // of the last stream; 0 after one whose controller knows none
+}
 
 // next is the wait after a stream or an attempt at one; random is from 0 to 1. A refusal
 // waits the longest at once: asking often changes nobody's mind.
@@ -48,9 +56,13 @@ func (b *backoff) next(s stood, refused bool, random float64) time.Duration {
 	default:
 		b.bound = min(longWait, 2*b.bound)
 	}
-	bound := b.bound
-	if s.up > 0 && s.spread > 0 {
-		bound = max(bound, clampSpread(s.spread))
+	part := func(d time.Duration) time.Duration { return time.Duration(random * float64(d)) }
+	if s.up == 0 {
+		return max(b.spread, part(b.bound))
 	}
-	return time.Duration(random * float64(bound))
+	b.spread = 0
+	if s.spread > 0 {
+		b.spread = clampSpread(s.spread)
+	}
+	return part(max(b.bound, b.spread))
 }

@@ -73,9 +73,10 @@ func NewClient(opts ClientOptions) *Client {
 
 // Run holds a stream to the controller, and opens the next one after a back-off whenever
 // it ends, until ctx is over. After a stream that stood the node waits a random part of the
-// time over which its controller wants a wave of reconnects to be spread. Of several controllers each attempt takes the next one: the
-// wait grows over all of them, so that a fleet that lost them all does not ask the more
-// often the more there were. It returns an error only for options that can never work.
+// time over which its controller wants a wave of reconnects to be spread, and all of it
+// before each attempt more. Of several controllers each attempt takes the next one: the wait
+// grows over all of them, so that a fleet that lost them all does not ask the more often the
+// more there were. It returns an error only for options that can never work.
 func (c *Client) Run(ctx context.Context) error {
 	all, err := Addresses(c.opts.Controller)
 	if err != nil {

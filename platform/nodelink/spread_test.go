@@ -49,28 +49,42 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// After a stream the node waits as its controller said, and for that attempt only: the
-// back-off of attempts that fail begins where it would have begun.
-func TestTheSpreadIsOfTheFirstAttempt(t *testing.T) {
+// After a stream the node waits a part of what its controller said, and at least all of
+// that before each attempt more, until a stream stands again.
+func TestTheSpreadIsKeptUntilAStreamStands(t *testing.T) {
 	s := time.Second
 	for _, c := range []struct {
-		name string
-		last stood
-		want []time.Duration // the bounds of the wait after it and of two failed attempts more
+		name   string
+		last   stood
+		first  time.Duration    // the bound of the wait after it
+		lo, hi [3]time.Duration // the bounds of those after three attempts that failed
 	}{
-		{"a controller that knows no spread", stood{up: time.Hour}, []time.Duration{s / 2, s, 2 * s}},
-		{"few nodes", stood{time.Hour, s / 2}, []time.Duration{s / 2, s, 2 * s}},
-		{"many nodes", stood{time.Hour, 12 * s}, []time.Duration{12 * s, s, 2 * s}},
-		{"a stream that ended at once", stood{1, 12 * s}, []time.Duration{12 * s, s, 2 * s}},
-		{"less than is allowed", stood{time.Hour, 1}, []time.Duration{s / 2, s, 2 * s}},
-		{"more than is allowed", stood{time.Hour, math.MaxInt64}, []time.Duration{30 * s, s, 2 * s}},
-		{"a time that makes no sense", stood{time.Hour, -s}, []time.Duration{s / 2, s, 2 * s}},
+		{"a controller that knows no spread", stood{up: time.Hour}, s / 2, [3]time.Duration{}, [3]time.Duration{s, 2 * s, 4 * s}},
+		{"few nodes", stood{time.Hour, s / 2}, s / 2, [3]time.Duration{s / 2, s / 2, s / 2}, [3]time.Duration{s, 2 * s, 4 * s}},
+		{"some nodes", stood{time.Hour, 3 * s}, 3 * s, [3]time.Duration{3 * s, 3 * s, 3 * s}, [3]time.Duration{3 * s, 3 * s, 4 * s}},
+		{"many nodes", stood{time.Hour, 12 * s}, 12 * s, [3]time.Duration{12 * s, 12 * s, 12 * s}, [3]time.Duration{12 * s, 12 * s, 12 * s}},
+		{"a stream that ended at once", stood{1, 12 * s}, 12 * s, [3]time.Duration{12 * s, 12 * s, 12 * s}, [3]time.Duration{12 * s, 12 * s, 12 * s}},
+		{"less than is allowed", stood{time.Hour, 1}, s / 2, [3]time.Duration{s / 2, s / 2, s / 2}, [3]time.Duration{s, 2 * s, 4 * s}},
+		{"more than is allowed", stood{time.Hour, math.MaxInt64}, 30 * s, [3]time.Duration{30 * s, 30 * s, 30 * s}, [3]time.Duration{30 * s, 30 * s, 30 * s}},
+		{"a time that makes no sense", stood{time.Hour, -s}, s / 2, [3]time.Duration{}, [3]time.Duration{s, 2 * s, 4 * s}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var b backoff
-			got := []time.Duration{b.next(c.last, false, 1), b.next(none, false, 1), b.next(none, false, 1)}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("%v, want %v", got, c.want)
+			waits := func(random float64) (first time.Duration, more [3]time.Duration) {
+				var b backoff
+				first = b.next(c.last, false, random)
+				for i := range more {
+					more[i] = b.next(none, false, random)
+				}
+				if after := b.next(stood{up: time.Hour}, false, 1); after != s/2 {
+					t.Errorf("after a stream of a controller that knows no spread %v", after)
+				}
+				return first, more
+			}
+			if first, lo := waits(0); first != 0 || lo != c.lo {
+				t.Errorf("at least %v, %v, want 0, %v", first, lo, c.lo)
+			}
+			if first, hi := waits(1); first != c.first || hi != c.hi {
+				t.Errorf("at most %v, %v, want %v, %v", first, hi, c.first, c.hi)
 			}
 		})
 	}
@@ -237,9 +251,8 @@ func TestAWaveOfReconnectsIsSpread(t *testing.T) {
 	}
 }
 
-// The only controller is away for a while: the attempts that failed keep to their back-off,
-// whose bounds are short at first, so that more come at once than of a wave that finds
-// another replica.
+// The only controller is away for a while: attempts fail meanwhile, and the fleet comes as
+// spread as one that finds another replica.
 func TestAWaveAfterTheOnlyControllerWasAway(t *testing.T) {
 	for _, away := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 25 * time.Second, 2 * time.Minute} {
 		t.Run(away.String(), func(t *testing.T) {
@@ -256,8 +269,11 @@ func TestAWaveAfterTheOnlyControllerWasAway(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				most, count, last := w.most(back)
 				t.Logf("away for %v: at most %d (%.1f %%) in a second, the last after %v", away, most, 100*float64(most)/nodes, last)
-				if count != nodes || most > nodes/4 || last > longWait {
-					t.Errorf("%d came back", count)
+				if count != nodes || last > longWait {
+					t.Errorf("%d came back, the last after %v", count, last)
+				}
+				if most > bound(nodes, spread(nodes)) {
+					t.Errorf("%d nodes in one second", most)
 				}
 			})
 		})
