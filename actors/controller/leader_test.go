@@ -163,7 +163,7 @@ func (r *rig) views(c *Controller) map[string]any {
 		if !n.Online {
 			n.Why, d.Why = "", "" // since when is each replica's own
 		}
-		out["node "+n.Name], out["detail "+n.Name] = n, d.State+" "+d.Why
+		out["node "+n.Name], out["detail "+n.Name], out["failures "+n.Name] = n, d.State+" "+d.Why, d.Failures
 	}
 	all, err := c.Rollouts(r.Context())
 	if err != nil {
@@ -200,7 +200,7 @@ func TestASlowWatcherMissesNothing(t *testing.T) {
 			}
 		}
 		a := r.start("a")
-		r.fleetOf(a, 5)
+		r.fleetOf(a, 6)
 		b := r.start("b")
 		for _, name := range []string{"boss", "old"} {
 			if _, err := a.AddOperator(r.Context(), alice, fleetapi.OperatorToken{Name: name, Role: fleetapi.Admin}); err != nil {
@@ -214,7 +214,8 @@ func TestASlowWatcherMissesNothing(t *testing.T) {
 
 		late.held.Store(true)
 		r.network(a, `{"envParams":{"B":"one"}}`)
-		r.write(a, operate.SetNodes{Overrides: r.doc(`{"n1":{"envParams":{"C":"own"}}}`)})
+		r.nodes["n5"].reject = "own" // what is kept of that is in no key that every replica follows
+		r.write(a, operate.SetNodes{Overrides: r.doc(`{"n1":{"envParams":{"C":"own"}},"n5":{"envParams":{"B":"own"}}}`)})
 		if err := a.Command(r.Context(), alice, "n2", fleetapi.Forget); err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"edgespan/config/history"
 	"edgespan/config/revision"
@@ -87,8 +88,9 @@ var followed = []revision.Prefix{
 	history.InOperators, history.InRevoked, history.InRollouts, history.InGates, history.InStandings,
 }
 
-// list reads what the fleet goes by.
-func (d *deps) list() (l listing, err error) {
+// list reads what the fleet goes by. Again is for one that has been told before: it has nodes,
+// and these may have missed what other replicas keep of them. Each reads its own at its start.
+func (d *deps) list(again bool) (l listing, err error) {
 	r := reader{d.ctx, d.Store}
 	ctx, cancel := context.WithTimeout(d.ctx, storeTimeout)
 	defer cancel()
@@ -96,7 +98,11 @@ func (d *deps) list() (l listing, err error) {
 		return l, fmt.Errorf("read head: %w", err)
 	}
 	l.has = map[revision.Key]bool{}
-	for _, folder := range followed {
+	folders := followed
+	if again {
+		folders = append(slices.Clone(folders), history.InPushes)
+	}
+	for _, folder := range folders {
 		entries, err := r.all(folder, l.at)
 		if err != nil {
 			return l, fmt.Errorf("list %s: %w", folder, err)

@@ -29,7 +29,7 @@ func (d *deps) watch(to *actor.PID) {
 		err := error(nil)
 		if !listed {
 			var l listing
-			if l, err = d.list(); err == nil {
+			if l, err = d.list(after > 0); err == nil {
 				d.system.Root.Send(to, l)
 				after, listed = l.at, true
 			}
