@@ -57,10 +57,8 @@ var mayImport = map[string][]string{
 		"actors/keep", "config", "config/backup", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi/fleetapi", "config/layers",
 		"config/link", "config/metadata", "config/operate", "config/revision", "config/rollout", "config/state", "config/topology",
 	},
-	"actors":          {"actors/keep", "netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub", "actors/agent", "config/action", "config/confirm", "config/link", "config/metadata"},
-	"actors/agent":    {"config", "config/action", "config/confirm", "config/httpapi", "config/layers", "config/link", "config/metadata", "config/nodeconf", "config/peer"},
 	"actors":          {"actors/keep", "netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub", "actors/agent", "config/action", "config/confirm", "config/link", "config/metadata", "config/peer", "config/peer/task", "config/state"},
-	"actors/agent":    {"config", "config/action", "config/confirm", "config/httpapi", "config/layers", "config/link", "config/metadata", "config/nodeconf"},
+	"actors/agent":    {"config", "config/action", "config/confirm", "config/httpapi", "config/layers", "config/link", "config/metadata", "config/nodeconf", "config/peer"},
 	"actors/simulate": {"config/fleet", "config/httpapi/fleetapi", "actors/agent", "actors/keep", "config", "config/action", "config/confirm", "config/link", "config/topology"},
 
 	// platform obeys: it knows the vocabulary of host state and itself.
