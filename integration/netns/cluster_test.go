@@ -1,0 +1,114 @@
+package netns_test
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"edgespan/integration/netns"
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+)
+
+// clusterApp is an app of a cluster's network in a namespace of its own, with the address
+// 10.99.0.100, that answers the ping of one address alone.
+func clusterApp(t *testing.T, from string) (*netns.NS, netinst.Adapter) {
+	t.Helper()
+	ns := netns.New(t)
+	a := netinst.Adapter{
+		Config: netinst.AppAdapterConfig{
+			AppUUID: uuid.MustParse("a0000000-0000-4000-8000-000000000001"), TargetVersion: 1, Activate: true,
+			UnderlayConfig: netinst.UnderlayNetworkConfig{
+				Netns: ns.Name, IfName: "eth0",
+				ACL: []netinst.ACLRule{
+					{Name: "ping", Direction: netinst.Both, Action: netinst.Allow, IP: netip.MustParsePrefix(from), Protocol: "icmp"},
+				},
+			},
+		},
+		Lease: netinst.Lease{Number: 1, MAC: "02:16:3e:01:00:01"},
+	}
+	return ns, a
+}
+
+func (w *town) deployWith(a netinst.Adapter, mesh bool) {
+	w.t.Helper()
+	w.deploy(mesh)
+	w.nodes[0].must(owner(1), w.nodes[0].desired(clusterOf(len(w.nodes), 0, mesh), a))
+}
+
+func TestAppsOfAClusterKeepTheirRules(t *testing.T) {
+	w := newTown(t, 3)
+	app, a := clusterApp(t, "10.99.0.2/32")
+	w.deployWith(a, true)
+	app.Exec(t, "ip", "link", "set", "eth0", "addrgenmode", "none", "up")
+	app.Exec(t, "ip", "addr", "add", "10.99.0.100/24", "dev", "eth0")
+	app.Exec(t, "ip", "-6", "addr", "add", "fd00:99::100/64", "dev", "eth0", "nodad")
+	pings := func(ns *netns.NS, to string) bool { _, err := ns.Try("ping", "-c1", "-W1", to); return err == nil }
+	until(t, "the device that may reaches the app", func() bool { return pings(w.nodes[1].app, "10.99.0.100") })
+	if !pings(app, "10.99.0.2") {
+		t.Error("the app does not reach the device that it may reach")
+	}
+	for i, l := range w.nodes {
+		if i != 1 && pings(l.app, "10.99.0.100") {
+			t.Errorf("the device of node %d reaches the app", i+1)
+		}
+		if pings(l.app, "fd00:99::100") {
+			t.Errorf("the device of node %d reaches the app by IPv6, which no rule judges", i+1)
+		}
+		if i != 1 && pings(app, netip.AddrFrom4([4]byte{10, 99, 0, byte(i + 1)}).String()) {
+			t.Errorf("the app reaches the device of node %d", i+1)
+		}
+	}
+	if !w.pings(0, 2, 100) {
+		t.Error("devices do not reach each other beside an app")
+	}
+}
+
+// notMember leaves out the member, which is in the bridge or not: it has to be as it was
+// once the bridge is gone.
+func notMember(lines []string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(s string) bool { return strings.Contains(s, ": dev0@") })
+}
+
+// For each k: k ops of a change are done, then another process, which has only the run
+// folder and the kernel, does what it finds left.
+func TestAStopAfterAnyOpOfAClusterConverges(t *testing.T) {
+	w := newTown(t, 3)
+	l := w.nodes[0]
+	others := foreign(t, l)
+	_, a := clusterApp(t, "10.99.0.0/24")
+	moved := clusterOf(3, 0, true)
+	moved.Tunnels[0].Remote = netip.MustParseAddr("198.18.0.77")
+	moved.Tunnels[1].VNI, moved.MTU, moved.Members = 999, 1300, nil
+	none := wishes{ground: map[int]netinst.HostNetwork{}}
+	wish := func(c netinst.NetworkInstanceConfig, as ...netinst.Adapter) wishes {
+		return wishes{nets: map[int]netstate.State{1: l.desired(c, as...)}, ground: map[int]netinst.HostNetwork{1: {Number: 1}}}
+	}
+	star, mesh := wish(clusterOf(3, 0, false), a), wish(moved)
+	start := picture(t, l.ns)
+	for _, pair := range [][2]wishes{{none, star}, {star, mesh}, {mesh, none}} {
+		ops := 0
+		for k, more := 0, true; more; k++ {
+			more = false
+			for _, way := range [][2]wishes{pair, {pair[1], pair[0]}} {
+				did, left := l.someOps(way[0], way[1], k)
+				more = more || left
+				l.open()
+				l.turn(way[0], way[1])
+				if d := cmp.Diff(notMember(others.then), notMember(theirs(t, l))); d != "" {
+					t.Fatalf("stopped after %d ops, %q: what belongs to others differs:\n%s", k, did, d)
+				}
+			}
+			ops = k
+		}
+		t.Logf("%d ops", ops)
+		l.turn(pair[0], pair[1])
+	}
+	if d := cmp.Diff(sorted(start), sorted(picture(t, l.ns))); d != "" {
+		t.Errorf("host differs (-before +after):\n%s", d)
+	}
+}
