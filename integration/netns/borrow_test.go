@@ -3,6 +3,8 @@ package netns_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -117,6 +119,37 @@ func TestALinkOfOthersIsBorrowedAndGivenBackAsItWas(t *testing.T) {
 	l.must(owner(1), netstate.State{}) // the whole network goes: the link stays
 	if out := l.ns.Exec(t, "ip", "-o", "link", "show", "dev", "vm0"); strings.Contains(out, "master") || !strings.Contains(out, "alias theirs") {
 		t.Errorf("vm0 is %s", out)
+	}
+}
+
+// One that was down is down again, also after another process gives it back.
+func TestALinkThatWasDownIsGivenBackDown(t *testing.T) {
+	l := newLab(t)
+	l.must(ground, root())
+	l.must(owner(1), l.network(1))
+	l.ns.Exec(t, "ip", "tuntap", "add", "dev", "vm0", "mode", "tap")
+	up := func() bool { return strings.Contains(l.ns.Exec(t, "ip", "-o", "link", "show", "dev", "vm0"), ",UP") }
+	for _, back := range []netstate.State{l.network(1), {}, l.network(1)} {
+		l.must(owner(1), l.borrowed("vm0"))
+		if !up() {
+			t.Error("it is down in the bridge")
+		}
+		l.open()
+		l.must(owner(1), l.borrowed("vm0"))
+		l.must(owner(1), back)
+		if up() {
+			t.Error("it is up, and was down")
+		}
+	}
+	// One that somebody has set up since stays up.
+	l.ns.Exec(t, "ip", "link", "set", "vm0", "up")
+	l.must(owner(1), l.borrowed("vm0"))
+	l.must(owner(1), netstate.State{})
+	if !up() {
+		t.Error("it is down, and was up")
+	}
+	if _, err := os.Stat(filepath.Join(l.dir, "ni", "1")); err == nil {
+		t.Error("the run folder is left")
 	}
 }
 

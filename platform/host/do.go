@@ -91,6 +91,9 @@ func (h *Host) doItem(ctx context.Context, o netstate.Owner, verb netstate.Verb,
 	case netstate.Link:
 		return h.doLink(ctx, verb, obj)
 	case netstate.Port:
+		if obj.Foreign {
+			return pick(verb, func() error { return h.lend(o, obj) }, func() error { return h.giveBack(o, obj) })
+		}
 		return pick(verb, func() error { return h.kernel.SetPort(obj) }, func() error { return h.kernel.ClearPort(obj) })
 	case netstate.Address:
 		return pick(verb, func() error { return h.kernel.AddAddress(obj) }, func() error { return h.kernel.RemoveAddress(obj) })

@@ -78,12 +78,12 @@ func (h *Host) sweep(n int) bool {
 	return err == nil && bare && os.RemoveAll(h.folder(n)) == nil
 }
 
-// bare says whether a run folder holds no more than the mark, and files on their way
-// (see writeFile).
+// bare says whether a run folder holds no more than the mark, a record of borrowed links,
+// which is of no use without a bridge, and files on their way (see writeFile).
 func (h *Host) bare(n int) (bool, error) {
 	entries, err := os.ReadDir(h.folder(n))
 	return !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		return e.Name() != "owner" && !strings.HasPrefix(e.Name(), tempPrefix)
+		return e.Name() != "owner" && e.Name() != lentName && !strings.HasPrefix(e.Name(), tempPrefix)
 	}), err
 }
 

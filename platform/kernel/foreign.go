@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"net"
 	"strings"
 
 	"edgespan/netinst/netstate"
@@ -88,6 +89,32 @@ func (k *Kernel) giveBack(p netstate.Port) error {
 	}
 	if err := k.h.LinkSetNoMaster(l); err != nil && !isNotFound(err) {
 		return fmt.Errorf("take link %s out of bridge %s: %w", p.Link, p.Master, err)
+	}
+	return nil
+}
+
+// Borrowed is the index of a link of others, 0 if there is none of this name, whether it
+// is up, and whether it is in the bridge of p.
+func (k *Kernel) Borrowed(p netstate.Port) (index int, up, in bool, err error) {
+	l, err := k.linkByName(p.Link)
+	if isNotFound(err) {
+		return 0, false, false, nil
+	} else if err != nil {
+		return 0, false, false, fmt.Errorf("find link %s: %w", p.Link, err)
+	}
+	a := l.Attrs()
+	master, err := k.LinkIndex(p.Master)
+	return a.Index, a.Flags&net.FlagUp != 0, master != 0 && a.MasterIndex == master, err
+}
+
+// LowerBorrowed takes a link of others down that is in a bridge of ours.
+func (k *Kernel) LowerBorrowed(p netstate.Port) error {
+	l, err := k.linkByName(p.Link)
+	if err == nil {
+		err = k.h.LinkSetDown(l)
+	}
+	if err != nil && !isNotFound(err) {
+		return fmt.Errorf("set link %s down: %w", p.Link, err)
 	}
 	return nil
 }

@@ -53,6 +53,9 @@ func (k *Kernel) addVxlan(l netstate.Link) error {
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EADDRINUSE) {
 		return fmt.Errorf("number %d on UDP port %d is taken%s: %w", t.VNI, t.Port, k.whoHas(t), netstate.ErrWaiting)
 	}
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return fmt.Errorf("this kernel has no VXLAN (module vxlan): %w", err)
+	}
 	return err
 }
 
