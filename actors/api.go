@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,6 +76,23 @@ type networkStatus struct {
 	Generation  uint64 `json:"generation"`
 	Error       string `json:"error"`
 	Warning     string `json:"warning"`
+	Parts       []part `json:"parts,omitempty"`
+}
+
+// part is the bridge, a tunnel or a member of a cluster's network.
+type part struct {
+	Kind  string `json:"kind"`
+	Name  string `json:"name,omitempty"`
+	State string `json:"state"`
+	Error string `json:"error,omitempty"`
+}
+
+func partsOf(s netinst.NetworkInstanceStatus) []part {
+	var out []part
+	for _, p := range s.Parts {
+		out = append(out, part{p.Kind, p.Name, string(p.State), p.Error})
+	}
+	return out
 }
 
 func (n *Node) networks() []httpapi.Resource {
@@ -87,7 +105,7 @@ func (n *Node) networks() []httpapi.Resource {
 			r.Spec = networkSpec(c)
 		}
 		s, ok := statuses[id]
-		st := networkStatus{string(s.State), s.DisplayName, string(s.Bridge), s.Number, s.Port, s.Generation, s.Error, s.Warning}
+		st := networkStatus{string(s.State), s.DisplayName, string(s.Bridge), s.Number, s.Port, s.Generation, s.Error, s.Warning, partsOf(s)}
 		if !ok {
 			st.State, st.DisplayName, st.Error = string(netinst.WaitingForDependencies), configs[id].DisplayName, n.whyNotYet()
 		}
@@ -130,12 +148,33 @@ func (n *Node) crashed(what, id string) string {
 	return ""
 }
 
+func tunnelSpecs(ts []netinst.Tunnel) []map[string]any {
+	out := make([]map[string]any, len(ts))
+	for i, t := range ts {
+		out[i] = map[string]any{
+			"to": t.Name, "vni": t.VNI, "local": known(t.Local), "remote": known(t.Remote), "port": t.Port, "mtu": t.MTU, "isolated": t.Isolated,
+		}
+	}
+	return out
+}
+
+// known spells an address, "" while it is not known.
+func known(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
+}
+
 func networkSpec(c netinst.NetworkInstanceConfig) map[string]any {
 	spec := map[string]any{
 		"displayName": c.DisplayName, "type": c.Type, "activate": !c.Inactive, "port": c.Port, "mtu": c.MTU, "spoofGuard": c.SpoofGuard,
 		"generation": c.Generation,
 	}
 	if c.Type == netinst.Switch { // it has nothing of what follows
+		if len(c.Tunnels)+len(c.Members) > 0 {
+			spec["tunnels"], spec["members"] = tunnelSpecs(c.Tunnels), c.Members
+		}
 		return spec
 	}
 	hosts := map[string]string{}

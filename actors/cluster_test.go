@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -12,6 +14,25 @@ import (
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
+
+// shown is a network as the node's API shows it.
+func (r *rig) shown(id string) string {
+	r.Helper()
+	all, err := r.node.List(context.Background(), "ni")
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, n := range all {
+		if n.ID == id {
+			text, err := json.Marshal(n)
+			if err != nil {
+				r.Fatal(err)
+			}
+			return string(text)
+		}
+	}
+	return ""
+}
 
 // A tunnel comes when the underlay's address or the route to its other end does, and goes
 // with them; the rest of its network doesn't notice, and no other network is looked at.
@@ -74,6 +95,10 @@ func TestATunnelComesAndGoesWithItsUnderlay(t *testing.T) {
 		}
 		at(underlay, gateway)
 		is(200*time.Millisecond, "Present; bridge Present; tunnel Present; member Present")
+		if text := r.shown(niID(9)); !strings.Contains(text, `"parts":[{"kind":"bridge","state":"Present"},{"kind":"tunnel","name":"beta","state":"Present"}`) ||
+			!strings.Contains(text, `"remote":"fd00:7::2","to":"beta","vni":256`) {
+			t.Errorf("a person is shown %s", text)
+		}
 		if n, _ := topics.HostChanged.Get("", "1"); n.Underlay > 0 {
 			t.Errorf("a network without tunnels was told %d times", n.Underlay)
 		}
