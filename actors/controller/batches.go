@@ -65,11 +65,16 @@ func (d *deps) readHead(number uint64, from history.State, began bool) (m headRe
 		}
 	}
 	if !began {
-		m.all, m.err = m.state.All()
+		if m.all, m.err = m.state.All(); m.err == nil {
+			m.peers, m.err = d.peersOf(m.state)
+		}
 		return m
 	}
 	if m.diffs, m.err = history.Diff(from, m.state); m.err == nil {
 		m.own, m.err = d.ownChange(from, m)
+	}
+	if m.err == nil && slices.ContainsFunc(m.diffs, ofPeers) {
+		m.peers, m.err = d.peersOf(m.state)
 	}
 	return m
 }
@@ -115,6 +120,9 @@ func (a *fleetActor) take(c actor.Context, m headRead) {
 		gather(a.fleet.SetNetwork(a.network))
 	}
 	a.settle(c, &news)
+	if a.fleet != nil {
+		gather(a.rederive())
+	}
 	for _, name := range slices.Sorted(maps.Keys(news.layers)) {
 		if r := a.nodes[a.ids[name]]; r != nil && r.asked {
 			maps.Copy(touched, a.want(r))
@@ -154,6 +162,7 @@ func (a *fleetActor) makeFleet() {
 		return
 	}
 	a.fleet = f
+	f.SetPeers(a.goesWith)
 	a.setHardware()
 }
 
@@ -168,6 +177,7 @@ func (a *fleetActor) layersAre(c actor.Context, m headRead, n *news) {
 	for _, d := range m.diffs {
 		a.layerIs(c, d.Layer, d.After.Document, n)
 	}
+	a.peersAre(m.peers)
 	a.state, a.began = m.state, true
 }
 

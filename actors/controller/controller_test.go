@@ -236,7 +236,7 @@ func TestAnAdoptionIsDecidedByPeople(t *testing.T) {
 				n := r.join(c, "n1")
 				n.doc = []byte(`{"ports":{"eth0":{"ifName":"eth0"}}}`)
 				n.md5 = config.MD5(r.doc(string(n.doc)))
-				n.confirmed = fakeConfig{n.doc, n.md5, n.generation}
+				n.confirmed = fakeConfig{n.doc, n.peer, n.md5, n.generation}
 				n.connect(c)
 				r.pass(time.Hour)
 				r.wants(c, "n1", "needs adoption")

@@ -16,6 +16,7 @@ import (
 	"edgespan/config/link"
 	"edgespan/config/metadata"
 	"edgespan/config/operate"
+	"edgespan/config/peer"
 )
 
 // directory is what is known of all nodes, for whoever asks: the fleet actor and the nodes'
@@ -32,14 +33,19 @@ type directory struct {
 	kinds    map[string]layers.Set  // by name
 	learnt   map[string]*baseConfig // by board
 	metadata *metadata.Metadata     // with the vendors'
+
+	peers atomic.Pointer[peer.Fleet] // descriptors; nil before they were read
+	news  notices                    // of peers and clusters
 }
 
 // seat is the place of one node: what outlives a crash of its actor, and what others see.
 type seat struct {
-	asks  atomic.Uint64 // counts what the node was asked
-	heard atomic.Int64  // its last report, Unix nanoseconds; 0: none
-	row   atomic.Pointer[row]
-	gate  atomic.Pointer[fleet.Gate] // which config a staged rollout lets it have; nil: the fleet has not said
+	asks     atomic.Uint64 // counts what the node was asked
+	heard    atomic.Int64  // its last report, Unix nanoseconds; 0: none
+	row      atomic.Pointer[row]
+	underlay atomic.Pointer[string]     // what the store has of its ports; nil: the fleet has not said
+	peer     atomic.Pointer[peerView]   // what is shown of it as a peer; nil: nothing is known
+	gate     atomic.Pointer[fleet.Gate] // which config a staged rollout lets it have; nil: the fleet has not said
 
 	mu       sync.Mutex
 	id, name string     // no id: it has not joined

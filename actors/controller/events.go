@@ -40,6 +40,9 @@ func (a *fleetActor) listed(l listing) {
 	for id := range a.owners {
 		gone(history.OwnerKey(id))
 	}
+	for id := range a.peers.underlays {
+		gone(history.UnderlayKey(id))
+	}
 	for board := range a.learnt {
 		gone(history.LearntKey(board))
 	}
@@ -92,6 +95,8 @@ func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
 		if put {
 			a.previewPlanned(e.Entry)
 		}
+	case history.InUnderlays.Has(k):
+		a.underlayIs(e, id)
 	case history.InLearnt.Has(k):
 		a.learntIs(e, id)
 		n.learnt = true
@@ -132,6 +137,10 @@ func (a *fleetActor) memberIs(e revision.Event, id string, n *news) {
 	was, before := a.members[id]
 	keepValue(a, e, a.members, id)
 	is, now := a.members[id]
+	if before != now || was.Name != is.Name {
+		a.around(was.Name)
+		a.around(is.Name)
+	}
 	if before && (!now || was.Name != is.Name) {
 		n.names[was.Name] = true
 		if a.ids[was.Name] == id {

@@ -13,6 +13,7 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/layers"
+	"edgespan/config/peer"
 	"edgespan/config/revision"
 )
 
@@ -42,7 +43,8 @@ type (
 		record history.Record
 		all    []history.Version // the first time
 		diffs  []history.LayerDiff
-		own    e2e.Change // of the controller's config, in this replica
+		own    e2e.Change  // of the controller's config, in this replica
+		peers  *peer.Fleet // nil where no descriptor is another
 		err    error
 	}
 	// libraryRead is which base files there are.
@@ -88,6 +90,7 @@ type fleetActor struct {
 	admits   []admission     // those who wait until a node is known
 	located  map[string]bool // nodes, by id, whose address tunnels may not have
 	gates    gates
+	peers    peering
 }
 
 // admission is told when a node has its place.
@@ -141,7 +144,7 @@ func newFleetActor(d *deps) *fleetActor {
 		members: map[string]history.Member{}, ids: map[string]string{}, tokens: map[string]Token{}, revoked: map[string]Revocation{},
 		counted: map[string]revision.Entry{}, owners: map[string]revision.Entry{},
 		nodes: map[string]*record{}, learnt: map[string]*baseConfig{}, stopping: map[string]bool{}, learntBy: map[string][]byte{}, operators: map[revision.Key]bool{},
-		gates: newGates(),
+		gates: newGates(), peers: newPeering(),
 	}
 }
 
@@ -260,6 +263,7 @@ func (a *fleetActor) spawn(c actor.Context, id string) *record {
 	s.mu.Unlock()
 	r := &record{seat: s, pid: pid, name: a.members[id].Name}
 	a.nodes[id] = r
+	a.underlaySeat(id)
 	a.gate(c, id, r) // before it hears what it wants
 	return r
 }

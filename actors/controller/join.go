@@ -118,13 +118,13 @@ func (c *Controller) join(ctx context.Context, j link.Join) (bool, error) {
 }
 
 // anew is the memory of a node that was forgotten and joins again: it counts on, and what is
-// on it must be adopted again.
+// on it must be adopted again, and is to be absent where nobody wants it any more.
 func anew(old []byte) []byte {
 	m, err := fleet.ParseMemory(old)
 	if err != nil {
 		return encode(fleet.Memory{})
 	}
-	return encode(fleet.Memory{Push: fleet.Attempt{Number: m.Push.Number}, Floor: m.Push.Number})
+	return encode(fleet.Memory{Push: fleet.Attempt{Number: m.Push.Number}, Floor: m.Push.Number, Has: m.Has})
 }
 
 // inviteLife is how long a join token holds if nobody says it.
@@ -179,7 +179,7 @@ func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string
 func forget(id, name, why string, now time.Time) []revision.Op {
 	return []revision.Op{
 		revision.Put(history.RevokedKey(id), encode(Revocation{Node: id, At: now.UTC(), Reason: why})),
-		revision.Delete(history.NodeKey(id)), revision.Delete(history.NameKey(name)),
+		revision.Delete(history.NodeKey(id)), revision.Delete(history.NameKey(name)), revision.Delete(history.UnderlayKey(id)),
 	}
 }
 

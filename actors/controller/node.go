@@ -53,6 +53,7 @@ const (
 	savedGone
 	savedShown
 	savedStanding
+	savedUnderlay
 	savedNothing
 )
 
@@ -107,6 +108,8 @@ type node struct {
 	earlier *link.Report // the last one before its batch
 	stood   []byte       // what it said last of how it stands
 	stoodOn string       // on this stream
+	placing string       // its ports, on their way to the store
+	viewOf  viewKey      // of what is shown of it
 }
 
 // todo is an effect, and the stream that it is for.
@@ -288,12 +291,15 @@ func (n *node) said(m said) {
 		n.seat.heard.Store(n.d.Now().UnixNano())
 		v := layers.Versions{Software: w.Software, Firmware: w.Firmware, Board: w.Board}
 		n.seat.is(n.d.dir, v, n.replica)
-		n.step(reportOf(&w, n.on))
+		e := reportOf(&w, n.on)
+		e.Parts = n.partsOf(&w)
+		n.step(e)
+		n.underlay()
 		n.compareAgain()
 	case link.Result:
 		n.result(w)
 	case link.Probed:
-		n.step(fleet.Answered{Stream: n.on, Probe: w.Number, Generation: w.Generation, Digest: fleet.Digest{Config: w.MD5}, Worse: w.Worse})
+		n.step(fleet.Answered{Stream: n.on, Probe: w.Number, Generation: w.Generation, Digest: digestOf(w.MD5, w.Peer), Worse: w.Worse})
 	case link.Answer:
 		n.answered(w)
 	}
@@ -339,12 +345,13 @@ func (n *node) steps(e fleet.Event, then any) {
 // show publishes what is new of the node for whoever lists nodes.
 func (n *node) show(now time.Time) {
 	n.stand(now)
+	defer n.view()
 	k := rowKey{
 		state: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, wanted: n.want.Digest, wants: n.want.Generation,
 	}
 	why := n.status
 	if n.report != nil {
-		k.running, k.runs = fleet.Digest{Config: n.report.MD5}, n.report.Generation
+		k.running, k.runs = digestOf(n.report.MD5, n.report.Peer), n.report.Generation
 		if k.state == fleet.InSync && n.stream != nil {
 			report := n.summarize()
 			if k.ready = report.Ready; !k.ready {

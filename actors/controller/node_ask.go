@@ -177,8 +177,13 @@ func (n *node) describe() fleetapi.NodeDetail {
 	for _, f := range n.machine.Memory().Failures {
 		d.Failures = append(d.Failures, fleetapi.Failure{MD5: f.Digest.Config, Reason: string(f.Reason), Why: f.Why, At: f.At})
 	}
-	if n.theirs != nil && n.theirs.Parameters != nil {
-		d.Parameters = n.theirs.Parameters
+	if t := n.theirs; t != nil && t.Peer != nil {
+		d.Parameters = parametersOf(t.Peer.Report)
+		for _, h := range t.Peer.Report.Items {
+			d.Health = append(d.Health, fleetapi.Item{Name: h.Name, Good: h.Good, Detail: h.Detail})
+		}
+	} else if t != nil && t.Parameters != nil {
+		d.Parameters = t.Parameters
 	}
 	r := n.report
 	if r == nil || n.theirs != nil {

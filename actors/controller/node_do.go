@@ -84,15 +84,21 @@ func (n *node) push(p fleet.Push) {
 		n.d.Log.Error("make the config of a node", zap.String("node", n.seat.id), zap.Error(err))
 		return
 	}
+	with, err := n.encoded()
+	if err != nil {
+		n.d.Log.Error("make the peer configuration of a node", zap.String("node", n.seat.id), zap.Error(err))
+		return
+	}
 	n.send(link.Push{
-		Attempt: p.Attempt, Generation: p.Generation, MD5: p.Digest.Config, Document: document, Confirm: p.Confirm, Managed: n.want.Managed,
+		PeerConfiguration: with,
+		Attempt:           p.Attempt, Generation: p.Generation, MD5: p.Digest.Config, Document: document, Confirm: p.Confirm, Managed: n.want.Managed,
 	})
 }
 
 // reportOf is a report in the words of the machine.
 func reportOf(r *link.Report, on string) fleet.Report {
 	out := fleet.Report{
-		Stream: on, Digest: fleet.Digest{Config: r.MD5}, Generation: r.Generation, Restores: r.Restores, Managed: r.Managed,
+		Stream: on, Digest: digestOf(r.MD5, r.Peer), Settled: r.Settled, Generation: r.Generation, Restores: r.Restores, Managed: r.Managed,
 	}
 	out.Software, out.Firmware, out.Board = r.Software, r.Firmware, r.Board
 	if r.Held != nil {

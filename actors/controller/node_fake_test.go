@@ -10,6 +10,8 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/link"
+	"edgespan/config/peer"
+	"edgespan/config/state"
 )
 
 // fakeNode is a node: it applies what is pushed to it, reports every 5 s, answers probes, and
@@ -42,6 +44,11 @@ type fakeNode struct {
 
 	parameters []link.Parameter // that it reports, of the config that it runs
 
+	peer   []byte            // the PeerConfiguration that it runs
+	ports  []link.Port       // that it reports
+	stuck  map[string]string // what it can't make or remove, by id: the state that it reports instead
+	untidy bool              // it has not settled
+
 	tap func(*Controller, link.Push) // hears of each push
 
 	pushes []link.Push
@@ -50,6 +57,7 @@ type fakeNode struct {
 
 type fakeConfig struct {
 	doc        []byte
+	peer       []byte
 	md5        string
 	generation link.Generation
 }
@@ -82,7 +90,7 @@ func newFakeNode(r *rig, name string) *fakeNode {
 		doc: []byte("{}"), last: map[uint64]link.Result{}, heard: map[string]int{},
 	}
 	n.md5 = config.MD5(config.Object{})
-	n.confirmed = fakeConfig{n.doc, n.md5, n.generation}
+	n.confirmed = fakeConfig{n.doc, nil, n.md5, n.generation}
 	r.nodes[name] = n
 	return n
 }
@@ -189,8 +197,10 @@ func (n *fakeNode) serve(c *Controller, s *fakeStream) {
 
 func (n *fakeNode) report() link.Report {
 	r := link.Report{
-		MD5: n.md5, Generation: n.generation, Software: n.software, Board: n.board, Source: "controller", Managed: n.managed, Held: n.held, Settled: true,
+		MD5: n.md5, Generation: n.generation, Software: n.software, Board: n.board, Source: "controller", Managed: n.managed, Held: n.held, Settled: !n.untidy,
+		Peer: peer.DigestOf(string(n.peer)), Ports: n.ports,
 	}
+	r.Parameters = n.parts()
 	for _, p := range n.parameters {
 		p.Generation = n.generation
 		r.Parameters = append(r.Parameters, p)
@@ -216,7 +226,7 @@ func (n *fakeNode) undo(say func(link.FromNode)) {
 
 func (n *fakeNode) back(o link.Outcome, say func(link.FromNode)) {
 	p := n.pushes[len(n.pushes)-1]
-	n.doc, n.md5, n.generation = n.confirmed.doc, n.confirmed.md5, n.confirmed.generation
+	n.doc, n.peer, n.md5, n.generation = n.confirmed.doc, n.confirmed.peer, n.confirmed.md5, n.confirmed.generation
 	n.pending = nil
 	res := link.Result{Attempt: p.Attempt, Generation: p.Generation, MD5: p.MD5, Outcome: o, Restored: n.generation}
 	if o == link.Unhealthy {
@@ -239,12 +249,12 @@ func (n *fakeNode) take(c *Controller, m link.FromController, say func(link.From
 		say(n.report())
 	case link.Probe:
 		if !n.silent {
-			say(link.Probed{Number: m.Number, Generation: n.generation, MD5: n.md5})
+			say(link.Probed{Number: m.Number, Generation: n.generation, MD5: n.md5, Peer: peer.DigestOf(string(n.peer))})
 		}
 	case link.Confirm:
 		if n.pending != nil && n.pending.Generation == m.Generation {
 			n.pending = nil
-			n.confirmed = fakeConfig{n.doc, n.md5, n.generation}
+			n.confirmed = fakeConfig{n.doc, n.peer, n.md5, n.generation}
 			say(n.report())
 		}
 	case link.Managed:
@@ -274,7 +284,7 @@ func (n *fakeNode) pushed(m link.Push, say func(link.FromNode)) {
 		return
 	}
 	say(link.Result{Attempt: m.Attempt, Generation: m.Generation, MD5: m.MD5, Outcome: link.Accepted})
-	n.doc, n.md5, n.generation = m.Document, m.MD5, m.Generation
+	n.doc, n.peer, n.md5, n.generation = m.Document, m.PeerConfiguration, m.MD5, m.Generation
 	n.pending = &link.Pending{Generation: m.Generation, Settled: true}
 	n.deadline = time.Now().Add(m.Confirm)
 	if n.unhealthy != "" && contains(m.Document, n.unhealthy) {
@@ -310,4 +320,24 @@ func (n *fakeNode) got() (pushes int, md5 string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.pushes), n.md5
+}
+
+// parts are the parameters of the PeerConfiguration that it runs: all as they shall be, but for
+// those that it is stuck with.
+func (n *fakeNode) parts() (out []link.Parameter) {
+	c, faults := peer.Decode(n.peer)
+	if len(faults) > 0 {
+		n.r.Errorf("node %s got a peer configuration with faults: %v", n.name, faults)
+	}
+	for _, p := range c.Parameters {
+		word := string(state.Present)
+		if p.Target == state.ToBeAbsent {
+			word = string(state.Absent)
+		}
+		if other := n.stuck[p.ID]; other != "" {
+			word = other
+		}
+		out = append(out, link.Parameter{ID: p.ID, Kind: p.Kind, State: word, Generation: n.generation})
+	}
+	return out
 }

@@ -107,6 +107,7 @@ type reported struct {
 	Wants      fleet.Generation     `json:"wants"`
 	Runs       fleet.Generation     `json:"runs"`
 	Parameters []fleetapi.Parameter `json:"parameters,omitempty"`
+	Peer       *peerView            `json:"peer,omitempty"` // of one with a PeerConfiguration: Parameters are in it
 }
 
 // showAfter is how long changes are gathered before the other replicas are told: a push is
@@ -122,11 +123,16 @@ func (n *node) tells() *reported {
 	if !n.d.Shared || r == nil || n.report == nil {
 		return nil
 	}
-	return &reported{
+	out := &reported{
 		State: r.key.state, Why: r.why, Managed: r.key.managed, Ready: r.key.ready, Wanted: r.key.wanted, Running: r.key.running,
 		Wants: r.key.wants, Runs: r.key.runs,
-		Parameters: n.parameters(),
 	}
+	if n.peers() {
+		out.Peer = n.viewed()
+	} else {
+		out.Parameters = n.parameters()
+	}
+	return out
 }
 
 // tellOthers has the other replicas told soon that something is new of the node.

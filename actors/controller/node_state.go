@@ -51,43 +51,47 @@ func (d *declarations) of(md5 string, set layers.Set) declaration {
 	return out
 }
 
-// summary is the state report of the node: what follows for each parameter that its wanted
-// config declares, or that is to go, from what the node reported.
+// summary is the state report of the node: what follows for each parameter that it wants, or
+// that is to go, from what the node reported.
 type summary struct {
 	of       fleet.Wanted
+	has      listKey
+	online   bool
 	answers  fleet.Generation
 	reported []link.Parameter
 	health   []link.Health
 	report   state.PeerStatusReport
+	more     map[string]partView // by id
+	number   uint64              // of derivations
 }
 
 // summarize derives the report anew where something of it is another than before.
 func (n *node) summarize() state.PeerStatusReport {
 	s := &n.summary
-	if s.of != n.want.Wanted || n.declared.md5 != n.want.Config {
-		n.declared = n.d.declarations.of(n.want.Config, n.want.set)
-		if n.declared.err != nil {
-			n.d.Log.Debug("parameters of a node", zap.String("node", n.seat.id), zap.Error(n.declared.err))
-		}
-	} else if s.answers == n.report.Generation && slices.Equal(s.reported, n.report.Parameters) && slices.Equal(s.health, n.report.Health) {
-		s.report.LastReport = time.Unix(0, n.seat.heard.Load())
+	r := n.report
+	if r == nil {
+		r = &link.Report{}
+	}
+	has := sameList(n.machine.Has())
+	if s.number > 0 && s.of == n.want.Wanted && s.has == has && s.online == (n.stream != nil) && s.answers == r.Generation &&
+		slices.Equal(s.reported, r.Parameters) && slices.Equal(s.health, r.Health) {
+		s.report.LastReport = n.heard()
 		return s.report
 	}
-	reports := make([]state.Reported, 0, len(n.report.Parameters))
-	for _, p := range n.report.Parameters {
-		reports = append(reports, state.Reported{ID: p.ID, Kind: p.Kind, State: state.State(p.State), Message: p.Detail, Generation: p.Generation})
+	reports := make([]state.Reported, 0, len(r.Parameters))
+	more := map[string]partView{}
+	for _, p := range r.Parameters {
+		reports = append(reports, state.Reported{ID: p.ID, Kind: p.Kind, State: state.State(p.State), Message: p.Detail, Generation: p.Generation, Since: p.Since})
+		more[p.ID] = partView{Reported: p.State, Attempts: p.Attempts, NextTry: p.NextTry}
 	}
-	want := state.Config{Generation: n.want.Generation, Parameters: n.declared.parameters}
-	if n.declared.err == nil {
-		want.Parameters = append(slices.Clip(want.Parameters), state.Removed(want.Parameters, reports)...)
-	}
+	want := state.Config{Generation: n.want.Generation, Parameters: n.wantedParameters(more, reports)}
 	was := s.report.PeerConfigurationState
-	said := state.EdgePeerConfigurationState{Generation: n.report.Generation, Parameters: reports}
-	peer := state.Peer{Name: n.seat.name, Online: true, LastReport: time.Unix(0, n.seat.heard.Load())}
-	for _, h := range n.report.Health {
-		peer.Health = append(peer.Health, state.HealthItem{Name: h.Name, Good: h.Good, Detail: h.Detail})
+	said := state.EdgePeerConfigurationState{Generation: r.Generation, Parameters: reports}
+	about := state.Peer{Name: n.seat.name, Online: n.stream != nil, LastReport: n.heard()}
+	for _, h := range r.Health {
+		about.Health = append(about.Health, state.HealthItem{Name: h.Name, Good: h.Good, Detail: h.Detail})
 	}
-	*s = summary{n.want.Wanted, n.report.Generation, n.report.Parameters, n.report.Health, state.Summarize(peer, want, said)}
+	*s = summary{n.want.Wanted, has, n.stream != nil, r.Generation, r.Parameters, r.Health, state.Summarize(about, want, said), more, s.number + 1}
 	for _, i := range state.NewlyIgnored(was, s.report.PeerConfigurationState) {
 		n.d.Log.Info("a node reports what no config of it declares", zap.String("node", n.seat.id), zap.String("parameter", i.ID),
 			zap.String("state", string(i.Reported)), zap.String("review", string(i.Review)), zap.String("reason", i.Reason))
@@ -95,13 +99,56 @@ func (n *node) summarize() state.PeerStatusReport {
 	return s.report
 }
 
+// heard is when the node reported last, zero for never.
+func (n *node) heard() time.Time {
+	if at := n.seat.heard.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+// wantedParameters are all that the node wants, what is to be absent among them: by its
+// PeerConfiguration, or where it has none by its config. Networks and adapters that it reports
+// and that neither has are to be absent too: they are from before the controller pushed to it.
+// More gets what is shown of them.
+func (n *node) wantedParameters(more map[string]partView, reports []state.Reported) []state.Wanted {
+	var out []state.Wanted
+	if c := n.configuration(); c != nil {
+		out = c.Wanted()
+		for _, p := range c.Parameters {
+			m := more[p.ID]
+			m.Dependencies, m.Describes = p.Dependencies, describes(p)
+			more[p.ID] = m
+		}
+		return append(out, state.Removed(out, reports)...)
+	}
+	if n.declared.md5 != n.want.Config || n.declared.md5 == "" {
+		n.declared = n.d.declarations.of(n.want.Config, n.want.set)
+		if n.declared.err != nil {
+			n.d.Log.Debug("parameters of a node", zap.String("node", n.seat.id), zap.Error(n.declared.err))
+		}
+	}
+	if n.declared.err != nil {
+		return nil
+	}
+	return append(slices.Clip(n.declared.parameters), state.Removed(n.declared.parameters, reports)...)
+}
+
 // parameters are those of the state report, for people.
-func (n *node) parameters() []fleetapi.Parameter {
+func (n *node) parameters() []fleetapi.Parameter { return parametersOf(n.summarize()) }
+
+func parametersOf(r state.PeerStatusReport) []fleetapi.Parameter {
 	out := []fleetapi.Parameter{}
-	for _, p := range n.summarize().Parameters {
+	for _, p := range r.Parameters {
 		out = append(out, fleetapi.Parameter{
 			ID: p.ID, Kind: p.Kind, Target: string(p.Target), State: string(p.State), Review: string(p.Review), Reason: p.Reason,
 		})
 	}
 	return out
+}
+
+// synced says whether the node was in sync when it was shown last.
+func (n *node) synced() bool {
+	r := n.seat.row.Load()
+	return r != nil && r.key.state == fleet.InSync
 }

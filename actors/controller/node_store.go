@@ -46,6 +46,7 @@ func (n *node) counted() {
 	n.want, n.next = *n.next, nil
 	n.want.stored = revision.Entry{}
 	n.step(n.want.Wanted)
+	n.underlay()
 	n.compareAgain()
 }
 
@@ -92,6 +93,8 @@ func (n *node) saved(m saved) {
 		n.gone(m)
 	case savedStanding:
 		n.standingSaved(m)
+	case savedUnderlay:
+		n.underlaySaved(m)
 	}
 }
 

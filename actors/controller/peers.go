@@ -3,17 +3,15 @@ package controller
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
-	"go.uber.org/zap"
+	"github.com/google/uuid"
 
-	"edgespan/config"
+	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
@@ -21,203 +19,320 @@ import (
 	"edgespan/config/state"
 )
 
-// described is the fleet as its descriptors are now, and the state that it was read from.
-// Descriptors with faults are left out, and told to the log.
-func (c *Controller) described(ctx context.Context) (*peer.Fleet, history.State, error) {
-	w, err := c.d.world(ctx)
-	if err != nil {
-		return nil, history.State{}, err
+var _ fleetapi.Peers = (*Controller)(nil)
+
+// peers are the descriptors and deployments as the nodes get them.
+func (c *Controller) peers(ctx context.Context) (*peer.Fleet, error) {
+	if err := c.Ready(ctx); err != nil {
+		return nil, err
 	}
-	f, err := w.Peers()
-	if faults := config.Faults(nil); errors.As(err, &faults) {
-		c.d.Log.Warn("descriptors that can't be read", zap.Error(err))
-		err = nil
+	if f := c.d.dir.peers.Load(); f != nil {
+		return f, nil
 	}
-	return f, w.State, err
+	return peer.NewFleet(nil, nil, nil), nil
 }
 
 // Peers are all nodes that have a descriptor or have joined.
 func (c *Controller) Peers(ctx context.Context) ([]fleetapi.Peer, error) {
-	f, _, err := c.described(ctx)
+	f, err := c.peers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := c.peersOf(f)
-	return slices.SortedFunc(maps.Values(all), func(a, b fleetapi.Peer) int { return cmp.Compare(a.Name, b.Name) }), nil
-}
-
-// peersOf are the peers of a fleet, by name.
-func (c *Controller) peersOf(f *peer.Fleet) map[string]fleetapi.Peer {
-	now, out := c.d.Now(), map[string]fleetapi.Peer{}
+	names := map[string]bool{}
 	for name := range f.Peers {
-		out[name] = peerOf(f, fleetapi.Node{Name: name}, now)
+		names[name] = true
 	}
-	for _, n := range c.d.dir.nodes(now, c.d.settings()) {
-		if n.ID != "" || out[n.Name].Described {
-			out[n.Name] = peerOf(f, n, now)
+	for _, s := range c.d.dir.seats() {
+		if name, id := s.called(); id != "" {
+			names[name] = true
 		}
 	}
-	return out
-}
-
-// peerOf is a peer as far as the list of nodes says it.
-func peerOf(f *peer.Fleet, n fleetapi.Node, now time.Time) fleetapi.Peer {
-	_, described := f.Peers[n.Name]
-	p := fleetapi.Peer{
-		Name: n.Name, ID: n.ID, Described: described, Clusters: f.ClustersOf(n.Name), Online: n.Online, Ready: n.Ready,
-		Counts: map[string]int{}, Wanted: n.Wanted.Generation, Applied: n.Running.Generation, LastReport: n.LastReport,
+	out := make([]fleetapi.Peer, 0, len(names))
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		r, _ := c.d.peerReport(f, name)
+		out = append(out, c.d.peerOf(f, r))
 	}
-	if n.LastReport != nil {
-		age := max(0, now.Sub(*n.LastReport).Seconds())
-		p.AgeSeconds = &age
-	}
-	p.Health = string(state.Yellow)
-	switch {
-	case n.ID == "":
-		p.Health, p.Why = string(state.Unknown), "it has not joined"
-	case !n.Online:
-		p.Health, p.Why = string(state.Unknown), "it is offline"
-	case n.Ready:
-		p.Health = string(state.Green)
-	default:
-		p.Why = n.State + ": " + n.Why
-	}
-	return p
+	return out, nil
 }
 
 // Peer is all that is known of one peer.
 func (c *Controller) Peer(ctx context.Context, name string) (fleetapi.PeerDetail, error) {
-	f, s, err := c.described(ctx)
+	f, err := c.peers(ctx)
 	if err != nil {
 		return fleetapi.PeerDetail{}, err
 	}
-	p, is := c.peersOf(f)[name]
-	if !is {
-		return fleetapi.PeerDetail{}, &operate.NotFoundError{What: fmt.Sprintf("peer %q", name), Allowed: "a peer that is described or has joined is allowed"}
-	}
-	d := fleetapi.PeerDetail{Peer: p}
-	v, err := s.Layer(history.Layer{Kind: history.Peer, Name: name})
+	v, err := c.described(ctx, history.Layer{Kind: history.Peer, Name: name})
 	if err != nil {
-		return d, err
+		return fleetapi.PeerDetail{}, err
 	}
-	d.Descriptor, d.Revision = v.Document, v.Revision
-	if d.ID == "" {
-		return d, nil
+	if s := c.d.dir.named(name); v.Document == nil && (s == nil || s.process() == nil) {
+		return fleetapi.PeerDetail{}, &operate.NotFoundError{What: fmt.Sprintf("peer %q", name), Allowed: "a peer that is described, or a node that has joined, is allowed"}
 	}
-	n, err := c.Node(ctx, name)
-	if err != nil {
-		return d, err
+	r, view := c.d.peerReport(f, name)
+	d := fleetapi.PeerDetail{
+		Peer: c.d.peerOf(f, r), Descriptor: v.Document, Parameters: []fleetapi.PeerParameter{}, Ignored: []fleetapi.PeerParameter{},
 	}
-	for _, one := range n.Parameters {
-		d.Counts[one.State]++
-		if one.Review == string(state.Yes) {
-			d.Health = string(state.Red)
-		}
-		d.Parameters = append(d.Parameters, fleetapi.PeerParameter{
-			ID: one.ID, Kind: one.Kind, Target: one.Target, State: one.State, Review: one.Review, Reason: one.Reason,
+	if v.Document != nil {
+		d.Revision = v.Revision
+	}
+	for _, p := range r.Parameters {
+		d.Parameters = append(d.Parameters, shown(p, view.More[p.ID]))
+	}
+	for _, i := range r.Ignored {
+		d.Ignored = append(d.Ignored, fleetapi.PeerParameter{
+			ID: i.ID, Kind: i.Kind, Reported: string(i.Reported), State: string(state.Ignored), Review: string(i.Review), Reason: i.Reason, Since: moment(i.Since),
 		})
 	}
 	return d, nil
 }
 
-// Clusters are all clusters, by name.
+// Clusters are all that are described, by name.
 func (c *Controller) Clusters(ctx context.Context) ([]fleetapi.Cluster, error) {
-	f, _, err := c.described(ctx)
+	f, err := c.peers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	peers, out := c.peersOf(f), []fleetapi.Cluster{}
+	out := make([]fleetapi.Cluster, 0, len(f.Clusters))
 	for _, name := range slices.Sorted(maps.Keys(f.Clusters)) {
-		out = append(out, clusterOf(f, name, peers))
+		out = append(out, c.d.clusterOf(f, name, c.d.clusterStatus(f, name)))
 	}
 	return out, nil
 }
 
-// clusterOf is a cluster as far as its members' places in the list of nodes say it.
-func clusterOf(f *peer.Fleet, name string, peers map[string]fleetapi.Peer) fleetapi.Cluster {
-	is := f.Clusters[name]
-	out := fleetapi.Cluster{
-		Name: name, ID: is.ID.String(), Leader: is.Leader, Topology: string(is.Topology), Members: slices.Sorted(maps.Keys(is.Members)),
-		State: "undeployed", Health: string(state.Unknown), Why: "it is not deployed",
-	}
-	if _, out.Deployed = f.Deployments[name]; !out.Deployed {
-		return out
-	}
-	out.State, out.Health, out.Ready, out.Why = "deployed", string(state.Green), true, ""
-	for _, member := range out.Members {
-		p := peers[member]
-		if p.Ready {
-			continue
-		}
-		if out.Ready {
-			out.State, out.Health, out.Ready, out.Why = "deploying", p.Health, false, member+": "+p.Why
-		}
-	}
-	return out
-}
-
 // Cluster is all that is known of one cluster.
 func (c *Controller) Cluster(ctx context.Context, name string) (fleetapi.ClusterDetail, error) {
-	f, s, err := c.described(ctx)
+	f, err := c.peers(ctx)
 	if err != nil {
 		return fleetapi.ClusterDetail{}, err
 	}
-	if _, is := f.Clusters[name]; !is {
+	cluster, is := f.Clusters[name]
+	if !is {
 		return fleetapi.ClusterDetail{}, &operate.NotFoundError{What: fmt.Sprintf("cluster %q", name), Allowed: "a cluster that is described is allowed"}
 	}
-	peers := c.peersOf(f)
-	d := fleetapi.ClusterDetail{Cluster: clusterOf(f, name, peers)}
-	v, err := s.Layer(history.Layer{Kind: history.Cluster, Name: name})
+	v, err := c.described(ctx, history.Layer{Kind: history.Cluster, Name: name})
 	if err != nil {
-		return d, err
+		return fleetapi.ClusterDetail{}, err
 	}
-	d.Descriptor, d.Revision = v.Document, v.Revision
-	for _, member := range d.Members {
-		d.Peers = append(d.Peers, peers[member])
+	s := c.d.clusterStatus(f, name)
+	d := fleetapi.ClusterDetail{
+		Cluster: c.d.clusterOf(f, name, s), Descriptor: v.Document, Revision: v.Revision, Peers: []fleetapi.Peer{}, Tunnels: []fleetapi.Tunnel{},
+	}
+	for _, m := range s.Members {
+		d.Peers = append(d.Peers, c.d.peerOf(f, m.Report))
 	}
 	vnis := f.Deployments[name].VNIs
-	for i, a := range d.Members {
-		for _, b := range d.Members[i+1:] {
-			if n, is := vnis[peer.Pair(a, b)]; is {
-				d.Tunnels = append(d.Tunnels, fleetapi.Tunnel{Between: [2]string{a, b}, VNI: n, States: [2]string{string(state.Creating), string(state.Creating)}})
-			}
-		}
+	for _, pair := range slices.Sorted(maps.Keys(vnis)) {
+		a, b, _ := strings.Cut(pair, " ")
+		t := fleetapi.Tunnel{Between: [2]string{a, b}, VNI: vnis[pair]}
+		t.States[0], t.Reason = c.d.tunnelEnd(cluster, s, a, b)
+		var reason string
+		t.States[1], reason = c.d.tunnelEnd(cluster, s, b, a)
+		t.Reason = cmp.Or(t.Reason, reason)
+		d.Tunnels = append(d.Tunnels, t)
 	}
 	return d, nil
 }
 
-// lookEvery is how often Changed looks.
-const lookEvery = time.Second
-
-// Changed looks again and again.
+// Changed waits until something of peers or clusters may be another than at a mark.
 func (c *Controller) Changed(ctx context.Context, mark uint64) (uint64, error) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
 	for {
-		f, s, err := c.described(ctx)
-		if err != nil {
-			return mark, err
-		}
-		peers := c.peersOf(f)
-		for name, p := range peers {
-			p.AgeSeconds = nil
-			peers[name] = p
-		}
-		text, err := json.Marshal(peers)
-		if err != nil {
-			return mark, fmt.Errorf("peers: %w", err)
-		}
-		h := fnv.New64a()
-		fmt.Fprintf(h, "%d %s", s.Number, text)
-		if now := max(1, h.Sum64()); now != mark {
-			return now, nil
+		next, moved := c.d.dir.news.after()
+		if next != mark {
+			return next, nil
 		}
 		select {
-		case <-tick.C:
+		case <-moved:
 		case <-ctx.Done():
 			return mark, ctx.Err()
 		case <-c.d.ctx.Done():
 			return mark, fmt.Errorf("%w: it is ending", fleetapi.ErrBusy)
 		}
 	}
+}
+
+// described is the layer of a descriptor, without a document where there is none.
+func (c *Controller) described(ctx context.Context, l history.Layer) (history.Version, error) {
+	return read(ctx, c, func(w *operate.World) (history.Version, error) { return w.State.Layer(l) })
+}
+
+// called is the node's name, and its id once it has joined.
+func (s *seat) called() (name, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.name, s.id
+}
+
+// peerReport is the report of a node by its name, as it is now: of a node without a stream its
+// last one holds, but neither its health nor that it is ready.
+func (d *deps) peerReport(f *peer.Fleet, name string) (state.PeerStatusReport, peerView) {
+	r, v := state.PeerStatusReport{Counts: map[state.State]int{}}, peerView{}
+	s := d.dir.named(name)
+	if s != nil {
+		if p := s.peer.Load(); p != nil {
+			r, v = p.Report, *p
+		}
+		_, replica, _ := s.at()
+		r.Online = replica != ""
+		if at := s.heard.Load(); at != 0 {
+			r.LastReport = time.Unix(0, at)
+		}
+	}
+	r.Name, r.Clusters = name, f.ClustersOf(name)
+	switch {
+	case !r.Online:
+		r.Ready, r.Why = false, "it is offline"
+		if r.Health = state.Unknown; r.Reviews > 0 {
+			r.Health = state.Red
+		}
+	case v.Report.Counts == nil:
+		r.Ready, r.Health, r.Why = false, state.Unknown, "nothing is known of it yet"
+		if row := s.row.Load(); row != nil {
+			r.Why = string(row.key.state) + ": " + row.why
+			r.Wanted, r.Applied = row.key.wants, row.key.runs
+		}
+	}
+	return r, v
+}
+
+// peerOf is a report in short.
+func (d *deps) peerOf(f *peer.Fleet, r state.PeerStatusReport) fleetapi.Peer {
+	_, described := f.Peers[r.Name]
+	p := fleetapi.Peer{
+		Name: r.Name, Described: described, Clusters: append([]string{}, r.Clusters...), Online: r.Online, Health: string(r.Health),
+		Ready: r.Ready, Why: r.Why, Counts: map[string]int{}, LastReport: moment(r.LastReport),
+	}
+	if s := d.dir.named(r.Name); s != nil {
+		_, p.ID = s.called()
+	}
+	if p.ID == "" {
+		p.Why = "it has not joined"
+	}
+	for word, n := range r.Counts {
+		p.Counts[string(word)] = n
+	}
+	if r.Wanted != (fleet.Generation{}) {
+		p.Wanted = r.Wanted.String()
+	}
+	if r.Applied != (fleet.Generation{}) {
+		p.Applied = r.Applied.String()
+	}
+	if age, is := r.Age(d.Now()); is {
+		seconds := age.Seconds()
+		p.AgeSeconds = &seconds
+	}
+	return p
+}
+
+// clusterStatus puts together what the members of a cluster say.
+func (d *deps) clusterStatus(f *peer.Fleet, name string) state.ClusterStatus {
+	nodes := map[string]peer.Node{}
+	c := f.Clusters[name]
+	for member := range c.Members {
+		nodes[member] = peer.Node{ID: d.idOf(member)}
+	}
+	var members []state.Member
+	for member := range c.Members {
+		r, _ := d.peerReport(f, member)
+		m := state.Member{Report: r}
+		for _, p := range peer.Derive(peer.Input{Name: member, Nodes: nodes, Fleet: only(f, name)}).Parameters {
+			if p.Kind != peer.KindExecutor {
+				m.Parameters = append(m.Parameters, p.ID)
+			}
+		}
+		members = append(members, m)
+	}
+	s := state.SummarizeCluster(name, members)
+	for member := range c.Members {
+		if s.Ready && nodes[member].ID == uuid.Nil {
+			s.Ready, s.Why = false, member+": it has not joined"
+		}
+	}
+	return s
+}
+
+// only is a fleet in which one cluster is deployed.
+func only(f *peer.Fleet, cluster string) *peer.Fleet {
+	all := map[string]peer.Deployment{}
+	if one, is := f.Deployments[cluster]; is {
+		all[cluster] = one
+	}
+	return peer.NewFleet(f.Peers, f.Clusters, all)
+}
+
+// idOf is the id of a node that has joined, nil of any other.
+func (d *deps) idOf(name string) uuid.UUID {
+	s := d.dir.named(name)
+	if s == nil {
+		return uuid.Nil
+	}
+	_, text := s.called()
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return uuid.Nil
+	}
+	return id
+}
+
+// clusterOf is a cluster in short.
+func (d *deps) clusterOf(f *peer.Fleet, name string, s state.ClusterStatus) fleetapi.Cluster {
+	c := f.Clusters[name]
+	_, deployed := f.Deployments[name]
+	out := fleetapi.Cluster{
+		Name: name, ID: c.ID.String(), Leader: c.Leader, Topology: string(c.Topology), Members: slices.Sorted(maps.Keys(c.Members)),
+		Deployed: deployed, State: "undeployed", Health: string(state.Unknown),
+	}
+	if deployed {
+		out.Health, out.Ready, out.Why, out.State = string(s.Health), s.Ready, s.Why, "deploying"
+		if s.Ready {
+			out.State = "deployed"
+		}
+		return out
+	}
+	out.Why = "it is not deployed"
+	if late := d.holding(c.ID); len(late) > 0 {
+		out.State = "undeploying"
+		out.Why = fmt.Sprintf("%d nodes have not said that they are clean: %s", len(late), late[0])
+	}
+	return out
+}
+
+// holding are the nodes that may have something of a cluster that is not deployed, by name.
+func (d *deps) holding(cluster uuid.UUID) []string {
+	var out []string
+	for _, s := range d.dir.seats() {
+		v := s.peer.Load()
+		if v == nil || len(v.has) == 0 {
+			continue
+		}
+		name, text := s.called()
+		id, err := uuid.Parse(text)
+		if err != nil {
+			continue
+		}
+		network := peer.NetworkOf(cluster, id).String()
+		if slices.ContainsFunc(v.has, func(g peer.Gone) bool { return strings.Contains(g.ID, network) }) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// tunnelEnd is the state of a tunnel at one end, and why it is not there.
+func (d *deps) tunnelEnd(c peer.Cluster, s state.ClusterStatus, here, there string) (word, reason string) {
+	id := peer.TunnelID(peer.NetworkOf(c.ID, d.idOf(here)), d.idOf(there))
+	for _, m := range s.Members {
+		if m.Report.Name != here {
+			continue
+		}
+		for _, p := range m.Parameters {
+			if p.ID == id {
+				if p.State != state.Present {
+					reason = here + ": " + cmp.Or(p.Reason, string(p.State))
+				}
+				return string(p.State), reason
+			}
+		}
+	}
+	return "", here + ": nothing is known of it yet"
 }

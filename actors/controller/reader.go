@@ -85,7 +85,7 @@ type listing struct {
 // followed are the folders that every replica keeps up with.
 var followed = []revision.Prefix{
 	history.InNodes, history.InTokens, history.InGenerations, history.InOwners, history.InMailboxes, history.InLearnt,
-	history.InOperators, history.InRevoked, history.InRollouts, history.InGates, history.InStandings,
+	history.InOperators, history.InRevoked, history.InRollouts, history.InGates, history.InStandings, history.InUnderlays,
 }
 
 // list reads what the fleet goes by. Again is for one that has been told before: it has nodes,

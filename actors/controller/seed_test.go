@@ -23,7 +23,7 @@ func (r *rig) pushes(name string) int {
 func byHand(n *fakeNode) {
 	doc := config.Object{"envParams": config.Object{"A": "by hand"}}
 	n.doc, n.md5, n.generation = config.AppendCanonical(nil, doc), config.MD5(doc), link.Generation{}
-	n.confirmed = fakeConfig{n.doc, n.md5, n.generation}
+	n.confirmed = fakeConfig{n.doc, n.peer, n.md5, n.generation}
 }
 
 // onSynced is a test of a controller whose nodes n1, n2 and n3 are in sync, and no interval runs.

@@ -143,7 +143,7 @@ func (m *Memory) holds(with *peer.Configuration) {
 // Absent, and where it has settled what it reports no more.
 func (m *Memory) parted(with *peer.Configuration, parts map[string]bool, settled bool) bool {
 	before, wants := len(m.Has), wantedParts(with)
-	m.Has = slices.DeleteFunc(m.Has, func(g peer.Gone) bool {
+	m.Has = slices.DeleteFunc(slices.Clone(m.Has), func(g peer.Gone) bool {
 		absent, reported := parts[g.ID]
 		return !wants[g.ID] && (absent || settled && !reported)
 	})

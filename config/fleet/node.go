@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"edgespan/config/layers"
+	"edgespan/config/peer"
 )
 
 // Settings are the same for all nodes.
@@ -144,6 +145,9 @@ func (n *Node) Memory() Memory { return n.mem.clone() }
 // Parting says whether something may be on the node that is to be absent: its reports are to
 // say of what (Report.Parts).
 func (n *Node) Parting() bool { return len(n.mem.Has) > 0 && len(n.mem.Left(n.wanted.With)) > 0 }
+
+// Has is Memory.Has. Nobody changes it; where it is another it is another list.
+func (n *Node) Has() []peer.Gone { return n.mem.Has }
 
 // State is where the node stands now.
 func (n *Node) State(now time.Time) State { return n.judge(now).state }

@@ -1,0 +1,172 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"edgespan/config/fleet"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/peer"
+	"edgespan/config/state"
+)
+
+// peerView is what is shown of a node as a peer: its own replica derives it, and tells it to the
+// others with its key. Nobody changes it.
+type peerView struct {
+	Report state.PeerStatusReport `json:"report"`
+	More   map[string]partView    `json:"more,omitempty"` // by id
+	has    []peer.Gone            // what may be on it, by its memory
+}
+
+// partView is what is shown of a parameter beside its state.
+type partView struct {
+	Dependencies []string  `json:"dependencies,omitempty"`
+	Reported     string    `json:"reported,omitempty"` // what the node said
+	Attempts     int       `json:"attempts,omitempty"`
+	NextTry      time.Time `json:"nextTry,omitzero"`
+	Describes    string    `json:"describes,omitempty"`
+}
+
+// notices tell those who wait that something that is shown is another.
+type notices struct {
+	mu     sync.Mutex
+	number uint64
+	moved  chan struct{} // is closed by the next; nil: nobody waits
+}
+
+// tell tells.
+func (n *notices) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.number++
+	if n.moved != nil {
+		close(n.moved)
+		n.moved = nil
+	}
+}
+
+// after is the number of now, and a channel that is closed by the next one.
+func (n *notices) after() (uint64, <-chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.moved == nil {
+		n.moved = make(chan struct{})
+	}
+	return n.number + 1, n.moved // 0 is before all of them
+}
+
+// view publishes what is new of the node as a peer.
+func (n *node) view() {
+	key := viewKey{n.theirs, n.stream != nil, n.report != nil, n.want.Generation, n.derived(), sameList(n.machine.Has())}
+	if n.viewOf == key {
+		return
+	}
+	n.viewOf = key
+	n.seat.peer.Store(n.viewed())
+	n.d.dir.news.tell()
+	if n.peers() {
+		n.tellOthers()
+	}
+}
+
+// viewKey says what a view was made of.
+type viewKey struct {
+	theirs         *reported
+	here, reported bool
+	wants          fleet.Generation
+	derived        uint64
+	has            listKey
+}
+
+// derived is the number of the derivation of now, 0 for none: of a node that is in sync or has
+// a PeerConfiguration. What others are on their way to is told by their state.
+func (n *node) derived() uint64 {
+	if n.theirs != nil || n.report == nil && n.want.With == nil || !n.peers() && !n.synced() {
+		return 0
+	}
+	n.summarize()
+	return n.summary.number
+}
+
+// peers says whether the node has, or may have, more than its config declares.
+func (n *node) peers() bool { return n.want.With != nil || len(n.machine.Has()) > 0 }
+
+// viewed is the view of now; nil of a node that nothing is known of.
+func (n *node) viewed() *peerView {
+	has := n.machine.Has()
+	if t := n.theirs; t != nil && t.Peer != nil {
+		v := *t.Peer
+		v.has = has
+		return &v
+	}
+	if n.derived() == 0 {
+		if has == nil {
+			return nil
+		}
+		return &peerView{has: has}
+	}
+	v := peerView{Report: n.summary.report, More: n.summary.more, has: has}
+	v.Report.LastReport = time.Time{}
+	return &v
+}
+
+// listKey is the identity of a list that nobody changes.
+type listKey struct {
+	first *peer.Gone
+	size  int
+}
+
+func sameList(l []peer.Gone) listKey {
+	if len(l) == 0 {
+		return listKey{}
+	}
+	return listKey{&l[0], len(l)}
+}
+
+// describes is the value of a parameter, for people.
+func describes(p peer.Parameter) string {
+	switch {
+	case p.Interface != nil:
+		return p.Interface.IfName
+	case p.Bridge != nil:
+		return fmt.Sprintf("%s, MTU %d", p.Bridge.DisplayName, p.Bridge.MTU)
+	case p.Tunnel != nil:
+		t := p.Tunnel
+		ends := "addresses are not known yet"
+		if t.Local.IsValid() && t.Remote.IsValid() {
+			ends = t.Local.String() + " > " + t.Remote.String()
+		}
+		return fmt.Sprintf("to %s: %s %d %s, MTU %d", t.Peer, t.Type, t.VNI, ends, t.MTU)
+	case p.Joined != nil:
+		return p.Joined.Link + " in " + peer.BridgeID(p.Joined.Network)
+	case p.Executor != nil && p.Executor.Unit != "":
+		return "unit " + p.Executor.Unit
+	case p.Executor != nil:
+		return strings.Join(p.Executor.Command, " ")
+	case p.Check != nil:
+		if !p.Check.Remote.IsValid() {
+			return "to " + p.Check.Peer
+		}
+		return "to " + p.Check.Peer + " at " + p.Check.Remote.String()
+	}
+	return ""
+}
+
+// shown is a parameter as people get it.
+func shown(p state.Parameter, more partView) fleetapi.PeerParameter {
+	return fleetapi.PeerParameter{
+		ID: p.ID, Kind: p.Kind, Target: string(p.Target), State: string(p.State), Reported: more.Reported, Review: string(p.Review), Reason: p.Reason,
+		Since: moment(p.Since), Dependencies: more.Dependencies, Attempts: more.Attempts, NextTry: moment(more.NextTry), Describes: more.Describes,
+	}
+}
+
+// moment is a time, nil for none.
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
