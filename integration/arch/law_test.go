@@ -64,6 +64,8 @@ var mayImport = map[string][]string{
 	// platform obeys: it knows the vocabulary of host state and itself.
 	"platform/proc":     {"netinst/netstate"},
 	"platform/dump":     {},
+	"platform/executor": {"netinst/netstate", "platform/proc", "platform/store"},
+	"platform/probe":    {},
 	"platform/kernel":   {"netinst/netstate", "platform/proc", "platform/dump"},
 	"platform/nft":      {"platform/proc"},
 	"platform/firewall": {"netinst/netstate", "platform/proc", "platform/dump", "platform/nft", "platform/store"},
@@ -102,7 +104,7 @@ var mayImport = map[string][]string{
 		"netinst", "netinst/netstate", "appnet",
 		"config/layers", "platform/confdir", "config/optimize", "config/topology",
 		"config/e2e", "config/lint", "config/migrate", "config/schema",
-		"actors/agent", "config/action", "platform/nodelink", "platform/pki", "platform/proc", "netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
+		"actors/agent", "config/action", "platform/executor", "platform/probe", "platform/nodelink", "platform/pki", "platform/proc", "netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
 		"config/httpapi/fleetapi", "config/history", "config/operate", "platform/pki",
 	},
 

@@ -1,0 +1,376 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/proc"
+	"edgespan/platform/store"
+)
+
+const (
+	folderName = "exec"
+	stateFile  = "state.json"
+	outFile    = "out"
+	exitFile   = "exit"
+	mark       = "EDGESPAN_EXECUTOR" // its value is the folder
+	path       = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	stopGrace  = 10 * time.Second
+	mostOutput = 1 << 20 // octets of output that are kept between two checks
+	lastWords  = 512     // octets of output in a reason
+	systemdDir = "/run/systemd/system"
+)
+
+// once runs a command and leaves its exit code, whoever lives then: the file is "$0".
+const once = `"$@"; c=$?; echo $c >"$0.new" && mv "$0.new" "$0"`
+
+// Executors are those of one run directory. One executor gets one call at a time.
+type Executors struct {
+	run     *proc.Runner
+	dir     string
+	systemd string        // there is one where this folder is
+	grace   time.Duration // from the request to end to the kill
+
+	mu      sync.Mutex
+	ended   func(id string)
+	watched map[string]proc.Ident // by id
+	codes   map[proc.Ident]int    // of our own children that have ended
+}
+
+// New makes the Executors whose folders lie below the run directory dir.
+func New(run *proc.Runner, dir string) *Executors {
+	return &Executors{
+		run: run, dir: filepath.Join(dir, folderName), systemd: systemdDir, grace: stopGrace,
+		ended: func(string) {}, watched: map[string]proc.Ident{}, codes: map[proc.Ident]int{},
+	}
+}
+
+// Ended has f called, from any goroutine, when a process has ended by itself.
+func (x *Executors) Ended(f func(id string)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ended = f
+}
+
+// state is the memory of one executor in its folder. It is written before the start, without
+// an identity, and after it.
+type state struct {
+	netstate.Executor
+	proc.Ident
+	Stood bool // the unit ran before: it is not ours to be stopped
+}
+
+// normal is an executor as its folder spells it.
+func normal(e netstate.Executor) netstate.Executor {
+	if len(e.Env) == 0 {
+		e.Env = nil
+	}
+	if len(e.Argv) == 0 {
+		e.Argv = nil
+	}
+	return e
+}
+
+// folder does not depend on what an id may hold.
+func (x *Executors) folder(id string) string {
+	return filepath.Join(x.dir, uuid.NewSHA1(uuid.NameSpaceOID, []byte(id)).String())
+}
+
+// List lists the executors of which anything is on the host.
+func (x *Executors) List(context.Context) ([]string, error) {
+	entries, err := os.ReadDir(x.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("list executors: %w", err)
+	}
+	var ids []string
+	for _, e := range entries {
+		if st, err := read(filepath.Join(x.dir, e.Name())); err == nil {
+			ids = append(ids, st.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// Has says whether anything of an executor is on the host.
+func (x *Executors) Has(_ context.Context, id string) (bool, error) {
+	_, err := os.Stat(x.folder(id))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Check says how an executor is, and why it is not otherwise.
+func (x *Executors) Check(ctx context.Context, e netstate.Executor) (netstate.Condition, string, error) {
+	folder := x.folder(e.ID)
+	e = normal(e)
+	st, err := read(folder)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return netstate.Missing, "", nil
+	case err != nil:
+		return netstate.Missing, err.Error(), nil
+	case !reflect.DeepEqual(st.Executor, e):
+		return netstate.Missing, "it is another one", nil
+	case e.Unit != "":
+		return x.unit(ctx, e.Unit)
+	}
+	cut(filepath.Join(folder, outFile))
+	if st.Pid == 0 { // a crash between the start and its record
+		if st.Ident, err = x.adopt(folder, st); err != nil {
+			return netstate.Missing, "", err
+		}
+	}
+	if st.Alive() {
+		x.watch(e.ID, st.Ident)
+		if e.Once {
+			return netstate.Running, fmt.Sprintf("runs as process %d", st.Pid), nil
+		}
+		return netstate.Right, "", nil
+	}
+	code, known := x.code(folder, st)
+	why := "it has ended, and nobody saw how"
+	if known {
+		why = "it has ended with " + strconv.Itoa(code)
+	}
+	if words := tail(filepath.Join(folder, outFile)); words != "" {
+		why += ": " + words
+	}
+	switch {
+	case !e.Once:
+		return netstate.Missing, why, nil
+	case known && code == 0:
+		return netstate.Right, "", nil
+	case st.Pid == 0: // it never ran
+		return netstate.Missing, "", nil
+	}
+	return netstate.Spoilt, why, nil
+}
+
+// adopt finds a process by its mark: the oldest one is what was started.
+func (x *Executors) adopt(folder string, st state) (proc.Ident, error) {
+	found, err := proc.Marked(mark + "=" + folder)
+	if err != nil || len(found) == 0 {
+		return proc.Ident{}, err
+	}
+	st.Ident = slices.MinFunc(found, func(a, b proc.Ident) int {
+		if a.Start != b.Start {
+			return int(min(1, max(-1, int64(a.Start)-int64(b.Start))))
+		}
+		return a.Pid - b.Pid
+	})
+	return st.Ident, write(folder, st)
+}
+
+// code is how a process has ended.
+func (x *Executors) code(folder string, st state) (int, bool) {
+	if text, err := os.ReadFile(filepath.Join(folder, exitFile)); err == nil {
+		code, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		return code, err == nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	code, known := x.codes[st.Ident]
+	return code, known
+}
+
+// watch has the end of a process told, once for each.
+func (x *Executors) watch(id string, p proc.Ident) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.watched[id] == p {
+		return
+	}
+	if _, err := p.Watch(func() { x.tell(id, p) }); err != nil {
+		return // the next check sees it
+	}
+	x.watched[id] = p
+}
+
+func (x *Executors) tell(id string, p proc.Ident) {
+	x.mu.Lock()
+	ours, f := x.watched[id] == p, x.ended
+	x.mu.Unlock()
+	if ours {
+		f(id)
+	}
+}
+
+// Make starts an executor, in place of what runs under its id.
+func (x *Executors) Make(ctx context.Context, e netstate.Executor) error {
+	if err := x.Remove(ctx, e.ID); err != nil {
+		return err
+	}
+	folder := x.folder(e.ID)
+	e = normal(e)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	if e.Unit != "" {
+		return x.start(ctx, folder, e)
+	}
+	st := state{Executor: e}
+	if err := write(folder, st); err != nil {
+		return err
+	}
+	spec := proc.Spec{Argv: e.Argv, Dir: e.Dir, Out: filepath.Join(folder, outFile), Env: []string{path, mark + "=" + folder}}
+	if spec.Dir == "" {
+		spec.Dir = "/"
+	}
+	for _, key := range slices.Sorted(maps.Keys(e.Env)) {
+		if key != mark {
+			spec.Env = append(spec.Env, key+"="+e.Env[key]) // of a key twice the last one counts
+		}
+	}
+	if e.Once {
+		spec.Argv = append([]string{"/bin/sh", "-c", once, filepath.Join(folder, exitFile)}, e.Argv...)
+	}
+	started := make(chan proc.Ident, 1)
+	spec.Ended = func(code int) {
+		p := <-started
+		x.mu.Lock()
+		x.codes[p] = code
+		x.mu.Unlock()
+		x.tell(e.ID, p)
+	}
+	p, err := x.run.StartAs(spec)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(folder))
+	}
+	x.mu.Lock()
+	x.watched[e.ID] = p // Ended tells of it
+	x.mu.Unlock()
+	started <- p
+	st.Ident = p
+	return write(folder, st)
+}
+
+// Remove ends an executor and all that it started, and removes its folder. What is not there is
+// no error.
+func (x *Executors) Remove(ctx context.Context, id string) error {
+	folder := x.folder(id)
+	st, err := read(folder)
+	if errors.Is(err, os.ErrNotExist) {
+		if err := os.RemoveAll(folder); err != nil {
+			return fmt.Errorf("remove folder: %w", err)
+		}
+		return nil
+	}
+	x.mu.Lock()
+	delete(x.watched, id) // its end is wanted
+	delete(x.codes, st.Ident)
+	x.mu.Unlock()
+	if st.Unit != "" {
+		if err := x.stop(ctx, st); err != nil {
+			return err
+		}
+	} else if err := x.end(ctx, folder, st.Ident); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		return fmt.Errorf("remove folder: %w", err)
+	}
+	return nil
+}
+
+// end asks all processes of an executor to end, and kills what is left after a while.
+func (x *Executors) end(ctx context.Context, folder string, first proc.Ident) error {
+	until := time.Now().Add(x.grace)
+	for sig := syscall.SIGTERM; ; {
+		left, err := proc.Marked(mark + "=" + folder)
+		if err != nil {
+			return err
+		}
+		if first.Alive() && !slices.Contains(left, first) { // it has given itself another environment
+			left = append(left, first)
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		if sig != 0 {
+			for _, p := range left {
+				if err := p.Signal(sig); err != nil {
+					return fmt.Errorf("signal process %d: %w", p.Pid, err)
+				}
+			}
+		}
+		switch sig = 0; {
+		case time.Now().After(until.Add(x.grace)):
+			return fmt.Errorf("process %d outlives SIGKILL", left[0].Pid)
+		case time.Now().After(until):
+			sig = syscall.SIGKILL
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("stop process %d: %w", left[0].Pid, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func read(folder string) (state, error) {
+	var st state
+	text, err := os.ReadFile(filepath.Join(folder, stateFile))
+	if err != nil {
+		return st, fmt.Errorf("read executor: %w", err)
+	}
+	if err := json.Unmarshal(text, &st); err != nil {
+		return st, fmt.Errorf("parse executor: %w", err)
+	}
+	return st, nil
+}
+
+func write(folder string, st state) error {
+	text, err := json.Marshal(st)
+	if err == nil {
+		err = store.WriteFile(filepath.Join(folder, stateFile), text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write executor: %w", err)
+	}
+	return nil
+}
+
+// cut keeps a file of output from growing for ever: its writer appends.
+func cut(file string) {
+	if info, err := os.Stat(file); err == nil && info.Size() > mostOutput {
+		_ = os.Truncate(file, 0) // or the next time
+	}
+}
+
+// tail is the end of a process's output in one line.
+func tail(file string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	text := make([]byte, min(info.Size(), lastWords))
+	if _, err := f.ReadAt(text, info.Size()-int64(len(text))); err != nil {
+		return ""
+	}
+	lines := strings.FieldsFunc(strings.ToValidUTF8(string(text), "?"), func(r rune) bool { return r < ' ' })
+	return strings.Join(lines, "; ")
+}

@@ -1,0 +1,147 @@
+package fake
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"edgespan/netinst/netstate"
+)
+
+// Executors are those of a host in memory. They live on when the node that started them ends.
+type Executors struct {
+	mu     sync.Mutex
+	runs   map[string]netstate.Executor
+	starts map[string]int
+	stops  map[string]int
+	broken map[string]error // of Make
+	ended  func(id string)
+	panics map[string]bool
+	deaf   map[netip.Addr]bool
+}
+
+// NewExecutors makes a host on which nothing runs and everybody answers.
+func NewExecutors() *Executors {
+	return &Executors{
+		runs: map[string]netstate.Executor{}, starts: map[string]int{}, stops: map[string]int{}, broken: map[string]error{},
+		ended: func(string) {}, panics: map[string]bool{}, deaf: map[netip.Addr]bool{},
+	}
+}
+
+// Break makes each start of an executor fail, nil lets it succeed.
+func (x *Executors) Break(id string, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.broken[id] = err
+}
+
+// Panic makes the next check of an executor panic.
+func (x *Executors) Panic(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.panics[id] = true
+}
+
+// Deafen says whether an address answers no echo.
+func (x *Executors) Deafen(a netip.Addr, deaf bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.deaf[a] = deaf
+}
+
+// Kill ends an executor, as a process ends by itself.
+func (x *Executors) Kill(id string) {
+	x.mu.Lock()
+	delete(x.runs, id)
+	f := x.ended
+	x.mu.Unlock()
+	f(id)
+}
+
+// Starts is how often an executor was started.
+func (x *Executors) Starts(id string) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.starts[id]
+}
+
+// Stops is how often an executor was stopped.
+func (x *Executors) Stops(id string) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.stops[id]
+}
+
+// List lists what runs.
+func (x *Executors) List(context.Context) ([]string, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Sorted(maps.Keys(x.runs)), nil
+}
+
+// Has says whether an executor runs.
+func (x *Executors) Has(_ context.Context, id string) (bool, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	_, is := x.runs[id]
+	return is, nil
+}
+
+// Check says how an executor is.
+func (x *Executors) Check(_ context.Context, e netstate.Executor) (netstate.Condition, string, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.panics[e.ID] {
+		delete(x.panics, e.ID)
+		panic("the check of " + e.ID)
+	}
+	if run, is := x.runs[e.ID]; is && reflect.DeepEqual(run, e) {
+		return netstate.Right, "", nil
+	}
+	return netstate.Missing, "it has ended", nil
+}
+
+// Make starts an executor, in place of what runs under its id.
+func (x *Executors) Make(_ context.Context, e netstate.Executor) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.broken[e.ID]; err != nil {
+		return err
+	}
+	x.runs[e.ID] = e
+	x.starts[e.ID]++
+	return nil
+}
+
+// Remove stops an executor.
+func (x *Executors) Remove(_ context.Context, id string) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.runs, id)
+	x.stops[id]++
+	return nil
+}
+
+// Ended has f called when an executor was killed.
+func (x *Executors) Ended(f func(id string)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ended = f
+}
+
+// Echo is answered by who is not deaf.
+func (x *Executors) Echo(ctx context.Context, _, remote netip.Addr) (time.Duration, error) {
+	x.mu.Lock()
+	deaf := x.deaf[remote]
+	x.mu.Unlock()
+	if !deaf {
+		return time.Millisecond, nil
+	}
+	<-ctx.Done()
+	return 0, errors.Join(errors.New("nobody answers"), ctx.Err())
+}

@@ -1,0 +1,95 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Spec is a process that outlives us and is not one of our own helpers: it gets the
+// environment that is said here, and no other.
+type Spec struct {
+	Argv []string
+	Env  []string // KEY=value
+	Dir  string
+	Out  string // file that its output is appended to
+	// Ended is told its exit code, or 128 and its signal, if it ends while we live. It is
+	// called from a goroutine of its own.
+	Ended func(code int)
+}
+
+// StartAs starts a process in a session of its own, without input.
+func (r *Runner) StartAs(s Spec) (Ident, error) {
+	file, err := os.OpenFile(s.Out, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return Ident{}, fmt.Errorf("open output: %w", err)
+	}
+	defer file.Close()
+	cmd := exec.Command(s.Argv[0], s.Argv[1:]...) //nolint:noctx // it outlives us and every context
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Dir, cmd.Env = s.Dir, s.Env
+	cmd.Stdout, cmd.Stderr = file, file
+	if err := In(r.netns, cmd.Start); err != nil {
+		return Ident{}, &Error{Argv: s.Argv, Err: err}
+	}
+	st, err := readStat(cmd.Process.Pid) // until it is waited for, even an ended child keeps its pid
+	if err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return Ident{}, fmt.Errorf("identify %s: %w", s.Argv[0], err)
+	}
+	id := Ident{Pid: cmd.Process.Pid, Start: st.start}
+	_ = cmd.Process.Release()
+	wait := func() {
+		var status unix.WaitStatus
+		for {
+			if _, err := unix.Wait4(id.Pid, &status, 0, nil); !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+		code := status.ExitStatus()
+		if status.Signaled() {
+			code = 128 + int(status.Signal())
+		}
+		s.Ended(code)
+	}
+	if _, err := id.Watch(wait); err != nil { // as reap
+		go wait()
+	}
+	return id, nil
+}
+
+// Marked lists the running processes whose environment at their start had word, KEY=value,
+// whoever their parents are by now.
+func Marked(word string) ([]Ident, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var found []Ident
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		st, err := readStat(pid) // before: another may take the pid in between
+		if err != nil {
+			continue
+		}
+		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil || !slices.ContainsFunc(bytes.Split(env, []byte{0}), func(w []byte) bool { return string(w) == word }) {
+			continue
+		}
+		if id := (Ident{Pid: pid, Start: st.start}); id.Alive() {
+			found = append(found, id)
+		}
+	}
+	return found, nil
+}
