@@ -19,6 +19,8 @@ import (
 	"edgespan/config/confirm"
 	"edgespan/config/link"
 	"edgespan/config/nodeconf"
+	"edgespan/config/peer"
+	"edgespan/config/state"
 	"edgespan/netinst"
 	"edgespan/pubsub"
 )
@@ -36,9 +38,11 @@ type configHost struct {
 	networks *pubsub.Publisher[netinst.NetworkInstanceConfig]
 	apps     *pubsub.Publisher[appnet.AppNetworkConfig]
 	ports    *pubsub.Publisher[netinst.PortConfig]
+	tasks    *pubsub.Publisher[TaskConfig]
 	sys      *pubsub.Publisher[nodeconf.SysParams]
 	source   *pubsub.Publisher[Source]
 	states   *pubsub.Subscription[netinst.PortStatus]
+	swept    *pubsub.Subscription[uint64]
 	reporter reporter
 }
 
@@ -60,17 +64,20 @@ func (d *deps) configProps() *actor.Props {
 func (h *configHost) Start(wake func()) {
 	t := h.d.topics
 	h.networks, h.apps, h.ports = t.NetworkConfig.Publisher(ownerConfig), t.AppConfig.Publisher(ownerConfig), t.PortConfig.Publisher(ownerConfig)
+	h.tasks = t.TaskConfig.Publisher(ownerConfig)
 	h.sys, h.source = t.SysParams.Publisher(ownerConfig), t.Source.Publisher(ownerConfig)
 	h.record, _ = t.NodeRecord.Get("", "node")
 	h.keeper.start(h.d)
 	h.reporter.start(t, wake)
 	h.states = t.PortStatus.Subscribe(pubsub.Selector{}, wake)
+	h.swept = t.TasksSwept.Subscribe(pubsub.Selector{}, wake)
 }
 
 // Stop gives the subscriptions back.
 func (h *configHost) Stop() {
 	h.reporter.stop()
 	h.states.Close()
+	h.swept.Close()
 }
 
 // Trouble tells what is wrong with the source, and nothing else of it.
@@ -86,15 +93,17 @@ func (h *configHost) Trouble(text string) {
 func (h *configHost) Publish(p agent.Publication) {
 	t, cfg := h.d.topics, p.Config.(wish)
 	h.last, h.settled = p, false
+	tasks := tasksOf(cfg.peer)
 	md5 := core.MD5(p.Document)
 	h.record = NodeRecord{
 		Source: string(p.Source), Generation: p.Seq, FileDigest: p.FileDigest, MD5: md5,
 		Networks: versions(h.record.Networks, cfg.Networks, p.Seq), Ports: versions(h.record.Ports, cfg.Ports, p.Seq),
+		Tasks: versions(h.record.Tasks, tasks, p.Seq),
 	}
 	h.keeper.keep(h.record)
 	must(h.sys.Publish("", "node", cfg.Sys))
 	h.d.setLevel(cfg.Sys.LogLevel)
-	h.withdraw(cfg.Config)
+	h.withdraw(cfg.Config, tasks)
 	for label, p := range cfg.Ports {
 		p.Generation = h.record.Ports[label].Generation
 		must(h.ports.Publish("", label, p))
@@ -106,17 +115,27 @@ func (h *configHost) Publish(p agent.Publication) {
 	for id, a := range cfg.Apps {
 		must(h.apps.Publish("", id.String(), a))
 	}
+	for id, x := range tasks {
+		x.Generation = h.record.Tasks[id].Generation
+		must(h.tasks.Publish("", id, x))
+	}
+	h.reporter.peers(cfg.peer)
 	s, _ := t.Source.Get("", "node")
 	must(h.source.Publish("", "node", Source{
-		Source: string(p.Source), Generation: p.Seq, MD5: md5, FileDigest: p.FileDigest, Error: h.fault, Valid: s.Valid || !p.Keep,
+		Source: string(p.Source), Generation: p.Seq, MD5: md5, FileDigest: p.FileDigest, Error: h.fault, Keep: p.Keep, Valid: s.Valid || !p.Keep,
 	}))
 	h.d.log.Info("config published", zap.String("source", string(p.Source)), zap.Uint64("gen", p.Seq), zap.String("md5", md5),
 		zap.Int("networks", len(cfg.Networks)), zap.Int("apps", len(cfg.Apps)))
 }
 
 // withdraw takes what a config has not off the topics.
-func (h *configHost) withdraw(cfg nodeconf.Config) {
+func (h *configHost) withdraw(cfg nodeconf.Config, tasks map[string]TaskConfig) {
 	t := h.d.topics
+	for id := range t.TaskConfig.List("") {
+		if _, ok := tasks[id]; !ok {
+			must(h.tasks.Unpublish("", id))
+		}
+	}
 	for id := range t.AppConfig.List("") {
 		if !hasKey(cfg.Apps, id) {
 			must(h.apps.Unpublish("", id))
@@ -138,6 +157,7 @@ func (h *configHost) withdraw(cfg nodeconf.Config) {
 func (h *configHost) Drain() {
 	h.reporter.drain()
 	h.states.Drain()
+	h.swept.Drain()
 }
 
 // Look says how the node is: its networks, adapters and ports.
@@ -148,9 +168,17 @@ func (h *configHost) Look() agent.Look {
 	l := agent.Look{Settled: h.settled}
 	for _, e := range t.Reported.All() {
 		p := e.Value
-		l.Health = append(l.Health, link.Health{Name: p.ID, Good: (p.State == "Present") == (p.Target == "present") && p.Error == "", Detail: p.Error})
-		l.Parameters = append(l.Parameters, link.Parameter{ID: p.ID, Kind: p.Kind, State: p.State, Detail: p.Error, Generation: h.answers(p)})
+		if healthy[p.Kind] {
+			l.Health = append(l.Health, link.Health{Name: p.ID, Good: (p.State == "Present") == (p.Target == "present") && p.Error == "", Detail: p.Error})
+		}
+		l.Parameters = append(l.Parameters, parameter(p, h.answers(p)))
 	}
+	if h.settled { // before it, what nobody speaks of may be there
+		for _, p := range h.reporter.gone() {
+			l.Parameters = append(l.Parameters, parameter(p, h.last.Generation))
+		}
+	}
+	l.Ports = reportedPorts(t.PortStatus.List(""))
 	for label, c := range t.PortConfig.List("") {
 		s, _ := t.PortStatus.Get("", label)
 		s.IfName = c.IfName // it may have no status yet
@@ -162,11 +190,39 @@ func (h *configHost) Look() agent.Look {
 	return l
 }
 
+// healthy are the kinds of parameters whose state is a matter of the node's health. What the
+// world beyond the node has a part in is not: no push is undone since another peer is away.
+var healthy = map[string]bool{state.KindNetwork: true, state.KindAdapter: true, peer.KindExecutor: true}
+
+func parameter(p Parameter, answers confirm.Generation) link.Parameter {
+	return link.Parameter{
+		ID: p.ID, Kind: p.Kind, State: p.State, Detail: p.Error, Generation: answers, Since: p.Since, Attempts: p.Attempts, NextTry: p.NextTry,
+	}
+}
+
+// tasksOf are the executors and checks of a configuration, by id.
+func tasksOf(c peer.Configuration) map[string]TaskConfig {
+	out := map[string]TaskConfig{}
+	for id, v := range c.Executors() {
+		out[id] = TaskConfig{Kind: peer.KindExecutor, Executor: v}
+	}
+	for id, v := range c.Checks() {
+		out[id] = TaskConfig{Kind: peer.KindCheck, Check: v}
+	}
+	return out
+}
+
 // answers is the generation of the running config, where a parameter's state is of it.
 func (h *configHost) answers(p Parameter) confirm.Generation {
 	t := h.d.topics
-	if id, network := strings.CutPrefix(p.ID, "ni/"); network {
+	if id := h.reporter.network(p); id != "" {
 		if c, wanted := t.NetworkConfig.Get("", id); wanted && c.Generation != p.Generation {
+			return confirm.Generation{}
+		}
+		return h.last.Generation
+	}
+	if p.Kind == peer.KindExecutor || p.Kind == peer.KindCheck {
+		if c, wanted := t.TaskConfig.Get("", p.ID); wanted != (p.Target == "present") || wanted && c.Generation != p.Generation {
 			return confirm.Generation{}
 		}
 		return h.last.Generation

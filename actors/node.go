@@ -18,17 +18,19 @@ import (
 
 // Options is what a node is made of.
 type Options struct {
-	Host     Host
-	Files    Files
-	Facts    Facts
-	About    agent.Facts // what the node is; its Metadata and Bases are required
-	Machine  string      // the machine's boot id
-	Commands Commands
-	Journal  pubsub.Journal
-	RunDir   string // absolute
-	Boot     uint64 // different at each start of the process
-	Log      *zap.Logger
-	Notify   func(string) // tells systemd; nil for nobody
+	Host      Host
+	Files     Files
+	Facts     Facts
+	Executors Executors
+	Echo      Echo
+	About     agent.Facts // what the node is; its Metadata and Bases are required
+	Machine   string      // the machine's boot id
+	Commands  Commands
+	Journal   pubsub.Journal
+	RunDir    string // absolute
+	Boot      uint64 // different at each start of the process
+	Log       *zap.Logger
+	Notify    func(string) // tells systemd; nil for nobody
 	// SetLevel changes the least level of Log: debug, info, warn or error; nil for a
 	// log whose level is fixed.
 	SetLevel func(string)
@@ -64,7 +66,7 @@ func Start(o Options) (*Node, error) {
 	n := &Node{cancel: cancel, ended: make(chan error, 1)}
 	c := &census{actors: map[string]*ActorState{}}
 	n.d = &deps{
-		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, facts: o.Facts, topics: topics, runDir: o.RunDir, boot: o.Boot, began: time.Now(),
+		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts, topics: topics, runDir: o.RunDir, boot: o.Boot, began: time.Now(),
 		census: c, gate: newGate(), strategy: &backoff{log: o.Log, census: c}, notify: o.Notify, setLevel: o.SetLevel,
 		fail: func(err error) {
 			select {

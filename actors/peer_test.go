@@ -1,7 +1,10 @@
 package actors
 
 import (
+	"errors"
+	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -149,6 +152,161 @@ func TestAPeerConfigurationIsPublishedConfirmedAndUndoneWithItsDocument(t *testi
 		r.settle(130 * time.Second)
 		if got := s.outcomes(); !slices.Contains(got, "unhealthy") || !slices.Equal(r.networks(), both) {
 			t.Errorf("the undo came to %q, published are %v, want %v", got, r.networks(), both)
+		}
+	})
+}
+
+// runs is an executor with a command.
+func runs(name string, command ...string) peer.Parameter {
+	return peer.Parameter{
+		ID: peer.ExecutorID(name), Kind: peer.KindExecutor, Target: state.ToBePresent, Executor: &peer.ExecutorValue{Command: command},
+	}
+}
+
+func absentOf(p peer.Parameter) peer.Parameter {
+	return peer.Parameter{ID: p.ID, Kind: p.Kind, Target: state.ToBeAbsent}
+}
+
+// reported is one parameter of the last report, as "g2 Present: why x1".
+func reported(r link.Report, id string) string {
+	for _, p := range r.Parameters {
+		if p.ID != id {
+			continue
+		}
+		out := fmt.Sprintf("g%d %s", p.Generation.Counter, p.State)
+		if p.Detail != "" {
+			out += ": " + p.Detail
+		}
+		if p.Attempts > 0 {
+			out += fmt.Sprintf(" x%d", p.Attempts)
+		}
+		return out
+	}
+	return "none"
+}
+
+func TestExecutorsAreStartedKeptAndStoppedAsTheyAreWanted(t *testing.T) {
+	onRig(t, func(r *rig) {
+		s := &steward{r: r}
+		r.node.Agent().Up(s)
+		a, b := runs("a", "/bin/a"), runs("b", "/bin/b", "x")
+		expect := func(when string, want map[string]string, starts ...int) {
+			t.Helper()
+			r.settle(7 * time.Second)
+			for id, w := range want {
+				if got := reported(s.report(), id); got != w {
+					t.Errorf("%s: %s is reported as %q, want %q", when, id, got, w)
+				}
+			}
+			if got := []int{r.execs.Starts(a.ID), r.execs.Starts(b.ID)}; !slices.Equal(got, starts) {
+				t.Errorf("%s: starts %v, want %v", when, got, starts)
+			}
+		}
+		r.pushBoth(1, doc(0, 0), encoded(t, a, b))
+		expect("pushed", map[string]string{a.ID: "g1 Present", b.ID: "g1 Present"}, 1, 1)
+		r.pushBoth(2, doc(1, 0), encoded(t, a, b))
+		expect("another document", map[string]string{a.ID: "g2 Present", b.ID: "g2 Present"}, 1, 1)
+		c := runs("b", "/bin/b", "y")
+		r.pushBoth(3, doc(1, 0), encoded(t, a, c))
+		expect("another command", map[string]string{a.ID: "g3 Present", b.ID: "g3 Present"}, 1, 2)
+		r.pushBoth(4, doc(1, 0), encoded(t, a, b))
+		expect("and back", map[string]string{b.ID: "g4 Present"}, 1, 3)
+		r.stop()
+		r.start()
+		s = &steward{r: r}
+		r.node.Agent().Up(s)
+		expect("a killed daemon starts nothing twice", map[string]string{a.ID: "g4 Present", b.ID: "g4 Present"}, 1, 3)
+		r.settle(time.Hour)
+		r.execs.Kill(a.ID)
+		expect("one that ended is started again", map[string]string{a.ID: "g4 Present"}, 2, 3)
+		r.pushBoth(5, doc(1, 0), encoded(t, absentOf(a), b))
+		expect("one is to be absent", map[string]string{a.ID: "g5 Absent", b.ID: "g5 Present"}, 2, 3)
+		r.pushBoth(6, doc(1, 0), "")
+		expect("undeployed", map[string]string{a.ID: "none", b.ID: "none"}, 2, 3)
+		if ids, _ := r.execs.List(t.Context()); len(ids) > 0 || r.execs.Stops(b.ID) != 1 {
+			t.Errorf("undeployed %v run, stops of b: %d", ids, r.execs.Stops(b.ID))
+		}
+	})
+}
+
+func TestAnExecutorThatCrashesAgainAndAgainIsNotPresent(t *testing.T) {
+	onRig(t, func(r *rig) {
+		s := &steward{r: r}
+		r.node.Agent().Up(s)
+		a, b := runs("a", "/bin/a"), runs("b", "/bin/b")
+		r.execs.Break(b.ID, errors.New("no such file"))
+		r.pushBoth(1, doc(0, 0), encoded(t, a, b))
+		r.settle(10 * time.Second)
+		present := 0
+		for range 20 {
+			r.execs.Kill(a.ID)
+			r.settle(9 * time.Second)
+			if strings.Contains(reported(s.report(), a.ID), "Present") {
+				present++
+			}
+		}
+		if got := reported(s.report(), a.ID); present > 0 || !strings.HasPrefix(got, "g1 CreatingFailed: it has ended x") {
+			t.Errorf("one that crashes each 9 s was Present %d times, and is %q", present, got)
+		}
+		if n := r.execs.Starts(a.ID); n > 12 {
+			t.Errorf("it was started %d times in 3 minutes: there is no back-off", n)
+		}
+		for _, p := range s.report().Parameters {
+			if p.ID == b.ID && (p.State != "CreatingFailed" || p.Detail != "no such file" || p.Attempts < 5 || !p.NextTry.After(time.Now().Add(-time.Second)) || p.Since.IsZero()) {
+				t.Errorf("one that can't be started is %+v", p)
+			}
+		}
+		r.execs.Break(b.ID, nil)
+		r.execs.Panic(a.ID)
+		r.settle(3 * time.Minute)
+		for _, id := range []string{a.ID, b.ID} {
+			if got := reported(s.report(), id); got != "g1 Present" {
+				t.Errorf("in a kind world %s is %q", id, got)
+			}
+		}
+	})
+}
+
+func TestAConnectionIsCheckedAndHoldsUpNothing(t *testing.T) {
+	onRig(t, func(r *rig) {
+		s := &steward{r: r}
+		r.node.Agent().Up(s)
+		far := netip.MustParseAddr("198.51.100.9")
+		check := func(name string, local, remote netip.Addr) peer.Parameter {
+			return peer.Parameter{
+				ID: "check/" + niID(7) + "/" + name, Kind: peer.KindCheck, Target: state.ToBePresent,
+				Check: &peer.CheckValue{Network: uuid.MustParse(niID(7)), Peer: name, Local: local, Remote: remote},
+			}
+		}
+		local := netip.MustParseAddr("192.0.2.2")
+		near, deaf, unknown := check("near", local, netip.MustParseAddr("198.51.100.8")), check("deaf", local, far), check("unknown", local, netip.Addr{})
+		r.execs.Deafen(far, true)
+		r.pushBoth(1, doc(1, 0), encoded(t, near, deaf, unknown))
+		r.settle(20 * time.Second)
+		if got := s.outcomes(); !slices.Equal(got, []string{"accepted", "applied"}) || s.report().Pending != nil {
+			t.Errorf("with a peer that is away the push came to %q", got)
+		}
+		for id, want := range map[string]string{
+			near.ID:    "g1 Present",
+			deaf.ID:    "g1 CheckPresentFailed: deaf does not answer: 3 of the last 3 echo requests were lost: nobody answers\ncontext deadline exceeded",
+			unknown.ID: "g1 WaitingForDependencies: the underlay's address of unknown is not known",
+		} {
+			if got := reported(s.report(), id); got != want {
+				t.Errorf("%s is %q, want %q", id, got, want)
+			}
+		}
+		r.execs.Deafen(far, false)
+		r.execs.Deafen(near.Check.Remote, true)
+		r.settle(18 * time.Second) // one or two of the last three
+		if got := reported(s.report(), deaf.ID); got != "g1 Present" {
+			t.Errorf("one that answers again is %q", got)
+		}
+		if got := reported(s.report(), near.ID); got != "g1 Present" {
+			t.Errorf("one that answered of late is %q", got)
+		}
+		r.settle(30 * time.Second)
+		if got := reported(s.report(), near.ID); !strings.HasPrefix(got, "g1 CheckPresentFailed: near does not answer: 3 of the last 3") {
+			t.Errorf("one that answers no more is %q", got)
 		}
 	})
 }

@@ -207,6 +207,7 @@ func (c *commands) RestartAgent() error {
 type rig struct {
 	*testing.T
 	host    *fake.Host
+	execs   *fake.Executors
 	journal *memJournal
 	files   *memFiles
 	facts   memFacts
@@ -231,7 +232,7 @@ func (r *rig) fed() int {
 func onRig(t *testing.T, f func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{T: t, host: fake.New(), journal: &memJournal{data: map[string]map[string][]byte{}}, files: &memFiles{slots: map[string][]byte{}}}
+		r := &rig{T: t, host: fake.New(), execs: fake.NewExecutors(), journal: &memJournal{data: map[string]map[string][]byte{}}, files: &memFiles{slots: map[string][]byte{}}}
 		r.host.SetInterfaces(netstate.Interface{
 			Name: "uplink0", Up: true, MTU: 1500,
 			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, Gateways: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
@@ -258,7 +259,7 @@ func (r *rig) start() {
 		log = zaptest.NewLogger(r.T, zaptest.Level(zap.InfoLevel))
 	}
 	n, err := Start(Options{
-		Host: r.host, Files: r.files, Facts: &r.facts, About: r.about, Machine: fmt.Sprint("m", r.boot), Commands: &r.ran, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
+		Host: r.host, Executors: r.execs, Echo: r.execs.Echo, Files: r.files, Facts: &r.facts, About: r.about, Machine: fmt.Sprint("m", r.boot), Commands: &r.ran, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
 		SetLevel: func(word string) {
 			r.level.Store(&word)
 			if f := r.stick.Load(); f != nil {

@@ -129,6 +129,7 @@ func (r *router) started(c actor.Context) {
 	r.monitor = spawn(c, r.d.vital(func() actor.Actor { return &monitor{d: r.d} }), "monitor")
 	r.config = spawn(c, r.d.configProps(), "config")
 	r.ground = spawn(c, r.d.props(func() actor.Actor { return &ground{applier{d: r.d, owner: netstate.Owner{Name: netstate.HostOwner}}} }), "ground")
+	spawn(c, r.d.props(func() actor.Actor { return &exec{d: r.d} }), "exec")
 	r.planner = spawn(c, r.d.props(func() actor.Actor { return planner{} }), "planner")
 	r.heartbeat(c)
 }

@@ -2,10 +2,12 @@ package actors
 
 import (
 	"encoding/json"
+	"time"
 
 	"edgespan/appnet"
 	"edgespan/config/httpapi"
 	"edgespan/config/nodeconf"
+	"edgespan/config/peer/task"
 	"edgespan/netinst"
 	"edgespan/pubsub"
 )
@@ -17,6 +19,7 @@ type Source struct {
 	MD5        string // of its canonical form
 	FileDigest string // SHA-256 of the config file that was applied last, "" for none
 	Error      string // why the file, or an apply that was not answered in time, is not what runs
+	Keep       bool   // nothing may be removed from the host by it
 	Valid      bool   // a config that came from a file, an apply or a push was published; orphans may go
 }
 
@@ -29,6 +32,7 @@ type NodeRecord struct {
 	DocDigest  string                   `json:"docDigest,omitempty"` // of the last good config of earlier versions
 	Networks   map[string]ObjectVersion `json:"networks"`            // by uuid
 	Ports      map[string]ObjectVersion `json:"ports"`               // by label
+	Tasks      map[string]ObjectVersion `json:"tasks,omitempty"`     // executors and checks, by parameter
 }
 
 // ObjectVersion is the generation in which an object's content last changed.
@@ -39,12 +43,15 @@ type ObjectVersion struct {
 
 // Parameter is one declared parameter of the node and what became of it.
 type Parameter struct {
-	ID         string `json:"id"` // "ni/<uuid>", "adapter/<app>/<index>"
-	Kind       string `json:"kind"`
-	Target     string `json:"target"`
-	State      string `json:"state"`
-	Generation uint64 `json:"generation"`
-	Error      string `json:"error"`
+	ID         string    `json:"id"` // "ni/<uuid>", "adapter/<app>/<index>", and those of config/peer
+	Kind       string    `json:"kind"`
+	Target     string    `json:"target"`
+	State      string    `json:"state"`
+	Generation uint64    `json:"generation"`
+	Error      string    `json:"error"`
+	Since      time.Time `json:"since"`              // when it came to its state
+	Attempts   int       `json:"attempts,omitempty"` // that failed, one after the other
+	NextTry    time.Time `json:"nextTry,omitzero"`
 }
 
 // HostChange counts what happened to the objects of one network. A reader that
@@ -65,6 +72,7 @@ const (
 	ownerMonitor = "monitor"
 	ownerRouter  = "router"
 	ownerEvents  = "events"
+	ownerExec    = "exec"
 )
 
 // NamespacesKey is the key of host-changed under which every bridge manager
@@ -86,6 +94,9 @@ type Topics struct {
 	AppTakenUp    *pubsub.Topic[uint64]                        // key app uuid; owner the app network; the boot in which its first configs were published
 	PortStatus    *pubsub.Topic[netinst.PortStatus]            // key label; owner monitor
 	HostChanged   *pubsub.Topic[HostChange]                    // key NI number or NamespacesKey; owner monitor
+	TaskConfig    *pubsub.Topic[TaskConfig]                    // key parameter id; owner config
+	TaskStatus    *pubsub.Topic[task.Status]                   // key parameter id; owner exec
+	TasksSwept    *pubsub.Topic[uint64]                        // key "node"; owner exec; the config up to which removals were done or tried
 	Reported      *pubsub.Topic[Parameter]                     // key parameter id; owner config
 	Trouble       *pubsub.Topic[Trouble]                       // key NI uuid, owner the bridge manager; key "host", owner router
 	Events        *pubsub.Topic[httpapi.Event]                 // key a number that sorts; owner events
@@ -114,6 +125,9 @@ func NewTopics(j pubsub.Journal) (*Topics, error) {
 		HostChanged:   pubsub.NewTopic[HostChange]("host-changed"),
 		Trouble:       pubsub.NewTopic[Trouble]("trouble"),
 		Events:        pubsub.NewTopic[httpapi.Event]("event"),
+		TaskConfig:    pubsub.NewTopic[TaskConfig]("task-config"),
+		TaskStatus:    pubsub.NewTopic[task.Status]("task-status"),
+		TasksSwept:    pubsub.NewTopic[uint64]("tasks-swept"),
 		Reported:      pubsub.NewTopic[Parameter]("reported-state"),
 		Numbers:       journalled[int]("network-instance-number", j),
 		Leases:        journalled[Leases]("network-instance-leases", j),

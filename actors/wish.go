@@ -18,6 +18,7 @@ import (
 	"edgespan/config/action"
 	"edgespan/config/confirm"
 	"edgespan/config/nodeconf"
+	"edgespan/config/state"
 	"edgespan/netinst"
 )
 
@@ -171,6 +172,9 @@ func (d *deps) answered() bool {
 			return false
 		}
 	}
+	if !d.tasksAnswered() {
+		return false
+	}
 	wishes := t.AppConfig.List("")
 	for id := range wishes {
 		s, seen := t.AppStatus.Get("", id)
@@ -181,6 +185,23 @@ func (d *deps) answered() bool {
 	}
 	for id, c := range wishes { // last: it spells the whole config
 		if rec, _ := t.AppRecords.Get("", id); rec.Digest != appnet.Digest(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// tasksAnswered says whether every executor and check has answered, and what is to be absent
+// is, or was tried.
+func (d *deps) tasksAnswered() bool {
+	t := d.topics
+	source, _ := t.Source.Get("", "node")
+	if swept, said := t.TasksSwept.Get("", "node"); !said || swept != source.Generation {
+		return false
+	}
+	for id, c := range t.TaskConfig.List("") {
+		s, seen := t.TaskStatus.Get("", id)
+		if !seen || s.Version != c.Generation || s.State == state.Creating && s.Reason == "" {
 			return false
 		}
 	}

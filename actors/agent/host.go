@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"edgespan/config/confirm"
+	"edgespan/config/link"
 )
 
 // publish makes a config the host's. At the start it waits for the config file, if that is
@@ -58,7 +59,8 @@ func (s *shell) watch() {
 	if !s.booted {
 		return
 	}
-	if was.Settled != s.look.Settled || !slices.Equal(was.Health, s.look.Health) || !slices.Equal(was.Parameters, s.look.Parameters) {
+	if was.Settled != s.look.Settled || !slices.Equal(was.Health, s.look.Health) || !slices.Equal(was.Parameters, s.look.Parameters) ||
+		!slices.EqualFunc(was.Ports, s.look.Ports, samePort) {
 		s.changed()
 	}
 	s.step(confirm.Health{Items: items(s.look)})
@@ -67,6 +69,10 @@ func (s *shell) watch() {
 		s.settlingID = 0
 		s.step(confirm.Settled{ID: id, Items: items(s.look)})
 	}
+}
+
+func samePort(a, b link.Port) bool {
+	return a.Label == b.Label && a.MTU == b.MTU && slices.Equal(a.Addresses, b.Addresses)
 }
 
 // items are what is good and what is not, by name.

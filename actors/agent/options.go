@@ -91,6 +91,7 @@ type Look struct {
 	Settled    bool
 	Health     []link.Health // by name
 	Parameters []link.Parameter
+	Ports      []link.Port // by label
 }
 
 // Runner does what a difference entails.

@@ -52,7 +52,7 @@ func (s *shell) report() {
 		MD5: st.Echo.MD5, Generation: st.Echo.Generation, Restores: st.Restores,
 		Software: f.Software, Firmware: f.Firmware, Board: f.Board, Source: string(st.Source),
 		Managed: s.notes.Managed, Held: s.notes.Held, Settled: s.look.Settled && !st.Pending, Fallback: st.Fallback,
-		Health: s.look.Health, Actions: actions(st.Results), Parameters: s.parameters(),
+		Health: s.look.Health, Actions: actions(st.Results), Parameters: s.parameters(), Ports: s.look.Ports,
 		Peer: s.peer(st.Echo),
 	}
 	switch {

@@ -3,6 +3,7 @@ package task
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ type Machine struct {
 	needy map[string][]*item // those that need a task, by its id
 	seq   uint64
 	busy  int // steps under way
+	news  map[string]bool
 	now   time.Time
 }
 
@@ -63,6 +65,18 @@ func (m *Machine) Statuses() []Status {
 		out = append(out, i.status)
 	}
 	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// Changed are how those tasks are whose status has changed since it was asked for last, by id.
+func (m *Machine) Changed() []Status {
+	var out []Status
+	for _, id := range slices.Sorted(maps.Keys(m.news)) {
+		if i := m.items[id]; i != nil && !i.gone {
+			out = append(out, i.status)
+		}
+	}
+	m.news = nil
 	return out
 }
 
@@ -281,6 +295,7 @@ func (m *Machine) present(i *item) {
 			i.due = stable
 		}
 		i.status.NextTry = time.Time{}
+		m.changed(i)
 		return // the words are those of its last failure
 	}
 	i.fails, i.flaps = 0, false
@@ -309,6 +324,7 @@ func (m *Machine) fail(i *item, s state.State, reason string) {
 	i.next, i.asserts, i.due = Check, false, m.now.Add(Wait(i.fails))
 	m.say(i, s, reason)
 	i.status.NextTry = i.due
+	m.changed(i)
 }
 
 func (m *Machine) say(i *item, s state.State, reason string) {
@@ -316,7 +332,18 @@ func (m *Machine) say(i *item, s state.State, reason string) {
 	if i.status.State != s || i.status.Version != i.Version || i.status.Target != i.Target {
 		since = m.now
 	}
+	was := i.status
 	i.status = Status{ID: i.ID, Target: i.Target, Version: i.Version, State: s, Reason: reason, Since: since, Attempts: i.fails}
+	if i.status != was {
+		m.changed(i)
+	}
+}
+
+func (m *Machine) changed(i *item) {
+	if m.news == nil {
+		m.news = map[string]bool{}
+	}
+	m.news[i.ID] = true
 }
 
 func onTheWay(t state.Target) state.State {

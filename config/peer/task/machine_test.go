@@ -367,6 +367,7 @@ func (w *walk) step(e Event) {
 			if w.host.has[do.ID] == 0 {
 				w.fail("%s is removed, and is not there", do.ID)
 			}
+		case Check:
 		}
 	}
 }
