@@ -19,6 +19,8 @@ import (
 	"edgespan/config/peer"
 	"edgespan/config/state"
 	"edgespan/netinst"
+	"edgespan/netinst/netstate"
+	"edgespan/platform/fake"
 )
 
 // clusterOf are the parameters of a cluster's network on the node: one interface, one tunnel.
@@ -308,5 +310,73 @@ func TestAConnectionIsCheckedAndHoldsUpNothing(t *testing.T) {
 		if got := reported(s.report(), near.ID); !strings.HasPrefix(got, "g1 CheckPresentFailed: near does not answer: 3 of the last 3") {
 			t.Errorf("one that answers no more is %q", got)
 		}
+	})
+}
+
+// Each part of a cluster's network is a parameter of its own, from what its bridge manager says;
+// what is to be absent is Absent once it is, and not while its removal fails.
+func TestThePartsOfAClustersNetworkAreReported(t *testing.T) {
+	onRig(t, func(r *rig) {
+		s := &steward{r: r}
+		r.node.Agent().Up(s)
+		network := uuid.MustParse(niID(7))
+		ps := clusterOf(network, "dut0")
+		far, own := ps[1].ID, ps[0].ID
+		expect := func(when string, want map[string]string) {
+			t.Helper()
+			r.settle(10 * time.Second)
+			for id, w := range want {
+				if got := reported(s.report(), id); got != w {
+					t.Errorf("%s: %s is %q, want %q", when, id, got, w)
+				}
+			}
+		}
+		r.pushBoth(1, doc(0, 0), encoded(t, ps...))
+		expect("without addresses", map[string]string{
+			own:                    "g1 WaitingForDependencies: interface dut0 does not exist",
+			far:                    "g1 WaitingForDependencies: this node's own address in the underlay is not known yet, and the address of far is not known yet",
+			peer.BridgeID(network): "g1 Present", state.NetworkID(niID(7)): "g1 Present",
+			peer.JoinedID(network, own): "g1 WaitingForDependencies: interface dut0 does not exist",
+		})
+		if rep := s.report(); len(rep.Parameters) != len(ps) || rep.Parameters[0].Since.IsZero() {
+			t.Errorf("reported are %+v", rep.Parameters)
+		}
+		if ports := s.report().Ports; len(ports) != 1 || ports[0].Label != "wan" || ports[0].MTU != 1500 || !slices.Equal(ports[0].Addresses, []string{"192.0.2.2"}) {
+			t.Errorf("its ports are %+v", ports)
+		}
+		r.host.SetLink("dut0", true)
+		tunnel := *ps[1].Tunnel
+		tunnel.Local, tunnel.Remote = netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("198.51.100.8")
+		ps[1].Tunnel = &tunnel
+		r.pushBoth(2, doc(0, 0), encoded(t, ps...))
+		all := map[string]string{}
+		for _, p := range ps {
+			all[p.ID] = "g2 Present"
+		}
+		expect("with addresses", all)
+		var less []peer.Parameter
+		for _, p := range ps {
+			if p.ID == far || p.ID == peer.JoinedID(network, far) {
+				p = absentOf(p)
+			}
+			less = append(less, p)
+		}
+		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) *fake.Fault {
+			if strings.Contains(op.String(), "v256") {
+				return &fake.Fault{Err: errors.New("it is stuck")}
+			}
+			return nil
+		})
+		r.pushBoth(3, doc(0, 0), encoded(t, less...))
+		expect("a removal fails", map[string]string{far: "g3 RemovingFailed: it is stuck", own: "g3 Present", peer.BridgeID(network): "g3 Present"})
+		r.host.SetFault(nil)
+		r.settle(2 * time.Minute)
+		expect("it succeeds", map[string]string{far: "g3 Absent", peer.JoinedID(network, far): "g3 Absent", own: "g3 Present"})
+		for i := range ps {
+			ps[i] = absentOf(ps[i])
+			all[ps[i].ID] = "g4 Absent"
+		}
+		r.pushBoth(4, doc(0, 0), encoded(t, ps...))
+		expect("undeployed", all)
 	})
 }

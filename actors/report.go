@@ -180,29 +180,47 @@ func (r *reporter) gone() []Parameter {
 		if _, told := r.topics.Reported.Get("", p.ID); told {
 			continue
 		}
-		out = append(out, Parameter{ID: p.ID, Kind: p.Kind, Target: "absent", State: string(r.left(p))})
+		is, why := r.left(p)
+		out = append(out, Parameter{ID: p.ID, Kind: p.Kind, Target: "absent", State: string(is), Error: why})
 	}
 	return out
 }
 
-// left is how a parameter is that is to be absent.
-func (r *reporter) left(p peer.Parameter) state.State {
-	switch p.Kind {
-	case peer.KindBridge, peer.KindTunnel, peer.KindJoined:
-	default: // an interface is the host's: it is never removed
-		return state.Absent
+// left is how a part of a network is that is to be absent. Which part of the network it was is
+// not known after a restart: while any of its kind is on its way out, it is not absent.
+func (r *reporter) left(p peer.Parameter) (is state.State, why string) {
+	kinds := map[string][]string{
+		peer.KindBridge: {}, peer.KindTunnel: {netinst.PartTunnel}, peer.KindJoined: {netinst.PartTunnel, netinst.PartMember},
+	}[p.Kind]
+	if kinds == nil { // an interface is the host's: it is never removed
+		return state.Absent, ""
 	}
 	_, below, _ := strings.Cut(p.ID, "/")
 	network, _, _ := strings.Cut(below, "/")
-	s, is := r.topics.NetworkStatus.Get("", network)
+	s, seen := r.topics.NetworkStatus.Get("", network)
 	c, wanted := r.topics.NetworkConfig.Get("", network)
-	switch {
-	case !is || wanted && s.Generation == c.Generation:
-		return state.Absent
-	case !wanted && s.State == netinst.RemovingFailed:
-		return state.RemovingFailed
+	if !seen {
+		return state.Absent, ""
 	}
-	return state.Removing
+	if !wanted {
+		if s.State == netinst.RemovingFailed {
+			return state.RemovingFailed, s.Error
+		}
+		return state.Removing, ""
+	}
+	if s.Generation != c.Generation {
+		is = state.Removing
+	}
+	for _, part := range s.Parts {
+		switch {
+		case !slices.Contains(kinds, part.Kind):
+		case part.State == netinst.RemovingFailed:
+			return state.RemovingFailed, part.Error
+		case part.State == netinst.Removing:
+			is = state.Removing
+		}
+	}
+	return cmp.Or(is, state.Absent), ""
 }
 
 // network is the one that a parameter is, or is part of; "" for none.
