@@ -224,7 +224,7 @@ func (c *Controller) Write(ctx context.Context, r fleetapi.WriteRequest) (fleeta
 func writtenOf(a wrote, dry bool) fleetapi.Written {
 	out := fleetapi.Written{
 		Revision: a.record.Number, Changed: a.record.Tree != "" || dry && len(a.outcome.Change.Layers) > 0, DryRun: dry, Message: a.outcome.Message,
-		Warnings: a.outcome.Warnings, Unknown: []string{}, Effects: []fleetapi.Effect{}, Actions: actionsOf(a.outcome.Actions),
+		Warnings: a.outcome.Warnings, Unknown: []string{}, Effects: []fleetapi.Effect{}, Actions: actionsOf(a.outcome.Actions), Peers: a.outcome.Peers,
 	}
 	if out.Warnings == nil {
 		out.Warnings = []string{}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -17,23 +18,35 @@ import (
 const requestTimeout = 30 * time.Second
 
 func newApply(a *app) *cobra.Command {
-	var file, output string
+	var file, output, message string
 	var dry bool
 	var how httpapi.How
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|-",
-		Short: "Make FILE the whole config of the node; returns when it is valid and stored",
+		Short: "Make FILE the whole config of the node, or send its descriptors to the controller",
 		Long: `apply makes FILE the whole config of the node, and returns when it is valid and stored.
 
 A node that a controller rules takes its config from there: apply exits 5. With
 --local it takes FILE all the same, and keeps it until edgespan release.
 With --confirm the node goes back by itself to what it had before, unless
-edgespan confirm is said in time; edgespan rollback goes back at once.`,
+edgespan confirm is said in time; edgespan rollback goes back at once.
+
+A FILE whose documents have kind, metadata and spec (PeerDescriptor, ClusterDescriptor) goes to
+the controller (--controller, or edgespan context): several in YAML have --- between them, in
+JSON they stand one behind the other. All are written, as one revision, or none is.`,
 		Example: `  edgespan apply -f node.yaml && edgespan wait ni/6f1c… --for ready
   echo '{}' | edgespan apply -f -      # removes everything
+  edgespan apply -f examples/cluster.yaml -m 'the lab' && edgespan clusters deploy lab
   edgespan apply -f node.yaml --confirm 120s && ping -c1 192.0.2.1 && edgespan confirm`,
 		Args: fileArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			text, docs, err := a.applied(cmd, file)
+			switch {
+			case err != nil:
+				return err
+			case docs != nil:
+				return a.applyDocuments(cmd, docs, message, output, dry)
+			}
 			if dry && (how.Local || how.Confirm != 0) {
 				return usagef("apply: has --dry-run with --local or --confirm: one of them is allowed")
 			}
@@ -41,20 +54,21 @@ edgespan confirm is said in time; edgespan rollback goes back at once.`,
 				return usagef("--confirm: is %v: %v to %v is allowed", d, httpapi.MinConfirm, httpapi.MaxConfirm)
 			}
 			if dry {
-				return a.plan(cmd.Context(), file, output)
+				return a.plan(cmd.Context(), text, output)
 			}
 			if cmd.Flags().Changed("output") {
 				return usagef("apply: has -o without --dry-run: it is allowed with --dry-run")
 			}
 			how.By = userName()
-			return a.apply(cmd.Context(), file, how)
+			return a.apply(cmd.Context(), text, how)
 		},
 	}
 	planFlags(cmd, &file, &output)
+	cmd.Flags().StringVarP(&message, "message", "m", "", "why; the history of the controller keeps it")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would change, and change nothing")
 	cmd.Flags().BoolVar(&how.Local, "local", false, "against the controller that rules the node, until edgespan release")
 	cmd.Flags().DurationVar(&how.Confirm, "confirm", 0, "go back after this time unless edgespan confirm is said, as 120s")
-	return cmd
+	return asksFleet(cmd)
 }
 
 func newPlan(a *app) *cobra.Command {
@@ -63,7 +77,19 @@ func newPlan(a *app) *cobra.Command {
 		Use:   "plan -f FILE|-",
 		Short: "Show what applying FILE would change on the host, and change nothing",
 		Args:  fileArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), file, output) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			doc, err := a.document(file)
+			if err != nil {
+				return err
+			}
+			if docs, err := descriptors(file, doc); docs != nil || err != nil {
+				return cmp.Or(err, usagef("plan: %s has documents for the controller: edgespan apply --dry-run -f %s is allowed", file, file))
+			}
+			return a.plan(cmd.Context(), doc, output)
+		},
 	}
 	planFlags(cmd, &file, &output)
 	return cmd
@@ -85,11 +111,7 @@ func fileArgs(cmd *cobra.Command, args []string) error {
 	return usagef("%s: has %d arguments beside -f: none is allowed", cmd.Name(), len(args))
 }
 
-func (a *app) apply(ctx context.Context, file string, how httpapi.How) error {
-	doc, err := a.document(file)
-	if err != nil {
-		return err
-	}
+func (a *app) apply(ctx context.Context, doc []byte, how httpapi.How) error {
 	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		warnings, err := c.Apply(ctx, doc, how)
 		if err != nil {
@@ -106,12 +128,8 @@ func (a *app) apply(ctx context.Context, file string, how httpapi.How) error {
 	})
 }
 
-func (a *app) plan(ctx context.Context, file, output string) error {
+func (a *app) plan(ctx context.Context, doc []byte, output string) error {
 	if err := checkOutput(output); err != nil {
-		return err
-	}
-	doc, err := a.document(file)
-	if err != nil {
 		return err
 	}
 	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {

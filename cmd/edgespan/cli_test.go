@@ -228,7 +228,7 @@ func TestEveryExitCode(t *testing.T) {
 		{"too many arguments", ok, "get ni a b", 2, "has 3 arguments"},
 		{"a target without id", ok, "wait ni/ --for ready", 2, "id is empty"},
 		{"a target without an id at all", ok, "wait ni", 2, "ni/ID|app/ID"},
-		{"a target without kind", ok, "wait " + niID, 2, "ni app are allowed"},
+		{"a target without kind", ok, "wait " + niID, 2, "ni app peer cluster are allowed"},
 		{"a target twice", ok, "get ni/" + niID + " " + niID, 2, "has both"},
 		{"an id that no network can have", ok, "wait ni/demo --timeout 1h", 2, `"demo": a UUID is allowed`},
 		{"an app with an index to wait for", ok, "wait app/" + appID + "/0 --timeout 1h", 2, "a UUID is allowed"},

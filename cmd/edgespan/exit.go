@@ -11,6 +11,7 @@ import (
 	"edgespan/config/edit"
 	"edgespan/config/httpapi"
 	"edgespan/config/layers"
+	"edgespan/config/operate"
 	"edgespan/platform/confdir"
 )
 
@@ -57,7 +58,7 @@ func exitCode(err error) int {
 		return exitConflict
 	case errors.Is(err, httpapi.ErrUnreachable):
 		return exitUnreachable
-	case errors.Is(err, httpapi.ErrNotFound), errors.As(err, new(*noKey)), errors.As(err, new(*noContextError)), errors.Is(err, os.ErrNotExist) && errors.As(err, new(*inputError)):
+	case errors.Is(err, httpapi.ErrNotFound), errors.As(err, new(*noKey)), errors.As(err, new(*noContextError)), errors.As(err, new(*noParameterError)), errors.As(err, new(*operate.NotFoundError)), errors.Is(err, os.ErrNotExist) && errors.As(err, new(*inputError)):
 		return exitNotFound
 	case errors.Is(err, httpapi.ErrPermission), errors.Is(err, os.ErrPermission):
 		return exitPermission

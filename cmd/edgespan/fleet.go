@@ -58,7 +58,7 @@ type fleetCall struct {
 	paths, versions           []string
 	software, firmware, board string
 	reveal, clearUser, set    bool
-	revert                    bool
+	revert, watch             bool
 	adoptImport, adoptReplace bool
 	role                      string
 	life, patience            time.Duration
@@ -69,7 +69,7 @@ type fleetCall struct {
 // fleetCommands are the commands that speak to a controller, but those below `node`.
 func fleetCommands(a *app) []*cobra.Command {
 	var out []*cobra.Command
-	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, historySpecs, rolloutSpecs, operatorSpecs, backupSpecs} {
+	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, peerSpecs, historySpecs, rolloutSpecs, operatorSpecs, backupSpecs} {
 		for _, s := range specs {
 			out = append(out, s.command(a))
 		}

@@ -3,9 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/google/uuid"
+
+	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
+	"edgespan/config/peer"
 )
 
 func (f *fleetBackend) Peers(context.Context) ([]fleetapi.Peer, error) {
@@ -72,4 +77,65 @@ func (f *fleetBackend) Changed(ctx context.Context, mark uint64) (uint64, error)
 	case <-ctx.Done():
 		return mark, ctx.Err()
 	}
+}
+
+const (
+	labID   = "6f1c9f0e-0000-4000-8000-000000000900"
+	edge1ID = "6f1c9f0e-0000-4000-8000-000000000001"
+	edge2ID = "6f1c9f0e-0000-4000-8000-000000000002"
+)
+
+// network is that of a cluster on a node.
+func network(cluster, node string) string {
+	return peer.NetworkOf(uuid.MustParse(cluster), uuid.MustParse(node)).String()
+}
+
+// smallPeers are two peers in a cluster, whose tunnel waits on one of them, and a node that
+// nobody has described.
+func smallPeers() ([]fleetapi.PeerDetail, []fleetapi.ClusterDetail) {
+	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
+	next, age := at.Add(time.Minute), 2.5
+	n := network(labID, edge1ID)
+	tunnel := peer.TunnelID(uuid.MustParse(n), uuid.MustParse(edge2ID))
+	edge1 := fleetapi.PeerDetail{
+		Peer: fleetapi.Peer{
+			Name: "edge-1", ID: edge1ID, Described: true, Clusters: []string{"lab"}, Online: true, Health: "yellow", Why: "1 of 5 parameters are not in their final state: " + tunnel + " is WaitingForDependencies",
+			Counts: map[string]int{"Present": 3, "CreatingFailed": 1, "WaitingForDependencies": 1}, Wanted: "a:7", Applied: "a:7", LastReport: &at, AgeSeconds: &age,
+		},
+		Descriptor: config.Object{"kind": "PeerDescriptor", "metadata": config.Object{"name": "edge-1"}, "spec": config.Object{
+			"interfaces": config.Object{"dut": config.Object{"ifName": "eth1", "kind": "ethernet"}}, "underlays": config.Object{"wan": config.Object{"port": "wan0"}},
+			"executors": config.Object{"collector": config.Object{"command": []any{"/usr/bin/collector", "-v"}}},
+		}},
+		Revision: 4,
+		Parameters: []fleetapi.PeerParameter{
+			{ID: "bridge/" + n, Kind: "ethernet-bridge", Target: "present", State: "Present", Reported: "Present", Review: "no", Since: &at},
+			{ID: "executor/collector", Kind: "executor", Target: "present", State: "CreatingFailed", Reported: "CreatingFailed", Review: "yes", Reason: "exit status 1", Since: &at, Attempts: 3, NextTry: &next, Describes: "/usr/bin/collector -v"},
+			{ID: "interface/dut", Kind: "device-interface", Target: "present", State: "Present", Reported: "Present", Review: "no", Since: &at, Describes: "eth1"},
+			{ID: "joined/" + n + "/" + tunnel, Kind: "joined-interface", Target: "present", State: "Creating", Review: "no", Since: &at, Dependencies: []string{"bridge/" + n, tunnel}},
+			{ID: "ni/5f1c9f0e-0000-4000-8000-000000000001", Kind: "network-instance", Target: "present", State: "Present", Reported: "Present", Review: "no", Since: &at},
+			{ID: tunnel, Kind: "tunnel", Target: "present", State: "WaitingForDependencies", Reported: "WaitingForDependencies", Review: "no", Reason: "no route to 192.0.2.2", Since: &at, Describes: "vxlan 256 192.0.2.1 > 192.0.2.2"},
+		},
+		Ignored: []fleetapi.PeerParameter{{ID: "executor/mine", Kind: "executor", State: "Ignored", Reported: "Present", Review: "maybe", Reason: "Present"}},
+	}
+	edge2 := fleetapi.PeerDetail{
+		Peer: fleetapi.Peer{
+			Name: "edge-2", ID: edge2ID, Described: true, Clusters: []string{"lab"}, Online: true, Health: "green", Ready: true, Counts: map[string]int{"Present": 4},
+			Wanted: "a:9", Applied: "a:9", LastReport: &at, AgeSeconds: &age,
+		},
+		Descriptor: config.Object{"kind": "PeerDescriptor"}, Revision: 4,
+		Parameters: []fleetapi.PeerParameter{{ID: "bridge/" + network(labID, edge2ID), Kind: "ethernet-bridge", Target: "present", State: "Present", Reported: "Present", Review: "no", Since: &at}},
+	}
+	other := fleetapi.PeerDetail{Peer: fleetapi.Peer{Name: "other", ID: "6f1c9f0e-0000-4000-8000-000000000003", Health: "unknown", Why: "it is offline"}}
+	lab := fleetapi.ClusterDetail{
+		Cluster: fleetapi.Cluster{
+			Name: "lab", ID: labID, Leader: "edge-1", Topology: "star", Members: []string{"edge-1", "edge-2"}, Deployed: true, State: "deploying", Health: "yellow",
+			Why: "1 of 2 members are not ready: edge-1: 1 of 5 parameters are not in their final state",
+		},
+		Descriptor: config.Object{"kind": "ClusterDescriptor", "metadata": config.Object{"name": "lab", "id": labID}, "spec": config.Object{"leader": "edge-1", "members": config.Object{
+			"edge-1": config.Object{"interfaces": "dut", "underlay": "wan"}, "edge-2": config.Object{"underlay": "wan"},
+		}}},
+		Revision: 5, Peers: []fleetapi.Peer{edge1.Peer, edge2.Peer},
+		Tunnels: []fleetapi.Tunnel{{Between: [2]string{"edge-1", "edge-2"}, VNI: 256, States: [2]string{"WaitingForDependencies", "Present"}, Reason: "edge-1: no route to 192.0.2.2"}},
+	}
+	return []fleetapi.PeerDetail{edge1, edge2, other}, []fleetapi.ClusterDetail{lab}
 }

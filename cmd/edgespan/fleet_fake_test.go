@@ -210,8 +210,12 @@ func smallFleet() *fleetBackend {
 		Wanted: fleetapi.Running{MD5: "aa", Generation: "a:7"}, Running: fleetapi.Running{MD5: "aa", Generation: "a:7"}, LastReport: &at,
 	}
 	yes, no := true, false
+	peers, clusters := smallPeers()
 	return &fleetBackend{
 		role:     fleetapi.Admin,
+		peers:    peers,
+		clusters: clusters,
+		changes:  make(chan func(*fleetBackend)),
 		doc:      operate.Document{Object: config.Object{"sysParams": config.Object{"managedConfig": true}}, Revision: 12},
 		metadata: testMetadata(),
 		nodes:    []fleetapi.Node{{Name: "dn-2", State: "failed", Why: "undone: unhealthy", Wanted: fleetapi.Running{Generation: "a:7"}}, pop},

@@ -27,6 +27,10 @@ func TestHowAnswersLook(t *testing.T) {
 		"nodes explain pop-1 sysParams", "nodes explain pop-1 sysParams -o json", "nodes retry dn-2", "nodes invite dn-3",
 		"history", "history -o wide", "history show 13", "history diff 12 13", "history diff 12 13 -o json",
 		"rollout list", "rollout show 13", "rollout explain 13", "operators list", "operators add bob --role viewer", "operators remove bob",
+		"peers list", "peers list -o wide", "peers list -o name", "peers get edge-1", "peers get edge-1 -o json", "peers describe edge-1", "peers describe other", "peers status",
+		"peers status edge-1", "peers status edge-1 -o wide", "peers status edge-1 -o name", "peers explain edge-1", "peers explain edge-1 interface/dut",
+		"peers explain edge-1 interface/dut -o json", "peers explain edge-2", "clusters list", "clusters list -o wide", "clusters get lab", "clusters describe lab", "clusters status",
+		"clusters status lab", "clusters status -o yaml", "clusters explain lab", "clusters deploy lab", "clusters undeploy lab --dry-run", "peers delete edge-1",
 	} {
 		got := cli(t, env, "{}", strings.Fields(line)...)
 		b.WriteString("$ edgespan " + line + "\n")

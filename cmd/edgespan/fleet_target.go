@@ -57,7 +57,7 @@ func (a *app) bindFleet(root *cobra.Command) {
 // askingGroups are the commands that ask a controller, or have such commands below them.
 var askingGroups = []string{
 	"network", "node", "base", "firmware", "hardware", "metadata", "controller", "aggregator", "optimize", "topology",
-	"nodes", "history", "rollback", "rollout", "operators", "actions",
+	"nodes", "peers", "clusters", "history", "rollback", "rollout", "operators", "actions", "apply", "wait",
 }
 
 // fleetTarget is the controller by the precedence flag > environment > context. A context's

@@ -303,15 +303,21 @@ func TestLiveNamesAreCompleted(t *testing.T) {
 	f := smallFleet()
 	env := serveFleet(t, f)
 	for line, want := range map[string]string{
-		"node get ":           "dn-2 pop-1",
-		"nodes retry dn-2 ":   "pop-1",
-		"nodes describe ":     "dn-2 pop-1",
-		"nodes describe x ":   "",
-		"node set ":           "dn-2 pop-1",
-		"topology edit ":      "node link site",
-		"topology edit node ": "dn-2 pop-1",
-		"rollback 3 ":         "network topology metadata e2e/controller e2e/aggregator node/dn-2 auto/dn-2 node/pop-1 auto/pop-1",
-		"optimize ":           "polarity golay channel control-superframe",
+		"node get ":             "dn-2 pop-1",
+		"nodes retry dn-2 ":     "pop-1",
+		"nodes describe ":       "dn-2 pop-1",
+		"nodes describe x ":     "",
+		"node set ":             "dn-2 pop-1",
+		"topology edit ":        "node link site",
+		"topology edit node ":   "dn-2 pop-1",
+		"rollback 3 ":           "network topology metadata e2e/controller e2e/aggregator node/dn-2 auto/dn-2 node/pop-1 auto/pop-1",
+		"optimize ":             "polarity golay channel control-superframe",
+		"peers explain ":        "edge-1 edge-2 other",
+		"peers explain edge-2 ": "bridge/" + network(labID, edge2ID),
+		"peers status edge-1 ":  "",
+		"clusters deploy ":      "lab",
+		"wait peer/":            "peer/edge-1 peer/edge-2 peer/other",
+		"wait cluster ":         "lab",
 	} {
 		got := cli(t, env, "", append([]string{"__complete"}, strings.Split(line, " ")...)...)
 		words := strings.Fields(got.out)

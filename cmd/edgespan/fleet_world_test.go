@@ -216,7 +216,7 @@ func (b *worldBackend) Write(_ context.Context, r fleetapi.WriteRequest) (fleeta
 
 // writtenOf is an outcome on the wire.
 func writtenOf(o operate.Outcome) fleetapi.Written {
-	w := fleetapi.Written{Changed: len(o.Change.Layers) > 0, Warnings: o.Warnings, Actions: actionsOf(o.Actions)}
+	w := fleetapi.Written{Changed: len(o.Change.Layers) > 0, Warnings: o.Warnings, Actions: actionsOf(o.Actions), Peers: o.Peers}
 	for _, p := range o.Unknown {
 		w.Unknown = append(w.Unknown, config.FormatPath(p))
 	}

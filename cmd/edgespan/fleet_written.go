@@ -58,6 +58,9 @@ func verdict(w fleetapi.Written) string {
 // reach is how many nodes a write changes, in how many values, and what they will do.
 func reach(w fleetapi.Written) string {
 	nodes := touched(w)
+	if len(w.Effects) == 0 && len(w.Peers) > 0 {
+		return "parameters may change on " + strings.Join(w.Peers, ", ")
+	}
 	if len(w.Effects) == 0 {
 		if len(w.Actions) > 0 {
 			return "no node changes; the controller itself does " + namesOf(w.Actions)

@@ -52,6 +52,13 @@ it: ni/ID.`,
 
 // liveIDs are the ids that the daemon knows now, for completion: no daemon, no ids.
 func (a *app) liveIDs(ctx context.Context, kind, prefix string) []string {
+	if ask := map[string]liveAsk{"peer": peerNames, "cluster": clusterNames}[kind]; ask != nil {
+		names := a.liveNames(ctx, ask)
+		for i, n := range names {
+			names[i] = prefix + n
+		}
+		return names
+	}
 	if ctx == nil {
 		ctx = context.Background() // cobra's completion runs without one
 	}

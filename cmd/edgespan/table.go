@@ -86,14 +86,14 @@ func (t *table) write(w io.Writer, color bool) error {
 
 // paint colours states only: good green, under way yellow, bad red.
 func paint(column, cell string) string {
-	if column != "STATE" && column != "OK" {
+	if column != "STATE" && column != "OK" && column != "HEALTH" {
 		return cell
 	}
 	code := "33"
 	switch cell {
-	case "Present", "ready", "active", "up", "present", "ok", "running":
+	case "Present", "ready", "active", "up", "present", "ok", "running", "Absent", "deployed", "green":
 		code = "32"
-	case "FAILED", "down", "missing", "failed":
+	case "FAILED", "down", "missing", "failed", "red":
 		code = "31"
 	default:
 		if strings.HasSuffix(cell, "Failed") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,43 +16,68 @@ import (
 const pollInterval = 50 * time.Millisecond
 
 // waitTargets is what wait takes.
-const waitTargets = "ni/ID|app/ID"
+const waitTargets = "ni/ID|app/ID|peer/NAME|cluster/NAME"
 
 func newWait(a *app) *cobra.Command {
 	var wanted string
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:   "wait " + waitTargets + " --for ready|absent [--timeout 30s]",
-		Short: "Wait until a network or an app is ready, or gone",
+		Use:   "wait " + waitTargets + " --for ready|absent|online|undeployed [--timeout 30s]",
+		Short: "Wait until a network or an app is ready, or gone; or for a peer or a cluster of the controller",
 		Long: `wait asks until the condition holds. A network is ready when it is Present, without
 error and at its current generation; an app when it is not pending, without error and
 activated as wanted. absent means neither config nor host objects.
 
 An unknown ID is waited for with --for ready and absent at once. A daemon that does
-not answer is waited for too.`,
+not answer is waited for too.
+
+peer/NAME and cluster/NAME are the controller's (--controller, or edgespan context). A peer is ready when
+it is online, runs what is wanted, and every parameter is final; --for online asks no more than
+that. A cluster is ready when each member is online and has its part; --for undeployed holds when no
+member has one any more. A controller that does not answer is waited for; a NAME that it does not
+know exits 10 at once.`,
 		Args: rangeArgs(1, 2, waitTargets),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kind, id, err := readTarget("wait", httpapi.WaitKinds(), args, waitTargets)
+			kind, id, err := readTarget("wait", waitKinds(), args, waitTargets)
 			switch {
 			case err != nil:
 				return err
 			case id == "":
 				return usagef("wait: id is missing: %s is allowed", waitTargets)
-			case wanted != "ready" && wanted != "absent":
-				return usagef("--for: is %q: ready absent are allowed", wanted)
+			case !slices.Contains(waitsFor(kind), wanted):
+				return usagef("--for: is %q: %s are allowed of %s/", wanted, joined(waitsFor(kind)), kind)
 			case timeout <= 0:
 				return usagef("--timeout: is %s: a duration above 0 is allowed", timeout)
+			}
+			if fleetWaits[kind] != nil {
+				return a.waitFleet(cmd, kind, id, wanted, timeout)
+			}
+			for _, name := range fleetFlagNames {
+				if cmd.Flags().Changed(name) {
+					return usagef("wait: has --%s: it is allowed with peer/NAME and cluster/NAME", name)
+				}
 			}
 			if err := checkID("wait", kind, id); err != nil {
 				return err
 			}
 			return a.wait(cmd.Context(), kind, id, wanted, timeout)
 		},
-		ValidArgsFunction: a.completeTargets(httpapi.WaitKinds(), false),
+		ValidArgsFunction: a.completeTargets(waitKinds(), false),
 	}
-	cmd.Flags().StringVar(&wanted, "for", "ready", "ready or absent")
+	cmd.Flags().StringVar(&wanted, "for", "ready", "ready, absent, online or undeployed")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long, as 500ms, 30s or 2m")
-	return cmd
+	return asksFleet(cmd)
+}
+
+// waitKinds are the kinds of wait: the node's, then the controller's.
+func waitKinds() []string { return append(httpapi.WaitKinds(), "peer", "cluster") }
+
+// waitsFor is what may be waited for.
+func waitsFor(kind string) []string {
+	if of := fleetWaits[kind]; of != nil {
+		return of
+	}
+	return []string{"ready", "absent"}
 }
 
 func (a *app) wait(ctx context.Context, kind, id, wanted string, timeout time.Duration) error {

@@ -102,6 +102,7 @@ type Written struct {
 	Unknown  []string `json:"unknown"` // keys that no metadata describes
 	Effects  []Effect `json:"effects"` // the blast radius: what changes on which nodes
 	Actions  []Action `json:"actions"` // of the controller itself
+	Peers    []string `json:"peers"`   // whose parameters may change, by descriptors and deployments
 }
 
 // Effect is what changes in the effective config of some nodes.

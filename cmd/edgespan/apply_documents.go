@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config"
+	"edgespan/config/httpapi"
+	"edgespan/config/nodeconf"
+	"edgespan/config/operate"
+)
+
+// piece is one document of a file.
+type piece struct {
+	number, line int // from 1 on
+	text         []byte
+	object       config.Object
+	faults       config.Faults
+}
+
+// says is whether the document has a kind, and then goes to the controller: also one that
+// can't be read.
+func (p piece) says() bool {
+	_, has := p.object["kind"]
+	return has || p.object == nil && kindLine.Match(p.text)
+}
+
+var kindLine = regexp.MustCompile(`(?m)^\s*\{?\s*"?kind"?\s*:`)
+
+// name is a document for people.
+func (p piece) name() string {
+	text := fmt.Sprintf("document %d (line %d)", p.number, p.line)
+	kind, _ := p.object["kind"].(string)
+	if at, _ := config.Lookup(p.object, []string{"metadata", "name"}); kind != "" && at != nil {
+		text += fmt.Sprintf(", %s %v", kind, at)
+	}
+	return text
+}
+
+// separator is a line that ends a document of YAML (YAML 1.2 §9.1.2): none can stand inside one.
+var separator = regexp.MustCompile(`(?m)^(---|\.\.\.)([ \t].*)?\r?$`)
+
+// pieces takes a file apart: documents of YAML, or objects of JSON one behind the other. What
+// has nothing in it is left out.
+func pieces(text []byte) []piece {
+	if all := jsonPieces(text); all != nil {
+		return all
+	}
+	var out []piece
+	from := 0
+	add := func(to int) {
+		part := text[from:to]
+		p := piece{number: len(out) + 1, line: 1 + bytes.Count(text[:from], []byte("\n")), text: part}
+		if len(bytes.TrimSpace(commentLine.ReplaceAll(part, nil))) == 0 {
+			return
+		}
+		p.line += bytes.Count(part[:len(part)-len(bytes.TrimLeft(part, "\r\n"))], []byte("\n"))
+		p.object, p.faults = nodeconf.DocumentWithLists(part)
+		out = append(out, p)
+	}
+	for _, at := range separator.FindAllIndex(text, -1) {
+		add(at[0])
+		from = at[0] + 3 // a document may begin on the line of its separator
+	}
+	add(len(text))
+	return out
+}
+
+var commentLine = regexp.MustCompile(`(?m)^[ \t]*#.*$`)
+
+// jsonPieces are the objects of a file of JSON, nil for a file of anything else.
+func jsonPieces(text []byte) []piece {
+	var out []piece
+	dec := json.NewDecoder(bytes.NewReader(text))
+	for dec.More() {
+		var raw json.RawMessage
+		if dec.Decode(&raw) != nil || raw[0] != '{' {
+			return nil
+		}
+		begins := int(dec.InputOffset()) - len(raw)
+		p := piece{number: len(out) + 1, line: 1 + bytes.Count(text[:begins], []byte("\n")), text: raw}
+		p.object, p.faults = config.ParseObject(raw)
+		out = append(out, p)
+	}
+	return out
+}
+
+// descriptors are the documents of a file that go to the controller; none for a node's config.
+// A file that has both is refused.
+func descriptors(file string, text []byte) ([]config.Object, error) {
+	all := pieces(text)
+	if !slices.ContainsFunc(all, piece.says) {
+		return nil, nil
+	}
+	var faults []string
+	var docs []config.Object
+	for _, p := range all {
+		for _, f := range p.faults {
+			faults = append(faults, fmt.Sprintf("%s: %s: %s", file, p.name(), f))
+		}
+		if len(p.faults) == 0 && !p.says() {
+			faults = append(faults, fmt.Sprintf("%s: %s: has no kind, as the config of a node, beside %s: a file of descriptors, which the controller takes, or the config of one node is allowed",
+				file, p.name(), strings.Join(pieceNames(all), "; ")))
+		}
+		docs = append(docs, p.object)
+	}
+	if faults != nil {
+		return nil, &httpapi.Rejected{Faults: faults}
+	}
+	return docs, nil
+}
+
+func pieceNames(all []piece) []string {
+	var out []string
+	for _, p := range all {
+		if p.says() {
+			out = append(out, p.name())
+		}
+	}
+	return out
+}
+
+// nodeFlags are of a node's config, controllerFlags of descriptors.
+var (
+	nodeFlags       = []string{"local", "confirm", "socket", "run-dir"}
+	controllerFlags = append([]string{"message"}, fleetFlagNames...)
+)
+
+// applied is the file of apply: the config of a node, or descriptors.
+func (a *app) applied(cmd *cobra.Command, file string) ([]byte, []config.Object, error) {
+	text, err := a.document(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	docs, err := descriptors(file, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	return text, docs, flagsFor(cmd, file, docs)
+}
+
+// flagsFor refuses flags of the other kind of file.
+func flagsFor(cmd *cobra.Command, file string, docs []config.Object) error {
+	wrong, is := controllerFlags, "is the config of this node: it is allowed with documents that have a kind"
+	if docs != nil {
+		wrong, is = nodeFlags, "has documents for the controller: it is allowed with the config of this node"
+	}
+	var faults []error
+	for _, name := range wrong {
+		if cmd.Flags().Changed(name) {
+			faults = append(faults, usagef("--%s: is given, and %s %s", name, file, is))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// applyDocuments writes descriptors, all of a file as one revision.
+func (a *app) applyDocuments(cmd *cobra.Command, docs []config.Object, message, output string, dry bool) error {
+	if err := checkOutput(output); err != nil {
+		return err
+	}
+	call := &fleetCall{a: a, cmd: cmd, message: message, dryRun: dry, output: output}
+	return call.ask(cmd.Context(), func(c *fleetCall) error { return c.put(operate.Describe{Documents: docs}) })
+}

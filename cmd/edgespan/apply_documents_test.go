@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestDocumentsOfAFile takes files apart; each piece has its number, its line and its kind.
+func TestDocumentsOfAFile(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                           "",
+		"# nothing\n---\n\n# more\n": "",
+		"a: 1\n":                     "1:1 -",
+		"kind: A\n---\nkind: B\n":    "1:1 A, 2:3 B",
+		"---\nkind: A\n--- # B\n\nkind: B\n...\n": "1:2 A, 2:3 B",
+		"--- {kind: A}\n--- {kind: B}\n":          "1:1 A, 2:2 B",
+		"kind: A\r\n---\r\nkind: B\r\n":           "1:1 A, 2:3 B",
+		"a: |\n  x\n  ---\n  y\n":                 "1:1 -", // inside a text
+		`{"kind":"A"}`:                            "1:1 A",
+		"{\"kind\":\"A\"}\n\n{\"kind\":\"B\"}\n":  "1:1 A, 2:3 B",
+		"{kind: A}\n---\n{kind: B}\n":             "1:1 A, 2:3 B", // YAML
+		"[1]":                                     "1:1 faults",
+		"kind: A\n---\nkind: B\nkind: B\n":        "1:1 A, 2:3 faults",
+	} {
+		var got []string
+		for _, p := range pieces([]byte(text)) {
+			kind, is := p.object["kind"].(string)
+			switch {
+			case len(p.faults) > 0:
+				kind = "faults"
+			case !is:
+				kind = "-"
+			}
+			got = append(got, fmt.Sprintf("%d:%d %s", p.number, p.line, kind))
+		}
+		if is := strings.Join(got, ", "); is != want {
+			t.Errorf("%q: %s, wanted %s", text, is, want)
+		}
+	}
+}
+
+// TestApplyNeverMixes refuses a file that has both descriptors and a node's config, whole, and
+// flags of the one with the other. Nobody is asked.
+func TestApplyNeverMixes(t *testing.T) {
+	f := smallFleet()
+	env := serveFleet(t, f)
+	for _, c := range []struct {
+		name, text, args string
+		code             int
+		err              string
+	}{
+		{
+			"both", "kind: PeerDescriptor\nmetadata: {name: a}\n---\nnetworkInstances: {}\n---\nkind: ClusterDescriptor\n", "", 4,
+			"FILE: document 2 (line 4): has no kind, as the config of a node, beside document 1 (line 1), PeerDescriptor a; document 3 (line 6): " +
+				"a file of descriptors, which the controller takes, or the config of one node is allowed\n",
+		},
+		{"JSON", `{"kind":"PeerDescriptor"} {"ports":{}}`, "", 4, "FILE: document 2 (line 1): has no kind"},
+		{"broken ones", "kind: PeerDescriptor\nkind: x\n---\nkind: [\n", "", 4, "FILE: document 2 (line 4): "},
+		{"local", "kind: PeerDescriptor\n", "--local --confirm 60s", 2, "--confirm: is given, and FILE has documents for the controller"},
+		{"a message for a node", "ports: {}\n", "-m x", 2, "--message: is given, and FILE is the config of this node"},
+		{"a controller for a node", "ports: {}\n", "--controller http://[::1]", 2, "--controller: is given"},
+		{"a form that is none", "kind: PeerDescriptor\n", "-o xml", 2, "xml"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "x.yaml")
+			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got := cli(t, env, "", append([]string{"apply", "-f", file}, strings.Fields(c.args)...)...)
+			said := strings.ReplaceAll(got.err, file, "FILE")
+			if got.code != c.code || !strings.Contains(said, c.err) || len(f.heard()) > 0 {
+				t.Errorf("exit %d: %s", got.code, said)
+			}
+		})
+	}
+	got := cli(t, env, "kind: PeerDescriptor\n", "plan", "-f", "-")
+	if got.code != exitUsage || !strings.Contains(got.err, "edgespan apply --dry-run -f -") {
+		t.Errorf("plan: %+v", got)
+	}
+}

@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
+	"edgespan/config/peer"
+	"edgespan/config/state"
+)
+
+// peerSpecs are the commands of peers and clusters.
+var peerSpecs = []fleetSpec{
+	{use: "peers", short: "Nodes by their descriptors: what is wanted of each, how far it is, and why", sub: []fleetSpec{
+		{use: "list", short: "List the peers", args: exactArgs(0, "none"), forms: tableForms, run: listPeers},
+		{use: "get PEER", short: "Print the descriptor of a peer", args: exactArgs(1, "one PEER"), forms: descriptorForms, complete: firstPeer, run: getPeer},
+		{use: "describe PEER", short: "Show all that is known of a peer", args: exactArgs(1, "one PEER"), forms: tableForms, complete: firstPeer, run: describePeer},
+		{
+			use: "status [PEER]", short: "Count the peers by their health, or show the parameters of one", long: `Without PEER: how many peers are of which health. With PEER: each parameter, what is wanted of it, and the
+state that follows from what the node has reported.` + aboutWatch, args: rangeArgs(0, 1, "one PEER, or none"), forms: tableForms, complete: firstPeer,
+			flags: watchFlag, run: statusOfPeers,
+		},
+		{
+			use: "explain PEER [ID]", short: "Say why a parameter is as it is: what is wanted, what was reported, what it waits for, who wants it",
+			long: `Say of one parameter what is wanted and by whom, what the node reported, what follows from both, and how it
+is with everything that it depends on. Without ID: the same of each parameter that is not as it is wanted.`,
+			args: rangeArgs(1, 2, "PEER, or PEER ID"), forms: tableForms, complete: completeParameters, run: explainPeer,
+		},
+		{
+			use: "delete PEER", short: "Delete the descriptor of a peer; no deployed cluster may need it", args: exactArgs(1, "one PEER"), forms: tableForms,
+			write: true, complete: firstPeer, run: func(c *fleetCall) error { return c.put(operate.Undescribe{Kind: peer.KindPeer, Names: c.args}) },
+		},
+	}},
+	{use: "clusters", short: "Layer-2 networks over peers: deploy and undeploy them, and see how far they are", sub: []fleetSpec{
+		{use: "list", short: "List the clusters", args: exactArgs(0, "none"), forms: tableForms, run: listClusters},
+		{use: "get CLUSTER", short: "Print the descriptor of a cluster", args: exactArgs(1, "one CLUSTER"), forms: descriptorForms, complete: firstCluster, run: getCluster},
+		{use: "describe CLUSTER", short: "Show all that is known of a cluster, its members and its tunnels", args: exactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: describeCluster},
+		{
+			use: "status [CLUSTER]", short: "Count the clusters by their state, or show the members of one",
+			long: "Without CLUSTER: how many clusters are in which state. With CLUSTER: how it is with each member." + aboutWatch,
+			args: rangeArgs(0, 1, "one CLUSTER, or none"), forms: tableForms, complete: firstCluster, flags: watchFlag, run: statusOfClusters,
+		},
+		{
+			use: "explain CLUSTER", short: "Say why a cluster is as it is: each parameter of its members that is not as it is wanted",
+			args: exactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: explainCluster,
+		},
+		{
+			use: "deploy CLUSTER", short: "Want a cluster on its members", example: "  edgespan clusters deploy lab && edgespan wait cluster/lab --for ready",
+			args: exactArgs(1, "one CLUSTER"), forms: tableForms, write: true, unbound: true, complete: firstCluster,
+			run: func(c *fleetCall) error { return c.put(operate.Deploy{Clusters: c.args}) },
+		},
+		{
+			use: "undeploy CLUSTER", short: "Want a cluster gone from its members", example: "  edgespan clusters undeploy lab && edgespan wait cluster/lab --for undeployed",
+			args: exactArgs(1, "one CLUSTER"), forms: tableForms, write: true, unbound: true, complete: firstCluster,
+			run: func(c *fleetCall) error { return c.put(operate.Undeploy{Clusters: c.args}) },
+		},
+		{
+			use: "delete CLUSTER", short: "Delete the descriptor of a cluster that is not deployed", args: exactArgs(1, "one CLUSTER"), forms: tableForms,
+			write: true, complete: firstCluster, run: func(c *fleetCall) error { return c.put(operate.Undescribe{Kind: peer.KindCluster, Names: c.args}) },
+		},
+	}},
+}
+
+// descriptorForms are documentForms with the one first that people write.
+var descriptorForms = []string{"yaml", "json", "table", "wide", "name"}
+
+const aboutWatch = `
+
+-w goes on with a line for each change, until it is interrupted; -o json then prints an object a line.`
+
+func watchFlag(cmd *cobra.Command, c *fleetCall) {
+	cmd.Flags().BoolVarP(&c.watch, "watch", "w", false, "go on with a line for each change, until interrupted")
+}
+
+// firstPeer completes the first argument only.
+func firstPeer(a *app, cmd *cobra.Command, args []string, _ string) []string {
+	if len(args) > 0 {
+		return nil
+	}
+	return a.liveNames(cmd.Context(), peerNames)
+}
+
+func firstCluster(a *app, cmd *cobra.Command, args []string, _ string) []string {
+	if len(args) > 0 {
+		return nil
+	}
+	return a.liveNames(cmd.Context(), clusterNames)
+}
+
+// completeParameters completes a peer, then one of its parameters.
+func completeParameters(a *app, cmd *cobra.Command, args []string, typed string) []string {
+	if len(args) != 1 {
+		return firstPeer(a, cmd, args, typed)
+	}
+	return a.liveNames(cmd.Context(), func(ctx context.Context, c *fleetapi.Client) ([]string, error) {
+		d, err := c.Peer(ctx, args[0])
+		return idsOf(slices.Concat(d.Parameters, d.Ignored)), err
+	})
+}
+
+func peerNames(ctx context.Context, c *fleetapi.Client) ([]string, error) {
+	all, err := c.Peers(ctx)
+	var out []string
+	for _, p := range all {
+		out = append(out, p.Name)
+	}
+	return out, err
+}
+
+func clusterNames(ctx context.Context, c *fleetapi.Client) ([]string, error) {
+	all, err := c.Clusters(ctx)
+	var out []string
+	for _, one := range all {
+		out = append(out, one.Name)
+	}
+	return out, err
+}
+
+func idsOf(ps []fleetapi.PeerParameter) []string {
+	out := make([]string, len(ps))
+	for i, p := range ps {
+		out[i] = p.ID
+	}
+	return out
+}
+
+// liveAsk asks the controller for names.
+type liveAsk func(context.Context, *fleetapi.Client) ([]string, error)
+
+// liveNames are what the controller knows now, for completion: no controller, no names.
+func (a *app) liveNames(ctx context.Context, ask liveAsk) []string {
+	if ctx == nil {
+		ctx = context.Background() // cobra's completion runs without one
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	client, err := a.fleetClient()
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	names, err := ask(ctx, client)
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
+func listPeers(c *fleetCall) error {
+	all, err := c.client.Peers(c.ctx)
+	if err != nil {
+		return err
+	}
+	s := shown{data: orEmpty(all), empty: "no peers", table: func(wide bool) *table { return peerTable(all, wide) }}
+	for _, p := range all {
+		s.names = append(s.names, p.Name)
+	}
+	return c.a.show(s, c.output)
+}
+
+func peerTable(all []fleetapi.Peer, wide bool) *table {
+	t := &table{head: []string{"NAME", "ONLINE", "READY", "HEALTH", "PARAMETERS", "CLUSTERS", "REPORT", "WHY"}, wide: wide}
+	if wide {
+		t.head = []string{"NAME", "ONLINE", "READY", "HEALTH", "PARAMETERS", "CLUSTERS", "REPORT", "DESCRIBED", "APPLIED", "WANTED", "ID", "WHY"}
+	}
+	for _, p := range all {
+		row, why := []string{p.Name, yesNo(p.Online), yesNo(p.Ready), p.Health, done(p.Counts), strings.Join(p.Clusters, ","), reportAge(p)}, shortIDs(p.Why)
+		if wide {
+			row, why = append(row, yesNo(p.Described), p.Applied, p.Wanted, p.ID), p.Why
+		}
+		t.add(append(row, why)...)
+	}
+	return t
+}
+
+// done is how many parameters are in their final state, of how many.
+func done(counts map[string]int) string {
+	final, all := 0, 0
+	for s, n := range counts {
+		if all += n; state.State(s).Class() == state.Final {
+			final += n
+		}
+	}
+	if all == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", final, all)
+}
+
+// reportAge is how old the last report is.
+func reportAge(p fleetapi.Peer) string {
+	if p.AgeSeconds == nil {
+		return ""
+	}
+	d := time.Duration(*p.AgeSeconds * float64(time.Second))
+	if d < time.Minute {
+		return d.Round(100*time.Millisecond).String() + " ago"
+	}
+	return d.Round(time.Second).String() + " ago"
+}
+
+func getPeer(c *fleetCall) error {
+	d, err := c.client.Peer(c.ctx, c.args[0])
+	if err != nil {
+		return err
+	}
+	if !d.Described {
+		return &operate.NotFoundError{What: "descriptor of " + d.Name, Allowed: "the node has joined, and nobody has described it: edgespan apply -f FILE does"}
+	}
+	return c.versioned(operate.Document{Object: d.Descriptor, Revision: d.Revision})
+}
+
+func getCluster(c *fleetCall) error {
+	d, err := c.client.Cluster(c.ctx, c.args[0])
+	if err != nil {
+		return err
+	}
+	return c.versioned(operate.Document{Object: d.Descriptor, Revision: d.Revision})
+}
+
+func listClusters(c *fleetCall) error {
+	all, err := c.client.Clusters(c.ctx)
+	if err != nil {
+		return err
+	}
+	s := shown{data: orEmpty(all), empty: "no clusters", table: func(wide bool) *table { return clusterTable(all, wide) }}
+	for _, one := range all {
+		s.names = append(s.names, one.Name)
+	}
+	return c.a.show(s, c.output)
+}
+
+func clusterTable(all []fleetapi.Cluster, wide bool) *table {
+	t := &table{head: []string{"NAME", "STATE", "READY", "HEALTH", "TOPOLOGY", "LEADER", "MEMBERS", "WHY"}, wide: wide}
+	if wide {
+		t.head = []string{"NAME", "STATE", "READY", "HEALTH", "TOPOLOGY", "LEADER", "MEMBERS", "ID", "WHY"}
+	}
+	for _, one := range all {
+		row := []string{one.Name, one.State, yesNo(one.Ready), one.Health, one.Topology, one.Leader, strings.Join(one.Members, ",")}
+		if wide {
+			row = append(row, one.ID)
+		}
+		t.add(append(row, shortIDs(one.Why))...)
+	}
+	return t
+}
+
+// count is `status -o json` of all peers, or of all clusters.
+type count struct {
+	Count  int            `json:"count"`
+	Ready  int            `json:"ready"`
+	Health map[string]int `json:"health"`
+	States map[string]int `json:"states,omitempty"`
+}
+
+func statusOfPeers(c *fleetCall) error {
+	if len(c.args) == 1 {
+		return statusOfPeer(c)
+	}
+	if c.watch {
+		return usagef("-w: is given without a PEER: it is allowed with one")
+	}
+	all, err := c.client.Peers(c.ctx)
+	if err != nil {
+		return err
+	}
+	n := count{Count: len(all), Health: map[string]int{}}
+	online := 0
+	for _, p := range all {
+		n.Health[p.Health]++
+		n.Ready += one(p.Ready)
+		online += one(p.Online)
+	}
+	if err := c.showCounts(n, "HEALTH", "PEERS", n.Health); err != nil {
+		return err
+	}
+	c.a.say("%s, %d online, %d ready", many(n.Count, "peer"), online, n.Ready)
+	return nil
+}
+
+func statusOfClusters(c *fleetCall) error {
+	if len(c.args) == 1 {
+		return statusOfCluster(c)
+	}
+	if c.watch {
+		return usagef("-w: is given without a CLUSTER: it is allowed with one")
+	}
+	all, err := c.client.Clusters(c.ctx)
+	if err != nil {
+		return err
+	}
+	n := count{Count: len(all), Health: map[string]int{}, States: map[string]int{}}
+	for _, x := range all {
+		n.Health[x.Health]++
+		n.States[x.State]++
+		n.Ready += one(x.Ready)
+	}
+	if err := c.showCounts(n, "STATE", "CLUSTERS", n.States); err != nil {
+		return err
+	}
+	c.a.say("%s, %d ready", many(n.Count, "cluster"), n.Ready)
+	return nil
+}
+
+func (c *fleetCall) showCounts(data count, by, of string, counts map[string]int) error {
+	words := slices.Sorted(maps.Keys(counts))
+	t := &table{head: []string{by, of}}
+	for _, w := range words {
+		t.add(w, fmt.Sprint(counts[w]))
+	}
+	return c.a.show(shown{data: data, names: words, table: func(bool) *table { return t }, empty: "there is none"}, c.output)
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

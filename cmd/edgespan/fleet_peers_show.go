@@ -1,0 +1,233 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/peer"
+)
+
+func statusOfPeer(c *fleetCall) error {
+	if c.watch {
+		return c.watchPeer()
+	}
+	d, err := c.client.Peer(c.ctx, c.args[0])
+	if err != nil {
+		return err
+	}
+	all := peerParameters(d)
+	s := shown{data: d, names: idsOf(all), empty: "no parameters", table: func(wide bool) *table { return peerParameterTable(d, wide) }}
+	if err := c.a.show(s, c.output); err != nil {
+		return err
+	}
+	c.a.say("%s", printable(peerLine(d.Peer)))
+	return nil
+}
+
+var anID = regexp.MustCompile(`([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// shortIDs is a text for people, each UUID in it cut to its first octets; explain takes the ids of
+// parameters so too. -o wide, json and name have them whole.
+func shortIDs(text string) string { return anID.ReplaceAllString(text, "$1") }
+
+// peerLine is how a peer is, in one line.
+func peerLine(p fleetapi.Peer) string {
+	word := "ready"
+	if !p.Ready {
+		word = "not ready"
+	}
+	text := fmt.Sprintf("%s: %s, %s", p.Name, p.Health, word)
+	if p.Why != "" {
+		text += ": " + shortIDs(p.Why)
+	}
+	return text
+}
+
+// clusterLine is the same of a cluster.
+func clusterLine(x fleetapi.Cluster) string {
+	word := "ready"
+	if !x.Ready {
+		word = "not ready"
+	}
+	text := fmt.Sprintf("%s: %s, %s, %s", x.Name, x.State, x.Health, word)
+	if x.Why != "" {
+		text += ": " + shortIDs(x.Why)
+	}
+	return text
+}
+
+// peerParameters are those that are wanted, then those that only the node has.
+func peerParameters(d fleetapi.PeerDetail) []fleetapi.PeerParameter {
+	return slices.Concat(d.Parameters, d.Ignored)
+}
+
+func peerParameterTable(d fleetapi.PeerDetail, wide bool) *table {
+	t := &table{head: []string{"PARAMETER", "TARGET", "STATE", "REVIEW", "SINCE", "REASON"}, wide: wide}
+	if wide {
+		t.head = []string{"PARAMETER", "KIND", "TARGET", "STATE", "REVIEW", "SINCE", "TRIES", "NEXT TRY", "VALUE", "REASON"}
+	}
+	for _, p := range peerParameters(d) {
+		if !wide {
+			t.add(shortIDs(p.ID), p.Target, p.State, p.Review, moment(p.Since), shortIDs(p.Reason))
+			continue
+		}
+		tries := ""
+		if p.Attempts > 0 {
+			tries = fmt.Sprint(p.Attempts)
+		}
+		t.add(p.ID, p.Kind, p.Target, p.State, p.Review, moment(p.Since), tries, moment(p.NextTry), p.Describes, p.Reason)
+	}
+	return t
+}
+
+func describePeer(c *fleetCall) error {
+	d, err := c.client.Peer(c.ctx, c.args[0])
+	if err != nil {
+		return err
+	}
+	if c.output != "table" && c.output != "wide" {
+		return c.a.show(shown{data: d, names: []string{d.Name}}, c.output)
+	}
+	descriptor := "none: edgespan apply -f FILE writes one"
+	if d.Described {
+		descriptor = fmt.Sprintf("of revision %d", d.Revision)
+	}
+	last := ""
+	if d.LastReport != nil {
+		last = moment(d.LastReport) + ", " + reportAge(d.Peer)
+	}
+	return describe(c, peerLine(d.Peer), []fact{
+		{"id", cmp.Or(d.ID, "none: it has not joined")},
+		{"descriptor", descriptor},
+		{"clusters", strings.Join(d.Clusters, ", ")},
+		{"online", yesNo(d.Online)},
+		{"wanted", d.Wanted},
+		{"applied", d.Applied},
+		{"last report", last},
+		{"parameters", countsText(d.Counts)},
+	}, append(descriptorTables(d), peerParameterTable(d, c.output == "wide"))...)
+}
+
+// fact is a line of a description.
+type fact struct{ what, text string }
+
+// describe writes a head, facts and tables; what is empty is left out.
+func describe(c *fleetCall, head string, facts []fact, tables ...*table) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", printable(head))
+	for _, f := range facts {
+		if f.text != "" {
+			fmt.Fprintf(&b, "%-12s %s\n", f.what, printable(f.text))
+		}
+	}
+	for _, t := range tables {
+		if len(t.rows) == 0 {
+			continue
+		}
+		b.WriteByte('\n')
+		if err := t.write(&b, c.a.Color); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(c.a.Out, b.String())
+	return err
+}
+
+func countsText(counts map[string]int) string {
+	var out []string
+	for _, s := range slices.Sorted(maps.Keys(counts)) {
+		out = append(out, fmt.Sprintf("%d %s", counts[s], s))
+	}
+	return strings.Join(out, ", ")
+}
+
+// descriptorTables are what a peer's descriptor has. One that another version of us wrote, and
+// that this one can't read, is shown by get alone.
+func descriptorTables(d fleetapi.PeerDetail) []*table {
+	links := &table{head: []string{"INTERFACE", "LINK", "KIND"}}
+	underlays := &table{head: []string{"UNDERLAY", "PORT", "ADDRESS"}}
+	executors := &table{head: []string{"EXECUTOR", "RUNS", "RESTART"}}
+	p, faults := peer.ParsePeer(d.Descriptor)
+	if len(faults) > 0 {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Interfaces)) {
+		links.add(name, p.Interfaces[name].IfName, p.Interfaces[name].Kind)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Underlays)) {
+		address := ""
+		if a := p.Underlays[name].Address; a.IsValid() {
+			address = a.String()
+		}
+		underlays.add(name, p.Underlays[name].Port, address)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Executors)) {
+		x := p.Executors[name]
+		executors.add(name, cmp.Or(x.Unit, strings.Join(x.Command, " ")), x.Restart)
+	}
+	return []*table{links, underlays, executors}
+}
+
+func statusOfCluster(c *fleetCall) error {
+	if c.watch {
+		return c.watchCluster()
+	}
+	d, err := c.client.Cluster(c.ctx, c.args[0])
+	if err != nil {
+		return err
+	}
+	s := shown{data: d, names: d.Members, table: func(wide bool) *table { return memberTable(d, wide) }}
+	if err := c.a.show(s, c.output); err != nil {
+		return err
+	}
+	c.a.say("%s", printable(clusterLine(d.Cluster)))
+	return nil
+}
+
+// memberTable is the members of a cluster: with what they join it by, where wide says so.
+func memberTable(d fleetapi.ClusterDetail, wide bool) *table {
+	t := &table{head: []string{"MEMBER", "ROLE", "ONLINE", "READY", "HEALTH", "PARAMETERS", "REPORT", "WHY"}, wide: wide}
+	if wide {
+		t.head = []string{"MEMBER", "ROLE", "ONLINE", "READY", "HEALTH", "PARAMETERS", "REPORT", "INTERFACES", "UNDERLAY", "WHY"}
+	}
+	is, _ := peer.ParseCluster(d.Descriptor) // faults leave out columns
+	for _, p := range d.Peers {
+		role := "member"
+		if p.Name == d.Leader {
+			role = "leader"
+		}
+		row := []string{p.Name, role, yesNo(p.Online), yesNo(p.Ready), p.Health, done(p.Counts), reportAge(p)}
+		if wide {
+			row = append(row, strings.Join(is.Members[p.Name].Interfaces, ","), is.Members[p.Name].Underlay)
+		}
+		t.add(append(row, shortIDs(p.Why))...)
+	}
+	return t
+}
+
+func tunnelTable(d fleetapi.ClusterDetail, wide bool) *table {
+	t := &table{head: []string{"FROM", "STATE", "TO", "STATE", "VNI", "REASON"}, wide: wide}
+	for _, x := range d.Tunnels {
+		t.add(x.Between[0], x.States[0], x.Between[1], x.States[1], fmt.Sprint(x.VNI), shortIDs(x.Reason))
+	}
+	return t
+}
+
+func describeCluster(c *fleetCall) error {
+	d, err := c.client.Cluster(c.ctx, c.args[0])
+	if err != nil {
+		return err
+	}
+	if c.output != "table" && c.output != "wide" {
+		return c.a.show(shown{data: d, names: []string{d.Name}}, c.output)
+	}
+	return describe(c, clusterLine(d.Cluster), []fact{
+		{"id", d.ID}, {"descriptor", fmt.Sprintf("of revision %d", d.Revision)}, {"deployed", yesNo(d.Deployed)}, {"topology", d.Topology}, {"leader", d.Leader},
+	}, memberTable(d, true), tunnelTable(d, c.output == "wide"))
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/fleetapi"
+)
+
+// again keeps a watch up until it fails for good or the command is interrupted, which is no
+// error: a watch ends after some minutes, and with its controller.
+func (c *fleetCall) again(watch func(context.Context) error) error {
+	ctx := c.cmd.Context() // without the time limit of one question
+	lost := false
+	for seen := false; ; {
+		err := watch(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			seen, lost = true, false
+		case !seen || !passing(err):
+			return err
+		case !lost:
+			lost = true
+			c.a.say("%s: trying again", printable(err.Error()))
+		}
+		if !pause(ctx, retryWatch) {
+			return nil
+		}
+	}
+}
+
+// passing says whether an error may be gone in a moment, without anybody doing something.
+func passing(err error) bool {
+	return errors.Is(err, httpapi.ErrUnreachable) || errors.Is(err, httpapi.ErrBusy) || errors.Is(err, httpapi.ErrTimeout)
+}
+
+var watchHead = []string{"TIME", "OBJECT", "STATE", "REVIEW", "REASON"}
+
+// watchedRow is what a line of a watch tells of.
+type watchedRow struct{ object, state, review, reason string }
+
+// teller prints what changed since the last time, a line each.
+type teller struct {
+	live *live
+	last map[string]watchedRow
+}
+
+func (c *fleetCall) newTeller(first []watchedRow) *teller {
+	widest := len("OBJECT")
+	for _, r := range first {
+		object := r.object
+		if c.output != "wide" {
+			object = shortIDs(object)
+		}
+		widest = max(widest, utf8.RuneCountInString(object))
+	}
+	return &teller{c.a.newLive(c.output, watchHead, []int{12, widest, len("WaitingForDependencies"), len("REVIEW")}), map[string]watchedRow{}}
+}
+
+// short is a text for a table that is not wide.
+func (t *teller) short(text string) string {
+	if t.live.output == "wide" {
+		return text
+	}
+	return shortIDs(text)
+}
+
+func (t *teller) tell(data any, rows []watchedRow) error {
+	if t.live.output == "json" || t.live.output == "yaml" {
+		return t.live.tell(data, "", nil)
+	}
+	now := time.Now().Local().Format("15:04:05.000")
+	is := map[string]watchedRow{}
+	for _, r := range rows {
+		is[r.object] = r
+		if t.last[r.object] == r {
+			continue
+		}
+		if err := t.live.tell(nil, r.object, []string{now, t.short(r.object), r.state, r.review, t.short(r.reason)}); err != nil {
+			return err
+		}
+	}
+	for _, gone := range sortedNames(t.last) {
+		if _, still := is[gone]; !still {
+			if err := t.live.tell(nil, gone, []string{now, t.short(gone), "gone", "", ""}); err != nil {
+				return err
+			}
+		}
+	}
+	t.last = is
+	return nil
+}
+
+func sortedNames(rows map[string]watchedRow) []string {
+	var out []string
+	for name := range rows {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (c *fleetCall) watchPeer() error {
+	var t *teller
+	return c.again(func(ctx context.Context) error {
+		return c.client.WatchPeer(ctx, c.args[0], func(d fleetapi.PeerDetail) error {
+			rows := []watchedRow{peerRow(d.Peer)}
+			for _, p := range peerParameters(d) {
+				rows = append(rows, watchedRow{p.ID, p.State, p.Review, p.Reason})
+			}
+			if t == nil {
+				t = c.newTeller(rows)
+			}
+			return t.tell(d, rows)
+		})
+	})
+}
+
+func (c *fleetCall) watchCluster() error {
+	var t *teller
+	return c.again(func(ctx context.Context) error {
+		return c.client.WatchCluster(ctx, c.args[0], func(d fleetapi.ClusterDetail) error {
+			rows := []watchedRow{{"cluster/" + d.Name, d.State + " " + d.Health, "", d.Why}}
+			for _, p := range d.Peers {
+				rows = append(rows, peerRow(p))
+			}
+			for _, x := range d.Tunnels {
+				rows = append(rows, watchedRow{fmt.Sprintf("tunnel %s - %s", x.Between[0], x.Between[1]), strings.Join(x.States[:], " "), "", x.Reason})
+			}
+			if t == nil {
+				t = c.newTeller(rows)
+			}
+			return t.tell(d, rows)
+		})
+	})
+}
+
+func peerRow(p fleetapi.Peer) watchedRow {
+	word := "not ready"
+	if p.Ready {
+		word = "ready"
+	}
+	if p.Health != "green" || !p.Ready {
+		word += " " + p.Health
+	}
+	return watchedRow{"peer/" + p.Name, word, "", p.Why}
+}
+
+// fleetWaits are what is waited for by asking the controller, by kind.
+var fleetWaits = map[string][]string{"peer": {"ready", "online"}, "cluster": {"ready", "undeployed"}}
+
+// waitFleet waits for a peer or a cluster. One that nobody knows is not waited for: no node
+// comes by that name alone.
+func (a *app) waitFleet(cmd *cobra.Command, kind, name, wanted string, timeout time.Duration) error {
+	client, err := a.fleetClient()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+	defer cancel()
+	var met bool
+	last := errors.New("no answer yet")
+	hear := func(is bool, why string) error {
+		if met = is; met {
+			return errMet
+		}
+		last = errors.New(either(why, "no reason is known"))
+		return nil
+	}
+	for {
+		err := watchFor(ctx, client, kind, name, wanted, hear)
+		switch {
+		case met:
+			return nil
+		case ctx.Err() != nil, err == nil: // a watch ends after some minutes
+		case passing(err):
+			last = err
+		default:
+			return oneLineOf(err)
+		}
+		if !pause(ctx, retryWatch) {
+			return waited(ctx, kind+"/"+name, wanted, timeout, last)
+		}
+	}
+}
+
+var errMet = errors.New("the condition holds")
+
+// watchFor watches and says each time whether the condition holds, and why not.
+func watchFor(ctx context.Context, client *fleetapi.Client, kind, name, wanted string, hear func(met bool, why string) error) error {
+	if kind == "cluster" {
+		return client.WatchCluster(ctx, name, func(d fleetapi.ClusterDetail) error {
+			if wanted == "undeployed" {
+				return hear(d.State == "undeployed", either(d.Why, "it is "+d.State))
+			}
+			return hear(d.Ready, either(d.Why, "it is "+d.State))
+		})
+	}
+	return client.WatchPeer(ctx, name, func(d fleetapi.PeerDetail) error {
+		if wanted == "online" {
+			return hear(d.Online, either(d.Why, "it is offline"))
+		}
+		return hear(d.Ready, d.Why)
+	})
+}
