@@ -29,7 +29,7 @@ func histories(t *testing.T, n int) int {
 		return more
 	}
 	if testing.Short() {
-		return n / 10
+		return n / 25
 	}
 	return n
 }

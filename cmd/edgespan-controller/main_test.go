@@ -13,6 +13,9 @@ const asProgram = "EDGESPAN_TEST_AS_CONTROLLER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {
+		if err := os.Setenv(asProgram, "1"); err != nil { // for all that they start: they may run side by side
+			panic(err)
+		}
 		os.Exit(m.Run())
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)

@@ -21,13 +21,13 @@ import (
 // simulates runs the command, whose own controller is this test binary.
 func simulates(ctx context.Context, t *testing.T, args ...string) (code int, out, err string) {
 	t.Helper()
-	t.Setenv(asProgram, "1")
 	var stdout, stderr bytes.Buffer
 	code = run(ctx, streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Env: func(string) string { return "" }}, append([]string{"simulate"}, args...))
 	return code, stdout.String(), stderr.String()
 }
 
 func TestSimulatedNodesConvergeWithTheirFaults(t *testing.T) {
+	t.Parallel() // it mostly waits
 	dir, faults, failing := t.TempDir(), "reject=2%,silent=2%,crash=6%,disconnect=6%", 1
 	if !testing.Short() { // it is undone after half a minute
 		faults, failing = faults+",unhealthy=2%", 2
@@ -68,6 +68,7 @@ func TestSimulatedNodesConvergeWithTheirFaults(t *testing.T) {
 }
 
 func TestSimulatedNodesThatWaitAreNamed(t *testing.T) {
+	t.Parallel() // it mostly waits
 	code, out, said := simulates(t.Context(), t, "--nodes", "3", "--faults", "silent=100%", "--duration", "4s", "--until", "converged", "--disk", "memory")
 	if code != exitTimeout || out != "converged 0 of 3\n" || !strings.Contains(said, "sim-00001 sim-00002 sim-00003") {
 		t.Errorf("%d %q\n%s", code, out, said)
@@ -75,6 +76,7 @@ func TestSimulatedNodesThatWaitAreNamed(t *testing.T) {
 }
 
 func TestASimulationIsEndedBySIGINT(t *testing.T) {
+	t.Parallel() // it mostly waits
 	ctx, interrupt := context.WithCancel(t.Context())
 	dir := t.TempDir()
 	go func() { // as soon as a node has its folder
