@@ -119,10 +119,15 @@ func (o *office) run(args ...string) lab.Result {
 	return o.shell(append([]string{o.w.Binary}, args...))
 }
 
+// argv is a command with the operator's context.
+func (o *office) argv(argv []string) []string {
+	return append([]string{"env", "EDGESPAN_CONTEXTS=" + o.w.contexts(), "EDGESPAN_CONTEXT=" + o.name}, argv...)
+}
+
 // shell runs a command beside the controller, as the operator is.
 func (o *office) shell(argv []string) lab.Result {
 	o.w.Helper()
-	r, err := o.w.Exec(o.w.ctx, "isp", append([]string{"env", "EDGESPAN_CONTEXTS=" + o.w.contexts(), "EDGESPAN_CONTEXT=" + o.name}, argv...)...)
+	r, err := o.w.Exec(o.w.ctx, "isp", o.argv(argv)...)
 	if err != nil {
 		o.w.Fatal(err)
 	}

@@ -1,0 +1,66 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// BenchmarkDeployACluster deploys a cluster of three peers, with a tunnel each to the leader
+// and a real controller, and measures from the start of the command until a ping has crossed
+// from each device to each other one. Devices know each other's addresses of layer 2: the
+// kernel asks only once a second for one that does not answer. Each run begins from hosts
+// without the cluster, a second after the last push.
+func BenchmarkDeployACluster(b *testing.B) {
+	f := newField(b, 3)
+	f.apply(f.describePeers() + "---\n" + f.describeCluster(f.peers[0], "star"))
+	f.acquaint()
+	var command, crossed, told []time.Duration
+	for b.Loop() {
+		time.Sleep(1500 * time.Millisecond) // the least time between two pushes to a node
+		began := time.Now()
+		pings := f.pingAll()
+		f.ok("clusters", "deploy", "yard")
+		command = append(command, time.Since(began))
+		f.w.eventually("a ping between all", func() bool {
+			for _, l := range pings {
+				if l.Count().Good == 0 {
+					return false
+				}
+			}
+			return true
+		})
+		crossed = append(crossed, time.Since(began))
+		f.untilReady()
+		told = append(told, time.Since(began))
+		for _, l := range pings {
+			l.Stop()
+		}
+		f.ok("clusters", "undeploy", "yard")
+		f.w.eventually("the end of the cluster", func() bool { return f.cluster().State == "undeployed" })
+	}
+	b.ReportMetric(0, "ns/op") // all that the benchmark does beside
+	for _, x := range []struct {
+		what string
+		took []time.Duration
+	}{{"command", command}, {"ping", crossed}, {"ready", told}} {
+		slices.Sort(x.took)
+		b.ReportMetric(x.took[len(x.took)/2].Seconds()*1000, x.what+"-ms")
+		b.ReportMetric(x.took[len(x.took)-1].Seconds()*1000, x.what+"-ms-most")
+	}
+}
+
+// acquaint tells each device the others' addresses of layer 2.
+func (f *field) acquaint() {
+	f.w.Helper()
+	for _, to := range f.peers {
+		mac := to.in("dev", "cat", "/sys/class/net/eth0/address")
+		for _, from := range f.peers {
+			if from != to {
+				from.in("dev", strings.Fields(fmt.Sprintf("ip neigh replace %s lladdr %s nud permanent dev eth0", to.device(), mac))...)
+			}
+		}
+	}
+}
