@@ -175,19 +175,20 @@ func (w *world) listen(argv ...string) func() string {
 }
 
 func changed(before, now string) string {
-	old := map[string]bool{}
+	old := map[string]int{}
 	for _, l := range strings.Split(before, "\n") {
-		old[l] = true
+		old[l]++
 	}
 	var d []string
 	for _, l := range strings.Split(now, "\n") {
-		if !old[l] {
+		if old[l]--; old[l] < 0 {
 			d = append(d, "+ "+l)
 		}
-		delete(old, l)
 	}
-	for l := range old {
-		d = append(d, "- "+l)
+	for l, n := range old {
+		if n > 0 {
+			d = append(d, "- "+l)
+		}
 	}
 	return strings.Join(d, "\n")
 }
