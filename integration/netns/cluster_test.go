@@ -112,3 +112,19 @@ func TestAStopAfterAnyOpOfAClusterConverges(t *testing.T) {
 		t.Errorf("host differs (-before +after):\n%s", d)
 	}
 }
+
+// A device that has spoken is found by the way that is new, at once: the one that was learnt
+// before leads nowhere since.
+func TestAnotherTopologyFindsDevicesByTheirNewWay(t *testing.T) {
+	w := newTown(t, 3)
+	w.deploy(false)
+	until(t, "ping", func() bool { return w.pings(1, 2, 100) })
+	for _, mesh := range []bool{true, false} {
+		for _, i := range []int{2, 0, 1} { // the one that asks is the last
+			w.nodes[i].must(owner(1), w.nodes[i].desired(clusterOf(3, i, mesh)))
+		}
+		if !w.pings(1, 2, 100) {
+			t.Errorf("mesh %v: no ping goes the new way", mesh)
+		}
+	}
+}

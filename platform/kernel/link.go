@@ -217,6 +217,9 @@ func (k *Kernel) SetPort(p netstate.Port) error {
 	if err := k.h.LinkSetUp(l); err != nil {
 		return fmt.Errorf("set link %s up: %w", p.Link, err)
 	}
+	if master != 0 && l.Type() == string(netstate.VXLAN) {
+		return k.unlearn(p.Master, master)
+	}
 	return nil
 }
 

@@ -59,6 +59,21 @@ func (k *Kernel) addVxlan(l netstate.Link) error {
 	return err
 }
 
+// unlearn lets a bridge forget behind which port a station was seen: where a tunnel comes or
+// may no longer pass what another brings, the way to a station is another, and frames for it
+// would go the old one, and be lost, until it speaks or five minutes are over.
+func (k *Kernel) unlearn(bridge string, index int) error {
+	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
+	info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.IFLA_BR_FDB_FLUSH, nil)
+	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	msg.Index = int32(index)
+	if err := k.rt.do(unix.RTM_NEWLINK, 0, msg, info); err != nil {
+		return fmt.Errorf("let bridge %s forget stations: %w", bridge, err)
+	}
+	return nil
+}
+
 // whoHas names the link of the host that has a tunnel's number and port.
 func (k *Kernel) whoHas(t *netstate.Tunnel) string {
 	links, err := retry(k.h.LinkList)
