@@ -29,12 +29,13 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 		names[l.Attrs().Index] = l.Attrs().Name
 	}
 	ours := map[int]string{}
+	under := underlay{k: k}
 	for _, l := range links {
 		a := l.Attrs()
 		switch num, ok := linkOwner(a.Name, a.Alias); {
 		case ok && num == n:
 			ours[a.Index] = a.Name
-			if err := k.addLinkObjects(ctx, s, l, names); err != nil {
+			if err := k.addLinkObjects(ctx, s, l, names, &under); err != nil {
 				return nil, err
 			}
 		case !ok && a.MasterIndex != 0 && names[a.MasterIndex] == bridgeName(n):
@@ -50,29 +51,24 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 	return s, k.observeRules(ctx, s, n)
 }
 
-func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l netlink.Link, names map[int]string) error {
+func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l netlink.Link, names map[int]string, under *underlay) error {
 	a := l.Attrs()
 	o := netstate.Link{Name: a.Name, Type: linkType(l), MAC: a.HardwareAddr.String(), MTU: a.MTU, Alias: a.Alias}
 	if name, ok := aliasNetns(a.Alias); ok && o.Type == netstate.Veth && !k.peerIn(name, a.NetNsID) {
 		o.Alias += replaced
 	}
-	var err error
-	if o.Vxlan, err = k.tunnelOf(ctx, l); err != nil {
-		return err
+	var isolated map[int]bool
+	if v, ok := l.(*netlink.Vxlan); ok {
+		if err := under.look(ctx); err != nil {
+			return err
+		}
+		o.Vxlan, isolated = k.tunnelOf(v, under.addrs), under.isolated
 	}
 	s.Add(o)
 	if a.Flags&net.FlagUp == 0 {
 		return nil
 	}
-	p := netstate.Port{Link: a.Name, Master: names[a.MasterIndex]}
-	if o.Type == netstate.VXLAN { // others are never isolated by us, and the look costs a dump
-		ports, err := k.isolated.Get(ctx)
-		if err != nil {
-			return fmt.Errorf("list bridge ports: %w", err)
-		}
-		p.Isolated = ports[a.Index]
-	}
-	s.Add(p)
+	s.Add(netstate.Port{Link: a.Name, Master: names[a.MasterIndex], Isolated: isolated[a.Index]})
 	return nil
 }
 

@@ -112,23 +112,34 @@ func (k *Kernel) lost(t *netstate.Tunnel, addrs []netlink.Addr) string {
 	return why
 }
 
-// tunnelOf is what a VXLAN link was made with, nil of other links.
-func (k *Kernel) tunnelOf(ctx context.Context, l netlink.Link) (*netstate.Tunnel, error) {
-	v, ok := l.(*netlink.Vxlan)
-	if !ok {
-		return nil, nil //nolint:nilnil // a link that is no tunnel has none
+// underlay is what tunnels are looked at with, listed once for all of an observation and
+// not at all without any: only tunnels are ever isolated by us.
+type underlay struct {
+	k        *Kernel
+	addrs    []netlink.Addr
+	isolated map[int]bool // bridge ports by index
+}
+
+func (u *underlay) look(ctx context.Context) (err error) {
+	if u.isolated != nil {
+		return nil
 	}
+	if u.addrs, err = u.k.addrs.Get(ctx); err != nil {
+		return fmt.Errorf("list addresses: %w", err)
+	}
+	if u.isolated, err = u.k.isolated.Get(ctx); err != nil {
+		return fmt.Errorf("list bridge ports: %w", err)
+	}
+	return nil
+}
+
+// tunnelOf is what a VXLAN link was made with.
+func (k *Kernel) tunnelOf(v *netlink.Vxlan, addrs []netlink.Addr) *netstate.Tunnel {
 	t := &netstate.Tunnel{VNI: uint32(v.VxlanId), Local: addrOf(v.SrcAddr), Remote: addrOf(v.Group), Port: uint16(v.Port)}
-	addrs, err := k.addrs.Get(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list addresses: %w", err)
-	}
-	if v.Learning {
+	if t.Lost = k.lost(t, addrs); v.Learning {
 		t.Lost = "it learns from what comes in"
-	} else {
-		t.Lost = k.lost(t, addrs)
 	}
-	return t, nil
+	return t
 }
 
 func addrOf(ip net.IP) netip.Addr {
