@@ -1,0 +1,175 @@
+package netinst
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"edgespan/netinst/netstate"
+)
+
+// A model of one host: the objects on it, and what goes wrong with an op of one now.
+type partsHost struct {
+	have  netstate.State
+	fault map[string]bool // by name of a link or port
+	waits map[string]bool
+}
+
+// apply does a plan as the applier does and returns its failures.
+func (h *partsHost) apply(want netstate.State) []netstate.Failure {
+	r := netstate.NewRun(netstate.Diff(h.have, want))
+	for op, ok := r.Next(); ok; op, ok = r.Next() {
+		var err error
+		for _, it := range op.Items {
+			switch name := it.ID().Name; {
+			case h.fault[name]:
+				err = fmt.Errorf("%s is broken", name)
+			case h.waits[name] && it.Want != nil:
+				err = fmt.Errorf("%s is not there: %w", name, netstate.ErrWaiting)
+			}
+		}
+		if r.Done(op, err); err != nil {
+			continue
+		}
+		for _, it := range op.Items {
+			if delete(h.have, it.ID()); it.Want != nil {
+				h.have[it.ID()] = it.Want
+			}
+			if it.Want == nil && it.ID().Kind == netstate.KindLink {
+				delete(h.have, netstate.ID{Kind: netstate.KindPort, Name: it.ID().Name})
+			}
+		}
+	}
+	return r.Failures()
+}
+
+// Whatever configs come and whatever goes wrong: each status has every part that is
+// wanted, once, and no part on the host that has none; a part is Present only if it stands
+// as wanted; and once nothing goes wrong any more, all stand and nothing else does.
+func TestPropertyOfParts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := NewManager(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
+		h := &partsHost{have: netstate.State{}}
+		var status NetworkInstanceStatus
+		var pending *Apply
+		step := func(e Event) {
+			for _, eff := range m.Step(e) {
+				switch eff := eff.(type) {
+				case PublishNetwork:
+					status = eff.Status
+				case Apply:
+					pending = &eff
+				}
+			}
+		}
+		run := func() {
+			for range 5 {
+				if pending == nil {
+					return
+				}
+				a, had := *pending, netstate.State{}
+				for id, o := range h.have {
+					had[id] = o
+				}
+				pending = nil
+				fs := h.apply(a.Want)
+				step(Applied{Seq: a.Seq, Failures: fs, Had: had})
+			}
+		}
+		var c NetworkInstanceConfig
+		for _, e := range []Event{ApplierReady{}, PortsChanged{}, AdaptersKnown{}, Synchronized{}} {
+			step(e)
+		}
+		names := []string{"es3v256", "es3v257", "es3v258", "can0", "can1"}
+		for round := range rapid.IntRange(1, 8).Draw(t, "rounds") {
+			c = drawCluster(t, uint64(round+1))
+			h.fault, h.waits = map[string]bool{}, map[string]bool{}
+			for _, n := range names {
+				h.fault[n], h.waits[n] = rapid.IntRange(0, 5).Draw(t, "fault of "+n) == 0, rapid.IntRange(0, 5).Draw(t, "wait of "+n) == 0
+			}
+			step(ConfigChanged{c})
+			run()
+			checkParts(t, h, c, status)
+		}
+		h.fault, h.waits = nil, nil
+		step(HostTouched{})
+		run()
+		checkParts(t, h, c, status)
+		for _, p := range status.Parts {
+			if waits := p.Kind == PartTunnel && !remoteOf(c, p.Name).IsValid(); p.State != Present && !waits {
+				t.Fatalf("%s %s is %s: %s", p.Kind, p.Name, p.State, p.Error)
+			}
+		}
+		if status.State != Present {
+			t.Fatalf("the network is %s: %s", status.State, status.Error)
+		}
+	})
+}
+
+func drawCluster(t *rapid.T, gen uint64) NetworkInstanceConfig {
+	c := clusterConfig(gen, func(c *NetworkInstanceConfig) { c.Tunnels, c.Members = nil, nil })
+	for i, name := range []string{"alpha", "beta", "gamma"} {
+		if rapid.Bool().Draw(t, name) {
+			remote := rapid.SampledFrom([]netip.Addr{{}, ip("192.0.2.2"), ip("192.0.2.3")}).Draw(t, "remote of "+name)
+			c.Tunnels = append(c.Tunnels, Tunnel{Name: name, VNI: uint32(256 + i), Local: ip("192.0.2.1"), Remote: remote, Port: 4789, MTU: 1450})
+		}
+	}
+	for _, name := range []IfName{"can0", "can1"} {
+		if rapid.Bool().Draw(t, string(name)) {
+			c.Members = append(c.Members, name)
+		}
+	}
+	return c
+}
+
+func remoteOf(c NetworkInstanceConfig, tunnel string) netip.Addr {
+	for _, t := range c.Tunnels {
+		if t.Name == tunnel {
+			return t.Remote
+		}
+	}
+	return netip.Addr{}
+}
+
+// standing names each part by the object that is its port.
+func standing(c NetworkInstanceConfig) map[partKey]string {
+	out := map[partKey]string{}
+	for _, t := range c.Tunnels {
+		out[partKey{PartTunnel, t.Name}] = string(TunnelIfName(3, t.VNI))
+	}
+	for _, m := range c.Members {
+		out[partKey{PartMember, string(m)}] = string(m)
+	}
+	return out
+}
+
+func checkParts(t *rapid.T, h *partsHost, c NetworkInstanceConfig, s NetworkInstanceStatus) {
+	all := clusterConfig(1, func(c *NetworkInstanceConfig) {
+		c.Members = []IfName{"can0", "can1"}
+		c.Tunnels = []Tunnel{{Name: "alpha", VNI: 256}, {Name: "beta", VNI: 257}, {Name: "gamma", VNI: 258}}
+	})
+	wanted, shown := standing(c), map[partKey]PartStatus{}
+	want := DesiredState(Input{Owner: netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, Config: c, RunDir: "/run"}).State
+	for _, p := range s.Parts {
+		k := partKey{p.Kind, p.Name}
+		if _, twice := shown[k]; twice {
+			t.Fatalf("%v is shown twice", k)
+		}
+		shown[k] = p
+	}
+	for k, link := range standing(all) {
+		id := netstate.ID{Kind: netstate.KindPort, Name: link}
+		p, is := shown[k]
+		_, wants := wanted[k]
+		switch {
+		case wants && !is:
+			t.Fatalf("%v is wanted and not shown", k)
+		case !is && h.have[id] != nil:
+			t.Fatalf("%v is on the host and not shown", k)
+		case p.State == Present && (h.have[id] == nil || h.have[id].Text() != want[id].Text()):
+			t.Fatalf("%v is shown as Present and is %v", k, h.have[id])
+		}
+	}
+}
