@@ -12,6 +12,7 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
 	"edgespan/config/revision"
+	"edgespan/config/state"
 )
 
 // owner is what the key of a node's owner holds.
@@ -107,6 +108,7 @@ type reported struct {
 	Wants      fleet.Generation     `json:"wants"`
 	Runs       fleet.Generation     `json:"runs"`
 	Parameters []fleetapi.Parameter `json:"parameters,omitempty"`
+	Health     state.Health          `json:"health,omitempty"` // "" where it was not derived
 	Peer       *peerView            `json:"peer,omitempty"` // of one with a PeerConfiguration: Parameters are in it
 }
 
@@ -129,8 +131,8 @@ func (n *node) tells() *reported {
 	}
 	if n.peers() {
 		out.Peer = n.viewed()
-	} else {
-		out.Parameters = n.parameters()
+	} else if out.Parameters = n.parameters(); n.synced() {
+		out.Health = n.summary.report.Health
 	}
 	return out
 }

@@ -100,6 +100,8 @@ func (n *node) viewed() *peerView {
 		v := *t.Peer
 		v.has = has
 		return &v
+	} else if t != nil && t.Health != "" {
+		return t.view(has)
 	}
 	if n.derived() == 0 {
 		if has == nil {
@@ -109,6 +111,22 @@ func (n *node) viewed() *peerView {
 	}
 	v := peerView{Report: n.summary.report, More: n.summary.more, has: has}
 	v.Report.LastReport = time.Time{}
+	return &v
+}
+
+// view is the view of a node without a PeerConfiguration, as its replica tells it.
+func (t *reported) view(has []peer.Gone) *peerView {
+	v := peerView{has: has, Report: state.PeerStatusReport{Health: t.Health, Ready: t.Ready, Wanted: t.Wants, Applied: t.Runs, Counts: map[state.State]int{}}}
+	if !t.Ready {
+		v.Report.Why = t.Why
+	}
+	for _, p := range t.Parameters {
+		one := state.Parameter{ID: p.ID, Kind: p.Kind, Target: state.Target(p.Target), State: state.State(p.State), Review: state.Review(p.Review), Reason: p.Reason}
+		v.Report.Parameters = append(v.Report.Parameters, one)
+		if v.Report.Counts[one.State]++; one.Review == state.Yes {
+			v.Report.Reviews++
+		}
+	}
 	return &v
 }
 

@@ -144,9 +144,18 @@ func (r *rig) has(name string) []peer.Gone {
 	return m.Has
 }
 
-// agrees checks that every node has what Derive says of the layers and the ports of now, and
-// that all is quiet.
+// agrees checks that every node is in sync and has what Derive says.
 func (r *rig) agrees(c *Controller) {
+	r.Helper()
+	for name := range r.nodes {
+		r.wants(c, name, "in sync")
+	}
+	r.derived(c)
+}
+
+// derived checks that every node has what Derive says of the layers and the ports of now, and
+// that nothing else is held against it.
+func (r *rig) derived(c *Controller) {
 	r.Helper()
 	w, err := c.d.world(r.Context())
 	if err != nil {
@@ -166,7 +175,6 @@ func (r *rig) agrees(c *Controller) {
 		nodes[name] = at
 	}
 	for name, n := range r.nodes {
-		r.wants(c, name, "in sync")
 		got, want := r.runs(name), peer.Derive(peer.Input{Name: name, Nodes: nodes, Fleet: f})
 		if got.Digest() != want.Digest() {
 			r.Errorf("%s runs %+v\nwant %+v", name, got.Parameters, want.Parameters)
