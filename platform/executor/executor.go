@@ -50,13 +50,14 @@ type Executors struct {
 	ended   func(id string)
 	watched map[string]proc.Ident // by id
 	codes   map[proc.Ident]int    // of our own children that have ended
+	kept    map[string]keptState  // by id: reading costs more than all the rest of a check
 }
 
 // New makes the Executors whose folders lie below the run directory dir.
 func New(run *proc.Runner, dir string) *Executors {
 	return &Executors{
 		run: run, dir: filepath.Join(dir, folderName), systemd: systemdDir, grace: stopGrace,
-		ended: func(string) {}, watched: map[string]proc.Ident{}, codes: map[proc.Ident]int{},
+		ended: func(string) {}, watched: map[string]proc.Ident{}, codes: map[proc.Ident]int{}, kept: map[string]keptState{},
 	}
 }
 
@@ -122,7 +123,7 @@ func (x *Executors) Has(_ context.Context, id string) (bool, error) {
 func (x *Executors) Check(ctx context.Context, e netstate.Executor) (netstate.Condition, string, error) {
 	folder := x.folder(e.ID)
 	e = normal(e)
-	st, err := read(folder)
+	st, err := x.recall(e.ID, folder)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return netstate.Missing, "", nil
@@ -277,6 +278,7 @@ func (x *Executors) Remove(ctx context.Context, id string) error {
 	x.mu.Lock()
 	delete(x.watched, id) // its end is wanted
 	delete(x.codes, st.Ident)
+	delete(x.kept, id)
 	x.mu.Unlock()
 	if st.Unit != "" {
 		if err := x.stop(ctx, st); err != nil {
@@ -324,6 +326,35 @@ func (x *Executors) end(ctx context.Context, folder string, first proc.Ident) er
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// keptState is what was read of a file as it was then.
+type keptState struct {
+	state
+	at   time.Time
+	size int64
+}
+
+// recall reads a folder's state, or knows it still.
+func (x *Executors) recall(id, folder string) (state, error) {
+	info, err := os.Stat(filepath.Join(folder, stateFile))
+	if err != nil {
+		return state{}, fmt.Errorf("read executor: %w", err)
+	}
+	x.mu.Lock()
+	k, has := x.kept[id]
+	x.mu.Unlock()
+	if has && k.at.Equal(info.ModTime()) && k.size == info.Size() {
+		return k.state, nil
+	}
+	st, err := read(folder)
+	if err != nil {
+		return st, err
+	}
+	x.mu.Lock()
+	x.kept[id] = keptState{st, info.ModTime(), info.Size()}
+	x.mu.Unlock()
+	return st, nil
 }
 
 func read(folder string) (state, error) {

@@ -300,3 +300,32 @@ esac
 		t.Errorf("one that ran before: removed %v, runs: %v", err, runs())
 	}
 }
+
+// Defect 17: what a process writes never makes it wait for a reader, whoever lives.
+func TestDefect_17_MuchOutputHoldsUpNoProcess(t *testing.T) {
+	b := newBench(t)
+	e := sh("a", `head -c 300000 /dev/zero | tr '\0' x; echo; echo done; sleep 600`)
+	b.make(e)
+	b.again() // nobody holds what it writes to
+	b.wait("its last word", func() bool {
+		text, err := os.ReadFile(filepath.Join(b.x.folder(e.ID), outFile))
+		return err == nil && strings.HasSuffix(string(text), "\ndone\n")
+	})
+}
+
+// A check of one that runs.
+func BenchmarkCheck(b *testing.B) {
+	x := New(proc.New(""), b.TempDir())
+	e := netstate.Executor{ID: "executor/a", Argv: []string{"/bin/sleep", "600"}}
+	if err := x.Make(b.Context(), e); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if is, why, err := x.Check(b.Context(), e); is != netstate.Right {
+			b.Fatal(is, why, err)
+		}
+	}
+	if err := x.Remove(context.Background(), e.ID); err != nil {
+		b.Fatal(err)
+	}
+}
