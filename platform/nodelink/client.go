@@ -158,6 +158,9 @@ func (c *Client) session(ctx context.Context, address string) (stood, error) {
 		client: c, rpc: rpc, renew: make(chan struct{}, 1), ended: make(chan struct{}),
 		in: joiner{limit: pushLimit, shared: newBudget(pushLimit)},
 	}
+	if header, err := rpc.Header(); err == nil {
+		s.reports.on = len(header.Get(deltaHeader)) > 0
+	}
 	s.out = newOutbox(c.opts.Now, func(m proto.Message) error { return writeUp(rpc, m.(*pb.Up)) })
 	begun := c.opts.Now()
 	c.opts.Log.Info("node link is up", zap.String("controller", address))
@@ -202,11 +205,12 @@ func (c *Client) begin(ctx context.Context, cancel func(), conn *grpc.ClientConn
 
 // session is one stream at the node.
 type session struct {
-	client *Client
-	rpc    grpc.ClientStream
-	out    *outbox
-	in     joiner
-	renew  chan struct{}
+	client  *Client
+	rpc     grpc.ClientStream
+	out     *outbox
+	in      joiner
+	renew   chan struct{}
+	reports teller
 
 	once  sync.Once
 	ended chan struct{}
@@ -338,16 +342,19 @@ func (s *session) Send(m link.FromNode) error {
 	if _, hello := m.(link.Hello); hello {
 		return errors.New("send to controller: Hello begins a stream and is not sent again")
 	}
+	if r, is := m.(link.Report); is {
+		return s.reports.put(r, s.put)
+	}
 	wire := up(m)
 	if wire == nil {
 		return fmt.Errorf("send to controller: %T is no message", m)
 	}
-	if err := checkSize(fmt.Sprintf("%T", m), proto.Size(wire), upLimit(wire)); err != nil {
+	return s.put(wire, lasting)
+}
+
+func (s *session) put(wire *pb.Up, c class) error {
+	if err := checkSize(fmt.Sprintf("%T", wire.GetKind()), proto.Size(wire), upLimit(wire)); err != nil {
 		return fmt.Errorf("send to controller: %w", err)
-	}
-	c := lasting
-	if _, report := m.(link.Report); report {
-		c = state
 	}
 	if err := s.out.put(wire, c); err != nil {
 		return fmt.Errorf("send to controller: %w", err)

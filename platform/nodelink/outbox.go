@@ -28,6 +28,7 @@ const (
 	lasting class = iota // of nothing
 	wish                 // Push, Number: the newest wish wins
 	state                // Report, Spread: the newest state is the state
+	delta                // what differs from the last whole Report: in the place of an older one
 )
 
 // outbox is what waits to be written to one stream. Put never blocks; a goroutine writes
@@ -81,7 +82,7 @@ func (o *outbox) put(m proto.Message, c class) error {
 func (o *outbox) drop(c class) {
 	kept := o.queue[:0]
 	for _, w := range o.queue {
-		if w.class == c {
+		if w.class == c || c == state && w.class == delta {
 			o.octets -= w.size
 			continue
 		}

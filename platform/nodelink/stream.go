@@ -33,13 +33,14 @@ const slowest = 2 * time.Minute
 
 // stream is one node's stream at the controller.
 type stream struct {
-	server *Server
-	id     uint64
-	node   string
-	rpc    grpc.ServerStream
-	out    *outbox
-	in     joiner
-	rate   *bucket
+	server  *Server
+	id      uint64
+	node    string
+	rpc     grpc.ServerStream
+	out     *outbox
+	in      joiner
+	reports listener
+	rate    *bucket
 
 	hello    chan link.Hello
 	accepted chan struct{}
@@ -121,7 +122,7 @@ func (st *stream) serve() error {
 		return err
 	}
 	defer st.server.release(st)
-	if err := st.rpc.SendHeader(metadata.Pairs(acceptedHeader, "1")); err != nil {
+	if err := st.rpc.SendHeader(metadata.Pairs(acceptedHeader, "1", deltaHeader, "1")); err != nil {
 		return err
 	}
 	st.spread(spread(st.server.Streams()))
@@ -226,6 +227,11 @@ func (st *stream) handle(m *pb.Up) error {
 	}
 	if r := m.GetSigningRequest(); r != nil {
 		return st.renew(r)
+	}
+	if r := m.GetReport(); r != nil {
+		if _, err := st.reports.whole(r); err != nil {
+			return status.Error(codes.InvalidArgument, err.Error())
+		}
 	}
 	return st.say(upOf(m))
 }

@@ -824,26 +824,30 @@ func (x *Hello) GetCapabilities() []string {
 }
 
 type Report struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Md5           string                 `protobuf:"bytes,1,opt,name=md5,proto3" json:"md5,omitempty"`
-	Generation    *Generation            `protobuf:"bytes,2,opt,name=generation,proto3" json:"generation,omitempty"`
-	Software      string                 `protobuf:"bytes,3,opt,name=software,proto3" json:"software,omitempty"`
-	Firmware      string                 `protobuf:"bytes,4,opt,name=firmware,proto3" json:"firmware,omitempty"`
-	Board         string                 `protobuf:"bytes,5,opt,name=board,proto3" json:"board,omitempty"`
-	Source        string                 `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`
-	Managed       *bool                  `protobuf:"varint,7,opt,name=managed,proto3,oneof" json:"managed,omitempty"`
-	Held          *Held                  `protobuf:"bytes,8,opt,name=held,proto3" json:"held,omitempty"`
-	Pending       *Pending               `protobuf:"bytes,9,opt,name=pending,proto3" json:"pending,omitempty"`
-	Settled       bool                   `protobuf:"varint,10,opt,name=settled,proto3" json:"settled,omitempty"`
-	Fallback      bool                   `protobuf:"varint,11,opt,name=fallback,proto3" json:"fallback,omitempty"`
-	Health        []*Health              `protobuf:"bytes,12,rep,name=health,proto3" json:"health,omitempty"`
-	Parameters    []*Parameter           `protobuf:"bytes,13,rep,name=parameters,proto3" json:"parameters,omitempty"`
-	Restores      *Generation            `protobuf:"bytes,14,opt,name=restores,proto3" json:"restores,omitempty"`
-	Actions       []*Action              `protobuf:"bytes,15,rep,name=actions,proto3" json:"actions,omitempty"`
-	Peer          string                 `protobuf:"bytes,16,opt,name=peer,proto3" json:"peer,omitempty"` // digest of the PeerConfiguration in use
-	Ports         []*Port                `protobuf:"bytes,17,rep,name=ports,proto3" json:"ports,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Md5            string                 `protobuf:"bytes,1,opt,name=md5,proto3" json:"md5,omitempty"`
+	Generation     *Generation            `protobuf:"bytes,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	Software       string                 `protobuf:"bytes,3,opt,name=software,proto3" json:"software,omitempty"`
+	Firmware       string                 `protobuf:"bytes,4,opt,name=firmware,proto3" json:"firmware,omitempty"`
+	Board          string                 `protobuf:"bytes,5,opt,name=board,proto3" json:"board,omitempty"`
+	Source         string                 `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`
+	Managed        *bool                  `protobuf:"varint,7,opt,name=managed,proto3,oneof" json:"managed,omitempty"`
+	Held           *Held                  `protobuf:"bytes,8,opt,name=held,proto3" json:"held,omitempty"`
+	Pending        *Pending               `protobuf:"bytes,9,opt,name=pending,proto3" json:"pending,omitempty"`
+	Settled        bool                   `protobuf:"varint,10,opt,name=settled,proto3" json:"settled,omitempty"`
+	Fallback       bool                   `protobuf:"varint,11,opt,name=fallback,proto3" json:"fallback,omitempty"`
+	Health         []*Health              `protobuf:"bytes,12,rep,name=health,proto3" json:"health,omitempty"`
+	Parameters     []*Parameter           `protobuf:"bytes,13,rep,name=parameters,proto3" json:"parameters,omitempty"`
+	Restores       *Generation            `protobuf:"bytes,14,opt,name=restores,proto3" json:"restores,omitempty"`
+	Actions        []*Action              `protobuf:"bytes,15,rep,name=actions,proto3" json:"actions,omitempty"`
+	Peer           string                 `protobuf:"bytes,16,opt,name=peer,proto3" json:"peer,omitempty"` // digest of the PeerConfiguration in use
+	Ports          []*Port                `protobuf:"bytes,17,rep,name=ports,proto3" json:"ports,omitempty"`
+	Base           bool                   `protobuf:"varint,18,opt,name=base,proto3" json:"base,omitempty"`                                          // reports that follow may say what differs from it
+	Part           bool                   `protobuf:"varint,19,opt,name=part,proto3" json:"part,omitempty"`                                          // parameters and health are those that differ from the last base
+	GoneParameters []string               `protobuf:"bytes,20,rep,name=gone_parameters,json=goneParameters,proto3" json:"gone_parameters,omitempty"` // ids; of a part
+	GoneHealth     []string               `protobuf:"bytes,21,rep,name=gone_health,json=goneHealth,proto3" json:"gone_health,omitempty"`             // names; of a part
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
@@ -991,6 +995,34 @@ func (x *Report) GetPeer() string {
 func (x *Report) GetPorts() []*Port {
 	if x != nil {
 		return x.Ports
+	}
+	return nil
+}
+
+func (x *Report) GetBase() bool {
+	if x != nil {
+		return x.Base
+	}
+	return false
+}
+
+func (x *Report) GetPart() bool {
+	if x != nil {
+		return x.Part
+	}
+	return false
+}
+
+func (x *Report) GetGoneParameters() []string {
+	if x != nil {
+		return x.GoneParameters
+	}
+	return nil
+}
+
+func (x *Report) GetGoneHealth() []string {
+	if x != nil {
+		return x.GoneHealth
 	}
 	return nil
 }
@@ -2335,7 +2367,7 @@ const file_link_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\a \x01(\v2\x1c.edgespan.link.v1.GenerationR\n" +
 	"generation\x12\"\n" +
-	"\fcapabilities\x18\b \x03(\tR\fcapabilities\"\x9f\x05\n" +
+	"\fcapabilities\x18\b \x03(\tR\fcapabilities\"\x91\x06\n" +
 	"\x06Report\x12\x10\n" +
 	"\x03md5\x18\x01 \x01(\tR\x03md5\x12<\n" +
 	"\n" +
@@ -2358,7 +2390,12 @@ const file_link_proto_rawDesc = "" +
 	"\brestores\x18\x0e \x01(\v2\x1c.edgespan.link.v1.GenerationR\brestores\x122\n" +
 	"\aactions\x18\x0f \x03(\v2\x18.edgespan.link.v1.ActionR\aactions\x12\x12\n" +
 	"\x04peer\x18\x10 \x01(\tR\x04peer\x12,\n" +
-	"\x05ports\x18\x11 \x03(\v2\x16.edgespan.link.v1.PortR\x05portsB\n" +
+	"\x05ports\x18\x11 \x03(\v2\x16.edgespan.link.v1.PortR\x05ports\x12\x12\n" +
+	"\x04base\x18\x12 \x01(\bR\x04base\x12\x12\n" +
+	"\x04part\x18\x13 \x01(\bR\x04part\x12'\n" +
+	"\x0fgone_parameters\x18\x14 \x03(\tR\x0egoneParameters\x12\x1f\n" +
+	"\vgone_health\x18\x15 \x03(\tR\n" +
+	"goneHealthB\n" +
 	"\n" +
 	"\b_managed\"L\n" +
 	"\x04Port\x12\x14\n" +

@@ -1,0 +1,135 @@
+package nodelink
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"edgespan/config/link"
+	pb "edgespan/platform/nodelink/linkpb"
+)
+
+// A node reports all that it is each few seconds and on each change. With a thousand parameters
+// that is heavy, and hardly any of them has changed: a large report is a base, and those after
+// it say what differs from it. Each of these says all that differs, so that a newer one may take
+// the place of one that still waits; a base that waits stays. A stream begins with a whole report.
+
+// leastBase is how many entries a report has from which on it is a base.
+const leastBase = 64
+
+// deltaHeader is what a server sends that understands reports in parts.
+const deltaHeader = "edgespan-link-delta"
+
+// teller is the node's side.
+type teller struct {
+	on bool // the controller understands it
+
+	mu         sync.Mutex
+	parameters map[string]link.Parameter // of the base; nil for none
+	health     map[string]link.Health
+}
+
+// put queues a report.
+func (t *teller) put(r link.Report, put func(*pb.Up, class) error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if part := t.part(r); part != nil {
+		return put(&pb.Up{Kind: &pb.Up_Report{Report: part}}, delta)
+	}
+	whole := report(r)
+	whole.Base = t.on && len(r.Parameters)+len(r.Health) >= leastBase
+	t.parameters, t.health = nil, nil
+	if err := put(&pb.Up{Kind: &pb.Up_Report{Report: whole}}, state); err != nil || !whole.GetBase() {
+		return err
+	}
+	t.parameters, t.health = map[string]link.Parameter{}, map[string]link.Health{}
+	for _, p := range r.Parameters {
+		t.parameters[p.ID] = p
+	}
+	for _, h := range r.Health {
+		t.health[h.Name] = h
+	}
+	return nil
+}
+
+// part is what differs from the base, nil where there is none or where it is worth a new one.
+func (t *teller) part(r link.Report) *pb.Report {
+	if t.parameters == nil {
+		return nil
+	}
+	all := len(r.Parameters) + len(r.Health)
+	parameters, goneParameters := differ(t.parameters, r.Parameters, func(p link.Parameter) string { return p.ID })
+	health, goneHealth := differ(t.health, r.Health, func(h link.Health) string { return h.Name })
+	if 2*(len(parameters)+len(goneParameters)+len(health)+len(goneHealth)) > all {
+		return nil
+	}
+	r.Parameters, r.Health = parameters, health
+	part := report(r)
+	part.Part, part.GoneParameters, part.GoneHealth = true, texts(goneParameters), texts(goneHealth)
+	return part
+}
+
+// differ are those that are new or otherwise than in the base, and the keys that are no more.
+func differ[T comparable](base map[string]T, now []T, key func(T) string) (changed []T, gone []string) {
+	seen := make(map[string]bool, len(now))
+	for _, v := range now {
+		k := key(v)
+		seen[k] = true
+		if was, is := base[k]; !is || was != v {
+			changed = append(changed, v)
+		}
+	}
+	for k := range base {
+		if !seen[k] {
+			gone = append(gone, k)
+		}
+	}
+	slices.Sort(gone)
+	return changed, gone
+}
+
+// listener is the controller's side.
+type listener struct{ base *pb.Report }
+
+var errNoBase = errors.New("a report in part without a whole one before it")
+
+// whole is a report as it is meant.
+func (l *listener) whole(r *pb.Report) (*pb.Report, error) {
+	if !r.GetPart() {
+		l.base = nil
+		if r.GetBase() {
+			l.base = &pb.Report{Parameters: r.GetParameters(), Health: r.GetHealth()}
+		}
+		return r, nil
+	}
+	if l.base == nil {
+		return nil, fmt.Errorf("read a report: %w", errNoBase)
+	}
+	r.Parameters = overlay(l.base.GetParameters(), r.GetParameters(), r.GetGoneParameters(), (*pb.Parameter).GetId)
+	r.Health = overlay(l.base.GetHealth(), r.GetHealth(), r.GetGoneHealth(), (*pb.Health).GetName)
+	return r, nil
+}
+
+// overlay is a base with what differs from it, by key.
+func overlay[T proto.Message](base, changed []T, gone []string, key func(T) string) []T {
+	skip := make(map[string]bool, len(changed)+len(gone))
+	for _, v := range changed {
+		skip[key(v)] = true
+	}
+	for _, k := range gone {
+		skip[k] = true
+	}
+	out := make([]T, 0, len(base)+len(changed))
+	for _, v := range base {
+		if !skip[key(v)] {
+			out = append(out, v)
+		}
+	}
+	out = append(out, changed...)
+	slices.SortStableFunc(out, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
+	return out
+}
