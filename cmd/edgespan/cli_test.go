@@ -239,7 +239,7 @@ func TestEveryExitCode(t *testing.T) {
 		{"a timeout of 0", ok, "wait ni/" + niID + " --timeout 0s", 2, "above 0"},
 		{"too many arguments of demo", ok, "demo sideways", 2, "has 1 arguments"},
 		{"demo exec without a lab", ok, "demo exec nowhere -- true", 2, "nowhere"},
-		{"not ready in time", notReady, "wait ni/" + niID + " --timeout 60ms", 3, "not ready after 60ms: Creating"},
+		{"defect 18: not ready in time is no success", notReady, "wait ni/" + niID + " --timeout 60ms", 3, "not ready after 60ms: Creating"},
 		{"daemon that times out", answers(context.DeadlineExceeded), "get ni", 3, "deadline"},
 		{"rejected", answers(&httpapi.Rejected{Faults: []string{"a: b", "c: d"}}), "apply -f -", 4, "a: b\nc: d\n"},
 		{"rejected plan", answers(&httpapi.Rejected{Faults: []string{"a: b"}}), "plan -f -", 4, "a: b\n"},
