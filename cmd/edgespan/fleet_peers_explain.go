@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -138,7 +139,20 @@ func (x explainer) unfinished(which func(fleetapi.PeerParameter) bool) []explana
 			out = append(out, x.explain(p))
 		}
 	}
+	// What the others wait for comes first: it is what somebody may have to do something about.
+	slices.SortStableFunc(out, func(a, b explanation) int { return cmp.Compare(waits(a.Needs), waits(b.Needs)) })
 	return out
+}
+
+// waits is how long the longest path of what is not there yet is.
+func waits(needs []needed) int {
+	longest := 0
+	for _, n := range needs {
+		if state.State(n.State).Class() != state.Final {
+			longest = max(longest, 1+waits(n.Needs))
+		}
+	}
+	return longest
 }
 
 func (x explainer) explain(p fleetapi.PeerParameter) explanation {
