@@ -160,6 +160,16 @@ func TestStatusGoesOn(t *testing.T) {
 		}
 	}
 	end()
+	f.mu.Lock()
+	f.clusters[0].Tunnels[0].States[1] = ""
+	f.mu.Unlock()
+	lines, end = follow("clusters", "status", "lab", "-w")
+	for _, want := range []string{"OBJECT STATE REVIEW REASON", "cluster/lab deploying yellow - 1 of 2 members", "peer/edge-1 not ready yellow", "peer/edge-2 ready -", "tunnel edge-1 - edge-2 WaitingForDependencies - - edge-1: no route"} {
+		if got := columns(<-lines); !strings.HasPrefix(got, want) {
+			t.Errorf("a cluster at first %q, wanted %q", got, want)
+		}
+	}
+	end()
 	lines, end = follow("clusters", "status", "lab", "-w", "-o", "json")
 	var d fleetapi.ClusterDetail
 	if err := json.Unmarshal([]byte(<-lines), &d); err != nil || d.State != "deploying" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -135,7 +134,7 @@ func (c *fleetCall) watchCluster() error {
 				rows = append(rows, peerRow(p))
 			}
 			for _, x := range d.Tunnels {
-				rows = append(rows, watchedRow{fmt.Sprintf("tunnel %s - %s", x.Between[0], x.Between[1]), strings.Join(x.States[:], " "), "", x.Reason})
+				rows = append(rows, watchedRow{fmt.Sprintf("tunnel %s - %s", x.Between[0], x.Between[1]), dash(x.States[0]) + " " + dash(x.States[1]), "", x.Reason})
 			}
 			if t == nil {
 				t = c.newTeller(rows)

@@ -3,6 +3,7 @@ package fleetapi
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"edgespan/config"
 	"edgespan/config/operate"
@@ -38,6 +39,9 @@ func (f *fake) Peer(_ context.Context, name string) (PeerDetail, error) {
 		Parameters: []PeerParameter{{ID: "bridge/x", Kind: "ethernet-bridge", Target: "present", State: "Creating", Review: "no", Since: new(at), Dependencies: []string{"a"}}},
 	}
 	d.Why += f.news
+	if f.age > 0 {
+		d.AgeSeconds, d.LastReport = new(f.age), new(at.Add(time.Hour))
+	}
 	return d, nil
 }
 

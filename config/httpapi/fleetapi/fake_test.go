@@ -32,6 +32,7 @@ type fake struct {
 	changes chan func(*fake) // of peers, with mu; a closed one is a controller that ends
 	news    string           // that p1 isn't ready for, beside the rest
 	gone    bool             // p1 is
+	age     float64          // of p1's last report, seconds
 }
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

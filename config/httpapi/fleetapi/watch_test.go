@@ -36,7 +36,8 @@ func TestWatchTellsEachChangeOnce(t *testing.T) {
 	if d := <-told; d.Why != want.Why+": a" {
 		t.Errorf("after a change %+v", d)
 	}
-	f.changes <- func(*fake) {} // nothing that shows
+	f.changes <- func(*fake) {}              // nothing that shows
+	f.changes <- func(f *fake) { f.age = 9 } // a report that says the same
 	f.changes <- func(f *fake) { f.news = ": b" }
 	if d := <-told; d.Why != want.Why+": b" {
 		t.Errorf("after a change that does not show, and one that does: %+v", d)
