@@ -170,7 +170,7 @@ func (r *rig) views(c *Controller) map[string]any {
 		r.Fatal(err)
 	}
 	for _, one := range all {
-		if one.Staged && one.Revision > 0 {
+		if one.Staged {
 			d, err := c.ExplainRollout(r.Context(), one.Revision)
 			if err != nil {
 				r.Fatal(err)

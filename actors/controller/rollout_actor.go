@@ -42,7 +42,10 @@ type (
 	// saveNow stores what can wait a little.
 	saveNow struct{}
 	// listStaged asks for the rollouts that are kept, or for that of one revision.
-	listStaged struct{ number uint64 }
+	listStaged struct {
+		all    bool
+		number uint64 // 0 is one, too: that of a base which changed before any write
+	}
 )
 
 // gather is how long /rollout waits for more nodes of one change; it has come to all of them
@@ -149,7 +152,7 @@ func (a *rolloutActor) Receive(c actor.Context) {
 		a.opened(m)
 	case asking:
 		if q, is := m.question.(listStaged); is {
-			m.reply(a.list(q.number))
+			m.reply(a.list(q))
 		}
 	}
 	a.settle()

@@ -93,6 +93,10 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 	if err != nil {
 		return err
 	}
+	revisions := slices.DeleteFunc(slices.Clone(s.Revisions), func(n uint64) bool { return n == 0 }) // which nobody wrote
+	if what == fleetapi.RevertRollout && len(revisions) == 0 {
+		return fmt.Errorf("revert rollout %d: %w: no write made it: its base files as they were before, or abort, are allowed", number, fleetapi.ErrRefused)
+	}
 	send := what
 	if what == fleetapi.RevertRollout {
 		send = fleetapi.AbortRollout
@@ -108,7 +112,6 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 	} else if s.End == endSuperseded || s.End == endReleased {
 		return fmt.Errorf("revert rollout %d: %w: it is %s: the history reverts single revisions", number, fleetapi.ErrRefused, s.End)
 	}
-	revisions := slices.Clone(s.Revisions)
 	slices.Reverse(revisions)
 	for _, n := range revisions {
 		if _, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: operate.Revert{Revision: n}, Message: fmt.Sprintf("revert revision %d with its rollout", n)}); err != nil {
@@ -120,11 +123,11 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 
 // staged is a rollout that is kept.
 func (c *Controller) staged(ctx context.Context, number uint64) (listedRollout, error) {
-	a, err := c.d.ask(ctx, c.d.rollout, listStaged{number})
+	a, err := c.d.ask(ctx, c.d.rollout, listStaged{number: number})
 	if err != nil {
 		return listedRollout{}, err
 	}
-	if all := a.([]listedRollout); len(all) > 0 && number > 0 {
+	if all := a.([]listedRollout); len(all) > 0 {
 		return all[0], nil
 	}
 	return listedRollout{}, &operate.NotFoundError{What: fmt.Sprintf("staged rollout of revision %d", number), Allowed: "the last ones are kept"}

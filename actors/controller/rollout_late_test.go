@@ -2,13 +2,16 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
 	"edgespan/config/revision"
 )
 
@@ -92,4 +95,59 @@ func (s *overtaken) Commit(ctx context.Context, t revision.Txn) (revision.Outcom
 		}
 	}
 	return s.memory.Commit(ctx, t)
+}
+
+// A base file that changes before anybody has written a layer goes out as revision 0, which is
+// explained and commanded as any other.
+func TestARolloutOfTheBaseAloneIsCommanded(t *testing.T) {
+	onStaged(t, func(r *rig) {
+		r.base.docs["RELEASE_M20"] = `{"sysParams":{"managedConfig":true}}`
+		c := r.start("a")
+		r.fleetOf(c, 3)
+		for name := range r.nodes {
+			r.behave(name, silent)
+		}
+		r.base.mu.Lock()
+		r.base.docs["RELEASE_M20"] = `{"sysParams":{"managedConfig":true},"envParams":{"B":"base"}}`
+		r.base.mu.Unlock()
+		c.Reload()
+		r.pass(20 * time.Second)
+		d := r.is(c, "running", "base", "n0")
+		if d.Revision != 0 {
+			t.Fatalf("it is of revision %d", d.Revision)
+		}
+		if err := c.CommandRollout(r.Context(), alice, 0, fleetapi.RevertRollout); !errors.Is(err, fleetapi.ErrRefused) || !strings.Contains(err.Error(), "no write made it") {
+			t.Errorf("revert: %v", err)
+		}
+		r.rollout(c, 0, fleetapi.PauseRollout)
+		r.is(c, "paused", "base", "n0")
+		r.rollout(c, 0, fleetapi.AbortRollout)
+		r.is(c, "aborted", "base", "n0")
+		var unknown *operate.NotFoundError
+		if _, err := c.ExplainRollout(r.Context(), 1); !errors.As(err, &unknown) {
+			t.Errorf("rollout 1: %v", err)
+		}
+	})
+}
+
+// A rollout that waits is listed, however many small changes came after it.
+func TestARolloutThatHasNotEndedIsListed(t *testing.T) {
+	all := make([]fleetapi.Rollout, 0, 12)
+	for n := range uint64(12) {
+		all = append(all, fleetapi.Rollout{Revision: n + 2})
+	}
+	staged := func(n uint64, end string) listedRollout {
+		out := listedRollout{&stagedRollout{Revision: n, End: end}, fleetapi.Rollout{Revision: n, Staged: true}}
+		if end != "" {
+			out.shown.Ended = new(time.Time)
+		}
+		return out
+	}
+	var got []uint64
+	for _, one := range lastRollouts(all, []listedRollout{staged(3, endAborted), staged(2, ""), staged(13, "")}) {
+		got = append(got, one.Revision)
+	}
+	if want := []uint64{13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 2}; !slices.Equal(got, want) {
+		t.Errorf("%d, want %d", got, want)
+	}
 }

@@ -18,10 +18,10 @@ type listedRollout struct {
 
 // list are the rollouts that are kept, the newest first, or the one of a revision. Nobody
 // changes them.
-func (a *rolloutActor) list(only uint64) []listedRollout {
+func (a *rolloutActor) list(q listStaged) []listedRollout {
 	out := []listedRollout{}
 	for _, number := range slices.Backward(slices.Sorted(maps.Keys(a.kept))) {
-		if only != 0 && number != only {
+		if !q.all && number != q.number {
 			continue
 		}
 		s := a.kept[number]
@@ -99,23 +99,30 @@ func (l listedRollout) next() string {
 	return "the next batch"
 }
 
-// withStaged are the rollouts that this replica follows and those that are staged, the newest
-// first: of one revision the staged one says more.
+// withStaged are the rollouts that this replica follows and those that are staged.
 func (c *Controller) withStaged(ctx context.Context, all []fleetapi.Rollout) ([]fleetapi.Rollout, error) {
-	answer, err := c.d.ask(ctx, c.d.rollout, listStaged{0})
+	answer, err := c.d.ask(ctx, c.d.rollout, listStaged{all: true})
 	if err != nil {
 		return nil, err
 	}
+	return lastRollouts(all, answer.([]listedRollout)), nil
+}
+
+// lastRollouts are the last ones of both kinds, the newest first: of one revision the staged one
+// says more. A staged one that has not ended is among them, however many came after it.
+func lastRollouts(all []fleetapi.Rollout, staged []listedRollout) []fleetapi.Rollout {
 	by := map[uint64]fleetapi.Rollout{}
 	for _, r := range all {
 		by[r.Revision] = r
 	}
-	for _, s := range answer.([]listedRollout) {
+	for _, s := range staged {
 		by[s.Revision] = s.shown
 	}
 	out := make([]fleetapi.Rollout, 0, len(by))
 	for _, number := range slices.Backward(slices.Sorted(maps.Keys(by))) {
-		out = append(out, by[number])
+		if r := by[number]; len(out) < mostRollouts || r.Staged && r.Ended == nil {
+			out = append(out, r)
+		}
 	}
-	return out[:min(len(out), mostRollouts)], nil
+	return out
 }

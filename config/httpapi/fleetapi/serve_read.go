@@ -212,11 +212,17 @@ func (a *api) diff(ctx context.Context, from, to uint64) ([]LayerDiff, error) {
 }
 
 // revisionValue is the number in the path of a call, which is 1 or more.
-func (c *call) revisionValue() (uint64, error) {
+func (c *call) revisionValue() (uint64, error) { return c.revisionFrom(1) }
+
+// rolloutValue is the number of a rollout: 0 is that of what changed before any write, as a
+// base version does.
+func (c *call) rolloutValue() (uint64, error) { return c.revisionFrom(0) }
+
+func (c *call) revisionFrom(least uint64) (uint64, error) {
 	text := c.values["revision"]
 	n, err := strconv.ParseUint(text, 10, 63)
-	if err != nil || n == 0 {
-		return 0, problem(TypeBadRequest, "revision: is %s: a number from 1 on is allowed", config.Quote(text))
+	if err != nil || n < least {
+		return 0, problem(TypeBadRequest, "revision: is %s: a number from %d on is allowed", config.Quote(text), least)
 	}
 	return n, nil
 }
@@ -249,7 +255,7 @@ func serveRollouts(a *api, c *call) (reply, error) {
 }
 
 func serveRollout(a *api, c *call) (reply, error) {
-	n, err := c.revisionValue()
+	n, err := c.rolloutValue()
 	if err != nil {
 		return reply{}, err
 	}
@@ -266,7 +272,7 @@ func serveRollout(a *api, c *call) (reply, error) {
 }
 
 func serveRolloutDetail(a *api, c *call) (reply, error) {
-	n, err := c.revisionValue()
+	n, err := c.rolloutValue()
 	if err != nil {
 		return reply{}, err
 	}

@@ -162,7 +162,7 @@ func command(cmd Command) func(*api, *call) (reply, error) {
 
 func rolloutCommand(cmd RolloutCommand) func(*api, *call) (reply, error) {
 	return func(a *api, c *call) (reply, error) {
-		n, err := c.revisionValue()
+		n, err := c.rolloutValue()
 		if err != nil {
 			return reply{}, err
 		}
