@@ -157,6 +157,7 @@ func (w *world) report(name string) {
 		w.step(name, Undone{h.attempt, h.digest, Unconfirmed, ""})
 		h.digest, h.generation, h.pending, w.at[name] = h.before, Generation{Authority: "j", Counter: h.attempt}, Generation{}, w.now
 	}
+	delete(h.rejected, h.digest) // it runs it after all
 	r := Report{Stream: "1", Digest: h.digest, Generation: h.generation, Versions: h.versions, Managed: h.managed}
 	if h.pending != (Generation{}) {
 		r.Pending = &Pending{Generation: h.pending, Settled: h.settled, Remaining: h.undo.Sub(w.now)}
