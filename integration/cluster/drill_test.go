@@ -15,8 +15,8 @@ var wholeDrill = os.Getenv("EDGESPAN_DRILL") != ""
 const (
 	cutFor    = 3 * time.Second  // a link; a killed process is away for longer
 	stopFor   = 12 * time.Second // a process that hangs: longer than any lease
-	mayStop   = 5 * time.Second  // writes through what the step leaves alone, on a busy machine
-	goesOnBy  = 10 * time.Second // a rollout whose leader dies, on a busy machine
+	mayStop   = 6 * time.Second  // writes through what the step leaves alone, on a busy machine
+	goesOnBy  = 8 * time.Second  // a rollout whose leader dies, on a busy machine
 	barGoesOn = 3 * time.Second  // on a quiet one, which is measured
 )
 
