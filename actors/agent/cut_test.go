@@ -77,7 +77,7 @@ func (w *world) once() (cut, lost int) {
 		cut = 1
 	}
 	w.stop()
-	w.disk.dead, w.disk.cut, w.disk.off, w.disk.spare = false, 0, make(chan struct{}), nil
+	w.disk.dead, w.disk.cut, w.disk.off, w.disk.spare, w.disk.gone = false, 0, make(chan struct{}), nil, nil
 	w.machine++
 	seen := len(w.host.all)
 	w.start()

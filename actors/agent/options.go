@@ -35,12 +35,13 @@ type Options struct {
 type Disk interface {
 	// Read gives a file's content, or an error that wraps fs.ErrNotExist.
 	Read(name string) ([]byte, error)
-	// Write replaces a file: after an error or a power cut its old or new content is there.
+	// Write replaces a file: after an error or a power cut its old or new content is there,
+	// or the one before, if it was removed meanwhile.
 	Write(name string, content []byte) error
 	// WriteSpare replaces a file that is there for the case that another one is spoilt: a power
 	// cut soon after may leave it old, new or spoilt itself.
 	WriteSpare(name string, content []byte) error
-	// Remove takes a file away. A missing one is no error.
+	// Remove takes a file away; it need not wait for the disk. A missing one is no error.
 	Remove(name string) error
 }
 

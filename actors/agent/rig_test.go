@@ -36,7 +36,8 @@ type memDisk struct {
 	fail  error
 	hang  <-chan struct{}
 	count int
-	spare map[string]bool // written without waiting: the power cut may spoil them
+	spare map[string]bool   // written without waiting: the power cut may spoil them
+	gone  map[string][]byte // removed without waiting: the power cut may bring them back
 }
 
 var errPower = errors.New("the power is off")
@@ -72,6 +73,7 @@ func (d *memDisk) change(f func()) error {
 				for name := range d.spare {
 					d.files[name] = d.files[name][:len(d.files[name])/2]
 				}
+				maps.Copy(d.files, d.gone)
 			}
 			close(d.off)
 			return errPower
@@ -82,7 +84,10 @@ func (d *memDisk) change(f func()) error {
 }
 
 func (d *memDisk) Write(name string, content []byte) error {
-	return d.change(func() { d.files[name] = slices.Clone(content) })
+	return d.change(func() {
+		d.files[name] = slices.Clone(content)
+		delete(d.gone, name)
+	})
 }
 
 func (d *memDisk) WriteSpare(name string, content []byte) error {
@@ -95,7 +100,17 @@ func (d *memDisk) WriteSpare(name string, content []byte) error {
 	})
 }
 
-func (d *memDisk) Remove(name string) error { return d.change(func() { delete(d.files, name) }) }
+func (d *memDisk) Remove(name string) error {
+	return d.change(func() {
+		if content, there := d.files[name]; there {
+			if d.gone == nil {
+				d.gone = map[string][]byte{}
+			}
+			d.gone[name] = content
+		}
+		delete(d.files, name)
+	})
+}
 
 // memHost is a host in memory: what is published settles after a while.
 type memHost struct {

@@ -177,41 +177,29 @@ const writers = 8
 
 // slots is the disk of one node in a folder.
 type slots struct {
-	folder string
-	turn   chan struct{} // shared by all nodes
+	*store.Slots
+	turn chan struct{} // shared by all nodes
 }
 
 func (m *simulator) diskOf(node int) agent.Disk {
 	if m.disk == diskMemory {
 		return &memorySlots{files: map[string][]byte{}}
 	}
-	return slots{filepath.Join(m.folder(m.names[node])), diskTurn}
+	return slots{store.NewSlots(filepath.Join(m.folder(m.names[node]), "slot")), diskTurn}
 }
 
 var diskTurn = make(chan struct{}, writers)
 
-func (s slots) path(name string) string { return filepath.Join(s.folder, "slot-"+name) }
-
-func (s slots) Read(name string) ([]byte, error) { return os.ReadFile(s.path(name)) }
-
 func (s slots) Write(name string, content []byte) error {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	return store.WriteFile(s.path(name), content, 0o600)
+	return s.Slots.Write(name, content)
 }
 
 func (s slots) WriteSpare(name string, content []byte) error {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	return store.WriteSpare(s.path(name), content, 0o600)
-}
-
-func (s slots) Remove(name string) error {
-	err := os.Remove(s.path(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return s.Slots.WriteSpare(name, content)
 }
 
 // memorySlots is a disk that is none.

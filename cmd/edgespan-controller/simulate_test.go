@@ -16,6 +16,7 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
+	"edgespan/platform/store"
 )
 
 // simulates runs the command, whose own controller is this test binary.
@@ -61,7 +62,7 @@ func TestSimulatedNodesConvergeWithTheirFaults(t *testing.T) {
 		t.Errorf("of the node overrides: %+v", n)
 	}
 	// What they were pushed is on their disks.
-	slot, err := os.ReadFile(filepath.Join(dir, "nodes", "sim-00001", "slot-confirmed"))
+	slot, err := store.NewSlots(filepath.Join(dir, "nodes", "sim-00001", "slot")).Read("confirmed")
 	if err != nil || !bytes.Contains(slot, []byte("network 1")) {
 		t.Errorf("%.300s, %v", slot, err)
 	}
@@ -144,7 +145,7 @@ func TestAControllerIsKilledInTheMiddleOfAPush(t *testing.T) {
 	if err := json.Unmarshal([]byte(e.out), &got); err != nil || e.code != exitOK || got.Converged != 50 || got.Undone != 0 {
 		t.Errorf("%d, %v: %s\n%s", e.code, err, e.out, e.said)
 	}
-	slots, err := fs.Glob(os.DirFS(nodes), "nodes/*/slot-confirmed")
+	slots, err := fs.Glob(os.DirFS(nodes), "nodes/*/slot-confirmed.0")
 	if err != nil || len(slots) != 50 {
 		t.Errorf("%d nodes have a confirmed config, %v", len(slots), err)
 	}

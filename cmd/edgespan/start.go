@@ -101,7 +101,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	}
 	n.Node, err = actors.Start(actors.Options{
 		About: facts, Machine: daemon.MachineBoot(), Commands: commands{proc.New(""), n},
-		Host: n.host, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: journal, Files: daemon.Files{Config: o.Config, StateDir: o.StateDir},
+		Host: n.host, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: journal, Files: daemon.NewFiles(o.Config, o.StateDir),
 		Facts:  machine.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables},
 		RunDir: o.RunDir, Boot: boot, Log: log, Notify: n.notify, SetLevel: setLevel(o.Level),
 	})

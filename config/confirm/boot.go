@@ -35,8 +35,13 @@ func (m *Machine) boot(e Boot) []Effect {
 
 // found takes the config that an undo goes back to: the confirmed one, or its copy, or the
 // latest base. Both of the latter remove nothing from the host.
+//
+// The copy is written after the confirmed one: where it is newer, that was spoilt later, and
+// what was read in its place is the one before.
 func (m *Machine) found(e Boot) []Effect {
-	if r := e.Disk.Confirmed; r != nil {
+	spoilt := e.Disk.Confirmed != nil && e.Disk.Copy != nil &&
+		e.Disk.Copy.Authority == e.Disk.Confirmed.Authority && e.Disk.Copy.Seq > e.Disk.Confirmed.Seq
+	if r := e.Disk.Confirmed; r != nil && !spoilt {
 		m.confirmed, m.authority = *r, r.Authority
 		if !r.Fallback {
 			return nil
@@ -47,6 +52,8 @@ func (m *Machine) found(e Boot) []Effect {
 	why := "there is none"
 	if fault, bad := e.Disk.Faults[SlotConfirmed]; bad {
 		why = "it can't be read: " + fault
+	} else if spoilt {
+		why = "only an older one can be read"
 	}
 	if r := e.Disk.Copy; r != nil {
 		m.confirmed = *r

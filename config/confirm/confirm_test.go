@@ -350,6 +350,26 @@ func TestSeed_TheLatestBaseIfTheConfigIsMissingOrCorrupt(t *testing.T) {
 	}
 }
 
+// A confirmed config that is older than its copy is not the one that was confirmed last: that
+// can't be read any more.
+func TestAConfirmedConfigThatIsOlderThanItsCopyIsNotTaken(t *testing.T) {
+	b := on(t)
+	older := b.disk.Confirmed
+	b.play(t, []step{
+		{Offered{Source: Apply, Document: doc(t, `{"a":2}`)}, "validate"},
+		{clean{}, "…"},
+	})
+	want := "fallback: the node's config: only an older one can be read: its last good copy is taken; "
+	b.disk.Confirmed = older
+	if got := b.boot("m2"); !strings.HasPrefix(got, want) || !strings.Contains(got, "{a:2} keep all") {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	b.disk.Copy = &Record{Seq: 99, Authority: "of another journal", Source: Push, Generation: c(9), Document: doc(t, `{"a":9}`)}
+	if got := b.boot("m3"); !strings.HasPrefix(got, "publish") || !strings.Contains(got, "{a:1}") {
+		t.Errorf("a copy of another journal counts: %s", got)
+	}
+}
+
 // What can't be read beside the config is said, and the safe way is taken.
 func TestOtherFilesThatCannotBeRead(t *testing.T) {
 	b := on(t)

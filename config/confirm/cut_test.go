@@ -18,6 +18,8 @@ import (
 // whatever the machine does by what a person could know from outside.
 type node struct {
 	disk   Disk
+	gone   *Record // pending was, and was taken away without waiting for the disk
+	spare  *Record // what the copy was before
 	m      *Machine
 	r      *rand.Rand
 	starts int
@@ -137,7 +139,26 @@ func (n *node) write(w Write) {
 			n.complain("%s becomes the confirmed config, and nobody said so", short(r.Document))
 		}
 	}
+	switch w.Slot {
+	case SlotPending:
+		if n.gone = nil; r == nil {
+			n.gone = n.disk.Pending
+		}
+	case SlotCopy:
+		n.spare = n.disk.Copy
+	}
 	n.disk.apply(w)
+}
+
+// unsynced is what a power cut does to what nobody waited for: it was done or was not.
+func (n *node) unsynced() {
+	if n.gone != nil && n.disk.Pending == nil && n.r.IntN(2) == 0 {
+		n.disk.Pending = n.gone
+	}
+	if n.spare != nil && n.r.IntN(2) == 0 {
+		n.disk.Copy = n.spare
+	}
+	n.gone, n.spare = nil, nil
 }
 
 // both is what tells a document with its PeerConfiguration from any other.
@@ -296,6 +317,7 @@ func (n *node) happen(i int) {
 	switch {
 	case n.dead:
 		n.halfActions()
+		n.unsynced()
 		n.crashes++
 		if n.cut, n.after = 0, !n.after; n.r.IntN(2) == 0 { // and again, soon
 			n.cut = n.passed + 1 + n.r.IntN(40)

@@ -6,7 +6,8 @@
 // a clock: events go in, effects come out.
 //
 // On a disk are four small things, each replaced as a whole (its old content or its new
-// one, whenever the power goes):
+// one, whenever the power goes; what is dropped, and the copy, nobody waits for: a power cut
+// soon after may bring the old content back):
 //
 //	slot      | what it holds                                  | when it is written
 //	----------+------------------------------------------------+------------------------------------
@@ -21,6 +22,7 @@
 //
 // Every record has a number that rises (Seq). A pending one that is not newer than the
 // confirmed one is left over, and so is a clock of another number: no order of two writes
-// needs to be one write. The numbers are the node's journal: local configs and undone ones
+// needs to be one write. A copy that is newer than the confirmed one says that this was spoilt
+// and that an older one was read. The numbers are the node's journal: local configs and undone ones
 // take theirs as generation.
 package confirm

@@ -16,6 +16,7 @@ import (
 	"edgespan/config"
 	words "edgespan/config/link"
 	"edgespan/config/nodeconf"
+	"edgespan/platform/daemon"
 	"edgespan/platform/nodelink"
 	"edgespan/platform/pki"
 	"edgespan/platform/proc"
@@ -194,7 +195,7 @@ func TestANodeJoinsTakesAPushAndComesBackFromOneThatBreaksItsUplink(t *testing.T
 	if r, err := w.CLI(w.ctx, "confirm"); err != nil || r.Code != 5 {
 		t.Errorf("confirm of nothing: exit %d, %v: %s", r.Code, err, r.Err)
 	}
-	if _, err := os.Stat(w.StateDir() + "/config-notes"); err != nil {
+	if _, err := daemon.NewFiles("", w.StateDir()).Read("notes"); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,7 +2,9 @@ package scenario
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/nodeconf"
+	"edgespan/platform/daemon"
 )
 
 // picky is a world whose daemon runs a good config, of which nothing may change.
@@ -36,13 +39,14 @@ func newPicky(t *testing.T) *picky {
 func (p *picky) stored() string {
 	p.Helper()
 	var all strings.Builder
-	for _, path := range []string{p.ConfigFile(), filepath.Join(p.StateDir(), "config-confirmed")} {
-		b, err := os.ReadFile(path)
-		if err != nil && !os.IsNotExist(err) {
+	file, err := os.ReadFile(p.ConfigFile())
+	kept, keptErr := daemon.NewFiles("", p.StateDir()).Read("confirmed")
+	for _, err := range []error{err, keptErr} {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			p.Fatal(err)
 		}
-		fmt.Fprintf(&all, "== %s\n%s\n", filepath.Base(path), b)
 	}
+	fmt.Fprintf(&all, "== file\n%s\n== confirmed\n%s\n", file, kept)
 	return all.String()
 }
 

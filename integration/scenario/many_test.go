@@ -17,6 +17,7 @@ import (
 	"edgespan/config/confirm"
 	"edgespan/config/httpapi"
 	"edgespan/integration/lab"
+	"edgespan/platform/daemon"
 )
 
 // goroutines ends the daemon with SIGQUIT, on which it says what each of its goroutines
@@ -304,7 +305,7 @@ func TestASecondDaemonInANamespaceIsRefusedAndHarmsNothing(t *testing.T) {
 // confirmed is the config that the node would go back to, as a document.
 func (w *world) confirmed() string {
 	w.Helper()
-	text, err := os.ReadFile(filepath.Join(w.StateDir(), "config-confirmed"))
+	text, err := daemon.NewFiles("", w.StateDir()).Read(string(confirm.SlotConfirmed))
 	if err != nil {
 		w.Fatal(err)
 	}

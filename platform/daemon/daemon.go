@@ -5,9 +5,7 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -48,45 +46,28 @@ func MachineBoot() string {
 
 // Files are the config file, and what the config actor keeps in the state folder.
 type Files struct {
-	Config   string // the path given by --config; "" for none
-	StateDir string
+	*store.Slots // config-NAME
+	config       string
+	stateDir     string
 }
 
-func (f Files) lastGood() string { return filepath.Join(f.StateDir, "last-good-config") }
+// NewFiles are those of a node; config is the path given by --config, "" for none.
+func NewFiles(config, stateDir string) Files {
+	return Files{store.NewSlots(filepath.Join(stateDir, "config")), config, stateDir}
+}
+
+func (f Files) lastGood() string { return filepath.Join(f.stateDir, "last-good-config") }
 
 // ReadConfig reads the config file; its name is "" when there is none.
 func (f Files) ReadConfig() ([]byte, string, error) {
-	if f.Config == "" {
+	if f.config == "" {
 		return nil, "", nil
 	}
-	b, err := os.ReadFile(f.Config)
+	b, err := os.ReadFile(f.config)
 	if err != nil {
-		return nil, f.Config, fmt.Errorf("read config: %w", err)
+		return nil, f.config, fmt.Errorf("read config: %w", err)
 	}
-	return b, f.Config, nil
-}
-
-func (f Files) slot(name string) string { return filepath.Join(f.StateDir, "config-"+name) }
-
-// Read reads a slot, or gives an error that wraps fs.ErrNotExist.
-func (f Files) Read(name string) ([]byte, error) { return os.ReadFile(f.slot(name)) }
-
-// Write replaces a slot: a power cut leaves the old or the new content.
-func (f Files) Write(name string, content []byte) error {
-	return store.WriteFile(f.slot(name), content, 0o600)
-}
-
-// WriteSpare replaces a slot without waiting for the disk: a power cut soon after may spoil it.
-func (f Files) WriteSpare(name string, content []byte) error {
-	return store.WriteSpare(f.slot(name), content, 0o600)
-}
-
-// Remove takes a slot away. A missing one is no error.
-func (f Files) Remove(name string) error {
-	if err := os.Remove(f.slot(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return b, f.config, nil
 }
 
 // ReadLastGood reads the last good config of earlier versions, or gives an error that

@@ -28,7 +28,7 @@ func TestNotifierReachesTheSocket(t *testing.T) {
 
 func TestFilesKeepTheSlots(t *testing.T) {
 	dir := t.TempDir()
-	f := Files{StateDir: dir}
+	f := NewFiles("", dir)
 	if _, err := f.Read("pending"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without one: %v, want fs.ErrNotExist", err)
 	}
@@ -41,25 +41,26 @@ func TestFilesKeepTheSlots(t *testing.T) {
 		}
 	}
 	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 1 {
-		t.Errorf("the folder holds %v, %v: one file is wanted", left, err)
+	if err != nil || len(left) != 2 || left[0].Name() != "config-pending.0" || left[1].Name() != "config-pending.1" {
+		t.Errorf("the folder holds %v, %v: the two files of a slot are wanted", left, err)
 	}
 	for range 2 {
 		if err := f.Remove("pending"); err != nil {
 			t.Errorf("remove: %v", err)
 		}
 	}
-	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("the folder holds %v", left)
+	if _, err := NewFiles("", dir).Read("pending"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("removed: %v, want fs.ErrNotExist", err)
 	}
 }
 
 func TestTheLastGoodConfigOfAnEarlierVersionIsReadAndTakenAway(t *testing.T) {
-	f := Files{StateDir: t.TempDir()}
+	dir := t.TempDir()
+	f := NewFiles("", dir)
 	if _, err := f.ReadLastGood(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without one: %v, want fs.ErrNotExist", err)
 	}
-	if err := os.WriteFile(filepath.Join(f.StateDir, "last-good-config"), []byte("{}"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "last-good-config"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := f.ReadLastGood(); err != nil || string(b) != "{}" {
@@ -74,10 +75,10 @@ func TestTheLastGoodConfigOfAnEarlierVersionIsReadAndTakenAway(t *testing.T) {
 }
 
 func TestFilesWithoutAConfigFileHaveNoName(t *testing.T) {
-	if b, name, err := (Files{}).ReadConfig(); b != nil || name != "" || err != nil {
+	if b, name, err := NewFiles("", t.TempDir()).ReadConfig(); b != nil || name != "" || err != nil {
 		t.Errorf("got %q, %q, %v", b, name, err)
 	}
-	if _, name, err := (Files{Config: filepath.Join(t.TempDir(), "none")}).ReadConfig(); name == "" || !errors.Is(err, fs.ErrNotExist) {
+	if _, name, err := NewFiles(filepath.Join(t.TempDir(), "none"), t.TempDir()).ReadConfig(); name == "" || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %q, %v", name, err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // tempInfix stands between the name of a file and the random digits in the name
@@ -29,14 +31,6 @@ func WriteFile(path string, data []byte, perm os.FileMode) error {
 // fails the old content stays.
 func WriteStream(path string, perm os.FileMode, fill func(io.Writer) error) error {
 	_, err := theDisk.replaceFilled(path, perm, func(f *os.File) error { return fill(f) })
-	return err
-}
-
-// WriteSpare replaces the content of path as WriteFile does, but waits for no disk: readers
-// see the old or the new content, a power cut soon after may leave neither. It is for what
-// another file has too.
-func WriteSpare(path string, data []byte, perm os.FileMode) error {
-	_, err := disk{sync: func(*os.File) error { return nil }, rename: os.Rename}.replace(path, data, perm)
 	return err
 }
 
@@ -64,11 +58,17 @@ func own(f *os.File, like fs.FileInfo) error {
 // disk is the steps whose order law 13 is about. It is the seam where tests
 // watch that order and cut it short.
 type disk struct {
-	sync   func(f *os.File) error
-	rename func(from, to string) error
+	sync      func(f *os.File) error
+	rename    func(from, to string) error
+	overwrite func(f *os.File, text []byte) error // from the file's beginning on
+	datasync  func(f *os.File) error              // and of the file's times and size only what a reader needs
 }
 
-var theDisk = disk{sync: (*os.File).Sync, rename: os.Rename}
+var theDisk = disk{
+	sync: (*os.File).Sync, rename: os.Rename,
+	overwrite: func(f *os.File, text []byte) error { _, err := f.WriteAt(text, 0); return err },
+	datasync:  func(f *os.File) error { return os.NewSyscallError("fdatasync", unix.Fdatasync(int(f.Fd()))) },
+}
 
 // replace also says whether the rename took place: after that an error means
 // that the new content may be lost again by a power cut.

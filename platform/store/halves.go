@@ -1,0 +1,113 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// A half is one of the two files of a slot, all numbers little endian:
+//
+//	"\xe5SL1", crc32c uint32 of all that follows, number uint64, length uint64, value
+//
+// A length of halfGone says that the slot is empty. What stands behind the value is of no
+// meaning: room that an earlier, longer one took, or that is kept for a longer one.
+const (
+	halfMagic = "\xe5SL1"
+	halfHead  = len(halfMagic) + 4 + 8 + 8
+	halfGone  = ^uint64(0)
+	halfPage  = 4096 // whole pages are written, so that none has to be read before
+)
+
+// half is what was found in one file of a slot, or written to it.
+type half struct {
+	head  [halfHead]byte // as it stands in the file: who finds another one has to look again
+	size  int64          // of the file; -1 where there is none
+	fault error          // why it is not whole
+	n     uint64         // its number; 0 where it is not whole
+	gone  bool
+	value []byte // nil once the value was handed out
+}
+
+func (h *half) whole() bool { return h.n > 0 }
+
+// appendHalf appends what a file holds that begins a half, room for more included.
+func appendHalf(to []byte, n uint64, value []byte, gone bool) []byte {
+	at, length := len(to), uint64(len(value))
+	if gone {
+		length = halfGone
+	}
+	to = append(to, halfMagic+"\x00\x00\x00\x00"...)
+	to = binary.LittleEndian.AppendUint64(to, n)
+	to = binary.LittleEndian.AppendUint64(to, length)
+	to = append(to, value...)
+	sum := crc32.Checksum(to[at+len(halfMagic)+4:], castagnoli)
+	binary.LittleEndian.PutUint32(to[at+len(halfMagic):], sum)
+	return to
+}
+
+// pages are so many octets in whole pages, withRoom those of a new or a longer file.
+func pages(octets int) int { return (octets + halfPage - 1) / halfPage * halfPage }
+
+func withRoom(octets int) int { return pages(octets + octets/4) }
+
+// parseHalf reads the content of a file.
+func parseHalf(text []byte) half {
+	h := half{size: int64(len(text))}
+	copy(h.head[:], text)
+	if len(text) < halfHead || string(text[:len(halfMagic)]) != halfMagic {
+		h.fault = errors.New("it does not begin as one that was written")
+		return h
+	}
+	rest := text[len(halfMagic)+4:]
+	n, length := binary.LittleEndian.Uint64(rest), binary.LittleEndian.Uint64(rest[8:])
+	gone := length == halfGone
+	if gone {
+		length = 0
+	}
+	if length > uint64(len(text)-halfHead) {
+		h.fault = fmt.Errorf("it ends after %d of %d octets", len(text)-halfHead, length)
+		return h
+	}
+	if crc32.Checksum(rest[:16+length], castagnoli) != binary.LittleEndian.Uint32(text[len(halfMagic):]) || n == 0 {
+		h.fault = errors.New("its sum is not that of its content")
+		return h
+	}
+	h.n, h.gone, h.value = n, gone, rest[16:16+length:16+length]
+	return h
+}
+
+// readHalf reads an open file, nil for one that is not there.
+func readHalf(f *os.File) half {
+	if f == nil {
+		return half{size: -1}
+	}
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<62))
+	if err != nil {
+		return half{fault: err}
+	}
+	return parseHalf(text)
+}
+
+// stands says whether the file still begins as it was found or left.
+func (h *half) stands(f *os.File) bool {
+	if f == nil || h.size < 0 {
+		return f == nil && h.size < 0
+	}
+	var head [halfHead]byte
+	n, err := f.ReadAt(head[:], 0)
+	return (err == nil || errors.Is(err, io.EOF) && int64(n) == h.size) && head == h.head
+}
+
+// openHalf opens a file, or gives nil for one that is not there.
+func openHalf(path string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(path, flag, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return f, err
+}

@@ -1,0 +1,280 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// Slots are small values by name that are written often: each is two files, PREFIX-NAME.0
+// and .1, of which the one that is not needed is overwritten in place and synced, with
+// a number and a checksum; the whole one of the higher number counts (docs/architecture.md,
+// law 13; docs/adr/0021). So a value that is there already costs one sync, and neither a new
+// file nor a sync of the folder. A power cut at any point of a Write leaves the old or the new
+// value; an error leaves the old one, unless the disk did not even take that it failed.
+//
+// A slot that has no such files may be one file, PREFIX-NAME, as earlier versions kept it:
+// it is read, and goes away with the next Write. Several goroutines may use one Slots. Folders
+// belong to one process (NodeID's journal has their lock); that another one wrote is seen
+// before each write, but two at the same time are not told apart.
+type Slots struct {
+	prefix string
+	disk   disk
+	mu     sync.Mutex
+	slots  map[string]*slot
+}
+
+// NewSlots are the slots whose files begin with the path prefix and a dash. The folder has to
+// be there once something is written.
+func NewSlots(prefix string) *Slots {
+	return &Slots{prefix: prefix, disk: theDisk, slots: map[string]*slot{}}
+}
+
+func (s *Slots) slot(name string) *slot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.slots[name]
+	if at == nil {
+		at = &slot{path: s.prefix + "-" + name, disk: &s.disk}
+		s.slots[name] = at
+	}
+	return at
+}
+
+// Read gives a value, or an error that wraps fs.ErrNotExist. It writes nothing.
+func (s *Slots) Read(name string) ([]byte, error) { return s.slot(name).read() }
+
+// Write replaces a value: a power cut leaves the old or the new one.
+func (s *Slots) Write(name string, value []byte) error {
+	return s.slot(name).put(change{value: value, wait: true})
+}
+
+// WriteSpare replaces a value without waiting for the disk: a power cut soon after may leave
+// the old one, the new one or none that can be read.
+func (s *Slots) WriteSpare(name string, value []byte) error {
+	return s.slot(name).put(change{value: value})
+}
+
+// Remove takes a value away without waiting for the disk: a power cut before the next Write has
+// returned may bring it back, and so may an error of that. A missing one is no error.
+func (s *Slots) Remove(name string) error { return s.slot(name).put(change{gone: true}) }
+
+// change is what is done to a slot. wait: until it is on the disk.
+type change struct {
+	value      []byte
+	gone, wait bool
+}
+
+// slot is one value.
+type slot struct {
+	path string
+	disk *disk
+
+	mu      sync.Mutex
+	known   bool    // halves and old are as found or left
+	halves  [2]half // without their values
+	settled [2]bool // is on the disk, with its name
+	loose   [2]bool // was emptied here, and may not be on the disk
+	failed  [2]bool // its last write ended in an error: it does not count, whatever is read
+	old     bool    // there is a file of an earlier version
+}
+
+func (s *slot) half(i int) string { return fmt.Sprintf("%s.%d", s.path, i) }
+
+func (s *slot) open(flag int) (files [2]*os.File, err error) {
+	for i := range files {
+		f, fault := openHalf(s.half(i), flag)
+		files[i], err = f, errors.Join(err, fault)
+	}
+	return files, err
+}
+
+func closeAll(files [2]*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close() // what counts was synced
+		}
+	}
+}
+
+func (s *slot) read() ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	files, err := s.open(os.O_RDONLY)
+	defer closeAll(files)
+	halves := s.look(files)
+	newest := newest(halves)
+	switch {
+	case newest >= 0 && halves[newest].gone:
+		return nil, fmt.Errorf("read %s: %w", s.path, fs.ErrNotExist)
+	case newest >= 0:
+		return halves[newest].value, nil
+	case err != nil:
+		return nil, err
+	case s.old || halves[0].size < 0 && halves[1].size < 0:
+		return os.ReadFile(s.path)
+	}
+	for i, h := range halves {
+		if h.fault != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", s.half(i), h.fault))
+		}
+	}
+	return nil, fmt.Errorf("read %s: neither of its two files is whole: %w", s.path, err)
+}
+
+// look reads what is there. What another one wrote may not be on the disk yet.
+func (s *slot) look(files [2]*os.File) (halves [2]half) {
+	for i, f := range files {
+		halves[i] = readHalf(f)
+		if s.failed[i] {
+			halves[i].n, halves[i].fault = 0, errors.New("the last write to it failed")
+		}
+	}
+	for i := range halves {
+		same := halves[i].whole() && halves[i].head == s.halves[i].head
+		s.settled[i], s.loose[i] = s.settled[i] && same, s.loose[i] && same
+	}
+	_, err := os.Lstat(s.path)
+	s.known, s.halves, s.old = true, halves, err == nil
+	for i := range s.halves {
+		s.halves[i].value = nil
+	}
+	return halves
+}
+
+func newest(halves [2]half) int {
+	switch {
+	case !halves[0].whole() && !halves[1].whole():
+		return -1
+	case halves[1].n > halves[0].n:
+		return 1
+	}
+	return 0
+}
+
+func (s *slot) put(c change) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	files, err := s.open(os.O_RDWR)
+	defer closeAll(files)
+	if err != nil {
+		return err
+	}
+	if !s.known || !s.halves[0].stands(files[0]) || !s.halves[1].stands(files[1]) {
+		s.look(files)
+	}
+	now := newest(s.halves)
+	switch {
+	case c.gone && now >= 0 && s.halves[now].gone, c.gone && files == [2]*os.File{}:
+		return s.forget()
+	case s.old:
+		c.wait = true // what it had is about to go
+	}
+	to, err := s.target(c, now, files)
+	if err != nil {
+		return err
+	}
+	n := uint64(1)
+	if now >= 0 {
+		n += s.halves[now].n
+	}
+	text := make([]byte, 0, withRoom(halfHead+len(c.value)))
+	if err := s.write(to, files[to], c, appendHalf(text, n, c.value, c.gone)); err != nil {
+		s.known = false
+		return err
+	}
+	return s.forget()
+}
+
+// forget takes the file of an earlier version away.
+func (s *slot) forget() error {
+	if !s.old {
+		return nil
+	}
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.old = false
+	return nil
+}
+
+// target is the half that is to be written: never the last one that is on the disk, unless
+// what is written is spare.
+func (s *slot) target(c change, now int, files [2]*os.File) (int, error) {
+	switch {
+	case now < 0:
+		return 0, nil
+	case !c.wait && !c.gone, s.settled[now]:
+		return 1 - now, nil
+	case s.loose[now] && s.halves[1-now].whole() && s.settled[1-now]:
+		return now, nil
+	}
+	if err := s.settle(now, files[now]); err != nil {
+		return 0, fmt.Errorf("sync %s: %w", s.half(now), err)
+	}
+	return 1 - now, nil
+}
+
+// settle puts on the disk what another process or a spare write has left: all of it is
+// written once more, since a sync that failed is not repeated by the next one.
+func (s *slot) settle(i int, f *os.File) error {
+	text := make([]byte, s.halves[i].size)
+	if _, err := f.ReadAt(text, 0); err != nil {
+		return err
+	}
+	if err := s.disk.overwrite(f, text); err != nil {
+		return err
+	}
+	err := errors.Join(s.disk.datasync(f), s.disk.syncDir(filepath.Dir(s.path)))
+	s.settled[i] = err == nil
+	return err
+}
+
+// write makes text the content of a half: in place, where the file is there and the other
+// half is whole; else it is replaced.
+func (s *slot) write(i int, f *os.File, c change, text []byte) error {
+	var err error
+	size := pages(len(text))
+	inPlace := f != nil && s.halves[1-i].whole()
+	if !inPlace || int64(size) > s.halves[i].size {
+		size = withRoom(len(text)) // for some time to come
+	}
+	text = append(text, make([]byte, size-len(text))...)
+	if inPlace {
+		err = s.overwrite(i, f, text, c.wait)
+		size = max(size, int(s.halves[i].size))
+	} else {
+		d := *s.disk
+		if !c.wait && !c.gone {
+			d.sync = func(*os.File) error { return nil }
+		}
+		_, err = d.replace(s.half(i), text, 0o600)
+	}
+	s.settled[i] = err == nil && (c.wait || c.gone && !inPlace)
+	s.loose[i] = err == nil && c.gone && !s.settled[i]
+	if err != nil {
+		return err
+	}
+	s.failed[i] = false
+	s.halves[i] = parseHalf(text)
+	s.halves[i].value, s.halves[i].size = nil, int64(size)
+	return nil
+}
+
+// overwrite writes a half in place. One that failed is spoilt, so that it does not count
+// after a start either: what is read of it may not be on the disk.
+func (s *slot) overwrite(i int, f *os.File, text []byte, wait bool) error {
+	err := s.disk.overwrite(f, text)
+	if err == nil && wait {
+		err = s.disk.datasync(f)
+	}
+	if err != nil {
+		s.failed[i] = true
+		_ = s.disk.overwrite(f, make([]byte, halfHead))
+		return fmt.Errorf("write %s: %w", s.half(i), err)
+	}
+	return nil
+}
