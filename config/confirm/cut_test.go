@@ -139,12 +139,12 @@ func (n *node) write(w Write) {
 			n.complain("%s becomes the confirmed config, and nobody said so", short(r.Document))
 		}
 	}
-	switch w.Slot {
-	case SlotPending:
+	if w.Slot == SlotPending {
 		if n.gone = nil; r == nil {
 			n.gone = n.disk.Pending
 		}
-	case SlotCopy:
+	}
+	if w.Slot == SlotCopy {
 		n.spare = n.disk.Copy
 	}
 	n.disk.apply(w)

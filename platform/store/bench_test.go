@@ -59,6 +59,26 @@ func BenchmarkWriteFile(b *testing.B) {
 	}
 }
 
+// A record of a node, in a file that is replaced and in a slot.
+func BenchmarkRecord(b *testing.B) {
+	record := make([]byte, 12_000)
+	b.Run("replaced", func(b *testing.B) {
+		path := filepath.Join(b.TempDir(), "f")
+		for b.Loop() {
+			must(b, WriteFile(path, record, 0o600))
+		}
+	})
+	b.Run("slot", func(b *testing.B) {
+		s := NewSlots(filepath.Join(b.TempDir(), "s"))
+		for range 2 {
+			must(b, s.Write("v", record))
+		}
+		for b.Loop() {
+			must(b, s.Write("v", record))
+		}
+	})
+}
+
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
 	j := open(b, dir)
