@@ -108,8 +108,8 @@ type reported struct {
 	Wants      fleet.Generation     `json:"wants"`
 	Runs       fleet.Generation     `json:"runs"`
 	Parameters []fleetapi.Parameter `json:"parameters,omitempty"`
-	Health     state.Health          `json:"health,omitempty"` // "" where it was not derived
-	Peer       *peerView            `json:"peer,omitempty"` // of one with a PeerConfiguration: Parameters are in it
+	Health     state.Health         `json:"health,omitempty"` // "" where it was not derived
+	Peer       *peerView            `json:"peer,omitempty"`   // of one with a PeerConfiguration: Parameters are in it
 }
 
 // showAfter is how long changes are gathered before the other replicas are told: a push is
