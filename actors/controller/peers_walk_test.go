@@ -105,10 +105,10 @@ func (w *stroll) step() {
 func TestRandomHistoriesOfPeersEndAsDerived(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			onPeers(t, func(r *rig, c *Controller) {
+			onPeers(t, func(r *rig, _ *Controller) {
 				r.stop("a")
 				r.change = func(o *Options) { o.Shared = true }
-				c = r.start("a")
+				c := r.start("a")
 				for _, n := range r.nodes {
 					n.connect(c)
 				}
