@@ -36,7 +36,7 @@ the controller (--controller, or edgespan context): several in YAML have --- bet
 JSON they stand one behind the other. All are written, as one revision, or none is.`,
 		Example: `  edgespan apply -f node.yaml && edgespan wait ni/6f1c… --for ready
   echo '{}' | edgespan apply -f -      # removes everything
-  edgespan apply -f examples/cluster.yaml -m 'the lab' && edgespan clusters deploy lab
+  edgespan apply -f examples/fleet/cluster.yaml -m 'the lab' && edgespan clusters deploy lab
   edgespan apply -f node.yaml --confirm 120s && ping -c1 192.0.2.1 && edgespan confirm`,
 		Args: fileArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -24,13 +24,13 @@ import (
 const peersPage = "../../docs/peers.md"
 
 // TestEveryExampleOfThePeersPage runs the console blocks of docs/peers.md from the first to the
-// last, with examples/cluster.yaml; stdout comes before stderr.
+// last, with examples/fleet/cluster.yaml; stdout comes before stderr.
 func TestEveryExampleOfThePeersPage(t *testing.T) {
 	text, err := os.ReadFile(peersPage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	example, err := os.ReadFile("../../examples/cluster.yaml")
+	example, err := os.ReadFile("../../examples/fleet/cluster.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
