@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"edgespan/netinst/netstate"
 
@@ -59,16 +60,27 @@ func (k *Kernel) addVxlan(l netstate.Link) error {
 	return err
 }
 
+// unlearnAgain is when a bridge forgets stations once more: the other ends of a cluster change
+// some moments later, and until then a station may be seen behind the tunnel of before.
+var unlearnAgain = []time.Duration{time.Second, 4 * time.Second, 16 * time.Second}
+
 // unlearn lets a bridge forget behind which port a station was seen: where a tunnel comes or
 // may no longer pass what another brings, the way to a station is another, and frames for it
 // would go the old one, and be lost, until it speaks or five minutes are over.
 func (k *Kernel) unlearn(bridge string, index int) error {
-	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
-	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
-	info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.IFLA_BR_FDB_FLUSH, nil)
-	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	msg.Index = int32(index)
-	if err := k.rt.do(unix.RTM_NEWLINK, 0, msg, info); err != nil {
+	flush := func() error {
+		info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+		info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
+		info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.IFLA_BR_FDB_FLUSH, nil)
+		msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
+		msg.Index = int32(index)
+		return k.rt.do(unix.RTM_NEWLINK, 0, msg, info)
+	}
+	for _, later := range unlearnAgain {
+		// By then it may be gone, and so may we: no more is lost than a way that is learnt anew.
+		time.AfterFunc(later, func() { _ = flush() })
+	}
+	if err := flush(); err != nil {
 		return fmt.Errorf("let bridge %s forget stations: %w", bridge, err)
 	}
 	return nil
