@@ -92,6 +92,11 @@ func (n *node) summarize() state.PeerStatusReport {
 		about.Health = append(about.Health, state.HealthItem{Name: h.Name, Good: h.Good, Detail: h.Detail})
 	}
 	*s = summary{n.want.Wanted, has, n.stream != nil, r.Generation, r.Parameters, r.Health, state.Summarize(about, want, said), more, s.number + 1}
+	// What nobody wants and is not there is as it should be: the node goes on to say so of what
+	// it has removed, until it is told something else.
+	s.report.Ignored = slices.DeleteFunc(s.report.Ignored, func(i state.IgnoredParameter) bool {
+		return i.Reported == state.Absent && i.Review == state.No
+	})
 	for _, i := range state.NewlyIgnored(was, s.report.PeerConfigurationState) {
 		n.d.Log.Info("a node reports what no config of it declares", zap.String("node", n.seat.id), zap.String("parameter", i.ID),
 			zap.String("state", string(i.Reported)), zap.String("review", string(i.Review)), zap.String("reason", i.Reason))
