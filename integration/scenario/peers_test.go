@@ -36,34 +36,39 @@ func TestThreePeersBecomeOneNetworkAndAreNoneAgain(t *testing.T) {
 	pings := f.pingAll()
 	f.apply(f.describeCluster(b, "star"))
 	f.untilReady()
-	f.connected()
+	f.reconnected()
 	f.tellsTheTruth(map[string]int{"edge-1": 1, "edge-2": 2, "edge-3": 1})
 	if now := f.numbers(); now["edge-1 edge-2"] != numbers["edge-1 edge-2"] || len(now) != 2 {
 		t.Errorf("the tunnels had %v and have %v: that between the first two stays", numbers, now)
 	}
-	if lost := pings["edge-1 edge-2"].Stop(); lost.Lost+lost.Wrong > 0 {
-		t.Errorf("another leader, over a tunnel that stays: %s", lost)
+	for pair, l := range pings {
+		if c := l.Stop(); pair == "edge-1 edge-2" && c.Lost+c.Wrong > 0 {
+			t.Errorf("another leader, pings over a tunnel that stays: %s", c)
+		}
 	}
 
 	f.apply(f.describeCluster(b, "mesh"))
 	f.untilReady()
-	f.connected()
+	f.reconnected()
 	f.tellsTheTruth(map[string]int{"edge-1": 2, "edge-2": 2, "edge-3": 2})
 	f.calm()
 	f.apply(f.describeCluster(a, "star"))
 	f.untilReady()
-	f.connected()
+	f.reconnected()
 	f.tellsTheTruth(map[string]int{"edge-1": 2, "edge-2": 1, "edge-3": 1})
-	for _, l := range pings {
-		l.Stop()
-	}
-
 	f.undeploy(before)
 	for _, p := range f.peers {
 		if s := f.peer(p); !s.Online || s.Health != "green" || len(s.Clusters) != 0 || len(s.Ignored) != 0 {
 			t.Errorf("after undeploy: %+v", s)
 		}
 	}
+}
+
+// reconnected is connected after an edit: peers change one after the other, and a device that
+// was heard by the way of before is looked for there for a moment.
+func (f *field) reconnected() {
+	f.w.Helper()
+	f.w.eventually("a ping between each two", func() bool { return len(f.cross(300*time.Millisecond)) == 0 })
 }
 
 // tellsTheTruth compares what the operator is told with what is so: each peer with its
@@ -213,19 +218,9 @@ func TestAClusterTellsWhatBreaksAndMendsIt(t *testing.T) {
 	f.connected()
 	f.tellsTheTruth(map[string]int{"edge-1": 2, "edge-2": 1, "edge-3": 1})
 
-	// The executor is killed.
-	f.w.eventually("the executor", func() bool { return len(c.pulses()) == 1 })
-	first, err := strconv.Atoi(c.pulses()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	f.w.eventually("the executor again", func() bool { return len(c.pulses()) == 2 })
-	f.untilReady()
-
 	// Each daemon is killed: all goes on, and nothing is made twice.
+	f.w.eventually("the executor", func() bool { return len(c.pulses()) == 1 })
+	first := c.pulses()[0]
 	pings, links := f.pingAll(), map[string]string{}
 	for _, p := range f.peers {
 		links[p.name] = p.links()
@@ -234,7 +229,7 @@ func TestAClusterTellsWhatBreaksAndMendsIt(t *testing.T) {
 		if err := p.node.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		f.w.eventually(p.name+" is told as offline", func() bool { s := f.peer(p); return !s.Online && s.Health == "unknown" && !s.Ready })
+		f.isOffline(p)
 		p.restart()
 	}
 	f.untilReady()
@@ -244,15 +239,40 @@ func TestAClusterTellsWhatBreaksAndMendsIt(t *testing.T) {
 			t.Errorf("%s's links were\n%s\nand are\n%s", p.name, links[p.name], now)
 		}
 	}
-	pulses := c.pulses()
-	if len(pulses) != 2 || !alive(pulses[1]) {
-		t.Errorf("the executor ran as %v", pulses)
+	if len(c.pulses()) != 1 || !alive(first) {
+		t.Errorf("the executor ran as %v", c.pulses())
 	}
 	f.tellsTheTruth(map[string]int{"edge-1": 2, "edge-2": 1, "edge-3": 1})
 
+	// The executor is killed: it comes again, and is watched for a minute before it is trusted.
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	f.has(c, "executor", "CreatingFailed", "it has ended")
+	f.w.eventually("the executor again", func() bool { return len(c.pulses()) == 2 })
+	if s := f.peer(c); s.Ready || s.Health != "red" {
+		t.Errorf("with an executor that was lost: %+v", s)
+	}
+	second := c.pulses()[1]
 	f.apply(strings.ReplaceAll(f.describePeers(), "executors:", "executors: {} #"))
-	f.w.eventually("the end of the executor", func() bool { return !alive(pulses[1]) })
+	f.w.eventually("the end of the executor", func() bool { return !alive(second) })
 	f.undeploy(before)
+}
+
+// isOffline waits until a peer is told as one that nothing is known of.
+func (f *field) isOffline(p *onePeer) {
+	f.w.Helper()
+	var s peerSeen
+	defer func() {
+		if f.w.Failed() {
+			f.w.Logf("%s is told as %+v", p.name, s)
+		}
+	}()
+	f.w.eventually(p.name+" is told as offline", func() bool { s = f.peer(p); return !s.Online && s.Health == "unknown" && !s.Ready })
 }
 
 // without are the pairs that a peer of three takes part in, sorted.

@@ -1,22 +1,18 @@
 package scenario
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
 
 // BenchmarkDeployACluster deploys a cluster of three peers, with a tunnel each to the leader
 // and a real controller, and measures from the start of the command until a ping has crossed
-// from each device to each other one. Devices know each other's addresses of layer 2: the
-// kernel asks only once a second for one that does not answer. Each run begins from hosts
-// without the cluster, a second after the last push.
+// from each device to each other one. Each run begins from hosts without the cluster, a
+// second after the last push.
 func BenchmarkDeployACluster(b *testing.B) {
 	f := newField(b, 3)
 	f.apply(f.describePeers() + "---\n" + f.describeCluster(f.peers[0], "star"))
-	f.acquaint()
 	var command, crossed, told []time.Duration
 	for b.Loop() {
 		time.Sleep(1500 * time.Millisecond) // the least time between two pushes to a node
@@ -49,18 +45,5 @@ func BenchmarkDeployACluster(b *testing.B) {
 		slices.Sort(x.took)
 		b.ReportMetric(x.took[len(x.took)/2].Seconds()*1000, x.what+"-ms")
 		b.ReportMetric(x.took[len(x.took)-1].Seconds()*1000, x.what+"-ms-most")
-	}
-}
-
-// acquaint tells each device the others' addresses of layer 2.
-func (f *field) acquaint() {
-	f.w.Helper()
-	for _, to := range f.peers {
-		mac := to.in("dev", "cat", "/sys/class/net/eth0/address")
-		for _, from := range f.peers {
-			if from != to {
-				from.in("dev", strings.Fields(fmt.Sprintf("ip neigh replace %s lladdr %s nud permanent dev eth0", to.device(), mac))...)
-			}
-		}
 	}
 }

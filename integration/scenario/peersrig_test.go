@@ -26,6 +26,9 @@ import (
 //	seg ─────────────── under0 198.51.100.11 ······ under0 198.51.100.12
 //	                    lan0 ── eth0 of a device    lan0 ── eth0 of a device
 //	                            10.66.0.11                  10.66.0.12
+//
+// Devices know each other's addresses of layer 2: the kernel asks only once a second for one
+// that does not answer, and a ping would wait for that.
 type field struct {
 	*office
 	peers []*onePeer
@@ -65,6 +68,7 @@ func newField(t testing.TB, count int, extra ...string) *field {
 		}
 		p.start("{}")
 	}
+	f.acquaint()
 	for _, p := range f.peers {
 		f.is(p.name, "in sync", ready)
 	}
@@ -298,6 +302,19 @@ func (f *field) isAsBefore(before map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if now[name] != before[name] {
 			f.w.Errorf("%s after undeploy:\n%s", name, changed(before[name], now[name]))
+		}
+	}
+}
+
+// acquaint tells each device the others' addresses of layer 2.
+func (f *field) acquaint() {
+	f.w.Helper()
+	for _, to := range f.peers {
+		mac := to.in("dev", "cat", "/sys/class/net/eth0/address")
+		for _, from := range f.peers {
+			if from != to {
+				from.in("dev", strings.Fields(fmt.Sprintf("ip neigh replace %s lladdr %s nud permanent dev eth0", to.device(), mac))...)
+			}
 		}
 	}
 }
