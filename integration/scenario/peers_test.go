@@ -213,7 +213,7 @@ func TestAClusterTellsWhatBreaksAndMendsIt(t *testing.T) {
 	if bad := f.cross(time.Second); !slices.Equal(bad, without("edge-2")) {
 		t.Errorf("without edge-2's route no ping goes from %v", bad)
 	}
-	b.in("node", "ip", "route", "add", "198.51.100.0/24", "dev", "under0", "src", b.underlay())
+	b.in("node", "ip", "route", "add", "198.51.100.0/24", "dev", "under0", "proto", "kernel", "scope", "link", "src", b.underlay())
 	f.untilReady()
 	f.connected()
 	f.tellsTheTruth(map[string]int{"edge-1": 2, "edge-2": 1, "edge-3": 1})

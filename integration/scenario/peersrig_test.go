@@ -294,16 +294,23 @@ func (f *field) undeploy(before map[string]string) {
 	f.isAsBefore(before)
 }
 
-// isAsBefore waits until the cluster is undeployed, and compares the hosts.
+// isAsBefore waits until the cluster is undeployed, and then until the hosts are as they were:
+// what all networks of a node share goes after the last of them.
 func (f *field) isAsBefore(before map[string]string) {
 	f.w.Helper()
-	f.w.eventually("the end of the cluster", func() bool { return f.cluster().State == "undeployed" })
-	now := f.pictures()
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if now[name] != before[name] {
-			f.w.Errorf("%s after undeploy:\n%s", name, changed(before[name], now[name]))
+	f.ok("wait", "cluster/yard", "--for", "undeployed", "--timeout", "20s")
+	var now map[string]string
+	defer func() {
+		for name := range before {
+			if f.w.Failed() && now[name] != before[name] {
+				f.w.Logf("%s after undeploy:\n%s", name, changed(before[name], now[name]))
+			}
 		}
-	}
+	}()
+	f.w.eventually("the hosts as they were", func() bool {
+		now = f.pictures()
+		return maps.Equal(now, before)
+	})
 }
 
 // acquaint tells each device the others' addresses of layer 2.
