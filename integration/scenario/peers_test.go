@@ -75,6 +75,9 @@ func (f *field) reconnected() {
 // number of tunnels.
 func (f *field) tellsTheTruth(tunnels map[string]int) {
 	f.w.Helper()
+	for _, p := range f.peers { // a cluster is ready before what else its peers have
+		f.ok("wait", "peer/"+p.name, "--for", "ready", "--timeout", "20s")
+	}
 	c := f.cluster()
 	if c.State != "deployed" || !c.Ready || c.Health != "green" {
 		f.w.Errorf("the cluster is told as %+v", c)
