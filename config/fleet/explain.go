@@ -119,8 +119,11 @@ func (n *Node) pushed() string {
 	switch {
 	case p.Undone:
 		return fmt.Sprintf("it undid the config by itself at %s, as nobody confirmed it", clock(p.At))
-	case n.acked:
+	case p.Number > 0 && n.acked == p.Number:
 		return fmt.Sprintf("it was pushed at %s and arrived", clock(p.At))
+	}
+	if n.lost() {
+		return fmt.Sprintf("it was pushed at %s, and that stream ended before the node said that it arrived", clock(p.At))
 	}
 	return fmt.Sprintf("it was pushed at %s, and the node has not said that it arrived", clock(p.At))
 }

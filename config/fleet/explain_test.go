@@ -135,6 +135,11 @@ func TestExplain(t *testing.T) {
 			differs + "it was pushed at 2026-03-01T12:00:00Z, and the node has not said that it arrived",
 			"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", sane,
 		}},
+		{Waiting, "lost with its stream", adopted, Settings{}, joined(step{event: has(b, 0)}, step{event: Connected{"2", "me"}},
+			step{event: with(has(b, 0), func(r *Report) { r.Stream = "2" })}), []string{
+			differs + "it was pushed at 2026-03-01T12:00:00Z, and that stream ended before the node said that it arrived",
+			"it is pushed again at 2026-03-01T12:00:15Z, and at once if its config changes", sane,
+		}},
 		{Waiting, "arrived, and unreadable", adopted, Settings{}, joined(step{event: has(Digest{}, 0)}, step{event: Acked{1}}), []string{
 			"it can't read its config; it was pushed at 2026-03-01T12:00:00Z and arrived",
 			"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", strings.Replace(sane, "config B", "config unreadable", 1),

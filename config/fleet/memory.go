@@ -49,6 +49,8 @@ type Attempt struct {
 	For        layers.Versions `json:"for"` // that it was computed for
 	At         time.Time       `json:"at"`  // of the push, or of its undoing: the interval runs from here
 	Undone     bool            `json:"undone,omitempty"`
+	On         string          `json:"on,omitempty"`    // the stream that it was for
+	Again      bool            `json:"again,omitempty"` // in place of one that was lost: inside of its interval
 }
 
 // Failure is a config that a node rejected, or undid as unhealthy.

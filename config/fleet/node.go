@@ -71,6 +71,9 @@ func (s State) Stuck() bool {
 //   - The same config is not pushed twice within the interval. Another one is at once, and
 //     only a change of this node's own config makes it another. After an undo that was
 //     nobody's fault the interval begins anew; the end of a local config ends it.
+//   - A push whose stream ended before the node said that it arrived may be lost. It is made
+//     once more, and no more than once, inside of the interval: when the node has had another
+//     stream for as long as Resend and has not said that it has it, works on it or is done with it.
 //   - What the node rejected or undid as unhealthy is remembered and not pushed again until
 //     the config or the node's versions change, the node runs it after all, or an operator
 //     says Retry.
@@ -95,13 +98,14 @@ type Node struct {
 	stream   string // "" when offline
 	replica  string
 	since    time.Time // of being on- or offline
+	begun    time.Time // the stream
 	report   Report
 	reported bool      // on this stream
 	heard    time.Time // the report
 
 	computing layers.Versions // asked for
 	asked     bool            // there is something in computing
-	acked     bool            // the last push
+	acked     uint64          // the last attempt that arrived
 
 	told     *bool // on this stream
 	toldAt   time.Time
@@ -237,11 +241,28 @@ func (n *Node) judgeOther(now time.Time) verdict {
 		return verdict{state: Applying}
 	}
 	if p := n.mem.Push; p.Number > 0 && p.Digest == want {
-		if at := p.At.Add(n.set.Interval); now.Before(at) {
+		if at := n.pushAgain(); now.Before(at) {
 			return verdict{state: Waiting, at: at}
 		}
 	}
 	return verdict{state: Due}
+}
+
+// pushAgain is when the config that was pushed last may be pushed again.
+func (n *Node) pushAgain() time.Time {
+	at := n.mem.Push.At.Add(n.set.Interval)
+	if n.lost() {
+		// What it says of the end of a push comes after its first report.
+		at = earlier(at, n.begun.Add(n.set.Resend))
+	}
+	return at
+}
+
+// lost says whether the last push may have got lost with the stream that it was for. Another
+// replica's that arrived is not known here to have arrived, and shows in the reports.
+func (n *Node) lost() bool {
+	p := n.mem.Push
+	return p.On != "" && p.On != n.stream && n.acked != p.Number && !p.Undone && !p.Again
 }
 
 // hasIt says whether the node runs what is wanted. No MD5 is a config that it can't read.

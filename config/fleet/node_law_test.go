@@ -32,6 +32,10 @@ type watch struct {
 
 	pushed   Push
 	pushedAt time.Time
+	pushedOn string // the stream
+	again    bool   // it was the second one in its interval
+	arrived  bool   // as far as this controller was told
+	began    time.Time
 	other    bool // the interval does not hold: the controller died over another push, or a local config ended
 	held     bool // by the last report, also on a stream before
 	floor    uint64
@@ -61,7 +65,7 @@ func (w *watch) before(e Event) {
 		}
 		w.wanted = e
 	case Connected:
-		w.stream, w.here, w.report = e.Stream, e.Replica == w.set.Replica, nil
+		w.stream, w.here, w.report, w.began = e.Stream, e.Replica == w.set.Replica, nil, w.now
 		clear(w.probed)
 	case Disconnected:
 		if e.Stream == w.stream {
@@ -79,6 +83,8 @@ func (w *watch) before(e Event) {
 	case Retry:
 		delete(w.failed, w.wanted.Digest)
 		w.floor, w.pushedAt = w.pushed.Attempt, time.Time{}
+	case Acked:
+		w.arrived = w.arrived || e.Attempt == w.saved.Push.Number
 	case Rejected:
 		w.answer(e.Attempt, e.Digest, Invalid)
 	case Undone:
@@ -96,6 +102,8 @@ func (w *watch) reports(e Report) {
 		return
 	}
 	w.other = w.other || freed && !w.saved.Push.Undone
+	p := w.saved.Push
+	w.arrived = w.arrived || e.Digest == p.Digest || e.Pending != nil && e.Pending.Generation == p.Generation
 	for d, v := range w.failed {
 		if v != e.Versions {
 			delete(w.failed, d)
@@ -189,12 +197,14 @@ func (w *watch) push(p Push) {
 	}
 	loses, compared := w.loses[Compare{p.Digest, r.Digest}]
 	_, failed := w.failed[p.Digest]
+	soon := p.Digest == w.pushed.Digest && w.pushed.Attempt > 0 && !w.other && w.now.Sub(w.pushedAt) < w.set.Interval
+	lost := w.stream != w.pushedOn && !w.arrived && !w.again && !w.saved.Push.Undone && w.now.Sub(w.began) >= w.set.Resend
 	for what, bad := range map[string]bool{
 		"the hardware is unknown":             w.wanted.Unknown,
 		"it failed, and nothing changed":      failed,
 		"the rollout has not come to it":      w.gate.Staged && w.gate.Open != p.Digest,
 		"it may remove objects":               !w.adopted && (loses || !compared),
-		"the same was pushed in the interval": p.Digest == w.pushed.Digest && w.pushed.Attempt > 0 && !w.other && w.now.Sub(w.pushedAt) < w.set.Interval,
+		"the same was pushed in the interval": soon && !lost,
 		"the number of the attempt repeats":   p.Attempt <= w.pushed.Attempt,
 		"it was not stored first":             w.saved.Push.Number != p.Attempt || w.saved.Push.Digest != p.Digest,
 		"it has no time to be confirmed in":   p.Confirm != w.set.Confirm,
@@ -204,6 +214,7 @@ func (w *watch) push(p Push) {
 		}
 	}
 	w.pushed, w.pushedAt, w.adopted, w.other = p, w.now, true, false
+	w.pushedOn, w.again, w.arrived = w.stream, soon, false
 }
 
 // restart is another controller with what the store has.
@@ -212,7 +223,7 @@ func (w *watch) restart() {
 	w.known, w.wanted, w.gate, w.stream, w.here, w.report = Known{}, Wanted{}, Gate{}, "", false, nil
 	w.adopted, w.loses, w.floor = w.saved.Adopted, map[Compare]bool{}, w.saved.Floor
 	w.other = w.saved.Push.Digest != w.pushed.Digest || w.saved.Push.At.IsZero()
-	w.held = false
+	w.held, w.arrived = false, false
 	w.pushed.Attempt = max(w.pushed.Attempt, w.saved.Push.Number)
 	clear(w.probed)
 	clear(w.failed)

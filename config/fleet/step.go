@@ -20,7 +20,7 @@ func (n *Node) Step(now time.Time, e Event) []Effect {
 
 // clamp keeps a clock that was set back from holding anything up longer than it may.
 func (n *Node) clamp(now time.Time) {
-	for _, t := range []*time.Time{&n.mem.Push.At, &n.toldAt, &n.numberAt, &n.released, &n.probeAt, &n.heard, &n.since, &n.queried} {
+	for _, t := range []*time.Time{&n.mem.Push.At, &n.toldAt, &n.numberAt, &n.released, &n.probeAt, &n.heard, &n.since, &n.begun, &n.queried} {
 		if t.After(now) {
 			*t = now
 		}
@@ -74,7 +74,9 @@ func (n *Node) takeLasting(now time.Time, e Event) (save bool) {
 	m := &n.mem
 	switch e := e.(type) {
 	case Acked:
-		n.acked = n.acked || e.Attempt == m.Push.Number
+		if e.Attempt == m.Push.Number {
+			n.acked = e.Attempt
+		}
 	case Rejected:
 		return n.failed(Failure{Digest: e.Digest, Attempt: e.Attempt, Reason: Invalid, Why: e.Faults, At: now})
 	case Undone:
@@ -117,7 +119,7 @@ func (n *Node) connected(now time.Time, e Connected) {
 	if was, is := n.stream != "", e.Stream != ""; was != is || n.since.IsZero() {
 		n.since = now
 	}
-	n.stream, n.replica = e.Stream, e.Replica
+	n.stream, n.replica, n.begun = e.Stream, e.Replica, now
 	n.reported, n.told, n.probing, n.confirmable = false, nil, false, false
 	n.numbered, n.released, n.probeAt = Generation{}, time.Time{}, time.Time{}
 }
@@ -132,6 +134,9 @@ func (n *Node) reports(now time.Time, r Report) (save bool) {
 	n.report, n.reported, n.heard = r, true, now
 	if !n.here() {
 		return false
+	}
+	if r.Digest == m.Push.Digest || r.Pending != nil && r.Pending.Generation == m.Push.Generation {
+		n.acked = m.Push.Number
 	}
 	if r.Held == nil && m.Releasing != "" {
 		m.Releasing, save = "", true
@@ -272,10 +277,12 @@ func (n *Node) confirm(now time.Time, v verdict, out []Effect) []Effect {
 // between the two has pushed nothing and waits, which is the safe side.
 func (n *Node) push(now time.Time, out []Effect) []Effect {
 	m := &n.mem
-	m.Push = Attempt{Number: m.Push.Number + 1, Generation: n.wanted.Generation, Digest: n.wanted.Digest, For: n.wanted.For, At: now}
+	again := m.Push.Number > 0 && m.Push.Digest == n.wanted.Digest && now.Before(m.Push.At.Add(n.set.Interval))
+	m.Push = Attempt{
+		Number: m.Push.Number + 1, Generation: n.wanted.Generation, Digest: n.wanted.Digest, For: n.wanted.For, At: now, On: n.stream, Again: again,
+	}
 	m.Adopted = true
 	m.holds(n.wanted.With)
-	n.acked = false
 	return append(out, Save{m.clone()},
 		Push{Attempt: m.Push.Number, Generation: n.wanted.Generation, Digest: n.wanted.Digest, Whole: true, Confirm: n.set.Confirm})
 }

@@ -36,6 +36,11 @@ func has(d Digest, counter uint64) Report {
 	return r
 }
 
+// on is a report of another config on another stream.
+func on(stream string) Report {
+	return with(has(b, 0), func(r *Report) { r.Stream = stream })
+}
+
 // runs is such a report of a node whose config is not confirmed yet.
 func runs(d Digest, counter uint64, p Pending) Report {
 	r := has(d, counter)
@@ -194,6 +199,40 @@ func TestSeed_Syncing(t *testing.T) {
 			step{0, has(b, 0), pushA},
 			step{0, Acked{1}, ""},
 			step{120 * sec, Tick{}, "save, push#2 A s:1, timer 2m0s"},
+		)},
+		{"a push that its stream took with it is made again on the next one, once in the interval", adopted, joined(
+			step{0, has(b, 0), pushA},
+			step{1 * sec, Disconnected{"1"}, "is offline, no timer"},
+			step{9 * sec, Connected{"2", "me"}, "tell managed=true, is silent"},
+			step{0, on("2"), "is waiting, timer 15s"},
+			step{15 * sec, Tick{}, "save, push#2 A s:1, timer 2m0s"},
+			step{1 * sec, Connected{"3", "me"}, "tell managed=true, is silent, no timer"},
+			step{0, on("3"), "is waiting, timer 1m59s"},
+			step{119 * sec, Tick{}, "save, push#3 A s:1, timer 2m0s"},
+			step{0, Connected{"4", "me"}, "tell managed=true, is silent, no timer"},
+			step{0, on("4"), "is waiting, timer 15s"},
+		)},
+		{"nor is one that arrived, or that the node works on, rejected or undid", adopted, joined(
+			step{0, has(b, 0), pushA},
+			step{0, Acked{1}, ""},
+			step{0, Connected{"2", "me"}, "tell managed=true, is silent, no timer"},
+			step{0, on("2"), "is waiting, timer 2m0s"},
+			step{0, want(Digest{Config: "C"}, 2), "save, push#2 C s:2, is waiting"},
+			step{0, Connected{"3", "me"}, "tell managed=true, is silent, no timer"},
+			step{0, with(on("3"), func(r *Report) { r.Pending = &Pending{Generation: gen(2)} }), "is applying"},
+			step{60 * sec, on("3"), "is waiting, timer 1m0s"},
+			step{0, want(Digest{Config: "D"}, 3), "save, push#3 D s:3, is waiting, timer 2m0s"},
+			step{0, Connected{"4", "me"}, "tell managed=true, is silent, no timer"},
+			step{0, on("4"), "is waiting, timer 15s"},
+			step{0, Undone{3, Digest{Config: "D"}, Unconfirmed, ""}, "save, timer 2m0s"},
+			step{0, want(Digest{Config: "E"}, 4), "save, push#4 E s:4, is waiting"},
+			step{0, Connected{"5", "me"}, "tell managed=true, is silent, no timer"},
+			step{0, on("5"), "is waiting, timer 15s"},
+			step{0, Rejected{4, Digest{Config: "E"}, "x"}, "save, is failed, no timer"},
+		)},
+		{"another replica makes it again as well", Memory{Adopted: true, Push: Attempt{Number: 7, Generation: gen(1), Digest: a, At: noon, On: "other/7"}}, joined(
+			step{0, has(b, 0), "is waiting, timer 15s"},
+			step{15 * sec, Tick{}, "save, push#8 A s:1, timer 2m0s"},
 		)},
 		{"a node that works on what was pushed is left to it", adopted, joined(
 			step{0, has(b, 0), pushA},
