@@ -148,6 +148,33 @@ func TestWhatNobodyConfirmedIsPushedAgainAfterTheInterval(t *testing.T) {
 	})
 }
 
+// A push that goes down with the stream of its node is made again on the next one, whichever
+// replica that is to.
+func TestAPushThatIsLostWithItsStreamIsMadeAgain(t *testing.T) {
+	for _, next := range []string{"a", "b"} {
+		t.Run("back at "+next, func(t *testing.T) {
+			onRig(t, func(r *rig) {
+				r.change = func(o *Options) { o.Shared = true }
+				c := r.start("a")
+				r.start("b")
+				r.synced(c, "n1")
+				n := r.nodes["n1"]
+				n.lose()
+				r.network(c, `{"envParams":{"B":"1"}}`)
+				r.pass(5 * time.Second)
+				n.connect(r.replicas[next])
+				r.pass(10 * time.Second)
+				r.wants(r.replicas[next], "n1", "waiting")
+				r.pass(10 * time.Second)
+				r.wants(r.replicas[next], "n1", "in sync")
+				if pushes, _ := n.got(); pushes != 2 {
+					t.Errorf("%d pushes arrived", pushes)
+				}
+			})
+		})
+	}
+}
+
 func TestANodeThatIsNotManagedIsLeftAlone(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.start("a")
