@@ -259,7 +259,9 @@ func (n *Node) pushAgain() time.Time {
 }
 
 // lost says whether the last push may have got lost with the stream that it was for. Another
-// replica's that arrived is not known here to have arrived, and shows in the reports.
+// replica's that arrived is not known here to have arrived, and shows in the reports. A replica
+// that started anew counts its streams anew: one of the same name is taken for the same, and
+// the interval holds.
 func (n *Node) lost() bool {
 	p := n.mem.Push
 	return p.On != "" && p.On != n.stream && n.acked != p.Number && !p.Undone && !p.Again

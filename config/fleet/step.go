@@ -274,7 +274,7 @@ func (n *Node) confirm(now time.Time, v verdict, out []Effect) []Effect {
 }
 
 // push sends the wanted config. The attempt is stored first: a controller that dies
-// between the two has pushed nothing and waits, which is the safe side.
+// between the two has pushed nothing, and waits as after a push that was lost.
 func (n *Node) push(now time.Time, out []Effect) []Effect {
 	m := &n.mem
 	again := m.Push.Number > 0 && m.Push.Digest == n.wanted.Digest && now.Before(m.Push.At.Add(n.set.Interval))
