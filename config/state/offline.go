@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,8 +65,8 @@ func ReadReported(text []byte) (EdgePeerConfigurationState, config.Faults) {
 		}
 		at := r.text(path, o, "timestamp", optional)
 		if _, is := o["timestamp"].(string); is {
-			// The letters of RFC 3339 may be small ones.
-			if err := p.Since.UnmarshalText([]byte(strings.ToUpper(at))); err != nil {
+			var ok bool
+			if p.Since, ok = moment(at); !ok {
 				r.faults.Add(config.Sub(path, "timestamp"), "is "+quote(at), "a time of RFC 3339 is allowed, such as "+time.UnixMilli(0).UTC().Format(time.RFC3339))
 			}
 		}
@@ -79,6 +80,17 @@ func ReadReported(text []byte) (EdgePeerConfigurationState, config.Faults) {
 		out.Parameters[i].Generation = out.Generation
 	}
 	return out, nil
+}
+
+// written is how RFC 3339 writes a time. The package time takes more than that: an hour of one
+// digit, a comma before the fraction, an offset of 24 hours.
+var written = regexp.MustCompile(`T\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):\d\d)$`)
+
+// moment reads a time of RFC 3339, whose letters may be small ones. There are no leap seconds.
+func moment(text string) (time.Time, bool) {
+	text = strings.ToUpper(text)
+	at, err := time.Parse(time.RFC3339, text)
+	return at, err == nil && written.MatchString(text)
 }
 
 func allowedStates() string {

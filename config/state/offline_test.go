@@ -82,6 +82,19 @@ func TestDeriveOffline(t *testing.T) {
 	}
 }
 
+func TestTimesAreThoseOfRFC3339(t *testing.T) {
+	for text, want := range map[string]bool{
+		"2026-05-01T03:00:00Z": true, "2026-05-01t03:00:00.123456789z": true, "2026-05-01T03:00:00.5-00:00": true, "2026-05-01T03:00:00+23:59": true,
+		"0000-01-01T00:00:00Z": true, "9999-12-31T23:59:59Z": true, "2024-02-29T00:00:00Z": true,
+		"2026-05-01T3:00:00Z": false, "2026-05-01T3:00:00.5Z": false, "2026-05-01T03:00:00,5Z": false, "2026-05-01 03:00:00Z": false, "2026-05-01T03:00:00": false,
+		"2026-05-01T24:00:00Z": false, "2026-05-01T03:00:00+24:00": false, "2026-02-29T00:00:00Z": false, "2026-05-01T03:00:00.Z": false, "": false, "now": false,
+	} {
+		if at, got := moment(text); got != want {
+			t.Errorf("%q: %v %v, want %v", text, at, got, want)
+		}
+	}
+}
+
 // FuzzReadOffline: any text is read or refused with faults, and what was read derives to one
 // answer for each id.
 func FuzzReadOffline(f *testing.F) {
