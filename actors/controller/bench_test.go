@@ -17,6 +17,7 @@ import (
 	"edgespan/config/layers"
 	"edgespan/config/link"
 	"edgespan/config/operate"
+	"edgespan/config/peer"
 	"edgespan/config/revision"
 )
 
@@ -211,6 +212,33 @@ func BenchmarkReport(b *testing.B) {
 		}
 		if _, err := c.Node(b.Context(), "n"); err != nil { // it has taken all of them
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkNoPeer is what peers and clusters cost a rollout for a node that has no part in any,
+// in a fleet that has some: it is asked of each node whose config may be another.
+func BenchmarkNoPeer(b *testing.B) {
+	peers, clusters, deployments := map[string]peer.Peer{}, map[string]peer.Cluster{}, map[string]peer.Deployment{}
+	for i := range 100 {
+		name := fmt.Sprintf("p%03d", i)
+		peers[name] = peer.Peer{Name: name}
+		clusters[name] = peer.Cluster{Name: name, Leader: name, Members: map[string]peer.Member{name: {}}}
+		deployments[name] = peer.Deployment{}
+	}
+	a := &fleetActor{peers: newPeering()}
+	a.peers.fleet = peer.NewFleet(peers, clusters, deployments)
+	names := make([]string, 10_000)
+	for i := range names {
+		names[i] = fmt.Sprintf("n%05d", i)
+	}
+	set := layers.Set{}
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, name := range names {
+			if with, _ := a.goesWith(name, set, ""); with != nil {
+				b.Fatal(name)
+			}
 		}
 	}
 }
