@@ -290,10 +290,17 @@ func (d *deps) clusterOf(f *peer.Fleet, name string, s state.ClusterStatus) flee
 	}
 	out.Why = "it is not deployed"
 	if late := d.holding(c.ID); len(late) > 0 {
-		out.State = "undeploying"
-		out.Why = fmt.Sprintf("%d nodes have not said that they are clean: %s", len(late), late[0])
+		out.State, out.Why = "undeploying", stillThere(late)
 	}
 	return out
+}
+
+// stillThere says of which nodes nobody knows yet that what they had is gone.
+func stillThere(late []string) string {
+	if more := len(late) - 1; more > 0 {
+		return fmt.Sprintf("%s and %d more have not said yet that their parts are gone", late[0], more)
+	}
+	return late[0] + " has not said yet that its part is gone"
 }
 
 // holding are the nodes that may have something of a cluster that is not deployed, by name.

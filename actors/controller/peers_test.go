@@ -288,7 +288,7 @@ func TestAnUndeployedClusterIsRemovedAndThenForgotten(t *testing.T) {
 		if present, absent := r.parts("b"); present != 0 || absent == 0 {
 			t.Errorf("b runs %d and removes %d", present, absent)
 		}
-		if why := r.cluster(c, "undeploying", false); !strings.Contains(why, "b") {
+		if why := r.cluster(c, "undeploying", false); why != "b has not said yet that its part is gone" { // as docs/peers.md has it
 			t.Error(why)
 		}
 		if has := r.has("b"); len(has) != 1 || has[0].ID != bridge {
@@ -322,6 +322,12 @@ func TestAnUndeployedClusterIsRemovedAndThenForgotten(t *testing.T) {
 		r.counts(map[string]int{"b": pushes}) // pruning is nobody's push
 		r.agrees(c)
 	})
+}
+
+func TestWhoIsStillToSayThatItIsGone(t *testing.T) {
+	if why := stillThere([]string{"a", "b", "c"}); why != "a and 2 more have not said yet that their parts are gone" {
+		t.Error(why)
+	}
 }
 
 func (r *rig) lab(c *Controller) uuid.UUID {
