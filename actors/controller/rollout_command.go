@@ -16,18 +16,31 @@ import (
 // rolloutMailbox is the mailbox of the leader, whoever that is.
 const rolloutMailbox = "rollout"
 
-// command takes a command of an operator, on the replica that leads.
+// command takes a command of an operator, on the replica that leads. One that is done is not
+// done again where the letter is still there: the leader may have died before it answered, or
+// the store lost its answer to the leader.
 func (a *rolloutActor) command(k revision.Key, l letter) {
 	if a.leads == nil {
 		return
 	}
 	delete(a.letters, k)
-	if why := a.obey(l); why != "" {
-		a.answer(answer{k, l, why})
-		return
+	if s := a.rollout(l.Rollout); s == nil || !slices.Contains(s.Obeyed, k) {
+		if why := a.obey(l); why != "" {
+			a.answer(answer{k, l, why})
+			return
+		}
+		a.now.obeyed(k)
 	}
 	a.stir(true)
 	a.answers = append(a.answers, answer{key: k, letter: l})
+}
+
+// rollout is the one of a revision, nil for none.
+func (a *rolloutActor) rollout(number uint64) *stagedRollout {
+	if a.now != nil && a.now.Revision == number {
+		return a.now
+	}
+	return a.kept[number]
 }
 
 // obey does what an operator wants, or says why not.
@@ -35,7 +48,7 @@ func (a *rolloutActor) obey(l letter) (refused string) {
 	s := a.now
 	switch {
 	case s == nil || s.Revision != l.Rollout:
-		if s = a.kept[l.Rollout]; s == nil {
+		if s = a.rollout(l.Rollout); s == nil {
 			return "there is no staged rollout of this revision"
 		}
 		fallthrough

@@ -97,6 +97,59 @@ func (s *overtaken) Commit(ctx context.Context, t revision.Txn) (revision.Outcom
 	return s.memory.Commit(ctx, t)
 }
 
+// deaf does a write of a rollout, and does not hear that it is done.
+type deaf struct {
+	*memory
+	armed atomic.Bool
+}
+
+func (s *deaf) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+	o, err := s.memory.Commit(ctx, t)
+	saves := slices.ContainsFunc(t.Then, func(op revision.Op) bool { return op.Kind == revision.OpPut && history.InRollouts.Has(op.Key) })
+	if saves && s.armed.CompareAndSwap(true, false) {
+		return revision.Outcome{}, errors.New("the answer is lost")
+	}
+	return o, err
+}
+
+// A command that is stored, though the leader does not hear so, is done once and acknowledged.
+func TestACommandIsDoneOnce(t *testing.T) {
+	onStaged(t, func(r *rig) {
+		s := &deaf{memory: newMemory()}
+		r.store = s.memory
+		inner := r.change
+		r.change = func(o *Options) { inner(o); o.Store = s }
+		c := r.start("a")
+		r.fleetOf(c, 3)
+		r.behave("n0", silent)
+		r.network(c, `{"envParams":{"B":"one"}}`)
+		r.pass(time.Second)
+		number := r.is(c, "running", "one", "n0").Revision
+		for _, one := range []struct {
+			command fleetapi.RolloutCommand
+			said    string
+		}{{fleetapi.PauseRollout, "paused"}, {fleetapi.ResumeRollout, "resumed"}, {fleetapi.AbortRollout, "aborted"}} {
+			s.armed.Store(true)
+			if err := c.CommandRollout(r.Context(), alice, number, one.command); err != nil {
+				t.Errorf("%s: %v", one.command, err)
+			}
+			d, err := c.ExplainRollout(r.Context(), number)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for _, v := range d.Decisions {
+				if v.What == one.said {
+					n++
+				}
+			}
+			if n != 1 || s.armed.Load() {
+				t.Errorf("%s %d times\n%s", one.said, n, decisions(d))
+			}
+		}
+	})
+}
+
 // A base file that changes before anybody has written a layer goes out as revision 0, which is
 // explained and commanded as any other.
 func TestARolloutOfTheBaseAloneIsCommanded(t *testing.T) {

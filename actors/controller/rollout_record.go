@@ -28,6 +28,7 @@ type stagedRollout struct {
 	Left      map[string]string  `json:"left,omitempty"`    // at its end: who does not have it, and why
 	Machine   rollout.Memory     `json:"machine"`
 	Decisions []fleetapi.Verdict `json:"decisions,omitempty"` // the oldest first
+	Obeyed    []revision.Key     `json:"obeyed,omitempty"`    // letters whose commands are done, the oldest first
 }
 
 // The ends of a rollout.
@@ -43,6 +44,7 @@ const (
 	mostDecisions = 200 // are kept of one rollout, the newest
 	mostStaged    = 10  // rollouts are kept
 	mostNamed     = 20  // nodes are named in one decision
+	mostObeyed    = 50  // letters are kept of one rollout: who wrote one waits for ten seconds
 )
 
 // decide keeps what was decided, and why.
@@ -50,6 +52,14 @@ func (s *stagedRollout) decide(now time.Time, by, what, why string) {
 	s.Decisions = append(s.Decisions, fleetapi.Verdict{At: now.UTC(), By: by, What: what, Why: why})
 	if n := len(s.Decisions) - mostDecisions; n > 0 {
 		s.Decisions = slices.Clone(s.Decisions[n:])
+	}
+}
+
+// obeyed keeps that the command of a letter is done.
+func (s *stagedRollout) obeyed(k revision.Key) {
+	s.Obeyed = append(s.Obeyed, k)
+	if n := len(s.Obeyed) - mostObeyed; n > 0 {
+		s.Obeyed = slices.Clone(s.Obeyed[n:])
 	}
 }
 
@@ -69,7 +79,7 @@ func (s *stagedRollout) state() string {
 // clone shares nothing with s that either changes.
 func (s *stagedRollout) clone() *stagedRollout {
 	c := *s
-	c.Revisions, c.Decisions = slices.Clone(s.Revisions), slices.Clone(s.Decisions)
+	c.Revisions, c.Decisions, c.Obeyed = slices.Clone(s.Revisions), slices.Clone(s.Decisions), slices.Clone(s.Obeyed)
 	return &c
 }
 
