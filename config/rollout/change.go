@@ -50,6 +50,7 @@ func (r *Rollout) fresh(named map[string]bool) {
 	clear(r.failures)
 	r.halted, r.canary = false, true
 	r.number = 0
+	r.batch = slices.DeleteFunc(slices.Clone(r.batch), func(name string) bool { return !r.out[name] }) // who has answered waits for a batch of its own
 	if len(r.out) > 0 {
 		r.number = 1
 		for name := range r.out {

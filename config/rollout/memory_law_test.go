@@ -315,6 +315,20 @@ func TestChangesOnTopOfChanges(t *testing.T) {
 	}
 }
 
+// Who has answered is not of the batch that goes on with another change.
+func TestTheBatchOfAnotherChangeIsWhoIsOut(t *testing.T) {
+	r := New(nil, strings.Fields("a b c d"), Settings{Options: Options{First: 1}, Confirm: time.Minute, Stages: []int{100}})
+	for _, e := range []Event{Start{}, NodeConfirmed{"a"}, NodeConfirmed{"b"}, Changed{Nodes: strings.Fields("a b c d"), Fresh: true}} {
+		r.Step(e)
+	}
+	if m := r.Memory(); !reflect.DeepEqual(m.Batch, []string{"c", "d"}) || !reflect.DeepEqual(m.Out, m.Batch) {
+		t.Errorf("the batch is %v, out are %v", m.Batch, m.Out)
+	}
+	if got, want := r.Step(Abort{Revert: true}), (Revert{2, []string{"c", "d"}}); len(got) == 0 || !reflect.DeepEqual(got[0], want) {
+		t.Errorf("%v, want %v: nobody else has it", got, want)
+	}
+}
+
 func TestProgressByBatch(t *testing.T) {
 	r := New(nil, strings.Fields("a b c d e"), Settings{Options: Options{First: 1}, Confirm: time.Minute, Failures: 1, Stages: []int{80}})
 	for _, e := range []Event{Start{}, NodeConfirmed{"a"}, NodeConfirmed{"b"}, NodeFailed{"c", "no"}} {
