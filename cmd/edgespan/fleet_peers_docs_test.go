@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/config"
+	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
@@ -67,20 +68,20 @@ type peersBackend struct {
 
 	at      time.Time
 	ids     map[string]uuid.UUID
-	had     map[string]peer.Configuration
-	gone    map[string][]peer.Gone
-	said    map[string][]state.Reported // of each node
-	applied map[string]uint64           // revision that it said them of
-	trouble bool                        // edge-3 has no route to edge-1, and no collector
+	has     map[string]map[string]peer.Gone // what may be on each node
+	said    map[string][]state.Reported     // of each node
+	applied map[string]uint64               // revision that it said them of
+	trouble bool                            // edge-3 has no route to edge-1, and no collector
 }
 
 func newPeersBackend(t *testing.T) *peersBackend {
 	b := &peersBackend{
-		worldBackend: newWorldBackend(t), at: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), ids: map[string]uuid.UUID{}, had: map[string]peer.Configuration{},
-		gone: map[string][]peer.Gone{}, said: map[string][]state.Reported{}, applied: map[string]uint64{}, trouble: true,
+		worldBackend: newWorldBackend(t), at: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), ids: map[string]uuid.UUID{}, has: map[string]map[string]peer.Gone{},
+		said: map[string][]state.Reported{}, applied: map[string]uint64{}, trouble: true,
 	}
 	b.world.Nodes = map[string]operate.NodeFact{}
 	for i, name := range []string{"edge-1", "edge-2", "edge-3"} {
+		b.has[name] = map[string]peer.Gone{}
 		b.ids[name] = uuid.MustParse(fmt.Sprintf("e%07d-0000-4000-8000-000000000001", i+1))
 		b.world.Nodes[name] = operate.NodeFact{Alive: true, ID: b.ids[name].String()}
 	}
@@ -123,10 +124,18 @@ func (b *peersBackend) configuration(f *peer.Fleet, name string) peer.Configurat
 		in.Nodes[other] = peer.Node{ID: b.ids[other], Ports: map[string]peer.Port{"wan0": {Addresses: []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})}, MTU: 1500}}}
 	}
 	now := peer.Derive(in)
-	in.Gone = peer.Left(b.gone[name], b.had[name], now, func(id string) bool {
-		return slices.ContainsFunc(b.said[name], func(r state.Reported) bool { return r.ID == id && r.State == state.Absent })
-	})
-	b.gone[name], b.had[name] = in.Gone, now
+	for _, r := range b.said[name] {
+		if r.State == state.Absent {
+			delete(b.has[name], r.ID)
+		}
+	}
+	for _, p := range now.Parameters {
+		if p.Target == state.ToBePresent {
+			b.has[name][p.ID] = peer.Gone{ID: p.ID, Kind: p.Kind, Needs: p.Dependencies}
+		}
+	}
+	has := fleet.Memory{Has: slices.Collect(maps.Values(b.has[name]))}
+	in.Gone = has.Left(&now)
 	return peer.Derive(in)
 }
 

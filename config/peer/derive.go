@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -238,26 +237,6 @@ func (c Configuration) With(gone []Gone) Configuration {
 		all[id] = p
 	}
 	return configurationOf(all)
-}
-
-// Left is what of a configuration and of what was gone before it is gone in the next one, but
-// for what was seen to be absent since: it may still be on the node.
-func Left(was []Gone, before, now Configuration, absent func(id string) bool) []Gone {
-	has := map[string]bool{}
-	for _, p := range now.Parameters {
-		has[p.ID] = p.Target == state.ToBePresent
-	}
-	out := map[string]Gone{}
-	for _, g := range was {
-		out[g.ID] = g
-	}
-	for _, p := range before.Parameters {
-		if p.Target == state.ToBePresent {
-			out[p.ID] = Gone{ID: p.ID, Kind: p.Kind, Needs: p.Dependencies}
-		}
-	}
-	maps.DeleteFunc(out, func(id string, _ Gone) bool { return has[id] || absent(id) })
-	return slices.SortedFunc(maps.Values(out), func(a, b Gone) int { return strings.Compare(a.ID, b.ID) })
 }
 
 // Digest tells two configurations apart by what is to be present; "" where that is nothing but

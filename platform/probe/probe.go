@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -68,9 +67,6 @@ func Echo(ctx context.Context, local, remote netip.Addr) (time.Duration, error) 
 		}
 	}
 }
-
-// Silent says whether an error of Echo is that nobody answered in time.
-func Silent(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 // checksum is that of RFC 1071.
 func checksum(b []byte) uint16 {

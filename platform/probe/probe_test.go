@@ -25,9 +25,9 @@ func TestEchoIsAnsweredBySomebodyAndNotByNobody(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := Echo(ctx, netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("240.0.0.1")); err == nil {
-		t.Error("nobody answers")
+		t.Error("240.0.0.1 answers")
 	}
-	if _, err := Echo(t.Context(), netip.MustParseAddr("192.0.2.77"), netip.MustParseAddr("127.0.0.1")); err == nil || Silent(err) {
+	if _, err := Echo(t.Context(), netip.MustParseAddr("192.0.2.77"), netip.MustParseAddr("127.0.0.1")); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("from an address of somebody else: %v", err)
 	}
 }
