@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -48,13 +49,13 @@ func (h *hand) step(ctx context.Context, s handStep) (task.Found, string) {
 	case s.cfg.Kind == peer.KindCheck && !absent:
 		return h.ask(ctx, s.cfg.Check)
 	case s.Step == task.Make:
-		return did(h.d.executors.Make(ctx, executorOf(h.id, s.cfg.Executor)))
+		return did(s.Step, h.d.executors.Make(ctx, executorOf(h.id, s.cfg.Executor)))
 	case s.Step == task.Remove:
-		return did(h.d.executors.Remove(ctx, h.id))
+		return did(s.Step, h.d.executors.Remove(ctx, h.id))
 	case absent:
 		has, err := h.d.executors.Has(ctx, h.id)
 		if err != nil {
-			return task.Failed, err.Error()
+			return did(s.Step, err)
 		}
 		if has {
 			return task.Present, ""
@@ -63,18 +64,22 @@ func (h *hand) step(ctx context.Context, s handStep) (task.Found, string) {
 	}
 	is, why, err := h.d.executors.Check(ctx, executorOf(h.id, s.cfg.Executor))
 	if err != nil {
-		return task.Failed, err.Error()
+		return did(s.Step, err)
 	}
 	return map[netstate.Condition]task.Found{
 		netstate.Missing: task.Absent, netstate.Running: task.Busy, netstate.Right: task.Present, netstate.Spoilt: task.Broken,
 	}[is], why
 }
 
-func did(err error) (task.Found, string) {
-	if err != nil {
-		return task.Failed, err.Error()
+// did is what came of a step that says no more than an error, or none.
+func did(step task.Step, err error) (task.Found, string) {
+	switch {
+	case err == nil:
+		return task.Well, ""
+	case errors.Is(err, context.DeadlineExceeded):
+		return task.Failed, fmt.Sprintf("given up after %v: %v", step.Within(), err)
 	}
-	return task.Well, ""
+	return task.Failed, err.Error()
 }
 
 func executorOf(id string, v peer.ExecutorValue) netstate.Executor {

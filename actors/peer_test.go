@@ -269,6 +269,29 @@ func TestAnExecutorThatCrashesAgainAndAgainIsNotPresent(t *testing.T) {
 	})
 }
 
+func TestAStartThatHangsIsGivenUpAndHoldsUpNoOther(t *testing.T) {
+	onRig(t, func(r *rig) {
+		s := &steward{r: r}
+		r.node.Agent().Up(s)
+		a, b := runs("a", "/bin/a"), runs("b", "/bin/b")
+		r.execs.Hang(a.ID, true)
+		r.pushBoth(1, doc(0, 0), encoded(t, a, b))
+		r.settle(5 * time.Second)
+		if x, y := reported(s.report(), a.ID), reported(s.report(), b.ID); x != "g1 Creating" || y != "g1 Present" {
+			t.Errorf("while it hangs it is %q, the other %q", x, y)
+		}
+		r.settle(27 * time.Second)
+		if got := reported(s.report(), a.ID); got != "g1 CreatingFailed: given up after 30s: context deadline exceeded x1" {
+			t.Errorf("it is %q", got)
+		}
+		r.execs.Hang(a.ID, false)
+		r.settle(2 * time.Minute)
+		if got := reported(s.report(), a.ID); got != "g1 Present" || r.execs.Starts(a.ID) != 1 {
+			t.Errorf("in a kind world it is %q, after %d starts", got, r.execs.Starts(a.ID))
+		}
+	})
+}
+
 func TestAConnectionIsCheckedAndHoldsUpNothing(t *testing.T) {
 	onRig(t, func(r *rig) {
 		s := &steward{r: r}

@@ -22,6 +22,7 @@ type Executors struct {
 	broken map[string]error // of Make
 	ended  func(id string)
 	panics map[string]bool
+	hung   map[string]bool // in Make
 	deaf   map[netip.Addr]bool
 }
 
@@ -29,7 +30,7 @@ type Executors struct {
 func NewExecutors() *Executors {
 	return &Executors{
 		runs: map[string]netstate.Executor{}, starts: map[string]int{}, stops: map[string]int{}, broken: map[string]error{},
-		ended: func(string) {}, panics: map[string]bool{}, deaf: map[netip.Addr]bool{},
+		ended: func(string) {}, panics: map[string]bool{}, hung: map[string]bool{}, deaf: map[netip.Addr]bool{},
 	}
 }
 
@@ -45,6 +46,13 @@ func (x *Executors) Panic(id string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.panics[id] = true
+}
+
+// Hang says whether each start of an executor takes as long as it is let.
+func (x *Executors) Hang(id string, hung bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.hung[id] = hung
 }
 
 // Deafen says whether an address answers no echo.
@@ -107,9 +115,15 @@ func (x *Executors) Check(_ context.Context, e netstate.Executor) (netstate.Cond
 }
 
 // Make starts an executor, in place of what runs under its id.
-func (x *Executors) Make(_ context.Context, e netstate.Executor) error {
+func (x *Executors) Make(ctx context.Context, e netstate.Executor) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.hung[e.ID] {
+		x.mu.Unlock()
+		<-ctx.Done()
+		x.mu.Lock()
+		return ctx.Err()
+	}
 	if err := x.broken[e.ID]; err != nil {
 		return err
 	}
