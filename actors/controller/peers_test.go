@@ -324,6 +324,20 @@ func TestAnUndeployedClusterIsRemovedAndThenForgotten(t *testing.T) {
 	})
 }
 
+// The least time between two pushes, two minutes, is between two of one configuration.
+func TestADeployWaitsForNoPushBeforeIt(t *testing.T) {
+	onPeers(t, func(r *rig, c *Controller) {
+		for range 2 {
+			r.write(c, operate.Deploy{Clusters: []string{"lab"}})
+			r.pass(time.Second)
+			r.cluster(c, "deployed", true)
+			r.write(c, operate.Undeploy{Clusters: []string{"lab"}})
+			r.pass(time.Second)
+			r.cluster(c, "undeployed", false)
+		}
+	})
+}
+
 func TestWhoIsStillToSayThatItIsGone(t *testing.T) {
 	if why := stillThere([]string{"a", "b", "c"}); why != "a and 2 more have not said yet that their parts are gone" {
 		t.Error(why)
