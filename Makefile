@@ -43,7 +43,7 @@ vetted:
 	$(GO) build ./...
 
 unit: ## Unit tests with all their histories, crashes and draws (no root)
-	$(GO) test -timeout 10m $(UNIT)
+	$(GO) test -timeout 14m $(UNIT)
 
 integration: ## Tests that need root and namespaces (root)
 	@test "$$(id -u)" = 0 || { echo 'make integration: needs root, for network namespaces' >&2; exit 1; }

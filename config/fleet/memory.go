@@ -180,7 +180,9 @@ func union(a, b []peer.Gone) []peer.Gone {
 
 // merge takes in what another replica wrote at last, while this one owned the node already.
 func (m *Memory) merge(other Memory) {
-	if other.Push.Number > m.Push.Number {
+	// Of two attempts of one number the stored one was made: what could not be stored was not
+	// sent, and must not look as if it had been on this stream.
+	if other.Push.Number >= m.Push.Number {
 		m.Push = other.Push
 	}
 	m.Floor = max(m.Floor, other.Floor)

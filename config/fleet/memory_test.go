@@ -38,3 +38,17 @@ func TestAClockSetBackHoldsNoQuery(t *testing.T) {
 		t.Error("a query waits for a time that is to come again")
 	}
 }
+
+// Two replicas make an attempt of one number: the one that the store has was made, the other
+// one could not be stored and was not sent.
+func TestOfTwoAttemptsOfOneNumberTheStoredOneWasMade(t *testing.T) {
+	m := Memory{Push: Attempt{Number: 4, On: "mine"}}
+	m.merge(Memory{Push: Attempt{Number: 4, On: "theirs"}})
+	if m.Push.On != "theirs" {
+		t.Errorf("the last attempt is that of stream %q", m.Push.On)
+	}
+	m.merge(Memory{Push: Attempt{Number: 3, On: "before"}})
+	if m.Push.Number != 4 {
+		t.Errorf("the last attempt is %d", m.Push.Number)
+	}
+}
