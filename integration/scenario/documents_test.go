@@ -98,13 +98,15 @@ var sick = []string{"doctor"}
 // fleets are the commands that need a controller, or a config of one that is pending: those
 // are typed by the tests of cmd/edgespan, which has one, and by the stories of fleets here.
 var fleets = []string{
-	"actions", "aggregator", "base", "confirm", "context", "controller", "firmware", "hardware", "history", "join", "metadata", "network", "nodes",
-	"operators", "optimize", "release", "rollback", "rollout", "topology",
+	"actions", "aggregator", "backup", "base", "clusters", "confirm", "context", "controller", "firmware", "hardware", "history", "join", "metadata",
+	"network", "nodes", "operators", "optimize", "peers", "release", "rollback", "rollout", "topology",
 }
 
 // ofAFleet says whether an example is one of those; node alone is the daemon.
 func ofAFleet(e example) bool {
-	return slices.Contains(fleets, e.argv[1]) || e.argv[1] == "node" && len(e.argv) > 2 && !strings.HasPrefix(e.argv[2], "-")
+	about := append(slices.Clone(e.argv[2:]), "")[0]
+	return slices.Contains(fleets, e.argv[1]) || e.argv[1] == "node" && about != "" && !strings.HasPrefix(about, "-") ||
+		e.argv[1] == "wait" && (strings.HasPrefix(about, "peer/") || strings.HasPrefix(about, "cluster/"))
 }
 
 // A reader types what the documents say, from the first example to the last.
@@ -187,7 +189,7 @@ func TestTheExamplesOfTheKeptLabRun(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	all := documented(t, "bin/edgespan", "export")
+	all := slices.DeleteFunc(documented(t, "bin/edgespan", "export"), func(e example) bool { return !strings.HasPrefix(e.String(), "README.md:") })
 	if len(all) < 6 || strings.Join(all[0].argv[1:], " ") != "demo up" || strings.Join(all[len(all)-1].argv[1:], " ") != "demo down" {
 		t.Fatalf("from demo up to demo down is expected: %v", all)
 	}
