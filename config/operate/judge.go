@@ -32,6 +32,7 @@ type judge struct {
 	sets     map[string]layers.Set
 	broken   map[string]error // kinds whose files can't be read
 	read     map[history.Layer]history.Version
+	peers    *described        // nil: not read yet
 	was      map[string]string // names that nodes had before this operation, by those after it
 }
 

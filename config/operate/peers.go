@@ -38,7 +38,11 @@ type described struct {
 	peers, clusters, deployments map[string]config.Object
 }
 
+// described reads them once for an operation: who changes what it gives takes a copy.
 func (j *judge) described() (described, error) {
+	if j.peers != nil {
+		return *j.peers, nil
+	}
 	d := described{map[string]config.Object{}, map[string]config.Object{}, map[string]config.Object{}}
 	for kind, into := range map[history.Kind]map[string]config.Object{
 		history.Peer: d.peers, history.Cluster: d.clusters, history.Deployment: d.deployments,
@@ -54,11 +58,13 @@ func (j *judge) described() (described, error) {
 			}
 		}
 	}
+	j.peers = &d
 	return d, nil
 }
 
-// lay lays a change over what is described.
-func (d described) lay(c history.Change) {
+// lay is what is described with a change laid over it.
+func (d described) lay(c history.Change) described {
+	d = described{maps.Clone(d.peers), maps.Clone(d.clusters), maps.Clone(d.deployments)}
 	for l, doc := range c.Layers {
 		var into map[string]config.Object
 		switch l.Kind {
@@ -75,6 +81,7 @@ func (d described) lay(c history.Change) {
 			into[l.Name] = doc
 		}
 	}
+	return d
 }
 
 // fleet reads what is described. Faults have the layer before their path; what has faults is
@@ -198,18 +205,10 @@ func (j *judge) undescribe(q Undescribe) (Outcome, error) {
 func notThere(kind string, missing []string, have map[string]config.Object) error {
 	allowed := "there is none"
 	if len(have) > 0 {
-		allowed = config.OrList(config.Keys(asObject(have))) + " is allowed"
+		allowed = config.OrList(sortedNames(have)) + " is allowed"
 	}
 	slices.Sort(missing)
 	return &NotFoundError{What: kind + " " + strings.Join(slices.Compact(missing), ", "), Allowed: allowed}
-}
-
-func asObject(m map[string]config.Object) config.Object {
-	out := config.Object{}
-	for k := range m {
-		out[k] = nil
-	}
-	return out
 }
 
 // deploy wants clusters, or no longer.
@@ -258,12 +257,12 @@ func (j *judge) peersChange(c history.Change) (touched []string, faults edit.Fau
 		return nil, nil, err
 	}
 	before, _ := was.fleet()
-	was.lay(c)
-	after, wrong := was.fleet()
+	is := was.lay(c)
+	after, wrong := is.fleet()
 	faults = append(faultsOf(RulePeers, nil, wrong), j.wrongIDs(after)...)
-	for _, name := range config.Keys(asObject(was.deployments)) {
+	for _, name := range sortedNames(is.deployments) {
 		below := []string{history.Layer{Kind: history.Cluster, Name: name}.String()}
-		if was.clusters[name] == nil {
+		if is.clusters[name] == nil {
 			faults = append(faults, edit.Fault{Path: below, Rule: RulePeers, What: "is deployed", Allowed: "a cluster that was undeployed is allowed to go"})
 			continue
 		}
@@ -276,7 +275,7 @@ func (j *judge) peersChange(c history.Change) (touched []string, faults edit.Fau
 		}
 		after.Deployments[name] = d
 		l := history.Layer{Kind: history.Deployment, Name: name}
-		if doc := d.Document(); !config.Equal(doc, was.deployments[name]) {
+		if doc := d.Document(); !config.Equal(doc, is.deployments[name]) {
 			c.Layers[l] = doc
 		}
 	}
