@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"edgespan/config/revision"
+	"edgespan/platform/store/kv"
 )
 
 // lease is when one ends. That is known in memory only: a restart begins it anew,
@@ -136,7 +137,8 @@ func (s *Store) expire() {
 			return
 		default:
 		}
-		over, next := s.over(s.clock.Now())
+		now := s.clock.Now()
+		over, next := s.over(now)
 		for _, id := range over {
 			s.end(id)
 		}
@@ -147,7 +149,7 @@ func (s *Store) expire() {
 		case <-s.closing:
 			return
 		case <-s.relisten:
-		case <-s.clock.After(next):
+		case <-kv.At(s.clock, now.Add(next)):
 		}
 	}
 }

@@ -71,7 +71,7 @@ func (l *leading) run() error {
 		}
 		var wake <-chan time.Time
 		if !turn.Over {
-			wake = l.Clock.After(turn.Wake.Sub(l.Clock.Now()))
+			wake = At(l.Clock, turn.Wake)
 		}
 		select {
 		case a := <-l.answers:

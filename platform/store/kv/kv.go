@@ -78,3 +78,18 @@ type Wall struct{}
 func (Wall) Now() time.Time { return time.Now() }
 
 func (Wall) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// slip is by how much a timer of At may be late.
+const slip = time.Millisecond
+
+// At sends once the clock shows t. A timer counts from when it is made: if the clock moved on
+// between the look at it and that, as it does while the machine is suspended, it is made anew.
+func At(c Clock, t time.Time) <-chan time.Time {
+	for {
+		now := c.Now()
+		timer := c.After(t.Sub(now))
+		if c.Now().Sub(now) < slip {
+			return timer
+		}
+	}
+}
