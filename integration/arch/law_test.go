@@ -49,6 +49,12 @@ var mayImport = map[string][]string{
 
 	// The shell. Plain types of httpapi are what actors answer with.
 	"config/httpapi":          {},
+	"config/facts":            {"config"},
+	"config/facts/ledger":     {"config", "config/facts", "config/revision"},
+	"config/httpapi/factsapi": {"config", "config/facts", "config/facts/ledger", "config/httpapi"},
+	"actors/facts":            {"actors/keep", "config", "config/facts", "config/facts/ledger", "config/httpapi/factsapi", "config/revision"},
+	"platform/keystone":       {},
+	"platform/passwd":         {},
 	"config/httpapi/fleetapi": {"config", "config/backup", "config/edit", "config/history", "config/httpapi", "config/layers", "config/metadata", "config/operate", "config/optimize", "config/nodeconf", "config/peer"},
 	"actors/keep":             {},
 	"actors/controller": {
@@ -182,6 +188,8 @@ var pure = []string{
 	"config/history",
 	"config/operate",
 	"config/backup",
+	"config/facts",
+	"config/facts/ledger",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random

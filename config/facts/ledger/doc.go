@@ -1,0 +1,305 @@
+// Package ledger owns what ConfigDB has: components, resource definitions, environments with
+// their levels and nodes, records with their versions; what a write changes and why it is
+// refused; and the keys of all that in the controller's store (docs/adr/0022).
+//
+// It never talks to a store: it says what is to be read and gets it through a Reader, and a
+// write becomes transactions that somebody else carries out, in order. It never judges who
+// may do what, never speaks HTTP and has no clock.
+package ledger
+
+import (
+	"time"
+
+	"edgespan/config/facts"
+)
+
+// Ref names a component, a resource definition or a level, by its id or by its name.
+type Ref struct {
+	ID   int64
+	Name string // "": by its id
+}
+
+// Kind says which half of a record is meant.
+type Kind string
+
+// The halves of a record. An override is merged over the values of its level, and stays when
+// those are uploaded anew.
+const (
+	Values    Kind = "values"
+	Overrides Kind = "overrides"
+)
+
+// LevelValue is one pair of a path: the name of a level, and a value of it ("nodes", "1").
+type LevelValue struct{ Level, Value string }
+
+// Target is one resource at one place of an environment. Levels are a prefix of those
+// that the environment has, in their order; none is the root, which is all of the environment. The value of
+// the level "nodes" (or "node") may be any name of a registered node.
+type Target struct {
+	Environment int64
+	Levels      []LevelValue
+	Resource    Ref
+}
+
+// Component is a component as the API shows it.
+type Component struct {
+	ID          int64        `json:"id"`
+	Name        string       `json:"name"`
+	Definitions []Definition `json:"resource_definitions"`
+}
+
+// Definition is a resource definition as the API shows it. Component is nil for one that no
+// component has, Content is null where there is none.
+type Definition struct {
+	ID        int64      `json:"id"`
+	Name      string     `json:"name"`
+	Component *int64     `json:"component_id"`
+	Content   facts.JSON `json:"content"`
+}
+
+// Environment is an environment as the API shows it, its levels from the least to the most
+// narrow.
+type Environment struct {
+	ID         int64    `json:"id"`
+	Components []int64  `json:"components"`
+	Levels     []string `json:"hierarchy_levels"`
+}
+
+// Level is a hierarchy level as the API shows it. Values are those that have a record or are registered,
+// sorted.
+type Level struct {
+	ID          int64    `json:"id"`
+	Name        string   `json:"name"`
+	Environment int64    `json:"environment_id"`
+	Parent      *string  `json:"parent"`
+	Values      []string `json:"values"`
+}
+
+// Node is a node that is registered in an environment: whichever of its names is used reaches
+// the same data. FQDN and Certname are "" if unknown.
+type Node struct {
+	ID       string `json:"id"`
+	FQDN     string `json:"fqdn,omitempty"`
+	Certname string `json:"certname,omitempty"`
+}
+
+// Write is one write, as a whole or not at all. Its kinds are those below.
+type Write interface{ write() }
+
+// The writes of the model. A nil pointer leaves as it is what it stands for.
+type (
+	// CreateComponent keeps a given id; Content of a definition may be nil.
+	CreateComponent struct {
+		ID          *int64
+		Name        string
+		Definitions []Definition // Name and Content count
+	}
+	// EditComponent with Definitions replaces its membership: those left out are deleted.
+	EditComponent struct {
+		ID          int64
+		Name        *string
+		Definitions *[]int64
+	}
+	DeleteComponent struct{ ID int64 }
+
+	CreateDefinition struct {
+		ID        *int64
+		Name      string
+		Component *int64
+		Content   facts.JSON
+	}
+	EditDefinition struct {
+		ID        int64
+		Name      *string
+		Component **int64
+		Content   *facts.JSON
+	}
+	// EditContent is a keys operation on the content of a definition.
+	EditContent struct {
+		ID   int64
+		Edit facts.KeysEdit
+	}
+	DeleteDefinition struct{ ID int64 }
+	// DeclareSecrets replaces which keys of a resource are secret (facts.ParseSecret).
+	DeclareSecrets struct {
+		ID   int64
+		Keys []string
+	}
+
+	CreateEnvironment struct {
+		ID         *int64
+		Components []Ref
+		Levels     []string
+	}
+	// EditEnvironment with Levels keeps the records of names that stay, whatever their order, and deletes the
+	// others.
+	EditEnvironment struct {
+		ID         int64
+		Components *[]Ref
+		Levels     *[]string
+	}
+	DeleteEnvironment struct{ ID int64 }
+	RenameLevel       struct {
+		Environment int64
+		Level       Ref
+		Name        string
+	}
+
+	PutNode struct {
+		Environment int64
+		Node        Node
+	}
+	DeleteNode struct {
+		Environment int64
+		ID          string // any of its names
+	}
+)
+
+// The writes of records. IfMatch, if not empty, are the ETags one of which the half must have
+// now ("*": it must be there).
+type (
+	// Put replaces a half of a record. Register makes the node of its level value known
+	// if it is not.
+	Put struct {
+		Target
+		Kind     Kind
+		Value    facts.JSON
+		IfMatch  []string
+		Register bool
+	}
+	// EditKeys is a keys operation on a half of a record.
+	EditKeys struct {
+		Target
+		Kind     Kind
+		Edit     facts.KeysEdit
+		IfMatch  []string
+		Register bool
+	}
+	// Remove takes a half of a record away; its versions stay.
+	Remove struct {
+		Target
+		Kind    Kind
+		IfMatch []string
+	}
+	// Rollback writes again what a half had at a revision, as a new version. With no
+	// resource in the target (the zero Ref) it is all resources of that place, both halves.
+	Rollback struct {
+		Target
+		Kind     Kind
+		Version  uint64 // of the half; 0: Revision says
+		Revision uint64
+	}
+	// Bulk are several writes, in their order, as one revision.
+	Bulk struct{ Writes []Write }
+)
+
+// Record is one revision of the facts: who wrote what, when and why.
+type Record struct {
+	Revision uint64    `json:"revision"`
+	Time     time.Time `json:"time"`
+	Author   string    `json:"author"`
+	Message  string    `json:"message,omitempty"`
+	Changes  []Change  `json:"changes"`
+}
+
+// Change is one thing that a revision changed, with the ids and names of then.
+type Change struct {
+	What        string       `json:"what"` // component, definition, environment, level, node, values, overrides
+	Did         string       `json:"did"`  // created, changed, deleted
+	ID          int64        `json:"id,omitempty"`
+	Name        string       `json:"name,omitempty"`
+	Environment int64        `json:"environment,omitempty"`
+	Levels      []LevelValue `json:"levels,omitempty"` // the one level value of a record; none: the root
+	Resource    int64        `json:"resource,omitempty"`
+	Version     uint64       `json:"version,omitempty"` // that a half of a record has now
+}
+
+// FaultKind says what is wrong with a request.
+type FaultKind uint8
+
+// The kinds of faults, and the status that the API gives each.
+const (
+	Invalid  FaultKind = iota + 1 // 400
+	NotFound                      // 404
+	Conflict                      // 409
+	Stale                         // 412: If-Match
+	TooLarge                      // 413: beyond a quota
+)
+
+// Fault is why a request is refused.
+type Fault struct {
+	Kind FaultKind
+	Text string
+}
+
+func (f *Fault) Error() string { return f.Text }
+
+// Query asks for one answer.
+type Query struct {
+	Target
+	Kind      Kind // Values or Overrides; of Effective, Values
+	Effective bool
+	Lookup    bool     // show_lookup: each top-level value with the level that won
+	Key       []string // dotted key; nil: the whole
+	Version   uint64   // of the values at exactly that level; 0: the newest
+	Revision  uint64   // as of it; 0: now
+	Deep      bool     // merge hashes deeply rather than by their top-level keys
+	Reveal    bool     // secrets are shown
+}
+
+// Answer is what a query finds.
+type Answer struct {
+	Body     []byte
+	ETag     string // with its quotes
+	Version  uint64 // of the values at exactly that level; 0: none was uploaded
+	Revision uint64 // of the facts, that it was read at
+}
+
+// HieraQuery is a lookup of keys over resources of one place, from the highest to the lowest.
+type HieraQuery struct {
+	Environment int64
+	Levels      []LevelValue
+	Resources   []string
+	Merge       facts.MergeOptions
+	Keys        []string // as Puppet spells them: a.b.0, quotes around a literal dot; nil: all of the data
+	Reveal      bool
+}
+
+// Written is what came of a write. Revision is that of the facts, the one before if nothing
+// changed.
+type Written struct {
+	Revision   uint64
+	Changed    bool
+	ETag       string // of the half of a record that was written, raw
+	Version    uint64 // of the values
+	ID         int64  // of what was created
+	Changes    []Change
+	Registered string // the node that the write registered
+}
+
+// VersionsQuery asks for the versions of a half of a record, the newest first.
+type VersionsQuery struct {
+	Target
+	Kind   Kind
+	Before uint64 // only older ones; 0: all
+	Limit  int    // 0: all
+}
+
+// Version is one version of a half of a record.
+type Version struct {
+	Number   uint64    `json:"version"`
+	Revision uint64    `json:"revision"`
+	Time     time.Time `json:"time"`
+	Author   string    `json:"author"`
+	Message  string    `json:"message,omitempty"`
+	SHA256   string    `json:"sha256"`
+	Size     int       `json:"size"` // bytes of the canonical form
+	Removed  bool      `json:"removed,omitempty"`
+}
+
+// RecordsQuery asks for revisions of the facts, the newest first.
+type RecordsQuery struct {
+	Environment int64  // 0: all
+	Before      uint64 // only older ones; 0: all
+	Limit       int    // 0: all
+}

@@ -1,0 +1,87 @@
+// Package factsapi owns the REST of ConfigDB (seed fuel-configdb-serialized-facts-api,
+// reference fuel-configdb §1, docs/adr/0022): its routes, codes and shapes, as clients of the
+// original expect them, and a client. Errors have that API's form, {"msg": text}.
+//
+// It never judges a write and never merges a document: what is asked becomes one call of
+// the Backend. It never decides who a caller is: an Authenticator says so.
+package factsapi
+
+import (
+	"context"
+	"net/http"
+
+	"edgespan/config/facts"
+	"edgespan/config/facts/ledger"
+)
+
+// Backend answers for the API, from a state that is at least as new as every write that any
+// replica had acknowledged when the call began. Faults of a caller are *ledger.Fault.
+type Backend interface {
+	Components(ctx context.Context) ([]ledger.Component, error)
+	Component(ctx context.Context, id int64) (ledger.Component, error)
+	// Definitions are all, or those of one component; *component nil is those of none.
+	Definitions(ctx context.Context, component **int64) ([]ledger.Definition, error)
+	Definition(ctx context.Context, id int64) (ledger.Definition, error)
+	// Secrets are the declared keys of a definition.
+	Secrets(ctx context.Context, id int64) ([]string, error)
+	Environments(ctx context.Context) ([]ledger.Environment, error)
+	Environment(ctx context.Context, id int64) (ledger.Environment, error)
+	Levels(ctx context.Context, environment int64) ([]ledger.Level, error)
+	Level(ctx context.Context, environment int64, level ledger.Ref) (ledger.Level, error)
+	Nodes(ctx context.Context, environment int64) ([]ledger.Node, error)
+	// Node finds a node by any of its names.
+	Node(ctx context.Context, environment int64, name string) (ledger.Node, error)
+
+	// ResolveResource is the definition that a name or an id means in an environment.
+	ResolveResource(ctx context.Context, environment int64, r ledger.Ref) (ledger.Definition, error)
+	// Answer answers a query; with an ETag among known that it has now, without a body.
+	Answer(ctx context.Context, q ledger.Query, known []string) (ledger.Answer, error)
+	// Keys is the operation keys/get: the value at each path, in their order.
+	Keys(ctx context.Context, q ledger.Query, edit facts.KeysEdit) (ledger.Answer, error)
+	// Hiera answers lookups over several resources of one place.
+	Hiera(ctx context.Context, q ledger.HieraQuery, known []string) (ledger.Answer, error)
+
+	Write(ctx context.Context, w WriteRequest) (ledger.Written, error)
+
+	// Versions are those of a half of a record, the newest first.
+	Versions(ctx context.Context, q ledger.VersionsQuery) ([]ledger.Version, error)
+	// Records are the revisions of the facts, the newest first.
+	Records(ctx context.Context, q ledger.RecordsQuery) ([]ledger.Record, error)
+	// Watch delivers each record after a revision, in order, until the context ends or deliver
+	// answers with an error, which is returned.
+	Watch(ctx context.Context, after uint64, deliver func(ledger.Record) error) error
+}
+
+// WriteRequest is a write and who wants it. DryRun judges it and stores nothing.
+type WriteRequest struct {
+	Author  string
+	Message string
+	Write   ledger.Write
+	DryRun  bool
+}
+
+// Role is what a caller may do. The words are those of the fleet's API.
+type Role string
+
+// The roles, each of which may what those before it may.
+const (
+	Viewer   Role = "viewer"
+	Operator Role = "operator"
+	Admin    Role = "admin"
+)
+
+// Caller is who asks. A caller with a Node is that node and reaches nothing but what is
+// below its own value of a level, whatever its role.
+type Caller struct {
+	Name string
+	Role Role
+	Node string // the id of a node that showed its certificate
+}
+
+// Authenticator finds out who asks. Its error is a *ledger.Fault with what the caller is
+// told, or says that it can't be known now (503).
+type Authenticator interface {
+	Authenticate(r *http.Request) (Caller, error)
+	// Challenges are the values of WWW-Authenticate for one who did not say who it is.
+	Challenges() []string
+}
