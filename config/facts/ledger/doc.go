@@ -224,6 +224,7 @@ const (
 	Conflict                      // 409
 	Stale                         // 412: If-Match
 	TooLarge                      // 413: beyond a quota
+	Busy                          // 503: it can not be known or done now; trying again may help
 )
 
 // Fault is why a request is refused.
