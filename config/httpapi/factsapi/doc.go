@@ -9,6 +9,7 @@ package factsapi
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
@@ -70,18 +71,30 @@ const (
 	Admin    Role = "admin"
 )
 
-// Caller is who asks. A caller with a Node is that node and reaches nothing but what is
-// below its own value of a level, whatever its role.
+// Caller is who asks. A caller that is a node (Node or Certname is set) reaches nothing but what
+// is below its own value of a level, whatever its role.
 type Caller struct {
 	Name string
 	Role Role
-	Node string // the id of a node that showed its certificate
+	// Node is the id of a node of the fleet that showed its certificate.
+	Node string
+	// Certname is the name of a node whose certificate another CA made, Puppet's: it is the
+	// node that is registered with this certname.
+	Certname string
 }
 
-// Authenticator finds out who asks. Its error is a *ledger.Fault with what the caller is
-// told, or says that it can't be known now (503).
+// Authenticator finds out who asks. Its errors are *Denied; any other is a failure of ours (500).
 type Authenticator interface {
 	Authenticate(r *http.Request) (Caller, error)
 	// Challenges are the values of WWW-Authenticate for one who did not say who it is.
 	Challenges() []string
 }
+
+// Denied is why nobody, or nobody yet, was found to ask.
+type Denied struct {
+	Status int // 401 with the challenges, 403, 429, or 503: it can't be known now
+	Text   string
+	Wait   time.Duration // before it is worth to ask again (Retry-After); 0: unknown
+}
+
+func (d *Denied) Error() string { return d.Text }
