@@ -10,12 +10,6 @@ import (
 	"unicode"
 )
 
-// Somebody who tries tokens may do so this often from one address.
-const (
-	guessRate  = 1.0 / 3
-	guessBurst = 20
-)
-
 // admit finds out who asks, and whether that one may.
 func (a *api) admit(c *call) *Problem {
 	if c.row.role == "" {
@@ -26,7 +20,7 @@ func (a *api) admit(c *call) *Problem {
 	} else if p := a.authenticate(c); p != nil {
 		return p
 	}
-	if wait := a.callers.take(c.caller.Name, c.entry.Time); wait > 0 {
+	if wait := a.callers.Take(c.caller.Name, c.entry.Time); wait > 0 {
 		return tooMany(wait)
 	}
 	if !may(c.caller.Role, c.row.role) {
@@ -37,28 +31,24 @@ func (a *api) admit(c *call) *Problem {
 
 // authenticate asks whose the token is. It says nothing of why one was not taken.
 func (a *api) authenticate(c *call) *Problem {
-	from := c.RemoteAddr
-	if host, _, err := net.SplitHostPort(from); err == nil {
-		from = host
-	}
-	if wait := a.guesses.left(from, c.entry.Time); wait > 0 {
+	if wait := a.guesses.Wait(c.RemoteAddr, c.entry.Time); wait > 0 {
 		return tooMany(wait)
 	}
 	denied := problem(TypeNoToken, "Authorization: the token of an operator is needed: Bearer TOKEN is allowed")
 	word, token, _ := strings.Cut(c.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(word, "Bearer") || len(c.Header.Values("Authorization")) != 1 || a.hash == nil {
-		a.guesses.take(from, c.entry.Time)
+		a.guesses.Failed(c.RemoteAddr, c.entry.Time)
 		return denied
 	}
 	hash, err := a.hash(strings.TrimSpace(token))
 	if err != nil {
-		a.guesses.take(from, c.entry.Time)
+		a.guesses.Failed(c.RemoteAddr, c.entry.Time)
 		return denied
 	}
 	caller, err := a.backend.Authenticate(c.Context(), hash)
 	switch {
 	case errors.Is(err, ErrNoToken):
-		a.guesses.take(from, c.entry.Time)
+		a.guesses.Failed(c.RemoteAddr, c.entry.Time)
 		return denied
 	case err != nil:
 		return a.problemOf(c, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/httpapi"
 )
 
 // Limits keep one caller, or many, from taking the controller away from the others.
@@ -44,6 +45,9 @@ func WithTokens(hash func(text string) (string, error)) Option {
 // WithNoAuth makes every caller the admin "local", and takes requests only for a name of this
 // machine, so that no page on the web can ask by a name of its own that resolves to here.
 func WithNoAuth() Option { return func(a *api) { a.noAuth = true } }
+
+// WithGuesses shares the count of failed guesses with other doors of the same listener.
+func WithGuesses(g *httpapi.Guesses) Option { return func(a *api) { a.guesses = g } }
 
 // WithAudit hears of every write, every refusal of a caller and every secret that is shown,
 // before the caller has the answer. It is called by many goroutines at once.
@@ -88,8 +92,8 @@ type api struct {
 	watching chan struct{}
 	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
 	end      context.CancelFunc
-	callers  *buckets // by name
-	guesses  *buckets // of who failed to say who it is, by address
+	callers  *httpapi.Buckets // by name
+	guesses  *httpapi.Guesses // of who failed to say who it is, by address
 	origins  *http.CrossOriginProtection
 }
 
@@ -123,8 +127,10 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	}
 	a.watching = make(chan struct{}, a.limits.Watches)
 	a.ending, a.end = context.WithCancel(context.Background()) //nolint:gosec // the server's shutdown calls it, or nobody
-	a.callers = newBuckets(a.limits.Rate, a.limits.Burst)
-	a.guesses = newBuckets(guessRate, guessBurst)
+	a.callers = httpapi.NewBuckets(a.limits.Rate, a.limits.Burst)
+	if a.guesses == nil {
+		a.guesses = httpapi.NewGuesses()
+	}
 	return a
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"edgespan/config/httpapi"
 )
 
 func TestRequestsInFlightAreLimited(t *testing.T) {
@@ -98,7 +100,7 @@ func TestWhoTriesTokensIsSlowedDown(t *testing.T) {
 			h.ServeHTTP(w, r)
 			return w.Code
 		}
-		for i := range guessBurst {
+		for i := range httpapi.GuessBurst {
 			if code := from(fmt.Sprintf("10.0.0.1:%d", i+1), "t-guess"); code != 401 {
 				t.Fatalf("guess %d: %d", i, code)
 			}
@@ -114,25 +116,6 @@ func TestWhoTriesTokensIsSlowedDown(t *testing.T) {
 			t.Errorf("after a while: %d", code)
 		}
 	})
-}
-
-func TestBucketsAreBounded(t *testing.T) {
-	b := newBuckets(1, 2)
-	for i := range 3 * maxBuckets {
-		b.take(fmt.Sprint(i), at)
-	}
-	if len(b.have) > maxBuckets {
-		t.Errorf("%d are remembered", len(b.have))
-	}
-	b = newBuckets(1, 2)
-	b.take("busy", at)
-	b.take("busy", at)
-	for i := range maxBuckets - 1 {
-		b.take(fmt.Sprint(i), at.Add(-time.Hour))
-	}
-	if b.take("new", at); b.take("busy", at) == 0 {
-		t.Error("one who has nothing left is forgotten while others are full")
-	}
 }
 
 func TestReadiness(t *testing.T) {
