@@ -248,12 +248,13 @@ type Query struct {
 	Reveal    bool     // secrets are shown
 }
 
-// Answer is what a query finds.
+// Answer is what a query finds. Nobody changes a Body: others may be given the same.
 type Answer struct {
-	Body     []byte
+	Body     []byte // nil where the caller knows the ETag
 	ETag     string // with its quotes
 	Version  uint64 // of the values at exactly that level; 0: none was uploaded
 	Revision uint64 // of the facts, that it was read at
+	Secret   bool   // secrets are declared of what was asked for
 }
 
 // HieraQuery is a lookup of keys over resources of one place, from the highest to the lowest.

@@ -37,9 +37,10 @@ type Backend interface {
 	ResolveResource(ctx context.Context, environment int64, r ledger.Ref) (ledger.Definition, error)
 	// Answer answers a query; with an ETag among known that it has now, without a body.
 	Answer(ctx context.Context, q ledger.Query, known []string) (ledger.Answer, error)
-	// Keys is the operation keys/get: the value at each path, in their order.
+	// Keys is the operation keys/get: a list of the value at each path, in their order.
 	Keys(ctx context.Context, q ledger.Query, edit facts.KeysEdit) (ledger.Answer, error)
-	// Hiera answers lookups over several resources of one place.
+	// Hiera answers lookups over several resources of one place: with an object that has each key
+	// that was found, under the spelling it was asked by, or with all of the data. What is null is found.
 	Hiera(ctx context.Context, q ledger.HieraQuery, known []string) (ledger.Answer, error)
 
 	Write(ctx context.Context, w WriteRequest) (ledger.Written, error)
@@ -48,8 +49,8 @@ type Backend interface {
 	Versions(ctx context.Context, q ledger.VersionsQuery) ([]ledger.Version, error)
 	// Records are the revisions of the facts, the newest first.
 	Records(ctx context.Context, q ledger.RecordsQuery) ([]ledger.Record, error)
-	// Watch delivers each record after a revision, in order, until the context ends or deliver
-	// answers with an error, which is returned.
+	// Watch delivers each record after a revision, in order, until the context ends, which is
+	// no error of its own, or deliver answers with an error, which is returned.
 	Watch(ctx context.Context, after uint64, deliver func(ledger.Record) error) error
 }
 
