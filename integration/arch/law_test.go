@@ -48,7 +48,7 @@ var mayImport = map[string][]string{
 	"pubsub": {},
 
 	// The shell. Plain types of httpapi are what actors answer with.
-	"config/httpapi":          {},
+	"config/httpapi":          {"config"},
 	"config/facts":            {"config"},
 	"config/facts/ledger":     {"config", "config/facts", "config/revision"},
 	"config/httpapi/factsapi": {"config", "config/facts", "config/facts/ledger", "config/httpapi"},

@@ -13,6 +13,7 @@ import (
 
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi"
 )
 
 // Backend answers for the API, from a state that is at least as new as every write that any
@@ -62,14 +63,14 @@ type WriteRequest struct {
 	DryRun  bool
 }
 
-// Role is what a caller may do. The words are those of the fleet's API.
-type Role string
+// Role is what a caller may do, in the words of the fleet's API.
+type Role = httpapi.Role
 
 // The roles, each of which may what those before it may.
 const (
-	Viewer   Role = "viewer"
-	Operator Role = "operator"
-	Admin    Role = "admin"
+	Viewer   = httpapi.Viewer
+	Operator = httpapi.Operator
+	Admin    = httpapi.Admin
 )
 
 // Caller is who asks. A caller that is a node (Node or Certname is set) reaches nothing but what

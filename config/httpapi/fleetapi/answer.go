@@ -16,6 +16,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/edit"
 	"edgespan/config/history"
+	"edgespan/config/httpapi"
 	"edgespan/config/operate"
 )
 
@@ -62,7 +63,7 @@ func revisionTag(revision uint64) string { return `"` + strconv.FormatUint(revis
 // settle gives an answer the status of its row, or "not modified".
 func (r reply) settle(c *call) reply {
 	r.status = c.row.status
-	if r.etag != "" && !r.lively && c.row.effect == reads && noneMatch(c.Header.Values("If-None-Match"), r.etag) {
+	if r.etag != "" && !r.lively && c.row.effect == reads && httpapi.NoneMatch(c.Header.Values("If-None-Match"), r.etag) {
 		r.status, r.body = http.StatusNotModified, nil
 	}
 	if c.entry.Reveal {
@@ -84,7 +85,7 @@ func (r reply) kind() string {
 	case r.problem:
 		return "application/problem+json"
 	case r.events:
-		return eventStream
+		return httpapi.EventStream
 	case r.stream != nil:
 		return lines
 	}

@@ -2,10 +2,7 @@ package fleetapi
 
 import (
 	"errors"
-	"net"
 	"net/http"
-	"net/netip"
-	"slices"
 	"strings"
 	"unicode"
 )
@@ -23,7 +20,7 @@ func (a *api) admit(c *call) *Problem {
 	if wait := a.callers.Take(c.caller.Name, c.entry.Time); wait > 0 {
 		return tooMany(wait)
 	}
-	if !may(c.caller.Role, c.row.role) {
+	if !c.caller.Role.May(c.row.role) {
 		return problem(TypePermission, "%s %s: is not allowed to a %s: an %s may", c.Method, c.row.path, c.caller.Role, c.row.role)
 	}
 	return nil
@@ -60,28 +57,10 @@ func (a *api) authenticate(c *call) *Problem {
 // mayReveal is after the query is read: secrets are an admin's.
 func (a *api) mayReveal(c *call) *Problem {
 	c.entry.Reveal = c.flags["reveal"] || c.row.reveals
-	if c.flags["reveal"] && !may(c.caller.Role, Admin) {
+	if c.flags["reveal"] && !c.caller.Role.May(Admin) {
 		return problem(TypePermission, "reveal: is not allowed to a %s: an admin may", c.caller.Role)
 	}
 	return nil
-}
-
-// roles are in the order of what they may.
-var roles = []Role{Viewer, Operator, Admin}
-
-// may says whether a role may what another may. One that is none of ours may nothing.
-func may(have, need Role) bool { return slices.Index(roles, have) >= slices.Index(roles, need) }
-
-// local says whether a Host header names this machine.
-func local(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && ip.Unmap().IsLoopback()
 }
 
 // printableMessage says whether a message is fit for one line of a log.

@@ -8,18 +8,18 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/history"
+	"edgespan/config/httpapi"
 	"edgespan/config/operate"
 )
 
-// Role is what a caller may do: a viewer reads, an operator writes configuration, an admin
-// also hands out tokens, replaces nodes, imports and reveals secrets.
-type Role string
+// Role is what a caller may do.
+type Role = httpapi.Role
 
 // The roles; each may do what those before it may.
 const (
-	Viewer   Role = "viewer"
-	Operator Role = "operator"
-	Admin    Role = "admin"
+	Viewer   = httpapi.Viewer
+	Operator = httpapi.Operator
+	Admin    = httpapi.Admin
 )
 
 // Caller is who asks.

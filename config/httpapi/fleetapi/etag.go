@@ -9,47 +9,10 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/history"
+	"edgespan/config/httpapi"
 	"edgespan/config/layers"
 	"edgespan/config/operate"
 )
-
-// tags reads the entity tags of a header (RFC 9110 §8.8.3), all of its lines; any is "*".
-func tags(lines []string) (list []string, any, ok bool) {
-	text := strings.TrimSpace(strings.Join(lines, ","))
-	if text == "*" {
-		return nil, true, true
-	}
-	for text != "" {
-		text = strings.TrimLeft(text, ", \t")
-		if text == "" {
-			break
-		}
-		start := 0
-		if strings.HasPrefix(text, "W/") {
-			start = 2
-		}
-		if !strings.HasPrefix(text[start:], `"`) {
-			return nil, false, false
-		}
-		end := strings.IndexByte(text[start+1:], '"')
-		if end < 0 {
-			return nil, false, false
-		}
-		end += start + 2
-		list = append(list, text[:end])
-		if text = strings.TrimLeft(text[end:], " \t"); text != "" && text[0] != ',' {
-			return nil, false, false
-		}
-	}
-	return list, false, len(list) > 0
-}
-
-// noneMatch says whether an If-None-Match has an ETag, so that the answer would be what the
-// caller has (weak comparison). One that can't be read has none.
-func noneMatch(lines []string, etag string) bool {
-	list, any, ok := tags(lines)
-	return ok && (any || slices.ContainsFunc(list, func(t string) bool { return strings.TrimPrefix(t, "W/") == etag }))
-}
 
 // ifMatch binds a write to what its caller has seen of the layers that it is about, by
 // If-Match with the revisions of ETags, or by If-None-Match: *, that there was nothing.
@@ -66,12 +29,12 @@ func (a *api) ifMatch(c *call) (map[history.Layer]uint64, error) {
 		return nil, err
 	}
 	if len(none) > 0 {
-		if _, any, _ := tags(none); !any || len(match) > 0 {
+		if _, any, _ := httpapi.Tags(none); !any || len(match) > 0 {
 			return nil, problem(TypeBadRequest, "If-None-Match: * is allowed with a write, without If-Match")
 		}
 		return bind(about, 0), nil
 	}
-	list, any, ok := tags(match)
+	list, any, ok := httpapi.Tags(match)
 	if !ok {
 		return nil, problem(TypeBadRequest, `If-Match: * or a list of "REVISION" is allowed`)
 	}

@@ -64,20 +64,8 @@ func WithVersion(v string) Option { return func(a *api) { a.version = v } }
 // WithLimits sets other limits than DefaultLimits.
 func WithLimits(l Limits) Option { return func(a *api) { a.limits = l } }
 
-// Entry is one line of the audit log. It never holds a body, a query or a token.
-type Entry struct {
-	Time     time.Time `json:"time"`
-	Caller   string    `json:"caller,omitempty"` // "" for one who could not say who it is
-	Role     Role      `json:"role,omitempty"`
-	Remote   string    `json:"remote"`
-	Method   string    `json:"method"`
-	Path     string    `json:"path"`
-	Status   int       `json:"status"`
-	Revision uint64    `json:"revision,omitempty"`
-	DryRun   bool      `json:"dryRun,omitempty"`
-	Reveal   bool      `json:"reveal,omitempty"`
-	Message  string    `json:"message,omitempty"`
-}
+// Entry is one line of the audit log.
+type Entry = httpapi.Entry
 
 type api struct {
 	backend  Backend
@@ -171,7 +159,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	var out io.Writer = w
 	if answer.events {
-		out = flushing{w}
+		out = httpapi.Flushing{ResponseWriter: w}
 	}
 	if err := answer.stream(ctx, out); err != nil {
 		a.failed(r.Method, c.entry.Path, err)
@@ -237,7 +225,7 @@ func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
 
 // foreign refuses what a page of another site has sent through a browser.
 func (a *api) foreign(r *http.Request) *Problem {
-	if a.noAuth && !local(r.Host) {
+	if a.noAuth && !httpapi.LocalHost(r.Host) {
 		return problem(TypeMisdirected, "Host: is %s: localhost and addresses of the loopback are allowed without authentication", config.Quote(r.Host))
 	}
 	if a.origins.Check(r) != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"edgespan/config"
+	"edgespan/config/httpapi"
 	"edgespan/config/operate"
 )
 
@@ -16,15 +17,7 @@ func serveOpenAPI(a *api, _ *call) (reply, error) {
 // describe is the OpenAPI 3.1 document of a table.
 func describe(rows []row, version string) config.Object {
 	components := config.Object{}
-	var ref func(t reflect.Type) config.Object
-	ref = func(t reflect.Type) config.Object {
-		name := component(t)
-		if _, known := components[name]; !known {
-			components[name] = true // it may name itself
-			components[name] = structSchema(t, ref)
-		}
-		return config.Object{"$ref": "#/components/schemas/" + name}
-	}
+	ref := schemas.Components(components)
 	paths := config.Object{}
 	for i := range rows {
 		at, _ := paths[rows[i].path].(config.Object)
@@ -57,7 +50,7 @@ func operation(r *row, ref func(reflect.Type) config.Object) config.Object {
 		"responses": config.Object{
 			strconv.Itoa(r.status): config.Object{
 				"description": "done",
-				"content":     config.Object{r.kind(): config.Object{"schema": schema(r.answer, ref)}},
+				"content":     config.Object{r.kind(): config.Object{"schema": schemas.Of(r.answer, ref)}},
 			},
 			"default": config.Object{"$ref": "#/components/responses/Problem"},
 		},
@@ -67,7 +60,7 @@ func operation(r *row, ref func(reflect.Type) config.Object) config.Object {
 		o["description"] = "For the role " + string(r.role) + "."
 	}
 	if r.body != nil {
-		content := config.Object{"schema": schema(r.body, ref)}
+		content := config.Object{"schema": schemas.Of(r.body, ref)}
 		o["requestBody"] = config.Object{
 			"required": true, "content": config.Object{"application/json": content, "application/yaml": content},
 		}
@@ -84,7 +77,7 @@ func (r *row) kind() string {
 	case r.lines:
 		return lines
 	case r.events:
-		return eventStream
+		return httpapi.EventStream
 	}
 	return "application/json"
 }

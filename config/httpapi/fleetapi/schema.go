@@ -8,81 +8,14 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/httpapi"
 )
 
-// enums are the types that have few values.
-var enums = map[reflect.Type][]any{
-	reflect.TypeFor[Role](): {string(Viewer), string(Operator), string(Admin)},
-}
+// schemas are those of the types that have few values.
+var schemas = httpapi.Schemas{reflect.TypeFor[Role](): httpapi.Enum(Viewer, Operator, Admin)}
 
-// component is the name of a type that the description has once, "" for what it has in place.
-func component(t reflect.Type) string {
-	if t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]() {
-		return strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
-	}
-	return ""
-}
-
-// schemaOf is the JSON Schema (2020-12, as OpenAPI 3.1 has it) of a Go type, with everything
-// in place.
-func schemaOf(t reflect.Type) config.Object { return schema(t, nil) }
-
-// schema is that of a type; ref, where it is there, names what stands among the components.
-func schema(t reflect.Type, ref func(reflect.Type) config.Object) config.Object {
-	if values, is := enums[t]; is {
-		return config.Object{"type": "string", "enum": values}
-	}
-	switch {
-	case t == reflect.TypeFor[time.Time]():
-		return config.Object{"type": "string", "format": "date-time"}
-	case t == anything:
-		return config.Object{}
-	case t == anObject:
-		return config.Object{"type": "object"}
-	case component(t) != "" && ref != nil:
-		return ref(t)
-	}
-	switch t.Kind() {
-	case reflect.Bool:
-		return config.Object{"type": "boolean"}
-	case reflect.String:
-		return config.Object{"type": "string"}
-	case reflect.Int:
-		return config.Object{"type": "integer"}
-	case reflect.Float64:
-		return config.Object{"type": "number"}
-	case reflect.Uint64, reflect.Uint32:
-		return config.Object{"type": "integer", "minimum": int64(0)}
-	case reflect.Pointer:
-		return schema(t.Elem(), ref)
-	case reflect.Slice:
-		return config.Object{"type": "array", "items": schema(t.Elem(), ref)}
-	case reflect.Array:
-		n := int64(t.Len())
-		return config.Object{"type": "array", "items": schema(t.Elem(), ref), "minItems": n, "maxItems": n}
-	case reflect.Map:
-		return config.Object{"type": "object", "additionalProperties": schema(t.Elem(), ref)}
-	case reflect.Struct:
-		return structSchema(t, ref)
-	default:
-		panic(fmt.Sprintf("%s has no form on the wire", t)) // found by the tests, which describe every row
-	}
-}
-
-func structSchema(t reflect.Type, ref func(reflect.Type) config.Object) config.Object {
-	properties, required := config.Object{}, []any{}
-	for _, f := range reflect.VisibleFields(t) {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous || !f.IsExported() {
-			continue
-		}
-		properties[name] = schema(f.Type, ref)
-		if options != "omitempty" && options != "omitzero" {
-			required = append(required, name)
-		}
-	}
-	return config.Object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
-}
+// schemaOf is the schema of a type, with everything in place.
+func schemaOf(t reflect.Type) config.Object { return schemas.Of(t, nil) }
 
 // checkSchema finds where a value is not what a schema in place says.
 func checkSchema(s config.Object, v any, path []string) config.Faults {

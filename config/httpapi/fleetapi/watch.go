@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"reflect"
 	"slices"
 	"time"
 
+	"edgespan/config/httpapi"
 	"edgespan/config/operate"
 )
 
@@ -17,10 +17,7 @@ import (
 // A watch ends by itself after streamDeadline, when what it watches is gone, and when the
 // controller ends: whoever goes on asks again, and is told at once how it is.
 const (
-	eventStream = "text/event-stream"
-	heartbeat   = 15 * time.Second       // a comment, where nothing else is told
-	pace        = 100 * time.Millisecond // least time between two events
-	writeWait   = 10 * time.Second       // a reader that takes nothing for so long is sent away
+	pace = 100 * time.Millisecond // least time between two events
 )
 
 // watch answers with events: what look gives, whenever that is another by what quiet leaves of it.
@@ -131,7 +128,7 @@ func (s *watcher) wait(ctx context.Context, mark uint64, changed func(context.Co
 		next, err := changed(ctx, mark)
 		heard <- news{next, err}
 	}()
-	beat := time.NewTicker(heartbeat)
+	beat := time.NewTicker(httpapi.Heartbeat)
 	defer beat.Stop()
 	for {
 		select {
@@ -150,23 +147,6 @@ func (a *api) open(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(a.ending, cancel)
 	return ctx, func() { stop(); cancel() }
-}
-
-// flushing sends each write at once, to a reader that takes it.
-type flushing struct {
-	http.ResponseWriter
-}
-
-func (f flushing) Write(p []byte) (int, error) {
-	c := http.NewResponseController(f.ResponseWriter)
-	if err := c.SetWriteDeadline(time.Now().Add(writeWait)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return 0, err
-	}
-	n, err := f.ResponseWriter.Write(p)
-	if err == nil {
-		err = c.Flush()
-	}
-	return n, err
 }
 
 // quietPeer is a peer without what is another each moment.

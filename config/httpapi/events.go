@@ -1,0 +1,32 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"time"
+)
+
+// Server-sent events (WHATWG HTML §9.2).
+const (
+	EventStream = "text/event-stream"
+	Heartbeat   = 15 * time.Second // a comment, where nothing else is told
+
+	writeWait = 10 * time.Second // a reader that takes nothing for so long is sent away
+)
+
+// Flushing sends each write at once, to a reader that takes it.
+type Flushing struct {
+	http.ResponseWriter
+}
+
+func (f Flushing) Write(p []byte) (int, error) {
+	c := http.NewResponseController(f.ResponseWriter)
+	if err := c.SetWriteDeadline(time.Now().Add(writeWait)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return 0, err
+	}
+	n, err := f.ResponseWriter.Write(p)
+	if err == nil {
+		err = c.Flush()
+	}
+	return n, err
+}
