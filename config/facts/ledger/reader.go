@@ -1,0 +1,27 @@
+package ledger
+
+import (
+	"edgespan/config/facts"
+	"edgespan/config/revision"
+)
+
+// Reader reads the store. A backend fulfils it once somebody gives it a deadline.
+type Reader interface {
+	// Get reads up to revision.MaxOps keys at one moment, in their order. An absent key has
+	// the zero ModRevision.
+	Get(keys ...revision.Key) ([]revision.Entry, error)
+	// List reads the keys below a prefix, in order.
+	List(below revision.Prefix, o revision.ListOptions) (revision.Page, error)
+}
+
+// Blobs has the content of documents by their SHA-256, in hex. ReadBlob reads one; whoever
+// fulfils this may keep them, since the content of a name never changes.
+type Blobs interface {
+	Blob(sha string) (facts.JSON, error)
+}
+
+// Source is all that is read beside a State.
+type Source interface {
+	Reader
+	Blobs
+}
