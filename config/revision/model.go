@@ -1,8 +1,8 @@
 package revision
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 )
@@ -14,7 +14,7 @@ type Model struct {
 	revision  Revision
 	compacted Revision
 	versions  map[Key][]Entry // what each became, by revision; a Version of 0 is a delete
-	log       []Batch
+	log       []Batch         // by revision
 	leases    map[LeaseID]modelLease
 	lastLease LeaseID
 }
@@ -130,10 +130,11 @@ func (m *Model) Since(p Prefix, after Revision) ([]Batch, error) {
 		return nil, fmt.Errorf("watch below %q: %w: %d, the oldest is %d", p, ErrCompacted, after+1, m.compacted)
 	}
 	var out []Batch
-	for _, b := range m.log {
+	first, _ := slices.BinarySearchFunc(m.log, after+1, func(b Batch, r Revision) int { return cmp.Compare(b.Revision, r) })
+	for _, b := range m.log[first:] {
 		mine := Batch{Revision: b.Revision}
 		for _, e := range b.Events {
-			if b.Revision > after && p.Has(e.Entry.Key) {
+			if p.Has(e.Entry.Key) {
 				e.Entry.Value = slices.Clone(e.Entry.Value)
 				mine.Events = append(mine.Events, e)
 			}
@@ -301,10 +302,14 @@ func (m *Model) keysOf(id LeaseID) []Key {
 // transaction of its own, and says which.
 func (m *Model) Expire(now time.Time) []LeaseID {
 	var ended []LeaseID
-	for _, id := range slices.Sorted(maps.Keys(m.leases)) {
-		if !m.leases[id].ends.After(now) && m.Revoke(id) == nil {
+	for id, l := range m.leases {
+		if !l.ends.After(now) {
 			ended = append(ended, id)
 		}
+	}
+	slices.Sort(ended)
+	for _, id := range ended {
+		_ = m.Revoke(id) // never an error: it is there
 	}
 	return ended
 }
