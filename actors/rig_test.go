@@ -219,6 +219,7 @@ type rig struct {
 	stick   atomic.Pointer[func()] // runs in the config actor, when it sets the level
 	mu      sync.Mutex
 	beats   int
+	change  func(*Options) // of each start; nil for none
 }
 
 // fed is how often the watchdog was.
@@ -231,6 +232,15 @@ func (r *rig) fed() int {
 // onRig runs f with a node in a bubble of fake time.
 func onRig(t *testing.T, f func(r *rig)) {
 	t.Helper()
+	onHost(t, func(r *rig) {
+		r.start()
+		f(r)
+	})
+}
+
+// onHost is onRig with a node that is not started yet.
+func onHost(t *testing.T, f func(r *rig)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{T: t, host: fake.New(), execs: fake.NewExecutors(), journal: &memJournal{data: map[string]map[string][]byte{}}, files: &memFiles{slots: map[string][]byte{}}}
 		r.host.SetInterfaces(netstate.Interface{
@@ -242,7 +252,6 @@ func onRig(t *testing.T, f func(r *rig)) {
 			t.Fatal(faults)
 		}
 		r.about = agent.Facts{Name: "n", Software: "EDGESPAN-0-1-0", Metadata: m, Bases: schema.NodeBases()}
-		r.start()
 		defer func() { r.stop() }() // also after a Fatal: the bubble ends only then
 		f(r)
 		if v := r.host.Violations(); len(v) > 0 {
@@ -258,7 +267,7 @@ func (r *rig) start() {
 	if testing.Verbose() {
 		log = zaptest.NewLogger(r.T, zaptest.Level(zap.InfoLevel))
 	}
-	n, err := Start(Options{
+	o := Options{
 		Host: r.host, Executors: r.execs, Echo: r.execs.Echo, Files: r.files, Facts: &r.facts, About: r.about, Machine: fmt.Sprint("m", r.boot), Commands: &r.ran, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
 		SetLevel: func(word string) {
 			r.level.Store(&word)
@@ -273,7 +282,11 @@ func (r *rig) start() {
 				r.mu.Unlock()
 			}
 		},
-	})
+	}
+	if r.change != nil {
+		r.change(&o)
+	}
+	n, err := Start(o)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -283,6 +296,9 @@ func (r *rig) start() {
 
 func (r *rig) stop() {
 	r.Helper()
+	if r.node == nil { // it could not be started
+		return
+	}
 	if err := r.node.Stop(context.Background()); err != nil {
 		r.Errorf("stop the node: %v", err)
 	}
