@@ -65,6 +65,7 @@ type fakeConfig struct {
 // fakeStream is one stream of a node.
 type fakeStream struct {
 	n    *fakeNode
+	at   *Controller
 	id   uint64
 	down chan link.FromController
 	done chan struct{}
@@ -74,13 +75,15 @@ type fakeStream struct {
 }
 
 func (s *fakeStream) ID() uint64 { return s.id }
-func (s *fakeStream) Send(m link.FromController) error {
-	select {
-	case s.down <- m:
-		return nil
-	default:
-		return errors.New("full")
-	}
+func (s *fakeStream) Send(m link.FromController) (err error) {
+	s.n.r.carry(s.at, s.n, m, func() {
+		select {
+		case s.down <- m:
+		default:
+			err = errors.New("full")
+		}
+	})
+	return err
 }
 func (s *fakeStream) End(string) { s.n.drop(s) }
 
@@ -112,7 +115,7 @@ func (n *fakeNode) try(ctx context.Context, c *Controller) error {
 		return err
 	}
 	n.cut()
-	s := &fakeStream{n: n, id: n.r.streams.Add(1), down: make(chan link.FromController, 100), done: make(chan struct{}), gone: make(chan struct{})}
+	s := &fakeStream{n: n, at: c, id: n.r.streams.Add(1), down: make(chan link.FromController, 100), done: make(chan struct{}), gone: make(chan struct{})}
 	n.mu.Lock()
 	n.to, n.stream = c, s
 	n.mu.Unlock()
@@ -166,7 +169,7 @@ func (n *fakeNode) drop(s *fakeStream) {
 
 // serve is the node's half of a stream.
 func (n *fakeNode) serve(c *Controller, s *fakeStream) {
-	say := func(m link.FromNode) { c.Received(s, m) }
+	say := func(m link.FromNode) { n.r.carry(c, n, m, func() { c.Received(s, m) }) }
 	n.mu.Lock()
 	say(n.report())
 	for _, r := range n.last {

@@ -22,20 +22,24 @@ import (
 // onPeers runs a test with peers a, b and c that are in sync and described, beside d that is
 // neither, and a cluster lab of the three.
 func onPeers(t *testing.T, f func(*rig, *Controller)) {
-	onRig(t, func(r *rig) {
-		c := r.start("a")
-		for i, name := range []string{"a", "b", "c"} {
-			r.join(c, name).ports = []link.Port{{Label: "wan0", Addresses: []string{"fe80::1", fmt.Sprintf("192.0.2.%d", i+1)}, MTU: 1500}}
-			r.nodes[name].connect(c)
-		}
-		r.node(c, "d")
-		r.describe(c, peerDoc("a"), peerDoc("b"), peerDoc("c"), clusterDoc("star", "a", "b", "c"))
-		r.pass(time.Minute)
-		for name := range r.nodes {
-			r.wants(c, name, "in sync")
-		}
-		f(r, c)
-	})
+	onRig(t, func(r *rig) { f(r, r.peered()) })
+}
+
+// peered starts a controller with the peers of onPeers.
+func (r *rig) peered() *Controller {
+	r.Helper()
+	c := r.start("a")
+	for i, name := range []string{"a", "b", "c"} {
+		r.join(c, name).ports = []link.Port{{Label: "wan0", Addresses: []string{"fe80::1", fmt.Sprintf("192.0.2.%d", i+1)}, MTU: 1500}}
+		r.nodes[name].connect(c)
+	}
+	r.node(c, "d")
+	r.describe(c, peerDoc("a"), peerDoc("b"), peerDoc("c"), clusterDoc("star", "a", "b", "c"))
+	r.pass(time.Minute)
+	for name := range r.nodes {
+		r.wants(c, name, "in sync")
+	}
+	return c
 }
 
 func peerDoc(name string, more ...string) string {

@@ -242,7 +242,17 @@ type rig struct {
 	nodes    map[string]*fakeNode
 	streams  atomic.Uint64
 	change   func(*Options)
-	real     bool // the clock is the machine's
+	wire     func(at *Controller, n *fakeNode, m any, pass func()) // takes what goes over a node's stream, either way; nil: it passes
+	real     bool                                                  // the clock is the machine's
+}
+
+// carry has a message go over a node's stream.
+func (r *rig) carry(at *Controller, n *fakeNode, m any, pass func()) {
+	if r.wire == nil {
+		pass()
+		return
+	}
+	r.wire(at, n, m, pass)
 }
 
 // settled waits until nothing goes on at this moment.
