@@ -1,5 +1,10 @@
 package facts
 
+import (
+	"strconv"
+	"strings"
+)
+
 // KeysOp is what a keys operation does.
 type KeysOp string
 
@@ -15,4 +20,218 @@ const (
 type KeysEdit struct {
 	Op    KeysOp
 	Items [][]JSON
+}
+
+// ParseKeysEdit reads the body of a keys operation: a list of paths.
+func ParseKeysEdit(op KeysOp, body []byte) (KeysEdit, error) {
+	if op != KeysGet && op != KeysSet && op != KeysDelete {
+		return KeysEdit{}, malformed("Unknown operation: %s: get, set and delete are allowed", shown(JSON(op)))
+	}
+	v, err := Parse(body)
+	if err != nil {
+		return KeysEdit{}, err
+	}
+	if v[0] != '[' {
+		return KeysEdit{}, malformed("the keys are %s: a list of paths is allowed, each a list of keys", kindOf(v))
+	}
+	e := KeysEdit{Op: op}
+	for i, item := range v.Elements() {
+		if item[0] != '[' {
+			return KeysEdit{}, malformed("path %d is %s: a list of keys is allowed", i, kindOf(item))
+		}
+		path := item.Elements()
+		keys := path
+		if op == KeysSet && len(path) > 0 {
+			keys = path[:len(path)-1]
+		}
+		if _, err := keyTexts(keys); err != nil {
+			return KeysEdit{}, malformed("path %d: %v", i, err)
+		}
+		e.Items = append(e.Items, path)
+	}
+	return e, nil
+}
+
+// keyTexts are keys as strings; an integer is the index of a list or a key of that spelling.
+func keyTexts(keys []JSON) ([]string, error) {
+	out := make([]string, len(keys))
+	for i, k := range keys {
+		text, is := k.Text()
+		if !is {
+			text = string(k)
+			is = text != "" && strings.Trim(text, "-0123456789") == ""
+		}
+		if !is {
+			return nil, malformed("key %d is %s: strings and integers are allowed", i, kindOf(k))
+		}
+		out[i] = text
+	}
+	return out, nil
+}
+
+// Apply is doc after the operation; no document (nil, or null) is one without keys. Any
+// error leaves doc as it was, and no other error than of kind Conflict comes of paths that
+// ParseKeysEdit has read. Get changes nothing.
+func (e KeysEdit) Apply(doc JSON) (JSON, error) {
+	if e.Op == KeysGet || len(e.Items) == 0 {
+		return doc, nil
+	}
+	root := &node{raw: doc}
+	if len(doc) == 0 || doc[0] == 'n' {
+		root.raw = JSON("{}")
+	}
+	changed := false
+	for _, item := range e.Items {
+		if e.Op == KeysDelete && len(item) == 0 {
+			continue // as the original does
+		}
+		var value JSON
+		keys := item
+		if e.Op == KeysSet {
+			if len(item) < 2 {
+				return nil, conflict("Keys path %s invalid. Keys path should contain at least one key and value", shown(listOf(item)))
+			}
+			keys, value = item[:len(item)-1], item[len(item)-1]
+		}
+		path, err := keyTexts(keys)
+		if err != nil {
+			return nil, err
+		}
+		if err := root.edit(path, value); err != nil {
+			return nil, err
+		}
+		changed = true
+	}
+	if !changed {
+		return doc, nil
+	}
+	out := root.append(nil)
+	if nesting(out) > MaxDepth {
+		return nil, conflict("the document would be nested too deep: %d levels are allowed", MaxDepth)
+	}
+	return out, nil
+}
+
+// edit puts a value at a path, or takes away what is there if value is nil.
+func (n *node) edit(path []string, value JSON) error {
+	for i, key := range path[:len(path)-1] {
+		next, err := n.step(path, i, key)
+		if err != nil {
+			return err
+		}
+		n = next
+	}
+	last := len(path) - 1
+	if _, err := n.step(path, last, path[last]); err != nil && (value == nil || !n.takes()) {
+		return err
+	}
+	if value == nil {
+		n.remove(path[last])
+		return nil
+	}
+	n.set(path[last], &node{raw: value})
+	return nil
+}
+
+// step goes from a node that stands at path[:i] to what it has at key.
+func (n *node) step(path []string, i int, key string) (*node, error) {
+	n.expand()
+	if n.kind != '{' && n.kind != '[' {
+		return nil, unreachable(path, i, n.raw)
+	}
+	if below := n.get(key); below != nil {
+		return below, nil
+	}
+	return nil, notExisting(path, key)
+}
+
+// Get are the values at the paths of a get; a path without keys is the whole.
+func (e KeysEdit) Get(doc JSON) ([]JSON, error) {
+	out := make([]JSON, len(e.Items))
+	for i, item := range e.Items {
+		path, err := keyTexts(item)
+		if err != nil {
+			return nil, err
+		}
+		if out[i], err = At(doc, path); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// ParseKey is the path that a dotted key spells. Lists are indexed by digits; a key with a dot in
+// it can't be spelled (seed's reference §1.2).
+func ParseKey(key string) []string { return strings.Split(key, ".") }
+
+// At is the value at a path of a document: keys of objects, indices of lists in digits. The error, of
+// kind Conflict, names the path and the key on which it failed.
+func At(doc JSON, path []string) (JSON, error) {
+	v := doc
+	for i, key := range path {
+		switch below, found := child(v, key); {
+		case found:
+			v = below
+		case len(v) > 0 && v[0] != '{' && v[0] != '[':
+			return nil, unreachable(path, i, v)
+		default:
+			return nil, notExisting(path, key)
+		}
+	}
+	return v, nil
+}
+
+// child is what an object has at a key, or a list at an index.
+func child(v JSON, key string) (JSON, bool) {
+	if len(v) == 0 {
+		return nil, false
+	}
+	switch v[0] {
+	case '{':
+		for s := range spans(v) {
+			if k := v[s.from+1 : s.value-2]; len(k) >= len(key) && unquote(k) == key {
+				return v[s.value:s.to], true
+			}
+		}
+	case '[':
+		vs := v.Elements()
+		if i, is := listIndex(key, len(vs)); is {
+			return vs[i], true
+		}
+	}
+	return nil, false
+}
+
+// listIndex reads an index of a list that has n elements.
+func listIndex(key string, n int) (int, bool) {
+	i, err := strconv.Atoi(key)
+	if err != nil || i < 0 || i >= n || !isDigit(key[0]) {
+		return 0, false
+	}
+	return i, true
+}
+
+func notExisting(path []string, key string) *Error {
+	return conflict("Keys path doesn't exist %s. Failed on the key %s", pathText(path), key)
+}
+
+func unreachable(path []string, i int, leaf JSON) *Error {
+	on := "the document"
+	if i > 0 {
+		on = path[i-1]
+	}
+	const text = "Leaf value %s found on key %s in keys path %s"
+	err := conflict(text, shown(leaf), on, pathText(path))
+	err.path, err.leaf = path[:i], leaf
+	err.hide = conflict(text, kindOf(leaf), on, pathText(path)).Text
+	return err
+}
+
+// pathText is a path as the list that a client sends.
+func pathText(path []string) string {
+	keys := make([]JSON, len(path))
+	for i, k := range path {
+		keys[i] = Quote(k)
+	}
+	return string(listOf(keys))
 }
