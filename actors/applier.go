@@ -25,6 +25,7 @@ type applyRequest struct {
 	seq    netinst.ApplySeq
 	want   netstate.State
 	full   bool
+	look   bool // drift is left
 	forget func(netstate.Flow) bool
 }
 
@@ -38,7 +39,8 @@ type (
 	applyResult struct {
 		seq      netinst.ApplySeq
 		failures []netstate.Failure
-		had      netstate.State // before it
+		drift    []netstate.Failure // was left
+		had      netstate.State     // before it
 		err      string
 		done     []netstate.Op // what took effect
 	}
@@ -71,13 +73,17 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	if err != nil {
 		return applyResult{seq: r.seq, err: err.Error()}
 	}
+	var drift []netstate.Failure
+	if r.look {
+		r.want, drift = netinst.Leave(have, r.want)
+	}
 	plan := netstate.Diff(have, r.want)
 	// An earlier incarnation may have died between its chains and its flows.
 	judge := !a.judged && len(have) > 0
 	a.judged = true
 	if len(plan) == 0 {
 		a.forget(judge, r.forget)()
-		return applyResult{seq: r.seq}
+		return applyResult{seq: r.seq, drift: drift}
 	}
 	run := netstate.NewRun(plan)
 	var done []netstate.Op
@@ -103,7 +109,7 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 		failures = a.verify(r.want) // while the flows are walked through, which takes as long
 	}
 	forgotten()
-	return applyResult{seq: r.seq, failures: failures, had: have, done: done}
+	return applyResult{seq: r.seq, failures: failures, drift: drift, had: have, done: done}
 }
 
 func (a *applier) observe(full bool) (netstate.State, error) {

@@ -46,6 +46,7 @@ type bridge struct {
 	networkPub *pubsub.Publisher[netinst.NetworkInstanceStatus]
 	adapterPub *pubsub.Publisher[netinst.AppAdapterStatus]
 	leasePub   *pubsub.Publisher[Leases]
+	stoodPub   *pubsub.Publisher[Stood]
 	troublePub *pubsub.Publisher[Trouble]
 
 	applier *actor.PID
@@ -80,7 +81,7 @@ func (b *bridge) Receive(c actor.Context) {
 	case opStarted:
 		b.step(c, netinst.OpStarted{Seq: msg.seq, Op: msg.op, At: msg.at})
 	case applyResult:
-		b.step(c, netinst.Applied{Seq: msg.seq, Failures: msg.failures, Had: msg.had, Err: msg.err, Done: msg.done, At: time.Now()})
+		b.step(c, netinst.Applied{Seq: msg.seq, Failures: msg.failures, Drift: msg.drift, Had: msg.had, Err: msg.err, Done: msg.done, At: time.Now()})
 	case netinst.Event:
 		b.step(c, msg)
 	}
@@ -91,6 +92,9 @@ func (b *bridge) started(c actor.Context) {
 	leases, _ := b.d.topics.Leases.Get("", b.key)
 	b.owner = netstate.Owner{Name: b.key, Number: number}
 	b.mgr = netinst.NewManager(b.owner, b.d.runDir, b.d.epoch(), leases)
+	if s, _ := b.d.topics.Stood.Get("", b.key); s.Machine == b.d.machine {
+		b.mgr.Resume(s.Mark)
+	}
 	b.log = b.d.log.With(zap.String("ni", b.key))
 	b.seen = map[string]netinst.PortStatus{}
 
@@ -99,6 +103,8 @@ func (b *bridge) started(c actor.Context) {
 	b.networkPub, b.adapterPub, b.leasePub = t.NetworkStatus.Publisher(name), t.AdapterStatus.Publisher(name), t.Leases.Publisher(name)
 	b.networkPub.Take("", b.key)
 	b.leasePub.Take("", b.key)
+	b.stoodPub = t.Stood.Publisher(name)
+	b.stoodPub.Take("", b.key)
 	b.troublePub = t.Trouble.Publisher(name)
 
 	wake := poker(c)
@@ -272,8 +278,10 @@ func (b *bridge) do(c actor.Context, eff netinst.Effect) {
 		err = b.adapterPub.Unpublish(b.key, e.Key.String())
 	case netinst.Remember:
 		err = b.leasePub.Publish("", b.key, e.Leases)
+	case netinst.Stood:
+		err = b.stoodPub.Publish("", b.key, Stood{b.d.machine, e.Mark})
 	case netinst.Apply:
-		c.Send(b.applier, applyRequest{e.Seq, e.Want, e.Full, e.Forget})
+		c.Send(b.applier, applyRequest{e.Seq, e.Want, e.Full, e.Look, e.Forget})
 	case netinst.Listen:
 		if b.links = e.Links; b.watcher != nil {
 			c.Send(b.watcher, listenTo{b.links})

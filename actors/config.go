@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/google/uuid"
 	"go.uber.org/zap"
 
 	"edgespan/actors/agent"
@@ -94,6 +95,7 @@ func (h *configHost) Publish(p agent.Publication) {
 	t, cfg := h.d.topics, p.Config.(wish)
 	h.last, h.settled = p, false
 	tasks := tasksOf(cfg.peer)
+	cfg.Networks = observed(cfg.Networks, cfg.Sys.Drift == nodeconf.DriftObserve)
 	md5 := core.MD5(p.Document)
 	h.record = NodeRecord{
 		Source: string(p.Source), Generation: p.Seq, FileDigest: p.FileDigest, MD5: md5,
@@ -320,4 +322,17 @@ func digestOf(v any) string {
 	b, err := json.Marshal(v)
 	must(err)
 	return digest(b)
+}
+
+// observed are networks whose drift is told and not mended.
+func observed(networks map[uuid.UUID]netinst.NetworkInstanceConfig, observe bool) map[uuid.UUID]netinst.NetworkInstanceConfig {
+	if !observe {
+		return networks
+	}
+	out := make(map[uuid.UUID]netinst.NetworkInstanceConfig, len(networks))
+	for id, n := range networks {
+		n.Observe = true
+		out[id] = n
+	}
+	return out
 }

@@ -49,6 +49,7 @@ type deps struct {
 	topics    *Topics
 	runDir    string
 	boot      uint64
+	machine   string // its boot id
 	began     time.Time
 	epochs    atomic.Uint64
 	strategy  *backoff

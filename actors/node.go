@@ -66,7 +66,7 @@ func Start(o Options) (*Node, error) {
 	n := &Node{cancel: cancel, ended: make(chan error, 1)}
 	c := &census{actors: map[string]*ActorState{}}
 	n.d = &deps{
-		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts, topics: topics, runDir: o.RunDir, boot: o.Boot, began: time.Now(),
+		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts, topics: topics, runDir: o.RunDir, boot: o.Boot, machine: o.Machine, began: time.Now(),
 		census: c, gate: newGate(), strategy: &backoff{log: o.Log, census: c}, notify: o.Notify, setLevel: o.SetLevel,
 		fail: func(err error) {
 			select {

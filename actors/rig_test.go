@@ -215,6 +215,7 @@ type rig struct {
 	ran     commands
 	node    *Node
 	boot    uint64
+	machine string                 // its boot id; "" for another one at each start
 	level   atomic.Pointer[string] // of the log, as the config sets it
 	stick   atomic.Pointer[func()] // runs in the config actor, when it sets the level
 	mu      sync.Mutex
@@ -267,8 +268,12 @@ func (r *rig) start() {
 	if testing.Verbose() {
 		log = zaptest.NewLogger(r.T, zaptest.Level(zap.InfoLevel))
 	}
+	machine := r.machine
+	if machine == "" {
+		machine = fmt.Sprint("m", r.boot)
+	}
 	o := Options{
-		Host: r.host, Executors: r.execs, Echo: r.execs.Echo, Files: r.files, Facts: &r.facts, About: r.about, Machine: fmt.Sprint("m", r.boot), Commands: &r.ran, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
+		Host: r.host, Executors: r.execs, Echo: r.execs.Echo, Files: r.files, Facts: &r.facts, About: r.about, Machine: machine, Commands: &r.ran, Journal: r.journal, RunDir: "/run/edgespan", Boot: r.boot, Log: log,
 		SetLevel: func(word string) {
 			r.level.Store(&word)
 			if f := r.stick.Load(); f != nil {

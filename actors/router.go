@@ -62,6 +62,7 @@ type router struct {
 
 	numbers  *pubsub.Publisher[int]
 	leases   *pubsub.Publisher[Leases]
+	stood    *pubsub.Publisher[Stood]
 	records  *pubsub.Publisher[appnet.JournalRecord]
 	orphaned *pubsub.Publisher[netinst.AppAdapterStatus]
 	trouble  *pubsub.Publisher[Trouble]
@@ -108,7 +109,7 @@ func (r *router) started(c actor.Context) {
 	r.trouble = t.Trouble.Publisher(ownerRouter)
 	r.respawn, r.pongs = map[string]func(){}, map[string]uint64{}
 	r.numbers, r.orphaned = t.Numbers.Publisher(ownerRouter), t.AdapterStatus.Publisher(ownerRouter)
-	r.leases, r.records = t.Leases.Publisher(ownerRouter), t.AppRecords.Publisher(ownerRouter)
+	r.leases, r.stood, r.records = t.Leases.Publisher(ownerRouter), t.Stood.Publisher(ownerRouter), t.AppRecords.Publisher(ownerRouter)
 	journal := map[uuid.UUID]int{}
 	for k, n := range t.Numbers.List("") {
 		if id, err := uuid.Parse(k); err == nil {
@@ -200,6 +201,7 @@ func (r *router) step(c actor.Context, e netinst.RegistryEvent) (retry time.Dura
 			must(r.numbers.Publish("", e.NI.String(), e.Number))
 		case netinst.ForgetNumber:
 			forget(r.leases, r.d.topics.Leases, e.NI.String()) // the number last: it is what a restart finds
+			forget(r.stood, r.d.topics.Stood, e.NI.String())
 			must(r.numbers.Unpublish("", e.NI.String()))
 		case netinst.ApplyHost:
 			r.want = e.Want

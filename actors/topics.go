@@ -66,6 +66,13 @@ type HostChange struct {
 // Leases are the journalled addresses, MACs and numbers of one network.
 type Leases = map[netinst.AdapterKey]netinst.Lease
 
+// Stood says for which wish all of a network was made whose drift is only observed. After
+// another boot of the machine nothing of it is left to look at.
+type Stood struct {
+	Machine string `json:"machine"` // boot id
+	Mark    string `json:"mark"`    // "" for none
+}
+
 // Owners of topic keys that are not named after one object.
 const (
 	ownerConfig  = "config"
@@ -104,6 +111,7 @@ type Topics struct {
 	// Journalled: what must last.
 	Numbers    *pubsub.Topic[int]                  // key NI uuid; owner router
 	Leases     *pubsub.Topic[Leases]               // key NI uuid; owner the bridge manager
+	Stood      *pubsub.Topic[Stood]                // key NI uuid; owner the bridge manager
 	AppRecords *pubsub.Topic[appnet.JournalRecord] // key app uuid; owner the app network
 	NodeRecord *pubsub.Topic[NodeRecord]           // key "node"; owner config
 }
@@ -131,10 +139,11 @@ func NewTopics(j pubsub.Journal) (*Topics, error) {
 		Reported:      pubsub.NewTopic[Parameter]("reported-state"),
 		Numbers:       journalled[int]("network-instance-number", j),
 		Leases:        journalled[Leases]("network-instance-leases", j),
+		Stood:         journalled[Stood]("network-instance-stood", j),
 		AppRecords:    journalled[appnet.JournalRecord]("app-record", j),
 		NodeRecord:    journalled[NodeRecord]("node-record", j),
 	}
-	for _, restore := range []func() error{t.Numbers.Restore, t.Leases.Restore, t.AppRecords.Restore, t.NodeRecord.Restore} {
+	for _, restore := range []func() error{t.Numbers.Restore, t.Leases.Restore, t.Stood.Restore, t.AppRecords.Restore, t.NodeRecord.Restore} {
 		if err := restore(); err != nil {
 			return nil, err
 		}

@@ -145,7 +145,7 @@ func (m *Manager) book(f *flight, e Applied, out []Effect) []Effect {
 	if f == nil || f.seq != e.Seq {
 		return out // of an applier that has died since
 	}
-	o := Outcome{Failures: e.Failures, Err: e.Err, Done: e.Done, At: e.At}
+	o := Outcome{Failures: slices.Concat(e.Failures, e.Drift), Err: e.Err, Done: e.Done, At: e.At}
 	owner := map[netstate.ID]string{}
 	for k, ids := range f.desired.ByAdapter {
 		for _, id := range ids {

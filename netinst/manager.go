@@ -57,6 +57,8 @@ type flight struct {
 	leases   map[AdapterKey]Lease
 	refused  map[AdapterKey]string // adapters that got no address
 	inactive bool                  // the network's config lets no adapter connect
+	look     bool                  // drift is told and left
+	mark     string                // wishMark where drift is only observed, else ""
 	desired  Desired
 	op       string
 	opSince  time.Time
@@ -103,6 +105,7 @@ type Manager struct {
 	appliedGen uint64
 	appliedFor string // PortsMeant of the apply of appliedGen
 	everOK     bool   // this generation was once fully applied
+	stood      string // mark of the wish of which all was made; "" while something is not
 	port       string // label of the port that the last apply used
 	warning    string // of the last apply's desired state
 	ends       ends
@@ -133,6 +136,7 @@ func (m *Manager) Step(e Event) []Effect {
 	switch e := e.(type) {
 	case ConfigChanged:
 		m.everOK = m.everOK && m.config.Generation == e.Config.Generation
+		m.full = m.full || m.config.Observe && !e.Config.Observe // what was left may not be known yet
 		m.config, m.wish = e.Config, wanted
 		return m.change()
 	case ConfigGone:
@@ -261,6 +265,8 @@ func (m *Manager) next() []Effect {
 	}
 	if m.wish == wanted {
 		out = append(out, m.desire(f, &eff)...)
+		out = append(out, m.looks(f)...)
+		eff.Look = f.look
 		m.expect(f.desired.Parts)
 		if !m.shown {
 			out = append(out, m.show(Creating, "")...)

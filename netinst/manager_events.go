@@ -51,6 +51,7 @@ type (
 	Applied struct {
 		Seq      ApplySeq
 		Failures []netstate.Failure
+		Drift    []netstate.Failure // what was left as it is, after an Apply with Look
 		Had      netstate.State
 		Err      string
 		Done     []netstate.Op // what took effect
@@ -97,12 +98,17 @@ type (
 	WithdrawAdapter struct{ Key AdapterKey }
 	// Remember puts the leases into the journal, on disk before the next effect.
 	Remember struct{ Leases map[AdapterKey]Lease }
+	// Stood puts into the journal, on disk before the next effect, for which wish all of the
+	// network was made: "" for none.
+	Stood struct{ Mark string }
 	// Apply asks the applier to make the host equal to Want. Full asks for a dump
 	// of everything instead of what is known to be there.
 	Apply struct {
 		Seq  ApplySeq
 		Want netstate.State
 		Full bool
+		// Look leaves what others have changed as it is: Leave says what is made all the same.
+		Look bool
 		// Forget tells which tracked flows the wanted rules deny; nil for none.
 		Forget func(netstate.Flow) bool
 	}
@@ -125,6 +131,7 @@ func (WithdrawNetwork) niEffect() {}
 func (PublishAdapter) niEffect()  {}
 func (WithdrawAdapter) niEffect() {}
 func (Remember) niEffect()        {}
+func (Stood) niEffect()           {}
 func (Apply) niEffect()           {}
 func (Timer) niEffect()           {}
 func (Booked) niEffect()          {}

@@ -48,8 +48,9 @@ func (m *Manager) applied(e Applied) []Effect {
 		out = append(out, m.show(WaitingForDependencies, mine[0].Err)...)
 	default:
 		m.appliedGen, m.appliedFor, m.everOK = f.gen, f.ports, true
-		out = append(out, m.showStanding(f)...)
+		out = append(out, m.showStanding(f, driftText(e.Drift))...)
 	}
+	m.full = m.full || len(e.Drift) > 0 // a dump found it maybe, and what is known without one is our last write
 	m.waiting = waits
 	failed = failed || partFailed
 	for _, fs := range byAdapter {
@@ -57,18 +58,24 @@ func (m *Manager) applied(e Applied) []Effect {
 			failed = failed || !x.Waiting
 		}
 	}
+	if !failed && len(mine) == 0 {
+		out = append(out, m.stands(f)...)
+	}
+	return append(append(out, m.after(failed, waits || len(mine) > 0)...), m.checkLater()...)
+}
+
+// after is what comes after an apply: a retry where something failed or waits, else the next.
+func (m *Manager) after(failed, waits bool) []Effect {
 	switch {
 	case failed:
-		out = append(out, m.retryOr(m.grow())...)
-	case waits || len(mine) > 0:
+		return m.retryOr(m.grow())
+	case waits:
 		m.backoff = min(m.peekBackoff(), waitRetry)
-		out = append(out, m.retryOr(m.backoff)...)
-	default:
-		m.backoff = 0
-		m.retryTok = 0
-		out = append(out, m.next()...)
+		return m.retryOr(m.backoff)
 	}
-	return append(out, m.checkLater()...)
+	m.backoff = 0
+	m.retryTok = 0
+	return m.next()
 }
 
 // checkLater has the network compared with the host in full, however an apply ended:
@@ -82,9 +89,11 @@ func (m *Manager) checkLater() []Effect {
 	return []Effect{Timer{m.checkTok, checkEvery, true}}
 }
 
-// showStanding shows a network all of whose objects are as wanted.
-func (m *Manager) showStanding(f *flight) []Effect {
+// showStanding shows a network all of whose objects are as wanted, but for drift that is left.
+func (m *Manager) showStanding(f *flight, drift string) []Effect {
 	switch {
+	case drift != "":
+		return m.show(CheckPresentFailed, drift)
 	case m.ends.restTok != 0: // its dnsmasq ended while this apply was under way
 		return m.show(CheckPresentFailed, m.ends.why)
 	case f.desired.PortError != "":

@@ -58,9 +58,11 @@ type NetworkInstanceConfig struct {
 	Routes      []StaticRoute // by name
 	// Tunnels and Members are further ports of a switch network's bridge: those of a cluster.
 	// (omitempty: the digests of configs without them stay what they were.)
-	Tunnels    []Tunnel `json:",omitempty"` // by Name
-	Members    []IfName `json:",omitempty"` // links of the host, sorted
-	Generation uint64   // the generation in which this object last changed
+	Tunnels []Tunnel `json:",omitempty"` // by Name
+	Members []IfName `json:",omitempty"` // links of the host, sorted
+	// Observe has what others change on the host told and left as it is (sysParams.drift).
+	Observe    bool   `json:",omitempty"`
+	Generation uint64 // the generation in which this object last changed
 }
 
 // Tunnel is this node's end of a VXLAN tunnel (RFC 7348) that is a port of its network's bridge.

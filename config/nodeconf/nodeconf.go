@@ -18,6 +18,7 @@ type SysParams struct {
 	ManagedConfig   bool
 	LogLevel        string // debug, info, warn or error
 	WatchdogSeconds int    // 0 for no watchdog
+	Drift           string // DriftObserve, or else what others change is mended
 }
 
 // Config is what one effective document says, complete and free of faults.
@@ -63,6 +64,9 @@ func Parse(doc []byte) (Config, error) {
 	return c.cfg, nil
 }
 
+// DriftObserve is the word of sysParams.drift that has drift told and not mended.
+const DriftObserve = "observe"
+
 // sysParams is of a document in which sysParams may be absent as a whole.
 func sysParams(o *object) SysParams {
 	if len(o.slots) == 0 {
@@ -72,6 +76,7 @@ func sysParams(o *object) SysParams {
 		ManagedConfig:   value[bool](o, "managedConfig"),
 		LogLevel:        value[string](o, "logLevel"),
 		WatchdogSeconds: value[int](o, "watchdogSeconds"),
+		Drift:           value[string](o, "drift"),
 	}
 }
 

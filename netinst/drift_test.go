@@ -1,0 +1,210 @@
+package netinst
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"edgespan/netinst/netstate"
+)
+
+// stands brings a manager of one network to where all of it stands.
+func stands(t *testing.T, observe bool) (*Manager, NetworkInstanceConfig) {
+	t.Helper()
+	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	c := testNetwork(1)
+	c.Observe = observe
+	for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c}, AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}} {
+		m.Step(e)
+	}
+	m.Step(Applied{Seq: ApplySeq{7, 1}})
+	return m, c
+}
+
+// look is the apply among effects; ok says that there is one.
+func look(effects []Effect) (a Apply, ok bool) {
+	for _, e := range effects {
+		if a, ok = e.(Apply); ok {
+			return a, true
+		}
+	}
+	return a, false
+}
+
+func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
+	chain := fail(netstate.KindChain, "ipv4 filter ES1-FWD", "chain ipv4 filter ES1-FWD: absent")
+	left := []netstate.Failure{chain, chain}
+	m, _ := stands(t, true)
+	a, ok := look(m.Step(HostTouched{}))
+	if !ok || !a.Look {
+		t.Fatalf("a touched host is not looked at: %+v", a)
+	}
+	got := text(m.Step(Applied{Seq: a.Seq, Drift: left}))
+	if want := "ni CheckPresentFailed (drift, left as it is: chain ipv4 filter ES1-FWD: absent (and 1 more))"; !strings.Contains(got, want) || strings.Contains(got, "adapter") || strings.Contains(got, "apply") {
+		t.Errorf("got %q\nwant %q and nothing done", got, want)
+	}
+	// Somebody puts it right: the next look says so.
+	a, _ = look(m.Step(HostTouched{}))
+	if got := text(m.Step(Applied{Seq: a.Seq})); !a.Look || !a.Full || !strings.Contains(got, "ni Present") {
+		t.Errorf("put right: look %+v, %q", a, got)
+	}
+	// A guest that has gone is waited for, and drift is left all the same.
+	gone := fail(netstate.KindLink, "es1a1", "network namespace app1 does not exist")
+	gone.Waiting = true
+	a, _ = look(m.Step(HostTouched{}))
+	if got := text(m.Step(Applied{Seq: a.Seq, Failures: []netstate.Failure{gone}, Drift: left})); !strings.Contains(got, "drift, left") || !strings.Contains(got, "does not exist") {
+		t.Errorf("beside a guest that has gone: %q", got)
+	}
+	if a, _ = look(m.Step(HostTouched{Namespaces: true})); !a.Look {
+		t.Error("a guest that has gone has drift mended")
+	}
+	m.Step(Applied{Seq: a.Seq})
+	// The wish itself is always carried out, and with it what drifted before.
+	if a, ok := look(m.Step(AdapterChanged{testAdapter(appW, 2, false)})); !ok || a.Look {
+		t.Errorf("a change of the wish: %+v", a)
+	} else {
+		m.Step(Applied{Seq: a.Seq, Failures: []netstate.Failure{chain}})
+	}
+	// What did not stand is made.
+	if a, ok := look(m.Step(HostTouched{})); !ok || a.Look {
+		t.Errorf("after an apply that failed: %+v", a)
+	}
+}
+
+// A restart finds what drifted meanwhile, and who died in an apply begins it anew.
+func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
+	stood := func(effects []Effect) (s Stood, at int) {
+		for i, e := range effects {
+			if s, is := e.(Stood); is {
+				return s, i
+			}
+		}
+		return s, -1
+	}
+	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	c := testNetwork(1)
+	c.Observe = true
+	inputs := []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c}, AdaptersKnown{}, Synchronized{}}
+	begin := func(m *Manager) (a Apply) {
+		for _, e := range inputs {
+			if got, is := look(m.Step(e)); is {
+				a = got
+			}
+		}
+		return a
+	}
+	if a := begin(m); a.Look {
+		t.Error("a network that nobody made is only looked at")
+	}
+	s, at := stood(m.Step(Applied{Seq: ApplySeq{7, 1}}))
+	if at < 0 || s.Mark == "" {
+		t.Fatal("that it stands is not journalled")
+	}
+	next := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 8, nil)
+	next.Resume(s.Mark)
+	if a := begin(next); !a.Look {
+		t.Error("a restart mends what drifted")
+	}
+	got := next.Step(Applied{Seq: ApplySeq{8, 1}, Drift: []netstate.Failure{fail(netstate.KindLink, "es1", "link es1: absent")}})
+	if st := next.status; st.State != CheckPresentFailed || st.Generation != 1 {
+		t.Errorf("after a restart: %+v", st)
+	}
+	if _, at := stood(got); at >= 0 {
+		t.Error("what stands is journalled again")
+	}
+	c.MTU, c.Generation = 1400, 2
+	effects := next.Step(ConfigChanged{c})
+	s, at = stood(effects)
+	a, _ := look(effects)
+	if at < 0 || s.Mark != "" || a.Look {
+		t.Errorf("before another wish is made: %+v at %d, look %v", s, at, a.Look)
+	}
+}
+
+func TestDriftIsMendedElse(t *testing.T) {
+	m, _ := stands(t, false)
+	if a, ok := look(m.Step(HostTouched{})); !ok || a.Look {
+		t.Errorf("enforce: %+v", a)
+	}
+	m, c := stands(t, true)
+	c.Observe, c.Generation = false, c.Generation+1
+	if a, ok := look(m.Step(ConfigChanged{c})); !ok || a.Look || !a.Full {
+		t.Errorf("enforced from now on: %+v", a)
+	}
+	m, _ = stands(t, true)
+	if a, ok := look(m.Step(ConfigGone{})); !ok || a.Look {
+		t.Errorf("a network that is deleted: %+v", a)
+	}
+}
+
+func TestWhatTheWorldTakesAndBringsIsNoDrift(t *testing.T) {
+	up := func(link, master string, foreign bool, after ...netstate.ID) netstate.Port {
+		return netstate.Port{Link: link, Master: master, Foreign: foreign, After: after}
+	}
+	chain := netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES1-1E", Rules: []string{"-j DROP"}}
+	tunnel := netstate.Link{Name: "es1v256", Type: netstate.VXLAN, Vxlan: &netstate.Tunnel{VNI: 256}}
+	lost := tunnel
+	lost.Vxlan = &netstate.Tunnel{VNI: 256, Lost: "no route"}
+	slow := netstate.Link{Name: "es1a1", Type: netstate.Veth, MTU: 1300}
+	all := []netstate.Object{
+		netstate.Link{Name: "es1", Type: netstate.Bridge},
+		up("es1", "", false), chain,
+		netstate.Link{Name: "es1a1", Type: netstate.Veth},
+		up("es1a1", "es1", false, chain.ID()),
+		tunnel, up("es1v256", "es1", false), up("dut0", "es1", true),
+		netstate.Route{Table: 20001, Dst: "0.0.0.0/0", Type: netstate.Unicast, Dev: "wan0", Via: "192.0.2.1"},
+		netstate.Route{Table: 20001, Dst: "10.1.0.0/24", Type: netstate.Unicast, Dev: "es1"},
+		netstate.Process{Name: "ni/1/dnsmasq", Argv: []string{"dnsmasq"}},
+	}
+	want := netstate.NewState(all...)
+	without := func(ids ...int) netstate.State {
+		s := netstate.NewState(all...)
+		for _, i := range ids {
+			delete(s, all[i].ID())
+		}
+		return s
+	}
+	with := func(s netstate.State, o netstate.Object) netstate.State {
+		s.Add(o)
+		return s
+	}
+	for _, c := range []struct {
+		name  string
+		have  netstate.State
+		drift []string // none: all is made
+	}{
+		{"nothing", without(), nil},
+		{"a guest's link", without(3, 4), nil},
+		{"a link of others", without(7), nil},
+		{"a tunnel that leads nowhere", with(without(), lost), nil},
+		{"a tunnel whose way is back", without(5, 6), nil},
+		{"a route by a link of others", without(8), nil},
+		{"a process", without(10), nil},
+		{"a chain", without(2), []string{"chain ipv4/filter/ES1-1E: absent"}},
+		{"a route of the network", without(9), []string{"route 10.1.0.0/24 table 20001 metric 0: absent"}},
+		{"a guest's link whose making was cut short", without(4), nil},
+		{"a guest's link out of the bridge", with(without(), up("es1a1", "", false)), []string{`port es1a1: "up"`}},
+		{"the bridge is down", without(1), []string{"port es1: absent"}},
+		{"a guest's link that was changed", with(without(), slow), []string{`link es1a1: "veth mac  mtu 1300 alias \"\""`}},
+		{"a link too many", with(without(), netstate.Link{Name: "es1a7", Type: netstate.Veth}), []string{"link es1a7: not wanted"}},
+		{"a guest's link and its chain", without(2, 3, 4), []string{"chain ipv4/filter/ES1-1E: absent", "port es1a1: absent"}},
+		{"the bridge", without(0, 1, 4, 6, 7, 9), []string{
+			"link es1: absent", "port dut0: absent", "port es1: absent", "port es1a1: absent", "port es1v256: absent", "route 10.1.0.0/24 table 20001 metric 0: absent",
+		}},
+	} {
+		target, drift := Leave(c.have, want)
+		var got []string
+		for _, f := range drift {
+			got = append(got, f.Err)
+			if h, n := c.have[f.ID], target[f.ID]; !sameObject(h, n) {
+				t.Errorf("%s: %s is told and changed", c.name, f.ID)
+			}
+		}
+		if !slices.Equal(got, c.drift) {
+			t.Errorf("%s: drift %q, want %q", c.name, got, c.drift)
+		}
+		if again, _ := Leave(target, want); len(netstate.Diff(again, target)) > 0 {
+			t.Errorf("%s: a second pass does more", c.name)
+		}
+	}
+}
