@@ -54,7 +54,7 @@ func ParseCluster(doc config.Object) (Cluster, config.Faults) {
 		c.ID = uuid.NewSHA1(uuid.NameSpaceOID, []byte("edgespan cluster "+c.Name))
 	}
 	at := []string{"spec"}
-	r.known(at, spec, "leader", "topology", "members")
+	r.known(at, r.withoutTunnels(at, spec), "leader", "topology", "members")
 	c.Leader = r.text(at, spec, "leader", true)
 	if t := r.text(at, spec, "topology", false); t != "" {
 		c.Topology = Topology(t)
@@ -64,7 +64,7 @@ func ParseCluster(doc config.Object) (Cluster, config.Faults) {
 	}
 	for name, o := range r.entries(at, spec, "members") {
 		below := config.Sub(at, "members", name)
-		r.known(below, o, "interfaces", "underlay")
+		r.known(below, r.withoutTunnels(below, o), "interfaces", "underlay")
 		m := Member{Underlay: r.text(below, o, "underlay", true)}
 		for word := range strings.SplitSeq(r.text(below, o, "interfaces", false), ",") {
 			word = strings.TrimSpace(word)
@@ -148,10 +148,19 @@ func (r *reader) iface(at []string, o config.Object) Interface {
 }
 
 func (r *reader) underlay(at []string, o config.Object) Underlay {
-	r.known(at, o, "port", "address")
+	known := r.withoutTunnels(at, o)
+	ofVPN := false
+	for _, k := range []string{"vpn", "network", "networkInstance"} {
+		if _, has := known[k]; has {
+			ofVPN = true
+			delete(known, k)
+			r.faults.Add(config.Sub(at, k), "names a network, and none can be an underlay", "port or address is allowed, also the address of a VPN that the host itself has")
+		}
+	}
+	r.known(at, known, "port", "address")
 	u := Underlay{Port: r.text(at, o, "port", false)}
 	text := r.text(at, o, "address", false)
-	if (u.Port == "") == (text == "") {
+	if (u.Port == "") == (text == "") && !ofVPN {
 		r.faults.Add(at, "has port and address, or neither", "either port or address is required")
 	}
 	if text != "" {
@@ -162,6 +171,19 @@ func (r *reader) underlay(at []string, o config.Object) Underlay {
 		u.Address = a.Unmap()
 	}
 	return u
+}
+
+// withoutTunnels notes where a document says which type its tunnels have, and leaves that out.
+// There is one (ADR 0020): a word for it would promise a choice.
+func (r *reader) withoutTunnels(at []string, o config.Object) config.Object {
+	out := maps.Clone(o)
+	for _, k := range []string{"type", "tunnel", "tunnelType", "tunnels", "encapsulation"} {
+		if v, has := o[k]; has {
+			delete(out, k)
+			r.faults.Add(config.Sub(at, k), "is "+config.Shorten(config.OneLine(v)), "no type of tunnel is to be named, all are "+TunnelVXLAN)
+		}
+	}
+	return out
 }
 
 func (r *reader) executor(at []string, o config.Object) Executor {

@@ -89,6 +89,19 @@ spec.members: has 1 members: 2 to 256 are allowed
 spec.members.a.interfaces: has "i" twice: each interface once is allowed
 spec.members.a.underlay: is missing: a string is required
 spec.topology: is "ring": star and mesh are allowed`},
+		"an underlay that is not built": {func(o config.Object) config.Faults { _, f := ParsePeer(o); return f }, `
+kind: PeerDescriptor
+metadata: {name: a}
+spec: {underlays: {u: {vpn: office}, v: {network: 0a000000-0000-4000-8000-000000000001, port: wan}, w: {type: gre, address: 192.0.2.1}}}
+`, `spec.underlays.u.vpn: names a network, and none can be an underlay: port or address is allowed, also the address of a VPN that the host itself has
+spec.underlays.v.network: names a network, and none can be an underlay: port or address is allowed, also the address of a VPN that the host itself has
+spec.underlays.w.type: is "gre": no type of tunnel is to be named, all are vxlan`},
+		"a tunnel that is not built": {func(o config.Object) config.Faults { _, f := ParseCluster(o); return f }, `
+kind: ClusterDescriptor
+metadata: {name: c}
+spec: {leader: a, tunnel: {type: wireguard}, members: {a: {underlay: u, tunnelType: gre}, b: {underlay: u}}}
+`, `spec.members.a.tunnelType: is "gre": no type of tunnel is to be named, all are vxlan
+spec.tunnel: is {"type": "wireguard"}: no type of tunnel is to be named, all are vxlan`},
 		"nothing": {func(o config.Object) config.Faults { _, f := ParseCluster(o); return f }, `{}`, `kind: is missing: a string is required
 metadata: is missing: a mapping is required
 spec: is missing: a mapping is required
