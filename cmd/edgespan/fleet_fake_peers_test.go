@@ -99,7 +99,7 @@ func smallPeers() ([]fleetapi.PeerDetail, []fleetapi.ClusterDetail) {
 	tunnel := peer.TunnelID(uuid.MustParse(n), uuid.MustParse(edge2ID))
 	edge1 := fleetapi.PeerDetail{
 		Peer: fleetapi.Peer{
-			Name: "edge-1", ID: edge1ID, Described: true, Clusters: []string{"lab"}, Online: true, Health: "yellow", Why: "1 of 5 parameters are not in their final state: " + tunnel + " is WaitingForDependencies",
+			Name: "edge-1", ID: edge1ID, Described: true, Clusters: []string{"lab"}, Online: true, Health: "yellow", Why: tunnel + " is WaitingForDependencies; 1 of 5 parameters are not in their final state",
 			Counts: map[string]int{"Present": 3, "CreatingFailed": 1, "WaitingForDependencies": 1}, Wanted: "a:7", Applied: "a:7", LastReport: &at, AgeSeconds: &age,
 		},
 		Descriptor: config.Object{"kind": "PeerDescriptor", "metadata": config.Object{"name": "edge-1"}, "spec": config.Object{
@@ -129,7 +129,7 @@ func smallPeers() ([]fleetapi.PeerDetail, []fleetapi.ClusterDetail) {
 	lab := fleetapi.ClusterDetail{
 		Cluster: fleetapi.Cluster{
 			Name: "lab", ID: labID, Leader: "edge-1", Topology: "star", Members: []string{"edge-1", "edge-2"}, Deployed: true, State: "deploying", Health: "yellow",
-			Why: "1 of 2 members are not ready: edge-1: 1 of 5 parameters are not in their final state",
+			Why: "edge-1: " + tunnel + " is WaitingForDependencies; 1 of 5 parameters are not in their final state; 1 of 2 members are not ready",
 		},
 		Descriptor: config.Object{"kind": "ClusterDescriptor", "metadata": config.Object{"name": "lab", "id": labID}, "spec": config.Object{"leader": "edge-1", "members": config.Object{
 			"edge-1": config.Object{"interfaces": "dut", "underlay": "wan"}, "edge-2": config.Object{"underlay": "wan"},

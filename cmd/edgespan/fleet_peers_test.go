@@ -60,7 +60,7 @@ func TestExitCodesOfPeers(t *testing.T) {
 		"wait cluster/nothing --timeout 1h":                                      "10 nothing",
 		"wait peer/edge-1 --for fun":                                             "2 ready online are allowed of peer/",
 		"wait cluster/lab --for absent":                                          "2 ready undeployed are allowed of cluster/",
-		"wait peer/edge-1 --timeout 1s":                                          "3 not ready after 1s: 1 of 5 parameters",
+		"wait peer/edge-1 --timeout 1s":                                          "3 1 of 5 parameters",
 		"wait peer/edge-1 --for online --timeout 1h":                             "0 ",
 		"wait peer/other --for online --timeout 1s":                              "3 it is offline",
 		"wait peer/edge-2 --timeout 1h":                                          "0 ",
@@ -142,7 +142,7 @@ func TestStatusGoesOn(t *testing.T) {
 	columns := func(line string) string { return strings.Join(strings.Fields(line)[1:], " ") } // without the time
 	lines, end := follow("peers", "status", "edge-1", "-w")
 	for _, want := range []string{
-		"OBJECT STATE REVIEW REASON", "peer/edge-1 not ready yellow - 1 of 5 parameters are not in their final state: tunnel/80dd…", "bridge/80ddf269 Present no -",
+		"OBJECT STATE REVIEW REASON", "peer/edge-1 not ready yellow - tunnel/80ddf269/6f1c9f0e is WaitingForDependencies; 1 of 5 parameters are not in their final state", "bridge/80ddf269 Present no -",
 		"executor/collector CreatingFailed yes exit status 1", "interface/dut Present no -", "joined/80ddf269/tunnel/80ddf269/6f1c9f0e Creating no -", "ni/5f1c9f0e Present no -",
 		"tunnel/80ddf269/6f1c9f0e WaitingForDependencies no no route to 192.0.2.2", "executor/mine Ignored maybe Present",
 	} {
@@ -164,7 +164,7 @@ func TestStatusGoesOn(t *testing.T) {
 	f.clusters[0].Tunnels[0].States[1] = ""
 	f.mu.Unlock()
 	lines, end = follow("clusters", "status", "lab", "-w")
-	for _, want := range []string{"OBJECT STATE REVIEW REASON", "cluster/lab deploying yellow - 1 of 2 members", "peer/edge-1 not ready yellow", "peer/edge-2 ready -", "tunnel edge-1 - edge-2 WaitingForDependencies - - edge-1: no route"} {
+	for _, want := range []string{"OBJECT STATE REVIEW REASON", "cluster/lab deploying yellow - edge-1: tunnel/80ddf269/6f1c9f0e is WaitingForDependencies", "peer/edge-1 not ready yellow", "peer/edge-2 ready -", "tunnel edge-1 - edge-2 WaitingForDependencies - - edge-1: no route"} {
 		if got := columns(<-lines); !strings.HasPrefix(got, want) {
 			t.Errorf("a cluster at first %q, wanted %q", got, want)
 		}

@@ -44,12 +44,13 @@ func (t *table) add(cells ...string) {
 
 func cut(c, head string) string {
 	r := []rune(c)
+	says := head == "WHAT" || head == "WHY" || head == "REASON"
 	switch {
 	case head == "ERROR" && len(r) > errorWidth:
 		return string(r[:errorStart]) + "…" + string(r[len(r)-(errorWidth-errorStart-1):])
-	case head == "ERROR" || head == "WHAT" && len(r) <= errorWidth:
+	case head == "ERROR" || says && len(r) <= errorWidth:
 		return c
-	case head == "WHAT":
+	case says:
 		return string(r[:errorWidth-1]) + "…"
 	case len(r) > cellWidth:
 		return string(r[:cellWidth-1]) + "…"

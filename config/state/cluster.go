@@ -55,7 +55,7 @@ func SummarizeCluster(name string, members []Member) ClusterStatus {
 	case len(members) == 0:
 		s.Why = "it has no members"
 	case len(late) > 0:
-		s.Why = fmt.Sprintf("%d of %d members are not ready: %s", len(late), len(members), late[0])
+		s.Why = fmt.Sprintf("%s; %d of %d members are not ready", late[0], len(late), len(members))
 	}
 	s.Ready = s.Why == ""
 	return s

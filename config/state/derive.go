@@ -207,7 +207,7 @@ func (d *PeerConfigurationState) explain(waiting []int, wanted []Wanted) {
 			continue
 		}
 		slices.Sort(open)
-		why := "waits for " + strings.Join(slices.Compact(open), ", ")
+		why := waitsFor + strings.Join(slices.Compact(open), ", ")
 		p.Reason = joined(p.Reason, why)
 	}
 }

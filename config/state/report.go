@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"edgespan/config"
@@ -139,24 +140,36 @@ func (r PeerStatusReport) why() string {
 	return unfinished(r.Parameters)
 }
 
-// unfinished says how many parameters are not in their final state, and names one: the first
-// that failed, or else the first. It is "" if all are.
+// waitsFor begins a reason that is nothing but what another parameter is.
+const waitsFor = "waits for "
+
+// unfinished names a parameter that is not in its final state, why, and how many there are: the
+// first that failed, else the first that waits for no other parameter, else the first. The count
+// is last: lists cut what is long. It is "" if all are in their final state.
 func unfinished(ps []Parameter) string {
+	rank := func(p Parameter) int {
+		switch {
+		case p.State.Class() == Failed:
+			return 0
+		case !strings.HasPrefix(p.Reason, waitsFor):
+			return 1
+		}
+		return 2
+	}
 	count, first := 0, Parameter{}
 	for _, p := range ps {
 		if p.State.Class() == Final && !p.Stale {
 			continue
 		}
-		count++
-		if count == 1 || p.State.Class() == Failed && first.State.Class() != Failed {
+		if count++; count == 1 || rank(p) < rank(first) {
 			first = p
 		}
 	}
 	if count == 0 {
 		return ""
 	}
-	why := fmt.Sprintf("%d of %d parameters are not in their final state: %s is %s", count, len(ps), first.ID, first.State)
-	return joined(why, first.Reason)
+	why := joined(fmt.Sprintf("%s is %s", first.ID, first.State), first.Reason)
+	return fmt.Sprintf("%s; %d of %d parameters are not in their final state", why, count, len(ps))
 }
 
 // orNone is a generation for a person. Offline nobody counts but the file.

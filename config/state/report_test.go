@@ -52,16 +52,16 @@ func TestSummarize(t *testing.T) {
 		{"an empty config", peer(true), Config{Generation: now}, saidOf(), "", "review 0", Green},
 		{"no report", silent, want, EdgePeerConfigurationState{}, "it runs none, wanted is store:7", "Creating 3, review 0", Unknown},
 		{
-			"a failure is told first", peer(true), want, saidOf(Absent, CreatingFailed, WaitingForDependencies), "3 of 3 parameters are not in their final state: b is CreatingFailed",
+			"a failure is told first", peer(true), want, saidOf(Absent, CreatingFailed, WaitingForDependencies), "b is CreatingFailed; 3 of 3 parameters are not in their final state",
 			"Creating 1, CreatingFailed 1, WaitingForDependencies 1, review 1", Red,
 		},
 		{"failed, and then offline", peer(false), want, saidOf(Present, Present, CreatingFailed), "it is offline", "CreatingFailed 1, Present 2, review 1", Red},
-		{"the first that waits", peer(true), want, saidOf(Present, Absent), "2 of 3 parameters are not in their final state: b is Creating", "Creating 2, Present 1, review 0", Yellow},
+		{"the first that waits", peer(true), want, saidOf(Present, Absent), "b is Creating; 2 of 3 parameters are not in their final state", "Creating 2, Present 1, review 0", Yellow},
 		{"ignored ones count", peer(true), want, saidOf(Present, Present, Present, RemovingFailed, Present), "", "Present 3, review 1", Red},
 		{"an ignored one may be for review", peer(true), want, saidOf(Present, Present, Present, Present), "", "Present 3, review 0", Yellow},
 		{"an ignored one that is none's matter", peer(true), want, saidOf(Present, Present, Present, Absent), "", "Present 3, review 0", Green},
 		{"never better than the general health", bad, want, good, "", "Present 3, review 0", Yellow},
-		{"nor worse by it", bad, want, saidOf(Present, Present, CreatingFailed), "1 of 3 parameters are not in their final state: c is CreatingFailed", "CreatingFailed 1, Present 2, review 1", Red},
+		{"nor worse by it", bad, want, saidOf(Present, Present, CreatingFailed), "c is CreatingFailed; 1 of 3 parameters are not in their final state", "CreatingFailed 1, Present 2, review 1", Red},
 	} {
 		r := Summarize(c.peer, c.want, c.got)
 		counts := ""
@@ -78,6 +78,20 @@ func TestSummarize(t *testing.T) {
 	r := Summarize(p, want, answering("old", good))
 	if got := fmt.Sprintln(r.Name, r.Online, r.Clusters, r.Wanted, r.Applied); got != "p1 true [one two] store:7 store:6\n" {
 		t.Error(got)
+	}
+}
+
+// What waits for another parameter is told after what it waits for.
+func TestTheCauseIsToldFirst(t *testing.T) {
+	want := Config{Generation: now, Parameters: []Wanted{
+		{ID: "a", Target: ToBePresent, Dependencies: []string{"z"}}, {ID: "z", Target: ToBePresent},
+	}}
+	got := EdgePeerConfigurationState{Generation: want.Generation, Parameters: []Reported{
+		{ID: "a", State: WaitingForDependencies, Generation: want.Generation}, {ID: "z", State: WaitingForDependencies, Message: "no route", Generation: want.Generation},
+	}}
+	r := Summarize(Peer{Name: "p", Online: true}, want, got)
+	if r.Why != "z is WaitingForDependencies: no route; 2 of 2 parameters are not in their final state" || r.Parameters[0].Reason != "waits for z" {
+		t.Errorf("%q, %+v", r.Why, r.Parameters)
 	}
 }
 
@@ -174,15 +188,15 @@ func TestSummarizeCluster(t *testing.T) {
 	}{
 		{"all are ready", []Member{member("n2", true, good, "a", "b"), member("n1", true, good, "a")}, Green, "", "map[Present:3]"},
 		{"what is not the cluster's does not count", []Member{member("n1", true, saidOf(Present, Present, CreatingFailed), "b", "a", "a")}, Red, "", "map[Present:2]"},
-		{"one is offline", []Member{member("n2", false, good, "a"), member("n1", true, good, "a")}, Unknown, "1 of 2 members are not ready: n2: it is offline", "map[Present:2]"},
+		{"one is offline", []Member{member("n2", false, good, "a"), member("n1", true, good, "a")}, Unknown, "n2: it is offline; 1 of 2 members are not ready", "map[Present:2]"},
 		{
 			"the first is named",
 			[]Member{member("n2", false, good), member("n1", true, saidOf(Absent, Present), "a", "b")},
 			Yellow,
-			"2 of 2 members are not ready: n1: 1 of 2 parameters are not in their final state: a is Creating", "map[Creating:1 Present:1]",
+			"n1: a is Creating; 1 of 2 parameters are not in their final state; 2 of 2 members are not ready", "map[Creating:1 Present:1]",
 		},
-		{"one was not told yet", []Member{member("n1", true, good, "a", "x")}, Green, "1 of 1 members are not ready: n1: nothing is known of x", "map[Present:1]"},
-		{"a stale report is not final", []Member{member("n1", true, late, "b")}, Green, "1 of 1 members are not ready: n1: 1 of 1 parameters are not in their final state: b is Present: stale report: generation store:6, wanted is store:7", "map[Present:1]"},
+		{"one was not told yet", []Member{member("n1", true, good, "a", "x")}, Green, "n1: nothing is known of x; 1 of 1 members are not ready", "map[Present:1]"},
+		{"a stale report is not final", []Member{member("n1", true, late, "b")}, Green, "n1: b is Present: stale report: generation store:6, wanted is store:7; 1 of 1 parameters are not in their final state; 1 of 1 members are not ready", "map[Present:1]"},
 		{"of none", nil, Unknown, "it has no members", "map[]"},
 	} {
 		s := SummarizeCluster("c", c.members)

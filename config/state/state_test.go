@@ -236,7 +236,7 @@ func TestSeed_PeerConfigurationState(t *testing.T) {
 	})
 	t.Run("OSL-12", func(t *testing.T) {
 		r := Summarize(Peer{Online: true}, Config{Generation: now, Parameters: []Wanted{{ID: "p"}}}, EdgePeerConfigurationState{now, []Reported{{ID: "p", State: CreatingFailed, Message: "no port", Generation: now}}})
-		is(t, fmt.Sprintf("%v %s %d %s", r.Ready, r.Health, r.Reviews, r.Why), "false red 1 1 of 1 parameters are not in their final state: p is CreatingFailed: no port")
+		is(t, fmt.Sprintf("%v %s %d %s", r.Ready, r.Health, r.Reviews, r.Why), "false red 1 p is CreatingFailed: no port; 1 of 1 parameters are not in their final state")
 	})
 	t.Run("OSL-13", func(t *testing.T) {
 		want := Config{Generation: now, Parameters: []Wanted{{ID: "port", Dependencies: []string{"bridge", "bridge", "wire", "link"}}, {ID: "bridge"}, {ID: "link"}}}
