@@ -127,6 +127,8 @@ func (l *Lab) build(ctx context.Context) error {
 	node, isp := l.NS("node"), l.NS("isp")
 	for _, argv := range [][]string{
 		{"ip", "-n", node, "link", "add", Uplink, "type", "veth", "peer", "name", "node0", "netns", isp},
+		// Without duplicate address detection, at whose end, a second later, the host differs.
+		{"ip", "netns", "exec", node, "sh", "-c", "f=/proc/sys/net/ipv6/conf/" + Uplink + "/accept_dad; [ ! -e $f ] || echo 0 >$f"},
 		{"ip", "-n", node, "addr", "add", NodeAt + "/24", "dev", Uplink},
 		{"ip", "-n", node, "link", "set", Uplink, "up"},
 		{"ip", "-n", isp, "addr", "add", ispAt + "/24", "dev", "node0"},
