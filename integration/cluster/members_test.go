@@ -127,11 +127,31 @@ func (o *operator) etcdctl(line string) {
 			o.Logf("$ %s\n%s", line, out)
 			return true
 		}
+		if strings.Contains(line, "member remove") && strings.Contains(string(out), "server stopped") {
+			return o.isRemoved(line)
+		}
 		if !slices.ContainsFunc(refusedForNow, func(why string) bool { return strings.Contains(string(out), why) }) {
 			o.Fatalf("%s: %v\n%s", line, err, out)
 		}
 		return false
 	})
+}
+
+var grepped = regexp.MustCompile(`grep (\S+)`)
+
+// isRemoved looks, as the page says, whether the member that a command removes is gone: one that
+// is asked to remove itself may end before it has answered.
+func (o *operator) isRemoved(remove string) bool {
+	o.Helper()
+	cmd := exec.CommandContext(o.Context(), "etcdctl", "member", "list")
+	cmd.Path = filepath.Join(o.path, "etcdctl")
+	cmd.Env = append(os.Environ(), o.env...)
+	out, err := cmd.Output()
+	if err != nil {
+		o.Fatalf("member list after %q: %v", remove, err)
+	}
+	o.Logf("$ %s\nserver stopped\n$ etcdctl member list\n%s", remove, out)
+	return !strings.Contains(string(out), grepped.FindStringSubmatch(remove)[1])
 }
 
 // gone is a member that the cluster no longer has; with its disk where it died.
