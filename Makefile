@@ -19,6 +19,10 @@ UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./inte
 
 export CGO_ENABLED = 0
 
+# What needs root: two rooms at a time, the longest first, as they mostly wait. The laws are
+# a part of UNIT, and bench measures: it is alone on the machine.
+ROOMS = ./integration/scenario $(filter-out %/arch %/bench %/scenario,$(shell $(GO) list ./integration/...))
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help build run test check vetted unit integration bench bench-fleet bench-rollout histories drill fuzz fmt lint tools proto setup clean
@@ -47,7 +51,8 @@ unit: ## Unit tests with all their histories, crashes and draws (no root)
 
 integration: ## Tests that need root and namespaces (root)
 	@test "$$(id -u)" = 0 || { echo 'make integration: needs root, for network namespaces' >&2; exit 1; }
-	$(GO) test -count=1 -p 1 -timeout 12m ./integration/...
+	$(GO) test -count=1 -p 2 -timeout 12m $(ROOMS)
+	$(GO) test -count=1 -timeout 12m ./integration/bench
 
 histories: ## Histories with faults: 1,000 on the embedded store, 30 on three etcd processes (HISTORIES=1000 ETCD_HISTORIES=30)
 	EDGESPAN_HISTORIES=$(HISTORIES) EDGESPAN_ETCD_HISTORIES=$(ETCD_HISTORIES) $(GO) test ./actors/controller -run 'TestFaultyHistories' -v -timeout 120m

@@ -39,6 +39,7 @@ func (w *world) gets(why, app string, open, silent string) {
 }
 
 func TestEachAppHasItsOwnRulesAndTheyChangeWhileItRuns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	nets := []string{network(1, "")}
 	const plain = "ip: 198.51.100.80, protocol: tcp, port: 80"
@@ -75,6 +76,7 @@ func TestEachAppHasItsOwnRulesAndTheyChangeWhileItRuns(t *testing.T) {
 }
 
 func TestADropBeforeAnAllowTakesOneHostAlone(t *testing.T) {
+	t.Parallel()
 	const other = "198.51.100.81"
 	w, nets := town(t)
 	w.in("isp", "ip", "addr", "add", other+"/32", "dev", "lo")
@@ -92,6 +94,7 @@ func TestADropBeforeAnAllowTakesOneHostAlone(t *testing.T) {
 
 // The frames of a switch never pass the node's own IP, and the rules hold all the same.
 func TestTheRulesOfASwitchHoldAddressAndPort(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "lan", "a", "b", "c")
 	w.segment()
 	w.in("lan", "ip", "addr", "add", "10.77.0.2/24", "dev", "eth0")

@@ -52,6 +52,7 @@ func (w *world) countFrames() func() int {
 }
 
 func TestNotOnePacketPassesAnAdapterBeforeItsChainStands(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	nets, other := []string{network(1, "")}, onNet(2, 1, "client", allowAll)
 	denied := onNet(1, 1, "web", "")
@@ -81,6 +82,7 @@ func TestNotOnePacketPassesAnAdapterBeforeItsChainStands(t *testing.T) {
 }
 
 func TestNoChangeOfRulesLetsThroughWhatNeitherAllows(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "web", "client")
 	nets, other := []string{network(1, "")}, onNet(2, 1, "client", allowAll)
 	rules := func(port string) string {

@@ -111,6 +111,7 @@ func ofAFleet(e example) bool {
 
 // A reader types what the documents say, from the first example to the last.
 func TestEveryExampleInTheDocumentsRuns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if err := w.WriteConfig(examples.Demo); err != nil {
 		t.Fatal(err)

@@ -34,6 +34,7 @@ const (
 )
 
 func TestNetworksDoNotReachEachOther(t *testing.T) {
+	t.Parallel()
 	w, nets := town(t)
 	w.obey(nets, onNet(1, 1, "web", everything), onNet(2, 1, "client", everything), onNet(3, 2, "guest", everything))
 	forbidden := map[string][]string{"web": {guestIP, "10.2.0.1", "10.2.0.77"}, "guest": {webIP, "10.1.0.1", "10.1.0.77"}}
@@ -70,6 +71,7 @@ func TestNetworksDoNotReachEachOther(t *testing.T) {
 }
 
 func TestTheNodesOwnAddressesNeedARuleThatNamesThem(t *testing.T) {
+	t.Parallel()
 	w, nets := town(t)
 	others := []string{onNet(2, 1, "client", ""), onNet(3, 2, "guest", "")}
 	with := func(rules ...string) {
@@ -98,6 +100,7 @@ func TestTheNodesOwnAddressesNeedARuleThatNamesThem(t *testing.T) {
 }
 
 func TestTheNodeReachesAnAppThatNamesIt(t *testing.T) {
+	t.Parallel()
 	w, nets := town(t)
 	others := []string{onNet(2, 1, "client", ""), onNet(3, 2, "guest", "")}
 	for rule, reached := range map[string]bool{
@@ -123,6 +126,7 @@ func TestTheNodeReachesAnAppThatNamesIt(t *testing.T) {
 }
 
 func TestTheGatewayAlwaysServes(t *testing.T) {
+	t.Parallel()
 	w, nets := town(t)
 	for _, rules := range []string{"", acl("drop both")} {
 		w.obey(nets, onNet(1, 1, "web", rules), onNet(2, 1, "client", ""), onNet(3, 2, "guest", ""))
@@ -141,6 +145,7 @@ func TestTheGatewayAlwaysServes(t *testing.T) {
 }
 
 func TestTheFirstRuleThatMatchesDecides(t *testing.T) {
+	t.Parallel()
 	w, nets := town(t)
 	w.echo("isp", "tcp4", lab.WebAddr+":8")
 	with := func(rules string) {
@@ -164,6 +169,7 @@ func TestTheFirstRuleThatMatchesDecides(t *testing.T) {
 }
 
 func TestBothEndsOfTwoAppsMustAllow(t *testing.T) {
+	t.Parallel()
 	w, nets := town(t)
 	for _, c := range []struct {
 		web, client string
@@ -190,6 +196,7 @@ func TestBothEndsOfTwoAppsMustAllow(t *testing.T) {
 }
 
 func TestTheUplinkOpensNothingUnlessIngressAllows(t *testing.T) {
+	t.Parallel()
 	w, nets := town(t)
 	w.in("isp", "ip", "route", "add", "10.1.0.0/24", "via", lab.NodeAt)
 	for rules, reached := range map[string]bool{
@@ -210,6 +217,7 @@ func TestTheUplinkOpensNothingUnlessIngressAllows(t *testing.T) {
 }
 
 func TestARuleChangeEndsWhatItDeniesAndLosesNothingElse(t *testing.T) {
+	t.Parallel()
 	w, nets := town(t)
 	w.in("isp", "ip", "addr", "add", "198.51.100.81/32", "dev", "lo")
 	w.echo("isp", "udp4", "198.51.100.81:7")
@@ -257,6 +265,7 @@ func TestARuleChangeEndsWhatItDeniesAndLosesNothingElse(t *testing.T) {
 }
 
 func TestEveryDirectionOfADeniedFlowEnds(t *testing.T) {
+	t.Parallel()
 	w, nets := town(t)
 	w.in("isp", "ip", "route", "add", "10.1.0.0/24", "via", lab.NodeAt)
 	with := func(web, client string) {

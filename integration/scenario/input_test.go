@@ -194,6 +194,7 @@ func wrong(e nodeconf.Entry) []any {
 }
 
 func TestEveryFieldOfAWrongTypeIsRefused(t *testing.T) {
+	t.Parallel()
 	p := newPicky(t)
 	all, want := sound(), []string{}
 	for _, e := range nodeconf.Schema() {
@@ -221,6 +222,7 @@ var hostile = []string{
 }
 
 func TestHostileStringsAreRefused(t *testing.T) {
+	t.Parallel()
 	p := newPicky(t)
 	fields := 0
 	for _, e := range nodeconf.Schema() {
@@ -330,6 +332,7 @@ func TestAHostileDisplayNameStaysText(t *testing.T) {
 }
 
 func TestFaultsBetweenFieldsAreToldAllAtOnce(t *testing.T) {
+	t.Parallel()
 	p := newPicky(t)
 	n := func(i int, rest ...string) string {
 		return strings.Join(append([]string{"networkInstances", ni(i)}, rest...), ".")
@@ -410,6 +413,7 @@ func TestWhatIsNotBuiltYetIsRefusedByName(t *testing.T) {
 }
 
 func TestDocumentsThatAreNoConfigAreRefused(t *testing.T) {
+	t.Parallel()
 	p := newPicky(t)
 	for name, doc := range map[string]string{
 		"0 bytes": "", "blanks": " \n\n", "a comment": "# nothing\n", "null": "null", "a list": "[1, 2]", "a word": "config", "a number": "5",

@@ -3,6 +3,9 @@
 //
 // It never looks inside the daemon: it asks the command line, the kernel and the
 // packets.
+//
+// Stories that mostly wait, for packets that must not come or in one round after the other, and
+// hold no time are t.Parallel: two at a time, each in its lab, once those that measure are over.
 package scenario
 
 import (

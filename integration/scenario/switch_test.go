@@ -44,6 +44,7 @@ func lanDoc(nets []string, apps ...string) string {
 }
 
 func TestASwitchNetworkJoinsItsAppsToTheSegmentOfItsPort(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "lan", "a", "b")
 	w.segment()
 	nets := []string{switchNetwork(1, "lan"), network(2, "")}

@@ -60,6 +60,7 @@ func (w *world) static(app string, addrs ...string) {
 }
 
 func TestAppsOfAnAirGappedSwitchMeetByTheirRulesAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "a", "b", "c", "local")
 	// The addresses are those of a local network of the same node.
 	const web = "web: {action: allow, direction: ingress, match: {protocol: tcp, localPort: 80}}"
