@@ -21,6 +21,7 @@ type mains struct {
 	steps []string // of all lives, since it was armed
 	at    int      // of steps, from 1: where the power goes; 0: nowhere
 	after bool     // the step is done, and nobody hears of it
+	more  int      // steps until it goes again; 0: never
 	done  []string // what was done to the host and its processes, since it was armed
 	cuts  int      // how often it went
 	last  *life
@@ -41,11 +42,11 @@ func (l *life) alive() bool {
 	return !l.off
 }
 
-// arm has the power go at a step from now on, counted from 1.
-func (m *mains) arm(at int, after bool) {
+// arm has the power go at a step from now on, counted from 1, and again some steps later.
+func (m *mains) arm(at int, after bool, more int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.at, m.after, m.steps, m.done = at, after, nil, nil
+	m.at, m.after, m.more, m.steps, m.done = at, after, more, nil, nil
 }
 
 // did is what was done since it was armed, in no order: what is done beside something else may
@@ -67,6 +68,10 @@ func (l *life) step(what string, notes []string, do func() error) error {
 	if len(l.steps) == l.at {
 		l.off = true
 		l.cuts++
+		if l.at += l.more; l.more == 0 {
+			l.at = 0
+		}
+		l.more = 0
 		if !l.after {
 			return errNoPower
 		}
@@ -182,6 +187,16 @@ func (r *rig) snapshot() string {
 	}
 	fmt.Fprintf(&b, "executors %q\n", ids)
 	return b.String()
+}
+
+// again is what was done though it was so already.
+func again(did []string) (out []string) {
+	for _, d := range did {
+		if strings.Contains(d, "AGAIN") || strings.Contains(d, "ALIVE") {
+			out = append(out, d)
+		}
+	}
+	return out
 }
 
 // added is what a has more often than b.
