@@ -16,6 +16,7 @@ type Member struct {
 type MemberStatus struct {
 	Report     PeerStatusReport // of the whole peer
 	Parameters []Parameter      // of the cluster, by ID
+	Health     Health           // of its connection and these
 	Ready      bool             // it is online, and these are in their final state
 	Why        string           // it is not ready; "" if it is
 }
@@ -24,7 +25,7 @@ type MemberStatus struct {
 type ClusterStatus struct {
 	Name    string
 	Members []MemberStatus // by the name of the peer
-	Health  Health         // the worst of its members'; Unknown without any
+	Health  Health         // the worst of its members' for it; Unknown without any
 	Counts  map[State]int  // of the cluster's parameters
 	Ready   bool           // every member is, and there is one
 	Why     string         // it is not ready; "" if it is
@@ -35,11 +36,11 @@ func SummarizeCluster(name string, members []Member) ClusterStatus {
 	s := ClusterStatus{Name: name, Health: Unknown, Counts: map[State]int{}}
 	var late []string
 	for i, m := range members {
-		if i == 0 {
-			s.Health = m.Report.Health
-		}
-		s.Health = worse(s.Health, m.Report.Health)
 		one := m.status()
+		if i == 0 {
+			s.Health = one.Health
+		}
+		s.Health = worse(s.Health, one.Health)
 		for _, p := range one.Parameters {
 			s.Counts[p.State]++
 		}
@@ -82,5 +83,27 @@ func (m Member) status() MemberStatus {
 		out.Why = unfinished(out.Parameters)
 	}
 	out.Ready = out.Why == ""
+	out.Health = out.light(missing != nil)
 	return out
+}
+
+// light is the health of a member: of what is the cluster's, by the rules that a peer is judged
+// by. What else the node has, an executor or another network, makes no cluster ill.
+func (m MemberStatus) light(missing bool) Health {
+	light := Green
+	for _, p := range m.Parameters {
+		switch {
+		case p.Review == Yes:
+			return Red
+		case p.Review == Maybe || p.State.Class() == Transitional:
+			light = Yellow
+		}
+	}
+	switch {
+	case !m.Report.Online || m.Report.LastReport.IsZero():
+		return Unknown
+	case missing:
+		return Yellow
+	}
+	return light
 }

@@ -187,7 +187,7 @@ func TestSummarizeCluster(t *testing.T) {
 		counts  string
 	}{
 		{"all are ready", []Member{member("n2", true, good, "a", "b"), member("n1", true, good, "a")}, Green, "", "map[Present:3]"},
-		{"what is not the cluster's does not count", []Member{member("n1", true, saidOf(Present, Present, CreatingFailed), "b", "a", "a")}, Red, "", "map[Present:2]"},
+		{"what is not the cluster's does not count", []Member{member("n1", true, saidOf(Present, Present, CreatingFailed), "b", "a", "a")}, Green, "", "map[Present:2]"},
 		{"one is offline", []Member{member("n2", false, good, "a"), member("n1", true, good, "a")}, Unknown, "n2: it is offline; 1 of 2 members are not ready", "map[Present:2]"},
 		{
 			"the first is named",
@@ -195,7 +195,8 @@ func TestSummarizeCluster(t *testing.T) {
 			Yellow,
 			"n1: a is Creating; 1 of 2 parameters are not in their final state; 2 of 2 members are not ready", "map[Creating:1 Present:1]",
 		},
-		{"one was not told yet", []Member{member("n1", true, good, "a", "x")}, Green, "n1: nothing is known of x; 1 of 1 members are not ready", "map[Present:1]"},
+		{"what is does, also of one that is offline", []Member{member("n1", true, good, "a"), member("n2", false, saidOf(Present, Present, CreatingFailed), "c")}, Red, "n2: it is offline; 1 of 2 members are not ready", "map[CreatingFailed:1 Present:1]"},
+		{"one was not told yet", []Member{member("n1", true, good, "a", "x")}, Yellow, "n1: nothing is known of x; 1 of 1 members are not ready", "map[Present:1]"},
 		{"a stale report is not final", []Member{member("n1", true, late, "b")}, Green, "n1: b is Present: stale report: generation store:6, wanted is store:7; 1 of 1 parameters are not in their final state; 1 of 1 members are not ready", "map[Present:1]"},
 		{"of none", nil, Unknown, "it has no members", "map[]"},
 	} {
