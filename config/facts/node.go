@@ -1,6 +1,9 @@
 package facts
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
 // node is a value that is being changed. What nobody looks into stays bytes.
 type node struct {
@@ -8,6 +11,8 @@ type node struct {
 	kind byte // '{', '[' or another's first byte; 0: not looked at yet
 	keys []string
 	subs []*node
+
+	first string // of deep: the key that was there first; "" is keys[0]
 }
 
 // expand makes the members or elements of a node, as nodes of their own.
@@ -52,6 +57,14 @@ func (n *node) find(key string) (int, bool) {
 		return listIndex(key, len(n.subs))
 	}
 	return 0, false
+}
+
+// keyOf is the key, or the index, of the i-th value of an expanded node.
+func (n *node) keyOf(i int) string {
+	if n.kind == '[' {
+		return strconv.Itoa(i)
+	}
+	return n.keys[i]
 }
 
 func (n *node) set(key string, v *node) {
