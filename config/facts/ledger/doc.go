@@ -30,7 +30,10 @@ const (
 )
 
 // LevelValue is one pair of a path: the name of a level, and a value of it ("nodes", "1").
-type LevelValue struct{ Level, Value string }
+type LevelValue struct {
+	Level string `json:"level"`
+	Value string `json:"value"`
+}
 
 // Target is one resource at one place of an environment. Levels are a prefix of those
 // that the environment has, in their order; none is the root, which is all of the environment. The value of
