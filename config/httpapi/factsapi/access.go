@@ -1,0 +1,94 @@
+package factsapi
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"edgespan/config/facts/ledger"
+)
+
+// nodeMay is what a caller that is a node may do with a row.
+type nodeMay uint8
+
+const (
+	nodeNot    nodeMay = iota
+	nodeReads          // of its own value of a level, in an environment where it is registered
+	nodeWrites         // to it; that registers it
+	nodeItself         // the entry that an environment has of it
+)
+
+// admit finds out who asks, and whether that one may.
+func (a *api) admit(c *call) error {
+	caller, err := a.auth.Authenticate(c.Request)
+	if err != nil {
+		return err
+	}
+	c.caller = caller
+	if a.callers != nil {
+		if wait := a.callers.Take(caller.Name, c.entry.Time); wait > 0 {
+			return &refusal{status: http.StatusTooManyRequests, retry: max(wait, time.Second), text: "too many requests"}
+		}
+	}
+	if caller.Node != "" || caller.Certname != "" {
+		return a.admitNode(c)
+	}
+	if !caller.Role.May(c.row.role) {
+		return refuse(http.StatusForbidden, "%s %s: is not allowed to a %s: an %s may", c.Method, c.row.path, caller.Role, c.row.role)
+	}
+	return nil
+}
+
+// reveals says whether a caller sees secrets: admins, and a node its own.
+func (c *call) reveals() bool { return c.own || c.caller.Role == Admin }
+
+// admitNode lets a node to what is its own. The last level of the path says whose a record is:
+// those above it do not count (reference §1.3), and those below a node are everybody's.
+func (a *api) admitNode(c *call) error {
+	name := c.name
+	if c.row.node != nodeItself {
+		n := len(c.levels)
+		if c.row.node == nodeNot || n == 0 || c.levels[n-1].Level != "nodes" && c.levels[n-1].Level != "node" {
+			return c.notOfNode()
+		}
+		name = c.levels[n-1].Value
+	}
+	n, err := a.backend.Node(c.Context(), c.environment, name)
+	var fault *ledger.Fault
+	switch {
+	case err == nil && (c.caller.Node != "" && n.ID == c.caller.Node || c.caller.Certname != "" && n.Certname == c.caller.Certname):
+		c.own, c.node = true, n
+		return nil
+	case err == nil:
+		return c.notOfNode()
+	case !errors.As(err, &fault) || fault.Kind != ledger.NotFound:
+		return err
+	case !c.row.writes || c.row.node == nodeNot || name != c.caller.itself():
+		return c.notOfNode()
+	}
+	c.own = true
+	return nil
+}
+
+// itself is what a node that nobody has registered is registered as.
+func (c Caller) itself() string {
+	if c.Node != "" {
+		return c.Node
+	}
+	return c.Certname
+}
+
+func (c *call) notOfNode() error {
+	return refuse(http.StatusForbidden, "%s %s: is not allowed to node %s: it may read and upload what is at its own value of the level nodes", c.Method, c.row.path, c.caller.itself())
+}
+
+// register makes a node known by its certname before it uploads: that is how it is recognised.
+// One with a certificate of the fleet is known by its id, which the upload itself registers.
+func (a *api) register(c *call) error {
+	if !c.own || c.node.ID != "" || c.caller.Certname == "" || c.entry.DryRun {
+		return nil
+	}
+	n := ledger.Node{ID: c.caller.Certname, Certname: c.caller.Certname}
+	_, err := a.written(c, ledger.PutNode{Environment: c.environment, Node: n})
+	return err
+}

@@ -1,0 +1,292 @@
+package factsapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"edgespan/config/facts"
+	"edgespan/config/facts/ledger"
+)
+
+// fake is a Backend that notes what it hears and knows component 1 (fuel) with the definitions
+// 1 (astute), 2 (override/node) and 5 (x/values), and environment 9 with the levels role and nodes, in which
+// node 1 (n1.example, certname c1) is registered.
+type fake struct {
+	mu     sync.Mutex
+	heard  []string
+	answer ledger.Answer // nil: anAnswer
+	err    error         // of every call
+	hold   chan struct{} // calls wait for it
+	held   chan struct{}
+	news   chan ledger.Record
+}
+
+var anAnswer = ledger.Answer{Body: []byte(`{"a":1.0}`), ETag: `"e1"`, Version: 3, Revision: 7}
+
+func (f *fake) note(format string, args ...any) error {
+	f.mu.Lock()
+	f.heard = append(f.heard, fmt.Sprintf(format, args...))
+	f.mu.Unlock()
+	if f.hold != nil {
+		f.held <- struct{}{}
+		<-f.hold
+	}
+	return f.err
+}
+
+func (f *fake) taken() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := strings.Join(f.heard, "; ")
+	f.heard = nil
+	return out
+}
+
+var (
+	one         int64 = 1
+	definitions       = map[int64]ledger.Definition{
+		1: {ID: 1, Name: "astute", Component: &one, Content: facts.JSON(`{"d":1.0}`)},
+		2: {ID: 2, Name: "override/node", Component: &one},
+		5: {ID: 5, Name: "x/values"},
+	}
+	environment = ledger.Environment{ID: 9, Components: []int64{1}, Levels: []string{"role", "nodes"}}
+	component   = ledger.Component{ID: 1, Name: "fuel", Definitions: []ledger.Definition{definitions[1], definitions[2]}}
+	levels      = []ledger.Level{{ID: 3, Name: "role", Environment: 9}, {ID: 4, Name: "nodes", Environment: 9, Parent: new("role"), Values: []string{"1"}}}
+	nodes       = []ledger.Node{{ID: "1", FQDN: "n1.example", Certname: "c1"}, {ID: "2"}}
+	moment      = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	record      = ledger.Record{Revision: 7, Time: moment, Author: "ann", Message: "why", Changes: []ledger.Change{
+		{What: "values", Did: "changed", Environment: 9, Levels: []ledger.LevelValue{{Level: "nodes", Value: "1"}}, Resource: 1, Version: 3},
+	}}
+)
+
+func missing(format string, args ...any) error {
+	return &ledger.Fault{Kind: ledger.NotFound, Text: fmt.Sprintf(format, args...)}
+}
+
+func (f *fake) Components(context.Context) ([]ledger.Component, error) {
+	return []ledger.Component{component, {ID: 2, Name: "empty"}}, f.note("Components")
+}
+
+func (f *fake) Component(_ context.Context, id int64) (ledger.Component, error) {
+	if err := f.note("Component %d", id); err != nil || id == 1 {
+		return component, err
+	}
+	return ledger.Component{}, missing("component not found by %d", id)
+}
+
+func (f *fake) Definitions(_ context.Context, c **int64) ([]ledger.Definition, error) {
+	of := "all"
+	if c != nil {
+		of = "none"
+		if *c != nil {
+			of = fmt.Sprint(**c)
+		}
+	}
+	return []ledger.Definition{definitions[1], definitions[2]}, f.note("Definitions %s", of)
+}
+
+func (f *fake) Definition(_ context.Context, id int64) (ledger.Definition, error) {
+	err := f.note("Definition %d", id)
+	if d, is := definitions[id]; is || err != nil {
+		return d, err
+	}
+	return ledger.Definition{}, missing("resource_definition not found by %d", id)
+}
+
+func (f *fake) Secrets(_ context.Context, id int64) ([]string, error) {
+	return []string{"a.*"}, f.note("Secrets %d", id)
+}
+
+func (f *fake) Environments(context.Context) ([]ledger.Environment, error) {
+	return []ledger.Environment{environment, {ID: 10}}, f.note("Environments")
+}
+
+func (f *fake) Environment(_ context.Context, id int64) (ledger.Environment, error) {
+	if err := f.note("Environment %d", id); err != nil || id == 9 || id == 1 {
+		return environment, err
+	}
+	return ledger.Environment{}, missing("environment not found by %d", id)
+}
+
+func (f *fake) Levels(_ context.Context, e int64) ([]ledger.Level, error) {
+	return levels, f.note("Levels %d", e)
+}
+
+func (f *fake) Level(_ context.Context, e int64, l ledger.Ref) (ledger.Level, error) {
+	if err := f.note("Level %d %+v", e, l); err != nil || l.Name == "nodes" || l.ID == 4 {
+		return levels[1], err
+	}
+	return ledger.Level{}, missing("level not found")
+}
+
+func (f *fake) Nodes(_ context.Context, e int64) ([]ledger.Node, error) {
+	return nodes, f.note("Nodes %d", e)
+}
+
+func (f *fake) Node(_ context.Context, e int64, name string) (ledger.Node, error) {
+	if err := f.note("Node %d %s", e, name); err != nil {
+		return ledger.Node{}, err
+	}
+	for _, n := range nodes {
+		if e == 9 && slices.Contains([]string{n.ID, n.FQDN, n.Certname}, name) {
+			return n, nil
+		}
+	}
+	return ledger.Node{}, missing("node not found by %s", name)
+}
+
+func (f *fake) ResolveResource(_ context.Context, e int64, r ledger.Ref) (ledger.Definition, error) {
+	if err := f.note("ResolveResource %d %+v", e, r); err != nil {
+		return ledger.Definition{}, err
+	}
+	for id, d := range definitions {
+		if e == 9 && (d.Name == r.Name || id == r.ID) {
+			return d, nil
+		}
+	}
+	return ledger.Definition{}, missing("resource_definition not found by %s in environment %d", r.Name, e)
+}
+
+func (f *fake) found(known []string) ledger.Answer {
+	a := f.answer
+	if a.Body == nil {
+		a = anAnswer
+	}
+	if slices.Contains(known, a.ETag) {
+		a.Body = nil
+	}
+	return a
+}
+
+func (f *fake) Answer(_ context.Context, q ledger.Query, known []string) (ledger.Answer, error) {
+	if err := f.note("Answer %+v known=%q", q, known); err != nil {
+		return ledger.Answer{}, err
+	}
+	return f.found(known), nil
+}
+
+func (f *fake) Keys(_ context.Context, q ledger.Query, e facts.KeysEdit) (ledger.Answer, error) {
+	return ledger.Answer{Body: []byte(`[1.0]`), ETag: `"k1"`, Revision: 7}, f.note("Keys %+v %s %s", q, e.Op, e.Items)
+}
+
+func (f *fake) Hiera(_ context.Context, q ledger.HieraQuery, known []string) (ledger.Answer, error) {
+	if err := f.note("Hiera %+v known=%q", q, known); err != nil {
+		return ledger.Answer{}, err
+	}
+	return f.found(known), nil
+}
+
+func (f *fake) Write(_ context.Context, w WriteRequest) (ledger.Written, error) {
+	err := f.note("Write %s by=%s message=%q dry=%v", spellWrite(w.Write), w.Author, w.Message, w.DryRun)
+	return ledger.Written{Revision: 8, Changed: true, ETag: `"e2"`, Version: 4, ID: 1, Changes: record.Changes}, err
+}
+
+func spellWrite(w ledger.Write) string {
+	text, err := json.Marshal(w)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%T", w), "ledger.") + string(text)
+}
+
+func (f *fake) Versions(_ context.Context, q ledger.VersionsQuery) ([]ledger.Version, error) {
+	return []ledger.Version{{Number: 3, Revision: 7, Time: moment, Author: "ann", SHA256: "ab", Size: 9}}, f.note("Versions %+v", q)
+}
+
+func (f *fake) Records(_ context.Context, q ledger.RecordsQuery) ([]ledger.Record, error) {
+	return []ledger.Record{record}, f.note("Records %+v", q)
+}
+
+func (f *fake) Watch(ctx context.Context, after uint64, deliver func(ledger.Record) error) error {
+	if err := f.note("Watch %d", after); err != nil {
+		return err
+	}
+	for {
+		select {
+		case r := <-f.news:
+			if err := deliver(r); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// door knows callers by the text of X-Auth-Token.
+type door struct{}
+
+var callers = map[string]Caller{
+	"viewer": {Name: "vera", Role: Viewer}, "operator": {Name: "olga", Role: Operator}, "admin": {Name: "ann", Role: Admin},
+	"node": {Name: "node 1", Role: Operator, Node: "1"}, "new": {Name: "node new", Role: Viewer, Node: "new"},
+	"cert": {Name: "certname c1", Certname: "c1"}, "newcert": {Name: "certname c9", Certname: "c9"},
+}
+
+func (door) Authenticate(r *http.Request) (Caller, error) {
+	token := r.Header.Get("X-Auth-Token")
+	switch c, is := callers[token]; {
+	case is:
+		return c, nil
+	case token == "busy":
+		return Caller{}, &Denied{Status: 503, Text: "Keystone is away", Wait: 3 * time.Second}
+	case token == "broken":
+		return Caller{}, errors.New("a secret of the house")
+	}
+	return Caller{}, &Denied{Status: 401, Text: "a token is needed"}
+}
+
+func (door) Challenges() []string {
+	return []string{`Keystone uri="http://ks"`, `Basic realm="edgespan"`}
+}
+
+// asked is one request of a test.
+type asked struct {
+	method, target, token, body string
+	header                      map[string]string
+}
+
+// ask sends one request; a target without / is below the first prefix, one without a token an admin's.
+func ask(h http.Handler, q asked) *httptest.ResponseRecorder {
+	if !strings.HasPrefix(q.target, "/") && !strings.HasPrefix(q.target, "http") {
+		q.target = Prefixes[0] + q.target
+	}
+	r := httptest.NewRequest(q.method, q.target, strings.NewReader(q.body))
+	if q.token == "" {
+		q.token = "admin"
+	}
+	r.Header.Set("X-Auth-Token", q.token)
+	for k, v := range q.header {
+		r.Header.Set(k, v)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// msgOf is the text of an error, which is all that its body has.
+func msgOf(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &m); err != nil || len(m) != 1 {
+		t.Fatalf("%d %q: no {\"msg\"}: %v", w.Code, w.Body, err)
+	}
+	text, is := m["msg"].(string)
+	if !is || text == "" || w.Header().Get("Content-Type") != "application/json" {
+		t.Fatalf("%d %q %v: no {\"msg\"}", w.Code, w.Body, w.Header())
+	}
+	return text
+}
+
+var (
+	_ Backend       = (*fake)(nil)
+	_ Authenticator = door{}
+)

@@ -1,0 +1,243 @@
+package factsapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi"
+)
+
+// Limits keep one caller, or many, from taking the controller away from the others.
+type Limits struct {
+	Rate     float64       // requests a second of one caller, in the long run; 0: as many as it can
+	Burst    int           // and at once
+	InFlight int           // requests under way, of all callers
+	Bytes    int64         // of bodies under way, of all callers
+	Watches  int           // streams of events
+	Deadline time.Duration // of one request
+}
+
+// DefaultLimits are those of a Handler that was given none. One caller may be a Puppet server that
+// validates its caches for thousands of nodes.
+var DefaultLimits = Limits{Rate: 40_000, Burst: 80_000, InFlight: 1024, Bytes: 256 << 20, Watches: 256, Deadline: time.Minute}
+
+// MaxBody is the largest body of a request, in bytes.
+const MaxBody = 16 << 20
+
+// Entry is one line of the audit log.
+type Entry = httpapi.Entry
+
+// Option changes a Handler.
+type Option func(*api)
+
+// WithLimits sets other limits than DefaultLimits.
+func WithLimits(l Limits) Option { return func(a *api) { a.limits = l } }
+
+// WithAudit hears of every write, every refusal of a caller and every answer in which secrets
+// may be seen, before the caller has the answer. It is called by many goroutines at once.
+func WithAudit(audit func(Entry)) Option { return func(a *api) { a.audit = audit } }
+
+// WithFailures hears what the caller of a 500 is not told.
+func WithFailures(f func(method, path string, err error)) Option {
+	return func(a *api) { a.failed = f }
+}
+
+// WithVersion sets the version that the description names.
+func WithVersion(v string) Option { return func(a *api) { a.version = v } }
+
+// WithTrustedProxy takes scheme and host of a Location from X-Forwarded-Proto and
+// X-Forwarded-Host, which only a proxy may set that stands before all clients.
+func WithTrustedProxy() Option { return func(a *api) { a.proxied = true } }
+
+// WithRoot serves the routes at / too, as the original stood by itself.
+func WithRoot() Option { return func(a *api) { a.root = true } }
+
+// WithLocalHosts takes requests only for a name of this machine: where nobody says who it is, no
+// page on the web shall ask by a name of its own that resolves to here.
+func WithLocalHosts() Option { return func(a *api) { a.local = true } }
+
+// WithDirectNames answers a PUT by the name of a resource itself, with 204, as the last
+// implementation of the seed did, rather than with the seed's 308.
+func WithDirectNames() Option { return func(a *api) { a.direct = true } }
+
+// WithEnd ends the streams of events with a context: that of the server.
+func WithEnd(ctx context.Context) Option { return func(a *api) { a.ending = ctx } }
+
+type api struct {
+	backend  Backend
+	auth     Authenticator
+	all      []row
+	rows     map[string][]*row // by path
+	audit    func(Entry)
+	failed   func(method, path string, err error)
+	version  string
+	limits   Limits
+	proxied  bool
+	root     bool
+	local    bool
+	direct   bool
+	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
+	inFlight chan struct{}
+	watching chan struct{}
+	bytes    atomic.Int64
+	callers  *httpapi.Buckets
+	origins  *http.CrossOriginProtection
+	zipped   *zipped
+}
+
+// call is one request on its way through the checks.
+type call struct {
+	*http.Request
+	target
+	w      http.ResponseWriter
+	prefix string // of the path
+	rest   string // the escaped path behind it
+	row    *row
+	query  query
+	caller Caller
+	own    bool        // a node asks for what is its own
+	node   ledger.Node // which that is, if it is registered
+	entry  Entry
+	holds  int64           // bytes of a body
+	alive  context.Context //nolint:containedctx // of the caller's connection, without the deadline of an answer
+}
+
+// Handler serves the routes below each of Prefixes. Every error is {"msg": text}.
+func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
+	a := &api{
+		backend: b, auth: who, all: table, rows: rowsByPath(), version: "unknown", limits: DefaultLimits,
+		audit: func(Entry) {}, failed: func(string, string, error) {}, ending: context.Background(),
+		origins: http.NewCrossOriginProtection(), zipped: &zipped{},
+	}
+	for _, o := range opts {
+		o(a)
+	}
+	a.inFlight = make(chan struct{}, max(a.limits.InFlight, 1))
+	a.watching = make(chan struct{}, max(a.limits.Watches, 1))
+	if a.limits.Rate > 0 {
+		a.callers = httpapi.NewBuckets(a.limits.Rate, max(a.limits.Burst, 1))
+	}
+	return a
+}
+
+// ServeHTTP answers one request: what it is refused for, or what its row says.
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{Request: r, w: w, alive: r.Context(), entry: Entry{Time: time.Now().UTC(), Remote: r.RemoteAddr, Method: r.Method, Path: r.URL.Path}}
+	defer func() { a.bytes.Add(-c.holds) }()
+	answer := a.answer(c)
+	if answer.done != nil {
+		defer answer.done()
+	}
+	c.entry.Status, c.entry.Revision = answer.status, answer.wrote
+	c.entry.Reveal = answer.secret && answer.status == http.StatusOK
+	if c.audited() {
+		c.entry.Caller, c.entry.Role = c.caller.Name, c.caller.Role
+		a.audit(c.entry)
+	}
+	a.write(c, answer)
+	if answer.stream != nil && r.Method != http.MethodHead {
+		answer.stream(httpapi.Flushing{ResponseWriter: w})
+	}
+}
+
+// audited says whether a call goes into the audit log.
+func (c *call) audited() bool {
+	switch {
+	case c.entry.Status == http.StatusUnauthorized, c.entry.Status == http.StatusForbidden, c.entry.Status == http.StatusMisdirectedRequest:
+		return true
+	case c.row == nil || c.caller.Name == "":
+		return false // nobody's: it was turned away before anything was asked
+	case c.row.writes && c.entry.Status == http.StatusPermanentRedirect:
+		return false // it comes again
+	}
+	return c.row.writes || c.entry.Reveal
+}
+
+// answer makes the checks in the order of what they cost, and asks the row. A panic of a
+// backend becomes an answer.
+func (a *api) answer(c *call) (out reply) {
+	defer func() {
+		if v := recover(); v != nil {
+			out = a.refused(c, fmt.Errorf("panic: %v", v))
+		}
+	}()
+	if err := a.foreign(c.Request); err != nil {
+		return a.refused(c, err)
+	}
+	if err := a.route(c); err != nil {
+		return a.refused(c, err)
+	}
+	if c.Method == http.MethodOptions {
+		return reply{status: http.StatusOK, allow: a.allow(c.path)}
+	}
+	select {
+	case a.inFlight <- struct{}{}:
+		defer func() { <-a.inFlight }()
+	default:
+		return a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: fmt.Sprintf("%d requests are under way already", cap(a.inFlight))})
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), a.limits.Deadline)
+	defer cancel()
+	c.Request = c.WithContext(ctx)
+	if err := a.admit(c); err != nil {
+		return a.refused(c, err)
+	}
+	done, err := c.row.serve(a, c)
+	if err != nil {
+		return a.refused(c, err)
+	}
+	return done.settle(c)
+}
+
+// foreign refuses what a page of another site has sent through a browser.
+func (a *api) foreign(r *http.Request) error {
+	if a.local && !httpapi.LocalHost(r.Host) {
+		return refuse(http.StatusMisdirectedRequest, "Host: is %q: localhost and addresses of the loopback are allowed without authentication", r.Host)
+	}
+	if a.origins.Check(r) != nil {
+		return refuse(http.StatusForbidden, "Origin: a request of another site's page is not allowed")
+	}
+	return nil
+}
+
+// route finds the row of a call and reads its query.
+func (a *api) route(c *call) error {
+	escaped := c.URL.EscapedPath()
+	for _, p := range Prefixes {
+		if strings.HasPrefix(escaped, p) {
+			c.prefix = p
+		}
+	}
+	if c.prefix == "" {
+		if !a.root || !strings.HasPrefix(escaped, "/") {
+			return refuse(http.StatusNotFound, "no such route: paths begin with %s", strings.Join(Prefixes, " or "))
+		}
+		c.prefix = "/"
+	}
+	c.rest = escaped[len(c.prefix):]
+	t, err := parse(c.rest)
+	if err != nil {
+		return err
+	}
+	c.target = t
+	method := c.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	for _, r := range a.rows[t.path] {
+		if r.method == method || r.patch && method == http.MethodPatch {
+			c.row = r
+			return c.readQuery()
+		}
+	}
+	if method == http.MethodOptions {
+		return nil
+	}
+	allow := a.allow(t.path)
+	return &refusal{status: http.StatusMethodNotAllowed, allow: allow, text: fmt.Sprintf("%s: is not allowed here: %s", spelled(c.Method), strings.Join(allow, ", "))}
+}

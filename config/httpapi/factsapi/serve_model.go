@@ -1,0 +1,354 @@
+package factsapi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"edgespan/config/facts"
+	"edgespan/config/facts/ledger"
+)
+
+func getComponents(a *api, c *call) (reply, error) {
+	all, err := a.backend.Components(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	out := make([]ledger.Component, len(all))
+	for i := range all {
+		out[i] = wholeComponent(all[i])
+	}
+	return give(out)
+}
+
+func getComponent(a *api, c *call) (reply, error) {
+	one, err := a.backend.Component(c.Context(), c.id)
+	if err != nil {
+		return reply{}, err
+	}
+	return give(wholeComponent(one))
+}
+
+// wholeComponent has a list of definitions, if an empty one: readers of JSON meet [], never null.
+func wholeComponent(c ledger.Component) ledger.Component {
+	c.Definitions = list(c.Definitions)
+	return c
+}
+
+func list[T any](l []T) []T {
+	if l == nil {
+		return []T{}
+	}
+	return l
+}
+
+func postComponent(a *api, c *call) (reply, error) {
+	f, err := a.readFields(c)
+	if err != nil {
+		return reply{}, err
+	}
+	w := ledger.CreateComponent{ID: f.id("id"), Name: f.text("name"), Definitions: f.newDefinitions("resource_definitions")}
+	return a.create(c, w, f, func(id int64) (reply, error) {
+		c.id = id
+		return getComponent(a, c)
+	})
+}
+
+// create makes something and shows what was made.
+func (a *api) create(c *call, w ledger.Write, f *fields, show func(id int64) (reply, error)) (reply, error) {
+	if f.err != nil {
+		return reply{}, f.err
+	}
+	done, err := a.written(c, w)
+	if err != nil || c.entry.DryRun {
+		return judged(done, err)
+	}
+	r, err := show(done.ID)
+	r.revision, r.wrote = done.Revision, done.Revision
+	r.location = c.prefix + c.path + "/" + strconv.FormatInt(done.ID, 10)
+	return r, err
+}
+
+// judged is what a write would have changed.
+func judged(done ledger.Written, err error) (reply, error) {
+	if err != nil {
+		return reply{}, err
+	}
+	r, err := give(Done{Revision: done.Revision, Changed: done.Changed, Changes: list(done.Changes)})
+	r.status, r.revision = http.StatusOK, done.Revision
+	return r, err
+}
+
+// change does a write that is answered with nothing.
+func (a *api) change(c *call, w ledger.Write) (reply, error) {
+	done, err := a.written(c, w)
+	if err != nil || c.entry.DryRun {
+		return judged(done, err)
+	}
+	return reply{etag: done.ETag, version: done.Version, revision: done.Revision, wrote: wrote(done)}, nil
+}
+
+func wrote(done ledger.Written) uint64 {
+	if !done.Changed {
+		return 0
+	}
+	return done.Revision
+}
+
+// tell does a write that is answered with what it changed.
+func (a *api) tell(c *call, w ledger.Write) (reply, error) {
+	done, err := a.written(c, w)
+	r, err := judged(done, err)
+	if !c.entry.DryRun {
+		r.etag, r.version, r.wrote = done.ETag, done.Version, wrote(done)
+	}
+	return r, err
+}
+
+// edit changes what there must be: if there is not, that is said before what is wrong with the
+// body is.
+func (a *api) edit(c *call, exists func() error, write func(*fields) ledger.Write) (reply, error) {
+	f, err := a.readFields(c)
+	var w ledger.Write
+	if err == nil {
+		w = write(f)
+		err = f.err
+	}
+	if err != nil {
+		return reply{}, either(exists(), err)
+	}
+	return a.change(c, w)
+}
+
+// either is that something is not there, or else another fault.
+func either(missing, err error) error {
+	var fault *ledger.Fault
+	if errors.As(missing, &fault) && fault.Kind == ledger.NotFound {
+		return missing
+	}
+	return err
+}
+
+func putComponent(a *api, c *call) (reply, error) {
+	return a.edit(c, func() error { _, err := a.backend.Component(c.Context(), c.id); return err }, func(f *fields) ledger.Write {
+		return ledger.EditComponent{ID: c.id, Name: f.textIfThere("name"), Definitions: f.members("resource_definitions")}
+	})
+}
+
+func deleteComponent(a *api, c *call) (reply, error) {
+	return a.remove(c, ledger.DeleteComponent{ID: c.id})
+}
+
+func (a *api) remove(c *call, w ledger.Write) (reply, error) {
+	if _, err := a.readBody(c); err != nil { // some clients send one
+		return reply{}, err
+	}
+	return a.change(c, w)
+}
+
+func getDefinitions(a *api, c *call) (reply, error) {
+	var component **int64
+	if text, is := c.query.get("component_id"); is {
+		var of *int64
+		if text != "" {
+			id, is := number(text)
+			if !is {
+				return reply{}, refuse(http.StatusBadRequest, "component_id: is %q: a number, or nothing, is allowed", text)
+			}
+			of = &id
+		}
+		component = &of
+	}
+	all, err := a.backend.Definitions(c.Context(), component)
+	if err != nil {
+		return reply{}, err
+	}
+	return give(list(all))
+}
+
+func getDefinition(a *api, c *call) (reply, error) {
+	one, err := a.backend.Definition(c.Context(), c.id)
+	if err != nil {
+		return reply{}, err
+	}
+	return give(one)
+}
+
+func postDefinition(a *api, c *call) (reply, error) {
+	f, err := a.readFields(c)
+	if err != nil {
+		return reply{}, err
+	}
+	w := ledger.CreateDefinition{ID: f.id("id"), Name: f.text("name"), Component: f.id("component_id"), Content: f.value("content")}
+	return a.create(c, w, f, func(id int64) (reply, error) {
+		c.id = id
+		return getDefinition(a, c)
+	})
+}
+
+func (a *api) definitionExists(c *call) error {
+	_, err := a.backend.Definition(c.Context(), c.id)
+	return err
+}
+
+func putDefinition(a *api, c *call) (reply, error) {
+	return a.edit(c, func() error { return a.definitionExists(c) }, func(f *fields) ledger.Write {
+		w := ledger.EditDefinition{ID: c.id, Name: f.textIfThere("name")}
+		if f.has("component_id") {
+			of := f.id("component_id")
+			w.Component = &of
+		}
+		if f.has("content") {
+			content := f.value("content")
+			w.Content = &content
+		}
+		return w
+	})
+}
+
+func deleteDefinition(a *api, c *call) (reply, error) {
+	return a.remove(c, ledger.DeleteDefinition{ID: c.id})
+}
+
+func getSecrets(a *api, c *call) (reply, error) {
+	all, err := a.backend.Secrets(c.Context(), c.id)
+	if err != nil {
+		return reply{}, err
+	}
+	return give(Secrets{list(all)})
+}
+
+func putSecrets(a *api, c *call) (reply, error) {
+	return a.edit(c, func() error { return a.definitionExists(c) }, func(f *fields) ledger.Write {
+		return ledger.DeclareSecrets{ID: c.id, Keys: f.texts("secrets")}
+	})
+}
+
+// contentKeys are the keys operations on the content of a definition.
+func contentKeys(op facts.KeysOp) func(*api, *call) (reply, error) {
+	return func(a *api, c *call) (reply, error) {
+		edit, err := a.readKeys(c, op)
+		if err != nil {
+			return reply{}, either(a.definitionExists(c), err)
+		}
+		if op != facts.KeysGet {
+			return a.change(c, ledger.EditContent{ID: c.id, Edit: edit})
+		}
+		d, err := a.backend.Definition(c.Context(), c.id)
+		if err != nil {
+			return reply{}, err
+		}
+		if d.Content == nil {
+			d.Content = facts.JSON("null")
+		}
+		found, err := edit.Get(d.Content)
+		if err != nil {
+			return reply{}, err
+		}
+		return give(list(found))
+	}
+}
+
+func (a *api) readKeys(c *call, op facts.KeysOp) (facts.KeysEdit, error) {
+	text, err := a.readBody(c)
+	if err != nil {
+		return facts.KeysEdit{}, err
+	}
+	return facts.ParseKeysEdit(op, text)
+}
+
+func getEnvironments(a *api, c *call) (reply, error) {
+	all, err := a.backend.Environments(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	out := make([]ledger.Environment, len(all))
+	for i := range all {
+		out[i] = wholeEnvironment(all[i])
+	}
+	return give(out)
+}
+
+func wholeEnvironment(e ledger.Environment) ledger.Environment {
+	e.Components, e.Levels = list(e.Components), list(e.Levels)
+	return e
+}
+
+func getEnvironment(a *api, c *call) (reply, error) {
+	one, err := a.backend.Environment(c.Context(), c.id)
+	if err != nil {
+		return reply{}, err
+	}
+	return give(wholeEnvironment(one))
+}
+
+func postEnvironment(a *api, c *call) (reply, error) {
+	f, err := a.readFields(c)
+	if err != nil {
+		return reply{}, err
+	}
+	w := ledger.CreateEnvironment{ID: f.id("id"), Components: f.refs("components"), Levels: f.texts("hierarchy_levels")}
+	return a.create(c, w, f, func(id int64) (reply, error) {
+		c.id = id
+		return getEnvironment(a, c)
+	})
+}
+
+func (a *api) environmentExists(c *call) error {
+	_, err := a.backend.Environment(c.Context(), c.environment)
+	return err
+}
+
+func putEnvironment(a *api, c *call) (reply, error) {
+	c.environment = c.id
+	return a.edit(c, func() error { return a.environmentExists(c) }, func(f *fields) ledger.Write {
+		w := ledger.EditEnvironment{ID: c.id}
+		if f.has("components") {
+			refs := f.refs("components")
+			w.Components = &refs
+		}
+		if f.has("hierarchy_levels") {
+			levels := f.texts("hierarchy_levels")
+			w.Levels = &levels
+		}
+		return w
+	})
+}
+
+func deleteEnvironment(a *api, c *call) (reply, error) {
+	return a.remove(c, ledger.DeleteEnvironment{ID: c.id})
+}
+
+func getLevels(a *api, c *call) (reply, error) {
+	all, err := a.backend.Levels(c.Context(), c.environment)
+	if err != nil {
+		return reply{}, err
+	}
+	out := make([]ledger.Level, len(all))
+	for i := range all {
+		out[i] = wholeLevel(all[i])
+	}
+	return give(out)
+}
+
+func wholeLevel(l ledger.Level) ledger.Level {
+	l.Values = list(l.Values)
+	return l
+}
+
+func getLevel(a *api, c *call) (reply, error) {
+	one, err := a.backend.Level(c.Context(), c.environment, refOf(c.name))
+	if err != nil {
+		return reply{}, err
+	}
+	return give(wholeLevel(one))
+}
+
+func putLevel(a *api, c *call) (reply, error) {
+	return a.edit(c, func() error {
+		_, err := a.backend.Level(c.Context(), c.environment, refOf(c.name))
+		return err
+	}, func(f *fields) ledger.Write {
+		return ledger.RenameLevel{Environment: c.environment, Level: refOf(c.name), Name: f.text("name")}
+	})
+}

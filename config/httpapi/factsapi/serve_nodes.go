@@ -1,0 +1,54 @@
+package factsapi
+
+import (
+	"net/http"
+
+	"edgespan/config/facts/ledger"
+)
+
+func getNodes(a *api, c *call) (reply, error) {
+	all, err := a.backend.Nodes(c.Context(), c.environment)
+	if err != nil {
+		return reply{}, err
+	}
+	return give(list(all))
+}
+
+func getNode(a *api, c *call) (reply, error) {
+	one, err := a.backend.Node(c.Context(), c.environment, c.name)
+	if err != nil {
+		return reply{}, err
+	}
+	return give(one)
+}
+
+func putNode(a *api, c *call) (reply, error) {
+	return a.edit(c, func() error { return a.environmentExists(c) }, func(f *fields) ledger.Write {
+		n := ledger.Node{ID: c.name, FQDN: f.textOr("fqdn", ""), Certname: f.textOr("certname", "")}
+		f.only("id", "fqdn", "certname")
+		if id := f.textOr("id", n.ID); id != n.ID {
+			f.wrong("id", "is another than that of the path")
+		}
+		if c.own {
+			if c.node.ID != "" {
+				n.ID = c.node.ID // the path may have another of its names
+			}
+			f.nodeItself(c, n)
+		}
+		return ledger.PutNode{Environment: c.environment, Node: n}
+	})
+}
+
+// nodeItself judges what a node says of itself: a name that somebody has given it stays, and the
+// name by which it was recognised is its own.
+func (f *fields) nodeItself(c *call, n ledger.Node) {
+	was := c.node
+	kept := func(was, is string) bool { return was == "" || was == is }
+	if f.err == nil && (!kept(was.FQDN, n.FQDN) || !kept(was.Certname, n.Certname) || c.caller.Certname != "" && n.Certname != c.caller.Certname) {
+		f.err = refuse(http.StatusForbidden, "node %s: has other names already, or another certname: an admin may change them", c.caller.itself())
+	}
+}
+
+func deleteNode(a *api, c *call) (reply, error) {
+	return a.remove(c, ledger.DeleteNode{Environment: c.environment, ID: c.name})
+}

@@ -1,0 +1,236 @@
+package factsapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi"
+)
+
+// streamDeadline ends a watch: whoever goes on says anew who it is. It begins after the last
+// event that it had, and misses nothing.
+const streamDeadline = 5 * time.Minute
+
+func getHistory(a *api, c *call) (reply, error) {
+	before, limit, err := c.before()
+	if err != nil {
+		return reply{}, err
+	}
+	of, _, err := c.count("environment")
+	if err != nil {
+		return reply{}, err
+	}
+	all, err := a.backend.Records(c.Context(), ledger.RecordsQuery{Environment: int64(of), Before: before, Limit: limit})
+	if err != nil {
+		return reply{}, err
+	}
+	out := make([]ledger.Record, len(all))
+	for i := range all {
+		out[i] = wholeRecord(all[i])
+	}
+	return give(out)
+}
+
+func wholeRecord(r ledger.Record) ledger.Record {
+	r.Changes = list(r.Changes)
+	return r
+}
+
+func getRevision(a *api, c *call) (reply, error) {
+	n := uint64(c.id)
+	all, err := a.backend.Records(c.Context(), ledger.RecordsQuery{Before: n + 1, Limit: 1})
+	if err != nil {
+		return reply{}, err
+	}
+	if len(all) == 0 || all[0].Revision != n {
+		return reply{}, refuse(http.StatusNotFound, "revision %d: there is none", n)
+	}
+	return give(wholeRecord(all[0]))
+}
+
+// interest is what a watch tells of.
+type interest struct {
+	environment int64 // 0: all
+	resource    int64 // 0: all
+	level       *ledger.LevelValue
+}
+
+// getWatch tells of each revision, by server-sent events (WHATWG HTML §9.2): its number is the id
+// of the event, its record the data. No value of a document is in it.
+func getWatch(a *api, c *call) (reply, error) {
+	of, err := a.interest(c)
+	if err != nil {
+		return reply{}, err
+	}
+	since, err := a.since(c)
+	if err != nil {
+		return reply{}, err
+	}
+	select {
+	case a.watching <- struct{}{}:
+	default:
+		return reply{}, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: fmt.Sprintf("%d watches are under way already", cap(a.watching))}
+	}
+	path := c.entry.Path
+	stream := func(w io.Writer) {
+		ctx, cancel := a.open(c.alive)
+		defer cancel()
+		if err := a.tellAll(ctx, since, of, w); err != nil && ctx.Err() == nil {
+			a.failed(c.Method, path, err)
+		}
+	}
+	return reply{stream: stream, done: func() { <-a.watching }, revision: since}, nil
+}
+
+// interest reads what is wanted.
+func (a *api) interest(c *call) (interest, error) {
+	of, _, err := c.count("environment")
+	if err != nil {
+		return interest{}, err
+	}
+	in := interest{environment: int64(of)}
+	if text, is := c.query.get("level"); is {
+		level, value, ok := strings.Cut(text, "=")
+		if !ok || level == "" || value == "" {
+			return in, refuse(http.StatusBadRequest, "level: is %s: LEVEL=VALUE is allowed", config.Quote(text))
+		}
+		in.level = &ledger.LevelValue{Level: level, Value: value}
+	}
+	text, is := c.query.get("resource")
+	if !is {
+		return in, nil
+	}
+	ref := refOf(text)
+	if in.resource = ref.ID; ref.Name == "" && ref.ID > 0 {
+		return in, nil
+	}
+	if in.environment == 0 {
+		return in, refuse(http.StatusBadRequest, "resource: is %s: its id, or its name together with environment, is allowed", config.Quote(text))
+	}
+	d, err := a.backend.ResolveResource(c.Context(), in.environment, ref)
+	in.resource = d.ID
+	return in, err
+}
+
+// since is the revision after which to begin: the last that the caller has seen, or the newest.
+func (a *api) since(c *call) (uint64, error) {
+	if text := c.Header.Get("Last-Event-ID"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			return 0, refuse(http.StatusBadRequest, "Last-Event-ID: is %s: a revision is allowed", config.Quote(text))
+		}
+		return n, nil
+	}
+	n, given, err := c.count("since")
+	if given || err != nil {
+		return n, err
+	}
+	newest, err := a.backend.Records(c.Context(), ledger.RecordsQuery{Limit: 1})
+	if err != nil || len(newest) == 0 {
+		return 0, err
+	}
+	return newest[0].Revision, nil
+}
+
+// open is a context that ends with a caller, with the server, and in time.
+func (a *api) open(caller context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(caller, streamDeadline)
+	stop := context.AfterFunc(a.ending, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// errUnread says that nobody reads what is told.
+var errUnread = errors.New("nobody reads")
+
+// tellAll tells of each revision that somebody is interested in, and gives a sign of life now and then.
+func (a *api) tellAll(ctx context.Context, since uint64, of interest, w io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var one sync.Mutex // of w
+	say := func(text string) error {
+		one.Lock()
+		defer one.Unlock()
+		if _, err := io.WriteString(w, text); err != nil {
+			cancel()
+			return errUnread
+		}
+		return nil
+	}
+	if err := say(": watching\n\n"); err != nil {
+		return nil //nolint:nilerr // nobody is left to tell
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		beat := time.NewTicker(httpapi.Heartbeat)
+		defer beat.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-beat.C:
+				if say(": nothing new\n\n") != nil {
+					return
+				}
+			}
+		}
+	}()
+	err := a.backend.Watch(ctx, since, func(r ledger.Record) error {
+		if r.Changes = of.in(r); len(r.Changes) == 0 {
+			return nil
+		}
+		event, err := give(r)
+		if err != nil {
+			return err
+		}
+		return say(fmt.Sprintf("id: %d\nevent: revision\ndata: %s\n\n", r.Revision, event.body)) // JSON is one line
+	})
+	cancel()
+	<-ended // it writes to who is about to go
+	if errors.Is(err, errUnread) {
+		return nil
+	}
+	return err
+}
+
+// in are the changes of a record that matter. What is of no environment, a component or a
+// definition, may matter to any.
+func (i interest) in(r ledger.Record) []ledger.Change {
+	out := []ledger.Change{}
+	for _, c := range r.Changes {
+		if i.wants(c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (i interest) wants(c ledger.Change) bool {
+	environment := c.Environment
+	if c.What == "environment" {
+		environment = c.ID
+	}
+	if i.environment != 0 && environment != 0 && environment != i.environment {
+		return false
+	}
+	if i.resource != 0 && c.Resource != i.resource && (c.What != "definition" || c.ID != i.resource) {
+		return false
+	}
+	if i.level != nil {
+		for _, l := range c.Levels {
+			if l.Level == i.level.Level && l.Value != i.level.Value {
+				return false
+			}
+		}
+	}
+	return true
+}
