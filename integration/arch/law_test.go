@@ -53,7 +53,7 @@ var mayImport = map[string][]string{
 	"config/facts/ledger":     {"config", "config/facts", "config/revision"},
 	"config/httpapi/factsapi": {"config", "config/facts", "config/facts/ledger", "config/httpapi"},
 	"actors/facts":            {"actors/keep", "config", "config/facts", "config/facts/ledger", "config/httpapi/factsapi", "config/revision"},
-	"platform/keystone":       {},
+	"platform/keystone":       {"platform/pki"},
 	"platform/passwd":         {},
 	"config/httpapi/fleetapi": {"config", "config/backup", "config/edit", "config/history", "config/httpapi", "config/layers", "config/metadata", "config/operate", "config/optimize", "config/nodeconf", "config/peer"},
 	"actors/keep":             {},
@@ -225,6 +225,7 @@ var places = []place{
 	{"github.com/miekg/dns", []string{"platform"}},
 	{"github.com/coreos/go-iptables", []string{"platform/firewall"}}, // detection only, ADR 0011
 	{"golang.org/x/sys", []string{"platform"}},
+	{"golang.org/x/crypto", []string{"platform/passwd"}},
 	{"github.com/google/uuid", []string{"netinst", "appnet", "config", "actors", "platform", "cmd"}},
 	{"github.com/goccy/go-yaml", []string{"config/nodeconf", "cmd"}},
 	{"github.com/spf13/cobra", []string{"cmd"}},

@@ -1,0 +1,102 @@
+package passwd
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// What a file may hold. A check at cost 14 takes about a second of one processor; htpasswd
+// makes cost 5 where nobody says which.
+const (
+	longestName  = 64
+	largestFile  = 1 << 20 // octets
+	largestCost  = 14
+	smallestCost = bcrypt.MinCost
+)
+
+// user is one line.
+type user struct {
+	role  string
+	hash  []byte
+	cost  int
+	right atomic.Pointer[[sha256.Size]byte] // File.sum of the password that was right last
+}
+
+// parse reads a file's text, or says every fault with its line.
+func parse(name string, text []byte, roles []string) (map[string]*user, error) {
+	users := map[string]*user{}
+	lines := map[string]int{}
+	var faults []error
+	for n, line := range bytes.Split(text, []byte{'\n'}) {
+		words := strings.TrimSpace(string(line))
+		if words == "" || words[0] == '#' {
+			continue
+		}
+		at := func(err error) { faults = append(faults, fmt.Errorf("%s:%d: %w", name, n+1, err)) }
+		who, u, err := parseLine(words, roles)
+		if err != nil {
+			at(err)
+		} else if first, twice := lines[who]; twice {
+			at(fmt.Errorf("user %q: stands in line %d already: one line is allowed", who, first))
+		}
+		if who != "" {
+			users[who], lines[who] = u, n+1
+		}
+	}
+	return users, errors.Join(faults...)
+}
+
+// parseLine never shows the hash in an error.
+func parseLine(line string, roles []string) (string, *user, error) {
+	words := strings.Split(line, ":")
+	if len(words) != 3 {
+		return "", nil, fmt.Errorf("has %d fields: three are allowed: USER:BCRYPT-HASH:ROLE", len(words))
+	}
+	name, hash, role := words[0], words[1], words[2]
+	var faults []error
+	if err := checkName(name); err != nil {
+		faults = append(faults, err)
+	}
+	cost, err := checkHash(hash)
+	if err != nil {
+		faults = append(faults, fmt.Errorf("user %.64q: %w", name, err))
+	}
+	if !slices.Contains(roles, role) {
+		faults = append(faults, fmt.Errorf("user %.64q: role %.40q: %s are allowed", name, role, strings.Join(roles, ", ")))
+	}
+	return name, &user{role: role, hash: []byte(hash), cost: cost}, errors.Join(faults...)
+}
+
+func checkName(name string) error {
+	bad := func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }
+	if name == "" || len(name) > longestName || !utf8.ValidString(name) || strings.ContainsFunc(name, bad) {
+		return fmt.Errorf("user %.64q: 1 to %d octets that can be printed, without spaces, are allowed", name, longestName)
+	}
+	return nil
+}
+
+// checkHash takes the spellings 2a, 2b and 2y, which are one function.
+func checkHash(hash string) (cost int, err error) {
+	const allowed = "a hash of bcrypt is allowed, as htpasswd -nB makes it"
+	if len(hash) != 60 || !slices.Contains([]string{"$2a$", "$2b$", "$2y$"}, hash[:4]) {
+		return 0, errors.New("the hash: is none of bcrypt: " + allowed)
+	}
+	if strings.Trim(hash[7:], "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789") != "" || hash[6] != '$' {
+		return 0, errors.New("the hash: has letters that bcrypt does not write: " + allowed)
+	}
+	cost, err = strconv.Atoi(hash[4:6])
+	if err != nil || cost < smallestCost || cost > largestCost {
+		return 0, fmt.Errorf("the hash: its cost is %.2q: %02d to %d are allowed", hash[4:6], smallestCost, largestCost)
+	}
+	return cost, nil
+}
