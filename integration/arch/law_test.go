@@ -57,6 +57,16 @@ var mayImport = map[string][]string{
 	"platform/passwd":         {},
 	"config/httpapi/fleetapi": {"config", "config/backup", "config/edit", "config/history", "config/httpapi", "config/layers", "config/metadata", "config/operate", "config/optimize", "config/nodeconf", "config/peer"},
 	"actors/keep":             {},
+	"config/httpapi":                 {},
+	"config/facts":                   {"config"},
+	"config/facts/ledger":            {"config", "config/facts", "config/revision"},
+	"config/httpapi/factsapi":        {"config", "config/facts", "config/facts/ledger", "config/httpapi"},
+	"actors/facts":                   {"actors/keep", "config", "config/facts", "config/facts/ledger", "config/httpapi/factsapi", "config/revision"},
+	"platform/keystone":              {"platform/pki"},
+	"platform/keystone/keystonetest": {},
+	"platform/passwd":                {},
+	"config/httpapi/fleetapi":        {"config", "config/backup", "config/edit", "config/history", "config/httpapi", "config/layers", "config/metadata", "config/operate", "config/optimize", "config/nodeconf", "config/peer"},
+	"actors/keep":                    {},
 	"actors/controller": {
 		"actors/keep", "config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi/fleetapi", "config/layers",
 		"config/link", "config/metadata", "config/operate", "config/peer", "config/revision", "config/rollout", "config/state", "config/topology",
@@ -153,6 +163,7 @@ var testsMayImport = map[string][]string{
 
 	"cmd/edgespan-controller": {"platform/store/etcd/etcdtest"},
 
+	"platform/keystone":   {"platform/keystone/keystonetest"},
 	"platform/store/kv":   {"platform/store/bolt"},
 	"platform/store/bolt": {"platform/store/conformance"},
 	"platform/store/etcd": {"platform/store/conformance", "platform/store/etcd/etcdtest"},

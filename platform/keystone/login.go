@@ -1,0 +1,152 @@
+package keystone
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Credentials are a user, by name or id, with a password, and the project that a token is
+// asked for. A domain that is not said is Keystone's first one, whose id is "default".
+type Credentials struct {
+	User, UserID, UserDomain, UserDomainID             string
+	Password                                           string
+	Project, ProjectID, ProjectDomain, ProjectDomainID string
+}
+
+func (c Credentials) document() loginDoc {
+	var d loginDoc
+	d.Auth.Identity.Methods = []string{"password"}
+	d.Auth.Identity.Password.User = userDoc{named(c.UserID, c.User, c.UserDomainID, c.UserDomain), c.Password}
+	if c.Project != "" || c.ProjectID != "" {
+		d.Auth.Scope = &scopeDoc{named(c.ProjectID, c.Project, c.ProjectDomainID, c.ProjectDomain)}
+	}
+	return d
+}
+
+// named is somebody by id, or by name in a domain.
+func named(id, name, domainID, domain string) namedDoc {
+	switch {
+	case id != "":
+		return namedDoc{ID: id}
+	case domainID != "":
+		return namedDoc{Name: name, Domain: &namedDoc{ID: domainID}}
+	case domain != "":
+		return namedDoc{Name: name, Domain: &namedDoc{Name: domain}}
+	}
+	return namedDoc{Name: name, Domain: &namedDoc{ID: "default"}}
+}
+
+// who is for messages.
+func (c Credentials) who() string {
+	return fmt.Sprintf("user %q in project %q", cmp.Or(c.User, c.UserID), cmp.Or(c.Project, c.ProjectID))
+}
+
+// Session is a token with the catalog that came with it.
+type Session struct {
+	Token string
+	Identity
+	catalog []service
+}
+
+// Endpoint is the address of a service of a type at an interface, such as public. Without a
+// region there has to be one endpoint only.
+func (s Session) Endpoint(kind, face, region string) (string, error) {
+	var types, found, regions []string
+	for _, svc := range s.catalog {
+		types = append(types, svc.Type)
+		for _, e := range svc.Endpoints {
+			if svc.Type != kind || e.Interface != face || e.URL == "" {
+				continue
+			}
+			regions = append(regions, cmp.Or(e.RegionID, e.Region))
+			if region == "" || region == e.Region || region == e.RegionID {
+				found = append(found, strings.TrimRight(e.URL, "/"))
+			}
+		}
+	}
+	slices.Sort(found)
+	found = slices.Compact(found)
+	where := fmt.Sprintf("find service %q in Keystone's catalog: ", kind)
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return "", fmt.Errorf("%sit has %d endpoints: OS_REGION_NAME with one of %s is allowed", where, len(found), strings.Join(regions, ", "))
+	case len(regions) > 0:
+		return "", fmt.Errorf("%sregion %q: %s are allowed", where, region, strings.Join(regions, ", "))
+	case slices.Contains(types, kind):
+		return "", fmt.Errorf("%sit has no endpoint at interface %q", where, face)
+	}
+	return "", fmt.Errorf("%sthe catalog has %s", where, cmp.Or(strings.Join(types, ", "), "no services"))
+}
+
+// Env is what an environment says of how to log in (OpenStack's OS_… variables).
+type Env struct {
+	URL string
+	Credentials
+	Region    string
+	Interface string // public, internal or admin
+	CAFile    string
+}
+
+// FromEnv reads the variables, or names all that are missing or wrong.
+func FromEnv(env func(string) string) (Env, error) {
+	first := func(names ...string) string {
+		for _, n := range names {
+			if v := env(n); v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	e := Env{
+		URL: env("OS_AUTH_URL"), Region: env("OS_REGION_NAME"), CAFile: env("OS_CACERT"),
+		Interface: strings.TrimSuffix(cmp.Or(first("OS_INTERFACE", "OS_ENDPOINT_TYPE"), "public"), "URL"),
+		Credentials: Credentials{
+			User: env("OS_USERNAME"), UserID: env("OS_USER_ID"), Password: env("OS_PASSWORD"),
+			UserDomain: env("OS_USER_DOMAIN_NAME"), UserDomainID: env("OS_USER_DOMAIN_ID"),
+			Project: first("OS_PROJECT_NAME", "OS_TENANT_NAME"), ProjectID: first("OS_PROJECT_ID", "OS_TENANT_ID"),
+			ProjectDomain: env("OS_PROJECT_DOMAIN_NAME"), ProjectDomainID: env("OS_PROJECT_DOMAIN_ID"),
+		},
+	}
+	var faults []error
+	if _, err := Base(e.URL); err != nil {
+		faults = append(faults, fmt.Errorf("OS_AUTH_URL: is %w", err))
+	}
+	for _, n := range []struct{ value, name string }{
+		{cmp.Or(e.User, e.UserID), "OS_USERNAME"},
+		{e.Password, "OS_PASSWORD"},
+		{cmp.Or(e.Project, e.ProjectID), "OS_PROJECT_NAME or OS_TENANT_NAME"},
+	} {
+		if n.value == "" {
+			faults = append(faults, fmt.Errorf("%s: is missing beside OS_AUTH_URL", n.name))
+		}
+	}
+	if !slices.Contains([]string{"public", "internal", "admin"}, e.Interface) {
+		faults = append(faults, fmt.Errorf("OS_INTERFACE: is %.40q: public, internal and admin are allowed", e.Interface))
+	}
+	return e, errors.Join(faults...)
+}
+
+// Login logs in. Its errors are ErrRefused and *Away.
+func (e Env) Login(ctx context.Context) (Session, error) {
+	t, err := Transport(e.CAFile)
+	if err != nil {
+		return Session{}, fmt.Errorf("OS_CACERT: %w", err)
+	}
+	defer t.CloseIdleConnections()
+	return login(ctx, e.URL, e.Credentials, t)
+}
+
+func login(ctx context.Context, url string, who Credentials, t http.RoundTripper) (Session, error) {
+	c, err := newClient(url, t)
+	if err != nil {
+		return Session{}, err
+	}
+	return c.login(ctx, who, true)
+}

@@ -1,0 +1,296 @@
+package keystone
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"edgespan/platform/pki"
+)
+
+const (
+	askWait     = 5 * time.Second // for one answer of Keystone
+	mostAtOnce  = 16              // connections
+	largestBody = 4 << 20         // octets of an answer; a catalog of many regions has some 100 KB
+)
+
+// Why Keystone says no.
+var (
+	// ErrToken says that there is no such token, or no longer.
+	ErrToken = errors.New("validate token: Keystone does not know it, or no longer")
+	// ErrRefused says that a user may not log in with this password, or not to this project.
+	ErrRefused = errors.New("the user, the password or the project is refused by Keystone")
+	// errOwn says that the token of our own is not taken.
+	errOwn = errors.New("the controller's own token is not taken by Keystone")
+)
+
+// Away says that Keystone can't be asked now.
+type Away struct {
+	Why  string
+	Wait time.Duration // before the next try; 0: unknown
+	err  error
+}
+
+func (a *Away) Error() string { return "ask Keystone: " + a.Why }
+func (a *Away) Unwrap() error { return a.err }
+
+// Identity is what a token stands for.
+type Identity struct {
+	User, UserID, UserDomain       string
+	Project, ProjectID             string // "" for a token of no project
+	ProjectDomain, ProjectDomainID string // name and id
+	Roles                          []string
+	Expires                        time.Time
+}
+
+// AnyProject in a list of projects stands for all of them, and for tokens of none.
+const AnyProject = "*"
+
+// In says whether the token is for one of some projects. Each is an id, DOMAIN/NAME, or a name
+// in the domain of the project that the controller logs in to.
+func (id Identity) In(projects []string, own Identity) bool {
+	return slices.ContainsFunc(projects, func(p string) bool {
+		domain, name, full := strings.Cut(p, "/")
+		switch {
+		case p == AnyProject:
+			return true
+		case id.ProjectID == "":
+			return false
+		case full:
+			return name == id.Project && (domain == id.ProjectDomain || domain == id.ProjectDomainID)
+		}
+		return p == id.ProjectID || p == id.Project && id.ProjectDomainID == own.ProjectDomainID
+	})
+}
+
+// The documents of Keystone's API v3, as far as they are read or written here.
+type (
+	tokenDoc struct {
+		Token struct {
+			Expires time.Time  `json:"expires_at"`
+			User    namedDoc   `json:"user"`
+			Project namedDoc   `json:"project"`
+			Roles   []namedDoc `json:"roles"`
+			Catalog []service  `json:"catalog"`
+		} `json:"token"`
+	}
+	namedDoc struct {
+		ID     string    `json:"id,omitempty"`
+		Name   string    `json:"name,omitempty"`
+		Domain *namedDoc `json:"domain,omitempty"`
+	}
+	service struct {
+		Type      string     `json:"type"`
+		Endpoints []endpoint `json:"endpoints"`
+	}
+	endpoint struct {
+		Interface string `json:"interface"`
+		Region    string `json:"region"`
+		RegionID  string `json:"region_id"`
+		URL       string `json:"url"`
+	}
+	loginDoc struct {
+		Auth authDoc `json:"auth"`
+	}
+	authDoc struct {
+		Identity identityDoc `json:"identity"`
+		Scope    *scopeDoc   `json:"scope,omitempty"`
+	}
+	identityDoc struct {
+		Methods  []string    `json:"methods"`
+		Password passwordDoc `json:"password"`
+	}
+	passwordDoc struct {
+		User userDoc `json:"user"`
+	}
+	userDoc struct {
+		namedDoc
+		Password string `json:"password"`
+	}
+	scopeDoc struct {
+		Project namedDoc `json:"project"`
+	}
+)
+
+// identity is what a token's document says, or why it is none.
+func (d *tokenDoc) identity() (Identity, error) {
+	t := &d.Token
+	if t.User.ID == "" || t.Expires.IsZero() {
+		return Identity{}, errors.New("its answer is no token: user.id and expires_at are missing")
+	}
+	id := Identity{
+		User: t.User.Name, UserID: t.User.ID, UserDomain: t.User.domain().Name,
+		Project: t.Project.Name, ProjectID: t.Project.ID, ProjectDomain: t.Project.domain().Name, ProjectDomainID: t.Project.domain().ID,
+		Expires: t.Expires,
+	}
+	for _, r := range t.Roles {
+		id.Roles = append(id.Roles, r.Name)
+	}
+	return id, nil
+}
+
+func (d namedDoc) domain() namedDoc {
+	if d.Domain == nil {
+		return namedDoc{}
+	}
+	return *d.Domain
+}
+
+// client is one Keystone.
+type client struct {
+	tokens string // URL of its tokens
+	http   *http.Client
+}
+
+// newClient takes the address of an identity API with or without its version.
+func newClient(address string, t http.RoundTripper) (client, error) {
+	base, err := Base(address)
+	if err != nil {
+		return client{}, err
+	}
+	return client{base + "/v3/auth/tokens", &http.Client{
+		Transport: t, Timeout: askWait,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// Base is the address of an identity API without its version: environments of old still
+// name v2.0.
+func Base(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil || !slices.Contains([]string{"http", "https"}, u.Scheme) || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("%.200q: http://HOST:PORT and https://HOST:PORT with a path are allowed", address)
+	}
+	base := strings.TrimRight(address, "/")
+	for _, version := range []string{"/v2.0", "/v3"} {
+		base = strings.TrimSuffix(base, version)
+	}
+	return strings.TrimRight(base, "/"), nil
+}
+
+// Transport trusts the authorities of a PEM file, or without one those of the machine.
+func Transport(caFile string) (*http.Transport, error) {
+	settings, err := pki.ClientFiles{CA: caFile}.TLS()
+	if err != nil {
+		return nil, err
+	}
+	t, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		t = &http.Transport{}
+	}
+	t = t.Clone()
+	t.TLSClientConfig, t.MaxConnsPerHost, t.MaxIdleConnsPerHost = settings, mostAtOnce, mostAtOnce
+	return t, nil
+}
+
+// ask sends one request; the answer's body goes into out if the status is want. Every other
+// status is an error with what Keystone said. A status of 0: there was no answer.
+func (c client) ask(r *http.Request, want int, out any) (status int, head http.Header, err error) {
+	r.Header.Set("Accept", "application/json")
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return 0, nil, &Away{Why: "it does not answer: " + bare(err), err: err}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, largestBody+1))
+	switch {
+	case err != nil:
+		return 0, nil, &Away{Why: "its answer breaks off: " + bare(err), err: err}
+	case resp.StatusCode != want:
+		return resp.StatusCode, nil, &Away{Why: fmt.Sprintf("it answers %d%s", resp.StatusCode, reason(body))}
+	case len(body) > largestBody:
+		return 0, nil, &Away{Why: fmt.Sprintf("its answer has more than %d octets", largestBody)}
+	}
+	if err := json.Unmarshal(body, out); err != nil {
+		return 0, nil, &Away{Why: "its answer is not that of API v3: " + err.Error(), err: err}
+	}
+	return resp.StatusCode, resp.Header, nil
+}
+
+// bare is an error of net/http without method and URL.
+func bare(err error) string {
+	if u := new(url.Error); errors.As(err, &u) {
+		err = u.Err
+	}
+	return err.Error()
+}
+
+// reason is the message in an error of Keystone, made fit for a line of a log.
+func reason(body []byte) string {
+	var doc struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &doc) != nil || doc.Error.Message == "" {
+		return ""
+	}
+	return fmt.Sprintf(": %.200q", doc.Error.Message)
+}
+
+// validate asks what a token stands for, with a token of our own.
+func (c client) validate(ctx context.Context, own, token string) (Identity, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.tokens+"?nocatalog", nil)
+	if err != nil {
+		return Identity{}, err
+	}
+	r.Header.Set("X-Auth-Token", own)
+	r.Header.Set("X-Subject-Token", token)
+	var doc tokenDoc
+	status, _, err := c.ask(r, http.StatusOK, &doc)
+	switch {
+	case status == http.StatusNotFound:
+		return Identity{}, ErrToken
+	case status == http.StatusUnauthorized:
+		return Identity{}, errOwn
+	case err != nil:
+		return Identity{}, err
+	}
+	id, err := doc.identity()
+	if err != nil {
+		return Identity{}, &Away{Why: err.Error(), err: err}
+	}
+	return id, nil
+}
+
+// login gets a token for a password.
+func (c client) login(ctx context.Context, who Credentials, catalog bool) (Session, error) {
+	body, err := json.Marshal(who.document())
+	if err != nil {
+		return Session{}, err
+	}
+	address := c.tokens
+	if !catalog {
+		address += "?nocatalog"
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return Session{}, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	var doc tokenDoc
+	status, head, err := c.ask(r, http.StatusCreated, &doc)
+	switch {
+	case status == http.StatusUnauthorized:
+		return Session{}, fmt.Errorf("log in as %s: %w", who.who(), ErrRefused)
+	case err != nil:
+		return Session{}, err
+	}
+	id, err := doc.identity()
+	s := Session{Identity: id, Token: head.Get("X-Subject-Token"), catalog: doc.Token.Catalog}
+	if err == nil && !plausible(s.Token) {
+		err = errors.New("its answer has no token in X-Subject-Token")
+	}
+	if err != nil {
+		return Session{}, &Away{Why: err.Error(), err: err}
+	}
+	return s, nil
+}
