@@ -12,6 +12,8 @@
 //     the same key keeps its pin. By hand: `openssl x509 -in ca.pem -pubkey -noout |
 //     openssl pkey -pubin -outform der | sha256sum`.
 //   - The key of the server certificate is made at each start and is never on a disk.
+//   - A client of the REST server may show a certificate of the fleet, or of one other CA,
+//     Puppet's, which can name no node of the fleet.
 //   - A token is 256 random bits; only its SHA-256 is kept, bound to one node's name.
 //
 // It never decides who may join: it says whether a token, a request and a name fit, and

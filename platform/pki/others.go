@@ -1,0 +1,107 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+)
+
+// OtherCA are the PEM files of a CA that is not the fleet's, whose certificates name nodes by
+// their subject's CN: Puppet's. They are read anew when they change.
+type OtherCA struct {
+	Cert string // its certificates, each trusted as a root
+	CRL  string // its lists of revoked certificates; "" for none
+}
+
+// otherCA is what the files hold.
+type otherCA struct {
+	roots   []*x509.Certificate
+	revoked map[string]bool // by issuer and serial number
+}
+
+const blockCRL = "X509 CRL"
+
+// read reads the files, or names all that is wrong with them.
+func (o OtherCA) read() (*otherCA, error) {
+	b, err := readBundle(o.Cert, 0o007)
+	if err == nil && len(b.chain) == 0 {
+		err = fmt.Errorf("read certificates: %s holds none: certificates in PEM form are allowed", o.Cert)
+	}
+	out := &otherCA{roots: b.chain, revoked: map[string]bool{}}
+	for _, ca := range b.chain {
+		if err == nil && (!ca.IsCA || !ca.BasicConstraintsValid) {
+			err = fmt.Errorf("read certificates: %s: certificate %s is no CA's", o.Cert, serialText(ca))
+		}
+	}
+	if err != nil || o.CRL == "" {
+		return out, err
+	}
+	return out, out.readCRL(o.CRL)
+}
+
+func (o *otherCA) readCRL(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read revoked certificates: %w", err)
+	}
+	for n := 1; ; n++ {
+		block, rest := pem.Decode(text)
+		switch {
+		case block == nil && n == 1:
+			return fmt.Errorf("read revoked certificates: %s holds no PEM block: %s is allowed", path, blockCRL)
+		case block == nil:
+			return nil
+		case block.Type != blockCRL:
+			return fmt.Errorf("read revoked certificates: %s: PEM block %d is %.40q: %s is allowed", path, n, block.Type, blockCRL)
+		}
+		if err := o.revoke(block.Bytes); err != nil {
+			return fmt.Errorf("read revoked certificates: %s: PEM block %d: %w", path, n, err)
+		}
+		text = rest
+	}
+}
+
+// revoke takes over one list. An old one counts on: what it names stays revoked.
+func (o *otherCA) revoke(der []byte) error {
+	list, err := x509.ParseRevocationList(der)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(o.roots, func(ca *x509.Certificate) bool {
+		return bytes.Equal(ca.RawSubject, list.RawIssuer) && list.CheckSignatureFrom(ca) == nil
+	})
+	if i < 0 {
+		return errors.New("is signed by no certificate of the CA")
+	}
+	for _, e := range list.RevokedCertificateEntries {
+		o.revoked[string(list.RawIssuer)+"\x00"+e.SerialNumber.String()] = true
+	}
+	return nil
+}
+
+// check refuses a chain with a revoked certificate in it.
+func (o *otherCA) check(chain []*x509.Certificate) error {
+	for _, cert := range chain {
+		if o.revoked[string(cert.RawIssuer)+"\x00"+cert.SerialNumber.String()] {
+			return fmt.Errorf("certificate %s: %w by its CA", serialText(cert), ErrRevoked)
+		}
+	}
+	return nil
+}
+
+// stamp tells one state of the files from another.
+func (o OtherCA) stamp() string {
+	var out string
+	for _, path := range []string{o.Cert, o.CRL} {
+		if info, err := os.Stat(path); err != nil {
+			out += "none;"
+		} else {
+			out += fmt.Sprint(info.ModTime().UnixNano(), info.Size(), ";")
+		}
+	}
+	return out
+}
