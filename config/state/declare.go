@@ -52,7 +52,7 @@ func Declared(effective config.Object) ([]Wanted, error) {
 
 // Removed are the parameters that a node reports and its config no longer declares, of the
 // kinds that configs declare: they are to be absent, until the node reports them no more.
-// Reports of other kinds are nobody's to remove.
+// Reports of other kinds are nobody's to remove, and what is reported Absent is gone.
 func Removed(declared []Wanted, reports []Reported) []Wanted {
 	has := make(map[string]bool, len(declared))
 	for _, w := range declared {
@@ -60,7 +60,7 @@ func Removed(declared []Wanted, reports []Reported) []Wanted {
 	}
 	var out []Wanted
 	for _, r := range reports {
-		if (r.Kind == KindNetwork || r.Kind == KindAdapter) && !has[r.ID] {
+		if (r.Kind == KindNetwork || r.Kind == KindAdapter) && r.State != Absent && !has[r.ID] {
 			has[r.ID] = true
 			out = append(out, Wanted{ID: r.ID, Kind: r.Kind, Target: ToBeAbsent})
 		}

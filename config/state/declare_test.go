@@ -72,7 +72,7 @@ func TestWhatAConfigNoLongerDeclaresIsToBeAbsent(t *testing.T) {
 		{"at it", []Reported{{ID: "ni/b", Kind: KindNetwork, State: Removing, Generation: now}}, Removing, false},
 		{"failed", []Reported{{ID: "ni/b", Kind: KindNetwork, State: RemovingFailed, Generation: now}}, RemovingFailed, false},
 		{"of no config", []Reported{{ID: "ni/b", Kind: KindNetwork, State: Unclaimed, Generation: now}}, Removing, false},
-		{"gone, as it says", []Reported{{ID: "ni/b", Kind: KindNetwork, State: Absent, Generation: now}}, Absent, true},
+		{"gone, as it says", []Reported{{ID: "ni/b", Kind: KindNetwork, State: Absent, Generation: now}}, "", true},
 		{"gone", nil, "", true},
 		{"an adapter", []Reported{{ID: "adapter/x/0", Kind: KindAdapter, State: Present, Generation: now}}, Removing, false},
 		{"nothing that a config declares", []Reported{{ID: "x", Kind: "x", State: Present, Generation: now}}, "", true},
