@@ -215,6 +215,7 @@ type Change struct {
 	Levels      []LevelValue `json:"levels,omitempty"` // the one level value of a record; none: the root
 	Resource    int64        `json:"resource,omitempty"`
 	Version     uint64       `json:"version,omitempty"` // that a half of a record has now
+	SHA256      string       `json:"sha256,omitempty"`  // of the content that it has now
 }
 
 // FaultKind says what is wrong with a request.

@@ -1,111 +1,237 @@
 package ledger
 
 import (
-	"edgespan/config/facts"
+	"fmt"
+	"maps"
+	"strconv"
+
 	"edgespan/config/revision"
 )
 
 // State is all that the facts are at one revision of them, but for content and older versions: which
-// components, definitions, environments, levels and nodes there are, and the newest version of each record.
-// Nobody changes it, however long it is kept; the next one shares with it what did not change.
-type State struct{}
+// components, definitions, environments, levels and nodes there are, and the newest version of
+// each record. Nobody changes it, however long it is kept; the next one shares with it what did not
+// change.
+type State struct {
+	head headValue
+	at   revision.Revision // of the store, that wrote the head
+	seen revision.Revision
 
-// Load reads the state from the store. It lists, all as of one revision of the store, what it needs; a
-// store that was compacted meanwhile answers revision.ErrCompacted: load again.
-func Load(r Reader) (*State, error) { panic("soon") }
+	components   map[uint64]*component // by serial
+	definitions  map[uint64]*definition
+	environments map[uint64]*environment
+	byID         *index
 
-// Below is what Follow wants to see of the store: watch it after Seen.
-const Below revision.Prefix = "facts/"
-
-// Seen is the revision of the store up to which the state has seen everything.
-func (s *State) Seen() revision.Revision { panic("soon") }
-
-// Head is the revision of the store that wrote HeadKey() as the state knows it; 0: never written. A state
-// is as new as every acknowledged write if the store says the same of the key now, and Unfinished says nothing against it.
-func (s *State) Head() revision.Revision { panic("soon") }
-
-// HeadKey is where all writes of the facts meet.
-func HeadKey() revision.Key { return "facts/head" }
-
-// Revision is that of the facts: it counts their writes.
-func (s *State) Revision() uint64 { panic("soon") }
-
-// Follow is the state after what one transaction of the store changed below Below, whoever wrote it. Batches come in
-// their order; one that a state has from its own Plan already does no harm.
-func (s *State) Follow(b revision.Batch) (*State, error) { panic("soon") }
-
-// RecordOf is the record of a revision that an event of the store wrote, if it is one.
-func RecordOf(e revision.Event) (Record, bool, error) { panic("soon") }
-
-// Unfinished says that the newest write is too large for a transaction and not in its place yet. Everybody sees it already;
-// Plan answers with the transactions of Forward before anything else.
-func (s *State) Unfinished() bool { panic("soon") }
-
-// Forward are the transactions that bring the newest write into its place, if Unfinished, to be
-// carried out in their order until one does not succeed: then somebody else was faster, follow the store.
-func (s *State) Forward() []revision.Txn { panic("soon") }
-
-// Components are all, by their ids. Content is read.
-func (s *State) Components(b Blobs) ([]Component, error) { panic("soon") }
-
-func (s *State) Component(id int64, b Blobs) (Component, error) { panic("soon") }
-
-// Definitions are all by their ids, or those of one component (*component nil: of none).
-func (s *State) Definitions(component **int64, b Blobs) ([]Definition, error) { panic("soon") }
-
-func (s *State) Definition(id int64, b Blobs) (Definition, error) { panic("soon") }
-
-// Secrets are the declared keys of a definition.
-func (s *State) Secrets(id int64) ([]string, error) { panic("soon") }
-
-func (s *State) Environments() []Environment { panic("soon") }
-
-func (s *State) Environment(id int64) (Environment, error) { panic("soon") }
-
-func (s *State) Levels(environment int64) ([]Level, error) { panic("soon") }
-
-func (s *State) Level(environment int64, level Ref) (Level, error) { panic("soon") }
-
-func (s *State) Nodes(environment int64) ([]Node, error) { panic("soon") }
-
-// Node finds a node by any of its names.
-func (s *State) Node(environment int64, name string) (Node, error) { panic("soon") }
-
-// ResolveResource is the definition that a name or an id means in an environment.
-func (s *State) ResolveResource(environment int64, r Ref, b Blobs) (Definition, error) {
-	panic("soon")
+	sets    map[string]map[int]setPart // that lie in the store
+	overlay map[revision.Key][]byte    // what the set that the head names puts
 }
 
-// Chain finds what an answer to a query is made of. It reads the store only for a version or a revision that is not the newest.
-func (s *State) Chain(q Query, r Reader) (*Chain, error) { panic("soon") }
+// index has the serials of what a caller names by id.
+type index struct{ components, definitions, environments map[int64]uint64 }
 
-// Chain is what one answer is made of: contents in their order, and how they become one.
-type Chain struct{}
+func newState() *State {
+	return &State{
+		components: map[uint64]*component{}, definitions: map[uint64]*definition{}, environments: map[uint64]*environment{},
+		byID: &index{map[int64]uint64{}, map[int64]uint64{}, map[int64]uint64{}}, sets: map[string]map[int]setPart{},
+	}
+}
 
-// ETag names what the answer is made of, with quotes: the same on each replica and after a restart.
-func (c *Chain) ETag() string { panic("soon") }
+// Seen is the revision of the store up to which the state has seen everything.
+func (s *State) Seen() revision.Revision { return s.seen }
 
-// Answer computes the answer. Its faults are of kind Conflict: a key that is missing, a template with a cycle.
-func (c *Chain) Answer(b Blobs) (Answer, error) { panic("soon") }
+// Head is the revision of the store that wrote HeadKey as the state knows it; 0: never written. A
+// state is as new as every acknowledged write if the store says the same of the key now.
+func (s *State) Head() revision.Revision { return s.at }
 
-// Unmodified is the answer without a body.
-func (c *Chain) Unmodified() Answer { panic("soon") }
+// Revision is that of the facts: it counts their writes.
+func (s *State) Revision() uint64 { return s.head.Revision }
 
-// Keys is keys/get on what the chain answers.
-func (c *Chain) Keys(b Blobs, edit facts.KeysEdit) (Answer, error) { panic("soon") }
+// pageSize is how many keys are read at once.
+const pageSize = 1000
 
-// Hiera finds what lookups are made of.
-func (s *State) Hiera(q HieraQuery) (*Hiera, error) { panic("soon") }
+// Load reads the state from the store: what it needs, all as of one revision of the store. A store
+// that was compacted meanwhile answers revision.ErrCompacted: load again.
+func Load(r Reader) (*State, error) {
+	d := newState().draft()
+	// In this order: what lies in something that is not there is out of sight.
+	for _, below := range []revision.Prefix{folderSets, folderComponents, folderDefinitions, folderEnvironments, folderNodes, folderNow} {
+		for o := (revision.ListOptions{Limit: pageSize, At: d.s.seen}); ; {
+			page, err := r.List(below, o)
+			if err != nil {
+				return nil, fmt.Errorf("load the facts: %w", err)
+			}
+			if d.s.seen, o.At = page.Revision, page.Revision; page.Revision == 0 {
+				return d.s, nil // nothing was ever written
+			}
+			for _, e := range page.Entries {
+				if err := d.apply(e.Key, e.Value); err != nil {
+					return nil, fmt.Errorf("load the facts: %w", err)
+				}
+				o.After = e.Key
+			}
+			if !page.More {
+				break
+			}
+		}
+	}
+	page, err := r.List(Below, revision.ListOptions{At: d.s.seen, Limit: 1, After: "facts/hea"})
+	if err != nil {
+		return nil, fmt.Errorf("load the facts: %w", err)
+	}
+	for _, e := range page.Entries {
+		if e.Key == HeadKey() {
+			if err := d.apply(e.Key, e.Value); err != nil {
+				return nil, fmt.Errorf("load the facts: %w", err)
+			}
+			d.s.at = e.ModRevision
+		}
+	}
+	return d.s, nil
+}
 
-// Hiera is what the answer to lookups is made of.
-type Hiera struct{}
+// Follow is the state after what one transaction of the store changed below Below, whoever wrote it.
+// Batches come in their order; one that a state has from its own Plan already does no harm.
+func (s *State) Follow(b revision.Batch) (*State, error) {
+	d := s.draft()
+	for _, e := range b.Events {
+		// What is older than the head is in the state, but for what others prepare.
+		if b.Revision <= s.at && !revision.Prefix(folderSets).Has(e.Entry.Key) {
+			continue
+		}
+		var value []byte
+		if e.Kind == revision.EventPut {
+			value = e.Entry.Value
+		}
+		if e.Entry.Key == HeadKey() {
+			continue
+		}
+		if err := d.apply(e.Entry.Key, value); err != nil {
+			return nil, fmt.Errorf("follow the facts: %w", err)
+		}
+	}
+	for _, e := range b.Events { // the last, since it may name a set
+		if e.Entry.Key == HeadKey() && e.Kind == revision.EventPut && b.Revision > s.at {
+			if err := d.apply(HeadKey(), e.Entry.Value); err != nil {
+				return nil, fmt.Errorf("follow the facts: %w", err)
+			}
+			d.s.at = b.Revision
+		}
+	}
+	d.s.seen = max(s.seen, b.Revision)
+	return d.s, nil
+}
 
-func (h *Hiera) ETag() string                   { panic("soon") }
-func (h *Hiera) Unmodified() Answer             { panic("soon") }
-func (h *Hiera) Answer(b Blobs) (Answer, error) { panic("soon") }
+// Passed is the state of a store that has come to a revision without a change below Below.
+func (s *State) Passed(r revision.Revision) *State {
+	next := *s
+	next.seen = max(s.seen, r)
+	return &next
+}
 
-// Versions are those of a half of a record, the newest first.
-func (s *State) Versions(q VersionsQuery, r Reader) ([]Version, error) { panic("soon") }
+// draft is a state under construction.
+type draft struct {
+	s  *State
+	by *token
 
-// Records are revisions of the facts, the newest first.
-func (s *State) Records(q RecordsQuery, r Reader) ([]Record, error) { panic("soon") }
+	ownModel bool
+}
+
+func (s *State) draft() *draft {
+	next := *s
+	return &draft{s: &next, by: &token{}}
+}
+
+// model makes the maps of the model ones that the draft may change.
+func (d *draft) model() {
+	if d.ownModel {
+		return
+	}
+	d.ownModel = true
+	s := d.s
+	s.components, s.definitions, s.environments = maps.Clone(s.components), maps.Clone(s.definitions), maps.Clone(s.environments)
+	s.byID = &index{maps.Clone(s.byID.components), maps.Clone(s.byID.definitions), maps.Clone(s.byID.environments)}
+}
+
+// environment is one that the draft may change, nil if it is not there.
+func (d *draft) environment(serial uint64) *environment {
+	e := d.s.environments[serial]
+	if e == nil || e.by == d.by {
+		return e
+	}
+	d.model()
+	next := *e
+	next.by = d.by
+	d.s.environments[serial] = &next
+	return &next
+}
+
+// apply brings into the state what a key has now; no value is a key that is gone. Keys that a state
+// doesn't have, and what lies in something that is not there, change nothing.
+func (d *draft) apply(k revision.Key, value []byte) error {
+	switch {
+	case k == HeadKey():
+		return d.applyHead(value)
+	case revision.Prefix(folderComponents).Has(k):
+		return d.applyComponent(k, value)
+	case revision.Prefix(folderDefinitions).Has(k):
+		return d.applyDefinition(k, value)
+	case revision.Prefix(folderEnvironments).Has(k):
+		return d.applyEnvironment(k, value)
+	case revision.Prefix(folderNodes).Has(k):
+		return d.applyNode(k, value)
+	case revision.Prefix(folderNow).Has(k):
+		return d.applyNow(k, value)
+	case revision.Prefix(folderSets).Has(k):
+		return d.applySet(k, value)
+	}
+	return nil
+}
+
+func (d *draft) applyHead(value []byte) error {
+	head, err := decode[headValue](HeadKey(), value)
+	if err != nil {
+		return err
+	}
+	named := head.Set != "" && (d.s.head.Set != head.Set || d.s.overlay == nil)
+	if d.s.head = head; head.Set == "" {
+		d.s.overlay = nil
+	}
+	if !named {
+		return nil
+	}
+	d.s.overlay = map[revision.Key][]byte{}
+	for i := range head.Parts {
+		for _, op := range d.s.sets[head.Set][i].Ops { // a part that is not there is in its place already
+			d.s.overlay[op.Key] = op.Value
+			if err := d.apply(op.Key, op.Value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (d *draft) applySet(k revision.Key, value []byte) error {
+	s := segments(k, folderSets, 2)
+	if s == nil {
+		return nil
+	}
+	n, err := strconv.ParseUint(s[1], 16, 32)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", k, err)
+	}
+	d.s.sets = maps.Clone(d.s.sets)
+	parts := maps.Clone(d.s.sets[s[0]])
+	if delete(parts, int(n)); value != nil {
+		if parts == nil {
+			parts = map[int]setPart{}
+		}
+		if parts[int(n)], err = decode[setPart](k, value); err != nil {
+			return err
+		}
+	}
+	if d.s.sets[s[0]] = parts; len(parts) == 0 {
+		delete(d.s.sets, s[0])
+	}
+	return nil
+}

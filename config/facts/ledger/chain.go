@@ -1,0 +1,303 @@
+package ledger
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"edgespan/config/facts"
+)
+
+// Chain is what one answer is made of: contents in their order, and how they become one.
+type Chain struct {
+	q        Query
+	revision uint64 // that it is as of
+	version  uint64 // of the values at the level that is asked for
+	own      *stack
+	etag     string
+}
+
+// stack is what one resource has at the places of a target, the lowest first.
+type stack struct {
+	name    string
+	layers  []layered
+	content content           // of its definition, below all
+	secrets []string          // that are declared
+	others  map[string]*stack // the resources that templates name, by name; all stacks of a chain share it
+	missing map[string]*Fault // those that are not there
+}
+
+// layered is one content at one place.
+type layered struct {
+	path string // as show_lookup has it
+	kind Kind
+	half half
+}
+
+// Chain finds what an answer to a query is made of. It reads the store only for a version or a
+// revision that is not the newest. What an environment has, its levels and its nodes are those of now;
+// content of definitions is as of the revision.
+func (s *State) Chain(q Query, r Reader) (*Chain, error) {
+	if q.Kind != Values && (q.Kind != Overrides || q.Effective) {
+		return nil, invalid("kind: is %q: %q and %q are allowed, and of effective ones %q", q.Kind, Values, Overrides, Values)
+	}
+	if q.Lookup && !q.Effective {
+		return nil, conflict("Lookup path tracing can be done only for effective values")
+	}
+	at, f := s.target(q.Target)
+	if f == nil {
+		f = s.known(at)
+	}
+	if f != nil {
+		return nil, f
+	}
+	v := &view{s, r, at, cmp.Or(q.Revision, s.head.Revision)}
+	if v.at > s.head.Revision {
+		return nil, notFound("revision %d: is not reached: 1 to %d are there", v.at, s.head.Revision)
+	}
+	c := &Chain{q: q}
+	own, err := v.asked(q)
+	if err != nil {
+		return nil, err
+	}
+	c.revision = v.at
+	if q.Effective {
+		c.own, err = v.stack(at.definition, map[string]*stack{}, map[string]*Fault{})
+	} else {
+		c.own = &stack{name: at.definition.Name, layers: []layered{{"", q.Kind, own}}, secrets: at.definition.Secrets}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.version = own.N; q.Kind == Overrides {
+		if own, err = v.half(at.place(), at.definition, Values); err != nil {
+			return nil, err
+		}
+		c.version = own.N
+	}
+	c.etag = c.mark()
+	return c, nil
+}
+
+// view is a site as of a revision.
+type view struct {
+	s    *State
+	r    Reader
+	site *site
+	at   uint64
+}
+
+// half is the version of a half that counts then.
+func (v *view) half(p place, d *definition, k Kind) (half, error) {
+	n := v.site.environment.record(p, d.serial)
+	return v.s.halfAt(v.r, p, d, k, v.at, *n.half(k))
+}
+
+// asked is the half that a query is about. A version of it takes the view back to when it was written.
+func (v *view) asked(q Query) (half, error) {
+	p, d := v.site.place(), v.site.definition
+	if q.Version == 0 {
+		return v.half(p, d, q.Kind)
+	}
+	if q.Revision != 0 {
+		return half{}, invalid("version and revision: one of them is allowed")
+	}
+	n := v.site.environment.record(p, d.serial)
+	h, err := v.s.version(v.r, p, d, q.Kind, q.Version, *n.half(q.Kind))
+	v.at = h.Revision
+	return h, err
+}
+
+// stack is what one resource has, and those that its templates name.
+func (v *view) stack(d *definition, others map[string]*stack, missing map[string]*Fault) (*stack, error) {
+	out := &stack{name: d.Name, content: d.content(v.at), secrets: d.Secrets, others: others, missing: missing}
+	others[d.Name] = out
+	path := "/"
+	for i, p := range v.site.places {
+		if i > 0 {
+			l := v.site.levels[i-1]
+			path += l.Level + "/" + l.Value + "/"
+		}
+		for _, k := range []Kind{Values, Overrides} {
+			h, err := v.half(p, d, k)
+			if err != nil {
+				return nil, err
+			}
+			if h.SHA != "" {
+				out.layers = append(out.layers, layered{path, k, h})
+			}
+		}
+	}
+	for _, name := range out.content.References {
+		if others[name] != nil || missing[name] != nil {
+			continue
+		}
+		other, f := v.s.resource(v.site.environment, Ref{Name: name})
+		if f != nil {
+			missing[name] = f
+			continue
+		}
+		if _, err := v.stack(other, others, missing); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// rawETag names one version of a half, for one who may not see the secrets.
+func rawETag(k Kind, h half, secrets []string) string {
+	text := fmt.Sprintf("raw %s %d %s", k, h.N, h.SHA)
+	if len(secrets) > 0 {
+		text += " without " + string(encode(secrets))
+	}
+	return quoted(text)
+}
+
+func quoted(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return `"` + hex.EncodeToString(sum[:16]) + `"`
+}
+
+// mark is the ETag.
+func (c *Chain) mark() string {
+	q := c.q
+	if !q.Effective && q.Key == nil {
+		return rawETag(q.Kind, c.own.layers[0].half, c.own.hidden(q.Reveal))
+	}
+	var b strings.Builder
+	key, err := json.Marshal(q.Key)
+	if err != nil {
+		key = nil // of texts: never
+	}
+	fmt.Fprintf(&b, "%s effective=%t lookup=%t deep=%t key=%s\n", q.Kind, q.Effective, q.Lookup, q.Deep, key)
+	c.own.mark(&b, q.Reveal)
+	return quoted(b.String())
+}
+
+// hidden are the secrets that count for a caller.
+func (t *stack) hidden(reveal bool) []string {
+	if reveal {
+		return nil
+	}
+	return t.secrets
+}
+
+// mark writes what a stack is made of.
+func (t *stack) mark(b *strings.Builder, reveal bool) {
+	one := func(t *stack) {
+		fmt.Fprintf(b, "%q content %s without %q\n", t.name, t.content.SHA, t.hidden(reveal))
+		for _, l := range t.layers {
+			fmt.Fprintf(b, "%q %s %d %s\n", l.path, l.kind, l.half.N, l.half.SHA)
+		}
+	}
+	one(t)
+	for _, name := range sortedKeys(t.others) {
+		if name != t.name {
+			one(t.others[name])
+		}
+	}
+	for _, name := range sortedKeys(t.missing) {
+		fmt.Fprintf(b, "%q %s\n", name, t.missing[name].Text)
+	}
+}
+
+// ETag names what the answer is made of, with quotes: the same on each replica and after a restart.
+func (c *Chain) ETag() string { return c.etag }
+
+// Unmodified is the answer without a body.
+func (c *Chain) Unmodified() Answer {
+	return Answer{ETag: c.etag, Version: c.version, Revision: c.revision}
+}
+
+// Answer computes the answer. Its faults are of kind Conflict: a key that is missing, a template
+// with a cycle.
+func (c *Chain) Answer(b Blobs) (Answer, error) {
+	doc, paths, err := c.document(b)
+	if err != nil {
+		return Answer{}, err
+	}
+	out := c.Unmodified()
+	out.Body, err = c.shown(doc, paths)
+	return out, err
+}
+
+// Keys is keys/get on what the chain answers: a list of values, in the order of the paths.
+func (c *Chain) Keys(b Blobs, edit facts.KeysEdit) (Answer, error) {
+	doc, _, err := c.document(b)
+	if err != nil {
+		return Answer{}, err
+	}
+	found, err := edit.Get(doc.JSON())
+	if err != nil {
+		return Answer{}, ofDocument(err, nil) // what it could show is masked already
+	}
+	out := c.Unmodified()
+	out.ETag = quoted(c.etag + string(encode(edit)))
+	out.Body = list(found...)
+	return out, nil
+}
+
+func list(values ...facts.JSON) facts.JSON {
+	out := facts.JSON("[")
+	for i, v := range values {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, v...)
+	}
+	return append(out, ']')
+}
+
+// document is the whole answer, and the paths of the levels that won, in the order of its members.
+func (c *Chain) document(b Blobs) (facts.Object, []string, error) {
+	if c.q.Effective {
+		return c.own.effective(b, c.q)
+	}
+	h := c.own.layers[0].half
+	if h.SHA == "" {
+		return facts.Object{}, nil, nil
+	}
+	o, err := object(b, h.SHA)
+	return mask(o, c.own.hidden(c.q.Reveal)), nil, err
+}
+
+func object(b Blobs, sha string) (facts.Object, error) {
+	v, err := b.Blob(sha)
+	if err != nil {
+		return facts.Object{}, fmt.Errorf("read content: %w", err)
+	}
+	o, err := facts.ObjectOf(v)
+	if err != nil {
+		return o, fmt.Errorf("read content %s: %w", sha, err)
+	}
+	return o, nil
+}
+
+// shown is the body of a document.
+func (c *Chain) shown(doc facts.Object, paths []string) ([]byte, error) {
+	if c.q.Key != nil {
+		v, err := facts.At(doc.JSON(), c.q.Key)
+		if err != nil {
+			return nil, ofDocument(err, nil) // what it could show is masked already
+		}
+		if !c.q.Lookup {
+			return v, nil
+		}
+		for i, m := range doc.Members() {
+			if m.Key == c.q.Key[0] {
+				return list(v, facts.Quote(paths[i])), nil
+			}
+		}
+	}
+	if !c.q.Lookup {
+		return doc.JSON(), nil
+	}
+	ms := make([]facts.Member, doc.Len())
+	for i, m := range doc.Members() {
+		ms[i] = facts.Member{Key: m.Key, Value: list(m.Value, facts.Quote(paths[i]))}
+	}
+	return facts.NewObject(ms).JSON(), nil
+}

@@ -1,0 +1,83 @@
+package ledger
+
+import (
+	"fmt"
+	"strings"
+
+	"edgespan/config/facts"
+)
+
+// Hiera is what the answer to lookups over several resources is made of.
+type Hiera struct {
+	q        HieraQuery
+	revision uint64
+	stacks   []*stack // from the highest
+	etag     string
+}
+
+// Hiera finds what lookups are made of. Each resource counts as one source: its effective values.
+func (s *State) Hiera(q HieraQuery) (*Hiera, error) {
+	at, f := s.site(q.Environment, q.Levels)
+	if f == nil {
+		f = s.known(at)
+	}
+	if f != nil {
+		return nil, f
+	}
+	h := &Hiera{q: q, revision: s.head.Revision}
+	v := &view{s, nil, at, s.head.Revision} // the newest: nothing is read
+	var b strings.Builder
+	fmt.Fprintf(&b, "hiera %q %s\n", q.Keys, encode(q.Merge))
+	for _, name := range q.Resources {
+		d, f := s.resource(at.environment, Ref{Name: name})
+		if f != nil {
+			return nil, f
+		}
+		t, err := v.stack(d, map[string]*stack{}, map[string]*Fault{})
+		if err != nil {
+			return nil, err
+		}
+		t.mark(&b, q.Reveal)
+		h.stacks = append(h.stacks, t)
+	}
+	h.etag = quoted(b.String())
+	return h, nil
+}
+
+// ETag names what the answer is made of, with quotes.
+func (h *Hiera) ETag() string { return h.etag }
+
+// Unmodified is the answer without a body.
+func (h *Hiera) Unmodified() Answer { return Answer{ETag: h.etag, Revision: h.revision} }
+
+// Answer computes the answer: an object with those of the keys that were found; without keys, all of the data, merged.
+func (h *Hiera) Answer(b Blobs) (Answer, error) {
+	sources := make([]facts.Object, len(h.stacks))
+	for i, t := range h.stacks {
+		var err error
+		if sources[i], _, err = t.effective(b, Query{Reveal: h.q.Reveal}); err != nil {
+			return Answer{}, err
+		}
+	}
+	out := h.Unmodified()
+	if h.q.Keys == nil {
+		o, err := facts.MergeData(h.q.Merge, sources)
+		if err != nil {
+			return Answer{}, ofDocument(err, nil)
+		}
+		out.Body = o.JSON()
+		return out, nil
+	}
+	var ms []facts.Member
+	for _, key := range h.q.Keys {
+		v, found, err := facts.LookupKey(h.q.Merge, sources, key)
+		if err != nil {
+			return Answer{}, ofDocument(err, nil)
+		}
+		if found {
+			ms = append(ms, facts.Member{Key: key, Value: v})
+		}
+	}
+	out.Body = facts.NewObject(ms).JSON()
+	return out, nil
+}

@@ -1,0 +1,196 @@
+package ledger
+
+import (
+	"strings"
+	"testing"
+
+	"edgespan/config/facts"
+)
+
+func edit(t tester, op facts.KeysOp, body string) facts.KeysEdit {
+	t.Helper()
+	e, err := facts.ParseKeysEdit(op, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestVersions(t *testing.T) {
+	d := fuel(t, "nodes")
+	at := target("9/nodes=1/astute")
+	put := func(text string) Written { t.Helper(); return d.put("9/nodes=1/astute", text) }
+	first := put(`{"a":1}`)
+	same := put(` { "a" : 1 }`)
+	equal(t, "an identical upload", same.Changed, false)
+	equal(t, "its revision", same.Revision, first.Revision)
+	equal(t, "its ETag", same.ETag, first.ETag)
+	equal(t, "its version", same.Version, 1)
+	d.put("9/astute", `{"root":"early"}`)
+	second := put(`{"a":1.0}`)
+	equal(t, "1.0 is not 1", second.Version, 2)
+	d.override("9/nodes=1/astute", `{"o":1}`)
+	d.put("9/astute", `{"root":"late"}`)
+	keys := d.must(EditKeys{Target: at, Kind: Values, Edit: edit(t, facts.KeysSet, `[["b",2],["c",3]]`)})
+	equal(t, "a keys operation is one version", keys.Version, 3)
+	d.must(Remove{Target: at, Kind: Values})
+
+	equal(t, "now", d.ask(Query{Target: at, Effective: true}), `{"o":1,"root":"late"}`)
+	for version, want := range map[uint64]string{1: `{"a":1}`, 2: `{"a":1.0}`, 3: `{"a":1.0,"b":2,"c":3}`, 4: `2 version 4 of the values of "astute": is their removal`, 5: `2 version 5 of the values of "astute": is not there: 4 is the newest`} {
+		equal(t, "version", d.ask(Query{Target: at, Version: version}), want)
+	}
+	equal(t, "effective of version 1", d.ask(Query{Target: at, Effective: true, Version: 1}), `{"a":1}`)
+	equal(t, "effective of version 2", d.ask(Query{Target: at, Effective: true, Version: 2}), `{"a":1.0,"root":"early"}`)
+	equal(t, "effective of version 3", d.ask(Query{Target: at, Effective: true, Version: 3}), `{"a":1.0,"b":2,"c":3,"o":1,"root":"late"}`)
+	equal(t, "as of a revision", d.ask(Query{Target: at, Effective: true, Revision: second.Revision}), `{"a":1.0,"root":"early"}`)
+	equal(t, "of the future", d.ask(Query{Target: at, Revision: 99}), "2 revision 99: is not reached: 1 to 9 are there")
+	equal(t, "a version as of a revision", d.ask(Query{Target: at, Revision: 1, Version: 1}), "1 version and revision: one of them is allowed")
+
+	back := d.must(Rollback{Target: at, Kind: Values, Version: 1})
+	equal(t, "a rollback is a version", back.Version, 5)
+	equal(t, "what it brings", d.ask(Query{Target: at}), `{"a":1}`)
+	d.must(Rollback{Target: Target{Environment: 9, Levels: at.Levels}, Revision: second.Revision})
+	equal(t, "all of a place", d.ask(Query{Target: at, Effective: true}), `{"a":1.0,"root":"late"}`)
+	equal(t, "overrides were none", d.ask(Query{Target: at, Kind: Overrides}), `{}`)
+
+	vs, err := d.state.Versions(VersionsQuery{Target: at, Kind: Values, Before: 6, Limit: 3}, d.store)
+	if err != nil || len(vs) != 3 {
+		t.Fatal(vs, err)
+	}
+	equal(t, "newest first", vs[0].Number, 5)
+	equal(t, "removal", vs[1].Removed, true)
+	equal(t, "who", vs[2].Author+" "+vs[2].Message, "alice why")
+	equal(t, "what", vs[2].SHA256, shaOf([]byte(`{"a":1.0,"b":2,"c":3}`)))
+	rs, err := d.state.Records(RecordsQuery{Environment: 9, Limit: 2}, d.store)
+	if err != nil || len(rs) != 2 {
+		t.Fatal(rs, err)
+	}
+	equal(t, "changes of the rollback", len(rs[0].Changes), 2)
+	equal(t, "of overrides", rs[0].Changes[1].What+" "+rs[0].Changes[1].Did, "overrides deleted")
+}
+
+func TestIfMatch(t *testing.T) {
+	d := fuel(t, "nodes")
+	at := target("9/astute")
+	d.must(DeclareSecrets{ID: 1, Keys: []string{"password"}})
+	put := func(text string, etags ...string) (Written, *Fault) {
+		return d.write(Put{Target: at, Kind: Values, Value: doc(t, text), IfMatch: etags})
+	}
+	etag := func(reveal bool) string {
+		c, err := d.state.Chain(Query{Target: at, Kind: Values, Reveal: reveal}, d.store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.ETag()
+	}
+	empty := etag(true)
+	if _, f := put(`{}`, "*"); f == nil || f.Kind != Stale {
+		t.Error("nothing is there: ", f)
+	}
+	if _, f := put(`{"a":1,"password":"x"}`, empty); f != nil {
+		t.Error(f)
+	}
+	_, f := put(`{"a":2}`, empty)
+	if f == nil || f.Kind != Stale || !strings.Contains(f.Text, `were written by alice at 2026-03-01T12:00:00Z (revision 4, version 1)`) {
+		t.Error(f)
+	}
+	if etag(true) == etag(false) {
+		t.Error("the masked answer has the ETag of the other")
+	}
+	equal(t, "masked", d.ask(Query{Target: at}), `{"a":1,"password":{"$masked":true}}`)
+	w, f := put(`{"a":2,"password":{"$masked":true}}`, `"other"`, etag(false))
+	if f != nil {
+		t.Fatal(f)
+	}
+	equal(t, "what was masked stays", d.ask(Query{Target: at, Reveal: true}), `{"a":2,"password":"x"}`)
+	equal(t, "the ETag of the answer", w.ETag, etag(true))
+	if _, f = put(`{"a":3}`, "*"); f != nil {
+		t.Error(f)
+	}
+}
+
+func TestNodes(t *testing.T) {
+	d := fuel(t, "role", "nodes")
+	d.must(CreateEnvironment{ID: id(5), Components: []Ref{{ID: 7}}, Levels: []string{"nodes"}})
+	equal(t, "nobody is registered", d.ask(Query{Target: target("5/nodes=1/astute")}), `{}`)
+	register := func(at string) Written {
+		return d.must(Put{Target: target(at), Kind: Values, Value: doc(d, `{"at":"`+at+`"}`), Register: true})
+	}
+	equal(t, "who is registered", register("9/role=a/nodes=1/astute").Registered, "1")
+	equal(t, "once", register("9/role=b/nodes=1/astute").Registered, "")
+	equal(t, "elsewhere", d.ask(Query{Target: target("5/nodes=1/astute")}), `2 node "1": is not assigned to environment 5 but to 9`)
+	equal(t, "somebody else in an environment without nodes", d.ask(Query{Target: target("5/nodes=2/astute"), Effective: true}), `{}`)
+	equal(t, "never registered", d.ask(Query{Target: target("9/role=a/nodes=2/astute"), Effective: true}), `2 node "2": is not registered in environment 9`)
+	d.must(PutNode{9, Node{"1", "node-1.example", "cert-1"}})
+	for _, name := range []string{"1", "node-1.example", "cert-1"} {
+		equal(t, "any name", d.ask(Query{Target: target("9/role=c/nodes=" + name + "/astute")}), `{"at":"9/role=b/nodes=1/astute"}`)
+		n, err := d.state.Node(9, name)
+		equal(t, name, n, Node{"1", "node-1.example", "cert-1"})
+		equal(t, name, err, nil)
+	}
+	levels, err := d.state.Levels(9)
+	if err != nil || len(levels) != 2 {
+		t.Fatal(levels, err)
+	}
+	equal(t, "values", strings.Join(levels[1].Values, " ")+" of "+*levels[1].Parent, "1 of role")
+	register("5/nodes=1/astute")
+	equal(t, "a node of two environments", d.ask(Query{Target: target("5/nodes=1/astute")}), `{"at":"5/nodes=1/astute"}`)
+	d.must(DeleteNode{9, "cert-1"})
+	_, err = d.state.Node(9, "1")
+	equal(t, "forgotten", err.Error(), `node "1": is not registered in environment 9`)
+	equal(t, "its alias too", d.ask(Query{Target: target("9/role=c/nodes=cert-1/astute")}), `{}`)
+}
+
+// TestKeysOnNothing is the row of the seed's reference §1.9 on keys operations where nothing is stored.
+func TestKeysOnNothing(t *testing.T) {
+	d := fuel(t)
+	at := target("9/astute")
+	d.refused(EditKeys{Target: at, Kind: Values, Edit: edit(t, facts.KeysSet, `[]`)})
+	equal(t, "delete", d.refused(EditKeys{Target: at, Kind: Values, Edit: edit(t, facts.KeysDelete, `[["a"]]`)})[:1], "2")
+	d.must(EditKeys{Target: at, Kind: Overrides, Edit: edit(t, facts.KeysSet, `[["a",{"b":1}]]`)})
+	equal(t, "it creates", d.ask(Query{Target: at, Kind: Overrides}), `{"a":{"b":1}}`)
+	equal(t, "the other half", d.refused(EditKeys{Target: at, Kind: Values, Edit: edit(t, facts.KeysDelete, `[["a"]]`)})[:1], "3")
+	equal(t, "an operation that changes nothing", d.must(EditKeys{Target: at, Kind: Values, Edit: edit(t, facts.KeysSet, `[]`)}).Changed, false)
+}
+
+func TestTemplates(t *testing.T) {
+	d := fuel(t, "nodes")
+	content := doc(t, `{"name":"%{globals:net.name}","text":"is %{globals:net.name}!","own":1}`)
+	first := d.must(EditDefinition{ID: 1, Content: &content})
+	at := target("9/nodes=1/astute")
+	equal(t, "not raw", d.ask(Query{Target: at}), `{}`)
+	if got := d.ask(Query{Target: at, Effective: true}); !strings.HasPrefix(got, "3 ") || !strings.Contains(got, "globals") {
+		t.Error(got)
+	}
+	etag := func() string {
+		c, err := d.state.Chain(Query{Target: at, Kind: Values, Effective: true}, d.store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.ETag()
+	}
+	before := etag()
+	d.put("9/globals", `{"net":{"name":"br-%{no}"}}`)
+	if etag() == before {
+		t.Error("the ETag does not know the other resource")
+	}
+	d.put("9/nodes=1/astute", `{"own":"%{globals:net}"}`)
+	equal(t, "effective", d.ask(Query{Target: at, Effective: true, Lookup: true}), `{"name":["br-%{no}","/"],"own":["%{globals:net}","/nodes/1/"],"text":["is br-%{no}!","/"]}`)
+	content = doc(t, `{"name":"new"}`)
+	d.must(EditDefinition{ID: 1, Content: &content})
+	equal(t, "the content of now", d.ask(Query{Target: at, Effective: true, Key: []string{"name"}}), `"new"`)
+	equal(t, "the content of then", d.ask(Query{Target: at, Effective: true, Version: 1, Key: []string{"name"}}), `"br-%{no}"`)
+	equal(t, "before it", d.ask(Query{Target: at, Effective: true, Revision: first.Revision - 1}), `{}`)
+	d.must(DeclareSecrets{ID: 2, Keys: []string{"net.name"}})
+	content = doc(t, `{"name":"%{globals:net.name}"}`)
+	d.must(EditDefinition{ID: 1, Content: &content})
+	equal(t, "a secret of another resource", d.ask(Query{Target: at, Effective: true, Key: []string{"name"}}), `{"$masked":true}`)
+	content = doc(t, `{"name":"%{globals}"}`)
+	equal(t, "a misspelt reference", d.refused(EditDefinition{ID: 1, Content: &content})[:1], "1")
+	defs, err := d.state.Definitions(nil, d.store)
+	if err != nil || len(defs) != 2 {
+		t.Fatal(defs, err)
+	}
+	equal(t, "content", defs[0].Content.String(), `{"name":"%{globals:net.name}"}`)
+	equal(t, "no content", defs[1].Content.String(), `null`)
+}

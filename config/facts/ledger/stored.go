@@ -1,0 +1,145 @@
+package ledger
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"edgespan/config/revision"
+)
+
+// headValue is what HeadKey holds.
+type headValue struct {
+	Revision uint64 `json:"revision"`
+	Serial   uint64 `json:"serial"` // the last that was given
+	// Set names the write that is not in its place yet, of so many parts.
+	Set   string `json:"set,omitempty"`
+	Parts int    `json:"parts,omitempty"`
+	IDs   ids    `json:"ids"`
+}
+
+// ids are the last of those that were given where the caller gave none.
+type ids struct {
+	Component   int64 `json:"component,omitempty"`
+	Definition  int64 `json:"definition,omitempty"`
+	Environment int64 `json:"environment,omitempty"`
+	Level       int64 `json:"level,omitempty"`
+}
+
+// component is what the key of a component holds, and its serial.
+type component struct {
+	serial uint64
+	ID     int64  `json:"id"`
+	Name   string `json:"name"`
+}
+
+// definition is what the key of a definition holds, and its serial. Component is the serial of one, 0 for
+// none: a definition whose component is not there is out of sight.
+type definition struct {
+	serial    uint64
+	ID        int64    `json:"id"`
+	Name      string   `json:"name"`
+	Component uint64   `json:"component,omitempty"`
+	Secrets   []string `json:"secrets,omitempty"`
+	// Contents are what the content was, the newest last; older ones than keptContents are
+	// forgotten.
+	Contents []content `json:"contents,omitempty"`
+}
+
+const keptContents = 256
+
+// content is one content of a definition. SHA is "" for null.
+type content struct {
+	Revision   uint64   `json:"revision"`
+	SHA        string   `json:"sha,omitempty"`
+	References []string `json:"references,omitempty"` // the resources that it names, if it is a template
+}
+
+// content is the newest one, or that as of a revision.
+func (d *definition) content(at uint64) content {
+	for i := len(d.Contents) - 1; i >= 0; i-- {
+		if at == 0 || d.Contents[i].Revision <= at {
+			return d.Contents[i]
+		}
+	}
+	return content{}
+}
+
+// environment is what the key of an environment holds, its serial, and what is below it.
+type environment struct {
+	serial     uint64
+	ID         int64    `json:"id"`
+	Components []uint64 `json:"components"` // serials; one that is not there is out of sight
+	Levels     []level  `json:"levels"`
+
+	by      *token
+	records int
+	places  table[*records] // by place.name
+	nodes   table[Node]     // by id
+	aliases table[string]   // an fqdn or certname: the id
+}
+
+type level struct {
+	Serial uint64 `json:"serial"`
+	ID     int64  `json:"id"`
+	Name   string `json:"name"`
+}
+
+// records are those of one place, by the serials of their definitions.
+type records struct {
+	by *token
+	m  map[uint64]now
+}
+
+// now is the newest versions of a record, as its key has them.
+type now struct {
+	Values    half `json:"values,omitzero"`
+	Overrides half `json:"overrides,omitzero"`
+}
+
+func (n *now) half(k Kind) *half {
+	if k == Overrides {
+		return &n.Overrides
+	}
+	return &n.Values
+}
+
+// half is one version of a half of a record. N is 0 where there never was one, SHA "" where it was
+// removed.
+type half struct {
+	N        uint64 `json:"n"`
+	Revision uint64 `json:"revision"`
+	SHA      string `json:"sha,omitempty"`
+	Size     int    `json:"size,omitempty"`
+}
+
+// nodeValue is what the key of a node holds.
+type nodeValue struct {
+	FQDN     string `json:"fqdn,omitempty"`
+	Certname string `json:"certname,omitempty"`
+}
+
+// setPart is what a part of a write that is too large for one transaction holds.
+type setPart struct {
+	Ops []setOp `json:"ops"`
+}
+
+// setOp writes a key; without a value it deletes it.
+type setOp struct {
+	Key   revision.Key    `json:"key"`
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+func encode(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", v, err)) // none of these types can fail
+	}
+	return text
+}
+
+func decode[V any](k revision.Key, value []byte) (v V, err error) {
+	if err := json.Unmarshal(value, &v); err != nil {
+		return v, fmt.Errorf("read %s: %w", k, err)
+	}
+	return v, nil
+}
