@@ -1,0 +1,216 @@
+package factsapi
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"edgespan/config/facts/ledger"
+)
+
+// Who may what (docs/adr/0022): each row asked for by each role.
+func TestWhoMayWhat(t *testing.T) {
+	for _, c := range routeCases {
+		method, target, _ := strings.Cut(c.ask, " ")
+		path, _, _ := strings.Cut(strings.ReplaceAll(target, "%22", ""), "?")
+		p, err := parse(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(table, func(r row) bool {
+			return r.path == p.path && (r.method == method || r.patch && method == "PATCH")
+		})
+		for _, role := range []Role{Viewer, Operator, Admin} {
+			f := &fake{}
+			w := ask(Handler(f, door{}), asked{method: method, target: target, body: c.body, token: string(role)})
+			want := c.status
+			if !role.May(table[i].role) {
+				want = http.StatusForbidden
+			}
+			if heard := f.taken(); w.Code != want || want == 403 && heard != "" {
+				t.Errorf("%s by a %s: %d %s, heard %s", c.ask, role, w.Code, w.Body, heard)
+			}
+		}
+	}
+	for path, role := range map[string]Role{toComponents: Admin, toEnvironment: Admin, toLevel: Admin, toNode: Admin, toSecrets: Admin, toDefinition: Admin, toBulk: Operator, halves[ledger.Values][""]: Operator} {
+		for _, r := range table {
+			if r.path == path && r.writes && r.role != role {
+				t.Errorf("%s %s: for the role %s", r.method, path, r.role)
+			}
+			if r.path == path && r.method == "GET" && r.role != Viewer {
+				t.Errorf("GET %s: for the role %s", path, r.role)
+			}
+		}
+	}
+}
+
+func TestWhoCannotSayWhoItIs(t *testing.T) {
+	h := Handler(&fake{}, door{}, WithFailures(func(string, string, error) {}))
+	w := ask(h, asked{method: "GET", target: "components", token: "guess"})
+	if who := w.Header().Values("WWW-Authenticate"); w.Code != 401 || len(who) != 2 || who[1] != `Basic realm="edgespan"` || msgOf(t, w) != "a token is needed" {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	w = ask(h, asked{method: "GET", target: "components", token: "busy"})
+	if w.Code != 503 || w.Header().Get("Retry-After") != "3" || w.Header().Get("WWW-Authenticate") != "" || msgOf(t, w) != "Keystone is away" {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if w = ask(h, asked{method: "GET", target: "components", token: "broken"}); w.Code != 500 || strings.Contains(msgOf(t, w), "secret") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// A node reaches its own value of the level nodes by any of its names, and nothing else.
+func TestANodeReachesItself(t *testing.T) {
+	const env, role = "environments/9/", "environments/9/role/r/"
+	for _, c := range []struct {
+		token, ask, body string
+		status           int
+	}{
+		{"node", "GET " + env + "nodes/1/resources/astute/values?effective", "", 200},
+		{"node", "GET " + role + "nodes/n1.example/resources/astute/values", "", 200},
+		{"node", "GET " + role + "nodes/c1/resources/astute/overrides", "", 200},
+		{"node", "PUT " + role + "nodes/1/resources/1/values", "{}", 204},
+		{"node", "PUT " + role + "nodes/1/resources/astute/values", "{}", 308},
+		{"node", "PATCH " + role + "nodes/1/resources/1/values/keys/set", `[["a",1]]`, 204},
+		{"node", "PATCH " + role + "nodes/1/resources/1/overrides/keys/get", `[["a"]]`, 200},
+		{"node", "GET " + env + "nodes/1/resources/1/values/history", "", 200},
+		{"node", "POST " + env + "nodes/1/bulk", `{"resources":{"1":{"values":{}}}}`, 200},
+		{"node", "GET " + env + "nodes/1/hiera/data?resources=a", "", 200},
+		{"node", "GET " + env + "nodes/1/hiera/lookup/a?resources=a", "", 200},
+		{"node", "POST " + env + "nodes/1/hiera/lookup", `{"keys":[],"resources":["a"]}`, 200},
+		{"node", "GET " + env + "nodes/1", "", 200},
+		{"node", "PUT " + env + "nodes/1", `{"fqdn":"n1.example","certname":"c1"}`, 204},
+		{"cert", "GET " + env + "nodes/1/resources/astute/values?effective", "", 200},
+		{"cert", "PUT " + env + "nodes/n1.example/resources/1/values", "{}", 204},
+		{"new", "PUT " + env + "nodes/new/resources/1/values", "{}", 204},
+		{"new", "PUT " + env + "nodes/new", `{"fqdn":"new.example"}`, 204},
+		{"newcert", "PUT " + env + "nodes/c9/resources/1/values", "{}", 204},
+
+		{"node", "PUT " + env + "nodes/1", `{"fqdn":"n2.example","certname":"c1"}`, 403},
+		{"node", "PUT " + env + "nodes/1", `{}`, 403},
+		{"node", "DELETE " + env + "nodes/1", "", 403},
+		{"node", "GET " + env + "nodes", "", 403},
+		{"node", "GET " + env + "nodes/2", "", 403},
+		{"node", "GET " + env + "nodes/2/resources/astute/values", "", 403},
+		{"node", "PUT " + env + "nodes/2/resources/1/values", "{}", 403},
+		{"node", "PUT " + env + "nodes/2/resources/astute/values", "{}", 403},
+		{"node", "PUT " + env + "nodes/1/resources/1/overrides", "{}", 403},
+		{"node", "PATCH " + env + "nodes/1/resources/1/overrides/keys/set", `[["a",1]]`, 403},
+		{"node", "DELETE " + env + "nodes/1/resources/1/values", "", 403},
+		{"node", "POST " + env + "nodes/1/bulk", `{"resources":{"1":{"overrides":{}}}}`, 403},
+		{"node", "POST " + env + "nodes/1/rollback", `{"revision":1}`, 403},
+		{"node", "GET " + env + "resources/astute/values?effective", "", 403},
+		{"node", "GET " + env + "role/1/resources/astute/values", "", 403},
+		{"node", "GET " + env + "nodes/1/role/r/resources/astute/values", "", 403},
+		{"node", "GET environments/10/nodes/1/resources/astute/values", "", 403},
+		{"node", "GET components", "", 403},
+		{"node", "GET history", "", 403},
+		{"node", "GET watch", "", 403},
+		{"node", "GET openapi.json", "", 403},
+		{"new", "GET " + env + "nodes/new/resources/1/values", "", 403},
+		{"new", "PATCH " + env + "nodes/new/resources/1/values/keys/get", "[]", 403},
+		{"new", "PUT " + env + "nodes/other/resources/1/values", "{}", 403},
+		{"newcert", "PUT " + env + "nodes/1/resources/1/values", "{}", 403},
+		{"newcert", "PUT " + env + "nodes/c9", `{"certname":"c1"}`, 403},
+	} {
+		f := &fake{}
+		method, target, _ := strings.Cut(c.ask, " ")
+		w := ask(Handler(f, door{}), asked{method: method, target: target, body: c.body, token: c.token})
+		if heard := f.taken(); w.Code != c.status || c.status == 403 && strings.Contains(heard, "Write") {
+			t.Errorf("%s: %s: %d %s, want %d; heard %s", c.token, c.ask, w.Code, w.Body, c.status, heard)
+		}
+	}
+	f := &fake{}
+	ask(Handler(f, door{}), asked{method: "PUT", target: env + "nodes/c9/resources/1/values", body: "{}", token: "newcert"})
+	if heard := f.taken(); !strings.Contains(heard, `Write PutNode{"Environment":9,"Node":{"id":"c9","certname":"c9"}}`) || !strings.Contains(heard, "Write Put{") {
+		t.Errorf("one with a certificate of another CA is not known by it: heard %s", heard)
+	}
+}
+
+func TestSecretsAreShownToFewAndThatIsAudited(t *testing.T) {
+	const values = "environments/9/nodes/1/resources/1/values"
+	for token, shown := range map[string]bool{"viewer": false, "operator": false, "admin": true, "node": true} {
+		for _, secret := range []bool{true, false} {
+			f := &fake{answer: ledger.Answer{Body: []byte(`{}`), ETag: `"s"`, Secret: secret}}
+			var log []Entry
+			h := Handler(f, door{}, WithAudit(func(e Entry) { log = append(log, e) }))
+			w := ask(h, asked{method: "GET", target: values, token: token})
+			if heard := f.taken(); !strings.Contains(heard, fmt.Sprintf("Reveal:%v", shown)) {
+				t.Errorf("%s: heard %s", token, heard)
+			}
+			if (len(log) == 1) != (shown && secret) || len(log) == 1 && (!log[0].Reveal || log[0].Status != 200) {
+				t.Errorf("%s: audited: %+v", token, log)
+			}
+			if w.Header().Get("Cache-Control") == "no-store" != (shown && secret) {
+				t.Errorf("%s: Cache-Control: %s", token, w.Header().Get("Cache-Control"))
+			}
+			log = nil
+			if w = ask(h, asked{method: "GET", target: values, token: token, header: map[string]string{"If-None-Match": `"s"`}}); w.Code != 304 || len(log) > 0 {
+				t.Errorf("%s: nothing is shown by %d, audited: %+v", token, w.Code, log)
+			}
+		}
+	}
+}
+
+func TestWritesAndRefusalsAreAudited(t *testing.T) {
+	for _, c := range []struct {
+		asked
+		want string
+	}{
+		{asked{method: "PUT", target: "environments/9/resources/1/values?message=why", body: `{}`, token: "operator"}, `olga operator PUT /api/v1/config/environments/9/resources/1/values 204 8 false why`},
+		{asked{method: "PUT", target: "environments/9/resources/1/values?dryRun=1", body: `{}`}, `ann admin PUT /api/v1/config/environments/9/resources/1/values 200 0 true `},
+		{asked{method: "PUT", target: "environments/9/resources/1/values", body: `[]`}, `ann admin PUT /api/v1/config/environments/9/resources/1/values 400 0 false `},
+		{asked{method: "POST", target: "components", body: `{"name":"x"}`}, `ann admin POST /api/v1/config/components 201 8 false `},
+		{asked{method: "POST", target: "components", body: `{"name":"x"}`, token: "viewer"}, `vera viewer POST /api/v1/config/components 403 0 false `},
+		{asked{method: "GET", target: "components", token: "guess"}, `  GET /api/v1/config/components 401 0 false `},
+		{asked{method: "GET", target: "components"}, ``},
+		{asked{method: "PUT", target: "environments/9/resources/astute/values", body: `{}`}, ``},
+		{asked{method: "PUT", target: "environments/9/resources/1/values/keys/get", body: `[["a"]]`}, ``},
+	} {
+		got := ""
+		ask(Handler(&fake{}, door{}, WithAudit(func(e Entry) {
+			got = fmt.Sprint(e.Caller, " ", e.Role, " ", e.Method, " ", e.Path, " ", e.Status, " ", e.Revision, " ", e.DryRun, " ", e.Message)
+		})), c.asked)
+		if got != c.want {
+			t.Errorf("%s %s: %q, want %q", c.method, c.target, got, c.want)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := Handler(&fake{}, door{}, WithLimits(Limits{Rate: 0.5, Burst: 2, InFlight: 2, Bytes: 100, Deadline: time.Minute}))
+		for i, want := range []int{200, 200, 429} {
+			if w := ask(h, asked{method: "GET", target: "components"}); w.Code != want || want == 429 && w.Header().Get("Retry-After") != "2" {
+				t.Errorf("request %d: %d %v", i, w.Code, w.Header())
+			}
+		}
+		if w := ask(h, asked{method: "GET", target: "components", token: "viewer"}); w.Code != 200 {
+			t.Errorf("another caller: %d", w.Code)
+		}
+		time.Sleep(2 * time.Second)
+		if w := ask(h, asked{method: "GET", target: "components"}); w.Code != 200 {
+			t.Errorf("two seconds later: %d", w.Code)
+		}
+	})
+	f := &fake{hold: make(chan struct{}), held: make(chan struct{})}
+	h := Handler(f, door{}, WithLimits(Limits{InFlight: 2, Deadline: time.Minute}))
+	codes := make(chan int)
+	for range 2 {
+		go func() { codes <- ask(h, asked{method: "GET", target: "components"}).Code }()
+		<-f.held
+	}
+	if w := ask(h, asked{method: "GET", target: "components"}); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("a third: %d", w.Code)
+	}
+	close(f.hold)
+	for range 2 {
+		if code := <-codes; code != 200 {
+			t.Errorf("one of two: %d", code)
+		}
+	}
+}
