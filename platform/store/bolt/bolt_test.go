@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/config/revision"
 	"edgespan/platform/store/conformance"
 )
 
@@ -67,4 +68,37 @@ func TestConformance(t *testing.T) {
 		s := opened(t, filepath.Join(t.TempDir(), "store"), Options{Clock: clock, UnsafeNoSync: true})
 		return conformance.Fixture{Store: s, Clock: clock, Advance: clock.Advance}
 	}, 1000)
+}
+
+// TestReadingWaitsForNoWriter holds the writer in the middle of a batch: a transaction that only reads is done, on what
+// was acknowledged.
+func TestReadingWaitsForNoWriter(t *testing.T) {
+	s := opened(t, filepath.Join(t.TempDir(), "store"), Options{UnsafeNoSync: true})
+	before, err := s.Commit(t.Context(), revision.Txn{Then: []revision.Op{revision.Put("a", []byte("1"))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began, hold, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- s.submit(t.Context(), 0, func(w *write) error {
+			_, err := w.txn(revision.Txn{Then: []revision.Op{revision.Put("a", []byte("2"))}})
+			close(began)
+			<-hold
+			return err
+		})
+	}()
+	<-began
+	for _, holds := range []bool{true, false} {
+		o, err := s.Commit(t.Context(), revision.Txn{
+			Compares: []revision.Compare{{Kind: revision.CompareExists, Key: "a", Exists: holds}},
+			Then:     []revision.Op{revision.Get("a"), revision.Get("b")}, Else: []revision.Op{revision.Get("a")},
+		})
+		if err != nil || o.Succeeded != holds || o.Revision != before.Revision || string(o.Results[0].Entry.Value) != "1" {
+			t.Errorf("%+v, %v", o, err)
+		}
+	}
+	close(hold)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
