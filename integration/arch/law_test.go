@@ -229,8 +229,8 @@ var places = []place{
 	{"golang.org/x/sys", []string{"platform"}},
 	{"golang.org/x/crypto", []string{"platform/passwd"}},
 	{"github.com/google/uuid", []string{"netinst", "appnet", "config", "actors", "platform", "cmd"}},
-	{"github.com/goccy/go-yaml", []string{"config/nodeconf", "cmd"}},
 	{"github.com/klauspost/compress/zstd", []string{"config/facts/ledger"}}, // how documents lie in the store, ADR 0022
+	{"github.com/goccy/go-yaml", []string{"config/nodeconf", "config/facts", "cmd"}},
 	{"github.com/spf13/cobra", []string{"cmd"}},
 	{"go.uber.org/zap", []string{"actors", "platform", "cmd"}},
 	{"google.golang.org/grpc", []string{"platform/nodelink", "actors", "platform/store/etcd"}}, // there only how etcd's client connects
