@@ -28,15 +28,15 @@ func ObjectOf(v JSON) (Object, error) {
 	if len(v) == 0 || v[0] != '{' {
 		return Object{}, malformed("the document is %s: one JSON object is allowed", kindOf(v))
 	}
-	n := 0
-	for range spans(v) {
-		n++
-	}
-	o := Object{text: v, members: make([]Member, 0, n)}
-	keys := make([]byte, 0, 16*n)
+	o := Object{text: v, members: make([]Member, 0, min(len(v)/16, 64))}
+	size := 0
 	for s := range spans(v) {
 		o.members = append(o.members, Member{Value: v[s.value:s.to], text: v[s.from:s.to]})
-		keys = append(keys, v[s.from+1:s.value-2]...)
+		size += s.value - s.from - len(`"":`)
+	}
+	keys := make([]byte, 0, size)
+	for _, m := range o.members {
+		keys = append(keys, m.text[1:len(m.text)-len(m.Value)-2]...)
 	}
 	all := string(keys) // one string for all keys
 	for i := range o.members {
