@@ -1,11 +1,11 @@
 // Package facts owns what a document of ConfigDB is and what is computed of documents (seed
 // fuel-configdb-serialized-facts-api; docs/adr/0022): the canonical form that keeps every
 // literal, effective values, keys operations, templates, lookups as Hiera does them,
-// differences and masks.
+// differences, masks, and YAML.
 //
 // It never knows where a document lies, who asks for it or over what it is asked: config/facts/ledger
-// knows records and versions, config/httpapi/factsapi the wire. It never turns a number
-// into one of Go's, so that 1.0 stays 1.0 and a number of forty digits stays whole.
+// knows records and versions, config/httpapi/factsapi the wire. It never keeps a number
+// as one of Go's, so that 1.0 stays 1.0 and a number of forty digits stays whole.
 package facts
 
 // JSON is one JSON value in canonical form: the keys of objects in the order of their bytes,

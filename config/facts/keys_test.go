@@ -2,8 +2,14 @@ package facts
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 func TestKeysOperations(t *testing.T) {
@@ -121,4 +127,101 @@ func TestAKeyIsDotted(t *testing.T) {
 			t.Errorf("%s: %v, want %s", key, err, want)
 		}
 	}
+}
+
+// drawPath is a path into a decoded value, mostly one that exists.
+func drawPath(t *rapid.T, v any) []any {
+	var out []any
+	for rapid.IntRange(0, 3).Draw(t, "on") > 0 {
+		switch w := v.(type) {
+		case map[string]any:
+			key := drawText(t)
+			if keys := slices.Sorted(maps.Keys(w)); len(keys) > 0 && rapid.IntRange(0, 5).Draw(t, "known") > 0 {
+				key = rapid.SampledFrom(keys).Draw(t, "key")
+			}
+			out, v = append(out, key), w[key]
+		case []any:
+			i := rapid.IntRange(-1, len(w)).Draw(t, "index")
+			out = append(out, rapid.SampledFrom([]any{i, fmt.Sprint(i)}).Draw(t, "spelling"))
+			if v = nil; i >= 0 && i < len(w) {
+				v = w[i]
+			}
+		default:
+			return append(out, "beyond")
+		}
+	}
+	return out
+}
+
+// edited is what a path of a set or a delete makes of a decoded value, false if it has no place.
+func edited(v any, path []any, remove bool, value any) (any, bool) {
+	if len(path) == 0 {
+		return value, true
+	}
+	last := len(path) == 1
+	switch v := v.(type) {
+	case map[string]any:
+		key := fmt.Sprint(path[0])
+		below, had := v[key]
+		if !had && (!last || remove) {
+			return nil, false
+		}
+		if last && remove {
+			delete(v, key)
+			return v, true
+		}
+		below, fits := edited(below, path[1:], remove, value)
+		v[key] = below
+		return v, fits
+	case []any:
+		i, err := strconv.Atoi(fmt.Sprint(path[0]))
+		if err != nil || i < 0 || i >= len(v) {
+			return nil, false
+		}
+		if last && remove {
+			return slices.Delete(v, i, i+1), true
+		}
+		below, fits := edited(v[i], path[1:], remove, value)
+		v[i] = below
+		return v, fits
+	}
+	return nil, false
+}
+
+func TestKeysOperationsAgainstDecodedMaps(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		doc := JSON(naive(t, drawMap(t, 4)))
+		model, fits := decode(t, doc), true
+		op := rapid.SampledFrom([]KeysOp{KeysSet, KeysDelete}).Draw(t, "op")
+		items := []any{}
+		for range rapid.IntRange(1, 3).Draw(t, "items") {
+			path := drawPath(t, model)
+			if len(path) == 0 {
+				continue
+			}
+			var value any
+			item := slices.Clone(path)
+			if op == KeysSet {
+				value = drawValue(t, 2)
+				item = append(item, value)
+			}
+			items = append(items, item)
+			if model, fits = edited(model, path, op == KeysDelete, decode(t, []byte(naive(t, value)))); !fits {
+				break
+			}
+		}
+		e, err := ParseKeysEdit(op, []byte(naive(t, items)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := e.Apply(doc)
+		var fault *Error
+		switch {
+		case fits && (err != nil || string(got) != naive(t, model)):
+			t.Fatalf("%s %v of %s: %s %v, want %s", op, items, doc, got, err, naive(t, model))
+		case !fits && (!errors.As(err, &fault) || fault.Kind != Conflict):
+			t.Fatalf("%s %v of %s: %s %v, want a conflict", op, items, doc, got, err)
+		}
+	})
 }

@@ -71,7 +71,12 @@ func TestYAMLThatIsRefused(t *testing.T) {
 	for i := range 12 {
 		laughs += fmt.Sprintf("a%d: &a%d [%s*a%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 8), i)
 	}
+	deep := "a0: &a0 [1]\n"
+	for i := range 6 {
+		deep += fmt.Sprintf("a%d: &a%d %s*a%d%s\n", i+1, i+1, strings.Repeat("[", 200), i, strings.Repeat("]", 200))
+	}
 	for text, want := range map[string]string{
+		deep:                            "the document is nested too deep by its aliases: 1000 levels are allowed",
 		"a:\n  b: [1, .inf]":            `the document is no YAML: the number ".inf" is none that JSON has: line 2 column 10 (a.b.1): numbers that are finite are allowed, and strings in ""`,
 		"a: -.INF":                      "(a)",
 		"a: .NaN":                       `the number ".NaN" is none that JSON has`,
