@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 
@@ -104,19 +102,19 @@ func (c *Client) send(ctx context.Context, r request, w io.Writer, most int64) (
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.failed(err)
+		return nil, httpapi.Failed(c.base, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // only read from
 	if resp.StatusCode/100 != 2 {
 		text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 		if err != nil {
-			return nil, c.failed(err)
+			return nil, httpapi.Failed(c.base, err)
 		}
 		return nil, c.refusal(resp.StatusCode, text)
 	}
 	out := &taking{Writer: w}
 	if _, err = io.Copy(out, io.LimitReader(resp.Body, most)); err != nil && out.err == nil {
-		return nil, c.failed(err)
+		return nil, httpapi.Failed(c.base, err)
 	}
 	return resp.Header, err
 }
@@ -172,31 +170,3 @@ func (c *Client) refusal(status int, text []byte) error {
 	}
 	return &p
 }
-
-// failed types an error below HTTP.
-func (c *Client) failed(err error) error {
-	var uerr *url.Error
-	if errors.As(err, &uerr) {
-		err = uerr.Err
-	}
-	switch {
-	case errors.Is(err, context.Canceled):
-		return err
-	case errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err):
-		return &failure{fmt.Sprintf("ask %s: no answer in time", c.base), httpapi.ErrTimeout}
-	}
-	var op *net.OpError
-	if errors.As(err, &op) {
-		err = op.Err
-	}
-	return &failure{fmt.Sprintf("controller not reachable at %s: %s", c.base, err), httpapi.ErrUnreachable}
-}
-
-// failure speaks of a controller where config/httpapi's sentinels speak of a daemon.
-type failure struct {
-	text string
-	kind error
-}
-
-func (f *failure) Error() string { return f.text }
-func (f *failure) Unwrap() error { return f.kind }
