@@ -14,6 +14,7 @@ import (
 var schemas = httpapi.Schemas{
 	reflect.TypeFor[facts.JSON](): {},
 	reflect.TypeFor[Document]():   {"type": "object"},
+	reflect.TypeFor[**int64]():    {"type": []any{"integer", "null"}},
 	reflect.TypeFor[*int64]():     {"type": []any{"integer", "null"}},
 	reflect.TypeFor[*string]():    {"type": []any{"string", "null"}},
 }

@@ -51,6 +51,8 @@ func TestMalformedRequests(t *testing.T) {
 		{`GET ` + values + `?merge=deep`, ``, 400, `with effective`},
 		{`GET ` + values + `?key=%ff`, ``, 400, `UTF-8`},
 		{`GET environments/9/resources/%ff/values`, ``, 400, `UTF-8`},
+		{`GET ` + values + `/diff`, ``, 400, `from: is missing`},
+		{`GET ` + values + `/diff?from=1&to=0`, ``, 400, `to: is 0`},
 		{`GET ` + values + `/history?limit=0`, ``, 400, `limit`},
 		{`GET ` + values + `/history?limits=1`, ``, 400, `limits: is unknown: before, limit are allowed`},
 		{`POST ` + values + `/rollback`, `{}`, 400, `one of them`},

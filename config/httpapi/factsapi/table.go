@@ -74,10 +74,10 @@ type (
 	ByID struct {
 		ID int64 `json:"id"`
 	}
-	// DefinitionEdit changes a definition.
+	// DefinitionEdit changes a definition. *Component nil takes it from its component.
 	DefinitionEdit struct {
 		Name      *string    `json:"name,omitempty"`
-		Component *int64     `json:"component_id,omitempty"`
+		Component **int64    `json:"component_id,omitempty"`
 		Content   facts.JSON `json:"content,omitempty"`
 	}
 	// NewEnvironment is an environment to be made; a component is an id or a name.
@@ -312,6 +312,10 @@ func halfRows(k ledger.Kind) []row {
 		{
 			method: "GET", path: half["history"], role: Viewer, node: nodeReads, summary: "the versions of the " + string(k) + ", the newest first", query: historyQuery,
 			answer: typeOf[[]ledger.Version](), serve: getVersions,
+		},
+		{
+			method: "GET", path: half["diff"], role: Viewer, node: nodeReads, summary: "what changed between two versions, as a JSON Patch",
+			query: []param{{"from", "a version; 0: nothing", aNumber}, {"to", "a version; none: the newest", aNumber}}, answer: typeOf[[]PatchOp](), serve: getDiff,
 		},
 		{
 			method: "POST", path: half["rollback"], role: role, node: upload, writes: true, summary: "make what a version was, or what stood at a revision, the newest version",

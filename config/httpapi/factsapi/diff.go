@@ -1,0 +1,42 @@
+package factsapi
+
+import (
+	"net/http"
+
+	"edgespan/config/facts"
+	"edgespan/config/facts/ledger"
+)
+
+// getDiff compares two versions. Secrets that the caller may not see are masked before: they do
+// not differ.
+func getDiff(a *api, c *call) (reply, error) {
+	from, given, err := c.count("from")
+	if err == nil && !given {
+		err = refuse(http.StatusBadRequest, "from: is missing: a version is allowed; 0 is nothing")
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	to, given, err := c.count("to")
+	if err == nil && given && to == 0 {
+		err = refuse(http.StatusBadRequest, "to: is 0: a version from 1 on is allowed")
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	q := ledger.Query{Target: c.place(), Kind: c.kind, Version: to, Reveal: c.reveals()}
+	after, err := a.backend.Answer(c.Context(), q, nil)
+	if err != nil {
+		return reply{}, err
+	}
+	before := ledger.Answer{Body: []byte("{}")}
+	if from > 0 {
+		q.Version = from
+		if before, err = a.backend.Answer(c.Context(), q, nil); err != nil {
+			return reply{}, err
+		}
+	}
+	r, err := give(list(facts.Diff(before.Body, after.Body)))
+	r.version, r.revision, r.secret = after.Version, after.Revision, after.Secret && c.reveals()
+	return r, err
+}
