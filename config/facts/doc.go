@@ -24,3 +24,10 @@ func (j JSON) MarshalJSON() ([]byte, error) {
 	}
 	return j, nil
 }
+
+// UnmarshalJSON is Parse.
+func (j *JSON) UnmarshalJSON(text []byte) error {
+	v, err := Parse(text)
+	*j = v
+	return err
+}
