@@ -141,6 +141,7 @@ var testsMayImport = map[string][]string{
 	"cmd/edgespan":            {"config/fleet", "config/revision"},
 	"config/backup":           {"config/layers"},
 	"config/e2e":              {"config/schema"},
+	"config/httpapi/factsapi": {"config/revision"},
 	"config/httpapi/fleetapi": {"config/revision"},
 	"config/lint":             {"config/schema"},
 	"config/migrate":          {"config/metadata"},

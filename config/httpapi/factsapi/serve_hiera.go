@@ -33,7 +33,7 @@ func (c *call) hieraQuery() (ledger.HieraQuery, error) {
 
 func checkHiera(q *ledger.HieraQuery) error {
 	if len(q.Resources) == 0 || slices.Contains(q.Resources, "") {
-		return refuse(http.StatusBadRequest, "resources: names or ids of resources are wanted, from the highest to the lowest")
+		return refuse(http.StatusBadRequest, "resources: names of resources are wanted, from the highest to the lowest")
 	}
 	if q.Merge.Strategy == "" {
 		q.Merge.Strategy = facts.MergeFirst

@@ -1,0 +1,286 @@
+package factsapi
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"edgespan/config/facts"
+	"edgespan/config/facts/ledger"
+	"edgespan/config/revision"
+)
+
+// real is a Backend of the ledger over the model of a store.
+type real struct {
+	mu    sync.Mutex
+	model *revision.Model
+	state *ledger.State
+	news  chan struct{} // closed by the next write
+}
+
+func newReal(t *testing.T) *real {
+	t.Helper()
+	r := &real{model: revision.NewModel(), news: make(chan struct{})}
+	var err error
+	if r.state, err = ledger.Load(source{r.model}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// source is the model of a store as the ledger reads it.
+type source struct{ *revision.Model }
+
+func (s source) Get(keys ...revision.Key) ([]revision.Entry, error) {
+	out := make([]revision.Entry, len(keys))
+	for i, k := range keys {
+		e, _, err := s.Model.Get(k)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = e
+	}
+	return out, nil
+}
+
+func (s source) Blob(sha string) (facts.JSON, error) { return ledger.ReadBlob(s, sha) }
+
+// look asks the newest state, one caller at a time.
+func look[T any](r *real, f func(*ledger.State, source) (T, error)) (T, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return f(r.state, source{r.model})
+}
+
+func (r *real) Components(context.Context) ([]ledger.Component, error) {
+	return look(r, func(s *ledger.State, b source) ([]ledger.Component, error) { return s.Components(b) })
+}
+
+func (r *real) Component(_ context.Context, id int64) (ledger.Component, error) {
+	return look(r, func(s *ledger.State, b source) (ledger.Component, error) { return s.Component(id, b) })
+}
+
+func (r *real) Definitions(_ context.Context, c **int64) ([]ledger.Definition, error) {
+	return look(r, func(s *ledger.State, b source) ([]ledger.Definition, error) { return s.Definitions(c, b) })
+}
+
+func (r *real) Definition(_ context.Context, id int64) (ledger.Definition, error) {
+	return look(r, func(s *ledger.State, b source) (ledger.Definition, error) { return s.Definition(id, b) })
+}
+
+func (r *real) Secrets(_ context.Context, id int64) ([]string, error) {
+	return look(r, func(s *ledger.State, _ source) ([]string, error) { return s.Secrets(id) })
+}
+
+func (r *real) Environments(context.Context) ([]ledger.Environment, error) {
+	return look(r, func(s *ledger.State, _ source) ([]ledger.Environment, error) { return s.Environments(), nil })
+}
+
+func (r *real) Environment(_ context.Context, id int64) (ledger.Environment, error) {
+	return look(r, func(s *ledger.State, _ source) (ledger.Environment, error) { return s.Environment(id) })
+}
+
+func (r *real) Levels(_ context.Context, e int64) ([]ledger.Level, error) {
+	return look(r, func(s *ledger.State, _ source) ([]ledger.Level, error) { return s.Levels(e) })
+}
+
+func (r *real) Level(_ context.Context, e int64, l ledger.Ref) (ledger.Level, error) {
+	return look(r, func(s *ledger.State, _ source) (ledger.Level, error) { return s.Level(e, l) })
+}
+
+func (r *real) Nodes(_ context.Context, e int64) ([]ledger.Node, error) {
+	return look(r, func(s *ledger.State, _ source) ([]ledger.Node, error) { return s.Nodes(e) })
+}
+
+func (r *real) Node(_ context.Context, e int64, name string) (ledger.Node, error) {
+	return look(r, func(s *ledger.State, _ source) (ledger.Node, error) { return s.Node(e, name) })
+}
+
+func (r *real) ResolveResource(_ context.Context, e int64, ref ledger.Ref) (ledger.Definition, error) {
+	return look(r, func(s *ledger.State, b source) (ledger.Definition, error) { return s.ResolveResource(e, ref, b) })
+}
+
+func (r *real) Answer(_ context.Context, q ledger.Query, known []string) (ledger.Answer, error) {
+	return look(r, func(s *ledger.State, b source) (ledger.Answer, error) {
+		c, err := s.Chain(q, b)
+		if err != nil {
+			return ledger.Answer{}, err
+		}
+		for _, k := range known {
+			if k == c.ETag() {
+				return c.Unmodified(), nil
+			}
+		}
+		return c.Answer(b)
+	})
+}
+
+func (r *real) Keys(_ context.Context, q ledger.Query, e facts.KeysEdit) (ledger.Answer, error) {
+	return look(r, func(s *ledger.State, b source) (ledger.Answer, error) {
+		c, err := s.Chain(q, b)
+		if err != nil {
+			return ledger.Answer{}, err
+		}
+		return c.Keys(b, e)
+	})
+}
+
+func (r *real) Hiera(_ context.Context, q ledger.HieraQuery, _ []string) (ledger.Answer, error) {
+	return look(r, func(s *ledger.State, b source) (ledger.Answer, error) {
+		h, err := s.Hiera(q)
+		if err != nil {
+			return ledger.Answer{}, err
+		}
+		return h.Answer(b)
+	})
+}
+
+func (r *real) Versions(_ context.Context, q ledger.VersionsQuery) ([]ledger.Version, error) {
+	return look(r, func(s *ledger.State, b source) ([]ledger.Version, error) { return s.Versions(q, b) })
+}
+
+func (r *real) Records(_ context.Context, q ledger.RecordsQuery) ([]ledger.Record, error) {
+	return look(r, func(s *ledger.State, b source) ([]ledger.Record, error) { return s.Records(q, b) })
+}
+
+// Write carries out what the ledger plans. Nobody else writes.
+func (r *real) Write(_ context.Context, w WriteRequest) (ledger.Written, error) {
+	return look(r, func(s *ledger.State, b source) (ledger.Written, error) {
+		for {
+			p, err := r.state.Plan([]ledger.Pending{{Write: w.Write, Author: w.Author, Message: w.Message, Time: moment}}, b)
+			if err != nil {
+				return ledger.Written{}, err
+			}
+			if len(p.Results) == 1 && p.Results[0].Fault != nil {
+				return ledger.Written{}, p.Results[0].Fault
+			}
+			if len(p.Results) == 1 && (w.DryRun || len(p.Txns) == 0) {
+				return p.Results[0].Written, nil
+			}
+			var at revision.Revision
+			for _, txn := range p.Txns {
+				out, err := r.model.Commit(txn)
+				if err != nil || !out.Succeeded {
+					return ledger.Written{}, errors.Join(errors.New("the store is nobody else's"), err)
+				}
+				at = out.Revision
+			}
+			r.state = p.Next(at)
+			if len(p.Results) == 1 {
+				close(r.news)
+				r.news = make(chan struct{})
+				return p.Results[0].Written, nil
+			}
+		}
+	})
+}
+
+func (r *real) Watch(ctx context.Context, after uint64, deliver func(ledger.Record) error) error {
+	for {
+		r.mu.Lock()
+		news := r.news
+		all, err := r.state.Records(ledger.RecordsQuery{}, source{r.model})
+		r.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		for i := len(all) - 1; i >= 0; i-- {
+			if all[i].Revision <= after {
+				continue
+			}
+			if err := deliver(all[i]); err != nil {
+				return err
+			}
+			after = all[i].Revision
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+var _ Backend = (*real)(nil)
+
+// TestTheWayOfTheSeed is the seed's way of facts, with the client and the ledger: component, environment, upload by
+// name, override, effective values, versions, and back.
+func TestTheWayOfTheSeed(t *testing.T) {
+	c := serving(t, newReal(t), "admin")
+	ctx := t.Context()
+	fuel, err := c.CreateComponent(ctx, NewComponent{Name: "fuel9.0", Definitions: []NewDefinition{{Name: "astute"}, {Name: "override/node"}}}, WriteOptions{})
+	if err != nil || len(fuel.Definitions) != 2 {
+		t.Fatalf("%+v %v", fuel, err)
+	}
+	if _, err := c.CreateEnvironment(ctx, NewEnvironment{ID: new(int64(1)), Components: []facts.JSON{facts.JSON(`"fuel9.0"`)}, Levels: []string{"nodes"}}, WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	node := Place{Environment: 1, Levels: []ledger.LevelValue{{Level: "nodes", Value: "1"}}, Resource: "override/node"}
+	all := Place{Environment: 1, Resource: "override/node"}
+	one, err := c.Put(ctx, node, ledger.Values, facts.JSON(`{"a":1.0,"b":123456789012345678901234567890}`), WriteOptions{})
+	if err != nil || one.Version != 1 {
+		t.Fatalf("%+v %v", one, err)
+	}
+	same, err := c.Put(ctx, node, ledger.Values, facts.JSON(`{ "b" :123456789012345678901234567890, "a":1.0}`), WriteOptions{})
+	if err != nil || same.Version != 1 || same.ETag != one.ETag || same.Revision != one.Revision {
+		t.Errorf("the same again: %+v %v, was %+v", same, err, one)
+	}
+	for place, value := range map[*Place]string{&all: `{"a":2,"c":[1]}`, &node: `{"d":null}`} {
+		if _, err := c.Put(ctx, *place, ledger.Overrides, facts.JSON(value), WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := c.Read(ctx, node, ledger.Values, Read{Effective: true})
+	if err != nil || got.Body.String() != `{"a":1.0,"b":123456789012345678901234567890,"c":[1],"d":null}` || got.Version != 1 {
+		t.Errorf("effective: %+v %v", got, err)
+	}
+	if again, err := c.Read(ctx, node, ledger.Values, Read{Effective: true, Known: got.ETag}); err != nil || again.Body != nil {
+		t.Errorf("effective again: %+v %v", again, err)
+	}
+	if _, err := c.Put(ctx, node, ledger.Values, facts.JSON(`{"a":3}`), WriteOptions{IfMatch: `"stale"`}); !is412(err) {
+		t.Errorf("a stale write: %v", err)
+	}
+	raw, err := c.Read(ctx, node, ledger.Values, Read{})
+	if err != nil || raw.ETag != one.ETag {
+		t.Errorf("raw: %+v %v, was written as %s", raw, err, one.ETag)
+	}
+	if two, err := c.Put(ctx, node, ledger.Values, facts.JSON(`{"a":3}`), WriteOptions{IfMatch: raw.ETag}); err != nil || two.Version != 2 {
+		t.Errorf("a write of what was seen: %+v %v", two, err)
+	}
+	if got, err := c.Read(ctx, node, ledger.Values, Read{Version: 1}); err != nil || got.Body.String() != raw.Body.String() {
+		t.Errorf("version 1: %+v %v", got, err)
+	}
+	if ops, err := c.Diff(ctx, node, ledger.Values, 1, 2); err != nil || len(ops) != 2 {
+		t.Errorf("diff: %+v %v", ops, err)
+	}
+	if back, err := c.Rollback(ctx, node, ledger.Values, RollbackBody{Version: 1}, WriteOptions{}); err != nil || back.Version != 3 || !back.Changed {
+		t.Errorf("rollback: %+v %v", back, err)
+	}
+	if nodes, err := c.Nodes(ctx, 1); err != nil || len(nodes) != 1 || nodes[0].ID != "1" {
+		t.Errorf("an upload registers its node: %+v %v", nodes, err)
+	}
+	seen, enough := uint64(0), errors.New("enough")
+	newest, err := c.History(ctx, ledger.RecordsQuery{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Watch(ctx, WatchOptions{FromStart: true}, time.Second, func(r ledger.Record) error {
+		if r.Revision != seen+1 {
+			t.Errorf("revision %d after %d", r.Revision, seen)
+		}
+		if seen = r.Revision; seen == newest[0].Revision {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) {
+		t.Errorf("watch: %v", err)
+	}
+}
+
+func is412(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Status == 412
+}
