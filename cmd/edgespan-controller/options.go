@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"edgespan/config"
 	"edgespan/config/schema"
+	"edgespan/platform/keystone"
 )
 
 // options are the settings of a controller.
@@ -32,6 +34,13 @@ type options struct {
 	Auth               text
 	CACert, CAKey      text
 	Actions            text
+
+	PasswdFile                                                       text
+	KeystoneURL, KeystoneUser, KeystonePasswordFile, KeystoneProject text
+	KeystoneUserDomain, KeystoneProjectDomain, KeystoneCAFile        text
+	KeystoneProjects, KeystoneRoles                                  list
+	KeystoneWindow                                                   number
+	ClientCAFile, ClientCRLFile                                      text
 
 	V, Joins                                                    number
 	UnknownHW, StagedRollout                                    boolean
@@ -68,7 +77,8 @@ const (
 
 // newOptions are the defaults: those of the controller's own config, where it has the flag.
 func newOptions() *options {
-	o := &options{Fleet: "default", Joins: 1, given: map[string]bool{}}
+	o := &options{Fleet: "default", Joins: 1, KeystoneWindow: number(keystone.DefaultWindow / time.Second), given: map[string]bool{}}
+	o.KeystoneRoles = list{"admin=admin", "member=operator", "_member_=operator", "reader=viewer"}
 	o.table = []setting{
 		{"data-dir", &o.DataDir, "folder of the embedded store, the certificates and the tokens", storing},
 		{"etcd", &o.Etcd, "addresses of the etcd members that hold the store; without, it is a file of the data folder", storing},
@@ -85,6 +95,19 @@ func newOptions() *options {
 		{"node-listen", &o.NodeListen, "address and port that nodes connect to", storing},
 		{"node-host", &o.NodeHost, "host names and addresses of this controller for its certificate; the first stands in join commands", storing},
 		{"auth", &o.Auth, "who may use the API: token, or none: everybody, by plain HTTP on a loopback address", serving},
+		{"passwd-file", &o.PasswdFile, "file of users for Basic authentication at ConfigDB: a line USER:BCRYPT-HASH:ROLE each, as htpasswd -nB makes the hash", serving},
+		{"keystone-url", &o.KeystoneURL, "address of the Keystone (API v3) whose tokens count at ConfigDB", serving},
+		{"keystone-user", &o.KeystoneUser, "user by whom the controller asks Keystone: one that may validate tokens", serving},
+		{"keystone-user-domain", &o.KeystoneUserDomain, "name of that user's domain (default the domain whose id is default)", serving},
+		{"keystone-password-file", &o.KeystonePasswordFile, "file of that user's password, read at each login", serving},
+		{"keystone-project", &o.KeystoneProject, "project that this user logs in to", serving},
+		{"keystone-project-domain", &o.KeystoneProjectDomain, "name of that project's domain (default the domain whose id is default)", serving},
+		{"keystone-projects", &o.KeystoneProjects, "projects whose tokens count: NAME in that domain, DOMAIN/NAME, an id, or * for all (default that of --keystone-project)", serving},
+		{"keystone-roles", &o.KeystoneRoles, "what Keystone's roles are here: ROLE=viewer, ROLE=operator or ROLE=admin each; a caller has the highest of its own", serving},
+		{"keystone-ca-file", &o.KeystoneCAFile, "PEM file of the CAs of Keystone; without, those of this machine", serving},
+		{"keystone-window-s", &o.KeystoneWindow, "seconds for which an answer of Keystone counts: how long a revoked token is still taken at most", serving},
+		{"client-ca-file", &o.ClientCAFile, "PEM file of another CA, such as Puppet's, whose certificates name nodes of ConfigDB by their CN", serving},
+		{"client-crl-file", &o.ClientCRLFile, "PEM file of that CA's revoked certificates", serving},
 		{"ca-cert", &o.CACert, "PEM file of an outside CA, in place of one of our own", storing},
 		{"ca-key", &o.CAKey, "PEM file of its key", storing},
 		{"actions", &o.Actions, "table of what is done for actions of the controller's config (default " + defaultActions + ", if it is there)", serving},
@@ -252,6 +275,7 @@ func (o *options) check() error {
 	if o.Joins < 1 {
 		no("--joins-per-second: is %d: 1 and more are allowed", o.Joins)
 	}
+	o.checkAccess(no)
 	if len(faults) > 0 {
 		return &usageError{errors.Join(faults...)}
 	}

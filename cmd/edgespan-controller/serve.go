@@ -43,6 +43,7 @@ type service struct {
 	notify func(string)
 	ground *ground
 	issuer issuer
+	access *access
 	audit  *datadir.Audit
 	own    *own
 	fleet  running
@@ -105,6 +106,9 @@ func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
 	if s.issuer, mask, err = s.ground.fleetCA(ctx, s.o, serverNames(s.o, s.apiListener.Addr(), s.nodeListener.Addr())); err != nil {
 		return err
 	}
+	if err := s.openAccess(); err != nil {
+		return err
+	}
 	s.fleet, err = s.app.tree(s.ground, s.o, s.issuer, mask, joinAddress(s.o, s.nodeListener.Addr()), s.own.do)
 	if err != nil {
 		return err
@@ -132,7 +136,7 @@ func (s *service) bind(ctx context.Context) error {
 // listen begins to answer; what ends by itself is told.
 func (s *service) listen(failed chan<- error) {
 	opts := []fleetapi.Option{
-		fleetapi.WithVersion(version), fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.record),
+		fleetapi.WithVersion(version), fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.record), fleetapi.WithGuesses(s.access.guesses),
 		fleetapi.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),
@@ -146,7 +150,7 @@ func (s *service) listen(failed chan<- error) {
 	go func() {
 		serve := func() error { return s.api.Serve(s.apiListener) }
 		if s.o.Auth != authNone {
-			s.api.TLSConfig = s.issuer.authority.OperatorTLS()
+			s.api.TLSConfig = s.access.callers.TLS()
 			serve = func() error { return s.api.ServeTLS(s.apiListener, "", "") }
 		}
 		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
@@ -190,6 +194,9 @@ func (s *service) attend(ctx context.Context, failed <-chan error) error {
 		case <-hup:
 			if err := s.audit.Reopen(); err != nil {
 				s.log.Error("rotate", zap.Error(err))
+			}
+			if err := s.access.reload(); err != nil {
+				s.log.Error("who may ask stays as it was", zap.Error(err))
 			}
 		case <-beat:
 			s.beat(ctx)

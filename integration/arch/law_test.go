@@ -122,6 +122,7 @@ var mayImport = map[string][]string{
 		"platform/confdir", "platform/daemon", "platform/datadir", "platform/nodelink", "platform/pki", "platform/proc",
 		"platform/store", "platform/store/bolt", "platform/store/etcd", "platform/store/kv",
 		"actors/agent", "config/rollout", "config/topology", "config/topology/sketch",
+		"config/httpapi/factsapi", "platform/keystone", "platform/passwd",
 	},
 
 	"integration/arch":     {},
@@ -153,7 +154,7 @@ var testsMayImport = map[string][]string{
 	"config/topology/sketch":  {"config/rollout"},
 	"actors/controller":       {"platform/store/bolt", "config/optimize", "platform/store/etcd", "config/topology/sketch"},
 
-	"cmd/edgespan-controller": {"platform/store/etcd/etcdtest"},
+	"cmd/edgespan-controller": {"platform/store/etcd/etcdtest", "platform/keystone/keystonetest"},
 
 	"platform/keystone":   {"platform/keystone/keystonetest"},
 	"platform/store/kv":   {"platform/store/bolt"},

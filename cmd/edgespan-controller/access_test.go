@@ -1,0 +1,442 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+	"golang.org/x/crypto/bcrypt"
+
+	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/platform/keystone/keystonetest"
+	"edgespan/platform/pki"
+)
+
+// tokenHolders is a fleet that knows tokens of operators, and nothing else.
+type tokenHolders struct {
+	running
+	byHash map[string]fleetapi.Caller
+	err    error
+}
+
+func (f *tokenHolders) Authenticate(_ context.Context, hash string) (fleetapi.Caller, error) {
+	c, known := f.byHash[hash]
+	if !known && f.err == nil {
+		return c, fleetapi.ErrNoToken
+	}
+	return c, f.err
+}
+
+// gate is a listener of the API that answers who asks, with all that it stands on.
+type gate struct {
+	t *testing.T
+	*httptest.Server
+	s         *service
+	fleet     *tokenHolders
+	keystone  *keystonetest.Keystone
+	revoked   *pki.Revocations
+	operator  string // a token
+	passwords string // the file
+	puppet    *x509.Certificate
+	puppetKey *ecdsa.PrivateKey
+}
+
+func newGate(t *testing.T, args ...string) *gate {
+	t.Helper()
+	dir := t.TempDir()
+	g := &gate{t: t, revoked: &pki.Revocations{}, fleet: &tokenHolders{byHash: map[string]fleetapi.Caller{}}, passwords: filepath.Join(dir, "passwd")}
+	text, kept, err := pki.NewOperatorToken("olga", "operator", time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.operator, g.fleet.byHash[kept.Hash] = text, fleetapi.Caller{Name: "olga", Role: fleetapi.Operator}
+	g.keystone = &keystonetest.Keystone{Users: map[string]keystonetest.User{
+		"configdb": {Password: "own", Roles: map[string][]string{"services": {"admin"}}},
+		"anna":     {Password: "a", Roles: map[string][]string{"services": {"reader", "admin", "member"}, "hers": {"admin"}}},
+		"mia":      {Password: "m", Roles: map[string][]string{"services": {"_member_"}}},
+		"rolf":     {Password: "r", Roles: map[string][]string{"services": {"reader", "swift"}}},
+		"none":     {Password: "n", Roles: map[string][]string{"services": {"swift"}}},
+	}}
+	k := httptest.NewUnstartedServer(g.keystone)
+	k.Config.ErrorLog = log.New(io.Discard, "", 0)
+	k.StartTLS()
+	t.Cleanup(k.Close)
+	hash, err := bcrypt.GenerateFromPassword([]byte("right"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.write(g.passwords, "paul:"+string(hash)+":viewer\n")
+	g.write(filepath.Join(dir, "secret"), "own\n")
+	g.write(filepath.Join(dir, "keystone.pem"), pemOf(k.Certificate().Raw))
+	g.makePuppet(filepath.Join(dir, "puppet.pem"))
+	if args == nil {
+		args = []string{
+			"--passwd-file", g.passwords, "--keystone-url", k.URL + "/v3", "--keystone-user", "configdb", "--keystone-password-file", filepath.Join(dir, "secret"),
+			"--keystone-project", "services", "--keystone-ca-file", filepath.Join(dir, "keystone.pem"), "--client-ca-file", filepath.Join(dir, "puppet.pem"),
+		}
+	}
+	o, err := parsed(t, nil, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := pki.Open(pki.Options{Dir: dir, Names: []string{"127.0.0.1"}, Revoked: g.revoked})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.s = &service{o: o, log: zap.NewNop(), issuer: issuer{authority: authority, revoked: g.revoked}, fleet: g.fleet}
+	if err := g.s.openAccess(); err != nil {
+		t.Fatal(err)
+	}
+	g.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := g.s.factsAuth().Authenticate(r)
+		denied := new(factsapi.Denied)
+		switch {
+		case errors.As(err, &denied):
+			http.Error(w, denied.Text, denied.Status)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		default:
+			_ = json.NewEncoder(w).Encode(c)
+		}
+	}))
+	g.TLS = g.s.access.callers.TLS()
+	g.Config.ErrorLog = log.New(io.Discard, "", 0)
+	g.StartTLS()
+	t.Cleanup(g.Close)
+	return g
+}
+
+func (g *gate) write(path, text string) {
+	g.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func pemOf(der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// makePuppet makes a CA that is not ours.
+func (g *gate) makePuppet(path string) {
+	g.t.Helper()
+	var err error
+	if g.puppetKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		g.t.Fatal(err)
+	}
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Puppet CA: puppet"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, ca, ca, g.puppetKey.Public(), g.puppetKey)
+	if err == nil {
+		g.puppet, err = x509.ParseCertificate(der)
+	}
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.write(path, pemOf(der))
+}
+
+// agent is a client with a certificate of Puppet's CA.
+func (g *gate) agent(name string) *http.Client {
+	g.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, KeyUsage: x509.KeyUsageDigitalSignature,
+	}, g.puppet, key.Public(), g.puppetKey)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return g.client(&tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key})
+}
+
+// client is one that trusts the controller, with a certificate or without.
+func (g *gate) client(cert *tls.Certificate) *http.Client {
+	roots := x509.NewCertPool()
+	for _, der := range g.s.issuer.authority.Roots() {
+		ca, err := x509.ParseCertificate(der)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		roots.AddCert(ca)
+	}
+	settings := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots}
+	if cert != nil {
+		settings.Certificates = []tls.Certificate{*cert}
+	}
+	t := &http.Transport{TLSClientConfig: settings}
+	g.t.Cleanup(t.CloseIdleConnections)
+	return &http.Client{Transport: t}
+}
+
+// node is a client with the certificate of a node that has joined.
+func (g *gate) node(id uuid.UUID) *http.Client {
+	g.t.Helper()
+	c, err := pki.OpenCredentials(g.t.TempDir(), id, time.Now)
+	if !errors.Is(err, pki.ErrNotJoined) {
+		g.t.Fatal(err)
+	}
+	csr, err := c.JoinRequest()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	request, err := pki.ParseRequest(csr)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	issued, err := g.s.issuer.authority.Issue(request)
+	if err == nil {
+		err = c.Install(issued.Chain, issued.Roots)
+	}
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	settings, err := c.TLS("127.0.0.1")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return g.client(&settings.Certificates[0])
+}
+
+// ask asks with headers, "Name: value" each, and returns the caller or the status with its reason.
+func (g *gate) ask(client *http.Client, headers ...string) string {
+	g.t.Helper()
+	r, err := http.NewRequestWithContext(g.t.Context(), http.MethodGet, g.URL, nil)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if name == "Basic" {
+			user, password, _ := strings.Cut(value, ":")
+			r.SetBasicAuth(user, password)
+			continue
+		}
+		r.Header.Add(name, value)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Sprint(resp.StatusCode, " ", strings.TrimSpace(string(text)))
+	}
+	var c factsapi.Caller
+	if err := json.Unmarshal(text, &c); err != nil {
+		g.t.Fatal(err)
+	}
+	return strings.TrimSpace(fmt.Sprint(c.Name, " ", c.Role, " ", c.Node, c.Certname))
+}
+
+func TestWhoAsksConfigDB(t *testing.T) {
+	g := newGate(t)
+	id := uuid.MustParse("1b4e28ba-2fa1-4d7b-883f-0016d3cca427")
+	nobody, node, agent, stranger := g.client(nil), g.node(id), g.agent("node-1.domain.tld"), newGate(t).agent("node-1.domain.tld")
+	stranger.Transport.(*http.Transport).TLSClientConfig.RootCAs = nobody.Transport.(*http.Transport).TLSClientConfig.RootCAs
+	forced := stranger.Transport.(*http.Transport).TLSClientConfig
+	cert := forced.Certificates[0]
+	forced.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
+	anna, known := "X-Auth-Token: "+g.keystone.Issue("anna", "services"), "are allowed"
+	for _, c := range []struct {
+		name   string
+		client *http.Client
+		header string // several joined by |
+		want   string // or how it begins, if it ends with …
+	}{
+		{"a token of Keystone, the highest role", nobody, anna, "anna admin"},
+		{"a role of old", nobody, "X-Auth-Token: " + g.keystone.Issue("mia", "services"), "mia operator"},
+		{"a reader", nobody, "X-Auth-Token: " + g.keystone.Issue("rolf", "services"), "rolf viewer"},
+		{"no role that counts", nobody, "X-Auth-Token: " + g.keystone.Issue("none", "services"), `403 X-Auth-Token: none of the roles of "none" in project "services" counts here`},
+		{"an admin of her own project", nobody, "X-Auth-Token: " + g.keystone.Issue("anna", "hers"), `403 X-Auth-Token: is for project "hers", whose tokens do not count here`},
+		{"a token of no project", nobody, "X-Auth-Token: " + g.keystone.Issue("anna", ""), "403 …"},
+		{"a token that is none", nobody, "X-Auth-Token: nonsense", "401 X-Auth-Token: this is not known here: …"},
+		{"an operator", nobody, "Authorization: Bearer " + g.operator, "olga operator"},
+		{"an operator, by the header of old clients", nobody, "X-Auth-Token: " + g.operator, "olga operator"},
+		{"an operator's token that is none", nobody, "X-Auth-Token: " + g.operator[:len(g.operator)-4] + "AAAA", "401 …"},
+		{"a token of Keystone is no operator's", nobody, "Authorization: Bearer " + anna[len("X-Auth-Token: "):], "401 …"},
+		{"Basic", nobody, "Basic: paul:right", "paul viewer"},
+		{"a wrong password", nobody, "Basic: paul:wrong", "401 the user or the password: …"},
+		{"no user", nobody, "Basic: nobody:right", "401 …"},
+		{"no pair", nobody, "Authorization: Basic !!", "401 …"},
+		{"another scheme", nobody, "Authorization: Digest x", `401 Authorization: "Digest" is not allowed: …`},
+		{"two words", nobody, anna + "|Basic: paul:right", "401 X-Auth-Token and Authorization: …"},
+		{"twice one", nobody, anna + "|" + anna, "401 …"},
+		{"an empty token is none", nobody, "X-Auth-Token: |Basic: paul:right", "paul viewer"},
+		{"nothing", nobody, "", "401 who asks is not said: …"},
+		{"a node", node, "", id.String() + " operator " + id.String()},
+		{"an agent of Puppet", agent, "", "node-1.domain.tld operator node-1.domain.tld"},
+		{"a header counts before a certificate", node, "Basic: paul:right", "paul viewer"},
+		{"and is not made good by it", node, "Basic: paul:wrong", "401 …"},
+		{"a certificate of another CA", stranger, "", "401 the client certificate does not count: …"},
+		{"which harms no token", stranger, anna, "anna admin"},
+	} {
+		var headers []string
+		if c.header != "" {
+			headers = strings.Split(c.header, "|")
+		}
+		got := g.ask(c.client, headers...)
+		if part, open := strings.CutSuffix(c.want, "…"); got != c.want && !(open && strings.HasPrefix(got, part)) {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+		if strings.HasPrefix(got, "401") && !strings.HasSuffix(got, known) && !strings.HasSuffix(got, "is allowed") {
+			t.Errorf("%s: does not say what is allowed: %s", c.name, got)
+		}
+		g.s.access.guesses = httpapi.NewGuesses()
+	}
+	want := fmt.Sprintf(`[Keystone uri=%q Basic realm="edgespan" Bearer realm="edgespan"]`, g.s.access.uri)
+	if got := fmt.Sprint(g.s.factsAuth().Challenges()); got != want || !strings.HasSuffix(g.s.access.uri, "/v3") {
+		t.Errorf("challenges %s, want %s", got, want)
+	}
+}
+
+func TestWhoIsNoLongerAllowed(t *testing.T) {
+	g := newGate(t)
+	id := uuid.MustParse("1b4e28ba-2fa1-4d7b-883f-0016d3cca427")
+	node, nobody := g.node(id), g.client(nil)
+	if got := g.ask(node); !strings.HasPrefix(got, id.String()) {
+		t.Fatal(got)
+	}
+	if err := g.revoked.Replace([]pki.Revocation{{Node: id.String(), At: time.Now(), Reason: "stolen"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := g.ask(node); !strings.HasPrefix(got, "401 ") || !strings.Contains(got, "stolen") {
+		t.Errorf("a revoked node on its open connection: %s", got)
+	}
+	if got := g.ask(nobody, "Basic: paul:right"); got != "paul viewer" {
+		t.Fatal(got)
+	}
+	g.write(g.passwords, "# nobody\n")
+	if err := g.s.access.reload(); err != nil { // SIGHUP
+		t.Fatal(err)
+	}
+	if got := g.ask(nobody, "Basic: paul:right"); !strings.HasPrefix(got, "401") {
+		t.Errorf("a user who was removed: %s", got)
+	}
+	g.write(g.passwords, "paul\n")
+	if err := g.s.access.reload(); err == nil || !strings.Contains(err.Error(), g.passwords+":1: has 1 fields") {
+		t.Errorf("a file with a fault: %v", err)
+	}
+}
+
+func TestWhatCanNotBeKnownNow(t *testing.T) {
+	g := newGate(t)
+	g.keystone.Before = func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusBadGateway)
+		return true
+	}
+	nobody := g.client(nil)
+	if got := g.ask(nobody, "X-Auth-Token: "+g.keystone.Issue("anna", "services")); !strings.HasPrefix(got, "503 X-Auth-Token: Keystone can't be asked now") {
+		t.Errorf("Keystone is away: %s", got)
+	}
+	g.fleet.err = errors.New("no leader at 10.1.2.3")
+	if got := g.ask(nobody, "X-Auth-Token: "+g.operator); !strings.HasPrefix(got, "503 the token: ") || strings.Contains(got, "10.1.2.3") {
+		t.Errorf("the store is away: %s", got)
+	}
+	if got := g.ask(nobody, "Basic: paul:right"); got != "paul viewer" {
+		t.Errorf("others go on: %s", got)
+	}
+}
+
+func TestWhoGuessesIsSlowedDown(t *testing.T) {
+	g := newGate(t)
+	nobody, node := g.client(nil), g.node(uuid.New())
+	for range 2 * httpapi.GuessBurst { // who says nothing does not guess
+		if got := g.ask(nobody); !strings.HasPrefix(got, "401") {
+			t.Fatal(got)
+		}
+	}
+	words := []string{"Basic: paul:wrong", "X-Auth-Token: nonsense", "Authorization: Bearer x", "Authorization: Basic !"}
+	for i := range httpapi.GuessBurst {
+		if got := g.ask(nobody, words[i%len(words)]); !strings.HasPrefix(got, "401") {
+			t.Fatalf("guess %d: %s", i, got)
+		}
+	}
+	if got := g.ask(nobody, "Basic: paul:right"); !strings.HasPrefix(got, "429") {
+		t.Errorf("after too many: %s", got)
+	}
+	if got := g.ask(node); strings.HasPrefix(got, "4") && !strings.Contains(got, "operator") {
+		t.Errorf("a node beside the one who guesses: %s", got)
+	}
+	if g.s.access.guesses.Wait("127.0.0.1:1", time.Now()) == 0 {
+		t.Error("the fleet's API does not know of the guesses")
+	}
+}
+
+func TestWithoutMoreOnlyTokensAndNodesAreKnown(t *testing.T) {
+	g := newGate(t, "--auth", "token")
+	nobody := g.client(nil)
+	for header, want := range map[string]string{
+		"X-Auth-Token: " + g.operator: "olga operator", "Basic: paul:right": `401 Authorization: "Basic" is not allowed`, "X-Auth-Token: abc": "401 the token: this is not known here",
+	} {
+		if got := g.ask(nobody, header); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", header, got)
+		}
+	}
+	if got := g.ask(g.agent("node-1")); !strings.HasPrefix(got, "401") {
+		t.Errorf("an agent: %s", got)
+	}
+	if got := fmt.Sprint(g.s.factsAuth().Challenges()); got != `[Bearer realm="edgespan"]` {
+		t.Error(got)
+	}
+	g.s.o.Auth = authNone
+	if c, err := g.s.factsAuth().Authenticate(httptest.NewRequest(http.MethodGet, "/", nil)); err != nil || c != (factsapi.Caller{Name: "local", Role: factsapi.Admin}) {
+		t.Errorf("--auth none: %+v %v", c, err)
+	}
+}
+
+func TestManyCallersAtOnce(t *testing.T) {
+	g := newGate(t)
+	node := g.node(uuid.New())
+	anna := "X-Auth-Token: " + g.keystone.Issue("anna", "services")
+	var wg sync.WaitGroup
+	for i := range 60 {
+		wg.Go(func() {
+			client, header, want := g.client(nil), []string{anna}, "anna admin"
+			switch i % 3 {
+			case 1:
+				header, want = []string{"Basic: paul:right"}, "paul viewer"
+			case 2:
+				client, header, want = node, nil, "operator"
+			}
+			for range 5 {
+				if got := g.ask(client, header...); !strings.Contains(got, want) {
+					t.Errorf("%d: %s", i, got)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := g.keystone.Asked(http.MethodGet); n != 1 {
+		t.Errorf("Keystone was asked %d times for one token", n)
+	}
+}
