@@ -143,8 +143,7 @@ var grepped = regexp.MustCompile(`grep (\S+)`)
 // is asked to remove itself may end before it has answered.
 func (o *operator) isRemoved(remove string) bool {
 	o.Helper()
-	cmd := exec.CommandContext(o.Context(), "etcdctl", "member", "list")
-	cmd.Path = filepath.Join(o.path, "etcdctl")
+	cmd := exec.CommandContext(o.Context(), filepath.Join(o.path, "etcdctl"), "member", "list")
 	cmd.Env = append(os.Environ(), o.env...)
 	out, err := cmd.Output()
 	if err != nil {
