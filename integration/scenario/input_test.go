@@ -31,6 +31,7 @@ func newPicky(t *testing.T) *picky {
 	w.start(text(sound()))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	p.eventually("the end of the uplink's duplicate address detection", func() bool { return !strings.Contains(w.in("node", "ip", "-6", "addr"), "tentative") })
+	p.eventually("the record that the config stands", func() bool { return strings.Contains(p.stored(), `"Open":false`) })
 	p.file, p.host, p.nis, p.apps = p.stored(), w.dump("node"), w.cli("get", "ni", "-o", "json"), w.cli("get", "app", "-o", "json")
 	return p
 }

@@ -241,7 +241,7 @@ func (w *world) dnsmasq() string {
 func TestAnEmptyConfigLeavesTheHostAsItWas(t *testing.T) {
 	w := newWorld(t, "web", "client")
 	for _, c := range []string{
-		"ip link add foreign type bridge", "ip link set foreign up", "ip addr add 203.0.113.1/24 dev foreign", "ip rule add pref 555 from 203.0.113.0/24 lookup 555",
+		"ip link add foreign type bridge", "sysctl -qw net.ipv6.conf.foreign.accept_dad=0", "ip link set foreign up", "ip addr add 203.0.113.1/24 dev foreign", "ip rule add pref 555 from 203.0.113.0/24 lookup 555",
 		"ip route add 203.0.114.0/24 via 192.0.2.1 table 555", "iptables -N FOREIGN", "iptables -A FORWARD -j FOREIGN", "iptables -A FOREIGN -s 203.0.113.9/32 -j DROP",
 		"iptables -t nat -A POSTROUTING -s 203.0.113.0/24 -j MASQUERADE", "nft add table bridge foreign", "ipset create foreign hash:ip",
 	} {
