@@ -174,8 +174,9 @@ func (s *Store) meaning(ctx context.Context, err error) error {
 		return nil
 	case errors.Is(s.ready(ctx), revision.ErrClosed):
 		return revision.ErrClosed
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("the cluster gave no answer in time, as one without most of its members does: %w", ctx.Err())
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, rpctypes.ErrTimeout):
+		// A member goes by the deadline of the call too, and may be the one that says so.
+		return fmt.Errorf("the cluster gave no answer in time, as one without most of its members does: %w", context.DeadlineExceeded)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, rpctypes.ErrCompacted):

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
 	"edgespan/config/revision"
 	"edgespan/platform/store/conformance"
 	"edgespan/platform/store/etcd/etcdtest"
@@ -89,6 +91,14 @@ func TestReplicasOfAFleetAreOneStore(t *testing.T) {
 	}
 	if e, _, err := two.Get(t.Context(), "a"); err != nil || string(e.Value) != "1" {
 		t.Errorf("the other reads %q: %v", e.Value, err)
+	}
+}
+
+// The deadline of a call is the member's too: it is one word, whoever says it first.
+func TestAMemberThatSaysTimedOutFirst(t *testing.T) {
+	err := openedAs(t, "timed").meaning(t.Context(), rpctypes.ErrTimeout)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer in time") {
+		t.Error(err)
 	}
 }
 
