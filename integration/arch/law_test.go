@@ -153,6 +153,7 @@ var testsMayImport = map[string][]string{
 	"pubsub":                  {"platform/store"},
 	"config/topology/sketch":  {"config/rollout"},
 	"actors/controller":       {"platform/store/bolt", "config/optimize", "platform/store/etcd", "config/topology/sketch"},
+	"actors/facts":            {"config/backup", "platform/store/bolt"},
 
 	"cmd/edgespan-controller": {"platform/store/etcd/etcdtest", "platform/keystone/keystonetest"},
 

@@ -1,0 +1,143 @@
+package facts
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"edgespan/config/facts"
+	"edgespan/config/facts/ledger"
+	"edgespan/config/revision"
+)
+
+// cached is an answer that was computed. It is right for the state that had seen a revision of the
+// store, and for each that gives the query the same ETag.
+type cached struct {
+	ledger.Answer
+	seen revision.Revision
+}
+
+// made is what an answer is made of, before it is computed.
+type made interface {
+	ETag() string
+	Unmodified() ledger.Answer
+	Answer(b ledger.Blobs) (ledger.Answer, error)
+}
+
+// answer answers a query that has a name in the cache.
+func (d *deps) answer(ctx context.Context, name string, known []string, find func(*ledger.State, source) (made, error)) (ledger.Answer, error) {
+	state, err := d.now(ctx)
+	if err != nil {
+		return ledger.Answer{}, err
+	}
+	seen := state.Seen()
+	have, is := d.answers.get(name)
+	if is && have.seen == seen {
+		return unlessKnown(have.Answer, known), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	src := source{ctx, d}
+	chain, err := find(state, src)
+	if err != nil {
+		return ledger.Answer{}, err
+	}
+	a := chain.Unmodified()
+	switch {
+	case is && have.ETag == a.ETag:
+		a.Body = have.Body
+	case knows(known, a.ETag):
+		return a, nil
+	default:
+		if a, err = chain.Answer(src); err != nil {
+			return ledger.Answer{}, err
+		}
+	}
+	d.answers.put(name, cached{a, seen}, len(a.Body)+len(a.ETag))
+	return unlessKnown(a, known), nil
+}
+
+// unlessKnown is an answer, without its body for one who has it.
+func unlessKnown(a ledger.Answer, known []string) ledger.Answer {
+	if knows(known, a.ETag) {
+		a.Body = nil
+	}
+	return a
+}
+
+// knows says whether an ETag is among those that are known, "*" being any.
+func knows(known []string, etag string) bool {
+	return slices.ContainsFunc(known, func(k string) bool { return k == "*" || strings.TrimPrefix(k, "W/") == etag })
+}
+
+// Answer answers a query; with an ETag among known that it has now, without a body.
+func (k *Keeper) Answer(ctx context.Context, q ledger.Query, known []string) (ledger.Answer, error) {
+	return k.d.answer(ctx, nameOf(q), known, func(s *ledger.State, src source) (made, error) {
+		return s.Chain(q, src)
+	})
+}
+
+// Hiera answers lookups over several resources of one place.
+func (k *Keeper) Hiera(ctx context.Context, q ledger.HieraQuery, known []string) (ledger.Answer, error) {
+	return k.d.answer(ctx, nameOfHiera(q), known, func(s *ledger.State, _ source) (made, error) {
+		return s.Hiera(q)
+	})
+}
+
+// Keys is the operation keys/get.
+func (k *Keeper) Keys(ctx context.Context, q ledger.Query, edit facts.KeysEdit) (ledger.Answer, error) {
+	return read(ctx, k, func(s *ledger.State, src source) (ledger.Answer, error) {
+		chain, err := s.Chain(q, src)
+		if err != nil {
+			return ledger.Answer{}, err
+		}
+		return chain.Keys(src, edit)
+	})
+}
+
+// name is the name of a query in the cache: its parts, none of which can be taken for another.
+type name []byte
+
+func (n name) text(parts ...string) name {
+	for _, s := range parts {
+		n = append(strconv.AppendInt(n, int64(len(s)), 10), ':')
+		n = append(n, s...)
+	}
+	return n
+}
+
+func (n name) number(v uint64) name { return append(strconv.AppendUint(n, v, 36), '.') }
+
+func (n name) flags(flags ...bool) name {
+	for _, f := range flags {
+		if f {
+			n = append(n, '1')
+		} else {
+			n = append(n, '0')
+		}
+	}
+	return n
+}
+
+func (n name) levels(levels []ledger.LevelValue) name {
+	n = n.number(uint64(len(levels)))
+	for _, l := range levels {
+		n = n.text(l.Level, l.Value)
+	}
+	return n
+}
+
+func nameOf(q ledger.Query) string {
+	n := make(name, 0, 128)
+	n = n.flags(q.Effective, q.Lookup, q.Deep, q.Reveal, q.Key == nil).number(uint64(q.Environment)).levels(q.Levels)
+	n = n.number(uint64(q.Resource.ID)).text(q.Resource.Name, string(q.Kind)).number(q.Version).number(q.Revision).text(q.Key...)
+	return string(n)
+}
+
+func nameOfHiera(q ledger.HieraQuery) string {
+	n := append(make(name, 0, 256), 'h')
+	n = n.flags(q.Reveal, q.Keys == nil, q.Merge.SortMergedArrays, q.Merge.MergeHashArrays).number(uint64(q.Environment)).levels(q.Levels)
+	n = n.text(string(q.Merge.Strategy), q.Merge.KnockoutPrefix).number(uint64(len(q.Resources))).text(q.Resources...).text(q.Keys...)
+	return string(n)
+}

@@ -1,0 +1,168 @@
+package facts
+
+import (
+	"context"
+	"fmt"
+
+	"edgespan/config/facts/ledger"
+	"edgespan/config/revision"
+)
+
+// read answers from a state that is as new as every acknowledged write.
+func read[T any](ctx context.Context, k *Keeper, find func(*ledger.State, source) (T, error)) (T, error) {
+	state, err := k.d.now(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return find(state, source{ctx, k.d})
+}
+
+// Components are all, by their ids.
+func (k *Keeper) Components(ctx context.Context) ([]ledger.Component, error) {
+	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Component, error) { return s.Components(src) })
+}
+
+// Component is one of them.
+func (k *Keeper) Component(ctx context.Context, id int64) (ledger.Component, error) {
+	return read(ctx, k, func(s *ledger.State, src source) (ledger.Component, error) { return s.Component(id, src) })
+}
+
+// Definitions are all, or those of one component; *component nil is those of none.
+func (k *Keeper) Definitions(ctx context.Context, component **int64) ([]ledger.Definition, error) {
+	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Definition, error) { return s.Definitions(component, src) })
+}
+
+// Definition is one of them.
+func (k *Keeper) Definition(ctx context.Context, id int64) (ledger.Definition, error) {
+	return read(ctx, k, func(s *ledger.State, src source) (ledger.Definition, error) { return s.Definition(id, src) })
+}
+
+// Secrets are the declared keys of a definition.
+func (k *Keeper) Secrets(ctx context.Context, id int64) ([]string, error) {
+	return read(ctx, k, func(s *ledger.State, _ source) ([]string, error) { return s.Secrets(id) })
+}
+
+// Environments are all, by their ids.
+func (k *Keeper) Environments(ctx context.Context) ([]ledger.Environment, error) {
+	return read(ctx, k, func(s *ledger.State, _ source) ([]ledger.Environment, error) { return s.Environments(), nil })
+}
+
+// Environment is one of them.
+func (k *Keeper) Environment(ctx context.Context, id int64) (ledger.Environment, error) {
+	return read(ctx, k, func(s *ledger.State, _ source) (ledger.Environment, error) { return s.Environment(id) })
+}
+
+// Levels are those of an environment, from the least to the most narrow.
+func (k *Keeper) Levels(ctx context.Context, environment int64) ([]ledger.Level, error) {
+	return read(ctx, k, func(s *ledger.State, _ source) ([]ledger.Level, error) { return s.Levels(environment) })
+}
+
+// Level is one of them.
+func (k *Keeper) Level(ctx context.Context, environment int64, level ledger.Ref) (ledger.Level, error) {
+	return read(ctx, k, func(s *ledger.State, _ source) (ledger.Level, error) { return s.Level(environment, level) })
+}
+
+// Nodes are those that are registered in an environment.
+func (k *Keeper) Nodes(ctx context.Context, environment int64) ([]ledger.Node, error) {
+	return read(ctx, k, func(s *ledger.State, _ source) ([]ledger.Node, error) { return s.Nodes(environment) })
+}
+
+// Node finds a node by any of its names.
+func (k *Keeper) Node(ctx context.Context, environment int64, name string) (ledger.Node, error) {
+	return read(ctx, k, func(s *ledger.State, _ source) (ledger.Node, error) { return s.Node(environment, name) })
+}
+
+// ResolveResource is the definition that a name or an id means in an environment.
+func (k *Keeper) ResolveResource(ctx context.Context, environment int64, r ledger.Ref) (ledger.Definition, error) {
+	return read(ctx, k, func(s *ledger.State, src source) (ledger.Definition, error) {
+		return s.ResolveResource(environment, r, src)
+	})
+}
+
+// Versions are those of a half of a record, the newest first.
+func (k *Keeper) Versions(ctx context.Context, q ledger.VersionsQuery) ([]ledger.Version, error) {
+	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Version, error) { return s.Versions(q, src) })
+}
+
+// Records are the revisions of the facts, the newest first.
+func (k *Keeper) Records(ctx context.Context, q ledger.RecordsQuery) ([]ledger.Record, error) {
+	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Record, error) { return s.Records(q, src) })
+}
+
+// inRevisions is where the records lie (docs/adr/0022).
+const inRevisions revision.Prefix = "facts/revisions/"
+
+func recordKey(n uint64) revision.Key { return revision.Key(fmt.Sprintf("%s%016x", inRevisions, n)) }
+
+// watchPage is how many records a watch that is behind reads at once.
+const watchPage = 256
+
+// Watch delivers each record after a revision, in order, until the context ends, which is no
+// error, or deliver answers with one, which is returned. How long deliver takes is nobody else's matter.
+func (k *Keeper) Watch(ctx context.Context, after uint64, deliver func(ledger.Record) error) error {
+	state, err := k.d.now(ctx)
+	if err != nil {
+		return err
+	}
+	if newest := state.Revision(); after > newest {
+		return &ledger.Fault{Kind: ledger.Invalid, Text: fmt.Sprintf("watch: since is %d: the newest revision is %d: a number up to it is allowed", after, newest)}
+	}
+	for {
+		records, kept, moved := k.d.recent.since(after)
+		if !kept {
+			if records, err = k.older(ctx, after); err != nil {
+				return err
+			}
+		}
+		for _, r := range records {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err := deliver(r); err != nil {
+				return err
+			}
+			after = r.Revision
+		}
+		if len(records) > 0 {
+			continue
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil
+		case <-k.d.ctx.Done():
+			return busy("watch: this replica ends")
+		}
+	}
+}
+
+// older reads the records after a revision from the store, a page of them.
+func (k *Keeper) older(ctx context.Context, after uint64) (records []ledger.Record, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	o := revision.ListOptions{Limit: watchPage}
+	if after > 0 {
+		o.After = recordKey(after)
+	}
+	page, err := source{ctx, k.d}.List(inRevisions, o)
+	if err != nil {
+		return nil, err
+	}
+	records = make([]ledger.Record, 0, len(page.Entries))
+	for _, e := range page.Entries {
+		r, is, err := ledger.RecordOf(revision.Event{Kind: revision.EventPut, Entry: e})
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			records = append(records, r)
+		}
+	}
+	if len(records) == 0 {
+		return nil, fmt.Errorf("watch: the store lacks the record of revision %d", after+1)
+	}
+	return records, nil
+}

@@ -1,0 +1,72 @@
+package facts
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/config/facts/ledger"
+	"edgespan/config/revision"
+)
+
+// followerActor is /follower: it keeps its leaf at work.
+type followerActor struct{ d *deps }
+
+// Receive starts the leaf, and crashes with it.
+func (a *followerActor) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		a.d.leaf(c.Self(), a.d.follow)
+	case crashed:
+		panic(m.reason)
+	}
+}
+
+// errBroken is a store that has something which can't be followed: it is read again.
+var errBroken = errors.New("what the store has can't be followed")
+
+// follow keeps up with the store until the end. Where the store has forgotten what changed,
+// all is read again.
+func (d *deps) follow() {
+	var state *ledger.State // nil: it has to be read
+	for d.ctx.Err() == nil {
+		err := error(nil)
+		if state == nil {
+			if state, err = ledger.Load(source{d.ctx, d}); err == nil {
+				d.recent.skip(state.Revision())
+				d.shown.show(state)
+			}
+		}
+		if err == nil {
+			err = d.Store.Watch(d.ctx, ledger.Below, state.Seen(), func(b revision.Batch) error {
+				next, err := state.Follow(b)
+				if err == nil {
+					err = d.recent.add(b)
+				}
+				if err != nil {
+					return fmt.Errorf("%w: %w", errBroken, err)
+				}
+				state = next
+				d.shown.show(state)
+				return nil
+			})
+		}
+		if d.ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, revision.ErrCompacted) || errors.Is(err, revision.ErrFuture) || errors.Is(err, errBroken) {
+			state = nil
+		}
+		if errors.Is(err, revision.ErrFuture) { // a backup came back: revisions begin anew
+			d.answers.clear()
+		}
+		d.Log.Warn("follow the facts", zap.Error(err))
+		select {
+		case <-time.After(storeBackoff):
+		case <-d.ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package facts
+
+import (
+	"sync"
+
+	"edgespan/config/facts/ledger"
+	"edgespan/config/revision"
+)
+
+// Bounds of the newest records that are kept for those who watch; older ones are read from
+// the store.
+const (
+	mostRecent      = 1024
+	mostRecentBytes = 4 << 20
+)
+
+// recent holds the newest records, in their order and without a gap, and tells of new ones.
+type recent struct {
+	mu      sync.Mutex
+	records []ledger.Record
+	sizes   []int // of them, in the store
+	size    int
+	last    uint64 // the newest revision whose record is in the store
+	moved   chan struct{}
+}
+
+func (r *recent) init() { r.moved = make(chan struct{}) }
+
+// skip says that the store has records up to a revision, which are not told.
+func (r *recent) skip(to uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if to != r.last {
+		r.records, r.sizes, r.size, r.last = nil, nil, 0, to
+		r.tell()
+	}
+}
+
+func (r *recent) tell() {
+	close(r.moved)
+	r.moved = make(chan struct{})
+}
+
+// add takes the records of a transaction.
+func (r *recent) add(b revision.Batch) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.last
+	for _, e := range b.Events {
+		record, is, err := ledger.RecordOf(e)
+		if err != nil {
+			return err
+		}
+		if !is || record.Revision <= r.last {
+			continue
+		}
+		if record.Revision != r.last+1 {
+			r.records, r.sizes, r.size = nil, nil, 0
+		}
+		r.records, r.sizes = append(r.records, record), append(r.sizes, len(e.Entry.Value))
+		r.last, r.size = record.Revision, r.size+len(e.Entry.Value)
+		for len(r.records) > mostRecent || r.size > mostRecentBytes {
+			r.size -= r.sizes[0]
+			r.records, r.sizes = r.records[1:], r.sizes[1:]
+		}
+	}
+	if r.last != before {
+		r.tell()
+	}
+	return nil
+}
+
+// since are the records after a revision. With kept false they have to be read from the
+// store; moved is closed when there are more.
+func (r *recent) since(after uint64) (records []ledger.Record, kept bool, moved chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := uint64(len(r.records))
+	switch {
+	case after >= r.last:
+		return nil, true, r.moved
+	case after >= r.last-n:
+		return r.records[after-(r.last-n):], true, r.moved
+	}
+	return nil, false, r.moved
+}

@@ -1,0 +1,74 @@
+package facts
+
+import (
+	"context"
+	"errors"
+
+	"edgespan/config/facts"
+	"edgespan/config/facts/ledger"
+	"edgespan/config/revision"
+)
+
+// source reads the store for the ledger until its context ends; each call has a deadline.
+// Documents come from those that are kept, where they are.
+type source struct {
+	ctx context.Context
+	d   *deps
+}
+
+var _ ledger.Source = source{}
+
+// Get reads keys at one moment.
+func (s source) Get(keys ...revision.Key) ([]revision.Entry, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, storeTimeout)
+	defer cancel()
+	if len(keys) == 1 {
+		e, _, err := s.d.Store.Get(ctx, keys[0])
+		e.Key = keys[0]
+		return []revision.Entry{e}, away(err)
+	}
+	txn := revision.Txn{Then: make([]revision.Op, len(keys))}
+	for i, k := range keys {
+		txn.Then[i] = revision.Get(k)
+	}
+	o, err := s.d.Store.Commit(ctx, txn)
+	if err != nil {
+		return nil, away(err)
+	}
+	out := make([]revision.Entry, len(keys))
+	for i, k := range keys {
+		out[i] = o.Results[i].Entry
+		out[i].Key = k
+	}
+	return out, nil
+}
+
+// List reads what is below a prefix.
+func (s source) List(below revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, storeTimeout)
+	defer cancel()
+	page, err := s.d.Store.List(ctx, below, o)
+	return page, away(err)
+}
+
+// Blob is the content of a document.
+func (s source) Blob(sha string) (facts.JSON, error) {
+	if text, is := s.d.blobs.get(sha); is {
+		return text, nil
+	}
+	text, err := ledger.ReadBlob(s, sha)
+	if err != nil {
+		return nil, err
+	}
+	s.d.blobs.put(sha, text, len(text))
+	return text, nil
+}
+
+// away is a call of the store that failed. What it said for itself stays: a listing that was
+// compacted is begun again.
+func away(err error) error {
+	if err == nil || errors.Is(err, revision.ErrCompacted) {
+		return err
+	}
+	return busy("facts: the store does not answer: %v", err)
+}

@@ -1,0 +1,215 @@
+package facts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/revision"
+)
+
+// writeAgain is the pause before the store is asked once more whose answer was lost.
+const writeAgain = 50 * time.Millisecond
+
+// errOvertaken is a transaction that was not done, since somebody else was faster.
+var errOvertaken = errors.New("another replica was faster")
+
+// judge says what would come of a write.
+func (d *deps) judge(ctx context.Context, r factsapi.WriteRequest) (ledger.Written, error) {
+	state, err := d.now(ctx)
+	if err != nil {
+		return ledger.Written{}, err
+	}
+	plan, err := state.Plan([]ledger.Pending{d.pending(r)}, source{ctx, d})
+	if err != nil {
+		return ledger.Written{}, err
+	}
+	if len(plan.Results) == 0 {
+		return ledger.Written{}, busy("write: another one is on its way")
+	}
+	a := came(plan.Results[0])
+	return a.written, a.err
+}
+
+// pending is a write as the ledger judges it.
+func (d *deps) pending(r factsapi.WriteRequest) ledger.Pending {
+	return ledger.Pending{Write: r.Write, Author: r.Author, Message: r.Message, Time: d.Now().UTC()}
+}
+
+// came is what came of a write.
+func came(r ledger.Result) wrote {
+	if r.Fault != nil {
+		return wrote{err: r.Fault}
+	}
+	return wrote{written: r.Written}
+}
+
+// writeAll does a batch of writes, as many at once as one transaction takes, and answers each.
+func (d *deps) writeAll(batch []*wish) {
+	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
+	defer cancel()
+	for len(batch) > 0 {
+		n, err := d.writeSome(ctx, batch)
+		if err != nil && n == 0 && len(batch) > 1 && ctx.Err() == nil {
+			for _, w := range batch { // one that can't be judged is in nobody's way
+				d.writeAll([]*wish{w})
+			}
+			return
+		}
+		if err != nil {
+			for _, w := range batch {
+				w.reply(wrote{err: err})
+			}
+			return
+		}
+		batch = batch[n:]
+	}
+}
+
+// writeSome does the first writes of a batch, n of them. 0 without an error is to try again: somebody
+// else was faster, or a large write had to be finished first. An error with n 0 is of the judgement, and nothing was
+// tried; with another n it is not known what became of any.
+func (d *deps) writeSome(ctx context.Context, batch []*wish) (n int, err error) {
+	for n < len(batch) && batch[n].ctx.Err() != nil { // nobody waits for it any more
+		batch[n].reply(wrote{err: batch[n].ctx.Err()})
+		n++
+	}
+	if n > 0 {
+		return n, nil
+	}
+	state, err := d.now(ctx)
+	if err != nil {
+		return len(batch), err
+	}
+	entries := make([]ledger.Pending, len(batch))
+	for i, w := range batch {
+		entries[i] = d.pending(w.request)
+	}
+	plan, err := state.Plan(entries, source{ctx, d})
+	if err != nil {
+		return 0, err
+	}
+	switch err = d.carryOut(ctx, plan.Txns, plan.Records); {
+	case errors.Is(err, errOvertaken):
+		return 0, nil
+	case err != nil:
+		return len(batch), err
+	}
+	for i, r := range plan.Results {
+		batch[i].reply(came(r))
+	}
+	if len(plan.Txns) > 1 {
+		d.finish(ctx)
+	}
+	return len(plan.Results), nil
+}
+
+// finish brings a write into its place that was too large for one transaction. It is
+// done and acknowledged already; where this fails the next write's plan begins with it.
+func (d *deps) finish(ctx context.Context) {
+	state, err := d.now(ctx)
+	if err == nil && state.Unfinished() {
+		err = d.carryOut(ctx, state.Forward(), nil)
+	}
+	if err != nil && !errors.Is(err, errOvertaken) {
+		d.Log.Warn("bring a large write into its place", zap.Error(err))
+	}
+}
+
+// carryOut does the transactions of a plan. Where the store does not say whether it did one, it is
+// asked once more: each compares the head, so that none can be done twice, and one that was done before is
+// known by the records of its revisions.
+func (d *deps) carryOut(ctx context.Context, txns []revision.Txn, records []ledger.Record) error {
+	for _, txn := range txns {
+		o, unsure, err := d.commitSurely(ctx, txn)
+		if err != nil {
+			return busy("write: it may have taken place or not: %v", err)
+		}
+		if o.Succeeded {
+			continue
+		}
+		if unsure {
+			if ours, err := d.areOurs(ctx, records); err != nil || ours {
+				return err
+			}
+		}
+		return errOvertaken
+	}
+	return nil
+}
+
+// commitSurely does a transaction until the store has said what became of it. unsure is that
+// it did not at first: it may have been done before the last answer.
+func (d *deps) commitSurely(ctx context.Context, txn revision.Txn) (o revision.Outcome, unsure bool, err error) {
+	for {
+		o, err = d.commit(ctx, txn)
+		never := errors.Is(err, revision.ErrInvalid) || errors.Is(err, revision.ErrTooLarge) || errors.Is(err, revision.ErrClosed)
+		if err == nil || never || ctx.Err() != nil {
+			return o, unsure, err
+		}
+		unsure = true
+		d.Log.Warn("a write's answer is lost: ask once more", zap.Error(err))
+		select {
+		case <-time.After(writeAgain):
+		case <-ctx.Done():
+			return o, unsure, err
+		}
+	}
+}
+
+// commit does one transaction with a deadline.
+func (d *deps) commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return d.Store.Commit(ctx, txn)
+}
+
+// areOurs says whether the history has the revisions that were planned here: then the transaction
+// was done whose answer was lost. A record that is equal to ours in all, its time among it, has the effect of ours.
+func (d *deps) areOurs(ctx context.Context, planned []ledger.Record) (bool, error) {
+	for _, ours := range planned {
+		entries, err := source{ctx, d}.Get(recordKey(ours.Revision))
+		if err != nil || !entries[0].Exists() {
+			return false, err
+		}
+		has, is, err := ledger.RecordOf(revision.Event{Kind: revision.EventPut, Entry: entries[0]})
+		if err != nil {
+			return false, err
+		}
+		if !is || !same(has, ours) {
+			return false, nil
+		}
+	}
+	return len(planned) > 0, nil
+}
+
+// same says whether two records are one in the store.
+func same(a, b ledger.Record) bool {
+	one, err1 := json.Marshal(a)
+	other, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && string(one) == string(other)
+}
+
+// sweepStep does one step of a sweep, and says whether there are more.
+func (d *deps) sweepStep(sweep *ledger.Sweeper) bool {
+	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
+	defer cancel()
+	state, err := d.now(ctx)
+	var txn *revision.Txn
+	if err == nil {
+		txn, err = sweep.Next(state, source{ctx, d})
+	}
+	done := revision.Outcome{Succeeded: true}
+	if err == nil && txn != nil && len(txn.Then) > 0 {
+		done, err = d.commit(ctx, *txn)
+	}
+	if err != nil && d.ctx.Err() == nil {
+		d.Log.Warn("sweep the facts", zap.Error(err))
+	}
+	return err == nil && txn != nil && done.Succeeded
+}

@@ -1,0 +1,313 @@
+package facts
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"edgespan/config/facts"
+	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/revision"
+)
+
+// said is a write that a test made, by the message that names it in the history.
+type said struct {
+	mu     sync.Mutex
+	writes map[string]ledger.Write
+}
+
+// model is what the records must hold: documents as maps, by resource and node.
+type model struct {
+	docs     map[string]map[string]any
+	versions map[string]uint64
+}
+
+func placeOf(t ledger.Target) string { return fmt.Sprint(t.Resource.Name, " ", t.Levels) }
+
+// apply does a write on the model, and says which document it changed.
+func (m *model) apply(t *testing.T, w ledger.Write) string {
+	t.Helper()
+	switch w := w.(type) {
+	case ledger.Put:
+		var doc map[string]any
+		if err := json.Unmarshal(w.Value, &doc); err != nil {
+			t.Fatal(err)
+		}
+		m.docs[placeOf(w.Target)] = doc
+		return placeOf(w.Target)
+	case ledger.EditKeys:
+		doc := map[string]any{}
+		for k, v := range m.docs[placeOf(w.Target)] {
+			doc[k] = v
+		}
+		for _, item := range w.Edit.Items {
+			var key string
+			if err := json.Unmarshal(item[0], &key); err != nil {
+				t.Fatal(err)
+			}
+			var value any
+			if err := json.Unmarshal(item[1], &value); err != nil {
+				t.Fatal(err)
+			}
+			doc[key] = value
+		}
+		m.docs[placeOf(w.Target)] = doc
+		return placeOf(w.Target)
+	}
+	t.Fatalf("the history has a %T", w)
+	return ""
+}
+
+// replay follows the history from a revision on and compares: each revision is one write that was made, once; versions rise by
+// one; and what stands in the store is what the writes make in that order, at each version.
+func replay(t *testing.T, k *Keeper, s *said, after uint64, acknowledged map[string]uint64) {
+	t.Helper()
+	records, err := k.Records(t.Context(), ledger.RecordsQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := model{docs: map[string]map[string]any{}, versions: map[string]uint64{}}
+	seen := map[string]bool{}
+	want := after
+	for i := len(records) - 1; i >= 0; i-- {
+		r := records[i]
+		if r.Revision <= after {
+			continue
+		}
+		if want++; r.Revision != want {
+			t.Fatalf("revision %d follows on %d", r.Revision, want-1)
+		}
+		if seen[r.Message] {
+			t.Fatalf("write %s took place twice", r.Message)
+		}
+		seen[r.Message] = true
+		place := m.apply(t, s.writes[r.Message])
+		m.versions[place]++
+		target := targetOf(s.writes[r.Message])
+		for _, c := range r.Changes {
+			if c.What == string(ledger.Values) && c.Version != m.versions[place] {
+				t.Fatalf("revision %d made version %d of %s, want %d", r.Revision, c.Version, place, m.versions[place])
+			}
+		}
+		a := get(t, k, ledger.Query{Target: target, Version: m.versions[place]})
+		equals(t, a.Body, m.docs[place], fmt.Sprintf("version %d of %s", m.versions[place], place))
+		if rev, is := acknowledged[r.Message]; is && rev != r.Revision {
+			t.Errorf("write %s was told revision %d, and has %d", r.Message, rev, r.Revision)
+		}
+	}
+	for message := range acknowledged {
+		if !seen[message] {
+			t.Errorf("write %s was acknowledged and is lost", message)
+		}
+	}
+	if now := k.d.shown.now.Load().Revision(); now != want {
+		t.Errorf("the facts are at %d, the history ends at %d", now, want)
+	}
+}
+
+func targetOf(w ledger.Write) ledger.Target {
+	switch w := w.(type) {
+	case ledger.Put:
+		return w.Target
+	case ledger.EditKeys:
+		return w.Target
+	}
+	return ledger.Target{}
+}
+
+// equals compares a document with one of the model.
+func equals(t *testing.T, body []byte, want map[string]any, what string) {
+	t.Helper()
+	text, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(body) != string(text) {
+		t.Errorf("%s is %s, want %s", what, body, text)
+	}
+}
+
+func setKey(resource, key string, value int, levels ...ledger.LevelValue) ledger.EditKeys {
+	name, _ := json.Marshal(key)
+	return ledger.EditKeys{
+		Target: at(resource, levels...), Kind: ledger.Values, Register: true,
+		Edit: facts.KeysEdit{Op: facts.KeysSet, Items: [][]facts.JSON{{name, facts.JSON(fmt.Sprint(value))}}},
+	}
+}
+
+// TestWritersLoseNothing lets a hundred goroutines write through two replicas: keys operations on one record and uploads to
+// many. Nothing is lost and nothing happens twice, each reader sees what it wrote at once through the other replica, and the
+// answers of some of the store's transactions, and some transactions, never arrive.
+func TestWritersLoseNothing(t *testing.T) {
+	for _, lossy := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lossy=%v", lossy), func(t *testing.T) {
+			stores(t, func(t *testing.T, s Store) { writers(t, s, lossy) })
+		})
+	}
+}
+
+func writers(t *testing.T, s Store, lossy bool) {
+	ways := []*way{{Store: s}, {Store: s}}
+	replicas := []*Keeper{start(t, ways[0]), start(t, ways[1])}
+	found(t, replicas[0], []string{"nodes"}, "astute", "globals")
+	after := replicas[0].d.shown.now.Load().Revision()
+	if lossy {
+		for _, w := range ways {
+			w.set(func(w *way) {
+				w.lose = func(revision.Txn) (bool, bool) { return rand.IntN(10) == 0, rand.IntN(5) == 0 }
+			})
+		}
+	}
+	said := &said{writes: map[string]ledger.Write{}}
+	var mu sync.Mutex
+	acknowledged := map[string]uint64{}
+	var all sync.WaitGroup
+	for g := range 100 {
+		all.Go(func() {
+			for n := range 5 {
+				mine, other := replicas[(g+n)%2], replicas[(g+n+1)%2]
+				var w ledger.Write = setKey("astute", fmt.Sprintf("k%d", g), n, node("shared"))
+				if g%2 == 1 {
+					w = put("globals", fmt.Sprintf(`{"by":%d,"n":%d}`, g, n), node(fmt.Sprint(g%10)))
+				}
+				message := fmt.Sprint(g, "/", n)
+				said.mu.Lock()
+				said.writes[message] = w
+				said.mu.Unlock()
+				out, err := mine.Write(context.Background(), factsapi.WriteRequest{Author: "alice", Message: message, Write: w})
+				if err != nil {
+					t.Errorf("write %s: %v", message, err)
+					return
+				}
+				if out.Changed {
+					mu.Lock()
+					acknowledged[message] = out.Revision
+					mu.Unlock()
+				}
+				if g%2 == 0 {
+					a, err := other.Answer(context.Background(), ledger.Query{Target: targetOf(w), Kind: ledger.Values, Key: []string{fmt.Sprintf("k%d", g)}}, nil)
+					if err != nil || string(a.Body) != fmt.Sprint(n) {
+						t.Errorf("after write %s the other replica has %s, %v", message, a.Body, err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	replay(t, replicas[1], said, after, acknowledged)
+	if last := get(t, replicas[0], ledger.Query{Target: at("astute", node("shared"))}); last.Version != 250 {
+		t.Errorf("the shared record has %d versions of 250 writes", last.Version)
+	}
+}
+
+// TestALostAnswer loses what the store says of a transaction that it did, while another replica writes at once: the
+// write is known by its record, and is not done again.
+func TestALostAnswer(t *testing.T) {
+	onClock(t, func(t *testing.T) {
+		m := newMemory()
+		w := &way{Store: m}
+		a, b := start(t, w), start(t, m)
+		found(t, a, []string{"nodes"}, "astute")
+		write(t, a, put("astute", `{"n":0}`))
+		for i := range 3 {
+			lost := false
+			w.set(func(w *way) {
+				w.lose = func(revision.Txn) (bool, bool) {
+					if lost {
+						write(t, b, setKey("astute", "other", i+100)) // before it is asked again
+						w.set(func(w *way) { w.lose = nil })
+						return false, false
+					}
+					lost = true
+					return false, true
+				}
+			})
+			out := write(t, a, setKey("astute", "n", i+1))
+			if want := uint64(2*i + 2); out.Version != want || !out.Changed {
+				t.Errorf("write %d is told version %d, want %d: %+v", i, out.Version, want, out)
+			}
+			if got := get(t, b, ledger.Query{Target: at("astute")}); string(got.Body) != fmt.Sprintf(`{"n":%d,"other":%d}`, i+1, i+100) {
+				t.Errorf("the store has %s", got.Body)
+			}
+		}
+		if got := get(t, b, ledger.Query{Target: at("astute")}); got.Version != 7 {
+			t.Errorf("there are %d versions of 7 writes", got.Version)
+		}
+	})
+}
+
+// large is a write that no transaction has room for: documents of noise.
+func large(n int) ledger.Bulk {
+	var b ledger.Bulk
+	rng := rand.New(rand.NewPCG(1, uint64(n)))
+	for i := range 40 {
+		noise := make([]byte, 100<<10)
+		for j := range noise {
+			noise[j] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"[rng.IntN(64)]
+		}
+		b.Writes = append(b.Writes, put("astute", fmt.Sprintf(`{"n":%d,"noise":"%s"}`, n, noise), node(fmt.Sprint(i))))
+	}
+	return b
+}
+
+// TestALargeWriteIsWholeOrNot cuts a replica off after each of the transactions of a large write in turn. Another one sees all of it or
+// nothing, and writes on; and so does one that is started anew.
+func TestALargeWriteIsWholeOrNot(t *testing.T) {
+	onClock(t, func(t *testing.T) {
+		done := false
+		for cut := 1; !done; cut++ {
+			m := newMemory()
+			w := &way{Store: m}
+			a, b := start(t, w), start(t, m)
+			found(t, a, []string{"nodes"}, "astute")
+			write(t, a, put("astute", `{"n":0}`, node("39")))
+			n := 0
+			w.set(func(w *way) {
+				w.lose = func(revision.Txn) (bool, bool) {
+					n++
+					if n > cut {
+						w.set(func(w *way) { w.cut = true })
+					}
+					return n > cut, n > cut
+				}
+			})
+			_, err := a.Write(t.Context(), factsapi.WriteRequest{Author: "alice", Write: large(cut)})
+			done = n <= cut
+			if err != nil && !isFault(err, ledger.Busy) {
+				t.Fatal(err)
+			}
+			c := start(t, m)
+			whole := 0
+			for i := range 40 {
+				for _, k := range []*Keeper{b, c} {
+					a, err := k.Answer(t.Context(), ledger.Query{Target: at("astute", node(fmt.Sprint(i))), Kind: ledger.Values, Key: []string{"n"}}, nil)
+					if err == nil && string(a.Body) == fmt.Sprint(cut) {
+						whole++
+					}
+				}
+			}
+			if whole != 0 && whole != 80 || err == nil && whole != 80 {
+				t.Errorf("cut after %d transactions it shows in %d of 80 places, and the write is %v", cut, whole, err)
+			}
+			for i, k := range []*Keeper{b, c} {
+				write(t, k, put("astute", fmt.Sprintf(`{"n":%d}`, 1000+i), node("0")))
+				if got := get(t, b, ledger.Query{Target: at("astute", node("0"))}); string(got.Body) != fmt.Sprintf(`{"n":%d}`, 1000+i) {
+					t.Errorf("later it has %.40s", got.Body)
+				}
+			}
+			if whole == 80 {
+				a, err := c.Answer(t.Context(), ledger.Query{Target: at("astute", node("7")), Kind: ledger.Values, Key: []string{"n"}}, nil)
+				if err != nil || string(a.Body) != fmt.Sprint(cut) {
+					t.Errorf("a large write is gone after the next: %s, %v", a.Body, err)
+				}
+			}
+			for _, k := range []*Keeper{a, b, c} {
+				stop(t, k)
+			}
+		}
+	})
+}
