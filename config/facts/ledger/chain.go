@@ -177,6 +177,16 @@ func (c *Chain) mark() string {
 	return quoted(b.String())
 }
 
+// secret says whether secrets are declared of what a stack is made of.
+func (t *stack) secret() bool {
+	for _, other := range t.others {
+		if len(other.secrets) > 0 {
+			return true
+		}
+	}
+	return len(t.secrets) > 0
+}
+
 // hidden are the secrets that count for a caller.
 func (t *stack) hidden(reveal bool) []string {
 	if reveal {
@@ -209,7 +219,7 @@ func (c *Chain) ETag() string { return c.etag }
 
 // Unmodified is the answer without a body.
 func (c *Chain) Unmodified() Answer {
-	return Answer{ETag: c.etag, Version: c.version, Revision: c.revision}
+	return Answer{Secret: c.own.secret(), ETag: c.etag, Version: c.version, Revision: c.revision}
 }
 
 // Answer computes the answer. Its faults are of kind Conflict: a key that is missing, a template

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"edgespan/config/facts"
@@ -48,7 +49,9 @@ func (s *State) Hiera(q HieraQuery) (*Hiera, error) {
 func (h *Hiera) ETag() string { return h.etag }
 
 // Unmodified is the answer without a body.
-func (h *Hiera) Unmodified() Answer { return Answer{ETag: h.etag, Revision: h.revision} }
+func (h *Hiera) Unmodified() Answer {
+	return Answer{Secret: slices.ContainsFunc(h.stacks, (*stack).secret), ETag: h.etag, Revision: h.revision}
+}
 
 // Answer computes the answer: an object with those of the keys that were found; without keys, all of the data, merged.
 func (h *Hiera) Answer(b Blobs) (Answer, error) {

@@ -34,12 +34,12 @@ func (w *Sweeper) Swept() int { return w.swept }
 // sweepOps leaves room for the head.
 const sweepOps = revision.MaxOps - 8
 
-// Next reads a part of the store and answers with a transaction for it, which may have nothing to do (no Then). It
-// is nil at the end. State is the newest. Each transaction writes the head anew, as it is: a write that was planned before is
+// Next reads a part of the store and answers with a transaction for it, which may have nothing to do (no Then), or for a
+// step of Forward if the state is Unfinished. It is nil at the end. State is the newest. Each transaction writes the head anew, as it is: a write that was planned before is
 // planned anew, so that none counts on what is swept. One that does not succeed is left to the next sweep.
 func (w *Sweeper) Next(s *State, r Reader) (*revision.Txn, error) {
 	if s.Unfinished() {
-		return &revision.Txn{}, nil // whoever follows brings it into its place
+		return &s.Forward()[0], nil
 	}
 	if err := w.absorb(s, r); err != nil {
 		return nil, err
