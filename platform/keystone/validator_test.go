@@ -278,6 +278,25 @@ func TestASlowKeystoneHasADeadline(t *testing.T) {
 	})
 }
 
+// TestManySlowAnswersHaveADeadline: each answer comes in time, all of them together do not.
+func TestManySlowAnswersHaveADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCloud(t, Options{})
+		c.Before = func(w http.ResponseWriter, r *http.Request) bool {
+			time.Sleep(askWait - time.Millisecond)
+			if r.Method == http.MethodGet {
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+			return r.Method == http.MethodGet
+		}
+		began, a := time.Now(), new(Away)
+		if _, err := c.Validate(t.Context(), "token"); !errors.As(err, &a) || time.Since(began) != flightWait {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		time.Sleep(askWait) // the answer that nobody waits for any more
+	})
+}
+
 func TestTokensAtOnceAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCloud(t, Options{})

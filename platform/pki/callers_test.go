@@ -112,7 +112,7 @@ func TestWhoShowsACertificate(t *testing.T) {
 		"an ended node":            {c, r.sign(t, ended), "counts from"},
 		"a fleet's without a node": {c, r.sign(t, func(c *x509.Certificate) { c.URIs, c.Subject.CommonName = nil, "node-1" }), "is of no CA that counts here"},
 		// The other CA must not be able to name the fleet's nodes.
-		"a node by the other CA": {c, p.agent(t, "evil", 9, func(c *x509.Certificate) { c.URIs = []*url.URL{nodeURI(nodeA)} }), "node , certname evil"},
+		"a node by the other CA": {c, p.agent(t, "evil", 9, func(c *x509.Certificate) { c.URIs, c.DNSNames = []*url.URL{nodeURI(nodeA)}, nil }), "node , certname evil"},
 	} {
 		if got := calls(t, r, call.callers, call.client); got != call.want && (call.want[:4] == "node" || !strings.Contains(got, call.want)) {
 			t.Errorf("%s: %s, want %s", name, got, call.want)
@@ -173,6 +173,15 @@ func TestTheOtherCAsFilesAreFollowed(t *testing.T) {
 	if len(*faults) != 1 || !strings.Contains((*faults)[0], p.files.Cert) {
 		t.Errorf("told %q", *faults)
 	}
+	writePEM(t, p.files.Cert, blockCert, p.roots[0].Raw)
+	key := p.key
+	p.key, _ = newKey()
+	p.revoke(t) // by somebody who has the CA's name, and not its key
+	if err := c.Reload(); err == nil || !strings.Contains(err.Error(), "is signed by no certificate of the CA") {
+		t.Errorf("a list that is forged: %v", err)
+	}
+	p.key = key
+	p.revoke(t)
 	other := newPuppet(t)
 	writePEM(t, p.files.Cert, blockCert, other.roots[0].Raw)
 	if err := c.Reload(); err == nil || !strings.Contains(err.Error(), "is signed by no certificate of the CA") {
