@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/actors/facts"
 	"edgespan/config"
 	"edgespan/config/schema"
 	"edgespan/platform/keystone"
@@ -41,6 +42,8 @@ type options struct {
 	KeystoneProjects, KeystoneRoles                                  list
 	KeystoneWindow                                                   number
 	ClientCAFile, ClientCRLFile                                      text
+
+	FactsMemory, FactsVersions number
 
 	V, Joins                                                    number
 	UnknownHW, StagedRollout                                    boolean
@@ -77,9 +80,9 @@ const (
 
 // newOptions are the defaults: those of the controller's own config, where it has the flag.
 func newOptions() *options {
-	o := &options{Fleet: "default", Joins: 1, KeystoneWindow: number(keystone.DefaultWindow / time.Second), given: map[string]bool{}}
+	o := &options{Fleet: "default", Joins: 1, FactsMemory: facts.DefaultMemory >> 20, KeystoneWindow: number(keystone.DefaultWindow / time.Second), given: map[string]bool{}}
 	o.KeystoneRoles = list{"admin=admin", "member=operator", "_member_=operator", "reader=viewer"}
-	o.table = []setting{
+	o.table = append([]setting{
 		{"data-dir", &o.DataDir, "folder of the embedded store, the certificates and the tokens", storing},
 		{"etcd", &o.Etcd, "addresses of the etcd members that hold the store; without, it is a file of the data folder", storing},
 		{"etcd-ca", &o.EtcdCA, "PEM file of the CAs of the etcd members", storing},
@@ -128,7 +131,7 @@ func newOptions() *options {
 		{"firmware-parameter-update-delay", &o.FirmwareDelay, "taken for the seed's start scripts; nothing here reads it", serving},
 		{"status-reports-interval", &o.StatusInterval, "taken for the seed's start scripts; nothing here reads it: each report is compared as it comes", serving},
 		{"topology-info-sync-interval", &o.TopologyGap, "taken for the seed's start scripts; nothing here reads it: the facts are written when the topology changes", serving},
-	}
+	}, o.factsSettings()...)
 	for name, v := range fileFlags(schema.ControllerDefault()) {
 		if s, ok := o.find(name); ok {
 			_ = s.value.Set(v) // a test sets each of them
@@ -276,6 +279,7 @@ func (o *options) check() error {
 		no("--joins-per-second: is %d: 1 and more are allowed", o.Joins)
 	}
 	o.checkAccess(no)
+	o.checkFacts(no)
 	if len(faults) > 0 {
 		return &usageError{errors.Join(faults...)}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/facts"
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
 	"edgespan/config/httpapi/fleetapi"
@@ -47,6 +48,7 @@ type service struct {
 	audit  *datadir.Audit
 	own    *own
 	fleet  running
+	facts  *facts.Keeper
 	api    *http.Server
 	nodes  *nodelink.Server
 
@@ -74,6 +76,7 @@ func (a *app) serve(ctx context.Context, o *options) error {
 	if err := s.welcome(ctx); err != nil {
 		return errors.Join(err, s.end(stop))
 	}
+	s.awaitFacts(ctx)
 	s.notify("READY=1")
 	s.log.Info("controller runs", zap.String("version", version), zap.String("replica", s.ground.replica),
 		zap.Stringer("api", s.apiListener.Addr()), zap.String("auth", string(o.Auth)), zap.Stringer("nodes", s.nodeListener.Addr()))
@@ -114,7 +117,7 @@ func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
 		return err
 	}
 	s.own.flags = s.settle
-	return nil
+	return s.startFacts()
 }
 
 // bind takes both addresses.
@@ -144,7 +147,8 @@ func (s *service) listen(failed chan<- error) {
 	if s.o.Auth == authNone {
 		opts = append(opts, fleetapi.WithNoAuth())
 	}
-	s.api = fleetapi.NewServer(fleetapi.Handler(s.fleet, opts...))
+	s.api = fleetapi.NewServer(fleetapi.Handler(both{s.fleet, s.facts}, opts...))
+	s.serveFacts()
 	s.api.ErrorLog = zap.NewStdLog(s.log.Named("api"))
 	s.nodes = nodelink.NewServer(nodelink.ServerOptions{Authority: s.issuer.authority, Handler: s.fleet, Log: s.log, Joins: float64(s.o.Joins)})
 	go func() {
@@ -243,9 +247,12 @@ func (s *service) end(stop context.CancelFunc) error {
 // close lets go of what was opened, in the reverse order.
 func (s *service) close() error {
 	var faults []error
+	ctx, cancel := context.WithTimeout(context.Background(), drainWait)
+	defer cancel()
+	if s.facts != nil {
+		faults = append(faults, s.facts.Stop(ctx))
+	}
 	if s.fleet != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), drainWait)
-		defer cancel()
 		faults = append(faults, s.fleet.Stop(ctx))
 	}
 	for _, l := range []net.Listener{s.apiListener, s.nodeListener} {

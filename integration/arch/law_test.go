@@ -116,7 +116,7 @@ var mayImport = map[string][]string{
 	},
 
 	"cmd/edgespan-controller": {
-		"actors/controller", "actors/simulate", "config", "config/action", "config/backup", "config/confirm", "config/e2e", "config/edit", "config/fleet",
+		"actors/controller", "actors/facts", "actors/simulate", "config", "config/action", "config/backup", "config/confirm", "config/e2e", "config/edit", "config/fleet",
 		"config/history", "config/httpapi", "config/layers",
 		"config/httpapi/fleetapi", "config/link", "config/metadata", "config/operate", "config/optimize", "config/revision", "config/schema",
 		"platform/confdir", "platform/daemon", "platform/datadir", "platform/nodelink", "platform/pki", "platform/proc",

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"edgespan/actors/facts"
+	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi/fleetapi"
+)
+
+// startFacts starts the actors of ConfigDB on the same store. They are a tree of their own: no
+// node notices what becomes of them.
+func (s *service) startFacts() (err error) {
+	s.facts, err = facts.Start(facts.Options{
+		Store: s.ground.store, Log: s.log.Named("facts"), Memory: int(s.o.FactsMemory) << 20, Keep: uint64(s.o.FactsVersions),
+	})
+	return err
+}
+
+// awaitFacts waits until facts can be served. Without them the controller serves its nodes all
+// the same, and ConfigDB answers 503 until they can.
+func (s *service) awaitFacts(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	if err := s.facts.Ready(ctx); err != nil {
+		s.log.Error("facts can't be served yet", zap.Error(err))
+	}
+}
+
+// both is ready once the fleet and the facts are.
+type both struct {
+	running
+	facts *facts.Keeper
+}
+
+// Ready says why no request can be served.
+func (b both) Ready(ctx context.Context) error {
+	if err := b.running.Ready(ctx); err != nil {
+		return err
+	}
+	return b.facts.Ready(ctx)
+}
+
+var _ fleetapi.Backend = both{}
+
+// serveFacts lets the API's server answer for ConfigDB too.
+func (s *service) serveFacts() {
+	ctx, end := context.WithCancel(context.Background())
+	s.api.RegisterOnShutdown(end)
+	opts := []factsapi.Option{
+		factsapi.WithVersion(version), factsapi.WithAudit(s.record), factsapi.WithEnd(ctx),
+		factsapi.WithFailures(func(method, path string, err error) {
+			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
+		}),
+	}
+	if s.o.Auth == authNone {
+		opts = append(opts, factsapi.WithLocalHosts())
+	}
+	s.api.Handler = routes(s.api.Handler, factsapi.Handler(s.facts, s.factsAuth(), opts...))
+}
+
+// factsSettings are the flags of ConfigDB.
+func (o *options) factsSettings() []setting {
+	return []setting{
+		{"facts-memory-mb", &o.FactsMemory, "megabytes that ConfigDB keeps of answers and of documents that were read", serving},
+		{"facts-versions", &o.FactsVersions, "versions that ConfigDB keeps of each resource at each place; 0 for all", serving},
+	}
+}
+
+// checkFacts refuses what can never work.
+func (o *options) checkFacts(no func(format string, args ...any)) {
+	if o.FactsMemory < 1 {
+		no("--facts-memory-mb: is %d: 1 and more are allowed", o.FactsMemory)
+	}
+	if o.FactsVersions < 0 {
+		no("--facts-versions: is %d: 0 and more are allowed", o.FactsVersions)
+	}
+}
+
+// routes gives each request to the API that it is of.
+func routes(fleet, facts http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if factsapi.Serves(r.URL.Path) {
+			facts.ServeHTTP(w, r)
+			return
+		}
+		fleet.ServeHTTP(w, r)
+	})
+}
