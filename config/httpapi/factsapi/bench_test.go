@@ -1,9 +1,12 @@
 package factsapi
 
 import (
+	"bufio"
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/textproto"
 	"testing"
 
 	"edgespan/config/facts/ledger"
@@ -62,4 +65,40 @@ func BenchmarkWarm(b *testing.B) { benchmarkRead(b, 200, http.Header{}) }
 
 func BenchmarkWarmZipped(b *testing.B) {
 	benchmarkRead(b, 200, http.Header{"Accept-Encoding": {"gzip"}})
+}
+
+// BenchmarkUnchangedOverHTTP asks over connections that stay, from as many sides as there are processors; who asks
+// takes a part of them.
+func BenchmarkUnchangedOverHTTP(b *testing.B) {
+	limits := DefaultLimits
+	limits.Rate = 0
+	s := httptest.NewServer(Handler(still{answer: anAnswer}, door{}, WithLimits(limits)))
+	defer s.Close()
+	question := []byte("GET /api/v1/config/environments/1/release/x/role/compute/nodes/node-1.domain.tld/resources/override/node/values?effective HTTP/1.1\r\n" +
+		"Host: controller\r\nX-Auth-Token: viewer\r\nIf-None-Match: \"e1\"\r\n\r\n")
+	b.SetParallelism(4)
+	b.RunParallel(func(p *testing.PB) {
+		c, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		defer func() { _ = c.Close() }() // only the benchmark's
+		answers := textproto.NewReader(bufio.NewReader(c))
+		for p.Next() {
+			if _, err := c.Write(question); err != nil {
+				b.Error(err)
+				return
+			}
+			line, err := answers.ReadLine()
+			if err != nil || line != "HTTP/1.1 304 Not Modified" {
+				b.Error(line, err)
+				return
+			}
+			for line != "" && err == nil {
+				line, err = answers.ReadLine()
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "answers/s")
 }

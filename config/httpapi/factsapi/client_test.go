@@ -188,13 +188,18 @@ func TestRedirectsStayWithTheHost(t *testing.T) {
 		w.WriteHeader(204)
 	}))
 	t.Cleanup(s.Close)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("another host is asked: %s %v", r.URL, r.Header)
+		w.WriteHeader(204)
+	}))
+	t.Cleanup(other.Close)
 	c, err := NewClient(Options{URL: s.URL + "/api/config/", Authorize: WithToken("t")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for location, ok := range map[string]bool{
 		"https://HOST/api/config/x/5/values?message=m": true, "/api/config/x/5/values": true, "5": true,
-		"http://other/api/config/x/5/values": false, "": false, "again": false, "://": false,
+		other.URL + "/api/config/x/5/values": false, "": false, "again": false, "://": false,
 	} {
 		asked, to = nil, location
 		_, err := c.Put(t.Context(), here, ledger.Values, facts.JSON(`{"a":1}`), WriteOptions{Message: "m", IfMatch: `"e"`})
