@@ -109,22 +109,29 @@ func (a *api) write(c *call, r reply) {
 		set("Content-Type", httpapi.EventStream)
 		set("X-Accel-Buffering", "no") // a proxy would hold events back
 	case r.status != http.StatusNotModified && r.status != http.StatusNoContent:
-		if len(body) > 0 {
-			set("Content-Type", "application/json")
-		}
-		if len(body) >= worthZipping {
-			set("Vary", "Accept-Encoding")
-			if zips(c.Header["Accept-Encoding"]) {
-				set("Content-Encoding", "gzip")
-				body = a.zipped.of(body, r.kept)
-			}
-		}
-		set("Content-Length", strconv.Itoa(len(body)))
+		body = a.content(c, r, set)
 	}
 	c.w.WriteHeader(r.status)
 	if c.Method != http.MethodHead && r.stream == nil {
 		_, _ = c.w.Write(body) // the peer may have gone: nobody is left to tell
 	}
+}
+
+// content is the body as it goes out, with what is said of it.
+func (a *api) content(c *call, r reply, set func(name, value string)) []byte {
+	body := r.body
+	if len(body) > 0 {
+		set("Content-Type", "application/json")
+	}
+	if len(body) >= worthZipping {
+		set("Vary", "Accept-Encoding")
+		if zips(c.Header["Accept-Encoding"]) {
+			set("Content-Encoding", "gzip")
+			body = a.zipped.of(body, r.kept)
+		}
+	}
+	set("Content-Length", strconv.Itoa(len(body)))
+	return body
 }
 
 // refusal is why a request is not done, with what goes with its status.
