@@ -103,14 +103,17 @@ type (
 		Name        *string
 		Definitions *[]int64
 	}
+	// DeleteComponent takes its definitions along.
 	DeleteComponent struct{ ID int64 }
 
+	// CreateDefinition keeps a given id.
 	CreateDefinition struct {
 		ID        *int64
 		Name      string
 		Component *int64
 		Content   facts.JSON
 	}
+	// EditDefinition with a Component that points to nil detaches.
 	EditDefinition struct {
 		ID        int64
 		Name      *string
@@ -122,6 +125,7 @@ type (
 		ID   int64
 		Edit facts.KeysEdit
 	}
+	// DeleteDefinition takes its records along.
 	DeleteDefinition struct{ ID int64 }
 	// DeclareSecrets replaces which keys of a resource are secret (facts.ParseSecret).
 	DeclareSecrets struct {
@@ -129,6 +133,7 @@ type (
 		Keys []string
 	}
 
+	// CreateEnvironment keeps a given id.
 	CreateEnvironment struct {
 		ID         *int64
 		Components []Ref
@@ -141,17 +146,21 @@ type (
 		Components *[]Ref
 		Levels     *[]string
 	}
+	// DeleteEnvironment takes its levels, nodes and records along.
 	DeleteEnvironment struct{ ID int64 }
-	RenameLevel       struct {
+	// RenameLevel keeps the records of the level.
+	RenameLevel struct {
 		Environment int64
 		Level       Ref
 		Name        string
 	}
 
+	// PutNode registers a node, or changes its other names.
 	PutNode struct {
 		Environment int64
 		Node        Node
 	}
+	// DeleteNode forgets that a node is registered; its records stay.
 	DeleteNode struct {
 		Environment int64
 		ID          string // any of its names

@@ -27,12 +27,11 @@ func (t *stack) effective(b Blobs, q Query) (facts.Object, []string, error) {
 		return facts.Object{}, nil, err
 	}
 	hidden := t.hidden(q.Reveal)
-	o := facts.Object{}
+	merge := facts.Merge
 	if q.Deep {
-		o = facts.MergeNested(layers...)
-	} else {
-		o = facts.Merge(layers...)
+		merge = facts.MergeNested
 	}
+	o := merge(layers...)
 	if !q.Lookup {
 		return mask(o, hidden), nil, nil
 	}

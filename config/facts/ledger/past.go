@@ -176,9 +176,10 @@ func (s *State) readRecords(r Reader, numbers []uint64) ([]Record, error) {
 		return nil, err
 	}
 	out := make([]Record, len(numbers))
-	for i, e := range entries {
+	for i, n := range numbers {
+		e := entries[i]
 		if e.Value == nil {
-			return nil, notFound("revision %d: is not there: 1 to %d are", numbers[i], s.head.Revision)
+			return nil, notFound("revision %d: is not there: 1 to %d are", n, s.head.Revision)
 		}
 		if out[i], err = decodeRecord(e.Key, e.Value); err != nil {
 			return nil, err
