@@ -6,13 +6,6 @@ import (
 	"edgespan/config/revision"
 )
 
-// forget takes an id away, unless it is another's by now.
-func forget(ids map[int64]uint64, id int64, serial uint64) {
-	if ids[id] == serial {
-		delete(ids, id)
-	}
-}
-
 func first[V any](v V, _ bool) V { return v }
 
 func (d *draft) applyComponent(k revision.Key, value []byte) error {
@@ -23,7 +16,7 @@ func (d *draft) applyComponent(k revision.Key, value []byte) error {
 	d.model()
 	if was := d.s.components[serial]; was != nil {
 		delete(d.s.components, serial)
-		forget(d.s.byID.components, was.ID, serial)
+		delete(d.s.byID.components, was.ID)
 	}
 	if value == nil {
 		return d.withoutComponent(serial)
@@ -80,7 +73,7 @@ func (d *draft) applyDefinition(k revision.Key, value []byte) error {
 // withoutDefinition takes a definition and its records out of sight.
 func (d *draft) withoutDefinition(def *definition) {
 	delete(d.s.definitions, def.serial)
-	forget(d.s.byID.definitions, def.ID, def.serial)
+	delete(d.s.byID.definitions, def.ID)
 	for _, e := range d.s.environments {
 		for name, rs := range e.places.all {
 			if _, there := rs.m[def.serial]; there {
@@ -100,7 +93,7 @@ func (d *draft) applyEnvironment(k revision.Key, value []byte) error {
 	if value == nil {
 		if was != nil {
 			delete(d.s.environments, serial)
-			forget(d.s.byID.environments, was.ID, serial)
+			delete(d.s.byID.environments, was.ID)
 		}
 		return nil
 	}

@@ -27,13 +27,15 @@ func TestALargeWriteIsSeenAsAWhole(t *testing.T) {
 	for i := range nodes {
 		bulk.Writes = append(bulk.Writes, Put{Target: target(levels(i)), Kind: Values, Value: noise(int64(i), 20<<10), Register: true})
 	}
+	first := noise(1007, 20<<10) // the newest version is known, and this one read
+	bulk.Writes = append([]Write{Put{Target: target(levels(7)), Kind: Values, Value: first, Register: true}}, bulk.Writes...)
 	for cut, steps := 0, 1; cut <= steps; cut++ {
 		d := fuel(t, "nodes")
 		before := d.state
 		p := ok(before.Plan([]Pending{{Write: bulk, Author: "a"}, {Write: DeleteEnvironment{9}, Author: "b"}}, d.store))(t)
 		equal(t, "it is a plan of its own", len(p.Results), 1)
 		steps = len(p.Txns)
-		ok(d.carryOut(p.Txns, cut))(t)
+		at := ok(d.carryOut(p.Txns, cut))(t)
 		followed, loaded := ok(d.follow(before))(t), ok(Load(d.store))(t)
 		equal(t, "followed", show(followed), show(loaded))
 		equal(t, "unfinished", loaded.Unfinished(), cut == steps)
@@ -45,8 +47,10 @@ func TestALargeWriteIsSeenAsAWhole(t *testing.T) {
 		if cut < steps {
 			continue
 		}
+		equal(t, "planned", show(p.Next(at)), show(followed))
+		equal(t, "what is on its way", fmt.Sprint(p.Next(at).overlay), fmt.Sprint(followed.overlay))
 		d.state = followed
-		equal(t, "before it is in its place", d.ask(Query{Target: target(levels(7)), Version: 1}), string(noise(7, 20<<10)))
+		equal(t, "before it is in its place", d.ask(Query{Target: target(levels(7)), Version: 1}), string(first))
 		equal(t, "nothing else comes before", len(ok(followed.Plan([]Pending{{Write: DeleteEnvironment{9}, Author: "b"}}, d.store))(t).Results), 0)
 		forward := followed.Forward()
 		ok(d.carryOut(forward, 1))(t)
@@ -182,4 +186,58 @@ func TestASweepLeavesWhatIsBroughtMeanwhile(t *testing.T) {
 	equal(t, "the one before the newest", d.ask(Query{Target: target("9/astute"), Version: 299}), `{"n":298}`)
 	vs := ok(d.state.Versions(VersionsQuery{Target: target("9/astute"), Kind: Values}, d.store))(t)
 	equal(t, "versions", len(vs), 2)
+}
+
+// TestFollowingWhatOneWroteOneself brings no state back to what it was before.
+func TestFollowingWhatOneWroteOneself(t *testing.T) {
+	d := fuel(t)
+	seen := d.state.Seen()
+	for i := range 3 {
+		d.put("9/astute", fmt.Sprintf(`{"n":%d}`, i))
+	}
+	d.must(DeleteEnvironment{9})
+	d.must(CreateEnvironment{ID: id(9), Components: []Ref{{ID: 7}}})
+	d.put("9/astute", `{"n":3}`)
+	for _, b := range ok(d.Since(Below, seen))(t) {
+		d.state = ok(d.state.Follow(b))(t)
+		equal(t, "what is known", d.ask(Query{Target: target("9/astute")}), `{"n":3}`)
+		equal(t, "seen", d.state.Seen(), b.Revision)
+	}
+	equal(t, "loaded", show(ok(Load(d.store))(t)), show(d.state))
+}
+
+// TestOneIDTwiceInATransaction deletes an environment and makes another of its id, in one transaction.
+func TestOneIDTwiceInATransaction(t *testing.T) {
+	d := fuel(t)
+	d.put("9/astute", `{"n":1}`)
+	before := d.state
+	d.must(Bulk{[]Write{DeleteEnvironment{9}, CreateEnvironment{ID: id(9), Components: []Ref{{ID: 7}}}}})
+	equal(t, "followed", show(ok(d.follow(before))(t)), show(d.state))
+	equal(t, "empty", d.ask(Query{Target: target("9/astute")}), `{}`)
+}
+
+func TestHiera(t *testing.T) {
+	d := fuel(t, "nodes")
+	d.put("9/nodes=1/astute", `{"a":{"x":1},"s":"p"}`)
+	d.override("9/globals", `{"a":{"y":1.0},"b":null}`)
+	d.must(DeclareSecrets{ID: 1, Keys: []string{"s"}})
+	ask := func(q HieraQuery) (Answer, error) {
+		t.Helper()
+		q.Environment, q.Levels = 9, target("9/nodes=1/astute").Levels
+		h, err := d.state.Hiera(q)
+		if err != nil {
+			return Answer{}, err
+		}
+		equal(t, "ETag", h.ETag(), h.Unmodified().ETag)
+		return h.Answer(d.store)
+	}
+	both := []string{"astute", "globals"}
+	one := ok(ask(HieraQuery{Resources: both, Keys: []string{"a", "b", "c", "a.x"}, Merge: facts.MergeOptions{Strategy: facts.MergeFirst}}))(t)
+	equal(t, "first", string(one.Body), `{"a":{"x":1},"a.x":1,"b":null}`)
+	all := ok(ask(HieraQuery{Resources: both, Merge: facts.MergeOptions{Strategy: facts.MergeDeep}}))(t)
+	equal(t, "all of the data", string(all.Body), `{"a":{"x":1,"y":1.0},"b":null,"s":{"$masked":true}}`)
+	equal(t, "secrets are declared", all.Secret, true)
+	if _, err := ask(HieraQuery{Resources: []string{"x"}}); err == nil || !strings.Contains(err.Error(), "not found by x") {
+		t.Error(err)
+	}
 }

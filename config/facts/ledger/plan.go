@@ -68,7 +68,6 @@ func (s *State) forward() Plan {
 			continue // in its place
 		}
 		txn := moving(s.at)
-		txn.Compares = append(txn.Compares, revision.Exists(setKey(id, i)))
 		txn.Then = append(txn.Then, revision.Delete(setKey(id, i)))
 		for _, op := range part.Ops {
 			if op.Value == nil {

@@ -34,6 +34,9 @@ func (w *Sweeper) Swept() int { return w.swept }
 // sweepOps leaves room for the head.
 const sweepOps = revision.MaxOps - 8
 
+// A page of contents goes in one transaction: none waits while it may be brought again.
+const _ = uint(sweepOps - getBatch)
+
 // Next reads a part of the store and answers with a transaction for it, which may have nothing to do (no Then), or for a
 // step of Forward if the state is Unfinished. It is nil at the end. State is the newest. Each transaction writes the head anew, as it is: a write that was planned before is
 // planned anew, so that none counts on what is swept. One that does not succeed is left to the next sweep.
@@ -58,9 +61,6 @@ func (w *Sweeper) Next(s *State, r Reader) (*revision.Txn, error) {
 	n := min(len(w.todo), sweepOps)
 	txn := moving(s.at)
 	for _, k := range w.todo[:n] {
-		if sha, isBlob := blobOf(k); isBlob && w.named[sha] {
-			continue // since it was found
-		}
 		txn.Then = append(txn.Then, revision.Delete(k))
 	}
 	w.todo = w.todo[n:]
@@ -165,11 +165,4 @@ func (w *Sweeper) goes(s *State, e revision.Entry) (bool, error) {
 	}
 	w.named[h.SHA] = true
 	return false, err
-}
-
-// blobOf is the content that a key has a chunk of.
-func blobOf(k revision.Key) (string, bool) {
-	rest, is := strings.CutPrefix(string(k), folderBlobs)
-	sha, _, _ := strings.Cut(rest, "/")
-	return sha, is
 }
