@@ -13,6 +13,7 @@ import (
 	"edgespan/config/layers"
 	"edgespan/config/operate"
 	"edgespan/platform/confdir"
+	"edgespan/platform/keystone"
 )
 
 // The exit codes of every command.
@@ -56,11 +57,11 @@ func exitCode(err error) int {
 		return exitRejected
 	case errors.Is(err, httpapi.ErrConflict):
 		return exitConflict
-	case errors.Is(err, httpapi.ErrUnreachable):
+	case errors.Is(err, httpapi.ErrUnreachable), errors.As(err, new(*keystone.Away)):
 		return exitUnreachable
 	case errors.Is(err, httpapi.ErrNotFound), errors.As(err, new(*noKey)), errors.As(err, new(*noContextError)), errors.As(err, new(*noParameterError)), errors.As(err, new(*operate.NotFoundError)), errors.Is(err, os.ErrNotExist) && errors.As(err, new(*inputError)):
 		return exitNotFound
-	case errors.Is(err, httpapi.ErrPermission), errors.Is(err, os.ErrPermission):
+	case errors.Is(err, httpapi.ErrPermission), errors.Is(err, os.ErrPermission), errors.Is(err, keystone.ErrRefused):
 		return exitPermission
 	case errors.Is(err, httpapi.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout

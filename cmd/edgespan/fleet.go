@@ -74,7 +74,7 @@ func fleetCommands(a *app) []*cobra.Command {
 			out = append(out, s.command(a))
 		}
 	}
-	return append(out, newContext(a))
+	return append(append(out, factsCommands(a)...), newContext(a))
 }
 
 // command makes the cobra command of a spec and of those below it.

@@ -58,6 +58,7 @@ func (a *app) bindFleet(root *cobra.Command) {
 var askingGroups = []string{
 	"network", "node", "base", "firmware", "hardware", "metadata", "controller", "aggregator", "optimize", "topology",
 	"nodes", "peers", "clusters", "history", "rollback", "rollout", "operators", "actions", "apply", "wait",
+	"config", "env", "comp", "def", "lvl",
 }
 
 // fleetTarget is the controller by the precedence flag > environment > context. A context's

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"edgespan/config"
+	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/factsapi"
+)
+
+// factsSpec is one command that asks ConfigDB (seed fuel-configdb-serialized-facts-api, "Fuel
+// Client"). The commands stand in tables, one for each group.
+type factsSpec struct {
+	use, short    string
+	long, example string
+	args          cobra.PositionalArgs // nil: none
+	complete      factsCompleter       // of the first argument
+	needs         []string             // flags that have to be said
+	forms         []string             // of -f, the default first; none: the command has no -f
+	input         bool                 // -f is the form of stdin
+	flags         []factsFlags
+	run           func(*factsCall) error
+	sub           []factsSpec
+}
+
+// factsFlags defines flags of a command.
+type factsFlags func(*pflag.FlagSet, *factsCall)
+
+// factsCompleter finds what a word may be.
+type factsCompleter func(context.Context, *factsapi.Client, *factsCall) ([]string, error)
+
+// The forms of -f. The seed's default is JSON.
+var (
+	valueForms = []string{"json", "yaml", "plain"}
+	inputForms = []string{"json", "yaml"}
+	modelForms = []string{"json", "yaml", "table"}
+	lookForms  = []string{"table", "json", "yaml"}
+)
+
+// factsCall is one run of such a command.
+type factsCall struct {
+	a      *app
+	ctx    context.Context //nolint:containedctx // lives as long as the command
+	cmd    *cobra.Command
+	args   []string
+	client *factsapi.Client
+
+	door doorFlags
+
+	env           int64
+	level         string
+	resource, key string
+	value, typ    string
+	format        string
+
+	lookup, values, overrides, etag, all bool
+	version, revision                    uint64
+
+	message, ifMatch string
+	dryRun           bool
+
+	before, since uint64
+	limit         int
+
+	id                     int64
+	name                   string
+	components, levels     string
+	component, definitions string
+	content, data          string
+	fqdn, certname         string
+}
+
+// factsCommands are `config` with all groups below it, and the groups again beside it: the seed's
+// and its implementation's words for the same. Help shows them once.
+func factsCommands(a *app) []*cobra.Command {
+	cfg := factsSpec{
+		use: "config", short: "Read and change the facts of ConfigDB: values, overrides, what they are made of, and their history",
+		sub: slices.Concat(valueSpecs, recordSpecs, modelSpecs, nodeFactSpecs),
+	}.command(a)
+	cfg.Long = cfg.Short + aboutFacts
+	out := []*cobra.Command{cfg}
+	for _, s := range modelSpecs {
+		c := s.command(a)
+		c.Hidden = true
+		out = append(out, c)
+	}
+	return out
+}
+
+const aboutFacts = `.
+
+Where ConfigDB is: --controller, EDGESPAN_CONTROLLER or a context that is named; else the service of type
+"config" in Keystone's catalog, where OS_AUTH_URL is set; else the context in use. Who asks:
+--user (its password from --password-file or EDGESPAN_PASSWORD), --token-file, then EDGESPAN_USER,
+EDGESPAN_TOKEN_FILE, the context's token, and last the user of OS_USERNAME.
+
+The groups env, comp, def and lvl are commands of edgespan itself, too: edgespan env list.`
+
+// command makes the cobra command of a spec and of those below it.
+func (s factsSpec) command(a *app) *cobra.Command {
+	if s.run == nil {
+		cmd := asksFleet(group(s.use, s.short))
+		for _, sub := range s.sub {
+			cmd.AddCommand(sub.command(a))
+		}
+		return cmd
+	}
+	call := &factsCall{a: a}
+	if s.args == nil {
+		s.args = exactArgs(0, "none")
+	}
+	cmd := &cobra.Command{Use: s.use, Short: s.short, Long: s.long, Example: s.example, Args: s.args}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if s.complete == nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return call.completions(cmd, s.complete), cobra.ShellCompDirectiveNoFileComp
+	}
+	s.bind(cmd, call)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		call.cmd, call.args = cmd, args
+		if err := s.check(cmd, call); err != nil {
+			return err
+		}
+		return call.ask(cmd.Context(), s.run)
+	}
+	return asksFleet(cmd)
+}
+
+// bind defines the flags of a command.
+func (s factsSpec) bind(cmd *cobra.Command, call *factsCall) {
+	flags := cmd.Flags()
+	call.door.bind(flags)
+	if s.forms != nil {
+		what := "form of the answer: "
+		if s.input {
+			what = "form of what stdin has: "
+		}
+		flags.StringVarP(&call.format, "format", "f", s.forms[0], what+strings.Join(s.forms, ", "))
+		complete(cmd, "format", s.forms)
+	}
+	for _, f := range s.flags {
+		f(flags, call)
+	}
+	complete(cmd, "type", valueTypes)
+	for name, find := range map[string]factsCompleter{"env": environmentIDs, "level": levelStarts, "resource": resourceNames} {
+		if flags.Lookup(name) == nil {
+			continue
+		}
+		// The flag is there: the only error there is can't be.
+		_ = cmd.RegisterFlagCompletionFunc(name, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			directive := cobra.ShellCompDirectiveNoFileComp
+			if name == "level" {
+				directive |= cobra.ShellCompDirectiveNoSpace
+			}
+			return call.completions(cmd, find), directive
+		})
+	}
+}
+
+// complete gives the words that a flag allows, if the command has it.
+func complete(cmd *cobra.Command, flag string, words []string) {
+	if cmd.Flags().Lookup(flag) != nil {
+		// The flag is there: the only error there is can't be.
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// check finds what a command line lacks, all of it at once.
+func (s factsSpec) check(cmd *cobra.Command, call *factsCall) error {
+	var faults []string
+	for _, name := range s.needs {
+		f := cmd.Flags().Lookup(name)
+		if !f.Changed || f.Value.String() == "" {
+			faults = append(faults, fmt.Sprintf("--%s: is missing: %s", name, f.Usage))
+		}
+	}
+	if s.forms != nil && !slices.Contains(s.forms, call.format) {
+		faults = append(faults, fmt.Sprintf("--format: is %q: %s are allowed", call.format, joined(s.forms)))
+	}
+	if len(faults) > 0 {
+		return usagef("%s", strings.Join(faults, "\n"))
+	}
+	return nil
+}
+
+// ask finds ConfigDB and carries the command out, within fleetTimeout.
+func (c *factsCall) ask(ctx context.Context, run func(*factsCall) error) error {
+	ctx, cancel := context.WithTimeout(ctx, fleetTimeout)
+	defer cancel()
+	client, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	c.ctx, c.client = ctx, client
+	return run(c)
+}
+
+func (c *factsCall) changed(flag string) bool { return c.cmd.Flags().Changed(flag) }
+
+// The flags that commands share.
+
+func envFlag(f *pflag.FlagSet, c *factsCall) {
+	f.Int64VarP(&c.env, "env", "e", 0, "id of the environment")
+}
+
+func placeFlags(f *pflag.FlagSet, c *factsCall) {
+	envFlag(f, c)
+	f.StringVarP(&c.level, "level", "l", "", "nodes=ID or nodes=FQDN, or any levels, from the first of the environment on: role=compute,nodes=1; all of the environment without it")
+	f.StringVarP(&c.resource, "resource", "r", "", "name or id of a resource")
+}
+
+func keyFlag(f *pflag.FlagSet, c *factsCall) {
+	f.StringVarP(&c.key, "key", "k", "", `path of a value: a.b.0, a key with a dot in it in "": a."b.c"`)
+}
+
+func halfFlag(f *pflag.FlagSet, c *factsCall) {
+	f.BoolVar(&c.overrides, "overrides", false, "of the overrides in place of the values")
+}
+
+func pageFlags(f *pflag.FlagSet, c *factsCall) {
+	f.Uint64Var(&c.before, "before", 0, "only what is older than this one")
+	f.IntVar(&c.limit, "limit", 50, "how many")
+}
+
+func writeFlags(f *pflag.FlagSet, c *factsCall) {
+	f.StringVarP(&c.message, "message", "m", "", "why; the history keeps it")
+	f.BoolVar(&c.dryRun, "dry-run", false, "judge and print what would change, and change nothing")
+}
+
+func boundFlags(f *pflag.FlagSet, c *factsCall) {
+	writeFlags(f, c)
+	f.StringVar(&c.ifMatch, "if-match", "", "ETag that you have seen (config get --etag): a later write refuses this one")
+}
+
+// writeOptions are what these flags say.
+func (c *factsCall) writeOptions() factsapi.WriteOptions {
+	o := factsapi.WriteOptions{Message: c.message, DryRun: c.dryRun, IfMatch: c.ifMatch}
+	if o.IfMatch != "" && o.IfMatch != "*" && !strings.HasSuffix(o.IfMatch, `"`) {
+		o.IfMatch = `"` + o.IfMatch + `"`
+	}
+	return o
+}
+
+// kind is the half of a record that is meant.
+func (c *factsCall) kind() ledger.Kind {
+	if c.overrides {
+		return ledger.Overrides
+	}
+	return ledger.Values
+}
+
+// place is where --env, --level and --resource point.
+func (c *factsCall) place() (factsapi.Place, error) {
+	p := factsapi.Place{Environment: c.env, Resource: c.resource}
+	if !c.changed("level") {
+		return p, nil
+	}
+	var err error
+	if p.Levels, err = parseLevels(c.level); err != nil {
+		return p, err
+	}
+	return p, c.nameNodes(p.Levels)
+}
+
+// parseLevels reads l1=v1,l2=v2.
+func parseLevels(text string) ([]ledger.LevelValue, error) {
+	var out []ledger.LevelValue
+	for pair := range strings.SplitSeq(text, ",") {
+		name, value, found := strings.Cut(pair, "=")
+		if !found || name == "" || value == "" {
+			return nil, usagef("--level: has %s: LEVEL=VALUE is allowed, several joined by commas", config.Quote(pair))
+		}
+		out = append(out, ledger.LevelValue{Level: name, Value: value})
+	}
+	return out, nil
+}
+
+// nameNodes spells the level of nodes as the environment has it: the seed says nodes, and its examples
+// node.
+func (c *factsCall) nameNodes(levels []ledger.LevelValue) error {
+	other := map[string]string{"node": "nodes", "nodes": "node"}
+	for i, l := range levels {
+		if other[l.Level] == "" {
+			continue
+		}
+		e, err := c.client.Environment(c.ctx, c.env)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(e.Levels, l.Level) && slices.Contains(e.Levels, other[l.Level]) {
+			levels[i].Level = other[l.Level]
+		}
+	}
+	return nil
+}
+
+// path is --key in its parts.
+func (c *factsCall) path() ([]string, error) {
+	path, err := config.ParsePath(c.key)
+	if err != nil {
+		return nil, usagef("--key: %w", err)
+	}
+	return path, nil
+}
+
+// factsError is an error of the command line's own that ends it as one of ConfigDB's would.
+type factsError struct {
+	text string
+	kind error
+}
+
+func (e *factsError) Error() string { return e.text }
+func (e *factsError) Unwrap() error { return e.kind }
+
+func notThere(format string, args ...any) error {
+	return &factsError{fmt.Sprintf(format, args...), httpapi.ErrNotFound}
+}
+
+// idOf reads an id.
+func idOf(what, text string) (int64, error) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 0 {
+		return 0, usagef("%s: is %s: an id is allowed", what, config.Quote(text))
+	}
+	return id, nil
+}

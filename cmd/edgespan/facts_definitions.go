@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"edgespan/config"
+	"edgespan/config/facts"
+	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi/factsapi"
+)
+
+func (c *factsCall) definitionRows(data any, all ...ledger.Definition) error {
+	rows := make([][]string, len(all))
+	for i, d := range all {
+		component := ""
+		if d.Component != nil {
+			component = fmt.Sprint(*d.Component)
+		}
+		rows[i] = []string{fmt.Sprint(d.ID), d.Name, component, config.Shorten(d.Content.String())}
+	}
+	return c.answer(data, []string{"ID", "NAME", "COMPONENT", "CONTENT"}, rows)
+}
+
+func listDefinitions(c *factsCall) error {
+	all, err := c.client.Definitions(c.ctx, nil)
+	if err != nil {
+		return err
+	}
+	return c.definitionRows(orEmpty(all), all...)
+}
+
+func showDefinition(c *factsCall) error {
+	id, err := c.definitionID(c.args[0])
+	if err != nil {
+		return err
+	}
+	d, err := c.client.Definition(c.ctx, id)
+	if err != nil {
+		return err
+	}
+	return c.definitionRows(d, d)
+}
+
+// definitionID is a resource definition by its id, or by a name that no other has.
+func (c *factsCall) definitionID(text string) (int64, error) {
+	if id, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return id, nil
+	}
+	all, err := c.client.Definitions(c.ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	var ids []int64
+	for _, d := range all {
+		if d.Name == text {
+			ids = append(ids, d.ID)
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return 0, notThere("resource definition %s: does not exist", config.Quote(text))
+	case 1:
+		return ids[0], nil
+	}
+	return 0, conflicting("resource definition %s: has several ids: one of %s is allowed", config.Quote(text), numbers(ids))
+}
+
+// contents is what --content or stdin says; nil if neither does. The original demands the form of
+// either, and so do we: what looks like JSON may be YAML.
+func (c *factsCall) contents() (facts.JSON, error) {
+	given, piped := c.changed("content"), c.changed("data-format")
+	switch {
+	case given && piped:
+		return nil, usagef("--content: is given with --data-format, which reads stdin: one of them is allowed")
+	case piped && c.changed("type"):
+		return nil, usagef("--type: is given with --data-format: it is the form of --content")
+	case given != c.changed("type"):
+		return nil, usagef("--content: needs --type, and --type needs it: %s are allowed", joined(inputForms))
+	case given && !slices.Contains(inputForms, c.typ):
+		return nil, usagef("--type: is %q: %s are allowed", c.typ, joined(inputForms))
+	case piped && !slices.Contains(inputForms, c.data):
+		return nil, usagef("--data-format: is %q: %s are allowed", c.data, joined(inputForms))
+	case given:
+		return coerced(c.typ, c.content)
+	case piped:
+		return c.stdin(c.data)
+	}
+	return nil, nil
+}
+
+func createDefinition(c *factsCall) error {
+	n := factsapi.NewDefinition{ID: c.given(), Name: c.name}
+	var err error
+	if n.Content, err = c.contents(); err != nil {
+		return err
+	}
+	if c.changed("component-id") {
+		id, err := c.componentID(c.component)
+		if err != nil {
+			return err
+		}
+		n.Component = &id
+	}
+	d, err := c.client.CreateDefinition(c.ctx, n, c.writeOptions())
+	if err != nil {
+		return err
+	}
+	return c.definitionRows(d, d)
+}
+
+func updateDefinition(c *factsCall) error {
+	e := factsapi.DefinitionEdit{Name: c.textOf("name", &c.name)}
+	var err error
+	if e.Content, err = c.contents(); err != nil {
+		return err
+	}
+	if c.changed("component-id") {
+		id, err := c.componentID(c.component)
+		if err != nil {
+			return err
+		}
+		e.Component = new(&id)
+	}
+	if e.Name == nil && e.Component == nil && e.Content == nil {
+		return usagef("def update: says nothing: --name, --component-id, --content or --data-format is needed")
+	}
+	id, err := c.definitionID(c.args[0])
+	if err != nil {
+		return err
+	}
+	return c.done(c.client.EditDefinition(c.ctx, id, e, c.writeOptions()), "Resource_definition with id %d was updated", id)
+}
+
+func deleteDefinition(c *factsCall) error {
+	id, err := c.definitionID(c.args[0])
+	if err != nil {
+		return err
+	}
+	return c.done(c.client.DeleteDefinition(c.ctx, id, c.writeOptions()), "Resource_definition with id %d was deleted", id)
+}

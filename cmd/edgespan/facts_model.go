@@ -1,0 +1,367 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"edgespan/config"
+	"edgespan/config/facts"
+	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/factsapi"
+)
+
+// modelSpecs are the commands of what facts are kept in (reference fuel-configdb §2.2).
+var modelSpecs = []factsSpec{
+	{use: "env", short: "Environments: which components and levels their facts have", sub: []factsSpec{
+		{use: "list", short: "List the environments", forms: modelForms, run: listEnvironments},
+		{use: "show ID", short: "Show one", args: exactArgs(1, "one ID"), complete: environmentIDs, forms: modelForms, run: showEnvironment},
+		{
+			use: "create [--components C,...] [--levels L,...]", short: "Make one; of its levels the first is the least narrow",
+			example: "  edgespan env create --id 1 --components fuel --levels nodes",
+			forms:   modelForms, run: createEnvironment, flags: []factsFlags{idFlag, environmentFlags, messageFlag},
+		},
+		{
+			use: "update ID [--components C,...] [--levels L,...]", short: "Change its components or levels; [] is none. What a level had that is gone is deleted",
+			args: exactArgs(1, "one ID"), complete: environmentIDs, run: updateEnvironment, flags: []factsFlags{environmentFlags, messageFlag},
+		},
+		{use: "delete ID", short: "Delete one with all that it has", args: exactArgs(1, "one ID"), complete: environmentIDs, run: deleteEnvironment, flags: []factsFlags{messageFlag}},
+	}},
+	{use: "comp", short: "Components: sets of resources that environments have", sub: []factsSpec{
+		{use: "list", short: "List the components", forms: modelForms, run: listComponents},
+		{use: "show COMPONENT", short: "Show one", args: exactArgs(1, "one id or name"), complete: componentNames, forms: modelForms, run: showComponent},
+		{
+			use: "create --name NAME", short: "Make one, without resources: def create adds them", needs: []string{"name"}, forms: modelForms, run: createComponent,
+			flags: []factsFlags{idFlag, nameFlag, messageFlag},
+		},
+		{
+			use: "update COMPONENT [--name NAME] [--resource-definitions ID,...]", short: "Rename one, or say which resource definitions it has; [] is none. Those left out are deleted",
+			args: exactArgs(1, "one id or name"), complete: componentNames, run: updateComponent,
+			flags: []factsFlags{nameFlag, messageFlag, func(f *pflag.FlagSet, c *factsCall) {
+				f.StringVarP(&c.definitions, "resource-definitions", "r", "", "ids of all that it has then, joined by commas; [] is none")
+			}},
+		},
+		{
+			use: "delete COMPONENT", short: "Delete one with its resource definitions and what they have", args: exactArgs(1, "one id or name"),
+			complete: componentNames, run: deleteComponent, flags: []factsFlags{messageFlag},
+		},
+	}},
+	{use: "def", short: "Resource definitions: the data sources of a component", sub: []factsSpec{
+		{use: "list", short: "List the resource definitions", forms: modelForms, run: listDefinitions},
+		{use: "show DEFINITION", short: "Show one", args: exactArgs(1, "one id or name"), complete: definitionNames, forms: modelForms, run: showDefinition},
+		{
+			use: "create --name NAME [--component-id ID] [--content TEXT --type T | --data-format F < FILE]", short: "Make one; its content are the lowest values of the resource",
+			example: `  edgespan def create --name astute --component-id 1
+  edgespan def create --name globals --component-id 1 --type json --content '{"id": "%{astute:deployment_id}"}'`,
+			needs: []string{"name"}, forms: modelForms, run: createDefinition, flags: []factsFlags{idFlag, nameFlag, definitionFlags, messageFlag},
+		},
+		{
+			use: "update DEFINITION [--name NAME] [--component-id ID] [--content TEXT --type T | --data-format F < FILE]", short: "Change name, component or content of one",
+			args: exactArgs(1, "one id or name"), complete: definitionNames, run: updateDefinition, flags: []factsFlags{nameFlag, definitionFlags, messageFlag},
+		},
+		{
+			use: "delete DEFINITION", short: "Delete one with all values that it has", args: exactArgs(1, "one id or name"),
+			complete: definitionNames, run: deleteDefinition, flags: []factsFlags{messageFlag},
+		},
+	}},
+	{use: "lvl", short: "Levels of an environment, from the least to the most narrow", sub: []factsSpec{
+		{use: "list --env ID", short: "List the levels of an environment, with their values", needs: []string{"env"}, forms: modelForms, run: listLevels, flags: []factsFlags{envFlag}},
+		{
+			use: "show --env ID LEVEL", short: "Show one", args: exactArgs(1, "one id or name"), complete: levelNames, needs: []string{"env"}, forms: modelForms,
+			run: showLevel, flags: []factsFlags{envFlag},
+		},
+		{
+			use: "update --env ID LEVEL --name NAME", short: "Rename one", args: exactArgs(1, "one id or name"), complete: levelNames, needs: []string{"env", "name"},
+			run: renameLevel, flags: []factsFlags{envFlag, nameFlag, messageFlag},
+		},
+	}},
+}
+
+// noneOf is how the original spells an empty list.
+const noneOf = "[]"
+
+func idFlag(f *pflag.FlagSet, c *factsCall) {
+	f.Int64Var(&c.id, "id", 0, "its id, if that is free; the next one without it")
+}
+
+func nameFlag(f *pflag.FlagSet, c *factsCall) {
+	f.StringVarP(&c.name, "name", "n", "", "its name")
+}
+
+func messageFlag(f *pflag.FlagSet, c *factsCall) {
+	f.StringVarP(&c.message, "message", "m", "", "why; the history keeps it")
+}
+
+func environmentFlags(f *pflag.FlagSet, c *factsCall) {
+	f.StringVarP(&c.components, "components", "i", "", "ids or names of components, joined by commas; [] is none")
+	f.StringVarP(&c.levels, "levels", "l", "", "names of levels, joined by commas, the least narrow first; [] is none")
+}
+
+func definitionFlags(f *pflag.FlagSet, c *factsCall) {
+	f.StringVarP(&c.component, "component-id", "i", "", "id or name of its component")
+	f.StringVarP(&c.content, "content", "p", "", "its content, in the form of --type")
+	f.StringVarP(&c.typ, "type", "t", "", "form of --content: json, yaml")
+	f.StringVarP(&c.data, "data-format", "d", "", "read the content from stdin, in this form: json, yaml")
+}
+
+// given is the id of --id.
+func (c *factsCall) given() *int64 {
+	if !c.changed("id") {
+		return nil
+	}
+	return &c.id
+}
+
+// textOf is a flag's text if it was said.
+func (c *factsCall) textOf(flag string, value *string) *string {
+	if !c.changed(flag) {
+		return nil
+	}
+	return value
+}
+
+// words are what a flag lists.
+func words(text string) []string {
+	if strings.TrimSpace(text) == noneOf {
+		return nil
+	}
+	return list([]string{text})
+}
+
+// refs are components by ids, which are numbers, or names.
+func refs(text string) []facts.JSON {
+	out := []facts.JSON{}
+	for _, w := range words(text) {
+		if id, err := strconv.ParseInt(w, 10, 64); err == nil {
+			out = append(out, facts.JSON(strconv.FormatInt(id, 10)))
+			continue
+		}
+		out = append(out, facts.Quote(w))
+	}
+	return out
+}
+
+// answer prints what ConfigDB has, in the form of --format.
+func (c *factsCall) answer(data any, head []string, rows [][]string) error {
+	if c.format == "table" {
+		t := &table{head: head}
+		for _, r := range rows {
+			t.add(r...)
+		}
+		return t.write(c.a.Out, c.a.Color)
+	}
+	text, err := json.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("print answer: %w", err)
+	}
+	v, err := facts.Parse(text) // YAML and JSON have the same numbers and order of keys
+	if err != nil {
+		return fmt.Errorf("print answer: %w", err)
+	}
+	return c.print(v)
+}
+
+// Environments.
+
+func (c *factsCall) environments(data any, all ...ledger.Environment) error {
+	rows := make([][]string, len(all))
+	for i, e := range all {
+		rows[i] = []string{fmt.Sprint(e.ID), numbers(e.Components), strings.Join(e.Levels, ",")}
+	}
+	return c.answer(data, []string{"ID", "COMPONENTS", "HIERARCHY LEVELS"}, rows)
+}
+
+func numbers(ids []int64) string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = fmt.Sprint(id)
+	}
+	return strings.Join(out, ",")
+}
+
+func listEnvironments(c *factsCall) error {
+	all, err := c.client.Environments(c.ctx)
+	if err != nil {
+		return err
+	}
+	return c.environments(orEmpty(all), all...)
+}
+
+func showEnvironment(c *factsCall) error {
+	id, err := idOf("ID", c.args[0])
+	if err != nil {
+		return err
+	}
+	e, err := c.client.Environment(c.ctx, id)
+	if err != nil {
+		return err
+	}
+	return c.environments(e, e)
+}
+
+func createEnvironment(c *factsCall) error {
+	e, err := c.client.CreateEnvironment(c.ctx, factsapi.NewEnvironment{ID: c.given(), Components: refs(c.components), Levels: words(c.levels)}, c.writeOptions())
+	if err != nil {
+		return err
+	}
+	return c.environments(e, e)
+}
+
+func updateEnvironment(c *factsCall) error {
+	id, err := idOf("ID", c.args[0])
+	if err != nil {
+		return err
+	}
+	var e factsapi.EnvironmentEdit
+	if c.changed("components") {
+		e.Components = new(refs(c.components))
+	}
+	if c.changed("levels") {
+		e.Levels = new(orEmpty(words(c.levels)))
+	}
+	if e.Components == nil && e.Levels == nil {
+		return usagef("env update: says nothing: --components or --levels is needed")
+	}
+	return c.done(c.client.EditEnvironment(c.ctx, id, e, c.writeOptions()), "Environment with id %d was updated", id)
+}
+
+func deleteEnvironment(c *factsCall) error {
+	id, err := idOf("ID", c.args[0])
+	if err != nil {
+		return err
+	}
+	return c.done(c.client.DeleteEnvironment(c.ctx, id, c.writeOptions()), "Environment with id %d was deleted", id)
+}
+
+// Components.
+
+func (c *factsCall) componentRows(data any, all ...ledger.Component) error {
+	rows := make([][]string, len(all))
+	for i, one := range all {
+		var names []string
+		for _, d := range one.Definitions {
+			names = append(names, fmt.Sprintf("%d %s", d.ID, d.Name))
+		}
+		rows[i] = []string{fmt.Sprint(one.ID), one.Name, strings.Join(names, ", ")}
+	}
+	return c.answer(data, []string{"ID", "NAME", "RESOURCE DEFINITIONS"}, rows)
+}
+
+func listComponents(c *factsCall) error {
+	all, err := c.client.Components(c.ctx)
+	if err != nil {
+		return err
+	}
+	return c.componentRows(orEmpty(all), all...)
+}
+
+func showComponent(c *factsCall) error {
+	id, err := c.componentID(c.args[0])
+	if err != nil {
+		return err
+	}
+	one, err := c.client.Component(c.ctx, id)
+	if err != nil {
+		return err
+	}
+	return c.componentRows(one, one)
+}
+
+// componentID is a component by its id or name.
+func (c *factsCall) componentID(text string) (int64, error) {
+	if id, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return id, nil
+	}
+	all, err := c.client.Components(c.ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, one := range all {
+		if one.Name == text {
+			return one.ID, nil
+		}
+	}
+	return 0, notThere("component %s: does not exist", config.Quote(text))
+}
+
+func createComponent(c *factsCall) error {
+	one, err := c.client.CreateComponent(c.ctx, factsapi.NewComponent{ID: c.given(), Name: c.name}, c.writeOptions())
+	if err != nil {
+		return err
+	}
+	return c.componentRows(one, one)
+}
+
+func updateComponent(c *factsCall) error {
+	e := factsapi.ComponentEdit{Name: c.textOf("name", &c.name)}
+	if c.changed("resource-definitions") {
+		all := []factsapi.ByID{}
+		for _, w := range words(c.definitions) {
+			id, err := idOf("--resource-definitions", w)
+			if err != nil {
+				return err
+			}
+			all = append(all, factsapi.ByID{ID: id})
+		}
+		e.Definitions = &all
+	}
+	if e.Name == nil && e.Definitions == nil {
+		return usagef("comp update: says nothing: --name or --resource-definitions is needed")
+	}
+	id, err := c.componentID(c.args[0])
+	if err != nil {
+		return err
+	}
+	return c.done(c.client.EditComponent(c.ctx, id, e, c.writeOptions()), "Component with id %d was updated", id)
+}
+
+func deleteComponent(c *factsCall) error {
+	id, err := c.componentID(c.args[0])
+	if err != nil {
+		return err
+	}
+	return c.done(c.client.DeleteComponent(c.ctx, id, c.writeOptions()), "Component with id %d was deleted", id)
+}
+
+// Levels.
+
+func (c *factsCall) levelRows(data any, all ...ledger.Level) error {
+	rows := make([][]string, len(all))
+	for i, l := range all {
+		parent := ""
+		if l.Parent != nil {
+			parent = *l.Parent
+		}
+		rows[i] = []string{fmt.Sprint(l.ID), l.Name, parent, strings.Join(l.Values, ",")}
+	}
+	return c.answer(data, []string{"ID", "NAME", "PARENT", "VALUES"}, rows)
+}
+
+func listLevels(c *factsCall) error {
+	all, err := c.client.Levels(c.ctx, c.env)
+	if err != nil {
+		return err
+	}
+	return c.levelRows(orEmpty(all), all...)
+}
+
+func showLevel(c *factsCall) error {
+	l, err := c.client.Level(c.ctx, c.env, c.args[0])
+	if err != nil {
+		return err
+	}
+	return c.levelRows(l, l)
+}
+
+func renameLevel(c *factsCall) error {
+	return c.done(c.client.RenameLevel(c.ctx, c.env, c.args[0], c.name, c.writeOptions()), "Hierarchy_level %s was renamed to %s", c.args[0], c.name)
+}
+
+// conflicting says that what was typed means more than one thing.
+func conflicting(format string, args ...any) error {
+	return &factsError{fmt.Sprintf(format, args...), httpapi.ErrConflict}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi/factsapi"
+)
+
+// nodeFactSpecs are the commands of registered nodes and of secrets, which the original does not have.
+var nodeFactSpecs = []factsSpec{
+	{use: "node", short: "Nodes that are registered in an environment: each of their names reaches the same facts", sub: []factsSpec{
+		{use: "list --env ID", short: "List the registered nodes", needs: []string{"env"}, forms: modelForms, run: listFactNodes, flags: []factsFlags{envFlag}},
+		{
+			use: "set --env ID NODE [--fqdn NAME] [--certname NAME]", short: "Register a node by its id, or replace its other names", args: exactArgs(1, "one id"),
+			complete: factNodeNames, needs: []string{"env"}, run: setFactNode,
+			flags: []factsFlags{envFlag, messageFlag, func(f *pflag.FlagSet, c *factsCall) {
+				f.StringVar(&c.fqdn, "fqdn", "", "name of the host, with its domain")
+				f.StringVar(&c.certname, "certname", "", "name in Puppet's certificate")
+			}},
+		},
+		{
+			use: "del --env ID NODE", short: "Take a node from an environment, by any of its names", args: exactArgs(1, "one id or name"),
+			complete: factNodeNames, needs: []string{"env"}, run: deleteFactNode, flags: []factsFlags{envFlag, messageFlag},
+		},
+	}},
+	{use: "secrets", short: "Which keys of a resource are secret: shown to admins, and to a node its own", sub: []factsSpec{
+		{use: "show DEFINITION", short: "Show the secret keys", args: exactArgs(1, "one id or name"), complete: definitionNames, forms: modelForms, run: showSecrets},
+		{
+			use: "set DEFINITION PATH...", short: "Say which keys are secret, all of them; * is any key, [] is none",
+			example: "  edgespan config secrets set astute 'users.*.password' nova.db_password",
+			args:    atLeast(2, "DEFINITION PATH..."), complete: definitionNames, run: setSecrets, flags: []factsFlags{messageFlag},
+		},
+	}},
+}
+
+func listFactNodes(c *factsCall) error {
+	all, err := c.client.Nodes(c.ctx, c.env)
+	if err != nil {
+		return err
+	}
+	rows := make([][]string, len(all))
+	for i, n := range all {
+		rows[i] = []string{n.ID, n.FQDN, n.Certname}
+	}
+	return c.answer(orEmpty(all), []string{"ID", "FQDN", "CERTNAME"}, rows)
+}
+
+func setFactNode(c *factsCall) error {
+	return c.done(c.client.PutNode(c.ctx, c.env, ledger.Node{ID: c.args[0], FQDN: c.fqdn, Certname: c.certname}, c.writeOptions()), "Node %s was registered in environment %d", c.args[0], c.env)
+}
+
+func deleteFactNode(c *factsCall) error {
+	return c.done(c.client.DeleteNode(c.ctx, c.env, c.args[0], c.writeOptions()), "Node %s was taken from environment %d", c.args[0], c.env)
+}
+
+func showSecrets(c *factsCall) error {
+	id, err := c.definitionID(c.args[0])
+	if err != nil {
+		return err
+	}
+	keys, err := c.client.Secrets(c.ctx, id)
+	if err != nil {
+		return err
+	}
+	rows := make([][]string, len(keys))
+	for i, k := range keys {
+		rows[i] = []string{k}
+	}
+	return c.answer(orEmpty(keys), []string{"KEY"}, rows)
+}
+
+func setSecrets(c *factsCall) error {
+	id, err := c.definitionID(c.args[0])
+	if err != nil {
+		return err
+	}
+	keys := c.args[1:]
+	if len(keys) == 1 && keys[0] == noneOf {
+		keys = nil
+	}
+	return c.done(c.client.DeclareSecrets(c.ctx, id, keys, c.writeOptions()), "Secrets of resource_definition with id %d were set", id)
+}
+
+// Completions: they find nothing where ConfigDB does not answer.
+
+// completions asks ConfigDB, for as long as the TAB key may hang.
+func (c *factsCall) completions(cmd *cobra.Command, find factsCompleter) []string {
+	ctx := cmd.Context()
+	if ctx == nil {
+		ctx = context.Background() // cobra's completion runs without one
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	client, err := c.open(ctx)
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	names, err := find(ctx, client, c)
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
+// named makes a completer of a list and what it is called.
+func named[T any](ask func(context.Context, *factsapi.Client, *factsCall) ([]T, error), name func(T) string) factsCompleter {
+	return func(ctx context.Context, client *factsapi.Client, c *factsCall) ([]string, error) {
+		all, err := ask(ctx, client, c)
+		out := make([]string, len(all))
+		for i, one := range all {
+			out[i] = name(one)
+		}
+		return out, err
+	}
+}
+
+func askLevels(ctx context.Context, client *factsapi.Client, c *factsCall) ([]ledger.Level, error) {
+	return client.Levels(ctx, c.env)
+}
+
+func askDefinitions(ctx context.Context, client *factsapi.Client, _ *factsCall) ([]ledger.Definition, error) {
+	return client.Definitions(ctx, nil)
+}
+
+var (
+	environmentIDs = named(func(ctx context.Context, client *factsapi.Client, _ *factsCall) ([]ledger.Environment, error) {
+		return client.Environments(ctx)
+	}, func(e ledger.Environment) string { return fmt.Sprint(e.ID) })
+
+	componentNames = named(func(ctx context.Context, client *factsapi.Client, _ *factsCall) ([]ledger.Component, error) {
+		return client.Components(ctx)
+	}, func(one ledger.Component) string { return one.Name })
+
+	factNodeNames = named(func(ctx context.Context, client *factsapi.Client, c *factsCall) ([]ledger.Node, error) {
+		return client.Nodes(ctx, c.env)
+	}, func(n ledger.Node) string { return n.ID })
+
+	definitionNames = named(askDefinitions, func(d ledger.Definition) string { return d.Name })
+	resourceNames   = definitionNames
+	levelNames      = named(askLevels, func(l ledger.Level) string { return l.Name })
+	levelStarts     = named(askLevels, func(l ledger.Level) string { return l.Name + "=" })
+)

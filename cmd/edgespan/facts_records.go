@@ -1,0 +1,243 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"edgespan/config/facts"
+	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi/factsapi"
+)
+
+// recordSpecs are the commands of versions and revisions, which the original does not have.
+var recordSpecs = []factsSpec{
+	{
+		use: "history [--env ID [--level nodes=NODE] [--resource NAME]]", short: "List the revisions of the facts, or the versions of one resource: who, when, what and why, the newest first",
+		long: `List the revisions of the facts, the newest first; with --env those of one environment. With --resource it is the
+versions of its values at exactly that level, or with --overrides of its overrides.`,
+		example: `  edgespan config history --env 1
+  edgespan config history --env 1 --level nodes=1 --resource astute`,
+		forms: lookForms, run: listRecords, flags: []factsFlags{placeFlags, halfFlag, pageFlags},
+	},
+	{
+		use: "diff --env ID [--level nodes=NODE] --resource NAME [VERSION [VERSION]]", short: "Show what differs between two versions of a resource",
+		long: `Show what differs between two versions of the values at exactly that level, or with --overrides of the overrides: the
+newest and that before it; with one VERSION that and the newest. 0 is nothing at all. json and yaml are a JSON Patch.`,
+		args:  rangeArgs(0, 2, "one VERSION, two or none"),
+		needs: []string{"env", "resource"}, forms: []string{"plain", "json", "yaml"}, run: diffFacts, flags: []factsFlags{placeFlags, halfFlag},
+	},
+	{
+		use: "rollback --env ID [--level nodes=NODE] [--resource NAME] {--version N|--revision N}", short: "Bring a resource, or all of a place, back to what it was",
+		long: `Make what the values had as a version, or at a revision of the facts, their newest version; with --overrides those. Without
+--resource all resources of that place go back to a revision, values and overrides.`,
+		example: `  edgespan config rollback --env 1 --level nodes=1 --resource astute --version 3
+  edgespan config rollback --env 1 --level nodes=1 --revision 40 --dry-run`,
+		needs: []string{"env"}, run: rollbackFacts,
+		flags: []factsFlags{placeFlags, halfFlag, writeFlags, func(f *pflag.FlagSet, c *factsCall) {
+			f.Uint64Var(&c.version, "version", 0, "version to go back to")
+			f.Uint64Var(&c.revision, "revision", 0, "revision of the facts to go back to")
+		}},
+	},
+	{
+		use: "watch [--env ID [--level nodes=NODE] [--resource NAME]]", short: "Show each change of the facts as it happens, until it is interrupted",
+		example: "  edgespan config watch --env 1 --resource astute",
+		forms:   lookForms, run: watchFacts,
+		flags: []factsFlags{placeFlags, func(f *pflag.FlagSet, c *factsCall) {
+			f.Uint64Var(&c.since, "since", 0, "begin with what came after this revision; 0 is all, from now on without it")
+		}},
+	},
+}
+
+// needsEnv holds a resource and a level to their environment.
+func (c *factsCall) needsEnv() error {
+	for _, flag := range []string{"level", "resource"} {
+		if c.changed(flag) && !c.changed("env") {
+			return usagef("--%s: is given without --env: both are needed", flag)
+		}
+	}
+	return nil
+}
+
+func listRecords(c *factsCall) error {
+	switch {
+	case c.limit < 1:
+		return usagef("--limit: is %d: a number above 0 is allowed", c.limit)
+	case c.resource == "" && (c.changed("level") || c.overrides):
+		return usagef("--resource: is missing beside --level or --overrides: it is their versions that are listed")
+	}
+	if err := c.needsEnv(); err != nil {
+		return err
+	}
+	if c.resource != "" {
+		return listVersions(c)
+	}
+	all, err := c.client.History(c.ctx, ledger.RecordsQuery{Environment: c.env, Before: c.before, Limit: c.limit})
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 && c.format == "table" {
+		c.a.say("no revisions")
+		return nil
+	}
+	rows := make([][]string, len(all))
+	for i, r := range all {
+		rows[i] = []string{fmt.Sprint(r.Revision), moment(&r.Time), r.Author, changesCell(r.Changes), r.Message}
+	}
+	return c.answer(orEmpty(all), []string{"REVISION", "TIME", "AUTHOR", "CHANGES", "MESSAGE"}, rows)
+}
+
+func listVersions(c *factsCall) error {
+	p, err := c.place()
+	if err != nil {
+		return err
+	}
+	all, err := c.client.Versions(c.ctx, p, c.kind(), c.before, c.limit)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 && c.format == "table" {
+		c.a.say("no versions")
+		return nil
+	}
+	rows := make([][]string, len(all))
+	for i, v := range all {
+		size := fmt.Sprint(v.Size)
+		if v.Removed {
+			size = "removed"
+		}
+		rows[i] = []string{fmt.Sprint(v.Number), fmt.Sprint(v.Revision), moment(&v.Time), v.Author, size, v.Message}
+	}
+	return c.answer(orEmpty(all), []string{"VERSION", "REVISION", "TIME", "AUTHOR", "SIZE", "MESSAGE"}, rows)
+}
+
+// changesCell is what a revision changed in one cell: an import writes thousands.
+func changesCell(changes []ledger.Change) string {
+	const few = 2
+	var out []string
+	for _, ch := range changes[:min(few, len(changes))] {
+		out = append(out, changeOf(ch)+" "+ch.Did)
+	}
+	if len(changes) > few {
+		out = append(out, fmt.Sprintf("and %d more", len(changes)-few))
+	}
+	return strings.Join(out, ", ")
+}
+
+func diffFacts(c *factsCall) error {
+	p, err := c.place()
+	if err != nil {
+		return err
+	}
+	from, to, err := c.between(p)
+	if err != nil {
+		return err
+	}
+	before, after := facts.JSON("{}"), facts.JSON("{}")
+	for _, v := range []struct {
+		doc     *facts.JSON
+		version uint64
+		newest  bool
+	}{{&before, from, false}, {&after, to, to == 0}} {
+		if v.version == 0 && !v.newest {
+			continue
+		}
+		got, err := c.client.Read(c.ctx, p, c.kind(), factsapi.Read{Version: v.version})
+		if err != nil {
+			return err
+		}
+		*v.doc = got.Body
+	}
+	diff := facts.Diff(before, after)
+	if c.format != "plain" {
+		return c.answer(orEmpty(diff), nil, nil)
+	}
+	if len(diff) == 0 {
+		c.a.say("nothing differs")
+	}
+	for _, d := range diff {
+		if _, err := fmt.Fprintln(c.a.Out, printable(d.String())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// between are the two versions that are compared; the second 0 is the newest.
+func (c *factsCall) between(p factsapi.Place) (from, to uint64, err error) {
+	if len(c.args) == 0 {
+		all, err := c.client.Versions(c.ctx, p, c.kind(), 0, 2)
+		switch {
+		case err != nil:
+			return 0, 0, err
+		case len(all) == 0:
+			return 0, 0, notThere("diff: there is no version yet")
+		case len(all) == 1:
+			return 0, all[0].Number, nil
+		}
+		return all[1].Number, all[0].Number, nil
+	}
+	if from, err = revisionOf("VERSION", c.args[0]); err != nil {
+		return 0, 0, err
+	}
+	if len(c.args) > 1 {
+		if to, err = revisionOf("VERSION", c.args[1]); err == nil && to == 0 {
+			err = usagef("diff: the second VERSION is 0: a version from 1 on is allowed")
+		}
+	}
+	return from, to, err
+}
+
+func rollbackFacts(c *factsCall) error {
+	if (c.version > 0) == (c.revision > 0) {
+		return usagef("rollback: one of --version and --revision is needed, a number above 0")
+	}
+	if c.resource == "" && (c.version > 0 || c.overrides) {
+		return usagef("--resource: is missing: without it all resources of a place go back to a --revision, values and overrides")
+	}
+	p, err := c.place()
+	if err != nil {
+		return err
+	}
+	if c.resource == "" {
+		stored, err := c.client.RollbackPlace(c.ctx, p, c.revision, c.writeOptions())
+		return c.did(stored, err, "%s went back to revision %d", many(len(stored.Changes), "record"), c.revision)
+	}
+	stored, err := c.client.Rollback(c.ctx, p, c.kind(), factsapi.RollbackBody{Version: c.version, Revision: c.revision}, c.writeOptions())
+	if err == nil && !c.dryRun && !stored.Changed {
+		c.a.say("%s is as it was then already", nameOf(c.kind()))
+		return nil
+	}
+	if c.version > 0 {
+		return c.did(stored, err, "%s went back to version %d", nameOf(c.kind()), c.version)
+	}
+	return c.did(stored, err, "%s went back to revision %d", nameOf(c.kind()), c.revision)
+}
+
+func watchFacts(c *factsCall) error {
+	if err := c.needsEnv(); err != nil {
+		return err
+	}
+	p, err := c.place()
+	if err != nil {
+		return err
+	}
+	// What is wrong from the beginning ends the command; later it is waited for.
+	if _, err := c.client.History(c.ctx, ledger.RecordsQuery{Environment: c.env, Limit: 1}); err != nil {
+		return err
+	}
+	o := factsapi.WatchOptions{Environment: c.env, Resource: c.resource, Since: c.since, FromStart: c.changed("since") && c.since == 0}
+	if n := len(p.Levels); n > 0 {
+		o.Level = &p.Levels[n-1]
+	}
+	l := c.a.newLive(c.format, []string{"TIME", "REVISION", "AUTHOR", "CHANGES", "MESSAGE"}, []int{20, 8, 12, 44})
+	ctx := c.cmd.Context() // without the time limit of one question
+	err = c.client.Watch(ctx, o, retryWatch, func(r ledger.Record) error {
+		return l.tell(r, "", []string{moment(&r.Time), fmt.Sprint(r.Revision), r.Author, changesCell(r.Changes), r.Message})
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/pflag"
+
+	"edgespan/config/httpapi/factsapi"
+	"edgespan/platform/keystone"
+)
+
+// configService is the type of ConfigDB in Keystone's catalog (reference fuel-configdb §5).
+const configService = "config"
+
+// doorFlags say who asks, beside what all commands have that ask a controller.
+type doorFlags struct {
+	user, passwordFile string
+	insecure           bool
+}
+
+func (d *doorFlags) bind(f *pflag.FlagSet) {
+	f.StringVar(&d.user, "user", "", "ask as this user, by its password (Basic), in the place of a token")
+	f.StringVar(&d.passwordFile, "password-file", "", "file with the password of --user; EDGESPAN_PASSWORD without it")
+	f.BoolVar(&d.insecure, "insecure", false, "take any certificate of ConfigDB: whoever stands between can read and change all")
+}
+
+// open is a client of the ConfigDB that flags, environment, Keystone's catalog or a context name.
+func (c *factsCall) open(ctx context.Context) (*factsapi.Client, error) {
+	where, cloud, err := c.where(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c.door.insecure {
+		if c.a.fleet.CAFile != "" || c.a.fleet.CASHA256 != "" {
+			return nil, usagef("--insecure: is given with --ca-file or --ca-sha256: one of them is allowed")
+		}
+		where.CAFile, where.CASHA256 = "", ""
+	}
+	transport, err := where.transport()
+	if err != nil {
+		return nil, err
+	}
+	transport.TLSClientConfig.InsecureSkipVerify = c.door.insecure
+	o := factsapi.Options{URL: where.Controller, Transport: transport}
+	if o.Authorize, err = c.who(where.TokenFile); err != nil {
+		return nil, err
+	}
+	if o.Authorize == nil && cloud != nil {
+		if err := cloud.enter(ctx); err != nil {
+			return nil, err
+		}
+		cloud.next, o.Transport = transport, cloud
+	}
+	client, err := factsapi.NewClient(o)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return client, nil
+}
+
+// where says where ConfigDB is and what its certificate is checked by, and with which user of Keystone
+// it may be asked; nil: there is none.
+func (c *factsCall) where(ctx context.Context) (fleetContext, *visitor, error) {
+	a := c.a
+	if a.Env("OS_AUTH_URL") == "" {
+		t, err := a.fleetTarget()
+		return t, nil, err
+	}
+	e, err := keystone.FromEnv(a.Env)
+	if err != nil {
+		return fleetContext{}, nil, &usageError{err}
+	}
+	v := &visitor{env: e}
+	if a.setting(a.fleet.Controller, "EDGESPAN_CONTROLLER", "")+a.setting(a.fleet.context, "EDGESPAN_CONTEXT", "") != "" {
+		t, err := a.fleetTarget()
+		return t, v, err
+	}
+	if err := v.enter(ctx); err != nil {
+		return fleetContext{}, nil, err
+	}
+	endpoint, err := v.session.Endpoint(configService, e.Interface, e.Region)
+	if err != nil {
+		return fleetContext{}, nil, &usageError{err}
+	}
+	// The catalog stands in the place of a flag: what a context has is of another controller.
+	fleet := a.fleet
+	defer func() { a.fleet = fleet }()
+	a.fleet.Controller = endpoint
+	t, err := a.fleetTarget()
+	if t.CAFile == "" && t.CASHA256 == "" {
+		t.CAFile = e.CAFile
+	}
+	return t, v, err
+}
+
+// who is what says who asks; nil if nobody has said it.
+func (c *factsCall) who(tokenFile string) (func(*http.Request), error) {
+	user := c.door.user
+	switch {
+	case user != "" && c.a.fleet.TokenFile != "":
+		return nil, usagef("--user: is given with --token-file: one of them is allowed")
+	case user == "" && c.a.fleet.TokenFile == "":
+		user = c.a.Env("EDGESPAN_USER")
+	}
+	switch {
+	case user != "":
+		password, err := c.password()
+		if err != nil {
+			return nil, err
+		}
+		return factsapi.WithPassword(user, password), nil
+	case c.door.passwordFile != "":
+		return nil, usagef("--password-file: is given without --user or EDGESPAN_USER")
+	case tokenFile != "":
+		token, err := readToken(tokenFile)
+		if err != nil {
+			return nil, err
+		}
+		return factsapi.WithToken(token), nil
+	}
+	return nil, nil
+}
+
+// password is that of --user. What is wrong with it never quotes it.
+func (c *factsCall) password() (string, error) {
+	file := c.door.passwordFile
+	if file == "" {
+		if p := c.a.Env("EDGESPAN_PASSWORD"); p != "" {
+			return p, nil
+		}
+		return "", usagef("--password-file: is missing: a file with the password of --user is allowed, or EDGESPAN_PASSWORD")
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read password: %w", &inputError{err})
+	}
+	password := strings.TrimRight(string(text), "\r\n")
+	if password == "" || strings.ContainsAny(password, "\r\n") {
+		return "", usagef("--password-file: %s: holds no password: one line is allowed", file)
+	}
+	return password, nil
+}
+
+// visitor asks with a token of Keystone, and logs in once more when the token is refused: it may have
+// expired in a long watch.
+type visitor struct {
+	env  keystone.Env
+	next *http.Transport
+
+	mu      sync.Mutex
+	session keystone.Session
+}
+
+// enter logs in, if that is not done yet.
+func (v *visitor) enter(ctx context.Context) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.session.Token != "" {
+		return nil
+	}
+	s, err := v.env.Login(ctx)
+	if err == nil {
+		v.session = s
+	}
+	return err
+}
+
+// again logs in once more, unless somebody has done so since a token was tried.
+func (v *visitor) again(ctx context.Context, tried string) (string, error) {
+	v.mu.Lock()
+	if v.session.Token == tried {
+		v.session.Token = ""
+	}
+	v.mu.Unlock()
+	err := v.enter(ctx)
+	return v.token(), err
+}
+
+func (v *visitor) token() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.session.Token
+}
+
+// RoundTrip asks, and once more with a new token where the first is refused.
+func (v *visitor) RoundTrip(r *http.Request) (*http.Response, error) {
+	token := v.token()
+	resp, err := v.with(r, token)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized {
+		return resp, err
+	}
+	renewed, fault := v.again(r.Context(), token)
+	if fault != nil {
+		return resp, nil //nolint:nilerr // the refusal is the answer, with its reason
+	}
+	if r.GetBody != nil {
+		if r.Body, err = r.GetBody(); err != nil {
+			return resp, nil //nolint:nilerr // as above
+		}
+	}
+	_ = resp.Body.Close() // only read from
+	return v.with(r, renewed)
+}
+
+// with sends a request with a token: a RoundTripper changes no request that it was given.
+func (v *visitor) with(r *http.Request, token string) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("X-Auth-Token", token)
+	return v.next.RoundTrip(r)
+}
+
+// CloseIdleConnections drops those of the transport.
+func (v *visitor) CloseIdleConnections() { v.next.CloseIdleConnections() }

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
+
+	"edgespan/config"
+	"edgespan/config/facts"
+	"edgespan/config/httpapi"
+)
+
+// valueTypes are those of --type.
+var valueTypes = []string{"null", "int", "str", "json", "yaml", "bool"}
+
+func valueFlags(f *pflag.FlagSet, c *factsCall) {
+	f.StringVarP(&c.value, "value", "v", "", "what to write; stdin without it")
+	f.StringVarP(&c.typ, "type", "t", "", "what --value is: "+strings.Join(valueTypes, ", ")+"; a YAML scalar without it")
+}
+
+// written is the value that a command line says: that of --value in the type of --type, or what
+// stdin has (reference fuel-configdb §2.2; a value without a type is the contract's).
+func (c *factsCall) written() (facts.JSON, error) {
+	given, formatted := c.changed("value"), c.changed("format")
+	switch {
+	case c.changed("type") && !slices.Contains(valueTypes, c.typ):
+		return nil, usagef("--type: is %q: %s are allowed", c.typ, joined(valueTypes))
+	case given && formatted:
+		return nil, usagef("You shouldn't specify --format if you pass value in command line, specify --type instead.")
+	case given && c.typ == "null":
+		return nil, usagef("You shouldn't specify a value for 'null' type because there can be only one.")
+	case formatted && c.typ != "" && c.format != c.typ:
+		return nil, usagef("--format: is %s with --type %s: --format says what stdin has, and --type what --value is: one of them is allowed", c.format, c.typ)
+	case c.typ == "null":
+		return facts.JSON("null"), nil
+	case given:
+		return coerced(c.typ, c.value)
+	case c.typ == "json" || c.typ == "yaml":
+		return c.stdin(c.typ)
+	case c.typ != "":
+		return nil, usagef("--type specifies type for value provided in --value but there is not --value argument")
+	}
+	return c.stdin(c.format)
+}
+
+// coerced is a text of the command line in a type.
+func coerced(typ, text string) (facts.JSON, error) {
+	if !utf8.ValidString(text) {
+		return nil, usagef("--value: is no UTF-8: text in UTF-8 is allowed")
+	}
+	bad := func(allowed string) error {
+		return usagef("Bad value for '%s' type: %s: %s", typ, config.Quote(text), allowed)
+	}
+	switch typ {
+	case "":
+		return scalar(text)
+	case "str":
+		return facts.Quote(text), nil
+	case "int":
+		n, is := integer(text)
+		if !is {
+			return nil, bad("a whole number is allowed")
+		}
+		return facts.JSON(n), nil
+	case "bool":
+		switch strings.ToLower(text) {
+		case "1", "true":
+			return facts.JSON("true"), nil
+		case "0", "false":
+			return facts.JSON("false"), nil
+		}
+		return nil, bad("1, true, 0 and false are allowed")
+	case "json":
+		v, err := facts.Parse([]byte(text))
+		if err != nil {
+			return nil, bad(err.Error())
+		}
+		return v, nil
+	}
+	v, more, err := facts.FromYAML([]byte(text))
+	switch {
+	case err != nil:
+		return nil, bad(err.Error())
+	case more:
+		return nil, bad("one document is allowed")
+	}
+	return v, nil
+}
+
+// scalar is a text as the YAML scalar that it is.
+func scalar(text string) (facts.JSON, error) {
+	const hint = "a YAML scalar is allowed without --type; --type str takes any text, --type json and yaml take lists and mappings"
+	v, more, err := facts.FromYAML([]byte(text))
+	switch {
+	case err != nil:
+		return nil, usagef("--value: %w: %s", err, hint)
+	case more || v[0] == '[' || v[0] == '{':
+		return nil, usagef("--value: is %s: %s", config.Quote(text), hint)
+	}
+	return v, nil
+}
+
+// wholeNumber is what Python's int takes, which read --type int of the original.
+var wholeNumber = regexp.MustCompile(`^[+-]?[0-9]+(_[0-9]+)*$`)
+
+// integer is a whole number of any length in JSON.
+func integer(text string) (string, bool) {
+	text = strings.TrimSpace(text)
+	if !wholeNumber.MatchString(text) {
+		return "", false
+	}
+	n, is := new(big.Int).SetString(strings.ReplaceAll(text, "_", ""), 10)
+	return n.String(), is
+}
+
+// stdin is the value that stdin has, in a form.
+func (c *factsCall) stdin(form string) (facts.JSON, error) {
+	text, err := io.ReadAll(c.a.In)
+	if err != nil {
+		return nil, fmt.Errorf("read stdin: %w", err)
+	}
+	var v facts.JSON
+	more := false
+	switch {
+	case strings.TrimSpace(string(text)) == "":
+		return nil, usagef("stdin: is empty: a value in %s is allowed, or --value", strings.ToUpper(form))
+	case form == "yaml":
+		v, more, err = facts.FromYAML(text)
+	default:
+		v, err = facts.Parse(text)
+	}
+	if err != nil {
+		return nil, &httpapi.Rejected{Faults: []string{"stdin: " + err.Error()}}
+	}
+	if more {
+		c.a.say("Warning: will use only first document from YAML stream")
+	}
+	return v, nil
+}

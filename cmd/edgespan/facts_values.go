@@ -1,0 +1,283 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"edgespan/config/facts"
+	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi/factsapi"
+)
+
+// valueSpecs are the commands of values and overrides.
+var valueSpecs = []factsSpec{
+	{
+		use: "get --env ID [--level nodes=NODE] --resource NAME [--key KEY]", short: "Print the effective values of a resource, or one of them",
+		long: `Print the effective values of a resource, or with --key one of them: those of the environment, its overrides, those
+of each level, and its overrides; the last one counts. --format plain prints a string as it is, json and
+yaml print {KEY: value}. What is not there ends the command with 10.`,
+		example: `  edgespan config get --env 1 --level node=node-1.domain.tld --resource astute
+  edgespan config get --env 1 --level node=node-1.domain.tld --resource astute --key deployment_id --format plain`,
+		needs: []string{"env", "resource"}, forms: valueForms, run: getFacts,
+		flags: []factsFlags{placeFlags, keyFlag, func(f *pflag.FlagSet, c *factsCall) {
+			f.BoolVarP(&c.lookup, "show-lookup", "s", false, "with each top-level value the level that it is of: [value, level]")
+			f.Uint64Var(&c.version, "version", 0, "as it was when the values of this level had this version")
+			f.Uint64Var(&c.revision, "revision", 0, "as it was at this revision of the facts")
+			f.BoolVar(&c.values, "values", false, "what was set at exactly this level, not what is effective")
+			f.BoolVar(&c.overrides, "overrides", false, "what is overridden at exactly this level, not what is effective")
+			f.BoolVar(&c.etag, "etag", false, "print the ETag only, for --if-match; with --values or --overrides")
+		}},
+	},
+	{
+		use: "set --env ID [--level nodes=NODE] --resource NAME [--key KEY] [--value VALUE]", short: "Set the values of a resource, all of them or one; override is what people mostly want",
+		long: "Set the values of a resource: all of them, or with --key one." + aboutWritten,
+		example: `  edgespan config set --env 1 --level node=1 --resource astute --format yaml < astute.yaml
+  edgespan config set --env 1 --resource astute --key debug --type bool --value true`,
+		needs: []string{"env", "resource"}, forms: inputForms, input: true, run: func(c *factsCall) error { return setFacts(c, ledger.Values) },
+		flags: []factsFlags{placeFlags, keyFlag, valueFlags, boundFlags},
+	},
+	{
+		use: "override --env ID [--level nodes=NODE] --resource NAME [--key KEY] [--value VALUE]", short: "Override values of a resource; the values that were uploaded stay as they are",
+		long: "Override values of a resource: all of its overrides are replaced, or with --key one. They stay when values are uploaded anew." + aboutWritten,
+		example: `  edgespan config override --env 1 --level node=node-1.domain.tld --resource astute --key deployment_id --value 2
+  edgespan config override --env 1 --resource astute --key proxy --type null`,
+		needs: []string{"env", "resource"}, forms: inputForms, input: true, run: func(c *factsCall) error { return setFacts(c, ledger.Overrides) },
+		flags: []factsFlags{placeFlags, keyFlag, valueFlags, boundFlags},
+	},
+	{
+		use: "del --env ID [--level nodes=NODE] --resource NAME --key KEY", short: "Delete one of the values of a resource, or with --all all of them",
+		needs: []string{"env", "resource"}, run: func(c *factsCall) error { return deleteFacts(c, ledger.Values) },
+		flags: []factsFlags{placeFlags, keyFlag, allFlag, boundFlags},
+	},
+	{use: "rm", short: "Remove overrides", sub: []factsSpec{{
+		use: "override --env ID [--level nodes=NODE] --resource NAME --key KEY", short: "Delete one of the overrides of a resource, or with --all all of them",
+		needs: []string{"env", "resource"}, run: func(c *factsCall) error { return deleteFacts(c, ledger.Overrides) },
+		flags: []factsFlags{placeFlags, keyFlag, allFlag, boundFlags},
+	}}},
+}
+
+const aboutWritten = ` What to write is --value,
+read as --type says, or as a YAML scalar without it (2 is a number, true a boolean, "2" in quotes a string);
+--type null needs none. Without --value stdin is read: JSON, or what --format or --type says.`
+
+func allFlag(f *pflag.FlagSet, c *factsCall) {
+	f.BoolVar(&c.all, "all", false, "all of them, in the place of one --key; the versions stay in the history")
+}
+
+// nameOf is what the original calls a half of a record in its messages.
+func nameOf(k ledger.Kind) string {
+	if k == ledger.Overrides {
+		return "ResourceOverride"
+	}
+	return "ResourceValue"
+}
+
+func getFacts(c *factsCall) error {
+	exact := c.values || c.overrides
+	switch {
+	case c.values && c.overrides:
+		return usagef("--values: is given with --overrides: one of them is allowed")
+	case c.lookup && exact:
+		return usagef("--show-lookup: is given with --values or --overrides: effective values have a lookup")
+	case c.etag && !exact:
+		return usagef("--etag: is given without --values or --overrides: what is written is one of them")
+	case c.version > 0 && c.revision > 0:
+		return usagef("--version: is given with --revision: one of them is allowed")
+	}
+	var path []string
+	var err error
+	if c.changed("key") {
+		if path, err = c.path(); err != nil {
+			return err
+		}
+	}
+	p, err := c.place()
+	if err != nil {
+		return err
+	}
+	got, err := c.client.Read(c.ctx, p, c.kind(), factsapi.Read{Effective: !exact, Lookup: c.lookup, Version: c.version, Revision: c.revision})
+	switch {
+	case err != nil:
+		return err
+	case c.etag:
+		_, err := fmt.Fprintln(c.a.Out, got.ETag)
+		return err
+	case path == nil:
+		return c.print(got.Body)
+	}
+	v, err := valueAt(got.Body, path, c.lookup)
+	switch {
+	case err != nil:
+		return err
+	case c.format == "plain":
+		return c.print(v)
+	}
+	return c.print(facts.NewObject([]facts.Member{{Key: c.key, Value: v}}).JSON())
+}
+
+// valueAt is the value at a path. The whole is asked for, and not the value: so a key with a dot can be
+// found, and one that is missing is told from what else is a conflict. Of a lookup it is the value
+// with the level of the top-level key.
+func valueAt(doc facts.JSON, path []string, lookup bool) (facts.JSON, error) {
+	if !lookup {
+		return found(doc, path, path)
+	}
+	pair, err := found(doc, path[:1], path)
+	if err != nil {
+		return nil, err
+	}
+	both := pair.Elements() // a value and the level that it is of
+	v, err := found(both[0], path[1:], path)
+	if err != nil {
+		return nil, err
+	}
+	return facts.JSON("[" + v.String() + "," + both[1].String() + "]"), nil
+}
+
+// found is the value at a path; whole is what messages name.
+func found(doc facts.JSON, path, whole []string) (facts.JSON, error) {
+	if len(path) == 0 {
+		return doc, nil
+	}
+	v, err := facts.At(doc, path)
+	if err != nil {
+		return nil, notThere("key %s: %s", strings.Join(whole, "."), err)
+	}
+	return v, nil
+}
+
+// print prints a value in the form of --format.
+func (c *factsCall) print(v facts.JSON) error {
+	var out []byte
+	switch c.format {
+	case "plain":
+		text, is := v.Text()
+		if !is && v.String() != "null" {
+			text = v.String()
+		}
+		out = []byte(text + "\n")
+	case "yaml":
+		out = facts.ToYAML(v)
+	default:
+		var b bytes.Buffer
+		if err := json.Indent(&b, v, "", "  "); err != nil {
+			return fmt.Errorf("print answer: %w", err)
+		}
+		out = append(escapeJSON(b.Bytes()), '\n')
+	}
+	_, err := c.a.Out.Write(out)
+	return err
+}
+
+// setFacts replaces a half of a record, or sets one key of it.
+func setFacts(c *factsCall, k ledger.Kind) error {
+	var path []string
+	var err error
+	if c.changed("key") {
+		if path, err = c.path(); err != nil {
+			return err
+		}
+	}
+	value, err := c.written()
+	if err != nil {
+		return err
+	}
+	p, err := c.place()
+	if err != nil {
+		return err
+	}
+	if path == nil {
+		stored, err := c.client.Put(c.ctx, p, k, value, c.writeOptions())
+		return c.did(stored, err, "%s was set", nameOf(k))
+	}
+	stored, err := c.client.EditKeys(c.ctx, p, k, facts.KeysEdit{Op: facts.KeysSet, Items: [][]facts.JSON{append(quoted(path), value)}}, c.writeOptions())
+	return c.did(stored, err, "%s for key %s was set", nameOf(k), c.key)
+}
+
+// deleteFacts deletes one key of a half of a record, or removes that half.
+func deleteFacts(c *factsCall, k ledger.Kind) error {
+	if c.all == c.changed("key") {
+		return usagef("--key: is missing, or given with --all: one of them is needed")
+	}
+	p, err := c.place()
+	if c.all && err == nil {
+		stored, err := c.client.Remove(c.ctx, p, k, c.writeOptions())
+		return c.did(stored, err, "%s was deleted", nameOf(k))
+	}
+	if err != nil {
+		return err
+	}
+	path, err := c.path()
+	if err != nil {
+		return err
+	}
+	stored, err := c.client.EditKeys(c.ctx, p, k, facts.KeysEdit{Op: facts.KeysDelete, Items: [][]facts.JSON{quoted(path)}}, c.writeOptions())
+	var refused *factsapi.Error
+	if errors.As(err, &refused) && refused.Status == http.StatusConflict {
+		// A key that is not there is a conflict to the API, and not found to who types it.
+		if doc, fault := c.client.Read(c.ctx, p, k, factsapi.Read{}); fault == nil {
+			if _, missing := facts.At(doc.Body, path); missing != nil {
+				return notThere("%s", refused.Msg)
+			}
+		}
+	}
+	return c.did(stored, err, "%s for key %s was deleted", nameOf(k), c.key)
+}
+
+// quoted is a path as the API takes it: indices of lists are digits there, too.
+func quoted(path []string) []facts.JSON {
+	out := make([]facts.JSON, len(path))
+	for i, key := range path {
+		out[i] = facts.Quote(key)
+	}
+	return out
+}
+
+// did says what a write has done; of a dry run what it would do.
+func (c *factsCall) did(stored factsapi.Stored, err error, format string, args ...any) error {
+	switch {
+	case err != nil:
+		return err
+	case !c.dryRun:
+		_, err = fmt.Fprintln(c.a.Out, printable(fmt.Sprintf(format, args...)))
+		return err
+	case len(stored.Changes) == 0:
+		_, err = fmt.Fprintln(c.a.Out, "nothing would change")
+		return err
+	}
+	for _, ch := range stored.Changes {
+		if _, err := fmt.Fprintln(c.a.Out, printable(changeOf(ch)+" would be "+ch.Did)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// done says what a write has done that can't be tried.
+func (c *factsCall) done(err error, format string, args ...any) error {
+	return c.did(factsapi.Stored{}, err, format, args...)
+}
+
+// changeOf names what a change is of.
+func changeOf(c ledger.Change) string {
+	words := []string{c.What}
+	add := func(is bool, format string, args ...any) {
+		if is {
+			words = append(words, fmt.Sprintf(format, args...))
+		}
+	}
+	add(c.ID != 0, "%d", c.ID)
+	add(c.Name != "", "%s", c.Name)
+	add(c.Resource != 0, "of resource %d", c.Resource)
+	add(c.Environment != 0 && c.What != "environment", "in environment %d", c.Environment)
+	for _, l := range c.Levels {
+		add(true, "%s=%s", l.Level, l.Value)
+	}
+	return strings.Join(words, " ")
+}
