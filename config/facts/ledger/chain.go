@@ -54,7 +54,7 @@ func (s *State) Chain(q Query, r Reader) (*Chain, error) {
 	if f != nil {
 		return nil, f
 	}
-	v := &view{s, r, at, cmp.Or(q.Revision, s.head.Revision)}
+	v := &view{s: s, r: r, site: at, at: cmp.Or(q.Revision, s.head.Revision)}
 	if v.at > s.head.Revision {
 		return nil, notFound("revision %d: is not reached: 1 to %d are there", v.at, s.head.Revision)
 	}
@@ -88,10 +88,22 @@ type view struct {
 	r    Reader
 	site *site
 	at   uint64
+	// found is the half that was asked for by its version: it counts then, and need not be looked for.
+	found foundHalf
+}
+
+type foundHalf struct {
+	p      place
+	serial uint64 // of the definition
+	k      Kind
+	half
 }
 
 // half is the version of a half that counts then.
 func (v *view) half(p place, d *definition, k Kind) (half, error) {
+	if f := v.found; f.N != 0 && f.p == p && f.serial == d.serial && f.k == k {
+		return f.half, nil
+	}
 	n := v.site.environment.record(p, d.serial)
 	return v.s.halfAt(v.r, p, d, k, v.at, *n.half(k))
 }
@@ -107,7 +119,7 @@ func (v *view) asked(q Query) (half, error) {
 	}
 	n := v.site.environment.record(p, d.serial)
 	h, err := v.s.version(v.r, p, d, q.Kind, q.Version, *n.half(q.Kind))
-	v.at = h.Revision
+	v.at, v.found = h.Revision, foundHalf{p, d.serial, q.Kind, h}
 	return h, err
 }
 

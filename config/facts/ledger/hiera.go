@@ -26,7 +26,7 @@ func (s *State) Hiera(q HieraQuery) (*Hiera, error) {
 		return nil, f
 	}
 	h := &Hiera{q: q, revision: s.head.Revision}
-	v := &view{s, nil, at, s.head.Revision} // the newest: nothing is read
+	v := &view{s: s, site: at, at: s.head.Revision} // the newest: nothing is read
 	var b strings.Builder
 	fmt.Fprintf(&b, "hiera %q %s\n", q.Keys, encode(q.Merge))
 	for _, name := range q.Resources {
