@@ -51,6 +51,7 @@ var mayImport = map[string][]string{
 	"config/httpapi":                 {"config"},
 	"config/facts":                   {"config"},
 	"config/facts/ledger":            {"config", "config/facts", "config/revision"},
+	"config/facts/hieratree":         {"config", "config/facts", "config/facts/ledger"},
 	"config/httpapi/factsapi":        {"config", "config/facts", "config/facts/ledger", "config/httpapi"},
 	"actors/facts":                   {"actors/keep", "config", "config/facts", "config/facts/ledger", "config/httpapi/factsapi", "config/revision"},
 	"platform/keystone":              {"platform/pki"},
@@ -195,6 +196,7 @@ var pure = []string{
 	"config/backup",
 	"config/facts",
 	"config/facts/ledger",
+	"config/facts/hieratree",
 }
 
 // impure is what a core may not import: os, net, exec, clock, lock, context, log, random
