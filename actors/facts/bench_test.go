@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -227,4 +228,43 @@ func BenchmarkStored(b *testing.B) {
 		stop(b, k)
 		s.Close()
 	}
+}
+
+// BenchmarkStart is a replica that begins on a store with 1,000 nodes of 14 sources: until it is ready, and what its state keeps in memory.
+func BenchmarkStart(b *testing.B) {
+	s := onBolt(b, filepath.Join(b.TempDir(), "store"), false)
+	k := start(b, s)
+	var names []string
+	for i := range 14 {
+		names = append(names, fmt.Sprintf("source%d", i))
+	}
+	found(b, k, []string{"nodes"}, names...)
+	for n := range 1000 {
+		var bulk ledger.Bulk
+		for i, name := range names {
+			bulk.Writes = append(bulk.Writes, put(name, fmt.Sprintf(`{"n":%d}`, n*14+i), node(fmt.Sprintf("node-%d.domain.tld", n))))
+		}
+		write(b, k, bulk)
+	}
+	stop(b, k)
+	for b.Loop() {
+		before := heap()
+		k := start(b, s)
+		if err := k.Ready(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		b.ReportMetric(float64(heap()-before)/14_000, "bytes/record")
+		stop(b, k)
+		b.StartTimer()
+	}
+}
+
+// heap is what is in use, in bytes.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
