@@ -13,6 +13,8 @@ import (
 	"edgespan/config/httpapi/factsapi"
 	"edgespan/config/revision"
 	"edgespan/platform/store/bolt"
+	"edgespan/platform/store/etcd"
+	"edgespan/platform/store/etcd/etcdtest"
 )
 
 // TestMain compresses something: the encoder that all share makes a channel at its first use, which must not be in a
@@ -251,6 +253,22 @@ func onBolt(t testing.TB, path string, sync bool) *bolt.Store {
 func stores(t *testing.T, f func(*testing.T, Store)) {
 	t.Run("model", func(t *testing.T) { f(t, newMemory()) })
 	t.Run("bolt", func(t *testing.T) { f(t, onBolt(t, filepath.Join(t.TempDir(), "store"), false)) })
+	t.Run("etcd", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("a cluster")
+		}
+		server, err := etcdtest.Serve(t.TempDir(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Close)
+		s, err := etcd.Open(t.Context(), etcd.Options{Endpoints: []string{server.Endpoint}, Fleet: "facts"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		f(t, s)
+	})
 }
 
 // write does a write that is not refused.

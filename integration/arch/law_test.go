@@ -154,7 +154,7 @@ var testsMayImport = map[string][]string{
 	"pubsub":                  {"platform/store"},
 	"config/topology/sketch":  {"config/rollout"},
 	"actors/controller":       {"platform/store/bolt", "config/optimize", "platform/store/etcd", "config/topology/sketch"},
-	"actors/facts":            {"config/backup", "platform/store/bolt"},
+	"actors/facts":            {"config/backup", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest"},
 
 	"cmd/edgespan-controller": {"platform/store/etcd/etcdtest", "platform/keystone/keystonetest"},
 
