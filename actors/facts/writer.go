@@ -54,7 +54,8 @@ const sweepEvery = time.Hour
 type writerActor struct {
 	d     *deps
 	queue []*wish
-	size  int // bytes of the queue
+	size  int     // bytes of the queue
+	batch []*wish // that the leaf has
 	busy  bool
 	sweep *ledger.Sweeper // nil: none is under way
 	turn  bool            // of the sweep, which goes on step by step between batches
@@ -76,10 +77,15 @@ func (w *writerActor) Receive(c actor.Context) {
 		}
 		w.queue, w.size = append(w.queue, m), w.size+m.size
 	case worked:
-		w.busy = false
+		w.busy, w.batch = false, nil
 	case crashed:
 		panic(m.reason)
 	case *actor.Restarting, *actor.Stopping:
+		if _, again := c.Message().(*actor.Restarting); again { // who hears of it writes to the next one
+			for _, m := range w.batch {
+				m.reply(wrote{err: busy("write: it may have taken place or not: the writer of this replica crashed")})
+			}
+		}
 		for _, m := range w.queue {
 			m.reply(wrote{err: busy("write: the writer of this replica ends")})
 		}
@@ -120,13 +126,8 @@ func (w *writerActor) work(self *actor.PID) {
 		return
 	}
 	batch := w.queue
-	w.queue, w.size = nil, 0
+	w.batch, w.queue, w.size = batch, nil, 0
 	d.leaf(self, func() {
-		defer func() { // for a panic: all others are answered already
-			for _, m := range batch {
-				m.reply(wrote{err: busy("write: it may have taken place or not: the writer of this replica crashed")})
-			}
-		}()
 		d.writeAll(batch)
 		d.system.Root.Send(self, worked{})
 	})
