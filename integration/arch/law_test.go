@@ -114,6 +114,7 @@ var mayImport = map[string][]string{
 		"config/e2e", "config/lint", "config/migrate", "config/schema",
 		"actors/agent", "config/action", "platform/executor", "platform/probe", "platform/nodelink", "platform/pki", "platform/proc", "netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
 		"config/httpapi/fleetapi", "config/history", "config/operate", "platform/pki",
+		"config/facts", "config/facts/ledger", "config/facts/hieratree", "config/httpapi/factsapi", "platform/keystone",
 	},
 
 	"cmd/edgespan-controller": {
@@ -237,6 +238,7 @@ var places = []place{
 	{"github.com/klauspost/compress/zstd", []string{"config/facts/ledger"}}, // how documents lie in the store, ADR 0022
 	{"github.com/goccy/go-yaml", []string{"config/nodeconf", "config/facts", "cmd"}},
 	{"github.com/spf13/cobra", []string{"cmd"}},
+	{"github.com/spf13/pflag", []string{"cmd"}}, // cobra's flags
 	{"go.uber.org/zap", []string{"actors", "platform", "cmd"}},
 	{"google.golang.org/grpc", []string{"platform/nodelink", "actors", "platform/store/etcd"}}, // there only how etcd's client connects
 	{"google.golang.org/protobuf", []string{"platform/nodelink", "actors"}},
