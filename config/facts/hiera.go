@@ -139,14 +139,15 @@ func MergeData(o MergeOptions, sources []Object) (Object, error) {
 	return Object{members: members}, nil
 }
 
-// unique is the union of lists and scalars, the highest first.
+// unique is the union of lists and scalars, the highest first. Puppet makes a list of whatever the highest
+// source has before it looks what can be merged, so that this may be anything.
 func unique(key string, values []JSON) (JSON, error) {
 	var all []JSON
 	for i, v := range values {
-		if len(values) > 1 && v[0] == '{' {
+		if i > 0 && v[0] == '{' {
 			return nil, conflict("key %s: %s can't be merged by unique: lists and scalars are allowed", key, kindOf(v))
 		}
-		if len(values) > 1 && v[0] == 'n' {
+		if i > 0 && v[0] == 'n' {
 			return nil, conflict("key %s: null can't be merged by unique: lists and scalars are allowed", key)
 		}
 		one := flatten(nil, v)

@@ -50,8 +50,8 @@ func has(v JSON, key string) bool {
 func TestLookupOfAKey(t *testing.T) {
 	t.Parallel()
 	sources := []Object{
-		object(t, `{"a.b":{"c d":[1.0,{"e":null}]},"n":null,"s":"high","l":[[1,2],2],"h":{"x":1,"y":{"z":1}},"num":{"0":"zero"},"lookup_options":{"a":1}}`),
-		object(t, `{"n":1,"s":"low","l":[3,1,1.0],"h":{"y":{"w":2},"v":3},"one":[1,1,[1]],"scalar":7,"s2":{"a":1},"lookup_options":{"b":2}}`),
+		object(t, `{"a.b":{"c d":[1.0,{"e":null}]},"n":null,"s":"high","l":[[1,2],2],"h":{"x":1,"y":{"z":1}},"num":{"0":"zero"},"any":{"a":1},"low":1,"lookup_options":{"a":1}}`),
+		object(t, `{"n":1,"s":"low","l":[3,1,1.0],"h":{"y":{"w":2},"v":3},"one":[1,1,[1]],"scalar":7,"s2":{"a":1},"any":2,"low":null,"lookup_options":{"b":2}}`),
 	}
 	for _, c := range []struct {
 		merge     MergeStrategy
@@ -67,6 +67,8 @@ func TestLookupOfAKey(t *testing.T) {
 		{MergeUnique, "l", `[1,2,3,1.0]`},
 		{MergeUnique, "s", `["high","low"]`},
 		{MergeUnique, "scalar", `[7]`},
+		{MergeUnique, "n", `[null,1]`}, // the highest may be anything
+		{MergeUnique, "any", `[{"a":1},2]`},
 		{MergeUnique, "one", `[1,1]`}, // made distinct, then flat: one source is no merge
 		{MergeHash, "h", `{"v":3,"x":1,"y":{"z":1}}`},
 		{MergeHash, "h.v", `3`},
@@ -101,7 +103,7 @@ func TestLookupOfAKey(t *testing.T) {
 		{MergeFirst, "s.a", "key s.a: a string has no key a: an object is needed there", Conflict},
 		{MergeFirst, "l.a", "a list has no key a", Conflict},
 		{MergeUnique, "h", "key h: an object can't be merged by unique", Conflict},
-		{MergeUnique, "n", "null can't be merged by unique", Conflict},
+		{MergeUnique, "low", "null can't be merged by unique", Conflict},
 		{MergeHash, "s", "key s: a string can't be merged by hash: objects are allowed", Conflict},
 	} {
 		_, found, err := LookupKey(MergeOptions{Strategy: c.merge}, sources, c.key)
