@@ -25,7 +25,7 @@ ROOMS = ./integration/scenario $(filter-out %/arch %/bench %/scenario,$(shell $(
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check vetted unit integration bench bench-fleet bench-rollout histories drill fuzz fmt lint tools proto setup clean
+.PHONY: help build run test check vetted unit integration bench bench-fleet bench-rollout histories drill fuzz fmt lint tools proto setup setup-tests clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -36,7 +36,7 @@ build: ## Build bin/edgespan and bin/edgespan-controller, static
 run: setup build ## Show a node at work, in namespaces of its own (root)
 	bin/edgespan demo
 
-test: setup vetted unit integration ## All tests, set-up included (root, < 15 min)
+test: setup-tests vetted unit integration ## All tests, set-up included (root, < 15 min)
 
 check: vetted ## Format, vet, build, short unit tests and the laws (no root, < 90 s)
 	$(GO) test -short -timeout 5m $(UNIT)
@@ -91,6 +91,9 @@ proto: ## Generate the node link's wire form anew (needs Debian's protobuf-compi
 
 setup: ## Install the OS packages whose commands are missing (root, Debian)
 	@scripts/setup.sh
+
+setup-tests: ## The same, and what only tests run: Hiera and Puppet
+	@scripts/setup.sh tests
 
 clean: ## Remove what was built
 	rm -rf bin

@@ -1,20 +1,29 @@
 #!/bin/sh
-# Installs the Debian packages of the commands that the daemon, the demo and the tests
-# run, and only where a command is missing: on a machine that has them it needs neither
-# root nor a network.
+# Installs the Debian packages of the commands that the daemon and the demo run, and with
+# the word 'tests' also of those that only tests do. It does so only where a command is
+# missing: on a machine that has them it needs neither root nor a network.
 set -eu
+
+case "${*-}" in
+'' | tests) ;;
+*)
+	echo "setup: $*: nothing or 'tests' is allowed" >&2
+	exit 2
+	;;
+esac
 
 PATH=$PATH:/usr/sbin:/sbin
 
 packages=
 while read -r command package; do
-	if ! command -v "$command" >/dev/null 2>&1; then
+	if [ -n "$command" ] && ! command -v "$command" >/dev/null 2>&1; then
 		case " $packages " in
 		*" $package "*) ;;
 		*) packages="$packages $package" ;;
 		esac
 	fi
 done <<END
+$(if [ "${1-}" = tests ]; then printf '%s\n' 'hiera hiera' 'puppet puppet-agent' 'ruby ruby' 'mount mount'; fi)
 dnsmasq dnsmasq-base
 iptables-restore iptables
 nft nftables

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,7 +34,7 @@ func (m bare) put(t *testing.T, name, body string) {
 }
 
 // setup runs the script there, and returns what apt-get was asked for.
-func (m bare) setup(t *testing.T) (asked []string, words string, err error) {
+func (m bare) setup(t *testing.T, args ...string) (asked []string, words string, err error) {
 	t.Helper()
 	b, err := os.ReadFile("../../scripts/setup.sh")
 	if err != nil {
@@ -48,56 +49,65 @@ func (m bare) setup(t *testing.T) (asked []string, words string, err error) {
 	if err := os.WriteFile(script, []byte(strings.Replace(string(b), more, "", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("/bin/sh", script)
+	cmd := exec.Command("/bin/sh", append([]string{script}, args...)...)
 	cmd.Env = []string{"PATH=" + m.dir}
 	out, err := cmd.CombinedOutput()
 	text, _ := os.ReadFile(filepath.Join(m.dir, "asked"))
 	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' }), string(out), err
 }
 
-// helpers are the commands of the daemon, the demo and the tests, with their packages.
+// helpers are the commands of the daemon, the demo and most tests, with their packages; clients are those that a
+// few tests run against the controller.
 var helpers = map[string]string{
 	"dnsmasq": "dnsmasq-base", "iptables-restore": "iptables", "nft": "nftables", "ipset": "ipset", "ip": "iproute2",
 	"conntrack": "conntrack", "udhcpc": "udhcpc", "dig": "dnsutils", "curl": "curl", "ping": "iputils-ping",
 	"sysctl": "procps", "modprobe": "kmod", "tcpdump": "tcpdump",
 }
 
+var clients = map[string]string{"hiera": "hiera", "puppet": "puppet-agent", "ruby": "ruby", "mount": "mount"}
+
+// setups are what the script is told, and what it is then to install.
+func setups() map[string]map[string]string {
+	all := maps.Clone(helpers)
+	maps.Copy(all, clients)
+	return map[string]map[string]string{"": helpers, "tests": all}
+}
+
 func TestSetupInstallsWhatAMachineLacks(t *testing.T) {
-	asked, words, err := newBare(t).setup(t)
-	if err != nil || len(asked) != 2 || asked[0] != "noninteractive: update -q" {
-		t.Fatalf("without any command: %v, asked for %q: %s", err, asked, words)
-	}
-	got, _ := strings.CutPrefix(asked[1], "noninteractive: install -q -y --no-install-recommends ")
-	var want []string
-	for _, p := range helpers {
-		want = append(want, p)
-	}
-	list := strings.Fields(got)
-	slices.Sort(list)
-	slices.Sort(want)
-	if !slices.Equal(list, want) {
-		t.Errorf("it installs %q, want %q", list, want)
+	for word, commands := range setups() {
+		asked, words, err := newBare(t).setup(t, strings.Fields(word)...)
+		if err != nil || len(asked) != 2 || asked[0] != "noninteractive: update -q" {
+			t.Fatalf("without any command: %v, asked for %q: %s", err, asked, words)
+		}
+		got, _ := strings.CutPrefix(asked[1], "noninteractive: install -q -y --no-install-recommends ")
+		list, want := strings.Fields(got), slices.Sorted(maps.Values(commands))
+		slices.Sort(list)
+		if !slices.Equal(list, want) {
+			t.Errorf("setup %s installs %q, want %q", word, list, want)
+		}
 	}
 }
 
 func TestSetupInstallsOnlyWhatIsMissing(t *testing.T) {
-	var all []string
-	for c := range helpers {
-		all = append(all, c)
-	}
-	if asked, words, err := newBare(t, all...).setup(t); err != nil || len(asked) > 0 || words != "" {
-		t.Errorf("with every command: %v, asked for %q: %s", err, asked, words)
-	}
-	for c, p := range helpers {
-		others := slices.DeleteFunc(slices.Clone(all), func(o string) bool { return o == c })
-		asked, words, err := newBare(t, others...).setup(t)
-		if err != nil || len(asked) != 2 || !strings.HasSuffix(asked[1], "--no-install-recommends "+p) {
-			t.Errorf("without %s: %v, asked for %q: %s", c, err, asked, words)
+	for word, commands := range setups() {
+		all, args := slices.Collect(maps.Keys(commands)), strings.Fields(word)
+		if asked, words, err := newBare(t, all...).setup(t, args...); err != nil || len(asked) > 0 || words != "" {
+			t.Errorf("with every command: %v, asked for %q: %s", err, asked, words)
+		}
+		for c, p := range commands {
+			others := slices.DeleteFunc(slices.Clone(all), func(o string) bool { return o == c })
+			asked, words, err := newBare(t, others...).setup(t, args...)
+			if err != nil || len(asked) != 2 || !strings.HasSuffix(asked[1], "--no-install-recommends "+p) {
+				t.Errorf("without %s: %v, asked for %q: %s", c, err, asked, words)
+			}
 		}
 	}
 }
 
 func TestSetupSaysWhatItCanNotInstall(t *testing.T) {
+	if _, words, err := newBare(t).setup(t, "test"); err == nil || !strings.Contains(words, "test: nothing or 'tests' is allowed") {
+		t.Errorf("with a word it does not know: %v: %s", err, words)
+	}
 	user := newBare(t)
 	user.put(t, "id", "echo 1000")
 	if asked, words, err := user.setup(t); err == nil || len(asked) > 0 || !strings.Contains(words, "needs root to install: dnsmasq-base") {
