@@ -215,7 +215,7 @@ class DocumentsTest < Minitest::Test
 
   def test_addresses
     o = Options.new({ 'uri' => 'http://h/e/1/nodes/n', 'resources' => %w[override/node a], 'merge' => 'deep', 'knockout_prefix' => '--', 'merge_hash_arrays' => true }, Options::HIERA5)
-    assert_equal 'http://h/e/1/nodes/n/hiera/data?resources=override%2Fnode%2Ca&merge=deep&knockout_prefix=--&merge_hash_arrays=true', o.address
+    assert_equal 'http://h/e/1/nodes/n/hiera/data?resources=override%2Fnode%2Ca&merge=deep&knockout_prefix=--&merge_hash_arrays=1', o.address
     assert_raises(Error) { Options.parse(Options.new({ 'uri' => 'http://h/nodes/', 'resources' => ['a'] }, Options::HIERA5).address) }
     ['http://h/nodes//resources', 'http://h/nodes/../x', 'http://h/a/..', 'http://h/%2e%2E/x', 'http://u:secret@h/x', 'ftp://h/x', '/x', 'http:///x', 'http://h/ x'].each do |a|
       e = assert_raises(Error, a) { Options.parse(a) }

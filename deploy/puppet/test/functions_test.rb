@@ -99,7 +99,7 @@ class FunctionsTest < Minitest::Test
     each_function do |f|
       serve { [200, {}, '{"k":1}'] }
       compile(f, 'uri' => @stub.url('/nodes/%{facts.role}'), 'options' => { 'resources' => %w[override/node globals], 'merge' => 'deep', 'sort_merged_arrays' => true }) { assert_equal 1, lookup('k') }
-      assert_equal '/nodes/compute/hiera/data?resources=override%2Fnode%2Cglobals&merge=deep&sort_merged_arrays=true', @stub.requests.pop.path
+      assert_equal '/nodes/compute/hiera/data?resources=override%2Fnode%2Cglobals&merge=deep&sort_merged_arrays=1', @stub.requests.pop.path
       assert_equal 0, @stub.count
     end
   end

@@ -72,7 +72,7 @@ module PuppetX
 
         query = { 'resources' => @given['resources'].join(',') }
         %w[merge knockout_prefix].each { |name| query[name] = @given[name] if @given[name] }
-        %w[sort_merged_arrays merge_hash_arrays].each { |name| query[name] = 'true' if @given[name] }
+        %w[sort_merged_arrays merge_hash_arrays].each { |name| query[name] = '1' if @given[name] }
         "#{@given['uri']}/hiera/data?#{URI.encode_www_form(query)}"
       end
 

@@ -46,7 +46,7 @@ module PuppetX
         private
 
         # What is trusted as Puppet trusts it: the system's CAs and Puppet's, with a file also those in it. The agent
-        # shows its certificate either way. It is made anew when the file changes: Puppet's pool keeps connections
+        # shows its certificate, if it has one, either way. It is made anew when the file changes: Puppet's pool keeps connections
         # apart by it.
         def trust(ca_file)
           return { include_system_store: true } unless ca_file
@@ -57,7 +57,7 @@ module PuppetX
           return { ssl_context: context } if known == stamp
 
           context = Puppet::SSL::SSLProvider.new.create_system_context(
-            cacerts: Puppet::X509::CertProvider.new.load_cacerts || [], path: ca_file, include_client_cert: true
+            cacerts: Puppet::X509::CertProvider.new.load_cacerts || [], path: ca_file, include_client_cert: File.exist?(Puppet[:hostprivkey])
           )
           @trust = [stamp, context]
           { ssl_context: context }
