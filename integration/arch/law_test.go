@@ -130,6 +130,7 @@ var mayImport = map[string][]string{
 	"integration/arch":     {},
 	"integration/fleet":    {}, // test files only
 	"integration/cluster":  {},
+	"integration/puppet":   {}, // test files only
 	"integration/bench":    {"integration/netns", "config/httpapi", "platform/proc"},
 	"integration/lab":      {},
 	"integration/netns":    {"netinst", "netinst/netstate", "platform/host", "platform/kernel", "platform/proc", "platform/nft", "platform/firewall", "platform/dnsmasq"},

@@ -1,0 +1,98 @@
+package puppet
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// puppet is a place where Puppet has the module, and of which it is told by flags.
+type puppet struct {
+	*controller
+	dir string
+}
+
+func (c *controller) puppet() *puppet {
+	c.Helper()
+	p := &puppet{c, c.TempDir()}
+	modules := filepath.Join(p.dir, "code", "modules")
+	err := os.MkdirAll(modules, 0o755)
+	if err == nil {
+		err = os.Symlink(module(c.T), filepath.Join(modules, "configdb"))
+	}
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(p.dir, "code", "environments", "production"), 0o755)
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+	p.write(filepath.Join(p.dir, "facts.yaml"), []byte(`{"hostname": "node-1", "domain": "domain.tld", "fqdn": "`+node+`", "clientcert": "`+node+`", "role": "compute"}`))
+	return p
+}
+
+// lookup runs `puppet lookup` with an example as its hiera.yaml.
+func (p *puppet) lookup(example string, words ...string) (out, said string, err error) {
+	p.Helper()
+	config := filepath.Join(p.dir, example)
+	p.write(config, []byte(p.example(example)))
+	args := []string{"lookup", "--node", node, "--facts", filepath.Join(p.dir, "facts.yaml"), "--hiera_config", config, "--render-as", "json"}
+	for _, name := range []string{"confdir", "codedir", "vardir", "rundir", "logdir", "publicdir"} {
+		args = append(args, "--"+name, filepath.Join(p.dir, strings.TrimSuffix(name, "dir")))
+	}
+	cmd := exec.CommandContext(p.Context(), "puppet", append(args, words...)...)
+	return run(p.T, cmd)
+}
+
+// finds checks what one `puppet lookup` prints.
+func (p *puppet) finds(want, example string, words ...string) {
+	p.Helper()
+	out, said, err := p.lookup(example, words...)
+	if err != nil || plain(json.RawMessage(out)) != plain(json.RawMessage(want)) {
+		p.Errorf("%s: puppet lookup %s: %v, %s%s, want %s", example, strings.Join(words, " "), err, out, said, want)
+	}
+}
+
+// Each example of the module is what a real Puppet uses, and finds what was uploaded and overridden.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.environment(sources...)
+	c.put("/nodes/"+node, "astute", "values", map[string]any{
+		"deployment_id": 1, "big": json.Number("9007199254740993"), "nothing": nil, "roles": []any{"controller", "--ceph"},
+		"net": map[string]any{"mtu": 1500, "dns": []any{"a", "b"}}, "motd": "I am %{facts.role}",
+	})
+	c.put("", "globals", "values", map[string]any{"nothing": 1, "roles": []any{"ceph"}, "net": map[string]any{"dns": []any{"c"}}})
+	c.put("", "override/node", "values", map[string]any{"net": map[string]any{"dns": []any{"--c", "z"}}})
+	c.override("astute", "deployment_id", 2)
+	p := c.puppet()
+
+	p.finds("2", "hiera.data_hash.yaml", "deployment_id")
+	p.finds(`{"mtu":1500,"dns":["a","b","z"]}`, "hiera.data_hash.yaml", "net", "--merge", "deep", "--knock-out-prefix", "--", "--sort-merged-arrays")
+	p.finds(`["ceph","controller","--ceph"]`, "hiera.lookup_key.yaml", "roles", "--merge", "unique")
+	p.finds(`"I am compute"`, "hiera.lookup_key.yaml", "motd")
+	p.finds(`{"mtu":1500,"dns":["a","b","c","--c","z"]}`, "hiera.merged.yaml", "net")
+	p.finds("9007199254740993", "hiera.merged.yaml", "big")
+	out, said, err := p.lookup("hiera.data_hash.yaml", "nope")
+	if err == nil || out+said != "" {
+		t.Errorf("puppet lookup nope: %v, %s%s, want failure without a word", err, out, said)
+	}
+}
+
+// While the controller is away, the example of lookup_key goes on with what it said before, and that of data_hash says why
+// it can't.
+func TestAControllerThatIsAway(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.environment(sources...)
+	c.put("/nodes/"+node, "globals", "values", map[string]any{"k": "kept"})
+	p := c.puppet()
+	p.finds(`"kept"`, "hiera.lookup_key.yaml", "k")
+	c.stop()
+	p.finds(`"kept"`, "hiera.lookup_key.yaml", "k")
+	if out, said, err := p.lookup("hiera.data_hash.yaml", "k"); err == nil || !strings.Contains(said, "Connection refused") {
+		t.Errorf("%v, %s%s: want why it failed", err, out, said)
+	}
+}
