@@ -76,6 +76,9 @@ type factsCall struct {
 	component, definitions string
 	content, data          string
 	fqdn, certname         string
+
+	node, naming string
+	effective    bool
 }
 
 // factsCommands are `config` with all groups below it, and the groups again beside it: the seed's
@@ -83,7 +86,7 @@ type factsCall struct {
 func factsCommands(a *app) []*cobra.Command {
 	cfg := factsSpec{
 		use: "config", short: "Read and change the facts of ConfigDB: values, overrides, what they are made of, and their history",
-		sub: slices.Concat(valueSpecs, recordSpecs, modelSpecs, nodeFactSpecs),
+		sub: slices.Concat(valueSpecs, recordSpecs, modelSpecs, nodeFactSpecs, treeSpecs),
 	}.command(a)
 	cfg.Long = cfg.Short + aboutFacts
 	out := []*cobra.Command{cfg}

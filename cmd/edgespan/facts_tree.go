@@ -1,0 +1,194 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"edgespan/config"
+	"edgespan/config/facts"
+	"edgespan/config/facts/hieratree"
+	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/factsapi"
+)
+
+// treeSpecs are the commands of a node's files below /etc/hiera: what the original's upload task did (seed
+// fuel-configdb-serialized-facts-api, "Deployment"; reference fuel-configdb §4.1).
+var treeSpecs = []factsSpec{
+	{use: "import", short: "Upload what a node has in files", sub: []factsSpec{{
+		use: "hiera DIR --env ID [--node ID]", short: "Upload a tree of YAML files, as /etc/hiera, as the values of one node, all or none",
+		long: `Upload a tree of YAML files, as /etc/hiera, as the values of one node: all of it is one revision, and what is the same
+already makes no version. The first import makes the component with the data sources and the environment, and the node is
+registered with its names. Without --node it is the uid, and without --fqdn the fqdn, that astute.yaml has.
+
+--naming seed: a path without .yaml is the resource (override/plugins). --naming lcm: files in folders are keys of the
+resource that the folder is (override/node/a.b.yaml: key a.b of override/node).`,
+		example: "  edgespan config import hiera /etc/hiera --env 1 --node 1",
+		args:    exactArgs(1, "one folder"), needs: []string{"env"}, run: importTree,
+		flags: []factsFlags{treeFlags, writeFlags, func(f *pflag.FlagSet, c *factsCall) {
+			f.StringVar(&c.fqdn, "fqdn", "", "name of the node's host, with its domain")
+			f.StringVar(&c.certname, "certname", "", "name in its Puppet certificate")
+		}},
+	}}},
+	{use: "export", short: "Write what ConfigDB has into a node's files", sub: []factsSpec{{
+		use: "hiera DIR --env ID [--node ID]", short: "Write the resources of one node into a tree of YAML files, as /etc/hiera, where they differ",
+		long: `Write the resources of one node into a tree of YAML files, as /etc/hiera, where they differ: its values, or with --effective what
+they are with all overrides. Each file is replaced at once and is root's alone (0600); none is removed. Who may not see
+secrets is refused.`,
+		example: "  edgespan config export hiera /etc/hiera --env 1 --node 1 --effective",
+		args:    exactArgs(1, "one folder"), needs: []string{"env"}, run: exportTree,
+		flags: []factsFlags{treeFlags, func(f *pflag.FlagSet, c *factsCall) {
+			f.BoolVar(&c.effective, "effective", false, "effective values, with all overrides")
+			f.BoolVar(&c.dryRun, "dry-run", false, "name the files, and write none")
+		}},
+	}}},
+	{
+		use: "verify DIR --env ID [--node ID]", short: "Compare a node's files with its effective values; 1 is the exit code where they differ",
+		long: `Compare the YAML files of a tree, as /etc/hiera, with the effective values of a node, and print a line for each difference: what
+would make the files what ConfigDB has. Values that are declared secret are not printed.`,
+		args: exactArgs(1, "one folder"), needs: []string{"env"}, run: verifyTree, flags: []factsFlags{treeFlags},
+	},
+}
+
+func treeFlags(f *pflag.FlagSet, c *factsCall) {
+	envFlag(f, c)
+	f.StringVar(&c.node, "node", "", "id of the node, or another of its names; the uid that astute.yaml has without it")
+	f.StringVarP(&c.level, "level", "l", "", "values of the levels above nodes, where the environment has any: role=compute")
+	f.StringVar(&c.naming, "naming", string(hieratree.Seed), "which resource a file is: seed, lcm")
+	f.StringVar(&c.component, "component", "", "component of the data sources (default: fuel, or the environment's only one)")
+}
+
+// tree is a folder of files and what they are.
+type tree struct {
+	dir       string
+	naming    hieratree.Naming
+	files     map[string][]byte
+	resources []hieratree.Resource
+}
+
+// readTree reads the folder of the command line. All that is wrong in it is told at once.
+func (c *factsCall) readTree() (tree, error) {
+	t := tree{dir: c.args[0], naming: hieratree.Naming(c.naming)}
+	if !slices.Contains(hieratree.Namings, t.naming) {
+		return t, usagef("--naming: is %q: seed lcm are allowed", c.naming)
+	}
+	var err error
+	if t.files, err = readFiles(t.dir); err != nil {
+		return t, err
+	}
+	if t.resources, err = hieratree.Read(t.files, t.naming); err != nil {
+		return t, &httpapi.Rejected{Faults: strings.Split(err.Error(), "\n")}
+	}
+	return t, nil
+}
+
+// maxTreeFile bounds one file, in bytes: YAML may be longer than the JSON that comes of it.
+const maxTreeFile = 2 * ledger.MaxDocument
+
+// readFiles reads the files of a folder that are data. A file may be a link, as Fuel's astute.yaml is.
+func readFiles(dir string) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("read tree: %w", &inputError{err})
+	}
+	var faults []error
+	// A folder that is a link itself is read with a slash behind its name.
+	_ = filepath.WalkDir(strings.TrimRight(dir, "/")+"/", func(name string, e fs.DirEntry, err error) error {
+		below, _ := filepath.Rel(dir, name)
+		below = filepath.ToSlash(below)
+		switch {
+		case err != nil:
+			faults = append(faults, err)
+			return nil
+		case e.IsDir() || !hieratree.Reads(below):
+			return nil
+		}
+		text, err := readTreeFile(name)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		out[below] = text
+		return nil
+	})
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("read tree: %w", &inputError{errors.Join(faults...)})
+	}
+	return out, nil
+}
+
+func readTreeFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is no file: a file is allowed, or a link to one", name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // only read from
+	text, err := io.ReadAll(io.LimitReader(f, maxTreeFile+1))
+	if err == nil && len(text) > maxTreeFile {
+		err = fmt.Errorf("%s: is too long: %d bytes are allowed", name, maxTreeFile)
+	}
+	return text, err
+}
+
+// said is a string that astute.yaml says of the node; "" if it does not.
+func (t tree) said(key string) string {
+	i := slices.IndexFunc(t.resources, func(r hieratree.Resource) bool { return r.Name == "astute" })
+	if i < 0 {
+		return ""
+	}
+	v, err := facts.At(t.resources[i].Values, []string{key})
+	if err != nil {
+		return ""
+	}
+	text, is := v.Text()
+	if !is && strings.Trim(v.String(), "0123456789") == "" {
+		return v.String() // a uid may be a number
+	}
+	return text
+}
+
+// nodePlace is where the values of the node are. env is nil before there is one.
+func (c *factsCall) nodePlace(t tree, env *ledger.Environment) (factsapi.Place, error) {
+	p := factsapi.Place{Environment: c.env}
+	if c.node == "" {
+		c.node = t.said("uid")
+	}
+	if c.node == "" {
+		return p, usagef("--node: is missing: the id of the node is allowed, or a uid in astute.yaml")
+	}
+	var err error
+	if c.changed("level") {
+		if p.Levels, err = parseLevels(c.level); err != nil {
+			return p, err
+		}
+	}
+	name := "nodes"
+	if env != nil && !slices.Contains(env.Levels, name) {
+		name = "node"
+		if !slices.Contains(env.Levels, name) {
+			return p, &httpapi.Rejected{Faults: []string{fmt.Sprintf("environment %d: has the levels %s: one that is called nodes is needed", c.env, config.Quote(strings.Join(env.Levels, ",")))}}
+		}
+	}
+	p.Levels = append(p.Levels, ledger.LevelValue{Level: name, Value: c.node})
+	return p, nil
+}
+
+// printTree prints one line of what was done.
+func (c *factsCall) printTree(format string, args ...any) error {
+	_, err := fmt.Fprintln(c.a.Out, printable(fmt.Sprintf(format, args...)))
+	return err
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"edgespan/config/facts"
+	"edgespan/config/facts/hieratree"
+	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/factsapi"
+	"edgespan/platform/store"
+)
+
+// stock reads what ConfigDB has of a node: of the resources of the component, and of those that the files have. One that
+// has no key, and of which this node never had any, is not there.
+func (c *factsCall) stock(t tree, effective bool) ([]hieratree.Resource, ground, error) {
+	g, err := c.lookAround()
+	if err != nil {
+		return nil, g, err
+	}
+	if g.env == nil {
+		return nil, g, notThere("environment %d: does not exist", c.env)
+	}
+	p, err := c.nodePlace(t, g.env)
+	if err != nil {
+		return nil, g, err
+	}
+	mine := map[string]bool{}
+	for _, d := range g.component.Definitions {
+		mine[d.Name] = true
+	}
+	for _, r := range t.resources {
+		mine[r.Name] = true
+	}
+	var out []hieratree.Resource
+	for _, name := range slices.Sorted(maps.Keys(g.ids)) {
+		if !mine[name] {
+			continue
+		}
+		p.Resource = fmt.Sprint(g.ids[name])
+		got, err := c.client.Read(c.ctx, p, ledger.Values, factsapi.Read{Effective: effective})
+		if err != nil {
+			return nil, g, err
+		}
+		if got.Version > 0 || got.Body.String() != "{}" {
+			out = append(out, hieratree.Resource{Name: name, Values: got.Body})
+		}
+	}
+	return out, g, nil
+}
+
+// exportTree writes what differs.
+func exportTree(c *factsCall) error {
+	if !c.dryRun {
+		if err := os.MkdirAll(c.args[0], 0o755); err != nil {
+			return fmt.Errorf("write tree: %w", err)
+		}
+	}
+	t, err := c.readTree()
+	var rejected *httpapi.Rejected
+	if errors.As(err, &rejected) && t.files != nil {
+		err = nil // a file that holds nothing good is what an export mends
+	}
+	if err != nil {
+		return err
+	}
+	has, _, err := c.stock(t, c.effective)
+	if err != nil {
+		return err
+	}
+	for _, r := range has {
+		if hieratree.Masked(r.Values) {
+			return &factsError{fmt.Sprintf("resource %s: has secrets that you may not see: files with masks would be of no use: an admin may export them", r.Name), httpapi.ErrPermission}
+		}
+	}
+	files, err := hieratree.Files(has, t.files, t.naming)
+	if err != nil {
+		return &httpapi.Rejected{Faults: strings.Split(err.Error(), "\n")}
+	}
+	for _, f := range files {
+		did := "changed"
+		if f.New {
+			did = "created"
+		}
+		if c.dryRun {
+			did = "would be " + did
+		} else if err := writeTreeFile(filepath.Join(t.dir, filepath.FromSlash(f.Path)), f.Text); err != nil {
+			return err
+		}
+		if err := c.printTree("%s: %s", f.Path, did); err != nil {
+			return err
+		}
+	}
+	if len(files) == 0 {
+		return c.printTree("nothing differs")
+	}
+	return nil
+}
+
+// writeTreeFile replaces a file. A link is replaced in the folder where it stands: what it leads to is its maker's.
+func writeTreeFile(name string, text []byte) error {
+	err := os.MkdirAll(filepath.Dir(name), 0o755)
+	if err == nil {
+		err = store.WriteFile(name, text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write tree: %w", err)
+	}
+	return nil
+}
+
+// verifyTree compares.
+func verifyTree(c *factsCall) error {
+	t, err := c.readTree()
+	if err != nil {
+		return err
+	}
+	has, g, err := c.stock(t, true)
+	if err != nil {
+		return err
+	}
+	secrets := map[string][]facts.Secret{}
+	for _, r := range has {
+		paths, err := c.client.Secrets(c.ctx, g.ids[r.Name])
+		if err != nil {
+			return err
+		}
+		if secrets[r.Name], err = facts.ParseSecrets(paths); err != nil {
+			return err
+		}
+	}
+	differ := 0
+	for _, r := range hieratree.Compare(t.resources, has, secrets) {
+		if r.Hidden {
+			c.a.say("%s: has secrets that you may not see: they were not compared", printable(r.Name))
+		}
+		if len(r.Lines) > 0 {
+			differ++
+		}
+		for _, line := range r.Lines {
+			if err := c.printTree("%s: %s", r.Name, line); err != nil {
+				return err
+			}
+		}
+	}
+	if differ > 0 {
+		return fmt.Errorf("%s of node %s differ", many(differ, "resource"), c.node)
+	}
+	return c.printTree("%s: the same", many(len(t.resources), "resource"))
+}

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"edgespan/config"
+	"edgespan/config/facts"
+	"edgespan/config/facts/hieratree"
+	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi"
+	"edgespan/config/httpapi/factsapi"
+)
+
+// fuel is the component of the data sources where nobody says otherwise.
+const fuel = "fuel"
+
+// ground is what an environment has of data sources.
+type ground struct {
+	env       *ledger.Environment // nil: there is none yet
+	component *ledger.Component   // that new data sources go to; nil: there is none yet
+	name      string              // of it
+	ids       map[string]int64    // of all resources of the environment
+}
+
+// lookAround finds what of an import is there already. The environment is asked for first: the components that it has then are
+// among those that are found.
+func (c *factsCall) lookAround() (ground, error) {
+	g := ground{name: cmp.Or(c.component, fuel), ids: map[string]int64{}}
+	env, err := c.client.Environment(c.ctx, c.env)
+	switch {
+	case err == nil:
+		g.env = &env
+	case !errors.Is(err, httpapi.ErrNotFound):
+		return g, err
+	}
+	all, err := c.client.Components(c.ctx)
+	if err == nil && g.env != nil {
+		all, err = g.choose(all, c.component)
+	}
+	if err != nil {
+		return g, err
+	}
+	if i := slices.IndexFunc(all, func(one ledger.Component) bool { return one.Name == g.name }); i >= 0 {
+		g.component = &all[i]
+		if g.env == nil {
+			all = all[i : i+1] // the environment that is to be made
+		}
+	} else if g.env == nil {
+		all = nil
+	}
+	for _, one := range all {
+		for _, d := range one.Definitions {
+			g.ids[d.Name] = d.ID
+		}
+	}
+	return g, nil
+}
+
+// choose finds the component of an environment that is there, and those that it has. A person attaches components: which
+// resources an environment has is no matter of one node's files.
+func (g *ground) choose(all []ledger.Component, wanted string) ([]ledger.Component, error) {
+	all = slices.DeleteFunc(all, func(one ledger.Component) bool { return !slices.Contains(g.env.Components, one.ID) })
+	has := func(name string) bool {
+		return slices.ContainsFunc(all, func(one ledger.Component) bool { return one.Name == name })
+	}
+	if wanted == "" && len(all) == 1 {
+		g.name = all[0].Name
+	}
+	if has(g.name) {
+		return all, nil
+	}
+	names := make([]string, len(all))
+	for i, one := range all {
+		names[i] = one.Name
+	}
+	return all, &factsError{fmt.Sprintf("environment %d: has no component %s, but %s: one of these is allowed as --component, or edgespan env update %d --components",
+		g.env.ID, config.Quote(g.name), config.Quote(strings.Join(names, ",")), g.env.ID), httpapi.ErrConflict}
+}
+
+// missing are the resources of a tree that an environment lacks; of a component that is to be made, all that it has from the start.
+func (g ground) missing(t tree) []string {
+	var names []string
+	if g.component == nil {
+		names = t.naming.Resources()
+	}
+	for _, r := range t.resources {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return g.ids[name] != 0 })
+}
+
+// importTree uploads a tree. Everything is judged before anything is made; the values are one revision.
+func importTree(c *factsCall) error {
+	t, err := c.readTree()
+	if err != nil {
+		return err
+	}
+	if len(t.resources) == 0 {
+		return &httpapi.Rejected{Faults: []string{fmt.Sprintf("%s: has no file *%s: one at least is needed", t.dir, hieratree.Extension)}}
+	}
+	g, err := c.lookAround()
+	if err != nil {
+		return err
+	}
+	p, err := c.nodePlace(t, g.env)
+	if err != nil {
+		return err
+	}
+	body := factsapi.BulkBody{Resources: map[string]factsapi.BulkResource{}}
+	for _, r := range t.resources {
+		o, err := facts.ObjectOf(r.Values)
+		if err != nil {
+			return err // Read makes objects only
+		}
+		values := factsapi.Document{}
+		for _, m := range o.Members() {
+			values[m.Key] = m.Value
+		}
+		body.Resources[r.Name] = factsapi.BulkResource{Values: values}
+	}
+	if c.dryRun && (g.env == nil || len(g.missing(t)) > 0) {
+		return c.wouldImport(t, g)
+	}
+	made, err := c.lay(t, g, p)
+	if err != nil {
+		return err
+	}
+	named, err := c.registerNode(t)
+	if err != nil {
+		return err
+	}
+	stored, err := c.client.Bulk(c.ctx, p, body, c.writeOptions())
+	if err != nil {
+		return err
+	}
+	return c.imported(stored, made || named)
+}
+
+// imported says what an upload has done, or would.
+func (c *factsCall) imported(stored factsapi.Stored, more bool) error {
+	for _, ch := range stored.Changes {
+		line := changeOf(ch) + " would be " + ch.Did
+		switch {
+		case c.dryRun:
+		case ch.What == string(ledger.Values):
+			line = fmt.Sprintf("%s: %s, version %d", ch.Name, ch.Did, ch.Version)
+		default:
+			line = changeOf(ch) + " was " + ch.Did
+		}
+		if err := c.printTree("%s", line); err != nil {
+			return err
+		}
+	}
+	if len(stored.Changes) == 0 && !more {
+		return c.printTree("nothing changed")
+	}
+	return nil
+}
+
+// wouldImport says what a first import would make: what is not there can't be tried.
+func (c *factsCall) wouldImport(t tree, g ground) error {
+	var lines []string
+	add := func(is bool, format string, args ...any) {
+		if is {
+			lines = append(lines, fmt.Sprintf(format, args...))
+		}
+	}
+	add(g.component == nil, "component %s would be created", g.name)
+	for _, name := range g.missing(t) {
+		add(true, "definition %s would be created", name)
+	}
+	add(g.env == nil, "environment %d would be created", c.env)
+	for _, r := range t.resources {
+		add(true, "values of %s would be uploaded for node %s", r.Name, c.node)
+	}
+	for _, line := range lines {
+		if err := c.printTree("%s", line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lay makes what an environment lacks for a tree. What somebody else makes at the same time is as good.
+func (c *factsCall) lay(t tree, g ground, p factsapi.Place) (made bool, err error) {
+	o := factsapi.WriteOptions{Message: c.message}
+	missing := g.missing(t)
+	if g.component == nil {
+		n := factsapi.NewComponent{Name: g.name}
+		for _, name := range missing {
+			n.Definitions = append(n.Definitions, factsapi.NewDefinition{Name: name})
+		}
+		one, err := c.client.CreateComponent(c.ctx, n, o)
+		switch {
+		case errors.Is(err, httpapi.ErrConflict):
+			return c.layAgain(t, g, p, err)
+		case err != nil:
+			return made, err
+		}
+		g.component, missing, made = &one, nil, true
+		if err := c.printTree("Component %s with id %d was created", one.Name, one.ID); err != nil {
+			return made, err
+		}
+	}
+	for _, name := range missing {
+		if err := c.define(name, g.component.ID, o); err != nil {
+			return made, err
+		}
+		made = true
+	}
+	if g.env != nil {
+		return made, nil
+	}
+	n := factsapi.NewEnvironment{ID: &c.env, Components: []facts.JSON{facts.JSON(fmt.Sprint(g.component.ID))}}
+	for _, l := range p.Levels {
+		n.Levels = append(n.Levels, l.Level)
+	}
+	_, err = c.client.CreateEnvironment(c.ctx, n, o)
+	switch {
+	case errors.Is(err, httpapi.ErrConflict):
+		return c.layAgain(t, g, p, err)
+	case err != nil:
+		return made, err
+	}
+	return true, c.printTree("Environment with id %d was created", c.env)
+}
+
+// layAgain goes on with what somebody else has made meanwhile. It ends: each time there is more than before.
+func (c *factsCall) layAgain(t tree, g ground, p factsapi.Place, cause error) (bool, error) {
+	now, err := c.lookAround()
+	if err != nil {
+		return false, err
+	}
+	if (now.component != nil) == (g.component != nil) && (now.env != nil) == (g.env != nil) {
+		return false, cause
+	}
+	return c.lay(t, now, p)
+}
+
+// define makes a data source. Their names are not unique: of two that are made at the same time that of the lower id stays.
+func (c *factsCall) define(name string, component int64, o factsapi.WriteOptions) error {
+	d, err := c.client.CreateDefinition(c.ctx, factsapi.NewDefinition{Name: name, Component: &component}, o)
+	if err != nil {
+		return err
+	}
+	of := &component
+	all, err := c.client.Definitions(c.ctx, &of)
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		if other.Name == name && other.ID < d.ID {
+			return c.client.DeleteDefinition(c.ctx, d.ID, o)
+		}
+	}
+	return c.printTree("Resource_definition %s with id %d was created", name, d.ID)
+}
+
+// registerNode registers the node with the names that are known of it, where they are not known yet. Who may upload and not
+// register is told: the upload itself registers the id.
+func (c *factsCall) registerNode(t tree) (bool, error) {
+	n := ledger.Node{ID: c.node}
+	was, err := c.client.Node(c.ctx, c.env, c.node)
+	switch {
+	case err == nil:
+		n = was
+	case !errors.Is(err, httpapi.ErrNotFound):
+		return false, err
+	}
+	n.FQDN = cmp.Or(c.fqdn, n.FQDN, t.said("fqdn"))
+	n.Certname = cmp.Or(c.certname, n.Certname)
+	if n == was || n == (ledger.Node{ID: c.node}) {
+		return false, nil
+	}
+	var names []string
+	for _, s := range []string{n.FQDN, n.Certname} {
+		if s != "" && !slices.Contains(names, s) {
+			names = append(names, s)
+		}
+	}
+	if c.dryRun {
+		return true, c.printTree("node %s would be registered as %s", n.ID, strings.Join(names, ", "))
+	}
+	err = c.client.PutNode(c.ctx, c.env, n, factsapi.WriteOptions{Message: c.message})
+	switch {
+	case errors.Is(err, httpapi.ErrPermission) && c.fqdn+c.certname == "":
+		c.a.say("node %s is not registered as %s: an admin may do that: %s", n.ID, strings.Join(names, ", "), printable(err.Error()))
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, c.printTree("Node %s was registered as %s", n.ID, strings.Join(names, ", "))
+}
