@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -15,27 +16,37 @@ import (
 
 const observeDrift = "sysParams: {drift: observe}\n"
 
-// drifted breaks a chain and the bridge's address of network 1, each on its own.
-func (r *rig) drifted() (broken []netstate.ID) {
-	for _, id := range r.host.State(1).IDs() {
-		if id.Kind == netstate.KindAddress || id.Kind == netstate.KindChain && strings.HasSuffix(id.Name, "/ES1-FWD") {
+// numbered is the number of network 1: which one the networks get goes by who asks first.
+func (r *rig) numbered() (n int) {
+	r.Helper()
+	if _, err := fmt.Sscanf(r.network(1).Bridge, "es%d", &n); err != nil {
+		r.Fatal(err)
+	}
+	return n
+}
+
+// drifted breaks a chain and the bridge's address of network n, each on its own.
+func (r *rig) drifted(n int) (broken []netstate.ID) {
+	r.Helper()
+	for _, id := range r.host.State(n).IDs() {
+		if id.Kind == netstate.KindAddress || id.Kind == netstate.KindChain && strings.HasSuffix(id.Name, fmt.Sprintf("/ES%d-FWD", n)) {
 			broken = append(broken, id)
-			r.host.Break(1, id)
+			r.host.Break(n, id)
 		}
 	}
 	if len(broken) < 2 {
-		r.Fatalf("no chain and address to break in\n%s", r.host.State(1))
+		r.Fatalf("no chain and address to break in\n%s", r.host.State(n))
 	}
 	return broken
 }
 
 // left fails the test unless what is broken is told, and not touched, while d passes.
-func (r *rig) left(when string, d time.Duration, broken []netstate.ID) {
+func (r *rig) left(n int, when string, d time.Duration, broken []netstate.ID) {
 	r.Helper()
 	r.host.Done()
 	r.settle(d)
 	for _, id := range broken {
-		if r.host.State(1)[id] != nil {
+		if r.host.State(n)[id] != nil {
 			r.Errorf("%s: %s was made again", when, id)
 		}
 	}
@@ -53,11 +64,11 @@ func (r *rig) left(when string, d time.Duration, broken []netstate.ID) {
 }
 
 // whole fails the test unless all of it stands again.
-func (r *rig) whole(when string, broken []netstate.ID) {
+func (r *rig) whole(n int, when string, broken []netstate.ID) {
 	r.Helper()
 	r.ready(time.Second, "ni/"+niID(1))
 	for _, id := range broken {
-		if r.host.State(1)[id] == nil {
+		if r.host.State(n)[id] == nil {
 			r.Errorf("%s: %s is missing", when, id)
 		}
 	}
@@ -68,9 +79,10 @@ func TestDriftIsOnlyToldWhereAConfigSaysSo(t *testing.T) {
 		r.netns("ns1")
 		r.apply(observeDrift + doc(2, 1))
 		r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2), "app/"+appID(1))
-		before := r.host.State(1)
-		broken := r.drifted()
-		r.left("an hour later", time.Hour, broken)
+		n := r.numbered()
+		before := r.host.State(n)
+		broken := r.drifted(n)
+		r.left(n, "an hour later", time.Hour, broken)
 
 		// A guest goes and comes as ever, and its end is in the bridge again.
 		r.host.SetNetns("ns1", false)
@@ -80,22 +92,22 @@ func TestDriftIsOnlyToldWhereAConfigSaysSo(t *testing.T) {
 		}
 		r.host.SetNetns("ns1", true)
 		r.ready(2*time.Second, "app/"+appID(1))
-		r.left("after a guest came back", time.Minute, broken)
+		r.left(n, "after a guest came back", time.Minute, broken)
 
 		// What the config itself says is done, also where drift is.
 		r.apply(observeDrift + strings.Replace(doc(2, 1), "displayName: net1", "mtu: 1400, displayName: net1", 1))
-		r.whole("another config", broken)
+		r.whole(n, "another config", broken)
 
-		broken = r.drifted()
-		r.left("again", time.Minute, broken)
+		broken = r.drifted(n)
+		r.left(n, "again", time.Minute, broken)
 		r.apply(doc(2, 1))
-		r.whole("enforced again", broken)
-		if got := r.host.State(1); !slices.Equal(got.IDs(), before.IDs()) {
+		r.whole(n, "enforced again", broken)
+		if got := r.host.State(n); !slices.Equal(got.IDs(), before.IDs()) {
 			t.Errorf("on the host is\n%s\nwant\n%s", got, before)
 		}
-		r.drifted()
+		r.drifted(n)
 		r.settle(time.Second)
-		r.whole("enforced", broken)
+		r.whole(n, "enforced", broken)
 	})
 }
 
@@ -109,24 +121,25 @@ func TestARestartLeavesDriftAsItIs(t *testing.T) {
 		r.start()
 		r.apply(observeDrift + doc(2, 0))
 		r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2))
-		broken := r.drifted()
+		n := r.numbered()
+		broken := r.drifted(n)
 		r.settle(time.Second)
 		r.stop()
 		r.host.Done()
 		r.start()
-		r.left("after a restart", time.Minute, broken)
+		r.left(n, "after a restart", time.Minute, broken)
 
 		r.stop()
-		for id := range r.host.State(1) {
-			r.host.Lose(1, id)
+		for id := range r.host.State(n) {
+			r.host.Lose(n, id)
 		}
 		r.machine = "another boot"
 		r.start()
-		r.whole("after a boot of the machine", broken)
+		r.whole(n, "after a boot of the machine", broken)
 
 		// The config is applied by half, and the daemon dies.
 		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
-			if o.Number == 1 && op.Kind == netstate.KindChain {
+			if o.Number == n && op.Kind == netstate.KindChain {
 				return &fake.Fault{Hang: true}
 			}
 			return nil
@@ -136,8 +149,8 @@ func TestARestartLeavesDriftAsItIs(t *testing.T) {
 		r.host.SetFault(nil)
 		r.start()
 		r.ready(2*time.Second, "ni/"+niID(1))
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(r.host.State(1))), func(id netstate.ID) bool { return strings.Contains(id.Name, "10.71.0.1/24") }) {
-			t.Errorf("what was cut short is not made:\n%s", r.host.State(1))
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(r.host.State(n))), func(id netstate.ID) bool { return strings.Contains(id.Name, "10.71.0.1/24") }) {
+			t.Errorf("what was cut short is not made:\n%s", r.host.State(n))
 		}
 	})
 }
