@@ -46,7 +46,7 @@ func TestUseCase4_HieraFindsTheRightValues(t *testing.T) {
 	if got := literal(t, dir, words); got != "1" {
 		t.Errorf("%s: %q, want 1", words, got)
 	}
-	c.override("astute", "deployment_id", 2)
+	c.override("astute", "deployment_id", "2")
 	if got := literal(t, dir, words); got != "2" {
 		t.Errorf("%s, once it is overridden: %q, want 2", words, got)
 	}
@@ -68,8 +68,17 @@ func TestUseCase4_HieraFindsTheRightValues(t *testing.T) {
 	}
 }
 
-// override sets one key for the node, as a person does.
-func (c *controller) override(resource, key string, value any) {
+// override sets one key for the node by the command line of the seed.
+func (c *controller) override(resource, key, value string) {
 	c.Helper()
-	c.ask(204, "PUT", "/environments/1/nodes/"+node+"/resources/"+resource+"/overrides/keys/set", [][]any{{key, value}})
+	path, err := command()
+	if err != nil {
+		c.Fatal(err)
+	}
+	cmd := exec.CommandContext(c.Context(), path, "config", "override", "--env", "1", "--level", "node="+node,
+		"--resource", resource, "--key", key, "--value", value, "--controller", c.url, "--token-file", c.token, "--ca-file", c.ca)
+	cmd.Env = append(cmd.Environ(), "HOME="+c.dir)
+	if out, said, err := run(c.T, cmd); err != nil {
+		c.Fatalf("%v: %v: %s%s", cmd.Args, err, out, said)
+	}
 }

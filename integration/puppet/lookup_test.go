@@ -38,6 +38,11 @@ func (p *puppet) lookup(example string, words ...string) (out, said string, err 
 	p.Helper()
 	config := filepath.Join(p.dir, example)
 	p.write(config, []byte(p.example(example)))
+	return p.lookupWith(config, node, words...)
+}
+
+func (p *puppet) lookupWith(config, node string, words ...string) (out, said string, err error) {
+	p.Helper()
 	args := []string{"lookup", "--node", node, "--facts", filepath.Join(p.dir, "facts.yaml"), "--hiera_config", config, "--render-as", "json"}
 	for _, name := range []string{"confdir", "codedir", "vardir", "rundir", "logdir", "publicdir"} {
 		args = append(args, "--"+name, filepath.Join(p.dir, strings.TrimSuffix(name, "dir")))
@@ -66,7 +71,7 @@ func TestExamples(t *testing.T) {
 	})
 	c.put("", "globals", "values", map[string]any{"nothing": 1, "roles": []any{"ceph"}, "net": map[string]any{"dns": []any{"c"}}})
 	c.put("", "override/node", "values", map[string]any{"net": map[string]any{"dns": []any{"--c", "z"}}})
-	c.override("astute", "deployment_id", 2)
+	c.override("astute", "deployment_id", "2")
 	p := c.puppet()
 
 	p.finds("2", "hiera.data_hash.yaml", "deployment_id")
@@ -94,5 +99,38 @@ func TestAControllerThatIsAway(t *testing.T) {
 	p.finds(`"kept"`, "hiera.lookup_key.yaml", "k")
 	if out, said, err := p.lookup("hiera.data_hash.yaml", "k"); err == nil || !strings.Contains(said, "Connection refused") {
 		t.Errorf("%v, %s%s: want why it failed", err, out, said)
+	}
+}
+
+// An agent that shows the certificate which Puppet's CA gave it needs no token: it reads what is its own, by whichever of its
+// names that was uploaded, and nothing else.
+func TestAnAgentsCertificateReadsThatNode(t *testing.T) {
+	t.Parallel()
+	ssl := t.TempDir()
+	const issue = "ca = Authority.new(ARGV[0]); cert, key = ca.issue(ARGV[1]); Dir.chdir(ARGV[0]); Dir.mkdir('certs'); Dir.mkdir('private_keys');" +
+		"File.rename(cert, \"certs/#{ARGV[1]}.pem\"); File.rename(key, \"private_keys/#{ARGV[1]}.pem\"); File.link('ca.pem', 'certs/ca.pem')"
+	if out, said, err := run(t, exec.CommandContext(t.Context(), "ruby", "-r", filepath.Join(module(t), "test", "stub.rb"), "-e", issue, ssl, node)); err != nil {
+		t.Fatal(err, out, said)
+	}
+	c := start(t, "--client-ca-file", filepath.Join(ssl, "ca.pem"))
+	c.environment("astute")
+	c.ask(204, "PUT", "/environments/1/nodes/7", map[string]any{"fqdn": node, "certname": node})
+	c.put("/nodes/7", "astute", "values", map[string]any{"k": "mine"})
+	c.put("/nodes/8", "astute", "values", map[string]any{"k": "another's"})
+	p := c.puppet()
+	config := filepath.Join(p.dir, "hiera.yaml")
+	text := strings.ReplaceAll(c.example("hiera.lookup_key.yaml"), "      token_file: "+c.token+"\n", "")
+	p.write(config, []byte(strings.ReplaceAll(text, "override/node", "astute")))
+	own := []string{"k", "--ssldir", ssl, "--certname", node}
+	if out, said, err := p.lookupWith(config, node, own...); err != nil || strings.TrimSpace(out) != `"mine"` {
+		t.Errorf("its own: %v, %s%s", err, out, said)
+	}
+	text = strings.ReplaceAll(text, "%{trusted.certname}", "8")
+	p.write(config, []byte(text))
+	if out, said, err := p.lookupWith(config, node, own...); err == nil || !strings.Contains(said, "403") || strings.Contains(out, "another's") {
+		t.Errorf("another's: %v, %s%s", err, out, said)
+	}
+	if out, said, err := p.lookupWith(config, node, "k"); err == nil || !strings.Contains(said, "401") {
+		t.Errorf("without a certificate: %v, %s%s", err, out, said)
 	}
 }
