@@ -1,5 +1,5 @@
-// Package deploy owns what a machine needs beside the programs: units of systemd and
-// scripts. It never holds code of a program.
+// Package deploy owns what a machine needs beside the programs: units of systemd,
+// scripts, and a Puppet module, whose tests are in integration/puppet. It never holds code of a program.
 package deploy
 
 import (
