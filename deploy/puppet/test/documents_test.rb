@@ -175,6 +175,16 @@ class DocumentsTest < Minitest::Test
     refused 'no answer within 0.2 s', 'timeout' => 0.2
   end
 
+  # What comes too late is not taken for the answer to what is asked next.
+  def test_a_late_answer_is_nobodys
+    gate = Queue.new
+    serve { |r| gate.pop if r.path == '/late'; [200, {}, JSON.generate('path' => r.path)] }
+    get
+    refused 'no answer within 0.1 s', 'uri' => @stub.url('/late'), 'timeout' => 0.1
+    gate << :open
+    assert_equal({ 'path' => '/a' }, get)
+  end
+
   def test_certificates
     ca = Authority.new(@dir)
     cert, key = ca.issue('node')

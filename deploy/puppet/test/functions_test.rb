@@ -138,6 +138,18 @@ class FunctionsTest < Minitest::Test
     end
   end
 
+  # What comes too late is not taken for the answer to what is asked next.
+  def test_a_late_answer_is_nobodys
+    each_function do |f|
+      gate = Queue.new
+      serve { |r| gate.pop if r.path == '/late'; [200, {}, JSON.generate('k' => r.path)] }
+      compile(f) { assert_equal '/a', lookup('k') }
+      fails 'no answer within 0.1 s', f, 'uri' => @stub.url('/late'), 'options' => { 'timeout' => 0.1 }
+      gate << :open
+      compile(f) { assert_equal '/a', lookup('k') }
+    end
+  end
+
   def test_a_resource_that_is_not_there_and_a_controller_that_is_away
     each_function do |f|
       serve(&controller({}))

@@ -8,7 +8,7 @@ require_relative 'documents'
 module PuppetX
   module ConfigDB
     # NetClient asks by Ruby's own HTTP client, for Hiera 3, which has no Puppet around it. It keeps one connection to
-    # each controller and asks for one document at a time.
+    # each controller, which Ruby opens anew once it was broken, and asks for one document at a time.
     class NetClient
       # The time is over.
       class Late < StandardError; end
@@ -31,7 +31,6 @@ module PuppetX
             Answer.new(r.code.to_i, r['ETag'], r.body)
           end
         rescue *AWAY => e
-          close(site)
           raise Away, "#{uri}: #{e.message}"
         end
       end
@@ -53,13 +52,6 @@ module PuppetX
         [OpenSSL::X509::Certificate.new(File.read(options['cert_file'])), OpenSSL::PKey.read(File.read(options['key_file']))]
       rescue SystemCallError, OpenSSL::OpenSSLError => e
         raise Error, "cert_file, key_file: #{e.message}"
-      end
-
-      def close(site)
-        http = @open.delete(site)
-        http.finish if http&.started?
-      rescue IOError
-        nil
       end
     end
   end
