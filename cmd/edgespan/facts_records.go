@@ -74,6 +74,9 @@ func listRecords(c *factsCall) error {
 		return listVersions(c)
 	}
 	all, err := c.client.History(c.ctx, ledger.RecordsQuery{Environment: c.env, Before: c.before, Limit: c.limit})
+	if err == nil && len(all) == 0 {
+		err = c.reach() // one that was deleted has a history, one that never was has none
+	}
 	if err != nil {
 		return err
 	}
@@ -215,6 +218,16 @@ func rollbackFacts(c *factsCall) error {
 	return c.did(stored, err, "%s went back to revision %d", nameOf(c.kind()), c.revision)
 }
 
+// reach asks for what a watch is of.
+func (c *factsCall) reach() (err error) {
+	if c.changed("env") {
+		_, err = c.client.Environment(c.ctx, c.env)
+		return err
+	}
+	_, err = c.client.History(c.ctx, ledger.RecordsQuery{Limit: 1})
+	return err
+}
+
 func watchFacts(c *factsCall) error {
 	if err := c.needsEnv(); err != nil {
 		return err
@@ -224,7 +237,7 @@ func watchFacts(c *factsCall) error {
 		return err
 	}
 	// What is wrong from the beginning ends the command; later it is waited for.
-	if _, err := c.client.History(c.ctx, ledger.RecordsQuery{Environment: c.env, Limit: 1}); err != nil {
+	if err := c.reach(); err != nil {
 		return err
 	}
 	o := factsapi.WatchOptions{Environment: c.env, Resource: c.resource, Since: c.since, FromStart: c.changed("since") && c.since == 0}

@@ -272,9 +272,9 @@ func changeOf(c ledger.Change) string {
 			words = append(words, fmt.Sprintf(format, args...))
 		}
 	}
-	add(c.ID != 0, "%d", c.ID)
+	add(c.Resource != 0, "of")
+	add(c.ID != 0 && c.Name == "", "%d", c.ID)
 	add(c.Name != "", "%s", c.Name)
-	add(c.Resource != 0, "of resource %d", c.Resource)
 	add(c.Environment != 0 && c.What != "environment", "in environment %d", c.Environment)
 	for _, l := range c.Levels {
 		add(true, "%s=%s", l.Level, l.Value)

@@ -116,6 +116,7 @@ var mayImport = map[string][]string{
 		"actors/agent", "config/action", "platform/executor", "platform/probe", "platform/nodelink", "platform/pki", "platform/proc", "netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
 		"config/httpapi/fleetapi", "config/history", "config/operate", "platform/pki",
 		"config/facts", "config/facts/ledger", "config/facts/hieratree", "config/httpapi/factsapi", "platform/keystone",
+		"config/facts", "config/facts/ledger", "config/httpapi/factsapi", "platform/keystone",
 	},
 
 	"cmd/edgespan-controller": {
@@ -143,7 +144,7 @@ var mayImport = map[string][]string{
 var testsMayImport = map[string][]string{
 	"actors":                  {"platform/fake", "config/schema"},
 	"actors/simulate":         {"config/metadata", "config/topology/sketch", "config/rollout"},
-	"cmd/edgespan":            {"config/fleet", "config/revision"},
+	"cmd/edgespan":            {"actors/facts", "config/fleet", "config/revision", "platform/keystone/keystonetest", "platform/store/bolt"},
 	"config/backup":           {"config/layers"},
 	"config/e2e":              {"config/schema"},
 	"config/httpapi/factsapi": {"config/revision"},

@@ -100,6 +100,7 @@ var sick = []string{"doctor"}
 var fleets = []string{
 	"actions", "aggregator", "backup", "base", "clusters", "confirm", "context", "controller", "firmware", "hardware", "history", "join", "metadata",
 	"network", "nodes", "operators", "optimize", "peers", "release", "rollback", "rollout", "topology",
+	"config", "env", "comp", "def", "lvl",
 }
 
 // ofAFleet says whether an example is one of those; node alone is the daemon.

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// Both spellings of each group, and each of their commands.
+func TestModelCommands(t *testing.T) {
+	env := serveEnvironment(t)
+	types(t, env, []typed{
+		{line: "env list -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n1   1           nodes\n"},
+		{line: "config env list -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n1   1           nodes\n"},
+		{line: "env create", out: "{\n  \"components\": [],\n  \"hierarchy_levels\": [],\n  \"id\": 2\n}\n"},
+		{line: "env update 2 -i fuel,1 -l a,b", code: exitConflict, err: "duplicate"},
+		{line: "env update 2 -i 1 -l a,b", out: "Environment with id 2 was updated\n"},
+		{line: "env show 2 -f yaml", out: "components:\n  - 1\nhierarchy_levels:\n  - a\n  - b\nid: 2\n"},
+		{line: "config env update 2 -i []", out: "Environment with id 2 was updated\n"},
+		{line: "env show 2 -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n2   -           a,b\n"},
+		{line: "env update 2 -l []", out: "Environment with id 2 was updated\n"},
+		{line: "env update 2", code: exitUsage, err: "--components or --levels is needed"},
+		{line: "env update 2 -i nobody", code: exitNotFound, err: "nobody"},
+		{line: "env create --id 2", code: exitConflict, err: "2"},
+		{line: "env delete 2", out: "Environment with id 2 was deleted\n"},
+		{line: "env delete 2", code: exitNotFound, err: "2"},
+		{line: "env show 2", code: exitNotFound, err: "2"},
+		{line: "env show two", code: exitUsage, err: `ID: is "two": an id is allowed`},
+		{line: "env show", code: exitUsage, err: "one ID is allowed"},
+
+		// What the original's tests look for.
+		{line: "comp create -n fuel", code: exitConflict, err: "duplicate key value violates unique constraint"},
+		{line: "comp create", code: exitUsage, err: "--name: is missing"},
+		{line: "comp create -n other --id 9 -f table", out: "ID  NAME   RESOURCE DEFINITIONS\n9   other  -\n"},
+		{line: "comp update 9 -n another", out: "Component with id 9 was updated\n"},
+		{line: "def create -n extra -i another -f table", out: "ID  NAME   COMPONENT  CONTENT\n4   extra  9          null\n"},
+		{line: "comp show another", out: "{\n  \"id\": 9,\n  \"name\": \"another\",\n  \"resource_definitions\": [\n    {\n      \"component_id\": 9,\n      \"content\": null,\n      \"id\": 4,\n      \"name\": \"extra\"\n    }\n  ]\n}\n"},
+		{line: "comp update another", code: exitUsage, err: "--name or --resource-definitions is needed"},
+		{line: "comp update another -r x", code: exitUsage, err: `--resource-definitions: is "x"`},
+		{line: "comp update another -r 4,77", code: exitNotFound, err: "77"},
+		{line: "comp update another -r []", out: "Component with id 9 was updated\n"},
+		{line: "def show 4", code: exitNotFound, err: "4"},
+		{line: "config comp list -f table", out: "ID  NAME     RESOURCE DEFINITIONS\n1   fuel     1 astute, 2 globals, 3 override/node\n9   another  -\n"},
+		{line: "comp delete another", out: "Component with id 9 was deleted\n"},
+		{line: "comp delete another", code: exitNotFound, err: `component "another": does not exist`},
+		{line: "comp delete 9", code: exitNotFound, err: "9"},
+	})
+}
+
+func TestDefinitionCommands(t *testing.T) {
+	env := serveEnvironment(t)
+	both := "one of them is allowed"
+	types(t, env, []typed{
+		{line: `def create -n a -p '{"x": 1.0}' -t json -f yaml`, out: "component_id: null\ncontent:\n  x: 1.0\nid: 4\nname: a\n"},
+		{line: `def create -n b -i fuel -p 'x: 2' -t yaml -f table`, out: "ID  NAME  COMPONENT  CONTENT\n5   b     1          {\"x\":2}\n"},
+		{line: "def create -n c -d yaml -f table", stdin: "x: 3\n", out: "ID  NAME  COMPONENT  CONTENT\n6   c     -          {\"x\":3}\n"},
+		{line: "def create -n c -p x -d json", code: exitUsage, err: both},
+		{line: "def create -n c -p x", code: exitUsage, err: "--content: needs --type"},
+		{line: "def create -n c -t json", code: exitUsage, err: "--content: needs --type, and --type needs it"},
+		{line: "def create -n c -d json -t json", code: exitUsage, err: "--type: is given with --data-format"},
+		{line: "def create -n c -p x -t str", code: exitUsage, err: `--type: is "str": json yaml are allowed`},
+		{line: "def create -n c -d str", code: exitUsage, err: `--data-format: is "str"`},
+		{line: "def create -n c -d json", stdin: "{", code: exitRejected, err: "stdin: "},
+		{line: "def create", code: exitUsage, err: "--name: is missing"},
+		{line: "def update c -n d -i fuel -p null -t json", out: "Resource_definition with id 6 was updated\n"},
+		{line: "def show d -f table", out: "ID  NAME  COMPONENT  CONTENT\n6   d     1          null\n"},
+		{line: "def update 6 -d json", stdin: `{"y": 1}`, out: "Resource_definition with id 6 was updated\n"},
+		{line: "config get -e 1 -r d -k y -f plain", out: "1\n"}, // content is the lowest of the values
+		{line: "def update d", code: exitUsage, err: "def update: says nothing"},
+		{line: "config def delete d", out: "Resource_definition with id 6 was deleted\n"},
+		{line: "def delete d", code: exitNotFound, err: `resource definition "d": does not exist`},
+		{line: "comp create -n second -f table", out: "ID  NAME    RESOURCE DEFINITIONS\n2   second  -\n"},
+		{line: "def create -n astute -i second -f table", out: "ID  NAME    COMPONENT  CONTENT\n7   astute  2          null\n"},
+		{line: "def show astute", code: exitConflict, err: `resource definition "astute": has several ids: one of 1,7 is allowed`},
+		{line: "def list -f table", out: "ID  NAME           COMPONENT  CONTENT\n1   astute         1          null\n2   globals        1          null\n3   override/node  1          null\n" +
+			"4   a              -          {\"x\":1.0}\n5   b              1          {\"x\":2}\n7   astute         2          null\n"},
+	})
+}
+
+func TestNodesAndSecretsOfTheCommandLine(t *testing.T) {
+	env := serveEnvironment(t)
+	viewer := map[string]string{"EDGESPAN_CONTROLLER": env["EDGESPAN_CONTROLLER"], "EDGESPAN_TOKEN_FILE": secretFile(t, "looks"), "HOME": env["HOME"]}
+	types(t, env, []typed{
+		{line: "config node set -e 1 1 --fqdn n1.test --certname n1.puppet", out: "Node 1 was registered in environment 1\n"},
+		{line: "config node list -e 1 -f table", out: "ID  FQDN     CERTNAME\n1   n1.test  n1.puppet\n"},
+		{line: "config set -e 1 -l node=n1.puppet -r astute -k db.password -v x", code: exitConflict, err: "Keys path doesn't exist"},
+		{line: "config set -e 1 -l node=n1.puppet -r astute", stdin: `{"db": {"password": "hush", "user": "nova"}}`, out: "ResourceValue was set\n"},
+		{line: "config get -e 1 -l nodes=n1.test -r astute -k db.user -f plain", out: "nova\n"},
+		{line: "config get -e 1 -l nodes=stranger -r astute", code: exitNotFound, err: "stranger"},
+		{line: "config secrets set astute db.password other.*", out: "Secrets of resource_definition with id 1 were set\n"},
+		{line: "config secrets show 1 -f plain", code: exitUsage, err: "--format: "},
+		{line: "config secrets show 1 -f yaml", out: "- db.password\n- \"other.*\"\n"},
+		{line: "config get -e 1 -l nodes=1 -r astute -k db -f plain", out: "{\"password\":\"hush\",\"user\":\"nova\"}\n"},
+	})
+	types(t, viewer, []typed{
+		{line: "config get -e 1 -l nodes=1 -r astute -k db -f plain", out: "{\"password\":{\"$masked\":true},\"user\":\"nova\"}\n"},
+		{line: "config set -e 1 -l nodes=1 -r astute -k a -v 1", code: exitPermission, err: "operator"},
+		{line: "config node del -e 1 1", code: exitPermission, err: "admin"},
+	})
+	types(t, env, []typed{
+		{line: "config secrets set 1 []", out: "Secrets of resource_definition with id 1 were set\n"},
+		{line: "config secrets show astute", out: "[]\n"},
+		{line: "config node del -e 1 n1.test", out: "Node n1.test was taken from environment 1\n"},
+		{line: "config node del -e 1 n1.test", code: exitNotFound, err: "n1.test"},
+		{line: "config node list", code: exitUsage, err: "--env: is missing"},
+	})
+}
+
+func TestVersionsOfTheCommandLine(t *testing.T) {
+	env := serveEnvironment(t)
+	const record = " -e 1 -r astute"
+	types(t, env, []typed{
+		{line: "config set -k a -v 1 -m first" + record, out: "ResourceValue for key a was set\n"},
+		{line: "config set -k b -v 2" + record, out: "ResourceValue for key b was set\n"},
+		{line: "config set -k a -v 3" + record, out: "ResourceValue for key a was set\n"},
+		{line: "config set -k a -v 3" + record, out: "ResourceValue for key a was set\n"}, // no version of its own
+		{line: "config history" + record, out: `VERSION  REVISION  TIME                  AUTHOR  SIZE  MESSAGE
+3        8         2026-11-21T12:00:00Z  ann     13    -
+2        7         2026-11-21T12:00:00Z  ann     13    -
+1        6         2026-11-21T12:00:00Z  ann     7     first
+`},
+		{line: "config history --limit 1 --before 3" + record, out: "VERSION  REVISION  TIME                  AUTHOR  SIZE  MESSAGE\n2        7         2026-11-21T12:00:00Z  ann     13    -\n"},
+		{line: "config history --overrides" + record, err: "no versions"},
+		{line: "config history -e 1 --limit 2 -f table", out: `REVISION  TIME                  AUTHOR  CHANGES                                    MESSAGE
+8         2026-11-21T12:00:00Z  ann     values of astute in environment 1 changed  -
+7         2026-11-21T12:00:00Z  ann     values of astute in environment 1 changed  -
+`},
+		{line: "config get --version 1 -f plain" + record, out: "{\"a\":1}\n"},
+		{line: "config get --version 9 -f plain" + record, code: exitNotFound, err: "9"},
+		{line: "config get --revision 7 -f plain" + record, out: "{\"a\":1,\"b\":2}\n"},
+		{line: "config diff" + record, out: "~ a: 1 -> 3\n"},
+		{line: "config diff 1" + record, out: "~ a: 1 -> 3\n+ b: 2\n"},
+		{line: "config diff 0 1 -f yaml" + record, out: "- op: add\n  path: /a\n  value: 1\n"},
+		{line: "config diff 1 1" + record, err: "nothing differs"},
+		{line: "config diff 1 0" + record, code: exitUsage, err: "the second VERSION is 0"},
+		{line: "config diff 1 9" + record, code: exitNotFound, err: "9"},
+		{line: "config diff x" + record, code: exitUsage, err: "VERSION"},
+		{line: "config diff --overrides" + record, code: exitNotFound, err: "there is no version yet"},
+		{line: "config rollback --version 1 --dry-run" + record, out: "values of astute in environment 1 would be changed\n"},
+		{line: "config get -f plain" + record, out: "{\"a\":3,\"b\":2}\n"},
+		{line: "config rollback --version 1" + record, out: "ResourceValue went back to version 1\n"},
+		{line: "config rollback --version 1" + record, err: "is as it was then already"},
+		{line: "config get -f plain" + record, out: "{\"a\":1}\n"},
+		{line: "config rollback --revision 7" + record, out: "ResourceValue went back to revision 7\n"},
+		{line: "config get -f plain" + record, out: "{\"a\":1,\"b\":2}\n"},
+		{line: "config override -k c -v 9" + record, out: "ResourceOverride for key c was set\n"},
+		{line: "config rollback -e 1 --revision 6", out: "2 records went back to revision 6\n"},
+		{line: "config get -f plain" + record, out: "{\"a\":1}\n"},
+		{line: "config rollback -e 1 --version 6", code: exitUsage, err: "--resource: is missing"},
+		{line: "config rollback" + record, code: exitUsage, err: "one of --version and --revision is needed"},
+		{line: "config history --level nodes=1 -e 1", code: exitUsage, err: "--resource: is missing"},
+		{line: "config history -r astute", code: exitUsage, err: "--resource: is given without --env"},
+		{line: "config history -e 9", code: exitNotFound, err: "9"},
+		{line: "env create --id 9 -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n9   -           -\n"},
+		{line: "env delete 9", out: "Environment with id 9 was deleted\n"},
+		{line: "config history -e 9 --limit 1", out: "REVISION  TIME                  AUTHOR  CHANGES                MESSAGE\n14        2026-11-21T12:00:00Z  ann     environment 9 deleted  -\n"},
+		{line: "config history --limit 0", code: exitUsage, err: "--limit: is 0"},
+		{line: "config set -k a -v 7 --dry-run" + record, out: "values of astute in environment 1 would be changed\n"},
+		{line: "config set -k a -v 1 --dry-run" + record, out: "nothing would change\n"},
+	})
+	tag := strings.TrimSpace(cli(t, env, "", shellWords("config get --values --etag"+record)...).out)
+	types(t, env, []typed{
+		{line: "config set -k a -v 5 --if-match '" + tag + "'" + record, out: "ResourceValue for key a was set\n"},
+		{line: "config set -k a -v 6 --if-match '" + tag + "'" + record, code: exitConflict, err: "If-Match"},
+		{line: "config del -k a --if-match " + strings.Trim(tag, `"`) + record, code: exitConflict, err: "If-Match"},
+		{line: "config get -k a -f plain" + record, out: "5\n"},
+	})
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"io"
+	"log"
+	"maps"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"edgespan/platform/keystone/keystonetest"
+)
+
+// cloud is a Keystone whose catalog has ConfigDB behind TLS, and the environment of its user.
+type cloud struct {
+	keystone *keystonetest.Keystone
+	url      string // of ConfigDB
+	ca       string
+	env      map[string]string
+	mu       sync.Mutex
+	valid    map[string]bool // tokens that ConfigDB takes
+	asked    []string        // with what it was asked
+}
+
+func newCloud(t *testing.T) *cloud {
+	t.Helper()
+	c := &cloud{valid: map[string]bool{}}
+	h := factsHandler(t, factsDoor{tokens: func(token string) bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.asked = append(c.asked, token)
+		return c.valid[token]
+	}})
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes without the CA
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	c.url = s.URL
+	c.ca = filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(c.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.keystone = &keystonetest.Keystone{
+		Users:   map[string]keystonetest.User{"kay": {Password: "k", Roles: map[string][]string{"services": {"admin"}}}},
+		Catalog: map[string]string{"config": s.URL + "/api/config"},
+	}
+	k := httptest.NewServer(c.keystone)
+	t.Cleanup(k.Close)
+	c.env = map[string]string{
+		"OS_AUTH_URL": k.URL + "/v3", "OS_USERNAME": "kay", "OS_PASSWORD": "k", "OS_TENANT_NAME": "services", "EDGESPAN_CA_FILE": c.ca, "HOME": t.TempDir(),
+	}
+	return c
+}
+
+// takes says which tokens count from now on.
+func (c *cloud) takes(tokens ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.valid)
+	for _, token := range tokens {
+		c.valid[token] = true
+	}
+	c.asked = nil
+}
+
+func (c *cloud) tried() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(c.asked, " ")
+}
+
+// with is an environment with some variables changed.
+func with(env map[string]string, pairs ...string) map[string]string {
+	out := maps.Clone(env)
+	for _, p := range pairs {
+		name, value, _ := strings.Cut(p, "=")
+		out[name] = value
+	}
+	return out
+}
+
+// The catalog's endpoint is asked with a token of Keystone; one that is refused is renewed once, and
+// what was asked is asked again, body and all.
+func TestKeystoneSaysWhereAndWho(t *testing.T) {
+	c := newCloud(t)
+	c.takes("gAAAAAB-kay-1")
+	types(t, c.env, []typed{{line: "comp create -n fuel -f table", out: "ID  NAME  RESOURCE DEFINITIONS\n1   fuel  -\n"}})
+	if n := c.keystone.Asked("POST"); n != 1 || c.tried() != "gAAAAAB-kay-1" {
+		t.Errorf("%d logins, tried %s", n, c.tried())
+	}
+	c.takes("gAAAAAB-kay-3") // the next is refused
+	types(t, c.env, []typed{{line: "comp create -n other -f table", out: "ID  NAME   RESOURCE DEFINITIONS\n2   other  -\n"}})
+	if n := c.keystone.Asked("POST"); n != 3 || c.tried() != "gAAAAAB-kay-2 gAAAAAB-kay-3" {
+		t.Errorf("%d logins, tried %s", n, c.tried())
+	}
+	c.takes()
+	types(t, c.env, []typed{{line: "comp list", code: exitPermission, err: "nobody is known by that"}})
+	if n := c.keystone.Asked("POST"); n != 5 || c.tried() != "gAAAAAB-kay-4 gAAAAAB-kay-5" {
+		t.Errorf("%d logins, tried %s", n, c.tried())
+	}
+}
+
+func TestWhereConfigDBIsAndWhoAsks(t *testing.T) {
+	c := newCloud(t)
+	c.takes()
+	plain := httptest.NewServer(factsHandler(t, factsDoor{}))
+	t.Cleanup(plain.Close)
+	secret, password := secretFile(t, "secret"), secretFile(t, "pass word")
+	none := map[string]string{"HOME": t.TempDir()}
+	at := with(none, "EDGESPAN_CONTROLLER="+plain.URL)
+	tls := with(none, "EDGESPAN_CONTROLLER="+c.url)
+	const list = "comp list -f table"
+	const empty = "ID  NAME  RESOURCE DEFINITIONS\n"
+	for _, s := range []struct {
+		name string
+		env  map[string]string
+		typed
+	}{
+		{"nowhere", none, typed{line: list, code: exitUsage, err: "--controller: is missing"}},
+		{"nobody", at, typed{line: list, code: exitPermission, err: "nobody is known"}},
+		{"a token", at, typed{line: list + " --token-file " + secret, out: empty}},
+		{"a prefix", none, typed{line: list + " --token-file " + secret + " --controller " + plain.URL + "/api/config/", out: empty}},
+		{"another prefix", none, typed{line: list + " --token-file " + secret + " --controller " + plain.URL + "/api/v9", code: exitNotFound, err: "no such route"}},
+		{"a password", with(at, "EDGESPAN_PASSWORD=pass word"), typed{line: list + " --user olga", out: empty}},
+		{"a password of a file", with(at, "EDGESPAN_USER=olga"), typed{line: list + " --password-file " + password, out: empty}},
+		{"a wrong password", with(at, "EDGESPAN_PASSWORD=x"), typed{line: list + " --user olga", code: exitPermission, err: "nobody is known"}},
+		{"no password", at, typed{line: list + " --user olga", code: exitUsage, err: "--password-file: is missing"}},
+		{"no user", at, typed{line: list + " --password-file " + password, code: exitUsage, err: "--password-file: is given without --user"}},
+		{"both", at, typed{line: list + " --user olga --token-file " + secret, code: exitUsage, err: "--user: is given with --token-file"}},
+		{"a flag above the environment", with(at, "EDGESPAN_USER=olga"), typed{line: list + " --token-file " + secret, out: empty}},
+		{"no CA", tls, typed{line: list + " --token-file " + secret, code: exitUnreachable, err: "certificate"}},
+		{"a CA", tls, typed{line: list + " --token-file " + secret + " --ca-file " + c.ca, out: empty}},
+		{"any certificate", tls, typed{line: list + " --insecure --token-file " + secret, out: empty}},
+		{"any certificate, above the environment", with(tls, "EDGESPAN_CA_FILE=/nowhere"), typed{line: list + " --insecure --token-file " + secret, out: empty}},
+		{"any certificate and a CA", tls, typed{line: list + " --insecure --ca-file " + c.ca, code: exitUsage, err: "--insecure: "}},
+		{"nobody there", with(none, "EDGESPAN_CONTROLLER=http://127.0.0.1:1"), typed{line: list, code: exitUnreachable, err: "not reachable"}},
+		{"plain text on a network", with(none, "EDGESPAN_CONTROLLER=http://192.0.2.1"), typed{line: list, code: exitUsage, err: "plain text"}},
+		{"a token above Keystone's", c.env, typed{line: list + " --token-file " + secret, out: empty}},
+		{"a controller above the catalog, with Keystone's token", with(c.env, "EDGESPAN_CONTROLLER="+plain.URL), typed{line: list, code: exitPermission, err: "nobody is known"}},
+		{"the CA of Keystone", with(c.env, "EDGESPAN_CA_FILE=", "OS_CACERT="+c.ca), typed{line: list + " --token-file " + secret, out: empty}},
+		{"a wrong password at Keystone", with(c.env, "OS_PASSWORD=x"), typed{line: list, code: exitPermission, err: "refused by Keystone"}},
+		{"half an openrc", with(c.env, "OS_PASSWORD="), typed{line: list, code: exitUsage, err: "OS_PASSWORD: is missing"}},
+		{"no Keystone", with(c.env, "OS_AUTH_URL=http://127.0.0.1:1"), typed{line: list, code: exitUnreachable, err: "Keystone"}},
+		{"a region without it", with(c.env, "OS_REGION_NAME=Two"), typed{line: list, code: exitUsage, err: "RegionOne"}},
+		{"before the command", with(none, "EDGESPAN_TOKEN_FILE="+secret), typed{line: "--controller " + plain.URL + " config comp list -f table", out: empty}},
+		{"all that is missing", at, typed{line: "config get", code: exitUsage, err: "--env: is missing: id of the environment\n--resource: is missing"}},
+	} {
+		t.Run(s.name, func(t *testing.T) { types(t, s.env, []typed{s.typed}) })
+	}
+}
+
+// A context in use is another controller than the one of the catalog, which gets neither its token
+// nor its CA; a context that is named goes before the catalog.
+func TestContextsBesideKeystone(t *testing.T) {
+	c := newCloud(t)
+	c.takes("gAAAAAB-kay-1")
+	plain := httptest.NewServer(factsHandler(t, factsDoor{}))
+	t.Cleanup(plain.Close)
+	env := with(c.env, "EDGESPAN_CONTEXTS="+filepath.Join(t.TempDir(), "contexts.yaml"))
+	types(t, env, []typed{
+		{line: "context add lab --controller " + plain.URL + " --token-file " + secretFile(t, "secret"), err: "lab is in use"},
+		{line: "comp create -n of-the-cloud -f table", out: "ID  NAME          RESOURCE DEFINITIONS\n1   of-the-cloud  -\n"},
+		{line: "--context lab comp list", out: "[]\n"},
+	})
+	delete(env, "OS_AUTH_URL")
+	types(t, env, []typed{{line: "comp list", out: "[]\n"}})
+}
+
+// A watch shows what happens, one line a revision, until it is interrupted.
+func TestWatchFacts(t *testing.T) {
+	env := serveEnvironment(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := &lines{want: 2, done: cancel}
+	a := &app{streams: streams{In: strings.NewReader(""), Out: out, Err: io.Discard, Env: func(k string) string { return env[k] }}, start: startNode}
+	code := make(chan int, 1)
+	types(t, env, []typed{{line: "config set -e 1 -l nodes=1 -r astute -k a -v 1", out: "ResourceValue for key a was set\n"}})
+	go func() { code <- runApp(ctx, a, shellWords("config watch -e 1 -l node=1 -r astute --since 5 -f json")) }()
+	types(t, env, []typed{
+		{line: "config set -e 1 -l nodes=2 -r astute -k a -v 1", out: "ResourceValue for key a was set\n"}, // of another node
+		{line: "config override -e 1 -l nodes=1 -r astute -k a -v 2 -m why", out: "ResourceOverride for key a was set\n"},
+	})
+	if got := <-code; got != exitOK {
+		t.Errorf("exit %d", got)
+	}
+	all := strings.SplitAfter(out.String(), "\n")
+	if len(all) != 3 || !strings.Contains(all[0], `"what":"values"`) || !strings.Contains(all[1], `"message":"why"`) || strings.Contains(out.String(), `"value":"2"`) {
+		t.Errorf("%s", out.String())
+	}
+	types(t, env, []typed{
+		{line: "config watch -e 9", code: exitNotFound, err: "9"},
+		{line: "config watch -r astute", code: exitUsage, err: "--resource: is given without --env"},
+		{line: "config watch --controller http://127.0.0.1:1", code: exitUnreachable, err: "not reachable"},
+	})
+}
+
+// lines ends something once some lines were written.
+type lines struct {
+	bytes.Buffer
+
+	want int
+	done func()
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	n, err := l.Buffer.Write(p)
+	if bytes.Count(l.Bytes(), []byte("\n")) >= l.want {
+		l.done()
+	}
+	return n, err
+}
+
+func TestCompletionsOfFacts(t *testing.T) {
+	env := serveEnvironment(t)
+	away := with(env, "EDGESPAN_CONTROLLER=http://127.0.0.1:1")
+	for line, want := range map[string]string{
+		"config get --env ''": "1\n:4\n", "config get -e 1 --level ''": "nodes=\n:6\n", "config get -e 1 -r ''": "astute\nglobals\noverride/node\n:4\n",
+		"config get --format ''": "json\nyaml\nplain\n:4\n", "config set --format ''": "json\nyaml\n:4\n", "config set --type ''": "null\nint\nstr\njson\nyaml\nbool\n:4\n",
+		"env show ''": "1\n:4\n", "comp delete ''": "fuel\n:4\n", "config def show ''": "astute\nglobals\noverride/node\n:4\n", "lvl show -e 1 ''": "nodes\n:4\n", "env show 1 ''": ":4\n",
+	} {
+		if got := cli(t, env, "", append([]string{"__complete"}, completing(line)...)...); got.out != want {
+			t.Errorf("%s: %q, want %q", line, got.out, want)
+		}
+		if got := cli(t, away, "", append([]string{"__complete"}, completing(line)...)...); strings.Contains(got.err, "reachable") || got.code != exitOK {
+			t.Errorf("%s without ConfigDB: %d %s", line, got.code, got.err)
+		}
+	}
+}
+
+// completing are the words of a line, the last of which is empty.
+func completing(line string) []string {
+	return append(strings.Fields(strings.TrimSuffix(line, "''")), "")
+}
+
+// Help names the groups once, and both words do the same.
+func TestGroupsOfFactsAreShownOnce(t *testing.T) {
+	got := cli(t, nil, "", "--help")
+	if !strings.Contains(got.out, "\n  config ") || strings.Contains(got.out, "\n  env ") || strings.Contains(got.out, "\n  lvl ") {
+		t.Errorf("%s", got.out)
+	}
+	for _, group := range []string{"env", "comp", "def", "lvl"} {
+		beside, below := cli(t, nil, "", group, "--help"), cli(t, nil, "", "config", group, "--help")
+		if beside.code != exitOK || strings.ReplaceAll(below.out, "edgespan config", "edgespan") != beside.out {
+			t.Errorf("%s: %s\nbelow config: %s", group, beside.out, below.out)
+		}
+	}
+}
