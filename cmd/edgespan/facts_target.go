@@ -45,7 +45,9 @@ func (c *factsCall) open(ctx context.Context) (*factsapi.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport.TLSClientConfig.InsecureSkipVerify = c.door.insecure
+	if c.door.insecure { // a pin checks in a way of its own, and has set it
+		transport.TLSClientConfig.InsecureSkipVerify = true
+	}
 	o := factsapi.Options{URL: where.Controller, Transport: transport}
 	if o.Authorize, err = c.who(where.TokenFile); err != nil {
 		return nil, err
@@ -71,11 +73,8 @@ func (c *factsCall) where(ctx context.Context) (fleetContext, *visitor, error) {
 		t, err := a.fleetTarget()
 		return t, nil, err
 	}
-	e, err := keystone.FromEnv(a.Env)
-	if err != nil {
-		return fleetContext{}, nil, &usageError{err}
-	}
-	v := &visitor{env: e}
+	v := &visitor{}
+	v.env, v.fault = keystone.FromEnv(a.Env)
 	if a.setting(a.fleet.Controller, "EDGESPAN_CONTROLLER", "")+a.setting(a.fleet.context, "EDGESPAN_CONTEXT", "") != "" {
 		t, err := a.fleetTarget()
 		return t, v, err
@@ -83,7 +82,7 @@ func (c *factsCall) where(ctx context.Context) (fleetContext, *visitor, error) {
 	if err := v.enter(ctx); err != nil {
 		return fleetContext{}, nil, err
 	}
-	endpoint, err := v.session.Endpoint(configService, e.Interface, e.Region)
+	endpoint, err := v.session.Endpoint(configService, v.env.Interface, v.env.Region)
 	if err != nil {
 		return fleetContext{}, nil, &usageError{err}
 	}
@@ -93,7 +92,7 @@ func (c *factsCall) where(ctx context.Context) (fleetContext, *visitor, error) {
 	a.fleet.Controller = endpoint
 	t, err := a.fleetTarget()
 	if t.CAFile == "" && t.CASHA256 == "" {
-		t.CAFile = e.CAFile
+		t.CAFile = v.env.CAFile
 	}
 	return t, v, err
 }
@@ -149,8 +148,9 @@ func (c *factsCall) password() (string, error) {
 // visitor asks with a token of Keystone, and logs in once more when the token is refused: it may have
 // expired in a long watch.
 type visitor struct {
-	env  keystone.Env
-	next *http.Transport
+	env   keystone.Env
+	fault error // what the environment lacks to log in; it matters to who must
+	next  *http.Transport
 
 	mu      sync.Mutex
 	session keystone.Session
@@ -162,6 +162,9 @@ func (v *visitor) enter(ctx context.Context) error {
 	defer v.mu.Unlock()
 	if v.session.Token != "" {
 		return nil
+	}
+	if v.fault != nil {
+		return &usageError{v.fault}
 	}
 	s, err := v.env.Login(ctx)
 	if err == nil {

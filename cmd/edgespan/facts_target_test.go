@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"edgespan/platform/keystone/keystonetest"
+	"edgespan/platform/pki"
 )
 
 // cloud is a Keystone whose catalog has ConfigDB behind TLS, and the environment of its user.
@@ -146,6 +147,8 @@ func TestWhereConfigDBIsAndWhoAsks(t *testing.T) {
 		{"the CA of Keystone", with(c.env, "EDGESPAN_CA_FILE=", "OS_CACERT="+c.ca), typed{line: list + " --token-file " + secret, out: empty}},
 		{"a wrong password at Keystone", with(c.env, "OS_PASSWORD=x"), typed{line: list, code: exitPermission, err: "refused by Keystone"}},
 		{"half an openrc", with(c.env, "OS_PASSWORD="), typed{line: list, code: exitUsage, err: "OS_PASSWORD: is missing"}},
+		{"half an openrc that nobody needs", with(c.env, "OS_PASSWORD=", "EDGESPAN_CONTROLLER="+plain.URL), typed{line: list + " --token-file " + secret, out: empty}},
+		{"half an openrc that is needed", with(c.env, "OS_PASSWORD=", "EDGESPAN_CONTROLLER="+plain.URL), typed{line: list, code: exitUsage, err: "OS_PASSWORD: is missing"}},
 		{"no Keystone", with(c.env, "OS_AUTH_URL=http://127.0.0.1:1"), typed{line: list, code: exitUnreachable, err: "Keystone"}},
 		{"a region without it", with(c.env, "OS_REGION_NAME=Two"), typed{line: list, code: exitUsage, err: "RegionOne"}},
 		{"before the command", with(none, "EDGESPAN_TOKEN_FILE="+secret), typed{line: "--controller " + plain.URL + " config comp list -f table", out: empty}},
@@ -153,6 +156,24 @@ func TestWhereConfigDBIsAndWhoAsks(t *testing.T) {
 	} {
 		t.Run(s.name, func(t *testing.T) { types(t, s.env, []typed{s.typed}) })
 	}
+}
+
+// The pin of a controller's CA is enough; --insecure alone takes another's certificate.
+func TestThePinOfConfigDB(t *testing.T) {
+	authority, err := pki.Open(pki.Options{Dir: t.TempDir(), Names: []string{"127.0.0.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := "comp list --controller https://" + serveTLS(t, authority, factsHandler(t, factsDoor{})) + " --token-file " + secretFile(t, "secret")
+	env := map[string]string{"HOME": t.TempDir()}
+	pin := authority.Pin().String()
+	types(t, env, []typed{
+		{line: line + " --ca-sha256 " + pin, out: "[]\n"},
+		{line: line + " --ca-sha256 " + strings.Repeat("00", 32), code: exitUnreachable, err: "not the one of --ca-sha256"},
+		{line: line + " --insecure --ca-sha256 " + pin, code: exitUsage, err: "--insecure: "},
+		{line: line, code: exitUnreachable, err: "certificate"},
+		{line: line + " --insecure", out: "[]\n"},
+	})
 }
 
 // A context in use is another controller than the one of the catalog, which gets neither its token

@@ -176,23 +176,30 @@ func TestACommandThatAsksNoControllerRefusesItsFlags(t *testing.T) {
 	}
 }
 
+// serveTLS serves as a controller does, and says where.
+func serveTLS(t *testing.T, authority *pki.Authority, h http.Handler) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{
+		Handler: h, TLSConfig: authority.OperatorTLS(), ReadHeaderTimeout: time.Minute,
+		ErrorLog: log.New(io.Discard, "", 0), // it would tell of each client that hangs up
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeTLS(l, "", "") }()
+	t.Cleanup(func() { _ = s.Close(); <-ended })
+	return l.Addr().String()
+}
+
 func TestTheControllersCertificateIsCheckedByFileOrPin(t *testing.T) {
 	authority, err := pki.Open(pki.Options{Dir: t.TempDir(), Names: []string{"127.0.0.1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var asked []string
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &http.Server{
-		Handler: whoAsks(&asked), TLSConfig: authority.OperatorTLS(), ReadHeaderTimeout: time.Minute,
-		ErrorLog: log.New(io.Discard, "", 0), // it would tell of each client that hangs up
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.ServeTLS(l, "", "") }()
-	defer func() { _ = s.Close(); <-ended }()
+	address := serveTLS(t, authority, whoAsks(&asked))
 	ca := file(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Roots()[0]})))
 	pin := authority.Pin()
 	for _, c := range []struct {
@@ -206,7 +213,7 @@ func TestTheControllersCertificateIsCheckedByFileOrPin(t *testing.T) {
 		{"the system's", nil, exitUnreachable},
 	} {
 		asked = nil
-		args := append([]string{"nodes", "list", "--controller", "https://" + l.Addr().String(), "--token-file", file(t, "secret")}, c.args...)
+		args := append([]string{"nodes", "list", "--controller", "https://" + address, "--token-file", file(t, "secret")}, c.args...)
 		got := cli(t, map[string]string{"HOME": t.TempDir()}, "", args...)
 		if got.code != c.code || (len(asked) > 0) != (c.code == exitOK) {
 			t.Errorf("%s: exit %d, asked %q: %s", c.name, got.code, asked, got.err)
