@@ -93,6 +93,7 @@ var mayImport = map[string][]string{
 	"platform/pki":                 {"platform/store"},
 	"platform/nodelink":            {"config", "config/link", "platform/pki", "platform/nodelink/linkpb"},
 
+	"platform/factlink":        {"config/facts/ledger", "config/httpapi/factsapi"},
 	"platform/nodelink/linkpb": {},
 
 	"platform/host": {
@@ -113,7 +114,7 @@ var mayImport = map[string][]string{
 		"netinst", "netinst/netstate", "appnet",
 		"config/layers", "platform/confdir", "config/optimize", "config/topology",
 		"config/e2e", "config/lint", "config/migrate", "config/schema",
-		"actors/agent", "config/action", "platform/executor", "platform/probe", "platform/nodelink", "platform/pki", "platform/proc", "netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
+		"actors/agent", "config/action", "platform/executor", "platform/probe", "platform/factlink", "platform/nodelink", "platform/pki", "platform/proc", "netinst/doctor", "platform/host", "platform/store", "platform/daemon", "platform/facts",
 		"config/httpapi/fleetapi", "config/history", "config/operate", "platform/pki",
 		"config/facts", "config/facts/ledger", "config/facts/hieratree", "config/httpapi/factsapi", "platform/keystone",
 		"config/facts", "config/facts/ledger", "config/httpapi/factsapi", "platform/keystone",
@@ -166,6 +167,7 @@ var testsMayImport = map[string][]string{
 	"platform/store/kv":   {"platform/store/bolt"},
 	"platform/store/bolt": {"platform/store/conformance"},
 	"platform/store/etcd": {"platform/store/conformance", "platform/store/etcd/etcdtest"},
+	"platform/factlink":   {"config/facts"},
 }
 
 // pure are the cores: values in, values out.

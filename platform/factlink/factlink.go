@@ -1,0 +1,154 @@
+// Package factlink keeps what ConfigDB knows of this node as it is: when the node starts, when its config changes and each
+// period it uploads what it is given, as values of the node itself, all of it as one revision.
+//
+// It never judges what it uploads and never delays anybody: it has one goroutine, which alone waits for the network, with a
+// deadline. What can't be uploaded is tried again with a back-off; only the newest is ever sent.
+package factlink
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi/factsapi"
+)
+
+// The times that nobody sets.
+const (
+	patience  = 30 * time.Second // of one upload
+	spread    = 30 * time.Second // over which nodes upload that got one config at once
+	firstWait = 5 * time.Second  // after a failure; it doubles
+	longWait  = 10 * time.Minute
+)
+
+// Settings say where to upload, and how often.
+type Settings struct {
+	Environment int64         // 0: nothing is uploaded
+	URLs        []string      // of one ConfigDB: the next one is tried where one fails
+	Every       time.Duration // between two uploads
+	Config      string        // names what is uploaded: another one is uploaded soon
+}
+
+func (s Settings) equal(o Settings) bool {
+	return s.Environment == o.Environment && slices.Equal(s.URLs, o.URLs) && s.Every == o.Every && s.Config == o.Config
+}
+
+// Door is a way to ConfigDB. *factsapi.Client is one.
+type Door interface {
+	Bulk(context.Context, factsapi.Place, factsapi.BulkBody, factsapi.WriteOptions) (factsapi.Stored, error)
+	Close()
+}
+
+// Options are what a Sender is made of.
+type Options struct {
+	Node    string // the value of the level nodes
+	Collect func(context.Context) (factsapi.BulkBody, error)
+	Open    func(url string) (Door, error)
+	Log     *zap.Logger
+}
+
+// Sender uploads.
+type Sender struct {
+	o    Options
+	news chan struct{}
+
+	mu   sync.Mutex
+	told Settings
+}
+
+// New makes a Sender that uploads nothing yet.
+func New(o Options) *Sender { return &Sender{o: o, news: make(chan struct{}, 1)} }
+
+// Set says what counts from now on. It never blocks.
+func (s *Sender) Set(to Settings) {
+	s.mu.Lock()
+	same := s.told.equal(to)
+	s.told = to
+	s.mu.Unlock()
+	if same {
+		return
+	}
+	select {
+	case s.news <- struct{}{}:
+	default: // it is due already
+	}
+}
+
+// Run uploads until ctx ends.
+func (s *Sender) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	timer.Stop() // nothing is due before Set
+	defer timer.Stop()
+	var now Settings
+	var t try
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.news:
+			s.mu.Lock()
+			now = s.told
+			s.mu.Unlock()
+			t = try{url: t.url}
+			timer.Stop()
+			if now.Environment != 0 && len(now.URLs) > 0 {
+				timer.Reset(part(min(spread, now.Every)))
+			}
+		case <-timer.C:
+			timer.Reset(s.once(ctx, now, &t))
+		}
+	}
+}
+
+// try is how the uploads went.
+type try struct {
+	url    int // index of the next one
+	failed int // times, one after the other
+	why    string
+}
+
+// once uploads once and says how long to wait for the next.
+func (s *Sender) once(ctx context.Context, to Settings, t *try) time.Duration {
+	url := to.URLs[t.url%len(to.URLs)]
+	stored, err := s.upload(ctx, to, url)
+	log := s.o.Log.With(zap.String("configdb", url), zap.Int64("environment", to.Environment))
+	if err == nil {
+		if t.failed > 0 || stored.Changed {
+			log.Info("the node's facts are uploaded", zap.Uint64("revision", stored.Revision), zap.Int("changes", len(stored.Changes)))
+		}
+		*t = try{url: t.url}
+		return to.Every - to.Every/10 + part(to.Every/5)
+	}
+	t.url++
+	t.failed++
+	if why := err.Error(); why != t.why && ctx.Err() == nil {
+		t.why = why
+		log.Error("the node's facts can't be uploaded: it is tried again", zap.Error(err))
+	}
+	wait := min(longWait, firstWait<<min(t.failed-1, 16))
+	return wait/2 + part(wait/2)
+}
+
+func (s *Sender) upload(ctx context.Context, to Settings, url string) (factsapi.Stored, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	body, err := s.o.Collect(ctx)
+	if err != nil {
+		return factsapi.Stored{}, err
+	}
+	door, err := s.o.Open(url)
+	if err != nil {
+		return factsapi.Stored{}, err
+	}
+	defer door.Close()
+	p := factsapi.Place{Environment: to.Environment, Levels: []ledger.LevelValue{{Level: "nodes", Value: s.o.Node}}}
+	return door.Bulk(ctx, p, body, factsapi.WriteOptions{})
+}
+
+// part is a random part of a time.
+func part(d time.Duration) time.Duration { return rand.N(d + 1) }
