@@ -37,6 +37,8 @@ type node struct {
 	linked  chan struct{} // closed when the link to the controller has ended
 	unlink  context.CancelFunc
 	stopped chan struct{}
+
+	uninform func(context.Context) error // ends the upload of facts
 }
 
 // errRestart is the cause of an end after which the daemon starts again.
@@ -99,10 +101,11 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	if err != nil {
 		return nil, errors.Join(err, n.close())
 	}
+	reader := machine.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables}
 	n.Node, err = actors.Start(actors.Options{
 		About: facts, Machine: daemon.MachineBoot(), Commands: commands{proc.New(""), n},
 		Host: n.host, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: journal, Files: daemon.NewFiles(o.Config, o.StateDir),
-		Facts:  machine.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables},
+		Facts:  reader,
 		RunDir: o.RunDir, Boot: boot, Log: log, Notify: n.notify, SetLevel: setLevel(o.Level),
 	})
 	if err != nil {
@@ -116,6 +119,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 		}
 	}()
 	n.link(creds, facts.Controller, log)
+	n.uninform = informer{id.String(), facts, reader, n.Topics(), creds, log.Named("facts")}.start()
 	// Who asks a daemon that is ready is told of the networks that it is to have; a disk that
 	// hangs does not hold it up for long.
 	begin, cancel := context.WithTimeout(ctx, beginPatience)
@@ -184,7 +188,7 @@ func (n *node) Stop(ctx context.Context) error {
 	}
 	n.unlink()
 	close(n.stopped)
-	err := n.Node.Stop(ctx)
+	err := errors.Join(n.uninform(ctx), n.Node.Stop(ctx))
 	select {
 	case <-n.linked:
 	case <-ctx.Done():

@@ -19,6 +19,14 @@ type SysParams struct {
 	LogLevel        string // debug, info, warn or error
 	WatchdogSeconds int    // 0 for no watchdog
 	Drift           string // DriftObserve, or else what others change is mended
+	Facts           Facts
+}
+
+// Facts say where a node uploads what it knows of itself.
+type Facts struct {
+	Environment int    // of ConfigDB; 0: it uploads nothing
+	URL         string // ""; the controllers that it has joined
+	Seconds     int    // between two uploads
 }
 
 // Config is what one effective document says, complete and free of faults.
@@ -77,6 +85,11 @@ func sysParams(o *object) SysParams {
 		LogLevel:        value[string](o, "logLevel"),
 		WatchdogSeconds: value[int](o, "watchdogSeconds"),
 		Drift:           value[string](o, "drift"),
+		Facts: Facts{
+			Environment: value[int](o, "factsEnvironment"),
+			URL:         value[string](o, "factsURL"),
+			Seconds:     value[int](o, "factsSeconds"),
+		},
 	}
 }
 

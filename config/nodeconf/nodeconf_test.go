@@ -84,7 +84,7 @@ func TestDocument(t *testing.T) {
 		{"duplicate keys in JSON", `{"sysParams": {"logLevel": "info", "logLevel": "warn"}}`, "sysParams.logLevel: is given twice: each key once is allowed"},
 		{"unknown keys", "prots: {}\nsysParams: {loglevel: info}\n", `
 			prots: unknown key: known are appNetworks, networkInstances, ports, sysParams
-			sysParams.loglevel: unknown key: known are drift, logLevel, managedConfig, watchdogSeconds`},
+			sysParams.loglevel: unknown key: known are drift, factsEnvironment, factsSeconds, factsURL, logLevel, managedConfig, watchdogSeconds`},
 		{"an empty section", "ports:\n", "ports: is null: a mapping is allowed"},
 		{"$absent where no entry is", `{"$absent": true, ports: {"$absent": false}}`, `
 			$absent: unknown key: known are appNetworks, networkInstances, ports, sysParams
@@ -117,7 +117,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (SysParams{LogLevel: "info", WatchdogSeconds: 60, Drift: "enforce"}); c.Sys != want {
+	if want := (SysParams{LogLevel: "info", WatchdogSeconds: 60, Drift: "enforce", Facts: Facts{Seconds: 1800}}); c.Sys != want {
 		t.Errorf("got %+v, want %+v", c.Sys, want)
 	}
 	for _, e := range Schema() {

@@ -2,6 +2,7 @@ package nodeconf
 
 import (
 	"fmt"
+	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -40,6 +41,7 @@ const (
 	wordRange      Word = "IPv4 range"
 	wordProtocol   Word = "protocol"
 	wordPorts      Word = "ports"
+	wordURL        Word = "https URL"
 )
 
 // word is how a Word is read. parse returns false where s is none; where it
@@ -74,6 +76,7 @@ var words = map[Word]word{
 	wordRange:      {parse: plain(parseRange), allowed: `"first-last", two IPv4 addresses in order`},
 	wordProtocol:   {parse: plain(parseProtocol), allowed: "tcp, udp, icmp or a number of 0 to 255"},
 	wordPorts:      {parse: plain(parsePorts), allowed: `a port of 1 to 65535, a range such as "80-90" or a list such as "80,443" of at most 15, a range counting as two`},
+	wordURL:        {parse: plain(parseURL), allowed: `https://HOST:PORT, or ""`},
 }
 
 // plain makes a parse function without hints.
@@ -169,6 +172,13 @@ func parseMAC(s string) (string, bool) {
 		sum += b
 	}
 	return strings.ToLower(s), first&1 == 0 && sum > 0
+}
+
+// parseURL takes where a service is: its path may be left out, and who asks is not part of it.
+func parseURL(s string) (string, bool) {
+	u, err := url.Parse(s)
+	ok := err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && !u.ForceQuery && u.Fragment == "" && !strings.HasSuffix(s, "#")
+	return s, ok && len(s) <= 255 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"<>\\^`{|}$", r) })
 }
 
 // is is the usual What of a value that is not allowed.

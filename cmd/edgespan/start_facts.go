@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/actors"
+	"edgespan/actors/agent"
+	"edgespan/config/facts"
+	"edgespan/config/httpapi/factsapi"
+	"edgespan/netinst/netstate"
+	"edgespan/platform/factlink"
+	"edgespan/platform/nodelink"
+	"edgespan/platform/pki"
+	"edgespan/pubsub"
+)
+
+// The data sources that a node uploads of itself: what it is, and what its config makes of it.
+const (
+	nodeFacts   = "node/facts"
+	nodeGlobals = "node/globals"
+)
+
+// apiPort is where a controller's API listens, if the config does not say so.
+const apiPort = "8443"
+
+// informer keeps the node's facts in ConfigDB up to date, by the node's certificate.
+type informer struct {
+	id      string
+	about   agent.Facts
+	machine actors.Facts
+	topics  *actors.Topics
+	creds   *pki.Credentials // nil: the node has joined no controller
+	log     *zap.Logger
+}
+
+// start begins to upload whenever the config says so. Nothing waits for it; stop ends it.
+func (i informer) start() (stop func(context.Context) error) {
+	sender := factlink.New(factlink.Options{Node: i.id, Log: i.log, Collect: i.collect, Open: i.open})
+	ctx, cancel := context.WithCancel(context.Background())
+	wake := make(chan struct{}, 1)
+	ring := func() {
+		select {
+		case wake <- struct{}{}:
+		default: // it is due already
+		}
+	}
+	params := i.topics.SysParams.Subscribe(pubsub.Selector{}, ring)
+	source := i.topics.Source.Subscribe(pubsub.Selector{}, ring)
+	sent, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(sent)
+		sender.Run(ctx)
+	}()
+	go func() {
+		defer close(ended)
+		defer func() { <-sent }()
+		defer params.Close()
+		defer source.Close()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-wake:
+				params.Drain()
+				source.Drain()
+				sender.Set(i.settings())
+			}
+		}
+	}()
+	return func(until context.Context) error {
+		cancel()
+		select {
+		case <-ended:
+			return nil
+		case <-until.Done():
+			return errors.New("the upload of facts does not end")
+		}
+	}
+}
+
+// settings are what the running config says of facts.
+func (i informer) settings() factlink.Settings {
+	sys, _ := i.topics.SysParams.Get("", "node")
+	source, _ := i.topics.Source.Get("", "node")
+	if sys.Facts.Environment == 0 {
+		return factlink.Settings{}
+	}
+	if i.creds == nil {
+		i.log.Warn("sysParams.factsEnvironment: the node has joined no controller: it can't upload its facts")
+		return factlink.Settings{}
+	}
+	return factlink.Settings{
+		Environment: int64(sys.Facts.Environment), URLs: factURLs(sys.Facts.URL, i.about.Controller),
+		Every: time.Duration(sys.Facts.Seconds) * time.Second, Config: source.MD5,
+	}
+}
+
+// factURLs are where ConfigDB is: where the config says, or beside what the node has joined.
+func factURLs(said, controllers string) []string {
+	if said != "" {
+		return []string{said}
+	}
+	all, err := nodelink.Addresses(controllers)
+	if err != nil {
+		return nil // join refuses them
+	}
+	var out []string
+	for _, one := range all {
+		if host, _, err := net.SplitHostPort(one); err == nil {
+			out = append(out, "https://"+net.JoinHostPort(host, apiPort))
+		}
+	}
+	return out
+}
+
+// open is a client that shows the node's certificate, the newest one that it has.
+func (i informer) open(where string) (factlink.Door, error) {
+	u, err := url.Parse(where)
+	if err != nil {
+		return nil, fmt.Errorf("ask ConfigDB: %w", err)
+	}
+	settings, err := i.creds.TLS(u.Hostname())
+	if err != nil {
+		return nil, err
+	}
+	// No proxy: a controller stands near, and the link to it has none.
+	return factsapi.NewClient(factsapi.Options{URL: where, Transport: &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}})
+}
+
+// collect is what is uploaded. It holds nothing that changes by itself, such as a process id or a counter, so that an upload
+// of what is the same makes no version; and no secret.
+func (i informer) collect(ctx context.Context) (factsapi.BulkBody, error) {
+	read, err := i.machine.Read(ctx)
+	if err != nil {
+		return factsapi.BulkBody{}, fmt.Errorf("collect facts: %w", err)
+	}
+	body := factsapi.BulkBody{Resources: map[string]factsapi.BulkResource{}}
+	for name, v := range map[string]any{nodeFacts: factsOf(i.about, read, i.id, i.topics), nodeGlobals: globalsOf(i.topics)} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return body, fmt.Errorf("collect facts: %w", err)
+		}
+		values := factsapi.Document{}
+		o, err := facts.ParseObject(text)
+		if err != nil {
+			return body, fmt.Errorf("collect facts: %w", err)
+		}
+		for _, m := range o.Members() {
+			values[m.Key] = m.Value
+		}
+		body.Resources[name] = factsapi.BulkResource{Values: values}
+	}
+	return body, nil
+}
+
+// object is one of JSON.
+type object = map[string]any
+
+// factsOf is what the node is.
+func factsOf(about agent.Facts, m netstate.Facts, id string, t *actors.Topics) object {
+	host, _ := os.Hostname() // "" where the kernel has none
+	ports := object{}
+	for label, p := range t.PortStatus.List("") {
+		ports[label] = object{"ifName": p.IfName, "exists": p.Exists, "mtu": p.LinkMTU, "addresses": textsOf(p.Addresses), "gateways": textsOf(p.Gateways)}
+	}
+	return object{
+		"id": id, "name": about.Name, "hostname": host, "architecture": runtime.GOARCH, "processors": runtime.NumCPU(),
+		"software": about.Software, "firmware": about.Firmware, "board": about.Board,
+		"commands": m.Commands, "features": m.Features, "networkd": m.Networkd,
+		"iptables": object{"version": m.Iptables.Version, "mode": m.Iptables.Mode}, "ports": ports,
+	}
+}
+
+func textsOf[T fmt.Stringer](all []T) []string {
+	out := make([]string, len(all))
+	for i, one := range all {
+		out[i] = one.String()
+	}
+	return out
+}
+
+// globalsOf is what the config makes of the node, as it was published last.
+func globalsOf(t *actors.Topics) object {
+	source, _ := t.Source.Get("", "node")
+	networks, apps := object{}, object{}
+	for id, c := range t.NetworkConfig.List("") {
+		networks[id] = object{"name": c.DisplayName, "type": c.Type, "activate": !c.Inactive, "port": c.Port, "subnet": c.IPv4.Subnet, "gateway": c.IPv4.Gateway, "domain": c.DNS.Domain}
+	}
+	for id, c := range t.AppConfig.List("") {
+		adapters := object{}
+		for i, a := range c.Adapters {
+			adapters[strconv.Itoa(i)] = object{"networkInstance": a.NetworkInstance, "hostname": a.Hostname, "mac": a.MAC, "ip": a.IP}
+		}
+		apps[id] = object{"name": c.DisplayName, "activate": c.Activate, "adapters": adapters}
+	}
+	return object{"config": object{"md5": source.MD5, "source": source.Source}, "networkInstances": networks, "appNetworks": apps}
+}
