@@ -19,6 +19,13 @@ type Flushing struct {
 	http.ResponseWriter
 }
 
+// End leaves time for what ends an answer, which the server writes: the deadline of the last Write
+// may be over, and its reader would take the stream for one that broke.
+func (f Flushing) End() {
+	// What can't be set is set by none: then there is no deadline that could be over.
+	_ = http.NewResponseController(f.ResponseWriter).SetWriteDeadline(time.Now().Add(writeWait))
+}
+
 func (f Flushing) Write(p []byte) (int, error) {
 	c := http.NewResponseController(f.ResponseWriter)
 	if err := c.SetWriteDeadline(time.Now().Add(writeWait)); err != nil && !errors.Is(err, http.ErrNotSupported) {

@@ -141,7 +141,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a.write(c, answer)
 	if answer.stream != nil && r.Method != http.MethodHead {
-		answer.stream(httpapi.Flushing{ResponseWriter: w})
+		out := httpapi.Flushing{ResponseWriter: w}
+		answer.stream(out)
+		out.End()
 	}
 }
 

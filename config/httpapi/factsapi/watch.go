@@ -123,22 +123,32 @@ func (a *api) interest(c *call) (interest, error) {
 
 // since is the revision after which to begin: the last that the caller has seen, or the newest.
 func (a *api) since(c *call) (uint64, error) {
-	if text := c.Header.Get("Last-Event-ID"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 63)
-		if err != nil {
-			return 0, refuse(http.StatusBadRequest, "Last-Event-ID: is %s: a revision is allowed", config.Quote(text))
-		}
-		return n, nil
-	}
 	n, given, err := c.count("since")
-	if given || err != nil {
-		return n, err
+	name := "since"
+	if text := c.Header.Get("Last-Event-ID"); text != "" {
+		name, given = "Last-Event-ID", true
+		if n, err = strconv.ParseUint(text, 10, 63); err != nil {
+			err = refuse(http.StatusBadRequest, "Last-Event-ID: is %s: a revision is allowed", config.Quote(text))
+		}
 	}
-	newest, err := a.backend.Records(c.Context(), ledger.RecordsQuery{Limit: 1})
-	if err != nil || len(newest) == 0 {
+	if err != nil || given && n == 0 {
 		return 0, err
 	}
-	return newest[0].Revision, nil
+	records, err := a.backend.Records(c.Context(), ledger.RecordsQuery{Limit: 1})
+	if err != nil {
+		return 0, err
+	}
+	newest := uint64(0)
+	if len(records) > 0 {
+		newest = records[0].Revision
+	}
+	switch {
+	case !given:
+		return newest, nil
+	case n > newest: // said here, before the stream has its status
+		return 0, refuse(http.StatusBadRequest, "%s: is %d: the newest revision is %d: a number up to it is allowed", name, n, newest)
+	}
+	return n, nil
 }
 
 // open is a context that ends with a caller, with the server, and in time.

@@ -92,7 +92,7 @@ func TestWatch(t *testing.T) {
 		}
 		leave()
 		<-ended
-		if heard := f.taken(); heard != "Watch 3" {
+		if heard := f.taken(); heard != "Records {Environment:0 Before:0 Limit:1}; Watch 3" {
 			t.Errorf("heard %s", heard)
 		}
 	})
@@ -101,7 +101,7 @@ func TestWatch(t *testing.T) {
 func TestAWatchBeginsWhereItsReaderWas(t *testing.T) {
 	for _, c := range []struct{ target, last, heard string }{
 		{"watch", "", "Records {Environment:0 Before:0 Limit:1}; Watch 7"},
-		{"watch?since=3", "5", "Watch 5"},
+		{"watch?since=3", "5", "Records {Environment:0 Before:0 Limit:1}; Watch 5"},
 		{"watch?since=0", "", "Watch 0"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -269,10 +269,38 @@ func TestTheClientWatchesOn(t *testing.T) {
 	if err := <-ended; !errors.Is(err, enough) || len(got) != 2 {
 		t.Errorf("%v, got %v", err, got)
 	}
-	if heard := f.taken(); !strings.HasPrefix(heard, "Watch 6; Watch 7") {
+	if heard := strings.ReplaceAll(f.taken(), "Records {Environment:0 Before:0 Limit:1}; ", ""); !strings.HasPrefix(heard, "Watch 6; Watch 7") {
 		t.Errorf("heard %s", heard)
 	}
 	if err := serving(t, &fake{}, "guess").Watch(t.Context(), WatchOptions{}, time.Hour, nil); err == nil {
 		t.Error("one who may not watch waits")
 	}
+}
+
+// bound is a stream with the deadline that its writer has.
+type bound struct {
+	*stream
+	deadline time.Time
+}
+
+func (b *bound) SetWriteDeadline(at time.Time) error {
+	b.deadline = at
+	return nil
+}
+
+// What ends the answer is written after the last event, whose deadline may be over: a reader is told the end of the
+// stream, and none that broke.
+func TestAWatchHasTimeToEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &bound{stream: &stream{h: http.Header{}}}
+		r := httptest.NewRequestWithContext(t.Context(), "GET", Prefixes[0]+"watch?since=0", nil)
+		r.Header.Set("X-Auth-Token", "viewer")
+		server, down := context.WithTimeout(t.Context(), 14*time.Second) // before the first sign of life
+		defer down()
+		began := time.Now()
+		Handler(&fake{}, door{}, WithEnd(server)).ServeHTTP(out, r)
+		if lasted := time.Since(began); lasted != 14*time.Second || !out.deadline.After(time.Now()) {
+			t.Errorf("it lasted %v, and was to be written %v before its end", lasted, time.Since(out.deadline))
+		}
+	})
 }

@@ -159,7 +159,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	var out io.Writer = w
 	if answer.events {
-		out = httpapi.Flushing{ResponseWriter: w}
+		events := httpapi.Flushing{ResponseWriter: w}
+		defer events.End()
+		out = events
 	}
 	if err := answer.stream(ctx, out); err != nil {
 		a.failed(r.Method, c.entry.Path, err)
