@@ -3,6 +3,7 @@ package factsapi
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -283,4 +284,30 @@ func TestTheWayOfTheSeed(t *testing.T) {
 func is412(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Status == 412
+}
+
+// TestKeysOfNothing asks for keys where nothing was written: that is said first, whatever the body is, as the original does.
+func TestKeysOfNothing(t *testing.T) {
+	h := Handler(newReal(t), door{})
+	for _, c := range []struct {
+		ask, body string
+		status    int
+	}{
+		{"POST components", `{"name":"c","resource_definitions":[{"name":"r"}]}`, 201},
+		{"POST environments", `{"components":["c"],"hierarchy_levels":["nodes"]}`, 201},
+		{"PATCH environments/1/resources/r/values/keys/set", `{}`, 404},
+		{"PUT environments/1/nodes/1/resources/r/overrides/keys/delete", `{}`, 404},
+		{"PATCH environments/1/resources/r/values/keys/set", `[]`, 404},
+		{"PATCH environments/1/resources/none/values/keys/set", `x`, 404},
+		{"PATCH environments/1/resources/r/values/keys/get", `{}`, 400},
+		{"PATCH environments/1/resources/r/overrides/keys/set", `[["a",1]]`, 204},
+		{"PATCH environments/1/resources/r/values/keys/set", `{}`, 400},
+		{"PATCH environments/1/resources/r/overrides/keys/delete", `["a"]`, 400},
+		{"PATCH environments/1/resources/r/values/keys/set", `[]`, 204},
+	} {
+		method, target, _ := strings.Cut(c.ask, " ")
+		if w := ask(h, asked{method: method, target: target, body: c.body}); w.Code != c.status {
+			t.Errorf("%s %s: %d %s, want %d", c.ask, c.body, w.Code, w.Body, c.status)
+		}
+	}
 }

@@ -99,6 +99,7 @@ var malformed = []struct {
 	{`GET environments/9/hiera/lookup`, ``, 405, `OPTIONS, POST`},
 	{`GET history/99`, ``, 404, `revision 99`},
 	{`GET history?environment=x`, ``, 400, `environment`},
+	{`GET history?limit=x`, ``, 400, `limit: is "x"`},
 	{`GET watch?since=8`, ``, 400, `since: is 8: the newest revision is 7`},
 	{`GET watch?since=x`, ``, 400, `since`},
 	{`GET watch?level=nodes`, ``, 400, `LEVEL=VALUE`},
