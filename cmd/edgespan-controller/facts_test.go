@@ -23,6 +23,7 @@ import (
 type told struct {
 	status          int
 	path, tag, text string // of the request that was answered in the end
+	location        string
 }
 
 // asks is one request to ConfigDB by HTTPS with the administrator's token; headers are NAME: VALUE.
@@ -46,7 +47,7 @@ func (c *controllerRun) asks(client *http.Client, method, path, body string, hea
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return told{w.StatusCode, w.Request.URL.Path, w.Header.Get("ETag"), strings.TrimSpace(string(text))}
+	return told{w.StatusCode, w.Request.URL.Path, w.Header.Get("ETag"), strings.TrimSpace(string(text)), w.Header.Get("Location")}
 }
 
 func (c *controllerRun) browser(pin string) *http.Client {
