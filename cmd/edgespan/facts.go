@@ -75,7 +75,7 @@ type factsCall struct {
 	components, levels     string
 	component, definitions string
 	content, data          string
-	fqdn, certname         string
+	fqdn, certname, above  string
 
 	node, naming string
 	effective    bool
@@ -269,19 +269,19 @@ func (c *factsCall) place() (factsapi.Place, error) {
 		return p, nil
 	}
 	var err error
-	if p.Levels, err = parseLevels(c.level); err != nil {
+	if p.Levels, err = parseLevels("level", c.level); err != nil {
 		return p, err
 	}
 	return p, c.nameNodes(p.Levels)
 }
 
 // parseLevels reads l1=v1,l2=v2.
-func parseLevels(text string) ([]ledger.LevelValue, error) {
+func parseLevels(flag, text string) ([]ledger.LevelValue, error) {
 	var out []ledger.LevelValue
 	for pair := range strings.SplitSeq(text, ",") {
 		name, value, found := strings.Cut(pair, "=")
 		if !found || name == "" || value == "" {
-			return nil, usagef("--level: has %s: LEVEL=VALUE is allowed, several joined by commas", config.Quote(pair))
+			return nil, usagef("--%s: has %s: LEVEL=VALUE is allowed, several joined by commas", flag, config.Quote(pair))
 		}
 		out = append(out, ledger.LevelValue{Level: name, Value: value})
 	}

@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"edgespan/config"
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi/factsapi"
 )
@@ -16,11 +20,15 @@ var nodeFactSpecs = []factsSpec{
 	{use: "node", short: "Nodes that are registered in an environment: each of their names reaches the same facts", sub: []factsSpec{
 		{use: "list --env ID", short: "List the registered nodes", needs: []string{"env"}, forms: modelForms, run: listFactNodes, flags: []factsFlags{envFlag}},
 		{
-			use: "set --env ID NODE [--fqdn NAME] [--certname NAME]", short: "Register a node by its id, or replace its other names", args: exactArgs(1, "one id"),
+			use: "set --env ID NODE [--fqdn NAME] [--certname NAME] [--levels LEVEL=VALUE,...]", short: "Register a node by its id, or replace its other names", args: exactArgs(1, "one id"),
+			long: `Register a node by its id, or replace its other names. With its own certificate a node reads, beside what is at the
+root, what is at the values that --levels declares of the levels above its own, and at no others.`,
+			example:  "  edgespan config node set --env 1 1 --fqdn node-1.domain.tld --levels role=compute",
 			complete: factNodeNames, needs: []string{"env"}, run: setFactNode,
 			flags: []factsFlags{envFlag, messageFlag, func(f *pflag.FlagSet, c *factsCall) {
 				f.StringVar(&c.fqdn, "fqdn", "", "name of the host, with its domain")
 				f.StringVar(&c.certname, "certname", "", "name in Puppet's certificate")
+				f.StringVar(&c.above, "levels", "", "LEVEL=VALUE of each level above that of the nodes, joined by commas; [] is none; without it they stay")
 			}},
 		},
 		{
@@ -45,13 +53,41 @@ func listFactNodes(c *factsCall) error {
 	}
 	rows := make([][]string, len(all))
 	for i, n := range all {
-		rows[i] = []string{n.ID, n.FQDN, n.Certname}
+		var levels []string
+		for _, name := range slices.Sorted(maps.Keys(n.Levels)) {
+			levels = append(levels, name+"="+n.Levels[name])
+		}
+		rows[i] = []string{n.ID, n.FQDN, n.Certname, strings.Join(levels, ",")}
 	}
-	return c.answer(orEmpty(all), []string{"ID", "FQDN", "CERTNAME"}, rows)
+	return c.answer(orEmpty(all), []string{"ID", "FQDN", "CERTNAME", "LEVELS"}, rows)
 }
 
 func setFactNode(c *factsCall) error {
-	return c.done(c.client.PutNode(c.ctx, c.env, ledger.Node{ID: c.args[0], FQDN: c.fqdn, Certname: c.certname}, c.writeOptions()), "Node %s was registered in environment %d", c.args[0], c.env)
+	levels, err := c.declared()
+	if err != nil {
+		return err
+	}
+	n := ledger.Node{ID: c.args[0], FQDN: c.fqdn, Certname: c.certname, Levels: levels}
+	return c.done(c.client.PutNode(c.ctx, c.env, n, c.writeOptions()), "Node %s was registered in environment %d", n.ID, c.env)
+}
+
+// declared reads --levels; nil if it is not given.
+func (c *factsCall) declared() (map[string]string, error) {
+	if !c.changed("levels") {
+		return nil, nil //nolint:nilnil // as the comment says
+	}
+	out := map[string]string{}
+	if c.above == noneOf {
+		return out, nil
+	}
+	pairs, err := parseLevels("levels", c.above)
+	for _, l := range pairs {
+		if _, twice := out[l.Level]; twice {
+			return nil, usagef("--levels: has %s twice: once is allowed", config.Quote(l.Level))
+		}
+		out[l.Level] = l.Value
+	}
+	return out, err
 }
 
 func deleteFactNode(c *factsCall) error {

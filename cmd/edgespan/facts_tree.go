@@ -172,7 +172,7 @@ func (c *factsCall) nodePlace(t tree, env *ledger.Environment) (factsapi.Place, 
 	}
 	var err error
 	if c.changed("level") {
-		if p.Levels, err = parseLevels(c.level); err != nil {
+		if p.Levels, err = parseLevels("level", c.level); err != nil {
 			return p, err
 		}
 	}

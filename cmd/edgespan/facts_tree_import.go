@@ -274,7 +274,8 @@ func (c *factsCall) registerNode(t tree) (bool, error) {
 	}
 	n.FQDN = cmp.Or(c.fqdn, n.FQDN, t.said("fqdn"))
 	n.Certname = cmp.Or(c.certname, n.Certname)
-	if n == was || n == (ledger.Node{ID: c.node}) {
+	n.Levels = nil // they stay
+	if n.FQDN == was.FQDN && n.Certname == was.Certname {
 		return false, nil
 	}
 	var names []string

@@ -161,7 +161,7 @@ func (d *draft) applyNode(k revision.Key, value []byte) error {
 		return nil
 	}
 	n, err := decode[nodeValue](k, value)
-	e.nodes.put(d.by, id, Node{id, n.FQDN, n.Certname})
+	e.nodes.put(d.by, id, n)
 	for _, alias := range []string{n.FQDN, n.Certname} {
 		if alias != "" && alias != id {
 			e.aliases.put(d.by, alias, id)

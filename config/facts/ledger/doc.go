@@ -79,11 +79,14 @@ type Level struct {
 }
 
 // Node is a node that is registered in an environment: whichever of its names is used reaches
-// the same data. FQDN and Certname are "" if unknown.
+// the same data. FQDN and Certname are "" if unknown. Levels are the values that it has of other levels than
+// that of nodes, by their names ("role": "compute"), as somebody has declared them: the node itself may read
+// what is there. What a level has is known by its id, so that it stays when the level gets another name.
 type Node struct {
-	ID       string `json:"id"`
-	FQDN     string `json:"fqdn,omitempty"`
-	Certname string `json:"certname,omitempty"`
+	ID       string            `json:"id"`
+	FQDN     string            `json:"fqdn,omitempty"`
+	Certname string            `json:"certname,omitempty"`
+	Levels   map[string]string `json:"levels,omitempty"`
 }
 
 // Write is one write, as a whole or not at all. Its kinds are those below.
@@ -155,7 +158,7 @@ type (
 		Name        string
 	}
 
-	// PutNode registers a node, or changes its other names.
+	// PutNode registers a node, or changes its other names. Levels that are nil leave those that it has.
 	PutNode struct {
 		Environment int64
 		Node        Node

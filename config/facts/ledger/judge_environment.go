@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"maps"
 	"slices"
+	"strings"
 )
 
 // attached are the serials of the components that an environment shall have.
@@ -167,7 +169,13 @@ func (j *judge) putNode(w PutNode) error {
 		}
 	}
 	was, known := e.nodes.get(n.ID)
-	if known && was == n {
+	next := nodeValue{n.FQDN, n.Certname, was.Levels}
+	if n.Levels != nil {
+		if next.Levels, f = e.declared(n.Levels); f != nil {
+			return f
+		}
+	}
+	if known && was.FQDN == next.FQDN && was.Certname == next.Certname && maps.Equal(was.Levels, next.Levels) {
 		return nil
 	}
 	did := "created"
@@ -177,7 +185,26 @@ func (j *judge) putNode(w PutNode) error {
 		j.written.Registered = n.ID
 	}
 	j.changed(Change{What: "node", Did: did, Name: n.ID, Environment: e.ID})
-	return j.put(nodeKey(e.serial, n.ID), nodeValue{n.FQDN, n.Certname})
+	return j.put(nodeKey(e.serial, n.ID), next)
+}
+
+// declared are the values of levels that a node shall have, by the serials of the levels.
+func (e *environment) declared(levels map[string]string) (map[uint64]string, *Fault) {
+	out := make(map[uint64]string, len(levels))
+	for _, name := range sortedKeys(levels) {
+		l, f := e.levelOf(Ref{Name: name})
+		if name == "" || f != nil {
+			return nil, invalid("levels of a node: %q is not a level of environment %d: %s are allowed", name, e.ID, strings.Join(e.levelNames(), ", "))
+		}
+		if ofNodes(name) {
+			return nil, invalid("levels of a node: %q is that of the nodes themselves: the others of environment %d are allowed", name, e.ID)
+		}
+		if f := checkValue("value of level "+name, levels[name]); f != nil {
+			return nil, f
+		}
+		out[l.Serial] = levels[name]
+	}
+	return out, nil
 }
 
 // hasRecords says whether something was written below a node's name.

@@ -208,8 +208,8 @@ func (s *State) Nodes(environment int64) ([]Node, error) {
 		return nil, f
 	}
 	out := []Node{}
-	for _, n := range e.nodes.all {
-		out = append(out, n)
+	for id, n := range e.nodes.all {
+		out = append(out, e.showNode(id, n))
 	}
 	slices.SortFunc(out, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
 	return out, nil
@@ -226,7 +226,22 @@ func (s *State) Node(environment int64, name string) (Node, error) {
 		return Node{}, notFound("node %q: is not registered in environment %d", name, environment)
 	}
 	n, _ := e.nodes.get(id)
-	return n, nil
+	return e.showNode(id, n), nil
+}
+
+func (e *environment) showNode(id string, n nodeValue) Node {
+	out := Node{ID: id, FQDN: n.FQDN, Certname: n.Certname}
+	for serial, value := range n.Levels {
+		l := e.level(serial)
+		if l == nil {
+			continue
+		}
+		if out.Levels == nil {
+			out.Levels = map[string]string{}
+		}
+		out.Levels[l.Name] = value
+	}
+	return out
 }
 
 func sorted[K comparable, V any](m map[K]V, by func(a, b V) int) []V {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -121,11 +122,11 @@ func TestNodes(t *testing.T) {
 	equal(t, "elsewhere", d.ask(Query{Target: target("5/nodes=1/astute")}), `2 node "1": is not assigned to environment 5 but to 9`)
 	equal(t, "somebody else in an environment without nodes", d.ask(Query{Target: target("5/nodes=2/astute"), Effective: true}), `{}`)
 	equal(t, "never registered", d.ask(Query{Target: target("9/role=a/nodes=2/astute"), Effective: true}), `2 node "2": is not registered in environment 9`)
-	d.must(PutNode{9, Node{"1", "node-1.example", "cert-1"}})
+	d.must(PutNode{9, Node{ID: "1", FQDN: "node-1.example", Certname: "cert-1"}})
 	for _, name := range []string{"1", "node-1.example", "cert-1"} {
 		equal(t, "any name", d.ask(Query{Target: target("9/role=c/nodes=" + name + "/astute")}), `{"at":"9/role=b/nodes=1/astute"}`)
 		n, err := d.state.Node(9, name)
-		equal(t, name, n, Node{"1", "node-1.example", "cert-1"})
+		equal(t, name, fmt.Sprint(n), "{1 node-1.example cert-1 map[]}")
 		equal(t, name, err, nil)
 	}
 	levels, err := d.state.Levels(9)
@@ -139,6 +140,51 @@ func TestNodes(t *testing.T) {
 	_, err = d.state.Node(9, "1")
 	equal(t, "forgotten", err.Error(), `node "1": is not registered in environment 9`)
 	equal(t, "its alias too", d.ask(Query{Target: target("9/role=c/nodes=cert-1/astute")}), `{}`)
+}
+
+// What is declared of a node belongs to levels, whatever they are called, and to one registration of it.
+func TestLevelsOfNodes(t *testing.T) {
+	d := fuel(t, "release", "role", "nodes")
+	shown := func(want string) {
+		t.Helper()
+		loaded := ok(Load(d.store))(t) // as after a restart
+		n, err := loaded.Node(9, "1")
+		equal(t, "levels", fmt.Sprint(n.Levels, err), want)
+		all, err := d.state.Nodes(9)
+		equal(t, "in the list", fmt.Sprint(all[0].Levels, err), want)
+	}
+	put := func(n Node) Written { n.ID = "1"; return d.must(PutNode{9, n}) }
+	d.must(Put{Target: target("9/release=9/role=compute/nodes=1/astute"), Kind: Values, Value: doc(d, `{}`), Register: true})
+	shown("map[] <nil>") // whatever the path was
+	equal(t, "declared", put(Node{Levels: map[string]string{"role": "compute", "release": "9.0"}}).Changes[0].Did, "changed")
+	shown("map[release:9.0 role:compute] <nil>")
+	equal(t, "twice", put(Node{Levels: map[string]string{"role": "compute", "release": "9.0"}}).Changed, false)
+	put(Node{FQDN: "node-1.example"}) // who gives it names leaves them
+	shown("map[release:9.0 role:compute] <nil>")
+	d.must(RenameLevel{9, Ref{Name: "role"}, "group"})
+	shown("map[group:compute release:9.0] <nil>")
+	d.must(EditEnvironment{ID: 9, Levels: &[]string{"group", "nodes", "rack"}})
+	shown("map[group:compute] <nil>")
+	d.must(EditEnvironment{ID: 9, Levels: &[]string{"release", "role", "group", "nodes"}})
+	shown("map[group:compute] <nil>") // those of these names are others
+	put(Node{Levels: map[string]string{}})
+	shown("map[] <nil>")
+	put(Node{Levels: map[string]string{"role": "compute"}})
+	d.must(DeleteNode{9, "1"})
+	put(Node{})
+	shown("map[] <nil>")
+	for levels, want := range map[string]string{
+		"rack=1":     `1 levels of a node: "rack" is not a level of environment 9: release, role, group, nodes are allowed`,
+		"=1":         `1 levels of a node: "" is not a level of environment 9: release, role, group, nodes are allowed`,
+		"nodes=1":    `1 levels of a node: "nodes" is that of the nodes themselves: the others of environment 9 are allowed`,
+		"release=":   `1 value of level release: ""`,
+		"group=a\tb": `1 value of level group: `,
+	} {
+		name, value, _ := strings.Cut(levels, "=")
+		if got := d.refused(PutNode{9, Node{ID: "1", Levels: map[string]string{name: value}}}); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", levels, got)
+		}
+	}
 }
 
 // TestKeysOnNothing is the row of the seed's reference §1.9 on keys operations where nothing is stored.

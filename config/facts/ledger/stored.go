@@ -73,9 +73,9 @@ type environment struct {
 
 	by      *token
 	records int
-	places  table[*records] // by place.name
-	nodes   table[Node]     // by id
-	aliases table[string]   // an fqdn or certname: the id
+	places  table[*records]  // by place.name
+	nodes   table[nodeValue] // by id
+	aliases table[string]    // an fqdn or certname: the id
 }
 
 type level struct {
@@ -112,10 +112,12 @@ type half struct {
 	Size     int    `json:"size,omitempty"`
 }
 
-// nodeValue is what the key of a node holds.
+// nodeValue is what the key of a node holds. Levels are by the serials of levels; one that is not there
+// is out of sight.
 type nodeValue struct {
-	FQDN     string `json:"fqdn,omitempty"`
-	Certname string `json:"certname,omitempty"`
+	FQDN     string            `json:"fqdn,omitempty"`
+	Certname string            `json:"certname,omitempty"`
+	Levels   map[uint64]string `json:"levels,omitempty"`
 }
 
 // setPart is what a part of a write that is too large for one transaction holds.

@@ -1,10 +1,14 @@
 package factsapi
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
+	"edgespan/config"
 	"edgespan/config/facts/ledger"
 )
 
@@ -42,32 +46,60 @@ func (a *api) admit(c *call) error {
 // reveals says whether a caller sees secrets: admins, and a node its own.
 func (c *call) reveals() bool { return c.own || c.caller.Role == Admin }
 
-// admitNode lets a node to what is its own. The last level of the path says whose a record is:
-// those above it do not count (reference §1.3), and those below a node are everybody's.
+// admitNode lets a node to what is its own. The last level of the path says whose a record is, and what
+// is below a node is everybody's. The levels above it do not change that (reference §1.3), but what they have is merged into what is
+// read: so they must be those that are declared of the node.
 func (a *api) admitNode(c *call) error {
 	name := c.name
+	var above []ledger.LevelValue
 	if c.row.node != nodeItself {
 		n := len(c.levels)
 		if c.row.node == nodeNot || n == 0 || c.levels[n-1].Level != "nodes" && c.levels[n-1].Level != "node" {
 			return c.notOfNode()
 		}
-		name = c.levels[n-1].Value
+		name, above = c.levels[n-1].Value, c.levels[:n-1]
 	}
 	n, err := a.backend.Node(c.Context(), c.environment, name)
 	var fault *ledger.Fault
 	switch {
 	case err == nil && (c.caller.Node != "" && n.ID == c.caller.Node || c.caller.Certname != "" && n.Certname == c.caller.Certname):
-		c.own, c.node = true, n
-		return nil
+		c.node = n
 	case err == nil:
 		return c.notOfNode()
 	case !errors.As(err, &fault) || fault.Kind != ledger.NotFound:
 		return err
 	case !c.row.writes || c.row.node == nodeNot || name != c.caller.itself():
 		return c.notOfNode()
+	default:
+		n = ledger.Node{ID: name, Certname: c.caller.Certname}
+	}
+	if err := c.declared(n, above); err != nil {
+		return err
 	}
 	c.own = true
 	return nil
+}
+
+// declared holds a node to the levels that somebody has declared of it. It can't declare them itself, nor by what it uploads:
+// it would choose whose secrets it reads.
+func (c *call) declared(n ledger.Node, above []ledger.LevelValue) error {
+	wanted, all := map[string]string{}, true
+	var at []string
+	for _, l := range above {
+		value, is := n.Levels[l.Level]
+		all = all && is && value == l.Value
+		wanted[l.Level] = l.Value
+		at = append(at, config.Quote(l.Level+"="+l.Value))
+	}
+	if all {
+		return nil
+	}
+	body, err := json.Marshal(NodeNames{FQDN: n.FQDN, Certname: n.Certname, Levels: wanted})
+	if err != nil {
+		return err
+	}
+	return refuse(http.StatusForbidden, "%s %s: is not allowed to node %s at %s, which is not declared of it: an admin may do that: PUT %senvironments/%d/nodes/%s %s",
+		c.Method, c.row.path, c.caller.itself(), strings.Join(at, ", "), c.prefix, c.environment, url.PathEscape(n.ID), body)
 }
 
 // itself is what a node that nobody has registered is registered as.

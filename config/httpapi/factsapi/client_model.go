@@ -149,9 +149,9 @@ func (c *Client) Node(ctx context.Context, environment int64, name string) (out 
 	return out, c.get(ctx, to(toEnvironments, environment, "nodes", name), nil, &out)
 }
 
-// PutNode registers one.
+// PutNode registers one. Levels that are nil leave those that it has.
 func (c *Client) PutNode(ctx context.Context, environment int64, n ledger.Node, o WriteOptions) error {
-	_, err := c.write(ctx, http.MethodPut, to(toEnvironments, environment, "nodes", n.ID), NodeNames{n.FQDN, n.Certname}, o)
+	_, err := c.write(ctx, http.MethodPut, to(toEnvironments, environment, "nodes", n.ID), NodeNames{n.FQDN, n.Certname, n.Levels}, o)
 	return err
 }
 

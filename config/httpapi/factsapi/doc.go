@@ -74,7 +74,7 @@ const (
 )
 
 // Caller is who asks. A caller that is a node (Node or Certname is set) reaches nothing but what
-// is below its own value of a level, whatever its role.
+// is at its own value of a level, below the values of other levels that are declared of it, whatever its role.
 type Caller struct {
 	Name string
 	Role Role

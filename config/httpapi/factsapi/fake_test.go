@@ -19,7 +19,7 @@ import (
 
 // fake is a Backend that notes what it hears and knows component 1 (fuel) with the definitions
 // 1 (astute), 2 (override/node) and 5 (x/values), and environment 9 with the levels role and nodes, in which
-// node 1 (n1.example, certname c1) is registered.
+// node 1 (n1.example, certname c1, of the role r) is registered.
 type fake struct {
 	mu     sync.Mutex
 	heard  []string
@@ -61,7 +61,7 @@ var (
 	environment = ledger.Environment{ID: 9, Components: []int64{1}, Levels: []string{"role", "nodes"}}
 	component   = ledger.Component{ID: 1, Name: "fuel", Definitions: []ledger.Definition{definitions[1], definitions[2]}}
 	levels      = []ledger.Level{{ID: 3, Name: "role", Environment: 9}, {ID: 4, Name: "nodes", Environment: 9, Parent: new("role"), Values: []string{"1"}}}
-	nodes       = []ledger.Node{{ID: "1", FQDN: "n1.example", Certname: "c1"}, {ID: "2"}}
+	nodes       = []ledger.Node{{ID: "1", FQDN: "n1.example", Certname: "c1", Levels: map[string]string{"role": "r"}}, {ID: "2"}}
 	moment      = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	record      = ledger.Record{Revision: 7, Time: moment, Author: "ann", Message: "why", Changes: []ledger.Change{
 		{What: "values", Did: "changed", Environment: 9, Levels: []ledger.LevelValue{{Level: "nodes", Value: "1"}}, Resource: 1, Version: 3},

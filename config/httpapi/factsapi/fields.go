@@ -136,6 +136,23 @@ func (f *fields) texts(name string) []string {
 	return out
 }
 
+// textsByName are the strings of an object; nil if it is not there, or null.
+func (f *fields) textsByName(name string) map[string]string {
+	if v, is := f.Get(name); !is || v.String() == "null" {
+		return nil
+	}
+	below, out := f.object(name), map[string]string{}
+	for _, m := range below.Members() {
+		s, is := m.Value.Text()
+		if !is {
+			below.wrong(config.FormatPath([]string{m.Key}), "is "+short(m.Value)+": a string is allowed")
+		}
+		out[m.Key] = s
+	}
+	f.took(below)
+	return out
+}
+
 // refs are ids, which are numbers, and names, which are strings also if they are of digits.
 func (f *fields) refs(name string) []ledger.Ref {
 	out := []ledger.Ref{}

@@ -90,6 +90,8 @@ var malformed = []struct {
 	{`GET resource_definitions?component_id=x`, ``, 400, `component_id`},
 	{`PUT resource_definitions/1/secrets`, `["a"]`, 400, `object`},
 	{`PUT environments/9/nodes/1`, `{"fqdn":1,"cert":"x"}`, 400, `cert: is unknown`},
+	{`PUT environments/9/nodes/1`, `{"levels":["role"]}`, 400, `levels: is ["role"]: an object is allowed`},
+	{`PUT environments/9/nodes/1`, `{"levels":{"role":1}}`, 400, `levels.role: is 1: a string is allowed`},
 	{`PUT environments/9/nodes/1`, `{"id":"2"}`, 400, `another than that of the path`},
 	{`GET environments/9/hiera/data`, ``, 400, `resources`},
 	{`GET environments/9/hiera/data?resources=a,,b`, ``, 400, `resources`},

@@ -1,6 +1,7 @@
 package factsapi
 
 import (
+	"maps"
 	"net/http"
 
 	"edgespan/config/facts/ledger"
@@ -24,8 +25,8 @@ func getNode(a *api, c *call) (reply, error) {
 
 func putNode(a *api, c *call) (reply, error) {
 	return a.edit(c, func() error { return a.environmentExists(c) }, func(f *fields) ledger.Write {
-		n := ledger.Node{ID: c.name, FQDN: f.textOr("fqdn", ""), Certname: f.textOr("certname", "")}
-		f.only("id", "fqdn", "certname")
+		n := ledger.Node{ID: c.name, FQDN: f.textOr("fqdn", ""), Certname: f.textOr("certname", ""), Levels: f.textsByName("levels")}
+		f.only("id", "fqdn", "certname", "levels")
 		if id := f.textOr("id", n.ID); id != n.ID {
 			f.wrong("id", "is another than that of the path")
 		}
@@ -34,18 +35,22 @@ func putNode(a *api, c *call) (reply, error) {
 				n.ID = c.node.ID // the path may have another of its names
 			}
 			f.nodeItself(c, n)
+			n.Levels = nil // they stay what they are, also if they change meanwhile
 		}
 		return ledger.PutNode{Environment: c.environment, Node: n}
 	})
 }
 
-// nodeItself judges what a node says of itself: a name that somebody has given it stays, and the
+// nodeItself judges what a node says of itself: a name that somebody has given it stays, as do its levels, and the
 // name by which it was recognised is its own.
 func (f *fields) nodeItself(c *call, n ledger.Node) {
 	was := c.node
 	kept := func(was, is string) bool { return was == "" || was == is }
 	if f.err == nil && (!kept(was.FQDN, n.FQDN) || !kept(was.Certname, n.Certname) || c.caller.Certname != "" && n.Certname != c.caller.Certname) {
 		f.err = refuse(http.StatusForbidden, "node %s: has other names already, or another certname: an admin may change them", c.caller.itself())
+	}
+	if f.err == nil && n.Levels != nil && !maps.Equal(n.Levels, was.Levels) {
+		f.err = refuse(http.StatusForbidden, "node %s: levels: are not its own to declare: an admin may", c.caller.itself())
 	}
 }
 

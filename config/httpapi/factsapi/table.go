@@ -99,10 +99,12 @@ type (
 	Secrets struct {
 		Secrets []string `json:"secrets"`
 	}
-	// NodeNames are the names of a node beside its id.
+	// NodeNames are the names of a node beside its id, and the values that it has of levels above its own. Levels that
+	// are not there stay as they are.
 	NodeNames struct {
-		FQDN     string `json:"fqdn,omitempty"`
-		Certname string `json:"certname,omitempty"`
+		FQDN     string            `json:"fqdn,omitempty"`
+		Certname string            `json:"certname,omitempty"`
+		Levels   map[string]string `json:"levels,omitzero"`
 	}
 	// BulkBody is what several resources of one place have then, by their names or ids.
 	BulkBody struct {
@@ -279,7 +281,7 @@ func environmentRows() []row {
 		{method: "GET", path: toNode, role: Viewer, node: nodeItself, summary: "one node, by any of its names", answer: typeOf[ledger.Node](), serve: getNode},
 		{
 			method: "PUT", path: toNode, role: Admin, node: nodeItself, writes: true, status: http.StatusNoContent,
-			summary: "register a node with its other names, each of which reaches its data", body: typeOf[NodeNames](), serve: putNode,
+			summary: "register a node with its other names, each of which reaches its data, and with its values of the levels above, which it may read", body: typeOf[NodeNames](), serve: putNode,
 		},
 		{method: "DELETE", path: toNode, role: Admin, writes: true, status: http.StatusNoContent, summary: "take a node from an environment", serve: deleteNode},
 	}
