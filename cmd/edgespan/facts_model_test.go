@@ -81,7 +81,17 @@ func TestNodesAndSecretsOfTheCommandLine(t *testing.T) {
 	viewer := map[string]string{"EDGESPAN_CONTROLLER": env["EDGESPAN_CONTROLLER"], "EDGESPAN_TOKEN_FILE": secretFile(t, "looks"), "HOME": env["HOME"]}
 	types(t, env, []typed{
 		{line: "config node set -e 1 1 --fqdn n1.test --certname n1.puppet", out: "Node 1 was registered in environment 1\n"},
-		{line: "config node list -e 1 -f table", out: "ID  FQDN     CERTNAME\n1   n1.test  n1.puppet\n"},
+		{line: "config node list -e 1 -f table", out: "ID  FQDN     CERTNAME   LEVELS\n1   n1.test  n1.puppet  -\n"},
+		{line: "config node set -e 1 1 --levels nodes=1", code: exitRejected, err: `"nodes" is that of the nodes themselves`},
+		{line: "config node set -e 1 1 --levels role", code: exitUsage, err: `--levels: has "role": LEVEL=VALUE is allowed, several joined by commas`},
+		{line: "config node set -e 1 1 --levels ''", code: exitUsage, err: `--levels: has ""`},
+		{line: "config node set -e 1 1 --levels role=a,role=b", code: exitUsage, err: `--levels: has "role" twice: once is allowed`},
+		{line: "env create --id 2 -l release,role,nodes -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n2   -           release,role,nodes\n"},
+		{line: "config node set -e 2 1 --levels role=compute,release=9.0", out: "Node 1 was registered in environment 2\n"},
+		{line: "config node set -e 2 1 --certname n1.other", out: "Node 1 was registered in environment 2\n"},
+		{line: "config node list -e 2 -f table", out: "ID  FQDN  CERTNAME  LEVELS\n1   -     n1.other  release=9.0,role=compute\n"},
+		{line: "config node set -e 2 1 --levels []", out: "Node 1 was registered in environment 2\n"},
+		{line: "config node list -e 2 -f table", out: "ID  FQDN  CERTNAME  LEVELS\n1   -     -         -\n"},
 		{line: "config set -e 1 -l node=n1.puppet -r astute -k db.password -v x", code: exitConflict, err: "Keys path doesn't exist"},
 		{line: "config set -e 1 -l node=n1.puppet -r astute", stdin: `{"db": {"password": "hush", "user": "nova"}}`, out: "ResourceValue was set\n"},
 		{line: "config get -e 1 -l nodes=n1.test -r astute -k db.user -f plain", out: "nova\n"},
