@@ -165,6 +165,8 @@ func TestLevelsOfTheCommandLine(t *testing.T) {
 		{line: get("role="), code: exitUsage, err: "--level: "},
 		{line: "lvl list -e 2 -f table", out: "ID  NAME  PARENT  VALUES\n2   role  -       compute\n3   node  role    7\n"},
 		{line: "lvl show -e 2 role", out: "{\n  \"environment_id\": 2,\n  \"id\": 2,\n  \"name\": \"role\",\n  \"parent\": null,\n  \"values\": [\n    \"compute\"\n  ]\n}\n"},
+		{line: "env create --id 3 -i 1 -l nodes,node -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n3   1           nodes,node\n"},
+		{line: "config get -e 3 -r astute -l nodes=1,node=2 -f plain", out: "{}\n"}, // each is itself where both are
 		{line: "lvl show -e 2 rack", code: exitNotFound, err: "rack"},
 		{line: "lvl update -e 2 role -n roles", out: "Hierarchy_level role was renamed to roles\n"},
 		{line: "config get -e 2 -r astute -l roles=compute -k b -f plain", out: "2\n"},
