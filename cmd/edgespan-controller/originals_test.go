@@ -165,6 +165,10 @@ const unitTests = `
 `
 
 const afterwards = `
+	PUT /environments/1/nodes/u/resources/res1/values { "b":"\u00e9\/\ud83d\ude00", "a":[1.0, 1E+5, -0.0] } => 204
+	GET /environments/1/nodes/u/resources/res1/values => 200 {"a":[1.0,1E+5,-0.0],"b":"\u00e9\/\ud83d\ude00"}
+	PUT /environments/1/nodes/u/resources/res1/values {"a":[1.0,1E+5,-0.0],"b":"é/😀"} => 204
+	GET /environments/1/nodes/u/resources/res1/values?version=2 => 200 {"a":[1.0,1E+5,-0.0],"b":"é/😀"}
 	GET /environments/77/nodes/3/resources/override/configuration/role/values?effective&version=1 => 200 {"deployment_id":77,"from":"override/configuration/role","mtu":1500.0}
 	PUT /environments/77/nodes/3/resources/astute/values {"deployment_id":78} => 204
 	GET /environments/77/nodes/3/resources/astute/values?version=1 => 200 {"deployment_id":77,"from":"astute","mtu":1500.0}

@@ -294,7 +294,7 @@ func compare(a, b JSON) (int, bool) {
 		}
 		return len(as) - len(bs), true
 	}
-	return 0, bytes.Equal(a, b)
+	return 0, same(a, b)
 }
 
 func isNumber(v JSON) bool { return v[0] == '-' || isDigit(v[0]) }
@@ -314,6 +314,7 @@ func number(v JSON) *big.Float {
 
 // identity is equal for two values that Ruby's eql? holds to be equal: 1.0 and 1.00, but not 1.
 func identity(v JSON) string {
+	v = v.respelled()
 	b := make([]byte, 0, len(v))
 	for at := 0; at < len(v); {
 		to := at + 1

@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
 )
@@ -37,7 +36,7 @@ func (d *differ) add(op string, path []string, older, newer JSON) {
 
 func (d *differ) value(path []string, a, b JSON) {
 	switch {
-	case bytes.Equal(a, b):
+	case same(a, b):
 	case len(a) == 0:
 		d.add(OpAdd, path, nil, b)
 	case len(b) == 0:
@@ -67,10 +66,10 @@ func (d *differ) objects(path []string, a, b JSON) {
 
 func (d *differ) lists(path []string, a, b []JSON) {
 	first := 0
-	for first < min(len(a), len(b)) && bytes.Equal(a[first], b[first]) {
+	for first < min(len(a), len(b)) && same(a[first], b[first]) {
 		first++
 	}
-	for len(a) > first && len(b) > first && bytes.Equal(a[len(a)-1], b[len(b)-1]) {
+	for len(a) > first && len(b) > first && same(a[len(a)-1], b[len(b)-1]) {
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
 	both := min(len(a), len(b))

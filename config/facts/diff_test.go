@@ -105,3 +105,18 @@ func TestADifferenceMakesOneOfTheOther(t *testing.T) {
 		}
 	})
 }
+
+// How a string is spelled is no difference, though it makes another document.
+func TestASpellingIsNoDifference(t *testing.T) {
+	t.Parallel()
+	a, b := parse(t, `{"a":["\u00e9","x\/"],"b":{"c":"\ud83d\ude00"}}`), parse(t, `{"a":["é","x/"],"b":{"c":"😀"}}`)
+	if ds := Diff(a, b); string(a) == string(b) || len(ds) > 0 {
+		t.Errorf("%s to %s: %v", a, b, ds)
+	}
+	if identity(a) != identity(b) {
+		t.Errorf("a merge holds %s and %s apart", a, b)
+	}
+	if ds := Diff(a, parse(t, `{"a":["e","x/"],"b":{"c":"😀"}}`)); len(ds) != 1 || ds[0].Pointer() != "/a/0" {
+		t.Errorf("%v", ds)
+	}
+}

@@ -9,9 +9,9 @@
 package facts
 
 // JSON is one JSON value in canonical form: the keys of objects in the order of their bytes,
-// each once (of equal keys the last counts, RFC 8259 §4), no white space, the literals of numbers
-// as they were given, strings with only those characters escaped that must be. Parse makes it;
-// equal values have equal bytes. nil is no value; "null" is one.
+// each once (of equal keys the last counts, RFC 8259 §4) with only those characters escaped that must be,
+// no white space, the literals of numbers and strings as they were given: "\u00e9" is another document
+// than "é" with the same value. Parse makes it. nil is no value; "null" is one.
 type JSON []byte
 
 // String is the text of the value.

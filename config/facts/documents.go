@@ -16,7 +16,7 @@ const MaxDepth = 1000
 const MaxSize = 1 << 30
 
 // Parse reads one JSON value (RFC 8259) in UTF-8, and nothing after it, into its canonical form.
-// Half of a surrogate pair, which RFC 8259 §8.2 lets stand, stays the escape that it was
+// A key with half of a surrogate pair, which RFC 8259 §8.2 lets stand, has the escape that it was
 // given as (\ud800): no UTF-8 could hold it, and another character in its place would be a
 // change. The error says line and column and what is allowed. It takes one pass, and
 // a second over the text if some keys were not in order.
@@ -98,8 +98,7 @@ func (p *parser) value(depth int) error {
 	case '[':
 		return p.array(depth + 1)
 	case '"':
-		_, err := p.string()
-		return err
+		return p.literal()
 	case 't':
 		return p.word("true")
 	case 'f':

@@ -50,14 +50,15 @@ func TestParseGivesTheCanonicalForm(t *testing.T) {
 		`1E+400`:                                  `1E+400`,
 		`123456789012345678901234567890123456789012345`:                  `123456789012345678901234567890123456789012345`,
 		`{"x":9007199254740993,"y":1.10}`:                                `{"x":9007199254740993,"y":1.10}`,
-		`"\u0041\/\u00e9\u2028\ud83d\ude00"`:                             `"A/é` + "\u2028" + `😀"`,
-		`"\u0000\u0008\u000C\u000a\u000d\u0009\u001F\u007f\u0022\u005C"`: `"\u0000\b\f\n\r\t\u001f` + "\x7f" + `\"\\"`,
-		`"\uD800"`:             `"\ud800"`,
-		`"\uDE00\uD83D"`:       `"\ude00\ud83d"`,
-		`"\uD83D\uD83D\uDE00"`: `"\ud83d😀"`,
-		`"\uD83D\n"`:           `"\ud83d\n"`,
-		`[true,false,null]`:    `[true,false,null]`,
-		`{"a.b":{"c d":null}}`: `{"a.b":{"c d":null}}`,
+		`"\u0041\/\u00e9\u2028\ud83d\uDE00é"`:                            `"\u0041\/\u00e9\u2028\ud83d\uDE00é"`,
+		`{"\u00e9\/":["\u00e9\/"]}`:                                      `{"é/":["\u00e9\/"]}`, // a key has one spelling
+		`"\u0000\u0008\u000C\u000a\u000d\u0009\u001F\u007f\u0022\u005C"`: `"\u0000\u0008\u000C\u000a\u000d\u0009\u001F\u007f\u0022\u005C"`,
+		`{"\uD800":"\uD800"}`:                                            `{"\ud800":"\uD800"}`,
+		`{"\uDE00\uD83D":1}`:                                             `{"\ude00\ud83d":1}`,
+		`{"\uD83D\uD83D\uDE00":1}`:                                       `{"\ud83d😀":1}`,
+		`{"\uD83D\n":"\uD83D\n"}`:                                        `{"\ud83d\n":"\uD83D\n"}`,
+		`[true,false,null]`:                                              `[true,false,null]`,
+		`{"a.b":{"c d":null}}`:                                           `{"a.b":{"c d":null}}`,
 	} {
 		if got := parse(t, text); string(got) != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
@@ -236,7 +237,7 @@ func TestParseAgainstTheStandardLibrary(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		if want := naive(t, v); string(got) != want {
+		if want := naive(t, v); string(got.respelled()) != want {
 			t.Fatalf("%s:\n%s, want\n%s", text, got, want)
 		}
 		if again, err := Parse(got); err != nil || !bytes.Equal(again, got) {
@@ -283,6 +284,11 @@ func TestAStringComesBackFromItsText(t *testing.T) {
 		s, is := parse(t, text).Text()
 		if !is || string(Quote(s)) != text {
 			t.Errorf("%s: %q %v: %s", text, s, is, Quote(s))
+		}
+	}
+	for text, want := range map[string]string{`"\u0041\/\u00E9\uD83D\uDe00"`: "A/é😀", `"\u0022\u005c\u005Cn"`: `"\\n`, `"\uD83D\uD83D\uDE00\uD83D\u0041"`: "\xed\xa0\xbd😀\xed\xa0\xbdA"} {
+		if s, is := parse(t, text).Text(); !is || s != want {
+			t.Errorf("%s is %q, want %q", text, s, want)
 		}
 	}
 	high, _ := parse(t, `"\ud83d"`).Text()

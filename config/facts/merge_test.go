@@ -56,10 +56,10 @@ func TestMergeAgainstDecodedMaps(t *testing.T) {
 				from[k] = i
 			}
 		}
-		if got, want := string(Merge(layers...).JSON()), naive(t, flat); got != want {
+		if got, want := string(Merge(layers...).JSON().respelled()), naive(t, flat); got != want {
 			t.Fatalf("%s, want %s", got, want)
 		}
-		if got, want := string(MergeNested(layers...).JSON()), naive(t, nested); got != want {
+		if got, want := string(MergeNested(layers...).JSON().respelled()), naive(t, nested); got != want {
 			t.Fatalf("nested %s, want %s", got, want)
 		}
 		o, won := Lookup(layers...)

@@ -59,7 +59,9 @@ func CheckTemplate(content JSON) error {
 }
 
 // refers says whether a value may have a reference in it.
-func refers(v JSON) bool { return bytes.Contains(v, []byte("%{")) }
+func refers(v JSON) bool {
+	return bytes.Contains(v, []byte("%{")) || bytes.Contains(v, []byte(`\u0025`)) || bytes.Contains(v, []byte(`\u007`)) // % and {, escaped
+}
 
 // made is a source with its layers merged.
 type made struct {
@@ -177,6 +179,9 @@ func (r *resolver) value(v JSON) (JSON, error) {
 		return v, nil
 	}
 	if text, is := v.Text(); is {
+		if !strings.Contains(text, "%{") {
+			return v, nil
+		}
 		return r.text(text)
 	}
 	n := &node{raw: v}

@@ -51,6 +51,8 @@ func TestTemplates(t *testing.T) {
 		{`{"a":{"p":"%{self:a.q}","q":1}}`, `{}`, `{"a":{"p":1,"q":1}}`, ""},
 		// What a layer replaces is not resolved.
 		{`{"a":"%{nowhere:x}"}`, `{"a":2}`, `{"a":2}`, "[0]"},
+		// However it is spelled; what refers to nothing keeps its spelling.
+		{`{"a":"\u0025{net:mtu}","b":"<%\u007Bnums:i\u007d>","c":["\u00e9\/","\u0025 \u007b"]}`, `{}`, `{"a":9000.0,"b":"<9007199254740993>","c":["\u00e9\/","\u0025 \u007b"]}`, ""},
 		// Escapes, and keys are not resolved.
 		{`{"a":"%%{net:mtu}","b":"100%","c":"5%%%{nums:t}","d":"%%%%{x}","e":"{x} % {y}","%{net:mtu}":1}`, `{}`, `{"%{net:mtu}":1,"a":"%{net:mtu}","b":"100%","c":"5%true","d":"%%{x}","e":"{x} % {y}"}`, ""},
 	} {

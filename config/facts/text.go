@@ -20,6 +20,16 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
+// literal reads a string and keeps it as it stands.
+func (p *parser) literal() error {
+	from, start := p.at, len(p.out)
+	escaped, err := p.string()
+	if escaped || len(p.out)-start < p.at-from { // it has escapes: without, it is there as it stands
+		p.out = append(p.out[:start], p.text[from:p.at]...)
+	}
+	return err
+}
+
 // string reads a string and writes its canonical spelling. It says whether that has an escape.
 func (p *parser) string() (escaped bool, err error) {
 	from := p.at
@@ -173,7 +183,7 @@ func (j JSON) Text() (string, bool) {
 	return unquote(j[1 : len(j)-1]), true
 }
 
-// unquote is what stands between the quotes of a canonical string.
+// unquote is what stands between the quotes of a string.
 func unquote(text []byte) string {
 	i := bytes.IndexByte(text, '\\')
 	if i < 0 {
@@ -194,14 +204,43 @@ func unquote(text []byte) string {
 		}
 		r, _ := hex4(text)
 		text = text[4:]
-		if r < 0x80 {
-			b.WriteByte(byte(r))
-		} else { // half of a pair
+		if isHigh(r) && bytes.HasPrefix(text, []byte(`\u`)) {
+			if low, _ := hex4(text[2:]); isLow(low) {
+				r, text = join(r, low), text[6:]
+			}
+		}
+		if isHigh(r) || isLow(r) {
 			b.Write([]byte{0xed, 0x80 | byte(r>>6&0x3f), 0x80 | byte(r&0x3f)})
+		} else {
+			b.WriteRune(r)
 		}
 	}
 	b.Write(text)
 	return b.String()
+}
+
+// respelled is a value with the one spelling of each string that Quote gives.
+func (j JSON) respelled() JSON {
+	if bytes.IndexByte(j, '\\') < 0 {
+		return j
+	}
+	b := make([]byte, 0, len(j))
+	for at := 0; at < len(j); {
+		quote := bytes.IndexByte(j[at:], '"')
+		if quote < 0 {
+			return append(b, j[at:]...)
+		}
+		b = append(b, j[at:at+quote]...)
+		to := skipString(j, at+quote)
+		b = appendQuoted(b, unquote(j[at+quote+1:to-1]))
+		at = to
+	}
+	return b
+}
+
+// same says whether two values are equal but for the spelling of their strings.
+func same(a, b JSON) bool {
+	return bytes.Equal(a, b) || bytes.Equal(a.respelled(), b.respelled())
 }
 
 // compareKeys puts two members in the order of their keys' bytes.

@@ -133,7 +133,7 @@ func TestYAMLComesBack(t *testing.T) {
 		v := JSON(naive(t, drawValue(t, 5)))
 		text := ToYAML(v)
 		got, more, err := FromYAML(text)
-		if err != nil || more || !bytes.Equal(got, v) {
+		if err != nil || more || !same(got, v) {
 			t.Fatalf("%s became\n%s\nand came back as %s %v", v, text, got, err)
 		}
 	})
