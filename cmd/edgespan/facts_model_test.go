@@ -130,9 +130,9 @@ func TestVersionsOfTheCommandLine(t *testing.T) {
 `},
 		{line: "config history --limit 1 --before 3" + record, out: "VERSION  REVISION  TIME                  AUTHOR  SIZE  MESSAGE\n2        7         2026-11-21T12:00:00Z  ann     13    -\n"},
 		{line: "config history --overrides" + record, err: "no versions"},
-		{line: "config history -e 1 --limit 2 -f table", out: `REVISION  TIME                  AUTHOR  CHANGES                                    MESSAGE
-8         2026-11-21T12:00:00Z  ann     values of astute in environment 1 changed  -
-7         2026-11-21T12:00:00Z  ann     values of astute in environment 1 changed  -
+		{line: "config history -e 1 --limit 2 -f table", out: `REVISION  TIME                  AUTHOR  CHANGES                    MESSAGE
+8         2026-11-21T12:00:00Z  ann     values of astute: changed  -
+7         2026-11-21T12:00:00Z  ann     values of astute: changed  -
 `},
 		{line: "config get --version 1 -f plain" + record, out: "{\"a\":1}\n"},
 		{line: "config get --version 9 -f plain" + record, code: exitNotFound, err: "9"},
@@ -145,7 +145,7 @@ func TestVersionsOfTheCommandLine(t *testing.T) {
 		{line: "config diff 1 9" + record, code: exitNotFound, err: "9"},
 		{line: "config diff x" + record, code: exitUsage, err: "VERSION"},
 		{line: "config diff --overrides" + record, code: exitNotFound, err: "there is no version yet"},
-		{line: "config rollback --version 1 --dry-run" + record, out: "values of astute in environment 1 would be changed\n"},
+		{line: "config rollback --version 1 --dry-run" + record, out: "values of astute would be changed\n"},
 		{line: "config get -f plain" + record, out: "{\"a\":3,\"b\":2}\n"},
 		{line: "config rollback --version 1" + record, out: "ResourceValue went back to version 1\n"},
 		{line: "config rollback --version 1" + record, err: "is as it was then already"},
@@ -162,9 +162,18 @@ func TestVersionsOfTheCommandLine(t *testing.T) {
 		{line: "config history -e 9", code: exitNotFound, err: "9"},
 		{line: "env create --id 9 -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n9   -           -\n"},
 		{line: "env delete 9", out: "Environment with id 9 was deleted\n"},
-		{line: "config history -e 9 --limit 1", out: "REVISION  TIME                  AUTHOR  CHANGES                MESSAGE\n14        2026-11-21T12:00:00Z  ann     environment 9 deleted  -\n"},
+		{line: "config history -e 9 --limit 1", out: "REVISION  TIME                  AUTHOR  CHANGES                 MESSAGE\n14        2026-11-21T12:00:00Z  ann     environment 9: deleted  -\n"},
 		{line: "config history --limit 0", code: exitUsage, err: "--limit: is 0"},
-		{line: "config set -k a -v 7 --dry-run" + record, out: "values of astute in environment 1 would be changed\n"},
+		{line: "config set -e 1 -l nodes=1 -r astute", stdin: "{}", out: "ResourceValue was set\n"},
+		{line: "config override -e 1 -l nodes=1 -r astute --dry-run", stdin: "{}", out: "overrides of astute at nodes=1 would be created\n"},
+		{line: "config override -e 1 -l nodes=1 -r astute", stdin: "{}", out: "ResourceOverride was set\n"},
+		{line: "config history --limit 1", out: `REVISION  TIME                  AUTHOR  CHANGES                                                   MESSAGE
+16        2026-11-21T12:00:00Z  ann     overrides of astute at nodes=1 in environment 1: created  -
+`},
+		{line: "config history -e 1 --limit 1", out: `REVISION  TIME                  AUTHOR  CHANGES                                  MESSAGE
+16        2026-11-21T12:00:00Z  ann     overrides of astute at nodes=1: created  -
+`},
+		{line: "config set -k a -v 7 --dry-run" + record, out: "values of astute would be changed\n"},
 		{line: "config set -k a -v 1 --dry-run" + record, out: "nothing would change\n"},
 	})
 	tag := strings.TrimSpace(cli(t, env, "", shellWords("config get --values --etag"+record)...).out)

@@ -86,7 +86,7 @@ func listRecords(c *factsCall) error {
 	}
 	rows := make([][]string, len(all))
 	for i, r := range all {
-		rows[i] = []string{fmt.Sprint(r.Revision), moment(&r.Time), r.Author, changesCell(r.Changes), r.Message}
+		rows[i] = []string{fmt.Sprint(r.Revision), moment(&r.Time), r.Author, c.changesCell(r.Changes), r.Message}
 	}
 	return c.answer(orEmpty(all), []string{"REVISION", "TIME", "AUTHOR", "CHANGES", "MESSAGE"}, rows)
 }
@@ -116,11 +116,11 @@ func listVersions(c *factsCall) error {
 }
 
 // changesCell is what a revision changed in one cell: an import writes thousands.
-func changesCell(changes []ledger.Change) string {
+func (c *factsCall) changesCell(changes []ledger.Change) string {
 	const few = 2
 	var out []string
 	for _, ch := range changes[:min(few, len(changes))] {
-		out = append(out, changeOf(ch)+" "+ch.Did)
+		out = append(out, c.changeOf(ch)+": "+ch.Did)
 	}
 	if len(changes) > few {
 		out = append(out, fmt.Sprintf("and %d more", len(changes)-few))
@@ -247,7 +247,7 @@ func watchFacts(c *factsCall) error {
 	l := c.a.newLive(c.format, []string{"TIME", "REVISION", "AUTHOR", "CHANGES", "MESSAGE"}, []int{20, 8, 12, 44})
 	ctx := c.cmd.Context() // without the time limit of one question
 	err = c.client.Watch(ctx, o, retryWatch, func(r ledger.Record) error {
-		return l.tell(r, "", []string{moment(&r.Time), fmt.Sprint(r.Revision), r.Author, changesCell(r.Changes), r.Message})
+		return l.tell(r, "", []string{moment(&r.Time), fmt.Sprint(r.Revision), r.Author, c.changesCell(r.Changes), r.Message})
 	})
 	if ctx.Err() != nil {
 		return nil

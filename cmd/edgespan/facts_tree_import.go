@@ -144,13 +144,13 @@ func importTree(c *factsCall) error {
 // imported says what an upload has done, or would.
 func (c *factsCall) imported(stored factsapi.Stored, more bool) error {
 	for _, ch := range stored.Changes {
-		line := changeOf(ch) + " would be " + ch.Did
+		line := c.changeOf(ch) + " would be " + ch.Did
 		switch {
 		case c.dryRun:
 		case ch.What == string(ledger.Values):
 			line = fmt.Sprintf("%s: %s, version %d", ch.Name, ch.Did, ch.Version)
 		default:
-			line = changeOf(ch) + " was " + ch.Did
+			line = c.changeOf(ch) + " was " + ch.Did
 		}
 		if err := c.printTree("%s", line); err != nil {
 			return err

@@ -252,7 +252,7 @@ func (c *factsCall) did(stored factsapi.Stored, err error, format string, args .
 		return err
 	}
 	for _, ch := range stored.Changes {
-		if _, err := fmt.Fprintln(c.a.Out, printable(changeOf(ch)+" would be "+ch.Did)); err != nil {
+		if _, err := fmt.Fprintln(c.a.Out, printable(c.changeOf(ch)+" would be "+ch.Did)); err != nil {
 			return err
 		}
 	}
@@ -264,20 +264,22 @@ func (c *factsCall) done(err error, format string, args ...any) error {
 	return c.did(factsapi.Stored{}, err, format, args...)
 }
 
-// changeOf names what a change is of.
-func changeOf(c ledger.Change) string {
-	words := []string{c.What}
+// changeOf names what a change is of: where it is, too, and the environment if it is not the one that was asked for.
+func (c *factsCall) changeOf(ch ledger.Change) string {
+	words := []string{ch.What}
 	add := func(is bool, format string, args ...any) {
 		if is {
 			words = append(words, fmt.Sprintf(format, args...))
 		}
 	}
-	add(c.Resource != 0, "of")
-	add(c.ID != 0 && c.Name == "", "%d", c.ID)
-	add(c.Name != "", "%s", c.Name)
-	add(c.Environment != 0 && c.What != "environment", "in environment %d", c.Environment)
-	for _, l := range c.Levels {
-		add(true, "%s=%s", l.Level, l.Value)
+	add(ch.Resource != 0, "of")
+	add(ch.ID != 0 && ch.Name == "", "%d", ch.ID)
+	add(ch.Name != "", "%s", ch.Name)
+	at := make([]string, len(ch.Levels))
+	for i, l := range ch.Levels {
+		at[i] = l.Level + "=" + l.Value
 	}
+	add(len(at) > 0, "at %s", strings.Join(at, ","))
+	add(ch.Environment != 0 && ch.Environment != c.env && ch.What != "environment", "in environment %d", ch.Environment)
 	return strings.Join(words, " ")
 }
