@@ -37,7 +37,7 @@ func (d factsDoor) Authenticate(r *http.Request) (factsapi.Caller, error) {
 func (factsDoor) Challenges() []string { return []string{`Basic realm="edgespan"`} }
 
 // factsHandler is the real ConfigDB on a store of its own.
-func factsHandler(t *testing.T, door factsDoor) http.Handler {
+func factsHandler(t *testing.T, door factsapi.Authenticator) http.Handler {
 	t.Helper()
 	store, err := bolt.Open(filepath.Join(t.TempDir(), "store"), bolt.Options{UnsafeNoSync: true})
 	if err != nil {

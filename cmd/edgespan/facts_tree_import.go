@@ -54,7 +54,9 @@ func (c *factsCall) lookAround() (ground, error) {
 	}
 	for _, one := range all {
 		for _, d := range one.Definitions {
-			g.ids[d.Name] = d.ID
+			if id, twice := g.ids[d.Name]; !twice || d.ID < id {
+				g.ids[d.Name] = d.ID
+			}
 		}
 	}
 	return g, nil
@@ -111,26 +113,22 @@ func importTree(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	body := factsapi.BulkBody{Resources: map[string]factsapi.BulkResource{}}
-	for _, r := range t.resources {
-		o, err := facts.ObjectOf(r.Values)
-		if err != nil {
-			return err // Read makes objects only
-		}
-		values := factsapi.Document{}
-		for _, m := range o.Members() {
-			values[m.Key] = m.Value
-		}
-		body.Resources[r.Name] = factsapi.BulkResource{Values: values}
-	}
-	if c.dryRun && (g.env == nil || len(g.missing(t)) > 0) {
+	lacks := g.env == nil || len(g.missing(t)) > 0
+	if lacks && c.dryRun {
 		return c.wouldImport(t, g)
 	}
 	made, err := c.lay(t, g, p)
+	if err == nil && lacks {
+		g, err = c.lookAround()
+	}
 	if err != nil {
 		return err
 	}
 	named, err := c.registerNode(t)
+	if err != nil {
+		return err
+	}
+	body, err := g.body(t)
 	if err != nil {
 		return err
 	}
@@ -141,8 +139,32 @@ func importTree(c *factsCall) error {
 	return c.imported(stored, made || named)
 }
 
+// body are the values of a tree, by the ids of resources: a name may stand for two while somebody else makes it, too.
+func (g ground) body(t tree) (factsapi.BulkBody, error) {
+	out := factsapi.BulkBody{Resources: map[string]factsapi.BulkResource{}}
+	for _, r := range t.resources {
+		o, err := facts.ObjectOf(r.Values)
+		if err != nil {
+			return out, err // Read makes objects only
+		}
+		id, is := g.ids[r.Name]
+		if !is {
+			return out, &factsError{fmt.Sprintf("resource %s: somebody has deleted it meanwhile", r.Name), httpapi.ErrConflict}
+		}
+		values := factsapi.Document{}
+		for _, m := range o.Members() {
+			values[m.Key] = m.Value
+		}
+		out.Resources[fmt.Sprint(id)] = factsapi.BulkResource{Values: values}
+	}
+	return out, nil
+}
+
 // imported says what an upload has done, or would.
 func (c *factsCall) imported(stored factsapi.Stored, more bool) error {
+	slices.SortStableFunc(stored.Changes, func(a, b ledger.Change) int {
+		return cmp.Or(cmp.Compare(a.What, b.What), cmp.Compare(a.Name, b.Name)) // a node comes before its values
+	})
 	for _, ch := range stored.Changes {
 		line := c.changeOf(ch) + " would be " + ch.Did
 		switch {

@@ -106,7 +106,6 @@ var mayImport = map[string][]string{
 
 	// Wiring, and the demo's lab.
 	"cmd/edgespan": {
-		"config/facts/hieratree",
 		"config/backup", "config/rollout", "config/topology",
 		"config/rollout", "config/topology", "config/state", "config/peer",
 		"actors", "config", "config/httpapi", "config/nodeconf", "pubsub", "examples", "integration/lab",
