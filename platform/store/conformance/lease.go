@@ -50,8 +50,8 @@ func leaseEnds(r *rig) {
 	short, long := r.grant(revision.MinTTL), r.grant(4*revision.MinTTL)
 	r.then(revision.PutLeased("l/short", nil, short), revision.PutLeased("l/long", nil, long), revision.Put("l/lasts", nil))
 	w := r.watch("l/", r.now())
-	for range 3 { // longer than its time in all
-		r.Advance(revision.MinTTL * 2 / 3)
+	for range 4 { // longer than its time in all
+		r.Advance(revision.MinTTL / 3)
 		if _, err := r.KeepAlive(r.ctx(), short); err != nil {
 			r.Fatal(err)
 		}
