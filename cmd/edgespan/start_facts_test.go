@@ -129,7 +129,8 @@ func TestANodeUploadsItsOwnFacts(t *testing.T) {
 	topics := someTopics(t)
 	creds := memberOf(t, ca)
 	id := creds.Node().String()
-	stop := informer{id, agent.Facts{Name: "edge-1", Software: "EDGESPAN-0-1-0"}, aMachine{}, topics, creds, zap.NewNop()}.start()
+	i := informer{id, agent.Facts{Name: "edge-1", Software: "EDGESPAN-0-1-0"}, aMachine{}, topics, creds, zap.NewNop()}
+	stop := i.start()
 	stopped := false
 	defer func() {
 		if !stopped {
@@ -178,6 +179,9 @@ func TestANodeUploadsItsOwnFacts(t *testing.T) {
 	}
 	say(5, "b", "db")
 	uploaded(2)
+	if got := i.settings(); got.Config != "b" || got.Every != time.Second {
+		t.Errorf("what a new config is known by: %+v", got)
+	}
 	place.Resource = nodeGlobals
 	if got, err = admin.Read(ctx, place, ledger.Values, factsapi.Read{Key: "networkInstances." + ni.String() + ".name"}); err != nil || got.Body.String() != `"db"` {
 		t.Errorf("%s %v", got.Body, err)
