@@ -157,21 +157,29 @@ func TestVersionsOfTheCommandLine(t *testing.T) {
 		{line: "config get -f plain" + record, out: "{\"a\":1}\n"},
 		{line: "config rollback -e 1 --version 6", code: exitUsage, err: "--resource: is missing"},
 		{line: "config rollback" + record, code: exitUsage, err: "one of --version and --revision is needed"},
+		{line: "config del --all" + record, out: "ResourceValue was deleted\n"},
+		{line: "config history --limit 1" + record, out: `VERSION  REVISION  TIME                  AUTHOR  SIZE     MESSAGE
+-        13        2026-11-21T12:00:00Z  ann     removed  -
+6        12        2026-11-21T12:00:00Z  ann     7        -
+`},
+		{line: "config diff" + record, out: "- b: 2\n"},
+		{line: "config set -k a -v 1" + record, out: "ResourceValue for key a was set\n"},
+		{line: "config history --limit 1" + record, out: "VERSION  REVISION  TIME                  AUTHOR  SIZE  MESSAGE\n7        14        2026-11-21T12:00:00Z  ann     7     -\n"},
 		{line: "config history --level nodes=1 -e 1", code: exitUsage, err: "--resource: is missing"},
 		{line: "config history -r astute", code: exitUsage, err: "--resource: is given without --env"},
 		{line: "config history -e 9", code: exitNotFound, err: "9"},
 		{line: "env create --id 9 -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n9   -           -\n"},
 		{line: "env delete 9", out: "Environment with id 9 was deleted\n"},
-		{line: "config history -e 9 --limit 1", out: "REVISION  TIME                  AUTHOR  CHANGES                 MESSAGE\n14        2026-11-21T12:00:00Z  ann     environment 9: deleted  -\n"},
+		{line: "config history -e 9 --limit 1", out: "REVISION  TIME                  AUTHOR  CHANGES                 MESSAGE\n16        2026-11-21T12:00:00Z  ann     environment 9: deleted  -\n"},
 		{line: "config history --limit 0", code: exitUsage, err: "--limit: is 0"},
 		{line: "config set -e 1 -l nodes=1 -r astute", stdin: "{}", out: "ResourceValue was set\n"},
 		{line: "config override -e 1 -l nodes=1 -r astute --dry-run", stdin: "{}", out: "overrides of astute at nodes=1 would be created\n"},
 		{line: "config override -e 1 -l nodes=1 -r astute", stdin: "{}", out: "ResourceOverride was set\n"},
 		{line: "config history --limit 1", out: `REVISION  TIME                  AUTHOR  CHANGES                                                   MESSAGE
-16        2026-11-21T12:00:00Z  ann     overrides of astute at nodes=1 in environment 1: created  -
+18        2026-11-21T12:00:00Z  ann     overrides of astute at nodes=1 in environment 1: created  -
 `},
 		{line: "config history -e 1 --limit 1", out: `REVISION  TIME                  AUTHOR  CHANGES                                  MESSAGE
-16        2026-11-21T12:00:00Z  ann     overrides of astute at nodes=1: created  -
+18        2026-11-21T12:00:00Z  ann     overrides of astute at nodes=1: created  -
 `},
 		{line: "config set -k a -v 7 --dry-run" + record, out: "values of astute would be changed\n"},
 		{line: "config set -k a -v 1 --dry-run" + record, out: "nothing would change\n"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -106,11 +107,11 @@ func listVersions(c *factsCall) error {
 	}
 	rows := make([][]string, len(all))
 	for i, v := range all {
-		size := fmt.Sprint(v.Size)
+		number, size := fmt.Sprint(v.Number), fmt.Sprint(v.Size)
 		if v.Removed {
-			size = "removed"
+			number, size = "", "removed"
 		}
-		rows[i] = []string{fmt.Sprint(v.Number), fmt.Sprint(v.Revision), moment(&v.Time), v.Author, size, v.Message}
+		rows[i] = []string{number, fmt.Sprint(v.Revision), moment(&v.Time), v.Author, size, v.Message}
 	}
 	return c.answer(orEmpty(all), []string{"VERSION", "REVISION", "TIME", "AUTHOR", "SIZE", "MESSAGE"}, rows)
 }
@@ -171,6 +172,7 @@ func diffFacts(c *factsCall) error {
 func (c *factsCall) between(p factsapi.Place) (from, to uint64, err error) {
 	if len(c.args) == 0 {
 		all, err := c.client.Versions(c.ctx, p, c.kind(), 0, 2)
+		all = slices.DeleteFunc(all, func(v ledger.Version) bool { return v.Removed })
 		switch {
 		case err != nil:
 			return 0, 0, err

@@ -72,11 +72,11 @@ func (s *State) Chain(q Query, r Reader) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.version = own.N; q.Kind == Overrides {
+	if c.version = own.version(); q.Kind == Overrides {
 		if own, err = v.half(at.place(), at.definition, Values); err != nil {
 			return nil, err
 		}
-		c.version = own.N
+		c.version = own.version()
 	}
 	c.etag = c.mark()
 	return c, nil

@@ -190,7 +190,7 @@ type (
 		IfMatch  []string
 		Register bool
 	}
-	// Remove takes a half of a record away; its versions stay.
+	// Remove takes a half of a record away; its versions stay, and it makes none: they count uploads.
 	Remove struct {
 		Target
 		Kind    Kind
@@ -226,7 +226,7 @@ type Change struct {
 	Environment int64        `json:"environment,omitempty"`
 	Levels      []LevelValue `json:"levels,omitempty"` // the one level value of a record; none: the root
 	Resource    int64        `json:"resource,omitempty"`
-	Version     uint64       `json:"version,omitempty"` // that a half of a record has now
+	Version     uint64       `json:"version,omitempty"` // that a half of a record has now; none: it was removed
 	SHA256      string       `json:"sha256,omitempty"`  // of the content that it has now
 }
 
@@ -268,7 +268,7 @@ type Query struct {
 type Answer struct {
 	Body     []byte // nil where the caller knows the ETag
 	ETag     string // with its quotes
-	Version  uint64 // of the values at exactly that level; 0: none was uploaded
+	Version  uint64 // of the values at exactly that level, the last of those that were removed; 0: none was uploaded
 	Revision uint64 // of the facts, that it was read at
 	Secret   bool   // secrets are declared of what was asked for
 }
@@ -300,12 +300,12 @@ type VersionsQuery struct {
 	Target
 	Kind   Kind
 	Before uint64 // only older ones; 0: all
-	Limit  int    // 0: all
+	Limit  int    // how many, beside which there may be their removals; 0: all
 }
 
-// Version is one version of a half of a record.
+// Version is one version of a half of a record, or the removal of the one before it, which has no number.
 type Version struct {
-	Number   uint64    `json:"version"`
+	Number   uint64    `json:"version,omitempty"`
 	Revision uint64    `json:"revision"`
 	Time     time.Time `json:"time"`
 	Author   string    `json:"author"`

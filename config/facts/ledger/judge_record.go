@@ -52,8 +52,12 @@ func (j *judge) matches(w *subject, etags []string) error {
 	if err != nil {
 		return err
 	}
+	if h.SHA == "" {
+		return fault(Stale, "%s of %q: were removed by %s at %s (revision %d): If-Match names what they were before, or something else",
+			w.kind, w.definition.Name, r.Author, r.Time.Format(time.RFC3339), h.Revision)
+	}
 	return fault(Stale, "%s of %q: were written by %s at %s (revision %d, version %d): If-Match names what they were before, or something else",
-		w.kind, w.definition.Name, r.Author, r.Time.Format(time.RFC3339), h.Revision, h.N)
+		w.kind, w.definition.Name, r.Author, r.Time.Format(time.RFC3339), h.Revision, h.version())
 }
 
 // record is that of a revision, which may be one that is planned together with this.
@@ -127,15 +131,19 @@ func (j *judge) register(to *subject, register bool) error {
 
 // unchanged answers a write that says what is there already.
 func (j *judge) unchanged(to *subject, h half) error {
-	j.written.ETag, j.written.Version = rawETag(to.kind, h, nil), to.now.Values.N
+	j.written.ETag, j.written.Version = rawETag(to.kind, h, nil), to.now.Values.version()
 	return nil
 }
 
-// version writes the next version of a half.
+// version writes the next version of a half, or its removal.
 func (j *judge) version(to *subject, h half, did string) error {
-	h.N, h.Revision = to.now.half(to.kind).N+1, j.revision
+	was := *to.now.half(to.kind)
+	h.N, h.Removals, h.Revision = was.N+1, was.Removals, j.revision
 	if h.N == 1 {
 		did = "created"
+	}
+	if h.SHA == "" {
+		h.Removals++
 	}
 	next := to.now
 	*next.half(to.kind) = h
@@ -146,7 +154,10 @@ func (j *judge) version(to *subject, h half, did string) error {
 	if err := j.put(p.nowKey(d.serial), next); err != nil {
 		return err
 	}
-	c := Change{What: string(to.kind), Did: did, Name: d.Name, Environment: to.environment.ID, Resource: d.ID, Version: h.N, SHA256: h.SHA}
+	c := Change{What: string(to.kind), Did: did, Name: d.Name, Environment: to.environment.ID, Resource: d.ID, SHA256: h.SHA}
+	if h.SHA != "" {
+		c.Version = h.version()
+	}
 	if n := len(to.levels); n > 0 {
 		c.Levels = slices.Clone(to.levels[n-1:])
 	}

@@ -188,20 +188,54 @@ func (w *world) checkHalf(d desk, t Target, k Kind, name string) {
 		want = "{}"
 	}
 	equal(w.T, name, d.ask(Query{Target: t, Kind: k}), want)
-	vs := w.m.versions[name]
-	for i, v := range vs {
-		if v.text != "" {
-			equal(w.T, fmt.Sprint(name, " version ", i+1), d.ask(Query{Target: t, Kind: k, Version: uint64(i + 1)}), v.text)
+	var all []Version // as they must be listed, the oldest first
+	n := uint64(0)
+	for _, v := range w.m.versions[name] {
+		one := Version{Revision: v.revision, Removed: v.text == ""}
+		if !one.Removed {
+			n++
+			one.Number = n
+			equal(w.T, fmt.Sprint(name, " version ", n), d.ask(Query{Target: t, Kind: k, Version: n}), v.text)
+		}
+		all = append(all, one)
+	}
+	slices.Reverse(all)
+	q := VersionsQuery{Target: t, Kind: k}
+	w.checkVersions(name, ok(d.state.Versions(q, d.store))(w.T), all)
+	if n == 0 {
+		return
+	}
+	q.Before, q.Limit = uint64(rapid.IntRange(1, int(n)+1).Draw(w.T, "before")), rapid.IntRange(1, 3).Draw(w.T, "limit")
+	w.checkVersions(fmt.Sprint(name, " ", q), ok(d.state.Versions(q, d.store))(w.T), pageOf(all, q))
+}
+
+// pageOf is a part of the versions: each of them with its removal, which is before it.
+func pageOf(all []Version, q VersionsQuery) (out []Version) {
+	at, there := uint64(0), 0
+	for _, v := range all { // how many versions there are up to the newest
+		at = max(at, v.Number)
+	}
+	for _, v := range all {
+		if at < q.Before && there < q.Limit {
+			out = append(out, v)
+		}
+		if !v.Removed {
+			if at < q.Before {
+				there++
+			}
+			at--
 		}
 	}
-	got := ok(d.state.Versions(VersionsQuery{Target: t, Kind: k}, d.store))(w.T)
-	if len(got) != len(vs) {
-		w.Fatalf("%s: %d versions, want %d", name, len(got), len(vs))
+	return out
+}
+
+func (w *world) checkVersions(name string, got, want []Version) {
+	if len(got) != len(want) {
+		w.Fatalf("%s: %d versions, want %d", name, len(got), len(want))
 	}
 	for i, v := range got {
-		was := vs[len(vs)-1-i]
-		if v.Revision != was.revision || v.Removed != (was.text == "") || v.Number != uint64(len(vs)-i) {
-			w.Fatalf("%s: %+v, want %+v", name, v, was)
+		if v.Revision != want[i].Revision || v.Removed != want[i].Removed || v.Number != want[i].Number {
+			w.Fatalf("%s: %+v, want %+v", name, v, want[i])
 		}
 	}
 }

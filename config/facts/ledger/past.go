@@ -46,38 +46,36 @@ func (s *State) versions(r Reader, p place, d *definition, k Kind, numbers []uin
 	return out, nil
 }
 
-// version is one version of a half, whose newest is given. That of a removal is none.
+// version is one version of a half, whose newest is given. Removals have no number: the key of a version is as many
+// behind its number as there were before it.
 func (s *State) version(r Reader, p place, d *definition, k Kind, n uint64, newest half) (half, error) {
-	if n > newest.N {
-		return half{}, notFound("version %d of the %s of %q: is not there: %d is the newest", n, k, d.Name, newest.N)
+	if n > newest.version() {
+		return half{}, notFound("version %d of the %s of %q: is not there: %d is the newest", n, k, d.Name, newest.version())
 	}
-	h := newest
-	if n != newest.N {
-		found, err := s.versions(r, p, d, k, []uint64{n})
-		if err != nil {
-			return half{}, err
-		}
-		h = found[0]
-	}
-	switch {
-	case h.N == 0:
+	upTo := func(h half) bool { return h.version() < n || h.version() == n && h.SHA != "" }
+	h, err := s.last(r, p, d, k, n, min(n+newest.Removals+1, newest.N), newest, upTo)
+	if err == nil && h.version() != n {
 		return half{}, notFound("version %d of the %s of %q: is no longer kept", n, k, d.Name)
-	case h.SHA == "":
-		return half{}, notFound("version %d of the %s of %q: is their removal", n, k, d.Name)
 	}
-	return h, nil
+	return h, err
+}
+
+// halfAt is what a half was as of a revision, the zero one if there was none; the newest is given.
+func (s *State) halfAt(r Reader, p place, d *definition, k Kind, at uint64, newest half) (half, error) {
+	return s.last(r, p, d, k, 1, newest.N, newest, func(h half) bool { return h.Revision <= at })
 }
 
 // probes is how many versions are read at once: of ten thousand, two rounds find one.
 const probes = 100
 
-// halfAt is the version of a half as of a revision, the zero one if there was none; the newest is given.
-func (s *State) halfAt(r Reader, p place, d *definition, k Kind, at uint64, newest half) (half, error) {
-	if newest.Revision <= at {
+// last is the newest of which something is true, which is so of all before it: the newest of all, which is given, or one with an N
+// from low on, below high; the zero one if there is none.
+func (s *State) last(r Reader, p place, d *definition, k Kind, low, high uint64, newest half, is func(half) bool) (half, error) {
+	if is(newest) {
 		return newest, nil
 	}
 	var best half
-	for low, high := uint64(1), newest.N; low < high; { // the version is below high, and not below low unless there is none
+	for low < high { // it is below high, and not below low unless there is none
 		step := (high - low + probes - 1) / probes
 		var numbers []uint64
 		for n := low; n < high; n += step {
@@ -87,16 +85,16 @@ func (s *State) halfAt(r Reader, p place, d *definition, k Kind, at uint64, newe
 		if err != nil {
 			return half{}, err
 		}
-		low, high = narrow(numbers, found, high, at, &best)
+		low, high = narrow(numbers, found, high, is, &best)
 	}
 	return best, nil
 }
 
-// narrow is the range that is left: behind the last version that is not newer than a revision, below the one after it. What is no
+// narrow is the range that is left: behind the last of which something is true, below the one after it. What is no
 // longer kept is older than what is.
-func narrow(numbers []uint64, found []half, high, at uint64, best *half) (uint64, uint64) {
+func narrow(numbers []uint64, found []half, high uint64, is func(half) bool, best *half) (uint64, uint64) {
 	for i := len(numbers) - 1; i >= 0; i-- {
-		if found[i].Revision > at {
+		if !is(found[i]) {
 			high = numbers[i]
 			continue
 		}
@@ -108,7 +106,7 @@ func narrow(numbers []uint64, found []half, high, at uint64, best *half) (uint64
 	return high, high
 }
 
-// Versions are those of a half of a record, the newest first.
+// Versions are those of a half of a record, the newest first, and before each its removal, if it was removed.
 func (s *State) Versions(q VersionsQuery, r Reader) ([]Version, error) {
 	if q.Kind != Values && q.Kind != Overrides {
 		return nil, invalid("kind: is %q: %q and %q are allowed", q.Kind, Values, Overrides)
@@ -121,14 +119,18 @@ func (s *State) Versions(q VersionsQuery, r Reader) ([]Version, error) {
 		return nil, f
 	}
 	n := at.environment.record(at.place(), at.definition.serial)
-	next := n.half(q.Kind).N
+	newest := *n.half(q.Kind)
 	if q.Before != 0 {
-		next = min(next, q.Before-1)
+		older := func(h half) bool { return h.version() < q.Before }
+		var err error
+		if newest, err = s.last(r, at.place(), at.definition, q.Kind, q.Before-1, min(q.Before+newest.Removals, newest.N), newest, older); err != nil {
+			return nil, err
+		}
 	}
-	out := []Version{}
-	for next > 0 && (q.Limit == 0 || len(out) < q.Limit) {
+	out, next := []Version{}, newest.N
+	for there := 0; next > 0 && (q.Limit == 0 || there < q.Limit); {
 		var numbers []uint64
-		for ; next > 0 && len(numbers) < revision.MaxOps && (q.Limit == 0 || len(out)+len(numbers) < q.Limit); next-- {
+		for ; next > 0 && len(numbers) < revision.MaxOps && (q.Limit == 0 || there+len(numbers) < q.Limit); next-- {
 			numbers = append(numbers, next)
 		}
 		found, err := s.versions(r, at.place(), at.definition, q.Kind, numbers)
@@ -139,6 +141,11 @@ func (s *State) Versions(q VersionsQuery, r Reader) ([]Version, error) {
 		more, err := s.signed(r, found)
 		if err != nil {
 			return nil, err
+		}
+		for _, v := range more {
+			if !v.Removed {
+				there++
+			}
 		}
 		if out = append(out, more...); len(found) < len(numbers) {
 			break // those before are no longer kept
@@ -160,7 +167,10 @@ func (s *State) signed(r Reader, hs []half) ([]Version, error) {
 	out := make([]Version, len(hs))
 	for i, h := range hs {
 		by := records[i]
-		out[i] = Version{h.N, h.Revision, by.Time, by.Author, by.Message, h.SHA, h.Size, h.SHA == ""}
+		out[i] = Version{h.version(), h.Revision, by.Time, by.Author, by.Message, h.SHA, h.Size, h.SHA == ""}
+		if h.SHA == "" {
+			out[i].Number = 0
+		}
 	}
 	return out, nil
 }

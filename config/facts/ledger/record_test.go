@@ -37,7 +37,7 @@ func TestVersions(t *testing.T) {
 	d.must(Remove{Target: at, Kind: Values})
 
 	equal(t, "now", d.ask(Query{Target: at, Effective: true}), `{"o":1,"root":"late"}`)
-	for version, want := range map[uint64]string{1: `{"a":1}`, 2: `{"a":1.0}`, 3: `{"a":1.0,"b":2,"c":3}`, 4: `2 version 4 of the values of "astute": is their removal`, 5: `2 version 5 of the values of "astute": is not there: 4 is the newest`} {
+	for version, want := range map[uint64]string{1: `{"a":1}`, 2: `{"a":1.0}`, 3: `{"a":1.0,"b":2,"c":3}`, 4: `2 version 4 of the values of "astute": is not there: 3 is the newest`} {
 		equal(t, "version", d.ask(Query{Target: at, Version: version}), want)
 	}
 	equal(t, "effective of version 1", d.ask(Query{Target: at, Effective: true, Version: 1}), `{"a":1}`)
@@ -48,18 +48,20 @@ func TestVersions(t *testing.T) {
 	equal(t, "a version as of a revision", d.ask(Query{Target: at, Revision: 1, Version: 1}), "1 version and revision: one of them is allowed")
 
 	back := d.must(Rollback{Target: at, Kind: Values, Version: 1})
-	equal(t, "a rollback is a version", back.Version, 5)
+	equal(t, "a rollback is a version, the removal before it was none", back.Version, 4)
 	equal(t, "what it brings", d.ask(Query{Target: at}), `{"a":1}`)
 	d.must(Rollback{Target: Target{Environment: 9, Levels: at.Levels}, Revision: second.Revision})
 	equal(t, "all of a place", d.ask(Query{Target: at, Effective: true}), `{"a":1.0,"root":"late"}`)
 	equal(t, "overrides were none", d.ask(Query{Target: at, Kind: Overrides}), `{}`)
 
-	vs, err := d.state.Versions(VersionsQuery{Target: at, Kind: Values, Before: 6, Limit: 3}, d.store)
+	vs, err := d.state.Versions(VersionsQuery{Target: at, Kind: Values, Before: 5, Limit: 2}, d.store)
 	if err != nil || len(vs) != 3 {
 		t.Fatal(vs, err)
 	}
-	equal(t, "newest first", vs[0].Number, 5)
+	equal(t, "newest first", vs[0].Number, 4)
 	equal(t, "removal", vs[1].Removed, true)
+	equal(t, "it has no number", vs[1].Number, 0)
+	equal(t, "the version that it removed", vs[2].Number, 3)
 	equal(t, "who", vs[2].Author+" "+vs[2].Message, "alice why")
 	equal(t, "what", vs[2].SHA256, shaOf([]byte(`{"a":1.0,"b":2,"c":3}`)))
 	rs, err := d.state.Records(RecordsQuery{Environment: 9, Limit: 2}, d.store)
@@ -68,6 +70,45 @@ func TestVersions(t *testing.T) {
 	}
 	equal(t, "changes of the rollback", len(rs[0].Changes), 2)
 	equal(t, "of overrides", rs[0].Changes[1].What+" "+rs[0].Changes[1].Did, "overrides deleted")
+}
+
+// TestRemovalsAreNoVersions is the contract on version=N: it counts uploads.
+func TestRemovalsAreNoVersions(t *testing.T) {
+	for _, k := range []Kind{Values, Overrides} {
+		d := fuel(t, "nodes")
+		at := target("9/astute")
+		put := func(text string) Written { return d.must(Put{Target: at, Kind: k, Value: doc(t, text)}) }
+		a := put(`{"at":"A"}`)
+		gone := d.must(Remove{Target: at, Kind: k})
+		equal(t, "the change", fmt.Sprint(gone.Changes[0].Did, gone.Changes[0].Version), "deleted0")
+		b := put(`{"at":"B"}`)
+		equal(t, "the version of the second upload", b.Changes[0].Version, 2)
+		equal(t, "what it did", b.Changes[0].Did, "changed")
+		again := d.must(Remove{Target: at, Kind: k})
+		back := put(`{"at":"B"}`)
+		equal(t, "the third", back.Changes[0].Version, 3)
+		if a.ETag == gone.ETag || gone.ETag == again.ETag || back.ETag == b.ETag {
+			t.Errorf("ETags are there twice: %s %s %s %s %s", a.ETag, gone.ETag, b.ETag, again.ETag, back.ETag)
+		}
+		for n, want := range map[uint64]string{1: `{"at":"A"}`, 2: `{"at":"B"}`, 3: `{"at":"B"}`, 4: "2 version 4 of the " + string(k) + ` of "astute": is not there: 3 is the newest`} {
+			equal(t, "version", d.ask(Query{Target: at, Kind: k, Version: n}), want)
+		}
+		equal(t, "as of the removal", d.ask(Query{Target: at, Kind: k, Revision: gone.Revision}), `{}`)
+		equal(t, "rollback", d.must(Rollback{Target: at, Kind: k, Version: 1}).Changes[0].Version, 4)
+		equal(t, "to nothing", d.must(Rollback{Target: at, Kind: k, Revision: gone.Revision}).Changes[0].Version, 0)
+		d.must(Put{Target: at, Kind: k, Value: doc(t, `{"at":"C"}`)})
+		// Of two versions that are kept, the removal between them is, too.
+		d.store.sweepAll(t, d.state, 2, nil)
+		d.state = ok(Load(d.store))(t)
+		vs := ok(d.state.Versions(VersionsQuery{Target: at, Kind: k}, d.store))(t)
+		got := ""
+		for _, v := range vs {
+			got += fmt.Sprint(v.Number, v.Removed, " ")
+		}
+		equal(t, "kept", got, "5 false 0 true 4 false ")
+		equal(t, "not kept", d.ask(Query{Target: at, Kind: k, Version: 3}), "2 version 3 of the "+string(k)+` of "astute": is no longer kept`)
+		equal(t, "kept by its number", d.ask(Query{Target: at, Kind: k, Version: 4}), `{"at":"A"}`)
+	}
 }
 
 func TestIfMatch(t *testing.T) {

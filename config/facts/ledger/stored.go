@@ -103,14 +103,18 @@ func (n *now) half(k Kind) *half {
 	return &n.Values
 }
 
-// half is one version of a half of a record. N is 0 where there never was one, SHA "" where it was
-// removed.
+// half is what one write made of a half of a record: a version, or, where SHA is "", its removal, which has no number among the
+// versions. N counts both, from 1, and names the key; it is 0 where there never was any.
 type half struct {
 	N        uint64 `json:"n"`
+	Removals uint64 `json:"removals,omitempty"` // how many of the N are removals, this one included
 	Revision uint64 `json:"revision"`
 	SHA      string `json:"sha,omitempty"`
 	Size     int    `json:"size,omitempty"`
 }
+
+// version is how many versions there are with this: its own number, if it is one.
+func (h half) version() uint64 { return h.N - h.Removals }
 
 // nodeValue is what the key of a node holds. Levels are by the serials of levels; one that is not there
 // is out of sight.

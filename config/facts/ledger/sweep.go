@@ -23,7 +23,7 @@ type Sweeper struct {
 // sweepOrder: contents are the last, since only then it is known which are named.
 var sweepOrder = []revision.Prefix{folderSets, folderDefinitions, folderNodes, folderNow, "facts/values/", "facts/overrides/", folderBlobs}
 
-// Sweep begins a sweep; keep is how many versions each half of a record keeps, 0: all.
+// Sweep begins a sweep; keep is how many versions each half of a record keeps, with their removals; 0: all.
 func (s *State) Sweep(keep uint64) *Sweeper {
 	return &Sweeper{keep: keep, upTo: s.head.Revision, named: map[string]bool{}}
 }
@@ -160,7 +160,7 @@ func (w *Sweeper) goes(s *State, e revision.Entry) (bool, error) {
 	}
 	h, err := decode[half](e.Key, e.Value)
 	newest := env.record(place{serial, level, parts[2]}, definition)
-	if w.keep != 0 && newest.half(Kind(folder)).N >= h.N+w.keep {
+	if w.keep != 0 && newest.half(Kind(folder)).version() >= h.version()+w.keep {
 		return true, err
 	}
 	w.named[h.SHA] = true

@@ -259,6 +259,15 @@ func TestTheWayOfTheSeed(t *testing.T) {
 	if back, err := c.Rollback(ctx, node, ledger.Values, RollbackBody{Version: 1}, WriteOptions{}); err != nil || back.Version != 3 || !back.Changed {
 		t.Errorf("rollback: %+v %v", back, err)
 	}
+	if gone, err := c.Remove(ctx, node, ledger.Values, WriteOptions{}); err != nil || gone.Version != 3 {
+		t.Errorf("a removal is no upload: %+v %v", gone, err)
+	}
+	if next, err := c.Put(ctx, node, ledger.Values, facts.JSON(`{"b":1}`), WriteOptions{}); err != nil || next.Version != 4 {
+		t.Errorf("the upload after it: %+v %v", next, err)
+	}
+	if got, err := c.Read(ctx, node, ledger.Values, Read{Version: 4}); err != nil || got.Body.String() != `{"b":1}` || got.Version != 4 {
+		t.Errorf("version 4: %+v %v", got, err)
+	}
 	if nodes, err := c.Nodes(ctx, 1); err != nil || len(nodes) != 1 || nodes[0].ID != "1" {
 		t.Errorf("an upload registers its node: %+v %v", nodes, err)
 	}
