@@ -59,6 +59,12 @@ func (s *service) serveFacts() {
 	if s.o.Auth == authNone {
 		opts = append(opts, factsapi.WithLocalHosts())
 	}
+	if s.o.FactsDirect {
+		opts = append(opts, factsapi.WithDirectNames())
+	}
+	if s.o.FactsProxied {
+		opts = append(opts, factsapi.WithTrustedProxy())
+	}
 	s.api.Handler = routes(s.api.Handler, factsapi.Handler(s.facts, s.factsAuth(), opts...))
 }
 
@@ -67,6 +73,8 @@ func (o *options) factsSettings() []setting {
 	return []setting{
 		{"facts-memory-mb", &o.FactsMemory, "megabytes that ConfigDB keeps of answers and of documents that were read", serving},
 		{"facts-versions", &o.FactsVersions, "versions that ConfigDB keeps of each resource at each place; 0 for all", serving},
+		{"facts-direct-names", &o.FactsDirect, "take what is PUT to ConfigDB by the name of a resource at once, as tuning-box's last releases did, in place of a 308 to its id", serving},
+		{"facts-trusted-proxy", &o.FactsProxied, "callers of ConfigDB come through a proxy that says in X-Forwarded-Proto and X-Forwarded-Host where they think they are", serving},
 	}
 }
 

@@ -44,6 +44,7 @@ type options struct {
 	ClientCAFile, ClientCRLFile                                      text
 
 	FactsMemory, FactsVersions number
+	FactsDirect, FactsProxied  boolean
 
 	V, Joins                                                    number
 	UnknownHW, StagedRollout                                    boolean

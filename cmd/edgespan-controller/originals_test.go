@@ -20,6 +20,14 @@ type original struct {
 	client *http.Client
 }
 
+// logsIn is with the certificate of a first start.
+func (o original) logsIn() original {
+	o.t.Helper()
+	o.client = o.browser(o.pin())
+	o.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return o
+}
+
 func (o original) asks(method, path, body string) told {
 	o.t.Helper()
 	return o.controllerRun.asks(o.client, method, path, body, "Authorization: ", "X-Auth-Token: "+o.token())
@@ -64,9 +72,7 @@ func (o original) follows(location, body string) told {
 // tests, its command line and its unit tests) to a controller as it is started, before and after a restart.
 func TestTheOriginalsClientsWorkUnchanged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	o := original{controllerRun: started(t, dir)}
-	o.client = o.browser(o.pin())
-	o.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	o := original{controllerRun: started(t, dir)}.logsIn()
 	o.uploads()
 	o.plays("/api/config", systemTests)
 	o.plays("/api/v1/config", unitTests)
@@ -174,3 +180,34 @@ const afterwards = `
 	GET /environments/77/nodes/3/resources/astute/values?version=1 => 200 {"deployment_id":77,"from":"astute","mtu":1500.0}
 	GET /environments/77/nodes/3/resources/astute/values?effective&version=2 => 200 {"deployment_id":78}
 `
+
+// TestWhatAPutByNameMeans: by default it is told the id, at the address that the caller knows; if the controller is told so, the
+// address that a proxy knows, or nothing at all.
+func TestWhatAPutByNameMeans(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	const path = "/api/v1/config/environments/1/nodes/1/resources/astute/values"
+	var client *http.Client
+	for _, c := range []struct {
+		flag, location string
+		status         int
+	}{
+		{"--v=0", "", 308},
+		{"--facts-trusted-proxy", "http://fuel.example.org:8000" + strings.Replace(path, "astute", "1", 1), 308},
+		{"--facts-direct-names", "", 204},
+	} {
+		o := original{started(t, dir, c.flag), client}
+		if client == nil {
+			o = o.logsIn()
+			client = o.client
+			o.plays("/api/v1/config", `
+				POST /components {"name":"fuel","resource_definitions":[{"name":"astute"}]} => 201 {"id":1,…
+				POST /environments {"components":["fuel"],"hierarchy_levels":["nodes"]} => 201 {"id":1,…`)
+			c.location = "https://" + o.API + strings.Replace(path, "astute", "1", 1)
+		}
+		w := o.controllerRun.asks(o.client, "PUT", path, `{"a":1}`, "X-Forwarded-Proto: http", "X-Forwarded-Host: fuel.example.org:8000")
+		if w.status != c.status || w.location != c.location {
+			t.Errorf("with %s it is %+v, want %d %q", c.flag, w, c.status, c.location)
+		}
+		o.end()
+	}
+}
