@@ -169,11 +169,12 @@ func (o *oracle) entry(way string, names ...string) map[string]any {
 	return map[string]any{"data_hash": "yaml_data", "datadir": filepath.Join(o.dir, "data"), "paths": paths}
 }
 
-func (h hierarchy) lookups() []lookup {
+// lookups are those of each key with every merge, and with none given.
+func (h hierarchy) lookups(way string) []lookup {
 	var out []lookup
 	for _, key := range h.keys {
 		for _, m := range append(merges, nil) {
-			out = append(out, lookup{Key: key, Merge: m, Apart: h.options || m["knockout_prefix"] != nil})
+			out = append(out, lookup{Key: key, Merge: m, Apart: way == "lookup_key" && (h.options || m["knockout_prefix"] != nil)})
 		}
 	}
 	return out
@@ -182,7 +183,7 @@ func (h hierarchy) lookups() []lookup {
 // ways compares the functions with local YAML, with all sources in one entry and with an entry each.
 func (o *oracle) ways(number int, h hierarchy) func() {
 	o.Helper()
-	lookups := h.lookups()
+	lookups := h.lookups("yaml")
 	type pair struct {
 		what        string
 		local, ours int
@@ -201,7 +202,7 @@ func (o *oracle) ways(number int, h hierarchy) func() {
 		}
 		local := o.compile(lookups, entries("yaml")...)
 		for _, way := range []string{"data_hash", "lookup_key"} {
-			pairs = append(pairs, pair{fmt.Sprintf("hierarchy %d, %s, an entry each: %v", number, way, each), local, o.compile(lookups, entries(way)...)})
+			pairs = append(pairs, pair{fmt.Sprintf("hierarchy %d, %s, an entry each: %v", number, way, each), local, o.compile(h.lookups(way), entries(way)...)})
 		}
 	}
 	return func() {
@@ -249,7 +250,7 @@ func (o *oracle) routes(number int, h hierarchy) func() {
 	for _, name := range h.names() {
 		entries = append(entries, o.entry("yaml", name))
 	}
-	lookups := h.lookups()
+	lookups := h.lookups("yaml")
 	local := o.compile(lookups, entries...)
 	firsts := []lookup{}
 	for _, key := range h.keys {
