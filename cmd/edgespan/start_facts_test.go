@@ -85,8 +85,8 @@ func someTopics(t *testing.T) *actors.Topics {
 	return topics
 }
 
-// serveTLS serves ConfigDB as a controller does, and gives its URL and what an admin asks with.
-func serveTLS(t *testing.T, ca *pki.Authority) (where string, admin *factsapi.Client) {
+// factsByTLS serves ConfigDB as a controller does, and gives its URL and what an admin asks with.
+func factsByTLS(t *testing.T, ca *pki.Authority) (where string, admin *factsapi.Client) {
 	t.Helper()
 	callers, err := ca.Callers(pki.OtherCA{}, func(err error) { t.Error(err) })
 	if err != nil {
@@ -116,7 +116,7 @@ func TestANodeUploadsItsOwnFacts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	where, admin := serveTLS(t, ca)
+	where, admin := factsByTLS(t, ca)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	none := factsapi.WriteOptions{}
