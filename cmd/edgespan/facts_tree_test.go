@@ -74,7 +74,7 @@ values of override/plugins would be uploaded for node 1
 			"astute: created, version 1\nglobals: created, version 1\noverride/configuration/role: created, version 1\noverride/plugins: created, version 1\n"},
 		{line: "config import hiera " + dir + " --env 1", out: "nothing changed\n"},
 		{line: "config import hiera " + dir + " --env 1 --dry-run", out: "nothing changed\n"},
-		{line: "config node list -e 1 -f table", out: "ID  FQDN               CERTNAME\n1   node-1.domain.tld  -\n"},
+		{line: "config node list -e 1 -f table", out: "ID  FQDN               CERTNAME  LEVELS\n1   node-1.domain.tld  -         -\n"},
 		{line: "env show 1 -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n1   1           nodes\n"},
 		{line: "config get -e 1 -l node=node-1.domain.tld -r astute -k big -f plain", out: "12345678901234567890123\n"},
 		{line: `config get -e 1 -l node=1 -r astute -k '"settings:storage.images_ceph.value == true"' -f plain`, out: "true\n"},
@@ -99,7 +99,7 @@ values of override/plugins would be uploaded for node 1
 		{line: "config import hiera " + dir + " --env 1 --node node-1.domain.tld --certname n1.puppet", out: "Resource_definition override/node/n1 with id 8 was created\n" +
 			"Node 1 was registered as node-1.domain.tld, n1.puppet\nglobals: changed, version 2\noverride/node/n1: created, version 1\n"},
 		{line: "config get -e 1 -l node=1 -r globals --version 1 --values", out: "{\n  \"debug\": null\n}\n"},
-		{line: "config node list -e 1 -f table", out: "ID  FQDN               CERTNAME\n1   node-1.domain.tld  n1.puppet\n"},
+		{line: "config node list -e 1 -f table", out: "ID  FQDN               CERTNAME   LEVELS\n1   node-1.domain.tld  n1.puppet  -\n"},
 	})
 }
 
@@ -150,7 +150,7 @@ func TestNothingHalfIsImported(t *testing.T) {
 		{line: "env create --id 1 -i a,b -l nodes -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n1   1,2         nodes\n"},
 		{line: "env create --id 2 -i a -l role -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n2   1           role\n"},
 		{line: "config import hiera " + good + " --env 1 --node 1", code: exitConflict, err: `environment 1: has no component "fuel", but "a,b"`},
-		{line: "config import hiera " + good + " --env 1 --node 1 --component b", out: "Resource_definition globals with id 1 was created\nnode 1 in environment 1 was created\nglobals: created, version 1\n"},
+		{line: "config import hiera " + good + " --env 1 --node 1 --component b", out: "Resource_definition globals with id 1 was created\nnode 1 was created\nglobals: created, version 1\n"},
 		{line: "config import hiera " + good + " --env 2 --node 1", code: exitRejected, err: "one that is called nodes is needed"},
 	})
 	if err := os.Symlink("/nowhere/at/all", filepath.Join(good, "link.yaml")); err != nil {
@@ -283,7 +283,7 @@ func TestAnOperatorImports(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	types(t, operator, []typed{
-		{line: "config import hiera " + dir + tail, out: "node 2 in environment 1 was created\nastute: created, version 1\nglobals: created, version 1\noverride/configuration/role: created, version 1\noverride/plugins: created, version 1\n", err: "node 2 is not registered as node-1.domain.tld: an admin may do that"},
+		{line: "config import hiera " + dir + tail, out: "node 2 was created\nastute: created, version 1\nglobals: created, version 1\noverride/configuration/role: created, version 1\noverride/plugins: created, version 1\n", err: "node 2 is not registered as node-1.domain.tld: an admin may do that"},
 		{line: "config import hiera " + dir + tail + " --fqdn mine", code: exitPermission, err: "admin"},
 	})
 }
