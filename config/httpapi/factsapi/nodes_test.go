@@ -179,6 +179,15 @@ func TestANodeReadsTheSecretsOfItsOwnRoleOnly(t *testing.T) {
 	do("node", "GET", env+"group/controller/nodes/1/resources/1/values?effective", "", 403)
 }
 
+// What an admin changes while a node repeats its levels is not brought back by that.
+func TestANodeWritesNoLevels(t *testing.T) {
+	f := &fake{}
+	w := ask(Handler(f, door{}), asked{method: "PUT", target: "environments/9/nodes/1", body: `{"fqdn":"n1.example","certname":"c1","levels":{"role":"r"}}`, token: "node"})
+	if heard := f.taken(); w.Code != 204 || !strings.Contains(heard, `Write PutNode{"Environment":9,"Node":{"id":"1","fqdn":"n1.example","certname":"c1"}}`) {
+		t.Errorf("%d %s, heard %s", w.Code, w.Body, heard)
+	}
+}
+
 func TestClientDeclaresLevels(t *testing.T) {
 	admin := serving(t, newReal(t), "admin")
 	if _, err := admin.CreateComponent(t.Context(), NewComponent{Name: "c", Definitions: []NewDefinition{{Name: "astute"}}}, WriteOptions{}); err != nil {
