@@ -214,7 +214,8 @@ func onlyRenames(record Record, diffs []LayerDiff) bool {
 		}
 	}
 	for _, kind := range []Kind{Node, Auto} {
-		if !config.Equal(docs[Layer{kind, r.From}][0], docs[Layer{kind, r.To}][1]) {
+		before, after := docs[Layer{kind, r.From}][0], docs[Layer{kind, r.To}][1]
+		if !optional(before).equal(optional(after)) { // an empty layer is one, too
 			return false
 		}
 	}

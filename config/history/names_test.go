@@ -206,6 +206,10 @@ func TestRevert(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
 		}
 	}
+	s := told(t, `a: node/n1={}`, `b: n1 -> n3`)
+	s.write(t, ok(s.head(t).Restore(0))(t)) // which gives n3 its name back, and deletes it
+	s.write(t, ok(s.head(t).Revert(3))(t))
+	equal(t, "a restore across a rename, reverted", tell(t, s.head(t)), `node/n3={}`)
 	for _, number := range []uint64{0, 2} {
 		if _, err := told(t, `a: network={}`).head(t).Revert(number); err == nil {
 			t.Errorf("revision %d is reverted", number)
