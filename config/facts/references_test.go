@@ -8,9 +8,9 @@ import (
 func TestReferences(t *testing.T) {
 	for text, want := range map[string][]string{
 		`{"a":"%{globals:x.y}","b":["%{astute:z} and %{globals:q}",{"c":"%%{no:thing}"}]}`: {"astute", "globals"},
-		`{"a":"nothing"}`:         nil,
-		`{"%{key:a}":"in a key"}`: nil,
-		`"%{top:a}"`:              {"top"},
+		`{"a":"nothing %{::fqdn}"}`: nil,
+		`{"%{key:a}":"in a key"}`:   nil,
+		`"%{top:a}"`:                {"top"},
 	} {
 		v, err := Parse([]byte(text))
 		if err != nil {
@@ -21,7 +21,7 @@ func TestReferences(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
 		}
 	}
-	if _, err := References(JSON(`{"a":"%{astute}"}`)); err == nil {
+	if _, err := References(JSON(`{"a":"%{astute:}"}`)); err == nil {
 		t.Error("a misspelt reference is none")
 	}
 }

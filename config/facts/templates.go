@@ -31,7 +31,7 @@ type Load func(resource string) (Source, error)
 // value that another resource (or this one) has there; its path is spelled as Puppet's keys are.
 // A string that is nothing but one reference becomes that value, with its type; in longer text a string,
 // number or boolean stands as its text and null as nothing; an object or a list there is an error. %%{ is a
-// literal %{ (in a run of % before a { each two are one %). Only what is asked for is resolved: a default that a layer
+// literal %{ (in a run of % before a { each two are one %), and a %{ that names no resource stays as it is. Only what is asked for is resolved: a default that a layer
 // replaces may refer to nothing. A reference to what is not there, or in a circle, is of kind Conflict
 // and names all of its way.
 func Effective(resource string, load Load) (Object, []int, error) {
@@ -326,9 +326,10 @@ func parseText(s string) ([]part, error) {
 		case percents%2 == 0:
 			out = append(out, part{text: "{"})
 		default:
-			end, err := closing(s[open+1:])
-			if err != nil {
-				return nil, err
+			end := closing(s[open+1:])
+			if end < 0 || !refersTo(s[open+1:open+1+end]) {
+				out = append(out, part{text: "%{"})
+				break
 			}
 			f, err := parseReference(s[open+1 : open+1+end])
 			if err != nil {
@@ -343,8 +344,8 @@ func parseText(s string) ([]part, error) {
 	return out, nil
 }
 
-// closing is where the } stands that ends a reference, outside of quotes.
-func closing(s string) (int, error) {
+// closing is where the } stands that ends a reference, outside of quotes; -1: nowhere.
+func closing(s string) int {
 	var quote byte
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -355,25 +356,28 @@ func closing(s string) (int, error) {
 		case c == '"' || c == '\'':
 			quote = c
 		case c == '}':
-			return i, nil
+			return i
 		}
 	}
-	return 0, malformed("a reference %s has no end: %s", shown(JSON("%{"+s)), referenceForm)
+	return -1
+}
+
+// refersTo says whether what stands between %{ and } is meant as a reference. What names no resource is
+// somebody else's, as Puppet's %{::fqdn}, %{facts.os} and %{lookup('a::b')} are: the original took any content.
+func refersTo(s string) bool {
+	resource, key, is := strings.Cut(s, ":")
+	return is && strings.TrimSpace(resource) != "" && !strings.ContainsAny(resource, `'"()`) && !strings.HasPrefix(key, ":")
 }
 
 const referenceForm = "%{resource:key.path} is allowed, and %%{ for a literal %{"
 
 func parseReference(s string) (*reference, error) {
-	resource, key, is := strings.Cut(s, ":")
-	resource = strings.TrimSpace(resource)
-	if !is || resource == "" {
-		return nil, malformed("the reference %s names no resource: %s", shown(JSON("%{"+s+"}")), referenceForm)
-	}
+	resource, key, _ := strings.Cut(s, ":")
 	path, err := splitKey(strings.TrimSpace(key))
 	if err != nil {
-		return nil, malformed("the reference %s: %v", shown(JSON("%{"+s+"}")), err)
+		return nil, malformed("the reference %s: %v: %s", shown(JSON("%{"+s+"}")), err, referenceForm)
 	}
-	f := &reference{resource: resource}
+	f := &reference{resource: strings.TrimSpace(resource)}
 	for _, p := range path {
 		f.path = append(f.path, p.text)
 	}

@@ -54,6 +54,7 @@ func TestTemplates(t *testing.T) {
 		// However it is spelled; what refers to nothing keeps its spelling.
 		{`{"a":"\u0025{net:mtu}","b":"<%\u007Bnums:i\u007d>","c":["\u00e9\/","\u0025 \u007b"]}`, `{}`, `{"a":9000.0,"b":"<9007199254740993>","c":["\u00e9\/","\u0025 \u007b"]}`, ""},
 		// Escapes, and keys are not resolved.
+		{`{"a":"%{::fqdn}","b":"%{facts.os} %{nums:i}","c":"%{lookup('a::b')} %{a::b}","d":"%{x","e":"%{net:'c} %{nums:i}","f":"%{:x}"}`, `{}`, `{"a":"%{::fqdn}","b":"%{facts.os} 9007199254740993","c":"%{lookup('a::b')} %{a::b}","d":"%{x","e":"%{net:'c} 9007199254740993","f":"%{:x}"}`, ""},
 		{`{"a":"%%{net:mtu}","b":"100%","c":"5%%%{nums:t}","d":"%%%%{x}","e":"{x} % {y}","%{net:mtu}":1}`, `{}`, `{"%{net:mtu}":1,"a":"%{net:mtu}","b":"100%","c":"5%true","d":"%%{x}","e":"{x} % {y}"}`, ""},
 	} {
 		w := maps.Clone(others)
@@ -110,7 +111,7 @@ func TestTemplatesThatCanNotBeResolved(t *testing.T) {
 		{world{"r0": {`{"x":"%{b:y.z}"}`}, "b": {`{"y":{}}`}}, "template r0:x: %{b:y.z}: the resource b has no such key there"},
 		{world{"r0": {`{"x":"%{b:y}"}`}, "b": {`{"z":1}`}}, "the resource b has no such key there"},
 		{world{"r0": {`{"x":"a %{b:y}"}`}, "b": {`{"y":{}}`}}, "%{b:y} is an object: a string, a number, a boolean and null are allowed within text"},
-		{world{"r0": {`{"x":"a %{b}"}`}}, "names no resource: %{resource:key.path} is allowed, and %%{ for a literal %{"},
+		{world{"r0": {`{"x":"a %{b:}"}`}}, "is misspelt: parts joined by dots are allowed, '' or \"\" around one that has a dot in it: %{resource:key.path} is allowed, and %%{ for a literal %{"},
 		{long, "its references lead too far: r0:x -> … -> r100:x: 100 in a row are allowed"},
 		{laughs, "its references stand for too much: 67108864 bytes are allowed"},
 		{nested, "nested too deep with what it refers to: 1000 levels are allowed"},
@@ -136,12 +137,8 @@ func TestTemplatesThatCanNotBeResolved(t *testing.T) {
 func TestReferencesThatAreMisspelt(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
-		`{"a":["%{x"]}`:          "a: 0: a reference %{x has no end",
-		`{"a":"%{:x}"}`:          "a: the reference %{:x} names no resource",
-		`{"a":"%{fqdn}"}`:        "names no resource",
-		`{"a":"%{b:}"}`:          "a: the reference %{b:}: key  is misspelt",
-		`{"a":"%{b:c..d}"}`:      "is misspelt",
-		`{"a":"%{b:'c}'.d} %{"}`: "has no end",
+		`{"a":"%{b:}"}`:                 "a: the reference %{b:}: key  is misspelt",
+		`{"a":["x",{"b":"%{b:c..d}"}]}`: "a: 1: b: the reference %{b:c..d}: key c..d is misspelt",
 	} {
 		err := CheckTemplate(parse(t, content))
 		var fault *Error

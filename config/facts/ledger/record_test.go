@@ -272,7 +272,7 @@ func TestTemplates(t *testing.T) {
 	content = doc(t, `{"name":"%{globals:net.name}"}`)
 	d.must(EditDefinition{ID: 1, Content: &content})
 	equal(t, "a secret of another resource", d.ask(Query{Target: at, Effective: true, Key: []string{"name"}}), `{"$masked":true}`)
-	content = doc(t, `{"name":"%{globals}"}`)
+	content = doc(t, `{"name":"%{globals:}"}`)
 	equal(t, "a misspelt reference", d.refused(EditDefinition{ID: 1, Content: &content})[:1], "1")
 	defs, err := d.state.Definitions(nil, d.store)
 	if err != nil || len(defs) != 2 {
