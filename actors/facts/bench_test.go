@@ -3,6 +3,7 @@ package facts
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -187,10 +188,13 @@ func BenchmarkOldVersion(b *testing.B) {
 	}
 }
 
-// BenchmarkStored is what the uploads of 50 nodes, 14 sources of 69 KB each, take in the store, beside the same compressed.
+var storedNodes = flag.Int("nodes", 50, "nodes of BenchmarkStored")
+
+// BenchmarkStored is what the uploads of some nodes, 14 sources of 69 KB each, take in the store, beside the same compressed.
 // The file of the store has room that is not used; what counts is the values.
 func BenchmarkStored(b *testing.B) {
-	const nodes, sources = 50, 14
+	const sources = 14
+	nodes := *storedNodes
 	for b.Loop() {
 		path := filepath.Join(b.TempDir(), "store")
 		s := onBolt(b, path, false)
@@ -214,7 +218,7 @@ func BenchmarkStored(b *testing.B) {
 				write(b, k, put(name, string(doc), node(fmt.Sprint(n))))
 			}
 		}
-		b.ReportMetric(time.Since(began).Seconds()/nodes/sources*1e3, "ms/upload")
+		b.ReportMetric(time.Since(began).Seconds()/float64(nodes*sources)*1e3, "ms/upload")
 		values, keys := 0, 0
 		listAll(b, s, func(key string, value int) { values, keys = values+value, keys+len(key) })
 		info, err := os.Stat(path)
