@@ -2,6 +2,7 @@ package controller
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,11 +33,14 @@ func fileMetadata(t *testing.T) *metadata.Metadata {
 // shared changes in both, whoever wrote it, and each one's own in that one.
 func TestAChangeOfTheControllersConfigReachesTheReplicasThatItIsOf(t *testing.T) {
 	onRig(t, func(r *rig) {
+		var mu sync.Mutex // the replicas are two
 		did := map[string][]string{}
 		r.change = func(o *Options) {
 			name := o.Replica
 			o.E2E = map[string]*metadata.Metadata{"controller": fileMetadata(t), "aggregator": fileMetadata(t)}
 			o.Do = func(c e2e.Change) {
+				mu.Lock()
+				defer mu.Unlock()
 				for _, f := range c.Flags {
 					did[name] = append(did[name], f.Name+"="+f.Value)
 				}
