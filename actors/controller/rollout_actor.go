@@ -102,6 +102,7 @@ type rolloutActor struct {
 	epoch   int            // of the leadership: answers of the store to another one are void
 	gathers time.Time      // since when; zero: it doesn't
 	stirred bool           // something came since lookNow was set
+	behind  bool           // the leader before has stored more than what this one began with
 	recheck []string       // names to be observed
 
 	dirty, saving, later bool
@@ -193,6 +194,10 @@ func (a *rolloutActor) news(m rolloutNews) {
 	a.cause, a.topology, a.staging = m.cause, m.topology, m.staging
 	for _, e := range m.events {
 		a.event(e)
+	}
+	if a.behind {
+		a.behind = false
+		a.retryLater()
 	}
 	if !a.knows {
 		a.knows = true
@@ -291,6 +296,8 @@ func (a *rolloutActor) rolloutIs(e revision.Event, id string) {
 		return
 	}
 	a.kept[number], a.at[number] = &s, e.Entry.ModRevision
+	// While a save is on its way it may be that one; if it is not, the save is refused.
+	a.behind = a.behind || a.leads != nil && !a.saving
 	if a.leads == nil && number >= a.cause.number {
 		clear(a.touched)
 		a.causes = nil

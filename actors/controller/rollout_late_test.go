@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -71,6 +73,48 @@ func TestAGateIsOpenedAgainAfterASave(t *testing.T) {
 		r.is(c, "done", "one", "n0 n1 n2")
 		if s.armed.Load() {
 			t.Error("no gate was opened")
+		}
+	})
+}
+
+// A leader that was elected before it had heard all that the one before stored goes on with that, once it hears of
+// it: here a rollout that it knows as done runs again.
+func TestALeaderGoesOnWithWhatItHeardLate(t *testing.T) {
+	onStaged(t, func(r *rig) {
+		r.store = newMemory()
+		c := r.start("a")
+		r.fleetOf(c, 3)
+		r.network(c, `{"envParams":{"B":"one"}}`)
+		r.pass(time.Minute)
+		k := stagedKey(r.is(c, "done", "one", "n0 n1 n2").Revision)
+		e, _, err := r.store.Get(r.Context(), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := e.ModRevision - 1; ; at-- {
+			page, err := r.store.List(r.Context(), history.InRollouts, revision.ListOptions{At: at})
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(page.Entries, func(e revision.Entry) bool { return e.Key == k })
+			if i < 0 {
+				t.Fatalf("as of %d there is no such rollout", at)
+			}
+			var s stagedRollout
+			if err := json.Unmarshal(page.Entries[i].Value, &s); err != nil {
+				t.Fatal(err)
+			}
+			if s.End == "" && len(s.Machine.Out) > 0 {
+				e = page.Entries[i]
+				break
+			}
+		}
+		if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(k, e.Value)}}); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(time.Minute)
+		if run := r.is(c, "done", "one", "n0 n1 n2"); !strings.Contains(fmt.Sprint(run.Decisions), "replica a leads") {
+			t.Errorf("it did not begin anew: %v", run.Decisions)
 		}
 	})
 }
