@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,17 +81,7 @@ func (d *deps) ask(ctx context.Context, who *actor.PID, question any) (any, erro
 
 // leaf runs what blocks beside the actors. Its panic ends the process.
 func (d *deps) leaf(name string, f func()) {
-	d.leaves.Add(1)
-	go func() {
-		defer d.leaves.Done()
-		defer func() {
-			if r := recover(); r != nil {
-				d.Log.Error("panic", zap.String("leaf", name), zap.Any("err", r), zap.ByteString("stack", debug.Stack()))
-				d.fail(fmt.Errorf("leaf %s: %v", name, r))
-			}
-		}()
-		f()
-	}()
+	keep.Leaf(d.Log, &d.leaves, name, f, func(reason any) { d.fail(fmt.Errorf("leaf %s: %v", name, reason)) })
 }
 
 // after does something after a while, unless the controller has ended.
@@ -176,18 +165,7 @@ func (c *Controller) Stop(ctx context.Context) error {
 	var err error
 	c.stop.Do(func() {
 		c.cancel() // what blocks ends now
-		stopped := make(chan error, 1)
-		go func() {
-			err := c.d.system.Root.StopFuture(c.top).Wait()
-			c.d.leaves.Wait()
-			stopped <- err
-		}()
-		select {
-		case err = <-stopped:
-		case <-ctx.Done():
-			err = fmt.Errorf("stop the actors: %w", ctx.Err())
-		}
-		c.d.system.Shutdown()
+		err = keep.Stop(ctx, c.d.system, c.top, &c.d.leaves, "actors")
 	})
 	return err
 }

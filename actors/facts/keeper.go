@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,18 +121,7 @@ func (k *Keeper) Stop(ctx context.Context) error {
 	var err error
 	k.stop.Do(func() {
 		k.cancel() // what blocks ends now
-		stopped := make(chan error, 1)
-		go func() {
-			err := k.d.system.Root.StopFuture(k.top).Wait()
-			k.d.leaves.Wait()
-			stopped <- err
-		}()
-		select {
-		case err = <-stopped:
-		case <-ctx.Done():
-			err = fmt.Errorf("stop the facts: %w", ctx.Err())
-		}
-		k.d.system.Shutdown()
+		err = keep.Stop(ctx, k.d.system, k.top, &k.d.leaves, "facts")
 	})
 	return err
 }
@@ -155,17 +143,7 @@ type crashed struct{ reason any }
 
 // leaf runs what blocks beside an actor.
 func (d *deps) leaf(of *actor.PID, f func()) {
-	d.leaves.Add(1)
-	go func() {
-		defer d.leaves.Done()
-		defer func() {
-			if r := recover(); r != nil {
-				d.Log.Error("panic", zap.String("leaf", of.Id), zap.Any("err", r), zap.ByteString("stack", debug.Stack()))
-				d.system.Root.Send(of, crashed{r})
-			}
-		}()
-		f()
-	}()
+	keep.Leaf(d.Log, &d.leaves, of.Id, f, func(reason any) { d.system.Root.Send(of, crashed{reason}) })
 }
 
 // top is /facts.

@@ -7,6 +7,7 @@
 package keep
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -113,6 +114,39 @@ func Vital(fail func(error)) actor.ReceiverMiddleware {
 			}()
 			next(c, e)
 		}
+	}
+}
+
+// Leaf runs what blocks beside the actors. A panic is logged, and then told to panicked.
+func Leaf(log *zap.Logger, leaves *sync.WaitGroup, name string, f func(), panicked func(reason any)) {
+	leaves.Add(1)
+	go func() {
+		defer leaves.Done()
+		defer func() {
+			if r := recover(); r != nil {
+				log.Error("panic", zap.String("leaf", name), zap.Any("err", r), zap.ByteString("stack", debug.Stack()))
+				panicked(r)
+			}
+		}()
+		f()
+	}()
+}
+
+// Stop ends a tree and its system. It waits for the actors and then for the leaves, which the caller has told
+// to end, until ctx ends: that error says what was to stop.
+func Stop(ctx context.Context, system *actor.ActorSystem, top *actor.PID, leaves *sync.WaitGroup, what string) error {
+	defer system.Shutdown()
+	stopped := make(chan error, 1)
+	go func() {
+		err := system.Root.StopFuture(top).Wait()
+		leaves.Wait()
+		stopped <- err
+	}()
+	select {
+	case err := <-stopped:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("stop the %s: %w", what, ctx.Err())
 	}
 }
 
