@@ -31,7 +31,7 @@ func ParseObject(text []byte) (Object, Faults) {
 func Parse(text []byte) (any, Faults) {
 	p := parser{text: text}
 	if !utf8.Valid(text) {
-		p.faults.Add(nil, "the document is no UTF-8: "+p.place(int64(invalidUTF8(text))), "JSON in UTF-8 is allowed")
+		p.faults.Add(nil, "the document is no UTF-8: "+p.place(int64(InvalidUTF8(text))), "JSON in UTF-8 is allowed")
 		return nil, p.faults
 	}
 	p.dec = json.NewDecoder(bytes.NewReader(text))
@@ -172,7 +172,8 @@ func (p *parser) place(offset int64) string {
 	return fmt.Sprintf("line %d column %d", line, column)
 }
 
-func invalidUTF8(text []byte) int {
+// InvalidUTF8 is the offset of the first byte of a text that is no UTF-8, in bytes; the length of the text if all of it is.
+func InvalidUTF8(text []byte) int {
 	at := 0
 	for at < len(text) {
 		r, n := utf8.DecodeRune(text[at:])

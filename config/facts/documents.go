@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"unicode/utf8"
+
+	"edgespan/config"
 )
 
 // MaxDepth is how deep a document may be nested: far deeper than facts are (12 in the
@@ -26,7 +28,7 @@ func Parse(text []byte) (JSON, error) {
 	}
 	p := parser{text: text}
 	if !utf8.Valid(text) {
-		p.at = invalidUTF8(text)
+		p.at = config.InvalidUTF8(text)
 		return nil, p.fault("it is no UTF-8", "JSON in UTF-8 is allowed")
 	}
 	p.out = make([]byte, 0, len(text))
@@ -292,18 +294,6 @@ func (p *parser) fault(what, allowed string) error {
 		what = "it ends too early"
 	}
 	return malformed("the document is no JSON: %s: line %d column %d (byte %d): %s", what, line, column, p.at, allowed)
-}
-
-func invalidUTF8(text []byte) int {
-	at := 0
-	for at < len(text) {
-		r, n := utf8.DecodeRune(text[at:])
-		if r == utf8.RuneError && n == 1 {
-			break
-		}
-		at += n
-	}
-	return at
 }
 
 // rewriter writes what a parser has read with the members of each object in their order.

@@ -40,7 +40,7 @@ func FromYAML(text []byte) (v JSON, more bool, err error) {
 		return v, false, nil
 	}
 	if !utf8.Valid(text) {
-		return nil, false, malformed("the document is no YAML: it is no UTF-8 (byte %d): UTF-8 is allowed", invalidUTF8(text))
+		return nil, false, malformed("the document is no YAML: it is no UTF-8 (byte %d): UTF-8 is allowed", config.InvalidUTF8(text))
 	}
 	defer func() { // the scanner is not ours: what it can't take is a bad document
 		if recover() != nil {
