@@ -11,4 +11,7 @@
 //	 │     192.0.2.2/24            192.0.2.1    198.51.100.80  HTTP on 80 and 443
 //	 ├── app-web
 //	 └── app-client
+//
+// With Options.Second the node has uplink1 as well, 203.0.113.2/24, to a second
+// provider, isp2, whose servers have the same two addresses.
 package lab

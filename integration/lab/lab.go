@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,10 +18,21 @@ const (
 	Uplink  = "uplink0"         // the node's interface
 	WebName = "www.example.net" // resolves to WebAddr
 	NodeAt  = "192.0.2.2"       // the node on its uplink: what a server behind NAT sees
-	ispAt   = "192.0.2.1"       // the node's default gateway
+	Gateway = "192.0.2.1"       // the node's default gateway
 	DNSAddr = "198.51.100.53"   // the provider's DNS server, UDP and TCP
 	WebAddr = "198.51.100.80"   // its web server, on ports 80 and 443, both plain HTTP
 	webText = "hello from " + WebName
+	// ProviderName resolves to the node's gateway at the provider that was asked.
+	ProviderName = "provider.example.net"
+)
+
+// What a node sees of the second provider, which has servers of its own at DNSAddr and WebAddr: the
+// address that a server sees tells which way a request took.
+const (
+	Uplink2   = "uplink1"
+	NodeAt2   = "203.0.113.2"
+	Gateway2  = "203.0.113.1"
+	isp2Short = "isp2"
 )
 
 // Options says what lab to build.
@@ -41,6 +51,11 @@ type Options struct {
 	Apps []string
 	// Bare leaves out the uplink and the provider: who builds the lab gives the node its links.
 	Bare bool
+	// Second adds Uplink2 and its provider, in the namespace "isp2". The node's default route by it
+	// has the metric 100.
+	Second bool
+	// MTU and MTU2 are those of both ends of Uplink and Uplink2; 0 is 1500.
+	MTU, MTU2 int
 }
 
 // The apps of examples/demo.yaml.
@@ -55,6 +70,7 @@ type Lab struct {
 	child             []string
 	apps              []string
 	bare              bool
+	providers         []provider
 }
 
 //go:embed udhcpc.sh
@@ -67,6 +83,9 @@ func Open(o Options) (*Lab, error) {
 	l := &Lab{Name: o.Name, Dir: o.Dir, Binary: o.Binary, child: o.Child, apps: o.Apps, bare: o.Bare}
 	if l.Name == "" {
 		l.Name = fmt.Sprintf("eslab%d-%d", os.Getpid(), labs.Add(1))
+	}
+	if !l.bare {
+		l.providers = providers(o)
 	}
 	if l.child == nil {
 		l.child = []string{o.Binary, ChildCommand}
@@ -121,32 +140,12 @@ func (l *Lab) build(ctx context.Context) error {
 			return err
 		}
 	}
-	if l.bare {
-		return nil
-	}
-	node, isp := l.NS("node"), l.NS("isp")
-	for _, argv := range [][]string{
-		{"ip", "-n", node, "link", "add", Uplink, "type", "veth", "peer", "name", "node0", "netns", isp},
-		// Without duplicate address detection, at whose end, a second later, the host differs.
-		{"ip", "netns", "exec", node, "sh", "-c", "f=/proc/sys/net/ipv6/conf/" + Uplink + "/accept_dad; [ ! -e $f ] || echo 0 >$f"},
-		{"ip", "-n", node, "addr", "add", NodeAt + "/24", "dev", Uplink},
-		{"ip", "-n", node, "link", "set", Uplink, "up"},
-		{"ip", "-n", isp, "addr", "add", ispAt + "/24", "dev", "node0"},
-		{"ip", "-n", isp, "link", "set", "node0", "up"},
-		{"ip", "-n", isp, "addr", "add", DNSAddr + "/32", "dev", "lo"},
-		{"ip", "-n", isp, "addr", "add", WebAddr + "/32", "dev", "lo"},
-		{"ip", "-n", node, "route", "add", "default", "via", ispAt},
-	} {
-		if err := command(ctx, argv...); err != nil {
+	for _, p := range l.providers {
+		if err := l.addProvider(ctx, p); err != nil {
 			return err
 		}
 	}
-	return l.startServers(ctx, "isp", ServerOptions{
-		DNS:   DNSAddr + ":53",
-		Names: map[string]netip.Addr{WebName: netip.MustParseAddr(WebAddr)},
-		HTTP:  []string{WebAddr + ":80", WebAddr + ":443"},
-		Text:  webText,
-	})
+	return nil
 }
 
 // addNamespace makes one with lo up. Where br_netfilter is there, a new namespace
@@ -165,7 +164,7 @@ done`
 	return command(ctx, "ip", "-n", ns, "link", "set", "lo", "up")
 }
 
-// NS is the full name of a namespace of the lab: "node", "isp" or an app's.
+// NS is the full name of a namespace of the lab: "node", "isp", "isp2" or an app's.
 func (l *Lab) NS(short string) string { return l.Name + "-" + short }
 
 // tools are the commands that a lab and the daemon in it run.
@@ -184,10 +183,11 @@ func MissingTools() []string {
 
 // Shorts are the short names of the lab's namespaces.
 func (l *Lab) Shorts() []string {
-	if l.bare {
-		return append([]string{"node"}, l.apps...)
+	shorts := []string{"node"}
+	for _, p := range l.providers {
+		shorts = append(shorts, p.short)
 	}
-	return append([]string{"node", "isp"}, l.apps...)
+	return append(shorts, l.apps...)
 }
 
 // Stands says whether a namespace of the lab exists.

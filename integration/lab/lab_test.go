@@ -355,3 +355,40 @@ func TestAnEchoRequestHasAChecksumOfZero(t *testing.T) {
 		}
 	}
 }
+
+func TestALabHasASecondProvider(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: makes network namespaces")
+	}
+	l, err := Up(t.Context(), Options{
+		Binary: "/bin/true", Child: []string{os.Args[0], ChildCommand}, Second: true, MTU: 9000, MTU2: 1420,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Down(context.Background()); err != nil {
+			t.Errorf("Down: %v", err)
+		}
+	})
+	for _, c := range []struct{ dev, at, gateway, isp, peer, mtu string }{
+		{Uplink, NodeAt, Gateway, "isp", "node0", "9000"}, {Uplink2, NodeAt2, Gateway2, isp2Short, "node1", "1420"},
+	} {
+		must(t, l, "node", "ip", "route", "replace", DNSAddr, "via", c.gateway, "dev", c.dev)
+		must(t, l, "node", "ip", "route", "replace", WebAddr, "via", c.gateway, "dev", c.dev)
+		if got := must(t, l, "node", "dig", "+short", "@"+DNSAddr, ProviderName); got != c.gateway {
+			t.Errorf("%s: the provider says that it is %q", c.dev, got)
+		}
+		if got := must(t, l, "node", "curl", "-sS", "-m", "5", "http://"+WebAddr+"/"); !strings.HasPrefix(got, webText+", you are "+c.at+":") {
+			t.Errorf("%s: %q", c.dev, got)
+		}
+		for ns, dev := range map[string]string{"node": c.dev, c.isp: c.peer} {
+			if got := must(t, l, ns, "cat", "/sys/class/net/"+dev+"/mtu"); got != c.mtu {
+				t.Errorf("%s of %s has MTU %s, want %s", dev, ns, got, c.mtu)
+			}
+		}
+	}
+	if got := must(t, l, "node", "ip", "route", "show", "default"); !strings.Contains(got, "via "+Gateway2+" dev "+Uplink2+" metric 100") {
+		t.Errorf("default routes: %s", got)
+	}
+}

@@ -72,8 +72,15 @@ type world struct {
 // newWorld builds a lab with the named apps' namespaces; no daemon runs yet.
 func newWorld(t testing.TB, apps ...string) *world {
 	t.Helper()
+	return newWorldOf(t, lab.Options{Apps: apps})
+}
+
+// newWorldOf is newWorld with more said of the lab: MTUs, a second uplink.
+func newWorldOf(t testing.TB, o lab.Options) *world {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
-	l, err := lab.Up(ctx, lab.Options{Binary: binary, Child: []string{os.Args[0], lab.ChildCommand}, Apps: apps})
+	o.Binary, o.Child = binary, []string{os.Args[0], lab.ChildCommand}
+	l, err := lab.Up(ctx, o)
 	if err != nil {
 		cancel()
 		t.Fatal(err)
