@@ -14,14 +14,17 @@ import (
 //	  ES-FORWARD (host)              ES-INPUT (host)            ES-OUTPUT (host)
 //	   -i es<n>, -o es<n>             -i es<n>, -d <gateway>     -o es<n>
 //	   |  ES<n>-FWD                   |  ES<n>-INP               |  ES<n>-OUT
-//	   |    reply      -> ACCEPT      |    reply -> ACCEPT       |    reply, DHCP -> ACCEPT
-//	   |    -i es<n>   -> ES<n>-EGR   |    by port of bridge     |    by address
-//	   |      by port of bridge       |      -> ES<n>-<k>N       |      -> ES<n>-<k>M
-//	   |        -> ES<n>-<k>E         |           DHCP, DNS,     |           rules that name
-//	   |             allow RETURN     |           ping, rules    |           the node: ACCEPT
-//	   |             else  DROP       |           that name the  |           else  DROP
-//	   |    es<n>, port -> es<n>      |           node: ACCEPT   |
-//	   |      -> ES<n>-ING            |           else  DROP     |
+//	   |    our source by a link      |    our source by a link  |    reply, DHCP -> ACCEPT
+//	   |      not ours -> DROP        |      not ours -> DROP    |    by address
+//	   |    out, untranslated -> DROP |    reply -> ACCEPT       |      -> ES<n>-<k>M
+//	   |    reply      -> ACCEPT      |    by port of bridge     |           rules that name
+//	   |    -i es<n>   -> ES<n>-EGR   |      -> ES<n>-<k>N       |           the node: ACCEPT
+//	   |      by port of bridge       |           DHCP, DNS,     |           else  DROP
+//	   |        -> ES<n>-<k>E         |           ping, rules    |
+//	   |             allow RETURN     |           that name the  |
+//	   |             else  DROP       |           node: ACCEPT   |
+//	   |    es<n>, port -> es<n>      |           else  DROP     |
+//	   |      -> ES<n>-ING            |                          |
 //	   |        by port or address    |                          |
 //	   |          -> ES<n>-<k>I       |                          |
 //	   |             allow ACCEPT     |                          |
@@ -48,6 +51,20 @@ const (
 )
 
 const replies = "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
+
+// untranslated drops what NAT has not changed and will not change either: packets that
+// belong to no tracked flow (INVALID, UNTRACKED), for which xt_conntrack looks at no more
+// than the state, and those of a flow whose first packet met no masquerade (the entry of
+// a first packet is not CONFIRMED yet). Replies to a flow that came in bear the app's own
+// address.
+const untranslated = "-m conntrack ! --ctstate SNAT --ctstatus CONFIRMED --ctdir ORIGINAL -j DROP"
+
+// forged drops what bears a source of the network and comes by a link that is not the
+// network's. It stands before replies, which match addresses and ports alone: with
+// rp_filter off or loose nobody else looks by which link a packet came.
+func (nw network) forged() string {
+	return "-s " + nw.Config.IPv4.Subnet.Masked().String() + " ! -i " + string(nw.bridge) + " -j DROP"
+}
 
 // chainName is a chain of network n: one of the shared parts FWD, EGR, ING, INP,
 // OUT, POST, or an adapter's number with E, I, N or M.
@@ -112,6 +129,8 @@ func (nw network) forward() netstate.Chain {
 	br := string(nw.bridge)
 	egr, ing := nw.chainName("EGR"), nw.chainName("ING")
 	rules := []string{
+		nw.forged(),
+		"-i " + br + " ! -o " + br + " " + untranslated,
 		replies,
 		"-i " + br + " -j " + egr,
 		"-i " + br + " -o " + br + " -j " + ing,
@@ -163,7 +182,7 @@ func (nw network) ingress() netstate.Chain {
 // from the neighbours of other interfaces, who could reach it by a route over the
 // node; the node itself reaches it over lo.
 func (nw network) input() netstate.Chain {
-	rules := []string{replies, "-i lo -j RETURN"}
+	rules := []string{"-i lo -j RETURN", nw.forged(), replies}
 	for _, a := range nw.Adapters {
 		to := nw.adapterChain(a, "N")
 		rules = append(rules, nw.physdevIn(a)+" -g "+to)

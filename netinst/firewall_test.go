@@ -112,7 +112,11 @@ func (s sim) match(words []string, h hop) (target string, jump, hit bool) {
 		case "--physdev-out":
 			ok = h.physOut == arg
 		case "--ctstate":
-			ok = false // the packets here are the first of their flow
+			ok = slices.Contains(strings.Split(arg, ","), "NEW") // the packets here are the first of their flow
+		case "--ctstatus":
+			ok = arg != "CONFIRMED"
+		case "--ctdir":
+			ok = arg == "ORIGINAL"
 		case "--icmp-type":
 			ok = arg == "8"
 		case "-j", "-g":

@@ -243,6 +243,7 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 			}
 		}
 		c.checkPortMatch(match, p.rule)
+		c.narrow(o, &p.rule)
 		c.checkLabel(match, "portLabel", p.rule.PortLabel)
 		rules = append(rules, p)
 	}
@@ -257,6 +258,23 @@ func (c *checker) acl(all *object) []netinst.ACLRule {
 		out[i] = p.rule
 	}
 	return out
+}
+
+// narrow reads a rule that allows both directions by a port of the remote end alone as one
+// of egress: the other end chooses the port that it sends from, so the rule would let in
+// whoever sends from that port, to every port of the app. A rule that drops stays as it is:
+// reading less into it would let more pass (docs/adr/0027).
+func (c *checker) narrow(o *object, r *netinst.ACLRule) {
+	if r.Action != netinst.Allow || r.Direction != netinst.Both || len(r.Ports) == 0 || len(r.LocalPort) > 0 {
+		return
+	}
+	r.Direction = netinst.Egress
+	if o.given("direction") {
+		c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
+			Path: o.at("direction"), What: "is both beside match.port, the port of the remote end: taken as egress",
+			Allowed: "write egress, and a rule of ingress with match.localPort for what may come in",
+		})
+	}
 }
 
 // checkPortMatch refuses ports of a protocol that has none.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"edgespan/config"
 	"edgespan/netinst"
 )
 
@@ -310,7 +311,43 @@ func TestACLOrder(t *testing.T) {
 		t.Error(diff)
 	}
 	got := fmt.Sprintf("%s %s %s %s %v %s", web.Direction, web.Action, web.IP, web.Protocol, web.Ports, web.PortLabel)
-	if want := "both allow 10.0.0.9/32 tcp [80:90 443] wan"; got != want {
+	if want := "egress allow 10.0.0.9/32 tcp [80:90 443] wan"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The port of the remote end alone lets nobody in.
+func TestARuleThatAllowsByTheRemotePortIsOfEgress(t *testing.T) {
+	const warning = "is both beside match.port, the port of the remote end: taken as egress: write egress, and a rule of ingress with match.localPort for what may come in"
+	for rule, want := range map[string]struct {
+		direction netinst.Direction
+		warning   string
+	}{
+		"{match: {protocol: tcp, port: 443}}":                               {netinst.Egress, ""},
+		"{direction: both, match: {protocol: tcp, port: 443}}":              {netinst.Egress, warning},
+		"{direction: egress, match: {protocol: tcp, port: 443}}":            {netinst.Egress, ""},
+		"{direction: ingress, match: {protocol: tcp, port: 443}}":           {netinst.Ingress, ""}, // said in as many words
+		"{direction: both, match: {protocol: tcp, port: 5, localPort: 6}}":  {netinst.Both, ""},
+		"{direction: both, match: {protocol: tcp, localPort: 6}}":           {netinst.Both, ""},
+		"{match: {protocol: tcp}}":                                          {netinst.Both, ""},
+		"{action: drop, match: {protocol: tcp, port: 25}}":                  {netinst.Both, ""},
+		"{action: drop, direction: both, match: {protocol: udp, port: 25}}": {netinst.Both, ""},
+	} {
+		c, err := Parse([]byte(expand.Replace(aclDoc("r: " + rule))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Apps[uuid.MustParse(app1)].Adapters[0].ACL[0].Direction; got != want.direction {
+			t.Errorf("%s is of %s, want %s", rule, got, want.direction)
+		}
+		got := ""
+		for _, w := range c.Warnings {
+			if strings.HasSuffix(config.FormatPath(w.Path), "acl.r.direction") {
+				got = w.What + ": " + w.Allowed
+			}
+		}
+		if got != want.warning {
+			t.Errorf("%s warns %q", rule, got)
+		}
 	}
 }

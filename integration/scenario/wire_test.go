@@ -161,7 +161,7 @@ func (s *sniffer) count(mark string) int {
 	return s.marks[mark]
 }
 
-// sender is a raw socket in a namespace, on eth0.
+// sender is a raw socket in a namespace, on one link.
 type sender struct {
 	fd, index int
 }
@@ -169,9 +169,15 @@ type sender struct {
 // raw opens a sender; eth0 has to be there and up.
 func (w *world) raw(short string) *sender {
 	w.Helper()
+	return w.rawOn(short, "eth0")
+}
+
+// rawOn opens a sender on another link.
+func (w *world) rawOn(short, ifName string) *sender {
+	w.Helper()
 	s := &sender{}
 	err := w.inside(short, func() error {
-		link, err := net.InterfaceByName("eth0")
+		link, err := net.InterfaceByName(ifName)
 		if err != nil {
 			return err
 		}
