@@ -109,6 +109,9 @@ func (n *Node) networks() []httpapi.Resource {
 		if !ok {
 			st.State, st.DisplayName, st.Error = string(netinst.WaitingForDependencies), configs[id].DisplayName, n.whyNotYet()
 		}
+		if fault := n.hostFault(); fault != "" && s.State == netinst.Present {
+			st.State, st.Error = string(netinst.CheckPresentFailed), fault
+		}
 		if crash := n.networkCrashed(id); crash != "" {
 			st.Error = crash
 		}
@@ -120,15 +123,15 @@ func (n *Node) networks() []httpapi.Resource {
 
 // whyNotYet says what a network waits for that has no manager yet.
 func (n *Node) whyNotYet() string {
-	if e := n.d.ground.Load(); e != nil && *e != "" {
-		return "waits for the host ground: " + *e
+	if fault := n.hostFault(); fault != "" {
+		return "waits for the " + fault
 	}
 	for _, a := range n.d.census.list() { // it can't even see what is there
 		if a.ID == "router/ground" && a.Last != "" {
-			return "waits for the host ground: " + a.Last
+			return "waits for the host: " + a.Last
 		}
 	}
-	return "waits for the host ground"
+	return "waits for the host"
 }
 
 // networkCrashed says that one of a network's actors is down for its back-off, and why.

@@ -17,6 +17,7 @@ import (
 const (
 	observeDeadline = 10 * time.Second
 	forgetDeadline  = 5 * time.Second
+	testDeadline    = 5 * time.Second
 )
 
 // applyRequest asks an applier for one apply; it answers with opStarted and
@@ -83,7 +84,7 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	a.judged = true
 	if len(plan) == 0 {
 		a.forget(judge, r.forget)()
-		return applyResult{seq: r.seq, drift: drift}
+		return applyResult{seq: r.seq, failures: a.test(r.want), drift: drift, had: have}
 	}
 	run := netstate.NewRun(plan)
 	var done []netstate.Op
@@ -107,6 +108,9 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	failures := run.Failures()
 	if len(failures) == 0 {
 		failures = a.verify(r.want) // while the flows are walked through, which takes as long
+	}
+	if len(failures) == 0 {
+		failures = a.test(r.want)
 	}
 	forgotten()
 	return applyResult{seq: r.seq, failures: failures, drift: drift, had: have, done: done}
@@ -167,6 +171,13 @@ func (a *applier) verify(want netstate.State) []netstate.Failure {
 		}
 	}
 	return fs
+}
+
+// test asks what stands as it is wanted whether it also works.
+func (a *applier) test(want netstate.State) []netstate.Failure {
+	ctx, cancel := context.WithTimeout(a.d.ctx, testDeadline)
+	defer cancel()
+	return a.d.host.Test(ctx, a.owner, want)
 }
 
 func difference(it netstate.Item) string {

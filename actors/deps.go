@@ -29,6 +29,9 @@ type Host interface {
 	// ForgetFlows begins to delete the tracked flows that match, from another goroutine;
 	// the answer waits for the end, and counts them.
 	ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (answer func() (int, error))
+	// Test asks what of want is there and running what it promises, and names each
+	// promise that does not hold.
+	Test(ctx context.Context, o netstate.Owner, want netstate.State) []netstate.Failure
 	// Snoop begins to tell the addresses that the app behind a link uses, until ctx
 	// ends; it returns at once.
 	Snoop(ctx context.Context, link string, emit func(netstate.Seen))

@@ -42,11 +42,21 @@ func (n *Node) networkReady(id string) httpapi.Readiness {
 		r.Why = fmt.Sprintf("%s: %s", s.State, s.Error)
 	case s.State != netinst.Present:
 		r.Why = string(s.State)
+	case n.hostFault() != "": // its chains are asked only where the host's lead into them
+		r.Why = n.hostFault()
 	default:
 		r.Why = n.behind(c, s)
 		r.Ready = r.Why == ""
 	}
 	return r
+}
+
+// hostFault says why the host's own chains are not as they must be, "" if they are.
+func (n *Node) hostFault() string {
+	if e := n.d.ground.Load(); e != nil && *e != "" {
+		return "host: " + *e
+	}
+	return ""
 }
 
 // behind says which of a network's newest configs its status does not answer yet:

@@ -234,12 +234,20 @@ func (nw network) dhcpHosts() []netstate.Object {
 	var objs []netstate.Object
 	for _, a := range nw.Adapters {
 		line := a.Lease.MAC + ",id:*," + a.Lease.IP.String()
-		if h := string(a.Config.UnderlayConfig.Hostname); h != "" && !looksLikeTime(h) {
+		if h := reservedName(a); h != "" {
 			line += "," + h
 		}
 		objs = append(objs, netstate.File{Path: nw.dhcpHostPath(a.Config.Key()), Content: line + "\n"})
 	}
 	return objs
+}
+
+// reservedName is the name in an adapter's reservation, "" for none.
+func reservedName(a Adapter) string {
+	if h := string(a.Config.UnderlayConfig.Hostname); !looksLikeTime(h) {
+		return h
+	}
+	return ""
 }
 
 // looksLikeTime says whether dnsmasq would read a name in a reservation as a
@@ -268,6 +276,10 @@ func (nw network) dnsmasq() netstate.Object {
 	}
 	for _, a := range nw.Adapters {
 		leases.Reserved[a.Lease.IP.String()] = a.Lease.MAC
+		leases.Clients = append(leases.Clients, netstate.Client{
+			Of:  netstate.ID{Kind: netstate.KindFile, Name: nw.dhcpHostPath(a.Config.Key())},
+			MAC: a.Lease.MAC, Name: reservedName(a),
+		})
 	}
 	return netstate.Process{
 		Leases: leases,
@@ -275,7 +287,7 @@ func (nw network) dnsmasq() netstate.Object {
 		Argv:   []string{"dnsmasq", "--keep-in-foreground", "--conf-file=" + nw.RunDir + "/" + conf + "/dnsmasq.conf"},
 		Digest: digest(nw.dnsmasqConf()),
 		Reload: digest(reload...),
-		Probe:  netstate.Probe{Addr: nw.Config.IPv4.Gateway.String() + ":53", Name: nw.gatewayName() + "."},
+		Probe:  netstate.Probe{Addr: nw.Config.IPv4.Gateway.String() + ":53", Name: nw.gatewayName() + ".", IP: nw.Config.IPv4.Gateway.String()},
 		After:  after,
 	}
 }

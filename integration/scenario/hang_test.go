@@ -364,7 +364,7 @@ func TestIptablesHangsForEverybodyAndIsHealed(t *testing.T) {
 	nets = append(nets, network(3, ""), network(4, ""))
 	w.apply(doc(nets, web))
 	for n := 3; n <= 4; n++ {
-		h.says(n, "WaitingForDependencies", "waits for the host ground: ", "iptables-save -t ")
+		h.says(n, "WaitingForDependencies", "waits for the host: ", "iptables-save -t ")
 	}
 	h.answers()
 	beat.steady(begin)
@@ -379,7 +379,7 @@ func TestIptablesHangsForEverybodyAndIsHealed(t *testing.T) {
 	h.answers()
 	w.fullOf(4)
 	// Begun after the start, so that it is the new daemon's.
-	h.says(3, "WaitingForDependencies", "waits for the host ground: ", "iptables-save -t ")
+	h.says(3, "WaitingForDependencies", "waits for the host: ", "iptables-save -t ")
 	beat.steady(begin)
 
 	h.heal("all", allIptables...)

@@ -278,6 +278,7 @@ func (c Chain) Text() string {
 type Probe struct {
 	Addr string // "10.1.0.1:53"
 	Name string // the question, as "gateway.edge."
+	IP   string // the address that Name has; "" accepts any answer, as a record of a former release does
 }
 
 // Process is a long-running helper in a session of its own that outlives us.
@@ -301,6 +302,14 @@ type Leases struct {
 	Link     string            // the link that it serves
 	Server   string            // its address there
 	Reserved map[string]string // MAC by IPv4 address
+	Clients  []Client          // that it must answer
+}
+
+// Client is one whose reservation the DHCP server of a Process must know.
+type Client struct {
+	Of   ID // the object that says so to the server: its owner is told when it does not
+	MAC  string
+	Name string // the host name that it is given (RFC 2132 option 12), "" for none
 }
 
 func (p Process) ID() ID      { return ID{KindProcess, p.Name} }

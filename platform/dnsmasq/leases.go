@@ -137,14 +137,7 @@ func (h *Helpers) release(ctx context.Context, w *netstate.Leases, l lease) erro
 		return err
 	}
 	return proc.In(h.netns, func() error {
-		d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
-			var err error
-			if cerr := c.Control(func(fd uintptr) { err = unix.BindToDevice(int(fd), w.Link) }); cerr != nil {
-				return cerr
-			}
-			return err
-		}}
-		conn, err := d.DialContext(ctx, "udp4", net.JoinHostPort(w.Server, "67"))
+		conn, err := dialServer(ctx, w)
 		if err != nil {
 			return err
 		}
@@ -154,22 +147,52 @@ func (h *Helpers) release(ctx context.Context, w *netstate.Leases, l lease) erro
 	})
 }
 
+// dialServer opens a socket to the helper's DHCP server, bound to its link. The calling
+// thread is in the helper's namespace.
+func dialServer(ctx context.Context, w *netstate.Leases) (net.Conn, error) {
+	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		var err error
+		if cerr := c.Control(func(fd uintptr) { err = unix.BindToDevice(int(fd), w.Link) }); cerr != nil {
+			return cerr
+		}
+		return err
+	}}
+	return d.DialContext(ctx, "udp4", net.JoinHostPort(w.Server, "67"))
+}
+
 // Numbers of BOOTP and DHCP (RFC 951, RFC 2131 §2, RFC 2132).
 const (
 	bootRequest    = 1
+	bootReply      = 2
 	hwEthernet     = 1
+	maxDHCP        = 1500
+	offXid         = 4
 	offCiaddr      = 12
 	offChaddr      = 28
 	offOptions     = 236
 	minBootp       = 300
+	optPad         = 0
+	optHostname    = 12
 	optMessageType = 53
 	optServer      = 54
+	optParameters  = 55
 	optClient      = 61
 	optEnd         = 255
+	dhcpAck        = 5
 	dhcpRelease    = 7
+	dhcpInform     = 8
 )
 
 var dhcpMagic = []byte{99, 130, 83, 99}
+
+// request begins a request of a client that has an address, up to its options.
+func request(mac net.HardwareAddr, addr netip.Addr) []byte {
+	m := make([]byte, offOptions, minBootp)
+	m[0], m[1], m[2] = bootRequest, hwEthernet, byte(len(mac))
+	copy(m[offCiaddr:], addr.AsSlice())
+	copy(m[offChaddr:], mac)
+	return append(m, dhcpMagic...)
+}
 
 // releaseMessage is the DHCPRELEASE of a lease, as its client would send it.
 func releaseMessage(server string, l lease) ([]byte, error) {
@@ -185,12 +208,7 @@ func releaseMessage(server string, l lease) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := make([]byte, offOptions, minBootp)
-	m[0], m[1], m[2] = bootRequest, hwEthernet, byte(len(mac))
-	copy(m[offCiaddr:], addr.AsSlice())
-	copy(m[offChaddr:], mac)
-	m = append(m, dhcpMagic...)
-	m = append(m, optMessageType, 1, dhcpRelease, optServer, 4)
+	m := append(request(mac, addr), optMessageType, 1, dhcpRelease, optServer, 4)
 	m = append(m, to.AsSlice()...)
 	if l.client != "*" {
 		id, err := hex.DecodeString(strings.ReplaceAll(l.client, ":", ""))

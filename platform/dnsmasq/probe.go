@@ -19,8 +19,9 @@ const tryTime = 200 * time.Millisecond
 // pause is the time between two questions to a server that is not up yet.
 const pause = 5 * time.Millisecond
 
-// answers asks p's question once from the namespace and says whether any DNS
-// answer came; NXDOMAIN is one (RFC 1035 §4.1.1).
+// answers asks p's question once from the namespace and says whether the answer has
+// the address that p wants; if it wants none, any answer will do, NXDOMAIN too
+// (RFC 1035 §4.1.1).
 func answers(ctx context.Context, netns string, p netstate.Probe) error {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
@@ -37,11 +38,19 @@ func answers(ctx context.Context, netns string, p netstate.Probe) error {
 		return err
 	}
 	defer conn.Close()
-	_, _, err = new(dns.Client).ExchangeWithConnContext(ctx, q, &dns.Conn{Conn: conn})
-	return err
+	r, _, err := new(dns.Client).ExchangeWithConnContext(ctx, q, &dns.Conn{Conn: conn})
+	if err != nil || p.IP == "" {
+		return err
+	}
+	for _, rr := range r.Answer {
+		if a, ok := rr.(*dns.A); ok && a.A.String() == p.IP {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is answered with %s and %d records: must have %s", p.Name, dns.RcodeToString[r.Rcode], len(r.Answer), p.IP)
 }
 
-// await asks until an answer comes, the process ends or ctx does.
+// await asks until a good answer comes, the process ends or ctx does.
 func await(ctx context.Context, netns string, p netstate.Probe, id proc.Ident) error {
 	for {
 		err := answers(ctx, netns, p)
@@ -53,7 +62,7 @@ func await(ctx context.Context, netns string, p netstate.Probe, id proc.Ident) e
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no DNS answer from %s: %w", p.Addr, context.Cause(ctx))
+			return fmt.Errorf("no DNS answer from %s: %w (%w)", p.Addr, context.Cause(ctx), err)
 		case <-time.After(pause):
 		}
 	}

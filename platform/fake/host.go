@@ -37,6 +37,7 @@ type Host struct {
 	snoops    map[string]func(netstate.Seen)
 	done      []string
 	forgets   int
+	broken    map[int][]netstate.Failure // promises that do not hold
 	violation []string
 	links     map[string]bool // foreign links that ports may be of
 	vanished  map[string]bool // links that went with their namespace: no op knew
@@ -44,7 +45,7 @@ type Host struct {
 
 // New is a host with nothing on it.
 func New() *Host {
-	return &Host{state: map[int]netstate.State{}, netns: map[string]bool{}, links: map[string]bool{}, snoops: map[string]func(netstate.Seen){}, vanished: map[string]bool{}, emit: map[int]func(netstate.HostEvent){}}
+	return &Host{state: map[int]netstate.State{}, netns: map[string]bool{}, links: map[string]bool{}, snoops: map[string]func(netstate.Seen){}, vanished: map[string]bool{}, emit: map[int]func(netstate.HostEvent){}, broken: map[int][]netstate.Failure{}}
 }
 
 // SetFault decides which ops go wrong from now on; nil for none.
@@ -194,6 +195,20 @@ func (h *Host) ForgetFlows(context.Context, func(netstate.Flow) bool) (answer fu
 	defer h.mu.Unlock()
 	h.forgets++
 	return func() (int, error) { return 0, nil }
+}
+
+// Test names the promises of the owner that SetBroken said do not hold.
+func (h *Host) Test(_ context.Context, o netstate.Owner, _ netstate.State) []netstate.Failure {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.broken[o.Number])
+}
+
+// SetBroken says which promises of owner number n do not hold from now on; none without any.
+func (h *Host) SetBroken(n int, fs ...netstate.Failure) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.broken[n] = fs
 }
 
 // Forgets is how often ForgetFlows was called.

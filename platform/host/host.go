@@ -146,6 +146,17 @@ func addresses(s netstate.State) map[string]bool {
 	return found
 }
 
+// Test asks each helper of want what it promises, and names what does not hold.
+func (h *Host) Test(ctx context.Context, _ netstate.Owner, want netstate.State) []netstate.Failure {
+	var fs []netstate.Failure
+	for _, id := range want.IDs() {
+		if p, ok := want[id].(netstate.Process); ok {
+			fs = append(fs, h.help.Test(ctx, p)...)
+		}
+	}
+	return fs
+}
+
 // Owners lists every network instance number of which anything is on this host,
 // by number. Name is the uuid that the bridge's alias gives, else the one in the
 // run folder, else "".
