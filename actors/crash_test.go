@@ -257,7 +257,7 @@ func TestANetworkOnAGroundThatFailsSaysSo(t *testing.T) {
 		r.apply(doc(1, 0))
 		r.settle(time.Second)
 		st := r.network(1)
-		if st.State != "WaitingForDependencies" || !strings.Contains(st.Error, "host ground") || !strings.Contains(st.Error, "iptables is not there") {
+		if st.State != "WaitingForDependencies" || !strings.Contains(st.Error, "waits for the host: ") || !strings.Contains(st.Error, "iptables is not there") {
 			t.Errorf("its status is %+v", st)
 		}
 		if got, _ := r.node.Ready(context.Background(), "ni", niID(1)); got.Ready || !strings.Contains(got.Why, "iptables is not there") {

@@ -2,11 +2,13 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"edgespan/netinst/netstate"
+	"edgespan/platform/fake"
 )
 
 // A network whose services do not answer is not Present and none of its apps is ready,
@@ -59,6 +61,32 @@ func TestAPromiseThatFailsKeepsANetworkFromBeingPresent(t *testing.T) {
 		if done := r.host.Done(); len(done) > 0 {
 			t.Errorf("made for it: %v", done)
 		}
+	})
+}
+
+// A network's chains are asked only where the host's own lead into them: while these are
+// broken and can't be mended, no network is ready, whatever it says of itself.
+func TestNoNetworkIsReadyWhileTheHostsOwnChainsAreBroken(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.apply(doc(1, 0))
+		r.ready(time.Second, "ni/"+niID(1))
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+			if o.Number == 0 && op.Kind == netstate.KindChain {
+				return &fake.Fault{Err: errors.New("iptables is not there")}
+			}
+			return nil
+		})
+		r.host.Lose(0, netstate.Chain{Family: netstate.IPv4, Table: "filter", Name: "ES-FORWARD"}.ID())
+		r.settle(checkPeriod)
+		if st := r.network(1); st.State != "CheckPresentFailed" || !strings.Contains(st.Error, "host: change chain") && !strings.Contains(st.Error, "host: add chain") {
+			t.Errorf("its status is %+v", st)
+		}
+		if got, _ := r.node.Ready(context.Background(), "ni", niID(1)); got.Ready || !strings.Contains(got.Why, "iptables is not there") {
+			t.Errorf("it is %+v", got)
+		}
+		r.host.SetFault(nil)
+		r.settle(checkPeriod)
+		r.ready(0, "ni/"+niID(1))
 	})
 }
 
