@@ -35,11 +35,13 @@ type bridge struct {
 	log   *zap.Logger
 	seen  map[string]netinst.PortStatus
 	told  map[string]netinst.PortStatus // what the manager knows; nil before it was told
+	lies  *netinst.SubnetOverlap        // what the host has in the subnet, as the manager knows it; nil before
 
 	source   *pubsub.Subscription[Source]
 	config   *pubsub.Subscription[netinst.NetworkInstanceConfig]
 	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
 	ports    *pubsub.Subscription[netinst.PortStatus]
+	overlap  *pubsub.Subscription[netinst.SubnetOverlap]
 	host     *pubsub.Subscription[HostChange]
 	takenUp  *pubsub.Subscription[uint64]
 
@@ -113,6 +115,7 @@ func (b *bridge) started(c actor.Context) {
 	b.config = t.NetworkConfig.Subscribe(own, wake)
 	b.adapters = t.AdapterConfig.Subscribe(pubsub.Selector{Scope: b.key}, wake)
 	b.ports = t.PortStatus.Subscribe(pubsub.Selector{}, wake)
+	b.overlap = t.SubnetOverlap.Subscribe(own, wake)
 	b.takenUp = t.AppTakenUp.Subscribe(pubsub.Selector{}, wake)
 	n := strconv.Itoa(number)
 	b.host = t.HostChanged.Subscribe(pubsub.Selector{Match: func(_, k string) bool { return k == n || k == NamespacesKey }}, wake)
@@ -147,6 +150,7 @@ func (b *bridge) stop() {
 	b.config.Close()
 	b.adapters.Close()
 	b.ports.Close()
+	b.overlap.Close()
 	b.host.Close()
 	b.takenUp.Close()
 }
@@ -172,6 +176,7 @@ func (b *bridge) drain(c actor.Context) {
 			b.step(c, netinst.ConfigChanged{Config: ch.New})
 		}
 	}
+	b.tellOverlap(c)
 	b.tellPorts(c) // after the config: a port that goes has its network go before it
 	for _, ch := range b.adapters.Drain() {
 		switch ch.Kind {
@@ -246,11 +251,25 @@ func (b *bridge) tellPorts(c actor.Context) {
 			return
 		}
 	}
+	if b.lies == nil {
+		return // what lies in the subnet: the monitor has not answered the config yet
+	}
 	if b.told != nil && reflect.DeepEqual(b.told, b.seen) {
 		return
 	}
 	b.told = maps.Clone(b.seen)
 	b.step(c, netinst.PortsChanged{Ports: slices.Collect(maps.Values(b.seen))})
+}
+
+// tellOverlap gives what the host has in the subnet to the manager, before the ports: it
+// applies nothing before it knows both.
+func (b *bridge) tellOverlap(c actor.Context) {
+	for _, ch := range b.overlap.Drain() {
+		if ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified {
+			b.lies = &ch.New
+			b.step(c, netinst.OverlapChanged{Overlap: ch.New})
+		}
+	}
 }
 
 func (b *bridge) step(c actor.Context, e netinst.Event) {

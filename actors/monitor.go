@@ -2,6 +2,7 @@ package actors
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"time"
@@ -23,10 +24,13 @@ type monitor struct {
 	networks *pubsub.Subscription[netinst.NetworkInstanceConfig]
 	ports    map[string]netinst.PortConfig
 	tunnels  map[string]bool // networks that have any
+	subnets  map[string]netip.Prefix
+	prefixes []netinst.HostPrefix // of the host's own, as compared last
 	seen     []netstate.Interface
 	known    bool // the kernel has told at least once
 	status   *pubsub.Publisher[netinst.PortStatus]
 	changed  *pubsub.Publisher[HostChange]
+	overlap  *pubsub.Publisher[netinst.SubnetOverlap]
 }
 
 func (m *monitor) Receive(c actor.Context) {
@@ -62,6 +66,7 @@ func (m *monitor) started(c actor.Context) {
 	m.ports, m.tunnels = map[string]netinst.PortConfig{}, map[string]bool{}
 	m.status = m.d.topics.PortStatus.Publisher(ownerMonitor)
 	m.changed = m.d.topics.HostChanged.Publisher(ownerMonitor)
+	m.overlap, m.subnets, m.prefixes = m.d.topics.SubnetOverlap.Publisher(ownerMonitor), map[string]netip.Prefix{}, nil
 	wake := poker(c)
 	m.configs = m.d.topics.PortConfig.Subscribe(pubsub.Selector{}, wake)
 	m.networks = m.d.topics.NetworkConfig.Subscribe(pubsub.Selector{}, wake)
@@ -69,13 +74,27 @@ func (m *monitor) started(c actor.Context) {
 	go watch(d, func(ev netstate.HostEvent) { root.Send(self, ev) })
 }
 
-// drainNetworks notes which networks ask for the host's addresses and routes.
+// drainNetworks notes which networks ask for the host's addresses and routes, and compares
+// the subnets of those that are new or have changed with the host's own prefixes.
 func (m *monitor) drainNetworks() {
+	var changed []string
 	for _, ch := range m.networks.Drain() {
 		delete(m.tunnels, ch.Key)
-		if (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && len(ch.New.Tunnels) > 0 {
+		if ch.Kind == pubsub.Deleted {
+			delete(m.subnets, ch.Key)
+			m.withdrawOverlap(ch.Key)
+		}
+		if ch.Kind != pubsub.Created && ch.Kind != pubsub.Modified {
+			continue
+		}
+		if len(ch.New.Tunnels) > 0 {
 			m.tunnels[ch.Key] = true
 		}
+		m.subnets[ch.Key] = ch.New.IPv4.Subnet
+		changed = append(changed, ch.Key)
+	}
+	if m.known {
+		m.compare(changed)
 	}
 }
 
@@ -104,6 +123,7 @@ func (m *monitor) hostEvent(ev netstate.HostEvent) {
 		m.seen, m.known = ev.Interfaces, true
 		m.d.seen.Store(&ev.Interfaces)
 		m.publish()
+		m.comparePrefixes(first)
 	}
 	for _, n := range ev.Touched {
 		m.count(strconv.Itoa(n), HostChange{Touched: 1})

@@ -71,6 +71,9 @@ func (n *Node) Plan(ctx context.Context, doc []byte) ([]httpapi.Change, error) {
 	if err != nil {
 		return nil, rejected(err)
 	}
+	if faults := n.d.clashes(cfg); len(faults) > 0 {
+		return nil, rejected(faults)
+	}
 	return lookAt(ctx, n, "plan", func(ctx context.Context) ([]httpapi.Change, error) { return n.d.plan(ctx, cfg) })
 }
 
@@ -125,10 +128,15 @@ func (d *deps) wanted(cfg nodeconf.Config, found []netstate.Owner) (map[netstate
 	var owners []netstate.Owner
 	var ground []netinst.HostNetwork
 	ports := netinst.PortStatuses(slices.Collect(maps.Values(cfg.Ports)), d.interfaces())
+	overlaps := d.overlaps(cfg, ids)
 	for _, id := range ids {
 		o := netstate.Owner{Name: id.String(), Number: reg.Number(id)}
 		owners = append(owners, o)
-		wants[o] = d.networkState(o, cfg, ports)
+		wants[o] = d.networkState(o, cfg, ports, overlaps[id])
+		if overlaps[id].Clash != "" {
+			ground = append(ground, netinst.HostNetwork{Number: o.Number})
+			continue
+		}
 		ground = append(ground, netinst.HostNetwork{Number: o.Number, Subnet: cfg.Networks[id].IPv4.Subnet})
 	}
 	for _, o := range found {
@@ -147,7 +155,7 @@ func (d *deps) wanted(cfg nodeconf.Config, found []netstate.Owner) (map[netstate
 }
 
 // networkState is what one network's manager would ask for.
-func (d *deps) networkState(o netstate.Owner, cfg nodeconf.Config, ports []netinst.PortStatus) netstate.State {
+func (d *deps) networkState(o netstate.Owner, cfg nodeconf.Config, ports []netinst.PortStatus, overlap netinst.SubnetOverlap) netstate.State {
 	id := uuid.MustParse(o.Name)
 	var adapters []netinst.AppAdapterConfig
 	for _, a := range cfg.Apps {
@@ -159,7 +167,7 @@ func (d *deps) networkState(o netstate.Owner, cfg nodeconf.Config, ports []netin
 	}
 	held, _ := d.topics.Leases.Get("", o.Name)
 	alloc := netinst.Allocate(cfg.Networks[id], adapters, held)
-	in := netinst.Input{Owner: o, Config: cfg.Networks[id], Ports: ports, RunDir: d.runDir}
+	in := netinst.Input{Owner: o, Config: cfg.Networks[id], Ports: ports, RunDir: d.runDir, Overlap: overlap}
 	for _, a := range adapters {
 		if l, ok := alloc.Leases[a.Key()]; ok {
 			in.Adapters = append(in.Adapters, netinst.Adapter{Config: a, Lease: l})

@@ -58,6 +58,7 @@ type router struct {
 	configs  *pubsub.Subscription[netinst.NetworkInstanceConfig]
 	appConfs *pubsub.Subscription[appnet.AppNetworkConfig]
 	statuses *pubsub.Subscription[netinst.NetworkInstanceStatus]
+	overlaps *pubsub.Subscription[netinst.SubnetOverlap]
 	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
 
 	numbers  *pubsub.Publisher[int]
@@ -124,6 +125,7 @@ func (r *router) started(c actor.Context) {
 	r.configs = t.NetworkConfig.Subscribe(pubsub.Selector{}, wake)
 	r.appConfs = t.AppConfig.Subscribe(pubsub.Selector{}, wake)
 	r.statuses = t.NetworkStatus.Subscribe(pubsub.Selector{}, wake)
+	r.overlaps = t.SubnetOverlap.Subscribe(pubsub.Selector{}, wake)
 	r.adapters = t.AdapterConfig.Subscribe(pubsub.Selector{AllScopes: true}, wake)
 
 	spawn(c, r.d.props(func() actor.Actor { return &events{d: r.d} }), "events") // first: it is told of the others
@@ -146,13 +148,18 @@ func spawn(c actor.Context, p *actor.Props, name string) *actor.PID {
 // drain takes what the topics have. The source is read first and told last, as
 // in the bridge manager.
 func (r *router) drain(c actor.Context) {
-	sources := r.source.Drain()
+	sources, overlaps := r.source.Drain(), r.overlaps.Drain()
 	for _, ch := range r.configs.Drain() {
 		switch ch.Kind {
 		case pubsub.Created, pubsub.Modified:
 			r.step(c, netinst.NetworkWanted{Config: ch.New})
 		case pubsub.Deleted:
 			r.step(c, netinst.NetworkUnwanted{NI: ch.Old.UUID})
+		}
+	}
+	for _, ch := range overlaps { // of configs that were published before
+		if id, err := uuid.Parse(ch.Key); err == nil {
+			r.step(c, netinst.NetworkWithdrawn{NI: id, Withdrawn: ch.New.Clash != ""})
 		}
 	}
 	for _, ch := range r.appConfs.Drain() {

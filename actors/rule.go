@@ -22,6 +22,9 @@ func (n *Node) Apply(ctx context.Context, doc []byte, how httpapi.How) ([]string
 	if len(v.Faults) == 0 { // what it is read as has none then that its meaning has not
 		v.Faults = faults
 	}
+	if w, sound := v.Config.(wish); sound && len(v.Faults) == 0 {
+		v.Faults = n.d.clashes(w.Config)
+	}
 	if len(v.Faults) > 0 {
 		return nil, rejected(v.Faults)
 	}

@@ -337,6 +337,7 @@ func TestSeed_RouterKeepsOnlineBridgeManagers(t *testing.T) {
 	r.configs = topics.NetworkConfig.Subscribe(pubsub.Selector{}, wake)
 	r.appConfs = topics.AppConfig.Subscribe(pubsub.Selector{}, wake)
 	r.statuses = topics.NetworkStatus.Subscribe(pubsub.Selector{}, wake)
+	r.overlaps = topics.SubnetOverlap.Subscribe(pubsub.Selector{}, wake)
 	r.adapters = topics.AdapterConfig.Subscribe(pubsub.Selector{AllScopes: true}, wake)
 	id := uuid.MustParse(niID(1))
 	p := topics.NetworkStatus.Publisher("ni/" + niID(1))

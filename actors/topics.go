@@ -100,6 +100,7 @@ type Topics struct {
 	AppStatus     *pubsub.Topic[appnet.AppNetworkStatus]       // key app uuid; owner the app network
 	AppTakenUp    *pubsub.Topic[uint64]                        // key app uuid; owner the app network; the boot in which its first configs were published
 	PortStatus    *pubsub.Topic[netinst.PortStatus]            // key label; owner monitor
+	SubnetOverlap *pubsub.Topic[netinst.SubnetOverlap]         // key NI uuid; owner monitor; says which subnet it compared
 	HostChanged   *pubsub.Topic[HostChange]                    // key NI number or NamespacesKey; owner monitor
 	TaskConfig    *pubsub.Topic[TaskConfig]                    // key parameter id; owner config
 	TaskStatus    *pubsub.Topic[task.Status]                   // key parameter id; owner exec
@@ -130,6 +131,7 @@ func NewTopics(j pubsub.Journal) (*Topics, error) {
 		AppStatus:     pubsub.NewTopic[appnet.AppNetworkStatus]("app-network-status"),
 		AppTakenUp:    pubsub.NewTopic[uint64]("app-taken-up"),
 		PortStatus:    pubsub.NewTopic[netinst.PortStatus]("port-status"),
+		SubnetOverlap: pubsub.NewTopic[netinst.SubnetOverlap]("subnet-overlap"),
 		HostChanged:   pubsub.NewTopic[HostChange]("host-changed"),
 		Trouble:       pubsub.NewTopic[Trouble]("trouble"),
 		Events:        pubsub.NewTopic[httpapi.Event]("event"),

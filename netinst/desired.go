@@ -24,17 +24,21 @@ type Input struct {
 	Adapters []Adapter    // the active ones, in any order
 	Ports    []PortStatus // all ports of the node
 	RunDir   string       // absolute path of the run directory, as dnsmasq is told it
+	// Overlap is what of the host's own prefixes lies in the subnet: a clash withdraws the network.
+	Overlap SubnetOverlap
 }
 
 // Desired is what a network wants on the host, and what of it each adapter needs
 // to be activated. Port is the label of the port in use, "" without one;
 // PortError says why there is none although one is wanted, or why it leads nowhere.
-// Warning names the static routes that can't stand now, and why.
+// Withdrawn says which clash keeps the network off the host. Warning names the static
+// routes that can't stand now, and why, and the routes of the host that the subnet hides.
 type Desired struct {
 	State     netstate.State
 	ByAdapter map[AdapterKey][]netstate.ID
 	Port      string
 	PortError string
+	Withdrawn string
 	Warning   string
 	Parts     []Part // the tunnels and members, in the config's order
 }
@@ -47,13 +51,19 @@ type network struct {
 	port   *PortStatus  // nil without one
 	ports  []PortStatus // in use: port and those that static routes name, by label
 	mtu    int
+	// withdrawn is why nothing of the network may be met outside of its bridge: no address,
+	// route, rule, process, and no chain that judges or changes packets of others.
+	withdrawn string
 }
 
 // DesiredState is the whole host state of one network. It depends on its input
 // alone, and not on the order of adapters, ports or routes.
 func DesiredState(in Input) Desired {
 	nw, why := newNetwork(in)
-	d := Desired{State: netstate.State{}, ByAdapter: map[AdapterKey][]netstate.ID{}, PortError: why, Warning: nw.routeFaults()}
+	d := Desired{
+		State: netstate.State{}, ByAdapter: map[AdapterKey][]netstate.ID{}, PortError: why, Withdrawn: nw.withdrawn,
+		Warning: joinTexts(nw.routeFaults(), in.Overlap.warning()),
+	}
 	if nw.port != nil {
 		d.Port = nw.port.Label
 	}
@@ -64,7 +74,11 @@ func DesiredState(in Input) Desired {
 	for _, c := range nw.chains() {
 		d.State.Add(c)
 	}
-	if !nw.isSwitch() {
+	switch {
+	case nw.isSwitch():
+	case nw.withdrawn != "": // its links, their chains and dnsmasq's files stay: they harm nobody
+		d.State.Add(nw.files()...)
+	default:
 		d.State.Add(nw.address())
 		d.State.Add(nw.routes()...)
 		d.State.Add(nw.rules()...)
@@ -109,6 +123,12 @@ func newNetwork(in Input) (network, string) {
 	}
 	if nw.mtu == 0 {
 		nw.mtu = 1500
+	}
+	if nw.withdrawn = in.Overlap.withdrawn(); nw.isSwitch() {
+		nw.withdrawn = ""
+	}
+	if nw.withdrawn != "" { // by no port does anything leave; the links keep their MTU
+		nw.port, nw.ports = nil, nil
 	}
 	return nw, why
 }

@@ -116,6 +116,9 @@ func (nw network) chains() []netstate.Chain {
 	for _, a := range nw.Adapters {
 		out = append(out, nw.adapterChains(a)...)
 	}
+	if nw.withdrawn != "" {
+		return nw.withdrawnChains(out)
+	}
 	return out
 }
 

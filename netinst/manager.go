@@ -111,6 +111,7 @@ type Manager struct {
 	ends       ends
 	parts      []partState
 	routeTok   uint64 // of the look after a change of the host's routes
+	overlap    overlapState
 	ledger     Ledger
 }
 
@@ -149,6 +150,8 @@ func (m *Manager) Step(e Event) []Effect {
 	case PortsChanged:
 		m.ports, m.portsKnown = slices.Clone(e.Ports), true
 		return m.change()
+	case OverlapChanged:
+		return m.overlapChanged(e.Overlap)
 	case Synchronized:
 		m.synced = true
 		out := m.orphan()
@@ -249,7 +252,7 @@ func (m *Manager) next() []Effect {
 	if m.wish == unclaimed {
 		return m.show(Unclaimed, "no config says whether it is still wanted")
 	}
-	if !m.applier || m.flight != nil || !m.dirty || m.wish == wanted && !(m.portsKnown && m.adaptersKnown) {
+	if !m.applier || m.flight != nil || !m.dirty || m.wish == wanted && !(m.portsKnown && m.adaptersKnown && m.overlap.answers(m.config)) {
 		return nil
 	}
 	m.dirty, m.ends.restTok = false, 0 // it starts what has ended
@@ -290,7 +293,7 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 	alloc := Allocate(m.config, m.activeConfigs(), m.held)
 	f.leases, f.refused = alloc.Leases, alloc.Errors
 	f.ports = PortsMeant(m.config, portConfigs(m.ports))
-	in := Input{Owner: m.owner, Config: m.config, Ports: m.ports, RunDir: m.runDir}
+	in := Input{Owner: m.owner, Config: m.config, Ports: m.ports, RunDir: m.runDir, Overlap: m.overlap.counts()}
 	in.Adapters = m.inputAdapters(alloc, false)
 	f.desired = DesiredState(in)
 	m.port, m.warning = f.desired.Port, f.desired.Warning

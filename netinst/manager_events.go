@@ -22,6 +22,8 @@ type (
 	AdapterGone struct{ Key AdapterKey }
 	// PortsChanged are all ports of the node.
 	PortsChanged struct{ Ports []PortStatus }
+	// OverlapChanged is what of the host's own prefixes lies in the network's subnet.
+	OverlapChanged struct{ Overlap SubnetOverlap }
 	// Synchronized says that every retained input was given: before it, an absent
 	// config is one not seen yet, after it one deleted.
 	Synchronized struct{}
@@ -69,6 +71,7 @@ func (ConfigGone) niEvent()     {}
 func (AdapterChanged) niEvent() {}
 func (AdapterGone) niEvent()    {}
 func (PortsChanged) niEvent()   {}
+func (OverlapChanged) niEvent() {}
 func (Synchronized) niEvent()   {}
 func (AdaptersKnown) niEvent()  {}
 func (Claimed) niEvent()        {}

@@ -96,6 +96,8 @@ func (m *Manager) showStanding(f *flight, drift string) []Effect {
 		return m.show(CheckPresentFailed, drift)
 	case m.ends.restTok != 0: // its dnsmasq ended while this apply was under way
 		return m.show(CheckPresentFailed, m.ends.why)
+	case f.desired.Withdrawn != "":
+		return m.show(WaitingForDependencies, f.desired.Withdrawn)
 	case f.desired.PortError != "":
 		return m.show(WaitingForDependencies, f.desired.PortError)
 	}
@@ -196,6 +198,9 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 		s.Error, s.Waiting = "network instance "+m.name()+" is not ready", true
 	default:
 		s.Activated = len(fs) == 0
+		if f.desired.Withdrawn != "" && c.Activate { // its link stands all the same
+			s.Error, s.Waiting = "network instance "+m.name()+" is withdrawn: "+f.desired.Withdrawn, true
+		}
 	}
 	if len(fs) > 0 {
 		s.Error = rootCause(fs)
@@ -324,6 +329,9 @@ func (m *Manager) timer(e TimerDue) []Effect {
 		return m.slow(e.At)
 	case m.seenTok:
 		return m.forgetSeen(e.At)
+	case m.overlap.restTok:
+		m.overlap.end()
+		return m.change()
 	case m.graceTok:
 		m.adaptersKnown = true
 		return m.next()

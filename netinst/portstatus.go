@@ -14,6 +14,7 @@ func PortStatuses(configs []PortConfig, seen []netstate.Interface) []PortStatus 
 	for _, i := range seen {
 		byName[i.Name] = i
 	}
+	delete(byName, netstate.Loopback)
 	out := make([]PortStatus, 0, len(configs))
 	for _, c := range configs {
 		i, ok := byName[string(c.IfName)]

@@ -24,6 +24,11 @@ type (
 	NetworkWanted struct{ Config NetworkInstanceConfig }
 	// NetworkUnwanted is its deletion.
 	NetworkUnwanted struct{ NI uuid.UUID }
+	// NetworkWithdrawn says that a network's subnet is the host's own, or is no longer.
+	NetworkWithdrawn struct {
+		NI        uuid.UUID
+		Withdrawn bool
+	}
 	// ConfigKnown says that a valid config was published, after the networks in it:
 	// before it the ground is left as it is.
 	ConfigKnown struct{}
@@ -43,6 +48,7 @@ type (
 func (OwnersFound) registryEvent()      {}
 func (NetworkWanted) registryEvent()    {}
 func (NetworkUnwanted) registryEvent()  {}
+func (NetworkWithdrawn) registryEvent() {}
 func (ConfigKnown) registryEvent()      {}
 func (HostApplied) registryEvent()      {}
 func (HostApplierReady) registryEvent() {}
@@ -90,6 +96,7 @@ func (GroundState) registryEffect()  {}
 type member struct {
 	number  int
 	subnet  netip.Prefix
+	clash   bool // the subnet is the host's own
 	wanted  bool
 	spawned bool
 	since   uint64 // the host apply that first named it
@@ -129,6 +136,11 @@ func (r *Registry) Step(e RegistryEvent) []RegistryEffect {
 			if !m.spawned { // nothing of it was ever made
 				return r.drop(e.NI)
 			}
+		}
+	case NetworkWithdrawn:
+		if m := r.members[e.NI]; m != nil && m.clash != e.Withdrawn {
+			m.clash, r.dirty = e.Withdrawn, true
+			return r.next()
 		}
 	case ConfigKnown:
 		r.known = true
@@ -285,7 +297,11 @@ func (r *Registry) next() []RegistryEffect {
 		if m.since == 0 {
 			m.since = r.seq
 		}
-		ns = append(ns, HostNetwork{Number: m.number, Subnet: m.subnet})
+		n := HostNetwork{Number: m.number, Subnet: m.subnet}
+		if m.clash { // packets to it are for neighbours of the host
+			n.Subnet = netip.Prefix{}
+		}
+		ns = append(ns, n)
 	}
 	slices.SortFunc(ns, func(a, b HostNetwork) int { return cmp.Compare(a.Number, b.Number) })
 	return []RegistryEffect{ApplyHost{r.seq, HostState(ns)}}

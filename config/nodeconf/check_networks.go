@@ -62,6 +62,19 @@ func (c *checker) checkOverlaps(all []placedSubnet) {
 	}
 }
 
+// Clashes are the faults of networks whose subnet is the host's own, by uuid. Parse can't find
+// them: they are of one host, and of a moment.
+func Clashes(overlaps map[uuid.UUID]netinst.SubnetOverlap) config.Faults {
+	var fs config.Faults
+	for id, o := range overlaps {
+		if o.Clash != "" {
+			fs.Add([]string{"networkInstances", id.String(), "ipv4", "subnet"}, "overlaps "+o.Clash, "must be a subnet that no address or connected route of this host is in")
+		}
+	}
+	fs.Sort()
+	return fs
+}
+
 // ipv4 fills in the defaults of a subnet and checks what hangs on it.
 func (c *checker) ipv4(o *object) netinst.IPv4Config {
 	subnet := value[netip.Prefix](o, "subnet")

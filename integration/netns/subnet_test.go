@@ -3,10 +3,12 @@ package netns_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 )
 
@@ -49,4 +51,41 @@ func TestAGatewayMovesWithinItsSubnet(t *testing.T) {
 		}
 		l.equal(owner(1), want)
 	}
+}
+
+// What a subnet may overlap is read with all its shapes: addresses of lo, routes that somebody
+// added without a gateway, by one, by several, by an IPv6 one.
+func TestTheHostsOwnPrefixes(t *testing.T) {
+	l := newLab(t)
+	for _, cmd := range []string{
+		"ip addr add 10.8.0.1/32 dev lo",
+		"ip addr add 10.9.0.1/24 dev eth0",
+		"ip route add 10.10.0.0/16 dev eth0",
+		"ip route add 10.11.0.0/16 via 10.9.0.9",
+		"ip route add 10.12.0.0/16 nexthop via 10.9.0.9 nexthop via 10.9.0.8",
+		"ip route add 10.13.0.0/16 via inet6 fe80::1 dev eth0",
+		"ip route add blackhole 10.14.0.0/16",
+		"ip route add 10.15.0.0/16 dev eth0 table 555",
+	} {
+		l.ns.Exec(t, strings.Fields(cmd)...)
+	}
+	l.must(owner(1), netstate.NewState(
+		netstate.Link{Name: "es1", Type: netstate.Bridge, MAC: "02:16:3e:00:00:01", MTU: 1500, Alias: "edgespan ni " + owner(1).Name},
+		netstate.Port{Link: "es1"}, netstate.Address{Link: "es1", Prefix: "10.16.0.1/24"},
+	))
+	var got []string
+	for _, p := range netinst.HostPrefixes(l.interfaces()) {
+		if strings.HasPrefix(p.Prefix.String(), "10.") {
+			got = append(got, p.String())
+		}
+	}
+	slices.Sort(got)
+	want := []string{
+		"10.8.0.1/32 on lo", "10.9.0.1/24 on eth0", "route 10.10.0.0/16 on eth0", "route 10.11.0.0/16 via 10.9.0.9 on eth0",
+		"route 10.12.0.0/16 via 10.9.0.8 on eth0", "route 10.12.0.0/16 via 10.9.0.9 on eth0", "route 10.13.0.0/16 via fe80::1 on eth0",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	l.must(owner(1), netstate.State{})
 }

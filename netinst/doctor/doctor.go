@@ -35,10 +35,11 @@ type Finding struct {
 type Node struct {
 	Networks []netinst.NetworkInstanceConfig
 	Ports    []netinst.PortStatus
-	Source   string // of the running config; "" where none runs
-	File     string // of --config, "" for none
-	Differs  bool   // the file is not the running config
-	Refused  string // why the newest file was refused
+	Host     []netinst.HostPrefix // the host's own prefixes
+	Source   string               // of the running config; "" where none runs
+	File     string               // of --config, "" for none
+	Differs  bool                 // the file is not the running config
+	Refused  string               // why the newest file was refused
 }
 
 // check is one check: it gives nothing where all is well.
@@ -222,39 +223,27 @@ func inotify(f netstate.Facts, n Node) []Finding {
 
 func subnets(f netstate.Facts, n Node) []Finding {
 	var out []Finding
-	clash := func(ni netinst.NetworkInstanceConfig, with string) {
+	clash := func(ni netinst.NetworkInstanceConfig, level, with string) {
 		out = append(out, Finding{
-			Level: Problem, Text: fmt.Sprintf("subnet %s of network %s overlaps with %s", ni.IPv4.Subnet, name(ni), with),
+			Level: level, Text: fmt.Sprintf("subnet %s of network %s overlaps with %s", ni.IPv4.Subnet, name(ni), with),
 			Fix: fmt.Sprintf("edgespan apply -f FILE # with another networkInstances.%s.ipv4.subnet", ni.UUID),
 		})
 	}
 	for i, ni := range n.Networks {
 		for _, other := range n.Networks[i+1:] {
 			if overlap(ni.IPv4.Subnet, other.IPv4.Subnet) {
-				clash(ni, fmt.Sprintf("%s of network %s", other.IPv4.Subnet, name(other)))
+				clash(ni, Problem, fmt.Sprintf("%s of network %s", other.IPv4.Subnet, name(other)))
 			}
 		}
-		for _, p := range n.Ports {
-			for _, a := range p.Addresses {
-				if overlap(ni.IPv4.Subnet, a) {
-					clash(ni, fmt.Sprintf("address %s of port %s", a, p.Label))
-				}
-			}
+		o := netinst.OverlapWith(ni.IPv4.Subnet, n.Host)
+		if o.Clash != "" {
+			clash(ni, Problem, o.Clash+": it is withdrawn until that is over")
 		}
-		for _, r := range f.Routes {
-			if r.Dst.Bits() > 0 && !port(n.Ports, r) && overlap(ni.IPv4.Subnet, r.Dst) {
-				clash(ni, fmt.Sprintf("route %s by %s", r.Dst, r.Dev))
-			}
+		if o.Hidden != "" {
+			clash(ni, Warning, o.Hidden)
 		}
 	}
 	return out
-}
-
-// port says whether a route is that of a port's own address, which was told already.
-func port(ports []netinst.PortStatus, r netstate.HostRoute) bool {
-	return slices.ContainsFunc(ports, func(p netinst.PortStatus) bool {
-		return string(p.IfName) == r.Dev && slices.ContainsFunc(p.Addresses, func(a netip.Prefix) bool { return a.Masked() == r.Dst })
-	})
 }
 
 func overlap(a, b netip.Prefix) bool { return a.IsValid() && b.IsValid() && a.Overlaps(b) }

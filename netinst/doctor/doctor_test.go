@@ -24,9 +24,6 @@ func healthy() (netstate.Facts, Node) {
 		},
 		Networkd: true, Foreign: map[string]bool{"ManageForeignRoutingPolicyRules": false, "ManageForeignRoutes": false},
 		RPFilter: map[string]int{"all": 0, "eth0": 2, "eth1": 0}, Forward: true,
-		Routes: []netstate.HostRoute{
-			{Dst: netip.MustParsePrefix("0.0.0.0/0"), Dev: "eth0"}, {Dst: netip.MustParsePrefix("192.0.2.0/24"), Dev: "eth0"},
-		},
 		Daemons:  []netstate.Daemon{{PID: 7, Here: true, RunDir: "/run/a"}, {PID: 8, RunDir: "/run/b"}},
 		Iptables: netstate.Iptables{Version: "1.8.9", Mode: "nf_tables", Wait: true, RandomFully: true},
 	}
@@ -83,12 +80,15 @@ func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
 		"forwarding off":      {func(f *netstate.Facts, _ *Node) { f.Forward = false }, "ip-forward", Problem, "ip_forward is off", "sysctl -w net.ipv4.ip_forward=1"},
 		"too few inotify":     {func(f *netstate.Facts, _ *Node) { f.Inotify = 29 }, "inotify", Problem, "max_user_instances is 29: the dnsmasqs of 2 networks", "sysctl -w fs.inotify.max_user_instances=1024"},
 		"two networks":        {func(_ *netstate.Facts, n *Node) { n.Networks[1].IPv4.Subnet = netip.MustParsePrefix("10.1.0.128/25") }, "subnets", Problem, "10.1.0.128/25", n1 + ".ipv4.subnet"},
-		"a port's address": {func(_ *netstate.Facts, n *Node) {
-			n.Ports[1].Addresses = []netip.Prefix{netip.MustParsePrefix("10.2.0.9/24")}
-		}, "subnets", Problem, "address 10.2.0.9/24 of port lte", "ipv4.subnet"},
-		"a route": {func(f *netstate.Facts, _ *Node) {
-			f.Routes = append(f.Routes, netstate.HostRoute{Dst: netip.MustParsePrefix("10.0.0.0/8"), Dev: "wg0"})
-		}, "subnets", Problem, "route 10.0.0.0/8 by wg0", "ipv4.subnet"},
+		"an address": {func(_ *netstate.Facts, n *Node) {
+			n.Host = []netinst.HostPrefix{{Prefix: netip.MustParsePrefix("10.2.0.9/24"), Link: "eth1", Address: true}}
+		}, "subnets", Problem, "overlaps with 10.2.0.9/24 on eth1: it is withdrawn", "ipv4.subnet"},
+		"a connected route": {func(_ *netstate.Facts, n *Node) {
+			n.Host = []netinst.HostPrefix{{Prefix: netip.MustParsePrefix("10.1.0.0/16"), Link: "br0"}}
+		}, "subnets", Problem, "overlaps with route 10.1.0.0/16 on br0", "ipv4.subnet"},
+		"a route by a gateway": {func(_ *netstate.Facts, n *Node) {
+			n.Host = []netinst.HostPrefix{{Prefix: netip.MustParsePrefix("10.1.0.0/16"), Link: "eth0", Via: netip.MustParseAddr("192.0.2.1")}}
+		}, "subnets", Warning, "overlaps with route 10.1.0.0/16 via 192.0.2.1 on eth0", "ipv4.subnet"},
 		"two daemons":               {func(f *netstate.Facts, _ *Node) { f.Daemons[1].Here = true }, "daemons", Problem, "7 and 8", "kill 8"},
 		"one run folder":            {func(f *netstate.Facts, _ *Node) { f.Daemons[1].RunDir = "/run/a" }, "daemons", Problem, "share one run folder", "--run-dir"},
 		"another config":            {func(_ *netstate.Facts, n *Node) { n.Differs, n.Source = true, "apply" }, "config", Problem, "came from apply", "edgespan apply -f /etc/edgespan/node.yaml"},

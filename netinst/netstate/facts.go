@@ -13,7 +13,6 @@ type Facts struct {
 	RPFilter  map[string]int  // by interface, "all" included
 	Forward   bool            // net.ipv4.ip_forward
 	Inotify   int             // fs.inotify.max_user_instances: each dnsmasq takes one; 0: not known
-	Routes    []HostRoute     // of the main table
 	Daemons   []Daemon
 	Iptables  Iptables // the zero value where nobody asked
 	Unknown   []string
@@ -36,10 +35,12 @@ type Listener struct {
 	Ours  bool   // a dnsmasq of ours
 }
 
-// HostRoute is an IPv4 route of the main table.
+// HostRoute is an IPv4 route of the main table. Via is invalid for a connected one, whose
+// destinations are neighbours on the link.
 type HostRoute struct {
 	Dst netip.Prefix
 	Dev string
+	Via netip.Addr
 }
 
 // Daemon is a process that is an edgespan node.

@@ -4,12 +4,23 @@ import "net/netip"
 
 // Interface is a foreign interface of the host as the kernel shows it.
 type Interface struct {
-	Name      string
-	Up        bool // administratively up with carrier
-	MTU       int
-	Addresses []netip.Prefix
-	Gateways  []netip.Addr // of default routes through it in the main table
+	Name string
+	Up   bool // administratively up with carrier
+	MTU  int
+	// PointToPoint: it has no neighbours to ask by ARP, only another end (IFF_POINTOPOINT, IFF_NOARP).
+	PointToPoint bool
+	Addresses    []netip.Prefix
+	Gateways     []netip.Addr // of default routes through it in the main table
+	// Routes are the IPv4 unicast routes through it in the main table, default routes left
+	// out: at most MaxHostRoutes of all interfaces, those without a gateway first.
+	Routes []HostRoute
 }
+
+// Loopback is the loopback interface. It is listed for its addresses; it is never a port.
+const Loopback = "lo"
+
+// MaxHostRoutes bounds the routes of all Interfaces together: a router has a million.
+const MaxHostRoutes = 4096
 
 // HostEvent is what a host watcher tells: always whole values, never deltas, so
 // that a lost event costs nothing once the next one comes.

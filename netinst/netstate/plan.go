@@ -198,17 +198,21 @@ func Diff(have, want State) Plan {
 	return append(inOrder(append(makes, first...)), inOrder(append(breaks, rest...))...)
 }
 
-// removals take away what is not wanted: links of others among the makes, all else
-// after them.
+// removals take away what is not wanted: links of others among the makes, what leaves a
+// subnet that is withdrawn before them, all else after them.
 func removals(have, want State, early map[ID]bool) (first, rest []step) {
 	var chains, links []Item
+	atOnce := withdraws(have, want)
 	for _, id := range have.IDs() {
 		if want[id] != nil || early[id] {
 			continue
 		}
 		it := Item{nil, have[id]}
 		p, port := have[id].(Port)
+		at := slices.Index(leaving, id.Kind)
 		switch {
+		case atOnce && at >= 0:
+			first = append(first, step{Op{Remove, id.Kind, []Item{it}}, withdrawn(at)})
 		case id.Kind == KindChain:
 			chains = append(chains, it)
 		case id.Kind == KindLink:

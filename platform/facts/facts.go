@@ -55,7 +55,6 @@ func (r Reader) Read(ctx context.Context) (netstate.Facts, error) {
 		{"rp_filter", r.rpFilter},
 		{"ip_forward", r.forward},
 		{"inotify limit", r.inotify},
-		{"routes", r.routes},
 	} {
 		if err := ctx.Err(); err != nil {
 			return f, err
@@ -252,32 +251,6 @@ func (r Reader) forward(f *netstate.Facts) error {
 func (r Reader) inotify(f *netstate.Facts) (err error) {
 	f.Inotify, err = number(r.at("proc/sys/fs/inotify/max_user_instances"))
 	return err
-}
-
-// routes reads the main table as /proc/net/route has it.
-func (r Reader) routes(f *netstate.Facts) error {
-	lines, err := readLines(r.at("proc/net/route"))
-	if err != nil {
-		return err
-	}
-	for _, fields := range lines[min(1, len(lines)):] {
-		if len(fields) < 8 {
-			continue
-		}
-		dst, _, err := socketAddress(fields[1] + ":0")
-		mask, _, err2 := socketAddress(fields[7] + ":0")
-		if err != nil || err2 != nil {
-			return fmt.Errorf("route %q", strings.Join(fields, " "))
-		}
-		bits := 0
-		for _, b := range mask.AsSlice() {
-			for ; b&0x80 != 0; b <<= 1 {
-				bits++
-			}
-		}
-		f.Routes = append(f.Routes, netstate.HostRoute{Dst: netip.PrefixFrom(dst, bits), Dev: fields[0]})
-	}
-	return nil
 }
 
 func (r Reader) pids() []string {

@@ -45,7 +45,6 @@ func machine() map[string]string {
 		"proc/net/udp":                              sockets + " 1: 0100010A:0035 00000000:0000 07 0:0 0:0 0 0 0 77 2 0\n 2: 00000000:0044 00000000:0000 07 0:0 0:0 0 0 0 78 2 0\n",
 		"proc/net/tcp":                              sockets + " 1: 00000000:0035 00000000:0000 0A 0:0 0:0 0 0 0 79 2 0\n 2: 0100007F:0035 0100007F:9999 01 0:0 0:0 0 0 0 80 2 0\n",
 		"proc/net/udp6":                             sockets + " 1: 00000000000000000000000000000000:0035 0:0000 07 0:0 0:0 0 0 0 81 2 0\n",
-		"proc/net/route":                            "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\neth0 00000000 010200C0 0003 0 0 0 00000000 0 0 0\neth0 000200C0 00000000 0001 0 0 0 00FFFFFF 0 0 0\n",
 		"proc/sys/net/ipv4/ip_forward":              "1\n",
 		"proc/sys/fs/inotify/max_user_instances":    "128\n",
 		"proc/sys/net/ipv4/conf/all/rp_filter":      "0\n",
@@ -89,9 +88,6 @@ func TestWhatAMachineTells(t *testing.T) {
 		},
 		Networkd: true, Foreign: map[string]bool{"ManageForeignRoutes": false, "ManageForeignRoutingPolicyRules": false},
 		RPFilter: map[string]int{"all": 0, "eth0": 2}, Forward: true, Inotify: 128,
-		Routes: []netstate.HostRoute{
-			{Dst: netip.MustParsePrefix("0.0.0.0/0"), Dev: "eth0"}, {Dst: netip.MustParsePrefix("192.0.2.0/24"), Dev: "eth0"},
-		},
 		Daemons:  []netstate.Daemon{{PID: 11, RunDir: "/run/x", Here: true}, {PID: 12, RunDir: "/run/y"}},
 		Iptables: iptables,
 	}
@@ -103,11 +99,10 @@ func TestWhatAMachineTells(t *testing.T) {
 func TestWhatCanNotBeReadIsNamed(t *testing.T) {
 	m := machine()
 	delete(m, "proc/net/udp")
-	delete(m, "proc/net/route")
 	delete(m, "lib/modules/6.1/modules.builtin")
 	delete(m, "lib/modules/6.1/modules.dep")
 	got, err := Reader{Root: tree(t, m)}.Read(context.Background())
-	if err != nil || len(got.Unknown) != 2 || !strings.HasPrefix(got.Unknown[0], "listeners on port 53: ") || !strings.HasPrefix(got.Unknown[1], "routes: ") {
+	if err != nil || len(got.Unknown) != 1 || !strings.HasPrefix(got.Unknown[0], "listeners on port 53: ") {
 		t.Errorf("%v, unknown %q", err, got.Unknown)
 	}
 	if v, known := got.Features["veth"]; known || !got.Features["nf_tables"] {

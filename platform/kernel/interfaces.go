@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Interfaces lists the foreign interfaces by name: all but lo and links of ours.
+// Interfaces lists the foreign interfaces by name: all but links of ours.
 func (k *Kernel) Interfaces() ([]netstate.Interface, error) {
 	links, err := retry(k.h.LinkList)
 	if err != nil {
@@ -28,16 +28,20 @@ func (k *Kernel) Interfaces() ([]netstate.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}
-	gateways := gatewaysByLink(routes)
+	gateways, others := gatewaysByLink(routes), routesByLink(routes)
 	list := []netstate.Interface{} // never nil: nil means unchanged
 	for _, l := range links {
 		a := l.Attrs()
-		if _, ours := linkOwner(a.Name, a.Alias); ours || !isForeign(a.Name) {
+		if _, ours := linkOwner(a.Name, a.Alias); ours || !isForeign(a.Name) && a.Name != netstate.Loopback {
 			continue
 		}
 		i := netstate.Interface{
 			Name: a.Name, MTU: a.MTU, Gateways: gateways[a.Index],
-			Up: a.Flags&net.FlagUp != 0 && a.RawFlags&unix.IFF_LOWER_UP != 0,
+			Up:           a.Flags&net.FlagUp != 0 && a.RawFlags&unix.IFF_LOWER_UP != 0,
+			PointToPoint: a.RawFlags&(unix.IFF_POINTOPOINT|unix.IFF_NOARP) != 0,
+		}
+		for _, r := range others[a.Index] {
+			i.Routes = append(i.Routes, netstate.HostRoute{Dst: r.dst, Dev: a.Name, Via: r.gw})
 		}
 		for _, ad := range addrs {
 			if p, ok := prefix(ad.IPNet); ok && ad.LinkIndex == a.Index {
@@ -73,6 +77,34 @@ func gatewaysByLink(routes []route) map[int][]netip.Addr {
 		for _, hop := range r.more {
 			put(hop.oif, hop.gw)
 		}
+	}
+	return by
+}
+
+// routesByLink is the IPv4 unicast routes by link index, default routes left out, at most
+// netstate.MaxHostRoutes: those without a gateway first, of which a host has few.
+func routesByLink(routes []route) map[int][]route {
+	var found []route
+	for _, r := range routes {
+		if r.family != unix.AF_INET || r.kind != unix.RTN_UNICAST || r.dst.Bits() == 0 {
+			continue
+		}
+		for _, hop := range r.more {
+			found = append(found, route{dst: r.dst, gw: hop.gw, oif: hop.oif})
+		}
+		if len(r.more) == 0 {
+			found = append(found, route{dst: r.dst, gw: r.gw, oif: r.oif})
+		}
+	}
+	slices.SortFunc(found, func(a, b route) int {
+		if a.gw.IsValid() != b.gw.IsValid() {
+			return a.gw.Compare(b.gw) // the zero address is less than any
+		}
+		return cmp.Or(a.dst.Addr().Compare(b.dst.Addr()), cmp.Compare(a.dst.Bits(), b.dst.Bits()), cmp.Compare(a.oif, b.oif), a.gw.Compare(b.gw))
+	})
+	by := map[int][]route{}
+	for _, r := range found[:min(len(found), netstate.MaxHostRoutes)] {
+		by[r.oif] = append(by[r.oif], r)
 	}
 	return by
 }

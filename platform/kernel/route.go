@@ -16,7 +16,7 @@ import (
 type route struct {
 	family, table, protocol, kind int
 	dst                           netip.Prefix
-	gw, src                       netip.Addr
+	gw, src                       netip.Addr // gw may be an IPv6 address (RFC 5549)
 	oif, metric                   int
 	more                          []nexthop // of a multipath route
 }
@@ -85,6 +85,10 @@ func parseRoute(m []byte) (route, error) {
 			r.table = int(u32(a.Value))
 		case unix.RTA_MULTIPATH:
 			r.more = parseNexthops(a.Value)
+		case unix.RTA_VIA: // a family, then an address of it
+			if len(a.Value) > 2 {
+				r.gw = addr(a.Value[2:])
+			}
 		}
 	}
 	return r, nil

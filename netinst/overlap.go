@@ -1,0 +1,171 @@
+package netinst
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"edgespan/netinst/netstate"
+)
+
+// HostPrefix is an IPv4 prefix that belongs to the host itself: an address of a foreign
+// interface with its prefix length, or a route of the main table.
+type HostPrefix struct {
+	Prefix  netip.Prefix // of an address with its host bits
+	Link    string
+	Address bool
+	Via     netip.Addr // of a route by a gateway
+	// Wide: a connected route on a link without neighbours, as 10.0.0.0/8 into a VPN.
+	Wide bool
+}
+
+func (p HostPrefix) String() string {
+	switch {
+	case p.Address:
+		return fmt.Sprintf("%s on %s", p.Prefix, p.Link)
+	case p.Via.IsValid():
+		return fmt.Sprintf("route %s via %s on %s", p.Prefix, p.Via, p.Link)
+	}
+	return fmt.Sprintf("route %s on %s", p.Prefix, p.Link)
+}
+
+// HostPrefixes lists what a subnet may overlap. Left out are what no network can have
+// (loopback, link-local), what stands for the whole world (a default route, also one in
+// halves, as VPNs add them), and the connected route that an address brings with it.
+func HostPrefixes(seen []netstate.Interface) []HostPrefix {
+	var out []HostPrefix
+	for _, i := range seen {
+		own := map[netip.Prefix]bool{}
+		for _, a := range i.Addresses {
+			if a.Addr().Is4() && !a.Addr().IsLoopback() && !a.Addr().IsLinkLocalUnicast() {
+				own[a.Masked()] = true
+				if a.Bits() < minSubnetBits { // the whole world, by mistake: the address itself is the host's all the same
+					a = netip.PrefixFrom(a.Addr(), a.Addr().BitLen())
+				}
+				out = append(out, HostPrefix{Prefix: a, Link: i.Name, Address: true})
+			}
+		}
+		for _, r := range i.Routes {
+			direct := !r.Via.IsValid()
+			if direct && own[r.Dst] || r.Dst.Bits() < minSubnetBits || r.Dst.Addr().IsLinkLocalUnicast() || r.Dst.Addr().IsLoopback() {
+				continue
+			}
+			out = append(out, HostPrefix{Prefix: r.Dst, Link: i.Name, Via: r.Via, Wide: direct && i.PointToPoint})
+		}
+	}
+	return out
+}
+
+// minSubnetBits is the length of the largest subnet that a network may have (docs/configuration.md).
+const minSubnetBits = 8
+
+// SubnetOverlap is what the host has in the subnet of one network.
+type SubnetOverlap struct {
+	Subnet netip.Prefix // that was compared; invalid for a network without one
+	// Clash names addresses and connected routes of the host that overlap the subnet: while
+	// there are any, an address has two owners. "" for none.
+	Clash string
+	// Hidden names routes by a gateway that the subnet takes a part of. "" for none.
+	Hidden string
+}
+
+// withdrawn is why a network with this overlap is not on the host, "" if it may be.
+func (o SubnetOverlap) withdrawn() string {
+	if o.Clash == "" {
+		return ""
+	}
+	return fmt.Sprintf("subnet %s overlaps %s", o.Subnet, o.Clash)
+}
+
+// warning is what the network works in spite of.
+func (o SubnetOverlap) warning() string {
+	if o.Hidden == "" {
+		return ""
+	}
+	return fmt.Sprintf("subnet %s hides a part of %s", o.Subnet, o.Hidden)
+}
+
+// mostNamed is how many prefixes a SubnetOverlap names; the rest is a number.
+const mostNamed = 4
+
+// OverlapWith compares a subnet with what the host has. A connected route is a clash, for
+// its destinations are neighbours of the host; one on a link without neighbours, wider than
+// the subnet, leads to the rest of its destinations as before, as a route by a gateway does.
+func OverlapWith(subnet netip.Prefix, host []HostPrefix) SubnetOverlap {
+	o := SubnetOverlap{Subnet: subnet}
+	if !subnet.IsValid() {
+		return o
+	}
+	var clash, hidden []HostPrefix
+	for _, p := range host {
+		if !p.Prefix.Overlaps(subnet) {
+			continue
+		}
+		if p.Via.IsValid() || p.Wide && p.Prefix.Bits() < subnet.Bits() {
+			hidden = append(hidden, p)
+		} else {
+			clash = append(clash, p)
+		}
+	}
+	if len(clash) > 0 {
+		o.Clash = listed(clash)
+	}
+	if len(hidden) > 0 {
+		o.Hidden = listed(hidden)
+	}
+	return o
+}
+
+func listed(ps []HostPrefix) string {
+	slices.SortFunc(ps, func(a, b HostPrefix) int {
+		switch {
+		case a.Address && !b.Address:
+			return -1
+		case b.Address && !a.Address:
+			return 1
+		}
+		return strings.Compare(a.String(), b.String())
+	})
+	var names []string
+	for _, p := range ps[:min(len(ps), mostNamed)] {
+		names = append(names, p.String())
+	}
+	s := strings.Join(names, ", ")
+	if more := len(ps) - mostNamed; more > 0 {
+		s += fmt.Sprintf(" and %d more", more)
+	}
+	return s
+}
+
+// OverlapsOf compares many subnets, in their order. What the host has is looked through once
+// for each prefix length, so that hundreds of networks and of interfaces take milliseconds.
+func OverlapsOf(subnets []netip.Prefix, host []HostPrefix) []SubnetOverlap {
+	wide := map[netip.Prefix][]HostPrefix{} // by the prefix itself
+	sorted := slices.Clone(host)
+	slices.SortFunc(sorted, func(a, b HostPrefix) int { return a.Prefix.Masked().Addr().Compare(b.Prefix.Masked().Addr()) })
+	for _, p := range sorted {
+		wide[p.Prefix.Masked()] = append(wide[p.Prefix.Masked()], p)
+	}
+	out := make([]SubnetOverlap, len(subnets))
+	for i, s := range subnets {
+		var near []HostPrefix
+		for bits := range max(s.Bits(), 0) { // those that contain it
+			above, _ := s.Addr().Prefix(bits)
+			near = append(near, wide[above]...)
+		}
+		if s.IsValid() { // those that begin in it
+			from, _ := slices.BinarySearchFunc(sorted, s.Addr(), func(p HostPrefix, a netip.Addr) int { return p.Prefix.Masked().Addr().Compare(a) })
+			for _, p := range sorted[from:] {
+				if !s.Contains(p.Prefix.Masked().Addr()) {
+					break
+				}
+				if p.Prefix.Bits() >= s.Bits() { // else it was found above
+					near = append(near, p)
+				}
+			}
+		}
+		out[i] = OverlapWith(s, near)
+	}
+	return out
+}
