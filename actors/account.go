@@ -21,7 +21,11 @@ type Trouble struct {
 // ground, came to: one for each change, none for a failure that goes on.
 func (d *deps) tellAccount(object, name string, a netinst.Account) {
 	log := d.log.With(zap.String("object", object))
-	if len(a.Repaired) > 0 {
+	if a.Contest != "" && !a.Contested {
+		log.Warn("others keep changing what is ours; from now on repairs are counted, and made ever more seldom", zap.String("count", a.Contest))
+		d.tell(event(httpapi.EventContested, object, name, a.Contest))
+	}
+	if len(a.Repaired) > 0 && !a.Contested {
 		log.Info("repaired what others had changed", zap.Strings("objects", a.Repaired))
 		d.tell(event(httpapi.EventRepaired, object, name, strings.Join(a.Repaired, ", ")))
 	}

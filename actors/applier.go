@@ -44,6 +44,8 @@ type (
 		had      netstate.State     // before it
 		err      string
 		done     []netstate.Op // what took effect
+		began    time.Time
+		looked   time.Time // when the last look at the host began
 	}
 )
 
@@ -70,6 +72,8 @@ func (a *applier) Receive(c actor.Context) {
 // apply observes, plans, does each op, and observes again what it touched: an op
 // that says it succeeded and did not is a failure too (docs/architecture.md, law 11).
 func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult {
+	began := time.Now()
+	looked := began
 	have, err := a.observe(r.full)
 	if err != nil {
 		return applyResult{seq: r.seq, err: err.Error()}
@@ -84,7 +88,7 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	a.judged = true
 	if len(plan) == 0 {
 		a.forget(judge, r.forget)()
-		return applyResult{seq: r.seq, failures: a.test(r.want), drift: drift, had: have}
+		return applyResult{seq: r.seq, failures: a.test(r.want), drift: drift, had: have, began: began, looked: looked}
 	}
 	run := netstate.NewRun(plan)
 	var done []netstate.Op
@@ -107,13 +111,14 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	}
 	failures := run.Failures()
 	if len(failures) == 0 {
+		looked = time.Now()
 		failures = a.verify(r.want) // while the flows are walked through, which takes as long
 	}
 	if len(failures) == 0 {
 		failures = a.test(r.want)
 	}
 	forgotten()
-	return applyResult{seq: r.seq, failures: failures, drift: drift, had: have, done: done}
+	return applyResult{seq: r.seq, failures: failures, drift: drift, had: have, done: done, began: began, looked: looked}
 }
 
 func (a *applier) observe(full bool) (netstate.State, error) {

@@ -42,7 +42,8 @@ type bridge struct {
 	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
 	ports    *pubsub.Subscription[netinst.PortStatus]
 	overlap  *pubsub.Subscription[netinst.SubnetOverlap]
-	host     *pubsub.Subscription[HostChange]
+	host     *pubsub.Subscription[HostChange] // of the network's number
+	world    *pubsub.Subscription[HostChange] // of every network
 	takenUp  *pubsub.Subscription[uint64]
 
 	networkPub *pubsub.Publisher[netinst.NetworkInstanceStatus]
@@ -59,7 +60,7 @@ type bridge struct {
 	name    string // as people call the network
 
 	known    bool // adaptersKnown was told
-	replayed bool // host-changed was: what comes now is new
+	replayed int  // subscriptions of host-changed that were: what comes now is new
 }
 
 // newBridge makes the bridge manager of one network: its uuid is its only
@@ -83,7 +84,7 @@ func (b *bridge) Receive(c actor.Context) {
 	case opStarted:
 		b.step(c, netinst.OpStarted{Seq: msg.seq, Op: msg.op, At: msg.at})
 	case applyResult:
-		b.step(c, netinst.Applied{Seq: msg.seq, Failures: msg.failures, Drift: msg.drift, Had: msg.had, Err: msg.err, Done: msg.done, At: time.Now()})
+		b.step(c, netinst.Applied{Seq: msg.seq, Failures: msg.failures, Drift: msg.drift, Had: msg.had, Err: msg.err, Done: msg.done, Began: msg.began, Looked: msg.looked, At: time.Now()})
 	case netinst.Event:
 		b.step(c, msg)
 	}
@@ -117,8 +118,8 @@ func (b *bridge) started(c actor.Context) {
 	b.ports = t.PortStatus.Subscribe(pubsub.Selector{}, wake)
 	b.overlap = t.SubnetOverlap.Subscribe(own, wake)
 	b.takenUp = t.AppTakenUp.Subscribe(pubsub.Selector{}, wake)
-	n := strconv.Itoa(number)
-	b.host = t.HostChanged.Subscribe(pubsub.Selector{Match: func(_, k string) bool { return k == n || k == NamespacesKey }}, wake)
+	b.host = t.HostChanged.Subscribe(pubsub.Selector{Scope: strconv.Itoa(number)}, wake)
+	b.world = t.HostChanged.Subscribe(pubsub.Selector{}, wake)
 	b.drain(c)
 	// Statuses of an earlier manager that answer no config any more: they go after the
 	// first reconcile, since until then the adapter may be on the host. The configs were
@@ -152,6 +153,7 @@ func (b *bridge) stop() {
 	b.ports.Close()
 	b.overlap.Close()
 	b.host.Close()
+	b.world.Close()
 	b.takenUp.Close()
 }
 
@@ -191,16 +193,7 @@ func (b *bridge) drain(c actor.Context) {
 		b.takenUp.Close()
 		b.step(c, netinst.AdaptersKnown{})
 	}
-	for _, ch := range b.host.Drain() {
-		switch ch.Kind {
-		case pubsub.Synchronized:
-			b.replayed = true
-		case pubsub.Created, pubsub.Modified:
-			if b.replayed { // what happened before we came is observed anyway
-				b.hostChanged(c, ch)
-			}
-		}
-	}
+	b.drainHost(c)
 	for _, ch := range sources {
 		if (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && ch.New.Valid {
 			b.step(c, netinst.Claimed{})
@@ -208,16 +201,43 @@ func (b *bridge) drain(c actor.Context) {
 	}
 }
 
+// drainHost tells what happened on the host. What happened before we came is observed anyway.
+func (b *bridge) drainHost(c actor.Context) {
+	for _, sub := range []*pubsub.Subscription[HostChange]{b.host, b.world} {
+		for _, ch := range sub.Drain() {
+			switch ch.Kind {
+			case pubsub.Synchronized:
+				b.replayed++
+			case pubsub.Created, pubsub.Modified:
+				if b.replayed == 2 {
+					b.hostChanged(c, ch)
+				}
+			}
+		}
+	}
+}
+
 func (b *bridge) hostChanged(c actor.Context, ch pubsub.Change[HostChange]) {
+	now := time.Now()
 	if ch.New.Touched != ch.Old.Touched {
-		b.step(c, netinst.HostTouched{Namespaces: ch.Key == NamespacesKey})
+		e := netinst.HostTouched{Namespaces: ch.Key == NamespacesKey, At: ch.New.At}
+		if ch.Key != NetworkKey && !e.Namespaces {
+			e.What = ch.Key
+		}
+		b.step(c, e)
 	}
 	if ch.New.Underlay != ch.Old.Underlay {
-		b.step(c, netinst.HostTouched{Underlay: true})
+		b.step(c, netinst.HostTouched{Underlay: true, At: now})
+	}
+	if ch.New.Lost != ch.Old.Lost {
+		b.step(c, netinst.HostTouched{What: netinst.TouchLost, At: now})
+	}
+	if ch.New.Asked != ch.Old.Asked {
+		b.step(c, netinst.HostTouched{What: netinst.TouchAsked, At: now})
 	}
 	if ch.New.Ended != ch.Old.Ended {
 		b.log.Warn("a process of the network has ended by itself")
-		b.step(c, netinst.ProcessEnded{At: time.Now()})
+		b.step(c, netinst.ProcessEnded{At: now})
 	}
 }
 

@@ -80,26 +80,26 @@ func TestATunnelComesAndGoesWithItsUnderlay(t *testing.T) {
 		is(time.Second, "Present; bridge Present; tunnel WaitingForDependencies the local address fd00::1 is on no interface of the host"+noMember)
 		r.host.Done()
 		at(underlay)
-		is(200*time.Millisecond, "Present; bridge Present; tunnel WaitingForDependencies no route leads from fd00::1 to the remote address fd00:7::2"+noMember)
+		is(400*time.Millisecond, "Present; bridge Present; tunnel WaitingForDependencies no route leads from fd00::1 to the remote address fd00:7::2"+noMember)
 		at(underlay, gateway)
-		is(200*time.Millisecond, "Present; bridge Present; tunnel Present"+noMember)
+		is(400*time.Millisecond, "Present; bridge Present; tunnel Present"+noMember)
 		if !made() {
 			t.Error("the tunnel is not on the host")
 		}
 		r.host.SetLink("can0", true)
-		is(200*time.Millisecond, "Present; bridge Present; tunnel Present; member Present")
+		is(400*time.Millisecond, "Present; bridge Present; tunnel Present; member Present")
 		at(underlay)
-		is(200*time.Millisecond, "Present; bridge Present; tunnel WaitingForDependencies no route leads from fd00::1 to the remote address fd00:7::2; member Present")
+		is(400*time.Millisecond, "Present; bridge Present; tunnel WaitingForDependencies no route leads from fd00::1 to the remote address fd00:7::2; member Present")
 		if made() {
 			t.Error("the tunnel is on the host")
 		}
 		at(underlay, gateway)
-		is(200*time.Millisecond, "Present; bridge Present; tunnel Present; member Present")
+		is(400*time.Millisecond, "Present; bridge Present; tunnel Present; member Present")
 		if text := r.shown(niID(9)); !strings.Contains(text, `"parts":[{"kind":"bridge","state":"Present"},{"kind":"tunnel","name":"beta","state":"Present"}`) ||
 			!strings.Contains(text, `"remote":"fd00:7::2","to":"beta","vni":256`) {
 			t.Errorf("a person is shown %s", text)
 		}
-		if n, _ := topics.HostChanged.Get("", "1"); n.Underlay > 0 {
+		if n, _ := topics.HostChanged.Get("1", NetworkKey); n.Underlay > 0 {
 			t.Errorf("a network without tunnels was told %d times", n.Underlay)
 		}
 		for _, op := range r.host.Done() {

@@ -106,7 +106,7 @@ func TestDriftIsOnlyToldWhereAConfigSaysSo(t *testing.T) {
 			t.Errorf("on the host is\n%s\nwant\n%s", got, before)
 		}
 		r.drifted(n)
-		r.settle(time.Second)
+		r.settle(2 * time.Second) // the second one waits for its turn
 		r.whole(n, "enforced", broken)
 	})
 }

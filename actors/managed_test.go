@@ -199,13 +199,13 @@ func TestReconcileNowRepairsWhatNobodyToldOf(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(2, 0))
 		r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2))
-		before, _ := r.node.Topics().HostChanged.Get("", "1")
+		before, _ := r.node.Topics().HostChanged.Get("1", NetworkKey)
 		r.node.system.Root.Send(r.node.monitorPID(), touchAll{})
 		r.settle(0)
-		after, _ := r.node.Topics().HostChanged.Get("", "1")
-		other, _ := r.node.Topics().HostChanged.Get("", "2")
-		if after.Touched != before.Touched+1 || other.Touched == 0 {
-			t.Errorf("network 1 was touched %d times, network 2 %d", after.Touched-before.Touched, other.Touched)
+		after, _ := r.node.Topics().HostChanged.Get("1", NetworkKey)
+		other, _ := r.node.Topics().HostChanged.Get("2", NetworkKey)
+		if after.Asked != before.Asked+1 || other.Asked == 0 {
+			t.Errorf("network 1 was asked %d times, network 2 %d", after.Asked-before.Asked, other.Asked)
 		}
 	})
 }

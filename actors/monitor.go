@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -56,7 +57,7 @@ func (m *monitor) Receive(c actor.Context) {
 	case netstate.HostEvent:
 		m.hostEvent(msg)
 	case touchAll:
-		m.touchAll()
+		m.countAll(HostChange{Asked: 1})
 	case ping:
 		c.Send(c.Parent(), pong{"monitor", msg.beat})
 	}
@@ -125,40 +126,51 @@ func (m *monitor) hostEvent(ev netstate.HostEvent) {
 		m.publish()
 		m.comparePrefixes(first)
 	}
+	if ev.At.IsZero() {
+		ev.At = time.Now()
+	}
 	for _, n := range ev.Touched {
-		m.count(strconv.Itoa(n), HostChange{Touched: 1})
+		m.count(strconv.Itoa(n), NetworkKey, HostChange{Touched: 1, At: ev.At})
+	}
+	for _, l := range ev.Links {
+		m.count(strconv.Itoa(l.Number), cmp.Or(l.Name, netinst.TouchPorts), HostChange{Touched: 1, At: ev.At})
 	}
 	for _, n := range ev.Ended {
-		m.count(strconv.Itoa(n), HostChange{Ended: 1})
+		m.count(strconv.Itoa(n), NetworkKey, HostChange{Ended: 1})
 	}
 	if ev.Underlay {
 		for id := range m.tunnels {
 			if n, is := m.d.topics.Numbers.Get("", id); is {
-				m.count(strconv.Itoa(n), HostChange{Underlay: 1})
+				m.count(strconv.Itoa(n), NetworkKey, HostChange{Underlay: 1})
 			}
 		}
 	}
 	if ev.Resync && !first {
-		m.touchAll()
+		m.countAll(HostChange{Lost: 1})
 	}
 	if ev.Namespaces || ev.Resync {
-		m.count(NamespacesKey, HostChange{Touched: 1})
+		m.count("", NamespacesKey, HostChange{Touched: 1, At: ev.At})
 	}
 }
 
-// touchAll has every network looked at.
-func (m *monitor) touchAll() {
+// countAll counts something with every network.
+func (m *monitor) countAll(by HostChange) {
 	for _, e := range m.d.topics.NetworkStatus.All() {
-		m.count(strconv.Itoa(e.Value.Number), HostChange{Touched: 1})
+		m.count(strconv.Itoa(e.Value.Number), NetworkKey, by)
 	}
 }
 
-func (m *monitor) count(key string, by HostChange) {
-	now, _ := m.d.topics.HostChanged.Get("", key)
+func (m *monitor) count(scope, key string, by HostChange) {
+	now, _ := m.d.topics.HostChanged.Get(scope, key)
 	now.Touched += by.Touched
 	now.Ended += by.Ended
 	now.Underlay += by.Underlay
-	if err := m.changed.Publish("", key, now); err != nil {
+	now.Asked += by.Asked
+	now.Lost += by.Lost
+	if !by.At.IsZero() {
+		now.At = by.At
+	}
+	if err := m.changed.Publish(scope, key, now); err != nil {
 		panic(err)
 	}
 }

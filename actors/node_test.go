@@ -205,7 +205,7 @@ func TestAMissingNamespaceIsWaitedForAndAVanishedOneAttachedAgain(t *testing.T) 
 			r.netns("ns1")
 			r.ready(2*time.Second, "app/"+appID(1))
 			r.host.SetNetns("ns1", false)
-			r.settle(50 * time.Millisecond)
+			r.settle(1200 * time.Millisecond) // the second time it waits for its turn
 			if got, _ := r.node.Ready(context.Background(), "app", appID(1)); got.Ready {
 				t.Fatal("the app is ready in a namespace that is gone")
 			}
@@ -221,8 +221,9 @@ func TestDriftIsRepaired(t *testing.T) {
 			if id.Kind == netstate.KindFile || id.Kind == netstate.KindChain {
 				continue
 			}
+			r.settle(time.Minute) // each is the first for long
 			r.host.Break(1, id)
-			r.settle(500 * time.Millisecond)
+			r.settle(0)
 			if r.host.State(1)[id] == nil {
 				t.Errorf("%s was not repaired", id)
 			}

@@ -54,11 +54,14 @@ type Parameter struct {
 	NextTry    time.Time `json:"nextTry,omitzero"`
 }
 
-// HostChange counts what happened to the objects of one network. A reader that
-// missed values in between still sees which count has risen.
+// HostChange counts what happened to the objects of one network, or to the link of one of
+// its adapters. A reader that missed values in between still sees which count has risen.
 type HostChange struct {
-	Touched uint64 // changes
-	Ended   uint64 // processes that ended by themselves
+	Touched uint64    // changes
+	At      time.Time // of the last of them
+	Asked   uint64    // looks that somebody asked for
+	Lost    uint64    // changes that nothing is known of, since events were lost
+	Ended   uint64    // processes that ended by themselves
 	// Underlay counts changes of the host's addresses and routes, for networks with tunnels.
 	Underlay uint64
 }
@@ -82,9 +85,13 @@ const (
 	ownerExec    = "exec"
 )
 
-// NamespacesKey is the key of host-changed under which every bridge manager
-// learns that a network namespace came or went; the other keys are numbers.
-const NamespacesKey = "namespaces"
+// The keys of host-changed that name no adapter's link. Every bridge manager learns under
+// NamespacesKey, in the scope "", that a network namespace came or went; the other scopes
+// are numbers of networks.
+const (
+	NamespacesKey = "namespaces"
+	NetworkKey    = "network"
+)
 
 // Topics is who says what to whom. The table in docs/protocol.md is
 // written from this file.
@@ -101,7 +108,7 @@ type Topics struct {
 	AppTakenUp    *pubsub.Topic[uint64]                        // key app uuid; owner the app network; the boot in which its first configs were published
 	PortStatus    *pubsub.Topic[netinst.PortStatus]            // key label; owner monitor
 	SubnetOverlap *pubsub.Topic[netinst.SubnetOverlap]         // key NI uuid; owner monitor; says which subnet it compared
-	HostChanged   *pubsub.Topic[HostChange]                    // key NI number or NamespacesKey; owner monitor
+	HostChanged   *pubsub.Topic[HostChange]                    // scope NI number, key NetworkKey or a link; NamespacesKey; owner monitor
 	TaskConfig    *pubsub.Topic[TaskConfig]                    // key parameter id; owner config
 	TaskStatus    *pubsub.Topic[task.Status]                   // key parameter id; owner exec
 	TasksSwept    *pubsub.Topic[uint64]                        // key "node"; owner exec; the config up to which removals were done or tried

@@ -101,7 +101,7 @@ func TestAnExternalLinkIsTakenWheneverItIsThere(t *testing.T) {
 		r.host.Done()
 		r.host.SetLink("vm0", false)
 		r.host.SetLink("vm0", true)
-		r.settle(100 * time.Millisecond)
+		r.settle(300 * time.Millisecond)
 		r.ready(time.Second, "app/"+appID(1))
 		if done := strings.Join(r.host.Done(), "\n"); !strings.Contains(done, "add port vm0") {
 			t.Errorf("done: %s", done)

@@ -35,7 +35,7 @@ func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
 	chain := fail(netstate.KindChain, "ipv4 filter ES1-FWD", "chain ipv4 filter ES1-FWD: absent")
 	left := []netstate.Failure{chain, chain}
 	m, _ := stands(t, true)
-	a, ok := look(m.Step(HostTouched{}))
+	a, ok := look(m.Step(HostTouched{At: at(100)}))
 	if !ok || !a.Look {
 		t.Fatalf("a touched host is not looked at: %+v", a)
 	}
@@ -44,18 +44,18 @@ func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
 		t.Errorf("got %q\nwant %q and nothing done", got, want)
 	}
 	// Somebody puts it right: the next look says so.
-	a, _ = look(m.Step(HostTouched{}))
+	a, _ = look(m.Step(HostTouched{At: at(200)}))
 	if got := text(m.Step(Applied{Seq: a.Seq})); !a.Look || !a.Full || !strings.Contains(got, "ni Present") {
 		t.Errorf("put right: look %+v, %q", a, got)
 	}
 	// A guest that has gone is waited for, and drift is left all the same.
 	gone := fail(netstate.KindLink, "es1a1", "network namespace app1 does not exist")
 	gone.Waiting = true
-	a, _ = look(m.Step(HostTouched{}))
+	a, _ = look(m.Step(HostTouched{At: at(300)}))
 	if got := text(m.Step(Applied{Seq: a.Seq, Failures: []netstate.Failure{gone}, Drift: left})); !strings.Contains(got, "drift, left") || !strings.Contains(got, "does not exist") {
 		t.Errorf("beside a guest that has gone: %q", got)
 	}
-	if a, _ = look(m.Step(HostTouched{Namespaces: true})); !a.Look {
+	if a, _ = look(m.Step(HostTouched{Namespaces: true, At: at(400)})); !a.Look {
 		t.Error("a guest that has gone has drift mended")
 	}
 	m.Step(Applied{Seq: a.Seq})
@@ -66,7 +66,7 @@ func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
 		m.Step(Applied{Seq: a.Seq, Failures: []netstate.Failure{chain}})
 	}
 	// What did not stand is made.
-	if a, ok := look(m.Step(HostTouched{})); !ok || a.Look {
+	if a, ok := look(m.Step(HostTouched{At: at(500)})); !ok || a.Look {
 		t.Errorf("after an apply that failed: %+v", a)
 	}
 }

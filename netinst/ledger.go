@@ -21,12 +21,16 @@ type FailedOp struct {
 
 // Account is what one apply came to, for who asks why.
 type Account struct {
-	Changes  int        // ops that took effect
-	Repaired []string   // of them, by their items, those that put back what others changed
-	Failing  []FailedOp // all that is not as wanted, in the order in which it failed
-	Began    []FailedOp // those of Failing that are new, or fail for another reason
-	Ended    []FailedOp // what does not fail any more
-	Retry    time.Time  // when the failing ops are tried again; zero: nothing fails
+	Changes  int      // ops that took effect
+	Repaired []string // of them, by their items, those that put back what others changed
+	// Contest counts the repairs of the last minute where there were many, Contested says
+	// that it was told before: then single repairs are told no more.
+	Contest   string
+	Contested bool
+	Failing   []FailedOp // all that is not as wanted, in the order in which it failed
+	Began     []FailedOp // those of Failing that are new, or fail for another reason
+	Ended     []FailedOp // what does not fail any more
+	Retry     time.Time  // when the failing ops are tried again; zero: nothing fails
 }
 
 // Outcome is the end of one apply as its applier tells it.
@@ -158,5 +162,7 @@ func (m *Manager) book(f *flight, e Applied, out []Effect) []Effect {
 			o.Retry = t.After
 		}
 	}
-	return append([]Effect{Booked{m.ledger.Book(f.desired.State, o)}}, out...)
+	a := m.ledger.Book(f.desired.State, o)
+	m.damping.account(&a)
+	return append([]Effect{Booked{a}}, out...)
 }

@@ -3,6 +3,7 @@ package netinst
 import (
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -58,7 +59,8 @@ type flight struct {
 	refused  map[AdapterKey]string // adapters that got no address
 	inactive bool                  // the network's config lets no adapter connect
 	look     bool                  // drift is told and left
-	mark     string                // wishMark where drift is only observed, else ""
+	full     bool
+	mark     string // wishMark where drift is only observed, else ""
 	desired  Desired
 	op       string
 	opSince  time.Time
@@ -98,6 +100,8 @@ type Manager struct {
 	links    []string // that are listened to
 	backoff  time.Duration
 	waiting  bool // something waits for the world
+	failing  bool // something fails and is tried again after the back-off
+	damping  damping
 	done     bool
 
 	status     NetworkInstanceStatus
@@ -110,7 +114,6 @@ type Manager struct {
 	warning    string // of the last apply's desired state
 	ends       ends
 	parts      []partState
-	routeTok   uint64 // of the look after a change of the host's routes
 	overlap    overlapState
 	ledger     Ledger
 }
@@ -190,21 +193,6 @@ func (m *Manager) Step(e Event) []Effect {
 	return nil
 }
 
-// touched has the network looked at, if what was touched may be of interest to it.
-func (m *Manager) touched(e HostTouched) []Effect {
-	switch {
-	case e.Namespaces && !m.waiting:
-		return nil
-	case e.Underlay && (m.config.Type != Switch || len(m.config.Tunnels) == 0 || m.routeTok != 0):
-		return nil
-	case e.Underlay:
-		m.token++
-		m.routeTok = m.token
-		return []Effect{Timer{m.routeTok, routeRest, false}}
-	}
-	return m.change()
-}
-
 // change notes that the wish changed and applies it as soon as that is possible.
 func (m *Manager) change() []Effect {
 	m.dirty = true
@@ -217,7 +205,11 @@ func (m *Manager) adapterChanged(c AppAdapterConfig) []Effect {
 		a = &adapterState{}
 		m.adapters[c.Key()] = a
 	}
+	resent := reflect.DeepEqual(a.config, c) && !a.gone
 	a.config, a.gone = c, false
+	if resent && m.failing && (m.retryTok != 0 || m.flight != nil) {
+		return nil // the retry answers it
+	}
 	return m.change()
 }
 
@@ -261,7 +253,7 @@ func (m *Manager) next() []Effect {
 	m.flight = f
 	var out []Effect
 	eff := Apply{Seq: f.seq, Full: m.full}
-	m.full = false
+	f.full, m.full = m.full, false
 	f.versions = make(map[AdapterKey]AppAdapterConfig, len(m.adapters))
 	for k, a := range m.adapters {
 		f.versions[k] = a.config

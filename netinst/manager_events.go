@@ -36,7 +36,11 @@ type (
 	// HostTouched says that something of ours changed on the host, or, with
 	// Namespaces alone, that a network namespace came or went, or, with Underlay alone,
 	// that the host's addresses or routes may have changed.
-	HostTouched struct{ Namespaces, Underlay bool }
+	HostTouched struct {
+		Namespaces, Underlay bool
+		What                 string    // the link of an adapter by name, or one of the Touch constants
+		At                   time.Time // when it was heard of
+	}
 	// ProcessEnded says that a process of the network has ended by itself.
 	ProcessEnded struct{ At time.Time }
 	// ApplierReady announces an applier that has just started and does nothing.
@@ -57,7 +61,9 @@ type (
 		Had      netstate.State
 		Err      string
 		Done     []netstate.Op // what took effect
-		At       time.Time
+		// Began is when the apply began, Looked when its last look at the host did: what
+		// happened before was seen.
+		Began, Looked, At time.Time
 	}
 	// TimerDue is the end of a Timer.
 	TimerDue struct {

@@ -26,10 +26,12 @@ func (m *Manager) applied(e Applied) []Effect {
 		return append(m.listen(f), m.removed(f, e.Failures)...)
 	}
 
+	m.applyEnded(f, e)
+	contest := m.tellContest()
 	rest, partWaits, partFailed := m.partsApplied(f, e.Failures, e.Had)
 	mine, byAdapter, waits := m.sort(f, rest)
 	waits = waits || partWaits
-	out := m.listen(f)
+	out := append(m.listen(f), contest...)
 	for _, k := range m.keys() {
 		fs := byAdapter[k]
 		if m.adapters[k].lease.Number == 0 {
@@ -61,7 +63,8 @@ func (m *Manager) applied(e Applied) []Effect {
 	if !failed && len(mine) == 0 {
 		out = append(out, m.stands(f)...)
 	}
-	return append(append(out, m.after(failed, waits || len(mine) > 0)...), m.checkLater()...)
+	out = append(append(out, m.after(failed, waits || len(mine) > 0)...), m.checkLater()...)
+	return append(out, m.lookAtTouched(e.At)...)
 }
 
 // after is what comes after an apply: a retry where something failed or waits, else the next.
@@ -70,10 +73,11 @@ func (m *Manager) after(failed, waits bool) []Effect {
 	case failed:
 		return m.retryOr(m.grow())
 	case waits:
+		m.failing = false
 		m.backoff = min(m.peekBackoff(), waitRetry)
 		return m.retryOr(m.backoff)
 	}
-	m.backoff = 0
+	m.backoff, m.failing = 0, false
 	m.retryTok = 0
 	return m.next()
 }
@@ -293,7 +297,7 @@ func (m *Manager) peekBackoff() time.Duration {
 }
 
 func (m *Manager) grow() time.Duration {
-	m.backoff = m.peekBackoff()
+	m.backoff, m.failing = m.peekBackoff(), true
 	return m.backoff
 }
 
@@ -319,12 +323,17 @@ func (m *Manager) timer(e TimerDue) []Effect {
 	case m.checkTok:
 		m.checkTok = 0
 		m.full = true
+		if m.failing && m.retryTok != 0 { // the retry looks at all, within retryMax
+			return nil
+		}
 		return m.change()
 	case m.ends.restTok:
 		return m.change()
-	case m.routeTok:
-		m.routeTok = 0
-		return m.change()
+	case m.damping.tok:
+		m.damping.tok = 0
+		return m.lookAtTouched(e.At)
+	case m.damping.tellTok:
+		return m.contestOver(e.At)
 	case m.slowTok:
 		return m.slow(e.At)
 	case m.seenTok:
@@ -359,7 +368,7 @@ func (m *Manager) slow(now time.Time) []Effect {
 
 // show publishes the network's status if it says something new.
 func (m *Manager) show(state NIState, why string) []Effect {
-	warnings := slices.DeleteFunc([]string{m.warning, m.partsWarning()}, func(s string) bool { return s == "" })
+	warnings := slices.DeleteFunc([]string{m.warning, m.partsWarning(), m.damping.text()}, func(s string) bool { return s == "" })
 	s := NetworkInstanceStatus{
 		UUID: m.config.UUID, DisplayName: m.config.DisplayName, State: state, Bridge: BridgeName(m.owner.Number),
 		Number: m.owner.Number, Generation: m.appliedGen, PortsMeant: m.appliedFor, Port: m.port, Error: why, Warning: strings.Join(warnings, "; "), Parts: m.partStatuses(state, why),

@@ -90,6 +90,7 @@ const (
 	EventFailed    = "failed"    // an op failed, or fails for another reason now
 	EventRecovered = "recovered" // what failed does not any more
 	EventRepaired  = "repaired"  // others had changed what is ours
+	EventContested = "contested" // others change it again and again: from now on repairs are counted
 	EventProcess   = "process"   // a process of ours had died
 	EventPort      = "port"      // a port came, went or changed
 	EventConfig    = "config"    // a config was published or refused

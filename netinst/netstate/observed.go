@@ -1,6 +1,9 @@
 package netstate
 
-import "net/netip"
+import (
+	"net/netip"
+	"time"
+)
 
 // Interface is a foreign interface of the host as the kernel shows it.
 type Interface struct {
@@ -28,7 +31,16 @@ type HostEvent struct {
 	Resync     bool        // first event, or events were lost: everything may have changed
 	Interfaces []Interface // every foreign interface by name; nil when unchanged
 	Touched    []int       // network instance numbers one of whose objects changed
+	Links      []LinkTouch // links of adapters that changed, and links of others in bridges of ours
 	Namespaces bool        // a network namespace or a foreign link appeared or went
 	Underlay   bool        // an address of the host, or a route of its own tables, may have come or gone
 	Ended      []int       // network instance numbers one of whose processes ended by itself
+	At         time.Time   // when the last of it was heard of; zero: now
+}
+
+// LinkTouch is a change of what we own of one adapter's link, Name "" of a link of others in
+// the network's bridge. The link's carrier is the app's and no change.
+type LinkTouch struct {
+	Number int // of the network instance
+	Name   string
 }

@@ -41,6 +41,7 @@ type Host struct {
 	violation []string
 	links     map[string]bool // foreign links that ports may be of
 	vanished  map[string]bool // links that went with their namespace: no op knew
+	echo      bool
 }
 
 // New is a host with nothing on it.
@@ -53,6 +54,14 @@ func (h *Host) SetFault(f func(netstate.Owner, netstate.Op) *Fault) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.fault = f
+}
+
+// SetEcho has each op tell the watchers of what it does, those that fail too, as a kernel
+// does: a link that is made and then can't be set up comes and goes.
+func (h *Host) SetEcho(on bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.echo = on
 }
 
 // SetInterfaces replaces the foreign interfaces and tells the watchers.
@@ -273,7 +282,17 @@ func (h *Host) Do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 	if h.fault != nil {
 		fault = h.fault(o, op)
 	}
+	echo := h.echo
 	h.mu.Unlock()
+	if echo && o.Number != 0 {
+		ev := netstate.HostEvent{Touched: []int{o.Number}, Namespaces: true}
+		for _, it := range op.Items {
+			if id := it.ID(); id.Kind == netstate.KindLink || id.Kind == netstate.KindPort {
+				ev.Links = append(ev.Links, netstate.LinkTouch{Number: o.Number, Name: id.Name})
+			}
+		}
+		defer h.tell(ev)
+	}
 	if fault != nil && fault.Hang {
 		<-ctx.Done()
 		return &netstate.OpError{Op: op.String(), Command: "fake-command", Err: ctx.Err()}

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,11 @@ import (
 )
 
 const (
-	coalesce    = 20 * time.Millisecond
+	coalesce = 20 * time.Millisecond
+	// Listing the interfaces of the host takes at most a tenth of the time, however often
+	// others change one, but no change waits for longer than listRest for it.
+	listShare   = 10
+	listRest    = time.Second
 	watchBuffer = 4 << 20 // octets: bursts of thousands of messages fit
 )
 
@@ -28,6 +33,8 @@ type news struct {
 	foreign bool // a foreign link, an address of one, or a route of the main table
 	netns   bool
 	touched map[int]bool
+	links   map[netstate.LinkTouch]bool
+	at      time.Time // when the last of it was read
 	err     error
 }
 
@@ -36,7 +43,12 @@ func (n *news) join(o news) {
 	if n.touched == nil {
 		n.touched = map[int]bool{}
 	}
+	if n.links == nil {
+		n.links = map[netstate.LinkTouch]bool{}
+	}
 	maps.Copy(n.touched, o.touched)
+	maps.Copy(n.links, o.links)
+	n.at = o.at
 	n.err = errors.Join(n.err, o.err)
 }
 
@@ -74,6 +86,7 @@ func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.Ho
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	running := true
+	gap := coalesce
 	for {
 		select {
 		case <-ctx.Done():
@@ -84,7 +97,7 @@ func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.Ho
 			}
 			pending.join(n)
 			if !running {
-				timer.Reset(coalesce)
+				timer.Reset(gap)
 				running = true
 			}
 		case <-timer.C:
@@ -92,9 +105,13 @@ func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.Ho
 			ev := netstate.HostEvent{
 				Resync: pending.lost, Namespaces: pending.netns || pending.lost,
 				Underlay: pending.foreign || pending.lost, Touched: slices.Sorted(maps.Keys(pending.touched)),
+				Links: slices.SortedFunc(maps.Keys(pending.links), compareTouches), At: pending.at,
 			}
+			gap = coalesce
 			if pending.lost || pending.foreign {
+				began := time.Now()
 				now, err := k.Interfaces()
+				gap = min(max(coalesce, listShare*time.Since(began)), listRest)
 				if err != nil {
 					return err
 				}
@@ -104,7 +121,7 @@ func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.Ho
 				}
 			}
 			pending = news{}
-			if ev.Resync || ev.Interfaces != nil || ev.Namespaces || ev.Underlay || len(ev.Touched) > 0 {
+			if ev.Resync || ev.Interfaces != nil || ev.Namespaces || ev.Underlay || len(ev.Touched)+len(ev.Links) > 0 {
 				emit(ev)
 			}
 		}
@@ -129,12 +146,10 @@ func (k *Kernel) listen(ctx context.Context, sock *nl.NetlinkSocket, in chan<- n
 			return false
 		}
 	}
-	owners := map[int]int{} // network instance number by link index
+	owners := ownLinks{}
 	if links, err := retry(k.h.LinkList); err == nil {
 		for _, l := range links {
-			if n, ok := linkOwner(l.Attrs().Name, l.Attrs().Alias); ok {
-				owners[l.Attrs().Index] = n
-			}
+			owners.learn(l.Attrs().Index, l.Attrs().Name, l.Attrs().Alias)
 		}
 	}
 	for {
@@ -152,11 +167,11 @@ func (k *Kernel) listen(ctx context.Context, sock *nl.NetlinkSocket, in chan<- n
 			send(news{err: fmt.Errorf("receive from netlink: %w", err)})
 			return
 		default:
-			n := news{touched: map[int]bool{}}
+			n := news{touched: map[int]bool{}, links: map[netstate.LinkTouch]bool{}, at: time.Now()}
 			for _, m := range msgs {
 				n.read(m, owners)
 			}
-			if (n.foreign || len(n.touched) > 0) && !send(n) {
+			if (n.foreign || len(n.touched)+len(n.links) > 0) && !send(n) {
 				return
 			}
 		}
@@ -164,7 +179,7 @@ func (k *Kernel) listen(ctx context.Context, sock *nl.NetlinkSocket, in chan<- n
 }
 
 // read notes what one kernel message is about.
-func (n *news) read(m syscall.NetlinkMessage, owners map[int]int) {
+func (n *news) read(m syscall.NetlinkMessage, owners ownLinks) {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
 		n.readLink(m, owners)
@@ -172,8 +187,8 @@ func (n *news) read(m syscall.NetlinkMessage, owners map[int]int) {
 		if len(m.Data) < unix.SizeofIfAddrmsg {
 			return
 		}
-		if num, ours := owners[int(nl.DeserializeIfAddrmsg(m.Data).Index)]; ours {
-			n.touched[num] = true
+		if l := owners[int(nl.DeserializeIfAddrmsg(m.Data).Index)]; l != nil && !l.lent {
+			n.touched[l.num] = true
 		} else {
 			n.foreign = true
 		}
@@ -187,47 +202,6 @@ func (n *news) read(m syscall.NetlinkMessage, owners map[int]int) {
 	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
 		n.readRule(m.Data)
 	}
-}
-
-func (n *news) readLink(m syscall.NetlinkMessage, owners map[int]int) {
-	if len(m.Data) < unix.SizeofIfInfomsg {
-		return
-	}
-	msg := nl.DeserializeIfInfomsg(m.Data)
-	index := int(msg.Index)
-	if was, ok := owners[index]; ok {
-		n.touched[was] = true
-	}
-	attrs, err := nl.ParseRouteAttr(m.Data[unix.SizeofIfInfomsg:])
-	if err != nil {
-		n.foreign = true
-		return
-	}
-	name, alias := "", ""
-	for _, a := range attrs {
-		switch a.Attr.Type {
-		case unix.IFLA_IFNAME:
-			name = unix.ByteSliceToString(a.Value)
-		case unix.IFLA_IFALIAS:
-			alias = unix.ByteSliceToString(a.Value)
-		case unix.IFLA_MASTER: // a foreign link comes into, is in, or leaves a bridge of ours
-			if num, ours := owners[int(u32(a.Value))]; ours {
-				n.touched[num] = true
-			}
-		}
-	}
-	if msg.Family == unix.AF_BRIDGE && m.Header.Type == unix.RTM_DELLINK || name == "" {
-		return // a port left its bridge: the link itself lives on
-	}
-	delete(owners, index)
-	num, ours := linkOwner(name, alias)
-	if ours {
-		n.touched[num] = true
-		if m.Header.Type == unix.RTM_NEWLINK {
-			owners[index] = num
-		}
-	}
-	n.foreign = n.foreign || isForeign(name) && !ours
 }
 
 func (n *news) readRule(data []byte) {
@@ -245,4 +219,8 @@ func (n *news) readRule(data []byte) {
 			}
 		}
 	}
+}
+
+func compareTouches(a, b netstate.LinkTouch) int {
+	return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Name, b.Name))
 }

@@ -1,0 +1,96 @@
+package netns_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"edgespan/integration/netns"
+	"edgespan/netinst/netstate"
+)
+
+// An app sets its end of a link up and down as it likes, which takes the carrier of ours and
+// gives it back: nothing of ours has changed, and nothing is told. What others change is.
+func TestTheCarrierOfAnAppsLinkIsNoChange(t *testing.T) {
+	l, app := newLab(t), netns.New(t)
+	do := func(cmd string) { l.ns.Exec(t, strings.Fields(cmd)...) }
+	for _, c := range []string{
+		"ip link add es7 type bridge", "ip link set es7 mtu 1500", "ip link set es7 up",
+		"ip link add es7a1 type veth peer name eth0 netns " + app.Name,
+		"ip link set es7a1 master es7", "ip link set es7a1 up",
+		"ip tuntap add tap7 mode tap", "ip link set tap7 master es7", "ip link set tap7 up",
+	} {
+		do(c)
+	}
+	app.Exec(t, "ip", "link", "set", "eth0", "up")
+	ctx, cancel := context.WithCancel(t.Context())
+	e, done := &events{}, make(chan error, 1)
+	go func() {
+		done <- l.host.Watch(ctx, func(ev netstate.HostEvent) { e.mu.Lock(); e.list = append(e.list, ev); e.mu.Unlock() })
+	}()
+	until(t, "first event is a resync", func() bool { return e.any(func(ev netstate.HostEvent) bool { return ev.Resync }) })
+	link := func(name string) func(netstate.HostEvent) bool {
+		return func(ev netstate.HostEvent) bool {
+			return slices.Contains(ev.Links, netstate.LinkTouch{Number: 7, Name: name})
+		}
+	}
+	flap := func(times int) {
+		t.Helper()
+		for range times {
+			for _, s := range [][2]string{{"down", "NO-CARRIER"}, {"up", "LOWER_UP"}} {
+				to, shown := s[0], s[1]
+				app.Exec(t, "ip", "link", "set", "eth0", to)
+				until(t, shown, func() bool { return strings.Contains(l.ns.Exec(t, "ip", "-o", "link", "show", "es7a1"), shown) })
+			}
+		}
+	}
+	marks := 0
+	mark := func() { // what was told before it was read before it
+		t.Helper()
+		marks++
+		to := []string{"del", "add"}[marks%2]
+		do("ip addr " + to + " 10.7.0.1/24 dev es7")
+		until(t, "mark", func() bool { return e.any(touches(7)) })
+	}
+	flap(1) // the first message about a link is always told
+	e.clear()
+	mark()
+	e.clear()
+	flap(3)
+	if e.any(func(ev netstate.HostEvent) bool { return len(ev.Links)+len(ev.Touched) > 0 }) {
+		t.Errorf("a flap of an app's link is told: %+v", e.list)
+	}
+	mark()
+	if e.any(func(ev netstate.HostEvent) bool { return len(ev.Links) > 0 }) {
+		t.Errorf("a flap of an app's link is told: %+v", e.list)
+	}
+	for _, c := range []struct {
+		cmd  string
+		what func(netstate.HostEvent) bool
+	}{
+		{"ip link set es7a1 down", link("es7a1")},
+		{"ip link set es7a1 up", link("es7a1")},
+		{"ip link set es7a1 mtu 1400", link("es7a1")},
+		{"ip link set es7a1 alias theirs", link("es7a1")},
+		{"ip link set es7a1 address 02:00:00:00:00:07", link("es7a1")},
+		{"ip link set es7a1 type bridge_slave isolated on", link("es7a1")},
+		{"bridge link set dev es7a1 isolated off", link("es7a1")},
+		{"ip link set es7a1 nomaster", link("es7a1")},
+		{"ip link set es7 type bridge nf_call_iptables 1", touches(7)},
+		{"ip link set es7 type bridge ageing_time 100", touches(7)},
+		{"ip link set es7 mtu 1300", touches(7)},
+		{"ip link set es7 down", touches(7)},
+		{"ip link set tap7 down", link("")},
+		{"ip link set tap7 nomaster", link("")},
+		{"ip link del es7a1", link("es7a1")},
+	} {
+		e.clear()
+		do(c.cmd)
+		until(t, c.cmd, func() bool { return e.any(c.what) })
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("watch: %v", err)
+	}
+}

@@ -1,0 +1,96 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// daemonPid is the daemon's process.
+func (w *world) daemonPid() string {
+	w.Helper()
+	return w.in("node", "sh", "-c", `for p in $(ip netns pids "$0"); do grep -qx edgespan /proc/$p/comm && echo $p; done; :`, w.NS("node"))
+}
+
+// ticks is the time that a process has used, in hundredths of a second (proc(5)).
+func (w *world) ticks(pid string) int {
+	w.Helper()
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		w.Fatal(err)
+	}
+	sum := 0
+	for _, f := range strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))[11:13] {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			w.Fatal(err)
+		}
+		sum += n
+	}
+	return sum
+}
+
+// during runs a shell command in a namespace again and again while do runs.
+func (w *world) during(short, command string, do func()) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+	c := w.Command(ctx, short, "sh", "-c", "while :; do "+command+"; done")
+	if err := c.Start(); err != nil {
+		cancel()
+		w.Fatal(err)
+	}
+	defer func() {
+		cancel()
+		_ = c.Wait() // killed
+	}()
+	do()
+}
+
+// taps are apps with a tap device each, on network n.
+func taps(first, count, n int) (apps []string) {
+	for i := range count {
+		apps = append(apps, fmt.Sprintf("  %s:\n    displayName: tap%d\n    activate: true\n    adapters:\n      0: {networkInstance: %s, attach: {kind: tap}}\n", app(first+i), first+i, ni(n)))
+	}
+	return apps
+}
+
+// An app that flaps its link, another agent that keeps a link down, and an op that can't
+// succeed, each cost next to nothing, are told, and hold no repair up.
+func TestNothingThatOthersDoInALoopTiresTheNode(t *testing.T) {
+	w := newWorld(t, "a")
+	const many = 300
+	apps := append(taps(100, many, 1), onNet(1, 1, "a", allowAll))
+	w.start(doc([]string{strings.Replace(network(1, ""), "10.1.0.0/24", "10.1.0.0/22", 1)}, apps...))
+	w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(99+many))
+	pid := w.daemonPid()
+	up := func(link string) bool { return strings.Contains(w.in("node", "ip", "-o", "link", "show", link), ",UP") }
+	const watched = 3 * time.Second
+	w.during("a", "ip link set eth0 down; ip link set eth0 up", func() {
+		before, began := w.ticks(pid), time.Now()
+		time.Sleep(watched) // what is measured is the time that passes
+		share := float64(w.ticks(pid)-before) / time.Since(began).Seconds()
+		t.Logf("an app that flaps its link: %.1f %% of a core", share)
+		if share > 5 {
+			t.Errorf("an app that flaps its link costs %.1f %% of a core, want at most 5", share)
+		}
+		w.in("node", "ip", "link", "set", "es1", "down")
+		began = time.Now()
+		w.eventually("the bridge is up again", func() bool { return up("es1") })
+		if d := time.Since(began); d > 2*time.Second {
+			t.Errorf("beside it a repair takes %v", d)
+		}
+	})
+	w.during("node", "ip link set es1a1 down", func() {
+		w.eventually("a contest is told", func() bool {
+			warning, _ := w.status("ni", ni(1))["warning"].(string)
+			return strings.Contains(warning, "changed by others") && strings.Contains(warning, "port es1a")
+		})
+		w.says(func() string { return w.cli("events", "ni/"+ni(1)) }, "contested", "changed by others")
+		w.says(func() string { return w.cli("explain", "ni/"+ni(1)) }, "changed by others")
+	})
+	w.eventually("the link is up again", func() bool { return up("es1a1") })
+}

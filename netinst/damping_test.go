@@ -1,0 +1,270 @@
+package netinst
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/netinst/netstate"
+)
+
+// clocked is a manager beside a clock that moves by hand. Each apply takes 10 ms and ends
+// as result says.
+type clocked struct {
+	m       *Manager
+	now     time.Time
+	due     []dueStep
+	result  func() Applied
+	applies []time.Time
+	full    int
+	shown   NetworkInstanceStatus
+	told    []Account
+}
+
+type dueStep struct {
+	at time.Time
+	do func()
+}
+
+// newClocked is a network with one adapter that has stood for long.
+func newClocked() *clocked {
+	c := &clocked{m: NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil), now: at(1000)}
+	c.result = func() Applied { return Applied{} }
+	for _, e := range []Event{
+		ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{},
+	} {
+		c.step(e)
+	}
+	c.run(5 * time.Minute)
+	c.applies, c.full, c.told = nil, 0, nil
+	return c
+}
+
+func (c *clocked) after(d time.Duration, do func()) {
+	c.due = append(c.due, dueStep{c.now.Add(d), do})
+	slices.SortStableFunc(c.due, func(a, b dueStep) int { return a.at.Compare(b.at) })
+}
+
+func (c *clocked) step(e Event) {
+	for _, eff := range c.m.Step(e) {
+		switch e := eff.(type) {
+		case Timer:
+			if !e.Shared { // the check of each minute is another matter
+				c.after(e.After, func() { c.step(TimerDue{e.Token, c.now}) })
+			}
+		case Apply:
+			c.applies = append(c.applies, c.now)
+			if e.Full {
+				c.full++
+			}
+			began := c.now
+			c.after(10*time.Millisecond, func() {
+				r := c.result()
+				r.Seq, r.At, r.Began, r.Looked = e.Seq, c.now, began, began
+				if len(r.Done) > 0 && len(r.Failures) == 0 { // it is read back
+					r.Looked = c.now.Add(-time.Millisecond)
+				}
+				c.step(r)
+			})
+		case PublishNetwork:
+			c.shown = e.Status
+		case Booked:
+			c.told = append(c.told, e.Account)
+		}
+	}
+}
+
+// run lets time pass.
+func (c *clocked) run(d time.Duration) {
+	end := c.now.Add(d)
+	for len(c.due) > 0 && !c.due[0].at.After(end) {
+		next := c.due[0]
+		c.due, c.now = c.due[1:], next.at
+		next.do()
+	}
+	c.now = end
+}
+
+// touch tells that something was touched now.
+func (c *clocked) touch(what string) { c.step(HostTouched{What: what, At: c.now}) }
+
+// storm touches something each 100 ms.
+func (c *clocked) storm(what string, d time.Duration) {
+	for end := c.now.Add(d); c.now.Before(end); c.run(100 * time.Millisecond) {
+		c.touch(what)
+	}
+}
+
+func repairs() Applied {
+	link := netstate.Link{Name: "es1"}
+	return Applied{Done: []netstate.Op{{Verb: netstate.Change, Kind: netstate.KindLink, Items: []netstate.Item{{Have: link, Want: link}}}}}
+}
+
+func TestTouchesAreLookedAtAtOnceAndThenMoreAndMoreSeldom(t *testing.T) {
+	for _, what := range []string{TouchNetwork, TouchPorts, TouchRules, TouchLost, "es1a1"} {
+		c := newClocked()
+		c.touch(what)
+		if len(c.applies) != 1 {
+			t.Errorf("%q: the first touch is looked at %d times at once", what, len(c.applies))
+		}
+		c.storm(what, 10*time.Minute)
+		if n := len(c.applies); n < 50 || n > 1+touchBurst+60 {
+			t.Errorf("%q: ten minutes of touches are looked at %d times", what, n)
+		}
+		c.run(touchRest) // the last one of the storm is looked at, too
+		c.applies = nil
+		c.run(5 * time.Minute)
+		if len(c.applies) > 0 {
+			t.Errorf("%q: looked at in calm: %v", what, c.applies)
+		}
+		c.touch(what)
+		if len(c.applies) != 1 {
+			t.Errorf("%q: after a calm it is looked at %d times at once", what, len(c.applies))
+		}
+	}
+}
+
+func TestWhatAnAppDoesToItsLinkHoldsNoRepairUp(t *testing.T) {
+	for _, what := range []string{TouchNetwork, TouchRules, TouchPorts, TouchAsked, TouchLost} {
+		c := newClocked()
+		c.storm("es1a1", time.Minute)
+		c.applies, c.full = nil, 0
+		c.touch(what)
+		c.run(time.Millisecond)
+		if len(c.applies) != 1 || what == TouchRules && c.full != 1 {
+			t.Errorf("%q beside a storm: %d looks at once, %d of them full", what, len(c.applies), c.full)
+		}
+	}
+	// Many apps together don't get more than one of them alone in its first seconds.
+	c := newClocked()
+	for range 600 {
+		for a := range 50 {
+			c.touch("es1a" + string(rune('A'+a)))
+		}
+		c.run(100 * time.Millisecond)
+	}
+	if n := len(c.applies); n > 62 {
+		t.Errorf("fifty apps have the network looked at %d times in a minute", n)
+	}
+	c.run(time.Minute)
+	if n := len(c.m.damping.buckets); n > 50 {
+		t.Errorf("%d buckets for fifty links", n)
+	}
+}
+
+// What an apply does itself is told, too: that is no reason to look again.
+func TestAnApplyIsNotItsOwnReason(t *testing.T) {
+	c := newClocked()
+	c.result = repairs
+	c.touch(TouchNetwork)
+	c.run(5 * time.Millisecond) // under way
+	c.touch(TouchNetwork)
+	c.touch("es1a1")
+	c.run(time.Minute)
+	if len(c.applies) != 1 {
+		t.Errorf("%d applies", len(c.applies))
+	}
+	// What happens after its last look may be others': it is looked at, and not counted.
+	c = newClocked()
+	c.result = repairs
+	c.touch(TouchNetwork)
+	c.run(9500 * time.Microsecond)
+	c.touch("es1a1")
+	c.run(time.Millisecond)
+	c.result = func() Applied { return Applied{} }
+	if c.run(2 * time.Second); len(c.applies) != 2 {
+		t.Errorf("touched after the last look: %d applies", len(c.applies))
+	}
+}
+
+func TestAFailingOpWaitsForItsRetryWhateverItTouches(t *testing.T) {
+	c := newClocked()
+	failing := fail(netstate.KindLink, "es1a1", "mtu greater than device maximum")
+	c.result = func() Applied { return Applied{Failures: []netstate.Failure{failing}} }
+	c.step(AdapterChanged{testAdapter(appW, 2, true)})
+	for end := c.now.Add(10 * time.Minute); c.now.Before(end); {
+		before := len(c.applies)
+		c.run(5 * time.Millisecond)
+		c.touch("es1a1") // told during the apply, and after it
+		c.touch(TouchNetwork)
+		c.run(30 * time.Millisecond)
+		if len(c.applies) > before { // what the kernel tells late
+			c.touch(TouchNetwork)
+			c.step(HostTouched{Namespaces: true, At: c.now})
+		}
+		for len(c.applies) == before && c.now.Before(end) {
+			c.run(10 * time.Millisecond)
+			c.touch("es1a1")
+			c.step(AdapterChanged{testAdapter(appW, 2, true)}) // sent again, since it has no answer
+		}
+	}
+	// 0.1, 0.2, … 51.2 s, then each minute.
+	if n := len(c.applies); n > 1+10+9 || n < 15 {
+		t.Errorf("tried %d times in ten minutes: %v", n, c.applies)
+	}
+	c.applies = nil
+	c.run(time.Second)
+	c.touch(TouchNetwork)
+	if len(c.applies) != 1 {
+		t.Errorf("what others do to the network waits for the retry")
+	}
+	c.run(2 * time.Second)
+	c.applies = nil
+	c.touch(TouchRules)
+	if c.run(2 * time.Second); len(c.applies) == 0 {
+		t.Error("chains flushed beside a failing op wait for its retry")
+	}
+	c.applies = nil
+	c.step(AdapterChanged{testAdapter(appW, 3, true)})
+	if len(c.applies) != 1 {
+		t.Error("another config waits for the retry")
+	}
+}
+
+func TestChainsFlushedWhileSomethingFailsAreBackSoon(t *testing.T) {
+	c := newClocked()
+	c.result = func() Applied {
+		return Applied{Failures: []netstate.Failure{fail(netstate.KindLink, "es1a1", "no memory")}}
+	}
+	c.step(AdapterChanged{testAdapter(appW, 2, true)})
+	c.run(2 * time.Minute)
+	for len(c.applies) > 0 && c.now.Sub(c.applies[len(c.applies)-1]) > 5*time.Millisecond { // into the middle of a retry
+		c.run(time.Millisecond)
+	}
+	c.full = 0
+	c.touch(TouchRules)
+	if c.run(2 * time.Second); c.full == 0 {
+		t.Error("chains that are flushed while an op fails wait for its retry")
+	}
+}
+
+func TestAContestWithOthersIsTold(t *testing.T) {
+	c := newClocked()
+	c.result = repairs
+	c.storm(TouchNetwork, 30*time.Second)
+	if !strings.HasPrefix(c.shown.Warning, "changed by others 1") || !strings.HasSuffix(c.shown.Warning, " times in the last minute, last change link es1") {
+		t.Errorf("warning %q", c.shown.Warning)
+	}
+	var began, silent int
+	for _, a := range c.told {
+		if a.Contest != "" && !a.Contested {
+			began++
+		}
+		if a.Contested {
+			silent++
+		}
+	}
+	if began != 1 || silent < 5 {
+		t.Errorf("told %d times that it began, %d accounts of a contest that was told", began, silent)
+	}
+	c.run(3 * time.Minute)
+	if c.shown.Warning != "" {
+		t.Errorf("three minutes later: %q", c.shown.Warning)
+	}
+	c.told = nil
+	c.storm(TouchNetwork, 5*time.Second)
+	if !slices.ContainsFunc(c.told, func(a Account) bool { return a.Contest != "" && !a.Contested }) {
+		t.Error("the next contest is not told")
+	}
+}

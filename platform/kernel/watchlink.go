@@ -1,0 +1,211 @@
+package kernel
+
+import (
+	"cmp"
+	"net"
+	"strings"
+	"syscall"
+
+	"edgespan/netinst/netstate"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// ownLinks are the links of ours, and those of others in bridges of ours, by index, as the
+// kernel told them last.
+type ownLinks map[int]*ownLink
+
+// ownLink is one of them.
+type ownLink struct {
+	num  int    // the network instance number
+	name string // of an adapter's link, "" of the network's own and of others
+	lent bool   // it is a link of others, in the network's bridge
+	have [2]linkFacts
+}
+
+// linkFacts is what of a link is ours to say, as one of the two families of messages about
+// links tells it. Carrier and operational state are not: an app sets the other end of its
+// link up and down as it likes, and each time the kernel tells of this end, which is as it was.
+type linkFacts struct {
+	known            bool
+	up               bool
+	master, mtu      uint32
+	netns            uint32 // of a veth's peer, as our namespace counts them
+	name, alias, mac string
+	more             string // what a bridge, a tunnel or a port of a bridge was made with
+}
+
+func (o ownLinks) learn(index int, name, alias string) {
+	if n, ours := linkOwner(name, alias); ours {
+		o[index] = newOwnLink(n, name)
+	}
+}
+
+func newOwnLink(num int, name string) *ownLink {
+	l := &ownLink{num: num}
+	if name != bridgeName(num) {
+		l.name = name
+	}
+	return l
+}
+
+// readLink notes what a message about a link says of links of ours. Messages of family
+// AF_BRIDGE are about ports of bridges, and know no alias.
+func (n *news) readLink(m syscall.NetlinkMessage, owners ownLinks) {
+	if len(m.Data) < unix.SizeofIfInfomsg {
+		return
+	}
+	msg := nl.DeserializeIfInfomsg(m.Data)
+	index, bridge, gone := int(msg.Index), msg.Family == unix.AF_BRIDGE, m.Header.Type == unix.RTM_DELLINK
+	f, ok := readFacts(m.Data[unix.SizeofIfInfomsg:])
+	if !ok {
+		n.foreign = true
+		return
+	}
+	f.up = msg.Flags&unix.IFF_UP != 0
+	was := owners[index]
+	switch {
+	case f.name == "":
+		n.changed(was)
+		return
+	case bridge: // one that is gone has left its bridge: the link itself lives on
+		if f.known = !gone; was != nil && was.have[1] != f {
+			was.have[1] = f
+			n.changed(was)
+		}
+		return
+	}
+	num, ours := linkOwner(f.name, f.alias)
+	n.foreign = n.foreign || isForeign(f.name) && !ours
+	var now *ownLink
+	if ours {
+		now = newOwnLink(num, f.name)
+	} else if master := owners[int(f.master)]; f.master != 0 && master != nil && !master.lent {
+		now = &ownLink{num: master.num, lent: true}
+	}
+	if gone || now == nil {
+		n.changed(cmp.Or(was, now))
+		delete(owners, index)
+		return
+	}
+	if was != nil && was.num == now.num && was.name == now.name && was.lent == now.lent {
+		if was.have[0] == f {
+			return
+		}
+		now.have[1] = was.have[1]
+	} else {
+		n.changed(was)
+	}
+	now.have[0] = f
+	owners[index] = now
+	n.changed(now)
+}
+
+// changed notes that what is ours of a link changed.
+func (n *news) changed(l *ownLink) {
+	switch {
+	case l == nil:
+	case l.name != "" || l.lent:
+		n.links[netstate.LinkTouch{Number: l.num, Name: l.name}] = true
+	default:
+		n.touched[l.num] = true
+	}
+}
+
+// readFacts reads the attributes of a message about a link, without a copy of what is not kept:
+// an app can have thousands of them sent in a second.
+func readFacts(b []byte) (f linkFacts, ok bool) {
+	f.known = true
+	ok = eachAttr(b, func(kind uint16, v []byte) {
+		switch kind {
+		case unix.IFLA_IFNAME:
+			f.name = unix.ByteSliceToString(v)
+		case unix.IFLA_IFALIAS:
+			f.alias = unix.ByteSliceToString(v)
+		case unix.IFLA_ADDRESS:
+			f.mac = net.HardwareAddr(v).String()
+		case unix.IFLA_MTU:
+			f.mtu = u32(v)
+		case unix.IFLA_MASTER:
+			f.master = u32(v)
+		case unix.IFLA_LINK_NETNSID:
+			f.netns = u32(v) + 1
+		case unix.IFLA_LINKINFO:
+			f.more = madeWith(v)
+		case unix.IFLA_PROTINFO:
+			f.more = portMadeWith(v)
+		}
+	})
+	return f, ok
+}
+
+// madeWith is what of IFLA_LINKINFO only changes when somebody changes it.
+func madeWith(info []byte) string {
+	var b strings.Builder
+	kind := ""
+	eachAttr(info, func(t uint16, v []byte) {
+		switch {
+		case t == unix.IFLA_INFO_KIND:
+			kind = unix.ByteSliceToString(v)
+			b.WriteString(kind)
+		case t == unix.IFLA_INFO_DATA && kind == "vxlan":
+			b.Write(v)
+		case t == unix.IFLA_INFO_DATA && kind == "bridge":
+			eachAttr(v, func(t uint16, v []byte) {
+				if !bridgeMoves[t] {
+					b.WriteByte(byte(t))
+					b.Write(v)
+				}
+			})
+		case t == unix.IFLA_INFO_SLAVE_DATA:
+			b.WriteString(portMadeWith(v))
+		}
+	})
+	return b.String()
+}
+
+// bridgeMoves are the attributes of a bridge that change by themselves: its timers, what the
+// spanning tree has found out, and how many addresses it has learnt.
+var bridgeMoves = map[uint16]bool{
+	nl.IFLA_BR_ROOT_ID: true, nl.IFLA_BR_BRIDGE_ID: true, nl.IFLA_BR_ROOT_PORT: true, nl.IFLA_BR_ROOT_PATH_COST: true,
+	nl.IFLA_BR_TOPOLOGY_CHANGE: true, nl.IFLA_BR_TOPOLOGY_CHANGE_DETECTED: true, nl.IFLA_BR_HELLO_TIMER: true,
+	nl.IFLA_BR_TCN_TIMER: true, nl.IFLA_BR_TOPOLOGY_CHANGE_TIMER: true, nl.IFLA_BR_GC_TIMER: true,
+	brFDBLearned: true, brMcastQuerierState: true,
+}
+
+// Of linux/if_link.h, where the library ends before them.
+const (
+	brMcastQuerierState = 47
+	brFDBLearned        = 48
+)
+
+// portMadeWith is what of a bridge's port is ours: whether it is isolated, and learns.
+func portMadeWith(info []byte) string {
+	made := make([]byte, 2)
+	eachAttr(info, func(t uint16, v []byte) {
+		if len(v) != 1 {
+			return
+		}
+		switch t {
+		case nl.IFLA_BRPORT_ISOLATED:
+			made[0] = v[0]
+		case nl.IFLA_BRPORT_LEARNING:
+			made[1] = v[0]
+		}
+	})
+	return string(made)
+}
+
+// eachAttr gives the attributes of a netlink message, and says whether they were whole.
+func eachAttr(b []byte, do func(kind uint16, value []byte)) bool {
+	for len(b) >= unix.SizeofRtAttr {
+		size := int(nl.NativeEndian().Uint16(b))
+		if size < unix.SizeofRtAttr || size > len(b) {
+			return false
+		}
+		do(nl.NativeEndian().Uint16(b[2:])&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER), b[unix.SizeofRtAttr:size])
+		b = b[min((size+3)&^3, len(b)):]
+	}
+	return true
+}
