@@ -2,6 +2,7 @@ package netinst
 
 import (
 	"fmt"
+	"strings"
 
 	"edgespan/netinst/netstate"
 )
@@ -48,29 +49,57 @@ func (nw network) bridgeTable() netstate.Chain {
 // names what passes, since a match on a field that a frame hasn't never holds.
 // "ether type" reads the tag of a tagged frame, which is neither IPv4 nor ARP.
 func (nw network) frameChain(a Adapter) []string {
-	name := fmt.Sprintf("chain a%d {", a.Lease.Number)
-	if !nw.Config.SpoofGuard {
-		return openFrames(fmt.Sprintf("a%d", a.Lease.Number))
-	}
-	mac, ip := a.Lease.MAC, a.Lease.IP
-	if nw.isSwitch() { // its addresses are given by others
-		return []string{
-			name, "ether saddr != " + mac + " drop", "ether type ip accept",
-			"ether type arp arp htype 1 arp hlen 6 arp saddr ether " + mac + " accept", "drop", "}",
+	mac, ip := a.Lease.MAC, a.Lease.IP.String()
+	dhcp, asks := nw.dhcpFrames(a)
+	pass := []string{"ether type ip accept", "ether type arp accept"}
+	switch guard := nw.Config.SpoofGuard; {
+	case guard && nw.isSwitch(): // its addresses are given by others
+		pass = []string{"ether type ip accept", "ether type arp arp htype 1 arp hlen 6 arp saddr ether " + mac + " accept"}
+	case guard:
+		arp := "ether type arp arp htype 1 arp ptype ip arp hlen 6 arp plen 4 arp saddr ether " + mac + " arp saddr ip "
+		pass = []string{
+			"ether type ip ip saddr " + ip + " accept",
+			// 0.0.0.0 asks whether an address is taken before it is used (RFC 5227 §2.1.1). Of an
+			// address that is not its own that would be the conflict which fails the probe of another.
+			arp + "0.0.0.0 arp daddr ip " + ip + " accept",
+			arp + ip + " accept",
 		}
 	}
-	arp := "ether type arp arp htype 1 arp ptype ip arp hlen 6 arp plen 4 arp saddr ether " + mac + " arp saddr ip "
-	return []string{
-		name,
-		"ether saddr != " + mac + " drop",
-		"ether type ip ip saddr " + ip.String() + " accept",
-		"ether type ip ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept",
-		// 0.0.0.0 asks whether an address is taken before it is used (RFC 5227 §2.1.1).
-		arp + "0.0.0.0 accept",
-		arp + ip.String() + " accept",
-		"drop",
-		"}",
+	out := append(asks, fmt.Sprintf("chain a%d {", a.Lease.Number))
+	if nw.Config.SpoofGuard {
+		out = append(out, "ether saddr != "+mac+" drop")
 	}
+	return append(append(append(out, dhcp...), pass...), "drop", "}")
+}
+
+// dhcpFrames are the rules about what an adapter sends to the ports of DHCP, and the chain
+// that they need. Whoever sends to a client's port (68) is its DHCP server: clients look at
+// no other port. To a server's port (67) of a local network goes what a client asks for
+// itself: dnsmasq goes by the hardware address in the payload and not by the frame's, and
+// answers a relay at the address that it names (RFC 2131 §2: op, htype and hlen at octet 0,
+// giaddr of 4 octets at 24, chaddr at 28, behind the 8 octets of UDP).
+//
+// Ports and payload stand in the first fragment; the others can't be judged here and are
+// worth nothing without it. One too short for a match is dropped.
+func (nw network) dhcpFrames(a Adapter) (rules, chain []string) {
+	const toClient = "ether type ip udp dport 68 drop"
+	switch {
+	case nw.isSwitch() && a.Config.UnderlayConfig.DHCPServer:
+		return nil, nil
+	case nw.isSwitch():
+		return []string{toClient}, nil
+	}
+	own := fmt.Sprintf("udp sport 68 @th,64,24 0x010106 @th,256,80 0x%s accept", strings.ReplaceAll(a.Lease.MAC, ":", ""))
+	name := fmt.Sprintf("d%d", a.Lease.Number)
+	chain = []string{"chain " + name + " {"}
+	if nw.Config.SpoofGuard {
+		for _, src := range []string{"0.0.0.0", a.Lease.IP.String()} {
+			chain = append(chain, "ether type ip ip saddr "+src+" "+own)
+		}
+	} else {
+		chain = append(chain, "ether type ip "+own)
+	}
+	return []string{toClient, "ether type ip udp dport 67 goto " + name}, append(chain, "drop", "}")
 }
 
 // openFrames is a chain that lists what rules can judge, from whoever it comes.

@@ -165,6 +165,9 @@ type UnderlayNetworkConfig struct {
 	HostIfName      IfName     // external: the link; tap: its name, "" for one of ours
 	Hostname        Hostname   // the app's DNS label on this network
 	ACL             []ACLRule
+	// DHCPServer lets the app of a switch network answer other apps' DHCP. (omitempty: the
+	// digests of configs without it stay what they were.)
+	DHCPServer bool `json:",omitempty"`
 }
 
 // AppAdapterConfig is one adapter's wish as its app network publishes it to the

@@ -60,6 +60,29 @@ func fwTagged(etherType uint16, f []byte) []byte {
 	return append(append(bytes.Clone(f[:12]), byte(etherType>>8), byte(etherType), 0, 5), f[12:]...)
 }
 
+// fwDHCP is a request to a DHCP server for the owner of chaddr (RFC 2131 §2), its mark in the
+// field sname; change may spoil it.
+func fwDHCP(src, dst netip.Addr, port uint16, chaddr []byte, mark string, change func([]byte)) []byte {
+	p := make([]byte, 240)
+	copy(p, []byte{1, 1, 6})
+	copy(p[28:], chaddr)
+	copy(p[44:], mark)
+	if change != nil {
+		change(p)
+	}
+	return fwUDP(src, dst, port, 67, string(p))
+}
+
+// fwOptions puts four octets of options (NOP, RFC 791) into the header of an IPv4 packet.
+func fwOptions(p []byte) []byte {
+	p = append(append(bytes.Clone(p[:20]), 1, 1, 1, 1), p[20:]...)
+	p[0] = 0x46
+	binary.BigEndian.PutUint16(p[2:], uint16(len(p)))
+	binary.BigEndian.PutUint16(p[10:], 0)
+	binary.BigEndian.PutUint16(p[10:], fwSum(p[:24], 0))
+	return p
+}
+
 // fwRaw opens a socket for whole frames on a link of a namespace.
 func (l *fwLab) fwRaw(ns, link string) int {
 	fd := -1
@@ -119,6 +142,9 @@ func TestFirewallOfFrames(t *testing.T) {
 			bcast := fwMAC(t, "ff:ff:ff:ff:ff:ff")
 			nobody, zero := netip.MustParseAddr("10.1.0.77"), netip.IPv4Unspecified()
 			v4 := func(src netip.Addr, mark string) []byte { return fwUDP(src, fwB.addr, 4000, 80, mark) }
+			dhcp := func(port uint16, chaddr []byte, mark string, change func([]byte)) []byte {
+				return fwFrame(other, own, 0x0800, fwDHCP(fwA.addr, fwB.addr, port, chaddr, mark, change))
+			}
 			cases := []struct {
 				name           string
 				frame          []byte
@@ -130,7 +156,19 @@ func TestFirewallOfFrames(t *testing.T) {
 				{"the receiver's address", fwFrame(other, own, 0x0800, v4(fwB.addr, "#peer")), false, true},
 				{"no address, no DHCP", fwFrame(other, own, 0x0800, v4(zero, "#zero")), false, true},
 				{"its own ARP", fwFrame(bcast, own, 0x0806, fwARP(own, fwA.addr, fwB.addr, "#arp-own")), true, true},
-				{"an ARP probe", fwFrame(bcast, own, 0x0806, fwARP(own, zero, fwB.addr, "#arp-probe")), true, true},
+				{"an ARP probe for its own address", fwFrame(bcast, own, 0x0806, fwARP(own, zero, fwA.addr, "#arp-probe")), true, true},
+				{"an ARP probe for another's address", fwFrame(bcast, own, 0x0806, fwARP(own, zero, fwB.addr, "#arp-conflict")), false, true},
+				{"an answer of a DHCP server", fwFrame(other, own, 0x0800, fwUDP(fwA.addr, fwB.addr, 67, 68, "#dhcp-server")), false, false},
+				{"an answer of a DHCP server from another port", fwFrame(other, own, 0x0800, fwUDP(fwA.addr, fwB.addr, 4000, 68, "#dhcp-any")), false, false},
+				{"DHCP for itself", dhcp(68, own, "#dhcp-own", nil), true, true},
+				{"DHCP in another's name", dhcp(68, other, "#dhcp-chaddr", nil), false, false},
+				{"DHCP from another port", dhcp(67, own, "#dhcp-sport", nil), false, false},
+				{"DHCP through a relay", dhcp(68, own, "#dhcp-relay", func(p []byte) { p[24] = 10 }), false, false},
+				{"a DHCP answer to a server", dhcp(68, own, "#dhcp-op", func(p []byte) { p[0] = 2 }), false, false},
+				{"DHCP of other hardware", dhcp(68, own, "#dhcp-htype", func(p []byte) { p[1] = 6 }), false, false},
+				{"DHCP of a short address", dhcp(68, own, "#dhcp-hlen", func(p []byte) { p[2] = 5 }), false, false},
+				{"DHCP cut short", fwFrame(other, own, 0x0800, fwUDP(fwA.addr, fwB.addr, 68, 67, "\x01\x01\x06#dhcp-short")), false, false},
+				{"DHCP in another's name behind IP options", fwFrame(other, own, 0x0800, fwOptions(fwDHCP(fwA.addr, fwB.addr, 68, other, "#dhcp-options", nil))), false, false},
 				{"ARP with another sender MAC", fwFrame(bcast, own, 0x0806, fwARP(forged, fwA.addr, fwB.addr, "#arp-mac")), false, true},
 				{"ARP with the gateway's address", fwFrame(bcast, own, 0x0806, fwARP(own, fwGate.addr, fwB.addr, "#arp-gw")), false, true},
 				{"ARP of another hardware type", fwFrame(bcast, own, 0x0806, append([]byte{0, 6}, fwARP(own, fwGate.addr, fwB.addr, "#arp-type")[2:]...)), false, true},

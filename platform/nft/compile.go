@@ -133,6 +133,7 @@ var fields = map[string]field{
 	"arp plen":        {unix.NFT_PAYLOAD_NETWORK_HEADER, 5, 1},
 	"arp saddr ether": {unix.NFT_PAYLOAD_NETWORK_HEADER, 8, 6},
 	"arp saddr ip":    {unix.NFT_PAYLOAD_NETWORK_HEADER, 14, 4},
+	"arp daddr ip":    {unix.NFT_PAYLOAD_NETWORK_HEADER, 24, 4},
 	"udp sport":       {unix.NFT_PAYLOAD_TRANSPORT_HEADER, 0, 2},
 	"udp dport":       {unix.NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2},
 }
@@ -143,8 +144,11 @@ func (p *parser) match(w string) error {
 	if key, is := interfaces[w]; is {
 		return p.interfaceName(key, p.next())
 	}
+	if strings.HasPrefix(w, "@") {
+		return p.raw(w, p.next())
+	}
 	name := w + " " + p.next()
-	if name == "arp saddr" {
+	if name == "arp saddr" || name == "arp daddr" {
 		name += " " + p.next()
 	}
 	f, known := fields[name]
@@ -170,10 +174,34 @@ func (p *parser) match(w string) error {
 	if name == "ether type" && op == unix.NFT_CMP_EQ {
 		p.ether = v
 	}
-	p.load("payload", attr(unix.NFTA_PAYLOAD_DREG, be32(unix.NFT_REG_1)), attr(unix.NFTA_PAYLOAD_BASE, be32(f.base)),
-		attr(unix.NFTA_PAYLOAD_OFFSET, be32(f.offset)), attr(unix.NFTA_PAYLOAD_LEN, be32(f.length)))
+	p.payload(f)
 	p.compare(op, data)
 	return nil
+}
+
+// raw compares octets behind the UDP ports: "@th,OFFSET,LENGTH" in bits, and a number. They are
+// read only behind a match of a port, so that they are UDP's.
+func (p *parser) raw(word, v string) error {
+	var offset, length uint32
+	if n, err := fmt.Sscanf(word, "@th,%d,%d", &offset, &length); n != 2 || err != nil || word != fmt.Sprintf("@th,%d,%d", offset, length) {
+		return fmt.Errorf("match %q is unknown", word)
+	}
+	if !p.udp {
+		return fmt.Errorf("match %q without a port of udp before it", word)
+	}
+	n, err := strconv.ParseUint(v, 0, 64)
+	if offset%8 != 0 || length%8 != 0 || length == 0 || length > 128 || err != nil || n>>(length-1)>>1 != 0 {
+		return fmt.Errorf("match %q has no value %q", word, v)
+	}
+	p.payload(field{unix.NFT_PAYLOAD_TRANSPORT_HEADER, offset / 8, length / 8})
+	p.compare(unix.NFT_CMP_EQ, binary.BigEndian.AppendUint64(make([]byte, 8), n)[16-length/8:])
+	return nil
+}
+
+// payload loads a part of a header into register 1.
+func (p *parser) payload(f field) {
+	p.load("payload", attr(unix.NFTA_PAYLOAD_DREG, be32(unix.NFT_REG_1)), attr(unix.NFTA_PAYLOAD_BASE, be32(f.base)),
+		attr(unix.NFTA_PAYLOAD_OFFSET, be32(f.offset)), attr(unix.NFTA_PAYLOAD_LEN, be32(f.length)))
 }
 
 // interfaces are the links that a frame comes by and leaves by.
