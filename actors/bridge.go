@@ -27,15 +27,16 @@ type networkEnded struct{ ni uuid.UUID }
 // Stopping or restarting it leaves the host untouched. Host state is removed only
 // by applying an empty desired state, after the config was deleted.
 type bridge struct {
-	d     *deps
-	id    uuid.UUID
-	key   string
-	owner netstate.Owner
-	mgr   *netinst.Manager
-	log   *zap.Logger
-	seen  map[string]netinst.PortStatus
-	told  map[string]netinst.PortStatus // what the manager knows; nil before it was told
-	lies  *netinst.SubnetOverlap        // what the host has in the subnet, as the manager knows it; nil before
+	d      *deps
+	id     uuid.UUID
+	key    string
+	owner  netstate.Owner
+	mgr    *netinst.Manager
+	log    *zap.Logger
+	seen   map[string]netinst.PortStatus
+	told   map[string]netinst.PortStatus // what the manager knows; nil before it was told
+	lies   *netinst.SubnetOverlap        // what the host has in the subnet, as the manager knows it; nil before
+	capped int                           // how many flows the machine tracks, as the manager knows it
 
 	source   *pubsub.Subscription[Source]
 	config   *pubsub.Subscription[netinst.NetworkInstanceConfig]
@@ -99,7 +100,7 @@ func (b *bridge) started(c actor.Context) {
 		b.mgr.Resume(s.Mark)
 	}
 	b.log = b.d.log.With(zap.String("ni", b.key))
-	b.seen = map[string]netinst.PortStatus{}
+	b.seen, b.capped = map[string]netinst.PortStatus{}, 0
 
 	name := "ni/" + b.key
 	t := b.d.topics
@@ -278,6 +279,10 @@ func (b *bridge) tellPorts(c actor.Context) {
 		return
 	}
 	b.told = maps.Clone(b.seen)
+	if n := int(b.d.maxTracked.Load()); n != b.capped {
+		b.capped = n
+		b.step(c, netinst.FlowsCapped{MaxTracked: n})
+	}
 	b.step(c, netinst.PortsChanged{Ports: slices.Collect(maps.Values(b.seen))})
 }
 

@@ -41,31 +41,32 @@ type Host interface {
 
 // deps is what every actor is given.
 type deps struct {
-	ctx       context.Context // ends when the node stops
-	log       *zap.Logger
-	host      Host
-	files     Files
-	executors Executors
-	echo      Echo
-	agent     *agent.Agent // the config actor
-	facts     Facts
-	topics    *Topics
-	runDir    string
-	boot      uint64
-	machine   string // its boot id
-	began     time.Time
-	epochs    atomic.Uint64
-	strategy  *backoff
-	gate      gate
-	census    *census
-	fail      func(error)
-	notify    func(string)                         // systemd
-	tell      func(httpapi.Event)                  // keeps what happened
-	asked     marks                                // when an adapter's config was published
-	setLevel  func(string)                         // of the log
-	ground    atomic.Pointer[string]               // why the host ground is not as wanted
-	seen      atomic.Pointer[[]netstate.Interface] // the host's interfaces, for a plan
-	settled   atomic.Bool                          // the host ground is as wanted
+	ctx        context.Context // ends when the node stops
+	log        *zap.Logger
+	host       Host
+	files      Files
+	executors  Executors
+	echo       Echo
+	agent      *agent.Agent // the config actor
+	facts      Facts
+	topics     *Topics
+	runDir     string
+	boot       uint64
+	machine    string // its boot id
+	began      time.Time
+	epochs     atomic.Uint64
+	strategy   *backoff
+	gate       gate
+	census     *census
+	fail       func(error)
+	notify     func(string)                         // systemd
+	tell       func(httpapi.Event)                  // keeps what happened
+	asked      marks                                // when an adapter's config was published
+	setLevel   func(string)                         // of the log
+	ground     atomic.Pointer[string]               // why the host ground is not as wanted
+	seen       atomic.Pointer[[]netstate.Interface] // the host's interfaces, for a plan
+	maxTracked atomic.Int64                         // flows, of the machine; 0 if it is not known
+	settled    atomic.Bool                          // the host ground is as wanted
 }
 
 // epoch is different at each call in every boot (docs/architecture.md, law 9).

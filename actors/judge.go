@@ -123,6 +123,7 @@ func (w *wish) addClusters(networks map[uuid.UUID]peer.Network) core.Faults {
 			}
 			users[link] = "is in the bridge of cluster " + n.Config.DisplayName
 		}
+		n.Config.Sharers = w.Sharers
 		w.Networks[id] = n.Config
 	}
 	if len(w.Networks) > mostNetworks {

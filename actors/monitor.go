@@ -123,6 +123,7 @@ func (m *monitor) hostEvent(ev netstate.HostEvent) {
 	if ev.Interfaces != nil || ev.Resync {
 		m.seen, m.known = ev.Interfaces, true
 		m.d.seen.Store(&ev.Interfaces)
+		m.d.maxTracked.Store(int64(ev.MaxTracked))
 		m.publish()
 		m.comparePrefixes(first)
 	}

@@ -167,7 +167,9 @@ func (d *deps) networkState(o netstate.Owner, cfg nodeconf.Config, ports []netin
 	}
 	held, _ := d.topics.Leases.Get("", o.Name)
 	alloc := netinst.Allocate(cfg.Networks[id], adapters, held)
-	in := netinst.Input{Owner: o, Config: cfg.Networks[id], Ports: ports, RunDir: d.runDir, Overlap: overlap}
+	in := netinst.Input{
+		Owner: o, Config: cfg.Networks[id], Ports: ports, MaxTracked: int(d.maxTracked.Load()), RunDir: d.runDir, Overlap: overlap,
+	}
 	for _, a := range adapters {
 		if l, ok := alloc.Leases[a.Key()]; ok {
 			in.Adapters = append(in.Adapters, netinst.Adapter{Config: a, Lease: l})

@@ -71,22 +71,22 @@ func (r ACLRule) links(ports []PortStatus) []IfName {
 }
 
 // chain spells the rules of one direction that keep wants, ended by a drop.
-// target is what allow becomes; ports are those that a packet of the chain may
-// pass, none for what stays on the node.
+// allow is what an allow becomes ("-j TARGET"); ports are those that a packet of the
+// chain may pass, none for what stays on the node.
 func chain(acl []ACLRule, d Direction, allow string, ports []PortStatus, keep func(ACLRule) bool) []string {
 	var out []string
 	for _, r := range acl {
 		if !r.applies(d) || !keep(r) {
 			continue
 		}
-		target := "DROP"
+		target := "-j DROP"
 		if r.Action == Allow {
 			target = allow
 		} else if r.Action != Drop {
 			continue // not built yet: refused by config, and never read as a permission
 		}
 		for _, m := range matches(r, d, ports) {
-			out = append(out, strings.TrimSpace(m+" -j "+target))
+			out = append(out, strings.TrimSpace(m+" "+target))
 		}
 	}
 	return append(out, "-j DROP")

@@ -26,6 +26,8 @@ type Input struct {
 	RunDir   string       // absolute path of the run directory, as dnsmasq is told it
 	// Overlap is what of the host's own prefixes lies in the subnet: a clash withdraws the network.
 	Overlap SubnetOverlap
+	// MaxTracked is how many flows the machine tracks at most (nf_conntrack_max), 0 if it is not known.
+	MaxTracked int
 }
 
 // Desired is what a network wants on the host, and what of it each adapter needs

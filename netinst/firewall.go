@@ -36,6 +36,7 @@ import (
 //	   '- last: ES-BASE (host): -i es<n>, -o es<n> -> DROP, in all three
 //
 // Where all that is allowed is named, N asks E and accepts what that returns, and M is I.
+// What an adapter's chain allows is counted on the way, by its ES<n>-<k>L (flows.go).
 //
 //	nat POSTROUTING: ES-POSTROUTING (host): -s <subnet> -> ES<n>-POST: -o port -> MASQUERADE
 //	bridge table es<n>, before br_netfilter: each adapter's MAC, IP, ARP and ethertypes
@@ -95,9 +96,9 @@ func (nw network) sharedChainIDs() []netstate.ID {
 // adapterChainIDs are the chains of one adapter.
 func (nw network) adapterChainIDs(a Adapter) []netstate.ID {
 	var ids []netstate.ID
-	parts := []string{"E", "I", "N", "M"}
+	parts := []string{"L", "A", "E", "I", "N", "M"}
 	if nw.isSwitch() {
-		parts = parts[:2] // a switch has no way to the node
+		parts = parts[:4] // a switch has no way to the node
 	}
 	for _, part := range parts {
 		ids = append(ids, chainID(tableFilter, nw.adapterChain(a, part)))
@@ -231,30 +232,31 @@ func (nw network) postrouting() netstate.Chain {
 func (nw network) adapterChains(a Adapter) []netstate.Chain {
 	acl := a.Config.UnderlayConfig.ACL
 	part := func(p string) string { return fmt.Sprint(a.Lease.Number) + p }
+	returns, accepts := nw.allowing(a, "RETURN"), nw.allowing(a, "ACCEPT")
 	node := []string{"-j " + nw.adapterChain(a, "E"), "-j ACCEPT"} // E returns what it allows
 	if !alike(acl, Egress) {
-		node = chain(acl, Egress, "ACCEPT", nil, towardNode)
+		node = chain(acl, Egress, accepts, nil, towardNode)
 	}
 	fromNode := []string{"-g " + nw.adapterChain(a, "I")}
 	if !alike(acl, Ingress) {
-		fromNode = chain(acl, Ingress, "ACCEPT", nil, towardNode)
+		fromNode = chain(acl, Ingress, accepts, nil, towardNode)
 	}
-	return []netstate.Chain{
-		nw.filter(part("E"), nil, chain(acl, Egress, "RETURN", nw.Ports, always)),
-		nw.filter(part("I"), nil, chain(acl, Ingress, "ACCEPT", nw.Ports, always)),
-		nw.filter(part("N"), nil, append(nw.essentials(), node...)),
+	return append(nw.flowChains(a),
+		nw.filter(part("E"), nil, chain(acl, Egress, returns, nw.Ports, always)),
+		nw.filter(part("I"), nil, chain(acl, Ingress, accepts, nw.Ports, always)),
+		nw.filter(part("N"), nil, append(nw.essentials(accepts), node...)),
 		nw.filter(part("M"), nil, fromNode),
-	}
+	)
 }
 
 // essentials are what every adapter may ask of its gateway: DHCP, DNS and ping.
-func (nw network) essentials() []string {
+func (nw network) essentials(accepts string) []string {
 	gw := "-d " + nw.Config.IPv4.Gateway.String() + "/32 "
 	return []string{
-		"-d 255.255.255.255/32 -p udp -m udp --sport 68 --dport 67 -j ACCEPT",
-		gw + "-p udp -m udp --sport 68 --dport 67 -j ACCEPT",
-		gw + "-p udp -m udp --dport 53 -j ACCEPT",
-		gw + "-p tcp -m tcp --dport 53 -j ACCEPT",
-		gw + "-p icmp -m icmp --icmp-type 8 -j ACCEPT",
+		"-d 255.255.255.255/32 -p udp -m udp --sport 68 --dport 67 " + accepts,
+		gw + "-p udp -m udp --sport 68 --dport 67 " + accepts,
+		gw + "-p udp -m udp --dport 53 " + accepts,
+		gw + "-p tcp -m tcp --dport 53 " + accepts,
+		gw + "-p icmp -m icmp --icmp-type 8 " + accepts,
 	}
 }

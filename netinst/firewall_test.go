@@ -115,6 +115,11 @@ func (s sim) match(words []string, h hop) (target string, jump, hit bool) {
 			ok = slices.Contains(strings.Split(arg, ","), "NEW") // the packets here are the first of their flow
 		case "--ctstatus":
 			ok = arg != "CONFIRMED"
+		case "--connlimit-above":
+			ok = false // no flow was counted before
+		case "--connlimit-mask":
+		case "--connlimit-saddr":
+			i--
 		case "--ctdir":
 			ok = arg == "ORIGINAL"
 		case "--icmp-type":
@@ -434,8 +439,8 @@ func TestChainsFollowThePorts(t *testing.T) {
 		}
 		return strings.Join(out, "; ")
 	}
-	const lab = "1E -o eth1 -j RETURN; 1I -i eth1 -j ACCEPT"
-	if got := rules(); got != "1E -o eth0 -j RETURN; 1E -o eth1 -j RETURN; 1I -i eth0 -j ACCEPT; 1I -i eth1 -j ACCEPT" {
+	const lab = "1E -o eth1 -g ES1-1L; 1I -i eth1 -g ES1-1A"
+	if got := rules(); got != "1E -o eth0 -g ES1-1L; 1E -o eth1 -g ES1-1L; 1I -i eth0 -g ES1-1A; 1I -i eth1 -g ES1-1A" {
 		t.Errorf("both: %s", got)
 	}
 	in.Ports[0].Labels = nil

@@ -75,12 +75,13 @@ type Manager struct {
 	runDir string
 	epoch  uint64
 
-	wish     intent
-	claimed  bool
-	synced   bool
-	config   NetworkInstanceConfig
-	adapters map[AdapterKey]*adapterState
-	ports    []PortStatus
+	wish       intent
+	claimed    bool
+	synced     bool
+	config     NetworkInstanceConfig
+	adapters   map[AdapterKey]*adapterState
+	ports      []PortStatus
+	maxTracked int
 	// A manager that has just started applies nothing before it knows its ports and
 	// its adapters: it would take routes and adapters of a running network away.
 	portsKnown, adaptersKnown bool
@@ -155,6 +156,9 @@ func (m *Manager) Step(e Event) []Effect {
 		return m.change()
 	case OverlapChanged:
 		return m.overlapChanged(e.Overlap)
+	case FlowsCapped:
+		m.maxTracked = e.MaxTracked
+		return m.change()
 	case Synchronized:
 		m.synced = true
 		out := m.orphan()
@@ -285,7 +289,9 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 	alloc := Allocate(m.config, m.activeConfigs(), m.held)
 	f.leases, f.refused = alloc.Leases, alloc.Errors
 	f.ports = PortsMeant(m.config, portConfigs(m.ports))
-	in := Input{Owner: m.owner, Config: m.config, Ports: m.ports, RunDir: m.runDir, Overlap: m.overlap.counts()}
+	in := Input{
+		Owner: m.owner, Config: m.config, Ports: m.ports, MaxTracked: m.maxTracked, RunDir: m.runDir, Overlap: m.overlap.counts(),
+	}
 	in.Adapters = m.inputAdapters(alloc, false)
 	f.desired = DesiredState(in)
 	m.port, m.warning = f.desired.Port, f.desired.Warning

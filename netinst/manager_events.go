@@ -24,6 +24,8 @@ type (
 	PortsChanged struct{ Ports []PortStatus }
 	// OverlapChanged is what of the host's own prefixes lies in the network's subnet.
 	OverlapChanged struct{ Overlap SubnetOverlap }
+	// FlowsCapped is Input.MaxTracked.
+	FlowsCapped struct{ MaxTracked int }
 	// Synchronized says that every retained input was given: before it, an absent
 	// config is one not seen yet, after it one deleted.
 	Synchronized struct{}
@@ -78,6 +80,7 @@ func (AdapterChanged) niEvent() {}
 func (AdapterGone) niEvent()    {}
 func (PortsChanged) niEvent()   {}
 func (OverlapChanged) niEvent() {}
+func (FlowsCapped) niEvent()    {}
 func (Synchronized) niEvent()   {}
 func (AdaptersKnown) niEvent()  {}
 func (Claimed) niEvent()        {}

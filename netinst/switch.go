@@ -58,10 +58,11 @@ func (nw network) switchChains() []netstate.Chain {
 		acl := a.Config.UnderlayConfig.ACL
 		k := fmt.Sprint(a.Lease.Number)
 		// Whoever serves DHCP on the segment: the client asks, the server answers.
-		ask, answer := "-p udp -m udp --sport 68 --dport 67 -j RETURN", "-p udp -m udp --sport 67 --dport 68 -j ACCEPT"
-		out = append(out,
-			nw.filter(k+"E", nil, append([]string{ask}, chain(acl, Egress, "RETURN", nil, always)...)),
-			nw.filter(k+"I", nil, append([]string{answer}, chain(acl, Ingress, "ACCEPT", nil, always)...)))
+		returns, accepts := nw.allowing(a, "RETURN"), nw.allowing(a, "ACCEPT")
+		ask, answer := "-p udp -m udp --sport 68 --dport 67 "+returns, "-p udp -m udp --sport 67 --dport 68 "+accepts
+		out = append(append(out, nw.flowChains(a)...),
+			nw.filter(k+"E", nil, append([]string{ask}, chain(acl, Egress, returns, nil, always)...)),
+			nw.filter(k+"I", nil, append([]string{answer}, chain(acl, Ingress, accepts, nil, always)...)))
 	}
 	return out
 }

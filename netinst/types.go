@@ -60,6 +60,8 @@ type NetworkInstanceConfig struct {
 	// (omitempty: the digests of configs without them stay what they were.)
 	Tunnels []Tunnel `json:",omitempty"` // by Name
 	Members []IfName `json:",omitempty"` // links of the host, sorted
+	// Sharers is Sharers of all adapters of the node.
+	Sharers int `json:",omitempty"`
 	// Observe has what others change on the host told and left as it is (sysParams.drift).
 	Observe    bool   `json:",omitempty"`
 	Generation uint64 // the generation in which this object last changed
@@ -168,6 +170,7 @@ type UnderlayNetworkConfig struct {
 	// DHCPServer lets the app of a switch network answer other apps' DHCP. (omitempty: the
 	// digests of configs without it stay what they were.)
 	DHCPServer bool `json:",omitempty"`
+	MaxFlows   int  `json:",omitempty"` // 0: DefaultMaxFlows
 }
 
 // AppAdapterConfig is one adapter's wish as its app network publishes it to the

@@ -112,6 +112,11 @@ func (c *checker) adapter(o *object, index string) netinst.UnderlayNetworkConfig
 		IfName:          value[netinst.IfName](attach, "ifName"),
 		HostIfName:      value[netinst.IfName](attach, "hostIfName"),
 		ACL:             c.acl(o.in("acl")),
+		DHCPServer:      value[bool](o, "dhcpServer"),
+		MaxFlows:        value[int](o, "maxFlows"),
+	}
+	if a.MaxFlows == netinst.DefaultMaxFlows {
+		a.MaxFlows = 0 // written or not, it is the same wish
 	}
 	if a.Kind == netinst.Veth && !attach.given("ifName") {
 		a.IfName = netinst.IfName("eth" + index)
@@ -136,6 +141,7 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 			c.fault(o.at("mac"), asAlso(a.MAC, first), "a MAC address of its own is allowed")
 		}
 	}
+	c.checkDHCPServer(o, a, ni)
 	c.checkAttach(o.in("attach"), a, u)
 	if a.Netns == "" || a.IfName == "" {
 		return
@@ -149,6 +155,28 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 		}
 		what := fmt.Sprintf("is %s in %s, as %s", a.IfName, config.Quote(a.Netns), config.FormatPath(first))
 		c.fault(path, what, "a name of its own in its network namespace is allowed")
+	}
+}
+
+// checkDHCPServer finds a server where the node is that, and on a switch network rules that
+// let an app serve, which without dhcpServer serves nobody any more.
+func (c *checker) checkDHCPServer(o *object, a netinst.UnderlayNetworkConfig, ni netinst.NetworkInstanceConfig) {
+	if a.DHCPServer && ni.Type == netinst.Local {
+		c.fault(o.at("dhcpServer"), "is true on a local network", "an adapter of a switch network may serve DHCP; on a local network the node does")
+	}
+	if a.DHCPServer || ni.Type != netinst.Switch {
+		return
+	}
+	names := func(ports []netinst.PortRange, port uint16) bool {
+		return slices.Contains(ports, netinst.PortRange{First: port, Last: port})
+	}
+	for _, r := range a.ACL {
+		if r.Action == netinst.Allow && r.Protocol == "udp" && (names(r.LocalPort, 67) || names(r.Ports, 68)) {
+			c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
+				Path: o.in("acl").in(r.Name).path, What: "names the ports of a DHCP server, and dhcpServer is false: what the app answers is dropped",
+				Allowed: "write dhcpServer: true where it serves DHCP",
+			})
+		}
 	}
 }
 

@@ -35,6 +35,7 @@ type Config struct {
 	Ports    map[string]netinst.PortConfig               // by label
 	Networks map[uuid.UUID]netinst.NetworkInstanceConfig // Generation is 0: the document has none
 	Apps     map[uuid.UUID]appnet.AppNetworkConfig
+	Sharers  int            // netinst.Sharers of all adapters
 	Warnings []config.Fault // sorted by path
 	MD5      string         // of the document's canonical form
 }
@@ -63,6 +64,7 @@ func Parse(doc []byte) (Config, error) {
 	c.checkPorts()
 	c.checkNetworks()
 	c.checkApps()
+	c.shareFlows()
 	if len(fs) > 0 {
 		fs.Sort()
 		return Config{}, fs
@@ -70,6 +72,19 @@ func Parse(doc []byte) (Config, error) {
 	config.Faults(c.cfg.Warnings).Sort()
 	c.cfg.MD5 = digest(root, 3*len(doc))
 	return c.cfg, nil
+}
+
+// shareFlows tells each network among how many adapters the node shares its tracked flows.
+func (c *checker) shareFlows() {
+	n := 0
+	for _, a := range c.cfg.Apps {
+		n += len(a.Adapters)
+	}
+	c.cfg.Sharers = netinst.Sharers(n)
+	for id, ni := range c.cfg.Networks {
+		ni.Sharers = c.cfg.Sharers
+		c.cfg.Networks[id] = ni
+	}
 }
 
 // DriftObserve is the word of sysParams.drift that has drift told and not mended.

@@ -56,7 +56,10 @@ var fwPorts = []uint16{53, 80, 443}
 
 const fwLocalPort = 4000 // the port that each flow is opened from
 
-type fwRules struct{ a, b []netinst.ACLRule }
+type fwRules struct {
+	a, b  []netinst.ACLRule
+	flows int // how many a may have, 0 for the default
+}
 
 // fwAllows is the sentence of the design about ACLs, written down once more and
 // without a look at the code: first match wins, in the order given; what the
@@ -116,11 +119,11 @@ var fwAllowAll = []netinst.ACLRule{{Direction: netinst.Both, Action: netinst.All
 func fwRuleSets() []fwRules {
 	named := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Allow, IP: netip.MustParsePrefix("192.0.2.0/24")}
 	gate2 := netinst.ACLRule{Direction: netinst.Egress, Action: netinst.Allow, IP: netip.MustParsePrefix("10.2.0.0/24")}
-	sets := []fwRules{{}, {fwAllowAll, fwAllowAll}, {fwAllowAll, nil}, {nil, fwAllowAll}, {[]netinst.ACLRule{named}, nil}, {[]netinst.ACLRule{gate2}, nil}}
+	sets := []fwRules{{}, {a: fwAllowAll, b: fwAllowAll}, {a: fwAllowAll}, {b: fwAllowAll}, {a: []netinst.ACLRule{named}}, {a: []netinst.ACLRule{gate2}}}
 	for _, label := range []string{"wan", "shared", "lab", "nowhere"} {
 		allow := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Allow, PortLabel: label}
 		drop := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Drop, PortLabel: label}
-		sets = append(sets, fwRules{[]netinst.ACLRule{allow}, fwAllowAll}, fwRules{append([]netinst.ACLRule{drop}, fwAllowAll...), fwAllowAll})
+		sets = append(sets, fwRules{a: []netinst.ACLRule{allow}, b: fwAllowAll}, fwRules{a: append([]netinst.ACLRule{drop}, fwAllowAll...), b: fwAllowAll})
 	}
 	// Named all of them: the chains toward the node are those toward the world.
 	named.IP = netip.MustParsePrefix("0.0.0.0/1")
@@ -128,8 +131,8 @@ func fwRuleSets() []fwRules {
 		net := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Allow, IP: netip.MustParsePrefix("192.0.2.0/24"), PortLabel: label}
 		drop := net
 		drop.Action = netinst.Drop
-		sets = append(sets, fwRules{[]netinst.ACLRule{net}, []netinst.ACLRule{gate2}}, fwRules{[]netinst.ACLRule{drop, net, named}, nil},
-			fwRules{[]netinst.ACLRule{drop, {Direction: netinst.Both, Action: netinst.Allow, IP: net.IP}}, nil})
+		sets = append(sets, fwRules{a: []netinst.ACLRule{net}, b: []netinst.ACLRule{gate2}}, fwRules{a: []netinst.ACLRule{drop, net, named}},
+			fwRules{a: []netinst.ACLRule{drop, {Direction: netinst.Both, Action: netinst.Allow, IP: net.IP}}})
 	}
 	rnd := rand.New(rand.NewSource(1))
 	pick := func(n int) int { return rnd.Intn(n) }
@@ -154,7 +157,7 @@ func fwRuleSets() []fwRules {
 		return acl
 	}
 	for range 34 {
-		sets = append(sets, fwRules{list(), list()})
+		sets = append(sets, fwRules{a: list(), b: list()})
 	}
 	return sets
 }
@@ -164,7 +167,9 @@ func fwRuleSets() []fwRules {
 func fwTwoNetworks(t *testing.T, guard bool) (*fwLab, func(fwRules) netinst.Input) {
 	l := newFwLab(t)
 	one := func(r fwRules) netinst.Input {
-		return l.fwInput(1, guard, l.fwAdapter("a", 1, "10.1.0.128", r.a...), l.fwAdapter("b", 2, "10.1.0.129", r.b...))
+		in := l.fwInput(1, guard, l.fwAdapter("a", 1, "10.1.0.128", r.a...), l.fwAdapter("b", 2, "10.1.0.129", r.b...))
+		in.Adapters[0].Config.UnderlayConfig.MaxFlows = r.flows
+		return in
 	}
 	two := l.fwInput(2, guard, l.fwAdapter("c", 1, "10.2.0.128", fwAllowAll...))
 	l.apply(netstate.State{}, netinst.HostState([]netinst.HostNetwork{
@@ -247,9 +252,13 @@ func fwReuse(_, _ string, c syscall.RawConn) error {
 }
 
 func (l *fwLab) send(src, dst fwEnd, port uint16, payload string) {
+	l.sendFrom(src, dst, fwLocalPort, port, payload)
+}
+
+func (l *fwLab) sendFrom(src, dst fwEnd, local, port uint16, payload string) {
 	l.do(src.ns, func() error {
 		lc := net.ListenConfig{Control: fwReuse}
-		c, err := lc.ListenPacket(context.Background(), "udp4", netip.AddrPortFrom(src.addr, fwLocalPort).String())
+		c, err := lc.ListenPacket(context.Background(), "udp4", netip.AddrPortFrom(src.addr, local).String())
 		if err != nil {
 			return err
 		}

@@ -30,6 +30,7 @@ const MaxHostRoutes = 4096
 type HostEvent struct {
 	Resync     bool        // first event, or events were lost: everything may have changed
 	Interfaces []Interface // every foreign interface by name; nil when unchanged
+	MaxTracked int         // nf_conntrack_max, beside Interfaces; 0 if it is not known
 	Touched    []int       // network instance numbers one of whose objects changed
 	Links      []LinkTouch // links of adapters that changed, and links of others in bridges of ours
 	Namespaces bool        // a network namespace or a foreign link appeared or went

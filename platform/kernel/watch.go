@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -118,6 +121,7 @@ func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.Ho
 				if pending.lost || !reflect.DeepEqual(now, last) {
 					ev.Namespaces = ev.Namespaces || !slices.Equal(names(now), names(last))
 					ev.Interfaces, last = now, now
+					ev.MaxTracked = maxTracked()
 				}
 			}
 			pending = news{}
@@ -126,6 +130,17 @@ func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.Ho
 			}
 		}
 	}
+}
+
+// maxTracked is how many flows the machine tracks at most, in all of its network namespaces
+// together; 0 where it tracks none (net/netfilter/nf_conntrack_standalone.c).
+func maxTracked() int {
+	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return n
 }
 
 func names(is []netstate.Interface) []string {

@@ -1,0 +1,103 @@
+package netns_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"edgespan/netinst"
+)
+
+// flows opens one flow after the other, each from a port of its own, and says how many came
+// through. The receiver gets what was sent in order, so what came after the last honest
+// packet of another never comes.
+func (l *fwLab) flows(inbox *fwInbox, what string, src, dst fwEnd, port uint16, n int, last func()) int {
+	l.t.Helper()
+	for i := range n {
+		l.sendFrom(src, dst, uint16(20000+i), port, fmt.Sprintf("%s %d.", what, i))
+	}
+	last()
+	got := 0
+	for i := range n {
+		if inbox.has(fmt.Sprintf("%s %d.", what, i)) {
+			got++
+		}
+	}
+	return got
+}
+
+// An app has at most so many flows, those to it counted too; others open theirs, replies
+// and flows that are open pass, and a flow that has ended makes room.
+func TestFirewallBoundsTheFlowsOfAnAdapter(t *testing.T) {
+	const most = 64
+	l, set := fwTwoNetworks(t, true)
+	inbox := &fwInbox{got: map[string]bool{}}
+	for _, ns := range []string{"a", "b", "node", "world"} {
+		inbox.listen(l, ns)
+	}
+	node := netinst.ACLRule{Direction: netinst.Both, Action: netinst.Allow, IP: netip.MustParsePrefix("192.0.2.0/24")}
+	rules := fwRules{a: append([]netinst.ACLRule{node}, fwAllowAll...), b: fwAllowAll, flows: most}
+	fence := 0
+	of := func(src, dst fwEnd) func() { // an honest packet of another flow
+		return func() {
+			fence++
+			mark := fmt.Sprintf("honest %d", fence)
+			l.until(mark, func() bool { l.sendFrom(src, dst, 19999, 80, mark); return inbox.has(mark) })
+		}
+	}
+	for _, x := range []struct {
+		what     string
+		src, dst fwEnd
+		port     uint16
+		fence    func()
+	}{
+		{"bridged", fwA, fwB, 80, of(fwNext, fwB)},
+		{"routed out", fwA, fwWorld, 80, of(fwB, fwWorld)},
+		{"routed in", fwNext, fwA, 80, of(fwNext, fwB)},
+		{"to the node", fwA, fwNode, 80, of(fwNext, fwNode)},
+		{"to the gateway's DNS", fwA, fwGate, 53, of(fwNext, fwNode)},
+		{"from the node", fwNode, fwA, 80, of(fwNode, fwNext)},
+	} {
+		set(fwRules{}) // the chains go, and with them what was counted
+		set(rules)
+		l.sendFrom(x.src, x.dst, 20000, x.port, "first")
+		if got := l.flows(inbox, x.what, x.src, x.dst, x.port, 3*most, x.fence); got != most {
+			t.Errorf("%s: %d flows of %d opened, want %d", x.what, got, 3*most, most)
+		}
+		// One that is open goes on.
+		l.until("a packet of an open flow "+x.what, func() bool {
+			mark := x.what + " again"
+			l.sendFrom(x.src, x.dst, 20000, x.port, mark)
+			return inbox.has(mark)
+		})
+		out := l.try("node", "conntrack", "-L", "-s", x.src.addr.String(), "-d", x.dst.addr.String())
+		if n := strings.Count(out, "dport="+fmt.Sprint(x.port)+" "); n > 2*most { // each line has it once a direction
+			t.Errorf("%s: %d entries:\n%s", x.what, n, out)
+		}
+	}
+	l.in("node", "conntrack", "-F") // all have ended
+	if got := l.flows(inbox, "anew", fwNode, fwA, 80, 3*most, of(fwNode, fwNext)); got != most {
+		t.Errorf("%d flows after the others ended, want %d", got, most)
+	}
+}
+
+// One flow of many packets that nobody answers is one flow. The kernel's counter alone takes
+// each of them for a new one when they come faster than its clock ticks.
+func TestFirewallCountsAFlowWithoutAnswersOnce(t *testing.T) {
+	l, set := fwTwoNetworks(t, true)
+	set(fwRules{a: fwAllowAll, flows: 16})
+	inbox := &fwInbox{got: map[string]bool{}}
+	inbox.listen(l, "world")
+	for i := range 500 {
+		l.sendFrom(fwA, fwWorld, 20000, 80, fmt.Sprintf("burst %d.", i))
+	}
+	if got := l.flows(inbox, "other", fwA, fwWorld, 80, 10, func() {
+		l.until("the last of the burst", func() bool {
+			l.sendFrom(fwA, fwWorld, 20000, 80, "end")
+			return inbox.has("end")
+		})
+	}); got != 10 {
+		t.Errorf("%d of 10 flows opened beside one of 500 packets", got)
+	}
+}

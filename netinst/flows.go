@@ -1,0 +1,77 @@
+package netinst
+
+import (
+	"fmt"
+
+	"edgespan/netinst/netstate"
+)
+
+// The flows that an adapter may have at a time, those that it opens and those that are
+// opened to it together. Tracked flows are a table of the whole machine
+// (nf_conntrack_max): without a bound one app fills it, and nobody opens a flow any more,
+// the node's own management included.
+
+const (
+	// DefaultMaxFlows is an adapter's bound where its config has none.
+	DefaultMaxFlows = 8192
+	// fewAdapters are the adapters of a node that share as they would if they were so many.
+	fewAdapters = 16
+)
+
+// Sharers is the number of adapters among which a node with n of them shares its tracked
+// flows: the next power of two, so that shares change seldom; 0 for the fewest.
+func Sharers(n int) int {
+	shares := fewAdapters
+	for shares < n {
+		shares *= 2
+	}
+	if shares == fewAdapters {
+		return 0
+	}
+	return shares
+}
+
+// FlowShare is the most that each of a node's adapters may have of a table of maxTracked
+// flows, 0 where that is not known: half of the table together. A counter that is written
+// anew begins at 0 while the flows live on, so that they may be twice as many for a while;
+// what the node itself asks for apps, as their DNS questions, is in the other half too.
+func FlowShare(maxTracked, sharers int) int {
+	return maxTracked / 2 / max(sharers, fewAdapters)
+}
+
+// MaxFlows is the bound of one adapter: what its config says, and no more than its share.
+func (nw network) maxFlows(a Adapter) int {
+	n := a.Config.UnderlayConfig.MaxFlows
+	if n == 0 {
+		n = DefaultMaxFlows
+	}
+	if nw.MaxTracked > 0 {
+		n = min(n, max(1, FlowShare(nw.MaxTracked, nw.Config.Sharers)))
+	}
+	return n
+}
+
+// flowChains hold the bound of an adapter: what its rules allow goes through L, out of
+// which leads no verdict but DROP, and what they accept through A.
+//
+// Only the first packet of a flow is counted (its entry is not CONFIRMED): the kernel
+// looks for a flow that it has counted already only once in a jiffy, so that one of many
+// packets without an answer, each of which is NEW, would fill the bound by itself. L
+// stands alone because a chain that is written anew counts from 0: changed rules leave it.
+func (nw network) flowChains(a Adapter) []netstate.Chain {
+	part := func(p string) string { return fmt.Sprint(a.Lease.Number) + p }
+	return []netstate.Chain{
+		nw.filter(part("L"), nil, []string{fmt.Sprintf(
+			"-m conntrack ! --ctstatus CONFIRMED -m connlimit --connlimit-above %d --connlimit-mask 0 --connlimit-saddr -j DROP", nw.maxFlows(a))}),
+		nw.filter(part("A"), nil, []string{"-j " + nw.adapterChain(a, "L"), "-j ACCEPT"}),
+	}
+}
+
+// allowing is what an allow becomes in the chains of an adapter: counted, and then a
+// RETURN in those that return, else an ACCEPT.
+func (nw network) allowing(a Adapter, verdict string) string {
+	if verdict == "RETURN" {
+		return "-g " + nw.adapterChain(a, "L")
+	}
+	return "-g " + nw.adapterChain(a, "A")
+}
