@@ -54,9 +54,9 @@ func (nw network) maxFlows(a Adapter) int {
 // flowChains hold the bound of an adapter: what its rules allow goes through L, out of
 // which leads no verdict but DROP, and what they accept through A.
 //
-// Only the first packet of a flow is counted (its entry is not CONFIRMED): the kernel
-// looks for a flow that it has counted already only once in a jiffy, so that one of many
-// packets without an answer, each of which is NEW, would fill the bound by itself. L
+// Only the first packet of a flow is put to the counter (its entry is not CONFIRMED yet):
+// the counter walks the list of its flows, and a flow of packets that nobody answers is NEW
+// with each of them. L
 // stands alone because a chain that is written anew counts from 0: changed rules leave it.
 func (nw network) flowChains(a Adapter) []netstate.Chain {
 	part := func(p string) string { return fmt.Sprint(a.Lease.Number) + p }

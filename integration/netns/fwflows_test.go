@@ -2,6 +2,7 @@ package netns_test
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -82,22 +83,31 @@ func TestFirewallBoundsTheFlowsOfAnAdapter(t *testing.T) {
 	}
 }
 
-// One flow of many packets that nobody answers is one flow. The kernel's counter alone takes
-// each of them for a new one when they come faster than its clock ticks.
+// One flow of many packets that nobody answers is one flow, although each of them is NEW.
 func TestFirewallCountsAFlowWithoutAnswersOnce(t *testing.T) {
 	l, set := fwTwoNetworks(t, true)
 	set(fwRules{a: fwAllowAll, flows: 16})
 	inbox := &fwInbox{got: map[string]bool{}}
 	inbox.listen(l, "world")
-	for i := range 500 {
-		l.sendFrom(fwA, fwWorld, 20000, 80, fmt.Sprintf("burst %d.", i))
-	}
+	l.do("a", func() error {
+		c, err := net.DialUDP("udp4", &net.UDPAddr{Port: 20100}, net.UDPAddrFromAddrPort(netip.AddrPortFrom(fwWorld.addr, 443)))
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		for range 5000 {
+			if _, err := c.Write([]byte("burst")); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if got := l.flows(inbox, "other", fwA, fwWorld, 80, 10, func() {
 		l.until("the last of the burst", func() bool {
 			l.sendFrom(fwA, fwWorld, 20000, 80, "end")
 			return inbox.has("end")
 		})
 	}); got != 10 {
-		t.Errorf("%d of 10 flows opened beside one of 500 packets", got)
+		t.Errorf("%d of 10 flows opened beside one of 5,000 packets", got)
 	}
 }
