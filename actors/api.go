@@ -333,7 +333,10 @@ func (n *Node) ports() []httpapi.Resource {
 			gateway = c.Gateway.String()
 		}
 		s.IfName = c.IfName // it may have no status yet
-		why := portTrouble(s)
+		why, route := portTrouble(s), ""
+		if r, out := s.DefaultRoute(); out {
+			route = r.String()
+		}
 		rs = append(rs, httpapi.Resource{
 			ID: label, Kind: "port",
 			Spec: map[string]any{
@@ -341,7 +344,7 @@ func (n *Node) ports() []httpapi.Resource {
 				"gateway": gateway, "dnsServers": joined(c.DNSServers), "ntpServers": joined(c.NTPServers), "mtu": c.MTU,
 			},
 			Status: map[string]any{
-				"exists": s.Exists, "up": s.Up, "mtu": s.LinkMTU, "addresses": addrs, "gateways": joined(s.Gateways), "error": why,
+				"exists": s.Exists, "up": s.Up, "mtu": s.LinkMTU, "addresses": addrs, "gateways": joined(s.Gateways()), "defaultRoute": route, "error": why,
 			},
 		})
 	}

@@ -71,10 +71,14 @@ func TestATunnelComesAndGoesWithItsUnderlay(t *testing.T) {
 		const noMember = "; member WaitingForDependencies interface can0 does not exist"
 		uplink := netstate.Interface{
 			Name: "uplink0", Up: true, MTU: 1500,
-			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, Gateways: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
+			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
 		}
 		at := func(addrs []netip.Prefix, gateways ...netip.Addr) {
-			r.host.SetInterfaces(uplink, netstate.Interface{Name: "u0", Up: true, MTU: 1500, Addresses: addrs, Gateways: gateways})
+			u0 := netstate.Interface{Name: "u0", Up: true, MTU: 1500, Addresses: addrs}
+			for _, g := range gateways {
+				u0.DefaultRoutes = append(u0.DefaultRoutes, netstate.DefaultVia(g))
+			}
+			r.host.SetInterfaces(uplink, u0)
 		}
 		underlay, gateway := []netip.Prefix{netip.MustParsePrefix("fd00::1/64")}, netip.MustParseAddr("fd00::fe")
 		is(time.Second, "Present; bridge Present; tunnel WaitingForDependencies the local address fd00::1 is on no interface of the host"+noMember)

@@ -160,10 +160,11 @@ func portText(p netinst.PortStatus) string {
 	switch {
 	case len(addrs) == 0:
 		return "up without address"
-	case len(p.Gateways) == 0:
-		return "up with " + joined(addrs) + ", without default route"
 	}
-	return "up with " + joined(addrs) + " via " + joined(p.Gateways)
+	if r, out := p.DefaultRoute(); out {
+		return "up with " + joined(addrs) + " " + r.String()
+	}
+	return "up with " + joined(addrs) + ", without default route"
 }
 
 func event(kind, object, name, text string) httpapi.Event {

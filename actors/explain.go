@@ -49,7 +49,7 @@ func (n *Node) explainNetwork(id string) (httpapi.Explanation, error) {
 	x.Ready = r.Ready
 	switch {
 	case r.Ready:
-		x.Summary = fmt.Sprintf("ready: %s at generation %d on bridge %s", s.State, s.Generation, s.Bridge)
+		x.Summary = fmt.Sprintf("ready: %s at generation %d on bridge %s", s.State, s.Generation, s.Bridge) + n.wayOut(c, s)
 		x.Warning = s.Warning
 	case !wanted:
 		x.Summary = "not ready: it is in no config"
@@ -62,6 +62,24 @@ func (n *Node) explainNetwork(id string) (httpapi.Explanation, error) {
 		x.Causes = n.networkCauses(id, r.Why)
 	}
 	return x, nil
+}
+
+// wayOut says by which port a network leads out, and why by none that is cheaper.
+func (n *Node) wayOut(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
+	if s.Port == "" || c.Type == netinst.Switch {
+		return ""
+	}
+	used, _ := n.d.topics.PortStatus.Get("", s.Port)
+	text := ", out by port " + s.Port
+	if r, out := used.DefaultRoute(); out {
+		text += " " + r.String()
+	}
+	for _, e := range n.d.topics.PortStatus.All() {
+		if p := e.Value; p.Meant(c.Port) && p.Cost <= used.Cost && portTrouble(p) != "" {
+			text += fmt.Sprintf(", not by port %s: %s", p.Label, portTrouble(p))
+		}
+	}
+	return text
 }
 
 // networkCauses are why a network is not ready; why is what Ready says.

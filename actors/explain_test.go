@@ -84,7 +84,7 @@ func TestExplainNamesWhatAnAdapterWaitsFor(t *testing.T) {
 		},
 		"an uplink without an address": {
 			before: func(r *rig) { r.host.SetInterfaces(netstate.Interface{Name: "uplink0", Up: true, MTU: 1500}) },
-			doc:    doc(1, 0), kind: "ni", id: niID(1), object: "port/wan", text: "has no address",
+			doc:    doc(1, 0), kind: "ni", id: niID(1), object: "port/wan", text: "has no IPv4 address",
 		},
 		"an address": {
 			doc: strings.NewReplacer("10.1.0.0/24}", "10.1.0.0/29, dhcpRange: 10.1.0.2-10.1.0.2}").Replace(doc(1, 2)), kind: "app", id: appID(2),

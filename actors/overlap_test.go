@@ -21,7 +21,7 @@ func foreign(name string, addrs ...string) netstate.Interface {
 		i.Addresses = append(i.Addresses, netip.MustParsePrefix(a))
 	}
 	if name == "uplink0" {
-		i.Gateways = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+		i.DefaultRoutes = []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))}
 	}
 	return i
 }

@@ -112,7 +112,7 @@ func randomRun(r *rig, rng *rand.Rand) {
 	links := []string{"vm1", "vm2", "vm3", "vm4", "lan1", "lan2", "lan3"}
 	ifaces := []netstate.Interface{{
 		Name: "uplink0", Up: true, MTU: 1500,
-		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, Gateways: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
+		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
 	}}
 	for i, l := range links {
 		if r.host.SetLink(l, true); i >= 4 {

@@ -246,7 +246,7 @@ func onHost(t *testing.T, f func(r *rig)) {
 		r := &rig{T: t, host: fake.New(), execs: fake.NewExecutors(), journal: &memJournal{data: map[string]map[string][]byte{}}, files: &memFiles{slots: map[string][]byte{}}}
 		r.host.SetInterfaces(netstate.Interface{
 			Name: "uplink0", Up: true, MTU: 1500,
-			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, Gateways: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
+			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
 		})
 		m, faults := metadata.Parse(schema.NodeMetadata(), metadata.Options{})
 		if faults != nil {

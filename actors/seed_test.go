@@ -249,7 +249,7 @@ func TestSeed_RouteAndLinkChangesReachTheBridgeManager(t *testing.T) {
 		}{
 			{"192.0.2.9", "Present", []netstate.Interface{{
 				Name: "uplink0", Up: true, MTU: 1500, Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")},
-				Gateways: []netip.Addr{netip.MustParseAddr("192.0.2.9")},
+				DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.9"))},
 			}}},
 			{"", "WaitingForDependencies", []netstate.Interface{{Name: "uplink1"}}},
 		} {

@@ -110,7 +110,7 @@ func newNetwork(in Input) (network, string) {
 		used[p.Label] = p
 	}
 	for _, r := range in.Config.Routes {
-		if q, _ := ChoosePort(r.Port, in.Ports); q.Label != "" {
+		if q, _ := nw.portOf(r); r.Port != "" && q.Label != "" {
 			used[q.Label] = q
 		}
 	}

@@ -46,8 +46,8 @@ func uplink() PortStatus {
 			DNSServers: []netip.Addr{ip("192.0.2.53")}, NTPServers: []netip.Addr{ip("192.0.2.123")},
 		},
 		Exists: true, Up: true, LinkMTU: 1450,
-		Addresses: []netip.Prefix{prefix("192.0.2.10/24"), prefix("2001:db8::1/64")},
-		Gateways:  []netip.Addr{ip("192.0.2.1")},
+		Addresses:     []netip.Prefix{prefix("192.0.2.10/24"), prefix("2001:db8::1/64")},
+		DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(ip("192.0.2.1"))},
 	}
 }
 
@@ -280,7 +280,7 @@ func TestAStaticRouteStandsWhereItsGatewayIsReached(t *testing.T) {
 			in := input(web())
 			in.Ports = append(in.Ports, PortStatus{
 				PortConfig: PortConfig{Label: "narrow", IfName: "eth1"}, Exists: true, Up: true,
-				Addresses: []netip.Prefix{prefix("100.64.0.5/32")}, Gateways: []netip.Addr{ip("172.31.1.1")},
+				Addresses: []netip.Prefix{prefix("100.64.0.5/32")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(ip("172.31.1.1"))},
 			})
 			r := StaticRoute{Name: "r", Destination: prefix("198.18.0.0/15"), Port: tc.port}
 			if tc.gateway != "" {

@@ -456,28 +456,3 @@ func TestChainsFollowThePorts(t *testing.T) {
 		t.Errorf("none is left: %s", got)
 	}
 }
-
-func TestChoosePort(t *testing.T) {
-	port := func(label string, cost int, up, uplink bool, labels ...string) PortStatus {
-		return PortStatus{PortConfig: PortConfig{Label: label, IfName: IfName("if-" + label), Cost: cost, Uplink: uplink, Labels: labels}, Exists: true, Up: up}
-	}
-	ports := []PortStatus{
-		port("lte", 10, true, true, "wan"), port("eth1", 0, true, true, "wan"), port("eth0", 0, true, true),
-		port("down", 0, false, true, "dark"), port("lan", 0, true, false),
-		{PortConfig: PortConfig{Label: "gone", IfName: "if-gone", Labels: []string{"dark"}}},
-	}
-	for want, sentence := range map[string]string{
-		"": "", "lte": "lte", "wan": "eth1", "uplink": "eth0", "freeuplink": "eth0", "all": "eth0", "lan": "lan",
-		"nowhere": `no port is meant by "nowhere"`,
-		"dark":    `no usable port for "dark": down (if-down is down), gone (if-gone does not exist)`,
-	} {
-		p, why := ChoosePort(want, ports)
-		if got := p.Label + why; got != sentence {
-			t.Errorf("%q: got %q, want %q", want, got, sentence)
-		}
-	}
-	slices.Reverse(ports)
-	if p, _ := ChoosePort("uplink", ports); p.Label != "eth0" {
-		t.Errorf("order matters: %s", p.Label)
-	}
-}

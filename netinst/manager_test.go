@@ -43,7 +43,7 @@ func testAdapter(app uuid.UUID, version uint64, activate bool) AppAdapterConfig 
 func testPort() []PortStatus {
 	return []PortStatus{{
 		PortConfig: PortConfig{Label: "wan", IfName: "eth0", Uplink: true}, Exists: true, Up: true, LinkMTU: 1500,
-		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, Gateways: []netip.Addr{netip.MustParseAddr("192.0.2.1")},
+		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
 	}}
 }
 
@@ -386,7 +386,7 @@ func TestManager(t *testing.T) {
 		),
 		"an uplink without an address is waited for": begun(
 			managerStep{PortsChanged{[]PortStatus{{PortConfig: testPort()[0].PortConfig, Exists: true, Up: true}}}, "apply#2 something"},
-			managerStep{applied(2), "ni WaitingForDependencies (uplink wan (eth0) has no address)"},
+			managerStep{applied(2), "ni WaitingForDependencies (uplink wan (eth0) has no IPv4 address)"},
 		),
 		"a network that is not activated takes its adapters down, and each says why": begun(
 			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},

@@ -1,6 +1,7 @@
 package netinst
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,10 +14,16 @@ const (
 	portsAll        = "all"
 )
 
-// ChoosePort picks the port for what a network wants: of the ports meant that
-// exist and are up the one of lowest cost, then the first by label. Without one
-// it says why; a network that wants none ("") gets none and no reason.
+// ChoosePort picks the port for what a network wants: of the ports meant that exist and
+// are up, one that leads out before one that does not, then the one of lowest cost, then
+// the first by label. Without one it says why; a network that wants none ("") gets none
+// and no reason.
 func ChoosePort(want string, ports []PortStatus) (PortStatus, string) {
+	return choosePort(want, ports, func(PortStatus) bool { return true })
+}
+
+// choosePort is ChoosePort where ports that fit come before all others.
+func choosePort(want string, ports []PortStatus, fits func(PortStatus) bool) (PortStatus, string) {
 	if want == "" {
 		return PortStatus{}, ""
 	}
@@ -34,7 +41,9 @@ func ChoosePort(want string, ports []PortStatus) (PortStatus, string) {
 		}
 	}
 	if len(found) > 0 {
-		return slices.MinFunc(found, comparePorts), ""
+		return slices.MinFunc(found, func(a, b PortStatus) int {
+			return cmp.Or(order(fits(b), fits(a)), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Cost, b.Cost), strings.Compare(a.Label, b.Label))
+		}), ""
 	}
 	if len(not) == 0 {
 		return PortStatus{}, fmt.Sprintf("no port is meant by %q", want)
@@ -43,18 +52,44 @@ func ChoosePort(want string, ports []PortStatus) (PortStatus, string) {
 	return PortStatus{}, fmt.Sprintf("no usable port for %q: %s", want, strings.Join(not, ", "))
 }
 
+// order compares two booleans, false first.
+func order(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// rank is what a port that is up is good for: 0 leads out, 1 reaches its neighbours, 2
+// nothing, for want of an address.
+func (p PortStatus) rank() int {
+	_, out := p.DefaultRoute()
+	switch {
+	case len(connected(p)) == 0:
+		return 2
+	case !out:
+		return 1
+	}
+	return 0
+}
+
 // LeadsNowhere says why an uplink that is up is of no use yet, "" if it is or if p is
 // no uplink: of those nobody asks for a default route.
 func (p PortStatus) LeadsNowhere() string {
-	switch {
-	case !p.Uplink:
+	if !p.Uplink || p.rank() == 0 {
 		return ""
-	case len(p.Addresses) == 0:
-		return fmt.Sprintf("uplink %s (%s) has no address", p.Label, p.IfName)
-	case len(p.Gateways) == 0:
-		return fmt.Sprintf("uplink %s (%s) has no default route", p.Label, p.IfName)
 	}
-	return ""
+	who := fmt.Sprintf("uplink %s (%s)", p.Label, p.IfName)
+	switch {
+	case len(connected(p)) == 0:
+		return who + " has no IPv4 address"
+	case p.Gateway.IsValid():
+		return fmt.Sprintf("%s: gateway %s is its own address", who, p.Gateway)
+	}
+	return who + " has no default route"
 }
 
 // switchPort is the port that a switch network takes into its bridge, or why it
@@ -87,13 +122,6 @@ func switchPort(label string, ports []PortStatus) (PortStatus, string) {
 		return p, fmt.Sprintf("port %s: %s is down", p.Label, p.IfName)
 	}
 	return p, ""
-}
-
-func comparePorts(a, b PortStatus) int {
-	if a.Cost != b.Cost {
-		return a.Cost - b.Cost
-	}
-	return strings.Compare(a.Label, b.Label)
 }
 
 func portConfigs(ports []PortStatus) []PortConfig {

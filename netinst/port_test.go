@@ -1,6 +1,11 @@
 package netinst
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"edgespan/netinst/netstate"
+)
 
 func TestPortsMeant(t *testing.T) {
 	ports := []PortConfig{
@@ -24,6 +29,169 @@ func TestPortsMeant(t *testing.T) {
 		conf := NetworkInstanceConfig{Port: c.port, Routes: []StaticRoute{{Port: c.route}}}
 		if got := PortsMeant(conf, ports); got != c.want {
 			t.Errorf("port %q, route by %q: %q, want %q", c.port, c.route, got, c.want)
+		}
+	}
+}
+
+func TestChoosePort(t *testing.T) {
+	port := func(label string, cost int, up, uplink bool, labels ...string) PortStatus {
+		return PortStatus{PortConfig: PortConfig{Label: label, IfName: IfName("if-" + label), Cost: cost, Uplink: uplink, Labels: labels}, Exists: true, Up: up}
+	}
+	ports := []PortStatus{
+		port("lte", 10, true, true, "wan"), port("eth1", 0, true, true, "wan"), port("eth0", 0, true, true),
+		port("down", 0, false, true, "dark"), port("lan", 0, true, false),
+		{PortConfig: PortConfig{Label: "gone", IfName: "if-gone", Labels: []string{"dark"}}},
+	}
+	for want, sentence := range map[string]string{
+		"": "", "lte": "lte", "wan": "eth1", "uplink": "eth0", "freeuplink": "eth0", "all": "eth0", "lan": "lan",
+		"nowhere": `no port is meant by "nowhere"`,
+		"dark":    `no usable port for "dark": down (if-down is down), gone (if-gone does not exist)`,
+	} {
+		p, why := ChoosePort(want, ports)
+		if got := p.Label + why; got != sentence {
+			t.Errorf("%q: got %q, want %q", want, got, sentence)
+		}
+	}
+	slices.Reverse(ports)
+	if p, _ := ChoosePort("uplink", ports); p.Label != "eth0" {
+		t.Errorf("order matters: %s", p.Label)
+	}
+}
+
+// leads is a port that is up, with addresses and default routes: "192.0.2.1", "192.0.2.1 onlink",
+// "dev" for one without gateway, "inet6" for one of IPv6.
+func leads(label string, cost int, addresses []string, routes ...string) PortStatus {
+	p := PortStatus{PortConfig: PortConfig{Label: label, IfName: IfName("if-" + label), Uplink: true, Cost: cost}, Exists: true, Up: true}
+	for _, a := range addresses {
+		p.Addresses = append(p.Addresses, prefix(a))
+	}
+	for _, r := range routes {
+		var d netstate.DefaultRoute
+		switch r {
+		case "dev":
+		case "inet6":
+			d = netstate.DefaultVia(ip("fe80::1"))
+		case "via inet6":
+			d.Gateway = ip("fe80::1")
+		case "192.0.2.1 onlink":
+			d = netstate.DefaultRoute{Gateway: ip("192.0.2.1"), OnLink: true}
+		default:
+			d = netstate.DefaultVia(ip(r))
+		}
+		p.DefaultRoutes = append(p.DefaultRoutes, d)
+	}
+	return p
+}
+
+func TestThePortThatLeadsOutIsChosen(t *testing.T) {
+	lan := leads("lan", 0, []string{"10.0.0.2/24"})
+	lan.Uplink = false
+	set := leads("set", 7, []string{"192.0.2.2/24"})
+	set.Gateway = ip("192.0.2.1")
+	own := leads("own", 0, []string{"192.0.2.2/24"}, "192.0.2.1")
+	own.Gateway = ip("192.0.2.2")
+	good := []string{"192.0.2.2/24", "fe80::2/64"}
+	for _, c := range []struct {
+		name  string
+		ports []PortStatus
+		want  string
+	}{
+		{"the cheaper of two that lead out", []PortStatus{leads("b", 0, good, "192.0.2.1"), leads("a", 1, good, "192.0.2.1")}, "b"},
+		{"the first by label of two that cost the same", []PortStatus{leads("b", 0, good, "192.0.2.1"), leads("a", 0, good, "192.0.2.1")}, "a"},
+		{"one without a default route comes after one with", []PortStatus{leads("a", 0, good), leads("b", 9, good, "192.0.2.1")}, "b"},
+		{"one without an address too", []PortStatus{leads("a", 0, nil, "192.0.2.1"), leads("b", 9, good, "192.0.2.1")}, "b"},
+		{"addresses of IPv6 don't count", []PortStatus{leads("a", 0, []string{"2001:db8::2/64"}, "inet6"), leads("b", 9, good, "192.0.2.1")}, "b"},
+		{"a default route without gateway counts", []PortStatus{leads("a", 0, good, "dev"), leads("b", 9, good, "192.0.2.1")}, "a"},
+		{"but for link-local addresses", []PortStatus{leads("a", 0, []string{"169.254.7.7/16"}, "dev"), leads("b", 9, good, "192.0.2.1")}, "b"},
+		{"a link-local address with a gateway counts", []PortStatus{leads("a", 0, []string{"169.254.7.7/16"}, "169.254.0.1"), leads("b", 9, good, "192.0.2.1")}, "a"},
+		{"a gateway of IPv6 counts", []PortStatus{leads("a", 0, good, "via inet6"), leads("b", 9, good, "192.0.2.1")}, "a"},
+		{"a configured gateway counts", []PortStatus{set, leads("a", 0, good)}, "set"},
+		{"but for one that is the port's own address", []PortStatus{own, leads("z", 9, good, "192.0.2.1")}, "z"},
+		{"the first of the ways that can be used", []PortStatus{leads("a", 0, good, "inet6", "192.0.2.2", "192.0.2.1"), leads("b", 0, good)}, "a"},
+		{"without any that leads out one with an address", []PortStatus{leads("a", 0, nil), leads("b", 9, good)}, "b"},
+		{"and else the cheapest all the same", []PortStatus{leads("b", 0, nil), leads("a", 9, nil)}, "b"},
+		{"a port that is no uplink gives way to one that leads out", []PortStatus{lan, leads("wan", 9, good, "192.0.2.1")}, "wan"},
+		{"and stands where none does", []PortStatus{lan, leads("wan", 9, good)}, "lan"},
+	} {
+		for range 2 {
+			if p, why := ChoosePort("all", c.ports); p.Label != c.want || why != "" {
+				t.Errorf("%s: %s %s, want %s", c.name, p.Label, why, c.want)
+			}
+			slices.Reverse(c.ports)
+		}
+	}
+}
+
+func TestWhyAPortLeadsNowhere(t *testing.T) {
+	own := leads("wan", 0, []string{"192.0.2.2/24"}, "192.0.2.1")
+	own.Gateway = ip("192.0.2.2")
+	lan := leads("wan", 0, nil)
+	lan.Uplink = false
+	for want, p := range map[string]PortStatus{
+		"": leads("wan", 0, []string{"192.0.2.2/24"}, "192.0.2.1"),
+		"uplink wan (if-wan) has no IPv4 address":                   leads("wan", 0, []string{"fe80::2/64"}, "dev"),
+		"uplink wan (if-wan) has no default route":                  leads("wan", 0, []string{"192.0.2.2/24"}, "inet6"),
+		"uplink wan (if-wan): gateway 192.0.2.2 is its own address": own,
+	} {
+		if got := p.LeadsNowhere(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := lan.LeadsNowhere(); got != "" {
+		t.Errorf("of a port that is no uplink: %q", got)
+	}
+}
+
+// The way out stands in the network's table as the kernel takes it.
+func TestTheDefaultRouteOfANetwork(t *testing.T) {
+	with := func(p PortStatus, gateway string) PortStatus {
+		p.Gateway = ip(gateway)
+		return p
+	}
+	for _, c := range []struct {
+		name string
+		port PortStatus
+		want string
+	}{
+		{"a gateway in the subnet", leads("wan", 0, []string{"192.0.2.2/24"}, "192.0.2.1"), "unicast via 192.0.2.1 dev if-wan"},
+		{"one that the host has on link", leads("wan", 0, []string{"192.0.2.2/24"}, "192.0.2.1 onlink"), "unicast via 192.0.2.1 dev if-wan onlink"},
+		{"an address of /32", leads("wan", 0, []string{"192.0.2.2/32"}, "192.0.2.1"), "unicast via 192.0.2.1 dev if-wan onlink"},
+		{"a gateway of IPv6", leads("wan", 0, []string{"192.0.2.2/32"}, "via inet6"), "unicast via fe80::1 dev if-wan"},
+		{"the link alone", leads("wan", 0, []string{"192.0.2.2/32"}, "dev"), "unicast dev if-wan"},
+		{"a configured gateway before the host's", with(leads("wan", 0, []string{"192.0.2.2/24"}, "192.0.2.1"), "192.0.2.9"), "unicast via 192.0.2.9 dev if-wan"},
+		{"a configured gateway on no subnet", with(leads("wan", 0, []string{"192.0.2.2/24"}), "203.0.113.1"), "unicast via 203.0.113.1 dev if-wan onlink"},
+		{"none", leads("wan", 0, []string{"192.0.2.2/24"}, "inet6"), ""},
+	} {
+		in := input()
+		in.Ports = []PortStatus{c.port}
+		got := ""
+		if o := DesiredState(in).State[netstate.Route{Table: 20001, Dst: "0.0.0.0/0"}.ID()]; o != nil {
+			got = o.Text()
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// Of several ports of one label a static route takes the one that has its gateway.
+func TestAStaticRouteTakesThePortOfItsGateway(t *testing.T) {
+	near, far := leads("a", 0, []string{"192.0.2.2/24"}, "192.0.2.1"), leads("b", 9, []string{"203.0.113.2/24"})
+	near.Labels, far.Labels = []string{"both"}, []string{"both"}
+	for _, c := range []struct{ gateway, want string }{
+		{"203.0.113.1", "unicast via 203.0.113.1 dev if-b"}, {"192.0.2.7", "unicast via 192.0.2.7 dev if-a"}, {"", "unicast dev if-a"},
+	} {
+		in := input()
+		in.Ports = []PortStatus{near, far}
+		r := StaticRoute{Name: "r", Destination: prefix("198.18.0.0/15"), Port: "both"}
+		if c.gateway != "" {
+			r.Gateway = ip(c.gateway)
+		}
+		in.Config.Routes = []StaticRoute{r}
+		d := DesiredState(in)
+		o := d.State[netstate.Route{Table: 20001, Dst: "198.18.0.0/15"}.ID()]
+		if o == nil || o.Text() != c.want || d.Warning != "" {
+			t.Errorf("by %q: %v %q, want %q", c.gateway, o, d.Warning, c.want)
 		}
 	}
 }

@@ -45,11 +45,20 @@ func (nw network) routes() []netstate.Object {
 		for _, p := range connected(*nw.port) {
 			add(p, netstate.Route{Dev: string(nw.port.IfName), Src: p.Addr().String()})
 		}
-		if gw, ok := defaultGateway(*nw.port); ok {
-			add(anywhere, netstate.Route{Dev: string(nw.port.IfName), Via: gw.String()})
+		if r, ok := nw.port.DefaultRoute(); ok {
+			add(anywhere, by(*nw.port, r.Gateway, r.OnLink))
 		}
 	}
 	return objs
+}
+
+// by is a route through a port: to a gateway, or on link where that is not valid.
+func by(p PortStatus, gateway netip.Addr, onLink bool) netstate.Route {
+	r := netstate.Route{Dev: string(p.IfName), OnLink: onLink}
+	if gateway.IsValid() {
+		r.Via = gateway.String()
+	}
+	return r
 }
 
 // configuredRoutes are the static routes by name.
@@ -97,8 +106,8 @@ func (nw network) routeFaults() string {
 // address of its own, or as its default gateway, which may be on link by a route
 // of the kernel's main table alone.
 func reaches(p PortStatus, a netip.Addr) bool {
-	if slices.Contains(p.Gateways, a) {
-		return true
+	if slices.Contains(p.Gateways(), a) {
+		return !slices.ContainsFunc(p.Addresses, func(own netip.Prefix) bool { return own.Addr() == a })
 	}
 	return slices.ContainsFunc(connected(p), func(own netip.Prefix) bool {
 		edge := own.Bits() < 31 && (a == own.Masked().Addr() || a == lastAddress(own))
@@ -111,11 +120,12 @@ func (nw network) inside(r StaticRoute) bool {
 	return r.Port == "" && r.Gateway.IsValid() && nw.Config.IPv4.Subnet.Contains(r.Gateway)
 }
 
-// portOf is the port that a static route leads through, or why there is none.
+// portOf is the port that a static route leads through, or why there is none: of several
+// one that has the route's gateway as a neighbour comes first.
 func (nw network) portOf(r StaticRoute) (PortStatus, string) {
 	switch {
 	case r.Port != "":
-		return ChoosePort(r.Port, nw.Ports)
+		return choosePort(r.Port, nw.Ports, func(p PortStatus) bool { return !r.Gateway.IsValid() || reaches(p, r.Gateway) })
 	case nw.port != nil:
 		return *nw.port, ""
 	}
@@ -123,16 +133,11 @@ func (nw network) portOf(r StaticRoute) (PortStatus, string) {
 }
 
 func (nw network) staticRoute(r StaticRoute) netstate.Route {
-	dev := nw.bridge
-	if !nw.inside(r) {
-		p, _ := nw.portOf(r)
-		dev = p.IfName
+	if nw.inside(r) {
+		return netstate.Route{Dev: string(nw.bridge), Via: r.Gateway.String()}
 	}
-	out := netstate.Route{Dev: string(dev)}
-	if r.Gateway.IsValid() {
-		out.Via = r.Gateway.String()
-	}
-	return out
+	p, _ := nw.portOf(r)
+	return by(p, r.Gateway, p.needsOnLink(r.Gateway))
 }
 
 // connected are a port's IPv4 addresses with their prefix lengths, in order.
@@ -150,15 +155,6 @@ func connected(p PortStatus) []netip.Prefix {
 		return a.Bits() - b.Bits()
 	})
 	return ps
-}
-
-func defaultGateway(p PortStatus) (netip.Addr, bool) {
-	for _, g := range append([]netip.Addr{p.PortConfig.Gateway}, p.Gateways...) {
-		if g.Is4() {
-			return g, true
-		}
-	}
-	return netip.Addr{}, false
 }
 
 // rules send what comes from and goes to the subnet through the network's table.

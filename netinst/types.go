@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"edgespan/netinst/netstate"
 )
 
 // Type is the type of a network instance.
@@ -286,5 +288,6 @@ type PortStatus struct {
 	Up        bool // carrier
 	LinkMTU   int
 	Addresses []netip.Prefix
-	Gateways  []netip.Addr // default gateways, configured first
+	// DefaultRoutes are those of the kernel's main table through the port, best metric first.
+	DefaultRoutes []netstate.DefaultRoute
 }

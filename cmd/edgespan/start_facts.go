@@ -173,7 +173,7 @@ func factsOf(about agent.Facts, m netstate.Facts, id string, t *actors.Topics) o
 	host, _ := os.Hostname() // "" where the kernel has none
 	ports := object{}
 	for label, p := range t.PortStatus.List("") {
-		ports[label] = object{"ifName": p.IfName, "exists": p.Exists, "mtu": p.LinkMTU, "addresses": textsOf(p.Addresses), "gateways": textsOf(p.Gateways)}
+		ports[label] = object{"ifName": p.IfName, "exists": p.Exists, "mtu": p.LinkMTU, "addresses": textsOf(p.Addresses), "gateways": textsOf(p.Gateways())}
 	}
 	return object{
 		"id": id, "name": about.Name, "hostname": host, "architecture": runtime.GOARCH, "processors": runtime.NumCPU(),

@@ -158,7 +158,8 @@ func columns(kind string) []column {
 			{head: "COST", cell: spec("cost"), wide: true},
 			{head: "MTU", cell: status("mtu"), wide: true},
 			{head: "ADDRESSES", cell: status("addresses")},
-			{head: "GATEWAYS", cell: status("gateways")},
+			{head: "DEFAULT ROUTE", cell: status("defaultRoute")},
+			{head: "GATEWAYS", cell: status("gateways"), wide: true},
 			{head: "ERROR", cell: status("error")},
 		}
 	case "param":

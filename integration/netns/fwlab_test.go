@@ -338,7 +338,7 @@ func (l *fwLab) fwInput(n int, guard bool, adapters ...netinst.Adapter) netinst.
 		Ports: []netinst.PortStatus{{
 			PortConfig: netinst.PortConfig{Label: "wan", IfName: "eth0", Uplink: true, Labels: []string{"shared"}},
 			Exists:     true, Up: true, LinkMTU: 1500,
-			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.10/24")}, Gateways: []netip.Addr{netip.MustParseAddr("192.0.2.77")},
+			Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.10/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.77"))},
 		}, {
 			PortConfig: netinst.PortConfig{Label: "lab", IfName: "eth9", Labels: []string{"shared"}},
 		}},

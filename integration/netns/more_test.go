@@ -279,7 +279,7 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 	first := e.list[0]
 	e.mu.Unlock()
 	if !first.Resync || len(first.Interfaces) != 2 || first.Interfaces[0].Name != "eth0" || !first.Interfaces[0].Up ||
-		first.Interfaces[0].MTU != 1500 || !slices.Equal(first.Interfaces[0].Gateways, []netip.Addr{netip.MustParseAddr("192.0.2.1")}) ||
+		first.Interfaces[0].MTU != 1500 || !slices.Equal(first.Interfaces[0].DefaultRoutes, []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))}) ||
 		!slices.Contains(first.Interfaces[0].Addresses, netip.MustParsePrefix("192.0.2.2/24")) {
 		t.Errorf("first event: %+v", first)
 	}
@@ -291,7 +291,7 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 		{"ip link set far0 up", func(ev netstate.HostEvent) bool { return len(ev.Interfaces) == 2 && ev.Interfaces[0].Up }},
 		{"ip addr add 198.51.100.1/24 dev eth0", func(ev netstate.HostEvent) bool { return ev.Interfaces != nil && len(ev.Interfaces[0].Addresses) == 2 }},
 		{"ip route replace default via 192.0.2.9", func(ev netstate.HostEvent) bool {
-			return ev.Interfaces != nil && len(ev.Interfaces[0].Gateways) == 1 && ev.Interfaces[0].Gateways[0].String() == "192.0.2.9"
+			return ev.Interfaces != nil && len(ev.Interfaces[0].DefaultRoutes) == 1 && ev.Interfaces[0].DefaultRoutes[0].String() == "via 192.0.2.9"
 		}},
 		{"ip link add es7 type bridge", touches(7)},
 		{"ip link set es7 up", touches(7)},

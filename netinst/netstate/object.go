@@ -170,6 +170,7 @@ type Route struct {
 	Type   RouteType
 	Dev    string
 	Via    string
+	OnLink bool // Via is a neighbour on Dev, whatever subnets Dev has (RTNH_F_ONLINK)
 	Src    string
 	Metric int
 	After  ID // the address that it needs; zero for none
@@ -197,6 +198,9 @@ func (r Route) Text() string {
 	}
 	if r.Dev != "" {
 		s += " dev " + r.Dev
+	}
+	if r.OnLink {
+		s += " onlink"
 	}
 	if r.Src != "" {
 		s += " src " + r.Src

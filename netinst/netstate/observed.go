@@ -13,10 +13,37 @@ type Interface struct {
 	// PointToPoint: it has no neighbours to ask by ARP, only another end (IFF_POINTOPOINT, IFF_NOARP).
 	PointToPoint bool
 	Addresses    []netip.Prefix
-	Gateways     []netip.Addr // of default routes through it in the main table
+	// DefaultRoutes are those through it in the main table, of both families, best metric first.
+	DefaultRoutes []DefaultRoute
 	// Routes are the IPv4 unicast routes through it in the main table, default routes left
 	// out: at most MaxHostRoutes of all interfaces, those without a gateway first.
 	Routes []HostRoute
+}
+
+// DefaultRoute is a default route through one interface (route(8), RTA_* of rtnetlink(7)).
+type DefaultRoute struct {
+	IPv6 bool
+	// Gateway is invalid where the route leads to the interface alone, as that of a
+	// point-to-point link does. One of an IPv4 route may be an IPv6 address (RFC 5549).
+	Gateway netip.Addr
+	OnLink  bool // the gateway is a neighbour, whatever subnets the interface has
+	Metric  int
+}
+
+// DefaultVia is the default route by a gateway.
+func DefaultVia(gateway netip.Addr) DefaultRoute {
+	return DefaultRoute{IPv6: gateway.Is6(), Gateway: gateway}
+}
+
+// String is the route as ip-route(8) spells it, without its metric.
+func (r DefaultRoute) String() string {
+	switch {
+	case !r.Gateway.IsValid():
+		return "without gateway"
+	case r.OnLink:
+		return "via " + r.Gateway.String() + " onlink"
+	}
+	return "via " + r.Gateway.String()
 }
 
 // Loopback is the loopback interface. It is listed for its addresses; it is never a port.

@@ -2,7 +2,6 @@ package fake
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 
 	"edgespan/netinst/netstate"
@@ -33,7 +32,7 @@ func (h *Host) lost(t *netstate.Tunnel) string {
 			held = held || a.Addr() == t.Local
 			leads = leads || a.Masked().Contains(t.Remote)
 		}
-		leads = leads || slices.ContainsFunc(i.Gateways, func(g netip.Addr) bool { return g.Is4() == t.Remote.Is4() })
+		leads = leads || slices.ContainsFunc(i.DefaultRoutes, func(r netstate.DefaultRoute) bool { return r.IPv6 == t.Remote.Is6() })
 	}
 	switch {
 	case !held:

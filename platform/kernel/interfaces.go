@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -28,7 +27,7 @@ func (k *Kernel) Interfaces() ([]netstate.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}
-	gateways, others := gatewaysByLink(routes), routesByLink(routes)
+	defaults, others := defaultsByLink(routes), routesByLink(routes)
 	list := []netstate.Interface{} // never nil: nil means unchanged
 	for _, l := range links {
 		a := l.Attrs()
@@ -36,7 +35,7 @@ func (k *Kernel) Interfaces() ([]netstate.Interface, error) {
 			continue
 		}
 		i := netstate.Interface{
-			Name: a.Name, MTU: a.MTU, Gateways: gateways[a.Index],
+			Name: a.Name, MTU: a.MTU, DefaultRoutes: defaults[a.Index],
 			Up:           a.Flags&net.FlagUp != 0 && a.RawFlags&unix.IFF_LOWER_UP != 0,
 			PointToPoint: a.RawFlags&(unix.IFF_POINTOPOINT|unix.IFF_NOARP) != 0,
 		}
@@ -59,23 +58,28 @@ func isForeign(name string) bool {
 	return !ours && name != "lo" && !strings.HasPrefix(name, doomedPrefix)
 }
 
-// gatewaysByLink is the gateways of default routes by link index, best metric first.
-func gatewaysByLink(routes []route) map[int][]netip.Addr {
+// defaultsByLink is the default routes by link index, best metric first. Those that the
+// kernel has given up, whose link is gone or down, are left out.
+func defaultsByLink(routes []route) map[int][]netstate.DefaultRoute {
 	routes = slices.Clone(routes)
 	slices.SortStableFunc(routes, func(a, b route) int { return cmp.Compare(a.metric, b.metric) })
-	by := map[int][]netip.Addr{}
-	put := func(oif int, gw netip.Addr) {
-		if gw.IsValid() && !slices.Contains(by[oif], gw) {
-			by[oif] = append(by[oif], gw)
-		}
-	}
+	by := map[int][]netstate.DefaultRoute{}
 	for _, r := range routes {
 		if r.dst.Bits() != 0 || r.kind != unix.RTN_UNICAST {
 			continue
 		}
-		put(r.oif, r.gw)
-		for _, hop := range r.more {
-			put(hop.oif, hop.gw)
+		hops := r.more
+		if len(hops) == 0 {
+			hops = []nexthop{{r.oif, r.gw, r.flags}}
+		}
+		for _, hop := range hops {
+			d := netstate.DefaultRoute{
+				IPv6: r.dst.Addr().Is6(), Gateway: hop.gw, OnLink: hop.flags&unix.RTNH_F_ONLINK != 0, Metric: r.metric,
+			}
+			same := func(o netstate.DefaultRoute) bool { return o.IPv6 == d.IPv6 && o.Gateway == d.Gateway }
+			if hop.flags&unix.RTNH_F_DEAD == 0 && !slices.ContainsFunc(by[hop.oif], same) {
+				by[hop.oif] = append(by[hop.oif], d)
+			}
 		}
 	}
 	return by

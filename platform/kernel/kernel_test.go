@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"edgespan/netinst/netstate"
+
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
@@ -39,17 +41,28 @@ func TestDoomedNamesFitTheKernel(t *testing.T) {
 	}
 }
 
-func TestGatewaysAreOrderedByMetric(t *testing.T) {
-	gw := func(s string) netip.Addr { return netip.MustParseAddr(s) }
+func TestDefaultRoutesAreOrderedByMetric(t *testing.T) {
+	gw := netip.MustParseAddr
 	all := netip.MustParsePrefix("0.0.0.0/0")
-	got := gatewaysByLink([]route{
-		{dst: all, kind: unix.RTN_UNICAST, oif: 2, gw: gw("192.0.2.9"), metric: 100},
+	got := defaultsByLink([]route{
+		{dst: all, kind: unix.RTN_UNICAST, oif: 2, gw: gw("192.0.2.9"), metric: 100, flags: unix.RTNH_F_ONLINK},
 		{dst: all, kind: unix.RTN_UNICAST, oif: 2, gw: gw("192.0.2.1")},
 		{dst: all, kind: unix.RTN_UNREACHABLE, oif: 2, gw: gw("192.0.2.3")},
 		{dst: netip.MustParsePrefix("10.0.0.0/8"), kind: unix.RTN_UNICAST, oif: 3, gw: gw("192.0.2.4")},
-		{dst: all, kind: unix.RTN_UNICAST, metric: 200, more: []nexthop{{2, gw("192.0.2.1")}, {4, gw("192.0.2.5")}}},
+		{dst: all, kind: unix.RTN_UNICAST, metric: 200, more: []nexthop{
+			{oif: 2, gw: gw("192.0.2.1")}, {oif: 4, gw: gw("192.0.2.5")}, {oif: 6}, {oif: 7, gw: gw("192.0.2.7"), flags: unix.RTNH_F_DEAD},
+		}},
+		{dst: all, kind: unix.RTN_UNICAST, oif: 5, metric: 50},
+		{dst: netip.MustParsePrefix("::/0"), kind: unix.RTN_UNICAST, oif: 5, metric: 1024},
+		{dst: all, kind: unix.RTN_UNICAST, oif: 8, gw: gw("fe80::1")},
 	})
-	want := map[int][]netip.Addr{2: {gw("192.0.2.1"), gw("192.0.2.9")}, 4: {gw("192.0.2.5")}}
+	want := map[int][]netstate.DefaultRoute{
+		2: {{Gateway: gw("192.0.2.1")}, {Gateway: gw("192.0.2.9"), OnLink: true, Metric: 100}},
+		4: {{Gateway: gw("192.0.2.5"), Metric: 200}},
+		5: {{Metric: 50}, {IPv6: true, Metric: 1024}},
+		6: {{Metric: 200}},
+		8: {{Gateway: gw("fe80::1")}},
+	}
 	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

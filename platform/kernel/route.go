@@ -17,13 +17,14 @@ type route struct {
 	family, table, protocol, kind int
 	dst                           netip.Prefix
 	gw, src                       netip.Addr // gw may be an IPv6 address (RFC 5549)
-	oif, metric                   int
-	more                          []nexthop // of a multipath route
+	oif, metric, flags            int        // flags are RTNH_F_*
+	more                          []nexthop  // of a multipath route
 }
 
 type nexthop struct {
-	oif int
-	gw  netip.Addr
+	oif   int
+	gw    netip.Addr
+	flags int // RTNH_F_*
 }
 
 // listRoutes dumps the routes of a protocol and of a table; 0 is any. The kernel
@@ -63,7 +64,9 @@ func parseRoute(m []byte) (route, error) {
 	if err != nil {
 		return route{}, fmt.Errorf("parse route: %w", err)
 	}
-	r := route{family: int(msg.Family), table: int(msg.Table), protocol: int(msg.Protocol), kind: int(msg.Type)}
+	r := route{
+		family: int(msg.Family), table: int(msg.Table), protocol: int(msg.Protocol), kind: int(msg.Type), flags: int(msg.Flags),
+	}
 	any4or6 := netip.IPv4Unspecified()
 	if msg.Family == unix.AF_INET6 {
 		any4or6 = netip.IPv6Unspecified()
@@ -75,6 +78,8 @@ func parseRoute(m []byte) (route, error) {
 			r.dst = netip.PrefixFrom(addr(a.Value), int(msg.Dst_len))
 		case unix.RTA_GATEWAY:
 			r.gw = addr(a.Value)
+		case unix.RTA_VIA:
+			r.gw = viaAddr(a.Value)
 		case unix.RTA_PREFSRC:
 			r.src = addr(a.Value)
 		case unix.RTA_OIF:
@@ -85,10 +90,6 @@ func parseRoute(m []byte) (route, error) {
 			r.table = int(u32(a.Value))
 		case unix.RTA_MULTIPATH:
 			r.more = parseNexthops(a.Value)
-		case unix.RTA_VIA: // a family, then an address of it
-			if len(a.Value) > 2 {
-				r.gw = addr(a.Value[2:])
-			}
 		}
 	}
 	return r, nil
@@ -102,11 +103,15 @@ func parseNexthops(b []byte) []nexthop {
 		if n < unix.SizeofRtNexthop || n > len(b) {
 			break
 		}
-		hop := nexthop{oif: int(nh.RtNexthop.Ifindex)}
+		hop := nexthop{oif: int(nh.RtNexthop.Ifindex), flags: int(nh.RtNexthop.Flags)}
 		attrs, err := nl.ParseRouteAttr(b[unix.SizeofRtNexthop:n])
 		for _, a := range attrs {
-			if err == nil && a.Attr.Type == unix.RTA_GATEWAY {
+			switch {
+			case err != nil:
+			case a.Attr.Type == unix.RTA_GATEWAY:
 				hop.gw = addr(a.Value)
+			case a.Attr.Type == unix.RTA_VIA:
+				hop.gw = viaAddr(a.Value)
 			}
 		}
 		hops = append(hops, hop)
@@ -116,6 +121,15 @@ func parseNexthops(b []byte) []nexthop {
 }
 
 func addr(b []byte) netip.Addr { a, _ := netip.AddrFromSlice(b); return a }
+
+// viaAddr is the gateway of an RTA_VIA, which is of another family than its route: the
+// family in two octets, then the address (struct rtvia).
+func viaAddr(b []byte) netip.Addr {
+	if len(b) < 2 {
+		return netip.Addr{}
+	}
+	return addr(b[2:])
+}
 
 func u32(b []byte) uint32 {
 	if len(b) < 4 {
@@ -135,7 +149,7 @@ func (r route) object(dev string) netstate.Route {
 		o.Type = netstate.RouteType(fmt.Sprintf("type-%d", r.kind))
 	}
 	if r.gw.IsValid() {
-		o.Via = r.gw.String()
+		o.Via, o.OnLink = r.gw.String(), r.flags&unix.RTNH_F_ONLINK != 0
 	}
 	if r.src.IsValid() {
 		o.Src = r.src.String()
@@ -233,6 +247,9 @@ func (k *Kernel) routeMessage(r netstate.Route) ([]nl.NetlinkRequestData, error)
 		}
 		attrs = append(attrs, nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(uint32(l.Attrs().Index))))
 	}
+	if r.OnLink {
+		msg.Flags |= unix.RTNH_F_ONLINK
+	}
 	for _, a := range []struct {
 		attr int
 		text string
@@ -243,6 +260,10 @@ func (k *Kernel) routeMessage(r netstate.Route) ([]nl.NetlinkRequestData, error)
 		ip, err := netip.ParseAddr(a.text)
 		if err != nil {
 			return nil, err
+		}
+		if family(ip) != msg.Family {
+			attrs = append(attrs, nl.NewRtAttr(unix.RTA_VIA, append(nl.Uint16Attr(uint16(family(ip))), ip.AsSlice()...)))
+			continue
 		}
 		attrs = append(attrs, nl.NewRtAttr(a.attr, ip.AsSlice()))
 	}

@@ -1,0 +1,37 @@
+package netns_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestEachWayOutComesBackAsItWasWanted holds law 11 for default routes of every form, and
+// that one form takes the place of another.
+func TestEachWayOutComesBackAsItWasWanted(t *testing.T) {
+	l := newLab(t)
+	l.ns.Exec(t, "ip", "link", "add", "eth1", "type", "veth", "peer", "name", "far1")
+	l.ns.Exec(t, "ip", "link", "set", "eth1", "up")
+	l.ns.Exec(t, "ip", "link", "set", "far1", "up")
+	doc := "ports:\n" + wanDoc + "networkInstances:\n" + owner(1).Name + ": {ipv4: {subnet: 10.1.0.0/24}}\n"
+	doc = strings.Replace(doc, owner(1).Name+":", "  "+owner(1).Name+":", 1)
+	before := wishes{}
+	for _, c := range []struct{ do, want string }{
+		{"", "default via 192.0.2.1 dev eth0 proto 101"},
+		{"ip route replace default dev eth0", "default dev eth0 proto 101 scope link"},
+		{"ip -4 route replace default via inet6 fe80::1 dev eth0", "default via inet6 fe80::1 dev eth0 proto 101"},
+		{"ip route replace default nexthop via 192.0.2.7 dev eth0 nexthop dev eth1", "default via 192.0.2.7 dev eth0 proto 101"},
+		{"ip route replace default via 203.0.113.1 dev eth0 onlink", "default via 203.0.113.1 dev eth0 proto 101 onlink"},
+		{"ip addr del 192.0.2.2/24 dev eth0; ip addr add 192.0.2.2/32 dev eth0; ip route replace default via 192.0.2.1 dev eth0 onlink", "default via 192.0.2.1 dev eth0 proto 101 onlink"},
+		{"ip addr add 192.0.2.3/24 dev eth0; ip route replace default via 192.0.2.1 dev eth0", "default via 192.0.2.1 dev eth0 proto 101"},
+	} {
+		if c.do != "" {
+			l.ns.Exec(t, "sh", "-ec", c.do)
+		}
+		want := l.wishes(doc, before)
+		l.turn(before, want)
+		before = want
+		if got := strings.TrimSpace(l.ns.Exec(t, "ip", "route", "show", "default", "table", "20001", "type", "unicast")); got != c.want {
+			t.Errorf("after %q the route is %q, want %q", c.do, got, c.want)
+		}
+	}
+}
