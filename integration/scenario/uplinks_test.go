@@ -1,0 +1,179 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"edgespan/integration/lab"
+)
+
+const (
+	wan2 = "ports:\n  wan: {ifName: uplink0, uplink: true, dnsServers: 198.51.100.53}\n" +
+		"  lte: {ifName: uplink1, uplink: true, cost: 10, dnsServers: 198.51.100.53}\n"
+)
+
+// byUplinks is a config with network 1, which may use both uplinks, and app 1 on it.
+func byUplinks(ports string) string {
+	n := strings.Replace(network(1, ""), "port: wan", "port: uplink", 1)
+	return ports + "networkInstances:\n" + n + "appNetworks:\n" + onNet(1, 1, "web", allowAll)
+}
+
+// leaves waits until what app 1 sends leaves the node by an uplink with this address, and its DNS
+// questions go to the provider there.
+func (w *world) leaves(why, label, at, provider string) {
+	w.Helper()
+	w.eventually(fmt.Sprintf("%s: out by %s", why, label), func() bool {
+		r, err := w.Exec(w.ctx, "web", "curl", "-sS", "-m", "1", "http://"+lab.WebAddr+"/")
+		return err == nil && r.Code == 0 && strings.Contains(r.Out, "you are "+at+":")
+	})
+	w.eventually(fmt.Sprintf("%s: DNS of %s", why, label), func() bool {
+		r, err := w.Exec(w.ctx, "web", "dig", "+short", "+tries=1", "+time=1", "@10.1.0.1", lab.ProviderName)
+		return err == nil && strings.TrimSpace(r.Out) == provider
+	})
+	w.wait("ready", "ni/"+ni(1))
+	if s := w.status("ni", ni(1)); s["port"] != label || s["error"] != "" {
+		w.Errorf("%s: the network is %v", why, s)
+	}
+}
+
+func (w *world) byWan(why string) { w.Helper(); w.leaves(why, "wan", lab.NodeAt, lab.Gateway) }
+func (w *world) byLTE(why string) { w.Helper(); w.leaves(why, "lte", lab.NodeAt2, lab.Gateway2) }
+
+// sh runs a line of shell in the node.
+func (w *world) sh(line string) {
+	w.Helper()
+	w.in("node", "sh", "-ec", line)
+}
+
+// biggest checks that a packet of so many bytes, and none that is larger, leaves app 1 whole.
+func (w *world) biggest(mtu int) {
+	w.Helper()
+	const headers = 28 // of IPv4 and ICMP
+	w.in("web", "ping", "-c1", "-W2", "-Mdo", fmt.Sprint("-s", mtu-headers), lab.WebAddr)
+	w.fails("web", "ping", "-c1", "-W1", "-Mdo", fmt.Sprint("-s", mtu-headers+1), lab.WebAddr)
+}
+
+// An uplink that is up and leads nowhere gives way to one that leads out, and takes over
+// again when it does.
+func TestANetworkLeavesAnUplinkThatLeadsNowhere(t *testing.T) {
+	for _, mtu := range []int{1500, 1492, 1420, 9000} {
+		t.Run(fmt.Sprint("MTU ", mtu), func(t *testing.T) {
+			t.Parallel()
+			w := newWorldOf(t, lab.Options{Apps: []string{"web"}, Second: true, MTU: mtu, MTU2: mtu})
+			w.start(byUplinks(wan2))
+			w.wait("ready", "ni/"+ni(1), "app/"+app(1))
+			w.lease("web")
+			w.byWan("both lead out")
+			w.biggest(mtu)
+
+			w.in("isp", "ip", "link", "set", "node0", "down")
+			w.byLTE("no carrier")
+			w.biggest(mtu)
+			w.in("isp", "ip", "link", "set", "node0", "up")
+			w.byWan("carrier")
+			if mtu != 1500 {
+				return
+			}
+
+			w.sh("ip addr del 192.0.2.2/24 dev uplink0")
+			w.byLTE("no address")
+			w.says(func() string { return w.cli("explain", "ni/"+ni(1)) }, "out by port lte via 203.0.113.1", "not by port wan: uplink wan (uplink0) has no IPv4 address")
+			w.sh("ip addr add 192.0.2.2/24 dev uplink0; ip route add default via 192.0.2.1 dev uplink0")
+			w.byWan("address")
+
+			w.sh("ip route del default dev uplink0")
+			w.byLTE("no default route")
+			w.says(func() string { return w.cli("get", "port") }, "uplink wan (uplink0) has no default route", "via 203.0.113.1")
+			w.sh("ip route add default dev uplink0")
+			w.byWan("a default route without gateway") // the provider answers ARP for the world
+			w.says(func() string { return w.cli("get", "port") }, "without gateway")
+
+			w.sh("ip addr flush dev uplink0; ip addr add 192.0.2.2/32 dev uplink0; ip route add default via 192.0.2.1 dev uplink0 onlink")
+			w.byWan("an address of /32 and a gateway on link")
+			w.says(func() string { return w.cli("get", "port") }, "via 192.0.2.1 onlink")
+
+			w.sh("ip route del default dev uplink0; ip route del default dev uplink1")
+			w.eventually("no way out", func() bool {
+				s := w.status("ni", ni(1))
+				return s["state"] == "WaitingForDependencies" && s["error"] == "uplink wan (uplink0) has no default route"
+			})
+		})
+	}
+}
+
+// pointToPoint gives the node a link without neighbours, as pppd makes one, whose other end is
+// the second provider's, and has every packet carried between both.
+func (w *world) pointToPoint(name string) {
+	w.Helper()
+	ends := map[string]int{}
+	for _, ns := range []string{"node", "isp2"} {
+		err := w.inside(ns, func() error {
+			fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK, 0)
+			if err != nil {
+				return err
+			}
+			ends[ns] = fd
+			req, err := unix.NewIfreq(name)
+			if err != nil {
+				return err
+			}
+			req.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+			return unix.IoctlIfreq(fd, unix.TUNSETIFF, req)
+		})
+		if err != nil {
+			w.Fatalf("make %s in %s: %v", name, ns, err)
+		}
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		carry(ends["node"], ends["isp2"], stop)
+	}()
+	w.Cleanup(func() {
+		close(stop)
+		<-stopped
+		for _, fd := range ends {
+			_ = unix.Close(fd)
+		}
+	})
+}
+
+// carry hands the packets of two tun devices to each other until stop.
+func carry(a, b int, stop <-chan struct{}) {
+	buf := make([]byte, 65536)
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		fds := []unix.PollFd{{Fd: int32(a), Events: unix.POLLIN}, {Fd: int32(b), Events: unix.POLLIN}}
+		_, _ = unix.Poll(fds, 50)
+		for i, to := range []int{b, a} {
+			if n, err := unix.Read(int(fds[i].Fd), buf); err == nil {
+				_, _ = unix.Write(to, buf[:n])
+			}
+		}
+	}
+}
+
+// What comes in by a modem has neither a gateway nor a subnet.
+func TestAPointToPointLinkLeadsOut(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, lab.Options{Apps: []string{"web"}, Second: true})
+	w.sh("ip link set uplink1 down")
+	w.start(byUplinks(strings.Replace(wan2, "uplink1", "ppp0", 1)))
+	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
+	w.lease("web")
+	w.byWan("no modem")
+	w.pointToPoint("ppp0")
+	w.in("isp2", "sh", "-ec", "ip link set node1 down; ip addr add 203.0.113.1 peer 203.0.113.2 dev ppp0; ip link set ppp0 up")
+	w.sh("ip addr add 203.0.113.2 peer 203.0.113.1 dev ppp0; ip link set ppp0 up; ip route add default dev ppp0 metric 100")
+	w.in("isp", "ip", "link", "set", "node0", "down")
+	w.byLTE("the modem alone")
+	w.in("isp", "ip", "link", "set", "node0", "up")
+	w.byWan("both")
+}
