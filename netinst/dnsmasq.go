@@ -71,18 +71,22 @@ func netmask(p netip.Prefix) string {
 
 // upstream names the servers to ask, each through the network's port.
 func (nw network) upstream() string {
-	if nw.port == nil {
-		return ""
-	}
-	servers := nw.Config.DNS.Servers
-	if len(servers) == 0 {
-		servers = nw.port.DNSServers
-	}
 	var b strings.Builder
-	for _, s := range servers {
+	for _, s := range nw.upstreamServers() {
 		fmt.Fprintf(&b, "server=%s@%s\n", s, nw.port.IfName)
 	}
 	return b.String()
+}
+
+// upstreamServers are the network's own DNS servers, else its port's.
+func (nw network) upstreamServers() []netip.Addr {
+	switch {
+	case nw.port == nil:
+		return nil
+	case len(nw.Config.DNS.Servers) > 0:
+		return nw.Config.DNS.Servers
+	}
+	return nw.port.DNSServers
 }
 
 // dhcpOptions are the options that every app of the network gets, by the names

@@ -13,6 +13,7 @@ const (
 	tableBase      = 20000
 	ruleFromBase   = 20000
 	ruleToBase     = 21000
+	ruleDNSBase    = 22000
 	linkPrefix     = "es"
 	chainPrefix    = "ES"
 	aliasPrefix    = "edgespan ni "

@@ -1,6 +1,7 @@
 package netinst
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -192,6 +193,49 @@ func TestAStaticRouteTakesThePortOfItsGateway(t *testing.T) {
 		o := d.State[netstate.Route{Table: 20001, Dst: "198.18.0.0/15"}.ID()]
 		if o == nil || o.Text() != c.want || d.Warning != "" {
 			t.Errorf("by %q: %v %q, want %q", c.gateway, o, d.Warning, c.want)
+		}
+	}
+}
+
+// The node's own DNS server asks by the main table: a rule of its own leads what it asks to the
+// port's gateway where the main table has another way, or none.
+func TestQuestionsOfDNSTakeThePortsGateway(t *testing.T) {
+	const rule = "oif if-wan dport 53 lookup 20001"
+	good := []string{"192.0.2.2/24"}
+	for _, c := range []struct {
+		name, gateway, want string
+		port                PortStatus
+		dns                 bool
+	}{
+		{"no other way", "192.0.2.9", rule, leads("wan", 0, good), true},
+		{"another way of the host's", "192.0.2.9", rule, leads("wan", 0, good, "192.0.2.1"), true},
+		{"a way of IPv6 alone", "192.0.2.9", rule, leads("wan", 0, good, "inet6"), true},
+		{"the host's way itself", "192.0.2.1", "", leads("wan", 0, good, "192.0.2.1"), true},
+		{"the host's second way", "192.0.2.9", rule, leads("wan", 0, good, "192.0.2.1", "192.0.2.9"), true},
+		{"the host's way has the port's own address", "", rule, leads("wan", 0, good, "192.0.2.2", "192.0.2.9"), true},
+		{"nothing is configured", "", "", leads("wan", 0, good, "192.0.2.1"), true},
+		{"no way out", "", "", leads("wan", 0, good), true},
+		{"nobody to ask", "192.0.2.9", "", leads("wan", 0, good), false},
+	} {
+		in := input()
+		if c.gateway != "" {
+			c.port.Gateway = ip(c.gateway)
+		}
+		if c.dns {
+			c.port.DNSServers = []netip.Addr{ip("198.51.100.53")}
+		}
+		in.Ports = []PortStatus{c.port}
+		s, got := DesiredState(in).State, ""
+		if o := s[netstate.Rule{Priority: 22001}.ID()]; o != nil {
+			got = o.Text()
+			for _, need := range o.Needs() {
+				if s[need] == nil {
+					t.Errorf("%s: the rule needs %s, which is not wanted", c.name, need)
+				}
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 }

@@ -160,8 +160,28 @@ func connected(p PortStatus) []netip.Prefix {
 // rules send what comes from and goes to the subnet through the network's table.
 func (nw network) rules() []netstate.Object {
 	subnet := nw.Config.IPv4.Subnet.Masked().String()
-	return []netstate.Object{
+	objs := []netstate.Object{
 		netstate.Rule{Priority: ruleFromBase + nw.n, From: subnet, Table: Table(nw.n)},
 		netstate.Rule{Priority: ruleToBase + nw.n, To: subnet, Table: Table(nw.n)},
 	}
+	if nw.asksByOwnTable() {
+		objs = append(objs, netstate.Rule{
+			Priority: ruleDNSBase + nw.n, OIF: string(nw.port.IfName), DPort: 53, Table: Table(nw.n),
+			After: netstate.Route{Table: Table(nw.n), Dst: anywhere.String()}.ID(),
+		})
+	}
+	return objs
+}
+
+// asksByOwnTable says whether the network's DNS server needs the network's table: it asks
+// from the node's own address, by the main table, where the port may have another way out
+// than the configured one, or none. Only questions of sockets that are bound to the port
+// are led there: nothing else of the host's may take another way than before.
+func (nw network) asksByOwnTable() bool {
+	if nw.port == nil || len(nw.upstreamServers()) == 0 {
+		return false
+	}
+	way, out := nw.port.DefaultRoute()
+	i := slices.IndexFunc(nw.port.DefaultRoutes, func(r netstate.DefaultRoute) bool { return !r.IPv6 })
+	return out && (i < 0 || nw.port.DefaultRoutes[i].Gateway != way.Gateway)
 }

@@ -12,8 +12,7 @@ func TestEachWayOutComesBackAsItWasWanted(t *testing.T) {
 	l.ns.Exec(t, "ip", "link", "add", "eth1", "type", "veth", "peer", "name", "far1")
 	l.ns.Exec(t, "ip", "link", "set", "eth1", "up")
 	l.ns.Exec(t, "ip", "link", "set", "far1", "up")
-	doc := "ports:\n" + wanDoc + "networkInstances:\n" + owner(1).Name + ": {ipv4: {subnet: 10.1.0.0/24}}\n"
-	doc = strings.Replace(doc, owner(1).Name+":", "  "+owner(1).Name+":", 1)
+	doc := "ports:\n" + wanDoc + "networkInstances:\n  " + owner(1).Name + ": {ipv4: {subnet: 10.1.0.0/24}}\n"
 	before := wishes{}
 	for _, c := range []struct{ do, want string }{
 		{"", "default via 192.0.2.1 dev eth0 proto 101"},
@@ -33,5 +32,30 @@ func TestEachWayOutComesBackAsItWasWanted(t *testing.T) {
 		if got := strings.TrimSpace(l.ns.Exec(t, "ip", "route", "show", "default", "table", "20001", "type", "unicast")); got != c.want {
 			t.Errorf("after %q the route is %q, want %q", c.do, got, c.want)
 		}
+	}
+}
+
+// TestTheRuleOfAPortsGatewayComesBackAsItWasWanted holds law 11 for the rule of an interface.
+func TestTheRuleOfAPortsGatewayComesBackAsItWasWanted(t *testing.T) {
+	l := newLab(t)
+	doc := "ports:\n" + strings.Replace(wanDoc, "uplink: true", "uplink: true, gateway: 192.0.2.7", 1) + "networkInstances:\n  " + owner(1).Name + ": {ipv4: {subnet: 10.1.0.0/24}}\n"
+	by := l.wishes(doc, wishes{})
+	l.turn(wishes{}, by)
+	rules := func() string { return l.ns.Exec(t, "ip", "rule", "show", "priority", "22001") }
+	const want = "22001:\tfrom all oif eth0 dport 53 lookup 20001 proto 101\n"
+	if got := rules(); got != want {
+		t.Errorf("the rule is %q, want %q", got, want)
+	}
+	// A crash in the middle of a change, or somebody else, left others of the same priority.
+	for _, more := range []string{"oif eth0 dport 53-54 lookup 20001", "oif eth1 dport 53 lookup 20001"} {
+		l.ns.Exec(t, strings.Fields("ip rule add priority 22001 protocol 101 "+more)...)
+		l.turn(by, by)
+		if got := rules(); got != want {
+			t.Errorf("beside %q the rules are %q, want %q", more, got, want)
+		}
+	}
+	l.turn(by, l.wishes(strings.Replace(doc, ", gateway: 192.0.2.7", "", 1), by))
+	if got := rules(); got != "" {
+		t.Errorf("the rule stays: %q", got)
 	}
 }

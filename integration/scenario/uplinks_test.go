@@ -177,3 +177,40 @@ func TestAPointToPointLinkLeadsOut(t *testing.T) {
 	w.in("isp", "ip", "link", "set", "node0", "up")
 	w.byWan("both")
 }
+
+// A port's gateway is the way out of its networks' DNS as well, and of nothing else of the host's.
+func TestThePortsGatewayIsTheWayOfItsDNS(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, lab.Options{Apps: []string{"web", "two"}, Second: true})
+	w.sh("ip route del default dev uplink1")
+	w.in("isp2", "sysctl", "-qw", "net.ipv4.conf.node1.arp_ignore=1") // the world is no neighbour there
+	const ports = "ports:\n  lte: {ifName: uplink1, uplink: true, gateway: 203.0.113.1, dnsServers: 198.51.100.53}\n"
+	second := strings.Replace(network(2, ""), "port: wan", "port: uplink", 1)
+	both := strings.Replace(byUplinks(ports), "appNetworks:\n", second+"appNetworks:\n", 1) + onNet(2, 2, "two", allowAll)
+	w.start(both)
+	w.wait("ready", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1), "app/"+app(2))
+	w.lease("web")
+	w.lease("two")
+	w.byLTE("by its gateway")
+	asks := func(transport string) {
+		t.Helper()
+		w.eventually("DNS of the second network by "+transport, func() bool {
+			r, err := w.Exec(w.ctx, "two", "dig", transport, "+short", "+tries=1", "+time=1", "@10.2.0.1", lab.ProviderName)
+			return err == nil && strings.TrimSpace(r.Out) == lab.Gateway2
+		})
+	}
+	asks("+notcp")
+	asks("+tcp")
+	// The host's own traffic goes as before, bound to the port or not.
+	if got := w.in("node", "ip", "route", "get", lab.WebAddr); !strings.Contains(got, "via 192.0.2.1 dev uplink0") {
+		t.Errorf("the host's way is %s", got)
+	}
+	w.fails("node", "curl", "-sS", "-m", "1", "--interface", "uplink1", "http://"+lab.WebAddr+"/")
+	// Each network has a rule of its own: the second one's goes on without the first's.
+	w.apply(strings.Replace(ports+"networkInstances:\n"+second+"appNetworks:\n"+onNet(2, 2, "two", allowAll), "\n\n", "\n", 1))
+	w.wait("absent", "ni/"+ni(1))
+	asks("+notcp")
+	if got := w.in("node", "ip", "rule", "show", "oif", "uplink1"); strings.Count(got, "\n") != 0 || !strings.Contains(got, "dport 53") {
+		t.Errorf("the rules are\n%s", got)
+	}
+}

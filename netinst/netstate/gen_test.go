@@ -72,6 +72,10 @@ func network(t *rapid.T) State {
 			After: []ID{{KindPort, "es1"}},
 		},
 	)
+	if b("port's gateway") {
+		way := Route{Table: 20001, Dst: "0.0.0.0/0"}.ID()
+		s.Add(Rule{Priority: 22001, OIF: fmt.Sprint("eth", n("oif")), DPort: 53, Table: 20001, After: way})
+	}
 	return s
 }
 

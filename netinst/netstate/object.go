@@ -212,11 +212,22 @@ func (r Route) Text() string {
 type Rule struct {
 	Priority int
 	From, To string // prefixes, "" for any
-	Table    int
+	// OIF is the interface that a socket of the host is bound to (SO_BINDTODEVICE,
+	// IP_UNICAST_IF), "" for any; what is forwarded is never bound to one.
+	OIF   string
+	DPort int // of UDP or TCP; 0 for any
+	Table int
+	After ID // the route that it leads to; zero for none
 }
 
-func (r Rule) ID() ID      { return ID{KindRule, fmt.Sprint(r.Priority)} }
-func (r Rule) Needs() []ID { return nil }
+func (r Rule) ID() ID { return ID{KindRule, fmt.Sprint(r.Priority)} }
+func (r Rule) Needs() []ID {
+	if r.After == (ID{}) {
+		return nil
+	}
+	return []ID{r.After}
+}
+
 func (r Rule) Text() string {
 	s := ""
 	if r.From != "" {
@@ -224,6 +235,12 @@ func (r Rule) Text() string {
 	}
 	if r.To != "" {
 		s += "to " + r.To + " "
+	}
+	if r.OIF != "" {
+		s += "oif " + r.OIF + " "
+	}
+	if r.DPort != 0 {
+		s += fmt.Sprintf("dport %d ", r.DPort)
 	}
 	return s + fmt.Sprintf("lookup %d", r.Table)
 }
