@@ -160,14 +160,7 @@ func (m *Manager) Step(e Event) []Effect {
 		m.maxTracked = e.MaxTracked
 		return m.change()
 	case Synchronized:
-		m.synced = true
-		out := m.orphan()
-		if !m.adaptersKnown {
-			m.token++
-			m.graceTok = m.token
-			out = append(out, Timer{m.graceTok, graceTime, false})
-		}
-		return out
+		return m.synchronized()
 	case AdaptersKnown:
 		m.adaptersKnown = true
 		return m.next()
@@ -195,6 +188,18 @@ func (m *Manager) Step(e Event) []Effect {
 		return m.timer(e)
 	}
 	return nil
+}
+
+// synchronized goes on without the adapters of apps that do not start within graceTime.
+func (m *Manager) synchronized() []Effect {
+	m.synced = true
+	out := m.orphan()
+	if !m.adaptersKnown {
+		m.token++
+		m.graceTok = m.token
+		out = append(out, Timer{m.graceTok, graceTime, false})
+	}
+	return out
 }
 
 // change notes that the wish changed and applies it as soon as that is possible.
