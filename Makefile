@@ -16,6 +16,8 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 TOOLS   := $(CURDIR)/.tools
 # What needs no root: everything but the rooms of integration, and of these the laws.
 UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./integration/arch
+# Where goroutines meet: make test runs these with the race detector, and there alone.
+RACED    = $(shell $(GO) list ./actors/... ./pubsub ./platform/store/... ./platform/nodelink ./platform/fake)
 
 export CGO_ENABLED = 0
 
@@ -25,7 +27,7 @@ ROOMS = ./integration/scenario $(filter-out %/arch %/bench %/scenario,$(shell $(
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check vetted unit integration bench bench-fleet bench-rollout histories drill fuzz fmt lint tools proto setup setup-tests clean
+.PHONY: help build run test check vetted race unit integration bench bench-fleet bench-rollout histories drill fuzz fmt lint tools proto setup setup-tests clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -36,7 +38,7 @@ build: ## Build bin/edgespan and bin/edgespan-controller, static
 run: setup build ## Show a node at work, in namespaces of its own (root)
 	bin/edgespan demo
 
-test: setup-tests vetted unit integration ## All tests, set-up included (root, < 15 min)
+test: setup-tests vetted race unit integration ## All tests, set-up included (root, < 15 min)
 
 check: vetted ## Format, vet, build, short unit tests and the laws (no root, < 90 s)
 	$(GO) test -short -timeout 5m $(UNIT)
@@ -46,15 +48,19 @@ vetted:
 	$(GO) vet ./...
 	$(GO) build ./...
 
-unit: ## Unit tests with all their histories, crashes and draws (no root)
-	$(GO) test -timeout 14m $(UNIT)
+race: ## Actors, topics and stores under the race detector, with a few of their histories (no root; needs gcc)
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 14m $(RACED)
+
+unit: ## The other unit tests with all their crashes and draws (no root)
+	$(GO) test -timeout 14m $(filter-out $(RACED),$(UNIT))
 
 integration: ## Tests that need root and namespaces (root)
 	@test "$$(id -u)" = 0 || { echo 'make integration: needs root, for network namespaces' >&2; exit 1; }
 	$(GO) test -count=1 -p 2 -timeout 12m $(ROOMS)
 	$(GO) test -count=1 -timeout 12m ./integration/bench
 
-histories: ## Histories with faults: 1,000 on the embedded store, 30 on three etcd processes (HISTORIES=1000 ETCD_HISTORIES=30)
+histories: ## Every history, cut and draw that make test shortens; with faults 1,000, and 30 on three etcd processes (HISTORIES=1000 ETCD_HISTORIES=30)
+	$(GO) test -skip TestFaultyHistories -timeout 60m $(RACED)
 	EDGESPAN_HISTORIES=$(HISTORIES) EDGESPAN_ETCD_HISTORIES=$(ETCD_HISTORIES) $(GO) test ./actors/controller -run 'TestFaultyHistories' -v -timeout 120m
 
 bench: ## Run every benchmark once (BENCHTIME=1s)

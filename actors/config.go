@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/google/uuid"
@@ -31,7 +30,6 @@ import (
 type configHost struct {
 	d       *deps
 	record  NodeRecord
-	keeper  keeper
 	last    agent.Publication
 	settled bool // all of the last one was answered
 	fault   string
@@ -68,7 +66,6 @@ func (h *configHost) Start(wake func()) {
 	h.tasks = t.TaskConfig.Publisher(ownerConfig)
 	h.sys, h.source = t.SysParams.Publisher(ownerConfig), t.Source.Publisher(ownerConfig)
 	h.record, _ = t.NodeRecord.Get("", "node")
-	h.keeper.start(h.d)
 	h.reporter.start(t, wake)
 	h.states = t.PortStatus.Subscribe(pubsub.Selector{}, wake)
 	h.swept = t.TasksSwept.Subscribe(pubsub.Selector{}, wake)
@@ -102,7 +99,7 @@ func (h *configHost) Publish(p agent.Publication) {
 		Networks: versions(h.record.Networks, cfg.Networks, p.Seq), Ports: versions(h.record.Ports, cfg.Ports, p.Seq),
 		Tasks: versions(h.record.Tasks, tasks, p.Seq),
 	}
-	h.keeper.keep(h.record)
+	h.d.keep(h.record)
 	must(h.sys.Publish("", "node", cfg.Sys))
 	h.d.setLevel(cfg.Sys.LogLevel)
 	h.withdraw(cfg.Config, tasks)
@@ -236,44 +233,24 @@ func (h *configHost) answers(p Parameter) confirm.Generation {
 	return h.last.Generation
 }
 
-// keeper is the config actor's leaf: what its journal keeps blocks here. It decides
-// nothing; of records that come together the newest is kept.
-type keeper struct {
-	d      *deps
-	record *pubsub.Publisher[NodeRecord]
-
-	mu   sync.Mutex
-	busy bool
-	next *NodeRecord
+// recorder is the config actor's leaf: what its journal keeps blocks here. It is the router's
+// child, so that a record on its way outlives a crash of the config actor. It decides nothing.
+type recorder struct {
+	d   *deps
+	pub *pubsub.Publisher[NodeRecord]
 }
 
-func (k *keeper) start(d *deps) {
-	k.d, k.record = d, d.topics.NodeRecord.Publisher(ownerConfig)
-	k.record.Take("", "node")
-}
+// recorderID is the recorder under the router, for the config actor.
+const recorderID = "router/recorder"
 
-func (k *keeper) keep(r NodeRecord) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.next = &r
-	if !k.busy {
-		k.busy = true
-		go k.run()
-	}
-}
-
-func (k *keeper) run() {
-	for {
-		k.mu.Lock()
-		r := k.next
-		k.next = nil
-		k.busy = r != nil
-		k.mu.Unlock()
-		if r == nil {
-			return
-		}
-		if err := k.record.Publish("", "node", *r); err != nil && k.d.ctx.Err() == nil {
-			k.d.fail(fmt.Errorf("count the config: %w", err)) // without its journal the node can't go on
+func (r *recorder) Receive(c actor.Context) {
+	switch msg := c.Message().(type) {
+	case *actor.Started:
+		r.pub = r.d.topics.NodeRecord.Publisher(ownerConfig)
+		r.pub.Take("", "node")
+	case NodeRecord:
+		if err := r.pub.Publish("", "node", msg); err != nil && r.d.ctx.Err() == nil {
+			r.d.fail(fmt.Errorf("count the config: %w", err)) // without its journal the node can't go on
 		}
 	}
 }

@@ -61,6 +61,7 @@ type deps struct {
 	fail       func(error)
 	notify     func(string)                         // systemd
 	tell       func(httpapi.Event)                  // keeps what happened
+	keep       func(NodeRecord)                     // journals what the config actor counted
 	asked      marks                                // when an adapter's config was published
 	setLevel   func(string)                         // of the log
 	ground     atomic.Pointer[string]               // why the host ground is not as wanted

@@ -4,6 +4,7 @@
 //	/router            registry of networks and apps, host ground, heartbeat
 //	  /config          file, apply, last good config
 //	    /keeper        the only actor that reads and writes the config on disk
+//	  /recorder        the only actor that journals what the config actor counted
 //	  /monitor         netlink -> port-status, host-changed
 //	  /ground          the applier of the host ground
 //	  /planner         looks at the whole host for plan and diff, one at a time

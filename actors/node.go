@@ -83,6 +83,12 @@ func Start(o Options) (*Node, error) {
 		}
 	}
 	n.d.strategy.tell = n.d.tell
+	recorder := actor.NewPID(n.system.Address(), recorderID)
+	n.d.keep = func(r NodeRecord) {
+		if ctx.Err() == nil {
+			n.system.Root.Send(recorder, r)
+		}
+	}
 	n.d.agent = n.newAgent(o)
 	n.router, err = n.system.Root.SpawnNamed(n.d.vital(func() actor.Actor { return &router{d: n.d} }), "router")
 	if err != nil {

@@ -130,6 +130,7 @@ func (r *router) started(c actor.Context) {
 
 	spawn(c, r.d.props(func() actor.Actor { return &events{d: r.d} }), "events") // first: it is told of the others
 	r.monitor = spawn(c, r.d.vital(func() actor.Actor { return &monitor{d: r.d} }), "monitor")
+	spawn(c, r.d.props(func() actor.Actor { return &recorder{d: r.d} }), "recorder")
 	r.config = spawn(c, r.d.configProps(), "config")
 	r.ground = spawn(c, r.d.props(func() actor.Actor { return &ground{applier{d: r.d, owner: netstate.Owner{Name: netstate.HostOwner}}} }), "ground")
 	spawn(c, r.d.props(func() actor.Actor { return &exec{d: r.d} }), "exec")

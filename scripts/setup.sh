@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages of the commands that the daemon and the demo run, and with
-# the word 'tests' also of those that only tests do. It does so only where a command is
+# the word 'tests' also of those that only tests do: the race detector is linked by a C
+# compiler, whose headers come with gencat. It does so only where a command is
 # missing: on a machine that has them it needs neither root nor a network.
 set -eu
 
@@ -23,7 +24,7 @@ while read -r command package; do
 		esac
 	fi
 done <<END
-$(if [ "${1-}" = tests ]; then printf '%s\n' 'hiera hiera' 'puppet puppet-agent' 'ruby ruby' 'mount mount'; fi)
+$(if [ "${1-}" = tests ]; then printf '%s\n' 'hiera hiera' 'puppet puppet-agent' 'ruby ruby' 'mount mount' 'gcc gcc' 'gencat libc6-dev'; fi)
 dnsmasq dnsmasq-base
 iptables-restore iptables
 nft nftables

@@ -110,7 +110,7 @@ func TestAnUndoOnItsWayIsNotTakenForAConfirmedConfig(t *testing.T) {
 		r.settle(time.Second)
 		r.ctl.set(func(c *controller) { c.deaf = true })
 		bad := r.push(`{"a":2,"uplink":"bad"}`)
-		r.host.after = 20 * time.Second // as a host does that has much to take back
+		r.host.settleAfter(20 * time.Second) // as a host does that has much to take back
 		r.settle(confirm.DefaultConfirm + 32*time.Second)
 		r.runs("undone", `{"a":1}`, confirm.Rollback)
 		undoing := 0

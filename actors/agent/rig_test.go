@@ -142,6 +142,13 @@ func (h *memHost) Stop() {
 }
 func (h *memHost) Trouble(text string) { h.trouble = text }
 
+// settleAfter is how long a publication takes from now on.
+func (h *memHost) settleAfter(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.after = d
+}
+
 func (h *memHost) Publish(p Publication) {
 	if h.during != nil {
 		h.during()
@@ -157,11 +164,12 @@ func (h *memHost) Publish(p Publication) {
 		h.timer.Stop()
 	}
 	if h.after >= 0 {
+		wake := h.wake // of the incarnation that publishes
 		h.timer = time.AfterFunc(h.after, func() {
 			h.mu.Lock()
 			h.settled = true
 			h.mu.Unlock()
-			h.wake()
+			wake()
 		})
 	}
 }

@@ -220,9 +220,9 @@ func (a *fleetActor) known(c actor.Context, name string) {
 	if r == nil && !a.stopping[id] {
 		r = a.spawn(c, id)
 	}
-	if r != nil && r.known != k {
-		r.known = k
-		c.Send(r.pid, k)
+	if is := (known{k, name}); r != nil && r.known != is {
+		r.known = is
+		c.Send(r.pid, is)
 	}
 }
 

@@ -121,7 +121,7 @@ type record struct {
 	seat     *seat
 	pid      *actor.PID
 	name     string // that it has in the fleet
-	known    fleet.Known
+	known    known
 	versions layers.Versions
 	kind     string // whose layers it has in the fleet, "" for none
 	asked    bool   // its actor wants to know what it wants
@@ -251,8 +251,8 @@ func (a *fleetActor) libraryIs(c actor.Context, m libraryRead) {
 
 // spawn starts the actor of a node that has joined.
 func (a *fleetActor) spawn(c actor.Context, id string) *record {
-	s := a.d.dir.node(id)
-	props := actor.PropsFromProducer(func() actor.Actor { return &node{d: a.d, seat: s} }, actor.WithReceiverMiddleware(keep.Lifecycle(a.d.Log)))
+	s, name := a.d.dir.node(id), a.members[id].Name
+	props := actor.PropsFromProducer(func() actor.Actor { return &node{d: a.d, id: id, name: name, seat: s} }, actor.WithReceiverMiddleware(keep.Lifecycle(a.d.Log)))
 	pid, err := c.SpawnNamed(props, "node/"+id)
 	if err != nil { // the one before is on its way out: its end comes back here
 		a.stopping[id] = true
@@ -261,7 +261,7 @@ func (a *fleetActor) spawn(c actor.Context, id string) *record {
 	s.mu.Lock()
 	s.pid = pid
 	s.mu.Unlock()
-	r := &record{seat: s, pid: pid, name: a.members[id].Name}
+	r := &record{seat: s, pid: pid, name: name}
 	a.nodes[id] = r
 	a.underlaySeat(id)
 	a.gate(c, id, r) // before it hears what it wants

@@ -38,6 +38,11 @@ type (
 		word   link.FromNode
 	}
 	disconnected struct{ stream link.ToNode }
+	// known is from where the node is known, and the name that it has now.
+	known struct {
+		fleet.Known
+		name string
+	}
 	// tick is the machine's timer; one that was set anew meanwhile is no news.
 	tick struct{ number uint64 }
 	// retry is to try again what the store could not do.
@@ -61,6 +66,8 @@ const (
 // way to the store.
 type node struct {
 	d    *deps
+	id   string
+	name string // as the fleet told it last: the seat's is the fleet's to change
 	seat *seat
 	self *actor.PID
 
@@ -148,8 +155,9 @@ func (n *node) Receive(c actor.Context) {
 
 func (n *node) receive(m any) {
 	switch m := m.(type) {
-	case fleet.Known:
-		n.step(m)
+	case known:
+		n.name = m.name
+		n.step(m.Known)
 	case wanted:
 		n.wants(m)
 	case fleet.Asked:
@@ -184,23 +192,23 @@ func (n *node) receive(m any) {
 
 // read asks for the memory of the store.
 func (n *node) read() {
-	n.d.saver.add(entry{op: revision.Get(history.PushKey(n.seat.id)), to: n.self, what: savedRead})
+	n.d.saver.add(entry{op: revision.Get(history.PushKey(n.id)), to: n.self, what: savedRead})
 }
 
 // wake begins with the memory of the store: after a crash like after a start.
 func (n *node) wake(m saved) {
 	if m.err != nil {
-		n.d.Log.Warn("read the memory of a node", zap.String("node", n.seat.id), zap.Error(m.err))
+		n.d.Log.Warn("read the memory of a node", zap.String("node", n.id), zap.Error(m.err))
 		n.later(savedRead)
 		return
 	}
 	memory, _ := n.parse(m.now)
 	n.memory = m.now.ModRevision
-	n.machine = fleet.New(n.seat.name, memory, n.d.settings())
+	n.machine = fleet.New(n.name, memory, n.d.settings())
 	if g := n.seat.gate.Load(); g != nil {
 		n.step(*g) // before it hears what it wants
 	}
-	n.d.system.Root.Send(n.d.fleet, seated{n.seat.id})
+	n.d.system.Root.Send(n.d.fleet, seated{n.id})
 	n.seat.mu.Lock()
 	stream, versions := n.seat.stream, n.seat.versions
 	n.seat.mu.Unlock()
@@ -224,7 +232,7 @@ func (n *node) parse(e revision.Entry) (fleet.Memory, bool) {
 	}
 	m, err := fleet.ParseMemory(e.Value)
 	if err != nil {
-		n.d.Log.Error("read the memory of a node", zap.String("node", n.seat.id), zap.Error(err))
+		n.d.Log.Error("read the memory of a node", zap.String("node", n.id), zap.Error(err))
 	}
 	return m, err == nil
 }
@@ -257,8 +265,8 @@ func (n *node) disown() {
 	if n.stream != nil || n.leaving == nil {
 		return
 	}
-	gone := revision.Holds(history.OwnerKey(n.seat.id), n.leaving)
-	n.d.saver.add(entry{op: revision.Delete(history.OwnerKey(n.seat.id)), compare: &gone, to: n.self, what: savedGone})
+	gone := revision.Holds(history.OwnerKey(n.id), n.leaving)
+	n.d.saver.add(entry{op: revision.Delete(history.OwnerKey(n.id)), compare: &gone, to: n.self, what: savedGone})
 }
 
 // away says that no replica has the node's stream.
@@ -319,7 +327,7 @@ func (n *node) result(r link.Result) {
 	case link.Unconfirmed:
 		n.steps(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unconfirmed, Why: r.Faults.Error()}, ack{r.Attempt})
 	default:
-		n.d.Log.Warn("a node says an outcome that is unknown here", zap.String("node", n.seat.id))
+		n.d.Log.Warn("a node says an outcome that is unknown here", zap.String("node", n.id))
 	}
 }
 
@@ -369,6 +377,6 @@ func (n *node) show(now time.Time) {
 	n.seat.row.Store(&row{key: k, why: why})
 	n.tellOthers()
 	if k.state == fleet.InSync && (old == nil || old.key.state != k.state || old.key.wanted != k.wanted) {
-		n.d.system.Root.Send(n.d.fleet, reached{n.seat.name, k.wanted})
+		n.d.system.Root.Send(n.d.fleet, reached{n.name, k.wanted})
 	}
 }

@@ -84,7 +84,7 @@ func (n *node) answered(w link.Answer) {
 	switch a.kind {
 	case link.AskBaseConfig:
 		if w.Error == "" {
-			n.d.system.Root.Send(n.d.fleet, learnt{n.seat.id, a.board, w.Data})
+			n.d.system.Root.Send(n.d.fleet, learnt{n.id, a.board, w.Data})
 		}
 	case link.AskConfig:
 		if w.Error == "" {
@@ -218,7 +218,7 @@ func (n *node) previewAnswered(id string, w link.Answer) {
 	if err := readPreview(w, &out); err != nil {
 		out.State, out.Why = previewFailed, err.Error()
 	}
-	n.d.saver.add(entry{op: revision.PutLeased(previewKey(id, n.seat.id), encode(out), lease)})
+	n.d.saver.add(entry{op: revision.PutLeased(previewKey(id, n.id), encode(out), lease)})
 }
 
 func readPreview(w link.Answer, out *fleetapi.NodePreview) error {

@@ -29,7 +29,7 @@ func (n *node) do(t todo) {
 		n.setTimer(e.At)
 		return
 	case fleet.Compute:
-		n.d.system.Root.Send(n.d.fleet, compute{n.seat.id, e.Versions})
+		n.d.system.Root.Send(n.d.fleet, compute{n.id, e.Versions})
 		return
 	case fleet.Compare:
 		n.compare = &e
@@ -52,7 +52,7 @@ func (n *node) do(t todo) {
 	case fleet.Release:
 		n.send(link.Release{})
 	case fleet.AskBaseConfig:
-		n.d.system.Root.Send(n.d.fleet, askBase{to: n.self, id: n.seat.id, board: e.Board})
+		n.d.system.Root.Send(n.d.fleet, askBase{to: n.self, id: n.id, board: e.Board})
 	case ack:
 		n.send(link.Ack{Attempt: e.attempt})
 	}
@@ -65,7 +65,7 @@ func (n *node) send(m link.FromController) {
 		return
 	}
 	if err := n.stream.Send(m); err != nil {
-		n.d.Log.Debug("say something to a node", zap.String("node", n.seat.id), zap.Error(err))
+		n.d.Log.Debug("say something to a node", zap.String("node", n.id), zap.Error(err))
 	}
 }
 
@@ -81,12 +81,12 @@ func (n *node) push(p fleet.Push) {
 	}
 	document, err := n.d.documents.of(n.want.Config, n.want.set)
 	if err != nil {
-		n.d.Log.Error("make the config of a node", zap.String("node", n.seat.id), zap.Error(err))
+		n.d.Log.Error("make the config of a node", zap.String("node", n.id), zap.Error(err))
 		return
 	}
 	with, err := n.encoded()
 	if err != nil {
-		n.d.Log.Error("make the peer configuration of a node", zap.String("node", n.seat.id), zap.Error(err))
+		n.d.Log.Error("make the peer configuration of a node", zap.String("node", n.id), zap.Error(err))
 		return
 	}
 	n.send(link.Push{
@@ -147,7 +147,7 @@ func (n *node) compared(data []byte) {
 	}
 	running, faults := config.ParseObject(data)
 	if got := config.MD5(running); len(faults) > 0 || got != c.Running.Config {
-		n.d.Log.Info("the config that a node says it runs is another", zap.String("node", n.seat.id), zap.Error(faults),
+		n.d.Log.Info("the config that a node says it runs is another", zap.String("node", n.id), zap.Error(faults),
 			zap.String("said", got), zap.String("reported", c.Running.Config))
 		return
 	}

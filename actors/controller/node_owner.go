@@ -41,7 +41,7 @@ func (n *node) own() {
 		return // with the next lease
 	}
 	n.announced, n.instead = nil, nil
-	n.d.saver.add(entry{op: revision.PutLeased(history.OwnerKey(n.seat.id), n.ownerValue(), lease), to: n.self, what: savedOwner})
+	n.d.saver.add(entry{op: revision.PutLeased(history.OwnerKey(n.id), n.ownerValue(), lease), to: n.self, what: savedOwner})
 	n.ownings++
 }
 
@@ -49,7 +49,7 @@ func (n *node) own() {
 func (n *node) ownerSaved(m saved) {
 	n.ownings--
 	if m.err != nil {
-		n.d.Log.Warn("say whose stream a node is on", zap.String("node", n.seat.id), zap.Error(m.err))
+		n.d.Log.Warn("say whose stream a node is on", zap.String("node", n.id), zap.Error(m.err))
 		n.later(savedOwner)
 	} else {
 		n.owner = max(n.owner, m.rev)
@@ -170,7 +170,7 @@ func (n *node) showAgain() {
 	if n.instead == nil || n.stream == nil {
 		return
 	}
-	still := revision.Holds(history.OwnerKey(n.seat.id), n.instead)
+	still := revision.Holds(history.OwnerKey(n.id), n.instead)
 	n.d.saver.add(entry{op: revision.PutLeased(still.Key, n.announced, n.d.leaseID()), compare: &still, to: n.self, what: savedShown})
 }
 

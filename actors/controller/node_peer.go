@@ -37,7 +37,7 @@ func (n *node) configuration() *peer.Configuration {
 		return &all
 	}
 	declared := n.d.declarations.of(n.want.Config, n.want.set)
-	all := peer.Derive(peer.Input{Name: n.seat.name, Fleet: peer.NewFleet(nil, nil, nil), Declared: declared.parameters, Gone: left})
+	all := peer.Derive(peer.Input{Name: n.name, Fleet: peer.NewFleet(nil, nil, nil), Declared: declared.parameters, Gone: left})
 	return &all
 }
 
@@ -70,14 +70,14 @@ func (n *node) underlay() {
 		return
 	}
 	n.placing = text
-	n.d.saver.add(entry{op: revision.Put(history.UnderlayKey(n.seat.id), []byte(text)), to: n.self, what: savedUnderlay})
+	n.d.saver.add(entry{op: revision.Put(history.UnderlayKey(n.id), []byte(text)), to: n.self, what: savedUnderlay})
 }
 
 // underlaySaved is the answer of the store: what was not stored is with the next report.
 func (n *node) underlaySaved(m saved) {
 	n.placing = ""
 	if m.err != nil {
-		n.d.Log.Warn("keep the ports of a node", zap.String("node", n.seat.id), zap.Error(m.err))
+		n.d.Log.Warn("keep the ports of a node", zap.String("node", n.id), zap.Error(m.err))
 	}
 }
 

@@ -87,7 +87,7 @@ func (n *node) summarize() state.PeerStatusReport {
 	want := state.Config{Generation: n.want.Generation, Parameters: n.wantedParameters(more, reports)}
 	was := s.report.PeerConfigurationState
 	said := state.EdgePeerConfigurationState{Generation: r.Generation, Parameters: reports}
-	about := state.Peer{Name: n.seat.name, Online: n.stream != nil, LastReport: n.heard()}
+	about := state.Peer{Name: n.name, Online: n.stream != nil, LastReport: n.heard()}
 	for _, h := range r.Health {
 		about.Health = append(about.Health, state.HealthItem{Name: h.Name, Good: h.Good, Detail: h.Detail})
 	}
@@ -98,7 +98,7 @@ func (n *node) summarize() state.PeerStatusReport {
 		return i.Reported == state.Absent && i.Review == state.No
 	})
 	for _, i := range state.NewlyIgnored(was, s.report.PeerConfigurationState) {
-		n.d.Log.Info("a node reports what no config of it declares", zap.String("node", n.seat.id), zap.String("parameter", i.ID),
+		n.d.Log.Info("a node reports what no config of it declares", zap.String("node", n.id), zap.String("parameter", i.ID),
 			zap.String("state", string(i.Reported)), zap.String("review", string(i.Review)), zap.String("reason", i.Reason))
 	}
 	return s.report
@@ -130,7 +130,7 @@ func (n *node) wantedParameters(more map[string]partView, reports []state.Report
 	if n.declared.md5 != n.want.Config || n.declared.md5 == "" {
 		n.declared = n.d.declarations.of(n.want.Config, n.want.set)
 		if n.declared.err != nil {
-			n.d.Log.Debug("parameters of a node", zap.String("node", n.seat.id), zap.Error(n.declared.err))
+			n.d.Log.Debug("parameters of a node", zap.String("node", n.id), zap.Error(n.declared.err))
 		}
 	}
 	if n.declared.err != nil {

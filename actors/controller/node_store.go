@@ -36,7 +36,7 @@ func (n *node) counts() {
 		n.counted()
 		return
 	}
-	compare := revision.At(history.GenerationKey(n.seat.id), n.count)
+	compare := revision.At(history.GenerationKey(n.id), n.count)
 	n.counting = true
 	n.d.saver.add(entry{op: revision.Put(compare.Key, encode(w.counted)), compare: &compare, to: n.self, what: savedCount})
 }
@@ -56,7 +56,7 @@ func (n *node) countSaved(m saved) {
 	ours := n.next != nil && m.now.Exists() && bytes.Equal(m.now.Value, encode(n.next.counted))
 	switch {
 	case m.err != nil:
-		n.d.Log.Warn("count a generation", zap.String("node", n.seat.id), zap.Error(m.err))
+		n.d.Log.Warn("count a generation", zap.String("node", n.id), zap.Error(m.err))
 		n.later(savedCount)
 	case m.done && n.next != nil && !n.superseded:
 		n.count = m.rev
@@ -70,7 +70,7 @@ func (n *node) countSaved(m saved) {
 	default:
 		n.next, n.superseded = nil, false
 		n.count = m.now.ModRevision
-		n.d.system.Root.Send(n.d.fleet, recount{n.seat.id, m.now})
+		n.d.system.Root.Send(n.d.fleet, recount{n.id, m.now})
 	}
 }
 
@@ -101,7 +101,7 @@ func (n *node) saved(m saved) {
 // written is a memory as the store has it: whose write it was is known by its text.
 func (n *node) save(m fleet.Memory) {
 	n.saving = encode(m)
-	compare := revision.At(history.PushKey(n.seat.id), n.memory)
+	compare := revision.At(history.PushKey(n.id), n.memory)
 	n.d.saver.add(entry{op: revision.Put(compare.Key, n.saving), compare: &compare, to: n.self, what: savedMemory})
 }
 
@@ -113,7 +113,7 @@ func (n *node) memorySaved(m saved) {
 	n.saving, n.other = nil, nil
 	switch {
 	case m.err != nil:
-		n.d.Log.Warn("save the memory of a node", zap.String("node", n.seat.id), zap.Error(m.err))
+		n.d.Log.Warn("save the memory of a node", zap.String("node", n.id), zap.Error(m.err))
 		n.saving, n.other = text, other // it is tried again
 		n.later(savedMemory)
 		return
@@ -185,7 +185,7 @@ func (n *node) again() {
 		n.read()
 	}
 	if failed[savedMemory] && n.saving != nil {
-		compare := revision.At(history.PushKey(n.seat.id), n.memory)
+		compare := revision.At(history.PushKey(n.id), n.memory)
 		n.d.saver.add(entry{op: revision.Put(compare.Key, n.saving), compare: &compare, to: n.self, what: savedMemory})
 	}
 	if failed[savedCount] {

@@ -155,13 +155,13 @@ func (n *node) stand(now time.Time) {
 		return
 	}
 	n.stood, n.stoodOn = text, n.on
-	n.d.saver.add(entry{op: revision.Put(history.StandingKey(n.seat.id), text), to: n.self, what: savedStanding})
+	n.d.saver.add(entry{op: revision.Put(history.StandingKey(n.id), text), to: n.self, what: savedStanding})
 }
 
 // standingSaved is the answer of the store: what was not stored is with the next report.
 func (n *node) standingSaved(m saved) {
 	if m.err != nil {
-		n.d.Log.Warn("say how a node stands", zap.String("node", n.seat.id), zap.Error(m.err))
+		n.d.Log.Warn("say how a node stands", zap.String("node", n.id), zap.Error(m.err))
 		n.stood = nil
 	}
 }

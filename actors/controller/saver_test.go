@@ -18,8 +18,8 @@ import (
 // its way at the same time.
 type flightStore struct {
 	*memory
-	draw    *rand.Rand
 	see     sync.Mutex
+	draw    *rand.Rand // how long each commit takes
 	keys    map[revision.Key]bool
 	flying  int
 	most    int
@@ -27,6 +27,10 @@ type flightStore struct {
 	clashes []revision.Key
 	wrote   map[revision.Key][]string
 	commits int
+}
+
+func newFlightStore() *flightStore {
+	return &flightStore{memory: newMemory(), draw: rand.New(rand.NewPCG(1, 2)), keys: map[revision.Key]bool{}, wrote: map[revision.Key][]string{}}
 }
 
 func (s *flightStore) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
@@ -57,18 +61,18 @@ func (s *flightStore) Commit(ctx context.Context, t revision.Txn) (revision.Outc
 }
 
 // burst adds entries of so many keys, and answers with what each key is to become in turn.
-func (s *flightStore) burst(keys, entries int) map[revision.Key][]string {
+func (s *flightStore) burst(draw *rand.Rand, keys, entries int) map[revision.Key][]string {
 	want := map[revision.Key][]string{}
 	d := &deps{Options: Options{Store: s, Log: zap.NewNop()}}
 	ctx, cancel := context.WithCancel(context.Background())
 	d.ctx, d.saver = ctx, newSaver(d)
 	d.leaf("saver", d.saver.run)
 	for i := range entries {
-		k := revision.Key(fmt.Sprintf("k/%d", s.draw.IntN(keys)))
+		k := revision.Key(fmt.Sprintf("k/%d", draw.IntN(keys)))
 		want[k] = append(want[k], fmt.Sprint(i))
 		d.saver.add(entry{op: revision.Put(k, []byte(fmt.Sprint(i)))})
-		if s.draw.IntN(100) == 0 {
-			time.Sleep(time.Duration(s.draw.IntN(20)) * time.Millisecond)
+		if draw.IntN(100) == 0 {
+			time.Sleep(time.Duration(draw.IntN(20)) * time.Millisecond)
 		}
 	}
 	time.Sleep(time.Minute)
@@ -85,8 +89,8 @@ func TestFullTransactionsGoTogetherAndKeysInTheirOrder(t *testing.T) {
 	}{{1, 300, 1}, {40, 3000, 1}, {2000, 20_000, 2}, {1_000_000, 20_000, mostFlying}} {
 		t.Run(fmt.Sprint(one.keys, " keys"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &flightStore{memory: newMemory(), draw: rand.New(rand.NewPCG(1, 2)), keys: map[revision.Key]bool{}, wrote: map[revision.Key][]string{}}
-				want := s.burst(one.keys, one.entries)
+				s := newFlightStore()
+				want := s.burst(rand.New(rand.NewPCG(3, 4)), one.keys, one.entries)
 				if len(s.clashes) > 0 || s.most != one.most {
 					t.Errorf("%d clashes, %d at once, want %d, %d commits", len(s.clashes), s.most, one.most, s.commits)
 				}
@@ -103,8 +107,8 @@ func TestFullTransactionsGoTogetherAndKeysInTheirOrder(t *testing.T) {
 // A single node waits for nobody, and what comes while its entry is on its way goes together.
 func TestWhatComesMeanwhileGoesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &flightStore{memory: newMemory(), draw: rand.New(rand.NewPCG(1, 2)), keys: map[revision.Key]bool{}, wrote: map[revision.Key][]string{}}
-		if s.burst(1_000_000, revision.MaxOps); s.commits > 20 || s.most != 1 || s.partial != 0 {
+		s := newFlightStore()
+		if s.burst(rand.New(rand.NewPCG(3, 4)), 1_000_000, revision.MaxOps); s.commits > 20 || s.most != 1 || s.partial != 0 {
 			t.Errorf("%d commits, %d at once, %d not full", s.commits, s.most, s.partial)
 		}
 	})

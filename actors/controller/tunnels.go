@@ -38,7 +38,7 @@ func reachable(address string) string {
 // located notes where the node is.
 func (n *node) located(address string) {
 	if n.seat.from(n.d.dir, reachable(address)) {
-		n.d.system.Root.Send(n.d.fleet, located{n.seat.id})
+		n.d.system.Root.Send(n.d.fleet, located{n.id})
 	}
 }
 

@@ -254,9 +254,6 @@ func stores(t *testing.T, f func(*testing.T, Store)) {
 	t.Run("model", func(t *testing.T) { f(t, newMemory()) })
 	t.Run("bolt", func(t *testing.T) { f(t, onBolt(t, filepath.Join(t.TempDir(), "store"), false)) })
 	t.Run("etcd", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("a cluster")
-		}
 		server, err := etcdtest.Serve(t.TempDir(), true)
 		if err != nil {
 			t.Fatal(err)

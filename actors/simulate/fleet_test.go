@@ -212,6 +212,17 @@ func (d *desk) Nodes(context.Context) ([]fleetapi.Node, error) {
 	return out, nil
 }
 
+// confirmed says of each node whether it has confirmed what it wants.
+func (d *desk) confirmed(nodes int) []bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []bool
+	for i := range nodes {
+		out = append(out, d.nodes[i].confirmed)
+	}
+	return out
+}
+
 // within runs a fleet with a fault on each node and says where it stood after a time.
 func within(t *testing.T, d time.Duration, plan ...Fault) (*desk, Tally, Round) {
 	t.Helper()
@@ -255,10 +266,7 @@ func (d *desk) run(t *testing.T, within time.Duration, plan []Fault) (Tally, Rou
 			t.Error(err)
 		}
 		round = f.Times()
-		d.stands = nil
-		for i := range plan {
-			d.stands = append(d.stands, d.nodes[i].confirmed)
-		}
+		d.stands = d.confirmed(len(plan))
 		if d.meet != nil {
 			d.meet(f)
 		}

@@ -64,7 +64,7 @@ var helpers = map[string]string{
 	"sysctl": "procps", "modprobe": "kmod", "tcpdump": "tcpdump",
 }
 
-var clients = map[string]string{"hiera": "hiera", "puppet": "puppet-agent", "ruby": "ruby", "mount": "mount"}
+var clients = map[string]string{"hiera": "hiera", "puppet": "puppet-agent", "ruby": "ruby", "mount": "mount", "gcc": "gcc", "gencat": "libc6-dev"}
 
 // setups are what the script is told, and what it is then to install.
 func setups() map[string]map[string]string {

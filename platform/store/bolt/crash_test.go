@@ -77,17 +77,18 @@ func writeForEver(path string) error {
 	return <-faults
 }
 
-// TestKilledWhileItWrites kills a writer 200 times, at once or up to some
+// TestKilledWhileItWrites kills a writer 200 times (20 with -short), at once or up to some
 // milliseconds after its first acknowledgement: the file always opens, holds what
 // was acknowledged, and no half transaction.
 func TestKilledWhileItWrites(t *testing.T) {
+	rounds := 200
 	if testing.Short() {
-		t.Skip("200 processes")
+		rounds = 20
 	}
 	path := filepath.Join(t.TempDir(), "store")
 	acknowledged := make([]int, crashWriters)
 	id, total := "", 0
-	for round := range 200 {
+	for round := range rounds {
 		total += killOnce(t, path, acknowledged, time.Duration(rand.IntN(12))*time.Millisecond)
 		s, err := Open(path, Options{})
 		if err != nil {
