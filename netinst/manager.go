@@ -152,13 +152,11 @@ func (m *Manager) Step(e Event) []Effect {
 	case AdapterGone:
 		return m.adapterGone(e.Key)
 	case PortsChanged:
-		m.ports, m.portsKnown = slices.Clone(e.Ports), true
-		return m.change()
+		return m.portsChanged(e.Ports)
 	case OverlapChanged:
 		return m.overlapChanged(e.Overlap)
 	case FlowsCapped:
-		m.maxTracked = e.MaxTracked
-		return m.change()
+		return m.capFlows(e.MaxTracked)
 	case Synchronized:
 		return m.synchronized()
 	case AdaptersKnown:
@@ -287,6 +285,16 @@ func (m *Manager) next() []Effect {
 	m.token++
 	m.slowTok = m.token
 	return append(out, eff, Timer{m.slowTok, slowOp, false})
+}
+
+func (m *Manager) portsChanged(ports []PortStatus) []Effect {
+	m.ports, m.portsKnown = slices.Clone(ports), true
+	return m.change()
+}
+
+func (m *Manager) capFlows(maxTracked int) []Effect {
+	m.maxTracked = maxTracked
+	return m.change()
 }
 
 // desire computes what the host should look like for the flight.

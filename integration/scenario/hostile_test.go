@@ -1,7 +1,9 @@
 package scenario
 
 import (
+	"net"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"edgespan/integration/lab"
@@ -75,4 +77,99 @@ func tcp(src, dst uint16, flags byte) []byte {
 	h[4], h[5], h[6], h[7] = 0, 0, 1, 0
 	h[12], h[13], h[14] = 5<<4, flags, 0x20
 	return h
+}
+
+// dhcpAsk is a request of DHCP with options, for the owner of chaddr.
+func dhcpAsk(chaddr net.HardwareAddr, options ...byte) []byte {
+	p := make([]byte, 236)
+	copy(p, []byte{1, 1, 6})
+	copy(p[28:], chaddr)
+	p = append(append(p, 99, 130, 83, 99), options...)
+	return udp(68, 67, append(p, 255))
+}
+
+// An app speaks DHCP in its neighbour's name, and answers its neighbour as a server would.
+// The neighbour gets its lease all the same, from the node.
+func TestAnAppTakesNoAddressFromAnotherByDHCP(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "web", "client")
+	w.start(doc([]string{network(1, "")}, onNet(1, 1, "web", allowAll), onNet(2, 1, "client", allowAll)))
+	w.wait("ready", "app/"+app(1), "app/"+app(2))
+	before := w.lease("client")
+	w.lease("web")
+	client, everybody := w.mac("client", "eth0"), net.HardwareAddr{255, 255, 255, 255, 255, 255}
+	address, gateway := before.IP.As4(), netip.MustParseAddr("10.1.0.1")
+	const offer, honest = "an offer of a rogue server", "an honest packet"
+	got := w.sniff("client", "eth0", offer, honest)
+	web, own := w.raw("web"), w.mac("web", "eth0")
+	tell := func(dst net.HardwareAddr, src, to netip.Addr, payload []byte) {
+		if err := web.send(ether(dst, own, etherIPv4, ipv4(src, to, 17, payload))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := netip.MustParseAddr("255.255.255.255")
+	for _, kind := range []byte{4, 7} { // DHCPDECLINE and DHCPRELEASE (RFC 2132 §9.6)
+		options := append([]byte{53, 1, kind, 54, 4, 10, 1, 0, 1, 50, 4}, address[:]...)
+		for _, src := range []netip.Addr{netip.IPv4Unspecified(), w.ip(app(1))} {
+			tell(everybody, src, all, dhcpAsk(client, options...))
+			tell(w.mac("node", "es1"), src, gateway, dhcpAsk(client, options...))
+		}
+	}
+	for _, port := range []uint16{67, 4000} {
+		tell(client, w.ip(app(1)), before.IP, udp(port, 68, []byte(offer)))
+		tell(everybody, w.ip(app(1)), all, udp(port, 68, []byte(offer)))
+	}
+	w.eventually("an honest packet", func() bool {
+		tell(client, w.ip(app(1)), before.IP, udp(7, floodPort, []byte(honest)))
+		return got.count(honest) > 0
+	})
+	if n := got.count(offer); n > 0 {
+		t.Errorf("%d answers of a rogue server arrived", n)
+	}
+	if after := w.lease("client"); after.IP != before.IP || after.Server != "10.1.0.1" {
+		t.Errorf("the lease is %+v, before it was %+v", after, before)
+	}
+}
+
+// On a switch network an app serves DHCP only where its adapter says so.
+func TestAnAppServesDHCPOnASwitchOnlyWithLeave(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "lan", "guest")
+	serves := func(more string) string {
+		return doc([]string{switchNetwork(1, "")}, strings.Replace(onNet(1, 1, "lan", allowAll), "networkInstance", more+"networkInstance", 1), onNet(2, 1, "guest", allowAll))
+	}
+	w.start(serves(""))
+	w.wait("ready", "app/"+app(1), "app/"+app(2))
+	w.static("lan", "10.77.0.1")
+	w.serveDHCP("10.77.0.100,10.77.0.150")
+	w.in("guest", "ip", "link", "set", "eth0", "up")
+	w.fails("guest", "udhcpc", "-i", "eth0", "-f", "-n", "-q", "-t", "2", "-T", "1", "-s", "/bin/true")
+	w.apply(serves("dhcpServer: true, "))
+	w.wait("ready", "app/"+app(1), "app/"+app(2))
+	if l := w.lease("guest"); l.Server != "10.77.0.1" {
+		t.Errorf("lease %+v", l)
+	}
+}
+
+// An app opens all the flows that it can. Others go on, and the machine's table has room.
+func TestAnAppThatOpensAllFlowsHurtsItselfAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "web", "client")
+	greedy := strings.Replace(onNet(1, 1, "web", allowAll), "networkInstance", "maxFlows: 64, networkInstance", 1)
+	w.start(doc([]string{network(1, "")}, greedy, onNet(2, 1, "client", allowAll)))
+	w.wait("ready", "app/"+app(1), "app/"+app(2))
+	w.lease("web")
+	w.lease("client")
+	web, node, own, addr := w.raw("web"), w.mac("node", "es1"), w.mac("web", "eth0"), w.ip(app(1))
+	for i := range uint16(2000) {
+		if err := web.send(ether(node, own, etherIPv4, ipv4(addr, webAddr, 17, udp(10000+i, floodPort, nil)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.in("client", "curl", "-sf", "--max-time", "5", "http://"+lab.WebAddr+"/")
+	out := w.in("node", "conntrack", "-L", "-s", w.ip(app(1)).String(), "-d", lab.WebAddr)
+	if n := strings.Count(out, "[UNREPLIED]"); n == 0 || n > 64 {
+		t.Errorf("the app has %d flows, 64 are its most", n)
+	}
+	w.fails("web", "curl", "-sf", "--max-time", "1", "http://"+lab.WebAddr+"/")
 }
