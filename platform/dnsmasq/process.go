@@ -72,7 +72,7 @@ type Ground struct {
 func (h *Helpers) folder(name string) string { return filepath.Join(h.dir, name) }
 
 // Start starts p, or replaces what runs in its folder, and returns when its probe
-// was answered. If ctx ends before that the process is stopped and the error
+// was answered, or when ctx ends for a process that hears. If another's ctx ends before that the process is stopped and the error
 // tells the end of its output. bridge is the index of the link that it serves.
 func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) error {
 	if len(p.Argv) == 0 {
@@ -102,7 +102,7 @@ func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) err
 	if err := write(folder, st); err != nil {
 		return errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))
 	}
-	if err := await(ctx, h.netns, p.Probe, id); err != nil {
+	if err := await(ctx, h.netns, p.Probe, id); err != nil && !hears(id, p.Probe) {
 		err = &proc.Error{Argv: p.Argv, Words: tail(filepath.Join(folder, outFile)), Err: err}
 		return errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))
 	}
@@ -243,7 +243,7 @@ func sameCommand(have, argv []string) bool {
 func running(st state) bool { return sameCommand(st.Cmdline(), st.Argv) }
 
 // Observe lists the running processes of network instance n. When probe is set,
-// one that does not answer within 3 s differs from any wish, as does one that has
+// one that does not answer within 3 s, and does not hear, differs from any wish, as does one that has
 // ended or whose bridge was made anew: each is to be replaced. A process of a network
 // that has lost its run folder is found by its command line.
 func (h *Helpers) Observe(ctx context.Context, n int, on Ground, probe bool) (netstate.State, error) {
@@ -272,7 +272,7 @@ func (h *Helpers) Observe(ctx context.Context, n int, on Ground, probe bool) (ne
 			p.Digest = "ended"
 		case st.Bridge != on.Bridge:
 			p.Digest = "bridge replaced"
-		case probe && on.has(st.Probe) && !h.answered(ctx, st):
+		case probe && on.has(st.Probe) && !h.answered(ctx, st) && !hears(st.Ident, st.Probe):
 			p.Digest = "silent"
 		}
 		if p.Digest == st.Digest {
