@@ -278,7 +278,7 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 	e.mu.Lock()
 	first := e.list[0]
 	e.mu.Unlock()
-	if !first.Resync || len(first.Interfaces) != 2 || first.Interfaces[0].Name != "eth0" || !first.Interfaces[0].Up ||
+	if !first.Resync || len(first.Interfaces) != 3 || first.Interfaces[0].Name != "eth0" || !first.Interfaces[0].Up ||
 		first.Interfaces[0].MTU != 1500 || !slices.Equal(first.Interfaces[0].DefaultRoutes, []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))}) ||
 		!slices.Contains(first.Interfaces[0].Addresses, netip.MustParsePrefix("192.0.2.2/24")) {
 		t.Errorf("first event: %+v", first)
@@ -287,8 +287,8 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 		cmd  string
 		what func(netstate.HostEvent) bool
 	}{
-		{"ip link set far0 down", func(ev netstate.HostEvent) bool { return len(ev.Interfaces) == 2 && !ev.Interfaces[0].Up }},
-		{"ip link set far0 up", func(ev netstate.HostEvent) bool { return len(ev.Interfaces) == 2 && ev.Interfaces[0].Up }},
+		{"ip link set far0 down", func(ev netstate.HostEvent) bool { return len(ev.Interfaces) == 3 && !ev.Interfaces[0].Up }},
+		{"ip link set far0 up", func(ev netstate.HostEvent) bool { return len(ev.Interfaces) == 3 && ev.Interfaces[0].Up }},
 		{"ip addr add 198.51.100.1/24 dev eth0", func(ev netstate.HostEvent) bool { return ev.Interfaces != nil && len(ev.Interfaces[0].Addresses) == 2 }},
 		{"ip route replace default via 192.0.2.9", func(ev netstate.HostEvent) bool {
 			return ev.Interfaces != nil && len(ev.Interfaces[0].DefaultRoutes) == 1 && ev.Interfaces[0].DefaultRoutes[0].String() == "via 192.0.2.9"
