@@ -278,11 +278,11 @@ func TestDiffTellsMissingChangedAndUnexpected(t *testing.T) {
 		}
 		r.host.SetFault(func(netstate.Owner, netstate.Op) *fake.Fault { return &fake.Fault{Err: errors.New("no")} })
 		r.host.Lose(1, netstate.ID{Kind: netstate.KindRule, Name: "20001"})
-		r.host.Lose(0, netstate.ID{Kind: netstate.KindSysctl, Name: "net/ipv4/ip_forward"})
+		r.host.Lose(0, netstate.ID{Kind: netstate.KindSysctl, Name: "net/ipv4/conf/uplink0/forwarding"})
 		if got := diff("ni/" + niID(1)); got != "ni/0 missing rule/20001" {
 			t.Errorf("of the network: %s", got)
 		}
-		if got := diff(""); got != "host missing sysctl/net/ipv4/ip_forward, ni/0 missing rule/20001" {
+		if got := diff(""); got != "host missing sysctl/net/ipv4/conf/uplink0/forwarding, ni/0 missing rule/20001" {
 			t.Errorf("of all: %s", got)
 		}
 		if _, err := r.node.Diff(context.Background(), "ni/"+niID(7)); !errors.Is(err, httpapi.ErrNotFound) {

@@ -32,6 +32,7 @@ type monitor struct {
 	status   *pubsub.Publisher[netinst.PortStatus]
 	changed  *pubsub.Publisher[HostChange]
 	overlap  *pubsub.Publisher[netinst.SubnetOverlap]
+	forward  *pubsub.Publisher[netstate.Forwarding]
 }
 
 func (m *monitor) Receive(c actor.Context) {
@@ -68,6 +69,7 @@ func (m *monitor) started(c actor.Context) {
 	m.status = m.d.topics.PortStatus.Publisher(ownerMonitor)
 	m.changed = m.d.topics.HostChanged.Publisher(ownerMonitor)
 	m.overlap, m.subnets, m.prefixes = m.d.topics.SubnetOverlap.Publisher(ownerMonitor), map[string]netip.Prefix{}, nil
+	m.forward = m.d.topics.Forwarding.Publisher(ownerMonitor)
 	wake := poker(c)
 	m.configs = m.d.topics.PortConfig.Subscribe(pubsub.Selector{}, wake)
 	m.networks = m.d.topics.NetworkConfig.Subscribe(pubsub.Selector{}, wake)
@@ -129,6 +131,9 @@ func (m *monitor) hostEvent(ev netstate.HostEvent) {
 	}
 	if ev.At.IsZero() {
 		ev.At = time.Now()
+	}
+	if ev.Forwarding != nil {
+		must(m.forward.Publish("", "node", *ev.Forwarding))
 	}
 	for _, n := range ev.Touched {
 		m.count(strconv.Itoa(n), NetworkKey, HostChange{Touched: 1, At: ev.At})

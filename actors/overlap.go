@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -69,4 +70,19 @@ func (d *deps) clashes(cfg nodeconf.Config) core.Faults {
 		}
 	}
 	return nodeconf.Clashes(d.overlaps(cfg, ids))
+}
+
+// forwardingChanged is which links the host forwards by, and the ports, in an order of their own.
+func (d *deps) forwardingChanged() netinst.ForwardingChanged {
+	f, _ := d.topics.Forwarding.Get("", "node")
+	var ports []netinst.PortConfig
+	for _, e := range d.topics.PortConfig.All() {
+		ports = append(ports, e.Value)
+	}
+	return netinst.ForwardingChanged{Forwarding: f, Ports: sortedPorts(ports)}
+}
+
+func sortedPorts(ports []netinst.PortConfig) []netinst.PortConfig {
+	slices.SortFunc(ports, func(a, b netinst.PortConfig) int { return cmp.Compare(a.Label, b.Label) })
+	return ports
 }

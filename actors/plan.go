@@ -126,18 +126,13 @@ func (d *deps) wanted(cfg nodeconf.Config, found []netstate.Owner) (map[netstate
 
 	wants := map[netstate.Owner]netstate.State{}
 	var owners []netstate.Owner
-	var ground []netinst.HostNetwork
 	ports := netinst.PortStatuses(slices.Collect(maps.Values(cfg.Ports)), d.interfaces())
 	overlaps := d.overlaps(cfg, ids)
 	for _, id := range ids {
 		o := netstate.Owner{Name: id.String(), Number: reg.Number(id)}
 		owners = append(owners, o)
 		wants[o] = d.networkState(o, cfg, ports, overlaps[id])
-		if overlaps[id].Clash != "" {
-			ground = append(ground, netinst.HostNetwork{Number: o.Number})
-			continue
-		}
-		ground = append(ground, netinst.HostNetwork{Number: o.Number, Subnet: cfg.Networks[id].IPv4.Subnet})
+		reg.Step(netinst.NetworkWithdrawn{NI: id, Withdrawn: overlaps[id].Clash != ""})
 	}
 	for _, o := range found {
 		if _, kept := wants[o]; !kept {
@@ -145,7 +140,9 @@ func (d *deps) wanted(cfg nodeconf.Config, found []netstate.Owner) (map[netstate
 			wants[o] = netstate.State{}
 		}
 	}
-	slices.SortFunc(ground, func(a, b netinst.HostNetwork) int { return cmp.Compare(a.Number, b.Number) })
+	f, _ := d.topics.Forwarding.Get("", "node")
+	reg.Step(netinst.ForwardingChanged{Forwarding: f, Ports: sortedPorts(slices.Collect(maps.Values(cfg.Ports)))})
+	ground := reg.Networks(ids)
 	host := netstate.Owner{Name: netstate.HostOwner}
 	wants[host] = netinst.HostState(ground)
 	if len(ground) == 0 {

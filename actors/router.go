@@ -59,7 +59,11 @@ type router struct {
 	appConfs *pubsub.Subscription[appnet.AppNetworkConfig]
 	statuses *pubsub.Subscription[netinst.NetworkInstanceStatus]
 	overlaps *pubsub.Subscription[netinst.SubnetOverlap]
+	forwards *pubsub.Subscription[netstate.Forwarding]
+	ports    *pubsub.Subscription[netinst.PortConfig]
 	adapters *pubsub.Subscription[netinst.AppAdapterConfig]
+
+	valid, claimed bool // a valid config was published; the registry was told of it
 
 	numbers  *pubsub.Publisher[int]
 	leases   *pubsub.Publisher[Leases]
@@ -126,6 +130,7 @@ func (r *router) started(c actor.Context) {
 	r.appConfs = t.AppConfig.Subscribe(pubsub.Selector{}, wake)
 	r.statuses = t.NetworkStatus.Subscribe(pubsub.Selector{}, wake)
 	r.overlaps = t.SubnetOverlap.Subscribe(pubsub.Selector{}, wake)
+	r.forwards, r.ports = t.Forwarding.Subscribe(pubsub.Selector{}, wake), t.PortConfig.Subscribe(pubsub.Selector{}, wake)
 	r.adapters = t.AdapterConfig.Subscribe(pubsub.Selector{AllScopes: true}, wake)
 
 	spawn(c, r.d.props(func() actor.Actor { return &events{d: r.d} }), "events") // first: it is told of the others
@@ -150,6 +155,9 @@ func spawn(c actor.Context, p *actor.Props, name string) *actor.PID {
 // in the bridge manager.
 func (r *router) drain(c actor.Context) {
 	sources, overlaps := r.source.Drain(), r.overlaps.Drain()
+	if len(r.forwards.Drain())+len(r.ports.Drain()) > 0 {
+		r.step(c, r.d.forwardingChanged())
+	}
 	for _, ch := range r.configs.Drain() {
 		switch ch.Kind {
 		case pubsub.Created, pubsub.Modified:
@@ -182,9 +190,12 @@ func (r *router) drain(c actor.Context) {
 		}
 	}
 	for _, ch := range sources {
-		if (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && ch.New.Valid {
-			r.step(c, netinst.ConfigKnown{})
-		}
+		r.valid = r.valid || (ch.Kind == pubsub.Created || ch.Kind == pubsub.Modified) && ch.New.Valid
+	}
+	// Before it is known by what the host forwards, ports that networks need would be closed.
+	if _, told := r.d.topics.Forwarding.Get("", "node"); r.valid && told && !r.claimed {
+		r.claimed = true
+		r.step(c, netinst.ConfigKnown{})
 	}
 }
 

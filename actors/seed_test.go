@@ -331,13 +331,14 @@ func TestSeed_RouterKeepsOnlineBridgeManagers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &router{d: &deps{topics: topics, log: zap.NewNop()}, onlineBridgeManagers: map[uuid.UUID]netinst.NetworkInstanceStatus{}}
+	r := &router{d: &deps{topics: topics, log: zap.NewNop()}, reg: netinst.NewRegistry(nil), onlineBridgeManagers: map[uuid.UUID]netinst.NetworkInstanceStatus{}}
 	wake := func() {}
 	r.source = topics.Source.Subscribe(pubsub.Selector{}, wake)
 	r.configs = topics.NetworkConfig.Subscribe(pubsub.Selector{}, wake)
 	r.appConfs = topics.AppConfig.Subscribe(pubsub.Selector{}, wake)
 	r.statuses = topics.NetworkStatus.Subscribe(pubsub.Selector{}, wake)
 	r.overlaps = topics.SubnetOverlap.Subscribe(pubsub.Selector{}, wake)
+	r.forwards, r.ports = topics.Forwarding.Subscribe(pubsub.Selector{}, wake), topics.PortConfig.Subscribe(pubsub.Selector{}, wake)
 	r.adapters = topics.AdapterConfig.Subscribe(pubsub.Selector{AllScopes: true}, wake)
 	id := uuid.MustParse(niID(1))
 	p := topics.NetworkStatus.Publisher("ni/" + niID(1))

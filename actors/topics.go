@@ -9,6 +9,7 @@ import (
 	"edgespan/config/nodeconf"
 	"edgespan/config/peer/task"
 	"edgespan/netinst"
+	"edgespan/netinst/netstate"
 	"edgespan/pubsub"
 )
 
@@ -108,6 +109,7 @@ type Topics struct {
 	AppTakenUp    *pubsub.Topic[uint64]                        // key app uuid; owner the app network; the boot in which its first configs were published
 	PortStatus    *pubsub.Topic[netinst.PortStatus]            // key label; owner monitor
 	SubnetOverlap *pubsub.Topic[netinst.SubnetOverlap]         // key NI uuid; owner monitor; says which subnet it compared
+	Forwarding    *pubsub.Topic[netstate.Forwarding]           // key "node"; owner monitor
 	HostChanged   *pubsub.Topic[HostChange]                    // scope NI number, key NetworkKey or a link; NamespacesKey; owner monitor
 	TaskConfig    *pubsub.Topic[TaskConfig]                    // key parameter id; owner config
 	TaskStatus    *pubsub.Topic[task.Status]                   // key parameter id; owner exec
@@ -139,6 +141,7 @@ func NewTopics(j pubsub.Journal) (*Topics, error) {
 		AppTakenUp:    pubsub.NewTopic[uint64]("app-taken-up"),
 		PortStatus:    pubsub.NewTopic[netinst.PortStatus]("port-status"),
 		SubnetOverlap: pubsub.NewTopic[netinst.SubnetOverlap]("subnet-overlap"),
+		Forwarding:    pubsub.NewTopic[netstate.Forwarding]("forwarding"),
 		HostChanged:   pubsub.NewTopic[HostChange]("host-changed"),
 		Trouble:       pubsub.NewTopic[Trouble]("trouble"),
 		Events:        pubsub.NewTopic[httpapi.Event]("event"),

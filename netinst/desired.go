@@ -81,7 +81,7 @@ func DesiredState(in Input) Desired {
 	case nw.withdrawn != "": // its links, their chains and dnsmasq's files stay: they harm nobody
 		d.State.Add(nw.files()...)
 	default:
-		d.State.Add(nw.address())
+		d.State.Add(nw.address(), nw.forwards())
 		d.State.Add(nw.routes()...)
 		d.State.Add(nw.rules()...)
 		d.State.Add(nw.files()...)

@@ -289,7 +289,7 @@ func TestACLSentences(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := withLab(input(adapter(appA, 0, 1, "10.1.0.128", "a", tc.acl...), adapter(appB, 0, 2, "10.1.0.129", "b", tc.acl2...)))
-			s := newSim(t, DesiredState(in).State, HostState([]HostNetwork{{1, in.Config.IPv4.Subnet}}))
+			s := newSim(t, DesiredState(in).State, HostState([]HostNetwork{{Number: 1, Subnet: in.Config.IPv4.Subnet}}))
 			if got := s.verdict(in, tc.flow); got != tc.passes {
 				t.Errorf("the chains say %v", got)
 			}
@@ -369,7 +369,7 @@ func TestChainsAgreeWithJudge(t *testing.T) {
 		in := withLab(input(
 			adapter(appA, 0, 1, "10.1.0.128", "a", drawACL(rt, "acl")...),
 			adapter(appB, 0, 2, "10.1.0.129", "b", drawACL(rt, "acl2")...)))
-		s := newSim(t, DesiredState(in).State, HostState([]HostNetwork{{1, in.Config.IPv4.Subnet}}))
+		s := newSim(t, DesiredState(in).State, HostState([]HostNetwork{{Number: 1, Subnet: in.Config.IPv4.Subnet}}))
 		judge := Judge(in)
 		for range 20 {
 			end := func(of []string, what string) netip.AddrPort {
@@ -413,7 +413,7 @@ func TestNetworksDoNotReachEachOther(t *testing.T) {
 	two := input(adapter(appB, 0, 1, "10.2.0.128", "b", all))
 	two.Owner.Number, two.Config.UUID = 2, uuid.MustParse("22222222-2222-4222-8222-222222222222")
 	two.Config.IPv4 = IPv4Config{Subnet: prefix("10.2.0.0/24"), Gateway: ip("10.2.0.1"), DHCPFirst: ip("10.2.0.128"), DHCPLast: ip("10.2.0.254")}
-	s := newSim(t, DesiredState(one).State, DesiredState(two).State, HostState([]HostNetwork{{1, one.Config.IPv4.Subnet}, {2, two.Config.IPv4.Subnet}}))
+	s := newSim(t, DesiredState(one).State, DesiredState(two).State, HostState([]HostNetwork{{Number: 1, Subnet: one.Config.IPv4.Subnet}, {Number: 2, Subnet: two.Config.IPv4.Subnet}}))
 	h := hop{in: "es1", physIn: "es1a1", proto: 6, src: netip.MustParseAddrPort("10.1.0.128:1"), dst: netip.MustParseAddrPort("10.2.0.128:80")}
 	for _, out := range []string{"es2", "eth0"} { // routed straight, or by the first network's own default route
 		h.out = out

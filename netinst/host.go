@@ -13,6 +13,7 @@ import (
 type HostNetwork struct {
 	Number int
 	Subnet netip.Prefix
+	Ports  []HostPort // that it may use
 }
 
 // HostState is the ground that belongs to no network: the root chains with their
@@ -43,8 +44,10 @@ func HostState(ns []HostNetwork) netstate.State {
 		}
 	}
 	const toBase = "-j " + BaseChain
+	opens, closes := forwarding(ns)
+	s.Add(opens...)
 	s.Add(
-		root(tableFilter, RootForward, "FORWARD", toBase),
+		root(tableFilter, RootForward, "FORWARD", append([]string{toBase}, closes...)...),
 		root(tableFilter, RootInput, "INPUT", toBase),
 		root(tableFilter, RootOutput, "OUTPUT", toBase),
 		root(tableNAT, RootPostrouting, "POSTROUTING"),
@@ -52,7 +55,6 @@ func HostState(ns []HostNetwork) netstate.State {
 		root(tableRaw, RootPrerouting, "PREROUTING"),
 		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: BaseChain, Rules: base},
 		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: ExitChain, Rules: append(exit, "-j ACCEPT")},
-		netstate.Sysctl{Key: "net/ipv4/ip_forward", Value: "1"},
 	)
 	return s
 }

@@ -168,7 +168,7 @@ func TestAWithdrawalLeavesTheSubnetFirst(t *testing.T) {
 	for _, op := range netstate.Diff(was, now) {
 		ops = append(ops, string(op.Verb)+" "+string(op.Kind))
 	}
-	want := "remove rule, remove route, remove address, change file, change chain, remove process"
+	want := "remove rule, remove route, remove address, remove sysctl, change file, change chain, remove process"
 	if got := strings.Join(slices.Compact(ops), ", "); got != want {
 		t.Errorf("away: %s, want %s", got, want)
 	}
@@ -176,7 +176,7 @@ func TestAWithdrawalLeavesTheSubnetFirst(t *testing.T) {
 	for _, op := range netstate.Diff(now, was) {
 		ops = append(ops, string(op.Verb)+" "+string(op.Kind))
 	}
-	if got := strings.Join(slices.Compact(ops), ", "); got != "change file, change chain, add address, add route, add rule, add process" {
+	if got := strings.Join(slices.Compact(ops), ", "); got != "change file, change chain, add address, add sysctl, add route, add rule, add process" {
 		t.Errorf("back: %s", got)
 	}
 }

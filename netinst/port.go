@@ -139,16 +139,21 @@ func portConfigs(ports []PortStatus) []PortConfig {
 func PortsMeant(c NetworkInstanceConfig, ports []PortConfig) string {
 	var found []string
 	for _, p := range ports {
-		used := c.Port != "" && p.Meant(c.Port)
-		for _, r := range c.Routes {
-			used = used || r.Port != "" && p.Meant(r.Port)
-		}
-		if used {
+		if usedBy(c, p) {
 			found = append(found, fmt.Sprintf("%s@%d", p.Label, p.Generation))
 		}
 	}
 	slices.Sort(found)
 	return strings.Join(found, " ")
+}
+
+// usedBy says whether a network may use a port, for itself or for one of its routes.
+func usedBy(c NetworkInstanceConfig, p PortConfig) bool {
+	used := c.Port != "" && p.Meant(c.Port)
+	for _, r := range c.Routes {
+		used = used || r.Port != "" && p.Meant(r.Port)
+	}
+	return used
 }
 
 // Meant says whether a network that wants a port by these words may use p.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"time"
 
@@ -97,6 +98,7 @@ type member struct {
 	number  int
 	subnet  netip.Prefix
 	clash   bool // the subnet is the host's own
+	config  NetworkInstanceConfig
 	wanted  bool
 	spawned bool
 	since   uint64 // the host apply that first named it
@@ -116,6 +118,7 @@ type Registry struct {
 	dirty   bool
 	backoff time.Duration
 	token   uint64
+	forward forward
 }
 
 // NewRegistry starts from the journalled numbers.
@@ -142,6 +145,8 @@ func (r *Registry) Step(e RegistryEvent) []RegistryEffect {
 			m.clash, r.dirty = e.Withdrawn, true
 			return r.next()
 		}
+	case ForwardingChanged:
+		return r.forwardingChanged(e)
 	case ConfigKnown:
 		r.known = true
 		return append(r.sweep(), r.next()...)
@@ -151,6 +156,9 @@ func (r *Registry) Step(e RegistryEvent) []RegistryEffect {
 	case HostApplied:
 		return r.applied(e)
 	case HostRetryDue:
+		if e.Token == r.forward.restTok {
+			return r.rested()
+		}
 		if e.Token == r.token {
 			r.dirty = true
 			return r.next()
@@ -228,7 +236,10 @@ func (r *Registry) wanted(c NetworkInstanceConfig) []RegistryEffect {
 		r.members[c.UUID] = m
 	}
 	m.wanted = true
-	r.dirty = r.dirty || m.subnet != c.IPv4.Subnet || m.number == 0
+	had := hostPorts(m.config, r.forward.Ports, r.forward.Forwarding)
+	m.config = c
+	has := hostPorts(c, r.forward.Ports, r.forward.Forwarding)
+	r.dirty = r.dirty || m.subnet != c.IPv4.Subnet || m.number == 0 || !reflect.DeepEqual(had, has)
 	m.subnet = c.IPv4.Subnet
 	if !r.found {
 		return nil
@@ -288,22 +299,12 @@ func (r *Registry) next() []RegistryEffect {
 	}
 	r.dirty, r.flying = false, true
 	r.seq++
-	var ns []HostNetwork
-	for _, id := range r.ids() {
-		m := r.members[id]
-		if m.number == 0 {
-			continue
-		}
-		if m.since == 0 {
+	for _, m := range r.members {
+		if m.number != 0 && m.since == 0 {
 			m.since = r.seq
 		}
-		n := HostNetwork{Number: m.number, Subnet: m.subnet}
-		if m.clash { // packets to it are for neighbours of the host
-			n.Subnet = netip.Prefix{}
-		}
-		ns = append(ns, n)
 	}
-	slices.SortFunc(ns, func(a, b HostNetwork) int { return cmp.Compare(a.Number, b.Number) })
+	ns := r.Networks(r.ids())
 	return []RegistryEffect{ApplyHost{r.seq, HostState(ns)}}
 }
 

@@ -75,7 +75,8 @@ func TestWhatOthersChangeIsFoundAndRepaired(t *testing.T) {
 		"rm -r " + l.dir + "/ni/1/conf",
 		"rm " + l.dir + "/ni/1/chains.json " + l.dir + "/host/chains.json",
 		"rm " + l.dir + "/ni/1/dnsmasq/process.json",
-		"sysctl -q net.ipv4.ip_forward=0",
+		"sysctl -q net.ipv4.conf.es1.forwarding=0",
+		"sysctl -q net.ipv4.conf.eth0.forwarding=0",
 	} {
 		t.Run(cmd, func(t *testing.T) {
 			l.t = t

@@ -85,8 +85,8 @@ func (o others) differ() string {
 	return cmp.Diff(o.then, theirs(o.l.t, o.l))
 }
 
-// ourNames are the marks of ownership in what tools print; ip_forward is ours to turn on.
-var ourNames = regexp.MustCompile(`\bES(-|[1-9]\d{0,2}-)|\bes[1-9]\d{0,2}([av]\d+)?\b|^2[012]\d{3}:.*proto 101|table 20\d{3} proto 101|unreachable default table 20|ip_forward`)
+// ourNames are the marks of ownership in what tools print; the port's forwarding is ours to turn on.
+var ourNames = regexp.MustCompile(`\bES(-|[1-9]\d{0,2}-)|\bes[1-9]\d{0,2}([av]\d+)?\b|^2[012]\d{3}:.*proto 101|table 20\d{3} proto 101|unreachable default table 20|conf\.eth0\.forwarding`)
 
 // theirs is all that is on the host of a lab and has no mark of ours.
 func theirs(t *testing.T, l *lab) []string {
@@ -105,7 +105,7 @@ func theirs(t *testing.T, l *lab) []string {
 	}
 	for _, cmd := range []string{
 		"ip -d -o link", "ip -o addr", "ip rule", "ip route show table all", "iptables-save", "ip6tables-save",
-		"sysctl -a --pattern ip_forward|bridge-nf|rp_filter",
+		"sysctl -a --pattern ip_forward|v4.*[.]forwarding|bridge-nf|rp_filter",
 	} {
 		out = append(out, "$ "+cmd)
 		keep(l.ns.Exec(t, strings.Fields(cmd)...), marked)

@@ -152,7 +152,7 @@ func picture(t *testing.T, ns *netns.NS) string {
 		{"ip", "route", "show", "table", "all"},
 		{"iptables-save"},
 		{"nft", "list", "ruleset"},
-		{"sysctl", "-a", "--pattern", "ip_forward|bridge-nf"},
+		{"sysctl", "-a", "--pattern", `ip_forward|bridge-nf|^net.ipv4.conf.[^.]*.forwarding`},
 	} {
 		fmt.Fprintf(&b, "$ %s\n%s", strings.Join(argv, " "), counters.ReplaceAllString(ns.Exec(t, argv...), ""))
 	}

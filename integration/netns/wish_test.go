@@ -57,7 +57,7 @@ func (l *lab) wishes(doc string, before wishes) wishes {
 			l.t.Fatal(d.PortError)
 		}
 		w.nets[n], w.held[n] = d.State, given.Leases
-		w.ground[n] = netinst.HostNetwork{Number: n, Subnet: ni.IPv4.Subnet}
+		w.ground[n] = netinst.HostNetwork{Number: n, Subnet: ni.IPv4.Subnet, Ports: eth0()}
 	}
 	return w
 }
@@ -76,11 +76,14 @@ func (l *lab) interfaces() []netstate.Interface {
 	return seen
 }
 
+// eth0 is the port of every network, which the host forwards by no other reason.
+func eth0() []netinst.HostPort { return []netinst.HostPort{{IfName: "eth0", Opened: true}} }
+
 // root is the ground of networks 1 and 2.
 func root() netstate.State {
 	w := wishes{ground: map[int]netinst.HostNetwork{}}
 	for n := 1; n <= 2; n++ {
-		w.ground[n] = netinst.HostNetwork{Number: n, Subnet: subnetOf(n)}
+		w.ground[n] = netinst.HostNetwork{Number: n, Subnet: subnetOf(n), Ports: eth0()}
 	}
 	return w.host()
 }

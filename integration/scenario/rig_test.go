@@ -240,7 +240,7 @@ func (w *world) dump(short string) string {
 	timer := regexp.MustCompile(`(hello_timer|tcn_timer|topology_change_timer|gc_timer|forward_delay_timer) +[0-9.]+`)
 	for _, c := range []string{
 		"ip -d -o link", "ip -o addr", "ip rule", "ip route show table all", "ip -6 route show table all", "iptables-save", "nft -s list ruleset",
-		"sysctl net.ipv4.ip_forward net.bridge.bridge-nf-call-iptables net.bridge.bridge-nf-call-ip6tables",
+		`sysctl -a --pattern ^net.ipv4.(ip_forward|conf.[^.]*.forwarding)$|bridge-nf-call-ip`,
 	} {
 		lines := strings.Split(w.in(short, strings.Fields(c)...), "\n")
 		slices.Sort(lines)

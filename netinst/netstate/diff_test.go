@@ -204,7 +204,6 @@ add process ni/1/dnsmasq
 add port es1a1
 add port es1a2`},
 		"a change of everything": {goldenFrom(), goldenTo(), `
-add sysctl net/ipv4/ip_forward
 add file ni/1/conf/hosts
 change file ni/1/conf/dnsmasq.conf
 change chain ipv4/filter/ES1-1E, ipv4/filter/ES1-FWD
@@ -213,6 +212,7 @@ remove link es1a1
 add link es1a1
 add link es1a3
 add address es1 10.2.0.1/24
+add sysctl net/ipv4/ip_forward
 add route 10.2.0.0/24 table 20001 metric 0
 change route 0.0.0.0/0 table 20001 metric 0
 add rule 21001
@@ -233,13 +233,13 @@ remove rule 21001
 remove route 0.0.0.0/0 table 20001 metric 0
 remove route 10.2.0.0/24 table 20001 metric 0
 remove address es1 10.2.0.1/24
+remove sysctl net/ipv4/ip_forward
 remove chain ipv4/filter/ES1-1E, ipv4/filter/ES1-FWD
 remove port es1
 remove file ni/1/conf/dnsmasq.conf
 remove file ni/1/conf
 remove file ni/1/conf/hosts
-remove link es1a1, es1a3, es1
-remove sysctl net/ipv4/ip_forward`},
+remove link es1a1, es1a3, es1`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := cmp.Diff(strings.TrimSpace(c.plan), spell(Diff(c.have, c.want))); d != "" {

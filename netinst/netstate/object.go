@@ -56,17 +56,6 @@ type Owner struct {
 // RouteProtocol marks our routes and rules (docs/architecture.md, law 3).
 const RouteProtocol = 101
 
-// Sysctl is one kernel setting below /proc/sys of our network namespace. Its
-// removal restores the value found before us if ours is still in force.
-type Sysctl struct {
-	Key   string // as "net/ipv4/ip_forward"
-	Value string
-}
-
-func (s Sysctl) ID() ID       { return ID{KindSysctl, s.Key} }
-func (s Sysctl) Needs() []ID  { return nil }
-func (s Sysctl) Text() string { return s.Value }
-
 // File is a file below the run directory, or a folder when Dir is set. Files
 // are 0644 and folders 0755: dnsmasq reads them as nobody.
 type File struct {

@@ -57,6 +57,7 @@ const MaxHostRoutes = 4096
 type HostEvent struct {
 	Resync     bool        // first event, or events were lost: everything may have changed
 	Interfaces []Interface // every foreign interface by name; nil when unchanged
+	Forwarding *Forwarding // nil when unchanged
 	MaxTracked int         // nf_conntrack_max, beside Interfaces; 0 if it is not known
 	Touched    []int       // network instance numbers one of whose objects changed
 	Links      []LinkTouch // links of adapters that changed, and links of others in bridges of ours

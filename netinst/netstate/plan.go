@@ -71,7 +71,7 @@ type Plan []Op
 func phase(o Object) int {
 	switch o := o.(type) {
 	case Sysctl:
-		return 0
+		return 6 // a link forwards once the chains stand
 	case File:
 		if o.Dir {
 			return 1
@@ -133,7 +133,7 @@ func removal(o Object) int {
 		}
 		return 10
 	case Sysctl:
-		return 11
+		return 4 // before the chains go
 	}
 	return 99
 }
@@ -213,6 +213,8 @@ func removals(have, want State, early map[ID]bool) (first, rest []step) {
 		switch {
 		case atOnce && at >= 0:
 			first = append(first, step{Op{Remove, id.Kind, []Item{it}}, withdrawn(at)})
+		case id.Kind == KindSysctl && len(want) > 0:
+			first = append(first, step{Op{Remove, id.Kind, []Item{it}}, closing(id)})
 		case id.Kind == KindChain:
 			chains = append(chains, it)
 		case id.Kind == KindLink:

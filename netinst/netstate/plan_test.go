@@ -25,7 +25,7 @@ func drawState(t *rapid.T, label string) State {
 		return s
 	}
 	s.Add(
-		Sysctl{"net/ipv4/ip_forward", v("sysctl")},
+		Sysctl{Key: "net/ipv4/ip_forward", Value: v("sysctl")},
 		File{Path: "ni/1/conf", Dir: true}, File{Path: "ni/1/conf/dnsmasq.conf", Content: v("conf")},
 		Link{Name: "es1", Type: Bridge, MAC: "m" + v("bridge mac"), MTU: 1500}, Port{Link: "es1"},
 		Address{"es1", "10.1.0.1/24"},
@@ -163,7 +163,7 @@ func one(adapter bool) State {
 		File{Path: "ni/1/conf", Dir: true}, File{Path: "ni/1/conf/dnsmasq.conf", Content: "a"},
 		Link{Name: "es1", Type: Bridge}, Address{"es1", "10.1.0.1/24"}, Port{Link: "es1"},
 		Route{Table: 1, Dst: "10.1.0.0/24", Dev: "es1"}, Route{Table: 1, Dst: "0.0.0.0/0", Dev: "eth0", Via: "192.0.2.1"},
-		Rule{Priority: 20001, Table: 1}, Process{Name: "ni/1/dnsmasq"}, Sysctl{"net/ipv4/ip_forward", "1"},
+		Rule{Priority: 20001, Table: 1}, Process{Name: "ni/1/dnsmasq"}, Sysctl{Key: "net/ipv4/ip_forward", Value: "1"},
 	)
 	if adapter {
 		s.Add(chain, File{Path: "ni/1/conf/dhcp-hosts/a", Content: "x"}, Link{Name: "es1a1", Type: Veth, Alias: "1"},
@@ -174,8 +174,8 @@ func one(adapter bool) State {
 
 func TestOrderOfMaking(t *testing.T) {
 	ordered(t, Diff(State{}, one(true)),
-		"add sysctl net/ipv4/ip_forward", "add file ni/1/conf", "add file ni/1/conf/dnsmasq.conf",
-		"change chain ipv4/filter/ES1-1E", "add link es1", "add link es1a1", "add address es1 10.1.0.1/24", "add port es1",
+		"add file ni/1/conf", "add file ni/1/conf/dnsmasq.conf",
+		"change chain ipv4/filter/ES1-1E", "add link es1", "add link es1a1", "add address es1 10.1.0.1/24", "add sysctl net/ipv4/ip_forward", "add port es1",
 		"add route 10.1.0.0/24 table 1 metric 0", "add route 0.0.0.0/0 table 1 metric 0", "add rule 20001",
 		"add process ni/1/dnsmasq", "add port es1a1")
 }
@@ -183,8 +183,8 @@ func TestOrderOfMaking(t *testing.T) {
 func TestOrderOfRemoving(t *testing.T) {
 	ordered(t, Diff(one(true), State{}),
 		"remove port es1a1", "remove process ni/1/dnsmasq", "remove rule 20001", "remove route 10.1.0.0/24 table 1 metric 0",
-		"remove address es1 10.1.0.1/24", "remove chain ipv4/filter/ES1-1E", "remove port es1", "remove file ni/1/conf/dnsmasq.conf",
-		"remove file ni/1/conf", "remove link es1a1, es1", "remove sysctl net/ipv4/ip_forward")
+		"remove address es1 10.1.0.1/24", "remove sysctl net/ipv4/ip_forward", "remove chain ipv4/filter/ES1-1E", "remove port es1", "remove file ni/1/conf/dnsmasq.conf",
+		"remove file ni/1/conf", "remove link es1a1, es1")
 }
 
 func TestReloadComesAfterFilesHaveGone(t *testing.T) {

@@ -308,12 +308,12 @@ func TestWatchersAreToldEveryChangeUntilTheyEnd(t *testing.T) {
 		h.Lose(1, up.ID())
 		h.Resync()
 		want := []netstate.HostEvent{
-			{Resync: true, Interfaces: []netstate.Interface{{Name: "eth0"}}},
-			{Interfaces: []netstate.Interface{{Name: "eth1"}}, Underlay: true},
+			{Resync: true, Interfaces: []netstate.Interface{{Name: "eth0"}}, Forwarding: &netstate.Forwarding{Off: []string{"eth0"}}},
+			{Interfaces: []netstate.Interface{{Name: "eth1"}}, Underlay: true, Forwarding: &netstate.Forwarding{Off: []string{"eth1"}}},
 			{Touched: []int{1}},
 			{Namespaces: true, Touched: []int{1}},
 			{Namespaces: true},
-			{Resync: true, Interfaces: []netstate.Interface{{Name: "eth1"}}},
+			{Resync: true, Interfaces: []netstate.Interface{{Name: "eth1"}}, Forwarding: &netstate.Forwarding{Off: []string{"eth1"}}},
 		}
 		if d := cmp.Diff(want, told); d != "" {
 			t.Errorf("events (-want +got):\n%s", d)

@@ -27,21 +27,22 @@ type Fault struct {
 
 // Host is the host in memory.
 type Host struct {
-	mu        sync.Mutex
-	state     map[int]netstate.State
-	ifaces    []netstate.Interface
-	netns     map[string]bool
-	fault     func(netstate.Owner, netstate.Op) *Fault
-	emit      map[int]func(netstate.HostEvent)
-	watchers  int
-	snoops    map[string]func(netstate.Seen)
-	done      []string
-	forgets   int
-	broken    map[int][]netstate.Failure // promises that do not hold
-	violation []string
-	links     map[string]bool // foreign links that ports may be of
-	vanished  map[string]bool // links that went with their namespace: no op knew
-	echo      bool
+	mu         sync.Mutex
+	state      map[int]netstate.State
+	ifaces     []netstate.Interface
+	netns      map[string]bool
+	fault      func(netstate.Owner, netstate.Op) *Fault
+	emit       map[int]func(netstate.HostEvent)
+	watchers   int
+	snoops     map[string]func(netstate.Seen)
+	done       []string
+	forgets    int
+	broken     map[int][]netstate.Failure // promises that do not hold
+	violation  []string
+	links      map[string]bool // foreign links that ports may be of
+	forwardAll bool
+	vanished   map[string]bool // links that went with their namespace: no op knew
+	echo       bool
 }
 
 // New is a host with nothing on it.
@@ -69,7 +70,7 @@ func (h *Host) SetInterfaces(is ...netstate.Interface) {
 	h.mu.Lock()
 	h.ifaces = is
 	h.mu.Unlock()
-	h.tell(netstate.HostEvent{Interfaces: is, Underlay: true})
+	h.tell(netstate.HostEvent{Interfaces: is, Underlay: true, Forwarding: h.forwarding()})
 }
 
 // SetNetns makes a named network namespace exist or not. One that goes takes the
@@ -138,6 +139,7 @@ func (h *Host) Resync() {
 	h.mu.Lock()
 	ev := netstate.HostEvent{Resync: true, Interfaces: slices.Clone(h.ifaces)}
 	h.mu.Unlock()
+	ev.Forwarding = h.forwarding()
 	h.tell(ev)
 }
 
@@ -258,7 +260,7 @@ func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 	h.emit[n] = emit
 	is := h.ifaces
 	h.mu.Unlock()
-	emit(netstate.HostEvent{Resync: true, Interfaces: slices.Clone(is)})
+	emit(netstate.HostEvent{Resync: true, Interfaces: slices.Clone(is), Forwarding: h.forwarding()})
 	<-ctx.Done()
 	h.mu.Lock()
 	delete(h.emit, n)
@@ -347,6 +349,10 @@ func (h *Host) remove(st netstate.State, id netstate.ID) {
 	}
 	for k, o := range st {
 		switch x := o.(type) {
+		case netstate.Sysctl:
+			if id.Kind == netstate.KindLink && x.Link == id.Name {
+				delete(st, k)
+			}
 		case netstate.Address:
 			if id.Kind == netstate.KindLink && x.Link == id.Name {
 				delete(st, k)

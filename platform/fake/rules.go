@@ -32,6 +32,10 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 		if w.Peer != nil {
 			return h.peerFree(w)
 		}
+	case netstate.Sysctl:
+		if w.Link != "" {
+			return need(st, netstate.KindLink, w.Link)
+		}
 	case netstate.Address:
 		if err := h.subnetFree(w); err != nil {
 			return err

@@ -78,7 +78,10 @@ func (h *Host) doItem(ctx context.Context, o netstate.Owner, verb netstate.Verb,
 	}
 	switch obj := obj.(type) {
 	case netstate.Sysctl:
-		return pick(verb, func() error { return h.sys.put(obj) }, func() error { return h.sys.restore(obj) })
+		if o.Number > 0 {
+			return h.forwardOwn(o, verb, obj)
+		}
+		return pick(verb, func() error { return h.sys.put(obj) }, func() error { return h.closeForwarding(ctx, obj) })
 	case netstate.File:
 		return pick(verb, func() error { return h.putFile(o, obj) }, func() error { return h.removeFile(o, obj) })
 	case netstate.Process:

@@ -120,6 +120,9 @@ func (h *Host) observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 	}
 	h.linked.saw(o.Number, links)
 	maps.Copy(s, links)
+	if err := h.observeForwarding(o.Number, s); err != nil {
+		return nil, err
+	}
 	files, err := h.observeFiles(o.Number)
 	if err != nil {
 		return nil, err
@@ -206,6 +209,13 @@ func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 	tell := func(ev netstate.HostEvent) {
 		one.Lock()
 		defer one.Unlock()
+		if ev.Forwarding != nil {
+			opened, err := h.sys.opened()
+			if err != nil {
+				h.log.Error("which links we opened", zap.Error(err))
+			}
+			ev.Forwarding.Opened = opened
+		}
 		emit(ev)
 	}
 	ctx, cancel := context.WithCancel(ctx)

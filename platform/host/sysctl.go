@@ -72,7 +72,9 @@ func (s *sysctls) observe() (netstate.State, error) {
 	state := netstate.State{}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		value, err := readSysctl(s.netns, key)
-		if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			value = "its link has gone"
+		} else if err != nil {
 			return nil, err
 		}
 		state.Add(netstate.Sysctl{Key: key, Value: value})
@@ -92,11 +94,15 @@ func (s *sysctls) put(want netstate.Sysctl) error {
 	if err != nil {
 		return err
 	}
+	now, err := readSysctl(s.netns, want.Key)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s: %w", want.ID(), netstate.ErrWaiting) // its link has gone
+	} else if err != nil {
+		return err
+	}
 	rec, known := m[want.Key]
-	if !known {
-		if rec.Old, err = readSysctl(s.netns, want.Key); err != nil {
-			return err
-		}
+	if !known || now != want.Value { // the newest choice of the host's counts
+		rec.Old = now
 	}
 	rec.Ours = want.Value
 	m[want.Key] = rec
@@ -119,10 +125,12 @@ func (s *sysctls) restore(have netstate.Sysctl) error {
 		return nil
 	}
 	now, err := readSysctl(s.netns, have.Key)
-	if err != nil {
+	if errors.Is(err, os.ErrNotExist) {
+		now, rec.Ours = "", "its link has gone"
+	} else if err != nil {
 		return err
 	}
-	if now == rec.Ours && now != rec.Old {
+	if now == rec.Ours && now != rec.Old && !s.relied(have.Key) {
 		if err := writeSysctl(s.netns, have.Key, rec.Old); err != nil {
 			return err
 		}

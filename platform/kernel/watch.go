@@ -63,7 +63,7 @@ func (k *Kernel) Watch(ctx context.Context, emit func(netstate.HostEvent)) error
 	defer cancel()
 	sock, err := nl.SubscribeAt(k.ns, netns.None(), unix.NETLINK_ROUTE, unix.RTNLGRP_LINK,
 		unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
-		unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
+		unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE, unix.RTNLGRP_IPV4_NETCONF)
 	if err != nil {
 		return fmt.Errorf("subscribe to netlink: %w", err)
 	}
@@ -85,6 +85,7 @@ func (k *Kernel) Watch(ctx context.Context, emit func(netstate.HostEvent)) error
 // tell gathers news into events.
 func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.HostEvent)) error {
 	var last []netstate.Interface
+	var forwarding netstate.Forwarding
 	pending := news{lost: true}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -123,9 +124,16 @@ func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.Ho
 					ev.Interfaces, last = now, now
 					ev.MaxTracked = maxTracked()
 				}
+				f, err := k.Forwarding()
+				if err != nil {
+					return err
+				}
+				if pending.lost || !f.Equal(forwarding) {
+					ev.Forwarding, forwarding = &f, f
+				}
 			}
 			pending = news{}
-			if ev.Resync || ev.Interfaces != nil || ev.Namespaces || ev.Underlay || len(ev.Touched)+len(ev.Links) > 0 {
+			if ev.Resync || ev.Interfaces != nil || ev.Forwarding != nil || ev.Namespaces || ev.Underlay || len(ev.Touched)+len(ev.Links) > 0 {
 				emit(ev)
 			}
 		}
@@ -214,6 +222,8 @@ func (n *news) read(m syscall.NetlinkMessage, owners ownLinks) {
 		} else if r.table == unix.RT_TABLE_MAIN {
 			n.foreign = true
 		}
+	case unix.RTM_NEWNETCONF:
+		n.readNetconf(m.Data, owners)
 	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
 		n.readRule(m.Data)
 	}

@@ -1,0 +1,86 @@
+package netinst
+
+import (
+	"cmp"
+	"slices"
+
+	"edgespan/netinst/netstate"
+)
+
+// HostPort is an interface of the host by which networks lead out. The kernel forwards by
+// the link that a packet comes in by (net.ipv4.conf.<link>.forwarding), so answers to apps
+// need it to be on there, and with it anything that comes in there would be forwarded.
+type HostPort struct {
+	IfName string
+	// Opened: the host does not forward what comes in there, we opened it. What is not for a
+	// network is dropped then, as it was not forwarded before.
+	Opened bool
+	// Beside are links of others between which and this one the host forwards by itself.
+	Beside []string
+}
+
+// forwards has the kernel forward what comes in by the network's bridge.
+func (nw network) forwards() netstate.Sysctl {
+	br := string(nw.bridge)
+	return netstate.Sysctl{Key: netstate.ForwardingOf(br), Value: "1", Link: br}
+}
+
+// forwarding opens the ports of networks, and closes them for all others. The rules stand
+// behind the hooks of the networks, which take every packet to one of theirs. A bridge of
+// others forwards frames as before.
+func forwarding(ns []HostNetwork) (opens []netstate.Object, closes []string) {
+	var ports []HostPort
+	for _, n := range ns {
+		ports = append(ports, n.Ports...)
+	}
+	slices.SortFunc(ports, func(a, b HostPort) int { return cmp.Compare(a.IfName, b.IfName) })
+	ports = slices.CompactFunc(ports, func(a, b HostPort) bool { return a.IfName == b.IfName })
+	for _, p := range ports {
+		opens = append(opens, netstate.Sysctl{Key: netstate.ForwardingOf(p.IfName), Value: "1"})
+		if !p.Opened {
+			continue
+		}
+		for _, other := range p.Beside {
+			closes = append(closes, "-i "+p.IfName+" -o "+other+" -j RETURN")
+		}
+		closes = append(closes, "-i "+p.IfName+" -m physdev ! --physdev-is-bridged -j DROP")
+	}
+	return opens, closes
+}
+
+// mostBeside bounds HostPort.Beside: a host that forwards by itself on more links than that
+// does so on all (netstate.ForwardAll), and then there is nothing to close.
+const mostBeside = 64
+
+// hostPorts are the ports that exist of those that a network may use by its config: not only
+// the one in use, so that a failover waits for nobody.
+func hostPorts(c NetworkInstanceConfig, ports []PortConfig, f netstate.Forwarding) []HostPort {
+	if c.Type == Switch {
+		return nil
+	}
+	var out []HostPort
+	for _, p := range ports {
+		name := string(p.IfName)
+		on, off := slices.Contains(f.On, name), slices.Contains(f.Off, name)
+		if !on && !off || !usedBy(c, p) {
+			continue
+		}
+		h := HostPort{IfName: name, Opened: !f.All && (off || slices.Contains(f.Opened, name))}
+		if h.Opened {
+			h.Beside = beside(f)
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// beside are the links by which the host forwards by its own choice.
+func beside(f netstate.Forwarding) []string {
+	var out []string
+	for _, l := range f.On {
+		if !slices.Contains(f.Opened, l) {
+			out = append(out, l)
+		}
+	}
+	return out[:min(len(out), mostBeside)]
+}

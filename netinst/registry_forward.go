@@ -1,0 +1,103 @@
+package netinst
+
+import (
+	"cmp"
+	"net/netip"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edgespan/netinst/netstate"
+)
+
+// forwardRest is how long after a look at what others did to the forwarding of ports the next
+// one waits: who writes it again and again gets one answer a second.
+const forwardRest = time.Second
+
+// ForwardingChanged is which links the host forwards by, and all ports of the config.
+type ForwardingChanged struct {
+	Forwarding netstate.Forwarding
+	Ports      []PortConfig
+}
+
+func (ForwardingChanged) registryEvent() {}
+
+// forward is what a Registry knows of forwarding.
+type forward struct {
+	ForwardingChanged
+	known   bool
+	restTok uint64 // of the rest that lasts; 0 for none
+	again   bool   // something changed during it
+}
+
+// forwardingChanged applies the ground anew where a port is to be opened or closed.
+func (r *Registry) forwardingChanged(e ForwardingChanged) []RegistryEffect {
+	was := r.ports()
+	r.forward.ForwardingChanged, r.forward.known = e, true
+	if reflect.DeepEqual(was, r.ports()) && !r.shut() {
+		return nil
+	}
+	if r.forward.restTok != 0 {
+		r.forward.again = true
+		return nil
+	}
+	r.dirty = true
+	r.token++
+	r.forward.restTok = r.token
+	return append([]RegistryEffect{HostRetry{r.token, forwardRest, false}}, r.next()...)
+}
+
+// rested ends the rest after a change of forwarding.
+func (r *Registry) rested() []RegistryEffect {
+	r.forward.restTok = 0
+	if !r.forward.again {
+		return nil
+	}
+	r.forward.again, r.dirty = false, true
+	return r.next()
+}
+
+// shut says whether a port that networks need is off now.
+func (r *Registry) shut() bool {
+	for _, m := range r.members {
+		for _, p := range hostPorts(m.config, r.forward.Ports, r.forward.Forwarding) {
+			for _, l := range r.forward.Forwarding.Off {
+				if l == p.IfName {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// ports are the ports of every member, by its number.
+func (r *Registry) ports() map[int][]HostPort {
+	out := map[int][]HostPort{}
+	for _, m := range r.members {
+		if ps := hostPorts(m.config, r.forward.Ports, r.forward.Forwarding); len(ps) > 0 {
+			out[m.number] = ps
+		}
+	}
+	return out
+}
+
+// Networks is what the host's ground must know of networks, by number.
+func (r *Registry) Networks(ids []uuid.UUID) []HostNetwork {
+	var ns []HostNetwork
+	for _, id := range ids {
+		m := r.members[id]
+		if m == nil || m.number == 0 {
+			continue
+		}
+		n := HostNetwork{Number: m.number, Subnet: m.subnet, Ports: hostPorts(m.config, r.forward.Ports, r.forward.Forwarding)}
+		if m.clash { // packets to it are for neighbours of the host
+			n.Subnet = netip.Prefix{}
+		}
+		ns = append(ns, n)
+	}
+	slices.SortFunc(ns, func(a, b HostNetwork) int { return cmp.Compare(a.Number, b.Number) })
+	return ns
+}

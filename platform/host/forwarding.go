@@ -1,0 +1,195 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/kernel"
+	"edgespan/platform/proc"
+
+	"go.uber.org/zap"
+)
+
+// observeForwarding adds what a network's bridge forwards by, unless that is off.
+func (h *Host) observeForwarding(number int, s netstate.State) error {
+	br := bridgeName(number)
+	if s[netstate.ID{Kind: netstate.KindLink, Name: br}] == nil {
+		return nil
+	}
+	key := netstate.ForwardingOf(br)
+	value, err := readSysctl(h.netns, key)
+	if errors.Is(err, os.ErrNotExist) { // it went meanwhile
+		return nil
+	}
+	if err == nil && value != "0" {
+		s.Add(netstate.Sysctl{Key: key, Value: value, Link: br})
+	}
+	return err
+}
+
+// forwardOwn switches the forwarding of a network's own bridge. Nothing is remembered: the
+// setting goes with its link.
+func (h *Host) forwardOwn(o netstate.Owner, verb netstate.Verb, want netstate.Sysctl) error {
+	if want.Key != netstate.ForwardingOf(bridgeName(o.Number)) {
+		return fmt.Errorf("%s is not of owner %d", want.ID(), o.Number)
+	}
+	if verb != netstate.Remove {
+		return writeSysctl(h.netns, want.Key, want.Value)
+	}
+	if err := writeSysctl(h.netns, want.Key, "0"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// opened are the links that were off before we opened them, by the record.
+func (s *sysctls) opened() ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.load()
+	var links []string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		rest, conf := strings.CutPrefix(key, "net/ipv4/conf/")
+		if link, is := strings.CutSuffix(rest, "/forwarding"); conf && is && m[key].Old == "0" {
+			links = append(links, link)
+		}
+	}
+	return links, err
+}
+
+// relied says whether the setting of one link stands by the setting of all by now: somebody
+// has the host forward as a whole, and closing the link would be an exception from that.
+func (s *sysctls) relied(key string) bool {
+	if key == netstate.ForwardAll {
+		return false // see closeForwarding
+	}
+	all, err := readSysctl(s.netns, netstate.ForwardAll)
+	return err != nil || all != "0"
+}
+
+// closeForwarding gives a setting up. Earlier releases had the host forward by all links; that
+// they found it off says nothing of who relies on it since.
+func (h *Host) closeForwarding(ctx context.Context, have netstate.Sysctl) error {
+	if have.Key != netstate.ForwardAll {
+		return h.sys.restore(have)
+	}
+	who, err := h.forwarders(ctx)
+	if err != nil {
+		return err
+	}
+	if who == "" {
+		return h.keepOwn(func() error { return h.sys.restore(have) })
+	}
+	h.log.Info("net.ipv4.ip_forward stays 1, an earlier release set it, others rely on it", zap.String("by", who))
+	return h.sys.forget(have.Key)
+}
+
+// keepOwn has bridges of ours forward again at once after a change that closed every link.
+func (h *Host) keepOwn(change func() error) error {
+	var open []string
+	err := proc.In(h.netns, func() error {
+		entries, err := os.ReadDir("/proc/sys/net/ipv4/conf")
+		for _, e := range entries {
+			if _, ours := kernel.LinkNumber(e.Name()); !ours {
+				continue
+			}
+			path := "/proc/sys/" + netstate.ForwardingOf(e.Name())
+			if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) != "0" {
+				open = append(open, path)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("list links that forward: %w", err)
+	}
+	if err := change(); err != nil {
+		return err
+	}
+	return proc.In(h.netns, func() error {
+		for _, path := range open {
+			if err := os.WriteFile(path, []byte("1"), 0o644); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("keep links open: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// forwarders names one who has the host forward: a setting that is kept, or rules of others
+// about what is forwarded. "" for none.
+func (h *Host) forwarders(ctx context.Context) (string, error) {
+	if file := keptForwarding(sysctlFiles); file != "" {
+		return file, nil
+	}
+	out, err := h.run.Run(ctx, "", "iptables", "-w", "5", "-S", "FORWARD")
+	if err != nil {
+		return "", fmt.Errorf("who relies on forwarding: %w", err)
+	}
+	for line := range strings.Lines(out) {
+		if line = strings.TrimSpace(line); line != "" && line != "-P FORWARD ACCEPT" && !strings.HasSuffix(line, "-j ES-FORWARD") {
+			return "iptables " + line, nil
+		}
+	}
+	if out, err = h.run.Run(ctx, "", "nft", "list", "chains"); err != nil {
+		return "", fmt.Errorf("who relies on forwarding: %w", err)
+	}
+	return foreignForwardHook(out), nil
+}
+
+// foreignForwardHook is the table, in what nft list chains says, that has a chain of others at
+// the hook forward of IPv4, "" for none. Those of iptables itself and ours are left out.
+func foreignForwardHook(chains string) string {
+	table := ""
+	for line := range strings.Lines(chains) {
+		w := strings.Fields(line)
+		switch {
+		case len(w) >= 3 && w[0] == "table":
+			table = w[1] + " " + w[2]
+		case strings.Contains(line, "hook forward") && (strings.HasPrefix(table, "ip ") || strings.HasPrefix(table, "inet ")) &&
+			table != "ip filter" && table != "ip mangle" && table != "ip security" && table != "inet edgespan":
+			return "nft table " + table
+		}
+	}
+	return ""
+}
+
+// sysctlFiles are where sysctl(8) and systemd-sysctl read settings.
+var sysctlFiles = []string{"/etc/sysctl.conf", "/etc/sysctl.d/*.conf", "/run/sysctl.d/*.conf", "/usr/lib/sysctl.d/*.conf", "/usr/local/lib/sysctl.d/*.conf"}
+
+// keptForwarding is a file that turns forwarding on for all links at each boot, "" for none.
+func keptForwarding(patterns []string) string {
+	for _, p := range patterns {
+		files, _ := filepath.Glob(p) // the patterns are well formed
+		for _, f := range files {
+			text, _ := os.ReadFile(f) // one that can't be read sets nothing
+			for line := range strings.Lines(string(text)) {
+				key, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "-"), "=")
+				key = strings.ReplaceAll(strings.TrimSpace(key), "/", ".")
+				if (key == "net.ipv4.ip_forward" || key == "net.ipv4.conf.all.forwarding") && strings.TrimSpace(value) == "1" {
+					return f
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// forget leaves a setting as it is and gives it up.
+func (s *sysctls) forget(key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.load()
+	if err != nil {
+		return err
+	}
+	delete(m, key)
+	return s.save(m)
+}

@@ -1,0 +1,102 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+
+	"edgespan/netinst/netstate"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// The attributes of a netconf message (linux/netconf.h) and the index that stands for all links.
+const (
+	netconfIfIndex    = 1
+	netconfForwarding = 2
+	netconfAll        = -1
+)
+
+// netconfHeader is struct netconfmsg, padded to the length of an attribute's head.
+type netconfHeader struct{ family uint8 }
+
+func (h netconfHeader) Len() int          { return 4 }
+func (h netconfHeader) Serialize() []byte { return []byte{h.family, 0, 0, 0} }
+
+// Forwarding says which foreign links the kernel forwards by (IPv4). Opened is left empty.
+func (k *Kernel) Forwarding() (netstate.Forwarding, error) {
+	links, err := retry(k.h.LinkList)
+	if err != nil {
+		return netstate.Forwarding{}, fmt.Errorf("list links: %w", err)
+	}
+	by, err := retry(k.netconf)
+	if err != nil {
+		return netstate.Forwarding{}, fmt.Errorf("list forwarding: %w", err)
+	}
+	f := netstate.Forwarding{All: by[netconfAll]}
+	for _, l := range links {
+		a := l.Attrs()
+		on, known := by[a.Index]
+		if _, ours := linkOwner(a.Name, a.Alias); ours || !isForeign(a.Name) || !known {
+			continue
+		}
+		if on {
+			f.On = append(f.On, a.Name)
+		} else {
+			f.Off = append(f.Off, a.Name)
+		}
+	}
+	slices.Sort(f.On)
+	slices.Sort(f.Off)
+	return f, nil
+}
+
+// netconf is the forwarding of every link by its index.
+func (k *Kernel) netconf() (map[int]bool, error) {
+	msgs, err := k.rt.request(unix.RTM_GETNETCONF, unix.NLM_F_DUMP, netconfHeader{unix.AF_INET}).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNETCONF)
+	if err != nil {
+		return nil, err
+	}
+	by := map[int]bool{}
+	for _, m := range msgs {
+		if index, on, ok := parseNetconf(m); ok {
+			by[index] = on
+		}
+	}
+	return by, nil
+}
+
+func parseNetconf(m []byte) (index int, forwarding, ok bool) {
+	if len(m) < 4 {
+		return 0, false, false
+	}
+	attrs, err := nl.ParseRouteAttr(m[4:])
+	if err != nil {
+		return 0, false, false
+	}
+	has := 0
+	for _, a := range attrs {
+		switch a.Attr.Type {
+		case netconfIfIndex:
+			index = int(int32(u32(a.Value)))
+			has++
+		case netconfForwarding:
+			forwarding = u32(a.Value) != 0
+			has++
+		}
+	}
+	return index, forwarding, has == 2
+}
+
+// readNetconf notes whose link forwards or no longer does; other settings are none of ours.
+func (n *news) readNetconf(data []byte, owners map[int]int) {
+	index, _, ok := parseNetconf(data)
+	if !ok {
+		return
+	}
+	if num, ours := owners[index]; ours {
+		n.touched[num] = true
+		return
+	}
+	n.foreign = true
+}
