@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -37,10 +38,7 @@ func (h *Host) allowed(st netstate.State, op netstate.Op, it netstate.Item) erro
 			return need(st, netstate.KindLink, w.Link)
 		}
 	case netstate.Address:
-		if err := h.subnetFree(w); err != nil {
-			return err
-		}
-		return need(st, netstate.KindLink, w.Link)
+		return cmp.Or(h.subnetFree(w), need(st, netstate.KindLink, w.Link))
 	case netstate.Port:
 		if h.vanished[w.Link] && st[netstate.ID{Kind: netstate.KindLink, Name: w.Link}] == nil {
 			return errTaken
