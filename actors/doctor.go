@@ -49,6 +49,8 @@ func (n *Node) patient() (doctor.Node, error) {
 	s, _ := t.Source.Get("", "node")
 	p := doctor.Node{Source: s.Source, Refused: s.Error}
 	p.Networks = slices.SortedFunc(maps.Values(t.NetworkConfig.List("")), func(a, b netinst.NetworkInstanceConfig) int { return compareUUID(a.UUID, b.UUID) })
+	fw := n.d.forwardingChanged()
+	p.Closed = netinst.ClosedPorts(p.Networks, fw.Ports, fw.Forwarding)
 	p.Host = netinst.HostPrefixes(n.d.interfaces())
 	for _, e := range t.PortStatus.All() {
 		p.Ports = append(p.Ports, e.Value)

@@ -2,10 +2,12 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"edgespan/netinst/netstate"
+	"edgespan/platform/fake"
 )
 
 // levels are what the doctor says of each check that is not fine.
@@ -26,7 +28,7 @@ func (r *rig) levels() map[string]string {
 
 func TestTheDoctorKnowsTheNodesConfigAndItsFile(t *testing.T) {
 	onRig(t, func(r *rig) {
-		r.facts.Facts = netstate.Facts{Forward: true}
+		r.facts.Facts = netstate.Facts{}
 		r.files.file, r.files.hasFile = []byte(doc(1, 0)), true
 		r.node.Reload()
 		r.settle(0)
@@ -34,7 +36,14 @@ func TestTheDoctorKnowsTheNodesConfigAndItsFile(t *testing.T) {
 		if got := r.levels(); len(got) > 0 {
 			t.Errorf("a node at work: %v", got)
 		}
-		r.facts.Forward = false
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+			if op.Kind == netstate.KindSysctl && o.Number == 0 {
+				return &fake.Fault{Err: errors.New("read-only file system")}
+			}
+			return nil
+		})
+		r.host.SetForwarding(false)
+		r.settle(0)
 		r.apply(doc(2, 0))
 		got := r.levels()
 		if got["config"] != "node.yaml is not the running config, which came from apply" || got["ip-forward"] == "" || len(got) != 2 {

@@ -61,16 +61,25 @@ func (r *Registry) rested() []RegistryEffect {
 
 // shut says whether a port that networks need is off now.
 func (r *Registry) shut() bool {
+	var networks []NetworkInstanceConfig
 	for _, m := range r.members {
-		for _, p := range hostPorts(m.config, r.forward.Ports, r.forward.Forwarding) {
-			for _, l := range r.forward.Forwarding.Off {
-				if l == p.IfName {
-					return true
-				}
+		networks = append(networks, m.config)
+	}
+	return len(ClosedPorts(networks, r.forward.Ports, r.forward.Forwarding)) > 0
+}
+
+// ClosedPorts are the interfaces that networks need and that the host does not forward by.
+func ClosedPorts(networks []NetworkInstanceConfig, ports []PortConfig, f netstate.Forwarding) []string {
+	var out []string
+	for _, n := range networks {
+		for _, p := range hostPorts(n, ports, f) {
+			if slices.Contains(f.Off, p.IfName) && !slices.Contains(out, p.IfName) {
+				out = append(out, p.IfName)
 			}
 		}
 	}
-	return false
+	slices.Sort(out)
+	return out
 }
 
 // ports are the ports of every member, by its number.

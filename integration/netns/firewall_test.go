@@ -173,7 +173,7 @@ func fwTwoNetworks(t *testing.T, guard bool) (*fwLab, func(fwRules) netinst.Inpu
 	}
 	two := l.fwInput(2, guard, l.fwAdapter("c", 1, "10.2.0.128", fwAllowAll...))
 	l.apply(netstate.State{}, netinst.HostState([]netinst.HostNetwork{
-		{Number: 1, Subnet: netip.MustParsePrefix("10.1.0.0/24"), Ports: []netinst.HostPort{{IfName: "eth0"}, {IfName: "eth9"}}}, {Number: 2, Subnet: netip.MustParsePrefix("10.2.0.0/24")},
+		{Number: 1, Subnet: netip.MustParsePrefix("10.1.0.0/24"), Ports: eth0()}, {Number: 2, Subnet: netip.MustParsePrefix("10.2.0.0/24")},
 	}))
 	have := fwWithoutServices(netinst.DesiredState(one(fwRules{})).State)
 	l.apply(netstate.State{}, have)

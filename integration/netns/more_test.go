@@ -293,7 +293,14 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 		{"ip route replace default via 192.0.2.9", func(ev netstate.HostEvent) bool {
 			return ev.Interfaces != nil && len(ev.Interfaces[0].DefaultRoutes) == 1 && ev.Interfaces[0].DefaultRoutes[0].String() == "via 192.0.2.9"
 		}},
+		{"sysctl -q net.ipv4.conf.eth0.forwarding=1", func(ev netstate.HostEvent) bool {
+			return ev.Forwarding != nil && slices.Equal(ev.Forwarding.On, []string{"eth0"}) && !ev.Forwarding.All && !ev.Underlay
+		}},
+		{"sysctl -q net.ipv4.ip_forward=1", func(ev netstate.HostEvent) bool {
+			return ev.Forwarding != nil && ev.Forwarding.All && slices.Equal(ev.Forwarding.On, []string{"eth0", "far0"}) && ev.Forwarding.Off == nil
+		}},
 		{"ip link add es7 type bridge", touches(7)},
+		{"sysctl -q net.ipv4.conf.es7.forwarding=0", touches(7)},
 		{"ip link set es7 up", touches(7)},
 		{"ip addr add 10.7.0.1/24 dev es7", touches(7)},
 		{"ip route add default via 192.0.2.9 table 20008", touches(8)},
@@ -310,7 +317,7 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 	e.clear()
 	l.ns.Exec(t, "ip", "link", "add", "es7", "type", "bridge")
 	until(t, "es7", func() bool { return e.any(touches(7)) })
-	if e.any(func(ev netstate.HostEvent) bool { return ev.Interfaces != nil }) {
+	if e.any(func(ev netstate.HostEvent) bool { return ev.Interfaces != nil || ev.Forwarding != nil }) {
 		t.Error("foreign interfaces were told though unchanged")
 	}
 	cancel()
@@ -355,7 +362,7 @@ func TestAnOverflowEndsInAResync(t *testing.T) {
 	}
 	l.ns.Exec(t, "ip", "-batch", file)
 	close(stuck)
-	until(t, "resync after the overflow", func() bool { return resyncs.Load() > 1 && last.Load() == 3 })
+	until(t, "resync after the overflow", func() bool { return resyncs.Load() > 1 && last.Load() == 4 })
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("watch: %v", err)

@@ -36,6 +36,7 @@ type Node struct {
 	Networks []netinst.NetworkInstanceConfig
 	Ports    []netinst.PortStatus
 	Host     []netinst.HostPrefix // the host's own prefixes
+	Closed   []string             // interfaces of ports that networks need and that are not forwarded by
 	Source   string               // of the running config; "" where none runs
 	File     string               // of --config, "" for none
 	Differs  bool                 // the file is not the running config
@@ -56,7 +57,7 @@ var checks = []check{
 	{"port-53", "nobody else answers DNS on an address that we need", port53},
 	{"networkd", "systemd-networkd leaves our rules and routes alone", networkd},
 	{"rp-filter", "no uplink drops replies by strict reverse path filtering", rpFilter},
-	{"ip-forward", "forwarding is on as far as networks need it", ipForward},
+	{"ip-forward", "forwarding is on as far as networks need it", forwarding},
 	{"inotify", "there are inotify instances enough for every network's dnsmasq", inotify},
 	{"subnets", "no subnets overlap", subnets},
 	{"daemons", "no two daemons meet", daemons},
@@ -187,14 +188,17 @@ func rpFilter(f netstate.Facts, n Node) []Finding {
 	return out
 }
 
-func ipForward(f netstate.Facts, n Node) []Finding {
-	if f.Forward || len(n.Networks) == 0 {
-		return nil
+// forwarding: the daemon opens the ports of networks; one that stays off is turned off by somebody
+// again and again.
+func forwarding(_ netstate.Facts, n Node) []Finding {
+	var out []Finding
+	for _, name := range n.Closed {
+		out = append(out, Finding{
+			Level: Problem, Text: "what comes in by port " + name + " is not forwarded, so no app has an answer: somebody turned it off",
+			Fix: "sysctl -w net.ipv4.conf." + strings.ReplaceAll(name, ".", "/") + ".forwarding=1 && grep -rE 'ip_forward|forwarding' /etc/sysctl.conf /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d",
+		})
 	}
-	return []Finding{{
-		Level: Problem, Text: "net.ipv4.ip_forward is off although there are networks: somebody turned it off",
-		Fix: "sysctl -w net.ipv4.ip_forward=1 && grep -r ip_forward /etc/sysctl.conf /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d",
-	}}
+	return out
 }
 
 // spareInotify is how many instances the rest of the machine may use of root's.

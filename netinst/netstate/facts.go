@@ -11,7 +11,6 @@ type Facts struct {
 	Networkd  bool            // systemd-networkd runs in our namespace
 	Foreign   map[string]bool // its settings Manage…, as they are set
 	RPFilter  map[string]int  // by interface, "all" included
-	Forward   bool            // net.ipv4.ip_forward
 	Inotify   int             // fs.inotify.max_user_instances: each dnsmasq takes one; 0: not known
 	Daemons   []Daemon
 	Iptables  Iptables // the zero value where nobody asked

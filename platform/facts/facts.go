@@ -53,7 +53,6 @@ func (r Reader) Read(ctx context.Context) (netstate.Facts, error) {
 		{"processes", r.processes},
 		{"settings of systemd-networkd", r.networkd},
 		{"rp_filter", r.rpFilter},
-		{"ip_forward", r.forward},
 		{"inotify limit", r.inotify},
 	} {
 		if err := ctx.Err(); err != nil {
@@ -240,12 +239,6 @@ func (r Reader) rpFilter(f *netstate.Facts) error {
 		}
 	}
 	return nil
-}
-
-func (r Reader) forward(f *netstate.Facts) error {
-	v, err := number(r.at("proc/sys/net/ipv4/ip_forward"))
-	f.Forward = v == 1
-	return err
 }
 
 func (r Reader) inotify(f *netstate.Facts) (err error) {

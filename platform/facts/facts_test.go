@@ -45,7 +45,6 @@ func machine() map[string]string {
 		"proc/net/udp":                              sockets + " 1: 0100010A:0035 00000000:0000 07 0:0 0:0 0 0 0 77 2 0\n 2: 00000000:0044 00000000:0000 07 0:0 0:0 0 0 0 78 2 0\n",
 		"proc/net/tcp":                              sockets + " 1: 00000000:0035 00000000:0000 0A 0:0 0:0 0 0 0 79 2 0\n 2: 0100007F:0035 0100007F:9999 01 0:0 0:0 0 0 0 80 2 0\n",
 		"proc/net/udp6":                             sockets + " 1: 00000000000000000000000000000000:0035 0:0000 07 0:0 0:0 0 0 0 81 2 0\n",
-		"proc/sys/net/ipv4/ip_forward":              "1\n",
 		"proc/sys/fs/inotify/max_user_instances":    "128\n",
 		"proc/sys/net/ipv4/conf/all/rp_filter":      "0\n",
 		"proc/sys/net/ipv4/conf/eth0/rp_filter":     "2\n",
@@ -87,7 +86,7 @@ func TestWhatAMachineTells(t *testing.T) {
 			{Proto: "tcp", Addr: netip.IPv4Unspecified(), Who: "named (15)"},
 		},
 		Networkd: true, Foreign: map[string]bool{"ManageForeignRoutes": false, "ManageForeignRoutingPolicyRules": false},
-		RPFilter: map[string]int{"all": 0, "eth0": 2}, Forward: true, Inotify: 128,
+		RPFilter: map[string]int{"all": 0, "eth0": 2}, Inotify: 128,
 		Daemons:  []netstate.Daemon{{PID: 11, RunDir: "/run/x", Here: true}, {PID: 12, RunDir: "/run/y"}},
 		Iptables: iptables,
 	}

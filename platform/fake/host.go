@@ -305,6 +305,9 @@ func (h *Host) Do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
 	if err := h.do(o, op); err != nil {
 		return &netstate.OpError{Op: op.String(), Err: err}
 	}
+	if op.Kind == netstate.KindSysctl && o.Number == 0 {
+		h.tell(netstate.HostEvent{Forwarding: h.forwarding()})
+	}
 	if fault != nil && fault.Panic {
 		panic("fake host: injected panic in " + op.String())
 	}

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"slices"
+	"syscall"
 
 	"edgespan/netinst/netstate"
 
@@ -88,15 +89,31 @@ func parseNetconf(m []byte) (index int, forwarding, ok bool) {
 	return index, forwarding, has == 2
 }
 
-// readNetconf notes whose link forwards or no longer does; other settings are none of ours.
-func (n *news) readNetconf(data []byte, owners map[int]int) {
-	index, _, ok := parseNetconf(data)
-	if !ok {
-		return
+// readForwarding notes whose link forwards or no longer does; other settings are none of ours. A
+// link that is not known yet has just been made: the message that tells of it comes later.
+func (n *news) readForwarding(m syscall.NetlinkMessage, owners ownLinks, foreign map[int]bool) {
+	switch m.Header.Type {
+	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+		if len(m.Data) < unix.SizeofIfInfomsg {
+			return
+		}
+		msg := nl.DeserializeIfInfomsg(m.Data)
+		index := int(msg.Index)
+		if l := owners[index]; msg.Family == unix.AF_BRIDGE {
+			return
+		} else if m.Header.Type == unix.RTM_DELLINK || l != nil && !l.lent {
+			delete(foreign, index)
+		} else {
+			foreign[index] = true
+		}
+	case unix.RTM_NEWNETCONF:
+		index, _, ok := parseNetconf(m.Data)
+		if !ok {
+			return
+		}
+		if l := owners[index]; l != nil && !l.lent && l.name == "" {
+			n.touched[l.num] = true
+		}
+		n.forward = n.forward || index == netconfAll || foreign[index]
 	}
-	if num, ours := owners[index]; ours {
-		n.touched[num] = true
-		return
-	}
-	n.foreign = true
 }

@@ -35,6 +35,7 @@ type news struct {
 	lost    bool // messages were lost: anything may have changed
 	foreign bool // a foreign link, an address of one, or a route of the main table
 	netns   bool
+	forward bool // what comes in by a foreign link is forwarded, or no longer is
 	touched map[int]bool
 	links   map[netstate.LinkTouch]bool
 	at      time.Time // when the last of it was read
@@ -42,7 +43,7 @@ type news struct {
 }
 
 func (n *news) join(o news) {
-	n.lost, n.foreign, n.netns = n.lost || o.lost, n.foreign || o.foreign, n.netns || o.netns
+	n.lost, n.foreign, n.netns, n.forward = n.lost || o.lost, n.foreign || o.foreign, n.netns || o.netns, n.forward || o.forward
 	if n.touched == nil {
 		n.touched = map[int]bool{}
 	}
@@ -124,12 +125,15 @@ func (k *Kernel) tell(ctx context.Context, in <-chan news, emit func(netstate.Ho
 					ev.Interfaces, last = now, now
 					ev.MaxTracked = maxTracked()
 				}
+			}
+			if pending.lost || pending.foreign || pending.forward {
 				f, err := k.Forwarding()
 				if err != nil {
 					return err
 				}
 				if pending.lost || !f.Equal(forwarding) {
-					ev.Forwarding, forwarding = &f, f
+					told := f // who is told adds to it
+					ev.Forwarding, forwarding = &told, f
 				}
 			}
 			pending = news{}
@@ -169,10 +173,11 @@ func (k *Kernel) listen(ctx context.Context, sock *nl.NetlinkSocket, in chan<- n
 			return false
 		}
 	}
-	owners := ownLinks{}
+	owners, foreign := ownLinks{}, map[int]bool{}
 	if links, err := retry(k.h.LinkList); err == nil {
 		for _, l := range links {
 			owners.learn(l.Attrs().Index, l.Attrs().Name, l.Attrs().Alias)
+			foreign[l.Attrs().Index] = owners[l.Attrs().Index] == nil
 		}
 	}
 	for {
@@ -193,8 +198,9 @@ func (k *Kernel) listen(ctx context.Context, sock *nl.NetlinkSocket, in chan<- n
 			n := news{touched: map[int]bool{}, links: map[netstate.LinkTouch]bool{}, at: time.Now()}
 			for _, m := range msgs {
 				n.read(m, owners)
+				n.readForwarding(m, owners, foreign)
 			}
-			if (n.foreign || len(n.touched)+len(n.links) > 0) && !send(n) {
+			if (n.foreign || n.forward || len(n.touched)+len(n.links) > 0) && !send(n) {
 				return
 			}
 		}
@@ -222,8 +228,6 @@ func (n *news) read(m syscall.NetlinkMessage, owners ownLinks) {
 		} else if r.table == unix.RT_TABLE_MAIN {
 			n.foreign = true
 		}
-	case unix.RTM_NEWNETCONF:
-		n.readNetconf(m.Data, owners)
 	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
 		n.readRule(m.Data)
 	}
