@@ -26,10 +26,16 @@ func foreign(name string, addrs ...string) netstate.Interface {
 	return i
 }
 
+// number is the one that a network was given, whose order is of no account.
+func (r *rig) number(n int) int {
+	got, _ := r.node.d.topics.Numbers.Get("", niID(n))
+	return got
+}
+
 // owned counts the objects of a network by kind.
 func (r *rig) owned(n int) map[netstate.Kind]int {
 	by := map[netstate.Kind]int{}
-	for id := range r.host.State(n) {
+	for id := range r.host.State(r.number(n)) {
 		by[id.Kind]++
 	}
 	return by
@@ -54,7 +60,7 @@ func TestAClashAtRunTimeWithdrawsOneNetworkAlone(t *testing.T) {
 			t.Errorf("the app says %q", why)
 		}
 		for _, op := range r.host.Done() {
-			if strings.Contains(op, " link ") || strings.HasPrefix(op, "1: ") && strings.Contains(op, " port ") {
+			if strings.Contains(op, " link ") || strings.HasPrefix(op, fmt.Sprint(r.number(1), ": ")) && strings.Contains(op, " port ") {
 				t.Errorf("%s", op)
 			}
 		}
@@ -64,7 +70,7 @@ func TestAClashAtRunTimeWithdrawsOneNetworkAlone(t *testing.T) {
 		r.start()
 		r.settle(2 * time.Second)
 		for _, op := range r.host.Done() {
-			if strings.HasPrefix(op, "1: ") {
+			if strings.HasPrefix(op, fmt.Sprint(r.number(1), ": ")) {
 				t.Errorf("after a restart: %s", op)
 			}
 		}
@@ -136,7 +142,7 @@ func TestForeignAddressesWakeOnlyTheNetworkThatTheyAreIn(t *testing.T) {
 			t.Errorf("%d networks were told, want 1", told)
 		}
 		for _, op := range r.host.Done() {
-			if n, _ := r.node.d.topics.Numbers.Get("", niID(7)); !strings.HasPrefix(op, fmt.Sprint(n, ": ")) && !strings.HasPrefix(op, "0: ") {
+			if !strings.HasPrefix(op, fmt.Sprint(r.number(7), ": ")) && !strings.HasPrefix(op, "0: ") {
 				t.Errorf("%s", op)
 			}
 		}
