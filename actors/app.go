@@ -58,7 +58,7 @@ func (a *app) started(c actor.Context) {
 			left = append(left, appnet.PublishedConfig{Scope: scope, Config: e.Value})
 		}
 	}
-	a.mach = appnet.NewMachine(a.id, record, left)
+	a.mach = appnet.NewMachine(a.id, record.Above(a.d.storage.Floor()), left)
 
 	name := "app/" + a.key
 	a.adapterPub, a.statusPub, a.recordPub = t.AdapterConfig.Publisher(name), t.AppStatus.Publisher(name), t.AppRecords.Publisher(name)

@@ -62,6 +62,8 @@ func (a *applier) Receive(c actor.Context) {
 	switch msg := c.Message().(type) {
 	case *actor.Started:
 		c.Send(c.Parent(), applierReady{c.Self()})
+	case surveyRequest:
+		c.Send(c.Parent(), a.survey())
 	case applyRequest:
 		c.Send(c.Parent(), a.apply(msg, func(op netstate.Op) {
 			c.Send(c.Parent(), opStarted{msg.seq, op.String(), time.Now()})

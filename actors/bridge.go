@@ -60,6 +60,7 @@ type bridge struct {
 	state   netinst.NIState
 	name    string // as people call the network
 
+	adopted  bool // what the host knows of the leases was taken over
 	known    bool // adaptersKnown was told
 	replayed int  // subscriptions of host-changed that were: what comes now is new
 }
@@ -77,7 +78,16 @@ func (b *bridge) Receive(c actor.Context) {
 	case poke:
 		b.drain(c)
 	case applierReady:
-		b.applier = msg.pid
+		if b.applier = msg.pid; b.d.storage.Incomplete() && !b.adopted {
+			c.Send(b.applier, surveyRequest{})
+			return
+		}
+		b.step(c, netinst.ApplierReady{})
+	case surveyed:
+		if err := b.adopt(msg); err != nil {
+			b.timers.after(c, jitter(time.Second), func() any { return applierReady{b.applier} })
+			return
+		}
 		b.step(c, netinst.ApplierReady{})
 	case watcherReady:
 		b.watcher = msg.pid

@@ -50,6 +50,8 @@ type deps struct {
 	agent      *agent.Agent // the config actor
 	facts      Facts
 	topics     *Topics
+	storage    Storage
+	warning    string // of the start
 	runDir     string
 	boot       uint64
 	machine    string // its boot id

@@ -47,7 +47,10 @@ func (n *Node) Doctor(ctx context.Context) ([]httpapi.Finding, error) {
 func (n *Node) patient() (doctor.Node, error) {
 	t := n.d.topics
 	s, _ := t.Source.Get("", "node")
-	p := doctor.Node{Source: s.Source, Refused: s.Error}
+	h, _ := t.Storage.Get("", "node")
+	p := doctor.Node{Source: s.Source, Refused: s.Error, State: doctor.State{
+		Fault: h.Fault, Unsaved: h.Unsaved, Tight: h.Tight, Found: h.Notes, Base: s.Keep, Warning: n.d.warning,
+	}}
 	p.Networks = slices.SortedFunc(maps.Values(t.NetworkConfig.List("")), func(a, b netinst.NetworkInstanceConfig) int { return compareUUID(a.UUID, b.UUID) })
 	fw := n.d.forwardingChanged()
 	p.Closed = netinst.ClosedPorts(p.Networks, fw.Ports, fw.Forwarding)

@@ -27,8 +27,10 @@ type Options struct {
 	Machine   string      // the machine's boot id
 	Commands  Commands
 	Journal   pubsub.Journal
-	RunDir    string // absolute
-	Boot      uint64 // different at each start of the process
+	Storage   Storage // of the Journal; nil for one that always lasts
+	Warning   string  // what the start met before this, "" for nothing
+	RunDir    string  // absolute
+	Boot      uint64  // different at each start of the process
 	Log       *zap.Logger
 	Notify    func(string) // tells systemd; nil for nobody
 	// SetLevel changes the least level of Log: debug, info, warn or error; nil for a
@@ -52,9 +54,12 @@ func Start(o Options) (*Node, error) {
 	if o.About.Metadata == nil {
 		return nil, errors.New("start a node: it has no metadata")
 	}
-	topics, err := NewTopics(o.Journal)
+	topics, err := NewTopics(o.Journal, o.Storage)
 	if err != nil {
 		return nil, fmt.Errorf("restore the journal: %w", err)
+	}
+	if o.Storage == nil {
+		o.Storage = certain{}
 	}
 	if o.Notify == nil {
 		o.Notify = func(string) {}
@@ -66,7 +71,7 @@ func Start(o Options) (*Node, error) {
 	n := &Node{cancel: cancel, ended: make(chan error, 1)}
 	c := &census{actors: map[string]*ActorState{}}
 	n.d = &deps{
-		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts, topics: topics, runDir: o.RunDir, boot: o.Boot, machine: o.Machine, began: time.Now(),
+		ctx: ctx, log: o.Log, host: o.Host, files: o.Files, executors: o.Executors, echo: o.Echo, facts: o.Facts, topics: topics, storage: o.Storage, warning: o.Warning, runDir: o.RunDir, boot: o.Boot, machine: o.Machine, began: time.Now(),
 		census: c, gate: newGate(), strategy: &backoff{log: o.Log, census: c}, notify: o.Notify, setLevel: o.SetLevel,
 		fail: func(err error) {
 			select {
@@ -95,6 +100,12 @@ func Start(o Options) (*Node, error) {
 		cancel()
 		return nil, fmt.Errorf("start the router: %w", err)
 	}
+	o.Storage.Watch(func(h StorageHealth) {
+		if ctx.Err() == nil {
+			n.system.Root.Send(n.router, storageChanged{h})
+		}
+	})
+	n.system.Root.Send(n.router, storageChanged{o.Storage.Health()})
 	return n, nil
 }
 

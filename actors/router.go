@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/appnet"
+	"edgespan/config/httpapi"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/pubsub"
@@ -71,6 +72,7 @@ type router struct {
 	records  *pubsub.Publisher[appnet.JournalRecord]
 	orphaned *pubsub.Publisher[netinst.AppAdapterStatus]
 	trouble  *pubsub.Publisher[Trouble]
+	storage  *pubsub.Publisher[StorageHealth]
 
 	beat  uint64
 	pongs map[string]uint64
@@ -92,6 +94,8 @@ func (r *router) Receive(c actor.Context) {
 		r.step(c, netinst.OwnersFound{Owners: msg.owners})
 	case applyResult:
 		r.groundApplied(c, msg)
+	case storageChanged:
+		r.storageHealth(msg.health)
 	case netinst.RegistryEvent:
 		r.step(c, msg)
 	case networkEnded:
@@ -111,7 +115,7 @@ func (r *router) started(c actor.Context) {
 	t := r.d.topics
 	r.networks, r.apps = map[uuid.UUID]*actor.PID{}, map[uuid.UUID]*actor.PID{}
 	r.onlineBridgeManagers = map[uuid.UUID]netinst.NetworkInstanceStatus{}
-	r.trouble = t.Trouble.Publisher(ownerRouter)
+	r.trouble, r.storage = t.Trouble.Publisher(ownerRouter), t.Storage.Publisher(ownerRouter)
 	r.respawn, r.pongs = map[string]func(){}, map[string]uint64{}
 	r.numbers, r.orphaned = t.Numbers.Publisher(ownerRouter), t.AdapterStatus.Publisher(ownerRouter)
 	r.leases, r.stood, r.records = t.Leases.Publisher(ownerRouter), t.Stood.Publisher(ownerRouter), t.AppRecords.Publisher(ownerRouter)
@@ -134,6 +138,10 @@ func (r *router) started(c actor.Context) {
 	r.adapters = t.AdapterConfig.Subscribe(pubsub.Selector{AllScopes: true}, wake)
 
 	spawn(c, r.d.props(func() actor.Actor { return &events{d: r.d} }), "events") // first: it is told of the others
+	if r.d.warning != "" {
+		r.d.log.Warn("start", zap.String("found", r.d.warning))
+		r.d.tell(event(httpapi.EventSecurity, "node", "", r.d.warning))
+	}
 	r.monitor = spawn(c, r.d.vital(func() actor.Actor { return &monitor{d: r.d} }), "monitor")
 	spawn(c, r.d.props(func() actor.Actor { return &recorder{d: r.d} }), "recorder")
 	r.config = spawn(c, r.d.configProps(), "config")

@@ -327,7 +327,7 @@ func TestSeed_BridgeManagerFollowsItsAdapters(t *testing.T) {
 }
 
 func TestSeed_RouterKeepsOnlineBridgeManagers(t *testing.T) {
-	topics, err := NewTopics(&memJournal{data: map[string]map[string][]byte{}})
+	topics, err := NewTopics(&memJournal{data: map[string]map[string][]byte{}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,6 +117,7 @@ type Topics struct {
 	Reported      *pubsub.Topic[Parameter]                     // key parameter id; owner config
 	Trouble       *pubsub.Topic[Trouble]                       // key NI uuid, owner the bridge manager; key "host", owner router
 	Events        *pubsub.Topic[httpapi.Event]                 // key a number that sorts; owner events
+	Storage       *pubsub.Topic[StorageHealth]                 // key "node"; owner router
 
 	// Journalled: what must last.
 	Numbers    *pubsub.Topic[int]                  // key NI uuid; owner router
@@ -126,8 +127,9 @@ type Topics struct {
 	NodeRecord *pubsub.Topic[NodeRecord]           // key "node"; owner config
 }
 
-// NewTopics makes the node's topics and loads what the journal kept.
-func NewTopics(j pubsub.Journal) (*Topics, error) {
+// NewTopics makes the node's topics and loads what the journal kept. s may be nil: then a
+// value that can't be decoded is an error.
+func NewTopics(j pubsub.Journal, s Storage) (*Topics, error) {
 	t := &Topics{
 		NetworkConfig: pubsub.NewTopic[netinst.NetworkInstanceConfig]("network-instance-config"),
 		AppConfig:     pubsub.NewTopic[appnet.AppNetworkConfig]("app-network-config"),
@@ -145,6 +147,7 @@ func NewTopics(j pubsub.Journal) (*Topics, error) {
 		HostChanged:   pubsub.NewTopic[HostChange]("host-changed"),
 		Trouble:       pubsub.NewTopic[Trouble]("trouble"),
 		Events:        pubsub.NewTopic[httpapi.Event]("event"),
+		Storage:       pubsub.NewTopic[StorageHealth]("storage"),
 		TaskConfig:    pubsub.NewTopic[TaskConfig]("task-config"),
 		TaskStatus:    pubsub.NewTopic[task.Status]("task-status"),
 		TasksSwept:    pubsub.NewTopic[uint64]("tasks-swept"),
@@ -155,12 +158,7 @@ func NewTopics(j pubsub.Journal) (*Topics, error) {
 		AppRecords:    journalled[appnet.JournalRecord]("app-record", j),
 		NodeRecord:    journalled[NodeRecord]("node-record", j),
 	}
-	for _, restore := range []func() error{t.Numbers.Restore, t.Leases.Restore, t.Stood.Restore, t.AppRecords.Restore, t.NodeRecord.Restore} {
-		if err := restore(); err != nil {
-			return nil, err
-		}
-	}
-	return t, nil
+	return t, t.restore(s)
 }
 
 // takeStatuses makes pub the owner of every adapter status in a network's scope,

@@ -131,6 +131,15 @@ type JournalRecord struct {
 	Order         uint64 `json:"order,omitempty"` // of the deletion, see ConfigDeleted
 }
 
+// Above is the record from which an app counts on where numbers up to floor may have been
+// given out and not written: no config is counted by one of them again.
+func (r JournalRecord) Above(floor uint64) JournalRecord {
+	if r.TargetVersion >= floor {
+		return r
+	}
+	return JournalRecord{TargetVersion: floor}
+}
+
 // PublishedConfig is one config that stands in a scope's topic.
 type PublishedConfig struct {
 	Scope  uuid.UUID

@@ -80,3 +80,55 @@ func TestGenNodeInfoWithoutABoard(t *testing.T) {
 		t.Errorf("without a file: exit code %d: %s", cmd.ProcessState.ExitCode(), out)
 	}
 }
+
+// unit is what a unit of systemd sets, by key; the last of several counts.
+func unit(t *testing.T, name string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if key, value, is := strings.Cut(strings.TrimSpace(line), "="); is && !strings.HasPrefix(key, "#") {
+			set[key] = value
+		}
+	}
+	return set
+}
+
+// A stop, a crash or an upgrade of the node leaves its dnsmasqs, its executors and its run folder;
+// it is started again for ever, and what it may do is named.
+func TestTheNodesUnitLeavesTheDataPlane(t *testing.T) {
+	set := unit(t, "edgespan.service")
+	for key, want := range map[string]string{
+		"Type": "notify", "KillMode": "process", "RuntimeDirectory": "edgespan", "RuntimeDirectoryPreserve": "yes", "StateDirectory": "edgespan",
+		"Restart": "always", "StartLimitIntervalSec": "0", "WatchdogSec": "90", "NoNewPrivileges": "yes",
+	} {
+		if set[key] != want {
+			t.Errorf("%s is %q, want %q", key, set[key], want)
+		}
+	}
+	for _, never := range []string{"PrivateNetwork", "ProtectKernelTunables", "ProtectKernelModules", "RestrictNamespaces", "PrivateUsers"} {
+		if v := set[never]; v != "" {
+			t.Errorf("%s=%s would keep the node from its work", never, v)
+		}
+	}
+	path, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Log("systemd-analyze is not here: not verified by it")
+		return
+	}
+	folder := t.TempDir()
+	text, err := os.ReadFile("edgespan.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(folder, "edgespan.service")
+	if err := os.WriteFile(copied, []byte(strings.Replace(string(text), "/usr/bin/edgespan ", "/bin/true ", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), path, "verify", copied).CombinedOutput(); err != nil || strings.Contains(string(out), "edgespan.service") {
+		t.Errorf("systemd-analyze verify: %v: %s", err, out)
+	}
+}

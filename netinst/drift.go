@@ -99,6 +99,11 @@ func (m *Manager) looks(f *flight) []Effect {
 	if m.config.Observe {
 		f.mark = wishMark(f)
 	}
+	if m.standing && f.mark != "" {
+		m.standing, m.stood, f.look = false, f.mark, true
+		return []Effect{Stood{f.mark}}
+	}
+	m.standing = false
 	f.look = f.mark != "" && f.mark == m.stood
 	if f.look || m.stood == "" {
 		return nil

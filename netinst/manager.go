@@ -86,6 +86,8 @@ type Manager struct {
 	// its adapters: it would take routes and adapters of a running network away.
 	portsKnown, adaptersKnown bool
 	held                      map[AdapterKey]Lease
+	adopted                   bool // held is not what the journal has
+	standing                  bool // it is on the host, and nobody knows for which wish it was made
 
 	applier  bool // ready
 	flight   *flight
@@ -323,10 +325,10 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 		}
 	}
 
-	if maps.Equal(m.held, alloc.Leases) {
+	if maps.Equal(m.held, alloc.Leases) && !m.adopted {
 		return nil
 	}
-	m.held = alloc.Leases
+	m.held, m.adopted = alloc.Leases, false
 	return []Effect{Remember{maps.Clone(m.held)}}
 }
 

@@ -3,6 +3,8 @@ package pubsub
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,33 +46,77 @@ func parseJournalKey(s string) (Ref, error) {
 // error names every value that cannot be decoded, and nothing is restored then
 // (docs/architecture.md, law 14). A topic without a journal has nothing to restore.
 func (t *Topic[V]) Restore() error {
+	values, bad, err := t.read()
+	if err != nil || len(bad) > 0 {
+		return errors.Join(append(faultsOf(bad), err)...)
+	}
+	ring(t.adopt(values))
+	return nil
+}
+
+// Salvage is Restore for who has to go on: it retains what can be decoded. What can't is
+// named, and kept in the journal as it is, under the topic's name with Aside: a release that
+// knows its form may have written it.
+func (t *Topic[V]) Salvage() (lost []error, err error) {
+	values, bad, err := t.read()
+	if err != nil {
+		return nil, err
+	}
+	ring(t.adopt(values))
+	for _, u := range bad {
+		if err := t.journal.Put(t.name+Aside, u.key, u.data); err != nil {
+			return faultsOf(bad), fmt.Errorf("set aside %s %q: %w", t.name, u.key, err)
+		}
+		if err := t.journal.Delete(t.name, u.key); err != nil {
+			return faultsOf(bad), fmt.Errorf("set aside %s %q: %w", t.name, u.key, err)
+		}
+	}
+	return faultsOf(bad), nil
+}
+
+// Aside ends the name under which the journal keeps values that could not be decoded.
+const Aside = ".unreadable"
+
+// undecoded is a journalled value that is not of its topic's form.
+type undecoded struct {
+	key   string
+	data  []byte
+	fault error
+}
+
+func faultsOf(bad []undecoded) []error {
+	var faults []error
+	for _, u := range bad {
+		faults = append(faults, u.fault)
+	}
+	return faults
+}
+
+// read decodes what the journal has of the topic; bad is what can't be, by key.
+func (t *Topic[V]) read() (values map[Ref]V, bad []undecoded, err error) {
 	if t.journal == nil {
-		return nil
+		return nil, nil, nil
 	}
 	stored, err := t.journal.Load(t.name)
 	if err != nil {
-		return fmt.Errorf("restore topic %s: %w", t.name, err)
+		return nil, nil, fmt.Errorf("restore topic %s: %w", t.name, err)
 	}
-	values := make(map[Ref]V, len(stored))
-	var faults []error
-	for key, data := range stored {
+	values = make(map[Ref]V, len(stored))
+	for _, key := range slices.Sorted(maps.Keys(stored)) {
+		data := stored[key]
 		r, err := parseJournalKey(key)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("restore topic %s: key %q: %w", t.name, key, err))
+			bad = append(bad, undecoded{key, data, fmt.Errorf("restore topic %s: key %q: %w", t.name, key, err)})
 			continue
 		}
 		v, err := t.decode(data)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("restore topic %s: decode %s: %w", t.name, r, err))
+			bad = append(bad, undecoded{key, data, fmt.Errorf("restore topic %s: decode %s: %w", t.name, r, err)})
 			continue
 		}
 		values[r] = v
 	}
-	if len(faults) > 0 {
-		return errors.Join(faults...)
-	}
-	ring(t.adopt(values))
-	return nil
+	return values, bad, nil
 }
 
 // adopt retains restored values in the order of their refs.

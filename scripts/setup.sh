@@ -2,7 +2,8 @@
 # Installs the Debian packages of the commands that the daemon and the demo run, and with
 # the word 'tests' also of those that only tests do: the race detector is linked by a C
 # compiler, whose headers come with gencat. It does so only where a command is
-# missing: on a machine that has them it needs neither root nor a network.
+# missing: on a machine that has them it needs neither root nor a network. As root it makes the
+# user that dnsmasq runs as.
 set -eu
 
 case "${*-}" in
@@ -14,6 +15,12 @@ case "${*-}" in
 esac
 
 PATH=$PATH:/usr/sbin:/sbin
+
+# dnsmasq runs as a user that nothing else runs as. Without root it is one that it shares, of
+# which edgespan doctor tells.
+if [ "$(id -u)" = 0 ] && ! getent passwd edgespan-dns >/dev/null 2>&1 && command -v useradd >/dev/null 2>&1; then
+	useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin edgespan-dns
+fi
 
 packages=
 while read -r command package; do

@@ -473,3 +473,38 @@ func TestAStartHasBegunOnceItsConfigIsPublished(t *testing.T) {
 		}
 	})
 }
+
+// Where nothing was ever stored, the config of the file comes into force although it can't be
+// stored either: it is there to be read again. What a person applies is refused then. Once the
+// disk takes it, it is stored.
+func TestAFileComesIntoForceOnADiskThatTakesNothing(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.stop()
+		r.disk.mu.Lock()
+		r.disk.fail = errors.New("no space left")
+		r.disk.mu.Unlock()
+		r.hasFile, r.file = true, []byte("a: 7\n")
+		for range 2 {
+			r.start()
+			r.settle(time.Second)
+			r.runs("the disk is full", `{"a":7}`, confirm.File)
+			if err := r.apply(`{"a":8}`); err == nil || !strings.Contains(err.Error(), "no space left") {
+				t.Errorf("an apply is answered with %v", err)
+			}
+			r.runs("after the apply", `{"a":7}`, confirm.File)
+			if got := r.disk.names(); len(got) > 0 {
+				t.Errorf("on the disk are %q", got)
+			}
+			r.stop()
+		}
+		r.start()
+		r.disk.mu.Lock()
+		r.disk.fail = nil
+		r.disk.mu.Unlock()
+		r.settle(11 * time.Second)
+		r.hasFile = false
+		r.reboot()
+		r.settle(time.Second)
+		r.runs("stored", `{"a":7}`, confirm.File)
+	})
+}

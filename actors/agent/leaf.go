@@ -32,6 +32,9 @@ func readDisk(d Disk) (out confirm.Disk, notes Notes, faults []error) {
 			return
 		}
 		if err != nil {
+			if keeper, is := d.(interface{ SetAside(name string) }); is {
+				keeper.SetAside(string(slot)) // before anything takes its place
+			}
 			out.Faults[slot] = err.Error()
 			faults = append(faults, fmt.Errorf("slot %s: %w", slot, err))
 		}
@@ -55,19 +58,80 @@ func readDisk(d Disk) (out confirm.Disk, notes Notes, faults []error) {
 
 // write puts a slot on the disk.
 func (s *shell) write(w confirm.Write) {
+	if s.storing { // two writes of one slot would come in any order
+		s.delayed = append(s.delayed, w)
+		return
+	}
 	s.writing++
+	last := s.unstored == nil && !s.m.Live().Fallback // there is a stored one to stay with
 	s.errand(func() func() {
 		err := writeSlot(s.o.Disk, w)
 		return func() {
 			s.writing--
 			why := ""
-			if err != nil {
+			switch {
+			case err == nil && w.Slot == confirm.SlotConfirmed:
+				s.owing(nil, nil)
+			case err != nil && !last && w.Record != nil && w.Record.Source == confirm.File && w.Slot == confirm.SlotConfirmed:
+				s.owing(&w, err) // the file is there to be read again: what it says is lost by no restart
+			case err != nil:
 				s.writeErr, why = err, err.Error()
 			}
 			s.step(confirm.Stored{Why: why})
+			s.sayOwed()
 			s.stopped()
 		}
 	})
+}
+
+// oweEvery is how often a config that could not be stored is tried to be.
+const oweEvery = 10 * time.Second
+
+// owing notes that the config of the file runs and is not stored, or, with nil, that what runs is.
+func (s *shell) owing(w *confirm.Write, err error) {
+	if s.unstored != nil && w == nil {
+		s.setFault("")
+	}
+	if s.unstored, s.storeErr = w, err; w != nil {
+		s.timer(storeTimer, 0, oweEvery)
+	}
+}
+
+// sayOwed tells of it, after what else the step told.
+func (s *shell) sayOwed() {
+	if s.unstored != nil {
+		s.refuse("store the config, which came from the file and runs", s.storeErr)
+	}
+}
+
+// storeOwed tries again, unless something else is written, which comes first.
+func (s *shell) storeOwed() {
+	switch {
+	case s.unstored == nil:
+	case s.writing > 0:
+		s.timer(storeTimer, 0, oweEvery)
+	default:
+		w := *s.unstored
+		s.writing++
+		s.storing = true
+		s.errand(func() func() {
+			err := writeSlot(s.o.Disk, w)
+			return func() {
+				s.writing--
+				s.storing = false
+				for _, d := range s.delayed {
+					s.write(d)
+				}
+				s.delayed = nil
+				if err == nil {
+					s.owing(nil, nil)
+				} else {
+					s.timer(storeTimer, 0, oweEvery)
+				}
+				s.stopped()
+			}
+		})
+	}
 }
 
 func writeSlot(d Disk, w confirm.Write) error {

@@ -44,8 +44,12 @@ type shell struct {
 
 	writing  int // slots under way: 0 or 1
 	writeErr error
-	noting   bool // the notes are being written
-	unnoted  bool // they have changed since
+	unstored *confirm.Write // of the running config, which came from the file and is not on the disk
+	storeErr error
+	storing  bool            // it is being stored
+	delayed  []confirm.Write // what is to be written then
+	noting   bool            // the notes are being written
+	unnoted  bool            // they have changed since
 	stops    []chan<- struct{}
 	begins   []chan<- struct{} // who waits for the first publication
 
@@ -77,6 +81,7 @@ const (
 	lookTimer
 	reportTimer
 	settleTimer
+	storeTimer
 	timerKinds
 )
 
@@ -215,6 +220,8 @@ func (s *shell) due(d due) {
 		s.report()
 	case settleTimer:
 		s.step(confirm.TimedOut{ID: d.id})
+	case storeTimer:
+		s.storeOwed()
 	default: // timerKinds is none
 	}
 }

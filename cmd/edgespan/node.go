@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -21,9 +20,12 @@ import (
 	"edgespan/platform/daemon"
 )
 
-// nodeLock is the abstract socket that the one daemon of a network namespace holds
-// (docs/architecture.md, law 5): it goes with the process, however that ends.
-const nodeLock = "@edgespan-node"
+// The one daemon of a network namespace holds a file of the lock folder, and the abstract
+// socket by which releases before that know one another (docs/architecture.md, law 5).
+const (
+	nodeLock    = "@edgespan-node"
+	nodeLockDir = "/run/edgespan"
+)
 
 // nodeOptions is where a daemon finds and keeps its things.
 type nodeOptions struct {
@@ -34,6 +36,8 @@ type nodeOptions struct {
 	Version  string
 	Level    zap.AtomicLevel // of the log
 	About    aboutFiles
+	Strict   bool   // what is damaged in the state folder is an error
+	Warning  string // what the start met before this, "" for nothing
 }
 
 // aboutFiles are the files that say what the node is and can do; "" for none.
@@ -100,6 +104,7 @@ The commands below it ask a controller for the config of single nodes.`,
 	f.StringVar(&o.About.Metadata, "metadata", "", "metadata of a vendor's configuration, beside the embedded")
 	f.StringVar(&o.About.BaseDir, "base-dir", "", "folder of base versions, beside the embedded")
 	f.StringVar(&o.About.Actions, "actions", "", "what is done for each post-config action (default "+action.File+", if it is there)")
+	f.BoolVar(&o.Strict, "strict", false, "end with exit code 1 where the state folder is damaged or takes no writes; without it the daemon starts and says so")
 	cmd.Flags().StringVar(&o.Config, "config", "", "node config file (default "+defaultConfig+")")
 	cmd.Flags().StringVar(&o.StateDir, "state-dir", "", "state folder (default "+defaultStateDir+")")
 	for _, s := range nodeSpecs { // what a controller has of a node
@@ -132,16 +137,16 @@ func (a *app) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) 
 		debug.SetGCPercent(50) // an edge node has little memory, and its daemon little to do
 	}
 	go daemon.GiveBack(ctx)
-	lock, err := lockNamespace(ctx, a.lock)
+	lock, warning, err := a.lockNamespace(ctx)
 	if err != nil {
 		return err
 	}
+	o.Warning = warning
 	defer func() { _ = lock.Close() }() // the kernel does it too
-	for _, dir := range []string{o.StateDir, o.RunDir} {
-		// dnsmasq drops to nobody and must reach its files below the run folder.
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("make folder: %w", err)
-		}
+	// The state folder is made with the journal, which goes on without. dnsmasq is no root's and
+	// must reach its files below the run folder.
+	if err := os.MkdirAll(o.RunDir, 0o755); err != nil {
+		return fmt.Errorf("make folder: %w", err)
 	}
 	o.Level = zap.NewAtomicLevel() // info, until the config says otherwise
 	log := newLogger(a.Err, o.Level)
@@ -207,29 +212,17 @@ func attend(ctx context.Context, d runningNode, hup <-chan os.Signal, served <-c
 	}
 }
 
-// lockPatience is how long a daemon that was killed may take to be gone: the kernel
-// frees its socket some time after kill -9 has come back.
-const lockPatience = time.Second
-
-// lockNamespace takes the node's lock, or says that a daemon lives here already.
-func lockNamespace(ctx context.Context, name string) (net.Listener, error) {
-	var lc net.ListenConfig
-	for end := time.Now().Add(lockPatience); ; {
-		l, err := lc.Listen(ctx, "unix", name)
-		switch {
-		case err == nil:
-			return l, nil
-		case !errors.Is(err, syscall.EADDRINUSE):
-			return nil, fmt.Errorf("lock network namespace: %w", err)
-		case time.Now().After(end):
-			return nil, fmt.Errorf("lock network namespace: %w: another edgespan node runs in it: one is allowed", httpapi.ErrConflict)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("lock network namespace: %w", ctx.Err())
-		case <-time.After(10 * time.Millisecond):
-		}
+// lockNamespace takes the node's lock, or says that a daemon lives here already. warning is
+// what somebody should know of it.
+func (a *app) lockNamespace(ctx context.Context) (lock *daemon.NamespaceLock, warning string, err error) {
+	lock, warnings, err := daemon.LockNamespace(ctx, a.lockDir, a.lock)
+	if errors.Is(err, daemon.ErrTaken) {
+		err = fmt.Errorf("%w: another edgespan node runs in it: one is allowed", httpapi.ErrConflict)
 	}
+	if err != nil {
+		return nil, "", fmt.Errorf("lock network namespace: %w", err)
+	}
+	return lock, strings.Join(warnings, "; "), nil
 }
 
 // newLogger logs one JSON object a line to w.

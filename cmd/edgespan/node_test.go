@@ -52,12 +52,13 @@ func startTestNode(t *testing.T, lock string, startErr error) *testNode {
 	n.fake.done = make(chan error, 1)
 	a := &app{
 		streams: streams{Out: &n.log, Err: &n.log, Env: func(string) string { return "" }},
-		lock:    lock,
+		lock:    lock, lockDir: filepath.Join(os.TempDir(), lock),
 		start: func(_ context.Context, o nodeOptions, _ *zap.Logger) (runningNode, error) {
 			n.got = o
 			return n.fake, startErr
 		},
 	}
+	t.Cleanup(func() { _ = os.RemoveAll(a.lockDir) })
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	t.Cleanup(cancel)
@@ -88,7 +89,7 @@ func TestNodeServesUntilItIsTold(t *testing.T) {
 	if got := cli(t, at(n.socket()), "", "get", "ni", "-o", "name"); got.out != "ni/"+niID+"\n" {
 		t.Errorf("get: %+v", got)
 	}
-	want := nodeOptions{n.dir + "/c", n.dir + "/state", n.dir + "/run", n.socket(), version, n.got.Level, aboutFiles{}}
+	want := nodeOptions{n.dir + "/c", n.dir + "/state", n.dir + "/run", n.socket(), version, n.got.Level, aboutFiles{}, false, ""}
 	if n.got != want {
 		t.Errorf("options %+v, want %+v", n.got, want)
 	}

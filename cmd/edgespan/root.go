@@ -36,12 +36,13 @@ type app struct {
 	start          startFunc    // makes the daemon of `node`
 	again          func() error // starts the daemon in its own place once more
 	lock           string       // the abstract socket that keeps a second daemon away
+	lockDir        string       // where the file is that does, too
 }
 
 // run executes the command line and returns its exit code; what went wrong is said on
 // Err, one line each.
 func run(ctx context.Context, s streams, args []string) int {
-	return runApp(ctx, &app{streams: s, start: startNode, again: startAgain, lock: nodeLock}, args)
+	return runApp(ctx, &app{streams: s, start: startNode, again: startAgain, lock: nodeLock, lockDir: nodeLockDir}, args)
 }
 
 func runApp(ctx context.Context, a *app, args []string) int {

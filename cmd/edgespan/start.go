@@ -30,7 +30,7 @@ import (
 type node struct {
 	*actors.Node
 	host    *host.Host
-	journal *store.Journal
+	journal *store.Buffered
 	notify  func(string)
 	again   atomic.Bool   // the end is that of a restart
 	ends    chan error    // what Done gives
@@ -75,19 +75,16 @@ const beginPatience = 2 * time.Second
 
 // startNode wires platform and actors.
 func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode, error) {
-	journal, err := store.OpenJournal(o.StateDir)
+	journal, err := store.OpenBuffered(o.StateDir, store.BufferedOptions{Strict: o.Strict, RunDir: o.RunDir})
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
+	boot := journal.Boot()
 	n := &node{journal: journal, notify: daemon.Notifier(os.Getenv("NOTIFY_SOCKET")), ends: make(chan error, 2), stopped: make(chan struct{})}
-	boot, err := store.NextBoot(journal)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("count the boot: %w", err), n.close())
-	}
 	if n.host, err = host.New(host.Config{RunDir: o.RunDir, Log: log}); err != nil {
 		return nil, errors.Join(fmt.Errorf("open host: %w", err), n.close())
 	}
-	id, err := store.NodeID(o.StateDir)
+	id, err := journal.NodeID(pki.Bound(o.StateDir))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("know the node's id: %w", err), n.close())
 	}
@@ -104,7 +101,8 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	reader := machine.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables}
 	n.Node, err = actors.Start(actors.Options{
 		About: facts, Machine: daemon.MachineBoot(), Commands: commands{proc.New(""), n},
-		Host: n.host, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: journal, Files: daemon.NewFiles(o.Config, o.StateDir),
+		Host: n.host, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: journal, Storage: n.storage(o), Warning: o.Warning,
+		Files:  daemon.NewFiles(o.Config, o.StateDir).Spending(journal.Spend),
 		Facts:  reader,
 		RunDir: o.RunDir, Boot: boot, Log: log, Notify: n.notify, SetLevel: setLevel(o.Level),
 	})
@@ -129,6 +127,22 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	cancel()
 	n.notify("READY=1")
 	return n, nil
+}
+
+// storage is the state folder as the actors see it; nil for one that has to be whole.
+func (n *node) storage(o nodeOptions) actors.Storage {
+	if o.Strict {
+		return nil
+	}
+	return storage{n.journal}
+}
+
+type storage struct{ *store.Buffered }
+
+func (s storage) Health() actors.StorageHealth { return actors.StorageHealth(s.Buffered.Health()) }
+
+func (s storage) Watch(f func(actors.StorageHealth)) {
+	s.Buffered.Watch(func(h store.Health) { f(actors.StorageHealth(h)) })
 }
 
 // who says what the node is and which fleet it is part of. A node that can't read its

@@ -78,7 +78,7 @@ func someTopics(t *testing.T) *actors.Topics {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = journal.Close() })
-	topics, err := actors.NewTopics(journal)
+	topics, err := actors.NewTopics(journal, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,6 +174,7 @@ func columns(kind string) []column {
 			{head: "SOURCE", cell: status("source")},
 			{head: "GEN", cell: status("generation")},
 			{head: "MD5", cell: status("md5")},
+			{head: "JOURNAL", cell: status("journal")},
 			{head: "FILE DIGEST", cell: status("fileDigest"), wide: true},
 			failure,
 		}

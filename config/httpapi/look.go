@@ -95,6 +95,8 @@ const (
 	EventPort      = "port"      // a port came, went or changed
 	EventConfig    = "config"    // a config was published or refused
 	EventCrash     = "crash"     // an actor crashed
+	EventStorage   = "storage"   // the disk takes no change, or does again; what a start found
+	EventSecurity  = "security"  // somebody is where only the node belongs
 )
 
 // EventQuery picks events: those about Of ("" for all), of what is kept the Last ones

@@ -16,7 +16,9 @@ const (
 	// maxSocketPath is what fits into sun_path with its NUL (unix(7)), less the suffix
 	// under which the socket is made.
 	maxSocketPath = 107 - len(freshSuffix)
-	freshSuffix   = ".new"
+	freshSuffix   = freshFolder + "/s"
+	// freshFolder holds a socket until its mode is right: nobody else may enter it.
+	freshFolder = ".new"
 	// shutdownDeadline bounds the answers still under way when Serve ends.
 	shutdownDeadline = 2 * time.Second
 	// probeDeadline bounds the question whether a daemon lives behind a socket file.
@@ -83,10 +85,16 @@ func listen(ctx context.Context, socketPath string) (net.Listener, error) {
 	if err := mayReplace(ctx, socketPath); err != nil {
 		return nil, err
 	}
-	fresh := socketPath + freshSuffix
-	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
+	folder, fresh := socketPath+freshFolder, socketPath+freshSuffix
+	for _, left := range []string{fresh, folder} { // by a killed one; of former releases the socket itself
+		if err := os.Remove(left); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			return nil, err
+		}
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
 		return nil, err
 	}
+	defer func() { _ = os.Remove(folder) }() // what is in it has another name by then
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "unix", fresh)
 	if err != nil {

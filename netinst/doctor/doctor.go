@@ -41,6 +41,7 @@ type Node struct {
 	File     string               // of --config, "" for none
 	Differs  bool                 // the file is not the running config
 	Refused  string               // why the newest file was refused
+	State    State
 }
 
 // check is one check: it gives nothing where all is well.
@@ -62,6 +63,9 @@ var checks = []check{
 	{"subnets", "no subnets overlap", subnets},
 	{"daemons", "no two daemons meet", daemons},
 	{"config", "the config file is the running config", configFile},
+	{"state", "all that must last is on the disk", stateFolder},
+	{"lock", "the daemon's lock is its own", lock},
+	{"dnsmasq", "every dnsmasq has a user of its own and no rights to spare", helpers},
 }
 
 // Examine runs every check, in a fixed order: at least one finding of each.

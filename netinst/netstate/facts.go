@@ -14,7 +14,20 @@ type Facts struct {
 	Inotify   int             // fs.inotify.max_user_instances: each dnsmasq takes one; 0: not known
 	Daemons   []Daemon
 	Iptables  Iptables // the zero value where nobody asked
-	Unknown   []string
+	// Helpers are the dnsmasqs of our node, HelperUser says that the machine has a user for them.
+	Helpers    []Helper
+	HelperUser bool
+	Unknown    []string
+}
+
+// HelperAccount is the user that dnsmasq runs as, and nothing else does.
+const HelperAccount = "edgespan-dns"
+
+// Helper is a running helper process, by what it may do.
+type Helper struct {
+	PID        int
+	OwnUser    bool // it runs as the user that is made for it
+	NoNewPrivs bool
 }
 
 // Iptables is the iptables of the machine and what it can do.

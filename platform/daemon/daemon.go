@@ -49,11 +49,32 @@ type Files struct {
 	*store.Slots // config-NAME
 	config       string
 	stateDir     string
+	spend        func(error) bool
 }
+
+// Spending are the files with space that is given up for a write that finds none: spend says
+// whether there was some, for an error that asks for it.
+func (f Files) Spending(spend func(error) bool) Files {
+	f.spend = spend
+	return f
+}
+
+// Write replaces a value: a power cut leaves the old or the new one.
+func (f Files) Write(name string, value []byte) error {
+	err := f.Slots.Write(name, value)
+	if err != nil && f.spend != nil && f.spend(err) {
+		err = f.Slots.Write(name, value)
+	}
+	return err
+}
+
+// SetAside keeps what stands in a slot that can't be read under other names, before it is
+// written again.
+func (f Files) SetAside(name string) { store.CopyAside(filepath.Join(f.stateDir, "config-"+name)) }
 
 // NewFiles are those of a node; config is the path given by --config, "" for none.
 func NewFiles(config, stateDir string) Files {
-	return Files{store.NewSlots(filepath.Join(stateDir, "config")), config, stateDir}
+	return Files{Slots: store.NewSlots(filepath.Join(stateDir, "config")), config: config, stateDir: stateDir}
 }
 
 func (f Files) lastGood() string { return filepath.Join(f.stateDir, "last-good-config") }

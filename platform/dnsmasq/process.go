@@ -93,7 +93,7 @@ func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) err
 	if err := write(folder, st); err != nil {
 		return err
 	}
-	id, err := h.run.Start(p.Argv, filepath.Join(folder, outFile))
+	id, err := h.run.Start(confined(p.Argv), filepath.Join(folder, outFile), confinement)
 	if err != nil {
 		return err
 	}

@@ -156,9 +156,11 @@ func (x *Executors) Check(ctx context.Context, e netstate.Executor) (netstate.Co
 	return netstate.Spoilt, why, nil
 }
 
-// adopt finds a process by its mark: the oldest one is what was started.
+// adopt finds a process by its mark: the oldest one is what was started. Anybody can give a
+// process of theirs such an environment; only one of our own user's is taken for what we started.
 func (x *Executors) adopt(folder string, st state) (proc.Ident, error) {
 	found, err := proc.Marked(mark + "=" + folder)
+	found = slices.DeleteFunc(found, func(id proc.Ident) bool { return !id.Ours() })
 	if err != nil || len(found) == 0 {
 		return proc.Ident{}, err
 	}

@@ -159,6 +159,7 @@ func socketAddress(s string) (netip.Addr, uint16, error) {
 
 // processes finds the daemons and systemd-networkd.
 func (r Reader) processes(f *netstate.Facts) error {
+	f.HelperUser = r.account() != ""
 	ours, err := os.Readlink(r.at("proc/self/ns/net"))
 	if err != nil {
 		return err
@@ -173,9 +174,39 @@ func (r Reader) processes(f *netstate.Facts) error {
 		case r.comm(pid) == "edgespan" && slices.Contains(argv, "node") && len(argv) > 1 && argv[1] == "node":
 			n, _ := strconv.Atoi(pid)
 			f.Daemons = append(f.Daemons, netstate.Daemon{PID: n, RunDir: option(argv, "--run-dir"), Here: here})
+		case r.comm(pid) == "dnsmasq" && here && strings.Contains(strings.Join(argv, " "), r.RunDir+"/ni/"):
+			f.Helpers = append(f.Helpers, r.helper(pid))
 		}
 	}
 	return nil
+}
+
+// helper reads what a helper may do (proc_pid_status(5)).
+func (r Reader) helper(pid string) netstate.Helper {
+	h := netstate.Helper{}
+	h.PID, _ = strconv.Atoi(pid)
+	lines, _ := readLines(r.at("proc", pid, "status"))
+	for _, fields := range lines {
+		switch {
+		case len(fields) < 2:
+		case fields[0] == "Uid:":
+			h.OwnUser = fields[1] == r.account()
+		case fields[0] == "NoNewPrivs:":
+			h.NoNewPrivs = fields[1] == "1"
+		}
+	}
+	return h
+}
+
+// account is the uid of the helpers' own user, "" where the machine has none.
+func (r Reader) account() string {
+	text, _ := os.ReadFile(r.at("etc/passwd"))
+	for line := range strings.Lines(string(text)) {
+		if words := strings.Split(line, ":"); len(words) > 2 && words[0] == netstate.HelperAccount {
+			return words[2]
+		}
+	}
+	return ""
 }
 
 func option(argv []string, name string) string {

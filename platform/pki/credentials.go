@@ -60,6 +60,20 @@ func OpenCredentials(dir string, node uuid.UUID, now func() time.Time) (*Credent
 	return c, nil
 }
 
+// Bound is the node that the certificate in a state folder names, uuid.Nil where there is none
+// that can be read.
+func Bound(dir string) uuid.UUID {
+	b, err := readBundle(filepath.Join(dir, linkFile), 0o077)
+	if err != nil || len(b.chain) == 0 {
+		return uuid.Nil
+	}
+	peer, err := peerOf(b.chain[0])
+	if err != nil {
+		return uuid.Nil
+	}
+	return peer.Node
+}
+
 // check holds a bundle against what the node is. A zero time leaves the lives of the
 // certificates out: at the start a late clock must not hide them.
 func (c *Credentials) check(b bundle, now time.Time) error {

@@ -24,8 +24,8 @@ type Ident struct {
 
 // Start starts argv as a helper that outlives us: a session of its own, the root
 // folder as its place, no input, and its output in the file out, which is
-// emptied first.
-func (r *Runner) Start(argv []string, out string) (Ident, error) {
+// emptied first. It is held to c.
+func (r *Runner) Start(argv []string, out string, c Confinement) (Ident, error) {
 	file, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o644)
 	if err != nil {
 		return Ident{}, fmt.Errorf("open output: %w", err)
@@ -35,7 +35,7 @@ func (r *Runner) Start(argv []string, out string) (Ident, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = file, file
-	if err := In(r.netns, cmd.Start); err != nil {
+	if err := c.start(r.netns, cmd.Start); err != nil {
 		return Ident{}, &Error{Argv: argv, Err: err}
 	}
 	// Until it is waited for, even an ended child keeps its pid.
@@ -48,6 +48,7 @@ func (r *Runner) Start(argv []string, out string) (Ident, error) {
 	}
 	_ = cmd.Process.Release() // its own pidfd: there is one in Watch
 	id := Ident{Pid: pid, Start: st.start}
+	_ = c.limit(pid) // it may have ended already
 	id.reap()
 	return id, nil
 }

@@ -68,7 +68,7 @@ func TestAHangingCommandDiesAtItsDeadlineWithItsWholeGroup(t *testing.T) {
 
 func TestStopEndsOnlyTheIdentifiedProcess(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
-	id, err := New("").Start([]string{"sleep", "1000"}, out)
+	id, err := New("").Start([]string{"sleep", "1000"}, out, Confinement{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestStopEndsOnlyTheIdentifiedProcess(t *testing.T) {
 
 func TestStopKillsWhatIgnoresSIGTERM(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
-	id, err := New("").Start([]string{"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"}, out)
+	id, err := New("").Start([]string{"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"}, out, Confinement{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestWatchTellsOnceWhenAProcessEnds(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	var ids []Ident
 	for range 3 {
-		id, err := New("").Start([]string{"sleep", "1000"}, out)
+		id, err := New("").Start([]string{"sleep", "1000"}, out, Confinement{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func TestAChildHoldsNoThreadAndIsReaped(t *testing.T) {
 	before := threads(t)
 	var ids []Ident
 	for range children {
-		id, err := New("").Start([]string{"sleep", "1000"}, filepath.Join(t.TempDir(), "out"))
+		id, err := New("").Start([]string{"sleep", "1000"}, filepath.Join(t.TempDir(), "out"), Confinement{})
 		if err != nil {
 			t.Fatal(err)
 		}

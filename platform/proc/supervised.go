@@ -66,6 +66,13 @@ func (r *Runner) StartAs(s Spec) (Ident, error) {
 	return id, nil
 }
 
+// Ours says whether the process runs as our own user.
+func (id Ident) Ours() bool {
+	var s unix.Stat_t
+	err := unix.Stat(fmt.Sprintf("/proc/%d", id.Pid), &s)
+	return err == nil && int(s.Uid) == os.Geteuid() && id.Alive()
+}
+
 // Marked lists the running processes whose environment at their start had word, KEY=value,
 // whoever their parents are by now.
 func Marked(word string) ([]Ident, error) {

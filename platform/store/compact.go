@@ -92,7 +92,9 @@ func (j *Journal) compact() error {
 		j.retryAt = 0
 		j.stats.Compactions++
 		j.stats.CompactErr = nil
-		_ = old.Close() // all that it held is in the new log
+		if old != nil {
+			_ = old.Close() // all that it held is in the new log
+		}
 		return nil
 	case renamed: // appending to the old log would be appending to nothing
 		return err
@@ -111,4 +113,31 @@ func (j *Journal) rewrite() (renamed bool, err error) {
 		return renamed, err
 	}
 	return true, j.reopen(int64(len(log)))
+}
+
+// renew begins a new log of the live data in place of one that took no more. After an
+// error the old log stays as it is, and so does what is known of it.
+func (j *Journal) renew() error {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	if errors.Is(j.broken, os.ErrClosed) {
+		return j.broken
+	}
+	old := j.file
+	if _, err := j.rewrite(); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.broken, j.retryAt = nil, 0
+	if old != nil {
+		_ = old.Close()
+	}
+	return nil
+}
+
+func (j *Journal) isBroken() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.broken != nil
 }

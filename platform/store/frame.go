@@ -73,7 +73,7 @@ func appendText[T string | []byte](b []byte, s T) []byte {
 	return append(b, s...)
 }
 
-// parseRecords reads a whole payload.
+// parseRecords reads a whole payload. With an error it gives the records before the fault.
 func parseRecords(b []byte) ([]record, error) {
 	var records []record
 	for len(b) > 0 {
@@ -89,10 +89,10 @@ func parseRecords(b []byte) ([]record, error) {
 			r.value, b, ok[2] = cutText(b)
 		case opDelete:
 		default:
-			return nil, fmt.Errorf("unknown operation %d", r.op)
+			return records, fmt.Errorf("unknown operation %d", r.op)
 		}
 		if ok != [3]bool{true, true, true} {
-			return nil, fmt.Errorf("record %d is incomplete", len(records)+1)
+			return records, fmt.Errorf("record %d is incomplete", len(records)+1)
 		}
 		r.topic, r.key = string(topic), string(key)
 		records = append(records, r)

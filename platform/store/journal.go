@@ -90,10 +90,7 @@ func OpenJournal(dir string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{
-		path: filepath.Join(dir, journalName), lock: lock, disk: theDisk,
-		next: &batch{}, live: map[string]map[string][]byte{},
-	}
+	j := newJournal(dir, lock)
 	if err := j.open(); err != nil {
 		if j.file != nil {
 			err = errors.Join(err, j.file.Close())
@@ -101,6 +98,13 @@ func OpenJournal(dir string) (*Journal, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return j, nil
+}
+
+func newJournal(dir string, lock *os.File) *Journal {
+	return &Journal{
+		path: filepath.Join(dir, journalName), lock: lock, disk: theDisk,
+		next: &batch{}, live: map[string]map[string][]byte{},
+	}
 }
 
 // takeLock locks a file of its own, since the log itself is replaced by
@@ -139,11 +143,18 @@ func (j *Journal) Load(topic string) (map[string][]byte, error) {
 // value is there. If the disk did not even take a sync, nothing tells what it
 // holds: every further change then fails until the journal is opened anew.
 func (j *Journal) Put(topic, key string, value []byte) error {
-	if size := len(topic) + len(key) + len(value); size > MaxValue {
-		return fmt.Errorf("put %s %s in journal %s: %d bytes, at most %d are allowed", topic, key, j.path, size, MaxValue)
+	if err := checkSize(topic, key, value); err != nil {
+		return fmt.Errorf("journal %s: %w", j.path, err)
 	}
 	if err := j.commit(record{opPut, topic, key, bytes.Clone(value)}); err != nil {
 		return fmt.Errorf("put %s %s in journal %s: %w", topic, key, j.path, err)
+	}
+	return nil
+}
+
+func checkSize(topic, key string, value []byte) error {
+	if size := len(topic) + len(key) + len(value); size > MaxValue {
+		return fmt.Errorf("put %s %s: %d bytes, at most %d are allowed", topic, key, size, MaxValue)
 	}
 	return nil
 }
@@ -156,13 +167,18 @@ func (j *Journal) Delete(topic, key string) error {
 	return nil
 }
 
+// putAll returns after all records are on disk, by one write.
+func (j *Journal) putAll(records []record) error { return j.commit(records...) }
+
 // commit joins the next batch. Whoever comes to the disk first writes for all
 // that joined while the disk was busy; the others find their batch done.
-func (j *Journal) commit(r record) error {
+func (j *Journal) commit(records ...record) error {
 	j.mu.Lock()
 	b := j.next
-	b.records = append(b.records, r)
-	b.payload = appendRecord(slices.Grow(b.payload, int(liveSize(r))+recordHead), r)
+	for _, r := range records {
+		b.records = append(b.records, r)
+		b.payload = appendRecord(slices.Grow(b.payload, int(liveSize(r))+recordHead), r)
+	}
 	j.mu.Unlock()
 
 	j.writing.Lock()
@@ -261,7 +277,14 @@ func (j *Journal) Close() error {
 		return nil
 	}
 	j.broken = os.ErrClosed
-	if err := errors.Join(j.file.Close(), j.lock.Close()); err != nil {
+	var err error
+	if j.file != nil {
+		err = j.file.Close()
+	}
+	if j.lock != nil {
+		err = errors.Join(err, j.lock.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("close journal %s: %w", j.path, err)
 	}
 	return nil

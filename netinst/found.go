@@ -1,0 +1,96 @@
+package netinst
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"edgespan/netinst/netstate"
+)
+
+// FoundLeases reads from a network's objects on the host what its journal would say of its
+// adapters: the number from the name of the link, the MAC from the link's mark, both and the
+// address from what dnsmasq reads. Of a link that something else makes nothing tells the number.
+// It serves a start that has lost the journal while the network runs.
+func FoundLeases(n int, have netstate.State) map[AdapterKey]Lease {
+	found := map[AdapterKey]Lease{}
+	for id, obj := range have {
+		switch obj := obj.(type) {
+		case netstate.Link:
+			if k, number, mac, ok := markedLink(n, obj); ok {
+				l := found[k]
+				if l.Number = number; l.MAC == "" {
+					l.MAC = mac
+				}
+				found[k] = l
+			}
+		case netstate.File:
+			if k, mac, ip, ok := reservation(n, id.Name, obj.Content); ok {
+				l := found[k]
+				l.MAC, l.IP = mac, ip
+				found[k] = l
+			}
+		}
+	}
+	return found
+}
+
+// markedLink reads the mark of an adapter's link, of whichever release.
+func markedLink(n int, l netstate.Link) (k AdapterKey, number int, mac string, ok bool) {
+	words := strings.Fields(l.Alias)
+	name := l.Name
+	for i, w := range words {
+		switch {
+		case w == "adapter" && i+1 < len(words) && !ok:
+			var err error
+			k, err = ParseAdapterKey(words[i+1])
+			ok = err == nil
+		case strings.HasPrefix(w, "mac="):
+			mac = strings.TrimPrefix(w, "mac=")
+		case strings.HasPrefix(w, "link="):
+			name = strings.TrimPrefix(w, "link=")
+		}
+	}
+	if !ok || !strings.HasPrefix(l.Alias, aliasPrefix) {
+		return k, 0, "", false
+	}
+	digits, is := strings.CutPrefix(name, strings.TrimSuffix(string(HostIfName(n, 0)), "0"))
+	number, err := strconv.Atoi(digits)
+	return k, number, mac, is && err == nil && number >= 1 && number <= maxAdapterNums
+}
+
+// reservation reads a file of dhcp-hosts.
+func reservation(n int, path, content string) (k AdapterKey, mac string, ip netip.Addr, ok bool) {
+	name, is := strings.CutPrefix(path, RunFolder(n)+"/conf/dhcp-hosts/")
+	at := strings.LastIndexByte(name, '-')
+	words := strings.Split(strings.TrimSpace(content), ",")
+	if !is || at < 0 || len(words) < 3 {
+		return k, "", ip, false
+	}
+	k, err := ParseAdapterKey(name[:at] + "#" + name[at+1:])
+	ip, err2 := netip.ParseAddr(words[2])
+	return k, words[0], ip, err == nil && err2 == nil
+}
+
+// Adopt takes over, before any event, what FoundLeases found, since the journal may not have
+// it: what is on the host wins. standing says that the network is on the host: where its drift is only
+// observed, what differs is drift, although nobody knows any more that it was made.
+func (m *Manager) Adopt(found map[AdapterKey]Lease, standing bool) {
+	for k, l := range found {
+		held := m.held[k]
+		if l.Number > 0 {
+			held.Number = l.Number
+		}
+		if l.IP.IsValid() {
+			held.IP = l.IP
+		}
+		if l.MAC != "" {
+			held.FixedMAC = held.FixedMAC && held.MAC == l.MAC
+			held.MAC = l.MAC
+		}
+		held.Gone = 0
+		m.held[k] = held
+	}
+	m.adopted = len(found) > 0
+	m.standing = standing && m.stood == ""
+}

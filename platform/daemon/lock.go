@@ -1,0 +1,185 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrTaken says that a daemon lives in this network namespace.
+var ErrTaken = errors.New("another daemon holds it")
+
+// lockTimeout is how long a daemon that was killed may take to be gone: the kernel frees what
+// it held some time after kill -9 has come back.
+const lockTimeout = time.Second
+
+// NamespaceLock keeps a second daemon out of a network namespace (docs/architecture.md, law 5). It
+// goes with the process, however that ends.
+type NamespaceLock struct {
+	file *os.File     // nil where there is none
+	path string       // of it
+	name net.Listener // nil where somebody else has the name
+}
+
+// LockNamespace takes the lock of the network namespace that the process is in: a file in a
+// folder that only root can write, named after the namespace, and the abstract socket that
+// releases without the file know. ErrTaken: a daemon of root's holds either.
+//
+// Any program of the namespace can take an abstract name. One that is not root's and
+// has this one is named in warnings and keeps no daemon away.
+func LockNamespace(ctx context.Context, folder, socket string) (l *NamespaceLock, warnings []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	l = &NamespaceLock{}
+	switch err := l.takeFile(ctx, folder); {
+	case errors.Is(err, ErrTaken) || errors.Is(err, context.Canceled):
+		return nil, nil, err
+	case err != nil: // the name is left to tell
+		warnings = append(warnings, "the lock of the network namespace can't be taken: "+err.Error())
+	}
+	warning, err := l.takeName(ctx, socket)
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
+	if warning != "" {
+		warnings = append(warnings, warning)
+	}
+	return l, warnings, nil
+}
+
+func (l *NamespaceLock) takeFile(ctx context.Context, folder string) error {
+	var ns, dir unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/net", &ns); err != nil {
+		return fmt.Errorf("identify the namespace: %w", err)
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Lstat(folder, &dir); err != nil {
+		return fmt.Errorf("look at %s: %w", folder, err)
+	}
+	if int(dir.Uid) != os.Geteuid() || dir.Mode&unix.S_IFMT != unix.S_IFDIR || dir.Mode&0o022 != 0 {
+		return fmt.Errorf("%s is of uid %d with mode %o: others must not be able to write there", folder, dir.Uid, dir.Mode&0o7777)
+	}
+	path := filepath.Join(folder, fmt.Sprintf("netns-%d-%d.lock", ns.Dev, ns.Ino))
+	for {
+		file, err := lockFile(path)
+		switch {
+		case err == nil:
+			l.file, l.path = file, path
+			sweepLocks(folder, path)
+			return nil
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return ctx.Err()
+			}
+			return ErrTaken
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// lockFile makes and locks a file. Whoever ends removes it, so one that was waited for may
+// have lost its name.
+func lockFile(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	mine, err := file.Stat()
+	if now, err2 := os.Lstat(path); err == nil && err2 == nil && os.SameFile(mine, now) {
+		return file, nil
+	}
+	return nil, errors.Join(unix.EWOULDBLOCK, err, file.Close())
+}
+
+// sweepLocks removes what killed daemons of other namespaces left.
+func sweepLocks(folder, mine string) {
+	left, _ := filepath.Glob(filepath.Join(folder, "netns-*.lock"))
+	for _, path := range left {
+		if path == mine {
+			continue
+		}
+		if file, err := lockFile(path); err == nil {
+			_ = os.Remove(path)
+			_ = file.Close()
+		}
+	}
+}
+
+func (l *NamespaceLock) takeName(ctx context.Context, socket string) (warning string, err error) {
+	var lc net.ListenConfig
+	for ours := false; ; {
+		l.name, err = lc.Listen(context.WithoutCancel(ctx), "unix", socket)
+		if err == nil {
+			return "", nil
+		}
+		l.name = nil
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return "", fmt.Errorf("listen on %s: %w", socket, err)
+		}
+		uid, known := holder(ctx, socket)
+		ours = ours || known
+		if known && uid != 0 && uid != os.Geteuid() {
+			return fmt.Sprintf("uid %d holds the name %s, which is a daemon's: it is ignored", uid, socket), nil
+		}
+		select {
+		case <-ctx.Done():
+			switch {
+			case errors.Is(ctx.Err(), context.Canceled):
+				return "", ctx.Err()
+			case ours || l.file == nil:
+				return "", ErrTaken
+			}
+			return "somebody who can't be identified holds the name " + socket + ", which is a daemon's: it is ignored", nil
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// holder is the user who listens on a name (SO_PEERCRED: as of its listen(2)). One that is
+// bound and does not listen, or lets nobody in, is not known.
+func holder(ctx context.Context, socket string) (uid int, known bool) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return 0, false
+	}
+	defer func() { _ = c.Close() }()
+	raw, err := c.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			uid, known = int(cred.Uid), true
+		}
+	})
+	return uid, known
+}
+
+// Close gives the lock up.
+func (l *NamespaceLock) Close() error {
+	var err error
+	if l.name != nil {
+		err = l.name.Close()
+	}
+	if l.file != nil {
+		err = errors.Join(err, os.Remove(l.path), l.file.Close())
+	}
+	return err
+}

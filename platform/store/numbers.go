@@ -1,0 +1,264 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Where Buffered finds what must never repeat, beside the boot number.
+const (
+	floorKey = "floor"   // in bootTopic
+	idTopic  = "node-id" // a second copy of the file
+	idKey    = "node"
+)
+
+// Numbers of which nothing can be written are taken at random from ranges that no written
+// one comes to: a boot number has 32 bits (it is the upper half of applySeq's epoch), a version
+// less than 2^53, which every reader of JSON keeps whole.
+const (
+	floorStep     = 1 << 32 // more than one life of a daemon can count
+	volatileFloor = 1 << 52
+	volatileBoot  = 1 << 31
+	unknownFloor  = 1 << 51 // these two are written, after all that was written is lost
+	unknownBoot   = 1 << 30
+)
+
+// mark is what must be known although the journal may not be.
+type mark struct {
+	Boot  uint64    `json:"boot"`
+	Floor uint64    `json:"floor"`
+	Lost  bool      `json:"lost"` // there are changes that the journal does not have
+	Node  uuid.UUID `json:"node"` // uuid.Nil before it is known
+}
+
+// endedBehind is no damage: what is said of it ends when the disk has everything.
+const endedBehind = "the last run ended while changes were not on the disk"
+
+const (
+	markSlot = "mark"
+	runMark  = "not-journalled"
+)
+
+func (m mark) text() []byte {
+	return fmt.Appendf(nil, `{"boot":%d,"floor":%d,"lost":%t,"node":%q}`, m.Boot, m.Floor, m.Lost, m.Node)
+}
+
+func (b *Buffered) marked() (m mark, err error) {
+	text, err := b.marks.Read(markSlot)
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	return m, err
+}
+
+// mark writes the mark: in place, as a rule, which needs no room on a full disk. Where even
+// that fails a file of the run folder says that something is lost; a reboot takes both that file and
+// all that could still answer to a lost number.
+func (b *Buffered) mark(lost bool) bool {
+	err := b.marks.Write(markSlot, mark{b.counted, b.floor, lost, b.node}.text())
+	if b.o.RunDir != "" {
+		path := filepath.Join(b.o.RunDir, runMark)
+		if lost && err != nil {
+			_ = os.WriteFile(path, nil, 0o600)
+		} else if !lost {
+			_ = os.Remove(path)
+		}
+	}
+	return err == nil
+}
+
+// count takes this start's boot number and, where numbers may be lost, a new floor.
+func (b *Buffered) count(lost string) error {
+	last, err := b.number(bootKey)
+	if err != nil && b.o.Strict {
+		return err
+	} else if err != nil {
+		lost = err.Error()
+	}
+	m, markErr := b.marked()
+	b.node = m.Node
+	if b.o.RunDir != "" {
+		if _, err := os.Lstat(filepath.Join(b.o.RunDir, runMark)); err == nil {
+			m.Lost = true
+		}
+	}
+	if m.Lost && lost == "" {
+		lost = endedBehind
+	}
+	if b.floor, err = b.number(floorKey); err != nil {
+		lost = err.Error()
+	}
+	if lost != "" && markErr != nil {
+		m.Boot, m.Floor = unknownBoot+rand.Uint64N(unknownBoot/2), unknownFloor+rand.Uint64N(1<<18)*floorStep
+	}
+	b.floor = max(b.floor, m.Floor)
+	if b.partial = lost != ""; b.partial {
+		b.note(lost)
+	}
+	b.start(max(last, m.Boot)+1, lost != "")
+	if b.o.Strict {
+		return b.behind
+	}
+	return nil
+}
+
+// start makes this start's numbers last, in whatever order leaves none to be repeated: the
+// floor before the note that it was needed goes, the boot number before anything is counted by it.
+func (b *Buffered) start(boot uint64, lost bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.counted, b.boot = boot, boot; lost {
+		b.floor += floorStep
+	}
+	marked := b.mark(b.behind != nil || lost)
+	if lost {
+		r := record{opPut, bootTopic, floorKey, strconv.AppendUint(nil, b.floor, 10)}
+		if b.journal.isBroken() {
+			b.journal.apply(r) // so that no new log is ever without it
+		}
+		b.save(r)
+	}
+	b.save(record{opPut, bootTopic, bootKey, strconv.AppendUint(nil, b.boot, 10)})
+	b.catchUp()
+	switch {
+	case b.behind == nil && lost:
+		b.mark(false)
+	case b.behind != nil && !marked: // no number of this start is anywhere
+		b.partial = true // the start before this may have had such a disk, too
+		b.boot = volatileBoot + rand.Uint64N(volatileBoot)
+		b.floor = volatileFloor + rand.Uint64N(1<<19)*floorStep
+		b.keep(record{opPut, bootTopic, floorKey, strconv.AppendUint(nil, b.floor, 10)})
+	}
+}
+
+// save is change with b.mu held.
+func (b *Buffered) save(r record) {
+	if b.behind == nil {
+		if err := b.journal.putAll([]record{r}); err != nil {
+			b.fallBehind(err)
+		}
+	}
+	if b.behind != nil {
+		b.keep(r)
+	}
+}
+
+func (b *Buffered) number(key string) (uint64, error) {
+	values, err := b.journal.Load(bootTopic)
+	if err != nil {
+		return 0, err
+	}
+	text, found := values[key]
+	if !found {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(string(text), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("the %s in the journal is no number: %w", key, err)
+	}
+	return n, nil
+}
+
+// Boot is the number of this start: one more than the last, on disk before it is given, or
+// from a range in which no other start's is where the disk takes none. It prefixes applySeq,
+// so that no status ever repeats (docs/architecture.md, laws 3 and 9).
+func (b *Buffered) Boot() uint64 { return b.boot }
+
+// Floor is a number above every one that may have been given out and not written: what
+// counts on from the journal counts from it, if it is higher.
+func (b *Buffered) Floor() uint64 {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.floor
+}
+
+// Incomplete says that the journal may lack something that it had, or was to have.
+func (b *Buffered) Incomplete() bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.partial
+}
+
+// Lost notes that something of the journal can't be used, and raises the floor.
+func (b *Buffered) Lost(what string) {
+	b.note(what)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.partial = true
+	b.floor += floorStep
+	b.mark(b.behind != nil)
+	b.save(record{opPut, bootTopic, floorKey, strconv.AppendUint(nil, b.floor, 10)})
+}
+
+// NodeID returns the id of the node. A file that can't be used is set aside: then the id is
+// the one that bound, the node's certificate, names (uuid.Nil for none), or a copy of it in the
+// journal or beside. Only a node that has none of these gets a new one.
+func (b *Buffered) NodeID(bound uuid.UUID) (uuid.UUID, error) {
+	id, err := readNodeID(b.dir)
+	if err != nil && b.o.Strict && !errors.Is(err, fs.ErrNotExist) {
+		return uuid.Nil, err
+	}
+	values, loadErr := b.Load(idTopic)
+	if loadErr != nil {
+		return uuid.Nil, loadErr
+	}
+	second, copyErr := parseNodeID(values[idKey])
+	if err != nil {
+		why := err.Error()
+		switch {
+		case bound != uuid.Nil:
+			id, why = bound, why+": the one of its certificate is taken"
+		case copyErr == nil:
+			id, why = second, why+": the journal's copy is taken"
+		case b.node != uuid.Nil:
+			id, why = b.node, why+": the copy beside the journal is taken"
+		default:
+			if id, loadErr = uuid.NewRandom(); loadErr != nil {
+				return uuid.Nil, fmt.Errorf("make node id: %w", loadErr)
+			}
+			why += ": nothing names it, a new one was made"
+		}
+		if bound != uuid.Nil || copyErr == nil || b.node != uuid.Nil || !errors.Is(err, fs.ErrNotExist) { // else it is the first start
+			b.note(why)
+		}
+		b.file(filepath.Join(b.dir, idName), []byte(id.String()+"\n"), 0o644)
+	}
+	b.mu.Lock()
+	if b.node != id {
+		b.node = id
+		b.mark(b.said)
+	}
+	b.mu.Unlock()
+	if id != second {
+		return id, b.Put(idTopic, idKey, []byte(id.String()))
+	}
+	return id, nil
+}
+
+// file replaces a file, now or once the disk takes it. What stood there is set aside.
+func (b *Buffered) file(path string, text []byte, perm os.FileMode) {
+	write := func() error {
+		if _, err := os.Lstat(path); err == nil {
+			if _, err := quarantine(path, time.Now().Unix()); err != nil {
+				return err
+			}
+		}
+		return WriteFile(path, text, perm)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := write(); err != nil {
+		b.later = append(b.later, write)
+		b.fallBehind(err)
+		b.tell(func(h *Health) { h.Unsaved = b.waiting() })
+	}
+}

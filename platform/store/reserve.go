@@ -1,0 +1,50 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// reserve is space on the disk that is kept for the time when there is no other.
+type reserve struct{ path string }
+
+const (
+	reserveName = "reserve"
+	reserveSize = 1 << 20
+)
+
+// take takes the space, unless it has it. What is left for others is several times as much:
+// who reserves the last of a disk has filled it.
+func (r reserve) take() error {
+	if s, err := os.Stat(r.path); err == nil && s.Size() >= reserveSize {
+		return nil
+	}
+	var disk unix.Statfs_t
+	if err := unix.Statfs(filepath.Dir(r.path), &disk); err != nil {
+		return err
+	}
+	if disk.Bavail*uint64(disk.Bsize) < 4*reserveSize { // the kernel gives no negative size
+		return unix.ENOSPC
+	}
+	f, err := os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	err = unix.Fallocate(int(f.Fd()), 0, 0, reserveSize)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		err = nil // such a disk reserves nothing
+	}
+	if err != nil {
+		_ = f.Truncate(0)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// give gives it up, and says whether there was any.
+func (r reserve) give() bool {
+	s, err := os.Stat(r.path)
+	return err == nil && s.Size() > 0 && os.Truncate(r.path, 0) == nil
+}

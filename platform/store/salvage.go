@@ -1,0 +1,150 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// quarantineInfix stands between the name of a damaged file and the time at which it was
+// set aside.
+const quarantineInfix = ".corrupt-"
+
+// maxQuarantined is how many damaged files of one name are kept: the oldest, which is the
+// nearest to what was lost, and the newest ones.
+const maxQuarantined = 4
+
+// salvage reads every whole frame of a log, whatever stands between them, and counts the
+// gaps. A header that differs is a gap, too. Of a frame whose records are of a form that
+// this release does not know, those before the unknown one are taken.
+func salvage(log []byte) (records []record, gaps int) {
+	at := headerSize
+	if _, err := scanHeader(log); err != nil {
+		gaps++
+		at = 0
+	}
+	for at < len(log) {
+		payload, ok := cutFrame(log, at)
+		if !ok {
+			next := nextFrame(log, at+1)
+			if next < 0 {
+				return records, gaps + 1
+			}
+			if at > 0 || gaps == 0 { // that of the header is counted
+				gaps++
+			}
+			at = next
+			continue
+		}
+		whole, fault := parseRecords(payload)
+		if fault != nil {
+			gaps++
+		}
+		records = append(records, whole...)
+		at += frameHead + len(payload)
+	}
+	return records, gaps
+}
+
+// nextFrame is where the next whole frame begins, -1 for nowhere.
+func nextFrame(log []byte, from int) int {
+	for at := from; at < len(log); at++ {
+		next := bytes.Index(log[at:], []byte(frameMagic))
+		if next < 0 {
+			return -1
+		}
+		at += next
+		if _, ok := cutFrame(log, at); ok {
+			return at
+		}
+	}
+	return -1
+}
+
+// quarantine gives a damaged file a second name beside it, which it keeps when the file is
+// replaced, and returns that name. The file itself stays until then, so that a power cut in
+// between leaves what was there.
+func quarantine(path string, unix int64) (string, error) {
+	name := fmt.Sprintf("%s%s%d", path, quarantineInfix, unix)
+	if err := os.Link(path, name); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("set %s aside: %w", path, err)
+	}
+	pruneQuarantine(path)
+	return name, nil
+}
+
+// CopyAside copies both files of a slot to names beside them, as far as the disk lets it. They are
+// overwritten in place, so that a second name alone would keep nothing.
+func CopyAside(slot string) {
+	for i := range 2 {
+		path := fmt.Sprintf("%s.%d", slot, i)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		last := ""
+		if names := Quarantined(path); len(names) > 0 {
+			last = names[len(names)-1]
+		}
+		if kept, err := os.ReadFile(last); err == nil && bytes.Equal(kept, text) {
+			continue // by the start before
+		}
+		_ = WriteFile(fmt.Sprintf("%s%s%d", path, quarantineInfix, time.Now().Unix()), text, 0o600)
+		pruneQuarantine(path)
+	}
+}
+
+// pruneQuarantine bounds what damaged files take of the disk.
+func pruneQuarantine(path string) {
+	names := Quarantined(path)
+	for ; len(names) > maxQuarantined; names = slices.Delete(names, 1, 2) {
+		_ = os.Remove(names[1]) // one more or less
+	}
+}
+
+// Quarantined are the copies of a damaged file that were set aside, the oldest first.
+func Quarantined(path string) []string {
+	entries, _ := os.ReadDir(filepath.Dir(path))
+	when := map[string]int64{}
+	var names []string
+	for _, e := range entries {
+		digits, is := strings.CutPrefix(e.Name(), filepath.Base(path)+quarantineInfix)
+		if n, err := strconv.ParseInt(digits, 10, 64); is && err == nil {
+			name := filepath.Join(filepath.Dir(path), e.Name())
+			names, when[name] = append(names, name), n
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(when[a], when[b]) })
+	return names
+}
+
+// takeAnyLock locks the journal's lock file or, where the disk takes no new file, the folder
+// itself. A folder that can't even be opened holds nothing that two could spoil.
+func takeAnyLock(dir string) (*os.File, error) {
+	lock, err := takeLock(filepath.Join(dir, lockName))
+	if err == nil || errors.Is(err, ErrLocked) {
+		return lock, err
+	}
+	folder, openErr := os.Open(dir)
+	if openErr != nil {
+		return nil, nil
+	}
+	if flock := unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(flock, unix.EWOULDBLOCK) {
+		return nil, errors.Join(fmt.Errorf("lock journal folder %s: %w", dir, ErrLocked), folder.Close())
+	}
+	return folder, nil
+}
+
+// noRoom says whether an error is that of a full disk or quota, which passes.
+func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
