@@ -3,6 +3,8 @@ package pubsub
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // ErrNotRetained is the answer to Resend of a key that has no value.
@@ -64,8 +66,11 @@ func (p *Publisher[V]) Take(scope, key string) {
 // included, and returns the refs of all keys there by key.
 func (p *Publisher[V]) TakeAll(scope string) []Ref {
 	var taken []Ref
-	for _, e := range p.topic.All() {
-		if r := (Ref{e.Scope, e.Key}); e.Scope == scope && p.topic.pass(r, p.owner) {
+	p.topic.mu.RLock()
+	keys := slices.Sorted(maps.Keys(p.topic.retained[scope]))
+	p.topic.mu.RUnlock()
+	for _, key := range keys {
+		if r := (Ref{scope, key}); p.topic.pass(r, p.owner) {
 			taken = append(taken, r)
 		}
 	}

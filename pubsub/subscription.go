@@ -9,14 +9,21 @@ import (
 // Selector picks the keys of a subscription: those of one scope or of all, and
 // of them those that Match accepts. A nil Match accepts every key. Match is
 // called under the topic's lock: it is pure, quick, and leaves topics alone.
+//
+// Every change asks each Match of its scope, and each of all scopes. Where there is a
+// subscription for each network or app, Key picks one key of a scope, and Stem the keys of
+// all scopes that have it before their "#", for what nobody else is asked (WithStems).
 type Selector struct {
 	Scope     string
 	AllScopes bool
 	Match     func(scope, key string) bool
+	Key       string
+	Stem      string
 }
 
 func (s Selector) picks(r Ref) bool {
-	return (s.AllScopes || s.Scope == r.Scope) && (s.Match == nil || s.Match(r.Scope, r.Key))
+	return (s.AllScopes || s.Stem != "" || s.Scope == r.Scope) && (s.Key == "" || s.Key == r.Key) &&
+		(s.Stem == "" || s.Stem == stem(r.Key)) && (s.Match == nil || s.Match(r.Scope, r.Key))
 }
 
 // The states of a subscription's signal. Between two Drains it goes from quiet
@@ -68,26 +75,63 @@ func (t *Topic[V]) Subscribe(sel Selector, wake func()) *Subscription[V] {
 func (t *Topic[V]) attach(s *Subscription[V]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	replay := map[Ref]V{}
-	for scope, keys := range t.retained {
-		if !s.sel.AllScopes && s.sel.Scope != scope {
-			continue
-		}
-		for key, v := range keys {
-			if r := (Ref{scope, key}); s.sel.picks(r) {
-				replay[r] = v.value
-			}
-		}
-	}
+	replay := t.picked(s.sel)
 	for _, r := range sortedRefs(replay) {
 		s.note(r, none[V](), some(replay[r]), false)
 	}
 	s.push(&entry[V]{mark: true})
 	s.signal.Store(signalDue)
-	if s.sel.AllScopes {
-		t.global = append(t.global, s)
-	} else {
-		t.scoped[s.sel.Scope] = append(t.scoped[s.sel.Scope], s)
+	t.readers(s.sel, func(readers []*Subscription[V]) []*Subscription[V] { return append(readers, s) })
+}
+
+// picked are the values that a selector picks.
+func (t *Topic[V]) picked(sel Selector) map[Ref]V {
+	found := map[Ref]V{}
+	of := func(scope, key string, v slot[V]) {
+		if r := (Ref{scope, key}); sel.picks(r) {
+			found[r] = v.value
+		}
+	}
+	switch {
+	case sel.Stem != "" && t.stems != nil:
+		for r := range t.stems[sel.Stem] {
+			of(r.Scope, r.Key, t.retained[r.Scope][r.Key])
+		}
+	case sel.AllScopes || sel.Stem != "":
+		for scope, keys := range t.retained {
+			for key, v := range keys {
+				of(scope, key, v)
+			}
+		}
+	case sel.Key != "":
+		if v, is := t.retained[sel.Scope][sel.Key]; is {
+			of(sel.Scope, sel.Key, v)
+		}
+	default:
+		for key, v := range t.retained[sel.Scope] {
+			of(sel.Scope, key, v)
+		}
+	}
+	return found
+}
+
+// readers changes the list that a selector's subscription stands in.
+func (t *Topic[V]) readers(sel Selector, change func([]*Subscription[V]) []*Subscription[V]) {
+	switch {
+	case sel.Stem != "":
+		changeList(t.stemmed, sel.Stem, change)
+	case sel.AllScopes:
+		t.global = change(t.global)
+	case sel.Key != "":
+		changeList(t.keyed, Ref{sel.Scope, sel.Key}, change)
+	default:
+		changeList(t.scoped, sel.Scope, change)
+	}
+}
+
+func changeList[K comparable, V any](lists map[K][]*Subscription[V], k K, change func([]*Subscription[V]) []*Subscription[V]) {
+	if lists[k] = change(lists[k]); len(lists[k]) == 0 {
+		delete(lists, k)
 	}
 }
 
@@ -125,17 +169,9 @@ func (s *Subscription[V]) Close() {
 func (t *Topic[V]) detach(s *Subscription[V]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	is := func(other *Subscription[V]) bool { return other == s }
-	if s.sel.AllScopes {
-		t.global = slices.DeleteFunc(t.global, is)
-		return
-	}
-	rest := slices.DeleteFunc(t.scoped[s.sel.Scope], is)
-	if len(rest) == 0 {
-		delete(t.scoped, s.sel.Scope)
-		return
-	}
-	t.scoped[s.sel.Scope] = rest
+	t.readers(s.sel, func(readers []*Subscription[V]) []*Subscription[V] {
+		return slices.DeleteFunc(readers, func(other *Subscription[V]) bool { return other == s })
+	})
 }
 
 // note folds one step of a key into the view and answers whether the reader

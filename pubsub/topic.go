@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -21,7 +22,10 @@ type Topic[V any] struct {
 	mu       sync.RWMutex
 	retained map[string]map[string]slot[V] // by scope, key
 	scoped   map[string][]*Subscription[V] // readers of one scope
+	keyed    map[Ref][]*Subscription[V]    // readers of one key
+	stemmed  map[string][]*Subscription[V] // readers of one stem in all scopes
 	global   []*Subscription[V]            // readers of all scopes
+	stems    map[string]map[Ref]bool       // the retained refs by stem; nil without WithStems
 }
 
 // slot is one retained value; an empty owner means that nobody claimed it yet.
@@ -52,6 +56,18 @@ func WithJournal[V any](j Journal, encode func(V) ([]byte, error), decode func([
 	return func(t *Topic[V]) { t.journal, t.encode, t.decode = j, encode, decode }
 }
 
+// WithStems has the topic find its values by the stem of their keys, what is before "#",
+// so that who reads one stem costs nothing for the others.
+func WithStems[V any]() Option[V] {
+	return func(t *Topic[V]) { t.stems = map[string]map[Ref]bool{} }
+}
+
+// stem is what is before "#" in a key.
+func stem(key string) string {
+	s, _, _ := strings.Cut(key, "#")
+	return s
+}
+
 // NewTopic returns an empty topic. The name is that of the table in docs/protocol.md;
 // it names the topic in errors and in the journal.
 func NewTopic[V any](name string, opts ...Option[V]) *Topic[V] {
@@ -59,6 +75,8 @@ func NewTopic[V any](name string, opts ...Option[V]) *Topic[V] {
 		name:     name,
 		retained: map[string]map[string]slot[V]{},
 		scoped:   map[string][]*Subscription[V]{},
+		keyed:    map[Ref][]*Subscription[V]{},
+		stemmed:  map[string][]*Subscription[V]{},
 	}
 	for _, o := range opts {
 		o(t)
@@ -104,6 +122,26 @@ func (t *Topic[V]) All() []Entry[V] {
 	return entries
 }
 
+// OfStem returns the retained values of one stem in all scopes, by scope and then by key. The
+// topic needs WithStems.
+func (t *Topic[V]) OfStem(name string) []Entry[V] {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	var entries []Entry[V]
+	for _, r := range slices.SortedFunc(maps.Keys(t.stems[name]), compareRefs) {
+		s, _ := t.slot(r)
+		entries = append(entries, Entry[V]{Scope: r.Scope, Key: r.Key, Owner: s.owner, Value: s.value})
+	}
+	return entries
+}
+
+// Len is the number of retained values of one scope.
+func (t *Topic[V]) Len(scope string) int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.retained[scope])
+}
+
 // The functions below are called with t.mu held.
 
 func (t *Topic[V]) slot(r Ref) (slot[V], bool) {
@@ -118,6 +156,14 @@ func (t *Topic[V]) set(r Ref, s slot[V]) {
 		t.retained[r.Scope] = keys
 	}
 	keys[r.Key] = s
+	if t.stems != nil {
+		of := t.stems[stem(r.Key)]
+		if of == nil {
+			of = map[Ref]bool{}
+			t.stems[stem(r.Key)] = of
+		}
+		of[r] = true
+	}
 }
 
 func (t *Topic[V]) unset(r Ref) {
@@ -125,12 +171,17 @@ func (t *Topic[V]) unset(r Ref) {
 	if len(t.retained[r.Scope]) == 0 {
 		delete(t.retained, r.Scope) // scopes are uuids: they come and go for ever
 	}
+	if of := t.stems[stem(r.Key)]; of != nil {
+		if delete(of, r); len(of) == 0 {
+			delete(t.stems, stem(r.Key))
+		}
+	}
 }
 
 // tell notes a step from one value to the next with every reader of the ref
 // and appends those that must be woken to due.
 func (t *Topic[V]) tell(due []*Subscription[V], r Ref, from, to maybe[V], resent bool) []*Subscription[V] {
-	for _, readers := range [2][]*Subscription[V]{t.scoped[r.Scope], t.global} {
+	for _, readers := range [...][]*Subscription[V]{t.scoped[r.Scope], t.keyed[r], t.stemmed[stem(r.Key)], t.global} {
 		for _, s := range readers {
 			if s.sel.picks(r) && s.note(r, from, to, resent) {
 				if due == nil {
