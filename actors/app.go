@@ -1,7 +1,8 @@
 package actors
 
 import (
-	"strings"
+	"errors"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/google/uuid"
@@ -25,12 +26,15 @@ type app struct {
 	statuses *pubsub.Subscription[netinst.AppAdapterStatus]
 	heeded   map[uuid.UUID]bool                                    // of networks
 	networks []*pubsub.Subscription[netinst.NetworkInstanceStatus] // one for each that the app names or named
-	wanted   *pubsub.Subscription[netinst.NetworkInstanceConfig]   // of the networks that config names; nil before one was seen
+	wanted   []*pubsub.Subscription[netinst.NetworkInstanceConfig] // one for each that config names
 
 	adapterPub *pubsub.Publisher[netinst.AppAdapterConfig]
 	statusPub  *pubsub.Publisher[appnet.AppNetworkStatus]
 	recordPub  *pubsub.Publisher[appnet.JournalRecord]
 	takenUp    *pubsub.Publisher[uint64]
+	ready      bool               // what was published before it began is taken in
+	named      []uuid.UUID        // the networks that the config names
+	upOn       map[uuid.UUID]bool // where tellTakenUp said so
 	timers     timers
 }
 
@@ -53,8 +57,8 @@ func (a *app) started(c actor.Context) {
 	t := a.d.topics
 	record, _ := t.AppRecords.Get("", a.key)
 	var left []appnet.PublishedConfig
-	for _, e := range t.AdapterConfig.All() {
-		if scope, err := uuid.Parse(e.Scope); err == nil && e.Value.AppUUID == a.id {
+	for _, e := range t.AdapterConfig.OfStem(a.key) {
+		if scope, err := uuid.Parse(e.Scope); err == nil {
 			left = append(left, appnet.PublishedConfig{Scope: scope, Config: e.Value})
 		}
 	}
@@ -66,17 +70,16 @@ func (a *app) started(c actor.Context) {
 	a.takenUp = t.AppTakenUp.Publisher(name)
 
 	wake := poker(c)
-	a.config = t.AppConfig.Subscribe(pubsub.Selector{Match: func(_, k string) bool { return k == a.key }}, wake)
-	a.heeded = map[uuid.UUID]bool{}
+	a.config = t.AppConfig.Subscribe(pubsub.Selector{Key: a.key}, wake)
+	a.heeded, a.upOn = map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
 	for _, p := range left {
 		a.heed(c, p.Scope)
 	}
-	a.statuses = t.AdapterStatus.Subscribe(pubsub.Selector{
-		AllScopes: true, Match: func(_, k string) bool { return strings.HasPrefix(k, a.key+"#") },
-	}, wake)
+	a.statuses = t.AdapterStatus.Subscribe(pubsub.Selector{Stem: a.key}, wake)
 	a.drain(c)
 	a.step(c, appnet.Synchronized{})
-	must(a.takenUp.Publish("", a.key, a.d.boot))
+	a.ready = true
+	a.tellTakenUp()
 }
 
 func (a *app) stop() {
@@ -89,9 +92,14 @@ func (a *app) stop() {
 		n.Close()
 	}
 	a.statuses.Close()
-	if a.wanted != nil {
-		a.wanted.Close()
+	a.unfollow()
+}
+
+func (a *app) unfollow() {
+	for _, w := range a.wanted {
+		w.Close()
 	}
+	a.wanted = nil
 }
 
 func (a *app) drain(c actor.Context) {
@@ -118,17 +126,17 @@ func (a *app) drain(c actor.Context) {
 		case pubsub.Created, pubsub.Modified:
 			a.follow(c, ch.New)
 			a.step(c, appnet.ConfigChanged{Config: ch.New})
+			a.tellTakenUp()
 		}
 	}
-	if a.wanted == nil {
-		return
-	}
-	for _, ch := range a.wanted.Drain() {
-		switch ch.Kind {
-		case pubsub.Deleted:
-			a.tellWanted(c, ch.Old.UUID)
-		case pubsub.Created:
-			a.tellWanted(c, ch.New.UUID)
+	for _, w := range a.wanted {
+		for _, ch := range w.Drain() {
+			switch ch.Kind {
+			case pubsub.Deleted:
+				a.tellWanted(c, ch.Old.UUID)
+			case pubsub.Created:
+				a.tellWanted(c, ch.New.UUID)
+			}
 		}
 	}
 }
@@ -154,7 +162,7 @@ func (a *app) heed(c actor.Context, ni uuid.UUID) {
 	}
 	a.heeded[ni] = true
 	key := ni.String()
-	n := a.d.topics.NetworkStatus.Subscribe(pubsub.Selector{Match: func(_, k string) bool { return k == key }}, poker(c))
+	n := a.d.topics.NetworkStatus.Subscribe(pubsub.Selector{Key: key}, poker(c))
 	a.networks = append(a.networks, n)
 	a.drainNetwork(c, n)
 }
@@ -162,17 +170,27 @@ func (a *app) heed(c actor.Context, ni uuid.UUID) {
 // follow subscribes to the configs of the networks that an app names, and of no other:
 // that would wake every app for each of them.
 func (a *app) follow(c actor.Context, config appnet.AppNetworkConfig) {
-	named := map[string]bool{}
+	a.unfollow()
+	a.named = nil
 	for _, u := range config.Adapters {
-		named[u.NetworkInstance.String()] = true
-	}
-	if a.wanted != nil {
-		a.wanted.Close()
-	}
-	a.wanted = a.d.topics.NetworkConfig.Subscribe(pubsub.Selector{Match: func(_, k string) bool { return named[k] }}, poker(c))
-	for _, u := range config.Adapters {
+		if !slices.Contains(a.named, u.NetworkInstance) {
+			a.named = append(a.named, u.NetworkInstance)
+			own := pubsub.Selector{Key: u.NetworkInstance.String()}
+			a.wanted = append(a.wanted, a.d.topics.NetworkConfig.Subscribe(own, poker(c)))
+		}
 		a.heed(c, u.NetworkInstance)
 		a.tellWanted(c, u.NetworkInstance)
+	}
+}
+
+// tellTakenUp says on each network that the app names that its config there is published.
+func (a *app) tellTakenUp() {
+	if !a.ready {
+		return
+	}
+	for _, u := range a.named {
+		must(a.takenUp.Publish(u.String(), a.key, a.d.boot))
+		a.upOn[u] = true
 	}
 }
 
@@ -208,7 +226,9 @@ func (a *app) do(c actor.Context, eff appnet.Effect) {
 	case appnet.ResendAfter:
 		a.timers.after(c, jitter(e.After), func() any { return appnet.ResendDue{Key: e.Key, Token: e.Token} })
 	case appnet.Done:
-		err = a.takenUp.Unpublish("", a.key)
+		for ni := range a.upOn {
+			err = errors.Join(err, a.takenUp.Unpublish(ni.String(), a.key))
+		}
 		c.Send(c.Parent(), appEnded{a.id})
 		c.Stop(c.Self())
 	}

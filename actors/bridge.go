@@ -46,6 +46,7 @@ type bridge struct {
 	host     *pubsub.Subscription[HostChange] // of the network's number
 	world    *pubsub.Subscription[HostChange] // of every network
 	takenUp  *pubsub.Subscription[uint64]
+	apps     *pubsub.Subscription[[]string]
 
 	networkPub *pubsub.Publisher[netinst.NetworkInstanceStatus]
 	adapterPub *pubsub.Publisher[netinst.AppAdapterStatus]
@@ -122,13 +123,14 @@ func (b *bridge) started(c actor.Context) {
 	b.troublePub = t.Trouble.Publisher(name)
 
 	wake := poker(c)
-	own := pubsub.Selector{Match: func(_, k string) bool { return k == b.key }}
+	own := pubsub.Selector{Key: b.key}
 	b.source = t.Source.Subscribe(pubsub.Selector{}, wake)
 	b.config = t.NetworkConfig.Subscribe(own, wake)
 	b.adapters = t.AdapterConfig.Subscribe(pubsub.Selector{Scope: b.key}, wake)
 	b.ports = t.PortStatus.Subscribe(pubsub.Selector{}, wake)
 	b.overlap = t.SubnetOverlap.Subscribe(own, wake)
-	b.takenUp = t.AppTakenUp.Subscribe(pubsub.Selector{}, wake)
+	b.takenUp = t.AppTakenUp.Subscribe(pubsub.Selector{Scope: b.key}, wake)
+	b.apps = t.NetworkApps.Subscribe(own, wake)
 	b.host = t.HostChanged.Subscribe(pubsub.Selector{Scope: strconv.Itoa(number)}, wake)
 	b.world = t.HostChanged.Subscribe(pubsub.Selector{}, wake)
 	b.drain(c)
@@ -166,6 +168,7 @@ func (b *bridge) stop() {
 	b.host.Close()
 	b.world.Close()
 	b.takenUp.Close()
+	b.apps.Close()
 }
 
 // drain gives what the topics have to the manager. The source is read first and
@@ -202,6 +205,7 @@ func (b *bridge) drain(c actor.Context) {
 	if known {
 		b.known = true
 		b.takenUp.Close()
+		b.apps.Close()
 		b.step(c, netinst.AdaptersKnown{})
 	}
 	b.drainHost(c)
@@ -257,15 +261,15 @@ func (b *bridge) hostChanged(c actor.Context, ch pubsub.Change[HostChange]) {
 // adapters are drained, so that these are drained after it is true.
 func (b *bridge) adaptersKnown() bool {
 	b.takenUp.Drain()
+	b.apps.Drain()
 	t := b.d.topics
 	if s, ok := t.Source.Get("", "node"); b.known || !ok || !s.Valid {
 		return false
 	}
-	for id, a := range t.AppConfig.List("") {
-		for _, u := range a.Adapters {
-			if _, up := t.AppTakenUp.Get("", id); u.NetworkInstance == b.id && !up {
-				return false
-			}
+	apps, _ := t.NetworkApps.Get("", b.key)
+	for _, id := range apps {
+		if _, up := t.AppTakenUp.Get(b.key, id); !up {
+			return false
 		}
 	}
 	return true

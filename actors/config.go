@@ -34,15 +34,16 @@ type configHost struct {
 	settled bool // all of the last one was answered
 	fault   string
 
-	networks *pubsub.Publisher[netinst.NetworkInstanceConfig]
-	apps     *pubsub.Publisher[appnet.AppNetworkConfig]
-	ports    *pubsub.Publisher[netinst.PortConfig]
-	tasks    *pubsub.Publisher[TaskConfig]
-	sys      *pubsub.Publisher[nodeconf.SysParams]
-	source   *pubsub.Publisher[Source]
-	states   *pubsub.Subscription[netinst.PortStatus]
-	swept    *pubsub.Subscription[uint64]
-	reporter reporter
+	networks    *pubsub.Publisher[netinst.NetworkInstanceConfig]
+	apps        *pubsub.Publisher[appnet.AppNetworkConfig]
+	ports       *pubsub.Publisher[netinst.PortConfig]
+	networkApps *pubsub.Publisher[[]string]
+	tasks       *pubsub.Publisher[TaskConfig]
+	sys         *pubsub.Publisher[nodeconf.SysParams]
+	source      *pubsub.Publisher[Source]
+	states      *pubsub.Subscription[netinst.PortStatus]
+	swept       *pubsub.Subscription[uint64]
+	reporter    reporter
 }
 
 // configProps are those of the config actor: the agent, which also answers the router's
@@ -63,6 +64,7 @@ func (d *deps) configProps() *actor.Props {
 func (h *configHost) Start(wake func()) {
 	t := h.d.topics
 	h.networks, h.apps, h.ports = t.NetworkConfig.Publisher(ownerConfig), t.AppConfig.Publisher(ownerConfig), t.PortConfig.Publisher(ownerConfig)
+	h.networkApps = t.NetworkApps.Publisher(ownerConfig)
 	h.tasks = t.TaskConfig.Publisher(ownerConfig)
 	h.sys, h.source = t.SysParams.Publisher(ownerConfig), t.Source.Publisher(ownerConfig)
 	h.record, _ = t.NodeRecord.Get("", "node")
@@ -107,6 +109,7 @@ func (h *configHost) Publish(p agent.Publication) {
 		p.Generation = h.record.Ports[label].Generation
 		must(h.ports.Publish("", label, p))
 	}
+	h.publishApps(cfg.Apps) // before the networks, which wait for what it names
 	for id, n := range cfg.Networks {
 		n.Generation = h.record.Networks[id.String()].Generation
 		must(h.networks.Publish("", id.String(), n))
@@ -135,13 +138,14 @@ func (h *configHost) withdraw(cfg nodeconf.Config, tasks map[string]TaskConfig) 
 			must(h.tasks.Unpublish("", id))
 		}
 	}
+	apps, networks := keysOf(cfg.Apps), keysOf(cfg.Networks)
 	for id := range t.AppConfig.List("") {
-		if !hasKey(cfg.Apps, id) {
+		if !apps[id] {
 			must(h.apps.Unpublish("", id))
 		}
 	}
 	for id := range t.NetworkConfig.List("") {
-		if !hasKey(cfg.Networks, id) {
+		if !networks[id] {
 			must(h.networks.Unpublish("", id))
 		}
 	}
@@ -270,16 +274,36 @@ func versions[K comparable, V any](old map[string]ObjectVersion, objects map[K]V
 	return vs
 }
 
-func hasKey[K interface {
-	comparable
-	String() string
-}, V any](m map[K]V, key string) bool {
+// keysOf are the keys of a config's map as topics have them.
+func keysOf[V any](m map[uuid.UUID]V) map[string]bool {
+	keys := make(map[string]bool, len(m))
 	for k := range m {
-		if k.String() == key {
-			return true
+		keys[k.String()] = true
+	}
+	return keys
+}
+
+// publishApps tells each network whose adapters it has to wait for.
+func (h *configHost) publishApps(apps map[uuid.UUID]appnet.AppNetworkConfig) {
+	on := map[string][]string{}
+	for id, a := range apps {
+		seen := map[uuid.UUID]bool{}
+		for _, u := range a.Adapters {
+			if !seen[u.NetworkInstance] {
+				seen[u.NetworkInstance] = true
+				on[u.NetworkInstance.String()] = append(on[u.NetworkInstance.String()], id.String())
+			}
 		}
 	}
-	return false
+	for ni := range h.d.topics.NetworkApps.List("") {
+		if on[ni] == nil {
+			must(h.networkApps.Unpublish("", ni))
+		}
+	}
+	for ni, ids := range on {
+		slices.Sort(ids)
+		must(h.networkApps.Publish("", ni, ids))
+	}
 }
 
 // must turns an error of a topic into a crash: a journal that can't be written,

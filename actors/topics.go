@@ -106,7 +106,8 @@ type Topics struct {
 	AdapterStatus *pubsub.Topic[netinst.AppAdapterStatus]      // scope NI uuid, key app#index; owner the bridge manager
 	NetworkStatus *pubsub.Topic[netinst.NetworkInstanceStatus] // key NI uuid; owner the bridge manager
 	AppStatus     *pubsub.Topic[appnet.AppNetworkStatus]       // key app uuid; owner the app network
-	AppTakenUp    *pubsub.Topic[uint64]                        // key app uuid; owner the app network; the boot in which its first configs were published
+	AppTakenUp    *pubsub.Topic[uint64]                        // scope NI uuid, key app uuid; owner the app network; the boot in which its first configs were published
+	NetworkApps   *pubsub.Topic[[]string]                      // key NI uuid; owner config; the uuids of the apps that have an adapter there
 	PortStatus    *pubsub.Topic[netinst.PortStatus]            // key label; owner monitor
 	SubnetOverlap *pubsub.Topic[netinst.SubnetOverlap]         // key NI uuid; owner monitor; says which subnet it compared
 	Forwarding    *pubsub.Topic[netstate.Forwarding]           // key "node"; owner monitor
@@ -136,10 +137,11 @@ func NewTopics(j pubsub.Journal, s Storage) (*Topics, error) {
 		PortConfig:    pubsub.NewTopic[netinst.PortConfig]("port-config"),
 		SysParams:     pubsub.NewTopic[nodeconf.SysParams]("sys-params"),
 		Source:        pubsub.NewTopic[Source]("config-source"),
-		AdapterConfig: pubsub.NewTopic[netinst.AppAdapterConfig]("app-adapter-config"),
-		AdapterStatus: pubsub.NewTopic[netinst.AppAdapterStatus]("app-adapter-status"),
+		AdapterConfig: pubsub.NewTopic("app-adapter-config", pubsub.WithStems[netinst.AppAdapterConfig]()),
+		AdapterStatus: pubsub.NewTopic("app-adapter-status", pubsub.WithStems[netinst.AppAdapterStatus]()),
 		NetworkStatus: pubsub.NewTopic[netinst.NetworkInstanceStatus]("network-instance-status"),
 		AppStatus:     pubsub.NewTopic[appnet.AppNetworkStatus]("app-network-status"),
+		NetworkApps:   pubsub.NewTopic[[]string]("network-apps"),
 		AppTakenUp:    pubsub.NewTopic[uint64]("app-taken-up"),
 		PortStatus:    pubsub.NewTopic[netinst.PortStatus]("port-status"),
 		SubnetOverlap: pubsub.NewTopic[netinst.SubnetOverlap]("subnet-overlap"),
