@@ -143,7 +143,7 @@ func TestDesiredGolden(t *testing.T) {
 	}
 	t.Run("host", func(t *testing.T) {
 		golden(t, "host", HostState([]HostNetwork{
-			{Number: 10, Subnet: prefix("10.2.0.0/16"), Ports: []HostPort{{IfName: "eth1"}, {IfName: "eth0", Opened: true, Beside: []string{"lan0"}}}},
+			{Number: 10, Subnet: prefix("10.2.0.0/16"), Gateway: ip("10.2.0.1"), Ports: []HostPort{{IfName: "eth1"}, {IfName: "eth0", Opened: true, Beside: []string{"lan0"}}}},
 			{Number: 1, Subnet: prefix("10.1.0.0/24"), Ports: []HostPort{{IfName: "eth0", Opened: true, Beside: []string{"lan0"}}}},
 		}).String())
 	})

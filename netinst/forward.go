@@ -84,3 +84,16 @@ func beside(f netstate.Forwarding) []string {
 	}
 	return out[:min(len(out), mostBeside)]
 }
+
+// arpGuard keeps the gateways of networks from the neighbours of every other link.
+func arpGuard(ns []HostNetwork) netstate.ARPGuard {
+	var g netstate.ARPGuard
+	for _, n := range ns {
+		if n.Gateway.IsValid() {
+			g.Addresses, g.Links = append(g.Addresses, n.Gateway.String()), append(g.Links, string(BridgeName(n.Number)))
+		}
+	}
+	slices.Sort(g.Addresses)
+	slices.Sort(g.Links)
+	return g
+}

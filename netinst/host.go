@@ -14,6 +14,8 @@ type HostNetwork struct {
 	Number int
 	Subnet netip.Prefix
 	Ports  []HostPort // that it may use
+	// Gateway is the address of its bridge; invalid without one.
+	Gateway netip.Addr
 }
 
 // HostState is the ground that belongs to no network: the root chains with their
@@ -46,6 +48,9 @@ func HostState(ns []HostNetwork) netstate.State {
 	const toBase = "-j " + BaseChain
 	opens, closes := forwarding(ns)
 	s.Add(opens...)
+	if g := arpGuard(ns); len(g.Addresses) > 0 {
+		s.Add(g)
+	}
 	s.Add(
 		root(tableFilter, RootForward, "FORWARD", append([]string{toBase}, closes...)...),
 		root(tableFilter, RootInput, "INPUT", toBase),

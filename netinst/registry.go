@@ -237,9 +237,10 @@ func (r *Registry) wanted(c NetworkInstanceConfig) []RegistryEffect {
 	}
 	m.wanted = true
 	had := hostPorts(m.config, r.forward.Ports, r.forward.Forwarding)
+	gateway := m.config.IPv4.Gateway
 	m.config = c
 	has := hostPorts(c, r.forward.Ports, r.forward.Forwarding)
-	r.dirty = r.dirty || m.subnet != c.IPv4.Subnet || m.number == 0 || !reflect.DeepEqual(had, has)
+	r.dirty = r.dirty || m.subnet != c.IPv4.Subnet || m.number == 0 || gateway != c.IPv4.Gateway || !reflect.DeepEqual(had, has)
 	m.subnet = c.IPv4.Subnet
 	if !r.found {
 		return nil

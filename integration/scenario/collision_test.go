@@ -66,6 +66,9 @@ func TestAClashWithdrawsANetworkUntilItEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	w.noAnswerByARP("10.1.0.1") // also while the address is the node's
+	w.in("a", "ping", "-c", "1", "-W", "2", "10.1.0.1")
+
 	// A host of the LAN, which the node has not met yet, and the LAN's router on it.
 	w.in("isp", "ip", "addr", "add", "10.1.0.9/24", "dev", "node0")
 	neighbour, err := w.PingLoop("node", netip.MustParseAddr("10.1.0.9"), 20*time.Millisecond)

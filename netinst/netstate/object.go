@@ -21,6 +21,7 @@ const (
 	KindPort    Kind = "port"
 	KindRoute   Kind = "route"
 	KindRule    Kind = "rule"
+	KindARP     Kind = "arp"
 	KindProcess Kind = "process"
 )
 

@@ -82,6 +82,11 @@ func (h *Host) doItem(ctx context.Context, o netstate.Owner, verb netstate.Verb,
 			return h.forwardOwn(o, verb, obj)
 		}
 		return pick(verb, func() error { return h.sys.put(obj) }, func() error { return h.closeForwarding(ctx, obj) })
+	case netstate.ARPGuard:
+		if o.Number > 0 {
+			return fmt.Errorf("%s is not of owner %d", obj.ID(), o.Number)
+		}
+		return pick(verb, func() error { return h.putARP(ctx, obj) }, func() error { return h.removeARP(ctx) })
 	case netstate.File:
 		return pick(verb, func() error { return h.putFile(o, obj) }, func() error { return h.removeFile(o, obj) })
 	case netstate.Process:

@@ -48,6 +48,7 @@ type Host struct {
 	fw     *firewall.Firewall
 	help   *dnsmasq.Helpers
 	sys    sysctls
+	arp    arp
 	linked linked
 	swept  sync.Once // by the first Owners, before anything is made
 }
@@ -112,7 +113,10 @@ func (h *Host) observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 	if o.Number == 0 {
 		more, err := h.sys.observe()
 		maps.Copy(s, more)
-		return s, err
+		if err != nil {
+			return nil, err
+		}
+		return s, h.observeARP(ctx, s)
 	}
 	links, err := h.kernel.Observe(ctx, o.Number)
 	if err != nil {

@@ -1,0 +1,40 @@
+package netinst
+
+import (
+	"net/netip"
+	"testing"
+
+	"edgespan/netinst/netstate"
+)
+
+// The guard names the gateways that are the node's; that of a withdrawn network may be the host's.
+func TestTheARPGuardNamesTheGatewaysOfNetworks(t *testing.T) {
+	r := NewRegistry(nil)
+	second := testNetwork(1)
+	second.UUID = appX
+	second.IPv4.Subnet, second.IPv4.Gateway = netip.MustParsePrefix("10.2.0.0/24"), ip("10.2.0.1")
+	for _, e := range []RegistryEvent{OwnersFound{}, HostApplierReady{}, NetworkWanted{testNetwork(1)}, NetworkWanted{second}} {
+		r.Step(e)
+	}
+	for i, c := range []struct {
+		event RegistryEvent
+		want  string
+	}{
+		{ConfigKnown{}, "10.1.0.1, 10.2.0.1 on es1, es2"},
+		{NetworkWithdrawn{niA, true}, "10.2.0.1 on es2"},
+		{NetworkWithdrawn{appX, true}, ""},
+	} {
+		got := ""
+		for _, e := range r.Step(c.event) {
+			if a, is := e.(ApplyHost); is {
+				if g, is := a.Want[netstate.ARPGuard{}.ID()]; is {
+					got = g.Text()
+				}
+				r.Step(HostApplied{Seq: a.Seq})
+			}
+		}
+		if got != c.want {
+			t.Errorf("%d: %q, want %q", i, got, c.want)
+		}
+	}
+}
