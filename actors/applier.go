@@ -15,7 +15,7 @@ import (
 
 // Deadlines of reading and of ForgetFlows; those of ops are netstate.Op.Deadline's.
 const (
-	observeDeadline = 10 * time.Second
+	observeDeadline = 30 * time.Second // six listings of 5 s at most, each shared with all that ask
 	forgetDeadline  = 5 * time.Second
 	testDeadline    = 5 * time.Second
 )

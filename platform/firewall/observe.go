@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"edgespan/netinst/netstate"
@@ -108,7 +107,7 @@ func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.
 		}
 		byName := inTable(stored, name)
 		h := hookedIn(byName, nil)
-		for _, chain := range ownedChains(t.table, number) {
+		for _, chain := range t.owned[number] {
 			left, known := byName[chain]
 			if !known {
 				left = written(netstate.Chain{Family: netstate.IPv4, Table: name, Name: chain})
@@ -137,17 +136,6 @@ func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.
 	return append(seen, left), nil
 }
 
-func ownedChains(t table, number int) []string {
-	var list []string
-	for chain := range t {
-		if n, ours := owner(chain); ours && n == number {
-			list = append(list, chain)
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
 // bridgeText is a table of the bridge family as the kernel shows it, "" for none.
 func (f *Firewall) bridgeText(ctx context.Context, name string) (string, error) {
 	tables, err := f.bridge.Get(ctx)
@@ -165,10 +153,8 @@ func (f *Firewall) Numbers(ctx context.Context) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list chains of %s: %w", name, withCommand(err))
 		}
-		for chain := range t.table {
-			if n, ours := owner(chain); ours {
-				list = append(list, n)
-			}
+		for n := range t.owned {
+			list = append(list, n)
 		}
 	}
 	tables, err := f.bridge.Get(ctx)

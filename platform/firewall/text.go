@@ -96,11 +96,15 @@ func (t table) jumps(chain string, parents []string) []jump {
 type view struct {
 	table
 	parents map[string][]string
+	owned   map[int][]string // chains by the number of their owner, sorted
 }
 
 func (t table) view() view {
-	v := view{t, map[string][]string{}}
+	v := view{t, map[string][]string{}, map[int][]string{}}
 	for _, parent := range sortedKeys(t) {
+		if n, ours := owner(parent); ours {
+			v.owned[n] = append(v.owned[n], parent)
+		}
 		for _, r := range t[parent] {
 			if to := target(r); to != "" && !slices.Contains(v.parents[to], parent) {
 				v.parents[to] = append(v.parents[to], parent)

@@ -9,14 +9,12 @@
 package kernel
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	"edgespan/netinst/netstate"
 	"edgespan/platform/dump"
 
 	"github.com/vishvananda/netlink"
@@ -43,11 +41,11 @@ type Kernel struct {
 	path     string         // of ns, "" for the process's own
 	h        *netlink.Handle
 	rt       raw
-	links    *dump.Shared[[]netlink.Link]
-	addrs    *dump.Shared[[]netlink.Addr]
-	isolated *dump.Shared[map[int]bool] // bridge ports by index
-	routes   *dump.Shared[[]route]
-	rules    *dump.Shared[[]netlink.Rule]
+	links    *dump.Shared[linkList]
+	addrs    *dump.Shared[addrList]
+	isolated *dump.Shared[map[int]bool]           // bridge ports by index
+	routes   *dump.Shared[map[int][]route]        // of ours, by number
+	rules    *dump.Shared[map[int][]netlink.Rule] // of ours, by number
 	flows    *dump.Batch[*wish]
 	reaper   *reaper
 	netnsDir string
@@ -81,21 +79,6 @@ func Open(netnsPath string) (*Kernel, error) {
 		return nil, err
 	}
 	return k, nil
-}
-
-func (k *Kernel) share() {
-	k.links = dump.New(requestTimeout, func(context.Context) ([]netlink.Link, error) { return retry(k.h.LinkList) })
-	k.addrs = dump.New(requestTimeout, func(context.Context) ([]netlink.Addr, error) {
-		return retry(func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
-	})
-	k.isolated = dump.New(requestTimeout, func(context.Context) (map[int]bool, error) { return k.listIsolated() })
-	k.routes = dump.New(requestTimeout, func(context.Context) ([]route, error) {
-		return k.listRoutes(unix.AF_UNSPEC, netstate.RouteProtocol, 0)
-	})
-	k.flows = dump.NewBatch(k.walk)
-	k.rules = dump.New(requestTimeout, func(context.Context) ([]netlink.Rule, error) {
-		return retry(func() ([]netlink.Rule, error) { return k.h.RuleList(netlink.FAMILY_ALL) })
-	})
 }
 
 // Close closes the netlink sockets; the host stays as it is.

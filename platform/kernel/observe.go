@@ -24,23 +24,17 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
-	names := map[int]string{}
-	for _, l := range links {
-		names[l.Attrs().Index] = l.Attrs().Name
-	}
+	names := links.names
 	ours := map[int]string{}
 	under := underlay{k: k}
-	for _, l := range links {
-		a := l.Attrs()
-		switch num, ok := linkOwner(a.Name, a.Alias); {
-		case ok && num == n:
-			ours[a.Index] = a.Name
-			if err := k.addLinkObjects(ctx, s, l, names, &under); err != nil {
-				return nil, err
-			}
-		case !ok && a.MasterIndex != 0 && names[a.MasterIndex] == bridgeName(n):
-			s.Add(netstate.Port{Link: a.Name, Master: bridgeName(n), Foreign: true, Down: a.Flags&net.FlagUp == 0})
+	for _, l := range links.own[n] {
+		ours[l.Attrs().Index] = l.Attrs().Name
+		if err := k.addLinkObjects(ctx, s, l, names, &under); err != nil {
+			return nil, err
 		}
+	}
+	for _, l := range links.foreign[n] {
+		s.Add(netstate.Port{Link: l.Attrs().Name, Master: bridgeName(n), Foreign: true, Down: l.Attrs().Flags&net.FlagUp == 0})
 	}
 	if err := k.observeAddresses(ctx, s, ours); err != nil {
 		return nil, err
@@ -93,17 +87,18 @@ func (k *Kernel) observeAddresses(ctx context.Context, s netstate.State, ours ma
 	if err != nil {
 		return fmt.Errorf("list addresses: %w", err)
 	}
-	for _, a := range addrs {
-		link, ok := ours[a.LinkIndex]
-		p, valid := prefix(a.IPNet)
-		// An address that the kernel gives a link by itself is no wish of anyone.
-		if !ok || !valid || p.Addr().IsLinkLocalUnicast() && p.Addr().Is6() {
-			continue
+	for index, link := range ours {
+		for _, a := range addrs.byLink[index] {
+			p, valid := prefix(a.IPNet)
+			// An address that the kernel gives a link by itself is no wish of anyone.
+			if !valid || p.Addr().IsLinkLocalUnicast() && p.Addr().Is6() {
+				continue
+			}
+			if a.Flags&unix.IFA_F_NOPREFIXROUTE == 0 {
+				continue // not as we make them: absent, so that it is added anew
+			}
+			s.Add(netstate.Address{Link: link, Prefix: p.String()})
 		}
-		if a.Flags&unix.IFA_F_NOPREFIXROUTE == 0 {
-			continue // not as we make them: absent, so that it is added anew
-		}
-		s.Add(netstate.Address{Link: link, Prefix: p.String()})
 	}
 	return nil
 }
@@ -113,10 +108,7 @@ func (k *Kernel) observeRoutes(ctx context.Context, s netstate.State, n int, nam
 	if err != nil {
 		return fmt.Errorf("list routes: %w", err)
 	}
-	for _, r := range routes {
-		if num, ok := TableNumber(r.table); !ok || num != n {
-			continue
-		}
+	for _, r := range routes[n] {
 		dev := names[r.oif]
 		if dev == "" && r.oif != 0 {
 			dev = fmt.Sprintf("index-%d", r.oif) // came after the links were listed
@@ -131,10 +123,7 @@ func (k *Kernel) observeRules(ctx context.Context, s netstate.State, n int) erro
 	if err != nil {
 		return fmt.Errorf("list rules: %w", err)
 	}
-	for _, r := range rules {
-		if num, ok := PriorityNumber(r.Priority); !ok || num != n || r.Protocol != netstate.RouteProtocol {
-			continue
-		}
+	for _, r := range rules[n] {
 		o := ruleObject(r)
 		if other, twice := s[o.ID()].(netstate.Rule); twice {
 			// A crash in the middle of a change left two: neither is as wanted.
@@ -153,34 +142,28 @@ func (k *Kernel) Numbers(ctx context.Context) (map[int]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
-	for _, l := range links {
-		n, ok := linkOwner(l.Attrs().Name, l.Attrs().Alias)
-		if !ok {
-			continue
+	for n, own := range links.own {
+		for _, l := range own {
+			name, marked := strings.CutPrefix(l.Attrs().Alias, aliasMark+"ni ")
+			if !marked || l.Attrs().Name != bridgeName(n) {
+				name = found[n]
+			}
+			found[n] = name
 		}
-		name, marked := strings.CutPrefix(l.Attrs().Alias, aliasMark+"ni ")
-		if !marked || l.Attrs().Name != bridgeName(n) {
-			name = found[n]
-		}
-		found[n] = name
 	}
 	routes, err := k.routes.Get(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}
-	for _, r := range routes {
-		if n, ok := TableNumber(r.table); ok {
-			found[n] += ""
-		}
+	for n := range routes {
+		found[n] += ""
 	}
 	rules, err := k.rules.Get(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list rules: %w", err)
 	}
-	for _, r := range rules {
-		if n, ok := PriorityNumber(r.Priority); ok && r.Protocol == netstate.RouteProtocol {
-			found[n] += ""
-		}
+	for n := range rules {
+		found[n] += ""
 	}
 	return found, nil
 }

@@ -136,7 +136,8 @@ func (u *underlay) look(ctx context.Context) (err error) {
 	if u.isolated != nil {
 		return nil
 	}
-	if u.addrs, err = u.k.addrs.Get(ctx); err != nil {
+	addrs, err := u.k.addrs.Get(ctx)
+	if u.addrs = addrs.all; err != nil {
 		return fmt.Errorf("list addresses: %w", err)
 	}
 	if u.isolated, err = u.k.isolated.Get(ctx); err != nil {
