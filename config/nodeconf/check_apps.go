@@ -80,6 +80,28 @@ func (c *checker) checkApps() {
 	}
 	c.checkMadeMACs(u)
 	c.checkNames()
+	c.checkBridgePorts()
+}
+
+// checkBridgePorts warns of a network with more adapters than its bridge has room for. It is no
+// fault: a node of an earlier version may have such a config, and runs those that fit.
+func (c *checker) checkBridgePorts() {
+	active := map[uuid.UUID]int{}
+	for _, a := range c.cfg.Apps {
+		for _, x := range a.Adapters {
+			if a.Activate {
+				active[x.NetworkInstance]++
+			}
+		}
+	}
+	for id, n := range active {
+		if n > maxBridgePorts {
+			c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
+				Path: []string{"networkInstances", id.String()}, What: fmt.Sprintf("has %d active adapters", n),
+				Allowed: fmt.Sprintf("a bridge of Linux has %d ports: the others fail", maxBridgePorts),
+			})
+		}
+	}
 }
 
 // checkMadeMACs refuses a configured MAC that we give to another link: generated ones

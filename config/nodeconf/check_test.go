@@ -351,3 +351,22 @@ func TestARuleThatAllowsByTheRemotePortIsOfEgress(t *testing.T) {
 		}
 	}
 }
+
+func TestMoreAdaptersThanABridgeHasPortsAreWarnedOf(t *testing.T) {
+	for n, want := range map[int]int{1023: 0, 1024: 1} {
+		for _, active := range []bool{true, false} {
+			var b strings.Builder
+			fmt.Fprintf(&b, "networkInstances: {10000000-0000-4000-8000-000000000001: {type: switch, port: \"\"}}\nappNetworks:\n")
+			for i := range n {
+				fmt.Fprintf(&b, "  %08d-0000-4000-8000-000000000000: {activate: %v, adapters: {0: {networkInstance: 10000000-0000-4000-8000-000000000001, attach: {kind: tap}}}}\n", i, active)
+			}
+			cfg, err := Parse([]byte(b.String()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(cfg.Warnings); got != want && active || !active && got != 0 {
+				t.Errorf("%d adapters, active %v: %v", n, active, cfg.Warnings)
+			}
+		}
+	}
+}

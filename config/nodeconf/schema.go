@@ -13,17 +13,18 @@ type Type string
 // The types. There are no lists: what is many is a mapping by name or a
 // comma-separated string (docs/configuration.md).
 const (
-	Mapping     Type = "mapping"
-	String      Type = "string"
-	StringOrInt Type = "string or integer"
-	StringList  Type = "comma-separated string"
-	Integer     Type = "integer"
-	Boolean     Type = "boolean"
-	notYet           = "not supported yet"
-	anyOther         = "*" // in Unsupported: every value but the default
-	absentKey        = "$absent"
-	maxInList        = 16 // items of a StringList
-	maxNetworks      = 999
+	Mapping        Type = "mapping"
+	String         Type = "string"
+	StringOrInt    Type = "string or integer"
+	StringList     Type = "comma-separated string"
+	Integer        Type = "integer"
+	Boolean        Type = "boolean"
+	notYet              = "not supported yet"
+	anyOther            = "*" // in Unsupported: every value but the default
+	absentKey           = "$absent"
+	maxInList           = 16 // items of a StringList
+	maxNetworks         = 999
+	maxBridgePorts      = 1023 // BR_MAX_PORTS of the kernel is 1,024, counted from 0, which is none
 )
 
 // Entry is one line of the schema: everything that is known of one field.

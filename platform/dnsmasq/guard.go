@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"edgespan/platform/proc"
 )
@@ -72,12 +73,17 @@ func (g *guard) drop(name string) {
 
 // Watch tells the numbers of the network instances of which a helper has ended by
 // itself, until ctx ends. It knows every helper that was
-// observed, and each start is observed after it.
+// observed, and each start is observed after it. Meanwhile it keeps their outputs short.
 func (h *Helpers) Watch(ctx context.Context, emit func(numbers []int)) {
+	round := time.NewTimer(outRound)
+	defer round.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-round.C:
+			round.Reset(h.trimAll())
+			continue
 		case <-h.guard.news:
 		}
 		h.guard.mu.Lock()
