@@ -293,3 +293,33 @@ func TestChangesOfOneKeyReachDiskAndReadersInOneOrder(t *testing.T) {
 	expect(t, "on disk", stored.Name, v.Name)
 	expect(t, "owners", owners(topic), "k:router")
 }
+
+// What can't be decoded is set aside, and the rest is restored.
+func TestSalvageTakesWhatCanBeDecoded(t *testing.T) {
+	disk := newMemory()
+	topic := func() *pubsub.Topic[int] {
+		return pubsub.NewTopic("t", pubsub.WithJournal(disk,
+			func(v int) ([]byte, error) { return json.Marshal(v) },
+			func(b []byte) (v int, err error) { err = json.Unmarshal(b, &v); return v, err }))
+	}
+	if err := topic().Publisher("a").Publish("s", "good", 1); err != nil {
+		t.Fatal(err)
+	}
+	disk.disk["t|1:s/bad"], disk.disk["t|no key"] = []byte("{"), []byte("2")
+	if err := topic().Restore(); err == nil {
+		t.Error("Restore takes it")
+	}
+	for round, want := range []int{2, 0} {
+		again := topic()
+		lost, err := again.Salvage()
+		if err != nil || len(lost) != want {
+			t.Fatalf("round %d: lost %v, %v", round, lost, err)
+		}
+		if got := again.List("s"); len(got) != 1 || got["good"] != 1 {
+			t.Errorf("round %d: %v", round, got)
+		}
+	}
+	if string(disk.disk["t.unreadable|1:s/bad"]) != "{" || string(disk.disk["t.unreadable|no key"]) != "2" {
+		t.Errorf("aside are %v", disk.disk)
+	}
+}

@@ -402,7 +402,10 @@ func TestTheUnitsCapabilitiesAreEnough(t *testing.T) {
 	w.killDnsmasq()
 	w.answersWithin(boundOfARepair)
 	w.apply(doc([]string{network(1, "")}, onNet(1, 1, "web", "")))
-	w.fails("web", "ping", "-c1", "-W1", lab.WebAddr)
+	w.eventually("a rule that denies", func() bool {
+		r, err := w.Exec(w.ctx, "web", "ping", "-c1", "-W1", lab.WebAddr)
+		return err == nil && r.Code != 0
+	})
 	w.apply("{}")
 	w.eventually("an empty host", func() bool { return w.cli("get", "ni", "-o", "name") == "" && w.dnsmasq() == "" })
 	if out := w.cli("get", "actor"); strings.Contains(out, "restarting") {
