@@ -5,6 +5,7 @@ GO            ?= go
 GOLANGCI_LINT := v2.15.0
 GOFUMPT       := v0.12.0
 PROTOC_GEN_GO := v1.36.12
+GREMLINS      := v0.6.0
 FUZZTIME      ?= 10s
 BENCHTIME     ?= 1s
 FLEET         ?= 10000
@@ -27,7 +28,7 @@ ROOMS = ./integration/scenario $(filter-out %/arch %/bench %/scenario,$(shell $(
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check vetted race unit integration bench bench-fleet bench-rollout histories drill fuzz fmt lint tools proto setup setup-tests clean
+.PHONY: help build run test check vetted race unit integration bench bench-fleet bench-rollout histories drill mutate fuzz fmt lint tools proto setup setup-tests clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -74,6 +75,10 @@ bench-rollout: ## Measure a staged rollout to 10,000 nodes in 50 batches, beside
 
 drill: ## Kill, stop and cut off each part of a fleet at work (no root, 10 minutes)
 	EDGESPAN_DRILL=1 $(GO) test ./integration/cluster -run 'Drill|BlackHole|MeshIsCut' -count=1 -timeout 30m -v
+
+mutate: ## Change the pure cores one place at a time, and count what their tests notice (hours; CORES='appnet config/state')
+	@test -x $(TOOLS)/gremlins || GOBIN=$(TOOLS) $(GO) install github.com/go-gremlins/gremlins/cmd/gremlins@$(GREMLINS)
+	GREMLINS=$(TOOLS)/gremlins scripts/mutate.sh $(CORES)
 
 fuzz: ## Fuzz every parser for a short time each (FUZZTIME=10s)
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)

@@ -19,9 +19,8 @@ type planner struct {
 	left    []bool    // by unit: in no batch yet
 	rest    int       // how many are left that are no point of presence
 
-	round   int32
-	covered []int32 // by site: the round in which it was last in the tree
-	inner   []int32 // by site: the round in which it was last an inner one
+	covered []bool  // by site: it is in the tree
+	inner   []bool  // by site: it is an inner one
 	bucket  [][]int // candidates to become inner sites, by how many new neighbours they had
 	best    int     // no bucket above is filled
 }
@@ -32,7 +31,7 @@ func newPlanner(g *graph) *planner {
 	n := len(g.sites)
 	p := &planner{
 		graph: g, unit: make([]int, n), members: make([][]int, n), left: make([]bool, n),
-		near: make([][]int32, n), covered: make([]int32, n), inner: make([]int32, n),
+		near: make([][]int32, n), covered: make([]bool, n), inner: make([]bool, n),
 	}
 	most := 0
 	for i := range n {
@@ -51,7 +50,7 @@ func newPlanner(g *graph) *planner {
 				p.rest++
 			}
 		}
-		if u := p.unit[i]; u != none && len(g.pending[i]) > 0 {
+		if u := p.unit[i]; u != none {
 			p.members[u] = append(p.members[u], i)
 		}
 	}
@@ -74,29 +73,28 @@ func (p *planner) batches(o Options, most int) [][]string {
 			pops = append(pops, i)
 		}
 	}
-	for len(out) < most && (p.rest > 0 || len(pops) > 0) {
+	for p.rest > 0 || len(pops) > 0 {
 		pop := none
 		if len(pops) > 0 {
 			pop, pops = pops[0], pops[1:]
 		}
-		units := []int{pop}
-		if p.rest > 0 { // else all others are points of presence, and stay
-			units = p.leaves(pop)
-		}
+		units := p.leaves(pop)
 		for _, u := range units {
 			p.left[u] = false
 			if !p.pop[u] {
 				p.rest--
 			}
 		}
-		for len(units) > 0 && len(out) < most {
+		for len(units) > 0 {
 			limit := o.Limit
 			if len(out) == 0 && o.First > 0 && (limit == 0 || o.First < limit) {
 				limit = o.First
 			}
 			var names []string
 			names, units = p.take(units, limit)
-			out = append(out, names)
+			if out = append(out, names); len(out) == most {
+				return out
+			}
 		}
 	}
 	return out
@@ -108,7 +106,7 @@ func (p *planner) take(units []int, limit int) (names []string, rest []int) {
 	smallest := slices.MinFunc(units, func(a, b int) int { return p.size(a) - p.size(b) })
 	for _, u := range units {
 		full := limit > 0 && len(names)+p.size(u) > limit
-		if full && (u != smallest || p.size(u) <= limit) {
+		if full && (u != smallest || len(names) > 0) {
 			rest = append(rest, u)
 			continue
 		}
@@ -132,11 +130,12 @@ func (p *planner) size(u int) int {
 // leaves are units that can go together; pop, if any, is among them, and the only one that
 // is a point of presence: all the others are inner sites.
 func (p *planner) leaves(pop int) []int {
-	p.round++
+	clear(p.covered)
+	clear(p.inner)
 	p.best = 0
 	var free []int
 	for _, i := range p.pops {
-		p.covered[i] = p.round
+		p.covered[i] = true
 		if i != pop {
 			free = append(free, i)
 		}
@@ -154,7 +153,7 @@ func (p *planner) leaves(pop int) []int {
 	}
 	var out []int
 	for u, left := range p.left {
-		if left && p.inner[u] != p.round {
+		if left && !p.inner[u] {
 			out = append(out, u)
 		}
 	}
@@ -164,13 +163,13 @@ func (p *planner) leaves(pop int) []int {
 // grow makes site i an inner one: its neighbours join the tree. Those that may be inner
 // ones at no cost are added to free, the others wait in a bucket.
 func (p *planner) grow(i, pop int, free []int) []int {
-	p.inner[i] = p.round
+	p.inner[i] = true
 	for _, near := range p.near[i] {
 		j := int(near)
-		if p.covered[j] == p.round {
+		if p.covered[j] {
 			continue
 		}
-		p.covered[j] = p.round
+		p.covered[j] = true
 		switch {
 		case !p.left[j]:
 			free = append(free, j)
@@ -184,7 +183,7 @@ func (p *planner) grow(i, pop int, free []int) []int {
 // candidate is the pending site of the tree with most new neighbours, none when all sites
 // are in the tree.
 func (p *planner) candidate() int {
-	for ; p.best > 0; p.best-- {
+	for ; p.best != 0; p.best-- {
 		for b := p.bucket[p.best]; len(b) > 0; b = p.bucket[p.best] {
 			i := b[len(b)-1]
 			p.bucket[p.best] = b[:len(b)-1]
@@ -199,7 +198,7 @@ func (p *planner) candidate() int {
 }
 
 func (p *planner) wait(i, gain int) {
-	if gain > 0 {
+	if gain != 0 {
 		p.bucket[gain] = append(p.bucket[gain], i)
 		p.best = max(p.best, gain)
 	}
@@ -209,7 +208,7 @@ func (p *planner) wait(i, gain int) {
 func (p *planner) gain(i int) int {
 	n := 0
 	for _, j := range p.near[i] {
-		if p.covered[j] != p.round {
+		if !p.covered[j] {
 			n++
 		}
 	}

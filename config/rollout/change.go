@@ -34,7 +34,6 @@ func (r *Rollout) wishes(e Changed) []Effect {
 	case r.phase == done:
 		r.phase, r.held, r.halted, r.resting, r.canary = forward, false, false, false, true
 		clear(r.failures)
-		r.timer++
 		return r.next()
 	case len(r.out) > 0:
 		return r.again(again, e.Fresh)

@@ -57,6 +57,9 @@ func run(t *testing.T, name string, r *Rollout, steps []step) {
 		effects := r.Step(e)
 		for _, e := range effects {
 			if set, is := e.(SetTimer); is {
+				if set.Timer <= last {
+					t.Errorf("%s: step %d, %T: timer %d is set after %d: its deadline is taken for an older one's", name, i+1, s.event, set.Timer, last)
+				}
 				last = set.Timer
 			}
 		}
@@ -206,6 +209,40 @@ func TestNoPathIsCountedOnOverOneThatFailedSilently(t *testing.T) {
 		run(t, c.next, New(sketch(5, ring4+" 2-4", "0", ""), []string{"n1", "n3", "n4"}, s), []step{
 			{Start{}, "push#1 n1, timer 3m0s"}, {c.answer, c.next},
 		})
+	}
+}
+
+// A node is stuck only with what it was just given: neither before, nor on the way back.
+func TestWhoIsNotAskedIsNotStuck(t *testing.T) {
+	r := New(nil, []string{"a", "b"}, Settings{Options: Options{Limit: 1}, Confirm: time.Minute, Stages: []int{100}})
+	run(t, "stuck", r, []step{
+		{NodeStuck{"x", "unknown"}, ""},
+		{Start{}, "push#1 a, timer 1m0s"},
+		{NodeStuck{"x", "unknown"}, ""},
+		{NodeStuck{"b", "not its turn"}, ""},
+	})
+	if state, why := r.Node("b"); state != Waiting || why != "" {
+		t.Errorf("b is %v %q, and it was not asked yet", state, why)
+	}
+	r.Step(Abort{Revert: true})
+	before, _ := r.Node("a")
+	r.Step(NodeStuck{"a", "on its way back"})
+	if state, _ := r.Node("a"); state != before {
+		t.Errorf("a is %v on its way back, want %v", state, before)
+	}
+}
+
+// A rollout that is kept waits for the answers of who is out, and for nothing where nobody is.
+func TestNoTimerRunsWhereNobodyIsOut(t *testing.T) {
+	r := New(nil, []string{"a", "b"}, Settings{Options: Options{Limit: 1}, Confirm: time.Minute, Stages: []int{100}})
+	run(t, "paused", r, []step{{Start{}, "push#1 a, timer 1m0s"}})
+	if set, runs := r.Timer(); !runs || set.After != time.Minute {
+		t.Errorf("while a is out: %v %v", set, runs)
+	}
+	r.Step(Pause{})
+	r.Step(NodeConfirmed{"a"})
+	if set, runs := r.Timer(); runs {
+		t.Errorf("held back, with nobody out, a timer of %v runs", set.After)
 	}
 }
 
