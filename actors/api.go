@@ -334,6 +334,7 @@ func (n *Node) ports() []httpapi.Resource {
 		}
 		s.IfName = c.IfName // it may have no status yet
 		why, route := portTrouble(s), ""
+		servers, source := s.DNS()
 		if r, out := s.DefaultRoute(); out {
 			route = r.String()
 		}
@@ -344,7 +345,8 @@ func (n *Node) ports() []httpapi.Resource {
 				"gateway": gateway, "dnsServers": joined(c.DNSServers), "ntpServers": joined(c.NTPServers), "mtu": c.MTU,
 			},
 			Status: map[string]any{
-				"exists": s.Exists, "up": s.Up, "mtu": s.LinkMTU, "addresses": addrs, "gateways": joined(s.Gateways()), "defaultRoute": route, "error": why,
+				"exists": s.Exists, "up": s.Up, "mtu": s.LinkMTU, "addresses": addrs, "gateways": joined(s.Gateways()), "defaultRoute": route,
+				"dnsServers": joined(servers), "dnsSource": source, "dnsSkipped": s.Learnt.Skipped, "error": why,
 			},
 		})
 	}

@@ -64,7 +64,7 @@ func DesiredState(in Input) Desired {
 	nw, why := newNetwork(in)
 	d := Desired{
 		State: netstate.State{}, ByAdapter: map[AdapterKey][]netstate.ID{}, PortError: why, Withdrawn: nw.withdrawn,
-		Warning: joinTexts(nw.routeFaults(), in.Overlap.warning()),
+		Warning: joinTexts(nw.routeFaults(), nw.dnsFault(), in.Overlap.warning()),
 	}
 	if nw.port != nil {
 		d.Port = nw.port.Label

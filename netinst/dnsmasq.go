@@ -78,7 +78,7 @@ func (nw network) upstream() string {
 	return b.String()
 }
 
-// upstreamServers are the network's own DNS servers, else its port's.
+// upstreamServers are the network's own DNS servers, else its port's, configured or learnt.
 func (nw network) upstreamServers() []netip.Addr {
 	switch {
 	case nw.port == nil:
@@ -86,7 +86,8 @@ func (nw network) upstreamServers() []netip.Addr {
 	case len(nw.Config.DNS.Servers) > 0:
 		return nw.Config.DNS.Servers
 	}
-	return nw.port.DNSServers
+	servers, _ := nw.port.DNS()
+	return servers
 }
 
 // dhcpOptions are the options that every app of the network gets, by the names

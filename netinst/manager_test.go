@@ -42,7 +42,7 @@ func testAdapter(app uuid.UUID, version uint64, activate bool) AppAdapterConfig 
 
 func testPort() []PortStatus {
 	return []PortStatus{{
-		PortConfig: PortConfig{Label: "wan", IfName: "eth0", Uplink: true}, Exists: true, Up: true, LinkMTU: 1500,
+		PortConfig: PortConfig{Label: "wan", IfName: "eth0", Uplink: true, DNSServers: []netip.Addr{netip.MustParseAddr("192.0.2.53")}}, Exists: true, Up: true, LinkMTU: 1500,
 		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
 	}}
 }

@@ -188,7 +188,7 @@ func TestAStaticRouteTakesThePortOfItsGateway(t *testing.T) {
 		if c.gateway != "" {
 			r.Gateway = ip(c.gateway)
 		}
-		in.Config.Routes = []StaticRoute{r}
+		in.Config.Routes, in.Config.DNS.Servers = []StaticRoute{r}, []netip.Addr{ip("192.0.2.53")}
 		d := DesiredState(in)
 		o := d.State[netstate.Route{Table: 20001, Dst: "198.18.0.0/15"}.ID()]
 		if o == nil || o.Text() != c.want || d.Warning != "" {

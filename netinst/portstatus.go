@@ -19,9 +19,13 @@ func PortStatuses(configs []PortConfig, seen []netstate.Interface) []PortStatus 
 	out := make([]PortStatus, 0, len(configs))
 	for _, c := range configs {
 		i, ok := byName[string(c.IfName)]
-		out = append(out, PortStatus{
+		p := PortStatus{
 			PortConfig: c, Exists: ok, Up: ok && i.Up, LinkMTU: i.MTU, Addresses: i.Addresses, DefaultRoutes: i.DefaultRoutes,
-		})
+		}
+		if len(c.DNSServers) == 0 {
+			p.Learnt = learntDNS(i, seen)
+		}
+		out = append(out, p)
 	}
 	slices.SortFunc(out, func(a, b PortStatus) int { return cmp.Compare(a.Label, b.Label) })
 	return out

@@ -290,4 +290,5 @@ type PortStatus struct {
 	Addresses []netip.Prefix
 	// DefaultRoutes are those of the kernel's main table through the port, best metric first.
 	DefaultRoutes []netstate.DefaultRoute
+	Learnt        LearntDNS // where DNSServers are not configured
 }

@@ -39,7 +39,7 @@ func filled() *fake {
 			}}},
 			"adapter": {{ID: appID + "/0", Kind: "adapter", Status: adapter}},
 			"port": {{ID: "wan", Kind: "port", Spec: obj{"uplink": true, "ifName": "uplink0"}, Status: obj{
-				"exists": true, "up": true, "addresses": []any{"192.0.2.2/24"}, "gateways": []any{"192.0.2.1"}, "defaultRoute": "via 192.0.2.1",
+				"exists": true, "up": true, "addresses": []any{"192.0.2.2/24"}, "gateways": []any{"192.0.2.1"}, "defaultRoute": "via 192.0.2.1", "dnsServers": "198.51.100.53",
 			}}},
 			"param": {{ID: "ports.wan.mtu", Kind: "param", Spec: obj{"target": "present"}, Status: obj{"state": "present", "error": ""}}},
 			"actor": {{ID: "router", Kind: "actor", Status: obj{"state": "running", "restarts": 0, "error": ""}}},
@@ -60,8 +60,8 @@ web   a0000000-0000-4000-8000-000000000001  ready  2        1/2       -
 		"adapter": `APP                                   INDEX  NETWORK                               IP           MAC                IFNAME  HOSTIF  STATE   ERROR
 a0000000-0000-4000-8000-000000000001  0      10000000-0000-4000-8000-000000000001  10.10.0.130  02:00:00:00:00:01  eth0    es1a1   active  -
 `,
-		"port": `LABEL  IFNAME   STATE  UPLINK  ADDRESSES     DEFAULT ROUTE  ERROR
-wan    uplink0  up     true    192.0.2.2/24  via 192.0.2.1  -
+		"port": `LABEL  IFNAME   STATE  UPLINK  ADDRESSES     DEFAULT ROUTE  DNS            ERROR
+wan    uplink0  up     true    192.0.2.2/24  via 192.0.2.1  198.51.100.53  -
 `,
 		"param": `ID             TARGET   STATE    ERROR
 ports.wan.mtu  present  present  -

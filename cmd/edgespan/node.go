@@ -38,6 +38,9 @@ type nodeOptions struct {
 	About    aboutFiles
 	Strict   bool   // what is damaged in the state folder is an error
 	Warning  string // what the start met before this, "" for nothing
+	// ResolverRoot is for tests and the demo: the folder that stands for "/" where the files of
+	// other programs are read for DNS servers.
+	ResolverRoot string
 }
 
 // aboutFiles are the files that say what the node is and can do; "" for none.
@@ -106,6 +109,8 @@ The commands below it ask a controller for the config of single nodes.`,
 	f.StringVar(&o.About.Actions, "actions", "", "what is done for each post-config action (default "+action.File+", if it is there)")
 	f.BoolVar(&o.Strict, "strict", false, "end with exit code 1 where the state folder is damaged or takes no writes; without it the daemon starts and says so")
 	cmd.Flags().StringVar(&o.Config, "config", "", "node config file (default "+defaultConfig+")")
+	f.StringVar(&o.ResolverRoot, "resolver-root", "", "folder below which the DNS servers that other programs have learnt are read")
+	_ = f.MarkHidden("resolver-root") // it exists
 	cmd.Flags().StringVar(&o.StateDir, "state-dir", "", "state folder (default "+defaultStateDir+")")
 	for _, s := range nodeSpecs { // what a controller has of a node
 		cmd.AddCommand(s.command(a))

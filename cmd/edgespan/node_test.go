@@ -89,7 +89,7 @@ func TestNodeServesUntilItIsTold(t *testing.T) {
 	if got := cli(t, at(n.socket()), "", "get", "ni", "-o", "name"); got.out != "ni/"+niID+"\n" {
 		t.Errorf("get: %+v", got)
 	}
-	want := nodeOptions{n.dir + "/c", n.dir + "/state", n.dir + "/run", n.socket(), version, n.got.Level, aboutFiles{}, false, ""}
+	want := nodeOptions{n.dir + "/c", n.dir + "/state", n.dir + "/run", n.socket(), version, n.got.Level, aboutFiles{}, false, "", ""}
 	if n.got != want {
 		t.Errorf("options %+v, want %+v", n.got, want)
 	}

@@ -81,7 +81,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	}
 	boot := journal.Boot()
 	n := &node{journal: journal, notify: daemon.Notifier(os.Getenv("NOTIFY_SOCKET")), ends: make(chan error, 2), stopped: make(chan struct{})}
-	if n.host, err = host.New(host.Config{RunDir: o.RunDir, Log: log}); err != nil {
+	if n.host, err = host.New(host.Config{RunDir: o.RunDir, Log: log, ResolverRoot: o.ResolverRoot}); err != nil {
 		return nil, errors.Join(fmt.Errorf("open host: %w", err), n.close())
 	}
 	id, err := journal.NodeID(pki.Bound(o.StateDir))

@@ -150,18 +150,7 @@ func columns(kind string) []column {
 	case "adapter":
 		return adapterColumns()
 	case "port":
-		return []column{
-			{head: "LABEL", cell: func(r httpapi.Resource) string { return r.ID }},
-			{head: "IFNAME", cell: func(r httpapi.Resource) string { return either(status("ifName")(r), spec("ifName")(r)) }},
-			{head: "STATE", cell: portState},
-			{head: "UPLINK", cell: spec("uplink")},
-			{head: "COST", cell: spec("cost"), wide: true},
-			{head: "MTU", cell: status("mtu"), wide: true},
-			{head: "ADDRESSES", cell: status("addresses")},
-			{head: "DEFAULT ROUTE", cell: status("defaultRoute")},
-			{head: "GATEWAYS", cell: status("gateways"), wide: true},
-			{head: "ERROR", cell: status("error")},
-		}
+		return portColumns()
 	case "param":
 		return []column{
 			id,
@@ -187,6 +176,24 @@ func columns(kind string) []column {
 			{head: "RESTARTS", cell: status("restarts")},
 			{head: "ERROR", cell: status("error")},
 		}
+	}
+}
+
+func portColumns() []column {
+	return []column{
+		{head: "LABEL", cell: func(r httpapi.Resource) string { return r.ID }},
+		{head: "IFNAME", cell: func(r httpapi.Resource) string { return either(status("ifName")(r), spec("ifName")(r)) }},
+		{head: "STATE", cell: portState},
+		{head: "UPLINK", cell: spec("uplink")},
+		{head: "COST", cell: spec("cost"), wide: true},
+		{head: "MTU", cell: status("mtu"), wide: true},
+		{head: "ADDRESSES", cell: status("addresses")},
+		{head: "DEFAULT ROUTE", cell: status("defaultRoute")},
+		{head: "DNS", cell: status("dnsServers")},
+		{head: "GATEWAYS", cell: status("gateways"), wide: true},
+		{head: "DNS SOURCE", cell: status("dnsSource"), wide: true},
+		{head: "DNS SKIPPED", cell: status("dnsSkipped"), wide: true},
+		{head: "ERROR", cell: status("error")},
 	}
 }
 

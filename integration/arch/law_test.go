@@ -70,15 +70,16 @@ var mayImport = map[string][]string{
 	"actors/simulate": {"config/fleet", "config/httpapi/fleetapi", "actors/agent", "actors/keep", "config", "config/action", "config/confirm", "config/link", "config/topology"},
 
 	// platform obeys: it knows the vocabulary of host state and itself.
-	"platform/proc":     {"netinst/netstate"},
-	"platform/dump":     {},
-	"platform/executor": {"netinst/netstate", "platform/proc", "platform/store"},
-	"platform/probe":    {},
-	"platform/kernel":   {"netinst/netstate", "platform/proc", "platform/dump"},
-	"platform/nft":      {"platform/proc"},
-	"platform/firewall": {"netinst/netstate", "platform/proc", "platform/dump", "platform/nft", "platform/store"},
-	"platform/dnsmasq":  {"netinst/netstate", "platform/proc", "platform/dump", "platform/store"},
-	"platform/store":    {},
+	"platform/proc":       {"netinst/netstate"},
+	"platform/dump":       {},
+	"platform/executor":   {"netinst/netstate", "platform/proc", "platform/store"},
+	"platform/probe":      {},
+	"platform/resolvconf": {"netinst/netstate"},
+	"platform/kernel":     {"netinst/netstate", "platform/proc", "platform/dump"},
+	"platform/nft":        {"platform/proc"},
+	"platform/firewall":   {"netinst/netstate", "platform/proc", "platform/dump", "platform/nft", "platform/store"},
+	"platform/dnsmasq":    {"netinst/netstate", "platform/proc", "platform/dump", "platform/store"},
+	"platform/store":      {},
 	// The controller's store: the contract, what holds its backends to it, the backends.
 	"platform/store/kv":            {"config/revision"},
 	"platform/store/conformance":   {"config/revision", "platform/store/kv"},
@@ -98,7 +99,7 @@ var mayImport = map[string][]string{
 
 	"platform/host": {
 		"netinst/netstate", "platform/proc", "platform/dump", "platform/kernel", "platform/nft", "platform/firewall",
-		"platform/dnsmasq", "platform/store",
+		"platform/dnsmasq", "platform/resolvconf", "platform/store",
 	},
 
 	"examples": {},

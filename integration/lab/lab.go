@@ -123,7 +123,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 }
 
 func (l *Lab) build(ctx context.Context) error {
-	for _, dir := range []string{l.Dir, l.StateDir(), l.RunDir()} {
+	for _, dir := range []string{l.Dir, l.StateDir(), l.RunDir(), l.ResolverRoot()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
@@ -209,6 +209,10 @@ func (l *Lab) StateDir() string { return filepath.Join(l.Dir, "state") }
 
 // RunDir is the daemon's runtime folder.
 func (l *Lab) RunDir() string { return filepath.Join(l.Dir, "run") }
+
+// ResolverRoot is where the daemon looks for DNS servers that other programs have learnt, as
+// below "/" on a machine.
+func (l *Lab) ResolverRoot() string { return filepath.Join(l.Dir, "machine") }
 
 // ConfigFile is what WriteConfig writes and the daemon is started with.
 func (l *Lab) ConfigFile() string { return filepath.Join(l.Dir, "node.json") }

@@ -89,7 +89,7 @@ func (l *Lab) CLIWith(ctx context.Context, stdin string, args ...string) (Result
 func (l *Lab) NodeCmd(extra ...string) *exec.Cmd {
 	argv := append([]string{
 		"netns", "exec", l.NS("node"), l.Binary, "node",
-		"--config", l.ConfigFile(), "--state-dir", l.StateDir(), "--run-dir", l.RunDir(),
+		"--config", l.ConfigFile(), "--state-dir", l.StateDir(), "--run-dir", l.RunDir(), "--resolver-root", l.ResolverRoot(),
 	}, extra...)
 	cmd := exec.Command("ip", argv...) //nolint:noctx // our own argv; it outlives its starter
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -2,6 +2,8 @@ package scenario
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -212,5 +214,66 @@ func TestThePortsGatewayIsTheWayOfItsDNS(t *testing.T) {
 	asks("+notcp")
 	if got := w.in("node", "ip", "rule", "show", "oif", "uplink1"); strings.Count(got, "\n") != 0 || !strings.Contains(got, "dport 53") {
 		t.Errorf("the rules are\n%s", got)
+	}
+}
+
+// Without a typed server a network asks whom the host has learnt for the uplink, and says so
+// where nobody is known.
+func TestANetworkAsksTheServersThatTheHostHasLearnt(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, lab.Options{Apps: []string{"web"}, Second: true})
+	w.start(byUplinks(strings.ReplaceAll(wan2, ", dnsServers: 198.51.100.53", "")))
+	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
+	w.lease("web")
+	const nobody = "no DNS server: dns.servers and ports.wan.dnsServers are empty, and none was learnt from uplink0"
+	if s := w.status("ni", ni(1)); s["state"] != "Present" || s["warning"] != nobody {
+		t.Errorf("without any server: %v", s)
+	}
+	w.says(func() string { return w.cli("explain", "ni/"+ni(1)) }, "warning: "+nobody)
+	w.says(func() string { return w.cli("doctor") }, "no DNS server")
+	pid := w.dnsmasq()
+	index := func(dev string) string { return w.in("node", "cat", "/sys/class/net/"+dev+"/ifindex") }
+	files := map[string]string{
+		"run/systemd/netif/links/" + index("uplink0"): "# This is private data. Do not parse.\nDNS=" + lab.DNSAddr + "\n",
+		"etc/resolv.conf": "nameserver 127.0.0.53\nnameserver " + lab.DNSAddr + "\n",
+	}
+	write := func(path string) {
+		t.Helper()
+		p := filepath.Join(w.ResolverRoot(), path)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(files[path]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	networkd := "run/systemd/netif/links/" + index("uplink0")
+	write(networkd)
+	w.byWan("systemd-networkd has learnt a server")
+	w.says(func() string { return w.cli("get", "port", "-o", "wide") }, "systemd-networkd (/"+networkd+")", lab.DNSAddr)
+	if s := w.status("ni", ni(1)); s["warning"] != "" {
+		t.Errorf("with a server: %v", s)
+	}
+	// A restart takes no server away, not for a moment.
+	before := w.folder()
+	if err := w.node.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.restart()
+	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
+	if now := w.folder(); now != before {
+		t.Errorf("the run folder was\n%s\nand is\n%s", before, now)
+	}
+	// The servers of the whole host go by the uplink that is its default.
+	if err := os.Remove(filepath.Join(w.ResolverRoot(), networkd)); err != nil {
+		t.Fatal(err)
+	}
+	write("etc/resolv.conf")
+	w.says(func() string { return w.cli("get", "port", "-o", "wide") }, "resolv.conf (/etc/resolv.conf)", "server 127.0.0.53 is the host itself")
+	w.byWan("resolv.conf names a server")
+	w.sh("ip route del default dev uplink0")
+	w.byLTE("its way is the other uplink now")
+	if now := w.dnsmasq(); now != pid {
+		t.Errorf("dnsmasq was %s and is %s", pid, now)
 	}
 }

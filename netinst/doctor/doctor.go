@@ -60,6 +60,7 @@ var checks = []check{
 	{"rp-filter", "no uplink drops replies by strict reverse path filtering", rpFilter},
 	{"ip-forward", "forwarding is on as far as networks need it", forwarding},
 	{"inotify", "there are inotify instances enough for every network's dnsmasq", inotify},
+	{"dns", "every network that leads out has a DNS server to ask", dns},
 	{"subnets", "no subnets overlap", subnets},
 	{"daemons", "no two daemons meet", daemons},
 	{"config", "the config file is the running config", configFile},
@@ -227,6 +228,23 @@ func inotify(f netstate.Facts, n Node) []Finding {
 			f.Inotify, helpers),
 		Fix: "sysctl -w fs.inotify.max_user_instances=1024 && echo fs.inotify.max_user_instances=1024 > /etc/sysctl.d/90-edgespan.conf",
 	}}
+}
+
+// dns warns of networks whose port has no server, neither configured nor learnt.
+func dns(_ netstate.Facts, n Node) []Finding {
+	var out []Finding
+	for _, ni := range n.Networks {
+		p, _ := netinst.ChoosePort(ni.Port, n.Ports)
+		servers, _ := p.DNS()
+		if ni.Type == netinst.Switch || p.Label == "" || len(ni.DNS.Servers)+len(servers) > 0 || p.LeadsNowhere() != "" {
+			continue
+		}
+		out = append(out, Finding{
+			Level: Warning, Text: fmt.Sprintf("network %s has no DNS server: none is configured, and none was learnt from %s", name(ni), p.IfName),
+			Fix: fmt.Sprintf("edgespan apply -f FILE # with ports.%s.dnsServers", p.Label),
+		})
+	}
+	return out
 }
 
 func subnets(f netstate.Facts, n Node) []Finding {

@@ -80,6 +80,10 @@ func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
 		"forwarding off":      {func(_ *netstate.Facts, n *Node) { n.Closed = []string{"eth0.7"} }, "ip-forward", Problem, "by port eth0.7 is not forwarded", "sysctl -w net.ipv4.conf.eth0/7.forwarding=1"},
 		"too few inotify":     {func(f *netstate.Facts, _ *Node) { f.Inotify = 29 }, "inotify", Problem, "max_user_instances is 29: the dnsmasqs of 2 networks", "sysctl -w fs.inotify.max_user_instances=1024"},
 		"two networks":        {func(_ *netstate.Facts, n *Node) { n.Networks[1].IPv4.Subnet = netip.MustParsePrefix("10.1.0.128/25") }, "subnets", Problem, "10.1.0.128/25", n1 + ".ipv4.subnet"},
+		"no DNS server": {func(_ *netstate.Facts, n *Node) {
+			n.Networks[0].Port = "wan"
+			n.Ports[0].Exists, n.Ports[0].Up, n.Ports[0].DefaultRoutes = true, true, []netstate.DefaultRoute{{}}
+		}, "dns", Warning, "has no DNS server: none is configured, and none was learnt from eth0", "ports.wan.dnsServers"},
 		"an address": {func(_ *netstate.Facts, n *Node) {
 			n.Host = []netinst.HostPrefix{{Prefix: netip.MustParsePrefix("10.2.0.9/24"), Link: "eth1", Address: true}}
 		}, "subnets", Problem, "overlaps with 10.2.0.9/24 on eth1: it is withdrawn", "ipv4.subnet"},

@@ -7,9 +7,10 @@ import (
 
 // Interface is a foreign interface of the host as the kernel shows it.
 type Interface struct {
-	Name string
-	Up   bool // administratively up with carrier
-	MTU  int
+	Name  string
+	Index int  // the kernel's number of it
+	Up    bool // administratively up with carrier
+	MTU   int
 	// PointToPoint: it has no neighbours to ask by ARP, only another end (IFF_POINTOPOINT, IFF_NOARP).
 	PointToPoint bool
 	Addresses    []netip.Prefix
@@ -18,6 +19,9 @@ type Interface struct {
 	// Routes are the IPv4 unicast routes through it in the main table, default routes left
 	// out: at most MaxHostRoutes of all interfaces, those without a gateway first.
 	Routes []HostRoute
+	// DNS is what other programs have learnt of DNS servers for it, the source that knows
+	// best first.
+	DNS []DNSSource
 }
 
 // DefaultRoute is a default route through one interface (route(8), RTA_* of rtnetlink(7)).
@@ -28,6 +32,17 @@ type DefaultRoute struct {
 	Gateway netip.Addr
 	OnLink  bool // the gateway is a neighbour, whatever subnets the interface has
 	Metric  int
+}
+
+// DNSSource is one file in which another program keeps the DNS servers that it knows.
+type DNSSource struct {
+	Program string // as "systemd-networkd"
+	Path    string
+	Link    bool         // it is of one interface; else of the host as a whole
+	Lease   netip.Addr   // the address that was given with them; invalid: not known
+	Servers []netip.Addr // as they stand there
+	Own     []netip.Addr // those of Servers that are addresses of this host
+	Skipped string       // what of it was not used and why, "" for nothing
 }
 
 // DefaultVia is the default route by a gateway.

@@ -34,6 +34,9 @@ type Config struct {
 	// NetnsPath is the network namespace to work in, "" for the one that the
 	// process was started in.
 	NetnsPath string
+	// ResolverRoot is the folder below which the files of other programs are that know of
+	// DNS servers; "" for the machine's own, where its links are ours.
+	ResolverRoot string
 }
 
 // Host is one network namespace of a machine and one run directory. Its methods
@@ -51,6 +54,9 @@ type Host struct {
 	arp    arp
 	linked linked
 	swept  sync.Once // by the first Owners, before anything is made
+
+	resolvers string     // ResolverRoot, "" where nothing is read
+	learning  sync.Mutex // held while somebody reads there
 }
 
 // New opens the host. Links that an earlier process doomed are deleted.
@@ -68,7 +74,7 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{dir: cfg.RunDir, netns: cfg.NetnsPath, log: cfg.Log, kernel: k, run: proc.New(cfg.NetnsPath), linked: linked{by: map[int]bool{}}}
+	h := &Host{dir: cfg.RunDir, netns: cfg.NetnsPath, log: cfg.Log, kernel: k, run: proc.New(cfg.NetnsPath), linked: linked{by: map[int]bool{}}, resolvers: resolverRoot(cfg)}
 	if h.nft, err = nft.Open(cfg.NetnsPath); err != nil {
 		k.Close()
 		return nil, err
@@ -229,7 +235,8 @@ func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 	})
 	defer helpers.Wait()
 	defer cancel()
-	if err := h.kernel.Watch(ctx, tell); err != nil {
+	dns := h.learn(ctx, tell)
+	if err := h.kernel.Watch(ctx, func(ev netstate.HostEvent) { dns.forward(ctx, ev, tell) }); err != nil {
 		return fmt.Errorf("watch host: %w", err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -35,7 +36,7 @@ func (k *Kernel) Interfaces() ([]netstate.Interface, error) {
 			continue
 		}
 		i := netstate.Interface{
-			Name: a.Name, MTU: a.MTU, DefaultRoutes: defaults[a.Index],
+			Name: a.Name, Index: a.Index, MTU: a.MTU, DefaultRoutes: defaults[a.Index],
 			Up:           a.Flags&net.FlagUp != 0 && a.RawFlags&unix.IFF_LOWER_UP != 0,
 			PointToPoint: a.RawFlags&(unix.IFF_POINTOPOINT|unix.IFF_NOARP) != 0,
 		}
@@ -51,6 +52,19 @@ func (k *Kernel) Interfaces() ([]netstate.Interface, error) {
 	}
 	slices.SortFunc(list, func(a, b netstate.Interface) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
+}
+
+// Addresses are all that the host has, those of our links included; none where they can't
+// be listed.
+func (k *Kernel) Addresses() map[netip.Addr]bool {
+	addrs, _ := retry(func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
+	own := map[netip.Addr]bool{}
+	for _, a := range addrs {
+		if p, ok := prefix(a.IPNet); ok {
+			own[p.Addr()] = true
+		}
+	}
+	return own
 }
 
 func isForeign(name string) bool {

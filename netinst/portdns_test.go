@@ -1,0 +1,112 @@
+package netinst
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"edgespan/netinst/netstate"
+)
+
+func dnsSource(program string, link bool, servers ...string) netstate.DNSSource {
+	s := netstate.DNSSource{Program: program, Path: "/" + program, Link: link}
+	for _, a := range servers {
+		s.Servers = append(s.Servers, ip(a))
+	}
+	return s
+}
+
+func TestWhichDNSServersAreLearnt(t *testing.T) {
+	lease := dnsSource("dhclient", true, "192.0.2.53")
+	lease.Lease = ip("192.0.2.2")
+	old := dnsSource("dhclient", true, "192.0.2.53")
+	old.Lease = ip("192.0.2.99")
+	garbage := dnsSource("networkd", true)
+	garbage.Skipped = "no IP address: \"x\""
+	own := dnsSource("etc", false, "10.1.0.1", "127.0.0.53", "::1", "0.0.0.0", "fe80::1", "9.9.9.9")
+	own.Own = []netip.Addr{ip("10.1.0.1")}
+	for _, c := range []struct {
+		name          string
+		wan, lte      []netstate.DNSSource
+		want, lteWant string
+	}{
+		{"nothing", nil, nil, "", ""},
+		{"the first source of the link", []netstate.DNSSource{dnsSource("resolved", true, "9.9.9.9", "2001:db8::53"), dnsSource("networkd", true, "8.8.8.8")}, nil,
+			"9.9.9.9 2001:db8::53 by resolved (/resolved)", ""},
+		{"one that is empty is passed over", []netstate.DNSSource{dnsSource("resolved", true), dnsSource("networkd", true, "8.8.8.8")}, nil, "8.8.8.8 by networkd (/networkd)", ""},
+		{"a lease that holds", []netstate.DNSSource{lease}, nil, "192.0.2.53 by dhclient (/dhclient)", ""},
+		{"a lease that is over", []netstate.DNSSource{old}, nil, " skipped /dhclient: the lease of 192.0.2.99 is over", ""},
+		{"garbage is told", []netstate.DNSSource{garbage, dnsSource("dhcpcd", true, "8.8.8.8")}, nil, "8.8.8.8 by dhcpcd (/dhcpcd) skipped /networkd: no IP address: \"x\"", ""},
+		{"the host's servers go by its best default route", []netstate.DNSSource{dnsSource("etc", false, "9.9.9.9")}, []netstate.DNSSource{dnsSource("etc", false, "9.9.9.9")}, "9.9.9.9 by etc (/etc)", ""},
+		{"or by the subnet that they are in", []netstate.DNSSource{dnsSource("etc", false, "203.0.113.53", "9.9.9.9")}, []netstate.DNSSource{dnsSource("etc", false, "203.0.113.53", "9.9.9.9")},
+			"9.9.9.9 by etc (/etc)", "203.0.113.53 by etc (/etc)"},
+		{"or are another link's own", []netstate.DNSSource{dnsSource("etc", false, "8.8.8.8", "9.9.9.9")}, []netstate.DNSSource{dnsSource("networkd", true, "8.8.8.8")},
+			"9.9.9.9 by etc (/etc)", "8.8.8.8 by networkd (/networkd)"},
+		{"the first of the host's that has any", []netstate.DNSSource{dnsSource("manager", false, "9.9.9.9"), dnsSource("etc", false, "8.8.8.8")}, nil, "9.9.9.9 by manager (/manager)", ""},
+		{"the host itself and what is no host are none", []netstate.DNSSource{own}, nil,
+			"9.9.9.9 by etc (/etc) skipped /etc: server 10.1.0.1 is the host itself; /etc: server 127.0.0.53 is the host itself; /etc: server ::1 is the host itself; /etc: server 0.0.0.0 is no host", ""},
+	} {
+		ifs := []netstate.Interface{
+			{Name: "eth0", Up: true, Addresses: []netip.Prefix{prefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{{Gateway: ip("192.0.2.1"), Metric: 50}}, DNS: c.wan},
+			{Name: "ppp0", Up: true, Addresses: []netip.Prefix{prefix("203.0.113.2/24")}, DefaultRoutes: []netstate.DefaultRoute{{Metric: 100}}, DNS: c.lte},
+		}
+		for i, want := range []string{c.want, c.lteWant} {
+			l := learntDNS(ifs[i], ifs)
+			var words []string
+			for _, a := range l.Servers {
+				words = append(words, a.String())
+			}
+			got := strings.Join(words, " ")
+			if l.Source != "" {
+				got += " by " + l.Source
+			}
+			if l.Skipped != "" {
+				got += " skipped " + l.Skipped
+			}
+			if got != want {
+				t.Errorf("%s, %s: got %q, want %q", c.name, ifs[i].Name, got, want)
+			}
+		}
+	}
+}
+
+func TestLearntServersAreBounded(t *testing.T) {
+	var many []string
+	for n := range 200 {
+		many = append(many, fmt.Sprintf("127.0.0.%d", n+1), fmt.Sprintf("9.9.9.%d", n+1))
+	}
+	i := netstate.Interface{Name: "eth0", DNS: []netstate.DNSSource{dnsSource("x", true, many...)}}
+	l := learntDNS(i, []netstate.Interface{i})
+	if len(l.Servers) != maxLearnt || len(l.Skipped) > 400 {
+		t.Errorf("%d servers, skipped %q", len(l.Servers), l.Skipped)
+	}
+}
+
+func TestWhomANetworkAsks(t *testing.T) {
+	configs := []PortConfig{{Label: "eth", IfName: "eth0", Uplink: true}}
+	seen := []netstate.Interface{{
+		Name: "eth0", Up: true, Addresses: []netip.Prefix{prefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(ip("192.0.2.1"))},
+	}}
+	asks := func() (string, string) {
+		in := input()
+		in.Ports = PortStatuses(configs, seen)
+		d := DesiredState(in)
+		return d.State[netstate.ID{Kind: netstate.KindFile, Name: "ni/1/conf/servers"}].Text(), d.Warning
+	}
+	is := func(what, want, warning string) {
+		t.Helper()
+		if got, why := asks(); got != want || why != warning {
+			t.Errorf("%s: %q and %q, want %q and %q", what, got, why, want, warning)
+		}
+	}
+	is("nobody", "", "no DNS server: dns.servers and ports.eth.dnsServers are empty, and none was learnt from eth0")
+	seen[0].DNS = []netstate.DNSSource{dnsSource("networkd", true, "198.51.100.53")}
+	is("learnt", "server=198.51.100.53@eth0\n", "")
+	configs[0].DNSServers = []netip.Addr{ip("9.9.9.9")}
+	is("typed", "server=9.9.9.9@eth0\n", "")
+	configs[0].DNSServers, seen[0].DNS = nil, []netstate.DNSSource{dnsSource("etc", false, "127.0.0.53")}
+	is("a stub alone", "", "no DNS server: dns.servers and ports.eth.dnsServers are empty, and none was learnt from eth0 (/etc: server 127.0.0.53 is the host itself)")
+	seen[0].DefaultRoutes = nil
+	is("no way out", "", "") // which is told as such
+}

@@ -1,0 +1,110 @@
+package host
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/resolvconf"
+)
+
+// firstRead is how long the first event waits for what other programs know of DNS servers:
+// without it a restart would take the servers away from every network for a moment.
+const firstRead = time.Second
+
+// learner joins the interfaces with the DNS servers that other programs have learnt.
+type learner struct {
+	host  *Host
+	links chan []resolvconf.Link
+	read  chan struct{} // closed after the first read
+	first sync.Once
+
+	mu     sync.Mutex
+	ifaces []netstate.Interface // as the kernel told them last
+	latest map[string][]netstate.DNSSource
+}
+
+// learn begins to read, until ctx ends; nil where the files are not those of our links.
+func (h *Host) learn(ctx context.Context, tell func(netstate.HostEvent)) *learner {
+	if h.resolvers == "" || !h.learning.TryLock() { // an earlier read hangs still
+		return nil
+	}
+	l := &learner{host: h, links: make(chan []resolvconf.Link, 1), read: make(chan struct{})}
+	go func() {
+		defer h.learning.Unlock()
+		resolvconf.Reader{Root: h.resolvers}.Watch(ctx, l.links, func(by map[string][]netstate.DNSSource) { l.told(by, tell) })
+	}()
+	return l
+}
+
+// told takes what was read and tells the interfaces anew.
+func (l *learner) told(by map[string][]netstate.DNSSource, tell func(netstate.HostEvent)) {
+	own := l.host.kernel.Addresses()
+	for link, sources := range by {
+		by[link] = resolvconf.Own(sources, func(a netip.Addr) bool { return own[a] })
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock() // what is told first is the older
+	l.latest = by
+	l.first.Do(func() { close(l.read) })
+	if l.ifaces != nil {
+		tell(netstate.HostEvent{Interfaces: l.attached(l.ifaces)})
+	}
+}
+
+// forward tells a kernel's event, its interfaces with their DNS sources.
+func (l *learner) forward(ctx context.Context, ev netstate.HostEvent, tell func(netstate.HostEvent)) {
+	if l == nil || ev.Interfaces == nil {
+		tell(ev)
+		return
+	}
+	links := make([]resolvconf.Link, 0, len(ev.Interfaces))
+	for _, i := range ev.Interfaces {
+		if i.Name != netstate.Loopback {
+			links = append(links, resolvconf.Link{Name: i.Name, Index: i.Index})
+		}
+	}
+	select { // the newest counts
+	case <-l.links:
+	default:
+	}
+	l.links <- links
+	select {
+	case <-l.read:
+	case <-time.After(firstRead):
+		l.first.Do(func() { close(l.read) })
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ifaces = ev.Interfaces
+	ev.Interfaces = l.attached(ev.Interfaces)
+	tell(ev)
+}
+
+func (l *learner) attached(is []netstate.Interface) []netstate.Interface {
+	out := slices.Clone(is)
+	for k := range out {
+		out[k].DNS = l.latest[out[k].Name]
+	}
+	return out
+}
+
+// resolverRoot is below what the files of other programs are read: the configured folder,
+// or "/" where our network namespace is that of the machine's first process. They name links
+// by number, and another namespace's numbers are not ours.
+func resolverRoot(cfg Config) string {
+	if cfg.ResolverRoot != "" || cfg.NetnsPath != "" {
+		return cfg.ResolverRoot
+	}
+	ours, err := os.Readlink("/proc/self/ns/net")
+	first, err1 := os.Readlink("/proc/1/ns/net")
+	if err != nil || err1 != nil || ours != first {
+		return ""
+	}
+	return "/"
+}
