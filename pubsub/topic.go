@@ -135,13 +135,6 @@ func (t *Topic[V]) OfStem(name string) []Entry[V] {
 	return entries
 }
 
-// Len is the number of retained values of one scope.
-func (t *Topic[V]) Len(scope string) int {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return len(t.retained[scope])
-}
-
 // The functions below are called with t.mu held.
 
 func (t *Topic[V]) slot(r Ref) (slot[V], bool) {
