@@ -59,6 +59,7 @@ var checks = []check{
 	{"networkd", "systemd-networkd leaves our rules and routes alone", networkd},
 	{"rp-filter", "no uplink drops replies by strict reverse path filtering", rpFilter},
 	{"ip-forward", "forwarding is on as far as networks need it", forwarding},
+	{"flows", "the machine tracks flows enough for every adapter", flows},
 	{"inotify", "there are inotify instances enough for every network's dnsmasq", inotify},
 	{"dns", "every network that leads out has a DNS server to ask", dns},
 	{"subnets", "no subnets overlap", subnets},

@@ -24,6 +24,7 @@ func healthy() (netstate.Facts, Node) {
 		},
 		Networkd: true, Foreign: map[string]bool{"ManageForeignRoutingPolicyRules": false, "ManageForeignRoutes": false},
 		RPFilter: map[string]int{"all": 0, "eth0": 2, "eth1": 0},
+		Flows:    netstate.FlowTable{Max: 262144, Count: 100, Established: 432000},
 		Daemons:  []netstate.Daemon{{PID: 7, Here: true, RunDir: "/run/a"}, {PID: 8, RunDir: "/run/b"}},
 		Iptables: netstate.Iptables{Version: "1.8.9", Mode: "nf_tables", Wait: true, RandomFully: true},
 	}
@@ -84,6 +85,9 @@ func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
 			n.Networks[0].Port = "wan"
 			n.Ports[0].Exists, n.Ports[0].Up, n.Ports[0].DefaultRoutes = true, true, []netstate.DefaultRoute{{}}
 		}, "dns", Warning, "has no DNS server: none is configured, and none was learnt from eth0", "ports.wan.dnsServers"},
+		"too few flows":        {func(f *netstate.Facts, n *Node) { f.Flows.Max, n.Networks[0].Sharers = 65536, 64 }, "flows", Warning, "may have 512 flows", "nf_conntrack_max=1048576"},
+		"flows all but full":   {func(f *netstate.Facts, _ *Node) { f.Flows.Count = 250000 }, "flows", Problem, "250000 flows are tracked, of 262144", "nf_conntrack_max=524288"},
+		"no flows are tracked": {func(f *netstate.Facts, _ *Node) { f.Flows = netstate.FlowTable{} }, "flows", Fine, "enough", ""},
 		"an address": {func(_ *netstate.Facts, n *Node) {
 			n.Host = []netinst.HostPrefix{{Prefix: netip.MustParsePrefix("10.2.0.9/24"), Link: "eth1", Address: true}}
 		}, "subnets", Problem, "overlaps with 10.2.0.9/24 on eth1: it is withdrawn", "ipv4.subnet"},

@@ -11,6 +11,7 @@ type Facts struct {
 	Networkd  bool            // systemd-networkd runs in our namespace
 	Foreign   map[string]bool // its settings Manage…, as they are set
 	RPFilter  map[string]int  // by interface, "all" included
+	Flows     FlowTable       // the zero value where nothing is tracked
 	Inotify   int             // fs.inotify.max_user_instances: each dnsmasq takes one; 0: not known
 	Daemons   []Daemon
 	Iptables  Iptables // the zero value where nobody asked
@@ -29,6 +30,10 @@ type Helper struct {
 	OwnUser    bool // it runs as the user that is made for it
 	NoNewPrivs bool
 }
+
+// FlowTable is how many flows are tracked (net.netfilter.nf_conntrack_*): Max of the machine,
+// Count in our network namespace, and for how many seconds one of TCP stays without a packet.
+type FlowTable struct{ Max, Count, Established int }
 
 // Iptables is the iptables of the machine and what it can do.
 type Iptables struct {

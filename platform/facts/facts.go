@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -54,6 +55,7 @@ func (r Reader) Read(ctx context.Context) (netstate.Facts, error) {
 		{"settings of systemd-networkd", r.networkd},
 		{"rp_filter", r.rpFilter},
 		{"inotify limit", r.inotify},
+		{"flows that are tracked", r.flows},
 	} {
 		if err := ctx.Err(); err != nil {
 			return f, err
@@ -270,6 +272,19 @@ func (r Reader) rpFilter(f *netstate.Facts) error {
 		}
 	}
 	return nil
+}
+
+// flows reads nothing where the kernel tracks none: that is told by the features.
+func (r Reader) flows(f *netstate.Facts) error {
+	const base = "proc/sys/net/netfilter/nf_conntrack_"
+	if _, err := os.Stat(r.at(base + "max")); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var errs [3]error
+	f.Flows.Max, errs[0] = number(r.at(base + "max"))
+	f.Flows.Count, errs[1] = number(r.at(base + "count"))
+	f.Flows.Established, errs[2] = number(r.at(base + "tcp_timeout_established"))
+	return errors.Join(errs[:]...)
 }
 
 func (r Reader) inotify(f *netstate.Facts) (err error) {
