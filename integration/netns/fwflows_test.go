@@ -6,6 +6,9 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"edgespan/netinst"
 )
@@ -109,5 +112,33 @@ func TestFirewallCountsAFlowWithoutAnswersOnce(t *testing.T) {
 		})
 	}); got != 10 {
 		t.Errorf("%d of 10 flows opened beside one of 5,000 packets", got)
+	}
+}
+
+// What an app asks of its gateway's DNS becomes flows of the node's own, so that it may not
+// ask at any rate; others ask all the same.
+func TestFirewallBoundsTheQuestionsOfAnAdapter(t *testing.T) {
+	l, set := fwTwoNetworks(t, true)
+	set(fwRules{a: fwAllowAll, b: fwAllowAll})
+	inbox := &fwInbox{got: map[string]bool{}}
+	inbox.listen(l, "node")
+	const asked, burst = 5000, 512
+	began := time.Now()
+	app, own, node := l.fwRaw("a", "eth0"), l.mac("a", "eth0"), l.mac("node", "es1")
+	for i := range asked {
+		if _, err := unix.Write(app, fwFrame(node, own, 0x0800, fwUDP(fwA.addr, fwGate.addr, 4001, 53, fmt.Sprintf("question %d.", i)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	most := burst + 128*int(time.Since(began)/time.Second+1)
+	l.until("a question of another", func() bool { l.send(fwB, fwGate, 53, "another's"); return inbox.has("another's") })
+	got := 0
+	for i := range asked {
+		if inbox.has(fmt.Sprintf("question %d.", i)) {
+			got++
+		}
+	}
+	if got == 0 || got > most {
+		t.Errorf("%d of %d questions came through in %v, %d are the most", got, asked, time.Since(began), most)
 	}
 }

@@ -20,6 +20,7 @@ var bridgeWords = []string{
 	"ether type ip ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept",
 	"ether type arp arp htype 1 arp ptype ip arp hlen 6 arp plen 4 arp saddr ether 02:16:3e:01:00:01 arp saddr ip 0.0.0.0 arp daddr ip 10.1.0.2 accept",
 	"ether type ip udp dport 67 goto d1",
+	"ether type ip ip daddr 10.1.0.1 udp dport 53 limit rate over 128/second burst 512 packets drop",
 	"ether type ip6 drop",
 	"drop",
 	"}",

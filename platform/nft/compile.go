@@ -127,6 +127,7 @@ var fields = map[string]field{
 	"ether saddr":     {unix.NFT_PAYLOAD_LL_HEADER, 6, 6},
 	"ether type":      {unix.NFT_PAYLOAD_LL_HEADER, 12, 2},
 	"ip saddr":        {unix.NFT_PAYLOAD_NETWORK_HEADER, 12, 4},
+	"ip daddr":        {unix.NFT_PAYLOAD_NETWORK_HEADER, 16, 4},
 	"arp htype":       {unix.NFT_PAYLOAD_NETWORK_HEADER, 0, 2},
 	"arp ptype":       {unix.NFT_PAYLOAD_NETWORK_HEADER, 2, 2},
 	"arp hlen":        {unix.NFT_PAYLOAD_NETWORK_HEADER, 4, 1},
@@ -144,8 +145,11 @@ func (p *parser) match(w string) error {
 	if key, is := interfaces[w]; is {
 		return p.interfaceName(key, p.next())
 	}
-	if strings.HasPrefix(w, "@") {
+	switch {
+	case strings.HasPrefix(w, "@"):
 		return p.raw(w, p.next())
+	case w == "limit":
+		return p.limit()
 	}
 	name := w + " " + p.next()
 	if name == "arp saddr" || name == "arp daddr" {
@@ -195,6 +199,22 @@ func (p *parser) raw(word, v string) error {
 	}
 	p.payload(field{unix.NFT_PAYLOAD_TRANSPORT_HEADER, offset / 8, length / 8})
 	p.compare(unix.NFT_CMP_EQ, binary.BigEndian.AppendUint64(make([]byte, 8), n)[16-length/8:])
+	return nil
+}
+
+// limit matches what is above a rate: "limit rate over N/second burst N packets".
+func (p *parser) limit() error {
+	words := p.words[:min(len(p.words), 6)]
+	p.words = p.words[len(words):]
+	text := strings.Join(words, " ")
+	var rate, burst uint32
+	n, err := fmt.Sscanf(text, "rate over %d/second burst %d packets", &rate, &burst)
+	if n != 2 || err != nil || text != fmt.Sprintf("rate over %d/second burst %d packets", rate, burst) || rate == 0 {
+		return fmt.Errorf("limit %q: want rate over NUMBER/second burst NUMBER packets", text)
+	}
+	be64 := func(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
+	p.load("limit", attr(unix.NFTA_LIMIT_RATE, be64(uint64(rate))), attr(unix.NFTA_LIMIT_UNIT, be64(1)),
+		attr(unix.NFTA_LIMIT_BURST, be32(burst)), attr(unix.NFTA_LIMIT_TYPE, be32(unix.NFT_LIMIT_PKTS)), attr(unix.NFTA_LIMIT_FLAGS, be32(unix.NFT_LIMIT_F_INV)))
 	return nil
 }
 
