@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -13,10 +12,11 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Deadlines of reading and of ForgetFlows; those of ops are netstate.Op.Deadline's.
+// Deadlines of reading and of ForgetFlows, which knows how long its walk may take and ends
+// before; those of ops are netstate.Op.Deadline's.
 const (
 	observeDeadline = 30 * time.Second // six listings of 5 s at most, each shared with all that ask
-	forgetDeadline  = 5 * time.Second
+	forgetDeadline  = 70 * time.Second
 	testDeadline    = 5 * time.Second
 )
 
@@ -89,14 +89,18 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	judge := !a.judged && len(have) > 0
 	a.judged = true
 	if len(plan) == 0 {
-		a.forget(judge, r.forget)()
-		return applyResult{seq: r.seq, failures: a.test(r.want), drift: drift, had: have, began: began, looked: looked}
+		forgotten := a.forget(judge, r.forget)
+		failures := a.test(r.want)
+		return applyResult{seq: r.seq, failures: append(failures, forgotten()...), drift: drift, had: have, began: began, looked: looked}
 	}
 	run := netstate.NewRun(plan)
 	var done []netstate.Op
-	forgotten := func() {}
+	none := func() []netstate.Failure { return nil }
+	forgotten := none
+	var left []netstate.Failure
 	for op, ok := run.Next(); ok; op, ok = run.Next() {
-		forgotten() // what comes after chains finds no flow that they deny
+		left = append(left, forgotten()...) // what comes after chains finds no flow that they deny
+		forgotten = none
 		err := a.do(op, starting)
 		run.Done(op, err)
 		if err == nil {
@@ -119,7 +123,8 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	if len(failures) == 0 {
 		failures = a.test(r.want)
 	}
-	forgotten()
+	left = append(left, forgotten()...)
+	failures = append(failures, left[:min(1, len(left))]...)
 	return applyResult{seq: r.seq, failures: failures, drift: drift, had: have, done: done, began: began, looked: looked}
 }
 
@@ -144,22 +149,27 @@ func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
 }
 
 // forget begins to delete, if they are to be judged, the tracked flows that the new
-// chains deny; forgotten waits for the end, and may be called again. A failure is no
-// failure of the apply: the flows end by themselves.
-func (a *applier) forget(judge bool, match func(netstate.Flow) bool) (forgotten func()) {
+// chains deny; forgotten waits for the end. A flow that was not ended may go on for days, so the apply has failed, and the next one judges anew.
+func (a *applier) forget(judge bool, match func(netstate.Flow) bool) (forgotten func() []netstate.Failure) {
 	if !judge || match == nil {
-		return func() {}
+		return func() []netstate.Failure { return nil }
 	}
 	ctx, cancel := context.WithTimeout(a.d.ctx, forgetDeadline)
 	answer := a.d.host.ForgetFlows(ctx, match)
-	return sync.OnceFunc(func() {
+	return func() []netstate.Failure {
 		defer cancel()
-		if n, err := answer(); err != nil {
-			a.d.log.Warn("forget flows", zap.String("ni", a.owner.Name), zap.Error(err))
-		} else if n > 0 {
+		n, err := answer()
+		if n > 0 {
 			a.d.log.Info("forgot flows that are denied now", zap.String("ni", a.owner.Name), zap.Int("flows", n))
 		}
-	})
+		if err == nil {
+			return nil
+		}
+		a.judged = false
+		const op = "end flows that are denied"
+		cause := fmt.Sprintf("%v; %d ended, others may still pass", err, n)
+		return []netstate.Failure{{ID: netstate.ID{Kind: netstate.KindFlow, Name: "denied"}, Op: op, Cause: cause, Err: op + ": " + cause}}
+	}
 }
 
 // verify reads back, and names what is not as it was just made.

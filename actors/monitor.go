@@ -56,7 +56,7 @@ func (m *monitor) Receive(c actor.Context) {
 		m.drainNetworks()
 		m.publish()
 	case netstate.HostEvent:
-		m.hostEvent(msg)
+		m.hostEvent(m.hostFirst(c, msg))
 	case touchAll:
 		m.countAll(HostChange{Asked: 1})
 	case ping:
@@ -118,6 +118,22 @@ func watch(d *deps, emit func(netstate.HostEvent)) {
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// hostFirst passes on to the router what others changed of host's: the networks that were
+// touched with it are told when that stands again.
+func (m *monitor) hostFirst(c actor.Context, ev netstate.HostEvent) netstate.HostEvent {
+	if ev.Filter {
+		ev.Host = true
+		for _, e := range m.d.topics.NetworkStatus.All() {
+			ev.Touched = append(ev.Touched, e.Value.Number)
+		}
+	}
+	if ev.Host {
+		c.Send(c.Parent(), netinst.HostChanged{Networks: ev.Touched})
+		ev.Touched = nil
+	}
+	return ev
 }
 
 func (m *monitor) hostEvent(ev netstate.HostEvent) {

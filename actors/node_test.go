@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config/httpapi"
+	"edgespan/netinst"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
@@ -395,6 +396,36 @@ func TestARestartJudgesTheFlowsAgain(t *testing.T) {
 		r.ready(time.Second, "ni/"+niID(1))
 		if r.host.Forgets() == before {
 			t.Error("no flow was judged")
+		}
+	})
+}
+
+// A revocation is carried out when no flow that it denies is left: until then the network is
+// not as wanted, says why, and tries again ever more seldom, also where no chain changes.
+func TestARevocationThatWasNotCarriedOutIsAFailure(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		r.apply(doc(1, 1))
+		r.ready(time.Second, "app/"+appID(1))
+		status := func() netinst.NetworkInstanceStatus {
+			s, _ := r.node.Topics().NetworkStatus.Get("", niID(1))
+			return s
+		}
+		r.host.FailForgets(errors.New("table walked away"))
+		r.apply(strings.Replace(doc(1, 1), "allow", "drop", 1))
+		r.settle(time.Second)
+		if s := status(); s.State != netinst.CreatingFailed && s.State != netinst.CheckPresentFailed || !strings.Contains(s.Error, "end flows that are denied: table walked away") || !strings.Contains(s.Error, "may still pass") {
+			t.Fatalf("state %s, error %q", s.State, s.Error)
+		}
+		before := r.host.Forgets()
+		r.settle(time.Minute)
+		if n := r.host.Forgets() - before; n < 2 || n > 12 {
+			t.Errorf("tried %d times in a minute", n)
+		}
+		r.host.FailForgets(nil)
+		r.ready(time.Minute, "ni/"+niID(1), "app/"+appID(1))
+		if s := status(); s.State != netinst.Present || s.Error != "" {
+			t.Errorf("state %s, error %q", s.State, s.Error)
 		}
 	})
 }

@@ -33,6 +33,8 @@ type (
 		beat uint64
 	}
 	ownersFound struct{ owners []netstate.Owner }
+	searchDue   struct{}
+	findOwners  struct{}
 )
 
 // router is the top of the tree: it spawns, counts and watches. Which networks
@@ -104,6 +106,8 @@ func (r *router) Receive(c actor.Context) {
 		r.appEnded(c, msg.app)
 	case beatDue:
 		r.heartbeat(c)
+	case searchDue:
+		c.Send(r.ground, findOwners{})
 	case pong:
 		r.pongs[msg.from] = msg.beat
 	case lookRequest:
@@ -233,6 +237,10 @@ func (r *router) step(c actor.Context, e netinst.RegistryEvent) (retry time.Dura
 		case netinst.ApplyHost:
 			r.want = e.Want
 			c.Send(r.ground, applyRequest{seq: netinst.ApplySeq{N: e.Seq}, want: e.Want, full: true})
+		case netinst.TouchNetworks:
+			c.Send(r.monitor, netstate.HostEvent{Touched: e.Networks})
+		case netinst.FindOwners:
+			r.timers.after(c, e.After, func() any { return searchDue{} })
 		case netinst.SpawnManager:
 			id := uuid.MustParse(e.Owner.Name)
 			r.spawnNetwork(c, id)
@@ -352,7 +360,8 @@ func alive(beat uint64, pongs map[string]uint64, patience uint64) bool {
 type ground struct{ applier }
 
 func (g *ground) Receive(c actor.Context) {
-	if _, start := c.Message().(*actor.Started); start {
+	_, start := c.Message().(*actor.Started)
+	if _, again := c.Message().(findOwners); start || again {
 		ctx, cancel := context.WithTimeout(g.d.ctx, observeDeadline)
 		owners, err := g.d.host.Owners(ctx)
 		cancel()

@@ -41,8 +41,8 @@ import (
 //	nat POSTROUTING: ES-POSTROUTING (host): -s <subnet> -> ES<n>-POST: -o port -> MASQUERADE
 //	bridge table es<n>, before br_netfilter: each adapter's MAC, IP, ARP and ethertypes
 //
-// A packet is accepted only where this map says ACCEPT: what no rule took falls
-// out of the network's chains into ES-BASE.
+// A packet is accepted only where this map says ACCEPT, which is written as a jump to
+// ES-PASS (guard.go): what no rule took falls out of the network's chains into ES-BASE.
 
 // Built-in chains and tables.
 const (
@@ -109,7 +109,7 @@ func (nw network) adapterChainIDs(a Adapter) []netstate.ID {
 // chains are all chains of the network.
 func (nw network) chains() []netstate.Chain {
 	if nw.isSwitch() {
-		return nw.switchChains()
+		return passing(nw.switchChains())
 	}
 	out := []netstate.Chain{
 		nw.forward(), nw.egress(), nw.ingress(), nw.input(), nw.output(), nw.postrouting(), nw.bridgeTable(),
@@ -118,9 +118,9 @@ func (nw network) chains() []netstate.Chain {
 		out = append(out, nw.adapterChains(a)...)
 	}
 	if nw.withdrawn != "" {
-		return nw.withdrawnChains(out)
+		return passing(nw.withdrawnChains(out))
 	}
-	return out
+	return passing(out)
 }
 
 func (nw network) filter(part string, hooks []netstate.Hook, rules []string) netstate.Chain {

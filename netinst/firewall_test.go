@@ -52,6 +52,8 @@ func (s sim) run(name string, h hop) string {
 		switch target {
 		case "ACCEPT", "DROP":
 			return target
+		case "MARK":
+			continue
 		case "RETURN":
 			return ""
 		}
@@ -85,7 +87,7 @@ func (s sim) match(words []string, h hop) (target string, jump, hit bool) {
 		}
 		ok := true
 		switch words[i] {
-		case "-m":
+		case "-m", "--set-xmark":
 		case "!":
 			not = true
 			continue

@@ -19,12 +19,13 @@ type HostNetwork struct {
 }
 
 // HostState is the ground that belongs to no network: the root chains with their
-// jumps, the base drop of every network's links, and forwarding. Without a
+// jumps, the base drop of every network's links, the guard behind them, and forwarding. Without a
 // network it is empty, so that everything of ours goes.
 //
 // The rules by which networks lead their packets out of the root chains are the
-// Hooks of the networks' own chains and not part of it.
-func HostState(ns []HostNetwork) netstate.State {
+// Hooks of the networks' own chains and not part of it. Unmarked are the numbers of
+// networks whose chains were made by a release that marked nothing: the guard spares them.
+func HostState(ns []HostNetwork, unmarked ...int) netstate.State {
 	s := netstate.State{}
 	if len(ns) == 0 {
 		return s
@@ -59,7 +60,8 @@ func HostState(ns []HostNetwork) netstate.State {
 		// Also without a switch network: one may become one, and finds it there.
 		root(tableRaw, RootPrerouting, "PREROUTING"),
 		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: BaseChain, Rules: base},
-		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: ExitChain, Rules: append(exit, "-j ACCEPT")},
+		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: ExitChain, Rules: append(exit, "-j "+PassChain)},
+		passChain(), guard(unmarked),
 	)
 	return s
 }

@@ -17,7 +17,7 @@ func MayDeny(op netstate.Op) bool {
 		have, _ := it.Have.(netstate.Chain)
 		name := it.ID().Name
 		switch {
-		case want.Family == netstate.BridgeFamily || have.Family == netstate.BridgeFamily:
+		case want.Family.Whole() || have.Family.Whole():
 			return false
 		case ofAdapter(name):
 			return true

@@ -219,10 +219,10 @@ func TestOthersReachNeighboursInAWithdrawnSubnet(t *testing.T) {
 		event RegistryEvent
 		want  string
 	}{
-		{ConfigKnown{}, "-d 10.1.0.0/24 -j DROP\n-j ACCEPT"},
-		{NetworkWithdrawn{niA, true}, "-j ACCEPT"},
+		{ConfigKnown{}, "-d 10.1.0.0/24 -j DROP\n-j ES-PASS"},
+		{NetworkWithdrawn{niA, true}, "-j ES-PASS"},
 		{NetworkWithdrawn{niA, true}, "no apply"},
-		{NetworkWithdrawn{niA, false}, "-d 10.1.0.0/24 -j DROP\n-j ACCEPT"},
+		{NetworkWithdrawn{niA, false}, "-d 10.1.0.0/24 -j DROP\n-j ES-PASS"},
 	} {
 		if got := drops(r.Step(c.event)); got != c.want {
 			t.Errorf("%d: %q, want %q", i, got, c.want)

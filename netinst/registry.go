@@ -44,6 +44,9 @@ type (
 	ManagerEnded struct{ NI uuid.UUID }
 	// HostRetryDue is the end of a HostRetry.
 	HostRetryDue struct{ Token uint64 }
+	// HostChanged says that others have changed what is host's, and that of the networks of
+	// these numbers with it.
+	HostChanged struct{ Networks []int }
 )
 
 func (OwnersFound) registryEvent()      {}
@@ -55,6 +58,7 @@ func (HostApplied) registryEvent()      {}
 func (HostApplierReady) registryEvent() {}
 func (ManagerEnded) registryEvent()     {}
 func (HostRetryDue) registryEvent()     {}
+func (HostChanged) registryEvent()      {}
 
 // RegistryEffect is an output of a Registry's Step.
 type RegistryEffect interface{ registryEffect() }
@@ -102,6 +106,8 @@ type member struct {
 	wanted  bool
 	spawned bool
 	since   uint64 // the host apply that first named it
+	// unmarked: its chains were made by a former release, and the guard spares it
+	unmarked bool
 }
 
 // Registry decides which bridge managers there are, gives each network its number
@@ -119,6 +125,10 @@ type Registry struct {
 	backoff time.Duration
 	token   uint64
 	forward forward
+	search  time.Duration // after which the owners were looked for last
+	// searching says that a FindOwners is not answered yet.
+	searching bool
+	held      map[int]bool // networks that are touched once host's objects stand again
 }
 
 // NewRegistry starts from the journalled numbers.
@@ -165,6 +175,8 @@ func (r *Registry) Step(e RegistryEvent) []RegistryEffect {
 		}
 	case ManagerEnded:
 		return r.ended(e.NI)
+	case HostChanged:
+		return r.changed(e)
 	}
 	return nil
 }
@@ -173,7 +185,7 @@ func (r *Registry) Step(e RegistryEvent) []RegistryEffect {
 // number of an unknown owner is managed under a name made from it, as an orphan.
 func (r *Registry) owners(os []netstate.Owner) []RegistryEffect {
 	var out []RegistryEffect
-	r.found = true
+	r.found, r.searching = true, false
 	for _, o := range os {
 		id, err := uuid.Parse(o.Name)
 		if err != nil {
@@ -194,7 +206,7 @@ func (r *Registry) owners(os []netstate.Owner) []RegistryEffect {
 			m = &member{}
 			r.members[id] = m
 		}
-		m.number = o.Number
+		m.number, m.unmarked = o.Number, o.Unmarked
 		out = append(out, r.record(id, o.Number)...)
 		if !m.spawned { // the ground has named it since it was made
 			m.spawned = true
@@ -306,7 +318,7 @@ func (r *Registry) next() []RegistryEffect {
 		}
 	}
 	ns := r.Networks(r.ids())
-	return []RegistryEffect{ApplyHost{r.seq, HostState(ns)}}
+	return []RegistryEffect{ApplyHost{r.seq, HostState(ns, r.unmarked()...)}}
 }
 
 func (r *Registry) applied(e HostApplied) []RegistryEffect {
@@ -314,6 +326,11 @@ func (r *Registry) applied(e HostApplied) []RegistryEffect {
 		return nil
 	}
 	r.flying = false
+	return append(r.release(), r.judge(e)...)
+}
+
+// judge says what follows from the end of an apply.
+func (r *Registry) judge(e HostApplied) []RegistryEffect {
 	if e.Failed != "" {
 		r.backoff = min(max(2*r.backoff, retryMin), retryMax)
 		r.token++
@@ -325,6 +342,7 @@ func (r *Registry) applied(e HostApplied) []RegistryEffect {
 		r.token++
 		out = append(out, HostRetry{r.token, checkEvery, true})
 	}
+	out = append(out, r.searchAgain()...)
 	for _, id := range r.ids() {
 		m := r.members[id]
 		if !m.spawned && m.since != 0 && m.since <= e.Seq {

@@ -26,7 +26,15 @@ func registryText(effs []RegistryEffect) string {
 			if c, ok := e.Want[netstate.ID{Kind: netstate.KindChain, Name: "ipv4/filter/" + BaseChain}]; ok {
 				base = strings.Count(c.(netstate.Chain).Text(), "-i es")
 			}
-			out = append(out, fmt.Sprintf("ground#%d of %d", e.Seq, base))
+			text := fmt.Sprintf("ground#%d of %d", e.Seq, base)
+			if c, ok := e.Want[netstate.ID{Kind: netstate.KindChain, Name: "inet/" + GuardTable}]; ok && strings.Contains(c.Text(), "\"es5\" accept") {
+				text += " with unmarked ones"
+			}
+			out = append(out, text)
+		case FindOwners:
+			out = append(out, fmt.Sprintf("find owners in %v", e.After))
+		case TouchNetworks:
+			out = append(out, fmt.Sprintf("touch %v", e.Networks))
 		case SpawnManager:
 			out = append(out, fmt.Sprintf("spawn %s=%d", name(e.Owner.Name), e.Owner.Number))
 		case HostRetry:
@@ -83,6 +91,41 @@ func TestRegistry(t *testing.T) {
 			{NetworkWanted{b}, "record ni2=1"},
 			{ConfigKnown{}, "ground#1 of 2"},
 			{HostApplied{Seq: 1}, "spawn ni2=1"},
+		},
+		"the guard spares what a former release made, until it was made anew": {
+			{HostApplierReady{}, ""},
+			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5, Unmarked: true}}}, "record ni1=5, spawn ni1=5"},
+			{NetworkWanted{a}, ""},
+			{ConfigKnown{}, "ground#1 of 1 with unmarked ones"},
+			{HostApplied{Seq: 1}, "find owners in 1s"},
+			{HostRetryDue{1}, "ground#2 of 1 with unmarked ones"},
+			{HostApplied{Seq: 2}, ""}, // they are looked for once at a time
+			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5, Unmarked: true}}}, "ground#3 of 1 with unmarked ones"},
+			{HostApplied{Seq: 3}, "find owners in 2s"},
+			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, "ground#4 of 1"},
+			{HostApplied{Seq: 4}, ""},
+		},
+		"what others flush is looked at in the ground first, then in the networks": {
+			{HostApplierReady{}, ""},
+			{OwnersFound{}, ""},
+			{NetworkWanted{a}, "record ni1=1"},
+			{ConfigKnown{}, "ground#1 of 1"},
+			{HostApplied{Seq: 1}, "spawn ni1=1"},
+			{HostChanged{[]int{1}}, "ground#2 of 1"},
+			{HostChanged{[]int{1, 3}}, ""}, // may have come after the look
+			{HostApplied{Seq: 2}, "ground#3 of 1"},
+			{HostApplied{Seq: 3}, "touch [1 3]"},
+			{HostChanged{}, "ground#4 of 1"},
+			{HostApplied{Seq: 4, Failed: "no iptables"}, "ground: no iptables, retry in 100ms"},
+			{HostChanged{[]int{1}}, "touch [1]"}, // a ground that fails waits for its retry
+		},
+		"what others flush before a config is known, or beside no network, is no reason to change anything": {
+			{HostChanged{[]int{4}}, "touch [4]"},
+			{HostApplierReady{}, ""},
+			{OwnersFound{}, ""},
+			{ConfigKnown{}, "ground#1 of 0"},
+			{HostApplied{Seq: 1}, ""},
+			{HostChanged{}, ""},
 		},
 		"owners found twice are spawned once": {
 			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},

@@ -76,7 +76,7 @@ var mayImport = map[string][]string{
 	"platform/probe":      {},
 	"platform/resolvconf": {"netinst/netstate"},
 	"platform/kernel":     {"netinst/netstate", "platform/proc", "platform/dump"},
-	"platform/nft":        {"platform/proc"},
+	"platform/nft":        {"netinst/netstate", "platform/proc"},
 	"platform/firewall":   {"netinst/netstate", "platform/proc", "platform/dump", "platform/nft", "platform/store"},
 	"platform/dnsmasq":    {"netinst/netstate", "platform/proc", "platform/dump", "platform/store"},
 	"platform/store":      {},

@@ -199,6 +199,7 @@ func TestAKillAtAnyInstantConverges(t *testing.T) {
 // returns how long the child took, or -1 if it was killed before its end.
 func (l *lab) killed(way int, after time.Duration) time.Duration {
 	l.t.Helper()
+	l.close()
 	cmd := exec.CommandContext(l.t.Context(), os.Args[0], "-test.run=^TestAKillAtAnyInstantConverges$")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %d", childEnv, l.ns.Name, l.app.Name, l.dir, way))
 	out, err := cmd.StdoutPipe()
@@ -274,6 +275,7 @@ func TestAMarkWithNothingBehindItGoesAtTheNextStart(t *testing.T) {
 	mark(3, "owner", "conf/dnsmasq.conf")
 	mark(4, "owner")
 	l.ns.Exec(t, "ip", "link", "add", "es4", "type", "bridge")
+	l.open()
 	found(owner(3), owner(4))
 	for _, n := range []int{1, 2} {
 		if _, err := os.Stat(filepath.Join(l.dir, "ni", fmt.Sprint(n))); err == nil {

@@ -80,6 +80,7 @@ func TestWhatOthersChangeIsFoundAndRepaired(t *testing.T) {
 	} {
 		t.Run(cmd, func(t *testing.T) {
 			l.t = t
+			l.close() // nftables keeps our tables from others while we are there
 			l.ns.Exec(t, strings.Fields(cmd)...)
 			l.open() // it must not matter what was in memory
 			l.must(ground, root())

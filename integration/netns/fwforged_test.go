@@ -114,13 +114,15 @@ func TestFirewallSendsNothingUntranslated(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			marks := []string{"#fin", "#rst", "#older"}
+			marks := []string{"#plain", "#fin", "#rst", "#older"}
 			from, to := netip.AddrPortFrom(fwA.addr, 3333), netip.AddrPortFrom(fwWorld.addr, 80)
-			// A flow from before there was a masquerade.
+			// A flow that begins where others keep it from being translated, and one from before
+			// there was a masquerade.
 			l.in("node", "iptables", "-t", "nat", "-I", "POSTROUTING", "-j", "ACCEPT")
-			older := fwUDP(fwA.addr, fwWorld.addr, 3333, 443, "#older")
-			send(older)
+			send(fwUDP(fwA.addr, fwWorld.addr, 3332, 443, "#plain"))
 			l.in("node", "iptables", "-t", "nat", "-D", "POSTROUTING", "-j", "ACCEPT")
+			older := fwUDP(fwA.addr, fwWorld.addr, 3333, 443, "#older")
+			l.in("node", "conntrack", "-I", "-p", "udp", "-s", fwA.addr.String(), "-d", fwWorld.addr.String(), "--sport", "3333", "--dport", "443", "-t", "100")
 			send(fwUDP(fwA.addr, fwWorld.addr, 3334, 443, "#begin"))
 			fwHear(t, wire, marks, "#begin")
 			if out := l.try("node", "conntrack", "-L", "-p", "udp", "--orig-port-src", "3333"); !strings.Contains(out, "dst="+fwA.addr.String()) {

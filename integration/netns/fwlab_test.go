@@ -263,7 +263,7 @@ func (l *fwLab) stop(name string) {
 	_ = c.Wait()
 }
 
-// bridge writes or removes a table of the bridge family.
+// bridge writes or removes a whole table of nftables.
 func (l *fwLab) bridge(it netstate.Item) {
 	l.t.Helper()
 	conn, err := nft.Open("/run/netns/" + l.ns("node"))
@@ -272,14 +272,18 @@ func (l *fwLab) bridge(it netstate.Item) {
 	}
 	defer conn.Close()
 	if it.Want == nil {
-		err = conn.Delete(it.Have.(netstate.Chain).Name)
+		err = conn.Delete(tableOf(it.Have))
 	} else {
-		c := it.Want.(netstate.Chain)
-		err = conn.Replace(c.Name, c.Rules)
+		err = conn.Replace(tableOf(it.Want), it.Want.(netstate.Chain).Rules)
 	}
 	if err != nil {
 		l.t.Fatal(err)
 	}
+}
+
+func tableOf(o netstate.Object) nft.Table {
+	c := o.(netstate.Chain)
+	return nft.Table{Family: c.Family, Name: c.Name}
 }
 
 // chains applies one op of chains: declared, emptied, filled, hooked, in one
@@ -293,7 +297,7 @@ func (l *fwLab) chains(op netstate.Op) {
 			o = it.Have
 		}
 		c := o.(netstate.Chain)
-		if c.Family == netstate.BridgeFamily {
+		if c.Family.Whole() {
 			l.bridge(it)
 			continue
 		}

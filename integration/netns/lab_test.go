@@ -53,17 +53,33 @@ func newLab(t *testing.T) *lab {
 	l.ns.Exec(t, "ip", "route", "add", "default", "via", "192.0.2.1")
 	until(t, "uplink has carrier", func() bool { return !strings.Contains(l.ns.Exec(t, "ip", "link", "show"), "LOWERLAYERDOWN") })
 	l.open()
+	t.Cleanup(l.close)
 	return l
 }
 
+// open is another process, as after the end of the one before: tables of nftables belong to
+// one at a time. It asks for the owners first, as the daemon does.
 func (l *lab) open() {
 	l.t.Helper()
+	l.close()
 	h, err := host.New(host.Config{RunDir: l.dir, NetnsPath: l.ns.Path})
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	l.host = h
-	l.t.Cleanup(func() { _ = h.Close() })
+	ctx, cancel := context.WithTimeout(context.Background(), observePatience)
+	defer cancel()
+	if _, err := h.Owners(ctx); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// close is the end of the process.
+func (l *lab) close() {
+	if l.host != nil {
+		_ = l.host.Close()
+		l.host = nil
+	}
 }
 
 func owner(n int) netstate.Owner {

@@ -1,10 +1,13 @@
 package netns_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"edgespan/netinst/netstate"
 
@@ -13,17 +16,7 @@ import (
 
 // Where `iptables` is the legacy backend the same laws hold.
 func TestTheLegacyBackendKeepsTheSameLaws(t *testing.T) {
-	multi, err := exec.LookPath("xtables-legacy-multi")
-	if err != nil {
-		t.Skip("needs xtables-legacy-multi: the legacy backend is not installed")
-	}
-	dir := t.TempDir()
-	for _, tool := range []string{"iptables", "iptables-save", "iptables-restore"} {
-		if err := os.Symlink(multi, filepath.Join(dir, tool)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	legacyTools(t)
 	l := newLab(t)
 	l.ns.Exec(t, "iptables", "-A", "FORWARD", "-s", "198.51.100.1", "-j", "DROP")
 	l.ns.Exec(t, "iptables", "-t", "nat", "-S")
@@ -46,4 +39,57 @@ func TestTheLegacyBackendKeepsTheSameLaws(t *testing.T) {
 	if d := cmp.Diff(before, picture(t, l.ns)); d != "" {
 		t.Errorf("host differs (-before +after):\n%s", d)
 	}
+}
+
+// Nobody tells of the legacy tables: what others do to them is seen by a look each second,
+// and what we do ourselves is not taken for theirs.
+func TestWhatOthersDoToLegacyTablesIsSeenSoon(t *testing.T) {
+	legacyTools(t)
+	l := newLab(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	heard := make(chan netstate.HostEvent, 100)
+	done := make(chan error, 1)
+	go func() { done <- l.host.Watch(ctx, func(ev netstate.HostEvent) { heard <- ev }) }()
+	defer func() { cancel(); <-done }()
+	flushed := func(within time.Duration) bool {
+		end := time.After(within)
+		for {
+			select {
+			case ev := <-heard:
+				if ev.Filter {
+					return true
+				}
+			case <-end:
+				return false
+			}
+		}
+	}
+	flushed(1500 * time.Millisecond) // a first look
+	l.must(ground, root())
+	l.must(owner(1), l.network(1))
+	if flushed(2500 * time.Millisecond) {
+		t.Error("our own chains are told as a change by others")
+	}
+	for _, cmd := range []string{"iptables -F FORWARD", "iptables -t nat -F", "iptables -F ES1-FWD"} {
+		l.ns.Exec(t, strings.Fields(cmd)...)
+		if !flushed(2 * time.Second) {
+			t.Errorf("%s was not heard of", cmd)
+		}
+	}
+}
+
+// legacyTools makes the legacy backend what iptables is.
+func legacyTools(t *testing.T) {
+	t.Helper()
+	multi, err := exec.LookPath("xtables-legacy-multi")
+	if err != nil {
+		t.Skip("needs xtables-legacy-multi: the legacy backend is not installed")
+	}
+	dir := t.TempDir()
+	for _, tool := range []string{"iptables", "iptables-save", "iptables-restore"} {
+		if err := os.Symlink(multi, filepath.Join(dir, tool)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }

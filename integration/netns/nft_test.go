@@ -3,10 +3,13 @@ package netns_test
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
 	"edgespan/integration/netns"
+	"edgespan/netinst"
+	"edgespan/netinst/netstate"
 	"edgespan/platform/nft"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,36 +38,126 @@ var bridgeWords = []string{
 	"}",
 }
 
+var (
+	bridgeTable = nft.Table{Family: netstate.BridgeFamily, Name: "es1"}
+	guardTable  = nft.Table{Family: netstate.InetFamily, Name: netinst.GuardTable}
+)
+
+// guardWords is the guard that every host has, and one that spares network 7.
+func guardWords(unmarked ...int) []string {
+	st := netinst.HostState([]netinst.HostNetwork{{Number: 7}}, unmarked...)
+	return st[netstate.Chain{Family: netstate.InetFamily, Name: netinst.GuardTable}.ID()].(netstate.Chain).Rules
+}
+
 // What netlink is told is what the nft command makes of the same words.
-func TestABridgeTableIsWhatNftMakesOfIt(t *testing.T) {
-	ours, theirs := netns.New(t), netns.New(t)
-	c, err := nft.Open(ours.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := c.Replace("es1", bridgeWords); err != nil {
-		t.Fatal(err)
-	}
-	file := t.TempDir() + "/table"
-	if err := os.WriteFile(file, []byte("table bridge es1 {\n"+strings.Join(bridgeWords, "\n")+"\n}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	theirs.Exec(t, "nft", "-f", file)
-	list := []string{"nft", "list", "table", "bridge", "es1"}
-	want, got := theirs.Exec(t, list...), ours.Exec(t, list...)
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("(-nft +ours):\n%s", d)
+func TestATableIsWhatNftMakesOfIt(t *testing.T) {
+	for table, words := range map[nft.Table][]string{bridgeTable: bridgeWords, guardTable: guardWords(7)} {
+		ours, theirs := netns.New(t), netns.New(t)
+		c := openNft(t, ours)
+		if err := c.Replace(table, words); err != nil {
+			t.Fatal(err)
+		}
+		file := t.TempDir() + "/table"
+		if err := os.WriteFile(file, []byte("table "+table.String()+" {\n"+strings.Join(words, "\n")+"\n}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		theirs.Exec(t, "nft", "-f", file)
+		list := strings.Fields("nft list table " + table.String())
+		got := ours.Exec(t, list...)
+		for _, line := range []string{" # progname .*", "(?m)^\tflags owner.*\n\n?"} { // of one that is ours alone
+			got = regexp.MustCompile(line).ReplaceAllString(got, "")
+		}
+		if d := cmp.Diff(theirs.Exec(t, list...), got); d != "" {
+			t.Errorf("(-nft +ours):\n%s", d)
+		}
 	}
 }
 
-func TestABridgeTableIsReplacedAndReadBack(t *testing.T) {
-	ns := netns.New(t)
+func openNft(t *testing.T, ns *netns.NS) *nft.Conn {
+	t.Helper()
 	c, err := nft.Open(ns.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(c.Close)
+	return c
+}
+
+func tableText(t *testing.T, c *nft.Conn, table nft.Table) string {
+	t.Helper()
+	all, err := c.Tables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all[table]
+}
+
+// What others flush and delete does not reach our tables while our socket is open, nor are
+// they lost when it is closed, and the next process has them for itself again.
+func TestAFlushByOthersDoesNotReachOurTables(t *testing.T) {
+	ns := netns.New(t)
+	c := openNft(t, ns)
+	if !c.Keeps() {
+		t.Skip("needs Linux 6.9: the kernel knows no owned table that persists")
+	}
+	ns.Exec(t, "nft", "add", "table", "ip", "filter")
+	words := map[nft.Table][]string{bridgeTable: bridgeWords, guardTable: guardWords()}
+	for table, w := range words {
+		if err := c.Replace(table, w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold := func(when string, c *nft.Conn) {
+		t.Helper()
+		ns.Exec(t, "nft", "flush", "ruleset")
+		for table := range words {
+			before := tableText(t, c, table)
+			for _, argv := range []string{"delete table " + table.String(), "flush table " + table.String(), "add chain " + table.String() + " more"} {
+				if out, err := ns.Try(strings.Fields("nft " + argv)...); err == nil {
+					t.Errorf("%s: nft %s was done: %s", when, argv, out)
+				}
+			}
+			if now := tableText(t, c, table); now != before || now == "" || strings.Contains(now, "anybody") {
+				t.Errorf("%s: %s was %q and is %q", when, table, before, now)
+			}
+		}
+	}
+	hold("while it is open", c)
+	c.Close()
+	second := openNft(t, ns)
+	for table := range words {
+		if text := tableText(t, second, table); !strings.HasPrefix(text, "anybody's\n") || !strings.Contains(text, "chain ") {
+			t.Errorf("after the end of its owner %s reads %q", table, text)
+		}
+	}
+	if err := second.Claim(func(x nft.Table) bool { return words[x] != nil }); err != nil {
+		t.Fatal(err)
+	}
+	hold("claimed", second)
+	for table, w := range words { // its owner writes and deletes it as ever
+		before := tableText(t, second, table)
+		if err := second.Replace(table, w); err != nil || tableText(t, second, table) != before {
+			t.Errorf("written again: %v", err)
+		}
+		if err := second.Delete(table); err != nil || tableText(t, second, table) != "" {
+			t.Errorf("deleted: %v", err)
+		}
+	}
+	// One that a former release left is anybody's, and is made ours by being written.
+	ns.Exec(t, "nft", "add", "table", "bridge", "es1")
+	if err := second.Claim(func(nft.Table) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Replace(bridgeTable, bridgeWords); err != nil {
+		t.Fatal(err)
+	}
+	words = map[nft.Table][]string{bridgeTable: bridgeWords}
+	hold("of a former release", second)
+}
+
+func TestABridgeTableIsReplacedAndReadBack(t *testing.T) {
+	ns := netns.New(t)
+	c := openNft(t, ns)
 	gen := func() uint32 {
 		g, err := c.Generation()
 		if err != nil {
@@ -73,19 +166,13 @@ func TestABridgeTableIsReplacedAndReadBack(t *testing.T) {
 		return g
 	}
 	texts := map[string]bool{}
-	tables := func() string {
-		all, err := c.Tables()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all["es1"]
-	}
+	tables := func() string { return tableText(t, c, bridgeTable) }
 	begin := gen()
-	if err := c.Delete("es1"); err != nil {
+	if err := c.Delete(bridgeTable); err != nil {
 		t.Fatalf("delete what is not there: %v", err)
 	}
 	for i := range 2 { // twice leaves the same
-		if err := c.Replace("es1", bridgeWords); err != nil {
+		if err := c.Replace(bridgeTable, bridgeWords); err != nil {
 			t.Fatal(err)
 		}
 		if texts[tables()] = true; len(texts) != 1 || tables() == "" {
@@ -99,43 +186,40 @@ func TestABridgeTableIsReplacedAndReadBack(t *testing.T) {
 	if tables(); gen() != still {
 		t.Error("a look changes the generation")
 	}
-	for _, argv := range []string{"add rule bridge es1 a1 accept", "add chain bridge es1 more", "flush chain bridge es1 a1", "delete chain bridge es1 more", "flush table bridge es1"} {
+	// A batch that fails leaves what was there.
+	before := tables()
+	if err := c.Replace(bridgeTable, []string{"chain a {", "goto nowhere", "}"}); err == nil || tables() != before {
+		t.Errorf("a jump to nowhere: err %v, table %q, want %q", err, tables(), before)
+	}
+	if err := c.Delete(bridgeTable); err != nil || tables() != "" {
+		t.Errorf("delete: %v, left %q", err, tables())
+	}
+	// Each change by others reads differently, on a table that they can change.
+	ns.Exec(t, "nft", "add", "table", "bridge", "es1")
+	for _, argv := range []string{"add chain bridge es1 a1", "add rule bridge es1 a1 drop", "add rule bridge es1 a1 accept", "add chain bridge es1 more", "flush chain bridge es1 a1", "delete chain bridge es1 more", "flush table bridge es1"} {
 		ns.Exec(t, append([]string{"nft"}, strings.Fields(argv)...)...)
-		if n := len(texts); argv != "delete chain bridge es1 more" {
+		if n := len(texts); argv != "delete chain bridge es1 more" && argv != "flush table bridge es1" {
 			if texts[tables()] = true; len(texts) != n+1 {
 				t.Errorf("after %s the table reads as before: %s", argv, tables())
 			}
 		}
-	}
-	// A batch that fails leaves what was there.
-	before := tables()
-	if err := c.Replace("es1", []string{"chain a {", "goto nowhere", "}"}); err == nil || tables() != before {
-		t.Errorf("a jump to nowhere: err %v, table %q, want %q", err, tables(), before)
-	}
-	if err := c.Delete("es1"); err != nil || tables() != "" {
-		t.Errorf("delete: %v, left %q", err, tables())
 	}
 }
 
 // A table of a thousand adapters is one transaction.
 func TestABigBridgeTable(t *testing.T) {
 	ns := netns.New(t)
-	c, err := nft.Open(ns.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := openNft(t, ns)
 	var lines []string
 	for i := range 1000 {
 		for _, l := range bridgeWords[:8] {
 			lines = append(lines, strings.Replace(l, "chain a1", fmt.Sprintf("chain a%d", i), 1))
 		}
 	}
-	if err := c.Replace("es1", lines); err != nil {
+	if err := c.Replace(bridgeTable, lines); err != nil {
 		t.Fatal(err)
 	}
-	all, err := c.Tables()
-	if n := strings.Count(all["es1"], ", 6 rules, "); err != nil || n != 1000 {
-		t.Errorf("%d chains of 6 rules, err %v", n, err)
+	if n := strings.Count(tableText(t, c, bridgeTable), ", 6 rules, "); n != 1000 {
+		t.Errorf("%d chains of 6 rules", n)
 	}
 }

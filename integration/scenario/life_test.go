@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -124,7 +125,9 @@ func TestARestartChangesNothing(t *testing.T) {
 		if now := w.cli("get", "app", "-o", "json"); now != apps {
 			t.Errorf("the apps were\n%s\nand are\n%s", apps, now)
 		}
-		if said := links() + rules(); said != "" {
+		// The tables that are ours alone are claimed anew, which the monitor words as an addition.
+		claims := regexp.MustCompile(`(?m)^add table (bridge es\d+|inet edgespan).*\n?`)
+		if said := links() + claims.ReplaceAllString(rules(), ""); said != "" {
 			t.Errorf("the restart changed:\n%s", said)
 		}
 	}

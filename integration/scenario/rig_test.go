@@ -237,6 +237,8 @@ func (w *world) folder() string {
 func (w *world) dump(short string) string {
 	w.Helper()
 	var b bytes.Buffer
+	// A table of nftables that is ours alone names the process that has it.
+	has := regexp.MustCompile(`^\s*flags( owner)?.*$| # progname .*$`)
 	timer := regexp.MustCompile(`(hello_timer|tcn_timer|topology_change_timer|gc_timer|forward_delay_timer) +[0-9.]+`)
 	for _, c := range []string{
 		"ip -d -o link", "ip -o addr", "ip rule", "ip route show table all", "ip -6 route show table all", "iptables-save", "nft -s list ruleset",
@@ -247,7 +249,7 @@ func (w *world) dump(short string) string {
 		fmt.Fprintf(&b, "== %s\n", c)
 		for _, line := range lines {
 			if !strings.HasPrefix(line, "#") { // iptables-save writes the time
-				fmt.Fprintln(&b, timer.ReplaceAllString(line, "$1"))
+				fmt.Fprintln(&b, has.ReplaceAllString(timer.ReplaceAllString(line, "$1"), ""))
 			}
 		}
 	}

@@ -23,6 +23,9 @@ const (
 	KindRule    Kind = "rule"
 	KindARP     Kind = "arp"
 	KindProcess Kind = "process"
+	// KindFlow is of tracked connections. They are no objects of a State: a failure to end
+	// those that the rules deny is told under this kind.
+	KindFlow Kind = "flow"
 )
 
 // ID names one host object of one owner.
@@ -52,6 +55,9 @@ const HostOwner = "host"
 type Owner struct {
 	Name   string
 	Number int
+	// Unmarked says, of one that was found on the host, that its chains were made by a
+	// release whose chains don't mark what they accept.
+	Unmarked bool
 }
 
 // RouteProtocol marks our routes and rules (docs/architecture.md, law 3).
@@ -244,7 +250,12 @@ const (
 	// BridgeFamily is nftables' bridge family: such a Chain is one whole table
 	// named Name, its Rules the lines of the table's body as nft takes them.
 	BridgeFamily Family = "bridge"
+	// InetFamily is nftables' inet family: a Chain of it is a whole table, too.
+	InetFamily Family = "inet"
 )
+
+// Whole says whether a Chain of the family is a whole table of nftables.
+func (f Family) Whole() bool { return f == BridgeFamily || f == InetFamily }
 
 // Hook is one rule that leads into a chain, inserted first in (or, when Last,
 // appended to) Parent: a built-in chain or a chain of host's.
@@ -258,15 +269,15 @@ type Hook struct {
 // complete and in order, so that a chain is only ever replaced as a whole.
 type Chain struct {
 	Family Family
-	Table  string // "filter", "nat"; the bridge family: ""
+	Table  string // "filter", "nat"; of a whole table: ""
 	Name   string
 	Rules  []string // after "-A NAME "
 	Hooks  []Hook
 }
 
 func (c Chain) ID() ID {
-	if c.Family == BridgeFamily {
-		return ID{KindChain, "bridge/" + c.Name}
+	if c.Family.Whole() {
+		return ID{KindChain, string(c.Family) + "/" + c.Name}
 	}
 	return ID{KindChain, string(c.Family) + "/" + c.Table + "/" + c.Name}
 }

@@ -80,6 +80,8 @@ type HostEvent struct {
 	Underlay   bool        // an address of the host, or a route of its own tables, may have come or gone
 	Ended      []int       // network instance numbers one of whose processes ended by itself
 	At         time.Time   // when the last of it was heard of; zero: now
+	Host       bool        // one of host's own objects changed
+	Filter     bool        // chains and tables of whichever owner may have changed
 }
 
 // LinkTouch is a change of what we own of one adapter's link, Name "" of a link of others in

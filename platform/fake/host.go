@@ -43,6 +43,7 @@ type Host struct {
 	forwardAll bool
 	vanished   map[string]bool // links that went with their namespace: no op knew
 	echo       bool
+	forgetErr  error
 }
 
 // New is a host with nothing on it.
@@ -200,12 +201,21 @@ func (h *Host) Owners(context.Context) ([]netstate.Owner, error) {
 	return os, nil
 }
 
-// ForgetFlows finds no flows, since nothing passes a host in memory, and counts.
+// ForgetFlows finds no flows, since nothing passes a host in memory, counts, and fails as
+// FailForgets says.
 func (h *Host) ForgetFlows(context.Context, func(netstate.Flow) bool) (answer func() (int, error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.forgets++
-	return func() (int, error) { return 0, nil }
+	err := h.forgetErr
+	return func() (int, error) { return 0, err }
+}
+
+// FailForgets has every ForgetFlows fail with err from now on; nil for none.
+func (h *Host) FailForgets(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forgetErr = err
 }
 
 // Test names the promises of the owner that SetBroken said do not hold.

@@ -127,7 +127,7 @@ func (h *Host) hooks(st netstate.State, op netstate.Op, c netstate.Chain) error 
 			return fmt.Errorf("no chain %s to hook %s into", k.Parent, c.Name)
 		}
 	}
-	if c.Family == netstate.BridgeFamily {
+	if c.Family.Whole() {
 		return nil
 	}
 	for _, r := range c.Rules {

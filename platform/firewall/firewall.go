@@ -38,9 +38,10 @@ type Firewall struct {
 	nft    *nft.Conn
 	folder func(number int) string // the run folder of an owner, absolute
 	dumps  map[string]*dump.Shared[view]
-	bridge *dump.Shared[map[string]string]
+	whole  *dump.Shared[map[nft.Table]string] // tables of nftables that are ours whole
 	remove *remover
 	age    age
+	legacy legacy
 
 	looking atomic.Int32 // how many look at chains now
 	detect  detector
@@ -55,7 +56,7 @@ func New(run *proc.Runner, conn *nft.Conn, folder func(number int) string) *Fire
 	for _, name := range tableOrder {
 		f.dumps[name] = dump.New(dumpTimeout, f.lister(name))
 	}
-	f.bridge = dump.New(dumpTimeout, func(context.Context) (map[string]string, error) { return conn.Tables() })
+	f.whole = dump.New(dumpTimeout, func(context.Context) (map[nft.Table]string, error) { return conn.Tables() })
 	return f
 }
 
@@ -72,7 +73,8 @@ func (f *Firewall) store(number int) *store {
 
 // Apply writes chains whole, with the jumps into them: bridge tables each in a
 // transaction, then all iptables chains in one restore whose filter table commits
-// first. Applied twice it leaves the same. What the kernel made of them is read by
+// first, then inet tables, which judge what the chains have passed. Applied twice it
+// leaves the same. What the kernel made of them is read by
 // the next Observe.
 func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item) error {
 	want, err := chainsOf(number, items, func(it netstate.Item) netstate.Object { return it.Want })
@@ -84,11 +86,13 @@ func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item)
 			return err
 		}
 	}
-	if err := f.applyBridge(want); err != nil {
-		f.store(number).doubt()
+	if err := f.applyWhole(number, want, netstate.BridgeFamily); err != nil {
 		return err
 	}
 	if err := f.write(ctx, number, want, nil); err != nil {
+		return err
+	}
+	if err := f.applyWhole(number, want, netstate.InetFamily); err != nil {
 		return err
 	}
 	return f.store(number).change(func(m map[netstate.ID]entry) {
@@ -98,7 +102,7 @@ func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item)
 	})
 }
 
-// Remove deletes chains with the jumps into them, nat before filter, then bridge
+// Remove deletes chains with the jumps into them, nat before filter, then whole
 // tables. What is not there is no error.
 func (f *Firewall) Remove(ctx context.Context, number int, items []netstate.Item) error {
 	gone, err := chainsOf(number, items, func(it netstate.Item) netstate.Object { return it.Have })
@@ -137,10 +141,10 @@ func (f *Firewall) drop(ctx context.Context, number int, gone []netstate.Chain) 
 		return err
 	}
 	for _, c := range gone {
-		if c.Family != netstate.BridgeFamily {
+		if !c.Family.Whole() {
 			continue
 		}
-		if err := f.nft.Delete(c.Name); err != nil {
+		if err := f.nft.Delete(nft.Table{Family: c.Family, Name: c.Name}); err != nil {
 			f.store(number).doubt()
 			return err
 		}
@@ -173,8 +177,32 @@ func (f *Firewall) write(ctx context.Context, number int, want, gone []netstate.
 	err := f.restore(ctx, restoreText(edits))
 	if err != nil {
 		st.doubt()
+		if chain := f.missingHost(ctx, number, edits); chain != "" {
+			return fmt.Errorf("%s, which is host's, does not stand yet: %w: %w", chain, netstate.ErrWaiting, err)
+		}
 	}
 	return err
+}
+
+// missingHost is a chain of host's that a network's chains lead into or hang in and that does
+// not stand, "" for none: others may have flushed all, or a former release made no such chain.
+func (f *Firewall) missingHost(ctx context.Context, number int, edits []*edit) string {
+	if number == 0 || ctx.Err() != nil {
+		return ""
+	}
+	for _, e := range edits {
+		names := e.hostChains()
+		seen, err := f.look(ctx, e.name, names)
+		if err != nil {
+			return ""
+		}
+		for _, name := range names {
+			if _, stands := seen.table[name]; !stands {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // restoreText is one input of iptables-restore for all tables. Verdicts come to
@@ -209,16 +237,20 @@ func (f *Firewall) restore(ctx context.Context, text string) error {
 	if text == "" {
 		return nil
 	}
-	_, err := f.run.Run(ctx, text, "iptables-restore", "--noflush", "-w", "5")
-	return err
+	return f.legacy.writing(func() error {
+		_, err := f.run.Run(ctx, text, "iptables-restore", "--noflush", "-w", "5")
+		return err
+	})
 }
 
-func (f *Firewall) applyBridge(want []netstate.Chain) error {
+// applyWhole writes the tables of one family of nftables.
+func (f *Firewall) applyWhole(number int, want []netstate.Chain, family netstate.Family) error {
 	for _, c := range want {
-		if c.Family != netstate.BridgeFamily {
+		if c.Family != family {
 			continue
 		}
-		if err := f.nft.Replace(c.Name, c.Rules); err != nil {
+		if err := f.nft.Replace(nft.Table{Family: family, Name: c.Name}, c.Rules); err != nil {
+			f.store(number).doubt()
 			return err
 		}
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"edgespan/netinst/netstate"
+	"edgespan/platform/nft"
 	"edgespan/platform/proc"
 )
 
@@ -45,7 +47,7 @@ func (f *Firewall) Observe(ctx context.Context, number int, full bool) (netstate
 // written since the last look.
 func (f *Firewall) readBack(ctx context.Context, left map[netstate.ID]entry) ([]entry, error) {
 	var seen []entry
-	unread := map[string][]entry{} // by table, "" for the bridge family
+	unread := map[string][]entry{} // by table, "" for whole tables
 	for _, e := range left {
 		if e.Unread {
 			unread[e.Table] = append(unread[e.Table], e)
@@ -76,7 +78,7 @@ func (f *Firewall) readBack(ctx context.Context, left map[netstate.ID]entry) ([]
 		}
 	}
 	for _, e := range unread[""] {
-		text, err := f.bridgeText(ctx, e.Name)
+		text, err := f.wholeText(ctx, nft.Table{Family: e.Family, Name: e.Name})
 		if err != nil {
 			return nil, fmt.Errorf("read back chains: %w", err)
 		}
@@ -117,14 +119,12 @@ func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.
 			seen = append(seen, e)
 		}
 	}
-	if number == 0 {
-		return seen, nil
-	}
-	text, err := f.bridgeText(ctx, fmt.Sprintf("es%d", number))
+	own := wholeTable(number)
+	text, err := f.wholeText(ctx, own)
 	if err != nil || text == "" {
 		return seen, err
 	}
-	c := netstate.Chain{Family: netstate.BridgeFamily, Name: fmt.Sprintf("es%d", number)}
+	c := netstate.Chain{Family: own.Family, Name: own.Name}
 	left, known := stored[c.ID()]
 	switch {
 	case known && left.Unread:
@@ -136,37 +136,78 @@ func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.
 	return append(seen, left), nil
 }
 
-// bridgeText is a table of the bridge family as the kernel shows it, "" for none.
-func (f *Firewall) bridgeText(ctx context.Context, name string) (string, error) {
-	tables, err := f.bridge.Get(ctx)
-	if err != nil {
-		return "", fmt.Errorf("list bridge tables: %w", withCommand(err))
+const (
+	guardName = "edgespan" // host's table of family inet
+	passName  = "ES-PASS"  // host's chain that marks what it accepts
+)
+
+// wholeTable is the table of nftables that an owner has.
+func wholeTable(number int) nft.Table {
+	if number == 0 {
+		return nft.Table{Family: netstate.InetFamily, Name: guardName}
 	}
-	return tables[name], nil
+	return nft.Table{Family: netstate.BridgeFamily, Name: fmt.Sprintf("es%d", number)}
 }
 
-// Numbers lists the owners of which a chain or table exists, 0 for host's.
-func (f *Firewall) Numbers(ctx context.Context) ([]int, error) {
-	var list []int
+// tableOwner is the network instance number of a whole table of ours, 0 for host's.
+func tableOwner(t nft.Table) (int, bool) {
+	if t == wholeTable(0) {
+		return 0, true
+	}
+	n, ok := owner("ES" + strings.TrimPrefix(t.Name, "es") + "-")
+	return n, ok && n > 0 && t == wholeTable(n)
+}
+
+// Claim makes the tables that an earlier process left ours alone again: until then a flush by
+// others takes them along.
+func (f *Firewall) Claim() error {
+	return f.nft.Claim(func(t nft.Table) bool { _, ours := tableOwner(t); return ours })
+}
+
+// wholeText is a whole table as the kernel shows it, "" for none.
+func (f *Firewall) wholeText(ctx context.Context, t nft.Table) (string, error) {
+	tables, err := f.whole.Get(ctx)
+	if err != nil {
+		return "", fmt.Errorf("list tables of nftables: %w", withCommand(err))
+	}
+	return tables[t], nil
+}
+
+// Numbers lists the owners of which a chain or table exists, 0 for host's, and says which
+// of them have chains that accept by themselves and none that leads to host's chain which
+// marks, as those of former releases do.
+func (f *Firewall) Numbers(ctx context.Context) (list []int, unmarked map[int]bool, err error) {
+	unmarked = map[int]bool{}
+	marks := map[int]bool{}
 	for _, name := range tableOrder {
 		t, err := f.dumps[name].Get(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("list chains of %s: %w", name, withCommand(err))
+			return nil, nil, fmt.Errorf("list chains of %s: %w", name, withCommand(err))
 		}
-		for n := range t.owned {
+		for chain, rules := range t.table {
+			n, ours := owner(chain)
+			if !ours {
+				continue
+			}
 			list = append(list, n)
+			for _, r := range rules {
+				to := target(r)
+				marks[n] = marks[n] || to == passName
+				unmarked[n] = unmarked[n] || n > 0 && name == "filter" && to == "ACCEPT"
+			}
 		}
 	}
-	tables, err := f.bridge.Get(ctx)
+	tables, err := f.whole.Get(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list bridge tables: %w", withCommand(err))
+		return nil, nil, fmt.Errorf("list tables of nftables: %w", withCommand(err))
 	}
-	for name := range tables {
-		if n, ok := owner("ES" + strings.TrimPrefix(name, "es") + "-"); ok && strings.HasPrefix(name, "es") && n > 0 {
+	for t := range tables {
+		if n, ours := tableOwner(t); ours {
 			list = append(list, n)
 		}
 	}
-	return list, nil
+	maps.DeleteFunc(unmarked, func(n int, accepts bool) bool { return !accepts || marks[n] })
+	return list, unmarked, nil
 }
 
 // withCommand says which command failed, since a listing is part of no op that would.

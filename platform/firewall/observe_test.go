@@ -17,7 +17,7 @@ func TestAFailedListingNamesItsCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, observed := f.Observe(t.Context(), 1, true)
-	_, numbered := f.Numbers(t.Context())
+	_, _, numbered := f.Numbers(t.Context())
 	for _, err := range []error{observed, numbered} {
 		if err == nil || !strings.Contains(err.Error(), "iptables-save -t filter: ") || !strings.Contains(err.Error(), "no such thing") {
 			t.Errorf("the error is %v, want the command and its words in it", err)

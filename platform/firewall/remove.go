@@ -51,8 +51,8 @@ func (f *Firewall) removalOf(number int, gone []netstate.Chain) nft.Removal {
 	r := nft.Removal{Chains: map[string][]string{}, Parents: map[string][]string{}}
 	stored := f.store(number).all()
 	for _, c := range gone {
-		if c.Family == netstate.BridgeFamily {
-			r.Bridges = append(r.Bridges, c.Name)
+		if c.Family.Whole() {
+			r.Tables = append(r.Tables, nft.Table{Family: c.Family, Name: c.Name})
 			continue
 		}
 		r.Chains[c.Table] = append(r.Chains[c.Table], c.Name)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"edgespan/netinst/netstate"
 	"edgespan/platform/nft"
 )
 
@@ -20,22 +21,22 @@ func TestARemovalThatWasGivenUpIsNotDone(t *testing.T) {
 		first.Do(func() { close(began); <-goOn })
 		mu.Lock()
 		defer mu.Unlock()
-		done = append(done, x.Bridges...)
+		done = append(done, names(x)...)
 		return nil
 	})
 	one := make(chan error)
-	go func() { one <- r.remove(t.Context(), nft.Removal{Bridges: []string{"es1"}}) }()
+	go func() { one <- r.remove(t.Context(), nft.Removal{Tables: bridges("es1")}) }()
 	<-began
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.remove(ctx, nft.Removal{Bridges: []string{"es2"}}); !errors.Is(err, context.Canceled) {
+	if err := r.remove(ctx, nft.Removal{Tables: bridges("es2")}); !errors.Is(err, context.Canceled) {
 		t.Errorf("given up it is %v", err)
 	}
 	close(goOn)
 	if err := <-one; err != nil {
 		t.Error(err)
 	}
-	if err := r.remove(t.Context(), nft.Removal{Bridges: []string{"es3"}}); err != nil {
+	if err := r.remove(t.Context(), nft.Removal{Tables: bridges("es3")}); err != nil {
 		t.Error(err)
 	}
 	mu.Lock()
@@ -55,7 +56,7 @@ func oneRemovalDoesNotFailForAnother(t *testing.T) {
 	var first sync.Once
 	r := newRemover(func(x nft.Removal) error {
 		first.Do(func() { close(began); <-goOn })
-		for _, b := range x.Bridges {
+		for _, b := range names(x) {
 			if b == "es2" {
 				return bad
 			}
@@ -64,7 +65,7 @@ func oneRemovalDoesNotFailForAnother(t *testing.T) {
 	})
 	remove := func(name string) chan error {
 		ended := make(chan error, 1)
-		go func() { ended <- r.remove(t.Context(), nft.Removal{Bridges: []string{name}}) }()
+		go func() { ended <- r.remove(t.Context(), nft.Removal{Tables: bridges(name)}) }()
 		return ended
 	}
 	one := remove("es1")
@@ -75,4 +76,16 @@ func oneRemovalDoesNotFailForAnother(t *testing.T) {
 	if a, b, c := <-one, <-two, <-three; a != nil || !errors.Is(b, bad) || c != nil {
 		t.Errorf("they came to %v, %v, %v, want that the second alone fails", a, b, c)
 	}
+}
+
+func bridges(name string) []nft.Table {
+	return []nft.Table{{Family: netstate.BridgeFamily, Name: name}}
+}
+
+func names(x nft.Removal) []string {
+	var list []string
+	for _, t := range x.Tables {
+		list = append(list, t.Name)
+	}
+	return list
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"edgespan/netinst/netstate"
+	"edgespan/platform/nft"
 )
 
 // edit is what one restore does to one table. seen is what the kernel showed just
@@ -61,6 +62,20 @@ func (e *edit) restore() string {
 		return ""
 	}
 	return strings.Join(lines, "\n") + "\n"
+}
+
+// hostChains are host's chains that the wish leads into or hangs in.
+func (e *edit) hostChains() []string {
+	var names []string
+	for _, c := range e.want {
+		for _, h := range c.Hooks {
+			names = append(names, h.Parent)
+		}
+		for _, r := range c.Rules {
+			names = append(names, target(r))
+		}
+	}
+	return unique(slices.DeleteFunc(names, func(n string) bool { return !hostChain(n) }))
 }
 
 func hostChain(name string) bool { n, ok := owner(name); return ok && n == 0 }
@@ -156,9 +171,9 @@ func (e *edit) hooks(c netstate.Chain, flushed map[string]bool) (del, ins []stri
 
 // check refuses text that would be more than one rule of one chain of the owner.
 func check(c netstate.Chain, number int) error {
-	if c.Family == netstate.BridgeFamily {
-		if c.Name != fmt.Sprintf("es%d", number) || number == 0 {
-			return fmt.Errorf("bridge table %q is not of owner %d", c.Name, number)
+	if c.Family.Whole() {
+		if wholeTable(number) != (nft.Table{Family: c.Family, Name: c.Name}) {
+			return fmt.Errorf("%s table %q is not of owner %d", c.Family, c.Name, number)
 		}
 		return nil
 	}

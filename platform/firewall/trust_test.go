@@ -9,6 +9,7 @@ import (
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/dump"
+	"edgespan/platform/nft"
 	"edgespan/platform/proc"
 )
 
@@ -36,7 +37,7 @@ func standing(t *testing.T, kernel table, during func(*store)) (*Firewall, *stor
 			return kernel.view(), nil
 		})
 	}
-	f.bridge = dump.New(time.Minute, func(context.Context) (map[string]string, error) { return nil, nil })
+	f.whole = dump.New(time.Minute, func(context.Context) (map[nft.Table]string, error) { return nil, nil })
 	_, version := st.at()
 	if err := st.saw(look{version: version, full: true, seen: []entry{read(hookedChain, "-j DROP\nES-FORWARD> -i es1 -j ES1-FWD")}}); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/dnsmasq"
@@ -26,6 +27,9 @@ import (
 
 	"go.uber.org/zap"
 )
+
+// filterPause is how long watching the packet filter rests after it has failed.
+const filterPause = 10 * time.Second
 
 // Config is what a Host needs to know.
 type Config struct {
@@ -178,7 +182,7 @@ func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list owners: %w", err)
 	}
-	numbers, err := h.fw.Numbers(ctx)
+	numbers, unmarked, err := h.fw.Numbers(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list owners: %w", err)
 	}
@@ -187,6 +191,9 @@ func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 		return nil, fmt.Errorf("list owners: %w", err)
 	}
 	h.swept.Do(func() {
+		if err := h.fw.Claim(); err != nil {
+			h.log.Warn("tables of nftables can be flushed by others", zap.Error(err))
+		}
 		folders = slices.DeleteFunc(folders, func(n int) bool {
 			_, linked := names[n]
 			return !linked && !slices.Contains(numbers, n) && h.sweep(n)
@@ -204,7 +211,7 @@ func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 			b, _ := os.ReadFile(h.ownerFile(n)) // "" where there is none
 			name = strings.TrimSpace(string(b))
 		}
-		owners = append(owners, netstate.Owner{Name: name, Number: n})
+		owners = append(owners, netstate.Owner{Name: name, Number: n, Unmarked: unmarked[n]})
 	}
 	return owners, nil
 }
@@ -233,6 +240,7 @@ func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 	helpers.Go(func() {
 		h.help.Watch(ctx, func(ns []int) { tell(netstate.HostEvent{Ended: ns}) })
 	})
+	helpers.Go(func() { h.watchFilter(ctx, tell) })
 	defer helpers.Wait()
 	defer cancel()
 	dns := h.learn(ctx, tell)
@@ -240,6 +248,31 @@ func (h *Host) Watch(ctx context.Context, emit func(netstate.HostEvent)) error {
 		return fmt.Errorf("watch host: %w", err)
 	}
 	return nil
+}
+
+// watchFilter tells what others change in the packet filter. Where the kernel can't be listened
+// to, full looks find it.
+func (h *Host) watchFilter(ctx context.Context, tell func(netstate.HostEvent)) {
+	for ctx.Err() == nil {
+		err := h.fw.Watch(ctx, func(c firewall.Changed) {
+			ev := netstate.HostEvent{Filter: c.All}
+			for _, n := range c.Owners {
+				if n == 0 {
+					ev.Host = true
+				} else {
+					ev.Touched = append(ev.Touched, n)
+				}
+			}
+			tell(ev)
+		})
+		if err != nil {
+			h.log.Error("watch the packet filter", zap.Error(err))
+			select {
+			case <-ctx.Done():
+			case <-time.After(filterPause):
+			}
+		}
+	}
 }
 
 // Snoop begins to tell the addresses that the app behind a link uses, until ctx ends.

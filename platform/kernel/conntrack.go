@@ -2,34 +2,37 @@ package kernel
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
-	"net"
 	"net/netip"
+	"syscall"
+	"time"
 
 	"edgespan/netinst/netstate"
+	"edgespan/platform/proc"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
-// judge adapts a function to the library's filter.
-type judge func(netstate.Flow) bool
+// Messages and attributes of linux/netfilter/nfnetlink_conntrack.h that the library has no
+// names for.
+const (
+	ctGetStats     = 5 // IPCTNL_MSG_CT_GET_STATS
+	ctStatsEntries = 1 // CTA_STATS_GLOBAL_ENTRIES
+	ctID           = 12
+	ctZone         = 18
+	nfgenLen       = 4 // octets of struct nfgenmsg
 
-// MatchConntrackFlow says whether the flow is to be forgotten.
-func (j judge) MatchConntrackFlow(f *netlink.ConntrackFlow) bool {
-	return j(netstate.Flow{
-		Proto: f.Forward.Protocol, Zone: f.Zone,
-		Src: endpoint(f.Forward.SrcIP, f.Forward.SrcPort), Dst: endpoint(f.Forward.DstIP, f.Forward.DstPort),
-		ReplySrc: endpoint(f.Reverse.SrcIP, f.Reverse.SrcPort), ReplyDst: endpoint(f.Reverse.DstIP, f.Reverse.DstPort),
-	})
-}
+	walkBase = 5 * time.Second       // what a walk may take
+	walkEach = 50 * time.Microsecond // and for each entry of the table beside
+	walkMost = 1 << 20               // entries that count
+)
 
-func endpoint(ip net.IP, port uint16) netip.AddrPort {
-	return netip.AddrPortFrom(addr(ip).Unmap(), port)
-}
-
-// wish is what one caller wants forgotten, and what became of it.
-type wish struct {
+// forgetting is what one caller wants forgotten, and what became of it.
+type forgetting struct {
 	match func(netstate.Flow) bool
 	count int
 	err   error
@@ -37,20 +40,19 @@ type wish struct {
 
 // ForgetFlows begins to delete the IPv4 connections that match from the kernel's table,
 // so that their next packet is judged as a new one. The answer waits for the end, or for
-// that of ctx, and counts them. match is called by another goroutine.
+// that of ctx, and counts them; with an error, those that were deleted before it. match is
+// called by another goroutine.
 func (k *Kernel) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool) (answer func() (int, error)) {
-	w := &wish{match: match}
+	w := &forgetting{match: match}
 	done := k.flows.Begin(w)
 	return func() (int, error) {
-		var err error
 		select {
 		case <-done:
-			err = w.err
 		case <-ctx.Done():
-			err = ctx.Err()
+			return 0, fmt.Errorf("forget flows: %w", ctx.Err())
 		}
-		if err != nil {
-			return 0, fmt.Errorf("forget flows: %w", err)
+		if w.err != nil {
+			return w.count, fmt.Errorf("forget flows: %w", w.err)
 		}
 		return w.count, nil
 	}
@@ -58,20 +60,247 @@ func (k *Kernel) ForgetFlows(ctx context.Context, match func(netstate.Flow) bool
 
 // walk goes through the table once for all who have asked: it visits every bucket,
 // so it costs the same for one caller as for a hundred.
-func (k *Kernel) walk(wishes []*wish) {
-	_, err := retry(func() (uint, error) {
-		return k.h.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, judge(func(f netstate.Flow) bool {
-			forget := false
-			for _, w := range wishes {
-				if w.match(f) {
-					w.count++
-					forget = true
-				}
-			}
-			return forget
-		}))
+func (k *Kernel) walk(all []*forgetting) {
+	_, err := retry(func() (struct{}, error) {
+		w, err := k.openWalk()
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer w.close()
+		return struct{}{}, w.run(all)
 	})
-	for _, w := range wishes {
-		w.err = err
+	for _, f := range all {
+		f.err = err
 	}
+}
+
+// flowWalk is one walk through the table. It holds no more of it than one answer of the
+// kernel: the table may have a million entries.
+type flowWalk struct {
+	dump, remove int // sockets: a second request would end the dump
+	until        time.Time
+	seq          uint32
+	buf          []byte
+}
+
+func (k *Kernel) openWalk() (*flowWalk, error) {
+	w := &flowWalk{dump: -1, remove: -1, buf: make([]byte, 1<<16)}
+	err := proc.In(k.path, func() (err error) {
+		for _, fd := range []*int{&w.dump, &w.remove} {
+			if *fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER); err != nil {
+				return err
+			}
+			tv := unix.NsecToTimeval(requestTimeout.Nanoseconds())
+			if err = errors.Join(unix.Bind(*fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}),
+				unix.SetsockoptTimeval(*fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		w.close()
+		return nil, fmt.Errorf("open conntrack: %w", err)
+	}
+	return w, nil
+}
+
+func (w *flowWalk) close() {
+	for _, fd := range []int{w.dump, w.remove} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+}
+
+// run deletes what one of those who asked wants forgotten.
+func (w *flowWalk) run(all []*forgetting) error {
+	entries, err := w.entries()
+	if err != nil { // a kernel that doesn't tell
+		entries = walkMost
+	}
+	w.until = time.Now().Add(walkBase + time.Duration(min(entries, walkMost))*walkEach)
+	if err := w.send(w.dump, nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP, unix.AF_INET); err != nil {
+		return err
+	}
+	return w.receive(w.dump, func(m syscall.NetlinkMessage) error {
+		f, tuple, is := parseFlow(m.Data)
+		if !is {
+			return nil
+		}
+		forget := false
+		for _, x := range all {
+			if x.match(f) {
+				x.count++
+				forget = true
+			}
+		}
+		if !forget {
+			return nil
+		}
+		return w.forget(tuple)
+	})
+}
+
+// entries is how many the table has.
+func (w *flowWalk) entries() (n uint32, err error) {
+	if err = w.send(w.remove, ctGetStats, unix.NLM_F_ACK, unix.AF_UNSPEC); err != nil {
+		return 0, err
+	}
+	w.until = time.Now().Add(walkBase)
+	err = w.receive(w.remove, func(m syscall.NetlinkMessage) error {
+		if len(m.Data) >= nfgenLen {
+			each(m.Data[nfgenLen:], func(kind uint16, v []byte) {
+				if kind == ctStatsEntries && len(v) == 4 {
+					n = binary.BigEndian.Uint32(v)
+				}
+			})
+		}
+		return nil
+	})
+	return n, err
+}
+
+// forget deletes one entry; one that has ended meanwhile is no error.
+func (w *flowWalk) forget(attrs []byte) error {
+	if err := w.send(w.remove, nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK, unix.AF_INET, attrs...); err != nil {
+		return err
+	}
+	err := w.receive(w.remove, func(syscall.NetlinkMessage) error { return nil })
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+func (w *flowWalk) send(fd, kind, flags int, family byte, attrs ...byte) error {
+	w.seq++
+	b := make([]byte, unix.SizeofNlMsghdr, unix.SizeofNlMsghdr+nfgenLen+len(attrs))
+	b = append(append(b, family, unix.NFNETLINK_V0, 0, 0), attrs...)
+	binary.NativeEndian.PutUint32(b, uint32(len(b)))
+	binary.NativeEndian.PutUint16(b[4:], uint16(unix.NFNL_SUBSYS_CTNETLINK<<8|kind))
+	binary.NativeEndian.PutUint16(b[6:], uint16(unix.NLM_F_REQUEST|flags))
+	binary.NativeEndian.PutUint32(b[8:], w.seq)
+	return unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+}
+
+// receive gives the answers to the request that was sent last, to the end of a dump or to the
+// acknowledgement.
+func (w *flowWalk) receive(fd int, take func(syscall.NetlinkMessage) error) error {
+	seq, interrupted := w.seq, false
+	buf := w.buf
+	if fd == w.remove { // while an answer of the dump is worked through
+		buf = make([]byte, 1<<12)
+	}
+	for {
+		if time.Now().After(w.until) {
+			return fmt.Errorf("walk through the connections: %w", context.DeadlineExceeded)
+		}
+		n, _, err := unix.Recvfrom(fd, buf, 0)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("walk through the connections: %w", err)
+		}
+		msgs, err := syscall.ParseNetlinkMessage(buf[:n])
+		if err != nil {
+			return fmt.Errorf("walk through the connections: %w", err)
+		}
+		for _, m := range msgs {
+			if m.Header.Seq != seq {
+				continue
+			}
+			interrupted = interrupted || m.Header.Flags&unix.NLM_F_DUMP_INTR != 0
+			switch {
+			case m.Header.Type == unix.NLMSG_DONE && interrupted:
+				return netlink.ErrDumpInterrupted
+			case m.Header.Type == unix.NLMSG_DONE:
+				return nil
+			case m.Header.Type == unix.NLMSG_ERROR && len(m.Data) >= 4:
+				if code := int32(binary.NativeEndian.Uint32(m.Data)); code != 0 {
+					return unix.Errno(-code)
+				}
+				return nil
+			}
+			if err := take(m); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// parseFlow reads an entry, and the attributes that name it in a request to delete it.
+func parseFlow(b []byte) (f netstate.Flow, name []byte, ok bool) {
+	if len(b) < nfgenLen || b[0] != unix.AF_INET {
+		return f, nil, false
+	}
+	orig := false
+	each(b[nfgenLen:], func(kind uint16, v []byte) {
+		switch kind {
+		case nl.CTA_TUPLE_ORIG:
+			f.Proto, f.Src, f.Dst = parseTuple(v)
+			orig = f.Src.Addr().IsValid() && f.Dst.Addr().IsValid()
+			name = appendAttr(name, kind|unix.NLA_F_NESTED, v)
+		case nl.CTA_TUPLE_REPLY:
+			_, f.ReplySrc, f.ReplyDst = parseTuple(v)
+		case ctZone:
+			if len(v) == 2 {
+				f.Zone = binary.BigEndian.Uint16(v)
+			}
+			name = appendAttr(name, kind, v)
+		case ctID: // an entry that took its place is another one
+			name = appendAttr(name, kind, v)
+		}
+	})
+	return f, name, orig
+}
+
+func parseTuple(b []byte) (proto uint8, src, dst netip.AddrPort) {
+	var from, to netip.Addr
+	var sport, dport uint16
+	port := func(v []byte) uint16 {
+		if len(v) != 2 {
+			return 0
+		}
+		return binary.BigEndian.Uint16(v)
+	}
+	each(b, func(part uint16, v []byte) {
+		each(v, func(kind uint16, v []byte) {
+			switch {
+			case part == nl.CTA_TUPLE_IP && kind == nl.CTA_IP_V4_SRC:
+				from, _ = netip.AddrFromSlice(v)
+			case part == nl.CTA_TUPLE_IP && kind == nl.CTA_IP_V4_DST:
+				to, _ = netip.AddrFromSlice(v)
+			case part == nl.CTA_TUPLE_PROTO && kind == nl.CTA_PROTO_NUM && len(v) == 1:
+				proto = v[0]
+			case part == nl.CTA_TUPLE_PROTO && kind == nl.CTA_PROTO_SRC_PORT:
+				sport = port(v)
+			case part == nl.CTA_TUPLE_PROTO && kind == nl.CTA_PROTO_DST_PORT:
+				dport = port(v)
+			}
+		})
+	})
+	return proto, netip.AddrPortFrom(from, sport), netip.AddrPortFrom(to, dport)
+}
+
+// each goes through attributes, and ends at one that is cut short.
+func each(b []byte, f func(kind uint16, v []byte)) {
+	for len(b) >= 4 {
+		n := int(binary.NativeEndian.Uint16(b))
+		if n < 4 || n > len(b) {
+			return
+		}
+		f(binary.NativeEndian.Uint16(b[2:])&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER), b[4:n])
+		b = b[min(len(b), (n+3)&^3):]
+	}
+}
+
+func appendAttr(b []byte, kind uint16, v []byte) []byte {
+	b = binary.NativeEndian.AppendUint16(b, uint16(4+len(v)))
+	b = append(binary.NativeEndian.AppendUint16(b, kind), v...)
+	for len(b)%4 != 0 {
+		b = append(b, 0)
+	}
+	return b
 }

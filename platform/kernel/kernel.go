@@ -46,7 +46,7 @@ type Kernel struct {
 	isolated *dump.Shared[map[int]bool]           // bridge ports by index
 	routes   *dump.Shared[map[int][]route]        // of ours, by number
 	rules    *dump.Shared[map[int][]netlink.Rule] // of ours, by number
-	flows    *dump.Batch[*wish]
+	flows    *dump.Batch[*forgetting]
 	reaper   *reaper
 	netnsDir string
 }

@@ -27,7 +27,8 @@ type compiled struct {
 //	MATCH … VERDICT
 //	}
 //
-// The matches are those of parser.match; a verdict is accept, drop or goto CHAIN.
+// The matches are those of parser.match; a verdict is accept, drop, goto CHAIN or jump CHAIN.
+// In its place may stand "meta mark set meta mark & MASK".
 func compile(lines []string) ([]compiled, error) {
 	var chains []compiled
 	open := false
@@ -61,7 +62,7 @@ func compile(lines []string) ([]compiled, error) {
 	return chains, nil
 }
 
-// The hooks of family bridge (linux/netfilter_bridge.h).
+// The hooks of families bridge (linux/netfilter_bridge.h) and inet, whose numbers are the same.
 var hooks = map[string]uint32{"prerouting": 0, "input": 1, "forward": 2, "output": 3, "postrouting": 4}
 
 func baseChain(w []string) ([]byte, error) {
@@ -92,7 +93,7 @@ func rule(words []string) ([]byte, error) {
 	p := &parser{words: words}
 	for len(p.words) > 0 {
 		switch w := p.next(); w {
-		case "accept", "drop", "goto":
+		case "accept", "drop", "goto", "jump":
 			if err := p.verdict(w); err != nil {
 				return nil, err
 			}
@@ -100,6 +101,14 @@ func rule(words []string) ([]byte, error) {
 				return nil, fmt.Errorf("%q follows the verdict", p.words[0])
 			}
 			return p.out, nil
+		case "ct":
+			if err := p.ct(); err != nil {
+				return nil, err
+			}
+		case "meta":
+			if end, err := p.meta(); end || err != nil {
+				return p.out, err
+			}
 		default:
 			if err := p.match(w); err != nil {
 				return nil, err
@@ -271,12 +280,15 @@ func (p *parser) verdict(w string) error {
 	switch w {
 	case "drop":
 		code = 0 // NF_DROP
-	case "goto":
+	case "goto", "jump":
 		name := p.next()
 		if name == "" {
-			return errors.New("goto names no chain")
+			return fmt.Errorf("%s names no chain", w)
 		}
 		c := int32(unix.NFT_GOTO)
+		if w == "jump" {
+			c = unix.NFT_JUMP
+		}
 		code, target = uint32(c), attr(unix.NFTA_VERDICT_CHAIN, text(name))
 	}
 	p.load("immediate", attr(unix.NFTA_IMMEDIATE_DREG, be32(unix.NFT_REG_VERDICT)), nest(unix.NFTA_IMMEDIATE_DATA,

@@ -39,6 +39,18 @@ func TestCompileRefusesWhatItDoesNotKnow(t *testing.T) {
 		"type filter hook sideways priority 0; policy drop;":   "unknown",
 		"type filter hook input priority 0; policy later;":     "unknown",
 		"type nat hook prerouting priority 0; policy accept;":  "want type filter",
+		"jump":                              "names no chain",
+		"meta nfproto ipv6 drop":            "nfproto ipv6 is unknown",
+		"meta length 7 drop":                "meta length is unknown",
+		"meta mark 7 drop":                  "without a mask",
+		"meta mark & 0x1ffffffff == 1 drop": "no number",
+		"meta mark & 1 drop":                "compared with nothing",
+		"meta mark & 1 == x drop":           "no number",
+		"meta mark set meta mark & 1 drop":  "follows the mark",
+		"ct status dnat drop":               "ct status dnat is unknown",
+		"ct state new drop":                 "ct state new is unknown",
+		"ct":                                "unknown",
+		"meta mark & 1 == 1":                "no verdict",
 	} {
 		_, err := compile([]string{"chain a {", rule, "}"})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), strings.Fields(rule)[0]) {

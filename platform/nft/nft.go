@@ -1,5 +1,5 @@
-// Package nft writes and reads tables of family bridge in the kernel's nf_tables, and
-// removes chains of family ip, by netlink. The nft command reads the whole ruleset of
+// Package nft writes and reads tables of families bridge and inet in the kernel's nf_tables,
+// removes chains of family ip, and tells of changes by others, by netlink. The nft command reads the whole ruleset of
 // the host before it changes anything, 50 ms with a hundred networks; this needs well
 // below one.
 //
@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"edgespan/netinst/netstate"
 	"edgespan/platform/proc"
 )
 
@@ -31,15 +32,36 @@ const (
 
 // Conn is a socket to the nf_tables of one network namespace.
 type Conn struct {
-	mu  sync.Mutex
-	fd  int
-	seq uint32
-	buf [1 << 16]byte // of receive: netlink fills less of it at once
+	mu    sync.Mutex
+	netns string
+	fd    int
+	port  uint32 // of the socket: the kernel names it as the owner of tables and in events
+	seq   uint32
+	keeps *bool         // the kernel keeps an owned table when its owner goes; nil: not asked yet
+	buf   [1 << 16]byte // of receive: netlink fills less of it at once
 }
+
+// Table names a table of nf_tables.
+type Table struct {
+	Family netstate.Family
+	Name   string
+}
+
+func (t Table) String() string { return string(t.Family) + " " + t.Name }
+
+// The numbers of the families that we write (linux/netfilter.h).
+var families = map[netstate.Family]byte{netstate.BridgeFamily: unix.AF_BRIDGE, netstate.InetFamily: 1}
+
+// Flags of a table (linux/netfilter/nf_tables.h). An owned one is changed and flushed by its
+// owner's socket alone, and one that persists lives on when that is closed (Linux 6.9).
+const (
+	flagOwner   = 0x2
+	flagPersist = 0x4
+)
 
 // Open opens the namespace at a path, "" for the process's own.
 func Open(netnsPath string) (*Conn, error) {
-	c := &Conn{fd: -1}
+	c := &Conn{fd: -1, netns: netnsPath}
 	err := proc.In(netnsPath, func() (err error) {
 		c.fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
 		return err
@@ -58,6 +80,12 @@ func Open(netnsPath string) (*Conn, error) {
 		c.Close()
 		return nil, fmt.Errorf("set up nf_tables: %w", err)
 	}
+	name, err := unix.Getsockname(c.fd)
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("set up nf_tables: %w", err)
+	}
+	c.port = name.(*unix.SockaddrNetlink).Pid
 	return c, nil
 }
 
@@ -65,55 +93,91 @@ func Open(netnsPath string) (*Conn, error) {
 func (c *Conn) Close() {
 	if c.fd >= 0 {
 		unix.Close(c.fd)
+		c.fd = -1
 	}
 }
 
-// Replace writes a table of family bridge whole, in one transaction. Its text is that
-// of `table bridge NAME { … }` in nft(8), line by line.
-func (c *Conn) Replace(name string, lines []string) error {
+// Replace writes a table whole, in one transaction. Its text is that of
+// `table FAMILY NAME { … }` in nft(8), line by line. It is ours alone while this socket is
+// open, where the kernel can keep it afterwards.
+func (c *Conn) Replace(t Table, lines []string) error {
 	chains, err := compile(lines)
 	if err != nil {
-		return fmt.Errorf("bridge table %s: %w", name, err)
-	}
-	table := attr(unix.NFTA_TABLE_NAME, text(name))
-	b := batch{}
-	// A table that is not there can't be deleted, so it is made first.
-	b.add(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, table)
-	b.add(unix.NFT_MSG_DELTABLE, 0, table)
-	b.add(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, table)
-	for _, ch := range chains {
-		b.add(unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE,
-			attr(unix.NFTA_CHAIN_TABLE, text(name)), attr(unix.NFTA_CHAIN_NAME, text(ch.name)), ch.hook)
-	}
-	for _, ch := range chains {
-		for _, r := range ch.rules {
-			b.add(unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_APPEND,
-				attr(unix.NFTA_RULE_TABLE, text(name)), attr(unix.NFTA_RULE_CHAIN, text(ch.name)),
-				nest(unix.NFTA_RULE_EXPRESSIONS, r))
-		}
+		return fmt.Errorf("table %s: %w", t, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.commit(b); err != nil {
-		return fmt.Errorf("write bridge table %s: %w", name, err)
+	if err := c.replace(t, chains); err != nil {
+		return fmt.Errorf("write table %s: %w", t, err)
 	}
 	return nil
 }
 
+func (c *Conn) replace(t Table, chains []compiled) error {
+	family, name := families[t.Family], text(t.Name)
+	table := attr(unix.NFTA_TABLE_NAME, name)
+	b := batch{}
+	// A table that is not there can't be deleted, so it is made first. Without flags: those
+	// of one that is there can't be changed.
+	b.addTo(family, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, table)
+	b.addTo(family, unix.NFT_MSG_DELTABLE, 0, table)
+	b.addTo(family, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, table, c.flags())
+	for _, ch := range chains {
+		b.addTo(family, unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE,
+			attr(unix.NFTA_CHAIN_TABLE, name), attr(unix.NFTA_CHAIN_NAME, text(ch.name)), ch.hook)
+	}
+	for _, ch := range chains {
+		for _, r := range ch.rules {
+			b.addTo(family, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_APPEND,
+				attr(unix.NFTA_RULE_TABLE, name), attr(unix.NFTA_RULE_CHAIN, text(ch.name)),
+				nest(unix.NFTA_RULE_EXPRESSIONS, r))
+		}
+	}
+	return c.commit(b)
+}
+
+// flags are those that our tables are made with.
+func (c *Conn) flags() []byte {
+	if !c.keepsOwned() {
+		return nil
+	}
+	return attr(unix.NFTA_TABLE_FLAGS, be32(flagOwner|flagPersist))
+}
+
+// Keeps says whether the kernel keeps tables that are ours alone when we go; where it can't
+// (before Linux 6.9), they are anybody's.
+func (c *Conn) Keeps() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.keepsOwned()
+}
+
+// keepsOwned asks by a batch without an end, which the kernel checks and takes back.
+func (c *Conn) keepsOwned() bool {
+	if c.keeps == nil {
+		b := batch{open: true}
+		b.addTo(families[netstate.InetFamily], unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE,
+			attr(unix.NFTA_TABLE_NAME, text("edgespan-asks")), attr(unix.NFTA_TABLE_FLAGS, be32(flagOwner|flagPersist)))
+		keeps := c.commit(b) == nil
+		c.keeps = &keeps
+	}
+	return *c.keeps
+}
+
 // Delete removes a table; one that is not there is no error.
-func (c *Conn) Delete(name string) error { return c.Remove(Removal{Bridges: []string{name}}) }
+func (c *Conn) Delete(t Table) error { return c.Remove(Removal{Tables: []Table{t}}) }
 
 // batch is one transaction.
-type batch struct{ msgs []message }
+type batch struct {
+	msgs []message
+	open bool // it has no end: nothing of it is done
+}
 
 type message struct {
 	kind  uint16
 	flags uint16
 	body  []byte
 }
-
-// add adds a message about family bridge.
-func (b *batch) add(kind, flags int, attrs ...[]byte) { b.addTo(unix.AF_BRIDGE, kind, flags, attrs...) }
 
 func (b *batch) addTo(family byte, kind, flags int, attrs ...[]byte) {
 	b.msgs = append(b.msgs, message{unix.NFNL_SUBSYS_NFTABLES<<8 | uint16(kind), uint16(flags), join(genmsg(family, 0), attrs)})
@@ -136,7 +200,9 @@ func (c *Conn) commit(b batch) error {
 	}
 	last := c.seq
 	c.seq++
-	out = frame(out, unix.NFNL_MSG_BATCH_END, 0, c.seq, genmsg(unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES))
+	if !b.open {
+		out = frame(out, unix.NFNL_MSG_BATCH_END, 0, c.seq, genmsg(unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES))
+	}
 	if err := c.send(out); err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"edgespan/netinst/netstate"
 )
 
 // Generation is a number that changes with every change of the ruleset of the
@@ -42,11 +44,49 @@ func (c *Conn) Generation() (uint32, error) {
 	}
 }
 
-// Tables are the tables of family bridge by name, each as a text that is the same
-// exactly while nobody changes the table: a line a chain, with how it is hooked, how
-// many rules it has and a digest of them.
-func (c *Conn) Tables() (map[string]string, error) {
+// Tables are the tables of our families, each as a text that is the same exactly while
+// nobody changes the table: a line a chain, with how it is hooked, how many rules it has
+// and a digest of them. One that could be ours alone and is not says so.
+func (c *Conn) Tables() (map[Table]string, error) {
 	return whole(c.tables)
+}
+
+// Claim makes the tables that an earlier process left ours alone again.
+func (c *Conn) Claim(ours func(Table) bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.keepsOwned() {
+		return nil
+	}
+	b, err := whole(func() (batch, error) {
+		b := batch{}
+		for family, number := range families {
+			err := c.dump(unix.NFT_MSG_GETTABLE, number, func(a map[uint16][]byte) {
+				name := a[unix.NFTA_TABLE_NAME]
+				if flags(a)&(flagOwner|flagPersist) == flagPersist && ours(Table{family, str(name)}) {
+					b.addTo(number, unix.NFT_MSG_NEWTABLE, 0, attr(unix.NFTA_TABLE_NAME, name), c.flags())
+				}
+			})
+			if err != nil {
+				return b, err
+			}
+		}
+		return b, nil
+	})
+	if err == nil && len(b.msgs) > 0 {
+		err = c.commit(b)
+	}
+	if err != nil {
+		return fmt.Errorf("claim tables: %w", err)
+	}
+	return nil
+}
+
+func flags(table map[uint16][]byte) uint32 {
+	if f := table[unix.NFTA_TABLE_FLAGS]; len(f) == 4 {
+		return binary.BigEndian.Uint32(f)
+	}
+	return 0
 }
 
 var errInterrupted = errors.New("the dump was interrupted by a change")
@@ -62,52 +102,75 @@ func whole[T any](dump func() (T, error)) (T, error) {
 }
 
 type chainText struct {
-	table, name, hook string
-	rules             int
-	sum               hash.Hash
+	table Table
+	name  string
+	hook  string
+	rules int
+	sum   hash.Hash
 }
 
-func (c *Conn) tables() (map[string]string, error) {
+func (c *Conn) tables() (map[Table]string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	tables := map[string]string{}
-	chains := map[[2]string]*chainText{}
+	tables := map[Table]string{}
+	for family := range families {
+		if err := c.tablesOf(family, tables); err != nil {
+			return nil, fmt.Errorf("list %s tables: %w", family, err)
+		}
+	}
+	return tables, nil
+}
+
+// tablesOf adds the tables of one family.
+func (c *Conn) tablesOf(family netstate.Family, tables map[Table]string) error {
+	type key struct {
+		table Table
+		name  string
+	}
+	keeps := c.keepsOwned()
+	chains := map[key]*chainText{}
 	var order []*chainText
 	for _, d := range []struct {
 		get uint16
 		add func(a map[uint16][]byte)
 	}{
-		{unix.NFT_MSG_GETTABLE, func(a map[uint16][]byte) { tables[str(a[unix.NFTA_TABLE_NAME])] = "" }},
+		{unix.NFT_MSG_GETTABLE, func(a map[uint16][]byte) {
+			text := ""
+			if keeps && flags(a)&flagOwner == 0 {
+				text = "anybody's\n"
+			}
+			tables[Table{family, str(a[unix.NFTA_TABLE_NAME])}] = text
+		}},
 		{unix.NFT_MSG_GETCHAIN, func(a map[uint16][]byte) {
-			ch := &chainText{table: str(a[unix.NFTA_CHAIN_TABLE]), name: str(a[unix.NFTA_CHAIN_NAME]), sum: sha256.New()}
+			ch := &chainText{table: Table{family, str(a[unix.NFTA_CHAIN_TABLE])}, name: str(a[unix.NFTA_CHAIN_NAME]), sum: sha256.New()}
 			if a[unix.NFTA_CHAIN_HOOK] != nil {
 				ch.hook = fmt.Sprintf(" hook %x policy %x", a[unix.NFTA_CHAIN_HOOK], a[unix.NFTA_CHAIN_POLICY])
 			}
-			chains[[2]string{ch.table, ch.name}] = ch
+			chains[key{ch.table, ch.name}] = ch
 			order = append(order, ch)
 		}},
 		{unix.NFT_MSG_GETRULE, func(a map[uint16][]byte) {
-			if ch := chains[[2]string{str(a[unix.NFTA_RULE_TABLE]), str(a[unix.NFTA_RULE_CHAIN])}]; ch != nil {
+			if ch := chains[key{Table{family, str(a[unix.NFTA_RULE_TABLE])}, str(a[unix.NFTA_RULE_CHAIN])}]; ch != nil {
 				ch.rules++
 				_ = binary.Write(ch.sum, binary.BigEndian, uint32(len(a[unix.NFTA_RULE_EXPRESSIONS])))
 				ch.sum.Write(a[unix.NFTA_RULE_EXPRESSIONS])
 			}
 		}},
 	} {
-		if err := c.dump(d.get, unix.AF_BRIDGE, d.add); err != nil {
-			return nil, fmt.Errorf("list bridge tables: %w", err)
+		if err := c.dump(d.get, families[family], d.add); err != nil {
+			return err
 		}
 	}
 	slices.SortFunc(order, func(a, b *chainText) int { return strings.Compare(a.name, b.name) })
 	for _, ch := range order {
 		tables[ch.table] += fmt.Sprintf("chain %s%s, %d rules, %x\n", ch.name, ch.hook, ch.rules, ch.sum.Sum(nil)[:12])
 	}
-	for name, t := range tables {
-		if t == "" {
-			tables[name] = "empty\n"
+	for t, s := range tables {
+		if t.Family == family && s == "" {
+			tables[t] = "empty\n"
 		}
 	}
-	return tables, nil
+	return nil
 }
 
 // dump lists one kind of object of a family, with attributes that narrow the list.

@@ -13,13 +13,13 @@ type Removal struct {
 	// Chains are the chains of tables of family ip that go with all of their rules, and
 	// Parents the chains in which rules that lead into them may stand.
 	Chains, Parents map[string][]string
-	Bridges         []string // tables of family bridge
+	Tables          []Table
 }
 
 // Add adds another removal to r.
 func (r *Removal) Add(more Removal) {
 	r.Chains, r.Parents = merge(r.Chains, more.Chains), merge(r.Parents, more.Parents)
-	r.Bridges = append(r.Bridges, more.Bridges...)
+	r.Tables = append(r.Tables, more.Tables...)
 }
 
 func merge(a, b map[string][]string) map[string][]string {
@@ -52,9 +52,9 @@ func (c *Conn) Remove(r Removal) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range r.Bridges { // made first, since one that is not there can't be deleted
-		b.add(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, attr(unix.NFTA_TABLE_NAME, text(name)))
-		b.add(unix.NFT_MSG_DELTABLE, 0, attr(unix.NFTA_TABLE_NAME, text(name)))
+	for _, t := range r.Tables { // made first, since one that is not there can't be deleted
+		b.addTo(families[t.Family], unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, attr(unix.NFTA_TABLE_NAME, text(t.Name)))
+		b.addTo(families[t.Family], unix.NFT_MSG_DELTABLE, 0, attr(unix.NFTA_TABLE_NAME, text(t.Name)))
 	}
 	if len(b.msgs) == 0 {
 		return nil

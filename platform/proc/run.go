@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,7 +25,38 @@ const (
 )
 
 // Runner runs commands in one network namespace.
-type Runner struct{ netns string }
+type Runner struct {
+	netns string
+
+	mu  sync.Mutex
+	ran map[int]time.Time // when a command ended, zero while it runs, by process id
+}
+
+// remembered is how long a command that has ended is known by its process id: what it did may
+// be heard of a little later.
+const remembered = 2 * time.Second
+
+// Ran says whether a process is, or lately was, a command of ours.
+func (r *Runner) Ran(pid int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ended, known := r.ran[pid]
+	return known && (ended.IsZero() || time.Since(ended) < remembered)
+}
+
+// In runs f in the Runner's network namespace.
+func (r *Runner) In(f func() error) error { return In(r.netns, f) }
+
+// note says that a command begins or has ended, and forgets those that ended long ago.
+func (r *Runner) note(pid int, ended time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ran == nil {
+		r.ran = map[int]time.Time{}
+	}
+	maps.DeleteFunc(r.ran, func(_ int, at time.Time) bool { return !at.IsZero() && time.Since(at) > remembered })
+	r.ran[pid] = ended
+}
 
 // New makes a Runner for the namespace at a path, "" for the process's own.
 func New(netnsPath string) *Runner { return &Runner{netns: netnsPath} }
@@ -72,7 +105,9 @@ func (r *Runner) Run(ctx context.Context, stdin string, argv ...string) (string,
 	if err := In(r.netns, cmd.Start); err != nil {
 		return fail(err)
 	}
+	r.note(cmd.Process.Pid, time.Time{})
 	err := cmd.Wait()
+	r.note(cmd.Process.Pid, time.Now())
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return fail(fmt.Errorf("killed: %w", context.Cause(ctx)))

@@ -1,0 +1,103 @@
+package netinst
+
+import (
+	"fmt"
+	"strings"
+
+	"edgespan/netinst/netstate"
+)
+
+// The guard is a table of nftables that host owns alone. What others do to the tables of
+// iptables (`iptables -F`, a restore, `nft flush ruleset`) does not reach it, so that it
+// opens nothing: an IPv4 packet from or to a link of ours passes only with the mark that
+// PassChain gives to what a network's chains have accepted.
+//
+//	forward, input, output, before filter: the mark is taken away, whoever gave it
+//	filter (iptables):                     ES<n>-... -> ES-PASS: mark, ACCEPT
+//	forward, input, output, after filter:  without the mark: DROP
+//
+// A packet that an app sends out of the node leaves with the node's address or not at all:
+// behind the translation of sources, one that began its flow and was not translated is
+// dropped, also where others have flushed the rules that translate.
+//
+// It names no network and is the same for all; bridged packets come by here, too
+// (br_netfilter). The one exception are networks whose chains were made by a release that
+// did not mark: they are left alone until they have been made anew.
+
+// PassMark is the bit of a packet's mark that says that a chain of ours has accepted it.
+const PassMark = 0x10000000
+
+// PassChain is host's chain in which all that a network accepts ends.
+const PassChain = "ES-PASS"
+
+// GuardTable is the name of the guard.
+const GuardTable = "edgespan"
+
+// passChain marks what leads here and accepts it.
+func passChain() netstate.Chain {
+	return netstate.Chain{
+		Family: netstate.IPv4, Table: tableFilter, Name: PassChain,
+		Rules: []string{fmt.Sprintf("-j MARK --set-xmark %#x/%#x", PassMark, PassMark), "-j ACCEPT"},
+	}
+}
+
+// passing has every chain of filter accept by PassChain alone.
+func passing(cs []netstate.Chain) []netstate.Chain {
+	for _, c := range cs {
+		if c.Family != netstate.IPv4 || c.Table != tableFilter {
+			continue
+		}
+		for i, r := range c.Rules {
+			if match, accepts := strings.CutSuffix(r, "-j ACCEPT"); accepts {
+				c.Rules[i] = match + "-j " + PassChain
+			}
+		}
+	}
+	return cs
+}
+
+// guard is host's table. The links of unmarked networks pass as they did before there was one.
+func guard(unmarked []int) netstate.Chain {
+	c := netstate.Chain{Family: netstate.InetFamily, Name: GuardTable}
+	chain := func(name string, rules ...string) {
+		c.Rules = append(append(append(c.Rules, "chain "+name+" {"), rules...), "}")
+	}
+	chain("wipe", fmt.Sprintf("meta mark set meta mark & %#x", ^uint32(PassMark)))
+	var inside, leaves []string
+	for _, d := range []struct{ name, match string }{{"from", "iifname"}, {"to", "oifname"}} {
+		// A prefix alone would take in links of others, as one named estate0.
+		var wipe, judge []string
+		for _, n := range unmarked {
+			judge = append(judge, fmt.Sprintf("%s %q accept", d.match, BridgeName(n)))
+		}
+		for digit := '1'; digit <= '9'; digit++ {
+			links := fmt.Sprintf("%s \"%s%c*\" ", d.match, linkPrefix, digit)
+			wipe, judge = append(wipe, links+"goto wipe"), append(judge, links+"drop")
+			if d.name == "to" {
+				inside = append(inside, links+"accept")
+			} else {
+				leaves = append(leaves, links+"drop")
+			}
+		}
+		chain("wipe-"+d.name, wipe...)
+		chain(d.name, judge...)
+	}
+	passed := fmt.Sprintf("meta mark & %#x == %#x accept", PassMark, PassMark)
+	from, to := fmt.Sprintf("iifname \"%s*\" jump ", linkPrefix), fmt.Sprintf("oifname \"%s*\" jump ", linkPrefix)
+	for _, h := range []struct{ name, from, to string }{{"forward", from, to}, {"input", from, ""}, {"output", "", to}} {
+		wipe := []string{"type filter hook " + h.name + " priority -1; policy accept;"}
+		judge := []string{"type filter hook " + h.name + " priority 10; policy accept;", passed}
+		if h.from != "" {
+			wipe, judge = append(wipe, h.from+"wipe-from"), append(judge, "meta nfproto ipv4 "+h.from+"from")
+		}
+		if h.to != "" {
+			wipe, judge = append(wipe, h.to+"wipe-to"), append(judge, "meta nfproto ipv4 "+h.to+"to")
+		}
+		chain("before-"+h.name, wipe...)
+		chain("after-"+h.name, judge...)
+	}
+	chain("inside", inside...)
+	chain("leaves", append([]string{"ct status snat accept", "ct direction reply accept", fmt.Sprintf("oifname \"%s*\" jump inside", linkPrefix)}, leaves...)...)
+	chain("after-postrouting", "type filter hook postrouting priority 110; policy accept;", fmt.Sprintf("meta nfproto ipv4 iifname \"%s*\" jump leaves", linkPrefix))
+	return c
+}

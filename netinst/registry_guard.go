@@ -1,0 +1,70 @@
+package netinst
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// What the registry does about others: what they flush, and what a former release left for
+// the guard (guard.go) to spare.
+
+// TouchNetworks has networks looked at: what others changed of theirs hangs in host's chains,
+// which were looked at first.
+type TouchNetworks struct{ Networks []int }
+
+func (TouchNetworks) registryEffect() {}
+
+// changed has what is host's looked at, and then the networks. While an apply fails, the next
+// one comes when its retry is due, whatever others do meanwhile.
+func (r *Registry) changed(e HostChanged) []RegistryEffect {
+	if r.held == nil {
+		r.held = map[int]bool{}
+	}
+	for _, n := range e.Networks {
+		r.held[n] = true
+	}
+	if len(r.members) == 0 || r.backoff > 0 || !r.found || !r.known || !r.ready {
+		return r.release()
+	}
+	r.dirty = true
+	return r.next()
+}
+
+// release touches the networks that waited, unless another apply is due before them.
+func (r *Registry) release() []RegistryEffect {
+	if len(r.held) == 0 || r.dirty && r.backoff == 0 && r.ready && r.known && r.found {
+		return nil
+	}
+	ns := slices.Sorted(maps.Keys(r.held))
+	clear(r.held)
+	return []RegistryEffect{TouchNetworks{ns}}
+}
+
+// FindOwners asks for an OwnersFound after a while: the guard spares networks whose chains
+// were made by a former release, until their managers have made them anew.
+type FindOwners struct{ After time.Duration }
+
+func (FindOwners) registryEffect() {}
+
+// unmarked are the numbers of the networks that the guard spares.
+func (r *Registry) unmarked() []int {
+	var ns []int
+	for _, id := range r.ids() {
+		if m := r.members[id]; m.unmarked {
+			ns = append(ns, m.number)
+		}
+	}
+	return ns
+}
+
+// searchAgain looks for networks that still are unmarked: at once after an upgrade, and
+// ever more seldom while one stays so, as one that no config claims.
+func (r *Registry) searchAgain() []RegistryEffect {
+	if len(r.unmarked()) == 0 || r.searching {
+		return nil
+	}
+	r.searching = true
+	r.search = min(max(2*r.search, time.Second), checkEvery)
+	return []RegistryEffect{FindOwners{r.search}}
+}

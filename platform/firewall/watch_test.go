@@ -1,0 +1,78 @@
+package firewall
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"edgespan/netinst/netstate"
+	"edgespan/platform/nft"
+	"edgespan/platform/proc"
+)
+
+func TestWhoseAChangeIs(t *testing.T) {
+	for text, want := range map[string]string{
+		"ip filter ES1-FWD": "1", "ip filter ES-BASE": "0", "ip filter FORWARD": "0", "ip nat POSTROUTING": "0", "ip filter ": "0",
+		"ip nat ES12-POST": "12", "ip raw ES3-RAW": "3", "bridge es7 a1": "7", "inet edgespan from": "0", "inet edgespan ": "0",
+		"ip filter KUBE-FORWARD": "", "ip filter DOCKER": "", "ip mangle FORWARD": "", "ip filter ES01-FWD": "",
+		"bridge filter FORWARD": "", "bridge es07 a": "", "bridge edgespan a": "", "inet es1 a": "", "inet filter forward": "",
+	} {
+		var family, table, chain string
+		_, _ = fmt.Sscan(text, &family, &table, &chain)
+		f := map[string]netstate.Family{"ip": netstate.IPv4, "bridge": netstate.BridgeFamily, "inet": netstate.InetFamily}[family]
+		got := ""
+		if n, ours := concerns(nft.Change{Table: nft.Table{Family: f, Name: table}, Chain: chain}); ours {
+			got = fmt.Sprint(n)
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A program that changes what is ours a hundred times a second is told once a second, one
+// that did so long ago at once; what we do ourselves is not told.
+func TestChangesByOthersAreToldEverMoreSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		f := New(proc.New(""), nil, func(int) string { return t.TempDir() })
+		in := make(chan touches)
+		var told []time.Time
+		var last Changed
+		go func() {
+			_ = f.gather(ctx, in, nil, func(c Changed) { told, last = append(told, time.Now()), c })
+		}()
+		touch := func(owners ...int) {
+			var x touches
+			for _, n := range owners {
+				x.add(7, n)
+			}
+			in <- x
+		}
+		begin := time.Now()
+		touch(2, 0)
+		touch(1)
+		time.Sleep(watchFirst)
+		synctest.Wait()
+		if len(told) != 1 || fmt.Sprint(last) != "{[0 1 2] false}" {
+			t.Fatalf("told %d times, last %v", len(told), last)
+		}
+		for time.Since(begin) < 60*time.Second {
+			touch(1)
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n := len(told); n < 55 || n > 70 {
+			t.Errorf("in a minute of changes told %d times", n)
+		}
+		time.Sleep(watchRest + watchMost)
+		n := len(told)
+		touch(3)
+		time.Sleep(watchFirst)
+		if synctest.Wait(); len(told) != n+1 {
+			t.Error("after a rest a change is not told at once")
+		}
+	})
+}
