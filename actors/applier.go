@@ -31,8 +31,11 @@ type applyRequest struct {
 }
 
 type (
-	applierReady struct{ pid *actor.PID }
-	opStarted    struct {
+	applierReady struct {
+		pid *actor.PID
+		mtu int // of the owner's bridge, 0 without one
+	}
+	opStarted struct {
 		seq netinst.ApplySeq
 		op  string
 		at  time.Time
@@ -61,7 +64,7 @@ type applier struct {
 func (a *applier) Receive(c actor.Context) {
 	switch msg := c.Message().(type) {
 	case *actor.Started:
-		c.Send(c.Parent(), applierReady{c.Self()})
+		c.Send(c.Parent(), applierReady{c.Self(), a.mtu()})
 	case surveyRequest:
 		c.Send(c.Parent(), a.survey())
 	case applyRequest:
@@ -126,6 +129,20 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	left = append(left, forgotten()...)
 	failures = append(failures, left[:min(1, len(left))]...)
 	return applyResult{seq: r.seq, failures: failures, drift: drift, had: have, done: done, began: began, looked: looked}
+}
+
+// mtu is what the network's links have now. Where it can't be read the network does without.
+func (a *applier) mtu() int {
+	if a.owner.Number == 0 {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(a.d.ctx, observeDeadline)
+	defer cancel()
+	mtu, err := a.d.host.BridgeMTU(ctx, a.owner)
+	if err != nil {
+		a.d.log.Warn("read the MTU of a network", zap.String("ni", a.owner.Name), zap.Error(err))
+	}
+	return mtu
 }
 
 func (a *applier) observe(full bool) (netstate.State, error) {

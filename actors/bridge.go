@@ -55,6 +55,7 @@ type bridge struct {
 	troublePub *pubsub.Publisher[Trouble]
 
 	applier *actor.PID
+	mtu     int // of the bridge when that began
 	watcher *actor.PID
 	links   []string // that the watcher listens on
 	timers  timers
@@ -79,17 +80,18 @@ func (b *bridge) Receive(c actor.Context) {
 	case poke:
 		b.drain(c)
 	case applierReady:
+		b.mtu = msg.mtu
 		if b.applier = msg.pid; b.d.storage.Incomplete() && !b.adopted {
 			c.Send(b.applier, surveyRequest{})
 			return
 		}
-		b.step(c, netinst.ApplierReady{})
+		b.step(c, netinst.ApplierReady{MTU: b.mtu})
 	case surveyed:
 		if err := b.adopt(msg); err != nil {
-			b.timers.after(c, jitter(time.Second), func() any { return applierReady{b.applier} })
+			b.timers.after(c, jitter(time.Second), func() any { return applierReady{b.applier, b.mtu} })
 			return
 		}
-		b.step(c, netinst.ApplierReady{})
+		b.step(c, netinst.ApplierReady{MTU: b.mtu})
 	case watcherReady:
 		b.watcher = msg.pid
 		c.Send(b.watcher, listenTo{b.links})

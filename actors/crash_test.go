@@ -111,7 +111,7 @@ func TestABridgeManagerThatCrashesAgainAndAgainWaitsLonger(t *testing.T) {
 		r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2))
 		for i := range 13 {
 			pid := actor.NewPID(r.node.router.Address, "router/ni/"+niID(1))
-			r.node.system.Root.Send(pid, applierReady{nil}) // an applier without an address
+			r.node.system.Root.Send(pid, applierReady{}) // an applier without an address
 			r.settle(0)
 			st := r.crew(pid.Id)
 			wait, err := time.ParseDuration(st.Next)

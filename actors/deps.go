@@ -24,6 +24,8 @@ type Host interface {
 	// Do carries out one op. Its error wraps netstate.ErrWaiting when the world is
 	// not ready for it.
 	Do(ctx context.Context, o netstate.Owner, op netstate.Op) error
+	// BridgeMTU is the MTU of an owner's bridge, 0 where there is none.
+	BridgeMTU(ctx context.Context, o netstate.Owner) (int, error)
 	// Owners lists the network instances of which anything is on the host.
 	Owners(ctx context.Context) ([]netstate.Owner, error)
 	// ForgetFlows begins to delete the tracked flows that match, from another goroutine;

@@ -31,7 +31,7 @@ func (n *Node) diff(ctx context.Context, of string) ([]httpapi.Difference, error
 	if err != nil {
 		return nil, fmt.Errorf("find our networks on the host: %w", err)
 	}
-	wants, owners := n.d.wanted(n.running(), found)
+	wants, owners := n.d.wanted(ctx, n.running(), found)
 	var out []httpapi.Difference
 	known := of == ""
 	for _, o := range owners {

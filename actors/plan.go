@@ -84,7 +84,7 @@ func (d *deps) plan(ctx context.Context, cfg nodeconf.Config) ([]httpapi.Change,
 	if err != nil {
 		return nil, fmt.Errorf("find our networks on the host: %w", err)
 	}
-	wants, owners := d.wanted(cfg, found)
+	wants, owners := d.wanted(ctx, cfg, found)
 	var changes []httpapi.Change
 	for _, o := range owners {
 		have, err := d.host.Observe(ctx, o, true)
@@ -110,7 +110,7 @@ func verb(op netstate.Op, it netstate.Item) string {
 
 // wanted is the state of every owner under a config, and the owners in the order
 // in which they would be applied: host first unless it goes.
-func (d *deps) wanted(cfg nodeconf.Config, found []netstate.Owner) (map[netstate.Owner]netstate.State, []netstate.Owner) {
+func (d *deps) wanted(ctx context.Context, cfg nodeconf.Config, found []netstate.Owner) (map[netstate.Owner]netstate.State, []netstate.Owner) {
 	numbers := map[uuid.UUID]int{}
 	for k, v := range d.topics.Numbers.List("") {
 		if id, err := uuid.Parse(k); err == nil {
@@ -131,7 +131,7 @@ func (d *deps) wanted(cfg nodeconf.Config, found []netstate.Owner) (map[netstate
 	for _, id := range ids {
 		o := netstate.Owner{Name: id.String(), Number: reg.Number(id)}
 		owners = append(owners, o)
-		wants[o] = d.networkState(o, cfg, ports, overlaps[id])
+		wants[o] = d.networkState(ctx, o, cfg, ports, overlaps[id])
 		reg.Step(netinst.NetworkWithdrawn{NI: id, Withdrawn: overlaps[id].Clash != ""})
 	}
 	for _, o := range found {
@@ -152,7 +152,7 @@ func (d *deps) wanted(cfg nodeconf.Config, found []netstate.Owner) (map[netstate
 }
 
 // networkState is what one network's manager would ask for.
-func (d *deps) networkState(o netstate.Owner, cfg nodeconf.Config, ports []netinst.PortStatus, overlap netinst.SubnetOverlap) netstate.State {
+func (d *deps) networkState(ctx context.Context, o netstate.Owner, cfg nodeconf.Config, ports []netinst.PortStatus, overlap netinst.SubnetOverlap) netstate.State {
 	id := uuid.MustParse(o.Name)
 	var adapters []netinst.AppAdapterConfig
 	for _, a := range cfg.Apps {
@@ -167,6 +167,7 @@ func (d *deps) networkState(o netstate.Owner, cfg nodeconf.Config, ports []netin
 	in := netinst.Input{
 		Owner: o, Config: cfg.Networks[id], Ports: ports, MaxTracked: int(d.maxTracked.Load()), RunDir: d.runDir, Overlap: overlap,
 	}
+	in.MTU, _ = d.host.BridgeMTU(ctx, o) // what can't be read says no more to the network's manager
 	for _, a := range adapters {
 		if l, ok := alloc.Leases[a.Key()]; ok {
 			in.Adapters = append(in.Adapters, netinst.Adapter{Config: a, Lease: l})

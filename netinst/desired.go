@@ -1,6 +1,7 @@
 package netinst
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -28,6 +29,9 @@ type Input struct {
 	Overlap SubnetOverlap
 	// MaxTracked is how many flows the machine tracks at most (nf_conntrack_max), 0 if it is not known.
 	MaxTracked int
+	// MTU is the one that the network has now, 0 for none. It is kept while the network
+	// wants a port and none is usable.
+	MTU int
 }
 
 // Desired is what a network wants on the host, and what of it each adapter needs
@@ -42,6 +46,7 @@ type Desired struct {
 	PortError string
 	Withdrawn string
 	Warning   string
+	MTU       int
 	Parts     []Part // the tunnels and members, in the config's order
 }
 
@@ -64,7 +69,7 @@ func DesiredState(in Input) Desired {
 	nw, why := newNetwork(in)
 	d := Desired{
 		State: netstate.State{}, ByAdapter: map[AdapterKey][]netstate.ID{}, PortError: why, Withdrawn: nw.withdrawn,
-		Warning: joinTexts(nw.routeFaults(), nw.dnsFault(), in.Overlap.warning()),
+		Warning: joinTexts(nw.routeFaults(), nw.dnsFault(), in.Overlap.warning()), MTU: nw.mtu,
 	}
 	if nw.port != nil {
 		d.Port = nw.port.Label
@@ -99,7 +104,7 @@ func newNetwork(in Input) (network, string) {
 		in.Adapters = nil
 	}
 	slices.SortFunc(in.Adapters, func(a, b Adapter) int { return a.Lease.Number - b.Lease.Number })
-	nw := network{Input: in, n: in.Owner.Number, bridge: BridgeName(in.Owner.Number), mtu: in.Config.MTU}
+	nw := network{Input: in, n: in.Owner.Number, bridge: BridgeName(in.Owner.Number)}
 	p, why := ChoosePort(in.Config.Port, in.Ports)
 	if nw.isSwitch() {
 		p, why = switchPort(in.Config.Port, in.Ports)
@@ -117,15 +122,7 @@ func newNetwork(in Input) (network, string) {
 	for _, l := range slices.Sorted(maps.Keys(used)) {
 		nw.ports = append(nw.ports, used[l])
 	}
-	if nw.mtu == 0 && nw.port != nil {
-		nw.mtu = nw.port.MTU
-		if nw.mtu == 0 {
-			nw.mtu = nw.port.LinkMTU
-		}
-	}
-	if nw.mtu == 0 {
-		nw.mtu = 1500
-	}
+	nw.mtu = nw.chooseMTU()
 	if nw.withdrawn = in.Overlap.withdrawn(); nw.isSwitch() {
 		nw.withdrawn = ""
 	}
@@ -133,6 +130,26 @@ func newNetwork(in Input) (network, string) {
 		nw.port, nw.ports = nil, nil
 	}
 	return nw, why
+}
+
+// defaultMTU is Ethernet's (RFC 894).
+const defaultMTU = 1500
+
+// chooseMTU is the MTU of the network's links and of DHCP's option 26: the configured one, else
+// that of the port in use, one that has an address. A port that goes away changes none: apps go on talking to each other,
+// and to the one that comes back. Only a network that has no MTU yet asks a port that it can't use.
+func (nw network) chooseMTU() int {
+	switch {
+	case nw.Config.MTU != 0:
+		return nw.Config.MTU
+	case nw.port != nil && (nw.isSwitch() || nw.MTU == 0 || nw.port.rank() < rankNothing):
+		return cmp.Or(nw.port.mtu(), defaultMTU)
+	case nw.Config.Port == "":
+		return defaultMTU
+	case nw.MTU != 0:
+		return nw.MTU
+	}
+	return cmp.Or(expectedPort(nw.Config.Port, nw.Ports).mtu(), defaultMTU)
 }
 
 // hostIfName is the host's side of an adapter.
@@ -205,17 +222,14 @@ func (nw network) address() netstate.Address {
 // maxAlias is the kernel's bound on an alias, in octets (IFALIASZ less the final zero).
 const maxAlias = 255
 
-// vethAlias is the mark of ownership of an adapter's link and the fingerprint of
-// what its peer is created with.
+// vethAlias is the mark of ownership of an adapter's link, and what its peer is given.
 func (nw network) vethAlias(k AdapterKey, p netstate.Peer) string {
-	alias := func(netns string) string {
-		return fmt.Sprintf("%s%s adapter %s netns=%s peer=%s mac=%s mtu=%d",
-			aliasPrefix, nw.uuid(), k, netns, p.Name, p.MAC, p.MTU)
-	}
-	if s := alias(p.Netns); len(s) <= maxAlias {
+	m := netstate.VethMark{NI: nw.uuid(), Adapter: k.String(), Netns: p.Netns, Peer: p.Name, MAC: p.MAC, MTU: p.MTU}
+	if s := m.String(); len(s) <= maxAlias {
 		return s
 	}
-	return alias("sha256:" + digest(p.Netns))
+	m.Netns = "sha256:" + digest(p.Netns)
+	return m.String()
 }
 
 // idsOf lists the objects that exist for one adapter.

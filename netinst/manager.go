@@ -1,6 +1,7 @@
 package netinst
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"reflect"
@@ -82,6 +83,7 @@ type Manager struct {
 	adapters   map[AdapterKey]*adapterState
 	ports      []PortStatus
 	maxTracked int
+	mtu        int // of the network's links as they were last desired or found; 0: none yet
 	// A manager that has just started applies nothing before it knows its ports and
 	// its adapters: it would take routes and adapters of a running network away.
 	portsKnown, adaptersKnown bool
@@ -173,6 +175,7 @@ func (m *Manager) Step(e Event) []Effect {
 		return m.processEnded(e.At)
 	case ApplierReady:
 		m.applier, m.flight, m.full, m.dirty = true, nil, true, true
+		m.mtu = cmp.Or(m.mtu, e.MTU)
 		return m.next()
 	case OpStarted:
 		if m.flight != nil && m.flight.seq == e.Seq {
@@ -305,11 +308,11 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 	f.leases, f.refused = alloc.Leases, alloc.Errors
 	f.ports = PortsMeant(m.config, portConfigs(m.ports))
 	in := Input{
-		Owner: m.owner, Config: m.config, Ports: m.ports, MaxTracked: m.maxTracked, RunDir: m.runDir, Overlap: m.overlap.counts(),
+		Owner: m.owner, Config: m.config, Ports: m.ports, MaxTracked: m.maxTracked, RunDir: m.runDir, Overlap: m.overlap.counts(), MTU: m.mtu,
 	}
 	in.Adapters = m.inputAdapters(alloc, false)
 	f.desired = DesiredState(in)
-	m.port, m.warning = f.desired.Port, f.desired.Warning
+	m.port, m.warning, m.mtu = f.desired.Port, f.desired.Warning, f.desired.MTU
 	eff.Want = f.desired.State
 	eff.Forget = Judge(in)
 

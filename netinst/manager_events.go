@@ -45,8 +45,9 @@ type (
 	}
 	// ProcessEnded says that a process of the network has ended by itself.
 	ProcessEnded struct{ At time.Time }
-	// ApplierReady announces an applier that has just started and does nothing.
-	ApplierReady struct{}
+	// ApplierReady announces an applier that has just started and does nothing. MTU is that
+	// of the network's bridge, 0 without one.
+	ApplierReady struct{ MTU int }
 	// OpStarted says what the applier is about to do.
 	OpStarted struct {
 		Seq ApplySeq

@@ -63,18 +63,35 @@ func order(a, b bool) int {
 	return 1
 }
 
+// rankNothing is the rank of a port without an address.
+const rankNothing = 2
+
 // rank is what a port that is up is good for: 0 leads out, 1 reaches its neighbours, 2
 // nothing, for want of an address.
 func (p PortStatus) rank() int {
 	_, out := p.DefaultRoute()
 	switch {
 	case len(connected(p)) == 0:
-		return 2
+		return rankNothing
 	case !out:
 		return 1
 	}
 	return 0
 }
+
+// expectedPort is the one that ChoosePort would take if all ports that exist were usable; the
+// zero value without one.
+func expectedPort(want string, ports []PortStatus) PortStatus {
+	up := slices.Clone(ports)
+	for i := range up {
+		up[i].Up = true
+	}
+	p, _ := ChoosePort(want, up)
+	return p
+}
+
+// mtu is the configured one, else the link's; 0 where neither is known.
+func (p PortStatus) mtu() int { return cmp.Or(p.MTU, p.LinkMTU) }
 
 // LeadsNowhere says why an uplink that is up is of no use yet, "" if it is or if p is
 // no uplink: of those nobody asks for a default route.

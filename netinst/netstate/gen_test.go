@@ -9,6 +9,11 @@ import (
 	"pgregory.net/rapid"
 )
 
+// markOf is the alias of a veth whose peer is in a namespace.
+func markOf(netns string) string {
+	return VethMark{NI: "x", Adapter: "a#0", Netns: netns, Peer: "eth0", MTU: 1500}.String()
+}
+
 // network draws the wanted state of one network in the shape that netinst gives
 // it: a bridge with its ground, and adapters whose ports need their chains.
 func network(t *rapid.T) State {
@@ -40,7 +45,7 @@ func network(t *rapid.T) State {
 		link, c := fmt.Sprintf("es1a%d", k), chain(fmt.Sprintf("ES1-%dE", k))
 		judges = append(judges, c)
 		s.Add(
-			Link{Name: link, Type: Veth, MTU: 1400 + n("mtu"), Alias: fmt.Sprint("peer ", n("alias"))},
+			Link{Name: link, Type: Veth, MTU: 1400 + n("mtu"), Alias: markOf(fmt.Sprint(n("netns")))},
 			Port{Link: link, Master: "es1", After: []ID{bridgeTable.ID(), c.ID(), {KindChain, "ipv4/filter/ES1-FWD"}}},
 			File{Path: fmt.Sprintf("ni/1/conf/hosts/%d", k), Content: fmt.Sprint(n("host"))},
 			c,

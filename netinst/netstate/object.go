@@ -83,55 +83,6 @@ func (f File) Text() string {
 	return f.Content
 }
 
-// LinkType is what a link is made as.
-type LinkType string
-
-// The link types.
-const (
-	Bridge LinkType = "bridge"
-	Veth   LinkType = "veth"
-	Tap    LinkType = "tap"   // persistent, for a virtual machine that root opens
-	VXLAN  LinkType = "vxlan" // one end of a tunnel
-)
-
-// Peer is the application's side of a veth. It is ours only at creation: later
-// renames, link state and addresses are the application's.
-type Peer struct {
-	Netns string // a name below /run/netns, or an absolute path
-	Name  string
-	MAC   string
-	MTU   int
-}
-
-// Link is a network link: it exists, with these attributes, whether up or not.
-// Every link of ours has addr_gen_mode none. The Alias carries the owner's mark
-// and, for a veth, what the peer was created with, so that a change of the
-// peer's wish is seen on the host side alone.
-type Link struct {
-	Name  string
-	Type  LinkType
-	MAC   string
-	MTU   int
-	Alias string
-	Peer  *Peer   // veth only; not compared, Alias holds its fingerprint
-	Vxlan *Tunnel // VXLAN only
-}
-
-func (l Link) ID() ID      { return ID{KindLink, l.Name} }
-func (l Link) Needs() []ID { return nil }
-func (l Link) Text() string {
-	return fmt.Sprintf("%s mac %s mtu %d alias %q", l.Type, l.MAC, l.MTU, l.Alias) + l.Vxlan.text()
-}
-
-// Recreate says whether going from old to l needs a new link: only MTU and a
-// bridge's MAC and alias change in place.
-func (l Link) Recreate(old Link) bool {
-	if l.Type != old.Type || l.Vxlan.text() != old.Vxlan.text() {
-		return true
-	}
-	return l.Type == Veth && (l.Alias != old.Alias || l.MAC != old.MAC)
-}
-
 // Address is an IPv4 or IPv6 address on a link, always without a prefix route:
 // the connected route is a Route in the network's own table.
 type Address struct {

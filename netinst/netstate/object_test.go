@@ -2,6 +2,7 @@ package netstate
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -14,6 +15,7 @@ func TestObjectsAsText(t *testing.T) {
 		{File{Path: "ni/1/conf", Dir: true, Content: "ignored"}, "file ni/1/conf", "folder"},
 		{File{Path: "ni/1/conf/a", Content: "x\ny"}, "file ni/1/conf/a", "x\ny"},
 		{Link{Name: "es1", Type: Bridge, MAC: "02:00:00:00:00:01", MTU: 1500, Alias: "edgespan ni x"}, "link es1", `bridge mac 02:00:00:00:00:01 mtu 1500 alias "edgespan ni x"`},
+		{Link{Name: "es1", Type: Bridge, Attrs: map[string]uint64{"stp_state": 1, "ageing_time": 0}}, "link es1", `bridge mac  mtu 0 alias "" ageing_time 0 stp_state 1`},
 		{Port{Link: "es1"}, "port es1", "up"},
 		{Port{Link: "es1a1", Master: "es1", After: []ID{{KindChain, "c"}}}, "port es1a1", "up master es1"},
 		{Address{Link: "es1", Prefix: "10.1.0.1/24"}, "address es1 10.1.0.1/24", "noprefixroute"},
@@ -75,6 +77,8 @@ func change(v reflect.Value) {
 		change(v.Field(0))
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[string]uint64{"x": 1}))
 	default:
 		panic("a kind of field that this test does not know: " + v.Kind().String())
 	}
@@ -82,27 +86,75 @@ func change(v reflect.Value) {
 
 func tunnel(t Tunnel) Link { return Link{Name: "es1v256", Type: VXLAN, Vxlan: &t} }
 
+const oldMark = "edgespan ni u adapter a#0 netns=web peer=eth0 mac=02:00:00:00:00:01 mtu=1500"
+
 func TestWhichLinksAreMadeAnew(t *testing.T) {
-	veth := Link{Name: "es1a1", Type: Veth, MAC: "a", MTU: 1500, Alias: "x"}
+	veth := func(alias string) Link { return Link{Name: "es1a1", Type: Veth, MAC: "a", MTU: 1500, Alias: alias} }
+	with := func(old, new string) Link { return veth(strings.Replace(oldMark, old, new, 1)) }
 	bridge := Link{Name: "es1", Type: Bridge, MAC: "a", MTU: 1500, Alias: "x"}
+	replaced := veth(oldMark)
+	replaced.Replaced = true
 	for name, c := range map[string]struct {
 		from, to Link
 		want     bool
 	}{
-		"another MTU":                 {veth, Link{"es1a1", Veth, "a", 1400, "x", nil, nil}, false},
-		"another peer":                {veth, Link{"es1a1", Veth, "a", 1500, "y", nil, nil}, true},
-		"another MAC of a veth":       {veth, Link{"es1a1", Veth, "b", 1500, "x", nil, nil}, true},
-		"another MAC of a bridge":     {bridge, Link{"es1", Bridge, "b", 1500, "x", nil, nil}, false},
-		"another owner of a bridge":   {bridge, Link{"es1", Bridge, "a", 1500, "y", nil, nil}, false},
-		"another type":                {bridge, veth, true},
-		"another remote end":          {tunnel(Tunnel{VNI: 256, Port: 4789}), tunnel(Tunnel{VNI: 256, Port: 4790}), true},
-		"a tunnel that leads nowhere": {tunnel(Tunnel{VNI: 256, Lost: "no route"}), tunnel(Tunnel{VNI: 256}), true},
-		"another MTU of a tunnel":     {tunnel(Tunnel{VNI: 256}), Link{Name: "es1v256", Type: VXLAN, MTU: 9, Vxlan: &Tunnel{VNI: 256}}, false},
-		"nothing but what is silent":  {veth, Link{"es1a1", Veth, "a", 1500, "x", &Peer{Name: "eth0"}, nil}, false},
+		"nothing new":                      {veth(oldMark), veth(oldMark), false},
+		"another MTU":                      {veth(oldMark), Link{Name: "es1a1", Type: Veth, MAC: "a", MTU: 1400, Alias: oldMark}, false},
+		"another MAC":                      {veth(oldMark), Link{Name: "es1a1", Type: Veth, MAC: "b", MTU: 1500, Alias: oldMark}, false},
+		"another MTU of the peer":          {veth(oldMark), with("mtu=1500", "mtu=1400"), false},
+		"another MAC of the peer":          {veth(oldMark), with(":01 ", ":02 "), false},
+		"another namespace":                {veth(oldMark), with("=web", "=db"), true},
+		"another name of the peer":         {veth(oldMark), with("eth0", "eth1"), true},
+		"another adapter":                  {veth(oldMark), with("a#0", "a#1"), true},
+		"another network":                  {veth(oldMark), with("ni u", "ni v"), true},
+		"a word that is not known":         {with("mtu=", "new=x mtu="), veth(oldMark), false},
+		"the words of a later form":        {with(" netns=", " form=2 netns="), with("=web", "=db"), false},
+		"a later form of another adapter":  {with(" netns=", " form=2 netns="), with("a#0", "a#1"), true},
+		"a namespace that was replaced":    {replaced, veth(oldMark), true},
+		"another MAC of a bridge":          {bridge, Link{Name: "es1", Type: Bridge, MAC: "b", MTU: 1500, Alias: "x"}, false},
+		"another owner of a bridge":        {bridge, Link{Name: "es1", Type: Bridge, MAC: "a", MTU: 1500, Alias: "y"}, false},
+		"another type":                     {bridge, veth(oldMark), true},
+		"another remote end":               {tunnel(Tunnel{VNI: 256, Port: 4789}), tunnel(Tunnel{VNI: 256, Port: 4790}), true},
+		"a tunnel that leads nowhere":      {tunnel(Tunnel{VNI: 256, Lost: "no route"}), tunnel(Tunnel{VNI: 256}), true},
+		"another MTU of a tunnel":          {tunnel(Tunnel{VNI: 256}), Link{Name: "es1v256", Type: VXLAN, MTU: 9, Vxlan: &Tunnel{VNI: 256}}, false},
+		"no mark on a link that is in use": {veth(""), veth(oldMark), false},
 	} {
-		if got := c.to.Recreate(c.from); got != c.want {
+		if got := c.to.Recreate(c.from, true); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+	}
+	if !veth(oldMark).Recreate(veth(""), false) {
+		t.Error("a link that a crash left half made is taken for a whole one")
+	}
+}
+
+func TestAMarkIsReadAndNotCompared(t *testing.T) {
+	want := VethMark{NI: "u", Adapter: "a#0", Netns: "web", Peer: "eth0", MAC: "02:00:00:00:00:01", MTU: 1500}
+	spaced := want
+	spaced.Netns = "/a peer=b mac=c/d"
+	later := VethMark{NI: "u", Adapter: "a#0", Unknown: true}
+	for _, c := range []struct {
+		alias string
+		want  VethMark
+		ok    bool
+	}{
+		{oldMark, want, true}, // the spelling of release 0.1.0
+		{"edgespan ni u adapter a#0 form=1 more netns=web peer=eth0 new=7 mtu=1500 mac=02:00:00:00:00:01", want, true},
+		{spaced.String(), spaced, true},
+		{"edgespan ni u adapter a#0 form=2 netns=1 peer=2", later, true},
+		{"edgespan ni u adapter a#0", VethMark{NI: "u", Adapter: "a#0"}, false},
+		{"edgespan ni u", VethMark{}, false},
+		{"", VethMark{}, false},
+	} {
+		got, ok := ParseVethMark(c.alias)
+		if got != c.want || ok != c.ok {
+			t.Errorf("%q is read as %+v, %v", c.alias, got, ok)
+		}
+	}
+	a := Link{Type: Veth, Alias: oldMark}
+	b := Link{Type: Veth, Alias: "edgespan ni u adapter a#0 netns=web peer=eth0 mtu=1500 mac=02:00:00:00:00:01"}
+	if a.Text() != b.Text() {
+		t.Errorf("two spellings of one mark differ:\n%s\n%s", a.Text(), b.Text())
 	}
 }
 

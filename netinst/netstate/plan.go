@@ -178,7 +178,7 @@ func Diff(have, want State) Plan {
 		case h == nil:
 			verb = Add
 			makes = append(makes, displaced(w, have, want, early)...)
-		case id.Kind == KindLink && w.(Link).Recreate(h.(Link)):
+		case id.Kind == KindLink && w.(Link).Recreate(h.(Link), have[ID{KindPort, id.Name}] != nil):
 			makes = append(makes, step{Op{Remove, id.Kind, []Item{{nil, h}}}, at})
 			h, verb = nil, Add
 			recreated[ID{KindPort, id.Name}] = true

@@ -13,6 +13,11 @@ import (
 	. "edgespan/netinst/netstate"
 )
 
+// markOf is the alias of a veth whose peer is in a namespace.
+func markOf(netns string) string {
+	return VethMark{NI: "x", Adapter: "a#0", Netns: netns, Peer: "eth0", MTU: 1500}.String()
+}
+
 func id(k Kind, name string) ID { return ID{k, name} }
 
 // drawState makes a consistent state of a network with some adapters: what an
@@ -42,7 +47,7 @@ func drawState(t *rapid.T, label string) State {
 		}
 		c := Chain{Family: IPv4, Table: "filter", Name: fmt.Sprintf("ES1-%dE", k), Rules: []string{"-j " + v(name+" chain")}}
 		f := File{Path: "ni/1/conf/dhcp-hosts/" + name, Content: v(name + " file")}
-		s.Add(c, f, Link{Name: name, Type: Veth, Alias: v(name + " alias"), MTU: 1500},
+		s.Add(c, f, Link{Name: name, Type: Veth, Alias: markOf(v(name + " netns")), MTU: 1500},
 			Port{Link: name, Master: "es1", After: []ID{c.ID(), id(KindChain, "ipv4/filter/ES1-FWD")}})
 		reload += name + f.Content
 	}
@@ -166,7 +171,7 @@ func one(adapter bool) State {
 		Rule{Priority: 20001, Table: 1}, Process{Name: "ni/1/dnsmasq"}, Sysctl{Key: "net/ipv4/ip_forward", Value: "1"},
 	)
 	if adapter {
-		s.Add(chain, File{Path: "ni/1/conf/dhcp-hosts/a", Content: "x"}, Link{Name: "es1a1", Type: Veth, Alias: "1"},
+		s.Add(chain, File{Path: "ni/1/conf/dhcp-hosts/a", Content: "x"}, Link{Name: "es1a1", Type: Veth, Alias: markOf("1")},
 			Port{Link: "es1a1", Master: "es1", After: []ID{chain.ID()}}, Process{Name: "ni/1/dnsmasq", Reload: "a"})
 	}
 	return s
@@ -200,10 +205,10 @@ func TestChangedProcessIsReplacedAfterFilesHaveGone(t *testing.T) {
 
 func TestALinkThatCannotChangeIsMadeAnew(t *testing.T) {
 	want := one(true)
-	want.Add(Link{Name: "es1a1", Type: Veth, Alias: "2"})
+	want.Add(Link{Name: "es1a1", Type: Veth, Alias: markOf("2")})
 	ordered(t, Diff(one(true), want), "remove link es1a1", "add link es1a1", "add port es1a1")
 	mtu := one(true)
-	mtu.Add(Link{Name: "es1a1", Type: Veth, Alias: "1", MTU: 1400})
+	mtu.Add(Link{Name: "es1a1", Type: Veth, Alias: markOf("1"), MTU: 1400})
 	if got := Diff(one(true), mtu); len(got) != 1 || got[0].String() != "change link es1a1" {
 		t.Errorf("got %v", got)
 	}

@@ -181,6 +181,18 @@ func (h *Host) Observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 	return st, nil
 }
 
+// BridgeMTU is the MTU of an owner's bridge, 0 where there is none.
+func (h *Host) BridgeMTU(_ context.Context, o netstate.Owner) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, x := range h.state[o.Number] {
+		if l, ok := x.(netstate.Link); ok && l.Type == netstate.Bridge {
+			return l.MTU, nil
+		}
+	}
+	return 0, nil
+}
+
 // Owners lists every owner with anything on the host, the host ground left out.
 func (h *Host) Owners(context.Context) ([]netstate.Owner, error) {
 	h.mu.Lock()

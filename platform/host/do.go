@@ -121,16 +121,16 @@ func pick(verb netstate.Verb, put, remove func() error) error {
 }
 
 func (h *Host) doLink(ctx context.Context, verb netstate.Verb, l netstate.Link) error {
+	if l.Type == netstate.Bridge {
+		if err := h.needBridgeFilter(ctx); err != nil {
+			return err
+		}
+	}
 	switch verb {
 	case netstate.Add:
-		if l.Type == netstate.Bridge {
-			if err := h.needBridgeFilter(ctx); err != nil {
-				return err
-			}
-		}
-		return h.kernel.AddLink(l)
+		return h.kernel.AddLink(ctx, l)
 	case netstate.Change:
-		return h.kernel.ChangeLink(l)
+		return h.kernel.ChangeLink(ctx, l)
 	}
 	return fmt.Errorf("%s link %s: nothing to do", verb, l.Name)
 }

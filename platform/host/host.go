@@ -174,6 +174,11 @@ func (h *Host) Test(ctx context.Context, _ netstate.Owner, want netstate.State) 
 	return fs
 }
 
+// BridgeMTU is the MTU of an owner's bridge, 0 where there is none.
+func (h *Host) BridgeMTU(_ context.Context, o netstate.Owner) (int, error) {
+	return h.kernel.LinkMTU(bridgeName(o.Number))
+}
+
 // Owners lists every network instance number of which anything is on this host,
 // by number. Name is the uuid that the bridge's alias gives, else the one in the
 // run folder, else "".

@@ -46,20 +46,25 @@ type Kernel struct {
 	isolated *dump.Shared[map[int]bool]           // bridge ports by index
 	routes   *dump.Shared[map[int][]route]        // of ours, by number
 	rules    *dump.Shared[map[int][]netlink.Rule] // of ours, by number
+	bridges  *dump.Shared[map[int]map[string]uint64]
 	flows    *dump.Batch[*forgetting]
 	reaper   *reaper
-	netnsDir string
+	netns    *netnsOpener
 }
 
 // Open opens the namespace at a path, "" for the process's own, and deletes links
 // that an earlier process doomed and left behind.
 func Open(netnsPath string) (*Kernel, error) {
-	k := &Kernel{ns: netns.None(), path: netnsPath, netnsDir: "/run/netns"}
+	k := &Kernel{ns: netns.None(), path: netnsPath}
 	var err error
 	if netnsPath != "" {
 		if k.ns, err = netns.GetFromPath(netnsPath); err != nil {
 			return nil, fmt.Errorf("open namespace %s: %w", netnsPath, err)
 		}
+	}
+	if k.netns, err = newNetnsOpener(netnsPath); err != nil {
+		k.Close()
+		return nil, err
 	}
 	if k.h, err = netlink.NewHandleAt(k.ns, unix.NETLINK_ROUTE, unix.NETLINK_NETFILTER); err != nil {
 		k.Close()

@@ -67,12 +67,3 @@ func TestDefaultRoutesAreOrderedByMetric(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
-
-func TestAliasNetns(t *testing.T) {
-	if ns, ok := aliasNetns("edgespan ni u adapter a/0 netns=app1 peer=eth0"); !ok || ns != "app1" {
-		t.Errorf("%q %v", ns, ok)
-	}
-	if _, ok := aliasNetns("edgespan ni u"); ok {
-		t.Error("found a namespace where none is named")
-	}
-}

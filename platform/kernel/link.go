@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"edgespan/netinst/netstate"
 
@@ -20,7 +17,7 @@ import (
 // its namespace at once, so that its name never meets a name of ours; a namespace
 // that does not exist yet is an error that wraps netstate.ErrWaiting. Nothing is
 // left when a step fails.
-func (k *Kernel) AddLink(l netstate.Link) error {
+func (k *Kernel) AddLink(ctx context.Context, l netstate.Link) error {
 	if _, ok := linkOwner(l.Name, l.Alias); !ok {
 		return fmt.Errorf("link name %q is not ours", l.Name)
 	}
@@ -35,7 +32,7 @@ func (k *Kernel) AddLink(l netstate.Link) error {
 	case netstate.Bridge:
 		err = k.addBridge(l)
 	case netstate.Veth:
-		err = k.addVeth(l)
+		err = k.addVeth(ctx, l)
 	case netstate.Tap:
 		err = k.addTap(l)
 	case netstate.VXLAN:
@@ -64,7 +61,12 @@ func (k *Kernel) finish(l netstate.Link) error {
 	if err != nil && !errors.Is(err, unix.EAFNOSUPPORT) && !errors.Is(err, unix.EOPNOTSUPP) {
 		return fmt.Errorf("set addr_gen_mode: %w", err)
 	}
-	return k.ChangeLink(l)
+	if l.Type == netstate.Bridge { // where new ones are not as the kernel's own default has them
+		if err := k.setBridge(made.Attrs().Index); err != nil {
+			return err
+		}
+	}
+	return k.setLink(made, l)
 }
 
 func (k *Kernel) addBridge(l netstate.Link) error {
@@ -82,7 +84,7 @@ func (k *Kernel) addBridge(l netstate.Link) error {
 		nl.NewRtAttr(unix.IFLA_ADDRESS, mac), info)
 }
 
-func (k *Kernel) addVeth(l netstate.Link) error {
+func (k *Kernel) addVeth(ctx context.Context, l netstate.Link) error {
 	if l.Peer == nil {
 		return errors.New("a veth needs a peer")
 	}
@@ -94,7 +96,7 @@ func (k *Kernel) addVeth(l netstate.Link) error {
 	if err != nil {
 		return err
 	}
-	ns, err := k.openNetns(l.Peer.Netns)
+	ns, err := k.openNetns(ctx, l.Peer.Netns)
 	if err != nil {
 		return err
 	}
@@ -117,38 +119,27 @@ func (k *Kernel) addVeth(l netstate.Link) error {
 	return err
 }
 
-// netnsPath is where a namespace is found: a name lies below /run/netns.
-func (k *Kernel) netnsPath(name string) string {
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(k.netnsDir, name)
-}
-
-// openNetns opens a namespace. `ip netns add` makes an empty file first and mounts
-// the namespace over it later, so a plain file is a namespace still to come.
-func (k *Kernel) openNetns(name string) (*os.File, error) {
-	f, err := os.Open(k.netnsPath(name))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("namespace %s does not exist: %w", name, netstate.ErrWaiting)
-	} else if err != nil {
-		return nil, fmt.Errorf("open namespace %s: %w", name, err)
-	}
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(int(f.Fd()), &fs); err != nil || fs.Type != unix.NSFS_MAGIC && fs.Type != unix.PROC_SUPER_MAGIC {
-		f.Close()
-		return nil, fmt.Errorf("namespace %s is not mounted: %w", name, netstate.ErrWaiting)
-	}
-	return f, nil
-}
-
-// ChangeLink gives a link its MAC, MTU and alias. The MTU of a bridge that was set
-// is kept by the kernel when ports join; one from its creation is not.
-func (k *Kernel) ChangeLink(l netstate.Link) error {
+// ChangeLink makes a link's MAC, MTU, alias and, of a bridge, attributes the desired ones in
+// place, and gives the peer of a veth what is new of it. The MTU of a bridge that was set is
+// kept by the kernel when ports join; one from its creation is not.
+func (k *Kernel) ChangeLink(ctx context.Context, l netstate.Link) error {
 	have, err := k.linkByName(l.Name)
 	if err != nil {
 		return fmt.Errorf("find link %s: %w", l.Name, err)
 	}
+	switch {
+	case l.Type == netstate.Bridge:
+		err = k.setBridge(have.Attrs().Index)
+	case l.Type == netstate.Veth && l.Peer != nil:
+		err = k.changePeer(ctx, have, l)
+	}
+	if err != nil {
+		return fmt.Errorf("change link %s: %w", l.Name, err)
+	}
+	return k.setLink(have, l)
+}
+
+func (k *Kernel) setLink(have netlink.Link, l netstate.Link) error {
 	mac, err := net.ParseMAC(l.MAC)
 	if err != nil {
 		return err
@@ -261,6 +252,17 @@ func (k *Kernel) LinkIndex(name string) (int, error) {
 	return l.Attrs().Index, nil
 }
 
+// LinkMTU is a link's MTU, 0 if there is none of this name.
+func (k *Kernel) LinkMTU(name string) (int, error) {
+	l, err := k.linkByName(name)
+	if isNotFound(err) {
+		return 0, nil
+	} else if err != nil {
+		return 0, fmt.Errorf("find link %s: %w", name, err)
+	}
+	return l.Attrs().MTU, nil
+}
+
 func (k *Kernel) linkByName(name string) (netlink.Link, error) {
 	return retry(func() (netlink.Link, error) { return k.h.LinkByName(name) })
 }
@@ -268,14 +270,4 @@ func (k *Kernel) linkByName(name string) (netlink.Link, error) {
 func isNotFound(err error) bool {
 	var none netlink.LinkNotFoundError
 	return errors.As(err, &none) || errors.Is(err, unix.ENODEV)
-}
-
-// aliasNetns is the namespace that a veth's alias says its peer was made in.
-func aliasNetns(alias string) (string, bool) {
-	for _, word := range strings.Fields(alias) {
-		if name, ok := strings.CutPrefix(word, "netns="); ok {
-			return name, true
-		}
-	}
-	return "", false
 }

@@ -70,6 +70,7 @@ func (k *Kernel) share() {
 		all, err := retry(func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
 		return listAddrs(all), err
 	})
+	k.bridges = dump.New(requestTimeout, func(context.Context) (map[int]map[string]uint64, error) { return k.listBridges() })
 	k.isolated = dump.New(requestTimeout, func(context.Context) (map[int]bool, error) { return k.listIsolated() })
 	k.routes = dump.New(requestTimeout, func(context.Context) (map[int][]route, error) {
 		all, err := k.listRoutes(unix.AF_UNSPEC, netstate.RouteProtocol, 0)

@@ -12,10 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// replaced marks the alias of a veth whose peer is no longer in the namespace
-// that is now at the path where it was made, so that it differs from the wish.
-const replaced = " (namespace replaced)"
-
 // Observe lists links, ports, addresses, routes and rules of network instance n.
 // Dumps are shared among callers.
 func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
@@ -48,8 +44,17 @@ func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l netlink.Link, names map[int]string, under *underlay) error {
 	a := l.Attrs()
 	o := netstate.Link{Name: a.Name, Type: linkType(l), MAC: a.HardwareAddr.String(), MTU: a.MTU, Alias: a.Alias}
-	if name, ok := aliasNetns(a.Alias); ok && o.Type == netstate.Veth && !k.peerIn(name, a.NetNsID) {
-		o.Alias += replaced
+	switch o.Type {
+	case netstate.Veth:
+		if m, ok := netstate.ParseVethMark(a.Alias); ok && !m.Unknown {
+			o.Replaced = !k.peerIn(ctx, m.Netns, a.NetNsID)
+		}
+	case netstate.Bridge:
+		bridges, err := k.bridges.Get(ctx)
+		if err != nil {
+			return fmt.Errorf("list bridges: %w", err)
+		}
+		o.Attrs = bridges[a.Index]
 	}
 	var isolated map[int]bool
 	if v, ok := l.(*netlink.Vxlan); ok {
@@ -69,8 +74,8 @@ func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l netlink
 // peerIn says whether a veth's peer, by the id that our namespace has for its
 // namespace, is in the namespace now at name's path. While there is none the
 // peer's own namespace may live on unnamed, so the link stays as it is.
-func (k *Kernel) peerIn(name string, id int) bool {
-	ns, err := k.openNetns(name)
+func (k *Kernel) peerIn(ctx context.Context, name string, id int) bool {
+	ns, err := k.openNetns(ctx, name)
 	if err != nil {
 		return true
 	}

@@ -77,7 +77,7 @@ func (k *Kernel) Watch(ctx context.Context, emit func(netstate.HostEvent)) error
 	}
 	in := make(chan news)
 	go k.listen(ctx, sock, in)
-	if err := watchNetns(ctx, k.netnsDir, inotify, in); err != nil {
+	if err := watchNetns(ctx, k.netns.dir, inotify, in); err != nil {
 		return err
 	}
 	return k.tell(ctx, in, emit)

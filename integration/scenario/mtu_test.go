@@ -1,0 +1,99 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/integration/lab"
+)
+
+// Apps keep their links, addresses and flows whatever an uplink does, and what they are told is
+// the MTU that the way out has.
+func TestAppsLiveOnWhenUplinksOfOtherMTUsComeAndGo(t *testing.T) {
+	for _, c := range []struct{ first, second int }{{1400, 0}, {1500, 1420}, {9000, 1492}} {
+		t.Run(fmt.Sprintf("%d and %d", c.first, c.second), func(t *testing.T) {
+			t.Parallel()
+			w := newWorldOf(t, lab.Options{Apps: []string{"web", "db"}, Second: c.second != 0, MTU: c.first, MTU2: c.second})
+			d := doc([]string{strings.Replace(network(1, ""), "port: wan", "port: uplink", 1)}, onNet(1, 1, "web", allowAll), onNet(2, 1, "db", allowAll))
+			if c.second != 0 {
+				d = strings.Replace(d, wan, wan+"  lte: {ifName: uplink1, uplink: true, cost: 10, dnsServers: 198.51.100.53}\n", 1)
+			}
+			w.start(d)
+			w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
+			if got := w.lease("web").MTU; got != strconv.Itoa(c.first) {
+				t.Errorf("DHCP told an MTU of %s, want %d", got, c.first)
+			}
+			w.lease("db")
+			// An app may call its side what it likes.
+			w.in("db", "ip", "link", "set", "eth0", "name", "lan0")
+			links, helpers := w.links("db", "lan0")+w.links("web", "eth0"), w.dnsmasq()
+			ping, err := w.PingLoop("web", netip.MustParseAddr("10.1.0.129"), 5*time.Millisecond)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.mtus(c.first)
+
+			w.in("isp", "ip", "link", "set", "node0", "down")
+			if c.second != 0 {
+				w.eventually("the other uplink", func() bool { return w.status("ni", ni(1))["port"] == "lte" })
+				w.mtus(c.second)
+				w.in("isp2", "ip", "link", "set", "node1", "down")
+			}
+			w.eventually("no uplink", func() bool { return w.status("ni", ni(1))["state"] == "WaitingForDependencies" })
+			last := cmp.Or(c.second, c.first)
+			w.mtus(last)
+			flow(t, w, ping)
+			// A daemon that starts while there is no uplink knows no better than the links.
+			if err := w.node.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			w.restart()
+			w.eventually("no uplink", func() bool { return w.status("ni", ni(1))["state"] == "WaitingForDependencies" })
+			w.mtus(last)
+
+			w.in("isp", "ip", "link", "set", "node0", "up")
+			w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
+			w.mtus(c.first)
+			flow(t, w, ping)
+			n := ping.Stop()
+			t.Logf("pings between the apps: %v", n)
+			if n.Lost+n.Wrong > 0 || n.Good < 100 {
+				t.Errorf("pings between the apps: %v, want none lost", n)
+			}
+			if now := w.links("db", "lan0") + w.links("web", "eth0"); now != links {
+				t.Errorf("the apps' links were\n%s\nand are\n%s", links, now)
+			}
+			if now := w.dnsmasq(); now != helpers {
+				t.Errorf("dnsmasq was %q and is %q", helpers, now)
+			}
+		})
+	}
+}
+
+// links is what an app's interface is but for its MTU: its number, which a new one never has, and its addresses.
+func (w *world) links(app, dev string) string {
+	w.Helper()
+	number, _, _ := strings.Cut(w.in(app, "ip", "-o", "link", "show", dev), ":")
+	return number + " " + w.in(app, "ip", "-br", "-4", "addr", "show", dev) + "\n"
+}
+
+// mtus waits until the bridge, both adapters' links, the apps' sides and what DHCP tells are of one MTU.
+func (w *world) mtus(want int) {
+	w.Helper()
+	mtu := func(ns, dev string) string {
+		_, rest, _ := strings.Cut(w.in(ns, "ip", "-o", "link", "show", dev), " mtu ")
+		return strings.Fields(rest)[0]
+	}
+	var got string
+	w.eventually(fmt.Sprintf("an MTU of %d", want), func() bool {
+		opts := w.in("node", "cat", w.RunDir()+"/ni/1/conf/opts")
+		_, told, _ := strings.Cut(opts, "option:mtu,")
+		got = strings.Join([]string{mtu("node", "es1"), mtu("node", "es1a1"), mtu("node", "es1a2"), mtu("web", "eth0"), mtu("db", "lan0"), strings.Fields(told)[0]}, " ")
+		return got == strings.TrimSpace(strings.Repeat(strconv.Itoa(want)+" ", 6))
+	})
+}

@@ -1,0 +1,111 @@
+package netinst
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"edgespan/netinst/netstate"
+)
+
+// twoUplinks are the ports of a node with two uplinks, of which wan is preferred.
+func twoUplinks(wan, lte PortStatus) []PortStatus {
+	wan.Label, wan.IfName, wan.Uplink = "wan", "eth0", true
+	lte.Label, lte.IfName, lte.Uplink, lte.Cost = "lte", "wwan0", true, 10
+	for _, p := range []*PortStatus{&wan, &lte} {
+		p.Exists = p.LinkMTU > 0
+		if p.Up && p.Addresses == nil {
+			p.Addresses, p.DefaultRoutes = testPort()[0].Addresses, testPort()[0].DefaultRoutes
+		}
+	}
+	return []PortStatus{wan, lte}
+}
+
+func up(mtu int) PortStatus   { return PortStatus{Up: true, LinkMTU: mtu} }
+func bare(mtu int) PortStatus { return PortStatus{Up: true, LinkMTU: mtu, Addresses: []netip.Prefix{}} }
+func down(mtu int) PortStatus { return PortStatus{LinkMTU: mtu} }
+
+var gone = PortStatus{}
+
+// The MTU of a network follows the port in use and nothing else: what goes away changes none,
+// and whatever changes it does so in place and tells DHCP's clients the same.
+func TestTheMTUFollowsThePortInUse(t *testing.T) {
+	type step struct {
+		ports []PortStatus
+		want  int // of the network's links, and of DHCP
+	}
+	for name, c := range map[string]struct {
+		found int // of the bridge that stands, 0 without one
+		conf  int
+		steps []step
+	}{
+		"the uplink goes and comes back": {steps: []step{
+			{twoUplinks(up(1400), gone), 1400}, {twoUplinks(down(1400), gone), 1400}, {twoUplinks(gone, gone), 1400}, {twoUplinks(up(1400), gone), 1400},
+		}},
+		"the uplink comes back with another MTU": {steps: []step{
+			{twoUplinks(up(1492), gone), 1492}, {twoUplinks(down(1500), gone), 1492}, {twoUplinks(up(1500), gone), 1500},
+		}},
+		"a failover lowers it, and the way back raises it": {steps: []step{
+			{twoUplinks(up(1500), up(1420)), 1500}, {twoUplinks(down(1500), up(1420)), 1420},
+			{twoUplinks(down(1500), down(1420)), 1420}, {twoUplinks(up(1500), up(1420)), 1500},
+		}},
+		"a jumbo port that comes up and is not chosen": {steps: []step{
+			{twoUplinks(up(1500), gone), 1500}, {twoUplinks(up(1500), up(9000)), 1500},
+		}},
+		"a port that is up and has no address": {steps: []step{
+			{twoUplinks(up(1500), up(1420)), 1500}, {twoUplinks(down(1500), up(1420)), 1420}, {twoUplinks(bare(1500), down(1420)), 1420}, {twoUplinks(up(1500), down(1420)), 1500},
+		}},
+		"a daemon that starts while the port is down": {found: 1420, steps: []step{
+			{twoUplinks(down(1500), down(1500)), 1420}, {twoUplinks(up(1500), gone), 1500},
+		}},
+		"a network that has none yet asks the port that it waits for": {steps: []step{
+			{twoUplinks(down(1492), down(1420)), 1492},
+		}},
+		"nothing is known":       {steps: []step{{twoUplinks(gone, gone), 1500}}},
+		"a configured MTU stays": {conf: 1300, found: 1420, steps: []step{{twoUplinks(up(1500), up(1420)), 1300}, {twoUplinks(gone, gone), 1300}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+			conf := testNetwork(1)
+			conf.Port, conf.MTU = portsUplink, c.conf
+			var have netstate.State
+			for _, e := range []Event{ApplierReady{MTU: c.found}, ConfigChanged{conf}, AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}} {
+				m.Step(e)
+			}
+			for i, s := range c.steps {
+				want := appliedState(m.Step(PortsChanged{s.ports}))
+				if want == nil {
+					want = have // nothing new
+				}
+				for _, id := range want.IDs() {
+					if l, is := want[id].(netstate.Link); is && (l.MTU != s.want || l.Peer != nil && l.Peer.MTU != s.want) {
+						t.Errorf("step %d: %s has MTU %d, want %d: %s", i, l.Name, l.MTU, s.want, l.Text())
+					}
+				}
+				opts := want[netstate.ID{Kind: netstate.KindFile, Name: "ni/1/conf/opts"}].Text()
+				if line := fmt.Sprintf("option:mtu,%d\n", s.want); !strings.Contains(opts, line) {
+					t.Errorf("step %d: DHCP is told %q, want %q", i, opts, line)
+				}
+				for _, op := range netstate.Diff(have, want) {
+					if have != nil && (op.Kind == netstate.KindLink || op.Kind == netstate.KindProcess) && op.Verb != netstate.Change && op.Verb != netstate.Reload ||
+						op.Kind == netstate.KindProcess && op.Verb == netstate.Change {
+						t.Errorf("step %d: %s", i, op)
+					}
+				}
+				have = want
+				m.Step(applied(m.n))
+			}
+		})
+	}
+}
+
+// appliedState is what an apply among the effects asks for.
+func appliedState(effs []Effect) netstate.State {
+	for _, e := range effs {
+		if a, is := e.(Apply); is {
+			return a.Want
+		}
+	}
+	return nil
+}
