@@ -14,7 +14,7 @@ import (
 
 // What dnsmasq is told is split by how a change reaches it (facts of 2.90):
 //
-//	dnsmasq.conf   read at start only: a change replaces the process
+//	dnsmasq.conf   read at start only: a change of its parameters replaces the process
 //	servers, opts  read again on SIGHUP
 //	hosts/         a file that comes, changes or goes is noticed at once
 //	dhcp-hosts/    a file that comes is noticed at once, one that went on SIGHUP
@@ -44,6 +44,29 @@ func (nw network) dnsmasqConf() string {
 		"dhcp-ignore-names", "dhcp-fqdn", "domain=" + leaseDomain, "local=/" + leaseDomain + "/",
 	}
 	return strings.Join(lines, "\n") + "\n"
+}
+
+// dnsmasqForm is raised where a process that a former release started must not go on under this
+// one: each raise replaces every dnsmasq of a node in the first minute after the upgrade, and costs
+// every network some answers. Another wording of dnsmasq.conf, or a better one, is no reason: it
+// takes effect at the next start.
+const dnsmasqForm = 1
+
+// dnsmasqDigest tells the parameters for which a running dnsmasq has to be replaced. It is taken of
+// the text that release 0.1.0 wrote for them, word by word and for ever, so that what that release
+// started is known as what it is. A parameter that comes later joins where it is not its default.
+func (nw network) dnsmasqDigest() string {
+	c := nw.Config.IPv4
+	dir := nw.RunDir + "/" + RunFolder(nw.n)
+	first := "no-resolv\nno-hosts\nno-ping\npid-file=\nlog-facility=-\nquiet-dhcp\nbind-dynamic\ninterface=" + string(nw.bridge) +
+		"\nexcept-interface=lo\ncache-size=1000\nneg-ttl=5\ndomain-needed\nlocal=/" + nw.domain() + "/\nhost-record=gateway," + nw.gatewayName() + "," + c.Gateway.String() +
+		"\nservers-file=" + dir + "/conf/servers\nhostsdir=" + dir + "/conf/hosts\ndhcp-authoritative\ndhcp-range=" + c.Subnet.Masked().Addr().String() +
+		",static," + netmask(c.Subnet) + ",1h\ndhcp-lease-max=9999\ndhcp-leasefile=" + dir + "/dnsmasq/leases\ndhcp-hostsdir=" + dir +
+		"/conf/dhcp-hosts\ndhcp-optsfile=" + dir + "/conf/opts\ndhcp-ignore-names\ndhcp-fqdn\ndomain=lease.invalid\nlocal=/lease.invalid/\n"
+	if dnsmasqForm == 1 {
+		return digest(first)
+	}
+	return digest(first, fmt.Sprint("form ", dnsmasqForm))
 }
 
 const leaseFile = "leases"
@@ -290,7 +313,7 @@ func (nw network) dnsmasq() netstate.Object {
 		Leases: leases,
 		Name:   RunFolder(nw.n) + "/dnsmasq",
 		Argv:   []string{"dnsmasq", "--keep-in-foreground", "--conf-file=" + nw.RunDir + "/" + conf + "/dnsmasq.conf"},
-		Digest: digest(nw.dnsmasqConf()),
+		Digest: nw.dnsmasqDigest(),
 		Reload: digest(reload...),
 		Probe:  netstate.Probe{Addr: nw.Config.IPv4.Gateway.String() + ":53", Name: nw.gatewayName() + ".", IP: nw.Config.IPv4.Gateway.String()},
 		After:  after,

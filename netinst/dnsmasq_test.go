@@ -47,3 +47,40 @@ func TestDnsmasqGivesNoRouterWhereThereIsNoWayOut(t *testing.T) {
 		}
 	}
 }
+
+// What a running dnsmasq is replaced for are the parameters of its network, and not how a release
+// words dnsmasq.conf: the digest is that of release 0.1.0 for ever.
+func TestADnsmasqIsReplacedForItsParametersAlone(t *testing.T) {
+	process := func(change func(*Input)) netstate.Process {
+		in := input(web())
+		change(&in)
+		nw, _ := newNetwork(in)
+		return nw.dnsmasq().(netstate.Process)
+	}
+	first := process(func(*Input) {})
+	if want := "f558f62373abef6a"; first.Digest != want {
+		t.Errorf("the digest is %s, and of release 0.1.0 %s: every dnsmasq would be replaced", first.Digest, want)
+	}
+	if got := strings.Join(first.Argv, " "); got != "dnsmasq --keep-in-foreground --conf-file=/run/edgespan/ni/1/conf/dnsmasq.conf" {
+		t.Errorf("it is started by %q", got)
+	}
+	for name, c := range map[string]struct {
+		change   func(*Input)
+		replaced bool
+	}{
+		"subnet":  {func(in *Input) { in.Config.IPv4.Subnet = prefix("10.1.0.0/25") }, true},
+		"gateway": {func(in *Input) { in.Config.IPv4.Gateway = ip("10.1.0.2") }, true},
+		"domain":  {func(in *Input) { in.Config.DNS.Domain = "other" }, true},
+		"number":  {func(in *Input) { in.Owner.Number = 2 }, true},
+		"run dir": {func(in *Input) { in.RunDir = "/run/other" }, true},
+		"port":    {func(in *Input) { in.Ports = nil }, false},
+		"MTU":     {func(in *Input) { in.Config.MTU = 1400 }, false},
+		"apps":    {func(in *Input) { in.Adapters = nil }, false},
+		"servers": {func(in *Input) { in.Config.DNS.Servers = []netip.Addr{ip("192.0.2.99")} }, false},
+		"options": {func(in *Input) { in.Config.NTPServers = []netip.Addr{ip("192.0.2.99")} }, false},
+	} {
+		if p := process(c.change); (p.Digest != first.Digest) != c.replaced {
+			t.Errorf("%s: replaced is %v, want %v", name, !c.replaced, c.replaced)
+		}
+	}
+}

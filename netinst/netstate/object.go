@@ -256,7 +256,8 @@ type Probe struct {
 
 // Process is a long-running helper in a session of its own that outlives us.
 // Present means that its Probe was answered. Digest changes when it must be
-// replaced, Reload when SIGHUP is enough.
+// replaced, Reload when SIGHUP is enough. Its command line says how the next one is
+// started: one that was started by another goes on.
 type Process struct {
 	Name   string   // unique per owner, as "ni/1/dnsmasq": also its folder for pid, log, leases
 	Argv   []string // Argv[0] is found through PATH
@@ -288,7 +289,7 @@ type Client struct {
 func (p Process) ID() ID      { return ID{KindProcess, p.Name} }
 func (p Process) Needs() []ID { return p.After }
 func (p Process) Text() string {
-	return fmt.Sprintf("%s digest %s reload %s", strings.Join(p.Argv, " "), p.Digest, p.Reload)
+	return fmt.Sprintf("digest %s reload %s", p.Digest, p.Reload)
 }
 
 // State is a set of host objects of one owner.
