@@ -28,7 +28,7 @@ ROOMS = ./integration/scenario $(filter-out %/arch %/bench %/scenario,$(shell $(
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check vetted race unit integration bench bench-fleet bench-rollout histories drill mutate fuzz fmt lint tools proto setup setup-tests clean
+.PHONY: help build run test check vetted race unit integration release-testdata bench bench-fleet bench-rollout histories drill mutate fuzz fmt lint tools proto setup setup-tests clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -63,6 +63,10 @@ integration: ## Tests that need root and namespaces (root)
 histories: ## Every history, cut and draw that make test shortens; with faults 1,000, and 30 on three etcd processes (HISTORIES=1000 ETCD_HISTORIES=30)
 	$(GO) test -skip TestFaultyHistories -timeout 60m $(RACED)
 	EDGESPAN_HISTORIES=$(HISTORIES) EDGESPAN_ETCD_HISTORIES=$(ETCD_HISTORIES) $(GO) test ./actors/controller -run 'TestFaultyHistories' -v -timeout 120m
+
+release-testdata: ## Record what this release leaves on a host, for the upgrade tests of those to come (root; RELEASE=0.2.0)
+	@test -n "$(RELEASE)" || { echo 'make release-testdata: say RELEASE=0.2.0' >&2; exit 1; }
+	$(GO) test ./integration/scenario -count=1 -run TestRecordARelease -record-release $(RELEASE)
 
 bench: ## Run every benchmark once (BENCHTIME=1s)
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"edgespan/netinst/netstate"
 )
 
 // The range of generated addresses is ours to give from: dnsmasq is told the subnet

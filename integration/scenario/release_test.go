@@ -1,0 +1,215 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/integration/lab"
+)
+
+// What every former release left on a host is taken over as it is: no link, no dnsmasq and no chain
+// is made anew, and no packet is lost. Rules may be others: a chain whose rules are replaced keeps
+// its handle, and one that goes and comes again does not. The tables of frames are replaced whole,
+// in one transaction, which is why they are not among the handles.
+func TestAnUpgradeMakesNothingAnew(t *testing.T) {
+	entries, err := os.ReadDir(releaseDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	releases := 0
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		releases++
+		t.Run("from "+e.Name(), func(t *testing.T) {
+			t.Parallel()
+			upgrade(t, filepath.Join(releaseDir, e.Name()))
+		})
+	}
+	if releases == 0 {
+		t.Error("no release is recorded")
+	}
+}
+
+func upgrade(t *testing.T, from string) {
+	w := newWorldOf(t, lab.Options{Apps: releaseApps})
+	w.recreate(from)
+	between, err := w.PingLoop("web", netip.MustParseAddr("10.1.0.129"), 5*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.PingLoop("web", netip.MustParseAddr(lab.WebAddr), 5*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flow(t, w, between, out)
+	links, helpers, chains := w.linkNumbers(), w.dnsmasq(), w.chainHandles()
+	if links == "" || helpers == "" || len(chains) < 10 {
+		t.Fatalf("the release left links %q, dnsmasq %q and %d chains", links, helpers, len(chains))
+	}
+	doc, err := os.ReadFile(filepath.Join(releaseDir, releaseDoc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.startAtFixedPlace(string(doc))
+	w.releaseReady()
+	if now := w.linkNumbers(); now != links {
+		t.Errorf("links: %s", changed(links, now))
+	}
+	if now := w.dnsmasq(); now != helpers {
+		t.Errorf("dnsmasq was %q and is %q", helpers, now)
+	}
+	after := w.chainHandles()
+	for name, handle := range chains {
+		if now, stands := after[name]; stands && now != handle {
+			t.Errorf("chain %s was made anew: its handle was %s and is %s", name, handle, now)
+		}
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
+	defer cancel()
+	for what, loop := range map[string]*lab.Loop{"between the apps": between, "to the world": out} {
+		if err := loop.WaitGood(ctx, 50); err != nil {
+			t.Errorf("pings %s: %v", what, err)
+		}
+		n := loop.Stop()
+		t.Logf("pings %s: %v", what, n)
+		if n.Lost+n.Wrong > 0 {
+			t.Errorf("pings %s: %v, want none lost", what, n)
+		}
+	}
+}
+
+// recreate makes the host what a release left.
+func (w *world) recreate(from string) {
+	w.Helper()
+	for _, dir := range []string{"run", "state"} {
+		if err := os.CopyFS(filepath.Join(w.Dir, dir), os.DirFS(filepath.Join(from, dir))); err != nil {
+			w.Fatal(err)
+		}
+	}
+	env := append(os.Environ(), "LAB="+w.Dir, "NODE="+w.NS("node"))
+	for _, a := range releaseApps {
+		env = append(env, "APP_"+a+"="+w.NS(a))
+	}
+	for _, argv := range [][]string{
+		{"sh", filepath.Join(from, releaseHost)},
+		{"ip", "netns", "exec", w.NS("node"), "iptables-restore", filepath.Join(from, "iptables.save")},
+		{"ip", "netns", "exec", w.NS("node"), "nft", "-f", filepath.Join(from, "bridge.nft")},
+	} {
+		cmd := exec.CommandContext(w.ctx, argv[0], argv[1:]...)
+		cmd.Env = env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			w.Fatalf("%v: %v: %s", argv, err, out)
+		}
+	}
+	err := filepath.WalkDir(w.RunDir(), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "process.json" {
+			w.runAgain(path)
+		}
+		return err
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// runAgain starts the process of a record and puts it, and the link that it serves, there.
+func (w *world) runAgain(path string) {
+	w.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		w.Fatal(err)
+	}
+	record := map[string]any{}
+	if err := json.Unmarshal(text, &record); err != nil {
+		w.Fatal(err)
+	}
+	var argv []string
+	for _, word := range record["argv"].([]any) {
+		argv = append(argv, word.(string))
+	}
+	cmd := w.atFixedPlace(argv...)
+	if err := cmd.Start(); err != nil {
+		w.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	w.Cleanup(func() { // before the lab goes
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	pid := cmd.Process.Pid
+	w.eventually("dnsmasq", func() bool {
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		return strings.TrimSpace(string(comm)) == filepath.Base(argv[0])
+	})
+	w.eventually("an answer", func() bool {
+		r, err := w.Exec(w.ctx, "node", "dig", "+short", "+time=1", "+tries=1", "@10.1.0.1", "gateway.n1.edge")
+		return err == nil && strings.TrimSpace(r.Out) == "10.1.0.1"
+	})
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		w.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	start, err := strconv.ParseUint(fields[19], 10, 64)
+	if err != nil {
+		w.Fatal(err)
+	}
+	record["pid"], record["start"] = pid, start
+	number := filepath.Base(filepath.Dir(filepath.Dir(path)))
+	for _, l := range w.ipLinks("node") {
+		if l.IfName == "es"+number {
+			record["bridge"] = l.Index
+		}
+	}
+	if text, err = json.Marshal(record); err == nil {
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// linkNumbers are the numbers, addresses and names of the links of the daemon and of the apps.
+func (w *world) linkNumbers() string {
+	w.Helper()
+	var lines []string
+	for _, ns := range append([]string{"node"}, releaseApps...) {
+		for _, l := range w.ipLinks(ns) {
+			lines = append(lines, fmt.Sprint(ns, " ", l.IfName, " ", l.Index, " ", l.Address, " ", l.MTU, " ", l.Master, " ", l.Flags))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+var chainLine = regexp.MustCompile(`^\s*chain (\S+) \{ # handle (\d+)`)
+
+// chainHandles are the handles of the chains of iptables, by table and name: the kernel gives none
+// twice.
+func (w *world) chainHandles() map[string]string {
+	w.Helper()
+	found := map[string]string{}
+	for _, table := range []string{"raw", "nat", "filter"} {
+		for line := range strings.Lines(w.in("node", "nft", "-a", "list", "table", "ip", table)) {
+			if m := chainLine.FindStringSubmatch(line); m != nil {
+				found[table+" "+m[1]] = m[2]
+			}
+		}
+	}
+	return found
+}
