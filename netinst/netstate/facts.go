@@ -14,6 +14,7 @@ type Facts struct {
 	Flows     FlowTable       // the zero value where nothing is tracked
 	Inotify   int             // fs.inotify.max_user_instances: each dnsmasq takes one; 0: not known
 	Daemons   []Daemon
+	Outdated  []int    // pids of our dnsmasqs whose program was replaced on the disk since they began
 	Iptables  Iptables // the zero value where nobody asked
 	// Helpers are the dnsmasqs of our node, HelperUser says that the machine has a user for them.
 	Helpers    []Helper

@@ -134,11 +134,16 @@ func (r Reader) listeners(f *netstate.Facts) error {
 			if i, is := owners[inode]; is {
 				argv := r.argv(pid)
 				f.Listeners[i].Who = fmt.Sprintf("%s (%s)", r.comm(pid), pid)
-				f.Listeners[i].Ours = r.comm(pid) == "dnsmasq" && strings.Contains(strings.Join(argv, " "), r.RunDir+"/ni/")
+				f.Listeners[i].Ours = r.ours(pid, argv)
 			}
 		}
 	}
 	return nil
+}
+
+// ours says whether a process is a dnsmasq of our node.
+func (r Reader) ours(pid string, argv []string) bool {
+	return r.comm(pid) == "dnsmasq" && strings.Contains(strings.Join(argv, " "), r.RunDir+"/ni/")
 }
 
 // socketAddress reads "0100007F:0035": words of 32 bits in the order of the machine.
@@ -173,6 +178,12 @@ func (r Reader) processes(f *netstate.Facts) error {
 		switch {
 		case r.comm(pid) == "systemd-network" && here: // the kernel keeps 15 octets
 			f.Networkd = true
+		case r.ours(pid, argv):
+			// proc(5): the link of a program that was unlinked says so at its end.
+			if exe, _ := os.Readlink(r.at("proc", pid, "exe")); strings.HasSuffix(exe, " (deleted)") {
+				n, _ := strconv.Atoi(pid)
+				f.Outdated = append(f.Outdated, n)
+			}
 		case r.comm(pid) == "edgespan" && slices.Contains(argv, "node") && len(argv) > 1 && argv[1] == "node":
 			n, _ := strconv.Atoi(pid)
 			f.Daemons = append(f.Daemons, netstate.Daemon{PID: n, RunDir: option(argv, "--run-dir"), Here: here})

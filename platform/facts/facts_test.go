@@ -65,6 +65,11 @@ func machine() map[string]string {
 		"proc/14/comm":              "dnsmasq\n",
 		"proc/14/cmdline":           "dnsmasq\x00--conf-file=/run/x/ni/1/conf\x00",
 		"proc/14/fd/4":              "-> socket:[77]",
+		"proc/14/exe":               "-> /usr/sbin/dnsmasq (deleted)",
+		"proc/15/exe":               "-> /usr/sbin/named (deleted)",
+		"proc/16/comm":              "dnsmasq\n",
+		"proc/16/cmdline":           "dnsmasq\x00--conf-file=/run/x/ni/2/conf\x00",
+		"proc/16/exe":               "-> /usr/sbin/dnsmasq",
 		"proc/15/comm":              "named\n",
 		"proc/15/fd/5":              "-> socket:[79]",
 		"etc/systemd/networkd.conf": "[Network]\nManageForeignRoutes=no\n#ManageForeignRoutingPolicyRules=no\n",
@@ -91,6 +96,7 @@ func TestWhatAMachineTells(t *testing.T) {
 		Networkd: true, Foreign: map[string]bool{"ManageForeignRoutes": false, "ManageForeignRoutingPolicyRules": false},
 		RPFilter: map[string]int{"all": 0, "eth0": 2}, Inotify: 128, Flows: netstate.FlowTable{Max: 65536, Count: 7, Established: 432000},
 		Daemons:  []netstate.Daemon{{PID: 11, RunDir: "/run/x", Here: true}, {PID: 12, RunDir: "/run/y"}},
+		Outdated: []int{14},
 		Iptables: iptables,
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -1,0 +1,25 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+
+	"edgespan/netinst/netstate"
+)
+
+// outdated: an upgrade of dnsmasq's package does not reach those that run, since they outlive
+// everything. One that ends is started again at once, by what is installed.
+func outdated(f netstate.Facts, _ Node) []Finding {
+	if len(f.Outdated) == 0 {
+		return nil
+	}
+	pids := make([]string, len(f.Outdated))
+	for i, pid := range f.Outdated {
+		pids[i] = fmt.Sprint(pid)
+	}
+	return []Finding{{
+		Level: Warning,
+		Text:  fmt.Sprintf("%d dnsmasq of ours run a program that was replaced since they began", len(pids)),
+		Fix:   "for pid in " + strings.Join(pids, " ") + "; do kill $pid; sleep 5; done # each is started again at once",
+	}}
+}
