@@ -169,6 +169,12 @@ func (c *checker) checkAdapter(o *object, a netinst.UnderlayNetworkConfig, u uni
 		return
 	}
 	attach := o.in("attach")
+	if strings.HasPrefix(a.Netns, "/proc/") { // no fault: such a config may stand
+		c.cfg.Warnings = append(c.cfg.Warnings, config.Fault{
+			Path: attach.at("netns"), What: "invalid value " + config.Quote(a.Netns) + ", which another process may get",
+			Allowed: "the adapter fails until it is a name below /run/netns (ip netns attach NAME PID)",
+		})
+	}
 	at := attachPoint{sameNetns(a.Netns), a.IfName}
 	if first, again := u.at.before(at, attach.path); again {
 		path := attach.at("netns")

@@ -235,6 +235,27 @@ func TestApps(t *testing.T) {
 	})
 }
 
+// Such a config may stand on a node: it is no fault, and the adapter says so too.
+func TestANamespaceByTheNumberOfAProcessIsAWarning(t *testing.T) {
+	for netns, want := range map[string]string{
+		"/proc/77/ns/net":      `A1.adapters.0.attach.netns: invalid value "/proc/77/ns/net", which another process may get: the adapter fails until it is a name below /run/netns (ip netns attach NAME PID)`,
+		"/run/docker/netns/77": "",
+		"proc":                 "",
+	} {
+		c, err := Parse([]byte(expand.Replace(twoNetworks + "appNetworks: {$app1: {adapters: {0: {networkInstance: $ni1, attach: {kind: veth, netns: " + netns + "}}}}}")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, w := range c.Warnings {
+			got = append(got, w.Error())
+		}
+		if strings.Join(got, "\n") != expand.Replace(want) {
+			t.Errorf("%s: got %q, want %q", netns, got, want)
+		}
+	}
+}
+
 func TestANetworkWithoutConfigIsAWarning(t *testing.T) {
 	c, err := Parse([]byte(expand.Replace("appNetworks: {$app1: {adapters: {0: {networkInstance: $ni1, attach: {kind: veth, netns: a}}}}}")))
 	if err != nil {
