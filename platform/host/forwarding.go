@@ -91,16 +91,24 @@ func (h *Host) closeForwarding(ctx context.Context, have netstate.Sysctl) error 
 	return h.sys.forget(have.Key)
 }
 
-// keepOwn has bridges of ours forward again at once after a change that closed every link.
+// keepOwn has bridges of ours, and ports that we opened, forward again at once after a change that
+// closed every link: until the next look no packet would come back by a port.
 func (h *Host) keepOwn(change func() error) error {
+	h.sys.mu.Lock()
+	opened, err := h.sys.load()
+	h.sys.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	var open []string
-	err := proc.In(h.netns, func() error {
+	err = proc.In(h.netns, func() error {
 		entries, err := os.ReadDir("/proc/sys/net/ipv4/conf")
 		for _, e := range entries {
-			if _, ours := kernel.LinkNumber(e.Name()); !ours {
+			key := netstate.ForwardingOf(e.Name())
+			if _, ours := kernel.LinkNumber(e.Name()); !ours && opened[key].Ours != "1" {
 				continue
 			}
-			path := "/proc/sys/" + netstate.ForwardingOf(e.Name())
+			path := "/proc/sys/" + key
 			if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) != "0" {
 				open = append(open, path)
 			}
