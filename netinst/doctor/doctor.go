@@ -62,7 +62,7 @@ var checks = []check{
 	{"flows", "the machine tracks flows enough for every adapter", flows},
 	{"inotify", "there are inotify instances enough for every network's dnsmasq", inotify},
 	{"dns", "every network that leads out has a DNS server to ask", dns},
-	{"dnsmasq-program", "every dnsmasq runs the program that is installed", outdated},
+	{"outdated", "every dnsmasq runs the program that is installed", outdated},
 	{"subnets", "no subnets overlap", subnets},
 	{"daemons", "no two daemons meet", daemons},
 	{"config", "the config file is the running config", configFile},
