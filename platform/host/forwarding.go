@@ -74,6 +74,41 @@ func (s *sysctls) relied(key string) bool {
 	return err != nil || all != "0"
 }
 
+// ownsForwardAll says whether the host's own forwarding may be given up that an earlier release
+// turned on: once no bridge of ours is left. The kernel has no way to turn it off that does not
+// close every link first, and a link that is opened again a moment later has lost packets.
+func (h *Host) ownsForwardAll() (bool, error) {
+	own := true
+	err := proc.In(h.netns, func() error {
+		entries, err := os.ReadDir("/proc/sys/net/ipv4/conf")
+		for _, e := range entries {
+			if _, ours := kernel.LinkNumber(e.Name()); ours {
+				own = false
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("list links: %w", err)
+	}
+	return own, nil
+}
+
+// observeSysctls adds the settings of host's that were changed for it.
+func (h *Host) observeSysctls(s netstate.State) error {
+	all, err := h.sys.observe()
+	if err != nil {
+		return err
+	}
+	if own, err := h.ownsForwardAll(); err != nil || !own {
+		delete(all, netstate.Sysctl{Key: netstate.ForwardAll}.ID())
+		maps.Copy(s, all)
+		return err
+	}
+	maps.Copy(s, all)
+	return nil
+}
+
 // closeForwarding gives a setting up. Earlier releases had the host forward by all links; that
 // they found it off says nothing of who relies on it since.
 func (h *Host) closeForwarding(ctx context.Context, have netstate.Sysctl) error {
@@ -85,50 +120,10 @@ func (h *Host) closeForwarding(ctx context.Context, have netstate.Sysctl) error 
 		return err
 	}
 	if who == "" {
-		return h.keepOwn(func() error { return h.sys.restore(have) })
+		return h.sys.restore(have)
 	}
 	h.log.Info("net.ipv4.ip_forward stays 1, an earlier release set it, others rely on it", zap.String("by", who))
 	return h.sys.forget(have.Key)
-}
-
-// keepOwn has bridges of ours, and ports that we opened, forward again at once after a change that
-// closed every link: until the next look no packet would come back by a port.
-func (h *Host) keepOwn(change func() error) error {
-	h.sys.mu.Lock()
-	opened, err := h.sys.load()
-	h.sys.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	var open []string
-	err = proc.In(h.netns, func() error {
-		entries, err := os.ReadDir("/proc/sys/net/ipv4/conf")
-		for _, e := range entries {
-			key := netstate.ForwardingOf(e.Name())
-			if _, ours := kernel.LinkNumber(e.Name()); !ours && opened[key].Ours != "1" {
-				continue
-			}
-			path := "/proc/sys/" + key
-			if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) != "0" {
-				open = append(open, path)
-			}
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("list links that forward: %w", err)
-	}
-	if err := change(); err != nil {
-		return err
-	}
-	return proc.In(h.netns, func() error {
-		for _, path := range open {
-			if err := os.WriteFile(path, []byte("1"), 0o644); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return fmt.Errorf("keep links open: %w", err)
-			}
-		}
-		return nil
-	})
 }
 
 // forwarders names one who has the host forward: a setting that is kept, or rules of others

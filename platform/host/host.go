@@ -121,12 +121,7 @@ func (h *Host) observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 		return nil, err
 	}
 	if o.Number == 0 {
-		more, err := h.sys.observe()
-		maps.Copy(s, more)
-		if err != nil {
-			return nil, err
-		}
-		return s, h.observeARP(ctx, s)
+		return s, errors.Join(h.observeSysctls(s), h.observeARP(ctx, s))
 	}
 	links, err := h.kernel.Observe(ctx, o.Number)
 	if err != nil {
