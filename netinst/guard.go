@@ -98,6 +98,7 @@ func guard(unmarked []int) netstate.Chain {
 	}
 	chain("inside", inside...)
 	chain("leaves", append([]string{"ct status snat accept", "ct direction reply accept", fmt.Sprintf("oifname \"%s*\" jump inside", linkPrefix)}, leaves...)...)
-	chain("after-postrouting", "type filter hook postrouting priority 110; policy accept;", fmt.Sprintf("meta nfproto ipv4 iifname \"%s*\" jump leaves", linkPrefix))
+	// By a bridge alone: a packet that a tunnel wraps a frame in is the node's own, and comes by the tunnel.
+	chain("after-postrouting", "type filter hook postrouting priority 110; policy accept;", fmt.Sprintf("meta nfproto ipv4 meta iifkind \"bridge\" iifname \"%s*\" jump leaves", linkPrefix))
 	return c
 }

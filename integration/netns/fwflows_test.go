@@ -122,7 +122,7 @@ func TestFirewallBoundsTheQuestionsOfAnAdapter(t *testing.T) {
 	set(fwRules{a: fwAllowAll, b: fwAllowAll})
 	inbox := &fwInbox{got: map[string]bool{}}
 	inbox.listen(l, "node")
-	const asked, burst = 5000, 512
+	const asked, burst = 20000, 4096
 	began := time.Now()
 	app, own, node := l.fwRaw("a", "eth0"), l.mac("a", "eth0"), l.mac("node", "es1")
 	for i := range asked {
@@ -130,7 +130,7 @@ func TestFirewallBoundsTheQuestionsOfAnAdapter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	most := burst + 128*int(time.Since(began)/time.Second+1)
+	most := burst + 1024*int(time.Since(began)/time.Second+1)
 	l.until("a question of another", func() bool { l.send(fwB, fwGate, 53, "another's"); return inbox.has("another's") })
 	got := 0
 	for i := range asked {

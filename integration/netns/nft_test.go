@@ -212,14 +212,14 @@ func TestABigBridgeTable(t *testing.T) {
 	c := openNft(t, ns)
 	var lines []string
 	for i := range 1000 {
-		for _, l := range bridgeWords[:8] {
-			lines = append(lines, strings.Replace(l, "chain a1", fmt.Sprintf("chain a%d", i), 1))
+		for _, l := range bridgeWords[:14] {
+			lines = append(lines, strings.NewReplacer("chain a1 ", fmt.Sprintf("chain a%d ", i), "chain d1 ", fmt.Sprintf("chain d%d ", i), "goto d1", fmt.Sprintf("goto d%d", i)).Replace(l))
 		}
 	}
 	if err := c.Replace(bridgeTable, lines); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(tableText(t, c, bridgeTable), ", 6 rules, "); n != 1000 {
-		t.Errorf("%d chains of 6 rules", n)
+	if n := strings.Count(tableText(t, c, bridgeTable), ", 8 rules, "); n != 1000 {
+		t.Errorf("%d chains of 8 rules", n)
 	}
 }

@@ -93,11 +93,12 @@ func (h *Helpers) Start(ctx context.Context, p netstate.Process, bridge int) err
 	if err := write(folder, st); err != nil {
 		return err
 	}
-	id, err := h.run.Start(confined(p.Argv), filepath.Join(folder, outFile), confinement)
+	argv := confined(p.Argv)
+	id, err := h.run.Start(argv, filepath.Join(folder, outFile), confinement)
 	if err != nil {
 		return err
 	}
-	h.bear(id, p.Argv)
+	h.bear(id, argv) // as a listing of all processes would show it
 	st.Ident = id
 	if err := write(folder, st); err != nil {
 		return errors.Join(err, id.Stop(context.WithoutCancel(ctx), stopGrace))

@@ -42,6 +42,7 @@ func TestCompileRefusesWhatItDoesNotKnow(t *testing.T) {
 		"jump":                              "names no chain",
 		"meta nfproto ipv6 drop":            "nfproto ipv6 is unknown",
 		"meta length 7 drop":                "meta length is unknown",
+		"meta iifkind bridge drop":          "want a quoted word",
 		"meta mark 7 drop":                  "without a mask",
 		"meta mark & 0x1ffffffff == 1 drop": "no number",
 		"meta mark & 1 drop":                "compared with nothing",

@@ -13,6 +13,7 @@ import (
 // that sets the mark, which ends the rule.
 //
 //	meta nfproto ipv4
+//	meta iifkind "bridge"
 //	meta mark & MASK == VALUE
 //	meta mark set meta mark & MASK
 func (p *parser) meta() (end bool, err error) {
@@ -24,11 +25,30 @@ func (p *parser) meta() (end bool, err error) {
 		p.load("meta", attr(unix.NFTA_META_KEY, be32(unix.NFT_META_NFPROTO)), attr(unix.NFTA_META_DREG, be32(unix.NFT_REG_1)))
 		p.compare(unix.NFT_CMP_EQ, []byte{unix.NFPROTO_IPV4})
 		return false, nil
+	case "iifkind":
+		return false, p.linkKind()
 	case "mark":
 		return p.mark()
 	default:
 		return false, fmt.Errorf("meta %s is unknown", what)
 	}
+}
+
+// metaIIFKind is NFT_META_IIFKIND (linux/netfilter/nf_tables.h), which x/sys lacks: what a link is
+// made as, in 16 octets.
+const metaIIFKind = 26
+
+func (p *parser) linkKind() error {
+	quoted := p.next()
+	kind, err := strconv.Unquote(quoted)
+	if err != nil || kind == "" || len(kind) >= unix.IFNAMSIZ {
+		return fmt.Errorf("kind of link %s: want a quoted word of 1 to 15 octets", quoted)
+	}
+	value := make([]byte, unix.IFNAMSIZ)
+	copy(value, kind)
+	p.load("meta", attr(unix.NFTA_META_KEY, be32(metaIIFKind)), attr(unix.NFTA_META_DREG, be32(unix.NFT_REG_1)))
+	p.compare(unix.NFT_CMP_EQ, value)
+	return nil
 }
 
 func (p *parser) mark() (end bool, err error) {

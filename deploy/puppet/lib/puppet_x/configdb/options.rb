@@ -81,7 +81,7 @@ module PuppetX
         uri = URI(address)
         raise Error, "uri #{uri.host}: has a user in it: the options user and password_file are allowed for that" if uri.userinfo
 
-        unless uri.is_a?(URI::HTTP) && uri.host
+        unless uri.is_a?(URI::HTTP) && !uri.host.to_s.empty? # nil or "", by the version of URI
           raise Error, "uri #{address}: is no address: http://HOST/PATH and https://HOST/PATH are allowed"
         end
         if uri.path.match?(%r{//|/\.{1,2}(/|\z)}) || uri.path.match?(/%2e/i)
