@@ -59,6 +59,7 @@ type applier struct {
 	d      *deps
 	owner  netstate.Owner
 	judged bool // flows were judged since this incarnation began
+	broken bool // the last test found a promise that does not hold
 }
 
 func (a *applier) Receive(c actor.Context) {
@@ -93,7 +94,7 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	a.judged = true
 	if len(plan) == 0 {
 		forgotten := a.forget(judge, r.forget)
-		failures := a.test(r.want)
+		failures := a.testAgain(r)
 		return applyResult{seq: r.seq, failures: append(failures, forgotten()...), drift: drift, had: have, began: began, looked: looked}
 	}
 	run := netstate.NewRun(plan)
@@ -211,7 +212,18 @@ func (a *applier) verify(want netstate.State) []netstate.Failure {
 func (a *applier) test(want netstate.State) []netstate.Failure {
 	ctx, cancel := context.WithTimeout(a.d.ctx, testDeadline)
 	defer cancel()
-	return a.d.host.Test(ctx, a.owner, want)
+	fs := a.d.host.Test(ctx, a.owner, want)
+	a.broken = len(fs) > 0
+	return fs
+}
+
+// testAgain tests what a look found as it is wanted: at each full one, and while a promise does
+// not hold. Others may have the host looked at each second.
+func (a *applier) testAgain(r applyRequest) []netstate.Failure {
+	if !r.full && !a.broken {
+		return nil
+	}
+	return a.test(r.want)
 }
 
 func difference(it netstate.Item) string {

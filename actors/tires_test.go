@@ -4,6 +4,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,10 +20,10 @@ func TestAFailingOpBacksOffWhateverTheKernelTellsOfIt(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.netns("ns1", "ns2")
 		r.host.SetEcho(true)
-		tries := 0
+		var tries atomic.Int64
 		r.host.SetFault(func(_ netstate.Owner, op netstate.Op) *fake.Fault {
 			if op.Kind == netstate.KindLink && op.Verb == netstate.Add && strings.Contains(op.String(), "es1a2") {
-				tries++
+				tries.Add(1)
 				return &fake.Fault{Err: errors.New("mtu greater than device maximum")}
 			}
 			return nil
@@ -30,26 +31,26 @@ func TestAFailingOpBacksOffWhateverTheKernelTellsOfIt(t *testing.T) {
 		r.apply(doc(1, 2))
 		r.settle(10 * time.Minute)
 		r.ready(time.Second, "ni/"+niID(1), "app/"+appID(1))
-		if tries > 24 || tries < 15 {
-			t.Errorf("tried %d times in ten minutes", tries)
+		if n := tries.Load(); n > 24 || n < 15 {
+			t.Errorf("tried %d times in ten minutes", tries.Load())
 		}
 		said, err := r.node.Explain(t.Context(), "app", appID(2))
 		if err != nil || len(said.Causes) == 0 || len(said.Causes[0].Causes) == 0 || said.Causes[0].Causes[0].Retry == nil {
 			t.Fatalf("explain: %+v, %v", said, err)
 		}
 		next := time.Until(*said.Causes[0].Causes[0].Retry)
-		before := tries
+		before := tries.Load()
 		r.settle(next - 10*time.Millisecond)
-		if tries != before {
-			t.Errorf("tried %d times before %v", tries-before, next)
+		if tries.Load() != before {
+			t.Errorf("tried %d times before %v", tries.Load()-before, next)
 		}
-		if r.settle(7 * time.Second); tries != before+1 { // a tenth of a minute is jitter
-			t.Errorf("tried %d times at %v", tries-before, next)
+		if r.settle(7 * time.Second); tries.Load() != before+1 { // a tenth of a minute is jitter
+			t.Errorf("tried %d times at %v", tries.Load()-before, next)
 		}
-		before = tries
+		before = tries.Load()
 		r.apply(strings.Replace(doc(1, 2), "displayName: net1", "displayName: other", 1))
 		r.settle(time.Millisecond)
-		if tries != before+1 {
+		if tries.Load() != before+1 {
 			t.Error("another config waits for the retry")
 		}
 		r.host.SetFault(nil)

@@ -11,9 +11,9 @@ func TestPresentMeansThatTheServicesAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web")
 	named := func(name string) string {
-		return doc([]string{strings.Replace(network(1, ""), "net1", name, 1)}, onNet(1, 1, "web", allowAll))
+		return doc([]string{strings.Replace(network(1, ""), "{domain: n1.edge}", "{domain: n1.edge, hosts: {"+name+": 10.1.0.9}}", 1)}, onNet(1, 1, "web", allowAll))
 	}
-	w.start(named("net1"))
+	w.start(named("first"))
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1))
 	pid := w.dnsmasq()
 	for _, c := range []struct{ name, rule, want string }{

@@ -37,9 +37,17 @@ func (h *Helpers) Test(ctx context.Context, p netstate.Process) []netstate.Failu
 	if p.Leases == nil {
 		return nil
 	}
+	if len(p.Leases.Clients) == 0 {
+		return nil
+	}
+	var conn net.Conn
+	if err := proc.In(h.netns, func() (err error) { conn, err = dialServer(ctx, p.Leases); return err }); err != nil {
+		return []netstate.Failure{fail(p.ID(), "DHCP of the gateway: %v", err)}
+	}
+	defer conn.Close()
 	var fs []netstate.Failure
 	for _, c := range p.Leases.Clients {
-		err := again(ctx, func() error { return h.inform(ctx, p.Leases, c) })
+		err := again(ctx, func() error { return inform(conn, p.Leases, c) })
 		var unknown unknownClient
 		switch {
 		case errors.As(err, &unknown):
@@ -75,23 +83,14 @@ func (u unknownClient) Error() string {
 }
 
 // inform asks the DHCP server once for the parameters of a client.
-func (h *Helpers) inform(ctx context.Context, w *netstate.Leases, c netstate.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, tryTime)
-	defer cancel()
+func inform(conn net.Conn, w *netstate.Leases, c netstate.Client) error {
 	id := rand.Uint32()
 	msg, err := informMessage(w.Server, c.MAC, id)
 	if err != nil {
 		return err
 	}
-	var conn net.Conn
-	if err := proc.In(h.netns, func() error { conn, err = dialServer(ctx, w); return err }); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(tryTime)); err != nil {
 		return err
-	}
-	defer conn.Close()
-	if until, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(until); err != nil {
-			return err
-		}
 	}
 	if _, err := conn.Write(msg); err != nil {
 		return err
