@@ -105,6 +105,8 @@ func Start(o Options) (*Fleet, error) {
 	for i := range o.Names {
 		n := &node{fleet: f, index: i, fault: o.Plan[i], disk: o.Disk(i), struck: map[config.Generation]bool{}}
 		f.nodes = append(f.nodes, n)
+	}
+	for _, n := range f.nodes { // one that runs may cut the links of all
 		if err := n.boot("1"); err != nil {
 			f.Stop()
 			return nil, err
