@@ -21,6 +21,13 @@ const (
 	legacyEvery = time.Second
 )
 
+// Asking which backend iptables has ends after modeTime and is done again after modePause: the
+// command may hang as any other.
+const (
+	modeTime  = 3 * time.Second
+	modePause = 10 * time.Second
+)
+
 // Changed is what others have changed: chains, tables and jumps of owners by number, 0 for
 // host's.
 type Changed struct {
@@ -35,7 +42,7 @@ type Changed struct {
 func (f *Firewall) Watch(ctx context.Context, emit func(Changed)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	in, failed := make(chan touches), make(chan error, 1)
+	in, failed := make(chan touches), make(chan error, 2)
 	send := func(t touches) {
 		select {
 		case in <- t:
@@ -55,14 +62,41 @@ func (f *Firewall) Watch(ctx context.Context, emit func(Changed)) error {
 			}
 		})
 	}()
-	if mode, err := f.mode(ctx); err == nil && mode == "legacy" {
-		if err := f.legacy.open(f.run); err != nil {
-			return err
+	polled := make(chan struct{})
+	go func() {
+		defer close(polled)
+		if err := f.pollLegacy(ctx, func() { send(touches{all: true}) }); err != nil {
+			failed <- err
 		}
-		defer f.legacy.close()
-		go f.poll(ctx, func() { send(touches{all: true}) })
-	}
+	}()
+	defer func() { cancel(); <-polled }()
 	return f.gather(ctx, in, failed, emit)
+}
+
+// pollLegacy looks at the tables of legacy iptables, of which the kernel tells no change, until
+// ctx ends; with nf_tables there is nothing to look at.
+func (f *Firewall) pollLegacy(ctx context.Context, tell func()) error {
+	for ctx.Err() == nil {
+		ask, cancel := context.WithTimeout(ctx, modeTime)
+		mode, err := f.mode(ask)
+		cancel()
+		if err == nil && mode != "legacy" {
+			return nil
+		}
+		if err == nil {
+			if err := f.legacy.open(f.run); err != nil {
+				return err
+			}
+			defer f.legacy.close()
+			f.poll(ctx, tell)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(modePause):
+		}
+	}
+	return nil
 }
 
 // touches are owners by the port of whom has changed what is theirs.
