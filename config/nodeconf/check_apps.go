@@ -138,7 +138,7 @@ func (c *checker) adapter(o *object, index string) netinst.UnderlayNetworkConfig
 		MaxFlows:        value[int](o, "maxFlows"),
 	}
 	if a.MaxFlows == netinst.DefaultMaxFlows {
-		a.MaxFlows = 0 // written or not, it is the same wish
+		a.MaxFlows = 0 // written or not, it is the same bound
 	}
 	if a.Kind == netinst.Veth && !attach.given("ifName") {
 		a.IfName = netinst.IfName("eth" + index)

@@ -244,7 +244,7 @@ func sameCommand(have, argv []string) bool {
 func running(st state) bool { return sameCommand(st.Cmdline(), st.Argv) }
 
 // Observe lists the running processes of network instance n. When probe is set,
-// one that does not answer within 3 s, and does not hear, differs from any wish, as does one that has
+// one that does not answer within 3 s, and does not hear, differs from anything desired, as does one that has
 // ended or whose bridge was made anew: each is to be replaced. A process of a network
 // that has lost its run folder is found by its command line.
 func (h *Helpers) Observe(ctx context.Context, n int, on Ground, probe bool) (netstate.State, error) {

@@ -64,7 +64,7 @@ func (e *edit) restore() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// hostChains are host's chains that the wish leads into or hangs in.
+// hostChains are host's chains that the desired ones lead into or hangs in.
 func (e *edit) hostChains() []string {
 	var names []string
 	for _, c := range e.want {

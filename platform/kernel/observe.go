@@ -95,7 +95,7 @@ func (k *Kernel) observeAddresses(ctx context.Context, s netstate.State, ours ma
 	for index, link := range ours {
 		for _, a := range addrs.byLink[index] {
 			p, valid := prefix(a.IPNet)
-			// An address that the kernel gives a link by itself is no wish of anyone.
+			// An address that the kernel gives a link by itself is desired by none.
 			if !valid || p.Addr().IsLinkLocalUnicast() && p.Addr().Is6() {
 				continue
 			}
