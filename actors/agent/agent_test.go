@@ -388,6 +388,10 @@ func TestAConfigThatCanNotBeStoredChangesNothing(t *testing.T) {
 		r.push(`{"a":3}`)
 		r.settle(time.Second)
 		r.runs("full", `{"a":1}`, confirm.Push)
+		results := said[link.Result](r.ctl)
+		if last := results[len(results)-1]; last.Outcome != link.NotStored || !strings.Contains(last.Faults.Error(), "no space left") {
+			t.Errorf("the controller was told %+v", last)
+		}
 		r.disk.fail = nil
 		r.push(`{"a":3}`)
 		r.settle(time.Second)

@@ -133,7 +133,10 @@ func (s *shell) endedPush(o *offer, r confirm.Report) {
 			result.Outcome, result.Actions = link.Applied, actions(st.Results)
 			s.send(result)
 		}
-	default: // a disk that can't be written: the controller pushes again
+	case r.What == confirm.Refused: // the controller pushes again
+		result.Outcome = link.NotStored
+		result.Faults.Add(nil, s.writeErr.Error(), "")
+		s.send(result)
 	}
 	s.report()
 }

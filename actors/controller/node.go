@@ -322,6 +322,8 @@ func (n *node) result(r link.Result) {
 		return
 	case link.Rejected:
 		n.steps(fleet.Rejected{Attempt: r.Attempt, Digest: digest, Faults: r.Faults.Error()}, ack{r.Attempt})
+	case link.NotStored:
+		n.step(fleet.NotStored{Attempt: r.Attempt, Digest: digest, Why: r.Faults.Error()})
 	case link.Unhealthy:
 		n.steps(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unhealthy, Why: r.Faults.Error()}, ack{r.Attempt})
 	case link.Unconfirmed:

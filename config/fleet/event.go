@@ -60,6 +60,13 @@ type (
 		Digest  Digest
 		Faults  string
 	}
+	// NotStored says that a push has arrived and that the node's disk has no room for it, or
+	// is broken: it is pushed again after the interval, as what is wrong is not the config.
+	NotStored struct {
+		Attempt uint64
+		Digest  Digest // Peer is not looked at
+		Why     string
+	}
 	// Undone says that the node went back by itself to what was confirmed before.
 	Undone struct {
 		Attempt uint64
@@ -113,6 +120,7 @@ func (Disconnected) event()    {}
 func (Report) event()          {}
 func (Acked) event()           {}
 func (Rejected) event()        {}
+func (NotStored) event()       {}
 func (Undone) event()          {}
 func (Answered) event()        {}
 func (Asked) event()           {}

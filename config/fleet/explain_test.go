@@ -144,6 +144,14 @@ func TestExplain(t *testing.T) {
 			"it can't read its config; it was pushed at 2026-03-01T12:00:00Z and arrived",
 			"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", strings.Replace(sane, "config B", "config unreadable", 1),
 		}},
+		{Waiting, "without room on the disk", adopted, Settings{}, joined(step{event: has(b, 0)}, step{event: NotStored{1, a, "no space left on device"}}), []string{
+			differs + "it was pushed at 2026-03-01T12:00:00Z, and the node can't store it: no space left on device",
+			"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", sane,
+		}},
+		{Waiting, "stored at last", adopted, Settings{}, joined(step{event: has(b, 0)}, step{event: NotStored{1, a, "no space left on device"}}, step{event: Acked{1}}), []string{
+			differs + "it was pushed at 2026-03-01T12:00:00Z and arrived",
+			"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", sane,
+		}},
 		{Waiting, "after one that arrived", adopted, Settings{}, joined(step{event: has(b, 0)}, step{event: Acked{1}}, step{event: want(Digest{Config: "C"}, 2)}), []string{
 			"it runs config B, wanted is C; it was pushed at 2026-03-01T12:00:00Z, and the node has not said that it arrived",
 			"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", sane,

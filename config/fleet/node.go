@@ -106,6 +106,7 @@ type Node struct {
 	computing layers.Versions // asked for
 	asked     bool            // there is something in computing
 	acked     uint64          // the last attempt that arrived
+	unstored  NotStored       // the last one, until it is stored
 
 	told     *bool // on this stream
 	toldAt   time.Time
@@ -135,6 +136,7 @@ type mark struct {
 	state  State
 	digest Digest
 	fault  string
+	disk   string
 }
 
 // New is a node of which the store has m. It knows nothing else and does nothing until it

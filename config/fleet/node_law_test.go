@@ -269,7 +269,7 @@ func anyEvent(t *rapid.T, w *watch) Event {
 		}
 		return Compared{c.Wanted, c.Running, pick(t, "removes", nil, []string{"x"})}
 	case 11:
-		return Acked{attempt()}
+		return pick[Event](t, "arrived", Acked{attempt()}, NotStored{attempt(), digest(), "x"})
 	case 12:
 		return Rejected{attempt(), digest(), "x"}
 	case 13, 14:

@@ -75,7 +75,14 @@ func (n *Node) takeLasting(now time.Time, e Event) (save bool) {
 	switch e := e.(type) {
 	case Acked:
 		if e.Attempt == m.Push.Number {
+			n.acked, n.unstored = e.Attempt, NotStored{}
+		}
+	case NotStored:
+		if e.Attempt == m.Push.Number {
 			n.acked = e.Attempt
+		}
+		if e.Digest.Config == m.Push.Digest.Config {
+			n.unstored = e // of an earlier attempt too: a slow node answers after the next one
 		}
 	case Rejected:
 		return n.failed(Failure{Digest: e.Digest, Attempt: e.Attempt, Reason: Invalid, Why: e.Faults, At: now})
@@ -136,7 +143,7 @@ func (n *Node) reports(now time.Time, r Report) (save bool) {
 		return false
 	}
 	if r.Digest == m.Push.Digest || r.Pending != nil && r.Pending.Generation == m.Push.Generation {
-		n.acked = m.Push.Number
+		n.acked, n.unstored = m.Push.Number, NotStored{}
 	}
 	if r.Held == nil && m.Releasing != "" {
 		m.Releasing, save = "", true
@@ -290,7 +297,7 @@ func (n *Node) push(now time.Time, out []Effect) []Effect {
 // tell says what is new of the state, and sets the timer.
 func (n *Node) tell(now time.Time, out []Effect) []Effect {
 	v := n.judge(now)
-	if is := (mark{v.state, n.wanted.Digest, n.wanted.Fault}); !n.announced || is != n.status {
+	if is := (mark{v.state, n.wanted.Digest, n.wanted.Fault, n.unstored.Why}); !n.announced || is != n.status {
 		n.status, n.announced = is, true
 		out = append(out, Status{v.state, n.why(now, v)})
 	}

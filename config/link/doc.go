@@ -140,6 +140,7 @@ const (
 	Unhealthy                  // undone: a health item that was good before went bad
 	Unconfirmed                // undone: health as before, but nobody confirmed
 	Accepted                   // valid and stored; Applied, Unhealthy or Unconfirmed follows
+	NotStored                  // valid, but the disk of the node refused it; nothing was touched
 )
 
 // String is the outcome in one word.
@@ -155,6 +156,8 @@ func (o Outcome) String() string {
 		return "unconfirmed"
 	case Accepted:
 		return "accepted"
+	case NotStored:
+		return "not stored"
 	default:
 		return "unknown"
 	}
@@ -168,7 +171,7 @@ type Result struct {
 	MD5        string     // of the pushed document
 	Outcome    Outcome
 	Restored   Generation    // which one an undo went back to
-	Faults     config.Faults // why it was rejected, or what went bad
+	Faults     config.Faults // why it was rejected or not stored, or what went bad
 	Actions    []Action
 }
 

@@ -167,7 +167,7 @@ func resultOf(m *pb.Result) link.Result {
 		}),
 		Actions: each(m.GetActions(), actionOf), Attempt: m.GetAttempt(),
 	}
-	if out.Outcome < link.Unknown || out.Outcome > link.Accepted {
+	if out.Outcome < link.Unknown || out.Outcome > link.NotStored {
 		out.Outcome = link.Unknown
 	}
 	return out

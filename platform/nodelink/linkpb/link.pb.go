@@ -34,6 +34,7 @@ const (
 	Outcome_OUTCOME_UNHEALTHY   Outcome = 3
 	Outcome_OUTCOME_UNCONFIRMED Outcome = 4
 	Outcome_OUTCOME_ACCEPTED    Outcome = 5
+	Outcome_OUTCOME_NOT_STORED  Outcome = 6
 )
 
 // Enum value maps for Outcome.
@@ -45,6 +46,7 @@ var (
 		3: "OUTCOME_UNHEALTHY",
 		4: "OUTCOME_UNCONFIRMED",
 		5: "OUTCOME_ACCEPTED",
+		6: "OUTCOME_NOT_STORED",
 	}
 	Outcome_value = map[string]int32{
 		"OUTCOME_UNKNOWN":     0,
@@ -53,6 +55,7 @@ var (
 		"OUTCOME_UNHEALTHY":   3,
 		"OUTCOME_UNCONFIRMED": 4,
 		"OUTCOME_ACCEPTED":    5,
+		"OUTCOME_NOT_STORED":  6,
 	}
 )
 
@@ -2495,14 +2498,15 @@ const file_link_proto_rawDesc = "" +
 	"\vCertificate\x12\x14\n" +
 	"\x05chain\x18\x01 \x03(\fR\x05chain\x12\x14\n" +
 	"\x05roots\x18\x02 \x03(\fR\x05roots\x12\x18\n" +
-	"\arefused\x18\x03 \x01(\tR\arefused*\x8f\x01\n" +
+	"\arefused\x18\x03 \x01(\tR\arefused*\xa7\x01\n" +
 	"\aOutcome\x12\x13\n" +
 	"\x0fOUTCOME_UNKNOWN\x10\x00\x12\x13\n" +
 	"\x0fOUTCOME_APPLIED\x10\x01\x12\x14\n" +
 	"\x10OUTCOME_REJECTED\x10\x02\x12\x15\n" +
 	"\x11OUTCOME_UNHEALTHY\x10\x03\x12\x17\n" +
 	"\x13OUTCOME_UNCONFIRMED\x10\x04\x12\x14\n" +
-	"\x10OUTCOME_ACCEPTED\x10\x052\x89\x01\n" +
+	"\x10OUTCOME_ACCEPTED\x10\x05\x12\x16\n" +
+	"\x12OUTCOME_NOT_STORED\x10\x062\x89\x01\n" +
 	"\bNodeLink\x12C\n" +
 	"\x04Join\x12\x1d.edgespan.link.v1.JoinRequest\x1a\x1c.edgespan.link.v1.JoinAnswer\x128\n" +
 	"\x04Link\x12\x14.edgespan.link.v1.Up\x1a\x16.edgespan.link.v1.Down(\x010\x01B#Z!edgespan/platform/nodelink/linkpbb\x06proto3"
