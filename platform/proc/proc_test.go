@@ -202,6 +202,39 @@ func threads(t *testing.T) int {
 	return len(all)
 }
 
+// A command dies with the thread that forked it (PR_SET_PDEATHSIG): that one must do nothing
+// else meanwhile, least of all start a confined helper, with which a thread ends.
+func TestACommandOutlivesTheThreadsOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("to enter a network namespace needs root")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	for range 8 {
+		go func() {
+			r := New("/proc/self/ns/net")
+			for {
+				if _, err := r.Run(t.Context(), "", "sleep", "0.01"); err != nil || ctx.Err() != nil {
+					done <- err
+					return
+				}
+			}
+		}()
+	}
+	for range 2000 {
+		if err := (Confinement{}).start("", func() error { return nil }); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	cancel()
+	for range 8 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestParseStat(t *testing.T) {
 	rest := " S 1 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 9 9"
 	for in, want := range map[string]uint64{"7 (dnsmasq)" + rest: 4242, "7 (a b) (c))" + rest: 4242} {

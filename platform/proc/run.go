@@ -88,11 +88,6 @@ func (e *Error) Unwrap() error { return e.Err }
 // write its old rules under the eyes of the next daemon.
 func (r *Runner) Run(ctx context.Context, stdin string, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	// Pdeathsig is of the thread that forks, not of the process (prctl(2)): locked, no
-	// other goroutine can end it. In another namespace In's own thread forks, which
-	// the runtime keeps.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	cmd.WaitDelay = waitDelay
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
@@ -102,13 +97,23 @@ func (r *Runner) Run(ctx context.Context, stdin string, argv ...string) (string,
 	fail := func(err error) (string, error) {
 		return "", &Error{Argv: argv, Words: oneLine(words.String()), Err: err}
 	}
-	if err := In(r.netns, cmd.Start); err != nil {
-		return fail(err)
-	}
-	r.note(cmd.Process.Pid, time.Time{})
-	err := cmd.Wait()
-	r.note(cmd.Process.Pid, time.Now())
+	// Pdeathsig is of the thread that forks, not of the process (prctl(2)), and threads end
+	// (Confinement): locked until the command has, no other goroutine can come to this one.
+	started := false
+	err := In(r.netns, func() error {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		started = true
+		r.note(cmd.Process.Pid, time.Time{})
+		defer func() { r.note(cmd.Process.Pid, time.Now()) }()
+		return cmd.Wait()
+	})
 	switch {
+	case !started:
+		return fail(err)
 	case ctx.Err() != nil && err != nil:
 		return fail(fmt.Errorf("killed: %w", context.Cause(ctx)))
 	case errors.Is(err, exec.ErrWaitDelay):
