@@ -127,6 +127,9 @@ func (h *Host) observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 	if err != nil {
 		return nil, err
 	}
+	if !bridgeFilterLoaded() {
+		unfiltered(links)
+	}
 	h.linked.saw(o.Number, links)
 	maps.Copy(s, links)
 	if err := h.observeForwarding(o.Number, s); err != nil {

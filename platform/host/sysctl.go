@@ -172,6 +172,27 @@ var bridgeSysctls = []string{
 	"net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables", "net/bridge/bridge-nf-call-arptables",
 }
 
+// bridgeFilterLoaded says whether br_netfilter is there: its settings are, in every namespace.
+func bridgeFilterLoaded() bool {
+	_, err := os.Stat("/proc/sys/" + bridgeSysctls[0])
+	return !errors.Is(err, os.ErrNotExist)
+}
+
+// unfiltered says of bridges what is so without br_netfilter, whatever their own attributes
+// say: their packets come by no chain of iptables. To mend that loads the module.
+func unfiltered(links netstate.State) {
+	for id, obj := range links {
+		if l, ok := obj.(netstate.Link); ok && l.Type == netstate.Bridge {
+			l.Attrs = maps.Clone(l.Attrs)
+			if l.Attrs == nil {
+				l.Attrs = map[string]uint64{}
+			}
+			l.Attrs["nf_call_iptables"] = 0
+			links[id] = l
+		}
+	}
+}
+
 // needBridgeFilter loads br_netfilter where it is not there, and then puts its
 // settings back to off, here and in the initial namespace, so that no foreign
 // bridge is filtered because of us.
