@@ -136,6 +136,7 @@ var mayImport = map[string][]string{
 	"integration/puppet":   {}, // test files only
 	"integration/bench":    {"integration/netns", "config/httpapi", "platform/proc"},
 	"integration/lab":      {},
+	"integration/mutate":   {},
 	"integration/netns":    {"netinst", "netinst/netstate", "platform/host", "platform/kernel", "platform/proc", "platform/nft", "platform/firewall", "platform/dnsmasq"},
 	"integration/scenario": {"integration/lab", "examples"},
 }

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What the tests of a core must notice, in percent.
+const (
+	killedBar    = 97 // of the mutants that ran, at least
+	uncoveredBar = 5  // of all, at most
+)
+
+var (
+	gremlins = flag.String("gremlins", ".tools/gremlins", "the program that names the mutants")
+	list     = flag.String("equivalents", "integration/mutate/equivalents.txt", "the mutants that do what the code does")
+	only     = flag.String("only", "", "run only the mutants whose key contains this text; no bars")
+)
+
+func main() {
+	flag.Parse()
+	fmt.Printf("%-18s %7s %9s %6s %10s %10s %8s %10s %8s\n", "package", "killed", "timed out", "lived", "uncovered", "equivalent", "score", "unreached", "took")
+	failed := false
+	for _, pkg := range flag.Args() {
+		ok, err := core(pkg)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "mutate: %s: %v\n", pkg, err)
+			os.Exit(2)
+		}
+		failed = failed || !ok
+	}
+	if failed {
+		fmt.Fprintf(os.Stderr, "mutate: under the bar: at least %d %% killed and at most %d %% uncovered, each equivalent mutant alive\n", killedBar, uncoveredBar)
+		os.Exit(1)
+	}
+}
+
+// core judges one package.
+func core(pkg string) (bool, error) {
+	begin := time.Now()
+	out, err := exec.Command(*gremlins, "unleash", "--dry-run", "./"+pkg).CombinedOutput()
+	if err != nil {
+		return false, fmt.Errorf("gremlins: %w: %s", err, out)
+	}
+	ms := parseList(string(out))
+	text, err := os.ReadFile(*list)
+	if err != nil {
+		return false, err
+	}
+	known, err := parseEquivalents(string(text), pkg)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", *list, err)
+	}
+	r, err := newRun(pkg, ms)
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(r.tmp)
+	if err := r.judge(ms); err != nil {
+		return false, err
+	}
+	if *only != "" {
+		for _, m := range ms {
+			if m.Verdict != "" {
+				fmt.Println(" ", m)
+			}
+		}
+		return true, nil
+	}
+	wrong := known.apply(ms)
+	s := scoreOf(ms)
+	fmt.Printf("%-18s %7d %9d %6d %10d %10d %7.1f%% %9.1f%% %8s\n", pkg, s[Killed], s[TimedOut], s[Lived], s[Uncovered], s[Equivalent],
+		s.Noticed(), s.Unreached(), time.Since(begin).Round(time.Second))
+	for _, m := range ms {
+		if m.Verdict == Lived || m.Verdict == Uncovered || m.Verdict == TimedOut {
+			fmt.Println(" ", m)
+		}
+	}
+	for _, w := range wrong {
+		fmt.Printf("  %s: %s\n", *list, w)
+	}
+	return s.Noticed() >= killedBar && s.Unreached() <= uncoveredBar && len(wrong) == 0, nil
+}
+
+// run is one package in a temporary folder.
+type run struct {
+	pkg, dir, tmp, program string
+	files                  []string
+	sources                map[string]*source
+	timeout                time.Duration
+}
+
+// newRun compiles the package with all its mutants, and sees that its tests pass while none is active.
+func newRun(pkg string, ms []*Mutant) (*run, error) {
+	dir, err := filepath.Abs(pkg)
+	if err != nil {
+		return nil, err
+	}
+	names, err := exec.Command("go", "list", "-f", `{{range .GoFiles}}{{.}} {{end}}`, "./"+pkg).Output()
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := exec.Command("go", "list", "-export", "-deps", "-f", `{{.ImportPath}}={{.Export}}`, "./"+pkg).Output()
+	if err != nil {
+		return nil, err
+	}
+	exports := map[string]string{}
+	for _, line := range strings.Fields(string(compiled)) {
+		path, file, _ := strings.Cut(line, "=")
+		exports[path] = file
+	}
+	r := &run{pkg: pkg, dir: dir}
+	for _, name := range strings.Fields(string(names)) {
+		r.files = append(r.files, filepath.Join(dir, name))
+	}
+	var name string
+	if r.sources, name, err = load(dir, r.files, exports, ms); err != nil {
+		return nil, err
+	}
+	if r.tmp, err = os.MkdirTemp("", "mutate-"); err != nil {
+		return nil, err
+	}
+	r.program = filepath.Join(r.tmp, "all.test")
+	changed := map[string][]byte{"mutant_prelude.go": fmt.Appendf(nil, prelude, name, len(ms)+1)}
+	for _, src := range r.sources {
+		changed[src.name] = src.all()
+	}
+	if out, err := r.compile(r.program, changed); err != nil {
+		return nil, fmt.Errorf("compile all mutants: %w: %s", err, out)
+	}
+	begin := time.Now()
+	if out, err := r.tests(r.program, 0, 10*time.Minute, false); err != nil {
+		return nil, fmt.Errorf("the tests fail without a mutant: %w: %s", err, out)
+	}
+	// A machine that others use may be this much slower for one run.
+	r.timeout = 10*time.Since(begin) + 3*time.Second
+	return r, nil
+}
+
+// judge gives each mutant its verdict.
+func (r *run) judge(ms []*Mutant) error {
+	reached := r.reached()
+	for _, m := range ms {
+		if *only != "" && !strings.Contains(m.Key(), *only) {
+			continue
+		}
+		program, id := r.program, m.ID
+		switch {
+		case m.Text:
+			m.Verdict = NotViable
+			continue
+		case m.Const:
+			program, id = filepath.Join(r.tmp, "one.test"), 0
+			if _, err := r.compile(program, map[string][]byte{m.File: r.sources[m.File].alone(m)}); err != nil {
+				m.Verdict = NotViable
+				continue
+			}
+		case !reached[m.ID]:
+			m.Verdict = Uncovered
+			continue
+		}
+		m.Verdict = Killed
+		_, err := r.tests(program, id, r.timeout, true)
+		if err == nil { // what the short tests let live, the whole ones may see
+			_, err = r.tests(program, id, r.timeout, false)
+		}
+		switch {
+		case err == nil:
+			m.Verdict = Lived
+			fmt.Fprintln(os.Stderr, " ", m)
+		case errors.Is(err, context.DeadlineExceeded):
+			m.Verdict = TimedOut
+		}
+	}
+	return nil
+}
+
+// reached is which mutants' operators the tests evaluate.
+func (r *run) reached() map[int]bool {
+	file := filepath.Join(r.tmp, "reached")
+	os.Setenv("MUTANT_REACHED", file)
+	r.tests(r.program, -1, 10*time.Minute, false)
+	got := map[int]bool{}
+	text, _ := os.ReadFile(file)
+	for _, line := range strings.Fields(string(text)) {
+		n, _ := strconv.Atoi(line)
+		got[n] = true
+	}
+	return got
+}
+
+// compile builds the package's test program with some of its files changed.
+func (r *run) compile(program string, changed map[string][]byte) (string, error) {
+	replace := map[string]string{}
+	for name, text := range changed {
+		path := filepath.Join(r.tmp, name)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(r.dir, name)] = path
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(r.tmp, "overlay.json")
+	if err := os.WriteFile(path, overlay, 0o600); err != nil {
+		return "", err
+	}
+	out, err := exec.Command("go", "test", "-c", "-vet=off", "-ldflags", "-s -w", "-overlay", path, "-o", program, "./"+r.pkg).CombinedOutput()
+	return string(out), err
+}
+
+// tests runs the test program as one mutant (0: as the code, -1: as the code, and records what is reached).
+// A mutant that grows without end meets a limit of memory.
+func (r *run) tests(program string, id int, timeout time.Duration, short bool) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	c := exec.CommandContext(ctx, "sh", "-c", `ulimit -d 4000000; exec "$@"`, "sh", program, "-test.failfast", "-test.short="+strconv.FormatBool(short))
+	c.Dir = r.dir
+	c.Env = append(os.Environ(), "MUTANT="+strconv.Itoa(id))
+	out, err := c.CombinedOutput()
+	return string(out), errors.Join(err, ctx.Err())
+}
