@@ -1,6 +1,9 @@
 package rollout
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // planner finds the batches of one graph.
 //
@@ -87,8 +90,8 @@ func (p *planner) batches(o Options, most int) [][]string {
 		}
 		for len(units) > 0 {
 			limit := o.Limit
-			if len(out) == 0 && o.First > 0 && (limit == 0 || o.First < limit) {
-				limit = o.First
+			if len(out) == 0 {
+				limit = tighter(o.First, o.Limit)
 			}
 			var names []string
 			names, units = p.take(units, limit)
@@ -117,6 +120,9 @@ func (p *planner) take(units []int, limit int) (names []string, rest []int) {
 	slices.Sort(names)
 	return names, rest
 }
+
+// tighter is the smaller of two limits; 0 is none.
+func tighter(a, b int) int { return cmp.Or(min(a, b), max(a, b)) }
 
 // size is how many nodes a unit has.
 func (p *planner) size(u int) int {

@@ -1,6 +1,10 @@
 package rollout
 
-import "edgespan/config/topology"
+import (
+	"slices"
+
+	"edgespan/config/topology"
+)
 
 // first is the canary of a change: at most so many nodes of the one site that cuts off the
 // fewest others when it goes alone. The law of plans would take all that is behind a site with
@@ -16,8 +20,8 @@ func first(most int, t *topology.Topology, pending []string, assumeAlive bool) [
 	}
 	g := newGraph(t, wanted, assumeAlive)
 	cuts := make([]int, len(g.sites)) // by site: how many others it cuts off
-	for at := len(g.order) - 1; at >= 0; at-- {
-		if i := g.order[at]; g.above[i] != root {
+	for _, i := range slices.Backward(g.order) {
+		if g.above[i] != root {
 			cuts[g.above[i]] += cuts[i] + 1
 		}
 	}

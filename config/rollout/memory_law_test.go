@@ -338,4 +338,9 @@ func TestProgressByBatch(t *testing.T) {
 	if got := r.Memory().Progress(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
+	r.Step(Abort{Revert: true}) // the batch that was out goes first; a waits, and is of no batch meanwhile
+	want = []Progress{{Batch: 3, Nodes: 3, Out: 3}}
+	if got := r.Memory().Progress(); !reflect.DeepEqual(got, want) {
+		t.Errorf("on the way back: %+v, want %+v", got, want)
+	}
 }

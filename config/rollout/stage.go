@@ -44,11 +44,9 @@ type stages struct {
 
 // next is the batch that brings each group to the first stage that one of them has not
 // reached, or a part of it where there is a limit; groups take turns then.
+// Who is offline counts for the percentages; at 100 all that wait go, as who was tried waits no more.
 func (s stages) next() []string {
-	limit := s.limit
-	if s.first > 0 && (limit == 0 || s.first < limit) {
-		limit = s.first
-	}
+	limit := tighter(s.first, s.limit)
 	for _, percent := range append(slices.Clone(s.percent), 100) {
 		take := map[string]int{}
 		sum := 0
@@ -56,12 +54,6 @@ func (s stages) next() []string {
 			target := (s.total[group]*percent + 99) / 100
 			take[group] = min(max(target-s.tried[group], 0), len(names))
 			sum += take[group]
-		}
-		if percent == 100 && sum == 0 { // who is offline counts for the percentage, and not for the rest
-			for group, names := range s.waiting {
-				take[group] = len(names)
-				sum += len(names)
-			}
 		}
 		if sum > 0 {
 			return s.pick(take, limit)

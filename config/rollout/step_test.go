@@ -93,6 +93,9 @@ func TestTheRolloutOfALine(t *testing.T) {
 			{due{}, "push#3 n1, timer 3m0s"},
 			{ok("n1"), "done"},
 		}},
+		{"a canary of two is a batch that the plan makes no larger", Settings{Options: Options{First: 2, Limit: 2}}, []step{
+			{Start{}, first}, {ok("n0"), ""}, {ok("n1"), second}, {ok("n2"), ""}, {ok("n3"), "done"},
+		}},
 		{"who has it already is not pushed", Settings{}, []step{
 			{Start{}, first}, {ok("n3"), ""}, {ok("n0"), ""}, {ok("n1"), "push#2 n2, timer 3m0s"}, {ok("n2"), "done"},
 		}},
@@ -232,7 +235,7 @@ func TestWhoIsNotAskedIsNotStuck(t *testing.T) {
 	}
 }
 
-// A rollout that is kept waits for the answers of who is out, and for nothing where nobody is.
+// A rollout that is kept waits for the answers of who is out, on the way back too, and for nothing where none is.
 func TestNoTimerRunsWhereNobodyIsOut(t *testing.T) {
 	r := New(nil, []string{"a", "b"}, Settings{Options: Options{Limit: 1}, Confirm: time.Minute, Stages: []int{100}})
 	run(t, "paused", r, []step{{Start{}, "push#1 a, timer 1m0s"}})
@@ -243,6 +246,14 @@ func TestNoTimerRunsWhereNobodyIsOut(t *testing.T) {
 	r.Step(NodeConfirmed{"a"})
 	if set, runs := r.Timer(); runs {
 		t.Errorf("held back, with nobody out, a timer of %v runs", set.After)
+	}
+	r.Step(Abort{Revert: true})
+	if set, runs := r.Timer(); !runs || set.After != time.Minute || r.Ended() {
+		t.Errorf("while a is on its way back: %v %v, ended %v", set, runs, r.Ended())
+	}
+	r.Step(NodeReverted{"a"})
+	if _, runs := r.Timer(); runs || !r.Ended() {
+		t.Errorf("after the end: a timer runs %v, ended %v", runs, r.Ended())
 	}
 }
 
