@@ -49,6 +49,23 @@ func TestTheAutoLayerFollowsTheNodeLayer(t *testing.T) {
 	if faults != nil || show(r.Autos["n1"]) != `{"n": 2}` || len(r.Effects) != 1 || len(r.Effects[0].Values) != 2 {
 		t.Errorf("%v: %+v", faults, r)
 	}
+	for _, tt := range []struct {
+		old, after config.Object
+		follows    bool
+	}{
+		{nil, nil, false},
+		{nil, config.Object{}, true},
+		{config.Object{"n": int64(2)}, config.Object{"n": int64(2)}, false},
+		{config.Object{"n": int64(2)}, config.Object{"n": int64(3)}, true},
+		{config.Object{"n": int64(2)}, nil, true},
+	} {
+		w.Nodes["n1"] = Node{Auto: tt.old}
+		c.Auto = func(string, config.Object) config.Object { return tt.after }
+		r, faults := Apply(w, c)
+		if _, follows := r.Autos["n1"]; faults != nil || follows != tt.follows {
+			t.Errorf("from %s to %s: %v: %v", show(tt.old), show(tt.after), faults, r.Autos)
+		}
+	}
 	c.Auto = func(string, config.Object) config.Object { return config.Object{"n": int64(11)} }
 	if _, faults = Apply(w, c); faults.Error() != "n1: n: is 11: an integer from 1 to 10 is allowed (range, auto layer)" {
 		t.Error(faults)

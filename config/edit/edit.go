@@ -144,7 +144,7 @@ func (w write) nodes() []string {
 func (e *editor) result(writes []write) Result {
 	r := Result{Network: e.world.Network, Warnings: e.warnings.Together(), Autos: e.autos, Changed: len(e.autos) > 0}
 	for _, w := range writes {
-		if (w.old == nil) == (w.new == nil) && config.Equal(w.old, w.new) {
+		if same(w.old, w.new) {
 			continue
 		}
 		r.Changed = true
@@ -159,6 +159,11 @@ func (e *editor) result(writes []write) Result {
 	}
 	r.Effects = e.effects()
 	return r
+}
+
+// same says whether a layer stays as it is. An empty one is not the same as none.
+func same(old, after config.Object) bool {
+	return (old == nil) == (after == nil) && config.Equal(old, after)
 }
 
 // effects brings nodes with equal changes together.

@@ -256,6 +256,49 @@ func TestTheNetworkLayerIsRightByItself(t *testing.T) {
 	w.Nodes = nil
 	_, faults = Apply(w, one(t, `network set {"o":{"may":"x"}}`))
 	compareLines(t, faults.Error(), "o.must: is missing: it is required: an integer is allowed (required, network layer)")
+	w.Kinds = map[string]layers.Set{"a": {layers.Base: parse(t, `{"o":{"must":1}}`)}}
+	if _, faults = Apply(w, one(t, `network set {"o":{"may":"x"}}`)); faults != nil {
+		t.Errorf("what the only kind has is missing: %v", faults)
+	}
+	w.Kinds = nil
+	_, faults = Apply(w, one(t, `network set {"n":99}`))
+	compareLines(t, faults.Error(), "n: is 99: an integer from 1 to 10 is allowed (range, network layer)")
+}
+
+// TestALineNamesItsNodes: a hundred at most, and a name that would read as two, or as none, in quotes.
+func TestALineNamesItsNodes(t *testing.T) {
+	many := func(n int) []string { return slices.Repeat([]string{"n"}, n) }
+	for _, tt := range []struct {
+		nodes []string
+		want  string
+	}{
+		{[]string{"b", "a"}, "b, a"},
+		{[]string{"a,b", "c\n", "", "d"}, `"a,b", "c\u000a", "", d`},
+		{many(100), strings.Join(many(100), ", ")},
+		{many(102), strings.Join(many(100), ", ") + " and 2 more"},
+	} {
+		if got := nodeList(tt.nodes); got != tt.want {
+			t.Errorf("%q: %s, want %s", tt.nodes, got, tt.want)
+		}
+	}
+}
+
+// TestALineNamesItsLayer: the highest that has the value, or has what is above it.
+func TestALineNamesItsLayer(t *testing.T) {
+	s := layers.Set{layers.Base: parse(t, `{"a":{"b":1},"c":1}`), layers.Node: parse(t, `{"a":{"x":1}}`)}
+	for path, want := range map[string]string{"a.b": "base", "a.x": "node", "a.y": "node", "c": "base", "d": "", "d.e": ""} {
+		if got := layerOf(s, strings.Split(path, ".")); got != want {
+			t.Errorf("%s is of %q, want %q", path, got, want)
+		}
+	}
+}
+
+// A key without a node removes nothing of any.
+func TestAnUnsetOfAnEmptyKeyChangesNothing(t *testing.T) {
+	r, faults := Apply(world(t, `{}`, `{}`, `{"n":1}`), Change{Layer: layers.Node, Op: Unset, Keys: [][]string{{}}})
+	if faults != nil || r.Changed {
+		t.Errorf("%v: %+v", faults, r)
+	}
 }
 
 func TestOtherLayersCantBeWritten(t *testing.T) {

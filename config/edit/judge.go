@@ -40,7 +40,7 @@ func (e *editor) judgeNodes(writes []write) {
 
 // follows notes an auto layer that changes by the write.
 func (e *editor) follows(node string, old, after config.Object) scope {
-	if (old == nil) == (after == nil) && config.Equal(old, after) {
+	if same(old, after) {
 		return nil
 	}
 	if e.autos == nil {
@@ -91,7 +91,7 @@ func (e *editor) between(was, is World) {
 	for _, j := range e.judged {
 		e.note(j.nodes, j.verdict)
 	}
-	if len(network) > 0 {
+	if network != nil {
 		e.judgeKinds(network, write{old: was.Network, new: is.Network}, used)
 	}
 }

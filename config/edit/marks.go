@@ -11,9 +11,6 @@ import (
 // deprecated, each of these once. A path is a list of keys, so that a key with a dot in it
 // hides nothing.
 func (e *editor) marks(w write) {
-	if e.world.Metadata == nil || w.broken {
-		return
-	}
 	for path := range changes(w.old, w.new) {
 		for rule, is := range map[string]func(metadata.Entry) bool{
 			RuleReadOnly:   func(m metadata.Entry) bool { return m.ReadOnly },

@@ -43,6 +43,7 @@ func TestWhatAWriteChangesOnEachNode(t *testing.T) {
 		{"the base's value again", `{}`, `{}`, `network set {"n":1}`, ""},
 		{"actions of entry and property", `{}`, `{}`, `node set {"n1":{"s":"y","o":{"may":"z"}}}`, `n1 {"o": {"may": "z"},"s": "x"} o.may to "z" of node s from "x" to "y" of node RESTART_ROUTING REBOOT`},
 		{"what shows again", `{"n":2}`, `{"n":3}`, `node unset n1.n`, `n1 {"n": 3} n from 3 to 2 of network`},
+		{"one key of two", `{}`, `{"n":3,"s":"y"}`, `node unset n1.n`, `n1 {"n": 3} n from 3 to 1 of base`},
 		{"a whole node", `{}`, `{"n":3,"m":{"a":{"v":1}}}`, `node unset n1`, `n1 {"m": {"a": {"v": 1}},"n": 3} m.a.v from 1 n from 3 to 1 of base`},
 		{"an object in place of a scalar", `{"q":1}`, `{}`, `network set {"q":{"x":2}}`, `n1,n2 {"q": {"x": 2}} q from 1 q.x to 2 of network
 warning: n1, n2: q: is unknown: it is kept, and nothing checks it (unknown, network layer)`},
@@ -152,6 +153,16 @@ func TestAMaskKeepsTheSecret(t *testing.T) {
 	if !strings.HasPrefix(faults.Error(), "n1: pw: is masked, and the node layer has no value to keep") {
 		t.Error(faults)
 	}
+	for write, want := range map[string]string{
+		`network set {"pw":{"x":1}}`:                    `pw: is a secret object`,
+		`network set {"pw":{"$masked":true,"x":1}}`:     `pw: is a secret object`,
+		`network set {"pw":"new","s":{"$masked":true}}`: `s: is an object`, // no secret: it is what was written
+	} {
+		_, faults = Apply(w, one(t, write))
+		if !strings.Contains(faults.Error(), want) {
+			t.Errorf("%s: %v, want %s", write, faults, want)
+		}
+	}
 	_, faults = Apply(w, one(t, `network set {"pw":5}`))
 	if strings.Contains(faults.Error(), "5") || len(faults) == 0 {
 		t.Errorf("the secret shows: %v", faults)
@@ -169,6 +180,7 @@ func TestCrossFieldChecks(t *testing.T) {
 		Nodes: map[string]Node{
 			"n1": {Own: parse(t, `{"ports":{"wan":{"ifName":"eth0"}}}`)},
 			"n2": {Own: parse(t, `{"ports":{"wan":{"ifName":"eth1"},"lan":{"ifName":"eth2"}}}`)},
+			"n3": {Own: parse(t, `{"ports":{"wan":{"ifName":"eth1"},"a":{"ifName":"eth9"},"b":{"ifName":"eth8"},"lan":{"ifName":"eth9"}}}`)},
 		},
 	}
 	for _, tt := range []struct{ name, write, want string }{
@@ -178,6 +190,7 @@ func TestCrossFieldChecks(t *testing.T) {
 		{"a port that is used, made absent", `node modify {"n2":{"ports":{"wan":{"$absent":true}}}}`, `n2: networkInstances.10000000-0000-4000-8000-000000000001.port: is "wan", which no port has`},
 		{"an interface twice", `node modify {"n2":{"ports":{"lan":{"ifName":"eth1"}}}}`, `n2: ports.wan.ifName: is eth1, as ports.lan.ifName`},
 		{"a fault that both know is told once", `node modify {"n2":{"ports":{"lan":{"mtu":5}}}}`, `n2: ports.lan.mtu: is 5`},
+		{"an interface twice, with another port than before", `node modify {"n3":{"ports":{"a":{"ifName":"eth8"},"b":{"ifName":"eth9"}}}}`, `n3: ports.lan.ifName: is eth9, as ports.b.ifName`},
 		{"another vendor's keys", `node modify {"n2":{"envParams":{"X":1}}}`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

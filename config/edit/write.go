@@ -82,7 +82,7 @@ func (e *editor) put(node string, old config.Object, request any) write {
 // unmask puts the stored value of a secret in the place of its mask.
 func (e *editor) unmask(w write, path []string, old, request any) any {
 	o, is := request.(config.Object)
-	if !is || len(o) == 0 {
+	if !is {
 		return request
 	}
 	if masked(o) && e.secret(path) {
