@@ -385,3 +385,26 @@ func TestGap_ANetworkThatIsInNoConfigIsCalledSo(t *testing.T) {
 		t.Errorf("once it is in the config again the adapter is %+v", a)
 	}
 }
+
+// Two crashes can leave an adapter on two networks, active on both. It stays active where it is wanted, and that is
+// the place that the status shows; only an adapter that is not active there yet waits for the other to be left.
+func TestGap_AnAdapterFoundOnTwoNetworksStaysWhereItIsWanted(t *testing.T) {
+	for _, c := range []struct {
+		found  bool // active where it is wanted
+		config appnet.ConfigChanged
+		want   string
+	}{
+		{true, on(blue), "red#0 v1 off; blue#0 v1 on"},
+		{true, off(blue), "red#0 v1 off; blue#0 v1 off"},
+		{false, off(blue), "red#0 v1 off; blue#0 v1 off"},
+		{false, on(blue), "red#0 v1 off"},
+	} {
+		s := play(t)
+		s.restart(left(blue, 0, 0, c.found), left(red, 0, 0, true))
+		s.play(t, step{online(blue), ""}, step{online(red), ""}, step{c.config, ""},
+			step{appnet.Synchronized{}, "record v1; web v1 pending (adapter 0: is still on network instance red); " + c.want})
+		if st := s.last.Adapters[0]; st.NetworkInstance != blue {
+			t.Errorf("%s: the status shows the adapter on %v", c.want, st.NetworkInstance)
+		}
+	}
+}

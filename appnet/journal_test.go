@@ -40,3 +40,13 @@ func TestADeletionIsRecordedWithItsOrder(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// Numbers up to a floor may have been given out and not written: only a record at or above it still counts.
+func TestARecordBelowTheFloorCountsNoConfig(t *testing.T) {
+	r := appnet.JournalRecord{TargetVersion: 7, Digest: "d"}
+	for floor, want := range map[uint64]appnet.JournalRecord{0: r, 6: r, 7: r, 8: {TargetVersion: 8}} {
+		if got := r.Above(floor); got != want {
+			t.Errorf("above %d: %+v, want %+v", floor, got, want)
+		}
+	}
+}
