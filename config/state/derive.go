@@ -69,14 +69,11 @@ func byID(ws []Wanted) []Wanted {
 // counting is the report that counts of those at the beginning of said that are about one id,
 // and how many these are.
 func counting(target Target, wanted config.Generation, said []Reported) (Reported, int) {
-	best, n := said[0], 1
-	for n < len(said) && said[n].ID == best.ID {
-		if compareReports(target, wanted, said[n], best) > 0 {
-			best = said[n]
-		}
+	n := 1
+	for n < len(said) && said[n].ID == said[0].ID {
 		n++
 	}
-	return best, n
+	return slices.MaxFunc(said[:n], func(a, b Reported) int { return compareReports(target, wanted, a, b) }), n
 }
 
 // compareReports says which of two reports about one parameter counts: the newer one; of two

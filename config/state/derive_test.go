@@ -66,6 +66,16 @@ func TestWhatIsWaitedForIsNamed(t *testing.T) {
 	if got := d.Parameters[0].Reason + "; " + d.Parameters[2].Reason; got != "waits for b; the node's words" {
 		t.Error(got)
 	}
+	// Those that stay, and those that are gone, keep nothing from going; what is to be present waits for none that goes.
+	want = Config{Parameters: []Wanted{
+		{ID: "a", Target: ToBeAbsent}, {ID: "b", Dependencies: []string{"a", "e"}}, {ID: "c", Target: ToBeAbsent, Dependencies: []string{"a"}},
+		{ID: "d", Target: ToBeAbsent, Dependencies: []string{"a", "e"}}, {ID: "e"},
+	}}
+	said = []Reported{{ID: "a", State: WaitingForDependencies}, {ID: "b", State: CreatingFailed}, {ID: "c", State: Absent}, {ID: "d", State: RemovingFailed}, {ID: "e", State: WaitingForDependencies}}
+	d = Derive(want, EdgePeerConfigurationState{Parameters: said})
+	if got := d.Parameters[0].Reason + "; " + d.Parameters[4].Reason; got != "waits for d; " {
+		t.Error(got)
+	}
 	// What is there is not waited for.
 	want = Config{Parameters: []Wanted{{ID: "a"}, {ID: "b", Dependencies: []string{"a"}}}}
 	d = Derive(want, EdgePeerConfigurationState{Parameters: []Reported{{ID: "a", State: Present}, {ID: "b", State: WaitingForDependencies}}})

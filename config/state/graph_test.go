@@ -53,6 +53,7 @@ func TestGraphOf(t *testing.T) {
 			"a:z,y,z b:z", "a b", "", `a: "a" depends on "y", which is no parameter: the id of a parameter is allowed; ` +
 				`a: "a" depends on "z", which is no parameter: the id of a parameter is allowed; b: "b" depends on "z", which is no parameter: the id of a parameter is allowed`,
 		},
+		{"a:b,c b:d c:d d:a", "a b c d", "", `a: parameters wait for each other: "a" -> "b" -> "d" -> "a", all in "a", "b", "c", "d": dependencies without a cycle are allowed`},
 		{"a:b a:c b c", "b c a", "", ""}, // of one id twice both dependencies count
 	} {
 		g := GraphOf(wishes(c.set))
@@ -74,6 +75,9 @@ func TestIDsAreNamedInFull(t *testing.T) {
 	faults := GraphOf([]Wanted{{ID: id, Dependencies: []string{id}}, {ID: strings.Repeat("x", 1000), Dependencies: []string{"y\n"}}}).Faults(func(string) []string { return nil })
 	if got := faults.Error(); !strings.Contains(got, id) || len(got) > 600 || strings.Count(got, "\n") != 1 {
 		t.Error(got)
+	}
+	if got, want := quote(strings.Repeat("x", 200))+quote(strings.Repeat("y", 201)), strconv.Quote(strings.Repeat("x", 200))+strconv.Quote(strings.Repeat("y", 200)+"…"); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

@@ -65,6 +65,8 @@ func TestDeriveOffline(t *testing.T) {
 				`parameters.1.timestamp: is "2026-05-01": a time of RFC 3339 is allowed, such as 1970-01-01T00:00:00Z; ` +
 				`parameters.2.id: is missing: a text is required; parameters.2.timestamp: is "": a time of RFC 3339 is allowed, such as 1970-01-01T00:00:00Z`,
 		},
+		{"keys that are numbers, beside such that are not", `{"generation":1,"parameters":[],"more":1,"7":1}`, nothing,
+			`7: is not known: generation, parameters are allowed; more: is not known: generation, parameters are allowed`},
 		{"what is missing", `{}`, `{"parameters":{}}`, `generation: is missing: a whole number from 0 on is required; parameters: is missing: a list of objects is required; ` +
 			`generation: is missing: a whole number from 0 on is required; parameters: is of type object: a list of objects is allowed`},
 		{"no JSON, and a key twice", `[]`, `{"generation":1,"generation":2,"parameters":[]}`, `the document is an array: one JSON object is allowed; generation: is given twice: each key once is allowed`},
