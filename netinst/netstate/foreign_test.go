@@ -36,3 +36,15 @@ func TestAForeignLinkThatIsDownInTheBridgeIsPutUp(t *testing.T) {
 		t.Errorf("plan %v", plan)
 	}
 }
+
+// Only a link that can't be taken out holds the chains that judge it: one that can't be put up is judged by its own.
+func TestAForeignLinkThatCannotBePutUpHoldsNoChainBack(t *testing.T) {
+	have, want := lentState("x"), lentState("x")
+	p := have[ID{KindPort, "vm0"}].(Port)
+	p.Down = true
+	have.Add(p, Chain{Family: IPv4, Table: "filter", Name: "ES1-2E"})
+	done, failures := walk(Diff(have, want), map[string]error{"change port vm0": errors.New("busy")})
+	if done != "change port vm0\nremove chain ipv4/filter/ES1-2E" || len(failures) != 1 {
+		t.Errorf("done:\n%s\nfailures %v", done, failures)
+	}
+}

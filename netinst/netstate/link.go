@@ -125,7 +125,7 @@ const markWords = "edgespan ni "
 // namespace may hold spaces, the name of a link can't: the last peer= ends the path.
 func ParseVethMark(alias string) (VethMark, bool) {
 	rest, ours := strings.CutPrefix(alias, markWords)
-	head, tail, whole := strings.Cut(rest, " netns=")
+	head, tail, _ := strings.Cut(rest, " netns=")
 	words := strings.Fields(head)
 	if !ours || len(words) < 3 || words[1] != "adapter" {
 		return VethMark{}, false
@@ -138,7 +138,7 @@ func ParseVethMark(alias string) (VethMark, bool) {
 		}
 	}
 	at := strings.LastIndex(tail, " peer=")
-	if !whole || at < 0 {
+	if at < 0 {
 		return m, false
 	}
 	m.Netns = tail[:at]

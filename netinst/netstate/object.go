@@ -96,9 +96,9 @@ func (a Address) Text() string { return "noprefixroute" }
 
 // sameSubnet says whether two addresses are of one subnet of one link.
 func (a Address) sameSubnet(b Address) bool {
-	p, errA := netip.ParsePrefix(a.Prefix)
-	q, errB := netip.ParsePrefix(b.Prefix)
-	return a.Link == b.Link && errA == nil && errB == nil && p.Masked() == q.Masked()
+	p, _ := netip.ParsePrefix(a.Prefix)
+	q, _ := netip.ParsePrefix(b.Prefix)
+	return a.Link == b.Link && p.IsValid() && p.Masked() == q.Masked()
 }
 
 // RouteType is the kernel's route type.
