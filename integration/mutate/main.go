@@ -9,8 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -96,8 +99,17 @@ type run struct {
 	pkg, dir, tmp, program string
 	files                  []string
 	sources                map[string]*source
-	timeout                time.Duration
+	passes                 []pass
 }
+
+// pass is one way to run the tests: the quick ones first, as most mutants fall to these.
+type pass struct {
+	args []string
+	cpu  int // that a mutant may take, in seconds: a busy machine is no reason to time out
+}
+
+// forever is when a test program that waits for nothing is given up.
+const forever = 10 * time.Minute
 
 // newRun compiles the package with all its mutants, and sees that its tests pass while none is active.
 func newRun(pkg string, ms []*Mutant) (*run, error) {
@@ -137,18 +149,45 @@ func newRun(pkg string, ms []*Mutant) (*run, error) {
 	if out, err := r.compile(r.program, changed); err != nil {
 		return nil, fmt.Errorf("compile all mutants: %w: %s", err, out)
 	}
-	begin := time.Now()
-	if out, err := r.tests(r.program, 0, 10*time.Minute, false); err != nil {
-		return nil, fmt.Errorf("the tests fail without a mutant: %w: %s", err, out)
+	return r, r.measure()
+}
+
+var slow = regexp.MustCompile(`(?m)^--- PASS: (\w+) \((\d+\.\d\d)s\)$`)
+
+// measure runs the tests as the code, and makes the passes: without the tests that take longer than a twentieth
+// of a second, all with -short, and all.
+func (r *run) measure() error {
+	limit := func(args ...string) (string, error) {
+		out, cpu, err := r.tests(r.program, 0, pass{args, int(forever.Seconds())})
+		r.passes = append(r.passes, pass{args, int(10*cpu.Seconds()) + 3})
+		return out, err
 	}
-	// A machine that others use may be this much slower for one run.
-	r.timeout = 10*time.Since(begin) + 3*time.Second
-	return r, nil
+	out, err := limit("-test.short", "-test.v")
+	var skip []string
+	for _, t := range slow.FindAllStringSubmatch(out, -1) {
+		if s, _ := strconv.ParseFloat(t[2], 64); s > 0.05 {
+			skip = append(skip, t[1])
+		}
+	}
+	if len(skip) > 0 && err == nil {
+		out, err = limit("-test.short", "-test.skip", "^("+strings.Join(skip, "|")+")$")
+		slices.Reverse(r.passes)
+	}
+	if err == nil {
+		out, err = limit()
+	}
+	if err != nil {
+		return fmt.Errorf("the tests fail without a mutant: %w: %s", err, out)
+	}
+	return nil
 }
 
 // judge gives each mutant its verdict.
 func (r *run) judge(ms []*Mutant) error {
-	reached := r.reached()
+	reached, err := r.reached()
+	if err != nil {
+		return err
+	}
 	for _, m := range ms {
 		if *only != "" && !strings.Contains(m.Key(), *only) {
 			continue
@@ -168,34 +207,38 @@ func (r *run) judge(ms []*Mutant) error {
 			m.Verdict = Uncovered
 			continue
 		}
-		m.Verdict = Killed
-		_, err := r.tests(program, id, r.timeout, true)
-		if err == nil { // what the short tests let live, the whole ones may see
-			_, err = r.tests(program, id, r.timeout, false)
+		m.Verdict = Lived
+		for _, p := range r.passes {
+			if _, _, err := r.tests(program, id, p); err != nil {
+				m.Verdict = Killed
+				var killed *exec.ExitError
+				if errors.As(err, &killed) && killed.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+					m.Verdict = TimedOut
+				}
+				break
+			}
 		}
-		switch {
-		case err == nil:
-			m.Verdict = Lived
+		if m.Verdict == Lived {
 			fmt.Fprintln(os.Stderr, " ", m)
-		case errors.Is(err, context.DeadlineExceeded):
-			m.Verdict = TimedOut
 		}
 	}
 	return nil
 }
 
 // reached is which mutants' operators the tests evaluate.
-func (r *run) reached() map[int]bool {
+func (r *run) reached() (map[int]bool, error) {
 	file := filepath.Join(r.tmp, "reached")
 	os.Setenv("MUTANT_REACHED", file)
-	r.tests(r.program, -1, 10*time.Minute, false)
+	if out, _, err := r.tests(r.program, -1, pass{nil, int(forever.Seconds())}); err != nil {
+		return nil, fmt.Errorf("the tests fail while what they reach is recorded: %w: %s", err, out)
+	}
 	got := map[int]bool{}
-	text, _ := os.ReadFile(file)
+	text, err := os.ReadFile(file)
 	for _, line := range strings.Fields(string(text)) {
 		n, _ := strconv.Atoi(line)
 		got[n] = true
 	}
-	return got
+	return got, err
 }
 
 // compile builds the package's test program with some of its files changed.
@@ -221,13 +264,18 @@ func (r *run) compile(program string, changed map[string][]byte) (string, error)
 }
 
 // tests runs the test program as one mutant (0: as the code, -1: as the code, and records what is reached).
-// A mutant that grows without end meets a limit of memory.
-func (r *run) tests(program string, id int, timeout time.Duration, short bool) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+// A mutant that grows or runs without end meets a limit.
+func (r *run) tests(program string, id int, p pass) (string, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), forever)
 	defer cancel()
-	c := exec.CommandContext(ctx, "sh", "-c", `ulimit -d 4000000; exec "$@"`, "sh", program, "-test.failfast", "-test.short="+strconv.FormatBool(short))
+	limits := fmt.Sprintf(`ulimit -d 4000000; ulimit -t %d; exec "$@"`, p.cpu)
+	c := exec.CommandContext(ctx, "sh", append([]string{"-c", limits, "sh", program, "-test.failfast"}, p.args...)...)
 	c.Dir = r.dir
 	c.Env = append(os.Environ(), "MUTANT="+strconv.Itoa(id))
 	out, err := c.CombinedOutput()
-	return string(out), errors.Join(err, ctx.Err())
+	var cpu time.Duration
+	if s := c.ProcessState; s != nil {
+		cpu = s.UserTime() + s.SystemTime()
+	}
+	return string(out), cpu, err
 }
