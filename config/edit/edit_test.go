@@ -231,6 +231,7 @@ func TestFaultsThatWereThereBefore(t *testing.T) {
 		{"an old clash", `{"m":5}`, `node modify {"n1":{"s":"y"}}`, ""},
 		{"another wrong value over an object", `{"m":5}`, `node set {"n1":{"m":6}}`, "n1: m: is an object in the base layer"},
 		{"an old clash, and one of another layer", `{"m":5}`, `network set {"m":6}`, "n1, n2: m: is an object in the base layer and no object (int64) in the network layer"},
+		{"an old clash, and null of another layer", `{"m":5}`, `network set {"m":null}`, "n1, n2: m: is an object in the base layer and no object (null) in the network layer"},
 		{"an old clash, and a write below it", `{"m":5}`, `network set {"m":{"a":{"v":1}}}`, ""},
 		{"an old clash, and a fault below it", `{"m":5}`, `network set {"m":{"a":{"v":"x"}}}`, "n1, n2: m.a.v: is the string"},
 	} {

@@ -218,9 +218,9 @@ func (e *editor) judge(before, after layers.Set) *verdict {
 	v := &verdict{diff: config.FullDiff(was, is)}
 	for _, c := range clashes {
 		known := slices.ContainsFunc(oldClashes, func(o layers.Clash) bool { return slices.Equal(o.Path, c.Path) })
-		then, _ := config.Lookup(before[c.Above], c.Path)
-		now, _ := config.Lookup(after[c.Above], c.Path)
-		if !known || !config.Equal(then, now) {
+		then, had := config.Lookup(before[c.Above], c.Path)
+		now, has := config.Lookup(after[c.Above], c.Path)
+		if !known || had != has || !config.Equal(then, now) {
 			v.faults = append(v.faults, clashFault(after, c, e))
 		}
 	}
