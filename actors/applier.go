@@ -58,7 +58,7 @@ type (
 type applier struct {
 	d      *deps
 	owner  netstate.Owner
-	judged bool // flows were judged since this incarnation began
+	judged bool // flows were judged since this incarnation began, and since a chain op failed
 	broken bool // the last test found a promise that does not hold
 }
 
@@ -110,7 +110,10 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 		if err == nil {
 			done = append(done, op)
 		}
-		judge = judge || err == nil && netinst.MayDeny(op)
+		if netinst.MayDeny(op) {
+			judge = judge || err == nil
+			a.judged = a.judged && err == nil // one that failed may have taken effect: the next apply judges
+		}
 		if op.Kind == netstate.KindChain {
 			forgotten = a.forget(judge, r.forget)
 			judge = false
@@ -167,7 +170,8 @@ func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
 }
 
 // forget begins to delete, if they are to be judged, the tracked flows that the new
-// chains deny; forgotten waits for the end. A flow that was not ended may go on for days, so the apply has failed, and the next one judges anew.
+// chains deny; forgotten waits for the end. A flow that was not ended may go on for days, so the
+// apply has failed, and the next one judges anew.
 func (a *applier) forget(judge bool, match func(netstate.Flow) bool) (forgotten func() []netstate.Failure) {
 	if !judge || match == nil {
 		return func() []netstate.Failure { return nil }

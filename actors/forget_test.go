@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"edgespan/appnet"
+	"edgespan/netinst/netstate"
+	"edgespan/platform/fake"
 )
 
 func (j *memJournal) keys(topic string) []string {
@@ -28,6 +31,31 @@ func (r *rig) journals(topic string, ids ...string) {
 	if d := cmp.Diff(want, r.journal.keys(topic)); d != "" {
 		r.Errorf("%s:\n%s", topic, d)
 	}
+}
+
+// A restore may have committed the chains that deny and be killed at its deadline all the same:
+// the flows that they deny are judged, although no chain is left to be changed.
+func TestFlowsAreJudgedAfterAChainOpThatFailedAndTookEffect(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		r.apply(doc(1, 1))
+		r.ready(time.Second, "app/"+appID(1))
+		failed := false
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+			if o.Name != niID(1) || op.Kind != netstate.KindChain || failed {
+				return nil
+			}
+			failed = true
+			return &fake.Fault{Half: true}
+		})
+		before := r.host.Forgets()
+		r.apply(strings.Replace(doc(1, 1), "allow", "drop", 1))
+		r.settle(time.Minute)
+		r.ready(0, "ni/"+niID(1), "app/"+appID(1))
+		if !failed || r.host.Forgets() == before {
+			t.Errorf("an op failed: %v; flows were judged %d times after it", failed, r.host.Forgets()-before)
+		}
+	})
 }
 
 // A deleted network leaves nothing in the journal; a deleted app its last version.
