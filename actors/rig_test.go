@@ -64,6 +64,7 @@ type memFiles struct {
 	hasFile    bool
 	hang       <-chan struct{}
 	failing    error // of every write
+	aside      []string
 }
 
 // block makes the disk hang until free is closed.
@@ -134,6 +135,12 @@ func (f *memFiles) Read(name string) ([]byte, error) {
 
 func (f *memFiles) Write(name string, content []byte) error {
 	return f.change(func() { f.slots[name] = content })
+}
+
+func (f *memFiles) SetAside(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.aside = append(f.aside, name+": "+string(f.slots[name]))
 }
 
 func (f *memFiles) WriteSpare(name string, content []byte) error { return f.Write(name, content) }

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -133,6 +134,45 @@ func TestAJournalThatCanNotBeDecodedIsLostAndNoMore(t *testing.T) {
 					t.Errorf("the lease of %s is %v, was %v", k, now[k], l)
 				}
 			}
+		}
+	})
+}
+
+// What stands in a slot of the config that can't be read is kept before anything takes its place.
+func TestAConfigThatCanNotBeReadIsSetAside(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.apply(doc(1, 0))
+		r.ready(time.Second, "ni/"+niID(1))
+		r.stop()
+		r.files.slots["confirmed"] = []byte("garbage")
+		r.start()
+		r.apply(doc(1, 0))
+		r.settle(time.Second)
+		if want := []string{"confirmed: garbage"}; !slices.Equal(r.files.aside, want) {
+			t.Errorf("set aside is %q, want %q", r.files.aside, want)
+		}
+	})
+}
+
+// A disk that takes nothing keeps no node from what an earlier version kept as last good config;
+// that stays until it is written as the confirmed one.
+func TestTheLastGoodConfigOfAnEarlierVersionRunsOnADiskThatTakesNothing(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.stop()
+		r.files.lose()
+		r.files.good = []byte(doc(1, 0))
+		r.files.fail(errors.New("no space left on device"))
+		r.start()
+		r.ready(time.Second, "ni/"+niID(1))
+		if r.files.good == nil {
+			t.Error("it was removed")
+		}
+		r.stop()
+		r.files.fail(nil)
+		r.start()
+		r.ready(time.Second, "ni/"+niID(1))
+		if r.files.good != nil || r.files.stored(t) != canonical(t, doc(1, 0)) {
+			t.Errorf("kept is %s", r.files.stored(t))
 		}
 	})
 }

@@ -29,6 +29,8 @@ type Files interface {
 	ReadConfig() (data []byte, name string, err error)
 	// The slots of the agent, by name.
 	agent.Disk
+	// SetAside keeps what stands in a slot that can't be read, before anything takes its place.
+	SetAside(name string)
 	// ReadLastGood reads the config that an earlier version kept, or an error that wraps
 	// fs.ErrNotExist; RemoveLastGood takes it away.
 	ReadLastGood() ([]byte, error)
@@ -70,7 +72,8 @@ func (m *migratedDisk) Read(name string) ([]byte, error) {
 	content = confirm.EncodeRecord(&record)
 	for _, slot := range []confirm.Slot{confirm.SlotConfirmed, confirm.SlotCopy} {
 		if err := m.Write(string(slot), content); err != nil {
-			return nil, fmt.Errorf("migrate the last good config: %w", err)
+			m.log.Error("migrate the last good config of an earlier version", zap.Error(err))
+			return content, nil // it stays, to be read again by the next start
 		}
 	}
 	m.log.Info("the last good config of an earlier version is the confirmed one", zap.Uint64("gen", record.Seq))

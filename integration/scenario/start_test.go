@@ -244,6 +244,11 @@ func TestADamagedStateFolderEndsNothing(t *testing.T) {
 		return err == nil && strings.Contains(r.Out, "Unclaimed")
 	})
 	w.diagnosed("state", "the node's config is lost")
+	for _, path := range slots {
+		if kept, _ := filepath.Glob(path + ".corrupt-*"); len(kept) != 1 {
+			t.Errorf("of %s %d copies are kept", path, len(kept))
+		}
+	}
 	w.lease("web")
 	w.apply(document)
 	w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
