@@ -102,7 +102,7 @@ func unit(t *testing.T, name string) map[string]string {
 func TestTheNodesUnitLeavesTheDataPlane(t *testing.T) {
 	set := unit(t, "edgespan.service")
 	for key, want := range map[string]string{
-		"Type": "notify", "KillMode": "process", "RuntimeDirectory": "edgespan", "RuntimeDirectoryPreserve": "yes", "StateDirectory": "edgespan",
+		"Type": "notify", "KillMode": "process", "OOMPolicy": "continue", "RuntimeDirectory": "edgespan", "RuntimeDirectoryPreserve": "yes", "StateDirectory": "edgespan",
 		"Restart": "always", "StartLimitIntervalSec": "0", "WatchdogSec": "90", "NoNewPrivileges": "yes",
 	} {
 		if set[key] != want {
