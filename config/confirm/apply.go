@@ -69,9 +69,6 @@ func (m *Machine) actionsDone(e ActionsDone) []Effect {
 		restart := e.Restart
 		if r.Restart == action.NameReboot || restart == "" {
 			restart = r.Restart // one that is still owed
-			if e.Restart == action.NameReboot {
-				restart = e.Restart
-			}
 		}
 		return m.close(e.Results, restart)
 	default:
@@ -132,7 +129,7 @@ func (m *Machine) applied() []Effect {
 
 func (m *Machine) restartFailed(why string) []Effect {
 	r, slot := m.current()
-	if m.phase != restarting || r.Restart == "" {
+	if m.phase != restarting {
 		return nil
 	}
 	next := *r
@@ -200,9 +197,10 @@ func (m *Machine) confirm() []Effect {
 
 // tick takes from the time that is left, and beats.
 func (m *Machine) tick(elapsed time.Duration) []Effect {
-	if elapsed <= 0 || m.pending == nil || m.undoing() {
+	if m.pending == nil || m.undoing() {
 		return nil
 	}
+	elapsed = max(0, elapsed)
 	m.clock.Remaining = max(0, m.clock.Remaining-elapsed)
 	if m.sinceBeat += elapsed; m.sinceBeat < beat {
 		return nil

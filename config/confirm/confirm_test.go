@@ -59,6 +59,49 @@ func TestOrderOnANode(t *testing.T) {
 			{settled{}, "restart REBOOT"},
 			{RestartFailed{"no permission"}, "write pending c:2 {a:2}; applied; ask c:2"},
 		},
+		"an answer to what is over counts for nothing": {
+			{Stopping{}, ""},
+			{push(t, 2, `{"a":2}`), "validate"},
+			{clean{}, taken},
+			{Settled{ID: 1}, ""},
+			{TimedOut{1}, ""},
+			{settled{}, "run a"},
+			{timedOut{}, ""},
+			{ActionsDone{ID: 99}, ""},
+			{RestartFailed{"not asked for"}, ""},
+			{ran{}, "applied; ask c:2"},
+			{settled{}, ""},
+			{ran{}, ""},
+			{Tick{-time.Hour}, ""},
+			{seconds(5), "ask c:2; write clock 1m55s"},
+			{RollbackAsked{}, backing + "unconfirmed: rolled back by hand; " + gone},
+			{Stopping{}, ""},
+		},
+		"where nothing was good before, the answer is enough": {
+			{boots{"m2"}, "…"},
+			{settled{}, "…"},
+			{push(t, 2, `{"a":2}`), "validate"},
+			{clean{}, taken},
+			{settled{}, "run a"},
+			{ran{}, "applied; ask c:2"},
+			{answer{c(2)}, "write confirmed c:2 {a:2}; confirmed; drop pending; write copy c:2 {a:2}"},
+		},
+		"a reboot that is owed is not made a restart by the next config": {
+			{push(t, 2, `{"a":2}`), "validate"},
+			{clean{}, taken},
+			{settled{}, "run a"},
+			{ran{restart: action.NameReboot}, "write pending c:2 {a:2}; restart REBOOT"},
+			{boots{"m1"}, "write clock 2m0s; publish c:2 {a:2}; timer 30s"},
+			{push(t, 3, `{"a":3}`), "validate"},
+			{clean{}, "write pending c:3 {a:3}; accepted; publish c:3 {a:3}; timer 30s"},
+			{settled{}, "run a"},
+			{ran{restart: action.NameRestart}, "write pending c:3 {a:3}; restart REBOOT"},
+			{boots{"m1"}, "…"},
+			{push(t, 4, `{"a":4}`), "validate"},
+			{clean{}, "…"},
+			{settled{}, "run a"},
+			{ran{}, "write pending c:4 {a:4}; restart REBOOT"},
+		},
 		"faults": {
 			{push(t, 2, `{"a":2}`), "validate"},
 			{Validated{1, config.Faults{{Path: []string{"a"}, What: "is 2", Allowed: "1 is allowed"}}}, "rejected: a: is 2: 1 is allowed"},
@@ -370,6 +413,40 @@ func TestAConfirmedConfigThatIsOlderThanItsCopyIsNotTaken(t *testing.T) {
 	}
 }
 
+// A pending config that was confirmed, and not dropped before a crash, is left over: it is not undone.
+func TestAPendingConfigThatWasConfirmedIsDropped(t *testing.T) {
+	b := on(t)
+	b.play(t, []step{{push(t, 2, `{"a":2}`), "…"}, {clean{}, taken}})
+	left := b.disk.Pending
+	if s := b.m.State(); s.Remaining != DefaultConfirm || !b.m.Pending() {
+		t.Errorf("pending %v, %v left", b.m.Pending(), s.Remaining)
+	}
+	b.play(t, []step{{Confirmed{}, "…"}})
+	b.disk.Pending = left
+	if got, want := b.boot("m1"), "drop pending; publish c:2 {a:2}; timer 30s"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if s := b.m.State(); s.Pending || s.Remaining != 0 || b.m.Pending() {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A second undo goes back to the same config, and names it by the number that it had; once it has another, by that.
+func TestASecondUndoNamesTheSameConfig(t *testing.T) {
+	b := on(t)
+	undone := func(n uint64, want Generation) {
+		t.Helper()
+		b.play(t, []step{{push(t, n, `{"a":2}`), "validate"}, {clean{}, "…"}, {RollbackAsked{}, "…"}, {settled{}, "…"}, {ran{}, "…"}})
+		if s := b.m.State(); s.Pending || s.Source != Rollback || s.Restores != want || s.Remaining != 0 {
+			t.Errorf("after push %d: %+v, want it restored to %v", n, s, want)
+		}
+	}
+	undone(2, c(1))
+	undone(3, c(1))
+	b.play(t, []step{{push(t, 4, `{"a":1}`), "…"}})
+	undone(5, c(4))
+}
+
 // What can't be read beside the config is said, and the safe way is taken.
 func TestOtherFilesThatCannotBeRead(t *testing.T) {
 	b := on(t)
@@ -398,6 +475,11 @@ func TestADiskThatCannotBeWritten(t *testing.T) {
 	b.play(t, []step{
 		{settled{}, "run a"},
 		{ran{restart: "REBOOT"}, "write pending c:2 {a:2}; trouble: write: no space left; applied; ask c:2"},
+	})
+	if got := b.m.State().Results; len(got) != 1 || got[0].String() != "REBOOT: failed: it can't be noted: no space left" {
+		t.Error(got)
+	}
+	b.play(t, []step{
 		{Confirmed{}, "write confirmed c:2 {a:2}; trouble: it can't be confirmed: no space left"},
 		{Tick{5 * time.Second}, "ask c:2; write clock 1m55s; trouble: write clock: no space left"},
 		{RollbackAsked{}, "write pending c:2 {a:2}; undo c:2 unconfirmed: rolled back by hand; publish j:3 {a:1}; timer 30s; trouble: write: no space left"},
@@ -405,6 +487,29 @@ func TestADiskThatCannotBeWritten(t *testing.T) {
 		{ran{}, "write confirmed j:3 {a:1}; gone back: rolled back by hand; trouble: write: no space left; applied"},
 		{RollbackAsked{}, "declined: nothing is pending; to go further back, apply that config"},
 	})
+	if got := b.m.State().Results; len(got) > 0 {
+		t.Errorf("of no action and no restart: %v", got)
+	}
+}
+
+// While a disk is slow the controller is asked all the same, and no second write of the clock waits behind the first.
+func TestASlowDiskIsNotGivenTheClockTwice(t *testing.T) {
+	b := on(t)
+	b.play(t, []step{{push(t, 2, `{"a":2}`), "…"}, {clean{}, taken}, {settled{}, "…"}, {ran{}, "…"}})
+	for i, s := range []step{
+		{Tick{5 * time.Second}, "ask c:2; write clock 1m55s"},
+		{Tick{5 * time.Second}, "ask c:2"},
+		{Stored{}, ""},
+		{Tick{5 * time.Second}, "ask c:2; write clock 1m45s"},
+	} {
+		var got []string
+		for _, e := range b.m.Step(s.event) {
+			got = append(got, tell(e))
+		}
+		if strings.Join(got, "; ") != s.want {
+			t.Errorf("step %d: %v, want %s", i, got, s.want)
+		}
+	}
 }
 
 // The MD5 of a config is reported when its actions are done and the restart that they ask
@@ -467,7 +572,7 @@ func TestThePushIsToldByItsAttempt(t *testing.T) {
 	if s := b.m.State(); s.Attempt != 7 {
 		t.Errorf("pending is %+v, want attempt 7", s)
 	}
-	b.play(t, []step{{again, "write pending c:2 {a:2}; renumbered"}, {Offered{Source: Push, Generation: c(3), Document: doc(t, `{"a":2}`)}, "…"}})
+	b.play(t, []step{{again, "write pending c:2 {a:2}; renumbered"}, {again, "renumbered"}, {push(t, 2, `{"a":2}`), "renumbered"}, {Offered{Source: Push, Generation: c(3), Document: doc(t, `{"a":2}`)}, "…"}})
 	if s := b.m.State(); s.Attempt != 8 || s.Wanted.Generation != c(3) {
 		t.Errorf("pushed again and numbered it is %+v, want attempt 8 and c:3", s)
 	}

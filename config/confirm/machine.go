@@ -1,6 +1,7 @@
 package confirm
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -250,10 +251,7 @@ func (m *Machine) current() (*Record, Slot) {
 func (m *Machine) restored() Record {
 	r := m.confirmed
 	r.Seq, r.Authority, r.Source = m.pending.Seq+1, m.authority, Rollback
-	r.Restores = r.Generation
-	if m.confirmed.Source == Rollback && m.confirmed.Restores != (Generation{}) {
-		r.Restores = m.confirmed.Restores
-	}
+	r.Restores = cmp.Or(m.confirmed.Restores, r.Generation) // what an undo went back to is gone back to once more
 	r.Generation = Generation{Authority: r.Authority, Counter: r.Seq}
 	r.FileDigest = m.pending.FileDigest
 	r.Attempt, r.Open, r.Due, r.Restart, r.Results = 0, false, nil, "", nil
@@ -285,7 +283,7 @@ func (m *Machine) State() State {
 		Echo: now, Wanted: live.Echo(), Source: live.Source, Restores: live.Restores, Attempt: live.Attempt, Fallback: live.Fallback,
 		Pending: m.pending != nil, Undoing: m.undoing(), Undone: live.Undone, Bad: m.bad(), Results: current.Results,
 	}
-	if s.Pending && !s.Undoing {
+	if s.Pending { // an undo has no time left
 		s.Remaining = m.clock.Remaining
 	}
 	return s
