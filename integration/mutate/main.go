@@ -26,6 +26,7 @@ const (
 var (
 	gremlins = flag.String("gremlins", ".tools/gremlins", "the program that names the mutants")
 	list     = flag.String("equivalents", "integration/mutate/equivalents.txt", "the mutants that do what the code does")
+	verbose  = flag.Bool("v", false, "name each mutant that a pass of the tests lets live")
 	only     = flag.String("only", "", "run only the mutants whose key contains this text; no bars")
 )
 
@@ -189,40 +190,65 @@ func (r *run) judge(ms []*Mutant) error {
 		return err
 	}
 	for _, m := range ms {
-		if *only != "" && !strings.Contains(m.Key(), *only) {
-			continue
-		}
-		program, id := r.program, m.ID
 		switch {
+		case *only != "" && !strings.Contains(m.Key(), *only):
 		case m.Text:
 			m.Verdict = NotViable
-			continue
 		case m.Const:
-			program, id = filepath.Join(r.tmp, "one.test"), 0
-			if _, err := r.compile(program, map[string][]byte{m.File: r.sources[m.File].alone(m)}); err != nil {
-				m.Verdict = NotViable
-				continue
+			if err := r.alone(m); err != nil {
+				return err
 			}
 		case !reached[m.ID]:
 			m.Verdict = Uncovered
-			continue
+		default:
+			m.Verdict = Lived
 		}
-		m.Verdict = Lived
-		for _, p := range r.passes {
-			if _, _, err := r.tests(program, id, p); err != nil {
-				m.Verdict = Killed
-				var killed *exec.ExitError
-				if errors.As(err, &killed) && killed.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
-					m.Verdict = TimedOut
-				}
-				break
+	}
+	for i, p := range r.passes { // all of them by the quick tests first
+		twin := map[string]Verdict{} // gremlins names the minus twice
+		for _, m := range ms {
+			if m.Verdict != Lived || m.Const {
+				continue
 			}
-		}
-		if m.Verdict == Lived {
-			fmt.Fprintln(os.Stderr, " ", m)
+			at := fmt.Sprint(m.Line, ":", m.Col, m.Key())
+			if _, judged := twin[at]; !judged {
+				twin[at] = r.verdict(r.program, m.ID, p)
+			}
+			if m.Verdict = twin[at]; m.Verdict == Lived && *verbose {
+				fmt.Fprintf(os.Stderr, "  pass %d: %s\n", i+1, m)
+			}
 		}
 	}
 	return nil
+}
+
+// alone judges a mutant of a constant, which needs a test program of its own.
+func (r *run) alone(m *Mutant) error {
+	program := filepath.Join(r.tmp, "one.test")
+	if _, err := r.compile(program, map[string][]byte{m.File: r.sources[m.File].alone(m)}); err != nil {
+		m.Verdict = NotViable
+		return nil
+	}
+	m.Verdict = Lived
+	for _, p := range r.passes {
+		if m.Verdict == Lived {
+			m.Verdict = r.verdict(program, 0, p)
+		}
+	}
+	return os.Remove(program)
+}
+
+// verdict runs one pass of the tests with a mutant.
+func (r *run) verdict(program string, id int, p pass) Verdict {
+	_, _, err := r.tests(program, id, p)
+	var ended *exec.ExitError
+	switch {
+	case err == nil:
+		return Lived
+	case errors.As(err, &ended) && ended.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
+		return TimedOut
+	}
+	return Killed
 }
 
 // reached is which mutants' operators the tests evaluate.
