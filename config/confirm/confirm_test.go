@@ -584,3 +584,18 @@ func TestThePushIsToldByItsAttempt(t *testing.T) {
 		b.boot("m1")
 	}
 }
+
+// The keys of two differences are due, an object's rather than what is none in its place.
+func TestBothDifferencesAreDue(t *testing.T) {
+	for _, c := range []struct{ a, b, want string }{
+		{`{"a":1}`, `{"b":2}`, `{a:1,b:2}`},
+		{`{"a":{"x":1}}`, `{"a":{"y":1}}`, `{a:{x:1,y:1}}`},
+		{`{"a":{"x":1}}`, `{"a":1}`, `{a:{x:1}}`},
+		{`{"a":1}`, `{"a":{"y":1}}`, `{a:{y:1}}`},
+	} {
+		a := doc(t, c.a)
+		if got := short(union(a, doc(t, c.b))); got != c.want || short(a) != short(doc(t, c.a)) {
+			t.Errorf("%s and %s: %s, want %s", c.a, c.b, got, c.want)
+		}
+	}
+}

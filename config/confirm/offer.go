@@ -1,6 +1,7 @@
 package confirm
 
 import (
+	"maps"
 	"slices"
 
 	"edgespan/config"
@@ -138,19 +139,13 @@ func (m *Machine) tidy() []Effect {
 
 // union are both differences in one: their keys count, not their values.
 func union(a, b config.Object) config.Object {
-	out := make(config.Object, len(a)+len(b))
-	for key, v := range a {
-		out[key] = v
-	}
+	out := config.Object{}
+	maps.Copy(out, a)
 	for key, v := range b {
-		below, both := v.(config.Object)
-		old, is := out[key].(config.Object)
-		switch {
-		case both && is:
+		below, isObject := v.(config.Object)
+		old, wasObject := out[key].(config.Object)
+		if out[key] = v; isObject || wasObject { // an object has more keys to say than what is none
 			out[key] = union(old, below)
-		case is && !both: // the object has more keys to say
-		default:
-			out[key] = v
 		}
 	}
 	return out
