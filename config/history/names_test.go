@@ -260,6 +260,14 @@ func TestRollbackOverRenamesGivesNodesTheirNamesBack(t *testing.T) {
 	}
 }
 
+func TestARollbackLeavesOlderRenamesAlone(t *testing.T) {
+	s := told(t, `ann: node/n1={"a":1}`, "ann: n1 -> n2", `ann: node/n2={"a":2}`, `ann: node/n2={"a":3}`)
+	s.join(t, "id2", "n2")
+	s.write(t, ok(s.head(t).Restore(3))(t))
+	equal(t, "restored", tell(t, s.head(t)), `node/n2={"a":2}`)
+	equal(t, "members", s.members(t), `names/n2=id2 nodes/id2={"id":"id2","name":"n2","board":"b"}`)
+}
+
 func TestHistoryFollowsNodesThatSayTheSameAndChangePlaces(t *testing.T) {
 	s := told(t, `ann: node/n1={"a":1}`, `bob: node/n2={"a":1}`, "ann: n1 -> n3", "ann: n2 -> n1", "ann: n3 -> n2")
 	s.write(t, ok(s.head(t).Restore(2))(t))
