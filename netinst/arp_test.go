@@ -2,6 +2,7 @@ package netinst
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"edgespan/netinst/netstate"
@@ -20,15 +21,19 @@ func TestTheARPGuardNamesTheGatewaysOfNetworks(t *testing.T) {
 		event RegistryEvent
 		want  string
 	}{
-		{ConfigKnown{}, "10.1.0.1, 10.2.0.1 on es1, es2"},
-		{NetworkWithdrawn{niA, true}, "10.2.0.1 on es2"},
+		{ConfigKnown{}, "{ 10.1.0.1, 10.2.0.1 }\n{ \"es1\", \"es2\" }\n"},
+		{NetworkWithdrawn{niA, true}, "{ 10.2.0.1 }\n{ \"es2\" }\n"},
 		{NetworkWithdrawn{appX, true}, ""},
 	} {
 		got := ""
 		for _, e := range r.Step(c.event) {
 			if a, is := e.(ApplyHost); is {
-				if g, is := a.Want[netstate.ARPGuard{}.ID()]; is {
-					got = g.Text()
+				if g, is := a.Want[netstate.Chain{Family: netstate.ARPFamily, Name: GuardTable}.ID()]; is {
+					for line := range strings.Lines(g.Text()) {
+						if list, is := strings.CutPrefix(line, "elements = "); is {
+							got += list
+						}
+					}
 				}
 				r.Step(HostApplied{Seq: a.Seq})
 			}

@@ -2,6 +2,7 @@ package netinst
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"edgespan/netinst/netstate"
@@ -25,17 +26,21 @@ func (nw network) forwards() netstate.Sysctl {
 	return netstate.Sysctl{Key: netstate.ForwardingOf(br), Value: "1", Link: br}
 }
 
-// forwarding opens the ports of networks, and closes them for all others. The rules stand
-// behind the hooks of the networks, which take every packet to one of theirs. A bridge of
-// others forwards frames as before.
-func forwarding(ns []HostNetwork) (opens []netstate.Object, closes []string) {
+// portsOf are the ports of networks, each once.
+func portsOf(ns []HostNetwork) []HostPort {
 	var ports []HostPort
 	for _, n := range ns {
 		ports = append(ports, n.Ports...)
 	}
 	slices.SortFunc(ports, func(a, b HostPort) int { return cmp.Compare(a.IfName, b.IfName) })
-	ports = slices.CompactFunc(ports, func(a, b HostPort) bool { return a.IfName == b.IfName })
-	for _, p := range ports {
+	return slices.CompactFunc(ports, func(a, b HostPort) bool { return a.IfName == b.IfName })
+}
+
+// forwarding opens the ports of networks, and closes them for all others. The rules stand
+// behind the hooks of the networks, which take every packet to one of theirs. A bridge of
+// others forwards frames as before. The guard closes them, too (closedPorts).
+func forwarding(ns []HostNetwork) (opens []netstate.Object, closes []string) {
+	for _, p := range portsOf(ns) {
 		opens = append(opens, netstate.Sysctl{Key: netstate.ForwardingOf(p.IfName), Value: "1"})
 		if !p.Opened {
 			continue
@@ -46,6 +51,25 @@ func forwarding(ns []HostNetwork) (opens []netstate.Object, closes []string) {
 		closes = append(closes, "-i "+p.IfName+" -m physdev ! --physdev-is-bridged -j DROP")
 	}
 	return opens, closes
+}
+
+// closedPorts are the rules of the guard by which it closes what forwarding opened, so that a
+// flush of iptables' tables forwards nothing: they stand behind those that take every packet from
+// or to a network. Frames that a bridge of others carries come in and leave by that bridge.
+func closedPorts(ns []HostNetwork) []string {
+	var rules []string
+	for _, p := range portsOf(ns) {
+		if !p.Opened {
+			continue
+		}
+		in := fmt.Sprintf("iifname %q ", p.IfName)
+		rules = append(rules, in+"meta iifkind \"bridge\" "+fmt.Sprintf("oifname %q accept", p.IfName))
+		for _, other := range p.Beside {
+			rules = append(rules, in+fmt.Sprintf("oifname %q accept", other))
+		}
+		rules = append(rules, in+"drop")
+	}
+	return rules
 }
 
 // mostBeside bounds HostPort.Beside: a host that forwards by itself on more links than that
@@ -83,17 +107,4 @@ func beside(f netstate.Forwarding) []string {
 		}
 	}
 	return out[:min(len(out), mostBeside)]
-}
-
-// arpGuard keeps the gateways of networks from the neighbours of every other link.
-func arpGuard(ns []HostNetwork) netstate.ARPGuard {
-	var g netstate.ARPGuard
-	for _, n := range ns {
-		if n.Gateway.IsValid() {
-			g.Addresses, g.Links = append(g.Addresses, n.Gateway.String()), append(g.Links, string(BridgeName(n.Number)))
-		}
-	}
-	slices.Sort(g.Addresses)
-	slices.Sort(g.Links)
-	return g
 }

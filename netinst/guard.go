@@ -1,7 +1,10 @@
 package netinst
 
 import (
+	"cmp"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 
 	"edgespan/netinst/netstate"
@@ -20,9 +23,14 @@ import (
 // behind the translation of sources, one that began its flow and was not translated is
 // dropped, also where others have flushed the rules that translate.
 //
-// It names no network and is the same for all; bridged packets come by here, too
-// (br_netfilter). The one exception are networks whose chains were made by a release that
-// did not mark: they are left alone until they have been made anew.
+// What comes in by a port that we opened for networks, and is neither from nor to one, is not
+// forwarded here either (forward.go). A packet with an address of a network by another link than
+// one of ours is dropped before it is tracked. What the node asks its own helpers is not tracked:
+// it proves that they work, also where the machine can track no more flows.
+//
+// What it costs a packet does not grow with the number of networks, of which it names subnets
+// alone, in a set; bridged packets come by here, too (br_netfilter). Networks whose chains were
+// made by a release that did not mark are left alone until they have been made anew.
 
 // PassMark is the bit of a packet's mark that says that a chain of ours has accepted it.
 const PassMark = 0x10000000
@@ -57,13 +65,13 @@ func passing(cs []netstate.Chain) []netstate.Chain {
 }
 
 // guard is host's table. The links of unmarked networks pass as they did before there was one.
-func guard(unmarked []int) netstate.Chain {
-	c := netstate.Chain{Family: netstate.InetFamily, Name: GuardTable}
+func guard(ns []HostNetwork, unmarked []int) netstate.Chain {
+	c := netstate.Chain{Family: netstate.InetFamily, Name: GuardTable, Rules: nftSet("subnets", "type ipv4_addr; flags interval;", subnetsOf(ns))}
 	chain := func(name string, rules ...string) {
 		c.Rules = append(append(append(c.Rules, "chain "+name+" {"), rules...), "}")
 	}
 	chain("wipe", fmt.Sprintf("meta mark set meta mark & %#x", ^uint32(PassMark)))
-	var inside, leaves []string
+	var inside, leaves, arrives []string
 	for _, d := range []struct{ name, match string }{{"from", "iifname"}, {"to", "oifname"}} {
 		// A prefix alone would take in links of others, as one named estate0.
 		var wipe, judge []string
@@ -76,7 +84,7 @@ func guard(unmarked []int) netstate.Chain {
 			if d.name == "to" {
 				inside = append(inside, links+"accept")
 			} else {
-				leaves = append(leaves, links+"drop")
+				leaves, arrives = append(leaves, links+"drop"), append(arrives, links+"accept")
 			}
 		}
 		chain("wipe-"+d.name, wipe...)
@@ -93,6 +101,11 @@ func guard(unmarked []int) netstate.Chain {
 		if h.to != "" {
 			wipe, judge = append(wipe, h.to+"wipe-to"), append(judge, "meta nfproto ipv4 "+h.to+"to")
 		}
+		if h.name == "forward" {
+			for _, r := range closedPorts(ns) {
+				judge = append(judge, "meta nfproto ipv4 "+r)
+			}
+		}
 		chain("before-"+h.name, wipe...)
 		chain("after-"+h.name, judge...)
 	}
@@ -100,5 +113,35 @@ func guard(unmarked []int) netstate.Chain {
 	chain("leaves", append([]string{"ct status snat accept", "ct direction reply accept", fmt.Sprintf("oifname \"%s*\" jump inside", linkPrefix)}, leaves...)...)
 	// By a bridge alone: a packet that a tunnel wraps a frame in is the node's own, and comes by the tunnel.
 	chain("after-postrouting", "type filter hook postrouting priority 110; policy accept;", fmt.Sprintf("meta nfproto ipv4 meta iifkind \"bridge\" iifname \"%s*\" jump leaves", linkPrefix))
+	// Before tracking (-200) and the raw tables of others (-300). The node itself sends by lo.
+	chain("arrives", append(arrives, "iifname \"lo\" accept", "drop")...)
+	chain("before-prerouting", "type filter hook prerouting priority -310; policy accept;", "meta nfproto ipv4 ip saddr @subnets goto arrives")
+	chain("own-questions", "type filter hook output priority -310; policy accept;", "oifname != \"lo\" accept",
+		"meta nfproto ipv4 ip saddr "+netstate.AskingAddr+" notrack", "meta nfproto ipv4 ip daddr "+netstate.AskingAddr+" notrack",
+		"meta nfproto ipv4 udp dport 67 notrack", "meta nfproto ipv4 udp sport 67 notrack")
 	return c
+}
+
+// subnetsOf are the prefixes of networks; one that is in another is left out, as where a network
+// goes and another takes its subnet.
+func subnetsOf(ns []HostNetwork) []string {
+	var all []netip.Prefix
+	for _, n := range ns {
+		if n.Subnet.IsValid() {
+			all = append(all, n.Subnet.Masked())
+		}
+	}
+	slices.SortFunc(all, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	var out []string
+	var last netip.Prefix
+	for _, p := range all {
+		if last.IsValid() && last.Overlaps(p) {
+			continue
+		}
+		last = p
+		out = append(out, p.String())
+	}
+	return out
 }

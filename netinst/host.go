@@ -49,7 +49,7 @@ func HostState(ns []HostNetwork, unmarked ...int) netstate.State {
 	const toBase = "-j " + BaseChain
 	opens, closes := forwarding(ns)
 	s.Add(opens...)
-	if g := arpGuard(ns); len(g.Addresses) > 0 {
+	if g, needed := arpGuard(ns); needed {
 		s.Add(g)
 	}
 	s.Add(
@@ -61,7 +61,7 @@ func HostState(ns []HostNetwork, unmarked ...int) netstate.State {
 		root(tableRaw, RootPrerouting, "PREROUTING"),
 		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: BaseChain, Rules: base},
 		netstate.Chain{Family: netstate.IPv4, Table: tableFilter, Name: ExitChain, Rules: append(exit, "-j "+PassChain)},
-		passChain(), guard(unmarked),
+		passChain(), guard(ns, unmarked),
 	)
 	return s
 }

@@ -98,7 +98,7 @@ func startNode(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode
 	if err != nil {
 		return nil, errors.Join(err, n.close())
 	}
-	reader := machine.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables}
+	reader := machine.Reader{Root: "/", RunDir: o.RunDir, Iptables: n.iptables, Flushable: n.host.Flushable}
 	n.Node, err = actors.Start(actors.Options{
 		About: facts, Machine: daemon.MachineBoot(), Commands: commands{proc.New(""), n},
 		Host: n.host, Executors: executor.New(proc.New(""), o.RunDir), Echo: probe.Echo, Journal: journal, Storage: n.storage(o), Warning: o.Warning,

@@ -2,10 +2,12 @@ package netns_test
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"edgespan/integration/netns"
 	"edgespan/netinst"
@@ -41,17 +43,28 @@ var bridgeWords = []string{
 var (
 	bridgeTable = nft.Table{Family: netstate.BridgeFamily, Name: "es1"}
 	guardTable  = nft.Table{Family: netstate.InetFamily, Name: netinst.GuardTable}
+	arpTable    = nft.Table{Family: netstate.ARPFamily, Name: netinst.GuardTable}
 )
 
-// guardWords is the guard that every host has, and one that spares network 7.
-func guardWords(unmarked ...int) []string {
-	st := netinst.HostState([]netinst.HostNetwork{{Number: 7}}, unmarked...)
-	return st[netstate.Chain{Family: netstate.InetFamily, Name: netinst.GuardTable}.ID()].(netstate.Chain).Rules
+// hostWords is a table of host's with two networks, whose subnets touch each other, and a port; the
+// guard spares network 7 where it is named.
+func hostWords(table nft.Table, unmarked ...int) []string {
+	st := netinst.HostState([]netinst.HostNetwork{
+		{
+			Number: 7, Subnet: netip.MustParsePrefix("10.1.0.0/24"), Gateway: netip.MustParseAddr("10.1.0.1"),
+			Ports: []netinst.HostPort{{IfName: "uplink0", Opened: true, Beside: []string{"lan0"}}},
+		},
+		{Number: 12, Subnet: netip.MustParsePrefix("10.1.1.0/24"), Gateway: netip.MustParseAddr("10.1.1.1")},
+		{Number: 13, Subnet: netip.MustParsePrefix("10.1.0.128/25"), Gateway: netip.MustParseAddr("10.1.0.129")},
+	}, unmarked...)
+	return st[netstate.Chain{Family: table.Family, Name: table.Name}.ID()].(netstate.Chain).Rules
 }
+
+func guardWords(unmarked ...int) []string { return hostWords(guardTable, unmarked...) }
 
 // What netlink is told is what the nft command makes of the same words.
 func TestATableIsWhatNftMakesOfIt(t *testing.T) {
-	for table, words := range map[nft.Table][]string{bridgeTable: bridgeWords, guardTable: guardWords(7)} {
+	for table, words := range map[nft.Table][]string{bridgeTable: bridgeWords, guardTable: guardWords(7), arpTable: hostWords(arpTable)} {
 		ours, theirs := netns.New(t), netns.New(t)
 		c := openNft(t, ours)
 		if err := c.Replace(table, words); err != nil {
@@ -85,7 +98,7 @@ func openNft(t *testing.T, ns *netns.NS) *nft.Conn {
 
 func tableText(t *testing.T, c *nft.Conn, table nft.Table) string {
 	t.Helper()
-	all, err := c.Tables()
+	all, err := c.Tables(func(x nft.Table) bool { return x == table })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +114,7 @@ func TestAFlushByOthersDoesNotReachOurTables(t *testing.T) {
 		t.Skip("needs Linux 6.9: the kernel knows no owned table that persists")
 	}
 	ns.Exec(t, "nft", "add", "table", "ip", "filter")
-	words := map[nft.Table][]string{bridgeTable: bridgeWords, guardTable: guardWords()}
+	words := map[nft.Table][]string{bridgeTable: bridgeWords, guardTable: guardWords(), arpTable: hostWords(arpTable)}
 	for table, w := range words {
 		if err := c.Replace(table, w); err != nil {
 			t.Fatal(err)
@@ -203,6 +216,41 @@ func TestABridgeTableIsReplacedAndReadBack(t *testing.T) {
 				t.Errorf("after %s the table reads as before: %s", argv, tables())
 			}
 		}
+	}
+	// The elements of a set are read in no order, and count.
+	for _, argv := range []string{"add set bridge es1 some { type ipv4_addr; }", "add element bridge es1 some { 10.1.0.2, 10.1.0.1 }", "delete element bridge es1 some { 10.1.0.2 }"} {
+		before := tables()
+		ns.Exec(t, append([]string{"nft"}, strings.Fields(argv)...)...)
+		if tables() == before {
+			t.Errorf("after %s the table reads as before: %s", argv, before)
+		}
+	}
+}
+
+// Sets of a thousand networks are one transaction.
+func TestABigSet(t *testing.T) {
+	ns := netns.New(t)
+	c := openNft(t, ns)
+	var hs []netinst.HostNetwork
+	for i := range 999 {
+		subnet := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24)
+		hs = append(hs, netinst.HostNetwork{Number: i + 1, Subnet: subnet, Gateway: subnet.Addr().Next()})
+	}
+	st := netinst.HostState(hs)
+	for _, table := range []nft.Table{guardTable, arpTable} {
+		words := st[netstate.Chain{Family: table.Family, Name: table.Name}.ID()].(netstate.Chain).Rules
+		began := time.Now()
+		if err := c.Replace(table, words); err != nil {
+			t.Fatal(err)
+		}
+		first := tableText(t, c, table)
+		if err := c.Replace(table, words); err != nil || tableText(t, c, table) != first {
+			t.Errorf("written again, %s reads otherwise: %v", table, err)
+		}
+		t.Logf("%s: twice in %v", table, time.Since(began))
+	}
+	if got := strings.Count(ns.Exec(t, "nft", "list", "set", "inet", "edgespan", "subnets"), "/24"); got != 999 {
+		t.Errorf("%d subnets", got)
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 
 // town is a lab with two networks: web and client are on the first, guest is on the
 // second. Each echoes on port 7, and so do the provider and the node itself.
-func town(t *testing.T) (w *world, nets []string) {
+func town(t *testing.T, more ...string) (w *world, nets []string) {
 	t.Helper()
-	w = newWorld(t, "web", "client", "guest")
+	w = newWorld(t, append([]string{"web", "client", "guest"}, more...)...)
 	nets = []string{network(1, ""), network(2, "")}
 	w.start(doc(nets, onNet(1, 1, "web", ""), onNet(2, 1, "client", ""), onNet(3, 2, "guest", "")))
 	w.wait("ready", "ni/"+ni(1), "ni/"+ni(2), "app/"+app(1), "app/"+app(2), "app/"+app(3))

@@ -69,7 +69,7 @@ func (w *world) ours() string {
 		}
 	}
 	tables := w.in("node", "nft", "list", "tables")
-	for _, table := range []string{"inet edgespan", "bridge es1", "bridge es2"} {
+	for _, table := range []string{"inet edgespan", "arp edgespan", "bridge es1", "bridge es2"} {
 		if strings.Contains(tables, "table "+table) {
 			out = append(out, table)
 		}
@@ -81,12 +81,17 @@ func (w *world) ours() string {
 // Whatever others flush, no packet passes that is denied, at no instant; nor leaves one the
 // node untranslated; and what was flushed is back in time.
 func TestWhatOthersFlushOpensNothingAndIsSoonBack(t *testing.T) {
-	w, nets := town(t)
+	w, nets := town(t, "lan")
 	w.obey(nets, onNet(1, 1, "web", everything), onNet(2, 1, "client", ""), onNet(3, 2, "guest", everything))
 	w.in("isp", "ip", "route", "add", "10.1.0.0/24", "via", lab.NodeAt)
 	uplink := w.sniff("isp", "node0", string(netip.MustParseAddr(webIP).AsSlice()))
+	// The uplink forwards for apps alone: what it sends to the LAN gets no answer either way, so it is listened for there.
+	w.lanHost("lan")
+	const lanIP = "203.0.113.2"
+	transit := string(netip.MustParseAddr("192.0.2.1").AsSlice()) + string(netip.MustParseAddr(lanIP).AsSlice())
+	atLAN := w.sniff("lan", "eth0", transit)
 	var denied []*lab.Loop
-	for _, way := range [][2]string{{"web", clientIP}, {"web", guestIP}, {"node", clientIP}, {"isp", clientIP}, {"client", lab.WebAddr}} {
+	for _, way := range [][2]string{{"web", clientIP}, {"web", guestIP}, {"node", clientIP}, {"isp", clientIP}, {"client", lab.WebAddr}, {"isp", lanIP}} {
 		l, err := w.PingLoop(way[0], netip.MustParseAddr(way[1]), 2*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
@@ -132,6 +137,17 @@ func TestWhatOthersFlushOpensNothingAndIsSoonBack(t *testing.T) {
 	if n := uplink.count(string(netip.MustParseAddr(webIP).AsSlice())); n > 0 {
 		t.Errorf("%d packets left the node untranslated", n)
 	}
+	if n := atLAN.count(transit); n > 0 {
+		t.Errorf("%d packets of the uplink were forwarded to the LAN", n)
+	}
+	// They would have been seen there:
+	w.in("node", "sysctl", "-qw", "net.ipv4.ip_forward=1")
+	r, err := w.PingLoop("isp", netip.MustParseAddr(lanIP), 20*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("what the host forwards by itself reaches the LAN", func() bool { return atLAN.count(transit) > 0 })
+	r.Stop()
 	slices.Sort(took)
 	p99 := took[(len(took)*99+99)/100-1]
 	t.Logf("back of %d flushes: median %v, p99 %v, longest %v", len(took), took[len(took)/2], p99, took[len(took)-1])

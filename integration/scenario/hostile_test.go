@@ -18,11 +18,12 @@ func TestAHostOnTheUplinkPassesByNoForgery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "web", "client")
 	const https = "https: {action: allow, match: {protocol: tcp, port: 443}}" // absent: once it was both ways
-	w.start(doc([]string{network(1, "")},
+	w.start(doc([]string{network(1, ""), network(2, "")},
 		onNet(1, 1, "web", allowAll),
 		onNet(2, 1, "client", https+", peer: {action: allow, direction: ingress, match: {protocol: udp, localPort: 5000, ip: 10.1.0.0/24}}"+
+			", other: {action: allow, direction: ingress, match: {protocol: udp, localPort: 5000, ip: 10.2.0.0/24}}"+
 			", isp: {action: allow, direction: ingress, match: {protocol: udp, localPort: 5001}}")))
-	w.wait("ready", "app/"+app(1), "app/"+app(2))
+	w.wait("ready", "app/"+app(1), "app/"+app(2), "ni/"+ni(2))
 	w.lease("web")
 	w.lease("client")
 	web, client := w.ip(app(1)), w.ip(app(2))
@@ -35,16 +36,20 @@ func TestAHostOnTheUplinkPassesByNoForgery(t *testing.T) {
 	w.in("client", "curl", "-sf", "--max-time", "5", "http://"+lab.WebAddr+":443/")
 
 	const forged, honest = "in the name of an app", "in its own name"
-	got := w.sniff("client", "eth0", forged, honest)
+	got, back := w.sniff("client", "eth0", forged, honest), w.sniff("web", "eth0", forged)
 	wire := w.rawOn("isp", "node0")
-	send := func(src netip.Addr, port uint16, mark string) {
-		frame := ether(w.mac("node", lab.Uplink), w.mac("isp", "node0"), etherIPv4, ipv4(src, client, 17, udp(7, port, []byte(mark))))
+	sendTo := func(src, dst netip.Addr, port uint16, mark string) {
+		frame := ether(w.mac("node", lab.Uplink), w.mac("isp", "node0"), etherIPv4, ipv4(src, dst, 17, udp(7, port, []byte(mark))))
 		if err := wire.send(frame); err != nil {
 			t.Fatal(err)
 		}
 	}
+	send := func(src netip.Addr, port uint16, mark string) { t.Helper(); sendTo(src, client, port, mark) }
+	w.echo("node", "udp4", lab.NodeAt+":7")
 	for range 3 {
 		send(web, 5000, forged)
+		send(netip.MustParseAddr("10.2.0.128"), 5000, forged)   // of another network, which the app's rule names
+		sendTo(web, netip.MustParseAddr(lab.NodeAt), 7, forged) // what the node answers would come to the app
 	}
 	w.eventually("an honest packet", func() bool {
 		send(netip.MustParseAddr("192.0.2.1"), 5001, honest)
@@ -52,6 +57,9 @@ func TestAHostOnTheUplinkPassesByNoForgery(t *testing.T) {
 	})
 	if n := got.count(forged); n > 0 {
 		t.Errorf("%d packets with an app's address came in from the uplink", n)
+	}
+	if n := back.count(forged); n > 0 {
+		t.Errorf("the node answered %d packets that came with an app's address from the uplink", n)
 	}
 
 	private := string(web.AsSlice()) + string(netip.MustParseAddr(lab.WebAddr).AsSlice()) // of a header that is not translated

@@ -55,6 +55,7 @@ var checks = []check{
 	{"commands", "every helper program is there", commands},
 	{"iptables", "a daemon asks it what it can do", iptables},
 	{"kernel", "every kernel feature is there", features},
+	{"guard", "no flush by others opens anything", guard},
 	{"port-53", "nobody else answers DNS on an address that we need", port53},
 	{"networkd", "systemd-networkd leaves our rules and routes alone", networkd},
 	{"rp-filter", "no uplink drops replies by strict reverse path filtering", rpFilter},
@@ -132,6 +133,19 @@ func features(f netstate.Facts, _ Node) []Finding {
 		}
 	}
 	return out
+}
+
+// guard: without tables that are ours alone, what others flush is closed again by the repair only.
+func guard(f netstate.Facts, _ Node) []Finding {
+	if !f.Flushable {
+		return nil
+	}
+	return []Finding{{
+		Level: Warning,
+		Text: "the kernel is older than Linux 6.9 and keeps no table of nftables for us alone: a flush of the whole ruleset by others takes access rules, spoof guards and the guard behind them away " +
+			"until they are repaired, up to 2 s later, and while no daemon runs for good; iptables -F opens nothing",
+		Fix: "grep -n 'flush ruleset' /etc/nftables.conf # and name the tables that it may flush instead, or run Linux 6.9 or later",
+	}}
 }
 
 func port53(f netstate.Facts, n Node) []Finding {

@@ -67,6 +67,7 @@ func TestEachCheckFindsItsConflictAndNamesAFix(t *testing.T) {
 		"an iptables without -w": {func(f *netstate.Facts, _ *Node) { f.Iptables.Wait = false }, "iptables", Problem, "iptables 1.8.9 (nf_tables) can't wait", "apt-get install iptables"},
 		"no random ports":        {func(f *netstate.Facts, _ *Node) { f.Iptables.RandomFully = false }, "iptables", Fine, "without --random-fully", ""},
 		"nobody asked":           {func(f *netstate.Facts, _ *Node) { f.Iptables = netstate.Iptables{} }, "iptables", Fine, "a daemon asks", ""},
+		"an older kernel":        {func(f *netstate.Facts, _ *Node) { f.Flushable = true }, "guard", Warning, "older than Linux 6.9", "flush ruleset"},
 		"no veth":                {func(f *netstate.Facts, _ *Node) { f.Features["veth"] = false }, "kernel", Problem, "veth", "modprobe veth"},
 		"a wildcard DNS server": {func(f *netstate.Facts, _ *Node) {
 			f.Listeners = []netstate.Listener{{Proto: "udp", Addr: netip.IPv6Unspecified(), Who: "named (5)"}}

@@ -16,6 +16,9 @@ type Facts struct {
 	Daemons   []Daemon
 	Outdated  []int    // pids of our dnsmasqs whose program was replaced on the disk since they began
 	Iptables  Iptables // the zero value where nobody asked
+	// Flushable says that tables of ours go with a flush of the ruleset by others: the kernel knows
+	// no table that is its owner's alone and stays without it (Linux before 6.9).
+	Flushable bool
 	// Helpers are the dnsmasqs of our node, HelperUser says that the machine has a user for them.
 	Helpers    []Helper
 	HelperUser bool

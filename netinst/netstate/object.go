@@ -21,7 +21,6 @@ const (
 	KindPort    Kind = "port"
 	KindRoute   Kind = "route"
 	KindRule    Kind = "rule"
-	KindARP     Kind = "arp"
 	KindProcess Kind = "process"
 	// KindFlow is of tracked connections. They are no objects of a State: a failure to end
 	// those that the rules deny is told under this kind.
@@ -203,10 +202,12 @@ const (
 	BridgeFamily Family = "bridge"
 	// InetFamily is nftables' inet family: a Chain of it is a whole table, too.
 	InetFamily Family = "inet"
+	// ARPFamily is nftables' arp family, with whole tables, too.
+	ARPFamily Family = "arp"
 )
 
 // Whole says whether a Chain of the family is a whole table of nftables.
-func (f Family) Whole() bool { return f == BridgeFamily || f == InetFamily }
+func (f Family) Whole() bool { return f == BridgeFamily || f == InetFamily || f == ARPFamily }
 
 // Hook is one rule that leads into a chain, inserted first in (or, when Last,
 // appended to) Parent: a built-in chain or a chain of host's.
@@ -246,6 +247,10 @@ func (c Chain) Text() string {
 	}
 	return strings.Join(append(b, c.Rules...), "\n")
 }
+
+// AskingAddr is the address of the loopback link from which the node asks its own helpers: packets
+// between it and them can be told from all others of the host.
+const AskingAddr = "127.101.115.1"
 
 // Probe is how a process proves that it works: it answers a DNS question.
 type Probe struct {

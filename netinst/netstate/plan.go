@@ -77,7 +77,7 @@ func phase(o Object) int {
 			return 1
 		}
 		return 2
-	case Chain, ARPGuard:
+	case Chain:
 		return 3
 	case Link:
 		if o.Type == Bridge {
@@ -120,7 +120,7 @@ func removal(o Object) int {
 		return 3
 	case Address:
 		return 4
-	case Chain, ARPGuard:
+	case Chain:
 		return 5
 	case File:
 		if o.Dir {

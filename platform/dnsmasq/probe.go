@@ -2,6 +2,7 @@ package dnsmasq
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"edgespan/platform/proc"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 )
 
 // tryTime is how long one question waits: a port that nobody listens on answers
@@ -31,7 +33,12 @@ func answers(ctx context.Context, netns string, p netstate.Probe) error {
 	var conn net.Conn
 	err := proc.In(netns, func() error {
 		var err error
-		conn, err = (&net.Dialer{}).DialContext(ctx, "udp", p.Addr)
+		// From the address that the guard does not track: the answer comes also where the machine can
+		// track no more flows. A host without the whole of 127.0.0.0/8 on lo has no such address.
+		conn, err = (&net.Dialer{LocalAddr: &net.UDPAddr{IP: net.ParseIP(netstate.AskingAddr)}}).DialContext(ctx, "udp4", p.Addr)
+		if errors.Is(err, unix.EADDRNOTAVAIL) {
+			conn, err = (&net.Dialer{}).DialContext(ctx, "udp", p.Addr)
+		}
 		return err
 	})
 	if err != nil {

@@ -34,6 +34,8 @@ type Reader struct {
 	RunDir string // of our node: its dnsmasqs are ours
 	// Iptables asks what iptables can do; nil where nobody knows it. It has a deadline.
 	Iptables func(context.Context) netstate.Iptables
+	// Flushable says whether others can flush our tables of nftables; nil where nobody knows it.
+	Flushable func() bool
 }
 
 // Read reads everything. It fails only with ctx; what can't be read is in Unknown.
@@ -45,6 +47,7 @@ func (r Reader) Read(ctx context.Context) (netstate.Facts, error) {
 	if r.Iptables != nil {
 		f.Iptables = r.Iptables(ctx)
 	}
+	f.Flushable = r.Flushable != nil && r.Flushable()
 	for _, step := range []struct {
 		what string
 		read func(*netstate.Facts) error

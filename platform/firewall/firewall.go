@@ -40,6 +40,7 @@ type Firewall struct {
 	dumps  map[string]*dump.Shared[view]
 	whole  *dump.Shared[map[nft.Table]string] // tables of nftables that are ours whole
 	remove *remover
+	noARP  atomic.Bool // the kernel has no tables of family arp, and one is desired
 	age    age
 	legacy legacy
 
@@ -56,7 +57,7 @@ func New(run *proc.Runner, conn *nft.Conn, folder func(number int) string) *Fire
 	for _, name := range tableOrder {
 		f.dumps[name] = dump.New(dumpTimeout, f.lister(name))
 	}
-	f.whole = dump.New(dumpTimeout, func(context.Context) (map[nft.Table]string, error) { return conn.Tables() })
+	f.whole = dump.New(dumpTimeout, func(context.Context) (map[nft.Table]string, error) { return conn.Tables(isOwn) })
 	return f
 }
 
@@ -73,8 +74,8 @@ func (f *Firewall) store(number int) *store {
 
 // Apply writes chains whole, with the jumps into them: bridge tables each in a
 // transaction, then all iptables chains in one restore whose filter table commits
-// first, then inet tables, which judge what the chains have passed. Applied twice it
-// leaves the same. What the kernel made of them is read by
+// first, then inet tables, which judge what the chains have passed, and arp tables. Applied
+// twice it leaves the same. What the kernel made of them is read by
 // the next Observe.
 func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item) error {
 	want, err := chainsOf(number, items, func(it netstate.Item) netstate.Object { return it.Want })
@@ -92,8 +93,10 @@ func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item)
 	if err := f.write(ctx, number, want, nil); err != nil {
 		return err
 	}
-	if err := f.applyWhole(number, want, netstate.InetFamily); err != nil {
-		return err
+	for _, family := range []netstate.Family{netstate.InetFamily, netstate.ARPFamily} {
+		if err := f.applyWhole(number, want, family); err != nil {
+			return err
+		}
 	}
 	return f.store(number).change(func(m map[netstate.ID]entry) {
 		for _, c := range want {
@@ -144,8 +147,7 @@ func (f *Firewall) drop(ctx context.Context, number int, gone []netstate.Chain) 
 		if !c.Family.Whole() {
 			continue
 		}
-		if err := f.nft.Delete(nft.Table{Family: c.Family, Name: c.Name}); err != nil {
-			f.store(number).doubt()
+		if err := f.removeWhole(number, c); err != nil {
 			return err
 		}
 	}
@@ -241,20 +243,6 @@ func (f *Firewall) restore(ctx context.Context, text string) error {
 		_, err := f.run.Run(ctx, text, "iptables-restore", "--noflush", "-w", "5")
 		return err
 	})
-}
-
-// applyWhole writes the tables of one family of nftables.
-func (f *Firewall) applyWhole(number int, want []netstate.Chain, family netstate.Family) error {
-	for _, c := range want {
-		if c.Family != family {
-			continue
-		}
-		if err := f.nft.Replace(nft.Table{Family: family, Name: c.Name}, c.Rules); err != nil {
-			f.store(number).doubt()
-			return err
-		}
-	}
-	return nil
 }
 
 // edits plans one edit a table, from what the store says.

@@ -119,58 +119,26 @@ func (f *Firewall) observe(ctx context.Context, number int, stored map[netstate.
 			seen = append(seen, e)
 		}
 	}
-	own := wholeTable(number)
-	text, err := f.wholeText(ctx, own)
-	if err != nil || text == "" {
-		return seen, err
+	for _, own := range wholeTables(number) {
+		text, err := f.wholeText(ctx, own)
+		if err != nil {
+			return seen, err
+		}
+		if text == "" {
+			continue
+		}
+		c := netstate.Chain{Family: own.Family, Name: own.Name}
+		left, known := stored[c.ID()]
+		switch {
+		case known && left.Unread:
+			left = read(left.chain(), text)
+		case !known || left.Kernel != text:
+			c.Rules = strings.Split(strings.TrimSpace(text), "\n")
+			left = read(c, text)
+		}
+		seen = append(seen, left)
 	}
-	c := netstate.Chain{Family: own.Family, Name: own.Name}
-	left, known := stored[c.ID()]
-	switch {
-	case known && left.Unread:
-		left = read(left.chain(), text)
-	case !known || left.Kernel != text:
-		c.Rules = strings.Split(strings.TrimSpace(text), "\n")
-		left = read(c, text)
-	}
-	return append(seen, left), nil
-}
-
-const (
-	guardName = "edgespan" // host's table of family inet
-	passName  = "ES-PASS"  // host's chain that marks what it accepts
-)
-
-// wholeTable is the table of nftables that an owner has.
-func wholeTable(number int) nft.Table {
-	if number == 0 {
-		return nft.Table{Family: netstate.InetFamily, Name: guardName}
-	}
-	return nft.Table{Family: netstate.BridgeFamily, Name: fmt.Sprintf("es%d", number)}
-}
-
-// tableOwner is the network instance number of a whole table of ours, 0 for host's.
-func tableOwner(t nft.Table) (int, bool) {
-	if t == wholeTable(0) {
-		return 0, true
-	}
-	n, ok := owner("ES" + strings.TrimPrefix(t.Name, "es") + "-")
-	return n, ok && n > 0 && t == wholeTable(n)
-}
-
-// Claim makes the tables that an earlier process left ours alone again: until then a flush by
-// others takes them along.
-func (f *Firewall) Claim() error {
-	return f.nft.Claim(func(t nft.Table) bool { _, ours := tableOwner(t); return ours })
-}
-
-// wholeText is a whole table as the kernel shows it, "" for none.
-func (f *Firewall) wholeText(ctx context.Context, t nft.Table) (string, error) {
-	tables, err := f.whole.Get(ctx)
-	if err != nil {
-		return "", fmt.Errorf("list tables of nftables: %w", withCommand(err))
-	}
-	return tables[t], nil
+	return seen, nil
 }
 
 // Numbers lists the owners of which a chain or table exists, 0 for host's, and says which

@@ -172,7 +172,7 @@ func (e *edit) hooks(c netstate.Chain, flushed map[string]bool) (del, ins []stri
 // check refuses text that would be more than one rule of one chain of the owner.
 func check(c netstate.Chain, number int) error {
 	if c.Family.Whole() {
-		if wholeTable(number) != (nft.Table{Family: c.Family, Name: c.Name}) {
+		if !slices.Contains(wholeTables(number), nft.Table{Family: c.Family, Name: c.Name}) {
 			return fmt.Errorf("%s table %q is not of owner %d", c.Family, c.Name, number)
 		}
 		return nil

@@ -55,7 +55,13 @@ func (h *Host) doKind(ctx context.Context, o netstate.Owner, op netstate.Op) err
 		if op.Verb == netstate.Remove {
 			return h.fw.Remove(ctx, o.Number, op.Items)
 		}
-		return h.fw.Apply(ctx, o.Number, op.Items)
+		err := h.fw.Apply(ctx, o.Number, op.Items)
+		if err == nil && o.Number == 0 && h.fw.LacksARP() {
+			h.withoutARP.Do(func() {
+				h.log.Warn("neighbours of ports may be answered for gateways: nf_tables has no family arp (CONFIG_NF_TABLES_ARP)")
+			})
+		}
+		return err
 	}
 	if op.Kind == netstate.KindLink && op.Verb == netstate.Remove {
 		return h.removeLinks(ctx, o, op.Items)
@@ -82,11 +88,6 @@ func (h *Host) doItem(ctx context.Context, o netstate.Owner, verb netstate.Verb,
 			return h.forwardOwn(o, verb, obj)
 		}
 		return pick(verb, func() error { return h.sys.put(obj) }, func() error { return h.closeForwarding(ctx, obj) })
-	case netstate.ARPGuard:
-		if o.Number > 0 {
-			return fmt.Errorf("%s is not of owner %d", obj.ID(), o.Number)
-		}
-		return pick(verb, func() error { return h.putARP(ctx, obj) }, func() error { return h.removeARP(ctx) })
 	case netstate.File:
 		return pick(verb, func() error { return h.putFile(o, obj) }, func() error { return h.removeFile(o, obj) })
 	case netstate.Process:

@@ -55,9 +55,10 @@ type Host struct {
 	fw     *firewall.Firewall
 	help   *dnsmasq.Helpers
 	sys    sysctls
-	arp    arp
 	linked linked
 	swept  sync.Once // by the first Owners, before anything is made
+	// withoutARP is of the line in the log that says so.
+	withoutARP sync.Once
 
 	resolvers string     // ResolverRoot, "" where nothing is read
 	learning  sync.Mutex // held while somebody reads there
@@ -121,7 +122,7 @@ func (h *Host) observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 		return nil, err
 	}
 	if o.Number == 0 {
-		return s, errors.Join(h.observeSysctls(s), h.observeARP(ctx, s))
+		return s, h.observeSysctls(s)
 	}
 	links, err := h.kernel.Observe(ctx, o.Number)
 	if err != nil {
@@ -218,6 +219,9 @@ func (h *Host) Owners(ctx context.Context) ([]netstate.Owner, error) {
 	}
 	return owners, nil
 }
+
+// Flushable says whether others can flush our tables of nftables: the kernel keeps none for us alone.
+func (h *Host) Flushable() bool { return !h.nft.Keeps() }
 
 // Backend says which iptables the host has and what it can do, or why none can be used.
 func (h *Host) Backend(ctx context.Context) (firewall.Backend, error) { return h.fw.Backend(ctx) }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"edgespan/netinst/netstate"
 )
 
 // compiled is a chain as the kernel takes it.
@@ -20,52 +22,76 @@ type compiled struct {
 	rules [][]byte
 }
 
+// body is what stands between the braces of a table.
+type body struct {
+	sets   []compiledSet
+	chains []compiled
+}
+
 // compile reads the lines between the braces of a table:
 //
+//	set NAME {
+//	type ipv4_addr; flags interval;
+//	elements = { 10.1.0.0/24 }
+//	}
 //	chain NAME {
 //	type filter hook prerouting priority -300; policy accept;
 //	MATCH … VERDICT
 //	}
 //
 // The matches are those of parser.match; a verdict is accept, drop, goto CHAIN or jump CHAIN.
-// In its place may stand "meta mark set meta mark & MASK".
-func compile(lines []string) ([]compiled, error) {
-	var chains []compiled
-	open := false
+// In its place may stand "meta mark set meta mark & MASK" or "notrack".
+func compile(family netstate.Family, lines []string) (body, error) {
+	const inChain, inSet = "chain", "set"
+	b, open := body{}, ""
 	for _, line := range lines {
 		words := strings.Fields(line)
 		switch {
 		case len(words) == 0:
-		case words[0] == "chain" && len(words) == 3 && words[2] == "{" && !open:
-			chains, open = append(chains, compiled{name: words[1]}), true
-		case line == "}" && open:
-			open = false
-		case !open:
-			return nil, fmt.Errorf("%q stands outside of a chain", line)
+		case words[0] == "chain" && len(words) == 3 && words[2] == "{" && open == "":
+			b.chains, open = append(b.chains, compiled{name: words[1]}), inChain
+		case words[0] == "set" && len(words) == 3 && words[2] == "{" && open == "":
+			b.sets, open = append(b.sets, compiledSet{name: words[1]}), inSet
+		case line == "}" && open != "":
+			open = ""
+		case open == "":
+			return b, fmt.Errorf("%q stands outside of a chain", line)
+		case open == inSet:
+			if err := b.sets[len(b.sets)-1].setLine(line); err != nil {
+				return b, err
+			}
 		case words[0] == "type":
-			hook, err := baseChain(words)
+			hook, err := baseChain(family, words)
 			if err != nil {
-				return nil, fmt.Errorf("%q: %w", line, err)
+				return b, fmt.Errorf("%q: %w", line, err)
 			}
-			chains[len(chains)-1].hook = hook
+			b.chains[len(b.chains)-1].hook = hook
 		default:
-			r, err := rule(words)
+			r, err := rule(family, words)
 			if err != nil {
-				return nil, fmt.Errorf("%q: %w", line, err)
+				return b, fmt.Errorf("%q: %w", line, err)
 			}
-			chains[len(chains)-1].rules = append(chains[len(chains)-1].rules, r)
+			b.chains[len(b.chains)-1].rules = append(b.chains[len(b.chains)-1].rules, r)
 		}
 	}
-	if open {
-		return nil, errors.New("a chain has no end")
+	if open != "" {
+		return b, fmt.Errorf("a %s has no end", open)
 	}
-	return chains, nil
+	return b, nil
 }
 
-// The hooks of families bridge (linux/netfilter_bridge.h) and inet, whose numbers are the same.
-var hooks = map[string]uint32{"prerouting": 0, "input": 1, "forward": 2, "output": 3, "postrouting": 4}
+// The hooks of families bridge (linux/netfilter_bridge.h) and inet, whose numbers are the same,
+// and of arp (linux/netfilter_arp.h).
+var (
+	hooks    = map[string]uint32{"prerouting": 0, "input": 1, "forward": 2, "output": 3, "postrouting": 4}
+	arpHooks = map[string]uint32{"input": 0, "output": 1}
+)
 
-func baseChain(w []string) ([]byte, error) {
+func baseChain(family netstate.Family, w []string) ([]byte, error) {
+	hooks := hooks
+	if family == netstate.ARPFamily {
+		hooks = arpHooks
+	}
 	if len(w) != 8 || w[1] != "filter" || w[2] != "hook" || w[4] != "priority" || w[6] != "policy" {
 		return nil, errors.New("want type filter hook HOOK priority NUMBER; policy VERDICT;")
 	}
@@ -89,8 +115,11 @@ type parser struct {
 	udp   bool
 }
 
-func rule(words []string) ([]byte, error) {
+func rule(family netstate.Family, words []string) ([]byte, error) {
 	p := &parser{words: words}
+	if family == netstate.ARPFamily {
+		p.ether = "arp"
+	}
 	for len(p.words) > 0 {
 		switch w := p.next(); w {
 		case "accept", "drop", "goto", "jump":
@@ -100,6 +129,12 @@ func rule(words []string) ([]byte, error) {
 			if len(p.words) > 0 {
 				return nil, fmt.Errorf("%q follows the verdict", p.words[0])
 			}
+			return p.out, nil
+		case "notrack":
+			if len(p.words) > 0 {
+				return nil, fmt.Errorf("%q follows notrack", p.words[0])
+			}
+			p.load("notrack")
 			return p.out, nil
 		case "ct":
 			if err := p.ct(); err != nil {
@@ -152,7 +187,7 @@ var etherTypes = map[string]uint16{"ip": unix.ETH_P_IP, "arp": unix.ETH_P_ARP, "
 
 func (p *parser) match(w string) error {
 	if key, is := interfaces[w]; is {
-		return p.interfaceName(key, p.next())
+		return p.interfaceName(key)
 	}
 	switch {
 	case strings.HasPrefix(w, "@"):
@@ -176,9 +211,13 @@ func (p *parser) match(w string) error {
 		p.load("meta", attr(unix.NFTA_META_KEY, be32(unix.NFT_META_L4PROTO)), attr(unix.NFTA_META_DREG, be32(unix.NFT_REG_1)))
 		p.compare(unix.NFT_CMP_EQ, []byte{unix.IPPROTO_UDP})
 	}
-	op, v := uint32(unix.NFT_CMP_EQ), p.next()
-	if v == "!=" {
-		op, v = unix.NFT_CMP_NEQ, p.next()
+	op, v := p.operator()
+	if strings.HasPrefix(v, "@") {
+		if f.length != 4 || f.base != unix.NFT_PAYLOAD_NETWORK_HEADER {
+			return fmt.Errorf("match %q is of no set", name)
+		}
+		p.payload(f)
+		return p.lookup(op, v)
 	}
 	data, err := value(name, v, f)
 	if err != nil {
@@ -236,8 +275,24 @@ func (p *parser) payload(f field) {
 // interfaces are the links that a frame comes by and leaves by.
 var interfaces = map[string]uint32{"iifname": unix.NFT_META_IIFNAME, "oifname": unix.NFT_META_OIFNAME}
 
-// interfaceName compares the name whole, or what stands before a "*".
-func (p *parser) interfaceName(key uint32, quoted string) error {
+// operator reads what a match compares with, and whether it is to differ.
+func (p *parser) operator() (op uint32, v string) {
+	if v = p.next(); v == "!=" {
+		return unix.NFT_CMP_NEQ, p.next()
+	}
+	return unix.NFT_CMP_EQ, v
+}
+
+// interfaceName compares the name whole, or what stands before a "*", or looks for it in a set.
+func (p *parser) interfaceName(key uint32) error {
+	op, quoted := p.operator()
+	load := func() {
+		p.load("meta", attr(unix.NFTA_META_KEY, be32(key)), attr(unix.NFTA_META_DREG, be32(unix.NFT_REG_1)))
+	}
+	if strings.HasPrefix(quoted, "@") {
+		load()
+		return p.lookup(op, quoted)
+	}
 	name, err := strconv.Unquote(quoted)
 	if err != nil || name == "" || len(name) >= unix.IFNAMSIZ {
 		return fmt.Errorf("interface %s: want a quoted name of 1 to 15 octets", quoted)
@@ -247,8 +302,8 @@ func (p *parser) interfaceName(key uint32, quoted string) error {
 	if prefix, ok := strings.CutSuffix(name, "*"); ok {
 		data = []byte(prefix)
 	}
-	p.load("meta", attr(unix.NFTA_META_KEY, be32(key)), attr(unix.NFTA_META_DREG, be32(unix.NFT_REG_1)))
-	p.compare(unix.NFT_CMP_EQ, data)
+	load()
+	p.compare(op, data)
 	return nil
 }
 
@@ -298,7 +353,11 @@ func (p *parser) verdict(w string) error {
 
 // load adds an expression.
 func (p *parser) load(name string, attrs ...[]byte) {
-	p.out = append(p.out, nest(unix.NFTA_LIST_ELEM, attr(unix.NFTA_EXPR_NAME, text(name)), nest(unix.NFTA_EXPR_DATA, attrs...))...)
+	parts := [][]byte{attr(unix.NFTA_EXPR_NAME, text(name))}
+	if len(attrs) > 0 {
+		parts = append(parts, nest(unix.NFTA_EXPR_DATA, attrs...))
+	}
+	p.out = append(p.out, nest(unix.NFTA_LIST_ELEM, parts...)...)
 }
 
 // compare ends the rule unless register 1 holds, or does not hold, data.

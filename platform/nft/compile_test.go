@@ -3,6 +3,8 @@ package nft
 import (
 	"strings"
 	"testing"
+
+	"edgespan/netinst/netstate"
 )
 
 func TestCompileRefusesWhatItDoesNotKnow(t *testing.T) {
@@ -52,15 +54,41 @@ func TestCompileRefusesWhatItDoesNotKnow(t *testing.T) {
 		"ct state new drop":                 "ct state new is unknown",
 		"ct":                                "unknown",
 		"meta mark & 1 == 1":                "no verdict",
+		"iifname @ drop":                    "names no set",
+		"ether saddr @some drop":            "is of no set",
+		"notrack drop":                      "follows notrack",
 	} {
-		_, err := compile([]string{"chain a {", rule, "}"})
+		_, err := compile(netstate.BridgeFamily, []string{"chain a {", rule, "}"})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), strings.Fields(rule)[0]) {
 			t.Errorf("%s: %v, want %q in it", rule, err, want)
 		}
 	}
 	for _, lines := range [][]string{{"drop"}, {"chain a {"}, {"chain a {", "drop", "}", "}"}, {"chain a {", "chain b {", "}"}} {
-		if _, err := compile(lines); err == nil {
+		if _, err := compile(netstate.BridgeFamily, lines); err == nil {
 			t.Errorf("%q is taken", lines)
 		}
+	}
+	for lines, want := range map[string]string{
+		"type inet_service;": "want type", "type ipv4_addr; flags timeout;": "want type", "type ifname; flags interval;": "want type",
+		"elements = { 10.0.0.1 }":                                       "behind a type",
+		"type ipv4_addr;|elements = { 10.0.0.1":                         "behind a type",
+		"type ipv4_addr;|elements = { 10.0.0.0/8 }":                     "no address",
+		"type ipv4_addr;|elements = { fe80::1 }":                        "no address",
+		"type ipv4_addr; flags interval;|elements = { 10.0.0.1 }":       "no prefix",
+		"type ipv4_addr; flags interval;|elements = { 10.0.0.1/8 }":     "no prefix",
+		"type ipv4_addr; flags interval;|elements = { 0.0.0.0/0 }":      "no prefix",
+		"type ifname;|elements = { es1 }":                               "quoted name",
+		`type ifname;|elements = { "es1*" }`:                            "quoted name",
+		`type ifname;|elements = { "aaaaaaaaaaaaaaaa" }`:                "quoted name",
+		`type ifname;|elements = { "es1" }|set b {`:                     "want type",
+		`type ipv4_addr;|elements = { 10.0.0.1 }|}|chain a {|notrack|}`: "stands outside",
+	} {
+		_, err := compile(netstate.InetFamily, append(append([]string{"set a {"}, strings.Split(lines, "|")...), "}"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("set %s: %v, want %q in it", lines, err, want)
+		}
+	}
+	if _, err := compile(netstate.ARPFamily, []string{"chain a {", "type filter hook forward priority 0; policy accept;", "}"}); err == nil {
+		t.Error("family arp has a hook forward")
 	}
 }

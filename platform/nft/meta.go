@@ -24,6 +24,7 @@ func (p *parser) meta() (end bool, err error) {
 		}
 		p.load("meta", attr(unix.NFTA_META_KEY, be32(unix.NFT_META_NFPROTO)), attr(unix.NFTA_META_DREG, be32(unix.NFT_REG_1)))
 		p.compare(unix.NFT_CMP_EQ, []byte{unix.NFPROTO_IPV4})
+		p.ether = "ip"
 		return false, nil
 	case "iifkind":
 		return false, p.linkKind()

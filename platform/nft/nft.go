@@ -1,4 +1,4 @@
-// Package nft writes and reads tables of families bridge and inet in the kernel's nf_tables,
+// Package nft writes and reads tables of families bridge, inet and arp in the kernel's nf_tables,
 // removes chains of family ip, and tells of changes by others, by netlink. The nft command reads the whole ruleset of
 // the host before it changes anything, 50 ms with a hundred networks; this needs well
 // below one.
@@ -50,7 +50,7 @@ type Table struct {
 func (t Table) String() string { return string(t.Family) + " " + t.Name }
 
 // The numbers of the families that we write (linux/netfilter.h).
-var families = map[netstate.Family]byte{netstate.BridgeFamily: unix.AF_BRIDGE, netstate.InetFamily: 1}
+var families = map[netstate.Family]byte{netstate.BridgeFamily: unix.AF_BRIDGE, netstate.InetFamily: 1, netstate.ARPFamily: 3}
 
 // Flags of a table (linux/netfilter/nf_tables.h). An owned one is changed and flushed by its
 // owner's socket alone, and one that persists lives on when that is closed (Linux 6.9).
@@ -101,19 +101,19 @@ func (c *Conn) Close() {
 // `table FAMILY NAME { … }` in nft(8), line by line. It is ours alone while this socket is
 // open, where the kernel can keep it afterwards.
 func (c *Conn) Replace(t Table, lines []string) error {
-	chains, err := compile(lines)
+	b, err := compile(t.Family, lines)
 	if err != nil {
 		return fmt.Errorf("table %s: %w", t, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.replace(t, chains); err != nil {
+	if err := c.replace(t, b); err != nil {
 		return fmt.Errorf("write table %s: %w", t, err)
 	}
 	return nil
 }
 
-func (c *Conn) replace(t Table, chains []compiled) error {
+func (c *Conn) replace(t Table, body body) error {
 	family, name := families[t.Family], text(t.Name)
 	table := attr(unix.NFTA_TABLE_NAME, name)
 	b := batch{}
@@ -122,11 +122,14 @@ func (c *Conn) replace(t Table, chains []compiled) error {
 	b.addTo(family, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, table)
 	b.addTo(family, unix.NFT_MSG_DELTABLE, 0, table)
 	b.addTo(family, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, table, c.flags())
-	for _, ch := range chains {
+	for i, s := range body.sets {
+		b.addSet(family, name, i+1, s)
+	}
+	for _, ch := range body.chains {
 		b.addTo(family, unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE,
 			attr(unix.NFTA_CHAIN_TABLE, name), attr(unix.NFTA_CHAIN_NAME, text(ch.name)), ch.hook)
 	}
-	for _, ch := range chains {
+	for _, ch := range body.chains {
 		for _, r := range ch.rules {
 			b.addTo(family, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_APPEND,
 				attr(unix.NFTA_RULE_TABLE, name), attr(unix.NFTA_RULE_CHAIN, text(ch.name)),

@@ -44,11 +44,12 @@ func (c *Conn) Generation() (uint32, error) {
 	}
 }
 
-// Tables are the tables of our families, each as a text that is the same exactly while
+// Tables are our tables, each as a text that is the same exactly while
 // nobody changes the table: a line a chain, with how it is hooked, how many rules it has
-// and a digest of them. One that could be ours alone and is not says so.
-func (c *Conn) Tables() (map[Table]string, error) {
-	return whole(c.tables)
+// and a digest of them, and a line a set. One that could be ours alone and is not says so.
+// Tables of others, which may be large, are not read.
+func (c *Conn) Tables(ours func(Table) bool) (map[Table]string, error) {
+	return whole(func() (map[Table]string, error) { return c.tables(ours) })
 }
 
 // Claim makes the tables that an earlier process left ours alone again.
@@ -109,12 +110,12 @@ type chainText struct {
 	sum   hash.Hash
 }
 
-func (c *Conn) tables() (map[Table]string, error) {
+func (c *Conn) tables(ours func(Table) bool) (map[Table]string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	tables := map[Table]string{}
 	for family := range families {
-		if err := c.tablesOf(family, tables); err != nil {
+		if err := c.tablesOf(family, ours, tables); err != nil {
 			return nil, fmt.Errorf("list %s tables: %w", family, err)
 		}
 	}
@@ -122,7 +123,7 @@ func (c *Conn) tables() (map[Table]string, error) {
 }
 
 // tablesOf adds the tables of one family.
-func (c *Conn) tablesOf(family netstate.Family, tables map[Table]string) error {
+func (c *Conn) tablesOf(family netstate.Family, ours func(Table) bool, tables map[Table]string) error {
 	type key struct {
 		table Table
 		name  string
@@ -135,14 +136,20 @@ func (c *Conn) tablesOf(family netstate.Family, tables map[Table]string) error {
 		add func(a map[uint16][]byte)
 	}{
 		{unix.NFT_MSG_GETTABLE, func(a map[uint16][]byte) {
-			text := ""
+			t, text := Table{family, str(a[unix.NFTA_TABLE_NAME])}, ""
+			if !ours(t) {
+				return
+			}
 			if keeps && flags(a)&flagOwner == 0 {
 				text = "anybody's\n"
 			}
-			tables[Table{family, str(a[unix.NFTA_TABLE_NAME])}] = text
+			tables[t] = text
 		}},
 		{unix.NFT_MSG_GETCHAIN, func(a map[uint16][]byte) {
 			ch := &chainText{table: Table{family, str(a[unix.NFTA_CHAIN_TABLE])}, name: str(a[unix.NFTA_CHAIN_NAME]), sum: sha256.New()}
+			if !ours(ch.table) {
+				return
+			}
 			if a[unix.NFTA_CHAIN_HOOK] != nil {
 				ch.hook = fmt.Sprintf(" hook %x policy %x", a[unix.NFTA_CHAIN_HOOK], a[unix.NFTA_CHAIN_POLICY])
 			}
@@ -164,6 +171,18 @@ func (c *Conn) tablesOf(family netstate.Family, tables map[Table]string) error {
 	slices.SortFunc(order, func(a, b *chainText) int { return strings.Compare(a.name, b.name) })
 	for _, ch := range order {
 		tables[ch.table] += fmt.Sprintf("chain %s%s, %d rules, %x\n", ch.name, ch.hook, ch.rules, ch.sum.Sum(nil)[:12])
+	}
+	return c.addSets(family, ours, tables)
+}
+
+// addSets ends the texts of the tables of one family with their sets.
+func (c *Conn) addSets(family netstate.Family, ours func(Table) bool, tables map[Table]string) error {
+	ofOurs := func(table string) bool { return ours(Table{family, table}) }
+	err := c.setsOf(families[family], ofOurs, func(table, name, text string) {
+		tables[Table{family, table}] += fmt.Sprintf("set %s, %x\n", name, sha256.Sum256([]byte(text)))
+	})
+	if err != nil {
+		return err
 	}
 	for t, s := range tables {
 		if t.Family == family && s == "" {

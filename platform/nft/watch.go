@@ -30,8 +30,8 @@ const (
 	nfgenLen = 4
 )
 
-// Watch tells, until ctx ends (then it returns nil), of changes of chains and rules, and of
-// tables that go, whoever makes them: of equal ones in a row once. lost says that events
+// Watch tells, until ctx ends (then it returns nil), of changes of chains and rules, of tables
+// that go, and of elements of sets in families whose tables we have whole, whoever makes them: of equal ones in a row once. lost says that events
 // were: anything may have changed. emit must be quick.
 func (c *Conn) Watch(ctx context.Context, emit func(changes []Change, lost bool)) error {
 	fd := -1
@@ -92,7 +92,7 @@ func changeOf(m syscall.NetlinkMessage) (Change, bool) {
 	}
 	chain := uint16(0)
 	switch m.Header.Type & 0xff {
-	case unix.NFT_MSG_DELTABLE:
+	case unix.NFT_MSG_DELTABLE, unix.NFT_MSG_NEWSETELEM, unix.NFT_MSG_DELSETELEM:
 	case unix.NFT_MSG_NEWCHAIN, unix.NFT_MSG_DELCHAIN:
 		chain = unix.NFTA_CHAIN_NAME
 	case unix.NFT_MSG_NEWRULE, unix.NFT_MSG_DELRULE:
@@ -106,7 +106,12 @@ func changeOf(m syscall.NetlinkMessage) (Change, bool) {
 		ch.Table.Family = netstate.BridgeFamily
 	case families[netstate.InetFamily]:
 		ch.Table.Family = netstate.InetFamily
+	case families[netstate.ARPFamily]:
+		ch.Table.Family = netstate.ARPFamily
 	case unix.AF_INET:
+		if kind := m.Header.Type & 0xff; kind == unix.NFT_MSG_NEWSETELEM || kind == unix.NFT_MSG_DELSETELEM {
+			return Change{}, false // iptables has no sets of nf_tables: those are others'
+		}
 		ch.Table.Family = netstate.IPv4
 	default:
 		return Change{}, false
@@ -118,7 +123,7 @@ func changeOf(m syscall.NetlinkMessage) (Change, bool) {
 			break
 		}
 		switch kind := binary.NativeEndian.Uint16(b[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER); {
-		case kind == unix.NFTA_TABLE_NAME: // the same number in all three
+		case kind == unix.NFTA_TABLE_NAME: // the same number in all of them
 			ch.Table.Name = str(b[4:n])
 		case chain != 0 && kind == chain:
 			ch.Chain = str(b[4:n])
