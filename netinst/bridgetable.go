@@ -99,8 +99,12 @@ func (nw network) dhcpFrames(a Adapter) (rules, chain []string) {
 	} else {
 		chain = append(chain, "ether type ip "+own)
 	}
-	return []string{toClient, "ether type ip udp dport 67 goto " + name, nw.dnsFrames(a)}, append(chain, "drop", "}")
+	return []string{toClient, dhcpLimit, "ether type ip udp dport 67 goto " + name, nw.dnsFrames(a)}, append(chain, "drop", "}")
 }
+
+// dhcpLimit bounds how often an adapter asks the one dnsmasq that all adapters of its network share:
+// a flood of one kept every other from an answer. A client sends some four messages for a lease.
+const dhcpLimit = "ether type ip udp dport 67 limit rate over 8/second burst 32 packets drop"
 
 // openFrames is a chain that lists what rules can judge, from whoever it comes.
 func openFrames(name string) []string {

@@ -140,6 +140,26 @@ func TestAnAppTakesNoAddressFromAnotherByDHCP(t *testing.T) {
 	if after := w.lease("client"); after.IP != before.IP || after.Server != "10.1.0.1" {
 		t.Errorf("the lease is %+v, before it was %+v", after, before)
 	}
+
+	// Nor does one that asks for itself without end keep the server from its neighbour.
+	ask := ether(everybody, own, etherIPv4, ipv4(netip.IPv4Unspecified(), all, 17, dhcpAsk(own, 53, 1, 1)))
+	stop, ended := make(chan struct{}), make(chan int)
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				ended <- n
+				return
+			default:
+				_ = web.send(ask) // a full queue is part of it
+			}
+		}
+	}()
+	after := w.lease("client")
+	close(stop)
+	if n := <-ended; n < 1000 || after.IP != before.IP {
+		t.Errorf("beside %d questions of its neighbour the lease is %+v, before it was %+v", n, after, before)
+	}
 }
 
 // On a switch network an app serves DHCP only where its adapter says so.
