@@ -2,9 +2,13 @@ package netns_test
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"edgespan/integration/netns"
 	"edgespan/netinst/netstate"
@@ -89,6 +93,63 @@ func TestTheCarrierOfAnAppsLinkIsNoChange(t *testing.T) {
 		do(c.cmd)
 		until(t, c.cmd, func() bool { return e.any(c.what) })
 	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("watch: %v", err)
+	}
+}
+
+// What an app's link says again and again is dropped in the kernel. A change of it comes later
+// then, one of another link does not, and neither does its end.
+func TestALinkThatFlapsIsMutedAndItsChangesAreStillTold(t *testing.T) {
+	l, app := newLab(t), netns.New(t)
+	do := func(cmd string) { l.ns.Exec(t, strings.Fields(cmd)...) }
+	for _, c := range []string{
+		"ip link add es7 type bridge", "ip link set es7 up",
+		"ip link add es7a1 type veth peer name eth0 netns " + app.Name, "ip link add es7a2 type veth peer name eth1 netns " + app.Name,
+		"ip link set es7a1 master es7", "ip link set es7a1 up", "ip link set es7a2 master es7", "ip link set es7a2 up",
+	} {
+		do(c)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	e, done := &events{}, make(chan error, 1)
+	go func() {
+		done <- l.host.Watch(ctx, func(ev netstate.HostEvent) { e.mu.Lock(); e.list = append(e.list, ev); e.mu.Unlock() })
+	}()
+	until(t, "first event is a resync", func() bool { return e.any(func(ev netstate.HostEvent) bool { return ev.Resync }) })
+	told := func(name string) bool {
+		return e.any(func(ev netstate.HostEvent) bool {
+			return slices.Contains(ev.Links, netstate.LinkTouch{Number: 7, Name: name})
+		})
+	}
+	flaps := filepath.Join(t.TempDir(), "flaps")
+	if err := os.WriteFile(flaps, []byte(strings.Repeat("link set eth0 down\nlink set eth0 up\n", 60)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	app.Exec(t, "ip", "-batch", flaps)
+	do("ip link set es7a2 mtu 1499") // the first message of a link is always told
+	until(t, "es7a2", func() bool { return told("es7a2") })
+	muted := false
+	for mtu := 1400; mtu < 1408 && !muted; mtu++ { // on a busy machine a mute may end just then
+		app.Exec(t, "ip", "-batch", flaps)
+		e.clear()
+		do(fmt.Sprint("ip link set es7a1 mtu ", mtu))
+		do(fmt.Sprint("ip link set es7a2 mtu ", mtu))
+		until(t, "a change of another link", func() bool { return told("es7a2") })
+		muted = !told("es7a1")
+		for end := time.Now().Add(11 * time.Second); !told("es7a1"); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("what changed while the link was muted is not told")
+			}
+		}
+	}
+	if !muted {
+		t.Error("what a flapping link says wakes its listener each time")
+	}
+	app.Exec(t, "ip", "-batch", flaps)
+	e.clear()
+	do("ip link del es7a1")
+	until(t, "the end of the link", func() bool { return told("es7a1") })
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("watch: %v", err)

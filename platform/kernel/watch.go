@@ -38,6 +38,8 @@ type news struct {
 	forward bool // what comes in by a foreign link is forwarded, or no longer is
 	touched map[int]bool
 	links   map[netstate.LinkTouch]bool
+	idle    []int     // links of adapters, by index, of which a message told nothing new
+	gone    []int     // links that are gone
 	at      time.Time // when the last of it was read
 	err     error
 }
@@ -163,48 +165,62 @@ func names(is []netstate.Interface) []string {
 	return out
 }
 
+// listener reads what the kernel tells of the host.
+type listener struct {
+	k       *Kernel
+	sock    *nl.NetlinkSocket
+	owners  ownLinks
+	foreign map[int]bool
+	mutes   mutes
+	due     time.Time // when the first of them is over, zero without any
+}
+
 // listen turns kernel messages into news until the socket is closed.
 func (k *Kernel) listen(ctx context.Context, sock *nl.NetlinkSocket, in chan<- news) {
-	send := func(n news) bool {
-		select {
-		case in <- n:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-	owners, foreign := ownLinks{}, map[int]bool{}
+	l := listener{k: k, sock: sock, owners: ownLinks{}, foreign: map[int]bool{}, mutes: mutes{}}
 	if links, err := retry(k.h.LinkList); err == nil {
-		for _, l := range links {
-			owners.learn(l.Attrs().Index, l.Attrs().Name, l.Attrs().Alias)
-			foreign[l.Attrs().Index] = owners[l.Attrs().Index] == nil
+		for _, link := range links {
+			l.owners.learn(link.Attrs().Index, link.Attrs().Name, link.Attrs().Alias)
+			l.foreign[link.Attrs().Index] = l.owners[link.Attrs().Index] == nil
 		}
 	}
-	for {
-		msgs, _, err := sock.Receive()
-		switch {
-		case ctx.Err() != nil:
+	for ctx.Err() == nil {
+		n := l.hear()
+		if ctx.Err() != nil {
 			return
-		case errors.Is(err, unix.ENOBUFS):
-			// The socket goes on by itself; what was lost is looked up anew.
-			if !send(news{lost: true}) {
-				return
-			}
-		case errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN):
-		case err != nil:
-			send(news{err: fmt.Errorf("receive from netlink: %w", err)})
-			return
-		default:
-			n := news{touched: map[int]bool{}, links: map[netstate.LinkTouch]bool{}, at: time.Now()}
-			for _, m := range msgs {
-				n.read(m, owners)
-				n.readForwarding(m, owners, foreign)
-			}
-			if (n.foreign || n.forward || len(n.touched)+len(n.links) > 0) && !send(n) {
-				return
+		}
+		if n.lost || n.err != nil || n.foreign || n.forward || len(n.touched)+len(n.links) > 0 {
+			select {
+			case in <- n:
+			case <-ctx.Done():
 			}
 		}
+		if n.err != nil {
+			return
+		}
 	}
+}
+
+// hear waits for the next messages, or until a link that is muted is to be heard again.
+func (l *listener) hear() news {
+	msgs, _, err := l.sock.Receive()
+	n := news{touched: map[int]bool{}, links: map[netstate.LinkTouch]bool{}, at: time.Now()}
+	switch {
+	case errors.Is(err, unix.ENOBUFS):
+		n.lost = true // the socket goes on by itself; what was lost is looked up anew
+	case errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN):
+	case err != nil:
+		n.err = fmt.Errorf("receive from netlink: %w", err)
+		return n
+	}
+	for _, m := range msgs {
+		n.read(m, l.owners)
+		n.readForwarding(m, l.owners, l.foreign)
+	}
+	if err := l.mute(&n); err != nil {
+		n.err = err
+	}
+	return n
 }
 
 // read notes what one kernel message is about.

@@ -70,9 +70,8 @@ func (n *news) readLink(m syscall.NetlinkMessage, owners ownLinks) {
 		n.changed(was)
 		return
 	case bridge: // one that is gone has left its bridge: the link itself lives on
-		if f.known = !gone; was != nil && was.have[1] != f {
-			was.have[1] = f
-			n.changed(was)
+		if f.known = !gone; was != nil {
+			n.compare(index, was, 1, f)
 		}
 		return
 	}
@@ -86,20 +85,29 @@ func (n *news) readLink(m syscall.NetlinkMessage, owners ownLinks) {
 	}
 	if gone || now == nil {
 		n.changed(cmp.Or(was, now))
+		n.gone = append(n.gone, index)
 		delete(owners, index)
 		return
 	}
 	if was != nil && was.num == now.num && was.name == now.name && was.lent == now.lent {
-		if was.have[0] == f {
-			return
-		}
-		now.have[1] = was.have[1]
-	} else {
-		n.changed(was)
+		n.compare(index, was, 0, f)
+		return
 	}
+	n.changed(was)
 	now.have[0] = f
 	owners[index] = now
 	n.changed(now)
+}
+
+// compare notes what a message of one family says of a link, and whether that is a change.
+func (n *news) compare(index int, l *ownLink, family int, f linkFacts) {
+	switch {
+	case l.have[family] != f:
+		l.have[family] = f
+		n.changed(l)
+	case l.name != "":
+		n.idle = append(n.idle, index)
+	}
 }
 
 // changed notes that what is ours of a link changed.

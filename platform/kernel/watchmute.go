@@ -1,0 +1,183 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// An app sets its end of a link up and down as often as it likes, and each time the kernel sends
+// some five messages about our end that tell nothing new. To be woken by them costs a tenth of a
+// core. So a link with more than idleMost of them within a second is muted: a filter of the
+// socket drops what the kernel tells of it, before anybody is woken. When the mute is over the
+// link is read once, so that what changed meanwhile is told then. A link that is gone is told
+// at once.
+const (
+	idleMost  = 50
+	muteFirst = time.Second
+	muteMost  = 10 * time.Second // of mutes that follow each other; a contest is looked at as rarely
+	muteCalm  = time.Minute
+	mutedMost = 1000 // links at a time: a filter has 4,096 instructions at most (BPF_MAXINSNS)
+)
+
+// mutes are the links that send messages which tell nothing new, by index.
+type mutes map[int]*mute
+
+type mute struct {
+	since time.Time     // when the second began in which count messages came
+	count int           // messages that told nothing new
+	on    bool          // it is not heard
+	rest  time.Duration // how long the last mute was
+	until time.Time     // when it ends or ended
+}
+
+// idle notes a message that told nothing new, and says whether its link is muted from now on.
+func (ms mutes) idle(index int, now time.Time) bool {
+	m := ms[index]
+	if m == nil {
+		m = &mute{since: now}
+		ms[index] = m
+	}
+	if now.Sub(m.since) >= time.Second {
+		m.since, m.count = now, 0
+	}
+	m.count++
+	if m.on || m.count <= idleMost || len(ms.muted()) >= mutedMost {
+		return false
+	}
+	if now.Sub(m.until) >= muteCalm {
+		m.rest = 0
+	}
+	m.rest = min(max(2*m.rest, muteFirst), muteMost)
+	m.on, m.until, m.count = true, now.Add(m.rest), 0
+	return true
+}
+
+// muted are the links that are not heard, in order.
+func (ms mutes) muted() []int {
+	var on []int
+	for index, m := range ms {
+		if m.on {
+			on = append(on, index)
+		}
+	}
+	slices.Sort(on)
+	return on
+}
+
+// over ends the mutes whose time is over.
+func (ms mutes) over(now time.Time) (heard []int) {
+	for index, m := range ms {
+		if m.on && !now.Before(m.until) {
+			m.on, m.since, m.count = false, now, 0
+			heard = append(heard, index)
+		}
+	}
+	slices.Sort(heard)
+	return heard
+}
+
+// due is when the first mute is over, zero without any.
+func (ms mutes) due() (first time.Time) {
+	for _, m := range ms {
+		if m.on && (first.IsZero() || m.until.Before(first)) {
+			first = m.until
+		}
+	}
+	return first
+}
+
+// Where things are in a message of route netlink (linux/netlink.h, linux/rtnetlink.h).
+const (
+	messageType  = 4
+	messageIndex = unix.SizeofNlMsghdr + 4
+)
+
+// muteFilter is the classic BPF program that drops what is told of new states of these links.
+// It reads in network order what the kernel wrote in the machine's.
+func muteFilter(links []int) []unix.SockFilter {
+	pass := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1}
+	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
+	var order [4]byte
+	nl.NativeEndian().PutUint16(order[:], unix.RTM_NEWLINK)
+	prog := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: messageType},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(order[0])<<8 | uint32(order[1]), Jt: 1},
+		pass,
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: messageIndex},
+	}
+	for _, index := range links {
+		nl.NativeEndian().PutUint32(order[:], uint32(index))
+		k := uint32(order[0])<<24 | uint32(order[1])<<16 | uint32(order[2])<<8 | uint32(order[3])
+		prog = append(prog, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jf: 1}, drop)
+	}
+	return append(prog, pass)
+}
+
+// mute mutes the links that have told too often what was known, and hears others again. It
+// sees to it that the next wait ends in time.
+func (l *listener) mute(n *news) error {
+	changed := false
+	for _, index := range n.idle {
+		changed = l.mutes.idle(index, n.at) || changed
+	}
+	for _, index := range n.gone {
+		if m := l.mutes[index]; m != nil {
+			changed = changed || m.on
+			delete(l.mutes, index)
+		}
+	}
+	var heard []int
+	if !l.due.IsZero() && !n.at.Before(l.due) {
+		heard = l.mutes.over(n.at)
+	}
+	if changed || len(heard) > 0 {
+		if err := l.filter(l.mutes.muted()); err != nil {
+			return err
+		}
+		l.due = l.mutes.due()
+	}
+	for _, index := range heard {
+		l.read(index, n)
+	}
+	wait := unix.Timeval{} // as long as it takes
+	if !l.due.IsZero() {
+		wait = unix.NsecToTimeval(max(l.due.Sub(n.at), time.Millisecond).Nanoseconds())
+	}
+	return l.sock.SetReceiveTimeout(&wait)
+}
+
+func (l *listener) filter(links []int) error {
+	if len(links) == 0 {
+		if err := unix.SetsockoptInt(l.sock.GetFd(), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("hear all links: %w", err)
+		}
+		return nil
+	}
+	prog := muteFilter(links)
+	if err := unix.SetsockoptSockFprog(l.sock.GetFd(), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}); err != nil {
+		return fmt.Errorf("mute links: %w", err)
+	}
+	return nil
+}
+
+// read asks for the state of a link as if the kernel had told it. It is called once the link is
+// heard again, so that no change can be missed.
+func (l *listener) read(index int, n *news) {
+	ask := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	ask.Index = int32(index)
+	answers, err := l.k.rt.request(unix.RTM_GETLINK, 0, ask).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	if err != nil { // it is gone, which is told too, or a look finds out
+		n.changed(l.owners[index])
+		return
+	}
+	for _, data := range answers {
+		n.readLink(syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: unix.RTM_NEWLINK}, Data: data}, l.owners)
+	}
+}

@@ -1,0 +1,87 @@
+package kernel
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// A link that says often what is known is muted, for longer each time, until a minute was calm.
+func TestALinkThatSaysNothingNewIsMuted(t *testing.T) {
+	ms, now := mutes{}, time.Unix(1000, 0)
+	flood := func(index int) bool {
+		muted := false
+		for range idleMost + 1 {
+			muted = ms.idle(index, now) || muted
+		}
+		return muted
+	}
+	for range 5 { // as fast as nobody minds
+		for range idleMost {
+			if ms.idle(1, now) {
+				t.Fatal("a link within its measure is muted")
+			}
+		}
+		now = now.Add(time.Second)
+	}
+	for i, rest := range []time.Duration{1, 2, 4, 8, 10, 10} {
+		if !flood(1) || flood(1) {
+			t.Fatalf("mute %d: not once", i)
+		}
+		if got := ms.due().Sub(now); got != rest*time.Second {
+			t.Errorf("mute %d: %v, want %ds", i, got, rest)
+		}
+		now = ms.due().Add(-1)
+		if got := ms.over(now); got != nil || !slices.Equal(ms.muted(), []int{1}) {
+			t.Errorf("mute %d: heard too early: %v", i, got)
+		}
+		now = ms.due()
+		if got := ms.over(now); !slices.Equal(got, []int{1}) || ms.muted() != nil || !ms.due().IsZero() {
+			t.Errorf("mute %d: heard %v, muted %v, due %v", i, got, ms.muted(), ms.due())
+		}
+	}
+	now = now.Add(muteCalm)
+	if flood(1); ms.due().Sub(now) != muteFirst {
+		t.Errorf("after a calm minute: muted for %v", ms.due().Sub(now))
+	}
+	now = now.Add(muteFirst / 2)
+	first := ms.due()
+	if flood(2); ms.due() != first || !slices.Equal(ms.muted(), []int{1, 2}) {
+		t.Errorf("two links: due %v, want %v; muted %v", ms.due(), first, ms.muted())
+	}
+	now = first
+	if got := ms.over(now); !slices.Equal(got, []int{1}) || !slices.Equal(ms.muted(), []int{2}) {
+		t.Errorf("two links: heard %v, muted %v", got, ms.muted())
+	}
+}
+
+// However many links are noisy, the filter that mutes them is one that the kernel takes.
+func TestNoMoreLinksAreMutedThanAFilterHolds(t *testing.T) {
+	ms, now := mutes{}, time.Unix(1000, 0)
+	for index := range mutedMost + 5 {
+		for range idleMost + 1 {
+			ms.idle(index, now)
+		}
+	}
+	if n := len(ms.muted()); n != mutedMost {
+		t.Errorf("%d links are muted, want %d", n, mutedMost)
+	}
+	const maxInstructions = 4096 // BPF_MAXINSNS
+	if n := len(muteFilter(ms.muted())); n > maxInstructions {
+		t.Errorf("the filter has %d instructions", n)
+	}
+	sock, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sock.Close()
+	l := listener{sock: sock}
+	for _, links := range [][]int{ms.muted(), {1}, nil, nil} {
+		if err := l.filter(links); err != nil {
+			t.Errorf("%d links: %v", len(links), err)
+		}
+	}
+}
