@@ -14,12 +14,13 @@ import (
 
 // What dnsmasq is told is split by how a change reaches it (facts of 2.90):
 //
-//	dnsmasq.conf   read at start only: a change of its parameters replaces the process
-//	servers, opts  read again on SIGHUP
-//	hosts/         a file that comes, changes or goes is noticed at once
-//	dhcp-hosts/    a file that comes is noticed at once, one that went on SIGHUP
+//	dnsmasq.conf       read at start only: a change of its parameters replaces the process
+//	servers, opts      read again on SIGHUP
+//	hosts, dhcp-hosts  folders, each file of which is read again on SIGHUP
 //
-// so apps, ports and static names come and go without a restart.
+// so apps, ports and static names come and go without a restart. With hostsdir and dhcp-hostsdir
+// it would notice a file by itself, for an instance of inotify each: root has 128 of them by default,
+// for all of the machine, and SIGHUP is sent anyway (ADR 0029).
 
 // dnsmasqConf is the part that only the network's own configuration changes.
 //
@@ -34,12 +35,12 @@ func (nw network) dnsmasqConf() string {
 		"cache-size=1000", "neg-ttl=5", "domain-needed", "local=/" + nw.domain() + "/",
 		"host-record=gateway," + nw.gatewayName() + "," + c.Gateway.String(),
 		"servers-file=" + dir + "/conf/servers",
-		"hostsdir=" + dir + "/conf/hosts",
+		"addn-hosts=" + dir + "/conf/hosts",
 		"dhcp-authoritative",
 		"dhcp-range=" + c.Subnet.Masked().Addr().String() + ",static," + netmask(c.Subnet) + ",1h",
 		"dhcp-lease-max=" + fmt.Sprint(maxAdapterNums),
 		"dhcp-leasefile=" + dir + "/dnsmasq/" + leaseFile,
-		"dhcp-hostsdir=" + dir + "/conf/dhcp-hosts",
+		"dhcp-hostsfile=" + dir + "/conf/dhcp-hosts",
 		"dhcp-optsfile=" + dir + "/conf/opts",
 		"dhcp-ignore-names", "dhcp-fqdn", "domain=" + leaseDomain, "local=/" + leaseDomain + "/",
 	}
@@ -296,8 +297,17 @@ func (nw network) dnsmasq() netstate.Object {
 		after = append(after, netstate.ID{Kind: netstate.KindFile, Name: conf + f})
 	}
 	reload := []string{nw.upstream(), nw.dhcpOptions()}
-	for _, o := range nw.dhcpHosts() {
+	names := nw.names()
+	for _, name := range slices.Sorted(maps.Keys(nw.Config.DNS.Hosts)) {
+		reload = append(reload, string(name), nw.hostsFile(string(name), names[string(name)]))
+	}
+	for _, o := range nw.dhcpHosts() { // an app's name is in its reservation
 		reload = append(reload, o.ID().Name, o.Text())
+	}
+	for _, a := range nw.Adapters {
+		if h := string(a.Config.UnderlayConfig.Hostname); reservedName(a) != h {
+			reload = append(reload, h)
+		}
 	}
 	leases := &netstate.Leases{
 		File: leaseFile, Link: string(nw.bridge), Server: nw.Config.IPv4.Gateway.String(), Reserved: map[string]string{},

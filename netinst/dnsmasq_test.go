@@ -86,3 +86,43 @@ func TestADnsmasqIsReplacedForItsParametersAlone(t *testing.T) {
 		}
 	}
 }
+
+// dnsmasq watches no folder, since each that does takes one of the machine's few inotify
+// instances: whatever of its files changes, it is told to read them.
+func TestEachFileThatChangesIsReadAgain(t *testing.T) {
+	of := func(change func(*Input)) (files string, p netstate.Process) {
+		in := input(web())
+		in.Config.DNS.Hosts = map[Hostname][]netip.Addr{"printer": {ip("192.0.2.7")}}
+		change(&in)
+		nw, _ := newNetwork(in)
+		for _, o := range nw.files() {
+			f := o.(netstate.File)
+			files += f.Path + "\n" + f.Content
+		}
+		return files, nw.dnsmasq().(netstate.Process)
+	}
+	files, first := of(func(*Input) {})
+	for _, word := range []string{"hostsdir=", "dhcp-hostsdir=", "dhcp-optsdir="} {
+		if strings.Contains(files, "\n"+word) {
+			t.Errorf("dnsmasq takes an inotify instance for %s", word)
+		}
+	}
+	for name, change := range map[string]func(*Input){
+		"a static name comes":        func(in *Input) { in.Config.DNS.Hosts["scanner"] = []netip.Addr{ip("192.0.2.8")} },
+		"a static name goes":         func(in *Input) { in.Config.DNS.Hosts = nil },
+		"a static name's address":    func(in *Input) { in.Config.DNS.Hosts["printer"] = []netip.Addr{ip("192.0.2.8")} },
+		"an app goes":                func(in *Input) { in.Adapters = nil },
+		"an app's name":              func(in *Input) { in.Adapters[0].Config.UnderlayConfig.Hostname = "other" },
+		"a name that looks as times": func(in *Input) { in.Adapters[0].Config.UnderlayConfig.Hostname = "1h" },
+		"the servers":                func(in *Input) { in.Config.DNS.Servers = []netip.Addr{ip("192.0.2.9")} },
+		"the options":                func(in *Input) { in.Config.NTPServers = []netip.Addr{ip("192.0.2.9")} },
+	} {
+		if now, p := of(change); now == files || p.Reload == first.Reload || p.Digest != first.Digest {
+			t.Errorf("%s: files differ %v, read again %v, replaced %v", name, now != files, p.Reload != first.Reload, p.Digest != first.Digest)
+		}
+	}
+	_, one := of(func(in *Input) { in.Adapters[0].Config.UnderlayConfig.Hostname = "1h" })
+	if _, two := of(func(in *Input) { in.Adapters[0].Config.UnderlayConfig.Hostname = "2h" }); one.Reload == two.Reload {
+		t.Error("an app's name that is not in its reservation changes, and is not read again")
+	}
+}

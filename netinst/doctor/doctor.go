@@ -61,7 +61,6 @@ var checks = []check{
 	{"rp-filter", "no uplink drops replies by strict reverse path filtering", rpFilter},
 	{"ip-forward", "forwarding is on as far as networks need it", forwarding},
 	{"flows", "the machine tracks flows enough for every adapter", flows},
-	{"inotify", "there are inotify instances enough for every network's dnsmasq", inotify},
 	{"dns", "every network that leads out has a DNS server to ask", dns},
 	{"outdated", "every dnsmasq runs the program that is installed", outdated},
 	{"subnets", "no subnets overlap", subnets},
@@ -220,30 +219,6 @@ func forwarding(_ netstate.Facts, n Node) []Finding {
 		})
 	}
 	return out
-}
-
-// spareInotify is how many instances the rest of the machine may use of root's.
-const spareInotify = 28
-
-// inotify warns before a dnsmasq can't be started: each watches its folders by an
-// instance of its own, and all of them are root's (128 on many machines).
-func inotify(f netstate.Facts, n Node) []Finding {
-	helpers := 0
-	for _, ni := range n.Networks {
-		if ni.Type != netinst.Switch {
-			helpers++
-		}
-	}
-	need := helpers + spareInotify
-	if f.Inotify == 0 || need <= f.Inotify {
-		return nil
-	}
-	return []Finding{{
-		Level: Problem,
-		Text: fmt.Sprintf("fs.inotify.max_user_instances is %d: the dnsmasqs of %d networks need one each, and others have some: the last ones can't start",
-			f.Inotify, helpers),
-		Fix: "sysctl -w fs.inotify.max_user_instances=1024 && echo fs.inotify.max_user_instances=1024 > /etc/sysctl.d/90-edgespan.conf",
-	}}
 }
 
 // dns warns of networks whose port has no server, neither configured nor learnt.

@@ -75,13 +75,14 @@ func judgeStep(t *rapid.T, plan Plan, i int, it Item, now State) {
 
 // judgeShape holds the order of the steps: makes, then breaks, among which the
 // chains go after the adapters' ports and a process that changes is told after the
-// files have gone.
+// files have gone, and before its clients' links come up where there are new ones.
 func judgeShape(t *rapid.T, plan Plan) {
 	const (
 		makes = iota
 		breaks
 	)
-	at, chainsGone, told, chained := makes, false, false, false
+	judgeTold(t, plan)
+	at, chainsGone, filesGone, chained := makes, false, false, false
 	for i, op := range plan {
 		it := op.Items[0]
 		recreates := op.Verb == Remove && op.Kind == KindLink && i+1 < len(plan) &&
@@ -94,12 +95,10 @@ func judgeShape(t *rapid.T, plan Plan) {
 			}
 		case op.Verb == Remove && !recreates && !moves(plan[i:]):
 			stage = breaks
-		case op.Verb != Add && op.Kind == KindProcess:
-			stage, told = breaks, true
+		case op.Verb == Change && op.Kind == KindProcess || op.Verb == Reload && filesGone:
+			stage = breaks
 		}
-		if f, ok := it.Have.(File); ok && op.Verb == Remove && !f.Dir && told {
-			t.Fatalf("step %d, %s, comes after the process was told\n%s", i, op, spell(plan))
-		}
+		filesGone = filesGone || op.Kind == KindFile && op.Verb == Remove
 		if stage < at {
 			t.Fatalf("step %d, %s, comes too late\n%s", i, op, spell(plan))
 		}
@@ -113,6 +112,30 @@ func judgeShape(t *rapid.T, plan Plan) {
 		}
 		if recreates {
 			judgeRecreated(t, plan[i+1:], it.ID().Name)
+		}
+	}
+}
+
+// judgeTold holds when a process reads its files again: the last time after files have gone,
+// and only that is on record; before adapters' links come up where none have.
+func judgeTold(t *rapid.T, plan Plan) {
+	for i, op := range plan {
+		if op.Verb != Reload && (op.Verb != Change || op.Kind != KindProcess) {
+			continue
+		}
+		gone := func(op Op) bool { return op.Kind == KindFile && op.Verb == Remove && !op.Items[0].Have.(File).Dir }
+		again := slices.ContainsFunc(plan[i+1:], func(op Op) bool { return op.Verb == Reload })
+		if slices.ContainsFunc(plan[i+1:], gone) && !again {
+			t.Fatalf("step %d, %s, comes before files have gone\n%s", i, op, spell(plan))
+		}
+		if w, h := op.Items[0].Want.(Process), op.Items[0].Have.(Process); again && w.Reload != h.Reload {
+			t.Fatalf("step %d, %s, is on record although another follows\n%s", i, op, spell(plan))
+		}
+		if op.Verb == Reload && !slices.ContainsFunc(plan, gone) && slices.ContainsFunc(plan[:i], func(op Op) bool {
+			p, is := op.Items[0].Want.(Port)
+			return is && p.Master != "" && op.Verb == Add
+		}) {
+			t.Fatalf("step %d, %s, comes after the link of a client is up\n%s", i, op, spell(plan))
 		}
 	}
 }

@@ -12,7 +12,6 @@ type Facts struct {
 	Foreign   map[string]bool // its settings Manage…, as they are set
 	RPFilter  map[string]int  // by interface, "all" included
 	Flows     FlowTable       // the zero value where nothing is tracked
-	Inotify   int             // fs.inotify.max_user_instances: each dnsmasq takes one; 0: not known
 	Daemons   []Daemon
 	Outdated  []int    // pids of our dnsmasqs whose program was replaced on the disk since they began
 	Iptables  Iptables // the zero value where nobody asked

@@ -153,19 +153,20 @@ const lent = 2
 const processChange = 8
 
 // Diff is the Plan that leads from have to want. A link that can't be changed in
-// place is removed just before it is added. A changed process is replaced or told
-// to reload after files have gone, so that it forgets what was in them.
+// place is removed just before it is added. A changed process is replaced after files
+// have gone, so that it forgets what was in them.
 func Diff(have, want State) Plan {
 	var makes, breaks []step
 	var chains []Item
 	recreated := map[ID]bool{} // ports of new links: down, whatever was observed
 	early := map[ID]bool{}     // removed among the makes
+	come, gone := files(have, want)
 	for _, id := range want.IDs() {
 		w, h := want[id], have[id]
 		if recreated[id] { // "link" sorts before "port"
 			h = nil
 		}
-		if h != nil && h.Text() == w.Text() {
+		if h != nil && h.Text() == w.Text() && (id.Kind != KindProcess || !come && !gone) {
 			continue
 		}
 		if id.Kind == KindChain {
@@ -182,10 +183,11 @@ func Diff(have, want State) Plan {
 			makes = append(makes, step{Op{Remove, id.Kind, []Item{{nil, h}}}, at})
 			h, verb = nil, Add
 			recreated[ID{KindPort, id.Name}] = true
+		case id.Kind == KindProcess && onlyReload(h.(Process), w.(Process)):
+			first, last := reloads(h.(Process), w.(Process), come, gone)
+			makes, breaks = append(makes, first...), append(breaks, last...)
+			continue
 		case id.Kind == KindProcess:
-			if onlyReload(h.(Process), w.(Process)) {
-				verb = Reload
-			}
 			breaks = append(breaks, step{Op{verb, id.Kind, []Item{{w, h}}}, processChange})
 			continue
 		}
@@ -261,11 +263,6 @@ func inOrder(steps []step) Plan {
 		plan[i] = s.op
 	}
 	return plan
-}
-
-func onlyReload(h, w Process) bool {
-	h.Reload = w.Reload
-	return h.Text() == w.Text()
 }
 
 // ErrWaiting marks an error of an op whose object waits for something outside

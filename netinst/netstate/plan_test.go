@@ -197,6 +197,32 @@ func TestReloadComesAfterFilesHaveGone(t *testing.T) {
 		"remove port es1a1", "remove chain ipv4/filter/ES1-1E", "remove file ni/1/conf/dhcp-hosts/a", "reload process ni/1/dnsmasq", "remove link es1a1")
 }
 
+// A process that watches no folder knows a new client once it has read its files again.
+func TestReloadComesBeforeTheLinkOfANewClient(t *testing.T) {
+	ordered(t, Diff(one(false), one(true)),
+		"add file ni/1/conf/dhcp-hosts/a", "change chain ipv4/filter/ES1-1E", "add link es1a1", "reload process ni/1/dnsmasq", "add port es1a1")
+	have := one(false)
+	have.Add(File{Path: "ni/1/conf/dhcp-hosts/b", Content: "y"}, Process{Name: "ni/1/dnsmasq", Reload: "b"})
+	plan := Diff(have, one(true))
+	ordered(t, plan, "reload process ni/1/dnsmasq", "add port es1a1", "remove file ni/1/conf/dhcp-hosts/b")
+	ordered(t, plan[place(t, plan, "add port es1a1"):], "remove file ni/1/conf/dhcp-hosts/b", "reload process ni/1/dnsmasq")
+	var kept []string
+	for _, op := range plan {
+		if op.Verb == Reload {
+			kept = append(kept, op.Items[0].Want.(Process).Reload)
+		}
+	}
+	if !slices.Equal(kept, []string{"b", "a"}) {
+		t.Errorf("on record after each reload: %q; one cut short between them would not be done again", kept)
+	}
+	lost := one(true) // by somebody who deletes it
+	delete(lost, ID{KindFile, "ni/1/conf/dhcp-hosts/a"})
+	ordered(t, Diff(lost, one(true)), "add file ni/1/conf/dhcp-hosts/a", "reload process ni/1/dnsmasq")
+	same := one(false)
+	same.Add(Process{Name: "ni/1/dnsmasq", Reload: "b"}) // by a former release, in other words
+	ordered(t, Diff(same, one(false)), "reload process ni/1/dnsmasq")
+}
+
 func TestChangedProcessIsReplacedAfterFilesHaveGone(t *testing.T) {
 	want := one(false)
 	want.Add(Process{Name: "ni/1/dnsmasq", Digest: "new"})

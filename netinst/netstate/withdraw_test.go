@@ -22,6 +22,7 @@ remove address es1 10.1.0.1/24
 remove sysctl net/ipv4/conf/es1/forwarding
 add file ni/1/conf/new
 change chain ipv4/filter/ES1-FWD
+reload process ni/1/dnsmasq
 remove link es1a1`
 	if got := spell(Diff(have, want)); got != plan {
 		t.Errorf("withdrawn:\n%s\nwant\n%s", got, plan)

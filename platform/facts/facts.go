@@ -57,7 +57,6 @@ func (r Reader) Read(ctx context.Context) (netstate.Facts, error) {
 		{"processes", r.processes},
 		{"settings of systemd-networkd", r.networkd},
 		{"rp_filter", r.rpFilter},
-		{"inotify limit", r.inotify},
 		{"flows that are tracked", r.flows},
 	} {
 		if err := ctx.Err(); err != nil {
@@ -299,11 +298,6 @@ func (r Reader) flows(f *netstate.Facts) error {
 	f.Flows.Count, errs[1] = number(r.at(base + "count"))
 	f.Flows.Established, errs[2] = number(r.at(base + "tcp_timeout_established"))
 	return errors.Join(errs[:]...)
-}
-
-func (r Reader) inotify(f *netstate.Facts) (err error) {
-	f.Inotify, err = number(r.at("proc/sys/fs/inotify/max_user_instances"))
-	return err
 }
 
 func (r Reader) pids() []string {

@@ -14,7 +14,7 @@ import (
 // confName is the folder of an owner's run folder that holds its files.
 const confName = "conf"
 
-// tempPrefix begins the name of a file on its way. dnsmasq's hostsdir ignores a dot.
+// tempPrefix begins the name of a file on its way. dnsmasq's hosts folders ignore a dot.
 const tempPrefix = ".new-"
 
 // makeFolder makes a folder that dnsmasq can read as nobody, whatever the umask.

@@ -24,8 +24,8 @@ func inotify() (fd int, err error) { return unix.InotifyInit1(unix.IN_CLOEXEC | 
 // watchNetns sends news when a network namespace appears or goes, until ctx ends.
 // A name appears before its namespace is mounted over it, and inotify tells only
 // of the name; poll(2) on /proc/self/mountinfo tells of the mount. A user has 128
-// inotify instances (fs.inotify.max_user_instances) and each dnsmasq takes one: where
-// none is left, the names are looked at once a second.
+// inotify instances (fs.inotify.max_user_instances): where none is left, the names are
+// looked at once a second.
 func watchNetns(ctx context.Context, dir string, open func() (int, error), in chan<- news) error {
 	ino, patience, err := watchNames(dir, open)
 	mounts, merr := os.Open("/proc/self/mountinfo")
