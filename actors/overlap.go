@@ -61,7 +61,7 @@ func (d *deps) overlaps(cfg nodeconf.Config, ids []uuid.UUID) map[uuid.UUID]neti
 
 // clashes are the faults of a config on this host as it is now. A network that runs with the
 // same subnet is left out: it is withdrawn already and says so, and what a person applies
-// beside it must not fail for it.
+// beside it must not fail for it. The same goes for an MTU that no tap takes.
 func (d *deps) clashes(cfg nodeconf.Config) core.Faults {
 	var ids []uuid.UUID
 	for id, n := range cfg.Networks {
@@ -69,7 +69,14 @@ func (d *deps) clashes(cfg nodeconf.Config) core.Faults {
 			ids = append(ids, id)
 		}
 	}
-	return nodeconf.Clashes(d.overlaps(cfg, ids))
+	faults := nodeconf.Clashes(d.overlaps(cfg, ids))
+	for id, f := range nodeconf.TapMTUs(cfg) {
+		if was, runs := d.topics.NetworkConfig.Get("", id.String()); !runs || was.MTU != cfg.Networks[id].MTU {
+			faults = append(faults, f)
+		}
+	}
+	faults.Sort()
+	return faults
 }
 
 // forwardingChanged is which links the host forwards by, and the ports, in an order of their own.

@@ -110,6 +110,42 @@ func TestAConfigOfTheHostsOwnSubnetIsRefusedOnce(t *testing.T) {
 	})
 }
 
+// A config of an earlier release may have an MTU that no tap takes: it goes on with what a tap
+// does take, and what is applied beside it does not fail for it.
+func TestAnMTUThatNoTapTakesIsRefusedAndAStoredOneGoesOn(t *testing.T) {
+	onRig(t, func(r *rig) {
+		tap := func(nets, mtu int) string {
+			d := strings.Replace(doc(nets, 1), "{kind: veth, netns: ns1}", "{kind: tap}", 1)
+			return strings.Replace(d, "type: local,", fmt.Sprintf("type: local, mtu: %d,", mtu), 1)
+		}
+		refused := func(text string) {
+			t.Helper()
+			_, err := r.node.Apply(context.Background(), []byte(text), httpapi.How{})
+			var rej *httpapi.Rejected
+			if !errors.As(err, &rej) || len(rej.Faults) != 1 || !strings.Contains(rej.Faults[0], niID(1)+".mtu: invalid value 655") {
+				t.Errorf("apply: %v", err)
+			}
+			if _, err := r.node.Plan(context.Background(), []byte(text)); !errors.As(err, &rej) {
+				t.Errorf("plan: %v", err)
+			}
+		}
+		refused(tap(1, 65535))
+		r.files.write(tap(1, 65535))
+		r.node.Reload()
+		r.settle(0)
+		r.ready(time.Second, "ni/"+niID(1), "app/"+appID(1))
+		for _, name := range []string{"es1", "es1a1"} {
+			l, _ := r.host.State(1)[netstate.ID{Kind: netstate.KindLink, Name: name}].(netstate.Link)
+			if l.MTU != netinst.MaxTapMTU {
+				t.Errorf("%s has MTU %d", name, l.MTU)
+			}
+		}
+		r.apply(tap(2, 65535))
+		r.ready(time.Second, "ni/"+niID(2))
+		refused(tap(2, 65530))
+	})
+}
+
 // Hundreds of interfaces of others come and go without a word to any bridge manager.
 func TestForeignAddressesWakeOnlyTheNetworkThatTheyAreIn(t *testing.T) {
 	onRig(t, func(r *rig) {

@@ -123,6 +123,9 @@ func newNetwork(in Input) (network, string) {
 		nw.ports = append(nw.ports, used[l])
 	}
 	nw.mtu = nw.chooseMTU()
+	if slices.ContainsFunc(nw.Adapters, func(a Adapter) bool { return a.Config.UnderlayConfig.Kind == Tap }) {
+		nw.mtu = min(nw.mtu, MaxTapMTU)
+	}
 	if nw.withdrawn = in.Overlap.withdrawn(); nw.isSwitch() {
 		nw.withdrawn = ""
 	}
@@ -134,6 +137,11 @@ func newNetwork(in Input) (network, string) {
 
 // defaultMTU is Ethernet's (RFC 894).
 const defaultMTU = 1500
+
+// MaxTapMTU is the largest MTU of a tap device: 65,535 octets less the head of a frame
+// (drivers/net/tun.c, tun_net_initialize). All links of a network with a tap have at most that:
+// a bridge passes no frame that the port it leaves by can't take.
+const MaxTapMTU = 65535 - 14
 
 // chooseMTU is the MTU of the network's links and of DHCP's option 26: the configured one, else
 // that of the port in use, one that has an address. A port that goes away changes none: apps go on talking to each other,

@@ -38,6 +38,7 @@ func TestTheMTUFollowsThePortInUse(t *testing.T) {
 	for name, c := range map[string]struct {
 		found int // of the bridge that stands, 0 without one
 		conf  int
+		kind  AttachKind
 		steps []step
 	}{
 		"the uplink goes and comes back": {steps: []step{
@@ -62,15 +63,22 @@ func TestTheMTUFollowsThePortInUse(t *testing.T) {
 		"a network that has none yet asks the port that it waits for": {steps: []step{
 			{twoUplinks(down(1492), down(1420)), 1492},
 		}},
-		"nothing is known":       {steps: []step{{twoUplinks(gone, gone), 1500}}},
-		"a configured MTU stays": {conf: 1300, found: 1420, steps: []step{{twoUplinks(up(1500), up(1420)), 1300}, {twoUplinks(gone, gone), 1300}}},
+		"nothing is known":           {steps: []step{{twoUplinks(gone, gone), 1500}}},
+		"more than a tap takes":      {conf: 65535, kind: Tap, steps: []step{{twoUplinks(up(1500), gone), MaxTapMTU}, {twoUplinks(gone, gone), MaxTapMTU}}},
+		"a port with more than that": {kind: Tap, steps: []step{{twoUplinks(up(65535), gone), MaxTapMTU}, {twoUplinks(up(1500), gone), 1500}}},
+		"no tap":                     {conf: 65535, steps: []step{{twoUplinks(up(1500), gone), 65535}}},
+		"a configured MTU stays":     {conf: 1300, found: 1420, steps: []step{{twoUplinks(up(1500), up(1420)), 1300}, {twoUplinks(gone, gone), 1300}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
 			conf := testNetwork(1)
 			conf.Port, conf.MTU = portsUplink, c.conf
 			var have netstate.State
-			for _, e := range []Event{ApplierReady{MTU: c.found}, ConfigChanged{conf}, AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}} {
+			app := testAdapter(appW, 1, true)
+			if c.kind != "" {
+				app.UnderlayConfig.Kind = c.kind
+			}
+			for _, e := range []Event{ApplierReady{MTU: c.found}, ConfigChanged{conf}, AdapterChanged{app}, AdaptersKnown{}, Synchronized{}} {
 				m.Step(e)
 			}
 			for i, s := range c.steps {

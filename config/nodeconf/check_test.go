@@ -256,6 +256,30 @@ func TestANamespaceByTheNumberOfAProcessIsAWarning(t *testing.T) {
 	}
 }
 
+// What a tap can't take is a warning of a config that stands; apply refuses it (actors).
+func TestAnMTUThatNoTapTakesIsAWarning(t *testing.T) {
+	for _, c := range []struct{ mtu, adapters, want string }{
+		{"65521", "0: {networkInstance: $ni1, attach: {kind: tap}}", ""},
+		{"65535", "0: {networkInstance: $ni1, attach: {kind: veth, netns: a}}", ""},
+		{"65535", "0: {networkInstance: $ni2, attach: {kind: tap}}", ""},
+		{"65522", "1: {networkInstance: $ni1, attach: {kind: tap}}, 0: {networkInstance: $ni1, attach: {kind: tap}}",
+			"N1.mtu: invalid value 65522: must be at most 65521, as much as the tap of A1.adapters.0.attach takes"},
+	} {
+		networks := "networkInstances: {$ni1: {ipv4: {subnet: 10.0.0.0/24}, mtu: " + c.mtu + "}, $ni2: {ipv4: {subnet: 10.0.1.0/24}}}\n"
+		cfg, err := Parse([]byte(expand.Replace(networks + "appNetworks: {$app1: {adapters: {" + c.adapters + "}}}")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, w := range cfg.Warnings {
+			got = append(got, w.Error())
+		}
+		if strings.Join(got, "\n") != expand.Replace(c.want) {
+			t.Errorf("mtu %s, %s: got %q, want %q", c.mtu, c.adapters, got, c.want)
+		}
+	}
+}
+
 func TestANetworkWithoutConfigIsAWarning(t *testing.T) {
 	c, err := Parse([]byte(expand.Replace("appNetworks: {$app1: {adapters: {0: {networkInstance: $ni1, attach: {kind: veth, netns: a}}}}}")))
 	if err != nil {

@@ -69,6 +69,9 @@ func Parse(doc []byte) (Config, error) {
 		fs.Sort()
 		return Config{}, fs
 	}
+	for _, f := range TapMTUs(c.cfg) {
+		c.cfg.Warnings = append(c.cfg.Warnings, f)
+	}
 	config.Faults(c.cfg.Warnings).Sort()
 	c.cfg.MD5 = digest(root, 3*len(doc))
 	return c.cfg, nil
