@@ -15,7 +15,10 @@ import (
 	"edgespan/integration/lab"
 )
 
-var flushRuns = flag.Int("flush-runs", 1, "how often TestWhatOthersFlushOpensNothingAndIsSoonBack flushes in each way")
+var (
+	flushRuns = flag.Int("flush-runs", 1, "how often TestWhatOthersFlushOpensNothingAndIsSoonBack flushes in each way")
+	flushOnly = flag.String("flush-only", "", "the one way in which it flushes, by name")
+)
 
 // soon is the bar: what others flush is back within it (issue 14).
 const soon = 2 * time.Second
@@ -113,6 +116,9 @@ func TestWhatOthersFlushOpensNothingAndIsSoonBack(t *testing.T) {
 	}
 	var took []time.Duration
 	for name, argv := range w.flushes() {
+		if *flushOnly != "" && name != *flushOnly {
+			continue
+		}
 		for range *flushRuns {
 			passes("before " + name)
 			w.in("node", argv...)

@@ -78,7 +78,7 @@ func newWorld(t testing.TB, apps ...string) *world {
 // newWorldOf is newWorld with more said of the lab: MTUs, a second uplink.
 func newWorldOf(t testing.TB, o lab.Options) *world {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute*time.Duration(max(1, *flushRuns/5)))
 	o.Binary, o.Child = binary, []string{os.Args[0], lab.ChildCommand}
 	l, err := lab.Up(ctx, o)
 	if err != nil {
