@@ -214,6 +214,7 @@ type adapterStatus struct {
 	HostIfName      string `json:"hostIfName"`
 	State           string `json:"state"` // as that of its parameter
 	Error           string `json:"error"`
+	Warning         string `json:"warning,omitempty"`
 }
 
 type appStatus struct {
@@ -253,7 +254,7 @@ func adaptersOf(s appnet.AppNetworkStatus) []adapterStatus {
 		u := a.UnderlayStatus
 		st := adapterStatus{
 			Index: a.Index, NetworkInstance: a.NetworkInstance.String(), TargetVersion: a.TargetVersion, Activated: a.Activated,
-			Addresses: u.Addresses, MAC: u.MAC, IfName: string(u.IfName), HostIfName: string(u.HostIfName), State: string(adapterState(a)), Error: a.Error,
+			Addresses: u.Addresses, MAC: u.MAC, IfName: string(u.IfName), HostIfName: string(u.HostIfName), State: string(adapterState(a)), Error: a.Error, Warning: u.DroppedText(),
 		}
 		if u.IP.IsValid() {
 			st.IP = u.IP.String()

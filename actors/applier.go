@@ -18,6 +18,7 @@ const (
 	observeDeadline = 30 * time.Second // six listings of 5 s at most, each shared with all that ask
 	forgetDeadline  = 70 * time.Second
 	testDeadline    = 5 * time.Second
+	droppedDeadline = 5 * time.Second
 )
 
 // applyRequest asks an applier for one apply; it answers with opStarted and
@@ -47,6 +48,7 @@ type (
 		had      netstate.State     // before it
 		err      string
 		done     []netstate.Op // what took effect
+		dropped  map[netstate.ID]uint64
 		began    time.Time
 		looked   time.Time // when the last look at the host began
 	}
@@ -89,13 +91,14 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 		r.want, drift = netinst.Leave(have, r.want)
 	}
 	plan := netstate.Diff(have, r.want)
+	dropped := a.dropped(r, len(plan) > 0)
 	// An earlier incarnation may have died between its chains and its flows.
 	judge := !a.judged && len(have) > 0
 	a.judged = true
 	if len(plan) == 0 {
 		forgotten := a.forget(judge, r.forget)
 		failures := a.testAgain(r)
-		return applyResult{seq: r.seq, failures: append(failures, forgotten()...), drift: drift, had: have, began: began, looked: looked}
+		return applyResult{seq: r.seq, failures: append(failures, forgotten()...), drift: drift, had: have, dropped: dropped, began: began, looked: looked}
 	}
 	run := netstate.NewRun(plan)
 	var done []netstate.Op
@@ -132,7 +135,23 @@ func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult 
 	}
 	left = append(left, forgotten()...)
 	failures = append(failures, left[:min(1, len(left))]...)
-	return applyResult{seq: r.seq, failures: failures, drift: drift, had: have, done: done, began: began, looked: looked}
+	return applyResult{seq: r.seq, failures: failures, drift: drift, had: have, done: done, dropped: dropped, began: began, looked: looked}
+}
+
+// dropped reads at a full look, and where something is to be done, what the bounds of adapters have
+// dropped.
+func (a *applier) dropped(r applyRequest, changes bool) map[netstate.ID]uint64 {
+	chains := netinst.CountingChains(r.want)
+	if !r.full && !changes || len(chains) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(a.d.ctx, droppedDeadline)
+	defer cancel()
+	counts, err := a.d.host.Dropped(ctx, a.owner, chains)
+	if err != nil {
+		a.d.log.Warn("count the packets that were dropped", zap.String("ni", a.owner.Name), zap.Error(err))
+	}
+	return counts
 }
 
 // mtu is what the network's links have now. Where it can't be read the network does without.

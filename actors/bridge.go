@@ -98,7 +98,7 @@ func (b *bridge) Receive(c actor.Context) {
 	case opStarted:
 		b.step(c, netinst.OpStarted{Seq: msg.seq, Op: msg.op, At: msg.at})
 	case applyResult:
-		b.step(c, netinst.Applied{Seq: msg.seq, Failures: msg.failures, Drift: msg.drift, Had: msg.had, Err: msg.err, Done: msg.done, Began: msg.began, Looked: msg.looked, At: time.Now()})
+		b.step(c, netinst.Applied{Seq: msg.seq, Failures: msg.failures, Drift: msg.drift, Had: msg.had, Err: msg.err, Done: msg.done, Dropped: msg.dropped, Began: msg.began, Looked: msg.looked, At: time.Now()})
 	case netinst.Event:
 		b.step(c, msg)
 	}

@@ -34,6 +34,9 @@ type Host interface {
 	// Test asks what of want is there and running what it promises, and names each
 	// promise that does not hold.
 	Test(ctx context.Context, o netstate.Owner, want netstate.State) []netstate.Failure
+	// Dropped counts the packets that each of these chains has dropped since it was written; one
+	// that does not stand has dropped none.
+	Dropped(ctx context.Context, o netstate.Owner, chains []netstate.ID) (map[netstate.ID]uint64, error)
 	// Snoop begins to tell the addresses that the app behind a link uses, until ctx
 	// ends; it returns at once.
 	Snoop(ctx context.Context, link string, emit func(netstate.Seen))

@@ -64,6 +64,7 @@ func (n *Node) explainAdapter(app string, index int) (httpapi.Explanation, error
 	default:
 		x.Summary = "not ready: it is not as wanted on network instance " + n.networkName(v.wish.NetworkInstance)
 	}
+	x.Warning = v.status.UnderlayStatus.DroppedText()
 	if !x.Ready && crash == "" {
 		x.Causes = append(x.Causes, n.adapterCauses(v)...)
 	}

@@ -39,14 +39,18 @@ func FlowShare(maxTracked, sharers int) int {
 	return maxTracked / 2 / max(sharers, fewAdapters)
 }
 
-// MaxFlows is the bound of one adapter: what its config says, and no more than its share.
 func (nw network) maxFlows(a Adapter) int {
-	n := a.Config.UnderlayConfig.MaxFlows
+	return maxFlows(a.Config.UnderlayConfig, nw.Config, nw.MaxTracked)
+}
+
+// maxFlows is the bound of one adapter: what its config says, and no more than its share.
+func maxFlows(u UnderlayNetworkConfig, c NetworkInstanceConfig, maxTracked int) int {
+	n := u.MaxFlows
 	if n == 0 {
 		n = DefaultMaxFlows
 	}
-	if nw.MaxTracked > 0 {
-		n = min(n, max(1, FlowShare(nw.MaxTracked, nw.Config.Sharers)))
+	if maxTracked > 0 {
+		n = min(n, max(1, FlowShare(maxTracked, c.Sharers)))
 	}
 	return n
 }

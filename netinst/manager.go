@@ -47,6 +47,7 @@ type adapterState struct {
 	seen      seen
 	seenMAC   string     // whose addresses these are
 	leased    netip.Addr // the one that a DHCP server gave last
+	dropped   dropped
 }
 
 // flight is the one apply under way.

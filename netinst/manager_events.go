@@ -64,6 +64,9 @@ type (
 		Had      netstate.State
 		Err      string
 		Done     []netstate.Op // what took effect
+		// Dropped are the packets that each of CountingChains has dropped since it was written; none
+		// where they were not read.
+		Dropped map[netstate.ID]uint64
 		// Began is when the apply began, Looked when its last look at the host did: what
 		// happened before was seen.
 		Began, Looked, At time.Time

@@ -27,6 +27,7 @@ func (m *Manager) applied(e Applied) []Effect {
 	}
 
 	m.applyEnded(f, e)
+	m.countDropped(f, e)
 	contest := m.tellContest()
 	rest, partWaits, partFailed := m.partsApplied(f, e.Failures, e.Had)
 	mine, byAdapter, waits := m.sort(f, rest)
@@ -182,6 +183,9 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 		}
 		if len(a.seen) > 0 {
 			s.UnderlayStatus.IP, s.UnderlayStatus.Addresses = a.seen.first(a.leased), a.seen.list()
+		}
+		if a.dropped.packets > 0 {
+			s.UnderlayStatus.Dropped, s.UnderlayStatus.MaxFlows = a.dropped.packets, a.dropped.most
 		}
 	}
 	switch {
@@ -368,7 +372,7 @@ func (m *Manager) slow(now time.Time) []Effect {
 
 // show publishes the network's status if it says something new.
 func (m *Manager) show(state NIState, why string) []Effect {
-	warnings := slices.DeleteFunc([]string{m.warning, m.partsWarning(), m.damping.text()}, func(s string) bool { return s == "" })
+	warnings := slices.DeleteFunc([]string{m.warning, m.partsWarning(), m.damping.text(), m.droppedWarning()}, func(s string) bool { return s == "" })
 	s := NetworkInstanceStatus{
 		UUID: m.config.UUID, DisplayName: m.config.DisplayName, State: state, Bridge: BridgeName(m.owner.Number),
 		Number: m.owner.Number, Generation: m.appliedGen, PortsMeant: m.appliedFor, Port: m.port, Error: why, Warning: strings.Join(warnings, "; "), Parts: m.partStatuses(state, why),

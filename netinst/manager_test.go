@@ -86,6 +86,9 @@ func text(effs []Effect) string {
 			if e.Status.Error != "" {
 				s += fmt.Sprintf(" (%s)", e.Status.Error)
 			}
+			if w := e.Status.UnderlayStatus.DroppedText(); w != "" {
+				s += fmt.Sprintf(" [%s]", w)
+			}
 			out = append(out, s)
 		case WithdrawAdapter:
 			out = append(out, "adapter "+short(e.Key)+" withdrawn")

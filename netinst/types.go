@@ -197,6 +197,9 @@ type UnderlayNetworkStatus struct {
 	IfName     IfName // the app's side
 	HostIfName IfName
 	Bridge     IfName
+	// Dropped counts the packets that its bound MaxFlows has dropped lately; both are 0 without any.
+	Dropped  uint64
+	MaxFlows int
 }
 
 // AppAdapterStatus is a bridge manager's answer: TargetVersion echoes the config

@@ -38,6 +38,7 @@ type Host struct {
 	done       []string
 	forgets    int
 	broken     map[int][]netstate.Failure // promises that do not hold
+	dropped    map[netstate.ID]uint64
 	violation  []string
 	links      map[string]bool // foreign links that ports may be of
 	forwardAll bool

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -187,4 +188,25 @@ func (h *Host) lent(p netstate.Port) bool {
 		}
 	}
 	return false
+}
+
+// Dropped gives what SetDropped said of chains; others have dropped nothing.
+func (h *Host) Dropped(_ context.Context, _ netstate.Owner, chains []netstate.ID) (map[netstate.ID]uint64, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := map[netstate.ID]uint64{}
+	for _, id := range chains {
+		out[id] = h.dropped[id]
+	}
+	return out, nil
+}
+
+// SetDropped says how many packets a chain has dropped.
+func (h *Host) SetDropped(id netstate.ID, n uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dropped == nil {
+		h.dropped = map[netstate.ID]uint64{}
+	}
+	h.dropped[id] = n
 }

@@ -39,10 +39,12 @@ type Firewall struct {
 	folder func(number int) string // the run folder of an owner, absolute
 	dumps  map[string]*dump.Shared[view]
 	whole  *dump.Shared[map[nft.Table]string] // tables of nftables that are ours whole
-	remove *remover
-	noARP  atomic.Bool // the kernel has no tables of family arp, and one is desired
-	age    age
-	legacy legacy
+	// counters are those of the legacy backend.
+	counters *dump.Shared[map[string]uint64]
+	remove   *remover
+	noARP    atomic.Bool // the kernel has no tables of family arp, and one is desired
+	age      age
+	legacy   legacy
 
 	looking atomic.Int32 // how many look at chains now
 	detect  detector
@@ -57,6 +59,7 @@ func New(run *proc.Runner, conn *nft.Conn, folder func(number int) string) *Fire
 	for _, name := range tableOrder {
 		f.dumps[name] = dump.New(dumpTimeout, f.lister(name))
 	}
+	f.counters = dump.New(dumpTimeout, f.legacyCounters)
 	f.whole = dump.New(dumpTimeout, func(context.Context) (map[nft.Table]string, error) { return conn.Tables(isOwn) })
 	return f
 }

@@ -173,6 +173,11 @@ func (h *Host) Test(ctx context.Context, _ netstate.Owner, want netstate.State) 
 	return fs
 }
 
+// Dropped counts what chains of an owner have dropped since they were written.
+func (h *Host) Dropped(ctx context.Context, _ netstate.Owner, chains []netstate.ID) (map[netstate.ID]uint64, error) {
+	return h.fw.Dropped(ctx, chains)
+}
+
 // BridgeMTU is the MTU of an owner's bridge, 0 where there is none.
 func (h *Host) BridgeMTU(_ context.Context, o netstate.Owner) (int, error) {
 	return h.kernel.LinkMTU(bridgeName(o.Number))

@@ -1,0 +1,114 @@
+package netinst
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"edgespan/netinst/netstate"
+)
+
+// What an adapter's bound of flows (flows.go) has dropped is counted by the rule itself. The full
+// look of each minute reads the counters, so that a flood costs no look more.
+
+// droppedTold is how long drops are told after the last of them.
+const droppedTold = 10 * time.Minute
+
+// dropped is what the bound of one adapter has dropped.
+type dropped struct {
+	counter uint64 // as it was read last
+	known   bool   // it was
+	packets uint64 // since the manager began, or since drops were told last
+	last    time.Time
+	most    int // the bound
+}
+
+// CountingChains are the chains of a State whose drops are counted for people: each adapter's bound.
+func CountingChains(s netstate.State) []netstate.ID {
+	var ids []netstate.ID
+	for _, id := range s.IDs() {
+		if isCounting(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func isCounting(id netstate.ID) bool {
+	return id.Kind == netstate.KindChain && ofAdapter(id.Name) && strings.HasSuffix(id.Name, "L")
+}
+
+// countDropped notes how far the counters have gone since they were read last. One that is lower
+// was written anew. What was counted before this process began is not known to be of today.
+func (m *Manager) countDropped(f *flight, e Applied) {
+	made := map[netstate.ID]bool{}
+	for _, op := range e.Done {
+		for _, it := range op.Items {
+			if op.Kind == netstate.KindChain && it.Have == nil {
+				made[it.ID()] = true
+			}
+		}
+	}
+	for k, ids := range f.desired.ByAdapter {
+		a := m.adapters[k]
+		if a == nil {
+			continue
+		}
+		for _, id := range ids {
+			d := &a.dropped
+			if made[id] && isCounting(id) {
+				d.counter, d.known = 0, true
+				continue
+			}
+			n, read := e.Dropped[id]
+			if !read {
+				continue
+			}
+			more := n
+			if n >= d.counter {
+				more -= d.counter
+			}
+			if !d.known {
+				more = 0
+			}
+			d.counter, d.known = n, true
+			if more > 0 {
+				d.packets, d.last = d.packets+more, e.At
+				d.most = maxFlows(a.config.UnderlayConfig, m.config, m.maxTracked)
+			}
+		}
+		if a.dropped.packets > 0 && e.At.Sub(a.dropped.last) >= droppedTold {
+			a.dropped.packets = 0
+		}
+	}
+}
+
+// DroppedText says what the bound of an adapter has dropped lately, "" for nothing.
+func (s UnderlayNetworkStatus) DroppedText() string {
+	if s.Dropped == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d packets of new flows dropped: more than %d flows (maxFlows)", s.Dropped, s.MaxFlows)
+}
+
+// droppedWarning names the adapter whose bound has dropped most lately, and how many more there are.
+func (m *Manager) droppedWarning() string {
+	var worst AdapterKey
+	n, most := 0, dropped{}
+	for _, k := range m.keys() {
+		if d := m.adapters[k].dropped; d.packets > 0 {
+			n++
+			if d.packets > most.packets {
+				worst, most = k, d
+			}
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("adapter %s/%d: %s", worst.AppUUID, worst.UnderlayIndex, UnderlayNetworkStatus{Dropped: most.packets, MaxFlows: most.most}.DroppedText())
+	if n > 1 {
+		text += fmt.Sprintf(" (and of %d more adapters)", n-1)
+	}
+	return text
+}
