@@ -164,7 +164,7 @@ func portWords(proto uint8, sets ...portSet) string {
 			source = " --sport " + s.ports[0].String()
 		case len(s.ports) == 1:
 			destination = " --dport " + s.ports[0].String()
-		case len(s.ports) > 1:
+		case len(s.ports) != 0:
 			words := make([]string, len(s.ports))
 			for i, p := range s.ports {
 				words[i] = p.String()

@@ -123,10 +123,7 @@ type allocator struct {
 
 // left is when an adapter went: one that is only just missed, after all others.
 func (a *allocator) left(k AdapterKey) uint64 {
-	if n := a.held[k].Gone; n > 0 {
-		return n
-	}
-	return math.MaxUint64
+	return cmp.Or(a.held[k].Gone, math.MaxUint64)
 }
 
 func (a *allocator) fail(k AdapterKey, format string, args ...any) {
@@ -166,7 +163,7 @@ func (a *allocator) claimMACs() {
 	}
 	for _, k := range a.keys {
 		mac := configured(k)
-		if mac == "" || a.macs[mac] == k && a.out.Leases[k].MAC == mac {
+		if mac == "" || a.out.Leases[k].MAC == mac {
 			continue
 		}
 		if !claim(k, mac) {
@@ -237,7 +234,7 @@ func (a *allocator) claimIPs() {
 // than the gateway.
 func (a *allocator) usable(ip netip.Addr) bool {
 	s := a.cfg.IPv4.Subnet
-	if !ip.Is4() || !s.IsValid() || !s.Contains(ip) || ip == a.cfg.IPv4.Gateway {
+	if !s.Contains(ip) || ip == a.cfg.IPv4.Gateway {
 		return false
 	}
 	return s.Bits() >= 31 || ip != s.Masked().Addr() && ip != lastAddress(s) // RFC 3021: a /31 has no broadcast

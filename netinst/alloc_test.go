@@ -141,6 +141,53 @@ func TestAllocate(t *testing.T) {
 	}
 }
 
+// Which addresses of a subnet an adapter may have: RFC 3021 gives both of a /31 to hosts.
+func TestUsableAddresses(t *testing.T) {
+	for _, tc := range []struct{ subnet, gateway, usable, not string }{
+		{"10.1.0.0/29", "10.1.0.1", "10.1.0.2 10.1.0.6", "10.1.0.0 10.1.0.1 10.1.0.7 10.1.0.8 fd00::2"},
+		{"10.1.0.0/30", "10.1.0.1", "10.1.0.2", "10.1.0.0 10.1.0.1 10.1.0.3"},
+		{"10.1.0.0/31", "10.1.0.0", "10.1.0.1", "10.1.0.0 10.1.0.2"},
+		{"10.1.0.0/31", "10.1.0.1", "10.1.0.0", "10.1.0.1"},
+	} {
+		a := allocator{cfg: NetworkInstanceConfig{IPv4: IPv4Config{Subnet: prefix(tc.subnet), Gateway: ip(tc.gateway)}}}
+		for _, addr := range strings.Fields(tc.usable + " " + tc.not) {
+			if got := a.usable(ip(addr)); got != slices.Contains(strings.Fields(tc.usable), addr) {
+				t.Errorf("%s in %s with gateway %s: %v", addr, tc.subnet, tc.gateway, got)
+			}
+		}
+	}
+	if (&allocator{}).usable(netip.Addr{}) {
+		t.Error("no address of no subnet is usable")
+	}
+}
+
+// A number is part of names on the host: one that is held stays, if it is one and no other's.
+func TestNumbersOfAdapters(t *testing.T) {
+	c := config()
+	c.IPv4 = IPv4Config{Subnet: prefix("10.0.0.0/8"), Gateway: ip("10.0.0.1"), DHCPFirst: ip("10.0.0.2"), DHCPLast: ip("10.255.255.254")}
+	a, b := key(appA, 0), key(appB, 0)
+	for _, tc := range []struct{ a, b, wantA, wantB int }{
+		{1, 1, 1, 2},
+		{maxAdapterNums, 0, maxAdapterNums, 1},
+		{maxAdapterNums + 1, 0, 1, 2},
+		{-1, 0, 1, 2},
+	} {
+		held := map[AdapterKey]Lease{a: {Number: tc.a}, b: {Number: tc.b}}
+		got := Allocate(c, []AppAdapterConfig{wish(appA, 0, "", ""), wish(appB, 0, "", "")}, held).Leases
+		if got[a].Number != tc.wantA || got[b].Number != tc.wantB {
+			t.Errorf("held %d and %d: %d and %d, want %d and %d", tc.a, tc.b, got[a].Number, got[b].Number, tc.wantA, tc.wantB)
+		}
+	}
+	all := make([]AppAdapterConfig, maxAdapterNums+1)
+	for i := range all {
+		all[i] = wish(appA, i, "", "")
+	}
+	got, last := Allocate(c, all, nil), key(appA, maxAdapterNums)
+	if got.Leases[key(appA, maxAdapterNums-1)].Number != maxAdapterNums || len(got.Errors) != 1 || got.Errors[last] != fmt.Sprintf("no free adapter number in 1-%d", maxAdapterNums) {
+		t.Errorf("of one too many: %v, %v", got.Leases[key(appA, maxAdapterNums-1)], got.Errors)
+	}
+}
+
 func TestHeldMACIsKeptAndConfiguredWins(t *testing.T) {
 	k := key(appA, 0)
 	held := map[AdapterKey]Lease{k: {Number: 1, IP: ip("10.1.0.128"), MAC: "02:aa:aa:aa:aa:aa"}}
@@ -231,6 +278,12 @@ func TestMACs(t *testing.T) {
 			[]AppAdapterConfig{wish(appA, 0, "", other), wish(appB, 0, "", fixed)},
 			map[AdapterKey]Lease{a0: lease(1, fixed, true), b0: lease(2, other, true)},
 			map[AdapterKey]string{a0: other, b0: fixed},
+		},
+		{
+			"one that is configured twice stays with whom it is with",
+			[]AppAdapterConfig{wish(appA, 0, "", fixed), wish(appB, 0, "", fixed)},
+			map[AdapterKey]Lease{b0: lease(1, fixed, true)},
+			map[AdapterKey]string{a0: "MAC " + fixed + " is taken by adapter " + b0.String(), b0: fixed},
 		},
 		{
 			"a generated one in use is nobody else's by configuration",

@@ -127,7 +127,7 @@ func driftText(fs []netstate.Failure) string {
 		return ""
 	}
 	why := "drift, left as it is: " + fs[0].Err
-	if n := len(fs) - 1; n > 0 {
+	if n := len(fs) - 1; n != 0 {
 		why += fmt.Sprintf(" (and %d more)", n)
 	}
 	return why

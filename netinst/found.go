@@ -64,10 +64,10 @@ func reservation(n int, path, content string) (k AdapterKey, mac string, ip neti
 	name, is := strings.CutPrefix(path, RunFolder(n)+"/conf/dhcp-hosts/")
 	at := strings.LastIndexByte(name, '-')
 	words := strings.Split(strings.TrimSpace(content), ",")
-	if !is || at < 0 || len(words) < 3 {
+	if !is || len(words) < 3 {
 		return k, "", ip, false
 	}
-	k, err := ParseAdapterKey(name[:at] + "#" + name[at+1:])
+	k, err := ParseAdapterKey(name[:max(at, 0)] + "#" + name[at+1:])
 	ip, err2 := netip.ParseAddr(words[2])
 	return k, words[0], ip, err == nil && err2 == nil
 }
@@ -78,7 +78,7 @@ func reservation(n int, path, content string) (k AdapterKey, mac string, ip neti
 func (m *Manager) Adopt(found map[AdapterKey]Lease, standing bool) {
 	for k, l := range found {
 		held := m.held[k]
-		if l.Number > 0 {
+		if l.Number != 0 {
 			held.Number = l.Number
 		}
 		if l.IP.IsValid() {
@@ -91,6 +91,6 @@ func (m *Manager) Adopt(found map[AdapterKey]Lease, standing bool) {
 		held.Gone = 0
 		m.held[k] = held
 	}
-	m.adopted = len(found) > 0
+	m.adopted = len(found) != 0
 	m.standing = standing && m.stood == ""
 }

@@ -1,6 +1,7 @@
 package netinst
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 
@@ -59,12 +60,19 @@ func TestWhatIsFoundIsRead(t *testing.T) {
 	for alias, want := range map[string]int{
 		"edgespan ni " + niA.String() + " adapter " + key + " netns=web peer=eth0 mac=02:00:00:00:00:01 mtu=1500": 3,
 		"edgespan ni " + niA.String() + " adapter " + key + " v=2 mac=02:00:00:00:00:01":                          3,
-		"edgespan ni " + niA.String():                      0,
-		"edgespan ni " + niA.String() + " adapter":         0,
-		"edgespan ni " + niA.String() + " adapter x":       0,
-		"somebody's adapter " + key:                        0,
-		"edgespan ni x adapter " + key + " link=es1a70000": 0,
-		"edgespan ni x adapter " + key + " link=es2a4":     0,
+		"edgespan ni " + niA.String():                                             0,
+		"edgespan ni " + niA.String() + " adapter":                                0,
+		"edgespan ni " + niA.String() + " adapter x":                              0,
+		"somebody's adapter " + key:                                               0,
+		"edgespan ni x adapter " + key + " link=es1a70000":                        0,
+		fmt.Sprint("edgespan ni x adapter ", key, " link=es1a", maxAdapterNums):   maxAdapterNums,
+		fmt.Sprint("edgespan ni x adapter ", key, " link=es1a", maxAdapterNums+1): 0,
+		"edgespan ni x adapter " + key + " link=es1a1":                            1,
+		"edgespan ni x adapter " + key + " link=es1a0":                            0,
+		"edgespan ni x adapter " + key + " link=es1a":                             0,
+		"edgespan ni x adapter " + key + " link=es1a3x":                           0,
+		"edgespan ni x adapter " + key + " link=3":                                0,
+		"edgespan ni x adapter " + key + " link=es2a4":                            0,
 	} {
 		s := netstate.State{}
 		s.Add(netstate.Link{Name: "es1a3", Type: netstate.Veth, Alias: alias})
@@ -78,6 +86,52 @@ func TestWhatIsFoundIsRead(t *testing.T) {
 		if got := FoundLeases(1, s); len(got) > 0 {
 			t.Errorf("%q: %+v", bad, got)
 		}
+	}
+}
+
+// What dnsmasq was told of an adapter's MAC is newer than the mark of its link, which tells it alone else.
+func TestTheMACThatIsFound(t *testing.T) {
+	link := netstate.Link{Name: "es1a3", Type: netstate.Veth, Alias: "edgespan ni x adapter " + appW.String() + "#0 mac=02:00:00:00:00:01"}
+	file := netstate.File{Path: RunFolder(1) + "/conf/dhcp-hosts/" + appW.String() + "-0", Content: "02:00:00:00:00:02,id:*,10.1.0.7\n"}
+	for range 20 { // in either order
+		for _, c := range []struct {
+			have netstate.State
+			want Lease
+		}{
+			{netstate.NewState(link), Lease{Number: 3, MAC: "02:00:00:00:00:01"}},
+			{netstate.NewState(file), Lease{IP: ip("10.1.0.7"), MAC: "02:00:00:00:00:02"}},
+			{netstate.NewState(link, file), Lease{Number: 3, IP: ip("10.1.0.7"), MAC: "02:00:00:00:00:02"}},
+		} {
+			if got := FoundLeases(1, c.have)[AdapterKey{AppUUID: appW}]; got != c.want {
+				t.Fatalf("found %+v, want %+v", got, c.want)
+			}
+		}
+	}
+	file.Path = RunFolder(2) + "/conf/dhcp-hosts/" + appW.String() + "-0"
+	if got := FoundLeases(1, netstate.NewState(file)); len(got) > 0 {
+		t.Errorf("of another network: %+v", got)
+	}
+}
+
+// What is on the host wins over the journal; what it does not tell stays.
+func TestWhatIsAdopted(t *testing.T) {
+	k := AdapterKey{AppUUID: appW}
+	for _, c := range []struct{ held, found, want Lease }{
+		{Lease{}, Lease{Number: 3, MAC: "a", IP: ip("10.1.0.7")}, Lease{Number: 3, MAC: "a", IP: ip("10.1.0.7")}},
+		{Lease{Number: 3, MAC: "a", FixedMAC: true, IP: ip("10.1.0.7"), Gone: 5}, Lease{}, Lease{Number: 3, MAC: "a", FixedMAC: true, IP: ip("10.1.0.7")}},
+		{Lease{MAC: "a", FixedMAC: true}, Lease{MAC: "a"}, Lease{MAC: "a", FixedMAC: true}},
+		{Lease{MAC: "a", FixedMAC: true}, Lease{MAC: "b"}, Lease{MAC: "b"}},
+		{Lease{MAC: "a"}, Lease{MAC: "a"}, Lease{MAC: "a"}},
+	} {
+		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, map[AdapterKey]Lease{k: c.held})
+		m.Adopt(map[AdapterKey]Lease{k: c.found}, true)
+		if m.held[k] != c.want || !m.adopted || !m.standing {
+			t.Errorf("%+v and %+v: %+v, want %+v", c.held, c.found, m.held[k], c.want)
+		}
+	}
+	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	if m.Adopt(nil, false); m.adopted || m.standing {
+		t.Error("nothing is adopted")
 	}
 }
 

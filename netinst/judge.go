@@ -1,6 +1,7 @@
 package netinst
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -59,7 +60,7 @@ func (nw network) ways() []way {
 			ws = append(ws, way{netip.MustParsePrefix(r.Dst), byName[r.Dev]})
 		}
 	}
-	slices.SortStableFunc(ws, func(a, b way) int { return b.dst.Bits() - a.dst.Bits() })
+	slices.SortStableFunc(ws, func(a, b way) int { return cmp.Compare(b.dst.Bits(), a.dst.Bits()) })
 	return ws
 }
 

@@ -124,7 +124,7 @@ func (m *Manager) forgetSeen(now time.Time) []Effect {
 		left += len(a.seen)
 		out = append(out, m.showSeen(a)...)
 	}
-	if left > 0 {
+	if left != 0 {
 		out = append(out, m.checkSeen())
 	}
 	return out

@@ -53,7 +53,7 @@ type Ledger struct {
 // Book takes the end of an apply of want into account.
 func (l *Ledger) Book(want netstate.State, o Outcome) Account {
 	a := Account{Changes: len(o.Done), Repaired: l.repaired(want, o.Done), Failing: l.failures(o)}
-	if len(a.Failing) > 0 && o.Retry > 0 {
+	if len(a.Failing) > 0 && o.Retry != 0 {
 		a.Retry = o.At.Add(o.Retry)
 	}
 	for _, f := range a.Failing {

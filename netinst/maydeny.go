@@ -30,6 +30,6 @@ func MayDeny(op netstate.Op) bool {
 
 // ofAdapter says whether a chain is one adapter's: its part begins with a number.
 func ofAdapter(id string) bool {
-	i := strings.LastIndexByte(id, '-')
-	return i >= 0 && i+1 < len(id) && '0' <= id[i+1] && id[i+1] <= '9'
+	part := id[strings.LastIndexByte(id, '-')+1:]
+	return strings.IndexAny(part, "0123456789") == 0
 }

@@ -14,13 +14,16 @@ func TestMayDeny(t *testing.T) {
 		it   netstate.Item
 		want bool
 	}{
-		"a new network denies nothing that was":       {netstate.Item{Want: c("ES1-FWD", "-j DROP")}, false},
-		"a new adapter's address may have old flows":  {netstate.Item{Want: c("ES1-1E", "-j DROP")}, true},
-		"an adapter's rules changed":                  {netstate.Item{Have: c("ES1-1E", "-j RETURN"), Want: c("ES1-1E", "-j DROP")}, true},
-		"an adapter goes":                             {netstate.Item{Have: c("ES1-1E", "-j RETURN")}, true},
-		"one more adapter to tell apart":              {netstate.Item{Have: c("ES1-EGR", "a", "b"), Want: c("ES1-EGR", "a", "c", "b")}, false},
-		"an adapter is told apart by another address": {netstate.Item{Have: c("ES1-ING", "a", "b"), Want: c("ES1-ING", "c", "b")}, true},
-		"a port goes":                                 {netstate.Item{Have: c("ES1-FWD", "a", "b"), Want: c("ES1-FWD", "a")}, true},
+		"a new network denies nothing that was":         {netstate.Item{Want: c("ES1-FWD", "-j DROP")}, false},
+		"a new adapter's address may have old flows":    {netstate.Item{Want: c("ES1-1E", "-j DROP")}, true},
+		"an adapter's rules changed":                    {netstate.Item{Have: c("ES1-1E", "-j RETURN"), Want: c("ES1-1E", "-j DROP")}, true},
+		"an adapter goes":                               {netstate.Item{Have: c("ES1-1E", "-j RETURN")}, true},
+		"one more adapter to tell apart":                {netstate.Item{Have: c("ES1-EGR", "a", "b"), Want: c("ES1-EGR", "a", "c", "b")}, false},
+		"an adapter is told apart by another address":   {netstate.Item{Have: c("ES1-ING", "a", "b"), Want: c("ES1-ING", "c", "b")}, true},
+		"a port goes":                                   {netstate.Item{Have: c("ES1-FWD", "a", "b"), Want: c("ES1-FWD", "a")}, true},
+		"frames of a network that goes are not tracked": {netstate.Item{Have: netstate.Chain{Family: netstate.BridgeFamily, Name: "es1", Rules: []string{"a"}}}, false},
+		"a chain without a part is no adapter's":        {netstate.Item{Want: c("ES1-")}, false},
+		"nor is one whose part has a number later":      {netstate.Item{Want: c("ES1-A1")}, false},
 		"frames are not tracked": {netstate.Item{
 			Have: netstate.Chain{Family: netstate.BridgeFamily, Name: "es1", Rules: []string{"a"}},
 			Want: netstate.Chain{Family: netstate.BridgeFamily, Name: "es1", Rules: []string{"b"}},

@@ -108,10 +108,10 @@ func OverlapWith(subnet netip.Prefix, host []HostPrefix) SubnetOverlap {
 			clash = append(clash, p)
 		}
 	}
-	if len(clash) > 0 {
+	if clash != nil {
 		o.Clash = listed(clash)
 	}
-	if len(hidden) > 0 {
+	if hidden != nil {
 		o.Hidden = listed(hidden)
 	}
 	return o

@@ -38,6 +38,8 @@ func TestWhatOverlapsASubnet(t *testing.T) {
 		"a host address in it":                        {host: netstate.Interface{Name: "lo", Addresses: addrs("127.0.0.1/8", "10.1.0.5/32")}, wantClash: "10.1.0.5/32 on lo"},
 		"a host address outside of it":                {host: netstate.Interface{Name: "lo", Addresses: addrs("127.0.0.1/8", "10.9.0.5/32")}},
 		"link-local":                                  {host: eth0(netstate.Interface{Addresses: addrs("169.254.1.1/16", "fe80::1/64")})},
+		"a VPN as wide as it":                         {host: eth0(netstate.Interface{PointToPoint: true, Routes: []netstate.HostRoute{route("10.1.0.0/24", "")}}), wantClash: "route 10.1.0.0/24 on eth0"},
+		"four are all named":                          {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.6/32", "10.1.0.5/32", "10.1.0.4/32", "10.1.0.3/32")}), wantClash: "10.1.0.3/32 on eth0, 10.1.0.4/32 on eth0, 10.1.0.5/32 on eth0, 10.1.0.6/32 on eth0"},
 		"an address of everything is its own alone":   {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.1/0")}), wantClash: "10.1.0.1/32 on eth0"},
 		"a connected route":                           {host: eth0(netstate.Interface{Routes: []netstate.HostRoute{route("10.1.0.0/16", "")}}), wantClash: "route 10.1.0.0/16 on eth0"},
 		"the route of an address is told once":        {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.9/24"), Routes: []netstate.HostRoute{route("10.1.0.0/24", "")}}), wantClash: "10.1.0.9/24 on eth0"},
@@ -60,6 +62,21 @@ func TestWhatOverlapsASubnet(t *testing.T) {
 				t.Errorf("%+v, want %+v", got, want)
 			}
 		})
+	}
+}
+
+// What no network can have is not looked through for each of them.
+func TestWhatNoNetworkCanOverlapIsNoneOfTheHosts(t *testing.T) {
+	seen := []netstate.Interface{{Name: "lo", Addresses: []netip.Prefix{prefix("127.0.0.1/8"), prefix("169.254.3.4/16"), prefix("::1/128"), prefix("fe80::1/64"), prefix("2001:db8::1/64"), prefix("10.9.0.5/32")}}}
+	if got := HostPrefixes(seen); len(got) != 1 || got[0].Prefix != prefix("10.9.0.5/32") {
+		t.Errorf("%v", got)
+	}
+	two := []netip.Prefix{prefix("10.1.0.0/24"), prefix("10.2.0.0/24")}
+	host := []HostPrefix{{Prefix: prefix("10.1.0.0/24"), Link: "eth0"}, {Prefix: prefix("10.2.0.7/32"), Link: "eth1", Address: true}, {Prefix: prefix("10.2.0.0/16"), Link: "eth2", Via: ip("192.0.2.1")}}
+	for i, got := range OverlapsOf(two, host) {
+		if want := OverlapWith(two[i], host); got != want || got.Clash == "" {
+			t.Errorf("%+v, alone %+v", got, want)
+		}
 	}
 }
 

@@ -239,3 +239,25 @@ func TestQuestionsOfDNSTakeThePortsGateway(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatAPortIsJoinedFrom(t *testing.T) {
+	seen := []netstate.Interface{{Name: "eth0", Up: true}, {Name: "eth1"}, {Name: netstate.Loopback, Up: true}}
+	got := PortStatuses([]PortConfig{{Label: "a", IfName: "eth0"}, {Label: "b", IfName: "eth1"}, {Label: "c", IfName: "eth2"}, {Label: "d", IfName: netstate.Loopback}}, seen)
+	for i, want := range []struct{ exists, up bool }{{true, true}, {true, false}, {false, false}, {false, false}} {
+		if got[i].Exists != want.exists || got[i].Up != want.up {
+			t.Errorf("%s exists %v, is up %v", got[i].Label, got[i].Exists, got[i].Up)
+		}
+	}
+}
+
+func TestGatewaysOfAPort(t *testing.T) {
+	routes := []netstate.DefaultRoute{netstate.DefaultVia(ip("192.0.2.1")), {}, netstate.DefaultVia(ip("192.0.2.2")), netstate.DefaultVia(ip("192.0.2.1"))}
+	p := PortStatus{DefaultRoutes: routes}
+	if got := p.Gateways(); !slices.Equal(got, []netip.Addr{ip("192.0.2.1"), ip("192.0.2.2")}) {
+		t.Errorf("of its routes: %v", got)
+	}
+	p.Gateway = ip("192.0.2.2")
+	if got := p.Gateways(); !slices.Equal(got, []netip.Addr{ip("192.0.2.2"), ip("192.0.2.1")}) {
+		t.Errorf("the configured one first: %v", got)
+	}
+}

@@ -44,6 +44,10 @@ func TestWhichDNSServersAreLearnt(t *testing.T) {
 		{"or are another link's own", []netstate.DNSSource{dnsSource("etc", false, "8.8.8.8", "9.9.9.9")}, []netstate.DNSSource{dnsSource("networkd", true, "8.8.8.8")},
 			"9.9.9.9 by etc (/etc)", "8.8.8.8 by networkd (/networkd)"},
 		{"the first of the host's that has any", []netstate.DNSSource{dnsSource("manager", false, "9.9.9.9"), dnsSource("etc", false, "8.8.8.8")}, nil, "9.9.9.9 by manager (/manager)", ""},
+		{"one of the host's that has none that can be asked is passed over", []netstate.DNSSource{dnsSource("resolved", false, "127.0.0.53"), dnsSource("etc", false, "9.9.9.9")}, nil,
+			"9.9.9.9 by etc (/etc) skipped /resolved: server 127.0.0.53 is the host itself", ""},
+		{"one of the host's whose servers are another link's own hides those that know less", []netstate.DNSSource{dnsSource("manager", false, "8.8.8.8"), dnsSource("etc", false, "9.9.9.9")},
+			[]netstate.DNSSource{dnsSource("networkd", true, "8.8.8.8")}, "", "8.8.8.8 by networkd (/networkd)"},
 		{"the host itself and what is no host are none", []netstate.DNSSource{own}, nil,
 			"9.9.9.9 by etc (/etc) skipped /etc: server 10.1.0.1 is the host itself; /etc: server 127.0.0.53 is the host itself; /etc: server ::1 is the host itself; /etc: server 0.0.0.0 is no host", ""},
 	} {
@@ -67,6 +71,35 @@ func TestWhichDNSServersAreLearnt(t *testing.T) {
 			if got != want {
 				t.Errorf("%s, %s: got %q, want %q", c.name, ifs[i].Name, got, want)
 			}
+		}
+	}
+}
+
+func TestTheBestDefaultRoute(t *testing.T) {
+	via := func(name string, up bool, metrics ...int) netstate.Interface {
+		i := netstate.Interface{Name: name, Up: up}
+		for _, m := range metrics {
+			i.DefaultRoutes = append(i.DefaultRoutes, netstate.DefaultRoute{Metric: m})
+		}
+		return i
+	}
+	six := netstate.Interface{Name: "a", Up: true, DefaultRoutes: []netstate.DefaultRoute{{IPv6: true, Metric: 1}}}
+	for _, c := range []struct {
+		all  []netstate.Interface
+		want string
+	}{
+		{nil, ""},
+		{[]netstate.Interface{via("b", true, 100), via("c", true, 50)}, "c"},
+		{[]netstate.Interface{via("b", true, 50), via("c", true, 100)}, "b"},
+		{[]netstate.Interface{via("c", true, 50), via("b", true, 50)}, "b"},
+		{[]netstate.Interface{via("b", true, 50), via("c", true, 50)}, "b"},
+		{[]netstate.Interface{via("b", true, 10), via("a", true, 50)}, "b"},
+		{[]netstate.Interface{via("b", false, 10), via("c", true, 50)}, "c"},
+		{[]netstate.Interface{six, via("c", true, 50)}, "c"},
+		{[]netstate.Interface{via("b", true, 100, 20), via("c", true, 50)}, "b"},
+	} {
+		if got := bestDefault(c.all, false); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.all, got, c.want)
 		}
 	}
 }
