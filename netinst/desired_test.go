@@ -365,3 +365,114 @@ func TestOption121NeverOverflows(t *testing.T) {
 		t.Errorf("option 121 has %d octets: %v", size, words)
 	}
 }
+
+// Of two routes to one destination the earlier wins, and what is by the bridge needs the network's address.
+func TestTheEarlierOfTwoRoutesWins(t *testing.T) {
+	in := input()
+	route := func(dst, via, port string) StaticRoute {
+		return StaticRoute{Name: dst, Destination: prefix(dst), Gateway: ip(via), Port: port}
+	}
+	in.Config.Routes = []StaticRoute{
+		route("203.0.113.0/24", "10.1.0.7", ""), route("203.0.113.9/24", "10.1.0.8", ""), route("10.1.0.0/24", "10.1.0.9", ""), route("2001:db8::/32", "10.1.0.7", ""),
+	}
+	nw, _ := newNetwork(in)
+	to := map[string][]string{}
+	for _, o := range nw.routes() {
+		r := o.(netstate.Route)
+		to[r.Dst] = append(to[r.Dst], r.Via)
+		if byBridge := slices.Contains(r.Needs(), nw.address().ID()); byBridge != (r.Dev == "es1") {
+			t.Errorf("%s by %s needs %v", r.Dst, r.Dev, r.Needs())
+		}
+	}
+	if got := to["203.0.113.0/24"]; !slices.Equal(got, []string{"10.1.0.7"}) {
+		t.Errorf("by %q", got)
+	}
+	if got := to["10.1.0.0/24"]; !slices.Equal(got, []string{""}) || to["2001:db8::/32"] != nil {
+		t.Errorf("the subnet by %q, and %v", got, to)
+	}
+}
+
+func TestWhoIsANeighbourOfAPort(t *testing.T) {
+	for own, neighbours := range map[string]map[string]bool{
+		"192.0.2.5/30": {"192.0.2.4": false, "192.0.2.5": false, "192.0.2.6": true, "192.0.2.7": false, "192.0.2.8": false},
+		"192.0.2.4/31": {"192.0.2.4": false, "192.0.2.5": true, "192.0.2.6": false},
+	} {
+		for a, want := range neighbours {
+			if got := reaches(PortStatus{Addresses: []netip.Prefix{prefix(own)}}, ip(a)); got != want {
+				t.Errorf("%s from %s: %v", a, own, got)
+			}
+		}
+	}
+	nw, _ := newNetwork(input())
+	for _, r := range []struct {
+		port, via string
+		want      bool
+	}{{"", "10.1.0.7", true}, {"lab", "10.1.0.7", false}, {"", "10.9.0.7", false}, {"", "", false}} {
+		s := StaticRoute{Port: r.port}
+		if r.via != "" {
+			s.Gateway = ip(r.via)
+		}
+		if got := nw.inside(s); got != r.want {
+			t.Errorf("%+v is inside: %v", r, got)
+		}
+	}
+}
+
+// A mark that just fits is spelled in full.
+func TestMarksOfJustTheKernelsLength(t *testing.T) {
+	nw, _ := newNetwork(input())
+	for _, n := range []int{maxAlias, maxAlias + 1} {
+		room := n - len(aliasPrefix+nw.uuid()+tunnelWord)
+		if got := nw.tunnelAlias(strings.Repeat("n", room)); strings.Contains(got, "sha256:") != (n > maxAlias) || len(got) > maxAlias {
+			t.Errorf("a tunnel's of %d octets: %s", n, got)
+		}
+		p := netstate.Peer{Name: "eth0", MAC: "02:00:00:00:00:01", MTU: 1500}
+		p.Netns = strings.Repeat("n", n-len(nw.vethAlias(key(appA, 0), p)))
+		if got := nw.vethAlias(key(appA, 0), p); strings.Contains(got, "sha256:") != (n > maxAlias) || len(got) > maxAlias {
+			t.Errorf("an adapter's of %d octets: %s", n, got)
+		}
+	}
+}
+
+func TestAnOptionOfDHCPTakesWhatJustFits(t *testing.T) {
+	in := input()
+	in.Config.Port = ""
+	for i := range 29 { // 23 of 9 octets and 6 of 8 are 255
+		bits := 32
+		if i >= 23 {
+			bits = 24
+		}
+		in.Config.Routes = append(in.Config.Routes, StaticRoute{
+			Name: fmt.Sprint(i), Destination: netip.PrefixFrom(netip.AddrFrom4([4]byte{172, 16, byte(i), 1}), bits), Gateway: ip("10.1.0.7"),
+		})
+	}
+	nw, _ := newNetwork(in)
+	if got := len(nw.classlessRoutes()); got != 2*29 {
+		t.Errorf("%d words of 29 routes", got)
+	}
+	addrs := []netip.Addr{ip("192.0.2.1"), ip("2001:db8::1"), ip("192.0.2.2"), ip("192.0.2.3")}
+	if got := ipv4Words(addrs, 2); !slices.Equal(got, []string{"192.0.2.1", "192.0.2.2"}) {
+		t.Errorf("two of them: %q", got)
+	}
+}
+
+func TestNamesThatDnsmasqReadsOtherwise(t *testing.T) {
+	for name, want := range map[string]bool{"infinite": true, "ignore": true, "9": true, "0": true, "90m": true, "smh": true, "web": false, "9a": false, "infinitely": false, "w1": false} {
+		if got := looksLikeTime(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}
+
+// The guard's mark is set where filter accepts; other tables accept by themselves.
+func TestOnlyFilterAcceptsByTheGuardsChain(t *testing.T) {
+	chain := func(f netstate.Family, table string) netstate.Chain {
+		return netstate.Chain{Family: f, Table: table, Name: "X", Rules: []string{"-s 10.1.0.1/32 -j ACCEPT", "-j DROP"}}
+	}
+	got := passing([]netstate.Chain{chain(netstate.IPv4, tableFilter), chain(netstate.IPv4, "nat"), chain(netstate.BridgeFamily, tableFilter), chain(netstate.BridgeFamily, "")})
+	for i, want := range []string{"-s 10.1.0.1/32 -j " + PassChain, "-s 10.1.0.1/32 -j ACCEPT", "-s 10.1.0.1/32 -j ACCEPT", "-s 10.1.0.1/32 -j ACCEPT"} {
+		if got[i].Rules[0] != want || got[i].Rules[1] != "-j DROP" {
+			t.Errorf("%s %s: %q", got[i].Family, got[i].Table, got[i].Rules)
+		}
+	}
+}

@@ -408,6 +408,49 @@ func TestJudgeOfGoneAndForeignFlows(t *testing.T) {
 	}
 }
 
+// What every adapter may do, whatever its rules are, and what none may but by its rules.
+func TestJudgeOfEssentials(t *testing.T) {
+	quiet := Judge(input(adapter(appA, 0, 1, "10.1.0.128", "a")))
+	out := Judge(input(adapter(appA, 0, 1, "10.1.0.128", "a", ACLRule{Name: "out", Direction: Egress, Action: Allow, PortLabel: "eth"})))
+	for _, tc := range []struct {
+		name        string
+		flow        netstate.Flow
+		quiet, free bool // denied without a rule; where all that leaves by the port is allowed
+	}{
+		{"a lease is asked for by broadcast", flow(17, "10.1.0.128:68", "255.255.255.255:67"), false, false},
+		{"and of the gateway", flow(17, "10.1.0.128:68", "10.1.0.1:67"), false, false},
+		{"not of others", flow(17, "10.1.0.128:68", "198.51.100.9:67"), true, false},
+		{"nor from another port", flow(17, "10.1.0.128:69", "255.255.255.255:67"), true, true},
+		{"nor of another one", flow(17, "10.1.0.128:68", "10.1.0.1:99"), true, true},
+		{"nor by TCP", flow(6, "10.1.0.128:68", "10.1.0.1:67"), true, true},
+		{"the gateway answers", flow(17, "10.1.0.1:67", "10.1.0.128:68"), false, false},
+		{"not by TCP", flow(6, "10.1.0.1:67", "10.1.0.128:68"), true, true},
+		{"not to another port", flow(17, "10.1.0.1:67", "10.1.0.128:69"), true, true},
+		{"names are asked for by UDP", flow(17, "10.1.0.128:5", "10.1.0.1:53"), false, false},
+		{"and by TCP", flow(6, "10.1.0.128:5", "10.1.0.1:53"), false, false},
+		{"not of others", flow(17, "10.1.0.128:5", "198.51.100.9:53"), true, false},
+		{"the gateway is pinged", flow(1, "10.1.0.128:0", "10.1.0.1:0"), false, false},
+		{"what goes to many leaves by no port", flow(17, "10.1.0.128:5", "224.0.0.251:5353"), true, true},
+		{"nor does what goes to all of the subnet", flow(17, "10.1.0.128:5", "10.1.0.255:9"), true, true},
+		{"nor to all", flow(17, "10.1.0.128:5", "255.255.255.255:9"), true, true},
+	} {
+		if got := quiet(tc.flow); got != tc.quiet {
+			t.Errorf("%s: denied %v without a rule", tc.name, got)
+		}
+		if got := out(tc.flow); got != tc.free {
+			t.Errorf("%s: denied %v where what leaves by the port is allowed", tc.name, got)
+		}
+	}
+	for _, f := range []struct {
+		flow netstate.Flow
+		want bool
+	}{{flow(17, "0.0.0.0:68", "255.255.255.255:67"), true}, {flow(6, "0.0.0.0:68", "255.255.255.255:67"), false}, {flow(17, "0.0.0.0:68", "255.255.255.255:9"), false}, {flow(17, "0.0.0.0:9", "255.255.255.255:67"), false}} {
+		if got := dhcpAsked(f.flow); got != f.want {
+			t.Errorf("%+v asks for a lease: %v", f.flow, got)
+		}
+	}
+}
+
 // Networks never route to each other, whatever their apps allow.
 func TestNetworksDoNotReachEachOther(t *testing.T) {
 	all := ACLRule{Direction: Both, Action: Allow}

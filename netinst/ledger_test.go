@@ -115,3 +115,29 @@ func TestAManagerBooksItsApplies(t *testing.T) {
 		t.Errorf("an apply of the past is booked: %v", effs)
 	}
 }
+
+// What is told of a failure: its cause, else its whole text; and the adapter, unless the op is about several.
+func TestWhatALedgerTellsOfAFailure(t *testing.T) {
+	id := func(name string) netstate.ID { return netstate.ID{Kind: netstate.KindChain, Name: name} }
+	owner := func(id netstate.ID) string { return id.Name[:1] }
+	for _, c := range []struct {
+		fs   []netstate.Failure
+		want string
+	}{
+		{[]netstate.Failure{{ID: id("a1"), Op: "x", Err: "e: no", Cause: "no"}}, "x no a"},
+		{[]netstate.Failure{{ID: id("a1"), Op: "x", Err: "e: no"}}, "x e: no a"},
+		{[]netstate.Failure{{ID: id("a1"), Err: "differs"}}, "check chain a1 differs a"},
+		{[]netstate.Failure{{ID: id("a1"), Op: "x", Err: "no"}, {ID: id("a2"), Op: "x", Err: "no"}}, "x no a"},
+		{[]netstate.Failure{{ID: id("a1"), Op: "x", Err: "no"}, {ID: id("b1"), Op: "x", Err: "no"}}, "x no "},
+		{[]netstate.Failure{{ID: id("a1"), Op: "x", Err: "no"}, {ID: id("b1"), Op: "y", Err: "no"}, {ID: id("b2"), Op: "y", Err: "no"}}, "x no a; y no b"},
+	} {
+		var l Ledger
+		var got []string
+		for _, f := range l.Book(netstate.State{}, Outcome{Failures: c.fs, Adapter: owner}).Failing {
+			got = append(got, f.Op+" "+f.Error+" "+f.Adapter)
+		}
+		if text := strings.Join(got, "; "); text != c.want {
+			t.Errorf("%q, want %q", text, c.want)
+		}
+	}
+}

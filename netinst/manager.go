@@ -358,7 +358,7 @@ func (m *Manager) inputAdapters(alloc Allocation, all bool) []Adapter {
 		case ok && a.config.Activate:
 			a.lease = l
 			as = append(as, Adapter{Config: a.config, Lease: l, Seen: a.seen.addrs()})
-		case all && a.lease.Number > 0:
+		case all && a.lease.Number != 0:
 			as = append(as, Adapter{Config: a.config, Lease: a.lease})
 		}
 	}

@@ -176,6 +176,35 @@ func TestAWithdrawnNetworkIsMetByNobody(t *testing.T) {
 	}
 }
 
+// What stays of a withdrawn network's hooks goes by its bridge alone.
+func TestWhichHooksStayOfAWithdrawnNetwork(t *testing.T) {
+	nw, _ := newNetwork(input())
+	for match, want := range map[string]bool{
+		"-i es1": true, "-o es1": true, "-s 10.1.0.0/24 -i es1 -j X": true, "-o es1 -i eth0": true,
+		"": false, "es1": false, "-i": false, "-i es11": false, "-d es1": false, "-i eth0": false, "-s 10.1.0.0/24": false, "-s es1 -i eth0": false,
+		"! -i es1": false, "-s 10.1.0.0/24 ! -o es1": false, "! -i es1 -o es1": true,
+	} {
+		if got := nw.ofBridge(match); got != want {
+			t.Errorf("%q: %v", match, got)
+		}
+	}
+	in := input(web())
+	was, now := DesiredState(in).State, DesiredState(clashing(in)).State
+	for id, o := range now {
+		c, _ := o.(netstate.Chain)
+		want := c.Rules
+		switch c.Name {
+		case nw.chainName("INP"):
+			want = []string{"-j DROP"}
+		case nw.chainName("EGR"):
+			want = was[id].(netstate.Chain).Rules
+		}
+		if !slices.Equal(c.Rules, want) {
+			t.Errorf("%s: %q, want %q", id, c.Rules, want)
+		}
+	}
+}
+
 // The way off the subnet waits for no restore, no file and no process; the way back is made
 // before break as ever.
 func TestAWithdrawalLeavesTheSubnetFirst(t *testing.T) {

@@ -170,7 +170,7 @@ func cause(fs []netstate.Failure) string {
 }
 
 func (m *Manager) isCluster() bool {
-	return m.config.Type == Switch && len(m.config.Tunnels)+len(m.config.Members) > 0
+	return m.config.Type == Switch && max(len(m.config.Tunnels), len(m.config.Members)) > 0
 }
 
 // partStatuses are the bridge, whose state is the network's own, and the parts.

@@ -1,6 +1,7 @@
 package netinst
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -117,7 +118,7 @@ func reaches(p PortStatus, a netip.Addr) bool {
 
 // inside says whether a route's gateway is one of the network's own hosts.
 func (nw network) inside(r StaticRoute) bool {
-	return r.Port == "" && r.Gateway.IsValid() && nw.Config.IPv4.Subnet.Contains(r.Gateway)
+	return r.Port == "" && nw.Config.IPv4.Subnet.Contains(r.Gateway)
 }
 
 // portOf is the port that a static route leads through, or why there is none: of several
@@ -149,10 +150,7 @@ func connected(p PortStatus) []netip.Prefix {
 		}
 	}
 	slices.SortFunc(ps, func(a, b netip.Prefix) int {
-		if c := a.Addr().Compare(b.Addr()); c != 0 {
-			return c
-		}
-		return a.Bits() - b.Bits()
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 	})
 	return ps
 }

@@ -101,10 +101,10 @@ func (k *AdapterKey) UnmarshalText(b []byte) error {
 
 // ParseAdapterKey reads what String wrote.
 func ParseAdapterKey(s string) (AdapterKey, error) {
-	app, index, ok := strings.Cut(s, "#")
+	app, index, _ := strings.Cut(s, "#")
 	id, err := uuid.Parse(app)
 	n, err2 := strconv.Atoi(index)
-	if !ok || err != nil || err2 != nil {
+	if err != nil || err2 != nil {
 		return AdapterKey{}, fmt.Errorf("adapter key %q: <app uuid>#<index> is allowed", s)
 	}
 	return AdapterKey{id, n}, nil

@@ -22,7 +22,18 @@ func TestWords(t *testing.T) {
 		{"a;b", false, false},
 		{"a/b", false, false},
 		{"eth0.100", true, true},
+		{"z", true, true},
+		{"A", true, true},
+		{"Z", true, true},
+		{"0", true, true},
+		{"9", true, true},
+		{"a`", false, false},
+		{"a[", false, false},
+		{strings.Repeat("a", 15), true, true},
 		{strings.Repeat("a", 16), true, false},
+		{strings.Repeat("a", 63), true, false},
+		{strings.Repeat(strings.Repeat("a", 49)+".", 5) + "aaa", true, false},
+		{strings.Repeat(strings.Repeat("a", 49)+".", 5) + "aaaa", false, false},
 		{strings.Repeat("a", 64), false, false},
 		{strings.Repeat("a.", 150), false, false},
 	} {
@@ -31,6 +42,21 @@ func TestWords(t *testing.T) {
 		}
 		if _, err := ParseIfName(tc.word); (err == nil) != tc.ifName {
 			t.Errorf("interface name %q: %v", tc.word, err)
+		}
+	}
+}
+
+func TestAnEmptyHostNameIsToldByItsLength(t *testing.T) {
+	if _, err := ParseHostname(""); err == nil || !strings.HasPrefix(err.Error(), "has 0 octets") {
+		t.Error(err)
+	}
+}
+
+func TestKeysOfAdapters(t *testing.T) {
+	k := AdapterKey{appW, 7}
+	for text, ok := range map[string]bool{k.String(): true, "x#7": false, appW.String() + "#x": false, appW.String() + "#": false, appW.String(): false, "": false} {
+		if got, err := ParseAdapterKey(text); (err == nil) != ok || ok && got != k {
+			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
 }
