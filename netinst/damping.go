@@ -66,9 +66,9 @@ type damping struct {
 
 // due is when a touch of what may be looked at.
 func (d *damping) due(what string, at time.Time) time.Time {
-	b, known := d.buckets[what]
+	b, known := d.buckets[what] // one that is full again has its last look long behind it
 	switch {
-	case !known || at.Sub(b.last) >= touchCalm:
+	case !known:
 	case what == touchUnder && b.n < touchBurst: // it rests for routeRest in any case
 	case b.n < touchBurst || what == touchUnder:
 		at = later(at, b.last.Add(touchGap))

@@ -268,3 +268,184 @@ func TestAContestWithOthersIsTold(t *testing.T) {
 		t.Error("the next contest is not told")
 	}
 }
+
+// When a touch is due, by what its bucket, the bucket of all adapters' links and the last apply say.
+func TestWhenATouchIsDue(t *testing.T) {
+	last := at(1000)
+	for name, c := range map[string]struct {
+		d    damping
+		what string
+		at   time.Duration // after the last look
+		want time.Duration
+	}{
+		"the first":                        {damping{}, TouchNetwork, 0, 0},
+		"the second":                       {damping{buckets: map[string]bucket{TouchNetwork: {last: last, n: 1}}}, TouchNetwork, 0, touchGap},
+		"the last of a burst":              {damping{buckets: map[string]bucket{TouchNetwork: {last: last, n: touchBurst - 1}}}, TouchNetwork, 0, touchGap},
+		"the one after a burst":            {damping{buckets: map[string]bucket{TouchNetwork: {last: last, n: touchBurst}}}, TouchNetwork, 0, touchRest},
+		"one that waited by itself":        {damping{buckets: map[string]bucket{TouchNetwork: {last: last, n: touchBurst}}}, TouchNetwork, touchCalm, touchCalm},
+		"beneath, which rests in any case": {damping{buckets: map[string]bucket{touchUnder: {last: last, n: touchBurst - 1}}}, touchUnder, 0, 0},
+		"beneath, after a burst":           {damping{buckets: map[string]bucket{touchUnder: {last: last, n: touchBurst}}}, touchUnder, 0, touchGap},
+		"another adapter's link":           {damping{links: last}, "es1a2", 0, touchGap},
+		"the bridge, after an app's link":  {damping{links: last}, TouchNetwork, 0, 0},
+		"an app's link, the first":         {damping{}, "es1a2", 0, 0},
+		"an echo":                          {damping{began: last.Add(-time.Second), ended: last}, TouchNetwork, 0, echoTime},
+	} {
+		if got := c.d.due(c.what, last.Add(c.at)).Sub(last); got != c.want {
+			t.Errorf("%s: after %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// A minute of calm fills a bucket, and one that is full is not kept: names of links come and go.
+func TestBucketsAreBounded(t *testing.T) {
+	var d damping
+	for i := range touchBurst {
+		d.spend("x", at(int64(1000+i)))
+	}
+	if n := d.buckets["x"].n; n != touchBurst {
+		t.Errorf("%d are spent of a burst", n)
+	}
+	last := at(1000 + touchBurst - 1)
+	if d.spend("x", last.Add(touchCalm-1)); d.buckets["x"].n != touchBurst+1 {
+		t.Errorf("just before a minute of calm %d are spent", d.buckets["x"].n)
+	}
+	last = last.Add(touchCalm - 1)
+	if d.spend("x", last.Add(touchCalm)); d.buckets["x"].n != 1 {
+		t.Errorf("after a minute of calm %d are spent", d.buckets["x"].n)
+	}
+	for i := range 1000 {
+		d.spend(strings.Repeat("y", i+1), at(int64(5000+10*i)))
+	}
+	if len(d.buckets) > 2*touchBurst {
+		t.Errorf("%d buckets are kept", len(d.buckets))
+	}
+}
+
+// A look knows what it saw; only a full one has seen chains.
+func TestWhatALookHasSeen(t *testing.T) {
+	for _, c := range []struct {
+		full  bool
+		what  string
+		at    int64
+		known bool
+	}{
+		{false, TouchNetwork, 9, true}, {false, TouchNetwork, 10, false}, {false, TouchRules, 9, false}, {false, TouchLost, 9, false},
+		{true, TouchRules, 9, true}, {true, TouchLost, 9, true}, {true, TouchRules, 10, false},
+	} {
+		d := damping{looked: at(10), full: c.full}
+		if got := d.known(c.what, at(c.at)); got != c.known {
+			t.Errorf("%+v: known %v", c, got)
+		}
+	}
+}
+
+// What touches the host beneath is of interest to a switch with tunnels alone, and only a retry that is due holds a look up.
+func TestWhichTouchesAreOfInterest(t *testing.T) {
+	for _, c := range []struct {
+		typ     Type
+		tunnels []Tunnel
+		want    int
+	}{{Switch, []Tunnel{{}}, 1}, {Switch, nil, 0}, {Local, []Tunnel{{}}, 0}, {Local, nil, 0}} {
+		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+		m.config.Type, m.config.Tunnels, m.flight = c.typ, c.tunnels, &flight{}
+		if m.touched(HostTouched{Underlay: true, At: at(1)}); len(m.damping.pending) != c.want {
+			t.Errorf("%v with %d tunnels: %d touches wait", c.typ, len(c.tunnels), len(m.damping.pending))
+		}
+	}
+	for _, c := range []struct {
+		failing bool
+		retry   uint64
+		looks   int
+	}{{true, 5, 0}, {true, 0, 1}, {false, 5, 1}, {false, 0, 1}} {
+		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+		m.failing, m.retryTok, m.damping.failed = c.failing, c.retry, map[string]bool{"es1a1": true}
+		m.damping.pending = map[string]time.Time{"es1a1": at(1)}
+		if m.lookAtTouched(at(2)); len(m.damping.buckets) != c.looks || len(m.damping.pending) != 0 {
+			t.Errorf("failing %v, retry %d: looked at %d", c.failing, c.retry, len(m.damping.buckets))
+		}
+	}
+}
+
+// What the end of an apply tells of the touches to come.
+func TestWhatAnApplyTellsOfTouches(t *testing.T) {
+	done := repairs().Done
+	bad := []netstate.Failure{fail(netstate.KindLink, "l", "no"), fail(netstate.KindPort, "p", "no"), fail(netstate.KindRoute, "r", "no")}
+	for name, c := range map[string]struct {
+		full      bool
+		e         Applied
+		sawChains bool
+		ended     bool
+		failed    string
+		spent     int
+	}{
+		"nothing":            {full: true, sawChains: true, spent: 1},
+		"not a full look":    {},
+		"it did something":   {full: true, e: Applied{Done: done}, ended: true, spent: 2},
+		"it failed":          {full: true, e: Applied{Failures: bad}, sawChains: true, ended: true, failed: "l p"},
+		"it did, and failed": {full: true, e: Applied{Done: done, Failures: bad}, ended: true, failed: "l p"},
+	} {
+		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+		m.damping.buckets = map[string]bucket{"x": {n: 1, echo: true}}
+		want := netstate.NewState(netstate.Link{Name: "es1"})
+		m.ledger.settled = want
+		c.e.At, c.e.Began = at(10), at(9)
+		m.applyEnded(&flight{full: c.full, desired: Desired{State: want}}, c.e)
+		d := m.damping
+		var failed []string
+		for what := range d.failed {
+			failed = append(failed, what)
+		}
+		slices.Sort(failed)
+		if d.full != c.sawChains || d.ended.IsZero() == c.ended || strings.Join(failed, " ") != c.failed {
+			t.Errorf("%s: saw chains %v, ended %v, failed %v", name, d.full, d.ended, failed)
+		}
+		if c.spent != 0 && (d.buckets["x"].n != c.spent || d.buckets["x"].echo) {
+			t.Errorf("%s: the bucket is %+v", name, d.buckets["x"])
+		}
+	}
+}
+
+func TestWhenAContestIsOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		repairs int // of late
+		flight  *flight
+		shown   bool
+		told    bool // still
+		publish bool
+	}{
+		"it is over":                   {0, nil, true, false, true},
+		"it goes on":                   {contestAfter, nil, true, true, false},
+		"one repair less is none":      {contestAfter - 1, nil, true, false, true},
+		"an apply is under way":        {0, &flight{}, true, false, false},
+		"nothing was ever said of it":  {0, nil, false, false, false},
+		"nor is while one is underway": {0, &flight{}, false, false, false},
+	} {
+		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+		d := &m.damping
+		d.what, d.told, d.repairs = "change link es1", true, []time.Time{at(40), at(40), at(40)} // a minute ago
+		now := at(100)
+		if c.repairs == contestAfter {
+			d.repairs = nil
+			for range c.repairs {
+				d.repairs = append(d.repairs, now)
+			}
+		}
+		m.show(Present, "")
+		if c.repairs == contestAfter-1 {
+			d.repairs = append(slices.Repeat([]time.Time{now}, c.repairs), at(40))
+		}
+		m.shown, m.flight, m.token = c.shown, c.flight, 5
+		published := false
+		for _, e := range m.contestOver(now) {
+			if _, is := e.(PublishNetwork); is {
+				published = true
+			}
+		}
+		if d.told != c.told || published != c.publish {
+			t.Errorf("%s: told %v, published %v", name, d.told, published)
+		}
+		if again := d.tellTok != 0; again != (c.repairs == contestAfter) || again && d.tellTok <= 5 {
+			t.Errorf("%s: the timer is %d", name, d.tellTok)
+		}
+	}
+}

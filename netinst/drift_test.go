@@ -179,6 +179,8 @@ func TestWhatTheWorldTakesAndBringsIsNoDrift(t *testing.T) {
 		{"a tunnel that leads nowhere", with(without(), lost), nil},
 		{"a tunnel whose way is back", without(5, 6), nil},
 		{"a route by a link of others", without(8), nil},
+		{"a route by a link of others that was changed", with(without(), netstate.Route{Table: 20001, Dst: "0.0.0.0/0", Type: netstate.Unicast, Dev: "wan0", Via: "192.0.2.66"}),
+			[]string{`route 0.0.0.0/0 table 20001 metric 0: "unicast via 192.0.2.66 dev wan0"`}},
 		{"a process", without(10), nil},
 		{"a chain", without(2), []string{"chain ipv4/filter/ES1-1E: absent"}},
 		{"a route of the network", without(9), []string{"route 10.1.0.0/24 table 20001 metric 0: absent"}},
@@ -196,6 +198,9 @@ func TestWhatTheWorldTakesAndBringsIsNoDrift(t *testing.T) {
 		var got []string
 		for _, f := range drift {
 			got = append(got, f.Err)
+			if f.Remove != (want[f.ID] == nil) {
+				t.Errorf("%s: %s is to be removed: %v", c.name, f.ID, f.Remove)
+			}
 			if h, n := c.have[f.ID], target[f.ID]; !sameObject(h, n) {
 				t.Errorf("%s: %s is told and changed", c.name, f.ID)
 			}

@@ -321,7 +321,7 @@ func (m *Manager) desire(f *flight, eff *Apply) []Effect {
 	// function, as if it stayed: a removal that fails must find its adapter.
 	staying := len(in.Adapters)
 	in.Config.Inactive, in.Adapters = false, m.inputAdapters(alloc, true)
-	if len(in.Adapters) > staying || m.config.Inactive {
+	if len(in.Adapters) != staying || m.config.Inactive {
 		for k, ids := range DesiredState(in).ByAdapter {
 			if f.desired.ByAdapter[k] == nil {
 				f.desired.ByAdapter[k] = ids

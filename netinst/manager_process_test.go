@@ -82,3 +82,17 @@ func TestTheRestOfAProcessIsBounded(t *testing.T) {
 		t.Errorf("after %d ends the rest is %v, want %v", m.ends.count, m.ends.rest, retryMax)
 	}
 }
+
+// A process that ran for a minute longer than its last rest ended for the first time.
+func TestWhenAnEndIsAFirstOne(t *testing.T) {
+	for _, c := range []struct {
+		ran  time.Duration
+		want int
+	}{{processStable, 2}, {processStable + 1, 1}} {
+		m := newClocked().m
+		m.processEnded(at(5000))
+		if m.processEnded(at(5000).Add(c.ran)); m.ends.count != c.want {
+			t.Errorf("after %v it is the end number %d, want %d", c.ran, m.ends.count, c.want)
+		}
+	}
+}

@@ -410,6 +410,19 @@ func TestManager(t *testing.T) {
 				"adapter app1#0 v1 activated=true (busy), ni Present",
 			},
 		),
+		"a config that is sent again is answered by the retry that is due, another one at once": begun(
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#2 something"},
+			managerStep{applied(2, fail(netstate.KindLink, "es1a1", "busy")), "adapter app1#0 v1 activated=false (busy)"},
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, ""},
+			managerStep{AdapterChanged{testAdapter(appW, 2, true)}, "apply#3 something"},
+			managerStep{AdapterChanged{testAdapter(appW, 2, true)}, ""},
+			managerStep{applied(3), "adapter app1#0 v2 activated=true"},
+			managerStep{AdapterChanged{testAdapter(appW, 2, true)}, "apply#4 something"},
+		),
+		"what the applier of an earlier apply says is of none": {
+			{OpStarted{Seq: ApplySeq{7, 1}, Op: "add link es1"}, ""},
+			{ApplierReady{}, ""},
+		},
 		"a missing port is waited for": begun(
 			managerStep{PortsChanged{nil}, "apply#2 something"},
 			managerStep{applied(2), `ni WaitingForDependencies (no port is meant by "wan")`},
@@ -464,5 +477,122 @@ func TestApplySeqIsNeverRepeatedAcrossIncarnations(t *testing.T) {
 	}
 	if len(seen) != 9 {
 		t.Errorf("%d applies were started, want 9", len(seen))
+	}
+}
+
+// judged is a network that stands, with one adapter, after five minutes.
+func judged(t *testing.T) *Manager {
+	t.Helper()
+	return newClocked().m
+}
+
+func TestAnOpThatTakesLongIsShownOnce(t *testing.T) {
+	m := judged(t)
+	m.Step(AdapterChanged{testAdapter(appX, 1, true)})
+	if m.Step(OpStarted{Seq: ApplySeq{7, 99}, Op: "add link", At: at(2000)}); m.flight.op != "" {
+		t.Error("an op of another apply is taken for one of this")
+	}
+	shown := func(now time.Time) bool {
+		t.Helper()
+		before := m.slowTok
+		got := text(m.slow(now))
+		if m.slowTok <= before {
+			t.Errorf("the timer %d comes after %d", m.slowTok, before)
+		}
+		return strings.Contains(got, "has been running")
+	}
+	if shown(at(2000)) {
+		t.Error("no op is shown as one that takes long")
+	}
+	m.Step(OpStarted{Seq: m.flight.seq, Op: "add link", At: at(2000)})
+	for i, c := range []struct {
+		after time.Duration
+		want  bool
+	}{{slowOp - 1, false}, {slowOp, true}, {2 * slowOp, false}} {
+		if got := shown(at(2000).Add(c.after)); got != c.want {
+			t.Errorf("%d: shown %v after %v", i, got, c.after)
+		}
+	}
+}
+
+// The look of each minute is left to a retry only if something fails.
+func TestTheLookOfEachMinute(t *testing.T) {
+	for _, c := range []struct {
+		failing bool
+		retry   uint64
+		looks   bool
+	}{{false, 0, true}, {false, 77, true}, {true, 0, true}, {true, 77, false}} {
+		m := judged(t)
+		m.failing, m.retryTok, m.checkTok = c.failing, c.retry, 78
+		if got := strings.Contains(text(m.Step(TimerDue{Token: 78})), "apply"); got != c.looks {
+			t.Errorf("failing %v, retry %d: looks %v", c.failing, c.retry, got)
+		}
+	}
+}
+
+func TestTheStateOfAFailure(t *testing.T) {
+	for _, c := range []struct {
+		wish     intent
+		removing bool
+		want     NIState
+	}{{wanted, false, CheckPresentFailed}, {wanted, true, RemovingFailed}, {unwanted, false, RemovingFailed}, {unwanted, true, RemovingFailed}} {
+		m := judged(t)
+		if m.showFailed(&flight{wish: c.wish, gen: m.config.Generation}, []string{"x"}, c.removing); m.status.State != c.want {
+			t.Errorf("%v, removing %v: %s", c.wish, c.removing, m.status.State)
+		}
+	}
+}
+
+// An adapter that is not activated has no address, whatever lease is remembered of it.
+func TestAnInactiveAdapterShowsNoAddress(t *testing.T) {
+	m := judged(t)
+	m.Step(AdapterChanged{testAdapter(appW, 2, false)})
+	seen := false
+	for _, e := range m.Step(Applied{Seq: m.flight.seq}) {
+		if p, is := e.(PublishAdapter); is {
+			seen = true
+			if p.Status.UnderlayStatus != (UnderlayNetworkStatus{}) {
+				t.Errorf("%+v", p.Status.UnderlayStatus)
+			}
+		}
+	}
+	if !seen {
+		t.Error("no status of it")
+	}
+}
+
+// Which overlap counts: a clash that is over does for the subnet that it was of.
+func TestWhichOverlapCounts(t *testing.T) {
+	a, b := prefix("10.1.0.0/24"), prefix("10.2.0.0/24")
+	clash := SubnetOverlap{Subnet: a, Clash: "eth0"}
+	for name, c := range map[string]struct{ now, rest, want SubnetOverlap }{
+		"nothing":                       {SubnetOverlap{Subnet: a}, SubnetOverlap{}, SubnetOverlap{Subnet: a}},
+		"one that is just over":         {SubnetOverlap{Subnet: a}, clash, clash},
+		"of another subnet":             {SubnetOverlap{Subnet: b}, clash, SubnetOverlap{Subnet: b}},
+		"another one":                   {SubnetOverlap{Subnet: a, Clash: "eth1"}, clash, SubnetOverlap{Subnet: a, Clash: "eth1"}},
+		"what was there before is none": {SubnetOverlap{Subnet: a, Hidden: "x"}, SubnetOverlap{Subnet: a}, SubnetOverlap{Subnet: a, Hidden: "x"}},
+	} {
+		if got := (&overlapState{now: c.now, clash: c.rest}).counts(); got != c.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// The MTU of a switch follows its port, address or not; a network keeps what it has while its port can't be used.
+func TestTheMTUOfAPortWithoutAnAddress(t *testing.T) {
+	for name, c := range map[string]struct {
+		in   Input
+		mtu  int // of now
+		want int
+	}{
+		"a switch":                    {switchInput(), 1500, 1400},
+		"a network with an MTU":       {input(), 1500, 1500},
+		"a network that has none yet": {input(), 0, 1400},
+	} {
+		nw, _ := newNetwork(c.in)
+		nw.Config.MTU, nw.MTU, nw.port = 0, c.mtu, &PortStatus{Exists: true, Up: true, LinkMTU: 1400}
+		if got := nw.chooseMTU(); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
 	}
 }

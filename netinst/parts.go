@@ -99,7 +99,7 @@ func (m *Manager) partsApplied(f *flight, fs []netstate.Failure, had netstate.St
 
 // judge notes what became of a part that is wanted.
 func (p *partState) judge(fs []netstate.Failure) (waits, failed bool) {
-	waits = len(fs) > 0 && !slices.ContainsFunc(fs, func(x netstate.Failure) bool { return !x.Waiting })
+	waits = !slices.ContainsFunc(fs, func(x netstate.Failure) bool { return !x.Waiting })
 	seen := slices.ContainsFunc(fs, func(x netstate.Failure) bool { return x.Observe })
 	switch {
 	case len(fs) == 0:

@@ -156,3 +156,21 @@ func TestATunnelThatAnEarlierIncarnationLeft(t *testing.T) {
 		t.Errorf("got %+v, want %+v", parts, want)
 	}
 }
+
+// Only a switch has parts beside its bridge.
+func TestWhatIsACluster(t *testing.T) {
+	for _, c := range []struct {
+		config NetworkInstanceConfig
+		want   bool
+	}{
+		{NetworkInstanceConfig{Type: Switch}, false},
+		{NetworkInstanceConfig{Type: Switch, Tunnels: []Tunnel{{}}}, true},
+		{NetworkInstanceConfig{Type: Switch, Members: []IfName{"dut0"}}, true},
+		{NetworkInstanceConfig{Type: Switch, Tunnels: []Tunnel{{}}, Members: []IfName{"dut0"}}, true},
+		{NetworkInstanceConfig{Type: Local, Tunnels: []Tunnel{{}}}, false},
+	} {
+		if got := (&Manager{config: c.config}).isCluster(); got != c.want {
+			t.Errorf("%v with %d tunnels and %d members: %v", c.config.Type, len(c.config.Tunnels), len(c.config.Members), got)
+		}
+	}
+}

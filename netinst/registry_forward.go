@@ -86,7 +86,7 @@ func ClosedPorts(networks []NetworkInstanceConfig, ports []PortConfig, f netstat
 func (r *Registry) ports() map[int][]HostPort {
 	out := map[int][]HostPort{}
 	for _, m := range r.members {
-		if ps := hostPorts(m.config, r.forward.Ports, r.forward.Forwarding); len(ps) > 0 {
+		if ps := hostPorts(m.config, r.forward.Ports, r.forward.Forwarding); len(ps) != 0 {
 			out[m.number] = ps
 		}
 	}

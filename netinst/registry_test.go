@@ -127,6 +127,23 @@ func TestRegistry(t *testing.T) {
 			{HostApplied{Seq: 1}, ""},
 			{HostChanged{}, ""},
 		},
+		"a config that is known first is that of the network that is found": {
+			{HostApplierReady{}, ""},
+			{NetworkWanted{a}, ""},
+			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
+		},
+		"of two networks that claim one uuid the second is an orphan": {
+			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}, {Name: niA.String(), Number: 6}}}, "record ni1=5, spawn ni1=5, record " + orphan(6) + "=6, spawn " + orphan(6) + "=6"},
+		},
+		"a change that the host need not know costs no apply": {
+			{HostApplierReady{}, ""},
+			{OwnersFound{}, ""},
+			{NetworkWanted{a}, "record ni1=1"},
+			{ConfigKnown{}, "ground#1 of 1"},
+			{HostApplied{Seq: 1}, "spawn ni1=1"},
+			{NetworkWanted{func() NetworkInstanceConfig { c := a; c.DisplayName = "x"; return c }()}, ""},
+			{NetworkWanted{func() NetworkInstanceConfig { c := a; c.IPv4.Subnet = prefix("10.7.0.0/24"); return c }()}, "ground#2 of 1"},
+		},
 		"owners found twice are spawned once": {
 			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, "record ni1=5, spawn ni1=5"},
 			{OwnersFound{[]netstate.Owner{{Name: niA.String(), Number: 5}}}, ""},
@@ -191,11 +208,56 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
+// orphan is how registryText names the orphan of a number.
+func orphan(n int) string {
+	id := OrphanUUID(n).String()
+	return "ni" + id[len(id)-1:]
+}
+
+// The lowest number that no other has, nor may want back, and none above the last.
+func TestNumbersOfNetworks(t *testing.T) {
+	network := func(i int) NetworkInstanceConfig {
+		c := testNetwork(1)
+		c.UUID = uuid.UUID{14: byte(i >> 8), 15: byte(i)}
+		return c
+	}
+	journal := map[uuid.UUID]int{network(1).UUID: 2, network(2).UUID: 2, network(3).UUID: 1}
+	r := NewRegistry(journal)
+	r.Step(OwnersFound{})
+	for i, want := range map[int]int{1: 2} {
+		if r.Step(NetworkWanted{network(i)}); r.Number(network(i).UUID) != want {
+			t.Errorf("%d has number %d, want %d", i, r.Number(network(i).UUID), want)
+		}
+	}
+	if r.Step(NetworkWanted{network(2)}); r.Number(network(2).UUID) != 3 { // 1 is kept for a network that may come back
+		t.Errorf("a number journalled twice: %d", r.Number(network(2).UUID))
+	}
+	if r.Step(NetworkWanted{network(3)}); r.Number(network(3).UUID) != 1 {
+		t.Errorf("the one that came back: %d", r.Number(network(3).UUID))
+	}
+	r = NewRegistry(nil)
+	r.Step(OwnersFound{})
+	for i := range MaxNumber + 1 {
+		r.Step(NetworkWanted{network(i + 1)})
+	}
+	if last, over := r.Number(network(MaxNumber).UUID), r.Number(network(MaxNumber+1).UUID); last != MaxNumber || over != 0 {
+		t.Errorf("the last has %d, one more %d", last, over)
+	}
+}
+
 func TestTheJournalledNumberIsKeptAndTheAliasWins(t *testing.T) {
 	r := NewRegistry(map[uuid.UUID]int{niA: 7, niB: 3})
 	r.Step(OwnersFound{[]netstate.Owner{{Name: niB.String(), Number: 9}}})
 	r.Step(NetworkWanted{testNetwork(1)})
 	if a, b := r.Number(niA), r.Number(niB); a != 7 || b != 9 {
 		t.Errorf("numbers are %d and %d, want 7 (journal) and 9 (alias)", a, b)
+	}
+}
+
+func TestNetworksThatHaveNoNumberAreNotTheHosts(t *testing.T) {
+	r := NewRegistry(nil)
+	r.Step(NetworkWanted{testNetwork(1)}) // before the host is known
+	if got := r.Networks([]uuid.UUID{niA, niB}); len(got) > 0 {
+		t.Errorf("%+v", got)
 	}
 }
