@@ -46,7 +46,7 @@ func (s State) Restore(number uint64, wanted ...Layer) (Change, error) {
 // keeps what was written since. Faults (config.Faults) are the values that were changed
 // again: the first segment of their paths is the layer.
 func (s State) Revert(number uint64) (Change, error) {
-	if number == 0 || number > s.Number {
+	if number > s.Number { // one that came after this state
 		return Change{}, &NoRevisionError{number}
 	}
 	diffs, err := Changes(s.reader, number)

@@ -46,6 +46,8 @@ func TestNamesInKeys(t *testing.T) {
 		".":       "%2E",
 		"..":      "%2E.",
 		"a.b-c_d": "a.b-c_d",
+		"azAZ09":  "azAZ09",
+		"`{@[/:":  "%60%7B%40%5B%2F%3A",
 		"a/b":     "a%2Fb",
 		"\x00":    "%00",
 		"zürich":  "z%C3%BCrich",

@@ -210,6 +210,12 @@ func TestRevert(t *testing.T) {
 	s.write(t, ok(s.head(t).Restore(0))(t)) // which gives n3 its name back, and deletes it
 	s.write(t, ok(s.head(t).Revert(3))(t))
 	equal(t, "a restore across a rename, reverted", tell(t, s.head(t)), `node/n3={}`)
+	early := told(t, `a: network={}`)
+	before := early.head(t)
+	early.write(t, Change{Layers: layersFrom(t, `network={"a":1}`)})
+	if _, err := before.Revert(2); err == nil {
+		t.Error("a state takes back what came after it")
+	}
 	for _, number := range []uint64{0, 2} {
 		if _, err := told(t, `a: network={}`).head(t).Revert(number); err == nil {
 			t.Errorf("revision %d is reverted", number)
@@ -256,6 +262,25 @@ func TestRollbackOverRenamesGivesNodesTheirNamesBack(t *testing.T) {
 		if back {
 			equal(t, c.name+": topology", strings.Contains(got, `"mac_addr":"02:00:00:00:00:01","name":"n1"`), true)
 			equal(t, "as many keys", len(s.members(t)), len(first))
+		}
+	}
+}
+
+// What of a member others changed since it was renamed keeps the change when the name goes back.
+func TestARenameIsTakenBackUnderneathLaterChanges(t *testing.T) {
+	s := told(t, `ann: peer/n1={"kind":"PeerDescriptor","metadata":{"name":"n1"}}; cluster/c={"spec":{"leader":"n1","members":{"n1":{"underlay":"u"},"n2":{}}}}; deployment/c={"vnis":{"n1 n2":256}}`,
+		"ann: n1 -> n3", `bob: cluster/c={"spec":{"leader":"n3","members":{"n3":{"underlay":"w"},"n2":{}}}}; deployment/c={"vnis":{"n2 n3":300}}`)
+	s.write(t, ok(s.head(t).Revert(2))(t))
+	equal(t, "taken back", tell(t, s.head(t)), `cluster/c={"spec":{"leader":"n1","members":{"n1":{"underlay":"w"},"n2":{}}}}; deployment/c={"vnis":{"n1n2":300}}; peer/n1={"kind":"PeerDescriptor","metadata":{"name":"n1"}}`)
+}
+
+func TestAMemberThatIsNoObjectIsNotRenamed(t *testing.T) {
+	for value, want := range map[string]string{`null`: "is no object", `[]`: "cannot unmarshal", `{`: "unexpected end"} {
+		s := told(t, `ann: node/n1={}`)
+		s.join(t, "id1", "n1")
+		ok(s.Commit(revision.Txn{Then: []revision.Op{revision.Put(NodeKey("id1"), []byte(value))}}))(t)
+		if _, err := s.head(t).Rename("n1", "n2"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", value, err)
 		}
 	}
 }

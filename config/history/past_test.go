@@ -69,6 +69,27 @@ func TestBlame(t *testing.T) {
 	}
 	whole := ok(s.head(t).PathHistory(Layer{Node, "n3"}, nil, 1))(t)
 	equal(t, "a whole layer", whole[0].By.Number, 8)
+	for limit, want := range map[int]string{0: "[9 5 1]", 1: "[9]", 2: "[9 5]", 3: "[9 5 1]", 4: "[9 5 1]"} {
+		var numbers []uint64
+		for _, c := range ok(s.head(t).PathHistory(Layer{Node, "n1"}, []string{"a"}, limit))(t) {
+			numbers = append(numbers, c.By.Number)
+		}
+		equal(t, fmt.Sprint("the newest ", limit), fmt.Sprint(numbers), want)
+	}
+	var sides []bool
+	for _, c := range ok(s.head(t).PathHistory(Layer{Node, "n1"}, nil, 0))(t) {
+		sides = append(sides, c.HadOld, c.HasNew)
+	}
+	equal(t, "a layer that goes and comes", fmt.Sprint(sides), "[false true true false false true]")
+}
+
+func TestAnObjectInThePlaceOfAnotherValueIsOneDifference(t *testing.T) {
+	s := told(t, `ann: network={"a":{"x":1,"y":1},"b":1,"c":{"x":1}}`, `bob: network={"a":1,"b":{"x":1,"y":2},"c":{"x":2}}`)
+	var got []string
+	for _, v := range ok(Changes(s, 2))(t)[0].Values {
+		got = append(got, fmt.Sprintf("%s: %s to %s", strings.Join(v.Path, "."), short(v.Old), short(v.New)))
+	}
+	equal(t, "differences", strings.Join(got, ", "), `a: {"x":1,"y":1} to 1, b: 1 to {"x":1,"y":2}, c.x: 1 to 2`)
 }
 
 func TestHistoryOfALayerIsCompleteAndInOrder(t *testing.T) {
