@@ -162,6 +162,14 @@ func TestWhatWasLearntGoesWithTheAdapter(t *testing.T) {
 	l.applied("listen , addresses  of ")
 	l.step(ConfigGone{}, "")
 	l.applied("addresses  of ")
+
+	l = newLearner(t) // one that has no lease has no link to listen on
+	twin := testAdapter(appX, 1, true)
+	twin.UnderlayConfig.MAC = l.mac
+	l.step(AdapterChanged{twin}, "")
+	l.applied("addresses  of ")
+	l.step(ConfigGone{}, "")
+	l.applied("listen , addresses  of , addresses  of ")
 }
 
 func TestALocalNetworkLearnsNothing(t *testing.T) {

@@ -423,6 +423,16 @@ func TestManager(t *testing.T) {
 			{OpStarted{Seq: ApplySeq{7, 1}, Op: "add link es1"}, ""},
 			{ApplierReady{}, ""},
 		},
+		"an adapter that was never answered hears of the deletion, and one that is off of nothing new": begun(
+			managerStep{AdapterChanged{testAdapter(appX, 1, false)}, "apply#2 something"},
+			managerStep{applied(2), "adapter app2#0 v1 activated=false"},
+			managerStep{AdapterChanged{testAdapter(appW, 1, true)}, "apply#3 something"},
+			managerStep{ConfigGone{}, ""},
+			managerStep{applied(3), "adapter app1#0 v1 activated=true, ni Removing, apply#4 nothing"},
+			managerStep{AdapterChanged{testAdapter(uuid.UUID{15: 9}, 1, true)}, ""},
+			managerStep{AdapterChanged{testAdapter(appW, 2, true)}, ""},
+			managerStep{applied(4), `adapter app9#0 v1 activated=false (network instance "lan" is deleted), adapter app1#0 v1 activated=false (network instance "lan" is deleted), ni withdrawn, done`},
+		),
 		"a missing port is waited for": begun(
 			managerStep{PortsChanged{nil}, "apply#2 something"},
 			managerStep{applied(2), `ni WaitingForDependencies (no port is meant by "wan")`},
