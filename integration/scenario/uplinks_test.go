@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -61,22 +62,35 @@ func (w *world) biggest(mtu int) {
 // An uplink that is up and leads nowhere gives way to one that leads out, and takes over
 // again when it does.
 func TestANetworkLeavesAnUplinkThatLeadsNowhere(t *testing.T) {
-	for _, mtu := range []int{1500, 1492, 1420, 9000} {
-		t.Run(fmt.Sprint("MTU ", mtu), func(t *testing.T) {
+	for _, mtu := range [][2]int{{1500, 1420}, {1492, 1500}, {1420, 9000}, {9000, 1492}} {
+		t.Run(fmt.Sprint("MTU ", mtu[0], " and ", mtu[1]), func(t *testing.T) {
 			t.Parallel()
-			w := newWorldOf(t, lab.Options{Apps: []string{"web"}, Second: true, MTU: mtu, MTU2: mtu})
-			w.start(byUplinks(wan2))
-			w.wait("ready", "ni/"+ni(1), "app/"+app(1))
+			w := newWorldOf(t, lab.Options{Apps: []string{"web", "client"}, Second: true, MTU: mtu[0], MTU2: mtu[1]})
+			w.start(byUplinks(wan2) + onNet(2, 1, "client", allowAll))
+			w.wait("ready", "ni/"+ni(1), "app/"+app(1), "app/"+app(2))
 			w.lease("web")
+			between, err := w.PingLoop("web", w.lease("client").IP, 20*time.Millisecond)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := between.WaitGood(w.ctx, 3); err != nil {
+				t.Fatal(err)
+			}
 			w.byWan("both lead out")
-			w.biggest(mtu)
+			w.biggest(mtu[0])
 
 			w.in("isp", "ip", "link", "set", "node0", "down")
 			w.byLTE("no carrier")
-			w.biggest(mtu)
+			w.biggest(mtu[1])
 			w.in("isp", "ip", "link", "set", "node0", "up")
 			w.byWan("carrier")
-			if mtu != 1500 {
+			w.biggest(mtu[0])
+			if c := between.Stop(); c.Lost+c.Wrong > 0 {
+				t.Errorf("pings between the apps over the failover and back: %s", c)
+			} else {
+				t.Logf("pings between the apps: %s", c)
+			}
+			if mtu[0] != 1500 {
 				return
 			}
 
