@@ -4,7 +4,13 @@ import "time"
 
 // overlapRest is how long a clash has to be over before the network comes back: an address
 // that comes and goes, as some DHCP clients renew it, must not have the network do so each time.
-const overlapRest = time.Second
+// Where it comes again and again, as a DHCP server on the uplink may have it do, the rest doubles,
+// up to overlapMost; overlapCalm without a clash makes it overlapRest again.
+const (
+	overlapRest = time.Second
+	overlapMost = time.Minute
+	overlapCalm = 10 * time.Minute
+)
 
 // overlapState is what a manager knows of the host's prefixes in its subnet.
 type overlapState struct {
@@ -12,6 +18,8 @@ type overlapState struct {
 	now     SubnetOverlap // as told last
 	clash   SubnetOverlap // the one that is over and counts still, zero for none
 	restTok uint64
+	rest    time.Duration // of the next end of a clash, 0 for overlapRest
+	calmTok uint64        // of the timer after which rest is 0 again
 }
 
 // counts is the overlap that the desired state follows from.
@@ -42,7 +50,17 @@ func (m *Manager) overlapChanged(now SubnetOverlap) []Effect {
 	case o.restTok == 0:
 		m.token++
 		o.clash, o.restTok = was, m.token
-		return []Effect{Timer{o.restTok, overlapRest, false}}
+		rest := max(o.rest, overlapRest)
+		o.rest = min(2*rest, overlapMost)
+		return []Effect{Timer{o.restTok, rest, false}}
 	}
 	return nil
+}
+
+// overlapOver has the network come back, and waits for calm.
+func (m *Manager) overlapOver() []Effect {
+	m.overlap.end()
+	m.token++
+	m.overlap.calmTok = m.token
+	return append(m.change(), Timer{m.overlap.calmTok, overlapCalm, false})
 }

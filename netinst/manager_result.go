@@ -343,8 +343,11 @@ func (m *Manager) timer(e TimerDue) []Effect {
 	case m.seenTok:
 		return m.forgetSeen(e.At)
 	case m.overlap.restTok:
-		m.overlap.end()
-		return m.change()
+		return m.overlapOver()
+	case m.overlap.calmTok:
+		if m.overlap.now.Clash == "" {
+			m.overlap.rest = 0
+		}
 	case m.graceTok:
 		m.adaptersKnown = true
 		return m.next()
