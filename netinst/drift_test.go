@@ -121,6 +121,35 @@ func TestWhatStoodIsKnownToTheNextIncarnation(t *testing.T) {
 	}
 }
 
+// What is only observed stands once all of it was made: an adapter that failed, or a port that is waited for, does not.
+func TestWhatDoesNotStandIsNotRemembered(t *testing.T) {
+	waits := fail(netstate.KindRoute, "0.0.0.0/0 table 20001 metric 0", "no route")
+	waits.Waiting = true
+	for name, c := range map[string]struct {
+		fs   []netstate.Failure
+		want bool
+	}{
+		"all is made":      {nil, true},
+		"an adapter fails": {[]netstate.Failure{fail(netstate.KindLink, "es1a1", "busy")}, false},
+		"a route waits":    {[]netstate.Failure{waits}, false},
+		"the bridge fails": {[]netstate.Failure{fail(netstate.KindLink, "es1", "busy")}, false},
+	} {
+		m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+		conf := testNetwork(1)
+		conf.Observe = true
+		stood := false
+		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{conf}, AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}, applied(1, c.fs...)} {
+			for _, eff := range m.Step(e) {
+				_, is := eff.(Stood)
+				stood = stood || is
+			}
+		}
+		if stood != c.want {
+			t.Errorf("%s: it stands %v", name, stood)
+		}
+	}
+}
+
 func TestDriftIsMendedElse(t *testing.T) {
 	m, _ := stands(t, false)
 	if a, ok := look(m.Step(HostTouched{})); !ok || a.Look {

@@ -136,6 +136,29 @@ func TestWhatIsSeenOfEachPart(t *testing.T) {
 	}
 }
 
+// A part that fails is tried again, as the network itself is; one that waits for the world is not.
+func TestAPartThatFailsIsTriedAgain(t *testing.T) {
+	link, port := netstate.ID{Kind: netstate.KindLink, Name: "es3v256"}, netstate.ID{Kind: netstate.KindPort, Name: "can0"}
+	for name, c := range map[string]struct {
+		fs    []netstate.Failure
+		fails bool
+	}{
+		"nothing":                 {nil, false},
+		"a part":                  {[]netstate.Failure{{ID: link, Err: "no memory"}}, true},
+		"a part, and one waits":   {[]netstate.Failure{{ID: link, Err: "no memory"}, {ID: port, Waiting: true, Err: "gone"}}, true},
+		"one waits for the world": {[]netstate.Failure{{ID: port, Waiting: true, Err: "gone"}}, false},
+		"the bridge":              {[]netstate.Failure{{ID: netstate.ID{Kind: netstate.KindLink, Name: "es3"}, Err: "no memory"}}, true},
+	} {
+		m := NewManager(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)
+		for _, e := range []Event{ApplierReady{}, PortsChanged{}, AdaptersKnown{}, ConfigChanged{clusterConfig(1)}, Synchronized{}, applied(1, c.fs...)} {
+			m.Step(e)
+		}
+		if m.failing != c.fails || c.fails && m.retryTok == 0 {
+			t.Errorf("%s: failing %v, retry %d", name, m.failing, m.retryTok)
+		}
+	}
+}
+
 // A tunnel of an earlier incarnation that can't be removed is named by its mark.
 func TestATunnelThatAnEarlierIncarnationLeft(t *testing.T) {
 	m := NewManager(netstate.Owner{Name: testNetwork(1).UUID.String(), Number: 3}, "/run", 7, nil)

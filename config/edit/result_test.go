@@ -48,6 +48,8 @@ func TestWhatAWriteChangesOnEachNode(t *testing.T) {
 		{"an object in place of a scalar", `{"q":1}`, `{}`, `network set {"q":{"x":2}}`, `n1,n2 {"q": {"x": 2}} q from 1 q.x to 2 of network
 warning: n1, n2: q: is unknown: it is kept, and nothing checks it (unknown, network layer)`},
 		{"an empty object", `{}`, `{}`, `network set {"m":{"a":{}}}`, `n1,n2 {"m": {"a": {}}} m.a to {} of network`},
+		{"null is a value", `{}`, `{}`, `network set {"zz":null}`, `n1,n2 {"zz": null} zz to null of network
+warning: n1, n2: zz: is unknown: it is kept, and nothing checks it (unknown, network layer)`},
 		{"filled", `{"m":{"a":{}}}`, `{}`, `network set {"m":{"a":{"v":1}}}`, `n1,n2 {"m": {"a": {"v": 1}}} m.a.v to 1 of network`},
 		{"a secret", `{"pw":"old"}`, `{}`, `network modify {"pw":"new"}`, `n1,n2 {"pw": "old"} pw from {"$masked": true} to {"$masked": true} of network`},
 		{"unknown keys warn, the shallowest only", `{}`, `{}`, `node set {"n1":{"zz":{"y":1}}}`, `n1 {"zz": {"y": 1}} zz.y to 1 of node

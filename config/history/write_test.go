@@ -170,6 +170,40 @@ func TestALargeWriteIsSeenWhenItsLastTransactionIsDone(t *testing.T) {
 	equal(t, "what is left of change-sets", len(ok(s.List(folderSets, revision.ListOptions{}))(t).Entries), 0)
 }
 
+// An object has chunkSize bytes at most, its first one included.
+func TestADocumentThatJustFillsAnObject(t *testing.T) {
+	empty := len(config.AppendCanonical(nil, config.Object{"a": ""}))
+	for size, kind := range map[int]byte{chunkSize - 1: isChunk, chunkSize: isList} {
+		o := objects{}
+		hash, faults := o.putDocument(config.Object{"a": strings.Repeat("x", size-empty)})
+		if len(faults) > 0 || o.fresh[hash][0] != kind {
+			t.Errorf("%d bytes: %c, %v", size, o.fresh[hash][0], faults)
+		}
+		for _, value := range o.fresh {
+			if len(value) > chunkSize {
+				t.Errorf("%d bytes: an object of %d", size, len(value))
+			}
+		}
+	}
+}
+
+// A piece of a tree with one entry too many becomes pieces below it.
+func TestAPieceOfATreeIsSplitWhenItIsFull(t *testing.T) {
+	for n, split := range map[int]bool{maxEntries: false, maxEntries + 1: true} {
+		var entries []entry
+		for i := range n {
+			entries = append(entries, entry{Layer: Layer{Node, fmt.Sprint(i)}, Revision: 1})
+		}
+		o := objects{}
+		root, err := o.update("", 0, entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := ok(readPiece(root, o.fresh[root]))(t)
+		equal(t, fmt.Sprint(n, " entries are split"), p.Below != nil, split)
+	}
+}
+
 func TestADocumentOfManyMegabytes(t *testing.T) {
 	s := newStore()
 	list := make([]any, 60000)

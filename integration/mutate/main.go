@@ -194,10 +194,7 @@ func (r *run) judge(ms []*Mutant) error {
 		case *only != "" && !strings.Contains(m.Key(), *only):
 		case m.Text:
 			m.Verdict = NotViable
-		case m.Const:
-			if err := r.alone(m); err != nil {
-				return err
-			}
+		case m.Const: // last, as each needs a build of its own
 		case !reached[m.ID]:
 			m.Verdict = Uncovered
 		default:
@@ -217,6 +214,17 @@ func (r *run) judge(ms []*Mutant) error {
 			if m.Verdict = twin[at]; m.Verdict == Lived && *verbose {
 				fmt.Fprintf(os.Stderr, "  pass %d: %s\n", i+1, m)
 			}
+		}
+	}
+	for _, m := range ms {
+		if !m.Const || m.Text || *only != "" && !strings.Contains(m.Key(), *only) {
+			continue
+		}
+		if err := r.alone(m); err != nil {
+			return err
+		}
+		if m.Verdict == Lived && *verbose {
+			fmt.Fprintf(os.Stderr, "  alone: %s\n", m)
 		}
 	}
 	return nil
