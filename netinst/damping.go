@@ -45,6 +45,9 @@ type bucket struct {
 	echo bool // the last look may have been at what we did ourselves: it counts if it found work
 }
 
+// full says whether a minute of calm has filled the bucket again.
+func (b bucket) full(at time.Time) bool { return at.Sub(b.last) >= touchCalm }
+
 // damping paces the looks that touches ask for. The zero value has full buckets.
 type damping struct {
 	buckets map[string]bucket
@@ -90,10 +93,10 @@ func (d *damping) spend(what string, at time.Time) {
 		d.buckets = map[string]bucket{}
 	}
 	if len(d.buckets) > touchBurst { // full again
-		maps.DeleteFunc(d.buckets, func(_ string, b bucket) bool { return at.Sub(b.last) >= touchCalm })
+		maps.DeleteFunc(d.buckets, func(_ string, b bucket) bool { return b.full(at) })
 	}
 	b := d.buckets[what]
-	if at.Sub(b.last) >= touchCalm {
+	if b.full(at) {
 		b.n = 0
 	}
 	b.last, b.echo = at, d.isEcho(d.pending[what])

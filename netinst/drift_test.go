@@ -43,6 +43,9 @@ func TestDriftIsToldAndLeftWhereItIsOnlyObserved(t *testing.T) {
 	if want := "ni CheckPresentFailed (drift, left as it is: chain ipv4 filter ES1-FWD: absent (and 1 more))"; !strings.Contains(got, want) || strings.Contains(got, "adapter") || strings.Contains(got, "apply") {
 		t.Errorf("got %q\nwant %q and nothing done", got, want)
 	}
+	if !m.full {
+		t.Error("the next look sees less than the one that found the drift")
+	}
 	// Somebody puts it right: the next look says so.
 	a, _ = look(m.Step(HostTouched{At: at(200)}))
 	if got := text(m.Step(Applied{Seq: a.Seq})); !a.Look || !a.Full || !strings.Contains(got, "ni Present") {

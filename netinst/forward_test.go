@@ -85,8 +85,12 @@ func TestForwardingIsTakenUpWithARest(t *testing.T) {
 		if i == 6 {
 			c.event, c.want = rest(), "apply, closed: true"
 		}
+		before := r.token
 		if got := say(r.Step(c.event)); got != c.want {
 			t.Errorf("%d: %q, want %q", i, got, c.want)
+		}
+		if rest := r.forward.restTok; r.token != before && rest != 0 && rest <= before {
+			t.Errorf("%d: the rest's timer %d comes after %d", i, rest, before)
 		}
 	}
 	if got := say(r.Step(ForwardingChanged{all, port})); got != "timer 1s, apply, closed: false" {

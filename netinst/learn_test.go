@@ -163,6 +163,11 @@ func TestWhatWasLearntGoesWithTheAdapter(t *testing.T) {
 	l.step(ConfigGone{}, "")
 	l.applied("addresses  of ")
 
+	l = newLearner(t) // one that was not answered yet shows nothing
+	l.see(0, l.mac, "10.0.0.9", "addresses 10.0.0.9 of es1a1")
+	l.step(AdapterChanged{testAdapter(appX, 1, true)}, "")
+	l.check(10*time.Minute, "addresses  of es1a1")
+
 	l = newLearner(t) // one that has no lease has no link to listen on
 	twin := testAdapter(appX, 1, true)
 	twin.UnderlayConfig.MAC = l.mac

@@ -141,3 +141,42 @@ func TestWhatALedgerTellsOfAFailure(t *testing.T) {
 		}
 	}
 }
+
+// The retry that is told is that of the failure, whatever other timers begin with it.
+func TestTheRetryOfAFirstApply(t *testing.T) {
+	m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)
+	for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{testNetwork(1)}, AdaptersKnown{}, Synchronized{}} {
+		m.Step(e)
+	}
+	e := applied(1, fail(netstate.KindLink, "es1", "busy"))
+	e.At = at(100)
+	timers := 0
+	for _, eff := range m.Step(e) {
+		switch eff := eff.(type) {
+		case Timer:
+			timers++
+		case Booked:
+			if got := eff.Account.Retry; !got.Equal(at(100).Add(retryMin)) {
+				t.Errorf("the retry is at %v", got)
+			}
+		}
+	}
+	if timers < 2 {
+		t.Errorf("%d timers begin", timers)
+	}
+}
+
+// A config that is sent again while the retry runs is answered by that, and costs no apply of its own.
+func TestAConfigIsSentAgainWhileTheRetryRuns(t *testing.T) {
+	m := judged(t)
+	m.Step(AdapterChanged{testAdapter(appW, 2, true)})
+	m.Step(Applied{Seq: m.flight.seq, Failures: []netstate.Failure{fail(netstate.KindLink, "es1a1", "busy")}})
+	m.Step(TimerDue{Token: m.retryTok})
+	if m.flight == nil || m.retryTok != 0 || !m.failing {
+		t.Fatalf("no retry runs: %v %v", m.retryTok, m.failing)
+	}
+	m.Step(AdapterChanged{testAdapter(appW, 2, true)})
+	if got := text(m.Step(Applied{Seq: m.flight.seq})); strings.Contains(got, "apply") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -229,7 +229,7 @@ func (f *flight) stood(k AdapterKey, had netstate.State) bool {
 			return false
 		}
 	}
-	return len(ids) > 0
+	return len(ids) != 0
 }
 
 // rootCause prefers a failure over what only waits for it.

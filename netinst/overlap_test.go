@@ -39,7 +39,7 @@ func TestWhatOverlapsASubnet(t *testing.T) {
 		"a host address outside of it":                {host: netstate.Interface{Name: "lo", Addresses: addrs("127.0.0.1/8", "10.9.0.5/32")}},
 		"link-local":                                  {host: eth0(netstate.Interface{Addresses: addrs("169.254.1.1/16", "fe80::1/64")})},
 		"a VPN as wide as it":                         {host: eth0(netstate.Interface{PointToPoint: true, Routes: []netstate.HostRoute{route("10.1.0.0/24", "")}}), wantClash: "route 10.1.0.0/24 on eth0"},
-		"four are all named":                          {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.6/32", "10.1.0.5/32", "10.1.0.4/32", "10.1.0.3/32")}), wantClash: "10.1.0.3/32 on eth0, 10.1.0.4/32 on eth0, 10.1.0.5/32 on eth0, 10.1.0.6/32 on eth0"},
+		"four are all named":                          {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.5/32", "10.1.0.3/32", "10.1.0.6/32", "10.1.0.4/32")}), wantClash: "10.1.0.3/32 on eth0, 10.1.0.4/32 on eth0, 10.1.0.5/32 on eth0, 10.1.0.6/32 on eth0"},
 		"an address of everything is its own alone":   {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.1/0")}), wantClash: "10.1.0.1/32 on eth0"},
 		"a connected route":                           {host: eth0(netstate.Interface{Routes: []netstate.HostRoute{route("10.1.0.0/16", "")}}), wantClash: "route 10.1.0.0/16 on eth0"},
 		"the route of an address is told once":        {host: eth0(netstate.Interface{Addresses: addrs("10.1.0.9/24"), Routes: []netstate.HostRoute{route("10.1.0.0/24", "")}}), wantClash: "10.1.0.9/24 on eth0"},
