@@ -153,10 +153,10 @@ func newRun(pkg string, ms []*Mutant) (*run, error) {
 	return r, r.measure()
 }
 
-var slow = regexp.MustCompile(`(?m)^--- PASS: (\w+) \((\d+\.\d\d)s\)$`)
+var durations = regexp.MustCompile(`(?m)^--- PASS: (\w+) \((\d+\.\d\d)s\)$`)
 
-// measure runs the tests as the code, and makes the passes: without the tests that take longer than a twentieth
-// of a second, all with -short, and all.
+// measure runs the tests as the code, and makes the passes: without the tests that take more than a twentieth
+// of all their time, all with -short, and all.
 func (r *run) measure() error {
 	limit := func(args ...string) (string, error) {
 		out, cpu, err := r.tests(r.program, 0, pass{args, int(forever.Seconds())})
@@ -165,9 +165,15 @@ func (r *run) measure() error {
 	}
 	out, err := limit("-test.short", "-test.v")
 	var skip []string
-	for _, t := range slow.FindAllStringSubmatch(out, -1) {
-		if s, _ := strconv.ParseFloat(t[2], 64); s > 0.05 {
-			skip = append(skip, t[1])
+	took := map[string]float64{}
+	total := 0.0
+	for _, t := range durations.FindAllStringSubmatch(out, -1) {
+		took[t[1]], _ = strconv.ParseFloat(t[2], 64)
+		total += took[t[1]]
+	}
+	for name, s := range took {
+		if s > total/20 {
+			skip = append(skip, name)
 		}
 	}
 	if len(skip) > 0 && err == nil {
