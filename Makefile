@@ -17,8 +17,8 @@ CORES         ?= config/edit config/state netinst/netstate config/rollout appnet
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 TOOLS   := $(CURDIR)/.tools
-# What needs no root: everything but the rooms of integration, and of these the laws.
-UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./integration/arch
+# What needs no root: everything but the rooms of integration, and of these the laws and the mutants.
+UNIT     = $(filter-out edgespan/integration/%,$(shell $(GO) list ./...)) ./integration/arch ./integration/mutate
 # Where goroutines meet: make test runs these with the race detector, and there alone.
 RACED    = $(shell $(GO) list ./actors/... ./pubsub ./platform/store/... ./platform/nodelink ./platform/fake)
 
@@ -26,7 +26,7 @@ export CGO_ENABLED = 0
 
 # What needs root: two rooms at a time, the longest first, as they mostly wait. The laws are
 # a part of UNIT, and bench measures: it is alone on the machine.
-ROOMS = ./integration/scenario $(filter-out %/arch %/bench %/scenario,$(shell $(GO) list ./integration/...))
+ROOMS = ./integration/scenario $(filter-out %/arch %/bench %/mutate %/scenario,$(shell $(GO) list ./integration/...))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
