@@ -119,7 +119,7 @@ func (s sim) match(words []string, h hop) (target string, jump, hit bool) {
 			ok = arg != "CONFIRMED"
 		case "--connlimit-above":
 			ok = false // no flow was counted before
-		case "--connlimit-mask":
+		case "--connlimit-mask", "--limit", "--limit-burst":
 		case "--connlimit-saddr":
 			i--
 		case "--ctdir":

@@ -16,6 +16,8 @@ const (
 	DefaultMaxFlows = 8192
 	// fewAdapters are the adapters of a node that share as they would if they were so many.
 	fewAdapters = 16
+	// maxLimit is the largest rate and burst that iptables' limit takes (libxt_limit.c).
+	maxLimit = 10000
 )
 
 // Sharers is the number of adapters among which a node with n of them shares its tracked
@@ -62,11 +64,23 @@ func maxFlows(u UnderlayNetworkConfig, c NetworkInstanceConfig, maxTracked int) 
 // the counter walks the list of its flows, and a flow of packets that nobody answers is NEW
 // with each of them. L
 // stands alone because a chain that is written anew counts from 0: changed rules leave it.
+//
+// The counter leaves out TCP flows that were closed (nf_conncount.c, already_closed), which stay
+// in the table for 120 s (nf_conntrack_tcp_timeout_time_wait): who opens and closes without end
+// would fill it. So what an adapter opens by TCP in a second is bounded too, and with it what it
+// leaves behind: 120 s times maxFlows/8 are 15 times its bound, less than the half of the table
+// that 16 adapters share. Less would hold up a server that is busy and honest.
 func (nw network) flowChains(a Adapter) []netstate.Chain {
 	part := func(p string) string { return fmt.Sprint(a.Lease.Number) + p }
+	n := nw.maxFlows(a)
 	return []netstate.Chain{
-		nw.filter(part("L"), nil, []string{fmt.Sprintf(
-			"-m conntrack ! --ctstatus CONFIRMED -m connlimit --connlimit-above %d --connlimit-mask 0 --connlimit-saddr -j DROP", nw.maxFlows(a))}),
+		nw.filter(part("L"), nil, []string{
+			fmt.Sprintf("-m conntrack ! --ctstatus CONFIRMED -m connlimit --connlimit-above %d --connlimit-mask 0 --connlimit-saddr -j DROP", n),
+			"! -p tcp -j RETURN",
+			"-m conntrack --ctstatus CONFIRMED -j RETURN",
+			fmt.Sprintf("-m limit --limit %d/sec --limit-burst %d -j RETURN", min(max(4, n/8), maxLimit), min(max(64, n/2), maxLimit)),
+			"-j DROP",
+		}),
 		nw.filter(part("A"), nil, []string{"-j " + nw.adapterChain(a, "L"), "-j ACCEPT"}),
 	}
 }

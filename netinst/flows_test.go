@@ -2,6 +2,7 @@ package netinst
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,23 @@ func TestTheBoundOfFlowsStandsApart(t *testing.T) {
 		in.Adapters[0].Config.UnderlayConfig.MaxFlows, in.MaxTracked, in.Config.Sharers = x.config, x.table, x.sharers
 		if rule := at(in)[bound].(netstate.Chain).Rules[0]; !strings.Contains(rule, fmt.Sprintf("--connlimit-above %d ", x.want)) {
 			t.Errorf("%+v: %s", x, rule)
+		}
+	}
+}
+
+// The counter of flows leaves out TCP flows that were closed, which fill the table all the same:
+// those that are opened in a second are bounded, others and packets of known ones are not.
+func TestFlowsThatAreOpenedAndClosedAreBounded(t *testing.T) {
+	for _, x := range []struct {
+		flows int
+		limit string
+	}{{0, "1024/sec --limit-burst 4096"}, {16, "4/sec --limit-burst 64"}, {1000000, "10000/sec --limit-burst 10000"}} {
+		in := input(adapter(appA, 0, 1, "10.1.0.128", "a"))
+		in.Adapters[0].Config.UnderlayConfig.MaxFlows = x.flows
+		want := []string{"! -p tcp -j RETURN", "-m conntrack --ctstatus CONFIRMED -j RETURN", "-m limit --limit " + x.limit + " -j RETURN", "-j DROP"}
+		rules := DesiredState(in).State[chainID(tableFilter, "ES1-1L")].(netstate.Chain).Rules
+		if !strings.Contains(rules[0], "--connlimit-above") || !slices.Equal(rules[1:], want) {
+			t.Errorf("%d flows: %q, want %q behind the counter", x.flows, rules, want)
 		}
 	}
 }

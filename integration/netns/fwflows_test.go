@@ -115,6 +115,49 @@ func TestFirewallCountsAFlowWithoutAnswersOnce(t *testing.T) {
 	}
 }
 
+// Flows that were closed stay in the table for two minutes and are not counted any more: an app
+// that opens and closes without end leaves only so many behind.
+func TestFirewallBoundsFlowsThatAreClosedAtOnce(t *testing.T) {
+	const most, tries, rate, burst = 16, 150, 4, 64
+	l, set := fwTwoNetworks(t, true)
+	set(fwRules{a: fwAllowAll, flows: most})
+	world := netip.AddrPortFrom(fwWorld.addr, 8080).String()
+	l.do("world", func() error {
+		in, err := net.Listen("tcp4", world)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { in.Close() })
+		go func() {
+			for {
+				c, err := in.Accept()
+				if err != nil {
+					return
+				}
+				c.Close()
+			}
+		}()
+		return nil
+	})
+	began := time.Now()
+	l.do("a", func() error {
+		for range tries {
+			c, err := net.DialTimeout("tcp4", world, 20*time.Millisecond)
+			if err != nil {
+				continue // dropped
+			}
+			_, _ = c.Read(make([]byte, 1)) // its end
+			c.Close()
+		}
+		return nil
+	})
+	bound := burst + rate*int(time.Since(began)/time.Second+1)
+	entries := strings.Count(l.in("node", "conntrack", "-L", "-p", "tcp", "-s", fwA.addr.String()), " src="+fwA.addr.String()+" ")
+	if entries > bound || entries < most {
+		t.Errorf("%d flows tried leave %d, want %d to %d", tries, entries, most, bound)
+	}
+}
+
 // What an app asks of its gateway's DNS becomes flows of the node's own, so that it may not
 // ask at any rate; others ask all the same.
 func TestFirewallBoundsTheQuestionsOfAnAdapter(t *testing.T) {
