@@ -102,7 +102,9 @@ func hostPorts(c NetworkInstanceConfig, ports []PortConfig, f netstate.Forwardin
 func beside(f netstate.Forwarding) []string {
 	var out []string
 	for _, l := range f.On {
-		if !slices.Contains(f.Opened, l) {
+		// The kernel takes nearly any name, and others gave it: "x+" would be a pattern in a rule,
+		// and a quotation mark its end.
+		if _, err := ParseIfName(l); err == nil && !slices.Contains(f.Opened, l) {
 			out = append(out, l)
 		}
 	}
