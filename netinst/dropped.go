@@ -88,7 +88,7 @@ func (s UnderlayNetworkStatus) DroppedText() string {
 	if s.Dropped == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d packets of new flows dropped: more than %d flows (maxFlows)", s.Dropped, s.MaxFlows)
+	return fmt.Sprintf("%d packets of new flows dropped: more than %d flows, or too many TCP connections a second (maxFlows)", s.Dropped, s.MaxFlows)
 }
 
 // droppedWarning names the adapter whose bound has dropped most lately, and how many more there are.

@@ -243,7 +243,7 @@ func TestAnAppThatOpensAllFlowsHurtsItselfAlone(t *testing.T) {
 	w.fails("web", "curl", "-sf", "--max-time", "1", "http://"+lab.WebAddr+"/")
 	// A look that finds something reads the counters, as that of each minute does.
 	w.in("node", "iptables", "-F", "ES1-1E")
-	const told = "packets of new flows dropped: more than 8192 flows (maxFlows)"
+	const told = "packets of new flows dropped: more than 8192 flows, or too many TCP connections a second (maxFlows)"
 	w.eventually("the drops are told", func() bool {
 		warning, _ := w.status("ni", ni(1))["warning"].(string)
 		return regexp.MustCompile("adapter "+app(1)+"/0: [1-9][0-9]{3,} ").MatchString(warning) && strings.Contains(warning, told)

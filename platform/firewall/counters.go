@@ -8,8 +8,8 @@ import (
 	"edgespan/netinst/netstate"
 )
 
-// Dropped counts the packets that the rules of each of these chains of filter have matched since
-// it was written; one that does not stand has matched none.
+// Dropped counts the packets that the rules of each of these chains of filter have dropped since
+// it was written; one that does not stand has dropped none.
 func (f *Firewall) Dropped(ctx context.Context, chains []netstate.ID) (map[netstate.ID]uint64, error) {
 	names := make([]string, len(chains))
 	for i, id := range chains {
@@ -18,7 +18,7 @@ func (f *Firewall) Dropped(ctx context.Context, chains []netstate.ID) (map[netst
 	var counts map[string]uint64
 	var err error
 	if _, netlink := f.generation(ctx); netlink {
-		counts, err = f.nft.Packets(tableOrder[0], names)
+		counts, err = f.nft.Dropped(tableOrder[0], names)
 	} else {
 		counts, err = f.counters.Get(ctx)
 	}
@@ -38,13 +38,13 @@ func (f *Firewall) legacyCounters(ctx context.Context) (map[string]uint64, error
 	return countersIn(out), err
 }
 
-// countersIn sums the packets of each chain's rules: "[PACKETS:OCTETS] -A CHAIN …".
+// countersIn sums the packets of each chain's rules that drop: "[PACKETS:OCTETS] -A CHAIN … -j DROP".
 func countersIn(saved string) map[string]uint64 {
 	counts := map[string]uint64{}
 	for line := range strings.Lines(saved) {
 		var packets, octets uint64
 		var chain string
-		if n, _ := fmt.Sscanf(line, "[%d:%d] -A %s", &packets, &octets, &chain); n == 3 {
+		if n, _ := fmt.Sscanf(line, "[%d:%d] -A %s", &packets, &octets, &chain); n == 3 && strings.HasSuffix(strings.TrimSpace(line), "-j DROP") {
 			counts[chain] += packets
 		}
 	}

@@ -7,9 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Packets counts what the rules of chains of family ip have matched since they were written: the
-// sum of their counters, which iptables gives every rule. A chain that is not there has matched none.
-func (c *Conn) Packets(table string, chains []string) (map[string]uint64, error) {
+// Dropped counts what the rules of chains of family ip have dropped since they were written: the
+// sum of the counters, which iptables gives every rule, of those that drop. A chain that is not
+// there has dropped none.
+func (c *Conn) Dropped(table string, chains []string) (map[string]uint64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counts := map[string]uint64{}
@@ -30,16 +31,25 @@ func (c *Conn) Packets(table string, chains []string) (map[string]uint64, error)
 	return counts, nil
 }
 
-// packetsOf is what the counters of a rule say.
+// packetsOf is what the counters of a rule say if it drops.
 func packetsOf(expressions []byte) (n uint64) {
+	drops := false
 	eachAttribute(expressions, func(_ uint16, expression []byte) {
 		a := attributes(expression)
-		if str(a[unix.NFTA_EXPR_NAME]) != "counter" {
-			return
-		}
-		if v := attributes(a[unix.NFTA_EXPR_DATA])[unix.NFTA_COUNTER_PACKETS]; len(v) == 8 {
-			n += binary.BigEndian.Uint64(v)
+		data := attributes(a[unix.NFTA_EXPR_DATA])
+		switch str(a[unix.NFTA_EXPR_NAME]) {
+		case "counter":
+			if v := data[unix.NFTA_COUNTER_PACKETS]; len(v) == 8 {
+				n += binary.BigEndian.Uint64(v)
+			}
+		case "immediate":
+			verdict := attributes(attributes(data[unix.NFTA_IMMEDIATE_DATA])[unix.NFTA_DATA_VERDICT])
+			code := verdict[unix.NFTA_VERDICT_CODE]
+			drops = drops || len(code) == 4 && binary.BigEndian.Uint32(code) == 0 // NF_DROP
 		}
 	})
+	if !drops {
+		return 0
+	}
 	return n
 }
