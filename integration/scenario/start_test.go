@@ -18,20 +18,22 @@ import (
 
 // smallDisk puts a disk of its own below the state folder, and gives what fills it and what
 // makes room again.
-func (w *world) smallDisk() (fill func(), room func()) {
+func (w *world) smallDisk() (fill func(), room func()) { return w.smallDiskAt(w.StateDir()) }
+
+func (w *world) smallDiskAt(dir string) (fill func(), room func()) {
 	w.Helper()
-	if err := os.MkdirAll(w.StateDir(), 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		w.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", w.StateDir(), "tmpfs", 0, "size=12m,mode=755"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=12m,mode=755"); err != nil {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() {
-		if err := syscall.Unmount(w.StateDir(), syscall.MNT_DETACH); err != nil {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			w.Error(err)
 		}
 	})
-	path := filepath.Join(w.StateDir(), "somebody-elses")
+	path := filepath.Join(dir, "somebody-elses")
 	fill = func() {
 		w.Helper()
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
