@@ -65,7 +65,7 @@ func (f *Firewall) Watch(ctx context.Context, emit func(Changed)) error {
 	polled := make(chan struct{})
 	go func() {
 		defer close(polled)
-		if err := f.pollLegacy(ctx, func() { send(touches{all: true}) }); err != nil {
+		if err := f.pollLegacy(ctx, func() { send(touches{all: true, paced: true}) }); err != nil {
 			failed <- err
 		}
 	}()
@@ -103,6 +103,8 @@ func (f *Firewall) pollLegacy(ctx context.Context, tell func()) error {
 type touches struct {
 	by  map[uint32]map[int]bool
 	all bool
+	// paced: they come once in legacyEvery at most, so that nothing has to be gathered for long.
+	paced bool
 }
 
 func (t *touches) add(port uint32, owner int) {
@@ -171,7 +173,7 @@ func (f *Firewall) gather(ctx context.Context, in <-chan touches, failed <-chan 
 				continue
 			}
 			running = true
-			if time.Since(told) > watchRest {
+			if more.paced || time.Since(told) > watchRest {
 				window = watchFirst
 			}
 			timer.Reset(window)

@@ -74,5 +74,15 @@ func TestChangesByOthersAreToldEverMoreSeldom(t *testing.T) {
 		if synctest.Wait(); len(told) != n+1 {
 			t.Error("after a rest a change is not told at once")
 		}
+		// What a look each second has found has waited for it already.
+		for range 10 {
+			n := len(told)
+			in <- touches{all: true, paced: true}
+			time.Sleep(watchFirst)
+			if synctest.Wait(); len(told) != n+1 {
+				t.Error("what the legacy tables tell is not told at once")
+			}
+			time.Sleep(legacyEvery)
+		}
 	})
 }
