@@ -88,7 +88,8 @@ func (b *bridge) Receive(c actor.Context) {
 		b.step(c, netinst.ApplierReady{MTU: b.mtu})
 	case surveyed:
 		if err := b.adopt(msg); err != nil {
-			b.timers.after(c, jitter(time.Second), func() any { return applierReady{b.applier, b.mtu} })
+			again := applierReady{b.applier, b.mtu} // the timer's end is another goroutine
+			b.timers.after(c, jitter(time.Second), func() any { return again })
 			return
 		}
 		b.step(c, netinst.ApplierReady{MTU: b.mtu})

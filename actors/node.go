@@ -105,7 +105,6 @@ func Start(o Options) (*Node, error) {
 			n.system.Root.Send(n.router, storageChanged{h})
 		}
 	})
-	n.system.Root.Send(n.router, storageChanged{o.Storage.Health()})
 	return n, nil
 }
 

@@ -14,8 +14,8 @@ import (
 // Storage is the state folder as a node sees it that goes on without it: platform/store.Buffered.
 // What the journal is given then is kept, and written once the disk takes it.
 type Storage interface {
-	Health() StorageHealth
-	// Watch has each change of Health told, from any goroutine; f must not block.
+	// Watch tells how it fares now, and each change of that, in order, from any goroutine; f
+	// must not block.
 	Watch(f func(StorageHealth))
 	// Floor is a number above all that may have been given out and not written.
 	Floor() uint64
@@ -43,11 +43,10 @@ const (
 // certain is the Storage of a journal that always lasts.
 type certain struct{}
 
-func (certain) Health() StorageHealth     { return StorageHealth{} }
-func (certain) Watch(func(StorageHealth)) {}
-func (certain) Floor() uint64             { return 0 }
-func (certain) Lost(string)               {}
-func (certain) Incomplete() bool          { return false }
+func (certain) Watch(f func(StorageHealth)) { f(StorageHealth{}) }
+func (certain) Floor() uint64               { return 0 }
+func (certain) Lost(string)                 {}
+func (certain) Incomplete() bool            { return false }
 
 // restore loads what the journal kept. With a Storage what can't be decoded is lost, and no
 // more than that; without one it is an error.

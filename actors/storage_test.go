@@ -6,10 +6,12 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"edgespan/config/httpapi"
+	"edgespan/netinst/netstate"
 )
 
 // memStorage is a state folder whose health a test sets.
@@ -21,9 +23,10 @@ type memStorage struct {
 	lost       []string
 }
 
-func (s *memStorage) Health() StorageHealth { return s.health }
-
-func (s *memStorage) Watch(f func(StorageHealth)) { s.watch = append(s.watch, f) }
+func (s *memStorage) Watch(f func(StorageHealth)) {
+	s.watch = append(s.watch, f)
+	f(s.health)
+}
 
 func (s *memStorage) Floor() uint64 { return s.floor }
 
@@ -173,6 +176,46 @@ func TestTheLastGoodConfigOfAnEarlierVersionRunsOnADiskThatTakesNothing(t *testi
 		r.ready(time.Second, "ni/"+niID(1))
 		if r.files.good != nil || r.files.stored(t) != canonical(t, doc(1, 0)) {
 			t.Errorf("kept is %s", r.files.stored(t))
+		}
+	})
+}
+
+// blindHost is a host that can't be looked at for some time.
+type blindHost struct {
+	Host
+	left atomic.Int32 // looks at networks that fail
+}
+
+func (u *blindHost) Observe(ctx context.Context, o netstate.Owner, full bool) (netstate.State, error) {
+	if o.Number > 0 && u.left.Add(-1) >= 0 {
+		return nil, errors.New("not now")
+	}
+	return u.Host.Observe(ctx, o, full)
+}
+
+// What the host knows of a network whose journal is lost is asked for until it is told, and
+// before anything is applied.
+func TestASurveyThatFailsIsTriedAgain(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.netns("ns1")
+		r.apply(doc(1, 1))
+		r.ready(time.Second, "app/"+appID(1))
+		r.stop()
+		for key := range r.journal.data["network-instance-leases"] {
+			delete(r.journal.data["network-instance-leases"], key)
+		}
+		r.host.Done()
+		u := &blindHost{Host: r.host}
+		u.left.Store(3)
+		r.change = func(o *Options) { o.Storage, o.Host = &memStorage{incomplete: true}, u }
+		r.start()
+		r.settle(2 * time.Second)
+		if u.left.Load() < 0 {
+			t.Error("it was looked at more often than once a second")
+		}
+		r.ready(10*time.Second, "ni/"+niID(1), "app/"+appID(1))
+		if got := r.host.Done(); len(got) > 0 {
+			t.Errorf("the host was changed: %q", got)
 		}
 	})
 }

@@ -139,8 +139,6 @@ func (n *node) storage(o nodeOptions) actors.Storage {
 
 type storage struct{ *store.Buffered }
 
-func (s storage) Health() actors.StorageHealth { return actors.StorageHealth(s.Buffered.Health()) }
-
 func (s storage) Watch(f func(actors.StorageHealth)) {
 	s.Buffered.Watch(func(h store.Health) { f(actors.StorageHealth(h)) })
 }

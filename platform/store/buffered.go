@@ -346,11 +346,12 @@ func (b *Buffered) Health() Health {
 	return b.health
 }
 
-// Watch has each change of Health told. f must not block, and not call b.
+// Watch tells Health, and each change of it, in order. f must not block, and not call b.
 func (b *Buffered) Watch(f func(Health)) {
 	b.told.Lock()
 	defer b.told.Unlock()
 	b.watch = append(b.watch, f)
+	f(b.health)
 }
 
 // Stats are those of the log on the disk.

@@ -227,6 +227,9 @@ func TestADiskThatRefusesEndsNothing(t *testing.T) {
 				must(t, b.Put("t", "a", []byte("1")))
 				var told []Health
 				b.Watch(func(h Health) { told = append(told, h) })
+				if len(told) != 1 || told[0].Fault != "" {
+					t.Fatalf("told at first: %+v", told)
+				}
 				heal := fail(b, errno)
 				must(t, b.Put("t", "a", []byte("2")))
 				must(t, b.Put("t", "b", []byte("2")))
