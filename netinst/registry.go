@@ -1,7 +1,6 @@
 package netinst
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -184,8 +183,12 @@ func (r *Registry) Step(e RegistryEvent) []RegistryEffect {
 // owners takes over what is on the host: the alias wins over the journal, and a
 // number of an unknown owner is managed under a name made from it, as an orphan.
 func (r *Registry) owners(os []netstate.Owner) []RegistryEffect {
+	r.searching = false
+	if r.found {
+		return r.foundAgain(os)
+	}
 	var out []RegistryEffect
-	r.found, r.searching = true, false
+	r.found = true
 	for _, o := range os {
 		id, err := uuid.Parse(o.Name)
 		if err != nil {
@@ -383,8 +386,6 @@ func (r *Registry) drop(id uuid.UUID) []RegistryEffect {
 func (r *Registry) ids() []uuid.UUID {
 	return slices.SortedFunc(maps.Keys(r.members), compareUUIDs)
 }
-
-func compareUUIDs(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) }
 
 // Settled says that the ground is as wanted and nothing is under way.
 func (r *Registry) Settled() bool { return r.found && !r.flying && !r.dirty && r.backoff == 0 }

@@ -1,9 +1,15 @@
 package netinst
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/google/uuid"
+
+	"edgespan/netinst/netstate"
 )
 
 // What the registry does about others: what they flush, and what a former release left for
@@ -68,3 +74,19 @@ func (r *Registry) searchAgain() []RegistryEffect {
 	r.search = min(max(2*r.search, time.Second), checkEvery)
 	return []RegistryEffect{FindOwners{r.search}}
 }
+
+// foundAgain takes from a later search which networks are unmarked still, and nothing else: it
+// may be older than the end of a network, whose number another has by now.
+func (r *Registry) foundAgain(os []netstate.Owner) []RegistryEffect {
+	unmarked := map[string]bool{}
+	for _, o := range os {
+		unmarked[fmt.Sprint(o.Name, " ", o.Number)] = o.Unmarked
+	}
+	for id, m := range r.members {
+		m.unmarked = m.unmarked && (unmarked[fmt.Sprint(id, " ", m.number)] || unmarked[fmt.Sprint(" ", m.number)])
+	}
+	r.dirty = true
+	return r.next()
+}
+
+func compareUUIDs(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) }

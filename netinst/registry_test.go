@@ -261,3 +261,19 @@ func TestNetworksThatHaveNoNumberAreNotTheHosts(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A search that began before a network had ended gives its number to nobody else.
+func TestALateSearchGivesNoNumberTwice(t *testing.T) {
+	gone, heir, old := uuid.New(), uuid.New(), uuid.New()
+	r := NewRegistry(nil)
+	late := OwnersFound{[]netstate.Owner{{Name: gone.String(), Number: 1}, {Name: old.String(), Number: 2, Unmarked: true}}}
+	for _, e := range []RegistryEvent{
+		late, HostApplierReady{}, NetworkWanted{NetworkInstanceConfig{UUID: gone}}, NetworkWanted{NetworkInstanceConfig{UUID: old}}, ConfigKnown{},
+		NetworkUnwanted{gone}, ManagerEnded{gone}, NetworkWanted{NetworkInstanceConfig{UUID: heir}}, late,
+	} {
+		r.Step(e)
+	}
+	if r.Number(gone) != 0 || r.Number(heir) != 1 || r.Number(old) != 2 {
+		t.Errorf("numbers %d, %d, %d: want 0, 1, 2", r.Number(gone), r.Number(heir), r.Number(old))
+	}
+}
