@@ -313,6 +313,9 @@ func TestBucketsAreBounded(t *testing.T) {
 	if d.spend("x", last.Add(touchCalm)); d.buckets["x"].n != 1 {
 		t.Errorf("after a minute of calm %d are spent", d.buckets["x"].n)
 	}
+	for i := range 2 * touchBurst {
+		d.spend(strings.Repeat("z", i+1), at(4000))
+	}
 	for i := range 1000 {
 		d.spend(strings.Repeat("y", i+1), at(int64(5000+10*i)))
 	}

@@ -250,8 +250,8 @@ func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
 	var out []Effect
 	for _, k := range m.keys() {
 		a := m.adapters[k]
-		c, took := f.versions[k]
-		if !took || c.TargetVersion == 0 {
+		c := f.versions[k]
+		if c.TargetVersion == 0 { // not taken into the apply, or an earlier incarnation's
 			c = a.config
 		}
 		if a.gone {
