@@ -98,6 +98,7 @@ func partsOf(s netinst.NetworkInstanceStatus) []part {
 func (n *Node) networks() []httpapi.Resource {
 	t := n.d.topics
 	configs, statuses := t.NetworkConfig.List(""), t.NetworkStatus.List("")
+	fault, notYet := n.hostFault(), ""
 	var rs []httpapi.Resource
 	for id := range union(configs, statuses) {
 		r := httpapi.Resource{ID: id, Kind: "ni", Spec: map[string]any{}}
@@ -107,9 +108,12 @@ func (n *Node) networks() []httpapi.Resource {
 		s, ok := statuses[id]
 		st := networkStatus{string(s.State), s.DisplayName, string(s.Bridge), s.Number, s.Port, s.Generation, s.Error, s.Warning, partsOf(s)}
 		if !ok {
-			st.State, st.DisplayName, st.Error = string(netinst.WaitingForDependencies), configs[id].DisplayName, n.whyNotYet()
+			if notYet == "" { // the same for all
+				notYet = n.whyNotYet()
+			}
+			st.State, st.DisplayName, st.Error = string(netinst.WaitingForDependencies), configs[id].DisplayName, notYet
 		}
-		if fault := n.hostFault(); fault != "" && s.State == netinst.Present {
+		if fault != "" && s.State == netinst.Present {
 			st.State, st.Error = string(netinst.CheckPresentFailed), fault
 		}
 		if crash := n.networkCrashed(id); crash != "" {

@@ -67,7 +67,13 @@ type applier struct {
 func (a *applier) Receive(c actor.Context) {
 	switch msg := c.Message().(type) {
 	case *actor.Started:
-		c.Send(c.Parent(), applierReady{c.Self(), a.mtu()})
+		mtu := a.mtu()
+		if a.owner.Number > 0 && mtu == 0 {
+			a.d.gate.making(a.owner.Number)
+		}
+		c.Send(c.Parent(), applierReady{c.Self(), mtu})
+	case *actor.Stopping:
+		a.d.gate.isMade(a.owner.Number)
 	case surveyRequest:
 		c.Send(c.Parent(), a.survey())
 	case applyRequest:
@@ -80,6 +86,7 @@ func (a *applier) Receive(c actor.Context) {
 // apply observes, plans, does each op, and observes again what it touched: an op
 // that says it succeeded and did not is a failure too (docs/architecture.md, law 11).
 func (a *applier) apply(r applyRequest, starting func(netstate.Op)) applyResult {
+	defer a.d.gate.isMade(a.owner.Number)
 	began := time.Now()
 	looked := began
 	have, err := a.observe(r.full)
@@ -179,8 +186,16 @@ func (a *applier) observe(full bool) (netstate.State, error) {
 }
 
 func (a *applier) do(op netstate.Op, starting func(netstate.Op)) error {
-	if op.Verb != netstate.Remove && (op.Kind == netstate.KindChain || op.Kind == netstate.KindProcess) { // these run commands
-		defer a.d.gate.enter(a.d.ctx)()
+	if op.Verb != netstate.Remove {
+		class := buildOps
+		switch op.Kind {
+		case netstate.KindChain:
+			class = chainOps
+		case netstate.KindProcess:
+			class = helperOps
+			a.d.gate.isMade(a.owner.Number)
+		}
+		defer a.d.gate.enter(a.d.ctx, class)()
 	}
 	starting(op)
 	ctx, cancel := context.WithTimeout(a.d.ctx, op.Deadline())

@@ -169,7 +169,9 @@ func (h *configHost) Look() agent.Look {
 	t := h.d.topics
 	h.settled = h.settled || h.last.Config != nil && h.d.answered()
 	l := agent.Look{Settled: h.settled}
-	for _, e := range t.Reported.All() {
+	all := t.Reported.All()
+	l.Parameters, l.Health = make([]link.Parameter, 0, len(all)), make([]link.Health, 0, len(all))
+	for _, e := range all {
 		p := e.Value
 		if healthy[p.Kind] {
 			l.Health = append(l.Health, link.Health{Name: p.ID, Good: (p.State == "Present") == (p.Target == "present") && p.Error == "", Detail: p.Error})

@@ -63,7 +63,7 @@ type deps struct {
 	began      time.Time
 	epochs     atomic.Uint64
 	strategy   *backoff
-	gate       gate
+	gate       *gate
 	census     *census
 	fail       func(error)
 	notify     func(string)                         // systemd

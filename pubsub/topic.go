@@ -110,7 +110,11 @@ func (t *Topic[V]) List(scope string) map[string]V {
 func (t *Topic[V]) All() []Entry[V] {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	var entries []Entry[V]
+	n := 0
+	for _, keys := range t.retained {
+		n += len(keys)
+	}
+	entries := make([]Entry[V], 0, n)
 	for scope, keys := range t.retained {
 		for key, s := range keys {
 			entries = append(entries, Entry[V]{Scope: scope, Key: key, Owner: s.owner, Value: s.value})

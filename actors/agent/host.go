@@ -46,7 +46,7 @@ func (s *shell) woke() {
 
 func (s *shell) watchSoon() {
 	if s.timers[lookTimer] == nil {
-		s.timer(lookTimer, 0, max(0, gather-time.Since(s.lookedAt)))
+		s.timer(lookTimer, 0, max(0, max(gather, lookShare*s.lookTook)-time.Since(s.lookedAt)))
 	}
 }
 
@@ -56,6 +56,7 @@ func (s *shell) watch() {
 	s.lookedAt = time.Now()
 	was := s.look
 	s.look = s.o.Host.Look()
+	s.lookTook = time.Since(s.lookedAt)
 	if !s.booted {
 		return
 	}

@@ -17,6 +17,7 @@ const (
 	reportEvery = 5 * time.Second
 	tickEvery   = time.Second            // while a config is pending
 	gather      = 100 * time.Millisecond // looks and reports that come closer are one
+	lookShare   = 20                     // a look at very much takes at most one part of the time in so many
 )
 
 // shell is one incarnation of the agent's actor. It turns messages into events of the
@@ -58,6 +59,7 @@ type shell struct {
 
 	look       Look
 	lookedAt   time.Time
+	lookTook   time.Duration
 	settlingID int // the publish that has not settled yet, 0 for none
 	asked      confirm.Nonce
 

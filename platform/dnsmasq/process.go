@@ -26,6 +26,8 @@ const (
 	lastWords = 2 << 10 // octets of output in an error
 	probeTime = 3 * time.Second
 	listTime  = 3 * time.Second // of a listing of all processes
+	// bornAtLeast is how many starts are remembered before it is asked which of them live.
+	bornAtLeast = 64
 )
 
 // Helpers are the helper processes of one run directory.
@@ -37,6 +39,7 @@ type Helpers struct {
 
 	mu    sync.Mutex
 	born  []proc.Process // nil: not listed yet
+	lived int            // of these, when it was last asked who lives
 	guard *guard
 }
 
@@ -171,11 +174,10 @@ func (h *Helpers) stop(ctx context.Context, name string, argv []string) error {
 	return nil
 }
 
-// births are the processes that may be a helper of this run folder: those that ran
-// when it was first asked for, and all that were started since. One that an earlier
-// life left without a record is among the former; a listing for each start would cost
-// more than the start.
-func (h *Helpers) births(ctx context.Context) ([]proc.Process, error) {
+// births finds processes of this run folder: those that ran when it was first asked for, and
+// all that were started since. One that an earlier life left without a record is among the
+// former; a listing for each start would cost more than the start.
+func (h *Helpers) births(ctx context.Context, which func(proc.Process) bool) ([]proc.Process, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.born == nil {
@@ -190,16 +192,26 @@ func (h *Helpers) births(ctx context.Context) ([]proc.Process, error) {
 			}
 		}
 	}
-	h.born = slices.DeleteFunc(h.born, func(p proc.Process) bool { return !p.Alive() })
-	return slices.Clone(h.born), nil
+	var found []proc.Process
+	for _, p := range h.born {
+		if which(p) {
+			found = append(found, p)
+		}
+	}
+	return found, nil
 }
 
 // bear notes a process that was just started.
 func (h *Helpers) bear(id proc.Ident, argv []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.born != nil {
-		h.born = append(h.born, proc.Process{Ident: id, Argv: argv})
+	if h.born == nil {
+		return
+	}
+	h.born = append(h.born, proc.Process{Ident: id, Argv: argv})
+	if len(h.born) > 2*h.lived+bornAtLeast { // what has ended goes now and then: to ask costs a look at each
+		h.born = slices.DeleteFunc(h.born, func(p proc.Process) bool { return !p.Alive() })
+		h.lived = len(h.born)
 	}
 }
 
@@ -215,14 +227,16 @@ func (h *Helpers) strays(ctx context.Context, lines ...[]string) ([]proc.Ident, 
 	if len(lines) == 0 {
 		return nil, nil
 	}
-	all, err := h.births(ctx)
+	all, err := h.births(ctx, func(p proc.Process) bool {
+		return slices.ContainsFunc(lines, func(argv []string) bool { return sameCommand(p.Argv, argv) })
+	})
 	if err != nil {
 		return nil, err
 	}
 	var found []proc.Ident
 	for _, p := range all {
 		// Another may have taken the pid between the listing's two looks at it.
-		if slices.ContainsFunc(lines, func(argv []string) bool { return sameCommand(p.Argv, argv) && sameCommand(p.Cmdline(), argv) }) {
+		if p.Alive() && slices.ContainsFunc(lines, func(argv []string) bool { return sameCommand(p.Cmdline(), argv) }) {
 			found = append(found, p.Ident)
 		}
 	}

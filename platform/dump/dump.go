@@ -3,6 +3,10 @@
 //
 // It never answers with a listing that began before the caller asked, so a
 // caller always sees its own last change.
+//
+// Callers who come in a crowd, as a thousand networks that start together, are gathered: after
+// a listing that many shared the next one rests for up to three times as long as that took, so
+// that listings which grow with the host take a bounded share of it and serve the more.
 package dump
 
 import (
@@ -19,13 +23,20 @@ type Shared[T any] struct {
 	mu      sync.Mutex
 	next    *call[T] // not begun yet: whoever asks now may join it
 	running bool
+	rest    time.Time // until when the next one waits for more to join it
 }
 
 type call[T any] struct {
-	done chan struct{}
-	val  T
-	err  error
+	done    chan struct{}
+	callers int
+	val     T
+	err     error
 }
+
+const (
+	mostRests   = 3 // times the length of a listing
+	longestRest = time.Second
+)
 
 // New makes a Shared of a function that lists; each call of it has timeout.
 func New[T any](timeout time.Duration, read func(context.Context) (T, error)) *Shared[T] {
@@ -40,6 +51,7 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 		s.next = &call[T]{done: make(chan struct{})}
 	}
 	c := s.next
+	c.callers++
 	if !s.running {
 		s.running = true
 		go s.loop()
@@ -58,17 +70,33 @@ func (s *Shared[T]) Get(ctx context.Context) (T, error) {
 func (s *Shared[T]) loop() {
 	for {
 		s.mu.Lock()
-		c := s.next
-		s.next = nil
-		if c == nil {
+		rest := time.Until(s.rest)
+		if s.next == nil {
 			s.running = false
 			s.mu.Unlock()
 			return
 		}
 		s.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
-		c.val, c.err = s.read(ctx)
-		cancel()
-		close(c.done)
+		time.Sleep(rest)
+		s.list()
 	}
+}
+
+// list makes one listing for all that have asked by now.
+func (s *Shared[T]) list() {
+	s.mu.Lock()
+	c := s.next
+	s.next = nil
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	began := time.Now()
+	c.val, c.err = s.read(ctx)
+	s.mu.Lock()
+	s.rest = time.Time{}
+	if c.err == nil {
+		s.rest = time.Now().Add(min(time.Since(began)*time.Duration(min(c.callers-1, mostRests)), longestRest))
+	}
+	s.mu.Unlock()
+	close(c.done)
 }

@@ -3,6 +3,7 @@ package dump
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -42,6 +43,49 @@ func TestCallersShareAListingThatBeganAfterTheyAsked(t *testing.T) {
 		}
 		if n := reads.Load(); n != 2 {
 			t.Errorf("%d listings for 11 callers, want 2", n)
+		}
+	})
+}
+
+// A listing that a crowd shared is followed by a rest, in which the next crowd gathers; who comes
+// alone waits for nobody.
+func TestACrowdIsGathered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const takes = 100 * time.Millisecond
+		var reads atomic.Int64
+		s := New(time.Minute, func(context.Context) (int, error) {
+			reads.Add(1)
+			time.Sleep(takes)
+			return 0, nil
+		})
+		get := func() {
+			if _, err := s.Get(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		for range 5 {
+			began := time.Now()
+			get()
+			if d := time.Since(began); d != takes {
+				t.Errorf("who comes alone waits %v, want %v", d, takes)
+			}
+		}
+		reads.Store(0)
+		began := time.Now()
+		var crowd sync.WaitGroup
+		for range 20 {
+			crowd.Go(func() {
+				for range 10 { // each asks again when it was answered
+					get()
+				}
+			})
+		}
+		crowd.Wait()
+		if share := float64(reads.Load()) * takes.Seconds() / time.Since(began).Seconds(); share > 0.3 {
+			t.Errorf("%d listings for a crowd took %.2f of the time, want a quarter", reads.Load(), share)
+		}
+		if n := reads.Load(); n > 12 {
+			t.Errorf("%d listings for a crowd that asked ten times, want hardly more than ten", n)
 		}
 	})
 }

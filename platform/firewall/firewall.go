@@ -45,6 +45,7 @@ type Firewall struct {
 	noARP    atomic.Bool // the kernel has no tables of family arp, and one is desired
 	age      age
 	legacy   legacy
+	writes   writes
 
 	looking atomic.Int32 // how many look at chains now
 	detect  detector
@@ -61,6 +62,7 @@ func New(run *proc.Runner, conn *nft.Conn, folder func(number int) string) *Fire
 	}
 	f.counters = dump.New(dumpTimeout, f.legacyCounters)
 	f.whole = dump.New(dumpTimeout, func(context.Context) (map[nft.Table]string, error) { return conn.Tables(isOwn) })
+	f.writes.turn = dump.NewBatch(f.writeTogether)
 	return f
 }
 
@@ -90,10 +92,8 @@ func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item)
 			return err
 		}
 	}
-	if err := f.applyWhole(number, want, netstate.BridgeFamily); err != nil {
-		return err
-	}
-	if err := f.write(ctx, number, want, nil); err != nil {
+	seen, err := f.write(ctx, number, want, nil)
+	if err != nil {
 		return err
 	}
 	for _, family := range []netstate.Family{netstate.InetFamily, netstate.ARPFamily} {
@@ -105,6 +105,7 @@ func (f *Firewall) Apply(ctx context.Context, number int, items []netstate.Item)
 		for _, c := range want {
 			m[c.ID()] = written(c)
 		}
+		seen.read(m)
 	})
 }
 
@@ -143,7 +144,7 @@ func (f *Firewall) drop(ctx context.Context, number int, gone []netstate.Chain) 
 		}
 		// Something else leads into them: iptables says what.
 	}
-	if err := f.write(ctx, number, nil, gone); err != nil {
+	if _, err := f.write(ctx, number, nil, gone); err != nil {
 		return err
 	}
 	for _, c := range gone {
@@ -155,72 +156,6 @@ func (f *Firewall) drop(ctx context.Context, number int, gone []netstate.Chain) 
 		}
 	}
 	return nil
-}
-
-// write brings the tables from what stands to the wish. What stands is taken from
-// the store where that is sure; else, and where it proves wrong, it is looked up.
-func (f *Firewall) write(ctx context.Context, number int, want, gone []netstate.Chain) error {
-	st := f.store(number)
-	if number > 0 && st.isSure() { // into host's chains others hook theirs at any time
-		err := f.restore(ctx, restoreText(f.edits(number, want, gone)))
-		if err == nil {
-			return nil
-		}
-		st.doubt() // also one that was killed: each table of it commits by itself
-		if ctx.Err() != nil {
-			return err
-		}
-	}
-	edits := f.edits(number, want, gone)
-	for _, e := range edits {
-		seen, err := f.look(ctx, e.name, e.names())
-		if err != nil {
-			return err
-		}
-		e.seen = seen.table
-	}
-	err := f.restore(ctx, restoreText(edits))
-	if err != nil {
-		st.doubt()
-		if chain := f.missingHost(ctx, number, edits); chain != "" {
-			return fmt.Errorf("%s, which is host's, does not stand yet: %w: %w", chain, netstate.ErrWaiting, err)
-		}
-	}
-	return err
-}
-
-// missingHost is a chain of host's that a network's chains lead into or hang in and that does
-// not stand, "" for none: others may have flushed all, or a former release made no such chain.
-func (f *Firewall) missingHost(ctx context.Context, number int, edits []*edit) string {
-	if number == 0 || ctx.Err() != nil {
-		return ""
-	}
-	for _, e := range edits {
-		names := e.hostChains()
-		seen, err := f.look(ctx, e.name, names)
-		if err != nil {
-			return ""
-		}
-		for _, name := range names {
-			if _, stands := seen.table[name]; !stands {
-				return name
-			}
-		}
-	}
-	return ""
-}
-
-// restoreText is one input of iptables-restore for all tables. Verdicts come to
-// stand before anything is translated, and go after it.
-func restoreText(edits []*edit) string {
-	if len(edits) > 0 && len(edits[0].want) == 0 {
-		slices.Reverse(edits)
-	}
-	text := ""
-	for _, e := range edits {
-		text += e.restore()
-	}
-	return text
 }
 
 func chainsOf(number int, items []netstate.Item, side func(netstate.Item) netstate.Object) ([]netstate.Chain, error) {

@@ -74,13 +74,14 @@ func (l *legacy) changed() (bool, error) {
 // writing runs what changes the tables: it is no change by others.
 func (l *legacy) writing(write func() error) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	before, unread := l.left, error(nil)
-	if l.on {
-		before, unread = l.read()
+	if !l.on { // nobody looks: one that hangs holds up no other
+		l.mu.Unlock()
+		return write()
 	}
+	defer l.mu.Unlock()
+	before, unread := l.read()
 	err := write()
-	if l.on && before == l.left && unread == nil { // else the next look tells
+	if before == l.left && unread == nil { // else the next look tells
 		if now, unread := l.read(); unread == nil {
 			l.left = now
 		}

@@ -20,10 +20,28 @@ type edit struct {
 	hooked hooked
 }
 
-// restore is the text that brings the table from seen to the wish in one
+// lines are those of one table in an input of iptables-restore, in the order of their kinds.
+type lines struct{ decl, del, app, ins, drop []string }
+
+func (l *lines) add(o lines) {
+	l.decl, l.del, l.app = append(l.decl, o.decl...), append(l.del, o.del...), append(l.app, o.app...)
+	l.ins, l.drop = append(l.ins, o.ins...), append(l.drop, o.drop...)
+}
+
+func (l lines) text(table string) string {
+	all := slices.Concat([]string{"*" + table}, l.decl, l.del, l.app, l.ins, l.drop, []string{"COMMIT"})
+	if len(all) == 2 {
+		return ""
+	}
+	return strings.Join(all, "\n") + "\n"
+}
+
+// restore is the text that brings the table from seen to what is desired in one
 // transaction of `iptables-restore --noflush`: every chain is whole at once, and
 // no jump stands twice, because each that was seen is deleted with it.
-func (e *edit) restore() string {
+func (e *edit) restore() string { return e.lines().text(e.name) }
+
+func (e *edit) lines() lines {
 	var decl, del, add, ins, drop []string
 	flushed := map[string]bool{}
 	for _, c := range e.want {
@@ -57,11 +75,7 @@ func (e *edit) restore() string {
 		d, _ := e.hooks(netstate.Chain{Name: c.Name}, flushed)
 		del = append(del, d...)
 	}
-	lines := slices.Concat([]string{"*" + e.name}, decl, del, add, ins, drop, []string{"COMMIT"})
-	if len(lines) == 2 {
-		return ""
-	}
-	return strings.Join(lines, "\n") + "\n"
+	return lines{decl, del, add, ins, drop}
 }
 
 // hostChains are host's chains that the desired ones lead into or hangs in.

@@ -83,6 +83,20 @@ type store struct {
 	// gen is the generation of the ruleset at the last full look, 0 for none: nothing
 	// changed, not even by us, while it is the same.
 	gen uint32
+	// alone: the last write failed. What fails or hangs in one network, no other shares.
+	alone bool
+}
+
+func (s *store) isAlone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.alone
+}
+
+func (s *store) setAlone(alone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.alone = alone
 }
 
 func (s *store) isSure() bool {

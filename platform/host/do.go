@@ -109,6 +109,9 @@ func (h *Host) doItem(ctx context.Context, o netstate.Owner, verb netstate.Verb,
 	case netstate.Route:
 		return pick(verb, func() error { return h.kernel.PutRoute(obj) }, func() error { return h.kernel.RemoveRoute(obj) })
 	case netstate.Rule:
+		if verb == netstate.Add {
+			return h.kernel.AddRule(obj)
+		}
 		return pick(verb, func() error { return h.kernel.PutRule(obj) }, func() error { return h.kernel.RemoveRule(obj) })
 	}
 	return fmt.Errorf("kind %s is unknown", it.ID().Kind)

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -24,11 +25,11 @@ func (k *Kernel) AddAddress(a netstate.Address) error {
 	if err != nil {
 		return fmt.Errorf("add address %s: %w", a.Prefix, err)
 	}
-	err = k.h.AddrAdd(l, n)
+	err = k.change(func() error { return k.h.AddrAdd(l, n) })
 	if errors.Is(err, unix.EEXIST) {
 		old := &netlink.Addr{IPNet: n.IPNet}
-		if err = k.h.AddrDel(l, old); err == nil || errors.Is(err, unix.EADDRNOTAVAIL) {
-			err = k.h.AddrAdd(l, n)
+		if err = k.change(func() error { return k.h.AddrDel(l, old) }); err == nil || errors.Is(err, unix.EADDRNOTAVAIL) {
+			err = k.change(func() error { return k.h.AddrAdd(l, n) })
 		}
 	}
 	if err != nil {
@@ -37,22 +38,23 @@ func (k *Kernel) AddAddress(a netstate.Address) error {
 	return nil
 }
 
-// subnetFree says which other network has an address whose subnet overlaps a's. The
-// kernel labels an address with its link's name.
+// subnetFree says which other network has an address whose subnet overlaps a's. Networks that
+// ask together share a listing.
 func (k *Kernel) subnetFree(a netstate.Address) error {
 	own, err := netip.ParsePrefix(a.Prefix)
 	if err != nil {
 		return err
 	}
-	all, err := retry(func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_V4) })
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	all, err := k.addrs.Get(ctx)
 	if err != nil {
 		return fmt.Errorf("list addresses: %w", err)
 	}
 	number, _ := LinkNumber(a.Link)
-	for _, other := range all {
-		n, ours := LinkNumber(other.Label)
-		if p, ok := prefix(other.IPNet); ok && ours && n != number && p.Overlaps(own) {
-			return fmt.Errorf("%s still has %s: %w", other.Label, p, netstate.ErrWaiting)
+	for _, other := range all.own {
+		if other.number != number && other.prefix.Overlaps(own) {
+			return fmt.Errorf("%s still has %s: %w", other.label, other.prefix, netstate.ErrWaiting)
 		}
 	}
 	return nil
@@ -67,7 +69,7 @@ func (k *Kernel) RemoveAddress(a netstate.Address) error {
 	} else if err != nil {
 		return fmt.Errorf("remove address %s: %w", a.Prefix, err)
 	}
-	if err := k.h.AddrDel(l, n); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) && !isNotFound(err) {
+	if err := k.change(func() error { return k.h.AddrDel(l, n) }); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) && !isNotFound(err) {
 		return fmt.Errorf("remove address %s from %s: %w", a.Prefix, a.Link, err)
 	}
 	return nil

@@ -52,7 +52,7 @@ func (k *Kernel) setBridge(index int) error {
 			data.AddRtAttr(a.kind, binary.NativeEndian.AppendUint64(nil, want[a.name])[:a.size])
 		}
 	}
-	if err := k.rt.do(unix.RTM_NEWLINK, 0, msg, info); err != nil {
+	if err := k.do(unix.RTM_NEWLINK, 0, msg, info); err != nil {
 		return fmt.Errorf("set attributes: %w", err)
 	}
 	return nil
@@ -60,7 +60,7 @@ func (k *Kernel) setBridge(index int) error {
 
 // listBridges are, by index, the attributes of all bridges that are not as on ours.
 func (k *Kernel) listBridges() (map[int]map[string]uint64, error) {
-	return retry(func() (map[int]map[string]uint64, error) {
+	return quiet(k, func() (map[int]map[string]uint64, error) {
 		kind := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 		kind.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
 		return k.readBridges(unix.NLM_F_DUMP, nl.NewIfInfomsg(unix.AF_UNSPEC), kind)

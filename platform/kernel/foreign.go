@@ -35,7 +35,7 @@ func (k *Kernel) lend(p netstate.Port) error {
 			return fmt.Errorf("put link %s into bridge %s: %w", p.Link, p.Master, err)
 		}
 	}
-	if err := k.h.LinkSetUp(l); err != nil {
+	if err := k.change(func() error { return k.h.LinkSetUp(l) }); err != nil {
 		return fmt.Errorf("set link %s up: %w", p.Link, err)
 	}
 	return nil

@@ -16,11 +16,11 @@ import (
 
 // Interfaces lists the foreign interfaces by name: all but links of ours.
 func (k *Kernel) Interfaces() ([]netstate.Interface, error) {
-	links, err := retry(k.h.LinkList)
+	links, err := quiet(k, k.h.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
-	addrs, err := retry(func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
+	addrs, err := quiet(k, func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}

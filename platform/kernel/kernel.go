@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"edgespan/platform/dump"
@@ -32,7 +33,8 @@ const (
 	maxVNI        = 1<<24 - 1
 
 	requestTimeout = 5 * time.Second // of one netlink answer
-	dumpTries      = 20              // a busy host interrupts some dumps
+	worldTimeout   = 5 * requestTimeout
+	dumpTries      = 20 // a busy host interrupts some dumps
 )
 
 // Kernel is the kernel's side of one network namespace.
@@ -41,12 +43,12 @@ type Kernel struct {
 	path     string         // of ns, "" for the process's own
 	h        *netlink.Handle
 	rt       raw
-	links    *dump.Shared[linkList]
+	one      sync.Mutex   // see change
+	turn     sync.RWMutex // see change and quiet
+	world    *dump.Shared[world]
 	addrs    *dump.Shared[addrList]
 	isolated *dump.Shared[map[int]bool]           // bridge ports by index
-	routes   *dump.Shared[map[int][]route]        // of ours, by number
 	rules    *dump.Shared[map[int][]netlink.Rule] // of ours, by number
-	bridges  *dump.Shared[map[int]map[string]uint64]
 	flows    *dump.Batch[*forgetting]
 	reaper   *reaper
 	netns    *netnsOpener
@@ -98,6 +100,29 @@ func (k *Kernel) Close() {
 	if k.ns.IsOpen() {
 		k.ns.Close()
 	}
+}
+
+// change does one change, beside others, but beside no listing of ours: the kernel interrupts a
+// dump for each change that comes meanwhile, and where a thousand networks start none would end.
+// What f does must not wait for anything but the kernel, and holds no listing of its own.
+func (k *Kernel) change(f func() error) error {
+	k.one.Lock() // the kernel does one at a time: a listing waits for that one, and not for all that wait
+	defer k.one.Unlock()
+	k.turn.RLock()
+	defer k.turn.RUnlock()
+	return f()
+}
+
+// quiet lists while we change nothing; others may, which retry is for.
+func quiet[T any](k *Kernel, list func() (T, error)) (T, error) {
+	k.turn.Lock()
+	defer k.turn.Unlock()
+	return retry(list)
+}
+
+// do sends one message that changes something and waits for the kernel's answer to it.
+func (k *Kernel) do(what, flags int, data ...nl.NetlinkRequestData) error {
+	return k.change(func() error { return k.rt.do(what, flags, data...) })
 }
 
 // retry repeats a dump that the kernel says was interrupted by a change

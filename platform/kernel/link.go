@@ -57,7 +57,7 @@ func (k *Kernel) finish(l netstate.Link) error {
 		return err
 	}
 	// Without this every new link wakes every dnsmasq with its link-local address.
-	err = k.h.LinkSetIP6AddrGenMode(made, nl.IN6_ADDR_GEN_MODE_NONE)
+	err = k.change(func() error { return k.h.LinkSetIP6AddrGenMode(made, nl.IN6_ADDR_GEN_MODE_NONE) })
 	if err != nil && !errors.Is(err, unix.EAFNOSUPPORT) && !errors.Is(err, unix.EOPNOTSUPP) {
 		return fmt.Errorf("set addr_gen_mode: %w", err)
 	}
@@ -79,7 +79,7 @@ func (k *Kernel) addBridge(l netstate.Link) error {
 	data := info.AddRtAttr(nl.IFLA_INFO_DATA, nil)
 	data.AddRtAttr(nl.IFLA_BR_NF_CALL_IPTABLES, nl.Uint8Attr(1))
 	data.AddRtAttr(nl.IFLA_BR_NF_CALL_IP6TABLES, nl.Uint8Attr(1))
-	return k.rt.do(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, nl.NewIfInfomsg(unix.AF_UNSPEC),
+	return k.do(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, nl.NewIfInfomsg(unix.AF_UNSPEC),
 		nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(l.Name)),
 		nl.NewRtAttr(unix.IFLA_ADDRESS, mac), info)
 }
@@ -109,7 +109,7 @@ func (k *Kernel) addVeth(ctx context.Context, l netstate.Link) error {
 	peer.AddRtAttr(unix.IFLA_ADDRESS, peerMAC)
 	peer.AddRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(l.Peer.MTU)))
 	peer.AddRtAttr(unix.IFLA_NET_NS_FD, nl.Uint32Attr(uint32(ns.Fd())))
-	err = k.rt.do(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, nl.NewIfInfomsg(unix.AF_UNSPEC),
+	err = k.do(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, nl.NewIfInfomsg(unix.AF_UNSPEC),
 		nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(l.Name)),
 		nl.NewRtAttr(unix.IFLA_ADDRESS, mac),
 		nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(l.MTU))), info)
@@ -146,7 +146,7 @@ func (k *Kernel) setLink(have netlink.Link, l netstate.Link) error {
 	}
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	msg.Index = int32(have.Attrs().Index)
-	err = k.rt.do(unix.RTM_SETLINK, 0, msg,
+	err = k.do(unix.RTM_SETLINK, 0, msg,
 		nl.NewRtAttr(unix.IFLA_ADDRESS, mac),
 		nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(l.MTU))),
 		nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(l.Alias)))
@@ -196,7 +196,7 @@ func (k *Kernel) SetPort(p netstate.Port) error {
 		master = m.Attrs().Index
 	}
 	if l.Attrs().MasterIndex != master {
-		if err := k.h.LinkSetMasterByIndex(l, master); err != nil {
+		if err := k.change(func() error { return k.h.LinkSetMasterByIndex(l, master) }); err != nil {
 			return fmt.Errorf("put link %s into bridge %s: %w", p.Link, p.Master, err)
 		}
 	}
@@ -205,7 +205,7 @@ func (k *Kernel) SetPort(p netstate.Port) error {
 			return fmt.Errorf("set isolated %v of link %s: %w", p.Isolated, p.Link, err)
 		}
 	}
-	if err := k.h.LinkSetUp(l); err != nil {
+	if err := k.change(func() error { return k.h.LinkSetUp(l) }); err != nil {
 		return fmt.Errorf("set link %s up: %w", p.Link, err)
 	}
 	if master != 0 && l.Type() == string(netstate.VXLAN) {

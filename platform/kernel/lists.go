@@ -2,6 +2,8 @@ package kernel
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
 
 	"edgespan/netinst/netstate"
 	"edgespan/platform/dump"
@@ -40,12 +42,24 @@ func listLinks(all []netlink.Link) linkList {
 type addrList struct {
 	all    []netlink.Addr
 	byLink map[int][]netlink.Addr // by index
+	own    []ownAddr              // IPv4
+}
+
+// ownAddr is an address of a network's link. The kernel labels an address with its link's name.
+type ownAddr struct {
+	number int
+	label  string
+	prefix netip.Prefix
 }
 
 func listAddrs(all []netlink.Addr) addrList {
 	l := addrList{all: all, byLink: map[int][]netlink.Addr{}}
 	for _, a := range all {
 		l.byLink[a.LinkIndex] = append(l.byLink[a.LinkIndex], a)
+		p, ok := prefix(a.IPNet)
+		if n, ours := LinkNumber(a.Label); ok && ours && p.Addr().Is4() {
+			l.own = append(l.own, ownAddr{n, a.Label, p})
+		}
 	}
 	return l
 }
@@ -61,27 +75,56 @@ func byNumber[T any](all []T, number func(T) (int, bool)) map[int][]T {
 	return found
 }
 
+// world is all that Observe tells of, listed together: who asks for it wants all of it.
+type world struct {
+	links   linkList
+	bridges map[int]map[string]uint64
+	addrs   addrList
+	routes  map[int][]route        // of ours, by number
+	rules   map[int][]netlink.Rule // of ours, by number
+}
+
 func (k *Kernel) share() {
-	k.links = dump.New(requestTimeout, func(context.Context) (linkList, error) {
-		all, err := retry(k.h.LinkList)
-		return listLinks(all), err
-	})
-	k.addrs = dump.New(requestTimeout, func(context.Context) (addrList, error) {
-		all, err := retry(func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
-		return listAddrs(all), err
-	})
-	k.bridges = dump.New(requestTimeout, func(context.Context) (map[int]map[string]uint64, error) { return k.listBridges() })
+	k.world = dump.New(worldTimeout, func(context.Context) (world, error) { return k.listWorld() })
+	k.addrs = dump.New(requestTimeout, func(context.Context) (addrList, error) { return k.listAddresses() })
 	k.isolated = dump.New(requestTimeout, func(context.Context) (map[int]bool, error) { return k.listIsolated() })
-	k.routes = dump.New(requestTimeout, func(context.Context) (map[int][]route, error) {
-		all, err := k.listRoutes(unix.AF_UNSPEC, netstate.RouteProtocol, 0)
-		return byNumber(all, func(r route) (int, bool) { return TableNumber(r.table) }), err
-	})
+	k.rules = dump.New(requestTimeout, func(context.Context) (map[int][]netlink.Rule, error) { return k.listRules() })
 	k.flows = dump.NewBatch(k.walk)
-	k.rules = dump.New(requestTimeout, func(context.Context) (map[int][]netlink.Rule, error) {
-		all, err := retry(func() ([]netlink.Rule, error) { return k.h.RuleList(netlink.FAMILY_ALL) })
-		return byNumber(all, func(r netlink.Rule) (int, bool) {
-			n, ours := PriorityNumber(r.Priority)
-			return n, ours && r.Protocol == netstate.RouteProtocol
-		}), err
-	})
+}
+
+func (k *Kernel) listWorld() (w world, err error) {
+	links, err := quiet(k, k.h.LinkList)
+	if err != nil {
+		return w, fmt.Errorf("list links: %w", err)
+	}
+	w.links = listLinks(links)
+	if w.bridges, err = k.listBridges(); err != nil {
+		return w, fmt.Errorf("list bridges: %w", err)
+	}
+	if w.addrs, err = k.listAddresses(); err != nil {
+		return w, fmt.Errorf("list addresses: %w", err)
+	}
+	routes, err := k.listRoutes(unix.AF_UNSPEC, netstate.RouteProtocol, 0)
+	if err != nil {
+		return w, fmt.Errorf("list routes: %w", err)
+	}
+	w.routes = byNumber(routes, func(r route) (int, bool) { return TableNumber(r.table) })
+	if w.rules, err = k.listRules(); err != nil {
+		return w, fmt.Errorf("list rules: %w", err)
+	}
+	return w, nil
+}
+
+func (k *Kernel) listAddresses() (addrList, error) {
+	all, err := quiet(k, func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
+	return listAddrs(all), err
+}
+
+// listRules are the policy rules of ours by number.
+func (k *Kernel) listRules() (map[int][]netlink.Rule, error) {
+	all, err := quiet(k, func() ([]netlink.Rule, error) { return k.h.RuleList(netlink.FAMILY_ALL) })
+	return byNumber(all, func(r netlink.Rule) (int, bool) {
+		n, ours := PriorityNumber(r.Priority)
+		return n, ours && r.Protocol == netstate.RouteProtocol
+	}), err
 }

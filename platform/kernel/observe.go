@@ -16,32 +16,29 @@ import (
 // Dumps are shared among callers.
 func (k *Kernel) Observe(ctx context.Context, n int) (netstate.State, error) {
 	s := netstate.State{}
-	links, err := k.links.Get(ctx)
+	w, err := k.world.Get(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list links: %w", err)
+		return nil, fmt.Errorf("list the host's links, addresses, routes and rules: %w", err)
 	}
-	names := links.names
+	links, names := w.links, w.links.names
 	ours := map[int]string{}
 	under := underlay{k: k}
 	for _, l := range links.own[n] {
 		ours[l.Attrs().Index] = l.Attrs().Name
-		if err := k.addLinkObjects(ctx, s, l, names, &under); err != nil {
+		if err := k.addLinkObjects(ctx, s, l, w, &under); err != nil {
 			return nil, err
 		}
 	}
 	for _, l := range links.foreign[n] {
 		s.Add(netstate.Port{Link: l.Attrs().Name, Master: bridgeName(n), Foreign: true, Down: l.Attrs().Flags&net.FlagUp == 0})
 	}
-	if err := k.observeAddresses(ctx, s, ours); err != nil {
-		return nil, err
-	}
-	if err := k.observeRoutes(ctx, s, n, names); err != nil {
-		return nil, err
-	}
-	return s, k.observeRules(ctx, s, n)
+	observeAddresses(s, ours, w.addrs)
+	observeRoutes(s, w.routes[n], names)
+	observeRules(s, w.rules[n])
+	return s, nil
 }
 
-func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l netlink.Link, names map[int]string, under *underlay) error {
+func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l netlink.Link, w world, under *underlay) error {
 	a := l.Attrs()
 	o := netstate.Link{Name: a.Name, Type: linkType(l), MAC: a.HardwareAddr.String(), MTU: a.MTU, Alias: a.Alias}
 	switch o.Type {
@@ -50,11 +47,7 @@ func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l netlink
 			o.Replaced = !k.peerIn(ctx, m.Netns, a.NetNsID)
 		}
 	case netstate.Bridge:
-		bridges, err := k.bridges.Get(ctx)
-		if err != nil {
-			return fmt.Errorf("list bridges: %w", err)
-		}
-		o.Attrs = bridges[a.Index]
+		o.Attrs = w.bridges[a.Index]
 	}
 	var isolated map[int]bool
 	if v, ok := l.(*netlink.Vxlan); ok {
@@ -67,7 +60,7 @@ func (k *Kernel) addLinkObjects(ctx context.Context, s netstate.State, l netlink
 	if a.Flags&net.FlagUp == 0 {
 		return nil
 	}
-	s.Add(netstate.Port{Link: a.Name, Master: names[a.MasterIndex], Isolated: isolated[a.Index]})
+	s.Add(netstate.Port{Link: a.Name, Master: w.links.names[a.MasterIndex], Isolated: isolated[a.Index]})
 	return nil
 }
 
@@ -84,14 +77,7 @@ func (k *Kernel) peerIn(ctx context.Context, name string, id int) bool {
 	return err != nil || now == id
 }
 
-func (k *Kernel) observeAddresses(ctx context.Context, s netstate.State, ours map[int]string) error {
-	if len(ours) == 0 {
-		return nil
-	}
-	addrs, err := k.addrs.Get(ctx)
-	if err != nil {
-		return fmt.Errorf("list addresses: %w", err)
-	}
+func observeAddresses(s netstate.State, ours map[int]string, addrs addrList) {
 	for index, link := range ours {
 		for _, a := range addrs.byLink[index] {
 			p, valid := prefix(a.IPNet)
@@ -105,30 +91,20 @@ func (k *Kernel) observeAddresses(ctx context.Context, s netstate.State, ours ma
 			s.Add(netstate.Address{Link: link, Prefix: p.String()})
 		}
 	}
-	return nil
 }
 
-func (k *Kernel) observeRoutes(ctx context.Context, s netstate.State, n int, names map[int]string) error {
-	routes, err := k.routes.Get(ctx)
-	if err != nil {
-		return fmt.Errorf("list routes: %w", err)
-	}
-	for _, r := range routes[n] {
+func observeRoutes(s netstate.State, routes []route, names map[int]string) {
+	for _, r := range routes {
 		dev := names[r.oif]
 		if dev == "" && r.oif != 0 {
 			dev = fmt.Sprintf("index-%d", r.oif) // came after the links were listed
 		}
 		s.Add(r.object(dev))
 	}
-	return nil
 }
 
-func (k *Kernel) observeRules(ctx context.Context, s netstate.State, n int) error {
-	rules, err := k.rules.Get(ctx)
-	if err != nil {
-		return fmt.Errorf("list rules: %w", err)
-	}
-	for _, r := range rules[n] {
+func observeRules(s netstate.State, rules []netlink.Rule) {
+	for _, r := range rules {
 		o := ruleObject(r)
 		if other, twice := s[o.ID()].(netstate.Rule); twice {
 			// A crash in the middle of a change left two: neither is as wanted.
@@ -136,18 +112,17 @@ func (k *Kernel) observeRules(ctx context.Context, s netstate.State, n int) erro
 		}
 		s.Add(o)
 	}
-	return nil
 }
 
 // Numbers lists the network instance numbers of which a link, route or rule
 // exists, with the name that the bridge's alias gives, "" if none does.
 func (k *Kernel) Numbers(ctx context.Context) (map[int]string, error) {
 	found := map[int]string{}
-	links, err := k.links.Get(ctx)
+	w, err := k.world.Get(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list links: %w", err)
+		return nil, fmt.Errorf("list the host's links, routes and rules: %w", err)
 	}
-	for n, own := range links.own {
+	for n, own := range w.links.own {
 		for _, l := range own {
 			name, marked := strings.CutPrefix(l.Attrs().Alias, aliasMark+"ni ")
 			if !marked || l.Attrs().Name != bridgeName(n) {
@@ -156,18 +131,10 @@ func (k *Kernel) Numbers(ctx context.Context) (map[int]string, error) {
 			found[n] = name
 		}
 	}
-	routes, err := k.routes.Get(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list routes: %w", err)
-	}
-	for n := range routes {
+	for n := range w.routes {
 		found[n] += ""
 	}
-	rules, err := k.rules.Get(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list rules: %w", err)
-	}
-	for n := range rules {
+	for n := range w.rules {
 		found[n] += ""
 	}
 	return found, nil

@@ -29,7 +29,7 @@ type nexthop struct {
 // listRoutes dumps the routes of a protocol and of a table; 0 is any. The kernel
 // filters, so that a large foreign table costs nothing.
 func (k *Kernel) listRoutes(family, protocol, table int) ([]route, error) {
-	return retry(func() ([]route, error) {
+	return quiet(k, func() ([]route, error) {
 		msg := &nl.RtMsg{}
 		msg.Family, msg.Protocol = uint8(family), uint8(protocol)
 		data := []nl.NetlinkRequestData{msg}
@@ -164,10 +164,10 @@ func (k *Kernel) PutRoute(r netstate.Route) error {
 	if err != nil {
 		return fmt.Errorf("add route %s: %w", r.Dst, err)
 	}
-	err = k.rt.do(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, attrs...)
+	err = k.do(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, attrs...)
 	if errors.Is(err, unix.EEXIST) { // the kernel would replace whatever is there
 		if err = k.routeIsOurs(r); err == nil {
-			err = k.rt.do(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, attrs...)
+			err = k.do(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, attrs...)
 		}
 	}
 	if err != nil {
@@ -206,7 +206,7 @@ func (k *Kernel) RemoveRoute(r netstate.Route) error {
 	}
 	msg := attrs[0].(*nl.RtMsg)
 	msg.Type, msg.Scope = unix.RTN_UNSPEC, unix.RT_SCOPE_NOWHERE // match any
-	err = k.rt.do(unix.RTM_DELROUTE, 0, attrs...)
+	err = k.do(unix.RTM_DELROUTE, 0, attrs...)
 	if err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("remove route %s: %w", r.Dst, err)
 	}

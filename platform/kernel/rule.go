@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -31,6 +32,15 @@ func ruleObject(r netlink.Rule) netstate.Rule {
 // PutRule adds a policy rule of ours and then deletes every other rule of ours
 // that has its priority, so that a change never leaves a moment without a rule.
 func (k *Kernel) PutRule(r netstate.Rule) error {
+	if err := k.AddRule(r); err != nil {
+		return err
+	}
+	return k.removeRules(r.Priority, func(have netstate.Rule) bool { return have.Text() != r.Text() })
+}
+
+// AddRule adds a policy rule of ours where none of its priority was seen: no other has to go,
+// and none is looked for.
+func (k *Kernel) AddRule(r netstate.Rule) error {
 	if err := ourRule(r); err != nil {
 		return err
 	}
@@ -59,10 +69,10 @@ func (k *Kernel) PutRule(r netstate.Rule) error {
 		}
 		side.set(p)
 	}
-	if err := k.h.RuleAdd(n); err != nil && !errors.Is(err, unix.EEXIST) {
+	if err := k.change(func() error { return k.h.RuleAdd(n) }); err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("add rule %d: %w", r.Priority, err)
 	}
-	return k.removeRules(r.Priority, func(have netstate.Rule) bool { return have.Text() != r.Text() })
+	return nil
 }
 
 // RemoveRule deletes every rule of ours that has r's priority.
@@ -81,15 +91,18 @@ func ourRule(r netstate.Rule) error {
 }
 
 func (k *Kernel) removeRules(prio int, which func(netstate.Rule) bool) error {
-	rules, err := retry(func() ([]netlink.Rule, error) { return k.h.RuleList(netlink.FAMILY_ALL) })
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	rules, err := k.rules.Get(ctx) // networks that ask together share a listing
 	if err != nil {
 		return fmt.Errorf("list rules: %w", err)
 	}
-	for _, have := range rules {
-		if have.Priority != prio || have.Protocol != netstate.RouteProtocol || !which(ruleObject(have)) {
+	n, _ := PriorityNumber(prio)
+	for _, have := range rules[n] {
+		if have.Priority != prio || !which(ruleObject(have)) {
 			continue
 		}
-		if err := k.h.RuleDel(&have); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH) {
+		if err := k.change(func() error { return k.h.RuleDel(&have) }); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("remove rule %d: %w", prio, err)
 		}
 	}

@@ -47,7 +47,7 @@ func (k *Kernel) addVxlan(l netstate.Link) error {
 	data.AddRtAttr(nl.IFLA_VXLAN_PORT, binary.BigEndian.AppendUint16(nil, t.Port))
 	// What comes in must not say whither answers go: there is one other end.
 	data.AddRtAttr(nl.IFLA_VXLAN_LEARNING, nl.Uint8Attr(0))
-	err = k.rt.do(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, nl.NewIfInfomsg(unix.AF_UNSPEC),
+	err = k.do(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, nl.NewIfInfomsg(unix.AF_UNSPEC),
 		nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(l.Name)),
 		nl.NewRtAttr(unix.IFLA_ADDRESS, mac),
 		nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(l.MTU))), info)
@@ -74,7 +74,7 @@ func (k *Kernel) unlearn(bridge string, index int) error {
 		info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.IFLA_BR_FDB_FLUSH, nil)
 		msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
 		msg.Index = int32(index)
-		return k.rt.do(unix.RTM_NEWLINK, 0, msg, info)
+		return k.do(unix.RTM_NEWLINK, 0, msg, info)
 	}
 	for _, later := range unlearnAgain {
 		// By then it may be gone, and so may we: no more is lost than a way that is learnt anew.
