@@ -20,12 +20,12 @@ func newDoc() doc {
 func niID(n int) string  { return fmt.Sprintf("10000000-0000-4000-8000-%012d", n) }
 func appID(n int) string { return fmt.Sprintf("a0000000-0000-4000-8000-%012d", n) }
 
-// subnet is a network's: a /24 each, or for network 0 one that has room for all.
+// subnet is a network's: a /24 each, or for network 0, which is alone, one that has room for all.
 func subnet(n int) netip.Prefix {
 	if n == 0 {
 		return netip.MustParsePrefix("10.200.0.0/21")
 	}
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n), 0, 0}), 24)
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n), byte(n >> 8), 0}), 24)
 }
 
 func gateway(n int) netip.Addr { return subnet(n).Addr().Next() }

@@ -61,6 +61,29 @@ func (f *floor) bridge(n int) string { return fmt.Sprintf("fb%d", n) }
 // table and rules, one restore of its chains, dnsmasq.
 func (f *floor) network(n int) {
 	f.Helper()
+	f.link(n)
+	f.restore(f.chains(n))
+	f.dnsmasq(n)
+}
+
+// networks makes many in the order that costs least: the links of all, one restore of all
+// chains, and each dnsmasq once no more addresses come, since each of these wakes all of those.
+func (f *floor) networks(count int) {
+	f.Helper()
+	text := ""
+	for n := range count {
+		f.link(n + 1)
+		text += f.chains(n + 1)
+	}
+	f.restore(text)
+	for n := range count {
+		f.dnsmasq(n + 1)
+	}
+}
+
+// link makes a network's bridge, route table and rules.
+func (f *floor) link(n int) {
+	f.Helper()
 	name, gw, sub := f.bridge(n), gateway(n), subnet(n)
 	br := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: 1500}}
 	f.check(f.h.LinkAdd(br))
@@ -80,12 +103,15 @@ func (f *floor) network(n int) {
 		}),
 		f.h.RuleAdd(from), f.h.RuleAdd(to),
 	))
-	f.restore(fmt.Sprintf("*filter\n:F%[1]d-FWD - [0:0]\n"+
+}
+
+// chains are what a restore makes a network's chains of.
+func (f *floor) chains(n int) string {
+	return fmt.Sprintf("*filter\n:F%[1]d-FWD - [0:0]\n"+
 		"-A F%[1]d-FWD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n-A F%[1]d-FWD -j DROP\n"+
 		"-A F-FWD -i %[2]s -j F%[1]d-FWD\n-A F-FWD -o %[2]s -j F%[1]d-FWD\nCOMMIT\n"+
 		"*nat\n:F%[1]d-POST - [0:0]\n-A F%[1]d-POST -o eth0 -j MASQUERADE\n-A F-POST -s %[3]s -j F%[1]d-POST\nCOMMIT\n",
-		n, name, sub))
-	f.dnsmasq(n)
+		n, f.bridge(n), subnet(n))
 }
 
 func (f *floor) dnsmasq(n int) {

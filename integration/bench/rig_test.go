@@ -51,15 +51,16 @@ func run(m *testing.M) int {
 // place is a namespace with an uplink, and namespaces for apps.
 type place struct {
 	*testing.B
-	ns   *netns.NS
-	dir  string
-	apps []*netns.NS
-	end  []func()
+	ns    *netns.NS
+	dir   string // in memory
+	state string // on the disk, of the daemon
+	apps  []*netns.NS
+	end   []func()
 }
 
 func newPlace(b *testing.B, apps int) *place {
 	b.Helper()
-	p := &place{B: b, ns: netns.New(b)}
+	p := &place{B: b, ns: netns.New(b), state: b.TempDir()}
 	p.end = append(p.end, func() { p.clear(); p.ns.Delete(b) })
 	for _, argv := range []string{
 		"ip link add eth0 type veth peer name far0", "ip addr add 192.0.2.2/24 dev eth0",
@@ -130,7 +131,7 @@ func (p *place) start(env ...string) *daemon {
 	out, err := os.Create(d.log)
 	p.check(err)
 	d.cmd = exec.Command("nsenter", "--net="+p.ns.Path, "--", binary, "node", "--config", conf,
-		"--state-dir", p.TempDir(), "--run-dir", filepath.Join(p.dir, "run"))
+		"--state-dir", p.state, "--run-dir", filepath.Join(p.dir, "run"))
 	d.cmd.Stdout, d.cmd.Stderr = out, out
 	d.cmd.Env = append(os.Environ(), env...)
 	p.check(d.cmd.Start())
