@@ -32,7 +32,7 @@ func (nw network) dnsmasqConf() string {
 	lines := []string{
 		"no-resolv", "no-hosts", "no-ping", "pid-file=", "log-facility=-", "quiet-dhcp",
 		"bind-dynamic", "interface=" + string(nw.bridge), "except-interface=lo",
-		"cache-size=1000", "neg-ttl=5", "domain-needed", "local=/" + nw.domain() + "/",
+		"cache-size=1000", "dns-forward-max=" + fmt.Sprint(forwardMax), "neg-ttl=5", "domain-needed", "local=/" + nw.domain() + "/",
 		"host-record=gateway," + nw.gatewayName() + "," + c.Gateway.String(),
 		"servers-file=" + dir + "/conf/servers",
 		"addn-hosts=" + dir + "/conf/hosts",
@@ -46,6 +46,11 @@ func (nw network) dnsmasqConf() string {
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
+
+// forwardMax are the questions that dnsmasq has open at a time, those of all apps together. With
+// its own 150 one app that asks for what nobody answers has all others refused. It is more than
+// an app of the default maxFlows can have open (dnsFrames), and 2 MB of memory.
+const forwardMax = 4096
 
 // dnsmasqForm is raised where a process that a former release started must not go on under this
 // one: each raise replaces every dnsmasq of a node in the first minute after the upgrade, and costs

@@ -15,13 +15,14 @@ import (
 
 // What a node sees of the provider (addresses of RFC 5737).
 const (
-	Uplink  = "uplink0"         // the node's interface
-	WebName = "www.example.net" // resolves to WebAddr
-	NodeAt  = "192.0.2.2"       // the node on its uplink: what a server behind NAT sees
-	Gateway = "192.0.2.1"       // the node's default gateway
-	DNSAddr = "198.51.100.53"   // the provider's DNS server, UDP and TCP
-	WebAddr = "198.51.100.80"   // its web server, on ports 80 and 443, both plain HTTP
-	webText = "hello from " + WebName
+	Uplink       = "uplink0"         // the node's interface
+	SilentDomain = "silent.example"  // nothing in it is answered
+	WebName      = "www.example.net" // resolves to WebAddr
+	NodeAt       = "192.0.2.2"       // the node on its uplink: what a server behind NAT sees
+	Gateway      = "192.0.2.1"       // the node's default gateway
+	DNSAddr      = "198.51.100.53"   // the provider's DNS server, UDP and TCP
+	WebAddr      = "198.51.100.80"   // its web server, on ports 80 and 443, both plain HTTP
+	webText      = "hello from " + WebName
 	// ProviderName resolves to the node's gateway at the provider that was asked.
 	ProviderName = "provider.example.net"
 )

@@ -132,7 +132,11 @@ func Serve(ctx context.Context, o ServerOptions, ready func()) error {
 	ended := make(chan error, 2+len(o.HTTP))
 	var lc net.ListenConfig
 	if o.DNS != "" {
-		handler := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) { _ = w.WriteMsg(o.reply(q)) })
+		handler := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+			if !silent(q) {
+				_ = w.WriteMsg(o.reply(q))
+			}
+		})
 		pc, err := lc.ListenPacket(ctx, "udp", o.DNS)
 		if err != nil {
 			return err
@@ -168,6 +172,11 @@ func (o ServerOptions) page() http.Handler {
 		w.Header().Set("Connection", "close") // each request of a test is a flow of its own
 		_, _ = fmt.Fprintf(w, "%s, you are %s\n", o.Text, r.RemoteAddr)
 	})
+}
+
+// silent says whether a question gets no answer, as those for domains whose servers are gone.
+func silent(q *dns.Msg) bool {
+	return len(q.Question) == 1 && dns.IsSubDomain(SilentDomain+".", q.Question[0].Name)
 }
 
 // reply answers A questions from Names; any other name does not exist.
