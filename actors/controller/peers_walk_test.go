@@ -103,7 +103,11 @@ func (w *stroll) step() {
 // addresses of the end, in sync, and nothing that was ever pushed to it and is gone from them is
 // still held against it, on either replica.
 func TestRandomHistoriesOfPeersEndAsDerived(t *testing.T) {
-	for seed := range uint64(40) {
+	walks := uint64(40)
+	if testing.Short() {
+		walks = 16
+	}
+	for seed := range walks {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			onPeers(t, func(r *rig, _ *Controller) {
 				r.stop("a")

@@ -34,7 +34,7 @@ func histories(t *testing.T, n int) int {
 		return more
 	}
 	if testing.Short() {
-		return n / 25
+		return n / 50
 	}
 	return n
 }
