@@ -49,8 +49,8 @@ func (nw network) dnsmasqConf() string {
 
 // forwardMax are the questions that dnsmasq has open at a time, those of all apps together. With
 // its own 150 one app that asks for what nobody answers has all others refused. It is more than
-// an app of the default maxFlows can have open (dnsFrames), and 2 MB of memory.
-const forwardMax = 4096
+// an app of the default maxFlows can have open (dnsFrames), and 4 MB of memory.
+const forwardMax = 8192
 
 // dnsmasqForm is raised where a process that a former release started must not go on under this
 // one: each raise replaces every dnsmasq of a node in the first minute after the upgrade, and costs
