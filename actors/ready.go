@@ -45,7 +45,9 @@ func (n *Node) networkReady(id string) httpapi.Readiness {
 	case n.hostFault() != "": // its chains are asked only where the host's lead into them
 		r.Why = n.hostFault()
 	default:
-		r.Why = n.behind(c, s)
+		if r.Why = n.behind(c, s); r.Why == "" && !n.d.settled.Load() {
+			r.Why = "host: its own rules and the forwarding of ports are being applied"
+		}
 		r.Ready = r.Why == ""
 	}
 	return r

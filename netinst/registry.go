@@ -387,9 +387,6 @@ func (r *Registry) ids() []uuid.UUID {
 	return slices.SortedFunc(maps.Keys(r.members), compareUUIDs)
 }
 
-// Settled says that the ground is as wanted and nothing is under way.
-func (r *Registry) Settled() bool { return r.found && !r.flying && !r.dirty && r.backoff == 0 }
-
 // Number is a network's number, 0 for none.
 func (r *Registry) Number(id uuid.UUID) int {
 	if m := r.members[id]; m != nil {

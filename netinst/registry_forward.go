@@ -110,3 +110,8 @@ func (r *Registry) Networks(ids []uuid.UUID) []HostNetwork {
 	slices.SortFunc(ns, func(a, b HostNetwork) int { return cmp.Compare(a.Number, b.Number) })
 	return ns
 }
+
+// Settled says that the ground is as wanted and nothing is under way.
+func (r *Registry) Settled() bool {
+	return r.found && !r.flying && !r.dirty && !r.forward.again && r.backoff == 0
+}
