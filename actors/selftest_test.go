@@ -90,6 +90,32 @@ func TestNoNetworkIsReadyWhileTheHostsOwnChainsAreBroken(t *testing.T) {
 	})
 }
 
+// A network that stands is not ready while the host's own rules and the forwarding of its ports
+// are still under way: what comes back for it would be dropped.
+func TestNoNetworkIsReadyWhileTheHostIsUnderWay(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.apply(doc(1, 0))
+		r.ready(time.Second, "ni/"+niID(1))
+		r.host.SetFault(func(o netstate.Owner, op netstate.Op) *fake.Fault {
+			if o.Number == 0 && op.Kind == netstate.KindChain {
+				return &fake.Fault{Hang: true}
+			}
+			return nil
+		})
+		r.apply(doc(2, 0))
+		r.settle(time.Second)
+		if st := r.network(1); st.State != "Present" || st.Error != "" {
+			t.Errorf("its status is %+v", st)
+		}
+		if got, _ := r.node.Ready(context.Background(), "ni", niID(1)); got.Ready || !strings.HasPrefix(got.Why, "host: its own rules") {
+			t.Errorf("it is %+v", got)
+		}
+		r.host.SetFault(nil)
+		r.settle(checkPeriod)
+		r.ready(0, "ni/"+niID(1), "ni/"+niID(2))
+	})
+}
+
 // checkPeriod is after when the next full look at the host has ended.
 const checkPeriod = time.Minute + time.Second
 

@@ -90,6 +90,9 @@ func TestForwardingIsTakenUpWithARest(t *testing.T) {
 		if got := say(r.Step(c.event)); got != c.want {
 			t.Errorf("%d: %q, want %q", i, got, c.want)
 		}
+		if waits := i == 4 || i == 5; r.Settled() == waits {
+			t.Errorf("%d: settled %v, while a change waits for the end of the rest: %v", i, r.Settled(), waits)
+		}
 		if rest := r.forward.restTok; r.token != before && rest != 0 && rest <= before {
 			t.Errorf("%d: the rest's timer %d comes after %d", i, rest, before)
 		}
