@@ -1,7 +1,6 @@
 package netinst
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -131,9 +130,7 @@ func subnetsOf(ns []HostNetwork) []string {
 			all = append(all, n.Subnet.Masked())
 		}
 	}
-	slices.SortFunc(all, func(a, b netip.Prefix) int {
-		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
-	})
+	slices.SortFunc(all, netip.Prefix.Compare)
 	var out []string
 	var last netip.Prefix
 	for _, p := range all {

@@ -1,9 +1,7 @@
 package state
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,7 +25,10 @@ var severity = map[Health]int{Green: 0, Unknown: 1, Yellow: 2, Red: 3}
 
 // worse is the worse of two lights.
 func worse(a, b Health) Health {
-	return slices.MaxFunc([]Health{a, b}, func(x, y Health) int { return cmp.Compare(severity[x], severity[y]) })
+	if severity[b] > severity[a] {
+		return b
+	}
+	return a
 }
 
 // HealthItem is one thing that a node says is good or bad of it, whatever its parameters are.

@@ -183,11 +183,9 @@ func bridgeFilterLoaded() bool {
 func unfiltered(links netstate.State) {
 	for id, obj := range links {
 		if l, ok := obj.(netstate.Link); ok && l.Type == netstate.Bridge {
-			l.Attrs = maps.Clone(l.Attrs)
-			if l.Attrs == nil {
-				l.Attrs = map[string]uint64{}
-			}
-			l.Attrs["nf_call_iptables"] = 0
+			attrs := map[string]uint64{"nf_call_iptables": 0}
+			maps.Copy(attrs, l.Attrs)
+			l.Attrs = attrs
 			links[id] = l
 		}
 	}

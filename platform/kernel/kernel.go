@@ -43,8 +43,8 @@ type Kernel struct {
 	path     string         // of ns, "" for the process's own
 	h        *netlink.Handle
 	rt       raw
-	one      sync.Mutex   // see change
-	turn     sync.RWMutex // see change and quiet
+	one      sync.Mutex // see change
+	turn     sync.Mutex // see change and quiet
 	world    *dump.Shared[world]
 	addrs    *dump.Shared[addrList]
 	isolated *dump.Shared[map[int]bool]           // bridge ports by index
@@ -102,14 +102,14 @@ func (k *Kernel) Close() {
 	}
 }
 
-// change does one change, beside others, but beside no listing of ours: the kernel interrupts a
-// dump for each change that comes meanwhile, and where a thousand networks start none would end.
+// change does one change, and none beside it, nor a listing: the kernel interrupts a dump for each
+// change that comes meanwhile, and where a thousand networks start none would end.
 // What f does must not wait for anything but the kernel, and holds no listing of its own.
 func (k *Kernel) change(f func() error) error {
 	k.one.Lock() // the kernel does one at a time: a listing waits for that one, and not for all that wait
 	defer k.one.Unlock()
-	k.turn.RLock()
-	defer k.turn.RUnlock()
+	k.turn.Lock()
+	defer k.turn.Unlock()
 	return f()
 }
 
