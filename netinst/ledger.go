@@ -1,6 +1,7 @@
 package netinst
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -68,13 +69,15 @@ func (l *Ledger) Book(want netstate.State, o Outcome) Account {
 	}
 	l.failing = a.Failing
 	if o.Err == "" {
-		l.settled = make(netstate.State, len(want))
-		for id, obj := range want {
-			l.settled[id] = obj
-		}
+		settled := make(netstate.State, len(want))
+		maps.Copy(settled, want)
 		for _, f := range o.Failures {
-			delete(l.settled, f.ID)
+			if stood := same(l.settled[f.ID], want[f.ID]); f.Op == "" && stood {
+				continue // made again, and found different at once: others are faster than our look
+			}
+			delete(settled, f.ID)
 		}
+		l.settled = settled
 	}
 	return a
 }
@@ -88,14 +91,16 @@ func (l *Ledger) repaired(want netstate.State, done []netstate.Op) []string {
 	for _, op := range done {
 		for _, it := range op.Items {
 			id := it.ID()
-			was, is := l.settled[id], want[id]
-			same := was == nil && is == nil || was != nil && is != nil && was.Text() == is.Text()
-			if same {
+			if same(l.settled[id], want[id]) {
 				out = append(out, string(op.Verb)+" "+id.String())
 			}
 		}
 	}
 	return out
+}
+
+func same(a, b netstate.Object) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.Text() == b.Text()
 }
 
 func (l *Ledger) failures(o Outcome) []FailedOp {

@@ -65,6 +65,7 @@ func TestALedgerTellsDriftFromANewWish(t *testing.T) {
 	var l Ledger
 	one := netstate.NewState(netstate.Rule{Priority: 1, Table: 1})
 	both := netstate.NewState(netstate.Rule{Priority: 1, Table: 1}, netstate.Rule{Priority: 2, Table: 2})
+	undone := []netstate.Failure{{ID: netstate.ID{Kind: netstate.KindRule, Name: "1"}, Err: "absent"}}
 	for _, c := range []struct {
 		name string
 		want netstate.State
@@ -81,6 +82,10 @@ func TestALedgerTellsDriftFromANewWish(t *testing.T) {
 		{"what fails", one, nil, []netstate.Failure{ruleFailed(1, "no")}, "", nil},
 		{"a host that could not be looked at", one, nil, nil, "dump", nil},
 		{"what had failed before is no repair", one, []netstate.Op{addRule(1)}, nil, "", nil},
+		{"what others change again before it is looked at", one, []netstate.Op{addRule(1)}, undone, "", []string{"add rule 1"}},
+		{"and again", one, []netstate.Op{addRule(1)}, undone, "", []string{"add rule 1"}},
+		{"what never stood", both, []netstate.Op{addRule(1), addRule(2)}, []netstate.Failure{{ID: netstate.ID{Kind: netstate.KindRule, Name: "2"}, Err: "absent"}}, "", []string{"add rule 1"}},
+		{"what still does not stand", both, []netstate.Op{addRule(2)}, nil, "", nil},
 	} {
 		a := l.Book(c.want, Outcome{Done: c.done, Failures: c.fs, Err: c.err})
 		if !slices.Equal(a.Repaired, c.rep) || a.Changes != len(c.done) {
