@@ -38,3 +38,12 @@ func TestMemoryIsGivenBackOnceAfterABurst(t *testing.T) {
 		}
 	}
 }
+
+func TestTheMemoryLimitLeavesRoomForWhatLives(t *testing.T) {
+	const mib = 1 << 20
+	for live, want := range map[uint64]int64{0: 212 * mib, 100 * mib: 212 * mib, 200 * mib: 280 * mib, 1000 * mib: 1400 * mib} {
+		if got := limit(live); got != want {
+			t.Errorf("%d octets live: limit %d, want %d", live, got, want)
+		}
+	}
+}

@@ -18,7 +18,7 @@ import (
 // failed or was killed half way may be done again, or observed and repaired. It ends
 // by ctx's deadline, which netstate.Op.Deadline gives.
 func (h *Host) Do(ctx context.Context, o netstate.Owner, op netstate.Op) error {
-	err := h.do(ctx, o, op)
+	_, err := apart(func() (struct{}, error) { return struct{}{}, h.do(ctx, o, op) })
 	if err == nil {
 		return nil
 	}

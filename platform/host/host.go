@@ -109,7 +109,7 @@ func (h *Host) folder(number int) string {
 // Observe lists what is on the host of one owner. Unless full, chains are told as
 // they were left or seen last and helpers are not asked whether they answer.
 func (h *Host) Observe(ctx context.Context, o netstate.Owner, full bool) (netstate.State, error) {
-	s, err := h.observe(ctx, o, full)
+	s, err := apart(func() (netstate.State, error) { return h.observe(ctx, o, full) })
 	if err != nil {
 		return nil, fmt.Errorf("observe %s: %w", o.Name, err)
 	}

@@ -1,0 +1,35 @@
+package host
+
+import (
+	"fmt"
+	"runtime/debug"
+)
+
+// apart runs f on a goroutine of its own, and panics as f does.
+//
+// The reader of vishvananda/netlink has a buffer of 64 KiB on its stack. Go takes such a stack
+// back by halves at collections, so the appliers of 999 networks that wait for their turn would
+// hold 100 MB of it. The stack of a goroutine that ends is used by the next one.
+func apart[T any](f func() (T, error)) (T, error) {
+	type end struct {
+		value T
+		err   error
+		panic any
+	}
+	ended := make(chan end, 1)
+	go func() {
+		var e end
+		defer func() {
+			if r := recover(); r != nil {
+				e.panic = fmt.Sprintf("%v\n%s", r, debug.Stack())
+			}
+			ended <- e
+		}()
+		e.value, e.err = f()
+	}()
+	e := <-ended
+	if e.panic != nil {
+		panic(e.panic)
+	}
+	return e.value, e.err
+}
