@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/config"
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -83,6 +84,8 @@ type Options struct {
 	Base     Base
 	Metadata *metadata.Metadata            // of nodes
 	E2E      map[string]*metadata.Metadata // of "controller" and "aggregator"
+	// Own judges a change of the controller's own config (operate.World.Own). nil for nobody.
+	Own      func(before, after config.Object, asked bool) (config.Faults, []string)
 	Issuer   Issuer
 	Settings fleet.Settings // Replica is filled in; zero values stand for fleet.Defaults; Set changes them
 	Shared   bool           // other replicas may use the store: they are told how this one's nodes stand

@@ -110,6 +110,11 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 	if what == fleetapi.RevertRollout && len(revisions) == 0 {
 		return fmt.Errorf("revert rollout %d: %w: no write made it: its base files as they were before, or abort, are allowed", number, fleetapi.ErrRefused)
 	}
+	if what == fleetapi.RevertRollout {
+		if err := c.mayRevert(ctx, by, revisions); err != nil {
+			return fmt.Errorf("revert rollout %d: %w", number, err)
+		}
+	}
 	send := what
 	if what == fleetapi.RevertRollout {
 		send = fleetapi.AbortRollout
@@ -129,6 +134,18 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 	for _, n := range revisions {
 		if _, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: operate.Revert{Revision: n}, Message: fmt.Sprintf("revert revision %d with its rollout", n)}); err != nil {
 			return fmt.Errorf("the rollout is aborted, revision %d is not reverted: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// mayRevert finds out whether a caller may take revisions back, before anything is aborted for it.
+// What else is in the way of one is told by the revert itself.
+func (c *Controller) mayRevert(ctx context.Context, by fleetapi.Caller, revisions []uint64) error {
+	for _, n := range revisions {
+		_, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: operate.Revert{Revision: n}, DryRun: true})
+		if errors.Is(err, fleetapi.ErrRole) {
+			return err
 		}
 	}
 	return nil

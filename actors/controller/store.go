@@ -110,6 +110,9 @@ func (d *deps) plan(world *operate.World, w write) (operate.Outcome, history.Pla
 		return operate.Outcome{}, history.Plan{}, err
 	}
 	c := outcome.Change
+	if err := w.request.Permits(c); err != nil {
+		return operate.Outcome{}, history.Plan{}, err
+	}
 	c.Author, c.Time, c.IfMatch = author(w.request.Caller), d.Now(), w.request.IfMatch
 	if w.request.Message != "" {
 		c.Message = w.request.Message
@@ -196,7 +199,7 @@ func (d *deps) world(ctx context.Context) (*operate.World, error) {
 
 func (d *deps) worldAt(state history.State) *operate.World {
 	w := d.dir.world()
-	w.State, w.E2E, w.MaskKey, w.Replica = state, d.E2E, d.MaskKey, d.Replica
+	w.State, w.E2E, w.MaskKey, w.Replica, w.Own = state, d.E2E, d.MaskKey, d.Replica, d.Own
 	w.Layers = d.kindLayers
 	return w
 }

@@ -185,7 +185,9 @@ func TestAStartTakesTheFlagsOfItsConfig(t *testing.T) {
 		t.Fatal(said)
 	}
 	c := started(t, data, storeFlags("")[2:]...)
-	if !strings.Contains(c.err.String(), `"auth":"none"`) {
-		t.Errorf("the config's flag does not count:\n%s", c.err)
+	for _, part := range []string{`"auth":"token"`, `"flag":"auth","why":"never taken from the stored config`} {
+		if !strings.Contains(c.err.String(), part) {
+			t.Errorf("no %s in\n%s", part, c.err)
+		}
 	}
 }

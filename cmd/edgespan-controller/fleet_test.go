@@ -318,7 +318,7 @@ func TestAWriteToItsConfigChangesTheRunningController(t *testing.T) {
 	c.err.line(t, `"action":"UPDATE_GLOG_LEVEL","state":"done"`, c.ended)
 	set(`{"scanParams":{"a":1}}`)
 	c.err.line(t, `"action":"UPDATE_SCAN_CONFIG","state":"unsupported"`, c.ended)
-	set(`{"flags":{"config_confirm_timeout_s":"60","base_dir":""}}`)
+	set(`{"flags":{"config_confirm_timeout_s":"60","joins_per_second":"2"}}`)
 	select {
 	case <-c.ended:
 	case <-time.After(patience):

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/actors/facts"
-	"edgespan/config"
 	"edgespan/config/schema"
 	"edgespan/platform/keystone"
 )
@@ -55,6 +53,7 @@ type options struct {
 
 	table []setting
 	given map[string]bool // by the command line or the environment
+	base  *options        // without the stored config; nil before that was read
 }
 
 // setting is one flag.
@@ -135,22 +134,10 @@ func newOptions() *options {
 	}, o.factsSettings()...)
 	for name, v := range fileFlags(schema.ControllerDefault()) {
 		if s, ok := o.find(name); ok {
-			_ = s.value.Set(v) // a test sets each of them
+			_ = s.value.Set(v.(string)) // a test sets each of them
 		}
 	}
 	return o
-}
-
-// fileFlags are the flags of a controller's config in normal form, by name with '_'.
-func fileFlags(doc config.Object) map[string]string {
-	out := map[string]string{}
-	flags, _ := doc["flags"].(config.Object)
-	for name, v := range flags {
-		if s, ok := v.(string); ok {
-			out[name] = s
-		}
-	}
-	return out
 }
 
 // find finds a flag by its name in either form.
@@ -205,7 +192,7 @@ func (o *options) resolve(cmd *cobra.Command, env func(string) string) error {
 			continue
 		}
 		o.given[s.name] = f.Changed
-		name := "EDGESPAN_CONTROLLER_" + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
+		name := envName(s.name)
 		if v := env(name); v != "" && !f.Changed {
 			o.given[s.name] = true
 			if err := replace(s.value, v); err != nil {
@@ -224,28 +211,6 @@ func replace(v value, text string) error {
 		*l = nil
 	}
 	return v.Set(text)
-}
-
-// early are the flags of the controller's config that are needed to find that config.
-var early = []string{"data-dir", "etcd"}
-
-// fromConfig takes the flags of the stored config for what neither the command line nor the
-// environment said.
-func (o *options) fromConfig(doc config.Object) error {
-	var faults config.Faults
-	for name, v := range fileFlags(doc) {
-		s, known := o.find(name)
-		if !known || o.given[s.name] || slices.Contains(early, s.name) {
-			continue
-		}
-		if err := replace(s.value, v); err != nil {
-			faults.Add([]string{"flags", name}, err.Error(), "")
-		}
-	}
-	if faults != nil {
-		return fmt.Errorf("take the flags of the controller's config: %w", faults)
-	}
-	return o.check()
 }
 
 // check refuses what can never work, all of it at once.

@@ -49,15 +49,15 @@ func TestEachFlagOfTheConfigIsOneOfTheCommandLine(t *testing.T) {
 func TestFlagEnvironmentConfigDefault(t *testing.T) {
 	doc := config.Object{"flags": config.Object{
 		"v": "2", "consecutive_reconfig_delay_s": "30", "unknown_hw_queries_enabled": "no", "listen": "127.0.0.1:1", "base_dir": "/file",
-		"data_dir": "/elsewhere", "vendor_flag": "1", "status_reports_interval": "0x10",
+		"vendor_flag": "1", "status_reports_interval": "0x10",
 	}}
 	env := map[string]string{"EDGESPAN_CONTROLLER_LISTEN": "127.0.0.1:2", "EDGESPAN_CONTROLLER_BASE_DIR": "/env", "EDGESPAN_CONTROLLER_V": "1"}
 	o, err := parsed(t, env, "--v=3", "--base_dir", "/flag", "--metadata", "a,b", "--metadata=c")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := o.fromConfig(doc); err != nil {
-		t.Fatal(err)
+	if left := o.fromConfig(doc); len(left) != 0 {
+		t.Fatal(left)
 	}
 	for name, want := range map[string]string{
 		"v":                             "3",                            // flag over environment and config
@@ -75,9 +75,126 @@ func TestFlagEnvironmentConfigDefault(t *testing.T) {
 			t.Errorf("--%s: is %q, want %q", name, s.value, want)
 		}
 	}
-	if err := o.fromConfig(config.Object{"flags": config.Object{"consecutive_reconfig_delay_s": "soon", "listen": "x", "config_confirm_timeout_s": "-1"}}); err == nil ||
-		!strings.Contains(err.Error(), "flags.consecutive_reconfig_delay_s") || !strings.Contains(err.Error(), "flags.config_confirm_timeout_s") {
-		t.Errorf("faults of the config: %v", err)
+}
+
+// toldOf are the flags that were left out, sorted.
+func toldOf(left []leftOut) string {
+	var names []string
+	for _, l := range left {
+		names = append(names, l.name)
+	}
+	return strings.Join(names, " ")
+}
+
+// TestAStoredFlagNeverStopsAStart gives what an operator of a former release could store: each
+// flag that can't work is left out and told, and all others count.
+func TestAStoredFlagNeverStopsAStart(t *testing.T) {
+	o, err := parsed(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := o.fromConfig(config.Object{"flags": config.Object{
+		"consecutive_reconfig_delay_s": "soon", "config_confirm_timeout_s": "-1", "joins_per_second": "0", "facts_memory_mb": "0", "facts_versions": "5", "v": "1",
+	}})
+	if got, want := toldOf(left), "config_confirm_timeout_s consecutive_reconfig_delay_s facts_memory_mb joins_per_second"; got != want {
+		t.Errorf("left out %s, want %s", got, want)
+	}
+	if o.ConfirmTime.number != 120 || o.Joins != 1 || o.FactsVersions != 5 || o.V != 1 {
+		t.Errorf("taken: %v %v %v %v", o.ConfirmTime, o.Joins, o.FactsVersions, o.V)
+	}
+	if err := o.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatDecidesOnAccessNeverComesFromTheStore stores every flag of the program: none counts
+// that is not described as one that may.
+func TestWhatDecidesOnAccessNeverComesFromTheStore(t *testing.T) {
+	hostile := map[string]string{
+		"keystone-window-s": "9", "facts-direct-names": "true", "facts-trusted-proxy": "true", "node-host": "evil", "keystone-roles": "member=admin",
+	}
+	o, err := parsed(t, nil, "--passwd-file=/etc/passwords")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, before := config.Object{}, map[string]string{}
+	for _, s := range o.table {
+		before[s.name] = s.value.String()
+		if !isStored(s.name) {
+			v := hostile[s.name]
+			if v == "" {
+				v = "/evil"
+			}
+			doc[strings.ReplaceAll(s.name, "-", "_")] = v
+		}
+	}
+	left := o.fromConfig(config.Object{"flags": doc})
+	for _, s := range o.table {
+		if got := s.value.String(); got != before[s.name] {
+			t.Errorf("--%s: is %q by the stored config, was %q", s.name, got, before[s.name])
+		}
+	}
+	if len(left) != len(doc)-1 { // the one of the command line is no news
+		t.Errorf("%d of %d are told: %s", len(left), len(doc), toldOf(left))
+	}
+	for _, name := range []string{
+		"auth", "passwd-file", "keystone-url", "keystone-password-file", "keystone-roles", "client-ca-file", "ca-cert", "ca-key", "actions", "base-dir", "metadata",
+		"listen", "node-listen", "node-host", "data-dir", "etcd", "etcd-password-file", "fleet", "replica", "facts-trusted-proxy",
+	} {
+		if isStored(name) {
+			t.Errorf("--%s: may come from the store", name)
+		}
+	}
+	described, _ := schema.ControllerMetadata()["flags"].(config.Object)
+	for _, name := range fromStore {
+		if _, is := described[strings.ReplaceAll(name, "-", "_")]; !is {
+			t.Errorf("--%s: may come from the store, and nothing describes it", name)
+		}
+	}
+}
+
+// TestAFlagThatCannotWorkIsNotStored judges writes as the program does.
+func TestAFlagThatCannotWorkIsNotStored(t *testing.T) {
+	o, err := parsed(t, nil, "--keystone-window-s=30")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.fromConfig(config.Object{"flags": config.Object{"facts_versions": "5"}})
+	flags := func(pairs ...string) config.Object {
+		out := config.Object{}
+		for i := 0; i < len(pairs); i += 2 {
+			out[pairs[i]] = pairs[i+1]
+		}
+		return config.Object{"flags": out}
+	}
+	for name, c := range map[string]struct {
+		before, after config.Object
+		asked         bool
+		fault, note   string
+	}{
+		"access":               {nil, flags("keystone_url", "http://evil"), true, "flags.keystone_url: never taken from the stored config: must be set by --keystone-url or EDGESPAN_CONTROLLER_KEYSTONE_URL", ""},
+		"an address":           {nil, flags("listen", "203.0.113.9:8443"), true, "flags.listen: never", ""},
+		"a default":            {nil, flags("listen", "127.0.0.1:8443", "auth", "token"), true, "", ""},
+		"what is there":        {flags("listen", ":1", "joins_per_second", "0"), flags("listen", ":1", "joins_per_second", "0", "v", "1"), true, "", ""},
+		"brought along":        {nil, flags("listen", ":1"), false, "", "flags.listen: never taken"},
+		"can't be read":        {nil, flags("v", "much"), false, "flags.v: is \"much\"", ""},
+		"can't work":           {nil, flags("joins_per_second", "0"), false, "--joins-per-second: is 0", ""},
+		"another program's":    {nil, flags("vendor_flag", "x"), true, "", ""},
+		"taken out of a file":  {flags("listen", ":1"), flags(), true, "", ""},
+		"works":                {nil, flags("joins_per_second", "5", "facts_versions", "7"), true, "", ""},
+		"on the command line ": {nil, flags("keystone_window_s", "40"), true, "flags.keystone_window_s", ""},
+	} {
+		faults, notes := o.judge(c.before, c.after, c.asked)
+		got := ""
+		if faults != nil {
+			got = faults.Error()
+		}
+		if (got == "") != (c.fault == "") || !strings.Contains(got, c.fault) || (len(notes) == 0) != (c.note == "") || !strings.Contains(strings.Join(notes, "\n"), c.note) {
+			t.Errorf("%s: %q %q, want %q %q", name, got, notes, c.fault, c.note)
+		}
+	}
+	if o.FactsVersions != 5 || o.Joins != 1 {
+		t.Error("a judgement has changed what counts")
 	}
 }
 

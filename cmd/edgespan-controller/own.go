@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -58,6 +59,7 @@ type own struct {
 	table  action.Table
 	assign func(context.Context) error // the channels of all links anew
 	flags  func(*options)              // takes those that count from now on
+	turn   func(context.Context) error // waits until this replica may restart; nil: at once
 
 	mu      sync.Mutex
 	options *options
@@ -152,7 +154,9 @@ func (w *own) perform(ctx context.Context, c e2e.Change) []action.Result {
 		case "UPDATE_CHANNEL_ASSIGNMENT":
 			err = w.channels(ctx)
 		case action.NameReboot:
-			end = true
+			if end = slices.ContainsFunc(a.Keys, countsAtStart); !end {
+				r.State, r.Cause = action.NoMapping, "a restart takes none of these flags from here: the command line and the environment have them"
+			}
 		default:
 			do := w.table.Of(a.Name)
 			if do.Kind != action.Unit && do.Kind != action.Command {
@@ -167,9 +171,23 @@ func (w *own) perform(ctx context.Context, c e2e.Change) []action.Result {
 		out = append(out, r)
 	}
 	if end {
-		time.AfterFunc(w.reboot, w.terminate)
+		time.AfterFunc(w.reboot, func() { w.restart(ctx) })
 	}
 	return out
+}
+
+// countsAtStart says whether a start takes a key of the stored config.
+func countsAtStart(key []string) bool { return len(key) != 2 || isStored(key[1]) }
+
+// restart ends this process once it is its turn: of several replicas one is away at a time.
+func (w *own) restart(ctx context.Context) {
+	if w.turn != nil {
+		if err := w.turn(ctx); err != nil {
+			w.log.Error("restart for the controller's config: the change counts from the next start on", zap.Error(err))
+			return
+		}
+	}
+	w.terminate()
 }
 
 func (w *own) channels(ctx context.Context) error {
@@ -201,8 +219,8 @@ func (w *own) setFlags(changes []e2e.FlagChange, level bool) error {
 			continue
 		}
 		s, known := next.find(c.Name)
-		if !known {
-			faults = append(faults, fmt.Errorf("flag %.80s is none of this program: it counts from the next start on", c.Name))
+		if !known || !isStored(c.Name) {
+			faults = append(faults, fmt.Errorf("flag %.80s is none that this program takes from here: it counts from the next start on", c.Name))
 			continue
 		}
 		text := c.Value

@@ -124,7 +124,7 @@ func TestSeed_TheControllerPerformsItsOwnActions(t *testing.T) {
 	t.Run("REBOOT", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newOwnRig(t, "")
-			got := states(r.perform(t.Context(), change(t, `{}`, `{"flags":{"listen":"127.0.0.1:1","v":"1"}}`)))
+			got := states(r.perform(t.Context(), change(t, `{}`, `{"flags":{"joins_per_second":"2","listen":"127.0.0.1:1","v":"1"}}`)))
 			if got != "UPDATE_GLOG_LEVEL done, REBOOT done" && got != "REBOOT done, UPDATE_GLOG_LEVEL done" {
 				t.Errorf("got %s", got)
 			}

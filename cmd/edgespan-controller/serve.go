@@ -34,6 +34,8 @@ type running interface {
 	Done() <-chan error // why it can't go on
 	Stop(ctx context.Context) error
 	Set(s fleet.Settings)
+	Turn(ctx context.Context) error // waits until this replica may restart
+	Returned(ctx context.Context)   // it has restarted, and serves
 }
 
 // service is a controller at work.
@@ -77,6 +79,7 @@ func (a *app) serve(ctx context.Context, o *options) error {
 		return errors.Join(err, s.end(stop))
 	}
 	s.awaitFacts(ctx)
+	s.fleet.Returned(ctx)
 	s.notify("READY=1")
 	s.log.Info("controller runs", zap.String("version", version), zap.String("replica", s.ground.replica),
 		zap.Stringer("api", s.apiListener.Addr()), zap.String("auth", string(o.Auth)), zap.Stringer("nodes", s.nodeListener.Addr()))
@@ -116,7 +119,7 @@ func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
 	if err != nil {
 		return err
 	}
-	s.own.flags = s.settle
+	s.own.flags, s.own.turn = s.settle, s.fleet.Turn
 	return s.startFacts()
 }
 

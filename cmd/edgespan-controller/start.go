@@ -64,7 +64,7 @@ func openGround(ctx context.Context, o *options, log *zap.Logger) (*ground, erro
 		doc, err = g.config(ctx)
 	}
 	if err == nil {
-		err = o.fromConfig(doc)
+		tellLeftOut(log, o.fromConfig(doc))
 	}
 	if err != nil {
 		return nil, errors.Join(err, g.close())
@@ -152,7 +152,7 @@ func (g *ground) tree(o *options, i issuer, mask []byte, nodeLink string, do fun
 	}
 	return controller.Start(controller.Options{
 		Store: g.store, Replica: g.replica, Log: g.log, Base: base, Metadata: nodes, E2E: own, Issuer: i,
-		Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Do: do, Offline: do == nil,
+		Own: o.judge, Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Do: do, Offline: do == nil,
 		Shared: len(o.Etcd) > 0,
 		Flags:  o.rolloutFlags(),
 	})

@@ -16,6 +16,9 @@ import (
 // for; e2e/<file>/<replica> is a replica's own part. Once there is one it alone counts for
 // what is not shared.
 
+// controllerFile is the file of the program that judges.
+const controllerFile = "controller"
+
 func fileLayer(file, replica string) history.Layer {
 	if replica != "" {
 		file += "/" + replica
@@ -123,7 +126,8 @@ func (j *judge) setE2E(q SetE2E) (Outcome, error) {
 		after = request
 	}
 	checked, unknown, more := e2e.Check(m, after)
-	faults = append(faults, faultsOf(RuleFile, nil, more)...)
+	program, notes := j.ofProgram(q.File, before, checked, true)
+	faults = append(faults, faultsOf(RuleFile, nil, append(more, program...))...)
 	if len(faults) > 0 {
 		return Outcome{}, refused(faults)
 	}
@@ -147,7 +151,7 @@ func (j *judge) setE2E(q SetE2E) (Outcome, error) {
 	}
 	change := e2e.Changes(m, before, checked)
 	o.Actions, o.Flags = change.Actions, change.Flags
-	o.Warnings = append(o.Warnings, nextStart(q.File, change)...)
+	o.Warnings = append(append(o.Warnings, notes...), nextStart(q.File, change)...)
 	if q.Replica == "" {
 		shadowed, err := j.shadowed(q.File, m, checked)
 		if err != nil {
@@ -156,6 +160,14 @@ func (j *judge) setE2E(q SetE2E) (Outcome, error) {
 		o.Warnings = append(o.Warnings, shadowed...)
 	}
 	return o, nil
+}
+
+// ofProgram is what the program says of a change of its own file that its metadata has passed.
+func (j *judge) ofProgram(file string, before, after config.Object, asked bool) (config.Faults, []string) {
+	if file != controllerFile || j.Own == nil || after == nil {
+		return nil, nil
+	}
+	return j.Own(before, after, asked)
 }
 
 // shadowed tells of values for all replicas that some have another of their own for.
@@ -296,7 +308,9 @@ func (j *judge) filesChange(c history.Change) (filesChange, error) {
 			after = config.Object{}
 		}
 		checked, unknown, faults := e2e.Check(m, after)
-		if len(faults) > 0 {
+		more, notes := j.ofProgram(file, normal(before), checked, false)
+		out.notes = append(out.notes, notes...)
+		if faults = append(faults, more...); len(faults) > 0 {
 			out.faults = append(out.faults, faultsOf(RuleFile, []string{l.Name}, faults)...)
 			continue
 		}

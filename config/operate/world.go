@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/layers"
@@ -25,6 +26,11 @@ type World struct {
 	Metadata *metadata.Metadata
 	// E2E is that of the files "controller" and "aggregator".
 	E2E map[string]*metadata.Metadata
+	// Own judges a change of the controller's own config as the program does that runs by it:
+	// faults are what can never work, notes what is stored and does not count. Both documents are
+	// in normal form. asked is that somebody wrote this file by itself, rather than brought it
+	// along with other layers. nil: metadata alone counts.
+	Own func(before, after config.Object, asked bool) (faults config.Faults, notes []string)
 	// Replica is the controller that judges: the files that it imports and exports are its own.
 	Replica string
 	// MaskKey keys the digest of what has secrets masked, so that it can't be tried by guesses.

@@ -321,10 +321,10 @@ func (j *judge) dropSame(c history.Change) error {
 	if err := j.layersOf(slices.Collect(maps.Keys(c.Layers))...); err != nil {
 		return err
 	}
-	if len(c.Renamed) > 0 {
-		return nil
-	}
 	maps.DeleteFunc(c.Layers, func(l history.Layer, doc config.Object) bool {
+		if len(c.Renamed) > 0 && l.Kind != history.E2E && l.Kind != history.Metadata {
+			return false
+		}
 		was := j.read[l].Document
 		return (was == nil) == (doc == nil) && config.Equal(was, doc)
 	})

@@ -3,6 +3,7 @@ package factsapi
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,10 @@ import (
 
 // Who may what (docs/adr/0022): each row asked for by each role.
 func TestWhoMayWhat(t *testing.T) {
+	roles := rolesTable(t)
+	if len(roles) != len(table) {
+		t.Errorf("the table of roles has %d routes, there are %d", len(roles), len(table))
+	}
 	for _, c := range routeCases {
 		method, target, _ := strings.Cut(c.ask, " ")
 		path, _, _ := strings.Cut(strings.ReplaceAll(target, "%22", ""), "?")
@@ -28,7 +33,11 @@ func TestWhoMayWhat(t *testing.T) {
 			f := &fake{}
 			w := ask(Handler(f, door{}), asked{method: method, target: target, body: c.body, token: string(role)})
 			want := c.status
-			if !role.May(table[i].role) {
+			least, known := roles[table[i].method+" "+table[i].path]
+			if !known {
+				t.Fatalf("%s %s: is not in the table of roles", table[i].method, table[i].path)
+			}
+			if !role.May(least.role) {
 				want = http.StatusForbidden
 			}
 			if heard := f.taken(); w.Code != want || want == 403 && heard != "" {
@@ -36,16 +45,41 @@ func TestWhoMayWhat(t *testing.T) {
 			}
 		}
 	}
-	for path, role := range map[string]Role{toComponents: Admin, toEnvironment: Admin, toLevel: Admin, toNode: Admin, toSecrets: Admin, toDefinition: Admin, toBulk: Operator, halves[ledger.Values][""]: Operator} {
-		for _, r := range table {
-			if r.path == path && r.writes && r.role != role {
-				t.Errorf("%s %s: for the role %s", r.method, path, r.role)
-			}
-			if r.path == path && r.method == "GET" && r.role != Viewer {
-				t.Errorf("GET %s: for the role %s", path, r.role)
-			}
+	for _, r := range table {
+		if want := roles[r.method+" "+r.path]; nodeWords[r.node] != want.node {
+			t.Errorf("%s %s: a node %q, in the table of roles %q", r.method, r.path, nodeWords[r.node], want.node)
 		}
 	}
+}
+
+var nodeWords = map[nodeMay]string{nodeNot: "", nodeReads: "reads", nodeWrites: "writes", nodeItself: "itself"}
+
+// permitted is who may use a route: the least role, and what a node may with it.
+type permitted struct {
+	role Role
+	node string
+}
+
+// rolesTable is the table of config/httpapi/testdata/roles.txt, by "METHOD PATH" of ConfigDB.
+func rolesTable(t *testing.T) map[string]permitted {
+	t.Helper()
+	text, err := os.ReadFile("../testdata/roles.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]permitted{}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if strings.HasPrefix(line, "#") || len(words) < 3 || !strings.HasPrefix(words[2], "config/") {
+			continue
+		}
+		p := permitted{role: Role(words[0])}
+		if len(words) == 5 {
+			p.node = words[4]
+		}
+		out[words[1]+" "+strings.TrimPrefix(words[2], "config/")] = p
+	}
+	return out
 }
 
 func TestWhoCannotSayWhoItIs(t *testing.T) {

@@ -194,6 +194,8 @@ func (a *api) problemOf(c *call, err error) *Problem {
 		return problem(TypeNotFound, "%s", err)
 	case errors.Is(err, ErrRefused):
 		return problem(TypeConflict, "%s", err)
+	case errors.Is(err, ErrRole):
+		return problem(TypePermission, "%s", err)
 	case errors.Is(err, ErrBusy):
 		return problem(TypeBusy, "%s", err)
 	case errors.Is(err, ErrNoToken):

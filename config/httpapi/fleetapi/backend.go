@@ -31,7 +31,7 @@ type Caller struct {
 // Backend is the controller as the routes see it. It masks secrets in every answer, but where
 // Reveal is asked for. Errors that it answers with:
 // *operate.Refused (422), *operate.NotFoundError (404), history.Conflicts (412), ErrBusy
-// (503), ErrRefused (409), ErrNoToken (401), context errors (504); any other is a 500.
+// (503), ErrRefused (409), ErrRole (403), ErrNoToken (401), context errors (504); any other is a 500.
 type Backend interface {
 	// Authenticate finds whose an operator token is, by its hash (pki.OperatorTokenHash).
 	Authenticate(ctx context.Context, hash string) (Caller, error)
@@ -319,4 +319,5 @@ var (
 	ErrBusy    = errors.New("the controller can't take this now")
 	ErrRefused = errors.New("refused") // by the state of a node; the text says why
 	ErrNoToken = errors.New("the token is unknown or has expired")
+	ErrRole    = errors.New("not permitted to the role")
 )

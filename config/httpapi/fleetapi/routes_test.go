@@ -2,14 +2,17 @@ package fleetapi
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"edgespan/config"
+	"edgespan/config/history"
 )
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
@@ -169,34 +172,79 @@ func TestEveryRowReachesTheBackend(t *testing.T) {
 	}
 }
 
+// rolesTable is the table of config/httpapi/testdata/roles.txt: the least role by "METHOD PATH".
+func rolesTable(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../testdata/roles.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if !strings.HasPrefix(line, "#") && len(words) >= 3 && strings.HasPrefix(words[2], "/") {
+			out[words[1]+" "+words[2]] = words[0]
+		}
+	}
+	return out
+}
+
+// TestRolesOfEveryRow asks each route as everybody, and holds who may to the table of all roles.
 func TestRolesOfEveryRow(t *testing.T) {
-	admins := []string{"operators", "invite", "forget", "import", "backup"} // the words of what only an admin may
+	roles := rolesTable(t)
+	if len(roles) != len(table) {
+		t.Errorf("the table of roles has %d routes, there are %d", len(roles), len(table))
+	}
+	words := []string{"everybody", "viewer", "operator", "admin"}
 	f := &fake{}
 	h := Handler(f, WithTokens(fakeHash), WithLimits(Limits{Rate: 1, Burst: 10000, InFlight: 9, Deadline: DefaultLimits.Deadline}))
 	for _, c := range routeCases {
 		method, target, _ := strings.Cut(c.ask, " ")
-		open := strings.HasPrefix(target, "/")
-		if !open {
+		if !strings.HasPrefix(target, "/") {
 			target = strings.ReplaceAll(Prefix+target, "reveal=1", "reveal=0")
 		}
-		least := 1
 		path, _, _ := strings.Cut(target, "?")
-		switch words := strings.Split(path, "/"); {
-		case open:
-			least = -1
-		case slices.ContainsFunc(words, func(w string) bool { return slices.Contains(admins, w) }):
-			least = 2
-		case method == "GET":
-			least = 0
+		row := match(table, method, path).row
+		least := slices.Index(words, roles[row.method+" "+row.path])
+		if least < 0 {
+			t.Errorf("%s %s: is not in the table of roles", row.method, row.path)
+			continue
 		}
-		for i, token := range []string{"t-viewer", "t-operator", "t-admin"} {
-			w := ask(h, asked{method: method, target: target, body: c.body, token: token})
-			heard := f.taken()
-			if may := i >= least; may != (w.Code/100 == 2) || !may && (w.Code != http.StatusForbidden || heard != "") {
-				t.Errorf("%s as %s: status %d, the backend heard %q", c.ask, token, w.Code, heard)
+		for i, token := range []string{"", "t-viewer", "t-operator", "t-admin"} {
+			door, denied := h, http.StatusForbidden
+			if token == "" { // a handler of its own: who fails to say who it is has to wait
+				door, denied = Handler(f, WithTokens(fakeHash)), http.StatusUnauthorized
 			}
-			if w.Code == http.StatusForbidden {
+			w := ask(door, asked{method: method, target: target, body: c.body, token: token})
+			heard := f.taken()
+			if may := i >= least; may != (w.Code/100 == 2) || !may && (w.Code != denied || heard != "") {
+				t.Errorf("%s as %q: status %d, the backend heard %q", c.ask, token, w.Code, heard)
+			}
+			if w.Code/100 != 2 {
 				problemIn(t, w)
+			}
+		}
+	}
+}
+
+// TestWhatARestoreNeeds is by the layers that a change writes, whichever route made it.
+func TestWhatARestoreNeeds(t *testing.T) {
+	for layer, need := range map[string]Role{
+		"network": Operator, "node/n1": Operator, "auto/n1": Operator, "topology": Operator, "peer/p": Operator, "cluster/c": Operator, "deployment/c": Operator,
+		"metadata": Admin, "e2e/controller": Admin, "e2e/controller%2Fr1": Admin, "e2e/aggregator": Admin,
+	} {
+		l, err := history.ParseLayer(layer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := history.Change{Layers: map[history.Layer]config.Object{l: nil, {Kind: history.Network}: {}}}
+		for _, role := range []Role{"", "wizard", Viewer, Operator, Admin} {
+			err := WriteRequest{Caller: Caller{Role: role}}.Permits(c)
+			if role.May(need) != (err == nil) || err != nil && !errors.Is(err, ErrRole) {
+				t.Errorf("%s by %q: %v", layer, role, err)
+			}
+			if err != nil && need == Admin && strings.Contains(err.Error(), "network") {
+				t.Errorf("%s: names what it may: %v", layer, err)
 			}
 		}
 	}

@@ -158,16 +158,16 @@ func e2eRows() []row {
 		rows = append(rows,
 			row{method: "GET", path: "e2e/" + file, role: Viewer, summary: "the config of the " + file, query: []param{pReveal}, answer: anObject, serve: serveE2E(file)},
 			row{
-				method: "PUT", path: "e2e/" + file, role: Operator, summary: "replace the config of the " + file, effect: writes,
+				method: "PUT", path: "e2e/" + file, role: Admin, summary: "replace the config of the " + file, effect: writes,
 				query: []param{pReplica}, body: anObject, bound: layer, serve: setE2E(file, false),
 			},
 			row{
-				method: "PATCH", path: "e2e/" + file, role: Operator, summary: "merge into the config of the " + file, effect: writes,
+				method: "PATCH", path: "e2e/" + file, role: Admin, summary: "merge into the config of the " + file, effect: writes,
 				query: []param{pReplica}, body: anObject, bound: layer, serve: setE2E(file, true),
 			},
 			row{method: "GET", path: "e2e/" + file + "/metadata", role: Viewer, summary: "what describes the parameters of the " + file, answer: anObject, serve: serveMetadata(file)},
 			row{
-				method: "POST", path: "e2e/" + file + "/actions", role: Operator, summary: "which actions of the " + file + " a config would entail", effect: acts,
+				method: "POST", path: "e2e/" + file + "/actions", role: Admin, summary: "which actions of the " + file + " a config would entail", effect: acts,
 				query: []param{pModify, pReplica}, body: anObject, answer: written, serve: previewE2E(file),
 			},
 		)
@@ -193,10 +193,10 @@ func historyRows() []row {
 		},
 		{method: "GET", path: "history/{revision}", role: Viewer, summary: "one revision and what it changed", answer: reflect.TypeFor[EditionDetail](), serve: serveRevision},
 		{
-			method: "POST", path: "history/{revision}/restore", role: Operator, summary: "bring layers back to what they were", effect: writes,
+			method: "POST", path: "history/{revision}/restore", role: Operator, summary: "bring layers back to what they were; files of the controller and metadata are an admin's", effect: writes,
 			query: []param{{name: "layers", summary: "which, as network or node/NAME; none: all", form: list}}, serve: serveRestore,
 		},
-		{method: "POST", path: "history/{revision}/revert", role: Operator, summary: "undo what one revision did", effect: writes, serve: serveRevert},
+		{method: "POST", path: "history/{revision}/revert", role: Operator, summary: "undo what one revision did; files of the controller and metadata are an admin's", effect: writes, serve: serveRevert},
 		{method: "GET", path: "rollouts", role: Viewer, summary: "the last changes on their way to the nodes", answer: reflect.TypeFor[[]Rollout](), serve: serveRollouts},
 		{method: "GET", path: "rollouts/{revision}", role: Viewer, summary: "the change of one revision on its way to the nodes", answer: reflect.TypeFor[Rollout](), serve: serveRollout},
 		{method: "GET", path: "rollouts/{revision}/explain", role: Viewer, summary: "what was decided of a staged rollout, why, and what comes next", answer: reflect.TypeFor[RolloutDetail](), serve: serveRolloutDetail},

@@ -1,0 +1,75 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/history"
+	"edgespan/config/revision"
+)
+
+// A change of the controller's config may have all replicas restart. They do so one after the
+// other: who holds turnWord restarts, and lets go of it when it serves again. One that does not
+// come back holds the others up for turnTTL.
+const (
+	turnWord = "restart"
+	turnTTL  = 2 * time.Minute
+	turnPoll = time.Second
+)
+
+// Turn waits until this replica may restart. One that is alone may at once.
+func (c *Controller) Turn(ctx context.Context) error {
+	if !c.d.Shared {
+		return nil
+	}
+	key := history.ElectionKey(turnWord)
+	for {
+		mine, err := c.d.takeTurn(ctx, key)
+		if mine {
+			return nil
+		}
+		if err != nil {
+			c.d.Log.Warn("wait for the turn to restart", zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the turn to restart: %w", ctx.Err())
+		case <-time.After(turnPoll):
+		}
+	}
+}
+
+// takeTurn takes the turn if no other replica has it.
+func (d *deps) takeTurn(ctx context.Context, key revision.Key) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	e, err := reader{ctx, d.Store}.Get(key)
+	if err != nil || e[0].Exists() {
+		return err == nil && string(e[0].Value) == d.Replica, err
+	}
+	lease, err := d.Store.Grant(ctx, turnTTL)
+	if err != nil {
+		return false, err
+	}
+	o, err := d.commit(ctx, revision.Campaign(key, []byte(d.Replica), lease))
+	if err == nil && o.Succeeded {
+		return true, nil // nobody keeps the lease alive
+	}
+	return false, errors.Join(err, d.Store.Revoke(ctx, lease))
+}
+
+// Returned says that this replica serves: if it had the turn to restart, the next one has it.
+func (c *Controller) Returned(ctx context.Context) {
+	if !c.d.Shared {
+		return
+	}
+	key := history.ElectionKey(turnWord)
+	_, err := c.d.commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Holds(key, []byte(c.d.Replica))}, Then: []revision.Op{revision.Delete(key)}})
+	if err != nil && ctx.Err() == nil {
+		c.d.Log.Warn("end the turn to restart: the next replica waits for it", zap.Error(err))
+	}
+}
