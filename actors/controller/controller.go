@@ -41,6 +41,7 @@ type deps struct {
 	documents    documents
 	declarations declarations
 	operators    operators
+	joinTokens   joinTokens
 	letters      sync.Map // of those who wait for an answer in a mailbox: chan letter by key
 	orders       sync.Map // of those who wait for the leader's answer: chan order by key
 	streams      sync.Map // *seat by the id of its stream

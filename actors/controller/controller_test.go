@@ -2,10 +2,13 @@ package controller
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/uuid"
 
 	"edgespan/config"
 	"edgespan/config/history"
@@ -428,8 +431,8 @@ func TestJoin(t *testing.T) {
 			}
 		}
 		j.Name = "" // the token's is meant
-		if name, err := c.Join(r.Context(), j); name != "n1" || err != nil {
-			t.Error("without a name:", name, err)
+		if joined, err := c.Join(r.Context(), j); joined.Name != "n1" || err != nil {
+			t.Error("without a name:", joined, err)
 		}
 		j.Key = "another"
 		if refusal(c.Join(r.Context(), j)) == nil {
@@ -472,6 +475,91 @@ func TestJoin(t *testing.T) {
 		r.pass(time.Second)
 		if _, err := c.Node(r.Context(), "n1"); err == nil || other.stream != nil {
 			t.Error("a forgotten node is known:", err)
+		}
+	})
+}
+
+// TestTheSameMachineJoinsAgain has a node with a copied key replaced by itself: its revocation
+// stays, and lets the certificates of the new join through, also where an answer is lost.
+func TestTheSameMachineJoinsAgain(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		n := r.node(c, "n1")
+		again := func(invite func() (fleetapi.Invitation, error)) link.Joined {
+			t.Helper()
+			inv, err := invite()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n.stream != nil {
+				n.cut()
+			}
+			var out link.Joined
+			for i := range 2 { // the second time for a lost answer
+				joined, err := c.Join(r.Context(), link.Join{Token: inv.Token, Name: "n1", Node: n.id, Key: inv.Token})
+				if err != nil || joined.Joining == "" || i > 0 && joined != out {
+					t.Fatalf("joined %+v, before %+v: %v", joined, out, err)
+				}
+				out = joined
+				// The answer is only given once the list in force here knows the join.
+				if list := r.issuer.revoked; len(list) != 1 || list[0].Node != n.id || list[0].Joining != out.Joining {
+					t.Errorf("revocations in force when the node hears %+v: %+v", out, list)
+				}
+			}
+			n.connect(c)
+			r.pass(time.Second)
+			r.wants(c, "n1", "in sync")
+			return out
+		}
+		first := again(func() (fleetapi.Invitation, error) { return c.Invite(r.Context(), alice, "n1", time.Hour, true) })
+		second := again(func() (fleetapi.Invitation, error) {
+			if err := c.Command(r.Context(), alice, "n1", fleetapi.Forget); err != nil {
+				t.Fatal(err)
+			}
+			return c.Invite(r.Context(), alice, "n1", time.Hour, false)
+		})
+		if first.Joining == second.Joining {
+			t.Error("two joins are the same")
+		}
+	})
+}
+
+// TestAJoinWithoutANameIsNoReadOfTheStore asks by tokens that nobody made, as anybody may.
+func TestAJoinWithoutANameIsNoReadOfTheStore(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		ask := func(token string) error {
+			return refusal(c.Join(r.Context(), link.Join{Token: token, Node: uuid.NewString(), Key: "k"}))
+		}
+		for i := range 300 {
+			inv, err := c.Invite(r.Context(), alice, fmt.Sprintf("n%d", i), time.Hour, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i%100 == 0 { // before the watch of the store has told it
+				if err := ask(inv.Token); err != nil {
+					t.Fatal(err)
+				}
+				r.pass(2 * time.Second)
+			}
+		}
+		r.pass(2 * time.Second)
+		before := r.store.lists.Load()
+		for i := range 1000 {
+			if ask(fmt.Sprintf("esj-guess-%d", i)) == nil {
+				t.Fatal("a guess joined")
+			}
+		}
+		if n := r.store.lists.Load() - before; n > 1 {
+			t.Errorf("1,000 joins without a name listed the store %d times", n)
+		}
+		inv, err := c.Invite(r.Context(), alice, "late", time.Hour, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.pass(time.Millisecond)
+		if err := ask(inv.Token); err != nil { // while others are guessing
+			t.Error(err)
 		}
 	})
 }

@@ -67,6 +67,7 @@ func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
 		a.memberIs(e, id, n)
 	case history.InTokens.Has(k):
 		keepValue(a, e, a.tokens, id)
+		a.d.joinTokens.event(e, id)
 		n.names[id] = true
 	case history.InRevoked.Has(k):
 		keepValue(a, e, a.revoked, id)
@@ -207,8 +208,8 @@ func (a *fleetActor) leave(c actor.Context, id string, r *record) {
 // known tells a node from where it is known, and sees that each that has joined has an actor.
 func (a *fleetActor) known(c actor.Context, name string) {
 	id, joined := a.ids[name]
-	_, revoked := a.revoked[id]
-	k := fleet.Known{Topology: a.topology[name], Joined: joined && !revoked}
+	out, revoked := a.revoked[id]
+	k := fleet.Known{Topology: a.topology[name], Joined: joined && (!revoked || out.Joining != "")}
 	if t, is := a.tokens[name]; is && t.Used == nil {
 		k.Token = t.Expires
 	}

@@ -95,14 +95,14 @@ type fleetActor struct {
 
 // admission is told when a node has its place.
 type admission struct {
-	id    string
+	admit
 	reply func(any)
 }
 
 // admit tells those who wait for nodes that are known by now.
 func (a *fleetActor) admit() {
 	a.admits = slices.DeleteFunc(a.admits, func(w admission) bool {
-		if a.nodes[w.id] == nil {
+		if a.nodes[w.id] == nil || w.joining != "" && a.revoked[w.id].Joining != w.joining {
 			return false
 		}
 		w.reply(nil)
@@ -205,7 +205,7 @@ func (a *fleetActor) ofNodes(c actor.Context) {
 	case asking:
 		switch q := m.question.(type) {
 		case admit:
-			a.admits = append(a.admits, admission{q.id, m.reply})
+			a.admits = append(a.admits, admission{q, m.reply})
 			a.admit()
 		case listRollouts:
 			m.reply(a.listRollouts())
@@ -278,6 +278,7 @@ func (a *fleetActor) terminated(c actor.Context, who *actor.PID) {
 		delete(a.stopping, id)
 		if _, is := a.members[id]; is {
 			a.settle(c, &news{names: map[string]bool{a.members[id].Name: true}})
+			a.admit()
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (c *Controller) await(ctx context.Context, id string) error {
 	if !e[0].Exists() {
 		return fmt.Errorf("admit node %s: it has not joined, or was forgotten: edgespan join with a new token is allowed", id)
 	}
-	_, err = c.d.ask(ctx, c.d.fleet, admit{id})
+	_, err = c.d.ask(ctx, c.d.fleet, admit{id: id})
 	return err
 }
 
@@ -78,5 +78,5 @@ func (c *Controller) seatOf(s link.ToNode) *seat {
 	return nil
 }
 
-// admit asks the fleet to say when it has heard of a node.
-type admit struct{ id string }
+// admit asks the fleet to say when it has heard of a node, and of its join if that is told apart.
+type admit struct{ id, joining string }

@@ -3,9 +3,12 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -20,90 +23,75 @@ const mostTries = 10
 // errMoved says that somebody else wrote the keys of a transaction again and again.
 var errMoved = fmt.Errorf("%w: somebody else is writing the same", fleetapi.ErrBusy)
 
-// Join spends a token and binds a node to its name in one transaction, or refuses. It
-// answers with the name.
-func (c *Controller) Join(ctx context.Context, j link.Join) (string, error) {
+// Join spends a token and binds a node to its name in one transaction, or refuses.
+func (c *Controller) Join(ctx context.Context, j link.Join) (link.Joined, error) {
 	if j.Name == "" {
 		var err error
 		if j.Name, err = c.tokenName(ctx, j.Token); err != nil {
-			return "", err
+			return link.Joined{}, err
 		}
 	}
 	for range mostTries {
-		done, err := c.join(ctx, j)
-		if err != nil || done {
-			return j.Name, err
+		joined, err := c.join(ctx, j)
+		if err != nil {
+			return link.Joined{}, err
 		}
+		if joined == nil {
+			continue
+		}
+		if joined.Joining != "" { // the list in force here must know it before the node comes
+			_, err = c.d.ask(ctx, c.d.fleet, admit{j.Node, joined.Joining})
+		}
+		return *joined, err
 	}
-	return "", errMoved
+	return link.Joined{}, errMoved
 }
 
-// tokenName is the name that a token is for, "" for one that is not known. All open tokens
-// are looked at: their keys are names.
-func (c *Controller) tokenName(ctx context.Context, token string) (string, error) {
-	hash, err := c.d.Issuer.JoinTokenHash(token)
-	if err != nil {
-		return "", fmt.Errorf("join: %w", err)
-	}
-	page, err := reader{ctx, c.d.Store}.List(history.InTokens, revision.ListOptions{})
-	if err != nil {
-		return "", fmt.Errorf("join: %w", err)
-	}
-	for _, e := range page.Entries {
-		var t Token
-		if err := json.Unmarshal(e.Value, &t); err != nil {
-			return "", fmt.Errorf("join: token %s: %w", e.Key, err)
-		}
-		if t.Hash == hash {
-			return t.Name, nil
-		}
-	}
-	return "", nil
-}
-
-func (c *Controller) join(ctx context.Context, j link.Join) (bool, error) {
+// join answers nil where somebody else was faster.
+func (c *Controller) join(ctx context.Context, j link.Join) (*link.Joined, error) {
 	r := reader{ctx, c.d.Store}
 	if j.Name == "" {
 		_, err := c.d.Issuer.Redeem(c.d.Now(), Token{}, j) // no token is known: it says so
-		return false, err
+		return nil, err
 	}
 	keys := []revision.Key{history.TokenKey(j.Name), history.NameKey(j.Name), history.NodeKey(j.Node), history.PushKey(j.Node), history.RevokedKey(j.Node)}
 	e, err := r.Get(keys...)
 	if err != nil {
-		return false, fmt.Errorf("join: %w", err)
+		return nil, fmt.Errorf("join: %w", err)
 	}
 	var t Token
-	if e[0].Exists() {
-		if err := json.Unmarshal(e[0].Value, &t); err != nil {
-			return false, fmt.Errorf("join: token of %q: %w", j.Name, err)
-		}
+	var m history.Member
+	var was Revocation
+	if err := errors.Join(parsed(e[0], &t), parsed(e[2], &m), parsed(e[4], &was)); err != nil {
+		return nil, fmt.Errorf("join %q as node %s: %w", j.Name, j.Node, err)
 	}
 	now := c.d.Now()
 	used, err := c.d.Issuer.Redeem(now, t, j)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if e[1].Exists() && string(e[1].Value) != j.Node {
-		return false, fmt.Errorf("join: %w: another node has the name %q: edgespan nodes replace is allowed", fleetapi.ErrRefused, j.Name)
+		return nil, fmt.Errorf("join: %w: another node has the name %q: edgespan nodes replace is allowed", fleetapi.ErrRefused, j.Name)
 	}
-	var m history.Member
+	joined := link.Joined{Name: j.Name}
 	if e[2].Exists() {
-		if err := json.Unmarshal(e[2].Value, &m); err != nil {
-			return false, fmt.Errorf("join: node %s: %w", j.Node, err)
-		}
 		if m.Name != j.Name {
-			return false, fmt.Errorf("join: %w: node %s has the name %q already: edgespan nodes forget is allowed", fleetapi.ErrRefused, j.Node, m.Name)
+			return nil, fmt.Errorf("join: %w: node %s has the name %q already: edgespan nodes forget is allowed", fleetapi.ErrRefused, j.Node, m.Name)
 		}
 		if t.Used != nil {
-			return true, nil // said again: it is bound, and gets its certificate once more
+			joined.Joining = was.Joining
+			return &joined, nil // said again: it is bound, and gets its certificate once more
 		}
 	}
 	if !e[2].Exists() {
 		m = history.Member{ID: j.Node, Name: j.Name, Joined: now.UTC()}
 	}
-	txn := revision.Txn{Then: []revision.Op{
-		revision.Put(keys[0], encode(used)), revision.Put(keys[1], []byte(j.Node)), revision.Put(keys[2], encode(m)), revision.Delete(keys[4]),
-	}}
+	txn := revision.Txn{Then: []revision.Op{revision.Put(keys[0], encode(used)), revision.Put(keys[1], []byte(j.Node)), revision.Put(keys[2], encode(m))}}
+	if e[4].Exists() { // what was revoked stays so: keys of before may be in other hands
+		was.Joining = uuid.NewString()
+		joined.Joining = was.Joining
+		txn.Then = append(txn.Then, revision.Put(keys[4], encode(was)))
+	}
 	if e[3].Exists() && !e[2].Exists() {
 		txn.Then = append(txn.Then, revision.Put(keys[3], anew(e[3].Value)))
 	}
@@ -112,9 +100,23 @@ func (c *Controller) join(ctx context.Context, j link.Join) (bool, error) {
 	}
 	o, err := c.d.commit(ctx, txn)
 	if err != nil {
-		return false, fmt.Errorf("join: %w", err)
+		return nil, fmt.Errorf("join: %w", err)
 	}
-	return o.Succeeded, nil
+	if !o.Succeeded {
+		return nil, nil
+	}
+	return &joined, nil
+}
+
+// parsed reads the value of a key into v; a key that is not there leaves it as it is.
+func parsed(e revision.Entry, v any) error {
+	if !e.Exists() {
+		return nil
+	}
+	if err := json.Unmarshal(e.Value, v); err != nil {
+		return fmt.Errorf("read %s: %w", e.Key, err)
+	}
+	return nil
 }
 
 // anew is the memory of a node that was forgotten and joins again: it counts on, and what is

@@ -51,11 +51,12 @@ type TokenUse struct {
 	At   time.Time `json:"at"`
 }
 
-// Revocation takes every certificate of a node out of use.
+// Revocation takes every certificate of a node out of use, but for those of one join.
 type Revocation struct {
-	Node   string    `json:"node"` // UUID in lower case
-	At     time.Time `json:"at"`
-	Reason string    `json:"reason"`
+	Node    string    `json:"node"` // UUID in lower case
+	At      time.Time `json:"at"`
+	Reason  string    `json:"reason"`
+	Joining string    `json:"joining,omitempty"` // the join whose certificates count; "": none does
 }
 
 // Issuer makes and checks what is secret; platform/pki does it. A Token, a TokenUse and a

@@ -35,6 +35,7 @@ type memory struct {
 	commits int           // that changed something
 	fault   error         // what every call answers with
 	unled   bool          // nobody wins an election
+	lists   atomic.Int64  // calls of List
 }
 
 func newMemory() *memory { return &memory{model: revision.NewModel(), moved: make(chan struct{})} }
@@ -64,6 +65,7 @@ func (m *memory) Get(_ context.Context, k revision.Key) (e revision.Entry, r rev
 }
 
 func (m *memory) List(_ context.Context, p revision.Prefix, o revision.ListOptions) (page revision.Page, err error) {
+	m.lists.Add(1)
 	err = m.do(func() error { page, err = m.model.List(p, o); return err })
 	return page, err
 }
@@ -186,7 +188,7 @@ type issuer struct {
 }
 
 // refusal is why a node may not join.
-func refusal(_ string, err error) error { return err }
+func refusal(_ link.Joined, err error) error { return err }
 
 func hashText(text string) string {
 	sum := sha256.Sum256([]byte(text))

@@ -65,7 +65,7 @@ func (i issuer) Pin() string { return i.authority.Pin().String() }
 func (i issuer) Revoke(list []controller.Revocation) error {
 	out := make([]pki.Revocation, len(list))
 	for n, r := range list {
-		out[n] = pki.Revocation{Node: r.Node, At: r.At, Reason: r.Reason}
+		out[n] = pki.Revocation(r)
 	}
 	return i.revoked.Replace(out)
 }

@@ -48,6 +48,14 @@ type Join struct {
 	From  string // network address
 }
 
+// Joined is what a join made of a node.
+type Joined struct {
+	Name string // in the fleet
+	// Joining names this join in the node's certificates, where the node was revoked before: only
+	// certificates with it count then. "": all of the node's do.
+	Joining string
+}
+
 // Generation numbers the wanted config of one node (effective config and peer
 // configuration together). The zero value says "none yet".
 type Generation = config.Generation

@@ -68,15 +68,15 @@ func (w *world) controller(name string) (f *fleet, token string) {
 	return f, token
 }
 
-func (f *fleet) Join(_ context.Context, j words.Join) (string, error) {
+func (f *fleet) Join(_ context.Context, j words.Join) (words.Joined, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	id, err := uuid.Parse(j.Node)
 	if err != nil {
-		return "", err
+		return words.Joined{}, err
 	}
 	f.token, err = f.token.Redeem(time.Now(), j.Token, j.Name, pki.Request{Node: id, Key: j.Key})
-	return j.Name, err
+	return words.Joined{Name: j.Name}, err
 }
 
 func (f *fleet) Admit(context.Context, words.Hello) error { return nil }

@@ -59,21 +59,22 @@ func (s *Server) admit(ctx context.Context, in *pb.JoinRequest, from string, nod
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	*node = request.Node.String()
-	name, err := s.opts.Handler.Join(ctx, link.Join{
+	joined, err := s.opts.Handler.Join(ctx, link.Join{
 		Token: in.GetToken(), Name: in.GetName(), Node: *node, Key: request.Key, From: from,
 	})
 	if err != nil {
 		return nil, status.Error(codes.PermissionDenied, err.Error())
 	}
+	request.Joining = joined.Joining
 	issued, err := s.opts.Authority.Issue(request)
 	if err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
-	// A node that was revoked gets no way back by a token: the list rules.
+	// Somebody may have revoked it meanwhile: the list rules.
 	if err := s.opts.Authority.Admit(issued.Peer); err != nil {
 		return nil, status.Error(codes.PermissionDenied, err.Error())
 	}
-	return &pb.JoinAnswer{Chain: issued.Chain, Roots: issued.Roots, Name: text(name)}, nil
+	return &pb.JoinAnswer{Chain: issued.Chain, Roots: issued.Roots, Name: text(joined.Name)}, nil
 }
 
 // source is the address that a call comes from, without its port.

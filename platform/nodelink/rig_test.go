@@ -106,26 +106,26 @@ func (r *rig) serve(t testing.TB, opts ServerOptions) {
 }
 
 // Join spends a token, as a controller does in one transaction of its store.
-func (r *rig) Join(_ context.Context, j link.Join) (string, error) {
+func (r *rig) Join(_ context.Context, j link.Join) (link.Joined, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	hash, err := pki.JoinTokenHash(j.Token)
 	if err != nil {
-		return "", err
+		return link.Joined{}, err
 	}
 	node, err := uuid.Parse(j.Node)
 	if err != nil {
-		return "", err
+		return link.Joined{}, err
 	}
 	spent, err := r.tokens[hash].Redeem(r.clock.now(), j.Token, j.Name, pki.Request{Node: node, Key: j.Key})
 	if err != nil {
-		return "", err
+		return link.Joined{}, err
 	}
 	if name := r.names[j.Node]; name != "" && name != j.Name {
-		return "", fmt.Errorf("node %s is %q", j.Node, name)
+		return link.Joined{}, fmt.Errorf("node %s is %q", j.Node, name)
 	}
 	r.tokens[hash], r.names[j.Node] = spent, j.Name
-	return j.Name, nil
+	return link.Joined{Name: j.Name}, nil
 }
 
 func (r *rig) Admit(context.Context, link.Hello) error {

@@ -23,8 +23,9 @@ import (
 // here holds back that node's messages and no other's. After a takeover the end of the
 // older stream may be told after the beginning of the newer one: compare their IDs.
 type Handler interface {
-	// Join spends a token and binds a node to its name, or refuses. It answers with the name.
-	Join(ctx context.Context, j link.Join) (name string, err error)
+	// Join spends a token and binds a node to its name, or refuses. Once it has answered, a
+	// certificate of this join is admitted here.
+	Join(ctx context.Context, j link.Join) (link.Joined, error)
 	// Admit refuses a node that may not connect. Hello.Node is the certificate's.
 	Admit(ctx context.Context, h link.Hello) error
 	Connected(s link.ToNode, h link.Hello)

@@ -24,6 +24,7 @@ var oidSAN = asn1.ObjectIdentifier{2, 5, 29, 17}
 type Peer struct {
 	Node     uuid.UUID
 	Serial   string // hexadecimal, lower case
+	Joining  string // of the node's joins the one that the certificate is of; "" before any was told apart
 	NotAfter time.Time
 }
 
@@ -41,7 +42,7 @@ func peerOf(cert *x509.Certificate) (Peer, error) {
 	if err != nil {
 		return Peer{}, fmt.Errorf("identify node: certificate %s: %w", serialText(cert), err)
 	}
-	return Peer{Node: node, Serial: serialText(cert), NotAfter: cert.NotAfter}, nil
+	return Peer{Node: node, Serial: serialText(cert), Joining: cert.Subject.SerialNumber, NotAfter: cert.NotAfter}, nil
 }
 
 func serialText(cert *x509.Certificate) string { return fmt.Sprintf("%x", cert.SerialNumber) }

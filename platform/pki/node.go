@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"fmt"
 	"net/url"
 	"time"
@@ -19,6 +20,10 @@ const largestRequest = 8 << 10 // octets of a certificate request
 type Request struct {
 	Node uuid.UUID
 	Key  string // SHA-256 of the public key, hexadecimal: the same key asks again after a lost answer
+
+	// Joining goes into the certificate: which of the node's joins it is of. No request says it,
+	// whoever issues does.
+	Joining string
 
 	public crypto.PublicKey
 }
@@ -62,7 +67,8 @@ type Issued struct {
 // Issue signs a node's certificate. Whether the node may have one was decided before.
 func (a *Authority) Issue(r Request) (Issued, error) {
 	cert, err := a.issue(&x509.Certificate{
-		URIs: []*url.URL{nodeURI(r.Node)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Subject: pkix.Name{SerialNumber: r.Joining},
+		URIs:    []*url.URL{nodeURI(r.Node)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, r.public, a.opts.NodeLife)
 	if err != nil {
 		return Issued{}, fmt.Errorf("issue certificate of node %s: %w", r.Node, err)
@@ -88,6 +94,7 @@ func (a *Authority) Renew(p Peer, der []byte) (Issued, error) {
 	if err := a.Admit(p); err != nil {
 		return Issued{}, fmt.Errorf("renew: %w", err)
 	}
+	r.Joining = p.Joining
 	return a.Issue(r)
 }
 

@@ -285,8 +285,10 @@ func TestANodeCannotBeAServer(t *testing.T) {
 
 func TestRevokedIsRefusedInTheHandshakeAndOnRenewal(t *testing.T) {
 	for name, entry := range map[string]func(Peer) Revocation{
-		"by serial number": func(p Peer) Revocation { return Revocation{Serial: p.Serial, At: start, Reason: "stolen"} },
-		"by node":          func(p Peer) Revocation { return Revocation{Node: p.Node.String(), At: start, Reason: "stolen"} },
+		"all": func(p Peer) Revocation { return Revocation{Node: p.Node.String(), At: start, Reason: "stolen"} },
+		"all but a later join": func(p Peer) Revocation {
+			return Revocation{Node: p.Node.String(), At: start, Reason: "stolen", Joining: "later"}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -317,13 +319,62 @@ func TestRevokedIsRefusedInTheHandshakeAndOnRenewal(t *testing.T) {
 	}
 }
 
+// TestARevocationOutlivesTheNextJoin: the key of before is dead, in the handshake and for a renewal;
+// the certificates of the new join count, renewed ones too.
+func TestARevocationOutlivesTheNextJoin(t *testing.T) {
+	r := newRig(t)
+	old := r.join(t, nodeA)
+	stolen, err := old.Peer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	revoke := func(joining string) {
+		t.Helper()
+		if err := r.revoked.Replace([]Revocation{{Node: nodeA.String(), At: start, Reason: "replaced", Joining: joining}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	revoke("")
+	csr, err := old.RenewalRequest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := ParseRequest(csr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Joining = "second"
+	issued, err := r.Issue(request)
+	if err != nil || issued.Joining != "second" {
+		t.Fatalf("%+v, %v", issued.Peer, err)
+	}
+	if err := r.Admit(issued.Peer); !errors.Is(err, ErrRevoked) {
+		t.Errorf("before the join is on the list: %v", err)
+	}
+	revoke("second")
+	if _, serverErr, _ := handshake(t, r.ServerTLS(), tlsOf(t, old)); !errors.Is(serverErr, ErrRevoked) {
+		t.Errorf("the old key connects: %v", serverErr)
+	}
+	if _, err := r.Renew(stolen, csr); !errors.Is(err, ErrRevoked) {
+		t.Errorf("the old key is renewed: %v", err)
+	}
+	next, err := r.Renew(issued.Peer, csr)
+	if err != nil || next.Joining != "second" || r.Admit(next.Peer) != nil {
+		t.Errorf("renewal of the new one: %+v, %v, %v", next.Peer, err, r.Admit(next.Peer))
+	}
+	revoke("third")
+	if err := r.Admit(next.Peer); !errors.Is(err, ErrRevoked) {
+		t.Errorf("after yet another join: %v", err)
+	}
+}
+
 func TestRevocationsNameEveryFaultAndKeepTheOldList(t *testing.T) {
 	l := &Revocations{}
 	if err := l.Replace([]Revocation{{Node: nodeA.String()}}); err != nil {
 		t.Fatal(err)
 	}
-	err := l.Replace([]Revocation{{}, {Serial: "AB"}, {Serial: "0a"}, {Node: "x"}, {Serial: "ab", Node: nodeA.String()}})
-	for _, want := range []string{"revocation 0", "revocation 1", "revocation 2", "revocation 3", "revocation 4"} {
+	err := l.Replace([]Revocation{{}, {Node: "x"}, {Node: strings.ToUpper(nodeB.String())}})
+	for _, want := range []string{"revocation 0", "revocation 1", "revocation 2"} {
 		wantErr(t, err, want)
 	}
 	if err := l.Check(Peer{Node: nodeA}); !errors.Is(err, ErrRevoked) {
