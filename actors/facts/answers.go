@@ -8,6 +8,7 @@ import (
 
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi/factsapi"
 	"edgespan/config/revision"
 )
 
@@ -38,7 +39,12 @@ func (d *deps) answer(ctx context.Context, name string, known []string, find fun
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	src := source{ctx, d}
+	done, err := factsapi.Turn(ctx)
+	if err != nil {
+		return ledger.Answer{}, err
+	}
+	defer done()
+	src := d.of(ctx)
 	chain, err := find(state, src)
 	if err != nil {
 		return ledger.Answer{}, err
@@ -80,8 +86,8 @@ func (k *Keeper) Answer(ctx context.Context, q ledger.Query, known []string) (le
 
 // Hiera answers lookups over several resources of one place.
 func (k *Keeper) Hiera(ctx context.Context, q ledger.HieraQuery, known []string) (ledger.Answer, error) {
-	return k.d.answer(ctx, nameOfHiera(q), known, func(s *ledger.State, _ source) (made, error) {
-		return s.Hiera(q)
+	return k.d.answer(ctx, nameOfHiera(q), known, func(s *ledger.State, src source) (made, error) {
+		return s.Hiera(q, src.Meter())
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi/factsapi"
 	"edgespan/config/revision"
 )
 
@@ -17,7 +18,13 @@ func read[T any](ctx context.Context, k *Keeper, find func(*ledger.State, source
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	return find(state, source{ctx, k.d})
+	done, err := factsapi.Turn(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer done()
+	return find(state, k.d.of(ctx))
 }
 
 // Components are all, by their ids.
@@ -57,17 +64,23 @@ func (k *Keeper) Environment(ctx context.Context, id int64) (ledger.Environment,
 
 // Levels are those of an environment, from the least to the most narrow.
 func (k *Keeper) Levels(ctx context.Context, environment int64) ([]ledger.Level, error) {
-	return read(ctx, k, func(s *ledger.State, _ source) ([]ledger.Level, error) { return s.Levels(environment) })
+	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Level, error) {
+		return s.Levels(environment, src.Meter())
+	})
 }
 
 // Level is one of them.
 func (k *Keeper) Level(ctx context.Context, environment int64, level ledger.Ref) (ledger.Level, error) {
-	return read(ctx, k, func(s *ledger.State, _ source) (ledger.Level, error) { return s.Level(environment, level) })
+	return read(ctx, k, func(s *ledger.State, src source) (ledger.Level, error) {
+		return s.Level(environment, level, src.Meter())
+	})
 }
 
 // Nodes are those that are registered in an environment.
 func (k *Keeper) Nodes(ctx context.Context, environment int64) ([]ledger.Node, error) {
-	return read(ctx, k, func(s *ledger.State, _ source) ([]ledger.Node, error) { return s.Nodes(environment) })
+	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Node, error) {
+		return s.Nodes(environment, src.Meter())
+	})
 }
 
 // Node finds a node by any of its names.
@@ -98,7 +111,7 @@ const inRevisions revision.Prefix = "facts/revisions/"
 func recordKey(n uint64) revision.Key { return revision.Key(fmt.Sprintf("%s%016x", inRevisions, n)) }
 
 // watchPage is how many records a watch that is behind reads at once.
-const watchPage = 256
+const watchPage = 16 // one may be a megabyte, packed
 
 // Watch delivers each record after a revision, in order, until the context ends, which is no
 // error, or deliver answers with one, which is returned. How long deliver takes is nobody else's matter.
@@ -147,7 +160,7 @@ func (k *Keeper) older(ctx context.Context, after uint64) (records []ledger.Reco
 	if after > 0 {
 		o.After = recordKey(after)
 	}
-	page, err := source{ctx, k.d}.List(inRevisions, o)
+	page, err := source{ctx: ctx, d: k.d}.List(inRevisions, o)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func (d *deps) follow() {
 	for d.ctx.Err() == nil {
 		err := error(nil)
 		if state == nil {
-			if state, err = ledger.Load(source{d.ctx, d}); err == nil {
+			if state, err = ledger.Load(source{ctx: d.ctx, d: d}); err == nil {
 				d.recent.skip(state.Revision())
 				d.shown.show(state)
 			}

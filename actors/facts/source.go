@@ -14,7 +14,14 @@ import (
 type source struct {
 	ctx context.Context
 	d   *deps
+	m   *facts.Meter // of one request; nil: of the replica itself
 }
+
+// of is a source for one request, that ends with it.
+func (d *deps) of(ctx context.Context) source { return source{ctx, d, facts.NewMeter(ctx.Err)} }
+
+// Meter is what the request may cost still.
+func (s source) Meter() *facts.Meter { return s.m }
 
 var _ ledger.Source = source{}
 

@@ -25,7 +25,12 @@ func (d *deps) judge(ctx context.Context, r factsapi.WriteRequest) (ledger.Writt
 	if err != nil {
 		return ledger.Written{}, err
 	}
-	plan, err := state.Plan([]ledger.Pending{d.pending(r)}, source{ctx, d})
+	done, err := factsapi.Turn(ctx)
+	if err != nil {
+		return ledger.Written{}, err
+	}
+	defer done()
+	plan, err := state.Plan([]ledger.Pending{d.pending(r)}, d.of(ctx))
 	if err != nil {
 		return ledger.Written{}, err
 	}
@@ -90,7 +95,7 @@ func (d *deps) writeSome(ctx context.Context, batch []*wish) (n int, err error) 
 	for i, w := range batch {
 		entries[i] = d.pending(w.request)
 	}
-	plan, err := state.Plan(entries, source{ctx, d})
+	plan, err := state.Plan(entries, d.of(ctx))
 	if err != nil {
 		return 0, err
 	}
@@ -173,7 +178,7 @@ func (d *deps) commit(ctx context.Context, txn revision.Txn) (revision.Outcome, 
 // was done whose answer was lost. A record that is equal to ours in all, its time among it, has the effect of ours.
 func (d *deps) areOurs(ctx context.Context, planned []ledger.Record) (bool, error) {
 	for _, ours := range planned {
-		entries, err := source{ctx, d}.Get(recordKey(ours.Revision))
+		entries, err := source{ctx: ctx, d: d}.Get(recordKey(ours.Revision))
 		if err != nil || !entries[0].Exists() {
 			return false, err
 		}
@@ -202,7 +207,7 @@ func (d *deps) sweepStep(sweep *ledger.Sweeper) bool {
 	state, err := d.now(ctx)
 	var txn *revision.Txn
 	if err == nil {
-		txn, err = sweep.Next(state, source{ctx, d})
+		txn, err = sweep.Next(state, source{ctx: ctx, d: d})
 	}
 	done := revision.Outcome{Succeeded: true}
 	if err == nil && txn != nil && len(txn.Then) > 0 {

@@ -1,10 +1,7 @@
 package facts
 
 import (
-	"bytes"
-	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -14,6 +11,7 @@ import (
 type deep struct {
 	MergeOptions
 	key string // that is looked up, for messages
+	m   *Meter
 }
 
 // merge goes from the highest to the lowest.
@@ -21,14 +19,14 @@ func (d deep) merge(values []JSON) (JSON, error) {
 	if len(values) == 1 {
 		return values[0], nil
 	}
-	out := &node{raw: values[0]}
+	out := &node{raw: values[0], m: d.m}
 	for _, v := range values[1:] {
 		var err error
-		if out, err = d.over(out, &node{raw: v}); err != nil {
+		if out, err = d.over(out, &node{raw: v, m: d.m}); err != nil {
 			return nil, err
 		}
 	}
-	return out.append(nil), nil
+	return out.json(), nil
 }
 
 // over puts high over low.
@@ -55,7 +53,8 @@ func (d deep) over(high, low *node) (*node, error) {
 }
 
 func (d deep) objects(high, low *node) (*node, error) {
-	out := &node{kind: '{', keys: slices.Clone(low.keys), subs: slices.Clone(low.subs), first: low.firstKey()}
+	d.m.make(24 * len(low.keys))
+	out := &node{kind: '{', keys: slices.Clone(low.keys), subs: slices.Clone(low.subs), first: low.firstKey(), m: d.m}
 	if len(low.keys) == 0 {
 		out.first = high.firstKey()
 	}
@@ -75,10 +74,16 @@ func (d deep) objects(high, low *node) (*node, error) {
 	return out, nil
 }
 
+// like is an object with the keys of another, and room for other values.
+func (d deep) like(n *node) *node {
+	d.m.make(nodeCost + 8*len(n.subs))
+	return &node{kind: '{', keys: n.keys, subs: slices.Clone(n.subs), first: n.firstKey(), m: d.m}
+}
+
 // replace is an object that takes the place of something else. All keys but its first are
 // merged with themselves.
 func (d deep) replace(high *node) (*node, error) {
-	out := &node{kind: '{', keys: high.keys, subs: slices.Clone(high.subs), first: high.firstKey()}
+	out := d.like(high)
 	for i, sub := range high.subs {
 		if high.keys[i] == out.first {
 			continue
@@ -100,7 +105,7 @@ func (d deep) self(n *node, same bool) (*node, error) {
 	case 'n', 'f':
 		return n, nil
 	case '{':
-		out := &node{kind: '{', keys: n.keys, subs: slices.Clone(n.subs), first: n.firstKey()}
+		out := d.like(n)
 		for i, sub := range n.subs {
 			v, err := d.self(sub, true)
 			if err != nil {
@@ -133,7 +138,8 @@ func (d deep) lists(high, low *node) (*node, error) {
 
 // join is what is left of two lists in one; self says that they have the same elements.
 func (d deep) join(ours, theirs []*node, self bool) (*node, error) {
-	out := &node{kind: '['}
+	d.m.make(nodeCost + 24*(len(ours)+len(theirs)))
+	out := &node{kind: '[', m: d.m}
 	if d.MergeHashArrays && allObjects(ours) && allObjects(theirs) {
 		for i, low := range theirs {
 			var err error
@@ -154,7 +160,7 @@ func (d deep) join(ours, theirs []*node, self bool) (*node, error) {
 	} else {
 		seen := map[string]bool{}
 		for _, n := range slices.Concat(theirs, ours) {
-			if id := identity(n.append(nil)); !seen[id] {
+			if id := d.m.identity(n.json()); !seen[id] {
 				seen[id] = true
 				out.subs = append(out.subs, n)
 			}
@@ -179,12 +185,14 @@ func allObjects(ns []*node) bool {
 // out of ours; the prefix alone takes all.
 func (d deep) knockOut(ours, theirs []*node) (left, rest []*node) {
 	gone := map[string]bool{}
+	d.m.make(8 * (len(ours) + len(theirs)))
 	for _, n := range ours {
 		text, is := n.text()
 		switch {
 		case is && text == d.KnockoutPrefix:
 			theirs = nil
 		case is && d.unprefixed(text) != text:
+			d.m.make(128)
 			gone[text], gone[d.unprefixed(text)] = true, true
 		default:
 			left = append(left, n)
@@ -204,21 +212,53 @@ func (d deep) knockOutSame(list []*node) []*node {
 	if d.KnockoutPrefix == "" {
 		return list
 	}
-	list = slices.Clone(list)
-	if slices.ContainsFunc(list, func(n *node) bool { text, is := n.text(); return is && text == d.KnockoutPrefix }) {
-		return nil
+	type element struct {
+		*node
+		text string
+		is   bool // a string
+	}
+	d.m.make(40 * len(list))
+	all, times := make([]element, len(list)), map[string]int{}
+	for i, n := range list {
+		text, is := n.text()
+		if all[i] = (element{n, text, is}); is {
+			d.m.make(64)
+			times[text]++
+		}
+		if is && text == d.KnockoutPrefix {
+			return nil
+		}
 	}
 	kept := 0
-	for i := 0; i < len(list); i++ {
-		text, is := list[i].text()
-		if item := d.unprefixed(text); is && item != text {
-			list = slices.DeleteFunc(list, func(n *node) bool { other, is := n.text(); return is && (other == item || other == text) })
+	for i := 0; i < len(all); i++ {
+		e := all[i]
+		item := d.unprefixed(e.text)
+		if !e.is || item == e.text {
+			if all[kept].is { // it is overwritten
+				times[all[kept].text]--
+			}
+			if e.is {
+				times[e.text]++
+			}
+			all[kept] = e
+			kept++
 			continue
 		}
-		list[kept] = list[i]
-		kept++
+		goes := func(o element) bool { return o.is && (o.text == item || o.text == e.text) }
+		if times[item] == 0 && times[e.text] == 1 { // it alone
+			d.m.look(16 * (len(all) - i))
+			all = slices.Delete(all, i, i+1)
+		} else {
+			d.m.look(16 * len(all))
+			all = slices.DeleteFunc(all, goes)
+		}
+		times[item], times[e.text] = 0, 0
 	}
-	return list[:min(kept, len(list))]
+	out := make([]*node, min(kept, len(all)))
+	for i := range out {
+		out[i] = all[i].node
+	}
+	return out
 }
 
 // without is a list without what would knock out.
@@ -227,19 +267,22 @@ func (d deep) without(list *node) *node {
 		return list
 	}
 	left, _ := d.knockOut(list.subs, nil)
-	return &node{kind: '[', subs: left}
+	return &node{kind: '[', subs: left, m: d.m}
 }
 
 // scalar is a scalar that takes the place of something else.
 func (d deep) scalar(high *node) *node {
 	if text, is := high.text(); is && d.KnockoutPrefix != "" && d.unprefixed(text) != text {
-		return &node{raw: JSON(`""`)}
+		return &node{raw: JSON(`""`), m: d.m}
 	}
 	return high
 }
 
 // unprefixed is a text without the prefix, which may begin any of its lines.
 func (d deep) unprefixed(text string) string {
+	if d.m.look(len(text)); !strings.Contains(text, d.KnockoutPrefix) {
+		return text
+	}
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
 		lines[i] = strings.TrimPrefix(l, d.KnockoutPrefix)
@@ -255,94 +298,13 @@ func (n *node) firstKey() string {
 	return n.first
 }
 
-func (n *node) text() (string, bool) { return n.raw.Text() }
+func (n *node) text() (string, bool) {
+	n.m.make(len(n.raw))
+	n.m.look(len(n.raw))
+	return n.raw.Text()
+}
 
 func (n *node) truthy() bool {
 	n.expand()
 	return n.kind != 'n' && n.kind != 'f'
-}
-
-// sort puts elements into their order, if they have one.
-func (d deep) sort(ns []*node) error {
-	var fault error
-	slices.SortStableFunc(ns, func(a, b *node) int {
-		c, is := compare(a.append(nil), b.append(nil))
-		if !is && fault == nil {
-			fault = conflict("key %s: a merged list can't be sorted: %s stands beside %s: strings or numbers alone are allowed",
-				d.key, kindOf(a.append(nil)), kindOf(b.append(nil)))
-		}
-		return c
-	})
-	return fault
-}
-
-// compare says which of two values is the larger, and false if that has no meaning.
-func compare(a, b JSON) (int, bool) {
-	x, isText := a.Text()
-	y, both := b.Text()
-	switch {
-	case isText && both:
-		return strings.Compare(x, y), true
-	case isNumber(a) && isNumber(b):
-		return number(a).Cmp(number(b)), true
-	case a[0] == '[' && b[0] == '[':
-		as, bs := a.Elements(), b.Elements()
-		for i := range min(len(as), len(bs)) {
-			if c, is := compare(as[i], bs[i]); c != 0 || !is {
-				return c, is
-			}
-		}
-		return len(as) - len(bs), true
-	}
-	return 0, same(a, b)
-}
-
-func isNumber(v JSON) bool { return v[0] == '-' || isDigit(v[0]) }
-
-// isFloat tells the literals that Ruby reads as floats from its integers of any size.
-func isFloat(v JSON) bool { return bytes.ContainsAny(v, ".eE") }
-
-// number is a number as Ruby holds it.
-func number(v JSON) *big.Float {
-	if !isFloat(v) {
-		i, _ := new(big.Int).SetString(string(v), 10)
-		return new(big.Float).SetInt(i)
-	}
-	f, _ := strconv.ParseFloat(string(v), 64) // beyond the range it is infinite, in Ruby too
-	return new(big.Float).SetFloat64(f)
-}
-
-// identity is equal for two values that Ruby's eql? holds to be equal: 1.0 and 1.00, but not 1.
-func identity(v JSON) string {
-	v = v.respelled()
-	b := make([]byte, 0, len(v))
-	for at := 0; at < len(v); {
-		to := at + 1
-		switch {
-		case v[at] == '"':
-			to = skipString(v, at)
-			b = append(b, v[at:to]...)
-		case isNumber(v[at:]):
-			to = skip(v, at)
-			b = append(b, plainNumber(v[at:to])...)
-		default:
-			b = append(b, v[at])
-		}
-		at = to
-	}
-	return string(b)
-}
-
-func plainNumber(v JSON) string {
-	if string(v) == "-0" {
-		return "0"
-	}
-	if !isFloat(v) {
-		return string(v)
-	}
-	f, _ := strconv.ParseFloat(string(v), 64)
-	if f == 0 {
-		f = 0 // not -0.0
-	}
-	return strconv.FormatFloat(f, 'e', -1, 64)
 }

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -28,15 +29,37 @@ func Diff(a, b JSON) []Difference {
 	return d.out
 }
 
-type differ struct{ out []Difference }
+// Diff is the function of that name within a bound.
+func (m *Meter) Diff(a, b JSON) (out []Difference, err error) {
+	defer m.catch(&err)
+	d := differ{m: m}
+	d.value(nil, a, b)
+	return d.out, nil
+}
+
+type differ struct {
+	m    *Meter
+	out  []Difference
+	size int // of the answer
+}
 
 func (d *differ) add(op string, path []string, older, newer JSON) {
-	d.out = append(d.out, Difference{Op: op, Path: path, Old: older, New: newer})
+	one := Difference{Op: op, Path: path, Old: older, New: newer}
+	if d.size += one.pointerSize() + len(newer) + 64; d.size > MaxAnswer {
+		d.m.answer(d.size)
+	}
+	d.m.look(32 + 16*len(path))
+	if len(d.out) == cap(d.out) {
+		d.m.make(96 * len(d.out))
+		d.out = slices.Grow(d.out, len(d.out)+16)
+	}
+	d.out = append(d.out, one)
 }
 
 func (d *differ) value(path []string, a, b JSON) {
+	d.m.look(3 * (len(a) + len(b)))
 	switch {
-	case same(a, b):
+	case d.m.same(a, b):
 	case len(a) == 0:
 		d.add(OpAdd, path, nil, b)
 	case len(b) == 0:
@@ -44,65 +67,100 @@ func (d *differ) value(path []string, a, b JSON) {
 	case a[0] == '{' && b[0] == '{' && !isMasked(a) && !isMasked(b):
 		d.objects(path, a, b)
 	case a[0] == '[' && b[0] == '[':
-		d.lists(path, a.Elements(), b.Elements())
+		d.lists(path, d.m.elements(a), d.m.elements(b))
 	default:
 		d.add(OpReplace, path, a, b)
 	}
 }
 
 func (d *differ) objects(path []string, a, b JSON) {
-	before, _ := ObjectOf(a)
-	after, _ := ObjectOf(b)
+	before, _ := d.m.object(a)
+	after, _ := d.m.object(b)
 	for _, m := range before.Members() {
 		v, _ := after.Get(m.Key)
-		d.value(sub(path, m.Key), m.Value, v)
+		d.value(d.sub(path, m.Key), m.Value, v)
 	}
 	for _, m := range after.Members() {
 		if _, had := before.Get(m.Key); !had {
-			d.value(sub(path, m.Key), nil, m.Value)
+			d.value(d.sub(path, m.Key), nil, m.Value)
 		}
 	}
 }
 
 func (d *differ) lists(path []string, a, b []JSON) {
 	first := 0
-	for first < min(len(a), len(b)) && same(a[first], b[first]) {
+	for first < min(len(a), len(b)) && d.m.same(a[first], b[first]) {
 		first++
 	}
-	for len(a) > first && len(b) > first && same(a[len(a)-1], b[len(b)-1]) {
+	for len(a) > first && len(b) > first && d.m.same(a[len(a)-1], b[len(b)-1]) {
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
 	both := min(len(a), len(b))
 	for i := first; i < both; i++ {
-		d.value(sub(path, strconv.Itoa(i)), a[i], b[i])
+		d.value(d.sub(path, strconv.Itoa(i)), a[i], b[i])
 	}
 	for i := len(a) - 1; i >= both; i-- { // from the end, so that no index moves
-		d.add(OpRemove, sub(path, strconv.Itoa(i)), a[i], nil)
+		d.add(OpRemove, d.sub(path, strconv.Itoa(i)), a[i], nil)
 	}
 	for i := both; i < len(b); i++ {
-		d.add(OpAdd, sub(path, strconv.Itoa(i)), nil, b[i])
+		d.add(OpAdd, d.sub(path, strconv.Itoa(i)), nil, b[i])
 	}
 }
 
-func sub(path []string, key string) []string { return append(path[:len(path):len(path)], key) }
+func (d *differ) sub(path []string, key string) []string {
+	d.m.make(16 * (len(path) + 1))
+	return append(path[:len(path):len(path)], key)
+}
+
+var pointers = strings.NewReplacer("~", "~0", "/", "~1")
 
 // Pointer is the path as a JSON Pointer (RFC 6901).
 func (d Difference) Pointer() string {
 	var b strings.Builder
 	for _, key := range d.Path {
 		b.WriteByte('/')
-		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(key))
+		b.WriteString(pointers.Replace(key))
 	}
 	return b.String()
 }
 
 // MarshalJSON is the step as an operation of a JSON Patch.
-func (d Difference) MarshalJSON() ([]byte, error) {
-	ms := []Member{{Key: "op", Value: Quote(d.Op)}, {Key: "path", Value: Quote(d.Pointer())}}
+func (d Difference) MarshalJSON() ([]byte, error) { return d.append(nil), nil }
+
+func (d Difference) append(b []byte) []byte {
+	b = append(append(b, `{"op":"`...), d.Op...)
+	b = appendQuoted(append(b, `","path":`...), d.Pointer())
 	if d.New != nil {
-		ms = append(ms, Member{Key: "value", Value: d.New})
+		b = append(append(b, `,"value":`...), d.New...)
 	}
-	return NewObject(ms).JSON(), nil
+	return append(b, '}')
+}
+
+// Patch is a JSON Patch of steps, as an answer.
+func (m *Meter) Patch(ds []Difference) (out JSON, err error) {
+	defer m.catch(&err)
+	size := 2
+	for _, d := range ds {
+		size += len(`{"op":"replace","path":"","value":},`) + len(d.New) + d.pointerSize()
+	}
+	m.answer(size)
+	out = append(make(JSON, 0, size), '[')
+	for i, d := range ds {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		m.make(2 * d.pointerSize())
+		out = d.append(out)
+	}
+	return append(out, ']'), nil
+}
+
+func (d Difference) pointerSize() int {
+	size := 0
+	for _, key := range d.Path {
+		size += len(key) + 1
+	}
+	return size
 }
 
 // String is the step in one line for a person: "+ path: new", "- path: old", "~ path: old -> new".

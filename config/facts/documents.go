@@ -2,6 +2,7 @@ package facts
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -22,11 +23,16 @@ const MaxSize = 1 << 30
 // given as (\ud800): no UTF-8 could hold it, and another character in its place would be a
 // change. The error says line and column and what is allowed. It takes one pass, and
 // a second over the text if some keys were not in order.
-func Parse(text []byte) (JSON, error) {
+func Parse(text []byte) (JSON, error) { return parseUpTo(text, MaxSize) }
+
+// ParseBody is Parse of what a stranger has sent: more than MaxBodyValues members and elements are refused.
+func ParseBody(text []byte) (JSON, error) { return parseUpTo(text, MaxBodyValues) }
+
+func parseUpTo(text []byte, values int) (JSON, error) {
 	if len(text) > MaxSize {
 		return nil, malformed("the document is too large: it has %d bytes: %d are allowed", len(text), MaxSize)
 	}
-	p := parser{text: text}
+	p := parser{text: text, values: values}
 	if !utf8.Valid(text) {
 		p.at = config.InvalidUTF8(text)
 		return nil, p.fault("it is no UTF-8", "JSON in UTF-8 is allowed")
@@ -37,6 +43,9 @@ func Parse(text []byte) (JSON, error) {
 		return nil, p.fault("it is empty", "one JSON value is allowed")
 	}
 	err := p.value(0)
+	if p.values < 0 {
+		return nil, tooLarge("the document has too many values: %d are allowed", values)
+	}
 	if err == nil {
 		p.blanks()
 		if p.at < len(text) {
@@ -68,6 +77,7 @@ func ParseObject(text []byte) (Object, error) {
 type parser struct {
 	text    []byte
 	at      int
+	values  int // that it may have still
 	out     []byte
 	open    []member // of the objects that are being read, the innermost last
 	objects []order  // in the order in which they begin
@@ -89,8 +99,14 @@ type order struct {
 	moved       bool
 }
 
+// errTooMany ends a parser; who began says more.
+var errTooMany = errors.New("too many values")
+
 // value reads one value, inside of depth others.
 func (p *parser) value(depth int) error {
+	if p.values--; p.values < 0 {
+		return errTooMany
+	}
 	if p.at == len(p.text) {
 		return p.fault("it ends too early", "a value is allowed here")
 	}
@@ -120,6 +136,9 @@ func (p *parser) object(depth int) error {
 		return p.tooDeep()
 	}
 	index, first, inOrder := len(p.objects), len(p.open), true
+	if len(p.objects) == cap(p.objects) {
+		p.objects = slices.Grow(p.objects, len(p.objects)+16)
+	}
 	p.objects = append(p.objects, order{from: len(p.out)})
 	p.take()
 	p.blanks()
@@ -137,6 +156,9 @@ func (p *parser) object(depth int) error {
 		}
 		if last := len(p.open) - 1; inOrder && last >= first {
 			inOrder = compareKeys(p.out, p.open[last], m) < 0
+		}
+		if len(p.open) == cap(p.open) {
+			p.open = slices.Grow(p.open, len(p.open)+16)
 		}
 		p.open = append(p.open, m)
 		p.blanks()
@@ -177,6 +199,9 @@ func (p *parser) member(depth int) (m member, err error) {
 // sort notes the members of an object in their order, the last of each key.
 func (p *parser) sort(ms []member) {
 	slices.SortStableFunc(ms, func(a, b member) int { return compareKeys(p.out, a, b) })
+	if cap(p.sorted)-len(p.sorted) < len(ms) {
+		p.sorted = slices.Grow(p.sorted, max(len(ms), len(p.sorted)))
+	}
 	for i, m := range ms {
 		if i+1 < len(ms) && compareKeys(p.out, m, ms[i+1]) == 0 {
 			continue

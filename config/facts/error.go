@@ -14,6 +14,7 @@ type Kind uint8
 const (
 	Malformed Kind = iota + 1 // 400: the request itself is wrong
 	Conflict                  // 409: it does not fit the documents
+	TooLarge                  // 413: it would cost more than one may
 )
 
 // Error is why something can't be done with a document. Every error of this package is one,
@@ -44,6 +45,10 @@ func malformed(format string, args ...any) *Error {
 
 func conflict(format string, args ...any) *Error {
 	return &Error{Kind: Conflict, Text: fmt.Sprintf(format, args...)}
+}
+
+func tooLarge(format string, args ...any) *Error {
+	return &Error{Kind: TooLarge, Text: fmt.Sprintf(format, args...)}
 }
 
 // spell is a path of keys for a message.

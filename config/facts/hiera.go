@@ -43,6 +43,32 @@ const optionsKey = "lookup_options"
 // error; one that can't be merged, or leads through a value that has no keys, is of kind
 // Conflict, and one that is misspelt of kind Malformed.
 func LookupKey(o MergeOptions, sources []Object, key string) (v JSON, found bool, err error) {
+	return (*Meter)(nil).LookupKeys(o, sources).Find(key)
+}
+
+// Lookups finds keys in the same sources, each root merged once.
+type Lookups struct {
+	m       *Meter
+	o       MergeOptions
+	sources []Object
+	roots   map[string]root
+}
+
+type root struct {
+	value JSON
+	found bool
+	err   error
+}
+
+// LookupKeys begins lookups within a bound.
+func (m *Meter) LookupKeys(o MergeOptions, sources []Object) *Lookups {
+	return &Lookups{m: m, o: o, sources: sources, roots: map[string]root{}}
+}
+
+// Find is LookupKey.
+func (l *Lookups) Find(key string) (v JSON, found bool, err error) {
+	defer l.m.catch(&err)
+	o := l.o
 	if err := o.check(); err != nil {
 		return nil, false, err
 	}
@@ -50,16 +76,22 @@ func LookupKey(o MergeOptions, sources []Object, key string) (v JSON, found bool
 	if err != nil || key == optionsKey || strings.HasPrefix(key, optionsKey+".") {
 		return nil, false, err
 	}
-	v, found, err = lookupRoot(o, sources, path[0].text)
-	if !found || err != nil {
-		return nil, false, err
+	l.m.look(64 + len(key))
+	at, known := l.roots[path[0].text]
+	if !known {
+		at.value, at.found, at.err = l.m.lookupRoot(o, l.sources, path[0].text)
+		l.roots[path[0].text] = at
 	}
-	return dig(key, v, path[1:])
+	if !at.found || at.err != nil {
+		return nil, false, at.err
+	}
+	return l.m.dig(key, at.value, path[1:])
 }
 
-func lookupRoot(o MergeOptions, sources []Object, root string) (v JSON, found bool, err error) {
+func (m *Meter) lookupRoot(o MergeOptions, sources []Object, root string) (v JSON, found bool, err error) {
 	var values []JSON
 	for _, s := range sources {
+		m.look(64)
 		if v, has := s.Get(root); has {
 			values = append(values, v)
 			if o.Strategy == "" || o.Strategy == MergeFirst {
@@ -72,11 +104,11 @@ func lookupRoot(o MergeOptions, sources []Object, root string) (v JSON, found bo
 	}
 	switch o.Strategy {
 	case MergeUnique:
-		v, err = unique(root, values)
+		v, err = m.unique(root, values)
 	case MergeHash:
-		v, err = mergeHashes(root, values)
+		v, err = m.mergeHashes(root, values)
 	case MergeDeep:
-		v, err = deep{o, root}.merge(values)
+		v, err = deep{o, root, m}.merge(values)
 	default:
 		v = values[0]
 	}
@@ -85,7 +117,7 @@ func lookupRoot(o MergeOptions, sources []Object, root string) (v JSON, found bo
 
 // dig goes into a value as Puppet does: an index is for a list, and a number is no key of an object
 // unless it is quoted.
-func dig(key string, v JSON, path []segment) (JSON, bool, error) {
+func (m *Meter) dig(key string, v JSON, path []segment) (JSON, bool, error) {
 	for _, s := range path {
 		switch {
 		case len(v) == 0 || v[0] == 'n':
@@ -95,7 +127,7 @@ func dig(key string, v JSON, path []segment) (JSON, bool, error) {
 			if v[0] == '[' {
 				name = strconv.Itoa(s.index)
 			}
-			below, found := child(v, name)
+			below, found := m.child(v, name)
 			if !found || v[0] == '{' && s.index != noIndex {
 				return nil, false, nil
 			}
@@ -114,6 +146,12 @@ func dig(key string, v JSON, path []segment) (JSON, bool, error) {
 // are merged as hashes, as Puppet itself would over the sources. MergeUnique, which no
 // object has a meaning for, is of kind Malformed.
 func MergeData(o MergeOptions, sources []Object) (Object, error) {
+	return (*Meter)(nil).MergeData(o, sources)
+}
+
+// MergeData is the function of that name within a bound.
+func (m *Meter) MergeData(o MergeOptions, sources []Object) (out Object, err error) {
+	defer m.catch(&err)
 	if err := o.check(); err != nil {
 		return Object{}, err
 	}
@@ -122,18 +160,19 @@ func MergeData(o MergeOptions, sources []Object) (Object, error) {
 	}
 	layers := slices.Clone(sources)
 	slices.Reverse(layers)
-	out := Merge(layers...)
+	out, _ = m.merge(layers, false)
+	m.make(memberCost * out.Len())
 	members := slices.Clone(out.Members())
-	for i, m := range members {
+	for i, at := range members {
 		one := o
-		if m.Key == optionsKey {
+		if at.Key == optionsKey {
 			one = MergeOptions{Strategy: MergeHash}
 		}
 		if one.Strategy == "" || one.Strategy == MergeFirst {
 			continue
 		}
-		if v, _, err := lookupRoot(one, sources, m.Key); err == nil {
-			members[i] = Member{Key: m.Key, Value: v}
+		if v, _, err := m.lookupRoot(one, sources, at.Key); err == nil {
+			members[i] = Member{Key: at.Key, Value: v}
 		}
 	}
 	return Object{members: members}, nil
@@ -141,7 +180,7 @@ func MergeData(o MergeOptions, sources []Object) (Object, error) {
 
 // unique is the union of lists and scalars, the highest first. Puppet makes a list of whatever the highest
 // source has before it looks what can be merged, so that this may be anything.
-func unique(key string, values []JSON) (JSON, error) {
+func (m *Meter) unique(key string, values []JSON) (JSON, error) {
 	var all []JSON
 	for i, v := range values {
 		if i > 0 && v[0] == '{' {
@@ -150,34 +189,38 @@ func unique(key string, values []JSON) (JSON, error) {
 		if i > 0 && v[0] == 'n' {
 			return nil, conflict("key %s: null can't be merged by unique: lists and scalars are allowed", key)
 		}
-		one := flatten(nil, v)
+		one := m.flatten(nil, v)
 		if i == 0 && len(values) == 1 && v[0] == '[' {
-			one = flatten(nil, listOf(distinct(v.Elements())))
+			one = m.flatten(nil, m.listOf(m.distinct(m.elements(v))))
 		}
+		m.make(48 * len(one))
 		all = append(all, one...)
 	}
 	if len(values) > 1 {
-		all = distinct(all)
+		all = m.distinct(all)
 	}
-	return listOf(all), nil
+	return m.listOf(all), nil
 }
 
-func flatten(out []JSON, v JSON) []JSON {
+func (m *Meter) flatten(out []JSON, v JSON) []JSON {
 	if v[0] != '[' {
+		m.make(64)
 		return append(out, v)
 	}
-	for _, e := range v.Elements() {
-		out = flatten(out, e)
+	m.look(len(v))
+	for e := range items(v) {
+		out = m.flatten(out, e)
 	}
 	return out
 }
 
 // distinct are values without those that equal an earlier one.
-func distinct(vs []JSON) []JSON {
+func (m *Meter) distinct(vs []JSON) []JSON {
+	m.make(64 * len(vs))
 	seen := make(map[string]bool, len(vs))
 	out := make([]JSON, 0, len(vs))
 	for _, v := range vs {
-		if id := identity(v); !seen[id] {
+		if id := m.identity(v); !seen[id] {
 			seen[id] = true
 			out = append(out, v)
 		}
@@ -186,19 +229,20 @@ func distinct(vs []JSON) []JSON {
 }
 
 // mergeHashes is one object of the keys of all, of each key the highest.
-func mergeHashes(key string, values []JSON) (JSON, error) {
+func (m *Meter) mergeHashes(key string, values []JSON) (JSON, error) {
 	if len(values) == 1 {
 		return values[0], nil
 	}
 	layers := make([]Object, len(values))
 	for i, v := range values {
-		o, err := ObjectOf(v)
+		o, err := m.object(v)
 		if err != nil {
 			return nil, conflict("key %s: %s can't be merged by hash: objects are allowed", key, kindOf(v))
 		}
 		layers[len(values)-1-i] = o
 	}
-	return Merge(layers...).JSON(), nil
+	merged, _ := m.merge(layers, false)
+	return m.json(merged), nil
 }
 
 // segment is one part of a key as Puppet spells it.

@@ -22,20 +22,32 @@ type KeysEdit struct {
 	Items [][]JSON
 }
 
+// MaxPaths is the most paths of a keys operation.
+const MaxPaths = 10_000
+
 // ParseKeysEdit reads the body of a keys operation: a list of paths.
 func ParseKeysEdit(op KeysOp, body []byte) (KeysEdit, error) {
-	if op != KeysGet && op != KeysSet && op != KeysDelete {
-		return KeysEdit{}, malformed("Unknown operation: %s: get, set and delete are allowed", shown(JSON(op)))
-	}
 	v, err := Parse(body)
 	if err != nil {
 		return KeysEdit{}, err
+	}
+	return KeysEditOf(op, v)
+}
+
+// KeysEditOf is ParseKeysEdit of a body that is parsed already.
+func KeysEditOf(op KeysOp, v JSON) (KeysEdit, error) {
+	if op != KeysGet && op != KeysSet && op != KeysDelete {
+		return KeysEdit{}, malformed("Unknown operation: %s: get, set and delete are allowed", shown(JSON(op)))
 	}
 	if v[0] != '[' {
 		return KeysEdit{}, malformed("the keys are %s: a list of paths is allowed, each a list of keys", kindOf(v))
 	}
 	e := KeysEdit{Op: op}
-	for i, item := range v.Elements() {
+	items := v.Elements()
+	if len(items) > MaxPaths {
+		return KeysEdit{}, tooLarge("the keys are %d paths: %d are allowed", len(items), MaxPaths)
+	}
+	for i, item := range items {
 		if item[0] != '[' {
 			return KeysEdit{}, malformed("path %d is %s: a list of keys is allowed", i, kindOf(item))
 		}
@@ -72,11 +84,15 @@ func keyTexts(keys []JSON) ([]string, error) {
 // Apply is doc after the operation; no document (nil, or null) is one without keys. Any
 // error leaves doc as it was, and no other error than of kind Conflict comes of paths that
 // ParseKeysEdit has read. Get changes nothing.
-func (e KeysEdit) Apply(doc JSON) (JSON, error) {
+func (e KeysEdit) Apply(doc JSON) (JSON, error) { return (*Meter)(nil).Apply(e, doc) }
+
+// Apply is KeysEdit.Apply within a bound.
+func (m *Meter) Apply(e KeysEdit, doc JSON) (out JSON, err error) {
+	defer m.catch(&err)
 	if e.Op == KeysGet || len(e.Items) == 0 {
 		return doc, nil
 	}
-	root := &node{raw: doc}
+	root := &node{raw: doc, m: m}
 	if len(doc) == 0 || doc[0] == 'n' {
 		root.raw = JSON("{}")
 	}
@@ -105,7 +121,7 @@ func (e KeysEdit) Apply(doc JSON) (JSON, error) {
 	if !changed {
 		return doc, nil
 	}
-	out := root.append(nil)
+	out = root.json()
 	if nesting(out) > MaxDepth {
 		return nil, conflict("the document would be nested too deep: %d levels are allowed", MaxDepth)
 	}
@@ -129,14 +145,15 @@ func (n *node) edit(path []string, value JSON) error {
 		n.remove(path[last])
 		return nil
 	}
-	n.set(path[last], &node{raw: value})
+	n.m.make(nodeCost)
+	n.set(path[last], &node{raw: value, m: n.m})
 	return nil
 }
 
 // step goes from a node that stands at path[:i] to what it has at key.
 func (n *node) step(path []string, i int, key string) (*node, error) {
 	n.expand()
-	if n.kind != '{' && n.kind != '[' {
+	if n.kind != '{' && n.kind != '[' && len(n.raw) > 0 {
 		return nil, unreachable(path, i, n.raw)
 	}
 	if below := n.get(key); below != nil {
@@ -146,15 +163,31 @@ func (n *node) step(path []string, i int, key string) (*node, error) {
 }
 
 // Get are the values at the paths of a get; a path without keys is the whole.
-func (e KeysEdit) Get(doc JSON) ([]JSON, error) {
-	out := make([]JSON, len(e.Items))
+func (e KeysEdit) Get(doc JSON) ([]JSON, error) { return (*Meter)(nil).Get(e, doc) }
+
+// Get is KeysEdit.Get within a bound, of what it answers with too: a path may be there any number of times.
+func (m *Meter) Get(e KeysEdit, doc JSON) (out []JSON, err error) {
+	defer m.catch(&err)
+	out = make([]JSON, len(e.Items))
+	root := &node{raw: doc, m: m}
+	size := 0
 	for i, item := range e.Items {
 		path, err := keyTexts(item)
 		if err != nil {
 			return nil, err
 		}
-		if out[i], err = At(doc, path); err != nil {
-			return nil, err
+		m.look(64)
+		at := root
+		for j, key := range path {
+			if at, err = at.step(path, j, key); err != nil {
+				return nil, err
+			}
+		}
+		if out[i] = at.raw; out[i] == nil {
+			out[i] = JSON("null")
+		}
+		if size += len(out[i]) + 1; size > MaxAnswer {
+			m.answer(size)
 		}
 	}
 	return out, nil
@@ -166,10 +199,14 @@ func ParseKey(key string) []string { return strings.Split(key, ".") }
 
 // At is the value at a path of a document: keys of objects, indices of lists in digits. The error, of
 // kind Conflict, names the path and the key on which it failed.
-func At(doc JSON, path []string) (JSON, error) {
-	v := doc
+func At(doc JSON, path []string) (JSON, error) { return (*Meter)(nil).At(doc, path) }
+
+// At is the function of that name within a bound.
+func (m *Meter) At(doc JSON, path []string) (v JSON, err error) {
+	defer m.catch(&err)
+	v = doc
 	for i, key := range path {
-		switch below, found := child(v, key); {
+		switch below, found := m.child(v, key); {
 		case found:
 			v = below
 		case len(v) > 0 && v[0] != '{' && v[0] != '[':
@@ -182,10 +219,11 @@ func At(doc JSON, path []string) (JSON, error) {
 }
 
 // child is what an object has at a key, or a list at an index.
-func child(v JSON, key string) (JSON, bool) {
+func (m *Meter) child(v JSON, key string) (JSON, bool) {
 	if len(v) == 0 {
 		return nil, false
 	}
+	m.look(len(v))
 	switch v[0] {
 	case '{':
 		for s := range spans(v) {
@@ -194,9 +232,15 @@ func child(v JSON, key string) (JSON, bool) {
 			}
 		}
 	case '[':
-		vs := v.Elements()
-		if i, is := listIndex(key, len(vs)); is {
-			return vs[i], true
+		i, is := listIndex(key, len(v))
+		if !is {
+			return nil, false
+		}
+		for e := range items(v) {
+			if i == 0 {
+				return e, true
+			}
+			i--
 		}
 	}
 	return nil, false

@@ -5,29 +5,48 @@ import "cmp"
 // Merge is the effective value of layers, the lowest first: each top-level key has the
 // value of the last layer that has it, whole (seed's reference §1.4). null is a value.
 func Merge(layers ...Object) Object {
-	o, _ := merge(layers, false)
+	o, _ := (*Meter)(nil).merge(layers, false)
 	return o
 }
 
 // Lookup is Merge that also tells, for each member of the result, the index of the layer that won.
-func Lookup(layers ...Object) (Object, []int) { return merge(layers, true) }
+func Lookup(layers ...Object) (Object, []int) { return (*Meter)(nil).merge(layers, true) }
 
-func merge(layers []Object, winners bool) (Object, []int) {
+// Merge is the function of that name within a bound.
+func (m *Meter) Merge(layers ...Object) (out Object, err error) {
+	defer m.catch(&err)
+	out, _ = m.merge(layers, false)
+	return out, nil
+}
+
+// Lookup is the function of that name within a bound.
+func (m *Meter) Lookup(layers ...Object) (out Object, won []int, err error) {
+	defer m.catch(&err)
+	out, won = m.merge(layers, true)
+	return out, won, nil
+}
+
+func (m *Meter) merge(layers []Object, winners bool) (Object, []int) {
 	heads := make([][]Member, 0, len(layers))
 	index := make([]int, 0, len(layers))
-	most, only := 0, 0 // members of the largest
+	most, only, all := 0, 0, 0 // members of the largest; of all
 	for i, l := range layers {
 		if len(l.members) > 0 {
 			heads, index = append(heads, l.members), append(index, i)
-			most, only = max(most, len(l.members)), i
+			most, only, all = max(most, len(l.members)), i, all+len(l.members)
 		}
 	}
 	var won []int
 	if len(heads) == 1 && !winners {
 		return layers[only], nil
 	}
+	if all > most { // it may grow, by doubling at most
+		m.make(2 * memberCost * all)
+	}
+	m.make(memberCost * most)
 	out := make([]Member, 0, most)
 	for {
+		m.look(8 * len(heads))
 		last, next := leastKey(heads)
 		if last < 0 {
 			return Object{members: out}, won
@@ -58,15 +77,22 @@ func leastKey(heads [][]Member) (last int, least Member) {
 
 // MergeNested is Merge in which objects that two layers have at one place become one object, at
 // any depth. Everything else, lists too, is the last layer's whole.
-func MergeNested(layers ...Object) Object {
-	var out Object
+func MergeNested(layers ...Object) Object { return (*Meter)(nil).mergeNested(layers) }
+
+// MergeNested is the function of that name within a bound.
+func (m *Meter) MergeNested(layers ...Object) (out Object, err error) {
+	defer m.catch(&err)
+	return m.mergeNested(layers), nil
+}
+
+func (m *Meter) mergeNested(layers []Object) (out Object) {
 	for _, l := range layers {
-		out = mergeTwo(out, l)
+		out = m.mergeTwo(out, l)
 	}
 	return out
 }
 
-func mergeTwo(low, high Object) Object {
+func (m *Meter) mergeTwo(low, high Object) Object {
 	if high.Len() == 0 {
 		return low
 	}
@@ -74,6 +100,8 @@ func mergeTwo(low, high Object) Object {
 		return high
 	}
 	a, b := low.members, high.members
+	m.make(memberCost * (len(a) + len(b)))
+	m.look(32 * (len(a) + len(b)))
 	out := make([]Member, 0, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {
 		switch c := cmp.Compare(a[0].Key, b[0].Key); {
@@ -82,20 +110,20 @@ func mergeTwo(low, high Object) Object {
 		case c > 0:
 			out, b = append(out, b[0]), b[1:]
 		default:
-			out, a, b = append(out, mergeMembers(a[0], b[0])), a[1:], b[1:]
+			out, a, b = append(out, m.mergeMembers(a[0], b[0])), a[1:], b[1:]
 		}
 	}
 	return Object{members: append(append(out, a...), b...)}
 }
 
-func mergeMembers(low, high Member) Member {
-	lo, err := ObjectOf(low.Value)
+func (m *Meter) mergeMembers(low, high Member) Member {
+	lo, err := m.object(low.Value)
 	if err != nil {
 		return high
 	}
-	ho, err := ObjectOf(high.Value)
+	ho, err := m.object(high.Value)
 	if err != nil {
 		return high
 	}
-	return Member{Key: high.Key, Value: mergeTwo(lo, ho).JSON()}
+	return Member{Key: high.Key, Value: m.json(m.mergeTwo(lo, ho))}
 }

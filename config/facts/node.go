@@ -13,7 +13,11 @@ type node struct {
 	subs []*node
 
 	first string // of deep: the key that was there first; "" is keys[0]
+	m     *Meter // of the computation
 }
+
+// nodeCost is about what a node takes, with its place in the one above.
+const nodeCost = 144
 
 // expand makes the members or elements of a node, as nodes of their own.
 func (n *node) expand() {
@@ -26,15 +30,30 @@ func (n *node) expand() {
 	}
 	switch n.kind {
 	case '{':
-		if o, err := ObjectOf(n.raw); err == nil {
-			for _, m := range o.members {
-				n.keys, n.subs = append(n.keys, m.Key), append(n.subs, &node{raw: m.Value})
+		if o, err := n.m.object(n.raw); err == nil {
+			n.keys = make([]string, len(o.members))
+			n.hold(len(o.members))
+			for i := range o.members {
+				n.keys[i], n.subs[i].raw = o.members[i].Key, o.members[i].Value
 			}
 		}
 	case '[':
-		for _, v := range n.raw.Elements() {
-			n.subs = append(n.subs, &node{raw: v})
+		vs := n.m.elements(n.raw)
+		n.hold(len(vs))
+		for i, v := range vs {
+			n.subs[i].raw = v
 		}
+	}
+}
+
+// hold makes the values of a node, all at once.
+func (n *node) hold(count int) {
+	n.m.make(count * nodeCost)
+	all := make([]node, count)
+	n.subs = make([]*node, count)
+	for i := range all {
+		all[i].m = n.m
+		n.subs[i] = &all[i]
 	}
 }
 
@@ -73,6 +92,10 @@ func (n *node) set(key string, v *node) {
 		n.subs[i] = v
 		return
 	}
+	n.m.look(len(n.subs) - i)
+	if len(n.subs) == cap(n.subs) {
+		n.m.make(3 * 24 * len(n.subs))
+	}
 	n.keys, n.subs = slices.Insert(n.keys, i, key), slices.Insert(n.subs, i, v)
 }
 
@@ -81,10 +104,38 @@ func (n *node) remove(key string) {
 	if !found {
 		return
 	}
+	n.m.look(len(n.subs) - i)
 	n.subs = slices.Delete(n.subs, i, i+1)
 	if n.kind == '{' {
 		n.keys = slices.Delete(n.keys, i, i+1)
 	}
+}
+
+// json is the value. What nobody looked into is not copied.
+func (n *node) json() JSON {
+	if n.kind != '{' && n.kind != '[' {
+		return n.raw[:len(n.raw):len(n.raw)]
+	}
+	size := n.size()
+	n.m.make(size)
+	return n.append(make([]byte, 0, size))
+}
+
+// size is how long the value is at least: escapes in keys come on top.
+func (n *node) size() int {
+	if n.kind != '{' && n.kind != '[' {
+		n.m.look(len(n.raw))
+		return len(n.raw)
+	}
+	size := 1 + max(1, len(n.subs))
+	for i, sub := range n.subs {
+		if n.kind == '{' {
+			size += len(n.keys[i]) + 3
+		}
+		size += sub.size()
+	}
+	n.m.look(size)
+	return size
 }
 
 // append writes the value.

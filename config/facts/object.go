@@ -24,27 +24,53 @@ type Object struct {
 
 // ObjectOf is a value as an object. The value is canonical (Parse, or what this package made): only
 // its top level is looked at.
-func ObjectOf(v JSON) (Object, error) {
+func ObjectOf(v JSON) (Object, error) { return (*Meter)(nil).object(v) }
+
+// Object is ObjectOf within a bound.
+func (m *Meter) Object(v JSON) (o Object, err error) {
+	defer m.catch(&err)
+	return m.object(v)
+}
+
+// memberCost is what a member takes beside its key.
+const memberCost = 64
+
+// countFrom is from what length on the values of a document are counted before there is made a place for them.
+const countFrom = 4 << 10
+
+func (m *Meter) object(v JSON) (Object, error) {
 	if len(v) == 0 || v[0] != '{' {
 		return Object{}, malformed("the document is %s: one JSON object is allowed", kindOf(v))
 	}
-	o := Object{text: v, members: make([]Member, 0, min(len(v)/16, 64))}
+	n := min(len(v)/16, 64)
+	if len(v) >= countFrom {
+		m.look(len(v))
+		n = 0
+		for range spans(v) {
+			n++
+		}
+	}
+	m.look(len(v))
+	m.make(n * memberCost)
+	o := Object{text: v, members: make([]Member, 0, n)}
 	size := 0
 	for s := range spans(v) {
 		o.members = append(o.members, Member{Value: v[s.value:s.to], text: v[s.from:s.to]})
 		size += s.value - s.from - len(`"":`)
 	}
+	m.make(2 * size)
 	keys := make([]byte, 0, size)
 	for _, m := range o.members {
 		keys = append(keys, m.text[1:len(m.text)-len(m.Value)-2]...)
 	}
 	all := string(keys) // one string for all keys
 	for i := range o.members {
-		m := &o.members[i]
-		size := len(m.text) - len(m.Value) - len(`"":`)
-		m.Key, all = all[:size], all[size:]
-		if bytes.IndexByte(m.text[:size+2], '\\') >= 0 {
-			m.Key = unquote(m.text[1 : size+1])
+		one := &o.members[i]
+		size := len(one.text) - len(one.Value) - len(`"":`)
+		one.Key, all = all[:size], all[size:]
+		if bytes.IndexByte(one.text[:size+2], '\\') >= 0 {
+			m.make(size)
+			one.Key = unquote(one.text[1 : size+1])
 		}
 	}
 	return o, nil
@@ -90,14 +116,7 @@ func (o Object) JSON() JSON {
 	if o.text != nil {
 		return o.text
 	}
-	size := len("{}")
-	for _, m := range o.members {
-		size += len(m.text) + 1
-		if m.text == nil {
-			size += len(m.Key) + len(`"":`) + len(m.Value)
-		}
-	}
-	b := append(make([]byte, 0, size), '{')
+	b := append(make([]byte, 0, o.size()), '{')
 	for i, m := range o.members {
 		if i > 0 {
 			b = append(b, ',')
@@ -105,6 +124,34 @@ func (o Object) JSON() JSON {
 		b = m.append(b)
 	}
 	return append(b, '}')
+}
+
+// size is about how long the object is.
+func (o Object) size() int {
+	if o.text != nil {
+		return len(o.text)
+	}
+	size := len("{}")
+	for _, m := range o.members {
+		size += len(m.text) + 1
+		if m.text == nil {
+			size += len(m.Key) + len(`"":`) + len(m.Value)
+		}
+	}
+	return size
+}
+
+// JSON is the object in canonical form, as an answer.
+func (m *Meter) JSON(o Object) (text JSON, err error) {
+	defer m.catch(&err)
+	return m.json(o), nil
+}
+
+func (m *Meter) json(o Object) JSON {
+	if o.text == nil {
+		m.answer(o.size())
+	}
+	return o.JSON()
 }
 
 func (m Member) append(b []byte) []byte {
@@ -136,21 +183,86 @@ func spans(v JSON) func(yield func(span) bool) {
 	}
 }
 
+// parts are the spans of the members of an object, or of the elements of a list.
+func parts(v JSON) func(yield func(span) bool) {
+	if v[0] == '{' {
+		return spans(v)
+	}
+	return func(yield func(span) bool) {
+		for at := 1; v[at] != ']'; {
+			if v[at] == ',' {
+				at++
+			}
+			to := skip(v, at)
+			if !yield(span{at, at, to}) {
+				return
+			}
+			at = to
+		}
+	}
+}
+
 // Elements are those of a canonical list, none of any other value.
-func (j JSON) Elements() []JSON {
+func (j JSON) Elements() []JSON { return (*Meter)(nil).elements(j) }
+
+func (m *Meter) elements(j JSON) []JSON {
 	if len(j) == 0 || j[0] != '[' {
 		return nil
 	}
-	out := []JSON{}
-	for at := 1; j[at] != ']'; {
-		if j[at] == ',' {
-			at++
+	n := 0
+	if len(j) >= countFrom {
+		m.look(len(j))
+		for range items(j) {
+			n++
 		}
-		to := skip(j, at)
-		out = append(out, j[at:to])
-		at = to
+	}
+	m.look(len(j))
+	m.make(n * 24)
+	out := make([]JSON, 0, n)
+	for e := range items(j) {
+		out = append(out, e)
 	}
 	return out
+}
+
+// items are the elements of a canonical list.
+func items(j JSON) func(yield func(JSON) bool) {
+	return func(yield func(JSON) bool) {
+		for s := range parts(j) {
+			if !yield(j[s.value:s.to]) {
+				return
+			}
+		}
+	}
+}
+
+// Values counts the members and elements of a canonical value, at any depth.
+func Values(v JSON) int {
+	n := 0
+	for at := 0; at < len(v); {
+		switch v[at] {
+		case '"':
+			at = skipString(v, at)
+			continue
+		case ',':
+			n++
+		case '{', '[':
+			if v[at+1] != v[at]+2 {
+				n++
+			}
+		}
+		at++
+	}
+	return n
+}
+
+func (m *Meter) listOf(vs []JSON) JSON {
+	size := len("[]")
+	for _, v := range vs {
+		size += len(v) + 1
+	}
+	m.answer(size)
+	return listOf(vs)
 }
 
 // listOf is a list of these values.

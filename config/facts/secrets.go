@@ -1,5 +1,10 @@
 package facts
 
+import (
+	"bytes"
+	"strconv"
+)
+
 // Secret is where documents of a resource have a secret.
 type Secret struct{ steps []segment }
 
@@ -35,37 +40,145 @@ const masked = `{"$masked":true}`
 func isMasked(v JSON) bool { return string(v) == masked }
 
 // Mask is the document with {"$masked":true} in the place of each secret that it has, whatever its value.
-func Mask(doc JSON, secrets []Secret) JSON {
-	root := &node{raw: doc}
-	found := false
-	for _, s := range secrets {
-		_ = root.visit(nil, s.steps, func(_ []string, n *node) error {
-			*n, found = node{raw: JSON(masked)}, true
-			return nil
-		})
-	}
-	if !found {
+func Mask(doc JSON, secrets []Secret) JSON { return (*Meter)(nil).mask(doc, secrets) }
+
+// Mask is the function of that name within a bound.
+func (m *Meter) Mask(doc JSON, secrets []Secret) (out JSON, err error) {
+	defer m.catch(&err)
+	return m.mask(doc, secrets), nil
+}
+
+func (m *Meter) mask(doc JSON, secrets []Secret) JSON {
+	k := masker{m: m, doc: doc}
+	if len(doc) == 0 || len(secrets) == 0 {
 		return doc
 	}
-	return root.append(nil)
+	k.value(0, len(doc), []*secretTree{treeOf(secrets)})
+	if k.found == 0 {
+		return doc
+	}
+	m.make(len(doc) - k.from)
+	return append(k.out, doc[k.from:]...)
+}
+
+// secretTree has the steps of secrets, those that begin alike together.
+type secretTree struct {
+	ends bool // a secret lies here
+	any  *secretTree
+	keys map[string]*secretTree
+}
+
+func treeOf(secrets []Secret) *secretTree {
+	root := &secretTree{}
+	for _, s := range secrets {
+		at := root
+		for _, step := range s.steps {
+			if step.any() {
+				if at.any == nil {
+					at.any = &secretTree{}
+				}
+				at = at.any
+				continue
+			}
+			if at.keys == nil {
+				at.keys = map[string]*secretTree{}
+			}
+			if at.keys[step.text] == nil {
+				at.keys[step.text] = &secretTree{}
+			}
+			at = at.keys[step.text]
+		}
+		at.ends = true
+	}
+	return root
+}
+
+// masker copies a document and leaves out what lies at paths. What has none of them on its way is not looked into.
+type masker struct {
+	m     *Meter
+	doc   JSON
+	out   []byte
+	from  int  // what is not copied yet
+	found int  // secrets
+	first bool // is enough
+}
+
+// value goes through a value at which secrets may lie.
+func (k *masker) value(from, to int, at []*secretTree) {
+	v := k.doc[from:to]
+	for _, t := range at {
+		if t.ends {
+			k.found++
+			k.m.make(2 * (from - k.from + len(masked)))
+			k.out = append(append(k.out, k.doc[k.from:from]...), masked...)
+			k.from = to
+			return
+		}
+	}
+	if v[0] != '{' && v[0] != '[' || isMasked(v) {
+		return
+	}
+	k.m.look(len(v))
+	index := 0
+	for s := range parts(v) {
+		key := ""
+		if v[0] == '{' {
+			key = unquote(v[s.from+1 : s.value-2])
+		} else {
+			key = strconv.Itoa(index)
+		}
+		index++
+		k.m.look(24 * len(at))
+		var below []*secretTree
+		for _, t := range at {
+			if t.any != nil {
+				below = append(below, t.any)
+			}
+			if t := t.keys[key]; t != nil {
+				below = append(below, t)
+			}
+		}
+		if len(below) > 0 {
+			k.m.make(24 * len(below))
+			k.value(from+s.value, from+s.to, below)
+		}
+		if k.first && k.found > 0 {
+			return
+		}
+	}
 }
 
 // Unmask is a new document with each mask that stands in the place of a secret replaced by what old has
 // there: who may not see a secret can write what is around it. Elements of a list are known
 // by their index. A mask for which old has nothing is an error of kind Malformed.
 func Unmask(doc, old JSON, secrets []Secret) (JSON, error) {
-	root := &node{raw: doc}
+	return (*Meter)(nil).Unmask(doc, old, secrets)
+}
+
+// MayMask says whether a document may have a mask in it: only then what is stored counts for Unmask.
+func MayMask(doc JSON) bool { return bytes.Contains(doc, []byte(masked)) }
+
+// Unmask is the function of that name within a bound.
+func (m *Meter) Unmask(doc, old JSON, secrets []Secret) (out JSON, err error) {
+	defer m.catch(&err)
+	if !MayMask(doc) {
+		return doc, nil
+	}
+	root := &node{raw: doc, m: m}
 	found := false
 	for _, s := range secrets {
 		err := root.visit(nil, s.steps, func(path []string, n *node) error {
-			if !isMasked(n.append(nil)) {
+			if !isMasked(n.json()) {
 				return nil
 			}
-			v, err := At(old, path)
+			v, err := m.At(old, path)
+			if IsTooLarge(err) {
+				return err
+			}
 			if err != nil {
 				return malformed("%s is masked: nothing is stored there that could be kept: a value is allowed", spell(path))
 			}
-			*n, found = node{raw: v}, true
+			*n, found = node{raw: v, m: m}, true
 			return nil
 		})
 		if err != nil {
@@ -75,20 +188,16 @@ func Unmask(doc, old JSON, secrets []Secret) (JSON, error) {
 	if !found {
 		return doc, nil
 	}
-	return root.append(nil), nil
+	return root.json(), nil
 }
 
 // HasSecret says whether the document has a value in the place of one of the secrets.
 func HasSecret(doc JSON, secrets []Secret) bool {
-	root := &node{raw: doc}
-	found := false
-	for _, s := range secrets {
-		_ = root.visit(nil, s.steps, func([]string, *node) error {
-			found = true
-			return nil
-		})
+	k := masker{doc: doc, first: true}
+	if len(doc) > 0 && len(secrets) > 0 {
+		k.value(0, len(doc), []*secretTree{treeOf(secrets)})
 	}
-	return found
+	return k.found > 0
 }
 
 // visit calls f with each value at the steps below a node that stands at a path. What lies in a
@@ -102,10 +211,12 @@ func (n *node) visit(path []string, steps []segment, f func(path []string, n *no
 	}
 	n.expand()
 	for i, sub := range n.subs {
+		n.m.look(16)
 		key := n.keyOf(i)
 		if !steps[0].any() && key != steps[0].text {
 			continue
 		}
+		n.m.make(16 * (len(path) + 1))
 		if err := sub.visit(append(path[:len(path):len(path)], key), steps[1:], f); err != nil {
 			return err
 		}

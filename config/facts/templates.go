@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // What an effective value may grow to by its references.
 const (
-	maxChain    = 100      // references that lead from one to the next
-	maxResolved = 64 << 20 // bytes that all references of one lookup stand for
+	maxChain     = 100      // references that lead from one to the next
+	maxResolved  = 16 << 20 // bytes that all references of one lookup stand for
+	maxReference = 4 << 10  // bytes of a reference; what is longer is none
 )
 
 // Source is what the effective value of a resource at one place is made of. For one who may not
@@ -35,31 +37,50 @@ type Load func(resource string) (Source, error)
 // replaces may refer to nothing. A reference to what is not there, or in a circle, is of kind Conflict
 // and names all of its way.
 func Effective(resource string, load Load) (Object, []int, error) {
-	r := resolver{load: load, made: map[string]*made{}, known: map[string]JSON{}}
+	return (*Meter)(nil).Effective(resource, load)
+}
+
+// Effective is the function of that name within a bound.
+func (m *Meter) Effective(resource string, load Load) (out Object, won []int, err error) {
+	defer m.catch(&err)
+	r := resolver{m: m, load: load, made: map[string]*made{}, known: map[string]JSON{}}
 	return r.effective(resource)
 }
 
 // CheckTemplate says what is misspelt in the references of a definition's content.
-func CheckTemplate(content JSON) error {
-	if !refers(content) {
+func CheckTemplate(content JSON) error { return (*Meter)(nil).CheckTemplate(content) }
+
+// CheckTemplate is the function of that name within a bound.
+func (m *Meter) CheckTemplate(content JSON) (err error) {
+	defer m.catch(&err)
+	return m.checkTemplate(content)
+}
+
+func (m *Meter) checkTemplate(content JSON) error {
+	if !m.refers(content) {
 		return nil
 	}
 	if text, is := content.Text(); is {
-		_, err := parseText(text)
+		_, err := m.parseText(text)
 		return err
 	}
-	n := &node{raw: content}
-	n.expand()
-	for i, sub := range n.subs {
-		if err := CheckTemplate(sub.raw); err != nil {
-			return malformed("%s: %v", n.keyOf(i), err)
+	index := 0
+	for s := range parts(content) {
+		if err := m.checkTemplate(content[s.value:s.to]); err != nil {
+			key := strconv.Itoa(index)
+			if content[0] == '{' {
+				key = unquote(content[s.from+1 : s.value-2])
+			}
+			return malformed("%s: %v", key, err)
 		}
+		index++
 	}
 	return nil
 }
 
 // refers says whether a value may have a reference in it.
-func refers(v JSON) bool {
+func (m *Meter) refers(v JSON) bool {
+	m.look(len(v))
 	return bytes.Contains(v, []byte("%{")) || bytes.Contains(v, []byte(`\u0025`)) || bytes.Contains(v, []byte(`\u007`)) // % and {, escaped
 }
 
@@ -72,6 +93,7 @@ type made struct {
 }
 
 type resolver struct {
+	m     *Meter
 	load  Load
 	made  map[string]*made
 	known map[string]JSON // by reference
@@ -88,12 +110,12 @@ func (r *resolver) source(resource string) (*made, error) {
 		return nil, err
 	}
 	m := &made{Source: s}
-	m.layers, m.won = Lookup(s.Layers...)
+	m.layers, m.won = r.m.merge(s.Layers, true)
 	if s.Deep {
-		m.layers = MergeNested(s.Layers...)
+		m.layers = r.m.mergeNested(s.Layers)
 	}
 	if len(s.Defaults) > 0 && s.Defaults[0] == '{' {
-		if m.defaults, err = ObjectOf(s.Defaults); err != nil {
+		if m.defaults, err = r.m.object(s.Defaults); err != nil {
 			return nil, err
 		}
 	}
@@ -111,17 +133,18 @@ func (r *resolver) effective(resource string) (Object, []int, error) {
 		if _, replaced := m.layers.Get(d.Key); replaced && !m.joins(d.Key) {
 			continue
 		}
-		if refers(d.Value) {
+		if r.m.refers(d.Value) {
 			v, err := r.resolve(reference{resource, []string{d.Key}}, d.Value)
 			if err != nil {
 				return Object{}, nil, err
 			}
 			d = Member{Key: d.Key, Value: v}
 		}
+		r.m.make(2 * memberCost)
 		defaults = append(defaults, d)
 	}
 	low := Object{members: defaults}
-	out, won := Lookup(low, m.layers)
+	out, won := r.m.merge([]Object{low, m.layers}, true)
 	for i, m2 := range out.Members() {
 		if won[i]--; won[i] == 0 {
 			at, _ := m.layers.index(m2.Key)
@@ -129,9 +152,9 @@ func (r *resolver) effective(resource string) (Object, []int, error) {
 		}
 	}
 	if m.Deep {
-		out = MergeNested(low, m.layers)
+		out = r.m.mergeNested([]Object{low, m.layers})
 	}
-	if r.size > 0 && nesting(out.JSON()) > MaxDepth {
+	if r.size > 0 && nesting(r.m.json(out)) > MaxDepth {
 		return Object{}, nil, conflict("template %s: it is nested too deep with what it refers to: %d levels are allowed", resource, MaxDepth)
 	}
 	return out, won, nil
@@ -175,7 +198,7 @@ func (r *resolver) resolve(at reference, v JSON) (JSON, error) {
 }
 
 func (r *resolver) value(v JSON) (JSON, error) {
-	if !refers(v) {
+	if !r.m.refers(v) {
 		return v, nil
 	}
 	if text, is := v.Text(); is {
@@ -184,21 +207,21 @@ func (r *resolver) value(v JSON) (JSON, error) {
 		}
 		return r.text(text)
 	}
-	n := &node{raw: v}
+	n := &node{raw: v, m: r.m}
 	n.expand()
 	for i, sub := range n.subs {
 		below, err := r.value(sub.raw)
 		if err != nil {
 			return nil, err
 		}
-		n.subs[i] = &node{raw: below}
+		n.subs[i].raw = below
 	}
-	return n.append(nil), nil
+	return n.json(), nil
 }
 
 // text is what a string with references becomes.
 func (r *resolver) text(text string) (JSON, error) {
-	parts, err := parseText(text)
+	parts, err := r.m.parseText(text)
 	if err != nil {
 		return nil, conflict("template %s: %v", r.way(), err)
 	}
@@ -231,6 +254,7 @@ func (r *resolver) text(text string) (JSON, error) {
 		if err := r.grow(len(s)); err != nil {
 			return nil, err
 		}
+		r.m.make(5 * len(s)) // it grows, and is quoted
 		b.WriteString(s)
 	}
 	return Quote(b.String()), nil
@@ -248,6 +272,8 @@ func (r *resolver) way() string { return strings.Join(r.chain, " -> ") }
 
 // find is the value that a reference stands for.
 func (r *resolver) find(f reference) (JSON, error) {
+	r.m.look(256)
+	r.m.make(256)
 	name := f.String()
 	if v, is := r.known[name]; is {
 		return v, nil
@@ -277,109 +303,26 @@ func (r *resolver) below(m *made, f reference) (JSON, error) {
 		if err != nil {
 			return nil, err
 		}
-		v = mergeMembers(Member{Key: head, Value: low}, Member{Key: head, Value: v}).Value
+		v = r.m.mergeMembers(Member{Key: head, Value: low}, Member{Key: head, Value: v}).Value
 	}
 	for i, key := range f.path[1:] {
 		if v == nil || isMasked(v) {
 			break
 		}
-		if !done && v[0] == '"' && refers(v) {
+		if !done && v[0] == '"' && r.m.refers(v) {
 			var err error
 			if v, err = r.resolve(reference{f.resource, f.path[:i+1]}, v); err != nil {
 				return nil, err
 			}
 			done = true
 		}
-		v, _ = child(v, key)
+		v, _ = r.m.child(v, key)
 	}
 	switch {
 	case v == nil:
 		return nil, conflict("template %s: %%{%s}: the resource %s has no such key there", r.way(), f, f.resource)
-	case done || !refers(v):
+	case done || !r.m.refers(v):
 		return v, nil
 	}
 	return r.resolve(f, v)
-}
-
-// part is one part of a string: text, or a reference.
-type part struct {
-	text      string
-	reference *reference
-}
-
-// parseText finds the references in a string.
-func parseText(s string) ([]part, error) {
-	var out []part
-	for s != "" {
-		open := strings.IndexByte(s, '{')
-		if open < 0 {
-			return append(out, part{text: s}), nil
-		}
-		before := strings.TrimRight(s[:open], "%")
-		percents := open - len(before)
-		if text := before + strings.Repeat("%", percents/2); text != "" && percents > 0 {
-			out = append(out, part{text: text})
-		}
-		switch {
-		case percents == 0:
-			out = append(out, part{text: s[:open+1]})
-		case percents%2 == 0:
-			out = append(out, part{text: "{"})
-		default:
-			end := closing(s[open+1:])
-			if end < 0 || !refersTo(s[open+1:open+1+end]) {
-				out = append(out, part{text: "%{"})
-				break
-			}
-			f, err := parseReference(s[open+1 : open+1+end])
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, part{reference: f})
-			s = s[open+end+2:]
-			continue
-		}
-		s = s[open+1:]
-	}
-	return out, nil
-}
-
-// closing is where the } stands that ends a reference, outside of quotes; -1: nowhere.
-func closing(s string) int {
-	var quote byte
-	for i := range len(s) {
-		switch c := s[i]; {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '\'':
-			quote = c
-		case c == '}':
-			return i
-		}
-	}
-	return -1
-}
-
-// refersTo says whether what stands between %{ and } is meant as a reference. What names no resource is
-// somebody else's, as Puppet's %{::fqdn}, %{facts.os} and %{lookup('a::b')} are: the original took any content.
-func refersTo(s string) bool {
-	resource, key, is := strings.Cut(s, ":")
-	return is && strings.TrimSpace(resource) != "" && !strings.ContainsAny(resource, `'"()`) && !strings.HasPrefix(key, ":")
-}
-
-const referenceForm = "%{resource:key.path} is allowed, and %%{ for a literal %{"
-
-func parseReference(s string) (*reference, error) {
-	resource, key, _ := strings.Cut(s, ":")
-	path, err := splitKey(strings.TrimSpace(key))
-	if err != nil {
-		return nil, malformed("the reference %s: %v: %s", shown(JSON("%{"+s+"}")), err, referenceForm)
-	}
-	f := &reference{resource: strings.TrimSpace(resource)}
-	for _, p := range path {
-		f.path = append(f.path, p.text)
-	}
-	return f, nil
 }

@@ -113,7 +113,7 @@ func TestTemplatesThatCanNotBeResolved(t *testing.T) {
 		{world{"r0": {`{"x":"a %{b:y}"}`}, "b": {`{"y":{}}`}}, "%{b:y} is an object: a string, a number, a boolean and null are allowed within text"},
 		{world{"r0": {`{"x":"a %{b:}"}`}}, "is misspelt: parts joined by dots are allowed, '' or \"\" around one that has a dot in it: %{resource:key.path} is allowed, and %%{ for a literal %{"},
 		{long, "its references lead too far: r0:x -> … -> r100:x: 100 in a row are allowed"},
-		{laughs, "its references stand for too much: 67108864 bytes are allowed"},
+		{laughs, "its references stand for too much: 16777216 bytes are allowed"},
 		{nested, "nested too deep with what it refers to: 1000 levels are allowed"},
 	} {
 		_, _, err := Effective("r0", c.w.load(t, false))

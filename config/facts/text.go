@@ -239,8 +239,18 @@ func (j JSON) respelled() JSON {
 }
 
 // same says whether two values are equal but for the spelling of their strings.
-func same(a, b JSON) bool {
-	return bytes.Equal(a, b) || bytes.Equal(a.respelled(), b.respelled())
+func same(a, b JSON) bool { return (*Meter)(nil).same(a, b) }
+
+func (m *Meter) same(a, b JSON) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	if bytes.IndexByte(a, '\\') < 0 && bytes.IndexByte(b, '\\') < 0 {
+		return false
+	}
+	m.look(4 * (len(a) + len(b)))
+	m.make(len(a) + len(b))
+	return bytes.Equal(a.respelled(), b.respelled())
 }
 
 // compareKeys puts two members in the order of their keys' bytes.

@@ -40,7 +40,7 @@ type layered struct {
 // Chain finds what an answer to a query is made of. It reads the store only for a version or a
 // revision that is not the newest. What an environment has, its levels and its nodes are those of now;
 // content of definitions is as of the revision.
-func (s *State) Chain(q Query, r Reader) (*Chain, error) {
+func (s *State) Chain(q Query, r Source) (*Chain, error) {
 	if q.Kind != Values && (q.Kind != Overrides || q.Effective) {
 		return nil, invalid("kind: is %q: %q and %q are allowed, and of effective ones %q", q.Kind, Values, Overrides, Values)
 	}
@@ -54,7 +54,7 @@ func (s *State) Chain(q Query, r Reader) (*Chain, error) {
 	if f != nil {
 		return nil, f
 	}
-	v := &view{s: s, r: r, site: at, at: cmp.Or(q.Revision, s.head.Revision)}
+	v := &view{s: s, r: r, m: r.Meter(), site: at, at: cmp.Or(q.Revision, s.head.Revision)}
 	if v.at > s.head.Revision {
 		return nil, notFound("revision %d: is not reached: 1 to %d are there", v.at, s.head.Revision)
 	}
@@ -85,7 +85,8 @@ func (s *State) Chain(q Query, r Reader) (*Chain, error) {
 // view is a site as of a revision.
 type view struct {
 	s    *State
-	r    Reader
+	r    Source // of a version or a revision that is not the newest
+	m    *facts.Meter
 	site *site
 	at   uint64
 	// found is the half that was asked for by its version: it counts then, and need not be looked for.
@@ -123,8 +124,17 @@ func (v *view) asked(q Query) (half, error) {
 	return h, err
 }
 
+// maxStacks is how many resources one answer is made of.
+const maxStacks = 256
+
 // stack is what one resource has, and those that its templates name.
 func (v *view) stack(d *definition, others map[string]*stack, missing map[string]*Fault) (*stack, error) {
+	if len(others) > maxStacks {
+		return nil, tooLarge("template: it leads to more than %d resources: less is allowed", maxStacks)
+	}
+	if err := v.m.Spend(512, 64*len(v.s.definitions)); err != nil {
+		return nil, ofDocument(err, nil)
+	}
 	out := &stack{name: d.Name, content: d.content(v.at), secrets: d.Secrets, others: others, missing: missing}
 	others[d.Name] = out
 	path := "/"
@@ -146,6 +156,9 @@ func (v *view) stack(d *definition, others map[string]*stack, missing map[string
 	for _, name := range out.content.References {
 		if others[name] != nil || missing[name] != nil {
 			continue
+		}
+		if err := v.m.Spend(256, 16*len(v.s.definitions)); err != nil {
+			return nil, ofDocument(err, nil)
 		}
 		other, f := v.s.resource(v.site.environment, Ref{Name: name})
 		if f != nil {
@@ -242,7 +255,7 @@ func (c *Chain) Answer(b Blobs) (Answer, error) {
 		return Answer{}, err
 	}
 	out := c.Unmodified()
-	out.Body, err = c.shown(doc, paths)
+	out.Body, err = c.shown(b.Meter(), doc, paths)
 	return out, err
 }
 
@@ -252,14 +265,31 @@ func (c *Chain) Keys(b Blobs, edit facts.KeysEdit) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	found, err := edit.Get(doc.JSON())
+	m := b.Meter()
+	text, err := m.JSON(doc)
+	if err != nil {
+		return Answer{}, ofDocument(err, nil)
+	}
+	found, err := m.Get(edit, text)
 	if err != nil {
 		return Answer{}, ofDocument(err, nil) // what it could show is masked already
 	}
 	out := c.Unmodified()
 	out.ETag = quoted(c.etag + string(encode(edit)))
-	out.Body = list(found...)
-	return out, nil
+	out.Body, err = listed(m, found...)
+	return out, err
+}
+
+// listed is a list within a bound.
+func listed(m *facts.Meter, values ...facts.JSON) (facts.JSON, error) {
+	size := len("[]")
+	for _, v := range values {
+		size += len(v) + 1
+	}
+	if err := m.Spend(3*size, size); err != nil { // it grows
+		return nil, ofDocument(err, nil)
+	}
+	return list(values...), nil
 }
 
 func list(values ...facts.JSON) facts.JSON {
@@ -282,44 +312,69 @@ func (c *Chain) document(b Blobs) (facts.Object, []string, error) {
 	if h.SHA == "" {
 		return facts.Object{}, nil, nil
 	}
-	o, err := object(b, h.SHA)
-	return mask(o, c.own.hidden(c.q.Reveal)), nil, err
+	o, err := object(b, h)
+	if err != nil {
+		return facts.Object{}, nil, err
+	}
+	o, err = mask(b.Meter(), o, c.own.hidden(c.q.Reveal))
+	return o, nil, err
 }
 
-func object(b Blobs, sha string) (facts.Object, error) {
-	v, err := b.Blob(sha)
+func object(b Blobs, h half) (facts.Object, error) {
+	m := b.Meter()
+	if err := m.Spend(2*h.Size, h.Size); err != nil { // packed too
+		return facts.Object{}, ofDocument(err, nil)
+	}
+	v, err := b.Blob(h.SHA)
 	if err != nil {
 		return facts.Object{}, fmt.Errorf("read content: %w", err)
 	}
-	o, err := facts.ObjectOf(v)
+	o, err := m.Object(v)
+	if facts.IsTooLarge(err) {
+		return o, ofDocument(err, nil)
+	}
 	if err != nil {
-		return o, fmt.Errorf("read content %s: %w", sha, err)
+		return o, fmt.Errorf("read content %s: %w", h.SHA, err)
 	}
 	return o, nil
 }
 
 // shown is the body of a document.
-func (c *Chain) shown(doc facts.Object, paths []string) ([]byte, error) {
+func (c *Chain) shown(m *facts.Meter, doc facts.Object, paths []string) ([]byte, error) {
 	if c.q.Key != nil {
-		v, err := facts.At(doc.JSON(), c.q.Key)
+		text, err := m.JSON(doc)
+		if err != nil {
+			return nil, ofDocument(err, nil)
+		}
+		v, err := m.At(text, c.q.Key)
 		if err != nil {
 			return nil, ofDocument(err, nil) // what it could show is masked already
 		}
 		if !c.q.Lookup {
 			return v, nil
 		}
-		for i, m := range doc.Members() {
-			if m.Key == c.q.Key[0] {
-				return list(v, facts.Quote(paths[i])), nil
+		for i, one := range doc.Members() {
+			if one.Key == c.q.Key[0] {
+				return listed(m, v, facts.Quote(paths[i]))
 			}
 		}
 	}
 	if !c.q.Lookup {
-		return doc.JSON(), nil
+		text, err := m.JSON(doc)
+		return text, ofDocument(err, nil)
+	}
+	size := 0
+	for i, one := range doc.Members() {
+		if size += len(one.Key) + len(one.Value) + len(paths[i]) + 16; size > facts.MaxAnswer {
+			return nil, tooLarge("the answer: has more than %d MiB with the levels of its keys: less at once is allowed", facts.MaxAnswer>>20)
+		}
+	}
+	if err := m.Spend(3*size+64*doc.Len(), size); err != nil {
+		return nil, ofDocument(err, nil)
 	}
 	ms := make([]facts.Member, doc.Len())
-	for i, m := range doc.Members() {
-		ms[i] = facts.Member{Key: m.Key, Value: list(m.Value, facts.Quote(paths[i]))}
+	for i, one := range doc.Members() {
+		ms[i] = facts.Member{Key: one.Key, Value: list(one.Value, facts.Quote(paths[i]))}
 	}
 	return facts.NewObject(ms).JSON(), nil
 }

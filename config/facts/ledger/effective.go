@@ -9,7 +9,7 @@ func (t *stack) objects(b Blobs) ([]facts.Object, error) {
 	out := make([]facts.Object, len(t.layers))
 	for i, l := range t.layers {
 		var err error
-		if out[i], err = object(b, l.half.SHA); err != nil {
+		if out[i], err = object(b, l.half); err != nil {
 			return nil, err
 		}
 	}
@@ -26,17 +26,20 @@ func (t *stack) effective(b Blobs, q Query) (facts.Object, []string, error) {
 	if err != nil {
 		return facts.Object{}, nil, err
 	}
-	hidden := t.hidden(q.Reveal)
-	merge := facts.Merge
+	m, hidden := b.Meter(), t.hidden(q.Reveal)
+	merge := m.Merge
 	if q.Deep {
-		merge = facts.MergeNested
+		merge = m.MergeNested
 	}
-	o := merge(layers...)
-	if !q.Lookup {
-		return mask(o, hidden), nil, nil
+	o, err := merge(layers...)
+	if err == nil {
+		o, err = mask(m, o, hidden)
 	}
-	_, won := facts.Lookup(layers...)
-	return mask(o, hidden), t.paths(won), nil
+	if err != nil || !q.Lookup {
+		return o, nil, ofDocument(err, nil)
+	}
+	_, won, err := m.Lookup(layers...)
+	return o, t.paths(won), ofDocument(err, nil)
 }
 
 // resolved is the effective value over defaults, which may refer to other resources. What a caller may not see is
@@ -53,7 +56,7 @@ func (t *stack) resolved(b Blobs, q Query) (facts.Object, []string, error) {
 		}
 		return from.source(b, q)
 	}
-	o, won, err := facts.Effective(t.name, load)
+	o, won, err := b.Meter().Effective(t.name, load)
 	if err != nil {
 		return o, nil, ofDocument(err, nil) // it was masked before
 	}
@@ -67,17 +70,23 @@ func (t *stack) source(b Blobs, q Query) (facts.Source, error) {
 		return facts.Source{}, err
 	}
 	hidden := t.hidden(q.Reveal)
+	m := b.Meter()
 	for i, l := range layers {
-		layers[i] = mask(l, hidden)
+		if layers[i], err = mask(m, l, hidden); err != nil {
+			return facts.Source{}, err
+		}
 	}
 	out := facts.Source{Layers: layers, Deep: q.Deep}
 	if t.content.SHA == "" {
 		return out, nil
 	}
-	if out.Defaults, err = b.Blob(t.content.SHA); err == nil && len(hidden) > 0 {
-		out.Defaults = facts.Mask(out.Defaults, parsed(hidden))
+	if err := m.Spend(2*t.content.Size, t.content.Size); err != nil {
+		return out, ofDocument(err, nil)
 	}
-	return out, err
+	if out.Defaults, err = b.Blob(t.content.SHA); err == nil && len(hidden) > 0 {
+		out.Defaults, err = m.Mask(out.Defaults, parsed(hidden))
+	}
+	return out, ofDocument(err, nil)
 }
 
 // paths are those of the layers that won.
@@ -92,13 +101,19 @@ func (t *stack) paths(won []int) []string {
 }
 
 // mask hides what a caller may not see.
-func mask(o facts.Object, secrets []string) facts.Object {
+func mask(m *facts.Meter, o facts.Object, secrets []string) (facts.Object, error) {
 	if len(secrets) == 0 {
-		return o
+		return o, nil
 	}
-	masked, err := facts.ObjectOf(facts.Mask(o.JSON(), parsed(secrets)))
+	text, err := m.JSON(o)
+	if err == nil {
+		text, err = m.Mask(text, parsed(secrets))
+	}
+	if err == nil {
+		o, err = m.Object(text)
+	}
 	if err != nil {
-		return facts.Object{} // never: the mask of an object is one, and rather nothing than a secret
+		return facts.Object{}, ofDocument(err, nil)
 	}
-	return masked
+	return o, nil
 }

@@ -17,6 +17,12 @@ func notFound(format string, args ...any) *Fault { return fault(NotFound, format
 func conflict(format string, args ...any) *Fault { return fault(Conflict, format, args...) }
 func tooLarge(format string, args ...any) *Fault { return fault(TooLarge, format, args...) }
 
+// isTooLarge says that something would cost too much.
+func isTooLarge(err error) bool {
+	var f *Fault
+	return errors.As(err, &f) && f.Kind == TooLarge
+}
+
 // taken is the fault of a name or id that must be unique. The words are those of the database that
 // the original had, which its clients look for (seed's reference §1.8).
 func taken(what, which string, by int64) *Fault {
@@ -28,6 +34,9 @@ func ofDocument(err error, secrets []facts.Secret) error {
 	var e *facts.Error
 	if !errors.As(err, &e) {
 		return err
+	}
+	if e.Kind == facts.TooLarge {
+		return tooLarge("%s", e.Text)
 	}
 	text := e.Hide(secrets).Error()
 	if e.Kind == facts.Malformed {

@@ -17,7 +17,10 @@ type Hiera struct {
 }
 
 // Hiera finds what lookups are made of. Each resource counts as one source: its effective values.
-func (s *State) Hiera(q HieraQuery) (*Hiera, error) {
+func (s *State) Hiera(q HieraQuery, m *facts.Meter) (*Hiera, error) {
+	if len(q.Resources) > MaxResources || len(q.Keys) > MaxKeys {
+		return nil, tooLarge("lookup: of %d keys in %d resources: %d and %d are allowed", len(q.Keys), len(q.Resources), MaxKeys, MaxResources)
+	}
 	at, f := s.site(q.Environment, q.Levels)
 	if f == nil {
 		f = s.known(at)
@@ -26,10 +29,16 @@ func (s *State) Hiera(q HieraQuery) (*Hiera, error) {
 		return nil, f
 	}
 	h := &Hiera{q: q, revision: s.head.Revision}
-	v := &view{s: s, site: at, at: s.head.Revision} // the newest: nothing is read
+	v := &view{s: s, m: m, site: at, at: s.head.Revision} // the newest: nothing is read
 	var b strings.Builder
 	fmt.Fprintf(&b, "hiera %q %s\n", q.Keys, encode(q.Merge))
+	known := map[string]*stack{} // one may be there several times
 	for _, name := range q.Resources {
+		if t := known[name]; t != nil {
+			h.stacks = append(h.stacks, t)
+			fmt.Fprintf(&b, "%q again\n", name)
+			continue
+		}
 		d, f := s.resource(at.environment, Ref{Name: name})
 		if f != nil {
 			return nil, f
@@ -39,6 +48,7 @@ func (s *State) Hiera(q HieraQuery) (*Hiera, error) {
 			return nil, err
 		}
 		t.mark(&b, q.Reveal)
+		known[name] = t
 		h.stacks = append(h.stacks, t)
 	}
 	h.etag = quoted(b.String())
@@ -55,8 +65,13 @@ func (h *Hiera) Unmodified() Answer {
 
 // Answer computes the answer: an object with those of the keys that were found; without keys, all of the data, merged.
 func (h *Hiera) Answer(b Blobs) (Answer, error) {
+	m := b.Meter()
 	sources := make([]facts.Object, len(h.stacks))
 	for i, t := range h.stacks {
+		if same := slices.Index(h.stacks, t); same < i {
+			sources[i] = sources[same]
+			continue
+		}
 		var err error
 		if sources[i], _, err = t.effective(b, Query{Reveal: h.q.Reveal}); err != nil {
 			return Answer{}, err
@@ -64,23 +79,27 @@ func (h *Hiera) Answer(b Blobs) (Answer, error) {
 	}
 	out := h.Unmodified()
 	if h.q.Keys == nil {
-		o, err := facts.MergeData(h.q.Merge, sources)
-		if err != nil {
-			return Answer{}, ofDocument(err, nil)
+		o, err := m.MergeData(h.q.Merge, sources)
+		if err == nil {
+			out.Body, err = m.JSON(o)
 		}
-		out.Body = o.JSON()
-		return out, nil
+		return out, ofDocument(err, nil)
 	}
 	var ms []facts.Member
+	size, lookups := 0, m.LookupKeys(h.q.Merge, sources)
 	for _, key := range h.q.Keys {
-		v, found, err := facts.LookupKey(h.q.Merge, sources, key)
+		v, found, err := lookups.Find(key)
 		if err != nil {
 			return Answer{}, ofDocument(err, nil)
 		}
 		if found {
+			if size += len(key) + len(v) + 4; size > facts.MaxAnswer {
+				return Answer{}, tooLarge("the answer: has more than %d MiB: less keys at once are allowed", facts.MaxAnswer>>20)
+			}
 			ms = append(ms, facts.Member{Key: key, Value: v})
 		}
 	}
-	out.Body = facts.NewObject(ms).JSON()
-	return out, nil
+	var err error
+	out.Body, err = m.JSON(facts.NewObject(ms))
+	return out, ofDocument(err, nil)
 }

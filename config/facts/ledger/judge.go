@@ -11,6 +11,7 @@ import (
 type judge struct {
 	*draft
 	src Source
+	m   *facts.Meter // of this write
 
 	revision uint64 // that the write gets
 	order    []revision.Key
@@ -22,10 +23,19 @@ type judge struct {
 }
 
 func (s *State) judge(src Source, p *planner) *judge {
-	j := &judge{draft: s.draft(), src: src, revision: s.head.Revision + 1, ops: map[revision.Key][]byte{}, fresh: p.fresh, planned: p.records}
+	m := src.Meter().Fresh()
+	j := &judge{draft: s.draft(), src: metered{src, m}, m: m, revision: s.head.Revision + 1, ops: map[revision.Key][]byte{}, fresh: p.fresh, planned: p.records}
 	j.s.head.Revision = j.revision
 	return j
 }
+
+// metered is a source for one write among several.
+type metered struct {
+	Source
+	m *facts.Meter
+}
+
+func (m metered) Meter() *facts.Meter { return m.m }
 
 // put writes a key, here and in the store.
 func (j *judge) put(k revision.Key, v any) error { return j.note(k, encode(v)) }
@@ -74,7 +84,11 @@ func (j *judge) blob(sha string) (facts.JSON, error) {
 	if v, is := j.fresh[sha]; is {
 		return v, nil
 	}
-	return j.src.Blob(sha)
+	v, err := j.src.Blob(sha)
+	if err == nil {
+		err = j.m.Spend(2*len(v), 2*len(v))
+	}
+	return v, ofDocument(err, nil)
 }
 
 // keep makes sure that a content is stored, and names it.

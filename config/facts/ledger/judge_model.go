@@ -147,11 +147,14 @@ func (j *judge) setContent(d *definition, v facts.JSON) error {
 	}
 	next := content{Revision: j.revision}
 	if v != nil && string(v) != "null" {
-		refs, err := facts.References(v)
+		if n := facts.Values(v); n > facts.MaxValues {
+			return tooLarge("content of resource_definition %q: has %d values: %d are allowed", d.Name, n, facts.MaxValues)
+		}
+		refs, err := j.m.References(v)
 		if err != nil {
 			return ofDocument(err, nil)
 		}
-		next.SHA, next.References = j.keep(v), refs
+		next.SHA, next.Size, next.References = j.keep(v), len(v), refs
 	}
 	if d.content(0).SHA == next.SHA {
 		return nil
@@ -206,7 +209,7 @@ func (j *judge) editContent(w EditContent) error {
 			return err
 		}
 	}
-	next, err := w.Edit.Apply(doc)
+	next, err := j.m.Apply(w.Edit, doc)
 	if err != nil {
 		return ofDocument(err, nil)
 	}
@@ -227,7 +230,13 @@ func (j *judge) declareSecrets(w DeclareSecrets) error {
 	if f != nil {
 		return f
 	}
+	if len(w.Keys) > MaxSecrets {
+		return tooLarge("secrets of resource_definition %d: are %d: %d are allowed", w.ID, len(w.Keys), MaxSecrets)
+	}
 	for _, k := range w.Keys {
+		if len(k) > maxMessage {
+			return tooLarge("secrets of resource_definition %d: one has %d bytes: %d are allowed", w.ID, len(k), maxMessage)
+		}
 		if _, err := facts.ParseSecret(k); err != nil {
 			return ofDocument(err, nil)
 		}

@@ -89,17 +89,20 @@ func (j *judge) store(to *subject, v facts.JSON, register bool) error {
 		return invalid("%s: are no JSON object: {…} is allowed", to.kind)
 	}
 	h := *to.now.half(to.kind)
-	if secrets := to.definition.secrets(); len(secrets) > 0 {
+	if secrets := to.definition.secrets(); len(secrets) > 0 && facts.MayMask(v) {
 		old, err := j.stored(h)
 		if err != nil {
 			return err
 		}
-		if v, err = facts.Unmask(v, old, secrets); err != nil {
+		if v, err = j.m.Unmask(v, old, secrets); err != nil {
 			return ofDocument(err, secrets)
 		}
 	}
 	if len(v) > MaxDocument {
 		return tooLarge("%s: have %d bytes: %d are allowed", to.kind, len(v), MaxDocument)
+	}
+	if n := facts.Values(v); n > facts.MaxValues {
+		return tooLarge("%s: have %d values: %d are allowed", to.kind, n, facts.MaxValues)
 	}
 	if err := j.register(to, register); err != nil {
 		return err
@@ -182,7 +185,7 @@ func (j *judge) editKeys(w EditKeys) error {
 	if err != nil {
 		return err
 	}
-	next, err := w.Edit.Apply(doc)
+	next, err := j.m.Apply(w.Edit, doc)
 	if err != nil {
 		return ofDocument(err, to.definition.secrets())
 	}

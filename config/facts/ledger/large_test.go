@@ -224,7 +224,7 @@ func TestHiera(t *testing.T) {
 	ask := func(q HieraQuery) (Answer, error) {
 		t.Helper()
 		q.Environment, q.Levels = 9, target("9/nodes=1/astute").Levels
-		h, err := d.state.Hiera(q)
+		h, err := d.state.Hiera(q, nil)
 		if err != nil {
 			return Answer{}, err
 		}

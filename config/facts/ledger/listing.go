@@ -64,15 +64,26 @@ func (s *State) showDefinitions(ds []*definition, b Blobs) ([]Definition, error)
 
 func (s *State) showDefinition(d *definition, b Blobs) (Definition, error) {
 	out := Definition{ID: d.ID, Name: d.Name, Content: facts.JSON("null")}
+	if err := b.Meter().Spend(512, 1024); err != nil {
+		return out, ofDocument(err, nil)
+	}
 	if c := s.components[d.Component]; c != nil {
 		id := c.ID
 		out.Component = &id
 	}
 	if sha := d.content(0).SHA; sha != "" {
+		size := d.content(0).Size
+		if err := b.Meter().Spend(4*size, 4*size); err != nil { // it is packed, and written
+			return out, ofDocument(err, nil)
+		}
 		var err error
 		if out.Content, err = b.Blob(sha); err != nil {
 			return out, fmt.Errorf("content of resource_definition %d: %w", d.ID, err)
 		}
+		if size == 0 { // an earlier release did not write it down
+			err = b.Meter().Spend(4*len(out.Content), 4*len(out.Content))
+		}
+		return out, ofDocument(err, nil)
 	}
 	return out, nil
 }
@@ -150,20 +161,16 @@ func (s *State) showEnvironment(e *environment) Environment {
 }
 
 // Levels are those of an environment, in their order.
-func (s *State) Levels(environment int64) ([]Level, error) {
+func (s *State) Levels(environment int64, m *facts.Meter) ([]Level, error) {
 	e, f := s.environment(environment)
 	if f != nil {
 		return nil, f
 	}
-	out := make([]Level, len(e.Levels))
-	for i := range e.Levels {
-		out[i] = e.showLevel(i)
-	}
-	return out, nil
+	return e.showLevels(m, e.Levels)
 }
 
 // Level is one of an environment's.
-func (s *State) Level(environment int64, r Ref) (Level, error) {
+func (s *State) Level(environment int64, r Ref, m *facts.Meter) (Level, error) {
 	e, f := s.environment(environment)
 	if f != nil {
 		return Level{}, f
@@ -172,43 +179,68 @@ func (s *State) Level(environment int64, r Ref) (Level, error) {
 	if f != nil {
 		return Level{}, f
 	}
-	return e.showLevel(slices.Index(e.Levels, *l)), nil
+	out, err := e.showLevels(m, []level{*l})
+	if err != nil {
+		return Level{}, err
+	}
+	return out[0], nil
 }
 
-func (e *environment) showLevel(i int) Level {
-	l := e.Levels[i]
-	out := Level{ID: l.ID, Name: l.Name, Environment: e.ID, Values: []string{}}
-	if i > 0 {
-		parent := e.Levels[i-1].Name
-		out.Parent = &parent
-	}
-	prefix := hex16(l.Serial)
-	for name := range e.places.all {
-		if name[:len(prefix)] == prefix {
-			value, err := unescape(name[len(prefix)+1:])
-			if err == nil {
-				out.Values = append(out.Values, value)
+// showLevels are some of the levels, found in one pass over the places.
+func (e *environment) showLevels(m *facts.Meter, levels []level) ([]Level, error) {
+	out := make([]Level, len(levels))
+	wanted := map[string]int{}
+	for i, l := range levels {
+		wanted[hex16(l.Serial)] = i
+		out[i] = Level{ID: l.ID, Name: l.Name, Environment: e.ID, Values: []string{}}
+		if at := slices.Index(e.Levels, l); at > 0 {
+			parent := e.Levels[at-1].Name
+			out[i].Parent = &parent
+		}
+		if ofNodes(l.Name) {
+			for id := range e.nodes.all {
+				if err := m.Spend(4*len(id)+64, 2*len(id)+64); err != nil {
+					return nil, ofDocument(err, nil)
+				}
+				out[i].Values = append(out[i].Values, id)
 			}
 		}
 	}
-	if ofNodes(l.Name) {
-		for id := range e.nodes.all {
-			out.Values = append(out.Values, id)
+	const prefix = 16
+	for name := range e.places.all {
+		i, is := wanted[name[:prefix]]
+		if !is {
+			continue
+		}
+		if err := m.Spend(4*len(name)+64, 2*len(name)+64); err != nil {
+			return nil, ofDocument(err, nil)
+		}
+		if value, err := unescape(name[prefix+1:]); err == nil {
+			out[i].Values = append(out[i].Values, value)
 		}
 	}
-	slices.Sort(out.Values)
-	out.Values = slices.Compact(out.Values)
-	return out
+	for i := range out {
+		slices.Sort(out[i].Values)
+		out[i].Values = slices.Compact(out[i].Values)
+	}
+	return out, nil
 }
 
 // Nodes are those registered in an environment, by their ids.
-func (s *State) Nodes(environment int64) ([]Node, error) {
+func (s *State) Nodes(environment int64, m *facts.Meter) ([]Node, error) {
 	e, f := s.environment(environment)
 	if f != nil {
 		return nil, f
 	}
 	out := []Node{}
 	for id, n := range e.nodes.all {
+		size := 128 + len(id) + len(n.FQDN) + len(n.Certname)
+		for _, value := range n.Levels {
+			size += 128 + len(value)
+		}
+		if err := m.Spend(3*size, size); err != nil {
+			return nil, ofDocument(err, nil)
+		}
 		out = append(out, e.showNode(id, n))
 	}
 	slices.SortFunc(out, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })

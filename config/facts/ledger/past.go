@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"slices"
 
+	"edgespan/config/facts"
 	"edgespan/config/revision"
 )
 
 // get reads keys, those of a write that is not in its place yet as they will be.
-func (s *State) get(r Reader, keys []revision.Key) ([]revision.Entry, error) {
+func (s *State) get(r Source, keys []revision.Key) ([]revision.Entry, error) {
 	out := make([]revision.Entry, 0, len(keys))
 	for batch := range slices.Chunk(keys, revision.MaxOps) {
 		entries, err := r.Get(batch...)
@@ -26,7 +27,7 @@ func (s *State) get(r Reader, keys []revision.Key) ([]revision.Entry, error) {
 }
 
 // versions reads versions of a half; one that is no longer kept has the zero half.
-func (s *State) versions(r Reader, p place, d *definition, k Kind, numbers []uint64) ([]half, error) {
+func (s *State) versions(r Source, p place, d *definition, k Kind, numbers []uint64) ([]half, error) {
 	keys := make([]revision.Key, len(numbers))
 	for i, n := range numbers {
 		keys[i] = p.versionKey(k, d.serial, n)
@@ -36,6 +37,9 @@ func (s *State) versions(r Reader, p place, d *definition, k Kind, numbers []uin
 		return nil, err
 	}
 	out := make([]half, len(numbers))
+	if err := r.Meter().Spend(1024*len(entries), 4096*len(entries)); err != nil {
+		return nil, ofDocument(err, nil)
+	}
 	for i, e := range entries {
 		if e.Value != nil {
 			if out[i], err = decode[half](e.Key, e.Value); err != nil {
@@ -48,7 +52,7 @@ func (s *State) versions(r Reader, p place, d *definition, k Kind, numbers []uin
 
 // version is one version of a half, whose newest is given. Removals have no number: the key of a version is as many
 // behind its number as there were before it.
-func (s *State) version(r Reader, p place, d *definition, k Kind, n uint64, newest half) (half, error) {
+func (s *State) version(r Source, p place, d *definition, k Kind, n uint64, newest half) (half, error) {
 	if n > newest.version() {
 		return half{}, notFound("version %d of the %s of %q: is not there: %d is the newest", n, k, d.Name, newest.version())
 	}
@@ -61,7 +65,7 @@ func (s *State) version(r Reader, p place, d *definition, k Kind, n uint64, newe
 }
 
 // halfAt is what a half was as of a revision, the zero one if there was none; the newest is given.
-func (s *State) halfAt(r Reader, p place, d *definition, k Kind, at uint64, newest half) (half, error) {
+func (s *State) halfAt(r Source, p place, d *definition, k Kind, at uint64, newest half) (half, error) {
 	return s.last(r, p, d, k, 1, newest.N, newest, func(h half) bool { return h.Revision <= at })
 }
 
@@ -70,7 +74,7 @@ const probes = 100
 
 // last is the newest of which something is true, which is so of all before it: the newest of all, which is given, or one with an N
 // from low on, below high; the zero one if there is none.
-func (s *State) last(r Reader, p place, d *definition, k Kind, low, high uint64, newest half, is func(half) bool) (half, error) {
+func (s *State) last(r Source, p place, d *definition, k Kind, low, high uint64, newest half, is func(half) bool) (half, error) {
 	if is(newest) {
 		return newest, nil
 	}
@@ -106,8 +110,9 @@ func narrow(numbers []uint64, found []half, high uint64, is func(half) bool, bes
 	return high, high
 }
 
-// Versions are those of a half of a record, the newest first, and before each its removal, if it was removed.
-func (s *State) Versions(q VersionsQuery, r Reader) ([]Version, error) {
+// Versions are those of a half of a record, the newest first, and before each its removal, if it was removed: fewer than the
+// limit if their records are large.
+func (s *State) Versions(q VersionsQuery, r Source) ([]Version, error) {
 	if q.Kind != Values && q.Kind != Overrides {
 		return nil, invalid("kind: is %q: %q and %q are allowed", q.Kind, Values, Overrides)
 	}
@@ -130,7 +135,7 @@ func (s *State) Versions(q VersionsQuery, r Reader) ([]Version, error) {
 	out, next := []Version{}, newest.N
 	for there := 0; next > 0 && (q.Limit == 0 || there < q.Limit); {
 		var numbers []uint64
-		for ; next > 0 && len(numbers) < revision.MaxOps && (q.Limit == 0 || there+len(numbers) < q.Limit); next-- {
+		for ; next > 0 && len(numbers) < pageOfRecords && (q.Limit == 0 || there+len(numbers) < q.Limit); next-- {
 			numbers = append(numbers, next)
 		}
 		found, err := s.versions(r, at.place(), at.definition, q.Kind, numbers)
@@ -139,6 +144,9 @@ func (s *State) Versions(q VersionsQuery, r Reader) ([]Version, error) {
 		}
 		found = slices.DeleteFunc(found, func(h half) bool { return h.N == 0 })
 		more, err := s.signed(r, found)
+		if len(out) > 0 && isTooLarge(err) {
+			return out, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -147,15 +155,15 @@ func (s *State) Versions(q VersionsQuery, r Reader) ([]Version, error) {
 				there++
 			}
 		}
-		if out = append(out, more...); len(found) < len(numbers) {
-			break // those before are no longer kept
+		if out = append(out, more...); len(found) < len(numbers) || enough(r) {
+			break // those before are no longer kept, or another answer's
 		}
 	}
 	return out, nil
 }
 
 // signed says who wrote versions, and when.
-func (s *State) signed(r Reader, hs []half) ([]Version, error) {
+func (s *State) signed(r Source, hs []half) ([]Version, error) {
 	numbers := make([]uint64, len(hs))
 	for i, h := range hs {
 		numbers[i] = h.Revision
@@ -176,7 +184,7 @@ func (s *State) signed(r Reader, hs []half) ([]Version, error) {
 }
 
 // readRecords reads the records of revisions that there are.
-func (s *State) readRecords(r Reader, numbers []uint64) ([]Record, error) {
+func (s *State) readRecords(r Source, numbers []uint64) ([]Record, error) {
 	keys := make([]revision.Key, len(numbers))
 	for i, n := range numbers {
 		keys[i] = revisionKey(n)
@@ -191,17 +199,20 @@ func (s *State) readRecords(r Reader, numbers []uint64) ([]Record, error) {
 		if e.Value == nil {
 			return nil, notFound("revision %d: is not there: 1 to %d are", n, s.head.Revision)
 		}
-		if out[i], err = decodeRecord(e.Key, e.Value); err != nil {
+		if out[i], err = decodeRecord(r.Meter(), e.Key, e.Value); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func decodeRecord(k revision.Key, value []byte) (Record, error) {
+func decodeRecord(m *facts.Meter, k revision.Key, value []byte) (Record, error) {
 	text, err := unpackText(value)
 	if err != nil {
 		return Record{}, fmt.Errorf("read %s: %w", k, err)
+	}
+	if err := m.Spend(4*len(text), 16*len(text)+4096); err != nil {
+		return Record{}, ofDocument(err, nil)
 	}
 	return decode[Record](k, text)
 }
@@ -211,12 +222,21 @@ func RecordOf(e revision.Event) (Record, bool, error) {
 	if e.Kind != revision.EventPut || !revision.Prefix(folderRevisions).Has(e.Entry.Key) {
 		return Record{}, false, nil
 	}
-	r, err := decodeRecord(e.Entry.Key, e.Entry.Value)
+	r, err := decodeRecord(nil, e.Entry.Key, e.Entry.Value)
 	return r, err == nil, err
 }
 
-// Records are revisions of the facts, the newest first.
-func (s *State) Records(q RecordsQuery, r Reader) ([]Record, error) {
+// pageOfRecords is how many records are read at once: few, since one may be large.
+const pageOfRecords = 16
+
+// enough says that an answer has become long: whoever wants more asks for what is before.
+func enough(r Source) bool {
+	made, looked := r.Meter().Used()
+	return made > facts.MaxMade/4 || looked > facts.MaxLooked/4
+}
+
+// Records are revisions of the facts, the newest first: fewer than the limit if they are large.
+func (s *State) Records(q RecordsQuery, r Source) ([]Record, error) {
 	next := s.head.Revision
 	if q.Before != 0 {
 		next = min(next, q.Before-1)
@@ -224,10 +244,13 @@ func (s *State) Records(q RecordsQuery, r Reader) ([]Record, error) {
 	out := []Record{}
 	for next > 0 && (q.Limit == 0 || len(out) < q.Limit) {
 		var numbers []uint64
-		for ; next > 0 && len(numbers) < revision.MaxOps; next-- {
+		for ; next > 0 && len(numbers) < pageOfRecords; next-- {
 			numbers = append(numbers, next)
 		}
 		found, err := s.readRecords(r, numbers)
+		if len(out) > 0 && isTooLarge(err) {
+			return out, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -236,6 +259,13 @@ func (s *State) Records(q RecordsQuery, r Reader) ([]Record, error) {
 			if (q.Environment == 0 || slices.ContainsFunc(record.Changes, about)) && (q.Limit == 0 || len(out) < q.Limit) {
 				out = append(out, record)
 			}
+		}
+		switch {
+		case !enough(r) || next == 0:
+		case len(out) == 0:
+			return nil, tooLarge("history: has nothing of environment %d from revision %d on: before=%d finds what is older", q.Environment, next+1, next+1)
+		default:
+			return out, nil
 		}
 	}
 	return out, nil

@@ -150,9 +150,10 @@ func (p *planner) add(e Pending) (bool, error) {
 		return true, nil
 	}
 	record := Record{j.revision, e.Time.UTC().Round(0), e.Author, e.Message, j.written.Changes}
-	text := packText(encode(record))
-	if len(text) > MaxChanges {
-		f = tooLarge("write: its %d changes have %d bytes: %d are allowed: several writes are", len(record.Changes), len(text), MaxChanges)
+	plain := encode(record)
+	text := packText(plain)
+	if len(text) > MaxChanges || len(plain) > MaxRecord {
+		f = tooLarge("write: its %d changes have %d bytes: %d are allowed: several writes are", len(record.Changes), len(plain), MaxRecord)
 		p.plan.Results = append(p.plan.Results, Result{Fault: f})
 		return true, nil
 	}

@@ -9,7 +9,8 @@ import (
 // The quotas. What is beyond one is a Fault of kind TooLarge; a name beyond its own is Invalid.
 const (
 	// MaxDocument is the most bytes of the values or overrides of a record, and of a definition's content.
-	MaxDocument = 8 << 20
+	// It has facts.MaxValues members and elements. An earlier release took 8 MiB, which stay and are read.
+	MaxDocument = 4 << 20
 	// MaxRecords is the most records of one environment: 14 sources of 70,000 nodes.
 	MaxRecords = 1_000_000
 	// MaxThings is the most components, definitions and environments, of each.
@@ -21,6 +22,12 @@ const (
 	MaxBulk = 5000
 	// MaxChanges is the most bytes of what one revision says of its changes, compressed.
 	MaxChanges = 1 << 20
+	// MaxRecord is the most bytes of it, and of who wrote it and why, when it is unpacked.
+	MaxRecord = 4 << 20
+	// MaxResources and MaxKeys are the most of one lookup, MaxSecrets the most secrets that one definition declares.
+	MaxResources = 64
+	MaxKeys      = 1000
+	MaxSecrets   = 1000
 	// MaxName is the most characters of a name, the original's limit; MaxValue the most bytes of the value of a
 	// level and of a node's names.
 	MaxName  = 128

@@ -18,6 +18,8 @@ type Reader interface {
 // fulfils this may keep them, since the content of a name never changes.
 type Blobs interface {
 	Blob(sha string) (facts.JSON, error)
+	// Meter is what the computation may cost that reads; nil bounds nothing.
+	Meter() *facts.Meter
 }
 
 // Source is all that is read beside a State.

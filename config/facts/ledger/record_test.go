@@ -170,7 +170,7 @@ func TestNodes(t *testing.T) {
 		equal(t, name, fmt.Sprint(n), "{1 node-1.example cert-1 map[]}")
 		equal(t, name, err, nil)
 	}
-	levels, err := d.state.Levels(9)
+	levels, err := d.state.Levels(9, nil)
 	if err != nil || len(levels) != 2 {
 		t.Fatal(levels, err)
 	}
@@ -191,7 +191,7 @@ func TestLevelsOfNodes(t *testing.T) {
 		loaded := ok(Load(d.store))(t) // as after a restart
 		n, err := loaded.Node(9, "1")
 		equal(t, "levels", fmt.Sprint(n.Levels, err), want)
-		all, err := d.state.Nodes(9)
+		all, err := d.state.Nodes(9, nil)
 		equal(t, "in the list", fmt.Sprint(all[0].Levels, err), want)
 	}
 	put := func(n Node) Written { n.ID = "1"; return d.must(PutNode{9, n}) }

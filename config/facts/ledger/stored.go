@@ -51,6 +51,7 @@ const keptContents = 256
 type content struct {
 	Revision   uint64   `json:"revision"`
 	SHA        string   `json:"sha,omitempty"`
+	Size       int      `json:"size,omitempty"`       // 0 of one that an earlier release wrote
 	References []string `json:"references,omitempty"` // the resources that it names, if it is a template
 }
 

@@ -40,7 +40,7 @@ const _ = uint(sweepOps - getBatch)
 // Next reads a part of the store and answers with a transaction for it, which may have nothing to do (no Then), or for a
 // step of Forward if the state is Unfinished. It is nil at the end. State is the newest. Each transaction writes the head anew, as it is: a write that was planned before is
 // planned anew, so that none counts on what is swept. One that does not succeed is left to the next sweep.
-func (w *Sweeper) Next(s *State, r Reader) (*revision.Txn, error) {
+func (w *Sweeper) Next(s *State, r Source) (*revision.Txn, error) {
 	if s.Unfinished() {
 		return &s.Forward()[0], nil
 	}
@@ -71,7 +71,7 @@ func (w *Sweeper) Next(s *State, r Reader) (*revision.Txn, error) {
 
 // absorb notes the contents that were brought since the sweep began, also those that were
 // replaced since.
-func (w *Sweeper) absorb(s *State, r Reader) error {
+func (w *Sweeper) absorb(s *State, r Source) error {
 	for w.upTo < s.head.Revision {
 		var numbers []uint64
 		for n := w.upTo + 1; n <= s.head.Revision && len(numbers) < revision.MaxOps; n++ {

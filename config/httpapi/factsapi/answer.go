@@ -194,8 +194,11 @@ func (a *api) refusalOf(c *call, err error) *refusal {
 		}
 		return r
 	case errors.As(err, &document):
-		if document.Kind == facts.Malformed {
+		switch document.Kind {
+		case facts.Malformed:
 			return &refusal{status: http.StatusBadRequest, text: document.Text}
+		case facts.TooLarge:
+			return &refusal{status: http.StatusRequestEntityTooLarge, text: document.Text}
 		}
 		return &refusal{status: http.StatusConflict, text: document.Text}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -128,14 +128,26 @@ func (a *api) readBody(c *call) ([]byte, error) {
 	case size > MaxBody:
 		return nil, tooLarge
 	case size < 0:
-		size = MaxBody
+		size = firstBytes
 	}
-	c.holds += size
-	if a.bytes.Add(size) > a.limits.Bytes {
-		return nil, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too much is being uploaded at once"}
+	if err := a.hold(c, size); err != nil {
+		return nil, err
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(c.w, c.Body, MaxBody))
+	body := http.MaxBytesReader(c.w, c.Body, MaxBody)
+	text, err := make([]byte, 0, size+1), error(nil)
+	for err == nil {
+		if len(text) == cap(text) { // it did not say how long it is
+			if err := a.hold(c, int64(len(text))); err != nil {
+				return nil, err
+			}
+			text = slices.Grow(text, len(text))
+		}
+		var n int
+		n, err = body.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+	}
 	switch {
+	case errors.Is(err, io.EOF):
 	case errors.As(err, new(*http.MaxBytesError)):
 		return nil, tooLarge
 	case err != nil:
@@ -144,13 +156,44 @@ func (a *api) readBody(c *call) ([]byte, error) {
 	return text, nil
 }
 
+// firstBytes is the room for a body that does not say how long it is, until it proves to be longer.
+const firstBytes = 16 << 10
+
+// hold takes room for a body.
+func (a *api) hold(c *call, size int64) error {
+	if !a.bytes.take(c.caller.Name, size) {
+		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too much is being uploaded at once"}
+	}
+	c.holds += size
+	return nil
+}
+
+// worthATurn is from what size on a body is parsed in the turn of its caller.
+const worthATurn = 64 << 10
+
+// parsed reads JSON of a body.
+func (c *call) parsed(text []byte) (facts.JSON, error) {
+	if len(text) >= worthATurn {
+		done, err := Turn(c.Context())
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	return facts.ParseBody(text)
+}
+
 // readObject reads a body that is an object.
 func (a *api) readObject(c *call) (facts.Object, error) {
 	text, err := a.readBody(c)
 	if err != nil {
 		return facts.Object{}, err
 	}
-	return facts.ParseObject(text)
+	v, err := c.parsed(text)
+	if err != nil {
+		return facts.Object{}, err
+	}
+	return facts.ObjectOf(v)
 }
 
 // readNothing reads a body that is empty, or an empty object.
@@ -159,7 +202,11 @@ func (a *api) readNothing(c *call) error {
 	if err != nil || strings.TrimSpace(string(text)) == "" {
 		return err
 	}
-	o, err := facts.ParseObject(text)
+	v, err := c.parsed(text)
+	if err != nil {
+		return err
+	}
+	o, err := facts.ObjectOf(v)
 	if err == nil && o.Len() > 0 {
 		err = refuse(http.StatusBadRequest, "body: is not empty: none is allowed")
 	}

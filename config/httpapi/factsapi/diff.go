@@ -36,7 +36,18 @@ func getDiff(a *api, c *call) (reply, error) {
 			return reply{}, err
 		}
 	}
-	r, err := give(list(facts.Diff(before.Body, after.Body)))
+	done, err := Turn(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	defer done()
+	m := facts.NewMeter(c.Context().Err)
+	changed, err := m.Diff(before.Body, after.Body)
+	if err != nil {
+		return reply{}, err
+	}
+	var r reply
+	r.body, err = m.Patch(changed)
 	r.version, r.revision, r.secret = after.Version, after.Revision, after.Secret && c.reveals()
 	return r, err
 }

@@ -26,9 +26,15 @@ func (a *api) readFields(c *call) (*fields, error) {
 	return &fields{Object: o, faults: &[]string{}}, err
 }
 
+// mostFaults is how many faults of a body are told.
+const mostFaults = 20
+
 // wrong says what is wrong with a member.
 func (f *fields) wrong(name, what string) {
-	*f.faults = append(*f.faults, f.where+name+": "+what)
+	if len(*f.faults) == mostFaults {
+		return // enough to begin with
+	}
+	*f.faults = append(*f.faults, strings.ToValidUTF8(config.Shorten(f.where+name), "")+": "+what)
 	f.err = refuse(http.StatusBadRequest, "%s", strings.Join(*f.faults, "; "))
 }
 
@@ -112,6 +118,9 @@ func (f *fields) value(name string) facts.JSON {
 	return v
 }
 
+// mostElements is how long a list in a body may be that is no document's.
+const mostElements = 10_000
+
 // elements are those of a list that must be there.
 func (f *fields) elements(name, of string) []facts.JSON {
 	v, is := f.Get(name)
@@ -121,7 +130,12 @@ func (f *fields) elements(name, of string) []facts.JSON {
 	case v[0] != '[':
 		f.wrong(name, "is "+short(v)+": a list of "+of+" is allowed")
 	}
-	return v.Elements()
+	all := v.Elements()
+	if len(all) > mostElements {
+		f.wrong(name, fmt.Sprintf("has %d elements: %d are allowed", len(all), mostElements))
+		return nil
+	}
+	return all
 }
 
 func (f *fields) texts(name string) []string {

@@ -1,11 +1,11 @@
 package factsapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"edgespan/config/facts/ledger"
@@ -17,17 +17,18 @@ type Limits struct {
 	Rate     float64       // requests a second of one caller, in the long run; 0: as many as it can
 	Burst    int           // and at once
 	InFlight int           // requests under way, of all callers
-	Bytes    int64         // of bodies under way, of all callers
+	Bytes    int64         // of bodies under way, of all callers; a quarter of them of one
+	Answers  int64         // bytes of answers under way, likewise; 0: those of DefaultLimits
 	Watches  int           // streams of events
 	Deadline time.Duration // of one request
 }
 
 // DefaultLimits are those of a Handler that was given none. One caller may be a Puppet server that
 // validates its caches for thousands of nodes.
-var DefaultLimits = Limits{Rate: 40_000, Burst: 80_000, InFlight: 1024, Bytes: 256 << 20, Watches: 256, Deadline: time.Minute}
+var DefaultLimits = Limits{Rate: 40_000, Burst: 80_000, InFlight: 1024, Bytes: 256 << 20, Answers: 256 << 20, Watches: 256, Deadline: time.Minute}
 
 // MaxBody is the largest body of a request, in bytes.
-const MaxBody = 16 << 20
+const MaxBody = 8 << 20
 
 // Entry is one line of the audit log.
 type Entry = httpapi.Entry
@@ -84,7 +85,9 @@ type api struct {
 	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
 	inFlight chan struct{}
 	watching chan struct{}
-	bytes    atomic.Int64
+	bytes    *budget // of bodies
+	answers  *budget
+	turns    *turns
 	callers  *httpapi.Buckets
 	origins  *http.CrossOriginProtection
 	zipped   *zipped
@@ -104,6 +107,7 @@ type call struct {
 	node   ledger.Node // which that is, if it is registered
 	entry  Entry
 	holds  int64           // bytes of a body
+	gives  int64           // bytes of an answer
 	alive  context.Context //nolint:containedctx // of the caller's connection, without the deadline of an answer
 }
 
@@ -119,6 +123,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	}
 	a.inFlight = make(chan struct{}, max(a.limits.InFlight, 1))
 	a.watching = make(chan struct{}, max(a.limits.Watches, 1))
+	a.bytes, a.answers, a.turns = newBudget(a.limits.Bytes), newBudget(cmp.Or(a.limits.Answers, DefaultLimits.Answers)), newTurns()
 	if a.limits.Rate > 0 {
 		a.callers = httpapi.NewBuckets(a.limits.Rate, max(a.limits.Burst, 1))
 	}
@@ -128,7 +133,10 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 // ServeHTTP answers one request: what it is refused for, or what its row says.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, w: w, alive: r.Context(), entry: Entry{Time: time.Now().UTC(), Remote: r.RemoteAddr, Method: r.Method, Path: r.URL.Path}}
-	defer func() { a.bytes.Add(-c.holds) }()
+	defer func() {
+		a.bytes.give(c.caller.Name, c.holds)
+		a.answers.give(c.caller.Name, c.gives)
+	}()
 	answer := a.answer(c)
 	if answer.done != nil {
 		defer answer.done()
@@ -189,11 +197,28 @@ func (a *api) answer(c *call) (out reply) {
 	if err := a.admit(c); err != nil {
 		return a.refused(c, err)
 	}
+	c.Request = c.WithContext(context.WithValue(c.Context(), turnKey{}, turnOf{a.turns, c.caller.Name}))
 	done, err := c.row.serve(a, c)
 	if err != nil {
 		return a.refused(c, err)
 	}
-	return done.settle(c)
+	return a.budgeted(c, done.settle(c))
+}
+
+// budgeted is an answer, if there is room for it until it is read: who does not read holds what others need.
+func (a *api) budgeted(c *call, r reply) reply {
+	size := int64(len(r.body))
+	if !a.answers.take(c.caller.Name, size) {
+		if r.done != nil {
+			r.done()
+		}
+		wrote := r.wrote
+		r = a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many answers are on their way at once"})
+		r.wrote = wrote
+		return r
+	}
+	c.gives = size
+	return r
 }
 
 // foreign refuses what a page of another site has sent through a browser.

@@ -18,21 +18,33 @@ type real struct {
 	mu    sync.Mutex
 	model *revision.Model
 	state *ledger.State
+	meter *facts.Meter  // of the last call
 	news  chan struct{} // closed by the next write
 }
 
 func newReal(t *testing.T) *real {
 	t.Helper()
-	r := &real{model: revision.NewModel(), news: make(chan struct{})}
-	var err error
-	if r.state, err = ledger.Load(source{r.model}); err != nil {
-		t.Fatal(err)
-	}
+	r := &real{news: make(chan struct{})}
+	r.open(t)
 	return r
 }
 
+func (r *real) open(t testing.TB) {
+	t.Helper()
+	r.model = revision.NewModel()
+	var err error
+	if r.state, err = ledger.Load(source{r.model, nil}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // source is the model of a store as the ledger reads it.
-type source struct{ *revision.Model }
+type source struct {
+	*revision.Model
+	m *facts.Meter
+}
+
+func (s source) Meter() *facts.Meter { return s.m }
 
 func (s source) Get(keys ...revision.Key) ([]revision.Entry, error) {
 	out := make([]revision.Entry, len(keys))
@@ -52,7 +64,8 @@ func (s source) Blob(sha string) (facts.JSON, error) { return ledger.ReadBlob(s,
 func look[T any](r *real, f func(*ledger.State, source) (T, error)) (T, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return f(r.state, source{r.model})
+	r.meter = facts.NewMeter(nil)
+	return f(r.state, source{r.model, r.meter})
 }
 
 func (r *real) Components(context.Context) ([]ledger.Component, error) {
@@ -84,15 +97,15 @@ func (r *real) Environment(_ context.Context, id int64) (ledger.Environment, err
 }
 
 func (r *real) Levels(_ context.Context, e int64) ([]ledger.Level, error) {
-	return look(r, func(s *ledger.State, _ source) ([]ledger.Level, error) { return s.Levels(e) })
+	return look(r, func(s *ledger.State, _ source) ([]ledger.Level, error) { return s.Levels(e, nil) })
 }
 
 func (r *real) Level(_ context.Context, e int64, l ledger.Ref) (ledger.Level, error) {
-	return look(r, func(s *ledger.State, _ source) (ledger.Level, error) { return s.Level(e, l) })
+	return look(r, func(s *ledger.State, _ source) (ledger.Level, error) { return s.Level(e, l, nil) })
 }
 
 func (r *real) Nodes(_ context.Context, e int64) ([]ledger.Node, error) {
-	return look(r, func(s *ledger.State, _ source) ([]ledger.Node, error) { return s.Nodes(e) })
+	return look(r, func(s *ledger.State, _ source) ([]ledger.Node, error) { return s.Nodes(e, nil) })
 }
 
 func (r *real) Node(_ context.Context, e int64, name string) (ledger.Node, error) {
@@ -130,7 +143,7 @@ func (r *real) Keys(_ context.Context, q ledger.Query, e facts.KeysEdit) (ledger
 
 func (r *real) Hiera(_ context.Context, q ledger.HieraQuery, _ []string) (ledger.Answer, error) {
 	return look(r, func(s *ledger.State, b source) (ledger.Answer, error) {
-		h, err := s.Hiera(q)
+		h, err := s.Hiera(q, b.Meter())
 		if err != nil {
 			return ledger.Answer{}, err
 		}
@@ -182,7 +195,7 @@ func (r *real) Watch(ctx context.Context, after uint64, deliver func(ledger.Reco
 	for {
 		r.mu.Lock()
 		news := r.news
-		all, err := r.state.Records(ledger.RecordsQuery{}, source{r.model})
+		all, err := r.state.Records(ledger.RecordsQuery{}, source{r.model, nil})
 		r.mu.Unlock()
 		if err != nil {
 			return err

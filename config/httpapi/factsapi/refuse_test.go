@@ -136,11 +136,11 @@ func TestBodiesAreBounded(t *testing.T) {
 		r := httptest.NewRequest("PUT", target, body)
 		r.Header.Set("X-Auth-Token", "admin")
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, r); w.Code != 413 || !strings.Contains(msgOf(t, w), "16 MiB") {
+		if h.ServeHTTP(w, r); w.Code != 413 || !strings.Contains(msgOf(t, w), "8 MiB") {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}
-	if held := h.(*api).bytes.Load(); held != 0 {
+	if held := h.(*api).bytes.all; held != 0 {
 		t.Errorf("%d bytes are held", held)
 	}
 	limits := DefaultLimits

@@ -241,7 +241,12 @@ func contentKeys(op facts.KeysOp) func(*api, *call) (reply, error) {
 		if d.Content == nil {
 			d.Content = facts.JSON("null")
 		}
-		found, err := edit.Get(d.Content)
+		done, err := Turn(c.Context())
+		if err != nil {
+			return reply{}, err
+		}
+		defer done()
+		found, err := facts.NewMeter(c.Context().Err).Get(edit, d.Content)
 		if err != nil {
 			return reply{}, err
 		}
@@ -254,7 +259,11 @@ func (a *api) readKeys(c *call, op facts.KeysOp) (facts.KeysEdit, error) {
 	if err != nil {
 		return facts.KeysEdit{}, err
 	}
-	return facts.ParseKeysEdit(op, text)
+	v, err := c.parsed(text)
+	if err != nil {
+		return facts.KeysEdit{}, err
+	}
+	return facts.KeysEditOf(op, v)
 }
 
 func getEnvironments(a *api, c *call) (reply, error) {

@@ -246,6 +246,9 @@ func postBulk(a *api, c *call) (reply, error) {
 	}
 	f.only("resources")
 	resources := f.object("resources")
+	if n := resources.Len(); n > ledger.MaxBulk {
+		return reply{}, refuse(http.StatusRequestEntityTooLarge, "resources: are %d: %d are allowed", n, ledger.MaxBulk)
+	}
 	var w ledger.Bulk
 	for _, m := range resources.Members() {
 		if m.Key == "" {

@@ -1,0 +1,114 @@
+package factsapi
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// One caller has one turn at a time, whatever it asks at once; others do not wait for it.
+func TestOneTurnOfEachCaller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns()
+		done, err := turns.take(t.Context(), "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := turns.take(ctx, "ann"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a second one: %v", err)
+		}
+		other, err := turns.take(t.Context(), "bob")
+		if err != nil {
+			t.Fatal(err)
+		}
+		other()
+		waited := make(chan error)
+		for range mostWaiting {
+			go func() {
+				done, err := turns.take(t.Context(), "ann")
+				if err == nil {
+					done()
+				}
+				waited <- err
+			}()
+		}
+		synctest.Wait()
+		refused := 0
+		var r *refusal
+		done()
+		for range mostWaiting {
+			if err := <-waited; errors.As(err, &r) {
+				refused++
+			} else if err != nil {
+				t.Error(err)
+			}
+		}
+		if refused != 1 || len(turns.of) != 0 {
+			t.Errorf("%d are refused, %d callers are known", refused, len(turns.of))
+		}
+	})
+}
+
+// All callers together have a few turns.
+func TestTurnsOfAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns()
+		var dones []func()
+		for i := range 2 * runtime.GOMAXPROCS(0) {
+			done, err := turns.take(t.Context(), strings.Repeat("x", i+1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dones = append(dones, done)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := turns.take(ctx, "late"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("one more: %v", err)
+		}
+		for _, done := range dones {
+			done()
+		}
+		if done, err := turns.take(t.Context(), "late"); err != nil {
+			t.Error(err)
+		} else {
+			done()
+		}
+	})
+}
+
+// Answers that nobody reads are held up to a bound, of one caller to a quarter of it.
+func TestABudgetOfBytes(t *testing.T) {
+	t.Parallel()
+	b := newBudget(100)
+	for _, c := range []struct {
+		caller string
+		n      int64
+		is     bool
+	}{{"ann", 20, true}, {"ann", 6, false}, {"ann", 5, true}, {"bob", 70, true}, {"bob", 1, false}, {"eve", 6, false}, {"eve", 5, true}, {"ann", 0, true}} {
+		if is := b.take(c.caller, c.n); is != c.is {
+			t.Errorf("%+v: %v", c, is)
+		}
+	}
+	b.give("ann", 25)
+	b.give("bob", 70)
+	if b.give("eve", 5); b.all != 0 || len(b.of) != 0 {
+		t.Errorf("%+v is held", b.of)
+	}
+}
+
+func TestAnswersUnderWayAreBounded(t *testing.T) {
+	limits := DefaultLimits
+	limits.Answers = 8
+	if w := ask(Handler(&fake{}, door{}, WithLimits(limits)), asked{method: "GET", target: "environments/9/resources/1/values"}); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
