@@ -249,6 +249,13 @@ func (nw network) adapterChains(a Adapter) []netstate.Chain {
 	)
 }
 
+// maxDNSByTCP is how many connections to its gateway's DNS an adapter has at a time: dnsmasq serves
+// 20 of all adapters together (MAX_PROCS), each for as long as 150 s, and the listener waits meanwhile.
+const (
+	dnsByTCP    = "-p tcp -m tcp --dport 53 "
+	maxDNSByTCP = 4
+)
+
 // essentials are what every adapter may ask of its gateway: DHCP, DNS and ping.
 func (nw network) essentials(accepts string) []string {
 	gw := "-d " + nw.Config.IPv4.Gateway.String() + "/32 "
@@ -256,7 +263,8 @@ func (nw network) essentials(accepts string) []string {
 		"-d 255.255.255.255/32 -p udp -m udp --sport 68 --dport 67 " + accepts,
 		gw + "-p udp -m udp --sport 68 --dport 67 " + accepts,
 		gw + "-p udp -m udp --dport 53 " + accepts,
-		gw + "-p tcp -m tcp --dport 53 " + accepts,
+		gw + dnsByTCP + fmt.Sprintf("-m conntrack ! --ctstatus CONFIRMED -m connlimit --connlimit-above %d --connlimit-mask 0 --connlimit-saddr -j DROP", maxDNSByTCP),
+		gw + dnsByTCP + accepts,
 		gw + "-p icmp -m icmp --icmp-type 8 " + accepts,
 	}
 }

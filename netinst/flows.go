@@ -97,8 +97,8 @@ func (nw network) allowing(a Adapter, verdict string) string {
 // dnsFrames bounds what an adapter asks of its gateway's DNS: what dnsmasq doesn't know it asks
 // on, from a port of its own each, and that is a flow of the node's for 30 s
 // (nf_conntrack_udp_timeout): 15,360 flows by default. One that nobody answers is open for 10 s, and
-// dnsmasq takes no more once forwardMax are: an adapter has less open than that. By TCP dnsmasq
-// serves some 20 at a time.
+// dnsmasq takes no more once forwardMax are: an adapter has less open than that. Those by
+// TCP are counted where they are allowed (essentials).
 func (nw network) dnsFrames(a Adapter) string {
 	n := nw.maxFlows(a)
 	return fmt.Sprintf("ether type ip ip daddr %s udp dport 53 limit rate over %d/second burst %d packets drop",

@@ -61,4 +61,23 @@ func TestAnAppThatAsksInVainTakesNoAnswerFromAnother(t *testing.T) {
 		answers++
 	}
 	t.Logf("%d answers meanwhile", answers)
+
+	// dnsmasq serves 20 connections of TCP at a time, one that is silent for 150 s.
+	open := 0
+	if err := w.inside("web", func() error {
+		for range 30 {
+			c, err := net.DialTimeout("tcp4", "10.1.0.1:53", 300*time.Millisecond)
+			if err != nil {
+				continue // dropped
+			}
+			open++
+			t.Cleanup(func() { _ = c.Close() })
+		}
+		return nil
+	}); err != nil || open == 0 {
+		t.Fatalf("%d connections, %v", open, err)
+	}
+	if got := w.in("client", "dig", "+tcp", "+short", "+tries=3", "+time=2", "@10.1.0.1", lab.WebName); got != lab.WebAddr {
+		t.Errorf("beside %d connections of TCP the neighbour is told %q", open, got)
+	}
 }
