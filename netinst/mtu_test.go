@@ -63,11 +63,12 @@ func TestTheMTUFollowsThePortInUse(t *testing.T) {
 		"a network that has none yet asks the port that it waits for": {steps: []step{
 			{twoUplinks(down(1492), down(1420)), 1492},
 		}},
-		"nothing is known":           {steps: []step{{twoUplinks(gone, gone), 1500}}},
-		"more than a tap takes":      {conf: 65535, kind: Tap, steps: []step{{twoUplinks(up(1500), gone), MaxTapMTU}, {twoUplinks(gone, gone), MaxTapMTU}}},
-		"a port with more than that": {kind: Tap, steps: []step{{twoUplinks(up(65535), gone), MaxTapMTU}, {twoUplinks(up(1500), gone), 1500}}},
-		"no tap":                     {conf: 65535, steps: []step{{twoUplinks(up(1500), gone), 65535}}},
-		"a configured MTU stays":     {conf: 1300, found: 1420, steps: []step{{twoUplinks(up(1500), up(1420)), 1300}, {twoUplinks(gone, gone), 1300}}},
+		"nothing is known":                          {steps: []step{{twoUplinks(gone, gone), 1500}}},
+		"more than a tap takes":                     {conf: 65535, kind: Tap, steps: []step{{twoUplinks(up(1500), gone), MaxTapMTU}, {twoUplinks(gone, gone), MaxTapMTU}}},
+		"a port with more than that":                {kind: Tap, steps: []step{{twoUplinks(up(65535), gone), MaxTapMTU}, {twoUplinks(up(1500), gone), 1500}}},
+		"a loopback, and a port too small for IPv4": {steps: []step{{twoUplinks(up(65536), gone), 65535}, {twoUplinks(up(60), gone), 68}}},
+		"no tap":                 {conf: 65535, steps: []step{{twoUplinks(up(1500), gone), 65535}}},
+		"a configured MTU stays": {conf: 1300, found: 1420, steps: []step{{twoUplinks(up(1500), up(1420)), 1300}, {twoUplinks(gone, gone), 1300}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := NewManager(netstate.Owner{Name: niA.String(), Number: 1}, "/run/edgespan", 7, nil)

@@ -90,8 +90,22 @@ func expectedPort(want string, ports []PortStatus) PortStatus {
 	return p
 }
 
-// mtu is the configured one, else the link's; 0 where neither is known.
-func (p PortStatus) mtu() int { return cmp.Or(p.MTU, p.LinkMTU) }
+// The MTUs that a network's links can have: IPv4's least (RFC 791), and the most that a bridge and a
+// veth take (ETH_MAX_MTU). A port may have another: lo has 65,536, a dummy whatever it was given.
+const (
+	minMTU = 68
+	maxMTU = 65535
+)
+
+// mtu is the configured one, else the link's, within what a network's links can have; 0 where
+// neither is known.
+func (p PortStatus) mtu() int {
+	mtu := cmp.Or(p.MTU, p.LinkMTU)
+	if mtu == 0 {
+		return 0
+	}
+	return min(max(mtu, minMTU), maxMTU)
+}
 
 // LeadsNowhere says why an uplink that is up is of no use yet, "" if it is or if p is
 // no uplink: of those nobody asks for a default route.
