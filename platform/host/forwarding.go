@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,12 +57,29 @@ func (s *sysctls) opened() ([]string, error) {
 	m, err := s.load()
 	var links []string
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		rest, conf := strings.CutPrefix(key, "net/ipv4/conf/")
-		if link, is := strings.CutSuffix(rest, "/forwarding"); conf && is && m[key].Old == "0" {
+		if link, is := forwardingLink(key); is && m[key].Old == "0" {
 			links = append(links, link)
 		}
 	}
 	return links, err
+}
+
+// forwardingLink is the link whose forwarding a setting is.
+func forwardingLink(key string) (string, bool) {
+	rest, conf := strings.CutPrefix(key, "net/ipv4/conf/")
+	link, is := strings.CutSuffix(rest, "/forwarding")
+	return link, conf && is && link != "all" && link != "default"
+}
+
+// linkIndex is the index of a link, 0 where it has just gone.
+func (s *sysctls) linkIndex(name string) (index int, err error) {
+	err = proc.In(s.netns, func() error {
+		if l, err := net.InterfaceByName(name); err == nil {
+			index = l.Index
+		}
+		return nil
+	})
+	return index, err
 }
 
 // relied says whether the setting of one link stands by the setting of all by now: somebody

@@ -3,8 +3,29 @@ package host
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
+
+	"edgespan/netinst/netstate"
 )
+
+// A record follows its links: two that swap their names, one that others have renamed, one that is
+// gone and whose name another has by now.
+func TestARecordFollowsTheNamesOfItsLinks(t *testing.T) {
+	key := netstate.ForwardingOf
+	m := map[string]was{
+		"net/ipv4/ip_forward": {"0", "1", 0}, key("eth0"): {"0", "1", 2}, key("eth1"): {"1", "1", 3}, key("wwan0"): {"0", "1", 4},
+		key("usb0"): {"0", "1", 5}, key("old"): {"0", "1", 0},
+	}
+	got := followLinks(m, map[int]string{2: "eth1", 3: "eth0", 4: "lte"})
+	want := map[string]was{
+		"net/ipv4/ip_forward": {"0", "1", 0}, key("eth1"): {"0", "1", 2}, key("eth0"): {"1", "1", 3}, key("lte"): {"0", "1", 4},
+		key("usb0"): {"0", "1", 5}, key("old"): {"0", "1", 0},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
 
 // Who relies on forwarding is known by what says so: a setting for each boot, or rules of others.
 func TestWhoReliesOnForwarding(t *testing.T) {

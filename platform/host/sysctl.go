@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +29,8 @@ type sysctls struct {
 type was struct {
 	Old  string `json:"old"`
 	Ours string `json:"ours"`
+	// Link is the index of the link whose setting it is, 0 for none: others may rename it.
+	Link int `json:"link,omitempty"`
 }
 
 func (s *sysctls) load() (map[string]was, error) {
@@ -41,7 +44,43 @@ func (s *sysctls) load() (map[string]was, error) {
 	if err := json.Unmarshal(b, &m); err != nil {
 		return nil, fmt.Errorf("parse sysctl record: %w", err)
 	}
-	return m, nil
+	names, err := s.linkNames(m)
+	if err != nil {
+		return nil, err
+	}
+	return followLinks(m, names), nil
+}
+
+// linkNames are the names that the links of a record have now.
+func (s *sysctls) linkNames(m map[string]was) (map[int]string, error) {
+	names := map[int]string{}
+	err := proc.In(s.netns, func() error {
+		for _, rec := range m {
+			if l, err := net.InterfaceByIndex(rec.Link); rec.Link != 0 && err == nil {
+				names[rec.Link] = l.Name
+			}
+		}
+		return nil
+	})
+	return names, err
+}
+
+// followLinks has a record tell of its links by the names that they have now. That of a link that
+// is gone stays as it is: maybe another link has that name by now.
+func followLinks(m map[string]was, names map[int]string) map[string]was {
+	out := map[string]was{}
+	for key, rec := range m {
+		if _, now := names[rec.Link]; !now {
+			out[key] = rec
+		}
+	}
+	for key, rec := range m {
+		if name, now := names[rec.Link]; now {
+			key = netstate.ForwardingOf(name)
+			out[key] = rec
+		}
+	}
+	return out
 }
 
 func (s *sysctls) save(m map[string]was) error {
@@ -104,7 +143,12 @@ func (s *sysctls) put(want netstate.Sysctl) error {
 	if !known || now != want.Value { // the newest choice of the host's counts
 		rec.Old = now
 	}
-	rec.Ours = want.Value
+	rec.Ours, rec.Link = want.Value, 0
+	if link, is := forwardingLink(want.Key); is {
+		if rec.Link, err = s.linkIndex(link); err != nil {
+			return err
+		}
+	}
 	m[want.Key] = rec
 	if err := s.save(m); err != nil {
 		return err
@@ -129,6 +173,15 @@ func (s *sysctls) restore(have netstate.Sysctl) error {
 		now, rec.Ours = "", "its link has gone"
 	} else if err != nil {
 		return err
+	}
+	if link, is := forwardingLink(have.Key); is && rec.Link != 0 {
+		index, err := s.linkIndex(link)
+		if err != nil {
+			return err
+		}
+		if index != rec.Link { // the link is gone, and another one has its name: its setting is not edgespan's
+			rec.Ours = "its link has gone"
+		}
 	}
 	if now == rec.Ours && now != rec.Old && !s.relied(have.Key) {
 		if err := writeSysctl(s.netns, have.Key, rec.Old); err != nil {
