@@ -301,6 +301,7 @@ func (b *Buffered) writeAll() error {
 		if err := b.journal.putAll(records); err != nil {
 			return err
 		}
+		b.unsaved = map[string]map[string]record{} // what follows may fail for hours: they are written once
 	}
 	for len(b.later) > 0 {
 		if err := b.later[0](); err != nil {

@@ -397,14 +397,73 @@ func TestTheLockIsKeptWhateverTheDiskDoes(t *testing.T) {
 // The copies of damaged journals are bounded, and the oldest is among them.
 func TestQuarantineIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), journalName)
-	must(t, os.WriteFile(path, nil, 0o600))
 	for at := range int64(20) {
+		must(t, WriteFile(path, nil, 0o600))
 		_, err := quarantine(path, 1000+at)
 		must(t, err)
 	}
 	names := Quarantined(path)
 	if len(names) != maxQuarantined || !strings.HasSuffix(names[0], "-1000") || !strings.HasSuffix(names[maxQuarantined-1], "-1019") {
 		t.Fatal(names)
+	}
+}
+
+// Files that are set aside within one second are all kept, each once, however often it is tried.
+func TestQuarantineKeepsWhatIsDamagedWithinASecond(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "id")
+	for _, text := range []string{"first", "second", "third"} {
+		must(t, WriteFile(path, []byte(text), 0o600))
+		for range 3 {
+			name, err := quarantine(path, 1000)
+			must(t, err)
+			if kept, err := os.ReadFile(name); err != nil || string(kept) != text {
+				t.Fatalf("%s is %q, %v", name, kept, err)
+			}
+		}
+	}
+	slot := filepath.Join(dir, "slot")
+	for i := range 3 {
+		must(t, os.WriteFile(slot+".0", []byte{byte(i)}, 0o600))
+		CopyAside(slot)
+		CopyAside(slot)
+	}
+	if ids, slots := Quarantined(path), Quarantined(slot+".0"); len(ids) != 3 || len(slots) != 3 {
+		t.Fatal(ids, slots)
+	}
+}
+
+// What can never be written has the rest written once, not again with each try.
+func TestAFileThatIsRefusedHasNothingElseWrittenAgain(t *testing.T) {
+	dir := t.TempDir()
+	b := buffered(t, dir)
+	must(t, os.MkdirAll(filepath.Join(dir, idName, "a"), 0o755)) // no file takes the place of that
+	_, err := b.NodeID(uuid.Nil)
+	must(t, err)
+	must(t, b.Put("t", "a", []byte("1")))
+	try := func() int64 {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.catchUp()
+		info, err := os.Stat(filepath.Join(dir, journalName))
+		must(t, err)
+		return info.Size()
+	}
+	first := try()
+	for range 3 {
+		if size := try(); size != first {
+			t.Fatalf("the journal grew from %d to %d", first, size)
+		}
+	}
+	if h := b.Health(); h.Fault == "" || h.Unsaved != 1 {
+		t.Fatalf("%+v", h)
+	}
+	must(t, b.Put("t", "b", []byte("2")))
+	try()
+	must(t, b.Close())
+	must(t, os.RemoveAll(filepath.Join(dir, idName)))
+	if b = buffered(t, dir); values(t, b, "t") != "a=1 b=2" {
+		t.Fatal(values(t, b, "t"))
 	}
 }
 

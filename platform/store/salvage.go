@@ -74,14 +74,28 @@ func nextFrame(log []byte, from int) int {
 
 // quarantine gives a damaged file a second name beside it, which it keeps when the file is
 // replaced, and returns that name. The file itself stays until then, so that a power cut in
-// between leaves what was there.
+// between leaves what was there. One that has such a name already gets no other.
 func quarantine(path string, unix int64) (string, error) {
-	name := fmt.Sprintf("%s%s%d", path, quarantineInfix, unix)
-	if err := os.Link(path, name); err != nil && !errors.Is(err, fs.ErrExist) {
+	file, err := os.Lstat(path)
+	if err != nil {
 		return "", fmt.Errorf("set %s aside: %w", path, err)
 	}
-	pruneQuarantine(path)
-	return name, nil
+	for _, name := range Quarantined(path) {
+		if kept, err := os.Lstat(name); err == nil && os.SameFile(file, kept) {
+			return name, nil
+		}
+	}
+	for ; ; unix++ {
+		name := fmt.Sprintf("%s%s%d", path, quarantineInfix, unix)
+		err := os.Link(path, name)
+		if errors.Is(err, fs.ErrExist) {
+			continue // another one was set aside in this second
+		} else if err != nil {
+			return "", fmt.Errorf("set %s aside: %w", path, err)
+		}
+		pruneQuarantine(path)
+		return name, nil
+	}
 }
 
 // CopyAside copies both files of a slot to names beside them, as far as the disk lets it. They are
@@ -93,14 +107,15 @@ func CopyAside(slot string) {
 		if err != nil {
 			continue
 		}
-		last := ""
+		last, when := "", time.Now().Unix()
 		if names := Quarantined(path); len(names) > 0 {
 			last = names[len(names)-1]
+			when = max(when, quarantinedAt(path, last)+1)
 		}
 		if kept, err := os.ReadFile(last); err == nil && bytes.Equal(kept, text) {
 			continue // by the start before
 		}
-		_ = WriteFile(fmt.Sprintf("%s%s%d", path, quarantineInfix, time.Now().Unix()), text, 0o600)
+		_ = WriteFile(fmt.Sprintf("%s%s%d", path, quarantineInfix, when), text, 0o600)
 		pruneQuarantine(path)
 	}
 }
@@ -116,17 +131,23 @@ func pruneQuarantine(path string) {
 // Quarantined are the copies of a damaged file that were set aside, the oldest first.
 func Quarantined(path string) []string {
 	entries, _ := os.ReadDir(filepath.Dir(path))
-	when := map[string]int64{}
 	var names []string
 	for _, e := range entries {
-		digits, is := strings.CutPrefix(e.Name(), filepath.Base(path)+quarantineInfix)
-		if n, err := strconv.ParseInt(digits, 10, 64); is && err == nil {
-			name := filepath.Join(filepath.Dir(path), e.Name())
-			names, when[name] = append(names, name), n
+		if name := filepath.Join(filepath.Dir(path), e.Name()); quarantinedAt(path, name) >= 0 {
+			names = append(names, name)
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(when[a], when[b]) })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(quarantinedAt(path, a), quarantinedAt(path, b)) })
 	return names
+}
+
+// quarantinedAt is the time in the name of a copy of path, -1 if name is none.
+func quarantinedAt(path, name string) int64 {
+	digits, is := strings.CutPrefix(name, path+quarantineInfix)
+	if n, err := strconv.ParseInt(digits, 10, 64); is && err == nil {
+		return n
+	}
+	return -1
 }
 
 // takeAnyLock locks the journal's lock file or, where the disk takes no new file, the folder
