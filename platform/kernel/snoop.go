@@ -20,6 +20,7 @@ const (
 	snoopAgain = time.Second      // between two tries to listen on a link
 	snoopQuiet = 10 * time.Second // an address is told once in this time
 	snoopMost  = 64               // and at most so many of one link are told
+	snoopRate  = 100              // frames of one link that are read in a second; the kernel drops what is more
 )
 
 // Snoop listens on a link, by whatever index it has now and later, and tells each
@@ -59,8 +60,15 @@ func (k *Kernel) snoop(ctx context.Context, link string, emit func(netstate.Seen
 	if err != nil {
 		return err
 	}
-	buf, told := make([]byte, 2048), told{}
+	buf, told, pace := make([]byte, 2048), told{}, pace{}
 	for {
+		if rest := pace.rest(time.Now()); rest > 0 {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(rest):
+			}
+		}
 		var n int
 		var from unix.Sockaddr
 		var got error
@@ -81,6 +89,24 @@ func (k *Kernel) snoop(ctx context.Context, link string, emit func(netstate.Seen
 			emit(seen)
 		}
 	}
+}
+
+// pace bounds how often a link has its listener wake up: an app can send a hundred thousand frames a second.
+type pace struct {
+	began time.Time
+	n     int
+}
+
+// rest is how long to wait before the next frame is read.
+func (p *pace) rest(now time.Time) time.Duration {
+	if now.Sub(p.began) >= time.Second {
+		*p = pace{began: now}
+	}
+	p.n++
+	if p.n <= snoopRate {
+		return 0
+	}
+	return p.began.Add(time.Second).Sub(now)
 }
 
 // told is what was told of one link. An app that makes up senders must not keep its
@@ -141,20 +167,29 @@ const (
 	dhcpFixed = 240 // the fixed part with its magic cookie (RFC 2131 §3)
 )
 
-// snoopFilter is the classic BPF program: ARP, or unfragmented UDP from port 67 to 68.
+// pktType is where a filter finds whether the kernel sends a frame: SKF_AD_OFF + SKF_AD_PKTTYPE
+// (linux/filter.h).
+const pktType = 1<<32 - 0x1000 + 4
+
+// snoopFilter is the classic BPF program: ARP that comes in, or unfragmented UDP from port 67 to 68
+// that goes out. A broadcast by one app goes out by the links of all others.
 var snoopFilter = []unix.SockFilter{
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: frameType},
-	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.ETH_P_ARP, Jt: 10, Jf: 0},
-	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.ETH_P_IP, Jt: 0, Jf: 10},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.ETH_P_ARP, Jt: 12, Jf: 0},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.ETH_P_IP, Jt: 0, Jf: 14},
 	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: ipProto},
-	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.IPPROTO_UDP, Jt: 0, Jf: 8},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.IPPROTO_UDP, Jt: 0, Jf: 12},
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: ipFlags},
-	{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: 0x1fff, Jt: 6, Jf: 0},
+	{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: 0x1fff, Jt: 10, Jf: 0},
 	{Code: unix.BPF_LDX | unix.BPF_B | unix.BPF_MSH, K: frameHead},
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_IND, K: frameHead},
-	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 67, Jt: 0, Jf: 3},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 67, Jt: 0, Jf: 7},
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_IND, K: frameHead + 2},
-	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 68, Jt: 0, Jf: 1},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 68, Jt: 0, Jf: 5},
+	{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: pktType},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.PACKET_OUTGOING, Jt: 2, Jf: 3},
+	{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: pktType},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.PACKET_OUTGOING, Jt: 1, Jf: 0},
 	{Code: unix.BPF_RET | unix.BPF_K, K: 2048},
 	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 }

@@ -106,6 +106,23 @@ func TestAFloodOfAddressesIsToldInPart(t *testing.T) {
 	}
 }
 
+// However many frames a link has, few are read in a second; one that has few waits for nothing.
+func TestAFloodOfFramesIsReadInPart(t *testing.T) {
+	p, now, end, n := pace{}, time.Unix(1000, 0), time.Unix(1010, 0), 0
+	for ; now.Before(end); n++ {
+		now = now.Add(10*time.Microsecond + p.rest(now))
+	}
+	if n < 10*snoopRate || n > 11*snoopRate {
+		t.Errorf("%d frames were read in 10 s", n)
+	}
+	p, now = pace{}, end
+	for range 1000 {
+		if now = now.Add(2 * time.Second / snoopRate); p.rest(now) != 0 {
+			t.Fatal("a link within its measure waits")
+		}
+	}
+}
+
 func TestAnotherLeaseIsToldAtOnce(t *testing.T) {
 	heard, at := told{}, time.Now()
 	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")

@@ -172,7 +172,8 @@ type listener struct {
 	owners  ownLinks
 	foreign map[int]bool
 	mutes   mutes
-	due     time.Time // when the first of them is over, zero without any
+	due     time.Time     // when the first of them is over, zero without any
+	wait    time.Duration // how long the socket waits for a message, 0 for as long as it takes
 }
 
 // listen turns kernel messages into news until the socket is closed.

@@ -22,7 +22,8 @@ const (
 	muteFirst = time.Second
 	muteMost  = 10 * time.Second // of mutes that follow each other; a contest is looked at as rarely
 	muteCalm  = time.Minute
-	mutedMost = 1000 // links at a time: a filter has 4,096 instructions at most (BPF_MAXINSNS)
+	muteLate  = 100 * time.Millisecond // a link is heard again as much later at most
+	mutedMost = 1000                   // links at a time: a filter has 4,096 instructions at most (BPF_MAXINSNS)
 )
 
 // mutes are the links that send messages which tell nothing new, by index.
@@ -145,11 +146,24 @@ func (l *listener) mute(n *news) error {
 	for _, index := range heard {
 		l.read(index, n)
 	}
-	wait := unix.Timeval{} // as long as it takes
-	if !l.due.IsZero() {
-		wait = unix.NsecToTimeval(max(l.due.Sub(n.at), time.Millisecond).Nanoseconds())
+	wait, other := nextWait(l.wait, l.due, n.at)
+	if !other {
+		return nil
 	}
-	return l.sock.SetReceiveTimeout(&wait)
+	l.wait = wait
+	tv := unix.NsecToTimeval(wait.Nanoseconds())
+	return l.sock.SetReceiveTimeout(&tv)
+}
+
+// nextWait is how long the next wait of the socket is at most, so that it ends soon after due (a
+// zero due: as long as it takes, 0), and whether that is worth a call: on a host with thousands of
+// changes a second each would cost one.
+func nextWait(set time.Duration, due, now time.Time) (wait time.Duration, other bool) {
+	if due.IsZero() {
+		return 0, set != 0
+	}
+	wait = max(due.Sub(now), time.Millisecond)
+	return wait, set == 0 || set < wait || set > wait+muteLate
 }
 
 func (l *listener) filter(links []int) error {

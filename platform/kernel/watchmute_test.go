@@ -58,6 +58,33 @@ func TestALinkThatSaysNothingNewIsMuted(t *testing.T) {
 	}
 }
 
+// The socket's wait costs a call only where it would end too late, or at once again and again.
+func TestAWaitIsSetWhereItIsAnother(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for _, c := range []struct {
+		set, due  time.Duration // due 0: nothing is
+		wait      time.Duration
+		otherwise bool
+	}{
+		{0, 0, 0, false},
+		{time.Second, 0, 0, true},
+		{0, time.Second, time.Second, true},
+		{time.Second, time.Second, time.Second, false},
+		{time.Second, time.Second - muteLate, time.Second - muteLate, false},
+		{time.Second, time.Second - muteLate - 1, time.Second - muteLate - 1, true},
+		{time.Second, 2 * time.Second, 2 * time.Second, true},
+		{time.Second, -time.Second, time.Millisecond, true},
+	} {
+		var due time.Time
+		if c.due != 0 {
+			due = now.Add(c.due)
+		}
+		if wait, other := nextWait(c.set, due, now); wait != c.wait || other != c.otherwise {
+			t.Errorf("set %v, due in %v: %v %v, want %v %v", c.set, c.due, wait, other, c.wait, c.otherwise)
+		}
+	}
+}
+
 // However many links are noisy, the filter that mutes them is one that the kernel takes.
 func TestNoMoreLinksAreMutedThanAFilterHolds(t *testing.T) {
 	ms, now := mutes{}, time.Unix(1000, 0)
