@@ -148,6 +148,10 @@ func TestExplain(t *testing.T) {
 			differs + "it was pushed at 2026-03-01T12:00:00Z, and the node can't store it: no space left on device",
 			"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", sane,
 		}},
+		{Waiting, "of whom too much is said", adopted, Settings{}, joined(step{event: has(b, 0)}, step{event: NotStored{1, a, strings.Repeat("é", longestWhy)}}), []string{
+			differs + "it was pushed at 2026-03-01T12:00:00Z, and the node can't store it: " + strings.Repeat("é", longestWhy/2) + "…",
+			"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", sane,
+		}},
 		{Waiting, "stored at last", adopted, Settings{}, joined(step{event: has(b, 0)}, step{event: NotStored{1, a, "no space left on device"}}, step{event: Acked{1}}), []string{
 			differs + "it was pushed at 2026-03-01T12:00:00Z and arrived",
 			"it is pushed again at 2026-03-01T12:02:00Z, and at once if its config changes", sane,

@@ -99,12 +99,18 @@ func (m *Memory) failure(d Digest) *Failure {
 }
 
 func (m *Memory) fail(f Failure) {
-	if len(f.Why) > longestWhy {
-		f.Why = string(bytes.ToValidUTF8([]byte(f.Why[:longestWhy]), nil)) + "…"
-	}
+	f.Why = shortWhy(f.Why)
 	m.forget(func(g Failure) bool { return g.Digest == f.Digest })
 	m.Failures = append(m.Failures, f)
 	m.Failures = slices.Delete(m.Failures, 0, max(len(m.Failures)-mostFailures, 0))
+}
+
+// shortWhy bounds what a node says of a push.
+func shortWhy(why string) string {
+	if len(why) > longestWhy {
+		why = string(bytes.ToValidUTF8([]byte(why[:longestWhy]), nil)) + "…"
+	}
+	return why
 }
 
 // forget drops failures, and says whether there were any.

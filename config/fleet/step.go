@@ -78,6 +78,7 @@ func (n *Node) takeLasting(now time.Time, e Event) (save bool) {
 			n.acked, n.unstored = e.Attempt, NotStored{}
 		}
 	case NotStored:
+		e.Why = shortWhy(e.Why)
 		if e.Attempt == m.Push.Number {
 			n.acked = e.Attempt
 		}
