@@ -138,7 +138,7 @@ var mayImport = map[string][]string{
 	"integration/lab":      {},
 	"integration/mutate":   {},
 	"integration/netns":    {"netinst", "netinst/netstate", "platform/host", "platform/kernel", "platform/proc", "platform/nft", "platform/firewall", "platform/dnsmasq"},
-	"integration/scenario": {"integration/lab", "examples"},
+	"integration/scenario": {"integration/lab", "integration/netns", "examples"},
 }
 
 // testsMayImport is what test files may import beyond mayImport. Those of integration

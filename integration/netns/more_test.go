@@ -19,8 +19,6 @@ import (
 	"edgespan/platform/proc"
 
 	"github.com/miekg/dns"
-	"github.com/vishvananda/netlink/nl"
-	"golang.org/x/sys/unix"
 )
 
 func sortedLines(lines []string) []string { slices.Sort(lines); return lines }
@@ -385,7 +383,7 @@ func TestAWalkThroughManyFlowsHoldsFewOfThem(t *testing.T) {
 	const many = 50_000
 	l := newLab(t)
 	l.ns.Exec(t, "conntrack", "-L") // loads the tracker
-	l.ns.Do(t, func() error { return fillFlows(many) })
+	l.ns.Do(t, func() error { return netns.FillFlows(0, many) })
 	var before, now runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -409,38 +407,4 @@ func TestAWalkThroughManyFlowsHoldsFewOfThem(t *testing.T) {
 	if left := strings.TrimSpace(l.ns.Exec(t, "sysctl", "-n", "net.netfilter.nf_conntrack_count")); left != strconv.Itoa(many/2) {
 		t.Errorf("%s are left", left)
 	}
-}
-
-// fillFlows makes UDP connections from 10.1.0.0/16 to port 7 or 8, half of them each.
-func fillFlows(n int) error {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	nested := func(kind int, parts ...nl.NetlinkRequestData) *nl.RtAttr {
-		a := nl.NewRtAttr(kind|unix.NLA_F_NESTED, nil)
-		for _, p := range parts {
-			a.AddChild(p)
-		}
-		return a
-	}
-	tuple := func(kind int, src, dst []byte, sport, dport uint16) *nl.RtAttr {
-		return nested(kind,
-			nested(nl.CTA_TUPLE_IP, nl.NewRtAttr(nl.CTA_IP_V4_SRC, src), nl.NewRtAttr(nl.CTA_IP_V4_DST, dst)),
-			nested(nl.CTA_TUPLE_PROTO, nl.NewRtAttr(nl.CTA_PROTO_NUM, []byte{unix.IPPROTO_UDP}),
-				nl.NewRtAttr(nl.CTA_PROTO_SRC_PORT, nl.BEUint16Attr(sport)), nl.NewRtAttr(nl.CTA_PROTO_DST_PORT, nl.BEUint16Attr(dport))))
-	}
-	for i := range n {
-		src, dst, port := []byte{10, 1, byte(i >> 8), byte(i)}, []byte{192, 0, 2, 53}, uint16(7+i%2)
-		req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|nl.IPCTNL_MSG_CT_NEW, unix.NLM_F_CREATE)
-		req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_INET})
-		for _, a := range []*nl.RtAttr{tuple(nl.CTA_TUPLE_ORIG, src, dst, 5000, port), tuple(nl.CTA_TUPLE_REPLY, dst, src, port, 5000), nl.NewRtAttr(nl.CTA_TIMEOUT, nl.BEUint32Attr(600))} {
-			req.AddData(a)
-		}
-		if err := unix.Sendto(fd, req.Serialize(), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
