@@ -141,3 +141,23 @@ func TestOddNamesOfLinksReachNoRule(t *testing.T) {
 		t.Errorf("links beside: %q", got)
 	}
 }
+
+func TestARegistryHasSettledOnlyWhileNothingIsUnderWay(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(*Registry)
+		settled bool
+	}{
+		"nothing is under way":    {func(*Registry) {}, true},
+		"the host is not known":   {func(r *Registry) { r.found = false }, false},
+		"an apply is under way":   {func(r *Registry) { r.flying = true }, false},
+		"an apply is to begin":    {func(r *Registry) { r.dirty = true }, false},
+		"a change waits":          {func(r *Registry) { r.forward.again = true }, false},
+		"what failed is to retry": {func(r *Registry) { r.backoff = retryMin }, false},
+	} {
+		r := Registry{found: true}
+		c.change(&r)
+		if got := r.Settled(); got != c.settled {
+			t.Errorf("%s: settled %v", name, got)
+		}
+	}
+}
