@@ -16,6 +16,7 @@ import (
 	"edgespan/config/layers"
 	"edgespan/config/link"
 	"edgespan/config/operate"
+	"edgespan/config/revision"
 )
 
 func TestANodeJoinsAndGetsItsConfig(t *testing.T) {
@@ -240,6 +241,33 @@ func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
 			t.Errorf("nodes of one board were asked %d times at once", asked)
 		}
 		r.pass(10 * time.Minute)
+		for _, n := range r.nodes { // what a node told counts for nobody yet
+			if pushes, _ := n.got(); pushes != 0 {
+				t.Errorf("%s was pushed to", n.name)
+			}
+		}
+		all, err := c.Hardware(r.Context())
+		if err != nil || len(all) != 2 || all[0].Board != "board-9" || all[0].By != "" || all[0].Base[0] != "RELEASE_M20" {
+			t.Fatalf("proposals: %+v, %v", all, err)
+		}
+		if err := c.AcceptHardware(r.Context(), alice, "board-9", ""); !errors.Is(err, fleetapi.ErrRefused) {
+			t.Errorf("one of two was accepted: %v", err)
+		}
+		if err := c.AcceptHardware(r.Context(), alice, "board-9", "n1"); err == nil {
+			t.Error("what nobody proposed was accepted")
+		}
+		doc, err := c.HardwareConfig(r.Context(), "board-9", all[0].Node, false)
+		if v, _ := config.Lookup(doc.Object, []string{"hardware", "RELEASE_M20", "envParams", "HW"}); err != nil || v != "9" {
+			t.Errorf("the proposal: %v, %v", doc.Object, err)
+		}
+		proposed := history.ProposedKey(r.nodes[all[0].Node].id)
+		if e, _, _ := r.store.Get(r.Context(), proposed); !e.Exists() || e.Lease == 0 {
+			t.Error("a proposal is not kept for this replica's life")
+		}
+		if err := c.AcceptHardware(r.Context(), alice, "board-9", all[0].Node); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(10 * time.Minute)
 		want := config.MD5(r.doc(`{"sysParams":{"managedConfig":true},"envParams":{"L":1,"HW":"9"}}`))
 		for name, n := range r.nodes {
 			r.wants(c, name, "in sync")
@@ -247,13 +275,86 @@ func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
 				t.Errorf("%s runs %s", name, n.doc)
 			}
 		}
-		key := history.LearntKey("board-9")
-		if e, _, _ := r.store.Get(r.Context(), key); !e.Exists() || e.Lease == 0 {
-			t.Error("what was learnt is not kept for this replica's life")
+		if err := c.RejectHardware(r.Context(), alice, "board-9", ""); err != nil { // the other one
+			t.Error(err)
 		}
 		r.stop("a")
-		if e, _, _ := r.store.Get(r.Context(), key); e.Exists() {
-			t.Error("what was learnt is stored for good")
+		if page, _ := r.store.List(r.Context(), history.InProposed, revision.ListOptions{}); len(page.Entries) != 0 {
+			t.Error("proposals are stored for good")
+		}
+		c = r.start("a")
+		if all, err = c.Hardware(r.Context()); err != nil || len(all) != 1 || all[0].By != "alice" {
+			t.Errorf("after a restart: %+v, %v", all, err)
+		}
+		r.nodes["n1"].connect(c)
+		r.pass(10 * time.Second)
+		r.wants(c, "n1", "in sync")
+		if err := c.ForgetHardware(r.Context(), alice, "board-9"); err != nil {
+			t.Error(err)
+		}
+		r.pass(10 * time.Second)
+		if all, err = c.Hardware(r.Context()); err != nil || len(all) != 0 {
+			t.Errorf("after it was forgotten: %+v, %v", all, err)
+		}
+	})
+}
+
+// TestWhatNodesProposeIsBounded has hostile nodes answer with much, and often.
+func TestWhatNodesProposeIsBounded(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		big := `{"base":{"RELEASE_M20":{"envParams":{"A":"` + strings.Repeat("x", proposalBytes-100) + `"}}}}`
+		const nodes = mostProposals + 6
+		for i := range nodes {
+			n := r.join(c, fmt.Sprintf("n%d", i))
+			n.board, n.base = fmt.Sprintf("board-%d", i), big
+			if i == 0 {
+				n.base += strings.Repeat(" ", 200) // too much by itself
+			}
+			n.connect(c)
+		}
+		r.pass(time.Hour)
+		all, err := c.Hardware(r.Context())
+		total := 0
+		for _, h := range all {
+			total += h.Bytes
+			if h.Node == "n0" {
+				t.Error("a proposal of more than its limit is kept")
+			}
+		}
+		if err != nil || len(all) < 30 || len(all) > mostProposals || total > allProposalBytes {
+			t.Errorf("%d proposals of %d bytes, %v", len(all), total, err)
+		}
+		page, _ := r.store.List(r.Context(), history.InProposed, revision.ListOptions{})
+		if len(page.Entries) != len(all) {
+			t.Errorf("the store has %d of %d", len(page.Entries), len(all))
+		}
+	})
+}
+
+// TestTheMetadataOfABoardIsNoRuleForOthers accepts a board whose node calls a key an integer.
+func TestTheMetadataOfABoardIsNoRuleForOthers(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		r.node(c, "plain")
+		n := r.join(c, "odd")
+		n.board, n.base = "board-9", `{"base":{"RELEASE_M20":{"sysParams":{"managedConfig":true}}},"metadata":{"anything":{"type":"INTEGER","desc":"x","action":"NO_ACTION"}}}`
+		n.connect(c)
+		r.pass(10 * time.Minute)
+		if err := c.AcceptHardware(r.Context(), alice, "board-9", ""); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(10 * time.Minute)
+		r.wants(c, "odd", "in sync")
+		write := func(node string) error {
+			_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNodes{Overrides: config.Object{node: r.doc(`{"anything":"text"}`)}}})
+			return err
+		}
+		if err := write("plain"); err != nil {
+			t.Errorf("a node of another board: %v", err)
+		}
+		if err := write("odd"); err == nil {
+			t.Error("the board's own rule does not count for it")
 		}
 	})
 }

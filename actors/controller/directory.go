@@ -30,9 +30,10 @@ type directory struct {
 	byName   map[string]*seat
 	facts    map[string]operate.NodeFact // nobody changes it
 	hardware fleet.Hardware
-	kinds    map[string]layers.Set  // by name
-	learnt   map[string]*baseConfig // by board
-	metadata *metadata.Metadata     // with the vendors'
+	kinds    map[string]layers.Set         // by name
+	learnt   map[string]*baseConfig        // by board
+	metadata *metadata.Metadata            // with the vendors'
+	rules    map[string]*metadata.Metadata // of boards that brought some
 
 	peers atomic.Pointer[peer.Fleet] // descriptors; nil before they were read
 	news  notices                    // of peers and clusters
@@ -278,10 +279,10 @@ func (d *directory) kindIs(m kindRead) {
 }
 
 // hardwareIs takes over what is known of versions and boards.
-func (d *directory) hardwareIs(h fleet.Hardware, learnt map[string]*baseConfig, m *metadata.Metadata) {
+func (d *directory) hardwareIs(h fleet.Hardware, learnt map[string]*baseConfig, m *metadata.Metadata, rules map[string]*metadata.Metadata) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.hardware, d.learnt, d.metadata = h, learnt, m
+	d.hardware, d.learnt, d.metadata, d.rules = h, learnt, m, rules
 	d.kinds = map[string]layers.Set{}
 }
 
@@ -290,7 +291,7 @@ func (d *directory) world() *operate.World {
 	facts := d.nodeFacts()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return &operate.World{Hardware: d.hardware, Nodes: facts, Metadata: d.metadata}
+	return &operate.World{Hardware: d.hardware, Nodes: facts, Metadata: d.metadata, Rules: d.rules}
 }
 
 // kindLayers are the documents of a kind. Those that no node had yet are read now.

@@ -44,7 +44,10 @@ func (a *fleetActor) listed(l listing) {
 		gone(history.UnderlayKey(id))
 	}
 	for board := range a.learnt {
-		gone(history.LearntKey(board))
+		gone(history.AcceptedKey(board))
+	}
+	for id := range a.proposals {
+		gone(history.ProposedKey(id))
 	}
 	for k := range a.operators {
 		gone(k)
@@ -98,9 +101,11 @@ func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
 		}
 	case history.InUnderlays.Has(k):
 		a.underlayIs(e, id)
-	case history.InLearnt.Has(k):
-		a.learntIs(e, id)
+	case history.InAccepted.Has(k):
+		a.acceptedIs(e, id)
 		n.learnt = true
+	case history.InProposed.Has(k):
+		a.proposedIs(e, id)
 	case history.InOperators.Has(k):
 		if a.d.operators.event(e, id); put {
 			a.operators[k] = true

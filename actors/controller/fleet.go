@@ -78,9 +78,10 @@ type fleetActor struct {
 	learnt    map[string]*baseConfig
 	counted   map[string]revision.Entry
 	owners    map[string]revision.Entry
-	nodes     map[string]*record // by id: those that have an actor
-	stopping  map[string]bool    // actors on their way out
-	learntBy  map[string][]byte  // by board, what our own nodes told
+	nodes     map[string]*record  // by id: those that have an actor
+	stopping  map[string]bool     // actors on their way out
+	proposals map[string]proposal // by node
+	proposed  map[string][]byte   // by node, what those of this replica told
 	operators map[revision.Key]bool
 
 	queue    []changes
@@ -143,7 +144,7 @@ func newFleetActor(d *deps) *fleetActor {
 		auto: map[string]config.Object{}, own: map[string]config.Object{}, topology: map[string]bool{},
 		members: map[string]history.Member{}, ids: map[string]string{}, tokens: map[string]Token{}, revoked: map[string]Revocation{},
 		counted: map[string]revision.Entry{}, owners: map[string]revision.Entry{},
-		nodes: map[string]*record{}, learnt: map[string]*baseConfig{}, stopping: map[string]bool{}, learntBy: map[string][]byte{}, operators: map[revision.Key]bool{},
+		nodes: map[string]*record{}, learnt: map[string]*baseConfig{}, stopping: map[string]bool{}, proposals: map[string]proposal{}, proposed: map[string][]byte{}, operators: map[revision.Key]bool{},
 		gates: newGates(), peers: newPeering(),
 	}
 }
@@ -192,6 +193,10 @@ func (a *fleetActor) ofNodes(c actor.Context) {
 	case recount:
 		a.recount(c, m)
 	case askBase:
+		if a.hasProposals(m.id, m.board) { // it is an operator's turn
+			c.Send(m.to, fleet.Asked{Next: a.d.Now().Add(a.d.settings().Interval)})
+			return
+		}
 		granted, next := a.queries.Ask(a.d.Now(), m.id, m.board)
 		c.Send(m.to, fleet.Asked{Granted: granted, Next: next})
 	case located:
@@ -207,6 +212,8 @@ func (a *fleetActor) ofNodes(c actor.Context) {
 		case admit:
 			a.admits = append(a.admits, admission{q, m.reply})
 			a.admit()
+		case listHardware:
+			m.reply(a.listHardware())
 		case listRollouts:
 			m.reply(a.listRollouts())
 		}
@@ -307,8 +314,8 @@ func (a *fleetActor) leased(c actor.Context, m leased) {
 	for _, r := range a.nodes {
 		c.Send(r.pid, m)
 	}
-	for board, data := range a.learntBy {
-		a.d.saver.add(entry{op: revision.PutLeased(history.LearntKey(board), data, m.id)})
+	for id, value := range a.proposed {
+		a.d.saver.add(entry{op: revision.PutLeased(history.ProposedKey(id), value, m.id)})
 	}
 }
 

@@ -12,9 +12,8 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet"
-	"edgespan/config/history"
 	"edgespan/config/layers"
-	"edgespan/config/revision"
+	"edgespan/config/metadata"
 )
 
 type (
@@ -128,7 +127,7 @@ func (a *fleetActor) kindIs(m kindRead) map[string]fleet.Touched {
 // are of another kind now, or whose kind had faults, are judged anew.
 func (a *fleetActor) setHardware() map[string]fleet.Touched {
 	h := fleet.Hardware{Library: *a.library, Learnt: map[string]layers.Library{}}
-	merged := a.d.Metadata
+	merged, rules := a.d.Metadata, map[string]*metadata.Metadata{}
 	for _, board := range slices.Sorted(maps.Keys(a.learnt)) {
 		b := a.learnt[board]
 		h.Learnt[board] = b.library(board)
@@ -141,11 +140,12 @@ func (a *fleetActor) setHardware() map[string]fleet.Touched {
 		}
 		if len(faults) == 0 {
 			merged = next
+			rules[board], _, _ = a.d.Metadata.Merge(b.metadata)
 		}
 	}
 	a.fleet.SetHardware(h)
 	maps.DeleteFunc(a.kinds, func(_ string, k *kind) bool { return k.learnt }) // it may be something else now
-	a.d.dir.hardwareIs(h, maps.Clone(a.learnt), merged)
+	a.d.dir.hardwareIs(h, maps.Clone(a.learnt), merged, rules)
 	touched := map[string]fleet.Touched{}
 	for _, r := range a.nodes {
 		if !r.asked {
@@ -163,6 +163,7 @@ func (a *fleetActor) setHardware() map[string]fleet.Touched {
 type baseConfig struct {
 	base, hardware map[string]config.Object
 	metadata       config.Object
+	proposal       proposal // that it was
 }
 
 // parseBase reads a link.BaseConfig, its numbers as those of any document.
@@ -202,31 +203,4 @@ func (b *baseConfig) library(board string) layers.Library {
 		l.Hardware[board] = slices.Collect(maps.Keys(b.hardware))
 	}
 	return l
-}
-
-// learn keeps what a node told of its board, for all replicas, for as long as this one lives.
-func (a *fleetActor) learn(m learnt) {
-	if !a.queries.Answered(m.id, m.board) {
-		return
-	}
-	if _, err := parseBase(m.data); err != nil {
-		a.d.Log.Warn("base config of a node", zap.String("node", m.id), zap.String("board", m.board), zap.Error(err))
-		return
-	}
-	a.learntBy[m.board] = m.data
-	a.d.saver.add(entry{op: revision.PutLeased(history.LearntKey(m.board), m.data, a.d.leaseID())})
-}
-
-// learntIs takes over what was learnt of a board.
-func (a *fleetActor) learntIs(e revision.Event, board string) {
-	if e.Kind != revision.EventPut {
-		delete(a.learnt, board)
-		return
-	}
-	b, err := parseBase(e.Entry.Value)
-	if err != nil {
-		a.d.Log.Error("read a key of the store", zap.String("key", string(e.Entry.Key)), zap.Error(err))
-		return
-	}
-	a.learnt[board] = b
 }

@@ -84,7 +84,7 @@ type listing struct {
 
 // followed are the folders that every replica keeps up with.
 var followed = []revision.Prefix{
-	history.InNodes, history.InTokens, history.InGenerations, history.InOwners, history.InMailboxes, history.InLearnt,
+	history.InNodes, history.InTokens, history.InGenerations, history.InOwners, history.InMailboxes, history.InProposed, history.InAccepted,
 	history.InOperators, history.InRevoked, history.InRollouts, history.InGates, history.InStandings, history.InUnderlays,
 }
 

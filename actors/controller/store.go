@@ -200,7 +200,7 @@ func (d *deps) world(ctx context.Context) (*operate.World, error) {
 func (d *deps) worldAt(state history.State) *operate.World {
 	w := d.dir.world()
 	w.State, w.E2E, w.MaskKey, w.Replica, w.Own = state, d.E2E, d.MaskKey, d.Replica, d.Own
-	w.Layers = d.kindLayers
+	w.Layers, w.Base = d.kindLayers, d.Metadata
 	return w
 }
 

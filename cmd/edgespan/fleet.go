@@ -60,7 +60,7 @@ type fleetCall struct {
 	reveal, clearUser, set    bool
 	revert, watch             bool
 	adoptImport, adoptReplace bool
-	role                      string
+	role, from                string
 	life, patience            time.Duration
 	limit                     int
 	before                    uint64
@@ -69,7 +69,7 @@ type fleetCall struct {
 // fleetCommands are the commands that speak to a controller, but those below `node`.
 func fleetCommands(a *app) []*cobra.Command {
 	var out []*cobra.Command
-	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, peerSpecs, historySpecs, rolloutSpecs, operatorSpecs, backupSpecs} {
+	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, peerSpecs, historySpecs, rolloutSpecs, hardwareSpecs, operatorSpecs, backupSpecs} {
 		for _, s := range specs {
 			out = append(out, s.command(a))
 		}

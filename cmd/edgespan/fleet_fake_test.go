@@ -173,6 +173,26 @@ func (f *fleetBackend) Invite(_ context.Context, _ fleetapi.Caller, node string,
 	return f.invite, f.note("invite %s %s replace %v", node, life, replace)
 }
 
+func (f *fleetBackend) Hardware(context.Context) ([]fleetapi.Hardware, error) {
+	return []fleetapi.Hardware{{Board: "B9", Node: "pop-1", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Bytes: 12, Base: []string{"V1"}, Metadata: 2}}, f.note("hardware")
+}
+
+func (f *fleetBackend) HardwareConfig(_ context.Context, board, node string, reveal bool) (operate.Document, error) {
+	return operate.Document{Object: config.Object{"base": config.Object{"V1": config.Object{}}}}, f.note("hardware config %s %s %t", board, node, reveal)
+}
+
+func (f *fleetBackend) AcceptHardware(_ context.Context, _ fleetapi.Caller, board, node string) error {
+	return f.note("accept hardware %s %s", board, node)
+}
+
+func (f *fleetBackend) RejectHardware(_ context.Context, _ fleetapi.Caller, board, node string) error {
+	return f.note("reject hardware %s %s", board, node)
+}
+
+func (f *fleetBackend) ForgetHardware(_ context.Context, _ fleetapi.Caller, board string) error {
+	return f.note("forget hardware %s", board)
+}
+
 func (f *fleetBackend) Operators(context.Context) ([]fleetapi.OperatorToken, error) {
 	return f.tokens, f.note("operators")
 }

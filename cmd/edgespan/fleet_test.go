@@ -106,6 +106,12 @@ func TestEveryCommandAsksTheController(t *testing.T) {
 		"rollout abort 13":                                    "rollout 13 abort",
 		"rollout abort 13 --revert":                           "rollout 13 revert",
 		"operators list":                                      "operators",
+		"boards list":                                         "hardware",
+		"boards show B9":                                      "hardware config B9  false",
+		"boards show B9 --from pop-1 --reveal":                "hardware config B9 pop-1 true",
+		"boards accept B9 --from pop-1":                       "accept hardware B9 pop-1",
+		"boards reject B9":                                    "reject hardware B9 ",
+		"boards forget B9":                                    "forget hardware B9",
 		"operators add bob --role viewer --life 1h":           "add operator bob viewer expires true",
 		"operators remove bob":                                "remove operator bob",
 	} {

@@ -45,6 +45,10 @@ type World struct {
 	Network  config.Object
 	Nodes    map[string]Node    // every node that is known, with or without overrides
 	Metadata *metadata.Metadata // nil: no rules, nothing is read-only or deprecated
+	// Rules are those of kinds whose board has rules of its own, and Base those of all others;
+	// without it they go by Metadata, which says what is secret in any case.
+	Rules    map[string]*metadata.Metadata
+	Base     *metadata.Metadata
 	Topology *topology.Topology // nil: every node may be named
 }
 
@@ -104,6 +108,17 @@ func Apply(w World, c Change) (Result, Faults) {
 		return Result{}, e.faults.Together()
 	}
 	return e.result(writes), nil
+}
+
+// rules are those that count for the nodes of a kind.
+func (w World) rules(kind string) *metadata.Metadata {
+	switch {
+	case w.Rules[kind] != nil:
+		return w.Rules[kind]
+	case w.Base != nil:
+		return w.Base
+	}
+	return w.Metadata
 }
 
 type editor struct {

@@ -34,7 +34,7 @@ func (e *editor) judgeNodes(writes []write) {
 			after[layers.Auto] = e.change.Auto(w.node, w.new)
 			scope = scope.and(e.follows(w.node, before[layers.Auto], after[layers.Auto]))
 		}
-		e.give([]string{w.node}, e.judge(scope.of(before), scope.of(after)))
+		e.give([]string{w.node}, e.judge(e.world.Nodes[w.node].Kind, scope.of(before), scope.of(after)))
 	}
 }
 
@@ -81,7 +81,7 @@ func (e *editor) between(was, is World) {
 		}
 		v := e.verdicts[key]
 		if v == nil {
-			v = e.judge(before, after)
+			v = e.judge(now.Kind, before, after)
 			e.verdicts[key], by[v] = v, len(e.judged)
 			e.judged = append(e.judged, judged{nil, v})
 		}
@@ -107,7 +107,7 @@ func (e *editor) judgeKinds(scope scope, w write, used map[string]bool) {
 		before[layers.Network] = w.old
 		after := before
 		after[layers.Network] = w.new
-		v := e.judge(scope.of(before), scope.of(after))
+		v := e.judge(kind, scope.of(before), scope.of(after))
 		if used[kind] {
 			notByItself := func(f Fault) bool { return !byItself(f) }
 			v.faults = slices.DeleteFunc(v.faults, notByItself)
@@ -211,8 +211,9 @@ func (s scope) of(set layers.Set) layers.Set {
 	return set
 }
 
-// judge compares the effective configs of two sets of layers.
-func (e *editor) judge(before, after layers.Set) *verdict {
+// judge compares the effective configs of two sets of layers, by the rules of a kind.
+func (e *editor) judge(kind string, before, after layers.Set) *verdict {
+	rules := e.world.rules(kind)
 	was, oldClashes := before.Effective()
 	is, clashes := after.Effective()
 	v := &verdict{diff: config.FullDiff(was, is)}
@@ -224,8 +225,8 @@ func (e *editor) judge(before, after layers.Set) *verdict {
 			v.faults = append(v.faults, clashFault(after, c, e))
 		}
 	}
-	old := e.report(before, was)
-	for key, f := range e.report(after, is) {
+	old := e.report(rules, before, was)
+	for key, f := range e.report(rules, after, is) {
 		then, had := config.Lookup(was, f.Path)
 		now, has := config.Lookup(is, f.Path)
 		switch _, known := old[key]; {
@@ -237,8 +238,8 @@ func (e *editor) judge(before, after layers.Set) *verdict {
 		}
 	}
 	e.values(v, after, was, is, nil)
-	if e.world.Metadata != nil {
-		v.actions = e.world.Metadata.Actions(v.diff)
+	if rules != nil {
+		v.actions = rules.Actions(v.diff)
 	}
 	v.name = name(v.values)
 	return v
@@ -261,7 +262,7 @@ type reported struct {
 
 // report is all that is wrong with one effective config, by what makes two faults the same
 // one. What nodeconf says of a path that the metadata refuses too is left out.
-func (e *editor) report(s layers.Set, effective config.Object) map[string]reported {
+func (e *editor) report(rules *metadata.Metadata, s layers.Set, effective config.Object) map[string]reported {
 	out := map[string]reported{}
 	add := func(f Fault, warning bool) {
 		f.Layer = layerOf(s, f.Path)
@@ -273,8 +274,8 @@ func (e *editor) report(s layers.Set, effective config.Object) map[string]report
 	}
 	refused := map[string]bool{}
 	present := nodeconf.Present(effective)
-	if e.world.Metadata != nil {
-		r := e.world.Metadata.Validate(present)
+	if rules != nil {
+		r := rules.Validate(present)
 		for _, f := range r.Faults {
 			refused[config.FormatPath(f.Path)] = true
 			add(Fault{Path: f.Path, Value: f.Value, Rule: f.Rule, What: f.What, Allowed: f.Allowed}, false)

@@ -11,12 +11,13 @@ import (
 // deprecated, each of these once. A path is a list of keys, so that a key with a dot in it
 // hides nothing.
 func (e *editor) marks(w write) {
+	rules := e.world.rules(e.world.Nodes[w.node].Kind)
 	for path := range changes(w.old, w.new) {
 		for rule, is := range map[string]func(metadata.Entry) bool{
 			RuleReadOnly:   func(m metadata.Entry) bool { return m.ReadOnly },
 			RuleDeprecated: func(m metadata.Entry) bool { return m.Deprecated },
 		} {
-			n := marked(e.world.Metadata, path, is)
+			n := marked(rules, path, is)
 			if n > 0 {
 				e.mark(w, path[:n], rule)
 			}

@@ -194,7 +194,7 @@ func (n *Node) nextOther(v verdict) string {
 		case n.queried.IsZero():
 			return "it is asked for its base config" + again(v)
 		}
-		return fmt.Sprintf("its base config, asked for at %s, ends this; it may be asked again%s", clock(n.queried), again(v))
+		return fmt.Sprintf("its base config, asked for at %s, ends this once it is accepted (edgespan boards list); it may be asked again%s", clock(n.queried), again(v))
 	case Failed:
 		return "nothing, until its config or its versions change, or a retry is asked for"
 	case Comparing:

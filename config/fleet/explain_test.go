@@ -97,7 +97,7 @@ func TestExplain(t *testing.T) {
 		}},
 		{Unknowable, "asked", adopted, Settings{}, joined(step{event: unknown}, step{event: has(b, 0)}, step{event: Asked{true, noon.Add(2 * time.Minute)}}), []string{
 			differs + `board "b1" with software "EDGESPAN-1-0-0" is unknown hardware, which may need configs that are not known here: nothing is pushed`,
-			"its base config, asked for at 2026-03-01T12:00:00Z, ends this; it may be asked again at 2026-03-01T12:02:00Z", sane,
+			"its base config, asked for at 2026-03-01T12:00:00Z, ends this once it is accepted (edgespan boards list); it may be asked again at 2026-03-01T12:02:00Z", sane,
 		}},
 		{Unknowable, "another of its board was asked", adopted, Settings{}, joined(step{event: unknown}, step{event: has(b, 0)}, step{event: Asked{false, noon.Add(9 * time.Second)}}), []string{
 			differs + `board "b1" with software "EDGESPAN-1-0-0" is unknown hardware, which may need configs that are not known here: nothing is pushed`,

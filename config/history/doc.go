@@ -23,7 +23,8 @@
 //	owners/<uuid>            the replica and the stream that own a node              leased
 //	mailboxes/<uuid>/<id>    a request to the replica that owns a node               leased
 //	previews/<id>/<uuid>     what a node answered to a preview of actions            leased
-//	learnt/<board>           base config and metadata that a board's node told       leased
+//	proposed/<uuid>          base config and metadata that a node told of its board  leased
+//	accepted/<board>         the same, once an operator has accepted it for the board
 //	operators/<hash>         whose an operator token is, and what it may do
 //	revoked/<uuid>           a node whose certificates are out of use
 //	rollouts/<id>            the state of one rollout

@@ -26,7 +26,8 @@ const (
 	folderOwners      = "owners/"
 	folderMailboxes   = "mailboxes/"
 	folderPreviews    = "previews/"
-	folderLearnt      = "learnt/"
+	folderProposed    = "proposed/"
+	folderAccepted    = "accepted/"
 	folderRollouts    = "rollouts/"
 	folderElections   = "elections/"
 	folderOperators   = "operators/"
@@ -46,7 +47,8 @@ const (
 	InOwners      = revision.Prefix(folderOwners)
 	InMailboxes   = revision.Prefix(folderMailboxes)
 	InPreviews    = revision.Prefix(folderPreviews)
-	InLearnt      = revision.Prefix(folderLearnt)
+	InProposed    = revision.Prefix(folderProposed)
+	InAccepted    = revision.Prefix(folderAccepted)
 	InOperators   = revision.Prefix(folderOperators)
 	InRevoked     = revision.Prefix(folderRevoked)
 	InRollouts    = revision.Prefix(folderRollouts)
@@ -107,8 +109,11 @@ func MailboxKey(id, request string) revision.Key { return key(folderMailboxes, i
 // PreviewKey is where a node's answer to a preview is.
 func PreviewKey(preview, id string) revision.Key { return key(folderPreviews, preview, id) }
 
-// LearntKey is where that is which the node of a board told of its base config.
-func LearntKey(board string) revision.Key { return key(folderLearnt, board) }
+// ProposedKey is where that is which a node proposed as the base config of its board.
+func ProposedKey(id string) revision.Key { return key(folderProposed, id) }
+
+// AcceptedKey is where the base config of a board is that an operator has accepted.
+func AcceptedKey(board string) revision.Key { return key(folderAccepted, board) }
 
 // RolloutKey is where the state of a rollout is.
 func RolloutKey(id string) revision.Key { return key(folderRollouts, id) }

@@ -131,7 +131,10 @@ func (j *judge) world(nodes []string) (edit.World, error) {
 	}
 	w := edit.World{
 		Kinds: map[string]layers.Set{}, Network: j.read[networkLayer].Document,
-		Nodes: make(map[string]edit.Node, len(nodes)), Metadata: j.metadata,
+		Nodes: make(map[string]edit.Node, len(nodes)), Metadata: j.metadata, Rules: map[string]*metadata.Metadata{}, Base: j.Base,
+	}
+	if j.metadata != j.Metadata { // that this operation writes counts for all
+		w.Base = nil
 	}
 	wrong := map[string]*edit.Fault{}
 	for _, name := range nodes {
@@ -141,6 +144,9 @@ func (j *judge) world(nodes []string) (edit.World, error) {
 				wrong[k.Name] = brokenFault(err)
 			}
 			wrong[k.Name].Nodes = append(wrong[k.Name].Nodes, name)
+		}
+		if board := j.versions(name).Board; k.Learnt && w.Base != nil && j.Rules[board] != nil {
+			w.Rules[k.Name] = j.Rules[board]
 		}
 		w.Kinds[k.Name] = set
 		w.Nodes[name] = edit.Node{Kind: k.Name, Auto: j.read[autoLayer(name)].Document, Own: j.read[nodeLayer(name)].Document}

@@ -24,6 +24,11 @@ type World struct {
 	Nodes map[string]NodeFact
 	// Metadata is the nodes', with what vendors said merged in; nil: no rules.
 	Metadata *metadata.Metadata
+	// Rules are the metadata of boards that brought more, which an operator has accepted, and Base
+	// that of all others: what one board says is no rule for another. Metadata has it all, so that
+	// what is secret anywhere is masked everywhere. Base nil: Metadata counts for all.
+	Rules map[string]*metadata.Metadata
+	Base  *metadata.Metadata
 	// E2E is that of the files "controller" and "aggregator".
 	E2E map[string]*metadata.Metadata
 	// Own judges a change of the controller's own config as the program does that runs by it:

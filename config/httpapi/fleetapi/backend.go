@@ -63,6 +63,14 @@ type Backend interface {
 	// Invite opens a join token for one name, new or known. A life of 0 is a day.
 	Invite(ctx context.Context, c Caller, node string, life time.Duration, replace bool) (Invitation, error)
 
+	// Hardware lists what nodes proposed of boards that are not known, and what was accepted.
+	Hardware(ctx context.Context) ([]Hardware, error)
+	// HardwareConfig is what a node proposed; without a node the only proposal, or what is accepted.
+	HardwareConfig(ctx context.Context, board, node string, reveal bool) (operate.Document, error)
+	AcceptHardware(ctx context.Context, c Caller, board, node string) error
+	RejectHardware(ctx context.Context, c Caller, board, node string) error
+	ForgetHardware(ctx context.Context, c Caller, board string) error
+
 	Operators(ctx context.Context) ([]OperatorToken, error)
 	AddOperator(ctx context.Context, c Caller, t OperatorToken) (text string, err error)
 	RemoveOperator(ctx context.Context, c Caller, name string) error
@@ -254,6 +262,18 @@ type Invitation struct {
 	CA      string    `json:"caSha256"`
 	Expires time.Time `json:"expires"`
 	Command string    `json:"command"` // to be typed on the node
+}
+
+// Hardware is a base config that a node told of its board.
+type Hardware struct {
+	Board    string    `json:"board"`
+	Node     string    `json:"node"`         // that told it
+	At       time.Time `json:"at"`           // when it was told, or accepted
+	By       string    `json:"by,omitempty"` // who has accepted it; "": it counts for nobody
+	Bytes    int       `json:"bytes"`
+	Base     []string  `json:"base"`     // versions
+	Hardware []string  `json:"hardware"` // versions
+	Metadata int       `json:"metadata"` // entries of metadata
 }
 
 // OperatorToken is whom a token belongs to, never its text.

@@ -227,6 +227,26 @@ func (f *fake) Invite(_ context.Context, c Caller, node string, life time.Durati
 	return Invitation{Node: node, Token: "join-secret", Expires: at}, f.note("Invite %s %s %t by=%s", node, life, replace, c.Name)
 }
 
+func (f *fake) Hardware(context.Context) ([]Hardware, error) {
+	return []Hardware{{Board: "B1", Node: "n1", At: at, Bytes: 2}}, f.note("Hardware")
+}
+
+func (f *fake) HardwareConfig(_ context.Context, board, node string, reveal bool) (operate.Document, error) {
+	return operate.Document{Object: config.Object{"base": config.Object{}}, Digest: "d4"}, f.note("HardwareConfig %s %s %t", board, node, reveal)
+}
+
+func (f *fake) AcceptHardware(_ context.Context, c Caller, board, node string) error {
+	return f.note("AcceptHardware %s %s by=%s", board, node, c.Name)
+}
+
+func (f *fake) RejectHardware(_ context.Context, c Caller, board, node string) error {
+	return f.note("RejectHardware %s %s by=%s", board, node, c.Name)
+}
+
+func (f *fake) ForgetHardware(_ context.Context, c Caller, board string) error {
+	return f.note("ForgetHardware %s by=%s", board, c.Name)
+}
+
 func (f *fake) Operators(context.Context) ([]OperatorToken, error) {
 	return []OperatorToken{{Name: "ann", Role: Admin}}, f.note("Operators")
 }

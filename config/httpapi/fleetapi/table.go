@@ -79,7 +79,7 @@ var (
 func must(p param) param { p.required = true; return p }
 
 // table is all routes, in the order in which docs/protocol.md has them.
-var table = concat(nodeRows(), layerRows(), peerRows(), topologyRows(), e2eRows(), historyRows(), otherRows())
+var table = concat(nodeRows(), hardwareRows(), layerRows(), peerRows(), topologyRows(), e2eRows(), historyRows(), otherRows())
 
 func concat(lists ...[]row) []row {
 	var out []row

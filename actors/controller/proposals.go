@@ -1,0 +1,264 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
+	"edgespan/config/revision"
+)
+
+// What a node tells of hardware that is not known here is a proposal: it would be the base of
+// all nodes of that board, so it counts once an operator has accepted it. A node has one
+// proposal at a time, a board few, and all together are bounded.
+const (
+	mostProposals    = 64
+	mostOfBoard      = 3
+	proposalBytes    = 512 << 10
+	allProposalBytes = 16 << 20
+	longestBoard     = 200
+)
+
+// proposal is what a node told of its board, and accepted what an operator made of that.
+type proposal struct {
+	Board string          `json:"board"`
+	Node  string          `json:"node"` // UUID
+	At    time.Time       `json:"at"`
+	By    string          `json:"by,omitempty"` // who has accepted it
+	Data  json.RawMessage `json:"data"`         // a link.BaseConfig
+}
+
+// hasProposals says whether an operator has enough to decide on: nobody is asked again then.
+func (a *fleetActor) hasProposals(id, board string) bool {
+	n := 0
+	for other, p := range a.proposals {
+		if p.Board == board {
+			n++
+			if other == id {
+				return true
+			}
+		}
+	}
+	return n >= mostOfBoard
+}
+
+// learn keeps what a node told of its board, for as long as this replica lives.
+func (a *fleetActor) learn(m learnt) {
+	if !a.queries.Answered(m.id, m.board) {
+		return
+	}
+	if why := a.refusal(m); why != nil {
+		a.d.Log.Warn("base config of a node", zap.String("node", m.id), zap.String("board", fmt.Sprintf("%.*s", longestBoard, m.board)), zap.Error(why))
+		return
+	}
+	p := proposal{Board: m.board, Node: m.id, At: a.d.Now().UTC(), Data: m.data}
+	value := encode(p)
+	if err := json.Unmarshal(value, &p); err != nil { // as the store has it: compared by its bytes
+		a.d.Log.Error("keep a proposal", zap.Error(err))
+		return
+	}
+	a.proposals[m.id], a.proposed[m.id] = p, value
+	a.d.Log.Info("a node proposes the base config of its board: an operator has to accept it", zap.String("node", m.id), zap.String("board", m.board))
+	a.d.saver.add(entry{op: revision.PutLeased(history.ProposedKey(m.id), a.proposed[m.id], a.d.leaseID())})
+}
+
+// refusal says why a proposal is not kept.
+func (a *fleetActor) refusal(m learnt) error {
+	if len(m.board) > longestBoard {
+		return fmt.Errorf("board: has %d bytes: must have at most %d", len(m.board), longestBoard)
+	}
+	if len(m.data) > proposalBytes {
+		return fmt.Errorf("has %d bytes: must have at most %d", len(m.data), proposalBytes)
+	}
+	if _, err := parseBase(m.data); err != nil {
+		return err
+	}
+	if !json.Valid(m.data) {
+		return errors.New("is no JSON")
+	}
+	total := len(m.data)
+	for id, p := range a.proposals {
+		if id != m.id {
+			total += len(p.Data)
+		}
+	}
+	if _, has := a.proposals[m.id]; !has && len(a.proposals) >= mostProposals || total > allProposalBytes {
+		return fmt.Errorf("%d proposals wait already: accept or reject them", len(a.proposals))
+	}
+	return nil
+}
+
+// proposedIs takes over a proposal.
+func (a *fleetActor) proposedIs(e revision.Event, id string) {
+	keepValue(a, e, a.proposals, id)
+	if e.Kind != revision.EventPut {
+		delete(a.proposed, id)
+	}
+}
+
+// acceptedIs takes over what counts for a board.
+func (a *fleetActor) acceptedIs(e revision.Event, board string) {
+	delete(a.learnt, board)
+	if e.Kind != revision.EventPut {
+		return
+	}
+	var p proposal
+	err := json.Unmarshal(e.Entry.Value, &p)
+	if err == nil {
+		var b *baseConfig
+		if b, err = parseBase(p.Data); err == nil {
+			b.proposal = p
+			a.learnt[board] = b
+		}
+	}
+	if err != nil {
+		a.d.Log.Error("read a key of the store", zap.String("key", string(e.Entry.Key)), zap.Error(err))
+	}
+}
+
+// listHardware asks the fleet for all proposals, and what was accepted of them.
+type listHardware struct{}
+
+func (a *fleetActor) listHardware() []proposal {
+	out := slices.Collect(maps.Values(a.proposals))
+	for _, b := range a.learnt {
+		out = append(out, b.proposal)
+	}
+	slices.SortFunc(out, func(x, y proposal) int {
+		return cmp.Or(cmp.Compare(x.Board, y.Board), cmp.Compare(y.By, x.By), cmp.Compare(x.Node, y.Node))
+	})
+	return out
+}
+
+func (c *Controller) hardware(ctx context.Context) ([]proposal, error) {
+	a, err := c.d.ask(ctx, c.d.fleet, listHardware{})
+	if err != nil {
+		return nil, err
+	}
+	return a.([]proposal), nil
+}
+
+// nameOf is how a node is called, or its id once it is gone.
+func (c *Controller) nameOf(id string) string {
+	if s := c.d.dir.node(id); s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.name
+	}
+	return id
+}
+
+// Hardware lists what nodes proposed of boards that are not known, and what was accepted.
+func (c *Controller) Hardware(ctx context.Context) ([]fleetapi.Hardware, error) {
+	all, err := c.hardware(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]fleetapi.Hardware, 0, len(all))
+	for _, p := range all {
+		h := fleetapi.Hardware{Board: p.Board, Node: c.nameOf(p.Node), At: p.At, By: p.By, Bytes: len(p.Data), Base: []string{}, Hardware: []string{}}
+		if b, err := parseBase(p.Data); err == nil {
+			h.Base, h.Hardware = slices.Sorted(maps.Keys(b.base)), slices.Sorted(maps.Keys(b.hardware))
+			h.Metadata = len(b.metadata)
+		}
+		out = append(out, h)
+	}
+	return out, nil
+}
+
+// proposalOf is the one that a node made of a board; without a node it must be the only one.
+func (c *Controller) proposalOf(ctx context.Context, board, node string) (proposal, error) {
+	all, err := c.hardware(ctx)
+	if err != nil {
+		return proposal{}, err
+	}
+	all = slices.DeleteFunc(all, func(p proposal) bool { return p.Board != board || p.By != "" || node != "" && c.nameOf(p.Node) != node })
+	switch len(all) {
+	case 0:
+		return proposal{}, &operate.NotFoundError{What: "a proposal for board " + config.Quote(board), Allowed: "must be one that edgespan boards list shows"}
+	case 1:
+		return all[0], nil
+	}
+	return proposal{}, fmt.Errorf("board %s: %w: %d nodes proposed something: node must name one", config.Quote(board), fleetapi.ErrRefused, len(all))
+}
+
+// HardwareConfig is what was proposed, or accepted where no node is named and none proposes.
+func (c *Controller) HardwareConfig(ctx context.Context, board, node string, reveal bool) (operate.Document, error) {
+	p, err := c.proposalOf(ctx, board, node)
+	if err != nil && node == "" {
+		all, fault := c.hardware(ctx)
+		if i := slices.IndexFunc(all, func(p proposal) bool { return p.Board == board && p.By != "" }); fault == nil && i >= 0 {
+			p, err = all[i], nil
+		}
+	}
+	if err != nil {
+		return operate.Document{}, err
+	}
+	doc, faults := config.ParseObject(p.Data)
+	if faults != nil {
+		return operate.Document{}, faults
+	}
+	return read(ctx, c, func(w *operate.World) (operate.Document, error) { return w.Proposed(doc, reveal) })
+}
+
+// AcceptHardware makes a proposal what all nodes of the board have, until it is forgotten.
+func (c *Controller) AcceptHardware(ctx context.Context, by fleetapi.Caller, board, node string) error {
+	p, err := c.proposalOf(ctx, board, node)
+	if err != nil {
+		return err
+	}
+	key := history.ProposedKey(p.Node)
+	there := revision.Holds(key, encode(p)) // what was looked at, and nothing that came since
+	p.By, p.At = author(by), c.d.Now().UTC()
+	o, err := c.d.commit(ctx, revision.Txn{Compares: []revision.Compare{there}, Then: []revision.Op{revision.Put(history.AcceptedKey(board), encode(p)), revision.Delete(key)}})
+	if err == nil && !o.Succeeded {
+		err = errMoved
+	}
+	if err != nil {
+		return fmt.Errorf("accept the hardware of board %s: %w", config.Quote(board), err)
+	}
+	return nil
+}
+
+// RejectHardware drops what one node proposed, or all of a board. They are asked again.
+func (c *Controller) RejectHardware(ctx context.Context, _ fleetapi.Caller, board, node string) error {
+	all, err := c.hardware(ctx)
+	if err != nil {
+		return err
+	}
+	var txn revision.Txn
+	for _, p := range all {
+		if p.Board == board && p.By == "" && (node == "" || c.nameOf(p.Node) == node) {
+			txn.Then = append(txn.Then, revision.Delete(history.ProposedKey(p.Node)))
+		}
+	}
+	if txn.Then == nil {
+		return &operate.NotFoundError{What: "a proposal for board " + config.Quote(board), Allowed: "must be one that edgespan boards list shows"}
+	}
+	_, err = c.d.commit(ctx, txn)
+	return err
+}
+
+// ForgetHardware takes back what was accepted for a board: its hardware is unknown again.
+func (c *Controller) ForgetHardware(ctx context.Context, _ fleetapi.Caller, board string) error {
+	key := history.AcceptedKey(board)
+	if err := key.Check(); err != nil {
+		return fmt.Errorf("forget hardware: %w: %w", fleetapi.ErrRefused, err)
+	}
+	o, err := c.d.commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Exists(key)}, Then: []revision.Op{revision.Delete(key)}})
+	if err == nil && !o.Succeeded {
+		return &operate.NotFoundError{What: "accepted hardware of board " + config.Quote(board)}
+	}
+	return err
+}
