@@ -51,7 +51,7 @@ func (s *service) serveFacts() {
 	ctx, end := context.WithCancel(context.Background())
 	s.api.RegisterOnShutdown(end)
 	opts := []factsapi.Option{
-		factsapi.WithVersion(version), factsapi.WithAudit(s.record), factsapi.WithEnd(ctx),
+		factsapi.WithVersion(version), factsapi.WithAudit(s.audit.record), factsapi.WithIntents(s.audit.intent), factsapi.WithEnd(ctx),
 		factsapi.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),

@@ -41,6 +41,7 @@ type options struct {
 	KeystoneWindow                                                   number
 	ClientCAFile, ClientCRLFile                                      text
 
+	AuditMB                    number
 	FactsMemory, FactsVersions number
 	FactsDirect, FactsProxied  boolean
 
@@ -80,7 +81,7 @@ const (
 
 // newOptions are the defaults: those of the controller's own config, where it has the flag.
 func newOptions() *options {
-	o := &options{Fleet: "default", Joins: 1, FactsMemory: facts.DefaultMemory >> 20, KeystoneWindow: number(keystone.DefaultWindow / time.Second), given: map[string]bool{}}
+	o := &options{Fleet: "default", Joins: 1, AuditMB: 512, FactsMemory: facts.DefaultMemory >> 20, KeystoneWindow: number(keystone.DefaultWindow / time.Second), given: map[string]bool{}}
 	o.KeystoneRoles = list{"admin=admin", "member=operator", "_member_=operator", "reader=viewer"}
 	o.table = append([]setting{
 		{"data-dir", &o.DataDir, "folder of the embedded store, the certificates and the tokens", storing},
@@ -131,7 +132,7 @@ func newOptions() *options {
 		{"firmware-parameter-update-delay", &o.FirmwareDelay, "taken for the seed's start scripts; nothing here reads it", serving},
 		{"status-reports-interval", &o.StatusInterval, "taken for the seed's start scripts; nothing here reads it: each report is compared as it comes", serving},
 		{"topology-info-sync-interval", &o.TopologyGap, "taken for the seed's start scripts; nothing here reads it: the facts are written when the topology changes", serving},
-	}, o.factsSettings()...)
+	}, append(o.doorSettings(), o.factsSettings()...)...)
 	for name, v := range fileFlags(schema.ControllerDefault()) {
 		if s, ok := o.find(name); ok {
 			_ = s.value.Set(v.(string)) // a test sets each of them
@@ -244,6 +245,7 @@ func (o *options) check() error {
 	if o.Joins < 1 {
 		no("--joins-per-second: is %d: 1 and more are allowed", o.Joins)
 	}
+	o.checkDoors(no)
 	o.checkAccess(no)
 	o.checkFacts(no)
 	if len(faults) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -18,11 +19,11 @@ import (
 	"edgespan/actors/facts"
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
+	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
 	"edgespan/config/optimize"
 	"edgespan/platform/daemon"
-	"edgespan/platform/datadir"
 	"edgespan/platform/nodelink"
 	"edgespan/platform/pki"
 )
@@ -47,7 +48,7 @@ type service struct {
 	ground *ground
 	issuer issuer
 	access *access
-	audit  *datadir.Audit
+	audit  *auditLog
 	own    *own
 	fleet  running
 	facts  *facts.Keeper
@@ -102,7 +103,7 @@ func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
 	}
 	s.own = newOwn(s.app.host, s.o, table, s.log, level)
 	s.own.assign = s.assignChannels
-	if s.audit, err = datadir.OpenAudit(s.ground.dir.Path("audit.log")); err != nil {
+	if s.audit, err = openAuditLog(s.ground.dir.Path("audit.log"), int64(s.o.AuditMB)<<20, s.log); err != nil {
 		return err
 	}
 	if err := s.bind(ctx); err != nil {
@@ -142,7 +143,7 @@ func (s *service) bind(ctx context.Context) error {
 // listen begins to answer; what ends by itself is told.
 func (s *service) listen(failed chan<- error) {
 	opts := []fleetapi.Option{
-		fleetapi.WithVersion(version), fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.record), fleetapi.WithGuesses(s.access.guesses),
+		fleetapi.WithVersion(version), fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.audit.record), fleetapi.WithIntents(s.audit.intent), fleetapi.WithGuesses(s.access.guesses),
 		fleetapi.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),
@@ -152,7 +153,9 @@ func (s *service) listen(failed chan<- error) {
 	}
 	s.api = fleetapi.NewServer(fleetapi.Handler(both{s.fleet, s.facts}, opts...))
 	s.serveFacts()
-	s.api.ErrorLog = zap.NewStdLog(s.log.Named("api"))
+	s.api.ErrorLog = log.New(httpapi.NewLines(func(line string, leftOut int) {
+		s.log.Named("api").Warn(line, zap.Int("left_out", leftOut))
+	}), "", 0)
 	s.nodes = nodelink.NewServer(nodelink.ServerOptions{Authority: s.issuer.authority, Handler: s.fleet, Log: s.log, Joins: float64(s.o.Joins)})
 	go func() {
 		serve := func() error { return s.api.Serve(s.apiListener) }
@@ -169,14 +172,6 @@ func (s *service) listen(failed chan<- error) {
 			failed <- fmt.Errorf("serve the nodes: %w", err)
 		}
 	}()
-}
-
-// record writes the audit log. A caller is not refused for a full disk: that is somebody
-// else's to see, and to mend.
-func (s *service) record(e fleetapi.Entry) {
-	if err := s.audit.Write(e); err != nil {
-		s.log.Error("audit", zap.Error(err))
-	}
 }
 
 // attend waits for the end.
@@ -199,7 +194,7 @@ func (s *service) attend(ctx context.Context, failed <-chan error) error {
 		case <-ctx.Done():
 			return nil
 		case <-hup:
-			if err := s.audit.Reopen(); err != nil {
+			if err := s.audit.log.Reopen(); err != nil {
 				s.log.Error("rotate", zap.Error(err))
 			}
 			if err := s.access.reload(); err != nil {
@@ -267,7 +262,7 @@ func (s *service) close() error {
 		}
 	}
 	if s.audit != nil {
-		faults = append(faults, s.audit.Close())
+		faults = append(faults, s.audit.log.Close())
 	}
 	if s.ground != nil {
 		faults = append(faults, s.ground.close())

@@ -50,7 +50,7 @@ func (b *Buckets) ask(name string, now time.Time, cost float64) time.Duration {
 	}
 	tokens := b.filled(is, now)
 	if tokens < 1 {
-		return time.Duration((1 - tokens) / b.rate * float64(time.Second))
+		return max(time.Duration((1-tokens)/b.rate*float64(time.Second)), 1) // never 0, which would be a token that was not taken
 	}
 	if cost > 0 {
 		b.have[name] = bucket{tokens - cost, now}

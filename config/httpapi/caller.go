@@ -38,6 +38,8 @@ type Entry struct {
 	DryRun   bool      `json:"dryRun,omitempty"`
 	Reveal   bool      `json:"reveal,omitempty"`
 	Message  string    `json:"message,omitempty"`
+	Begun    bool      `json:"begun,omitempty"`   // it is about to be done: the line with its status follows
+	LeftOut  int       `json:"leftOut,omitempty"` // refusals before this line that have none
 }
 
 // LocalHost says whether a Host header names this machine.

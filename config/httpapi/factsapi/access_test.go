@@ -1,6 +1,7 @@
 package factsapi
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -80,6 +81,37 @@ func rolesTable(t *testing.T) map[string]permitted {
 		out[words[1]+" "+strings.TrimPrefix(words[2], "config/")] = p
 	}
 	return out
+}
+
+// An act that can't go into the audit log is not done; a read is, and what a node uploads.
+func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
+	var musts []bool
+	f := &fake{}
+	h := Handler(f, door{}, WithIntents(func(e Entry, must bool) error {
+		musts = append(musts, must)
+		return errors.New("no space left on device")
+	}))
+	for _, c := range routeCases {
+		method, target, _ := strings.Cut(c.ask, " ")
+		path, _, _ := strings.Cut(strings.ReplaceAll(target, "%22", ""), "?")
+		p, err := parse(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(table, func(r row) bool {
+			return r.path == p.path && (r.method == method || r.patch && method == "PATCH")
+		})
+		musts = nil
+		w := ask(h, asked{method: method, target: target, body: c.body, token: string(Admin)})
+		heard := f.taken()
+		if row := table[i]; row.writes && (w.Code != 503 || heard != "" || len(musts) != 1 || musts[0] != (row.role == Admin)) || !row.writes && (w.Code != c.status || musts != nil) {
+			t.Errorf("%s: %d %s, heard %q, intents %v", c.ask, w.Code, w.Body, heard, musts)
+		}
+	}
+	musts = nil
+	if w := ask(h, asked{method: "PUT", target: "environments/9/role/r/nodes/1/resources/1/values", body: "{}", token: "node"}); w.Code != 204 || musts != nil {
+		t.Errorf("an upload of a node: %d %s", w.Code, w.Body)
+	}
 }
 
 func TestWhoCannotSayWhoItIs(t *testing.T) {

@@ -43,6 +43,12 @@ func WithLimits(l Limits) Option { return func(a *api) { a.limits = l } }
 // may be seen, before the caller has the answer. It is called by many goroutines at once.
 func WithAudit(audit func(Entry)) Option { return func(a *api) { a.audit = audit } }
 
+// WithIntents is asked before an act that goes into the audit log; must is that it is one of an
+// admin, which is not done unless its line is written. An error refuses the act.
+func WithIntents(intent func(e Entry, must bool) error) Option {
+	return func(a *api) { a.intent = intent }
+}
+
 // WithFailures hears what the caller of a 500 is not told.
 func WithFailures(f func(method, path string, err error)) Option {
 	return func(a *api) { a.failed = f }
@@ -75,6 +81,7 @@ type api struct {
 	all      []row
 	rows     map[string][]*row // by path
 	audit    func(Entry)
+	intent   func(e Entry, must bool) error
 	failed   func(method, path string, err error)
 	version  string
 	limits   Limits
@@ -115,7 +122,7 @@ type call struct {
 func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	a := &api{
 		backend: b, auth: who, all: table, rows: rowsByPath(), version: "unknown", limits: DefaultLimits,
-		audit: func(Entry) {}, failed: func(string, string, error) {}, ending: context.Background(),
+		audit: func(Entry) {}, intent: func(Entry, bool) error { return nil }, failed: func(string, string, error) {}, ending: context.Background(),
 		origins: http.NewCrossOriginProtection(), zipped: &zipped{},
 	}
 	for _, o := range opts {
@@ -132,7 +139,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 
 // ServeHTTP answers one request: what it is refused for, or what its row says.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{Request: r, w: w, alive: r.Context(), entry: Entry{Time: time.Now().UTC(), Remote: r.RemoteAddr, Method: r.Method, Path: r.URL.Path}}
+	c := &call{Request: r, w: w, alive: r.Context(), entry: httpapi.NewEntry(r, time.Now())}
 	defer func() {
 		a.bytes.give(c.caller.Name, c.holds)
 		a.answers.give(c.caller.Name, c.gives)
@@ -198,6 +205,9 @@ func (a *api) answer(c *call) (out reply) {
 		return a.refused(c, err)
 	}
 	c.Request = c.WithContext(context.WithValue(c.Context(), turnKey{}, turnOf{a.turns, c.caller.Name}))
+	if err := a.intends(c); err != nil {
+		return a.refused(c, err)
+	}
 	done, err := c.row.serve(a, c)
 	if err != nil {
 		return a.refused(c, err)
@@ -219,6 +229,20 @@ func (a *api) budgeted(c *call, r reply) reply {
 	}
 	c.gives = size
 	return r
+}
+
+// intends refuses an act that can't go into the audit log. What a node uploads is no such act.
+func (a *api) intends(c *call) error {
+	if !c.row.writes || c.own {
+		return nil
+	}
+	e := c.entry
+	e.Caller, e.Role, e.Begun = c.caller.Name, c.caller.Role, true
+	if err := a.intent(e, c.row.role == Admin); err != nil {
+		a.failed(c.Method, c.entry.Path, err)
+		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "the audit log can't be written: nothing was done"}
+	}
+	return nil
 }
 
 // foreign refuses what a page of another site has sent through a browser.

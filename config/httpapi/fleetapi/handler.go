@@ -53,6 +53,12 @@ func WithGuesses(g *httpapi.Guesses) Option { return func(a *api) { a.guesses = 
 // before the caller has the answer. It is called by many goroutines at once.
 func WithAudit(audit func(Entry)) Option { return func(a *api) { a.audit = audit } }
 
+// WithIntents is asked before an act that goes into the audit log; must is that it is one of an
+// admin, which is not done unless its line is written. An error refuses the act.
+func WithIntents(intent func(e Entry, must bool) error) Option {
+	return func(a *api) { a.intent = intent }
+}
+
 // WithFailures hears what the caller of a 500 or of an unready controller is not told.
 func WithFailures(f func(method, path string, err error)) Option {
 	return func(a *api) { a.failed = f }
@@ -73,6 +79,7 @@ type api struct {
 	hash     func(string) (string, error)
 	noAuth   bool
 	audit    func(Entry)
+	intent   func(e Entry, must bool) error
 	failed   func(method, path string, err error)
 	version  string
 	limits   Limits
@@ -104,7 +111,7 @@ type call struct {
 func Handler(b Backend, opts ...Option) http.Handler {
 	a := &api{
 		backend: b, rows: table, version: "unknown", limits: DefaultLimits, origins: http.NewCrossOriginProtection(),
-		audit: func(Entry) {}, failed: func(string, string, error) {},
+		audit: func(Entry) {}, intent: func(Entry, bool) error { return nil }, failed: func(string, string, error) {},
 	}
 	for _, o := range opts {
 		o(a)
@@ -141,7 +148,7 @@ func NewServer(h http.Handler) *http.Server {
 
 // ServeHTTP answers one request: what it is refused for, or what its row says.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{Request: r, entry: Entry{Time: time.Now().UTC(), Remote: r.RemoteAddr, Method: r.Method, Path: r.URL.Path}}
+	c := &call{Request: r, entry: httpapi.NewEntry(r, time.Now())}
 	answer := a.answer(w, c)
 	if answer.done != nil {
 		defer answer.done()
@@ -218,11 +225,28 @@ func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
 	if p := c.readBody(w); p != nil {
 		return refused(p)
 	}
+	if p := a.intends(c); p != nil {
+		return refused(p)
+	}
 	done, err := c.row.serve(a, c)
 	if err != nil {
 		return refused(a.problemOf(c, err))
 	}
 	return done.settle(c)
+}
+
+// intends refuses an act that can't go into the audit log.
+func (a *api) intends(c *call) *Problem {
+	if c.row.effect == reads && !c.entry.Reveal {
+		return nil
+	}
+	e := c.entry
+	e.Caller, e.Role, e.Begun = c.caller.Name, c.caller.Role, true
+	if err := a.intent(e, c.row.role == Admin || c.entry.Reveal); err != nil {
+		a.failed(c.Method, c.entry.Path, err)
+		return problem(TypeBusy, "the audit log can't be written: nothing was done")
+	}
+	return nil
 }
 
 // foreign refuses what a page of another site has sent through a browser.

@@ -232,6 +232,42 @@ func TestRolesOfEveryRow(t *testing.T) {
 	}
 }
 
+// TestAnActThatCannotBeAuditedIsNotDone asks each route while the audit log can't be written.
+func TestAnActThatCannotBeAuditedIsNotDone(t *testing.T) {
+	roles := rolesTable(t)
+	f := &fake{}
+	var intents []bool
+	h := Handler(f, WithTokens(fakeHash), WithIntents(func(e Entry, must bool) error {
+		if e.Caller != "admin-1" || !e.Begun || e.Status != 0 {
+			t.Errorf("%+v", e)
+		}
+		intents = append(intents, must)
+		return errors.New("no space left on device")
+	}))
+	for _, c := range routeCases {
+		method, target, _ := strings.Cut(c.ask, " ")
+		if !strings.HasPrefix(target, "/") {
+			target = Prefix + target
+		}
+		path, _, _ := strings.Cut(target, "?")
+		row := match(table, method, path).row
+		intents = nil
+		w := ask(h, asked{method: method, target: target, body: c.body, token: "t-admin"})
+		heard := f.taken()
+		reveals := row.reveals || strings.Contains(target, "reveal=1")
+		if row.effect == reads && !reveals {
+			if w.Code/100 != 2 || intents != nil {
+				t.Errorf("%s: a read is refused: %d", c.ask, w.Code)
+			}
+			continue
+		}
+		must := roles[row.method+" "+row.path] == "admin" || reveals
+		if w.Code != 503 || heard != "" || len(intents) != 1 || intents[0] != must {
+			t.Errorf("%s: %d, heard %q, intents %v", c.ask, w.Code, heard, intents)
+		}
+	}
+}
+
 // TestWhatARestoreNeeds is by the layers that a change writes, whichever route made it.
 func TestWhatARestoreNeeds(t *testing.T) {
 	for layer, need := range map[string]Role{

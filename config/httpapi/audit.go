@@ -1,0 +1,101 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// Bounds of what a line of the audit log repeats of a request, in bytes.
+const (
+	longestPath   = 256
+	longestMethod = 32
+)
+
+// NewEntry is the line of a request. A path may have as many bytes as a header: what is beyond
+// its bound is cut off, and the line says so by an ellipsis.
+func NewEntry(r *http.Request, now time.Time) Entry {
+	return Entry{Time: now.UTC(), Remote: r.RemoteAddr, Method: cut(r.Method, longestMethod), Path: cut(r.URL.Path, longestPath)}
+}
+
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
+}
+
+// Refusals bounds the audit lines of refused requests, which anybody who reaches the port can
+// cause: some at once and then few, of one caller or address and of all together. What was left
+// out is counted in the next line.
+type Refusals struct {
+	one, all *Buckets
+
+	mu  sync.Mutex
+	out int
+}
+
+// A refused caller has so many lines a second, and so many at once; all have together.
+const (
+	refusedRate, refusedBurst       = 0.2, 20
+	allRefusedRate, allRefusedBurst = 5.0, 200
+)
+
+// NewRefusals has left out nothing.
+func NewRefusals() *Refusals {
+	return &Refusals{one: NewBuckets(refusedRate, refusedBurst), all: NewBuckets(allRefusedRate, allRefusedBurst)}
+}
+
+// Pass says whether an entry is to be written, and notes in it what was left out before.
+func (r *Refusals) Pass(e *Entry) bool {
+	switch e.Status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMisdirectedRequest:
+	default:
+		return true
+	}
+	who := "name " + e.Caller
+	if e.Caller == "" {
+		who = caller(e.Remote)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.one.Take(who, e.Time) > 0 || r.all.Take("", e.Time) > 0 {
+		r.out++
+		return false
+	}
+	e.LeftOut, r.out = r.out, 0
+	return true
+}
+
+// Lines bounds lines of a log that anybody can cause, as those of failed handshakes. It is a
+// Writer for a log.Logger, which writes a line at a time.
+type Lines struct {
+	To func(line string, leftOut int)
+
+	mu   sync.Mutex
+	rate *Buckets
+	out  int
+}
+
+// NewLines writes 50 lines at once, and then one a second.
+func NewLines(to func(line string, leftOut int)) *Lines {
+	return &Lines{To: to, rate: NewBuckets(1, 50)}
+}
+
+// Write takes a line, or counts it.
+func (l *Lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rate.Take("", time.Now()) > 0 {
+		l.out++
+		return len(line), nil
+	}
+	l.To(strings.TrimSpace(string(line)), l.out)
+	l.out = 0
+	return len(line), nil
+}

@@ -1,0 +1,52 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Rotation bounds the bytes of a log: one that has reached its limit becomes PATH.1, that of
+// before PATH.2, and the oldest goes. It may be used from several goroutines.
+type Rotation struct {
+	Path  string
+	Limit int64 // of one file; 0: it grows without a bound
+	Keep  int   // files beside the newest
+
+	mu     sync.Mutex
+	looked time.Time
+}
+
+// rotationLook is how often the size of a log is asked for.
+const rotationLook = time.Second
+
+// Due moves the files if it is time, and says that the log has to be opened anew.
+func (r *Rotation) Due(now time.Time) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d := now.Sub(r.looked); r.Limit <= 0 || d >= 0 && d < rotationLook {
+		return false, nil
+	}
+	r.looked = now
+	info, err := os.Stat(r.Path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() < r.Limit {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for n := r.Keep; n > 0; n-- {
+		from := r.Path
+		if n > 1 {
+			from = fmt.Sprintf("%s.%d", r.Path, n-1)
+		}
+		if err := os.Rename(from, fmt.Sprintf("%s.%d", r.Path, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, fmt.Errorf("rotate %s: %w", r.Path, err)
+		}
+	}
+	return true, syncFolder(filepath.Dir(r.Path))
+}
