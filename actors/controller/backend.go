@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"edgespan/config"
 	"edgespan/config/backup"
 	"edgespan/config/edit"
@@ -141,7 +143,7 @@ func editionOf(r history.Record, layers []string) fleetapi.Edition {
 
 // Nodes are all nodes that are known.
 func (c *Controller) Nodes(ctx context.Context) ([]fleetapi.Node, error) {
-	if err := c.Ready(ctx); err != nil {
+	if err := c.d.upToDate(ctx); err != nil {
 		return nil, err
 	}
 	return c.d.dir.nodes(c.d.Now(), c.d.settings()), nil
@@ -149,6 +151,9 @@ func (c *Controller) Nodes(ctx context.Context) ([]fleetapi.Node, error) {
 
 // Node is all that is known of one node.
 func (c *Controller) Node(ctx context.Context, name string) (fleetapi.NodeDetail, error) {
+	if err := c.d.upToDate(ctx); err != nil {
+		return fleetapi.NodeDetail{}, err
+	}
 	s := c.d.dir.named(name)
 	if s == nil {
 		return fleetapi.NodeDetail{}, &operate.NotFoundError{What: fmt.Sprintf("node %q", name)}
@@ -170,6 +175,9 @@ func (c *Controller) Node(ctx context.Context, name string) (fleetapi.NodeDetail
 
 // Rollouts are the last revisions on their way to the nodes of this replica.
 func (c *Controller) Rollouts(ctx context.Context) ([]fleetapi.Rollout, error) {
+	if err := c.d.upToDate(ctx); err != nil {
+		return nil, err
+	}
 	a, err := c.d.ask(ctx, c.d.fleet, listRollouts{})
 	if err != nil {
 		return nil, err
@@ -179,14 +187,37 @@ func (c *Controller) Rollouts(ctx context.Context) ([]fleetapi.Rollout, error) {
 
 // Ready says why no request can be served.
 func (c *Controller) Ready(ctx context.Context) error {
-	if !c.d.dir.ready.Load() {
+	if err := c.d.upToDate(ctx); err != nil {
+		return err
+	}
+	if err := c.d.Store.Sound(); err != nil {
+		return fmt.Errorf("%w: reads are served, no writes: the store: %w", fleetapi.ErrBusy, err)
+	}
+	return nil
+}
+
+// upToDate says why what this replica has in memory can't be told: while the store is away
+// others may change what it holds, and an old answer looks like a new one.
+func (d *deps) upToDate(ctx context.Context) error {
+	if !d.dir.ready.Load() {
 		return fmt.Errorf("%w: the store is being read", fleetapi.ErrBusy)
 	}
-	if err := c.d.ctx.Err(); err != nil {
+	if err := d.ctx.Err(); err != nil {
 		return fmt.Errorf("%w: it is ending", fleetapi.ErrBusy)
 	}
-	if _, err := (reader{ctx, c.d.Store}).Get(history.HeadKey()); err != nil {
-		return fmt.Errorf("%w: %w", fleetapi.ErrBusy, err)
+	if _, err := (reader{ctx, d.Store}).Get(history.HeadKey()); err != nil {
+		return fmt.Errorf("%w: the store does not answer: %w", fleetapi.ErrBusy, err)
+	}
+	return nil
+}
+
+// Alive asks the actors that all others need, and nobody else: not the store, which may be
+// away for an hour. An error is that one of them did not answer until ctx ended.
+func (c *Controller) Alive(ctx context.Context) error {
+	for _, who := range []*actor.PID{c.d.store, c.d.rollout, c.d.leader, c.d.fleet} {
+		if _, err := c.d.ask(ctx, who, there{}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -173,7 +173,21 @@ func (c *Controller) Stop(ctx context.Context) error {
 
 // vital makes the Props of an actor whose crash ends the process: a fresh one for each spawn.
 func (d *deps) vital(make func() actor.Actor) *actor.Props {
-	return actor.PropsFromProducer(make, actor.WithSupervisor(d.strategy), actor.WithReceiverMiddleware(keep.Lifecycle(d.Log), keep.Vital(d.fail)))
+	return actor.PropsFromProducer(make, actor.WithSupervisor(d.strategy), actor.WithReceiverMiddleware(keep.Lifecycle(d.Log), keep.Vital(d.fail), answering))
+}
+
+// there is a question to which every vital actor answers that it works off what it is sent.
+type there struct{}
+
+// answering is the middleware that does so.
+func answering(next actor.ReceiverFunc) actor.ReceiverFunc {
+	return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
+		if a, is := e.Message.(asking); is && a.question == (there{}) {
+			a.reply(there{})
+			return
+		}
+		next(c, e)
+	}
 }
 
 // top is /controller.

@@ -28,6 +28,7 @@ type Store interface {
 	Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID, error)
 	KeepAlive(ctx context.Context, id revision.LeaseID) (time.Duration, error)
 	Revoke(ctx context.Context, id revision.LeaseID) error
+	Sound() error
 }
 
 // Base is where the base, firmware and hardware layers are; a folder, by platform/confdir.

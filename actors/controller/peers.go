@@ -23,7 +23,7 @@ var _ fleetapi.Peers = (*Controller)(nil)
 
 // peers are the descriptors and deployments as the nodes get them.
 func (c *Controller) peers(ctx context.Context) (*peer.Fleet, error) {
-	if err := c.Ready(ctx); err != nil {
+	if err := c.d.upToDate(ctx); err != nil {
 		return nil, err
 	}
 	if f := c.d.dir.peers.Load(); f != nil {

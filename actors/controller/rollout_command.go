@@ -165,6 +165,9 @@ func (c *Controller) staged(ctx context.Context, number uint64) (listedRollout, 
 
 // ExplainRollout is what was decided of a staged rollout, and why.
 func (c *Controller) ExplainRollout(ctx context.Context, number uint64) (fleetapi.RolloutDetail, error) {
+	if err := c.d.upToDate(ctx); err != nil {
+		return fleetapi.RolloutDetail{}, err
+	}
 	s, err := c.staged(ctx, number)
 	if err != nil {
 		return fleetapi.RolloutDetail{}, err

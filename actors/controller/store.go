@@ -137,7 +137,7 @@ func (d *deps) carryOut(ctx context.Context, plan history.Plan) (bool, error) {
 	for _, txn := range plan.Txns {
 		o, unsure, err := d.commitSurely(ctx, txn)
 		if err != nil {
-			return false, fmt.Errorf("store revision %d: %w", plan.Record.Number, err)
+			return false, fmt.Errorf("store revision %d: %w", plan.Record.Number, refusedNow(err))
 		}
 		if !o.Succeeded && unsure {
 			return d.isOurs(ctx, plan.Record)
@@ -154,7 +154,8 @@ func (d *deps) carryOut(ctx context.Context, plan history.Plan) (bool, error) {
 func (d *deps) commitSurely(ctx context.Context, txn revision.Txn) (o revision.Outcome, unsure bool, err error) {
 	for {
 		o, err = d.commit(ctx, txn)
-		never := errors.Is(err, revision.ErrInvalid) || errors.Is(err, revision.ErrTooLarge) || errors.Is(err, revision.ErrNoLease) || errors.Is(err, revision.ErrClosed)
+		never := errors.Is(err, revision.ErrInvalid) || errors.Is(err, revision.ErrTooLarge) || errors.Is(err, revision.ErrNoLease) || errors.Is(err, revision.ErrClosed) ||
+			errors.Is(err, revision.ErrUnwritten) || errors.Is(err, revision.ErrBroken)
 		if err == nil || never || ctx.Err() != nil {
 			return o, unsure, err
 		}
@@ -166,6 +167,14 @@ func (d *deps) commitSurely(ctx context.Context, txn revision.Txn) (o revision.O
 			return o, unsure, err
 		}
 	}
+}
+
+// refusedNow tells whoever asks that a store without room is to be asked again later.
+func refusedNow(err error) error {
+	if errors.Is(err, revision.ErrUnwritten) {
+		return fmt.Errorf("%w: the store: %w", fleetapi.ErrBusy, err)
+	}
+	return err
 }
 
 // writeAgain is the pause before that.

@@ -153,7 +153,8 @@ func (d *deps) carryOut(ctx context.Context, txns []revision.Txn, records []ledg
 func (d *deps) commitSurely(ctx context.Context, txn revision.Txn) (o revision.Outcome, unsure bool, err error) {
 	for {
 		o, err = d.commit(ctx, txn)
-		never := errors.Is(err, revision.ErrInvalid) || errors.Is(err, revision.ErrTooLarge) || errors.Is(err, revision.ErrClosed)
+		never := errors.Is(err, revision.ErrInvalid) || errors.Is(err, revision.ErrTooLarge) || errors.Is(err, revision.ErrClosed) ||
+			errors.Is(err, revision.ErrUnwritten) || errors.Is(err, revision.ErrBroken)
 		if err == nil || never || ctx.Err() != nil {
 			return o, unsure, err
 		}

@@ -33,6 +33,7 @@ type running interface {
 	fleetapi.Backend
 	nodelink.Handler
 	Done() <-chan error // why it can't go on
+	Alive(ctx context.Context) error
 	Stop(ctx context.Context) error
 	Set(s fleet.Settings)
 	Turn(ctx context.Context) error // waits until this replica may restart
@@ -184,7 +185,8 @@ func (s *service) attend(ctx context.Context, failed <-chan error) error {
 		hup = own
 	}
 	var beat <-chan time.Time
-	if every := watchdog(s.app.Env("WATCHDOG_USEC")); every > 0 {
+	every := watchdog(s.app.Env("WATCHDOG_USEC"))
+	if every > 0 {
 		t := time.NewTicker(every)
 		defer t.Stop()
 		beat = t.C
@@ -201,9 +203,11 @@ func (s *service) attend(ctx context.Context, failed <-chan error) error {
 				s.log.Error("who may ask stays as it was", zap.Error(err))
 			}
 		case <-beat:
-			s.beat(ctx)
+			s.beat(ctx, every/2)
 		case err := <-s.fleet.Done():
 			return errors.Join(errors.New("run controller: its top actor ended"), err)
+		case <-s.ground.broken:
+			return fmt.Errorf("run controller: %w", s.ground.store.Sound())
 		case err := <-failed:
 			return err
 		}
@@ -219,14 +223,16 @@ func watchdog(usec string) time.Duration {
 	return time.Duration(n) * time.Microsecond / 3
 }
 
-// beat feeds the watchdog if the actors answer. That the store is away is an answer: a
-// restart would not bring it back.
-func (s *service) beat(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+// beat feeds the watchdog if the actors answer within a time. The store is not asked: a restart
+// would not bring it back, and nodes are served without it.
+func (s *service) beat(ctx context.Context, within time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if err := s.fleet.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.fleet.Alive(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		s.notify("WATCHDOG=1")
+		return
 	}
+	s.log.Error("the actors do not answer: systemd ends the process unless they do soon", zap.Duration("within", within))
 }
 
 // end sends everybody away, then ends what they stood on.

@@ -39,6 +39,7 @@ type ground struct {
 	log     *zap.Logger
 	dir     *datadir.Dir
 	store   kv.Store
+	broken  <-chan struct{} // is closed once the store has to be opened anew; nil: never
 	replica string
 }
 
@@ -58,6 +59,9 @@ func openGround(ctx context.Context, o *options, log *zap.Logger) (*ground, erro
 	if g.store, err = openStore(ctx, o, log); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
+	if s, is := g.store.(interface{ Broken() <-chan struct{} }); is {
+		g.broken = s.Broken()
+	}
 	err = whole(ctx, g.store)
 	var doc config.Object
 	if err == nil {
@@ -74,7 +78,11 @@ func openGround(ctx context.Context, o *options, log *zap.Logger) (*ground, erro
 
 func openStore(ctx context.Context, o *options, log *zap.Logger) (kv.Store, error) {
 	if len(o.Etcd) == 0 {
-		return bolt.Open(storeFile(o), bolt.Options{})
+		s, err := bolt.Open(storeFile(o), bolt.Options{Told: func(err error) { tellStore(log, err) }})
+		if err != nil {
+			return nil, err // and no pointer to nothing inside of an interface
+		}
+		return s, nil
 	}
 	tls, err := pki.ClientFiles{CA: string(o.EtcdCA), Cert: string(o.EtcdCert), Key: string(o.EtcdKey)}.TLS()
 	if err != nil {
@@ -88,7 +96,22 @@ func openStore(ctx context.Context, o *options, log *zap.Logger) (kv.Store, erro
 		}
 		opts.Password = strings.TrimSpace(string(text))
 	}
-	return etcd.Open(ctx, opts)
+	s, err := etcd.Open(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// tellStore logs that the store takes no writes, and that it takes them again.
+func tellStore(log *zap.Logger, err error) {
+	switch {
+	case log == nil: // of a command: its own error says so
+	case err != nil:
+		log.Error("the store takes no writes; nodes work on and reads are served", zap.Error(err))
+	default:
+		log.Info("the store takes writes again")
+	}
 }
 
 // config is the controller's config as this replica has it.

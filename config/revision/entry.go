@@ -83,4 +83,12 @@ var (
 	ErrNoLease = errors.New("no such lease")
 	// ErrClosed is a store that was closed.
 	ErrClosed = errors.New("store is closed")
+
+	// ErrUnwritten is a write that certainly changed nothing, as the store has no room for it
+	// or its disk refuses: it may be done again once that is over.
+	ErrUnwritten = errors.New("nothing was written")
+
+	// ErrBroken is a store whose disk failed so that nobody knows what it holds: it takes no
+	// write until it is opened anew. The write that found out may have been done or not.
+	ErrBroken = errors.New("the store takes no more writes until it is opened again")
 )

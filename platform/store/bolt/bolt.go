@@ -30,6 +30,9 @@ type Options struct {
 	// UnsafeNoSync acknowledges without a sync: for tests that write a lot and do
 	// not ask what a power cut leaves.
 	UnsafeNoSync bool
+	// Told hears why the store begins to take no writes, and nil when it takes them again;
+	// nil: nobody. It must not call the store.
+	Told func(err error)
 }
 
 // Store is one open file.
@@ -37,6 +40,7 @@ type Store struct {
 	db    *bbolt.DB
 	id    string
 	clock kv.Clock
+	told  func(error)
 
 	jobs    chan *job
 	closing chan struct{}
@@ -47,6 +51,9 @@ type Store struct {
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced after each commit
 	broken   error         // a commit whose fate is unknown: nothing is written after it
+	breaking chan struct{} // closed then
+	full     error         // why the last commit left nothing on the disk
+	rest     time.Time     // until then none is tried after it
 	leases   map[revision.LeaseID]*lease
 	relisten chan struct{} // the end of some lease came nearer
 }
@@ -59,13 +66,16 @@ func Open(path string, o Options) (*Store, error) {
 	if o.Clock == nil {
 		o.Clock = kv.Wall{}
 	}
+	if o.Told == nil {
+		o.Told = func(error) {}
+	}
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		if err := create(path); err != nil {
 			return nil, fmt.Errorf("create store %s: %w", path, err)
 		}
 	}
 	s := &Store{
-		clock: o.Clock, jobs: make(chan *job), closing: make(chan struct{}), changed: make(chan struct{}),
+		clock: o.Clock, told: o.Told, breaking: make(chan struct{}), jobs: make(chan *job), closing: make(chan struct{}), changed: make(chan struct{}),
 		leases: map[revision.LeaseID]*lease{}, relisten: make(chan struct{}, 1),
 	}
 	var err error
@@ -78,7 +88,8 @@ func Open(path string, o Options) (*Store, error) {
 	s.ended.Add(2)
 	go s.write()
 	go s.expire()
-	if err := s.sweep(context.Background()); err != nil {
+	// On a full disk it is read all the same; the next compaction sweeps then.
+	if err := s.sweep(context.Background()); err != nil && !errors.Is(err, revision.ErrUnwritten) {
 		return nil, fmt.Errorf("open store %s: %w", path, errors.Join(err, s.Close()))
 	}
 	return s, nil

@@ -34,6 +34,7 @@ type write struct {
 	view
 	revision revision.Revision // of the last change so far
 	dirty    bool
+	after    []func() // what follows in memory once it is on disk
 }
 
 // submit hands a job to the writer and waits until it is on disk.
@@ -67,6 +68,8 @@ func (s *Store) write() {
 			return
 		case first := <-s.jobs:
 			s.commit(s.gather(first))
+		case <-s.again():
+			s.commit([]*job{probe()})
 		}
 	}
 }
@@ -86,7 +89,7 @@ func (s *Store) gather(first *job) []*job {
 
 // commit does a batch and tells everyone what came of it.
 func (s *Store) commit(batch []*job) {
-	err := s.state()
+	err := s.resting()
 	if err == nil {
 		err = s.apply(batch)
 	}
@@ -119,26 +122,15 @@ func (s *Store) apply(batch []*job) error {
 	if !w.dirty {
 		return tx.Rollback()
 	}
+	begun, id := s.clock.Now(), tx.ID()
 	if err := tx.Commit(); err != nil {
-		// The disk may hold the batch or not, and what it says next may be either.
-		return s.fail(fmt.Errorf("commit: %w", err))
+		return s.uncommitted(id, s.clock.Now().Sub(begun), err)
 	}
+	for _, f := range w.after {
+		f()
+	}
+	s.committed()
 	return nil
-}
-
-func (s *Store) state() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.broken
-}
-
-// fail refuses all further writes: after a failed sync nobody knows what was kept
-// until the file is read anew by another start.
-func (s *Store) fail(err error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.broken = fmt.Errorf("the store takes no more writes until it is opened again: %w", err)
-	return s.broken
 }
 
 func (s *Store) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error) {

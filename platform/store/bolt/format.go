@@ -26,6 +26,7 @@ var (
 	metaCompacted = []byte("compacted")
 	metaSwept     = []byte("swept")
 	metaLease     = []byte("lease")
+	metaProbe     = []byte("probe")
 )
 
 // view is the file as one bbolt transaction sees it.

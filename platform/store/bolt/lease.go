@@ -42,11 +42,13 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID,
 			return err
 		}
 		id, w.dirty = revision.LeaseID(n), true
-		// It runs from before its sync: nobody was told of it yet, and if nobody
-		// ever is, since the asker went away, it still ends.
-		s.mu.Lock()
-		s.leases[id] = &lease{ttl: ttl, ends: s.clock.Now().Add(ttl)}
-		s.mu.Unlock()
+		// It runs before anybody is told of it: if nobody ever is, since the asker went
+		// away, it still ends.
+		w.after = append(w.after, func() {
+			s.mu.Lock()
+			s.leases[id] = &lease{ttl: ttl, ends: s.clock.Now().Add(ttl)}
+			s.mu.Unlock()
+		})
 		return w.leases.Put(number(n), number(uint64(ttl)))
 	})
 	if err != nil {
@@ -89,9 +91,11 @@ func (s *Store) revoke(w *write, id revision.LeaseID) error {
 	if w.leases.Get(number(uint64(id))) == nil {
 		return refusal{revision.ErrNoLease}
 	}
-	s.mu.Lock()
-	delete(s.leases, id)
-	s.mu.Unlock()
+	w.after = append(w.after, func() {
+		s.mu.Lock()
+		delete(s.leases, id)
+		s.mu.Unlock()
+	})
 	w.dirty = true
 	c := change{write: w, revision: w.revision + 1}
 	if _, err := c.remove(w.keysOf(id)...); err != nil {
@@ -142,8 +146,11 @@ func (s *Store) expire() {
 		for _, id := range over {
 			s.end(id)
 		}
-		if len(over) > 0 && s.state() == nil {
-			continue
+		if len(over) > 0 {
+			if s.Sound() == nil {
+				continue
+			}
+			next = min(next, leastRest) // they end once the store takes writes
 		}
 		select {
 		case <-s.closing:

@@ -41,8 +41,10 @@ type Store struct {
 	root   string // of all keys
 	id     string
 
-	mu     sync.Mutex
-	closed bool
+	mu      sync.Mutex
+	closed  bool
+	full    error // what the last write was refused with, for want of room
+	refused time.Time
 }
 
 var _ kv.Store = (*Store)(nil)
@@ -140,6 +142,35 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// remembered is how long a refused write counts where no other one comes.
+const remembered = 30 * time.Second
+
+// noSpace notes that the cluster has no room: it takes no write until it is compacted,
+// defragmented, and its alarm is disarmed.
+func (s *Store) noSpace(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full, s.refused = fmt.Errorf("%w: %w", revision.ErrUnwritten, err), time.Now()
+	return s.full
+}
+
+// wrote notes that the cluster has room.
+func (s *Store) wrote() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full = nil
+}
+
+// Sound says why the cluster takes no writes, as far as the last ones told.
+func (s *Store) Sound() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.full != nil && time.Since(s.refused) > remembered {
+		s.full = nil
+	}
+	return s.full
+}
+
 // pause is that before a call is made once more.
 func pause(ctx context.Context) {
 	select {
@@ -185,6 +216,8 @@ func (s *Store) meaning(ctx context.Context, err error) error {
 		word = revision.ErrFuture
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		word = revision.ErrNoLease
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return s.noSpace(err)
 	case errors.Is(err, rpctypes.ErrTooManyOps), errors.Is(err, rpctypes.ErrRequestTooLarge):
 		word = revision.ErrTooLarge
 	default:

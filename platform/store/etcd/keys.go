@@ -118,6 +118,9 @@ func (s *Store) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome,
 	if err != nil {
 		return revision.Outcome{}, fmt.Errorf("commit: %w", s.meaning(ctx, err))
 	}
+	if txn.Writes() {
+		s.wrote()
+	}
 	done := revision.Outcome{Succeeded: out.Succeeded, Revision: revision.Revision(out.Header.Revision)}
 	ops := txn.Then
 	if !out.Succeeded {

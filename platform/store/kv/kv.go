@@ -33,8 +33,8 @@ type Store interface {
 	List(ctx context.Context, prefix revision.Prefix, o revision.ListOptions) (revision.Page, error)
 
 	// Commit does a transaction. It returns when the transaction is on disk.
-	// ErrInvalid, ErrTooLarge and ErrNoLease changed nothing; after any other error
-	// it may have taken place or not: read again.
+	// ErrInvalid, ErrTooLarge, ErrNoLease and ErrUnwritten changed nothing; after any other
+	// error it may have taken place or not: read again.
 	Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error)
 
 	// Watch delivers what each later transaction changed below a prefix, in order,
@@ -60,6 +60,10 @@ type Store interface {
 
 	// Keys are those that hang on a lease, in order.
 	Keys(ctx context.Context, id revision.LeaseID) ([]revision.Key, error)
+
+	// Sound says why the store takes no writes, as far as its last answers told; nil if it
+	// does. It asks nobody.
+	Sound() error
 
 	// Close ends all calls with ErrClosed and lets go of the store.
 	Close() error

@@ -1,0 +1,164 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
+	"edgespan/config/revision"
+)
+
+// ailing is a store that hangs, as an etcd without most of its members does, or has no room.
+type ailing struct {
+	*memory
+	hangs, full, broken bool
+	tries               int // of writes, while it ails
+}
+
+func (a *ailing) hung(ctx context.Context) error {
+	if !a.hangs {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (a *ailing) Get(ctx context.Context, k revision.Key) (revision.Entry, revision.Revision, error) {
+	if err := a.hung(ctx); err != nil {
+		return revision.Entry{}, 0, err
+	}
+	return a.memory.Get(ctx, k)
+}
+
+func (a *ailing) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+	if err := a.hung(ctx); err != nil {
+		return revision.Outcome{}, err
+	}
+	if err := a.Sound(); err != nil && t.Writes() {
+		a.tries++
+		return revision.Outcome{}, err
+	}
+	return a.memory.Commit(ctx, t)
+}
+
+func (a *ailing) Sound() error {
+	switch {
+	case a.full:
+		return revision.ErrUnwritten
+	case a.broken:
+		return revision.ErrBroken
+	}
+	return nil
+}
+
+func onAiling(t *testing.T, f func(*rig, *Controller, *ailing, *observer.ObservedLogs)) {
+	onRig(t, func(r *rig) {
+		a := &ailing{memory: r.store}
+		core, logs := observer.New(zap.InfoLevel)
+		r.change = func(o *Options) { o.Store, o.Log = a, zap.New(core) }
+		c := r.start("a")
+		r.synced(c, "n1")
+		f(r, c, a, logs)
+	})
+}
+
+// The watchdog of a controller goes by this: while the store hangs no restart helps.
+func TestTheActorsAnswerWhileTheStoreHangs(t *testing.T) {
+	onAiling(t, func(r *rig, c *Controller, a *ailing, _ *observer.ObservedLogs) {
+		a.hangs = true
+		defer func() { a.hangs = false }()
+		for range 60 {
+			ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+			err := c.Alive(ctx)
+			cancel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.pass(time.Minute)
+		}
+	})
+}
+
+// What a replica has in memory looks like new while others may change what counts.
+func TestNothingOldIsToldWhileTheStoreIsAway(t *testing.T) {
+	onAiling(t, func(r *rig, c *Controller, a *ailing, _ *observer.ObservedLogs) {
+		reads := map[string]func(context.Context) error{
+			"nodes":    func(ctx context.Context) error { _, err := c.Nodes(ctx); return err },
+			"a node":   func(ctx context.Context) error { _, err := c.Node(ctx, "n1"); return err },
+			"rollouts": func(ctx context.Context) error { _, err := c.Rollouts(ctx); return err },
+			"explain rollout": func(ctx context.Context) error {
+				_, err := c.ExplainRollout(ctx, 1)
+				if errors.As(err, new(*operate.NotFoundError)) {
+					return nil // it is not a staged one
+				}
+				return err
+			},
+			"peers": func(ctx context.Context) error { _, err := c.Peers(ctx); return err },
+			"a peer": func(ctx context.Context) error {
+				_, err := c.Peer(ctx, "n1")
+				if errors.As(err, new(*operate.NotFoundError)) {
+					return nil // it has no descriptor
+				}
+				return err
+			},
+		}
+		for what, read := range reads {
+			if err := read(r.Context()); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			a.hangs = true
+			if err := read(r.Context()); !errors.Is(err, fleetapi.ErrBusy) {
+				t.Errorf("%s is told while the store is away: %v", what, err)
+			}
+			a.hangs = false
+		}
+	})
+}
+
+// A disk that is full is told at once and once, and reads go on.
+func TestAWriteWithoutRoomIsRefusedAtOnce(t *testing.T) {
+	onAiling(t, func(r *rig, c *Controller, a *ailing, logs *observer.ObservedLogs) {
+		a.full = true
+		logs.TakeAll()
+		before := time.Now()
+		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
+		if took := time.Since(before); !errors.Is(err, fleetapi.ErrBusy) || !errors.Is(err, revision.ErrUnwritten) || took > 0 {
+			t.Errorf("after %s: %v", took, err)
+		}
+		if a.tries != 1 || logs.Len() > 0 {
+			t.Errorf("tried %d times, %d lines: %v", a.tries, logs.Len(), logs.All())
+		}
+		if err := c.Ready(r.Context()); !errors.Is(err, fleetapi.ErrBusy) {
+			t.Errorf("ready: %v", err)
+		}
+		if _, err := c.Nodes(r.Context()); err != nil {
+			t.Errorf("reads: %v", err)
+		}
+		a.full = false
+		r.network(c, `{"envParams":{"B":"x"}}`)
+		synctest.Wait()
+		if err := c.Ready(r.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The end of a store that has to be opened anew is the end of the write.
+func TestAWriteToABrokenStoreIsNotTriedAgain(t *testing.T) {
+	onAiling(t, func(r *rig, c *Controller, a *ailing, _ *observer.ObservedLogs) {
+		a.broken = true
+		before := time.Now()
+		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
+		if took := time.Since(before); !errors.Is(err, revision.ErrBroken) || took > 0 || a.tries != 1 {
+			t.Errorf("after %s, %d tries: %v", took, a.tries, err)
+		}
+		a.broken = false
+	})
+}
