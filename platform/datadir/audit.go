@@ -11,18 +11,30 @@ import (
 )
 
 // Audit is an audit log: one JSON object a line, for its owner alone, on disk before Write
-// returns. It may be used from several goroutines.
+// returns. It may be used from several goroutines: those who write while the disk syncs share
+// the next sync.
 type Audit struct {
 	path string
+	sync func(*os.File) error
+
+	turn sync.Mutex // of who writes to the file; taken before mu
+	file *os.File
 
 	mu   sync.Mutex
-	file *os.File
+	next *batch // that waits for the disk
+}
+
+// batch is the lines that one sync brings to the disk.
+type batch struct {
+	text bytes.Buffer
+	done bool
+	err  error
 }
 
 // OpenAudit opens a log for appending, and makes it if it is missing. A line that a crash
 // cut off stays as it is and is ended, so that the next one stands by itself.
 func OpenAudit(path string) (*Audit, error) {
-	a := &Audit{path: path}
+	a := &Audit{path: path, sync: (*os.File).Sync, next: &batch{}}
 	return a, a.Reopen()
 }
 
@@ -33,8 +45,8 @@ func (a *Audit) Reopen() error {
 	if err != nil {
 		return fmt.Errorf("open audit log: %w", err)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.turn.Lock()
+	defer a.turn.Unlock()
 	old := a.file
 	a.file = f
 	if old == nil {
@@ -78,17 +90,33 @@ func syncFolder(path string) error {
 
 // Write appends one entry and returns when it is on disk.
 func (a *Audit) Write(entry any) error {
-	var line bytes.Buffer
-	if err := json.NewEncoder(&line).Encode(entry); err != nil { // ends with a newline
+	line, err := json.Marshal(entry)
+	if err != nil {
 		return fmt.Errorf("write audit log: %w", err)
 	}
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if _, err := a.file.Write(line.Bytes()); err != nil {
-		// Whatever part of the line is there must not swallow the next one.
+	ours := a.next
+	ours.text.Write(append(line, '\n'))
+	a.mu.Unlock()
+	a.turn.Lock()
+	defer a.turn.Unlock()
+	if ours.done {
+		return ours.err // another one's turn took ours along
+	}
+	a.mu.Lock()
+	a.next = &batch{}
+	a.mu.Unlock()
+	ours.done, ours.err = true, a.append(ours.text.Bytes())
+	return ours.err
+}
+
+// append brings lines to the disk.
+func (a *Audit) append(text []byte) error {
+	if _, err := a.file.Write(text); err != nil {
+		// Whatever part of a line is there must not swallow the next one.
 		return errors.Join(fmt.Errorf("write audit log %s: %w", a.path, err), endLine(a.file))
 	}
-	if err := a.file.Sync(); err != nil {
+	if err := a.sync(a.file); err != nil {
 		return fmt.Errorf("write audit log %s: %w", a.path, err)
 	}
 	return nil
@@ -96,7 +124,7 @@ func (a *Audit) Write(entry any) error {
 
 // Close ends the log.
 func (a *Audit) Close() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.turn.Lock()
+	defer a.turn.Unlock()
 	return a.file.Close()
 }

@@ -258,6 +258,27 @@ func TestWritesAndRefusalsAreAudited(t *testing.T) {
 	}
 }
 
+// A node that uploads what is there already leaves no line; what it changes, is refused or is
+// shown does, and so does an operator's write that changes nothing.
+func TestAnUnchangedUploadOfANodeIsNotAudited(t *testing.T) {
+	for _, c := range []struct {
+		token string
+		same  bool
+		err   error
+		lines int
+	}{
+		{"node", true, nil, 0}, {"node", false, nil, 1}, {"operator", true, nil, 1},
+		{"node", true, &ledger.Fault{Kind: ledger.Invalid, Text: "no"}, 1},
+	} {
+		lines := 0
+		f := &fake{same: c.same, err: c.err}
+		ask(Handler(f, door{}, WithAudit(func(Entry) { lines++ })), asked{method: "PUT", target: "environments/9/nodes/1/resources/1/values", body: "{}", token: c.token})
+		if lines != c.lines {
+			t.Errorf("%+v: %d lines", c, lines)
+		}
+	}
+}
+
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := Handler(&fake{}, door{}, WithLimits(Limits{Rate: 0.5, Burst: 2, InFlight: 2, Bytes: 100, Deadline: time.Minute}))

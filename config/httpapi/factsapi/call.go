@@ -250,7 +250,9 @@ func (c *call) known() []string {
 
 // written asks the backend for a write.
 func (a *api) written(c *call, w ledger.Write) (ledger.Written, error) {
-	return a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Message: c.entry.Message, Write: w, DryRun: c.entry.DryRun})
+	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Message: c.entry.Message, Write: w, DryRun: c.entry.DryRun})
+	c.changed = c.changed || done.Changed
+	return done, err
 }
 
 // spelled is a method for a message.

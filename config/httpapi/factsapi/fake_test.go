@@ -25,6 +25,7 @@ type fake struct {
 	heard  []string
 	answer ledger.Answer // nil: anAnswer
 	err    error         // of every call
+	same   bool          // writes change nothing
 	hold   chan struct{} // calls wait for it
 	held   chan struct{}
 	news   chan ledger.Record
@@ -187,7 +188,7 @@ func (f *fake) Hiera(_ context.Context, q ledger.HieraQuery, known []string) (le
 
 func (f *fake) Write(_ context.Context, w WriteRequest) (ledger.Written, error) {
 	err := f.note("Write %s by=%s message=%q dry=%v", spellWrite(w.Write), w.Author, w.Message, w.DryRun)
-	return ledger.Written{Revision: 8, Changed: true, ETag: `"e2"`, Version: 4, ID: 1, Changes: record.Changes}, err
+	return ledger.Written{Revision: 8, Changed: !f.same, ETag: `"e2"`, Version: 4, ID: 1, Changes: record.Changes}, err
 }
 
 func spellWrite(w ledger.Write) string {
