@@ -250,6 +250,8 @@ func (w *way) ID() string { return w.s.ID() }
 
 func (w *way) Sound() error { return nil }
 
+func (w *way) Size(ctx context.Context) (int64, error) { return w.s.Size(ctx) }
+
 func (w *way) Get(ctx context.Context, k revision.Key) (e revision.Entry, r revision.Revision, err error) {
 	err = w.call(ctx, func() error { e, r, err = w.store.Get(ctx, k); return err })
 	return e, r, err

@@ -39,6 +39,7 @@ type (
 	marked struct {
 		reign int
 		at    revision.Revision
+		size  int64 // of the store; 0 where it did not say
 	}
 )
 
@@ -51,7 +52,7 @@ const (
 	sweepAge     = 10 * time.Minute
 )
 
-var retention = revision.Retention{Age: 10 * time.Minute, Revisions: 10_000}
+var retention = revision.Retention{Age: 10 * time.Minute, Revisions: 10_000, Bytes: 64 << 20, Least: time.Minute}
 
 // leaderActor is /leader: what one replica does for all, and who that is.
 type leaderActor struct {
@@ -63,6 +64,7 @@ type leaderActor struct {
 	ctx   context.Context    // of the reign
 	end   context.CancelFunc // of ctx
 	marks []revision.Mark
+	least int64 // size of the store since it was compacted last; 0: not known
 
 	orders map[revision.Key]revision.Entry // that nobody has answered
 	doing  map[revision.Key]bool           // of them, in this reign
@@ -92,7 +94,7 @@ func (a *leaderActor) Receive(c actor.Context) {
 		}
 	case marked:
 		if a.leads != nil && m.reign == a.reign {
-			a.compact(m.at)
+			a.compact(m.at, m.size)
 		}
 	case sweepDue:
 		if a.leads != nil && m.reign == a.reign {
@@ -131,7 +133,7 @@ func (a *leaderActor) stepDown() {
 		a.end()
 	}
 	a.reign++
-	a.leads, a.marks = nil, nil
+	a.leads, a.marks, a.least = nil, nil, 0
 	clear(a.doing)
 }
 
@@ -189,21 +191,29 @@ func (a *leaderActor) mark() {
 	a.d.leaf("mark", func() {
 		o, err := a.d.commit(ctx, revision.Txn{Compares: []revision.Compare{by.Fence()}, Then: []revision.Op{revision.Get(by.Key)}})
 		if err == nil && o.Succeeded {
-			a.d.system.Root.Send(self, marked{reign, o.Revision})
+			size, err := a.d.size(ctx)
+			if err != nil && ctx.Err() == nil {
+				a.d.Log.Warn("weigh the store", zap.Error(err))
+			}
+			a.d.system.Root.Send(self, marked{reign, o.Revision, size})
 		}
 	})
 }
 
 // compact lets the store forget what nobody needs any more of its own history. The revisions
 // of layers are keys, and stay.
-func (a *leaderActor) compact(at revision.Revision) {
+func (a *leaderActor) compact(at revision.Revision, size int64) {
 	now := time.Now()
 	a.marks = append(a.marks, revision.Mark{Revision: at, At: now})
-	to := retention.CompactTo(a.marks, now, at)
+	if a.least == 0 || size > 0 && size < a.least {
+		a.least = size
+	}
+	to := retention.CompactTo(a.marks, now, at, size-a.least)
 	a.marks = retention.Needed(a.marks, now)
 	if to == 0 {
 		return
 	}
+	a.least = 0
 	ctx := a.ctx
 	a.d.leaf("compact", func() {
 		ctx, cancel := context.WithTimeout(ctx, storeTimeout)

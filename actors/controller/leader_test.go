@@ -186,6 +186,31 @@ func (r *rig) views(c *Controller) map[string]any {
 	return out
 }
 
+// A store that grows is compacted to the last minutes, however few revisions these are.
+func TestTheLeaderCompactsByBytes(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.start("a")
+		grow := func(bytes int64) {
+			r.store.mu.Lock()
+			defer r.store.mu.Unlock()
+			r.store.bytes += bytes
+		}
+		grow(1 << 30) // what is there is no growth
+		r.pass(2 * time.Minute)
+		r.bulk(10)
+		r.pass(5 * time.Minute)
+		if old := r.oldest(); old > 1 {
+			t.Fatalf("a store that does not grow is compacted to %d", old)
+		}
+		grow(retention.Bytes)
+		r.pass(compactEvery + time.Second)
+		_, at, _ := r.store.Get(r.Context(), "bulk")
+		if old := r.oldest(); old < 10 {
+			t.Errorf("of %d revisions %d is the oldest", at, old)
+		}
+	})
+}
+
 // TestASlowWatcherMissesNothing: a replica whose watch falls behind the compaction reads all
 // again, and knows what one knows that was started then.
 func TestASlowWatcherMissesNothing(t *testing.T) {

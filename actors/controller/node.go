@@ -93,6 +93,7 @@ type node struct {
 	leaving   []byte            // what we take away there
 	instead   []byte            // what the key held before a text that is on its way; nil: none is
 	showing   bool              // the others will be told
+	told      time.Time         // when they were told last
 	theirs    *reported         // of the replica that has it
 	ownings   int               // so many of ours are on their way
 	deposed   *revision.Entry   // another's, meanwhile
@@ -117,6 +118,7 @@ type node struct {
 	stoodOn string       // on this stream
 	placing string       // its ports, on their way to the store
 	viewOf  viewKey      // of what is shown of it
+	lines   lines        // that it has had logged
 }
 
 // todo is an effect, and the stream that it is for.
@@ -292,6 +294,7 @@ func (n *node) said(m said) {
 	}
 	switch w := m.word.(type) {
 	case link.Report:
+		w = bounded(w)
 		if n.report == nil || !slices.Equal(n.report.Parameters, w.Parameters) {
 			n.tellOthers()
 		}
@@ -356,6 +359,9 @@ func (n *node) steps(e fleet.Event, then any) {
 func (n *node) show(now time.Time) {
 	n.stand(now)
 	defer n.view()
+	if n.machine.Adopted() {
+		n.ran = nil // nobody imports it any more: 10 KB of a usual node, up to 8 MB of a hostile one
+	}
 	k := rowKey{
 		state: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, wanted: n.want.Digest, wants: n.want.Generation,
 	}

@@ -185,6 +185,9 @@ func (n *node) describe() fleetapi.NodeDetail {
 	} else if t != nil && t.Parameters != nil {
 		d.Parameters = t.Parameters
 	}
+	if t := n.theirs; t != nil && t.Left > 0 {
+		d.Explain = append(d.Explain, fmt.Sprintf("%d more parameters and health items are left out here: replica %s, which has its stream, shows all", t.Left, n.replica))
+	}
 	r := n.report
 	if r == nil || n.theirs != nil {
 		return d

@@ -29,7 +29,7 @@ func (n *node) ownerValue() []byte {
 	n.seat.mu.Lock()
 	defer n.seat.mu.Unlock()
 	if n.announced == nil {
-		n.announced = encode(owner{n.d.Replica, n.d.began.UnixNano(), n.on, n.seat.versions, n.seat.address, n.tells()})
+		n.announced = fit(owner{n.d.Replica, n.d.began.UnixNano(), n.on, n.seat.versions, n.seat.address, n.tells()})
 	}
 	return n.announced
 }
@@ -48,7 +48,9 @@ func (n *node) own() {
 // ownerSaved is the answer of the store to that.
 func (n *node) ownerSaved(m saved) {
 	n.ownings--
-	if m.err != nil {
+	if m.err != nil && n.hopeless("whose stream is here", m.err) {
+		// It shows as offline there; the next change is tried again.
+	} else if m.err != nil {
 		n.d.Log.Warn("say whose stream a node is on", zap.String("node", n.id), zap.Error(m.err))
 		n.later(savedOwner)
 	} else {
@@ -110,6 +112,7 @@ type reported struct {
 	Parameters []fleetapi.Parameter `json:"parameters,omitempty"`
 	Health     state.Health         `json:"health,omitempty"` // "" where it was not derived
 	Peer       *peerView            `json:"peer,omitempty"`   // of one with a PeerConfiguration: Parameters are in it
+	Left       int                  `json:"left,omitempty"`   // parameters and other entries that would not fit
 }
 
 // showAfter is how long changes are gathered before the other replicas are told: a push is
@@ -129,6 +132,7 @@ func (n *node) tells() *reported {
 		State: r.key.state, Why: r.why, Managed: r.key.managed, Ready: r.key.ready, Wanted: r.key.wanted, Running: r.key.running,
 		Wants: r.key.wants, Runs: r.key.runs,
 	}
+	out.Why = cut(out.Why, longestText)
 	if n.peers() {
 		out.Peer = n.viewed()
 	} else if out.Parameters = n.parameters(); n.synced() {
@@ -144,7 +148,7 @@ func (n *node) tellOthers() {
 	}
 	n.showing = true
 	self := n.self
-	n.d.after(showAfter, func() { n.d.system.Root.Send(self, showDue{}) })
+	n.d.after(n.pause(), func() { n.d.system.Root.Send(self, showDue{}) })
 }
 
 // showDue writes what is new to the key of the node's owner, as long as it is still ours.
@@ -162,7 +166,7 @@ func (n *node) showDue() {
 	if bytes.Equal(n.ownerValue(), before) {
 		return
 	}
-	n.instead = before
+	n.instead, n.told = before, n.d.Now()
 	n.showAgain()
 }
 
@@ -183,6 +187,8 @@ func (n *node) shownSaved(m saved) {
 		n.own() // its lease has ended
 	case m.err == nil, n.stream == nil: // gone sees to what is there
 		n.instead = nil
+	case n.hopeless("how it stands", m.err):
+		n.announced, n.instead = n.instead, nil // with the next change
 	default:
 		n.later(savedShown)
 	}

@@ -98,8 +98,8 @@ func (n *node) summarize() state.PeerStatusReport {
 		return i.Reported == state.Absent && i.Review == state.No
 	})
 	for _, i := range state.NewlyIgnored(was, s.report.PeerConfigurationState) {
-		n.d.Log.Info("a node reports what no config of it declares", zap.String("node", n.id), zap.String("parameter", i.ID),
-			zap.String("state", string(i.Reported)), zap.String("review", string(i.Review)), zap.String("reason", i.Reason))
+		n.log("a node reports what no config of it declares", zap.String("parameter", i.ID), zap.String("state", string(i.Reported)),
+			zap.String("review", string(i.Review)), zap.String("reason", i.Reason))
 	}
 	return s.report
 }

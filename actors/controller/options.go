@@ -29,6 +29,7 @@ type Store interface {
 	KeepAlive(ctx context.Context, id revision.LeaseID) (time.Duration, error)
 	Revoke(ctx context.Context, id revision.LeaseID) error
 	Sound() error
+	Size(ctx context.Context) (int64, error)
 }
 
 // Base is where the base, firmware and hardware layers are; a folder, by platform/confdir.

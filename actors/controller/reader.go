@@ -74,6 +74,13 @@ func (d *deps) commit(ctx context.Context, txn revision.Txn) (revision.Outcome, 
 	return d.Store.Commit(ctx, txn)
 }
 
+// size is how many bytes the store takes, its own history among it.
+func (d *deps) size(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return d.Store.Size(ctx)
+}
+
 // listing is all keys that the fleet goes by, as of one revision.
 type listing struct {
 	at     revision.Revision

@@ -33,9 +33,16 @@ type memory struct {
 	model   *revision.Model
 	moved   chan struct{} // is closed by the next transaction
 	commits int           // that changed something
+	bytes   int64         // that Size says
 	fault   error         // what every call answers with
 	unled   bool          // nobody wins an election
 	lists   atomic.Int64  // calls of List
+}
+
+// Size is that of all values that it has now.
+func (m *memory) Size(context.Context) (size int64, err error) {
+	err = m.do(func() error { size = m.bytes; return nil })
+	return size, err
 }
 
 // Sound never fails by itself.

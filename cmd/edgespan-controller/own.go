@@ -266,10 +266,3 @@ func levelOf(v number) zapcore.Level {
 	}
 	return zapcore.DebugLevel
 }
-
-// newLogger logs one JSON object a line to w.
-func newLogger(w interface{ Write([]byte) (int, error) }, level zapcore.LevelEnabler) *zap.Logger {
-	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(zapcore.AddSync(w)), level))
-}

@@ -260,6 +260,10 @@ func (n *Node) pushAgain() time.Time {
 	return at
 }
 
+// Adopted says whether the controller's configs may remove objects of the node: nothing that it
+// ran before matters any more.
+func (n *Node) Adopted() bool { return n.mem.Adopted }
+
 // lost says whether the last push may have got lost with the stream that it was for. Another
 // replica's that arrived is not known here to have arrived, and shows in the reports. A replica
 // that started anew counts its streams anew: one of the same name is taken for the same, and

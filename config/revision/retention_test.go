@@ -28,13 +28,29 @@ func TestRetention(t *testing.T) {
 		{"nothing was written since", []Mark{mark(0, 1000)}, 60, 1000, 900, 1},
 	} {
 		now := start.Add(time.Duration(c.now) * time.Minute)
-		if got := r.CompactTo(c.marks, now, c.at); got != c.want {
+		if got := r.CompactTo(c.marks, now, c.at, 0); got != c.want {
 			t.Errorf("%s: to %d, want %d", c.name, got, c.want)
 		}
 		if got := r.Needed(c.marks, now); len(got) != c.left {
 			t.Errorf("%s: %d marks are left, want %d", c.name, len(got), c.left)
-		} else if again := r.CompactTo(got, now, c.at); again != c.want {
+		} else if again := r.CompactTo(got, now, c.at, 0); again != c.want {
 			t.Errorf("%s: with the marks that are needed to %d, want %d", c.name, again, c.want)
 		}
+	}
+}
+
+// A store that grows fast keeps its history for a minute, however few revisions these are.
+func TestRetentionByBytes(t *testing.T) {
+	r := Retention{Age: 10 * time.Minute, Revisions: 100, Bytes: 1000, Least: time.Minute}
+	start := time.Unix(1000, 0)
+	marks := []Mark{{5, start}, {6, start.Add(time.Minute)}, {7, start.Add(2 * time.Minute)}}
+	now := start.Add(2 * time.Minute)
+	for grown, want := range map[int64]Revision{0: 0, 999: 0, 1000: 6, 5000: 6, -1: 0} {
+		if got := r.CompactTo(marks, now, 8, grown); got != want {
+			t.Errorf("grown by %d: to %d, want %d", grown, got, want)
+		}
+	}
+	if r.Bytes = 0; r.CompactTo(marks, now, 8, 5000) != 0 {
+		t.Error("without a bound it goes by bytes")
 	}
 }

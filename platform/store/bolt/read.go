@@ -2,7 +2,11 @@ package bolt
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"edgespan/config/revision"
 )
@@ -58,4 +62,20 @@ func (v view) reads(r revision.Revision) error {
 		return fmt.Errorf("%w: %d, the oldest is %d", revision.ErrCompacted, r, oldest)
 	}
 	return nil
+}
+
+// Size is that of the pages in use. bbolt counts the free ones after each write.
+func (s *Store) Size(ctx context.Context) (size int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		free := s.db.Stats()
+		size = tx.Size() - int64(free.FreePageN+free.PendingPageN)*int64(s.db.Info().PageSize)
+		return nil
+	})
+	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+		return 0, revision.ErrClosed
+	}
+	return max(size, 0), err
 }

@@ -57,6 +57,7 @@ func Run(t *testing.T, open Open, histories int) {
 		{"an election passes on", passesOn},
 		{"a leader that cannot reach its store stops", unreachable},
 		{"writers at once", writersAtOnce},
+		{"its size", weighs},
 		{"a store that is closed", closed},
 	}
 	for _, c := range tests {

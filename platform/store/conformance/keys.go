@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"edgespan/config/revision"
 )
@@ -243,4 +244,38 @@ func closed(r *rig) {
 	if errors.Is(r.Close(), revision.ErrClosed) {
 		r.Error("closing twice is an error")
 	}
+}
+
+// weighs: what is written is part of the size, and what a compaction forgot is not.
+func weighs(r *rig) {
+	size := func() int64 {
+		n, err := r.Size(r.Context())
+		if err != nil {
+			r.Fatal(err)
+		}
+		return n
+	}
+	before := size()
+	var at revision.Revision
+	for n := range 8 {
+		o, err := r.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put("heavy", bytes.Repeat([]byte{byte(n)}, 1<<20))}})
+		if err != nil {
+			r.Fatal(err)
+		}
+		at = o.Revision
+	}
+	until := func(what string, is func(int64) bool) int64 {
+		for n := 0; !is(size()); n++ { // etcd counts, and compacts, beside
+			if n > 300 {
+				r.Fatalf("%s: it began with %d bytes and has %d", what, before, size())
+			}
+			r.Advance(100 * time.Millisecond)
+		}
+		return size()
+	}
+	full := until("8 MiB more", func(now int64) bool { return now >= before+7<<20 })
+	if err := r.Compact(r.Context(), at); err != nil {
+		r.Fatal(err)
+	}
+	until("compacted", func(now int64) bool { return now <= full-4<<20 })
 }

@@ -227,3 +227,18 @@ func (s *Store) Compact(ctx context.Context, at revision.Revision) error {
 	}
 	return nil
 }
+
+// Size is that of a member's database in use, of all fleets in it.
+func (s *Store) Size(ctx context.Context) (int64, error) {
+	if err := s.ready(ctx); err != nil {
+		return 0, err
+	}
+	var err error
+	for _, member := range s.client.Endpoints() {
+		var out *clientv3.StatusResponse
+		if out, err = s.client.Status(ctx, member); err == nil {
+			return out.DbSizeInUse, nil
+		}
+	}
+	return 0, fmt.Errorf("weigh the store: %w", s.meaning(ctx, err))
+}

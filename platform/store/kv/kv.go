@@ -65,6 +65,10 @@ type Store interface {
 	// does. It asks nobody.
 	Sound() error
 
+	// Size is how many bytes the store takes, its own history among it, without what is free for
+	// use again.
+	Size(ctx context.Context) (int64, error)
+
 	// Close ends all calls with ErrClosed and lets go of the store.
 	Close() error
 }

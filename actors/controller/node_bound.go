@@ -1,0 +1,184 @@
+package controller
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/link"
+	"edgespan/config/revision"
+	"edgespan/config/state"
+)
+
+// What a node can make the store, the log and the other replicas spend. Nobody stops it from
+// saying something else each second.
+const (
+	longestText = 512      // bytes of its own words
+	longestName = 256      // bytes of what it calls itself and things
+	mostTold    = 64 << 10 // bytes of the key that tells the other replicas where it stands
+	toldPace    = 8 << 10  // bytes of it a second, on average
+	mostLines   = 20       // of the log, in a minute
+)
+
+// cut is the begin of a text.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// bounded is a report with the node's own words cut, and without what can be none of ours.
+func bounded(r link.Report) link.Report {
+	r.Software, r.Firmware, r.Board = cut(r.Software, longestName), cut(r.Firmware, longestName), cut(r.Board, longestName)
+	r.Source = cut(r.Source, longestName)
+	if slices.ContainsFunc(r.Parameters, func(p link.Parameter) bool { return odd(p) || len(p.Detail) > longestText }) {
+		r.Parameters = slices.DeleteFunc(slices.Clone(r.Parameters), odd)
+		for i := range r.Parameters {
+			r.Parameters[i].Detail = cut(r.Parameters[i].Detail, longestText)
+		}
+	}
+	if slices.ContainsFunc(r.Health, func(h link.Health) bool { return len(h.Name)+len(h.Detail) > longestText }) {
+		r.Health = slices.Clone(r.Health)
+		for i := range r.Health {
+			r.Health[i].Name, r.Health[i].Detail = cut(r.Health[i].Name, longestName), cut(r.Health[i].Detail, longestText)
+		}
+	}
+	if slices.ContainsFunc(r.Actions, func(a link.Action) bool { return len(a.Name)+len(a.Detail) > longestText }) {
+		r.Actions = slices.Clone(r.Actions)
+		for i := range r.Actions {
+			r.Actions[i].Name, r.Actions[i].Detail = cut(r.Actions[i].Name, longestName), cut(r.Actions[i].Detail, longestText)
+		}
+	}
+	return r
+}
+
+// odd is a parameter that no config has: its words are too long for one.
+func odd(p link.Parameter) bool {
+	return len(p.ID) > longestText || len(p.Kind) > longestName || len(p.State) > longestName
+}
+
+// fit encodes what the other replicas are told. Of what would be too much for a key the parameters
+// go that are as they should be, then those that somebody looks at; how many is told.
+func fit(o owner) []byte {
+	text := encode(o)
+	if o.Node == nil {
+		return text
+	}
+	for most := len(text); len(text) > mostTold && most > 0; {
+		most /= 2
+		less := *o.Node
+		less.Left, less.Parameters = first(o.Node.Parameters, most, byInterest)
+		if o.Node.Peer != nil {
+			less.Peer, less.Left = o.Node.Peer.first(most)
+		}
+		whole := o
+		whole.Node = &less
+		text = encode(whole)
+	}
+	return text
+}
+
+// first are so many of a list, those that matter most, in the order of the list; and how many
+// that leaves out.
+func first[T any](list []T, most int, order func(a, b T) int) (left int, kept []T) {
+	if len(list) <= most {
+		return 0, list
+	}
+	at := make([]int, len(list))
+	for i := range at {
+		at[i] = i
+	}
+	slices.SortStableFunc(at, func(a, b int) int { return order(list[a], list[b]) })
+	for _, i := range slices.Sorted(slices.Values(at[:most])) {
+		kept = append(kept, list[i])
+	}
+	return len(list) - most, kept
+}
+
+// first is a view with so many of each of its lists.
+func (v *peerView) first(most int) (*peerView, int) {
+	less := *v
+	left, ignored, items := 0, 0, 0
+	left, less.Report.Parameters = first(v.Report.Parameters, most, func(a, b state.Parameter) int {
+		return interest(a.Review, a.State) - interest(b.Review, b.State)
+	})
+	ignored, less.Report.Ignored = first(v.Report.Ignored, most, func(_, _ state.IgnoredParameter) int { return 0 })
+	items, less.Report.Items = first(v.Report.Items, most, func(a, b state.HealthItem) int { return good(a.Good) - good(b.Good) })
+	less.More = map[string]partView{}
+	for _, p := range less.Report.Parameters {
+		if more, is := v.More[p.ID]; is {
+			less.More[p.ID] = more
+		}
+	}
+	return &less, left + ignored + items
+}
+
+func good(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func byInterest(a, b fleetapi.Parameter) int {
+	return interest(state.Review(a.Review), state.State(a.State)) - interest(state.Review(b.Review), state.State(b.State))
+}
+
+// interest is in what order parameters are told, the lower the earlier.
+func interest(r state.Review, s state.State) int {
+	switch {
+	case r == state.Yes:
+		return 0
+	case r != state.No:
+		return 1
+	case s.Class() != state.Final:
+		return 2
+	}
+	return 3
+}
+
+// pause is how long the other replicas are not told: changes of a second are gathered, and a
+// node of which there is much to say is told of more rarely.
+func (n *node) pause() time.Duration {
+	next := n.told.Add(time.Duration(len(n.announced)) * time.Second / toldPace)
+	return max(showAfter, next.Sub(n.d.Now()))
+}
+
+// hopeless says whether the store will never take what was to be stored, and tells it: trying
+// again changes nothing.
+func (n *node) hopeless(what string, err error) bool {
+	if !errors.Is(err, revision.ErrTooLarge) && !errors.Is(err, revision.ErrInvalid) {
+		return false
+	}
+	n.d.Log.Error("the store does not take "+what+" of a node: the other replicas are not told", zap.String("node", n.id), zap.Error(err))
+	return true
+}
+
+// lines bound what a node has logged.
+type lines struct {
+	from time.Time // of the minute
+	n    int       // in it
+	left int       // that were left out since the last line that was not
+}
+
+// log logs a line that a node's own words bring about, unless it had many in this minute.
+func (n *node) log(text string, fields ...zap.Field) {
+	l := &n.lines
+	if now := n.d.Now(); now.Sub(l.from) >= time.Minute {
+		l.from, l.n = now, 0
+	}
+	if l.n++; l.n > mostLines {
+		l.left++
+		return
+	}
+	if l.left > 0 {
+		fields = append(fields, zap.Int("left_out", l.left))
+		l.left = 0
+	}
+	n.d.Log.Info(text, append(fields, zap.String("node", n.id))...)
+}
