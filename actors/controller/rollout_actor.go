@@ -186,7 +186,10 @@ func (a *rolloutActor) settle() {
 
 // news takes what the fleet has told.
 func (a *rolloutActor) news(m rolloutNews) {
-	if m.cause.number > a.cause.number {
+	switch {
+	case !m.staging.on, a.cause.number == 0:
+		a.causes = nil // what is there already is no rollout's to take back
+	case m.cause.number > a.cause.number:
 		a.causes = append(a.causes, m.cause.number)
 	}
 	mapped := a.topology != m.topology

@@ -1,0 +1,72 @@
+package controller
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/metadata"
+	"edgespan/config/operate"
+)
+
+// A revert takes back what its rollout brought: not what all nodes got at once while staged
+// rollouts were off, nor what there was before the controller began.
+func TestARevertTakesNothingOlderBack(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		onRig(t, func(r *rig) {
+			r.change = func(o *Options) { o.E2E = map[string]*metadata.Metadata{ownFile: rolloutMetadata(t)} }
+			c := r.start("a")
+			r.network(c, `{"envParams":{"B":"first"}}`)
+			r.fleetOf(c, 3)
+			r.network(c, `{"envParams":{"B":"second"}}`)
+			r.pass(10 * time.Second)
+			r.flag(c, "true")
+			r.pass(10 * time.Second)
+			if restarted {
+				r.stop("a")
+				c = r.start("a")
+				for _, n := range r.nodes {
+					n.connect(c)
+				}
+				r.pass(10 * time.Second)
+			}
+			r.network(c, `{"envParams":{"B":"third"}}`)
+			r.pass(time.Minute)
+			r.is(c, "done", "third", "n0 n1 n2")
+			all, err := c.Rollouts(r.Context())
+			if err != nil || len(all) == 0 {
+				t.Fatal(err)
+			}
+			r.rollout(c, all[0].Revision, fleetapi.RevertRollout)
+			r.pass(time.Minute)
+			editions, err := c.History(r.Context(), fleetapi.HistoryQuery{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			reverts := slices.DeleteFunc(editions, func(e fleetapi.Edition) bool { return len(e.Message) < 6 || e.Message[:6] != "revert" })
+			if len(reverts) != 1 {
+				t.Errorf("restarted %v: %d revisions are reverted: %+v", restarted, len(reverts), reverts)
+			}
+			for name := range r.nodes {
+				r.wants(c, name, "in sync")
+				if d := r.config(c, name); d != "second" {
+					t.Errorf("restarted %v: %s has %s", restarted, name, d)
+				}
+			}
+		})
+	}
+}
+
+// config is what B is of a node's config.
+func (r *rig) config(c *Controller, name string) string {
+	r.Helper()
+	d, err := c.Config(r.Context(), operate.ConfigQuery{Node: name})
+	if err != nil {
+		r.Fatal(err)
+	}
+	env, _ := d.Object["envParams"].(config.Object)
+	text, _ := env["B"].(string)
+	return text
+}
