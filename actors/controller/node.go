@@ -204,9 +204,12 @@ func (n *node) wake(m saved) {
 		n.later(savedRead)
 		return
 	}
-	memory, _ := n.parse(m.now)
+	memory, err := n.parse(m.now)
 	n.memory = m.now.ModRevision
 	n.machine = fleet.New(n.name, memory, n.d.settings())
+	if err != nil {
+		n.step(fleet.Unread{Why: err.Error()})
+	}
 	if g := n.seat.gate.Load(); g != nil {
 		n.step(*g) // before it hears what it wants
 	}
@@ -227,16 +230,16 @@ func (n *node) wake(m saved) {
 	}
 }
 
-// parse reads a memory of the store; one that can't be read is none, and is told.
-func (n *node) parse(e revision.Entry) (fleet.Memory, bool) {
+// parse reads a memory of the store; one that can't be read is told.
+func (n *node) parse(e revision.Entry) (fleet.Memory, error) {
 	if !e.Exists() {
-		return fleet.Memory{}, true
+		return fleet.Memory{}, nil
 	}
 	m, err := fleet.ParseMemory(e.Value)
 	if err != nil {
-		n.d.Log.Error("read the memory of a node", zap.String("node", n.id), zap.Error(err))
+		n.d.Log.Error("read the memory of a node: it is not judged", zap.String("node", n.id), zap.Error(err))
 	}
-	return m, err == nil
+	return m, err
 }
 
 // connect begins a stream. It is announced to the other replicas.

@@ -54,6 +54,9 @@ func (n *node) do(t todo) {
 	case fleet.AskBaseConfig:
 		n.d.system.Root.Send(n.d.fleet, askBase{to: n.self, id: n.id, board: e.Board})
 	case ack:
+		if n.machine.Unread() {
+			return // it was not stored: the node says it again
+		}
 		n.send(link.Ack{Attempt: e.attempt})
 	}
 }

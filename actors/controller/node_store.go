@@ -3,6 +3,7 @@ package controller
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -132,9 +133,17 @@ func (n *node) memorySaved(m saved) {
 
 // recall merges the memory that another replica wrote.
 func (n *node) recall(e revision.Entry) {
-	theirs, sound := n.parse(e)
+	theirs, err := n.parse(e)
 	n.memory = e.ModRevision
-	if !sound {
+	if err != nil {
+		n.todo = slices.DeleteFunc(n.todo, func(t todo) bool { // nothing goes out that is not stored
+			switch t.effect.(type) {
+			case fleet.Save, fleet.Push, ack:
+				return true
+			}
+			return false
+		})
+		n.step(fleet.Unread{Why: err.Error()})
 		return
 	}
 	waiting := n.todo

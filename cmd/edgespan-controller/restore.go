@@ -107,6 +107,9 @@ func (a *app) restore(ctx context.Context, o *options, c *backup.Copy) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
+	if _, err := formOf(c.Value(history.FormatKey())); err != nil {
+		return err
+	}
 	note, err := fitsCA(o, c)
 	if err != nil {
 		return err

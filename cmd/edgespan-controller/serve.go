@@ -75,8 +75,13 @@ func (a *app) serve(ctx context.Context, o *options) error {
 		debug.SetGCPercent(50) // what it has is what its nodes have: much that stays, little that goes
 	}
 	go daemon.GiveBack(work)
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
 	s.listen(failed)
+	go func() {
+		if err := watchForm(work, s.ground.store, s.log); err != nil {
+			failed <- err
+		}
+	}()
 	if err := s.welcome(ctx); err != nil {
 		return errors.Join(err, s.end(stop))
 	}
@@ -112,6 +117,9 @@ func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
 	}
 	var mask []byte
 	if s.issuer, mask, err = s.ground.fleetCA(ctx, s.o, serverNames(s.o, s.apiListener.Addr(), s.nodeListener.Addr())); err != nil {
+		return err
+	}
+	if err := keepForm(ctx, s.ground.store); err != nil {
 		return err
 	}
 	if err := s.openAccess(); err != nil {

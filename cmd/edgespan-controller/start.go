@@ -63,6 +63,9 @@ func openGround(ctx context.Context, o *options, log *zap.Logger) (*ground, erro
 		g.broken = s.Broken()
 	}
 	err = whole(ctx, g.store)
+	if err == nil {
+		_, _, _, err = readForm(ctx, g.store)
+	}
 	var doc config.Object
 	if err == nil {
 		doc, err = g.config(ctx)

@@ -30,9 +30,12 @@ type Copy struct {
 }
 
 // Fleet is the value of the key that all controllers of the fleet have alike; nil without one.
-func (c *Copy) Fleet() []byte {
+func (c *Copy) Fleet() []byte { return c.Value(history.FleetKey()) }
+
+// Value is that of a key; nil where the backup has none.
+func (c *Copy) Value(k revision.Key) []byte {
 	for _, e := range c.entries {
-		if e.Key == history.FleetKey() {
+		if e.Key == k {
 			return e.Value
 		}
 	}

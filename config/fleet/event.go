@@ -107,6 +107,9 @@ type (
 	// Recalled is what the store has of the node, written by another replica. Own writes
 	// are not told.
 	Recalled struct{ Memory }
+	// Unread is that the store has something of the node that can't be read here, as a newer
+	// version may have written it. Until it is recalled nothing is judged, pushed or stored.
+	Unread struct{ Why string }
 	// Changed is other settings, from now on. The replica stays what it is.
 	Changed struct{ Settings }
 	// Tick is the timer, or any other moment to look.
@@ -130,6 +133,7 @@ func (ReleaseAsked) event()    {}
 func (Retry) event()           {}
 func (Gate) event()            {}
 func (Recalled) event()        {}
+func (Unread) event()          {}
 func (Changed) event()         {}
 func (Tick) event()            {}
 

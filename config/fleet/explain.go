@@ -61,6 +61,9 @@ func (n *Node) why(now time.Time, v verdict) string {
 	case Computing:
 		return fmt.Sprintf("its wanted config is not known for software %q, firmware %q, board %q", n.report.Software, n.report.Firmware, n.report.Board)
 	case Faulty:
+		if n.unread != "" {
+			return "what the store has of its pushes can't be read here: " + n.unread
+		}
 		return "its layers make no config: " + n.wanted.Fault
 	case Unmanaged:
 		return "sysParams.managedConfig is false for it: nothing is pushed"
@@ -161,6 +164,9 @@ func (n *Node) next(v verdict) string {
 	case Computing:
 		return "it is judged when its config is computed"
 	case Faulty:
+		if n.unread != "" {
+			return "nothing, until a controller of the version that wrote it judges it, or this one is upgraded"
+		}
 		return "nothing, until a layer that clashes is changed"
 	case Unmanaged:
 		return "nothing, until sysParams.managedConfig is true for it"

@@ -173,9 +173,9 @@ func TestPropertyMemoryIsStoredAndRead(t *testing.T) {
 
 func TestParseMemoryFaults(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                            "parse memory of a node: EOF",
-		`{} {}`:                       "parse memory of a node: text follows the object: one object is allowed",
-		`{"pushes":1}`:                `parse memory of a node: json: unknown field "pushes"`,
+		``:                            "parse memory of a node: unexpected end of JSON input",
+		`{} {}`:                       "parse memory of a node: invalid character '{' after top-level value",
+		`null`:                        "parse memory of a node: is null: an object is allowed",
 		`{"push":{"generation":"x"}}`: `parse memory of a node: generation "x": has no colon: AUTHORITY:COUNTER is allowed`,
 	} {
 		if m, err := ParseMemory([]byte(text)); err == nil || err.Error() != want || !reflect.DeepEqual(m, Memory{}) {

@@ -39,6 +39,9 @@ type Memory struct {
 	// Has is what may be on the node of the PeerConfigurations that were pushed to it, by ID. It is
 	// stored before a push, and what is not wanted any more goes only with the node's word for it.
 	Has []peer.Gone `json:"has,omitempty"`
+
+	// other is what a newer version keeps beside that: it is written as it was read.
+	other map[string]json.RawMessage
 }
 
 // Attempt is the last push of a whole config.
@@ -69,18 +72,54 @@ const (
 	longestWhy   = 4096 // bytes of a node's own words
 )
 
-// ParseMemory reads the JSON form.
+// ParseMemory reads the JSON form. Fields that a newer version has added to it are kept.
 func ParseMemory(text []byte) (Memory, error) {
 	var m Memory
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&m); err != nil {
+	if err := json.Unmarshal(text, &m); err != nil {
 		return Memory{}, fmt.Errorf("parse memory of a node: %w", err)
 	}
-	if d.More() {
-		return Memory{}, errors.New("parse memory of a node: text follows the object: one object is allowed")
-	}
 	return m, nil
+}
+
+// written is a Memory without its own JSON form.
+type written Memory
+
+// ownFields are the names of the fields of the form.
+var ownFields = []string{"push", "failures", "floor", "adopted", "releasing", "has"}
+
+// UnmarshalJSON keeps what it does not know.
+func (m *Memory) UnmarshalJSON(text []byte) error {
+	var w written
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &w.other); err != nil {
+		return err
+	}
+	if w.other == nil {
+		return errors.New("is null: an object is allowed")
+	}
+	for _, name := range ownFields {
+		delete(w.other, name)
+	}
+	if len(w.other) == 0 {
+		w.other = nil
+	}
+	*m = Memory(w)
+	return nil
+}
+
+// MarshalJSON writes what was kept too.
+func (m Memory) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(written(m))
+	if err != nil || len(m.other) == 0 {
+		return text, err
+	}
+	all := maps.Clone(m.other)
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	return json.Marshal(all)
 }
 
 // clone shares nothing with m that either changes.
@@ -195,6 +234,9 @@ func (m *Memory) merge(other Memory) {
 	m.Adopted = m.Adopted || other.Adopted
 	m.Releasing = cmp.Or(m.Releasing, other.Releasing)
 	m.Has = union(other.Has, m.Has)
+	if other.other != nil {
+		m.other = other.other
+	}
 	for _, f := range other.Failures {
 		if m.failure(f.Digest) == nil && f.Attempt > m.Floor {
 			m.fail(f)

@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"edgespan/config/layers"
@@ -50,5 +52,57 @@ func TestOfTwoAttemptsOfOneNumberTheStoredOneWasMade(t *testing.T) {
 	m.merge(Memory{Push: Attempt{Number: 3, On: "before"}})
 	if m.Push.Number != 4 {
 		t.Errorf("the last attempt is %d", m.Push.Number)
+	}
+}
+
+// In a rolling upgrade two versions write the memory of one node in turns.
+func TestWhatANewerVersionKeepsIsKept(t *testing.T) {
+	m, err := ParseMemory([]byte(`{"push":{"number":50,"newInside":1},"adopted":true,"newField":{"a":[1]}}`))
+	if err != nil || m.Push.Number != 50 || !m.Adopted {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	n := New("n", Memory{}, Defaults("r"))
+	n.Step(noon, Recalled{m})
+	n.Step(noon, Retry{}) // it is written
+	text, err := json.Marshal(n.Memory())
+	if err != nil || !strings.Contains(string(text), `"newField":{"a":[1]}`) || !strings.Contains(string(text), `"floor":50`) {
+		t.Errorf("written as %s, %v", text, err)
+	}
+	for _, bad := range []string{`null`, `[]`, `{"push":7}`, `{`, `{} {}`} {
+		if got, err := ParseMemory([]byte(bad)); err == nil {
+			t.Errorf("%s is read as %+v", bad, got)
+		}
+	}
+}
+
+// A node whose memory can't be read is not judged: it could get attempts of numbers that were
+// given, failed configs, and removals that nobody adopted.
+func TestANodeWhoseMemoryCannotBeReadIsLeftAlone(t *testing.T) {
+	n := New("n", Memory{}, Defaults("r"))
+	var did []Effect
+	for _, e := range []Event{
+		Unread{"it is of a later version"}, Known{Joined: true, Topology: true}, Connected{Stream: "1", Replica: "r"}, want(a, 1), has(b, 0),
+		Rejected{Attempt: 1, Digest: a}, Retry{}, AdoptionDecided{Replace: true},
+	} {
+		did = append(did, n.Step(noon, e)...)
+	}
+	for _, e := range did {
+		switch e.(type) {
+		case Push, Save, Confirm, Compare:
+			t.Errorf("it does %T", e)
+		}
+	}
+	if why := strings.Join(n.Explain(noon), " "); n.State(noon) != Faulty || !strings.Contains(why, "it is of a later version") || !n.Unread() {
+		t.Errorf("%s: %s", n.State(noon), why)
+	}
+	did = n.Step(noon, Recalled{Memory{Push: Attempt{Number: 50}, Adopted: true}})
+	pushed := uint64(0)
+	for _, e := range did {
+		if p, is := e.(Push); is {
+			pushed = p.Attempt
+		}
+	}
+	if pushed != 51 {
+		t.Errorf("read again attempt %d is made: %+v", pushed, did)
 	}
 }

@@ -34,7 +34,7 @@ const (
 	Elsewhere     State = "elsewhere"      // another replica has its stream, and judges
 	Silent        State = "silent"         // connected, and no report on this stream yet
 	Computing     State = "computing"      // what it wants is not known for its versions
-	Faulty        State = "faulty layers"  // its layers make no config
+	Faulty        State = "faulty layers"  // its layers make no config, or its memory can't be read
 	Unmanaged     State = "unmanaged"      // sysParams.managedConfig is false
 	HeldLocally   State = "held locally"   // it keeps a local config
 	InSync        State = "in sync"        //
@@ -126,6 +126,7 @@ type Node struct {
 
 	query     time.Time // when it may be asked for its base config again
 	queried   time.Time // when it was
+	unread    string    // why the memory is not the store's; "" if it is
 	timer     time.Time
 	status    mark
 	announced bool
@@ -147,6 +148,9 @@ func New(name string, m Memory, s Settings) *Node {
 
 // Memory is what has to survive.
 func (n *Node) Memory() Memory { return n.mem.clone() }
+
+// Unread says whether the memory is not the store's: nothing may be acknowledged then.
+func (n *Node) Unread() bool { return n.unread != "" }
 
 // Parting says whether something may be on the node that is to be absent: its reports are to
 // say of what (Report.Parts).
@@ -185,7 +189,7 @@ func (n *Node) judge(now time.Time) verdict {
 		return verdict{state: Silent}
 	case !n.hasWant || n.wanted.For != n.report.Versions:
 		return verdict{state: Computing}
-	case n.wanted.Fault != "":
+	case n.wanted.Fault != "", n.unread != "":
 		return verdict{state: Faulty}
 	case !n.wanted.Managed:
 		return verdict{state: Unmanaged}

@@ -12,7 +12,7 @@ import (
 func (n *Node) Step(now time.Time, e Event) []Effect {
 	n.clamp(now)
 	var out []Effect
-	if n.take(now, e) {
+	if n.take(now, e) && n.unread == "" {
 		out = append(out, Save{n.mem.clone()})
 	}
 	return n.act(now, out)
@@ -109,7 +109,10 @@ func (n *Node) takeLasting(now time.Time, e Event) (save bool) {
 		m.forget(func(f Failure) bool { return f.Digest == n.wanted.Digest })
 		m.Floor, m.Push.At = m.Push.Number, time.Time{}
 		return true
+	case Unread:
+		n.unread = e.Why
 	case Recalled:
+		n.unread = ""
 		if n.here() {
 			m.merge(e.Memory)
 			return true
@@ -298,7 +301,7 @@ func (n *Node) push(now time.Time, out []Effect) []Effect {
 // tell says what is new of the state, and sets the timer.
 func (n *Node) tell(now time.Time, out []Effect) []Effect {
 	v := n.judge(now)
-	if is := (mark{v.state, n.wanted.Digest, n.wanted.Fault, n.unstored.Why}); !n.announced || is != n.status {
+	if is := (mark{v.state, n.wanted.Digest, n.wanted.Fault + n.unread, n.unstored.Why}); !n.announced || is != n.status {
 		n.status, n.announced = is, true
 		out = append(out, Status{v.state, n.why(now, v)})
 	}

@@ -35,6 +35,7 @@ const (
 	folderGates       = "gates/"
 	folderStandings   = "standings/"
 	folderUnderlays   = "underlays/"
+	folderFormats     = "formats/"
 )
 
 // The folders of keys whose values are others': who keeps up with them lists and watches
@@ -55,6 +56,7 @@ const (
 	InGates       = revision.Prefix(folderGates)
 	InStandings   = revision.Prefix(folderStandings)
 	InUnderlays   = revision.Prefix(folderUnderlays)
+	InFormats     = revision.Prefix(folderFormats)
 )
 
 // Names are the texts of a key below its folder, "" for the key of no folder. A segment that
@@ -74,6 +76,10 @@ func HeadKey() revision.Key { return keyHead }
 
 // FleetKey is where that is which all controllers of a fleet must have alike.
 func FleetKey() revision.Key { return keyFleet }
+
+// FormatKey is where it stands which form the store's keys have, and which form a controller has
+// to know at least.
+func FormatKey() revision.Key { return folderFormats + "store" }
 
 // RestoringKey is there while a restore is under way, or was interrupted. Nobody but a restore
 // writes then.

@@ -1,0 +1,57 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/revision"
+)
+
+// A replica of another version has written what this one can't read: the node gets nothing from
+// here, and what the store has of it stays, until it can be read again.
+func TestANodeWithAMemoryOfAnotherVersionIsNotJudged(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		r.synced(c, "n1")
+		n := r.nodes["n1"]
+		key := history.PushKey(n.id)
+		put := func(text string) {
+			if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(key, []byte(text))}}); err != nil {
+				t.Fatal(err)
+			}
+			r.pass(5 * time.Second)
+		}
+		const foreign = `{"push":"of another form"}`
+		put(foreign)
+		for _, restarted := range []bool{false, true} {
+			if restarted {
+				r.stop("a")
+				c = r.start("a")
+				n.connect(c)
+				r.pass(5 * time.Second)
+			}
+			r.behave("n1", func(n *fakeNode) { n.pushes = nil })
+			r.network(c, map[bool]string{false: `{"envParams":{"B":"x"}}`, true: `{"envParams":{"B":"y"}}`}[restarted])
+			r.pass(time.Minute)
+			r.wants(c, "n1", string(fleet.Faulty))
+			if d, err := c.Node(r.Context(), "n1"); err != nil || !strings.Contains(strings.Join(d.Explain, " "), "can't be read here") {
+				t.Errorf("%+v, %v", d.Explain, err)
+			}
+			if e, _, _ := r.store.Get(r.Context(), key); string(e.Value) != foreign {
+				t.Errorf("restarted %v: it is written over by %s", restarted, e.Value)
+			}
+			if len(n.pushes) > 0 {
+				t.Errorf("restarted %v: %d pushes", restarted, len(n.pushes))
+			}
+		}
+		put(`{"push":{"number":50,"generation":"","digest":{},"for":{},"at":"2000-01-01T00:00:00Z"},"adopted":true,"newField":1}`)
+		r.pass(time.Minute)
+		r.wants(c, "n1", "in sync")
+		if e, _, _ := r.store.Get(r.Context(), key); !strings.Contains(string(e.Value), `"newField":1`) || len(n.pushes) == 0 || n.pushes[0].Attempt != 51 {
+			t.Errorf("%s, %d pushes", e.Value, len(n.pushes))
+		}
+	})
+}

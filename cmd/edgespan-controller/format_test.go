@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/history"
+	"edgespan/config/revision"
+	"edgespan/platform/store/bolt"
+)
+
+const newerForm = `{"format":3,"least":2,"by":"9.0.0"}`
+
+// A store that a newer version has made its own is refused with the reason, at the start and while
+// the controller runs; one that only has more in it is not, and stays noted as it is.
+func TestAStoreOfANewerFormIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	s, err := bolt.Open(filepath.Join(dir, "store.db"), bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	put := func(text string) {
+		if _, err := s.Commit(t.Context(), revision.Txn{Then: []revision.Op{revision.Put(history.FormatKey(), []byte(text))}}); err != nil {
+			t.Error(err)
+		}
+	}
+	has := func() string {
+		e, _, err := s.Get(t.Context(), history.FormatKey())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(e.Value)
+	}
+	if err := keepForm(t.Context(), s); err != nil || !strings.Contains(has(), `"format":1,"least":1`) {
+		t.Fatalf("%v: %s", err, has())
+	}
+	const more = `{"format":2,"least":1,"by":"8.0.0"}`
+	put(more)
+	if err := keepForm(t.Context(), s); err != nil || has() != more {
+		t.Errorf("%v: %s", err, has())
+	}
+	ended := make(chan error)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { ended <- watchForm(ctx, s, zap.NewNop()) }()
+	put(more)
+	put(newerForm)
+	if err := <-ended; !errors.As(err, new(*newerStoreError)) {
+		t.Errorf("while it runs: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"}, {"token", "add", "x", "--role", "admin"}} {
+		code, _, said := command(t, append(args, "--data-dir", dir)...)
+		if code != exitError || !strings.Contains(said, "written by version 9.0.0") || !strings.Contains(said, "upgrade it") {
+			t.Errorf("%v: %d: %s", args, code, said)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "b")
+	if code, _, said := command(t, "backup", "--data-dir", dir, file); code != exitOK {
+		t.Errorf("a backup: %d: %s", code, said)
+	}
+	if code, _, said := command(t, "restore", "--data-dir", t.TempDir(), file); code != exitError || !strings.Contains(said, "written by version 9.0.0") {
+		t.Errorf("a restore: %d: %s", code, said)
+	}
+}
