@@ -40,6 +40,8 @@ type Host interface {
 	// Snoop begins to tell the addresses that the app behind a link uses, until ctx
 	// ends; it returns at once.
 	Snoop(ctx context.Context, link string, emit func(netstate.Seen))
+	// RereadDNS has what other programs know of DNS servers read now; what differs is told by Watch.
+	RereadDNS()
 	// Watch tells what happens on the host until ctx ends.
 	Watch(ctx context.Context, emit func(netstate.HostEvent)) error
 }

@@ -159,12 +159,13 @@ func TestTheActionsOfANode(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.apply(doc(1, 0))
 		r.ready(time.Second, "ni/"+niID(1))
-		var touched int
-		run := &runner{r.node.d, &r.ran, func() { touched++ }}
+		var looks []lookAgain
+		run := &runner{r.node.d, &r.ran, func(l lookAgain) { looks = append(looks, l) }}
 		ctx := context.Background()
 		document := core.Object{"sysParams": core.Object{"logLevel": "error"}, "vendor": "x"}
 		for _, do := range []action.Do{
 			{Kind: action.Reconcile},
+			{Kind: action.Nameservers},
 			{Kind: action.LogLevel},
 			{Kind: action.Tunnel},
 			{Kind: action.Unit, Unit: "kea.service", Verb: "reload"},
@@ -184,28 +185,12 @@ func TestTheActionsOfANode(t *testing.T) {
 			t.Error(err)
 		}
 		want := []string{"systemctl reload kea.service", "/bin/x y z", "systemctl reboot"}
-		if !slices.Equal(r.ran.ran, want) || r.ran.ends != 1 || touched != 1 || *r.level.Load() != "error" {
-			t.Errorf("it ran %q, ended %d times, touched %d times, log level %s", r.ran.ran, r.ran.ends, touched, *r.level.Load())
+		if !slices.Equal(r.ran.ran, want) || r.ran.ends != 1 || !slices.Equal(looks, []lookAgain{{}, {}, {tunnels: true}}) || *r.level.Load() != "error" {
+			t.Errorf("it ran %q, ended %d times, looked at %v, log level %s", r.ran.ran, r.ran.ends, looks, *r.level.Load())
 		}
 		r.ran.failed = errors.New("exit status 1")
 		if err := run.Do(ctx, action.Do{Kind: action.Command, Argv: []string{"/bin/x"}}, document); err == nil {
 			t.Error("a command that fails is done")
-		}
-	})
-}
-
-// UPDATE_FIREWALL and RELOAD_DNS_SERVERS: every network is reconciled now.
-func TestReconcileNowRepairsWhatNobodyToldOf(t *testing.T) {
-	onRig(t, func(r *rig) {
-		r.apply(doc(2, 0))
-		r.ready(time.Second, "ni/"+niID(1), "ni/"+niID(2))
-		before, _ := r.node.Topics().HostChanged.Get("1", NetworkKey)
-		r.node.system.Root.Send(r.node.monitorPID(), touchAll{})
-		r.settle(0)
-		after, _ := r.node.Topics().HostChanged.Get("1", NetworkKey)
-		other, _ := r.node.Topics().HostChanged.Get("2", NetworkKey)
-		if after.Asked != before.Asked+1 || other.Asked == 0 {
-			t.Errorf("network 1 was asked %d times, network 2 %d", after.Asked-before.Asked, other.Asked)
 		}
 	})
 }

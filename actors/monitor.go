@@ -57,8 +57,14 @@ func (m *monitor) Receive(c actor.Context) {
 		m.publish()
 	case netstate.HostEvent:
 		m.hostEvent(m.hostFirst(c, msg))
-	case touchAll:
-		m.countAll(HostChange{Asked: 1})
+	case lookAgain:
+		if ns := m.numbers(msg); len(ns) > 0 {
+			c.Send(c.Parent(), netinst.HostChanged{Networks: ns, Full: true})
+		}
+	case fullLook:
+		for _, n := range msg.networks {
+			m.count(strconv.Itoa(n), NetworkKey, HostChange{Asked: 1})
+		}
 	case ping:
 		c.Send(c.Parent(), pong{"monitor", msg.beat})
 	}
@@ -101,8 +107,23 @@ func (m *monitor) drainNetworks() {
 	}
 }
 
-// touchAll has every network reconciled now.
-type touchAll struct{}
+// lookAgain has every network, or every one with tunnels, compared with the host in full and
+// repaired, after what is host's.
+type lookAgain struct{ tunnels bool }
+
+// fullLook has networks compared in full.
+type fullLook struct{ networks []int }
+
+// numbers are the networks that a lookAgain means.
+func (m *monitor) numbers(l lookAgain) []int {
+	var ns []int
+	for _, e := range m.d.topics.NetworkStatus.All() {
+		if !l.tunnels || m.tunnels[e.Key] {
+			ns = append(ns, e.Value.Number)
+		}
+	}
+	return ns
+}
 
 // watch is the one goroutine outside the actors: a netlink subscription blocks
 // for the life of the node, and an actor that does can't be asked anything.

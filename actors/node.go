@@ -149,9 +149,13 @@ func (n *Node) newAgent(o Options) *agent.Agent {
 	record, _ := n.d.topics.NodeRecord.Get("", "node")
 	return agent.New(agent.Options{
 		Disk: &migratedDisk{o.Files, record, o.Log}, Judge: judgeBy(o.About.Metadata), Host: &configHost{d: n.d}, File: o.Files.ReadConfig,
-		Runner:  &runner{n.d, o.Commands, func() { n.system.Root.Send(n.monitorPID(), touchAll{}) }},
+		Runner:  n.newRunner(o.Commands),
 		Machine: o.Machine, Facts: o.About, Log: o.Log,
 	})
+}
+
+func (n *Node) newRunner(commands Commands) *runner {
+	return &runner{n.d, commands, func(l lookAgain) { n.system.Root.Send(n.monitorPID(), l) }}
 }
 
 func (n *Node) monitorPID() *actor.PID { return actor.NewPID(n.system.Address(), "router/monitor") }

@@ -238,7 +238,11 @@ func (r *router) step(c actor.Context, e netinst.RegistryEvent) (retry time.Dura
 			r.want = e.Want
 			c.Send(r.ground, applyRequest{seq: netinst.ApplySeq{N: e.Seq}, want: e.Want, full: true})
 		case netinst.TouchNetworks:
-			c.Send(r.monitor, netstate.HostEvent{Touched: e.Networks})
+			if e.Full {
+				c.Send(r.monitor, fullLook{e.Networks})
+			} else {
+				c.Send(r.monitor, netstate.HostEvent{Touched: e.Networks})
+			}
 		case netinst.FindOwners:
 			r.timers.after(c, e.After, func() any { return searchDue{} })
 		case netinst.SpawnManager:

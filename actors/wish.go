@@ -130,15 +130,19 @@ func ownPart(document core.Object) core.Object {
 type runner struct {
 	d        *deps
 	commands Commands
-	touch    func() // has every network looked at now
+	look     func(lookAgain)
 }
 
 // Do does one step.
 func (r *runner) Do(ctx context.Context, do action.Do, document core.Object) error {
 	switch do.Kind {
 	case action.Reconcile:
-		r.touch()
-	case action.Tunnel: // no network has one yet
+		r.look(lookAgain{})
+	case action.Nameservers:
+		r.d.host.RereadDNS()
+		r.look(lookAgain{})
+	case action.Tunnel:
+		r.look(lookAgain{tunnels: true})
 	case action.LogLevel:
 		cfg, err := nodeconf.Parse(core.AppendCanonical(nil, ownPart(nodeconf.Present(document))))
 		if err != nil {

@@ -18,7 +18,7 @@ const (
 	TouchPorts   = "ports"   // links of others in the network's bridge
 	TouchRules   = "rules"   // chains and tables: only a full look sees them
 	TouchLost    = "lost"    // events were lost: anything may have changed
-	TouchAsked   = "asked"   // somebody asked for a look: it waits for nothing
+	TouchAsked   = "asked"   // somebody asked for a full look: it waits for nothing
 	touchWorld   = "world"   // namespaces and links of others that came or went
 	touchUnder   = "beneath" // the host's addresses and routes
 )
@@ -152,6 +152,7 @@ func (m *Manager) touched(e HostTouched) []Effect {
 	case e.Underlay && (m.config.Type != Switch || len(m.config.Tunnels) == 0):
 		return nil
 	case what == TouchAsked:
+		m.full = true
 		return m.change()
 	case e.Namespaces:
 		what = touchWorld

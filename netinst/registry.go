@@ -44,8 +44,11 @@ type (
 	// HostRetryDue is the end of a HostRetry.
 	HostRetryDue struct{ Token uint64 }
 	// HostChanged says that others have changed what is host's, and that of the networks of
-	// these numbers with it.
-	HostChanged struct{ Networks []int }
+	// these numbers with it; Full, that somebody asks for a look at all of it.
+	HostChanged struct {
+		Networks []int
+		Full     bool
+	}
 )
 
 func (OwnersFound) registryEvent()      {}
@@ -128,6 +131,7 @@ type Registry struct {
 	// searching says that a FindOwners is not answered yet.
 	searching bool
 	held      map[int]bool // networks that are touched once host's objects stand again
+	heldFull  bool
 }
 
 // NewRegistry starts from the journalled numbers.

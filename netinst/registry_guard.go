@@ -17,7 +17,10 @@ import (
 
 // TouchNetworks has networks looked at: what others changed of theirs hangs in host's chains,
 // which were looked at first.
-type TouchNetworks struct{ Networks []int }
+type TouchNetworks struct {
+	Networks []int
+	Full     bool // somebody asked for it: everything is looked at
+}
 
 func (TouchNetworks) registryEffect() {}
 
@@ -30,6 +33,7 @@ func (r *Registry) changed(e HostChanged) []RegistryEffect {
 	for _, n := range e.Networks {
 		r.held[n] = true
 	}
+	r.heldFull = r.heldFull || e.Full
 	if len(r.members) == 0 || r.backoff > 0 || !r.found || !r.known || !r.ready {
 		return r.release()
 	}
@@ -42,9 +46,10 @@ func (r *Registry) release() []RegistryEffect {
 	if len(r.held) == 0 || r.dirty && r.backoff == 0 && r.ready && r.known && r.found {
 		return nil
 	}
-	ns := slices.Sorted(maps.Keys(r.held))
+	touch := TouchNetworks{slices.Sorted(maps.Keys(r.held)), r.heldFull}
 	clear(r.held)
-	return []RegistryEffect{TouchNetworks{ns}}
+	r.heldFull = false
+	return []RegistryEffect{touch}
 }
 
 // FindOwners asks for an OwnersFound after a while: the guard spares networks whose chains

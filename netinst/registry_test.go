@@ -34,7 +34,11 @@ func registryText(effs []RegistryEffect) string {
 		case FindOwners:
 			out = append(out, fmt.Sprintf("find owners in %v", e.After))
 		case TouchNetworks:
-			out = append(out, fmt.Sprintf("touch %v", e.Networks))
+			text := fmt.Sprintf("touch %v", e.Networks)
+			if e.Full {
+				text += " in full"
+			}
+			out = append(out, text)
 		case SpawnManager:
 			out = append(out, fmt.Sprintf("spawn %s=%d", name(e.Owner.Name), e.Owner.Number))
 		case HostRetry:
@@ -111,16 +115,18 @@ func TestRegistry(t *testing.T) {
 			{NetworkWanted{a}, "record ni1=1"},
 			{ConfigKnown{}, "ground#1 of 1"},
 			{HostApplied{Seq: 1}, "spawn ni1=1"},
-			{HostChanged{[]int{1}}, "ground#2 of 1"},
-			{HostChanged{[]int{1, 3}}, ""}, // may have come after the look
+			{HostChanged{Networks: []int{1}}, "ground#2 of 1"},
+			{HostChanged{Networks: []int{1, 3}}, ""}, // may have come after the look
 			{HostApplied{Seq: 2}, "ground#3 of 1"},
 			{HostApplied{Seq: 3}, "touch [1 3]"},
 			{HostChanged{}, "ground#4 of 1"},
 			{HostApplied{Seq: 4, Failed: "no iptables"}, "ground: no iptables, retry in 100ms"},
-			{HostChanged{[]int{1}}, "touch [1]"}, // a ground that fails waits for its retry
+			{HostChanged{Networks: []int{1}}, "touch [1]"}, // a ground that fails waits for its retry
+			{HostChanged{Networks: []int{1}, Full: true}, "touch [1] in full"},
+			{HostChanged{Networks: []int{1}}, "touch [1]"},
 		},
 		"what others flush before a config is known, or beside no network, is no reason to change anything": {
-			{HostChanged{[]int{4}}, "touch [4]"},
+			{HostChanged{Networks: []int{4}}, "touch [4]"},
 			{HostApplierReady{}, ""},
 			{OwnersFound{}, ""},
 			{ConfigKnown{}, "ground#1 of 0"},

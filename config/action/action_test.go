@@ -42,7 +42,7 @@ func TestSeed_EachActionIsBuiltInOrUnsupported(t *testing.T) {
 	want := map[string]Kind{
 		"REBOOT": Reboot, "RESTART_MINION": RestartAgent, "RESTART_STATS_AGENT": Unsupported, "RESTART_LOGTAIL": Unsupported,
 		"RESTART_ROUTING": Unsupported, "RESTART_SQUIRE": Unsupported, "REDO_POP_CONFIG": Unsupported, "RESTART_FLUENTD_AGENT": Unsupported,
-		"RELOAD_DNS_SERVERS": Reconcile, "RELOAD_NTP_CONFIG": Unsupported, "RELOAD_RSYSLOG_CONFIG": Unsupported, "RELOAD_SSHD_CA_KEYS": Unsupported,
+		"RELOAD_DNS_SERVERS": Nameservers, "RELOAD_NTP_CONFIG": Unsupported, "RELOAD_RSYSLOG_CONFIG": Unsupported, "RELOAD_SSHD_CA_KEYS": Unsupported,
 		"RESTART_KEA": Unsupported, "SYNC_LINK_MONITOR": Unsupported, "INJECT_KVSTORE_KEYS": Unsupported, "UPDATE_FIREWALL": Reconcile,
 		"UPDATE_LINK_METRICS": Unsupported, "UPDATE_GLOG_LEVEL": LogLevel, "RELOAD_FIRMWARE": Unsupported, "SET_FW_PARAMS": Unsupported,
 		"SET_FW_PARAMS_SYNC_OR_RELOAD_FIRMWARE": Unsupported, "SET_FW_STATS_CONFIG": Unsupported, "SET_AIRTIME_PARAMS": Unsupported,
@@ -104,7 +104,7 @@ RESTART_WEBUI: {command: [/sbin/web, --now], timeout: 5s}
 		{[]string{"RESTART_MINION", "UPDATE_FIREWALL"}, "reconcile UPDATE_FIREWALL; restart-agent RESTART_MINION", true},
 		{[]string{"REBOOT", "RESTART_WEBUI", "RESTART_KEA"}, "systemctl reload kea.service RESTART_KEA; /sbin/web --now RESTART_WEBUI; reboot REBOOT", true},
 		{[]string{"REBOOT", "RESTART_MINION"}, "skip restart-agent RESTART_MINION; reboot REBOOT", true},
-		{[]string{"UPDATE_FIREWALL", "RELOAD_DNS_SERVERS"}, "reconcile RELOAD_DNS_SERVERS UPDATE_FIREWALL", false},
+		{[]string{"UPDATE_FIREWALL", "RELOAD_DNS_SERVERS"}, "nameservers RELOAD_DNS_SERVERS; reconcile UPDATE_FIREWALL", false},
 		{[]string{"RESTART_SNMP", "RESTART_KEA"}, "systemctl reload kea.service RESTART_KEA RESTART_SNMP", false},
 		{[]string{"RELOAD_SSHD", "RESTART_SLIP"}, "unsupported RELOAD_SSHD; unsupported RESTART_SLIP", false},
 		{[]string{"VENDORS_OWN"}, "unsupported VENDORS_OWN", false},

@@ -16,9 +16,10 @@ type Kind string
 // Those from Reconcile to Reboot are built in.
 const (
 	Unsupported  Kind = "unsupported" // nothing: the node has nothing for the action
-	Reconcile    Kind = "reconcile"   // every network is reconciled now
+	Reconcile    Kind = "reconcile"   // every network is compared with the host in full, and repaired
+	Nameservers  Kind = "nameservers" // the same, and the DNS servers of the host are read anew
 	LogLevel     Kind = "log-level"   // sysParams.logLevel is taken
-	Tunnel       Kind = "tunnel"      // every network with a tunnel is reconciled now
+	Tunnel       Kind = "tunnel"      // every network with a tunnel is compared in full, and repaired
 	RestartAgent Kind = "restart-agent"
 	Reboot       Kind = "reboot"
 	Unit         Kind = "unit"    // systemctl Verb Unit
@@ -33,7 +34,7 @@ const (
 
 var builtins = map[string]Do{
 	"UPDATE_FIREWALL":      {Kind: Reconcile},
-	"RELOAD_DNS_SERVERS":   {Kind: Reconcile},
+	"RELOAD_DNS_SERVERS":   {Kind: Nameservers},
 	"UPDATE_GLOG_LEVEL":    {Kind: LogLevel},
 	"RELOAD_TUNNEL_CONFIG": {Kind: Tunnel},
 	NameRestart:            {Kind: RestartAgent},

@@ -45,11 +45,13 @@ type Host struct {
 	vanished   map[string]bool // links that went with their namespace: no op knew
 	echo       bool
 	forgetErr  error
+	unseen     map[int]netstate.State // chains that were lost: only a full look sees that
+	unread     []netstate.Interface   // what a RereadDNS finds; nil for nothing new
 }
 
 // New is a host with nothing on it.
 func New() *Host {
-	return &Host{state: map[int]netstate.State{}, netns: map[string]bool{}, links: map[string]bool{}, snoops: map[string]func(netstate.Seen){}, vanished: map[string]bool{}, emit: map[int]func(netstate.HostEvent){}, broken: map[int][]netstate.Failure{}}
+	return &Host{state: map[int]netstate.State{}, unseen: map[int]netstate.State{}, netns: map[string]bool{}, links: map[string]bool{}, snoops: map[string]func(netstate.Seen){}, vanished: map[string]bool{}, emit: map[int]func(netstate.HostEvent){}, broken: map[int][]netstate.Failure{}}
 }
 
 // SetFault decides which ops go wrong from now on; nil for none.
@@ -129,11 +131,36 @@ func (h *Host) Kill(n int, name string) {
 	h.tell(netstate.HostEvent{Ended: []int{n}})
 }
 
-// Lose removes an object and the event that would have told of it.
+// Lose removes an object and the event that would have told of it. That a chain is gone only a full
+// look sees, as on a real host.
 func (h *Host) Lose(n int, id netstate.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if c, is := h.state[n][id].(netstate.Chain); is {
+		if h.unseen[n] == nil {
+			h.unseen[n] = netstate.State{}
+		}
+		h.unseen[n][id] = c
+	}
 	delete(h.state[n], id)
+}
+
+// LearnDNS changes the interfaces as where a file has changed and nobody told: the next RereadDNS finds it.
+func (h *Host) LearnDNS(is ...netstate.Interface) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unread = is
+}
+
+// RereadDNS tells what LearnDNS has changed.
+func (h *Host) RereadDNS() {
+	h.mu.Lock()
+	is := h.unread
+	h.unread = nil
+	h.mu.Unlock()
+	if is != nil {
+		h.SetInterfaces(is...)
+	}
 }
 
 // Resync tells the watchers that events were lost, as after an overflow.
@@ -176,6 +203,12 @@ func (h *Host) Observe(ctx context.Context, o netstate.Owner, full bool) (netsta
 		return nil, err
 	}
 	st := netstate.State{}
+	if full {
+		delete(h.unseen, o.Number)
+	}
+	for id, x := range h.unseen[o.Number] {
+		st[id] = x
+	}
 	for id, x := range h.state[o.Number] {
 		st[id] = h.shown(x)
 	}

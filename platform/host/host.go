@@ -62,6 +62,7 @@ type Host struct {
 
 	resolvers string     // ResolverRoot, "" where nothing is read
 	learning  sync.Mutex // held while somebody reads there
+	reread    chan struct{}
 }
 
 // New opens the host. Links that an earlier process doomed are deleted.
@@ -79,7 +80,7 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{dir: cfg.RunDir, netns: cfg.NetnsPath, log: cfg.Log, kernel: k, run: proc.New(cfg.NetnsPath), linked: linked{by: map[int]bool{}}, resolvers: resolverRoot(cfg)}
+	h := &Host{dir: cfg.RunDir, netns: cfg.NetnsPath, log: cfg.Log, kernel: k, run: proc.New(cfg.NetnsPath), linked: linked{by: map[int]bool{}}, resolvers: resolverRoot(cfg), reread: make(chan struct{}, 1)}
 	if h.nft, err = nft.Open(cfg.NetnsPath); err != nil {
 		k.Close()
 		return nil, err

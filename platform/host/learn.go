@@ -36,9 +36,18 @@ func (h *Host) learn(ctx context.Context, tell func(netstate.HostEvent)) *learne
 	l := &learner{host: h, links: make(chan []resolvconf.Link, 1), read: make(chan struct{})}
 	go func() {
 		defer h.learning.Unlock()
-		resolvconf.Reader{Root: h.resolvers}.Watch(ctx, l.links, func(by map[string][]netstate.DNSSource) { l.told(by, tell) })
+		resolvconf.Reader{Root: h.resolvers}.Watch(ctx, l.links, h.reread, func(by map[string][]netstate.DNSSource) { l.told(by, tell) })
 	}()
 	return l
+}
+
+// RereadDNS has what other programs know of DNS servers read now: of a file that a link leads to
+// from afar, or on a network file system, nobody tells that it has changed.
+func (h *Host) RereadDNS() {
+	select {
+	case h.reread <- struct{}{}:
+	default: // it is due already
+	}
 }
 
 // told takes what was read and tells the interfaces anew.

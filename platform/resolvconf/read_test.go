@@ -125,10 +125,10 @@ func TestWatchTellsOfWhatIsWritten(t *testing.T) {
 	root := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	links := make(chan []Link, 1)
+	links, asked := make(chan []Link, 1), make(chan struct{})
 	var mu sync.Mutex
 	now, times := "not yet", 0
-	go Reader{Root: root}.Watch(ctx, links, func(by map[string][]netstate.DNSSource) {
+	go Reader{Root: root}.Watch(ctx, links, asked, func(by map[string][]netstate.DNSSource) {
 		mu.Lock()
 		defer mu.Unlock()
 		now, times = told(by["eth0"]), times+1
@@ -154,6 +154,23 @@ func TestWatchTellsOfWhatIsWritten(t *testing.T) {
 	is("systemd-networkd /run/systemd/netif/links/2 true [192.0.2.1]")
 	write(t, root, "run/systemd/netif/links/2", "DNS=192.0.2.2\n")
 	is("systemd-networkd /run/systemd/netif/links/2 true [192.0.2.2]")
+	// Nobody tells of what a link leads to from afar: it is read when somebody asks.
+	write(t, root, "srv/resolv.conf", "nameserver 192.0.2.3\n")
+	if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/srv/resolv.conf", filepath.Join(root, "etc/resolv.conf")); err != nil {
+		t.Fatal(err)
+	}
+	networkd := "systemd-networkd /run/systemd/netif/links/2 true [192.0.2.2]\n"
+	is(networkd + "resolv.conf /etc/resolv.conf false [192.0.2.3]")
+	write(t, root, "srv/resolv.conf", "nameserver 192.0.2.4\n")
+	asked <- struct{}{}
+	is(networkd + "resolv.conf /etc/resolv.conf false [192.0.2.4]")
+	if err := os.Remove(filepath.Join(root, "etc/resolv.conf")); err != nil {
+		t.Fatal(err)
+	}
+	is(strings.TrimSpace(networkd))
 	// Somebody who writes without end, of another link, is read at a pace and tells nothing.
 	before := times
 	for n := range 2000 {

@@ -20,10 +20,10 @@ const (
 	lookPace = 5 * time.Second        // where there is no inotify
 )
 
-// Watch reads at once, again where a file may have changed or links come, and tells what
-// differs from before, until ctx ends. A read that hangs, as on a dead network file system,
+// Watch reads at once, again where a file may have changed, links come or somebody asks, and tells
+// what differs from before, until ctx ends. A read that hangs, as on a dead network file system,
 // holds up nothing but the next one.
-func (r Reader) Watch(ctx context.Context, links <-chan []Link, tell func(map[string][]netstate.DNSSource)) {
+func (r Reader) Watch(ctx context.Context, links <-chan []Link, asked <-chan struct{}, tell func(map[string][]netstate.DNSSource)) {
 	touched := make(chan struct{}, 1)
 	go r.watchFolders(ctx, touched)
 	var now []Link
@@ -36,6 +36,8 @@ func (r Reader) Watch(ctx context.Context, links <-chan []Link, tell func(map[st
 		case <-ctx.Done():
 			return
 		case now = <-links:
+			wait = 0
+		case <-asked:
 			wait = 0
 		case <-touched:
 		case <-timer.C:
