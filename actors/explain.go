@@ -66,6 +66,9 @@ func (n *Node) explainNetwork(id string) (httpapi.Explanation, error) {
 
 // wayOut says by which port a network leads out, and why by none that is cheaper.
 func (n *Node) wayOut(c netinst.NetworkInstanceConfig, s netinst.NetworkInstanceStatus) string {
+	if c.Inactive {
+		return ", not activated"
+	}
 	if s.Port == "" || c.Type == netinst.Switch {
 		return ""
 	}

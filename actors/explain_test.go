@@ -218,3 +218,14 @@ func (r *rig) agree(kind, id string) {
 		r.Errorf("%s/%s: ready %v, explained as %+v", kind, id, got, x)
 	}
 }
+
+// A network that is not activated leads nowhere, and says so.
+func TestExplainOfANetworkThatIsNotActivated(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.apply(strings.Replace(doc(1, 0), "type: local", "type: local, activate: false", 1))
+		r.ready(time.Second, "ni/"+niID(1))
+		if x := r.explain("ni", niID(1)); !strings.HasSuffix(x.Summary, ", not activated") {
+			t.Errorf("explained as %q", x.Summary)
+		}
+	})
+}

@@ -86,9 +86,8 @@ func DesiredState(in Input) Desired {
 	case nw.withdrawn != "": // its links, their chains and dnsmasq's files stay: they harm nobody
 		d.State.Add(nw.files()...)
 	default:
-		d.State.Add(nw.address(), nw.forwards())
-		d.State.Add(nw.routes()...)
-		d.State.Add(nw.rules()...)
+		d.State.Add(nw.address())
+		d.State.Add(nw.routing()...)
 		d.State.Add(nw.files()...)
 		d.State.Add(nw.dnsmasq())
 	}
@@ -96,6 +95,15 @@ func DesiredState(in Input) Desired {
 		d.ByAdapter[a.Config.Key()] = nw.idsOf(a)
 	}
 	return d
+}
+
+// routing is what leads packets into the network and out of it: forwarding, its route table and the
+// policy rules that lead there. One that is not activated has none.
+func (nw network) routing() []netstate.Object {
+	if nw.Config.Inactive {
+		return nil
+	}
+	return slices.Concat([]netstate.Object{nw.forwards()}, nw.routes(), nw.rules())
 }
 
 func newNetwork(in Input) (network, string) {
@@ -131,6 +139,9 @@ func newNetwork(in Input) (network, string) {
 	}
 	if nw.withdrawn != "" { // by no port does anything leave; the links keep their MTU
 		nw.port, nw.ports = nil, nil
+	}
+	if in.Config.Inactive { // its DNS server goes on asking by the port
+		nw.ports = nil
 	}
 	return nw, why
 }

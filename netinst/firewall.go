@@ -90,7 +90,7 @@ func (nw network) sharedChainIDs() []netstate.ID {
 	if nw.isSwitch() {
 		return append(ids, chainID(tableRaw, nw.chainName("RAW")), nw.bridgeTableID())
 	}
-	return append(ids, chainID(tableNAT, nw.chainName("POST")), nw.bridgeTableID())
+	return append(ids, chainID(tableNAT, nw.chainName("POST")), nw.bridgeTableID()) // an inactive network has no adapter to ask
 }
 
 // adapterChainIDs are the chains of one adapter.
@@ -111,8 +111,9 @@ func (nw network) chains() []netstate.Chain {
 	if nw.isSwitch() {
 		return passing(nw.switchChains())
 	}
-	out := []netstate.Chain{
-		nw.forward(), nw.egress(), nw.ingress(), nw.input(), nw.output(), nw.postrouting(), nw.bridgeTable(),
+	out := []netstate.Chain{nw.forward(), nw.egress(), nw.ingress(), nw.input(), nw.output(), nw.bridgeTable()}
+	if !nw.Config.Inactive {
+		out = append(out, nw.postrouting())
 	}
 	for _, a := range nw.Adapters {
 		out = append(out, nw.adapterChains(a)...)

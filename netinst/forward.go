@@ -79,7 +79,7 @@ const mostBeside = 64
 // hostPorts are the ports that exist of those that a network may use by its config: not only
 // the one in use, so that a failover waits for nobody.
 func hostPorts(c NetworkInstanceConfig, ports []PortConfig, f netstate.Forwarding) []HostPort {
-	if c.Type == Switch {
+	if c.Type == Switch || c.Inactive {
 		return nil
 	}
 	var out []HostPort

@@ -94,6 +94,9 @@ func (nw network) routeFault(r StaticRoute) string {
 // routeFaults is the network's warning about its static routes, "" for none.
 func (nw network) routeFaults() string {
 	var faults []string
+	if nw.Config.Inactive {
+		return "" // it has no routes
+	}
 	for _, r := range nw.configuredRoutes() {
 		// What the network's own port lacks is said once, as PortError.
 		if why := nw.routeFault(r); why != "" && (r.Port != "" || nw.port != nil) {
