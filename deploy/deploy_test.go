@@ -132,3 +132,49 @@ func TestTheNodesUnitLeavesTheDataPlane(t *testing.T) {
 		t.Errorf("systemd-analyze verify: %v: %s", err, out)
 	}
 }
+
+// The controller's unit starts it with the flags of its config file as they were meant, then with those
+// of the environment; a file that can't be read ends the start, and none is no fault.
+func TestTheControllerStartsWithTheFlagsOfItsFile(t *testing.T) {
+	if start := unit(t, "edgespan-controller.service")["ExecStart"]; start != "/usr/lib/edgespan/controller-start --data-dir ${STATE_DIRECTORY}" {
+		t.Errorf("the unit runs %q", start)
+	}
+	root := machine(t, map[string]string{"present.json": "{}", "broken.json": "{"})
+	for name, text := range map[string]string{
+		"edgespan":            `[ "$1 $2" = "layers print-flags" ] || exit 9; case $3 in *broken*) echo "$3: broken" >&2; exit 4;; esac; echo "--listen=:9 '--name=a b' '--x=\$(reboot) *'"`,
+		"edgespan-controller": `printf '<%s>' "$@"`,
+	} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		file, env, want string
+		code            int
+	}{
+		{"present.json", "--listen=:10 --etcd=*", "<--data-dir></d e><--listen=:9><--name=a b><--x=$(reboot) *><--listen=:10><--etcd=*>", 0},
+		{"present.json", "", "<--data-dir></d e><--listen=:9><--name=a b><--x=$(reboot) *>", 0},
+		{"none.json", "--listen=:10", "<--data-dir></d e><--listen=:10>", 0},
+		{"broken.json", "--listen=:10", "", 4},
+	} {
+		cmd := exec.CommandContext(t.Context(), "./controller-start", "--data-dir", "/d e")
+		cmd.Env = []string{"PATH=" + root + ":/usr/bin:/bin", "EDGESPAN_CONTROLLER_CONFIG=" + filepath.Join(root, c.file), "EDGESPAN_CONTROLLER_FLAGS=" + c.env}
+		out, err := cmd.Output()
+		if string(out) != c.want || cmd.ProcessState.ExitCode() != c.code {
+			t.Errorf("%s, %q: %s, %v; want %s", c.file, c.env, out, err, c.want)
+		}
+	}
+}
+
+// The node starts after the file that says what board it is was written, where its default looks for it.
+func TestTheNodeStartsAfterItsBoardIsKnown(t *testing.T) {
+	node, info := unit(t, "edgespan.service"), unit(t, "edgespan-node-info.service")
+	if info["ExecStart"] != "/usr/lib/edgespan/gen-node-info /var/run/node_info" || info["Type"] != "oneshot" || info["Before"] != "edgespan.service" {
+		t.Errorf("the unit is %v", info)
+	}
+	for _, key := range []string{"After", "Wants"} {
+		if !strings.Contains(node[key], "edgespan-node-info.service") {
+			t.Errorf("the node's %s is %q", key, node[key])
+		}
+	}
+}

@@ -22,6 +22,24 @@ import (
 	"edgespan/platform/confdir"
 )
 
+// Where the seed has what a node is; read where no flag names another file and they are there.
+const (
+	versionFile  = "/etc/tgversion"
+	nodeInfoFile = "/var/run/node_info"
+)
+
+// withDefaults fills in the files that are there by convention, below root: "" but for tests. One
+// that says nothing is left: it keeps no node from starting.
+func (f aboutFiles) withDefaults(root string) aboutFiles {
+	if _, err := firstLine(root + versionFile); f.Version == "" && err == nil {
+		f.Version = root + versionFile
+	}
+	if id, err := board(root + nodeInfoFile); f.Info == "" && err == nil && id != "" {
+		f.Info = root + nodeInfoFile
+	}
+	return f
+}
+
 // boardKey is the line of the node's info file that tells the board.
 const boardKey = "HW_BOARD_ID"
 

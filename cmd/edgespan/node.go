@@ -91,6 +91,7 @@ The commands below it ask a controller for the config of single nodes.`,
 			o.Config = a.setting(o.Config, "EDGESPAN_CONFIG", defaultConfig)
 			o.StateDir = a.setting(o.StateDir, "EDGESPAN_STATE_DIR", defaultStateDir)
 			o.RunDir, o.Socket, o.Version = a.runFolder(), a.socketPath(), version
+			o.About = o.About.withDefaults("")
 			if err := o.clean(); err != nil {
 				return err
 			}
@@ -101,9 +102,9 @@ The commands below it ask a controller for the config of single nodes.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.About.Version, "version-file", "", "file whose first line is the software version string (default: this program's)")
+	f.StringVar(&o.About.Version, "version-file", "", "file whose first line is the software version string (default "+versionFile+", if it is there, else this program's)")
 	f.StringVar(&o.About.Firmware, "firmware-file", "", "file whose first line is the firmware version string")
-	f.StringVar(&o.About.Info, "node-info", "", "file with a line HW_BOARD_ID=…")
+	f.StringVar(&o.About.Info, "node-info", "", "file with a line HW_BOARD_ID=… (default "+nodeInfoFile+", if it is there)")
 	f.StringVar(&o.About.Metadata, "metadata", "", "metadata of a vendor's configuration, beside the embedded")
 	f.StringVar(&o.About.BaseDir, "base-dir", "", "folder of base versions, beside the embedded")
 	f.StringVar(&o.About.Actions, "actions", "", "what is done for each post-config action (default "+action.File+", if it is there)")

@@ -124,6 +124,22 @@ func TestWhatANodeIs(t *testing.T) {
 	if f, err = about(o, zap.NewNop()); err != nil || f.Software != "EDGESPAN-1-2-3" || f.Board != "" {
 		t.Errorf("without files it is %+v, %v", f, err)
 	}
+	root := filepath.Join(dir, "root")
+	o.About = aboutFiles{Actions: o.About.Actions}
+	put("root/etc/tgversion", "\n")
+	if got := o.About.withDefaults(root); got != o.About {
+		t.Errorf("files that say nothing, or are not there, are taken: %+v", got)
+	}
+	put("root/etc/tgversion", "Facebook Terragraph Release RELEASE_M81-5-g1 x@y\n")
+	put("root/var/run/node_info", "HW_BOARD_ID=PUMA\n")
+	o.About = o.About.withDefaults(root)
+	if f, err = about(o, zap.NewNop()); err != nil || f.Software != "Facebook Terragraph Release RELEASE_M81-5-g1 x@y" || f.Board != "PUMA" {
+		t.Errorf("by the files of the seed it is %+v, %v", f, err)
+	}
+	o.About.Version, o.About.Info = put("version", "RELEASE_M2_1\n"), put("info", "HW_BOARD_ID=b7\n")
+	if got := o.About.withDefaults(root); got != o.About {
+		t.Errorf("flags do not go before the files of the seed: %+v", got)
+	}
 	o.About = aboutFiles{Version: dir + "/none", Firmware: put("empty", "\n"), Actions: put("bad.yaml", "REBOOT: {unit: x}\n")}
 	_, err = about(o, zap.NewNop())
 	for _, want := range []string{"none", "first line is empty", "is done by edgespan itself"} {

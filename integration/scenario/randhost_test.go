@@ -252,8 +252,9 @@ for p in $(ip netns pids "$0"); do tr '\0' ' ' </proc/$p/cmdline; echo; done`, r
 			pools[k] = append(pools[k], number)
 		}
 		if n.local {
-			for _, k := range []string{"tables", "rules", "dnsmasq"} {
-				pools[k] = append(pools[k], number)
+			pools["dnsmasq"] = append(pools["dnsmasq"], number)
+			if !n.off {
+				pools["tables"], pools["rules"] = append(pools["tables"], number), append(pools["rules"], number)
 			}
 			pools["addresses"] = append(pools["addresses"], number+" "+n.gateway.String())
 		}
