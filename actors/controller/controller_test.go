@@ -666,6 +666,40 @@ func TestAJoinWithoutANameIsNoReadOfTheStore(t *testing.T) {
 	})
 }
 
+// TestAnAdministratorStays has two replicas remove the last two administrators at once, and
+// counts none whose token has expired.
+func TestAnAdministratorStays(t *testing.T) {
+	onRig(t, func(r *rig) {
+		a, b := r.start("a"), r.start("b")
+		soon := time.Now().Add(time.Minute)
+		for name, expires := range map[string]*time.Time{"ann": nil, "bea": nil, "old": &soon} {
+			if _, err := a.AddOperator(r.Context(), alice, fleetapi.OperatorToken{Name: name, Role: fleetapi.Admin, Expires: expires}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.pass(time.Hour)
+		errs := make(chan error, 2)
+		for c, name := range map[*Controller]string{a: "ann", b: "bea"} {
+			go func() { errs <- c.RemoveOperator(r.Context(), alice, name) }()
+		}
+		r.pass(time.Second)
+		if one, two := <-errs, <-errs; (one == nil) == (two == nil) {
+			t.Errorf("both: %v, %v", one, two)
+		}
+		left, err := a.Operators(r.Context())
+		if err != nil || len(left) != 2 {
+			t.Fatalf("%+v, %v", left, err)
+		}
+		for _, t1 := range left {
+			if t1.Name != "old" {
+				if err := b.RemoveOperator(r.Context(), alice, t1.Name); !errors.Is(err, fleetapi.ErrRefused) {
+					t.Errorf("beside an expired token the last administrator: %v", err)
+				}
+			}
+		}
+	})
+}
+
 func TestOperatorsAreKnownByTheirTokens(t *testing.T) {
 	onRig(t, func(r *rig) {
 		a, b := r.start("a"), r.start("b")
@@ -677,6 +711,11 @@ func TestOperatorsAreKnownByTheirTokens(t *testing.T) {
 			who, err := c.Authenticate(r.Context(), hashText(text))
 			if err != nil || who != (fleetapi.Caller{Name: "bob", Role: fleetapi.Viewer}) {
 				t.Error(who, err)
+			}
+		}
+		for _, name := range []string{"controller", "local", ""} {
+			if _, err := a.AddOperator(r.Context(), alice, fleetapi.OperatorToken{Name: name, Role: fleetapi.Admin}); !errors.Is(err, fleetapi.ErrRefused) {
+				t.Errorf("a token named %q: %v", name, err)
 			}
 		}
 		if err := b.RemoveOperator(r.Context(), fleetapi.Caller{Role: fleetapi.Operator}, "bob"); err != nil {

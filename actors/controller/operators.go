@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +29,16 @@ type operators struct {
 	byHash map[string]operatorToken
 }
 
+// counts says whether a token has not expired.
+func (t operatorToken) counts(now time.Time) bool { return t.Expires.IsZero() || now.Before(t.Expires) }
+
+func (o *operators) find(hash string) (operatorToken, bool) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	t, known := o.byHash[hash]
+	return t, known
+}
+
 // event takes over one key.
 func (o *operators) event(e revision.Event, hash string) {
 	o.mu.Lock()
@@ -46,9 +57,7 @@ func (o *operators) event(e revision.Event, hash string) {
 // Authenticate finds whose an operator token is, by its hash. One that another replica made a
 // moment ago is looked for in the store.
 func (c *Controller) Authenticate(ctx context.Context, hash string) (fleetapi.Caller, error) {
-	c.d.operators.mu.RLock()
-	t, known := c.d.operators.byHash[hash]
-	c.d.operators.mu.RUnlock()
+	t, known := c.d.operators.find(hash)
 	if !known {
 		e, err := reader{ctx, c.d.Store}.Get(history.OperatorKey(hash))
 		if err != nil {
@@ -58,10 +67,19 @@ func (c *Controller) Authenticate(ctx context.Context, hash string) (fleetapi.Ca
 			return fleetapi.Caller{}, fleetapi.ErrNoToken
 		}
 	}
-	if !t.Expires.IsZero() && !c.d.Now().Before(t.Expires) {
+	if !t.counts(c.d.Now()) {
 		return fleetapi.Caller{}, fleetapi.ErrNoToken
 	}
 	return fleetapi.Caller{Name: t.Name, Role: t.Role}, nil
+}
+
+// Known finds whose an operator token is, if the watch of the store has told it.
+func (c *Controller) Known(hash string) (fleetapi.Caller, bool) {
+	t, known := c.d.operators.find(hash)
+	if !known || !t.counts(c.d.Now()) {
+		return fleetapi.Caller{}, false
+	}
+	return fleetapi.Caller{Name: t.Name, Role: t.Role}, true
 }
 
 // tokens are all tokens of operators in the store.
@@ -102,8 +120,12 @@ func (c *Controller) Operators(ctx context.Context) ([]fleetapi.OperatorToken, e
 
 // AddOperator makes a token and answers with its text, which is kept nowhere.
 func (c *Controller) AddOperator(ctx context.Context, _ fleetapi.Caller, t fleetapi.OperatorToken) (string, error) {
-	if t.Name == "" {
-		return "", fmt.Errorf("add operator: %w: a name is required", fleetapi.ErrRefused)
+	if t.Name == "" || slices.Contains(reservedNames, t.Name) {
+		return "", fmt.Errorf("add operator: %w: name: is %q: must be another than %s", fleetapi.ErrRefused, t.Name, strings.Join(reservedNames, ", "))
+	}
+	guard, err := c.guard(ctx)
+	if err != nil {
+		return "", err
 	}
 	tokens, err := c.tokens(ctx)
 	if err != nil {
@@ -123,7 +145,7 @@ func (c *Controller) AddOperator(ctx context.Context, _ fleetapi.Caller, t fleet
 		return "", err
 	}
 	key := history.OperatorKey(hash)
-	o, err := c.d.commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Absent(key)}, Then: []revision.Op{revision.Put(key, encode(kept))}})
+	o, err := c.d.commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Absent(key), guard.same}, Then: []revision.Op{revision.Put(key, encode(kept)), guard.move}})
 	if err != nil {
 		return "", fmt.Errorf("add operator: %w", err)
 	}
@@ -135,17 +157,21 @@ func (c *Controller) AddOperator(ctx context.Context, _ fleetapi.Caller, t fleet
 
 // RemoveOperator takes all tokens of a name out of use.
 func (c *Controller) RemoveOperator(ctx context.Context, by fleetapi.Caller, name string) error {
+	guard, err := c.guard(ctx)
+	if err != nil {
+		return err
+	}
 	tokens, err := c.tokens(ctx)
 	if err != nil {
 		return err
 	}
-	var txn revision.Txn
+	txn := revision.Txn{Compares: []revision.Compare{guard.same}}
 	admins := 0
 	for k, t := range tokens {
 		switch {
 		case t.Name == name:
 			txn.Then = append(txn.Then, revision.Delete(k))
-		case t.Role == fleetapi.Admin:
+		case t.Role == fleetapi.Admin && t.counts(c.d.Now()):
 			admins++
 		}
 	}
@@ -155,8 +181,33 @@ func (c *Controller) RemoveOperator(ctx context.Context, by fleetapi.Caller, nam
 	case admins == 0 && by.Role == fleetapi.Admin:
 		return fmt.Errorf("remove operator: %w: %q is the last administrator", fleetapi.ErrRefused, name)
 	}
-	if _, err := c.d.commit(ctx, txn); err != nil {
+	txn.Then = append(txn.Then, guard.move)
+	o, err := c.d.commit(ctx, txn)
+	if err != nil {
 		return fmt.Errorf("remove operator: %w", err)
 	}
+	if !o.Succeeded {
+		return errMoved
+	}
 	return nil
+}
+
+// reservedNames are those that the controller writes history by itself as, and who works offline.
+var reservedNames = []string{"controller", "local"}
+
+// operatorsGuard is a key that each change of the operators' tokens writes: of two at once, which
+// both looked at the same list, one has to look again. It lies in the folder of elections, which
+// no older replica follows.
+type operatorsGuard struct {
+	same revision.Compare
+	move revision.Op
+}
+
+func (c *Controller) guard(ctx context.Context) (operatorsGuard, error) {
+	key := history.ElectionKey("operators")
+	e, err := reader{ctx, c.d.Store}.Get(key)
+	if err != nil {
+		return operatorsGuard{}, fmt.Errorf("read operators: %w", err)
+	}
+	return operatorsGuard{revision.At(key, e[0].ModRevision), revision.Put(key, []byte(c.d.Replica))}, nil
 }

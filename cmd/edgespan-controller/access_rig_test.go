@@ -48,6 +48,11 @@ func (f *tokenHolders) Authenticate(_ context.Context, hash string) (fleetapi.Ca
 	return c, f.err
 }
 
+func (f *tokenHolders) Known(hash string) (fleetapi.Caller, bool) {
+	c, known := f.byHash[hash]
+	return c, known
+}
+
 // gate is a listener of the API that answers who asks, with all that it stands on.
 type gate struct {
 	t *testing.T

@@ -140,14 +140,40 @@ func TestWhoGuessesIsSlowedDown(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	words := []string{"Basic: paul:wrong", "X-Auth-Token: nonsense", "Authorization: Bearer x", "Authorization: Basic !"}
+	anna := "X-Auth-Token: " + g.keystone.Issue("anna", "services")
+	known := map[string]string{"X-Auth-Token: " + g.operator: "", "Authorization: Bearer " + g.operator: "", anna: "", "Basic: paul:right": ""}
+	for said := range known {
+		known[said] = g.ask(nobody, said)
+		if strings.HasPrefix(known[said], "4") {
+			t.Fatal(known[said])
+		}
+	}
+	words := []string{"Basic: mallory:wrong", "X-Auth-Token: nonsense", "Authorization: Bearer x", "Authorization: Basic !"}
 	for i := range httpapi.GuessBurst {
 		if got := g.ask(nobody, words[i%len(words)]); !strings.HasPrefix(got, "401") {
 			t.Fatalf("guess %d: %s", i, got)
 		}
 	}
-	if got := g.ask(nobody, "Basic: paul:right"); !strings.HasPrefix(got, "429") {
-		t.Errorf("after too many: %s", got)
+	for _, said := range words {
+		if got := g.ask(nobody, said); !strings.HasPrefix(got, "429") {
+			t.Errorf("%s after too many: %s", said, got)
+		}
+	}
+	for said, want := range known { // nobody who is known pays for the guesses of others
+		if got := g.ask(nobody, said); got != want {
+			t.Errorf("%.20s beside those who guess: %s, before %s", said, got, want)
+		}
+	}
+	for i := range httpapi.GuessBurst {
+		if got := g.ask(nobody, "Basic: paul:wrong"); !strings.HasPrefix(got, "401") {
+			t.Fatalf("guess %d of a password: %s", i, got)
+		}
+	}
+	if got := g.ask(nobody, "Basic: paul:wrong"); !strings.HasPrefix(got, "429") {
+		t.Errorf("too many guesses of a password: %s", got)
+	}
+	if got := g.ask(nobody, "Basic: paul:right"); got != known["Basic: paul:right"] {
+		t.Errorf("the user himself: %s", got)
 	}
 	if got := g.ask(node); strings.HasPrefix(got, "4") && !strings.Contains(got, "operator") {
 		t.Errorf("a node beside the one who guesses: %s", got)

@@ -173,6 +173,8 @@ func (f *fleetBackend) Invite(_ context.Context, _ fleetapi.Caller, node string,
 	return f.invite, f.note("invite %s %s replace %v", node, life, replace)
 }
 
+func (f *fleetBackend) Known(string) (fleetapi.Caller, bool) { return fleetapi.Caller{}, false }
+
 func (f *fleetBackend) Hardware(context.Context) ([]fleetapi.Hardware, error) {
 	return []fleetapi.Hardware{{Board: "B9", Node: "pop-1", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Bytes: 12, Base: []string{"V1"}, Metadata: 2}}, f.note("hardware")
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 )
@@ -92,11 +93,17 @@ func (g *Guesses) Wait(address string, now time.Time) time.Duration {
 	return g.buckets.Left(caller(address), now)
 }
 
+// OfUser, behind an address, tells the guesses of one user's password from all others there.
+func OfUser(name string) string { return "\x00" + cut(name, longestMethod) }
+
 // Failed counts one guess.
 func (g *Guesses) Failed(address string, now time.Time) { g.buckets.Take(caller(address), now) }
 
 // caller is who is behind an address: in IPv6 one machine has all of a /64.
 func caller(address string) string {
+	if address, user, of := strings.Cut(address, "\x00"); of {
+		return caller(address) + "\x00" + user
+	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return address

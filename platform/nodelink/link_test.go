@@ -109,6 +109,18 @@ func TestJoinsAreLimitedByAddress(t *testing.T) {
 	if len(g.sources) > mostSources {
 		t.Errorf("remembers %d addresses", len(g.sources))
 	}
+	if !g.pass("192.0.2.1", now.Add(2*time.Second)) {
+		t.Error("a new address is refused because many others came")
+	}
+	six := newJoinGate(1)
+	for i := range 20 {
+		if !six.pass(fmt.Sprintf("2001:db8::%x", i), now) {
+			t.Errorf("join %d of one network", i)
+		}
+	}
+	if six.pass("2001:db8::ffff", now) || !six.pass("2001:db8:0:1::1", now) {
+		t.Error("one network of IPv6 is not one caller")
+	}
 	if !g.pass("new", now.Add(time.Hour)) || len(g.sources) > 2 {
 		t.Errorf("forgot nobody within an hour: %d", len(g.sources))
 	}

@@ -2,6 +2,7 @@ package nodelink
 
 import (
 	"math"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -64,6 +65,7 @@ func newJoinGate(perSecond float64) *joinGate {
 
 // pass says whether a call from an address may go on.
 func (g *joinGate) pass(from string, now time.Time) bool {
+	from = sourceOf(from)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := g.sources[from]
@@ -71,13 +73,26 @@ func (g *joinGate) pass(from string, now time.Time) bool {
 		if len(g.sources) >= mostSources {
 			g.forget(now)
 		}
-		if len(g.sources) >= mostSources {
-			return false
+		if len(g.sources) >= mostSources { // all of them are busy: that forgives some, and keeps nobody new out
+			clear(g.sources)
 		}
 		b = newBucket(g.perSecond, 20*g.perSecond)
 		g.sources[from] = b
 	}
 	return b.try(now) && g.all.try(now)
+}
+
+// sourceOf is who is behind an address: in IPv6 one machine has all of a /64.
+func sourceOf(from string) string {
+	ip, err := netip.ParseAddr(from)
+	if err != nil {
+		return from
+	}
+	if ip = ip.Unmap(); ip.Is4() {
+		return ip.String()
+	}
+	net64, _ := ip.WithZone("").Prefix(64) // 64 fits an address of IPv6
+	return net64.String()
 }
 
 // forget drops the addresses that may do all again.

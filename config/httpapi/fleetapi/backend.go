@@ -35,6 +35,9 @@ type Caller struct {
 type Backend interface {
 	// Authenticate finds whose an operator token is, by its hash (pki.OperatorTokenHash).
 	Authenticate(ctx context.Context, hash string) (Caller, error)
+	// Known is Authenticate of a token that is known without a look at the store: it costs nothing,
+	// so it is asked for whoever would have to wait because others at its address guess.
+	Known(hash string) (Caller, bool)
 
 	Config(ctx context.Context, q operate.ConfigQuery) (operate.Document, error)
 	Paths(ctx context.Context, q operate.PathsQuery) (operate.Document, error)

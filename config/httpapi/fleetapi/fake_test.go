@@ -76,6 +76,11 @@ func (f *fake) Authenticate(ctx context.Context, hash string) (Caller, error) {
 	return Caller{}, ErrNoToken
 }
 
+func (f *fake) Known(hash string) (Caller, bool) {
+	name := strings.TrimPrefix(hash, "hash of ")
+	return Caller{Name: name + "-1", Role: Role(name)}, name == "viewer" || name == "operator" || name == "admin"
+}
+
 func (f *fake) Config(_ context.Context, q operate.ConfigQuery) (operate.Document, error) {
 	return operate.Document{Object: config.Object{"a": config.Object{"b": int64(1)}}, Digest: "d1"}, f.note("Config %+v", q)
 }

@@ -105,8 +105,13 @@ func TestWhoTriesTokensIsSlowedDown(t *testing.T) {
 				t.Fatalf("guess %d: %d", i, code)
 			}
 		}
-		if code := from("10.0.0.1:9", "t-admin"); code != 429 {
-			t.Errorf("from there, whatever the token: %d", code)
+		for _, token := range []string{"t-guess", "t-slow", "nonsense", ""} {
+			if code := from("10.0.0.1:9", token); code != 429 {
+				t.Errorf("from there with %q: %d", token, code)
+			}
+		}
+		if code := from("10.0.0.1:9", "t-admin"); code != 200 {
+			t.Errorf("who is known, from there: %d", code)
 		}
 		if code := from("10.0.0.2:9", "t-admin"); code != 200 {
 			t.Errorf("from elsewhere: %d", code)
