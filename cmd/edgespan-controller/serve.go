@@ -23,6 +23,7 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
 	"edgespan/config/optimize"
+	"edgespan/platform/conns"
 	"edgespan/platform/daemon"
 	"edgespan/platform/nodelink"
 	"edgespan/platform/pki"
@@ -143,6 +144,7 @@ func (s *service) bind(ctx context.Context) error {
 	if addr, is := s.apiListener.Addr().(*net.TCPAddr); s.o.Auth == authNone && (!is || !addr.IP.IsLoopback()) {
 		return usagef("--auth none: --listen %s is %s: only a loopback address is allowed", s.o.Listen, s.apiListener.Addr())
 	}
+	s.apiListener = conns.Bound(s.apiListener, conns.Bounds{Strangers: max(apiConnections, int(s.o.PerAddress)), PerAddress: int(s.o.PerAddress), Crowded: crowded})
 	if s.nodeListener, err = lc.Listen(ctx, "tcp", string(s.o.NodeListen)); err != nil {
 		return fmt.Errorf("--node-listen: %w", err)
 	}
@@ -165,7 +167,7 @@ func (s *service) listen(failed chan<- error) {
 	s.api.ErrorLog = log.New(httpapi.NewLines(func(line string, leftOut int) {
 		s.log.Named("api").Warn(line, zap.Int("left_out", leftOut))
 	}), "", 0)
-	s.nodes = nodelink.NewServer(nodelink.ServerOptions{Authority: s.issuer.authority, Handler: s.fleet, Log: s.log, Joins: float64(s.o.Joins)})
+	s.nodes = nodelink.NewServer(nodelink.ServerOptions{Authority: s.issuer.authority, Handler: s.fleet, Log: s.log, Joins: float64(s.o.Joins), PerAddress: s.o.nodesPerAddress()})
 	go func() {
 		serve := func() error { return s.api.Serve(s.apiListener) }
 		if s.o.Auth != authNone {

@@ -92,7 +92,8 @@ var mayImport = map[string][]string{
 	"platform/fake":                {"netinst/netstate"},
 	"platform/facts":               {"netinst/netstate", "platform/proc"},
 	"platform/pki":                 {"platform/store"},
-	"platform/nodelink":            {"config", "config/link", "platform/pki", "platform/nodelink/linkpb"},
+	"platform/conns":               {},
+	"platform/nodelink":            {"config", "config/link", "platform/conns", "platform/pki", "platform/nodelink/linkpb"},
 
 	"platform/factlink":        {"config/facts/ledger", "config/httpapi/factsapi"},
 	"platform/nodelink/linkpb": {},
@@ -124,7 +125,7 @@ var mayImport = map[string][]string{
 		"actors/controller", "actors/facts", "actors/simulate", "config", "config/action", "config/backup", "config/confirm", "config/e2e", "config/edit", "config/fleet",
 		"config/history", "config/httpapi", "config/layers",
 		"config/httpapi/fleetapi", "config/link", "config/metadata", "config/operate", "config/optimize", "config/revision", "config/schema",
-		"platform/confdir", "platform/daemon", "platform/datadir", "platform/nodelink", "platform/pki", "platform/proc",
+		"platform/confdir", "platform/conns", "platform/daemon", "platform/datadir", "platform/nodelink", "platform/pki", "platform/proc",
 		"platform/store", "platform/store/bolt", "platform/store/etcd", "platform/store/kv",
 		"actors/agent", "config/rollout", "config/topology", "config/topology/sketch",
 		"config/httpapi/factsapi", "platform/keystone", "platform/passwd",

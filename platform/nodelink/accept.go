@@ -4,45 +4,12 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/credentials"
+
+	"edgespan/platform/conns"
 )
-
-// boundListener closes connections beyond a number at once, before they cost a handshake.
-type boundListener struct {
-	net.Listener
-	free chan struct{}
-}
-
-// Accept takes the next connection that is within the bound.
-func (l *boundListener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case l.free <- struct{}{}:
-			return &boundConn{Conn: c, free: l.free}, nil
-		default:
-			c.Close()
-		}
-	}
-}
-
-type boundConn struct {
-	net.Conn
-	free chan struct{}
-	once sync.Once
-}
-
-// Close gives the place of the connection back.
-func (c *boundConn) Close() error {
-	c.once.Do(func() { <-c.free })
-	return c.Conn.Close()
-}
 
 // handshakes are TLS in turns, whose failures are noted: a certificate of another CA, or no
 // TLS.
@@ -61,8 +28,15 @@ func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo,
 	if err != nil && !errors.Is(err, io.EOF) { // who only looks whether the port is open is no news
 		h.refusals.note("a connection is refused", host(c.RemoteAddr()), err)
 	}
+	shown, is := info.(credentials.TLSInfo)
+	if place, bound := c.(*conns.Conn); err == nil && is && bound && len(shown.State.PeerCertificates) > 0 && !place.Known() {
+		return nil, nil, errors.Join(errFull, conn.Close())
+	}
 	return conn, info, err
 }
+
+// errFull ends the connection of a node that finds no place.
+var errFull = errors.New("too many nodes are connected")
 
 // Clone is a copy.
 func (h handshakes) Clone() credentials.TransportCredentials {

@@ -1,9 +1,12 @@
 package nodelink
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +129,38 @@ func (m *mute) Read(p []byte) (int, error) {
 		close(m.answered)
 	}
 	return n, err
+}
+
+// Who shows no certificate holds few places of one address, and none for long; a node that stands
+// keeps its own, and another one gets one.
+func TestConnectionsWithoutACertificateHoldNoPlaceForLong(t *testing.T) {
+	r := newRig(t, func(o *ServerOptions) { o.HelloWait, o.Strangers, o.PerAddress = 400*time.Millisecond, 8, 4 })
+	standing := r.run(t, r.joined(t))
+	take(t, standing.up)
+	var held []net.Conn
+	refused := 0
+	for range 12 {
+		c, err := tls.Dial("tcp", r.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // whose certificate it is does not matter here
+		if err != nil {
+			refused++
+			continue
+		}
+		defer c.Close()
+		held = append(held, c)
+	}
+	if len(held) > 4 || len(held) == 0 || refused < 8 {
+		t.Errorf("%d connections without a certificate stand, %d were refused", len(held), refused)
+	}
+	for _, c := range held {
+		_ = c.SetReadDeadline(time.Now().Add(patience))
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("one of them is still open")
+		}
+	}
+	take(t, r.run(t, r.joined(t)).up)
+	if r.server.Streams() != 2 {
+		t.Errorf("%d streams", r.server.Streams())
+	}
 }
 
 // A controller that is full sends a node on: not to the longest wait, as a refusal does, but

@@ -121,6 +121,9 @@ func TestJoinsAreLimitedByAddress(t *testing.T) {
 	if six.pass("2001:db8::ffff", now) || !six.pass("2001:db8:0:1::1", now) {
 		t.Error("one network of IPv6 is not one caller")
 	}
+	for i := len(g.sources); i < mostSources; i++ {
+		g.pass(fmt.Sprint("busy", i), now)
+	}
 	if !g.pass("new", now.Add(time.Hour)) || len(g.sources) > 2 {
 		t.Errorf("forgot nobody within an hour: %d", len(g.sources))
 	}

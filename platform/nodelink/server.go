@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"edgespan/config/link"
+	"edgespan/platform/conns"
 	"edgespan/platform/pki"
 )
 
@@ -49,6 +50,8 @@ type ServerOptions struct {
 	Joins      float64          // 1 join a second from one address, after 20 at once; of all addresses a hundred times as many
 	Unfinished int64            // 256 MiB of unfinished messages of all nodes together
 	HelloWait  time.Duration    // 10 s until a stream's first message
+	Strangers  int              // 4096 connections that have shown no certificate yet, beside the nodes' …
+	PerAddress int              // … 1024 of them from one address, times Joins
 	Handshakes int              // 2 for each CPU: handshakes that are computed at once; the others wait for half of HelloWait at most
 	Stall      time.Duration    // 30 s that one message may take to be written
 	Sweep      time.Duration    // 10 s between two looks at all streams
@@ -65,6 +68,8 @@ func (o *ServerOptions) defaults() {
 	def(&o.PerSecond, 20)
 	def(&o.Burst, 200)
 	def(&o.Joins, 1)
+	def(&o.Strangers, 4096)
+	def(&o.PerAddress, 1024*max(1, int(min(o.Joins, 1000))))
 	def(&o.Unfinished, 256<<20)
 	def(&o.HelloWait, 10*time.Second)
 	def(&o.Handshakes, 2*runtime.GOMAXPROCS(0))
@@ -138,7 +143,10 @@ func (s *Server) Serve(l net.Listener) error {
 	s.started = true
 	s.mu.Unlock()
 	go s.sweep()
-	err := s.grpc.Serve(&boundListener{Listener: l, free: make(chan struct{}, s.opts.MostNodes+spareConnections)})
+	err := s.grpc.Serve(conns.Bound(l, conns.Bounds{
+		Strangers: s.opts.Strangers, PerAddress: s.opts.PerAddress, Crowded: s.opts.PerAddress / 64,
+		Known: s.opts.MostNodes + spareConnections, Patience: 2 * s.opts.HelloWait,
+	}))
 	if errors.Is(err, grpc.ErrServerStopped) {
 		return nil
 	}

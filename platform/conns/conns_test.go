@@ -1,0 +1,137 @@
+package conns
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// queue is a listener whose connections a test makes.
+type queue struct {
+	net.Listener
+	next chan net.Conn
+}
+
+func (q *queue) Accept() (net.Conn, error) {
+	c, open := <-q.next
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+// client is a connection from an address.
+type client struct {
+	net.Conn
+	from   string
+	closed bool
+}
+
+func (c *client) RemoteAddr() net.Addr {
+	a, _ := net.ResolveTCPAddr("tcp", c.from)
+	return a
+}
+
+func (c *client) Close() error {
+	c.closed = true
+	return nil
+}
+
+// taken has connections come from addresses, and answers with those that got a place.
+func taken(t *testing.T, l *Listener, q *queue, from ...string) (out []*Conn, all []*client) {
+	t.Helper()
+	q.next = make(chan net.Conn, len(from))
+	for _, f := range from {
+		c := &client{from: f}
+		all = append(all, c)
+		q.next <- c
+	}
+	close(q.next)
+	for {
+		c, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return out, all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, c.(*Conn))
+	}
+}
+
+func many(n int, format string) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf(format, i))
+	}
+	return out
+}
+
+func TestOneAddressDoesNotTakeAllPlaces(t *testing.T) {
+	q := &queue{}
+	left := 0
+	l := Bound(q, Bounds{Strangers: 100, PerAddress: 90, Crowded: 5, Known: 10, Left: func() { left++ }})
+	flood, clients := taken(t, l, q, many(1000, "192.0.2.1:%d")...)
+	if len(flood) != 75 || left != 925 {
+		t.Fatalf("%d of one address got a place, %d were closed", len(flood), left)
+	}
+	for i, c := range clients {
+		if c.closed == (i < 75) {
+			t.Fatalf("connection %d: closed %t", i, c.closed)
+		}
+	}
+	others, _ := taken(t, l, q, many(5, "192.0.2.2:%d")...)
+	if len(others) != 5 {
+		t.Errorf("beside it %d of 5 get a place", len(others))
+	}
+	if net6, _ := taken(t, l, q, many(9, "[2001:db8::%x]:1")...); len(net6) != 5 {
+		t.Errorf("of one network of IPv6 %d get a place", len(net6))
+	}
+	// Who has shown a certificate gives its place to the next, and keeps one whatever comes.
+	for _, c := range others {
+		if !c.Known() || !c.Known() {
+			t.Error("no place for a certificate")
+		}
+	}
+	if strangers, known := l.Open(); strangers != 80 || known != 5 {
+		t.Errorf("%d strangers, %d known", strangers, known)
+	}
+	for _, c := range flood[:10] {
+		c.Known()
+	}
+	if _, known := l.Open(); known != 10 {
+		t.Errorf("%d with a certificate, want their bound", known)
+	}
+	for _, c := range append(flood, others...) {
+		c.Close()
+		c.Close()
+	}
+	if strangers, known := l.Open(); strangers != 5 || known != 0 || len(l.by) != 1 {
+		t.Errorf("after the end: %d, %d, %v", strangers, known, l.by)
+	}
+}
+
+func TestAConnectionWithoutACertificateEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{}
+		l := Bound(q, Bounds{Patience: 10 * time.Second})
+		conns, clients := taken(t, l, q, "192.0.2.1:1", "192.0.2.1:2")
+		conns[0].Known()
+		time.Sleep(10*time.Second - 1)
+		if clients[1].closed {
+			t.Error("too early")
+		}
+		time.Sleep(2)
+		synctest.Wait()
+		if !clients[1].closed || clients[0].closed {
+			t.Errorf("with a certificate closed %t, without %t", clients[0].closed, clients[1].closed)
+		}
+		conns[0].Close()
+		if strangers, known := l.Open(); strangers != 0 || known != 0 {
+			t.Errorf("%d, %d", strangers, known)
+		}
+	})
+}
