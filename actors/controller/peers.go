@@ -70,7 +70,7 @@ func (c *Controller) Peer(ctx context.Context, name string) (fleetapi.PeerDetail
 	}
 	r, view := c.d.peerReport(f, name)
 	d := fleetapi.PeerDetail{
-		Peer: c.d.peerOf(f, r), Descriptor: v.Document, Parameters: []fleetapi.PeerParameter{}, Ignored: []fleetapi.PeerParameter{},
+		Peer: c.d.peerOf(f, r), Descriptor: operate.MaskPeer(v.Document), Parameters: []fleetapi.PeerParameter{}, Ignored: []fleetapi.PeerParameter{},
 	}
 	if v.Document != nil {
 		d.Revision = v.Revision

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -81,11 +83,24 @@ func (s *service) openAccess() error {
 		}
 	}
 	if s.o.KeystoneURL != "" {
+		if inClear(string(s.o.KeystoneURL)) {
+			s.log.Warn("--keystone-url: http: the password of --keystone-user and all tokens cross the network in clear: must be https", zap.Stringer("url", &s.o.KeystoneURL))
+		}
 		if err := a.openKeystone(s.o, s.log); err != nil {
 			failed("keystone-url", err)
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// inClear says whether what is said to an address crosses a network in clear.
+func inClear(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback())
 }
 
 func roleWords() []string {

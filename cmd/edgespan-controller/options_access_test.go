@@ -97,3 +97,14 @@ func TestSIGHUPReadsThePasswordsAgain(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 }
+
+func TestWhatCrossesANetworkInClear(t *testing.T) {
+	for address, want := range map[string]bool{
+		"http://keystone:5000": true, "http://192.0.2.1:5000/v3": true, "https://keystone:5000": false,
+		"http://127.0.0.1:5000": false, "http://[::1]:5000": false, "http://localhost:5000": false,
+	} {
+		if inClear(address) != want {
+			t.Errorf("%s: %t", address, !want)
+		}
+	}
+}

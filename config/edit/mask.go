@@ -10,6 +10,12 @@ const maskKey = "$masked"
 
 func masked(o config.Object) bool { return len(o) == 1 && o[maskKey] == true }
 
+// IsMasked says whether a value stands in place of a secret.
+func IsMasked(v any) bool {
+	o, is := v.(config.Object)
+	return is && masked(o)
+}
+
 // Mask is a value at a path of a config with {"$masked": true} in the place of each secret
 // in it, and whether there was any. Null is no secret.
 func Mask(m *metadata.Metadata, path []string, v any) (shown any, hidden bool) {

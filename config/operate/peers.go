@@ -151,6 +151,10 @@ func (j *judge) describe(q Describe) (Outcome, error) {
 		var wrong config.Faults
 		switch kind {
 		case peer.KindPeer:
+			var err error
+			if doc, err = j.unmasked(l, doc); err != nil {
+				return Outcome{}, err
+			}
 			_, wrong = peer.ParsePeer(doc)
 		case peer.KindCluster:
 			l.Kind = history.Cluster

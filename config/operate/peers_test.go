@@ -112,3 +112,46 @@ func TestARenamedPeerStaysInItsCluster(t *testing.T) {
 		t.Error(v, err)
 	}
 }
+
+// TestTheEnvironmentOfAnExecutorIsASecret looks for one in all that shows a descriptor, and writes
+// back what was shown.
+func TestTheEnvironmentOfAnExecutorIsASecret(t *testing.T) {
+	b := newBench(t, "a")
+	peerOf := func(env, command string) config.Object {
+		return doc(t, `{"kind":"PeerDescriptor","metadata":{"name":"a"},"spec":{"interfaces":{"dut":{"ifName":"eth1"}},"underlays":{"wan":{"port":"wan0"}},"executors":{"x":{"command":["`+command+`"],"env":`+env+`}}}}`)
+	}
+	layer := history.Layer{Kind: history.Peer, Name: "a"}
+	stored := func() string {
+		v, err := b.State.Layer(layer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(config.AppendCanonical(nil, v.Document))
+	}
+	b.do(Describe{[]config.Object{peerOf(`{"API_KEY":"s3cret"}`, "/bin/a")}})
+	first := b.State.Number
+	shown := MaskPeer(peerOf(`{"API_KEY":"s3cret"}`, "/bin/b"))
+	text := string(config.AppendCanonical(nil, shown))
+	if strings.Contains(text, "s3cret") || !strings.Contains(text, `"$masked": true`) || !strings.Contains(text, "/bin/b") {
+		t.Errorf("shown: %s", text)
+	}
+	b.do(Describe{[]config.Object{shown}}) // read, edited, written
+	if got := stored(); !strings.Contains(got, "s3cret") || !strings.Contains(got, "/bin/b") {
+		t.Errorf("stored: %s", got)
+	}
+	b.do(Describe{[]config.Object{peerOf(`{"API_KEY":"0ther"}`, "/bin/b")}})
+	before, err := history.At(b.store, first-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diffs, err := history.Diff(before, b.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := fmt.Sprintf("%v", b.MaskDiffs(diffs)); strings.Contains(all, "s3cret") || strings.Contains(all, "0ther") || !strings.Contains(all, "/bin/b") {
+		t.Errorf("history: %s", all)
+	}
+	if _, err := b.Judge(Describe{[]config.Object{doc(t, `{"kind":"PeerDescriptor","metadata":{"name":"b"},"spec":{"interfaces":{"dut":{"ifName":"eth1"}},"underlays":{"wan":{"port":"wan0"}},"executors":{"x":{"command":["/bin/a"],"env":{"$masked":true}}}}}`)}}); err == nil {
+		t.Error("a masked environment of a peer that has none is stored")
+	}
+}

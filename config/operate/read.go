@@ -311,7 +311,9 @@ func (w *World) metadataOf(l history.Layer) *metadata.Metadata {
 	case history.E2E:
 		file, _ := fileOf(l)
 		return w.E2E[file]
-	case history.Topology, history.Metadata, history.Peer, history.Cluster, history.Deployment:
+	case history.Peer:
+		return peerMetadata
+	case history.Topology, history.Metadata, history.Cluster, history.Deployment:
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"edgespan/config"
@@ -30,8 +31,31 @@ const MaxBody = 16 << 20
 // streamDeadline bounds an answer of lines; NewServer's WriteTimeout is no longer.
 const streamDeadline = 5 * time.Minute
 
-// readyDeadline bounds /readyz.
-const readyDeadline = time.Second
+// readyDeadline bounds /readyz, which anybody may ask: its answer counts for readyAgain, so that the
+// store is read four times a second at most.
+const (
+	readyDeadline = time.Second
+	readyAgain    = 250 * time.Millisecond
+)
+
+// readiness is the last answer of a backend to whether it is ready.
+type readiness struct {
+	mu  sync.Mutex // who comes while it is asked waits for the answer
+	at  time.Time
+	err error
+}
+
+func (r *readiness) ask(b Backend) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d := time.Since(r.at); d < 0 || d >= readyAgain {
+		ctx, cancel := context.WithTimeout(context.Background(), readyDeadline) // for all who wait, whoever of them leaves
+		defer cancel()
+		r.err = b.Ready(ctx)
+		r.at = time.Now()
+	}
+	return r.err
+}
 
 // Option changes a Handler.
 type Option func(*api)
@@ -87,6 +111,7 @@ type api struct {
 	watching chan struct{}
 	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
 	end      context.CancelFunc
+	ready    readiness
 	callers  *httpapi.Buckets // by name
 	guesses  *httpapi.Guesses // of who failed to say who it is, by address
 	origins  *http.CrossOriginProtection

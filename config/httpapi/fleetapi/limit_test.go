@@ -136,6 +136,23 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
+// Whether the controller is ready anybody may ask, as often as they like.
+func TestReadinessIsNoLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		h := Handler(f, WithTokens(fakeHash))
+		for i := range 1000 {
+			if w := ask(h, asked{method: "GET", target: "/readyz"}); w.Code != 200 {
+				t.Fatalf("question %d: %d", i, w.Code)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if n := strings.Count(f.taken(), "Ready"); n < 2 || n > 5 {
+			t.Errorf("the store was asked %d times in a second", n)
+		}
+	})
+}
+
 func TestServerLimits(t *testing.T) {
 	s := NewServer(Handler(&fake{}, WithNoAuth()))
 	if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= DefaultLimits.Deadline || s.IdleTimeout <= 0 {

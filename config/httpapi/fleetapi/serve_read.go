@@ -316,9 +316,7 @@ func serveLive(*api, *call) (reply, error) { return give(Alive{Status: "ok"}) }
 
 // serveReady keeps why for the log: anybody may ask.
 func serveReady(a *api, c *call) (reply, error) {
-	ctx, cancel := context.WithTimeout(c.Context(), readyDeadline)
-	defer cancel()
-	if err := a.backend.Ready(ctx); err != nil {
+	if err := a.ready.ask(a.backend); err != nil {
 		a.failed(c.Method, c.entry.Path, err)
 		p := problem(TypeBusy, "the controller is not ready; its log says why")
 		p.retry = 5 * time.Second
