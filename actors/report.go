@@ -203,8 +203,8 @@ func (r *reporter) left(p peer.Parameter) (is state.State, why string) {
 		return state.Absent, ""
 	}
 	if !wanted {
-		if s.State == netinst.RemovingFailed {
-			return state.RemovingFailed, s.Error
+		if s.State == netinst.RemovingFailed || s.State == netinst.CheckAbsentFailed {
+			return state.State(s.State), s.Error
 		}
 		return state.Removing, ""
 	}
@@ -214,8 +214,8 @@ func (r *reporter) left(p peer.Parameter) (is state.State, why string) {
 	for _, part := range s.Parts {
 		switch {
 		case !slices.Contains(kinds, part.Kind):
-		case part.State == netinst.RemovingFailed:
-			return state.RemovingFailed, part.Error
+		case part.State == netinst.RemovingFailed || part.State == netinst.CheckAbsentFailed:
+			return state.State(part.State), part.Error
 		case part.State == netinst.Removing:
 			is = state.Removing
 		}
@@ -252,7 +252,7 @@ func adapterParameters(s appnet.AppNetworkStatus, wish appnet.AppNetworkConfig) 
 		if _, has := wish.Adapters[a.Index]; has && wish.Activate {
 			p.Target, p.State = "present", string(adapterState(a))
 		} else if a.Activated {
-			p.State = string(netinst.Removing)
+			p.State = string(leavingState(a))
 		}
 		ps = append(ps, p)
 	}
@@ -264,10 +264,23 @@ func adapterState(a appnet.AdapterStatus) netinst.NIState {
 	switch {
 	case a.Activated:
 		return netinst.Present
+	case a.Error != "" && !a.Waiting && a.CheckFailed:
+		return netinst.CheckPresentFailed
 	case a.Error != "" && !a.Waiting:
 		return netinst.CreatingFailed
 	}
 	return netinst.WaitingForDependencies
+}
+
+// leavingState is the state of an adapter that is to be absent and is there.
+func leavingState(a appnet.AdapterStatus) netinst.NIState {
+	switch {
+	case a.Error == "" || a.Waiting:
+		return netinst.Removing
+	case a.CheckFailed:
+		return netinst.CheckAbsentFailed
+	}
+	return netinst.RemovingFailed
 }
 
 // reportedPorts are the ports as the controller needs them for the tunnels of others: by

@@ -67,9 +67,10 @@ func (m *Machine) adapter(index int) AdapterStatus {
 		UnderlayStatus:  s.UnderlayStatus,
 		Error:           s.Error,
 		Waiting:         s.Waiting,
+		CheckFailed:     s.CheckFailed,
 	}
 	if !v.Networks[p.Scope].Online {
-		a.Activated, a.Error, a.Waiting = false, v.offline(p.Scope), true
+		a.Activated, a.Error, a.Waiting, a.CheckFailed = false, v.offline(p.Scope), true, false
 	}
 	return a
 }

@@ -24,6 +24,7 @@ type AdapterStatus struct {
 	UnderlayStatus  netinst.UnderlayNetworkStatus
 	Error           string
 	Waiting         bool // Error tells of what is waited for, not of a failure
+	CheckFailed     bool `json:",omitempty"` // nothing failed that was done, Error tells of what was found then
 }
 
 // AppNetworkStatus is what an app network says of itself. Pending is cleared

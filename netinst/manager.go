@@ -284,7 +284,7 @@ func (m *Manager) next() []Effect {
 	} else {
 		eff.Want = netstate.State{}
 		m.expect(nil)
-		if m.status.State != RemovingFailed {
+		if m.status.State != RemovingFailed && m.status.State != CheckAbsentFailed {
 			out = append(out, m.show(Removing, "")...)
 		}
 	}

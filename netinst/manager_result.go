@@ -19,7 +19,8 @@ func (m *Manager) applied(e Applied) []Effect {
 	m.flight = nil
 	if e.Err != "" {
 		m.full = true
-		return append(m.showFailed(f, []string{e.Err}, false), m.retryOr(m.grow())...)
+		m.partsUnseen(e.Err)
+		return append(m.showFailed(f, []string{e.Err}, true), m.retryOr(m.grow())...)
 	}
 	if f.wish == unwanted {
 		m.partsApplied(f, e.Failures, e.Had)
@@ -46,7 +47,7 @@ func (m *Manager) applied(e Applied) []Effect {
 	failed := worstFirst(mine)
 	switch {
 	case failed:
-		out = append(out, m.showFailed(f, texts(mine), false)...)
+		out = append(out, m.showFailed(f, texts(mine), checksOnly(mine))...)
 	case len(mine) > 0:
 		out = append(out, m.show(WaitingForDependencies, mine[0].Err)...)
 	default:
@@ -213,6 +214,7 @@ func (m *Manager) answer(f *flight, k AdapterKey, fs []netstate.Failure, network
 	if len(fs) > 0 {
 		s.Error = rootCause(fs)
 		s.Waiting = !slices.ContainsFunc(fs, func(x netstate.Failure) bool { return !x.Waiting })
+		s.CheckFailed = !s.Waiting && checksOnly(fs)
 	}
 	if a.published != nil && *a.published == s {
 		return nil
@@ -245,7 +247,7 @@ func rootCause(fs []netstate.Failure) string {
 // removed judges the end of an apply of nothing.
 func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
 	if len(fs) > 0 {
-		return append(m.showFailed(f, texts(fs), true), m.retryOr(m.grow())...)
+		return append(m.showFailed(f, texts(fs), checksOnly(fs)), m.retryOr(m.grow())...)
 	}
 	var out []Effect
 	for _, k := range m.keys() {
@@ -277,13 +279,15 @@ func (m *Manager) removed(f *flight, fs []netstate.Failure) []Effect {
 	return append(out, WithdrawNetwork{}, Done{})
 }
 
-// showFailed shows why the network is not as wanted, and when it is tried again.
-func (m *Manager) showFailed(f *flight, errs []string, removing bool) []Effect {
+// showFailed shows why the network is not as wanted, and when it is tried again; check as checksOnly.
+func (m *Manager) showFailed(f *flight, errs []string, check bool) []Effect {
 	state := CreatingFailed
 	switch {
-	case removing || f.wish == unwanted:
+	case f.wish == unwanted && check:
+		state = CheckAbsentFailed
+	case f.wish == unwanted:
 		state = RemovingFailed
-	case m.everOK && m.config.Generation == f.gen:
+	case check || m.everOK && m.config.Generation == f.gen:
 		state = CheckPresentFailed
 	}
 	why := errs[0]

@@ -542,13 +542,21 @@ func TestTheLookOfEachMinute(t *testing.T) {
 
 func TestTheStateOfAFailure(t *testing.T) {
 	for _, c := range []struct {
-		wish     intent
-		removing bool
-		want     NIState
-	}{{wanted, false, CheckPresentFailed}, {wanted, true, RemovingFailed}, {unwanted, false, RemovingFailed}, {unwanted, true, RemovingFailed}} {
+		wish         intent
+		stood, check bool
+		want         NIState
+	}{
+		{wanted, false, false, CreatingFailed},
+		{wanted, false, true, CheckPresentFailed},
+		{wanted, true, false, CheckPresentFailed},
+		{wanted, true, true, CheckPresentFailed},
+		{unwanted, true, false, RemovingFailed},
+		{unwanted, true, true, CheckAbsentFailed},
+	} {
 		m := judged(t)
-		if m.showFailed(&flight{wish: c.wish, gen: m.config.Generation}, []string{"x"}, c.removing); m.status.State != c.want {
-			t.Errorf("%v, removing %v: %s", c.wish, c.removing, m.status.State)
+		m.everOK = c.stood
+		if m.showFailed(&flight{wish: c.wish, gen: m.config.Generation}, []string{"x"}, c.check); m.status.State != c.want {
+			t.Errorf("%+v: %s", c, m.status.State)
 		}
 	}
 }

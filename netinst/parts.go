@@ -59,7 +59,7 @@ func (m *Manager) expect(parts []Part) {
 }
 
 func (p partState) leave() partState {
-	if p.State != RemovingFailed {
+	if p.State != RemovingFailed && p.State != CheckAbsentFailed {
 		p.State, p.Error = Removing, ""
 	}
 	p.leaving = true
@@ -78,7 +78,7 @@ func (m *Manager) partsApplied(f *flight, fs []netstate.Failure, had netstate.St
 		case p.leaving && len(mine) == 0:
 			continue
 		case p.leaving:
-			p.State, p.Error, failed = RemovingFailed, cause(mine), true
+			p.State, p.Error, failed = removalState(mine), cause(mine), true
 		case p.waits != "" && len(mine) > 0: // what stood for it until now does not go
 			p.Error, failed = p.waits+"; "+cause(mine), true
 		case p.waits == "":
@@ -89,12 +89,38 @@ func (m *Manager) partsApplied(f *flight, fs []netstate.Failure, had netstate.St
 	}
 	var strays []partState // made by an earlier incarnation
 	for k, mine := range by {
-		strays = append(strays, partState{PartStatus: PartStatus{k.kind, k.name, RemovingFailed, cause(mine)}, leaving: true})
+		strays = append(strays, partState{PartStatus: PartStatus{k.kind, k.name, removalState(mine), cause(mine)}, leaving: true})
 		failed = true
 	}
 	slices.SortFunc(strays, func(a, b partState) int { return strings.Compare(a.Name, b.Name) })
 	m.parts = append(now, strays...)
 	return rest, waits, failed
+}
+
+// checksOnly says whether nothing failed that was done: what was found then is not as wanted.
+func checksOnly(fs []netstate.Failure) bool {
+	return slices.ContainsFunc(fs, func(x netstate.Failure) bool { return x.Observe }) &&
+		!slices.ContainsFunc(fs, func(x netstate.Failure) bool { return !x.Observe && !x.Waiting })
+}
+
+// removalState is the state of a part that does not go.
+func removalState(fs []netstate.Failure) NIState {
+	if checksOnly(fs) {
+		return CheckAbsentFailed
+	}
+	return RemovingFailed
+}
+
+// partsUnseen notes that the host could not be read: nothing is known of any part.
+func (m *Manager) partsUnseen(why string) {
+	for i, p := range m.parts {
+		switch {
+		case p.leaving:
+			m.parts[i].State, m.parts[i].Error = CheckAbsentFailed, why
+		case p.waits == "":
+			m.parts[i].State, m.parts[i].Error = CheckPresentFailed, why
+		}
+	}
 }
 
 // judge notes what became of a part that is wanted.

@@ -212,6 +212,8 @@ type AppAdapterStatus struct {
 	UnderlayStatus UnderlayNetworkStatus
 	Error          string
 	Waiting        bool // Error tells of what is waited for, not of a failure
+	// CheckFailed: nothing failed that was done, Error tells of what was found then.
+	CheckFailed bool `json:",omitempty"`
 }
 
 // Key is the topic key.
@@ -229,6 +231,7 @@ const (
 	CreatingFailed         NIState = "CreatingFailed"
 	RemovingFailed         NIState = "RemovingFailed"
 	CheckPresentFailed     NIState = "CheckPresentFailed"
+	CheckAbsentFailed      NIState = "CheckAbsentFailed"
 	WaitingForDependencies NIState = "WaitingForDependencies"
 	Unclaimed              NIState = "Unclaimed"
 )

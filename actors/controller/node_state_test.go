@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"edgespan/config/link"
 	"edgespan/config/operate"
 )
@@ -68,6 +71,49 @@ func TestTheStateOfDeclaredParametersIsShown(t *testing.T) {
 		r.pass(time.Second)
 		if list, _ := c.Nodes(r.Context()); list[0].Ready {
 			t.Error("a node that is away is ready")
+		}
+	})
+}
+
+// What a node reports and no config declares is in the log once, and again when it changes: not with
+// each report.
+func TestAnIgnoredParameterIsLoggedOnce(t *testing.T) {
+	onRig(t, func(r *rig) {
+		core, logs := observer.New(zap.InfoLevel)
+		r.change = func(o *Options) { o.Log = zap.New(core) }
+		c := r.start("a")
+		r.synced(c, "n1")
+		n := r.nodes["n1"]
+		lines := func() []string {
+			var out []string
+			for _, e := range logs.FilterMessage("a node reports what no config of it declares").All() {
+				m := e.ContextMap()
+				out = append(out, fmt.Sprint(m["parameter"], " ", m["state"], " ", m["review"]))
+			}
+			return out
+		}
+		first, second := []string{"x Present maybe"}, []string{"x Present maybe", "x CreatingFailed yes"}
+		for i, step := range []struct {
+			says []link.Parameter
+			want []string
+		}{
+			{[]link.Parameter{{ID: "x", Kind: "x", State: "Present"}}, first},
+			{[]link.Parameter{{ID: "x", Kind: "x", State: "Present"}}, first},
+			{[]link.Parameter{{ID: "x", Kind: "x", State: "Present"}, {ID: "ni/" + aNetwork, Kind: "network-instance", State: "Removing"}}, first},
+			{[]link.Parameter{{ID: "x", Kind: "x", State: "CreatingFailed"}}, second},
+			{[]link.Parameter{{ID: "x", Kind: "x", State: "CreatingFailed"}}, second},
+		} {
+			n.mu.Lock()
+			n.parameters = step.says
+			n.mu.Unlock()
+			r.pass(2 * time.Minute)
+			d, err := c.Node(r.Context(), "n1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := lines(); fmt.Sprint(got) != fmt.Sprint(step.want) {
+				t.Errorf("step %d: the log has %q, want %q; the node's parameters are %+v", i, got, step.want, d.Parameters)
+			}
 		}
 	})
 }

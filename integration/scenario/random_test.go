@@ -224,8 +224,9 @@ func (r *random) unsettled() string {
 // as says whether an adapter's status is as foretold.
 func (c *sceneAdapter) as(s adapterStatus) bool {
 	switch {
-	case s.Error == "":
-		return c.down == "" && s.Activated != c.off
+	case s.Error == "": // one whose app waits for another adapter may still be as it was before
+		was := s.Activated && (c.ip != "" && s.IP != c.ip || c.mac != "" && s.MAC != c.mac)
+		return c.down == "" && s.Activated != c.off && !was
 	case c.pooled && strings.Contains(s.Error, noFree):
 		return true
 	}

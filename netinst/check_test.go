@@ -1,0 +1,71 @@
+package netinst
+
+import (
+	"testing"
+
+	"edgespan/netinst/netstate"
+)
+
+// What fails is told by the words of the seed: what was done and failed, or a check that failed, of
+// what is to be there or of what is to be gone. A network, its parts and its adapters say so alike.
+func TestTheWordsOfFailedChecks(t *testing.T) {
+	link := func(name string, f netstate.Failure) netstate.Failure {
+		f.ID, f.Err = netstate.ID{Kind: netstate.KindLink, Name: name}, "x"
+		return f
+	}
+	seen, failed, left := netstate.Failure{Observe: true}, netstate.Failure{}, netstate.Failure{Remove: true}
+	stays := netstate.Failure{Observe: true, Remove: true}
+	begin := func(c NetworkInstanceConfig, end Applied) *Manager {
+		m := NewManager(netstate.Owner{Name: c.UUID.String(), Number: 3}, "/run/edgespan", 7, nil)
+		for _, e := range []Event{ApplierReady{}, PortsChanged{testPort()}, ConfigChanged{c}, AdapterChanged{testAdapter(appW, 1, true)}, AdaptersKnown{}, Synchronized{}} {
+			m.Step(e)
+		}
+		end.Seq = m.flight.seq
+		m.Step(end)
+		return m
+	}
+	end := func(m *Manager, e Event, end Applied) *Manager {
+		m.Step(e)
+		end.Seq = m.flight.seq
+		m.Step(end)
+		return m
+	}
+	unread := Applied{Err: "dump interrupted"}
+	fails := func(fs ...netstate.Failure) Applied { return Applied{Failures: fs} }
+	network := func(m *Manager) NIState { return m.status.State }
+	tunnel := func(m *Manager) NIState { return m.parts[0].State }
+	adapter := func(m *Manager) NIState {
+		s := m.adapters[AdapterKey{appW, 0}].published
+		switch {
+		case s == nil || s.Error == "":
+			return Present
+		case s.CheckFailed:
+			return CheckPresentFailed
+		}
+		return CreatingFailed
+	}
+	for name, c := range map[string]struct {
+		is   func(*Manager) NIState
+		m    *Manager
+		want NIState
+	}{
+		"a new network that can't be read":      {network, begin(testNetwork(1), unread), CheckPresentFailed},
+		"a new network whose bridge failed":     {network, begin(testNetwork(1), fails(link("es3", failed))), CreatingFailed},
+		"a new network found otherwise":         {network, begin(testNetwork(1), fails(link("es3", seen))), CheckPresentFailed},
+		"one that goes and can't be read":       {network, end(begin(testNetwork(1), fails()), ConfigGone{}, unread), CheckAbsentFailed},
+		"one that goes and whose bridge stays":  {network, end(begin(testNetwork(1), fails()), ConfigGone{}, fails(link("es3", left))), RemovingFailed},
+		"one that went and is found again":      {network, end(begin(testNetwork(1), fails()), ConfigGone{}, fails(link("es3", stays))), CheckAbsentFailed},
+		"a tunnel that can't be read":           {tunnel, begin(clusterConfig(1), unread), CheckPresentFailed},
+		"a tunnel that failed":                  {tunnel, begin(clusterConfig(1), fails(link("es3v256", failed))), CreatingFailed},
+		"a tunnel that goes and can't be read":  {tunnel, end(begin(clusterConfig(1), fails()), ConfigGone{}, unread), CheckAbsentFailed},
+		"a tunnel that does not go":             {tunnel, end(begin(clusterConfig(1), fails()), ConfigGone{}, fails(link("es3v256", left))), RemovingFailed},
+		"a tunnel that went and is found again": {tunnel, end(begin(clusterConfig(1), fails()), ConfigGone{}, fails(link("es3v256", stays))), CheckAbsentFailed},
+		"an adapter that failed":                {adapter, begin(testNetwork(1), fails(link("es3a1", failed))), CreatingFailed},
+		"an adapter found otherwise":            {adapter, begin(testNetwork(1), fails(link("es3a1", seen))), CheckPresentFailed},
+		"an adapter that stands":                {adapter, begin(testNetwork(1), fails()), Present},
+	} {
+		if got := c.is(c.m); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
