@@ -322,3 +322,11 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A key that an object has many times is one fault with a count, and no other key's.
+func TestAKeyThatIsRepeatedIsOneFault(t *testing.T) {
+	text := `{"b":{"a":1` + strings.Repeat(`,"a":1,"c":2`, 9999) + `},"a":1}`
+	if _, faults := ParseObject([]byte(text)); faults.Error() != "b.a: is given 10000 times: each key once is allowed\nb.c: is given 9999 times: each key once is allowed" {
+		t.Errorf("%d faults, %.200s", len(faults), faults.Error())
+	}
+}

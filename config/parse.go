@@ -96,6 +96,7 @@ func (p *parser) next() (any, error) {
 
 func (p *parser) object() (any, error) {
 	o := Object{}
+	var again Repeats
 	for p.dec.More() {
 		tok, err := p.dec.Token()
 		if err != nil {
@@ -108,7 +109,7 @@ func (p *parser) object() (any, error) {
 			return nil, err
 		}
 		if _, twice := o[key]; twice {
-			p.faults.Add(slices.Clone(p.path), "is given twice", "each key once is allowed")
+			again.Add(&p.faults, p.path[:len(p.path)-1], key)
 		}
 		o[key] = v
 		p.path = p.path[:len(p.path)-1]

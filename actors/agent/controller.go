@@ -199,11 +199,9 @@ func (s *shell) answerTo(q link.Ask) ([]byte, error) {
 		return json.Marshal(preview(s.o.Facts, s.m.Live().Document, wanted))
 	case link.AskBaseConfig:
 		return json.Marshal(baseConfig(s.o.Facts))
-	case link.AskDiagnostics:
-		return json.Marshal(s.diagnostics())
 	}
 	return nil, fmt.Errorf("question %.40q: %s are known", q.Kind, config.OrList([]string{
-		link.AskBaseConfig, link.AskPreview, link.AskConfig, link.AskDiagnostics,
+		link.AskBaseConfig, link.AskPreview, link.AskConfig,
 	}))
 }
 
@@ -238,15 +236,4 @@ func latest(of map[string]config.Object) map[string]config.Object {
 	}
 	name := slices.MaxFunc(slices.Collect(maps.Keys(of)), layers.CompareNatural)
 	return map[string]config.Object{name: of[name]}
-}
-
-// diagnostics is how the node stands, for a person.
-func (s *shell) diagnostics() any {
-	st := s.status()
-	return map[string]any{
-		"generation": st.Echo.Generation, "md5": st.Echo.MD5, "wanted": st.Wanted.Generation, "source": st.Source, "restores": st.Restores,
-		"fallback": st.Fallback, "pending": st.Pending, "remaining": st.Remaining.String(), "undone": st.Undone, "worse": st.Bad,
-		"results": st.Results, "managed": st.Managed, "held": st.Held, "trouble": s.fault,
-		"health": s.look.Health, "parameters": s.look.Parameters, "settled": s.look.Settled,
-	}
 }

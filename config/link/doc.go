@@ -234,10 +234,9 @@ type Confirm struct{ Generation Generation }
 
 // What a controller can ask a node for. The Data of questions and answers is JSON.
 const (
-	AskBaseConfig  = "base-config" // of hardware that the controller does not know; answered by a BaseConfig
-	AskPreview     = "preview"     // which actions would the document in Data entail; answered by a Preview
-	AskConfig      = "config"      // the document that the node runs
-	AskDiagnostics = "diagnostics"
+	AskBaseConfig = "base-config" // of hardware that the controller does not know; answered by a BaseConfig
+	AskPreview    = "preview"     // which actions would the document in Data entail; answered by a Preview
+	AskConfig     = "config"      // the document that the node runs
 )
 
 // BaseConfig answers AskBaseConfig: of each kind the latest that the node has, by version.

@@ -81,6 +81,7 @@ func TestDocument(t *testing.T) {
 		{"a bottomless block", strings.Repeat("- ", 100000) + "a", "the document is nested deeper than 32: one YAML or JSON mapping is allowed"},
 		{"too long", strings.Repeat("#", 4<<20+1), "the document has 4194305 bytes: at most 4194304 are allowed"},
 		{"duplicate keys", "ports: {}\nports: {}\n", "ports: is given twice: each key once is allowed"},
+		{"a key many times", "sysParams: {" + strings.Repeat("logLevel: info, ", 9999) + "logLevel: info}\n", "sysParams.logLevel: is given 10000 times: each key once is allowed"},
 		{"duplicate keys in JSON", `{"sysParams": {"logLevel": "info", "logLevel": "warn"}}`, "sysParams.logLevel: is given twice: each key once is allowed"},
 		{"unknown keys", "prots: {}\nsysParams: {loglevel: info}\n", `
 			prots: unknown key: known are appNetworks, networkInstances, ports, sysParams

@@ -92,9 +92,10 @@ func dropDuplicates(n *node, path []string, fs *config.Faults) {
 		seen = make(map[string]bool, len(n.fields))
 	}
 	kept := n.fields[:0]
+	var again config.Repeats
 	for _, f := range n.fields {
 		if seen[f.key] || seen == nil && slices.ContainsFunc(kept, func(k field) bool { return k.key == f.key }) {
-			fs.Add(config.Sub(path, f.key), "is given twice", "each key once is allowed")
+			again.Add(fs, path, f.key)
 			continue
 		}
 		if seen != nil {

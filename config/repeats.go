@@ -1,0 +1,27 @@
+package config
+
+import "fmt"
+
+// Repeats are the keys of one object that it has more than once: one fault each, however often.
+// The zero value has none.
+type Repeats struct {
+	faults map[string]repeat
+}
+
+type repeat struct{ at, times int }
+
+// Add notes in fs that the object at path has a key once more.
+func (r *Repeats) Add(fs *Faults, path []string, key string) {
+	was, known := r.faults[key]
+	if !known {
+		if r.faults == nil {
+			r.faults = map[string]repeat{}
+		}
+		r.faults[key] = repeat{len(*fs), 2}
+		fs.Add(Sub(path, key), "is given twice", "each key once is allowed")
+		return
+	}
+	was.times++
+	r.faults[key] = was
+	(*fs)[was.at].What = fmt.Sprintf("is given %d times", was.times)
+}
