@@ -98,3 +98,24 @@ func TestTheBaseHasNothingWithoutAnEntry(t *testing.T) {
 		t.Errorf("no base layer %s", BaseVersion)
 	}
 }
+
+// What a controller's file may have beside flags and nothing here acts on says so to whoever looks it up.
+func TestWhatNothingReadsSaysSo(t *testing.T) {
+	read := map[string]bool{"flags": true, "topologyParams": true} // options of the program; the optimizer
+	for name, v := range ControllerMetadata() {
+		entry, is := v.(config.Object)
+		if !is || read[name] {
+			continue
+		}
+		below := config.Object{name: entry}
+		if _, own := entry["desc"]; !own { // a level: each of its keys
+			below = entry
+		}
+		for key, v := range below {
+			e, _ := v.(config.Object)
+			if desc, _ := e["desc"].(string); !strings.Contains(desc, "Kept and shared as it is") {
+				t.Errorf("%s.%s says %q", name, key, desc)
+			}
+		}
+	}
+}
