@@ -52,7 +52,7 @@ const (
 	sweepAge     = 10 * time.Minute
 )
 
-var retention = revision.Retention{Age: 10 * time.Minute, Revisions: 10_000, Bytes: 64 << 20, Least: time.Minute}
+var retention = revision.Retention{Age: 10 * time.Minute, Revisions: 10_000, Bytes: 64 << 20, Least: 10 * time.Minute}
 
 // leaderActor is /leader: what one replica does for all, and who that is.
 type leaderActor struct {

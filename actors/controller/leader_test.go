@@ -186,7 +186,7 @@ func (r *rig) views(c *Controller) map[string]any {
 	return out
 }
 
-// A store that grows is compacted to the last minutes, however few revisions these are.
+// A store that grows is compacted to what is young, however few revisions these are.
 func TestTheLeaderCompactsByBytes(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.start("a")
@@ -203,7 +203,7 @@ func TestTheLeaderCompactsByBytes(t *testing.T) {
 			t.Fatalf("a store that does not grow is compacted to %d", old)
 		}
 		grow(retention.Bytes)
-		r.pass(compactEvery + time.Second)
+		r.pass(retention.Least + compactEvery)
 		_, at, _ := r.store.Get(r.Context(), "bulk")
 		if old := r.oldest(); old < 10 {
 			t.Errorf("of %d revisions %d is the oldest", at, old)

@@ -135,7 +135,8 @@ func openBackedUp(ctx context.Context, o *options) (kv.Store, func() error, erro
 
 // caOf is the CA of the data folder or of --ca-cert, nil where there is none yet.
 func caOf(o *options) (*pki.Authority, error) {
-	opts := pki.Options{Dir: string(o.DataDir), Outside: pki.Outside{Cert: string(o.CACert), Key: string(o.CAKey)}, Names: []string{"localhost"}}
+	opts := o.pki([]string{"localhost"}, nil)
+	opts.API = pki.Files{} // nobody is shown it
 	if _, err := os.Stat(caFile(o)); opts.Outside == (pki.Outside{}) && os.IsNotExist(err) {
 		return nil, nil
 	}

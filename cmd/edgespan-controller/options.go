@@ -41,7 +41,9 @@ type options struct {
 	KeystoneWindow                                                   number
 	ClientCAFile, ClientCRLFile                                      text
 
-	AuditMB, PerAddress        number
+	AuditMB, PerAddress number
+	certificates
+
 	FactsMemory, FactsVersions number
 	FactsDirect, FactsProxied  boolean
 
@@ -81,7 +83,10 @@ const (
 
 // newOptions are the defaults: those of the controller's own config, where it has the flag.
 func newOptions() *options {
-	o := &options{Fleet: "default", Joins: 1, AuditMB: 512, PerAddress: 1024, FactsMemory: facts.DefaultMemory >> 20, KeystoneWindow: number(keystone.DefaultWindow / time.Second), given: map[string]bool{}}
+	o := &options{
+		Fleet: "default", Joins: 1, AuditMB: 512, PerAddress: 1024, FactsMemory: facts.DefaultMemory >> 20, KeystoneWindow: number(keystone.DefaultWindow / time.Second),
+		certificates: certificates{NodeDays: 30, ServerDays: 30}, given: map[string]bool{},
+	}
 	o.KeystoneRoles = list{"admin=admin", "member=operator", "_member_=operator", "reader=viewer"}
 	o.table = append([]setting{
 		{"data-dir", &o.DataDir, "folder of the embedded store, the certificates and the tokens", storing},
@@ -132,7 +137,7 @@ func newOptions() *options {
 		{"firmware-parameter-update-delay", &o.FirmwareDelay, "taken for the seed's start scripts; nothing here reads it", serving},
 		{"status-reports-interval", &o.StatusInterval, "taken for the seed's start scripts; nothing here reads it: each report is compared as it comes", serving},
 		{"topology-info-sync-interval", &o.TopologyGap, "taken for the seed's start scripts; nothing here reads it: the facts are written when the topology changes", serving},
-	}, append(o.doorSettings(), o.factsSettings()...)...)
+	}, slices.Concat(o.doorSettings(), o.factsSettings(), o.certificateSettings())...)
 	for name, v := range fileFlags(schema.ControllerDefault()) {
 		if s, ok := o.find(name); ok {
 			_ = s.value.Set(v.(string)) // a test sets each of them
@@ -248,6 +253,7 @@ func (o *options) check() error {
 	o.checkDoors(no)
 	o.checkAccess(no)
 	o.checkFacts(no)
+	o.checkCertificates(no)
 	if len(faults) > 0 {
 		return &usageError{errors.Join(faults...)}
 	}

@@ -89,7 +89,7 @@ func newRoot(a *app) *cobra.Command {
 		return usagef("%s: %w: see %s --help", cmd.Name(), err, cmd.CommandPath())
 	})
 	o.bind(root, serving)
-	root.AddCommand(newImport(a), newExport(a), newBackup(a), newRestore(a), newToken(a), newInvite(a), newSimulate(a), newVersion(a))
+	root.AddCommand(newImport(a), newExport(a), newBackup(a), newRestore(a), newToken(a), newInvite(a), newCA(a), newSimulate(a), newVersion(a))
 	return root
 }
 

@@ -171,7 +171,7 @@ func (s *service) listen(failed chan<- error) {
 	go func() {
 		serve := func() error { return s.api.Serve(s.apiListener) }
 		if s.o.Auth != authNone {
-			s.api.TLSConfig = s.access.callers.TLS()
+			s.api.TLSConfig = s.o.apiTLS(s.access.callers.TLS())
 			serve = func() error { return s.api.ServeTLS(s.apiListener, "", "") }
 		}
 		if err := serve(); !errors.Is(err, http.ErrServerClosed) {

@@ -151,9 +151,7 @@ func (g *ground) fleetCA(ctx context.Context, o *options, names []string) (issue
 	i := issuer{revoked: &pki.Revocations{}}
 	var mask []byte
 	var err error
-	i.authority, mask, err = found(ctx, g.store, g.dir, pki.Options{
-		Dir: string(o.DataDir), Outside: pki.Outside{Cert: string(o.CACert), Key: string(o.CAKey)}, Names: names, Revoked: i.revoked,
-	})
+	i.authority, mask, err = found(ctx, g.store, g.dir, o.pki(names, i.revoked))
 	return i, mask, err
 }
 

@@ -29,6 +29,7 @@ const (
 type Options struct {
 	Dir        string           // holds ca.pem of our own CA; made at the first start
 	Outside    Outside          // files of another CA, in place of our own
+	API        Files            // of a certificate that operators are shown, by its names, in place of ours
 	Names      []string         // host names and IP addresses of the node link's server certificate
 	NodeLife   time.Duration    // of a node's certificate; 0: 30 days
 	ServerLife time.Duration    // of the server certificate; 0: 30 days
@@ -44,12 +45,16 @@ type Outside struct {
 	Cert, Key, ServerCert, ServerKey string
 }
 
+// Files are those of a certificate and its key, in PEM. They are read anew when they change.
+type Files struct{ Cert, Key string }
+
 // Authority issues and verifies certificates. It may be used from several goroutines.
 type Authority struct {
 	opts   Options
 	key    crypto.Signer // nil: an outside CA without its key
 	roots  []*x509.Certificate
 	server *serverCert
+	api    *serverCert // nil: operators are shown the same
 }
 
 // ErrNoKey says that this controller cannot issue certificates.
@@ -80,9 +85,15 @@ func Open(opts Options) (*Authority, error) {
 	if err := a.checkIssuer(); err != nil {
 		return nil, fmt.Errorf("open CA: %w", err)
 	}
-	a.server = &serverCert{authority: a}
+	a.server = &serverCert{authority: a, files: Files{opts.Outside.ServerCert, opts.Outside.ServerKey}, roots: a.Roots()}
 	if _, err := a.server.get(); err != nil {
 		return nil, fmt.Errorf("open CA: %w", err)
+	}
+	if opts.API != (Files{}) {
+		a.api = &serverCert{authority: a, files: opts.API}
+		if _, err := a.api.get(); err != nil {
+			return nil, fmt.Errorf("open the API's certificate: %w", err)
+		}
 	}
 	return a, nil
 }

@@ -17,8 +17,19 @@ func (a *Authority) OperatorTLS() *tls.Config {
 		Time:                   a.opts.Now,
 		SessionTicketsDisabled: true,
 		NextProtos:             []string{"h2", "http/1.1"},
-		GetCertificate:         func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.server.get() },
+		GetCertificate:         a.shown,
 	}
+}
+
+// shown is the certificate for a client of the API: the outside one where it has the name that
+// the client asks for, else ours, which nodes and those who pin our CA want.
+func (a *Authority) shown(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if a.api != nil && hello.ServerName != "" {
+		if outside, err := a.api.get(); err == nil && outside.Leaf.VerifyHostname(hello.ServerName) == nil {
+			return outside, nil
+		}
+	}
+	return a.server.get()
 }
 
 // Trusts says whether one of the authority's roots has the pin: an outside CA that is being

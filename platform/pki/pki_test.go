@@ -730,6 +730,122 @@ func writePEM(t *testing.T, path, kind string, ders ...[]byte) string {
 
 // An outside CA is given as files: an issuing certificate below a root, and its key in
 // the form that openssl writes.
+// A clock that was ahead for one handshake leaves no certificate that begins later.
+func TestTheServerCertificateOfAClockThatWasAhead(t *testing.T) {
+	r := newRig(t)
+	r.now = start.Add(25 * 24 * time.Hour)
+	if _, err := r.server.get(); err != nil {
+		t.Fatal(err)
+	}
+	r.now = start
+	got, err := r.server.get()
+	if err != nil || r.now.Before(got.Leaf.NotBefore) || r.now.After(got.Leaf.NotAfter) {
+		t.Errorf("it begins on %v, %v", got.Leaf.NotBefore, err)
+	}
+}
+
+// The documented way to another CA cuts no node off that has renewed its certificate meanwhile.
+func TestTheCAIsRotated(t *testing.T) {
+	r := newRig(t)
+	c, late := r.join(t, nodeA), r.join(t, nodeB)
+	again := func() {
+		t.Helper()
+		a, err := Open(r.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Authority = a
+	}
+	connects := func(when string, c *Credentials, want bool) {
+		t.Helper()
+		_, serverErr, clientErr := handshake(t, r.ServerTLS(), tlsOf(t, c))
+		if is := serverErr == nil && clientErr == nil; is != want {
+			t.Errorf("%s: connects %v: %v, %v", when, is, serverErr, clientErr)
+		}
+	}
+	renew := func(c *Credentials) {
+		t.Helper()
+		csr, err := c.RenewalRequest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := c.Peer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		issued, err := r.Renew(p, csr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Install(issued.Chain, issued.Roots); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := r.Pin()
+	if _, err := SwitchCA(r.opts.Dir); err == nil {
+		t.Error("it switches to a CA that is not there")
+	}
+	next, err := NextCA(r.opts.Dir, r.now)
+	if twice, err2 := NextCA(r.opts.Dir, r.now); err != nil || err2 != nil || twice != next || next == old {
+		t.Fatalf("%v, then %v: %v, %v", next, twice, err, err2)
+	}
+	if _, err := DropCA(r.opts.Dir); err == nil {
+		t.Error("it drops the next CA")
+	}
+	again()
+	if r.Pin() != old || !r.Trusts(next) {
+		t.Errorf("it issues by %v", r.Pin())
+	}
+	renew(c)
+	connects("trusted", c, true)
+	connects("trusted", late, true)
+	if got, err := SwitchCA(r.opts.Dir); err != nil || got != next {
+		t.Fatal(got, err)
+	}
+	again()
+	if r.Pin() != next || !r.Trusts(old) {
+		t.Errorf("it issues by %v", r.Pin())
+	}
+	connects("switched", c, true)
+	connects("switched, and it did not renew", late, false)
+	renew(c)
+	if _, err := DropCA(r.opts.Dir); err != nil {
+		t.Fatal(err)
+	}
+	again()
+	if r.Trusts(old) {
+		t.Error("the old CA is trusted")
+	}
+	connects("dropped", c, true)
+}
+
+// Operators of the company's name get the company's certificate; nodes, and those who pin ours, ours.
+func TestAnOutsideCertificateOfTheAPI(t *testing.T) {
+	company := newRig(t, func(o *Options) { o.Names = []string{"fleet.company.test"} })
+	made, err := company.newServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(made.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files := Files{writePEM(t, filepath.Join(dir, "api.crt"), blockCert, made.Certificate[0]), writePEM(t, filepath.Join(dir, "api.key"), blockKey, key)}
+	r := newRig(t, func(o *Options) { o.API = files })
+	for name, pool := range map[string]*x509.CertPool{"fleet.company.test": poolOf(company.roots), "controller.test": poolOf(r.roots)} {
+		client := &tls.Config{ServerName: name, RootCAs: pool, Time: r.opts.Now}
+		if _, serverErr, clientErr := handshake(t, r.OperatorTLS(), client); serverErr != nil || clientErr != nil {
+			t.Errorf("%s: %v, %v", name, serverErr, clientErr)
+		}
+	}
+	if _, serverErr, clientErr := handshake(t, r.ServerTLS(), tlsOf(t, r.join(t, nodeA))); serverErr != nil || clientErr != nil {
+		t.Errorf("a node: %v, %v", serverErr, clientErr)
+	}
+	_, err = Open(Options{Dir: t.TempDir(), Names: []string{"x"}, API: Files{Cert: files.Cert, Key: filepath.Join(dir, "none")}})
+	wantErr(t, err, "open the API's certificate")
+}
+
 func TestAnOutsideCA(t *testing.T) {
 	root, err := newCA(start)
 	if err != nil {

@@ -60,6 +60,8 @@ func (a *Authority) Admit(p Peer) error {
 // life are over, or read from an outside CA's files when they change.
 type serverCert struct {
 	authority *Authority
+	files     Files    // of an outside one
+	roots     [][]byte // that are shown behind an outside one
 
 	mu      sync.Mutex
 	cert    *tls.Certificate
@@ -73,9 +75,10 @@ func (s *serverCert) get() (*tls.Certificate, error) {
 	now := s.authority.opts.Now()
 	var next *tls.Certificate
 	var err error
-	if s.authority.opts.Outside.ServerCert != "" {
+	if s.files.Cert != "" {
 		next, err = s.outside(now)
-	} else if s.cert == nil || !now.Before(renewAt(s.cert.Leaf, 0)) {
+	} else if s.cert == nil || !now.Before(renewAt(s.cert.Leaf, 0)) || now.Before(s.cert.Leaf.NotBefore) {
+		// One that begins later was made while the clock was ahead.
 		next, err = s.authority.newServer()
 	}
 	switch {
@@ -117,9 +120,9 @@ func (s *serverCert) outside(now time.Time) (*tls.Certificate, error) {
 		return nil, nil
 	}
 	s.looked = now
-	files := s.authority.opts.Outside
+	files := s.files
 	var written [2]time.Time
-	for i, path := range []string{files.ServerCert, files.ServerKey} {
+	for i, path := range []string{files.Cert, files.Key} {
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, fmt.Errorf("read server certificate: %w", err)
@@ -129,21 +132,21 @@ func (s *serverCert) outside(now time.Time) (*tls.Certificate, error) {
 	if s.cert != nil && written == s.written {
 		return nil, nil
 	}
-	chain, err := readBundle(files.ServerCert, 0o007)
+	chain, err := readBundle(files.Cert, 0o007)
 	if err != nil {
 		return nil, err
 	}
-	key, err := readBundle(files.ServerKey, 0o007)
+	key, err := readBundle(files.Key, 0o007)
 	if err != nil {
 		return nil, err
 	}
 	if len(chain.chain) == 0 || key.key == nil || !sameKey(chain.chain[0].PublicKey, key.key.Public()) {
-		return nil, fmt.Errorf("read server certificate: %s and %s do not belong together", files.ServerCert, files.ServerKey)
+		return nil, fmt.Errorf("read server certificate: %s and %s do not belong together", files.Cert, files.Key)
 	}
 	if now.After(chain.chain[0].NotAfter) {
-		return nil, fmt.Errorf("read server certificate: %s ended on %s", files.ServerCert, chain.chain[0].NotAfter.Format(time.RFC3339))
+		return nil, fmt.Errorf("read server certificate: %s ended on %s", files.Cert, chain.chain[0].NotAfter.Format(time.RFC3339))
 	}
 	s.written = written
-	shown := append(rawOf(chain.chain), s.authority.Roots()...)
+	shown := append(rawOf(chain.chain), s.roots...)
 	return &tls.Certificate{Certificate: shown, PrivateKey: key.key, Leaf: chain.chain[0]}, nil
 }

@@ -2,6 +2,7 @@ package fleetapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,7 +29,7 @@ var DefaultLimits = Limits{Rate: 100, Burst: 400, InFlight: 256, Watches: 64, De
 // MaxBody is the largest body of a request, in bytes.
 const MaxBody = 16 << 20
 
-// streamDeadline bounds an answer of lines; NewServer's WriteTimeout is no longer.
+// streamDeadline bounds a stream of events; NewServer's WriteTimeout is no longer.
 const streamDeadline = 5 * time.Minute
 
 // readyDeadline bounds /readyz, which anybody may ask: its answer counts for readyAgain, so that the
@@ -55,6 +56,31 @@ func (r *readiness) ask(b Backend) error {
 		r.at = time.Now()
 	}
 	return r.err
+}
+
+// lineWait is how long each part of a long answer may take on its way to its reader. The whole has
+// no bound: a backup over a slow line takes as long as it takes.
+const (
+	lineWait = time.Minute
+	linePart = 64 << 10 // bytes
+)
+
+// line writes a long answer in parts, each with a deadline of its own.
+type line struct{ http.ResponseWriter }
+
+func (l line) Write(p []byte) (n int, err error) {
+	c := http.NewResponseController(l.ResponseWriter)
+	for len(p) > 0 {
+		if err := c.SetWriteDeadline(time.Now().Add(lineWait)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return n, err
+		}
+		m, err := l.ResponseWriter.Write(p[:min(len(p), linePart)])
+		if n += m; err != nil {
+			return n, err
+		}
+		p = p[m:]
+	}
+	return n, nil
 }
 
 // Option changes a Handler.
@@ -187,10 +213,12 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if answer.stream == nil || r.Method == http.MethodHead {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), streamDeadline)
-	defer cancel()
-	var out io.Writer = w
+	ctx := r.Context()
+	var out io.Writer = line{w}
 	if answer.events {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, streamDeadline)
+		defer cancel()
 		events := httpapi.Flushing{ResponseWriter: w}
 		defer events.End()
 		out = events

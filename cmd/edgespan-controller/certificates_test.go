@@ -1,0 +1,61 @@
+package main
+
+import (
+	"crypto/tls"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/platform/pki"
+)
+
+// The original's clients speak TLS 1.2: where a flag says so they are served, nodes never.
+func TestTheAPISpeaksOlderTLSWhereItMay(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--api-tls12"}} {
+		c := started(t, t.TempDir(), flags...)
+		for address, want := range map[string]bool{c.API: flags != nil, c.Nodes: false} {
+			conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}) // which protocol is all that is asked
+			if err == nil {
+				conn.Close()
+			}
+			if (err == nil) != want {
+				t.Errorf("%v: %s: %v", flags, address, err)
+			}
+		}
+		c.end()
+	}
+}
+
+// The CA of a fleet is another one after the three steps, and a controller starts after each.
+func TestTheCAOfAFleetIsRotated(t *testing.T) {
+	dir := t.TempDir()
+	c := started(t, dir, "--node-certificate-days", "400")
+	line := c.err.line(t, "CA sha256:", c.ended)
+	old := strings.TrimSpace(strings.TrimPrefix(line, "CA sha256:"))
+	if code, _, said := command(t, "ca", "next", "--data-dir", dir); code != exitConflict {
+		t.Errorf("beside a controller: %d: %s", code, said)
+	}
+	c.end()
+	if code, _, said := command(t, "ca", "switch", "--data-dir", dir); code == exitOK {
+		t.Errorf("it switches to nothing: %s", said)
+	}
+	for _, step := range []string{"next", "switch", "drop"} {
+		code, _, said := command(t, "ca", step, "--data-dir", dir)
+		if code != exitOK || strings.Contains(said, old) {
+			t.Fatalf("%s: %d: %s", step, code, said)
+		}
+		c := started(t, dir)
+		c.end()
+		a, err := pki.Open(pki.Options{Dir: dir, Names: []string{"x"}, NodeLife: time.Hour, ServerLife: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pin, err := pki.ParsePin(old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Trusts(pin) != (step != "drop") || (a.Pin() == pin) != (step == "next") {
+			t.Errorf("%s: it issues by %s, and trusts the old one: %v", step, a.Pin(), a.Trusts(pin))
+		}
+	}
+}

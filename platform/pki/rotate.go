@@ -1,0 +1,95 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// nextFile is where the next CA of a folder waits.
+const nextFile = "ca.next.pem"
+
+// NextCA makes the CA that is to follow the one of a folder, and has it trusted from now on: the
+// old one goes on issuing. Nodes learn of it when they renew their certificates. A second call
+// goes on where a first one was cut short, and changes nothing else.
+func NextCA(dir string, now time.Time) (Pin, error) {
+	own, err := readOwn(dir)
+	if err != nil {
+		return Pin{}, fmt.Errorf("make the next CA: %w", err)
+	}
+	path := filepath.Join(dir, nextFile)
+	next, err := readBundle(path, 0o077)
+	if errors.Is(err, fs.ErrNotExist) {
+		if next, err = newCA(now); err == nil {
+			err = writeBundle(path, next)
+		}
+	}
+	if err != nil {
+		return Pin{}, fmt.Errorf("make the next CA: %w", err)
+	}
+	if !slices.ContainsFunc(own.chain, same(next.chain[0])) {
+		own.chain = append(own.chain, next.chain[0])
+		if err := writeBundle(filepath.Join(dir, "ca.pem"), own); err != nil {
+			return Pin{}, fmt.Errorf("make the next CA: %w", err)
+		}
+	}
+	return PinOf(next.chain[0]), nil
+}
+
+// SwitchCA has the next CA of a folder issue from now on; the old one stays trusted.
+func SwitchCA(dir string) (Pin, error) {
+	own, err := readOwn(dir)
+	if err != nil {
+		return Pin{}, fmt.Errorf("switch to the next CA: %w", err)
+	}
+	path := filepath.Join(dir, nextFile)
+	next, err := readBundle(path, 0o077)
+	if err != nil {
+		return Pin{}, fmt.Errorf("switch to the next CA: %w", err)
+	}
+	first := next.chain[0]
+	if !slices.ContainsFunc(own.chain, same(first)) {
+		return Pin{}, fmt.Errorf("switch to the next CA: %s does not trust it yet: what \"ca next\" has left is allowed", filepath.Join(dir, "ca.pem"))
+	}
+	if !same(first)(own.chain[0]) {
+		own.key = next.key
+		own.chain = append([]*x509.Certificate{first}, slices.DeleteFunc(own.chain, same(first))...)
+		if err := writeBundle(filepath.Join(dir, "ca.pem"), own); err != nil {
+			return Pin{}, fmt.Errorf("switch to the next CA: %w", err)
+		}
+	}
+	return PinOf(first), os.Remove(path)
+}
+
+// DropCA takes all CAs out of trust but the one that issues: certificates of the others count no
+// more.
+func DropCA(dir string) (Pin, error) {
+	own, err := readOwn(dir)
+	if err != nil {
+		return Pin{}, fmt.Errorf("drop the CA before: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, nextFile)); err == nil {
+		return Pin{}, fmt.Errorf("drop the CA before: %s is there: \"ca switch\" comes first", nextFile)
+	}
+	own.chain = own.chain[:1]
+	return PinOf(own.chain[0]), writeBundle(filepath.Join(dir, "ca.pem"), own)
+}
+
+func readOwn(dir string) (bundle, error) {
+	path := filepath.Join(dir, "ca.pem")
+	b, err := readBundle(path, 0o077)
+	if err == nil && (b.key == nil || len(b.chain) == 0) {
+		err = fmt.Errorf("%s has to hold one key and its certificate", path)
+	}
+	return b, err
+}
+
+func same(as *x509.Certificate) func(*x509.Certificate) bool {
+	return func(c *x509.Certificate) bool { return bytes.Equal(c.Raw, as.Raw) }
+}
