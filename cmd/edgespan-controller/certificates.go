@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/tls"
 	"errors"
 	"time"
 
@@ -50,24 +49,6 @@ func (o *options) pki(names []string, revoked *pki.Revocations) pki.Options {
 		API:      pki.Files{Cert: string(o.APICert), Key: string(o.APIKey)},
 		NodeLife: time.Duration(o.NodeDays) * day, ServerLife: time.Duration(o.ServerDays) * day,
 	}
-}
-
-// apiTLS lets a setting of the API's server take older clients, if it may.
-func (o *options) apiTLS(c *tls.Config) *tls.Config {
-	if !o.APITLS12 {
-		return c
-	}
-	c.MinVersion = tls.VersionTLS12
-	if inner := c.GetConfigForClient; inner != nil {
-		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			now, err := inner(hello)
-			if now != nil {
-				now.MinVersion = tls.VersionTLS12
-			}
-			return now, err
-		}
-	}
-	return c
 }
 
 func newCA(a *app) *cobra.Command {

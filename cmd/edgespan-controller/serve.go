@@ -171,7 +171,10 @@ func (s *service) listen(failed chan<- error) {
 	go func() {
 		serve := func() error { return s.api.Serve(s.apiListener) }
 		if s.o.Auth != authNone {
-			s.api.TLSConfig = s.o.apiTLS(s.access.callers.TLS())
+			s.api.TLSConfig = s.access.callers.TLS()
+			if s.o.APITLS12 {
+				s.api.TLSConfig = pki.Older(s.api.TLSConfig)
+			}
 			serve = func() error { return s.api.ServeTLS(s.apiListener, "", "") }
 		}
 		if err := serve(); !errors.Is(err, http.ErrServerClosed) {

@@ -32,6 +32,21 @@ func (a *Authority) shown(hello *tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return a.server.get()
 }
 
+// Older lets a setting of a server take clients of TLS 1.2 too.
+func Older(c *tls.Config) *tls.Config {
+	c.MinVersion = tls.VersionTLS12
+	if inner := c.GetConfigForClient; inner != nil {
+		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			now, err := inner(hello)
+			if now != nil {
+				now.MinVersion = tls.VersionTLS12
+			}
+			return now, err
+		}
+	}
+	return c
+}
+
 // Trusts says whether one of the authority's roots has the pin: an outside CA that is being
 // replaced has the old root beside the new one.
 func (a *Authority) Trusts(p Pin) bool {
