@@ -142,6 +142,7 @@ func (a *fleetActor) take(c actor.Context, m headRead) {
 	a.countedAre(c, news.counted)
 	a.admit()
 	a.d.dir.ready.Store(true)
+	a.d.dir.seen.to(m.state.Number)
 	a.follow(m, first)
 	a.tellRollout(c, m, first)
 }

@@ -24,6 +24,7 @@ import (
 type directory struct {
 	changed atomic.Bool // since facts was made
 	ready   atomic.Bool // the store was read
+	seen    seen
 
 	mu       sync.RWMutex
 	byID     map[string]*seat

@@ -64,7 +64,8 @@ type leaderActor struct {
 	ctx   context.Context    // of the reign
 	end   context.CancelFunc // of ctx
 	marks []revision.Mark
-	least int64 // size of the store since it was compacted last; 0: not known
+	least int64     // size of the store before it grew; 0: not known
+	grew  time.Time // when it had grown by the bound of the retention; zero: it has not
 
 	orders map[revision.Key]revision.Entry // that nobody has answered
 	doing  map[revision.Key]bool           // of them, in this reign
@@ -133,7 +134,7 @@ func (a *leaderActor) stepDown() {
 		a.end()
 	}
 	a.reign++
-	a.leads, a.marks, a.least = nil, nil, 0
+	a.leads, a.marks, a.least, a.grew = nil, nil, 0, time.Time{}
 	clear(a.doing)
 }
 
@@ -208,12 +209,17 @@ func (a *leaderActor) compact(at revision.Revision, size int64) {
 	if a.least == 0 || size > 0 && size < a.least {
 		a.least = size
 	}
+	if a.grew.IsZero() && size-a.least >= retention.Bytes {
+		a.grew = now
+	}
 	to := retention.CompactTo(a.marks, now, at, size-a.least)
 	a.marks = retention.Needed(a.marks, now)
 	if to == 0 {
 		return
 	}
-	a.least = 0
+	if !a.marks[0].At.Before(a.grew) { // what the store grew by is gone, or is there to stay
+		a.least, a.grew = 0, time.Time{}
+	}
 	ctx := a.ctx
 	a.d.leaf("compact", func() {
 		ctx, cancel := context.WithTimeout(ctx, storeTimeout)

@@ -230,6 +230,9 @@ func (c *Controller) Write(ctx context.Context, r fleetapi.WriteRequest) (fleeta
 	if a.err != nil {
 		return fleetapi.Written{}, a.err
 	}
+	if !r.DryRun {
+		c.d.shows(ctx, a.record.Number)
+	}
 	return writtenOf(a, r.DryRun), nil
 }
 

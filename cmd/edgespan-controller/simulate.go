@@ -56,6 +56,7 @@ type simulation struct {
 	networkWrites, nodeWrites int
 	output                    string
 
+	bounded bool // --duration was said: it bounds the way to convergence as a whole
 	idle    time.Duration
 	planned simulate.Faults
 
@@ -103,7 +104,7 @@ func newSimulate(a *app) *cobra.Command {
 	f.StringVar(&s.caFile, "ca-file", "", "PEM file of the CA that its certificate is from")
 	f.StringVar(&s.caPin, "ca-sha256", "", "fingerprint of that CA, as the first start says it")
 	f.StringVar(&s.until, "until", "", "converged: end as soon as every node is where it should be (default without --duration)")
-	f.DurationVar(&s.duration, "duration", 0, "how long the nodes run; with --until converged: at most (default 10m)")
+	f.DurationVar(&s.duration, "duration", 0, "how long the nodes run; with --until converged: at most, from the first join on (default 10m, after all have joined)")
 	f.DurationVar(&s.every, "report-interval", 5*time.Second, "how often a node reports")
 	f.StringVar(&s.faults, "faults", "", "share of the nodes that have a fault, as in reject=1%,crash=2%: "+simulate.FaultWords())
 	f.IntVar(&s.faultsAt, "faults-at", 0, "config with which faults come, counted by node (default: the first one, or the rollout's)")
@@ -163,6 +164,7 @@ func (s *simulation) check(cmd *cobra.Command) error {
 	if len(faults) > 0 {
 		return &usageError{errorLines(faults)}
 	}
+	s.bounded = s.duration > 0 && s.until == untilConverged
 	if s.duration == 0 {
 		s.duration, s.until = longest, untilConverged
 	}

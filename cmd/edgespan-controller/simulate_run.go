@@ -57,6 +57,7 @@ type simulator struct {
 	plan   []simulate.Fault
 	fleet  *simulate.Fleet
 	out    measured
+	begun  time.Time
 	said   time.Time
 	last   string // that was said
 }
@@ -64,7 +65,7 @@ type simulator struct {
 // simulate runs a simulation.
 func (a *app) simulate(ctx context.Context, s *simulation) (err error) {
 	begun := time.Now()
-	m := &simulator{simulation: s, app: a, plan: s.planned.Plan(s.nodes, s.seed)}
+	m := &simulator{begun: begun, simulation: s, app: a, plan: s.planned.Plan(s.nodes, s.seed)}
 	m.out = measured{Seed: s.seed, Disk: s.disk, Faults: map[simulate.Fault]int{}, Network: []simulate.Round{}}
 	m.nameNodes()
 	for _, f := range m.plan {
@@ -86,7 +87,17 @@ func (a *app) simulate(ctx context.Context, s *simulation) (err error) {
 	if err := m.writeTopology(ctx); err != nil {
 		return m.unlessInterrupted(ctx, err)
 	}
-	if err := m.joinAll(ctx); err != nil {
+	// A duration that was asked for is that of all, joining among it.
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if m.bounded {
+		limited, cancel = context.WithDeadline(ctx, begun.Add(m.duration))
+	}
+	defer cancel()
+	if err := m.joinAll(limited); err != nil {
+		if limited.Err() != nil && ctx.Err() == nil {
+			m.app.say("the %s are over while nodes join", m.duration)
+			return m.tell()
+		}
 		return m.unlessInterrupted(ctx, err)
 	}
 	m.out.Seconds.Join = time.Since(begun).Seconds()
@@ -162,7 +173,11 @@ func (m *simulator) converge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, m.duration)
+	left := m.duration
+	if m.bounded {
+		left -= time.Since(m.begun)
+	}
+	limited, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	m.out.Tally, err = m.fleet.Await(limited, m.client, standEvery, m.progress)
 	m.out.Seconds.Converge = time.Since(begun).Seconds()

@@ -174,3 +174,13 @@ func (v *victim) untilPushing(t *testing.T) {
 	}
 	t.Fatalf("no push was seen under way: %s", last)
 }
+
+// The time of --duration has joining in it: one address joins one node a second here.
+func TestTheDurationOfASimulationIsThatOfAll(t *testing.T) {
+	c := started(t, t.TempDir(), "--auth", "none")
+	begun := time.Now()
+	code, _, said := simulates(t.Context(), t, "--nodes", "60", "--controller", "http://"+c.API, "--until", "converged", "--duration", "3s", "--disk", "memory")
+	if took := time.Since(begun); code == exitOK || took > 20*time.Second || !strings.Contains(said, "are over while nodes join") {
+		t.Errorf("%d after %s: %s", code, took, said)
+	}
+}

@@ -219,6 +219,8 @@ func (f *fleetBackend) ExplainRollout(_ context.Context, revision uint64) (fleet
 	return fleetapi.RolloutDetail{Rollout: f.rollouts[0], Next: f.rolloutNext, Decisions: f.decisions}, f.note("explain rollout %d", revision)
 }
 
+func (f *fleetBackend) Await(context.Context, uint64) error { return nil }
+
 func (f *fleetBackend) Ready(context.Context) error { return f.note("ready") }
 
 var _ fleetapi.Backend = (*fleetBackend)(nil)

@@ -152,6 +152,19 @@ func harmless(t *testing.T, env map[string]string, args []string) {
 	}
 }
 
+// A watch of a rollout that goes on ends when --wait is over, and says why.
+func TestARolloutIsWatchedForAWhile(t *testing.T) {
+	env := serveFleet(t, smallFleet())
+	begun := time.Now()
+	got := cli(t, env, "", "rollout", "watch", "13", "--wait", "20ms")
+	if got.code != exitPartial || !strings.Contains(got.err, "has not ended after 20ms") {
+		t.Errorf("%+v", got)
+	}
+	if took := time.Since(begun); took > time.Minute {
+		t.Errorf("it took %s", took)
+	}
+}
+
 func TestARolloutIsWatchedUntilItEnds(t *testing.T) {
 	f := smallFleet()
 	env := serveFleet(t, f)

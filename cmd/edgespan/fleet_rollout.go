@@ -154,8 +154,9 @@ func watchRollout(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	tick := time.NewTicker(rolloutPoll)
+	tick, over := time.NewTicker(rolloutPoll), time.NewTimer(c.patience)
 	defer tick.Stop()
+	defer over.Stop()
 	var told time.Time // of the last decision
 	for line := ""; ; {
 		d, err := c.client.ExplainRollout(c.ctx, n)
@@ -183,6 +184,8 @@ func watchRollout(c *fleetCall) error {
 			return endOf(d.Rollout)
 		}
 		select {
+		case <-over.C:
+			return &httpapi.Incomplete{Missing: []string{"the rollout has not ended after " + c.patience.String()}}
 		case <-c.ctx.Done():
 			return &httpapi.Incomplete{Missing: []string{"the rollout has not ended"}}
 		case <-tick.C:

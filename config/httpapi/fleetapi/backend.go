@@ -90,6 +90,9 @@ type Backend interface {
 
 	Peers
 
+	// Await waits until this replica knows a revision. ErrBusy is one that does not come in time.
+	Await(ctx context.Context, revision uint64) error
+
 	// Ready says why no request can be served, nil if they can.
 	Ready(ctx context.Context) error
 }

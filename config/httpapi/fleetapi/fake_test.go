@@ -279,6 +279,13 @@ func (f *fake) ExplainRollout(_ context.Context, revision uint64) (RolloutDetail
 	}, f.note("ExplainRollout %d", revision)
 }
 
+func (f *fake) Await(_ context.Context, revision uint64) error {
+	if revision > 100 {
+		return fmt.Errorf("%w: revision %d is not here yet", ErrBusy, revision)
+	}
+	return nil
+}
+
 func (f *fake) Ready(context.Context) error { return f.note("Ready") }
 
 // asked is a request to a handler.

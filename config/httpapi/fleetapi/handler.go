@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -272,6 +273,9 @@ func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
 	if p := c.readQuery(); p != nil {
 		return refused(p)
 	}
+	if p := a.await(c); p != nil {
+		return refused(p)
+	}
 	if p := a.mayReveal(c); p != nil {
 		return refused(p)
 	}
@@ -298,6 +302,26 @@ func (a *api) intends(c *call) *Problem {
 	if err := a.intent(e, c.row.role == Admin || c.entry.Reveal); err != nil {
 		a.failed(c.Method, c.entry.Path, err)
 		return problem(TypeBusy, "the audit log can't be written: nothing was done")
+	}
+	return nil
+}
+
+// revisionHeader is the revision that a caller has seen: what is asked is answered by a replica
+// that knows it.
+const revisionHeader = "Edgespan-Revision"
+
+// await waits for that revision.
+func (a *api) await(c *call) *Problem {
+	text := c.Header.Get(revisionHeader)
+	if text == "" || c.row.role == "" {
+		return nil
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return problem(TypeBadRequest, "%s: is %s: the number of a revision is allowed", revisionHeader, config.Quote(text))
+	}
+	if err := a.backend.Await(c.Context(), n); err != nil {
+		return a.problemOf(c, err)
 	}
 	return nil
 }

@@ -1,0 +1,78 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"edgespan/config/httpapi/fleetapi"
+)
+
+// seen is up to which revision of the layers this replica knows all that follows.
+type seen struct {
+	mu     sync.Mutex
+	number uint64
+	moved  chan struct{} // is closed by the next one; nil: nobody waits
+}
+
+// to moves it.
+func (s *seen) to(number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if number <= s.number {
+		return
+	}
+	s.number = number
+	if s.moved != nil {
+		close(s.moved)
+		s.moved = nil
+	}
+}
+
+// await waits for a revision, and says whether it came.
+func (s *seen) await(ctx context.Context, number uint64) bool {
+	for {
+		s.mu.Lock()
+		if s.number >= number {
+			s.mu.Unlock()
+			return true
+		}
+		if s.moved == nil {
+			s.moved = make(chan struct{})
+		}
+		moved := s.moved
+		s.mu.Unlock()
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// How long a write waits until it can be read here, and a reader for what was written elsewhere.
+const (
+	ownWrite     = 2 * time.Second
+	othersWrites = 10 * time.Second
+)
+
+// shows waits until what was written here can be read here. It is stored in any case.
+func (d *deps) shows(ctx context.Context, number uint64) {
+	if d.Offline {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, ownWrite)
+	defer cancel()
+	d.dir.seen.await(ctx, number)
+}
+
+// Await waits until this replica knows a revision, which another one may have written.
+func (c *Controller) Await(ctx context.Context, number uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, othersWrites)
+	defer cancel()
+	if !c.d.dir.seen.await(ctx, number) {
+		return fmt.Errorf("%w: revision %d is not here yet", fleetapi.ErrBusy, number)
+	}
+	return nil
+}
