@@ -17,6 +17,9 @@ type certificates struct {
 	NodeDays, ServerDays number
 }
 
+// monthly are how long certificates hold by themselves.
+var monthly = certificates{NodeDays: 30, ServerDays: 30}
+
 func (o *options) certificateSettings() []setting {
 	return []setting{
 		{"api-cert", &o.APICert, "PEM file of an outside certificate for the API, shown to clients that ask for one of its names; read again when it changes", serving},

@@ -85,7 +85,7 @@ const (
 func newOptions() *options {
 	o := &options{
 		Fleet: "default", Joins: 1, AuditMB: 512, PerAddress: 1024, FactsMemory: facts.DefaultMemory >> 20, KeystoneWindow: number(keystone.DefaultWindow / time.Second),
-		certificates: certificates{NodeDays: 30, ServerDays: 30}, given: map[string]bool{},
+		certificates: monthly, given: map[string]bool{},
 	}
 	o.KeystoneRoles = list{"admin=admin", "member=operator", "_member_=operator", "reader=viewer"}
 	o.table = append([]setting{
