@@ -52,6 +52,7 @@ func (s *service) serveFacts() {
 	s.api.RegisterOnShutdown(end)
 	opts := []factsapi.Option{
 		factsapi.WithVersion(version), factsapi.WithAudit(s.audit.record), factsapi.WithIntents(s.audit.intent), factsapi.WithEnd(ctx),
+		factsapi.WithNamed(s.fleet.FactsEnvironment),
 		factsapi.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),

@@ -39,6 +39,7 @@ type running interface {
 	Set(s fleet.Settings)
 	Turn(ctx context.Context) error // waits until this replica may restart
 	Returned(ctx context.Context)   // it has restarted, and serves
+	FactsEnvironment(ctx context.Context, node string) (int64, error)
 }
 
 // service is a controller at work.

@@ -73,6 +73,8 @@ type factsCall struct {
 	id                     int64
 	name                   string
 	components, levels     string
+	selfRegistration       bool
+	strictNodes            bool
 	component, definitions string
 	content, data          string
 	fqdn, certname, above  string

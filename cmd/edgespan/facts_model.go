@@ -99,6 +99,8 @@ func messageFlag(f *pflag.FlagSet, c *factsCall) {
 func environmentFlags(f *pflag.FlagSet, c *factsCall) {
 	f.StringVarP(&c.components, "components", "i", "", "ids or names of components, joined by commas; [] is none")
 	f.StringVarP(&c.levels, "levels", "l", "", "names of levels, joined by commas, the least narrow first; [] is none")
+	f.BoolVar(&c.selfRegistration, "self-registration", false, "let nodes register themselves by their first upload")
+	f.BoolVar(&c.strictNodes, "strict-nodes", false, "find nothing, and write nothing, of nodes that are not registered")
 }
 
 func definitionFlags(f *pflag.FlagSet, c *factsCall) {
@@ -204,7 +206,7 @@ func showEnvironment(c *factsCall) error {
 }
 
 func createEnvironment(c *factsCall) error {
-	e, err := c.client.CreateEnvironment(c.ctx, factsapi.NewEnvironment{ID: c.given(), Components: refs(c.components), Levels: words(c.levels)}, c.writeOptions())
+	e, err := c.client.CreateEnvironment(c.ctx, factsapi.NewEnvironment{ID: c.given(), Components: refs(c.components), Levels: words(c.levels), Nodes: ledger.Nodes{SelfRegistration: c.selfRegistration, StrictNodes: c.strictNodes}}, c.writeOptions())
 	if err != nil {
 		return err
 	}
@@ -223,8 +225,14 @@ func updateEnvironment(c *factsCall) error {
 	if c.changed("levels") {
 		e.Levels = new(orEmpty(words(c.levels)))
 	}
-	if e.Components == nil && e.Levels == nil {
-		return usagef("env update: says nothing: --components or --levels is needed")
+	if c.changed("self-registration") {
+		e.SelfRegistration = &c.selfRegistration
+	}
+	if c.changed("strict-nodes") {
+		e.StrictNodes = &c.strictNodes
+	}
+	if e == (factsapi.EnvironmentEdit{}) {
+		return usagef("env update: says nothing: --components, --levels, --self-registration or --strict-nodes is needed")
 	}
 	return c.done(c.client.EditEnvironment(c.ctx, id, e, c.writeOptions()), "Environment with id %d was updated", id)
 }

@@ -123,7 +123,7 @@ func TestANodeUploadsItsOwnFacts(t *testing.T) {
 	if _, err := admin.CreateComponent(ctx, factsapi.NewComponent{Name: "edgespan", Definitions: []factsapi.NewDefinition{{Name: nodeFacts}, {Name: nodeGlobals}}}, none); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.CreateEnvironment(ctx, factsapi.NewEnvironment{ID: new(int64(5)), Components: []facts.JSON{facts.JSON("1")}, Levels: []string{"nodes"}}, none); err != nil {
+	if _, err := admin.CreateEnvironment(ctx, factsapi.NewEnvironment{ID: new(int64(5)), Components: []facts.JSON{facts.JSON("1")}, Levels: []string{"nodes"}, Nodes: ledger.Nodes{SelfRegistration: true}}, none); err != nil {
 		t.Fatal(err)
 	}
 	topics := someTopics(t)

@@ -109,7 +109,7 @@ func (d *draft) applyEnvironment(k revision.Key, value []byte) error {
 		}
 	}
 	if e.Components = there; was != nil {
-		e.records, e.places, e.nodes, e.aliases = was.records, was.places, was.nodes, was.aliases
+		e.records, e.places, e.paths, e.nodes, e.aliases = was.records, was.places, was.paths, was.nodes, was.aliases
 	}
 	d.s.environments[serial], d.s.byID.environments[e.ID] = &e, serial
 	if was != nil {
@@ -130,6 +130,36 @@ func (d *draft) withoutLevels(e *environment) {
 			e.places.remove(d.by, name)
 		}
 	}
+	for name := range e.paths.all {
+		if !have[name[:16]] {
+			e.paths.remove(d.by, name)
+		}
+	}
+}
+
+// applyPath notes a value of a level below which something was written.
+func (d *draft) applyPath(k revision.Key, value []byte) error {
+	s := segments(k, folderPaths, 3)
+	if s == nil {
+		return nil
+	}
+	serial, err := parseHex(s[0])
+	if err != nil {
+		return err
+	}
+	level, err := parseHex(s[1])
+	if err != nil {
+		return err
+	}
+	e := d.environment(serial)
+	switch name := s[1] + "/" + s[2]; {
+	case e == nil || e.level(level) == nil: // out of sight
+	case value == nil:
+		e.paths.remove(d.by, name)
+	default:
+		e.paths.put(d.by, name, struct{}{})
+	}
+	return nil
 }
 
 func (d *draft) applyNode(k revision.Key, value []byte) error {

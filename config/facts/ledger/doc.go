@@ -66,6 +66,15 @@ type Environment struct {
 	ID         int64    `json:"id"`
 	Components []int64  `json:"components"`
 	Levels     []string `json:"hierarchy_levels"`
+	Nodes
+}
+
+// Nodes is what an environment has to do with nodes that nobody has registered.
+type Nodes struct {
+	// SelfRegistration lets a node register itself by its first upload, under the name of its certificate.
+	SelfRegistration bool `json:"self_registration,omitempty"`
+	// StrictNodes are known: what is asked of a node that is not registered is not found, and nothing is written there.
+	StrictNodes bool `json:"strict_nodes,omitempty"`
 }
 
 // Level is a hierarchy level as the API shows it. Values are those that have a record or are registered,
@@ -87,6 +96,8 @@ type Node struct {
 	FQDN     string            `json:"fqdn,omitempty"`
 	Certname string            `json:"certname,omitempty"`
 	Levels   map[string]string `json:"levels,omitempty"`
+	// Undeclared is a node that no admin has registered, but an upload: it may have been its own.
+	Undeclared bool `json:"undeclared,omitempty"`
 }
 
 // Write is one write, as a whole or not at all. Its kinds are those below.
@@ -141,6 +152,7 @@ type (
 		ID         *int64
 		Components []Ref
 		Levels     []string
+		Nodes
 	}
 	// EditEnvironment with Levels keeps the records of names that stay, whatever their order, and deletes the
 	// others.
@@ -148,6 +160,9 @@ type (
 		ID         int64
 		Components *[]Ref
 		Levels     *[]string
+
+		SelfRegistration *bool `json:",omitempty"`
+		StrictNodes      *bool `json:",omitempty"`
 	}
 	// DeleteEnvironment takes its levels, nodes and records along.
 	DeleteEnvironment struct{ ID int64 }
@@ -158,7 +173,8 @@ type (
 		Name        string
 	}
 
-	// PutNode registers a node, or changes its other names. Levels that are nil leave those that it has.
+	// PutNode registers a node, or changes its other names. Levels that are nil leave those that it has. One that is Undeclared
+	// takes no declaration back.
 	PutNode struct {
 		Environment int64
 		Node        Node

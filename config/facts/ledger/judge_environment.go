@@ -68,7 +68,7 @@ func (j *judge) createEnvironment(w CreateEnvironment) error {
 	if f != nil {
 		return f
 	}
-	e := environment{serial: j.serial(), ID: id}
+	e := environment{serial: j.serial(), ID: id, Nodes: w.Nodes}
 	if e.Components, f = j.attached(w.Components); f != nil {
 		return f
 	}
@@ -96,7 +96,13 @@ func (j *judge) editEnvironment(w EditEnvironment) error {
 			return f
 		}
 	}
-	if slices.Equal(next.Components, was.Components) && slices.Equal(next.Levels, was.Levels) {
+	if w.SelfRegistration != nil {
+		next.SelfRegistration = *w.SelfRegistration
+	}
+	if w.StrictNodes != nil {
+		next.StrictNodes = *w.StrictNodes
+	}
+	if slices.Equal(next.Components, was.Components) && slices.Equal(next.Levels, was.Levels) && next.Nodes == was.Nodes {
 		return nil
 	}
 	j.changed(Change{What: "environment", Did: "changed", ID: was.ID, Environment: was.ID})
@@ -169,13 +175,19 @@ func (j *judge) putNode(w PutNode) error {
 		}
 	}
 	was, known := e.nodes.get(n.ID)
-	next := nodeValue{n.FQDN, n.Certname, was.Levels}
+	next := nodeValue{n.FQDN, n.Certname, was.Levels, byAdmin}
+	if n.Undeclared {
+		next.By = byUpload
+		if known && was.declared(n.ID) {
+			next.By = byAdmin
+		}
+	}
 	if n.Levels != nil {
 		if next.Levels, f = e.declared(n.Levels); f != nil {
 			return f
 		}
 	}
-	if known && was.FQDN == next.FQDN && was.Certname == next.Certname && maps.Equal(was.Levels, next.Levels) {
+	if known && was.declared(n.ID) == (next.By == byAdmin) && was.FQDN == next.FQDN && was.Certname == next.Certname && maps.Equal(was.Levels, next.Levels) {
 		return nil
 	}
 	did := "created"

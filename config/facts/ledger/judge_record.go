@@ -25,10 +25,8 @@ func (j *judge) find(t Target, k Kind, register bool, ifMatch []string) (*subjec
 	if f != nil {
 		return nil, f
 	}
-	if !register || k != Values {
-		if f := j.s.known(at); f != nil {
-			return nil, f
-		}
+	if f := j.s.known(at); f != nil {
+		return nil, f
 	}
 	w := &subject{at, k, at.environment.record(at.place(), at.definition.serial)}
 	return w, j.matches(w, ifMatch)
@@ -129,7 +127,7 @@ func (j *judge) register(to *subject, register bool) error {
 	if !register || to.unknown == "" || to.kind != Values {
 		return nil
 	}
-	return j.putNode(PutNode{to.environment.ID, Node{ID: to.unknown}})
+	return j.putNode(PutNode{to.environment.ID, Node{ID: to.unknown, Undeclared: true}})
 }
 
 // unchanged answers a write that says what is there already.
@@ -157,6 +155,9 @@ func (j *judge) version(to *subject, h half, did string) error {
 	if err := j.put(p.nowKey(d.serial), next); err != nil {
 		return err
 	}
+	if err := j.paths(to); err != nil {
+		return err
+	}
 	c := Change{What: string(to.kind), Did: did, Name: d.Name, Environment: to.environment.ID, Resource: d.ID, SHA256: h.SHA}
 	if h.SHA != "" {
 		c.Version = h.version()
@@ -167,6 +168,24 @@ func (j *judge) version(to *subject, h half, did string) error {
 	j.changed(c)
 	to.now = next
 	return j.unchanged(to, h)
+}
+
+// paths notes the values of the levels above a place: they are there from now on, though they have nothing themselves.
+func (j *judge) paths(to *subject) error {
+	e := j.s.environments[to.environment.serial] // the newest: a bulk may have noted some
+	for _, p := range to.places[1:max(1, len(to.places)-1)] {
+		if _, there := e.paths.get(p.name()); there {
+			continue
+		}
+		if _, there := e.places.get(p.name()); there {
+			continue
+		}
+		if err := j.put(p.pathKey(), struct{}{}); err != nil {
+			return err
+		}
+		e = j.s.environments[to.environment.serial]
+	}
+	return nil
 }
 
 func (j *judge) editKeys(w EditKeys) error {

@@ -18,6 +18,7 @@ const (
 	folderEnvironments = "facts/environments/"
 	folderNodes        = "facts/nodes/"
 	folderNow          = "facts/now/"
+	folderPaths        = "facts/paths/"
 	folderBlobs        = "facts/blobs/"
 	folderSets         = "facts/sets/"
 )
@@ -58,6 +59,9 @@ func placeOf(environment, level uint64, value string) place {
 func (p place) name() string { return hex16(p.level) + "/" + p.value }
 
 func (p place) path() string { return hex16(p.environment) + "/" + p.name() }
+
+// pathKey notes that something was written below a place.
+func (p place) pathKey() revision.Key { return revision.Key(folderPaths + p.path()) }
 
 func (p place) nowKey(definition uint64) revision.Key {
 	return revision.Key(folderNow + p.path() + "/" + hex16(definition))

@@ -153,7 +153,7 @@ func (s *State) Environment(id int64) (Environment, error) {
 }
 
 func (s *State) showEnvironment(e *environment) Environment {
-	out := Environment{e.ID, make([]int64, len(e.Components)), e.levelNames()}
+	out := Environment{e.ID, make([]int64, len(e.Components)), e.levelNames(), e.Nodes}
 	for i, c := range e.Components {
 		out.Components[i] = s.components[c].ID
 	}
@@ -186,6 +186,9 @@ func (s *State) Level(environment int64, r Ref, m *facts.Meter) (Level, error) {
 	return out[0], nil
 }
 
+// prefixOfPlace is how long the level is in the name of a place.
+const prefixOfPlace = 16
+
 // showLevels are some of the levels, found in one pass over the places.
 func (e *environment) showLevels(m *facts.Meter, levels []level) ([]Level, error) {
 	out := make([]Level, len(levels))
@@ -206,17 +209,27 @@ func (e *environment) showLevels(m *facts.Meter, levels []level) ([]Level, error
 			}
 		}
 	}
-	const prefix = 16
-	for name := range e.places.all {
-		i, is := wanted[name[:prefix]]
+	add := func(name string) error {
+		i, is := wanted[name[:prefixOfPlace]]
 		if !is {
-			continue
+			return nil
 		}
 		if err := m.Spend(4*len(name)+64, 2*len(name)+64); err != nil {
-			return nil, ofDocument(err, nil)
+			return ofDocument(err, nil)
 		}
-		if value, err := unescape(name[prefix+1:]); err == nil {
+		if value, err := unescape(name[prefixOfPlace+1:]); err == nil {
 			out[i].Values = append(out[i].Values, value)
+		}
+		return nil
+	}
+	for name := range e.places.all {
+		if err := add(name); err != nil {
+			return nil, err
+		}
+	}
+	for name := range e.paths.all {
+		if err := add(name); err != nil {
+			return nil, err
 		}
 	}
 	for i := range out {
@@ -262,7 +275,7 @@ func (s *State) Node(environment int64, name string) (Node, error) {
 }
 
 func (e *environment) showNode(id string, n nodeValue) Node {
-	out := Node{ID: id, FQDN: n.FQDN, Certname: n.Certname}
+	out := Node{ID: id, FQDN: n.FQDN, Certname: n.Certname, Undeclared: !n.declared(id)}
 	for serial, value := range n.Levels {
 		l := e.level(serial)
 		if l == nil {

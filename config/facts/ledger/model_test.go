@@ -12,6 +12,7 @@ func TestWritesOfTheModelAreRefused(t *testing.T) {
 	d.must(CreateEnvironment{ID: id(4), Components: []Ref{{Name: "component1"}, {Name: "other"}}, Levels: []string{"nodes"}})
 	d.must(Put{Target: target("4/nodes=3/x"), Kind: Overrides, Value: doc(t, "{}")})
 	d.must(PutNode{4, Node{ID: "1", FQDN: "node-1.example"}})
+	d.must(EditEnvironment{ID: 4, StrictNodes: new(true)})
 	long := strings.Repeat("ä", MaxName+1)
 	name, empty := "component1", ""
 	none := (*int64)(nil)

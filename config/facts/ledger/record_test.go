@@ -160,14 +160,23 @@ func TestNodes(t *testing.T) {
 	}
 	equal(t, "who is registered", register("9/role=a/nodes=1/astute").Registered, "1")
 	equal(t, "once", register("9/role=b/nodes=1/astute").Registered, "")
+	d.put("9/role=a/astute", `{"of":"a"}`)
+	equal(t, "who is not registered has what it inherits", d.ask(Query{Target: target("9/role=a/nodes=2/astute"), Effective: true}), `{"of":"a"}`)
+	equal(t, "elsewhere too", d.ask(Query{Target: target("5/nodes=1/astute"), Effective: true}), `{}`)
+	for _, environment := range []int64{5, 9} {
+		d.must(EditEnvironment{ID: environment, StrictNodes: new(true)})
+	}
 	equal(t, "elsewhere", d.ask(Query{Target: target("5/nodes=1/astute")}), `2 node "1": is not assigned to environment 5 but to 9`)
-	equal(t, "somebody else in an environment without nodes", d.ask(Query{Target: target("5/nodes=2/astute"), Effective: true}), `{}`)
 	equal(t, "never registered", d.ask(Query{Target: target("9/role=a/nodes=2/astute"), Effective: true}), `2 node "2": is not registered in environment 9`)
+	equal(t, "an upload", d.refused(Put{Target: target("9/role=a/nodes=2/astute"), Kind: Values, Value: doc(d, `{}`), Register: true}), `2 node "2": is not registered in environment 9`)
+	for _, environment := range []int64{5, 9} {
+		d.must(EditEnvironment{ID: environment, StrictNodes: new(false)})
+	}
 	d.must(PutNode{9, Node{ID: "1", FQDN: "node-1.example", Certname: "cert-1"}})
 	for _, name := range []string{"1", "node-1.example", "cert-1"} {
 		equal(t, "any name", d.ask(Query{Target: target("9/role=c/nodes=" + name + "/astute")}), `{"at":"9/role=b/nodes=1/astute"}`)
 		n, err := d.state.Node(9, name)
-		equal(t, name, fmt.Sprint(n), "{1 node-1.example cert-1 map[]}")
+		equal(t, name, fmt.Sprint(n), "{1 node-1.example cert-1 map[] false}")
 		equal(t, name, err, nil)
 	}
 	levels, err := d.state.Levels(9, nil)

@@ -99,7 +99,7 @@ type site struct {
 	levels      []LevelValue // with the ids of nodes
 	places      []place      // the root first
 	definition  *definition
-	stranger    string // the node that is not known there though it must be, for all but the upload of its values
+	stranger    string // the node that is not known there though it must be
 	unknown     string // the node that is not known there
 }
 
@@ -136,7 +136,7 @@ func (s *State) site(environment int64, levels []LevelValue) (*site, *Fault) {
 		}
 		t.places = append(t.places, placeOf(e.serial, e.Levels[i].Serial, t.levels[i].Value))
 	}
-	if t.unknown != "" && (e.nodes.len() > 0 || s.elsewhere(t.unknown) != 0) {
+	if e.StrictNodes {
 		t.stranger = t.unknown
 	}
 	return t, nil

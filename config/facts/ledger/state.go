@@ -54,7 +54,7 @@ const pageSize = 1000
 func Load(r Reader) (*State, error) {
 	d := newState().draft()
 	// In this order: what lies in something that is not there is out of sight.
-	for _, below := range []revision.Prefix{folderSets, folderComponents, folderDefinitions, folderEnvironments, folderNodes, folderNow} {
+	for _, below := range []revision.Prefix{folderSets, folderComponents, folderDefinitions, folderEnvironments, folderNodes, folderPaths, folderNow} {
 		for o := (revision.ListOptions{Limit: pageSize, At: d.s.seen}); ; {
 			page, err := r.List(below, o)
 			if err != nil {
@@ -181,6 +181,8 @@ func (d *draft) apply(k revision.Key, value []byte) error {
 		return d.applyNode(k, value)
 	case revision.Prefix(folderNow).Has(k):
 		return d.applyNow(k, value)
+	case revision.Prefix(folderPaths).Has(k):
+		return d.applyPath(k, value)
 	case revision.Prefix(folderSets).Has(k):
 		return d.applySet(k, value)
 	}

@@ -71,10 +71,12 @@ type environment struct {
 	ID         int64    `json:"id"`
 	Components []uint64 `json:"components"` // serials; one that is not there is out of sight
 	Levels     []level  `json:"levels"`
+	Nodes
 
 	by      *token
 	records int
 	places  table[*records]  // by place.name
+	paths   table[struct{}]  // those below which something was written, by place.name
 	nodes   table[nodeValue] // by id
 	aliases table[string]    // an fqdn or certname: the id
 }
@@ -123,6 +125,21 @@ type nodeValue struct {
 	FQDN     string            `json:"fqdn,omitempty"`
 	Certname string            `json:"certname,omitempty"`
 	Levels   map[uint64]string `json:"levels,omitempty"`
+	By       string            `json:"by,omitempty"` // who registered it: byAdmin, byUpload; "": an earlier release
+}
+
+const (
+	byAdmin  = "admin"
+	byUpload = "upload"
+)
+
+// declared says whether an admin has registered the node. Where an earlier release did not write that down, what no upload
+// gives a node counts: levels, and other names than that of its certificate.
+func (n nodeValue) declared(id string) bool {
+	if n.By == "" {
+		return len(n.Levels) > 0 || n.FQDN != "" || n.Certname != "" && n.Certname != id
+	}
+	return n.By == byAdmin
 }
 
 // setPart is what a part of a write that is too large for one transaction holds.

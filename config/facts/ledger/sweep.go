@@ -21,7 +21,7 @@ type Sweeper struct {
 }
 
 // sweepOrder: contents are the last, since only then it is known which are named.
-var sweepOrder = []revision.Prefix{folderSets, folderDefinitions, folderNodes, folderNow, "facts/values/", "facts/overrides/", folderBlobs}
+var sweepOrder = []revision.Prefix{folderSets, folderDefinitions, folderNodes, folderPaths, folderNow, "facts/values/", "facts/overrides/", folderBlobs}
 
 // Sweep begins a sweep; keep is how many versions each half of a record keeps, with their removals; 0: all.
 func (s *State) Sweep(keep uint64) *Sweeper {
@@ -147,6 +147,9 @@ func (w *Sweeper) goes(s *State, e revision.Entry) (bool, error) {
 	level, err := parseHex(parts[1])
 	if err != nil {
 		return false, err
+	}
+	if folder == "paths" {
+		return env.level(level) == nil, nil
 	}
 	definition, err := parseHex(parts[3])
 	if err != nil {

@@ -1,6 +1,7 @@
 package factsapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -18,7 +19,7 @@ type nodeMay uint8
 const (
 	nodeNot    nodeMay = iota
 	nodeReads          // of its own value of a level, in an environment where it is registered
-	nodeWrites         // to it; that registers it
+	nodeWrites         // to it; that registers it, where nodes may register themselves
 	nodeItself         // the entry that an environment has of it
 )
 
@@ -43,8 +44,13 @@ func (a *api) admit(c *call) error {
 	return nil
 }
 
-// reveals says whether a caller sees secrets: admins, and a node its own.
-func (c *call) reveals() bool { return c.own || c.caller.Role == Admin }
+// reveals says whether a caller sees secrets: admins, and a node that an admin has registered those of its places.
+func (c *call) reveals() bool {
+	if c.caller.Node != "" || c.caller.Certname != "" {
+		return c.own && c.node.ID != "" && !c.node.Undeclared
+	}
+	return c.caller.Role == Admin
+}
 
 // admitNode lets a node to what is its own. The last level of the path says whose a record is, and what
 // is below a node is everybody's. The levels above it do not change that (reference §1.3), but what they have is merged into what is
@@ -71,6 +77,9 @@ func (a *api) admitNode(c *call) error {
 	case !c.row.writes || c.row.node == nodeNot || name != c.caller.itself():
 		return c.notOfNode()
 	default:
+		if allowed, err := a.registersItself(c); err != nil || !allowed {
+			return cmp.Or(err, c.notOfNode())
+		}
 		n = ledger.Node{ID: name, Certname: c.caller.Certname}
 	}
 	if err := c.declared(n, above); err != nil {
@@ -78,6 +87,23 @@ func (a *api) admitNode(c *call) error {
 	}
 	c.own = true
 	return nil
+}
+
+// registersItself says whether a node may register itself: where the environment lets nodes do so, and in the one that its
+// own config names, as the fleet has it.
+func (a *api) registersItself(c *call) (bool, error) {
+	e, err := a.backend.Environment(c.Context(), c.environment)
+	var fault *ledger.Fault
+	switch {
+	case errors.As(err, &fault) && fault.Kind == ledger.NotFound:
+		return false, nil
+	case err != nil || e.SelfRegistration:
+		return err == nil, err
+	case c.caller.Node == "":
+		return false, nil
+	}
+	named, err := a.named(c.Context(), c.caller.Node)
+	return err == nil && named == c.environment, err
 }
 
 // declared holds a node to the levels that somebody has declared of it. It can't declare them itself, nor by what it uploads:
@@ -111,16 +137,15 @@ func (c Caller) itself() string {
 }
 
 func (c *call) notOfNode() error {
-	return refuse(http.StatusForbidden, "%s %s: is not allowed to node %s: it may read and upload what is at its own value of the level nodes", c.Method, c.row.path, c.caller.itself())
+	return refuse(http.StatusForbidden, "%s %s: is not allowed to node %s: it may read and upload what is at its own value of the level nodes, where it is registered", c.Method, c.row.path, c.caller.itself())
 }
 
-// register makes a node known by its certname before it uploads: that is how it is recognised.
-// One with a certificate of the fleet is known by its id, which the upload itself registers.
+// register makes a node known before it uploads, by its certname, which is how it is recognised, or by its id.
 func (a *api) register(c *call) error {
-	if !c.own || c.node.ID != "" || c.caller.Certname == "" || c.entry.DryRun {
+	if !c.own || c.node.ID != "" || c.entry.DryRun {
 		return nil
 	}
-	n := ledger.Node{ID: c.caller.Certname, Certname: c.caller.Certname}
+	n := ledger.Node{ID: c.caller.itself(), Certname: c.caller.Certname, Undeclared: true}
 	_, err := a.written(c, ledger.PutNode{Environment: c.environment, Node: n})
 	return err
 }

@@ -155,9 +155,14 @@ func TestANodeReachesItself(t *testing.T) {
 		{"cert", "GET " + env + "nodes/1/resources/astute/values?effective", "", 200},
 		{"cert", "PUT " + env + "nodes/n1.example/resources/1/values", "{}", 204},
 		{"new", "PUT " + env + "nodes/new/resources/1/values", "{}", 204},
-		{"new", "PUT " + env + "nodes/new", `{"fqdn":"new.example"}`, 204},
+		{"new", "PUT " + env + "nodes/new", `{}`, 204},
+		{"newcert", "PUT " + env + "nodes/c9", `{"certname":"c9","fqdn":"c9"}`, 204},
 		{"newcert", "PUT " + env + "nodes/c9/resources/1/values", "{}", 204},
 
+		{"new", "PUT " + env + "nodes/new", `{"fqdn":"db-1.example"}`, 403},
+		{"new", "PUT " + env + "nodes/new", `{"certname":"db-1.example"}`, 403},
+		{"newcert", "PUT " + env + "nodes/c9", `{"certname":"c9","fqdn":"db-1.example"}`, 403},
+		{"new", "PUT environments/10/nodes/new/resources/1/values", "{}", 403},
 		{"node", "PUT " + env + "nodes/1", `{"fqdn":"n2.example","certname":"c1"}`, 403},
 		{"node", "PUT " + env + "nodes/1", `{}`, 403},
 		{"node", "PUT " + env + "nodes/1", `{"fqdn":"n1.example","certname":"c1","levels":{"role":"a"}}`, 403},
@@ -194,16 +199,16 @@ func TestANodeReachesItself(t *testing.T) {
 		{"newcert", "PUT " + env + "nodes/1/resources/1/values", "{}", 403},
 		{"newcert", "PUT " + env + "nodes/c9", `{"certname":"c1"}`, 403},
 	} {
-		f := &fake{}
+		f := &fake{opens: true}
 		method, target, _ := strings.Cut(c.ask, " ")
 		w := ask(Handler(f, door{}), asked{method: method, target: target, body: c.body, token: c.token})
 		if heard := f.taken(); w.Code != c.status || c.status == 403 && strings.Contains(heard, "Write") {
 			t.Errorf("%s: %s: %d %s, want %d; heard %s", c.token, c.ask, w.Code, w.Body, c.status, heard)
 		}
 	}
-	f := &fake{}
+	f := &fake{opens: true}
 	ask(Handler(f, door{}), asked{method: "PUT", target: env + "nodes/c9/resources/1/values", body: "{}", token: "newcert"})
-	if heard := f.taken(); !strings.Contains(heard, `Write PutNode{"Environment":9,"Node":{"id":"c9","certname":"c9"}}`) || !strings.Contains(heard, "Write Put{") {
+	if heard := f.taken(); !strings.Contains(heard, `Write PutNode{"Environment":9,"Node":{"id":"c9","certname":"c9","undeclared":true}}`) || !strings.Contains(heard, "Write Put{") {
 		t.Errorf("one with a certificate of another CA is not known by it: heard %s", heard)
 	}
 }

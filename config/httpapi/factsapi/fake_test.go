@@ -26,6 +26,7 @@ type fake struct {
 	answer ledger.Answer // nil: anAnswer
 	err    error         // of every call
 	same   bool          // writes change nothing
+	opens  bool          // environment 9 lets nodes register themselves
 	hold   chan struct{} // calls wait for it
 	held   chan struct{}
 	news   chan ledger.Record
@@ -113,7 +114,9 @@ func (f *fake) Environments(context.Context) ([]ledger.Environment, error) {
 
 func (f *fake) Environment(_ context.Context, id int64) (ledger.Environment, error) {
 	if err := f.note("Environment %d", id); err != nil || id == 9 || id == 1 {
-		return environment, err
+		e := environment
+		e.SelfRegistration = f.opens
+		return e, err
 	}
 	return ledger.Environment{}, missing("environment not found by %d", id)
 }

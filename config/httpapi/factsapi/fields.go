@@ -104,6 +104,15 @@ func (f *fields) count(name string) uint64 {
 	return n
 }
 
+// flagIfThere is a flag, nil if it is not there.
+func (f *fields) flagIfThere(name string) *bool {
+	if !f.has(name) {
+		return nil
+	}
+	is := f.flag(name)
+	return &is
+}
+
 func (f *fields) flag(name string) bool {
 	v, is := f.Get(name)
 	if is && v.String() != "true" && v.String() != "false" {
@@ -173,6 +182,10 @@ func (f *fields) refs(name string) []ledger.Ref {
 	for i, v := range f.elements(name, "ids and names") {
 		if s, is := v.Text(); is && s != "" {
 			out = append(out, ledger.Ref{Name: s})
+			continue
+		}
+		if v.String() == "null" { // which nothing has: it is not there
+			out = append(out, ledger.Ref{})
 			continue
 		}
 		id, err := strconv.ParseInt(v.String(), 10, 64)
@@ -246,10 +259,13 @@ func (f *fields) members(name string) *[]int64 {
 	out := []int64{}
 	for _, one := range f.below(name) {
 		id := one.id("id")
-		if id == nil {
-			one.wrong("id", "is missing: the id of a definition is allowed")
-		} else {
+		switch {
+		case id != nil:
 			out = append(out, *id)
+		case one.has("id"): // null, which nothing has: it is not there
+			out = append(out, 0)
+		default:
+			one.wrong("id", "is missing: the id of a definition is allowed")
 		}
 		f.took(one)
 	}

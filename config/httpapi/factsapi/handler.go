@@ -72,6 +72,11 @@ func WithLocalHosts() Option { return func(a *api) { a.local = true } }
 // implementation of the seed did, rather than with the seed's 308.
 func WithDirectNames() Option { return func(a *api) { a.direct = true } }
 
+// WithNamed tells which environment the config of a node of the fleet names, 0 for none: there it may register itself.
+func WithNamed(named func(ctx context.Context, node string) (environment int64, err error)) Option {
+	return func(a *api) { a.named = named }
+}
+
 // WithEnd ends the streams of events with a context: that of the server.
 func WithEnd(ctx context.Context) Option { return func(a *api) { a.ending = ctx } }
 
@@ -83,6 +88,7 @@ type api struct {
 	audit    func(Entry)
 	intent   func(e Entry, must bool) error
 	failed   func(method, path string, err error)
+	named    func(ctx context.Context, node string) (int64, error)
 	version  string
 	limits   Limits
 	proxied  bool
@@ -124,6 +130,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	a := &api{
 		backend: b, auth: who, all: table, rows: rowsByPath(), version: "unknown", limits: DefaultLimits,
 		audit: func(Entry) {}, intent: func(Entry, bool) error { return nil }, failed: func(string, string, error) {}, ending: context.Background(),
+		named: func(context.Context, string) (int64, error) { return 0, nil },
 		origins: http.NewCrossOriginProtection(), zipped: &zipped{},
 	}
 	for _, o := range opts {

@@ -1,6 +1,7 @@
 package factsapi
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -109,7 +110,7 @@ func TestARefusedNodeIsToldWhoDeclaresItsLevels(t *testing.T) {
 		if token == "newcert" {
 			q = asked{method: "PUT", target: `environments/9/role/a/nodes/c9/resources/1/values`, body: "{}", token: token}
 		}
-		if w := ask(Handler(&fake{}, door{}), q); w.Code != 403 || !strings.HasSuffix(msgOf(t, w), want) {
+		if w := ask(Handler(&fake{opens: true}, door{}), q); w.Code != 403 || !strings.HasSuffix(msgOf(t, w), want) {
 			t.Errorf("%s: %d %s", token, w.Code, w.Body)
 		}
 	}
@@ -156,7 +157,9 @@ func TestANodeReadsTheSecretsOfItsOwnRoleOnly(t *testing.T) {
 	refused("compute")
 	do("node", "PUT", env+"role/compute/nodes/1/resources/1/values", `{}`, 403)
 	do("node", "PUT", env+"nodes/1", `{"levels":{"role":"compute"}}`, 403)
-	do("node", "PUT", env+"nodes/1", `{"fqdn":"n1.example"}`, 204)
+	do("admin", "PUT", "environments/1", `{"self_registration":true}`, 204)
+	do("node", "PUT", env+"nodes/1", `{"fqdn":"n1.example"}`, 403)
+	do("node", "PUT", env+"nodes/1", `{}`, 204)
 	refused("compute")
 	do("operator", "PUT", env+"nodes/1", `{"levels":{"role":"compute"}}`, 403)
 	do("admin", "PUT", env+"nodes/1", `{"levels":{"roles":"compute"}}`, 400)
@@ -183,7 +186,7 @@ func TestANodeReadsTheSecretsOfItsOwnRoleOnly(t *testing.T) {
 func TestANodeWritesNoLevels(t *testing.T) {
 	f := &fake{}
 	w := ask(Handler(f, door{}), asked{method: "PUT", target: "environments/9/nodes/1", body: `{"fqdn":"n1.example","certname":"c1","levels":{"role":"r"}}`, token: "node"})
-	if heard := f.taken(); w.Code != 204 || !strings.Contains(heard, `Write PutNode{"Environment":9,"Node":{"id":"1","fqdn":"n1.example","certname":"c1"}}`) {
+	if heard := f.taken(); w.Code != 204 || !strings.Contains(heard, `Write PutNode{"Environment":9,"Node":{"id":"1","fqdn":"n1.example","certname":"c1","undeclared":true}}`) {
 		t.Errorf("%d %s, heard %s", w.Code, w.Body, heard)
 	}
 }
@@ -215,12 +218,67 @@ func TestNodesAloneNeedNoLevels(t *testing.T) {
 	h := Handler(newReal(t), door{})
 	for _, q := range []asked{
 		{method: "POST", target: "components", body: `{"name":"c","resource_definitions":[{"name":"astute"}]}`},
-		{method: "POST", target: "environments", body: `{"id":1,"components":["c"],"hierarchy_levels":["nodes"]}`},
+		{method: "POST", target: "environments", body: `{"id":1,"components":["c"],"hierarchy_levels":["nodes"],"self_registration":true}`},
 		{method: "PUT", target: "environments/1/nodes/1/resources/1/values", body: `{"a":1}`, token: "node"},
 		{method: "GET", target: "environments/1/nodes/1/resources/1/values?effective", token: "node"},
 	} {
 		if w := ask(h, q); w.Code >= 400 {
 			t.Errorf("%s %s: %d %s", q.method, q.target, w.Code, w.Body)
 		}
+	}
+}
+
+// A node registers itself nowhere but where the environment lets nodes do so, or where its own config says; then it sees
+// no secret before an admin has declared it (before, each node read the secrets of each environment by that).
+func TestANodeOfNoEnvironment(t *testing.T) {
+	named := int64(0)
+	h := Handler(newReal(t), door{}, WithNamed(func(context.Context, string) (int64, error) { return named, nil }))
+	do := func(token, method, target, body string, want int) string {
+		t.Helper()
+		w := ask(h, asked{method: method, target: target, body: body, token: token})
+		if w.Code != want {
+			t.Errorf("%s: %s %s: %d %s, want %d", token, method, target, w.Code, w.Body, want)
+		}
+		return w.Body.String()
+	}
+	const env, at = "environments/77/", "environments/77/nodes/1/resources/1/values"
+	do("admin", "POST", "components", `{"name":"c","resource_definitions":[{"name":"astute"}]}`, 201)
+	do("admin", "PUT", "resource_definitions/1/secrets", `{"secrets":["*.password"]}`, 204)
+	do("admin", "POST", "environments", `{"id":77,"components":["c"],"hierarchy_levels":["nodes"]}`, 201)
+	do("admin", "PUT", env+"resources/1/values", `{"nova":{"password":"cloud-wide"}}`, 204)
+	for _, token := range []string{"node", "newcert"} {
+		mine := map[string]string{"node": env + "nodes/1", "newcert": env + "nodes/c9"}[token]
+		do(token, "PUT", mine+"/resources/1/values", `{}`, 403)
+		do(token, "PUT", mine, `{}`, 403)
+		do(token, "POST", mine+"/bulk", `{"resources":{"1":{"values":{}}}}`, 403)
+		do(token, "PATCH", mine+"/resources/1/values/keys/set", `[["a",1]]`, 403)
+		do(token, "GET", mine+"/resources/1/values?effective", "", 403)
+	}
+	if got := do("admin", "GET", env+"nodes", "", 200); got != "[]" {
+		t.Errorf("registered: %s", got)
+	}
+	named = 77
+	do("newcert", "PUT", env+"nodes/c9/resources/1/values", `{}`, 403)
+	do("node", "PUT", at, `{"up":1}`, 204)
+	for _, q := range []string{at + "?effective", env + "nodes/1/hiera/data?resources=astute"} {
+		if got := do("node", "GET", q, "", 200); got != `{"nova":{"$masked":true},"up":1}` && got != `{"nova":{"password":{"$masked":true}},"up":1}` {
+			t.Errorf("before it is declared: %s", got)
+		}
+	}
+	do("admin", "PUT", env+"nodes/1", `{}`, 204)
+	if got := do("node", "GET", at+"?effective", "", 200); got != `{"nova":{"password":"cloud-wide"},"up":1}` {
+		t.Errorf("declared: %s", got)
+	}
+	do("node", "PUT", at, `{"up":2}`, 204)
+	if got := do("node", "GET", env+"nodes/1", "", 200); got != `{"id":"1"}` {
+		t.Errorf("its own upload: %s", got)
+	}
+	do("admin", "PUT", "environments/77", `{"strict_nodes":true}`, 204)
+	do("admin", "GET", env+"nodes/9/resources/1/values?effective", "", 404)
+	do("admin", "PUT", env+"nodes/9/resources/1/values", `{}`, 404)
+	do("admin", "PUT", "environments/77", `{"self_registration":true}`, 204)
+	do("newcert", "PUT", env+"nodes/c9/resources/1/values", `{}`, 204)
+	if got := do("admin", "GET", "environments/77", "", 200); got != `{"id":77,"components":[1],"hierarchy_levels":["nodes"],"self_registration":true,"strict_nodes":true}` {
+		t.Error(got)
 	}
 }

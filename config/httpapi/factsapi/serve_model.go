@@ -296,7 +296,10 @@ func postEnvironment(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	w := ledger.CreateEnvironment{ID: f.id("id"), Components: f.refs("components"), Levels: f.texts("hierarchy_levels")}
+	w := ledger.CreateEnvironment{
+		ID: f.id("id"), Components: f.refs("components"), Levels: f.texts("hierarchy_levels"),
+		Nodes: ledger.Nodes{SelfRegistration: f.flag("self_registration"), StrictNodes: f.flag("strict_nodes")},
+	}
 	return a.create(c, w, f, func(id int64) (reply, error) {
 		c.id = id
 		return getEnvironment(a, c)
@@ -311,7 +314,7 @@ func (a *api) environmentExists(c *call) error {
 func putEnvironment(a *api, c *call) (reply, error) {
 	c.environment = c.id
 	return a.edit(c, func() error { return a.environmentExists(c) }, func(f *fields) ledger.Write {
-		w := ledger.EditEnvironment{ID: c.id}
+		w := ledger.EditEnvironment{ID: c.id, SelfRegistration: f.flagIfThere("self_registration"), StrictNodes: f.flagIfThere("strict_nodes")}
 		if f.has("components") {
 			refs := f.refs("components")
 			w.Components = &refs

@@ -35,19 +35,20 @@ func putNode(a *api, c *call) (reply, error) {
 				n.ID = c.node.ID // the path may have another of its names
 			}
 			f.nodeItself(c, n)
+			n.Undeclared = true
 			n.Levels = nil // they stay what they are, also if they change meanwhile
 		}
 		return ledger.PutNode{Environment: c.environment, Node: n}
 	})
 }
 
-// nodeItself judges what a node says of itself: a name that somebody has given it stays, as do its levels, and the
-// name by which it was recognised is its own.
+// nodeItself judges what a node says of itself: the names that an admin has given it stay, as do its levels, and it gives itself
+// none but that of its certificate.
 func (f *fields) nodeItself(c *call, n ledger.Node) {
 	was := c.node
-	kept := func(was, is string) bool { return was == "" || was == is }
+	kept := func(was, is string) bool { return was == is || was == "" && is == c.caller.Certname }
 	if f.err == nil && (!kept(was.FQDN, n.FQDN) || !kept(was.Certname, n.Certname) || c.caller.Certname != "" && n.Certname != c.caller.Certname) {
-		f.err = refuse(http.StatusForbidden, "node %s: has other names already, or another certname: an admin may change them", c.caller.itself())
+		f.err = refuse(http.StatusForbidden, "node %s: has other names, or none beside that of its certificate: an admin may change them", c.caller.itself())
 	}
 	if f.err == nil && n.Levels != nil && !maps.Equal(n.Levels, was.Levels) {
 		f.err = refuse(http.StatusForbidden, "node %s: levels: are not its own to declare: an admin may", c.caller.itself())

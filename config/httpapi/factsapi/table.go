@@ -85,11 +85,15 @@ type (
 		ID         *int64       `json:"id,omitempty"`
 		Components []facts.JSON `json:"components"`
 		Levels     []string     `json:"hierarchy_levels"`
+		ledger.Nodes
 	}
 	// EnvironmentEdit changes an environment.
 	EnvironmentEdit struct {
 		Components *[]facts.JSON `json:"components,omitempty"`
 		Levels     *[]string     `json:"hierarchy_levels,omitempty"`
+
+		SelfRegistration *bool `json:"self_registration,omitempty"`
+		StrictNodes      *bool `json:"strict_nodes,omitempty"`
 	}
 	// LevelEdit renames a level.
 	LevelEdit struct {
