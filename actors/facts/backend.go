@@ -28,23 +28,29 @@ func read[T any](ctx context.Context, k *Keeper, find func(*ledger.State, source
 }
 
 // Components are all, by their ids.
-func (k *Keeper) Components(ctx context.Context) ([]ledger.Component, error) {
-	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Component, error) { return s.Components(src) })
+func (k *Keeper) Components(ctx context.Context, reveal bool) ([]ledger.Component, error) {
+	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Component, error) { return s.Components(src, reveal) })
 }
 
 // Component is one of them.
-func (k *Keeper) Component(ctx context.Context, id int64) (ledger.Component, error) {
-	return read(ctx, k, func(s *ledger.State, src source) (ledger.Component, error) { return s.Component(id, src) })
+func (k *Keeper) Component(ctx context.Context, id int64, reveal bool) (ledger.Component, error) {
+	return read(ctx, k, func(s *ledger.State, src source) (ledger.Component, error) {
+		return s.Component(id, src, reveal)
+	})
 }
 
 // Definitions are all, or those of one component; *component nil is those of none.
-func (k *Keeper) Definitions(ctx context.Context, component **int64) ([]ledger.Definition, error) {
-	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Definition, error) { return s.Definitions(component, src) })
+func (k *Keeper) Definitions(ctx context.Context, component **int64, reveal bool) ([]ledger.Definition, error) {
+	return read(ctx, k, func(s *ledger.State, src source) ([]ledger.Definition, error) {
+		return s.Definitions(component, src, reveal)
+	})
 }
 
 // Definition is one of them.
-func (k *Keeper) Definition(ctx context.Context, id int64) (ledger.Definition, error) {
-	return read(ctx, k, func(s *ledger.State, src source) (ledger.Definition, error) { return s.Definition(id, src) })
+func (k *Keeper) Definition(ctx context.Context, id int64, reveal bool) (ledger.Definition, error) {
+	return read(ctx, k, func(s *ledger.State, src source) (ledger.Definition, error) {
+		return s.Definition(id, src, reveal)
+	})
 }
 
 // Secrets are the declared keys of a definition.
@@ -90,8 +96,8 @@ func (k *Keeper) Node(ctx context.Context, environment int64, name string) (ledg
 
 // ResolveResource is the definition that a name or an id means in an environment.
 func (k *Keeper) ResolveResource(ctx context.Context, environment int64, r ledger.Ref) (ledger.Definition, error) {
-	return read(ctx, k, func(s *ledger.State, src source) (ledger.Definition, error) {
-		return s.ResolveResource(environment, r, src)
+	return read(ctx, k, func(s *ledger.State, _ source) (ledger.Definition, error) {
+		return s.ResolveResource(environment, r)
 	})
 }
 
@@ -134,7 +140,7 @@ func (k *Keeper) Watch(ctx context.Context, after uint64, deliver func(ledger.Re
 			if ctx.Err() != nil {
 				return nil
 			}
-			if err := deliver(r); err != nil {
+			if err := deliver(k.d.Key.Show(r)); err != nil {
 				return err
 			}
 			after = r.Revision

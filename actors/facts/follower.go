@@ -36,6 +36,7 @@ func (d *deps) follow() {
 		err := error(nil)
 		if state == nil {
 			if state, err = ledger.Load(source{ctx: d.ctx, d: d}); err == nil {
+				state = state.Keyed(d.Key)
 				d.recent.skip(state.Revision())
 				d.shown.show(state)
 			}

@@ -35,6 +35,8 @@ type Options struct {
 	// Memory bounds what is kept of answers and of documents, together, in bytes. What the
 	// facts themselves need (docs/configdb.md) comes on top. 0: DefaultMemory.
 	Memory int
+	// Key is of the digests that are shown, the same at all replicas. nil: digests are those of the contents.
+	Key ledger.Key
 	// Keep is how many versions each half of a record keeps. 0: all.
 	Keep uint64
 }

@@ -288,7 +288,7 @@ func found(t testing.TB, k *Keeper, levels []string, resources ...string) map[st
 	made := write(t, k, c)
 	id := int64(1)
 	write(t, k, ledger.CreateEnvironment{ID: &id, Components: []ledger.Ref{{ID: made.ID}}, Levels: levels})
-	defs, err := k.Definitions(context.Background(), nil)
+	defs, err := k.Definitions(context.Background(), nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}

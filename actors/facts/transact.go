@@ -37,7 +37,7 @@ func (d *deps) judge(ctx context.Context, r factsapi.WriteRequest) (ledger.Writt
 	if len(plan.Results) == 0 {
 		return ledger.Written{}, busy("write: another one is on its way")
 	}
-	a := came(plan.Results[0])
+	a := d.came(plan.Results[0])
 	return a.written, a.err
 }
 
@@ -47,10 +47,11 @@ func (d *deps) pending(r factsapi.WriteRequest) ledger.Pending {
 }
 
 // came is what came of a write.
-func came(r ledger.Result) wrote {
+func (d *deps) came(r ledger.Result) wrote {
 	if r.Fault != nil {
 		return wrote{err: r.Fault}
 	}
+	r.Written.Changes = d.Key.Changes(r.Written.Changes)
 	return wrote{written: r.Written}
 }
 
@@ -106,7 +107,7 @@ func (d *deps) writeSome(ctx context.Context, batch []*wish) (n int, err error) 
 		return len(batch), err
 	}
 	for i, r := range plan.Results {
-		batch[i].reply(came(r))
+		batch[i].reply(d.came(r))
 	}
 	if len(plan.Txns) > 1 {
 		d.finish(ctx)

@@ -13,9 +13,9 @@ import (
 
 // startFacts starts the actors of ConfigDB on the same store. They are a tree of their own: no
 // node notices what becomes of them.
-func (s *service) startFacts() (err error) {
+func (s *service) startFacts(mask []byte) (err error) {
 	s.facts, err = facts.Start(facts.Options{
-		Store: s.ground.store, Log: s.log.Named("facts"), Memory: int(s.o.FactsMemory) << 20, Keep: uint64(s.o.FactsVersions),
+		Store: s.ground.store, Log: s.log.Named("facts"), Memory: int(s.o.FactsMemory) << 20, Keep: uint64(s.o.FactsVersions), Key: mask,
 	})
 	return err
 }

@@ -129,8 +129,14 @@ const systemTests = `
 	PATCH /environments/1/nodes/1/resources/globals/overrides/keys/set [["new","value"]] => 204
 	PATCH /environments/1/nodes/1/resources/slashed/res/values/keys/set [["a",{}],["a","b",[]]] => 204
 	GET /environments/1/nodes/1/resources/slashed%2Fres/values => 200 {"a":{"b":[]}}
-	GET /environments/1/nodes/2/resources/res1/values => 404 {"msg":"node \"2\": is not registered in environment 1"}
+	GET /environments/1/nodes/2/resources/res1/values => 200 {}
+	GET /environments/77/nodes/1/resources/astute/values => 200 {}
+	PATCH /environments/77 {"strict_nodes":true} => 204
 	GET /environments/77/nodes/1/resources/astute/values => 404 {"msg":"node \"1\": is not assigned to environment 77 but to 1"}
+	PUT /environments/77/nodes/9/resources/astute/values {} => 404 {"msg":"node \"9\": is not registered in environment 77"}
+	PATCH /environments/77 {"strict_nodes":false} => 204
+	POST /environments {"components":[null],"hierarchy_levels":[]} => 404 {"msg":"component 0: is not there"}
+	PUT /components/2 {"resource_definitions":[{"id":null}]} => 404 {"msg":"resource_definition 0: is not there"}
 `
 
 // What the original's unit tests want, and its command line.
@@ -145,6 +151,7 @@ const unitTests = `
 	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values?effective&show_lookup&key=b.0.c => 200 [true,"/lvl1/val1/"]
 	GET /environments/9/lvl1/val1/resources/19/values?effective&key=b.1 => 409 {"msg":"Keys path doesn't exist [\"b\",\"1\"]. Failed on the key 1"}
 	GET /environments/9/lvl1/val1/resources/19/values?show_lookup => 409 {"msg":"Lookup path tracing can be done only for effective values"}
+	GET /environments/9/hierarchy_levels/lvl1 => 200 {"id":3,"name":"lvl1","environment_id":9,"parent":null,"values":["val1"]}
 	GET /environments/9/lvl1/other/lvl2/val2/resources/19/values => 200 {"a":1}
 	GET /environments/9/lvl2/val2/resources/19/values => 404 {"msg":"Unexpected level name 'lvl2'. Expected 'lvl1'."}
 	GET /environments/9/lvl1/1/lvl2/2/lvl3/3/resources/19/values => 404 {"msg":"Levels [u'lvl1', u'lvl2', u'lvl3'] can't be matched with environment 9 levels: [u'lvl1', u'lvl2']"}

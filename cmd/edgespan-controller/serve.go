@@ -132,7 +132,7 @@ func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
 		return err
 	}
 	s.own.flags, s.own.turn = s.settle, s.fleet.Turn
-	return s.startFacts()
+	return s.startFacts(mask)
 }
 
 // bind takes both addresses.

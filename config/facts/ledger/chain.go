@@ -2,8 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -17,6 +15,7 @@ type Chain struct {
 	revision uint64 // that it is as of
 	version  uint64 // of the values at the level that is asked for
 	own      *stack
+	key      Key
 	etag     string
 }
 
@@ -58,7 +57,7 @@ func (s *State) Chain(q Query, r Source) (*Chain, error) {
 	if v.at > s.head.Revision {
 		return nil, notFound("revision %d: is not reached: 1 to %d are there", v.at, s.head.Revision)
 	}
-	c := &Chain{q: q}
+	c := &Chain{q: q, key: s.key}
 	own, err := v.asked(q)
 	if err != nil {
 		return nil, err
@@ -172,25 +171,11 @@ func (v *view) stack(d *definition, others map[string]*stack, missing map[string
 	return out, nil
 }
 
-// rawETag names one version of a half, for one who may not see the secrets.
-func rawETag(k Kind, h half, secrets []string) string {
-	text := fmt.Sprintf("raw %s %d %s", k, h.N, h.SHA)
-	if len(secrets) > 0 {
-		text += " without " + string(encode(secrets))
-	}
-	return quoted(text)
-}
-
-func quoted(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return `"` + hex.EncodeToString(sum[:16]) + `"`
-}
-
 // mark is the ETag.
 func (c *Chain) mark() string {
 	q := c.q
 	if !q.Effective && q.Key == nil {
-		return rawETag(q.Kind, c.own.layers[0].half, c.own.hidden(q.Reveal))
+		return c.key.rawETag(q.Kind, c.own.layers[0].half, c.own.hidden(q.Reveal))
 	}
 	var b strings.Builder
 	key, err := json.Marshal(q.Key)
@@ -199,7 +184,7 @@ func (c *Chain) mark() string {
 	}
 	fmt.Fprintf(&b, "%s effective=%t lookup=%t deep=%t key=%s\n", q.Kind, q.Effective, q.Lookup, q.Deep, key)
 	c.own.mark(&b, q.Reveal)
-	return quoted(b.String())
+	return c.key.quoted(b.String())
 }
 
 // secret says whether secrets are declared of what a stack is made of.
@@ -275,7 +260,7 @@ func (c *Chain) Keys(b Blobs, edit facts.KeysEdit) (Answer, error) {
 		return Answer{}, ofDocument(err, nil) // what it could show is masked already
 	}
 	out := c.Unmodified()
-	out.ETag = quoted(c.etag + string(encode(edit)))
+	out.ETag = c.key.quoted(c.etag + string(encode(edit)))
 	out.Body, err = listed(m, found...)
 	return out, err
 }

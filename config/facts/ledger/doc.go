@@ -58,6 +58,7 @@ type Definition struct {
 	Name      string     `json:"name"`
 	Component *int64     `json:"component_id"`
 	Content   facts.JSON `json:"content"`
+	Secret    bool       `json:"-"` // secrets are declared of it
 }
 
 // Environment is an environment as the API shows it, its levels from the least to the most

@@ -51,7 +51,7 @@ func (s *State) Hiera(q HieraQuery, m *facts.Meter) (*Hiera, error) {
 		known[name] = t
 		h.stacks = append(h.stacks, t)
 	}
-	h.etag = quoted(b.String())
+	h.etag = s.key.quoted(b.String())
 	return h, nil
 }
 

@@ -39,7 +39,7 @@ func (j *judge) matches(w *subject, etags []string) error {
 	}
 	h := *w.now.half(w.kind)
 	for _, e := range etags {
-		if e == "*" && h.SHA != "" || e == rawETag(w.kind, h, nil) || e == rawETag(w.kind, h, w.definition.Secrets) {
+		if e == "*" && h.SHA != "" || e == j.s.key.rawETag(w.kind, h, nil) || e == j.s.key.rawETag(w.kind, h, w.definition.Secrets) {
 			return nil
 		}
 	}
@@ -132,7 +132,7 @@ func (j *judge) register(to *subject, register bool) error {
 
 // unchanged answers a write that says what is there already.
 func (j *judge) unchanged(to *subject, h half) error {
-	j.written.ETag, j.written.Version = rawETag(to.kind, h, nil), to.now.Values.version()
+	j.written.ETag, j.written.Version = j.s.key.rawETag(to.kind, h, nil), to.now.Values.version()
 	return nil
 }
 

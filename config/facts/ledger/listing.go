@@ -10,14 +10,14 @@ import (
 )
 
 // Components are all, by their ids.
-func (s *State) Components(b Blobs) ([]Component, error) {
+func (s *State) Components(b Blobs, reveal bool) ([]Component, error) {
 	members := map[uint64][]*definition{}
 	for _, d := range s.definitions {
 		members[d.Component] = append(members[d.Component], d)
 	}
 	out := make([]Component, 0, len(s.components))
 	for _, c := range sorted(s.components, func(a, b *component) int { return cmp.Compare(a.ID, b.ID) }) {
-		shown, err := s.showComponent(c, members[c.serial], b)
+		shown, err := s.showComponent(c, members[c.serial], b, reveal)
 		if err != nil {
 			return nil, err
 		}
@@ -27,12 +27,12 @@ func (s *State) Components(b Blobs) ([]Component, error) {
 }
 
 // Component is the one of an id.
-func (s *State) Component(id int64, b Blobs) (Component, error) {
+func (s *State) Component(id int64, b Blobs, reveal bool) (Component, error) {
 	c, f := s.component(id)
 	if f != nil {
 		return Component{}, f
 	}
-	return s.showComponent(c, s.members(c.serial), b)
+	return s.showComponent(c, s.members(c.serial), b, reveal)
 }
 
 // members are the definitions of a component, 0 those of none.
@@ -45,24 +45,25 @@ func (s *State) members(component uint64) (out []*definition) {
 	return out
 }
 
-func (s *State) showComponent(c *component, members []*definition, b Blobs) (Component, error) {
-	defs, err := s.showDefinitions(members, b)
+func (s *State) showComponent(c *component, members []*definition, b Blobs, reveal bool) (Component, error) {
+	defs, err := s.showDefinitions(members, b, reveal)
 	return Component{c.ID, c.Name, defs}, err
 }
 
-func (s *State) showDefinitions(ds []*definition, b Blobs) ([]Definition, error) {
+func (s *State) showDefinitions(ds []*definition, b Blobs, reveal bool) ([]Definition, error) {
 	slices.SortFunc(ds, func(a, b *definition) int { return cmp.Compare(a.ID, b.ID) })
 	out := make([]Definition, len(ds))
 	for i, d := range ds {
 		var err error
-		if out[i], err = s.showDefinition(d, b); err != nil {
+		if out[i], err = s.showDefinition(d, b, reveal); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func (s *State) showDefinition(d *definition, b Blobs) (Definition, error) {
+// showDefinition is a definition, with masks for who may not see what is secret of its resource.
+func (s *State) showDefinition(d *definition, b Blobs, reveal bool) (Definition, error) {
 	out := Definition{ID: d.ID, Name: d.Name, Content: facts.JSON("null")}
 	if err := b.Meter().Spend(512, 1024); err != nil {
 		return out, ofDocument(err, nil)
@@ -83,37 +84,41 @@ func (s *State) showDefinition(d *definition, b Blobs) (Definition, error) {
 		if size == 0 { // an earlier release did not write it down
 			err = b.Meter().Spend(4*len(out.Content), 4*len(out.Content))
 		}
+		out.Secret = len(d.Secrets) > 0
+		if err == nil && !reveal {
+			out.Content, err = b.Meter().Mask(out.Content, d.secrets())
+		}
 		return out, ofDocument(err, nil)
 	}
 	return out, nil
 }
 
 // Definitions are all by their ids, or those of one component (*component nil: of none).
-func (s *State) Definitions(component **int64, b Blobs) ([]Definition, error) {
+func (s *State) Definitions(component **int64, b Blobs, reveal bool) ([]Definition, error) {
 	switch {
 	case component == nil:
-		return s.showDefinitions(slices.Collect(maps.Values(s.definitions)), b)
+		return s.showDefinitions(slices.Collect(maps.Values(s.definitions)), b, reveal)
 	case *component == nil:
-		return s.showDefinitions(s.members(0), b)
+		return s.showDefinitions(s.members(0), b, reveal)
 	}
 	serial, there := s.byID.components[**component]
 	if !there {
 		return []Definition{}, nil
 	}
-	return s.showDefinitions(s.members(serial), b)
+	return s.showDefinitions(s.members(serial), b, reveal)
 }
 
 // Definition is the one of an id.
-func (s *State) Definition(id int64, b Blobs) (Definition, error) {
+func (s *State) Definition(id int64, b Blobs, reveal bool) (Definition, error) {
 	d, f := s.definition(id)
 	if f != nil {
 		return Definition{}, f
 	}
-	return s.showDefinition(d, b)
+	return s.showDefinition(d, b, reveal)
 }
 
-// ResolveResource is the definition that a name or an id means in an environment.
-func (s *State) ResolveResource(environment int64, r Ref, b Blobs) (Definition, error) {
+// ResolveResource is the id and the name of the definition that a name or an id means in an environment.
+func (s *State) ResolveResource(environment int64, r Ref) (Definition, error) {
 	e, f := s.environment(environment)
 	if f != nil {
 		return Definition{}, f
@@ -122,7 +127,7 @@ func (s *State) ResolveResource(environment int64, r Ref, b Blobs) (Definition, 
 	if f != nil {
 		return Definition{}, f
 	}
-	return s.showDefinition(d, b)
+	return Definition{ID: d.ID, Name: d.Name}, nil
 }
 
 // Secrets are the declared keys of a definition.

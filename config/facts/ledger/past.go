@@ -175,7 +175,7 @@ func (s *State) signed(r Source, hs []half) ([]Version, error) {
 	out := make([]Version, len(hs))
 	for i, h := range hs {
 		by := records[i]
-		out[i] = Version{h.version(), h.Revision, by.Time, by.Author, by.Message, h.SHA, h.Size, h.SHA == ""}
+		out[i] = Version{h.version(), h.Revision, by.Time, by.Author, by.Message, s.key.digest(h.SHA), h.Size, h.SHA == ""}
 		if h.SHA == "" {
 			out[i].Number = 0
 		}
@@ -257,7 +257,7 @@ func (s *State) Records(q RecordsQuery, r Source) ([]Record, error) {
 		for _, record := range found {
 			about := func(c Change) bool { return c.Environment == q.Environment }
 			if (q.Environment == 0 || slices.ContainsFunc(record.Changes, about)) && (q.Limit == 0 || len(out) < q.Limit) {
-				out = append(out, record)
+				out = append(out, s.key.Show(record))
 			}
 		}
 		switch {

@@ -283,7 +283,7 @@ func TestTemplates(t *testing.T) {
 	equal(t, "a secret of another resource", d.ask(Query{Target: at, Effective: true, Key: []string{"name"}}), `{"$masked":true}`)
 	content = doc(t, `{"name":"%{globals:}"}`)
 	equal(t, "a misspelt reference", d.refused(EditDefinition{ID: 1, Content: &content})[:1], "1")
-	defs, err := d.state.Definitions(nil, d.store)
+	defs, err := d.state.Definitions(nil, d.store, true)
 	if err != nil || len(defs) != 2 {
 		t.Fatal(defs, err)
 	}

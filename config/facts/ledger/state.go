@@ -21,6 +21,7 @@ type State struct {
 	definitions  map[uint64]*definition
 	environments map[uint64]*environment
 	byID         *index
+	key          Key // of digests
 
 	sets    map[string]map[int]setPart // that lie in the store
 	overlay map[revision.Key][]byte    // what the set that the head names puts

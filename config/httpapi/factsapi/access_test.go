@@ -317,3 +317,35 @@ func TestLimits(t *testing.T) {
 		}
 	}
 }
+
+// What is secret of a resource is so in the content of its definition too, wherever that is shown; an admin sees it, and that is audited.
+func TestSecretsOfContentAreMasked(t *testing.T) {
+	var log []Entry
+	h := Handler(newReal(t), door{}, WithAudit(func(e Entry) { log = append(log, e) }))
+	for _, q := range []asked{
+		{method: "POST", target: "components", body: `{"name":"c","resource_definitions":[{"name":"d","content":{"db":{"password":"s3cret"},"a":1}},{"name":"e","content":{"a":1}}]}`},
+		{method: "PUT", target: "resource_definitions/1/secrets", body: `{"secrets":["db.password"]}`},
+	} {
+		if w := ask(h, q); w.Code >= 300 {
+			t.Fatalf("%s: %d %s", q.target, w.Code, w.Body)
+		}
+	}
+	for _, q := range []asked{
+		{method: "GET", target: "components"}, {method: "GET", target: "components/1"}, {method: "GET", target: "resource_definitions"}, {method: "GET", target: "resource_definitions?component_id=1"},
+		{method: "GET", target: "resource_definitions/1"}, {method: "PATCH", target: "resource_definitions/1/keys/get", body: `[[],["db"],["db","password"]]`},
+	} {
+		for token, shown := range map[string]bool{"viewer": false, "operator": false, "admin": true} {
+			log, q.token = nil, token
+			w := ask(h, q)
+			text := w.Body.String()
+			if w.Code != 200 || strings.Contains(text, "s3cret") != shown || strings.Contains(text, `{"$masked":true}`) == shown || (len(log) == 1 && log[0].Reveal) != shown ||
+				(w.Header().Get("Cache-Control") == "no-store") != shown {
+				t.Errorf("%s %s by a %s: %d %s, audited %+v", q.method, q.target, token, w.Code, text, log)
+			}
+		}
+	}
+	log = nil
+	if w := ask(h, asked{method: "GET", target: "resource_definitions/2"}); w.Code != 200 || len(log) > 0 {
+		t.Errorf("without a secret: %s, audited %+v", w.Body, log)
+	}
+}

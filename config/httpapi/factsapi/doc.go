@@ -19,11 +19,12 @@ import (
 // Backend answers for the API, from a state that is at least as new as every write that any
 // replica had acknowledged when the call began. Faults of a caller are *ledger.Fault.
 type Backend interface {
-	Components(ctx context.Context) ([]ledger.Component, error)
-	Component(ctx context.Context, id int64) (ledger.Component, error)
+	// Of components and definitions reveal shows the secrets in their content.
+	Components(ctx context.Context, reveal bool) ([]ledger.Component, error)
+	Component(ctx context.Context, id int64, reveal bool) (ledger.Component, error)
 	// Definitions are all, or those of one component; *component nil is those of none.
-	Definitions(ctx context.Context, component **int64) ([]ledger.Definition, error)
-	Definition(ctx context.Context, id int64) (ledger.Definition, error)
+	Definitions(ctx context.Context, component **int64, reveal bool) ([]ledger.Definition, error)
+	Definition(ctx context.Context, id int64, reveal bool) (ledger.Definition, error)
 	// Secrets are the declared keys of a definition.
 	Secrets(ctx context.Context, id int64) ([]string, error)
 	Environments(ctx context.Context) ([]ledger.Environment, error)
@@ -34,7 +35,7 @@ type Backend interface {
 	// Node finds a node by any of its names.
 	Node(ctx context.Context, environment int64, name string) (ledger.Node, error)
 
-	// ResolveResource is the definition that a name or an id means in an environment.
+	// ResolveResource is the id and the name of the definition that a name or an id means in an environment.
 	ResolveResource(ctx context.Context, environment int64, r ledger.Ref) (ledger.Definition, error)
 	// Answer answers a query; with an ETag among known that it has now, without a body.
 	Answer(ctx context.Context, q ledger.Query, known []string) (ledger.Answer, error)

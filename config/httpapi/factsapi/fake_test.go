@@ -74,18 +74,18 @@ func missing(format string, args ...any) error {
 	return &ledger.Fault{Kind: ledger.NotFound, Text: fmt.Sprintf(format, args...)}
 }
 
-func (f *fake) Components(context.Context) ([]ledger.Component, error) {
+func (f *fake) Components(_ context.Context, _ bool) ([]ledger.Component, error) {
 	return []ledger.Component{component, {ID: 2, Name: "empty"}}, f.note("Components")
 }
 
-func (f *fake) Component(_ context.Context, id int64) (ledger.Component, error) {
+func (f *fake) Component(_ context.Context, id int64, _ bool) (ledger.Component, error) {
 	if err := f.note("Component %d", id); err != nil || id == 1 {
 		return component, err
 	}
 	return ledger.Component{}, missing("component not found by %d", id)
 }
 
-func (f *fake) Definitions(_ context.Context, c **int64) ([]ledger.Definition, error) {
+func (f *fake) Definitions(_ context.Context, c **int64, _ bool) ([]ledger.Definition, error) {
 	of := "all"
 	if c != nil {
 		of = "none"
@@ -96,7 +96,7 @@ func (f *fake) Definitions(_ context.Context, c **int64) ([]ledger.Definition, e
 	return []ledger.Definition{definitions[1], definitions[2]}, f.note("Definitions %s", of)
 }
 
-func (f *fake) Definition(_ context.Context, id int64) (ledger.Definition, error) {
+func (f *fake) Definition(_ context.Context, id int64, _ bool) (ledger.Definition, error) {
 	err := f.note("Definition %d", id)
 	if d, is := definitions[id]; is || err != nil {
 		return d, err

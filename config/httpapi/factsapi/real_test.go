@@ -68,20 +68,20 @@ func look[T any](r *real, f func(*ledger.State, source) (T, error)) (T, error) {
 	return f(r.state, source{r.model, r.meter})
 }
 
-func (r *real) Components(context.Context) ([]ledger.Component, error) {
-	return look(r, func(s *ledger.State, b source) ([]ledger.Component, error) { return s.Components(b) })
+func (r *real) Components(_ context.Context, reveal bool) ([]ledger.Component, error) {
+	return look(r, func(s *ledger.State, b source) ([]ledger.Component, error) { return s.Components(b, reveal) })
 }
 
-func (r *real) Component(_ context.Context, id int64) (ledger.Component, error) {
-	return look(r, func(s *ledger.State, b source) (ledger.Component, error) { return s.Component(id, b) })
+func (r *real) Component(_ context.Context, id int64, reveal bool) (ledger.Component, error) {
+	return look(r, func(s *ledger.State, b source) (ledger.Component, error) { return s.Component(id, b, reveal) })
 }
 
-func (r *real) Definitions(_ context.Context, c **int64) ([]ledger.Definition, error) {
-	return look(r, func(s *ledger.State, b source) ([]ledger.Definition, error) { return s.Definitions(c, b) })
+func (r *real) Definitions(_ context.Context, c **int64, reveal bool) ([]ledger.Definition, error) {
+	return look(r, func(s *ledger.State, b source) ([]ledger.Definition, error) { return s.Definitions(c, b, reveal) })
 }
 
-func (r *real) Definition(_ context.Context, id int64) (ledger.Definition, error) {
-	return look(r, func(s *ledger.State, b source) (ledger.Definition, error) { return s.Definition(id, b) })
+func (r *real) Definition(_ context.Context, id int64, reveal bool) (ledger.Definition, error) {
+	return look(r, func(s *ledger.State, b source) (ledger.Definition, error) { return s.Definition(id, b, reveal) })
 }
 
 func (r *real) Secrets(_ context.Context, id int64) ([]string, error) {
@@ -113,7 +113,7 @@ func (r *real) Node(_ context.Context, e int64, name string) (ledger.Node, error
 }
 
 func (r *real) ResolveResource(_ context.Context, e int64, ref ledger.Ref) (ledger.Definition, error) {
-	return look(r, func(s *ledger.State, b source) (ledger.Definition, error) { return s.ResolveResource(e, ref, b) })
+	return look(r, func(s *ledger.State, _ source) (ledger.Definition, error) { return s.ResolveResource(e, ref) })
 }
 
 func (r *real) Answer(_ context.Context, q ledger.Query, known []string) (ledger.Answer, error) {

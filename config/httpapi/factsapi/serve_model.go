@@ -3,6 +3,7 @@ package factsapi
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"edgespan/config/facts"
@@ -10,7 +11,7 @@ import (
 )
 
 func getComponents(a *api, c *call) (reply, error) {
-	all, err := a.backend.Components(c.Context())
+	all, err := a.backend.Components(c.Context(), c.reveals())
 	if err != nil {
 		return reply{}, err
 	}
@@ -18,15 +19,26 @@ func getComponents(a *api, c *call) (reply, error) {
 	for i := range all {
 		out[i] = wholeComponent(all[i])
 	}
-	return give(out)
+	r, err := give(out)
+	for _, one := range out {
+		r.secret = r.secret || c.shows(one.Definitions...)
+	}
+	return r, err
+}
+
+// shows says whether an answer with definitions may show secrets.
+func (c *call) shows(ds ...ledger.Definition) bool {
+	return c.reveals() && slices.ContainsFunc(ds, func(d ledger.Definition) bool { return d.Secret })
 }
 
 func getComponent(a *api, c *call) (reply, error) {
-	one, err := a.backend.Component(c.Context(), c.id)
+	one, err := a.backend.Component(c.Context(), c.id, c.reveals())
 	if err != nil {
 		return reply{}, err
 	}
-	return give(wholeComponent(one))
+	r, err := give(wholeComponent(one))
+	r.secret = c.shows(one.Definitions...)
+	return r, err
 }
 
 // wholeComponent has a list of definitions, if an empty one: readers of JSON meet [], never null.
@@ -130,7 +142,7 @@ func either(missing, err error) error {
 }
 
 func putComponent(a *api, c *call) (reply, error) {
-	return a.edit(c, func() error { _, err := a.backend.Component(c.Context(), c.id); return err }, func(f *fields) ledger.Write {
+	return a.edit(c, func() error { _, err := a.backend.Component(c.Context(), c.id, false); return err }, func(f *fields) ledger.Write {
 		return ledger.EditComponent{ID: c.id, Name: f.textIfThere("name"), Definitions: f.members("resource_definitions")}
 	})
 }
@@ -159,19 +171,23 @@ func getDefinitions(a *api, c *call) (reply, error) {
 		}
 		component = &of
 	}
-	all, err := a.backend.Definitions(c.Context(), component)
+	all, err := a.backend.Definitions(c.Context(), component, c.reveals())
 	if err != nil {
 		return reply{}, err
 	}
-	return give(list(all))
+	r, err := give(list(all))
+	r.secret = c.shows(all...)
+	return r, err
 }
 
 func getDefinition(a *api, c *call) (reply, error) {
-	one, err := a.backend.Definition(c.Context(), c.id)
+	one, err := a.backend.Definition(c.Context(), c.id, c.reveals())
 	if err != nil {
 		return reply{}, err
 	}
-	return give(one)
+	r, err := give(one)
+	r.secret = c.shows(one)
+	return r, err
 }
 
 func postDefinition(a *api, c *call) (reply, error) {
@@ -187,7 +203,7 @@ func postDefinition(a *api, c *call) (reply, error) {
 }
 
 func (a *api) definitionExists(c *call) error {
-	_, err := a.backend.Definition(c.Context(), c.id)
+	_, err := a.backend.Definition(c.Context(), c.id, false)
 	return err
 }
 
@@ -234,7 +250,7 @@ func contentKeys(op facts.KeysOp) func(*api, *call) (reply, error) {
 		if op != facts.KeysGet {
 			return a.change(c, ledger.EditContent{ID: c.id, Edit: edit})
 		}
-		d, err := a.backend.Definition(c.Context(), c.id)
+		d, err := a.backend.Definition(c.Context(), c.id, c.reveals())
 		if err != nil {
 			return reply{}, err
 		}
@@ -250,7 +266,9 @@ func contentKeys(op facts.KeysOp) func(*api, *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		return give(list(found))
+		r, err := give(list(found))
+		r.secret = c.shows(d)
+		return r, err
 	}
 }
 
