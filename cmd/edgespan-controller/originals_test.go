@@ -147,7 +147,7 @@ const unitTests = `
 	POST /environments {"components":["7"],"hierarchy_levels":[]} => 404 {"msg":"component \"7\": is not there"}
 	PUT /environments/9/lvl1/val1/lvl2/val2/resources/resdef1/values {"a":1} => 204
 	PUT /environments/9/lvl1/val1/resources/19/overrides {"a":0,"b":[{"c":true}]} => 204
-	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values?effective=0&show_lookup => 200 {"a":[1,"/lvl1/val1/lvl2/val2/"],"b":[[{"c":true}],"/lvl1/val1/"],"key":["nsname.key","/"]}
+	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values?effective=0&show_lookup => 200 {"a":[1,"/lvl1/val1/lvl2/val2/"],"b":[[{"c":true}],"/lvl1/val1/"]}
 	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values?effective&show_lookup&key=b.0.c => 200 [true,"/lvl1/val1/"]
 	GET /environments/9/lvl1/val1/resources/19/values?effective&key=b.1 => 409 {"msg":"Keys path doesn't exist [\"b\",\"1\"]. Failed on the key 1"}
 	GET /environments/9/lvl1/val1/resources/19/values?show_lookup => 409 {"msg":"Lookup path tracing can be done only for effective values"}
@@ -163,7 +163,7 @@ const unitTests = `
 	PUT /environments/9/lvl1/val1/lvl2/val2/resources/19/values/keys/get [["a"]] => 200 [1]
 	PATCH /environments/9/lvl1/val1/lvl2/val2/resources/19/values/keys/delete [["a"]] => 204
 	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values => 200 {}
-	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values?effective&version=1 => 200 {"a":1,"key":"nsname.key"}
+	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values?effective&version=1 => 200 {"a":1}
 	GET /environments/9/lvl1/val1/lvl2/val2/resources/19/values?version=3 => 404 {"msg":"version 3 of the values of \"resdef1\": is not there: 2 is the newest"}
 	PUT /environments/9/lvl1/val1/resources/19/values [1] => 400 {"msg":"the document is a list: one JSON object is allowed"}
 	POST /environments {} => 400 {"msg":"components: is missing: a list of ids and names is allowed; hierarchy_levels: is missing: a list of strings is allowed"}

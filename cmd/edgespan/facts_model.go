@@ -54,9 +54,9 @@ var modelSpecs = []factsSpec{
 		{use: "list", short: "List the resource definitions", forms: modelForms, run: listDefinitions},
 		{use: "show DEFINITION", short: "Show one", args: exactArgs(1, "one id or name"), complete: definitionNames, forms: modelForms, run: showDefinition},
 		{
-			use: "create --name NAME [--component-id ID] [--content TEXT --type T | --data-format F < FILE]", short: "Make one; its content are the lowest values of the resource",
+			use: "create --name NAME [--component-id ID] [--content TEXT --type T | --data-format F < FILE]", short: "Make one; what its content has below $template are the lowest values of the resource",
 			example: `  edgespan def create --name astute --component-id 1
-  edgespan def create --name globals --component-id 1 --type json --content '{"id": "%{astute:deployment_id}"}'`,
+  edgespan def create --name globals --component-id 1 --type json --content '{"$template": {"id": "%{astute:deployment_id}"}}'`,
 			needs: []string{"name"}, forms: modelForms, run: createDefinition, flags: []factsFlags{idFlag, nameFlag, definitionFlags, messageFlag},
 		},
 		{

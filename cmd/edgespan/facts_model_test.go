@@ -63,8 +63,8 @@ func TestDefinitionCommands(t *testing.T) {
 		{line: "def create", code: exitUsage, err: "--name: is missing"},
 		{line: "def update c -n d -i fuel -p null -t json", out: "Resource_definition with id 6 was updated\n"},
 		{line: "def show d -f table", out: "ID  NAME  COMPONENT  CONTENT\n6   d     1          null\n"},
-		{line: "def update 6 -d json", stdin: `{"y": 1}`, out: "Resource_definition with id 6 was updated\n"},
-		{line: "config get -e 1 -r d -k y -f plain", out: "1\n"}, // content is the lowest of the values
+		{line: "def update 6 -d json", stdin: `{"$template": {"y": 1}}`, out: "Resource_definition with id 6 was updated\n"},
+		{line: "config get -e 1 -r d -k y -f plain", out: "1\n"}, // content that is marked is the lowest of the values
 		{line: "def update d", code: exitUsage, err: "def update: says nothing"},
 		{line: "config def delete d", out: "Resource_definition with id 6 was deleted\n"},
 		{line: "def delete d", code: exitNotFound, err: `resource definition "d": does not exist`},

@@ -21,6 +21,11 @@ func ParseSecret(path string) (Secret, error) {
 	return Secret{steps}, nil
 }
 
+// Below is the secret where the document is what another has at a key.
+func (s Secret) Below(key string) Secret {
+	return Secret{append([]segment{{text: key, index: noIndex, quoted: true}}, s.steps...)}
+}
+
 // ParseSecrets reads several.
 func ParseSecrets(paths []string) ([]Secret, error) {
 	out := make([]Secret, len(paths))

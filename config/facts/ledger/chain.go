@@ -135,6 +135,9 @@ func (v *view) stack(d *definition, others map[string]*stack, missing map[string
 		return nil, ofDocument(err, nil)
 	}
 	out := &stack{name: d.Name, content: d.content(v.at), secrets: d.Secrets, others: others, missing: missing}
+	if out.content.Form == formOpaque {
+		out.content = content{}
+	}
 	others[d.Name] = out
 	path := "/"
 	for i, p := range v.site.places {

@@ -83,7 +83,12 @@ func (t *stack) source(b Blobs, q Query) (facts.Source, error) {
 	if err := m.Spend(2*t.content.Size, t.content.Size); err != nil {
 		return out, ofDocument(err, nil)
 	}
-	if out.Defaults, err = b.Blob(t.content.SHA); err == nil && len(hidden) > 0 {
+	if out.Defaults, err = b.Blob(t.content.SHA); err == nil && t.content.Form == formTemplate {
+		if err = m.Spend(0, len(out.Defaults)); err == nil {
+			out.Defaults, _ = templateOf(out.Defaults)
+		}
+	}
+	if err == nil && len(hidden) > 0 {
 		out.Defaults, err = m.Mask(out.Defaults, parsed(hidden))
 	}
 	return out, ofDocument(err, nil)

@@ -133,7 +133,7 @@ func (j *judge) createDefinition(w CreateDefinition) error {
 		}
 		d.Component = c.serial
 	}
-	if err := j.setContent(&d, w.Content); err != nil {
+	if err := j.setContent(&d, w.Content, false); err != nil {
 		return err
 	}
 	j.written.ID = id
@@ -141,7 +141,7 @@ func (j *judge) createDefinition(w CreateDefinition) error {
 }
 
 // setContent gives a definition another content.
-func (j *judge) setContent(d *definition, v facts.JSON) error {
+func (j *judge) setContent(d *definition, v facts.JSON, edited bool) error {
 	if len(v) > MaxDocument {
 		return tooLarge("content of resource_definition %q: has %d bytes: %d are allowed", d.Name, len(v), MaxDocument)
 	}
@@ -150,11 +150,15 @@ func (j *judge) setContent(d *definition, v facts.JSON) error {
 		if n := facts.Values(v); n > facts.MaxValues {
 			return tooLarge("content of resource_definition %q: has %d values: %d are allowed", d.Name, n, facts.MaxValues)
 		}
-		refs, err := j.m.References(v)
-		if err != nil {
-			return ofDocument(err, nil)
+		template, is := formOfContent(d, v, edited)
+		if is != formOpaque {
+			refs, err := j.m.References(template)
+			if err != nil {
+				return ofDocument(err, nil)
+			}
+			next.References = refs
 		}
-		next.SHA, next.Size, next.References = j.keep(v), len(v), refs
+		next.SHA, next.Size, next.Form = j.keep(v), len(v), is
 	}
 	if d.content(0).SHA == next.SHA {
 		return nil
@@ -164,7 +168,22 @@ func (j *judge) setContent(d *definition, v facts.JSON) error {
 	return nil
 }
 
-func (j *judge) editDefinition(w EditDefinition) error {
+// formOfContent is what a new content is to effective values, and what of it is: what is marked. The keys of one that an earlier release
+// wrote are edited as it was.
+func formOfContent(d *definition, v facts.JSON, edited bool) (facts.JSON, form) {
+	if inner, is := templateOf(v); is {
+		return inner, formTemplate
+	}
+	if was := d.content(0); edited && was.SHA != "" && was.Form == formOld {
+		return v, formOld
+	}
+	return nil, formOpaque
+}
+
+func (j *judge) editDefinition(w EditDefinition) error { return j.changeDefinition(w, false) }
+
+// changeDefinition is an edit; edited says that its content is the former one with other keys.
+func (j *judge) changeDefinition(w EditDefinition, edited bool) error {
 	was, f := j.s.definition(w.ID)
 	if f != nil {
 		return f
@@ -187,7 +206,7 @@ func (j *judge) editDefinition(w EditDefinition) error {
 		}
 	}
 	if w.Content != nil {
-		if err := j.setContent(&d, *w.Content); err != nil {
+		if err := j.setContent(&d, *w.Content, edited); err != nil {
 			return err
 		}
 	}
@@ -213,7 +232,7 @@ func (j *judge) editContent(w EditContent) error {
 	if err != nil {
 		return ofDocument(err, nil)
 	}
-	return j.editDefinition(EditDefinition{ID: w.ID, Content: &next})
+	return j.changeDefinition(EditDefinition{ID: w.ID, Content: &next}, true)
 }
 
 func (j *judge) deleteDefinition(w DeleteDefinition) error {

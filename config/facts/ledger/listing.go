@@ -86,7 +86,11 @@ func (s *State) showDefinition(d *definition, b Blobs, reveal bool) (Definition,
 		}
 		out.Secret = len(d.Secrets) > 0
 		if err == nil && !reveal {
-			out.Content, err = b.Meter().Mask(out.Content, d.secrets())
+			hidden := d.secrets()
+			for _, s := range d.secrets() {
+				hidden = append(hidden, s.Below(templateKey))
+			}
+			out.Content, err = b.Meter().Mask(out.Content, hidden)
 		}
 		return out, ofDocument(err, nil)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"edgespan/config/facts"
+	"edgespan/config/revision"
 )
 
 func edit(t tester, op facts.KeysOp, body string) facts.KeysEdit {
@@ -251,7 +252,7 @@ func TestKeysOnNothing(t *testing.T) {
 
 func TestTemplates(t *testing.T) {
 	d := fuel(t, "nodes")
-	content := doc(t, `{"name":"%{globals:net.name}","text":"is %{globals:net.name}!","own":1}`)
+	content := doc(t, `{"$template":{"name":"%{globals:net.name}","text":"is %{globals:net.name}!","own":1}}`)
 	first := d.must(EditDefinition{ID: 1, Content: &content})
 	at := target("9/nodes=1/astute")
 	equal(t, "not raw", d.ask(Query{Target: at}), `{}`)
@@ -272,21 +273,66 @@ func TestTemplates(t *testing.T) {
 	}
 	d.put("9/nodes=1/astute", `{"own":"%{globals:net}"}`)
 	equal(t, "effective", d.ask(Query{Target: at, Effective: true, Lookup: true}), `{"name":["br-%{no}","/"],"own":["%{globals:net}","/nodes/1/"],"text":["is br-%{no}!","/"]}`)
-	content = doc(t, `{"name":"new"}`)
+	content = doc(t, `{"$template":{"name":"new"}}`)
 	d.must(EditDefinition{ID: 1, Content: &content})
 	equal(t, "the content of now", d.ask(Query{Target: at, Effective: true, Key: []string{"name"}}), `"new"`)
 	equal(t, "the content of then", d.ask(Query{Target: at, Effective: true, Version: 1, Key: []string{"name"}}), `"br-%{no}"`)
 	equal(t, "before it", d.ask(Query{Target: at, Effective: true, Revision: first.Revision - 1}), `{}`)
 	d.must(DeclareSecrets{ID: 2, Keys: []string{"net.name"}})
-	content = doc(t, `{"name":"%{globals:net.name}"}`)
+	content = doc(t, `{"$template":{"name":"%{globals:net.name}"}}`)
 	d.must(EditDefinition{ID: 1, Content: &content})
 	equal(t, "a secret of another resource", d.ask(Query{Target: at, Effective: true, Key: []string{"name"}}), `{"$masked":true}`)
-	content = doc(t, `{"name":"%{globals:}"}`)
+	content = doc(t, `{"$template":{"name":"%{globals:}"}}`)
 	equal(t, "a misspelt reference", d.refused(EditDefinition{ID: 1, Content: &content})[:1], "1")
 	defs, err := d.state.Definitions(nil, d.store, true)
 	if err != nil || len(defs) != 2 {
 		t.Fatal(defs, err)
 	}
-	equal(t, "content", defs[0].Content.String(), `{"name":"%{globals:net.name}"}`)
+	equal(t, "content", defs[0].Content.String(), `{"$template":{"name":"%{globals:net.name}"}}`)
 	equal(t, "no content", defs[1].Content.String(), `null`)
+}
+
+// The content of a definition is the client's own unless it is marked (the original stores it and never reads it). What an earlier
+// release wrote counts as it did then, also after keys of it were edited, until it is replaced.
+func TestWhatContentCounts(t *testing.T) {
+	d := fuel(t, "nodes")
+	at := target("9/nodes=1/astute")
+	effective := func(want string) {
+		t.Helper()
+		equal(t, "effective", d.ask(Query{Target: at, Effective: true}), want)
+	}
+	put := func(text string) {
+		t.Helper()
+		v := doc(t, text)
+		d.must(EditDefinition{ID: 1, Content: &v})
+	}
+	for _, opaque := range []string{`{"key":"nsname.key"}`, `{"key":"%{globals:}"}`, `{"$template":{"a":1},"b":2}`, `{"$template":[1]}`, `["$template"]`, `"%{x:"`, `{}`} {
+		put(opaque)
+		effective(`{}`)
+	}
+	put(`{"$template":{"key":1}}`)
+	effective(`{"key":1}`)
+	d.must(EditContent{ID: 1, Edit: edit(t, facts.KeysSet, `[["$template","more",2]]`)})
+	effective(`{"key":1,"more":2}`)
+	d.must(DeclareSecrets{ID: 1, Keys: []string{"key"}})
+	for reveal, want := range map[bool]string{false: `{"$template":{"key":{"$masked":true},"more":2}}`, true: `{"$template":{"key":1,"more":2}}`} {
+		shown := ok(d.state.Definition(1, d.store, reveal))(t)
+		equal(t, "shown", shown.Content.String(), want)
+	}
+	d.must(DeclareSecrets{ID: 1})
+	put(`{"old":1}`)
+	// As an earlier release left it: no form is written beside it.
+	own := d.state.draft()
+	was := *d.state.definitions[d.state.byID.definitions[1]]
+	was.Contents = []content{{Revision: 1, SHA: was.content(0).SHA}}
+	if err := own.apply(serialKey(folderDefinitions, was.serial), encode(was)); err != nil {
+		t.Fatal(err)
+	}
+	ok(d.store.Commit(revision.Txn{Then: []revision.Op{revision.Put(serialKey(folderDefinitions, was.serial), encode(was))}}))(t)
+	d.state = own.s
+	effective(`{"old":1}`)
+	d.must(EditContent{ID: 1, Edit: edit(t, facts.KeysSet, `[["more",2]]`)})
+	effective(`{"more":2,"old":1}`)
+	put(`{"new":1}`)
+	effective(`{}`)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"edgespan/config/facts"
 	"edgespan/config/revision"
 )
 
@@ -51,8 +52,32 @@ const keptContents = 256
 type content struct {
 	Revision   uint64   `json:"revision"`
 	SHA        string   `json:"sha,omitempty"`
-	Size       int      `json:"size,omitempty"`       // 0 of one that an earlier release wrote
+	Size       int      `json:"size,omitempty"` // 0 of one that an earlier release wrote
+	Form       form     `json:"form,omitempty"`
 	References []string `json:"references,omitempty"` // the resources that it names, if it is a template
+}
+
+// form says what a content is to effective values.
+type form string
+
+// The forms. An object that an earlier release wrote is part of them by itself, also after keys of it were edited.
+const (
+	formOld      form = ""
+	formOpaque   form = "opaque"
+	formTemplate form = "template" // {"$template": {…}}
+)
+
+// templateKey is the only key of a content that is part of effective values.
+const templateKey = "$template"
+
+// templateOf is the object below the marker, if a content is marked.
+func templateOf(v facts.JSON) (facts.JSON, bool) {
+	o, err := facts.ObjectOf(v)
+	if err != nil || o.Len() != 1 {
+		return nil, false
+	}
+	inner, is := o.Get(templateKey)
+	return inner, is && isObject(inner)
 }
 
 // content is the newest one, or that as of a revision.

@@ -237,7 +237,7 @@ func TestNoRequestCostsMoreThanItMay(t *testing.T) {
 		return holds(t, h, asked{method: "PUT", target: target, body: body, token: "admin"})
 	}
 	for name, content := range dear {
-		code := put("resource_definitions/1", `{"content":`+content()+`}`)
+		code := put("resource_definitions/1", `{"content":{"$template":`+content()+`}}`)
 		holds(t, h, asked{method: "GET", target: "environments/1/nodes/1/resources/small/values?effective"})
 		holds(t, h, asked{method: "GET", target: "environments/1/role/r/nodes/1/resources/small/values?effective"})
 		holds(t, h, asked{method: "GET", target: "components"})
@@ -276,7 +276,7 @@ func FuzzCost(f *testing.F) {
 			{method: "POST", target: "environments", body: `{"id":1,"components":["c"],"hierarchy_levels":["role","nodes"]}`},
 			{method: "PUT", target: "environments/1/resources/a/values", body: anyObject(rng, 1+rng.IntN(4<<20))},
 			{method: "PUT", target: "environments/1/role/r/nodes/1/resources/a/overrides", body: anyObject(rng, 1+rng.IntN(4<<20))},
-			{method: "PUT", target: "resource_definitions/2", body: `{"content":` + anyObject(rng, 1+rng.IntN(4<<20)) + `}`},
+			{method: "PUT", target: "resource_definitions/2", body: `{"content":{"$template":` + anyObject(rng, 1+rng.IntN(4<<20)) + `}}`},
 			{method: "PUT", target: "resource_definitions/1/secrets", body: joined(`{"secrets":[`, "]}", 1+rng.IntN(50), func(int) string { return facts.Quote(strings.Repeat("*.", rng.IntN(9)) + "k").String() })},
 		} {
 			q.token = "admin"

@@ -79,7 +79,7 @@ func stocked(t *testing.T) *real {
 	r := newReal(t)
 	place := ledger.Target{Environment: 9, Levels: []ledger.LevelValue{{Level: "role", Value: "r"}, {Level: "nodes", Value: "1"}}, Resource: ledger.Ref{ID: 1}}
 	for _, w := range []ledger.Write{
-		ledger.CreateComponent{Name: "fuel", Definitions: []ledger.Definition{{Name: "astute", Content: facts.JSON(`{"d":"%{override/node:a}"}`)}, {Name: "override/node"}, {Name: "a/b"}, {Name: "c"}}},
+		ledger.CreateComponent{Name: "fuel", Definitions: []ledger.Definition{{Name: "astute", Content: facts.JSON(`{"$template":{"d":"%{override/node:a}"}}`)}, {Name: "override/node"}, {Name: "a/b"}, {Name: "c"}}},
 		ledger.CreateEnvironment{ID: new(int64(9)), Components: []ledger.Ref{{ID: 1}}, Levels: []string{"role", "nodes"}},
 		ledger.PutNode{Environment: 9, Node: nodes[0]},
 		ledger.Put{Target: place, Kind: ledger.Values, Value: facts.JSON(`{"a":{"b":[1.0,{}]}}`)},

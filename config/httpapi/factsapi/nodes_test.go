@@ -130,7 +130,7 @@ func TestANodeReadsTheSecretsOfItsOwnRoleOnly(t *testing.T) {
 	}
 	const env = "environments/1/"
 	do("admin", "POST", "components", `{"name":"c","resource_definitions":[{"name":"astute"},{"name":"t"}]}`, 201)
-	do("admin", "PUT", "resource_definitions/2", `{"content":{"copy":"%{astute:password}"}}`, 204)
+	do("admin", "PUT", "resource_definitions/2", `{"content":{"$template":{"copy":"%{astute:password}"}}}`, 204)
 	do("admin", "PUT", "resource_definitions/1/secrets", `{"secrets":["password"]}`, 204)
 	do("admin", "POST", "environments", `{"id":1,"components":["c"],"hierarchy_levels":["role","nodes"]}`, 201)
 	for _, role := range []string{"controller", "compute"} {
