@@ -24,6 +24,7 @@ type ListOptions struct {
 	After Key      // only keys after this one; empty: from the first
 	Limit int      // entries at most; 0: all
 	At    Revision // as of this revision; 0: now
+	Keys  bool     // entries without their values
 }
 
 // Page is the answer to a list: entries in the order of their keys, all as of one

@@ -73,6 +73,9 @@ func (m *Model) List(p Prefix, o ListOptions) (Page, error) {
 			page.More = true
 			break
 		}
+		if o.Keys {
+			e.Value = nil
+		}
 		page.Entries = append(page.Entries, e)
 	}
 	return page, nil

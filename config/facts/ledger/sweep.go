@@ -9,11 +9,13 @@ import (
 
 // Sweeper removes, in bounded steps, what nothing refers to: records out of sight, contents that no version
 // has, what is left of large writes that never came to their end, and versions beyond those that are to be
-// kept. What one sweep misses, the next one finds.
+// kept, with the records of revisions that no version names then. What one sweep misses, the next one finds.
 type Sweeper struct {
 	keep  uint64
 	upTo  uint64          // the revision up to which named has all that were brought since the sweep began
 	named map[string]bool // contents
+	told  map[uint64]bool // revisions that kept versions name
+	newer uint64          // how many revisions stay though none names them
 	phase int
 	after revision.Key
 	todo  []revision.Key
@@ -21,15 +23,18 @@ type Sweeper struct {
 }
 
 // sweepOrder: contents are the last, since only then it is known which are named.
-var sweepOrder = []revision.Prefix{folderSets, folderDefinitions, folderNodes, folderPaths, folderNow, "facts/values/", "facts/overrides/", folderBlobs}
+var sweepOrder = []revision.Prefix{folderSets, folderDefinitions, folderNodes, folderPaths, folderNow, "facts/values/", "facts/overrides/", folderRevisions, folderBlobs}
 
 // Sweep begins a sweep; keep is how many versions each half of a record keeps, with their removals; 0: all.
 func (s *State) Sweep(keep uint64) *Sweeper {
-	return &Sweeper{keep: keep, upTo: s.head.Revision, named: map[string]bool{}}
+	return &Sweeper{keep: keep, upTo: s.head.Revision, named: map[string]bool{}, told: map[uint64]bool{}, newer: keptRevisions}
 }
 
 // Swept is how many keys were named in transactions so far.
 func (w *Sweeper) Swept() int { return w.swept }
+
+// keptRevisions are the newest records of revisions that stay though no version names them.
+const keptRevisions = 10_000
 
 // sweepOps leaves room for the head.
 const sweepOps = revision.MaxOps - 8
@@ -103,7 +108,9 @@ func (w *Sweeper) page(s *State, r Reader) error {
 	if folder == folderBlobs {
 		limit = getBatch
 	}
-	page, err := r.List(folder, revision.ListOptions{After: w.after, Limit: limit})
+	// Only of a version it counts what it is.
+	keys := folder != "facts/values/" && folder != "facts/overrides/"
+	page, err := r.List(folder, revision.ListOptions{After: w.after, Limit: limit, Keys: keys})
 	if err != nil {
 		return fmt.Errorf("sweep the facts: %w", err)
 	}
@@ -137,6 +144,9 @@ func (w *Sweeper) goes(s *State, e revision.Entry) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if folder == "revisions" {
+		return w.keep != 0 && serial+w.newer <= s.head.Revision && !w.told[serial], nil
+	}
 	if folder == "definitions" {
 		return s.definitions[serial] == nil, nil
 	}
@@ -166,6 +176,8 @@ func (w *Sweeper) goes(s *State, e revision.Entry) (bool, error) {
 	if w.keep != 0 && newest.half(Kind(folder)).version() >= h.version()+w.keep {
 		return true, err
 	}
-	w.named[h.SHA] = true
+	if w.named[h.SHA] = true; w.keep != 0 {
+		w.told[h.Revision] = true
+	}
 	return false, err
 }

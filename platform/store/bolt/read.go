@@ -43,6 +43,9 @@ func (s *Store) List(ctx context.Context, p revision.Prefix, o revision.ListOpti
 				page.More = true
 				return false
 			}
+			if o.Keys {
+				e.Value = nil
+			}
 			page.Entries = append(page.Entries, e)
 			return true
 		})

@@ -174,6 +174,8 @@ func lists(r *rig) {
 	}
 	r.is("the pages are of one revision", words(got), "n/0=a n/1=a n/2=a n/3=a n/4=a n/5=a n/6=a")
 	r.is("now it is another", words(r.list("n/", revision.ListOptions{}).Entries), "n/1=a n/2=a n/3=c n/4=a n/6=a n/9=")
+	r.is("the keys alone", words(r.list("n/", revision.ListOptions{Keys: true}).Entries), "n/1= n/2= n/3= n/4= n/6= n/9=")
+	r.is("with their revisions", r.list("n/", revision.ListOptions{Keys: true, Limit: 1}).Entries[0].Exists(), true)
 	r.is("a page that is just full", r.list("n/", revision.ListOptions{Limit: 6}).More, false)
 	r.is("after the last", len(r.list("n/", revision.ListOptions{After: "n/9"}).Entries), 0)
 	r.is("nothing below", len(r.list("m/", revision.ListOptions{}).Entries), 0)

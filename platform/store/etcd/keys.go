@@ -83,7 +83,11 @@ func (s *Store) list(ctx context.Context, p revision.Prefix, o revision.ListOpti
 		if o.Limit > 0 {
 			limit = min(limit, o.Limit-len(page.Entries))
 		}
-		out, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)), clientv3.WithRev(int64(page.Revision)))
+		how := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(int64(limit)), clientv3.WithRev(int64(page.Revision))}
+		if o.Keys {
+			how = append(how, clientv3.WithKeysOnly())
+		}
+		out, err := s.client.Get(ctx, from, how...)
 		if err != nil {
 			return revision.Page{}, err
 		}
