@@ -39,9 +39,9 @@ type factsCompleter func(context.Context, *factsapi.Client, *factsCall) ([]strin
 
 // The forms of -f. The seed's default is JSON.
 var (
-	valueForms = []string{"json", "yaml", "plain"}
+	valueForms = []string{"json", "yaml", "plain", "value"}
 	inputForms = []string{"json", "yaml"}
-	modelForms = []string{"json", "yaml", "table"}
+	modelForms = []string{"json", "yaml", "table", "value"}
 	lookForms  = []string{"table", "json", "yaml"}
 )
 
@@ -60,6 +60,7 @@ type factsCall struct {
 	resource, key string
 	value, typ    string
 	format        string
+	columns       []string
 
 	lookup, values, overrides, etag, all bool
 	version, revision                    uint64
@@ -155,6 +156,9 @@ func (s factsSpec) bind(cmd *cobra.Command, call *factsCall) {
 	for _, f := range s.flags {
 		f(flags, call)
 	}
+	if slices.Contains(s.forms, "value") {
+		columnFlag(flags, call)
+	}
 	complete(cmd, "type", valueTypes)
 	for name, find := range map[string]factsCompleter{"env": environmentIDs, "level": levelStarts, "resource": resourceNames} {
 		if flags.Lookup(name) == nil {
@@ -207,7 +211,11 @@ func (c *factsCall) ask(ctx context.Context, run func(*factsCall) error) error {
 	}
 	defer client.Close()
 	c.ctx, c.client = ctx, client
-	return run(c)
+	err = run(c)
+	if err != nil && strings.Contains(err.Error(), "duplicate key value violates unique constraint") {
+		_, _ = fmt.Fprintln(c.a.Out, printable(err.Error())) // where the original's clients look for it
+	}
+	return err
 }
 
 func (c *factsCall) changed(flag string) bool { return c.cmd.Flags().Changed(flag) }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -150,11 +151,7 @@ func refs(text string) []facts.JSON {
 // answer prints what ConfigDB has, in the form of --format.
 func (c *factsCall) answer(data any, head []string, rows [][]string) error {
 	if c.format == "table" {
-		t := &table{head: head}
-		for _, r := range rows {
-			t.add(r...)
-		}
-		return t.write(c.a.Out, c.a.Color)
+		return c.tableOf(head, rows)
 	}
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -165,6 +162,38 @@ func (c *factsCall) answer(data any, head []string, rows [][]string) error {
 		return fmt.Errorf("print answer: %w", err)
 	}
 	return c.print(v)
+}
+
+// tableOf prints the columns of a table that --column names, by their titles or their keys.
+func (c *factsCall) tableOf(head []string, rows [][]string) error {
+	kept := make([]int, 0, len(head))
+	for _, name := range c.columns {
+		at := slices.IndexFunc(head, func(h string) bool {
+			key := strings.ReplaceAll(strings.ToLower(h), " ", "_")
+			return key == strings.ToLower(name) || key+"_id" == name || h == name
+		})
+		if at < 0 {
+			return usagef("--column: is %s: %s are allowed", config.Quote(name), strings.Join(head, ", "))
+		}
+		kept = append(kept, at)
+	}
+	if len(c.columns) == 0 {
+		for i := range head {
+			kept = append(kept, i)
+		}
+	}
+	only := func(cells []string) []string {
+		out := make([]string, len(kept))
+		for i, at := range kept {
+			out[i] = cells[at]
+		}
+		return out
+	}
+	t := &table{head: only(head)}
+	for _, r := range rows {
+		t.add(only(r)...)
+	}
+	return t.write(c.a.Out, c.a.Color)
 }
 
 // Environments.
@@ -349,12 +378,28 @@ func (c *factsCall) levelRows(data any, all ...ledger.Level) error {
 	return c.answer(data, []string{"ID", "NAME", "PARENT", "VALUES"}, rows)
 }
 
+// levelColumns is a level as the original's commands print it.
+type levelColumns struct {
+	ID     int64    `json:"id"`
+	Name   string   `json:"name"`
+	Parent *string  `json:"parent"`
+	Values []string `json:"values"`
+}
+
+func columnsOfLevel(l ledger.Level) levelColumns {
+	return levelColumns{l.ID, l.Name, l.Parent, orEmpty(l.Values)}
+}
+
 func listLevels(c *factsCall) error {
 	all, err := c.client.Levels(c.ctx, c.env)
 	if err != nil {
 		return err
 	}
-	return c.levelRows(orEmpty(all), all...)
+	shown := make([]levelColumns, len(all))
+	for i := range all {
+		shown[i] = columnsOfLevel(all[i])
+	}
+	return c.levelRows(shown, all...)
 }
 
 func showLevel(c *factsCall) error {
@@ -362,7 +407,7 @@ func showLevel(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	return c.levelRows(l, l)
+	return c.levelRows(columnsOfLevel(l), l)
 }
 
 func renameLevel(c *factsCall) error {

@@ -12,7 +12,7 @@ func TestModelCommands(t *testing.T) {
 		{line: "env list -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n1   1           nodes\n"},
 		{line: "config env list -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n1   1           nodes\n"},
 		{line: "env create", out: "{\n  \"components\": [],\n  \"hierarchy_levels\": [],\n  \"id\": 2\n}\n"},
-		{line: "env update 2 -i fuel,1 -l a,b", code: exitConflict, err: "duplicate"},
+		{line: "env update 2 -i fuel,1 -l a,b", code: exitConflict, out: "components of an environment: 1 (\"fuel\") is there twice: duplicate key value violates unique constraint: once is allowed\n", err: "duplicate"},
 		{line: "env update 2 -i 1 -l a,b", out: "Environment with id 2 was updated\n"},
 		{line: "env show 2 -f yaml", out: "components:\n  - 1\nhierarchy_levels:\n  - a\n  - b\nid: 2\n"},
 		{line: "config env update 2 -i []", out: "Environment with id 2 was updated\n"},
@@ -20,7 +20,7 @@ func TestModelCommands(t *testing.T) {
 		{line: "env update 2 -l []", out: "Environment with id 2 was updated\n"},
 		{line: "env update 2", code: exitUsage, err: "--components, --levels, --self-registration or --strict-nodes is needed"},
 		{line: "env update 2 -i nobody", code: exitNotFound, err: "nobody"},
-		{line: "env create --id 2", code: exitConflict, err: "2"},
+		{line: "env create --id 2", code: exitConflict, out: "environment id 2: duplicate key value violates unique constraint: it is that of environment 2: another one is allowed\n", err: "2"},
 		{line: "env delete 2", out: "Environment with id 2 was deleted\n"},
 		{line: "env delete 2", code: exitNotFound, err: "2"},
 		{line: "env show 2", code: exitNotFound, err: "2"},
@@ -28,7 +28,7 @@ func TestModelCommands(t *testing.T) {
 		{line: "env show", code: exitUsage, err: "one ID is allowed"},
 
 		// What the original's tests look for.
-		{line: "comp create -n fuel", code: exitConflict, err: "duplicate key value violates unique constraint"},
+		{line: "comp create -n fuel", code: exitConflict, out: "component name \"fuel\": duplicate key value violates unique constraint: it is that of component 1: another one is allowed\n", err: "duplicate key value violates unique constraint"},
 		{line: "comp create", code: exitUsage, err: "--name: is missing"},
 		{line: "comp create -n other --id 9 -f table", out: "ID  NAME   RESOURCE DEFINITIONS\n9   other  -\n"},
 		{line: "comp update 9 -n another", out: "Component with id 9 was updated\n"},
@@ -194,5 +194,26 @@ func TestVersionsOfTheCommandLine(t *testing.T) {
 		{line: "config set -k a -v 6 --if-match '" + tag + "'" + record, code: exitConflict, err: "If-Match"},
 		{line: "config del -k a --if-match " + strings.Trim(tag, `"`) + record, code: exitConflict, err: "If-Match"},
 		{line: "config get -k a -f plain" + record, out: "5\n"},
+	})
+}
+
+// What scripts for the original's command line ask for: some columns, values alone, and the columns that it has of levels.
+func TestColumnsAndValues(t *testing.T) {
+	types(t, serveEnvironment(t), []typed{
+		{line: "comp create -n second -f value -c id", out: "2\n"},
+		{line: "def create -n own -i second -f value -c name -c id", out: "own\n4\n"},
+		{line: "def show own -f table -c name", out: "NAME\nown\n"},
+		{line: "env create --id 9 -i fuel -l role,nodes -f value -c hierarchy_levels", out: "[\"role\",\"nodes\"]\n"},
+		{line: "env list -f value -c id -c hierarchy_levels", out: "1 [\"nodes\"]\n9 [\"role\",\"nodes\"]\n"},
+		{line: "env list -c id", out: "[\n  {\n    \"id\": 1\n  },\n  {\n    \"id\": 9\n  }\n]\n"},
+		{line: "comp list -c nothing", code: exitUsage, err: `--column: is "nothing": id, name, resource_definitions are allowed`},
+		{line: "comp list -f table -c nothing", code: exitUsage, err: `--column: is "nothing"`},
+		{line: "config set -e 9 -l role=a,nodes=1 -r astute", stdin: `{"a": {"b": 2}, "s": "text"}`, out: "ResourceValue was set\n"},
+		{line: "config get -e 9 -l role=a,nodes=1 -r astute -f value", out: "{\"b\":2}\ntext\n"},
+		{line: "config get -e 9 -l role=a,nodes=1 -r astute -f value -c s", out: "text\n"},
+		{line: "config get -e 9 -l role=a,nodes=1 -r astute -k a.b -f value", out: "2\n"},
+		{line: "lvl list -e 9 -f yaml", out: "- id: 2\n  name: role\n  parent: null\n  values:\n    - a\n- id: 3\n  name: nodes\n  parent: role\n  values:\n    - \"1\"\n"},
+		{line: "lvl show -e 9 role -f value", out: "2\nrole\nnull\n[\"a\"]\n"},
+		{line: "lvl list -e 9 -f value -c name", out: "role\nnodes\n"},
 	})
 }

@@ -242,7 +242,7 @@ func TestCompletionsOfFacts(t *testing.T) {
 	away := with(env, "EDGESPAN_CONTROLLER=http://127.0.0.1:1")
 	for line, want := range map[string]string{
 		"config get --env ''": "1\n:4\n", "config get -e 1 --level ''": "nodes=\n:6\n", "config get -e 1 -r ''": "astute\nglobals\noverride/node\n:4\n",
-		"config get --format ''": "json\nyaml\nplain\n:4\n", "config set --format ''": "json\nyaml\n:4\n", "config set --type ''": "null\nint\nstr\njson\nyaml\nbool\n:4\n",
+		"config get --format ''": "json\nyaml\nplain\nvalue\n:4\n", "config set --format ''": "json\nyaml\n:4\n", "config set --type ''": "null\nint\nstr\njson\nyaml\nbool\n:4\n",
 		"env show ''": "1\n:4\n", "comp delete ''": "fuel\n:4\n", "config def show ''": "astute\nglobals\noverride/node\n:4\n", "lvl show -e 1 ''": "nodes\n:4\n", "env show 1 ''": ":4\n",
 	} {
 		if got := cli(t, env, "", append([]string{"__complete"}, completing(line)...)...); got.out != want {

@@ -127,7 +127,7 @@ func TestKeysAndForms(t *testing.T) {
 		{line: get + `-k 'a."b.c".7'`, code: exitNotFound, err: "key a.b.c.7: "},
 		{line: get + "-k a..b", code: exitUsage, err: "--key: a path has no empty segments"},
 		{line: get + "-k ''", code: exitUsage, err: "--key: "},
-		{line: get + "-f xml", code: exitUsage, err: `--format: is "xml": json yaml plain are allowed`},
+		{line: get + "-f xml", code: exitUsage, err: `--format: is "xml": json yaml plain value are allowed`},
 		{line: get + "-s --values", code: exitUsage, err: "--show-lookup: "},
 		{line: get + "--values --overrides", code: exitUsage, err: "--values: "},
 		{line: get + "--version 1 --revision 1", code: exitUsage, err: "--version: "},
@@ -164,7 +164,7 @@ func TestLevelsOfTheCommandLine(t *testing.T) {
 		{line: get("role=a,,node=7"), code: exitUsage, err: `--level: has ""`},
 		{line: get("role="), code: exitUsage, err: "--level: "},
 		{line: "lvl list -e 2 -f table", out: "ID  NAME  PARENT  VALUES\n2   role  -       compute\n3   node  role    7\n"},
-		{line: "lvl show -e 2 role", out: "{\n  \"environment_id\": 2,\n  \"id\": 2,\n  \"name\": \"role\",\n  \"parent\": null,\n  \"values\": [\n    \"compute\"\n  ]\n}\n"},
+		{line: "lvl show -e 2 role", out: "{\n  \"id\": 2,\n  \"name\": \"role\",\n  \"parent\": null,\n  \"values\": [\n    \"compute\"\n  ]\n}\n"},
 		{line: "env create --id 3 -i 1 -l nodes,node -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n3   1           nodes,node\n"},
 		{line: "config get -e 3 -r astute -l nodes=1,node=2 -f plain", out: "{}\n"}, // each is itself where both are
 		{line: "lvl show -e 2 rack", code: exitNotFound, err: "rack"},

@@ -115,7 +115,7 @@ func getFacts(c *factsCall) error {
 	switch {
 	case err != nil:
 		return err
-	case c.format == "plain":
+	case c.format == "plain" || c.format == "value":
 		return c.print(v)
 	}
 	return c.print(facts.NewObject([]facts.Member{{Key: c.key, Value: v}}).JSON())
@@ -155,7 +155,13 @@ func found(doc facts.JSON, path, whole []string) (facts.JSON, error) {
 // print prints a value in the form of --format.
 func (c *factsCall) print(v facts.JSON) error {
 	var out []byte
+	v, err := columnsOf(v, c.columns)
+	if err != nil {
+		return err
+	}
 	switch c.format {
+	case "value":
+		out = valuesOf(v, c.columns)
 	case "plain":
 		text, is := v.Text()
 		if !is && v.String() != "null" {
@@ -171,7 +177,7 @@ func (c *factsCall) print(v facts.JSON) error {
 		}
 		out = append(escapeJSON(b.Bytes()), '\n')
 	}
-	_, err := c.a.Out.Write(out)
+	_, err = c.a.Out.Write(out)
 	return err
 }
 

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"edgespan/config"
+	"edgespan/config/facts"
+)
+
+// columnFlag chooses what of an answer is printed, as the original's commands have it.
+func columnFlag(f *pflag.FlagSet, c *factsCall) {
+	f.StringArrayVarP(&c.columns, "column", "c", nil, "only this column, by its key in JSON; several times for several")
+}
+
+// columnsOf are the members of an object, or of each of a list, that --column names, in the order of their keys.
+func columnsOf(v facts.JSON, columns []string) (facts.JSON, error) {
+	if len(columns) == 0 {
+		return v, nil
+	}
+	if rows := v.Elements(); rows != nil {
+		out := make([]string, len(rows))
+		for i, row := range rows {
+			one, err := columnsOf(row, columns)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = one.String()
+		}
+		return facts.JSON("[" + strings.Join(out, ",") + "]"), nil
+	}
+	o, err := facts.ObjectOf(v)
+	if err != nil {
+		return v, nil //nolint:nilerr // a value alone has no columns
+	}
+	var kept []facts.Member
+	for _, name := range columns {
+		value, is := o.Get(name)
+		if !is {
+			return nil, usagef("--column: is %s: %s are allowed", config.Quote(name), keysOf(o))
+		}
+		kept = append(kept, facts.Member{Key: name, Value: value})
+	}
+	return facts.NewObject(kept).JSON(), nil
+}
+
+func keysOf(o facts.Object) string {
+	var names []string
+	for _, m := range o.Members() {
+		names = append(names, m.Key)
+	}
+	return strings.Join(names, ", ")
+}
+
+// valuesOf are an answer's values alone: a line for each of an object, and one for each object of a list.
+func valuesOf(v facts.JSON, columns []string) []byte {
+	bare := func(v facts.JSON) string {
+		if text, is := v.Text(); is {
+			return text
+		}
+		return v.String()
+	}
+	values := func(v facts.JSON) []string {
+		o, err := facts.ObjectOf(v)
+		if err != nil {
+			return []string{bare(v)}
+		}
+		var out []string
+		for _, m := range inOrder(o.Members(), columns) {
+			out = append(out, bare(m.Value))
+		}
+		return out
+	}
+	var lines []string
+	rows := v.Elements()
+	if rows == nil {
+		lines = values(v)
+	}
+	for _, row := range rows {
+		lines = append(lines, strings.Join(values(row), " "))
+	}
+	out := ""
+	for _, l := range lines {
+		out += printable(l) + "\n"
+	}
+	return []byte(out)
+}
+
+// inOrder are members in the order in which columns are named; without any, as they stand.
+func inOrder(ms []facts.Member, columns []string) []facts.Member {
+	if len(columns) == 0 {
+		return ms
+	}
+	ms = slices.Clone(ms)
+	slices.SortStableFunc(ms, func(a, b facts.Member) int { return slices.Index(columns, a.Key) - slices.Index(columns, b.Key) })
+	return ms
+}
