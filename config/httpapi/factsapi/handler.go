@@ -130,7 +130,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	a := &api{
 		backend: b, auth: who, all: table, rows: rowsByPath(), version: "unknown", limits: DefaultLimits,
 		audit: func(Entry) {}, intent: func(Entry, bool) error { return nil }, failed: func(string, string, error) {}, ending: context.Background(),
-		named: func(context.Context, string) (int64, error) { return 0, nil },
+		named:   func(context.Context, string) (int64, error) { return 0, nil },
 		origins: http.NewCrossOriginProtection(), zipped: &zipped{},
 	}
 	for _, o := range opts {
