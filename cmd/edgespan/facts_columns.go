@@ -97,3 +97,35 @@ func inOrder(ms []facts.Member, columns []string) []facts.Member {
 	slices.SortStableFunc(ms, func(a, b facts.Member) int { return slices.Index(columns, a.Key) - slices.Index(columns, b.Key) })
 	return ms
 }
+
+// tableOf prints the columns of a table that --column names, by their titles or their keys.
+func (c *factsCall) tableOf(head []string, rows [][]string) error {
+	kept := make([]int, 0, len(head))
+	for _, name := range c.columns {
+		at := slices.IndexFunc(head, func(h string) bool {
+			key := strings.ReplaceAll(strings.ToLower(h), " ", "_")
+			return key == strings.ToLower(name) || key+"_id" == name || h == name
+		})
+		if at < 0 {
+			return usagef("--column: is %s: %s are allowed", config.Quote(name), strings.Join(head, ", "))
+		}
+		kept = append(kept, at)
+	}
+	if len(c.columns) == 0 {
+		for i := range head {
+			kept = append(kept, i)
+		}
+	}
+	only := func(cells []string) []string {
+		out := make([]string, len(kept))
+		for i, at := range kept {
+			out[i] = cells[at]
+		}
+		return out
+	}
+	t := &table{head: only(head)}
+	for _, r := range rows {
+		t.add(only(r)...)
+	}
+	return t.write(c.a.Out, c.a.Color)
+}
