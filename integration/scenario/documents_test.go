@@ -98,7 +98,7 @@ var sick = []string{"doctor"}
 // fleets are the commands that need a controller, or a config of one that is pending: those
 // are typed by the tests of cmd/edgespan, which has one, and by the stories of fleets here.
 var fleets = []string{
-	"actions", "aggregator", "backup", "base", "clusters", "confirm", "context", "controller", "firmware", "hardware", "history", "join", "metadata",
+	"actions", "aggregator", "backup", "base", "boards", "clusters", "confirm", "context", "controller", "firmware", "hardware", "history", "join", "metadata",
 	"network", "nodes", "operators", "optimize", "peers", "release", "rollback", "rollout", "topology",
 	"config", "env", "comp", "def", "lvl",
 }
