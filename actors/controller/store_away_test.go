@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,12 +19,12 @@ import (
 // ailing is a store that hangs, as an etcd without most of its members does, or has no room.
 type ailing struct {
 	*memory
-	hangs, full, broken bool
-	tries               int // of writes, while it ails
+	hangs, full, broken atomic.Bool
+	tries               atomic.Int64 // of writes, while it ails
 }
 
 func (a *ailing) hung(ctx context.Context) error {
-	if !a.hangs {
+	if !a.hangs.Load() {
 		return nil
 	}
 	<-ctx.Done()
@@ -42,7 +43,7 @@ func (a *ailing) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, 
 		return revision.Outcome{}, err
 	}
 	if err := a.Sound(); err != nil && t.Writes() {
-		a.tries++
+		a.tries.Add(1)
 		return revision.Outcome{}, err
 	}
 	return a.memory.Commit(ctx, t)
@@ -50,9 +51,9 @@ func (a *ailing) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, 
 
 func (a *ailing) Sound() error {
 	switch {
-	case a.full:
+	case a.full.Load():
 		return revision.ErrUnwritten
-	case a.broken:
+	case a.broken.Load():
 		return revision.ErrBroken
 	}
 	return nil
@@ -72,8 +73,8 @@ func onAiling(t *testing.T, f func(*rig, *Controller, *ailing, *observer.Observe
 // The watchdog of a controller goes by this: while the store hangs no restart helps.
 func TestTheActorsAnswerWhileTheStoreHangs(t *testing.T) {
 	onAiling(t, func(r *rig, c *Controller, a *ailing, _ *observer.ObservedLogs) {
-		a.hangs = true
-		defer func() { a.hangs = false }()
+		a.hangs.Store(true)
+		defer func() { a.hangs.Store(false) }()
 		for range 60 {
 			ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 			err := c.Alive(ctx)
@@ -113,11 +114,11 @@ func TestNothingOldIsToldWhileTheStoreIsAway(t *testing.T) {
 			if err := read(r.Context()); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
-			a.hangs = true
+			a.hangs.Store(true)
 			if err := read(r.Context()); !errors.Is(err, fleetapi.ErrBusy) {
 				t.Errorf("%s is told while the store is away: %v", what, err)
 			}
-			a.hangs = false
+			a.hangs.Store(false)
 		}
 	})
 }
@@ -125,15 +126,15 @@ func TestNothingOldIsToldWhileTheStoreIsAway(t *testing.T) {
 // A disk that is full is told at once and once, and reads go on.
 func TestAWriteWithoutRoomIsRefusedAtOnce(t *testing.T) {
 	onAiling(t, func(r *rig, c *Controller, a *ailing, logs *observer.ObservedLogs) {
-		a.full = true
+		a.full.Store(true)
 		logs.TakeAll()
 		before := time.Now()
 		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
 		if took := time.Since(before); !errors.Is(err, fleetapi.ErrBusy) || !errors.Is(err, revision.ErrUnwritten) || took > 0 {
 			t.Errorf("after %s: %v", took, err)
 		}
-		if a.tries != 1 || logs.Len() > 0 {
-			t.Errorf("tried %d times, %d lines: %v", a.tries, logs.Len(), logs.All())
+		if a.tries.Load() != 1 || logs.Len() > 0 {
+			t.Errorf("tried %d times, %d lines: %v", a.tries.Load(), logs.Len(), logs.All())
 		}
 		if err := c.Ready(r.Context()); !errors.Is(err, fleetapi.ErrBusy) {
 			t.Errorf("ready: %v", err)
@@ -141,7 +142,7 @@ func TestAWriteWithoutRoomIsRefusedAtOnce(t *testing.T) {
 		if _, err := c.Nodes(r.Context()); err != nil {
 			t.Errorf("reads: %v", err)
 		}
-		a.full = false
+		a.full.Store(false)
 		r.network(c, `{"envParams":{"B":"x"}}`)
 		synctest.Wait()
 		if err := c.Ready(r.Context()); err != nil {
@@ -153,12 +154,12 @@ func TestAWriteWithoutRoomIsRefusedAtOnce(t *testing.T) {
 // The end of a store that has to be opened anew is the end of the write.
 func TestAWriteToABrokenStoreIsNotTriedAgain(t *testing.T) {
 	onAiling(t, func(r *rig, c *Controller, a *ailing, _ *observer.ObservedLogs) {
-		a.broken = true
+		a.broken.Store(true)
 		before := time.Now()
 		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
-		if took := time.Since(before); !errors.Is(err, revision.ErrBroken) || took > 0 || a.tries != 1 {
-			t.Errorf("after %s, %d tries: %v", took, a.tries, err)
+		if took := time.Since(before); !errors.Is(err, revision.ErrBroken) || took > 0 || a.tries.Load() != 1 {
+			t.Errorf("after %s, %d tries: %v", took, a.tries.Load(), err)
 		}
-		a.broken = false
+		a.broken.Store(false)
 	})
 }
