@@ -31,8 +31,8 @@ func cut(s string, most int) string {
 }
 
 // Refusals bounds the audit lines of refused requests, which anybody who reaches the port can
-// cause: some at once and then few, of one caller or address and of all together. What was left
-// out is counted in the next line.
+// cause, and a caller without end by what is wrong in itself: some at once and then few, of one caller
+// or address and of all together. What was left out is counted in the next line.
 type Refusals struct {
 	one, all *Buckets
 
@@ -53,9 +53,7 @@ func NewRefusals() *Refusals {
 
 // Pass says whether an entry is to be written, and notes in it what was left out before.
 func (r *Refusals) Pass(e *Entry) bool {
-	switch e.Status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMisdirectedRequest:
-	default:
+	if e.Status < http.StatusBadRequest || e.Status >= http.StatusInternalServerError {
 		return true
 	}
 	who := "name " + e.Caller

@@ -46,6 +46,8 @@ func TestNobodyFillsTheAuditLogWithRefusals(t *testing.T) {
 		"one caller": {func(i int) Entry {
 			return Entry{Status: 403, Caller: "bob", Remote: fmt.Sprintf("192.0.2.%d:1", i%250)}
 		}, 23},
+		"one node that sends what is no value": {func(int) Entry { return Entry{Status: 400, Caller: "node-1"} }, 23},
+		"one caller beyond its rate":           {func(int) Entry { return Entry{Status: 429, Caller: "bob"} }, 23},
 		"many": {func(i int) Entry {
 			return Entry{Status: 421, Remote: fmt.Sprintf("10.%d.%d.%d:9", i>>16, i>>8&255, i&255)}
 		}, 251},
@@ -61,9 +63,10 @@ func TestNobodyFillsTheAuditLogWithRefusals(t *testing.T) {
 			t.Errorf("%s: %d of %d left out are counted", name, left+e.LeftOut, 10_000-written)
 		}
 	}
-	r := NewRefusals()
-	if written, _ := try(r, 10_000, func(int) Entry { return Entry{Status: http.StatusOK, Caller: "ann"} }); written != 10_000 {
-		t.Errorf("of 10,000 acts %d are written", written)
+	for _, status := range []int{http.StatusOK, http.StatusPermanentRedirect, http.StatusInternalServerError} { // an act may have been done
+		if written, _ := try(NewRefusals(), 10_000, func(int) Entry { return Entry{Status: status, Caller: "ann"} }); written != 10_000 {
+			t.Errorf("of 10,000 acts that end with %d %d are written", status, written)
+		}
 	}
 }
 

@@ -97,6 +97,7 @@ type api struct {
 	direct   bool
 	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
 	inFlight chan struct{}
+	shares   *httpapi.Shares
 	watching chan struct{}
 	bytes    *budget // of bodies
 	answers  *budget
@@ -136,7 +137,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	for _, o := range opts {
 		o(a)
 	}
-	a.inFlight = make(chan struct{}, max(a.limits.InFlight, 1))
+	a.inFlight, a.shares = make(chan struct{}, max(a.limits.InFlight, 1)), httpapi.NewShares(a.limits.InFlight)
 	a.watching = make(chan struct{}, max(a.limits.Watches, 1))
 	a.bytes, a.answers, a.turns = newBudget(a.limits.Bytes), newBudget(cmp.Or(a.limits.Answers, DefaultLimits.Answers)), newTurns()
 	if a.limits.Rate > 0 {
@@ -217,6 +218,11 @@ func (a *api) answer(c *call) (out reply) {
 	if err := a.admit(c); err != nil {
 		return a.refused(c, err)
 	}
+	leave, ok := a.shares.Enter(c.caller.Name)
+	if !ok {
+		return a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many requests of the same caller are under way already"})
+	}
+	defer leave()
 	c.Request = c.WithContext(context.WithValue(c.Context(), turnKey{}, turnOf{a.turns, c.caller.Name}))
 	if err := a.intends(c); err != nil {
 		return a.refused(c, err)

@@ -135,6 +135,7 @@ type api struct {
 	version  string
 	limits   Limits
 	inFlight chan struct{}
+	shares   *httpapi.Shares
 	watching chan struct{}
 	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
 	end      context.CancelFunc
@@ -168,7 +169,7 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	for _, o := range opts {
 		o(a)
 	}
-	a.inFlight = make(chan struct{}, a.limits.InFlight)
+	a.inFlight, a.shares = make(chan struct{}, a.limits.InFlight), httpapi.NewShares(a.limits.InFlight)
 	if a.limits.Watches <= 0 {
 		a.limits.Watches = DefaultLimits.Watches
 	}
@@ -269,6 +270,13 @@ func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
 	c.Request = c.WithContext(ctx)
 	if p := a.admit(c); p != nil {
 		return refused(p)
+	}
+	if c.row.role != "" {
+		leave, ok := a.shares.Enter(c.caller.Name)
+		if !ok {
+			return refused(problem(TypeBusy, "too many requests of the same caller are under way already"))
+		}
+		defer leave()
 	}
 	if p := c.readQuery(); p != nil {
 		return refused(p)
