@@ -33,11 +33,13 @@ func (r *Rotation) Due(now time.Time) (bool, error) {
 	}
 	r.looked = now
 	info, err := os.Stat(r.Path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() < r.Limit {
-		return false, nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true, nil // it was moved, and could not be opened anew then
+	case err != nil:
 		return false, err
+	case info.Size() < r.Limit:
+		return false, nil
 	}
 	for n := r.Keep; n > 0; n-- {
 		from := r.Path

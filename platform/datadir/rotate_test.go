@@ -45,6 +45,12 @@ func TestALogIsBounded(t *testing.T) {
 			t.Errorf("%s: %.60s, %v", name, text, err)
 		}
 	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if due, err := r.Due(now); !due || err != nil {
+		t.Errorf("a log that is not there is not opened anew: %t, %v", due, err)
+	}
 	if due, err := (&Rotation{Path: path}).Due(now); due || err != nil {
 		t.Errorf("without a limit: %t, %v", due, err)
 	}
