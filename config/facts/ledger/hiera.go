@@ -21,6 +21,13 @@ func (s *State) Hiera(q HieraQuery, m *facts.Meter) (*Hiera, error) {
 	if len(q.Resources) > MaxResources || len(q.Keys) > MaxKeys {
 		return nil, tooLarge("lookup: of %d keys in %d resources: %d and %d are allowed", len(q.Keys), len(q.Resources), MaxKeys, MaxResources)
 	}
+	size := 0
+	for _, k := range q.Keys {
+		size += len(k)
+	}
+	if size > MaxKeyBytes {
+		return nil, tooLarge("lookup: the keys have %d bytes: %d are allowed", size, MaxKeyBytes)
+	}
 	at, f := s.site(q.Environment, q.Levels)
 	if f == nil {
 		f = s.known(at)

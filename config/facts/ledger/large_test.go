@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand"
 	"strings"
@@ -214,6 +215,16 @@ func TestOneIDTwiceInATransaction(t *testing.T) {
 	d.must(Bulk{[]Write{DeleteEnvironment{9}, CreateEnvironment{ID: id(9), Components: []Ref{{ID: 7}}}}})
 	equal(t, "followed", show(ok(d.follow(before))(t)), show(d.state))
 	equal(t, "empty", d.ask(Query{Target: target("9/astute")}), `{}`)
+}
+
+func TestTheKeysOfALookupAreBounded(t *testing.T) {
+	s := &State{}
+	for _, q := range []HieraQuery{{Keys: make([]string, MaxKeys+1)}, {Resources: make([]string, MaxResources+1)}, {Keys: []string{strings.Repeat("k", MaxKeyBytes), "k"}}} {
+		var f *Fault
+		if _, err := s.Hiera(q, nil); !errors.As(err, &f) || f.Kind != TooLarge {
+			t.Errorf("%d keys of %d resources: %v", len(q.Keys), len(q.Resources), err)
+		}
+	}
 }
 
 func TestHiera(t *testing.T) {

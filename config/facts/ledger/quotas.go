@@ -27,6 +27,7 @@ const (
 	// MaxResources and MaxKeys are the most of one lookup, MaxSecrets the most secrets that one definition declares.
 	MaxResources = 64
 	MaxKeys      = 1000
+	MaxKeyBytes  = 512 << 10 // of all keys of a lookup
 	MaxSecrets   = 1000
 	// MaxName is the most characters of a name, the original's limit; MaxValue the most bytes of the value of a
 	// level and of a node's names.
