@@ -76,7 +76,7 @@ func (a *app) serve(ctx context.Context, o *options) error {
 	if s.app.Env("GOGC") == "" {
 		debug.SetGCPercent(50) // what it has is what its nodes have: much that stays, little that goes
 	}
-	go daemon.GiveBack(work)
+	go daemon.GiveBack(work, 0)
 	failed := make(chan error, 3)
 	s.listen(failed)
 	go func() {

@@ -142,7 +142,7 @@ func (a *app) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) 
 	if a.Env("GOGC") == "" {
 		debug.SetGCPercent(50) // an edge node has little memory, and its daemon little to do
 	}
-	go daemon.GiveBack(ctx)
+	go daemon.GiveBack(ctx, daemon.NodeMemory)
 	lock, warning, err := a.lockNamespace(ctx)
 	if err != nil {
 		return err

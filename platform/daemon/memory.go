@@ -18,13 +18,13 @@ const (
 	burstLooks = 12      // after so many looks it is given back although work goes on
 )
 
-// limitLeast is how many octets Go may hold before it collects sooner than its percentage asks.
-// Few nodes ever hold so much; one of a thousand networks holds a quarter less by it at its start.
-// Where more than that lives the limit goes up, since collections that free nothing only cost.
-const limitLeast = 212 << 20
+// NodeMemory is how many octets Go may hold on a node before it collects sooner than its percentage
+// asks. Few nodes ever hold so much; one of a thousand networks holds a quarter less by it at its start.
+const NodeMemory = 212 << 20
 
-// limit is how much Go may hold where so many octets live.
-func limit(live uint64) int64 { return max(limitLeast, int64(live+live/5*2)) }
+// limit is how much Go may hold, of least octets, where so many live and so many are of stacks:
+// collections that free nothing only cost, so it goes up with them.
+func limit(least int64, live, stacks uint64) int64 { return max(least, int64(live+live/5*2+stacks)) }
 
 // burst follows how much was allocated.
 type burst struct {
@@ -45,14 +45,14 @@ func (b *burst) over(allocs uint64) bool {
 	return true
 }
 
-// GiveBack gives memory back to the machine after each burst of work until ctx ends, and bounds
-// what a burst may take, unless GOMEMLIMIT does (https://go.dev/doc/gc-guide).
-func GiveBack(ctx context.Context) {
+// GiveBack gives memory back to the machine after each burst of work until ctx ends. With least, in
+// octets, it bounds what a burst may take, unless GOMEMLIMIT does (https://go.dev/doc/gc-guide).
+func GiveBack(ctx context.Context, least int64) {
 	var b burst
-	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}}
-	limited := debug.SetMemoryLimit(-1) == math.MaxInt64
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+	limited := least > 0 && debug.SetMemoryLimit(-1) == math.MaxInt64
 	if limited {
-		debug.SetMemoryLimit(limit(0))
+		debug.SetMemoryLimit(least)
 	}
 	for t := time.NewTicker(burstLook); ; {
 		select {
@@ -62,7 +62,7 @@ func GiveBack(ctx context.Context) {
 		case <-t.C:
 			metrics.Read(samples)
 			if limited {
-				debug.SetMemoryLimit(limit(samples[1].Value.Uint64()))
+				debug.SetMemoryLimit(limit(least, samples[1].Value.Uint64(), samples[2].Value.Uint64()))
 			}
 			if b.over(samples[0].Value.Uint64()) {
 				debug.FreeOSMemory()

@@ -41,9 +41,18 @@ func TestMemoryIsGivenBackOnceAfterABurst(t *testing.T) {
 
 func TestTheMemoryLimitLeavesRoomForWhatLives(t *testing.T) {
 	const mib = 1 << 20
-	for live, want := range map[uint64]int64{0: 212 * mib, 100 * mib: 212 * mib, 200 * mib: 280 * mib, 1000 * mib: 1400 * mib} {
-		if got := limit(live); got != want {
-			t.Errorf("%d octets live: limit %d, want %d", live, got, want)
+	for _, c := range []struct {
+		live, stacks uint64
+		want         int64
+	}{
+		{0, 0, 212 * mib},
+		{100 * mib, 50 * mib, 212 * mib},
+		{200 * mib, 0, 280 * mib},
+		{200 * mib, 90 * mib, 370 * mib},
+		{1000 * mib, 100 * mib, 1500 * mib},
+	} {
+		if got := limit(NodeMemory, c.live, c.stacks); got != c.want {
+			t.Errorf("%d octets live and %d of stacks: limit %d, want %d", c.live, c.stacks, got, c.want)
 		}
 	}
 }
