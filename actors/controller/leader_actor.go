@@ -217,7 +217,7 @@ func (a *leaderActor) compact(at revision.Revision, size int64) {
 	if to == 0 {
 		return
 	}
-	if !a.marks[0].At.Before(a.grew) { // what the store grew by is gone, or is there to stay
+	if !a.grew.IsZero() && !a.marks[0].At.Before(a.grew) { // what the store grew by is gone, or is there to stay
 		a.least, a.grew = 0, time.Time{}
 	}
 	ctx := a.ctx

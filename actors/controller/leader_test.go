@@ -188,6 +188,12 @@ func (r *rig) views(c *Controller) map[string]any {
 
 // A store that grows is compacted to what is young, however few revisions these are.
 func TestTheLeaderCompactsByBytes(t *testing.T) {
+	for name, writes := range map[string]int{"few revisions": 10, "more than are kept": int(retention.Revisions) + 100} {
+		t.Run(name, func(t *testing.T) { compactsByBytes(t, writes) })
+	}
+}
+
+func compactsByBytes(t *testing.T, writes int) {
 	onRig(t, func(r *rig) {
 		r.start("a")
 		grow := func(bytes int64) {
@@ -197,15 +203,15 @@ func TestTheLeaderCompactsByBytes(t *testing.T) {
 		}
 		grow(1 << 30) // what is there is no growth
 		r.pass(2 * time.Minute)
-		r.bulk(10)
-		r.pass(5 * time.Minute)
-		if old := r.oldest(); old > 1 {
+		r.bulk(writes)
+		r.pass(retention.Least + 5*time.Minute)
+		if old := r.oldest(); int(old) > max(1, writes-int(retention.Revisions)+50) {
 			t.Fatalf("a store that does not grow is compacted to %d", old)
 		}
 		grow(retention.Bytes)
 		r.pass(retention.Least + compactEvery)
 		_, at, _ := r.store.Get(r.Context(), "bulk")
-		if old := r.oldest(); old < 10 {
+		if old := r.oldest(); int(old) < writes {
 			t.Errorf("of %d revisions %d is the oldest", at, old)
 		}
 	})

@@ -136,7 +136,13 @@ func author(c fleetapi.Caller) string {
 func (d *deps) carryOut(ctx context.Context, plan history.Plan) (bool, error) {
 	for _, txn := range plan.Txns {
 		o, unsure, err := d.commitSurely(ctx, txn)
-		if err != nil {
+		if unsure = unsure || errors.Is(err, revision.ErrFull); err != nil {
+			if unsure {
+				if ours, unread := d.isOurs(ctx, plan.Record); ours && unread == nil {
+					return true, nil
+				}
+				err = fmt.Errorf("it may have been written or not: %w", err)
+			}
 			return false, fmt.Errorf("store revision %d: %w", plan.Record.Number, refusedNow(err))
 		}
 		if !o.Succeeded && unsure {
@@ -155,7 +161,7 @@ func (d *deps) commitSurely(ctx context.Context, txn revision.Txn) (o revision.O
 	for {
 		o, err = d.commit(ctx, txn)
 		never := errors.Is(err, revision.ErrInvalid) || errors.Is(err, revision.ErrTooLarge) || errors.Is(err, revision.ErrNoLease) || errors.Is(err, revision.ErrClosed) ||
-			errors.Is(err, revision.ErrUnwritten) || errors.Is(err, revision.ErrBroken)
+			errors.Is(err, revision.ErrUnwritten) || errors.Is(err, revision.ErrFull) || errors.Is(err, revision.ErrBroken)
 		if err == nil || never || ctx.Err() != nil {
 			return o, unsure, err
 		}
@@ -171,7 +177,7 @@ func (d *deps) commitSurely(ctx context.Context, txn revision.Txn) (o revision.O
 
 // refusedNow tells whoever asks that a store without room is to be asked again later.
 func refusedNow(err error) error {
-	if errors.Is(err, revision.ErrUnwritten) {
+	if errors.Is(err, revision.ErrUnwritten) || errors.Is(err, revision.ErrFull) {
 		return fmt.Errorf("%w: the store: %w", fleetapi.ErrBusy, err)
 	}
 	return err

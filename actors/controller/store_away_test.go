@@ -19,8 +19,8 @@ import (
 // ailing is a store that hangs, as an etcd without most of its members does, or has no room.
 type ailing struct {
 	*memory
-	hangs, full, broken atomic.Bool
-	tries               atomic.Int64 // of writes, while it ails
+	hangs, full, broken, late atomic.Bool
+	tries                     atomic.Int64 // of writes, while it ails
 }
 
 func (a *ailing) hung(ctx context.Context) error {
@@ -46,7 +46,11 @@ func (a *ailing) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, 
 		a.tries.Add(1)
 		return revision.Outcome{}, err
 	}
-	return a.memory.Commit(ctx, t)
+	o, err := a.memory.Commit(ctx, t)
+	if a.late.Load() && t.Writes() && err == nil {
+		return revision.Outcome{}, revision.ErrFull // as etcd does where this write took it beyond its quota
+	}
+	return o, err
 }
 
 func (a *ailing) Sound() error {
@@ -147,6 +151,18 @@ func TestAWriteWithoutRoomIsRefusedAtOnce(t *testing.T) {
 		synctest.Wait()
 		if err := c.Ready(r.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A cluster may do a write, and refuse it: its author is told that it was done.
+func TestAWriteThatFillsTheStoreIsToldAsDone(t *testing.T) {
+	onAiling(t, func(r *rig, c *Controller, a *ailing, _ *observer.ObservedLogs) {
+		a.late.Store(true)
+		did, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
+		a.late.Store(false)
+		if err != nil || did.Revision == 0 {
+			t.Errorf("%+v, %v", did, err)
 		}
 	})
 }

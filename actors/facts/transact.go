@@ -133,7 +133,12 @@ func (d *deps) finish(ctx context.Context) {
 func (d *deps) carryOut(ctx context.Context, txns []revision.Txn, records []ledger.Record) error {
 	for _, txn := range txns {
 		o, unsure, err := d.commitSurely(ctx, txn)
-		if err != nil {
+		if unsure = unsure || errors.Is(err, revision.ErrFull); err != nil {
+			if unsure && len(records) > 0 {
+				if ours, unread := d.areOurs(ctx, records); ours && unread == nil {
+					return nil
+				}
+			}
 			return busy("write: it may have taken place or not: %v", err)
 		}
 		if o.Succeeded {
@@ -155,7 +160,7 @@ func (d *deps) commitSurely(ctx context.Context, txn revision.Txn) (o revision.O
 	for {
 		o, err = d.commit(ctx, txn)
 		never := errors.Is(err, revision.ErrInvalid) || errors.Is(err, revision.ErrTooLarge) || errors.Is(err, revision.ErrClosed) ||
-			errors.Is(err, revision.ErrUnwritten) || errors.Is(err, revision.ErrBroken)
+			errors.Is(err, revision.ErrUnwritten) || errors.Is(err, revision.ErrFull) || errors.Is(err, revision.ErrBroken)
 		if err == nil || never || ctx.Err() != nil {
 			return o, unsure, err
 		}

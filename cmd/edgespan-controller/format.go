@@ -83,7 +83,7 @@ func keepForm(ctx context.Context, s kv.Store) error {
 			Then:     []revision.Op{revision.Put(history.FormatKey(), text)},
 		})
 		switch {
-		case errors.Is(err, revision.ErrUnwritten):
+		case errors.Is(err, revision.ErrUnwritten), errors.Is(err, revision.ErrFull):
 			return nil // a full disk; the next start notes it
 		case err != nil:
 			return fmt.Errorf("open store: %w", err)

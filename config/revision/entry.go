@@ -89,6 +89,10 @@ var (
 	// or its disk refuses: it may be done again once that is over.
 	ErrUnwritten = errors.New("nothing was written")
 
+	// ErrFull is a store that has no room. The write may have been done: etcd gives this answer to
+	// what it has applied too, if that is what took it beyond its quota (etcdserver/apply/quota.go).
+	ErrFull = errors.New("the store has no room")
+
 	// ErrBroken is a store whose disk failed so that nobody knows what it holds: it takes no
 	// write until it is opened anew. The write that found out may have been done or not.
 	ErrBroken = errors.New("the store takes no more writes until it is opened again")

@@ -150,7 +150,7 @@ const remembered = 30 * time.Second
 func (s *Store) noSpace(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.full, s.refused = fmt.Errorf("%w: %w", revision.ErrUnwritten, err), time.Now()
+	s.full, s.refused = fmt.Errorf("%w: %w", revision.ErrFull, err), time.Now()
 	return s.full
 }
 

@@ -34,7 +34,7 @@ type Store interface {
 
 	// Commit does a transaction. It returns when the transaction is on disk.
 	// ErrInvalid, ErrTooLarge, ErrNoLease and ErrUnwritten changed nothing; after any other
-	// error it may have taken place or not: read again.
+	// error, ErrFull among them, it may have taken place or not: read again.
 	Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error)
 
 	// Watch delivers what each later transaction changed below a prefix, in order,
