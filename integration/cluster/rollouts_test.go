@@ -98,21 +98,20 @@ func (r *rollouts) said() string {
 
 // watch keeps who leads and the gates that open.
 func (r *rollouts) watch(ctx context.Context, s *etcd.Store) {
-	page, err := s.List(ctx, "elections/", revision.ListOptions{})
+	leader := history.ElectionKey("leader")
+	e, at, err := s.Get(ctx, leader)
 	if err != nil {
 		r.wrong(err)
 		return
 	}
-	for _, e := range page.Entries {
-		r.leader = string(e.Value)
-	}
-	err = s.Watch(ctx, "", page.Revision, func(b revision.Batch) error {
+	r.leader = string(e.Value)
+	err = s.Watch(ctx, "", at, func(b revision.Batch) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, ev := range b.Events {
 			k := ev.Entry.Key
 			switch {
-			case revision.Prefix("elections/").Has(k):
+			case k == leader: // others are of restarts, and of operators
 				r.leader = string(ev.Entry.Value)
 			case history.InGates.Has(k) && ev.Kind == revision.EventPut:
 				r.gates = append(r.gates, opening{time.Now(), r.leader})

@@ -78,7 +78,7 @@ func TestBadGuestsAreSentAwayAndNobodyElseNotices(t *testing.T) {
 		t.Errorf("a document of 17 MiB: exit %d: %.300s", r.Code, r.Err)
 	}
 	for _, port := range []string{"8443", "8444"} {
-		w.in("isp", "bash", "-c", "head -c 65536 /dev/urandom >/dev/tcp/192.0.2.1/"+port+" || true")
+		w.in("isp", "bash", "-c", "yes | head -c 65536 >/dev/tcp/192.0.2.1/"+port+" || true")
 	}
 	o.logged(`"msg":"a connection is refused"`, "TLS")
 	o.logged(`"logger":"api"`, "TLS handshake error")
