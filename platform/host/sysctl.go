@@ -236,8 +236,9 @@ func bridgeFilterLoaded() bool {
 func unfiltered(links netstate.State) {
 	for id, obj := range links {
 		if l, ok := obj.(netstate.Link); ok && l.Type == netstate.Bridge {
-			attrs := map[string]uint64{"nf_call_iptables": 0}
+			attrs := map[string]uint64{}
 			maps.Copy(attrs, l.Attrs)
+			attrs["nf_call_iptables"] = 0
 			l.Attrs = attrs
 			links[id] = l
 		}
