@@ -161,7 +161,7 @@ const firstBytes = 16 << 10
 
 // hold takes room for a body.
 func (a *api) hold(c *call, size int64) error {
-	if !a.bytes.take(c.caller.Name, size) {
+	if !a.bytes.Take(c.caller.Name, size) {
 		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too much is being uploaded at once"}
 	}
 	c.holds += size

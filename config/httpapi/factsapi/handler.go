@@ -97,10 +97,10 @@ type api struct {
 	direct   bool
 	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
 	inFlight chan struct{}
-	shares   *httpapi.Shares
+	shares   *httpapi.Budget // places of requests under way
 	watching chan struct{}
-	bytes    *budget // of bodies
-	answers  *budget
+	bytes    *httpapi.Budget // of bodies
+	answers  *httpapi.Budget
 	turns    *turns
 	callers  *httpapi.Buckets
 	origins  *http.CrossOriginProtection
@@ -139,7 +139,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	}
 	a.inFlight, a.shares = make(chan struct{}, max(a.limits.InFlight, 1)), httpapi.NewShares(a.limits.InFlight)
 	a.watching = make(chan struct{}, max(a.limits.Watches, 1))
-	a.bytes, a.answers, a.turns = newBudget(a.limits.Bytes), newBudget(cmp.Or(a.limits.Answers, DefaultLimits.Answers)), newTurns()
+	a.bytes, a.answers, a.turns = httpapi.NewBudget(a.limits.Bytes), httpapi.NewBudget(cmp.Or(a.limits.Answers, DefaultLimits.Answers)), newTurns()
 	if a.limits.Rate > 0 {
 		a.callers = httpapi.NewBuckets(a.limits.Rate, max(a.limits.Burst, 1))
 	}
@@ -150,8 +150,8 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, w: w, alive: r.Context(), entry: httpapi.NewEntry(r, time.Now())}
 	defer func() {
-		a.bytes.give(c.caller.Name, c.holds)
-		a.answers.give(c.caller.Name, c.gives)
+		a.bytes.Give(c.caller.Name, c.holds)
+		a.answers.Give(c.caller.Name, c.gives)
 	}()
 	answer := a.answer(c)
 	if answer.done != nil {
@@ -218,11 +218,10 @@ func (a *api) answer(c *call) (out reply) {
 	if err := a.admit(c); err != nil {
 		return a.refused(c, err)
 	}
-	leave, ok := a.shares.Enter(c.caller.Name)
-	if !ok {
+	if !a.shares.Take(c.caller.Name, 1) {
 		return a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many requests of the same caller are under way already"})
 	}
-	defer leave()
+	defer a.shares.Give(c.caller.Name, 1)
 	c.Request = c.WithContext(context.WithValue(c.Context(), turnKey{}, turnOf{a.turns, c.caller.Name}))
 	if err := a.intends(c); err != nil {
 		return a.refused(c, err)
@@ -237,7 +236,7 @@ func (a *api) answer(c *call) (out reply) {
 // budgeted is an answer, if there is room for it until it is read: who does not read holds what others need.
 func (a *api) budgeted(c *call, r reply) reply {
 	size := int64(len(r.body))
-	if !a.answers.take(c.caller.Name, size) {
+	if !a.answers.Take(c.caller.Name, size) {
 		if r.done != nil {
 			r.done()
 		}

@@ -85,26 +85,6 @@ func TestTurnsOfAll(t *testing.T) {
 	})
 }
 
-// Answers that nobody reads are held up to a bound, of one caller to a quarter of it.
-func TestABudgetOfBytes(t *testing.T) {
-	t.Parallel()
-	b := newBudget(100)
-	for _, c := range []struct {
-		caller string
-		n      int64
-		is     bool
-	}{{"ann", 20, true}, {"ann", 6, false}, {"ann", 5, true}, {"bob", 70, true}, {"bob", 1, false}, {"eve", 6, false}, {"eve", 5, true}, {"ann", 0, true}} {
-		if is := b.take(c.caller, c.n); is != c.is {
-			t.Errorf("%+v: %v", c, is)
-		}
-	}
-	b.give("ann", 25)
-	b.give("bob", 70)
-	if b.give("eve", 5); b.all != 0 || len(b.of) != 0 {
-		t.Errorf("%+v is held", b.of)
-	}
-}
-
 func TestAnswersUnderWayAreBounded(t *testing.T) {
 	limits := DefaultLimits
 	limits.Answers = 8

@@ -135,7 +135,7 @@ type api struct {
 	version  string
 	limits   Limits
 	inFlight chan struct{}
-	shares   *httpapi.Shares
+	shares   *httpapi.Budget // places of requests under way
 	watching chan struct{}
 	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
 	end      context.CancelFunc
@@ -272,11 +272,10 @@ func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
 		return refused(p)
 	}
 	if c.row.role != "" {
-		leave, ok := a.shares.Enter(c.caller.Name)
-		if !ok {
+		if !a.shares.Take(c.caller.Name, 1) {
 			return refused(problem(TypeBusy, "too many requests of the same caller are under way already"))
 		}
-		defer leave()
+		defer a.shares.Give(c.caller.Name, 1)
 	}
 	if p := c.readQuery(); p != nil {
 		return refused(p)
