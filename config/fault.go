@@ -173,6 +173,17 @@ func Shorten(s string) string {
 	return s
 }
 
+// Cut is the begin of s, of so many bytes at most, and an ellipsis where that leaves something out.
+func Cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
+}
+
 // Quote shows a value in a message.
 func Quote(s string) string { return fmt.Sprintf("%q", Shorten(s)) }
 

@@ -3,11 +3,11 @@ package controller
 import (
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
+	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/link"
 	"edgespan/config/revision"
@@ -24,34 +24,26 @@ const (
 	mostLines   = 20       // of the log, in a minute
 )
 
-// cut is the begin of a text.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
-
 // bounded is a report with the node's own words cut, and without what can be none of ours.
 func bounded(r link.Report) link.Report {
-	r.Software, r.Firmware, r.Board = cut(r.Software, longestName), cut(r.Firmware, longestName), cut(r.Board, longestName)
-	r.Source = cut(r.Source, longestName)
+	r.Software, r.Firmware, r.Board = config.Cut(r.Software, longestName), config.Cut(r.Firmware, longestName), config.Cut(r.Board, longestName)
+	r.Source = config.Cut(r.Source, longestName)
 	if slices.ContainsFunc(r.Parameters, func(p link.Parameter) bool { return odd(p) || len(p.Detail) > longestText }) {
 		r.Parameters = slices.DeleteFunc(slices.Clone(r.Parameters), odd)
 		for i := range r.Parameters {
-			r.Parameters[i].Detail = cut(r.Parameters[i].Detail, longestText)
+			r.Parameters[i].Detail = config.Cut(r.Parameters[i].Detail, longestText)
 		}
 	}
 	if slices.ContainsFunc(r.Health, func(h link.Health) bool { return len(h.Name)+len(h.Detail) > longestText }) {
 		r.Health = slices.Clone(r.Health)
 		for i := range r.Health {
-			r.Health[i].Name, r.Health[i].Detail = cut(r.Health[i].Name, longestName), cut(r.Health[i].Detail, longestText)
+			r.Health[i].Name, r.Health[i].Detail = config.Cut(r.Health[i].Name, longestName), config.Cut(r.Health[i].Detail, longestText)
 		}
 	}
 	if slices.ContainsFunc(r.Actions, func(a link.Action) bool { return len(a.Name)+len(a.Detail) > longestText }) {
 		r.Actions = slices.Clone(r.Actions)
 		for i := range r.Actions {
-			r.Actions[i].Name, r.Actions[i].Detail = cut(r.Actions[i].Name, longestName), cut(r.Actions[i].Detail, longestText)
+			r.Actions[i].Name, r.Actions[i].Detail = config.Cut(r.Actions[i].Name, longestName), config.Cut(r.Actions[i].Detail, longestText)
 		}
 	}
 	return r

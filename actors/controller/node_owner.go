@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -132,7 +133,7 @@ func (n *node) tells() *reported {
 		State: r.key.state, Why: r.why, Managed: r.key.managed, Ready: r.key.ready, Wanted: r.key.wanted, Running: r.key.running,
 		Wants: r.key.wants, Runs: r.key.runs,
 	}
-	out.Why = cut(out.Why, longestText)
+	out.Why = config.Cut(out.Why, longestText)
 	if n.peers() {
 		out.Peer = n.viewed()
 	} else if out.Parameters = n.parameters(); n.synced() {

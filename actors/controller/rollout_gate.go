@@ -132,7 +132,7 @@ func (n *node) stand(now time.Time) {
 	if g == nil || !g.Staged || n.stream == nil || n.report == nil || n.want.Digest == (fleet.Digest{}) {
 		return
 	}
-	s := standing{Digest: n.want.Digest, Why: cut(n.status, longestText)}
+	s := standing{Digest: n.want.Digest, Why: config.Cut(n.status, longestText)}
 	switch is := n.machine.State(now); {
 	case is == fleet.Staged:
 		s.State, s.Why, n.earlier = standsStaged, "", n.report

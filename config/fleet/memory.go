@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"edgespan/config"
 	"edgespan/config/layers"
 	"edgespan/config/peer"
 	"edgespan/config/state"
@@ -145,12 +145,7 @@ func (m *Memory) fail(f Failure) {
 }
 
 // shortWhy bounds what a node says of a push.
-func shortWhy(why string) string {
-	if len(why) > longestWhy {
-		why = string(bytes.ToValidUTF8([]byte(why[:longestWhy]), nil)) + "…"
-	}
-	return why
-}
+func shortWhy(why string) string { return config.Cut(why, longestWhy) }
 
 // forget drops failures, and says whether there were any.
 func (m *Memory) forget(which func(Failure) bool) bool {

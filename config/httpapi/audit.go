@@ -5,7 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
+
+	"edgespan/config"
 )
 
 // Bounds of what a line of the audit log repeats of a request, in bytes.
@@ -17,17 +18,7 @@ const (
 // NewEntry is the line of a request. A path may have as many bytes as a header: what is beyond
 // its bound is cut off, and the line says so by an ellipsis.
 func NewEntry(r *http.Request, now time.Time) Entry {
-	return Entry{Time: now.UTC(), Remote: r.RemoteAddr, Method: cut(r.Method, longestMethod), Path: cut(r.URL.Path, longestPath)}
-}
-
-func cut(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
+	return Entry{Time: now.UTC(), Remote: r.RemoteAddr, Method: config.Cut(r.Method, longestMethod), Path: config.Cut(r.URL.Path, longestPath)}
 }
 
 // Refusals bounds the audit lines of refused requests, which anybody who reaches the port can

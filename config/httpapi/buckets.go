@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"edgespan/config"
 )
 
 // maxBuckets bounds what is remembered of callers; the tokens are as many as an admin makes,
@@ -94,7 +96,7 @@ func (g *Guesses) Wait(address string, now time.Time) time.Duration {
 }
 
 // OfUser, behind an address, tells the guesses of one user's password from all others there.
-func OfUser(name string) string { return "\x00" + cut(name, longestMethod) }
+func OfUser(name string) string { return "\x00" + config.Cut(name, longestMethod) }
 
 // Failed counts one guess.
 func (g *Guesses) Failed(address string, now time.Time) { g.buckets.Take(caller(address), now) }

@@ -107,12 +107,7 @@ func (g Graph) Faults(path func(id string) []string) config.Faults {
 // longestID is how much of an id a message shows: our longest, of a joined tunnel, is shorter.
 const longestID = 200
 
-func quote(id string) string {
-	if len(id) > longestID {
-		id = strings.ToValidUTF8(id[:longestID], "") + "…"
-	}
-	return strconv.Quote(id)
-}
+func quote(id string) string { return strconv.Quote(config.Cut(id, longestID)) }
 
 func quoted(ids []string, between string) string {
 	out := make([]string, len(ids))
