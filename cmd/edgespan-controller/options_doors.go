@@ -1,18 +1,50 @@
 package main
 
+import (
+	"context"
+	"net"
+	"time"
+
+	"edgespan/config/httpapi"
+	"edgespan/platform/conns"
+)
+
 // doorSettings are the flags of what callers may make the controller spend.
 func (o *options) doorSettings() []setting {
 	return []setting{
-		{"connections-per-address", &o.PerAddress, "connections that one address may have open at the API, and at the node link before it has shown a certificate: as many as all clients need behind a balancer", serving},
+		{"connections-per-address", &o.PerAddress, "connections that one address may have open at the API before it has logged in, and at the node link before it has shown a certificate, and those of one known caller: as many as all clients need behind a balancer", serving},
 		{"audit-mb", &o.AuditMB, "megabytes that the audit log takes at most, in eight files; 0 for no bound", serving},
 	}
 }
 
-// The API has so many connections at a time, and few of one address once three quarters are taken.
+// The API has so many connections of unknown clients at a time, and as many of known ones. Few of the
+// unknown are of one address once three quarters are taken. Each has the time to log in.
 const (
 	apiConnections = 4096
 	crowded        = 16
+	loginTime      = 30 * time.Second
+	loginGrace     = 3 * time.Second
 )
+
+// apiBounds are those of the connections of the API.
+func apiBounds(perAddress int) conns.Bounds {
+	most := max(apiConnections, 2*perAddress)
+	return conns.Bounds{
+		Strangers: most, PerAddress: perAddress, Crowded: crowded, Grace: loginGrace, Returning: most / 4,
+		Known: most, PerCaller: max(most/4, perAddress), Patience: loginTime,
+	}
+}
+
+// placed has the requests of a connection of the API say who is at its other end.
+func placed(ctx context.Context, c net.Conn) context.Context {
+	if over, is := c.(interface{ NetConn() net.Conn }); is { // TLS
+		c = over.NetConn()
+	}
+	if place, is := c.(*conns.Conn); is {
+		return httpapi.WithPlace(ctx, place.Known)
+	}
+	return ctx
+}
 
 // nodesPerAddress is how many nodes of one address may shake hands at a time: those of a fleet
 // behind one NAT join, and come back, together.

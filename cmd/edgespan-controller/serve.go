@@ -145,7 +145,7 @@ func (s *service) bind(ctx context.Context) error {
 	if addr, is := s.apiListener.Addr().(*net.TCPAddr); s.o.Auth == authNone && (!is || !addr.IP.IsLoopback()) {
 		return usagef("--auth none: --listen %s is %s: only a loopback address is allowed", s.o.Listen, s.apiListener.Addr())
 	}
-	s.apiListener = conns.Bound(s.apiListener, conns.Bounds{Strangers: max(apiConnections, 2*int(s.o.PerAddress)), PerAddress: int(s.o.PerAddress), Crowded: crowded})
+	s.apiListener = conns.Bound(s.apiListener, apiBounds(int(s.o.PerAddress)))
 	if s.nodeListener, err = lc.Listen(ctx, "tcp", string(s.o.NodeListen)); err != nil {
 		return fmt.Errorf("--node-listen: %w", err)
 	}
@@ -164,6 +164,7 @@ func (s *service) listen(failed chan<- error) {
 		opts = append(opts, fleetapi.WithNoAuth())
 	}
 	s.api = fleetapi.NewServer(fleetapi.Handler(both{s.fleet, s.facts}, opts...))
+	s.api.ConnContext = placed
 	s.serveFacts()
 	s.api.ErrorLog = log.New(httpapi.NewLines(func(line string, leftOut int) {
 		s.log.Named("api").Warn(line, zap.Int("left_out", leftOut))

@@ -49,7 +49,7 @@ func (r *Refusals) Pass(e *Entry) bool {
 	}
 	who := "name " + e.Caller
 	if e.Caller == "" {
-		who = caller(e.Remote)
+		who = config.Source(e.Remote)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -92,7 +92,7 @@ var mayImport = map[string][]string{
 	"platform/fake":                {"netinst/netstate"},
 	"platform/facts":               {"netinst/netstate", "platform/proc"},
 	"platform/pki":                 {"platform/store"},
-	"platform/conns":               {},
+	"platform/conns":               {"config"},
 	"platform/nodelink":            {"config", "config/link", "platform/conns", "platform/pki", "platform/nodelink/linkpb"},
 
 	"platform/factlink":        {"config/facts/ledger", "config/httpapi/factsapi"},

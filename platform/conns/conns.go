@@ -1,41 +1,57 @@
 // Package conns bounds the connections of a listener: all, those of one address, and those whose
-// client has shown no certificate, which anybody can open. What is beyond a bound is closed before
-// it costs a handshake. Clients that have shown a certificate have places of their own.
+// client has not said who it is by a certificate, a token or a password, which anybody can open.
+// What is beyond a bound is closed before it costs a handshake. Clients that are known have places
+// of their own, and addresses where one became known keep some for the next connection.
 //
 // It never reads or writes what goes over a connection.
 package conns
 
 import (
+	"container/list"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
+
+	"edgespan/config"
 )
 
 // Bounds are those of one listener; 0 is none.
 type Bounds struct {
-	Strangers  int           // connections without a certificate at a time
+	Strangers  int           // connections of unknown clients at a time
 	PerAddress int           // of these from one address, in IPv6 from one /64
 	Crowded    int           // of these from one address once three quarters of Strangers are taken
-	Known      int           // connections with a certificate
-	Patience   time.Duration // after which a connection without a certificate is closed
+	Grace      time.Duration // after which one of these is closed where another needs its place; 0: never
+	Returning  int           // places beside Strangers for addresses where a client became known; one has Crowded
+	Known      int           // connections of known clients
+	PerCaller  int           // of these of one that has a name
+	Patience   time.Duration // after which a connection of an unknown client is closed
 	Left       func()        // is told of each connection that is closed for a bound
 }
+
+// maxRemembered bounds the addresses that are remembered as those of known clients.
+const maxRemembered = 16384
 
 // Listener is a net.Listener with bounds.
 type Listener struct {
 	net.Listener
 	b Bounds
 
-	mu        sync.Mutex
-	strangers int
-	known     int
-	by        map[string]int // strangers by address
+	mu         sync.Mutex
+	waiting    *list.List     // connections of unknown clients, the oldest first
+	by         map[string]int // these by address
+	returning  map[string]int // those of Returning by address
+	back       int            // all of them
+	known      int
+	callers    map[string]int // the known by name
+	remembered map[string]struct{}
 }
 
 // Bound gives a listener bounds.
 func Bound(l net.Listener, b Bounds) *Listener {
-	return &Listener{Listener: l, b: b, by: map[string]int{}}
+	return &Listener{
+		Listener: l, b: b, waiting: list.New(), by: map[string]int{}, returning: map[string]int{},
+		callers: map[string]int{}, remembered: map[string]struct{}{},
+	}
 }
 
 // Accept takes the next connection that is within the bounds.
@@ -45,78 +61,150 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out := l.enter(c); out != nil {
-			return out, nil
+		in, out := l.enter(c)
+		if out != nil {
+			out.Close()
+			if l.b.Left != nil {
+				l.b.Left()
+			}
 		}
-		c.Close()
-		if l.b.Left != nil {
-			l.b.Left()
+		if in != nil {
+			return in, nil
 		}
 	}
 }
 
-// enter takes a place for a stranger, nil if there is none.
-func (l *Listener) enter(c net.Conn) *Conn {
-	who := source(c.RemoteAddr())
+// enter finds a place for a connection, and says which one is to be closed: an older one that
+// gives its place up, or the new one.
+func (l *Listener) enter(c net.Conn) (in *Conn, out net.Conn) {
+	who := config.Source(c.RemoteAddr().String())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	has := l.by[who]
-	crowded := l.b.Crowded > 0 && has >= l.b.Crowded && l.strangers >= l.b.Strangers*3/4
-	if l.b.Strangers > 0 && l.strangers >= l.b.Strangers || l.b.PerAddress > 0 && has >= l.b.PerAddress || crowded {
-		return nil
+	full, ofAddress := l.full(who)
+	in = &Conn{Conn: c, of: l, who: who, since: time.Now()}
+	if full {
+		if old := l.oldest(who, ofAddress, in.since); old != nil {
+			l.leave(old)
+			out = old
+		} else if _, is := l.remembered[who]; is && l.back < l.b.Returning && l.returning[who] < l.b.Crowded {
+			in.returns = true
+		} else {
+			return nil, c
+		}
 	}
-	l.strangers++
-	l.by[who]++
-	out := &Conn{Conn: c, of: l, who: who}
+	if in.returns {
+		l.back++
+		l.returning[who]++
+	} else {
+		in.place = l.waiting.PushBack(in)
+		l.by[who]++
+	}
 	if l.b.Patience > 0 {
-		out.timer = time.AfterFunc(l.b.Patience, out.expire)
+		in.timer = time.AfterFunc(l.b.Patience, in.expire)
 	}
-	return out
+	return in, out
 }
 
-// Open is how many connections there are: those without a certificate, and those with one.
+// full says whether there is no place for one more stranger, and whether that is because of its
+// own address.
+func (l *Listener) full(who string) (full, ofAddress bool) {
+	has, all := l.by[who], l.waiting.Len()
+	crowded := l.b.Crowded > 0 && has >= l.b.Crowded && all >= l.b.Strangers*3/4
+	ofAddress = l.b.PerAddress > 0 && has >= l.b.PerAddress || crowded
+	return ofAddress || l.b.Strangers > 0 && all >= l.b.Strangers, ofAddress
+}
+
+// oldest is the connection of an unknown client, of one address or of any, that has had its time.
+func (l *Listener) oldest(who string, ofAddress bool, now time.Time) *Conn {
+	if l.b.Grace <= 0 {
+		return nil
+	}
+	for e := l.waiting.Front(); e != nil; e = e.Next() {
+		c := e.Value.(*Conn)
+		if now.Sub(c.since) < l.b.Grace {
+			return nil
+		}
+		if !ofAddress || c.who == who {
+			return c
+		}
+	}
+	return nil
+}
+
+// Open is how many connections there are: those of unknown clients, and those of known ones.
 func (l *Listener) Open() (strangers, known int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.strangers, l.known
+	return l.waiting.Len() + l.back, l.known
 }
 
 // Conn is a connection that has a place.
 type Conn struct {
 	net.Conn
 	of    *Listener
-	who   string
+	who   string // its address
+	since time.Time
 	timer *time.Timer
 
-	known, closed bool // with of.mu
+	// With of.mu: the place that it has, none once it is closed.
+	place   *list.Element
+	returns bool
+	known   bool
+	caller  string
 }
 
-// Known says that the client has shown a certificate that counts: the connection takes one of the
-// places of such, if there is one, and gives its own to the next stranger.
-func (c *Conn) Known() bool {
+// Known says that the client has said who it is, by its name or without one: the connection takes
+// one of the places of known clients, if there is one, and gives its own to the next stranger.
+func (c *Conn) Known(caller string) bool {
 	l := c.of
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.closed || c.known {
+	if c.known || c.place == nil && !c.returns {
 		return c.known
 	}
-	if l.b.Known > 0 && l.known >= l.b.Known {
+	if l.b.Known > 0 && l.known >= l.b.Known || caller != "" && l.b.PerCaller > 0 && l.callers[caller] >= l.b.PerCaller {
 		return false
 	}
-	c.known = true
+	l.leave(c)
+	c.known, c.caller = true, caller
 	l.known++
-	l.leave(c.who)
+	if caller != "" {
+		l.callers[caller]++
+	}
+	if len(l.remembered) >= maxRemembered {
+		for who := range l.remembered {
+			delete(l.remembered, who) // any
+			break
+		}
+	}
+	l.remembered[c.who] = struct{}{}
 	if c.timer != nil {
 		c.timer.Stop()
 	}
 	return true
 }
 
-// leave gives the place of a stranger back; l.mu is held.
-func (l *Listener) leave(who string) {
-	l.strangers--
-	if l.by[who]--; l.by[who] <= 0 {
-		delete(l.by, who)
+// leave gives the place of a connection back; l.mu is held.
+func (l *Listener) leave(c *Conn) {
+	switch {
+	case c.place != nil:
+		l.waiting.Remove(c.place)
+		c.place = nil
+		less(l.by, c.who)
+	case c.returns:
+		c.returns = false
+		l.back--
+		less(l.returning, c.who)
+	case c.known:
+		c.known = false
+		l.known--
+		less(l.callers, c.caller)
+	}
+}
+
+func less(counts map[string]int, name string) {
+	if counts[name]--; counts[name] <= 0 {
+		delete(counts, name)
 	}
 }
 
@@ -131,33 +219,11 @@ func (c *Conn) expire() {
 
 // Close gives the place of the connection back.
 func (c *Conn) Close() error {
-	l := c.of
-	l.mu.Lock()
-	switch {
-	case c.closed:
-	case c.known:
-		l.known--
-	default:
-		l.leave(c.who)
-	}
-	c.closed = true
+	c.of.mu.Lock()
+	c.of.leave(c)
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	l.mu.Unlock()
+	c.of.mu.Unlock()
 	return c.Conn.Close()
-}
-
-// source is who is behind an address: in IPv6 one machine has all of a /64.
-func source(a net.Addr) string {
-	at, err := netip.ParseAddrPort(a.String())
-	if err != nil {
-		return a.String()
-	}
-	ip := at.Addr().Unmap().WithZone("")
-	if ip.Is4() {
-		return ip.String()
-	}
-	net64, _ := ip.Prefix(64) // 64 fits an address of IPv6
-	return net64.String()
 }

@@ -92,7 +92,7 @@ func TestOneAddressDoesNotTakeAllPlaces(t *testing.T) {
 	}
 	// Who has shown a certificate gives its place to the next, and keeps one whatever comes.
 	for _, c := range others {
-		if !c.Known() || !c.Known() {
+		if !c.Known("") || !c.Known("") {
 			t.Error("no place for a certificate")
 		}
 	}
@@ -100,7 +100,7 @@ func TestOneAddressDoesNotTakeAllPlaces(t *testing.T) {
 		t.Errorf("%d strangers, %d known", strangers, known)
 	}
 	for _, c := range flood[:10] {
-		c.Known()
+		c.Known("")
 	}
 	if _, known := l.Open(); known != 10 {
 		t.Errorf("%d with a certificate, want their bound", known)
@@ -119,7 +119,7 @@ func TestAConnectionWithoutACertificateEnds(t *testing.T) {
 		q := &queue{}
 		l := Bound(q, Bounds{Patience: 10 * time.Second})
 		conns, clients := taken(t, l, q, "192.0.2.1:1", "192.0.2.1:2")
-		conns[0].Known()
+		conns[0].Known("")
 		time.Sleep(10*time.Second - 1)
 		if clients[1].closed {
 			t.Error("too early")
@@ -132,6 +132,61 @@ func TestAConnectionWithoutACertificateEnds(t *testing.T) {
 		conns[0].Close()
 		if strangers, known := l.Open(); strangers != 0 || known != 0 {
 			t.Errorf("%d, %d", strangers, known)
+		}
+	})
+}
+
+// Strangers who say nothing fill all places: who comes then gets that of the oldest, and keeps a
+// place of its own once it is known. It comes back at once from where it was known.
+func TestStrangersKeepNoKnownClientOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{}
+		l := Bound(q, Bounds{Strangers: 40, PerAddress: 20, Crowded: 2, Grace: 3 * time.Second, Returning: 3, Known: 3, PerCaller: 2})
+		flood, clients := taken(t, l, q, many(100, "192.0.%d.1:9")...)
+		if len(flood) != 40 {
+			t.Fatalf("%d strangers got a place", len(flood))
+		}
+		if in, _ := taken(t, l, q, "198.51.100.1:1"); len(in) != 0 {
+			t.Error("the first moments belong to who is there: a crowd of nodes would never finish otherwise")
+		}
+		time.Sleep(3 * time.Second)
+		in, mine := taken(t, l, q, "198.51.100.1:2")
+		if len(in) != 1 || !clients[0].closed || clients[1].closed || !in[0].Known("ann") {
+			t.Fatalf("%d in, the oldest stranger closed: %t", len(in), clients[0].closed)
+		}
+		for range 3 { // a flood that goes on
+			time.Sleep(3 * time.Second)
+			if taken(t, l, q, many(200, "203.0.%d.1:9")...); mine[0].closed {
+				t.Fatal("the known client is closed")
+			}
+		}
+		again, _ := taken(t, l, q, "198.51.100.1:3", "198.51.100.1:4", "198.51.100.1:5")
+		if len(again) != 2 || again[0].returns != true {
+			t.Errorf("of 3 from where one is known %d get a place, want 2", len(again))
+		}
+		if !again[0].Known("ann") || again[1].Known("ann") || !again[1].Known("bob") {
+			t.Error("one caller has more than its share, or another one none")
+		}
+		if more, _ := taken(t, l, q, "198.51.100.1:6"); len(more) != 1 || more[0].Known("eve") {
+			t.Error("there are more known ones than their bound")
+		}
+		strangers, known := l.Open()
+		if strangers != 41 || known != 3 {
+			t.Errorf("%d strangers, %d known", strangers, known)
+		}
+	})
+}
+
+// One address that is at its bound gives its own oldest up, and nobody else's.
+func TestAnAddressAtItsBoundGivesItsOldestUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{}
+		l := Bound(q, Bounds{Strangers: 40, PerAddress: 2, Grace: time.Second})
+		_, first := taken(t, l, q, "192.0.2.9:1", "192.0.2.1:1", "192.0.2.1:2")
+		time.Sleep(time.Second)
+		_, next := taken(t, l, q, "192.0.2.1:3", "192.0.2.1:4", "192.0.2.1:5")
+		if first[0].closed || !first[1].closed || !first[2].closed || next[0].closed || next[1].closed || !next[2].closed {
+			t.Errorf("%+v %+v", first, next)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo,
 		h.refusals.note("a connection is refused", host(c.RemoteAddr()), err)
 	}
 	shown, is := info.(credentials.TLSInfo)
-	if place, bound := c.(*conns.Conn); err == nil && is && bound && len(shown.State.PeerCertificates) > 0 && !place.Known() {
+	if place, bound := c.(*conns.Conn); err == nil && is && bound && len(shown.State.PeerCertificates) > 0 && !place.Known("") {
 		return nil, nil, errors.Join(errFull, conn.Close())
 	}
 	return conn, info, err

@@ -2,9 +2,10 @@ package nodelink
 
 import (
 	"math"
-	"net/netip"
 	"sync"
 	"time"
+
+	"edgespan/config"
 )
 
 // bucket lets so many things pass at once and so many a second after that. The clock is
@@ -65,7 +66,7 @@ func newJoinGate(perSecond float64) *joinGate {
 
 // pass says whether a call from an address may go on.
 func (g *joinGate) pass(from string, now time.Time) bool {
-	from = sourceOf(from)
+	from = config.Source(from)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := g.sources[from]
@@ -80,19 +81,6 @@ func (g *joinGate) pass(from string, now time.Time) bool {
 		g.sources[from] = b
 	}
 	return b.try(now) && g.all.try(now)
-}
-
-// sourceOf is who is behind an address: in IPv6 one machine has all of a /64.
-func sourceOf(from string) string {
-	ip, err := netip.ParseAddr(from)
-	if err != nil {
-		return from
-	}
-	if ip = ip.Unmap(); ip.Is4() {
-		return ip.String()
-	}
-	net64, _ := ip.WithZone("").Prefix(64) // 64 fits an address of IPv6
-	return net64.String()
 }
 
 // forget drops the addresses that may do all again.

@@ -145,7 +145,7 @@ func (s *Server) Serve(l net.Listener) error {
 	go s.sweep()
 	err := s.grpc.Serve(conns.Bound(l, conns.Bounds{
 		Strangers: s.opts.Strangers, PerAddress: s.opts.PerAddress, Crowded: s.opts.PerAddress / 64,
-		Known: s.opts.MostNodes + spareConnections, Patience: 2 * s.opts.HelloWait,
+		Known: s.opts.MostNodes + spareConnections, Patience: 2 * s.opts.HelloWait, Grace: s.opts.HelloWait, Returning: s.opts.Strangers / 4,
 	}))
 	if errors.Is(err, grpc.ErrServerStopped) {
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi"
 )
 
 // nodeMay is what a caller that is a node may do with a row.
@@ -30,6 +31,9 @@ func (a *api) admit(c *call) error {
 		return err
 	}
 	c.caller = caller
+	if !httpapi.Known(c.Context(), caller.Name) {
+		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many connections of the same caller are open already"}
+	}
 	if a.callers != nil {
 		if wait := a.callers.Take(caller.Name, c.entry.Time); wait > 0 {
 			return &refusal{status: http.StatusTooManyRequests, retry: max(wait, time.Second), text: "too many requests"}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"unicode"
+
+	"edgespan/config/httpapi"
 )
 
 // admit finds out who asks, and whether that one may.
@@ -16,6 +18,9 @@ func (a *api) admit(c *call) *Problem {
 		c.caller = Caller{Name: "local", Role: Admin}
 	} else if p := a.authenticate(c); p != nil {
 		return p
+	}
+	if !httpapi.Known(c.Context(), c.caller.Name) {
+		return problem(TypeBusy, "too many connections of the same caller are open already")
 	}
 	if wait := a.callers.Take(c.caller.Name, c.entry.Time); wait > 0 {
 		return tooMany(wait)
