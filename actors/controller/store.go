@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/keep"
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -136,7 +137,7 @@ func author(c fleetapi.Caller) string {
 func (d *deps) carryOut(ctx context.Context, plan history.Plan) (bool, error) {
 	for _, txn := range plan.Txns {
 		o, unsure, err := d.commitSurely(ctx, txn)
-		if unsure = unsure || errors.Is(err, revision.ErrFull); err != nil {
+		if err != nil {
 			if unsure {
 				if ours, unread := d.isOurs(ctx, plan.Record); ours && unread == nil {
 					return true, nil
@@ -155,24 +156,12 @@ func (d *deps) carryOut(ctx context.Context, plan history.Plan) (bool, error) {
 	return true, nil
 }
 
-// commitSurely does a transaction until the store has said what became of it. unsure is that
-// it did not at first: it may have been done before the last answer.
+// commitSurely does a transaction until the store has said what became of it, as revision.CommitSurely has it.
 func (d *deps) commitSurely(ctx context.Context, txn revision.Txn) (o revision.Outcome, unsure bool, err error) {
-	for {
-		o, err = d.commit(ctx, txn)
-		never := errors.Is(err, revision.ErrInvalid) || errors.Is(err, revision.ErrTooLarge) || errors.Is(err, revision.ErrNoLease) || errors.Is(err, revision.ErrClosed) ||
-			errors.Is(err, revision.ErrUnwritten) || errors.Is(err, revision.ErrFull) || errors.Is(err, revision.ErrBroken)
-		if err == nil || never || ctx.Err() != nil {
-			return o, unsure, err
-		}
-		unsure = true
-		d.Log.Warn("a write's answer is lost: ask once more", zap.Error(err))
-		select {
-		case <-time.After(writeAgain):
-		case <-ctx.Done():
-			return o, unsure, err
-		}
-	}
+	return revision.CommitSurely(func() (revision.Outcome, error) { return d.commit(ctx, txn) }, func(lost error) bool {
+		d.Log.Warn("a write's answer is lost: ask once more", zap.Error(lost))
+		return keep.Pause(ctx, writeAgain)
+	})
 }
 
 // refusedNow tells whoever asks that a store without room is to be asked again later.

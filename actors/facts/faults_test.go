@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi/factsapi"
 	"edgespan/config/revision"
@@ -146,7 +148,8 @@ func TestACrashIsMended(t *testing.T) {
 	})
 }
 
-// TestTooManyWrites holds a write on its way to the store until as many wait as may.
+// TestTooManyWrites holds a write on its way to the store until as many wait as may, of one caller and of all. The one on
+// its way counts.
 func TestTooManyWrites(t *testing.T) {
 	onClock(t, func(t *testing.T) {
 		w := &way{Store: newMemory()}
@@ -154,24 +157,165 @@ func TestTooManyWrites(t *testing.T) {
 		found(t, k, []string{"nodes"}, "astute")
 		hold := make(chan struct{})
 		w.set(func(w *way) { w.lose = func(revision.Txn) (bool, bool) { <-hold; return false, false } })
-		errs := make(chan error, mostWrites+11)
-		for i := range mostWrites + 11 {
-			go func() {
-				_, err := k.Write(context.Background(), factsapi.WriteRequest{Author: "alice", Write: put("astute", fmt.Sprintf(`{"a":%d}`, i), node(fmt.Sprint(i)))})
-				errs <- err
-			}()
-			synctest.Wait()
-		}
-		for range 10 {
-			if err := <-errs; !isFault(err, ledger.Busy) {
-				t.Errorf("too many wait, and one is told %v", err)
+		answers := make(chan error, 2*mostWrites)
+		queue := func(caller string, n int) {
+			for i := range n {
+				go func() {
+					_, err := k.Write(context.Background(), factsapi.WriteRequest{Author: caller, Write: put("astute", `{"by":"`+caller+`"}`, node(fmt.Sprint(i)))})
+					answers <- err
+				}()
+				synctest.Wait()
 			}
 		}
+		refused := func(what string, n int) {
+			if len(answers) != n {
+				t.Errorf("%s: %d writes were answered, want %d", what, len(answers), n)
+			}
+			for range len(answers) {
+				if err := <-answers; !isFault(err, ledger.Busy) {
+					t.Errorf("%s: one is told %v", what, err)
+				}
+			}
+		}
+		queue("mallory", mostWrites/ofOneCaller)
+		refused("as many as one caller may have", 0)
+		queue("mallory", 10)
+		refused("one caller has too many", 10)
+		for i := range ofOneCaller - 1 {
+			queue(fmt.Sprint("caller ", i), mostWrites/ofOneCaller)
+		}
+		refused("as many as all may have", 0)
+		queue("alice", 10)
+		refused("all have too many", 10)
 		close(hold)
-		for range mostWrites + 1 {
-			if err := <-errs; err != nil {
+		for range mostWrites {
+			if err := <-answers; err != nil {
 				t.Error(err)
 			}
+		}
+	})
+}
+
+// TestOneCallersWritesAreServedInTurn has one caller flood the writer: the write of another comes in its turn, after one of the flood's
+// transactions, and not after all of them.
+func TestOneCallersWritesAreServedInTurn(t *testing.T) {
+	onClock(t, func(t *testing.T) {
+		w := &way{Store: newMemory()}
+		k := start(t, w)
+		found(t, k, []string{"nodes"}, "astute")
+		hold := make(chan struct{})
+		w.set(func(w *way) { w.lose = func(revision.Txn) (bool, bool) { <-hold; return false, false } })
+		var all sync.WaitGroup
+		revisions := make(map[string]uint64)
+		var mu sync.Mutex
+		send := func(caller, n string) {
+			all.Go(func() {
+				out, err := k.Write(context.Background(), factsapi.WriteRequest{Author: caller, Write: put("astute", `{"by":"`+caller+`"}`, node(caller+n))})
+				if err != nil {
+					t.Errorf("write %s of %s: %v", n, caller, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				revisions[caller+n] = out.Revision
+			})
+			synctest.Wait()
+		}
+		for i := range 200 {
+			send("mallory", fmt.Sprint(i))
+		}
+		send("alice", "0")
+		send("bob", "0")
+		send("alice", "1")
+		close(hold)
+		all.Wait()
+		first := revisions["mallory0"] // that was alone in its transaction
+		for name, most := range map[string]uint64{"alice0": 3, "bob0": 3, "alice1": 6} {
+			if after := revisions[name] - first; after > most {
+				t.Errorf("%s is done after %d others, want %d at most", name, after, most)
+			}
+		}
+	})
+}
+
+// TestCostlyWritesAreServedInTurn has each write of a flood cost as much as a plan may: no transaction has more than one
+// of them, so that another caller's write waits for one.
+func TestCostlyWritesAreServedInTurn(t *testing.T) {
+	onClock(t, func(t *testing.T) {
+		w := &way{Store: newMemory()}
+		k := start(t, w)
+		found(t, k, []string{"nodes"}, "astute")
+		costly := costlyEdit()
+		hold := make(chan struct{})
+		writes := 0
+		w.set(func(w *way) {
+			w.lose = func(revision.Txn) (bool, bool) { writes++; <-hold; return false, false }
+		})
+		var all sync.WaitGroup
+		after := 0
+		send := func(caller string, write ledger.Write) {
+			all.Go(func() {
+				if _, err := k.Write(context.Background(), factsapi.WriteRequest{Author: caller, Write: write}); err != nil {
+					t.Errorf("%s: %v", caller, err)
+				}
+				if caller == "alice" {
+					after = writes
+				}
+			})
+			synctest.Wait()
+		}
+		for i := range 4 {
+			costly.Target = at("astute", node(fmt.Sprint(i)))
+			send("mallory", costly)
+		}
+		send("alice", put("astute", `{"a":1}`, node("alice")))
+		close(hold)
+		all.Wait()
+		if after != 2 || writes < 4 {
+			t.Errorf("another's write was done with transaction %d, all of them with %d: want 2, and 4 at least", after, writes)
+		}
+	})
+}
+
+// costlyEdit sets keys of a document of many, each before all that are there.
+func costlyEdit() ledger.EditKeys {
+	e := setKey("astute", "z", 1)
+	var members strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&members, `"k%d":1,`, i)
+	}
+	e.Edit.Items = [][]facts.JSON{{facts.JSON(`"all"`), facts.JSON("{" + members.String() + `"last":1}`)}}
+	for i := range 1_500 {
+		e.Edit.Items = append(e.Edit.Items, []facts.JSON{facts.JSON(`"all"`), facts.JSON(fmt.Sprintf(`"a%d"`, i)), facts.JSON("1")})
+	}
+	return e
+}
+
+// TestAWriteNobodyWaitsForIsNotDone holds a write on its way while those behind it are given up: none of them is done.
+func TestAWriteNobodyWaitsForIsNotDone(t *testing.T) {
+	onClock(t, func(t *testing.T) {
+		w := &way{Store: newMemory()}
+		k := start(t, w)
+		found(t, k, []string{"nodes"}, "astute")
+		hold := make(chan struct{})
+		w.set(func(w *way) { w.lose = func(revision.Txn) (bool, bool) { <-hold; return false, false } })
+		var all sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		for i, of := range []context.Context{t.Context(), t.Context(), ctx, t.Context(), ctx} {
+			all.Go(func() {
+				_, err := k.Write(of, factsapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`, node(fmt.Sprint(i)))})
+				if (err != nil) != (of == ctx) {
+					t.Errorf("write %d: %v", i, err)
+				}
+			})
+			synctest.Wait()
+		}
+		cancel()
+		synctest.Wait()
+		close(hold)
+		all.Wait()
+		records, err := k.Records(t.Context(), ledger.RecordsQuery{})
+		if err != nil || len(records) != 5 { // two of found
+			t.Errorf("the history has %d revisions, %v: want 5", len(records), err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/keep"
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi/factsapi"
 	"edgespan/config/revision"
@@ -30,7 +32,7 @@ func (d *deps) judge(ctx context.Context, r factsapi.WriteRequest) (ledger.Writt
 		return ledger.Written{}, err
 	}
 	defer done()
-	plan, err := state.Plan([]ledger.Pending{d.pending(r)}, d.of(ctx))
+	plan, err := state.Plan([]ledger.Pending{d.pending(ctx, r)}, d.of(ctx))
 	if err != nil {
 		return ledger.Written{}, err
 	}
@@ -41,9 +43,9 @@ func (d *deps) judge(ctx context.Context, r factsapi.WriteRequest) (ledger.Writt
 	return a.written, a.err
 }
 
-// pending is a write as the ledger judges it.
-func (d *deps) pending(r factsapi.WriteRequest) ledger.Pending {
-	return ledger.Pending{Write: r.Write, Author: r.Author, Message: r.Message, Time: d.Now().UTC()}
+// pending is a write as the ledger judges it, while somebody waits for it.
+func (d *deps) pending(ctx context.Context, r factsapi.WriteRequest) ledger.Pending {
+	return ledger.Pending{Write: r.Write, Author: r.Author, Message: r.Message, Time: d.Now().UTC(), Stop: ctx.Err}
 }
 
 // came is what came of a write.
@@ -55,46 +57,38 @@ func (d *deps) came(r ledger.Result) wrote {
 	return wrote{written: r.Written}
 }
 
-// writeAll does a batch of writes, as many at once as one transaction takes, and answers each.
-func (d *deps) writeAll(batch []*wish) {
+// writeSome does the first writes of a batch, as many at once as one transaction takes, and answers with those that have their
+// answer: one at least.
+func (d *deps) writeSome(batch []*wish) []*wish {
 	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
 	defer cancel()
-	for len(batch) > 0 {
-		n, err := d.writeSome(ctx, batch)
-		if err != nil && n == 0 && len(batch) > 1 && ctx.Err() == nil {
-			for _, w := range batch { // one that can't be judged is in nobody's way
-				d.writeAll([]*wish{w})
-			}
-			return
+	for {
+		n, err := d.tryToWrite(ctx, batch)
+		if err == nil && n == 0 && ctx.Err() == nil {
+			continue // somebody else was faster, or a large write had to be finished first
+		}
+		if n == 0 { // the first one can't be judged; those behind it are in no other's way
+			n, err = 1, cmp.Or(err, batch[0].ctx.Err(), ctx.Err())
 		}
 		if err != nil {
-			for _, w := range batch {
+			for _, w := range batch[:n] {
 				w.reply(wrote{err: err})
 			}
-			return
 		}
-		batch = batch[n:]
+		return batch[:n]
 	}
 }
 
-// writeSome does the first writes of a batch, n of them. 0 without an error is to try again: somebody
-// else was faster, or a large write had to be finished first. An error with n 0 is of the judgement, and nothing was
-// tried; with another n it is not known what became of any.
-func (d *deps) writeSome(ctx context.Context, batch []*wish) (n int, err error) {
-	for n < len(batch) && batch[n].ctx.Err() != nil { // nobody waits for it any more
-		batch[n].reply(wrote{err: batch[n].ctx.Err()})
-		n++
-	}
-	if n > 0 {
-		return n, nil
-	}
+// tryToWrite does the first writes of a batch, n of them. 0 without an error is to try again. An error with n 0 is of the judgement of the
+// first, and nothing was tried; with another n it is not known what became of any.
+func (d *deps) tryToWrite(ctx context.Context, batch []*wish) (n int, err error) {
 	state, err := d.now(ctx)
 	if err != nil {
 		return len(batch), err
 	}
 	entries := make([]ledger.Pending, len(batch))
 	for i, w := range batch {
-		entries[i] = d.pending(w.request)
+		entries[i] = d.pending(w.ctx, w.request)
 	}
 	plan, err := state.Plan(entries, d.of(ctx))
 	if err != nil {
@@ -104,7 +98,7 @@ func (d *deps) writeSome(ctx context.Context, batch []*wish) (n int, err error) 
 	case errors.Is(err, errOvertaken):
 		return 0, nil
 	case err != nil:
-		return len(batch), err
+		return max(len(plan.Results), 1), err
 	}
 	for i, r := range plan.Results {
 		batch[i].reply(d.came(r))
@@ -133,7 +127,7 @@ func (d *deps) finish(ctx context.Context) {
 func (d *deps) carryOut(ctx context.Context, txns []revision.Txn, records []ledger.Record) error {
 	for _, txn := range txns {
 		o, unsure, err := d.commitSurely(ctx, txn)
-		if unsure = unsure || errors.Is(err, revision.ErrFull); err != nil {
+		if err != nil {
 			if unsure && len(records) > 0 {
 				if ours, unread := d.areOurs(ctx, records); ours && unread == nil {
 					return nil
@@ -154,24 +148,12 @@ func (d *deps) carryOut(ctx context.Context, txns []revision.Txn, records []ledg
 	return nil
 }
 
-// commitSurely does a transaction until the store has said what became of it. unsure is that
-// it did not at first: it may have been done before the last answer.
+// commitSurely does a transaction until the store has said what became of it, as revision.CommitSurely has it.
 func (d *deps) commitSurely(ctx context.Context, txn revision.Txn) (o revision.Outcome, unsure bool, err error) {
-	for {
-		o, err = d.commit(ctx, txn)
-		never := errors.Is(err, revision.ErrInvalid) || errors.Is(err, revision.ErrTooLarge) || errors.Is(err, revision.ErrClosed) ||
-			errors.Is(err, revision.ErrUnwritten) || errors.Is(err, revision.ErrFull) || errors.Is(err, revision.ErrBroken)
-		if err == nil || never || ctx.Err() != nil {
-			return o, unsure, err
-		}
-		unsure = true
-		d.Log.Warn("a write's answer is lost: ask once more", zap.Error(err))
-		select {
-		case <-time.After(writeAgain):
-		case <-ctx.Done():
-			return o, unsure, err
-		}
-	}
+	return revision.CommitSurely(func() (revision.Outcome, error) { return d.commit(ctx, txn) }, func(lost error) bool {
+		d.Log.Warn("a write's answer is lost: ask once more", zap.Error(lost))
+		return keep.Pause(ctx, writeAgain)
+	})
 }
 
 // commit does one transaction with a deadline.

@@ -10,12 +10,6 @@ import (
 	"edgespan/config/httpapi/factsapi"
 )
 
-// What may wait for the writes before it.
-const (
-	mostWrites     = 1024
-	mostWriteBytes = 64 << 20
-)
-
 // wish is one write that somebody waits for.
 type wish struct {
 	ctx     context.Context
@@ -40,8 +34,8 @@ func (w *wish) reply(a wrote) {
 
 // Words to the writer.
 type (
-	worked   struct{} // the leaf has ended
-	swept    struct{} // the sweep has
+	worked   struct{ done []*wish } // the leaf has ended, and has answered these
+	swept    struct{}               // the sweep has
 	sweepDue struct{}
 )
 
@@ -50,12 +44,11 @@ type (
 const sweepEvery = time.Hour
 
 // writerActor is /writer: what waits while a transaction is on its way goes together into the
-// next. Other replicas' writes are met at the head.
+// next, in the turn of the callers. Other replicas' writes are met at the head.
 type writerActor struct {
 	d     *deps
-	queue []*wish
-	size  int     // bytes of the queue
-	batch []*wish // that the leaf has
+	queue queue
+	batch []*wish // of the queue, that the leaf has
 	busy  bool
 	sweep *ledger.Sweeper // nil: none is under way
 	turn  bool            // of the sweep, which goes on step by step between batches
@@ -71,25 +64,29 @@ func (w *writerActor) Receive(c actor.Context) {
 	case swept:
 		w.sweep = nil
 	case *wish:
-		if len(w.queue) >= mostWrites || w.size+m.size > mostWriteBytes && len(w.queue) > 0 {
-			m.reply(wrote{err: busy("write: %d writes of %d bytes wait already", len(w.queue), w.size)})
+		if err := w.queue.add(m); err != nil {
+			m.reply(wrote{err: busy("write: %v", err)})
 			return
 		}
-		w.queue, w.size = append(w.queue, m), w.size+m.size
 	case worked:
+		for _, one := range m.done {
+			w.queue.take(one)
+		}
 		w.busy, w.batch = false, nil
 	case crashed:
 		panic(m.reason)
 	case *actor.Restarting, *actor.Stopping:
-		if _, again := c.Message().(*actor.Restarting); again { // who hears of it writes to the next one
-			for _, m := range w.batch {
+		_, again := c.Message().(*actor.Restarting)
+		for _, m := range w.batch {
+			if again { // who hears of it writes to the next one; at the end the leaf answers
 				m.reply(wrote{err: busy("write: it may have taken place or not: the writer of this replica crashed")})
 			}
+			w.queue.take(m)
 		}
-		for _, m := range w.queue {
+		for _, m := range w.queue.all() {
 			m.reply(wrote{err: busy("write: the writer of this replica ends")})
 		}
-		w.queue, w.size = nil, 0
+		w.queue = queue{}
 		return
 	}
 	w.work(c.Self())
@@ -112,11 +109,17 @@ func (d *deps) clock(writer *actor.PID) {
 // work starts the leaf if there is something to do.
 func (w *writerActor) work(self *actor.PID) {
 	d := w.d
-	if w.busy || len(w.queue) == 0 && w.sweep == nil {
+	if w.busy {
+		return
+	}
+	for _, m := range w.queue.expired() {
+		m.reply(wrote{err: m.ctx.Err()})
+	}
+	if w.queue.count == 0 && w.sweep == nil {
 		return
 	}
 	w.busy, w.turn = true, !w.turn
-	if sweep := w.sweep; sweep != nil && (w.turn || len(w.queue) == 0) {
+	if sweep := w.sweep; sweep != nil && (w.turn || w.queue.count == 0) {
 		d.leaf(self, func() {
 			if !d.sweepStep(sweep) {
 				d.system.Root.Send(self, swept{})
@@ -125,12 +128,9 @@ func (w *writerActor) work(self *actor.PID) {
 		})
 		return
 	}
-	batch := w.queue
-	w.batch, w.queue, w.size = batch, nil, 0
-	d.leaf(self, func() {
-		d.writeAll(batch)
-		d.system.Root.Send(self, worked{})
-	})
+	batch := w.queue.next()
+	w.batch = batch
+	d.leaf(self, func() { d.system.Root.Send(self, worked{d.writeSome(batch)}) })
 }
 
 // Write judges one write and stores it.

@@ -117,6 +117,18 @@ func Vital(fail func(error)) actor.ReceiverMiddleware {
 	}
 }
 
+// Pause waits, and says whether ctx goes on. It is for leaves: an actor waits for nothing.
+func Pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // Leaf runs what blocks beside the actors. A panic is logged, and then told to panicked.
 func Leaf(log *zap.Logger, leaves *sync.WaitGroup, name string, f func(), panicked func(reason any)) {
 	leaves.Add(1)

@@ -1,6 +1,9 @@
 package facts
 
-import "errors"
+import (
+	"cmp"
+	"errors"
+)
 
 // What one computation may cost, whatever it is asked for. A document within its own bounds is read, masked and merged
 // with another far below them.
@@ -28,12 +31,19 @@ type Meter struct {
 // NewMeter is a meter of which nothing is used. stop says why a computation is to end; nil: nothing does.
 func NewMeter(stop func() error) *Meter { return &Meter{stop: stop} }
 
-// Fresh is a meter of which nothing is used, with the same end.
-func (m *Meter) Fresh() *Meter {
+// Fresh is a meter of which nothing is used, with the same end, and with that of stop where it is not nil.
+func (m *Meter) Fresh(stop func() error) *Meter {
 	if m == nil {
 		return nil
 	}
-	return NewMeter(m.stop)
+	switch {
+	case stop == nil:
+		stop = m.stop
+	case m.stop != nil:
+		own := stop
+		stop = func() error { return cmp.Or(own(), m.stop()) }
+	}
+	return NewMeter(stop)
 }
 
 // Used are the bytes that were made and looked at.

@@ -41,6 +41,49 @@ func TestAComputationEnds(t *testing.T) {
 	}
 }
 
+// What is moved in a long list or object by each value that comes or goes counts: a member three words, an element one.
+func TestWhatIsMovedCounts(t *testing.T) {
+	t.Parallel()
+	const n, edits = 10_000, 100
+	var members strings.Builder
+	for i := range n {
+		fmt.Fprintf(&members, `"k%05d":1,`, i)
+	}
+	for _, c := range []struct {
+		name, doc string
+		op        KeysOp
+		item      string
+		words     int
+	}{
+		{"elements that go", `{"at":[` + strings.Repeat("1,", n) + `1]}`, KeysDelete, `["at",0]`, 1},
+		{"members that go", `{"at":{` + members.String() + `"z":1}}`, KeysDelete, `["at","k%05d"]`, 3},
+		{"members that come", `{"at":{` + members.String() + `"z":1}}`, KeysSet, `["at","a%05d",1]`, 3},
+	} {
+		items := make([]string, edits)
+		for i := range items {
+			if items[i] = c.item; strings.Contains(c.item, "%") {
+				items[i] = fmt.Sprintf(c.item, i)
+			}
+		}
+		cost := func(items []string) int {
+			e, err := ParseKeysEdit(c.op, []byte("["+strings.Join(items, ",")+"]"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := NewMeter(nil)
+			if _, err := m.Apply(e, parse(t, c.doc)); err != nil {
+				t.Fatal(err)
+			}
+			_, looked := m.Used()
+			return looked
+		}
+		more, want := cost(items)-cost(items[:1]), c.words*n*(edits-1)
+		if more < want*9/10 || more > want*11/10 {
+			t.Errorf("%s: %d edits more cost %d, want about %d", c.name, edits-1, more, want)
+		}
+	}
+}
+
 // A list that is merged with itself comes out as it does where elements are taken one by one from the list that is gone through.
 func TestKnockingOutOfItself(t *testing.T) {
 	t.Parallel()

@@ -22,8 +22,8 @@ type judge struct {
 	written  Written
 }
 
-func (s *State) judge(src Source, p *planner) *judge {
-	m := src.Meter().Fresh()
+func (s *State) judge(src Source, p *planner, stop func() error) *judge {
+	m := src.Meter().Fresh(stop)
 	j := &judge{draft: s.draft(), src: metered{src, m}, m: m, revision: s.head.Revision + 1, ops: map[revision.Key][]byte{}, fresh: p.fresh, planned: p.records}
 	j.s.head.Revision = j.revision
 	return j

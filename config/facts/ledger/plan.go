@@ -14,7 +14,16 @@ type Pending struct {
 	Author  string
 	Time    time.Time
 	Message string
+	// Stop says why nobody waits for it any more, and its judgement ends; nil: somebody does.
+	Stop func() error
 }
+
+// What the judgement of one plan's writes may cost together until the others wait for the next plan, so that one caller's costly writes
+// are in the way of another's only one at a time.
+const (
+	planMade   = 32 << 20 // bytes made
+	planLooked = 64 << 20 // bytes looked at
+)
 
 // Result is what came of one write: Fault is nil if Written says it.
 type Result struct {
@@ -102,10 +111,12 @@ type planner struct {
 	ops    map[revision.Key][]byte
 	blobs  []revision.Op
 	stored map[string]bool // contents that are in the store, or that the plan stores; false if not
+
+	made, looked int // by the writes so far
 }
 
 // Plan judges writes one after the other, each on what those before it leave behind, each a revision of its
-// own; one that is refused takes no part. An error is of the source.
+// own; one that is refused takes no part. An error is of the source, or of Stop, for the first of them.
 func (s *State) Plan(entries []Pending, src Source) (Plan, error) {
 	if s.Unfinished() {
 		return s.forward(), nil
@@ -116,11 +127,11 @@ func (s *State) Plan(entries []Pending, src Source) (Plan, error) {
 	}
 	for _, e := range entries {
 		more, err := p.add(e)
-		if err != nil {
+		if err != nil && len(p.plan.Results) == 0 {
 			return Plan{}, err
 		}
-		if !more {
-			break
+		if err != nil || !more || p.made > planMade || p.looked > planLooked {
+			break // the others are the next plan's
 		}
 	}
 	if p.plan.next = p.s; len(p.plan.Records) > 0 && p.plan.Txns == nil {
@@ -131,11 +142,16 @@ func (s *State) Plan(entries []Pending, src Source) (Plan, error) {
 
 // add judges one write. It says whether more may come.
 func (p *planner) add(e Pending) (bool, error) {
-	j := p.s.judge(p.src, p)
+	j := p.s.judge(p.src, p, e.Stop)
 	err := j.signed(e)
+	if err == nil && e.Stop != nil {
+		err = e.Stop()
+	}
 	if err == nil {
 		err = j.write(e.Write)
 	}
+	made, looked := j.m.Used()
+	p.made, p.looked = p.made+made, p.looked+looked
 	var f *Fault
 	switch {
 	case errors.As(err, &f):
