@@ -44,7 +44,7 @@ type access struct {
 type everybody struct{}
 
 func (everybody) Authenticate(*http.Request) (factsapi.Caller, error) {
-	return factsapi.Caller{Name: "local", Role: factsapi.Admin}, nil
+	return factsapi.Caller{Name: "local", Role: factsapi.Admin, Via: httpapi.ViaLoopback}, nil
 }
 func (everybody) Challenges() []string { return nil }
 
@@ -226,14 +226,14 @@ func (a *access) guesser(r *http.Request) string {
 func (a *access) atOnce(r *http.Request, token, word, secret string) (factsapi.Caller, bool) {
 	if name, password, ok := r.BasicAuth(); ok && a.passwd != nil {
 		role, known := a.passwd.Known(name, password)
-		return factsapi.Caller{Name: name, Role: factsapi.Role(role)}, known
+		return factsapi.Caller{Name: name, Role: factsapi.Role(role), Via: httpapi.ViaBasic}, known
 	}
 	if token == "" && strings.EqualFold(word, "Bearer") {
 		token = secret
 	}
 	if hash, err := pki.OperatorTokenHash(token); err == nil {
 		who, known := a.known(hash)
-		return factsapi.Caller{Name: who.Name, Role: who.Role}, known
+		return factsapi.Caller{Name: who.Name, Role: who.Role, Via: httpapi.ViaToken}, known
 	}
 	if a.keystone == nil || word != "" {
 		return factsapi.Caller{}, false
@@ -281,7 +281,7 @@ func (a *access) certificate(r *http.Request) (factsapi.Caller, error) {
 	case shown == pki.Shown{}:
 		return factsapi.Caller{}, a.unknown("who asks is not said")
 	}
-	return factsapi.Caller{Name: cmp.Or(shown.Node, shown.Certname), Role: factsapi.Operator, Node: shown.Node, Certname: shown.Certname}, nil
+	return factsapi.Caller{Name: cmp.Or(shown.Node, shown.Certname), Role: factsapi.Operator, Via: httpapi.ViaCertificate, Node: shown.Node, Certname: shown.Certname}, nil
 }
 
 // token is what X-Auth-Token has: the only header that clients of the original know. So it is
@@ -306,7 +306,7 @@ func (a *access) token(ctx context.Context, text string) (factsapi.Caller, error
 // citizen is a user of Keystone: the highest of its roles counts, in a project that counts.
 func (a *access) citizen(id keystone.Identity) (factsapi.Caller, error) {
 	own := a.keystone.Own()
-	c := factsapi.Caller{Name: id.User}
+	c := factsapi.Caller{Name: id.User, Via: httpapi.ViaKeystone}
 	if id.UserDomain != own.UserDomain {
 		c.Name += "@" + id.UserDomain
 	}
@@ -339,7 +339,7 @@ func (a *access) operator(ctx context.Context, text string) (factsapi.Caller, er
 	case err != nil:
 		return factsapi.Caller{}, &factsapi.Denied{Status: http.StatusServiceUnavailable, Text: "the token: can't be looked for now: the store is away"}
 	}
-	return factsapi.Caller{Name: who.Name, Role: who.Role}, nil
+	return factsapi.Caller{Name: who.Name, Role: who.Role, Via: httpapi.ViaToken}, nil
 }
 
 func (a *access) password(r *http.Request) (factsapi.Caller, error) {
@@ -354,5 +354,5 @@ func (a *access) password(r *http.Request) (factsapi.Caller, error) {
 	case err != nil:
 		return factsapi.Caller{}, &factsapi.Denied{Status: http.StatusServiceUnavailable, Text: "the password: can't be checked now: too many are being checked", Wait: time.Second}
 	}
-	return factsapi.Caller{Name: name, Role: factsapi.Role(role)}, nil
+	return factsapi.Caller{Name: name, Role: factsapi.Role(role), Via: httpapi.ViaBasic}, nil
 }

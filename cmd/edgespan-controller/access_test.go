@@ -200,7 +200,7 @@ func TestWithoutMoreOnlyTokensAndNodesAreKnown(t *testing.T) {
 		t.Error(got)
 	}
 	g.s.o.Auth = authNone
-	if c, err := g.s.factsAuth().Authenticate(httptest.NewRequest(http.MethodGet, "/", nil)); err != nil || c != (factsapi.Caller{Name: "local", Role: factsapi.Admin}) {
+	if c, err := g.s.factsAuth().Authenticate(httptest.NewRequest(http.MethodGet, "/", nil)); err != nil || c != (factsapi.Caller{Name: "local", Role: factsapi.Admin, Via: httpapi.ViaLoopback}) {
 		t.Errorf("--auth none: %+v %v", c, err)
 	}
 }

@@ -111,7 +111,7 @@ func TestFactsOfAController(t *testing.T) {
 	if code := c.end(); code != 0 { // also with a stream that is open
 		t.Errorf("it ended with %d", code)
 	}
-	if audit, err := os.ReadFile(filepath.Join(dir, "audit.log")); err != nil || !strings.Contains(string(audit), `"path":"/api/v1/config/components"`) {
+	if audit, err := os.ReadFile(filepath.Join(dir, "audit-admins.log")); err != nil || !strings.Contains(string(audit), `"path":"/api/v1/config/components"`) {
 		t.Errorf("the audit log lacks a write: %s, %v", audit, err)
 	}
 	c = started(t, dir)

@@ -50,8 +50,8 @@ speak, and pushes to each node what it shall be.
 
 The first start makes a certificate authority, a store and an administrator's token in the
 data folder, and says on stderr where the token is and how a node joins. SIGTERM and SIGINT
-send the nodes away and end the controller; they work on without it. SIGHUP opens the audit
-log anew, after a rotation.
+send the nodes away and end the controller; they work on without it. SIGHUP opens the files
+of the audit log anew, after a rotation.
 
 Each flag may be spelled with '_' for '-', as 'edgespan layers print-flags' prints those of
 a controller_config.json. Below a flag counts the environment (EDGESPAN_CONTROLLER_DATA_DIR
@@ -89,7 +89,7 @@ func newRoot(a *app) *cobra.Command {
 		return usagef("%s: %w: see %s --help", cmd.Name(), err, cmd.CommandPath())
 	})
 	o.bind(root, serving)
-	root.AddCommand(newImport(a), newExport(a), newBackup(a), newRestore(a), newToken(a), newInvite(a), newCA(a), newSimulate(a), newVersion(a))
+	root.AddCommand(newImport(a), newExport(a), newBackup(a), newRestore(a), newToken(a), newInvite(a), newCA(a), newAudit(a), newSimulate(a), newVersion(a))
 	return root
 }
 

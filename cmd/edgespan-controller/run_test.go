@@ -342,7 +342,7 @@ func TestExitCodes(t *testing.T) {
 func TestAuditAndItsRotation(t *testing.T) {
 	dir := t.TempDir()
 	c := started(t, dir)
-	log := filepath.Join(dir, "audit.log")
+	log := filepath.Join(dir, "audit-admins.log")
 	client := c.client(c.pin(), c.token())
 	invite := func(node string) {
 		if _, err := client.Invite(t.Context(), node, time.Hour, false); err != nil {

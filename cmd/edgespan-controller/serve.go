@@ -111,7 +111,7 @@ func (s *service) open(ctx context.Context, level zap.AtomicLevel) error {
 	}
 	s.own = newOwn(s.app.host, s.o, table, s.log, level)
 	s.own.assign = s.assignChannels
-	if s.audit, err = openAuditLog(s.ground.dir.Path("audit.log"), int64(s.o.AuditMB)<<20, s.log); err != nil {
+	if s.audit, err = openAuditLog(s.ground.dir.Path, int64(s.o.AuditMB)<<20, s.log); err != nil {
 		return err
 	}
 	if err := s.bind(ctx); err != nil {
@@ -211,7 +211,7 @@ func (s *service) attend(ctx context.Context, failed <-chan error) error {
 		case <-ctx.Done():
 			return nil
 		case <-hup:
-			if err := s.audit.log.Reopen(); err != nil {
+			if err := s.audit.reopen(); err != nil {
 				s.log.Error("rotate", zap.Error(err))
 			}
 			if err := s.access.reload(); err != nil {
@@ -283,7 +283,7 @@ func (s *service) close() error {
 		}
 	}
 	if s.audit != nil {
-		faults = append(faults, s.audit.log.Close())
+		faults = append(faults, s.audit.close())
 	}
 	if s.ground != nil {
 		faults = append(faults, s.ground.close())

@@ -42,7 +42,8 @@ func NewRefusals() *Refusals {
 	return &Refusals{one: NewBuckets(refusedRate, refusedBurst), all: NewBuckets(allRefusedRate, allRefusedBurst)}
 }
 
-// Pass says whether an entry is to be written, and notes in it what was left out before.
+// Pass says whether an entry is to be written, and notes in it what was left out before. A caller
+// that is beyond its rate (429) has no line at all.
 func (r *Refusals) Pass(e *Entry) bool {
 	if e.Status < http.StatusBadRequest || e.Status >= http.StatusInternalServerError {
 		return true
@@ -53,7 +54,7 @@ func (r *Refusals) Pass(e *Entry) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.one.Take(who, e.Time) > 0 || r.all.Take("", e.Time) > 0 {
+	if e.Status == http.StatusTooManyRequests || r.one.Take(who, e.Time) > 0 || r.all.Take("", e.Time) > 0 {
 		r.out++
 		return false
 	}

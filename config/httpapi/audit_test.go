@@ -47,14 +47,14 @@ func TestNobodyFillsTheAuditLogWithRefusals(t *testing.T) {
 			return Entry{Status: 403, Caller: "bob", Remote: fmt.Sprintf("192.0.2.%d:1", i%250)}
 		}, 23},
 		"one node that sends what is no value": {func(int) Entry { return Entry{Status: 400, Caller: "node-1"} }, 23},
-		"one caller beyond its rate":           {func(int) Entry { return Entry{Status: 429, Caller: "bob"} }, 23},
+		"one caller beyond its rate":           {func(int) Entry { return Entry{Status: 429, Caller: "bob"} }, 0},
 		"many": {func(i int) Entry {
 			return Entry{Status: 421, Remote: fmt.Sprintf("10.%d.%d.%d:9", i>>16, i>>8&255, i&255)}
 		}, 251},
 	} {
 		r := NewRefusals()
 		written, left := try(r, 10_000, c.entry)
-		if written > c.most || written < c.most-3 {
+		if written > c.most || written < c.most-3 || c.most == 0 && written > 0 {
 			t.Errorf("%s: %d lines in 10 s, want %d at most", name, written, c.most)
 		}
 		now = now.Add(time.Hour)

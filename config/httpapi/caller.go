@@ -25,11 +25,24 @@ var roles = []Role{Viewer, Operator, Admin}
 // May says whether a role may what another may. One that is none of ours may nothing.
 func (r Role) May(need Role) bool { return slices.Index(roles, r) >= slices.Index(roles, need) }
 
+// Via is what says who a caller is: names of one source are told from equal ones of another.
+type Via string
+
+// The sources of a caller's name.
+const (
+	ViaToken       Via = "token"       // of an operator
+	ViaBasic       Via = "basic"       // a password
+	ViaKeystone    Via = "keystone"    // a token of Keystone
+	ViaCertificate Via = "certificate" // a node's, or one of an external CA
+	ViaLoopback    Via = "loopback"    // nobody has to say who it is: --auth none
+)
+
 // Entry is one line of the controller's audit log. It never holds a body, a query or a token.
 type Entry struct {
 	Time     time.Time `json:"time"`
 	Caller   string    `json:"caller,omitempty"` // "" for one who could not say who it is
 	Role     Role      `json:"role,omitempty"`
+	Via      Via       `json:"via,omitempty"` // what the caller's name is from
 	Remote   string    `json:"remote"`
 	Method   string    `json:"method"`
 	Path     string    `json:"path"`
@@ -39,7 +52,7 @@ type Entry struct {
 	Reveal   bool      `json:"reveal,omitempty"`
 	Message  string    `json:"message,omitempty"`
 	Begun    bool      `json:"begun,omitempty"`   // it is about to be done: the line with its status follows
-	LeftOut  int       `json:"leftOut,omitempty"` // refusals before this line that have none
+	LeftOut  int       `json:"leftOut,omitempty"` // refusals before this line in its file that have none
 }
 
 // LocalHost says whether a Host header names this machine.

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// Rotation bounds the bytes of a log: one that has reached its limit becomes PATH.1, that of
-// before PATH.2, and the oldest goes. It may be used from several goroutines.
+// Rotation bounds the bytes of a log: one that has reached its limit becomes PATH.kept.1, that of
+// before PATH.kept.2, and the oldest goes. PATH.1 and the like are left to logrotate, which would
+// overwrite them, and PATH.2 by PATH.1. It may be used from several goroutines.
 type Rotation struct {
 	Path  string
 	Limit int64 // of one file; 0: it grows without a bound
@@ -44,11 +45,14 @@ func (r *Rotation) Due(now time.Time) (bool, error) {
 	for n := r.Keep; n > 0; n-- {
 		from := r.Path
 		if n > 1 {
-			from = fmt.Sprintf("%s.%d", r.Path, n-1)
+			from = keptPath(r.Path, n-1)
 		}
-		if err := os.Rename(from, fmt.Sprintf("%s.%d", r.Path, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Rename(from, keptPath(r.Path, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, fmt.Errorf("rotate %s: %w", r.Path, err)
 		}
 	}
 	return true, syncFolder(filepath.Dir(r.Path))
 }
+
+// keptPath is where a log's n-th file of before is, the newest of them 1.
+func keptPath(path string, n int) string { return fmt.Sprintf("%s.kept.%d", path, n) }

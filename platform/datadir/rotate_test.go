@@ -17,6 +17,9 @@ func TestALogIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
+	if err := os.WriteFile(path+".1", []byte("logrotate's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	r := &Rotation{Path: path, Limit: 1000, Keep: 3}
 	now := time.Now()
 	for i := range 80 {
@@ -36,10 +39,13 @@ func TestALogIsBounded(t *testing.T) {
 		now = now.Add(2 * rotationLook)
 	}
 	files, err := filepath.Glob(path + "*")
-	if err != nil || len(files) != 4 {
+	if err != nil || len(files) != 5 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	for name, newest := range map[string]string{path + ".1": "79", path + ".2": "78", path + ".3": "77"} {
+	if text, err := os.ReadFile(path + ".1"); string(text) != "logrotate's" {
+		t.Errorf("the file of another rotation: %.60s, %v", text, err)
+	}
+	for name, newest := range map[string]string{path + ".kept.1": "79", path + ".kept.2": "78", path + ".kept.3": "77"} {
 		text, err := os.ReadFile(name)
 		if err != nil || !strings.Contains(string(text), `"n":"`+newest+`"`) || len(text) > 1100 {
 			t.Errorf("%s: %.60s, %v", name, text, err)

@@ -79,6 +79,7 @@ const (
 type Caller struct {
 	Name string
 	Role Role
+	Via  httpapi.Via
 	// Node is the id of a node of the fleet that showed its certificate.
 	Node string
 	// Certname is the name of a node whose certificate another CA made, Puppet's: it is the

@@ -160,7 +160,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.entry.Status, c.entry.Revision = answer.status, answer.wrote
 	c.entry.Reveal = answer.secret && answer.status == http.StatusOK
 	if c.audited() {
-		c.entry.Caller, c.entry.Role = c.caller.Name, c.caller.Role
+		c.entry.Caller, c.entry.Role, c.entry.Via = c.caller.Name, c.caller.Role, c.caller.Via
 		a.audit(c.entry)
 	}
 	a.write(c, answer)
@@ -255,7 +255,7 @@ func (a *api) intends(c *call) error {
 		return nil
 	}
 	e := c.entry
-	e.Caller, e.Role, e.Begun = c.caller.Name, c.caller.Role, true
+	e.Caller, e.Role, e.Via, e.Begun = c.caller.Name, c.caller.Role, c.caller.Via, true
 	if err := a.intent(e, c.row.role == Admin); err != nil {
 		a.failed(c.Method, c.entry.Path, err)
 		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "the audit log can't be written: nothing was done"}

@@ -31,6 +31,17 @@ func (a *api) admit(c *call) *Problem {
 	return nil
 }
 
+// via is what the caller's name is from.
+func (a *api) via(c *call) httpapi.Via {
+	switch {
+	case c.caller.Name == "":
+		return ""
+	case a.noAuth:
+		return httpapi.ViaLoopback
+	}
+	return httpapi.ViaToken
+}
+
 // authenticate asks whose the token is. It says nothing of why one was not taken.
 func (a *api) authenticate(c *call) *Problem {
 	wait := a.guesses.Wait(c.RemoteAddr, c.entry.Time)

@@ -208,7 +208,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.entry.Status, c.entry.Revision = answer.status, answer.revision
 	if c.audited() {
-		c.entry.Caller, c.entry.Role = c.caller.Name, c.caller.Role
+		c.entry.Caller, c.entry.Role, c.entry.Via = c.caller.Name, c.caller.Role, a.via(c)
 		a.audit(c.entry)
 	}
 	answer.write(w, r.Method)
@@ -305,7 +305,7 @@ func (a *api) intends(c *call) *Problem {
 		return nil
 	}
 	e := c.entry
-	e.Caller, e.Role, e.Begun = c.caller.Name, c.caller.Role, true
+	e.Caller, e.Role, e.Via, e.Begun = c.caller.Name, c.caller.Role, a.via(c), true
 	if err := a.intent(e, c.row.role == Admin || c.entry.Reveal); err != nil {
 		a.failed(c.Method, c.entry.Path, err)
 		return problem(TypeBusy, "the audit log can't be written: nothing was done")

@@ -229,14 +229,14 @@ func TestAudit(t *testing.T) {
 	for _, c := range []struct {
 		ask, body, token, line string
 	}{
-		{"PUT layers/network?message=why", `{"password":"hidden"}`, "t-operator", `{"caller":"operator-1","role":"operator","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":200,"revision":10,"message":"why"}`},
-		{"PUT layers/network?dryRun=1", `{"password":"hidden"}`, "t-operator", `{"caller":"operator-1","role":"operator","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":200,"dryRun":true}`},
-		{"PUT layers/network", `{"password":"hidden"`, "t-operator", `{"caller":"operator-1","role":"operator","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":400}`},
-		{"PUT layers/network", `{}`, "t-viewer", `{"caller":"viewer-1","role":"viewer","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":403}`},
+		{"PUT layers/network?message=why", `{"password":"hidden"}`, "t-operator", `{"caller":"operator-1","role":"operator","via":"token","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":200,"revision":10,"message":"why"}`},
+		{"PUT layers/network?dryRun=1", `{"password":"hidden"}`, "t-operator", `{"caller":"operator-1","role":"operator","via":"token","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":200,"dryRun":true}`},
+		{"PUT layers/network", `{"password":"hidden"`, "t-operator", `{"caller":"operator-1","role":"operator","via":"token","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":400}`},
+		{"PUT layers/network", `{}`, "t-viewer", `{"caller":"viewer-1","role":"viewer","via":"token","remote":"192.0.2.1:1234","method":"PUT","path":"/api/v1/fleet/layers/network","status":403}`},
 		{"GET nodes?token=hidden", ``, "t-hidden", `{"remote":"192.0.2.1:1234","method":"GET","path":"/api/v1/fleet/nodes","status":401}`},
-		{"POST nodes/n1/forget", ``, "t-admin", `{"caller":"admin-1","role":"admin","remote":"192.0.2.1:1234","method":"POST","path":"/api/v1/fleet/nodes/n1/forget","status":200}`},
-		{"POST nodes/n1/invite", ``, "t-admin", `{"caller":"admin-1","role":"admin","remote":"192.0.2.1:1234","method":"POST","path":"/api/v1/fleet/nodes/n1/invite","status":201,"reveal":true}`},
-		{"POST e2e/controller/actions", `{"password":"hidden"}`, "t-admin", `{"caller":"admin-1","role":"admin","remote":"192.0.2.1:1234","method":"POST","path":"/api/v1/fleet/e2e/controller/actions","status":200,"dryRun":true}`},
+		{"POST nodes/n1/forget", ``, "t-admin", `{"caller":"admin-1","role":"admin","via":"token","remote":"192.0.2.1:1234","method":"POST","path":"/api/v1/fleet/nodes/n1/forget","status":200}`},
+		{"POST nodes/n1/invite", ``, "t-admin", `{"caller":"admin-1","role":"admin","via":"token","remote":"192.0.2.1:1234","method":"POST","path":"/api/v1/fleet/nodes/n1/invite","status":201,"reveal":true}`},
+		{"POST e2e/controller/actions", `{"password":"hidden"}`, "t-admin", `{"caller":"admin-1","role":"admin","via":"token","remote":"192.0.2.1:1234","method":"POST","path":"/api/v1/fleet/e2e/controller/actions","status":200,"dryRun":true}`},
 		{"GET nodes", ``, "t-admin", ``},
 		{"GET nodes/x/y", ``, "t-admin", ``},
 	} {
