@@ -213,13 +213,41 @@ func TestANodeReachesItself(t *testing.T) {
 	}
 }
 
+// hearing are the options by which a test hears each line of the audit log, but for those that announce a write.
+func hearing(log *[]Entry) []Option {
+	return []Option{WithAudit(func(e Entry) { *log = append(*log, e) }), WithIntents(func(e Entry, must bool) error {
+		if e.Reveal && must {
+			*log = append(*log, e)
+		}
+		return nil
+	})}
+}
+
+// While the audit log can't be written no secret is shown, not to an admin and not to a node, and all else is.
+func TestNoSecretIsShownUnseen(t *testing.T) {
+	for token, shown := range map[string]bool{"viewer": false, "operator": false, "admin": true, "node": true} {
+		for _, secret := range []bool{true, false} {
+			f := &fake{answer: ledger.Answer{Body: []byte(`{"a":"s3cret"}`), ETag: `"s"`, Secret: secret}}
+			h := Handler(f, door{}, WithAudit(func(e Entry) {
+				if e.Reveal {
+					t.Errorf("%+v", e)
+				}
+			}), WithIntents(func(Entry, bool) error { return errors.New("no space left on device") }))
+			w := ask(h, asked{method: "GET", target: "environments/9/nodes/1/resources/1/values", token: token})
+			if refused := shown && secret; (w.Code == 503) != refused || strings.Contains(w.Body.String(), "s3cret") == refused || refused && w.Header().Get("ETag") != "" {
+				t.Errorf("%s, secret %t: %d %s %v", token, secret, w.Code, w.Body, w.Header())
+			}
+		}
+	}
+}
+
 func TestSecretsAreShownToFewAndThatIsAudited(t *testing.T) {
 	const values = "environments/9/nodes/1/resources/1/values"
 	for token, shown := range map[string]bool{"viewer": false, "operator": false, "admin": true, "node": true} {
 		for _, secret := range []bool{true, false} {
 			f := &fake{answer: ledger.Answer{Body: []byte(`{}`), ETag: `"s"`, Secret: secret}}
 			var log []Entry
-			h := Handler(f, door{}, WithAudit(func(e Entry) { log = append(log, e) }))
+			h := Handler(f, door{}, hearing(&log)...)
 			w := ask(h, asked{method: "GET", target: values, token: token})
 			if heard := f.taken(); !strings.Contains(heard, fmt.Sprintf("Reveal:%v", shown)) {
 				t.Errorf("%s: heard %s", token, heard)
@@ -321,7 +349,7 @@ func TestLimits(t *testing.T) {
 // What is secret of a resource is so in the content of its definition too, wherever that is shown; an admin sees it, and that is audited.
 func TestSecretsOfContentAreMasked(t *testing.T) {
 	var log []Entry
-	h := Handler(newReal(t), door{}, WithAudit(func(e Entry) { log = append(log, e) }))
+	h := Handler(newReal(t), door{}, hearing(&log)...)
 	for _, q := range []asked{
 		{method: "POST", target: "components", body: `{"name":"c","resource_definitions":[{"name":"d","content":{"db":{"password":"s3cret"},"a":1}},{"name":"e","content":{"a":1}}]}`},
 		{method: "PUT", target: "resource_definitions/1/secrets", body: `{"secrets":["db.password"]}`},

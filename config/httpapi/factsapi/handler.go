@@ -43,8 +43,9 @@ func WithLimits(l Limits) Option { return func(a *api) { a.limits = l } }
 // may be seen, before the caller has the answer. It is called by many goroutines at once.
 func WithAudit(audit func(Entry)) Option { return func(a *api) { a.audit = audit } }
 
-// WithIntents is asked before an act that goes into the audit log; must is that it is one of an
-// admin, which is not done unless its line is written. An error refuses the act.
+// WithIntents is asked before an act that goes into the audit log; must is that it needs an admin or
+// shows a secret: it is not done unless its line is written. An error refuses the act. What shows a
+// secret has this line alone.
 func WithIntents(intent func(e Entry, must bool) error) Option {
 	return func(a *api) { a.intent = intent }
 }
@@ -119,6 +120,7 @@ type call struct {
 	caller  Caller
 	own     bool        // a node asks for what is its own
 	changed bool        // a write of the call changed something
+	told    bool        // the audit log has its line already
 	node    ledger.Node // which that is, if it is registered
 	entry   Entry
 	holds   int64           // bytes of a body
@@ -153,14 +155,11 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.bytes.Give(c.caller.Name, c.holds)
 		a.answers.Give(c.caller.Name, c.gives)
 	}()
-	answer := a.answer(c)
+	answer := a.shown(c, a.answer(c))
 	if answer.done != nil {
 		defer answer.done()
 	}
-	c.entry.Status, c.entry.Revision = answer.status, answer.wrote
-	c.entry.Reveal = answer.secret && answer.status == http.StatusOK
-	if c.audited() {
-		c.entry.Caller, c.entry.Role, c.entry.Via = c.caller.Name, c.caller.Role, c.caller.Via
+	if c.describe(answer); c.audited() {
 		a.audit(c.entry)
 	}
 	a.write(c, answer)
@@ -171,9 +170,39 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// describe says in the entry of a call how it is answered.
+func (c *call) describe(r reply) {
+	c.entry.Status, c.entry.Revision = r.status, r.wrote
+	c.entry.Reveal = r.secret && r.status == http.StatusOK
+	c.entry.Caller, c.entry.Role, c.entry.Via = c.caller.Name, c.caller.Role, c.caller.Via
+}
+
+// shown is an answer, if the audit log has that its secrets are seen.
+func (a *api) shown(c *call, r reply) reply {
+	if !r.secret || r.status != http.StatusOK {
+		return r
+	}
+	c.describe(r)
+	if err := a.intent(c.entry, true); err != nil {
+		if r.done != nil {
+			r.done()
+		}
+		a.failed(c.Method, c.entry.Path, err)
+		text := "the audit log can't be written: no secret is shown"
+		if c.row.writes {
+			text += "; the write is done"
+		}
+		return a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: text})
+	}
+	c.told = true
+	return r
+}
+
 // audited says whether a call goes into the audit log.
 func (c *call) audited() bool {
 	switch {
+	case c.told:
+		return false // its line is there
 	case c.entry.Status == http.StatusUnauthorized, c.entry.Status == http.StatusForbidden, c.entry.Status == http.StatusMisdirectedRequest:
 		return true
 	case c.row == nil || c.caller.Name == "":
