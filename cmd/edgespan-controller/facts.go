@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/facts"
+	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/factsapi"
 	"edgespan/config/httpapi/fleetapi"
 )
@@ -47,11 +48,11 @@ func (b both) Ready(ctx context.Context) error {
 var _ fleetapi.Backend = both{}
 
 // serveFacts lets the API's server answer for ConfigDB too.
-func (s *service) serveFacts() {
+func (s *service) serveFacts(bodies *httpapi.Bodies) {
 	ctx, end := context.WithCancel(context.Background())
 	s.api.RegisterOnShutdown(end)
 	opts := []factsapi.Option{
-		factsapi.WithVersion(version), factsapi.WithAudit(s.audit.record), factsapi.WithIntents(s.audit.intent), factsapi.WithEnd(ctx),
+		factsapi.WithBodies(bodies), factsapi.WithVersion(version), factsapi.WithAudit(s.audit.record), factsapi.WithIntents(s.audit.intent), factsapi.WithEnd(ctx),
 		factsapi.WithNamed(s.fleet.FactsEnvironment),
 		factsapi.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))

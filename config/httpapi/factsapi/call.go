@@ -3,7 +3,6 @@ package factsapi
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -122,50 +121,17 @@ func (a *api) readBody(c *call) ([]byte, error) {
 	if e := c.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return nil, refuse(http.StatusUnsupportedMediaType, "Content-Encoding: is %s: JSON without an encoding is allowed", config.Quote(e))
 	}
-	tooLarge := refuse(http.StatusRequestEntityTooLarge, "body: is too large: at most %d MiB are allowed", MaxBody>>20)
-	size := c.ContentLength
+	text, held, err := a.bodies.Read(c.w, c.Request, c.caller.Name, MaxBody)
+	c.holds += held
 	switch {
-	case size > MaxBody:
-		return nil, tooLarge
-	case size < 0:
-		size = firstBytes
-	}
-	if err := a.hold(c, size); err != nil {
-		return nil, err
-	}
-	body := http.MaxBytesReader(c.w, c.Body, MaxBody)
-	text, err := make([]byte, 0, size+1), error(nil)
-	for err == nil {
-		if len(text) == cap(text) { // it did not say how long it is
-			if err := a.hold(c, int64(len(text))); err != nil {
-				return nil, err
-			}
-			text = slices.Grow(text, len(text))
-		}
-		var n int
-		n, err = body.Read(text[len(text):cap(text)])
-		text = text[:len(text)+n]
-	}
-	switch {
-	case errors.Is(err, io.EOF):
-	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, tooLarge
+	case errors.Is(err, httpapi.ErrBodyTooLarge):
+		return nil, refuse(http.StatusRequestEntityTooLarge, "%s: must be %d MiB at most", err, MaxBody>>20)
+	case errors.Is(err, httpapi.ErrBodyCrowded):
+		return nil, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: err.Error()}
 	case err != nil:
-		return nil, refuse(http.StatusBadRequest, "body: it ended too early, or came too slowly")
+		return nil, refuse(http.StatusBadRequest, "%s", err)
 	}
 	return text, nil
-}
-
-// firstBytes is the room for a body that does not say how long it is, until it proves to be longer.
-const firstBytes = 16 << 10
-
-// hold takes room for a body.
-func (a *api) hold(c *call, size int64) error {
-	if !a.bytes.Take(c.caller.Name, size) {
-		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too much is being uploaded at once"}
-	}
-	c.holds += size
-	return nil
 }
 
 // worthATurn is from what size on a body is parsed in the turn of its caller.

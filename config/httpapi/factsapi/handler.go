@@ -50,6 +50,10 @@ func WithIntents(intent func(e Entry, must bool) error) Option {
 	return func(a *api) { a.intent = intent }
 }
 
+// WithBodies shares the budget of bodies under way with other doors of the same process, in place of
+// Limits.Bytes.
+func WithBodies(b *httpapi.Bodies) Option { return func(a *api) { a.bodies = b } }
+
 // WithFailures hears what the caller of a 500 is not told.
 func WithFailures(f func(method, path string, err error)) Option {
 	return func(a *api) { a.failed = f }
@@ -100,7 +104,7 @@ type api struct {
 	inFlight chan struct{}
 	shares   *httpapi.Budget // places of requests under way
 	watching chan struct{}
-	bytes    *httpapi.Budget // of bodies
+	bodies   *httpapi.Bodies
 	answers  *httpapi.Budget
 	turns    *turns
 	callers  *httpapi.Buckets
@@ -141,7 +145,10 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	}
 	a.inFlight, a.shares = make(chan struct{}, max(a.limits.InFlight, 1)), httpapi.NewShares(a.limits.InFlight)
 	a.watching = make(chan struct{}, max(a.limits.Watches, 1))
-	a.bytes, a.answers, a.turns = httpapi.NewBudget(a.limits.Bytes), httpapi.NewBudget(cmp.Or(a.limits.Answers, DefaultLimits.Answers)), newTurns()
+	a.answers, a.turns = httpapi.NewBudget(cmp.Or(a.limits.Answers, DefaultLimits.Answers)), newTurns()
+	if a.bodies == nil {
+		a.bodies = httpapi.NewBodies(a.limits.Bytes)
+	}
 	if a.limits.Rate > 0 {
 		a.callers = httpapi.NewBuckets(a.limits.Rate, max(a.limits.Burst, 1))
 	}
@@ -152,7 +159,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, w: w, alive: r.Context(), entry: httpapi.NewEntry(r, time.Now())}
 	defer func() {
-		a.bytes.Give(c.caller.Name, c.holds)
+		a.bodies.Give(c.caller.Name, c.holds)
 		a.answers.Give(c.caller.Name, c.gives)
 	}()
 	answer := a.shown(c, a.answer(c))

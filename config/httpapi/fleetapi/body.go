@@ -3,18 +3,18 @@ package fleetapi
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"strings"
 
 	"edgespan/config"
+	"edgespan/config/httpapi"
 	"edgespan/config/nodeconf"
 )
 
 // readBody reads the body of a call that has one. What changes something has the type of a
 // body in any case: no form of a web page can send it.
-func (c *call) readBody(w http.ResponseWriter) *Problem {
+func (a *api) readBody(w http.ResponseWriter, c *call) *Problem {
 	if c.row.effect == reads {
 		return nil
 	}
@@ -22,13 +22,15 @@ func (c *call) readBody(w http.ResponseWriter) *Problem {
 	if p != nil {
 		return p
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, c.Body, MaxBody))
-	var large *http.MaxBytesError
+	text, held, err := a.bodies.Read(w, c.Request, c.caller.Name, MaxBody)
+	c.holds += held
 	switch {
-	case errors.As(err, &large):
-		return problem(TypeTooLarge, "body: is too large: at most %d MiB are allowed", MaxBody>>20)
+	case errors.Is(err, httpapi.ErrBodyTooLarge):
+		return problem(TypeTooLarge, "%s: must be %d MiB at most", err, MaxBody>>20)
+	case errors.Is(err, httpapi.ErrBodyCrowded):
+		return problem(TypeBusy, "%s", err)
 	case err != nil:
-		return problem(TypeBadRequest, "body: it ended too early, or came too slowly")
+		return problem(TypeBadRequest, "%s", err)
 	case c.row.body == nil && len(strings.TrimSpace(string(text))) == 0:
 		return nil
 	}

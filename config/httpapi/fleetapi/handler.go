@@ -30,6 +30,9 @@ var DefaultLimits = Limits{Rate: 100, Burst: 400, InFlight: 256, Watches: 64, De
 // MaxBody is the largest body of a request, in bytes.
 const MaxBody = 16 << 20
 
+// bodyBytes bounds the bodies under way of all callers, in bytes; a quarter of them is one caller's.
+const bodyBytes = 256 << 20
+
 // streamDeadline bounds a stream of events; NewServer's WriteTimeout is no longer.
 const streamDeadline = 5 * time.Minute
 
@@ -110,6 +113,9 @@ func WithIntents(intent func(e Entry, must bool) error) Option {
 	return func(a *api) { a.intent = intent }
 }
 
+// WithBodies shares the budget of bodies under way with other doors of the same process.
+func WithBodies(b *httpapi.Bodies) Option { return func(a *api) { a.bodies = b } }
+
 // WithFailures hears what the caller of a 500 or of an unready controller is not told.
 func WithFailures(f func(method, path string, err error)) Option {
 	return func(a *api) { a.failed = f }
@@ -136,6 +142,7 @@ type api struct {
 	limits   Limits
 	inFlight chan struct{}
 	shares   *httpapi.Budget // places of requests under way
+	bodies   *httpapi.Bodies
 	watching chan struct{}
 	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
 	end      context.CancelFunc
@@ -157,6 +164,7 @@ type call struct {
 	lists  map[string][]string   //
 	paths  map[string][][]string // lists of paths; one path is a list of one
 	body   config.Object
+	holds  int64 // bytes of the body
 	entry  Entry
 }
 
@@ -176,6 +184,9 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	a.watching = make(chan struct{}, a.limits.Watches)
 	a.ending, a.end = context.WithCancel(context.Background()) //nolint:gosec // the server's shutdown calls it, or nobody
 	a.callers = httpapi.NewBuckets(a.limits.Rate, a.limits.Burst)
+	if a.bodies == nil {
+		a.bodies = httpapi.NewBodies(bodyBytes)
+	}
 	if a.guesses == nil {
 		a.guesses = httpapi.NewGuesses()
 	}
@@ -202,6 +213,7 @@ func NewServer(h http.Handler) *http.Server {
 // ServeHTTP answers one request: what it is refused for, or what its row says.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, entry: httpapi.NewEntry(r, time.Now())}
+	defer func() { a.bodies.Give(c.caller.Name, c.holds) }()
 	answer := a.answer(w, c)
 	if answer.done != nil {
 		defer answer.done()
@@ -286,7 +298,7 @@ func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
 	if p := a.mayReveal(c); p != nil {
 		return refused(p)
 	}
-	if p := c.readBody(w); p != nil {
+	if p := a.readBody(w, c); p != nil {
 		return refused(p)
 	}
 	if p := a.intends(c); p != nil {

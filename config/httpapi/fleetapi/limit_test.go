@@ -195,3 +195,25 @@ func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 		}
 	}
 }
+
+// Both APIs share one budget of bodies, and what a body held is free once it is answered.
+func TestBodiesAreBounded(t *testing.T) {
+	f, b := &fake{}, httpapi.NewBodies(1<<20)
+	h := Handler(f, WithTokens(fakeHash), WithBodies(b))
+	put := func(body string) *httptest.ResponseRecorder {
+		return ask(h, asked{method: "PUT", target: Prefix + "layers/network", token: "t-operator", body: body})
+	}
+	if w := put(`{"a":1}`); w.Code != 200 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	f.taken()
+	if w := put(`{"a":"` + strings.Repeat("x", MaxBody) + `"}`); w.Code != 413 || !strings.Contains(w.Body.String(), "16 MiB") {
+		t.Errorf("%d %.300s", w.Code, w.Body)
+	}
+	if w := put(`{"a":"` + strings.Repeat("x", 3<<19) + `"}`); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("%d %.300s", w.Code, w.Body)
+	}
+	if n, heard := b.Held(), f.taken(); n != 0 || heard != "" {
+		t.Errorf("%d bytes are held, heard %s", n, heard)
+	}
+}
