@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 )
 
@@ -28,6 +29,13 @@ func (s *seen) to(number uint64) {
 		close(s.moved)
 		s.moved = nil
 	}
+}
+
+// knows says whether a revision has come.
+func (s *seen) knows(number uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.number >= number
 }
 
 // await waits for a revision, and says whether it came.
@@ -67,10 +75,17 @@ func (d *deps) shows(ctx context.Context, number uint64) {
 	d.dir.seen.await(ctx, number)
 }
 
-// Await waits until this replica knows a revision, which another one may have written.
+// Await waits until this replica knows a revision, which another one may have written. One that is
+// not in the store is refused at once: who waited for it would hold a place that others need.
 func (c *Controller) Await(ctx context.Context, number uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, othersWrites)
 	defer cancel()
+	if c.d.dir.seen.knows(number) {
+		return nil
+	}
+	if head, err := history.Head(reader{ctx, c.d.Store}); err == nil && number > head.Number {
+		return fmt.Errorf("%w: %d is the newest", fleetapi.ErrNoRevision, head.Number)
+	}
 	if !c.d.dir.seen.await(ctx, number) {
 		return fmt.Errorf("%w: revision %d is not here yet", fleetapi.ErrBusy, number)
 	}

@@ -90,7 +90,8 @@ type Backend interface {
 
 	Peers
 
-	// Await waits until this replica knows a revision. ErrBusy is one that does not come in time.
+	// Await waits until this replica knows a revision. ErrBusy is one that does not come in time,
+	// ErrNoRevision one that the store has not.
 	Await(ctx context.Context, revision uint64) error
 
 	// Ready says why no request can be served, nil if they can.
@@ -346,4 +347,6 @@ var (
 	ErrRefused = errors.New("refused") // by the state of a node; the text says why
 	ErrNoToken = errors.New("the token is unknown or has expired")
 	ErrRole    = errors.New("not permitted to the role")
+	// ErrNoRevision is of Await alone.
+	ErrNoRevision = errors.New("no such revision")
 )

@@ -280,6 +280,9 @@ func (f *fake) ExplainRollout(_ context.Context, revision uint64) (RolloutDetail
 }
 
 func (f *fake) Await(_ context.Context, revision uint64) error {
+	if revision > 1000 {
+		return fmt.Errorf("%w: 1000 is the newest", ErrNoRevision)
+	}
 	if revision > 100 {
 		return fmt.Errorf("%w: revision %d is not here yet", ErrBusy, revision)
 	}

@@ -340,7 +340,9 @@ func (a *api) await(c *call) *Problem {
 	if err != nil {
 		return problem(TypeBadRequest, "%s: is %s: the number of a revision is allowed", revisionHeader, config.Quote(text))
 	}
-	if err := a.backend.Await(c.Context(), n); err != nil {
+	if err := a.backend.Await(c.Context(), n); errors.Is(err, ErrNoRevision) {
+		return problem(TypeBadRequest, "%s: %d: %s", revisionHeader, n, err)
+	} else if err != nil {
 		return a.problemOf(c, err)
 	}
 	return nil
