@@ -186,43 +186,34 @@ func (a *access) Authenticate(r *http.Request) (factsapi.Caller, error) {
 	if token == "" && word == "" {
 		return a.certificate(r)
 	}
-	now := time.Now()
-	guesser := a.guesser(r)
-	if wait := a.guesses.Wait(guesser, now); wait > 0 {
-		if caller, known := a.atOnce(r, token, word, secret); known {
-			return caller, nil
-		}
-		return factsapi.Caller{}, &factsapi.Denied{Status: http.StatusTooManyRequests, Text: "too many tries with wrong tokens or passwords from this address", Wait: wait}
+	if caller, known := a.atOnce(r, token, word, secret); known {
+		return caller, nil // it does not wait for those at its address who guess
 	}
-	var caller factsapi.Caller
+	look, kind := func() (factsapi.Caller, error) { return a.token(r.Context(), token) }, httpapi.TryToken
 	switch {
 	case token != "":
-		caller, err = a.token(r.Context(), token)
 	case strings.EqualFold(word, "Bearer"):
-		caller, err = a.operator(r.Context(), secret)
+		look = func() (factsapi.Caller, error) { return a.operator(r.Context(), secret) }
 	case strings.EqualFold(word, "Basic") && a.passwd != nil:
-		caller, err = a.password(r)
+		look, kind = func() (factsapi.Caller, error) { return a.password(r) }, httpapi.TryPassword
 	default:
 		return factsapi.Caller{}, a.unknown("Authorization: %.40q is not allowed", word)
 	}
+	var caller factsapi.Caller
+	wait := a.guesses.Look(r.Context(), r.RemoteAddr, kind, func() (wrong bool) {
+		caller, err = look()
+		return errors.Is(err, errGuess)
+	})
+	if wait > 0 {
+		return factsapi.Caller{}, &factsapi.Denied{Status: http.StatusTooManyRequests, Text: "too many tries with wrong tokens or passwords from this address", Wait: wait}
+	}
 	if errors.Is(err, errGuess) {
-		a.guesses.Failed(guesser, now)
 		return factsapi.Caller{}, a.unknown("%s", err)
 	}
 	return caller, err
 }
 
-// guesser is who waits for what was guessed: an address, or one user of it where there is one of
-// that name, since whoever guesses the password of one user must not keep the others out.
-func (a *access) guesser(r *http.Request) string {
-	if name, _, ok := r.BasicAuth(); ok && a.passwd != nil && a.passwd.Has(name) {
-		return r.RemoteAddr + httpapi.OfUser(name)
-	}
-	return r.RemoteAddr
-}
-
-// atOnce is a caller whose token or password is known without a look anywhere: it does not wait
-// because others at its address guess.
+// atOnce is a caller whose token or password is known without a look anywhere.
 func (a *access) atOnce(r *http.Request, token, word, secret string) (factsapi.Caller, bool) {
 	if name, password, ok := r.BasicAuth(); ok && a.passwd != nil {
 		role, known := a.passwd.Known(name, password)

@@ -50,7 +50,7 @@ func (f *tokenHolders) Authenticate(_ context.Context, hash string) (fleetapi.Ca
 
 func (f *tokenHolders) Known(hash string) (fleetapi.Caller, bool) {
 	c, known := f.byHash[hash]
-	return c, known
+	return c, known && f.err == nil
 }
 
 // gate is a listener of the API that answers who asks, with all that it stands on.

@@ -2,13 +2,8 @@ package httpapi
 
 import (
 	"math"
-	"net"
-	"net/netip"
-	"strings"
 	"sync"
 	"time"
-
-	"edgespan/config"
 )
 
 // maxBuckets bounds what is remembered of callers; the tokens are as many as an admin makes,
@@ -36,29 +31,49 @@ func NewBuckets(rate float64, burst int) *Buckets {
 }
 
 // Take takes one token, or says how long to wait for one.
-func (b *Buckets) Take(name string, now time.Time) (wait time.Duration) { return b.ask(name, now, 1) }
-
-// Left takes none.
-func (b *Buckets) Left(name string, now time.Time) (wait time.Duration) { return b.ask(name, now, 0) }
-
-func (b *Buckets) ask(name string, now time.Time, cost float64) time.Duration {
+func (b *Buckets) Take(name string, now time.Time) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	tokens := b.tokens(name, now)
+	if tokens < 1 {
+		return b.wait(tokens)
+	}
+	b.have[name] = bucket{tokens - 1, now}
+	return 0
+}
+
+// Left is Take that takes none.
+func (b *Buckets) Left(name string, now time.Time) (wait time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if tokens := b.tokens(name, now); tokens < 1 {
+		return b.wait(tokens)
+	}
+	return 0
+}
+
+// Owe takes one token that need not be there, up to a debt.
+func (b *Buckets) Owe(name string, now time.Time, most float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.have[name] = bucket{max(b.tokens(name, now)-1, -most), now}
+}
+
+// wait is how long it takes until there is a token: never 0, which would be one that was not taken.
+func (b *Buckets) wait(tokens float64) time.Duration {
+	return max(time.Duration((1-tokens)/b.rate*float64(time.Second)), 1)
+}
+
+// tokens are those of a name.
+func (b *Buckets) tokens(name string, now time.Time) float64 {
 	is, known := b.have[name]
 	if !known {
 		if len(b.have) >= maxBuckets {
 			b.forget(now)
 		}
-		is = bucket{b.burst, now}
+		return b.burst
 	}
-	tokens := b.filled(is, now)
-	if tokens < 1 {
-		return max(time.Duration((1-tokens)/b.rate*float64(time.Second)), 1) // never 0, which would be a token that was not taken
-	}
-	if cost > 0 {
-		b.have[name] = bucket{tokens - cost, now}
-	}
-	return 0
+	return b.filled(is, now)
 }
 
 func (b *Buckets) filled(is bucket, now time.Time) float64 {
@@ -76,47 +91,4 @@ func (b *Buckets) forget(now time.Time) {
 	if len(b.have) >= maxBuckets {
 		clear(b.have)
 	}
-}
-
-// Somebody who tries tokens or passwords may do so this often from one address.
-const (
-	guessRate  = 1.0 / 3
-	GuessBurst = 20
-)
-
-// Guesses are how often callers failed to say who they are, by their address.
-type Guesses struct{ buckets *Buckets }
-
-// NewGuesses remembers nobody.
-func NewGuesses() *Guesses { return &Guesses{NewBuckets(guessRate, GuessBurst)} }
-
-// Wait is how long nobody at an address (http.Request.RemoteAddr) is listened to; 0: ask now.
-func (g *Guesses) Wait(address string, now time.Time) time.Duration {
-	return g.buckets.Left(caller(address), now)
-}
-
-// OfUser, behind an address, tells the guesses of one user's password from all others there.
-func OfUser(name string) string { return "\x00" + config.Cut(name, longestMethod) }
-
-// Failed counts one guess.
-func (g *Guesses) Failed(address string, now time.Time) { g.buckets.Take(caller(address), now) }
-
-// caller is who is behind an address: in IPv6 one machine has all of a /64.
-func caller(address string) string {
-	if address, user, of := strings.Cut(address, "\x00"); of {
-		return caller(address) + "\x00" + user
-	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return address
-	}
-	ip, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	if ip = ip.Unmap(); ip.Is4() {
-		return ip.String()
-	}
-	net64, _ := ip.WithZone("").Prefix(64) // 64 fits an address of IPv6
-	return net64.String()
 }

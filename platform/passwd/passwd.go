@@ -163,9 +163,6 @@ func (f *File) Check(ctx context.Context, name, password string) (role string, e
 	return u.role, nil
 }
 
-// Has says whether there is a user of a name.
-func (f *File) Has(name string) bool { return f.table.Load().users[name] != nil }
-
 // Known is Check of a password that was right before: it computes no hash.
 func (f *File) Known(name, password string) (role string, known bool) {
 	f.look()

@@ -242,17 +242,17 @@ func (a *api) answer(c *call) (out reply) {
 	if c.Method == http.MethodOptions {
 		return reply{status: http.StatusOK, allow: a.allow(c.path)}
 	}
-	select {
-	case a.inFlight <- struct{}{}:
-		defer func() { <-a.inFlight }()
-	default:
-		return a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: fmt.Sprintf("%d requests are under way already", cap(a.inFlight))})
-	}
 	ctx, cancel := context.WithTimeout(c.Context(), a.limits.Deadline)
 	defer cancel()
 	c.Request = c.WithContext(ctx)
 	if err := a.admit(c); err != nil {
 		return a.refused(c, err)
+	}
+	select { // who has not said who it is takes no place
+	case a.inFlight <- struct{}{}:
+		defer func() { <-a.inFlight }()
+	default:
+		return a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: fmt.Sprintf("%d requests are under way already", cap(a.inFlight))})
 	}
 	if !a.shares.Take(c.caller.Name, 1) {
 		return a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many requests of the same caller are under way already"})

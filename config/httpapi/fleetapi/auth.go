@@ -44,34 +44,28 @@ func (a *api) via(c *call) httpapi.Via {
 
 // authenticate asks whose the token is. It says nothing of why one was not taken.
 func (a *api) authenticate(c *call) *Problem {
-	wait := a.guesses.Wait(c.RemoteAddr, c.entry.Time)
 	denied := problem(TypeNoToken, "Authorization: the token of an operator is needed: Bearer TOKEN is allowed")
 	word, token, _ := strings.Cut(c.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(word, "Bearer") || len(c.Header.Values("Authorization")) != 1 || a.hash == nil {
-		if wait > 0 {
-			return tooMany(wait)
-		}
-		a.guesses.Failed(c.RemoteAddr, c.entry.Time)
 		return denied
 	}
 	hash, err := a.hash(strings.TrimSpace(token))
-	if err == nil && wait > 0 { // others at this address may have guessed: who has a token does not wait for them
-		if caller, known := a.backend.Known(hash); known {
-			c.caller = caller
-			return nil
-		}
-	}
-	if wait > 0 {
-		return tooMany(wait)
-	}
 	if err != nil {
-		a.guesses.Failed(c.RemoteAddr, c.entry.Time)
 		return denied
 	}
-	caller, err := a.backend.Authenticate(c.Context(), hash)
+	if caller, known := a.backend.Known(hash); known { // it does not wait for those at its address who guess
+		c.caller = caller
+		return nil
+	}
+	var caller Caller
+	wait := a.guesses.Look(c.Context(), c.RemoteAddr, httpapi.TryToken, func() (wrong bool) {
+		caller, err = a.backend.Authenticate(c.Context(), hash)
+		return errors.Is(err, ErrNoToken)
+	})
 	switch {
+	case wait > 0:
+		return tooMany(wait)
 	case errors.Is(err, ErrNoToken):
-		a.guesses.Failed(c.RemoteAddr, c.entry.Time)
 		return denied
 	case err != nil:
 		return a.problemOf(c, err)

@@ -269,21 +269,19 @@ func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
 	if p := a.route(c); p != nil {
 		return refused(p)
 	}
-	if c.row.role != "" { // whether the process lives can always be asked
-		select {
-		case a.inFlight <- struct{}{}:
-			defer func() { <-a.inFlight }()
-		default:
-			return refused(problem(TypeBusy, "%d requests are under way already", a.limits.InFlight))
-		}
-	}
 	ctx, cancel := context.WithTimeout(c.Context(), a.limits.Deadline)
 	defer cancel()
 	c.Request = c.WithContext(ctx)
 	if p := a.admit(c); p != nil {
 		return refused(p)
 	}
-	if c.row.role != "" {
+	if c.row.role != "" { // whether the process lives can always be asked; who has not said who it is takes no place
+		select {
+		case a.inFlight <- struct{}{}:
+			defer func() { <-a.inFlight }()
+		default:
+			return refused(problem(TypeBusy, "%d requests are under way already", a.limits.InFlight))
+		}
 		if !a.shares.Take(c.caller.Name, 1) {
 			return refused(problem(TypeBusy, "too many requests of the same caller are under way already"))
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,10 +89,12 @@ func TestTheRateOfOneCallerIsLimited(t *testing.T) {
 	})
 }
 
-func TestWhoTriesTokensIsSlowedDown(t *testing.T) {
+// Who tries tokens takes turns with all others at its address, and keeps none out who has one: a token
+// that this replica has not heard of yet is looked at too.
+func TestWhoTriesTokensKeepsNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
-		h := Handler(f, WithTokens(fakeHash))
+		h := Handler(f, WithTokens(fakeHash), WithLimits(Limits{InFlight: 2, Rate: 1000, Burst: 1000, Deadline: time.Minute}))
 		from := func(address, token string) int {
 			r := httptest.NewRequest("GET", Prefix+"rollouts", nil)
 			r.RemoteAddr = address
@@ -100,26 +103,39 @@ func TestWhoTriesTokensIsSlowedDown(t *testing.T) {
 			h.ServeHTTP(w, r)
 			return w.Code
 		}
-		for i := range httpapi.GuessBurst {
+		for i := range 3 * httpapi.GuessBurst {
 			if code := from(fmt.Sprintf("10.0.0.1:%d", i+1), "t-guess"); code != 401 {
 				t.Fatalf("guess %d: %d", i, code)
 			}
 		}
-		for _, token := range []string{"t-guess", "t-slow", "nonsense", ""} {
-			if code := from("10.0.0.1:9", token); code != 429 {
+		for token, want := range map[string]int{"t-guess": 401, "nonsense": 401, "": 401, "t-admin": 200, "t-wizard": 403} {
+			if code := from("10.0.0.1:9", token); code != want {
 				t.Errorf("from there with %q: %d", token, code)
 			}
 		}
-		if code := from("10.0.0.1:9", "t-admin"); code != 200 {
-			t.Errorf("who is known, from there: %d", code)
+		// Those whose tokens are being looked for take neither a place of a known one, nor more than some
+		// of their address's turns.
+		var slow sync.WaitGroup
+		for range 200 {
+			slow.Go(func() {
+				if code := from("10.0.0.1:9", "t-slow"); code != 504 && code != 429 {
+					t.Errorf("a look without an end: %d", code)
+				}
+			})
 		}
-		if code := from("10.0.0.2:9", "t-admin"); code != 200 {
-			t.Errorf("from elsewhere: %d", code)
+		synctest.Wait()
+		if code := from("10.0.0.1:9", "t-guess"); code != 429 {
+			t.Errorf("one more that is to be looked for: %d", code)
 		}
-		time.Sleep(3 * time.Second)
-		if code := from("10.0.0.1:9", "t-admin"); code != 200 {
-			t.Errorf("after a while: %d", code)
+		for address, token := range map[string]string{"10.0.0.1:9": "t-admin", "10.0.0.2:9": "t-viewer"} {
+			if code := from(address, token); code != 200 {
+				t.Errorf("%s beside them: %d", token, code)
+			}
 		}
+		if code := from("10.0.0.2:9", "t-wizard"); code != 403 {
+			t.Errorf("one who is not known at once, from elsewhere: %d", code)
+		}
+		slow.Wait()
 	})
 }
 
