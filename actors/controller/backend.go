@@ -13,6 +13,7 @@ import (
 	"edgespan/config/backup"
 	"edgespan/config/edit"
 	"edgespan/config/history"
+	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/metadata"
 	"edgespan/config/operate"
@@ -21,13 +22,19 @@ import (
 // A controller is what the routes and the node link need.
 var _ fleetapi.Backend = (*Controller)(nil)
 
-// read does one read over the layers and all that is known now.
+// read does one read over the layers and all that is known now, in the turn of who asks. It ends with the question.
 func read[T any](ctx context.Context, c *Controller, f func(*operate.World) (T, error)) (T, error) {
-	w, err := c.d.world(ctx)
+	var none T
+	done, err := httpapi.Turn(ctx)
 	if err != nil {
-		var none T
 		return none, err
 	}
+	defer done()
+	w, err := c.d.world(ctx)
+	if err != nil {
+		return none, err
+	}
+	w.Ended = ctx.Err
 	return f(w)
 }
 
@@ -82,7 +89,7 @@ func (c *Controller) Diff(ctx context.Context, from, to uint64) ([]history.Layer
 		if err != nil {
 			return nil, err
 		}
-		return w.MaskDiffs(diffs), nil
+		return w.MaskDiffs(diffs)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
 	"edgespan/config/operate"
@@ -63,7 +64,7 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 	default:
 		return fleetapi.Preview{}, fmt.Errorf("preview: %w: overrides of the network or of nodes are allowed", fleetapi.ErrRefused)
 	}
-	outcome, err := w.Judge(r.Write)
+	outcome, err := c.judge(ctx, w, r.Write)
 	if err != nil {
 		return fleetapi.Preview{}, err
 	}
@@ -84,6 +85,17 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 		return fleetapi.Preview{}, fmt.Errorf("preview: %w", err)
 	}
 	return p.result(id, nil), nil
+}
+
+// judge judges a write in the turn of who asks.
+func (c *Controller) judge(ctx context.Context, w *operate.World, q operate.Write) (operate.Outcome, error) {
+	done, err := httpapi.Turn(ctx)
+	if err != nil {
+		return operate.Outcome{}, err
+	}
+	defer done()
+	w.Ended = ctx.Err
+	return w.Judge(q)
 }
 
 func (d *deps) previewLease(ctx context.Context) (revision.LeaseID, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -18,8 +19,11 @@ import (
 	"edgespan/config/revision"
 )
 
-// mostWrites may wait for the one before them.
-const mostWrites = 64
+// What may wait for the write before it, in all and of one caller.
+const (
+	mostWrites   = 64
+	mostOfCaller = mostWrites / 4
+)
 
 // write is one write, for the store actor.
 type write struct {
@@ -43,6 +47,7 @@ type written struct{}
 type storeActor struct {
 	d     *deps
 	queue []asking
+	last  string // who was served last: another who waits comes first
 	busy  bool
 }
 
@@ -54,6 +59,10 @@ func (s *storeActor) Receive(c actor.Context) {
 			m.reply(wrote{err: fmt.Errorf("write: %w: %d writes wait already", fleetapi.ErrBusy, mostWrites)})
 			return
 		}
+		if by := callerOf(m); count(s.queue, by) >= mostOfCaller {
+			m.reply(wrote{err: fmt.Errorf("write: %w: %d writes of %s wait already", fleetapi.ErrBusy, mostOfCaller, by)})
+			return
+		}
 		s.queue = append(s.queue, m)
 	case written:
 		s.busy = false
@@ -61,13 +70,46 @@ func (s *storeActor) Receive(c actor.Context) {
 	if s.busy || len(s.queue) == 0 {
 		return
 	}
-	next, self := s.queue[0], c.Self()
-	s.queue, s.busy = s.queue[1:], true
+	next, self := s.next(), c.Self()
+	s.busy = true
 	s.d.leaf("write", func() {
 		defer s.d.system.Root.Send(self, written{})
 		w := next.question.(write)
 		next.reply(s.d.write(w))
 	})
+}
+
+// next takes the write that waits longest of a caller who was not served just now.
+func (s *storeActor) next() asking {
+	i := max(slices.IndexFunc(s.queue, func(m asking) bool { return callerOf(m) != s.last }), 0)
+	m := s.queue[i]
+	s.queue, s.last = slices.Delete(s.queue, i, i+1), callerOf(m)
+	return m
+}
+
+func callerOf(m asking) string { return m.question.(write).request.Caller.Name }
+
+func count(queue []asking, caller string) int {
+	n := 0
+	for _, m := range queue {
+		if callerOf(m) == caller {
+			n++
+		}
+	}
+	return n
+}
+
+// dryRun judges a write and stores nothing. It holds up no write.
+func (c *Controller) dryRun(ctx context.Context, r fleetapi.WriteRequest) wrote {
+	w, err := read(ctx, c, func(w *operate.World) (wrote, error) {
+		outcome, _, err := c.d.plan(w, write{ctx: ctx, request: r})
+		if err != nil {
+			return wrote{}, c.d.refuse(write{ctx: ctx, request: r}, w.State.Number, err)
+		}
+		return wrote{outcome: outcome, record: history.Record{Number: w.State.Number}}, nil
+	})
+	w.err = err
+	return w
 }
 
 // write judges a write on the newest layers and stores it; where somebody else was faster, it
@@ -87,9 +129,6 @@ func (d *deps) write(w write) wrote {
 		outcome, plan, err := d.plan(world, w)
 		if err != nil {
 			return wrote{err: d.refuse(w, world.State.Number, err)}
-		}
-		if w.request.DryRun {
-			return wrote{outcome: outcome, record: history.Record{Number: world.State.Number}}
 		}
 		if len(plan.Txns) == 0 && w.errand != nil {
 			return wrote{outcome: outcome, record: plan.Record, err: d.reply(w.ctx, w.errand, world.State.Number, "")}
@@ -213,9 +252,13 @@ func (c *Controller) Write(ctx context.Context, r fleetapi.WriteRequest) (fleeta
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	var a wrote
-	if _, is := r.Write.(operate.Optimize); is && !r.DryRun && !c.d.Offline {
+	_, optimizes := r.Write.(operate.Optimize)
+	switch {
+	case r.DryRun:
+		a = c.dryRun(ctx, r)
+	case optimizes && !c.d.Offline:
 		a = c.d.order(ctx, r)
-	} else {
+	default:
 		answer, err := c.d.ask(ctx, c.d.store, write{ctx: ctx, request: r})
 		if err != nil {
 			return fleetapi.Written{}, err

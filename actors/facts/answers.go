@@ -8,7 +8,7 @@ import (
 
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi"
 	"edgespan/config/revision"
 )
 
@@ -39,7 +39,7 @@ func (d *deps) answer(ctx context.Context, name string, known []string, find fun
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	done, err := factsapi.Turn(ctx)
+	done, err := httpapi.Turn(ctx)
 	if err != nil {
 		return ledger.Answer{}, err
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi/factsapi"
+	"edgespan/config/httpapi"
 	"edgespan/config/revision"
 )
 
@@ -18,7 +18,7 @@ func read[T any](ctx context.Context, k *Keeper, find func(*ledger.State, source
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	done, err := factsapi.Turn(ctx)
+	done, err := httpapi.Turn(ctx)
 	if err != nil {
 		var none T
 		return none, err

@@ -11,6 +11,7 @@ import (
 
 	"edgespan/actors/keep"
 	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/factsapi"
 	"edgespan/config/revision"
 )
@@ -27,7 +28,7 @@ func (d *deps) judge(ctx context.Context, r factsapi.WriteRequest) (ledger.Writt
 	if err != nil {
 		return ledger.Written{}, err
 	}
-	done, err := factsapi.Turn(ctx)
+	done, err := httpapi.Turn(ctx)
 	if err != nil {
 		return ledger.Written{}, err
 	}

@@ -185,7 +185,10 @@ func (b *worldBackend) Diff(_ context.Context, from, to uint64) ([]history.Layer
 			return nil, err
 		}
 		diffs, err := history.Diff(before, after)
-		return w.MaskDiffs(diffs), err
+		if err != nil {
+			return nil, err
+		}
+		return w.MaskDiffs(diffs)
 	})
 }
 

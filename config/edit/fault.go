@@ -113,12 +113,25 @@ func (fs Faults) Together() Faults {
 			out[last].Nodes = append(out[last].Nodes, f.Nodes...)
 			continue
 		}
-		f.Nodes = slices.Clone(f.Nodes)
+		f.Nodes = slices.Clip(f.Nodes) // thousands of faults share one list of all nodes: nobody writes to it
 		out = append(out, f)
 	}
-	for i := range out {
-		slices.Sort(out[i].Nodes)
-		out[i].Nodes = slices.Compact(out[i].Nodes)
+	for i, f := range out {
+		if !inOrder(f.Nodes) {
+			nodes := slices.Clone(f.Nodes)
+			slices.Sort(nodes)
+			out[i].Nodes = slices.Compact(nodes)
+		}
 	}
 	return out
+}
+
+// inOrder says whether names are sorted, each once.
+func inOrder(names []string) bool {
+	for i := 1; i < len(names); i++ {
+		if names[i-1] >= names[i] {
+			return false
+		}
+	}
+	return true
 }

@@ -65,6 +65,7 @@ func (e *editor) judgeNetwork(writes []write) {
 func (e *editor) between(was, is World) {
 	network := scopeOf(was.Network, is.Network)
 	used, by := map[string]bool{}, map[*verdict]int{}
+	cutWas, cutIs := network.cut(was.Network), network.cut(is.Network)
 	for _, name := range sortedKeys(is.Nodes) {
 		old, now := was.Nodes[name], is.Nodes[name]
 		used[now.Kind] = true
@@ -73,9 +74,13 @@ func (e *editor) between(was, is World) {
 			continue
 		}
 		before, after := scope.of(is.Kinds[now.Kind]), scope.of(is.Kinds[now.Kind])
-		before[layers.Auto], before[layers.Network], before[layers.Node] = scope.cut(old.Auto), scope.cut(was.Network), scope.cut(old.Own)
-		after[layers.Auto], after[layers.Network], after[layers.Node] = scope.cut(now.Auto), scope.cut(is.Network), scope.cut(now.Own)
-		key := strconv.Quote(now.Kind) + strings.Join(scope, "\x00")
+		before[layers.Auto], before[layers.Network], before[layers.Node] = scope.cut(old.Auto), cutWas, scope.cut(old.Own)
+		after[layers.Auto], after[layers.Network], after[layers.Node] = scope.cut(now.Auto), cutIs, scope.cut(now.Own)
+		key := strconv.Quote(now.Kind) + "="
+		if len(scope) != len(network) { // the node's own changes reach farther than the network's
+			before[layers.Network], after[layers.Network] = scope.cut(was.Network), scope.cut(is.Network)
+			key = strconv.Quote(now.Kind) + strings.Join(scope, "\x00")
+		}
 		for _, o := range []config.Object{before[layers.Auto], before[layers.Node], after[layers.Auto], after[layers.Node]} {
 			key += e.digest(o)
 		}
@@ -193,6 +198,17 @@ func (s scope) and(other scope) scope {
 // cut is what a layer has in scope; nil for nothing.
 func (s scope) cut(o config.Object) config.Object {
 	var out config.Object
+	if len(o) < len(s) { // most nodes have little of their own, whatever is written
+		for key, v := range o {
+			if _, in := slices.BinarySearch(s, key); in {
+				if out == nil {
+					out = make(config.Object, len(o))
+				}
+				out[key] = v
+			}
+		}
+		return out
+	}
 	for _, key := range s {
 		if v, has := o[key]; has {
 			if out == nil {

@@ -13,7 +13,7 @@ import (
 
 // crowd is a controller with so many nodes, each with overrides of its own and of the
 // controller's, and the original's base.
-func crowd(b *testing.B, nodes int) *bench {
+func crowd(b testing.TB, nodes int) *bench {
 	b.Helper()
 	out := newBench(b)
 	out.Hardware.Base = []string{"RELEASE_M80", "RELEASE_M81"}

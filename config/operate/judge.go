@@ -33,13 +33,14 @@ type judge struct {
 	broken   map[string]error // kinds whose files can't be read
 	read     map[history.Layer]history.Version
 	peers    *described        // nil: not read yet
+	cost     meter             // of an answer
 	was      map[string]string // names that nodes had before this operation, by those after it
 }
 
 func (w *World) judge() *judge {
 	return &judge{
 		World: w, metadata: w.Metadata, kinds: map[layers.Versions]fleet.Kind{}, sets: map[string]layers.Set{},
-		broken: map[string]error{}, read: map[history.Layer]history.Version{}, was: map[string]string{},
+		broken: map[string]error{}, read: map[history.Layer]history.Version{}, was: map[string]string{}, cost: meter{ended: w.Ended},
 	}
 }
 

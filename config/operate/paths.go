@@ -1,21 +1,38 @@
 package operate
 
-import "edgespan/config"
+import (
+	"slices"
+
+	"edgespan/config"
+)
 
 // star is every key at its place in a path; at the end it is the whole object.
 const star = "*"
 
-// choose is what of a document lies at paths, and which of them found something.
-func choose(doc config.Object, paths [][]string) (chosen config.Object, found []bool) {
-	chosen, found = config.Object{}, make([]bool, len(paths))
-	for i, path := range paths {
-		v, has := pick(doc, path)
-		if o, is := v.(config.Object); has && is {
-			chosen, _ = config.Merge(chosen, o) // parts of one document don't clash
-			found[i] = true
+// choose is what of a document lies at paths.
+func (j *judge) choose(doc config.Object, paths [][]string) (config.Object, error) {
+	chosen := config.Object{}
+	_, all := weigh(doc)
+	for _, path := range paths {
+		cost := len(path)
+		if slices.Contains(path, star) {
+			cost = all // it may walk through everything and find nothing
 		}
+		if err := j.cost.look(cost); err != nil {
+			return nil, err
+		}
+		v, has := pick(doc, path)
+		o, is := v.(config.Object)
+		if !has || !is {
+			continue
+		}
+		_, values := weigh(o)
+		if err := j.cost.look(values); err != nil {
+			return nil, err
+		}
+		chosen, _ = config.Merge(chosen, o) // parts of one document don't clash
 	}
-	return chosen, found
+	return chosen, nil
 }
 
 // pick is v with only what lies at a path of it.

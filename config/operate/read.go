@@ -90,6 +90,13 @@ func (j *judge) effective(node string, v layers.Versions, paths [][]string) (con
 	for place, o := range set {
 		set[place] = within(o, paths)
 	}
+	for _, o := range set {
+		if _, values := weigh(o); values > 0 {
+			if err := j.cost.look(values); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
 	full, clashes := set.Effective()
 	var faults edit.Faults
 	for _, c := range clashes {
@@ -100,7 +107,9 @@ func (j *judge) effective(node string, v layers.Versions, paths [][]string) (con
 		})
 	}
 	if len(paths) > 0 {
-		full, _ = choose(full, paths)
+		if full, err = j.choose(full, paths); err != nil {
+			return nil, 0, err
+		}
 	}
 	return full, revision, refused(faults)
 }
@@ -153,6 +162,9 @@ func (w *World) Paths(q PathsQuery) (Document, error) {
 		case err != nil:
 			return Document{}, err
 		case len(chosen) > 0:
+			if err := j.cost.answer(chosen); err != nil {
+				return Document{}, err
+			}
 			out[name] = chosen
 		}
 	}
@@ -283,10 +295,16 @@ func (w *World) Explain(node string, path []string) ([]history.Explanation, erro
 	return all, nil
 }
 
-// MaskDiffs are differences of layers with their secrets masked.
-func (w *World) MaskDiffs(diffs []history.LayerDiff) []history.LayerDiff {
+// MaskDiffs are differences of layers with their secrets masked, as many as an answer may have.
+func (w *World) MaskDiffs(diffs []history.LayerDiff) ([]history.LayerDiff, error) {
 	out := slices.Clone(diffs)
+	cost := meter{ended: w.Ended}
 	for i, d := range out {
+		for _, v := range d.Values {
+			if err := errors.Join(cost.answer(v.Old), cost.answer(v.New)); err != nil {
+				return nil, err
+			}
+		}
 		m := w.metadataOf(d.Layer)
 		for _, v := range []*history.Version{&out[i].Before, &out[i].After} {
 			if v.Document != nil {
@@ -300,7 +318,7 @@ func (w *World) MaskDiffs(diffs []history.LayerDiff) []history.LayerDiff {
 			out[i].Values[n].New, _ = edit.Mask(m, v.Path, v.New)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // metadataOf is the one that describes a layer; nil for a topology and for metadata.

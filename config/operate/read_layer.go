@@ -49,10 +49,17 @@ func (j *judge) byVersion(q LayerQuery) (Document, error) {
 			v = layers.Versions{Firmware: version}
 		}
 		c := j.Hardware.KindOf(v).Choice
-		out[version] = j.only(&faults, fleet.Kind{Choice: layers.Choice{Base: c.Base, Firmware: c.Firmware}}, q.Layer)
+		only := j.only(&faults, fleet.Kind{Choice: layers.Choice{Base: c.Base, Firmware: c.Firmware}}, q.Layer)
+		if err := j.cost.answer(only); err != nil {
+			return Document{}, err
+		}
+		out[version] = only
 	}
 	return j.files(out, 1, faults, q.Reveal)
 }
+
+// kindCost is what a choice of layers costs beside looking at a key.
+const kindCost = 200
 
 // byBoard is hardware: {board: {version: {…}}}.
 func (j *judge) byBoard(q LayerQuery) (Document, error) {
@@ -73,9 +80,17 @@ func (j *judge) byBoard(q LayerQuery) (Document, error) {
 		all := config.Object{}
 		for _, version := range j.versionsOf(board, q.Versions) {
 			k := j.Hardware.KindOf(layers.Versions{Software: version, Board: board})
-			if k.Hardware != "" {
-				all[version] = j.only(&faults, k, layers.Hardware)
+			if err := j.cost.look(kindCost); err != nil {
+				return Document{}, err
 			}
+			if k.Hardware == "" {
+				continue
+			}
+			only := j.only(&faults, k, layers.Hardware)
+			if err := j.cost.answer(only); err != nil {
+				return Document{}, err
+			}
+			all[version] = only
 		}
 		out[board] = all
 	}
@@ -147,6 +162,9 @@ func (j *judge) ofNodes(kind history.Kind, q LayerQuery) (Document, error) {
 	var missing []string
 	for _, v := range versions {
 		newest = max(newest, v.Revision)
+		if err := j.cost.answer(v.Document); err != nil {
+			return Document{}, err
+		}
 		if v.Document != nil {
 			out[v.Layer.Name] = v.Document
 		} else {

@@ -41,6 +41,8 @@ type World struct {
 	// MaskKey keys the digest of what has secrets masked, so that it can't be tried by guesses.
 	// It is the fleet's, or digests would differ between replicas.
 	MaskKey []byte
+	// Ended says why a computation is to end before its time: nobody waits for it any more. nil: nothing ends it.
+	Ended func() error
 }
 
 // NodeFact is what is known of a node beside its layers.

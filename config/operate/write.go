@@ -89,7 +89,14 @@ func (j *judge) overrides(c edit.Change) (Outcome, error) {
 	}
 	var strangers edit.Faults
 	if c.Layer == layers.Node {
-		strangers = j.strangers(named)
+		if strangers = j.strangers(named); len(strangers) > maxStrangers {
+			return Outcome{}, refused(append(strangers[:maxStrangers], edit.Fault{
+				Rule: edit.RuleTopology, What: fmt.Sprintf("%d more are not known", len(strangers)-maxStrangers), Allowed: "nodes that are known are allowed",
+			}))
+		}
+	}
+	if faults := wide(c); len(faults) > 0 {
+		return Outcome{}, refused(faults)
 	}
 	world, err := j.world(named)
 	if err != nil {

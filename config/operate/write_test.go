@@ -160,7 +160,11 @@ func TestSecretsAreMaskedAndKept(t *testing.T) {
 	if err != nil || len(diffs) != 1 {
 		t.Fatal(err)
 	}
-	d := b.MaskDiffs(diffs)[0]
+	masked, err := b.MaskDiffs(diffs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := masked[0]
 	if text := config.OneLine([]any{d.Before.Document, d.After.Document, d.Values[1].Old, d.Values[1].New}); strings.Contains(text, "two") || strings.Contains(text, "three") {
 		t.Error(text)
 	}

@@ -201,6 +201,8 @@ func (a *api) refusalOf(c *call, err error) *refusal {
 			return &refusal{status: http.StatusRequestEntityTooLarge, text: document.Text}
 		}
 		return &refusal{status: http.StatusConflict, text: document.Text}
+	case errors.Is(err, httpapi.ErrCrowded):
+		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: err.Error()}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return &refusal{status: http.StatusGatewayTimeout, text: "no answer in time"}
 	}

@@ -140,7 +140,7 @@ const worthATurn = 64 << 10
 // parsed reads JSON of a body.
 func (c *call) parsed(text []byte) (facts.JSON, error) {
 	if len(text) >= worthATurn {
-		done, err := Turn(c.Context())
+		done, err := httpapi.Turn(c.Context())
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi"
 )
 
 // getDiff compares two versions. Secrets that the caller may not see are masked before: they do
@@ -36,7 +37,7 @@ func getDiff(a *api, c *call) (reply, error) {
 			return reply{}, err
 		}
 	}
-	done, err := Turn(c.Context())
+	done, err := httpapi.Turn(c.Context())
 	if err != nil {
 		return reply{}, err
 	}

@@ -106,7 +106,7 @@ type api struct {
 	watching chan struct{}
 	bodies   *httpapi.Bodies
 	answers  *httpapi.Budget
-	turns    *turns
+	turns    *httpapi.Turns
 	callers  *httpapi.Buckets
 	origins  *http.CrossOriginProtection
 	zipped   *zipped
@@ -145,7 +145,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	}
 	a.inFlight, a.shares = make(chan struct{}, max(a.limits.InFlight, 1)), httpapi.NewShares(a.limits.InFlight)
 	a.watching = make(chan struct{}, max(a.limits.Watches, 1))
-	a.answers, a.turns = httpapi.NewBudget(cmp.Or(a.limits.Answers, DefaultLimits.Answers)), newTurns()
+	a.answers, a.turns = httpapi.NewBudget(cmp.Or(a.limits.Answers, DefaultLimits.Answers)), httpapi.NewTurns()
 	if a.bodies == nil {
 		a.bodies = httpapi.NewBodies(a.limits.Bytes)
 	}
@@ -258,7 +258,7 @@ func (a *api) answer(c *call) (out reply) {
 		return a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many requests of the same caller are under way already"})
 	}
 	defer a.shares.Give(c.caller.Name, 1)
-	c.Request = c.WithContext(context.WithValue(c.Context(), turnKey{}, turnOf{a.turns, c.caller.Name}))
+	c.Request = c.WithContext(a.turns.Of(c.Context(), c.caller.Name))
 	if err := a.intends(c); err != nil {
 		return a.refused(c, err)
 	}

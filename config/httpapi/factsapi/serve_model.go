@@ -8,6 +8,7 @@ import (
 
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi"
 )
 
 func getComponents(a *api, c *call) (reply, error) {
@@ -257,7 +258,7 @@ func contentKeys(op facts.KeysOp) func(*api, *call) (reply, error) {
 		if d.Content == nil {
 			d.Content = facts.JSON("null")
 		}
-		done, err := Turn(c.Context())
+		done, err := httpapi.Turn(c.Context())
 		if err != nil {
 			return reply{}, err
 		}

@@ -192,6 +192,10 @@ func (a *api) problemOf(c *call, err error) *Problem {
 		return lost(history.Conflicts{conflict})
 	case errors.As(err, new(*operate.NotFoundError)), errors.As(err, new(*history.NoRevisionError)):
 		return problem(TypeNotFound, "%s", err)
+	case errors.As(err, new(*operate.TooLargeError)):
+		return problem(TypeTooLarge, "%s", err)
+	case errors.Is(err, httpapi.ErrCrowded):
+		return problem(TypeBusy, "%s", err)
 	case errors.Is(err, ErrRefused):
 		return problem(TypeConflict, "%s", err)
 	case errors.Is(err, ErrRole):

@@ -1,6 +1,7 @@
 package fleetapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"mime"
@@ -34,6 +35,14 @@ func (a *api) readBody(w http.ResponseWriter, c *call) *Problem {
 	case c.row.body == nil && len(strings.TrimSpace(string(text))) == 0:
 		return nil
 	}
+	if p := c.tooRich(text, kind); p != nil {
+		return p
+	}
+	done, err := httpapi.Turn(c.Context())
+	if err != nil {
+		return problem(TypeBusy, "%s", err)
+	}
+	defer done()
 	read := config.ParseObject
 	if kind == "application/yaml" {
 		read = nodeconf.DocumentWithLists
@@ -55,6 +64,49 @@ func (a *api) readBody(w http.ResponseWriter, c *call) *Problem {
 		c.body = config.Object{} // a YAML document may be empty
 	}
 	return nil
+}
+
+// What a body may have before it is read: each value of it becomes many times its text. A topology
+// or the files of an import are the fleet's whole, all else is a part.
+const (
+	maxValues      = 20_000
+	maxWholeValues = 500_000
+	maxYAML        = 256 << 10 // bytes: its reader takes some 200 for each
+)
+
+// tooRich refuses a body with more values than one write may have. They are counted as the text goes: an upper bound.
+func (c *call) tooRich(text []byte, kind string) *Problem {
+	if kind == "application/yaml" && len(text) > maxYAML {
+		return problem(TypeTooLarge, "body: is too large: at most %d KiB of YAML are allowed, JSON may have more", maxYAML>>10)
+	}
+	most := maxValues
+	if c.row.whole {
+		most = maxWholeValues
+	}
+	n := values(text)
+	if kind == "application/yaml" {
+		n += bytes.Count(text, []byte{'\n'})
+	}
+	if n > most {
+		return problem(TypeTooLarge, "body: has some %d values: at most %d are allowed: write it in parts", n, most)
+	}
+	return nil
+}
+
+// values are how many values a text of JSON has at most: one for each comma and bracket outside of strings.
+func values(text []byte) int {
+	n, quoted := 1, false
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
+		case b == '"':
+			quoted = !quoted
+		case quoted && b == '\\':
+			i++
+		case !quoted && (b == ',' || b == '{' || b == '['):
+			n++
+		}
+	}
+	return n
 }
 
 func (c *call) mediaType() (string, *Problem) {

@@ -143,6 +143,7 @@ type api struct {
 	inFlight chan struct{}
 	shares   *httpapi.Budget // places of requests under way
 	bodies   *httpapi.Bodies
+	turns    *httpapi.Turns
 	watching chan struct{}
 	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
 	end      context.CancelFunc
@@ -178,6 +179,7 @@ func Handler(b Backend, opts ...Option) http.Handler {
 		o(a)
 	}
 	a.inFlight, a.shares = make(chan struct{}, a.limits.InFlight), httpapi.NewShares(a.limits.InFlight)
+	a.turns = httpapi.NewTurns()
 	if a.limits.Watches <= 0 {
 		a.limits.Watches = DefaultLimits.Watches
 	}
@@ -286,6 +288,7 @@ func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
 			return refused(problem(TypeBusy, "too many requests of the same caller are under way already"))
 		}
 		defer a.shares.Give(c.caller.Name, 1)
+		c.Request = c.WithContext(a.turns.Of(c.Context(), c.caller.Name))
 	}
 	if p := c.readQuery(); p != nil {
 		return refused(p)

@@ -68,7 +68,7 @@ var kinds = map[string]struct {
 	TypeMethod:       {http.StatusMethodNotAllowed, "method not allowed"},
 	TypeConflict:     {http.StatusConflict, "conflict"},
 	TypePrecondition: {http.StatusPreconditionFailed, "somebody else was faster"},
-	TypeTooLarge:     {http.StatusRequestEntityTooLarge, "body too large"},
+	TypeTooLarge:     {http.StatusRequestEntityTooLarge, "too large"},
 	TypeMediaType:    {http.StatusUnsupportedMediaType, "media type not supported"},
 	TypeMisdirected:  {http.StatusMisdirectedRequest, "not this host"},
 	TypeRejected:     {http.StatusUnprocessableEntity, "refused"},

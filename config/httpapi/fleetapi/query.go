@@ -13,6 +13,13 @@ import (
 	"edgespan/config"
 )
 
+// What a list of a query may name at most, each once: of nodes as many as a header holds, of all
+// else a few, since each costs the work of a whole document.
+const (
+	maxListed = 64
+	maxUnset  = 1000 // paths of one write
+)
+
 // maxMessage is how long a message of a write may be, in characters.
 const maxMessage = 1000
 
@@ -106,8 +113,13 @@ func (c *call) readList(p param, got []string) (what, allowed string) {
 				return "is " + config.Quote(item), `names, one with a comma or quote as a JSON string, are allowed`
 			}
 		}
+		items = once(items)
 		c.lists[p.name] = items
-		return "", ""
+		return c.tooMany(p, items)
+	}
+	items = once(items)
+	if what, allowed := c.tooMany(p, items); what != "" {
+		return what, allowed
 	}
 	for _, item := range items {
 		if item == "" && p.form == onePath {
@@ -123,6 +135,28 @@ func (c *call) readList(p param, got []string) (what, allowed string) {
 		return "is empty", orWhat(p)
 	}
 	return "", ""
+}
+
+// tooMany says what is wrong with a list that is too long. Nodes are bounded by the header, and by those that there are.
+func (c *call) tooMany(p param, items []string) (what, allowed string) {
+	most := maxListed
+	if c.row.effect == writes {
+		most = maxUnset
+	}
+	if p.name == pNodes.name || len(items) <= most {
+		return "", ""
+	}
+	return fmt.Sprintf("has %d entries", len(items)), fmt.Sprintf("at most %d are allowed", most)
+}
+
+// once is a list without what stands in it before, in the order of the first.
+func once(items []string) []string {
+	seen := make(map[string]bool, len(items))
+	return slices.DeleteFunc(items, func(item string) bool {
+		again := seen[item]
+		seen[item] = true
+		return again
+	})
 }
 
 // splitList splits at commas that are in no JSON string, and leaves nothing out but an empty list.

@@ -18,6 +18,7 @@ type row struct {
 	summary string
 	query   []param
 	body    reflect.Type // nil: there is none
+	whole   bool         // it may be the fleet's whole, with as many values
 	answer  reflect.Type // config.Object: a document
 	status  int          // of success
 	effect  effect
@@ -217,7 +218,7 @@ func otherRows() []row {
 			body: reflect.TypeFor[OperatorToken](), answer: reflect.TypeFor[NewOperator](), status: http.StatusCreated, serve: addOperator,
 		},
 		{method: "DELETE", path: "operators/{name}", role: Admin, summary: "revoke a token", effect: acts, answer: nothing, serve: removeOperator},
-		{method: "POST", path: "import", role: Admin, summary: "make the layers what the seed's files say", effect: writes, body: reflect.TypeFor[Files](), serve: serveImport},
+		{method: "POST", path: "import", role: Admin, summary: "make the layers what the seed's files say", effect: writes, body: reflect.TypeFor[Files](), whole: true, serve: serveImport},
 		{method: "GET", path: "export", role: Viewer, summary: "the seed's files as of one revision", query: []param{pReveal}, answer: reflect.TypeFor[Exported](), serve: serveExport},
 		{
 			method: "GET", path: "backup", role: Admin, summary: "all that the store has, as `edgespan-controller restore` takes it; audited", reveals: true,

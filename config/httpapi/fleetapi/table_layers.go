@@ -71,7 +71,7 @@ func overrideRows(path, what string, bound func(*call) []history.Layer, make wri
 func topologyRows() []row {
 	rows := []row{
 		{method: "GET", path: "topology", role: Viewer, summary: "nodes, links and sites, with what is alive now", answer: anObject, serve: serveTopology},
-		{method: "PUT", path: "topology", role: Operator, summary: "replace the topology", effect: writes, body: anObject, bound: topo, serve: setTopology},
+		{method: "PUT", path: "topology", role: Operator, summary: "replace the topology", effect: writes, body: anObject, whole: true, bound: topo, serve: setTopology},
 	}
 	for _, object := range []string{"node", "link", "site"} {
 		many := "topology/" + object + "s"

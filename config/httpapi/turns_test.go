@@ -1,4 +1,4 @@
-package factsapi
+package httpapi
 
 import (
 	"context"
@@ -14,17 +14,17 @@ import (
 func TestOneTurnOfEachCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns()
-		done, err := turns.take(t.Context(), "ann")
+		turns := NewTurns()
+		done, err := turns.Take(t.Context(), "ann")
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := turns.take(ctx, "ann"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := turns.Take(ctx, "ann"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a second one: %v", err)
 		}
-		other, err := turns.take(t.Context(), "bob")
+		other, err := turns.Take(t.Context(), "bob")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func TestOneTurnOfEachCaller(t *testing.T) {
 		waited := make(chan error)
 		for range mostWaiting {
 			go func() {
-				done, err := turns.take(t.Context(), "ann")
+				done, err := turns.Take(t.Context(), "ann")
 				if err == nil {
 					done()
 				}
@@ -41,10 +41,9 @@ func TestOneTurnOfEachCaller(t *testing.T) {
 		}
 		synctest.Wait()
 		refused := 0
-		var r *refusal
 		done()
 		for range mostWaiting {
-			if err := <-waited; errors.As(err, &r) {
+			if err := <-waited; errors.Is(err, ErrCrowded) {
 				refused++
 			} else if err != nil {
 				t.Error(err)
@@ -60,10 +59,10 @@ func TestOneTurnOfEachCaller(t *testing.T) {
 func TestTurnsOfAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns()
+		turns := NewTurns()
 		var dones []func()
 		for i := range 2 * runtime.GOMAXPROCS(0) {
-			done, err := turns.take(t.Context(), strings.Repeat("x", i+1))
+			done, err := turns.Take(t.Context(), strings.Repeat("x", i+1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,24 +70,16 @@ func TestTurnsOfAll(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := turns.take(ctx, "late"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := turns.Take(ctx, "late"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("one more: %v", err)
 		}
 		for _, done := range dones {
 			done()
 		}
-		if done, err := turns.take(t.Context(), "late"); err != nil {
+		if done, err := turns.Take(t.Context(), "late"); err != nil {
 			t.Error(err)
 		} else {
 			done()
 		}
 	})
-}
-
-func TestAnswersUnderWayAreBounded(t *testing.T) {
-	limits := DefaultLimits
-	limits.Answers = 8
-	if w := ask(Handler(&fake{}, door{}, WithLimits(limits)), asked{method: "GET", target: "environments/9/resources/1/values"}); w.Code != 503 || w.Header().Get("Retry-After") != "1" {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
 }

@@ -1,16 +1,15 @@
-package factsapi
+package httpapi
 
 import (
 	"context"
-	"net/http"
+	"errors"
 	"runtime"
 	"sync"
-	"time"
 )
 
-// turns let callers take the processor one after the other: each has one turn at a time, and all together have
+// Turns let callers take the processor one after the other: each has one turn at a time, and all together have
 // twice as many as there are processors, since some wait for the store. Who waits longer than its request, or behind too many of its own, is busy.
-type turns struct {
+type Turns struct {
 	all chan struct{}
 
 	mu sync.Mutex
@@ -22,15 +21,19 @@ type turn struct {
 	wait int // who has it or waits
 }
 
+// ErrCrowded is a caller of whom too many requests wait for their turn: busy, for a second.
+var ErrCrowded = errors.New("too many requests of the same caller wait to be computed")
+
 // mostWaiting is how many requests of one caller wait for their turn.
 const mostWaiting = 256
 
-func newTurns() *turns {
-	return &turns{all: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), of: map[string]*turn{}}
+// NewTurns are turns of which none is taken.
+func NewTurns() *Turns {
+	return &Turns{all: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), of: map[string]*turn{}}
 }
 
-// take waits for a turn of a caller; done gives it back.
-func (t *turns) take(ctx context.Context, caller string) (done func(), err error) {
+// Take waits for a turn of a caller; done gives it back.
+func (t *Turns) Take(ctx context.Context, caller string) (done func(), err error) {
 	mine, err := t.join(caller)
 	if err != nil {
 		return nil, err
@@ -55,7 +58,7 @@ func (t *turns) take(ctx context.Context, caller string) (done func(), err error
 	}, nil
 }
 
-func (t *turns) join(caller string) (*turn, error) {
+func (t *Turns) join(caller string) (*turn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	mine := t.of[caller]
@@ -64,13 +67,13 @@ func (t *turns) join(caller string) (*turn, error) {
 		t.of[caller] = mine
 	}
 	if mine.wait >= mostWaiting {
-		return nil, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many requests of the same caller wait to be computed"}
+		return nil, ErrCrowded
 	}
 	mine.wait++
 	return mine, nil
 }
 
-func (t *turns) leave(caller string, mine *turn) {
+func (t *Turns) leave(caller string, mine *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if mine.wait--; mine.wait == 0 {
@@ -82,16 +85,22 @@ func (t *turns) leave(caller string, mine *turn) {
 type turnKey struct{}
 
 type turnOf struct {
-	turns  *turns
+	turns  *Turns
 	caller string
 }
 
-// Turn waits until the caller of a request may have something computed: one thing at a time. A Backend takes it for what is
-// not at hand, and gives it back by done. A context of no request has no turns to wait for.
+// Of gives the context of a request the turns of its caller.
+func (t *Turns) Of(ctx context.Context, caller string) context.Context {
+	return context.WithValue(ctx, turnKey{}, turnOf{t, caller})
+}
+
+// Turn waits until the caller of a request may have something computed: one thing at a time. A backend takes it for what is
+// not at hand, and gives it back by done; it asks nothing of the other API meanwhile, which would wait for the same turn. A context
+// of no request has no turns to wait for.
 func Turn(ctx context.Context) (done func(), err error) {
 	of, is := ctx.Value(turnKey{}).(turnOf)
 	if !is {
 		return func() {}, nil
 	}
-	return of.turns.take(ctx, of.caller)
+	return of.turns.Take(ctx, of.caller)
 }

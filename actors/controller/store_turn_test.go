@@ -1,0 +1,93 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
+	"edgespan/config/revision"
+)
+
+// oneByOne lets writes of layers pass one by one.
+type oneByOne struct {
+	*memory
+	shut atomic.Bool
+	pass chan struct{}
+}
+
+func (g *oneByOne) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+	if g.shut.Load() && slices.ContainsFunc(t.Then, func(o revision.Op) bool { return o.Kind == revision.OpPut && o.Key == history.HeadKey() }) {
+		select {
+		case <-g.pass:
+		case <-ctx.Done():
+			return revision.Outcome{}, ctx.Err()
+		}
+	}
+	return g.memory.Commit(ctx, t)
+}
+
+// A caller with many costly writes holds up nobody: others' come in between, and their dry runs wait for none.
+func TestWritesAreServedInTheTurnOfTheirCallers(t *testing.T) {
+	t.Parallel()
+	onRig(t, func(r *rig) {
+		g := &oneByOne{memory: r.store, pass: make(chan struct{})}
+		r.change = func(o *Options) { o.Store = g }
+		c := r.start("a")
+		r.fleetOf(c, 2)
+		g.shut.Store(true)
+		set := func(by string, n int, dry bool) error {
+			_, err := c.Write(r.Context(), fleetapi.WriteRequest{
+				Caller: fleetapi.Caller{Name: by, Role: fleetapi.Operator}, DryRun: dry,
+				Write: operate.SetNetwork{Overrides: r.doc(fmt.Sprintf(`{"envParams":{"%s":"%d"}}`, by, n)), Modify: true},
+			})
+			return err
+		}
+		const flood = mostOfCaller + 5
+		answers := make(chan error, flood)
+		for i := range flood {
+			go func() { answers <- set("bob", i, false) }()
+		}
+		synctest.Wait()
+		refused := len(answers)
+		for range refused {
+			if err := <-answers; !errors.Is(err, fleetapi.ErrBusy) {
+				t.Errorf("beyond his share: %v", err)
+			}
+		}
+		if refused != flood-mostOfCaller-1 { // one is on its way
+			t.Errorf("%d are refused", refused)
+		}
+		if err := set("ann", 0, true); err != nil {
+			t.Errorf("a dry run: %v", err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- set("ann", 1, false) }()
+		synctest.Wait()
+		for range 2 { // his, which was under way, and hers
+			g.pass <- struct{}{}
+			synctest.Wait()
+		}
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("ann waits behind what bob has asked for before her")
+		}
+		g.shut.Store(false)
+		close(g.pass)
+		for range flood - refused {
+			if err := <-answers; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
