@@ -17,12 +17,12 @@ import (
 	"edgespan/platform/store"
 )
 
-// Lives of certificates, and how far they are dated back for nodes whose clock is late.
+// Lives of certificates. A CA is dated back, as far as the clock of who makes it may be ahead then.
 const (
 	caLife     = 20 * 365 * 24 * time.Hour
 	defaultAge = 30 * 24 * time.Hour
 	shortest   = time.Minute
-	backdate   = time.Hour
+	caBackdate = 365 * 24 * time.Hour
 )
 
 // Options are an authority's settings.
@@ -179,7 +179,7 @@ func newCA(now time.Time) (bundle, error) {
 	}
 	t := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: fmt.Sprintf("edgespan CA %x", serial.Bytes()[:4])},
-		NotBefore: now.Add(-backdate), NotAfter: now.Add(caLife),
+		NotBefore: now.Add(-caBackdate), NotAfter: now.Add(caLife),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
@@ -226,10 +226,10 @@ func (a *Authority) issue(t *x509.Certificate, public crypto.PublicKey, life tim
 	if err != nil {
 		return nil, err
 	}
-	t.SerialNumber, t.NotBefore, t.NotAfter = serial, now.Add(-min(backdate, life/10)), now.Add(life)
-	if t.NotAfter.After(ca.NotAfter) {
-		t.NotAfter = ca.NotAfter
-	}
+	// It begins a life earlier: what is issued while a clock is ahead counts once it is right again. The present
+	// certificate would have ended with a clock that is ahead by more, and nothing is issued for that one.
+	life = min(life, ca.NotAfter.Sub(now))
+	t.SerialNumber, t.NotBefore, t.NotAfter = serial, now.Add(-life), now.Add(life)
 	t.BasicConstraintsValid, t.KeyUsage = true, x509.KeyUsageDigitalSignature
 	der, err := x509.CreateCertificate(rand.Reader, t, ca, public, a.key)
 	if err != nil {

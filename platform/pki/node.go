@@ -100,8 +100,9 @@ func (a *Authority) Renew(p Peer, der []byte) (Issued, error) {
 
 // renewAt is when a certificate is due: after two thirds of its life, and up to a tenth of
 // the life later; spread (0 to 1) says where, so that nodes that joined together do not
-// renew together.
+// renew together. It was issued in the middle of the time that it counts, or, by a former release,
+// near the begin: that one is due after five sixths.
 func renewAt(cert *x509.Certificate, spread float64) time.Time {
-	life := cert.NotAfter.Sub(cert.NotBefore)
-	return cert.NotBefore.Add(life*2/3 + time.Duration(spread*float64(life)/10))
+	life := cert.NotAfter.Sub(cert.NotBefore) / 2
+	return cert.NotAfter.Add(-life/3 + time.Duration(spread*float64(life)/10))
 }

@@ -385,6 +385,45 @@ func TestRevocationsNameEveryFaultAndKeepTheOldList(t *testing.T) {
 	}
 }
 
+// A time server is ahead for a while: what is issued then counts when the clocks are right again,
+// a certificate of a node, of the controller, and a CA that was made then.
+func TestAClockThatWasAheadLeavesNobodyInTheDark(t *testing.T) {
+	r := newRig(t)
+	c := r.join(t, nodeA)
+	before, err := c.Peer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.now = start.Add(25 * 24 * time.Hour)
+	csr, err := c.RenewalRequest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	issued, err := r.Renew(before, csr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Install(issued.Chain, issued.Roots); err != nil {
+		t.Fatal(err)
+	}
+	ca, err := newCA(r.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.now = start
+	if p, err := c.Peer(); err != nil || p.Serial == before.Serial {
+		t.Errorf("the next one: %+v %v", p, err)
+	}
+	for name, cert := range map[string]*x509.Certificate{"node": c.held.chain[0], "CA": ca.chain[0]} {
+		if start.Before(cert.NotBefore) || start.After(cert.NotAfter) {
+			t.Errorf("%s: counts from %v to %v only", name, cert.NotBefore, cert.NotAfter)
+		}
+	}
+	if due := c.RenewAt(0); !due.After(start.Add(25 * 24 * time.Hour)) {
+		t.Errorf("due on %v", due)
+	}
+}
+
 func TestRenewal(t *testing.T) {
 	r := newRig(t)
 	c := r.join(t, nodeA)
@@ -392,8 +431,8 @@ func TestRenewal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	life := 30*24*time.Hour + time.Hour // dated back by an hour
-	if got, want := c.RenewAt(0), start.Add(-time.Hour).Add(life*2/3); !got.Equal(want) {
+	life := 30 * 24 * time.Hour
+	if got, want := c.RenewAt(0), start.Add(life*2/3); !got.Equal(want) {
 		t.Errorf("due %v, want %v: two thirds of the life", got, want)
 	}
 	if got, want := c.RenewAt(1).Sub(c.RenewAt(0)), life/10; got != want {
