@@ -170,6 +170,10 @@ const (
 	overhead4  = 20 + 8 + 8 + 14
 	overhead6  = 40 + 8 + 8 + 14
 	defaultMTU = 1500
+	// A port that says less or more than these counts as one with them: one member's word is the size of all members' tunnels.
+	// 1280 is what any link of IPv6 carries (RFC 8200 §5).
+	leastMTU = 1280
+	mostMTU  = 65535
 )
 
 // mtu is what goes through a tunnel.
@@ -177,7 +181,7 @@ func (d *deriver) mtu(c Cluster, t [2]string) int {
 	least := 0
 	for _, name := range t {
 		port := d.Nodes[name].Ports[d.Fleet.Peers[name].Underlays[c.Members[name].Underlay].Port]
-		if size := port.MTU; size > 0 && (least == 0 || size < least) {
+		if size := min(max(port.MTU, leastMTU), mostMTU); port.MTU > 0 && (least == 0 || size < least) {
 			least = size
 		}
 	}

@@ -163,6 +163,28 @@ func TestATunnelIsOfOneFamilyAndAsLargeAsItsUnderlayLets(t *testing.T) {
 	}
 }
 
+// One member's word about its port is no end of the tunnels of all others.
+func TestAMemberThatSaysNonsenseOfItsPortTakesNobodysTunnel(t *testing.T) {
+	for said, want := range map[int]int{1: 1230, 68: 1230, 1279: 1230, 1300: 1250, 1500: 1450, 1 << 31: 1450, -5: 1450} {
+		f, nodes := three(t, "mesh")
+		nodes["b"] = Node{ID: nodes["b"].ID, Ports: map[string]Port{"wan0": {Addresses: nodes["b"].Ports["wan0"].Addresses, MTU: said}}}
+		got := show(Derive(Input{Name: "a", Nodes: nodes, Fleet: f}))
+		if n := strings.Count(got, fmt.Sprintf("mtu %d", want)); n != 3 { // two tunnels and the bridge
+			t.Errorf("b says %d: %d with %d:\n%s", said, n, want, got)
+		}
+	}
+	for mtu, ok := range map[int]bool{0: true, 67: false, 68: true, 1450: true, -49: false, 65536: false} {
+		c := Configuration{Parameters: []Parameter{{ID: "b", Target: state.ToBePresent, Kind: KindBridge, Bridge: &BridgeValue{Network: id(7), MTU: mtu}}}}
+		text, err := c.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, faults := Decode(text); (len(faults) == 0) != ok {
+			t.Errorf("a bridge with %d: %v", mtu, faults)
+		}
+	}
+}
+
 func TestATunnelKeepsItsNumberAndANewOneTakesTheLowest(t *testing.T) {
 	f, _ := three(t, "star")
 	was := f.Deployments["lab"].VNIs

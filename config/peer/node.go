@@ -81,10 +81,10 @@ func (p Parameter) value() (known, has bool) {
 	case KindInterface:
 		return true, p.Interface != nil && word(p.Interface.IfName)
 	case KindBridge:
-		return true, p.Bridge != nil && p.Bridge.Network != uuid.Nil
+		return true, p.Bridge != nil && p.Bridge.Network != uuid.Nil && carried(p.Bridge.MTU)
 	case KindTunnel:
 		t := p.Tunnel
-		return true, t != nil && t.Type == TunnelVXLAN && t.VNI >= FirstVNI && t.VNI <= LastVNI && t.Port > 0 && t.Port < 1<<16
+		return true, t != nil && t.Type == TunnelVXLAN && t.VNI >= FirstVNI && t.VNI <= LastVNI && t.Port > 0 && t.Port < 1<<16 && carried(t.MTU)
 	case KindJoined:
 		return true, p.Joined != nil
 	case KindExecutor:
@@ -96,6 +96,9 @@ func (p Parameter) value() (known, has bool) {
 	}
 	return false, false
 }
+
+// carried says whether a kernel makes a link with an MTU; 0 is its default.
+func carried(mtu int) bool { return mtu == 0 || mtu >= 68 && mtu <= mostMTU }
 
 func word(s string) bool { _, err := netinst.ParseIfName(s); return err == nil }
 
