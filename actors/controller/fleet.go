@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
@@ -135,7 +136,8 @@ type kind struct {
 	set     layers.Set
 	err     error
 	reading bool
-	learnt  bool // of a board
+	learnt  bool          // of a board
+	wait    time.Duration // until it is read again, where it could not be
 }
 
 func newFleetActor(d *deps) *fleetActor {
@@ -172,6 +174,8 @@ func (a *fleetActor) Receive(c actor.Context) {
 		a.reading = false
 	case kindRead:
 		a.tell(c, a.kindIs(m), nil)
+	case kindAgain:
+		a.readKind(m)
 	case leased:
 		a.leased(c, m)
 	default:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
@@ -39,13 +40,9 @@ func (a *fleetActor) want(r *record) map[string]fleet.Touched {
 	k, set := a.fleet.Kind(r.versions)
 	has := a.kinds[k.Name]
 	if has == nil {
-		has = &kind{reading: true, learnt: k.Learnt}
+		has = &kind{learnt: k.Learnt}
 		a.kinds[k.Name] = has
-		learnt := a.learnt[r.versions.Board]
-		a.d.leaf("kind", func() {
-			set, err := a.d.readKind(k, learnt)
-			a.d.system.Root.Send(a.self, kindRead{k, set, err})
-		})
+		a.readKind(kindAgain{has, k, r.versions.Board})
 	}
 	switch {
 	case has.reading:
@@ -76,6 +73,32 @@ func (a *fleetActor) want(r *record) map[string]fleet.Touched {
 	return out
 }
 
+// kindAgain reads the layers of a kind once more, which could not be read.
+type kindAgain struct {
+	has   *kind
+	kind  fleet.Kind
+	board string
+}
+
+const longestKindWait = time.Minute
+
+// readKind has the layers of a kind read, unless the kind is another one by now. Files that can't be read at one moment
+// may be there the next: it is tried ever more seldom, for as long as there is the kind.
+func (a *fleetActor) readKind(m kindAgain) {
+	if a.kinds[m.kind.Name] != m.has || m.has.reading {
+		return
+	}
+	m.has.reading, m.has.wait = true, min(max(2*m.has.wait, storeBackoff), longestKindWait)
+	learnt, wait := a.learnt[m.board], m.has.wait
+	a.d.leaf("kind", func() {
+		set, err := a.d.readKind(m.kind, learnt)
+		if err != nil {
+			a.d.after(wait, func() { a.d.system.Root.Send(a.self, m) })
+		}
+		a.d.system.Root.Send(a.self, kindRead{m.kind, set, err})
+	})
+}
+
 // readKind is the leaf that reads the layers of a kind.
 func (d *deps) readKind(k fleet.Kind, learnt *baseConfig) (layers.Set, error) {
 	if !k.Learnt {
@@ -99,7 +122,8 @@ func (a *fleetActor) kindIs(m kindRead) map[string]fleet.Touched {
 	if has == nil || !has.reading {
 		return nil
 	}
-	*has = kind{set: m.set, err: m.err, learnt: has.learnt}
+	before := has.err
+	*has = kind{set: m.set, err: m.err, learnt: has.learnt, wait: has.wait}
 	touched := map[string]fleet.Touched{}
 	if m.err == nil {
 		more, err := a.fleet.SetKind(m.kind, m.set[layers.Base], m.set[layers.Firmware], m.set[layers.Hardware])
@@ -109,7 +133,7 @@ func (a *fleetActor) kindIs(m kindRead) map[string]fleet.Touched {
 		for _, t := range more {
 			touched[t.Node] = t
 		}
-	} else {
+	} else if before == nil || before.Error() != m.err.Error() {
 		a.d.Log.Error("read the layers of a kind of nodes", zap.Error(m.err))
 	}
 	for _, r := range a.nodes {
