@@ -22,7 +22,7 @@ var monthly = certificates{NodeDays: 30, ServerDays: 30}
 
 func (o *options) certificateSettings() []setting {
 	return []setting{
-		{"api-cert", &o.APICert, "PEM file of an outside certificate for the API, shown to clients that ask for one of its names; read again when it changes", serving},
+		{"api-cert", &o.APICert, "PEM file of an outside certificate for the API, shown to clients that ask for one of its names, in place of which they see the controller's own while it has ended or can't be read; read again when it changes", serving},
 		{"api-key", &o.APIKey, "PEM file of its key", serving},
 		{"api-tls12", &o.APITLS12, "let clients of the API speak TLS 1.2 too, as the original's do; nodes never do", serving},
 		{"node-certificate-days", &o.NodeDays, "days that a node's certificate holds: a node that is dark for longer than a third of them has to join anew", storing},
@@ -52,6 +52,14 @@ func (o *options) pki(names []string, revoked *pki.Revocations) pki.Options {
 		API:      pki.Files{Cert: string(o.APICert), Key: string(o.APIKey)},
 		NodeLife: time.Duration(o.NodeDays) * day, ServerLife: time.Duration(o.ServerDays) * day,
 	}
+}
+
+// warnings are what a person should look at though the controller serves. Anybody may read them.
+func (s *service) warnings() []string {
+	if s.issuer.authority.APIFault() != nil {
+		return []string{"--api-cert: the certificate has ended or can't be read; the controller's log says why"}
+	}
+	return nil
 }
 
 func newCA(a *app) *cobra.Command {

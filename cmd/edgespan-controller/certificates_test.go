@@ -2,6 +2,8 @@ package main
 
 import (
 	"crypto/tls"
+	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -57,5 +59,18 @@ func TestTheCAOfAFleetIsRotated(t *testing.T) {
 		if a.Trusts(pin) != (step != "drop") || (a.Pin() == pin) != (step == "next") {
 			t.Errorf("%s: it issues by %s, and trusts the old one: %v", step, a.Pin(), a.Trusts(pin))
 		}
+	}
+}
+
+// A controller whose --api-cert is gone starts, serves with its own certificate and says so.
+func TestAControllerWithoutItsOutsideCertificateServes(t *testing.T) {
+	dir := t.TempDir()
+	c := started(t, dir, "--api-cert", filepath.Join(dir, "gone.crt"), "--api-key", filepath.Join(dir, "gone.key"))
+	if !strings.Contains(c.err.String(), "--api-cert is not as its files say") || !strings.Contains(c.err.String(), "gone.crt") {
+		t.Errorf("it says nothing of it: %s", c.err)
+	}
+	told := c.asks(c.browser(c.pin()), http.MethodGet, "/readyz", "")
+	if told.status != http.StatusOK || !strings.Contains(told.text, `"warnings":["--api-cert: `) || strings.Contains(told.text, dir) {
+		t.Errorf("%+v", told)
 	}
 }

@@ -157,7 +157,7 @@ func (s *service) bind(ctx context.Context) error {
 func (s *service) listen(failed chan<- error) {
 	bodies := httpapi.NewBodies(factsapi.DefaultLimits.Bytes) // of both APIs together
 	opts := []fleetapi.Option{
-		fleetapi.WithBodies(bodies), fleetapi.WithVersion(version), fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.audit.record), fleetapi.WithIntents(s.audit.intent), fleetapi.WithGuesses(s.access.guesses),
+		fleetapi.WithBodies(bodies), fleetapi.WithVersion(version), fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.audit.record), fleetapi.WithIntents(s.audit.intent), fleetapi.WithGuesses(s.access.guesses), fleetapi.WithWarnings(s.warnings),
 		fleetapi.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),

@@ -151,7 +151,15 @@ func (g *ground) fleetCA(ctx context.Context, o *options, names []string) (issue
 	i := issuer{revoked: &pki.Revocations{}}
 	var mask []byte
 	var err error
-	i.authority, mask, err = found(ctx, g.store, g.dir, o.pki(names, i.revoked))
+	opts := o.pki(names, i.revoked)
+	opts.APIFault = func(err error) {
+		if err != nil {
+			g.log.Error("--api-cert is not as its files say: the last good one is shown, or the controller's own", zap.Error(err))
+		} else {
+			g.log.Info("--api-cert is shown")
+		}
+	}
+	i.authority, mask, err = found(ctx, g.store, g.dir, opts)
 	return i, mask, err
 }
 

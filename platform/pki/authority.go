@@ -33,6 +33,7 @@ type Options struct {
 	Names      []string         // host names and IP addresses of the node link's server certificate
 	NodeLife   time.Duration    // of a node's certificate; 0: 30 days
 	ServerLife time.Duration    // of the server certificate; 0: 30 days
+	APIFault   func(error)      // hears why API's can't be shown, and nil once it can; nil: nobody hears
 	Now        func() time.Time // nil: the clock
 	Revoked    *Revocations     // nil: nothing is revoked
 }
@@ -54,7 +55,7 @@ type Authority struct {
 	key    crypto.Signer // nil: an outside CA without its key
 	roots  []*x509.Certificate
 	server *serverCert
-	api    *serverCert // nil: operators are shown the same
+	api    *apiCert // nil: operators are shown the same
 }
 
 // ErrNoKey says that this controller cannot issue certificates.
@@ -90,10 +91,9 @@ func Open(opts Options) (*Authority, error) {
 		return nil, fmt.Errorf("open CA: %w", err)
 	}
 	if opts.API != (Files{}) {
-		a.api = &serverCert{authority: a, files: opts.API}
-		if _, err := a.api.get(); err != nil {
-			return nil, fmt.Errorf("open the API's certificate: %w", err)
-		}
+		// Without it the API is served by our own: a controller that does not start can't be reached at all.
+		a.api = &apiCert{serverCert: serverCert{authority: a, files: opts.API}}
+		_ = a.APIFault() // it is told
 	}
 	return a, nil
 }

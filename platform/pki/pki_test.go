@@ -14,6 +14,7 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -881,8 +882,52 @@ func TestAnOutsideCertificateOfTheAPI(t *testing.T) {
 	if _, serverErr, clientErr := handshake(t, r.ServerTLS(), tlsOf(t, r.join(t, nodeA))); serverErr != nil || clientErr != nil {
 		t.Errorf("a node: %v, %v", serverErr, clientErr)
 	}
-	_, err = Open(Options{Dir: t.TempDir(), Names: []string{"x"}, API: Files{Cert: files.Cert, Key: filepath.Join(dir, "none")}})
-	wantErr(t, err, "open the API's certificate")
+}
+
+// An outside certificate that is not there, can't be read or has ended keeps no controller down: ours is
+// shown in its place, that is told once, and it comes back by itself.
+func TestAnOutsideCertificateThatCanNotBeShown(t *testing.T) {
+	company := newRig(t, func(o *Options) { o.Names = []string{"fleet.company.test"} })
+	made, err := company.newServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(made.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files := Files{filepath.Join(dir, "api.crt"), writePEM(t, filepath.Join(dir, "api.key"), blockKey, key)}
+	var told []string
+	r := newRig(t, func(o *Options) {
+		o.API = files
+		o.APIFault = func(err error) { told = append(told, fmt.Sprint(err)) }
+	})
+	shows := func(when string, outside, ails bool, faults ...string) {
+		t.Helper()
+		for range 2 {
+			cert, err := r.shown(&tls.ClientHelloInfo{ServerName: "fleet.company.test"})
+			if err != nil || (cert.Leaf.VerifyHostname("fleet.company.test") == nil) != outside || r.now.After(cert.Leaf.NotAfter) {
+				t.Errorf("%s: not the one that is to be shown, or one that ended: %v", when, err)
+			}
+		}
+		if len(told) != len(faults) || len(faults) > 0 && !strings.Contains(told[0], faults[0]) || (r.APIFault() != nil) != ails {
+			t.Errorf("%s: told %q, now %v", when, told, r.APIFault())
+		}
+		told, r.now = nil, r.now.Add(reread)
+	}
+	shows("at the start", false, true, "api.crt")
+	writePEM(t, files.Cert, blockCert, made.Certificate[0])
+	shows("once it is there", true, false, "<nil>")
+	if err := os.WriteFile(files.Cert, []byte("garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(files.Cert, r.now, r.now); err != nil {
+		t.Fatal(err)
+	}
+	shows("the last good one", true, true, "api.crt")
+	r.now = made.Leaf.NotAfter.Add(time.Second)
+	shows("after its end", false, true)
 }
 
 func TestAnOutsideCA(t *testing.T) {

@@ -66,7 +66,8 @@ type serverCert struct {
 	mu      sync.Mutex
 	cert    *tls.Certificate
 	looked  time.Time
-	written [2]time.Time // of the outside files
+	fault   error        // of the last look at the outside files
+	written [2]time.Time // of these
 }
 
 func (s *serverCert) get() (*tls.Certificate, error) {
@@ -115,11 +116,16 @@ func (a *Authority) newServer() (*tls.Certificate, error) {
 }
 
 // outside reads the server certificate's files if they changed; nil says that they did not.
-func (s *serverCert) outside(now time.Time) (*tls.Certificate, error) {
-	if s.cert != nil && now.Sub(s.looked) < reread {
-		return nil, nil
+func (s *serverCert) outside(now time.Time) (next *tls.Certificate, err error) {
+	if d := now.Sub(s.looked); !s.looked.IsZero() && d >= 0 && d < reread {
+		return nil, s.fault
 	}
 	s.looked = now
+	next, s.fault = s.readFiles(now)
+	return next, s.fault
+}
+
+func (s *serverCert) readFiles(now time.Time) (*tls.Certificate, error) {
 	files := s.files
 	var written [2]time.Time
 	for i, path := range []string{files.Cert, files.Key} {

@@ -121,6 +121,9 @@ func WithFailures(f func(method, path string, err error)) Option {
 	return func(a *api) { a.failed = f }
 }
 
+// WithWarnings has /readyz tell, to whoever asks, what a person should look at.
+func WithWarnings(f func() []string) Option { return func(a *api) { a.warnings = f } }
+
 // WithVersion sets the version that the description names.
 func WithVersion(v string) Option { return func(a *api) { a.version = v } }
 
@@ -138,6 +141,7 @@ type api struct {
 	audit    func(Entry)
 	intent   func(e Entry, must bool) error
 	failed   func(method, path string, err error)
+	warnings func() []string
 	version  string
 	limits   Limits
 	inFlight chan struct{}
@@ -173,7 +177,7 @@ type call struct {
 func Handler(b Backend, opts ...Option) http.Handler {
 	a := &api{
 		backend: b, rows: table, version: "unknown", limits: DefaultLimits, origins: http.NewCrossOriginProtection(),
-		audit: func(Entry) {}, intent: func(Entry, bool) error { return nil }, failed: func(string, string, error) {},
+		warnings: func() []string { return nil }, audit: func(Entry) {}, intent: func(Entry, bool) error { return nil }, failed: func(string, string, error) {},
 	}
 	for _, o := range opts {
 		o(a)

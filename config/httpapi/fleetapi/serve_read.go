@@ -322,5 +322,5 @@ func serveReady(a *api, c *call) (reply, error) {
 		p.retry = 5 * time.Second
 		return reply{}, p
 	}
-	return give(Alive{Status: "ok"})
+	return give(Alive{Status: "ok", Warnings: a.warnings()})
 }

@@ -80,7 +80,8 @@ type NewOperator struct {
 
 // Alive answers /livez and /readyz.
 type Alive struct {
-	Status string `json:"status"`
+	Status   string   `json:"status"`
+	Warnings []string `json:"warnings,omitempty"` // of /readyz: what a person should look at, though requests are served
 }
 
 // Nothing is the answer of what has nothing to tell but that it was done.
