@@ -250,10 +250,10 @@ func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
 		if err != nil || len(all) != 2 || all[0].Board != "board-9" || all[0].By != "" || all[0].Base[0] != "RELEASE_M20" {
 			t.Fatalf("proposals: %+v, %v", all, err)
 		}
-		if err := c.AcceptHardware(r.Context(), alice, "board-9", ""); !errors.Is(err, fleetapi.ErrRefused) {
+		if err := c.AcceptHardware(r.Context(), alice, "board-9", "", all[0].Digest); !errors.Is(err, fleetapi.ErrRefused) {
 			t.Errorf("one of two was accepted: %v", err)
 		}
-		if err := c.AcceptHardware(r.Context(), alice, "board-9", "n1"); err == nil {
+		if err := c.AcceptHardware(r.Context(), alice, "board-9", "n1", all[0].Digest); err == nil {
 			t.Error("what nobody proposed was accepted")
 		}
 		doc, err := c.HardwareConfig(r.Context(), "board-9", all[0].Node, false)
@@ -264,7 +264,15 @@ func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
 		if e, _, _ := r.store.Get(r.Context(), proposed); !e.Exists() || e.Lease == 0 {
 			t.Error("a proposal is not kept for this replica's life")
 		}
-		if err := c.AcceptHardware(r.Context(), alice, "board-9", all[0].Node); err != nil {
+		if doc.Digest == "" || doc.Digest != all[0].Digest || doc.Digest == all[1].Digest {
+			t.Errorf("digests: %q, %q, of another one %q", doc.Digest, all[0].Digest, all[1].Digest)
+		}
+		for _, other := range []string{"", all[1].Digest} { // one that was made after somebody looked
+			if err := c.AcceptHardware(r.Context(), alice, "board-9", all[0].Node, other); !errors.Is(err, fleetapi.ErrRefused) {
+				t.Errorf("accepted by %q: %v", other, err)
+			}
+		}
+		if err := c.AcceptHardware(r.Context(), alice, "board-9", all[0].Node, doc.Digest); err != nil {
 			t.Fatal(err)
 		}
 		r.pass(10 * time.Minute)
@@ -341,7 +349,11 @@ func TestTheMetadataOfABoardIsNoRuleForOthers(t *testing.T) {
 		n.board, n.base = "board-9", `{"base":{"RELEASE_M20":{"sysParams":{"managedConfig":true}}},"metadata":{"anything":{"type":"INTEGER","desc":"x","action":"NO_ACTION"}}}`
 		n.connect(c)
 		r.pass(10 * time.Minute)
-		if err := c.AcceptHardware(r.Context(), alice, "board-9", ""); err != nil {
+		shown, err := c.HardwareConfig(r.Context(), "board-9", "", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.AcceptHardware(r.Context(), alice, "board-9", "", shown.Digest); err != nil {
 			t.Fatal(err)
 		}
 		r.pass(10 * time.Minute)

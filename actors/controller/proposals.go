@@ -3,6 +3,9 @@ package controller
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -167,7 +170,7 @@ func (c *Controller) Hardware(ctx context.Context) ([]fleetapi.Hardware, error) 
 	}
 	out := make([]fleetapi.Hardware, 0, len(all))
 	for _, p := range all {
-		h := fleetapi.Hardware{Board: p.Board, Node: c.nameOf(p.Node), At: p.At, By: p.By, Bytes: len(p.Data), Base: []string{}, Hardware: []string{}}
+		h := fleetapi.Hardware{Board: p.Board, Node: c.nameOf(p.Node), At: p.At, By: p.By, Digest: c.digestOf(p), Bytes: len(p.Data), Base: []string{}, Hardware: []string{}}
 		if b, err := parseBase(p.Data); err == nil {
 			h.Base, h.Hardware = slices.Sorted(maps.Keys(b.base)), slices.Sorted(maps.Keys(b.hardware))
 			h.Metadata = len(b.metadata)
@@ -209,14 +212,31 @@ func (c *Controller) HardwareConfig(ctx context.Context, board, node string, rev
 	if faults != nil {
 		return operate.Document{}, faults
 	}
-	return read(ctx, c, func(w *operate.World) (operate.Document, error) { return w.Proposed(doc, reveal) })
+	return read(ctx, c, func(w *operate.World) (operate.Document, error) {
+		d, err := w.Proposed(doc, reveal)
+		d.Digest = c.digestOf(p)
+		return d, err
+	})
 }
 
-// AcceptHardware makes a proposal what all nodes of the board have, until it is forgotten.
-func (c *Controller) AcceptHardware(ctx context.Context, by fleetapi.Caller, board, node string) error {
+// digestOf tells one proposal from all others, by all that a node told, masked or not. A node can't
+// make two that have the same, and none can be tried by guesses.
+func (c *Controller) digestOf(p proposal) string {
+	mac := hmac.New(sha256.New, c.d.MaskKey)
+	mac.Write(fmt.Appendf(nil, "%q %q ", p.Board, p.Node))
+	mac.Write(p.Data)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// AcceptHardware makes a proposal what all nodes of the board have, until it is forgotten. It is the
+// one with a digest: a node may have made another one since somebody looked.
+func (c *Controller) AcceptHardware(ctx context.Context, by fleetapi.Caller, board, node, digest string) error {
 	p, err := c.proposalOf(ctx, board, node)
 	if err != nil {
 		return err
+	}
+	if !hmac.Equal([]byte(c.digestOf(p)), []byte(digest)) {
+		return fmt.Errorf("board %s: %w: the proposal is not the one with digest %.80q: look at it again", config.Quote(board), fleetapi.ErrRefused, digest)
 	}
 	key := history.ProposedKey(p.Node)
 	there := revision.Holds(key, encode(p)) // what was looked at, and nothing that came since

@@ -60,7 +60,7 @@ type fleetCall struct {
 	reveal, clearUser, set    bool
 	revert, watch             bool
 	adoptImport, adoptReplace bool
-	role, from                string
+	role, from, digest        string
 	life, patience            time.Duration
 	limit                     int
 	before                    uint64

@@ -20,13 +20,24 @@ var hardwareSpecs = []fleetSpec{{use: "boards", short: "Boards that nodes told o
 			if err != nil {
 				return err
 			}
-			return c.versioned(d)
+			if err := c.versioned(d); err != nil || d.Digest == "" {
+				return err
+			}
+			c.a.say("digest %s", printable(d.Digest))
+			return nil
 		},
 	},
 	{
-		use: "accept BOARD", short: "Make a proposal the base of all nodes of the board", args: exactArgs(1, "one BOARD"), flags: fromFlag,
+		use: "accept BOARD --digest DIGEST", short: "Make the proposal that 'boards show' showed the base of all nodes of the board", args: exactArgs(1, "one BOARD"),
+		flags: func(cmd *cobra.Command, c *fleetCall) {
+			fromFlag(cmd, c)
+			cmd.Flags().StringVar(&c.digest, "digest", "", "of the proposal, as 'boards show' prints it: another one is not accepted")
+		},
 		run: func(c *fleetCall) error {
-			return c.said(c.client.AcceptHardware(c.ctx, c.args[0], c.from), "accepted for all nodes of the board")
+			if c.digest == "" {
+				return usagef("--digest: required: the one that 'edgespan boards show %s' prints", printable(c.args[0]))
+			}
+			return c.said(c.client.AcceptHardware(c.ctx, c.args[0], c.from, c.digest), "accepted for all nodes of the board")
 		},
 	},
 	{
@@ -61,14 +72,14 @@ func listHardware(c *fleetCall) error {
 		return err
 	}
 	s := shown{data: orEmpty(all), empty: "no board is unknown, and none was accepted"}
-	t := &table{head: []string{"BOARD", "STATE", "FROM", "AT", "BASE", "HARDWARE", "METADATA", "BYTES"}, wide: c.output == "wide"}
+	t := &table{head: []string{"BOARD", "STATE", "FROM", "AT", "BASE", "HARDWARE", "METADATA", "BYTES", "DIGEST"}, wide: c.output == "wide"}
 	for _, h := range all {
 		state := "proposed"
 		if h.By != "" {
 			state = "accepted by " + h.By
 		}
 		s.names = append(s.names, h.Board)
-		t.add(h.Board, state, h.Node, moment(&h.At), joined(h.Base), joined(h.Hardware), strconv.Itoa(h.Metadata), strconv.Itoa(h.Bytes))
+		t.add(h.Board, state, h.Node, moment(&h.At), joined(h.Base), joined(h.Hardware), strconv.Itoa(h.Metadata), strconv.Itoa(h.Bytes), h.Digest)
 	}
 	s.table = func(bool) *table { return t }
 	return c.a.show(s, c.output)

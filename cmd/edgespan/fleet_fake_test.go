@@ -176,15 +176,15 @@ func (f *fleetBackend) Invite(_ context.Context, _ fleetapi.Caller, node string,
 func (f *fleetBackend) Known(string) (fleetapi.Caller, bool) { return fleetapi.Caller{}, false }
 
 func (f *fleetBackend) Hardware(context.Context) ([]fleetapi.Hardware, error) {
-	return []fleetapi.Hardware{{Board: "B9", Node: "pop-1", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Bytes: 12, Base: []string{"V1"}, Metadata: 2}}, f.note("hardware")
+	return []fleetapi.Hardware{{Board: "B9", Node: "pop-1", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Digest: "5d41402a", Bytes: 12, Base: []string{"V1"}, Metadata: 2}}, f.note("hardware")
 }
 
 func (f *fleetBackend) HardwareConfig(_ context.Context, board, node string, reveal bool) (operate.Document, error) {
-	return operate.Document{Object: config.Object{"base": config.Object{"V1": config.Object{}}}}, f.note("hardware config %s %s %t", board, node, reveal)
+	return operate.Document{Object: config.Object{"base": config.Object{"V1": config.Object{}}}, Digest: "5d41402a"}, f.note("hardware config %s %s %t", board, node, reveal)
 }
 
-func (f *fleetBackend) AcceptHardware(_ context.Context, _ fleetapi.Caller, board, node string) error {
-	return f.note("accept hardware %s %s", board, node)
+func (f *fleetBackend) AcceptHardware(_ context.Context, _ fleetapi.Caller, board, node, digest string) error {
+	return f.note("accept hardware %s %s %s", board, node, digest)
 }
 
 func (f *fleetBackend) RejectHardware(_ context.Context, _ fleetapi.Caller, board, node string) error {

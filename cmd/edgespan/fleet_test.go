@@ -109,7 +109,7 @@ func TestEveryCommandAsksTheController(t *testing.T) {
 		"boards list":                                         "hardware",
 		"boards show B9":                                      "hardware config B9  false",
 		"boards show B9 --from pop-1 --reveal":                "hardware config B9 pop-1 true",
-		"boards accept B9 --from pop-1":                       "accept hardware B9 pop-1",
+		"boards accept B9 --from pop-1 --digest 5d41402a":     "accept hardware B9 pop-1 5d41402a",
 		"boards reject B9":                                    "reject hardware B9 ",
 		"boards forget B9":                                    "forget hardware B9",
 		"operators add bob --role viewer --life 1h":           "add operator bob viewer expires true",

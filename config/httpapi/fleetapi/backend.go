@@ -70,7 +70,7 @@ type Backend interface {
 	Hardware(ctx context.Context) ([]Hardware, error)
 	// HardwareConfig is what a node proposed; without a node the only proposal, or what is accepted.
 	HardwareConfig(ctx context.Context, board, node string, reveal bool) (operate.Document, error)
-	AcceptHardware(ctx context.Context, c Caller, board, node string) error
+	AcceptHardware(ctx context.Context, c Caller, board, node, digest string) error
 	RejectHardware(ctx context.Context, c Caller, board, node string) error
 	ForgetHardware(ctx context.Context, c Caller, board string) error
 
@@ -277,6 +277,7 @@ type Hardware struct {
 	Node     string    `json:"node"`         // that told it
 	At       time.Time `json:"at"`           // when it was told, or accepted
 	By       string    `json:"by,omitempty"` // who has accepted it; "": it counts for nobody
+	Digest   string    `json:"digest"`       // by which it is accepted
 	Bytes    int       `json:"bytes"`
 	Base     []string  `json:"base"`     // versions
 	Hardware []string  `json:"hardware"` // versions

@@ -23,9 +23,11 @@ func (c *Client) HardwareConfig(ctx context.Context, board, node string, reveal 
 	return c.document(ctx, route("boards", board), v)
 }
 
-// AcceptHardware makes a proposal the base of all nodes of the board.
-func (c *Client) AcceptHardware(ctx context.Context, board, node string) error {
-	return c.do(ctx, request{method: http.MethodPost, path: route("boards", board, "accept"), query: ofNode(node)}, &Nothing{})
+// AcceptHardware makes the proposal with a digest the base of all nodes of the board.
+func (c *Client) AcceptHardware(ctx context.Context, board, node, digest string) error {
+	v := ofNode(node)
+	setText(v, "digest", digest)
+	return c.do(ctx, request{method: http.MethodPost, path: route("boards", board, "accept"), query: v}, &Nothing{})
 }
 
 // RejectHardware drops the proposals of a board, or one node's.

@@ -240,8 +240,8 @@ func (f *fake) HardwareConfig(_ context.Context, board, node string, reveal bool
 	return operate.Document{Object: config.Object{"base": config.Object{}}, Digest: "d4"}, f.note("HardwareConfig %s %s %t", board, node, reveal)
 }
 
-func (f *fake) AcceptHardware(_ context.Context, c Caller, board, node string) error {
-	return f.note("AcceptHardware %s %s by=%s", board, node, c.Name)
+func (f *fake) AcceptHardware(_ context.Context, c Caller, board, node, digest string) error {
+	return f.note("AcceptHardware %s %s %s by=%s", board, node, digest, c.Name)
 }
 
 func (f *fake) RejectHardware(_ context.Context, c Caller, board, node string) error {

@@ -40,7 +40,7 @@ var routeCases = []struct{ ask, body, heard string }{
 	{`POST nodes/n1/forget`, ``, `Command n1 forget by=admin-1`},
 	{`GET boards`, ``, `Hardware`},
 	{`GET boards/B%2F1?node=n1&reveal=1`, ``, `HardwareConfig B/1 n1 true`},
-	{`POST boards/B1/accept?node=n1`, ``, `AcceptHardware B1 n1 by=admin-1`},
+	{`POST boards/B1/accept?node=n1&digest=d1`, ``, `AcceptHardware B1 n1 d1 by=admin-1`},
 	{`POST boards/B1/reject`, ``, `RejectHardware B1  by=admin-1`},
 	{`DELETE boards/B1`, ``, `ForgetHardware B1 by=admin-1`},
 	{`GET layers/base?versions=A,B&reveal=1`, ``, `Layer {Layer:base Nodes:[] Versions:[A B] Boards:[] Reveal:true}`},

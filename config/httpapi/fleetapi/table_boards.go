@@ -10,7 +10,7 @@ func hardwareRows() []row {
 		{method: "GET", path: "boards/{board}", role: Viewer, summary: "one proposal, or what is accepted of the board", query: []param{node, pReveal}, answer: anObject, serve: serveHardwareConfig},
 		{
 			method: "POST", path: "boards/{board}/accept", role: Operator, summary: "make a proposal the base of all nodes of the board", effect: acts,
-			query: []param{node}, answer: nothing, serve: acceptHardware,
+			query: []param{node, {name: "digest", summary: "of the proposal that was looked at, as the list and Edgespan-Digest have it", required: true}}, answer: nothing, serve: acceptHardware,
 		},
 		{
 			method: "POST", path: "boards/{board}/reject", role: Operator, summary: "drop proposals; the nodes are asked again", effect: acts,
@@ -37,7 +37,7 @@ func serveHardwareConfig(a *api, c *call) (reply, error) {
 }
 
 func acceptHardware(a *api, c *call) (reply, error) {
-	return done(a.backend.AcceptHardware(c.Context(), c.caller, c.values["board"], c.texts["node"]))
+	return done(a.backend.AcceptHardware(c.Context(), c.caller, c.values["board"], c.texts["node"], c.texts["digest"]))
 }
 
 func rejectHardware(a *api, c *call) (reply, error) {
