@@ -117,7 +117,7 @@ func (c *Controller) History(ctx context.Context, q fleetapi.HistoryQuery) ([]fl
 func (c *Controller) editions(ctx context.Context, state history.State, layer *history.Layer, limit int) ([]fleetapi.Edition, error) {
 	out := []fleetapi.Edition{}
 	if layer != nil {
-		versions, err := state.History(*layer, limit)
+		versions, err := state.Written(*layer, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -131,13 +131,13 @@ func (c *Controller) editions(ctx context.Context, state history.State, layer *h
 		return nil, err
 	}
 	for _, record := range records {
-		changes, err := history.Changes(reader{ctx, c.d.Store}, record.Number)
+		changed, err := history.Changed(reader{ctx, c.d.Store}, record.Number)
 		if err != nil {
 			return nil, err
 		}
 		layers := []string{}
-		for _, d := range changes {
-			layers = append(layers, d.Layer.String())
+		for _, l := range changed {
+			layers = append(layers, l.String())
 		}
 		out = append(out, editionOf(record, layers))
 	}

@@ -285,6 +285,7 @@ func (w *world) check(all bool) {
 		}
 	}
 	w.checkHistories(state)
+	w.checkChanged(state)
 }
 
 // checkHistories looks that each change of a layer is in its history, in order.
@@ -307,8 +308,31 @@ func (w *world) checkHistories(state State) {
 		if !slices.Equal(got, want) {
 			w.Fatalf("history of %s is %v, not %v", l, got, want)
 		}
+		got = nil
+		for _, e := range ok(state.Written(l, 0))(w.T) {
+			got = append(got, e.Revision)
+			if e.Document != nil {
+				w.Fatalf("%s of revision %d has its document", l, e.Revision)
+			}
+		}
+		if !slices.Equal(got, want) {
+			w.Fatalf("%s was written by %v, not %v", l, got, want)
+		}
 		if change, found, err := state.Blame(l, []string{"a"}); err != nil || found && !slices.Contains(want, change.By.Number) {
 			w.Fatalf("blame of %s: %v %v %v", l, change, found, err)
+		}
+	}
+}
+
+// checkChanged looks that the names of what a revision wrote are those of its differences.
+func (w *world) checkChanged(state State) {
+	for n := uint64(1); n <= state.Number; n++ {
+		var want []Layer
+		for _, d := range ok(Changes(state.reader, n))(w.T) {
+			want = append(want, d.Layer)
+		}
+		if got := ok(Changed(state.reader, n))(w.T); !slices.Equal(got, want) {
+			w.Fatalf("revision %d changed %v, not %v", n, got, want)
 		}
 	}
 }

@@ -59,6 +59,23 @@ func Changes(r Reader, number uint64) ([]LayerDiff, error) {
 	return Diff(before, after)
 }
 
+// Changed are the layers that a revision wrote, without what it wrote there.
+func Changed(r Reader, number uint64) ([]Layer, error) {
+	after, err := At(r, number)
+	if err != nil {
+		return nil, err
+	}
+	before, err := At(r, number-min(number, 1))
+	if err != nil {
+		return nil, err
+	}
+	both, err := before.objects().differing(before.tree, after.tree)
+	if err != nil {
+		return nil, fmt.Errorf("compare revisions %d and %d: %w", before.Number, after.Number, err)
+	}
+	return slices.DeleteFunc(layersOf(both), func(l Layer) bool { return both[l][0].Object == both[l][1].Object }), nil
+}
+
 // Diff is every layer that says something else in another state, in the order of their
 // names. It reads only what the two don't share.
 func Diff(a, b State) ([]LayerDiff, error) {
@@ -107,19 +124,29 @@ func values(out []ValueDiff, path []string, a, b config.Object) []ValueDiff {
 	return out
 }
 
-// History is the versions of a layer up to this state, the newest first, limit of them at
-// most; 0 is no limit. That of a node goes on under the names that it had before.
-func (s State) History(l Layer, limit int) ([]Edition, error) {
+// Written are the editions of a layer without their documents, the newest first; limit 0 is all.
+func (s State) Written(l Layer, limit int) ([]Edition, error) {
 	var out []Edition
-	err := s.back(l, func(e Edition) bool {
+	err := s.back(l, false, func(e Edition) bool {
 		out = append(out, e)
 		return limit <= 0 || len(out) < limit
 	})
 	return out, err
 }
 
-// back shows the versions of a layer, the newest first, until show says that it is enough.
-func (s State) back(l Layer, show func(Edition) bool) error {
+// History is the versions of a layer up to this state, the newest first, limit of them at
+// most; 0 is no limit. That of a node goes on under the names that it had before.
+func (s State) History(l Layer, limit int) ([]Edition, error) {
+	var out []Edition
+	err := s.back(l, true, func(e Edition) bool {
+		out = append(out, e)
+		return limit <= 0 || len(out) < limit
+	})
+	return out, err
+}
+
+// back shows the versions of a layer, with their documents or without, the newest first, until show says that it is enough.
+func (s State) back(l Layer, documents bool, show func(Edition) bool) error {
 	o := s.objects()
 	for tree := s.tree; ; {
 		found, err := o.find(tree, []Layer{l})
@@ -130,9 +157,11 @@ func (s State) back(l Layer, show func(Edition) bool) error {
 		if e.Revision == 0 {
 			return nil
 		}
-		docs, err := o.documents([]string{e.Object})
-		if err != nil {
-			return fmt.Errorf("history of %s: %w", l, err)
+		var docs map[string]config.Object
+		if documents {
+			if docs, err = o.documents([]string{e.Object}); err != nil {
+				return fmt.Errorf("history of %s: %w", l, err)
+			}
 		}
 		record, err := ReadRecord(s.reader, e.Revision)
 		if err != nil {
@@ -164,7 +193,7 @@ func (s State) PathHistory(l Layer, path []string, limit int) ([]PathChange, err
 			out = append(out, PathChange{newer.By, newer.Layer, old, now, had, has})
 		}
 	}
-	err := s.back(l, func(e Edition) bool {
+	err := s.back(l, true, func(e Edition) bool {
 		if newer != nil {
 			note(e)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/edit"
+	"edgespan/config/history"
 	"edgespan/config/layers"
 )
 
@@ -44,6 +45,30 @@ func (m *meter) answer(v any) error {
 		return &TooLargeError{fmt.Sprintf("has more than %d MiB: ask for less at once", MaxAnswer>>20)}
 	}
 	return m.look(values)
+}
+
+// maxExplained are the values of all layers that one explanation has: who wrote each is looked for in the history.
+const maxExplained = 5000
+
+// explainable refuses an explanation of more than that.
+func (j *judge) explainable(node string, set layers.Set, path []string) error {
+	for place, l := range map[layers.Layer]history.Layer{layers.Auto: autoLayer(node), layers.Network: networkLayer, layers.Node: nodeLayer(node)} {
+		v, err := j.layer(l)
+		if err != nil {
+			return err
+		}
+		set[place] = v.Document
+	}
+	all := 0
+	for _, o := range set {
+		v, _ := config.Lookup(o, path)
+		_, values := weigh(v)
+		all += values
+	}
+	if all > maxExplained {
+		return &TooLargeError{fmt.Sprintf("explains some %d values: at most %d are explained at once: name a path", all, maxExplained)}
+	}
+	return nil
 }
 
 // weigh is about how many bytes a value has as text, and how many keys and elements.

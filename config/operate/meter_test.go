@@ -59,6 +59,23 @@ func TestAnswersAreBounded(t *testing.T) { // alone: it measures memory
 	}
 }
 
+// Who wrote each of many values is looked for in the history: that has an end.
+func TestAnExplanationIsBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "n1")
+	deep := config.Object{}
+	for i := range maxExplained {
+		deep[fmt.Sprint("k", i)] = int64(i)
+	}
+	b.do(SetNodes{Overrides: config.Object{"n1": config.Object{"kvstoreParams": config.Object{"a": "1"}, "deep": deep}}})
+	if _, err := b.Explain("n1", nil); !errors.As(err, new(*TooLargeError)) || !strings.Contains(err.Error(), "name a path") {
+		t.Errorf("all: %v", err)
+	}
+	if got, err := b.Explain("n1", []string{"kvstoreParams"}); err != nil || len(got) != 1 {
+		t.Errorf("a path: %v %v", got, err)
+	}
+}
+
 // Nobody waits for an answer any more: it ends.
 func TestAComputationEndsWithItsQuestion(t *testing.T) {
 	t.Parallel()

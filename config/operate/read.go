@@ -267,6 +267,9 @@ func (w *World) Explain(node string, path []string) ([]history.Explanation, erro
 		f.Nodes = []string{node}
 		return nil, refused(edit.Faults{*f})
 	}
+	if err := j.explainable(node, set, path); err != nil {
+		return nil, err
+	}
 	all, err := w.State.Explain(node, set, path)
 	if err != nil {
 		return nil, err

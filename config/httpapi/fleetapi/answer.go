@@ -153,9 +153,30 @@ func faulty(kind, detail string, faults []ProblemFault) *Problem {
 	if len(faults) != 1 {
 		detail += fmt.Sprintf(": %d faults", len(faults))
 	}
+	if shown := few(faults); shown < len(faults) {
+		detail += fmt.Sprintf(", of which here are %d", shown)
+		faults = faults[:shown]
+	}
 	p := problem(kind, "%s", detail)
 	p.Errors = faults
 	return p
+}
+
+// What one problem lists: faults, and names of nodes in all of them.
+const (
+	maxFaults     = 1000
+	maxFaultNodes = 50_000
+)
+
+// few is how many faults a problem has: the first, and as many as that allows.
+func few(faults []ProblemFault) int {
+	nodes := 0
+	for i, f := range faults {
+		if nodes += len(f.Nodes); i == maxFaults || i > 0 && nodes > maxFaultNodes {
+			return i
+		}
+	}
+	return len(faults)
 }
 
 func internal() *Problem {

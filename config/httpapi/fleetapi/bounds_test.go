@@ -70,3 +70,19 @@ func TestABodyHasABoundedNumberOfValues(t *testing.T) {
 		}
 	}
 }
+
+// A problem lists so many faults as a person reads, and says how many there are.
+func TestAProblemListsAFew(t *testing.T) {
+	t.Parallel()
+	nodes := make([]string, 3000)
+	for _, c := range []struct{ faults, nodes, want int }{{1, 3000, 1}, {1000, 0, 1000}, {1001, 0, 1000}, {100, 3000, 16}} {
+		faults := make([]ProblemFault, c.faults)
+		for i := range faults {
+			faults[i].Nodes = nodes[:c.nodes]
+		}
+		p := faulty(TypeRejected, "refused", faults)
+		if len(p.Errors) != c.want || c.faults > 1 && !strings.Contains(p.Detail, fmt.Sprintf("%d faults", c.faults)) {
+			t.Errorf("%+v: %d, %s", c, len(p.Errors), p.Detail)
+		}
+	}
+}
