@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"edgespan/platform/conns"
+	"edgespan/platform/pki"
 )
 
 // handshakes are TLS in turns, whose failures are noted: a certificate of another CA, or no
@@ -18,6 +19,7 @@ type handshakes struct {
 	refusals *refusals
 	turns    turns
 	patience time.Duration // that a connection waits for its turn
+	nodes    *nodeConns
 }
 
 // ServerHandshake is that of TLS, once it has its turn.
@@ -31,6 +33,9 @@ func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo,
 	shown, is := info.(credentials.TLSInfo)
 	if place, bound := c.(*conns.Conn); err == nil && is && bound && len(shown.State.PeerCertificates) > 0 && !place.Known("") {
 		return nil, nil, errors.Join(errFull, conn.Close())
+	}
+	if who, none := pki.PeerOf(shown.State); err == nil && is && none == nil {
+		h.nodes.add(who.Node.String(), waits)
 	}
 	return conn, info, err
 }
@@ -60,6 +65,17 @@ type turnConn struct {
 	turns turns
 	until time.Time
 	has   bool
+
+	node string
+	in   *nodeConns // of its node; nil: it has shown no certificate
+}
+
+// Close gives its place among those of its node back.
+func (c *turnConn) Close() error {
+	if c.in != nil {
+		c.in.leave(c)
+	}
+	return c.Conn.Close()
 }
 
 // takeTurn waits for the turn of a connection.

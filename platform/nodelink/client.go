@@ -100,6 +100,9 @@ func (c *Client) hold(ctx context.Context, all []string, stream func(ctx context
 		}
 		var refused *Refused
 		wait := b.next(last, errors.As(err, &refused) || errors.Is(err, ErrRejoin), c.opts.Random())
+		if later := (*laterError)(nil); errors.As(err, &later) {
+			wait = max(wait, later.after)
+		}
 		if text := err.Error(); text != said[all[i]] || last.up > 0 { // the same again is no news
 			said[all[i]] = text
 			say := c.opts.Log.Info
@@ -200,7 +203,7 @@ func (c *Client) begin(ctx context.Context, cancel func(), conn *grpc.ClientConn
 	if err == nil {
 		err = errors.New("the controller sent a message before it let the node in")
 	}
-	return nil, plain(err)
+	return nil, sentLater(plain(err), rpc.Trailer())
 }
 
 // session is one stream at the node.

@@ -106,8 +106,8 @@ func TestJoinsAreLimitedByAddress(t *testing.T) {
 	for i := range mostSources + 100 {
 		g.pass(string(rune(i+1000)), now)
 	}
-	if len(g.sources) > mostSources {
-		t.Errorf("remembers %d addresses", len(g.sources))
+	if len(g.sources.by) > mostSources {
+		t.Errorf("remembers %d addresses", len(g.sources.by))
 	}
 	if !g.pass("192.0.2.1", now.Add(2*time.Second)) {
 		t.Error("a new address is refused because many others came")
@@ -121,11 +121,11 @@ func TestJoinsAreLimitedByAddress(t *testing.T) {
 	if six.pass("2001:db8::ffff", now) || !six.pass("2001:db8:0:1::1", now) {
 		t.Error("one network of IPv6 is not one caller")
 	}
-	for i := len(g.sources); i < mostSources; i++ {
+	for i := len(g.sources.by); i < mostSources; i++ {
 		g.pass(fmt.Sprint("busy", i), now)
 	}
-	if !g.pass("new", now.Add(time.Hour)) || len(g.sources) > 2 {
-		t.Errorf("forgot nobody within an hour: %d", len(g.sources))
+	if !g.pass("new", now.Add(time.Hour)) || len(g.sources.by) > 2 {
+		t.Errorf("forgot nobody within an hour: %d", len(g.sources.by))
 	}
 }
 

@@ -53,41 +53,18 @@ const mostSources = 4096
 
 // joinGate bounds Join calls, which anybody may make: by address, and all together.
 type joinGate struct {
-	perSecond float64 // from one address
-
 	mu      sync.Mutex
 	all     *bucket
-	sources map[string]*bucket
+	sources *crowd
 }
 
 func newJoinGate(perSecond float64) *joinGate {
-	return &joinGate{perSecond: perSecond, all: newBucket(100*perSecond, 200*perSecond), sources: map[string]*bucket{}}
+	return &joinGate{all: newBucket(100*perSecond, 200*perSecond), sources: newCrowd(perSecond, 20*perSecond, mostSources)}
 }
 
 // pass says whether a call from an address may go on.
 func (g *joinGate) pass(from string, now time.Time) bool {
-	from = config.Source(from)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	b := g.sources[from]
-	if b == nil {
-		if len(g.sources) >= mostSources {
-			g.forget(now)
-		}
-		if len(g.sources) >= mostSources { // all of them are busy: that forgives some, and keeps nobody new out
-			clear(g.sources)
-		}
-		b = newBucket(g.perSecond, 20*g.perSecond)
-		g.sources[from] = b
-	}
-	return b.try(now) && g.all.try(now)
-}
-
-// forget drops the addresses that may do all again.
-func (g *joinGate) forget(now time.Time) {
-	for from, b := range g.sources {
-		if b.refill(now); b.left >= b.burst {
-			delete(g.sources, from)
-		}
-	}
+	return g.sources.try(config.Source(from), now) == 0 && g.all.try(now)
 }

@@ -53,6 +53,7 @@ type ServerOptions struct {
 	Strangers  int              // 4096 connections that have shown no certificate yet, beside the nodes' …
 	PerAddress int              // … 1024 of them from one address, times Joins
 	Handshakes int              // 2 for each CPU: handshakes that are computed at once; the others wait for half of HelloWait at most
+	Refusal    time.Duration    // 1 s that the refusal of a stream takes whose node opens too many
 	Stall      time.Duration    // 30 s that one message may take to be written
 	Sweep      time.Duration    // 10 s between two looks at all streams
 }
@@ -73,6 +74,7 @@ func (o *ServerOptions) defaults() {
 	def(&o.Unfinished, 256<<20)
 	def(&o.HelloWait, 10*time.Second)
 	def(&o.Handshakes, 2*runtime.GOMAXPROCS(0))
+	def(&o.Refusal, time.Second)
 	def(&o.Stall, 30*time.Second)
 	def(&o.Sweep, 10*time.Second)
 }
@@ -92,6 +94,7 @@ type Server struct {
 	gate    *joinGate
 	no      *refusals
 	accepts handshakes
+	streams *crowd        // how often each node opens one
 	stop    chan struct{} // ends the sweep
 	swept   chan struct{}
 
@@ -116,9 +119,10 @@ func NewServer(opts ServerOptions) *Server {
 	opts.defaults()
 	s := &Server{
 		opts: opts, shared: newBudget(opts.Unfinished), gate: newJoinGate(opts.Joins), no: newRefusals(opts.Log, opts.Now),
-		stop: make(chan struct{}), swept: make(chan struct{}), nodes: map[string]*stream{},
+		streams: newCrowd(streamsPace, streamsAtOnce, opts.MostNodes+spareConnections),
+		stop:    make(chan struct{}), swept: make(chan struct{}), nodes: map[string]*stream{},
 	}
-	s.accepts = handshakes{credentials.NewTLS(opts.Authority.ServerTLSInTurn(takeTurn)), s.no, make(turns, opts.Handshakes), opts.HelloWait / 2}
+	s.accepts = handshakes{credentials.NewTLS(opts.Authority.ServerTLSInTurn(takeTurn)), s.no, make(turns, opts.Handshakes), opts.HelloWait / 2, &nodeConns{by: map[string][]*turnConn{}}}
 	s.grpc = grpc.NewServer(
 		grpc.Creds(s.accepts),
 		grpc.MaxRecvMsgSize(wireLimit), grpc.MaxSendMsgSize(wireLimit), grpc.MaxHeaderListSize(8<<10),

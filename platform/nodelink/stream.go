@@ -66,6 +66,10 @@ func (s *Server) link(rpc grpc.ServerStream) error {
 		return err
 	}
 	defer s.leave()
+	if err := s.tooMany(rpc, who.Node.String()); err != nil {
+		s.no.note("a node is sent away", source(rpc.Context()), err, zap.String("node", who.Node.String()))
+		return err
+	}
 	st := &stream{
 		server: s, id: id, node: who.Node.String(), rpc: rpc, peer: who,
 		in: joiner{limit: answerLimit, shared: s.shared}, rate: newBucket(s.opts.PerSecond, s.opts.Burst),

@@ -1,0 +1,188 @@
+package nodelink
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+
+	"edgespan/config/link"
+	"edgespan/platform/pki"
+)
+
+// flap opens a stream, waits until it is let in or refused, and ends it.
+func flap(t *testing.T, r *rig, cred *pki.Credentials) error {
+	t.Helper()
+	settings, err := cred.TLS("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := connect(r.addr, credentials.NewTLS(settings), Keepalive{time.Second, time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := NewClient(ClientOptions{Credentials: cred, Now: r.clock.now, Hello: func() link.Hello { return link.Hello{Name: "n"} }})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err = c.begin(ctx, cancel, conn)
+	return err
+}
+
+// A node that opens one stream after the other costs its controller no more than a few: what is
+// beyond them is refused, and told when to come again. No other node is asked to pay.
+func TestANodeThatOpensStreamAfterStreamIsHeldBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *ServerOptions) { o.Refusal = time.Millisecond })
+	bad, good := r.joined(t), r.joined(t)
+	in, refused := 0, 0
+	for range 3 * streamsAtOnce {
+		switch err := flap(t, r, bad); {
+		case err == nil:
+			in++
+		case errors.Is(err, ErrBusy):
+			refused++
+			var later *laterError
+			if !errors.As(err, &later) || later.after <= 0 || later.after > time.Duration(1/streamsPace)*time.Second {
+				t.Fatalf("it is told to come again by %v", err)
+			}
+		default:
+			t.Fatal(err)
+		}
+	}
+	if in < streamsAtOnce || in > streamsAtOnce+10 || refused == 0 {
+		t.Errorf("%d streams were let in and %d refused", in, refused)
+	}
+	if err := flap(t, r, good); err != nil {
+		t.Errorf("another node: %v", err)
+	}
+	r.clock.move(time.Duration(1/streamsPace) * time.Second)
+	if err := flap(t, r, bad); err != nil {
+		t.Errorf("when its time has come: %v", err)
+	}
+}
+
+// A node of today whose line breaks each time after a moment is never refused.
+func TestANodeWithABadLineIsLetIn(t *testing.T) {
+	for _, lives := range []time.Duration{0, 100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute} {
+		c, now := newCrowd(streamsPace, streamsAtOnce, 10), time.Now()
+		var b backoff
+		for i := range 500 {
+			if wait := c.try("n", now); wait > 0 {
+				t.Fatalf("stream %d of %v is refused for %v", i, lives, wait)
+			}
+			// The shortest waits that chance could give on average over a few: a tenth of the bound.
+			now = now.Add(lives).Add(b.next(stood{max(lives, 1), 0}, false, 0.1))
+		}
+	}
+}
+
+func TestWhenToComeAgain(t *testing.T) {
+	busy := fmt.Errorf("%w: too often", ErrBusy)
+	for _, one := range []struct {
+		err     error
+		trailer []string
+		want    time.Duration
+	}{
+		{busy, nil, 0},
+		{busy, []string{"1500"}, 1500 * time.Millisecond},
+		{busy, []string{"99999999"}, longWait},
+		{busy, []string{"-1"}, 0},
+		{busy, []string{"soon"}, 0},
+		{&Refused{"no"}, []string{"1500"}, 0},
+	} {
+		md := metadata.MD{}
+		md.Append(pushbackTrailer, one.trailer...)
+		err := sentLater(one.err, md)
+		var later *laterError
+		if got := errors.As(err, &later); got != (one.want > 0) || got && later.after != one.want || !errors.Is(err, one.err) {
+			t.Errorf("%v of %q became %v", one.err, one.trailer, err)
+		}
+	}
+}
+
+// A client asks again when it is told to, and not before.
+func TestAClientWaitsUntilItMayComeAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *ServerOptions) { o.Refusal = time.Millisecond })
+	cred := r.joined(t)
+	for range streamsAtOnce {
+		if err := flap(t, r, cred); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var asked []time.Time
+	n := r.run(t, cred, func(o *ClientOptions) {
+		o.Random = func() float64 { return 0 }
+		hello := o.Hello
+		o.Hello = func() link.Hello { asked = append(asked, time.Now()); return hello() }
+	})
+	take(t, n.up)
+	n.stop()
+	if len(asked) > 3 {
+		t.Errorf("it asked %d times until it was let in", len(asked))
+	}
+}
+
+// A node has a few connections: of more than that the oldest are closed, so that it can't take the
+// places of all others, and one whose line is bad always gets in.
+func TestANodeHasAFewConnections(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	bad, good := r.joined(t), r.joined(t)
+	dial := func(cred *pki.Credentials) net.Conn {
+		settings, err := cred.TLS("127.0.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings.NextProtos = []string{"h2"}
+		c, err := tls.Dial("tcp", r.addr, settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	other := dial(good)
+	var all []net.Conn
+	for range mostConnections + 4 {
+		all = append(all, dial(bad))
+	}
+	// What the server does at the end of its handshake is over once it has said its settings.
+	closed := func(c net.Conn, wait time.Duration) bool {
+		_ = c.SetReadDeadline(time.Now().Add(wait))
+		buf := make([]byte, 1024)
+		for {
+			if _, err := c.Read(buf); err != nil {
+				var late net.Error
+				return !errors.As(err, &late) || !late.Timeout()
+			}
+		}
+	}
+	for i, c := range all[:4] {
+		if !closed(c, patience) {
+			t.Errorf("connection %d stays", i)
+		}
+	}
+	if closed(all[len(all)-1], 100*time.Millisecond) || closed(other, 100*time.Millisecond) {
+		t.Error("the newest, or that of another node, is closed")
+	}
+	count := func() int {
+		r.server.accepts.nodes.mu.Lock()
+		defer r.server.accepts.nodes.mu.Unlock()
+		return len(r.server.accepts.nodes.by[bad.Node().String()])
+	}
+	if n := count(); n != mostConnections {
+		t.Errorf("%d connections are known", n)
+	}
+	for _, c := range all {
+		c.Close()
+	}
+	until(t, "all of them are forgotten", func() bool { return count() == 0 })
+}
