@@ -16,6 +16,7 @@ import (
 	"edgespan/config/link"
 	"edgespan/config/metadata"
 	"edgespan/config/operate"
+	"edgespan/config/pace"
 	"edgespan/config/peer"
 )
 
@@ -48,6 +49,7 @@ type seat struct {
 	underlay atomic.Pointer[string]     // what the store has of its ports; nil: the fleet has not said
 	peer     atomic.Pointer[peerView]   // what is shown of it as a peer; nil: nothing is known
 	gate     atomic.Pointer[fleet.Gate] // which config a staged rollout lets it have; nil: the fleet has not said
+	spends   pace.Budget                // of what is written for it: the saver's
 
 	mu       sync.Mutex
 	id, name string     // no id: it has not joined
@@ -92,6 +94,14 @@ func (d *directory) named(name string) *seat {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.byName[name]
+}
+
+// spends is what is left of what may be written for a node; nil for one that is not known.
+func (d *directory) spends(id string) *pace.Budget {
+	if s := d.node(id); s != nil {
+		return &s.spends
+	}
+	return nil
 }
 
 // seats are all nodes that are known.

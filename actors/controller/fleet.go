@@ -319,7 +319,7 @@ func (a *fleetActor) leased(c actor.Context, m leased) {
 		c.Send(r.pid, m)
 	}
 	for id, value := range a.proposed {
-		a.d.saver.add(entry{op: revision.PutLeased(history.ProposedKey(id), value, m.id)})
+		a.d.saver.add(entry{op: revision.PutLeased(history.ProposedKey(id), value, m.id), of: a.d.dir.spends(id)})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"edgespan/config/history"
 	"edgespan/config/layers"
 	"edgespan/config/link"
+	"edgespan/config/pace"
 	"edgespan/config/revision"
 )
 
@@ -49,19 +50,6 @@ type (
 	retry struct{}
 )
 
-// What an entry of the saver was for.
-const (
-	savedRead = iota
-	savedMemory
-	savedCount
-	savedOwner
-	savedGone
-	savedShown
-	savedStanding
-	savedUnderlay
-	savedNothing
-)
-
 // node is /fleet/node/<uuid>: the machine of one node, its stream, and what of it is on its
 // way to the store.
 type node struct {
@@ -72,7 +60,7 @@ type node struct {
 	self *actor.PID
 
 	machine *fleet.Node // nil until its memory was read
-	before  []any       // what came until then
+	before  []any       // what came until then: of what the node says little
 	stream  link.ToNode // nil: none here
 	on      string      // the stream's name in the machine, also another replica's
 	replica string      // that has it
@@ -119,6 +107,9 @@ type node struct {
 	placing string       // its ports, on their way to the store
 	viewOf  viewKey      // of what is shown of it
 	lines   lines        // that it has had logged
+
+	versions  pace.Steady[layers.Versions] // that it says
+	computing bool                         // a look at them is under way
 }
 
 // todo is an effect, and the stream that it is for.
@@ -148,7 +139,7 @@ func (n *node) Receive(c actor.Context) {
 		n.again()
 	default:
 		if n.machine == nil {
-			n.before = append(n.before, m)
+			n.early(m)
 			return
 		}
 		n.receive(m)
@@ -165,8 +156,9 @@ func (n *node) receive(m any) {
 	case fleet.Asked:
 		n.asked(m)
 	case connected:
-		n.located(m.hello.Address)
-		n.connect(m.stream, m.hello.Software, m.hello.Firmware, m.hello.Board)
+		hello := boundedHello(m.hello)
+		n.located(hello.Address)
+		n.connect(m.stream, hello.Software, hello.Firmware, hello.Board)
 	case said:
 		n.said(m)
 	case disconnected:
@@ -179,6 +171,9 @@ func (n *node) receive(m any) {
 		n.own()
 	case showDue:
 		n.showDue()
+	case computeDue:
+		n.computing = false
+		n.compute()
 	case fleet.Changed:
 		n.step(m)
 	case gated:
@@ -194,7 +189,7 @@ func (n *node) receive(m any) {
 
 // read asks for the memory of the store.
 func (n *node) read() {
-	n.d.saver.add(entry{op: revision.Get(history.PushKey(n.id)), to: n.self, what: savedRead})
+	n.d.saver.add(entry{op: revision.Get(history.PushKey(n.id)), to: n.self, what: savedRead, of: &n.seat.spends})
 }
 
 // wake begins with the memory of the store: after a crash like after a start.
@@ -271,7 +266,7 @@ func (n *node) disown() {
 		return
 	}
 	gone := revision.Holds(history.OwnerKey(n.id), n.leaving)
-	n.d.saver.add(entry{op: revision.Delete(history.OwnerKey(n.id)), compare: &gone, to: n.self, what: savedGone})
+	n.d.saver.add(entry{op: revision.Delete(history.OwnerKey(n.id)), compare: &gone, to: n.self, what: savedGone, of: &n.seat.spends})
 }
 
 // away says that no replica has the node's stream.
@@ -313,6 +308,7 @@ func (n *node) said(m said) {
 	case link.Result:
 		n.result(w)
 	case link.Probed:
+		w = boundedProbed(w)
 		n.step(fleet.Answered{Stream: n.on, Probe: w.Number, Generation: w.Generation, Digest: digestOf(w.MD5, w.Peer), Worse: w.Worse})
 	case link.Answer:
 		n.answered(w)
@@ -321,7 +317,7 @@ func (n *node) said(m said) {
 
 // result takes what became of a push. What ends the matter is acknowledged once it is stored.
 func (n *node) result(r link.Result) {
-	digest := fleet.Digest{Config: r.MD5}
+	digest := answers(r)
 	switch r.Outcome {
 	case link.Accepted, link.Applied:
 		n.step(fleet.Acked{Attempt: r.Attempt})
@@ -335,7 +331,7 @@ func (n *node) result(r link.Result) {
 	case link.Unconfirmed:
 		n.steps(fleet.Undone{Attempt: r.Attempt, Digest: digest, Reason: fleet.Unconfirmed, Why: r.Faults.Error()}, ack{r.Attempt})
 	default:
-		n.d.Log.Warn("a node says an outcome that is unknown here", zap.String("node", n.id))
+		n.log("a node says an outcome that is unknown here")
 	}
 }
 
@@ -349,10 +345,10 @@ func (n *node) steps(e fleet.Event, then any) {
 			n.status = status.Why
 			continue
 		}
-		n.todo = append(n.todo, todo{effect, n.on})
+		n.plan(effect)
 	}
 	if then != nil {
-		n.todo = append(n.todo, todo{then, n.on})
+		n.plan(then)
 	}
 	n.show(now)
 	n.work()

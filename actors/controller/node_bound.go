@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
@@ -26,8 +27,7 @@ const (
 
 // bounded is a report with the node's own words cut, and without what can be none of ours.
 func bounded(r link.Report) link.Report {
-	r.Software, r.Firmware, r.Board = config.Cut(r.Software, longestName), config.Cut(r.Firmware, longestName), config.Cut(r.Board, longestName)
-	r.Source = config.Cut(r.Source, longestName)
+	r = boundedWords(r)
 	if slices.ContainsFunc(r.Parameters, func(p link.Parameter) bool { return odd(p) || len(p.Detail) > longestText }) {
 		r.Parameters = slices.DeleteFunc(slices.Clone(r.Parameters), odd)
 		for i := range r.Parameters {
@@ -51,7 +51,7 @@ func bounded(r link.Report) link.Report {
 
 // odd is a parameter that no config has: its words are too long for one.
 func odd(p link.Parameter) bool {
-	return len(p.ID) > longestText || len(p.Kind) > longestName || len(p.State) > longestName
+	return len(p.ID) > longestText || len(p.Kind) > longestName || len(p.State) > longestName || len(p.Generation.Authority) > longestDigest
 }
 
 // fit encodes what the other replicas are told. Of what would be too much for a key the parameters
@@ -159,7 +159,9 @@ type lines struct {
 }
 
 // log logs a line that a node's own words bring about, unless it had many in this minute.
-func (n *node) log(text string, fields ...zap.Field) {
+func (n *node) log(text string, fields ...zap.Field) { n.logAt(zap.InfoLevel, text, fields...) }
+
+func (n *node) logAt(level zapcore.Level, text string, fields ...zap.Field) {
 	l := &n.lines
 	if now := n.d.Now(); now.Sub(l.from) >= time.Minute {
 		l.from, l.n = now, 0
@@ -172,5 +174,5 @@ func (n *node) log(text string, fields ...zap.Field) {
 		fields = append(fields, zap.Int("left_out", l.left))
 		l.left = 0
 	}
-	n.d.Log.Info(text, append(fields, zap.String("node", n.id))...)
+	n.d.Log.Log(level, text, append(fields, zap.String("node", n.id))...)
 }

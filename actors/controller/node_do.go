@@ -1,13 +1,79 @@
 package controller
 
 import (
+	"reflect"
+	"slices"
+	"time"
+
 	"go.uber.org/zap"
 
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/link"
+	"edgespan/config/pace"
 	"edgespan/config/state"
 )
+
+// plan puts an effect behind those that wait for the store. Of each kind only the last one has to be
+// done, and all of them follow the newest memory: however long the store or the node's pace takes,
+// no more than a handful waits.
+func (n *node) plan(effect any) {
+	if save, is := effect.(fleet.Save); is {
+		for i, t := range n.todo {
+			if _, is := t.effect.(fleet.Save); is {
+				n.todo[i].effect = save
+				return
+			}
+		}
+	} else {
+		n.todo = slices.DeleteFunc(n.todo, func(t todo) bool { return instead(effect, t.effect) })
+	}
+	acks := 0
+	n.todo = append(n.todo, todo{effect, n.on})
+	for i := len(n.todo) - 1; i >= 0; i-- {
+		if _, is := n.todo[i].effect.(ack); !is {
+			continue
+		}
+		if acks++; acks > mostSaid { // the node says it again
+			n.todo = slices.Delete(n.todo, i, i+1)
+		}
+	}
+}
+
+// mostSaid is how many words of a node wait for the store.
+const mostSaid = 16
+
+// instead says whether an effect that is new makes one void that waits.
+func instead(effect, waits any) bool {
+	switch e := effect.(type) {
+	case ack:
+		return waits == effect
+	case fleet.Push:
+		w, is := waits.(fleet.Push)
+		return is && w.Whole == e.Whole
+	}
+	return reflect.TypeOf(effect) == reflect.TypeOf(waits)
+}
+
+// early keeps what comes before the memory of the store was read. Of what the node says the last
+// report and some others count; it says all that matters again.
+func (n *node) early(m any) {
+	if new, is := m.(said); is {
+		says := 0
+		_, report := new.word.(link.Report)
+		for i := len(n.before) - 1; i >= 0; i-- {
+			old, is := n.before[i].(said)
+			if !is {
+				continue
+			}
+			_, reported := old.word.(link.Report)
+			if says++; report && reported || says >= mostSaid {
+				n.before = slices.Delete(n.before, i, i+1)
+			}
+		}
+	}
+	n.before = append(n.before, m)
+}
 
 // work does the effects in their order. What comes after a Save waits for the store.
 func (n *node) work() {
@@ -29,7 +95,8 @@ func (n *node) do(t todo) {
 		n.setTimer(e.At)
 		return
 	case fleet.Compute:
-		n.d.system.Root.Send(n.d.fleet, compute{n.id, e.Versions})
+		n.versions.Say(n.d.Now(), e.Versions)
+		n.compute()
 		return
 	case fleet.Compare:
 		n.compare = &e
@@ -96,6 +163,27 @@ func (n *node) push(p fleet.Push) {
 		PeerConfiguration: with,
 		Attempt:           p.Attempt, Generation: p.Generation, MD5: p.Digest.Config, Document: document, Confirm: p.Confirm, Managed: n.want.Managed,
 	})
+}
+
+// versionsRule is how often a node may have what it wants computed for other versions: a node that
+// was upgraded at once, one that says so again and again ever later.
+var versionsRule = pace.Rule{First: 15 * time.Second, Most: 10 * time.Minute, Quiet: time.Hour}
+
+// computeDue ends the wait for that.
+type computeDue struct{}
+
+// compute has the fleet make the config of the versions that the node says.
+func (n *node) compute() {
+	v, wait := n.versions.Value(n.d.Now(), versionsRule)
+	if wait == 0 {
+		n.d.system.Root.Send(n.d.fleet, compute{n.id, v})
+		return
+	}
+	if !n.computing {
+		n.computing = true
+		self := n.self
+		n.d.after(wait, func() { n.d.system.Root.Send(self, computeDue{}) })
+	}
 }
 
 // reportOf is a report in the words of the machine.

@@ -42,8 +42,9 @@ func (n *node) own() {
 		return // with the next lease
 	}
 	n.announced, n.instead = nil, nil
-	n.d.saver.add(entry{op: revision.PutLeased(history.OwnerKey(n.id), n.ownerValue(), lease), to: n.self, what: savedOwner})
-	n.ownings++
+	if !n.d.saver.add(entry{op: revision.PutLeased(history.OwnerKey(n.id), n.ownerValue(), lease), to: n.self, what: savedOwner, of: &n.seat.spends}) {
+		n.ownings++ // else one of them waits no more
+	}
 }
 
 // ownerSaved is the answer of the store to that.
@@ -176,7 +177,7 @@ func (n *node) showAgain() {
 		return
 	}
 	still := revision.Holds(history.OwnerKey(n.id), n.instead)
-	n.d.saver.add(entry{op: revision.PutLeased(still.Key, n.announced, n.d.leaseID()), compare: &still, to: n.self, what: savedShown})
+	n.d.saver.add(entry{op: revision.PutLeased(still.Key, n.announced, n.d.leaseID()), compare: &still, to: n.self, what: savedShown, of: &n.seat.spends})
 }
 
 // shownSaved is the answer of the store to that. Where the key is another's by now, the watch

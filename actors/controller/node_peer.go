@@ -70,7 +70,7 @@ func (n *node) underlay() {
 		return
 	}
 	n.placing = text
-	n.d.saver.add(entry{op: revision.Put(history.UnderlayKey(n.id), []byte(text)), to: n.self, what: savedUnderlay})
+	n.d.saver.add(entry{op: revision.Put(history.UnderlayKey(n.id), []byte(text)), to: n.self, what: savedUnderlay, of: &n.seat.spends})
 }
 
 // underlaySaved is the answer of the store: what was not stored is with the next report.

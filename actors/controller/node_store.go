@@ -3,6 +3,7 @@ package controller
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -11,6 +12,19 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/revision"
+)
+
+// What an entry of the saver was for.
+const (
+	savedRead = iota
+	savedMemory
+	savedCount
+	savedOwner
+	savedGone
+	savedShown
+	savedStanding
+	savedUnderlay
+	savedNothing
 )
 
 // wants takes what the node shall have. It is counted in the store before the machine hears
@@ -39,7 +53,7 @@ func (n *node) counts() {
 	}
 	compare := revision.At(history.GenerationKey(n.id), n.count)
 	n.counting = true
-	n.d.saver.add(entry{op: revision.Put(compare.Key, encode(w.counted)), compare: &compare, to: n.self, what: savedCount})
+	n.d.saver.add(entry{op: revision.Put(compare.Key, encode(w.counted)), compare: &compare, to: n.self, what: savedCount, of: &n.seat.spends})
 }
 
 // counted gives the machine what was counted.
@@ -103,7 +117,7 @@ func (n *node) saved(m saved) {
 func (n *node) save(m fleet.Memory) {
 	n.saving = encode(m)
 	compare := revision.At(history.PushKey(n.id), n.memory)
-	n.d.saver.add(entry{op: revision.Put(compare.Key, n.saving), compare: &compare, to: n.self, what: savedMemory})
+	n.d.saver.add(entry{op: revision.Put(compare.Key, n.saving), compare: &compare, to: n.self, what: savedMemory, of: &n.seat.spends})
 }
 
 // memorySaved goes on with what waited for the memory to be stored. Where another replica
@@ -113,8 +127,9 @@ func (n *node) memorySaved(m saved) {
 	text, other := n.saving, n.other
 	n.saving, n.other = nil, nil
 	switch {
+	case errors.Is(m.err, revision.ErrTooLarge) && n.lighten():
 	case m.err != nil:
-		n.d.Log.Warn("save the memory of a node", zap.String("node", n.id), zap.Error(m.err))
+		n.logAt(zap.WarnLevel, "save the memory of a node", zap.Error(m.err))
 		n.saving, n.other = text, other // it is tried again
 		n.later(savedMemory)
 		return
@@ -129,6 +144,22 @@ func (n *node) memorySaved(m saved) {
 		n.remembered(*other)
 	}
 	n.work()
+}
+
+// lighten plans a memory that the store may take in place of one that is too large for it, if there
+// is anything that it can do without.
+func (n *node) lighten() bool {
+	waiting := n.todo
+	n.todo, n.holding = nil, true
+	n.step(fleet.TooLarge{})
+	n.holding = false
+	lighter := slices.ContainsFunc(n.todo, func(t todo) bool { _, is := t.effect.(fleet.Save); return is })
+	for _, t := range waiting {
+		if _, is := t.effect.(fleet.Save); !is || !lighter {
+			n.todo = append(n.todo, t)
+		}
+	}
+	return lighter
 }
 
 // recall merges the memory that another replica wrote.
@@ -195,7 +226,7 @@ func (n *node) again() {
 	}
 	if failed[savedMemory] && n.saving != nil {
 		compare := revision.At(history.PushKey(n.id), n.memory)
-		n.d.saver.add(entry{op: revision.Put(compare.Key, n.saving), compare: &compare, to: n.self, what: savedMemory})
+		n.d.saver.add(entry{op: revision.Put(compare.Key, n.saving), compare: &compare, to: n.self, what: savedMemory, of: &n.seat.spends})
 	}
 	if failed[savedCount] {
 		n.counts()

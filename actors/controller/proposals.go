@@ -73,7 +73,7 @@ func (a *fleetActor) learn(m learnt) {
 	}
 	a.proposals[m.id], a.proposed[m.id] = p, value
 	a.d.Log.Info("a node proposes the base config of its board: an operator has to accept it", zap.String("node", m.id), zap.String("board", m.board))
-	a.d.saver.add(entry{op: revision.PutLeased(history.ProposedKey(m.id), a.proposed[m.id], a.d.leaseID())})
+	a.d.saver.add(entry{op: revision.PutLeased(history.ProposedKey(m.id), a.proposed[m.id], a.d.leaseID()), of: a.d.dir.spends(m.id)})
 }
 
 // refusal says why a proposal is not kept.

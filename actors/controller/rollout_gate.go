@@ -155,7 +155,7 @@ func (n *node) stand(now time.Time) {
 		return
 	}
 	n.stood, n.stoodOn = text, n.on
-	n.d.saver.add(entry{op: revision.Put(history.StandingKey(n.id), text), to: n.self, what: savedStanding})
+	n.d.saver.add(entry{op: revision.Put(history.StandingKey(n.id), text), to: n.self, what: savedStanding, of: &n.seat.spends})
 }
 
 // standingSaved is the answer of the store: what was not stored is with the next report.

@@ -110,6 +110,8 @@ type (
 	// Unread is that the store has something of the node that can't be read here, as a newer
 	// version may have written it. Until it is recalled nothing is judged, pushed or stored.
 	Unread struct{ Why string }
+	// TooLarge is that the store does not take the memory: the older half of its failures is forgotten.
+	TooLarge struct{}
 	// Changed is other settings, from now on. The replica stays what it is.
 	Changed struct{ Settings }
 	// Tick is the timer, or any other moment to look.
@@ -134,6 +136,7 @@ func (Retry) event()           {}
 func (Gate) event()            {}
 func (Recalled) event()        {}
 func (Unread) event()          {}
+func (TooLarge) event()        {}
 func (Changed) event()         {}
 func (Tick) event()            {}
 

@@ -68,8 +68,9 @@ type Failure struct {
 
 // mostFailures are remembered of one node; the oldest goes first.
 const (
-	mostFailures = 32
-	longestWhy   = 4096 // bytes of a node's own words
+	mostFailures  = 32
+	longestWhy    = 4096 // bytes of a node's own words
+	longestDigest = 64   // bytes: more than any digest has
 )
 
 // ParseMemory reads the JSON form. Fields that a newer version has added to it are kept.
@@ -78,6 +79,7 @@ func ParseMemory(text []byte) (Memory, error) {
 	if err := json.Unmarshal(text, &m); err != nil {
 		return Memory{}, fmt.Errorf("parse memory of a node: %w", err)
 	}
+	m.forget(func(f Failure) bool { return len(f.Digest.Config) > longestDigest }) // a node's own word, kept by an earlier release
 	return m, nil
 }
 

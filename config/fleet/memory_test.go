@@ -61,6 +61,10 @@ func TestWhatANewerVersionKeepsIsKept(t *testing.T) {
 	if err != nil || m.Push.Number != 50 || !m.Adopted {
 		t.Fatalf("%+v, %v", m, err)
 	}
+	long, err := ParseMemory([]byte(`{"failures":[{"digest":{"config":"` + strings.Repeat("y", 65) + `"}},{"digest":{"config":"A"}}]}`))
+	if err != nil || len(long.Failures) != 1 || long.Failures[0].Digest.Config != "A" {
+		t.Errorf("failures of what no digest is are read as %+v, %v", long.Failures, err)
+	}
 	n := New("n", Memory{}, Defaults("r"))
 	n.Step(noon, Recalled{m})
 	n.Step(noon, Retry{}) // it is written

@@ -70,7 +70,8 @@ func (s State) Stuck() bool {
 //     digests and another generation only the number is sent: nothing happens on the node.
 //   - The same config is not pushed twice within the interval. Another one is at once, and
 //     only a change of this node's own config makes it another. After an undo that was
-//     nobody's fault the interval begins anew; the end of a local config ends it.
+//     nobody's fault the interval begins anew; the end of a local config ends it, unless another
+//     one did less than Resend ago.
 //   - A push whose stream ended before the node said that it arrived may be lost. It is made
 //     once more, and no more than once, inside of the interval: when the node has had another
 //     stream for as long as Resend and has not said that it has it, works on it or is done with it.
@@ -113,6 +114,7 @@ type Node struct {
 	numbered Generation // sent on this stream
 	numberAt time.Time
 	released time.Time // asked on this stream
+	freed    time.Time // the end of a local config that ended the interval last
 	probe    uint64    // the last one, counts
 	probing  bool      // it has no answer yet
 	probed   Generation

@@ -20,7 +20,7 @@ func (n *Node) Step(now time.Time, e Event) []Effect {
 
 // clamp keeps a clock that was set back from holding anything up longer than it may.
 func (n *Node) clamp(now time.Time) {
-	for _, t := range []*time.Time{&n.mem.Push.At, &n.toldAt, &n.numberAt, &n.released, &n.probeAt, &n.heard, &n.since, &n.begun, &n.queried} {
+	for _, t := range []*time.Time{&n.mem.Push.At, &n.toldAt, &n.numberAt, &n.released, &n.probeAt, &n.heard, &n.since, &n.begun, &n.queried, &n.freed} {
 		if t.After(now) {
 			*t = now
 		}
@@ -111,6 +111,9 @@ func (n *Node) takeLasting(now time.Time, e Event) (save bool) {
 		return true
 	case Unread:
 		n.unread = e.Why
+	case TooLarge:
+		save = len(m.Failures) > 0
+		m.Failures = slices.Clone(m.Failures[(len(m.Failures)+1)/2:])
 	case Recalled:
 		n.unread = ""
 		if n.here() {
@@ -152,8 +155,8 @@ func (n *Node) reports(now time.Time, r Report) (save bool) {
 	if r.Held == nil && m.Releasing != "" {
 		m.Releasing, save = "", true
 	}
-	if freed && !m.Push.Undone {
-		m.Push.At, save = time.Time{}, true // what it runs is nobody's fault but a person's, who ended it
+	if freed && !m.Push.Undone && !now.Before(n.freed.Add(n.set.Resend)) {
+		m.Push.At, n.freed, save = time.Time{}, now, true // what it runs is nobody's fault but a person's, who ended it
 	}
 	if m.forget(func(f Failure) bool { return f.For != r.Versions }) {
 		m.Floor, save = m.Push.Number, true // other versions may take what these did not
@@ -172,6 +175,9 @@ func (n *Node) failed(f Failure) (save bool) {
 	m := &n.mem
 	if f.For = m.Push.For; f.Attempt == m.Push.Number {
 		f.Digest = m.Push.Digest
+	}
+	if f.Digest.Config == "" {
+		return false // no config has that digest
 	}
 	if old := m.failure(f.Digest); f.Attempt <= m.Floor || f.Attempt > m.Push.Number || old != nil && old.Attempt >= f.Attempt {
 		return false

@@ -229,6 +229,18 @@ func TestSeed_Syncing(t *testing.T) {
 			step{0, Connected{"5", "me"}, "tell managed=true, is silent, no timer"},
 			step{0, on("5"), "is waiting, timer 15s"},
 			step{0, Rejected{4, Digest{Config: "E"}, "x"}, "save, is failed, no timer"},
+			step{0, Rejected{3, Digest{}, "of what no config is"}, ""},
+			step{0, TooLarge{}, "save, is waiting, timer 15s"},
+			step{0, TooLarge{}, ""},
+		)},
+		{"a local config that ends again and again ends the interval each 15 s", adopted, joined(
+			step{0, has(b, 0), pushA},
+			step{1 * sec, with(has(b, 0), func(r *Report) { r.Held = &Held{By: "eva"} }), "is held locally, no timer"},
+			step{0, has(b, 0), "save, save, push#2 A s:1, is waiting, timer 2m0s"},
+			step{5 * sec, with(has(b, 0), func(r *Report) { r.Held = &Held{By: "eva"} }), "is held locally, no timer"},
+			step{0, has(b, 0), "is waiting, timer 1m55s"},
+			step{10 * sec, with(has(b, 0), func(r *Report) { r.Held = &Held{By: "eva"} }), "is held locally, no timer"},
+			step{0, has(b, 0), "save, save, push#3 A s:1, is waiting, timer 2m0s"},
 		)},
 		{"another replica makes it again as well", Memory{Adopted: true, Push: Attempt{Number: 7, Generation: gen(1), Digest: a, At: noon, On: "other/7"}}, joined(
 			step{0, has(b, 0), "is waiting, timer 15s"},

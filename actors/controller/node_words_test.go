@@ -1,0 +1,298 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"edgespan/config"
+	"edgespan/config/fleet"
+	"edgespan/config/history"
+	"edgespan/config/link"
+	"edgespan/config/revision"
+)
+
+// spent is what the store has to write of some keys.
+type spent struct {
+	mu            sync.Mutex
+	writes, bytes int
+	largest       int
+}
+
+// watched counts what is written below a prefix until the test ends.
+func (r *rig) watched(p revision.Prefix) (s *spent, stop func()) {
+	s = &spent{}
+	ctx, stop := context.WithCancel(r.Context())
+	_, at, _ := r.store.Get(ctx, "x")
+	go r.store.Watch(ctx, p, at, func(b revision.Batch) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, e := range b.Events {
+			s.writes++
+			s.bytes += len(e.Entry.Value)
+			s.largest = max(s.largest, len(e.Entry.Value))
+		}
+		return nil
+	})
+	return s, stop
+}
+
+func (s *spent) got() (writes, bytes, largest int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes, s.bytes, s.largest
+}
+
+// say has a node say something 20 times a second, which is what its stream lets through.
+func (r *rig) say(c *Controller, n *fakeNode, seconds int, word func(i int) link.FromNode) {
+	for i := range seconds * 20 {
+		n.mu.Lock()
+		s := n.stream
+		n.mu.Unlock()
+		c.Received(s, word(i))
+		time.Sleep(50 * time.Millisecond)
+	}
+	r.settled()
+}
+
+// A hostile node answers pushes that it never had, each time about another config: what that makes
+// the store write has a pace, and its memory stays one that the store takes.
+func TestWhatANodeSaysOfPushesIsBounded(t *testing.T) {
+	const seconds = 20
+	for name, word := range map[string]func(i int) link.Result{
+		"digests": func(i int) link.Result {
+			return link.Result{Attempt: 1, MD5: fmt.Sprintf("%032d", i), Outcome: link.Rejected}
+		},
+		"words": func(i int) link.Result {
+			return link.Result{Attempt: 1, MD5: fmt.Sprintf("%032d", i), Outcome: link.Unhealthy, Faults: config.Faults{{Path: []string{"x"}, What: strings.Repeat("w", 100_000)}}}
+		},
+		"digests that are none": func(i int) link.Result {
+			return link.Result{Attempt: 1, MD5: strings.Repeat("y", 900_000) + fmt.Sprint(i), Outcome: link.Rejected}
+		},
+		"attempts": func(i int) link.Result {
+			return link.Result{Attempt: uint64(i), MD5: fmt.Sprintf("%032d", i), Outcome: link.Unconfirmed}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRig(t, func(r *rig) {
+				core, logs := observer.New(zap.InfoLevel)
+				r.change = func(o *Options) { o.Log = zap.New(core) }
+				a := r.start("a")
+				r.synced(a, "n1")
+				r.network(a, `{"sysParams":{"managedConfig":true},"envParams":{"A":"3"}}`)
+				r.pass(time.Minute)
+				r.wants(a, "n1", string(fleet.InSync))
+				logs.TakeAll()
+				s, stop := r.watched(history.InPushes)
+				defer stop()
+				r.say(a, r.nodes["n1"], seconds, func(i int) link.FromNode { return word(i) })
+				if writes, bytes, _ := s.got(); writes > writesAtOnce+seconds*writesPace || bytes > bytesAtOnce+seconds*toldPace+150<<10 {
+					t.Errorf("%d writes of %d bytes in %d seconds", writes, bytes, seconds)
+				}
+				if n := logs.Len(); n > mostLines {
+					t.Errorf("%d lines", n)
+				}
+				// A person's change gets there all the same.
+				r.network(a, `{"sysParams":{"managedConfig":true},"envParams":{"A":"4"}}`)
+				r.pass(time.Minute)
+				r.wants(a, "n1", string(fleet.InSync))
+				if n := r.nodes["n1"]; !contains(n.doc, `"A": "4"`) {
+					t.Errorf("it runs %s", n.doc)
+				}
+			})
+		})
+	}
+}
+
+// What a node says in its Hello, its reports and its answers to probes is bounded in the words that
+// its memory, its standing and its row are made of.
+func TestWordsOfANodeAreBounded(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	r := bounded(link.Report{
+		MD5: long, Peer: long, Generation: link.Generation{Authority: long}, Restores: link.Generation{Authority: long}, Software: long, Firmware: long, Board: long, Source: long,
+		Held: &link.Held{By: long}, Pending: &link.Pending{Generation: link.Generation{Authority: long}, Worse: strings.Split(strings.Repeat("w,", 1000)+long, ",")},
+		Parameters: []link.Parameter{{ID: "a", Generation: link.Generation{Authority: long}}, {ID: "b", Detail: "y"}},
+	})
+	if n := len(encode(r)); n > 8<<10 || len(r.Parameters) != 1 {
+		t.Errorf("a report of %d bytes, %d parameters", n, len(r.Parameters))
+	}
+	p := boundedProbed(link.Probed{MD5: long, Peer: long, Generation: link.Generation{Authority: long}, Worse: []string{long}})
+	h := boundedHello(link.Hello{Software: long, Firmware: long, Board: long})
+	if n := len(encode(p)) + len(encode(h)); n > 4<<10 {
+		t.Errorf("a Hello and an answer to a probe of %d bytes", n)
+	}
+	held, worse := link.Held{By: "eva"}, []string{"uplink"}
+	mine := link.Report{
+		MD5: strings.Repeat("a", 32), Peer: strings.Repeat("b", 64), Generation: link.Generation{Authority: "6b1e0c1a-0000-4000-8000-000000000001", Counter: 3}, Software: "RELEASE_M20",
+		Held: &held, Pending: &link.Pending{Worse: worse}, Parameters: []link.Parameter{{ID: "a"}},
+	}
+	if string(encode(bounded(mine))) != string(encode(mine)) {
+		t.Errorf("an honest report became %s", encode(bounded(mine)))
+	}
+	for text, want := range map[string]bool{strings.Repeat("0", 32): true, "d41d8cd98f00b204e9800998ecf8427e": true, "": false, strings.Repeat("A", 32): false, strings.Repeat("a", 33): false} {
+		if isMD5(text) != want || (answers(link.Result{MD5: text}) == fleet.Digest{}) == want {
+			t.Errorf("%q is an MD5: %v", text, !want)
+		}
+	}
+}
+
+// A node that says on and off that it is held locally gets its config again when a person ended a
+// local one, and not with each report.
+func TestALocalConfigThatEndsAgainAndAgain(t *testing.T) {
+	onRig(t, func(r *rig) {
+		a := r.start("a")
+		r.synced(a, "n1")
+		n := r.nodes["n1"]
+		r.pass(time.Minute)
+		before, _ := n.got()
+		r.say(a, n, 60, func(i int) link.FromNode {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			rep := n.report()
+			rep.MD5 = strings.Repeat("0", 32)
+			if i%2 == 0 {
+				rep.Held = &link.Held{By: fmt.Sprint("eva", i)}
+			}
+			return rep
+		})
+		if after, _ := n.got(); after-before > 6 || after == before {
+			t.Errorf("%d pushes in a minute", after-before)
+		}
+	})
+}
+
+// A node that says other versions with each report has its config computed as rarely as the rule
+// has it; one that was upgraded, at once.
+func TestVersionsThatFlap(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.base.docs["RELEASE_M21"] = `{"sysParams":{"managedConfig":true},"envParams":{"A":"21"}}`
+		a := r.start("a")
+		r.synced(a, "n1")
+		n := r.nodes["n1"]
+		r.pass(2 * time.Hour)
+		n.mu.Lock()
+		n.software = "RELEASE_M21"
+		n.mu.Unlock()
+		n.connect(a)
+		r.pass(time.Second)
+		if !contains(n.doc, `"A": "21"`) {
+			t.Errorf("a second after its upgrade it runs %s", n.doc)
+		}
+		r.pass(2 * time.Hour)
+		s, stop := r.watched(history.InGenerations)
+		defer stop()
+		r.say(a, n, 120, func(i int) link.FromNode {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			rep := n.report()
+			rep.Software = []string{"RELEASE_M20", "RELEASE_M21"}[i%2]
+			return rep
+		})
+		if writes, _, _ := s.got(); writes > 6 || writes == 0 {
+			t.Errorf("%d generations in two minutes", writes)
+		}
+	})
+}
+
+// While the memory of a node is not known yet, what it says is not kept without end.
+func TestWhatWaitsForTheMemoryIsBounded(t *testing.T) {
+	n := &node{}
+	for i := range 1000 {
+		n.early(said{word: link.Report{Software: fmt.Sprint(i)}})
+		n.early(said{word: link.Result{Attempt: uint64(i)}})
+	}
+	n.early(wanted{})
+	reports, results := 0, 0
+	for _, m := range n.before {
+		switch w := m.(type) {
+		case said:
+			if rep, is := w.word.(link.Report); is {
+				if reports++; rep.Software != "999" {
+					t.Errorf("the report of %s", rep.Software)
+				}
+			} else {
+				results++
+			}
+		}
+	}
+	if reports != 1 || results == 0 || len(n.before) > mostSaid+2 {
+		t.Errorf("%d reports, %d results, %d messages", reports, results, len(n.before))
+	}
+}
+
+// While the store takes its time, no more than a handful of effects waits, and all of them for the
+// newest memory.
+func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
+	n := &node{saving: []byte("x"), on: "s"}
+	for i := range uint64(1000) {
+		for _, e := range []any{
+			fleet.Save{Memory: fleet.Memory{Floor: i}}, ack{i}, ack{i}, fleet.SetTimer{At: time.Unix(int64(i), 0)},
+			fleet.Push{Attempt: i, Whole: true}, fleet.Push{Generation: fleet.Generation{Counter: i}}, fleet.Probe{Probe: i}, fleet.Tell{Managed: i%2 == 0},
+		} {
+			n.plan(e)
+		}
+	}
+	if len(n.todo) != 6+mostSaid {
+		t.Errorf("%d wait", len(n.todo))
+	}
+	if s, is := n.todo[0].effect.(fleet.Save); !is || s.Memory.Floor != 999 {
+		t.Errorf("the first one is %+v", n.todo[0].effect)
+	}
+	acks := 0
+	for _, one := range n.todo {
+		switch e := one.effect.(type) {
+		case ack:
+			acks++
+			if e.attempt < 1000-mostSaid {
+				t.Errorf("attempt %d is acknowledged", e.attempt)
+			}
+		case fleet.Push:
+			if e.Whole && e.Attempt != 999 || !e.Whole && e.Generation.Counter != 999 {
+				t.Errorf("%+v waits", e)
+			}
+		}
+	}
+	if acks != mostSaid {
+		t.Errorf("%d acknowledgements wait", acks)
+	}
+}
+
+// A memory that the store does not take becomes one that it takes.
+func TestAMemoryThatIsTooLargeGetsSmaller(t *testing.T) {
+	onRig(t, func(r *rig) {
+		a := r.start("a")
+		r.synced(a, "n1")
+		n := r.nodes["n1"]
+		r.stop("a")
+		e, _, _ := r.store.Get(r.Context(), history.PushKey(n.id))
+		m, err := fleet.ParseMemory(e.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put := func() revision.Txn {
+			return revision.Txn{Then: []revision.Op{revision.Put(history.PushKey(n.id), encode(m))}}
+		}
+		for i := range 8 { // as nodes could make it in releases before this one
+			m.Failures = append(m.Failures, fleet.Failure{Digest: fleet.Digest{Config: fmt.Sprintf("%032d", i)}, Attempt: 1, For: m.Push.For})
+		}
+		m.Failures[3].Why = strings.Repeat("w", revision.MaxSize-put().Size()-10)
+		if _, err := r.store.Commit(r.Context(), put()); err != nil {
+			t.Fatal(err)
+		}
+		a = r.start("a")
+		n.connect(a)
+		r.pass(time.Second)
+		r.network(a, `{"sysParams":{"managedConfig":true},"envParams":{"A":"5"}}`)
+		r.pass(5 * time.Minute)
+		r.wants(a, "n1", string(fleet.InSync))
+		if !contains(n.doc, `"A": "5"`) {
+			t.Errorf("it runs %.100s", n.doc)
+		}
+	})
+}

@@ -1,0 +1,131 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/pace"
+	"edgespan/config/revision"
+)
+
+// onSaver runs a test on a saver and a store whose commits take a while.
+func onSaver(t *testing.T, f func(s *flightStore, saver *saver)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFlightStore()
+		d := &deps{Options: Options{Store: s, Log: zap.NewNop(), Now: time.Now}}
+		ctx, cancel := context.WithCancel(context.Background())
+		d.ctx, d.saver = ctx, newSaver(d)
+		d.leaf("saver", d.saver.run)
+		f(s, d.saver)
+		cancel()
+		d.leaves.Wait()
+		time.Sleep(time.Hour) // what a pace put off finds that it has ended
+	})
+}
+
+// One node has a thousand entries a second written for a minute: the others don't wait for it, of
+// its own only the newest counts, and the store has no more than its pace.
+func TestANodeThatHasMuchWrittenHoldsNobodyBack(t *testing.T) {
+	onSaver(t, func(s *flightStore, saver *saver) {
+		var bad pace.Budget
+		var late time.Duration
+		for i := range 60_000 {
+			saver.add(entry{op: revision.Put(revision.Key(fmt.Sprint("bad/", i%3)), []byte(fmt.Sprint(i))), of: &bad})
+			if i%1000 == 0 {
+				begun, good := time.Now(), revision.Key(fmt.Sprint("good/", i))
+				saver.add(entry{op: revision.Put(good, []byte("x")), of: &pace.Budget{}})
+				for {
+					if e, _, _ := s.memory.Get(t.Context(), good); e.Exists() {
+						break
+					}
+					time.Sleep(time.Millisecond)
+				}
+				late = max(late, time.Since(begun))
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if late > 150*time.Millisecond { // two transactions, and none after them
+			t.Errorf("another node waits for %v", late)
+		}
+		time.Sleep(time.Minute)
+		writes := 0
+		for i := range 3 {
+			k := revision.Key(fmt.Sprint("bad/", i))
+			writes += len(s.wrote[k])
+			if last := s.wrote[k][len(s.wrote[k])-1]; last != fmt.Sprint(59_997+i) {
+				t.Errorf("%s is %s at the end", k, last)
+			}
+		}
+		if most := writesAtOnce + 64*writesPace; writes > most || writes < writesAtOnce {
+			t.Errorf("%d writes in a minute, %d are within the pace", writes, most)
+		}
+		if len(saver.lines) > 0 || len(saver.ready) > 0 {
+			t.Errorf("%d lines are left", len(saver.lines))
+		}
+	})
+}
+
+// What is large is written at once, and then as rarely as its bytes have it.
+func TestWhatANodeHasWrittenIsBoundedInBytes(t *testing.T) {
+	onSaver(t, func(s *flightStore, saver *saver) {
+		var bad pace.Budget
+		large := make([]byte, 100<<10)
+		for range 600 {
+			saver.add(entry{op: revision.Put("k", large), of: &bad})
+			time.Sleep(time.Second)
+		}
+		if got, most := len(s.wrote["k"])*len(large), bytesAtOnce+600*toldPace+2*len(large); got > most || got < bytesAtOnce {
+			t.Errorf("%d bytes in ten minutes, %d are within the pace", got, most)
+		}
+	})
+}
+
+// A read is never put off, and what is not a node's neither.
+func TestWhatHasNoPace(t *testing.T) {
+	onSaver(t, func(s *flightStore, saver *saver) {
+		var of pace.Budget
+		for range 100 {
+			of.Spend(time.Now(), nodePace, 1<<20)
+		}
+		saver.add(entry{op: revision.Get("read"), of: &of})
+		for range 100 {
+			saver.add(entry{op: revision.Put("k", []byte("x"))})
+		}
+		time.Sleep(10 * time.Second)
+		if len(s.wrote["read"]) != 1 || len(s.wrote["k"]) != 100 {
+			t.Errorf("%d reads and %d writes", len(s.wrote["read"]), len(s.wrote["k"]))
+		}
+	})
+}
+
+// One entry of many whose compare does not hold costs the others a few transactions, and not one each.
+func TestABatchWithOneThatDoesNotHold(t *testing.T) {
+	onSaver(t, func(s *flightStore, saver *saver) {
+		draw := rand.New(rand.NewPCG(1, 2))
+		before, bad := s.commits, draw.IntN(revision.MaxOps)
+		batch := make([]entry, revision.MaxOps)
+		for i := range batch {
+			k := revision.Key(fmt.Sprint("k/", i))
+			batch[i] = entry{op: revision.Put(k, []byte("x"))}
+			if i == bad {
+				c := revision.At(k, 99)
+				batch[i].compare = &c
+			}
+		}
+		saver.store(batch)
+		for i, e := range batch {
+			if got, _, _ := s.memory.Get(t.Context(), e.op.Key); got.Exists() == (i == bad) {
+				t.Errorf("entry %d: %v", i, got.Exists())
+			}
+		}
+		if n := s.commits - before; n > 16 {
+			t.Errorf("%d transactions", n)
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package pace
+
+import "time"
+
+// Rule is when a value that changes counts.
+type Rule struct {
+	Still time.Duration // a value must have been the same for so long
+	First time.Duration // from one change that counts to the next one …
+	Most  time.Duration // … doubling to so long while it goes on changing …
+	Quiet time.Duration // … and forgotten once nothing has changed for so long
+}
+
+// Steady is a value that others may change as often as they like. Its first one counts at once, and
+// another one by the Rule. The zero value has none.
+type Steady[V comparable] struct {
+	counts V // that counts
+	has    bool
+	said   V // last
+	since  time.Time
+	at     time.Time     // when counts changed last, zero: never
+	gap    time.Duration // after that
+}
+
+// Begin makes a value count that is known from before, if there is none yet.
+func (s *Steady[V]) Begin(v V) {
+	if !s.has {
+		s.counts, s.said, s.has = v, v, true
+	}
+}
+
+// Say notes what the value is said to be now.
+func (s *Steady[V]) Say(now time.Time, v V) {
+	s.clamp(now)
+	switch {
+	case !s.has:
+		s.Begin(v)
+	case s.said != v:
+		s.said, s.since = v, now
+	}
+}
+
+// Value is what counts now, and how long it takes until what was said last does; 0: nothing waits.
+func (s *Steady[V]) Value(now time.Time, r Rule) (v V, wait time.Duration) {
+	s.clamp(now)
+	if s.said == s.counts {
+		return s.counts, 0
+	}
+	due := s.since.Add(r.Still)
+	if next := s.at.Add(s.gap); next.After(due) {
+		due = next
+	}
+	if wait = due.Sub(now); wait > 0 {
+		return s.counts, wait
+	}
+	if s.gap == 0 || now.Sub(s.at) >= r.Quiet {
+		s.gap = r.First
+	} else {
+		s.gap = min(2*s.gap, r.Most)
+	}
+	s.counts, s.at = s.said, now
+	return s.counts, 0
+}
+
+// Idle says whether nothing of it would be missed but the value: it has been quiet.
+func (s *Steady[V]) Idle(now time.Time, r Rule) bool {
+	return s.said == s.counts && now.Sub(s.at) >= r.Quiet
+}
+
+// clamp keeps a clock that was set back from holding a value up longer than the rule does.
+func (s *Steady[V]) clamp(now time.Time) {
+	for _, t := range []*time.Time{&s.since, &s.at} {
+		if t.After(now) {
+			*t = now
+		}
+	}
+}
