@@ -2,6 +2,7 @@ package nodelink
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"time"
@@ -66,9 +67,18 @@ type turnConn struct {
 	until time.Time
 	has   bool
 
+	read int // bytes, until it has shown a certificate
 	node string
 	in   *nodeConns // of its node; nil: it has shown no certificate
 }
+
+// strangerLimit is how many bytes a connection may send that has shown no certificate of a node: gRPC keeps
+// all that came of a message that has no end. A handshake and the largest request to join fit, whatever
+// frames they come in.
+const strangerLimit = 64 << 10
+
+// errStranger ends a connection that sends more.
+var errStranger = fmt.Errorf("more than %d octets without a certificate of a node", strangerLimit)
 
 // Close gives its place among those of its node back.
 func (c *turnConn) Close() error {
@@ -102,5 +112,13 @@ func (c *turnConn) give() {
 // Read gives the turn back: there is an answer now, and its answer may take its time.
 func (c *turnConn) Read(p []byte) (int, error) {
 	c.give()
-	return c.Conn.Read(p)
+	if c.in != nil {
+		return c.Conn.Read(p)
+	}
+	if c.read >= strangerLimit {
+		return 0, errStranger
+	}
+	n, err := c.Conn.Read(p[:min(len(p), strangerLimit-c.read)])
+	c.read += n
+	return n, err
 }

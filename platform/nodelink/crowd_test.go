@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -185,4 +187,70 @@ func TestANodeHasAFewConnections(t *testing.T) {
 		c.Close()
 	}
 	until(t, "all of them are forgotten", func() bool { return count() == 0 })
+}
+
+// Who has shown no certificate can't have a message kept that has no end, and a node that has one can't
+// join with it: either would hold a megabyte for each of its connections.
+func TestAJoinWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	cred := r.joined(t)
+	send := func(settings *tls.Config, size int) error {
+		settings.NextProtos = []string{"h2"}
+		c, err := tls.Dial("tcp", r.addr, settings)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		frame := func(kind, flags byte, stream byte, payload []byte) {
+			head := []byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), kind, flags, 0, 0, 0, stream}
+			if err == nil {
+				_, err = c.Write(append(head, payload...))
+			}
+		}
+		var header []byte // each field as a literal that is not indexed
+		for _, text := range []string{":method", "POST", ":scheme", "https", ":path", joinMethod, ":authority", "x", "content-type", "application/grpc", "te", "trailers"} {
+			if strings.HasPrefix(text, ":") || text == "content-type" || text == "te" {
+				header = append(header, 0)
+			}
+			header = append(append(header, byte(len(text))), text...)
+		}
+		_, err = io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+		const settingsFrame, headersFrame, dataFrame, endHeaders, endStream = 4, 1, 0, 4, 1
+		frame(settingsFrame, 0, 0, nil)
+		frame(headersFrame, endHeaders, 1, header)
+		data := append([]byte{0, 0, 0x0f, 0xff, 0xff}, make([]byte, size)...) // the begin of a megabyte
+		for ; len(data) > 0; data = data[min(len(data), 16<<10):] {
+			frame(dataFrame, 0, 1, data[:min(len(data), 16<<10)])
+		}
+		_ = c.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+		for err == nil {
+			head := make([]byte, 9)
+			if _, err = io.ReadFull(c, head); err == nil {
+				_, err = io.CopyN(io.Discard, c, int64(head[0])<<16|int64(head[1])<<8|int64(head[2]))
+			}
+			if head[3] == headersFrame && head[4]&endStream != 0 {
+				return errors.New("refused")
+			}
+		}
+		var late net.Error
+		if errors.As(err, &late) && late.Timeout() {
+			return nil // it is waited for the rest
+		}
+		return err
+	}
+	stranger := func() *tls.Config { return pki.PinnedTLS(r.ca.Pin(), "127.0.0.1", r.clock.now) }
+	if err := send(stranger(), joinLimit); err != nil {
+		t.Errorf("as much as a join may have: %v", err)
+	}
+	if err := send(stranger(), 100<<10); err == nil {
+		t.Error("more than that is kept")
+	}
+	known, err := cred.TLS("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := send(known, 100); err == nil {
+		t.Error("a join by who has a certificate is waited for")
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 
 	"edgespan/config/link"
@@ -26,6 +27,17 @@ const (
 	longestName = 253 // of a node; what a name may be is the fleet's
 	joinLimit   = 16 << 10
 )
+
+// noJoin refuses a Join by who has a certificate, before its message is read: it could keep as many of
+// them as it has connections, unfinished, for as long as it likes.
+func noJoin(ctx context.Context, of *tap.Info) (context.Context, error) {
+	if of.FullMethodName == joinMethod {
+		if _, none := identify(ctx); none == nil {
+			return nil, status.Error(codes.FailedPrecondition, "a join by who has a certificate: no certificate is shown with one")
+		}
+	}
+	return ctx, nil
+}
 
 // join serves the one call without a certificate, and tells the log what became of it.
 func (s *Server) join(ctx context.Context, in *pb.JoinRequest) (*pb.JoinAnswer, error) {

@@ -127,7 +127,7 @@ func NewServer(opts ServerOptions) *Server {
 		grpc.Creds(s.accepts),
 		grpc.MaxRecvMsgSize(wireLimit), grpc.MaxSendMsgSize(wireLimit), grpc.MaxHeaderListSize(8<<10),
 		grpc.MaxConcurrentStreams(2), grpc.ConnectionTimeout(opts.HelloWait),
-		grpc.ReadBufferSize(readBuffer),
+		grpc.ReadBufferSize(readBuffer), grpc.InTapHandle(noJoin),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: opts.Keepalive.Time, Timeout: opts.Keepalive.Timeout, MaxConnectionIdle: time.Minute,
 		}),
