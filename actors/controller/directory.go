@@ -176,6 +176,13 @@ func (s *seat) from(d *directory, address string) bool {
 	return true
 }
 
+// whereabouts is where the node connected from last, "" for nowhere that others could reach.
+func (s *seat) whereabouts() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.address
+}
+
 // attach gives a node its stream; of two the newer stays.
 func (s *seat) attach(stream link.ToNode) {
 	s.mu.Lock()

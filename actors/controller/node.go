@@ -104,12 +104,15 @@ type node struct {
 	earlier *link.Report // the last one before its batch
 	stood   []byte       // what it said last of how it stands
 	stoodOn string       // on this stream
-	placing string       // its ports, on their way to the store
+	placing bool         // its ports are on their way to the store
 	viewOf  viewKey      // of what is shown of it
 	lines   lines        // that it has had logged
 
-	versions  pace.Steady[layers.Versions] // that it says
-	computing bool                         // a look at them is under way
+	versions pace.Steady[layers.Versions] // that it says
+	ports    portPaces
+	where    pace.Steady[string] // the address that it comes from
+
+	versionsDue, portsDue, whereDue bool // a look at them is under way
 }
 
 // todo is an effect, and the stream that it is for.
@@ -172,8 +175,14 @@ func (n *node) receive(m any) {
 	case showDue:
 		n.showDue()
 	case computeDue:
-		n.computing = false
+		n.versionsDue = false
 		n.compute()
+	case portsDue:
+		n.portsDue = false
+		n.underlay()
+	case whereDue:
+		n.whereDue = false
+		n.locate()
 	case fleet.Changed:
 		n.step(m)
 	case gated:

@@ -179,11 +179,17 @@ func (n *node) compute() {
 		n.d.system.Root.Send(n.d.fleet, compute{n.id, v})
 		return
 	}
-	if !n.computing {
-		n.computing = true
-		self := n.self
-		n.d.after(wait, func() { n.d.system.Root.Send(self, computeDue{}) })
+	n.dueIn(&n.versionsDue, wait, computeDue{})
+}
+
+// dueIn has the node look again after a while, if it does not already; 0: it need not.
+func (n *node) dueIn(due *bool, wait time.Duration, m any) {
+	if wait == 0 || *due {
+		return
 	}
+	*due = true
+	self := n.self
+	n.d.after(wait, func() { n.d.system.Root.Send(self, m) })
 }
 
 // reportOf is a report in the words of the machine.

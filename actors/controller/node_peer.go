@@ -3,14 +3,18 @@ package controller
 import (
 	"cmp"
 	"encoding/json"
+	"iter"
+	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/link"
+	"edgespan/config/pace"
 	"edgespan/config/peer"
 	"edgespan/config/revision"
 	"edgespan/config/state"
@@ -60,22 +64,27 @@ func (n *node) underlay() {
 	if n.stream == nil || n.report == nil || n.want.With == nil || len(n.report.Ports) == 0 {
 		return
 	}
+	if n.placing {
+		return // that is looked at again when it is stored
+	}
 	has := n.seat.underlay.Load()
 	var before underlay
 	if has != nil && *has != "" && json.Unmarshal([]byte(*has), &before) != nil {
 		before = underlay{}
 	}
-	text := string(encode(underlayOf(n.report.Ports, before)))
-	if has != nil && *has == text || n.placing == text {
+	counts, wait := n.ports.of(n.d.Now(), underlayOf(n.report.Ports, before), before)
+	n.dueIn(&n.portsDue, wait, portsDue{})
+	text := string(encode(counts))
+	if has != nil && *has == text {
 		return
 	}
-	n.placing = text
+	n.placing = true
 	n.d.saver.add(entry{op: revision.Put(history.UnderlayKey(n.id), []byte(text)), to: n.self, what: savedUnderlay, of: &n.seat.spends})
 }
 
 // underlaySaved is the answer of the store: what was not stored is with the next report.
 func (n *node) underlaySaved(m saved) {
-	n.placing = ""
+	n.placing = false
 	if m.err != nil {
 		n.d.Log.Warn("keep the ports of a node", zap.String("node", n.id), zap.Error(m.err))
 	}
@@ -89,7 +98,7 @@ func underlayOf(ports []link.Port, before underlay) underlay {
 		if len(p.Label) > longestLabel || len(out.Ports) == mostPorts {
 			continue
 		}
-		port := underlayPort{Label: p.Label, MTU: cmp.Or(p.MTU, was[p.Label].MTU)}
+		port := underlayPort{Label: p.Label, MTU: cmp.Or(mtuOf(p.MTU), was[p.Label].MTU)}
 		for _, text := range p.Addresses {
 			a, err := netip.ParseAddr(text)
 			if err == nil && len(port.Addresses) < mostAddresses && reachable(text) != "" && !a.IsMulticast() {
@@ -103,6 +112,91 @@ func underlayOf(ports []link.Port, before underlay) underlay {
 	}
 	slices.SortStableFunc(out.Ports, func(a, b underlayPort) int { return cmp.Compare(a.Label, b.Label) })
 	out.Ports = slices.CompactFunc(out.Ports, func(a, b underlayPort) bool { return a.Label == b.Label })
+	return out
+}
+
+// The MTU of a port that counts: what is less than any network has is a mistake or worse, and would
+// be that of all tunnels of the cluster.
+const (
+	leastMTU = 1280
+	mostMTU  = 65535
+)
+
+// mtuOf is an MTU, or 0 for one that is not known.
+func mtuOf(said int) int {
+	if said < leastMTU || said > mostMTU {
+		return 0
+	}
+	return said
+}
+
+// portsRule is how often a port may have other addresses, or another MTU: each time all nodes of its
+// clusters get another config.
+var portsRule = pace.Rule{Still: 3 * time.Second, First: 15 * time.Second, Most: 10 * time.Minute, Quiet: time.Hour}
+
+// portsDue is to look at the ports again.
+type portsDue struct{}
+
+// portPaces are the ports of a node: what counts of each.
+type portPaces map[string]*pace.Steady[string]
+
+// of is what counts of the ports as they are said to be, by what is stored of them, and how long it
+// takes until more of it does; 0: all of it does.
+func (p *portPaces) of(now time.Time, said, stored underlay) (counts underlay, wait time.Duration) {
+	if *p == nil {
+		*p = portPaces{}
+	}
+	is, was := said.texts(), stored.texts()
+	maps.DeleteFunc(*p, func(label string, s *pace.Steady[string]) bool {
+		return is[label] == "" && was[label] == "" && s.Idle(now, portsRule)
+	})
+	counts = underlay{Ports: []underlayPort{}}
+	for _, label := range slices.Sorted(maps.Keys(maps.Collect(both(is, was)))) {
+		s := (*p)[label]
+		if s == nil && was[label] == "" && len(*p) >= mostPorts {
+			continue // it goes on bringing new ones
+		}
+		if s == nil {
+			s = &pace.Steady[string]{}
+			(*p)[label] = s
+			if was[label] != "" {
+				s.Assume(was[label])
+			}
+		} else {
+			s.Assume(was[label]) // another replica may have stored it meanwhile
+		}
+		s.Say(now, is[label])
+		text, late := s.Value(now, portsRule)
+		if late > 0 && (wait == 0 || late < wait) {
+			wait = late
+		}
+		var port underlayPort
+		if text != "" && len(counts.Ports) < mostPorts && json.Unmarshal([]byte(text), &port) == nil {
+			counts.Ports = append(counts.Ports, port)
+		}
+	}
+	return counts, wait
+}
+
+// both are the entries of two maps.
+func both(a, b map[string]string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, m := range []map[string]string{a, b} {
+			for k, v := range m {
+				if !yield(k, v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// texts are the ports by their labels, each as its JSON.
+func (u underlay) texts() map[string]string {
+	out := make(map[string]string, len(u.Ports))
+	for _, p := range u.Ports {
+		out[p.Label] = string(encode(p))
+	}
 	return out
 }
 

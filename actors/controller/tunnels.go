@@ -9,6 +9,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/operate"
+	"edgespan/config/pace"
 )
 
 // tunnelGather is how long addresses of nodes are gathered before the tunnels that lead there
@@ -35,10 +36,34 @@ func reachable(address string) string {
 	return address
 }
 
-// located notes where the node is.
+// whereRule is how often the address of a node may change: where tunnels lead to it that is a
+// revision of the history, which stays for ever.
+var whereRule = pace.Rule{Still: 3 * time.Second, First: time.Minute, Most: time.Hour, Quiet: 6 * time.Hour}
+
+// whereDue is to look at the address again.
+type whereDue struct{}
+
+// located notes where the node comes from.
 func (n *node) located(address string) {
-	if n.seat.from(n.d.dir, reachable(address)) {
+	if address = reachable(address); address == "" {
+		return
+	}
+	if known := n.seat.whereabouts(); known != "" {
+		n.where.Assume(known)
+	}
+	n.where.Say(n.d.Now(), address)
+	n.locate()
+}
+
+// locate tells where the node is, once that counts.
+func (n *node) locate() {
+	address, wait := n.where.Value(n.d.Now(), whereRule)
+	n.dueIn(&n.whereDue, wait, whereDue{})
+	if n.seat.from(n.d.dir, address) {
 		n.d.system.Root.Send(n.d.fleet, located{n.id})
+		if n.announced != nil {
+			n.own() // the others were told of another one
+		}
 	}
 }
 

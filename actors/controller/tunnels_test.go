@@ -60,7 +60,7 @@ func TestTunnelsLeadToWhereTheirNodesConnectFrom(t *testing.T) {
 			before := last()
 			n2.address = step.address
 			n2.connect(step.to)
-			r.pass(3 * time.Second)
+			r.pass(5 * time.Second)
 			if got := r.leadsTo(b, "n1"); got != step.want {
 				t.Errorf("%d: from %s: it leads to %v, want %v", i, step.address, got, step.want)
 			}

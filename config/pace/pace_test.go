@@ -58,7 +58,9 @@ func TestAValueCountsOnceItStands(t *testing.T) {
 	// Each word is said at a second, or "?" asks then; "=v" is what must count, "+n" for how long more.
 	for _, one := range []struct{ name, script string }{
 		{"the first one at once", "0 a =a"},
-		{"one that is known from before", "0 begin:a =a; 1 a =a; 2 b =a+3"},
+		{"one that is known from before", "0 assume:a =a; 1 a =a; 2 b =a+3"},
+		{"what others made count meanwhile", "0 a; 10 b; 11 assume:c =c+2; 13 ? =b; 14 assume:b =b; 15 assume:a =a+13; 28 ? =b"},
+		{"and what was said then", "0 a; 10 b; 11 assume:b =b; 20 ? =b; 21 a =b+3"},
 		{"another one once it stood", "0 a; 10 b =a+3; 12 b =a+1; 13 ? =b"},
 		{"what did not stand never counts", "0 a; 10 b; 12 c =a+3; 14 b =a+3; 16 c =a+3; 19 ? =c"},
 		{"back again in time is no change", "0 a; 10 b; 12 a =a; 20 ? =a; 21 b =a+3; 24 ? =b"},
@@ -75,8 +77,8 @@ func TestAValueCountsOnceItStands(t *testing.T) {
 			var at int
 			fmt.Sscan(f[0], &at)
 			now := noon.Add(time.Duration(at) * time.Second)
-			if v, begins := strings.CutPrefix(f[1], "begin:"); begins {
-				s.Begin(v)
+			if v, assumes := strings.CutPrefix(f[1], "assume:"); assumes {
+				s.Assume(v)
 			} else if f[1] != "?" {
 				s.Say(now, f[1])
 			}
@@ -121,7 +123,7 @@ func TestAValueThatFlaps(t *testing.T) {
 func TestOneThatIsIdle(t *testing.T) {
 	r := Rule{Still: time.Second, First: time.Second, Most: time.Second, Quiet: time.Minute}
 	var s Steady[string]
-	s.Begin("a")
+	s.Assume("a")
 	if !s.Idle(noon, r) {
 		t.Error("one that never changed is not idle")
 	}

@@ -21,11 +21,12 @@ type Steady[V comparable] struct {
 	gap    time.Duration // after that
 }
 
-// Begin makes a value count that is known from before, if there is none yet.
-func (s *Steady[V]) Begin(v V) {
+// Assume makes a value count that does for others already: it was stored before, or meanwhile.
+func (s *Steady[V]) Assume(v V) {
 	if !s.has {
-		s.counts, s.said, s.has = v, v, true
+		s.said = v
 	}
+	s.counts, s.has = v, true
 }
 
 // Say notes what the value is said to be now.
@@ -33,7 +34,7 @@ func (s *Steady[V]) Say(now time.Time, v V) {
 	s.clamp(now)
 	switch {
 	case !s.has:
-		s.Begin(v)
+		s.Assume(v)
 	case s.said != v:
 		s.said, s.since = v, now
 	}

@@ -1,0 +1,187 @@
+package controller
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/link"
+	"edgespan/config/operate"
+)
+
+func port(label, address string, mtu int) underlayPort {
+	p := underlayPort{Label: label, MTU: mtu}
+	if address != "" {
+		p.Addresses = []netip.Addr{netip.MustParseAddr(address)}
+	}
+	return p
+}
+
+// What counts of the ports of a node: each for itself, once it stands, by what is stored.
+func TestWhichPortsCount(t *testing.T) {
+	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	var p portPaces
+	var stored underlay
+	for i, step := range []struct {
+		at     time.Duration
+		said   []underlayPort
+		stored []underlayPort // by another; nil: what counted
+		want   []underlayPort
+		wait   time.Duration
+	}{
+		{at: 0, said: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)}, want: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)}},
+		{at: 10, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.2", 1500)}, want: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)}, wait: 3},
+		{at: 12, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}, want: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)}, wait: 1},
+		{at: 13, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.2", 1500)}, wait: 2},
+		// a flaps on, and b is not held up by it
+		{at: 14, said: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.3", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.2", 1500)}, wait: 1},
+		{at: 15, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}},
+		// another replica stored something else meanwhile: that counts, until what is said stands
+		{at: 100, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}, stored: []underlayPort{port("a", "192.0.2.7", 1500), port("b", "192.0.2.3", 1500)},
+			want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}},
+		// a port that comes is new at once, one that goes as others change
+		{at: 110, said: []underlayPort{port("a", "192.0.2.9", 1500), port("c", "192.0.2.4", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500), port("c", "192.0.2.4", 1500)}, wait: 3},
+		{at: 113, said: []underlayPort{port("a", "192.0.2.9", 1500), port("c", "192.0.2.4", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("c", "192.0.2.4", 1500)}},
+	} {
+		if step.stored != nil {
+			stored = underlay{step.stored}
+		}
+		got, wait := p.of(noon.Add(step.at*time.Second), underlay{step.said}, stored)
+		if string(encode(got)) != string(encode(underlay{step.want})) || wait != step.wait*time.Second {
+			t.Errorf("%d: %s in %v", i, encode(got), wait)
+		}
+		stored = got
+	}
+	// One that brings new ports all the time has no more of them than fit.
+	changes := 0
+	for i := range 10 * mostPorts {
+		got, _ := p.of(noon.Add(time.Duration(200+i)*time.Second/20), underlay{[]underlayPort{port(fmt.Sprint("x", i), "192.0.2.1", 1500)}}, stored)
+		if string(encode(got)) != string(encode(stored)) {
+			changes++
+		}
+		stored = got
+	}
+	if len(p) > mostPorts || changes > 3*mostPorts {
+		t.Errorf("%d ports are known, %d changes", len(p), changes)
+	}
+}
+
+// A member of a cluster that says other ports with each report does not have its neighbours
+// configured anew; a real change reaches them in seconds.
+func TestPortsThatFlap(t *testing.T) {
+	onPeers(t, func(r *rig, c *Controller) {
+		r.deploy(c)
+		r.pass(2 * time.Hour)
+		bad, a := r.nodes["b"], r.nodes["a"]
+		leads := func(address string) bool {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return contains(a.peer, address)
+		}
+		move := func(address string) {
+			bad.mu.Lock()
+			defer bad.mu.Unlock()
+			bad.ports = []link.Port{{Label: "wan0", Addresses: []string{address}, MTU: 1500}}
+		}
+		move("192.0.2.77")
+		r.pass(10 * time.Second)
+		if !leads("192.0.2.77") {
+			t.Fatalf("its neighbour runs %s", a.peer)
+		}
+		before, _ := a.got()
+		commits := r.store.commits
+		r.say(c, bad, 60, func(i int) link.FromNode {
+			move(fmt.Sprintf("192.0.2.%d", 100+i%100))
+			bad.mu.Lock()
+			defer bad.mu.Unlock()
+			return bad.report()
+		})
+		if after, _ := a.got(); after > before || r.store.commits > commits {
+			t.Errorf("%d pushes to its neighbour and %d transactions in a minute", after-before, r.store.commits-commits)
+		}
+		for i := range 60 { // an hour in which each address stands for a minute
+			move(fmt.Sprintf("198.51.100.%d", i))
+			r.pass(time.Minute)
+		}
+		if after, _ := a.got(); after-before > 12 || after == before {
+			t.Errorf("%d pushes to its neighbour in an hour", after-before)
+		}
+		move("192.0.2.78")
+		r.pass(11 * time.Minute)
+		if !leads("192.0.2.78") {
+			t.Errorf("in the end its neighbour runs %s", a.peer)
+		}
+	})
+}
+
+// An MTU that no network has is not known: it would be that of all tunnels of the cluster.
+func TestAnMTUThatNoNetworkHas(t *testing.T) {
+	for said, want := range map[int]int{0: 0, 1: 0, 1279: 0, 1280: 1280, 1500: 1500, 65535: 65535, 65536: 0, -1: 0} {
+		u := underlayOf([]link.Port{{Label: "wan0", MTU: said}}, underlay{})
+		if got := u.Ports[0].MTU; got != want {
+			t.Errorf("%d counts as %d, want %d", said, got, want)
+		}
+		if got := (underlay{[]underlayPort{{Label: "wan0", MTU: said}}}).ports()["wan0"].MTU; got != want {
+			t.Errorf("%d that was stored counts as %d, want %d", said, got, want)
+		}
+	}
+}
+
+// A node that a tunnel leads to and that comes from another address each time writes no revision of
+// the history for each of them, and holds no rollout up.
+func TestAnAddressThatFlaps(t *testing.T) {
+	onStaged(t, func(r *rig) {
+		a := r.start("a")
+		names := r.fleetOf(a, 6)
+		bad := r.node(a, "zz")
+		r.pass(10 * time.Second)
+		r.write(a, operate.SetNodes{Modify: true, Overrides: r.doc(
+			`{"n1":{"tunnelConfig":{"t":{"enabled":true,"localInterface":"nic1","dstNodeName":"zz","tunnelType":"GRE_L2","tunnelParams":{}}}}}`)})
+		r.pass(3 * time.Minute)
+		last := func() uint64 {
+			log, err := a.History(r.Context(), fleetapi.HistoryQuery{Limit: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return log[0].Number
+		}
+		flap := func(d, each time.Duration, net string) {
+			for i := range int(d / each) {
+				bad.address = fmt.Sprintf("2001:db8::%s:%x", net, i+1)
+				bad.connect(a)
+				r.pass(each)
+			}
+		}
+		flap(2*time.Second, 2*time.Second, "0")
+		r.pass(10 * time.Minute)
+		r.wire = func(_ *Controller, n *fakeNode, m any, pass func()) { // a node takes 15 s for a config
+			if _, is := m.(link.Push); is && n != bad {
+				time.AfterFunc(15*time.Second, pass)
+				return
+			}
+			pass()
+		}
+		before := last()
+		r.network(a, `{"sysParams":{"managedConfig":true},"envParams":{"A":"the-change"}}`)
+		flap(5*time.Minute, 2*time.Second, "1")
+		if n := last() - before; n > 1 {
+			t.Errorf("%d revisions, one is the operator's", n)
+		}
+		had := r.had("the-change")
+		for _, name := range names {
+			if !strings.Contains(" "+had+" ", " "+name+" ") {
+				t.Errorf("%s did not get the operator's change", name)
+			}
+		}
+		flap(2*time.Hour, 20*time.Second, "2")
+		if n := last() - before; n > 1+9 || n < 4 {
+			t.Errorf("%d revisions in two hours", n)
+		}
+		if got := r.leadsTo(a, "n1"); got == "2001:db8::0:1" {
+			t.Errorf("it leads to %v", got)
+		}
+	})
+}
