@@ -76,6 +76,8 @@ func (s *service) openAccess() error {
 	var err error
 	if a.callers, err = s.issuer.authority.Callers(pki.OtherCA{Cert: string(s.o.ClientCAFile), CRL: string(s.o.ClientCRLFile)}, told("clients' CAs")); err != nil {
 		failed("client-ca-file", err)
+	} else if err := a.callers.Stale(); err != nil {
+		s.log.Warn("--client-crl-file: what it names stays revoked, what its CA has revoked since is not known", zap.Error(err))
 	}
 	if s.o.PasswdFile != "" {
 		if a.passwd, err = passwd.Open(string(s.o.PasswdFile), roleWords(), told("passwords")); err != nil {

@@ -55,11 +55,14 @@ func (o *options) pki(names []string, revoked *pki.Revocations) pki.Options {
 }
 
 // warnings are what a person should look at though the controller serves. Anybody may read them.
-func (s *service) warnings() []string {
+func (s *service) warnings() (out []string) {
 	if s.issuer.authority.APIFault() != nil {
-		return []string{"--api-cert: the certificate has ended or can't be read; the controller's log says why"}
+		out = append(out, "--api-cert: the certificate has ended or can't be read; the controller's log says why")
 	}
-	return nil
+	if s.access.callers.Stale() != nil {
+		out = append(out, "--client-crl-file: a list has ended; what its CA has revoked since is not known here")
+	}
+	return out
 }
 
 func newCA(a *app) *cobra.Command {

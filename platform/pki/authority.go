@@ -39,12 +39,8 @@ type Options struct {
 }
 
 // Outside are the PEM files of a CA that is not ours. Cert has the issuing certificate
-// first; every certificate in it is trusted as a root. Without Key the controller issues
-// nothing: nodes bring certificates that somebody else made, and ServerCert with ServerKey
-// are required. They are read anew when they change.
-type Outside struct {
-	Cert, Key, ServerCert, ServerKey string
-}
+// first; every certificate in it is trusted as a root. They are read once.
+type Outside struct{ Cert, Key string }
 
 // Files are those of a certificate and its key, in PEM. They are read anew when they change.
 type Files struct{ Cert, Key string }
@@ -52,14 +48,11 @@ type Files struct{ Cert, Key string }
 // Authority issues and verifies certificates. It may be used from several goroutines.
 type Authority struct {
 	opts   Options
-	key    crypto.Signer // nil: an outside CA without its key
+	key    crypto.Signer
 	roots  []*x509.Certificate
 	server *serverCert
 	api    *apiCert // nil: operators are shown the same
 }
-
-// ErrNoKey says that this controller cannot issue certificates.
-var ErrNoKey = errors.New("the CA's key is not here: certificates are issued outside")
 
 // Open reads the authority, and makes our own at the first start. Only the holder of the
 // controller's store calls it, so that two first starts cannot make two.
@@ -86,13 +79,13 @@ func Open(opts Options) (*Authority, error) {
 	if err := a.checkIssuer(); err != nil {
 		return nil, fmt.Errorf("open CA: %w", err)
 	}
-	a.server = &serverCert{authority: a, files: Files{opts.Outside.ServerCert, opts.Outside.ServerKey}, roots: a.Roots()}
+	a.server = &serverCert{authority: a}
 	if _, err := a.server.get(); err != nil {
 		return nil, fmt.Errorf("open CA: %w", err)
 	}
 	if opts.API != (Files{}) {
 		// Without it the API is served by our own: a controller that does not start can't be reached at all.
-		a.api = &apiCert{serverCert: serverCert{authority: a, files: opts.API}}
+		a.api = &apiCert{files: opts.API, tell: opts.APIFault}
 		_ = a.APIFault() // it is told
 	}
 	return a, nil
@@ -127,14 +120,8 @@ func (a *Authority) loadOutside() error {
 	if len(a.roots) == 0 {
 		return fmt.Errorf("%s holds no certificate", out.Cert)
 	}
-	if (out.ServerCert == "") != (out.ServerKey == "") {
-		return errors.New("server certificate and key: both files or none are allowed")
-	}
 	if out.Key == "" {
-		if out.ServerCert == "" {
-			return errors.New("a CA without its key: a server certificate with its key is required")
-		}
-		return nil
+		return errors.New("a CA without its key: required: nodes join by certificates that the controller issues")
 	}
 	if b, err = readBundle(out.Key, 0o007); err != nil {
 		return err
@@ -156,7 +143,7 @@ func (a *Authority) checkIssuer() error {
 		return fmt.Errorf("certificate %s may not sign certificates", serialText(ca))
 	case now.After(ca.NotAfter):
 		return fmt.Errorf("certificate %s of the CA ended on %s", serialText(ca), ca.NotAfter.Format(time.RFC3339))
-	case a.key != nil && !sameKey(ca.PublicKey, a.key.Public()):
+	case !sameKey(ca.PublicKey, a.key.Public()):
 		return fmt.Errorf("certificate %s of the CA and its key do not belong together", serialText(ca))
 	}
 	return nil
@@ -215,9 +202,6 @@ func writeBundle(path string, b bundle) error {
 
 // issue signs a certificate for a public key.
 func (a *Authority) issue(t *x509.Certificate, public crypto.PublicKey, life time.Duration) (*x509.Certificate, error) {
-	if a.key == nil {
-		return nil, ErrNoKey
-	}
 	now, ca := a.opts.Now(), a.roots[0]
 	if !now.Before(ca.NotAfter) {
 		return nil, fmt.Errorf("the CA's certificate ended on %s", ca.NotAfter.Format(time.RFC3339))

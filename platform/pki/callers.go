@@ -80,6 +80,16 @@ func (c *Callers) Reload() error {
 	return nil
 }
 
+// Stale says that a list of revoked certificates has ended. What it names stays revoked, and what its CA
+// has revoked since is not known here.
+func (c *Callers) Stale() error {
+	other := c.otherNow()
+	if other.until.IsZero() || !c.authority.opts.Now().After(other.until) {
+		return nil
+	}
+	return fmt.Errorf("read revoked certificates: %s: a list ended on %s", c.files.CRL, other.until.Format(time.RFC3339))
+}
+
 // TLS is OperatorTLS that asks for a client certificate of either CA.
 func (c *Callers) TLS() *tls.Config {
 	settings := c.authority.OperatorTLS()

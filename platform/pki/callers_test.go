@@ -234,3 +234,26 @@ func BenchmarkCallers(b *testing.B) {
 		}
 	}
 }
+
+// A list that has ended counts on, and that is known.
+func TestAListThatEndedCountsOnAndIsTold(t *testing.T) {
+	p, r := newPuppet(t), newRig(t)
+	p.revoke(t, 7)
+	c, err := r.Callers(p.files, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := p.agent(t, "node-7", 7)
+	for _, ended := range []bool{false, true} {
+		if err := c.Stale(); (err != nil) != ended || ended && !strings.Contains(err.Error(), p.files.CRL) {
+			t.Errorf("ended %t: %v", ended, err)
+		}
+		if got := calls(t, r, c, agent); !strings.Contains(got, "revoked") {
+			t.Errorf("ended %t: %s", ended, got)
+		}
+		r.now = c.otherNow().until.Add(time.Second)
+	}
+	if plain, err := r.Callers(OtherCA{}, nil); err != nil || plain.Stale() != nil {
+		t.Errorf("without a list: %v, %v", plain.Stale(), err)
+	}
+}

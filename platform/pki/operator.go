@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
-	"time"
 )
 
 // OperatorTLS is the setting of the REST server: the same certificate as the node link's,
@@ -28,49 +26,11 @@ func (a *Authority) OperatorTLS() *tls.Config {
 // while the outside one can't be read or has ended.
 func (a *Authority) shown(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if a.api != nil && hello.ServerName != "" {
-		if outside := a.api.now(a.opts.Now()); outside != nil && outside.Leaf.VerifyHostname(hello.ServerName) == nil {
+		if outside := a.api.at(a.opts.Now()); outside != nil && outside.Leaf.VerifyHostname(hello.ServerName) == nil {
 			return outside, nil
 		}
 	}
 	return a.server.get()
-}
-
-// APIFault is why the outside certificate of the API is not as its files say, or not shown at all.
-func (a *Authority) APIFault() error {
-	if a.api == nil {
-		return nil
-	}
-	a.api.now(a.opts.Now())
-	a.api.state.Lock()
-	defer a.api.state.Unlock()
-	return a.api.told
-}
-
-// apiCert is the outside certificate of the API.
-type apiCert struct {
-	serverCert
-	state sync.Mutex
-	told  error // what is wrong with it
-}
-
-// now is the certificate if it can be shown. What is wrong is told once.
-func (c *apiCert) now(at time.Time) *tls.Certificate {
-	cert, err := c.get()
-	if err == nil {
-		c.mu.Lock()
-		err = c.fault // an older one serves on
-		c.mu.Unlock()
-	}
-	if cert != nil && at.After(cert.Leaf.NotAfter) {
-		cert, err = nil, fmt.Errorf("read server certificate: %s ended on %s", c.files.Cert, cert.Leaf.NotAfter.Format(time.RFC3339))
-	}
-	c.state.Lock()
-	defer c.state.Unlock()
-	if tell := c.authority.opts.APIFault; tell != nil && (err == nil) != (c.told == nil) {
-		tell(err)
-	}
-	c.told = err
-	return cert
 }
 
 // Older lets a setting of a server take clients of TLS 1.2 too.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 )
 
 // OtherCA are the PEM files of a CA that is not the fleet's, whose certificates name nodes by
@@ -21,6 +22,7 @@ type OtherCA struct {
 type otherCA struct {
 	roots   []*x509.Certificate
 	revoked map[string]bool // by issuer and serial number
+	until   time.Time       // when the first of the lists ends; zero: none says
 }
 
 const blockCRL = "X509 CRL"
@@ -79,6 +81,9 @@ func (o *otherCA) revoke(der []byte) error {
 	}
 	for _, e := range list.RevokedCertificateEntries {
 		o.revoked[string(list.RawIssuer)+"\x00"+e.SerialNumber.String()] = true
+	}
+	if end := list.NextUpdate; !end.IsZero() && (o.until.IsZero() || end.Before(o.until)) {
+		o.until = end
 	}
 	return nil
 }

@@ -7,13 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync"
 	"time"
 )
-
-// reread is how often the files of an outside server certificate are looked at.
-const reread = 10 * time.Second
 
 // ServerTLS is the setting of the node link's server. A client without a certificate may
 // connect: it can do nothing but join. One that shows a certificate is refused in the
@@ -56,36 +52,26 @@ func (a *Authority) Admit(p Peer) error {
 	return a.opts.Revoked.Check(p)
 }
 
-// serverCert is the server's certificate as it is now: made anew once two thirds of its
-// life are over, or read from an outside CA's files when they change.
+// serverCert is the server's certificate as it is now: made anew once two thirds of its life are over.
 type serverCert struct {
 	authority *Authority
-	files     Files    // of an outside one
-	roots     [][]byte // that are shown behind an outside one
 
-	mu      sync.Mutex
-	cert    *tls.Certificate
-	looked  time.Time
-	fault   error        // of the last look at the outside files
-	written [2]time.Time // of these
+	mu   sync.Mutex
+	cert *tls.Certificate
 }
 
 func (s *serverCert) get() (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.authority.opts.Now()
-	var next *tls.Certificate
-	var err error
-	if s.files.Cert != "" {
-		next, err = s.outside(now)
-	} else if s.cert == nil || !now.Before(renewAt(s.cert.Leaf, 0)) || now.Before(s.cert.Leaf.NotBefore) {
-		// One that begins later was made while the clock was ahead.
-		next, err = s.authority.newServer()
+	if s.cert != nil && now.Before(renewAt(s.cert.Leaf, 0)) && !now.Before(s.cert.Leaf.NotBefore) {
+		return s.cert, nil // one that begins later was made while the clock was ahead
 	}
+	next, err := s.authority.newServer()
 	switch {
-	case err == nil && next != nil:
+	case err == nil:
 		s.cert = next
-	case err != nil && (s.cert == nil || now.After(s.cert.Leaf.NotAfter)):
+	case s.cert == nil || now.After(s.cert.Leaf.NotAfter):
 		return nil, err // an old certificate that still holds serves on
 	}
 	return s.cert, nil
@@ -113,46 +99,4 @@ func (a *Authority) newServer() (*tls.Certificate, error) {
 		Certificate: append([][]byte{leaf.Raw}, a.Roots()...),
 		PrivateKey:  key, Leaf: leaf,
 	}, nil
-}
-
-// outside reads the server certificate's files if they changed; nil says that they did not.
-func (s *serverCert) outside(now time.Time) (next *tls.Certificate, err error) {
-	if d := now.Sub(s.looked); !s.looked.IsZero() && d >= 0 && d < reread {
-		return nil, s.fault
-	}
-	s.looked = now
-	next, s.fault = s.readFiles(now)
-	return next, s.fault
-}
-
-func (s *serverCert) readFiles(now time.Time) (*tls.Certificate, error) {
-	files := s.files
-	var written [2]time.Time
-	for i, path := range []string{files.Cert, files.Key} {
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, fmt.Errorf("read server certificate: %w", err)
-		}
-		written[i] = info.ModTime()
-	}
-	if s.cert != nil && written == s.written {
-		return nil, nil
-	}
-	chain, err := readBundle(files.Cert, 0o007)
-	if err != nil {
-		return nil, err
-	}
-	key, err := readBundle(files.Key, 0o007)
-	if err != nil {
-		return nil, err
-	}
-	if len(chain.chain) == 0 || key.key == nil || !sameKey(chain.chain[0].PublicKey, key.key.Public()) {
-		return nil, fmt.Errorf("read server certificate: %s and %s do not belong together", files.Cert, files.Key)
-	}
-	if now.After(chain.chain[0].NotAfter) {
-		return nil, fmt.Errorf("read server certificate: %s ended on %s", files.Cert, chain.chain[0].NotAfter.Format(time.RFC3339))
-	}
-	s.written = written
-	shown := append(rawOf(chain.chain), s.roots...)
-	return &tls.Certificate{Certificate: shown, PrivateKey: key.key, Leaf: chain.chain[0]}, nil
 }
