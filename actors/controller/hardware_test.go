@@ -2,10 +2,12 @@ package controller
 
 import (
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
 )
 
@@ -45,4 +47,37 @@ func TestABaseFileThatCannotBeReadIsReadAgain(t *testing.T) {
 			t.Errorf("the file is there again: %s %s", s, why)
 		}
 	})
+}
+
+// What a board's metadata calls secret is shown to everybody once the board is forgotten: that is an admin's to decide.
+func TestOnlyAnAdminTakesAMaskAway(t *testing.T) {
+	t.Parallel()
+	bob := fleetapi.Caller{Name: "bob", Role: fleetapi.Operator}
+	for secret, want := range map[string]error{"true": fleetapi.ErrRole, "false": nil} {
+		onRig(t, func(r *rig) {
+			c := r.start("a")
+			n := r.join(c, "n1")
+			n.board, n.base = "board-9", `{"base":{"RELEASE_M20":{"sysParams":{"managedConfig":true}}},
+				"metadata":{"acme":{"pw":{"desc":"d","type":"STRING","action":"NO_ACTION","secret":`+secret+`}}}}`
+			n.connect(c)
+			r.pass(time.Second)
+			all, err := c.Hardware(r.Context())
+			if err != nil || len(all) != 1 {
+				t.Fatalf("%+v %v", all, err)
+			}
+			if err := c.AcceptHardware(r.Context(), bob, "board-9", "", all[0].Digest); err != nil {
+				t.Fatal(err)
+			}
+			r.pass(time.Second)
+			if err := c.ForgetHardware(r.Context(), bob, "board-9"); !errors.Is(err, want) || want != nil && !strings.Contains(err.Error(), "acme.pw") {
+				t.Errorf("secret %s, by an operator: %v", secret, err)
+			}
+			if want == nil {
+				return
+			}
+			if err := c.ForgetHardware(r.Context(), alice, "board-9"); err != nil {
+				t.Errorf("by an admin: %v", err)
+			}
+		})
+	}
 }

@@ -238,6 +238,9 @@ func (c *Controller) AcceptHardware(ctx context.Context, by fleetapi.Caller, boa
 	if !hmac.Equal([]byte(c.digestOf(p)), []byte(digest)) {
 		return fmt.Errorf("board %s: %w: the proposal is not the one with digest %.80q: look at it again", config.Quote(board), fleetapi.ErrRefused, digest)
 	}
+	if err := c.unmasks(ctx, by, board, p.Data); err != nil {
+		return err
+	}
 	key := history.ProposedKey(p.Node)
 	there := revision.Holds(key, encode(p)) // what was looked at, and nothing that came since
 	p.By, p.At = author(by), c.d.Now().UTC()
@@ -271,10 +274,13 @@ func (c *Controller) RejectHardware(ctx context.Context, _ fleetapi.Caller, boar
 }
 
 // ForgetHardware takes back what was accepted for a board: its hardware is unknown again.
-func (c *Controller) ForgetHardware(ctx context.Context, _ fleetapi.Caller, board string) error {
+func (c *Controller) ForgetHardware(ctx context.Context, by fleetapi.Caller, board string) error {
 	key := history.AcceptedKey(board)
 	if err := key.Check(); err != nil {
 		return fmt.Errorf("forget hardware: %w: %w", fleetapi.ErrRefused, err)
+	}
+	if err := c.unmasks(ctx, by, board, nil); err != nil {
+		return err
 	}
 	o, err := c.d.commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Exists(key)}, Then: []revision.Op{revision.Delete(key)}})
 	if err == nil && !o.Succeeded {
