@@ -117,19 +117,6 @@ func TestPortsThatFlap(t *testing.T) {
 	})
 }
 
-// An MTU that no network has is not known: it would be that of all tunnels of the cluster.
-func TestAnMTUThatNoNetworkHas(t *testing.T) {
-	for said, want := range map[int]int{0: 0, 1: 0, 1279: 0, 1280: 1280, 1500: 1500, 65535: 65535, 65536: 0, -1: 0} {
-		u := underlayOf([]link.Port{{Label: "wan0", MTU: said}}, underlay{})
-		if got := u.Ports[0].MTU; got != want {
-			t.Errorf("%d counts as %d, want %d", said, got, want)
-		}
-		if got := (underlay{[]underlayPort{{Label: "wan0", MTU: said}}}).ports()["wan0"].MTU; got != want {
-			t.Errorf("%d that was stored counts as %d, want %d", said, got, want)
-		}
-	}
-}
-
 // A node that a tunnel leads to and that comes from another address each time writes no revision of
 // the history for each of them, and holds no rollout up.
 func TestAnAddressThatFlaps(t *testing.T) {

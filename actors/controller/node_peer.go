@@ -98,7 +98,7 @@ func underlayOf(ports []link.Port, before underlay) underlay {
 		if len(p.Label) > longestLabel || len(out.Ports) == mostPorts {
 			continue
 		}
-		port := underlayPort{Label: p.Label, MTU: cmp.Or(mtuOf(p.MTU), was[p.Label].MTU)}
+		port := underlayPort{Label: p.Label, MTU: cmp.Or(p.MTU, was[p.Label].MTU)}
 		for _, text := range p.Addresses {
 			a, err := netip.ParseAddr(text)
 			if err == nil && len(port.Addresses) < mostAddresses && reachable(text) != "" && !a.IsMulticast() {
@@ -113,21 +113,6 @@ func underlayOf(ports []link.Port, before underlay) underlay {
 	slices.SortStableFunc(out.Ports, func(a, b underlayPort) int { return cmp.Compare(a.Label, b.Label) })
 	out.Ports = slices.CompactFunc(out.Ports, func(a, b underlayPort) bool { return a.Label == b.Label })
 	return out
-}
-
-// The MTU of a port that counts: what is less than any network has is a mistake or worse, and would
-// be that of all tunnels of the cluster.
-const (
-	leastMTU = 1280
-	mostMTU  = 65535
-)
-
-// mtuOf is an MTU, or 0 for one that is not known.
-func mtuOf(said int) int {
-	if said < leastMTU || said > mostMTU {
-		return 0
-	}
-	return said
 }
 
 // portsRule is how often a port may have other addresses, or another MTU: each time all nodes of its

@@ -165,7 +165,7 @@ type underlayPort struct {
 func (u underlay) ports() map[string]peer.Port {
 	out := make(map[string]peer.Port, len(u.Ports))
 	for _, p := range u.Ports {
-		out[p.Label] = peer.Port{Addresses: p.Addresses, MTU: mtuOf(p.MTU)}
+		out[p.Label] = peer.Port{Addresses: p.Addresses, MTU: p.MTU}
 	}
 	return out
 }
