@@ -6,6 +6,7 @@ import (
 
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi/factsapi"
 	"edgespan/config/revision"
 )
 
@@ -18,7 +19,7 @@ type source struct {
 }
 
 // of is a source for one request, that ends with it.
-func (d *deps) of(ctx context.Context) source { return source{ctx, d, facts.NewMeter(ctx.Err)} }
+func (d *deps) of(ctx context.Context) source { return source{ctx, d, factsapi.Meter(ctx)} }
 
 // Meter is what the request may cost still.
 func (s source) Meter() *facts.Meter { return s.m }

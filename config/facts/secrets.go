@@ -103,9 +103,8 @@ type masker struct {
 	m     *Meter
 	doc   JSON
 	out   []byte
-	from  int  // what is not copied yet
-	found int  // secrets
-	first bool // is enough
+	from  int // what is not copied yet
+	found int // secrets
 }
 
 // value goes through a value at which secrets may lie.
@@ -146,9 +145,6 @@ func (k *masker) value(from, to int, at []*secretTree) {
 		if len(below) > 0 {
 			k.m.make(24 * len(below))
 			k.value(from+s.value, from+s.to, below)
-		}
-		if k.first && k.found > 0 {
-			return
 		}
 	}
 }
@@ -194,15 +190,6 @@ func (m *Meter) Unmask(doc, old JSON, secrets []Secret) (out JSON, err error) {
 		return doc, nil
 	}
 	return root.json(), nil
-}
-
-// HasSecret says whether the document has a value in the place of one of the secrets.
-func HasSecret(doc JSON, secrets []Secret) bool {
-	k := masker{doc: doc, first: true}
-	if len(doc) > 0 && len(secrets) > 0 {
-		k.value(0, len(doc), []*secretTree{treeOf(secrets)})
-	}
-	return k.found > 0
 }
 
 // visit calls f with each value at the steps below a node that stands at a path. What lies in a

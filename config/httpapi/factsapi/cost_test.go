@@ -3,7 +3,6 @@ package factsapi
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -59,6 +58,9 @@ func costs(t testing.TB, h http.Handler, q asked) (code, size int, made uint64, 
 	r := &http.Request{
 		Method: q.method, URL: u, Host: "localhost", RemoteAddr: "192.0.2.1:1", ContentLength: int64(len(q.body)),
 		Header: http.Header{"X-Auth-Token": {token}, "Accept-Encoding": {"gzip"}}, Body: httptest.NewRequest("PUT", "/", strings.NewReader(q.body)).Body,
+	}
+	for name, value := range q.header {
+		r.Header.Set(name, value)
 	}
 	w := &sink{head: http.Header{}}
 	runtime.LockOSThread()
@@ -253,6 +255,9 @@ func TestNoRequestCostsMoreThanItMay(t *testing.T) {
 	for n, name := range slices.Sorted(maps.Keys(heavy)) {
 		holds(t, h, asks(name)[n%8])
 	}
+	if put("environments/1/resources/flat/values", heavy["strings"]()) == 204 {
+		holds(t, h, asked{method: "GET", target: "environments/1/resources/flat/values/diff?from=2&to=1"}) // both are read, and compared
+	}
 	for _, q := range []asked{
 		{method: "PUT", target: "environments/1/resources/small/values", body: `{"a":[` + strings.Repeat("{},", 2_000_000) + "1]}"},
 		{method: "PUT", target: "environments/1/resources/small/values", body: joined("{", "}", 180_000, func(i int) string { return fmt.Sprintf(`"%x":{}`, 1<<40-i) })},
@@ -263,76 +268,5 @@ func TestNoRequestCostsMoreThanItMay(t *testing.T) {
 	} {
 		q.token = "admin"
 		holds(t, h, q)
-	}
-}
-
-// FuzzCost looks for requests that cost more than they may, over documents and requests that it puts together.
-func FuzzCost(f *testing.F) {
-	const slow = 5 * mostTime // code that is watched by the fuzzer takes so much longer
-	for seed := range uint64(3) {
-		f.Add(seed, seed*31)
-	}
-	f.Fuzz(func(t *testing.T, of, to uint64) {
-		r := &real{news: make(chan struct{})}
-		r.open(t)
-		h := Handler(r, door{}, WithFailures(func(m, p string, err error) { t.Errorf("%s %s: %v", m, p, err) }), WithDirectNames())
-		rng := rand.New(rand.NewPCG(of, to))
-		for _, q := range []asked{
-			{method: "POST", target: "components", body: `{"name":"c","resource_definitions":[{"name":"a"},{"name":"b"}]}`},
-			{method: "POST", target: "environments", body: `{"id":1,"components":["c"],"hierarchy_levels":["role","nodes"]}`},
-			{method: "PUT", target: "environments/1/resources/a/values", body: anyObject(rng, 1+rng.IntN(4<<20))},
-			{method: "PUT", target: "environments/1/role/r/nodes/1/resources/a/overrides", body: anyObject(rng, 1+rng.IntN(4<<20))},
-			{method: "PUT", target: "resource_definitions/2", body: `{"content":{"$template":` + anyObject(rng, 1+rng.IntN(4<<20)) + `}}`},
-			{method: "PUT", target: "resource_definitions/1/secrets", body: joined(`{"secrets":[`, "]}", 1+rng.IntN(50), func(int) string { return facts.Quote(strings.Repeat("*.", rng.IntN(9)) + "k").String() })},
-		} {
-			q.token = "admin"
-			holdsTo(t, h, q, slow)
-		}
-		all := append(asks("a"), asks("b")...)
-		for range 6 {
-			holdsTo(t, h, all[rng.IntN(len(all))], slow)
-		}
-	})
-}
-
-// anyObject is an object of about so many bytes, of a random shape that goes on below.
-func anyObject(rng *rand.Rand, size int) string {
-	var b strings.Builder
-	anyValue(rng, &b, size, 0)
-	return `{"a":` + b.String() + `,"k":{"o":` + `"%{a:a}"}}`
-}
-
-func anyValue(rng *rand.Rand, b *strings.Builder, size, depth int) {
-	kind := rng.IntN(8)
-	if size < 16 || depth > 900 {
-		kind = 6 + rng.IntN(2)
-	}
-	switch kind {
-	case 0: // a number of many digits
-		b.WriteString("1" + strings.Repeat("7", size))
-	case 1:
-		b.WriteString(facts.Quote(strings.Repeat([]string{"x", "%{", "%{a:k}", "\"", "--", "é"}[rng.IntN(6)], size/7)).String())
-	case 2, 3: // one below the other
-		b.WriteString(`{"k":`)
-		anyValue(rng, b, size-6, depth+1)
-		b.WriteByte('}')
-	case 4, 5: // several, which share what is left
-		n := 1 + rng.IntN(1+min(size/8, 20_000))
-		open, end := "[", "]"
-		if kind == 5 {
-			open, end = "{", "}"
-		}
-		b.WriteString(joined(open, end, n, func(i int) string {
-			var one strings.Builder
-			if kind == 5 {
-				fmt.Fprintf(&one, `"%d":`, i)
-			}
-			anyValue(rng, &one, size/n-8, depth+1+rng.IntN(200))
-			return one.String()
-		}))
-	case 6:
-		fmt.Fprintf(b, "%d", rng.IntN(1000))
-	default:
-		fmt.Fprintf(b, `"--%d"`, rng.IntN(1000))
 	}
 }

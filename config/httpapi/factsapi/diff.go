@@ -3,7 +3,6 @@ package factsapi
 import (
 	"net/http"
 
-	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi"
 )
@@ -42,7 +41,7 @@ func getDiff(a *api, c *call) (reply, error) {
 		return reply{}, err
 	}
 	defer done()
-	m := facts.NewMeter(c.Context().Err)
+	m := Meter(c.Context())
 	changed, err := m.Diff(before.Body, after.Body)
 	if err != nil {
 		return reply{}, err

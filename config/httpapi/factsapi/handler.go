@@ -258,7 +258,7 @@ func (a *api) answer(c *call) (out reply) {
 		return a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many requests of the same caller are under way already"})
 	}
 	defer a.shares.Give(c.caller.Name, 1)
-	c.Request = c.WithContext(a.turns.Of(c.Context(), c.caller.Name))
+	c.Request = c.WithContext(withMeter(a.turns.Of(c.Context(), c.caller.Name)))
 	if err := a.intends(c); err != nil {
 		return a.refused(c, err)
 	}

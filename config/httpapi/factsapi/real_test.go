@@ -18,7 +18,6 @@ type real struct {
 	mu    sync.Mutex
 	model *revision.Model
 	state *ledger.State
-	meter *facts.Meter  // of the last call
 	news  chan struct{} // closed by the next write
 }
 
@@ -61,63 +60,62 @@ func (s source) Get(keys ...revision.Key) ([]revision.Entry, error) {
 func (s source) Blob(sha string) (facts.JSON, error) { return ledger.ReadBlob(s, sha) }
 
 // look asks the newest state, one caller at a time.
-func look[T any](r *real, f func(*ledger.State, source) (T, error)) (T, error) {
+func look[T any](ctx context.Context, r *real, f func(*ledger.State, source) (T, error)) (T, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.meter = facts.NewMeter(nil)
-	return f(r.state, source{r.model, r.meter})
+	return f(r.state, source{r.model, Meter(ctx)})
 }
 
-func (r *real) Components(_ context.Context, reveal bool) ([]ledger.Component, error) {
-	return look(r, func(s *ledger.State, b source) ([]ledger.Component, error) { return s.Components(b, reveal) })
+func (r *real) Components(ctx context.Context, reveal bool) ([]ledger.Component, error) {
+	return look(ctx, r, func(s *ledger.State, b source) ([]ledger.Component, error) { return s.Components(b, reveal) })
 }
 
-func (r *real) Component(_ context.Context, id int64, reveal bool) (ledger.Component, error) {
-	return look(r, func(s *ledger.State, b source) (ledger.Component, error) { return s.Component(id, b, reveal) })
+func (r *real) Component(ctx context.Context, id int64, reveal bool) (ledger.Component, error) {
+	return look(ctx, r, func(s *ledger.State, b source) (ledger.Component, error) { return s.Component(id, b, reveal) })
 }
 
-func (r *real) Definitions(_ context.Context, c **int64, reveal bool) ([]ledger.Definition, error) {
-	return look(r, func(s *ledger.State, b source) ([]ledger.Definition, error) { return s.Definitions(c, b, reveal) })
+func (r *real) Definitions(ctx context.Context, c **int64, reveal bool) ([]ledger.Definition, error) {
+	return look(ctx, r, func(s *ledger.State, b source) ([]ledger.Definition, error) { return s.Definitions(c, b, reveal) })
 }
 
-func (r *real) Definition(_ context.Context, id int64, reveal bool) (ledger.Definition, error) {
-	return look(r, func(s *ledger.State, b source) (ledger.Definition, error) { return s.Definition(id, b, reveal) })
+func (r *real) Definition(ctx context.Context, id int64, reveal bool) (ledger.Definition, error) {
+	return look(ctx, r, func(s *ledger.State, b source) (ledger.Definition, error) { return s.Definition(id, b, reveal) })
 }
 
-func (r *real) Secrets(_ context.Context, id int64) ([]string, error) {
-	return look(r, func(s *ledger.State, _ source) ([]string, error) { return s.Secrets(id) })
+func (r *real) Secrets(ctx context.Context, id int64) ([]string, error) {
+	return look(ctx, r, func(s *ledger.State, _ source) ([]string, error) { return s.Secrets(id) })
 }
 
-func (r *real) Environments(context.Context) ([]ledger.Environment, error) {
-	return look(r, func(s *ledger.State, _ source) ([]ledger.Environment, error) { return s.Environments(), nil })
+func (r *real) Environments(ctx context.Context) ([]ledger.Environment, error) {
+	return look(ctx, r, func(s *ledger.State, _ source) ([]ledger.Environment, error) { return s.Environments(), nil })
 }
 
-func (r *real) Environment(_ context.Context, id int64) (ledger.Environment, error) {
-	return look(r, func(s *ledger.State, _ source) (ledger.Environment, error) { return s.Environment(id) })
+func (r *real) Environment(ctx context.Context, id int64) (ledger.Environment, error) {
+	return look(ctx, r, func(s *ledger.State, _ source) (ledger.Environment, error) { return s.Environment(id) })
 }
 
-func (r *real) Levels(_ context.Context, e int64) ([]ledger.Level, error) {
-	return look(r, func(s *ledger.State, _ source) ([]ledger.Level, error) { return s.Levels(e, nil) })
+func (r *real) Levels(ctx context.Context, e int64) ([]ledger.Level, error) {
+	return look(ctx, r, func(s *ledger.State, _ source) ([]ledger.Level, error) { return s.Levels(e, nil) })
 }
 
-func (r *real) Level(_ context.Context, e int64, l ledger.Ref) (ledger.Level, error) {
-	return look(r, func(s *ledger.State, _ source) (ledger.Level, error) { return s.Level(e, l, nil) })
+func (r *real) Level(ctx context.Context, e int64, l ledger.Ref) (ledger.Level, error) {
+	return look(ctx, r, func(s *ledger.State, _ source) (ledger.Level, error) { return s.Level(e, l, nil) })
 }
 
-func (r *real) Nodes(_ context.Context, e int64) ([]ledger.Node, error) {
-	return look(r, func(s *ledger.State, _ source) ([]ledger.Node, error) { return s.Nodes(e, nil) })
+func (r *real) Nodes(ctx context.Context, e int64) ([]ledger.Node, error) {
+	return look(ctx, r, func(s *ledger.State, _ source) ([]ledger.Node, error) { return s.Nodes(e, nil) })
 }
 
-func (r *real) Node(_ context.Context, e int64, name string) (ledger.Node, error) {
-	return look(r, func(s *ledger.State, _ source) (ledger.Node, error) { return s.Node(e, name) })
+func (r *real) Node(ctx context.Context, e int64, name string) (ledger.Node, error) {
+	return look(ctx, r, func(s *ledger.State, _ source) (ledger.Node, error) { return s.Node(e, name) })
 }
 
-func (r *real) ResolveResource(_ context.Context, e int64, ref ledger.Ref) (ledger.Definition, error) {
-	return look(r, func(s *ledger.State, _ source) (ledger.Definition, error) { return s.ResolveResource(e, ref) })
+func (r *real) ResolveResource(ctx context.Context, e int64, ref ledger.Ref) (ledger.Definition, error) {
+	return look(ctx, r, func(s *ledger.State, _ source) (ledger.Definition, error) { return s.ResolveResource(e, ref) })
 }
 
-func (r *real) Answer(_ context.Context, q ledger.Query, known []string) (ledger.Answer, error) {
-	return look(r, func(s *ledger.State, b source) (ledger.Answer, error) {
+func (r *real) Answer(ctx context.Context, q ledger.Query, known []string) (ledger.Answer, error) {
+	return look(ctx, r, func(s *ledger.State, b source) (ledger.Answer, error) {
 		c, err := s.Chain(q, b)
 		if err != nil {
 			return ledger.Answer{}, err
@@ -131,8 +129,8 @@ func (r *real) Answer(_ context.Context, q ledger.Query, known []string) (ledger
 	})
 }
 
-func (r *real) Keys(_ context.Context, q ledger.Query, e facts.KeysEdit) (ledger.Answer, error) {
-	return look(r, func(s *ledger.State, b source) (ledger.Answer, error) {
+func (r *real) Keys(ctx context.Context, q ledger.Query, e facts.KeysEdit) (ledger.Answer, error) {
+	return look(ctx, r, func(s *ledger.State, b source) (ledger.Answer, error) {
 		c, err := s.Chain(q, b)
 		if err != nil {
 			return ledger.Answer{}, err
@@ -141,8 +139,8 @@ func (r *real) Keys(_ context.Context, q ledger.Query, e facts.KeysEdit) (ledger
 	})
 }
 
-func (r *real) Hiera(_ context.Context, q ledger.HieraQuery, _ []string) (ledger.Answer, error) {
-	return look(r, func(s *ledger.State, b source) (ledger.Answer, error) {
+func (r *real) Hiera(ctx context.Context, q ledger.HieraQuery, _ []string) (ledger.Answer, error) {
+	return look(ctx, r, func(s *ledger.State, b source) (ledger.Answer, error) {
 		h, err := s.Hiera(q, b.Meter())
 		if err != nil {
 			return ledger.Answer{}, err
@@ -151,17 +149,17 @@ func (r *real) Hiera(_ context.Context, q ledger.HieraQuery, _ []string) (ledger
 	})
 }
 
-func (r *real) Versions(_ context.Context, q ledger.VersionsQuery) ([]ledger.Version, error) {
-	return look(r, func(s *ledger.State, b source) ([]ledger.Version, error) { return s.Versions(q, b) })
+func (r *real) Versions(ctx context.Context, q ledger.VersionsQuery) ([]ledger.Version, error) {
+	return look(ctx, r, func(s *ledger.State, b source) ([]ledger.Version, error) { return s.Versions(q, b) })
 }
 
-func (r *real) Records(_ context.Context, q ledger.RecordsQuery) ([]ledger.Record, error) {
-	return look(r, func(s *ledger.State, b source) ([]ledger.Record, error) { return s.Records(q, b) })
+func (r *real) Records(ctx context.Context, q ledger.RecordsQuery) ([]ledger.Record, error) {
+	return look(ctx, r, func(s *ledger.State, b source) ([]ledger.Record, error) { return s.Records(q, b) })
 }
 
 // Write carries out what the ledger plans. Nobody else writes.
-func (r *real) Write(_ context.Context, w WriteRequest) (ledger.Written, error) {
-	return look(r, func(s *ledger.State, b source) (ledger.Written, error) {
+func (r *real) Write(ctx context.Context, w WriteRequest) (ledger.Written, error) {
+	return look(ctx, r, func(s *ledger.State, b source) (ledger.Written, error) {
 		for {
 			p, err := r.state.Plan([]ledger.Pending{{Write: w.Write, Author: w.Author, Message: w.Message, Time: moment}}, b)
 			if err != nil {

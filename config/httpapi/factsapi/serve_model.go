@@ -263,7 +263,7 @@ func contentKeys(op facts.KeysOp) func(*api, *call) (reply, error) {
 			return reply{}, err
 		}
 		defer done()
-		found, err := facts.NewMeter(c.Context().Err).Get(edit, d.Content)
+		found, err := Meter(c.Context()).Get(edit, d.Content)
 		if err != nil {
 			return reply{}, err
 		}
