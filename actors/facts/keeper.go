@@ -37,8 +37,12 @@ type Options struct {
 	Memory int
 	// Key is of the digests that are shown, the same at all replicas. nil: digests are those of the contents.
 	Key ledger.Key
-	// Keep is how many versions each half of a record keeps. 0: all.
-	Keep uint64
+	// Keep is how many versions each half of a record keeps, KeepOwn how many of those that a node uploaded of itself. 0: all.
+	Keep, KeepOwn uint64
+	// Quota is the most bytes that the nodes of one environment may upload of themselves, their newest versions alone; 0: no bound.
+	Quota int64
+
+	sweepAfter int64 // other than sweepAfter, of a test
 }
 
 // DefaultMemory is the bound of Options.Memory: the answers of some hundred nodes.
@@ -91,6 +95,9 @@ func Start(o Options) (*Keeper, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.sweepAfter == 0 {
+		o.sweepAfter = sweepAfter
 	}
 	if o.Memory == 0 {
 		o.Memory = DefaultMemory

@@ -46,7 +46,7 @@ func (d *deps) judge(ctx context.Context, r factsapi.WriteRequest) (ledger.Writt
 
 // pending is a write as the ledger judges it, while somebody waits for it.
 func (d *deps) pending(ctx context.Context, r factsapi.WriteRequest) ledger.Pending {
-	return ledger.Pending{Write: r.Write, Author: r.Author, Message: r.Message, Time: d.Now().UTC(), Stop: ctx.Err}
+	return ledger.Pending{Write: r.Write, Author: r.Author, Message: r.Message, Time: d.Now().UTC(), Own: r.Own, Quota: d.Quota, Stop: ctx.Err}
 }
 
 // came is what came of a write.
@@ -102,6 +102,9 @@ func (d *deps) tryToWrite(ctx context.Context, batch []*wish) (n int, err error)
 		return max(len(plan.Results), 1), err
 	}
 	for i, r := range plan.Results {
+		if batch[i].request.Own {
+			batch[i].grown = int64(r.Written.Stored)
+		}
 		batch[i].reply(d.came(r))
 	}
 	if len(plan.Txns) > 1 {
@@ -190,8 +193,8 @@ func same(a, b ledger.Record) bool {
 	return err1 == nil && err2 == nil && string(one) == string(other)
 }
 
-// sweepStep does one step of a sweep, and says whether there are more.
-func (d *deps) sweepStep(sweep *ledger.Sweeper) bool {
+// sweepStep does one step of a sweep, and says whether there are more, or it has come to its end; neither: it is broken off.
+func (d *deps) sweepStep(sweep *ledger.Sweeper) (more, ended bool) {
 	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
 	defer cancel()
 	state, err := d.now(ctx)
@@ -206,5 +209,5 @@ func (d *deps) sweepStep(sweep *ledger.Sweeper) bool {
 	if err != nil && d.ctx.Err() == nil {
 		d.Log.Warn("sweep the facts", zap.Error(err))
 	}
-	return err == nil && txn != nil && done.Succeeded
+	return err == nil && txn != nil && done.Succeeded, err == nil && txn == nil
 }

@@ -16,6 +16,7 @@ type wish struct {
 	request factsapi.WriteRequest
 	size    int // bytes, about
 	answer  chan wrote
+	grown   int64 // bytes that it stored of a node itself; the leaf's, until it has ended
 }
 
 // wrote is its answer.
@@ -35,13 +36,16 @@ func (w *wish) reply(a wrote) {
 // Words to the writer.
 type (
 	worked   struct{ done []*wish } // the leaf has ended, and has answered these
-	swept    struct{}               // the sweep has
+	swept    struct{ to uint64 }    // the sweep has, and has seen all revisions up to there; 0: it was broken off
 	sweepDue struct{}
 )
 
 // How often each replica sweeps what nothing refers to. Two that do it at once are in each other's way
 // and nobody else's.
 const sweepEvery = time.Hour
+
+// sweepAfter is after how many bytes that nodes uploaded of themselves a sweep begins before its time, if these are more than all that they have.
+const sweepAfter = 256 << 20
 
 // writerActor is /writer: what waits while a transaction is on its way goes together into the
 // next, in the turn of the callers. Other replicas' writes are met at the head.
@@ -52,17 +56,17 @@ type writerActor struct {
 	busy  bool
 	sweep *ledger.Sweeper // nil: none is under way
 	turn  bool            // of the sweep, which goes on step by step between batches
+	seen  uint64          // by the sweeps so far
+	grown int64           // bytes that nodes uploaded of themselves since the last sweep began
 }
 
 // Receive queues writes and starts the leaf.
 func (w *writerActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case sweepDue:
-		if s := w.d.shown.now.Load(); s.State != nil && w.sweep == nil {
-			w.sweep = s.Sweep(w.d.Keep)
-		}
+		w.beginSweep()
 	case swept:
-		w.sweep = nil
+		w.sweep, w.seen = nil, max(w.seen, m.to)
 	case *wish:
 		if err := w.queue.add(m); err != nil {
 			m.reply(wrote{err: busy("write: %v", err)})
@@ -71,6 +75,10 @@ func (w *writerActor) Receive(c actor.Context) {
 	case worked:
 		for _, one := range m.done {
 			w.queue.take(one)
+			w.grown += one.grown
+		}
+		if s := w.d.shown.now.Load(); s.State != nil && w.grown > max(w.d.sweepAfter, s.OfNodes()) {
+			w.beginSweep()
 		}
 		w.busy, w.batch = false, nil
 	case crashed:
@@ -90,6 +98,13 @@ func (w *writerActor) Receive(c actor.Context) {
 		return
 	}
 	w.work(c.Self())
+}
+
+// beginSweep begins a sweep, unless one is under way.
+func (w *writerActor) beginSweep() {
+	if s := w.d.shown.now.Load(); s.State != nil && w.sweep == nil {
+		w.sweep, w.grown = s.Sweep(ledger.Keep{Versions: w.d.Keep, Own: w.d.KeepOwn, Seen: w.seen}), 0
+	}
 }
 
 // clock says when it is time to sweep, until the end.
@@ -121,7 +136,9 @@ func (w *writerActor) work(self *actor.PID) {
 	w.busy, w.turn = true, !w.turn
 	if sweep := w.sweep; sweep != nil && (w.turn || w.queue.count == 0) {
 		d.leaf(self, func() {
-			if !d.sweepStep(sweep) {
+			if more, ended := d.sweepStep(sweep); ended {
+				d.system.Root.Send(self, swept{sweep.Seen()})
+			} else if !more {
 				d.system.Root.Send(self, swept{})
 			}
 			d.system.Root.Send(self, worked{})

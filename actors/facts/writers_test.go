@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
@@ -308,6 +311,39 @@ func TestALargeWriteIsWholeOrNot(t *testing.T) {
 			for _, k := range []*Keeper{a, b, c} {
 				stop(t, k)
 			}
+		}
+	})
+}
+
+// TestWhatNodesUploadIsSweptBeforeItsTime has a node upload more than a sweep is worth: what is older goes without the hour's wait, and
+// what people upload waits for it.
+func TestWhatNodesUploadIsSweptBeforeItsTime(t *testing.T) {
+	onClock(t, func(t *testing.T) {
+		m := newMemory()
+		k := start(t, m, func(o *Options) { o.KeepOwn, o.sweepAfter = 2, 1000 })
+		found(t, k, []string{"nodes"}, "astute")
+		began := time.Now()
+		versions := func() int {
+			synctest.Wait()
+			all, err := k.Versions(t.Context(), ledger.VersionsQuery{Target: at("astute", node("1")), Kind: ledger.Values})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(all)
+		}
+		for _, own := range []bool{false, true} {
+			for i := range 20 {
+				w := factsapi.WriteRequest{Author: "node 1", Own: own, Write: put("astute", fmt.Sprintf(`{"own":%v,"n":%d,"text":%q}`, own, i, strings.Repeat("x", 200)), node("1"))}
+				if _, err := k.Write(t.Context(), w); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := versions(); own && n > 10 || !own && n != 20 {
+				t.Errorf("of 20 versions, a node's: %v, %d are left", own, n)
+			}
+		}
+		if time.Since(began) > time.Minute {
+			t.Errorf("it took %v", time.Since(began))
 		}
 	})
 }

@@ -16,7 +16,8 @@ import (
 // node notices what becomes of them.
 func (s *service) startFacts(mask []byte) (err error) {
 	s.facts, err = facts.Start(facts.Options{
-		Store: s.ground.store, Log: s.log.Named("facts"), Memory: int(s.o.FactsMemory) << 20, Keep: uint64(s.o.FactsVersions), Key: mask,
+		Store: s.ground.store, Log: s.log.Named("facts"), Memory: int(s.o.FactsMemory) << 20, Key: mask,
+		Keep: uint64(s.o.FactsVersions), KeepOwn: uint64(s.o.FactsNodeVersions), Quota: int64(s.o.FactsNodesMB) << 20,
 	})
 	return err
 }
@@ -75,6 +76,8 @@ func (o *options) factsSettings() []setting {
 	return []setting{
 		{"facts-memory-mb", &o.FactsMemory, "megabytes that ConfigDB keeps of answers and of documents that were read", serving},
 		{"facts-versions", &o.FactsVersions, "versions that ConfigDB keeps of each resource at each place; 0 for all", serving},
+		{"facts-node-versions", &o.FactsNodeVersions, "versions that stay of what a node uploads of itself to ConfigDB, up to some MB; 0 for all", serving},
+		{"facts-nodes-mb", &o.FactsNodesMB, "megabytes that the nodes of one environment of ConfigDB may upload of themselves, their newest versions alone; 0 for no bound", serving},
 		{"facts-direct-names", &o.FactsDirect, "take what is PUT to ConfigDB by the name of a resource at once, as tuning-box's last releases did, in place of a 308 to its id", serving},
 		{"facts-trusted-proxy", &o.FactsProxied, "callers of ConfigDB come through a proxy that says in X-Forwarded-Proto and X-Forwarded-Host where they think they are", serving},
 	}
@@ -85,8 +88,10 @@ func (o *options) checkFacts(no func(format string, args ...any)) {
 	if o.FactsMemory < 1 {
 		no("--facts-memory-mb: is %d: 1 and more are allowed", o.FactsMemory)
 	}
-	if o.FactsVersions < 0 {
-		no("--facts-versions: is %d: 0 and more are allowed", o.FactsVersions)
+	for name, n := range map[string]number{"facts-versions": o.FactsVersions, "facts-node-versions": o.FactsNodeVersions, "facts-nodes-mb": o.FactsNodesMB} {
+		if n < 0 {
+			no("--%s: is %d: 0 and more are allowed", name, n)
+		}
 	}
 }
 

@@ -45,6 +45,8 @@ type options struct {
 	certificates
 
 	FactsMemory, FactsVersions number
+	FactsNodeVersions          number
+	FactsNodesMB               number
 	FactsDirect, FactsProxied  boolean
 
 	V, Joins                                                    number
@@ -83,7 +85,7 @@ const (
 
 // newOptions are the defaults: those of the controller's own config, where it has the flag.
 func newOptions() *options {
-	o := &options{Fleet: "default", Joins: 1, AuditMB: 512, PerAddress: 1024, FactsMemory: facts.DefaultMemory >> 20, KeystoneWindow: number(keystone.DefaultWindow / time.Second), certificates: monthly, given: map[string]bool{}}
+	o := &options{Fleet: "default", Joins: 1, AuditMB: 512, PerAddress: 1024, FactsMemory: facts.DefaultMemory >> 20, FactsNodeVersions: 50, FactsNodesMB: 16 << 10, KeystoneWindow: number(keystone.DefaultWindow / time.Second), certificates: monthly, given: map[string]bool{}}
 	o.KeystoneRoles = list{"admin=admin", "member=operator", "_member_=operator", "reader=viewer"}
 	o.table = append([]setting{
 		{"data-dir", &o.DataDir, "folder of the embedded store, the certificates and the tokens", storing},

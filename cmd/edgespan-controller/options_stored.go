@@ -28,7 +28,7 @@ func fileFlags(doc config.Object) config.Object {
 var fromStore = []string{
 	"config-actions-req-timeout-s", "config-batch-timeout-s", "config-confirm-timeout-s", "config-rollout-batch-limit", "config-rollout-canary",
 	"config-rollout-failures", "config-rollout-rest-s", "config-rollout-stages", "config-staged-rollout-enabled", "consecutive-reconfig-delay-s",
-	"facts-memory-mb", "facts-versions", "firmware-parameter-update-delay", "joins-per-second", "status-reports-interval",
+	"facts-memory-mb", "facts-node-versions", "facts-nodes-mb", "facts-versions", "firmware-parameter-update-delay", "joins-per-second", "status-reports-interval",
 	"topology-info-sync-interval", "unknown-hw-config-req-delay-s", "unknown-hw-queries-enabled", "v",
 }
 

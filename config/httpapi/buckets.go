@@ -14,6 +14,7 @@ const maxBuckets = 4096
 type Buckets struct {
 	rate  float64
 	burst float64
+	most  int // that are remembered
 
 	mu   sync.Mutex
 	have map[string]bucket
@@ -27,7 +28,26 @@ type bucket struct {
 
 // NewBuckets are full ones.
 func NewBuckets(rate float64, burst int) *Buckets {
-	return &Buckets{rate: rate, burst: float64(burst), have: map[string]bucket{}}
+	return &Buckets{rate: rate, burst: float64(burst), most: maxBuckets, have: map[string]bucket{}}
+}
+
+// Of says how many names are remembered at most.
+func (b *Buckets) Of(most int) *Buckets {
+	b.most = most
+	return b
+}
+
+// Spend takes any number of tokens if there is one at least: what is not there is owed, and nothing is to be had before it has come back. Less
+// than none gives tokens back.
+func (b *Buckets) Spend(name string, now time.Time, tokens float64) (wait time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	have := b.tokens(name, now)
+	if have < 1 && tokens > 0 {
+		return b.wait(have)
+	}
+	b.have[name] = bucket{math.Min(b.burst, have-tokens), now}
+	return 0
 }
 
 // Take takes one token, or says how long to wait for one.
@@ -68,7 +88,7 @@ func (b *Buckets) wait(tokens float64) time.Duration {
 func (b *Buckets) tokens(name string, now time.Time) float64 {
 	is, known := b.have[name]
 	if !known {
-		if len(b.have) >= maxBuckets {
+		if len(b.have) >= b.most {
 			b.forget(now)
 		}
 		return b.burst
@@ -88,7 +108,7 @@ func (b *Buckets) forget(now time.Time) {
 			delete(b.have, name)
 		}
 	}
-	if len(b.have) >= maxBuckets {
+	if len(b.have) >= b.most {
 		clear(b.have)
 	}
 }

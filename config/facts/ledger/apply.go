@@ -109,7 +109,7 @@ func (d *draft) applyEnvironment(k revision.Key, value []byte) error {
 		}
 	}
 	if e.Components = there; was != nil {
-		e.records, e.places, e.paths, e.nodes, e.aliases = was.records, was.places, was.paths, was.nodes, was.aliases
+		e.records, e.own, e.places, e.paths, e.nodes, e.aliases = was.records, was.own, was.places, was.paths, was.nodes, was.aliases
 	}
 	d.s.environments[serial], d.s.byID.environments[e.ID] = &e, serial
 	if was != nil {
@@ -126,7 +126,7 @@ func (d *draft) withoutLevels(e *environment) {
 	}
 	for name, rs := range e.places.all {
 		if !have[name[:16]] {
-			e.records -= len(rs.m)
+			e.records, e.own = e.records-len(rs.m), e.own-rs.own()
 			e.places.remove(d.by, name)
 		}
 	}
@@ -245,12 +245,13 @@ func (d *draft) putRecord(e *environment, name string, definition uint64, n *now
 		rs = &records{by: d.by, m: maps.Clone(rs.m)}
 		e.places.put(d.by, name, rs)
 	}
-	e.records -= len(rs.m)
+	e.records, e.own = e.records-len(rs.m), e.own-rs.m[definition].own()
 	if n == nil {
 		delete(rs.m, definition)
 	} else {
 		rs.m[definition] = *n
 	}
+	e.own += rs.m[definition].own()
 	if e.records += len(rs.m); len(rs.m) == 0 {
 		e.places.remove(d.by, name)
 	}

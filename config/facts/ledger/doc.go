@@ -232,6 +232,7 @@ type Record struct {
 	Author   string    `json:"author"`
 	Message  string    `json:"message,omitempty"`
 	Changes  []Change  `json:"changes"`
+	Own      bool      `json:"own,omitempty"` // a node's, of itself
 }
 
 // Change is one thing that a revision changed, with the ids and names of then.
@@ -310,6 +311,7 @@ type Written struct {
 	ID         int64  // of what was created
 	Changes    []Change
 	Registered string // the node that the write registered
+	Stored     int    // bytes of the versions that the write made
 }
 
 // VersionsQuery asks for the versions of a half of a record, the newest first.

@@ -20,11 +20,13 @@ type judge struct {
 	used     []string                // of those, the ones that this write brings
 	planned  map[uint64]Record       // the revisions before it in the plan
 	written  Written
+	own      bool  // a node's write of itself
+	quota    int64 // of the environment's nodes
 }
 
-func (s *State) judge(src Source, p *planner, stop func() error) *judge {
-	m := src.Meter().Fresh(stop)
-	j := &judge{draft: s.draft(), src: metered{src, m}, m: m, revision: s.head.Revision + 1, ops: map[revision.Key][]byte{}, fresh: p.fresh, planned: p.records}
+func (s *State) judge(src Source, p *planner, e Pending) *judge {
+	m := src.Meter().Fresh(e.Stop)
+	j := &judge{draft: s.draft(), src: metered{src, m}, m: m, revision: s.head.Revision + 1, ops: map[revision.Key][]byte{}, fresh: p.fresh, planned: p.records, own: e.Own, quota: e.Quota}
 	j.s.head.Revision = j.revision
 	return j
 }

@@ -111,7 +111,31 @@ func (j *judge) store(to *subject, v facts.JSON, register bool) error {
 	if to.environment.records >= MaxRecords && to.now == (now{}) {
 		return tooLarge("environment %d: has %d records: no more are allowed", to.environment.ID, MaxRecords)
 	}
+	if err := j.ownRoom(to, len(v)); err != nil {
+		return err
+	}
 	return j.version(to, half{SHA: j.keep(v), Size: len(v)}, "changed")
+}
+
+// ownRoom says whether a node may have so many bytes of itself in a half: there are quotas for it, and for all nodes of its environment.
+func (j *judge) ownRoom(to *subject, size int) error {
+	if !j.own {
+		return nil
+	}
+	e := j.s.environments[to.environment.serial] // the newest: a bulk may have written some
+	p := to.place()
+	more := int64(size) - e.record(p, to.definition.serial).own()
+	rs, _ := e.places.get(p.name())
+	if more <= 0 {
+		return nil
+	}
+	if rs.own()+more > MaxOwn {
+		return tooLarge("%s: node %s would have %d bytes of itself: %d are allowed in an environment", to.kind, p.value, rs.own()+more, MaxOwn)
+	}
+	if j.quota > 0 && e.own+more > j.quota {
+		return tooLarge("environment %d: its nodes would have %d bytes of themselves: %d are allowed", e.ID, e.own+more, j.quota)
+	}
+	return nil
 }
 
 // stored is the document of a half, {} if there is none.
@@ -140,6 +164,10 @@ func (j *judge) unchanged(to *subject, h half) error {
 func (j *judge) version(to *subject, h half, did string) error {
 	was := *to.now.half(to.kind)
 	h.N, h.Removals, h.Revision = was.N+1, was.Removals, j.revision
+	if h.Own, h.OwnCount, h.OwnBytes = j.own, was.OwnCount, was.OwnBytes; h.Own {
+		h.OwnCount, h.OwnBytes = h.OwnCount+1, h.OwnBytes+uint64(h.Size)
+	}
+	j.written.Stored += h.Size
 	if h.N == 1 {
 		did = "created"
 	}
@@ -286,6 +314,9 @@ func (j *judge) back(to *subject, w Rollback) error {
 		return j.unchanged(to, h)
 	case was.SHA == "":
 		return j.version(to, half{}, "deleted")
+	}
+	if err := j.ownRoom(to, was.Size); err != nil {
+		return err
 	}
 	return j.version(to, half{SHA: was.SHA, Size: was.Size}, "changed")
 }

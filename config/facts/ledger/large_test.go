@@ -137,11 +137,11 @@ func TestWhatIsDeletedBeginsEmpty(t *testing.T) {
 			equal(t, what+" loaded", show(ok(Load(d.store))(t)), show(d.state))
 		}
 		equal(t, what, d.ask(Query{Target: target("9/a=1/nodes=1/astute"), Effective: true}), `{}`)
-		if swept := d.sweepAll(t, d.state, 0, nil); swept < 5 {
+		if swept := d.sweepAll(t, d.state, Keep{}, nil); swept < 5 {
 			t.Errorf("%s: %d keys swept: two versions, now, and two contents go", what, swept)
 		}
 		d.reload()
-		equal(t, what+" swept once", d.sweepAll(t, d.state, 0, nil), 0)
+		equal(t, what+" swept once", d.sweepAll(t, d.state, Keep{}, nil), 0)
 		page := ok(d.List("facts/values/", revision.ListOptions{}))(t)
 		equal(t, what+" versions", len(page.Entries), 0)
 	}
@@ -168,7 +168,7 @@ func TestASweepLeavesWhatIsBroughtMeanwhile(t *testing.T) {
 		d.put("9/astute", fmt.Sprintf(`{"n":%d}`, i))
 	}
 	steps, n := 0, 0
-	d.sweepAll(t, d.state, 2, func() {
+	d.sweepAll(t, d.state, Keep{Versions: 2}, func() {
 		steps++
 		d.state = ok(d.follow(d.state))(t)
 		d.put("9/globals", fmt.Sprintf(`{"n":%d}`, n%300)) // contents that go, or are gone

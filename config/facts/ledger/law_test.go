@@ -271,7 +271,7 @@ func show(s *State) string {
 	fmt.Fprintf(&b, "%+v at %d\n", s.head, s.at)
 	for _, k := range slices.Sorted(maps.Keys(s.environments)) {
 		e := s.environments[k]
-		fmt.Fprintf(&b, "%d %d %v %v %d\n", k, e.ID, e.Components, e.Levels, e.records)
+		fmt.Fprintf(&b, "%d %d %v %v %d %d\n", k, e.ID, e.Components, e.Levels, e.records, e.own)
 		lines := []string{}
 		for name, rs := range e.places.all {
 			lines = append(lines, fmt.Sprint(name, rs.m))
@@ -297,10 +297,10 @@ func show(s *State) string {
 
 // sweep sweeps all that nothing refers to.
 func (w *world) sweep(s *State) {
-	w.s.sweepAll(w.T, s, 0, nil)
+	w.s.sweepAll(w.T, s, Keep{}, nil)
 }
 
-func (s *store) sweepAll(t tester, state *State, keep uint64, between func()) int {
+func (s *store) sweepAll(t tester, state *State, keep Keep, between func()) int {
 	sweeper := state.Sweep(keep)
 	for {
 		state = ok(s.follow(state))(t)

@@ -14,6 +14,10 @@ type Pending struct {
 	Author  string
 	Time    time.Time
 	Message string
+	// Own is a node's write of itself: it is held to quotas, and what it makes is kept for a time (Keep). Quota is the most bytes that
+	// all nodes of an environment may have of themselves; 0: no bound.
+	Own   bool
+	Quota int64
 	// Stop says why nobody waits for it any more, and its judgement ends; nil: somebody does.
 	Stop func() error
 }
@@ -142,7 +146,7 @@ func (s *State) Plan(entries []Pending, src Source) (Plan, error) {
 
 // add judges one write. It says whether more may come.
 func (p *planner) add(e Pending) (bool, error) {
-	j := p.s.judge(p.src, p, e.Stop)
+	j := p.s.judge(p.src, p, e)
 	err := j.signed(e)
 	if err == nil && e.Stop != nil {
 		err = e.Stop()
@@ -165,7 +169,7 @@ func (p *planner) add(e Pending) (bool, error) {
 		p.plan.Results = append(p.plan.Results, Result{Written: j.written})
 		return true, nil
 	}
-	record := Record{j.revision, e.Time.UTC().Round(0), e.Author, e.Message, j.written.Changes}
+	record := Record{j.revision, e.Time.UTC().Round(0), e.Author, e.Message, j.written.Changes, e.Own}
 	plain := encode(record)
 	text := packText(plain)
 	if len(text) > MaxChanges || len(plain) > MaxRecord {

@@ -11,6 +11,11 @@ const (
 	// MaxDocument is the most bytes of the values or overrides of a record, and of a definition's content.
 	// It has facts.MaxValues members and elements. An earlier release took 8 MiB, which stay and are read.
 	MaxDocument = 4 << 20
+	// MaxOwn is the most bytes that one node may upload of itself, in all of an environment's resources; MaxOwnPast how many of older versions of
+	// one half stay, MaxOwnPasts of those of one place. 14 sources of 76 KB are 1 MB.
+	MaxOwn      = 32 << 20
+	MaxOwnPast  = 4 << 20
+	MaxOwnPasts = 32 << 20
 	// MaxRecords is the most records of one environment: 14 sources of 70,000 nodes.
 	MaxRecords = 1_000_000
 	// MaxThings is the most components, definitions and environments, of each.

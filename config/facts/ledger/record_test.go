@@ -99,7 +99,7 @@ func TestRemovalsAreNoVersions(t *testing.T) {
 		equal(t, "to nothing", d.must(Rollback{Target: at, Kind: k, Revision: gone.Revision}).Changes[0].Version, 0)
 		d.must(Put{Target: at, Kind: k, Value: doc(t, `{"at":"C"}`)})
 		// Of two versions that are kept, the removal between them is, too.
-		d.store.sweepAll(t, d.state, 2, nil)
+		d.store.sweepAll(t, d.state, Keep{Versions: 2}, nil)
 		d.state = ok(Load(d.store))(t)
 		vs := ok(d.state.Versions(VersionsQuery{Target: at, Kind: k}, d.store))(t)
 		got := ""

@@ -47,6 +47,14 @@ func (s *State) Head() revision.Revision { return s.at }
 // Revision is that of the facts: it counts their writes.
 func (s *State) Revision() uint64 { return s.head.Revision }
 
+// OfNodes are the bytes that nodes have uploaded of themselves, their newest versions alone.
+func (s *State) OfNodes() (size int64) {
+	for _, e := range s.environments {
+		size += e.own
+	}
+	return size
+}
+
 // pageSize is how many keys are read at once.
 const pageSize = 1000
 

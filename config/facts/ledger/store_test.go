@@ -113,8 +113,19 @@ func (d *desk) reload() {
 // write writes as anybody does who was never disturbed.
 func (d *desk) write(w Write) (Written, *Fault) {
 	d.Helper()
+	return d.do(Pending{Write: w, Author: "alice", Time: start, Message: "why"})
+}
+
+// own writes as a node does of itself.
+func (d *desk) own(w Write, quota int64) (Written, *Fault) {
+	d.Helper()
+	return d.do(Pending{Write: w, Author: "node-1", Time: start, Own: true, Quota: quota})
+}
+
+func (d *desk) do(e Pending) (Written, *Fault) {
+	d.Helper()
 	for range 3 {
-		p, err := d.state.Plan([]Pending{{Write: w, Author: "alice", Time: start, Message: "why"}}, d.store)
+		p, err := d.state.Plan([]Pending{e}, d.store)
 		if err != nil {
 			d.Fatal(err)
 		}

@@ -100,6 +100,7 @@ type environment struct {
 
 	by      *token
 	records int
+	own     int64            // bytes of what nodes have of themselves, the newest versions alone
 	places  table[*records]  // by place.name
 	paths   table[struct{}]  // those below which something was written, by place.name
 	nodes   table[nodeValue] // by id
@@ -118,10 +119,38 @@ type records struct {
 	m  map[uint64]now
 }
 
+func (rs *records) count() int {
+	if rs == nil {
+		return 0
+	}
+	return len(rs.m)
+}
+
+// own is how many bytes of a place's newest versions a node uploaded of itself.
+func (rs *records) own() (size int64) {
+	if rs == nil {
+		return 0
+	}
+	for _, n := range rs.m {
+		size += n.own()
+	}
+	return size
+}
+
 // now is the newest versions of a record, as its key has them.
 type now struct {
 	Values    half `json:"values,omitzero"`
 	Overrides half `json:"overrides,omitzero"`
+}
+
+// own is how many bytes the newest versions have that a node uploaded of itself.
+func (n now) own() (size int64) {
+	for _, h := range []half{n.Values, n.Overrides} {
+		if h.Own {
+			size += int64(h.Size)
+		}
+	}
+	return size
 }
 
 func (n *now) half(k Kind) *half {
@@ -139,6 +168,11 @@ type half struct {
 	Revision uint64 `json:"revision"`
 	SHA      string `json:"sha,omitempty"`
 	Size     int    `json:"size,omitempty"`
+	// Own is a version that a node uploaded of itself; OwnCount and OwnBytes are how many such versions there were so far, and their bytes, this one
+	// included. An earlier release wrote none of them, and makes them begin anew where it writes beside this one.
+	Own      bool   `json:"own,omitempty"`
+	OwnCount uint64 `json:"ownCount,omitempty"`
+	OwnBytes uint64 `json:"ownBytes,omitempty"`
 }
 
 // version is how many versions there are with this: its own number, if it is one.

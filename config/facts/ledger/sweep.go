@@ -11,24 +11,45 @@ import (
 // has, what is left of large writes that never came to their end, and versions beyond those that are to be
 // kept, with the records of revisions that no version names then. What one sweep misses, the next one finds.
 type Sweeper struct {
-	keep  uint64
+	keep  Keep
 	upTo  uint64          // the revision up to which named has all that were brought since the sweep began
 	named map[string]bool // contents
-	told  map[uint64]bool // revisions that kept versions name
-	newer uint64          // how many revisions stay though none names them
+	told  map[uint64]bool // revisions that kept versions name, of those that may go
+	freed map[uint64]bool // revisions that versions named which go
+	old   uint64          // how many revisions there were when it began, but for the newest, all of which stay
+	reads bool            // the records of revisions, and not only their keys
 	phase int
 	after revision.Key
 	todo  []revision.Key
 	swept int
 }
 
+// Keep is what a sweep leaves.
+type Keep struct {
+	// Versions is how many versions each half of a record keeps, with their removals; 0: all.
+	Versions uint64
+	// Own is how many a node has uploaded of itself when a version goes that is older than these, whoever wrote that; it goes too once these have more than
+	// MaxOwnPast bytes. 0: none goes for what a node uploads.
+	Own uint64
+	// Seen are the revisions that an earlier sweep has looked at (Sweeper.Seen).
+	Seen uint64
+}
+
 // sweepOrder: contents are the last, since only then it is known which are named.
 var sweepOrder = []revision.Prefix{folderSets, folderDefinitions, folderNodes, folderPaths, folderNow, "facts/values/", "facts/overrides/", folderRevisions, folderBlobs}
 
-// Sweep begins a sweep; keep is how many versions each half of a record keeps, with their removals; 0: all.
-func (s *State) Sweep(keep uint64) *Sweeper {
-	return &Sweeper{keep: keep, upTo: s.head.Revision, named: map[string]bool{}, told: map[uint64]bool{}, newer: keptRevisions}
+// Sweep begins a sweep.
+func (s *State) Sweep(keep Keep) *Sweeper {
+	w := &Sweeper{keep: keep, upTo: s.head.Revision, named: map[string]bool{}, told: map[uint64]bool{}, freed: map[uint64]bool{}}
+	w.keepNewest(keptRevisions)
+	return w
 }
+
+// keepNewest says how many of the newest records of revisions stay.
+func (w *Sweeper) keepNewest(n uint64) { w.old = w.upTo - min(w.upTo, n) }
+
+// Seen is up to which revision the records of revisions were looked at.
+func (w *Sweeper) Seen() uint64 { return w.old }
 
 // Swept is how many keys were named in transactions so far.
 func (w *Sweeper) Swept() int { return w.swept }
@@ -108,13 +129,16 @@ func (w *Sweeper) page(s *State, r Reader) error {
 	if folder == folderBlobs {
 		limit = getBatch
 	}
-	// Only of a version it counts what it is.
-	keys := folder != "facts/values/" && folder != "facts/overrides/"
+	// Of a version it counts what it is; of a revision that no sweep has seen whether a node wrote it.
+	keys := folder != "facts/values/" && folder != "facts/overrides/" && (folder != folderRevisions || !w.reads)
 	page, err := r.List(folder, revision.ListOptions{After: w.after, Limit: limit, Keys: keys})
 	if err != nil {
 		return fmt.Errorf("sweep the facts: %w", err)
 	}
 	for _, e := range page.Entries {
+		if w.readsFrom(folder, e.Key) {
+			return nil // the next page begins here, with values
+		}
 		w.after = e.Key
 		goes, err := w.goes(s, e)
 		if err != nil {
@@ -128,6 +152,42 @@ func (w *Sweeper) page(s *State, r Reader) error {
 		w.phase, w.after = w.phase+1, ""
 	}
 	return nil
+}
+
+// readsFrom says whether the records of revisions are to be read from a key on: no sweep has looked at them, as they were young, and those of nodes which
+// no version names are to go now. Where versions are kept for a time all go that none names, whoever wrote them.
+func (w *Sweeper) readsFrom(folder revision.Prefix, k revision.Key) bool {
+	if folder != folderRevisions || w.reads || w.keep.Versions != 0 {
+		return false
+	}
+	number, err := parseHex(strings.TrimPrefix(string(k), folderRevisions))
+	w.reads = err == nil && number > w.keep.Seen && number <= w.old
+	return w.reads
+}
+
+// revisionGoes says whether the record of a revision is to go: the newest stay, and those that kept versions name. Of the others those of nodes go, and all of them
+// where versions are kept for a time.
+func (w *Sweeper) revisionGoes(number uint64, e revision.Entry) (bool, error) {
+	if number > w.old || w.told[number] {
+		return false, nil
+	}
+	if w.keep.Versions != 0 || w.freed[number] || e.Value == nil {
+		return w.keep.Versions != 0 || w.freed[number], nil
+	}
+	r, err := decodeRecord(nil, e.Key, e.Value)
+	return r.Own, err
+}
+
+// versionGoes says whether a version is to go; the newest one never does. All that go are older than those that stay, as reading an old one counts on.
+func (w *Sweeper) versionGoes(h, newest half, records int) bool {
+	if h.N >= newest.N {
+		return false
+	}
+	if w.keep.Versions != 0 && newest.version() >= h.version()+w.keep.Versions {
+		return true
+	}
+	past := uint64(min(MaxOwnPast, MaxOwnPasts/max(records, 1)))
+	return w.keep.Own != 0 && (newest.OwnCount >= h.OwnCount+w.keep.Own || newest.OwnBytes > h.OwnBytes+past)
 }
 
 // goes says whether a key is to go.
@@ -145,7 +205,7 @@ func (w *Sweeper) goes(s *State, e revision.Entry) (bool, error) {
 		return false, err
 	}
 	if folder == "revisions" {
-		return w.keep != 0 && serial+w.newer <= s.head.Revision && !w.told[serial], nil
+		return w.revisionGoes(serial, e)
 	}
 	if folder == "definitions" {
 		return s.definitions[serial] == nil, nil
@@ -172,11 +232,16 @@ func (w *Sweeper) goes(s *State, e revision.Entry) (bool, error) {
 		return false, nil
 	}
 	h, err := decode[half](e.Key, e.Value)
-	newest := env.record(place{serial, level, parts[2]}, definition)
-	if w.keep != 0 && newest.half(Kind(folder)).version() >= h.version()+w.keep {
+	at := place{serial, level, parts[2]}
+	newest := env.record(at, definition)
+	rs, _ := env.places.get(at.name())
+	if w.versionGoes(h, *newest.half(Kind(folder)), rs.count()) {
+		if h.Own {
+			w.freed[h.Revision] = true
+		}
 		return true, err
 	}
-	if w.named[h.SHA] = true; w.keep != 0 {
+	if w.named[h.SHA] = true; w.keep.Versions != 0 || h.Own {
 		w.told[h.Revision] = true
 	}
 	return false, err

@@ -14,7 +14,6 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/facts"
-	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi"
 )
 
@@ -212,13 +211,6 @@ func (c *call) known() []string {
 		list[i] = strings.TrimPrefix(t, "W/")
 	}
 	return list
-}
-
-// written asks the backend for a write.
-func (a *api) written(c *call, w ledger.Write) (ledger.Written, error) {
-	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Message: c.entry.Message, Write: w, DryRun: c.entry.DryRun})
-	c.changed = c.changed || done.Changed
-	return done, err
 }
 
 // spelled is a method for a message.

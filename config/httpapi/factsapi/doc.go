@@ -56,9 +56,10 @@ type Backend interface {
 	Watch(ctx context.Context, after uint64, deliver func(ledger.Record) error) error
 }
 
-// WriteRequest is a write and who wants it. DryRun judges it and stores nothing.
+// WriteRequest is a write and who wants it. DryRun judges it and stores nothing. Own is a node's, of itself.
 type WriteRequest struct {
 	Author  string
+	Own     bool
 	Message string
 	Write   ledger.Write
 	DryRun  bool

@@ -108,6 +108,7 @@ type api struct {
 	answers  *httpapi.Budget
 	turns    *httpapi.Turns
 	callers  *httpapi.Buckets
+	uploads  *httpapi.Buckets // bytes that nodes upload of themselves
 	origins  *http.CrossOriginProtection
 	zipped   *zipped
 }
@@ -149,6 +150,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	if a.bodies == nil {
 		a.bodies = httpapi.NewBodies(a.limits.Bytes)
 	}
+	a.uploads = httpapi.NewBuckets(nodeRate, nodeBurst).Of(mostNodes)
 	if a.limits.Rate > 0 {
 		a.callers = httpapi.NewBuckets(a.limits.Rate, max(a.limits.Burst, 1))
 	}

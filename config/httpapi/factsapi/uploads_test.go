@@ -1,0 +1,70 @@
+package factsapi
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A node uploads so many bytes that change something, by whichever way; what is there already, and what is refused, costs it nothing. People
+// and other nodes are not held to that.
+func TestANodeUploadsOnlySoMuch(t *testing.T) {
+	t.Parallel()
+	for name, way := range map[string]func(n int) asked{
+		"values": func(n int) asked {
+			return asked{method: "PUT", target: "resources/1/values", body: fmt.Sprintf(`{"n":%d,"a":%q}`, n, strings.Repeat("x", 4_000_000))}
+		},
+		"bulk": func(n int) asked {
+			return asked{method: "POST", target: "bulk", body: fmt.Sprintf(`{"resources":{"r":{"values":{"n":%d,"a":%q}}}}`, n, strings.Repeat("x", 4_000_000))}
+		},
+		"keys": func(n int) asked {
+			return asked{method: "PUT", target: "resources/1/values/keys/set", body: fmt.Sprintf(`[["n",%d]]`, n)}
+		},
+		"ways back": func(n int) asked {
+			return asked{method: "POST", target: "resources/1/values/rollback", body: fmt.Sprintf(`{"version":%d}`, 1+n%2)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := Handler(newReal(t), door{})
+			send := func(q asked, token string, node int) (int, http.Header) {
+				q.token, q.target = token, fmt.Sprintf("environments/1/nodes/%d/", node)+q.target
+				w := ask(h, q)
+				return w.Code, w.Header()
+			}
+			for _, q := range []asked{
+				{method: "POST", target: "components", body: `{"name":"c","resource_definitions":[{"name":"r"}]}`},
+				{method: "POST", target: "environments", body: `{"components":["c"],"hierarchy_levels":["nodes"]}`},
+				{method: "PUT", target: "environments/1/nodes/1", body: `{}`},
+				{method: "PUT", target: "environments/1/nodes/1/resources/1/values", body: `{"v":1,"a":"` + strings.Repeat("y", 4_000_000) + `"}`},
+				{method: "PUT", target: "environments/1/nodes/1/resources/1/values", body: `{"v":2,"a":"` + strings.Repeat("y", 4_000_000) + `"}`},
+			} {
+				if w := ask(h, q); w.Code >= 300 {
+					t.Fatal(w.Code, w.Body)
+				}
+			}
+			for range 9 {
+				if code, _ := send(way(-2), "node", 1); code >= 300 { // is there after the first
+					t.Fatal("the same again:", code)
+				}
+				if code, _ := send(asked{method: "PUT", target: "resources/1/values", body: "[" + strings.Repeat(" ", 1<<20)}, "node", 1); code != 400 {
+					t.Fatal("what is refused:", code)
+				}
+			}
+			n := 0
+			code, head := 200, http.Header{}
+			for ; code < 300 && n < 9; n++ {
+				code, head = send(way(n+1), "node", 1)
+			}
+			wait, err := strconv.Atoi(head.Get("Retry-After"))
+			if n != 5 || code != http.StatusTooManyRequests || err != nil || wait < 10 || wait > 1000 {
+				t.Errorf("upload %d: %d, again after %s s; 4 of 4 MB after the first one are allowed", n, code, head.Get("Retry-After"))
+			}
+			if code, _ := send(way(99), "admin", 1); code >= 300 {
+				t.Errorf("an admin: %d", code)
+			}
+		})
+	}
+}
