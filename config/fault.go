@@ -184,6 +184,20 @@ func Cut(s string, most int) string {
 	return s[:most] + "…"
 }
 
+// mostArgument is the most bytes of one text in a message.
+const mostArgument = 8 << 10
+
+// Sprintf is fmt.Sprintf with texts cut that nobody would read: what a caller sends may have megabytes, and is escaped in its message.
+func Sprintf(format string, args ...any) string {
+	for i, a := range args {
+		if s, is := a.(string); is && len(s) > mostArgument {
+			args = slices.Clone(args)
+			args[i] = Cut(s, mostArgument)
+		}
+	}
+	return fmt.Sprintf(format, args...)
+}
+
 // Quote shows a value in a message.
 func Quote(s string) string { return fmt.Sprintf("%q", Shorten(s)) }
 

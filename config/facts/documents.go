@@ -2,6 +2,7 @@ package facts
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -91,6 +92,35 @@ type member struct {
 	escaped         bool // the key is not spelled by its own bytes
 }
 
+// key is the spelling of a member's key, without its quotes.
+func (m member) key(out []byte) []byte { return out[m.from+1 : m.colon-1] }
+
+// keyed is a member with the text of its key.
+type keyed struct {
+	text string
+	member
+}
+
+// earlier has the text of the key before, if that was read.
+type earlier struct {
+	text string
+	is   bool
+}
+
+// less says whether two members are in the order of their keys, the first of which is the one before. Each key is read once.
+func (e *earlier) less(out []byte, a, b member) bool {
+	if !a.escaped && !b.escaped {
+		e.is = false
+		return bytes.Compare(a.key(out), b.key(out)) < 0
+	}
+	before := e.text
+	if !e.is {
+		before = unquote(a.key(out))
+	}
+	e.text, e.is = unquote(b.key(out)), true
+	return before < e.text
+}
+
 // order says how the members of an object are to be written: as they stand if moved is false.
 type order struct {
 	from, to    int // in parser.out
@@ -135,7 +165,7 @@ func (p *parser) object(depth int) error {
 	if depth > MaxDepth {
 		return p.tooDeep()
 	}
-	index, first, inOrder := len(p.objects), len(p.open), true
+	index, first, inOrder, before := len(p.objects), len(p.open), true, earlier{}
 	if len(p.objects) == cap(p.objects) {
 		p.objects = slices.Grow(p.objects, len(p.objects)+16)
 	}
@@ -155,7 +185,7 @@ func (p *parser) object(depth int) error {
 			return err
 		}
 		if last := len(p.open) - 1; inOrder && last >= first {
-			inOrder = compareKeys(p.out, p.open[last], m) < 0
+			inOrder = before.less(p.out, p.open[last], m)
 		}
 		if len(p.open) == cap(p.open) {
 			p.open = slices.Grow(p.open, len(p.open)+16)
@@ -198,15 +228,27 @@ func (p *parser) member(depth int) (m member, err error) {
 
 // sort notes the members of an object in their order, the last of each key.
 func (p *parser) sort(ms []member) {
-	slices.SortStableFunc(ms, func(a, b member) int { return compareKeys(p.out, a, b) })
 	if cap(p.sorted)-len(p.sorted) < len(ms) {
 		p.sorted = slices.Grow(p.sorted, max(len(ms), len(p.sorted)))
 	}
-	for i, m := range ms {
-		if i+1 < len(ms) && compareKeys(p.out, m, ms[i+1]) == 0 {
-			continue
+	if slices.ContainsFunc(ms, func(m member) bool { return m.escaped }) {
+		all := make([]keyed, len(ms)) // with the text of each key, read once
+		for i, m := range ms {
+			all[i] = keyed{unquote(m.key(p.out)), m}
 		}
-		p.sorted = append(p.sorted, m)
+		slices.SortStableFunc(all, func(a, b keyed) int { return cmp.Compare(a.text, b.text) })
+		for i, m := range all {
+			if i+1 == len(all) || m.text != all[i+1].text {
+				p.sorted = append(p.sorted, m.member)
+			}
+		}
+		return
+	}
+	slices.SortStableFunc(ms, func(a, b member) int { return bytes.Compare(a.key(p.out), b.key(p.out)) })
+	for i, m := range ms {
+		if i+1 == len(ms) || !bytes.Equal(m.key(p.out), ms[i+1].key(p.out)) {
+			p.sorted = append(p.sorted, m)
+		}
 	}
 }
 

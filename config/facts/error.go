@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"fmt"
 	"strings"
 
 	"edgespan/config"
@@ -40,15 +39,15 @@ func (e *Error) Hide(secrets []Secret) *Error {
 }
 
 func malformed(format string, args ...any) *Error {
-	return &Error{Kind: Malformed, Text: fmt.Sprintf(format, args...)}
+	return &Error{Kind: Malformed, Text: config.Sprintf(format, args...)}
 }
 
 func conflict(format string, args ...any) *Error {
-	return &Error{Kind: Conflict, Text: fmt.Sprintf(format, args...)}
+	return &Error{Kind: Conflict, Text: config.Sprintf(format, args...)}
 }
 
 func tooLarge(format string, args ...any) *Error {
-	return &Error{Kind: TooLarge, Text: fmt.Sprintf(format, args...)}
+	return &Error{Kind: TooLarge, Text: config.Sprintf(format, args...)}
 }
 
 // spell is a path of keys for a message.

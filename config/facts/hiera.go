@@ -72,6 +72,7 @@ func (l *Lookups) Find(key string) (v JSON, found bool, err error) {
 	if err := o.check(); err != nil {
 		return nil, false, err
 	}
+	l.m.make((1 + strings.Count(key, ".")) * segmentCost) // a key may have hundreds of thousands
 	path, err := splitKey(key)
 	if err != nil || key == optionsKey || strings.HasPrefix(key, optionsKey+".") {
 		return nil, false, err
@@ -193,7 +194,7 @@ func (m *Meter) unique(key string, values []JSON) (JSON, error) {
 		if i == 0 && len(values) == 1 && v[0] == '[' {
 			one = m.flatten(nil, m.listOf(m.distinct(m.elements(v))))
 		}
-		m.make(48 * len(one))
+		m.make(128 * len(one))
 		all = append(all, one...)
 	}
 	if len(values) > 1 {
@@ -204,7 +205,7 @@ func (m *Meter) unique(key string, values []JSON) (JSON, error) {
 
 func (m *Meter) flatten(out []JSON, v JSON) []JSON {
 	if v[0] != '[' {
-		m.make(64)
+		m.make(128) // lists grow by a quarter
 		return append(out, v)
 	}
 	m.look(len(v))
@@ -252,6 +253,9 @@ type segment struct {
 	quoted bool
 }
 
+// segmentCost is what a segment takes.
+const segmentCost = 40
+
 const (
 	noIndex  = -1 // is no number
 	badIndex = -2 // is a number, and below 0
@@ -263,7 +267,7 @@ func splitKey(key string) ([]segment, error) {
 	if key != "" && !strings.ContainsAny(key, `'".`) {
 		return []segment{{text: key, index: noIndex}}, nil
 	}
-	var out []segment
+	out := make([]segment, 0, 1+strings.Count(key, "."))
 	for rest := key; ; {
 		rest = strings.TrimLeft(rest, " \t\n\r\f\v")
 		s := segment{index: noIndex}

@@ -3,6 +3,8 @@ package facts
 import (
 	"strconv"
 	"strings"
+
+	"edgespan/config"
 )
 
 // KeysOp is what a keys operation does.
@@ -256,7 +258,7 @@ func listIndex(key string, n int) (int, bool) {
 }
 
 func notExisting(path []string, key string) *Error {
-	return conflict("Keys path doesn't exist %s. Failed on the key %s", pathText(path), key)
+	return conflict("Keys path doesn't exist %s. Failed on the key %s", pathText(path), config.Cut(key, shownPath))
 }
 
 func unreachable(path []string, i int, leaf JSON) *Error {
@@ -265,17 +267,24 @@ func unreachable(path []string, i int, leaf JSON) *Error {
 		on = path[i-1]
 	}
 	const text = "Leaf value %s found on key %s in keys path %s"
-	err := conflict(text, shown(leaf), on, pathText(path))
+	err := conflict(text, shown(leaf), config.Cut(on, shownPath), pathText(path))
 	err.path, err.leaf = path[:i], leaf
-	err.hide = conflict(text, kindOf(leaf), on, pathText(path)).Text
+	err.hide = conflict(text, kindOf(leaf), config.Cut(on, shownPath), pathText(path)).Text
 	return err
 }
 
+// shownPath is about how many bytes of a path a message shows.
+const shownPath = 512
+
 // pathText is a path as the list that a client sends.
 func pathText(path []string) string {
-	keys := make([]JSON, len(path))
-	for i, k := range path {
-		keys[i] = Quote(k)
+	var keys []JSON
+	for size, i := 0, 0; i < len(path) && size < shownPath; i++ { // what comes of a request may have megabytes
+		key := Quote(config.Cut(path[i], shownPath))
+		keys, size = append(keys, key), size+len(key)
+	}
+	if len(keys) < len(path) {
+		keys = append(keys, JSON("…"))
 	}
 	return string(listOf(keys))
 }

@@ -147,3 +147,19 @@ func TestNumbersAreCompared(t *testing.T) {
 		}
 	})
 }
+
+// Integers and floats side by side are in the order of what they are worth, to the last digit.
+func TestNumbersInTheirOrder(t *testing.T) {
+	t.Parallel()
+	ordered := []string{"-1e400", "-9007199254740993", "-9007199254740992.0", "-0.5", "0", "0.5", "9007199254740991", "9007199254740992.0", "9007199254740993", "9007199254740994.0", "1e300", "1" + strings.Repeat("0", 301), "1e400"}
+	m := NewMeter(nil)
+	for i, a := range ordered {
+		for j, b := range ordered {
+			x, y := m.sortable(JSON(a)), m.sortable(JSON(b))
+			got, is := m.compare(&x, &y)
+			if want := i - j; !is || (got < 0) != (want < 0) || (got > 0) != (want > 0) {
+				t.Errorf("%.30s beside %.30s: %d, %v", a, b, got, is)
+			}
+		}
+	}
+}

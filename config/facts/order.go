@@ -52,9 +52,7 @@ func (m *Meter) sortable(v JSON) sortable {
 		s.text, _ = v.Text()
 	case isNumber(v):
 		s.kind = '0'
-		if isFloat(v) {
-			s.float, _ = strconv.ParseFloat(string(v), 64) // beyond the range it is infinite, in Ruby too
-		}
+		s.float, _ = strconv.ParseFloat(string(v), 64) // beyond the range it is infinite, in Ruby too
 	case v[0] == '[':
 		s.kind = '['
 		for _, e := range m.elements(v) {
@@ -93,9 +91,9 @@ func (m *Meter) compareNumbers(a, b *sortable) int {
 	case af && bf:
 		return cmp.Compare(a.float, b.float)
 	case af:
-		return -compareIntFloat(b.raw, a.float)
+		return -m.compareIntFloat(b, a.float)
 	case bf:
-		return compareIntFloat(a.raw, b.float)
+		return m.compareIntFloat(a, b.float)
 	}
 	return compareInts(a.raw, b.raw)
 }
@@ -128,16 +126,21 @@ func digitsOf(v JSON) ([]byte, int) {
 // mostDigits is one more than any finite float has before its point.
 const mostDigits = 310
 
-func compareIntFloat(v JSON, f float64) int {
-	digits, sign := digitsOf(v)
+// compareIntFloat compares an integer with a float by the float that is next to it: what is less than a float as such is less. Only where they
+// are equal it is made a number of.
+func (m *Meter) compareIntFloat(i *sortable, f float64) int {
+	digits, sign := digitsOf(i.raw)
 	switch {
 	case math.IsInf(f, 0):
 		return -cmp.Compare(f, 0)
 	case len(digits) >= mostDigits:
 		return sign
+	case i.float != f:
+		return cmp.Compare(i.float, f)
 	}
-	i, _ := new(big.Int).SetString(string(v), 10)
-	return new(big.Float).SetInt(i).Cmp(big.NewFloat(f))
+	m.make(1 << 10)
+	exact, _ := new(big.Int).SetString(string(i.raw), 10)
+	return new(big.Float).SetInt(exact).Cmp(big.NewFloat(f))
 }
 
 func isNumber(v JSON) bool { return v[0] == '-' || isDigit(v[0]) }

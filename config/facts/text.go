@@ -2,7 +2,6 @@ package facts
 
 import (
 	"bytes"
-	"cmp"
 	"strings"
 	"unicode/utf8"
 
@@ -251,13 +250,4 @@ func (m *Meter) same(a, b JSON) bool {
 	m.look(4 * (len(a) + len(b)))
 	m.make(len(a) + len(b))
 	return bytes.Equal(a.respelled(), b.respelled())
-}
-
-// compareKeys puts two members in the order of their keys' bytes.
-func compareKeys(out []byte, a, b member) int {
-	ka, kb := out[a.from+1:a.colon-1], out[b.from+1:b.colon-1]
-	if a.escaped || b.escaped {
-		return cmp.Compare(unquote(ka), unquote(kb))
-	}
-	return bytes.Compare(ka, kb)
 }

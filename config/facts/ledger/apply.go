@@ -63,6 +63,9 @@ func (d *draft) applyDefinition(k revision.Key, value []byte) error {
 	if err != nil {
 		return err
 	}
+	if len(def.Secrets) > 0 {
+		def.masks = shaOf(encode(def.Secrets))
+	}
 	if def.serial = serial; def.Component != 0 && d.s.components[def.Component] == nil {
 		return nil // out of sight
 	}

@@ -25,6 +25,7 @@ type stack struct {
 	layers  []layered
 	content content           // of its definition, below all
 	secrets []string          // that are declared
+	masks   string            // their digest
 	others  map[string]*stack // the resources that templates name, by name; all stacks of a chain share it
 	missing map[string]*Fault // those that are not there
 }
@@ -66,7 +67,7 @@ func (s *State) Chain(q Query, r Source) (*Chain, error) {
 	if q.Effective {
 		c.own, err = v.stack(at.definition, map[string]*stack{}, map[string]*Fault{})
 	} else {
-		c.own = &stack{name: at.definition.Name, layers: []layered{{"", q.Kind, own}}, secrets: at.definition.Secrets}
+		c.own = &stack{name: at.definition.Name, layers: []layered{{"", q.Kind, own}}, secrets: at.definition.Secrets, masks: at.definition.masks}
 	}
 	if err != nil {
 		return nil, err
@@ -77,8 +78,8 @@ func (s *State) Chain(q Query, r Source) (*Chain, error) {
 		}
 		c.version = own.version()
 	}
-	c.etag = c.mark()
-	return c, nil
+	c.etag, err = c.mark(v.m)
+	return c, err
 }
 
 // view is a site as of a revision.
@@ -134,7 +135,7 @@ func (v *view) stack(d *definition, others map[string]*stack, missing map[string
 	if err := v.m.Spend(512, 64*len(v.s.definitions)); err != nil {
 		return nil, ofDocument(err, nil)
 	}
-	out := &stack{name: d.Name, content: d.content(v.at), secrets: d.Secrets, others: others, missing: missing}
+	out := &stack{name: d.Name, content: d.content(v.at), secrets: d.Secrets, masks: d.masks, others: others, missing: missing}
 	if out.content.Form == formOpaque {
 		out.content = content{}
 	}
@@ -175,10 +176,10 @@ func (v *view) stack(d *definition, others map[string]*stack, missing map[string
 }
 
 // mark is the ETag.
-func (c *Chain) mark() string {
+func (c *Chain) mark(m *facts.Meter) (string, error) {
 	q := c.q
 	if !q.Effective && q.Key == nil {
-		return c.key.rawETag(q.Kind, c.own.layers[0].half, c.own.hidden(q.Reveal))
+		return c.key.rawETag(q.Kind, c.own.layers[0].half, c.own.hidden(q.Reveal)), nil
 	}
 	var b strings.Builder
 	key, err := json.Marshal(q.Key)
@@ -186,8 +187,10 @@ func (c *Chain) mark() string {
 		key = nil // of texts: never
 	}
 	fmt.Fprintf(&b, "%s effective=%t lookup=%t deep=%t key=%s\n", q.Kind, q.Effective, q.Lookup, q.Deep, key)
-	c.own.mark(&b, q.Reveal)
-	return c.key.quoted(b.String())
+	if err := c.own.mark(m, &b, q.Reveal); err != nil {
+		return "", err
+	}
+	return c.key.quoted(b.String()), nil
 }
 
 // secret says whether secrets are declared of what a stack is made of.
@@ -209,12 +212,19 @@ func (t *stack) hidden(reveal bool) []string {
 }
 
 // mark writes what a stack is made of.
-func (t *stack) mark(b *strings.Builder, reveal bool) {
+func (t *stack) mark(m *facts.Meter, b *strings.Builder, reveal bool) error {
 	one := func(t *stack) {
-		fmt.Fprintf(b, "%q content %s without %q\n", t.name, t.content.SHA, t.hidden(reveal))
+		without := t.masks
+		if reveal {
+			without = ""
+		}
+		fmt.Fprintf(b, "%q content %s without %s\n", t.name, t.content.SHA, without)
 		for _, l := range t.layers {
 			fmt.Fprintf(b, "%q %s %d %s\n", l.path, l.kind, l.half.N, l.half.SHA)
 		}
+	}
+	if err := m.Spend(markCost*(1+len(t.others)+len(t.missing)), 0); err != nil {
+		return ofDocument(err, nil)
 	}
 	one(t)
 	for _, name := range sortedKeys(t.others) {
@@ -225,7 +235,11 @@ func (t *stack) mark(b *strings.Builder, reveal bool) {
 	for _, name := range sortedKeys(t.missing) {
 		fmt.Fprintf(b, "%q %s\n", name, t.missing[name].Text)
 	}
+	return nil
 }
+
+// markCost is about what one resource takes in a mark.
+const markCost = 1 << 10
 
 // ETag names what the answer is made of, with quotes: the same on each replica and after a restart.
 func (c *Chain) ETag() string { return c.etag }

@@ -105,12 +105,19 @@ func (t *stack) paths(won []int) []string {
 	return out
 }
 
+// secretCost is about what the path of a secret takes, with its place among the others.
+const secretCost = 1 << 10
+
 // mask hides what a caller may not see.
 func mask(m *facts.Meter, o facts.Object, secrets []string) (facts.Object, error) {
 	if len(secrets) == 0 {
 		return o, nil
 	}
-	text, err := m.JSON(o)
+	err := m.Spend(secretCost*len(secrets), secretCost*len(secrets))
+	var text facts.JSON
+	if err == nil {
+		text, err = m.JSON(o)
+	}
 	if err == nil {
 		text, err = m.Mask(text, parsed(secrets))
 	}

@@ -2,14 +2,14 @@ package ledger
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
+	"edgespan/config"
 	"edgespan/config/facts"
 )
 
 func fault(k FaultKind, format string, args ...any) *Fault {
-	return &Fault{k, fmt.Sprintf(format, args...)}
+	return &Fault{k, config.Sprintf(format, args...)}
 }
 
 func invalid(format string, args ...any) *Fault  { return fault(Invalid, format, args...) }

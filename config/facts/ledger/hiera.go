@@ -54,7 +54,9 @@ func (s *State) Hiera(q HieraQuery, m *facts.Meter) (*Hiera, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.mark(&b, q.Reveal)
+		if err := t.mark(m, &b, q.Reveal); err != nil {
+			return nil, err
+		}
 		known[name] = t
 		h.stacks = append(h.stacks, t)
 	}

@@ -38,10 +38,12 @@ func (j *judge) matches(w *subject, etags []string) error {
 		return nil
 	}
 	h := *w.now.half(w.kind)
-	for _, e := range etags {
-		if e == "*" && h.SHA != "" || e == j.s.key.rawETag(w.kind, h, nil) || e == j.s.key.rawETag(w.kind, h, w.definition.Secrets) {
-			return nil
-		}
+	if len(etags) > MaxTags {
+		return invalid("If-Match: has %d tags: %d are allowed", len(etags), MaxTags)
+	}
+	if slices.Contains(etags, j.s.key.rawETag(w.kind, h, nil)) || h.SHA != "" && slices.Contains(etags, "*") ||
+		len(w.definition.Secrets) > 0 && slices.Contains(etags, j.s.key.rawETag(w.kind, h, w.definition.Secrets)) {
+		return nil
 	}
 	if h.N == 0 {
 		return fault(Stale, "%s of %q: were never written: If-Match names something else", w.kind, w.definition.Name)

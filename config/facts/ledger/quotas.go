@@ -34,6 +34,7 @@ const (
 	MaxKeys      = 1000
 	MaxKeyBytes  = 512 << 10 // of all keys of a lookup
 	MaxSecrets   = 1000
+	MaxTags      = 64 // of an If-Match
 	// MaxName is the most characters of a name, the original's limit; MaxValue the most bytes of the value of a
 	// level and of a node's names.
 	MaxName  = 128

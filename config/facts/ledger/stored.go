@@ -37,6 +37,7 @@ type component struct {
 // none: a definition whose component is not there is out of sight.
 type definition struct {
 	serial    uint64
+	masks     string   // the digest of its secrets; "" without any
 	ID        int64    `json:"id"`
 	Name      string   `json:"name"`
 	Component uint64   `json:"component,omitempty"`

@@ -148,8 +148,8 @@ func (c *call) parsed(text []byte) (facts.JSON, error) {
 	return facts.ParseBody(text)
 }
 
-// readObject reads a body that is an object.
-func (a *api) readObject(c *call) (facts.Object, error) {
+// readObject reads a body that is an object of so many bytes at most: one that is larger is refused before its members are looked at.
+func (a *api) readObject(c *call, most int) (facts.Object, error) {
 	text, err := a.readBody(c)
 	if err != nil {
 		return facts.Object{}, err
@@ -157,6 +157,9 @@ func (a *api) readObject(c *call) (facts.Object, error) {
 	v, err := c.parsed(text)
 	if err != nil {
 		return facts.Object{}, err
+	}
+	if len(v) > most {
+		return facts.Object{}, refuse(http.StatusRequestEntityTooLarge, "%s: have %d bytes: %d are allowed", c.kind, len(v), most)
 	}
 	return facts.ObjectOf(v)
 }

@@ -122,6 +122,14 @@ var heavy = map[string]func() string{
 	"floats": func() string {
 		return joined(`{"a":[`, "]}", 8, func(i int) string { return "0." + strings.Repeat("7", 400_000) + fmt.Sprint(i) })
 	},
+	"mixed": func() string {
+		return joined(`{"a":[`, "]}", 26_000, func(i int) string {
+			if i%2 == 0 {
+				return "1" + strings.Repeat("7", 280) + fmt.Sprintf("%06d", i*7919%26_000)
+			}
+			return fmt.Sprintf("1.%05de286", i*7919%26_000)
+		})
+	},
 	"knock": func() string {
 		return joined(`{"o":{"a":[`, "]}}", 98_000, func(i int) string { return fmt.Sprintf(`"--k%d"`, i) })
 	},
@@ -254,6 +262,9 @@ func TestNoRequestCostsMoreThanItMay(t *testing.T) {
 	put("resource_definitions/2/secrets", joined(`{"secrets":[`, "]}", ledger.MaxSecrets, func(i int) string { return fmt.Sprintf(`"*.*.%d"`, i) }))
 	for n, name := range slices.Sorted(maps.Keys(heavy)) {
 		holds(t, h, asks(name)[n%8])
+	}
+	for _, q := range costly() {
+		holds(t, h, q)
 	}
 	if put("environments/1/resources/flat/values", heavy["strings"]()) == 204 {
 		holds(t, h, asked{method: "GET", target: "environments/1/resources/flat/values/diff?from=2&to=1"}) // both are read, and compared

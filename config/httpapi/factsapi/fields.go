@@ -22,7 +22,7 @@ type fields struct {
 }
 
 func (a *api) readFields(c *call) (*fields, error) {
-	o, err := a.readObject(c)
+	o, err := a.readObject(c, MaxBody)
 	return &fields{Object: o, faults: &[]string{}}, err
 }
 

@@ -82,7 +82,7 @@ func putHalf(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	o, err := a.readObject(c)
+	o, err := a.readObject(c, ledger.MaxDocument)
 	if err != nil {
 		return reply{}, err
 	}
