@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"edgespan/config"
 	"edgespan/config/facts"
@@ -253,6 +254,9 @@ func postBulk(a *api, c *call) (reply, error) {
 	for _, m := range resources.Members() {
 		if m.Key == "" {
 			f.wrong("resources", "has an empty name: the name or the id of a resource is allowed")
+		}
+		if utf8.RuneCountInString(m.Key) > ledger.MaxName {
+			return reply{}, refuse(http.StatusNotFound, "resource_definition %s: is not there: no name is longer than %d characters", config.Quote(m.Key), ledger.MaxName)
 		}
 		one := resources.object(m.Key)
 		one.only("values", "overrides")
