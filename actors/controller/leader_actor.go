@@ -60,6 +60,7 @@ type leaderActor struct {
 	self *actor.PID
 
 	leads *revision.Leadership
+	began time.Time          // when it began to
 	reign int                // counts leaderships: timers of another one are void
 	ctx   context.Context    // of the reign
 	end   context.CancelFunc // of ctx
@@ -101,6 +102,10 @@ func (a *leaderActor) Receive(c actor.Context) {
 		if a.leads != nil && m.reign == a.reign {
 			a.sweep()
 		}
+	case migrateDue:
+		if a.leads != nil && m.reign == a.reign {
+			a.migrate(m.after)
+		}
 	case mailbox:
 		a.mailed(m.event)
 	case carried:
@@ -120,8 +125,10 @@ func (a *leaderActor) begin(by revision.Leadership) {
 	a.stepDown()
 	a.leads = &by
 	a.ctx, a.end = context.WithCancel(a.d.ctx)
+	a.began = a.d.Now()
 	a.mark()
 	a.sweep()
+	a.migrate(0)
 	for _, key := range slices.Sorted(maps.Keys(a.orders)) {
 		a.carry(key)
 	}

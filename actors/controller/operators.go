@@ -193,7 +193,7 @@ func (c *Controller) RemoveOperator(ctx context.Context, by fleetapi.Caller, nam
 }
 
 // reservedNames are those that the controller writes history by itself as, and who works offline.
-var reservedNames = []string{"controller", "local"}
+var reservedNames = []string{"controller", "local", migration.Name}
 
 // operatorsGuard is a key that each change of the operators' tokens writes: of two at once, which
 // both looked at the same list, one has to look again. It lies in the folder of elections, which

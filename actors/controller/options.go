@@ -98,6 +98,9 @@ type Options struct {
 	Offline  bool   // nobody is served: layers are what they are told to be, and nothing follows from them
 	MaskKey  []byte // of the keyed revision that stands for an MD5 of masked output
 	NodeLink string // HOST:PORT that a node is told to join at
+	// Backup writes all that the store has into a file beside it, before layers are migrated, and
+	// answers with its name. nil: no layer is migrated.
+	Backup func(ctx context.Context) (file string, err error)
 	// Now is the wall clock: what stands in texts, and what lifetimes of tokens are held to.
 	// Nothing that replicas agree on follows from it. nil: the machine's.
 	Now func() time.Time

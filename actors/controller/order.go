@@ -221,12 +221,16 @@ func (d *deps) reply(ctx context.Context, e *errand, judged uint64, refused stri
 	return err
 }
 
-// stands says whether an errand is still to be done.
-func (d *deps) stands(ctx context.Context, e *errand) error {
-	if e == nil {
+// stands says whether a write of the leader's is still to be done.
+func (d *deps) stands(ctx context.Context, w write) error {
+	same := w.fence
+	if e := w.errand; e != nil {
+		same = []revision.Compare{e.by.Fence(), revision.At(e.key, e.at)}
+	}
+	if len(same) == 0 {
 		return nil
 	}
-	o, err := d.commit(ctx, revision.Txn{Compares: []revision.Compare{e.by.Fence(), revision.At(e.key, e.at)}, Then: []revision.Op{revision.Get(e.by.Key)}})
+	o, err := d.commit(ctx, revision.Txn{Compares: same, Then: []revision.Op{revision.Get(same[0].Key)}})
 	if err == nil && !o.Succeeded {
 		err = errOvertaken
 	}

@@ -29,7 +29,10 @@ const (
 type write struct {
 	ctx     context.Context
 	request fleetapi.WriteRequest
-	errand  *errand // nil: for nobody but who asks
+	errand  *errand            // nil: for nobody but who asks
+	fence   []revision.Compare // that hold too: of the leader
+	// backedUp: a backup was written, so layers may be migrated.
+	backedUp bool
 }
 
 // wrote is its answer.
@@ -102,7 +105,11 @@ func count(queue []asking, caller string) int {
 // dryRun judges a write and stores nothing. It holds up no write.
 func (c *Controller) dryRun(ctx context.Context, r fleetapi.WriteRequest) wrote {
 	w, err := read(ctx, c, func(w *operate.World) (wrote, error) {
-		outcome, _, err := c.d.plan(w, write{ctx: ctx, request: r})
+		note, err := c.d.migrations(write{ctx: ctx, request: r}, w)
+		if err != nil {
+			return wrote{}, err
+		}
+		outcome, _, err := c.d.plan(w, write{ctx: ctx, request: r}, note)
 		if err != nil {
 			return wrote{}, c.d.refuse(write{ctx: ctx, request: r}, w.State.Number, err)
 		}
@@ -119,19 +126,31 @@ func (d *deps) write(w write) wrote {
 		if err := w.ctx.Err(); err != nil {
 			return wrote{err: fmt.Errorf("write: %w", err)}
 		}
-		if err := d.stands(w.ctx, w.errand); err != nil {
+		if err := d.stands(w.ctx, w); err != nil {
 			return wrote{err: err}
 		}
 		world, err := d.world(w.ctx)
 		if err != nil {
 			return wrote{err: err}
 		}
-		outcome, plan, err := d.plan(world, w)
+		note, err := d.migrations(w, world)
+		if err != nil {
+			return wrote{err: err}
+		}
+		outcome, plan, err := d.plan(world, w, note)
 		if err != nil {
 			return wrote{err: d.refuse(w, world.State.Number, err)}
 		}
+		if len(plan.Txns) == 0 {
+			if err := d.note(w, world, note); err != nil {
+				return wrote{err: err}
+			}
+		}
 		if len(plan.Txns) == 0 && w.errand != nil {
 			return wrote{outcome: outcome, record: plan.Record, err: d.reply(w.ctx, w.errand, world.State.Number, "")}
+		}
+		if len(outcome.Migrated) > 0 && !w.backedUp {
+			return wrote{err: errBackupFirst}
 		}
 		done, err := d.carryOut(w.ctx, plan)
 		if err != nil {
@@ -144,7 +163,7 @@ func (d *deps) write(w write) wrote {
 }
 
 // plan judges a write on a state of the layers.
-func (d *deps) plan(world *operate.World, w write) (operate.Outcome, history.Plan, error) {
+func (d *deps) plan(world *operate.World, w write, note migrationNote) (operate.Outcome, history.Plan, error) {
 	outcome, err := world.Judge(w.request.Write)
 	if err != nil {
 		return operate.Outcome{}, history.Plan{}, err
@@ -157,7 +176,12 @@ func (d *deps) plan(world *operate.World, w write) (operate.Outcome, history.Pla
 	if w.request.Message != "" {
 		c.Message = w.request.Message
 	}
+	if moved := outcome.MigratedText(); moved != "" {
+		c.Message += "; " + moved
+	}
+	c.Compares = append(c.Compares, w.fence...)
 	w.errand.bind(&c, world.State)
+	note.bind(&c)
 	plan, err := world.State.Plan(c)
 	return outcome, plan, err
 }
@@ -248,8 +272,8 @@ func (d *deps) worldAt(state history.State) *operate.World {
 }
 
 // Write judges, plans and stores one write. Optimisations are the leader's.
-func (c *Controller) Write(ctx context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+func (c *Controller) Write(asked context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
+	ctx, cancel := context.WithTimeout(asked, writeTimeout)
 	defer cancel()
 	var a wrote
 	_, optimizes := r.Write.(operate.Optimize)
@@ -259,11 +283,7 @@ func (c *Controller) Write(ctx context.Context, r fleetapi.WriteRequest) (fleeta
 	case optimizes && !c.d.Offline:
 		a = c.d.order(ctx, r)
 	default:
-		answer, err := c.d.ask(ctx, c.d.store, write{ctx: ctx, request: r})
-		if err != nil {
-			return fleetapi.Written{}, err
-		}
-		a = answer.(wrote)
+		a = c.d.writeBackedUp(asked, write{request: r})
 	}
 	if a.err != nil {
 		return fleetapi.Written{}, a.err

@@ -187,6 +187,7 @@ func (g *ground) tree(o *options, i issuer, mask []byte, nodeLink string, do fun
 		Own: o.judge, Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Do: do, Offline: do == nil,
 		Shared: len(o.Etcd) > 0,
 		Flags:  o.rolloutFlags(),
+		Backup: func(ctx context.Context) (string, error) { return g.backUpBefore(ctx, time.Now()) },
 	})
 }
 

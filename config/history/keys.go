@@ -81,6 +81,9 @@ func FleetKey() revision.Key { return keyFleet }
 // to know at least.
 func FormatKey() revision.Key { return folderFormats + "store" }
 
+// MigratedKey is where it stands up to which versions the layers were migrated.
+func MigratedKey() revision.Key { return folderFormats + "layers" }
+
 // RestoringKey is there while a restore is under way, or was interrupted. Nobody but a restore
 // writes then.
 func RestoringKey() revision.Key { return keyRestoring }

@@ -102,6 +102,9 @@ type (
 	Revert struct{ Revision uint64 }
 	// Import makes the layers what the seed's files say.
 	Import struct{ Files history.Files }
+	// Migrate is the controller's own too: it brings all layers from the keys of older versions to
+	// those of newer ones, as far as the nodes have them.
+	Migrate struct{}
 	// SetAuto is the controller's own: it replaces values of the auto layer,
 	// {node: {…}}; null removes one.
 	SetAuto struct{ Values config.Object }
@@ -119,6 +122,7 @@ func (Restore) write()      {}
 func (Revert) write()       {}
 func (Import) write()       {}
 func (SetAuto) write()      {}
+func (Migrate) write()      {}
 
 // Outcome is a write that passes: the change, not yet stored, and what follows from it.
 type Outcome struct {
@@ -128,6 +132,8 @@ type Outcome struct {
 	Unknown  [][]string    // keys that no metadata describes, with the node or file first
 	Effects  []edit.Effect // what changes on the nodes; secrets masked
 	Peers    []string      // nodes whose parameters may change by descriptors and deployments, sorted
+	// Migrated is what migrations moved; nil where they moved nothing.
+	Migrated []Moved
 	// Actions are the controller's or the aggregator's own, where their files change, and
 	// Flags what UPDATE_GFLAG is about.
 	Actions []metadata.Action

@@ -6,6 +6,7 @@ import (
 	"edgespan/config/history"
 	"edgespan/config/layers"
 	"edgespan/config/metadata"
+	"edgespan/config/migrate"
 )
 
 // World is what operations are judged in. Nobody changes it, nor what it holds, while one
@@ -36,6 +37,8 @@ type World struct {
 	// in normal form. asked is that somebody wrote this file by itself, rather than brought it
 	// along with other layers. nil: metadata alone counts.
 	Own func(before, after config.Object, asked bool) (faults config.Faults, notes []string)
+	// Migrated is up to which versions the layers were migrated. Import and Migrate go by it.
+	Migrated migrate.Done
 	// Replica is the controller that judges: the files that it imports and exports are its own.
 	Replica string
 	// MaskKey keys the digest of what has secrets masked, so that it can't be tried by guesses.

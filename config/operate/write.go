@@ -57,7 +57,9 @@ func (w *World) Judge(write Write) (Outcome, error) {
 		if err == nil {
 			err = j.ownGivesWay(change, q.Files)
 		}
-		return j.back(change, err)
+		return j.imported(change, err)
+	case Migrate:
+		return j.migrateAll()
 	}
 	return Outcome{}, fmt.Errorf("judge: a write of type %T: %w", write, errors.ErrUnsupported)
 }

@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"config/topology/sketch": {"config/topology"},
 	"config/operate": {
 		"config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/layers", "config/metadata", "config/optimize",
-		"config/revision", "config/topology", "config/schema", "config/peer",
+		"config/revision", "config/topology", "config/schema", "config/peer", "config/migrate",
 	},
 
 	"pubsub": {},
@@ -63,6 +63,7 @@ var mayImport = map[string][]string{
 	"actors/controller": {
 		"actors/keep", "config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi", "config/httpapi/fleetapi", "config/layers",
 		"config/link", "config/metadata", "config/operate", "config/pace", "config/peer", "config/revision", "config/rollout", "config/state", "config/topology",
+		"config/migrate",
 		"actors/keep", "config", "config/backup", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi", "config/httpapi/fleetapi", "config/layers",
 		"config/link", "config/metadata", "config/operate", "config/revision", "config/rollout", "config/state", "config/topology",
 	},

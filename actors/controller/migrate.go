@@ -1,0 +1,209 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/migrate"
+	"edgespan/config/operate"
+	"edgespan/config/revision"
+)
+
+// migration is the author of the revisions by which the leader brings layers to newer keys.
+var migration = fleetapi.Caller{Name: "migration", Role: fleetapi.Admin}
+
+// When the leader looks whether layers are to be migrated: at once, but not before it knows which
+// versions the nodes run, which it waits for as long as versionsKnown; and again where something
+// stood in the way.
+const (
+	migrateLook   = time.Second
+	versionsKnown = 30 * time.Second
+	migrateAgain  = time.Minute
+	migrateRarely = time.Hour
+)
+
+// migrationRecord is the value of the key that says up to where layers were migrated.
+type migrationRecord struct {
+	Done     migrate.Done `json:"done"`
+	Revision uint64       `json:"revision,omitempty"` // that migrated last; 0: there was nothing to migrate
+	At       time.Time    `json:"at"`
+	Replica  string       `json:"replica"`
+}
+
+// migrationNote is that key as a write has read it, and what is to stand in it.
+type migrationNote struct {
+	same revision.Compare
+	put  *revision.Op // nil: nothing
+}
+
+// bind makes a change hang on the note: what was done is noted with it, once.
+func (n migrationNote) bind(c *history.Change) {
+	if n.put != nil {
+		c.Compares, c.Then = append(c.Compares, n.same), append(c.Then, *n.put)
+	}
+}
+
+// readMigrations reads up to where the layers were migrated.
+func (d *deps) readMigrations(ctx context.Context) (r migrationRecord, e revision.Entry, err error) {
+	entries, err := reader{ctx, d.Store}.Get(history.MigratedKey())
+	if err != nil {
+		return r, e, fmt.Errorf("read up to where layers were migrated: %w", err)
+	}
+	if e = entries[0]; e.Exists() {
+		if err := json.Unmarshal(e.Value, &r); err != nil {
+			return r, e, fmt.Errorf("read up to where layers were migrated: the key %s: %w", e.Key, err)
+		}
+	}
+	return r, e, nil
+}
+
+// migrations gives the world of a write that goes by it what was migrated before.
+func (d *deps) migrations(w write, world *operate.World) (migrationNote, error) {
+	_, all := w.request.Write.(operate.Migrate)
+	if _, is := w.request.Write.(operate.Import); !is && !all {
+		return migrationNote{}, nil
+	}
+	r, e, err := d.readMigrations(w.ctx)
+	if err != nil {
+		return migrationNote{}, err
+	}
+	world.Migrated = r.Done
+	note := migrationNote{same: revision.At(e.Key, e.ModRevision)}
+	if all {
+		now := migrationRecord{world.DueMigrations().After(r.Done), world.State.Number + 1, d.Now().UTC(), d.Replica}
+		put := revision.Put(e.Key, encode(now))
+		note.put = &put
+	}
+	return note, nil
+}
+
+// note stores what was done where no layer had anything to migrate.
+func (d *deps) note(w write, world *operate.World, n migrationNote) error {
+	if n.put == nil {
+		return nil
+	}
+	r := migrationRecord{Done: world.DueMigrations().After(world.Migrated), At: d.Now().UTC(), Replica: d.Replica}
+	_, err := d.commit(w.ctx, revision.Txn{Compares: append([]revision.Compare{n.same}, w.fence...), Then: []revision.Op{revision.Put(n.same.Key, encode(r))}})
+	return err
+}
+
+var (
+	// errBackupFirst is the answer to a write that migrates layers of which there is no backup yet.
+	errBackupFirst = errors.New("a backup comes first")
+	errNoBackup    = errors.New("nothing is migrated without a backup")
+)
+
+// writeBackedUp has the store actor do a write. Where that migrates layers a backup is written
+// before, beside the other writes, which don't wait for it.
+func (d *deps) writeBackedUp(ctx context.Context, w write) wrote {
+	a := d.writeQueued(ctx, w)
+	if !errors.Is(a.err, errBackupFirst) {
+		return a
+	}
+	if d.Backup == nil {
+		return wrote{err: fmt.Errorf("migrate layers: %w: this controller has no place for one", errNoBackup)}
+	}
+	file, err := d.Backup(ctx)
+	if err != nil {
+		return wrote{err: fmt.Errorf("migrate layers: %w: %w", errNoBackup, err)}
+	}
+	d.Log.Info("backup before layers are migrated", zap.String("file", file))
+	w.backedUp = true
+	return d.writeQueued(ctx, w)
+}
+
+func (d *deps) writeQueued(ctx context.Context, w write) wrote {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	w.ctx = ctx
+	answer, err := d.ask(ctx, d.store, w)
+	if err != nil {
+		return wrote{err: err}
+	}
+	return answer.(wrote)
+}
+
+// migrateDue is the leader's timer to look whether layers are to be migrated.
+type migrateDue struct {
+	reign int
+	after time.Duration // that it waited
+}
+
+// migrate brings the layers to the keys that this version knows, once.
+func (a *leaderActor) migrate(waited time.Duration) {
+	ctx, by, reign, self := a.ctx, *a.leads, a.reign, a.self
+	patient := a.d.Now().Sub(a.began) < versionsKnown
+	a.d.leaf("migrate", func() {
+		again := a.d.migrateAll(ctx, by, patient, waited)
+		if again > 0 {
+			a.d.after(again, func() { a.d.system.Root.Send(self, migrateDue{reign, again}) })
+		}
+	})
+}
+
+// migrateAll says after which time to look again; 0: never, all is done.
+func (d *deps) migrateAll(ctx context.Context, by revision.Leadership, patient bool, waited time.Duration) (again time.Duration) {
+	r, _, err := d.readMigrations(ctx)
+	if err == nil && len(migrate.Due(r.Done, nil).Steps()) == 0 {
+		return 0
+	}
+	if err == nil && (!d.dir.ready.Load() || patient && d.unknownVersions()) {
+		return migrateLook
+	}
+	var made wrote
+	w := d.dir.world()
+	if w.Migrated = r.Done; err == nil && len(w.DueMigrations().Steps()) > 0 {
+		request := fleetapi.WriteRequest{Caller: migration, Write: operate.Migrate{}}
+		made = d.writeBackedUp(ctx, write{request: request, fence: []revision.Compare{by.Fence()}})
+		err = made.err
+	}
+	if ctx.Err() != nil {
+		return 0 // another leads
+	}
+	if err != nil {
+		d.Log.Error("layers have keys of an older version and are not migrated: they go on as they are", zap.Error(err))
+		return min(max(2*waited, migrateAgain), migrateRarely)
+	}
+	if made.record.Tree != "" {
+		d.Log.Info("layers are migrated", zap.Uint64("revision", made.record.Number), zap.String("moved", made.outcome.MigratedText()))
+	}
+	return d.tellHeld(ctx, waited)
+}
+
+// tellHeld tells once which migrations wait for nodes, and says when to look again.
+func (d *deps) tellHeld(ctx context.Context, waited time.Duration) time.Duration {
+	r, _, err := d.readMigrations(ctx)
+	if err != nil {
+		return migrateAgain
+	}
+	w := d.dir.world()
+	w.Migrated = r.Done
+	due := w.DueMigrations()
+	switch {
+	case len(due.Held) == 0 && len(due.Steps()) == 0:
+		return 0
+	case len(due.Held) > 0 && waited != migrateAgain:
+		d.Log.Warn("layers keep keys of an older version until these nodes have a newer one", zap.String("migration", due.Held[0].Version),
+			zap.String("nodes", config.Cut(strings.Join(w.HeldBy(due.Held[0]), ", "), longestText)))
+	}
+	return migrateAgain
+}
+
+// unknownVersions says whether some node has joined of which it is not known yet what it runs.
+func (d *deps) unknownVersions() bool {
+	for _, n := range d.dir.nodeFacts() {
+		if n.ID != "" && n.Versions.Software == "" {
+			return true
+		}
+	}
+	return false
+}
