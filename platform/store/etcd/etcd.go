@@ -43,8 +43,8 @@ type Store struct {
 
 	mu      sync.Mutex
 	closed  bool
-	full    error // what the last write was refused with, for want of room
-	refused time.Time
+	full    error     // why there is no room; nil: there is
+	refused time.Time // when that was noted last
 }
 
 var _ kv.Store = (*Store)(nil)
@@ -58,14 +58,16 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	s := &Store{root: "edgespan/" + o.Fleet + "/"}
 	g := newGuard(o)
+	g.alarmed = s.alarmed
 	c := config(o)
 	c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(g.dial))
 	client, err := clientv3.New(c)
 	if err != nil {
 		return nil, fmt.Errorf("open store at %q: %w", o.Endpoints, err)
 	}
-	s := &Store{client: client, guard: g, root: "edgespan/" + o.Fleet + "/"}
+	s.client, s.guard = client, g
 	g.run(o, s.root+"id", client)
 	if s.id, err = s.makeID(ctx); err != nil {
 		return nil, fmt.Errorf("open store at %q: %w", o.Endpoints, errors.Join(err, s.Close()))
@@ -142,16 +144,14 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// remembered is how long a refused write counts where no other one comes.
-const remembered = 30 * time.Second
-
 // noSpace notes that the cluster has no room: it takes no write until it is compacted,
 // defragmented, and its alarm is disarmed.
 func (s *Store) noSpace(err error) error {
+	full := fmt.Errorf("%w: %w", revision.ErrFull, err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.full, s.refused = fmt.Errorf("%w: %w", revision.ErrFull, err), time.Now()
-	return s.full
+	s.full, s.refused = full, time.Now()
+	return full
 }
 
 // wrote notes that the cluster has room.
@@ -161,13 +161,26 @@ func (s *Store) wrote() {
 	s.full = nil
 }
 
-// Sound says why the cluster takes no writes, as far as the last ones told.
+// alarmed takes what a member said when it was asked for the alarms of the cluster. An answer to a
+// question of before the last refused write is old.
+func (s *Store) alarmed(asked time.Time, noSpace bool) {
+	switch {
+	case noSpace:
+		_ = s.noSpace(rpctypes.ErrNoSpace) // noted
+	default:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.refused.Before(asked) {
+			s.full = nil
+		}
+	}
+}
+
+// Sound says why the cluster takes no writes: the last write was refused for want of room, or a
+// member says so when it is asked (alarmEvery).
 func (s *Store) Sound() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.full != nil && time.Since(s.refused) > remembered {
-		s.full = nil
-	}
 	return s.full
 }
 

@@ -1,26 +1,115 @@
 package etcd
 
 import (
+	"context"
 	"errors"
+	"net"
 	"testing"
+	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"edgespan/config/revision"
+	"edgespan/platform/store/etcd/etcdtest"
 )
 
-// A cluster over its quota is one without room until a write succeeds. It may have done the write
-// that it refuses.
-func TestAClusterWithoutRoom(t *testing.T) {
-	s := &Store{}
-	if err := s.meaning(t.Context(), rpctypes.ErrNoSpace); !errors.Is(err, revision.ErrFull) || errors.Is(err, revision.ErrUnwritten) || !errors.Is(err, rpctypes.ErrNoSpace) {
-		t.Errorf("got %v", err)
+// A cluster over its quota is one without room until a write succeeds, or a member says that the
+// alarm is off. It may have done the write that it refused.
+func TestAClusterWithoutRoomIsNotSound(t *testing.T) {
+	var s Store
+	refuse := func() {
+		if err := s.meaning(t.Context(), rpctypes.ErrNoSpace); !errors.Is(err, revision.ErrFull) || errors.Is(err, revision.ErrUnwritten) || !errors.Is(err, rpctypes.ErrNoSpace) {
+			t.Errorf("got %v", err)
+		}
 	}
-	if err := s.Sound(); !errors.Is(err, revision.ErrFull) {
-		t.Errorf("sound: %v", err)
+	sound := func(want bool, when string) {
+		t.Helper()
+		if err := s.Sound(); (err == nil) != want || !want && !errors.Is(err, revision.ErrFull) {
+			t.Errorf("%s: %v", when, err)
+		}
 	}
+	before := time.Now()
+	refuse()
+	sound(false, "refused")
+	s.alarmed(before, false)
+	sound(false, "an answer to a question of before")
+	s.alarmed(time.Now(), false)
+	sound(true, "a member says that there is room")
+	s.alarmed(time.Now(), true)
+	sound(false, "a member says that there is none")
 	s.wrote()
-	if err := s.Sound(); err != nil {
-		t.Errorf("after a write: %v", err)
+	sound(true, "after a write")
+}
+
+// What a cluster without room still takes is no sign of room.
+func TestReadsAndDeletesDoNotMakeAFullClusterSound(t *testing.T) {
+	t.Parallel()
+	server, err := etcdtest.Serve(t.TempDir(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	s, err := Open(t.Context(), Options{Endpoints: []string{server.Endpoint}, Fleet: "full"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	do := func(ops ...revision.Op) error {
+		_, err := s.Commit(t.Context(), revision.Txn{Then: ops})
+		return err
+	}
+	if err := do(revision.Put("a", nil), revision.Put("b", nil)); err != nil {
+		t.Fatal(err)
+	}
+	alarm := func(action etcdserverpb.AlarmRequest_AlarmAction) {
+		status, err := s.client.Status(t.Context(), server.Endpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := &etcdserverpb.AlarmRequest{Action: action, MemberID: status.Header.MemberId, Alarm: etcdserverpb.AlarmType_NOSPACE}
+		if _, err := etcdserverpb.NewMaintenanceClient(s.client.ActiveConnection()).Alarm(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until := func(sound bool) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); (s.Sound() == nil) != sound; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("it says %v", s.Sound())
+			}
+		}
+	}
+	alarm(etcdserverpb.AlarmRequest_ACTIVATE)
+	until(false) // nobody here has written
+	if err := do(revision.Put("c", nil)); !errors.Is(err, revision.ErrFull) {
+		t.Errorf("a put: %v", err)
+	}
+	if err := do(revision.Delete("a")); err != nil {
+		t.Error(err)
+	}
+	if err := do(revision.Get("b")); err != nil {
+		t.Error(err)
+	}
+	if s.Sound() == nil {
+		t.Error("a delete and a read make it sound")
+	}
+	alarm(etcdserverpb.AlarmRequest_DEACTIVATE)
+	until(true)
+}
+
+// A member that takes a connection and says nothing does not take the time of the others.
+func TestEachMemberHasItsOwnTimeToSayItsSize(t *testing.T) {
+	t.Parallel()
+	deaf, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	s := opened(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*weighing)
+	defer cancel()
+	if size, err := s.sizeOf(ctx, []string{"http://" + deaf.Addr().String(), endpoint}); err != nil || size <= 0 {
+		t.Errorf("%d, %v", size, err)
 	}
 }

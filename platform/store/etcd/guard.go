@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -19,9 +20,10 @@ import (
 // connection is dead on which bytes merely stop (its keepalive is 10 s at least), and a call to
 // a member that is cut off from the others hangs for the 7 s that etcd gives it.
 const (
-	askEvery = 500 * time.Millisecond
-	silence  = 1500 * time.Millisecond // without an answer, while another member gives one
-	grace    = 100 * time.Millisecond  // that a write has after a change of the leader
+	askEvery   = 500 * time.Millisecond
+	alarmEvery = 10                      // questions: then the alarms are asked for too
+	silence    = 1500 * time.Millisecond // without an answer, while another member gives one
+	grace      = 100 * time.Millisecond  // that a write has after a change of the leader
 )
 
 // errLeader ends a write that was on its way to a leader that leads no more. etcd itself would
@@ -32,10 +34,11 @@ var errLeader = errors.New("the cluster has another leader: the write may have b
 // and keeps the store away from one that does not while another one does. It decides nothing
 // about what is written.
 type guard struct {
-	log    *zap.Logger
-	client *clientv3.Client // the store's
-	cancel context.CancelFunc
-	asking sync.WaitGroup
+	log     *zap.Logger
+	alarmed func(asked time.Time, noSpace bool)
+	client  *clientv3.Client // the store's
+	cancel  context.CancelFunc
+	asking  sync.WaitGroup
 
 	turn sync.Mutex // of one answer after the other; taken before mu
 
@@ -133,7 +136,7 @@ func (g *guard) ask(ctx context.Context, o Options, key string, m *member) {
 		return
 	}
 	defer client.Close()
-	for ctx.Err() == nil {
+	for n := 0; ctx.Err() == nil; n++ {
 		within, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), silence)
 		out, err := client.Get(within, key, clientv3.WithCountOnly())
 		late := within.Err() != nil
@@ -146,11 +149,27 @@ func (g *guard) ask(ctx context.Context, o Options, key string, m *member) {
 			term = out.Header.RaftTerm
 		}
 		g.answered(m, !late, term) // an error that came in time is an answer
+		if err == nil && n%alarmEvery == 0 {
+			g.askAlarms(ctx, client, m.endpoint)
+		}
 		select {
 		case <-time.After(askEvery):
 		case <-ctx.Done():
 		}
 	}
+}
+
+// askAlarms asks a member that takes part in the cluster which alarms there are. Each member knows
+// all of them, and tells whoever may read.
+func (g *guard) askAlarms(ctx context.Context, client *clientv3.Client, endpoint string) {
+	ctx, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	asked := time.Now()
+	out, err := client.Status(ctx, endpoint)
+	if err != nil {
+		return // the next one that answers says it
+	}
+	g.alarmed(asked, slices.ContainsFunc(out.Errors, func(text string) bool { return strings.Contains(text, etcdserverpb.AlarmType_NOSPACE.String()) }))
 }
 
 // answered takes what came of a question.

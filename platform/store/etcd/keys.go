@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -122,13 +123,13 @@ func (s *Store) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome,
 	if err != nil {
 		return revision.Outcome{}, fmt.Errorf("commit: %w", s.meaning(ctx, err))
 	}
-	if txn.Writes() {
-		s.wrote()
-	}
 	done := revision.Outcome{Succeeded: out.Succeeded, Revision: revision.Revision(out.Header.Revision)}
 	ops := txn.Then
 	if !out.Succeeded {
 		ops = txn.Else
+	}
+	if puts(ops) {
+		s.wrote()
 	}
 	for i, answer := range out.Responses[:len(ops)] {
 		var result revision.Result
@@ -182,6 +183,11 @@ func onlyReads(ops ...[]revision.Op) bool {
 	return !slices.ContainsFunc(slices.Concat(ops...), func(op revision.Op) bool { return op.Kind != revision.OpGet })
 }
 
+// puts says whether operations need room. A cluster without any reads and deletes all the same.
+func puts(ops []revision.Op) bool {
+	return slices.ContainsFunc(ops, func(op revision.Op) bool { return op.Kind == revision.OpPut })
+}
+
 func (s *Store) compares(cs []revision.Compare) []clientv3.Cmp {
 	var out []clientv3.Cmp
 	for _, c := range cs {
@@ -232,17 +238,27 @@ func (s *Store) Compact(ctx context.Context, at revision.Revision) error {
 	return nil
 }
 
+// weighing is how long one member may take to say its size: the next one is asked then.
+const weighing = 2 * time.Second
+
 // Size is that of a member's database in use, of all fleets in it.
 func (s *Store) Size(ctx context.Context) (int64, error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
-	var err error
-	for _, member := range s.client.Endpoints() {
-		var out *clientv3.StatusResponse
-		if out, err = s.client.Status(ctx, member); err == nil {
+	return s.sizeOf(ctx, s.client.Endpoints())
+}
+
+func (s *Store) sizeOf(ctx context.Context, members []string) (int64, error) {
+	var faults []error
+	for _, member := range members {
+		within, cancel := context.WithTimeout(ctx, weighing)
+		out, err := s.client.Status(within, member)
+		cancel()
+		if err == nil {
 			return out.DbSizeInUse, nil
 		}
+		faults = append(faults, fmt.Errorf("%s: %w", member, s.meaning(ctx, err)))
 	}
-	return 0, fmt.Errorf("weigh the store: %w", s.meaning(ctx, err))
+	return 0, fmt.Errorf("weigh the store: %w", errors.Join(faults...))
 }

@@ -62,7 +62,8 @@ type Store interface {
 	Keys(ctx context.Context, id revision.LeaseID) ([]revision.Key, error)
 
 	// Sound says why the store takes no writes, as far as its last answers told; nil if it
-	// does. It asks nobody.
+	// does. It asks nobody, and forgets a refused write only where the store takes one again or
+	// says that it would.
 	Sound() error
 
 	// Size is how many bytes the store takes, its own history among it, without what is free for
