@@ -1,9 +1,11 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -921,5 +923,61 @@ func TestAStoreThatFailsForAWhileLosesNothing(t *testing.T) {
 		r.pass(time.Second)
 		r.wants(c, "n1", "in sync")
 		r.wants(c, "n2", "in sync")
+	})
+}
+
+// refusing is a store that does not take some keys.
+type refusing struct {
+	Store
+	prefix string
+	err    atomic.Pointer[error]
+}
+
+func (s *refusing) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+	if err := s.err.Load(); err != nil {
+		for _, op := range t.Then {
+			if op.Kind == revision.OpPut && strings.HasPrefix(string(op.Key), s.prefix) {
+				return revision.Outcome{}, *err
+			}
+		}
+	}
+	return s.Store.Commit(ctx, t)
+}
+
+// A proposal that the store did not take is none: nobody is shown it, and its node is asked again.
+func TestAProposalThatIsNotStoredBlocksNothing(t *testing.T) {
+	onRig(t, func(r *rig) {
+		s := &refusing{Store: r.store, prefix: string(history.InProposed)}
+		full := fmt.Errorf("commit: %w", revision.ErrFull)
+		s.err.Store(&full)
+		r.change = func(o *Options) { o.Store = s }
+		c := r.start("a")
+		n := r.join(c, "n1")
+		n.board, n.base = "board-9", `{"base":{"RELEASE_M20":{"sysParams":{"managedConfig":true,"factsEnvironment":7},"envParams":{"T":"<&>"}}}}`
+		n.connect(c)
+		r.pass(10 * time.Minute)
+		if all, err := c.Hardware(r.Context()); err != nil || len(all) > 0 {
+			t.Fatalf("it is shown: %+v, %v", all, err)
+		}
+		s.err.Store(nil)
+		r.pass(10 * time.Minute)
+		if all, err := c.Hardware(r.Context()); err != nil || len(all) != 1 {
+			t.Fatalf("it is not asked again: %+v, %v", all, err)
+		}
+		if err := c.AcceptHardware(r.Context(), alice, "board-9", "n1"); err != nil {
+			t.Error(err)
+		}
+		r.pass(10 * time.Minute)
+		if env, err := c.FactsEnvironment(r.Context(), n.id); err != nil || env != 7 {
+			t.Errorf("its environment of ConfigDB is %d, %v", env, err)
+		}
+		r.network(c, `{"sysParams":{"factsEnvironment":0}}`)
+		r.pass(10 * time.Second)
+		if env, err := c.FactsEnvironment(r.Context(), n.id); err != nil || env != 0 {
+			t.Errorf("after a change it is %d, %v", env, err)
+		}
+		if env, err := c.FactsEnvironment(r.Context(), "nobody"); err != nil || env != 0 {
+			t.Errorf("that of nobody is %d, %v", env, err)
+		}
 	})
 }

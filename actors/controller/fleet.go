@@ -178,6 +178,8 @@ func (a *fleetActor) Receive(c actor.Context) {
 		a.readKind(m)
 	case leased:
 		a.leased(c, m)
+	case saved:
+		a.proposalSaved(m)
 	default:
 		a.ofNodes(c)
 	}
@@ -318,8 +320,8 @@ func (a *fleetActor) leased(c actor.Context, m leased) {
 	for _, r := range a.nodes {
 		c.Send(r.pid, m)
 	}
-	for id, value := range a.proposed {
-		a.d.saver.add(entry{op: revision.PutLeased(history.ProposedKey(id), value, m.id), of: a.d.dir.spends(id)})
+	for id := range a.proposed {
+		a.propose(id)
 	}
 }
 

@@ -61,8 +61,8 @@ func fit(o owner) []byte {
 	if o.Node == nil {
 		return text
 	}
-	for most := len(text); len(text) > mostTold && most > 0; {
-		most /= 2
+	for most := o.Node.longest(); len(text) > mostTold && most > 0; {
+		most = min(most/2, most*mostTold/len(text)) // the first guess is near, as most entries are alike
 		less := *o.Node
 		less.Left, less.Parameters = first(o.Node.Parameters, most, byInterest)
 		if o.Node.Peer != nil {
@@ -73,6 +73,15 @@ func fit(o owner) []byte {
 		text = encode(whole)
 	}
 	return text
+}
+
+// longest is how many entries the longest list has that fit may cut.
+func (r *reported) longest() int {
+	n := len(r.Parameters)
+	if r.Peer != nil {
+		n = max(n, len(r.Peer.Report.Parameters), len(r.Peer.Report.Ignored), len(r.Peer.Report.Items))
+	}
+	return n
 }
 
 // first are so many of a list, those that matter most, in the order of the list; and how many

@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -109,5 +111,30 @@ func TestWhatIsToldWhereNotAllFits(t *testing.T) {
 	small := owner{Node: &reported{Parameters: o.Node.Parameters[:10]}}
 	if string(fit(small)) != string(encode(small)) {
 		t.Error("a small one is cut")
+	}
+}
+
+// A node may report eight megabytes: what the others are told of it is found in a few encodings,
+// and the room is used.
+func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
+	o := owner{Replica: "a", Node: &reported{}}
+	const all = 16_000
+	for i := range all {
+		o.Node.Parameters = append(o.Node.Parameters, fleetapi.Parameter{ID: fmt.Sprint("p/", i), Reason: strings.Repeat("x", 500)})
+	}
+	var before, after runtime.MemStats
+	whole := len(encode(o))
+	runtime.ReadMemStats(&before)
+	encode(o)
+	runtime.ReadMemStats(&after)
+	once := after.TotalAlloc - before.TotalAlloc
+	text := fit(o)
+	runtime.ReadMemStats(&before)
+	if spent := before.TotalAlloc - after.TotalAlloc; spent > 3*once {
+		t.Errorf("%d bytes are allocated for a text of %d: one encoding takes %d", spent, whole, once)
+	}
+	var told owner
+	if err := json.Unmarshal(text, &told); err != nil || len(text) > mostTold || len(text) < mostTold/2 || told.Node.Left+len(told.Node.Parameters) != all {
+		t.Errorf("%d bytes, %d parameters and %d left out: %v", len(text), len(told.Node.Parameters), told.Node.Left, err)
 	}
 }

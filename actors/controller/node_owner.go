@@ -27,11 +27,13 @@ type owner struct {
 }
 
 func (n *node) ownerValue() []byte {
-	n.seat.mu.Lock()
-	defer n.seat.mu.Unlock()
-	if n.announced == nil {
-		n.announced = fit(owner{n.d.Replica, n.d.began.UnixNano(), n.on, n.seat.versions, n.seat.address, n.tells()})
+	if n.announced != nil {
+		return n.announced
 	}
+	n.seat.mu.Lock()
+	versions, address := n.seat.versions, n.seat.address
+	n.seat.mu.Unlock() // what follows may take a while
+	n.announced = fit(owner{n.d.Replica, n.d.began.UnixNano(), n.on, versions, address, n.tells()})
 	return n.announced
 }
 

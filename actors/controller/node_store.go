@@ -24,6 +24,7 @@ const (
 	savedShown
 	savedStanding
 	savedUnderlay
+	savedProposal // of the fleet
 	savedNothing
 )
 

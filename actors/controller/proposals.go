@@ -65,15 +65,29 @@ func (a *fleetActor) learn(m learnt) {
 		a.d.Log.Warn("base config of a node", zap.String("node", m.id), zap.String("board", fmt.Sprintf("%.*s", longestBoard, m.board)), zap.Error(why))
 		return
 	}
-	p := proposal{Board: m.board, Node: m.id, At: a.d.Now().UTC(), Data: m.data}
-	value := encode(p)
-	if err := json.Unmarshal(value, &p); err != nil { // as the store has it: compared by its bytes
-		a.d.Log.Error("keep a proposal", zap.Error(err))
+	a.proposed[m.id] = encode(proposal{Board: m.board, Node: m.id, At: a.d.Now().UTC(), Data: m.data})
+	a.d.Log.Info("a node proposes the base config of its board: an operator has to accept it", zap.String("node", m.id), zap.String("board", m.board))
+	a.propose(m.id)
+}
+
+// propose stores what a node of this replica proposes; the watch tells the fleet of it. Without a
+// lease it waits for the next one.
+func (a *fleetActor) propose(id string) {
+	if lease := a.d.leaseID(); lease != 0 {
+		a.d.saver.add(entry{op: revision.PutLeased(history.ProposedKey(id), a.proposed[id], lease), of: a.d.dir.spends(id), to: a.self, what: savedProposal})
+	}
+}
+
+// proposalSaved forgets what the store did not take: the node is asked again.
+func (a *fleetActor) proposalSaved(m saved) {
+	if m.err == nil || errors.Is(m.err, revision.ErrNoLease) { // it comes back with another lease
 		return
 	}
-	a.proposals[m.id], a.proposed[m.id] = p, value
-	a.d.Log.Info("a node proposes the base config of its board: an operator has to accept it", zap.String("node", m.id), zap.String("board", m.board))
-	a.d.saver.add(entry{op: revision.PutLeased(history.ProposedKey(m.id), a.proposed[m.id], a.d.leaseID()), of: a.d.dir.spends(m.id)})
+	id := history.Names(m.key)[0]
+	a.d.Log.Error("keep a proposal", zap.String("node", id), zap.Error(m.err))
+	if _, stored := a.proposals[id]; !stored {
+		delete(a.proposed, id)
+	}
 }
 
 // refusal says why a proposal is not kept.
@@ -90,14 +104,19 @@ func (a *fleetActor) refusal(m learnt) error {
 	if !json.Valid(m.data) {
 		return errors.New("is no JSON")
 	}
-	total := len(m.data)
+	others, total := 0, len(m.data)
 	for id, p := range a.proposals {
 		if id != m.id {
-			total += len(p.Data)
+			others, total = others+1, total+len(p.Data)
 		}
 	}
-	if _, has := a.proposals[m.id]; !has && len(a.proposals) >= mostProposals || total > allProposalBytes {
-		return fmt.Errorf("%d proposals wait already: accept or reject them", len(a.proposals))
+	for id, value := range a.proposed { // on its way to the store
+		if _, stored := a.proposals[id]; !stored && id != m.id {
+			others, total = others+1, total+len(value)
+		}
+	}
+	if others >= mostProposals || total > allProposalBytes {
+		return fmt.Errorf("%d proposals wait already: accept or reject them", others)
 	}
 	return nil
 }

@@ -60,6 +60,7 @@ type entry struct {
 // saved is what became of an entry.
 type saved struct {
 	what int
+	key  revision.Key
 	done bool              // the compare held
 	rev  revision.Revision // of the store then
 	now  revision.Entry    // of a read, and of a key whose compare did not hold
@@ -222,7 +223,7 @@ func (s *saver) store(batch []entry) {
 		if e.to == nil {
 			continue
 		}
-		told := saved{what: e.what, done: err == nil && o.Succeeded, rev: o.Revision, err: err}
+		told := saved{what: e.what, key: e.op.Key, done: err == nil && o.Succeeded, rev: o.Revision, err: err}
 		if err == nil && i < len(o.Results) {
 			told.now = o.Results[i].Entry
 		}

@@ -56,7 +56,7 @@ func (o *options) fromConfig(doc config.Object) []leftOut {
 		was := s.value.String()
 		if !isStored(name) {
 			if flags[name] != was {
-				out = append(out, leftOut{name, o.instead(s.name)})
+				out = append(out, leftOut{name, instead(s.name)})
 			}
 			continue
 		}
@@ -72,10 +72,12 @@ func (o *options) fromConfig(doc config.Object) []leftOut {
 	return out
 }
 
-// instead says where a flag counts that the stored config may not set.
-func (o *options) instead(name string) string {
-	return "never taken from the stored config: must be set by --" + name + " or " + envName(name)
-}
+// What is said of a flag that the stored config may not set, and where it counts.
+const neverStored = "never taken from the stored config"
+
+func setBy(name string) string { return "must be set by --" + name + " or " + envName(name) }
+
+func instead(name string) string { return neverStored + ": " + setBy(name) }
 
 // envName is the variable of the environment that has a flag.
 func envName(flag string) string {
@@ -109,9 +111,9 @@ func (o *options) judge(before, after config.Object, asked bool) (faults config.
 			}
 		case now[name] == d.value.String(): // a whole file with all its defaults
 		case asked:
-			faults.Add([]string{"flags", name}, "never taken from the stored config", "must be set by --"+s.name+" or "+envName(s.name))
+			faults.Add([]string{"flags", name}, neverStored, setBy(s.name))
 		default:
-			notes = append(notes, fmt.Sprintf("flags.%s: %s", name, base.instead(s.name)))
+			notes = append(notes, fmt.Sprintf("flags.%s: %s", name, instead(s.name)))
 		}
 	}
 	return faults, notes

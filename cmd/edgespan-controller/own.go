@@ -137,6 +137,10 @@ func (w *own) tell(results []action.Result, c e2e.Change) {
 		say("action of the controller's config", zap.String("action", r.Action), zap.String("state", string(r.State)), zap.String("cause", r.Cause))
 	}
 	for _, key := range c.NextStart {
+		if !countsAtStart(key) {
+			w.log.Info("is kept and shared: this program never takes it from here", zap.String("key", config.FormatPath(key)))
+			continue
+		}
 		w.log.Info("counts from the next start on", zap.String("key", config.FormatPath(key)))
 	}
 }
@@ -219,8 +223,12 @@ func (w *own) setFlags(changes []e2e.FlagChange, level bool) error {
 			continue
 		}
 		s, known := next.find(c.Name)
-		if !known || !isStored(c.Name) {
-			faults = append(faults, fmt.Errorf("flag %.80s is none that this program takes from here: it counts from the next start on", c.Name))
+		switch {
+		case !known:
+			faults = append(faults, fmt.Errorf("flag %s: none of this program's: it is kept and shared, and counts for nothing here", config.Cut(c.Name, 80)))
+			continue
+		case !isStored(c.Name):
+			faults = append(faults, fmt.Errorf("flag %s: %s", c.Name, instead(s.name)))
 			continue
 		}
 		text := c.Value

@@ -149,11 +149,16 @@ func TestOwnActionsThatFailAreTold(t *testing.T) {
 	r.tell(results, c)
 	for _, want := range []string{
 		`"action":"UPDATE_SCAN_CONFIG","state":"failed","cause":"exit status 3"`, `"action":"UPDATE_CHANNEL_ASSIGNMENT","state":"failed"`,
-		`counts from the next start on","key":"flags.vendor"`,
+		`this program never takes it from here","key":"flags.vendor"`,
 	} {
 		if !strings.Contains(r.log.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, r.log.String())
 		}
+	}
+	err := r.setFlags([]e2e.FlagChange{{Flag: e2e.Flag{Name: "listen", Value: "127.0.0.1:1"}}, {Flag: e2e.Flag{Name: "vendor", Value: "1"}}}, false)
+	const want = "flag listen: never taken from the stored config: must be set by --listen or EDGESPAN_CONTROLLER_LISTEN\nflag vendor: none of this program's: it is kept and shared, and counts for nothing here"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

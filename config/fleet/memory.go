@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -87,7 +88,15 @@ func ParseMemory(text []byte) (Memory, error) {
 type written Memory
 
 // ownFields are the names of the fields of the form.
-var ownFields = []string{"push", "failures", "floor", "adopted", "releasing", "has"}
+var ownFields = func() (out []string) {
+	form := reflect.TypeFor[Memory]()
+	for i := range form.NumField() {
+		if name, _, _ := strings.Cut(form.Field(i).Tag.Get("json"), ","); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}()
 
 // UnmarshalJSON keeps what it does not know.
 func (m *Memory) UnmarshalJSON(text []byte) error {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"edgespan/config/layers"
+	"edgespan/config/peer"
 )
 
 // What two replicas wrote of a node while it moved between them is put together.
@@ -76,6 +77,24 @@ func TestWhatANewerVersionKeepsIsKept(t *testing.T) {
 		if got, err := ParseMemory([]byte(bad)); err == nil {
 			t.Errorf("%s is read as %+v", bad, got)
 		}
+	}
+}
+
+// A field that is known is never kept twice, under its name and as a newer version's.
+func TestEveryFieldOfAMemoryIsItsOwn(t *testing.T) {
+	m := Memory{
+		Push: Attempt{Number: 1}, Failures: []Failure{{Attempt: 1}}, Floor: 1, Adopted: true, Releasing: "x", Has: []peer.Gone{{ID: "x"}},
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &fields); err != nil || len(fields) != reflect.TypeFor[Memory]().NumField()-1 {
+		t.Fatalf("%s: has not every field but the private one; %v", text, err)
+	}
+	if back, err := ParseMemory(text); err != nil || back.other != nil {
+		t.Errorf("%v is kept as of a newer version; %v", back.other, err)
 	}
 }
 

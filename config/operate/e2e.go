@@ -151,7 +151,7 @@ func (j *judge) setE2E(q SetE2E) (Outcome, error) {
 	}
 	change := e2e.Changes(m, before, checked)
 	o.Actions, o.Flags = change.Actions, change.Flags
-	o.Warnings = append(append(o.Warnings, notes...), nextStart(q.File, change)...)
+	o.Warnings = append(append(o.Warnings, notes...), nextStart(q.File, change, notes)...)
 	if q.Replica == "" {
 		shadowed, err := j.shadowed(q.File, m, checked)
 		if err != nil {
@@ -225,9 +225,14 @@ func (j *judge) ownGivesWay(c history.Change, f history.Files) error {
 	return nil
 }
 
-func nextStart(file string, c e2e.Change) []string {
+// nextStart tells of changes that count from the next start on. Those that the program has a note of
+// never do.
+func nextStart(file string, c e2e.Change, notes []string) []string {
 	var out []string
 	for _, path := range c.NextStart {
+		if slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, config.FormatPath(path)+": ") }) {
+			continue
+		}
 		out = append(out, file+": "+config.FormatPath(path)+": counts from the next start")
 	}
 	return out
@@ -320,7 +325,7 @@ func (j *judge) filesChange(c history.Change) (filesChange, error) {
 		if replica == "" { // each replica finds out what its own part asks of it
 			change := e2e.Changes(m, normal(before), checked)
 			out.actions, out.flags = append(out.actions, change.Actions...), append(out.flags, change.Flags...)
-			out.notes = append(out.notes, nextStart(file, change)...)
+			out.notes = append(out.notes, nextStart(file, change, notes)...)
 		}
 	}
 	return out, nil
