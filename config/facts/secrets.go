@@ -2,7 +2,7 @@ package facts
 
 import (
 	"bytes"
-	"strconv"
+	"strings"
 )
 
 // Secret is where documents of a resource have a secret.
@@ -12,7 +12,8 @@ type Secret struct{ steps []segment }
 func (s segment) any() bool { return s.text == "*" && !s.quoted }
 
 // ParseSecret reads where a secret is: keys and indices joined by dots, "*" for any of them, a
-// key with a dot or a star in it in quotes (users.*.password, 'settings:x.y'.key).
+// key with a dot or a star in it in quotes (users.*.password, 'settings:x.y'.key). An index of a
+// list is any of it: what is at it moves where another element goes.
 func ParseSecret(path string) (Secret, error) {
 	steps, err := splitKey(path)
 	if err != nil {
@@ -123,24 +124,14 @@ func (k *masker) value(from, to int, at []*secretTree) {
 		return
 	}
 	k.m.look(len(v))
-	index := 0
+	var below []*secretTree
+	if v[0] == '[' {
+		below = k.elements(at)
+	}
 	for s := range parts(v) {
-		key := ""
-		if v[0] == '{' {
-			key = unquote(v[s.from+1 : s.value-2])
-		} else {
-			key = strconv.Itoa(index)
-		}
-		index++
 		k.m.look(24 * len(at))
-		var below []*secretTree
-		for _, t := range at {
-			if t.any != nil {
-				below = append(below, t.any)
-			}
-			if t := t.keys[key]; t != nil {
-				below = append(below, t)
-			}
+		if v[0] == '{' {
+			below = members(at, unquote(v[s.from+1:s.value-2]))
 		}
 		if len(below) > 0 {
 			k.m.make(24 * len(below))
@@ -149,9 +140,44 @@ func (k *masker) value(from, to int, at []*secretTree) {
 	}
 }
 
+// members are the secrets below a key of an object.
+func members(at []*secretTree, key string) (below []*secretTree) {
+	for _, t := range at {
+		if t.any != nil {
+			below = append(below, t.any)
+		}
+		if t := t.keys[key]; t != nil {
+			below = append(below, t)
+		}
+	}
+	return below
+}
+
+// elements are the secrets below any element of a list.
+func (k *masker) elements(at []*secretTree) (below []*secretTree) {
+	for _, t := range at {
+		if t.any != nil {
+			below = append(below, t.any)
+		}
+		k.m.look(24 * len(t.keys))
+		for key, sub := range t.keys {
+			if isIndex(key) {
+				below = append(below, sub)
+			}
+		}
+	}
+	return below
+}
+
+// isIndex says whether a step is an index where it comes to a list.
+func isIndex(text string) bool {
+	return text != "" && strings.Trim(text, "0123456789") == ""
+}
+
 // Unmask is a new document with each mask that stands in the place of a secret replaced by what old has
-// there: who may not see a secret can write what is around it. Elements of a list are known
-// by their index. A mask for which old has nothing is an error of kind Malformed.
+// there: who may not see a secret can write what is around it. An element of a list is the stored
+// one that says the same but for its secrets, wherever that was; in a list of the same length also
+// the one at its index. A mask for which old has nothing is an error of kind Malformed.
 func Unmask(doc, old JSON, secrets []Secret) (JSON, error) {
 	return (*Meter)(nil).Unmask(doc, old, secrets)
 }
@@ -167,12 +193,13 @@ func (m *Meter) Unmask(doc, old JSON, secrets []Secret) (out JSON, err error) {
 	}
 	root := &node{raw: doc, m: m}
 	found := false
+	was := &before{m: m, doc: doc, old: old, masked: m.mask(old, secrets), lists: map[string]*followed{}}
 	for _, s := range secrets {
 		err := root.visit(nil, s.steps, func(path []string, n *node) error {
 			if !isMasked(n.json()) {
 				return nil
 			}
-			v, err := m.At(old, path)
+			v, err := was.at(path)
 			if IsTooLarge(err) {
 				return err
 			}
@@ -205,7 +232,7 @@ func (n *node) visit(path []string, steps []segment, f func(path []string, n *no
 	for i, sub := range n.subs {
 		n.m.look(16)
 		key := n.keyOf(i)
-		if !steps[0].any() && key != steps[0].text {
+		if !steps[0].any() && key != steps[0].text && (n.kind != '[' || !isIndex(steps[0].text)) {
 			continue
 		}
 		n.m.make(16 * (len(path) + 1))
@@ -224,7 +251,7 @@ func touches(secrets []Secret, path []string) bool {
 		}
 		hit := true
 		for i, step := range s.steps {
-			hit = hit && (step.any() || step.text == path[i])
+			hit = hit && (step.any() || step.text == path[i] || isIndex(step.text) && isIndex(path[i]))
 		}
 		if hit {
 			return true

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func secrets(t *testing.T, paths ...string) []Secret {
@@ -24,12 +25,13 @@ func TestSecretsAreMaskedAndKept(t *testing.T) {
 		want  string
 	}{
 		{nil, doc},
-		{[]string{"none", "p.x", "l.7"}, doc},
+		{[]string{"none", "p.x", "u.7"}, doc},
 		{[]string{"p"}, strings.Replace(doc, `"p":null`, `"p":`+masked, 1)},
 		{[]string{"'a.b'.p"}, strings.Replace(doc, `"p":"x"`, `"p":`+masked, 1)},
 		{[]string{"'*'"}, strings.Replace(doc, `"*":1`, `"*":`+masked, 1)},
 		{[]string{"l.*.k"}, strings.Replace(doc, `[{"k":1},{"k":2,`, `[{"k":`+masked+`},{"k":`+masked+`,`, 1)},
-		{[]string{"l.1"}, strings.Replace(doc, `{"k":2,"o":3}`, masked, 1)},
+		{[]string{"l.1"}, strings.Replace(doc, `[{"k":1},{"k":2,"o":3},4]`, `[`+masked+`,`+masked+`,`+masked+`]`, 1)}, // any of it
+		{[]string{"l.7.k"}, strings.Replace(doc, `[{"k":1},{"k":2,`, `[{"k":`+masked+`},{"k":`+masked+`,`, 1)},
 		{[]string{"p", "p.*"}, strings.Replace(doc, `"p":null`, `"p":`+masked, 1)}, // no mask in a mask
 		{[]string{"u.*.pw", "u.*.pw.in", "u.bob.*"}, strings.NewReplacer(`"pw":"1"`, `"pw":`+masked, `"pw":{"in":2}`, `"pw":`+masked).Replace(doc)},
 	} {
@@ -77,5 +79,56 @@ func TestAnErrorHidesASecret(t *testing.T) {
 	}
 	if got := slices.Contains(strings.Fields(fault.Hide(secrets(t, "u")).Error()), "string"); !got {
 		t.Error("the kind of the value is not told")
+	}
+}
+
+// What was declared secret at an index stays secret when another element goes, and is never given
+// to another element by a write of somebody who may not see it.
+func TestSecretsFollowTheElementsOfLists(t *testing.T) {
+	t.Parallel()
+	const old = `{"users":[{"n":"a","p":"A"},{"n":"b","p":"B"},{"n":"c","p":"C"}]}`
+	const m = masked
+	s := secrets(t, "users.2.p")
+	if got := Mask(parse(t, `{"users":[{"n":"a","p":"A"},{"n":"c","p":"C"}],"o":{"2":{"p":1}}}`), s); strings.Contains(string(got), "C") || !strings.Contains(string(got), `{"p":1}`) {
+		t.Errorf("after an element went, a viewer sees %s", got)
+	}
+	for _, c := range []struct{ name, write, want string }{
+		{"one goes", `[{"n":"a","p":M},{"n":"c","p":M}]`, `[{"n":"a","p":"A"},{"n":"c","p":"C"}]`},
+		{"two change places", `[{"n":"c","p":M},{"n":"b","p":M},{"n":"a","p":M}]`, `[{"n":"c","p":"C"},{"n":"b","p":"B"},{"n":"a","p":"A"}]`},
+		{"one is changed where it is", `[{"n":"a","p":M},{"n":"x","p":M},{"n":"c","p":M}]`, `[{"n":"a","p":"A"},{"n":"x","p":"B"},{"n":"c","p":"C"}]`},
+		{"one is new and has a value", `[{"n":"new","p":"N"},{"n":"a","p":M},{"n":"b","p":M},{"n":"c","p":M}]`, `[{"n":"new","p":"N"},{"n":"a","p":"A"},{"n":"b","p":"B"},{"n":"c","p":"C"}]`},
+		{"one is new and has none", `[{"n":"new","p":M},{"n":"a","p":M},{"n":"b","p":M},{"n":"c","p":M}]`, ""},
+		{"one goes and another is changed", `[{"n":"a","p":M},{"n":"x","p":M}]`, ""},
+		{"one is there twice", `[{"n":"a","p":M},{"n":"a","p":M},{"n":"c","p":M}]`, `twice`},
+		{"one is moved and its copy stays", `[{"n":"c","p":M},{"n":"b","p":M},{"n":"c","p":M}]`, `twice`},
+	} {
+		write := parse(t, `{"users":`+strings.ReplaceAll(c.write, ":M", ":"+m)+`}`)
+		got, err := Unmask(write, parse(t, old), s)
+		switch c.want {
+		case "":
+			if fault := (*Error)(nil); !errors.As(err, &fault) || fault.Kind != Malformed {
+				t.Errorf("%s: %s, %v", c.name, got, err)
+			}
+		case "twice":
+			if strings.Count(string(got), `"p":"A"`) > 1 || strings.Count(string(got), `"p":"C"`) > 1 {
+				t.Errorf("%s: a secret is copied: %s, %v", c.name, got, err)
+			}
+		default:
+			if want := `{"users":` + c.want + `}`; err != nil || string(got) != string(parse(t, want)) {
+				t.Errorf("%s: %s, %v; want %s", c.name, got, err, want)
+			}
+		}
+	}
+	nested := parse(t, `{"l":[{"i":1,"in":[{"k":"x","p":1},{"k":"y","p":2}]},{"i":2,"in":[{"k":"z","p":3}]}]}`)
+	s = secrets(t, "l.*.in.1.p")
+	got, err := Unmask(parse(t, `{"l":[{"i":2,"in":[{"k":"z","p":`+m+`}]},{"i":1,"in":[{"k":"x","p":`+m+`},{"k":"y","p":`+m+`}]}]}`), nested, s)
+	if want := `{"l":[{"i":2,"in":[{"k":"z","p":3}]},{"i":1,"in":[{"k":"x","p":1},{"k":"y","p":2}]}]}`; err != nil || string(got) != want {
+		t.Errorf("lists in lists: %s, %v", got, err)
+	}
+	long := `{"users":[` + strings.TrimSuffix(strings.Repeat(`{"n":1,"p":"A"},`, 30_000), ",") + `]}`
+	write := strings.ReplaceAll(strings.Replace(long, `{"n":1,"p":"A"},`, "", 1), `"A"`, m)
+	begun := time.Now()
+	if _, err := new(Meter).Unmask(JSON(write), JSON(long), secrets(t, "users.2.p")); err == nil || time.Since(begun) > 5*time.Second {
+		t.Errorf("30,000 equal elements, of which one went: %v after %v", err, time.Since(begun))
 	}
 }
