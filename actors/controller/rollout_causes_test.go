@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/metadata"
 	"edgespan/config/operate"
@@ -69,4 +70,39 @@ func (r *rig) config(c *Controller, name string) string {
 	env, _ := d.Object["envParams"].(config.Object)
 	text, _ := env["B"].(string)
 	return text
+}
+
+// Revisions that touch no node of a rollout, but came before it, are not taken back with it.
+func TestARevertTakesNothingElseBack(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.change = func(o *Options) { o.E2E = map[string]*metadata.Metadata{ownFile: rolloutMetadata(t)} }
+		c := r.start("a")
+		r.network(c, `{"envParams":{"B":"first"}}`)
+		r.fleetOf(c, 2)
+		r.join(c, "late") // it has joined and was never here
+		r.flag(c, "true")
+		r.pass(10 * time.Second)
+		own := func(node, text string) {
+			r.write(c, operate.SetNodes{Overrides: r.doc(`{"` + node + `":{"envParams":{"B":"` + text + `"}}}`)})
+			r.pass(2 * time.Second)
+		}
+		own("late", "its own")
+		own("n0", "one")
+		r.pass(time.Minute)
+		d := r.is(c, "done", "one", "n0")
+		r.rollout(c, d.Revision, fleetapi.RevertRollout)
+		r.pass(time.Minute)
+		s, err := history.Head(reader{r.Context(), r.store})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err := s.Layer(history.Layer{Kind: history.Node, Name: "late"}); err != nil || v.Document == nil {
+			t.Errorf("what another node was given is taken back: %v", err)
+		}
+		for name, want := range map[string]string{"n0": "first", "n1": "first"} {
+			if got := r.config(c, name); got != want {
+				t.Errorf("%s has %s, want %s", name, got, want)
+			}
+		}
+	})
 }

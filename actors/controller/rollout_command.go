@@ -130,8 +130,14 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 	} else if s.End == endSuperseded || s.End == endReleased {
 		return fmt.Errorf("revert rollout %d: %w: it is %s: the history reverts single revisions", number, fleetapi.ErrRefused, s.End)
 	}
+	if s, err = c.staged(ctx, number); err != nil { // with the nodes that it has come to
+		return fmt.Errorf("the rollout is aborted, nothing is reverted: %w", err)
+	}
 	slices.Reverse(revisions)
 	for _, n := range revisions {
+		if !c.brought(ctx, by, s, n) {
+			continue
+		}
 		if _, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: operate.Revert{Revision: n}, Message: fmt.Sprintf("revert revision %d with its rollout", n)}); err != nil {
 			return fmt.Errorf("the rollout is aborted, revision %d is not reverted: %w", n, err)
 		}
@@ -149,6 +155,26 @@ func (c *Controller) mayRevert(ctx context.Context, by fleetapi.Caller, revision
 		}
 	}
 	return nil
+}
+
+// brought says whether a rollout brings what a revision changed to any node: the last revision
+// does, and of those before that no rollout took up the ones that count for a node of it.
+func (c *Controller) brought(ctx context.Context, by fleetapi.Caller, s listedRollout, n uint64) bool {
+	if n == s.Revision {
+		return true
+	}
+	w, err := c.Write(ctx, fleetapi.WriteRequest{Caller: by, Write: operate.Revert{Revision: n}, DryRun: true})
+	if err != nil {
+		return true // the revert tells it
+	}
+	has := map[string]bool{}
+	for _, g := range s.Machine.Nodes {
+		for _, name := range g.Names {
+			has[name] = true
+		}
+	}
+	touches := func(name string) bool { return has[name] }
+	return slices.ContainsFunc(w.Peers, touches) || slices.ContainsFunc(w.Effects, func(e fleetapi.Effect) bool { return slices.ContainsFunc(e.Nodes, touches) })
 }
 
 // staged is a rollout that is kept.
