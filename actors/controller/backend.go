@@ -132,7 +132,7 @@ func (c *Controller) editions(ctx context.Context, state history.State, layer *h
 	}
 	for _, record := range records {
 		changed, err := history.Changed(reader{ctx, c.d.Store}, record.Number)
-		if err != nil {
+		if err != nil && !errors.As(err, new(*history.NoRevisionError)) { // of the first one nobody knows what it changed
 			return nil, err
 		}
 		layers := []string{}

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -70,9 +71,13 @@ func (d *deps) readHead(number uint64, from history.State, began bool) (m headRe
 		}
 		return m
 	}
-	if m.diffs, m.err = history.Diff(from, m.state); m.err == nil {
-		m.own, m.err = d.ownChange(from, m)
+	if m.diffs, m.err = history.Diff(from, m.state); m.err != nil {
+		if _, err := history.At(r, from.Number); errors.As(err, new(*history.NoRevisionError)) {
+			d.fail(fmt.Errorf("read the layers: this replica was away while the history was pruned: %w", err)) // it begins anew
+		}
+		return m
 	}
+	m.own, m.err = d.ownChange(from, m)
 	if m.err == nil && slices.ContainsFunc(m.diffs, ofPeers) {
 		m.peers, m.err = d.peersOf(m.state)
 	}

@@ -961,10 +961,11 @@ func TestAProposalThatIsNotStoredBlocksNothing(t *testing.T) {
 		}
 		s.err.Store(nil)
 		r.pass(10 * time.Minute)
-		if all, err := c.Hardware(r.Context()); err != nil || len(all) != 1 {
+		all, err := c.Hardware(r.Context())
+		if err != nil || len(all) != 1 {
 			t.Fatalf("it is not asked again: %+v, %v", all, err)
 		}
-		if err := c.AcceptHardware(r.Context(), alice, "board-9", "n1"); err != nil {
+		if err := c.AcceptHardware(r.Context(), alice, "board-9", "n1", all[0].Digest); err != nil {
 			t.Error(err)
 		}
 		r.pass(10 * time.Minute)

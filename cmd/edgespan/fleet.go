@@ -64,6 +64,7 @@ type fleetCall struct {
 	life, patience            time.Duration
 	limit                     int
 	before                    uint64
+	age                       string
 }
 
 // fleetCommands are the commands that speak to a controller, but those below `node`.

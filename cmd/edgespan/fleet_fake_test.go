@@ -191,6 +191,11 @@ func (f *fleetBackend) RejectHardware(_ context.Context, _ fleetapi.Caller, boar
 	return f.note("reject hardware %s %s", board, node)
 }
 
+func (f *fleetBackend) PruneHistory(_ context.Context, _ fleetapi.Caller, before time.Time, dryRun bool) (fleetapi.PrunedHistory, error) {
+	f.note("prune %s %t", before.UTC().Format(time.RFC3339), dryRun)
+	return fleetapi.PrunedHistory{From: 41, Revisions: 40, Objects: 120, DryRun: dryRun}, nil
+}
+
 func (f *fleetBackend) ForgetHardware(_ context.Context, _ fleetapi.Caller, board string) error {
 	return f.note("forget hardware %s", board)
 }

@@ -30,6 +30,19 @@ var historySpecs = []fleetSpec{
 				args: rangeArgs(1, 2, "one REVISION or two"), forms: tableForms, run: diffRevisions,
 			},
 			{
+				use: "prune --before TIME|AGE", short: "Forget the revisions of before a time; admins only",
+				long: `Forget the revisions of before a time, as 2026-11-22T12:00:00Z, or of an age, as 2160h or 90d; an hour ago at the latest.
+
+What the layers are, the 20 newest revisions, those of staged rollouts that go on or ended since then, and who
+wrote last what each layer is, stay. What was forgotten can't be shown, reverted or brought back, but by a backup.`,
+				example: "  edgespan history prune --before 90d --dry-run",
+				args:    exactArgs(0, "no argument"), forms: tableForms, run: pruneHistory,
+				flags: func(cmd *cobra.Command, c *fleetCall) {
+					cmd.Flags().StringVar(&c.age, "before", "", "time, or age, of which older revisions go")
+					cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "say what would go, and forget nothing")
+				},
+			},
+			{
 				use: "revert REVISION", short: "Take back what one revision changed, and nothing of what came after it",
 				args: exactArgs(1, "one REVISION"), forms: tableForms, write: true, unbound: true, run: revertRevision,
 			},
@@ -187,4 +200,20 @@ func rollbackTo(c *fleetCall) error {
 		return err
 	}
 	return c.put(operate.Restore{Revision: n, Layers: wanted})
+}
+
+func pruneHistory(c *fleetCall) error {
+	if c.age == "" {
+		return usagef("--before: is missing: must be a time as 2026-11-22T12:00:00Z, or an age as 2160h or 90d")
+	}
+	p, err := c.client.PruneHistory(c.ctx, c.age, c.dryRun)
+	if err != nil {
+		return err
+	}
+	t := &table{head: []string{"FROM", "REVISIONS", "OBJECTS"}}
+	t.add(fmt.Sprint(p.From), fmt.Sprint(p.Revisions), fmt.Sprint(p.Objects))
+	if c.dryRun {
+		c.a.say("dry run: nothing is forgotten")
+	}
+	return c.a.show(shown{data: p, names: []string{fmt.Sprint(p.From)}, table: func(bool) *table { return t }}, c.output)
 }

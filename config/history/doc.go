@@ -31,6 +31,7 @@
 //	gates/<uuid>             the config that a staged rollout lets a node have
 //	standings/<uuid>         how a node stands to what it wants, for a staged rollout
 //	formats/store            which form the keys have, and which a controller must know at least
+//	formats/history          where the history begins, if it was pruned (Edge)
 //	formats/layers           up to which versions the layers were migrated
 //	underlays/<uuid>         the addresses of a peer's ports, which tunnels lead to
 //	elections/<name>         who leads                                               leased

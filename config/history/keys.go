@@ -84,6 +84,9 @@ func FormatKey() revision.Key { return folderFormats + "store" }
 // MigratedKey is where it stands up to which versions the layers were migrated.
 func MigratedKey() revision.Key { return folderFormats + "layers" }
 
+// EdgeKey is where it stands at which revision a history begins that was pruned.
+func EdgeKey() revision.Key { return folderFormats + "history" }
+
 // RestoringKey is there while a restore is under way, or was interrupted. Nobody but a restore
 // writes then.
 func RestoringKey() revision.Key { return keyRestoring }

@@ -37,16 +37,21 @@ type ValueDiff struct {
 }
 
 // Log is the newest records up to this state, the newest first, limit of them at most; 0
-// is no limit.
+// is no limit. It ends where the history begins.
 func (s State) Log(limit int) ([]Record, error) {
+	edge, err := ReadEdge(s.reader)
+	if err != nil {
+		return nil, err
+	}
 	var numbers []uint64
-	for n := s.Number; n > 0 && (limit <= 0 || len(numbers) < limit); n-- {
+	for n := s.Number; n >= edge.From && (limit <= 0 || len(numbers) < limit); n-- {
 		numbers = append(numbers, n)
 	}
 	return readRecords(s.reader, numbers)
 }
 
-// Changes are the layers that a revision wrote or deleted, in the order of their names.
+// Changes are the layers that a revision wrote or deleted, in the order of their names. Of the one
+// at which a pruned history begins nobody knows: a NoRevisionError of the one before.
 func Changes(r Reader, number uint64) ([]LayerDiff, error) {
 	after, err := At(r, number)
 	if err != nil {
@@ -145,9 +150,13 @@ func (s State) History(l Layer, limit int) ([]Edition, error) {
 	return out, err
 }
 
-// back shows the versions of a layer, with their documents or without, the newest first, until show says that it is enough.
+// back shows the versions of a layer, with their documents or without, the newest first, until show says that it is enough, or the history begins.
 func (s State) back(l Layer, documents bool, show func(Edition) bool) error {
 	o := s.objects()
+	edge, err := ReadEdge(s.reader)
+	if err != nil {
+		return err
+	}
 	for tree := s.tree; ; {
 		found, err := o.find(tree, []Layer{l})
 		if err != nil {
@@ -167,7 +176,7 @@ func (s State) back(l Layer, documents bool, show func(Edition) bool) error {
 		if err != nil {
 			return err
 		}
-		if !show(Edition{Version{l, docs[e.Object], e.Revision}, record}) || record.Parent == 0 {
+		if !show(Edition{Version{l, docs[e.Object], e.Revision}, record}) || record.Parent < edge.From {
 			return nil
 		}
 		parent, err := ReadRecord(s.reader, record.Parent)

@@ -82,7 +82,18 @@ func At(r Reader, number uint64) (State, error) {
 	if number == 0 {
 		return State{reader: r}, nil
 	}
-	record, err := ReadRecord(r, number)
+	entries, err := r.Get(RevisionKey(number), EdgeKey())
+	if err != nil {
+		return State{}, fmt.Errorf("read revision %d: %w", number, err)
+	}
+	edge, err := edgeOf(entries[1])
+	if err != nil {
+		return State{}, err
+	}
+	if number < edge.From { // the record may be there still, and its tree is not
+		return State{}, &NoRevisionError{number}
+	}
+	record, err := recordOf(entries[0], number)
 	if err != nil {
 		return State{}, err
 	}
@@ -117,17 +128,24 @@ func readRecords(r Reader, numbers []uint64) ([]Record, error) {
 			return nil, fmt.Errorf("read revisions: %w", err)
 		}
 		for i, e := range entries {
-			if !e.Exists() {
-				return nil, &NoRevisionError{batch[i]}
-			}
-			var record Record
-			if err := json.Unmarshal(e.Value, &record); err != nil {
-				return nil, fmt.Errorf("read revision %d: %w", batch[i], err)
+			record, err := recordOf(e, batch[i])
+			if err != nil {
+				return nil, err
 			}
 			out = append(out, record)
 		}
 	}
 	return out, nil
+}
+
+func recordOf(e revision.Entry, number uint64) (record Record, err error) {
+	if !e.Exists() {
+		return record, &NoRevisionError{number}
+	}
+	if err := json.Unmarshal(e.Value, &record); err != nil {
+		return record, fmt.Errorf("read revision %d: %w", number, err)
+	}
+	return record, nil
 }
 
 func (s State) objects() *objects { return &objects{reader: s.reader} }

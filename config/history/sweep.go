@@ -100,8 +100,14 @@ func (s State) reached() (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
+	reached, _, err := s.reachedBy(records)
+	return reached, err
+}
+
+// reachedBy are the objects that some revisions have, and the revisions that wrote what they have.
+func (s State) reachedBy(records []Record) (seen map[string]bool, wrote map[uint64]bool, err error) {
 	o := s.objects()
-	seen := map[string]bool{}
+	seen, wrote = map[string]bool{}, map[uint64]bool{}
 	var todo []string
 	note := func(hash string) {
 		if hash != "" && !seen[hash] {
@@ -116,20 +122,20 @@ func (s State) reached() (map[string]bool, error) {
 		batch := todo[max(len(todo)-getBatch, 0):]
 		values, err := o.get(batch)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		todo = todo[:len(todo)-len(batch)]
 		for _, hash := range sortedKeys(values) {
-			if err := names(hash, values[hash], note); err != nil {
-				return nil, err
+			if err := names(hash, values[hash], note, wrote); err != nil {
+				return nil, nil, err
 			}
 		}
 	}
-	return seen, nil
+	return seen, wrote, nil
 }
 
-// names notes the objects that another one names.
-func names(hash string, value []byte, note func(string)) error {
+// names notes the objects that another one names, and the revisions.
+func names(hash string, value []byte, note func(string), wrote map[uint64]bool) error {
 	switch value[0] {
 	case isList:
 		for _, chunk := range strings.Split(string(value[1:]), "\n") {
@@ -142,6 +148,7 @@ func names(hash string, value []byte, note func(string)) error {
 		}
 		for _, e := range p.Entries {
 			note(e.Object)
+			wrote[e.Revision] = true
 		}
 		for _, below := range p.Below {
 			note(below)

@@ -74,6 +74,9 @@ type Backend interface {
 	RejectHardware(ctx context.Context, c Caller, board, node string) error
 	ForgetHardware(ctx context.Context, c Caller, board string) error
 
+	// PruneHistory forgets the revisions of before a time, but those that somebody may need.
+	PruneHistory(ctx context.Context, c Caller, before time.Time, dryRun bool) (PrunedHistory, error)
+
 	Operators(ctx context.Context) ([]OperatorToken, error)
 	AddOperator(ctx context.Context, c Caller, t OperatorToken) (text string, err error)
 	RemoveOperator(ctx context.Context, c Caller, name string) error

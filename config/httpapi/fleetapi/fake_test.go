@@ -252,6 +252,10 @@ func (f *fake) ForgetHardware(_ context.Context, c Caller, board string) error {
 	return f.note("ForgetHardware %s by=%s", board, c.Name)
 }
 
+func (f *fake) PruneHistory(_ context.Context, c Caller, before time.Time, dryRun bool) (PrunedHistory, error) {
+	return PrunedHistory{From: 7, Revisions: 6, Objects: 20}, f.note("PruneHistory %s dry=%t by=%s", before.UTC().Format(time.RFC3339), dryRun, c.Name)
+}
+
 func (f *fake) Operators(context.Context) ([]OperatorToken, error) {
 	return []OperatorToken{{Name: "ann", Role: Admin}}, f.note("Operators")
 }

@@ -42,6 +42,8 @@ var routeCases = []struct{ ask, body, heard string }{
 	{`GET boards/B%2F1?node=n1&reveal=1`, ``, `HardwareConfig B/1 n1 true`},
 	{`POST boards/B1/accept?node=n1&digest=d1`, ``, `AcceptHardware B1 n1 d1 by=admin-1`},
 	{`POST boards/B1/reject`, ``, `RejectHardware B1  by=admin-1`},
+	{`POST history/prune?before=2020-01-02T03:04:05%2B01:00`, ``, `PruneHistory 2020-01-02T02:04:05Z dry=false by=admin-1`},
+	{`POST history/prune?before=2020-01-02T02:04:05Z&dryRun=1`, ``, `PruneHistory 2020-01-02T02:04:05Z dry=true by=admin-1`},
 	{`DELETE boards/B1`, ``, `ForgetHardware B1 by=admin-1`},
 	{`GET layers/base?versions=A,B&reveal=1`, ``, `Layer {Layer:base Nodes:[] Versions:[A B] Boards:[] Reveal:true}`},
 	{`GET layers/firmware?versions=A`, ``, `Layer {Layer:firmware Nodes:[] Versions:[A] Boards:[] Reveal:false}`},

@@ -197,6 +197,11 @@ func historyRows() []row {
 			method: "POST", path: "history/{revision}/restore", role: Operator, summary: "bring layers back to what they were; files of the controller and metadata are an admin's", effect: writes,
 			query: []param{{name: "layers", summary: "which, as network or node/NAME; none: all", form: list}}, serve: serveRestore,
 		},
+		{
+			method: "POST", path: "history/prune", role: Admin, summary: "forget the revisions of before a time; the newest, and those of rollouts that go on, stay", effect: acts,
+			query:  []param{{name: "before", summary: "a time as 2026-11-22T12:00:00Z, or an age as 2160h or 90d; an hour ago at the latest", required: true}, pDryRun},
+			answer: reflect.TypeFor[PrunedHistory](), serve: servePrune,
+		},
 		{method: "POST", path: "history/{revision}/revert", role: Operator, summary: "undo what one revision did; files of the controller and metadata are an admin's", effect: writes, serve: serveRevert},
 		{method: "GET", path: "rollouts", role: Viewer, summary: "the last changes on their way to the nodes", answer: reflect.TypeFor[[]Rollout](), serve: serveRollouts},
 		{method: "GET", path: "rollouts/{revision}", role: Viewer, summary: "the change of one revision on its way to the nodes", answer: reflect.TypeFor[Rollout](), serve: serveRollout},

@@ -1,0 +1,63 @@
+package fleetapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// PrunedHistory is what a prune of the history took away.
+type PrunedHistory struct {
+	From      uint64 `json:"from"`      // the first revision that can be read
+	Revisions int    `json:"revisions"` // that went
+	Objects   int    `json:"objects"`   // parts of layers and trees that only they had
+	DryRun    bool   `json:"dryRun,omitempty"`
+}
+
+// leastAge is how old a revision must be to be pruned: replicas that lag read the younger ones.
+const leastAge = time.Hour
+
+func servePrune(a *api, c *call) (reply, error) {
+	before, err := beforeOf(c.texts["before"], time.Now())
+	if err != nil {
+		return reply{}, err
+	}
+	out, err := a.backend.PruneHistory(c.Context(), c.caller, before, c.flags["dryRun"])
+	if err != nil {
+		return reply{}, err
+	}
+	return give(out)
+}
+
+// beforeOf reads a time, or an age.
+func beforeOf(text string, now time.Time) (time.Time, error) {
+	before, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		var age time.Duration
+		if days, is := strings.CutSuffix(text, "d"); is {
+			n, wrong := strconv.ParseUint(days, 10, 16)
+			age, err = time.Duration(n)*24*time.Hour, wrong
+		} else {
+			age, err = time.ParseDuration(text)
+		}
+		before = now.Add(-age)
+	}
+	if err != nil {
+		return time.Time{}, problem(TypeBadRequest, "before: is %s: must be a time as 2026-11-22T12:00:00Z, or an age as 2160h or 90d", strconv.Quote(text))
+	}
+	if now.Sub(before) < leastAge {
+		return time.Time{}, problem(TypeBadRequest, "before: is %s: must be an hour ago, or earlier", strconv.Quote(text))
+	}
+	return before, nil
+}
+
+// PruneHistory forgets the revisions of before a time, or of an age and older.
+func (c *Client) PruneHistory(ctx context.Context, before string, dryRun bool) (out PrunedHistory, err error) {
+	v := url.Values{"before": {before}}
+	setFlag(v, "dryRun", dryRun)
+	err = c.do(ctx, request{method: http.MethodPost, path: route("history", "prune"), query: v}, &out)
+	return out, err
+}
