@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.uber.org/zap"
 
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -93,7 +94,7 @@ func (c *Controller) join(ctx context.Context, j link.Join) (*link.Joined, error
 		txn.Then = append(txn.Then, revision.Put(keys[4], encode(was)))
 	}
 	if e[3].Exists() && !e[2].Exists() {
-		txn.Then = append(txn.Then, revision.Put(keys[3], anew(e[3].Value)))
+		txn.Then = append(txn.Then, c.d.anew(j.Node, e[3], now)...)
 	}
 	for i, k := range keys {
 		txn.Compares = append(txn.Compares, revision.At(k, e[i].ModRevision))
@@ -119,14 +120,17 @@ func parsed(e revision.Entry, v any) error {
 	return nil
 }
 
-// anew is the memory of a node that was forgotten and joins again: it counts on, and what is
-// on it must be adopted again, and is to be absent where nobody wants it any more.
-func anew(old []byte) []byte {
-	m, err := fleet.ParseMemory(old)
-	if err != nil {
-		return encode(fleet.Memory{})
+// anew makes the memory of a node that was forgotten that of one which joins. What can't be read of
+// it is kept beside it.
+func (d *deps) anew(id string, old revision.Entry, now time.Time) []revision.Op {
+	memory, whole := fleet.Anew(old.Value, now)
+	ops := []revision.Op{revision.Put(old.Key, encode(memory))}
+	if !whole {
+		d.Log.Error("the memory of a node that joins again can't be read: what can be counts on, and all of it is kept",
+			zap.String("node", id), zap.String("key", string(history.DamagedKey(id))))
+		ops = append(ops, revision.Put(history.DamagedKey(id), old.Value))
 	}
-	return encode(fleet.Memory{Push: fleet.Attempt{Number: m.Push.Number}, Floor: m.Push.Number, Has: m.Has})
+	return ops
 }
 
 // inviteLife is how long a join token holds if nobody says it.

@@ -121,6 +121,11 @@ func (n *node) ofOperators(m any) {
 
 // command does what an operator wants, or says why not.
 func (n *node) command(reply func(any), c command) {
+	if why := n.machine.WhyUnread(); why != "" && c.what != fleetapi.Confirm {
+		reply(commanded{fmt.Errorf("%s: %w: what the store has of its pushes can't be read here: %s: a controller of the version that wrote it must do it; "+
+			"where it is damaged, edgespan nodes replace NAME has it join anew, and keeps what can be read", c.what, fleetapi.ErrRefused, why)})
+		return
+	}
 	switch c.what {
 	case fleetapi.Retry:
 		n.step(fleet.Retry{})

@@ -1,12 +1,15 @@
 package controller
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/link"
 	"edgespan/config/revision"
 )
 
@@ -52,6 +55,58 @@ func TestANodeWithAMemoryOfAnotherVersionIsNotJudged(t *testing.T) {
 		r.wants(c, "n1", "in sync")
 		if e, _, _ := r.store.Get(r.Context(), key); !strings.Contains(string(e.Value), `"newField":1`) || len(n.pushes) == 0 || n.pushes[0].Attempt != 51 {
 			t.Errorf("%s, %d pushes", e.Value, len(n.pushes))
+		}
+	})
+}
+
+// What an operator decides of a node that can't be judged would be lost: it is refused, with what
+// helps. A node that joins anew counts on, and what could not be read is kept.
+func TestAnUnreadNodeTakesNoActsAndJoinsAnew(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.start("a")
+		r.synced(c, "n1")
+		n := r.nodes["n1"]
+		key := history.PushKey(n.id)
+		const damaged = `{"push":{"number":50,"digest":7},"has":[]}`
+		if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(key, []byte(damaged))}}); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(5 * time.Second)
+		for _, what := range []fleetapi.Command{fleetapi.Retry, fleetapi.Release, fleetapi.AdoptReplace} {
+			if err := c.Command(r.Context(), alice, "n1", what); !errors.Is(err, fleetapi.ErrRefused) || !strings.Contains(err.Error(), "edgespan nodes replace") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if e, _, _ := r.store.Get(r.Context(), key); string(e.Value) != damaged {
+			t.Errorf("it is written over by %s", e.Value)
+		}
+		if err := c.Command(r.Context(), alice, "n1", fleetapi.Forget); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(5 * time.Second)
+		n.cut()
+		inv, err := c.Invite(r.Context(), alice, "n1", time.Hour, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := refusal(c.Join(r.Context(), link.Join{Token: inv.Token, Name: "n1", Node: n.id, Key: "key-n1"})); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(time.Second)
+		r.behave("n1", func(n *fakeNode) { n.pushes = nil })
+		n.connect(c)
+		r.network(c, `{"envParams":{"B":"z"}}`)
+		r.pass(5 * time.Minute)
+		if e, _, _ := r.store.Get(r.Context(), history.DamagedKey(n.id)); string(e.Value) != damaged {
+			t.Errorf("kept is %q", e.Value)
+		}
+		if err := c.Command(r.Context(), alice, "n1", fleetapi.AdoptReplace); err != nil {
+			t.Error(err)
+		}
+		r.pass(5 * time.Minute)
+		r.wants(c, "n1", "in sync")
+		if len(n.pushes) == 0 || n.pushes[0].Attempt <= 50 {
+			t.Errorf("pushes: %+v", n.pushes)
 		}
 	})
 }

@@ -188,9 +188,6 @@ func check(l line) error {
 	switch {
 	case history.InGenerations.Has(l.Key):
 		return json.Unmarshal(l.Value, new(fleet.Counted))
-	case history.InPushes.Has(l.Key):
-		_, err := fleet.ParseMemory(l.Value)
-		return err
 	case history.InRollouts.Has(l.Key):
 		return json.Unmarshal(l.Value, new(barred))
 	}

@@ -133,6 +133,36 @@ func (m Memory) MarshalJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
+// Anew is the memory of a node that was forgotten and joins again: it counts on, and what is on it
+// must be adopted again, and is to be absent where nobody wants it any more. Of a form that can't be
+// read (whole is false) each field counts that can be; without the number of its pushes the count
+// goes on at the time, which no count of pushes has reached.
+func Anew(old []byte, now time.Time) (m Memory, whole bool) {
+	m, err := ParseMemory(old)
+	if whole = err == nil; !whole {
+		m = salvaged(old, now)
+	}
+	return Memory{Push: Attempt{Number: m.Push.Number}, Floor: m.Push.Number, Has: m.Has}, whole
+}
+
+func salvaged(old []byte, now time.Time) (m Memory) {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(old, &fields) == nil {
+		var push struct{ Number uint64 }
+		if json.Unmarshal(fields["push"], &push) == nil {
+			m.Push.Number = push.Number
+		}
+		var has []peer.Gone
+		if json.Unmarshal(fields["has"], &has) == nil {
+			m.Has = has
+		}
+	}
+	if m.Push.Number == 0 {
+		m.Push.Number = uint64(max(now.Unix(), 0))
+	}
+	return m
+}
+
 // clone shares nothing with m that either changes.
 func (m Memory) clone() Memory {
 	m.Failures, m.Has = slices.Clone(m.Failures), slices.Clone(m.Has)

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -127,5 +128,29 @@ func TestANodeWhoseMemoryCannotBeReadIsLeftAlone(t *testing.T) {
 	}
 	if pushed != 51 {
 		t.Errorf("read again attempt %d is made: %+v", pushed, did)
+	}
+}
+
+// What joins again after it was forgotten counts on, also where not all of its memory can be read.
+func TestAMemoryThatIsDamagedCountsOn(t *testing.T) {
+	at := noon.Unix()
+	for _, c := range []struct {
+		old   string
+		want  string
+		whole bool
+	}{
+		{`{"push":{"number":50,"digest":{"Config":"a"}},"floor":3,"adopted":true,"has":[{"ID":"x"}]}`, "50 50 false 1", true},
+		{`{"push":{"number":50,"digest":7},"has":[{"ID":"x"}]}`, "50 50 false 1", false},
+		{`{"push":{"number":50},"has":"of another form","adopted":true}`, "50 50 false 0", false},
+		{`{"push":"of another form","has":[{"ID":"x"}]}`, fmt.Sprint(at, at, false, 1), false},
+		{`{"push":{"number":-1}}`, fmt.Sprint(at, at, false, 0), false},
+		{`{"pu`, fmt.Sprint(at, at, false, 0), false},
+		{``, fmt.Sprint(at, at, false, 0), false},
+		{`null`, fmt.Sprint(at, at, false, 0), false},
+	} {
+		m, whole := Anew([]byte(c.old), noon)
+		if got := fmt.Sprint(m.Push.Number, m.Floor, m.Adopted, len(m.Has)); got != strings.ReplaceAll(c.want, "  ", " ") || whole != c.whole || m.Push.Digest != (Digest{}) {
+			t.Errorf("%s: %s, whole %t; want %s", c.old, got, whole, c.want)
+		}
 	}
 }

@@ -151,6 +151,10 @@ func New(name string, m Memory, s Settings) *Node {
 // Memory is what has to survive.
 func (n *Node) Memory() Memory { return n.mem.clone() }
 
+// WhyUnread says why the memory is not the store's; "" if it is. What an operator decides meanwhile
+// would be lost.
+func (n *Node) WhyUnread() string { return n.unread }
+
 // Unread says whether the memory is not the store's: nothing may be acknowledged then.
 func (n *Node) Unread() bool { return n.unread != "" }
 

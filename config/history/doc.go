@@ -20,6 +20,7 @@
 //	tokens/<name>            the open join token of one name (Token)
 //	generations/<uuid>       the generation of a node's wanted config
 //	pushes/<uuid>            what survives of a node's pushes and failures (fleet.Memory)
+//	damaged/<uuid>           what a key of pushes held that could not be read when the node joined again
 //	owners/<uuid>            the replica and the stream that own a node              leased
 //	mailboxes/<uuid>/<id>    a request to the replica that owns a node               leased
 //	previews/<id>/<uuid>     what a node answered to a preview of actions            leased

@@ -36,6 +36,7 @@ const (
 	folderStandings   = "standings/"
 	folderUnderlays   = "underlays/"
 	folderFormats     = "formats/"
+	folderDamaged     = "damaged/"
 )
 
 // The folders of keys whose values are others': who keeps up with them lists and watches
@@ -111,6 +112,9 @@ func GenerationKey(id string) revision.Key { return key(folderGenerations, id) }
 
 // PushKey is where that is which has to survive of a node's pushes.
 func PushKey(id string) revision.Key { return key(folderPushes, id) }
+
+// DamagedKey is where that is kept of a node's pushes which could not be read when it joined again.
+func DamagedKey(id string) revision.Key { return key(folderDamaged, id) }
 
 // OwnerKey is where the replica and the stream are that own a node.
 func OwnerKey(id string) revision.Key { return key(folderOwners, id) }
