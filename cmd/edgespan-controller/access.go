@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -274,7 +273,11 @@ func (a *access) certificate(r *http.Request) (factsapi.Caller, error) {
 	case shown == pki.Shown{}:
 		return factsapi.Caller{}, a.unknown("who asks is not said")
 	}
-	return factsapi.Caller{Name: cmp.Or(shown.Node, shown.Certname), Role: factsapi.Operator, Via: httpapi.ViaCertificate, Node: shown.Node, Certname: shown.Certname}, nil
+	name := shown.Node
+	if name == "" {
+		name = "cert:" + shown.Certname // which another CA may make of any name, an operator's too
+	}
+	return factsapi.Caller{Name: name, Role: factsapi.Operator, Via: httpapi.ViaCertificate, Node: shown.Node, Certname: shown.Certname}, nil
 }
 
 // token is what X-Auth-Token has: the only header that clients of the original know. So it is

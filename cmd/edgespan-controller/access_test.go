@@ -59,7 +59,7 @@ func TestWhoAsksConfigDB(t *testing.T) {
 		{"an empty token is none", nobody, "X-Auth-Token: |Basic: paul:right", "paul viewer"},
 		{"nothing", nobody, "", "401 who asks is not said: …"},
 		{"a node", node, "", id.String() + " operator " + id.String()},
-		{"an agent of Puppet", agent, "", "node-1.domain.tld operator node-1.domain.tld"},
+		{"an agent of Puppet", agent, "", "cert:node-1.domain.tld operator node-1.domain.tld"},
 		{"a header counts before a certificate", node, "Basic: paul:right", "paul viewer"},
 		{"and is not made good by it", node, "Basic: paul:wrong", "401 …"},
 		{"a certificate of another CA", stranger, "", "401 the client certificate does not count: …"},

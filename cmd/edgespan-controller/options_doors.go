@@ -31,7 +31,7 @@ func apiBounds(perAddress int) conns.Bounds {
 	most := max(apiConnections, 2*perAddress)
 	return conns.Bounds{
 		Strangers: most, PerAddress: perAddress, Crowded: crowded, Grace: loginGrace, Returning: most / 4,
-		Known: most, PerCaller: max(most/4, perAddress), Patience: loginTime,
+		Known: most, PerCaller: max(most/4, perAddress), PerMachine: crowded, Patience: loginTime,
 	}
 }
 
@@ -41,7 +41,9 @@ func placed(ctx context.Context, c net.Conn) context.Context {
 		c = over.NetConn()
 	}
 	if place, is := c.(*conns.Conn); is {
-		return httpapi.WithPlace(ctx, place.Known)
+		return httpapi.WithPlace(ctx, func(name string, staff, machine bool) bool {
+			return place.Known(conns.Caller{Name: name, Staff: staff, Machine: machine})
+		})
 	}
 	return ctx
 }

@@ -48,7 +48,7 @@ func (r *Refusals) Pass(e *Entry) bool {
 	if e.Status < http.StatusBadRequest || e.Status >= http.StatusInternalServerError {
 		return true
 	}
-	who := "name " + e.Caller
+	who := "name " + e.Via.Of(e.Caller)
 	if e.Caller == "" {
 		who = config.Source(e.Remote)
 	}

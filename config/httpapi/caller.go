@@ -37,6 +37,9 @@ const (
 	ViaLoopback    Via = "loopback"    // nobody has to say who it is: --auth none
 )
 
+// Of tells a name of one source from the same name of another one, wherever callers are counted.
+func (v Via) Of(name string) string { return string(v) + ":" + name }
+
 // Entry is one line of the controller's audit log. It never holds a body, a query or a token.
 type Entry struct {
 	Time     time.Time `json:"time"`

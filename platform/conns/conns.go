@@ -22,8 +22,9 @@ type Bounds struct {
 	Crowded    int           // of these from one address once three quarters of Strangers are taken
 	Grace      time.Duration // after which one of these is closed where another needs its place; 0: never
 	Returning  int           // places beside Strangers for addresses where a client became known; one has Crowded
-	Known      int           // connections of known clients
+	Known      int           // connections of known clients; an eighth of them is for staff
 	PerCaller  int           // of these of one that has a name
+	PerMachine int           // of these of one that is a machine
 	Patience   time.Duration // after which a connection of an unknown client is closed
 	Left       func()        // is told of each connection that is closed for a bound
 }
@@ -42,7 +43,8 @@ type Listener struct {
 	returning  map[string]int // those of Returning by address
 	back       int            // all of them
 	known      int
-	callers    map[string]int // the known by name
+	others     int                   // the known that are no staff
+	callers    map[string]*list.List // connections of the known by name, the oldest first
 	remembered map[string]struct{}
 }
 
@@ -50,7 +52,7 @@ type Listener struct {
 func Bound(l net.Listener, b Bounds) *Listener {
 	return &Listener{
 		Listener: l, b: b, waiting: list.New(), by: map[string]int{}, returning: map[string]int{},
-		callers: map[string]int{}, remembered: map[string]struct{}{},
+		callers: map[string]*list.List{}, remembered: map[string]struct{}{},
 	}
 }
 
@@ -149,27 +151,70 @@ type Conn struct {
 	// With of.mu: the place that it has, none once it is closed.
 	place   *list.Element
 	returns bool
-	known   bool
-	caller  string
+	known   *Caller
 }
 
-// Known says that the client has said who it is, by its name or without one: the connection takes
-// one of the places of known clients, if there is one, and gives its own to the next stranger.
-func (c *Conn) Known(caller string) bool {
-	l := c.of
+// Caller is a known client.
+type Caller struct {
+	Name    string // "": one of its own
+	Staff   bool   // it may change things for all: others can't take its places
+	Machine bool
+}
+
+// Known says who the client is: the connection takes one of the places of known clients, and gives its
+// own to the next stranger. Where all of them are taken the caller with the most connections loses its
+// oldest, if it has more than the new one would have; false is that there is no place.
+func (c *Conn) Known(caller Caller) bool {
+	in, out := c.of.know(c, caller)
+	if out != nil {
+		out.Close()
+		if left := c.of.b.Left; left != nil {
+			left()
+		}
+	}
+	return in
+}
+
+func (l *Listener) know(c *Conn, caller Caller) (in bool, out *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.known || c.place == nil && !c.returns {
-		return c.known
+	if c.known != nil || c.place == nil && !c.returns {
+		return c.known != nil, nil
 	}
-	if l.b.Known > 0 && l.known >= l.b.Known || caller != "" && l.b.PerCaller > 0 && l.callers[caller] >= l.b.PerCaller {
-		return false
+	has := 0
+	if list := l.callers[caller.Name]; list != nil {
+		has = list.Len()
+	}
+	most := l.b.PerCaller
+	if caller.Machine {
+		most = l.b.PerMachine
+	}
+	if caller.Name != "" && most > 0 && has >= most {
+		return false, nil
+	}
+	if l.b.Known > 0 && (l.known >= l.b.Known || !caller.Staff && l.others >= l.b.Known-l.b.Known/8) {
+		if out = l.greediest(has+1, caller.Staff); out == nil {
+			return false, nil
+		}
+		l.leave(out)
 	}
 	l.leave(c)
-	c.known, c.caller = true, caller
+	l.settle(c, caller)
+	return true, out
+}
+
+// settle gives a connection a place of known clients.
+func (l *Listener) settle(c *Conn, caller Caller) {
+	c.known = &caller
 	l.known++
-	if caller != "" {
-		l.callers[caller]++
+	if !caller.Staff {
+		l.others++
+	}
+	if caller.Name != "" {
+		if l.callers[caller.Name] == nil {
+			l.callers[caller.Name] = list.New()
+		}
+		c.place = l.callers[caller.Name].PushBack(c)
 	}
 	if len(l.remembered) >= maxRemembered {
 		for who := range l.remembered {
@@ -181,12 +226,35 @@ func (c *Conn) Known(caller string) bool {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	return true
+}
+
+// greediest is the oldest connection of the caller with the most, if these are more than some; staff
+// loses none to others.
+func (l *Listener) greediest(than int, staff bool) *Conn {
+	var out *Conn
+	for _, list := range l.callers {
+		if c := list.Front().Value.(*Conn); list.Len() > than && (staff || !c.known.Staff) {
+			out, than = c, list.Len()
+		}
+	}
+	return out
 }
 
 // leave gives the place of a connection back; l.mu is held.
 func (l *Listener) leave(c *Conn) {
 	switch {
+	case c.known != nil:
+		l.known--
+		if !c.known.Staff {
+			l.others--
+		}
+		if c.place != nil {
+			list := l.callers[c.known.Name]
+			if list.Remove(c.place); list.Len() == 0 {
+				delete(l.callers, c.known.Name)
+			}
+		}
+		c.known, c.place = nil, nil
 	case c.place != nil:
 		l.waiting.Remove(c.place)
 		c.place = nil
@@ -195,10 +263,6 @@ func (l *Listener) leave(c *Conn) {
 		c.returns = false
 		l.back--
 		less(l.returning, c.who)
-	case c.known:
-		c.known = false
-		l.known--
-		less(l.callers, c.caller)
 	}
 }
 
@@ -210,7 +274,7 @@ func less(counts map[string]int, name string) {
 
 func (c *Conn) expire() {
 	c.of.mu.Lock()
-	known := c.known
+	known := c.known != nil
 	c.of.mu.Unlock()
 	if !known {
 		c.Close()

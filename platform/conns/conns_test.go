@@ -92,7 +92,7 @@ func TestOneAddressDoesNotTakeAllPlaces(t *testing.T) {
 	}
 	// Who has shown a certificate gives its place to the next, and keeps one whatever comes.
 	for _, c := range others {
-		if !c.Known("") || !c.Known("") {
+		if !c.Known(Caller{Staff: true}) || !c.Known(Caller{Staff: true}) {
 			t.Error("no place for a certificate")
 		}
 	}
@@ -100,7 +100,7 @@ func TestOneAddressDoesNotTakeAllPlaces(t *testing.T) {
 		t.Errorf("%d strangers, %d known", strangers, known)
 	}
 	for _, c := range flood[:10] {
-		c.Known("")
+		c.Known(Caller{Staff: true})
 	}
 	if _, known := l.Open(); known != 10 {
 		t.Errorf("%d with a certificate, want their bound", known)
@@ -119,7 +119,7 @@ func TestAConnectionWithoutACertificateEnds(t *testing.T) {
 		q := &queue{}
 		l := Bound(q, Bounds{Patience: 10 * time.Second})
 		conns, clients := taken(t, l, q, "192.0.2.1:1", "192.0.2.1:2")
-		conns[0].Known("")
+		conns[0].Known(Caller{Staff: true})
 		time.Sleep(10*time.Second - 1)
 		if clients[1].closed {
 			t.Error("too early")
@@ -151,7 +151,7 @@ func TestStrangersKeepNoKnownClientOut(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		in, mine := taken(t, l, q, "198.51.100.1:2")
-		if len(in) != 1 || !clients[0].closed || clients[1].closed || !in[0].Known("ann") {
+		if len(in) != 1 || !clients[0].closed || clients[1].closed || !in[0].Known(Caller{Name: "ann", Staff: true}) {
 			t.Fatalf("%d in, the oldest stranger closed: %t", len(in), clients[0].closed)
 		}
 		for range 3 { // a flood that goes on
@@ -164,17 +164,63 @@ func TestStrangersKeepNoKnownClientOut(t *testing.T) {
 		if len(again) != 2 || again[0].returns != true {
 			t.Errorf("of 3 from where one is known %d get a place, want 2", len(again))
 		}
-		if !again[0].Known("ann") || again[1].Known("ann") || !again[1].Known("bob") {
+		if !again[0].Known(Caller{Name: "ann", Staff: true}) || again[1].Known(Caller{Name: "ann", Staff: true}) || !again[1].Known(Caller{Name: "bob", Staff: true}) {
 			t.Error("one caller has more than its share, or another one none")
 		}
-		if more, _ := taken(t, l, q, "198.51.100.1:6"); len(more) != 1 || more[0].Known("eve") {
-			t.Error("there are more known ones than their bound")
+		// Where all places are taken who has most gives its oldest up to who has less.
+		if more, _ := taken(t, l, q, "198.51.100.1:6"); len(more) != 1 || !more[0].Known(Caller{Name: "eve", Staff: true}) || !mine[0].closed {
+			t.Error("one who has two keeps a third caller out")
+		}
+		if more, _ := taken(t, l, q, "198.51.100.1:7"); len(more) != 1 || more[0].Known(Caller{Name: "eve", Staff: true}) {
+			t.Error("one of three takes a place of the others")
 		}
 		strangers, known := l.Open()
 		if strangers != 41 || known != 3 {
 			t.Errorf("%d strangers, %d known", strangers, known)
 		}
 	})
+}
+
+// Few callers of the least role, or all machines of a fleet, take no place that staff needs.
+func TestKnownCallersKeepNoStaffOut(t *testing.T) {
+	for name, flood := range map[string]func(i int) Caller{
+		"four readers": func(i int) Caller { return Caller{Name: fmt.Sprint("viewer-", i%4)} },
+		"machines":     func(i int) Caller { return Caller{Name: fmt.Sprint("node-", i), Machine: true} },
+		"a machine":    func(int) Caller { return Caller{Name: "node-1", Machine: true} },
+		"an operator":  func(int) Caller { return Caller{Name: "olga", Staff: true} },
+	} {
+		q := &queue{}
+		l := Bound(q, Bounds{Known: 80, PerCaller: 30, PerMachine: 4})
+		in := 0
+		conns, _ := taken(t, l, q, many(200, "192.0.2.1:%d")...)
+		for i, c := range conns {
+			if c.Known(flood(i)) {
+				in++
+			}
+		}
+		if want := map[string]int{"four readers": 70, "machines": 70, "a machine": 4, "an operator": 30}[name]; in != want {
+			t.Errorf("%s: %d get a place of known ones, want %d", name, in, want)
+		}
+		var staff []string
+		for i := range 20 {
+			staff = append(staff, fmt.Sprint("198.51.100.1:", i+1))
+		}
+		admins, _ := taken(t, l, q, staff...)
+		for i, c := range admins {
+			if !c.Known(Caller{Name: "ann", Staff: true}) && i < map[bool]int{false: 16, true: 10}[name == "machines"] { // its fair share; the reserve
+				t.Errorf("%s keep connection %d of an admin out", name, i)
+			}
+		}
+		if reader, _ := taken(t, l, q, "198.51.100.2:1"); !reader[0].Known(Caller{Name: "vera"}) && name != "machines" {
+			t.Errorf("%s keep a reader out", name)
+		}
+		for _, c := range append(conns, admins...) {
+			c.Close()
+		}
+		if _, known := l.Open(); known > 1 || l.others > 1 || len(l.callers) > 1 {
+			t.Errorf("%s: after the end: %d, %d, %v", name, known, l.others, l.callers)
+		}
+	}
 }
 
 // One address that is at its bound gives its own oldest up, and nobody else's.

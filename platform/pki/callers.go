@@ -15,7 +15,8 @@ import (
 // Bounds of what a caller may show, and of what is remembered of those that did.
 const (
 	longestChain  = 8
-	longestName   = 255 // octets of a certname
+	largestChain  = 16 << 10 // bytes
+	longestName   = 255      // octets of a certname
 	mostCallers   = 16384
 	certnameExtra = "-._" // beside letters and digits
 )
@@ -94,6 +95,7 @@ func (c *Callers) Stale() error {
 func (c *Callers) TLS() *tls.Config {
 	settings := c.authority.OperatorTLS()
 	settings.ClientAuth = tls.RequestClientCert
+	settings.VerifyPeerCertificate = func(chain [][]byte, _ [][]*x509.Certificate) error { return smallChain(chain) }
 	settings.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		now := settings.Clone()
 		now.GetConfigForClient = nil
@@ -101,6 +103,18 @@ func (c *Callers) TLS() *tls.Config {
 		return now, nil
 	}
 	return settings
+}
+
+// smallChain refuses what nobody needs to show: it stays in memory for as long as its connection.
+func smallChain(chain [][]byte) error {
+	size := 0
+	for _, der := range chain {
+		size += len(der)
+	}
+	if len(chain) > longestChain || size > largestChain {
+		return fmt.Errorf("client certificates: %d of %d bytes: must be %d of %d at most", len(chain), size, longestChain, largestChain)
+	}
+	return nil
 }
 
 // otherNow is what holds of the other CA; it looks at the files from time to time.

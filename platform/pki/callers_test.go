@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -255,5 +256,32 @@ func TestAListThatEndedCountsOnAndIsTold(t *testing.T) {
 	}
 	if plain, err := r.Callers(OtherCA{}, nil); err != nil || plain.Stale() != nil {
 		t.Errorf("without a list: %v, %v", plain.Stale(), err)
+	}
+}
+
+// What a client shows stays in memory for as long as its connection: much is refused in the handshake.
+func TestALargeChainEndsTheHandshake(t *testing.T) {
+	p, r := newPuppet(t), newRig(t)
+	c, _ := newCallers(t, r, p.files)
+	for name, agent := range map[string]*tls.Config{
+		"many": p.agent(t, "node-1", 9),
+		"large": p.agent(t, "node-1", 9, func(c *x509.Certificate) {
+			c.DNSNames = slices.Repeat([]string{strings.Repeat("x", 60) + ".example"}, 300)
+		}),
+		"few": p.agent(t, "node-1", 9),
+	} {
+		cert, err := agent.GetClientCertificate(&tls.CertificateRequestInfo{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "many" {
+			cert.Certificate = slices.Repeat(cert.Certificate[:1], longestChain+1)
+		}
+		agent.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
+		agent.RootCAs = poolOf(r.roots)
+		_, err, _ = handshake(t, c.TLS(), agent)
+		if refused := err != nil && strings.Contains(err.Error(), "at most"); refused != (name != "few") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

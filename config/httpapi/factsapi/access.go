@@ -31,11 +31,11 @@ func (a *api) admit(c *call) error {
 		return err
 	}
 	c.caller = caller
-	if !httpapi.Known(c.Context(), caller.Name) {
+	if !httpapi.Known(c.Context(), caller.Name, caller.Role, caller.Via) {
 		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many connections of the same caller are open already"}
 	}
 	if a.callers != nil {
-		if wait := a.callers.Take(caller.Name, c.entry.Time); wait > 0 {
+		if wait := a.callers.Take(c.who(), c.entry.Time); wait > 0 {
 			return &refusal{status: http.StatusTooManyRequests, retry: max(wait, time.Second), text: "too many requests"}
 		}
 	}

@@ -120,7 +120,7 @@ func (a *api) readBody(c *call) ([]byte, error) {
 	if e := c.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return nil, refuse(http.StatusUnsupportedMediaType, "Content-Encoding: is %s: JSON without an encoding is allowed", config.Quote(e))
 	}
-	text, held, err := a.bodies.Read(c.w, c.Request, c.caller.Name, MaxBody)
+	text, held, err := a.bodies.Read(c.w, c.Request, c.who(), MaxBody)
 	c.holds += held
 	switch {
 	case errors.Is(err, httpapi.ErrBodyTooLarge):

@@ -104,6 +104,7 @@ type api struct {
 	inFlight chan struct{}
 	shares   *httpapi.Budget // places of requests under way
 	watching chan struct{}
+	watches  *httpapi.Budget // places of watching
 	bodies   *httpapi.Bodies
 	answers  *httpapi.Budget
 	turns    *httpapi.Turns
@@ -145,7 +146,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 		o(a)
 	}
 	a.inFlight, a.shares = make(chan struct{}, max(a.limits.InFlight, 1)), httpapi.NewShares(a.limits.InFlight)
-	a.watching = make(chan struct{}, max(a.limits.Watches, 1))
+	a.watching, a.watches = make(chan struct{}, max(a.limits.Watches, 1)), httpapi.NewShares(a.limits.Watches)
 	a.answers, a.turns = httpapi.NewBudget(cmp.Or(a.limits.Answers, DefaultLimits.Answers)), httpapi.NewTurns()
 	if a.bodies == nil {
 		a.bodies = httpapi.NewBodies(a.limits.Bytes)
@@ -161,8 +162,8 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, w: w, alive: r.Context(), entry: httpapi.NewEntry(r, time.Now())}
 	defer func() {
-		a.bodies.Give(c.caller.Name, c.holds)
-		a.answers.Give(c.caller.Name, c.gives)
+		a.bodies.Give(c.who(), c.holds)
+		a.answers.Give(c.who(), c.gives)
 	}()
 	answer := a.shown(c, a.answer(c))
 	if answer.done != nil {
@@ -224,6 +225,9 @@ func (c *call) audited() bool {
 	return c.row.writes || c.entry.Reveal
 }
 
+// who is whose share a call takes: callers of one name by other sources are others.
+func (c *call) who() string { return c.caller.Via.Of(c.caller.Name) }
+
 // ofNode says whether a machine asks, by its certificate.
 func (c *call) ofNode() bool { return c.caller.Node != "" || c.caller.Certname != "" }
 
@@ -256,11 +260,11 @@ func (a *api) answer(c *call) (out reply) {
 	default:
 		return a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: fmt.Sprintf("%d requests are under way already", cap(a.inFlight))})
 	}
-	if !a.shares.Take(c.caller.Name, 1) {
+	if !a.shares.Take(c.who(), 1) {
 		return a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many requests of the same caller are under way already"})
 	}
-	defer a.shares.Give(c.caller.Name, 1)
-	c.Request = c.WithContext(withMeter(a.turns.Of(c.Context(), c.caller.Name)))
+	defer a.shares.Give(c.who(), 1)
+	c.Request = c.WithContext(withMeter(a.turns.Of(c.Context(), c.who())))
 	if err := a.intends(c); err != nil {
 		return a.refused(c, err)
 	}
@@ -274,7 +278,7 @@ func (a *api) answer(c *call) (out reply) {
 // budgeted is an answer, if there is room for it until it is read: who does not read holds what others need.
 func (a *api) budgeted(c *call, r reply) reply {
 	size := int64(len(r.body))
-	if !a.answers.Take(c.caller.Name, size) {
+	if !a.answers.Take(c.who(), size) {
 		if r.done != nil {
 			r.done()
 		}

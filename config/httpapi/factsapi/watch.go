@@ -75,9 +75,14 @@ func getWatch(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	who := c.who()
+	if !a.watches.Take(who, 1) {
+		return reply{}, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many watches of the same caller are under way already"}
+	}
 	select {
 	case a.watching <- struct{}{}:
 	default:
+		a.watches.Give(who, 1)
 		return reply{}, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: fmt.Sprintf("%d watches are under way already", cap(a.watching))}
 	}
 	path := c.entry.Path
@@ -88,7 +93,7 @@ func getWatch(a *api, c *call) (reply, error) {
 			a.failed(c.Method, path, err)
 		}
 	}
-	return reply{stream: stream, done: func() { <-a.watching }, revision: since}, nil
+	return reply{stream: stream, done: func() { <-a.watching; a.watches.Give(who, 1) }, revision: since}, nil
 }
 
 // interest reads what is wanted.

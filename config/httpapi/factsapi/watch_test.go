@@ -304,3 +304,25 @@ func TestAWatchHasTimeToEnd(t *testing.T) {
 		}
 	})
 }
+
+// One caller takes no more than its share of the watches, and gives it back.
+func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := Handler(&fake{}, door{}, WithLimits(Limits{InFlight: 1, Watches: 20, Deadline: time.Minute})) // 16 of each
+		var leaves []func()
+		for range 16 {
+			_, ended, leave := watching(h, "watch?since=0", nil)
+			synctest.Wait()
+			leaves = append(leaves, func() { leave(); <-ended })
+		}
+		if w := ask(h, asked{method: "GET", target: "watch?since=0", token: "viewer"}); w.Code != 503 || !strings.Contains(msgOf(t, w), "the same caller") {
+			t.Errorf("beyond its share: %d %s", w.Code, w.Body)
+		}
+		for _, leave := range leaves {
+			leave()
+		}
+		if api := h.(*api); !api.watches.Take(":vera", 16) {
+			t.Error("its places are not free")
+		}
+	})
+}

@@ -19,10 +19,10 @@ func (a *api) admit(c *call) *Problem {
 	} else if p := a.authenticate(c); p != nil {
 		return p
 	}
-	if !httpapi.Known(c.Context(), c.caller.Name) {
+	if !httpapi.Known(c.Context(), c.caller.Name, c.caller.Role, a.via(c)) {
 		return problem(TypeBusy, "too many connections of the same caller are open already")
 	}
-	if wait := a.callers.Take(c.caller.Name, c.entry.Time); wait > 0 {
+	if wait := a.callers.Take(a.who(c), c.entry.Time); wait > 0 {
 		return tooMany(wait)
 	}
 	if !c.caller.Role.May(c.row.role) {
@@ -41,6 +41,9 @@ func (a *api) via(c *call) httpapi.Via {
 	}
 	return httpapi.ViaToken
 }
+
+// who is whose share a call takes.
+func (a *api) who(c *call) string { return a.via(c).Of(c.caller.Name) }
 
 // authenticate asks whose the token is. It says nothing of why one was not taken.
 func (a *api) authenticate(c *call) *Problem {

@@ -149,6 +149,7 @@ type api struct {
 	bodies   *httpapi.Bodies
 	turns    *httpapi.Turns
 	watching chan struct{}
+	watches  *httpapi.Budget // places of watching
 	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
 	end      context.CancelFunc
 	ready    readiness
@@ -187,7 +188,7 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	if a.limits.Watches <= 0 {
 		a.limits.Watches = DefaultLimits.Watches
 	}
-	a.watching = make(chan struct{}, a.limits.Watches)
+	a.watching, a.watches = make(chan struct{}, a.limits.Watches), httpapi.NewShares(a.limits.Watches)
 	a.ending, a.end = context.WithCancel(context.Background()) //nolint:gosec // the server's shutdown calls it, or nobody
 	a.callers = httpapi.NewBuckets(a.limits.Rate, a.limits.Burst)
 	if a.bodies == nil {
@@ -219,7 +220,7 @@ func NewServer(h http.Handler) *http.Server {
 // ServeHTTP answers one request: what it is refused for, or what its row says.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, entry: httpapi.NewEntry(r, time.Now())}
-	defer func() { a.bodies.Give(c.caller.Name, c.holds) }()
+	defer func() { a.bodies.Give(a.who(c), c.holds) }()
 	answer := a.answer(w, c)
 	if answer.done != nil {
 		defer answer.done()
@@ -288,11 +289,11 @@ func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
 		default:
 			return refused(problem(TypeBusy, "%d requests are under way already", a.limits.InFlight))
 		}
-		if !a.shares.Take(c.caller.Name, 1) {
+		if !a.shares.Take(a.who(c), 1) {
 			return refused(problem(TypeBusy, "too many requests of the same caller are under way already"))
 		}
-		defer a.shares.Give(c.caller.Name, 1)
-		c.Request = c.WithContext(a.turns.Of(c.Context(), c.caller.Name))
+		defer a.shares.Give(a.who(c), 1)
+		c.Request = c.WithContext(a.turns.Of(c.Context(), a.who(c)))
 	}
 	if p := c.readQuery(); p != nil {
 		return refused(p)

@@ -200,12 +200,12 @@ func TestAConnectionIsThatOfItsCaller(t *testing.T) {
 	for token, want := range map[string]struct {
 		code int
 		told string
-	}{"t-viewer": {503, "viewer-1"}, "t-nobody": {401, ""}} {
+	}{"t-viewer": {503, "token:viewer-1"}, "t-nobody": {401, ""}} {
 		told := ""
 		r := httptest.NewRequest("GET", Prefix+"rollouts", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r.WithContext(httpapi.WithPlace(r.Context(), func(caller string) bool { told = caller; return false })))
+		h.ServeHTTP(w, r.WithContext(httpapi.WithPlace(r.Context(), func(caller string, _, _ bool) bool { told = caller; return false })))
 		if w.Code != want.code || told != want.told {
 			t.Errorf("%s: %d, told of %q", token, w.Code, told)
 		}

@@ -250,3 +250,35 @@ func TestWatchHeaders(t *testing.T) {
 		t.Errorf("%v, flushed %v", w.Header(), w.Flushed)
 	}
 }
+
+// One caller takes no more than its share of the watches, and gives it back.
+func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
+	f := &fake{changes: make(chan func(*fake))}
+	limits := DefaultLimits
+	limits.Watches = 20 // 16 of each
+	c := clientOf(t, f, "t-viewer", WithLimits(limits))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	in, end := make(chan bool), make(chan error)
+	for range 16 {
+		go func() { end <- c.WatchPeer(ctx, "p1", func(PeerDetail) error { in <- true; return nil }) }()
+		<-in
+	}
+	var p *Problem
+	if err := c.WatchPeer(t.Context(), "p1", nil); !errors.As(err, &p) || p.Type != TypeBusy || !strings.Contains(p.Detail, "the same caller") {
+		t.Errorf("beyond its share: %v", err)
+	}
+	cancel()
+	for range 16 {
+		<-end
+	}
+	for { // the handler hears of it from the connections
+		err := c.WatchPeer(t.Context(), "p1", func(PeerDetail) error { return errEnough })
+		if errors.Is(err, errEnough) {
+			return
+		}
+		if !errors.Is(err, httpapi.ErrBusy) {
+			t.Fatal(err)
+		}
+	}
+}
