@@ -13,6 +13,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/httpapi"
+	"edgespan/config/operate"
 )
 
 // Limits keep one caller, or many, from taking the controller away from the others.
@@ -50,16 +51,17 @@ type readiness struct {
 	err error
 }
 
-func (r *readiness) ask(b Backend) error {
+// ask is why a backend is not ready, and whether it was asked for that.
+func (r *readiness) ask(b Backend) (asked bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if d := time.Since(r.at); d < 0 || d >= readyAgain {
 		ctx, cancel := context.WithTimeout(context.Background(), readyDeadline) // for all who wait, whoever of them leaves
 		defer cancel()
 		r.err = b.Ready(ctx)
-		r.at = time.Now()
+		r.at, asked = time.Now(), true
 	}
-	return r.err
+	return asked, r.err
 }
 
 // lineWait is how long each part of a long answer may take on its way to its reader. The whole has
@@ -153,9 +155,11 @@ type api struct {
 	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
 	end      context.CancelFunc
 	ready    readiness
-	callers  *httpapi.Buckets // by name
-	guesses  *httpapi.Guesses // of who failed to say who it is, by address
-	origins  *http.CrossOriginProtection
+	// described is made once: who has no token may ask for it, and each answer that is not read holds it.
+	described func() (reply, error)
+	callers   *httpapi.Buckets // by name
+	guesses   *httpapi.Guesses // of who failed to say who it is, by address
+	origins   *http.CrossOriginProtection
 }
 
 // call is one request on its way through the checks.
@@ -189,6 +193,9 @@ func Handler(b Backend, opts ...Option) http.Handler {
 		a.limits.Watches = DefaultLimits.Watches
 	}
 	a.watching, a.watches = make(chan struct{}, a.limits.Watches), httpapi.NewShares(a.limits.Watches)
+	a.described = sync.OnceValues(func() (reply, error) {
+		return giveDocument(operate.Document{Object: describe(a.rows, a.version)}, false)
+	})
 	a.ending, a.end = context.WithCancel(context.Background()) //nolint:gosec // the server's shutdown calls it, or nobody
 	a.callers = httpapi.NewBuckets(a.limits.Rate, a.limits.Burst)
 	if a.bodies == nil {
@@ -200,6 +207,9 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	return a
 }
 
+// maxStreams bounds the requests of one connection of HTTP/2: each may wait for its reader.
+const maxStreams = 16
+
 // NewServer is a server of h with limits on what a peer may send and how slowly. Its address
 // and certificate are the caller's. Its shutdown ends streams of events.
 func NewServer(h http.Handler) *http.Server {
@@ -210,6 +220,7 @@ func NewServer(h http.Handler) *http.Server {
 		WriteTimeout:      5 * time.Minute,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 	}
 	if a, is := h.(*api); is {
 		s.RegisterOnShutdown(a.end)

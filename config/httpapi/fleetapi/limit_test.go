@@ -155,13 +155,16 @@ func TestReadiness(t *testing.T) {
 // Whether the controller is ready anybody may ask, as often as they like.
 func TestReadinessIsNoLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{}
-		h := Handler(f, WithTokens(fakeHash))
+		f, lines := &fake{err: errors.New("the disk is full")}, 0
+		h := Handler(f, WithTokens(fakeHash), WithFailures(func(string, string, error) { lines++ }))
 		for i := range 1000 {
-			if w := ask(h, asked{method: "GET", target: "/readyz"}); w.Code != 200 {
+			if w := ask(h, asked{method: "GET", target: "/readyz"}); w.Code != 503 {
 				t.Fatalf("question %d: %d", i, w.Code)
 			}
 			time.Sleep(time.Millisecond)
+		}
+		if lines < 2 || lines > 5 {
+			t.Errorf("the log has %d lines of a second", lines)
 		}
 		if n := strings.Count(f.taken(), "Ready"); n < 2 || n > 5 {
 			t.Errorf("the store was asked %d times in a second", n)
@@ -231,5 +234,19 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 	if n, heard := b.Held(), f.taken(); n != 0 || heard != "" {
 		t.Errorf("%d bytes are held, heard %s", n, heard)
+	}
+}
+
+// What anybody may ask costs no memory for each who asks: the description is made once, and a connection
+// of HTTP/2 has few answers that wait to be read.
+func TestAnAnswerThatNobodyReadsCostsLittle(t *testing.T) {
+	h := Handler(&fake{}, WithTokens(fakeHash))
+	first, err := serveOpenAPI(h.(*api), nil)
+	again, err2 := serveOpenAPI(h.(*api), nil)
+	if err != nil || err2 != nil || len(first.body) < 10_000 || &first.body[0] != &again.body[0] {
+		t.Errorf("each answer has %d bytes of its own: %v, %v", len(again.body), err, err2)
+	}
+	if s := NewServer(h); s.HTTP2 == nil || s.HTTP2.MaxConcurrentStreams < 1 || s.HTTP2.MaxConcurrentStreams > 64 {
+		t.Errorf("streams of a connection: %+v", s.HTTP2)
 	}
 }

@@ -7,11 +7,10 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/httpapi"
-	"edgespan/config/operate"
 )
 
 func serveOpenAPI(a *api, _ *call) (reply, error) {
-	return giveDocument(operate.Document{Object: describe(a.rows, a.version)}, false)
+	return a.described()
 }
 
 // describe is the OpenAPI 3.1 document of a table.

@@ -316,8 +316,11 @@ func serveLive(*api, *call) (reply, error) { return give(Alive{Status: "ok"}) }
 
 // serveReady keeps why for the log: anybody may ask.
 func serveReady(a *api, c *call) (reply, error) {
-	if err := a.ready.ask(a.backend); err != nil {
-		a.failed(c.Method, c.entry.Path, err)
+	asked, err := a.ready.ask(a.backend)
+	if err != nil {
+		if asked { // anybody may ask, as often as they like: the log has a line for each look
+			a.failed(c.Method, c.entry.Path, err)
+		}
 		p := problem(TypeBusy, "the controller is not ready; its log says why")
 		p.retry = 5 * time.Second
 		return reply{}, p
