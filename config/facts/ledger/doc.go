@@ -99,6 +99,9 @@ type Node struct {
 	Levels   map[string]string `json:"levels,omitempty"`
 	// Undeclared is a node that no admin has registered, but an upload: it may have been its own.
 	Undeclared bool `json:"undeclared,omitempty"`
+	// Former is a node of which only an earlier release knew whether an admin or the node itself gave
+	// it its names. It counts as declared; a write of it by an admin settles that.
+	Former bool `json:"former,omitempty"`
 }
 
 // Write is one write, as a whole or not at all. Its kinds are those below.

@@ -179,7 +179,7 @@ func (j *judge) putNode(w PutNode) error {
 	if n.Undeclared {
 		next.By = byUpload
 		if known && was.declared(n.ID) {
-			next.By = byAdmin
+			next.By = was.By // an earlier release did not keep whose word it was: the node's own does not settle it
 		}
 	}
 	if n.Levels != nil {
@@ -187,7 +187,7 @@ func (j *judge) putNode(w PutNode) error {
 			return f
 		}
 	}
-	if known && was.declared(n.ID) == (next.By == byAdmin) && was.FQDN == next.FQDN && was.Certname == next.Certname && maps.Equal(was.Levels, next.Levels) {
+	if known && (was.By == next.By || !was.declared(n.ID) && next.By == byUpload) && was.FQDN == next.FQDN && was.Certname == next.Certname && maps.Equal(was.Levels, next.Levels) {
 		return nil
 	}
 	did := "created"

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"edgespan/config/revision"
 )
 
 // Who registered a node is known, also of those that an earlier release registered; what an admin has declared is not taken back.
@@ -29,6 +31,34 @@ func TestWhoDeclaredANode(t *testing.T) {
 		want bool
 	}{{nodeValue{}, false}, {nodeValue{Certname: "1"}, false}, {nodeValue{Certname: "c"}, true}, {nodeValue{FQDN: "f"}, true}, {nodeValue{Levels: map[uint64]string{3: "a"}}, true}} {
 		equal(t, fmt.Sprint("of an earlier release: ", old.n), old.n.declared("1"), old.want)
+	}
+}
+
+// Names that a node may have given itself in an earlier release are told apart until an admin has
+// decided on them: the node's own word does not settle it.
+func TestNodesOfAnEarlierRelease(t *testing.T) {
+	d := fuel(t, "nodes")
+	d.must(PutNode{9, Node{ID: "1", FQDN: "db-1.example.org"}})
+	e, _ := d.state.environment(9)
+	key := nodeKey(e.serial, "1")
+	if _, err := d.store.Commit(revision.Txn{Then: []revision.Op{revision.Put(key, []byte(`{"fqdn":"db-1.example.org"}`))}}); err != nil {
+		t.Fatal(err)
+	}
+	d.state = ok(Load(d.store))(t)
+	is := func(what, want string) {
+		t.Helper()
+		n, err := d.state.Node(9, "db-1.example.org")
+		equal(t, what, fmt.Sprint(n.Former, n.Undeclared, err), want)
+	}
+	is("of an earlier release", "true false <nil>")
+	d.must(PutNode{9, Node{ID: "1", FQDN: "db-1.example.org", Undeclared: true}})
+	is("it says so again", "true false <nil>")
+	d.must(PutNode{9, Node{ID: "1", FQDN: "db-1.example.org"}})
+	is("an admin says so", "false false <nil>")
+	d.must(DeleteNode{9, "1"})
+	d.must(Put{Target: target("9/nodes=1/astute"), Kind: Values, Value: doc(d, `{}`), Register: true})
+	if n, err := d.state.Node(9, "1"); err != nil || !n.Undeclared || n.FQDN != "" {
+		t.Errorf("disowned, and back by an upload: %+v, %v", n, err)
 	}
 }
 

@@ -177,7 +177,7 @@ func TestNodes(t *testing.T) {
 	for _, name := range []string{"1", "node-1.example", "cert-1"} {
 		equal(t, "any name", d.ask(Query{Target: target("9/role=c/nodes=" + name + "/astute")}), `{"at":"9/role=b/nodes=1/astute"}`)
 		n, err := d.state.Node(9, name)
-		equal(t, name, fmt.Sprint(n), "{1 node-1.example cert-1 map[] false}")
+		equal(t, name, fmt.Sprint(n), "{1 node-1.example cert-1 map[] false false}")
 		equal(t, name, err, nil)
 	}
 	levels, err := d.state.Levels(9, nil)
