@@ -134,6 +134,8 @@ func (n *node) stand(now time.Time) {
 	}
 	s := standing{Digest: n.want.Digest, Why: config.Cut(n.status, longestText)}
 	switch is := n.machine.State(now); {
+	case is == fleet.Staged && n.machine.Undid(): // its gate was closed, as it had gone offline
+		s.State, s.Why = standsFailed, "nobody confirmed it, and the node went back to what it had"
 	case is == fleet.Staged:
 		s.State, s.Why, n.earlier = standsStaged, "", n.report
 	case is == fleet.InSync:
@@ -143,7 +145,7 @@ func (n *node) stand(now time.Time) {
 		s.State, s.Why = standsConfirmed, ""
 	case is == fleet.Failed:
 		s.State = standsFailed
-	case is == fleet.Waiting && n.machine.Memory().Push.Undone:
+	case is == fleet.Waiting && n.machine.Undid():
 		s.State = standsFailed
 	case is.Stuck() && is != fleet.Faulty:
 		s.State = standsStuck
@@ -156,6 +158,16 @@ func (n *node) stand(now time.Time) {
 	}
 	n.stood, n.stoodOn = text, n.on
 	n.d.saver.add(entry{op: revision.Put(history.StandingKey(n.id), text), to: n.self, what: savedStanding, of: &n.seat.spends})
+}
+
+// vanished says for the rollout that the node's stream ended while it had the config and had not
+// done with it.
+func (n *node) vanished() {
+	if g := n.seat.gate.Load(); g == nil || !g.Staged {
+		return
+	}
+	n.stood = encode(standing{Digest: n.want.Digest, State: standsTook})
+	n.d.saver.add(entry{op: revision.Put(history.StandingKey(n.id), n.stood), to: n.self, what: savedStanding})
 }
 
 // standingSaved is the answer of the store: what was not stored is with the next report.

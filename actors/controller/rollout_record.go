@@ -95,6 +95,7 @@ func stagedNumber(name string) (uint64, bool) {
 // The standings that a rollout goes by; all others say nothing yet.
 const (
 	standsStaged    = "staged"    // it waits for its batch
+	standsTook      = "took"      // its stream ended after it had said that it has it
 	standsConfirmed = "confirmed" // it runs what it wants, its parameters are ready and nothing is worse
 	standsFailed    = "failed"    // it rejected or undid it
 	standsStuck     = "stuck"     // somebody else must act first

@@ -10,6 +10,7 @@ import (
 
 	"edgespan/config/history"
 	"edgespan/config/revision"
+	"edgespan/config/rollout"
 )
 
 // stored is the answer of the store to what the leader wanted to keep.
@@ -134,25 +135,14 @@ const (
 )
 
 // openGates lets the nodes of the batch that is out have what they want, once the batch is
-// stored. It goes by how things are, not by what was decided a moment ago: it does what a
+// stored, and takes that back from those that wait again. It goes by how things are, not by what was decided a moment ago: it does what a
 // leader that died left, and nothing twice. What a node wants since the rollout was stored is
 // not of that rollout.
 func (a *rolloutActor) openGates() {
-	if a.machine == nil || a.saving || a.opening > 0 || a.dirty && !a.later || a.now.End != "" {
+	if a.now == nil || a.saving || a.opening > 0 || a.dirty && !a.later {
 		return
 	}
-	durable := a.kept[a.now.Revision]
-	if durable == nil {
-		return
-	}
-	gates := map[string]gate{}
-	for _, name := range durable.Machine.Out {
-		w := a.nodes[a.ids[name]]
-		if w == nil || w.gate.Open == w.wants || w.since > a.at[a.now.Revision] || len(gates) == gatesAtOnce*mostOpening {
-			continue
-		}
-		gates[w.id] = gate{Open: w.wants, Rollout: a.now.Revision, Batch: durable.Machine.Number}
-	}
+	gates := a.gatesToSet()
 	for ids := range slices.Chunk(slices.Sorted(maps.Keys(gates)), gatesAtOnce) {
 		m := opened{epoch: a.epoch, rollout: a.now.Revision, at: a.at[a.now.Revision], gates: map[string]gate{}}
 		// The record too: what comes late, when somebody has aborted meanwhile, opens nothing.
@@ -169,6 +159,37 @@ func (a *rolloutActor) openGates() {
 			a.d.system.Root.Send(self, m)
 		})
 	}
+}
+
+// gatesToSet are the gates that are not as the stored rollout has them.
+func (a *rolloutActor) gatesToSet() map[string]gate {
+	gates := map[string]gate{}
+	durable := a.kept[a.now.Revision]
+	if durable == nil {
+		return gates
+	}
+	set := func(names []string, batch int, open bool) {
+		for _, name := range names {
+			w := a.nodes[a.ids[name]]
+			if w == nil || (w.gate.Open == w.wants) == open || w.since > a.at[a.now.Revision] || len(gates) == gatesAtOnce*mostOpening {
+				continue
+			}
+			g := gate{Rollout: a.now.Revision, Batch: batch}
+			if open {
+				g.Open = w.wants
+			}
+			gates[w.id] = g
+		}
+	}
+	if a.now.End == "" {
+		set(durable.Machine.Out, durable.Machine.Number, true)
+	}
+	for _, g := range durable.Machine.Nodes {
+		if g.Delayed && g.State == rollout.Waiting {
+			set(g.Names, g.Batch, false)
+		}
+	}
+	return gates
 }
 
 func (a *rolloutActor) opened(m opened) {

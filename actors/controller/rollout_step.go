@@ -82,6 +82,8 @@ func (a *rolloutActor) step(e rollout.Event) {
 			a.recheck = append(a.recheck, effect.Nodes...)
 		case rollout.SetTimer:
 			a.arm(effect)
+		case rollout.Delayed:
+			a.now.decide(now, "", named(effect.Nodes)+" waits for a later batch", "it went offline before it took the change")
 		case rollout.Halted:
 			a.now.decide(now, "", "halted", effect.Why)
 		case rollout.Done:
@@ -155,8 +157,13 @@ func (a *rolloutActor) observe(w *wish) {
 			a.stir(false)
 			a.step(rollout.NodeConfirmed{Node: w.name})
 		}
+	case standsTook:
+		if state == rollout.Pushed || a.machine.Delayed(w.name) {
+			a.stir(true)
+			a.step(rollout.NodeTook{Node: w.name})
+		}
 	case standsFailed:
-		if state == rollout.Pushed {
+		if state == rollout.Pushed || a.machine.Delayed(w.name) {
 			a.now.decide(a.d.Now(), "", w.name+" failed", w.stands.Why)
 			a.stir(true)
 			a.step(rollout.NodeFailed{Node: w.name, Why: w.stands.Why})

@@ -52,6 +52,8 @@ func (a *rolloutActor) shown(s *stagedRollout) fleetapi.Rollout {
 				out.Failed[name] = g.Why
 			case s.End != "":
 				out.Waiting[name] = s.Left[name]
+			case g.State == rollout.Waiting && g.Delayed:
+				out.Waiting[name] = g.Why + "; " + a.waits(name)
 			case g.State == rollout.Waiting:
 				out.Waiting[name] = a.waits(name)
 			default:

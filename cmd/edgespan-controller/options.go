@@ -52,7 +52,7 @@ type options struct {
 	V, Joins                                                    number
 	UnknownHW, StagedRollout                                    boolean
 	ReconfigDelay, BoardDelay, ActionsTime, ConfirmTime         seconds
-	Limit, Canary, Failures                                     number
+	Limit, Canary, Failures, FailuresPercent, OfflinePercent    number
 	Stages                                                      text
 	Rest, BatchTime, FirmwareDelay, StatusInterval, TopologyGap seconds
 
@@ -82,6 +82,20 @@ const (
 	authToken = "token"
 	authNone  = "none"
 )
+
+// rolloutSettings are the flags of staged rollouts.
+func (o *options) rolloutSettings() []setting {
+	return []setting{
+		{"config-batch-timeout-s", &o.BatchTime, "seconds after which a batch is no longer waited for", serving},
+		{"config-rollout-batch-limit", &o.Limit, "most nodes of one batch; 0 for any number", serving},
+		{"config-rollout-canary", &o.Canary, "most nodes of the first batch; 0 for as many as of any other", serving},
+		{"config-rollout-failures", &o.Failures, "how many nodes may fail before a staged rollout halts", serving},
+		{"config-rollout-failures-percent", &o.FailuresPercent, "the same in percent of the nodes tried so far; the larger of both counts", serving},
+		{"config-rollout-offline-percent", &o.OfflinePercent, "nodes, in percent, that may go offline before they take a change and wait for a later batch", serving},
+		{"config-rollout-rest-s", &o.Rest, "seconds between two batches", serving},
+		{"config-rollout-stages", &o.Stages, "of a hundred nodes that no topology places, how many have a change after each batch, joined by commas", serving},
+	}
+}
 
 // newOptions are the defaults: those of the controller's own config, where it has the flag.
 func newOptions() *options {
@@ -127,16 +141,10 @@ func newOptions() *options {
 		{"unknown-hw-config-req-delay-s", &o.BoardDelay, "least seconds between two questions to nodes of one unknown board", serving},
 		{"config-actions-req-timeout-s", &o.ActionsTime, "seconds for which the answers to a preview of actions are kept", serving},
 		{"config-confirm-timeout-s", &o.ConfirmTime, "seconds within which a pushed config must be confirmed", serving},
-		{"config-batch-timeout-s", &o.BatchTime, "seconds after which a batch is no longer waited for", serving},
-		{"config-rollout-batch-limit", &o.Limit, "most nodes of one batch; 0 for any number", serving},
-		{"config-rollout-canary", &o.Canary, "most nodes of the first batch; 0 for as many as of any other", serving},
-		{"config-rollout-failures", &o.Failures, "how many nodes may fail before a staged rollout halts", serving},
-		{"config-rollout-rest-s", &o.Rest, "seconds between two batches", serving},
-		{"config-rollout-stages", &o.Stages, "of a hundred nodes that no topology places, how many have a change after each batch, joined by commas", serving},
 		{"firmware-parameter-update-delay", &o.FirmwareDelay, "taken for the seed's start scripts; nothing here reads it", serving},
 		{"status-reports-interval", &o.StatusInterval, "taken for the seed's start scripts; nothing here reads it: each report is compared as it comes", serving},
 		{"topology-info-sync-interval", &o.TopologyGap, "taken for the seed's start scripts; nothing here reads it: the facts are written when the topology changes", serving},
-	}, slices.Concat(o.doorSettings(), o.factsSettings(), o.certificateSettings())...)
+	}, slices.Concat(o.doorSettings(), o.factsSettings(), o.certificateSettings(), o.rolloutSettings())...)
 	for name, v := range fileFlags(schema.ControllerDefault()) {
 		if s, ok := o.find(name); ok {
 			_ = s.value.Set(v.(string)) // a test sets each of them

@@ -21,6 +21,8 @@ import (
 const (
 	flagStaged   = "config_staged_rollout_enabled"
 	flagFailures = "config_rollout_failures"
+	flagPercent  = "config_rollout_failures_percent"
+	flagOffline  = "config_rollout_offline_percent"
 	flagCanary   = "config_rollout_canary"
 	flagLimit    = "config_rollout_batch_limit"
 )
@@ -92,6 +94,9 @@ func (m *simulator) rollOut(ctx context.Context) error {
 	out := &measuredRollout{Batches: []fleetapi.RolloutBatch{}}
 	m.out.Rollout = out
 	out.expect(m.plan, m.flag(flagFailures, 0), m.atOnce)
+	if percent := m.flag(flagPercent, 0); percent > 0 && !m.atOnce {
+		out.forgive(len(m.names) * percent / 100)
+	}
 	if m.chart != nil && !m.atOnce {
 		plan, faults := rollout.Plan(m.chart, m.names, rollout.Options{AssumeAlive: true, Limit: m.flag(flagLimit, 0), First: m.flag(flagCanary, 1)})
 		if len(faults) > 0 {
@@ -130,7 +135,8 @@ func (m *simulator) setFlags(ctx context.Context) error {
 	if m.own == nil {
 		return nil
 	}
-	flags := config.Object{flagStaged: strconv.FormatBool(!m.atOnce)}
+	// What is expected of the faults counts nodes: percentages are those that were asked for.
+	flags := config.Object{flagStaged: strconv.FormatBool(!m.atOnce), flagPercent: "0", flagOffline: "0"}
 	for name, value := range m.flags {
 		flags[name] = value
 	}
@@ -166,6 +172,16 @@ func (r *measuredRollout) expect(plan []simulate.Fault, budget int, atOnce bool)
 	default: // a node that undid it may take it after all
 		r.Expected = []string{rolloutDone, rolloutFailed}
 	}
+}
+
+// forgive says the same where a percentage may fail too: it is of the nodes tried so far, so fewer
+// may halt it early.
+func (r *measuredRollout) forgive(budget int) {
+	if r.budget >= budget || !slices.Contains(r.Expected, rolloutHalted) {
+		return
+	}
+	r.budget = budget
+	r.Expected = []string{rolloutHalted, rolloutDone, rolloutFailed}
 }
 
 // tooFar is the batch after which it should have halted and did not; 0 for none.

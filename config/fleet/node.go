@@ -274,6 +274,26 @@ func (n *Node) pushAgain() time.Time {
 // ran before matters any more.
 func (n *Node) Adopted() bool { return n.mem.Adopted }
 
+// AtWork says whether the node has the config that it wants, as far as it said so, and has neither
+// confirmed nor undone it.
+func (n *Node) AtWork(now time.Time) bool {
+	switch n.judge(now).state {
+	case Applying, Settling, Unwell, Confirming:
+		return true
+	case Waiting:
+		return n.acked == n.mem.Push.Number && n.unstored == (NotStored{}) && !n.mem.Push.Undone
+	default:
+		return false
+	}
+}
+
+// Undid says whether the node went back from the config that it wants, as nobody confirmed it, and
+// nobody has asked for another try since.
+func (n *Node) Undid() bool {
+	p := n.mem.Push
+	return p.Undone && p.Digest == n.wanted.Digest && p.Number > n.mem.Floor
+}
+
 // lost says whether the last push may have got lost with the stream that it was for. Another
 // replica's that arrived is not known here to have arrived, and shows in the reports. A replica
 // that started anew counts its streams anew: one of the same name is taken for the same, and

@@ -275,3 +275,35 @@ func TestSeed_Syncing(t *testing.T) {
 		run(t, c.name, New("n", c.m, Defaults("me")), c.steps)
 	}
 }
+
+// What a rollout takes for cut off by a config is a node that has it and is not done with it.
+func TestWhoIsAtWork(t *testing.T) {
+	pushed := func(more ...step) []step { return joined(append([]step{{0, has(b, 0), pushA}}, more...)...) }
+	for _, c := range []struct {
+		name          string
+		steps         []step
+		atWork, undid bool
+	}{
+		{"nothing was pushed", joined(step{0, has(a, 1), "is in sync"}), false, false},
+		{"pushed, and nobody knows whether it arrived", pushed(), false, false},
+		{"it has arrived", pushed(step{sec, Acked{1}, ""}), true, false},
+		{"another push has", pushed(step{sec, Acked{7}, ""}), false, false},
+		{"it has, and found no room", pushed(step{sec, NotStored{Attempt: 1, Digest: a, Why: "full"}, "is waiting"}), false, false},
+		{"it works on it", pushed(step{sec, runs(b, 1, Pending{}), "is applying, no timer"}), true, false},
+		{"it runs it, not settled", pushed(step{sec, runs(a, 1, Pending{}), "is settling, no timer"}), true, false},
+		{"it runs it, worse than before", pushed(step{sec, runs(a, 1, Pending{Settled: true, Worse: []string{"x"}}), "is unwell, no timer"}), true, false},
+		{"it is to be confirmed", pushed(step{sec, runs(a, 1, Pending{Settled: true}), "probe#1, is confirming, timer 15s"}), true, false},
+		{"confirmed", pushed(step{sec, has(a, 1), "is in sync, no timer"}), false, false},
+		{"undone, as nobody confirmed it", pushed(step{0, Undone{Attempt: 1, Digest: a, Reason: Unconfirmed}, "save"}), false, true},
+		{"which is forgotten by a retry", pushed(step{0, Undone{Attempt: 1, Digest: a, Reason: Unconfirmed}, "save"},
+			step{0, Gate{Staged: true}, "is staged, no timer"}, step{0, Retry{}, "save"}), false, false},
+		{"and by another config", pushed(step{0, Undone{Attempt: 1, Digest: a, Reason: Unconfirmed}, "save"},
+			step{0, Gate{Staged: true}, "is staged, no timer"}, step{0, want(Digest{Config: "C"}, 2), "is staged"}), false, false},
+	} {
+		n := New("n", adopted, Defaults("me"))
+		now := run(t, c.name, n, c.steps)
+		if n.AtWork(now) != c.atWork || n.Undid() != c.undid {
+			t.Errorf("%s: at work %v, undid %v", c.name, n.AtWork(now), n.Undid())
+		}
+	}
+}

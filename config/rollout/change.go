@@ -24,6 +24,7 @@ func (r *Rollout) wishes(e Changed) []Effect {
 		switch {
 		case r.out[name]:
 			again = append(again, name)
+			r.nodes[name].took = false
 		default:
 			r.nodes[name] = &node{state: Waiting, todo: true}
 		}
@@ -47,7 +48,7 @@ func (r *Rollout) wishes(e Changed) []Effect {
 func (r *Rollout) fresh(named map[string]bool) {
 	maps.DeleteFunc(r.nodes, func(name string, n *node) bool { return !named[name] && !r.out[name] && !n.todo })
 	clear(r.failures)
-	r.halted, r.canary = false, true
+	r.halted, r.canary, r.trial = false, true, true
 	r.number = 0
 	r.batch = slices.DeleteFunc(slices.Clone(r.batch), func(name string) bool { return !r.out[name] }) // who has answered waits for a batch of its own
 	if len(r.out) > 0 {

@@ -16,6 +16,7 @@ type Memory struct {
 	Paused   bool     `json:"paused,omitempty"`
 	Halted   bool     `json:"halted,omitempty"`
 	Canary   bool     `json:"canary,omitempty"` // the next batch is the first one
+	Trial    bool     `json:"trial,omitempty"`  // the batch that is out is the first one
 	Resting  bool     `json:"resting,omitempty"`
 	Number   int      `json:"number"` // of batches so far
 	Timer    int      `json:"timer"`
@@ -30,12 +31,14 @@ type Memory struct {
 // Group is nodes that stand alike. A rollout of ten thousand has as many groups as batches,
 // so its memory is little more than their names.
 type Group struct {
-	State  State    `json:"state"`
-	Batch  int      `json:"batch,omitempty"` // that they were in last
-	Why    string   `json:"why,omitempty"`
-	Pushed bool     `json:"pushed,omitempty"`
-	Todo   bool     `json:"todo,omitempty"` // they are to be in a batch
-	Names  []string `json:"names"`
+	State   State    `json:"state"`
+	Batch   int      `json:"batch,omitempty"` // that they were in last
+	Why     string   `json:"why,omitempty"`
+	Pushed  bool     `json:"pushed,omitempty"`
+	Took    bool     `json:"took,omitempty"`    // they have received what was pushed
+	Delayed bool     `json:"delayed,omitempty"` // they went offline in a batch before they took the change
+	Todo    bool     `json:"todo,omitempty"`    // they are to be in a batch
+	Names   []string `json:"names"`
 }
 
 // Phase is which way a rollout goes.
@@ -54,7 +57,7 @@ var phases = [...]Phase{created: Created, forward: Forward, backward: Backward, 
 // Memory is what has to survive.
 func (r *Rollout) Memory() Memory {
 	m := Memory{
-		Settings: r.o, Phase: phases[r.phase], Paused: r.held, Halted: r.halted, Canary: r.canary, Resting: r.resting,
+		Settings: r.o, Phase: phases[r.phase], Paused: r.held, Halted: r.halted, Canary: r.canary, Trial: r.trial, Resting: r.resting,
 		Number: r.number, Timer: r.timer, Batch: slices.Clone(r.batch), Out: sortedKeys(r.out), Failures: sortedKeys(r.failures),
 	}
 	m.Settings.Stages = slices.Clone(r.o.Stages)
@@ -72,7 +75,7 @@ func (r *Rollout) Memory() Memory {
 		if !has {
 			i = len(m.Nodes)
 			at[n] = i
-			m.Nodes = append(m.Nodes, Group{State: n.state, Batch: n.batch, Why: n.why, Pushed: n.pushed, Todo: n.todo})
+			m.Nodes = append(m.Nodes, Group{State: n.state, Batch: n.batch, Why: n.why, Pushed: n.pushed, Took: n.took, Delayed: n.delayed, Todo: n.todo})
 		}
 		m.Nodes[i].Names = append(m.Nodes[i].Names, name)
 	}
@@ -85,10 +88,11 @@ func FromMemory(m Memory, t *topology.Topology, groups map[string]string) *Rollo
 	r.o.Stages = slices.Clone(m.Settings.Stages)
 	r.phase = phase(max(slices.Index(phases[:], m.Phase), 0))
 	r.held, r.halted, r.canary, r.resting = m.Paused, m.Halted, m.Canary, m.Resting
+	r.trial = m.Trial || m.Number == 1 // a release before this one did not keep it
 	r.number, r.timer, r.batch, r.groups = m.Number, m.Timer, slices.Clone(m.Batch), groups
 	for _, g := range m.Nodes {
 		for _, name := range g.Names {
-			r.nodes[name] = &node{state: g.State, why: g.Why, pushed: g.Pushed, todo: g.Todo, batch: g.Batch}
+			r.nodes[name] = &node{state: g.State, why: g.Why, pushed: g.Pushed, took: g.Took, delayed: g.Delayed, todo: g.Todo, batch: g.Batch}
 		}
 	}
 	for _, list := range []struct {

@@ -17,9 +17,11 @@ import (
 //	NodeConfirmed    | the node has the new config; it is up, whatever was said before
 //	NodeReverted     | the node has the old config again: a failure while the change goes out
 //	NodeFailed       | the node said no; more failures than allowed halt the rollout
+//	NodeTook         | the node has received the new config, and not answered yet
 //	NodeGone         | the node counts as offline in plans until NodeBack or TopologyChanged
 //	NodeBack         | the node counts as online in plans
-//	Deadline         | of a batch: who did not answer has failed, and counts as gone;
+//	Deadline         | of a batch: who did not answer has failed, and counts as gone; but a few
+//	                 | that are gone and never took the config wait for a later batch (Delayed);
 //	                 | of the pause between batches: the next batch
 //	Pause            | no new batch; the one that is out goes on
 //	Resume           | after Pause or a halt: on with the next batch, with a new budget of failures
@@ -36,7 +38,7 @@ import (
 // One batch is out at a time: until each of its nodes has answered or the deadline came.
 // Each batch is planned anew from what is known then, so that a node that came back goes
 // with a later batch, and no path over one that failed silently is counted on. A node is
-// pushed once and reverted once. The first batch never has more nodes than it may (First):
+// pushed once, twice if it was delayed, and reverted once. The first batch never has more nodes than it may (First):
 // where a plan would take more together, nodes of the least important site go alone. What no
 // batch can reach blocks nothing: it is named in Done. After Done nothing happens any more,
 // until there is another change; what is known of nodes is kept up with.
@@ -50,6 +52,7 @@ type Rollout struct {
 	held   bool              // by Pause
 	halted bool              // by failures
 	canary bool              // the next batch is the first one
+	trial  bool              // the batch that is out is the first one of its change
 	up     map[string]bool   // what NodeGone and NodeBack said since the topology came
 	groups map[string]string // by node
 
@@ -65,10 +68,15 @@ type Rollout struct {
 // Settings are how careful a rollout is. Those of a plan are in Options.
 type Settings struct {
 	Options
-	Confirm  time.Duration `json:"confirm"`          // how long a batch may take to answer
-	Rest     time.Duration `json:"rest,omitempty"`   // between two batches, for links to come back and for looking
-	Failures int           `json:"failures"`         // so many nodes may fail; one more halts the rollout
-	Stages   []int         `json:"stages,omitempty"` // of a hundred nodes of each group, how many have been tried after each; rising, 100 follows
+	Confirm  time.Duration `json:"confirm"`        // how long a batch may take to answer
+	Rest     time.Duration `json:"rest,omitempty"` // between two batches, for links to come back and for looking
+	Failures int           `json:"failures"`       // so many nodes may fail; one more halts the rollout
+	// FailuresPercent of the nodes that were tried so far may fail, where that is more than Failures.
+	FailuresPercent int `json:"failuresPercent,omitempty"`
+	// OfflinePercent of a batch, and of the nodes tried so far, may go offline before they take the
+	// change and wait for a later batch; one of each always may. 0: each of them has failed.
+	OfflinePercent int   `json:"offlinePercent,omitempty"`
+	Stages         []int `json:"stages,omitempty"` // of a hundred nodes of each group, how many have been tried after each; rising, 100 follows
 }
 
 type phase int
@@ -96,11 +104,13 @@ const (
 )
 
 type node struct {
-	state  State
-	why    string
-	pushed bool
-	todo   bool // it is to be in a batch
-	batch  int  // that it was in last
+	state   State
+	why     string
+	pushed  bool
+	took    bool // it received what was pushed to it last
+	delayed bool // it went offline in a batch before it took the change
+	todo    bool // it is to be in a batch
+	batch   int  // that it was in last
 }
 
 // Event is what happened.
@@ -115,6 +125,8 @@ type (
 	NodeReverted struct{ Node string }
 	// NodeFailed comes from or for a node that can't take what was sent.
 	NodeFailed struct{ Node, Why string }
+	// NodeTook says that a node has received what was pushed to it.
+	NodeTook struct{ Node string }
 	// NodeGone says that a node is no longer reachable.
 	NodeGone struct{ Node string }
 	// NodeBack says that it is again.
@@ -146,6 +158,7 @@ func (Start) event()           {}
 func (NodeConfirmed) event()   {}
 func (NodeReverted) event()    {}
 func (NodeFailed) event()      {}
+func (NodeTook) event()        {}
 func (NodeGone) event()        {}
 func (NodeBack) event()        {}
 func (Deadline) event()        {}
@@ -177,6 +190,12 @@ type (
 		Timer int
 		After time.Duration
 	}
+	// Delayed names the nodes of a batch that wait for a later one: they went offline before they
+	// took the change. Nothing is to be sent to them until then.
+	Delayed struct {
+		Batch int
+		Nodes []string
+	}
 	// Halted says that too many nodes failed: Resume, or Abort.
 	Halted struct{ Why string }
 	// Done ends the rollout and names every node that does not have what was wanted.
@@ -189,6 +208,7 @@ type (
 func (Push) effect()     {}
 func (Revert) effect()   {}
 func (SetTimer) effect() {}
+func (Delayed) effect()  {}
 func (Halted) effect()   {}
 func (Done) effect()     {}
 

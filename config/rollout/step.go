@@ -48,6 +48,8 @@ func (r *Rollout) Step(e Event) []Effect {
 // known is Step for what is known of the nodes and the network.
 func (r *Rollout) known(e Event) []Effect {
 	switch e := e.(type) {
+	case NodeTook:
+		return r.took(e.Node)
 	case NodeGone:
 		r.up[e.Node] = false
 	case NodeBack:
@@ -108,12 +110,12 @@ func (r *Rollout) failed(name, why string) []Effect {
 	case n.state == Failed:
 		return nil
 	}
-	n.state, n.why = Failed, why
+	n.state, n.why, n.todo = Failed, why, false
 	r.failures[name] = true
 	var halt []Effect
-	if count := len(r.failures); count == r.o.Failures+1 {
+	if count, budget := len(r.failures), r.budget(); count > budget && !r.halted {
 		r.halted = true
-		halt = []Effect{Halted{fmt.Sprintf("%d nodes failed, %s the last of them: %s: %d may", count, name, why, r.o.Failures)}}
+		halt = []Effect{Halted{fmt.Sprintf("%d nodes failed, %s the last of them: %s: %d may", count, name, why, budget)}}
 	}
 	return append(halt, r.answered(name)...)
 }
@@ -146,11 +148,18 @@ func (r *Rollout) deadline() []Effect {
 		r.resting = false
 		return r.next()
 	}
-	var out []Effect
+	out := r.delay()
+	if len(r.out) == 0 {
+		return append(out, r.ended()...)
+	}
 	for _, name := range slices.Clone(r.batch) {
 		if r.out[name] {
+			why := fmt.Sprintf("it did not answer within %v", r.o.Confirm)
+			if r.nodes[name].took && r.isGone(name) {
+				why = fmt.Sprintf("it took the change, went offline and did not return within %v", r.o.Confirm)
+			}
 			r.up[name] = false
-			out = append(out, r.failed(name, fmt.Sprintf("it did not answer within %v", r.o.Confirm))...)
+			out = append(out, r.failed(name, why)...)
 		}
 	}
 	return out
@@ -270,7 +279,7 @@ func (r *Rollout) view() *topology.Topology {
 func (r *Rollout) send(names []string) []Effect {
 	r.number++
 	r.timer++
-	r.canary = false // only the first batch is one
+	r.trial, r.canary = r.canary, false // only the first batch is one
 	r.batch = names
 	state := Pushed
 	if r.phase == backward {
@@ -292,6 +301,8 @@ const (
 	reasonAborted  = "the rollout was aborted before"
 	reasonUnasked  = "it did not answer before the rollout ended"
 	reasonReversal = "it took the change back by itself"
+	reasonVanished = "it went offline after it had taken the change"
+	reasonDelayed  = "it went offline before it took the change"
 )
 
 // done ends the rollout; unreachable are the nodes that no batch could reach.

@@ -24,7 +24,10 @@ type watch struct {
 	reverting    bool
 	failed       map[string]bool // of those sent, since the last Resume
 	bad          map[string]bool // the same since the start
-	budget       int
+	waits, twice map[string]bool // of those pushed, who is delayed, or was
+	gone, took   map[string]bool
+	batches      int
+	s            Settings
 	wrong        []string
 }
 
@@ -38,6 +41,24 @@ func (w *watch) answer(name string, failed bool) {
 		w.failed[name], w.bad[name] = true, true
 	}
 	delete(w.out, name)
+	delete(w.waits, name)
+}
+
+// delayed judges who waits for a later batch, by the words of the rule.
+func (w *watch) delayed(names []string) {
+	for _, name := range names {
+		switch {
+		case w.batches < 2 || w.reverting:
+			w.complain("%s is delayed in batch %d, reverting %v", name, w.batches, w.reverting)
+		case !w.out[name] || !w.gone[name] || w.took[name] || w.twice[name]:
+			w.complain("%s is delayed: out %v, gone %v, took %v, before %v", name, w.out[name], w.gone[name], w.took[name], w.twice[name])
+		}
+		delete(w.out, name)
+		w.waits[name], w.twice[name] = true, true
+	}
+	if n := len(names); n > max(1, len(w.batch)*w.s.OfflinePercent/100) || len(w.waits) > max(1, len(w.pushed)*w.s.OfflinePercent/100) || w.s.OfflinePercent == 0 {
+		w.complain("%d of %d are delayed, %d of %d in all", n, len(w.batch), len(w.waits), len(w.pushed))
+	}
 }
 
 func (w *watch) before(e Event) {
@@ -47,6 +68,7 @@ func (w *watch) before(e Event) {
 		if !reverting {
 			delete(w.failed, e.Node)
 			delete(w.bad, e.Node)
+			delete(w.gone, e.Node)
 			w.answer(e.Node, false)
 		}
 	case NodeReverted:
@@ -56,9 +78,18 @@ func (w *watch) before(e Event) {
 	case Deadline:
 		if e.Timer == w.timer {
 			for name := range w.out {
+				w.gone[name] = true
 				w.answer(name, !reverting)
 			}
 		}
+	case NodeTook:
+		if w.took[e.Node] = true; w.waits[e.Node] && !reverting {
+			w.answer(e.Node, true)
+		}
+	case NodeGone:
+		w.gone[e.Node] = true
+	case NodeBack:
+		delete(w.gone, e.Node)
 	case Pause:
 		w.held = true
 	case Resume:
@@ -69,8 +100,10 @@ func (w *watch) before(e Event) {
 			w.reverting, w.held = true, false
 			clear(w.out)
 			clear(w.failed)
+			clear(w.waits)
 		}
 	case TopologyChanged:
+		clear(w.gone)
 		for name := range w.out {
 			if _, there := e.Topology.Node(name); !there {
 				delete(w.out, name)
@@ -80,16 +113,23 @@ func (w *watch) before(e Event) {
 }
 
 func (w *watch) step(e Event) {
-	if !w.done {
-		w.before(e)
-	} else if effects := w.r.Step(e); effects != nil {
-		w.complain("after the end: %s", tell(effects))
+	effects := w.r.Step(e)
+	if w.done {
+		if effects != nil {
+			w.complain("after the end: %s", tell(effects))
+		}
 		return
 	}
-	if len(w.failed) > w.budget {
+	for _, e := range effects {
+		if e, is := e.(Delayed); is {
+			w.delayed(e.Nodes)
+		}
+	}
+	w.before(e)
+	if len(w.failed) > max(w.s.Failures, len(w.pushed)*w.s.FailuresPercent/100) {
 		w.held = true
 	}
-	for _, e := range w.r.Step(e) {
+	for _, e := range effects {
 		switch e := e.(type) {
 		case Push:
 			w.sent(e.Nodes, w.pushed, false)
@@ -112,7 +152,7 @@ func (w *watch) sent(names []string, before map[string]bool, back bool) {
 	}
 	for _, name := range names {
 		switch {
-		case before[name]:
+		case before[name] && !w.waits[name]:
 			w.complain("%s is sent twice", name)
 		case back && !w.pushed[name]:
 			w.complain("%s is reverted and was never pushed", name)
@@ -120,15 +160,20 @@ func (w *watch) sent(names []string, before map[string]bool, back bool) {
 			w.complain("%s is not pending", name)
 		}
 		before[name], w.out[name] = true, true
+		delete(w.waits, name)
+		delete(w.took, name)
 	}
 	w.batch = names
+	w.batches++
 }
 
 func anyEvent(t *rapid.T, w *watch, top *topology.Topology) Event {
 	name := rapid.SampledFrom(append(all(top), w.batch...)).Draw(t, "node")
-	switch rapid.IntRange(0, 15).Draw(t, "event") {
-	case 0:
+	switch rapid.IntRange(0, 18).Draw(t, "event") {
+	case 0, 16:
 		return NodeGone{name}
+	case 17:
+		return NodeTook{name}
 	case 1:
 		return NodeBack{name}
 	case 2:
@@ -162,19 +207,21 @@ func anyEvent(t *rapid.T, w *watch, top *topology.Topology) Event {
 func TestPropertyARolloutHoldsItsBatchesAndEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		top := anyTopology(t)
-		w := &watch{pending: someOf(t, all(top)), out: map[string]bool{}, pushed: map[string]bool{}, back: map[string]bool{}, failed: map[string]bool{}, bad: map[string]bool{}}
+		w := &watch{pending: someOf(t, all(top)), out: map[string]bool{}, pushed: map[string]bool{}, back: map[string]bool{}, failed: map[string]bool{}, bad: map[string]bool{},
+			waits: map[string]bool{}, twice: map[string]bool{}, gone: map[string]bool{}, took: map[string]bool{}}
 		s := Settings{
 			Options: Options{Limit: rapid.IntRange(0, 3).Draw(t, "limit"), First: rapid.IntRange(0, 2).Draw(t, "first")},
 			Confirm: time.Minute, Rest: time.Duration(rapid.IntRange(0, 1).Draw(t, "rest")) * time.Second,
-			Failures: rapid.IntRange(0, 3).Draw(t, "failures"),
+			Failures: rapid.IntRange(0, 3).Draw(t, "failures"), FailuresPercent: rapid.SampledFrom([]int{0, 20, 50}).Draw(t, "failures in percent"),
+			OfflinePercent: rapid.SampledFrom([]int{0, 5, 50}).Draw(t, "offline in percent"),
 		}
-		w.budget = s.Failures
+		w.s = s
 		w.r = New(top, w.pending, s)
 		w.step(Start{})
 		for range rapid.IntRange(0, 40).Draw(t, "events") {
 			w.step(anyEvent(t, w, top))
 		}
-		for range 4 * (len(top.Nodes) + 1) {
+		for range 8 * (len(top.Nodes) + 1) {
 			if w.step(Deadline{w.timer}); !w.done {
 				w.step(Resume{})
 			}

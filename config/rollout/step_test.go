@@ -18,6 +18,8 @@ func tell(effects []Effect) string {
 			out = append(out, fmt.Sprintf("push#%d %s", e.Batch, strings.Join(e.Nodes, " ")))
 		case Revert:
 			out = append(out, fmt.Sprintf("revert#%d %s", e.Batch, strings.Join(e.Nodes, " ")))
+		case Delayed:
+			out = append(out, fmt.Sprintf("delayed#%d %s", e.Batch, strings.Join(e.Nodes, " ")))
 		case SetTimer:
 			out = append(out, fmt.Sprintf("timer %v", e.After))
 		case Halted:

@@ -1,0 +1,77 @@
+package rollout
+
+// budget is how many nodes may fail. The percentage is of those that were tried, not of all: a
+// canary that fails is 1 of 1, and a change that breaks each fifth node ends in an early batch.
+func (r *Rollout) budget() int { return max(r.o.Failures, r.tried()*r.o.FailuresPercent/100) }
+
+// tried is how many nodes were pushed, those of the batch that is out among them.
+func (r *Rollout) tried() int { return r.count(func(n *node) bool { return n.pushed }) }
+
+func (r *Rollout) count(is func(*node) bool) (sum int) {
+	for _, n := range r.nodes {
+		if is(n) {
+			sum++
+		}
+	}
+	return sum
+}
+
+// delay takes those out of the batch, at its deadline, that are offline for a reason which is
+// hardly the change: they wait for a later batch. What the change cuts off must not be among
+// them, so it is not delayed but failed
+//
+//   - who has taken the change (NodeTook): a node that it cuts off undoes it and returns within
+//     the time of a batch;
+//   - who is in the first batch, which is there to find out;
+//   - who was delayed before: it went offline twice with the same change;
+//   - all of them, where they are more than a few, of the batch or of all that were tried.
+//
+// Who was delayed and says later that it undid the change has failed, too (failed).
+func (r *Rollout) delay() []Effect {
+	if r.phase != forward || r.trial || r.o.OfflinePercent == 0 {
+		return nil
+	}
+	var gone []string
+	for _, name := range r.batch {
+		if n := r.nodes[name]; r.out[name] && r.isGone(name) && !n.took && !n.delayed {
+			gone = append(gone, name)
+		}
+	}
+	waiting := r.count(func(n *node) bool { return n.delayed && n.state == Waiting })
+	if len(gone) == 0 || len(gone) > r.few(len(r.batch)) || waiting+len(gone) > r.few(r.tried()) {
+		return nil
+	}
+	for _, name := range gone {
+		n := r.nodes[name]
+		n.state, n.why, n.delayed, n.todo = Waiting, reasonDelayed, true, true
+		delete(r.out, name)
+	}
+	return []Effect{Delayed{r.number, gone}}
+}
+
+// few is how many of a number may be offline; one always may.
+func (r *Rollout) few(of int) int { return max(1, of*r.o.OfflinePercent/100) }
+
+// isGone says whether a node is known to be offline.
+func (r *Rollout) isGone(name string) bool {
+	up, said := r.up[name]
+	return said && !up
+}
+
+// Delayed says whether a node waits again, as it went offline in its batch.
+func (r *Rollout) Delayed(name string) bool {
+	n := r.nodes[name]
+	return n != nil && n.delayed && n.state == Waiting
+}
+
+// took notes that a node has the change. Where that is heard only after it was delayed it has
+// failed after all.
+func (r *Rollout) took(name string) []Effect {
+	if r.phase == forward && r.Delayed(name) {
+		return r.failed(name, reasonVanished)
+	}
+	if n := r.nodes[name]; n != nil && n.state == Pushed {
+		n.took = true
+	}
+	return nil
+}
