@@ -102,3 +102,27 @@ func TestACommandForAReplicaThatHangs(t *testing.T) {
 		b.deaf.Store(false)
 	})
 }
+
+// A renewal that an operator asks for reaches the node by whichever replica has its stream; one
+// that is offline is told of, and nothing waits for it.
+func TestANodeRenewsItsCertificateOnDemand(t *testing.T) {
+	onThree(t, func(r *rig, _ *severed, n *fakeNode) {
+		for _, asked := range []string{"b", "a"} {
+			if _, err := r.commands(r.replicas[asked], fleetapi.Renew); err != nil {
+				t.Errorf("asked at %s: %v", asked, err)
+			}
+		}
+		r.settled()
+		n.mu.Lock()
+		told := n.heard["link.Renew"]
+		n.mu.Unlock()
+		if told != 2 {
+			t.Errorf("the node was told %d times, want 2", told)
+		}
+		n.cut()
+		r.pass(time.Minute)
+		if _, err := r.commands(r.replicas["b"], fleetapi.Renew); !errors.Is(err, fleetapi.ErrRefused) {
+			t.Errorf("of a node that is offline: %v", err)
+		}
+	})
+}

@@ -138,6 +138,9 @@ func (n *node) command(reply func(any), c command) {
 	case fleetapi.Confirm:
 		reply(commanded{n.confirm()})
 		return
+	case fleetapi.Renew:
+		reply(commanded{n.renew()})
+		return
 	default:
 		reply(commanded{fmt.Errorf("command %q: %w: it is unknown", c.what, fleetapi.ErrRefused)})
 		return
@@ -154,6 +157,15 @@ func (n *node) confirm() error {
 		return fmt.Errorf("confirm: %w: the node has no config that waits for its confirmation", fleetapi.ErrRefused)
 	}
 	return n.stream.Send(link.Confirm{Generation: n.report.Pending.Generation})
+}
+
+// renew has the node renew its certificate now. Nothing is kept for a node that is offline: one
+// whose time has come renews by itself once it is back.
+func (n *node) renew() error {
+	if n.stream == nil {
+		return fmt.Errorf("renew: %w: the node is offline", fleetapi.ErrRefused)
+	}
+	return n.stream.Send(link.Renew{})
 }
 
 // runs is what the node runs and the wanted config would remove.

@@ -34,6 +34,7 @@ of it, and the state that follows from what the node has reported.`,
 	commandSpec("retry", fleetapi.Retry, "Push again what failed before, and now"),
 	commandSpec("release", fleetapi.Release, "End a config that was applied locally: the controller rules again"),
 	commandSpec("confirm", fleetapi.Confirm, "Confirm by hand the config that waits for it"),
+	commandSpec("renew", fleetapi.Renew, "Have a node renew its certificate now, and not after two thirds of its life"),
 	commandSpec("forget", fleetapi.Forget, "Revoke a node's certificate and forget that it joined"),
 	{
 		use: "adopt NODE --import|--replace", short: "Take over a node that has a config of its own",

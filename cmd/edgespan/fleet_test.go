@@ -87,6 +87,7 @@ func TestEveryCommandAsksTheController(t *testing.T) {
 		"nodes retry a b":                                       "command retry a; command retry b",
 		"nodes release a":                                       "command release a",
 		"nodes confirm a":                                       "command confirm a",
+		"nodes renew a b":                                       "command renew a; command renew b",
 		"nodes forget a":                                        "command forget a",
 		"nodes adopt a --import":                                "command adopt-import a",
 		"nodes adopt a --replace":                               "command adopt-replace a",

@@ -262,6 +262,7 @@ const (
 	AdoptImport  Command = "adopt-import"  //
 	AdoptReplace Command = "adopt-replace" //
 	Confirm      Command = "confirm"       // the pending config, by hand
+	Renew        Command = "renew"         // its certificate, now
 	Forget       Command = "forget"        // revoke its certificate and forget that it joined
 )
 

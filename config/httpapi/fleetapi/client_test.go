@@ -88,7 +88,7 @@ func TestClientReads(t *testing.T) {
 	heard("Ready")(nil, c.Ready(ctx))
 	heard("Invite n1 1h0m0s true by=admin-1")(c.Invite(ctx, "n1", time.Hour, true))
 	heard("Invite n1 0s false by=admin-1")(c.Invite(ctx, "n1", 0, false))
-	for _, cmd := range []Command{Retry, Release, AdoptImport, AdoptReplace, Confirm, Forget} {
+	for _, cmd := range []Command{Retry, Release, AdoptImport, AdoptReplace, Confirm, Renew, Forget} {
 		heard("Command n1 "+string(cmd)+" by=admin-1")(nil, c.Command(ctx, "n1", cmd))
 	}
 }

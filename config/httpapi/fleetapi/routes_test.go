@@ -37,6 +37,7 @@ var routeCases = []struct{ ask, body, heard string }{
 	{`POST nodes/n1/retry`, ``, `Command n1 retry by=admin-1`},
 	{`POST nodes/n1/release`, ``, `Command n1 release by=admin-1`},
 	{`POST nodes/n1/confirm`, ``, `Command n1 confirm by=admin-1`},
+	{`POST nodes/n1/renew`, ``, `Command n1 renew by=admin-1`},
 	{`POST nodes/n1/forget`, ``, `Command n1 forget by=admin-1`},
 	{`GET boards`, ``, `Hardware`},
 	{`GET boards/B%2F1?node=n1&reveal=1`, ``, `HardwareConfig B/1 n1 true`},

@@ -142,6 +142,7 @@ func nodeRows() []row {
 		{Retry, Operator, "push again what failed before, now"},
 		{Release, Operator, "end a config that is held locally"},
 		{Confirm, Operator, "confirm the pending config by hand"},
+		{Renew, Operator, "have a node renew its certificate now"},
 		{Forget, Admin, "revoke the certificate of a node and forget that it joined"},
 	} {
 		rows = append(rows, row{
