@@ -2,9 +2,11 @@ package nodelink
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -106,7 +108,7 @@ func (c *Client) hold(ctx context.Context, all []string, stream func(ctx context
 		if text := err.Error(); text != said[all[i]] || last.up > 0 { // the same again is no news
 			said[all[i]] = text
 			say := c.opts.Log.Info
-			if errors.Is(err, ErrRejoin) {
+			if errors.Is(err, ErrRejoin) || errors.Is(err, errOtherCA) {
 				say = c.opts.Log.Error // nobody but a person ends it
 			}
 			say("node link is down", zap.String("controller", all[i]), zap.Error(err), zap.Duration("retry", wait))
@@ -125,11 +127,24 @@ func (c *Client) hold(ctx context.Context, all []string, stream func(ctx context
 // longer than its certificate lived, and only a stream renews that.
 var ErrRejoin = errors.New("needs re-join")
 
-// outlived says why no stream came about where the node's certificate has ended. It is tried
-// all the same, now and then: it may be the node's clock that is wrong.
+// errOtherCA says that whoever answers has a certificate of a CA that the node does not know. It may
+// be another program on the way there, so it is tried again as after any other fault.
+var errOtherCA = errors.New("the controller's certificate is of a CA that this node does not know")
+
+// unknownCA is how crypto/x509 says so. gRPC keeps the text of a failed handshake, and not the error.
+var unknownCA = x509.UnknownAuthorityError{}.Error()
+
+// outlived says why no stream came about where the node's certificate has ended, or where the
+// controller's CA was rotated while the node was away. It is tried all the same, now and then: it may
+// be the node's clock that is wrong.
 func (c *Client) outlived(up time.Duration, err error) error {
 	p, none := c.opts.Credentials.Peer()
-	if err == nil || up > 0 || none != nil || c.opts.Now().Before(p.NotAfter) {
+	switch {
+	case err == nil || up > 0 || none != nil:
+		return err
+	case c.opts.Now().Before(p.NotAfter) && strings.Contains(err.Error(), unknownCA):
+		return fmt.Errorf("%w: where its CA was rotated while the node was away, edgespan nodes replace NAME at the controller and edgespan join on the node are allowed: %w", errOtherCA, err)
+	case c.opts.Now().Before(p.NotAfter):
 		return err
 	}
 	return fmt.Errorf("%w: the node's certificate ended at %s, by its clock: edgespan nodes replace NAME at the controller and edgespan join on the node, or a clock that is right, are allowed: %w",

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -447,30 +445,6 @@ func TestRenewalOverTheStream(t *testing.T) {
 }
 
 func chunk(c *pb.Chunk) *pb.Up { return &pb.Up{Kind: &pb.Up_Chunk{Chunk: c}} }
-
-// TestANodeThatWasOffLongerThanItsCertificateLivedIsToldToJoinAgain comes back after a year, and
-// joins with a new token.
-func TestANodeThatWasOffLongerThanItsCertificateLivedIsToldToJoinAgain(t *testing.T) {
-	r := newRig(t)
-	cred := r.joined(t)
-	r.clock.move(365 * 24 * time.Hour)
-	logs, seen := observer.New(zap.InfoLevel)
-	n := r.run(t, cred, func(o *ClientOptions) { o.Log = zap.New(logs) })
-	until(t, "it says what is the matter", func() bool { return seen.Len() > 0 })
-	said := seen.All()[0]
-	text := fmt.Sprint(said.ContextMap()["error"])
-	if said.Level != zap.ErrorLevel || !strings.Contains(text, "needs re-join: the node's certificate ended at ") || !strings.Contains(text, "edgespan nodes replace NAME") {
-		t.Errorf("%v %s", said.Level, text)
-	}
-	n.stop()
-	if len(r.up) > 0 {
-		t.Error("it was let in")
-	}
-	if err := join(r, r.token(t, "edge-9", time.Hour), "edge-9", cred, r.ca.Pin()); err != nil {
-		t.Fatal(err)
-	}
-	take(t, r.run(t, cred).up)
-}
 
 func TestMalformedAndOversizedMessagesEndTheirStreamOnly(t *testing.T) {
 	r := newRig(t)
