@@ -78,7 +78,7 @@ func listRollouts(c *fleetCall) error {
 	t := &table{head: []string{"REVISION", "STATE", "NODES", "ACKED", "FAILED", "WAITING", "BEGAN", "AUTHOR", "MESSAGE"}, wide: c.output == "wide"}
 	for _, r := range all {
 		s.names = append(s.names, fmt.Sprint(r.Revision))
-		t.add(fmt.Sprint(r.Revision), r.State, fmt.Sprint(r.Nodes), fmt.Sprint(r.Acked), fmt.Sprint(len(r.Failed)), fmt.Sprint(len(r.Waiting)),
+		t.add(fmt.Sprint(r.Revision), r.State, fmt.Sprint(r.Nodes), fmt.Sprint(r.Acked), fmt.Sprint(max(r.FailedNodes, len(r.Failed))), fmt.Sprint(max(r.WaitingNodes, len(r.Waiting))),
 			moment(&r.Began), r.Author, r.Message)
 	}
 	s.table = func(bool) *table { return t }

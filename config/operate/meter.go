@@ -42,7 +42,7 @@ func (m *meter) look(n int) error {
 func (m *meter) answer(v any) error {
 	bytes, values := weigh(v)
 	if m.bytes += bytes; m.bytes > MaxAnswer {
-		return &TooLargeError{fmt.Sprintf("has more than %d MiB: ask for less at once", MaxAnswer>>20)}
+		return &TooLargeError{fmt.Sprintf("has more than %d MiB: ask for less at once, or for pages (limit)", MaxAnswer>>20)}
 	}
 	return m.look(values)
 }

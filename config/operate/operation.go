@@ -15,6 +15,7 @@ type Document struct {
 	Object   config.Object
 	Revision uint64 // of the history that wrote it last; 0: it was never written, or has no history
 	Digest   string // MD5 of the canonical form; of what is masked, a keyed revision of it
+	Next     string // of a page: the name after which it goes on; "" where that is all
 }
 
 // ConfigQuery asks for the effective config of one node.
@@ -31,6 +32,8 @@ type PathsQuery struct {
 	Nodes  []string // none: all
 	Paths  [][]string
 	Reveal bool
+	After  string // only nodes whose name comes after this one
+	Limit  int    // so many nodes at most, or as many as fit into one answer; 0: all, or *TooLargeError
 }
 
 // LayerQuery asks for one layer. The answer is, by layer: base {version: {…}} under the

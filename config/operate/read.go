@@ -129,51 +129,6 @@ func within(o config.Object, paths [][]string) config.Object {
 	return out
 }
 
-// Paths is what of many nodes' configs lies at paths, {node: {…}}. Those that never reported
-// have the latest base.
-func (w *World) Paths(q PathsQuery) (Document, error) {
-	if len(q.Paths) == 0 {
-		return Document{}, refused(edit.Faults{{Rule: edit.RuleRequest, What: "the question names no path", Allowed: "one or more are allowed"}})
-	}
-	names := q.Nodes
-	if len(names) == 0 {
-		names = w.known()
-	}
-	if err := w.find(names...); err != nil {
-		return Document{}, err
-	}
-	j := w.judge()
-	wanted := []history.Layer{networkLayer}
-	for _, name := range names {
-		wanted = append(wanted, autoLayer(name), nodeLayer(name))
-	}
-	if err := j.layersOf(wanted...); err != nil {
-		return Document{}, err
-	}
-	out, newest := config.Object{}, uint64(0)
-	var faults edit.Faults
-	for _, name := range names {
-		chosen, revision, err := j.effective(name, j.versions(name), q.Paths)
-		newest = max(newest, revision)
-		var no *Refused
-		switch {
-		case errors.As(err, &no):
-			faults = append(faults, no.Faults...)
-		case err != nil:
-			return Document{}, err
-		case len(chosen) > 0:
-			if err := j.cost.answer(chosen); err != nil {
-				return Document{}, err
-			}
-			out[name] = chosen
-		}
-	}
-	if len(faults) > 0 {
-		return Document{}, refused(faults)
-	}
-	return w.byNode(out, newest, q.Reveal), nil
-}
-
 // byNode is a document {node: {…}}, each masked by itself.
 func (w *World) byNode(o config.Object, revision uint64, reveal bool) Document {
 	return w.masked(o, revision, reveal, func() (any, bool) { return maskBelow(w.Metadata, o, 1) })

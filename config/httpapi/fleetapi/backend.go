@@ -305,10 +305,13 @@ type Rollout struct {
 	State    string            `json:"state"` // running, paused, halted, done, failed, superseded, aborted, released
 	Nodes    int               `json:"nodes"`
 	Acked    int               `json:"acked"`
-	Failed   map[string]string `json:"failed"`            // why
-	Waiting  map[string]string `json:"waiting"`           // for what
-	Staged   bool              `json:"staged,omitempty"`  // it goes out in batches
-	Batches  []RolloutBatch    `json:"batches,omitempty"` // of a staged one, those that have gone out
+	Failed   map[string]string `json:"failed"`  // why
+	Waiting  map[string]string `json:"waiting"` // for what
+	// How many nodes failed and wait: in a list, Failed and Waiting name the first hundred of each.
+	FailedNodes  int            `json:"failedNodes,omitempty"`
+	WaitingNodes int            `json:"waitingNodes,omitempty"`
+	Staged       bool           `json:"staged,omitempty"`  // it goes out in batches
+	Batches      []RolloutBatch `json:"batches,omitempty"` // of a staged one, those that have gone out
 }
 
 // RolloutBatch is how far one batch of a staged rollout has come.

@@ -153,9 +153,18 @@ func (c *Client) document(ctx context.Context, path string, q url.Values) (opera
 	if err != nil {
 		return operate.Document{}, err
 	}
+	d, err := documentOf(text, h)
+	if err != nil {
+		return operate.Document{}, fmt.Errorf("read answer of %s: %w", c.base, err)
+	}
+	return d, nil
+}
+
+// documentOf is the document of an answer.
+func documentOf(text []byte, h http.Header) (operate.Document, error) {
 	o, faults := config.ParseObject(text)
 	if len(faults) > 0 {
-		return operate.Document{}, fmt.Errorf("read answer of %s: %w", c.base, errors.New(faults.Error()))
+		return operate.Document{}, errors.New(faults.Error())
 	}
 	// An ETag that is no number is that of a document without revisions.
 	n, _ := strconv.ParseUint(strings.Trim(h.Get("ETag"), `"`), 10, 64)

@@ -16,9 +16,7 @@ import (
 
 // Peers are all nodes that are described or have joined, by name.
 func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
-	var out []Peer
-	err := c.get(ctx, route("peers"), nil, &out)
-	return out, err
+	return listAll[Peer](ctx, c, route("peers"), nil, 0)
 }
 
 // Peer is one of them.
@@ -30,9 +28,7 @@ func (c *Client) Peer(ctx context.Context, name string) (PeerDetail, error) {
 
 // Clusters are all clusters, by name.
 func (c *Client) Clusters(ctx context.Context) ([]Cluster, error) {
-	var out []Cluster
-	err := c.get(ctx, route("clusters"), nil, &out)
-	return out, err
+	return listAll[Cluster](ctx, c, route("clusters"), nil, 0)
 }
 
 // Cluster is one of them.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -28,9 +29,7 @@ func route(segments ...string) string {
 
 // Nodes are all nodes that the controller knows, by name.
 func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
-	var out []Node
-	err := c.get(ctx, route("nodes"), nil, &out)
-	return out, err
+	return listAll[Node](ctx, c, route("nodes"), nil, 0)
 }
 
 // Node is one node.
@@ -52,12 +51,24 @@ func (c *Client) Config(ctx context.Context, q operate.ConfigQuery) (operate.Doc
 }
 
 // Paths are parts of the effective configs of many nodes, {node: {…}}.
+// Where they are too large for one answer they come in pages, whose Digest is that of none.
 func (c *Client) Paths(ctx context.Context, q operate.PathsQuery) (operate.Document, error) {
 	v := url.Values{}
 	setList(v, "nodes", q.Nodes)
 	setPaths(v, "paths", q.Paths)
 	setFlag(v, "reveal", q.Reveal)
-	return c.document(ctx, route("config"), v)
+	d, err := c.document(ctx, route("config"), v)
+	if p := (*Problem)(nil); !errors.As(err, &p) || p.Type != TypeTooLarge {
+		return d, err
+	}
+	v.Set("limit", strconv.Itoa(maxPage))
+	d = operate.Document{Object: config.Object{}}
+	err = c.pages(ctx, route("config"), v, func(text []byte, h http.Header) (bool, error) {
+		one, err := documentOf(text, h)
+		maps.Copy(d.Object, one.Object)
+		return false, err
+	})
+	return d, err
 }
 
 // Explain says where the values at and below a path of a node's effective config are from.
@@ -120,12 +131,14 @@ func (c *Client) History(ctx context.Context, q HistoryQuery) ([]Edition, error)
 	if q.Before > 0 {
 		v.Set("before", strconv.FormatUint(q.Before, 10))
 	}
-	if q.Limit > 0 {
-		v.Set("limit", strconv.Itoa(q.Limit))
+	if q.Limit == 0 {
+		var out []Edition
+		err := c.get(ctx, route("history"), v, &out)
+		return out, err
 	}
-	var out []Edition
-	err := c.get(ctx, route("history"), v, &out)
-	return out, err
+	v.Set("limit", strconv.Itoa(q.Limit))
+	out, err := listAll[Edition](ctx, c, route("history"), v, q.Limit)
+	return out[:min(len(out), q.Limit)], err
 }
 
 // Revision is one revision and what it changed.

@@ -58,7 +58,7 @@ func TestClientReads(t *testing.T) {
 	heard("Config {Node:" + odd + " Paths:[[a b,c d.e] [* x]] Versions:{Software:s Firmware:f Board:b} Reveal:true}")(c.Config(ctx, operate.ConfigQuery{
 		Node: odd, Paths: [][]string{{"a", "b,c", "d.e"}, {"*", "x"}}, Reveal: true, Versions: layers.Versions{Software: "s", Firmware: "f", Board: "b"},
 	}))
-	heard("Paths {Nodes:[" + odd + "  n] Paths:[[a]] Reveal:false}")(c.Paths(ctx, operate.PathsQuery{Nodes: []string{odd, "", "n"}, Paths: [][]string{{"a"}}}))
+	heard("Paths {Nodes:[" + odd + "  n] Paths:[[a]] Reveal:false After: Limit:0}")(c.Paths(ctx, operate.PathsQuery{Nodes: []string{odd, "", "n"}, Paths: [][]string{{"a"}}}))
 	heard(`Explain n1 ["a" "b,c"]`)(c.Explain(ctx, "n1", []string{"a", "b,c"}))
 	heard(`Explain n1 []`)(c.Explain(ctx, "n1", nil))
 	heard("Layer {Layer:hardware Nodes:[] Versions:[1,2] Boards:[" + odd + "] Reveal:true}")(c.Layer(ctx, operate.LayerQuery{Layer: layers.Hardware, Versions: []string{"1,2"}, Boards: []string{odd}, Reveal: true}))

@@ -26,11 +26,11 @@ func decodeInto(t *testing.T, text []byte, out any) {
 
 // routeCases have a request for each row, with all that it takes, and what the backend hears.
 var routeCases = []struct{ ask, body, heard string }{
-	{`GET nodes`, ``, `Nodes`},
+	{`GET nodes?limit=2&after=n`, ``, `Nodes`},
 	{`GET nodes/ulm%2F1`, ``, `Node ulm/1`},
 	{`GET nodes/n1/config?paths=a.b,%22c.d%22.e&paths=x.*&sw=RELEASE_M1&fw=1.2.3.4&board=B1&reveal=1`, ``, `Config {Node:n1 Paths:[[a b] [c.d e] [x *]] Versions:{Software:RELEASE_M1 Firmware:1.2.3.4 Board:B1} Reveal:true}`},
 	{`GET nodes/n1/explain?path=a.%22b.c%22`, ``, `Explain n1 ["a" "b.c"]`},
-	{`GET config?nodes=n1,n2&nodes=%22a,b%22&paths=a.b&reveal=1`, ``, `Paths {Nodes:[n1 n2 a,b] Paths:[[a b]] Reveal:true}`},
+	{`GET config?nodes=n1,n2&nodes=%22a,b%22&paths=a.b&reveal=1&limit=7&after=n`, ``, `Paths {Nodes:[n1 n2 a,b] Paths:[[a b]] Reveal:true After:n Limit:7}`},
 	{`POST nodes/n1/invite?life=90m&replace=1`, ``, `Invite n1 1h30m0s true by=admin-1`},
 	{`POST nodes/n1/adopt?mode=import`, ``, `Command n1 adopt-import by=admin-1`},
 	{`POST nodes/n1/adopt?mode=replace`, ``, `Command n1 adopt-replace by=admin-1`},
@@ -74,12 +74,12 @@ var routeCases = []struct{ ask, body, heard string }{
 	{`POST optimize/golay?clearUser=1`, ``, `Write operate.Optimize{Kinds:[golay] ClearUser:true} by=admin-1 message="" if=map[] dry=false`},
 	{`POST optimize/channel?clearUser=1`, ``, `Write operate.Optimize{Kinds:[channel] ClearUser:true} by=admin-1 message="" if=map[] dry=false`},
 	{`POST optimize/control-superframe?clearUser=1`, ``, `Write operate.Optimize{Kinds:[superframe] ClearUser:true} by=admin-1 message="" if=map[] dry=false`},
-	{`GET peers`, ``, `Peers`},
+	{`GET peers?limit=2&after=n`, ``, `Peers`},
 	{`GET peers/p1`, ``, `Peer p1`},
 	{`GET peers/p1/watch`, ``, `Peer p1`},
 	{`PUT peers/p1`, `{"kind":"PeerDescriptor","metadata":{"name":"p1"},"spec":{"executors":{"x":{"command":["/bin/x"]}}}}`, `Write operate.Describe{Documents:[map[kind:PeerDescriptor metadata:map[name:p1] spec:map[executors:map[x:map[command:[/bin/x]]]]]]} by=admin-1 message="" if=map[] dry=false`},
 	{`DELETE peers/p1?message=gone`, ``, `Write operate.Undescribe{Kind:PeerDescriptor Names:[p1]} by=admin-1 message="gone" if=map[] dry=false`},
-	{`GET clusters`, ``, `Clusters`},
+	{`GET clusters?limit=2&after=n`, ``, `Clusters`},
 	{`GET clusters/lab`, ``, `Cluster lab`},
 	{`GET clusters/lab/watch`, ``, `Cluster lab`},
 	{`PUT clusters/lab?dryRun=1`, `{"kind":"ClusterDescriptor","metadata":{"name":"lab"},"spec":{}}`, `Write operate.Describe{Documents:[map[kind:ClusterDescriptor metadata:map[name:lab] spec:map[]]]} by=admin-1 message="" if=map[] dry=true`},

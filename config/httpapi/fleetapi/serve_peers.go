@@ -10,7 +10,7 @@ func servePeers(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return give(ps)
+	return givePage(c, ps, func(p Peer) string { return p.Name })
 }
 
 func serveClusters(a *api, c *call) (reply, error) {
@@ -18,7 +18,7 @@ func serveClusters(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return give(cs)
+	return givePage(c, cs, func(one Cluster) string { return one.Name })
 }
 
 func servePeer(a *api, c *call) (reply, error) {

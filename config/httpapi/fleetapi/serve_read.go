@@ -1,8 +1,11 @@
 package fleetapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -12,15 +15,18 @@ import (
 	"edgespan/config/operate"
 )
 
-// maxEditions is how many revisions one answer has at most.
-const maxEditions = 1000
+// maxEditions is how many revisions one answer has at most, fewEditions how many if nobody says.
+const (
+	maxEditions = 1000
+	fewEditions = 50
+)
 
 func serveNodes(a *api, c *call) (reply, error) {
 	nodes, err := a.backend.Nodes(c.Context())
 	if err != nil {
 		return reply{}, err
 	}
-	return give(nodes)
+	return givePage(c, nodes, func(n Node) string { return n.Name })
 }
 
 func serveNode(a *api, c *call) (reply, error) {
@@ -43,11 +49,17 @@ func serveConfig(a *api, c *call) (reply, error) {
 }
 
 func servePaths(a *api, c *call) (reply, error) {
-	d, err := a.backend.Paths(c.Context(), operate.PathsQuery{Nodes: c.lists["nodes"], Paths: c.paths["paths"], Reveal: c.flags["reveal"]})
+	q := operate.PathsQuery{Nodes: c.lists["nodes"], Paths: c.paths["paths"], Reveal: c.flags["reveal"], After: c.texts["after"]}
+	if _, given := c.nums["limit"]; given {
+		q.Limit = pageLimit(c)
+	}
+	d, err := a.backend.Paths(c.Context(), q)
 	if err != nil {
 		return reply{}, err
 	}
-	return giveDocument(d, false)
+	r, err := giveDocument(d, false)
+	c.goOn(&r, "after", d.Next)
+	return r, err
 }
 
 func serveExplain(a *api, c *call) (reply, error) {
@@ -178,7 +190,11 @@ func serveHistory(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return give(es)
+	r, err := give(es)
+	if n := len(es); n >= cmp.Or(q.Limit, fewEditions) && es[n-1].Number > 1 {
+		c.goOn(&r, "before", strconv.FormatUint(es[n-1].Number, 10))
+	}
+	return r, err
 }
 
 func serveDiff(a *api, c *call) (reply, error) {
@@ -251,7 +267,31 @@ func serveRollouts(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	for i := range rs {
+		rs[i] = summed(rs[i])
+	}
 	return give(rs)
+}
+
+// maxNamed is how many nodes a rollout in a list names: one route shows all of one rollout.
+const maxNamed = 100
+
+// summed is a rollout of a list.
+func summed(r Rollout) Rollout {
+	r.FailedNodes, r.WaitingNodes = len(r.Failed), len(r.Waiting)
+	r.Failed, r.Waiting = some(r.Failed), some(r.Waiting)
+	return r
+}
+
+func some(all map[string]string) map[string]string {
+	if len(all) <= maxNamed {
+		return all
+	}
+	out := make(map[string]string, maxNamed)
+	for _, name := range slices.Sorted(maps.Keys(all))[:maxNamed] {
+		out[name] = all[name]
+	}
+	return out
 }
 
 func serveRollout(a *api, c *call) (reply, error) {
@@ -265,6 +305,7 @@ func serveRollout(a *api, c *call) (reply, error) {
 	}
 	for _, r := range rs {
 		if r.Revision == n {
+			r.FailedNodes, r.WaitingNodes = len(r.Failed), len(r.Waiting)
 			return give(r)
 		}
 	}

@@ -109,7 +109,7 @@ func nodeRows() []row {
 		{name: "board", summary: "as if the node were this board"},
 	}
 	rows := []row{
-		{method: "GET", path: "nodes", role: Viewer, summary: "all nodes", answer: reflect.TypeFor[[]Node](), serve: serveNodes},
+		{method: "GET", path: "nodes", role: Viewer, summary: "all nodes", query: []param{pLimit, pAfter}, answer: reflect.TypeFor[[]Node](), serve: serveNodes},
 		{method: "GET", path: "nodes/{node}", role: Viewer, summary: "all that is known of one node", answer: reflect.TypeFor[NodeDetail](), serve: serveNode},
 		{
 			method: "GET", path: "nodes/{node}/config", role: Viewer, summary: "the effective config of one node",
@@ -119,7 +119,7 @@ func nodeRows() []row {
 			method: "GET", path: "nodes/{node}/explain", role: Viewer, summary: "which layer set each value, when and by whom",
 			query: []param{{name: "path", summary: "where; none: everything", form: onePath}}, answer: reflect.TypeFor[[]Explanation](), serve: serveExplain,
 		},
-		{method: "GET", path: "config", role: Viewer, summary: "parts of the effective configs of many nodes", query: []param{pNodes, must(pPaths), pReveal}, answer: anObject, serve: servePaths},
+		{method: "GET", path: "config", role: Viewer, summary: "parts of the effective configs of many nodes", query: []param{pNodes, must(pPaths), pReveal, pLimit, pAfter}, answer: anObject, serve: servePaths},
 		{
 			method: "POST", path: "nodes/{node}/invite", role: Admin, summary: "open a join token for one name", effect: acts, reveals: true,
 			query: []param{

@@ -17,7 +17,7 @@ type Documents struct {
 // peerRows are the routes of peers, clusters and their descriptors.
 func peerRows() []row {
 	rows := []row{
-		{method: "GET", path: "peers", role: Viewer, summary: "all peers: nodes that are described or have joined", answer: reflect.TypeFor[[]Peer](), serve: servePeers},
+		{method: "GET", path: "peers", role: Viewer, summary: "all peers: nodes that are described or have joined", query: []param{pLimit, pAfter}, answer: reflect.TypeFor[[]Peer](), serve: servePeers},
 		{method: "GET", path: "peers/{peer}", role: Viewer, summary: "the state of one peer, its parameters and its descriptor", answer: reflect.TypeFor[PeerDetail](), serve: servePeer},
 		{
 			method: "GET", path: "peers/{peer}/watch", role: Viewer, summary: "the same at once and on each change, as server-sent events", events: true,
@@ -27,7 +27,7 @@ func peerRows() []row {
 	rows = append(rows, descriptorRows("peers/{peer}", "peer", "that no deployed cluster needs", peer.KindPeer, history.Peer)...)
 	rows = append(
 		rows,
-		row{method: "GET", path: "clusters", role: Viewer, summary: "all clusters", answer: reflect.TypeFor[[]Cluster](), serve: serveClusters},
+		row{method: "GET", path: "clusters", role: Viewer, summary: "all clusters", query: []param{pLimit, pAfter}, answer: reflect.TypeFor[[]Cluster](), serve: serveClusters},
 		row{method: "GET", path: "clusters/{cluster}", role: Viewer, summary: "the state of one cluster, its members and its descriptor", answer: reflect.TypeFor[ClusterDetail](), serve: serveCluster},
 		row{
 			method: "GET", path: "clusters/{cluster}/watch", role: Viewer, summary: "the same at once and on each change, as server-sent events", events: true,

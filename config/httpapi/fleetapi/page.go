@@ -1,0 +1,104 @@
+package fleetapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sort"
+	"strings"
+)
+
+// maxPage is how many entries of a list one answer has at most, and has if nobody says less: with
+// some 600 bytes each it is a few megabytes.
+const maxPage = 10_000
+
+var (
+	pLimit = param{name: "limit", summary: "at most so many, 10000 if absent; where more follow, the answer has a Link with rel=next", form: number}
+	pAfter = param{name: "after", summary: "only those whose name comes after this one"}
+)
+
+// givePage answers with the part of a list, sorted by name, that a request asks for. Where more
+// follows the answer says how to ask for it.
+func givePage[T any](c *call, all []T, name func(T) string) (reply, error) {
+	from := 0
+	if after := c.texts["after"]; after != "" {
+		from = sort.Search(len(all), func(i int) bool { return name(all[i]) > after })
+	}
+	page := all[from:]
+	limit := pageLimit(c)
+	last := ""
+	if len(page) > limit {
+		page = page[:limit]
+		last = name(page[limit-1])
+	}
+	r, err := give(page)
+	c.goOn(&r, "after", last)
+	return r, err
+}
+
+// pageLimit is how many entries the answer has at most.
+func pageLimit(c *call) int {
+	if n := c.nums["limit"]; n > 0 && n < maxPage {
+		return int(n)
+	}
+	return maxPage
+}
+
+// goOn says in an answer where it goes on: the same request, with another value of a parameter.
+func (c *call) goOn(r *reply, name, value string) {
+	if value == "" {
+		return
+	}
+	q := c.URL.Query()
+	q.Set(name, value)
+	r.set("Link", fmt.Sprintf(`<%s?%s>; rel="next"`, c.URL.EscapedPath(), q.Encode()))
+}
+
+// nextOf is the query of the page that follows, nil for none. A controller of an earlier release
+// gives all at once.
+func nextOf(h http.Header) url.Values {
+	for _, one := range h.Values("Link") {
+		target, rest, found := strings.Cut(strings.TrimPrefix(one, "<"), ">")
+		if _, query, has := strings.Cut(target, "?"); found && has && strings.Contains(rest, `rel="next"`) {
+			if q, err := url.ParseQuery(query); err == nil {
+				return q
+			}
+		}
+	}
+	return nil
+}
+
+// pages asks for one page after the other, until there is no other one.
+func (c *Client) pages(ctx context.Context, path string, q url.Values, take func([]byte, http.Header) (enough bool, err error)) error {
+	for asked := map[string]bool{}; ; {
+		text, h, err := c.ask(ctx, request{method: http.MethodGet, path: path, query: q})
+		if err != nil {
+			return err
+		}
+		enough, err := take(text, h)
+		if err != nil {
+			return fmt.Errorf("read answer of %s: %w", c.base, err)
+		}
+		asked[q.Encode()] = true
+		if q = nextOf(h); q == nil || enough {
+			return nil
+		}
+		if asked[q.Encode()] {
+			return fmt.Errorf("read answer of %s: its pages go in a circle: %s", c.base, q.Encode())
+		}
+	}
+}
+
+// listAll reads all pages of a list; most is how many entries are enough, 0 for all.
+func listAll[T any](ctx context.Context, c *Client, path string, q url.Values, most int) ([]T, error) {
+	var out []T
+	err := c.pages(ctx, path, q, func(text []byte, _ http.Header) (bool, error) {
+		var page []T
+		err := json.Unmarshal(text, &page)
+		out = append(out, page...)
+		return most > 0 && len(out) >= most, err
+	})
+	return out, err
+}
