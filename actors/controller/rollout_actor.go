@@ -293,12 +293,16 @@ func (a *rolloutActor) rolloutIs(e revision.Event, id string) {
 		delete(a.at, number)
 		return
 	}
+	a.at[number] = e.Entry.ModRevision
 	var s stagedRollout
 	if err := json.Unmarshal(e.Entry.Value, &s); err != nil {
-		a.d.Log.Error("read a rollout", zap.Uint64("revision", number), zap.Error(err))
+		// The leader begins another record in its place: what nodes have is in their gates and standings.
+		a.d.Log.Error("read a rollout: it begins anew", zap.Uint64("revision", number), zap.Error(err))
+		delete(a.kept, number)
+		a.behind = a.behind || a.leads != nil && !a.saving
 		return
 	}
-	a.kept[number], a.at[number] = &s, e.Entry.ModRevision
+	a.kept[number] = &s
 	// While a save is on its way it may be that one; if it is not, the save is refused.
 	a.behind = a.behind || a.leads != nil && !a.saving
 	if a.leads == nil && number >= a.cause.number {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -29,6 +30,29 @@ type stagedRollout struct {
 	Machine   rollout.Memory     `json:"machine"`
 	Decisions []fleetapi.Verdict `json:"decisions,omitempty"` // the oldest first
 	Obeyed    []revision.Key     `json:"obeyed,omitempty"`    // letters whose commands are done, the oldest first
+
+	// other is what a newer version keeps beside that: it is written as it was read.
+	other config.Unknown
+}
+
+// writtenRollout is a stagedRollout without its own JSON form.
+type writtenRollout stagedRollout
+
+// UnmarshalJSON keeps what it does not know.
+func (s *stagedRollout) UnmarshalJSON(text []byte) error {
+	var w writtenRollout
+	other, err := config.ReadRecord(text, &w)
+	if err != nil {
+		return err
+	}
+	w.other = other
+	*s = stagedRollout(w)
+	return nil
+}
+
+// MarshalJSON writes what was kept too.
+func (s stagedRollout) MarshalJSON() ([]byte, error) {
+	return config.WriteRecord(writtenRollout(s), s.other)
 }
 
 // The ends of a rollout.

@@ -3,10 +3,8 @@ package fleet
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -42,7 +40,7 @@ type Memory struct {
 	Has []peer.Gone `json:"has,omitempty"`
 
 	// other is what a newer version keeps beside that: it is written as it was read.
-	other map[string]json.RawMessage
+	other config.Unknown
 }
 
 // Attempt is the last push of a whole config.
@@ -87,51 +85,20 @@ func ParseMemory(text []byte) (Memory, error) {
 // written is a Memory without its own JSON form.
 type written Memory
 
-// ownFields are the names of the fields of the form.
-var ownFields = func() (out []string) {
-	form := reflect.TypeFor[Memory]()
-	for i := range form.NumField() {
-		if name, _, _ := strings.Cut(form.Field(i).Tag.Get("json"), ","); name != "" {
-			out = append(out, name)
-		}
-	}
-	return out
-}()
-
 // UnmarshalJSON keeps what it does not know.
 func (m *Memory) UnmarshalJSON(text []byte) error {
 	var w written
-	if err := json.Unmarshal(text, &w); err != nil {
+	other, err := config.ReadRecord(text, &w)
+	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(text, &w.other); err != nil {
-		return err
-	}
-	if w.other == nil {
-		return errors.New("is null: an object is allowed")
-	}
-	for _, name := range ownFields {
-		delete(w.other, name)
-	}
-	if len(w.other) == 0 {
-		w.other = nil
-	}
+	w.other = other
 	*m = Memory(w)
 	return nil
 }
 
 // MarshalJSON writes what was kept too.
-func (m Memory) MarshalJSON() ([]byte, error) {
-	text, err := json.Marshal(written(m))
-	if err != nil || len(m.other) == 0 {
-		return text, err
-	}
-	all := maps.Clone(m.other)
-	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, err
-	}
-	return json.Marshal(all)
-}
+func (m Memory) MarshalJSON() ([]byte, error) { return config.WriteRecord(written(m), m.other) }
 
 // Anew is the memory of a node that was forgotten and joins again: it counts on, and what is on it
 // must be adopted again, and is to be absent where nobody wants it any more. Of a form that can't be

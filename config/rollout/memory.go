@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"edgespan/config"
 	"edgespan/config/topology"
 )
 
@@ -26,7 +27,28 @@ type Memory struct {
 	Up       []string `json:"up,omitempty"`       // nodes that are online, whatever the topology says
 	Gone     []string `json:"gone,omitempty"`     // the same of those that are not
 	Nodes    []Group  `json:"nodes,omitempty"`
+
+	// other is what a newer version keeps beside that: it is written as it was read.
+	other config.Unknown
 }
+
+// written is a Memory without its own JSON form.
+type written Memory
+
+// UnmarshalJSON keeps what it does not know.
+func (m *Memory) UnmarshalJSON(text []byte) error {
+	var w written
+	other, err := config.ReadRecord(text, &w)
+	if err != nil {
+		return err
+	}
+	w.other = other
+	*m = Memory(w)
+	return nil
+}
+
+// MarshalJSON writes what was kept too.
+func (m Memory) MarshalJSON() ([]byte, error) { return config.WriteRecord(written(m), m.other) }
 
 // Group is nodes that stand alike. A rollout of ten thousand has as many groups as batches,
 // so its memory is little more than their names.
@@ -59,6 +81,7 @@ func (r *Rollout) Memory() Memory {
 	m := Memory{
 		Settings: r.o, Phase: phases[r.phase], Paused: r.held, Halted: r.halted, Canary: r.canary, Trial: r.trial, Resting: r.resting,
 		Number: r.number, Timer: r.timer, Batch: slices.Clone(r.batch), Out: sortedKeys(r.out), Failures: sortedKeys(r.failures),
+		other: r.other,
 	}
 	m.Settings.Stages = slices.Clone(r.o.Stages)
 	for _, name := range sortedKeys(r.up) {
@@ -88,6 +111,7 @@ func FromMemory(m Memory, t *topology.Topology, groups map[string]string) *Rollo
 	r.o.Stages = slices.Clone(m.Settings.Stages)
 	r.phase = phase(max(slices.Index(phases[:], m.Phase), 0))
 	r.held, r.halted, r.canary, r.resting = m.Paused, m.Halted, m.Canary, m.Resting
+	r.other = m.other
 	r.trial = m.Trial || m.Number == 1 // a release before this one did not keep it
 	r.number, r.timer, r.batch, r.groups = m.Number, m.Timer, slices.Clone(m.Batch), groups
 	for _, g := range m.Nodes {

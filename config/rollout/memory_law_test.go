@@ -31,6 +31,7 @@ func anySettings(t *rapid.T) Settings {
 	s := Settings{
 		Options: Options{Limit: rapid.IntRange(0, 3).Draw(t, "limit"), First: rapid.IntRange(0, 2).Draw(t, "first"), AssumeAlive: rapid.Bool().Draw(t, "assume")},
 		Confirm: time.Minute, Rest: time.Duration(rapid.IntRange(0, 1).Draw(t, "rest")) * time.Second, Failures: rapid.IntRange(0, 2).Draw(t, "failures"),
+		FailuresPercent: rapid.SampledFrom([]int{0, 30}).Draw(t, "failures in percent"), OfflinePercent: rapid.SampledFrom([]int{0, 40}).Draw(t, "offline in percent"),
 	}
 	if rapid.Bool().Draw(t, "staged") {
 		s.Stages = []int{rapid.IntRange(1, 40).Draw(t, "stage"), rapid.IntRange(40, 100).Draw(t, "stage")}
@@ -41,8 +42,10 @@ func anySettings(t *rapid.T) Settings {
 // anyOf is an event of a rollout in a fleet of which a topology has some.
 func anyOf(t *rapid.T, r *Rollout, names []string, top *topology.Topology) Event {
 	name := rapid.SampledFrom(names).Draw(t, "node")
-	switch rapid.IntRange(0, 17).Draw(t, "event") {
-	case 0:
+	switch rapid.IntRange(0, 19).Draw(t, "event") {
+	case 18:
+		return NodeTook{name}
+	case 0, 19:
 		return NodeGone{name}
 	case 1:
 		return NodeBack{name}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"edgespan/config"
 	"edgespan/config/topology"
 )
 
@@ -63,6 +64,8 @@ type Rollout struct {
 	failures map[string]bool // since the last Resume
 	timer    int             // the last one that was set; older ones are void
 	resting  bool            // it is the pause between two batches
+
+	other config.Unknown // of the memory that it was made from
 }
 
 // Settings are how careful a rollout is. Those of a plan are in Options.

@@ -2,11 +2,9 @@ package nodelink
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -131,9 +129,6 @@ var ErrRejoin = errors.New("needs re-join")
 // be another program on the way there, so it is tried again as after any other fault.
 var errOtherCA = errors.New("the controller's certificate is of a CA that this node does not know")
 
-// unknownCA is how crypto/x509 says so. gRPC keeps the text of a failed handshake, and not the error.
-var unknownCA = x509.UnknownAuthorityError{}.Error()
-
 // outlived says why no stream came about where the node's certificate has ended, or where the
 // controller's CA was rotated while the node was away. It is tried all the same, now and then: it may
 // be the node's clock that is wrong.
@@ -142,7 +137,7 @@ func (c *Client) outlived(up time.Duration, err error) error {
 	switch {
 	case err == nil || up > 0 || none != nil:
 		return err
-	case c.opts.Now().Before(p.NotAfter) && strings.Contains(err.Error(), unknownCA):
+	case c.opts.Now().Before(p.NotAfter) && pki.OfUnknownCA(err):
 		return fmt.Errorf("%w: where its CA was rotated while the node was away, edgespan nodes replace NAME at the controller and edgespan join on the node are allowed: %w", errOtherCA, err)
 	case c.opts.Now().Before(p.NotAfter):
 		return err

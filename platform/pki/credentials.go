@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -207,4 +208,10 @@ func (c *Credentials) Peer() (Peer, error) {
 		return Peer{}, ErrNotJoined
 	}
 	return peerOf(c.held.chain[0])
+}
+
+// OfUnknownCA says whether a handshake failed as the other end has a certificate of a CA that is not
+// known here. It goes by the text: gRPC keeps that of a failed handshake, and not the error.
+func OfUnknownCA(err error) bool {
+	return err != nil && strings.Contains(err.Error(), x509.UnknownAuthorityError{}.Error())
 }
