@@ -727,8 +727,9 @@ func TestOperatorsAreKnownByTheirTokens(t *testing.T) {
 				t.Error(who, err)
 			}
 		}
-		for _, name := range []string{"controller", "local", ""} {
-			if _, err := a.AddOperator(r.Context(), alice, fleetapi.OperatorToken{Name: name, Role: fleetapi.Admin}); !errors.Is(err, fleetapi.ErrRefused) {
+		for name, says := range map[string]string{"controller": `name: "controller" is reserved`, "local": `name: "local" is reserved`, "": "name: required"} {
+			_, err := a.AddOperator(r.Context(), alice, fleetapi.OperatorToken{Name: name, Role: fleetapi.Admin})
+			if !errors.Is(err, fleetapi.ErrRefused) || !strings.Contains(err.Error(), says) {
 				t.Errorf("a token named %q: %v", name, err)
 			}
 		}

@@ -120,8 +120,11 @@ func (c *Controller) Operators(ctx context.Context) ([]fleetapi.OperatorToken, e
 
 // AddOperator makes a token and answers with its text, which is kept nowhere.
 func (c *Controller) AddOperator(ctx context.Context, _ fleetapi.Caller, t fleetapi.OperatorToken) (string, error) {
-	if t.Name == "" || slices.Contains(reservedNames, t.Name) {
-		return "", fmt.Errorf("add operator: %w: name: is %q: must be another than %s", fleetapi.ErrRefused, t.Name, strings.Join(reservedNames, ", "))
+	switch {
+	case t.Name == "":
+		return "", fmt.Errorf("add operator: %w: name: required", fleetapi.ErrRefused)
+	case slices.Contains(reservedNames, t.Name):
+		return "", fmt.Errorf("add operator: %w: name: %q is reserved: must be another than %s", fleetapi.ErrRefused, t.Name, strings.Join(reservedNames, ", "))
 	}
 	guard, err := c.guard(ctx)
 	if err != nil {

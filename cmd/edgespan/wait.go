@@ -12,8 +12,17 @@ import (
 	"edgespan/config/httpapi"
 )
 
-// pollInterval is how often wait asks; a question costs the daemon a map lookup.
-const pollInterval = 50 * time.Millisecond
+// Bounds of askAfter.
+const (
+	askSoonest = 50 * time.Millisecond
+	askLatest  = time.Second
+)
+
+// askAfter is when wait asks again, by how long it has waited: what it waits for is noticed within a
+// tenth of the time that it took, and what takes minutes does not cost twenty questions a second.
+func askAfter(waited time.Duration) time.Duration {
+	return min(max(waited/10, askSoonest), askLatest)
+}
 
 // waitTargets is what wait takes.
 const waitTargets = "ni/ID|app/ID|peer/NAME|cluster/NAME"
@@ -85,8 +94,7 @@ func (a *app) wait(ctx context.Context, kind, id, wanted string, timeout time.Du
 	defer cancel()
 	c := a.client()
 	defer c.Close()
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
+	begun := time.Now()
 	last := errors.New("no answer yet")
 	for {
 		got, err := c.Ready(ctx, kind, id)
@@ -107,7 +115,7 @@ func (a *app) wait(ctx context.Context, kind, id, wanted string, timeout time.Du
 			last = err
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(askAfter(time.Since(begun))):
 		case <-ctx.Done():
 			return waited(ctx, kind+"/"+id, wanted, timeout, last)
 		}

@@ -1,6 +1,8 @@
 package operate
 
 import (
+	"maps"
+
 	"edgespan/config"
 	"edgespan/config/metadata"
 )
@@ -16,14 +18,17 @@ func (w *World) Proposed(doc config.Object, reveal bool) (Document, error) {
 	}
 	return w.masked(doc, 0, reveal, func() (any, bool) {
 		shown, hidden := config.Object{}, false
-		for key, v := range doc {
-			shown[key] = v
-			for _, m := range masks {
-				if key == "base" || key == "hardware" {
-					masked, any := maskBelow(m, shown[key], 1)
-					shown[key], hidden = masked, hidden || any
-				}
+		maps.Copy(shown, doc)
+		for _, key := range []string{"base", "hardware"} {
+			v, has := doc[key]
+			if !has {
+				continue
 			}
+			for _, m := range masks {
+				masked, any := maskBelow(m, v, 1)
+				v, hidden = masked, hidden || any
+			}
+			shown[key] = v
 		}
 		return shown, hidden
 	}), nil
