@@ -98,12 +98,6 @@ func (a *fleetActor) refusal(m learnt) error {
 	if len(m.data) > proposalBytes {
 		return fmt.Errorf("has %d bytes: must have at most %d", len(m.data), proposalBytes)
 	}
-	if _, err := parseBase(m.data); err != nil {
-		return err
-	}
-	if !json.Valid(m.data) {
-		return errors.New("is no JSON")
-	}
 	others, total := 0, len(m.data)
 	for id, p := range a.proposals {
 		if id != m.id {
@@ -117,6 +111,12 @@ func (a *fleetActor) refusal(m learnt) error {
 	}
 	if others >= mostProposals || total > allProposalBytes {
 		return fmt.Errorf("%d proposals wait already: accept or reject them", others)
+	}
+	if _, err := parseBase(m.data); err != nil { // last: what is refused anyhow costs no parsing
+		return err
+	}
+	if !json.Valid(m.data) {
+		return errors.New("is no JSON")
 	}
 	return nil
 }
