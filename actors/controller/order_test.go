@@ -217,7 +217,7 @@ func TestTheLeaderDiesInTheMiddleOfAnOptimisation(t *testing.T) {
 					a := r.start("a")
 					r.pass(time.Second)
 					b := r.start("b")
-					r.write(a, operate.SetTopology{Document: r.doc(village(40))})
+					r.write(a, operate.SetTopology{Document: r.doc(village(12))})
 					r.pass(time.Second)
 					ways["a"].takes.Store(takes)
 					ways["a"].once.Store(once)

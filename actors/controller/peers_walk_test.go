@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -105,8 +106,9 @@ func (w *stroll) step() {
 func TestRandomHistoriesOfPeersEndAsDerived(t *testing.T) {
 	walks := uint64(40)
 	if testing.Short() {
-		walks = 16
+		walks = 10
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // as histories does
 	for seed := range walks {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			onPeers(t, func(r *rig, _ *Controller) {

@@ -99,7 +99,7 @@ func TestSeed_SyncingConfiguration(t *testing.T) {
 	t.Run("TCM-S5", onSynced(func(r *rig, c *Controller) { // "as a protective measure in case the new configuration causes a fatal error on the node"
 		r.behave("n1", func(n *fakeNode) { n.unhealthy = "bad" })
 		r.network(c, `{"envParams":{"B":"bad"}}`)
-		r.pass(24 * time.Hour)
+		r.pass(2 * time.Hour) // sixty times the interval
 		r.wants(c, "n1", string(fleet.Failed))
 		if r.pushes("n1") != 2 {
 			r.Errorf("%d pushes", r.pushes("n1"))

@@ -94,7 +94,7 @@ func TestABadConfigStopsInItsFirstBatch(t *testing.T) {
 		} {
 			r.fails(fmt.Sprint("bad ", i), bad.outcome, bad.spared)
 			d := r.ends(r.change(r.bad), "halted")
-			time.Sleep(10 * time.Minute) // the time of a batch is over, too
+			time.Sleep(4 * time.Minute) // the time of a batch is over, too
 			if d = r.rollout(d.Revision); len(d.Batches) != 1 || d.State != "halted" || len(r.had) == 0 || len(r.had) > canary {
 				t.Errorf("%s: it is %s, %d nodes got it in %d batches\n%s", bad.what, d.State, len(r.had), len(d.Batches), decisions(d))
 			}
