@@ -265,9 +265,7 @@ func (n *node) disconnect(s link.ToNode) {
 	}
 	n.leaving = n.ownerValue()
 	n.stream, n.asks = nil, nil
-	if n.machine.AtWork(n.d.Now()) {
-		n.vanished()
-	}
+	n.vanished()
 	n.away()
 	n.disown()
 }

@@ -160,10 +160,10 @@ func (n *node) stand(now time.Time) {
 	n.d.saver.add(entry{op: revision.Put(history.StandingKey(n.id), text), to: n.self, what: savedStanding, of: &n.seat.spends})
 }
 
-// vanished says for the rollout that the node's stream ended while it had the config and had not
-// done with it.
+// vanished says for the rollout that the node's stream ends, where it has the config and has not done
+// with it.
 func (n *node) vanished() {
-	if g := n.seat.gate.Load(); g == nil || !g.Staged {
+	if g := n.seat.gate.Load(); g == nil || !g.Staged || !n.machine.AtWork(n.d.Now()) {
 		return
 	}
 	n.stood = encode(standing{Digest: n.want.Digest, State: standsTook})
