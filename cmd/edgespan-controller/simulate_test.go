@@ -177,6 +177,7 @@ func (v *victim) untilPushing(t *testing.T) {
 
 // The time of --duration has joining in it: one address joins one node a second here.
 func TestTheDurationOfASimulationIsThatOfAll(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := started(t, t.TempDir(), "--auth", "none")
 	begun := time.Now()
 	code, _, said := simulates(t.Context(), t, "--nodes", "60", "--controller", "http://"+c.API, "--until", "converged", "--duration", "3s", "--disk", "memory")

@@ -41,6 +41,7 @@ func TestPeerWritesAskWhatTheyName(t *testing.T) {
 }
 
 func TestExitCodesOfPeers(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := smallFleet()
 	env := serveFleet(t, f)
 	f.peers[0].Parameters = append(f.peers[0].Parameters, fleetapi.PeerParameter{ID: "bridge/" + network(labID, edge1ID)[:8] + "-0000-4000-8000-000000000000"}) // of the same first octets, for people
@@ -184,6 +185,7 @@ func TestStatusGoesOn(t *testing.T) {
 
 // TestAWatchGoesOnAfterALoss says once that the controller is gone, and goes on when it is back.
 func TestAWatchGoesOnAfterALoss(t *testing.T) {
+	t.Parallel() // it mostly waits
 	var errs bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := newRoot(&app{})
