@@ -66,7 +66,7 @@ const (
 
 const (
 	mostDecisions = 200 // are kept of one rollout, the newest
-	mostStaged    = 10  // rollouts are kept
+	mostStaged    = 10  // rollouts of people are kept, and as many of the controller's own
 	mostNamed     = 20  // nodes are named in one decision
 	mostObeyed    = 50  // letters are kept of one rollout: who wrote one waits for ten seconds
 )

@@ -62,12 +62,8 @@ func (a *rolloutActor) save() {
 		txn.Compares = append(txn.Compares, revision.At(k, a.at[one.Revision]))
 		txn.Then = append(txn.Then, revision.Put(k, encode(one)))
 	}
-	all := slices.Sorted(maps.Keys(a.kept))
-	if _, old := a.kept[a.now.Revision]; !old {
-		all = append(all, a.now.Revision)
-	}
-	for _, number := range all[:max(len(all)-mostStaged, 0)] {
-		s.dropped = append(s.dropped, number)
+	s.dropped = a.surplus()
+	for _, number := range s.dropped {
 		txn.Then = append(txn.Then, revision.Delete(stagedKey(number)))
 	}
 	a.saving, a.dirty, a.ended, a.answers = true, false, nil, nil
