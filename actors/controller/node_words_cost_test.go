@@ -1,0 +1,102 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"edgespan/config"
+	"edgespan/config/link"
+	"edgespan/config/revision"
+)
+
+// Whatever a node says, 20 times a second: what it makes the store, the log and other nodes spend is
+// bounded, and another node has its config all the while.
+func TestWhatEachWordOfANodeCosts(t *testing.T) {
+	const seconds = 20
+	long := strings.Repeat("w", 30_000)
+	report := func(change func(i int, r *link.Report)) func(*fakeNode, int) link.FromNode {
+		return func(n *fakeNode, i int) link.FromNode {
+			r := n.report()
+			change(i, &r)
+			return r
+		}
+	}
+	result := func(of func(i int) link.Result) func(*fakeNode, int) link.FromNode {
+		return func(n *fakeNode, i int) link.FromNode {
+			r := of(i)
+			r.MD5, r.Faults = n.md5, config.Faults{{Path: []string{"x"}, What: long + fmt.Sprint(i)}}
+			return r
+		}
+	}
+	for name, word := range map[string]func(n *fakeNode, i int) link.FromNode{
+		"held":        report(func(i int, r *link.Report) { r.Held = &link.Held{By: fmt.Sprint(i) + long} }),
+		"held on-off": report(func(i int, r *link.Report) { r.Held = map[bool]*link.Held{true: {By: fmt.Sprint(i)}}[i%2 == 0] }),
+		"md5":         report(func(i int, r *link.Report) { r.MD5 = fmt.Sprintf("%032d", i) }),
+		"md5 on-off":  report(func(i int, r *link.Report) { r.MD5 = []string{r.MD5, fmt.Sprintf("%032d", i)}[i%2] }),
+		"generation":  report(func(i int, r *link.Report) { r.Generation.Counter = uint64(i) }),
+		"pending": report(func(i int, r *link.Report) {
+			r.Pending = map[bool]*link.Pending{true: {Generation: r.Generation, Settled: true}}[i%2 == 0]
+		}),
+		"managed": report(func(i int, r *link.Report) { on := i%2 == 0; r.Managed = &on }),
+		"health": report(func(i int, r *link.Report) {
+			r.Health = []link.Health{{Name: fmt.Sprint("h", i), Good: i%2 == 0, Detail: long}}
+		}),
+		"board": report(func(i int, r *link.Report) { r.Board = fmt.Sprint("board", i) }),
+		"parameters": report(func(i int, r *link.Report) {
+			for p := range 500 {
+				r.Parameters = append(r.Parameters, link.Parameter{ID: fmt.Sprint("p", i, p), Kind: "x", State: "CreatingFailed"})
+			}
+		}),
+		"not stored": result(func(int) link.Result { return link.Result{Attempt: 1, Outcome: link.NotStored} }),
+		"unhealthy":  result(func(i int) link.Result { return link.Result{Attempt: uint64(i % 4), Outcome: link.Unhealthy} }),
+		"unknown":    result(func(i int) link.Result { return link.Result{Attempt: uint64(i), Outcome: 77} }),
+		"probed": func(n *fakeNode, i int) link.FromNode {
+			return link.Probed{Number: uint64(i), MD5: n.md5, Worse: []string{long}}
+		},
+		"answer": func(_ *fakeNode, i int) link.FromNode { return link.Answer{ID: uint64(i), Data: []byte(long)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRig(t, func(r *rig) {
+				core, logs := observer.New(zap.InfoLevel)
+				r.change = func(o *Options) {
+					o.Log, o.Shared = zap.New(core), true
+					o.Flags = map[string]string{"config_staged_rollout_enabled": "true"}
+				}
+				a := r.start("a")
+				r.synced(a, "n1")
+				r.node(a, "n2")
+				r.network(a, `{"sysParams":{"managedConfig":true},"envParams":{"A":"3"}}`)
+				r.pass(2 * time.Minute)
+				n, other := r.nodes["n1"], r.nodes["n2"]
+				logs.TakeAll()
+				mine, _ := n.got()
+				others, _ := other.got()
+				s, stop := r.watched(revision.Prefix(""))
+				defer stop()
+				r.say(a, n, seconds, func(i int) link.FromNode {
+					n.mu.Lock()
+					defer n.mu.Unlock()
+					return word(n, i)
+				})
+				writes, bytes, largest := s.got()
+				if most := writesAtOnce + seconds*writesPace; writes > most || bytes > bytesAtOnce || largest > mostTold {
+					t.Errorf("%d writes of %d bytes, the largest of %d", writes, bytes, largest)
+				}
+				if after, _ := n.got(); after-mine > 3 {
+					t.Errorf("%d pushes to it", after-mine)
+				}
+				if after, _ := other.got(); after > others {
+					t.Errorf("%d pushes to another node", after-others)
+				}
+				if n := logs.Len(); n > mostLines {
+					t.Errorf("%d lines", n)
+				}
+			})
+		})
+	}
+}
