@@ -150,7 +150,7 @@ func reportOf(m *pb.Report) link.Report {
 		}),
 	}
 	if h := m.GetHeld(); h != nil {
-		out.Held = &link.Held{By: h.GetBy(), Since: time.UnixMilli(h.GetSinceUnixMs()).UTC()}
+		out.Held = &link.Held{By: h.GetBy(), Since: wallOf(h.GetSinceUnixMs())}
 	}
 	if p := m.GetPending(); p != nil {
 		out.Pending = &link.Pending{Generation: generationOf(p.GetGeneration()), Remaining: millis(p.GetRemainingMs()), Settled: p.GetSettled(), Worse: p.GetWorse()}
@@ -185,8 +185,17 @@ func unixMilliOf(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
 	}
-	return time.UnixMilli(ms).UTC()
+	return wallOf(ms)
 }
+
+// The times that have a form in JSON.
+const (
+	firstMilli = -62135596800000 // the year 1
+	lastMilli  = 253402300799999 // the end of the year 9999
+)
+
+// wallOf bounds the times that a peer says: texts are made of them, and there is none of a year beyond 9999.
+func wallOf(ms int64) time.Time { return time.UnixMilli(min(max(ms, firstMilli), lastMilli)).UTC() }
 
 // millis bounds what a peer says: a duration of Go overflows after 292 years.
 func millis(ms int64) time.Duration {

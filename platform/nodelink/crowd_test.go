@@ -3,9 +3,11 @@ package nodelink
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"edgespan/config/link"
+	pb "edgespan/platform/nodelink/linkpb"
 	"edgespan/platform/pki"
 )
 
@@ -252,5 +255,18 @@ func TestAJoinWithoutAnEnd(t *testing.T) {
 	}
 	if err := send(known, 100); err == nil {
 		t.Error("a join by who has a certificate is waited for")
+	}
+}
+
+// A time that has no form in JSON would end the actor of whoever writes it.
+func TestTimesOfAPeerHaveAForm(t *testing.T) {
+	for _, ms := range []int64{math.MinInt64, firstMilli - 1, firstMilli, -1, 0, 1, 1e12, lastMilli, lastMilli + 1, math.MaxInt64} {
+		r := reportOf(&pb.Report{Held: &pb.Held{SinceUnixMs: ms}, Parameters: []*pb.Parameter{{SinceUnixMs: ms, NextTryUnixMs: ms}}})
+		if _, err := json.Marshal(r); err != nil {
+			t.Errorf("%d: %v", ms, err)
+		}
+		if ms >= firstMilli && ms <= lastMilli && !r.Held.Since.Equal(time.UnixMilli(ms)) {
+			t.Errorf("%d became %v", ms, r.Held.Since)
+		}
 	}
 }
