@@ -181,8 +181,9 @@ func (n *node) receive(m any) {
 		n.portsDue = false
 		n.underlay()
 	case whereDue:
-		n.whereDue = false
-		n.locate()
+		if n.whereDue = false; n.stream != nil { // else it may come from elsewhere, at another replica
+			n.locate()
+		}
 	case fleet.Changed:
 		n.step(m)
 	case gated:

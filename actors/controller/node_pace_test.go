@@ -172,3 +172,38 @@ func TestAnAddressThatFlaps(t *testing.T) {
 		}
 	})
 }
+
+// A node that was here for a moment, on its way from one replica to another, is where it is now.
+func TestAnAddressOfANodeThatWentOn(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.change = func(o *Options) { o.Shared = true }
+		a, b := r.start("a"), r.start("b")
+		r.synced(a, "n1")
+		bad := r.join(a, "zz")
+		bad.address = "2001:db8::1"
+		bad.connect(a)
+		r.write(a, operate.SetNodes{Modify: true, Overrides: r.doc(
+			`{"n1":{"tunnelConfig":{"t":{"enabled":true,"localInterface":"nic1","dstNodeName":"zz","tunnelType":"GRE_L2","tunnelParams":{}}}}}`)})
+		r.pass(time.Minute)
+		for _, step := range []struct {
+			to      *Controller
+			address string
+		}{{a, "2001:db8::2"}, {b, "2001:db8::3"}} {
+			bad.address = step.address
+			bad.connect(step.to)
+			r.pass(time.Second)
+		}
+		for range 30 {
+			r.pass(time.Second)
+			if got := r.leadsTo(a, "n1"); got == "2001:db8::2" {
+				t.Fatalf("it leads to %v", got)
+			}
+		}
+		if x, y := a.d.dir.named("zz").whereabouts(), b.d.dir.named("zz").whereabouts(); x != "2001:db8::3" || y != x {
+			t.Errorf("a has it at %s, b at %s", x, y)
+		}
+		if got := r.leadsTo(a, "n1"); got != "2001:db8::3" {
+			t.Errorf("it leads to %v", got)
+		}
+	})
+}
