@@ -139,7 +139,7 @@ func TestAClientWaitsUntilItMayComeAgain(t *testing.T) {
 // places of all others, and one whose line is bad always gets in.
 func TestANodeHasAFewConnections(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRig(t, func(o *ServerOptions) { o.HelloWait = 5 * time.Minute }) // these say nothing
 	bad, good := r.joined(t), r.joined(t)
 	dial := func(cred *pki.Credentials) net.Conn {
 		settings, err := cred.TLS("127.0.0.1")
