@@ -138,3 +138,12 @@ func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
 		t.Errorf("%d bytes, %d parameters and %d left out: %v", len(text), len(told.Node.Parameters), told.Node.Left, err)
 	}
 }
+
+// A node tells of as much as the largest one has, and of no more.
+func TestAReportHasAsMuchAsANodeHas(t *testing.T) {
+	t.Parallel()
+	told := link.Report{Parameters: make([]link.Parameter, 80_000), Health: make([]link.Health, 80_000), Actions: make([]link.Action, 10)}
+	if got := bounded(told); len(got.Parameters) != mostListed || len(got.Health) != mostListed || len(got.Actions) != 10 {
+		t.Errorf("%d parameters, %d of health, %d actions", len(got.Parameters), len(got.Health), len(got.Actions))
+	}
+}

@@ -237,7 +237,8 @@ func (s *session) wait(ctx context.Context) {
 	o := s.client.opts
 	spread := o.Random()
 	due := func() time.Duration { return max(0, o.Credentials.RenewAt(spread).Sub(o.Now())) }
-	t := time.NewTimer(due())
+	// A clock that is set on while the stream lasts does not wake who sleeps by the time before.
+	t := time.NewTimer(min(due(), renewalLook))
 	defer t.Stop()
 	for {
 		told := false
@@ -253,9 +254,12 @@ func (s *session) wait(ctx context.Context) {
 		if told || due() == 0 { // else the answer has moved it meanwhile
 			s.ask()
 		}
-		t.Reset(s.retry(due()))
+		t.Reset(min(s.retry(due()), renewalLook))
 	}
 }
+
+// renewalLook is how often it is looked whether the certificate is due.
+const renewalLook = time.Hour
 
 // retry is when to look again after a request was sent: the answer moves the due time, and
 // without an answer it is asked again after a while, or before the certificate ends.

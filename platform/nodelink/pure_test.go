@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
@@ -273,4 +274,32 @@ func TestWordsSurviveTheWire(t *testing.T) {
 	if _, err := proto.Marshal(up(link.Answer{Error: "\xff"})); err != nil {
 		t.Errorf("a text that is no UTF-8: %v", err)
 	}
+}
+
+// A node comes up with a clock that is late, and gets the right time while its stream lasts: it looks again, and renews.
+func TestARenewalThatIsDueByAClockThatWasSetIsSeen(t *testing.T) {
+	r := newRig(t)
+	cred := r.joined(t)
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(chan struct{}, 100)
+		out := newOutbox(time.Now, func(m proto.Message) error {
+			if m.(*pb.Up).GetSigningRequest() != nil {
+				asked <- struct{}{}
+			}
+			return nil
+		})
+		now := r.clock.now()
+		s := &session{out: out, renew: make(chan struct{}), ended: make(chan struct{}), client: &Client{opts: ClientOptions{
+			Credentials: cred, Now: func() time.Time { return now }, Random: func() float64 { return 0 }, Log: zap.NewNop(),
+		}}}
+		go s.wait(t.Context())
+		synctest.Wait()
+		now = cred.RenewAt(0).Add(time.Hour)
+		time.Sleep(renewalLook + time.Second)
+		synctest.Wait()
+		if len(asked) != 1 {
+			t.Errorf("%d requests an hour after the clock was set", len(asked))
+		}
+		close(s.ended)
+	})
 }
