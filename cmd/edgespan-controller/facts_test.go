@@ -196,6 +196,12 @@ func document(rng *rand.Rand, size int) string {
 // plainController is one that anybody may ask.
 func plainController(b *testing.B) string {
 	b.Helper()
+	return benchedController(b, filepath.Join(b.TempDir(), "data"), "--auth", "none")
+}
+
+// benchedController is one that runs until the end of a benchmark; it answers with the address of its API.
+func benchedController(b *testing.B, dir string, args ...string) string {
+	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
 	said, ended := newWatched(), make(chan struct{})
 	a := &app{
@@ -203,7 +209,7 @@ func plainController(b *testing.B) string {
 		host:    host{terminate: cancel, reboot: 10 * time.Millisecond, command: thisHost().command}, tree: startTree,
 	}
 	go func() {
-		runApp(ctx, a, []string{"--data-dir", filepath.Join(b.TempDir(), "data"), "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--auth", "none"})
+		runApp(ctx, a, append([]string{"--data-dir", dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"}, args...))
 		close(ended)
 	}()
 	b.Cleanup(func() { cancel(); <-ended })

@@ -78,7 +78,7 @@ func (c *controller) override(resource, key, value string) {
 	cmd := exec.CommandContext(c.Context(), path, "config", "override", "--env", "1", "--level", "node="+node,
 		"--resource", resource, "--key", key, "--value", value, "--controller", c.url, "--token-file", c.token, "--ca-file", c.ca)
 	cmd.Env = append(cmd.Environ(), "HOME="+c.dir)
-	if out, said, err := run(c.T, cmd); err != nil {
+	if out, said, err := run(c.TB, cmd); err != nil {
 		c.Fatalf("%v: %v: %s%s", cmd.Args, err, out, said)
 	}
 }

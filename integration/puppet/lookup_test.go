@@ -21,7 +21,7 @@ func (c *controller) puppet() *puppet {
 	modules := filepath.Join(p.dir, "code", "modules")
 	err := os.MkdirAll(modules, 0o755)
 	if err == nil {
-		err = os.Symlink(module(c.T), filepath.Join(modules, "configdb"))
+		err = os.Symlink(module(c.TB), filepath.Join(modules, "configdb"))
 	}
 	if err == nil {
 		err = os.MkdirAll(filepath.Join(p.dir, "code", "environments", "production"), 0o755)
@@ -48,8 +48,8 @@ func (p *puppet) lookupWith(config, node string, words ...string) (out, said str
 		args = append(args, "--"+name, filepath.Join(p.dir, strings.TrimSuffix(name, "dir")))
 	}
 	cmd := exec.CommandContext(p.Context(), "puppet", append(args, words...)...)
-	cmd.Env = append(cmd.Environ(), "RUBYLIB="+filepath.Join(module(p.T), "lib")) // for Hiera 3
-	return run(p.T, cmd)
+	cmd.Env = append(cmd.Environ(), "RUBYLIB="+filepath.Join(module(p.TB), "lib")) // for Hiera 3
+	return run(p.TB, cmd)
 }
 
 // finds checks what one `puppet lookup` prints.

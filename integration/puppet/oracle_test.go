@@ -347,9 +347,9 @@ func (o *oracle) look() {
 	if err != nil {
 		o.Fatal(err)
 	}
-	cmd := exec.CommandContext(o.Context(), "ruby", "-I", filepath.Join(module(o.T), "lib"), "testdata/oracle.rb")
+	cmd := exec.CommandContext(o.Context(), "ruby", "-I", filepath.Join(module(o.TB), "lib"), "testdata/oracle.rb")
 	cmd.Stdin = bytes.NewReader(text)
-	out, said, err := run(o.T, cmd)
+	out, said, err := run(o.TB, cmd)
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &o.found)
 	}

@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 }
 
 // module is the folder of the Puppet module.
-func module(t *testing.T) string {
+func module(t testing.TB) string {
 	t.Helper()
 	dir, err := filepath.Abs("../../deploy/puppet")
 	if err != nil {
@@ -67,7 +67,7 @@ func module(t *testing.T) string {
 
 // controller is a real one, that serves over TLS and knows its callers by tokens.
 type controller struct {
-	*testing.T
+	testing.TB
 	dir    string // its data folder
 	url    string
 	token  string // file of the administrator's
@@ -76,13 +76,13 @@ type controller struct {
 	stop   func() // ends it
 }
 
-func start(t *testing.T, more ...string) *controller {
+func start(t testing.TB, more ...string) *controller {
 	t.Helper()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &controller{T: t, dir: t.TempDir()}
+	c := &controller{TB: t, dir: t.TempDir()}
 	c.token, c.ca = filepath.Join(c.dir, "admin.token"), filepath.Join(t.TempDir(), "ca.pem")
 	cmd := exec.Command(path, append([]string{"--data-dir", c.dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0"}, more...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -224,11 +224,11 @@ func (c *controller) example(name string) string {
 		"/etc/puppetlabs/puppet/configdb.token", c.token,
 		"/etc/puppetlabs/puppet/configdb-ca.pem", c.ca,
 		"/opt/puppetlabs/puppet/cache/configdb", filepath.Join(c.dir, "cache"),
-	).Replace(string(c.read(filepath.Join(module(c.T), "examples", name))))
+	).Replace(string(c.read(filepath.Join(module(c.TB), "examples", name))))
 }
 
 // run runs a command and gives what it prints.
-func run(t *testing.T, cmd *exec.Cmd) (out, said string, err error) {
+func run(t testing.TB, cmd *exec.Cmd) (out, said string, err error) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
