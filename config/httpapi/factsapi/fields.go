@@ -159,6 +159,18 @@ func (f *fields) texts(name string) []string {
 	return out
 }
 
+// levels are names of levels. null is one that is not there, as in the original.
+func (f *fields) levels(name string) []string {
+	v, _ := f.Get(name)
+	for _, one := range v.Elements() {
+		if one.String() == "null" {
+			f.err = refuse(http.StatusNotFound, "%s: null is the name of no level", name)
+			return nil
+		}
+	}
+	return f.texts(name)
+}
+
 // textsByName are the strings of an object; nil if it is not there, or null.
 func (f *fields) textsByName(name string) map[string]string {
 	if v, is := f.Get(name); !is || v.String() == "null" {

@@ -316,7 +316,7 @@ func postEnvironment(a *api, c *call) (reply, error) {
 		return reply{}, err
 	}
 	w := ledger.CreateEnvironment{
-		ID: f.id("id"), Components: f.refs("components"), Levels: f.texts("hierarchy_levels"),
+		ID: f.id("id"), Components: f.refs("components"), Levels: f.levels("hierarchy_levels"),
 		Nodes: ledger.Nodes{SelfRegistration: f.flag("self_registration"), StrictNodes: f.flag("strict_nodes")},
 	}
 	return a.create(c, w, f, func(id int64) (reply, error) {
@@ -339,7 +339,7 @@ func putEnvironment(a *api, c *call) (reply, error) {
 			w.Components = &refs
 		}
 		if f.has("hierarchy_levels") {
-			levels := f.texts("hierarchy_levels")
+			levels := f.levels("hierarchy_levels")
 			w.Levels = &levels
 		}
 		return w
