@@ -210,7 +210,7 @@ func TestOneCallersWritesAreServedInTurn(t *testing.T) {
 		var mu sync.Mutex
 		send := func(caller, n string) {
 			all.Go(func() {
-				out, err := k.Write(context.Background(), factsapi.WriteRequest{Author: caller, Write: put("astute", `{"by":"`+caller+`"}`, node(caller+n))})
+				out, err := k.Write(context.Background(), factsapi.WriteRequest{Author: "a name of all", Caller: caller, Write: put("astute", `{"by":"`+caller+`"}`, node(caller+n))})
 				if err != nil {
 					t.Errorf("write %s of %s: %v", n, caller, err)
 				}

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 )
@@ -29,6 +30,9 @@ type queue struct {
 	bytes int
 }
 
+// caller is in whose turn a write is done.
+func (w *wish) caller() string { return cmp.Or(w.request.Caller, w.request.Author) }
+
 // line is the writes of one caller, in the order in which they came.
 type line struct {
 	caller string
@@ -38,13 +42,13 @@ type line struct {
 
 // add lets a write wait, if there is room for it.
 func (q *queue) add(w *wish) error {
-	i := slices.IndexFunc(q.lines, func(l *line) bool { return l.caller == w.request.Author })
+	i := slices.IndexFunc(q.lines, func(l *line) bool { return l.caller == w.caller() })
 	if q.count >= mostWrites || q.bytes+w.size > mostWriteBytes && q.count > 0 {
 		return errQueued
 	}
 	if i < 0 {
 		i = len(q.lines)
-		q.lines = append(q.lines, &line{caller: w.request.Author})
+		q.lines = append(q.lines, &line{caller: w.caller()})
 	}
 	l := q.lines[i]
 	if n := len(l.wishes); n >= mostWrites/ofOneCaller || l.bytes+w.size > mostWriteBytes/ofOneCaller && n > 0 {

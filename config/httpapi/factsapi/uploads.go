@@ -24,12 +24,12 @@ func (a *api) written(c *call, w ledger.Write) (ledger.Written, error) {
 	if err != nil {
 		return ledger.Written{}, err
 	}
-	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Own: c.own, Message: c.entry.Message, Write: w, DryRun: c.entry.DryRun})
+	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Caller: c.who(), Own: c.own, Message: c.entry.Message, Write: w, DryRun: c.entry.DryRun})
 	if held > 0 && !isBusy(err) { // of a busy one it is not known whether it took place
 		if done.Changed {
 			held -= float64(done.Stored + eachWrite)
 		}
-		a.uploads.Spend(c.caller.Name, time.Now(), -held)
+		a.uploads.Spend(c.who(), time.Now(), -held)
 	}
 	c.changed = c.changed || done.Changed
 	return done, err
@@ -41,7 +41,7 @@ func (a *api) holdUpload(c *call, w ledger.Write) (float64, error) {
 		return 0, nil
 	}
 	held := float64(storedBy(w) + eachWrite)
-	if wait := a.uploads.Spend(c.caller.Name, time.Now(), held); wait > 0 {
+	if wait := a.uploads.Spend(c.who(), time.Now(), held); wait > 0 {
 		return 0, &refusal{
 			status: http.StatusTooManyRequests, retry: max(wait, time.Second),
 			text: "node " + c.caller.itself() + " has uploaded too much: 16 MiB at once and 16 KiB a second that change something are allowed",
