@@ -70,6 +70,9 @@ func nextOf(h http.Header) url.Values {
 	return nil
 }
 
+// maxPages is how many pages of one list a client reads: whoever answers can't keep it reading for ever.
+const maxPages = 1000
+
 // pages asks for one page after the other, until there is no other one.
 func (c *Client) pages(ctx context.Context, path string, q url.Values, take func([]byte, http.Header) (enough bool, err error)) error {
 	for asked := map[string]bool{}; ; {
@@ -87,6 +90,9 @@ func (c *Client) pages(ctx context.Context, path string, q url.Values, take func
 		}
 		if asked[q.Encode()] {
 			return fmt.Errorf("read answer of %s: its pages go in a circle: %s", c.base, q.Encode())
+		}
+		if len(asked) == maxPages {
+			return fmt.Errorf("read answer of %s: it has more than %d pages", c.base, maxPages)
 		}
 	}
 }

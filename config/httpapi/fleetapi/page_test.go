@@ -132,18 +132,25 @@ func TestTheClientFollowsPages(t *testing.T) {
 }
 
 // Whoever answers can't keep a client asking for ever.
-func TestPagesInACircleEnd(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Link", `</elsewhere?after=x>; rel="next"`)
-		_, _ = w.Write([]byte("[]"))
-	}))
-	defer s.Close()
-	c, err := NewClient(Options{URL: s.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Nodes(t.Context()); err == nil || !strings.Contains(err.Error(), "circle") {
-		t.Errorf("%v", err)
+func TestPagesWithoutAnEndAreNotRead(t *testing.T) {
+	for want, next := range map[string]func(n int) string{
+		"circle":               func(int) string { return "after=x" },
+		"more than 1000 pages": func(n int) string { return fmt.Sprintf("after=%d", n) },
+	} {
+		asked := 0
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked++
+			w.Header().Set("Link", fmt.Sprintf(`</elsewhere?%s>; rel="next"`, next(asked)))
+			_, _ = w.Write([]byte("[]"))
+		}))
+		defer s.Close()
+		c, err := NewClient(Options{URL: s.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Nodes(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
 
