@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"edgespan/config"
-	"edgespan/config/backup"
 	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/httpapi"
@@ -273,15 +271,6 @@ func (c *Controller) Export(ctx context.Context, reveal bool) (history.Files, ui
 		f.E2E[file] = masked(w.E2E[file], o)
 	}
 	return f, w.State.Number, nil
-}
-
-// Backup finds a revision that can be read, and answers with what writes it.
-func (c *Controller) Backup(ctx context.Context, version string) (func(context.Context, io.Writer) error, error) {
-	s, err := backup.Open(reader{ctx, c.d.Store}, backup.Header{Version: version, Store: c.d.Store.ID(), Time: c.d.Now()})
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context, w io.Writer) error { return s.Write(reader{ctx, c.d.Store}, w) }, nil
 }
 
 // ownParts makes the controller's files whole: what this replica keeps for itself is in a layer

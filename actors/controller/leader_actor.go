@@ -227,11 +227,9 @@ func (a *leaderActor) compact(at revision.Revision, size int64) {
 	if !a.grew.IsZero() && !a.marks[0].At.Before(a.grew) { // what the store grew by is gone, or is there to stay
 		a.least, a.grew = 0, time.Time{}
 	}
-	ctx := a.ctx
+	ctx, grown := a.ctx, size-a.least
 	a.d.leaf("compact", func() {
-		ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-		defer cancel()
-		if err := a.d.Store.Compact(ctx, to); err != nil && ctx.Err() == nil {
+		if err := a.d.compactTo(ctx, to, grown); err != nil && ctx.Err() == nil {
 			a.d.Log.Warn("compact the store", zap.Uint64("to", uint64(to)), zap.Error(err))
 		}
 	})

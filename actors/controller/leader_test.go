@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -474,4 +475,42 @@ func TestASweepTakesNothingFromAWriteUnderWay(t *testing.T) {
 	if swept < 2 {
 		t.Errorf("%d sweeps came between: the test is dull", swept)
 	}
+}
+
+// What a backup reads stays for as long as its reader takes, and goes once it has ended.
+func TestWhatABackupReadsIsNotCompacted(t *testing.T) {
+	t.Parallel()
+	onRig(t, func(r *rig) {
+		a := r.start("a")
+		b := r.start("b") // that does not lead, or does
+		r.network(a, `{"envParams":{"A":"one"}}`)
+		r.bulk(12_000)
+		write, err := b.Backup(r.Context(), "v")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, at, _ := r.store.Get(r.Context(), "bulk")
+		r.bulk(12_000)
+		r.pass(40 * time.Minute)
+		if got := r.oldest(); got == 1 || got > at {
+			t.Errorf("compacted to %d, the backup reads %d", got, at)
+		}
+		var text bytes.Buffer
+		if err := write(r.Context(), &text); err != nil {
+			t.Errorf("the backup: %v", err)
+		}
+		r.pass(15 * time.Minute)
+		if got := r.oldest(); got <= at {
+			t.Errorf("compacted to %d, the backup has ended", got)
+		}
+		if _, err := a.Backup(r.Context(), "v"); err != nil { // whose reader has gone
+			t.Fatal(err)
+		}
+		_, at, _ = r.store.Get(r.Context(), "bulk")
+		r.bulk(12_000)
+		r.pass(backupHold + 15*time.Minute)
+		if got := r.oldest(); got <= at {
+			t.Errorf("compacted to %d an hour after %d", got, at)
+		}
+	})
 }

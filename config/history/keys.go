@@ -58,6 +58,7 @@ const (
 	InStandings   = revision.Prefix(folderStandings)
 	InUnderlays   = revision.Prefix(folderUnderlays)
 	InFormats     = revision.Prefix(folderFormats)
+	InElections   = revision.Prefix(folderElections)
 )
 
 // Names are the texts of a key below its folder, "" for the key of no folder. A segment that

@@ -1,0 +1,93 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"edgespan/config/backup"
+	"edgespan/config/history"
+	"edgespan/config/revision"
+)
+
+// A backup reads the store as of one revision for as long as its reader takes. Whoever makes one says so in a key
+// that ends with it, or with its lease: the leader compacts up to there only, while the store has room.
+const (
+	backupHold  = time.Hour
+	backupWord  = "backup " // and an id
+	holdsBeyond = 8         // times retention.Bytes: then the store's room counts for more than a backup
+)
+
+// Backup streams all that the store has as of now.
+func (c *Controller) Backup(ctx context.Context, version string) (func(context.Context, io.Writer) error, error) {
+	release := c.d.hold(ctx)
+	s, err := backup.Open(reader{ctx, c.d.Store}, backup.Header{Version: version, Store: c.d.Store.ID(), Time: c.d.Now()})
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return func(ctx context.Context, w io.Writer) error {
+		defer release()
+		return s.Write(reader{ctx, c.d.Store}, w)
+	}, nil
+}
+
+// hold keeps the revision of now. Without it a backup is made all the same, and may come to an early end.
+func (d *deps) hold(ctx context.Context) (release func()) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	_, now, err := d.Store.Get(ctx, history.HeadKey())
+	var lease revision.LeaseID
+	if err == nil {
+		lease, err = d.Store.Grant(ctx, backupHold)
+	}
+	if err == nil {
+		key := history.ElectionKey(backupWord + uuid.NewString())
+		_, err = d.commit(ctx, revision.Txn{Then: []revision.Op{revision.PutLeased(key, encode(now), lease)}})
+	}
+	if err != nil {
+		d.Log.Warn("keep the revision of a backup", zap.Error(err))
+	}
+	return func() {
+		if lease != 0 {
+			d.endOrder(lease)
+		}
+	}
+}
+
+// held is the oldest revision that a backup reads, none where there is none.
+func (d *deps) held(ctx context.Context) (oldest revision.Revision, some bool, err error) {
+	entries, err := reader{ctx, d.Store}.all(history.InElections, 0)
+	for _, e := range entries {
+		names := history.Names(e.Key)
+		var at revision.Revision
+		if len(names) != 1 || !strings.HasPrefix(names[0], backupWord) || json.Unmarshal(e.Value, &at) != nil {
+			continue
+		}
+		if !some || at < oldest {
+			oldest, some = at, true
+		}
+	}
+	return oldest, some, err
+}
+
+// compactTo compacts the store, short of what a backup reads.
+func (d *deps) compactTo(ctx context.Context, to revision.Revision, grown int64) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*storeTimeout)
+	defer cancel()
+	if grown < holdsBeyond*retention.Bytes {
+		oldest, some, err := d.held(ctx)
+		if err != nil {
+			return err
+		}
+		if some && oldest < to {
+			to = oldest
+		}
+	}
+	return d.Store.Compact(ctx, to)
+}
