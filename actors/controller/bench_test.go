@@ -147,7 +147,7 @@ func override(b *testing.B, own bool, touched int, change func(int) operate.Writ
 	wait(nodes)
 	perNode := float64(heap()-before) / nodes
 	set, _ := c.d.Base.Read(layers.Choice{Base: "RELEASE_M20"})
-	commits := store.commits
+	commits := store.commits.Load()
 	b.ResetTimer()
 	for i := range b.N {
 		if _, err := c.Write(b.Context(), fleetapi.WriteRequest{Caller: alice, Write: change(i)}); err != nil {
@@ -157,7 +157,7 @@ func override(b *testing.B, own bool, touched int, change func(int) operate.Writ
 	}
 	b.StopTimer()
 	b.ReportMetric(perNode, "B/node")
-	b.ReportMetric(float64(store.commits-commits)/float64(b.N), "txns/op")
+	b.ReportMetric(float64(store.commits.Load()-commits)/float64(b.N), "txns/op")
 	took := b.Elapsed() / time.Duration(b.N)
 	at := time.Now()
 	for range touched {

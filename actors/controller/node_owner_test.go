@@ -65,11 +65,7 @@ func TestEveryReplicaListsAllNodes(t *testing.T) {
 		if d := at(b); d.State != string(fleet.Failed) || d.Ready {
 			t.Errorf("b says %+v", d.Node)
 		}
-		count := func() int {
-			r.store.mu.Lock()
-			defer r.store.mu.Unlock()
-			return r.store.commits
-		}
+		count := r.store.commits.Load
 		before := count()
 		r.pass(time.Hour)
 		if n := count() - before; n > 0 {

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"edgespan/config/httpapi/fleetapi"
@@ -92,15 +93,17 @@ func TestPortsThatFlap(t *testing.T) {
 			t.Fatalf("its neighbour runs %s", a.peer)
 		}
 		before, _ := a.got()
-		commits := r.store.commits
+		synctest.Wait()
+		commits := r.store.commits.Load()
 		r.say(c, bad, 60, func(i int) link.FromNode {
 			move(fmt.Sprintf("192.0.2.%d", 100+i%100))
 			bad.mu.Lock()
 			defer bad.mu.Unlock()
 			return bad.report()
 		})
-		if after, _ := a.got(); after > before || r.store.commits > commits {
-			t.Errorf("%d pushes to its neighbour and %d transactions in a minute", after-before, r.store.commits-commits)
+		synctest.Wait()
+		if after, _ := a.got(); after > before || r.store.commits.Load() > commits {
+			t.Errorf("%d pushes to its neighbour and %d transactions in a minute", after-before, r.store.commits.Load()-commits)
 		}
 		for i := range 60 { // an hour in which each address stands for a minute
 			move(fmt.Sprintf("198.51.100.%d", i))

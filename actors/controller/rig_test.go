@@ -32,7 +32,7 @@ type memory struct {
 	mu      sync.Mutex
 	model   *revision.Model
 	moved   chan struct{} // is closed by the next transaction
-	commits int           // that changed something
+	commits atomic.Int64  // that changed something
 	bytes   int64         // that Size says
 	fault   error         // what every call answers with
 	unled   bool          // nobody wins an election
@@ -87,7 +87,7 @@ func (m *memory) Commit(_ context.Context, t revision.Txn) (o revision.Outcome, 
 		}
 		_, before, _ := m.model.Get("x")
 		if o, err = m.model.Commit(t); o.Revision > before {
-			m.commits++
+			m.commits.Add(1)
 		}
 		return err
 	})

@@ -54,6 +54,7 @@ func TestANodeThatHasMuchWrittenHoldsNobodyBack(t *testing.T) {
 			t.Errorf("another node waits for %v", late)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		writes := 0
 		for i := range 3 {
 			k := revision.Key(fmt.Sprint("bad/", i))
@@ -80,6 +81,7 @@ func TestWhatANodeHasWrittenIsBoundedInBytes(t *testing.T) {
 			saver.add(entry{op: revision.Put("k", large), of: &bad})
 			time.Sleep(time.Second)
 		}
+		synctest.Wait()
 		if got, most := len(s.wrote["k"])*len(large), bytesAtOnce+600*toldPace+2*len(large); got > most || got < bytesAtOnce {
 			t.Errorf("%d bytes in ten minutes, %d are within the pace", got, most)
 		}
@@ -98,6 +100,7 @@ func TestWhatHasNoPace(t *testing.T) {
 			saver.add(entry{op: revision.Put("k", []byte("x"))})
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if len(s.wrote["read"]) != 1 || len(s.wrote["k"]) != 100 {
 			t.Errorf("%d reads and %d writes", len(s.wrote["read"]), len(s.wrote["k"]))
 		}
@@ -108,6 +111,7 @@ func TestWhatHasNoPace(t *testing.T) {
 func TestABatchWithOneThatDoesNotHold(t *testing.T) {
 	onSaver(t, func(s *flightStore, saver *saver) {
 		draw := rand.New(rand.NewPCG(1, 2))
+		synctest.Wait()
 		before, bad := s.commits, draw.IntN(revision.MaxOps)
 		batch := make([]entry, revision.MaxOps)
 		for i := range batch {
@@ -119,6 +123,7 @@ func TestABatchWithOneThatDoesNotHold(t *testing.T) {
 			}
 		}
 		saver.store(batch)
+		synctest.Wait()
 		for i, e := range batch {
 			if got, _, _ := s.memory.Get(t.Context(), e.op.Key); got.Exists() == (i == bad) {
 				t.Errorf("entry %d: %v", i, got.Exists())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -288,13 +289,15 @@ func TestARenewalThatIsDueByAClockThatWasSetIsSeen(t *testing.T) {
 			}
 			return nil
 		})
-		now := r.clock.now()
+		var now atomic.Pointer[time.Time]
+		set := func(t time.Time) { now.Store(&t) }
+		set(r.clock.now())
 		s := &session{out: out, renew: make(chan struct{}), ended: make(chan struct{}), client: &Client{opts: ClientOptions{
-			Credentials: cred, Now: func() time.Time { return now }, Random: func() float64 { return 0 }, Log: zap.NewNop(),
+			Credentials: cred, Now: func() time.Time { return *now.Load() }, Random: func() float64 { return 0 }, Log: zap.NewNop(),
 		}}}
 		go s.wait(t.Context())
 		synctest.Wait()
-		now = cred.RenewAt(0).Add(time.Hour)
+		set(cred.RenewAt(0).Add(time.Hour))
 		time.Sleep(renewalLook + time.Second)
 		synctest.Wait()
 		if len(asked) != 1 {
