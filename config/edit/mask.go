@@ -25,10 +25,10 @@ func Mask(m *metadata.Metadata, path []string, v any) (shown any, hidden bool) {
 	if v != nil && secret(m, path) {
 		return config.Object{maskKey: true}, true
 	}
-	return maskBelow(m, path, v)
+	return maskBelow(m, append(make([]string, 0, len(path)+8), path...), v)
 }
 
-// maskBelow is Mask for what is no secret itself, nor in one.
+// maskBelow is Mask for what is no secret itself, nor in one. It writes to what path has room for.
 func maskBelow(m *metadata.Metadata, path []string, v any) (any, bool) {
 	o, is := v.(config.Object)
 	if !is {
@@ -36,7 +36,7 @@ func maskBelow(m *metadata.Metadata, path []string, v any) (any, bool) {
 	}
 	var out config.Object // once it differs
 	for key, below := range o {
-		at := append(path[:len(path):len(path)], key)
+		at := append(path, key)
 		shown, hidden := any(config.Object{maskKey: true}), below != nil
 		if e, known := m.Entry(at); !known || !e.Secret || below == nil {
 			shown, hidden = maskBelow(m, at, below)

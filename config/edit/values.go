@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"crypto/sha256"
 	"slices"
 
 	"edgespan/config"
@@ -48,9 +49,11 @@ func keysOf(a, b config.Object) []string {
 
 // name is a text that is equal for equal values.
 func name(values []Value) string {
-	all := make([]any, len(values))
-	for i, v := range values {
-		all[i] = []any{config.FormatPath(v.Path), v.HadOld, v.Old, v.HasNew, v.New, int64(v.Origin)}
+	h := sha256.New()
+	var text []byte
+	for _, v := range values {
+		text = config.AppendCanonical(text[:0], []any{config.FormatPath(v.Path), v.HadOld, v.Old, v.HasNew, v.New, int64(v.Origin)})
+		h.Write(text)
 	}
-	return string(config.AppendCanonical(nil, all))
+	return string(h.Sum(nil))
 }

@@ -69,7 +69,7 @@ func (a *api) readBody(w http.ResponseWriter, c *call) *Problem {
 // What a body may have before it is read: each value of it becomes many times its text. A topology
 // or the files of an import are the fleet's whole, all else is a part.
 const (
-	maxValues      = 20_000
+	maxValues      = 100_000 // 20 adapters with 1,000 rules each
 	maxWholeValues = 500_000
 	maxYAML        = 256 << 10 // bytes: its reader takes some 200 for each
 )
