@@ -175,8 +175,7 @@ func (n *Node) failed(f Failure) (save bool) {
 	m := &n.mem
 	if f.For = m.Push.For; f.Attempt == m.Push.Number {
 		f.Digest = m.Push.Digest
-	}
-	if f.Digest.Config == "" {
+	} else if f.Digest.Config == "" {
 		return false // no config has that digest
 	}
 	if old := m.failure(f.Digest); f.Attempt <= m.Floor || f.Attempt > m.Push.Number || old != nil && old.Attempt >= f.Attempt {
