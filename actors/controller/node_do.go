@@ -233,10 +233,6 @@ func (n *node) compareAgain() {
 	if a, open := n.asks[n.asking]; open && a.kind == link.AskConfig && now.Before(a.at.Add(n.d.settings().Resend)) {
 		return
 	}
-	if now.Before(n.comparedAt.Add(n.d.settings().Resend)) {
-		return // an answer that did not fit is not asked for again with each report
-	}
-	n.comparedAt = now
 	n.asking = n.ask(ask{kind: link.AskConfig, at: now}, nil)
 }
 
@@ -248,7 +244,7 @@ func (n *node) compared(data []byte) {
 	}
 	running, faults := config.ParseObject(data)
 	if got := config.MD5(running); len(faults) > 0 || got != c.Running.Config {
-		n.log("the config that a node says it runs is another", zap.String("why", config.Cut(faults.Error(), longestText)),
+		n.d.Log.Info("the config that a node says it runs is another", zap.String("node", n.id), zap.Error(faults),
 			zap.String("said", got), zap.String("reported", c.Running.Config))
 		return
 	}
