@@ -244,7 +244,7 @@ func (n *node) compared(data []byte) {
 	}
 	running, faults := config.ParseObject(data)
 	if got := config.MD5(running); len(faults) > 0 || got != c.Running.Config {
-		n.d.Log.Info("the config that a node says it runs is another", zap.String("node", n.id), zap.Error(faults),
+		n.log("the config that a node says it runs is another", zap.String("why", config.Cut(faults.Error(), longestText)),
 			zap.String("said", got), zap.String("reported", c.Running.Config))
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -246,19 +247,19 @@ func TestCostlyWritesAreServedInTurn(t *testing.T) {
 		found(t, k, []string{"nodes"}, "astute")
 		costly := costlyEdit()
 		hold := make(chan struct{})
-		writes := 0
+		var writes atomic.Int64
 		w.set(func(w *way) {
-			w.lose = func(revision.Txn) (bool, bool) { writes++; <-hold; return false, false }
+			w.lose = func(revision.Txn) (bool, bool) { writes.Add(1); <-hold; return false, false }
 		})
 		var all sync.WaitGroup
-		after := 0
+		after := int64(0)
 		send := func(caller string, write ledger.Write) {
 			all.Go(func() {
 				if _, err := k.Write(context.Background(), factsapi.WriteRequest{Author: caller, Write: write}); err != nil {
 					t.Errorf("%s: %v", caller, err)
 				}
 				if caller == "alice" {
-					after = writes
+					after = writes.Load()
 				}
 			})
 			synctest.Wait()
@@ -270,8 +271,8 @@ func TestCostlyWritesAreServedInTurn(t *testing.T) {
 		send("alice", put("astute", `{"a":1}`, node("alice")))
 		close(hold)
 		all.Wait()
-		if after != 2 || writes < 4 {
-			t.Errorf("another's write was done with transaction %d, all of them with %d: want 2, and 4 at least", after, writes)
+		if after != 2 || writes.Load() < 4 {
+			t.Errorf("another's write was done with transaction %d, all of them with %d: want 2, and 4 at least", after, writes.Load())
 		}
 	})
 }
