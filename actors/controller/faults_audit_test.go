@@ -12,6 +12,7 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/revision"
+	"edgespan/config/rollout"
 )
 
 // audit reads what was written to a store, transaction by transaction, and holds it against what
@@ -202,7 +203,8 @@ func (a *audit) together(batch, gone []string) bool {
 	})
 }
 
-// gate is a gate that was opened: the rollout must have decided so, and not have ended.
+// gate is a gate that was opened: the rollout must have decided so, and not have ended. One that is
+// closed again is that of a node which the rollout has put off.
 func (a *audit) gate(g gate, id string) {
 	s, known := a.rollouts[g.Rollout]
 	name := a.names[id]
@@ -210,6 +212,13 @@ func (a *audit) gate(g gate, id string) {
 	switch {
 	case !known:
 		a.fault("the gate of %s is opened for rollout %d, which is not there", name, g.Rollout)
+	case g.Open == (fleet.Digest{}):
+		putOff := slices.ContainsFunc(s.Machine.Nodes, func(n rollout.Group) bool {
+			return n.Delayed && n.State == rollout.Waiting && slices.Contains(n.Names, name)
+		})
+		if !putOff {
+			a.fault("the gate of %s is closed for rollout %d, which has not put it off", name, g.Rollout)
+		}
 	case s.End != "":
 		a.fault("the gate of %s is opened for rollout %d, which is %s", name, g.Rollout, s.End)
 	case !slices.Contains(s.Machine.Out, name) || s.Machine.Number != g.Batch:
