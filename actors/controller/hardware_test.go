@@ -2,13 +2,19 @@ package controller
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
+	"edgespan/config/link"
 )
 
 // unread is a folder of base files that can't be read at some moments.
@@ -80,4 +86,42 @@ func TestOnlyAnAdminTakesAMaskAway(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A node whose answer is never what it reports is asked again now and then, and what is wrong with it is told in few words.
+func TestAConfigThatNeverFitsIsAskedForNowAndThen(t *testing.T) {
+	t.Parallel()
+	onRig(t, func(r *rig) {
+		core, logs := observer.New(zap.InfoLevel)
+		r.change = func(o *Options) { o.Log = zap.New(core) }
+		c := r.start("a")
+		n := r.join(c, "n1")
+		n.doc = []byte(`{"a":[` + strings.Repeat("1e999,", 5000) + `0]}`)
+		n.md5 = "0123456789abcdef0123456789abcdef"
+		n.confirmed = fakeConfig{n.doc, n.peer, n.md5, n.generation}
+		n.connect(c)
+		r.pass(time.Second)
+		r.say(c, n, 60, func(int) link.FromNode {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return n.report()
+		})
+		synctest.Wait()
+		n.mu.Lock()
+		got := n.heard["link.Ask"]
+		n.mu.Unlock()
+		if got == 0 || got > 10 {
+			t.Errorf("it was asked %d times in a minute", got)
+		}
+		size := 0
+		for _, l := range logs.All() {
+			size += len(l.Message)
+			for _, v := range l.ContextMap() {
+				size += len(fmt.Sprint(v))
+			}
+		}
+		if size > 64<<10 {
+			t.Errorf("%d bytes of log", size)
+		}
+	})
 }

@@ -94,6 +94,7 @@ type node struct {
 	asking   uint64                      // the last question for what it runs
 	ran      []byte                      // what it said it runs, until it is adopted
 	compare  *fleet.Compare              // waits for the node's answer
+	misfit   time.Time                   // when its last answer was another config than it reports
 	previews map[string]revision.LeaseID // that it was asked for
 	timer    *time.Timer
 	timers   uint64
@@ -105,6 +106,7 @@ type node struct {
 	stood   []byte       // what it said last of how it stands
 	stoodOn string       // on this stream
 	placing bool         // its ports are on their way to the store
+	placed  string       // as which they were sent there
 	viewOf  viewKey      // of what is shown of it
 	lines   lines        // that it has had logged
 
@@ -177,6 +179,8 @@ func (n *node) receive(m any) {
 	case computeDue:
 		n.versionsDue = false
 		n.compute()
+	case placeAgain:
+		n.place()
 	case portsDue:
 		n.portsDue = false
 		n.underlay()
@@ -363,38 +367,4 @@ func (n *node) steps(e fleet.Event, then any) {
 	}
 	n.show(now)
 	n.work()
-}
-
-// show publishes what is new of the node for whoever lists nodes.
-func (n *node) show(now time.Time) {
-	n.stand(now)
-	defer n.view()
-	if n.machine.Adopted() {
-		n.ran = nil // nobody imports it any more: 10 KB of a usual node, up to 8 MB of a hostile one
-	}
-	k := rowKey{
-		state: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, wanted: n.want.Digest, wants: n.want.Generation,
-	}
-	why := n.status
-	if n.report != nil {
-		k.running, k.runs = digestOf(n.report.MD5, n.report.Peer), n.report.Generation
-		if k.state == fleet.InSync && n.stream != nil {
-			report := n.summarize()
-			if k.ready = report.Ready; !k.ready {
-				why += ", not ready: " + report.Why
-			}
-		}
-	}
-	if t := n.theirs; t != nil && k.state == fleet.Elsewhere {
-		k, why = rowKey{t.State, t.Managed, t.Ready, k.versions, t.Wanted, t.Running, t.Wants, t.Runs}, t.Why
-	}
-	old := n.seat.row.Load()
-	if old != nil && old.key == k && old.why == why {
-		return
-	}
-	n.seat.row.Store(&row{key: k, why: why})
-	n.tellOthers()
-	if k.state == fleet.InSync && (old == nil || old.key.state != k.state || old.key.wanted != k.wanted) {
-		n.d.system.Root.Send(n.d.fleet, reached{n.name, k.wanted})
-	}
 }

@@ -233,6 +233,9 @@ func (n *node) compareAgain() {
 	if a, open := n.asks[n.asking]; open && a.kind == link.AskConfig && now.Before(a.at.Add(n.d.settings().Resend)) {
 		return
 	}
+	if now.Before(n.misfit.Add(n.d.settings().Resend)) {
+		return // with a later report: an answer that did not fit is not asked for again with each
+	}
 	n.asking = n.ask(ask{kind: link.AskConfig, at: now}, nil)
 }
 
@@ -244,6 +247,7 @@ func (n *node) compared(data []byte) {
 	}
 	running, faults := config.ParseObject(data)
 	if got := config.MD5(running); len(faults) > 0 || got != c.Running.Config {
+		n.misfit = n.d.Now()
 		n.log("the config that a node says it runs is another", zap.String("why", config.Cut(faults.Error(), longestText)),
 			zap.String("said", got), zap.String("reported", c.Running.Config))
 		return

@@ -78,16 +78,27 @@ func (n *node) underlay() {
 	if has != nil && *has == text {
 		return
 	}
-	n.placing = true
-	n.d.saver.add(entry{op: revision.Put(history.UnderlayKey(n.id), []byte(text)), to: n.self, what: savedUnderlay, of: &n.seat.spends})
+	n.placing, n.placed = true, text
+	n.place()
 }
 
-// underlaySaved is the answer of the store: what was not stored is with the next report.
+func (n *node) place() {
+	n.d.saver.add(entry{op: revision.Put(history.UnderlayKey(n.id), []byte(n.placed)), to: n.self, what: savedUnderlay, of: &n.seat.spends})
+}
+
+// placeAgain is to store ports again that the store did not take.
+type placeAgain struct{}
+
+// underlaySaved is the answer of the store. What it did not take is not looked at anew, which would count as another
+// change, but stored again.
 func (n *node) underlaySaved(m saved) {
-	n.placing = false
-	if m.err != nil {
+	if m.err != nil && n.stream != nil {
 		n.d.Log.Warn("keep the ports of a node", zap.String("node", n.id), zap.Error(m.err))
+		self := n.self
+		n.d.after(storeBackoff, func() { n.d.system.Root.Send(self, placeAgain{}) })
+		return
 	}
+	n.placing = false
 }
 
 // underlayOf are ports as they are kept.
@@ -147,7 +158,7 @@ func (p *portPaces) of(now time.Time, said, stored underlay) (counts underlay, w
 			if was[label] != "" {
 				s.Assume(was[label])
 			}
-		} else {
+		} else if was[label] != "" { // none is that what counts here is not stored yet
 			s.Assume(was[label]) // another replica may have stored it meanwhile
 		}
 		s.Say(now, is[label])

@@ -157,3 +157,37 @@ func (n *node) synced() bool {
 	r := n.seat.row.Load()
 	return r != nil && r.key.state == fleet.InSync
 }
+
+// show publishes what is new of the node for whoever lists nodes.
+func (n *node) show(now time.Time) {
+	n.stand(now)
+	defer n.view()
+	if n.machine.Adopted() {
+		n.ran = nil // nobody imports it any more: 10 KB of a usual node, up to 8 MB of a hostile one
+	}
+	k := rowKey{
+		state: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, wanted: n.want.Digest, wants: n.want.Generation,
+	}
+	why := n.status
+	if n.report != nil {
+		k.running, k.runs = digestOf(n.report.MD5, n.report.Peer), n.report.Generation
+		if k.state == fleet.InSync && n.stream != nil {
+			report := n.summarize()
+			if k.ready = report.Ready; !k.ready {
+				why += ", not ready: " + report.Why
+			}
+		}
+	}
+	if t := n.theirs; t != nil && k.state == fleet.Elsewhere {
+		k, why = rowKey{t.State, t.Managed, t.Ready, k.versions, t.Wanted, t.Running, t.Wants, t.Runs}, t.Why
+	}
+	old := n.seat.row.Load()
+	if old != nil && old.key == k && old.why == why {
+		return
+	}
+	n.seat.row.Store(&row{key: k, why: why})
+	n.tellOthers()
+	if k.state == fleet.InSync && (old == nil || old.key.state != k.state || old.key.wanted != k.wanted) {
+		n.d.system.Root.Send(n.d.fleet, reached{n.name, k.wanted})
+	}
+}

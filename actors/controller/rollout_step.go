@@ -158,7 +158,7 @@ func (a *rolloutActor) observe(w *wish) {
 			a.step(rollout.NodeConfirmed{Node: w.name})
 		}
 	case standsTook:
-		if state == rollout.Pushed || a.machine.Delayed(w.name) {
+		if (state == rollout.Pushed || a.machine.Delayed(w.name)) && !a.machine.HasTaken(w.name) { // else each word of the node is a record written
 			a.stir(true)
 			a.step(rollout.NodeTook{Node: w.name})
 		}

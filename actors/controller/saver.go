@@ -40,12 +40,14 @@ const (
 	writesAtOnce = 30 // of one node, and after that …
 	writesPace   = 2  // … so many a second
 	bytesAtOnce  = 256 << 10
+	smallWrite   = 2 << 10 // a count, a standing in a rollout
 )
 
 // nodePace is what is written for one node, in all of its keys, on average. A push is four writes
 // of some hundred bytes each.
 var nodePace = pace.Limit{
 	Writes: pace.Rate{Burst: writesAtOnce, PerSecond: writesPace}, Bytes: pace.Rate{Burst: bytesAtOnce, PerSecond: toldPace},
+	Small: smallWrite,
 }
 
 // entry is one key to be read or written for somebody.
@@ -165,7 +167,7 @@ func (s *saver) early(l *line, e entry) bool {
 	if e.of == nil || e.op.Kind == revision.OpGet {
 		return false
 	}
-	wait := e.of.Wait(s.d.Now(), nodePace)
+	wait := e.of.Wait(s.d.Now(), nodePace, transaction([]entry{e}).Size())
 	if wait == 0 {
 		return false
 	}

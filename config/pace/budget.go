@@ -9,17 +9,26 @@ import (
 type Rate struct{ Burst, PerSecond float64 }
 
 // Limit is what one of many may have written.
-type Limit struct{ Writes, Bytes Rate }
+type Limit struct {
+	Writes, Bytes Rate
+	// Small is the most bytes of a write that waits for no bytes, only for its turn among the writes: what is
+	// small is not late because something large was written before it.
+	Small int
+}
 
 // Budget is what is left of a Limit. The zero value has all of it.
 type Budget struct {
 	writes, bytes account
 }
 
-// Wait is how long the next write has to wait; 0: it may go now. A write goes as long as anything
+// Wait is how long the next write, of so many bytes, has to wait; 0: it may go now. A write goes as long as anything
 // is left, however large it is: what it takes beyond that is waited for before the next one.
-func (b *Budget) Wait(now time.Time, l Limit) time.Duration {
-	return max(b.writes.wait(now, l.Writes, 1), b.bytes.wait(now, l.Bytes, 0))
+func (b *Budget) Wait(now time.Time, l Limit, bytes int) time.Duration {
+	wait := b.writes.wait(now, l.Writes, 1)
+	if bytes <= l.Small {
+		return wait
+	}
+	return max(wait, b.bytes.wait(now, l.Bytes, 0))
 }
 
 // Spend counts a write of so many bytes.

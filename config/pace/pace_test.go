@@ -32,7 +32,7 @@ func TestABudget(t *testing.T) {
 		for _, size := range one.sizes {
 			b.Spend(noon, l, size)
 		}
-		if got := b.Wait(noon.Add(one.after), l); got != one.want {
+		if got := b.Wait(noon.Add(one.after), l, 1); got != one.want {
 			t.Errorf("%s: waits %v, want %v", one.name, got, one.want)
 		}
 	}
@@ -41,14 +41,14 @@ func TestABudget(t *testing.T) {
 	b.Spend(noon, l, 1)
 	b.Spend(noon.Add(time.Hour), l, 1)
 	b.Spend(noon.Add(time.Hour), l, 1)
-	if got := b.Wait(noon.Add(time.Hour), l); got != 0 {
+	if got := b.Wait(noon.Add(time.Hour), l, 1); got != 0 {
 		t.Errorf("what came back is gone: waits %v", got)
 	}
 	b.Spend(noon.Add(time.Hour), l, 1)
-	if got := b.Wait(noon, l); got != 500*time.Millisecond {
+	if got := b.Wait(noon, l, 1); got != 500*time.Millisecond {
 		t.Errorf("a clock that was set back: waits %v", got)
 	}
-	if got := b.Wait(noon.Add(500*time.Millisecond), l); got != 0 {
+	if got := b.Wait(noon.Add(500*time.Millisecond), l, 1); got != 0 {
 		t.Errorf("and went on: waits %v", got)
 	}
 }
@@ -134,5 +134,21 @@ func TestOneThatIsIdle(t *testing.T) {
 	s.Value(noon.Add(time.Second), r)
 	if s.Idle(noon.Add(time.Minute), r) || !s.Idle(noon.Add(61*time.Second), r) {
 		t.Error("one that changed is idle at another time than after quiet")
+	}
+}
+
+// What is small waits for none of the bytes that something large has taken.
+func TestWhatIsSmallIsNotLate(t *testing.T) {
+	t.Parallel()
+	l := Limit{Writes: Rate{Burst: 3, PerSecond: 1}, Bytes: Rate{Burst: 100, PerSecond: 1}, Small: 10}
+	var b Budget
+	b.Spend(noon, l, 700)
+	if small, large := b.Wait(noon, l, 10), b.Wait(noon, l, 11); small != 0 || large < 600*time.Second {
+		t.Errorf("small waits %v, large %v", small, large)
+	}
+	b.Spend(noon, l, 1)
+	b.Spend(noon, l, 1)
+	if got := b.Wait(noon, l, 1); got == 0 {
+		t.Error("small writes have no bound")
 	}
 }

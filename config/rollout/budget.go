@@ -64,6 +64,12 @@ func (r *Rollout) Delayed(name string) bool {
 	return n != nil && n.delayed && n.state == Waiting
 }
 
+// HasTaken says whether a node is known to have received the change.
+func (r *Rollout) HasTaken(name string) bool {
+	n := r.nodes[name]
+	return n != nil && n.took
+}
+
 // took notes that a node has the change. Where that is heard only after it was delayed it has
 // failed after all.
 func (r *Rollout) took(name string) []Effect {
