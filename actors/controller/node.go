@@ -95,6 +95,7 @@ type node struct {
 	ran      []byte                      // what it said it runs, until it is adopted
 	compare  *fleet.Compare              // waits for the node's answer
 	misfit   time.Time                   // when its last answer was another config than it reports
+	misfits  int                         // how many such answers there were in a row
 	previews map[string]revision.LeaseID // that it was asked for
 	timer    *time.Timer
 	timers   uint64

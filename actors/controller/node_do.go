@@ -233,11 +233,15 @@ func (n *node) compareAgain() {
 	if a, open := n.asks[n.asking]; open && a.kind == link.AskConfig && now.Before(a.at.Add(n.d.settings().Resend)) {
 		return
 	}
-	if now.Before(n.misfit.Add(n.d.settings().Resend)) {
-		return // with a later report: an answer that did not fit is not asked for again with each
+	// A report and an answer may stand on the two sides of a change; an answer that never fits is another matter.
+	if n.misfits >= mostMisfits && now.Before(n.misfit.Add(n.d.settings().Resend)) {
+		return // with a later report
 	}
 	n.asking = n.ask(ask{kind: link.AskConfig, at: now}, nil)
 }
+
+// mostMisfits is how many answers in a row may be another config than the node reports, until the next has to wait.
+const mostMisfits = 3
 
 // compared is what the node runs: what the wanted config would remove of it.
 func (n *node) compared(data []byte) {
@@ -247,7 +251,7 @@ func (n *node) compared(data []byte) {
 	}
 	running, faults := config.ParseObject(data)
 	if got := config.MD5(running); len(faults) > 0 || got != c.Running.Config {
-		n.misfit = n.d.Now()
+		n.misfit, n.misfits = n.d.Now(), n.misfits+1
 		n.log("the config that a node says it runs is another", zap.String("why", config.Cut(faults.Error(), longestText)),
 			zap.String("said", got), zap.String("reported", c.Running.Config))
 		return
@@ -256,6 +260,6 @@ func (n *node) compared(data []byte) {
 	if clashes != nil {
 		return
 	}
-	n.compare = nil
+	n.compare, n.misfits = nil, 0
 	n.step(fleet.Compared{Wanted: c.Wanted, Running: c.Running, Removes: fleet.Removes(running, effective)})
 }
