@@ -13,6 +13,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/operate"
 	"edgespan/config/revision"
 	"edgespan/config/topology"
 )
@@ -37,9 +38,9 @@ func (a *fleetActor) proceed(c actor.Context) {
 			continue
 		}
 		a.reading, a.upTo = true, max(last, 0)+1
-		from, began := a.state, a.began
+		from, began, damaged := a.state, a.began, slices.Collect(maps.Keys(a.damaged))
 		a.d.leaf("layers", func() {
-			m := a.d.readHead(number, from, began)
+			m := a.d.readHead(number, from, began, damaged)
 			a.d.system.Root.Send(a.self, m)
 		})
 	}
@@ -55,7 +56,10 @@ func headNumber(e revision.Entry) uint64 {
 
 // readHead is the leaf that reads the layers as of a revision: all of them at first, later
 // what changed.
-func (d *deps) readHead(number uint64, from history.State, began bool) (m headRead) {
+//
+// Layers that are damaged in the store come without a document and hold nobody up but their nodes;
+// those that were are read again each time.
+func (d *deps) readHead(number uint64, from history.State, began bool, damaged []history.Layer) (m headRead) {
 	r := reader{d.ctx, d.Store}
 	if m.state, m.err = history.At(r, number); m.err != nil {
 		return m
@@ -66,20 +70,28 @@ func (d *deps) readHead(number uint64, from history.State, began bool) (m headRe
 		}
 	}
 	if !began {
-		if m.all, m.err = m.state.All(); m.err == nil {
-			m.peers, m.err = d.peersOf(m.state)
+		if m.all, m.err = m.state.Anyway().All(); m.err == nil {
+			m.peers, m.err = d.peersAnyway(m.state)
 		}
 		return m
 	}
-	if m.diffs, m.err = history.Diff(from, m.state); m.err != nil {
+	if len(damaged) > 0 {
+		if m.all, m.err = m.state.Anyway().Layers(damaged...); m.err != nil {
+			return m
+		}
+	}
+	if m.diffs, m.err = history.Diff(from, m.state.Anyway()); m.err != nil {
 		if _, err := history.At(r, from.Number); errors.As(err, new(*history.NoRevisionError)) {
 			d.fail(fmt.Errorf("read the layers: this replica was away while the history was pruned: %w", err)) // it begins anew
 		}
 		return m
 	}
-	m.own, m.err = d.ownChange(from, m)
-	if m.err == nil && slices.ContainsFunc(m.diffs, ofPeers) {
-		m.peers, m.err = d.peersOf(m.state)
+	if m.own, m.err = d.ownChange(from, m); errors.As(m.err, new(*history.DamagedError)) || errors.As(m.err, new(*operate.Refused)) {
+		d.Log.Error("read the controller's own config: what ran goes on", zap.Error(m.err))
+		m.err = nil
+	}
+	if m.err == nil && (slices.ContainsFunc(m.diffs, ofPeers) || slices.ContainsFunc(damaged, isOfPeers)) {
+		m.peers, m.err = d.peersAnyway(m.state)
 	}
 	return m
 }
@@ -178,16 +190,36 @@ func (a *fleetActor) layersAre(c actor.Context, m headRead, n *news) {
 		a.flagsAre(c, nil) // those of the process
 	}
 	for _, v := range m.all {
-		a.layerIs(c, v.Layer, v.Document, n)
+		a.layerIs(c, v, n)
 	}
 	for _, d := range m.diffs {
-		a.layerIs(c, d.Layer, d.After.Document, n)
+		a.layerIs(c, d.After, n)
+	}
+	if m.peers != nil && !a.peers.read {
+		a.peers.read = true
+		n.damage(history.Layer{Kind: history.Network}, a.ids) // they waited for it
 	}
 	a.peersAre(m.peers)
 	a.state, a.began = m.state, true
 }
 
-func (a *fleetActor) layerIs(c actor.Context, l history.Layer, doc config.Object, n *news) {
+// layerIs takes over a layer. One that is damaged says nothing of what it was: what was known of it
+// stays, and its nodes get nothing until it is mended.
+func (a *fleetActor) layerIs(c actor.Context, v history.Version, n *news) {
+	l, doc := v.Layer, v.Document
+	was := a.damaged[l]
+	if v.Damaged != nil {
+		if was == nil {
+			a.d.Log.Error("a layer is damaged in the store: its nodes get nothing new", zap.Error(v.Damaged))
+		}
+		a.damaged[l] = v.Damaged
+		n.damage(l, a.ids)
+		return
+	}
+	if was != nil {
+		delete(a.damaged, l)
+		n.damage(l, a.ids)
+	}
 	put := func(in map[string]config.Object) {
 		if n.layers[l.Name] = true; doc == nil {
 			delete(in, l.Name)
@@ -211,6 +243,36 @@ func (a *fleetActor) layerIs(c actor.Context, l history.Layer, doc config.Object
 		}
 	default:
 	}
+}
+
+// damage notes the nodes that a layer concerns which became damaged, or was mended.
+func (n *news) damage(l history.Layer, ids map[string]string) {
+	switch l.Kind {
+	case history.Node, history.Auto:
+		n.layers[l.Name] = true
+	case history.Network:
+		for name := range ids {
+			n.layers[name] = true
+		}
+	default:
+	}
+}
+
+// damageOf is what is damaged of the layers that make a node's config.
+func (a *fleetActor) damageOf(name string) error {
+	for _, l := range []history.Layer{{Kind: history.Network}, {Kind: history.Auto, Name: name}, {Kind: history.Node, Name: name}} {
+		if bad := a.damaged[l]; bad != nil {
+			return bad
+		}
+	}
+	if !a.peers.read { // a node without its tunnels would lose them
+		for l, bad := range a.damaged {
+			if isOfPeers(l) {
+				return bad
+			}
+		}
+	}
+	return nil
 }
 
 // topologyIs takes over which nodes a topology has. One that can't be read has those of

@@ -42,7 +42,7 @@ type (
 	headRead struct {
 		state  history.State
 		record history.Record
-		all    []history.Version // the first time
+		all    []history.Version // the first time; later those that were damaged
 		diffs  []history.LayerDiff
 		own    e2e.Change  // of the controller's config, in this replica
 		peers  *peer.Fleet // nil where no descriptor is another
@@ -71,6 +71,7 @@ type fleetActor struct {
 	auto     map[string]config.Object
 	own      map[string]config.Object
 	topology map[string]bool
+	damaged  map[history.Layer]error // in the store
 
 	members   map[string]history.Member // by id
 	ids       map[string]string         // by name
@@ -143,7 +144,7 @@ type kind struct {
 func newFleetActor(d *deps) *fleetActor {
 	return &fleetActor{
 		d: d, queries: fleet.NewQueries(d.settings()), kinds: map[string]*kind{},
-		auto: map[string]config.Object{}, own: map[string]config.Object{}, topology: map[string]bool{},
+		auto: map[string]config.Object{}, own: map[string]config.Object{}, topology: map[string]bool{}, damaged: map[history.Layer]error{},
 		members: map[string]history.Member{}, ids: map[string]string{}, tokens: map[string]Token{}, revoked: map[string]Revocation{},
 		counted: map[string]revision.Entry{}, owners: map[string]revision.Entry{},
 		nodes: map[string]*record{}, learnt: map[string]*baseConfig{}, stopping: map[string]bool{}, proposals: map[string]proposal{}, proposed: map[string][]byte{}, operators: map[revision.Key]bool{},

@@ -48,12 +48,13 @@ func (a *fleetActor) want(r *record) map[string]fleet.Touched {
 	case has.reading:
 		return nil
 	case has.err != nil:
-		a.fleet.Remove(r.name)
-		r.kind = ""
-		return map[string]fleet.Touched{r.name: {Node: r.name, Wanted: fleet.Wanted{For: r.versions, Fault: has.err.Error()}}}
+		return a.faulty(r, has.err)
 	case !set:
 		a.d.fail(fmt.Errorf("kind %q was read and is not in the fleet", k.Name))
 		return nil
+	}
+	if bad := a.damageOf(r.name); bad != nil {
+		return a.faulty(r, bad)
 	}
 	var counted fleet.Counted
 	if e, is := a.counted[id]; is {
@@ -71,6 +72,13 @@ func (a *fleetActor) want(r *record) map[string]fleet.Touched {
 		out[t.Node] = t
 	}
 	return out
+}
+
+// faulty is a node whose config nobody can tell: it keeps what it has.
+func (a *fleetActor) faulty(r *record, err error) map[string]fleet.Touched {
+	a.fleet.Remove(r.name)
+	r.kind = ""
+	return map[string]fleet.Touched{r.name: {Node: r.name, Wanted: fleet.Wanted{For: r.versions, Fault: err.Error()}}}
 }
 
 // kindAgain reads the layers of a kind once more, which could not be read.

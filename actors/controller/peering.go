@@ -23,6 +23,7 @@ import (
 // it. Nodes that are in neither cost two look-ups.
 type peering struct {
 	fleet     *peer.Fleet
+	read      bool                      // fleet is what the store says
 	underlays map[string]revision.Entry // by id of the node
 	ports     map[string]map[string]peer.Port
 	made      map[string]madeFor // by name: what nodes have now
@@ -53,9 +54,23 @@ func (d *deps) peersOf(s history.State) (*peer.Fleet, error) {
 	return f, err
 }
 
+// peersAnyway is peersOf that leaves what was read before as it is where one is damaged in the store: nil.
+func (d *deps) peersAnyway(s history.State) (*peer.Fleet, error) {
+	f, err := d.peersOf(s)
+	if errors.As(err, new(*operate.Refused)) {
+		d.Log.Error("read the descriptors of peers and clusters: what was known of them stays", zap.Error(err))
+		return nil, nil
+	}
+	return f, err
+}
+
 // ofPeers says whether a layer is one of peers and clusters.
 func ofPeers(d history.LayerDiff) bool {
-	return d.Layer.Kind == history.Peer || d.Layer.Kind == history.Cluster || d.Layer.Kind == history.Deployment
+	return isOfPeers(d.Layer)
+}
+
+func isOfPeers(l history.Layer) bool {
+	return l.Kind == history.Peer || l.Kind == history.Cluster || l.Kind == history.Deployment
 }
 
 // peersAre takes over other descriptors.

@@ -20,7 +20,7 @@ func (s State) Restore(number uint64, wanted ...Layer) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	diffs, err := Diff(s, then)
+	diffs, err := Diff(s, then.Anyway()) // what is damaged now is what it mends
 	if err != nil {
 		return Change{}, err
 	}
@@ -28,6 +28,9 @@ func (s State) Restore(number uint64, wanted ...Layer) (Change, error) {
 	c := Change{Message: fmt.Sprintf("restore revision %d", number), Layers: map[Layer]config.Object{}}
 	for _, d := range diffs {
 		if all || slices.Contains(wanted, d.Layer) {
+			if d.After.Damaged != nil {
+				return Change{}, d.After.Damaged
+			}
 			c.Layers[d.Layer] = d.After.Document
 		}
 	}
@@ -49,7 +52,7 @@ func (s State) Revert(number uint64) (Change, error) {
 	if number > s.Number { // one that came after this state
 		return Change{}, &NoRevisionError{number}
 	}
-	diffs, err := Changes(s.reader, number)
+	diffs, err := changes(s.reader, number, State.Anyway)
 	if err != nil {
 		return Change{}, err
 	}
@@ -66,6 +69,16 @@ func (s State) Revert(number uint64) (Change, error) {
 	c := Change{Message: message, Layers: map[Layer]config.Object{}}
 	var faults config.Faults
 	for _, d := range diffs {
+		if d.Before.Damaged != nil {
+			return Change{}, d.Before.Damaged
+		}
+		if d.After.Damaged != nil {
+			if err := s.notSince(d); err != nil {
+				return Change{}, err
+			}
+			c.Layers[d.Layer] = d.Before.Document
+			continue
+		}
 		now, err := s.Layer(d.Layer)
 		if err != nil {
 			return Change{}, err
@@ -85,6 +98,15 @@ func (s State) Revert(number uint64) (Change, error) {
 		return Change{}, faults
 	}
 	return s.namesBack(c, []Record{record}, true)
+}
+
+// notSince says that a layer, of which it can't be told what a revision changed, was written since.
+func (s State) notSince(d LayerDiff) error {
+	have, err := s.objects().find(s.tree, []Layer{d.Layer})
+	if err == nil && have[d.Layer].Revision != d.After.Revision {
+		err = d.After.Damaged
+	}
+	return err
 }
 
 // changedAgain says who changed what stands in the way of a revert.

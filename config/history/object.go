@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,9 +57,21 @@ func (o *objects) put(kind byte, content []byte) string {
 	return hash
 }
 
-// get reads objects, all of which must be there.
+// get reads objects, all of which must be there and be what they were.
 func (o *objects) get(hashes []string) (map[string][]byte, error) {
-	out := make(map[string][]byte, len(hashes))
+	out, damaged, err := o.load(hashes)
+	if err != nil {
+		return nil, err
+	}
+	for _, hash := range sortedKeys(damaged) {
+		return nil, damaged[hash]
+	}
+	return out, nil
+}
+
+// load reads objects, and says which of them are damaged.
+func (o *objects) load(hashes []string) (out map[string][]byte, damaged map[string]error, err error) {
+	out, damaged = make(map[string][]byte, len(hashes)), map[string]error{}
 	var keys []revision.Key
 	for _, hash := range hashes {
 		if _, asked := out[hash]; asked {
@@ -73,21 +86,29 @@ func (o *objects) get(hashes []string) (map[string][]byte, error) {
 	for batch := range slices.Chunk(keys, getBatch) {
 		entries, err := o.reader.Get(batch...)
 		if err != nil {
-			return nil, fmt.Errorf("read objects: %w", err)
+			return nil, nil, fmt.Errorf("read objects: %w", err)
 		}
 		for i, e := range entries {
 			hash := strings.TrimPrefix(string(batch[i]), folderObjects)
 			sum := sha256.Sum256(e.Value)
 			switch {
 			case !e.Exists():
-				return nil, fmt.Errorf("read object %s: is not there", hash)
+				damaged[hash] = badObject(hash, "is not there")
 			case hex.EncodeToString(sum[:]) != hash:
-				return nil, fmt.Errorf("read object %s: has other content", hash)
+				damaged[hash] = badObject(hash, "has other content")
+			default:
+				out[hash] = e.Value
+				continue
 			}
-			out[hash] = e.Value
+			delete(out, hash)
 		}
 	}
-	return out, nil
+	return out, damaged, nil
+}
+
+// badObject is an object of the store that is not what was written.
+func badObject(hash, what string) error {
+	return fmt.Errorf("read object %s: %s", hash, what)
 }
 
 // putDocument takes a document apart into chunks. What could not be read again is refused.
@@ -106,46 +127,54 @@ func (o *objects) putDocument(doc config.Object) (string, config.Faults) {
 	return o.put(isList, []byte(strings.Join(hashes, "\n"))), nil
 }
 
-// documents reads documents; the hash "" is none.
-func (o *objects) documents(hashes []string) (map[string]config.Object, error) {
+// documents reads documents; the hash "" is none. Those that can't be read are damaged.
+func (o *objects) documents(hashes []string) (out map[string]config.Object, damaged map[string]error, err error) {
 	hashes = slices.DeleteFunc(slices.Clone(hashes), func(hash string) bool { return hash == "" })
-	out := make(map[string]config.Object, len(hashes))
+	out, damaged = make(map[string]config.Object, len(hashes)), map[string]error{}
 	for batch := range slices.Chunk(hashes, getBatch) {
-		values, err := o.get(batch)
+		values, bad, err := o.load(batch)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		maps.Copy(damaged, bad)
 		for hash, value := range values {
-			text, err := o.text(hash, value)
+			text, bad, err := o.text(hash, value)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
+			}
+			if bad != nil {
+				damaged[hash] = bad
+				continue
 			}
 			doc, faults := config.ParseObject(text)
 			if len(faults) > 0 {
-				return nil, fmt.Errorf("read object %s: %w", hash, faults)
+				damaged[hash] = fmt.Errorf("read object %s: %w", hash, faults)
+				continue
 			}
 			out[hash] = doc
 		}
 	}
-	return out, nil
+	return out, damaged, nil
 }
 
-// text is the whole text of a document.
-func (o *objects) text(hash string, value []byte) ([]byte, error) {
+// text is the whole text of a document, or what of it is damaged.
+func (o *objects) text(hash string, value []byte) (text []byte, damaged, err error) {
 	switch value[0] {
 	case isChunk:
-		return value[1:], nil
+		return value[1:], nil, nil
 	case isList:
 		chunks := strings.Split(string(value[1:]), "\n")
-		values, err := o.get(chunks)
+		values, bad, err := o.load(chunks)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		var text []byte
 		for _, chunk := range chunks {
+			if bad[chunk] != nil {
+				return nil, bad[chunk], nil
+			}
 			text = append(text, values[chunk][1:]...)
 		}
-		return text, nil
+		return text, nil, nil
 	}
-	return nil, fmt.Errorf("read object %s: is no document", hash)
+	return nil, badObject(hash, "is no document"), nil
 }

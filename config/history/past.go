@@ -53,6 +53,11 @@ func (s State) Log(limit int) ([]Record, error) {
 // Changes are the layers that a revision wrote or deleted, in the order of their names. Of the one
 // at which a pruned history begins nobody knows: a NoRevisionError of the one before.
 func Changes(r Reader, number uint64) ([]LayerDiff, error) {
+	return changes(r, number, func(s State) State { return s })
+}
+
+// changes are those as a state made of each has them.
+func changes(r Reader, number uint64, as func(State) State) ([]LayerDiff, error) {
 	after, err := At(r, number)
 	if err != nil {
 		return nil, err
@@ -61,7 +66,7 @@ func Changes(r Reader, number uint64) ([]LayerDiff, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Diff(before, after)
+	return Diff(before, as(after))
 }
 
 // Changed are the layers that a revision wrote, without what it wrote there.
@@ -82,7 +87,7 @@ func Changed(r Reader, number uint64) ([]Layer, error) {
 }
 
 // Diff is every layer that says something else in another state, in the order of their
-// names. It reads only what the two don't share.
+// names. It reads only what the two don't share. What is damaged in either is an error unless b is Anyway.
 func Diff(a, b State) ([]LayerDiff, error) {
 	o := a.objects()
 	both, err := o.differing(a.tree, b.tree)
@@ -166,17 +171,22 @@ func (s State) back(l Layer, documents bool, show func(Edition) bool) error {
 		if e.Revision == 0 {
 			return nil
 		}
-		var docs map[string]config.Object
+		v := Version{Layer: l, Revision: e.Revision}
 		if documents {
-			if docs, err = o.documents([]string{e.Object}); err != nil {
+			docs, damaged, err := o.documents([]string{e.Object})
+			if err == nil && damaged[e.Object] != nil {
+				err = &DamagedError{l, e.Revision, damaged[e.Object]}
+			}
+			if err != nil {
 				return fmt.Errorf("history of %s: %w", l, err)
 			}
+			v.Document = docs[e.Object]
 		}
 		record, err := ReadRecord(s.reader, e.Revision)
 		if err != nil {
 			return err
 		}
-		if !show(Edition{Version{l, docs[e.Object], e.Revision}, record}) || record.Parent < edge.From {
+		if !show(Edition{v, record}) || record.Parent < edge.From {
 			return nil
 		}
 		parent, err := ReadRecord(s.reader, record.Parent)

@@ -49,6 +49,7 @@ type State struct {
 
 	reader Reader
 	tree   string
+	anyway bool            // what is damaged is told with its Version
 	head   *revision.Entry // of the head that it was read from; nil for an earlier revision
 }
 
@@ -57,6 +58,30 @@ type Version struct {
 	Layer    Layer
 	Document config.Object // nil: there is none
 	Revision uint64        // that wrote or deleted the layer last; 0: it was never written
+	Damaged  error         // why the document can't be read, a *DamagedError; only where the State is Anyway
+}
+
+// DamagedError is a layer whose document the store has in another form than it was written in.
+type DamagedError struct {
+	Layer    Layer
+	Revision uint64 // that wrote it
+	Err      error  // names the object
+}
+
+// Error says what brings the layer back.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%s: is damaged in the store since revision %d wrote it (%v): a write that replaces it, a restore of an earlier revision or of a backup is required",
+		e.Layer, e.Revision, e.Err)
+}
+
+// Unwrap is what is wrong with the object.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// Anyway is the same state for those who can tell a damaged layer from one that is not there: it comes
+// with Version.Damaged and without a document. To all others it is an error.
+func (s State) Anyway() State {
+	s.anyway = true
+	return s
 }
 
 // Head is the newest state. Writes are planned on it.
@@ -209,13 +234,19 @@ func (s State) versions(o *objects, entries []entry) ([]Version, error) {
 	for i, e := range entries {
 		hashes[i] = e.Object
 	}
-	docs, err := o.documents(hashes)
+	docs, damaged, err := o.documents(hashes)
 	if err != nil {
 		return nil, fmt.Errorf("state at revision %d: %w", s.Number, err)
 	}
 	out := make([]Version, len(entries))
 	for i, e := range entries {
-		out[i] = Version{e.Layer, docs[e.Object], e.Revision}
+		out[i] = Version{Layer: e.Layer, Document: docs[e.Object], Revision: e.Revision}
+		if bad := damaged[e.Object]; bad != nil {
+			out[i].Damaged = &DamagedError{e.Layer, e.Revision, bad}
+			if !s.anyway {
+				return nil, fmt.Errorf("state at revision %d: %w", s.Number, out[i].Damaged)
+			}
+		}
 	}
 	return out, nil
 }

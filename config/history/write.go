@@ -171,6 +171,7 @@ func changedEntries(o *objects, c Change, have map[Layer]entry, number uint64) (
 	}
 	var changed []entry
 	var faults config.Faults
+	var same []entry // that say what they said
 	for _, l := range layersOf(c.Layers) {
 		e := entry{Layer: l, Revision: number}
 		if doc := c.Layers[l]; doc != nil {
@@ -187,12 +188,33 @@ func changedEntries(o *objects, c Change, have map[Layer]entry, number uint64) (
 		}
 		if e.Object != have[l].Object || e.From != nil {
 			changed = append(changed, e)
+		} else if e.Object != "" {
+			same = append(same, e)
 		}
 	}
 	if len(faults) > 0 {
 		return nil, faults
 	}
+	anew, err := o.damagedOf(same)
+	if err != nil {
+		return nil, err
+	}
+	changed = append(changed, anew...)
 	return append(changed, exchanged(c, have, number)...), nil
+}
+
+// damagedOf are those entries whose objects are damaged in the store: a write that says the same mends them.
+func (o *objects) damagedOf(entries []entry) ([]entry, error) {
+	stored := &objects{reader: o.reader}
+	hashes := make([]string, len(entries))
+	for i, e := range entries {
+		hashes[i] = e.Object
+	}
+	_, damaged, err := stored.documents(hashes)
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	return slices.DeleteFunc(entries, func(e entry) bool { return damaged[e.Object] == nil }), nil
 }
 
 // exchanged are the entries of layers that say what they said before, though they are those

@@ -37,7 +37,7 @@ func (w *World) Facts() (write SetAuto, ok bool, err error) {
 		}
 	}
 	for name, doc := range after {
-		if _, known := w.Nodes[name]; !known {
+		if _, known := w.Nodes[name]; !known || c.damaged[name] {
 			continue
 		}
 		if p := patch(c.auto[name], doc); p != nil {

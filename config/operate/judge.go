@@ -91,8 +91,22 @@ func (j *judge) layer(l history.Layer) (history.Version, error) {
 	return j.read[l], nil
 }
 
-// layersOf reads the layers that were not read before.
+// layersOf reads the layers that were not read before. One that is damaged refuses the operation.
 func (j *judge) layersOf(wanted ...history.Layer) error {
+	if err := j.layersAnyway(wanted...); err != nil {
+		return err
+	}
+	var faults edit.Faults
+	for _, l := range wanted {
+		if bad := j.read[l].Damaged; bad != nil {
+			faults = append(faults, damagedFault(bad))
+		}
+	}
+	return refused(faults)
+}
+
+// layersAnyway is layersOf for who can tell a layer that is damaged from one that is not there.
+func (j *judge) layersAnyway(wanted ...history.Layer) error {
 	var missing []history.Layer
 	for _, l := range wanted {
 		if _, done := j.read[l]; !done {
@@ -102,7 +116,7 @@ func (j *judge) layersOf(wanted ...history.Layer) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	versions, err := j.State.Layers(missing...)
+	versions, err := j.State.Anyway().Layers(missing...)
 	if err != nil {
 		return err
 	}
@@ -121,15 +135,26 @@ var (
 func nodeLayer(name string) history.Layer { return history.Layer{Kind: history.Node, Name: name} }
 func autoLayer(name string) history.Layer { return history.Layer{Kind: history.Auto, Name: name} }
 
-// world is what nodes have now, for config/edit. Broken files are faults.
-func (j *judge) world(nodes []string) (edit.World, error) {
+// world is what nodes have now, for config/edit. Broken files are faults. Nodes with a damaged layer
+// that is not written are left out.
+func (j *judge) world(nodes []string, written ...history.Layer) (edit.World, error) {
 	wanted := []history.Layer{networkLayer}
 	for _, name := range nodes {
 		wanted = append(wanted, autoLayer(name), nodeLayer(name))
 	}
-	if err := j.layersOf(wanted...); err != nil {
+	if err := j.layersAnyway(wanted...); err != nil {
 		return edit.World{}, err
 	}
+	for _, l := range written {
+		if v := j.read[l]; v.Damaged != nil {
+			v.Damaged = nil
+			j.read[l] = v
+		}
+	}
+	if err := j.layersOf(networkLayer); err != nil {
+		return edit.World{}, err
+	}
+	nodes = slices.DeleteFunc(slices.Clone(nodes), j.damaged)
 	w := edit.World{
 		Kinds: map[string]layers.Set{}, Network: j.read[networkLayer].Document,
 		Nodes: make(map[string]edit.Node, len(nodes)), Metadata: j.metadata, Rules: map[string]*metadata.Metadata{}, Base: j.Base,
@@ -204,8 +229,11 @@ func faultsOf(rule string, below []string, faults config.Faults) edit.Faults {
 // told is an error of config/history in the words of this room.
 func told(err error) error {
 	var faults config.Faults
+	var damaged *history.DamagedError
 	var revisionless *history.NoRevisionError
 	switch {
+	case errors.As(err, &damaged):
+		return refused(edit.Faults{damagedFault(damaged)})
 	case errors.As(err, &faults):
 		return refused(faultsOf(RuleHistory, nil, faults))
 	case errors.As(err, &revisionless):

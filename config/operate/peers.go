@@ -38,8 +38,9 @@ type described struct {
 	peers, clusters, deployments map[string]config.Object
 }
 
-// described reads them once for an operation: who changes what it gives takes a copy.
-func (j *judge) described() (described, error) {
+// described reads them once for an operation: who changes what it gives takes a copy. Of what is
+// damaged nobody knows which nodes it concerns, so all must be sound but what is written.
+func (j *judge) described(written ...history.Layer) (described, error) {
 	if j.peers != nil {
 		return *j.peers, nil
 	}
@@ -47,12 +48,15 @@ func (j *judge) described() (described, error) {
 	for kind, into := range map[history.Kind]map[string]config.Object{
 		history.Peer: d.peers, history.Cluster: d.clusters, history.Deployment: d.deployments,
 	} {
-		all, err := j.State.Of(kind)
+		all, err := j.State.Anyway().Of(kind)
 		if err != nil {
 			return d, err
 		}
 		for _, v := range all {
 			j.read[v.Layer] = v
+			if v.Damaged != nil && !slices.Contains(written, v.Layer) {
+				return d, told(v.Damaged)
+			}
 			if v.Document != nil {
 				into[v.Layer.Name] = v.Document
 			}
@@ -256,7 +260,7 @@ func (j *judge) peersChange(c history.Change) (touched []string, faults edit.Fau
 	}) {
 		return nil, nil, nil
 	}
-	was, err := j.described()
+	was, err := j.described(slices.Collect(maps.Keys(c.Layers))...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -156,7 +156,7 @@ func (j *judge) ofNodes(kind history.Kind, q LayerQuery) (Document, error) {
 		versions, err = j.State.Layers(wanted...)
 	}
 	if err != nil {
-		return Document{}, err
+		return Document{}, told(err)
 	}
 	out, newest := config.Object{}, uint64(0)
 	var missing []string

@@ -76,7 +76,7 @@ func (p *pathsAnswer) take(names []string) error {
 	for _, name := range names {
 		wanted = append(wanted, autoLayer(name), nodeLayer(name))
 	}
-	if err := j.layersOf(wanted...); err != nil {
+	if err := j.layersAnyway(wanted...); err != nil { // a damaged one is a fault of its node
 		return err
 	}
 	for _, name := range names {

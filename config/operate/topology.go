@@ -24,6 +24,7 @@ type chart struct {
 	network  config.Object
 	auto     map[string]config.Object
 	own      map[string]config.Object
+	damaged  map[string]bool // nodes of which one of these can't be read
 }
 
 // chart reads it. With a topology that is to come, its nodes count too.
@@ -48,11 +49,17 @@ func (j *judge) chart(next ...*topology.Topology) (chart, error) {
 	for _, name := range names {
 		wanted = append(wanted, autoLayer(name), nodeLayer(name))
 	}
-	if err := j.layersOf(wanted...); err != nil {
+	if err := j.layersAnyway(wanted...); err != nil {
 		return chart{}, err
 	}
-	c := chart{doc: v.Document, topology: t, network: j.read[networkLayer].Document, auto: map[string]config.Object{}, own: map[string]config.Object{}}
+	if err := j.layersOf(networkLayer); err != nil {
+		return chart{}, err
+	}
+	c := chart{doc: v.Document, topology: t, network: j.read[networkLayer].Document, auto: map[string]config.Object{}, own: map[string]config.Object{}, damaged: map[string]bool{}}
 	for _, name := range names {
+		if j.damaged(name) {
+			c.damaged[name] = true
+		}
 		if doc := j.read[autoLayer(name)].Document; doc != nil {
 			c.auto[name] = doc
 		}
@@ -83,15 +90,16 @@ func apart(doc config.Object) map[string]config.Object {
 	return out
 }
 
-// written notes in a change what layers are other than before.
+// written notes in a change what layers are other than before. Those of nodes with a damaged layer stay:
+// what follows from others would replace what nobody could read.
 func (j *judge) written(c history.Change, kind history.Kind, before, after map[string]config.Object) {
 	for name := range before {
-		if _, stays := after[name]; !stays {
+		if _, stays := after[name]; !stays && !j.damaged(name) {
 			c.Layers[history.Layer{Kind: kind, Name: name}] = nil
 		}
 	}
 	for name, doc := range after {
-		if was, had := before[name]; !had || !config.Equal(was, doc) {
+		if was, had := before[name]; !j.damaged(name) && (!had || !config.Equal(was, doc)) {
 			c.Layers[history.Layer{Kind: kind, Name: name}] = doc
 		}
 	}
@@ -150,6 +158,11 @@ func (j *judge) editTopology(q EditTopology) (Outcome, error) {
 	was, err := j.chart()
 	if err != nil {
 		return Outcome{}, err
+	}
+	if q.Object == "node" {
+		if err := j.layersOf(autoLayer(q.Name), nodeLayer(q.Name)); err != nil {
+			return Outcome{}, err
+		}
 	}
 	next, err := was.edited(q)
 	if err != nil {

@@ -84,7 +84,7 @@ func destination(tunnel any) (string, bool) {
 // learns an address judges it. A node without an address leaves what is there: it may only
 // be away.
 func (w *World) TunnelAddresses(changed ...string) (write SetAuto, ok bool, err error) {
-	versions, err := w.State.Of(history.Node)
+	versions, err := w.State.Anyway().Of(history.Node)
 	if err != nil {
 		return SetAuto{}, false, err
 	}
@@ -92,8 +92,14 @@ func (w *World) TunnelAddresses(changed ...string) (write SetAuto, ok bool, err 
 	values := config.Object{}
 	for _, v := range versions {
 		tunnels, _ := v.Document[tunnelKey].(config.Object)
-		if _, known := w.Nodes[v.Layer.Name]; !known {
+		if _, known := w.Nodes[v.Layer.Name]; !known || len(tunnels) == 0 {
 			continue
+		}
+		if err := j.layersAnyway(autoLayer(v.Layer.Name)); err != nil {
+			return SetAuto{}, false, err
+		}
+		if j.read[autoLayer(v.Layer.Name)].Damaged != nil {
+			continue // it is somebody's to mend
 		}
 		for _, name := range config.Keys(tunnels) {
 			dst, named := destination(tunnels[name])

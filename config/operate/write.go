@@ -100,7 +100,11 @@ func (j *judge) overrides(c edit.Change) (Outcome, error) {
 	if faults := wide(c); len(faults) > 0 {
 		return Outcome{}, refused(faults)
 	}
-	world, err := j.world(named)
+	written, err := j.replaces(c, named)
+	if err != nil {
+		return Outcome{}, err
+	}
+	world, err := j.world(named, written...)
 	if err != nil {
 		var no *Refused
 		if errors.As(err, &no) {
@@ -166,7 +170,8 @@ func (j *judge) clearAuto(q ClearAuto) (Outcome, error) {
 // autos are the auto layers of nodes, or all of them.
 func (j *judge) autos(nodes []string) ([]history.Version, error) {
 	if len(nodes) == 0 {
-		return j.State.Of(history.Auto)
+		all, err := j.State.Of(history.Auto)
+		return all, told(err)
 	}
 	wanted := make([]history.Layer, len(nodes))
 	for i, name := range nodes {
@@ -327,11 +332,14 @@ func (j *judge) layersChange(c history.Change, notes []string) (Outcome, error) 
 // dropSame takes out of a change what the layers say already. With nodes that get another
 // name everything stays: a layer may be another node's now.
 func (j *judge) dropSame(c history.Change) error {
-	if err := j.layersOf(slices.Collect(maps.Keys(c.Layers))...); err != nil {
+	if err := j.layersAnyway(slices.Collect(maps.Keys(c.Layers))...); err != nil {
 		return err
 	}
 	maps.DeleteFunc(c.Layers, func(l history.Layer, doc config.Object) bool {
 		if len(c.Renamed) > 0 && l.Kind != history.E2E && l.Kind != history.Metadata {
+			return false
+		}
+		if j.read[l].Damaged != nil {
 			return false
 		}
 		was := j.read[l].Document
@@ -361,7 +369,7 @@ func (j *judge) worlds(c history.Change) (before, after edit.World, err error) {
 	}
 	slices.Sort(names)
 	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return left[name] })
-	if after, err = j.world(names); err != nil {
+	if after, err = j.world(names, slices.Collect(maps.Keys(c.Layers))...); err != nil {
 		return before, after, err
 	}
 	before = after
