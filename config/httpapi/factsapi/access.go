@@ -24,7 +24,7 @@ const (
 	nodeItself         // the entry that an environment has of it
 )
 
-// admit finds out who asks, and whether that one may.
+// admit finds out who asks, and whether that one may. Of a node that takes a look at the facts: admitNode follows.
 func (a *api) admit(c *call) error {
 	caller, err := a.auth.Authenticate(c.Request)
 	if err != nil {
@@ -39,10 +39,7 @@ func (a *api) admit(c *call) error {
 			return &refusal{status: http.StatusTooManyRequests, retry: max(wait, time.Second), text: "too many requests"}
 		}
 	}
-	if caller.Node != "" || caller.Certname != "" {
-		return a.admitNode(c)
-	}
-	if !caller.Role.May(c.row.role) {
+	if !c.ofNode() && !caller.Role.May(c.row.role) {
 		return refuse(http.StatusForbidden, "%s %s: is not allowed to a %s: an %s may", c.Method, c.row.path, caller.Role, c.row.role)
 	}
 	return nil
@@ -58,7 +55,8 @@ func (c *call) reveals() bool {
 
 // admitNode lets a node to what is its own. The last level of the path says whose a record is, and what
 // is below a node is everybody's. The levels above it do not change that (reference §1.3), but what they have is merged into what is
-// read: so they must be those that are declared of the node.
+// read: so they must be those that are declared of the node. A certificate is enough to have it look, so it does so within the
+// caller's places and turns.
 func (a *api) admitNode(c *call) error {
 	name := c.name
 	var above []ledger.LevelValue
@@ -106,6 +104,11 @@ func (a *api) registersItself(c *call) (bool, error) {
 	case c.caller.Node == "":
 		return false, nil
 	}
+	done, err := httpapi.Turn(c.Context()) // the controller computes a config for it
+	if err != nil {
+		return false, err
+	}
+	defer done()
 	named, err := a.named(c.Context(), c.caller.Node)
 	return err == nil && named == c.environment, err
 }

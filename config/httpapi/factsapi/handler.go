@@ -265,6 +265,11 @@ func (a *api) answer(c *call) (out reply) {
 	}
 	defer a.shares.Give(c.who(), 1)
 	c.Request = c.WithContext(withMeter(a.turns.Of(c.Context(), c.who())))
+	if c.ofNode() {
+		if err := a.admitNode(c); err != nil {
+			return a.refused(c, err)
+		}
+	}
 	if err := a.intends(c); err != nil {
 		return a.refused(c, err)
 	}

@@ -1,9 +1,14 @@
 package factsapi
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"edgespan/config/httpapi"
 )
@@ -36,6 +41,41 @@ func TestCallersOfOneNameAreToldApart(t *testing.T) {
 			t.Errorf("another one of the name: %d", w.Code)
 		}
 	}
+}
+
+// A node that an environment does not know has the controller compute what its config names: in a turn of its own, and in one of its places.
+func TestAnUnregisteredNodeIsLookedUpInItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const places, more = 16, 4 // the least that one caller has
+		var computing, refused atomic.Int64
+		hold := make(chan struct{})
+		h := Handler(&fake{}, door{}, WithLimits(Limits{InFlight: 4 * places, Deadline: time.Minute}), WithNamed(func(context.Context, string) (int64, error) {
+			computing.Add(1)
+			<-hold
+			return 7, nil
+		}))
+		var all sync.WaitGroup
+		for range places + more {
+			all.Go(func() {
+				switch w := ask(h, asked{method: "PUT", target: "environments/9/nodes/new", token: "new", body: "{}"}); w.Code {
+				case http.StatusServiceUnavailable:
+					refused.Add(1)
+				case http.StatusForbidden:
+				default:
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			})
+		}
+		synctest.Wait()
+		if computing.Load() != 1 || refused.Load() != more {
+			t.Errorf("%d are computed at once, %d refused: 1 and %d are allowed", computing.Load(), refused.Load(), more)
+		}
+		close(hold)
+		all.Wait()
+		if computing.Load() != places {
+			t.Errorf("%d were computed", computing.Load())
+		}
+	})
 }
 
 // twins are callers of one name.
