@@ -88,6 +88,14 @@ func TestADryRunStoresNothing(t *testing.T) {
 	if got := get(t, k, effective("astute")); string(got.Body) != `{}` {
 		t.Errorf("it has stored %s", got.Body)
 	}
+	write(t, k, put("astute", `{"a":1}`))
+	write(t, k, ledger.DeclareSecrets{ID: 1, Keys: []string{"a"}})
+	for _, sees := range []bool{false, true} { // who may not see it is not told that it is the stored one
+		w, err := k.Write(t.Context(), factsapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`), DryRun: true, Reveal: sees})
+		if err != nil || w.Changed == sees {
+			t.Errorf("sees secrets: %v: %+v, %v", sees, w, err)
+		}
+	}
 }
 
 // TestARefusalHurtsNobodyElse joins writes of which some are refused: the others take place.

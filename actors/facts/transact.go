@@ -33,7 +33,9 @@ func (d *deps) judge(ctx context.Context, r factsapi.WriteRequest) (ledger.Writt
 		return ledger.Written{}, err
 	}
 	defer done()
-	plan, err := state.Plan([]ledger.Pending{d.pending(ctx, r)}, d.of(ctx))
+	tried := d.pending(ctx, r)
+	tried.Blind = !r.Reveal
+	plan, err := state.Plan([]ledger.Pending{tried}, d.of(ctx))
 	if err != nil {
 		return ledger.Written{}, err
 	}

@@ -22,11 +22,13 @@ type judge struct {
 	written  Written
 	own      bool  // a node's write of itself
 	quota    int64 // of the environment's nodes
+	blind    bool  // Pending.Blind
+	guessed  bool  // a blind write brings a secret: from there on all counts as changed
 }
 
 func (s *State) judge(src Source, p *planner, e Pending) *judge {
 	m := src.Meter().Fresh(e.Stop)
-	j := &judge{draft: s.draft(), src: metered{src, m}, m: m, revision: s.head.Revision + 1, ops: map[revision.Key][]byte{}, fresh: p.fresh, planned: p.records, own: e.Own, quota: e.Quota}
+	j := &judge{draft: s.draft(), src: metered{src, m}, m: m, revision: s.head.Revision + 1, ops: map[revision.Key][]byte{}, fresh: p.fresh, planned: p.records, own: e.Own, quota: e.Quota, blind: e.Blind}
 	j.s.head.Revision = j.revision
 	return j
 }

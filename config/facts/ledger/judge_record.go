@@ -80,6 +80,9 @@ func (j *judge) putRecords(w Put) error {
 	if err != nil {
 		return err
 	}
+	if err := j.guess(to, w.Value); err != nil {
+		return err
+	}
 	return j.store(to, w.Value, w.Register)
 }
 
@@ -107,7 +110,7 @@ func (j *judge) store(to *subject, v facts.JSON, register bool) error {
 	if err := j.register(to, register); err != nil {
 		return err
 	}
-	if shaOf(v) == h.SHA {
+	if shaOf(v) == h.SHA && !j.guessed {
 		return j.unchanged(to, h)
 	}
 	if to.environment.records >= MaxRecords && to.now == (now{}) {
@@ -234,6 +237,9 @@ func (j *judge) editKeys(w EditKeys) error {
 	if err != nil {
 		return err
 	}
+	if err := j.guessKeys(to, w.Edit, doc); err != nil {
+		return err
+	}
 	next, err := j.m.Apply(w.Edit, doc)
 	if err != nil {
 		return ofDocument(err, to.definition.secrets())
@@ -312,7 +318,7 @@ func (j *judge) back(to *subject, w Rollback) error {
 	switch {
 	case err != nil:
 		return err
-	case was.SHA == h.SHA:
+	case was.SHA == h.SHA && !j.guessed:
 		return j.unchanged(to, h)
 	case was.SHA == "":
 		return j.version(to, half{}, "deleted")

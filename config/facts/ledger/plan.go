@@ -20,6 +20,8 @@ type Pending struct {
 	Quota int64
 	// Stop says why nobody waits for it any more, and its judgement ends; nil: somebody does.
 	Stop func() error
+	// Blind is a write that is only tried, by one who may not see secrets: its Result does not tell whether a secret that it brings is the stored one.
+	Blind bool
 }
 
 // What the judgement of one plan's writes may cost together until the others wait for the next plan, so that one caller's costly writes
@@ -163,6 +165,9 @@ func (p *planner) add(e Pending) (bool, error) {
 		return true, nil
 	case err != nil:
 		return false, err
+	}
+	if e.Blind {
+		j.hide()
 	}
 	j.written.Revision, j.written.Changed = p.s.head.Revision, len(j.written.Changes) > 0
 	if !j.written.Changed {

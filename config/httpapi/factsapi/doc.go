@@ -65,6 +65,7 @@ type WriteRequest struct {
 	Message string
 	Write   ledger.Write
 	DryRun  bool
+	Reveal  bool // the caller may see secrets; a dry run by another one confirms none
 }
 
 // Role is what a caller may do, in the words of the fleet's API.

@@ -161,7 +161,7 @@ func (r *real) Records(ctx context.Context, q ledger.RecordsQuery) ([]ledger.Rec
 func (r *real) Write(ctx context.Context, w WriteRequest) (ledger.Written, error) {
 	return look(ctx, r, func(s *ledger.State, b source) (ledger.Written, error) {
 		for {
-			p, err := r.state.Plan([]ledger.Pending{{Write: w.Write, Author: w.Author, Message: w.Message, Time: moment}}, b)
+			p, err := r.state.Plan([]ledger.Pending{{Write: w.Write, Author: w.Author, Message: w.Message, Time: moment, Blind: w.DryRun && !w.Reveal}}, b)
 			if err != nil {
 				return ledger.Written{}, err
 			}

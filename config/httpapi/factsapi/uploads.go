@@ -24,7 +24,7 @@ func (a *api) written(c *call, w ledger.Write) (ledger.Written, error) {
 	if err != nil {
 		return ledger.Written{}, err
 	}
-	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Caller: c.who(), Own: c.own, Message: c.entry.Message, Write: w, DryRun: c.entry.DryRun})
+	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Caller: c.who(), Own: c.own, Message: c.entry.Message, Write: w, DryRun: c.entry.DryRun, Reveal: c.reveals()})
 	if held > 0 && !isBusy(err) { // of a busy one it is not known whether it took place
 		if done.Changed {
 			held -= float64(done.Stored + eachWrite)
