@@ -181,6 +181,11 @@ func busy(format string, args ...any) error {
 	return &ledger.Fault{Kind: ledger.Busy, Text: fmt.Sprintf(format, args...)}
 }
 
+// maybeDone is busy of a write that may have taken place or not.
+func maybeDone(format string, args ...any) error {
+	return &ledger.Fault{Kind: ledger.Busy, Text: "write: it may have taken place or not: " + fmt.Sprintf(format, args...), Unsure: true}
+}
+
 // head asks the store which of its revisions wrote facts/head last.
 func (d *deps) head() (revision.Revision, error) {
 	ctx, cancel := context.WithTimeout(d.ctx, headTimeout)

@@ -325,6 +325,12 @@ func isFault(err error, kind ledger.FaultKind) bool {
 	return errors.As(err, &f) && f.Kind == kind
 }
 
+// isUnsure says whether an error is of a write that may have taken place.
+func isUnsure(err error) bool {
+	var f *ledger.Fault
+	return errors.As(err, &f) && f.Kind == ledger.Busy && f.Unsure
+}
+
 // listAll tells of all keys below facts/ and of the sizes of what they hold.
 func listAll(t testing.TB, s Store, tell func(key string, value int)) {
 	t.Helper()

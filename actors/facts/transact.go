@@ -139,14 +139,18 @@ func (d *deps) carryOut(ctx context.Context, txns []revision.Txn, records []ledg
 					return nil
 				}
 			}
-			return busy("write: it may have taken place or not: %v", err)
+			return maybeDone("%v", err)
 		}
 		if o.Succeeded {
 			continue
 		}
 		if unsure {
-			if ours, err := d.areOurs(ctx, records); err != nil || ours {
-				return err
+			ours, err := d.areOurs(ctx, records)
+			if err != nil {
+				return maybeDone("%v", err)
+			}
+			if ours {
+				return nil
 			}
 		}
 		return errOvertaken

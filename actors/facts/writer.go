@@ -87,7 +87,7 @@ func (w *writerActor) Receive(c actor.Context) {
 		_, again := c.Message().(*actor.Restarting)
 		for _, m := range w.batch {
 			if again { // who hears of it writes to the next one; at the end the leaf answers
-				m.reply(wrote{err: busy("write: it may have taken place or not: the writer of this replica crashed")})
+				m.reply(wrote{err: maybeDone("the writer of this replica crashed")})
 			}
 			w.queue.take(m)
 		}
@@ -163,9 +163,9 @@ func (k *Keeper) Write(ctx context.Context, r factsapi.WriteRequest) (ledger.Wri
 	case a := <-w.answer:
 		return a.written, a.err
 	case <-ctx.Done():
-		return ledger.Written{}, busy("write: it may have taken place or not: no answer in %v", writeTimeout)
+		return ledger.Written{}, maybeDone("no answer in %v", writeTimeout)
 	case <-k.d.ctx.Done():
-		return ledger.Written{}, busy("write: it may have taken place or not: this replica ends")
+		return ledger.Written{}, maybeDone("this replica ends")
 	}
 }
 

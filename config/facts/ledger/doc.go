@@ -266,8 +266,9 @@ const (
 
 // Fault is why a request is refused.
 type Fault struct {
-	Kind FaultKind
-	Text string
+	Kind   FaultKind
+	Text   string
+	Unsure bool // of a write that is Busy: it may have taken place or not
 }
 
 func (f *Fault) Error() string { return f.Text }

@@ -9,7 +9,7 @@ import (
 )
 
 func fault(k FaultKind, format string, args ...any) *Fault {
-	return &Fault{k, config.Sprintf(format, args...)}
+	return &Fault{Kind: k, Text: config.Sprintf(format, args...)}
 }
 
 func invalid(format string, args ...any) *Fault  { return fault(Invalid, format, args...) }

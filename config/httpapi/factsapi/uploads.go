@@ -25,7 +25,7 @@ func (a *api) written(c *call, w ledger.Write) (ledger.Written, error) {
 		return ledger.Written{}, err
 	}
 	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Caller: c.who(), Own: c.own, Message: c.entry.Message, Write: w, DryRun: c.entry.DryRun, Reveal: c.reveals()})
-	if held > 0 && !isBusy(err) { // of a busy one it is not known whether it took place
+	if held > 0 && !isUnsure(err) { // who goes away before the answer may have stored it
 		if done.Changed {
 			held -= float64(done.Stored + eachWrite)
 		}
@@ -67,7 +67,8 @@ func storedBy(w ledger.Write) int {
 	return 0
 }
 
-func isBusy(err error) bool {
+// isUnsure says that a write may have taken place though it was refused.
+func isUnsure(err error) bool {
 	var f *ledger.Fault
-	return errors.As(err, &f) && f.Kind == ledger.Busy
+	return errors.As(err, &f) && f.Unsure
 }

@@ -1,11 +1,14 @@
 package factsapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+
+	"edgespan/config/facts/ledger"
 )
 
 // A node uploads so many bytes that change something, by whichever way; what is there already, and what is refused, costs it nothing. People
@@ -67,4 +70,32 @@ func TestANodeUploadsOnlySoMuch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a busy replica has surely not stored costs a node nothing, however often it comes again; what may have been stored does.
+func TestABusyUploadIsGivenBack(t *testing.T) {
+	t.Parallel()
+	for unsure, last := range map[bool]int{false: http.StatusServiceUnavailable, true: http.StatusTooManyRequests} {
+		h := Handler(&full{err: &ledger.Fault{Kind: ledger.Busy, Text: "too many writes wait already", Unsure: unsure}}, door{})
+		q := asked{method: "PUT", target: "environments/9/role/r/nodes/1/resources/1/values", token: "node", body: `{"a":"` + strings.Repeat("x", 4_000_000) + `"}`}
+		for i := range 6 { // 24 MB
+			want := http.StatusServiceUnavailable
+			if i == 5 {
+				want = last
+			}
+			if w := ask(h, q); w.Code != want {
+				t.Errorf("unsure %v: upload %d: %d %s, want %d", unsure, i+1, w.Code, w.Body, want)
+			}
+		}
+	}
+}
+
+// full is a fake that takes no write.
+type full struct {
+	fake
+	err error
+}
+
+func (f *full) Write(context.Context, WriteRequest) (ledger.Written, error) {
+	return ledger.Written{}, f.err
 }
