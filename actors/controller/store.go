@@ -63,7 +63,7 @@ func (s *storeActor) Receive(c actor.Context) {
 			return
 		}
 		if by := callerOf(m); count(s.queue, by) >= mostOfCaller {
-			m.reply(wrote{err: fmt.Errorf("write: %w: %d writes of %s wait already", fleetapi.ErrBusy, mostOfCaller, by)})
+			m.reply(wrote{err: fmt.Errorf("write: %w: %d writes of %s wait already", fleetapi.ErrBusy, mostOfCaller, m.question.(write).request.Caller.Name)})
 			return
 		}
 		s.queue = append(s.queue, m)
@@ -90,7 +90,8 @@ func (s *storeActor) next() asking {
 	return m
 }
 
-func callerOf(m asking) string { return m.question.(write).request.Caller.Name }
+// callerOf is in whose turn a write is done: the controller's own are in no operator's, whatever that one is called.
+func callerOf(m asking) string { return m.question.(write).request.Caller.Who() }
 
 func count(queue []asking, caller string) int {
 	n := 0
@@ -104,14 +105,15 @@ func count(queue []asking, caller string) int {
 
 // dryRun judges a write and stores nothing. It holds up no write.
 func (c *Controller) dryRun(ctx context.Context, r fleetapi.WriteRequest) wrote {
+	tried := write{ctx: ctx, request: r}
 	w, err := read(ctx, c, func(w *operate.World) (wrote, error) {
-		note, err := c.d.migrations(write{ctx: ctx, request: r}, w)
+		note, err := c.d.migrations(tried, w)
 		if err != nil {
 			return wrote{}, err
 		}
-		outcome, _, err := c.d.plan(w, write{ctx: ctx, request: r}, note)
+		outcome, _, err := c.d.plan(w, tried, note)
 		if err != nil {
-			return wrote{}, c.d.refuse(write{ctx: ctx, request: r}, w.State.Number, err)
+			return wrote{}, c.d.refuse(tried, w.State.Number, err)
 		}
 		return wrote{outcome: outcome, record: history.Record{Number: w.State.Number}}, nil
 	})

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"edgespan/config/history"
+	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
 	"edgespan/config/revision"
@@ -33,7 +34,8 @@ func (g *oneByOne) Commit(ctx context.Context, t revision.Txn) (revision.Outcome
 	return g.memory.Commit(ctx, t)
 }
 
-// A caller with many costly writes holds up nobody: others' come in between, and their dry runs wait for none.
+// A caller with many costly writes holds up nobody: others' come in between, and their dry runs wait for none. An operator may have the
+// name that the controller gives itself.
 func TestWritesAreServedInTheTurnOfTheirCallers(t *testing.T) {
 	t.Parallel()
 	onRig(t, func(r *rig) {
@@ -42,17 +44,18 @@ func TestWritesAreServedInTheTurnOfTheirCallers(t *testing.T) {
 		c := r.start("a")
 		r.fleetOf(c, 2)
 		g.shut.Store(true)
-		set := func(by string, n int, dry bool) error {
+		bob := fleetapi.Caller{Name: itself.Name, Role: fleetapi.Operator, Via: httpapi.ViaToken}
+		set := func(by fleetapi.Caller, n int, dry bool) error {
 			_, err := c.Write(r.Context(), fleetapi.WriteRequest{
-				Caller: fleetapi.Caller{Name: by, Role: fleetapi.Operator}, DryRun: dry,
-				Write: operate.SetNetwork{Overrides: r.doc(fmt.Sprintf(`{"envParams":{"%s":"%d"}}`, by, n)), Modify: true},
+				Caller: by, DryRun: dry,
+				Write: operate.SetNetwork{Overrides: r.doc(fmt.Sprintf(`{"envParams":{"%s":"%d"}}`, by.Role, n)), Modify: true},
 			})
 			return err
 		}
 		const flood = mostOfCaller + 5
 		answers := make(chan error, flood)
 		for i := range flood {
-			go func() { answers <- set("bob", i, false) }()
+			go func() { answers <- set(bob, i, false) }()
 		}
 		synctest.Wait()
 		refused := len(answers)
@@ -64,13 +67,13 @@ func TestWritesAreServedInTheTurnOfTheirCallers(t *testing.T) {
 		if refused != flood-mostOfCaller-1 { // one is on its way
 			t.Errorf("%d are refused", refused)
 		}
-		if err := set("ann", 0, true); err != nil {
+		if err := set(itself, 0, true); err != nil {
 			t.Errorf("a dry run: %v", err)
 		}
 		done := make(chan error, 1)
-		go func() { done <- set("ann", 1, false) }()
+		go func() { done <- set(itself, 1, false) }()
 		synctest.Wait()
-		for range 2 { // his, which was under way, and hers
+		for range 2 { // his, which was under way, and its own
 			g.pass <- struct{}{}
 			synctest.Wait()
 		}
@@ -80,7 +83,7 @@ func TestWritesAreServedInTheTurnOfTheirCallers(t *testing.T) {
 				t.Error(err)
 			}
 		default:
-			t.Error("ann waits behind what bob has asked for before her")
+			t.Error("the controller waits behind what the operator has asked for before it")
 		}
 		g.shut.Store(false)
 		close(g.pass)

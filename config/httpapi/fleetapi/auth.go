@@ -15,14 +15,14 @@ func (a *api) admit(c *call) *Problem {
 		return nil
 	}
 	if a.noAuth {
-		c.caller = Caller{Name: "local", Role: Admin}
+		c.caller = Caller{Name: "local", Role: Admin, Via: httpapi.ViaLoopback}
 	} else if p := a.authenticate(c); p != nil {
 		return p
 	}
-	if !httpapi.Known(c.Context(), c.caller.Name, c.caller.Role, a.via(c)) {
+	if !httpapi.Known(c.Context(), c.caller.Name, c.caller.Role, c.caller.Via) {
 		return problem(TypeBusy, "too many connections of the same caller are open already")
 	}
-	if wait := a.callers.Take(a.who(c), c.entry.Time); wait > 0 {
+	if wait := a.callers.Take(c.caller.Who(), c.entry.Time); wait > 0 {
 		return tooMany(wait)
 	}
 	if !c.caller.Role.May(c.row.role) {
@@ -30,20 +30,6 @@ func (a *api) admit(c *call) *Problem {
 	}
 	return nil
 }
-
-// via is what the caller's name is from.
-func (a *api) via(c *call) httpapi.Via {
-	switch {
-	case c.caller.Name == "":
-		return ""
-	case a.noAuth:
-		return httpapi.ViaLoopback
-	}
-	return httpapi.ViaToken
-}
-
-// who is whose share a call takes.
-func (a *api) who(c *call) string { return a.via(c).Of(c.caller.Name) }
 
 // authenticate asks whose the token is. It says nothing of why one was not taken.
 func (a *api) authenticate(c *call) *Problem {
@@ -57,7 +43,7 @@ func (a *api) authenticate(c *call) *Problem {
 		return denied
 	}
 	if caller, known := a.backend.Known(hash); known { // it does not wait for those at its address who guess
-		c.caller = caller
+		c.token(caller)
 		return nil
 	}
 	var caller Caller
@@ -73,9 +59,12 @@ func (a *api) authenticate(c *call) *Problem {
 	case err != nil:
 		return a.problemOf(c, err)
 	}
-	c.caller = caller
+	c.token(caller)
 	return nil
 }
+
+// token says that a call is of the owner of a token.
+func (c *call) token(of Caller) { c.caller, c.caller.Via = of, httpapi.ViaToken }
 
 // mayReveal is after the query is read: secrets are an admin's.
 func (a *api) mayReveal(c *call) *Problem {

@@ -26,7 +26,12 @@ const (
 type Caller struct {
 	Name string
 	Role Role
+	// Via is what the name is from; "" of the controller itself.
+	Via httpapi.Via `json:",omitempty"`
 }
+
+// Who is whose share and turn a caller takes: callers of one name by other sources are others.
+func (c Caller) Who() string { return c.Via.Of(c.Name) }
 
 // Backend is the controller as the routes see it. It masks secrets in every answer, but where
 // Reveal is asked for. Errors that it answers with:

@@ -23,7 +23,7 @@ func (a *api) readBody(w http.ResponseWriter, c *call) *Problem {
 	if p != nil {
 		return p
 	}
-	text, held, err := a.bodies.Read(w, c.Request, a.who(c), MaxBody)
+	text, held, err := a.bodies.Read(w, c.Request, c.caller.Who(), MaxBody)
 	c.holds += held
 	switch {
 	case errors.Is(err, httpapi.ErrBodyTooLarge):

@@ -231,14 +231,14 @@ func NewServer(h http.Handler) *http.Server {
 // ServeHTTP answers one request: what it is refused for, or what its row says.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, entry: httpapi.NewEntry(r, time.Now())}
-	defer func() { a.bodies.Give(a.who(c), c.holds) }()
+	defer func() { a.bodies.Give(c.caller.Who(), c.holds) }()
 	answer := a.answer(w, c)
 	if answer.done != nil {
 		defer answer.done()
 	}
 	c.entry.Status, c.entry.Revision = answer.status, answer.revision
 	if c.audited() {
-		c.entry.Caller, c.entry.Role, c.entry.Via = c.caller.Name, c.caller.Role, a.via(c)
+		c.entry.Caller, c.entry.Role, c.entry.Via = c.caller.Name, c.caller.Role, c.caller.Via
 		a.audit(c.entry)
 	}
 	answer.write(w, r.Method)
@@ -300,11 +300,11 @@ func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
 		default:
 			return refused(problem(TypeBusy, "%d requests are under way already", a.limits.InFlight))
 		}
-		if !a.shares.Take(a.who(c), 1) {
+		if !a.shares.Take(c.caller.Who(), 1) {
 			return refused(problem(TypeBusy, "too many requests of the same caller are under way already"))
 		}
-		defer a.shares.Give(a.who(c), 1)
-		c.Request = c.WithContext(a.turns.Of(c.Context(), a.who(c)))
+		defer a.shares.Give(c.caller.Who(), 1)
+		c.Request = c.WithContext(a.turns.Of(c.Context(), c.caller.Who()))
 	}
 	if p := c.readQuery(); p != nil {
 		return refused(p)
@@ -334,7 +334,7 @@ func (a *api) intends(c *call) *Problem {
 		return nil
 	}
 	e := c.entry
-	e.Caller, e.Role, e.Via, e.Begun = c.caller.Name, c.caller.Role, a.via(c), true
+	e.Caller, e.Role, e.Via, e.Begun = c.caller.Name, c.caller.Role, c.caller.Via, true
 	// What an admin's restore or revert brings back may be an admin's alone: each of an admin's acts counts as such.
 	if err := a.intent(e, c.row.role == Admin || c.caller.Role == Admin || c.entry.Reveal); err != nil {
 		a.failed(c.Method, c.entry.Path, err)

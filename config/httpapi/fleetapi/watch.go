@@ -31,7 +31,7 @@ func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api,
 		if err != nil {
 			return reply{}, err
 		}
-		who := a.who(c)
+		who := c.caller.Who()
 		if !a.watches.Take(who, 1) {
 			return reply{}, problem(TypeBusy, "too many watches of the same caller are under way already")
 		}
