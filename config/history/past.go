@@ -50,6 +50,15 @@ func (s State) Log(limit int) ([]Record, error) {
 	return readRecords(s.reader, numbers)
 }
 
+// around are the states before and after a revision.
+func around(r Reader, number uint64) (before, after State, err error) {
+	if after, err = At(r, number); err != nil {
+		return State{}, State{}, err
+	}
+	before, err = At(r, number-min(number, 1))
+	return before, after, err
+}
+
 // Changes are the layers that a revision wrote or deleted, in the order of their names. Of the one
 // at which a pruned history begins nobody knows: a NoRevisionError of the one before.
 func Changes(r Reader, number uint64) ([]LayerDiff, error) {
@@ -58,11 +67,7 @@ func Changes(r Reader, number uint64) ([]LayerDiff, error) {
 
 // changes are those as a state made of each has them.
 func changes(r Reader, number uint64, as func(State) State) ([]LayerDiff, error) {
-	after, err := At(r, number)
-	if err != nil {
-		return nil, err
-	}
-	before, err := At(r, number-min(number, 1))
+	before, after, err := around(r, number)
 	if err != nil {
 		return nil, err
 	}
@@ -71,11 +76,7 @@ func changes(r Reader, number uint64, as func(State) State) ([]LayerDiff, error)
 
 // Changed are the layers that a revision wrote, without what it wrote there.
 func Changed(r Reader, number uint64) ([]Layer, error) {
-	after, err := At(r, number)
-	if err != nil {
-		return nil, err
-	}
-	before, err := At(r, number-min(number, 1))
+	before, after, err := around(r, number)
 	if err != nil {
 		return nil, err
 	}
