@@ -12,10 +12,11 @@ import (
 // take turns: who is right waits for a moment behind the wrong ones of others there, and is not
 // refused for them.
 const (
-	guessRate    = 1.0 / 3
-	GuessBurst   = 20
-	guessDebt    = 1200 // wrong tries that are remembered beyond it: an hour's
-	guessTimeout = 5 * time.Second
+	guessRate  = 1.0 / 3
+	GuessBurst = 20
+	guessDebt  = 1200 // wrong tries that are remembered beyond it: an hour's
+	// guessTimeout is longer than all who may wait before one take, each with a wrong password.
+	guessTimeout = 20 * time.Second
 )
 
 // Try is a kind of them.
@@ -26,10 +27,12 @@ type Try struct {
 	pace     time.Duration // between a wrong one and the next
 }
 
-// Nobody finds a token by trying; passwords are made by people.
+// Nobody finds a token by trying; passwords are made by people. Which of those that wait are right is not known before they are
+// computed, and whether a user is there is not to be told: so whoever fills all places of an address with guesses keeps out those there
+// whose password was never right before.
 var (
 	TryToken    = Try{"token", 4, 64, 0}
-	TryPassword = Try{"password", 1, 8, time.Second}
+	TryPassword = Try{"password", 1, 16, time.Second}
 )
 
 // Guesses bounds who fails to say who it is, by address.
