@@ -51,6 +51,9 @@ type deps struct {
 	fleet        *actor.PID
 	rollout      *actor.PID
 	leader       *actor.PID
+
+	rolls                            atomic.Bool // a staged rollout is under way
+	waitFacts, waitTunnels, waitKeys rolloutWait // for its end
 }
 
 // asking is a question to an actor. It replies once; nobody waits for a second answer.

@@ -92,8 +92,10 @@ type fleetActor struct {
 	rollouts []*following
 	admits   []admission     // those who wait until a node is known
 	located  map[string]bool // nodes, by id, whose address tunnels may not have
-	gates    gates
-	peers    peering
+
+	factsWait bool // until a rollout has ended
+	gates     gates
+	peers     peering
 }
 
 // admission is told when a node has its place.
@@ -208,6 +210,9 @@ func (a *fleetActor) ofNodes(c actor.Context) {
 		c.Send(m.to, fleet.Asked{Granted: granted, Next: next})
 	case located:
 		a.locate(m.id)
+	case factsDue:
+		a.factsWait = false
+		a.factsMove()
 	case tunnelsDue:
 		a.tunnels()
 	case learnt:

@@ -76,9 +76,24 @@ func (a *fleetActor) follow(m headRead, first bool) {
 		a.d.Do(m.own)
 	}
 	if first || slices.ContainsFunc(m.diffs, movesFacts) {
-		a.d.leaf("facts", a.d.facts)
+		a.factsMove()
 	}
 	a.tunnelsMove(m.diffs)
+}
+
+// factsDue is to look again whether the facts of the topology can be written.
+type factsDue struct{}
+
+// factsMove has the facts of the topology brought up to date, once no rollout is in the way.
+func (a *fleetActor) factsMove() {
+	switch {
+	case a.factsWait:
+	case a.d.waits(&a.d.waitFacts):
+		a.factsWait = true
+		a.d.after(waitLook, func() { a.d.system.Root.Send(a.self, factsDue{}) })
+	default:
+		a.d.leaf("facts", a.d.facts)
+	}
 }
 
 // movesFacts says whether a layer that changed may leave the facts of the topology behind.

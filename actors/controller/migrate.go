@@ -162,6 +162,9 @@ func (d *deps) migrateAll(ctx context.Context, by revision.Leadership, patient b
 	var made wrote
 	w := d.dir.world()
 	if w.Migrated = r.Done; err == nil && len(w.DueMigrations().Steps()) > 0 {
+		if d.waits(&d.waitKeys) {
+			return migrateLook
+		}
 		request := fleetapi.WriteRequest{Caller: migration, Write: operate.Migrate{}}
 		made = d.writeBackedUp(ctx, write{request: request, fence: []revision.Compare{by.Fence()}})
 		err = made.err

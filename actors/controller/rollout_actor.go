@@ -157,6 +157,7 @@ func (a *rolloutActor) Receive(c actor.Context) {
 		}
 	}
 	a.settle()
+	a.d.rolls.Store(a.rolls())
 }
 
 // takeUp begins to lead, once it is known what there is to be led.

@@ -12,7 +12,7 @@ func (a *rolloutActor) surplus() (dropped []uint64) {
 	all[a.now.Revision] = a.now
 	var people, ours []uint64
 	for _, number := range slices.Sorted(maps.Keys(all)) {
-		if all[number].Author == itself.Name {
+		if ofItself(all[number].Author) {
 			ours = append(ours, number)
 		} else {
 			people = append(people, number)

@@ -269,7 +269,9 @@ func (a *rolloutActor) roll(names []string, fresh bool) {
 		t, groups := a.network()
 		a.machine = rollout.FromMemory(memory, t, groups)
 		a.chart()
-		a.step(rollout.Changed{Nodes: names, Fresh: fresh})
+		// What halted waits for a person, whatever the controller writes by itself.
+		kept := fresh && ofItself(a.cause.author) && a.machine.IsHalted()
+		a.step(rollout.Changed{Nodes: names, Fresh: fresh && !kept})
 	}
 }
 

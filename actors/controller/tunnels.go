@@ -89,7 +89,6 @@ func (a *fleetActor) tunnels() {
 			names[m.Name] = true
 		}
 	}
-	a.located = nil
 	ends := map[string]bool{}
 	for _, own := range a.own {
 		all, _ := own[tunnelConfig].(config.Object)
@@ -100,6 +99,11 @@ func (a *fleetActor) tunnels() {
 			}
 		}
 	}
+	if len(ends) > 0 && a.d.waits(&a.d.waitTunnels) {
+		a.d.after(waitLook, func() { a.d.system.Root.Send(a.self, tunnelsDue{}) })
+		return
+	}
+	a.located = nil
 	if len(ends) > 0 {
 		changed := slices.Sorted(maps.Keys(ends))
 		a.d.leaf("tunnels", func() {

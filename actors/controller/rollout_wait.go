@@ -1,0 +1,51 @@
+package controller
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// What the controller writes by itself waits while a staged rollout is under way: as another revision that
+// touches nodes it would supersede it, with a canary and a budget of its own. It does not wait for ever: a rollout may be paused
+// for days, and the address of a tunnel is wrong until it is written.
+const (
+	longestWait = time.Hour
+	waitLook    = time.Second
+)
+
+// rolloutWait is one thing that waits for a rollout to end.
+type rolloutWait struct{ since atomic.Int64 }
+
+// waits says whether it is to be looked at again after waitLook.
+func (d *deps) waits(w *rolloutWait) bool {
+	if !d.rolls.Load() {
+		w.since.Store(0)
+		return false
+	}
+	now := d.Now()
+	w.since.CompareAndSwap(0, now.UnixNano())
+	if w.since.Load() > now.UnixNano() { // the clock was set back
+		w.since.Store(now.UnixNano())
+	}
+	if now.Sub(time.Unix(0, w.since.Load())) < longestWait {
+		return true
+	}
+	w.since.Store(0)
+	return false
+}
+
+// rolls says whether a staged rollout is under way, as the store has it or the leader is about to store it. Until
+// it is known one may be.
+func (a *rolloutActor) rolls() bool {
+	if !a.knows {
+		return true
+	}
+	last := a.last()
+	if a.leads != nil && a.now != nil {
+		last = a.now
+	}
+	return a.staging.on && last != nil && last.End == ""
+}
+
+// ofItself says whether a revision is one that the controller wrote by itself.
+func ofItself(author string) bool { return author == itself.Name || author == migration.Name }
