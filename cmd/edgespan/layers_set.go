@@ -12,6 +12,8 @@ import (
 	"edgespan/config/edit"
 	"edgespan/config/layers"
 	"edgespan/config/metadata"
+	"edgespan/config/nodeconf"
+	"edgespan/config/topology"
 	"edgespan/platform/confdir"
 )
 
@@ -156,7 +158,10 @@ func (w *writing) file() string {
 // world reads everything that the write is checked with, and tells all that is wrong with
 // the files together.
 func (w *writing) world(a *app) (edit.World, error) {
-	world := edit.World{Kinds: map[string]layers.Set{}, Nodes: map[string]edit.Node{}}
+	world := edit.World{
+		Kinds: map[string]layers.Set{}, Nodes: map[string]edit.Node{},
+		Sections: edit.Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check},
+	}
 	s, err := w.base(a)
 	if err != nil {
 		return world, err
@@ -177,11 +182,14 @@ func (w *writing) world(a *app) (edit.World, error) {
 	for node, o := range own {
 		world.Nodes[node] = edit.Node{Auto: auto[node], Own: o}
 	}
+	var t *topology.Topology
 	if w.topology != "" {
-		world.Topology, faults[4] = a.topologyFile(w.topology)
+		t, faults[4] = a.topologyFile(w.topology)
 	}
-	if world.Topology != nil {
-		for _, n := range world.Topology.Nodes {
+	if t != nil {
+		world.InTopology = make(map[string]bool, len(t.Nodes))
+		for _, n := range t.Nodes {
+			world.InTopology[n.Name] = true
 			world.Nodes[n.Name] = edit.Node{Auto: auto[n.Name], Own: own[n.Name]}
 		}
 	}

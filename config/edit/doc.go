@@ -18,7 +18,7 @@
 //     says nothing, or an object would be replaced by something else.
 //  5. clash: an object of one layer would lie under something else of another layer.
 //  6. the rules of the metadata (metadata.RuleType, …) and RuleTogether, what
-//     config/nodeconf finds wrong between fields.
+//     the sections (Sections) find wrong between fields.
 //
 // Groups 5 and 6 look at the effective config that each node would have, by its own base,
 // firmware, hardware, auto, network and node layer. A fault that a node had before, at the

@@ -7,7 +7,6 @@ import (
 	"edgespan/config"
 	"edgespan/config/layers"
 	"edgespan/config/metadata"
-	"edgespan/config/topology"
 )
 
 // Op is what a write does.
@@ -47,9 +46,32 @@ type World struct {
 	Metadata *metadata.Metadata // nil: no rules, nothing is read-only or deprecated
 	// Rules are those of kinds whose board has rules of its own, and Base those of all others;
 	// without it they go by Metadata, which says what is secret in any case.
-	Rules    map[string]*metadata.Metadata
-	Base     *metadata.Metadata
-	Topology *topology.Topology // nil: every node may be named
+	Rules      map[string]*metadata.Metadata
+	Base       *metadata.Metadata
+	InTopology map[string]bool // the nodes that may be named; nil: every node
+	Sections   Sections
+}
+
+// Sections is what is known of the top-level keys whose entries refer to each other: a node's
+// ports, networks and apps, as config/nodeconf has them. The zero value knows none.
+type Sections struct {
+	Keys    []string                                                       // sorted
+	Present func(effective config.Object) config.Object                    // without the entries that a layer made absent
+	Check   func(effective config.Object) (warnings, faults config.Faults) // between fields; in the order of the paths
+}
+
+func (s Sections) present(effective config.Object) config.Object {
+	if s.Present == nil {
+		return effective
+	}
+	return s.Present(effective)
+}
+
+func (s Sections) check(effective config.Object) (warnings, faults config.Faults) {
+	if s.Check == nil {
+		return nil, nil
+	}
+	return s.Check(effective)
 }
 
 // Node is one node of a world.
@@ -69,7 +91,7 @@ type Result struct {
 	// Effects is what changes on the nodes, those with equal changes together, in the order
 	// of their first node. A node whose config stays the same is in none.
 	Effects  []Effect
-	Warnings Faults // keys that nobody described, and nodeconf's
+	Warnings Faults // keys that nobody described, and those of the sections
 }
 
 // Effect is what a write changes in the effective config of some nodes.
@@ -129,7 +151,6 @@ type editor struct {
 	verdicts map[string]*verdict // of nodes whose layers are equal where it matters
 	judged   []judged
 	hasher   config.Hasher
-	named    map[string]bool // the nodes of the topology, once they are asked for
 	autos    map[string]config.Object
 	file     bool // the write is to a file without layers
 }

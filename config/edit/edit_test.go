@@ -9,7 +9,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/layers"
 	"edgespan/config/metadata"
-	"edgespan/config/topology"
+	"edgespan/config/nodeconf"
 )
 
 const real = "../testdata/terragraph/"
@@ -64,6 +64,9 @@ const small = `{
 	"a.b": {"desc":"d","action":"NO_ACTION","type":"STRING","readOnly":true}
 }`
 
+// sections are those of a node's config, as every caller gives them.
+var sections = Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check}
+
 // world is one kind with a base, and nodes n1 and n2.
 func world(t testing.TB, base, network, own1 string) World {
 	t.Helper()
@@ -72,6 +75,7 @@ func world(t testing.TB, base, network, own1 string) World {
 		Network:  parse(t, network),
 		Nodes:    map[string]Node{"n1": {Own: parse(t, own1)}, "n2": {}},
 		Metadata: compile(t, parse(t, small)),
+		Sections: sections,
 	}
 	return w
 }
@@ -142,7 +146,7 @@ func TestWhatAWriteChecks(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := world(t, base, tt.network, tt.own)
-			w.Topology = &topology.Topology{Nodes: []topology.Node{{Name: "n1"}, {Name: "n2"}}}
+			w.InTopology = map[string]bool{"n1": true, "n2": true}
 			before := show(w.Network) + show(w.Nodes["n1"].Own)
 			r, faults := Apply(w, one(t, tt.write))
 			compareLines(t, faults.Error(), tt.want)

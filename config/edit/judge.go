@@ -8,7 +8,6 @@ import (
 	"edgespan/config"
 	"edgespan/config/layers"
 	"edgespan/config/metadata"
-	"edgespan/config/nodeconf"
 )
 
 // verdict is what a write does to one effective config.
@@ -29,7 +28,7 @@ func (e *editor) judgeNodes(writes []write) {
 		before := e.layersOf(w.node)
 		after := before
 		after[layers.Node] = w.new
-		scope := scopeOf(w.old, w.new)
+		scope := e.scopeOf(w.old, w.new)
 		if e.change.Auto != nil {
 			after[layers.Auto] = e.change.Auto(w.node, w.new)
 			scope = scope.and(e.follows(w.node, before[layers.Auto], after[layers.Auto]))
@@ -47,7 +46,7 @@ func (e *editor) follows(node string, old, after config.Object) scope {
 		e.autos = map[string]config.Object{}
 	}
 	e.autos[node] = after
-	return scopeOf(old, after)
+	return e.scopeOf(old, after)
 }
 
 // judgeNetwork judges a write to the network layer on every node.
@@ -63,13 +62,13 @@ func (e *editor) judgeNetwork(writes []write) {
 // the top-level keys that differ, so nodes of one kind with equal overrides there are judged
 // once.
 func (e *editor) between(was, is World) {
-	network := scopeOf(was.Network, is.Network)
+	network := e.scopeOf(was.Network, is.Network)
 	used, by := map[string]bool{}, map[*verdict]int{}
 	cutWas, cutIs := network.cut(was.Network), network.cut(is.Network)
 	for _, name := range sortedKeys(is.Nodes) {
 		old, now := was.Nodes[name], is.Nodes[name]
 		used[now.Kind] = true
-		scope := network.and(scopeOf(old.Auto, now.Auto)).and(scopeOf(old.Own, now.Own))
+		scope := network.and(e.scopeOf(old.Auto, now.Auto)).and(e.scopeOf(old.Own, now.Own))
 		if len(scope) == 0 {
 			continue
 		}
@@ -163,9 +162,8 @@ func (e *editor) digest(o config.Object) string {
 // scope are the top-level keys that a write can have an effect on.
 type scope []string
 
-// scopeOf are the keys that differ; with one section of nodeconf they are all of them,
-// since they refer to each other.
-func scopeOf(old, after config.Object) scope {
+// scopeOf are the keys that differ; with one section they are all of them, since they refer to each other.
+func (e *editor) scopeOf(old, after config.Object) scope {
 	var out scope
 	for key, v := range after {
 		if was, had := old[key]; !had || !config.Equal(was, v) {
@@ -177,7 +175,7 @@ func scopeOf(old, after config.Object) scope {
 			out = append(out, key)
 		}
 	}
-	sections := nodeconf.Sections()
+	sections := e.world.Sections.Keys
 	if slices.ContainsFunc(out, func(key string) bool { return slices.Contains(sections, key) }) {
 		out = append(out, sections...)
 	}
@@ -277,7 +275,7 @@ type reported struct {
 }
 
 // report is all that is wrong with one effective config, by what makes two faults the same
-// one. What nodeconf says of a path that the metadata refuses too is left out.
+// one. What the sections say of a path that the metadata refuses too is left out.
 func (e *editor) report(rules *metadata.Metadata, s layers.Set, effective config.Object) map[string]reported {
 	out := map[string]reported{}
 	add := func(f Fault, warning bool) {
@@ -289,7 +287,7 @@ func (e *editor) report(rules *metadata.Metadata, s layers.Set, effective config
 		out[key] = reported{f, warning}
 	}
 	refused := map[string]bool{}
-	present := nodeconf.Present(effective)
+	present := e.world.Sections.present(effective)
 	if rules != nil {
 		r := rules.Validate(present)
 		for _, f := range r.Faults {
@@ -301,7 +299,7 @@ func (e *editor) report(rules *metadata.Metadata, s layers.Set, effective config
 			add(Fault{Path: path, Value: v, Rule: metadata.RuleUnknown, What: "is unknown", Allowed: "it is kept, and nothing checks it"}, true)
 		}
 	}
-	warnings, faults := nodeconf.Check(effective)
+	warnings, faults := e.world.Sections.check(effective)
 	for _, f := range warnings {
 		add(Fault{Path: f.Path, Rule: RuleTogether, What: f.What, Allowed: f.Allowed}, true)
 	}

@@ -92,7 +92,7 @@ func TestNewLayers(t *testing.T) {
 		{`{"a.b":1,"a":{"b":2}}`, `unset "a.b"`, `{"a":{"b":2}}`},
 		{`{"a":{"b":1}}`, `unset a.b.c`, `a.b.c: is not in the network layer`},
 	} {
-		r, faults := Apply(World{Network: parse(t, tt.old)}, one(t, "network "+tt.write))
+		r, faults := Apply(World{Sections: sections, Network: parse(t, tt.old)}, one(t, "network "+tt.write))
 		if faults != nil {
 			compareLines(t, faults.Error(), tt.want)
 			continue
@@ -176,6 +176,7 @@ func TestAMaskKeepsTheSecret(t *testing.T) {
 func TestCrossFieldChecks(t *testing.T) {
 	const ni = `"10000000-0000-4000-8000-000000000001"`
 	w := World{
+		Sections: sections,
 		Kinds:    map[string]layers.Set{"": {layers.Base: config.Object{"envParams": config.Object{}}}},
 		Network:  parse(t, `{"networkInstances":{`+ni+`:{"port":"wan","ipv4":{"subnet":"10.1.0.0/24"}}}}`),
 		Metadata: compile(t, schema.NodeMetadata()),
@@ -205,6 +206,7 @@ func TestCrossFieldChecks(t *testing.T) {
 // TestTheRealFiles writes to the samples under the real base, firmware and hardware.
 func TestTheRealFiles(t *testing.T) {
 	w := World{
+		Sections: sections,
 		Kinds: map[string]layers.Set{"": {
 			realFile(t, "base_versions/RELEASE_M81.json"),
 			realFile(t, "base_versions/fw_versions/10.11.0.json"),
@@ -346,7 +348,7 @@ func TestSetThenUnsetGivesBack(t *testing.T) {
 		old := layer(t, "old")
 		path := rapid.SliceOfN(rapid.SampledFrom([]string{"p", "q.r", ""}), 1, 3).Draw(t, "path")
 		path = append([]string{"new"}, path...)
-		w := World{Network: old}
+		w := World{Sections: sections, Network: old}
 		r, faults := Apply(w, Change{Layer: layers.Network, Op: Modify, Overrides: config.Set(nil, path, int64(1))})
 		if faults != nil {
 			t.Fatal(faults)

@@ -2,8 +2,6 @@ package edit
 
 import (
 	"testing"
-
-	"edgespan/config/topology"
 )
 
 // The seed, "Operations", "Deprecation" and "Read-only": each sub-test is a row of
@@ -63,7 +61,7 @@ func TestSeed_WritesToLayers(t *testing.T) {
 	})
 	t.Run("TCM-W7", func(t *testing.T) { // overrides are of nodes that there are
 		w := world(t, base, `{}`, `{}`)
-		w.Topology = &topology.Topology{Nodes: []topology.Node{{Name: "n1"}}}
+		w.InTopology = map[string]bool{"n1": true}
 		_, faults := Apply(w, one(t, `node set {"n9":{"n":2}}`))
 		compareLines(t, faults.Error(), "n9: is not in the topology")
 	})

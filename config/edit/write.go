@@ -36,16 +36,7 @@ func (e *editor) member(node string) {
 	if node == "" {
 		e.add(Fault{Rule: RuleRequest, What: "the name of a node is empty", Allowed: "{node: {…}} is allowed"})
 	}
-	if e.world.Topology == nil {
-		return
-	}
-	if e.named == nil { // looked up for each of many nodes
-		e.named = make(map[string]bool, len(e.world.Topology.Nodes))
-		for _, n := range e.world.Topology.Nodes {
-			e.named[n.Name] = true
-		}
-	}
-	if !e.named[node] {
+	if e.world.InTopology != nil && !e.world.InTopology[node] {
 		e.add(Fault{Nodes: []string{node}, Rule: RuleTopology, What: "is not in the topology", Allowed: "the nodes of the topology are allowed"})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"edgespan/config/history"
 	"edgespan/config/layers"
 	"edgespan/config/metadata"
+	"edgespan/config/nodeconf"
 	"edgespan/config/revision"
 )
 
@@ -135,6 +136,9 @@ var (
 func nodeLayer(name string) history.Layer { return history.Layer{Kind: history.Node, Name: name} }
 func autoLayer(name string) history.Layer { return history.Layer{Kind: history.Auto, Name: name} }
 
+// sections are those of a node's config.
+var sections = edit.Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check}
+
 // world is what nodes have now, for config/edit. Broken files are faults. Nodes with a damaged layer
 // that is not written are left out.
 func (j *judge) world(nodes []string, written ...history.Layer) (edit.World, error) {
@@ -158,6 +162,7 @@ func (j *judge) world(nodes []string, written ...history.Layer) (edit.World, err
 	w := edit.World{
 		Kinds: map[string]layers.Set{}, Network: j.read[networkLayer].Document,
 		Nodes: make(map[string]edit.Node, len(nodes)), Metadata: j.metadata, Rules: map[string]*metadata.Metadata{}, Base: j.Base,
+		Sections: sections,
 	}
 	if j.metadata != j.Metadata { // that this operation writes counts for all
 		w.Base = nil

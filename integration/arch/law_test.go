@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"config/nodeconf":        {"netinst", "netinst/netstate", "appnet", "config", "config/schema"},
 	"config/layers":          {"config"},
 	"config/metadata":        {"config"},
-	"config/edit":            {"config", "config/layers", "config/metadata", "config/topology", "config/nodeconf", "config/schema"},
+	"config/edit":            {"config", "config/layers", "config/metadata"},
 	"config/optimize":        {"config", "config/topology"},
 	"config/rollout":         {"config", "config/topology"},
 	"config/e2e":             {"config", "config/metadata"},
@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"config/topology/sketch": {"config/topology"},
 	"config/operate": {
 		"config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/layers", "config/metadata", "config/optimize",
-		"config/revision", "config/topology", "config/schema", "config/peer", "config/migrate",
+		"config/revision", "config/topology", "config/schema", "config/peer", "config/migrate", "config/nodeconf",
 	},
 
 	"pubsub": {},
@@ -151,6 +151,7 @@ var testsMayImport = map[string][]string{
 	"actors/simulate":         {"config/metadata", "config/topology/sketch", "config/rollout"},
 	"cmd/edgespan":            {"actors/facts", "config/fleet", "config/revision", "platform/keystone/keystonetest", "platform/store/bolt"},
 	"config/backup":           {"config/layers"},
+	"config/edit":             {"config/nodeconf", "config/schema"},
 	"config/e2e":              {"config/schema"},
 	"config/httpapi/factsapi": {"config/revision"},
 	"config/httpapi/fleetapi": {"config/revision"},
