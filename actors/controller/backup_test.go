@@ -46,7 +46,7 @@ func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 	if err := s.Write(old, &text); err != nil {
 		t.Fatal(err)
 	}
-	c, err := backup.Read(&text)
+	c, err := backup.Read(bytes.NewReader(text.Bytes()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,9 @@ func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 		if err != nil || !o.Succeeded {
 			t.Fatalf("%+v, %v", o, err)
 		}
-		txn, more = r.Next(o.Revision)
+		if txn, more, err = r.Next(o.Revision); err != nil {
+			t.Fatal(err)
+		}
 	}
 	at := func(k revision.Key) revision.Entry {
 		e, _, err := restored.Get(k)

@@ -188,7 +188,7 @@ func restore(t *testing.T, from, to *memory) {
 	if err := s.Write(reads{from}, &text); err != nil {
 		t.Fatal(err)
 	}
-	c, err := backup.Read(&text)
+	c, err := backup.Read(bytes.NewReader(text.Bytes()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,6 +202,8 @@ func restore(t *testing.T, from, to *memory) {
 		if err != nil || !o.Succeeded {
 			t.Fatalf("%+v, %v", o, err)
 		}
-		txn, more = r.Next(o.Revision)
+		if txn, more, err = r.Next(o.Revision); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

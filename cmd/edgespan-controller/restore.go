@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -62,10 +63,11 @@ taken out of use since.`,
 		if err := o.resolve(cmd, a.Env); err != nil {
 			return err
 		}
-		c, err := a.readBackup(args[0])
+		c, done, err := a.readBackup(args[0])
 		if err != nil {
 			return err
 		}
+		defer done()
 		if newCA {
 			c.Drop(history.FleetKey())
 		}
@@ -76,28 +78,48 @@ taken out of use since.`,
 	return cmd
 }
 
-// readBackup reads a file, or stdin, and checks all of it.
-func (a *app) readBackup(file string) (*backup.Copy, error) {
-	in := a.In
+// readBackup reads a file, or stdin, and checks all of it. It is read again as it is restored, until done.
+func (a *app) readBackup(file string) (c *backup.Copy, done func(), err error) {
+	var f *os.File
 	if file == "-" {
 		file = "stdin"
-	} else {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, &missingError{fmt.Errorf("restore: %w", err)}
+		if f, err = spooled(a.In); err != nil {
+			return nil, nil, fmt.Errorf("restore: %w", err)
 		}
-		defer func() { _ = f.Close() }() // only read from
-		in = f
+	} else if f, err = os.Open(file); err != nil {
+		return nil, nil, &missingError{fmt.Errorf("restore: %w", err)}
 	}
-	c, err := backup.Read(in)
+	done = func() { _ = f.Close() } // only read from
+	c, err = backup.Read(f)
 	var faults config.Faults
-	if errors.As(err, &faults) {
-		return nil, &confdir.Broken{File: file, Faults: faults}
+	switch {
+	case errors.As(err, &faults):
+		err = &confdir.Broken{File: file, Faults: faults}
+	case err != nil:
+		err = fmt.Errorf("%s: %w", file, err)
+	default:
+		return c, done, nil
 	}
+	done()
+	return nil, nil, err
+}
+
+// spooled is a stream as a file that has no name and goes when it is closed: a backup is read twice.
+func spooled(in io.Reader) (*os.File, error) {
+	f, err := os.CreateTemp("", "edgespan-restore-*")
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, err
 	}
-	return c, nil
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if _, err := io.Copy(f, in); err != nil {
+		return nil, errors.Join(fmt.Errorf("copy stdin to a file (TMPDIR says where): %w", err), f.Close())
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // restore brings a backup into the store that the flags name.
@@ -194,7 +216,10 @@ func bringBack(ctx context.Context, s kv.Store, c *backup.Copy, id string, now t
 	}
 	b.Into(s.ID())
 	for {
-		txn, more := b.Next(at)
+		txn, more, err := b.Next(at)
+		if err != nil {
+			return fmt.Errorf("restore: with %d keys left: %w: run it again", b.Left(), err)
+		}
 		if !more {
 			return nil
 		}

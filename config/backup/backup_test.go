@@ -124,7 +124,10 @@ func bring(t testing.TB, m *revision.Model, c *Copy, id string, most int) (ended
 	}
 	r.Into(newStore)
 	for most > 0 {
-		txn, more := r.Next(at)
+		txn, more, err := r.Next(at)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if !more {
 			return true
 		}
@@ -200,8 +203,8 @@ func TestABackupIsOfOneRevision(t *testing.T) {
 	}
 	c := read(t, out.Bytes())
 	for _, e := range c.entries {
-		if string(e.Value) != "old" {
-			t.Fatalf("%s is %s", e.Key, e.Value)
+		if l, err := c.line(e); err != nil || string(l.Value) != "old" {
+			t.Fatalf("%s is %s, %v", e.key, l.Value, err)
 		}
 	}
 	if len(c.entries) != 2*page+10 {
@@ -286,7 +289,7 @@ func TestWhatIsWrongWithABackup(t *testing.T) {
 // TestAFailingReaderIsNoDamage tells an error of a disk from damage.
 func TestAFailingReaderIsNoDamage(t *testing.T) {
 	gone := errors.New("gone")
-	if _, err := Read(failing{strings.NewReader("{"), gone}); !errors.Is(err, gone) {
+	if _, err := Check(failing{strings.NewReader("{"), gone}); !errors.Is(err, gone) {
 		t.Error(err)
 	}
 }

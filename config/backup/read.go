@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"hash/crc32"
 	"io"
+	"slices"
 
 	"edgespan/config"
 	"edgespan/config/fleet"
@@ -22,40 +24,78 @@ const (
 	longest    = 2 * revision.MaxSize // bytes of a line: a value is base64
 )
 
-// Copy is a backup that was read and is whole.
+// Copy is a backup that was read and is whole. Its values stay where it was read from: a fleet's may be
+// more than a machine has memory.
 type Copy struct {
 	Header  Header
 	SHA256  string // of all lines but the last
-	entries []line
+	entries []entry
+	values  map[revision.Key][]byte // of whole
+	file    io.ReaderAt
+}
+
+// entry is a key of a backup, and where its line is.
+type entry struct {
+	key      revision.Key
+	revision revision.Revision
+	at       int64 // in the file
+	size     int
+	sum      uint32            // of the line: a file that others change meanwhile is noticed
+	barrier  revision.Revision // of a rollout
+}
+
+// whole are the keys whose values a program asks for before it restores.
+var whole = []revision.Key{history.FleetKey(), history.FormatKey(), history.HeadKey()}
+
+// line reads the line of a key once more.
+func (c *Copy) line(e entry) (l line, err error) {
+	text := make([]byte, e.size)
+	if _, err := c.file.ReadAt(text, e.at); err != nil && !errors.Is(err, io.EOF) {
+		return l, fmt.Errorf("read backup again: %w", err)
+	}
+	if crc32.ChecksumIEEE(text) != e.sum {
+		return l, fmt.Errorf("read backup again: line of %s: was changed meanwhile: a file that nobody writes is required", config.Quote(string(e.key)))
+	}
+	return l, json.Unmarshal(text, &l)
 }
 
 // Fleet is the value of the key that all controllers of the fleet have alike; nil without one.
 func (c *Copy) Fleet() []byte { return c.Value(history.FleetKey()) }
 
-// Value is that of a key; nil where the backup has none.
-func (c *Copy) Value(k revision.Key) []byte {
-	for _, e := range c.entries {
-		if e.Key == k {
-			return e.Value
-		}
-	}
-	return nil
-}
+// Value is that of the key of the fleet, of the store's form, or of the head; nil where the backup has none.
+func (c *Copy) Value(k revision.Key) []byte { return c.values[k] }
 
 // Drop leaves a key out of the restore.
 func (c *Copy) Drop(k revision.Key) {
+	delete(c.values, k)
 	for i, e := range c.entries {
-		if e.Key == k {
+		if e.key == k {
 			c.entries = append(c.entries[:i:i], c.entries[i+1:]...)
 			return
 		}
 	}
 }
 
+// File is what a backup is read from: once from its beginning, and each key again as it is restored.
+type File interface {
+	io.Reader
+	io.ReaderAt
+}
+
 // Read reads a backup and checks all of it. An error is one of the reader's, or config.Faults
 // with all that is wrong; their paths name the line.
-func Read(in io.Reader) (*Copy, error) {
+func Read(in File) (*Copy, error) {
+	c, err := Check(in)
+	if err == nil {
+		c.file = in
+	}
+	return c, err
+}
+
+// Check is Read of a stream: what it gives can't be restored.
+func Check(in io.Reader) (*Copy, error) {
 	r := &reading{in: bufio.NewReaderSize(in, 1<<20), sum: sha256.New(), seen: map[revision.Key]int{}}
+	r.copy.values = map[revision.Key][]byte{}
 	if err := r.all(); err != nil {
 		return nil, fmt.Errorf("read backup: %w", err)
 	}
@@ -73,7 +113,8 @@ func Read(in io.Reader) (*Copy, error) {
 type reading struct {
 	in     *bufio.Reader
 	sum    hash.Hash
-	number int // of the line
+	number int   // of the line
+	at     int64 // the end of the line in the file
 	seen   map[revision.Key]int
 	copy   Copy
 	faults config.Faults
@@ -92,6 +133,7 @@ func (r *reading) next() ([]byte, error) {
 		switch {
 		case err == nil:
 			r.number++
+			r.at += int64(len(text))
 			return text, nil
 		case errors.Is(err, io.EOF):
 			return nil, nil
@@ -168,7 +210,10 @@ func (r *reading) entry(text []byte) {
 		return
 	}
 	r.seen[l.Key] = r.number
-	r.copy.entries = append(r.copy.entries, l)
+	r.copy.entries = append(r.copy.entries, entry{l.Key, l.Revision, r.at - int64(len(text)), len(text), crc32.ChecksumIEEE(text), barrierOf(l)})
+	if slices.Contains(whole, l.Key) {
+		r.copy.values[l.Key] = l.Value
+	}
 	switch {
 	case l.Key == history.RestoringKey():
 		r.wrong("", "is a restore's own key")

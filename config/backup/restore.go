@@ -3,6 +3,7 @@ package backup
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -35,7 +36,8 @@ type Mark struct {
 type Restore struct {
 	mark      []byte
 	authority string
-	todo      []line
+	copy      *Copy
+	todo      []entry
 	written   map[revision.Revision]revision.Revision // old barrier: the new revision up to which it reaches
 	barriers  []revision.Revision                     // in rising order
 	reached   revision.Revision                       // of the old store
@@ -44,16 +46,19 @@ type Restore struct {
 
 // Restore begins to bring a backup back. Marks of two runs differ by their id.
 func (c *Copy) Restore(m Mark) (*Restore, error) {
+	if c.file == nil {
+		return nil, errors.New("restore: the backup was checked as a stream: one that Read has read is required")
+	}
 	m.SHA256 = c.SHA256
 	mark, err := json.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
-	r := &Restore{mark: mark, todo: slices.Clone(c.entries), written: map[revision.Revision]revision.Revision{}}
-	slices.SortStableFunc(r.todo, func(a, b line) int { return cmp.Compare(a.Revision, b.Revision) })
-	for _, l := range r.todo {
-		if b := barrierOf(l); b > 0 {
-			r.barriers = append(r.barriers, b)
+	r := &Restore{mark: mark, copy: c, todo: slices.Clone(c.entries), written: map[revision.Revision]revision.Revision{}}
+	slices.SortStableFunc(r.todo, func(a, b entry) int { return cmp.Compare(a.revision, b.revision) })
+	for _, e := range r.todo {
+		if e.barrier > 0 {
+			r.barriers = append(r.barriers, e.barrier)
 		}
 	}
 	slices.Sort(r.barriers)
@@ -94,30 +99,34 @@ func (r *Restore) Clear(some []revision.Entry) (revision.Txn, bool) {
 func (r *Restore) Into(authority string) { r.authority = authority }
 
 // Next is the next transaction of keys, after the one before was done as of a revision; false
-// after the last, which removes the mark.
-func (r *Restore) Next(done revision.Revision) (revision.Txn, bool) {
+// after the last, which removes the mark. Errors are those of reading the backup again.
+func (r *Restore) Next(done revision.Revision) (revision.Txn, bool, error) {
 	r.reach(done)
 	if r.ended {
-		return revision.Txn{}, false
+		return revision.Txn{}, false, nil
 	}
 	t := revision.Txn{Compares: []revision.Compare{fence(r.mark)}}
 	if len(r.todo) == 0 {
 		r.ended = true
 		t.Then = []revision.Op{revision.Delete(history.RestoringKey())}
-		return t, true
+		return t, true, nil
 	}
 	n := 0
 	for n < len(r.todo) && n < mostOps && (n == 0 || !r.apart(r.todo[n-1], r.todo[n])) {
-		t.Then = append(t.Then, revision.Put(r.todo[n].Key, r.value(r.todo[n])))
+		l, err := r.copy.line(r.todo[n])
+		if err != nil {
+			return revision.Txn{}, false, err
+		}
+		t.Then = append(t.Then, revision.Put(l.Key, r.value(l)))
 		if n > 0 && t.Size() > mostSize {
 			t.Then = t.Then[:n]
 			break
 		}
 		n++
 	}
-	r.reached = r.todo[n-1].Revision
+	r.reached = r.todo[n-1].revision
 	r.todo = r.todo[n:]
-	return t, true
+	return t, true, nil
 }
 
 // Left is how many keys are not written yet.
@@ -134,14 +143,14 @@ func (r *Restore) reach(done revision.Revision) {
 
 // apart says whether two keys that follow each other may not be written by one transaction:
 // which of the two came first is judged by their revisions.
-func (r *Restore) apart(a, b line) bool {
-	if a.Revision == b.Revision {
+func (r *Restore) apart(a, b entry) bool {
+	if a.revision == b.revision {
 		return false
 	}
-	if history.InRollouts.Has(a.Key) || history.InRollouts.Has(b.Key) {
+	if history.InRollouts.Has(a.key) || history.InRollouts.Has(b.key) {
 		return true
 	}
-	return slices.ContainsFunc(r.barriers, func(at revision.Revision) bool { return a.Revision <= at && at < b.Revision })
+	return slices.ContainsFunc(r.barriers, func(at revision.Revision) bool { return a.revision <= at && at < b.revision })
 }
 
 // barred is the part of a rollout's record that is a revision of the store.

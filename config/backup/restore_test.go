@@ -1,9 +1,14 @@
 package backup
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"runtime"
 	"testing"
 	"time"
 
@@ -68,7 +73,7 @@ func TestTwoRestoresAtOnce(t *testing.T) {
 		t.Fatal(o, err)
 	}
 	first.Into(newStore)
-	txn, _ := first.Next(at)
+	txn, _, _ := first.Next(at)
 	if o, err := m.Commit(txn); err != nil || o.Succeeded {
 		t.Errorf("the first went on: %+v, %v", o, err)
 	}
@@ -189,6 +194,121 @@ func TestNodesOfTheOldStore(t *testing.T) {
 		}
 		if c.whole && pushes[0].Attempt <= 1000 {
 			t.Errorf("%s: attempt %d may have been used after the backup", c.what, pushes[0].Attempt)
+		}
+	}
+}
+
+// large is a backup of so many keys of 256 KiB, of which no more than one is in memory.
+type large struct {
+	keys  int
+	lines [2][]byte // first and last
+	one   []byte    // the line of a key, but for its number
+	size  int64
+}
+
+func newLarge(t *testing.T, keys int) *large {
+	t.Helper()
+	text := func(v any) []byte {
+		out, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append(out, '\n')
+	}
+	l := &large{keys: keys, one: text(line{"objects/00000000", 1, bytes.Repeat([]byte("x"), 256<<10)})}
+	l.lines[0] = text(Header{Kind: kind, Format: Format, Version: "1", Store: oldStore, Revision: 1, Time: noon, Keys: keys})
+	sum := sha256.New()
+	sum.Write(l.lines[0])
+	for i := range keys {
+		sum.Write(l.line(i))
+	}
+	l.lines[1] = text(last{&keys, hex.EncodeToString(sum.Sum(nil))})
+	l.size = int64(len(l.lines[0]) + keys*len(l.one) + len(l.lines[1]))
+	return l
+}
+
+func (l *large) line(i int) []byte {
+	copy(l.one[len(`{"key":"objects/`):], fmt.Sprintf("%08d", i))
+	return l.one
+}
+
+// ReadAt reads what the file would have there.
+func (l *large) ReadAt(p []byte, at int64) (n int, err error) {
+	for n < len(p) {
+		rest, first := at+int64(n), int64(len(l.lines[0]))
+		var from []byte
+		switch i := (rest - first) / int64(len(l.one)); {
+		case rest < first:
+			from = l.lines[0][rest:]
+		case i < int64(l.keys):
+			from = l.line(int(i))[(rest-first)%int64(len(l.one)):]
+		case rest < l.size:
+			from = l.lines[1][rest-first-int64(l.keys*len(l.one)):]
+		default:
+			return n, io.EOF
+		}
+		n += copy(p[n:], from)
+	}
+	return n, nil
+}
+
+// TestARestoreIsNoFleetInMemory holds what a restore keeps in memory against the size of its largest
+// keys, not of its file.
+func TestARestoreIsNoFleetInMemory(t *testing.T) {
+	l := newLarge(t, 64)
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	c, err := Read(io.NewSectionReader(l, 0, l.size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Restore(Mark{ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	most, written := heap(), 0
+	for at := revision.Revision(1); ; at++ {
+		txn, more, err := r.Next(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !more {
+			break
+		}
+		for _, op := range txn.Then {
+			written += len(op.Value)
+		}
+		most = max(most, heap())
+	}
+	if written != l.keys*256<<10 {
+		t.Errorf("%d bytes were written", written)
+	}
+	if grown := int64(most) - int64(before); grown > 8<<20 {
+		t.Errorf("a backup of %d MB takes %d MB of memory, 8 are allowed", l.size>>20, grown>>20)
+	}
+}
+
+// TestAFileThatChangesMeanwhile restores nothing that was not checked.
+func TestAFileThatChangesMeanwhile(t *testing.T) {
+	text := taken(t, small(t))
+	c := read(t, text)
+	r, err := c.Restore(Mark{ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[bytes.Index(text, []byte(`"value":"`))+10] ^= 1
+	for {
+		_, more, err := r.Next(1)
+		if err != nil {
+			return
+		}
+		if !more {
+			t.Fatal("what was changed meanwhile is restored")
 		}
 	}
 }

@@ -235,7 +235,7 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (backup.Header, error)
 	}
 	checked := make(chan end, 1)
 	go func() {
-		whole, err := backup.Read(in)
+		whole, err := backup.Check(in)
 		_, _ = io.Copy(io.Discard, in) // the writer goes on, whatever was wrong; a pipe has no other error
 		checked <- end{whole, err}
 	}()

@@ -143,7 +143,7 @@ func TestClientBacksUp(t *testing.T) {
 	if err != nil || h.Store != "s1" || h.Keys != 1 || bytes.Count(out.Bytes(), []byte("\n")) != 3 {
 		t.Errorf("%+v, %v\n%s", h, err, &out)
 	}
-	if _, err := backup.Read(&out); err != nil {
+	if _, err := backup.Check(&out); err != nil {
 		t.Error(err)
 	}
 	full := errors.New("no space left")
