@@ -65,7 +65,9 @@ func TestAValueCountsOnceItStands(t *testing.T) {
 		{"what did not stand never counts", "0 a; 10 b; 12 c =a+3; 14 b =a+3; 16 c =a+3; 19 ? =c"},
 		{"back again in time is no change", "0 a; 10 b; 12 a =a; 20 ? =a; 21 b =a+3; 24 ? =b"},
 		{"the next one waits longer", "0 a; 10 b; 13 ? =b; 14 c =b+14; 27 ? =b+1; 28 ? =c"},
-		{"and the one after it twice as long, to a bound", "0 a; 10 b; 13 ?; 14 c; 28 ? =c; 29 b =c+29; 58 ? =b; 59 a =b+59; 118 ? =a; 119 b =a+59; 178 ? =b"},
+		{"and the one after it twice as long, to a bound", "0 a; 10 b; 13 ?; 14 c; 28 ? =c; 29 d =c+29; 58 ? =d; 59 a =d+59; 118 ? =a; 119 b =a+59; 178 ? =b"},
+		{"what is taken back is one change with it", "0 a; 10 b; 13 ?; 14 a =b+14; 28 ? =a; 29 c =a+14; 43 ? =c; 44 d =c+29"},
+		{"and no end of them is free", "0 a; 10 b; 13 ?; 14 a; 28 ? =a; 29 b =a+14; 43 ? =b; 44 a =b+29; 73 ? =a; 74 b =a+29; 103 ? =b; 104 a =b+59"},
 		{"quiet makes it new", "0 a; 10 b; 13 ?; 14 c; 28 ? =c; 400 d =c+3; 403 ? =d; 404 e =d+14"},
 		{"quiet is measured from the last change", "0 a; 10 b; 13 ?; 14 c; 28 ? =c; 320 d =c+3; 323 ? =d; 324 e =d+59"},
 		{"a clock that was set back", "1000 a; 1010 b; 1013 ? =b; 0 c =b+15; 15 ? =c"},
@@ -117,6 +119,24 @@ func TestAValueThatFlaps(t *testing.T) {
 		if v, wait := s.Value(noon.Add(4*time.Hour+r.Most), r); v != int((4*time.Hour-1)/every) || wait != 0 {
 			t.Errorf("each %v: %d counts at the end, in %v", every, v, wait)
 		}
+	}
+}
+
+// One that goes back and forth is bounded too: of each two changes one counts.
+func TestAValueThatGoesBackAndForth(t *testing.T) {
+	t.Parallel()
+	r := Rule{First: 15 * time.Second, Most: 10 * time.Minute, Quiet: time.Hour}
+	var s Steady[int]
+	changes, last := -1, -1
+	for at := time.Duration(0); at < 4*time.Hour; at += time.Second {
+		s.Say(noon.Add(at), 1-max(last, 0))
+		if v, _ := s.Value(noon.Add(at), r); v != last {
+			last = v
+			changes++
+		}
+	}
+	if most := 2*7 + 4*6; changes > most || changes < 20 {
+		t.Errorf("%d changes count in 4 hours, %d may", changes, most)
 	}
 }
 

@@ -17,6 +17,8 @@ type Steady[V comparable] struct {
 	has    bool
 	said   V // last
 	since  time.Time
+	before V             // that counted before it
+	back   bool          // counts was taken back to that
 	at     time.Time     // when counts changed last, zero: never
 	gap    time.Duration // after that
 }
@@ -53,11 +55,15 @@ func (s *Steady[V]) Value(now time.Time, r Rule) (v V, wait time.Duration) {
 	if wait = due.Sub(now); wait > 0 {
 		return s.counts, wait
 	}
-	if s.gap == 0 || now.Sub(s.at) >= r.Quiet {
+	// What was taken back is one change together with what it takes back.
+	back := s.gap > 0 && !s.back && s.said == s.before
+	switch {
+	case s.gap == 0 || now.Sub(s.at) >= r.Quiet:
 		s.gap = r.First
-	} else {
+	case !back:
 		s.gap = min(2*s.gap, r.Most)
 	}
+	s.before, s.back = s.counts, back
 	s.counts, s.at = s.said, now
 	return s.counts, 0
 }
