@@ -13,9 +13,11 @@ import (
 type Unknown map[string]json.RawMessage
 
 // ReadRecord reads an object into a struct, and answers with the fields that the struct has not.
-// The type of the struct must have no JSON form of its own. null is an error.
-func ReadRecord(text []byte, into any) (Unknown, error) {
-	if err := json.Unmarshal(text, into); err != nil {
+// The type of the struct must have no JSON form of its own. null is an error. After an error the struct
+// is as it was.
+func ReadRecord[T any](text []byte, into *T) (Unknown, error) {
+	var read T
+	if err := json.Unmarshal(text, &read); err != nil {
 		return nil, err
 	}
 	var all Unknown
@@ -25,7 +27,8 @@ func ReadRecord(text []byte, into any) (Unknown, error) {
 	if all == nil {
 		return nil, errors.New("is null: an object is allowed")
 	}
-	for t, i := reflect.TypeOf(into).Elem(), 0; i < t.NumField(); i++ {
+	*into = read
+	for t, i := reflect.TypeFor[T](), 0; i < t.NumField(); i++ {
 		if f := t.Field(i); f.IsExported() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			delete(all, name)

@@ -39,15 +39,9 @@ type stagedRollout struct {
 type writtenRollout stagedRollout
 
 // UnmarshalJSON keeps what it does not know.
-func (s *stagedRollout) UnmarshalJSON(text []byte) error {
-	var w writtenRollout
-	other, err := config.ReadRecord(text, &w)
-	if err != nil {
-		return err
-	}
-	w.other = other
-	*s = stagedRollout(w)
-	return nil
+func (s *stagedRollout) UnmarshalJSON(text []byte) (err error) {
+	s.other, err = config.ReadRecord(text, (*writtenRollout)(s))
+	return err
 }
 
 // MarshalJSON writes what was kept too.

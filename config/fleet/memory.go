@@ -86,15 +86,9 @@ func ParseMemory(text []byte) (Memory, error) {
 type written Memory
 
 // UnmarshalJSON keeps what it does not know.
-func (m *Memory) UnmarshalJSON(text []byte) error {
-	var w written
-	other, err := config.ReadRecord(text, &w)
-	if err != nil {
-		return err
-	}
-	w.other = other
-	*m = Memory(w)
-	return nil
+func (m *Memory) UnmarshalJSON(text []byte) (err error) {
+	m.other, err = config.ReadRecord(text, (*written)(m))
+	return err
 }
 
 // MarshalJSON writes what was kept too.
