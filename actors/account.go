@@ -3,19 +3,12 @@ package actors
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
 	"edgespan/config/httpapi"
 	"edgespan/netinst"
 )
-
-// Trouble is what of one owner is not as wanted: of a network, or of the host ground.
-type Trouble struct {
-	Failing []netinst.FailedOp
-	Retry   time.Time // when it is tried again
-}
 
 // tellAccount makes log lines and events of what an apply of a network, or of the host
 // ground, came to: one for each change, none for a failure that goes on.

@@ -3,7 +3,6 @@ package actors
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"strings"
 
 	"edgespan/appnet"
-	core "edgespan/config"
 	"edgespan/config/httpapi"
 	"edgespan/netinst"
 )
@@ -19,21 +17,8 @@ import (
 // The node answers the REST shell.
 var _ httpapi.Backend = (*Node)(nil)
 
-// rejected turns the faults of a document into a refusal.
-func rejected(err error) error {
-	var faults core.Faults
-	if !errors.As(err, &faults) {
-		return err
-	}
-	r := &httpapi.Rejected{}
-	for _, f := range faults {
-		r.Faults = append(r.Faults, f.Error())
-	}
-	return r
-}
-
 // List answers every resource of a kind, by id.
-func (n *Node) List(ctx context.Context, kind string) ([]httpapi.Resource, error) {
+func (n *reader) List(ctx context.Context, kind string) ([]httpapi.Resource, error) {
 	var rs []httpapi.Resource
 	switch kind {
 	case "ni":
@@ -45,7 +30,7 @@ func (n *Node) List(ctx context.Context, kind string) ([]httpapi.Resource, error
 	case "port":
 		rs = n.ports()
 	case "param":
-		for _, e := range n.d.topics.Reported.All() {
+		for _, e := range n.topics.Reported.All() {
 			rs = append(rs, httpapi.Resource{ID: e.Key, Kind: kind, Spec: map[string]any{"kind": e.Value.Kind, "target": e.Value.Target}, Status: e.Value})
 		}
 	case "config":
@@ -57,7 +42,7 @@ func (n *Node) List(ctx context.Context, kind string) ([]httpapi.Resource, error
 		}
 		rs = []httpapi.Resource{{ID: "node", Kind: kind, Spec: map[string]any{}, Status: p}}
 	case "actor":
-		for _, a := range n.d.census.list() {
+		for _, a := range n.actors.list() {
 			rs = append(rs, httpapi.Resource{ID: a.ID, Kind: kind, Spec: map[string]any{}, Status: a})
 		}
 	default:
@@ -95,8 +80,8 @@ func partsOf(s netinst.NetworkInstanceStatus) []part {
 	return out
 }
 
-func (n *Node) networks() []httpapi.Resource {
-	t := n.d.topics
+func (n *reader) networks() []httpapi.Resource {
+	t := n.topics
 	configs, statuses := t.NetworkConfig.List(""), t.NetworkStatus.List("")
 	fault, notYet := n.hostFault(), ""
 	var rs []httpapi.Resource
@@ -126,11 +111,11 @@ func (n *Node) networks() []httpapi.Resource {
 }
 
 // whyNotYet says what a network waits for that has no manager yet.
-func (n *Node) whyNotYet() string {
+func (n *reader) whyNotYet() string {
 	if fault := n.hostFault(); fault != "" {
 		return "waits for the " + fault
 	}
-	for _, a := range n.d.census.list() { // it can't even see what is there
+	for _, a := range n.actors.list() { // it can't even see what is there
 		if a.ID == "router/ground" && a.Last != "" {
 			return "waits for the host: " + a.Last
 		}
@@ -139,17 +124,17 @@ func (n *Node) whyNotYet() string {
 }
 
 // networkCrashed says that one of a network's actors is down for its back-off, and why.
-func (n *Node) networkCrashed(id string) string {
+func (n *reader) networkCrashed(id string) string {
 	if why := n.crashed("bridge manager", "router/ni/"+id); why != "" {
 		return why
 	}
 	return n.crashed("applier", "router/ni/"+id+"/applier")
 }
 
-func (n *Node) appCrashed(id string) string { return n.crashed("app network", "router/app/"+id) }
+func (n *reader) appCrashed(id string) string { return n.crashed("app network", "router/app/"+id) }
 
-func (n *Node) crashed(what, id string) string {
-	if a, down := n.d.census.down(id); down {
+func (n *reader) crashed(what, id string) string {
+	if a, down := n.actors.down(id); down {
 		return fmt.Sprintf("%s crashed (%d in a row): %s; restarts within %s", what, a.Crashes, a.Last, a.Next)
 	}
 	return ""
@@ -230,8 +215,8 @@ type appStatus struct {
 	Adapters      []adapterStatus `json:"adapters"`
 }
 
-func (n *Node) apps() []httpapi.Resource {
-	t := n.d.topics
+func (n *reader) apps() []httpapi.Resource {
+	t := n.topics
 	configs, statuses := t.AppConfig.List(""), t.AppStatus.List("")
 	var rs []httpapi.Resource
 	for id := range union(configs, statuses) {
@@ -258,7 +243,7 @@ func adaptersOf(s appnet.AppNetworkStatus) []adapterStatus {
 		u := a.UnderlayStatus
 		st := adapterStatus{
 			Index: a.Index, NetworkInstance: a.NetworkInstance.String(), TargetVersion: a.TargetVersion, Activated: a.Activated,
-			Addresses: u.Addresses, MAC: u.MAC, IfName: string(u.IfName), HostIfName: string(u.HostIfName), State: string(adapterState(a)), Error: a.Error, Warning: u.DroppedText(),
+			Addresses: u.Addresses, MAC: u.MAC, IfName: string(u.IfName), HostIfName: string(u.HostIfName), State: string(a.State(true)), Error: a.Error, Warning: u.DroppedText(),
 		}
 		if u.IP.IsValid() {
 			st.IP = u.IP.String()
@@ -309,10 +294,10 @@ func aclSpecs(rules []netinst.ACLRule) []map[string]any {
 
 func adapterID(app string, index int) string { return app + "/" + strconv.Itoa(index) }
 
-func (n *Node) adapters() []httpapi.Resource {
-	configs := n.d.topics.AppConfig.List("")
+func (n *reader) adapters() []httpapi.Resource {
+	configs := n.topics.AppConfig.List("")
 	var rs []httpapi.Resource
-	for id, s := range n.d.topics.AppStatus.List("") {
+	for id, s := range n.topics.AppStatus.List("") {
 		for _, a := range adaptersOf(s) {
 			r := httpapi.Resource{ID: adapterID(id, a.Index), Kind: "adapter", Spec: map[string]any{}, Status: a}
 			if u, ok := configs[id].Adapters[a.Index]; ok {
@@ -324,10 +309,10 @@ func (n *Node) adapters() []httpapi.Resource {
 	return rs
 }
 
-func (n *Node) ports() []httpapi.Resource {
+func (n *reader) ports() []httpapi.Resource {
 	var rs []httpapi.Resource
-	statuses := n.d.topics.PortStatus.List("")
-	for label, c := range n.d.topics.PortConfig.List("") {
+	statuses := n.topics.PortStatus.List("")
+	for label, c := range n.topics.PortConfig.List("") {
 		s := statuses[label]
 		addrs := make([]string, 0, len(s.Addresses))
 		for _, a := range s.Addresses {
@@ -338,7 +323,7 @@ func (n *Node) ports() []httpapi.Resource {
 			gateway = c.Gateway.String()
 		}
 		s.IfName = c.IfName // it may have no status yet
-		why, route := portTrouble(s), ""
+		why, route := s.Trouble(), ""
 		servers, source := s.DNS()
 		if r, out := s.DefaultRoute(); out {
 			route = r.String()

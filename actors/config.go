@@ -187,7 +187,7 @@ func (h *configHost) Look() agent.Look {
 	for label, c := range t.PortConfig.List("") {
 		s, _ := t.PortStatus.Get("", label)
 		s.IfName = c.IfName // it may have no status yet
-		why := portTrouble(s)
+		why := s.Trouble()
 		l.Health = append(l.Health, link.Health{Name: "port/" + label, Good: why == "", Detail: why})
 	}
 	slices.SortFunc(l.Health, func(a, b link.Health) int { return cmp.Compare(a.Name, b.Name) })

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"edgespan/actors/keep"
+	"edgespan/config/httpapi"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )
@@ -269,4 +270,12 @@ func TestANetworkOnAGroundThatFailsSaysSo(t *testing.T) {
 		r.host.SetFault(nil)
 		r.ready(time.Minute, "ni/"+niID(1))
 	})
+}
+
+func (r *rig) list(kind string) []httpapi.Resource {
+	rs, err := r.node.List(r.Context(), kind)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return rs
 }

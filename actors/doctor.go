@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -23,12 +24,15 @@ type Facts interface {
 	Read(ctx context.Context) (netstate.Facts, error)
 }
 
+// examineTimeout is how long the machine may take to be read.
+const examineTimeout = 30 * time.Second
+
 // Doctor looks for what is in the way of the node, from its own network namespace and
 // with its own rights.
-func (n *Node) Doctor(ctx context.Context) ([]httpapi.Finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, observeDeadline)
+func (n *reader) Doctor(ctx context.Context) ([]httpapi.Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
-	f, err := n.d.facts.Read(ctx)
+	f, err := n.facts.Read(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the machine: %w", err)
 	}
@@ -44,21 +48,21 @@ func (n *Node) Doctor(ctx context.Context) ([]httpapi.Finding, error) {
 }
 
 // patient is the node as the doctor sees it.
-func (n *Node) patient() (doctor.Node, error) {
-	t := n.d.topics
+func (n *reader) patient() (doctor.Node, error) {
+	t := n.topics
 	s, _ := t.Source.Get("", "node")
 	h, _ := t.Storage.Get("", "node")
 	p := doctor.Node{Source: s.Source, Refused: s.Error, State: doctor.State{
-		Fault: h.Fault, Unsaved: h.Unsaved, Tight: h.Tight, Found: h.Notes, Base: s.Keep, Warning: n.d.warning,
+		Fault: h.Fault, Unsaved: h.Unsaved, Tight: h.Tight, Found: h.Notes, Base: s.Keep, Warning: n.warning,
 	}}
 	p.Networks = slices.SortedFunc(maps.Values(t.NetworkConfig.List("")), func(a, b netinst.NetworkInstanceConfig) int { return compareUUID(a.UUID, b.UUID) })
-	fw := n.d.forwardingChanged()
+	fw := n.forwarding()
 	p.Closed = netinst.ClosedPorts(p.Networks, fw.Ports, fw.Forwarding)
-	p.Host = netinst.HostPrefixes(n.d.interfaces())
+	p.Host = netinst.HostPrefixes(n.interfaces())
 	for _, e := range t.PortStatus.All() {
 		p.Ports = append(p.Ports, e.Value)
 	}
-	data, name, err := n.d.files.ReadConfig()
+	data, name, err := n.file()
 	p.File = name
 	switch {
 	case name == "" || errors.Is(err, fs.ErrNotExist):

@@ -1,12 +1,10 @@
 package actors
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -169,50 +167,4 @@ func portText(p netinst.PortStatus) string {
 
 func event(kind, object, name, text string) httpapi.Event {
 	return httpapi.Event{Time: time.Now(), Kind: kind, Object: object, Name: name, Text: text}
-}
-
-// Events gives what happened, oldest first, and with Follow what will.
-func (n *Node) Events(ctx context.Context, q httpapi.EventQuery, emit func(httpapi.Event) error) error {
-	wake := make(chan struct{}, 1)
-	sub := n.d.topics.Events.Subscribe(pubsub.Selector{}, func() {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	})
-	defer sub.Close()
-	kept := true // the first drain is what is kept
-	for {
-		var news []httpapi.Event
-		for _, ch := range sub.Drain() {
-			if ch.Kind == pubsub.Created && concerns(ch.New, q.Of) {
-				news = append(news, ch.New)
-			}
-		}
-		if kept && q.Last > 0 {
-			news = news[max(0, len(news)-q.Last):]
-		}
-		kept = false
-		for _, e := range news {
-			if err := emit(e); err != nil {
-				return err
-			}
-		}
-		if !q.Follow {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-n.d.ctx.Done():
-			return nil
-		case <-wake:
-		}
-	}
-}
-
-// concerns says whether an event is about an object, or about an adapter of it.
-func concerns(e httpapi.Event, of string) bool {
-	kind, id, _ := strings.Cut(strings.ToLower(of), "/")
-	return of == "" || e.Object == of || e.Object == kind+"/"+id || kind == "app" && strings.HasPrefix(e.Object, "adapter/"+id+"/")
 }

@@ -24,11 +24,11 @@ type adapterView struct {
 	want    uint64 // TargetVersion of the app
 }
 
-func (n *Node) adapterView(app string, index int) adapterView {
+func (n *reader) adapterView(app string, index int) adapterView {
 	v := adapterView{app: app, id: adapterID(app, index), index: index}
-	v.config, _ = n.d.topics.AppConfig.Get("", app)
+	v.config, _ = n.topics.AppConfig.Get("", app)
 	v.wish, v.wanted = v.config.Adapters[index]
-	s, _ := n.d.topics.AppStatus.Get("", app)
+	s, _ := n.topics.AppStatus.Get("", app)
 	v.want = s.TargetVersion
 	for _, a := range s.Adapters {
 		if a.Index == index {
@@ -38,13 +38,13 @@ func (n *Node) adapterView(app string, index int) adapterView {
 	return v
 }
 
-func (n *Node) explainAdapter(app string, index int) (httpapi.Explanation, error) {
+func (n *reader) explainAdapter(app string, index int) (httpapi.Explanation, error) {
 	v := n.adapterView(app, index)
 	x := httpapi.Explanation{Object: "adapter/" + v.id, Name: v.config.DisplayName, Causes: []httpapi.Cause{}}
 	if !v.wanted && !v.seen {
 		known := "the app is in no config"
 		if len(v.config.Adapters) > 0 {
-			s, _ := n.d.topics.AppStatus.Get("", app)
+			s, _ := n.topics.AppStatus.Get("", app)
 			known = fmt.Sprintf("the app has the adapters %s", strings.Trim(fmt.Sprint(indices(v.config, s)), "[]"))
 		}
 		return x, fmt.Errorf("explain adapter %s: %w: %s", v.id, httpapi.ErrNotFound, known)
@@ -71,16 +71,16 @@ func (n *Node) explainAdapter(app string, index int) (httpapi.Explanation, error
 	return x, nil
 }
 
-func (n *Node) networkName(ni uuid.UUID) string {
-	if c, ok := n.d.topics.NetworkConfig.Get("", ni.String()); ok && c.DisplayName != "" {
+func (n *reader) networkName(ni uuid.UUID) string {
+	if c, ok := n.topics.NetworkConfig.Get("", ni.String()); ok && c.DisplayName != "" {
 		return c.DisplayName
 	}
 	return ni.String()
 }
 
 // adapterCauses go from what the adapter stands on to the adapter itself.
-func (n *Node) adapterCauses(v adapterView) []httpapi.Cause {
-	t := n.d.topics
+func (n *reader) adapterCauses(v adapterView) []httpapi.Cause {
+	t := n.topics
 	key := netinst.AdapterKey{AppUUID: uuid.Nil, UnderlayIndex: v.index}
 	key.AppUUID, _ = uuid.Parse(v.app)
 	var out []httpapi.Cause
@@ -124,8 +124,8 @@ func (n *Node) adapterCauses(v adapterView) []httpapi.Cause {
 }
 
 // askedSince says since when a network owes an answer.
-func (n *Node) askedSince(scope string, key netinst.AdapterKey) string {
-	at, ok := n.d.asked.get(scope + "/" + key.String())
+func (n *reader) askedSince(scope string, key netinst.AdapterKey) string {
+	at, ok := n.asked(scope + "/" + key.String())
 	if !ok {
 		return ""
 	}

@@ -40,6 +40,7 @@ type Options struct {
 
 // Node is a running node: the actor tree and its topics.
 type Node struct {
+	*reader
 	d      *deps
 	system *actor.ActorSystem
 	router *actor.PID
@@ -95,6 +96,7 @@ func Start(o Options) (*Node, error) {
 		}
 	}
 	n.d.agent = n.newAgent(o)
+	n.reader = n.newReader(o)
 	n.router, err = n.system.Root.SpawnNamed(n.d.vital(func() actor.Actor { return &router{d: n.d} }), "router")
 	if err != nil {
 		cancel()
@@ -143,6 +145,21 @@ func (n *Node) Stop(ctx context.Context) error {
 
 // stopPatience is how long the disk may take to note that the end is intended.
 const stopPatience = 2 * time.Second
+
+// newReader makes what answers the control socket.
+func (n *Node) newReader(o Options) *reader {
+	d := n.d
+	return &reader{
+		topics: d.topics, actors: d.census, done: d.ctx.Done(), asked: d.asked.get, settled: d.settled.Load, pending: n.pending,
+		facts: o.Facts, file: o.Files.ReadConfig, forwarding: d.forwardingChanged, interfaces: d.interfaces, warning: o.Warning,
+		host: func() string {
+			if why := d.ground.Load(); why != nil {
+				return *why
+			}
+			return ""
+		},
+	}
+}
 
 // newAgent makes the config actor's handle.
 func (n *Node) newAgent(o Options) *agent.Agent {

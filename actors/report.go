@@ -250,37 +250,13 @@ func adapterParameters(s appnet.AppNetworkStatus, wish appnet.AppNetworkConfig) 
 			Target: "absent", State: "Absent", Generation: a.TargetVersion, Error: a.Error,
 		}
 		if _, has := wish.Adapters[a.Index]; has && wish.Activate {
-			p.Target, p.State = "present", string(adapterState(a))
+			p.Target, p.State = "present", string(a.State(true))
 		} else if a.Activated {
-			p.State = string(leavingState(a))
+			p.State = string(a.State(false))
 		}
 		ps = append(ps, p)
 	}
 	return ps
-}
-
-// adapterState is the state of an adapter that is wanted.
-func adapterState(a appnet.AdapterStatus) netinst.NIState {
-	switch {
-	case a.Activated:
-		return netinst.Present
-	case a.Error != "" && !a.Waiting && a.CheckFailed:
-		return netinst.CheckPresentFailed
-	case a.Error != "" && !a.Waiting:
-		return netinst.CreatingFailed
-	}
-	return netinst.WaitingForDependencies
-}
-
-// leavingState is the state of an adapter that is to be absent and is there.
-func leavingState(a appnet.AdapterStatus) netinst.NIState {
-	switch {
-	case a.Error == "" || a.Waiting:
-		return netinst.Removing
-	case a.CheckFailed:
-		return netinst.CheckAbsentFailed
-	}
-	return netinst.RemovingFailed
 }
 
 // reportedPorts are the ports as the controller needs them for the tunnels of others: by

@@ -296,7 +296,7 @@ func (r *router) terminated(id string) {
 // goes when its config does.
 func (r *router) networkEnded(c actor.Context, id uuid.UUID) {
 	delete(r.networks, id)
-	r.d.topics.takeStatuses(r.orphaned, id.String())
+	takeStatuses(r.d.topics, r.orphaned, id.String())
 	r.step(c, netinst.ManagerEnded{NI: id})
 }
 

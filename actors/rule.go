@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -65,4 +66,17 @@ func (n *Node) pending(ctx context.Context) (httpapi.Pending, error) {
 		p.Held = fmt.Sprintf("held locally by %s since %s", s.Held.By, s.Held.Since.Format(time.RFC3339))
 	}
 	return p, nil
+}
+
+// rejected turns the faults of a document into a refusal.
+func rejected(err error) error {
+	var faults core.Faults
+	if !errors.As(err, &faults) {
+		return err
+	}
+	r := &httpapi.Rejected{}
+	for _, f := range faults {
+		r.Faults = append(r.Faults, f.Error())
+	}
+	return r
 }

@@ -23,9 +23,9 @@ type sourceStatus struct {
 
 // source is the one resource of kind config: where the running config came from, and
 // what is wrong with the file that is not it.
-func (n *Node) source() []httpapi.Resource {
-	s, _ := n.d.topics.Source.Get("", "node")
-	h, _ := n.d.topics.Storage.Get("", "node")
+func (n *reader) source() []httpapi.Resource {
+	s, _ := n.topics.Source.Get("", "node")
+	h, _ := n.topics.Storage.Get("", "node")
 	st := sourceStatus{
 		Source: s.Source, Generation: s.Generation, MD5: s.MD5, FileDigest: s.FileDigest, Error: s.Error,
 		Journal: Journalled, JournalError: h.Fault, Unsaved: h.Unsaved, Found: h.Notes, Fallback: s.Keep,

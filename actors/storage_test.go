@@ -56,7 +56,7 @@ func TestTheStateFolderIsTold(t *testing.T) {
 		tells := func(want string, events int, problems string) {
 			t.Helper()
 			var st sourceStatus
-			text, err := json.Marshal(r.node.source()[0].Status)
+			text, err := json.Marshal(r.list("config")[0].Status)
 			if err != nil || json.Unmarshal(text, &st) != nil || st.Journal != want || (st.JournalSince != nil) != (want == NotJournalled) {
 				t.Errorf("the status is %s, want %s", text, want)
 			}

@@ -12,17 +12,6 @@ import (
 	"edgespan/config/httpapi"
 )
 
-// ActorState is what is known of one actor, for `get actor`.
-type ActorState struct {
-	ID       string    `json:"id"`
-	State    string    `json:"state"` // running, restarting
-	Crashes  int       `json:"restarts"`
-	Last     string    `json:"error"` // the last crash
-	LastAt   time.Time `json:"-"`
-	Next     string    `json:"next"` // back-off under way
-	Messages uint64    `json:"messages"`
-}
-
 // census counts the actors. It is written by middleware and read by the API.
 type census struct {
 	mu     sync.Mutex

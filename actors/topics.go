@@ -67,6 +67,12 @@ type HostChange struct {
 	Underlay uint64
 }
 
+// Trouble is what of one owner is not as wanted: of a network, or of the host ground.
+type Trouble struct {
+	Failing []netinst.FailedOp
+	Retry   time.Time // when it is tried again
+}
+
 // Leases are the journalled addresses, MACs and numbers of one network.
 type Leases = map[netinst.AdapterKey]netinst.Lease
 
@@ -161,16 +167,6 @@ func NewTopics(j pubsub.Journal, s Storage) (*Topics, error) {
 		NodeRecord:    journalled[NodeRecord]("node-record", j),
 	}
 	return t, t.restore(s)
-}
-
-// takeStatuses makes pub the owner of every adapter status in a network's scope,
-// whoever published it, and withdraws those whose config is gone.
-func (t *Topics) takeStatuses(pub *pubsub.Publisher[netinst.AppAdapterStatus], scope string) {
-	for _, ref := range pub.TakeAll(scope) {
-		if _, wanted := t.AdapterConfig.Get(scope, ref.Key); !wanted {
-			must(pub.Unpublish(scope, ref.Key))
-		}
-	}
 }
 
 func journalled[V any](name string, j pubsub.Journal) *pubsub.Topic[V] {

@@ -22,7 +22,7 @@ func (r *rig) portsOf(n int) string {
 }
 
 func (r *rig) adapterError(app int) string {
-	for _, a := range r.node.apps() {
+	for _, a := range r.list("app") {
 		if a.ID == appID(app) {
 			return a.Status.(appStatus).Adapters[0].Error
 		}
@@ -178,7 +178,7 @@ func TestTheAddressesOfASwitchAreReportedWhileTheyAreHeard(t *testing.T) {
 		d := strings.Replace(doc(1, 1), `type: local, port: wan, ipv4: {subnet: 10.1.0.0/24}, dns: {domain: edge}`, `type: switch, port: ""`, 1)
 		r.apply(d)
 		r.ready(time.Second, "app/"+appID(1))
-		adapter := func() adapterStatus { return r.node.apps()[0].Status.(appStatus).Adapters[0] }
+		adapter := func() adapterStatus { return r.list("app")[0].Status.(appStatus).Adapters[0] }
 		hear := func(ip string) bool {
 			heard := r.host.See(netstate.Seen{Link: "es1a1", MAC: adapter().MAC, IP: netip.MustParseAddr(ip)})
 			r.settle(0)

@@ -223,14 +223,3 @@ func spoken(s appnet.AppNetworkStatus) bool {
 		return a.TargetVersion != s.TargetVersion || !a.Activated && a.Error == ""
 	})
 }
-
-// portTrouble says what is wrong with a port, "" for nothing.
-func portTrouble(s netinst.PortStatus) string {
-	switch {
-	case !s.Exists:
-		return "no interface " + string(s.IfName)
-	case !s.Up:
-		return "interface " + string(s.IfName) + " is down"
-	}
-	return s.LeadsNowhere()
-}

@@ -27,6 +27,27 @@ type AdapterStatus struct {
 	CheckFailed     bool `json:",omitempty"` // nothing failed that was done, Error tells of what was found then
 }
 
+// State is the state of the adapter: of one that is wanted, or of one that is to be absent and
+// is there (seed opendut-configuration-state-loop, the tables of states).
+func (a AdapterStatus) State(wanted bool) netinst.NIState {
+	failed := a.Error != "" && !a.Waiting
+	switch {
+	case wanted && a.Activated:
+		return netinst.Present
+	case wanted && failed && a.CheckFailed:
+		return netinst.CheckPresentFailed
+	case wanted && failed:
+		return netinst.CreatingFailed
+	case wanted:
+		return netinst.WaitingForDependencies
+	case failed && a.CheckFailed:
+		return netinst.CheckAbsentFailed
+	case failed:
+		return netinst.RemovingFailed
+	}
+	return netinst.Removing
+}
+
 // AppNetworkStatus is what an app network says of itself. Pending is cleared
 // only by the function Pending.
 type AppNetworkStatus struct {

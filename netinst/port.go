@@ -107,6 +107,17 @@ func (p PortStatus) mtu() int {
 	return min(max(mtu, minMTU), maxMTU)
 }
 
+// Trouble is what is wrong with a port, "" for nothing.
+func (p PortStatus) Trouble() string {
+	switch {
+	case !p.Exists:
+		return "no interface " + string(p.IfName)
+	case !p.Up:
+		return "interface " + string(p.IfName) + " is down"
+	}
+	return p.LeadsNowhere()
+}
+
 // LeadsNowhere says why an uplink that is up is of no use yet, "" if it is or if p is
 // no uplink: of those nobody asks for a default route.
 func (p PortStatus) LeadsNowhere() string {
