@@ -125,3 +125,32 @@ func TestAConfigThatNeverFitsIsAskedForNowAndThen(t *testing.T) {
 		}
 	})
 }
+
+// Metadata with faults masks nothing once it is accepted: that is an admin's to decide.
+func TestOnlyAnAdminAcceptsMetadataWithFaults(t *testing.T) {
+	t.Parallel()
+	bob := fleetapi.Caller{Name: "bob", Role: fleetapi.Operator}
+	for kind, want := range map[string]error{"TEXT": fleetapi.ErrRole, "STRING": nil} {
+		onRig(t, func(r *rig) {
+			c := r.start("a")
+			n := r.join(c, "n1")
+			n.board, n.base = "board-9", `{"base":{"RELEASE_M20":{"sysParams":{"managedConfig":true},"acme":{"pw":"hidden-1","user":"shown-1"}}},
+				"metadata":{"acme":{"pw":{"desc":"d","type":"`+kind+`","action":"VENDOR_RESTART","secret":true}}}}`
+			n.connect(c)
+			r.pass(time.Second)
+			d, err := c.HardwareConfig(r.Context(), "board-9", "", false)
+			if shown := text(t, d.Object); err != nil || strings.Contains(shown, "hidden-") || strings.Contains(shown, "shown-") != (want == nil) {
+				t.Errorf("%s: %v %s", kind, err, shown)
+			}
+			if err := c.AcceptHardware(r.Context(), bob, "board-9", "", d.Digest); !errors.Is(err, want) || want != nil && !strings.Contains(err.Error(), "its metadata has faults") {
+				t.Errorf("%s, by an operator: %v", kind, err)
+			}
+			if want == nil {
+				return
+			}
+			if err := c.AcceptHardware(r.Context(), alice, "board-9", "", d.Digest); err != nil {
+				t.Errorf("%s, by an admin: %v", kind, err)
+			}
+		})
+	}
+}

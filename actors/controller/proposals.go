@@ -257,6 +257,9 @@ func (c *Controller) AcceptHardware(ctx context.Context, by fleetapi.Caller, boa
 	if !hmac.Equal([]byte(c.digestOf(p)), []byte(digest)) {
 		return fmt.Errorf("board %s: %w: the proposal is not the one with digest %.80q: look at it again", config.Quote(board), fleetapi.ErrRefused, digest)
 	}
+	if err := readable(by, p); err != nil {
+		return err
+	}
 	if err := c.unmasks(ctx, by, board, p.Data); err != nil {
 		return err
 	}

@@ -16,6 +16,9 @@ func IsMasked(v any) bool {
 	return is && masked(o)
 }
 
+// Hidden is what stands in place of a secret.
+func Hidden() config.Object { return config.Object{maskKey: true} }
+
 // Mask is a value at a path of a config with {"$masked": true} in the place of each secret
 // in it, and whether there was any. Null is no secret.
 func Mask(m *metadata.Metadata, path []string, v any) (shown any, hidden bool) {
@@ -23,7 +26,7 @@ func Mask(m *metadata.Metadata, path []string, v any) (shown any, hidden bool) {
 		return v, false
 	}
 	if v != nil && secret(m, path) {
-		return config.Object{maskKey: true}, true
+		return Hidden(), true
 	}
 	return maskBelow(m, append(make([]string, 0, len(path)+8), path...), v)
 }
@@ -37,7 +40,7 @@ func maskBelow(m *metadata.Metadata, path []string, v any) (any, bool) {
 	var out config.Object // once it differs
 	for key, below := range o {
 		at := append(path, key)
-		shown, hidden := any(config.Object{maskKey: true}), below != nil
+		shown, hidden := any(Hidden()), below != nil
 		if e, known := m.Entry(at); !known || !e.Secret || below == nil {
 			shown, hidden = maskBelow(m, at, below)
 		}
