@@ -14,6 +14,7 @@ import (
 	"edgespan/actors/keep"
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
+	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/revision"
 )
@@ -42,6 +43,7 @@ type deps struct {
 	declarations declarations
 	operators    operators
 	joinTokens   joinTokens
+	previews     previews
 	letters      sync.Map // of those who wait for an answer in a mailbox: chan letter by key
 	orders       sync.Map // of those who wait for the leader's answer: chan order by key
 	streams      sync.Map // *seat by the id of its stream
@@ -156,6 +158,9 @@ func (o *Options) complete() error {
 	}
 	if o.Do == nil {
 		o.Do = func(e2e.Change) {}
+	}
+	if o.Stored == nil {
+		o.Stored = httpapi.NewStored()
 	}
 	o.Settings = whole(o.Settings, o.Replica)
 	return errors.Join(faults...)

@@ -248,7 +248,8 @@ func (w *way) call(ctx context.Context, f func() error) error {
 
 func (w *way) ID() string { return w.s.ID() }
 
-func (w *way) Sound() error { return nil }
+func (w *way) Sound() error  { return nil }
+func (w *way) Scarce() error { return nil }
 
 func (w *way) Size(ctx context.Context) (int64, error) { return w.s.Size(ctx) }
 

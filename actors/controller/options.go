@@ -10,6 +10,7 @@ import (
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/httpapi"
 	"edgespan/config/layers"
 	"edgespan/config/link"
 	"edgespan/config/metadata"
@@ -29,6 +30,7 @@ type Store interface {
 	KeepAlive(ctx context.Context, id revision.LeaseID) (time.Duration, error)
 	Revoke(ctx context.Context, id revision.LeaseID) error
 	Sound() error
+	Scarce() error
 	Size(ctx context.Context) (int64, error)
 }
 
@@ -98,6 +100,8 @@ type Options struct {
 	Offline  bool   // nobody is served: layers are what they are told to be, and nothing follows from them
 	MaskKey  []byte // of the keyed revision that stands for an MD5 of masked output
 	NodeLink string // HOST:PORT that a node is told to join at
+	// Stored is what callers who are no admins may have stored still, shared with other doors. nil: a budget of its own.
+	Stored *httpapi.Buckets
 	// Backup writes all that the store has into a file beside it, before layers are migrated, and
 	// answers with its name. nil: no layer is migrated.
 	Backup func(ctx context.Context) (file string, err error)

@@ -252,5 +252,5 @@ func (d *deps) refuse(w write, judged uint64, why error) error {
 // isRefusal says whether a write is refused by the layers as they are.
 func isRefusal(err error) bool {
 	var conflicts history.Conflicts
-	return errors.As(err, new(*operate.Refused)) || errors.As(err, new(*operate.NotFoundError)) || errors.As(err, &conflicts)
+	return errors.As(err, new(*operate.Refused)) || errors.As(err, new(*operate.NotFoundError)) || errors.As(err, &conflicts) || errors.As(err, new(*fleetapi.TooManyError))
 }

@@ -78,7 +78,12 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 		}
 	}
 	id := uuid.NewString()
+	end, err := c.d.mayOpen(r.Caller, id, p, len(encode(p)))
+	if err != nil {
+		return fleetapi.Preview{}, err
+	}
 	if p.Lease, err = c.d.previewLease(ctx); err != nil {
+		end()
 		return fleetapi.Preview{}, err
 	}
 	if _, err := c.d.commit(ctx, revision.Txn{Then: []revision.Op{revision.PutLeased(previewKey(id, previewPlan), encode(p), p.Lease)}}); err != nil {

@@ -48,6 +48,9 @@ func (m *memory) Size(context.Context) (size int64, err error) {
 // Sound never fails by itself.
 func (m *memory) Sound() error { return nil }
 
+// Scarce never is by itself.
+func (m *memory) Scarce() error { return nil }
+
 func newMemory() *memory { return &memory{model: revision.NewModel(), moved: make(chan struct{})} }
 
 func (m *memory) ID() string { return "6b1e0c1a-0000-4000-8000-000000000001" }

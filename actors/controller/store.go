@@ -154,7 +154,14 @@ func (d *deps) write(w write) wrote {
 		if len(outcome.Migrated) > 0 && !w.backedUp {
 			return wrote{err: errBackupFirst}
 		}
+		give, err := d.spend(w.request.Caller, sizeOf(plan))
+		if err != nil {
+			return wrote{err: d.refuse(w, world.State.Number, err)}
+		}
 		done, err := d.carryOut(w.ctx, plan)
+		if errors.Is(err, revision.ErrUnwritten) || err == nil && !done && len(plan.Txns) == 1 {
+			give() // of several the first are stored
+		}
 		if err != nil {
 			return wrote{err: err}
 		}

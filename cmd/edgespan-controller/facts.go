@@ -53,7 +53,7 @@ func (s *service) serveFacts(bodies *httpapi.Bodies) {
 	ctx, end := context.WithCancel(context.Background())
 	s.api.RegisterOnShutdown(end)
 	opts := []factsapi.Option{
-		factsapi.WithBodies(bodies), factsapi.WithVersion(version), factsapi.WithAudit(s.audit.record), factsapi.WithIntents(s.audit.intent), factsapi.WithEnd(ctx),
+		factsapi.WithBodies(bodies), factsapi.WithStored(s.ground.stored, s.ground.store.Scarce), factsapi.WithVersion(version), factsapi.WithAudit(s.audit.record), factsapi.WithIntents(s.audit.intent), factsapi.WithEnd(ctx),
 		factsapi.WithNamed(s.fleet.FactsEnvironment),
 		factsapi.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))

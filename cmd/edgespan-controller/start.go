@@ -16,6 +16,7 @@ import (
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/httpapi"
 	"edgespan/config/metadata"
 	"edgespan/config/operate"
 	"edgespan/config/schema"
@@ -41,12 +42,13 @@ type ground struct {
 	store   kv.Store
 	broken  <-chan struct{} // is closed once the store has to be opened anew; nil: never
 	replica string
+	stored  *httpapi.Buckets // what callers of both APIs may have stored
 }
 
 // openGround takes the data folder and opens the store, and takes the flags of the stored
 // config into o.
 func openGround(ctx context.Context, o *options, log *zap.Logger) (*ground, error) {
-	g := &ground{log: log}
+	g := &ground{log: log, stored: httpapi.NewStored()}
 	var err error
 	if g.dir, err = datadir.Open(string(o.DataDir)); err != nil {
 		return nil, err
@@ -184,7 +186,7 @@ func (g *ground) tree(o *options, i issuer, mask []byte, nodeLink string, do fun
 	}
 	return controller.Start(controller.Options{
 		Store: g.store, Replica: g.replica, Log: g.log, Base: base, Metadata: nodes, E2E: own, Issuer: i,
-		Own: o.judge, Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Do: do, Offline: do == nil,
+		Own: o.judge, Settings: o.settings(g.replica), MaskKey: mask, NodeLink: nodeLink, Stored: g.stored, Do: do, Offline: do == nil,
 		Shared: len(o.Etcd) > 0,
 		Flags:  o.rolloutFlags(),
 		Backup: func(ctx context.Context) (string, error) { return g.backUpBefore(ctx, time.Now()) },

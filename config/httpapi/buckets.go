@@ -31,6 +31,16 @@ func NewBuckets(rate float64, burst int) *Buckets {
 	return &Buckets{rate: rate, burst: float64(burst), most: maxBuckets, have: map[string]bucket{}}
 }
 
+// What a caller who is no admin may have stored, at each replica: a config of 8 MB that is written each minute takes
+// 140 KB a second, and one of 2 GiB is full after two hours at least, not two minutes.
+const (
+	StoredRate  = 256 << 10 // bytes a second, in the long run
+	StoredBurst = 64 << 20  // and at once
+)
+
+// NewStored are the budgets of bytes that callers may have stored.
+func NewStored() *Buckets { return NewBuckets(StoredRate, StoredBurst) }
+
 // Of says how many names are remembered at most.
 func (b *Buckets) Of(most int) *Buckets {
 	b.most = most

@@ -54,6 +54,12 @@ func WithIntents(intent func(e Entry, must bool) error) Option {
 // Limits.Bytes.
 func WithBodies(b *httpapi.Bodies) Option { return func(a *api) { a.bodies = b } }
 
+// WithStored shares with other doors what callers who are no admins may have stored, and refuses their writes while the store
+// is scarce.
+func WithStored(b *httpapi.Buckets, scarce func() error) Option {
+	return func(a *api) { a.stored, a.scarce = b, scarce }
+}
+
 // WithFailures hears what the caller of a 500 is not told.
 func WithFailures(f func(method, path string, err error)) Option {
 	return func(a *api) { a.failed = f }
@@ -110,6 +116,8 @@ type api struct {
 	turns    *httpapi.Turns
 	callers  *httpapi.Buckets
 	uploads  *httpapi.Buckets // bytes that nodes upload of themselves
+	stored   *httpapi.Buckets // and that others who are no admins write
+	scarce   func() error     // why they may not now
 	origins  *http.CrossOriginProtection
 	zipped   *zipped
 }
@@ -140,7 +148,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 		backend: b, auth: who, all: table, rows: rowsByPath(), version: "unknown", limits: DefaultLimits,
 		audit: func(Entry) {}, intent: func(Entry, bool) error { return nil }, failed: func(string, string, error) {}, ending: context.Background(),
 		named:   func(context.Context, string) (int64, error) { return 0, nil },
-		origins: http.NewCrossOriginProtection(), zipped: &zipped{},
+		origins: http.NewCrossOriginProtection(), zipped: &zipped{}, stored: httpapi.NewStored(), scarce: func() error { return nil },
 	}
 	for _, o := range opts {
 		o(a)

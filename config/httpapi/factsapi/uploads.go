@@ -2,10 +2,12 @@ package factsapi
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
 	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi"
 )
 
 // What a node may upload of itself, by the bytes of what it changes: its facts have some 100 KB, and come each half hour.
@@ -20,37 +22,52 @@ const (
 
 // written asks the backend for a write.
 func (a *api) written(c *call, w ledger.Write) (ledger.Written, error) {
-	held, err := a.holdUpload(c, w)
+	held, err := a.hold(c, w)
 	if err != nil {
 		return ledger.Written{}, err
 	}
 	done, err := a.backend.Write(c.Context(), WriteRequest{Author: c.caller.Name, Caller: c.who(), Own: c.own, Message: c.entry.Message, Write: w, DryRun: c.entry.DryRun, Reveal: c.reveals()})
-	if held > 0 && !isUnsure(err) { // who goes away before the answer may have stored it
+	if held.of != nil && !isUnsure(err) { // who goes away before the answer may have stored it
 		if done.Changed {
-			held -= float64(done.Stored + eachWrite)
+			held.bytes -= float64(max(done.Stored, held.least) + eachWrite)
 		}
-		a.uploads.Spend(c.who(), time.Now(), -held)
+		held.of.Spend(c.who(), time.Now(), -held.bytes)
 	}
 	c.changed = c.changed || done.Changed
 	return done, err
 }
 
-// holdUpload takes what a node's write may store from what it may upload. What it does not store is given back: what is there already costs nothing.
-func (a *api) holdUpload(c *call, w ledger.Write) (float64, error) {
-	if !c.own || c.entry.DryRun {
-		return 0, nil
-	}
-	held := float64(storedBy(w) + eachWrite)
-	if wait := a.uploads.Spend(c.who(), time.Now(), held); wait > 0 {
-		return 0, &refusal{
-			status: http.StatusTooManyRequests, retry: max(wait, time.Second),
-			text: "node " + c.caller.itself() + " has uploaded too much: 16 MiB at once and 16 KiB a second that change something are allowed",
-		}
-	}
-	return held, nil
+// held is what a write may store, taken from what its caller may.
+type held struct {
+	of    *httpapi.Buckets // nil: the caller has no bound
+	bytes float64
+	least int // that it costs if it changes something
 }
 
-// storedBy is the most that a write of a node may store.
+// hold takes what a write may store from what its caller may have stored: a node of itself, and whoever else is no admin. What it
+// does not store is given back: what is there already costs nothing.
+func (a *api) hold(c *call, w ledger.Write) (held, error) {
+	h := held{of: a.stored, least: int(c.holds)}
+	text := fmt.Sprintf("%s has stored too much: %d MiB at once and %d KiB a second are allowed to all but admins", c.caller.Name, httpapi.StoredBurst>>20, httpapi.StoredRate>>10)
+	switch {
+	case c.entry.DryRun, !c.own && c.caller.Role == Admin:
+		return held{}, nil
+	case c.own:
+		h = held{of: a.uploads}
+		text = "node " + c.caller.itself() + " has uploaded too much: 16 MiB at once and 16 KiB a second that change something are allowed"
+	default:
+		if err := a.scarce(); err != nil {
+			return held{}, &refusal{status: http.StatusServiceUnavailable, retry: time.Minute, text: "only an admin may write: " + err.Error()}
+		}
+	}
+	h.bytes = float64(max(storedBy(w), h.least) + eachWrite)
+	if wait := h.of.Spend(c.who(), time.Now(), h.bytes); wait > 0 {
+		return held{}, &refusal{status: http.StatusTooManyRequests, retry: max(wait, time.Second), text: text}
+	}
+	return h, nil
+}
+
+// storedBy is the most that a write may store in versions.
 func storedBy(w ledger.Write) int {
 	switch w := w.(type) {
 	case ledger.Put:

@@ -2,13 +2,16 @@ package factsapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
 
 	"edgespan/config/facts/ledger"
+	"edgespan/config/httpapi"
 )
 
 // A node uploads so many bytes that change something, by whichever way; what is there already, and what is refused, costs it nothing. People
@@ -98,4 +101,46 @@ type full struct {
 
 func (f *full) Write(context.Context, WriteRequest) (ledger.Written, error) {
 	return ledger.Written{}, f.err
+}
+
+// Whoever is no admin has so many bytes stored that change something, by whichever way, and nothing while the store is scarce.
+func TestAnOperatorWritesOnlySoMuch(t *testing.T) {
+	t.Parallel()
+	scarce := error(nil)
+	h := Handler(newReal(t), door{}, WithStored(httpapi.NewBuckets(1<<10, 160<<10), func() error { return scarce }))
+	text := strings.Repeat("x", 15<<10)
+	put := func(token string, n int) *httptest.ResponseRecorder {
+		return ask(h, asked{method: "PUT", target: "environments/1/resources/1/values", token: token, body: fmt.Sprintf(`{"n":%d,"a":%q}`, n, text)})
+	}
+	for _, q := range []asked{
+		{method: "POST", target: "components", body: `{"name":"c","resource_definitions":[{"name":"r"}]}`, token: "admin"},
+		{method: "POST", target: "environments", body: `{"components":["c"],"hierarchy_levels":[]}`, token: "admin"},
+	} {
+		if w := ask(h, q); w.Code >= 300 {
+			t.Fatal(w.Code, w.Body)
+		}
+	}
+	for range 30 { // is there after the first
+		if w := put("operator", 0); w.Code >= 300 {
+			t.Fatal("the same again:", w.Code, w.Body)
+		}
+	}
+	n := 1
+	w := put("operator", n)
+	for ; w.Code < 300 && n < 30; n++ {
+		w = put("operator", n+1)
+	}
+	if wait, err := strconv.Atoi(w.Header().Get("Retry-After")); w.Code != http.StatusTooManyRequests || n < 8 || n > 12 || err != nil || wait > 60 {
+		t.Errorf("write %d of 16 KB: %d %s; 160 KB are allowed at once", n, w.Code, w.Body)
+	}
+	if w := put("admin", 99); w.Code >= 300 {
+		t.Error("an admin:", w.Code, w.Body)
+	}
+	scarce = errors.New("1536 of 2048 MiB")
+	if w := put("operator", 100); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "only an admin may write: 1536") {
+		t.Error("a scarce store:", w.Code, w.Body)
+	}
+	if w := put("admin", 101); w.Code >= 300 {
+		t.Error("an admin, and a scarce store:", w.Code, w.Body)
+	}
 }

@@ -198,6 +198,7 @@ func (a *api) problemOf(c *call, err error) *Problem {
 	var faults config.Faults
 	var conflicts history.Conflicts
 	var conflict history.Conflict
+	var many *TooManyError
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -215,6 +216,10 @@ func (a *api) problemOf(c *call, err error) *Problem {
 		return problem(TypeNotFound, "%s", err)
 	case errors.As(err, new(*operate.TooLargeError)):
 		return problem(TypeTooLarge, "%s", err)
+	case errors.As(err, &many):
+		p = problem(TypeTooMany, "%s", err)
+		p.retry = many.Wait
+		return p
 	case errors.Is(err, httpapi.ErrCrowded):
 		return problem(TypeBusy, "%s", err)
 	case errors.Is(err, ErrRefused):

@@ -36,7 +36,7 @@ func (c Caller) Who() string { return c.Via.Of(c.Name) }
 // Backend is the controller as the routes see it. It masks secrets in every answer, but where
 // Reveal is asked for. Errors that it answers with:
 // *operate.Refused (422), *operate.NotFoundError (404), history.Conflicts (412), ErrBusy
-// (503), ErrRefused (409), ErrRole (403), ErrNoToken (401), context errors (504); any other is a 500.
+// (503), *TooManyError (429), ErrRefused (409), ErrRole (403), ErrNoToken (401), context errors (504); any other is a 500.
 type Backend interface {
 	// Authenticate finds whose an operator token is, by its hash (pki.OperatorTokenHash).
 	Authenticate(ctx context.Context, hash string) (Caller, error)
@@ -353,6 +353,14 @@ const (
 	AbortRollout  RolloutCommand = "abort"
 	RevertRollout RolloutCommand = "revert"
 )
+
+// TooManyError refuses what a caller asks for too often, or too much of: it may ask again after a while (429).
+type TooManyError struct {
+	Text string
+	Wait time.Duration
+}
+
+func (e *TooManyError) Error() string { return e.Text }
 
 // Errors of a Backend beside those that its comment names.
 var (

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"edgespan/config"
 	"edgespan/config/edit"
@@ -42,6 +43,7 @@ func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
 		{lostTo[0], TypePrecondition, "", "by ann at 2026-01-02T03:04:05Z", ""},
 		{fmt.Errorf("n1 is not pending: %w", ErrRefused), TypeConflict, "", "n1 is not pending", ""},
 		{fmt.Errorf("e2e/controller: %w", ErrRole), TypePermission, "", "e2e/controller: not permitted", ""},
+		{fmt.Errorf("store: %w", &TooManyError{Text: "too much of bob", Wait: 12500 * time.Millisecond}), TypeTooMany, "Retry-After: 13", "too much of bob", ""},
 		{fmt.Errorf("store: %w", ErrBusy), TypeBusy, "Retry-After: 1", "can't take this now", ""},
 		{ErrNoToken, TypeNoToken, `Www-Authenticate: Bearer realm="edgespan"`, "expired", ""},
 		{fmt.Errorf("ask: %w", context.DeadlineExceeded), TypeTimeout, "", "no answer in time", ""},

@@ -90,6 +90,9 @@ func (s *Store) Sound() error {
 	return s.full
 }
 
+// Scarce is nil: a file has no limit but its disk's.
+func (s *Store) Scarce() error { return nil }
+
 // Broken is closed once the store takes no more writes until it is opened again.
 func (s *Store) Broken() <-chan struct{} { return s.breaking }
 

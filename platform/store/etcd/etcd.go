@@ -45,6 +45,7 @@ type Store struct {
 	closed  bool
 	full    error     // why there is no room; nil: there is
 	refused time.Time // when that was noted last
+	sizes   map[string]size
 }
 
 var _ kv.Store = (*Store)(nil)
@@ -60,7 +61,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{root: "edgespan/" + o.Fleet + "/"}
 	g := newGuard(o)
-	g.alarmed = s.alarmed
+	g.alarmed, g.weighed = s.alarmed, s.weighed
 	c := config(o)
 	c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(g.dial))
 	client, err := clientv3.New(c)
@@ -182,6 +183,41 @@ func (s *Store) Sound() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.full
+}
+
+// size is that of a member's database.
+type size struct {
+	used, file int64
+	limit      int64 // at which the member raises the alarm, by the size of the file; 0: it does not say (before etcd 3.6)
+	at         time.Time
+}
+
+// sizeCounts is how long what a member said of its size counts: it may have left the cluster.
+const sizeCounts = time.Minute
+
+// weighed takes what a member said of its size.
+func (s *Store) weighed(member string, asked time.Time, of size) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sizes == nil {
+		s.sizes = map[string]size{}
+	}
+	of.at = asked
+	s.sizes[member] = of
+}
+
+// Scarce says that a member has three quarters of its limit in use, or that its file, which grows beyond that as pages
+// lie scattered, has reached 15/16 of it.
+func (s *Store) Scarce() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for member, z := range s.sizes {
+		if z.limit > 0 && time.Since(z.at) < sizeCounts && (z.used >= z.limit/4*3 || z.file >= z.limit/16*15) {
+			return fmt.Errorf("the store is nearly full: %s has %d MiB in use and a file of %d MiB, of %d MiB: prune the history, or raise the limit",
+				member, z.used>>20, z.file>>20, z.limit>>20)
+		}
+	}
+	return nil
 }
 
 // pause is that before a call is made once more.

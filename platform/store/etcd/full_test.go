@@ -113,3 +113,32 @@ func TestEachMemberHasItsOwnTimeToSayItsSize(t *testing.T) {
 		t.Errorf("%d, %v", size, err)
 	}
 }
+
+// A member says what its limit is, and how near it is: the store is scarce before it has none. What it said does not count for ever.
+func TestAClusterThatNearsItsLimitIsScarce(t *testing.T) {
+	t.Parallel()
+	const gb = 1 << 30
+	for name, one := range map[string]struct {
+		of   size
+		ago  time.Duration
+		want bool
+	}{
+		"half":                     {of: size{used: gb, file: gb, limit: 2 * gb}},
+		"three quarters in use":    {of: size{used: gb + gb/2, file: gb + gb/2, limit: 2 * gb}, want: true},
+		"a file of free pages":     {of: size{used: gb / 2, file: gb + gb/2, limit: 2 * gb}},
+		"a file near the limit":    {of: size{used: gb / 2, file: 2*gb - 1, limit: 2 * gb}, want: true},
+		"a limit that is not said": {of: size{used: 2 * gb, file: 2 * gb}},
+		"long ago":                 {of: size{used: 2 * gb, file: 2 * gb, limit: 2 * gb}, ago: time.Hour},
+	} {
+		var s Store
+		s.weighed("m1", time.Now(), size{used: 1, file: 1, limit: 2 * gb})
+		s.weighed("m2", time.Now().Add(-one.ago), one.of)
+		if err := s.Scarce(); (err != nil) != one.want {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.weighed("m2", time.Now(), size{used: 1, file: 1, limit: 2 * gb})
+		if err := s.Scarce(); err != nil {
+			t.Errorf("%s, and then none: %v", name, err)
+		}
+	}
+}

@@ -36,6 +36,7 @@ var errLeader = errors.New("the cluster has another leader: the write may have b
 type guard struct {
 	log     *zap.Logger
 	alarmed func(asked time.Time, noSpace bool)
+	weighed func(member string, asked time.Time, s size)
 	client  *clientv3.Client // the store's
 	cancel  context.CancelFunc
 	asking  sync.WaitGroup
@@ -169,6 +170,7 @@ func (g *guard) askAlarms(ctx context.Context, client *clientv3.Client, endpoint
 	if err != nil {
 		return // the next one that answers says it
 	}
+	g.weighed(endpoint, asked, size{used: out.DbSizeInUse, file: out.DbSize, limit: out.DbSizeQuota})
 	g.alarmed(asked, slices.ContainsFunc(out.Errors, func(text string) bool { return strings.Contains(text, etcdserverpb.AlarmType_NOSPACE.String()) }))
 }
 

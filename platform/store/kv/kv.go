@@ -66,6 +66,10 @@ type Store interface {
 	// says that it would.
 	Sound() error
 
+	// Scarce says that the store comes near the limit at which it refuses all writes, as far as it
+	// knows one and its last answers told: writes that can wait should. nil: it does not.
+	Scarce() error
+
 	// Size is how many bytes the store takes, its own history among it, without what is free for
 	// use again.
 	Size(ctx context.Context) (int64, error)
