@@ -63,11 +63,6 @@ func newDemoISP(a *app) *cobra.Command {
 	}
 }
 
-// statusError is another program's exit code, passed on without a word.
-type statusError int
-
-func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
-
 // labUp builds the lab with the demo's config in it.
 func labUp(ctx context.Context, o lab.Options) (*lab.Lab, error) {
 	if missing := lab.MissingTools(); missing != nil {

@@ -30,47 +30,79 @@ const (
 	exitNotFound    = 10
 )
 
-// usageError is a command line that says nothing we understand.
-type usageError struct{ err error }
+// classed is an error that says itself how its command ends.
+type classed struct {
+	code int
+	err  error
+}
 
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
+func (e *classed) Error() string { return e.err.Error() }
+func (e *classed) Unwrap() error { return e.err }
 
-func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+// Is makes errors.Is(err, exitClass(code)) ask for the class.
+func (e *classed) Is(target error) bool {
+	c, is := target.(exitClass)
+	return is && int(c) == e.code
+}
 
-// exitCode is the code of err.
+// exitClass is an exit code that errors.Is looks for.
+type exitClass int
+
+func (c exitClass) Error() string { return fmt.Sprintf("exit class %d", int(c)) }
+
+// withClass is err, which ends its command with code.
+func withClass(code int, err error) error { return &classed{code, err} }
+
+// usagef is a command line that says nothing we understand.
+func usagef(format string, args ...any) error { return withClass(exitUsage, fmt.Errorf(format, args...)) }
+
+// unreadable is a file that was named and can't be read; one that is missing exits 10.
+func unreadable(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return withClass(exitNotFound, err)
+	}
+	return err
+}
+
+// statusError is another program's exit code, passed on without a word.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
+
+// exitCode is the code of err: of all that it holds the first that is asked for here counts.
 func exitCode(err error) int {
-	var usage *usageError
-	var rejected *httpapi.Rejected
-	var incomplete *httpapi.Incomplete
 	var status statusError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &status):
 		return int(status)
-	case errors.As(err, &usage):
+	case errors.Is(err, exitClass(exitUsage)):
 		return exitUsage
-	case errors.As(err, &rejected), errors.As(err, new(config.Faults)),
-		errors.As(err, new(*confdir.Broken)), errors.As(err, new(layers.Clashes)),
-		errors.As(err, new(edit.Faults)):
+	case isRejected(err):
 		return exitRejected
-	case errors.Is(err, httpapi.ErrConflict):
+	case errors.Is(err, httpapi.ErrConflict), errors.Is(err, exitClass(exitConflict)):
 		return exitConflict
 	case errors.Is(err, httpapi.ErrUnreachable), errors.As(err, new(*keystone.Away)):
 		return exitUnreachable
-	case errors.Is(err, httpapi.ErrNotFound), errors.As(err, new(*noKey)), errors.As(err, new(*noContextError)), errors.As(err, new(*noParameterError)), errors.As(err, new(*operate.NotFoundError)), errors.Is(err, os.ErrNotExist) && errors.As(err, new(*inputError)):
+	case errors.Is(err, httpapi.ErrNotFound), errors.Is(err, exitClass(exitNotFound)), errors.As(err, new(*operate.NotFoundError)):
 		return exitNotFound
-	case errors.Is(err, httpapi.ErrPermission), errors.Is(err, os.ErrPermission), errors.Is(err, keystone.ErrRefused):
+	case errors.Is(err, httpapi.ErrPermission), errors.Is(err, exitClass(exitPermission)), errors.Is(err, os.ErrPermission), errors.Is(err, keystone.ErrRefused):
 		return exitPermission
 	case errors.Is(err, httpapi.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout
 	case errors.Is(err, httpapi.ErrBusy):
 		return exitError // before Incomplete: nothing at all was shown
-	case errors.As(err, &incomplete):
+	case errors.As(err, new(*httpapi.Incomplete)):
 		return exitPartial
 	}
 	return exitError
+}
+
+// isRejected says whether a config was judged and found wanting.
+func isRejected(err error) bool {
+	return errors.As(err, new(*httpapi.Rejected)) || errors.As(err, new(config.Faults)) || errors.As(err, new(*confdir.Broken)) ||
+		errors.As(err, new(layers.Clashes)) || errors.As(err, new(edit.Faults))
 }
 
 // report says err on stderr, a line for each fault, and returns its exit code.

@@ -12,7 +12,6 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/factsapi"
 )
 
@@ -326,17 +325,9 @@ func (c *factsCall) path() ([]string, error) {
 	return path, nil
 }
 
-// factsError is an error of the command line's own that ends it as one of ConfigDB's would.
-type factsError struct {
-	text string
-	kind error
-}
-
-func (e *factsError) Error() string { return e.text }
-func (e *factsError) Unwrap() error { return e.kind }
-
+// notThere is the error of a name that ConfigDB has nothing for.
 func notThere(format string, args ...any) error {
-	return &factsError{fmt.Sprintf(format, args...), httpapi.ErrNotFound}
+	return withClass(exitNotFound, fmt.Errorf(format, args...))
 }
 
 // idOf reads an id.

@@ -11,7 +11,6 @@ import (
 	"edgespan/config"
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
-	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/factsapi"
 )
 
@@ -383,5 +382,5 @@ func renameLevel(c *factsCall) error {
 
 // conflicting says that what was typed means more than one thing.
 func conflicting(format string, args ...any) error {
-	return &factsError{fmt.Sprintf(format, args...), httpapi.ErrConflict}
+	return withClass(exitConflict, fmt.Errorf(format, args...))
 }

@@ -60,7 +60,7 @@ func (c *factsCall) open(ctx context.Context) (*factsapi.Client, error) {
 	}
 	client, err := factsapi.NewClient(o)
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, withClass(exitUsage, err)
 	}
 	return client, nil
 }
@@ -84,7 +84,7 @@ func (c *factsCall) where(ctx context.Context) (fleetContext, *visitor, error) {
 	}
 	endpoint, err := v.session.Endpoint(configService, v.env.Interface, v.env.Region)
 	if err != nil {
-		return fleetContext{}, nil, &usageError{err}
+		return fleetContext{}, nil, withClass(exitUsage, err)
 	}
 	// The catalog stands in the place of a flag: what a context has is of another controller.
 	fleet := a.fleet
@@ -136,7 +136,7 @@ func (c *factsCall) password() (string, error) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("read password: %w", &inputError{err})
+		return "", fmt.Errorf("read password: %w", unreadable(err))
 	}
 	password := strings.TrimRight(string(text), "\r\n")
 	if password == "" || strings.ContainsAny(password, "\r\n") {
@@ -164,7 +164,7 @@ func (v *visitor) enter(ctx context.Context) error {
 		return nil
 	}
 	if v.fault != nil {
-		return &usageError{v.fault}
+		return withClass(exitUsage, v.fault)
 	}
 	s, err := v.env.Login(ctx)
 	if err == nil {

@@ -97,7 +97,7 @@ const maxTreeFile = 2 * ledger.MaxDocument
 func readFiles(dir string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	if _, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("read tree: %w", &inputError{err})
+		return nil, fmt.Errorf("read tree: %w", unreadable(err))
 	}
 	var faults []error
 	// A folder that is a link itself is read with a slash behind its name.
@@ -119,7 +119,7 @@ func readFiles(dir string) (map[string][]byte, error) {
 		return nil
 	})
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("read tree: %w", &inputError{errors.Join(faults...)})
+		return nil, fmt.Errorf("read tree: %w", unreadable(errors.Join(faults...)))
 	}
 	return out, nil
 }

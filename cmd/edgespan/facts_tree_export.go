@@ -76,7 +76,7 @@ func exportTree(c *factsCall) error {
 	}
 	for _, r := range has {
 		if hieratree.Masked(r.Values) {
-			return &factsError{fmt.Sprintf("resource %s: has secrets that you may not see: files with masks would be of no use: an admin may export them", r.Name), httpapi.ErrPermission}
+			return withClass(exitPermission, fmt.Errorf("resource %s: has secrets that you may not see: files with masks would be of no use: an admin may export them", r.Name))
 		}
 	}
 	files, err := hieratree.Files(has, t.files, t.naming)

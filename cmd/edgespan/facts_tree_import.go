@@ -79,8 +79,8 @@ func (g *ground) choose(all []ledger.Component, wanted string) ([]ledger.Compone
 	for i, one := range all {
 		names[i] = one.Name
 	}
-	return all, &factsError{fmt.Sprintf("environment %d: has no component %s, but %s: one of these is allowed as --component, or edgespan env update %d --components",
-		g.env.ID, config.Quote(g.name), config.Quote(strings.Join(names, ",")), g.env.ID), httpapi.ErrConflict}
+	return all, conflicting("environment %d: has no component %s, but %s: one of these is allowed as --component, or edgespan env update %d --components",
+		g.env.ID, config.Quote(g.name), config.Quote(strings.Join(names, ",")), g.env.ID)
 }
 
 // missing are the resources of a tree that an environment lacks; of a component that is to be made, all that it has from the start.
@@ -149,7 +149,7 @@ func (g ground) body(t tree) (factsapi.BulkBody, error) {
 		}
 		id, is := g.ids[r.Name]
 		if !is {
-			return out, &factsError{fmt.Sprintf("resource %s: somebody has deleted it meanwhile", r.Name), httpapi.ErrConflict}
+			return out, conflicting("resource %s: somebody has deleted it meanwhile", r.Name)
 		}
 		values := factsapi.Document{}
 		for _, m := range o.Members() {

@@ -93,22 +93,18 @@ func (a *app) writeContexts(f contextFile) error {
 func (f contextFile) named(name string) (fleetContext, error) {
 	c, found := f.Contexts[name]
 	if !found {
-		return c, &noContextError{name, slices.Sorted(maps.Keys(f.Contexts))}
+		return c, noContext(name, slices.Sorted(maps.Keys(f.Contexts)))
 	}
 	return c, nil
 }
 
-// noContextError is a context that is not in the file.
-type noContextError struct {
-	name  string
-	known []string
-}
-
-func (e *noContextError) Error() string {
-	if len(e.known) == 0 {
-		return fmt.Sprintf("context %q: does not exist: there is none yet: edgespan context add makes one", e.name)
+// noContext is the error of a context that is not in the file.
+func noContext(name string, known []string) error {
+	text := fmt.Sprintf("context %q: does not exist: %s are allowed", name, joined(known))
+	if len(known) == 0 {
+		text = fmt.Sprintf("context %q: does not exist: there is none yet: edgespan context add makes one", name)
 	}
-	return fmt.Sprintf("context %q: does not exist: %s are allowed", e.name, joined(e.known))
+	return withClass(exitNotFound, errors.New(text))
 }
 
 func newContext(a *app) *cobra.Command {

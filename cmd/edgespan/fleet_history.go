@@ -79,7 +79,7 @@ func historyLayers(args []string) ([]history.Layer, error) {
 	for _, arg := range args {
 		l, err := history.ParseLayer(arg)
 		if err != nil {
-			return nil, &usageError{err}
+			return nil, withClass(exitUsage, err)
 		}
 		out = append(out, l)
 	}

@@ -206,7 +206,7 @@ func explainNode(c *fleetCall) error {
 		return err
 	}
 	if len(all) == 0 {
-		return &noKey{path}
+		return noKey(path)
 	}
 	s := shown{data: all}
 	for _, x := range all {

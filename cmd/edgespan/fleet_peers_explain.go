@@ -34,11 +34,9 @@ type needed struct {
 	Needs  []needed `json:"needs,omitempty"` // not repeated where it is there twice
 }
 
-// noParameterError is an id that a peer does not have.
-type noParameterError struct{ peer, id string }
-
-func (e *noParameterError) Error() string {
-	return fmt.Sprintf("parameter %s: %s has none of this id: edgespan peers status %s shows those that it has", e.id, e.peer, e.peer)
+// noParameter is the error of an id that a peer does not have.
+func noParameter(peer, id string) error {
+	return withClass(exitNotFound, fmt.Errorf("parameter %s: %s has none of this id: edgespan peers status %s shows those that it has", id, peer, peer))
 }
 
 // parameterOf is the one of an id, which may be spelled with short UUIDs.
@@ -54,7 +52,7 @@ func parameterOf(d fleetapi.PeerDetail, id string) (fleetapi.PeerParameter, erro
 	}
 	switch len(short) {
 	case 0:
-		return fleetapi.PeerParameter{}, &noParameterError{d.Name, id}
+		return fleetapi.PeerParameter{}, noParameter(d.Name, id)
 	case 1:
 		return short[0], nil
 	}

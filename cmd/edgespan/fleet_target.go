@@ -165,7 +165,7 @@ func (a *app) fleetClient() (*fleetapi.Client, error) {
 	}
 	c, err := fleetapi.NewClient(o)
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, withClass(exitUsage, err)
 	}
 	return c, nil
 }
@@ -174,7 +174,7 @@ func (a *app) fleetClient() (*fleetapi.Client, error) {
 func readToken(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("read token: %w", &inputError{err})
+		return "", fmt.Errorf("read token: %w", unreadable(err))
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -204,7 +204,7 @@ func (c fleetContext) transport() (*http.Transport, error) {
 	var err error
 	if c.CAFile != "" {
 		if text, err = os.ReadFile(c.CAFile); err != nil {
-			return nil, fmt.Errorf("read CA: %w", &inputError{err})
+			return nil, fmt.Errorf("read CA: %w", unreadable(err))
 		}
 		if len(text) == 0 { // or the system's would be trusted
 			return nil, usagef("--ca-file: %s: is empty: PEM is allowed", c.CAFile)

@@ -53,16 +53,10 @@ func (a *app) text(name string) ([]byte, error) {
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, &inputError{err}
+		return nil, unreadable(err)
 	}
 	return text, nil
 }
-
-// inputError is a file that was named and can't be read; one that is missing exits 10.
-type inputError struct{ err error }
-
-func (e *inputError) Error() string { return e.err.Error() }
-func (e *inputError) Unwrap() error { return e.err }
 
 // printCanonical prints a document in its canonical form.
 func (a *app) printCanonical(v any) error {

@@ -58,7 +58,7 @@ func (a *app) explainKeys(f *selection, keys []string, output string) error {
 	for _, key := range keys {
 		path, err := config.ParsePath(key)
 		if err != nil {
-			return &usageError{err}
+			return withClass(exitUsage, err)
 		}
 		paths = append(paths, path)
 	}
@@ -74,7 +74,7 @@ func (a *app) explainKeys(f *selection, keys []string, output string) error {
 	for _, path := range paths {
 		found := s.Explain(path)
 		if found == nil {
-			missing = append(missing, &noKey{path})
+			missing = append(missing, noKey(path))
 		}
 		for _, e := range found {
 			all = append(all, newExplained(e))
@@ -99,10 +99,10 @@ func (a *app) explainKeys(f *selection, keys []string, output string) error {
 	return nil
 }
 
-// noKey is a key that no layer has.
-type noKey struct{ path []string }
-
-func (e *noKey) Error() string { return config.FormatPath(e.path) + ": is in no layer" }
+// noKey is the error of a key that no layer has.
+func noKey(path []string) error {
+	return withClass(exitNotFound, errors.New(config.FormatPath(path)+": is in no layer"))
+}
 
 func newExplained(e layers.Explanation) explainedKey {
 	out := explainedKey{path: e.Path, Key: config.FormatPath(e.Path), Value: e.Value, Origin: e.Origin, Shadowed: []shadowed{}}

@@ -93,7 +93,7 @@ func (a *app) lintFiles(files []string, path string) ([]lint.Finding, error) {
 	}
 	dir, wrong, err := confdir.List(path)
 	if err != nil {
-		return nil, &inputError{err}
+		return nil, unreadable(err)
 	}
 	in := lint.Input{Metadata: m, Types: wrong, Hardware: map[string]map[string]config.Object{}}
 	var errs []error
@@ -102,7 +102,7 @@ func (a *app) lintFiles(files []string, path string) ([]lint.Finding, error) {
 		for _, name := range names {
 			s, err := dir.Read(choose(name))
 			if err != nil {
-				errs = append(errs, &inputError{err})
+				errs = append(errs, unreadable(err))
 			}
 			out[name] = s[layer]
 		}

@@ -69,7 +69,7 @@ What is due is seen by the old keys, so migrating twice is migrating once. The m
 // migrate prepares every file before it writes the first.
 func (a *app) migrate(m *migration) error {
 	if err := m.Check(); err != nil {
-		return &usageError{err}
+		return withClass(exitUsage, err)
 	}
 	var files []confdir.File
 	all := []migrated{}

@@ -178,7 +178,7 @@ func (o optimizing) save(out optimize.Result) error {
 		files = append(files, confdir.File{Name: o.node, Document: out.Node})
 	}
 	if err := confdir.WriteAll(files); err != nil {
-		return &inputError{err}
+		return unreadable(err)
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (f *selection) set(a *app) (selected, error) {
 	var faults [5]error
 	if s.dir != nil {
 		if s.Set, err = s.dir.Read(s.choice); err != nil {
-			faults[0] = &inputError{err}
+			faults[0] = unreadable(err)
 		}
 	}
 	s.Set[layers.Auto], faults[1] = f.ofNode(a, f.auto)
@@ -125,7 +125,7 @@ func (f *selection) base(a *app) (selected, error) {
 	}
 	dir, err := confdir.Open(f.baseDir)
 	if err != nil {
-		return s, &inputError{err}
+		return s, unreadable(err)
 	}
 	s.dir, s.library = dir, dir.Library
 	s.choice = s.library.Choose(f.versions)

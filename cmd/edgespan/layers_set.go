@@ -169,7 +169,7 @@ func (w *writing) world(a *app) (edit.World, error) {
 	var faults [5]error
 	if s.dir != nil {
 		if world.Kinds[""], err = s.dir.Read(s.choice); err != nil {
-			faults[0] = &inputError{err}
+			faults[0] = unreadable(err)
 		}
 	}
 	var auto, own map[string]config.Object
