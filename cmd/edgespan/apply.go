@@ -6,18 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"edgespan/config/httpapi"
 )
 
-// requestTimeout bounds one question to the daemon: apply answers when the config is
-// stored, not when the host is changed.
-const requestTimeout = 30 * time.Second
-
-func newApply(a *app) *cobra.Command {
+func newApply(a nodeProgram) *cobra.Command {
 	var file, output, message string
 	var dry bool
 	var how httpapi.How
@@ -71,7 +66,7 @@ JSON they stand one behind the other. All are written, as one revision, or none 
 	return asksFleet(cmd)
 }
 
-func newPlan(a *app) *cobra.Command {
+func newPlan(a nodeProgram) *cobra.Command {
 	var file, output string
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE|-",
@@ -100,18 +95,7 @@ func planFlags(cmd *cobra.Command, file, output *string) {
 	outputFlag(cmd, output)
 }
 
-// fileArgs refuses a file that is named without -f, and says how to name it.
-func fileArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if len(args) == 1 && !cmd.Flags().Changed("file") {
-		return usagef("%s: has %q without -f: type %s -f %s", cmd.Name(), args[0], cmd.CommandPath(), args[0])
-	}
-	return usagef("%s: has %d arguments beside -f: none is allowed", cmd.Name(), len(args))
-}
-
-func (a *app) apply(ctx context.Context, doc []byte, how httpapi.How) error {
+func (a nodeProgram) apply(ctx context.Context, doc []byte, how httpapi.How) error {
 	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		warnings, err := c.Apply(ctx, doc, how)
 		if err != nil {
@@ -128,7 +112,7 @@ func (a *app) apply(ctx context.Context, doc []byte, how httpapi.How) error {
 	})
 }
 
-func (a *app) plan(ctx context.Context, doc []byte, output string) error {
+func (a nodeProgram) plan(ctx context.Context, doc []byte, output string) error {
 	if err := checkOutput(output); err != nil {
 		return err
 	}
@@ -160,7 +144,7 @@ func showChanges(changes []httpapi.Change) shown {
 }
 
 // document reads FILE; "-" is stdin.
-func (a *app) document(file string) ([]byte, error) {
+func (a nodeProgram) document(file string) ([]byte, error) {
 	if file == "" {
 		return nil, usagef("-f: is missing: a file or - is allowed")
 	}

@@ -134,7 +134,7 @@ var (
 )
 
 // applied is the file of apply: the config of a node, or descriptors.
-func (a *app) applied(cmd *cobra.Command, file string) ([]byte, []config.Object, error) {
+func (a nodeProgram) applied(cmd *cobra.Command, file string) ([]byte, []config.Object, error) {
 	text, err := a.document(file)
 	if err != nil {
 		return nil, nil, err
@@ -162,10 +162,10 @@ func flagsFor(cmd *cobra.Command, file string, docs []config.Object) error {
 }
 
 // applyDocuments writes descriptors, all of a file as one revision.
-func (a *app) applyDocuments(cmd *cobra.Command, docs []config.Object, message, output string, dry bool) error {
+func (a nodeProgram) applyDocuments(cmd *cobra.Command, docs []config.Object, message, output string, dry bool) error {
 	if err := checkOutput(output); err != nil {
 		return err
 	}
-	call := &fleetCall{a: a, cmd: cmd, message: message, dryRun: dry, output: output}
+	call := &fleetCall{a: a.app, cmd: cmd, message: message, dryRun: dry, output: output}
 	return call.ask(cmd.Context(), func(c *fleetCall) error { return c.put(operate.Describe{Documents: docs}) })
 }

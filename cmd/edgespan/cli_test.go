@@ -442,7 +442,7 @@ func TestTheExampleHasWhatTheDemoShows(t *testing.T) {
 	if _, err := readExample([]byte("networkInstances: {}")); err == nil {
 		t.Error("an example without a network is accepted")
 	}
-	d, err := newDemoRun(&app{}, nil)
+	d, err := newDemoRun(demoProgram{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

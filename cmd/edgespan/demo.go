@@ -20,7 +20,18 @@ const (
 	keptDir  = "/run/edgespan-demo"
 )
 
-func newDemo(a *app) *cobra.Command {
+// downTimeout bounds how long a lab is taken down that an interrupt ended.
+const downTimeout = 30 * time.Second
+
+// demoProgram is one run of the demo.
+type demoProgram struct{ streams }
+
+// demoCommands are the demo, and what runs inside of its world.
+func demoCommands(s streams) []*cobra.Command {
+	return []*cobra.Command{newDemo(demoProgram{s}), newDemoISP(demoProgram{s})}
+}
+
+func newDemo(a demoProgram) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show a node at work, in network namespaces of its own",
@@ -50,7 +61,7 @@ touched.`,
 }
 
 // newDemoISP is the process of the provider's servers in the lab.
-func newDemoISP(a *app) *cobra.Command {
+func newDemoISP(a demoProgram) *cobra.Command {
 	return &cobra.Command{
 		Use: lab.ChildCommand, Hidden: true, DisableFlagParsing: true,
 		Short: "Serve DNS and HTTP inside the demo's world",
@@ -84,14 +95,14 @@ func labUp(ctx context.Context, o lab.Options) (*lab.Lab, error) {
 }
 
 // demo runs all steps in a lab that goes with it.
-func (a *app) demo(ctx context.Context) (err error) {
+func (a demoProgram) demo(ctx context.Context) (err error) {
 	l, err := labUp(ctx, lab.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() {
 		// An interrupted demo cleans up too.
-		downCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+		downCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), downTimeout)
 		defer cancel()
 		if downErr := l.Down(downCtx); downErr != nil {
 			err = errors.Join(err, fmt.Errorf("demo: remove lab: %w", downErr))
@@ -117,7 +128,7 @@ func (a *app) demo(ctx context.Context) (err error) {
 	return nil
 }
 
-func (a *app) demoUp(ctx context.Context) error {
+func (a demoProgram) demoUp(ctx context.Context) error {
 	l, err := labUp(ctx, lab.Options{Name: keptName, Dir: keptDir})
 	if err != nil {
 		return err
@@ -150,7 +161,7 @@ The daemon's log is %[7]s. Remove all of it with: %[2]s demo down
 	return err
 }
 
-func (a *app) demoDown(ctx context.Context) error {
+func (a demoProgram) demoDown(ctx context.Context) error {
 	l, err := lab.Open(lab.Options{Name: keptName, Dir: keptDir})
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
@@ -162,7 +173,7 @@ func (a *app) demoDown(ctx context.Context) error {
 	return nil
 }
 
-func (a *app) demoExec(ctx context.Context, short string, argv []string) error {
+func (a demoProgram) demoExec(ctx context.Context, short string, argv []string) error {
 	l, err := lab.Open(lab.Options{Name: keptName, Dir: keptDir})
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)

@@ -31,7 +31,7 @@ type step struct {
 
 // demoRun is one run of the demo.
 type demoRun struct {
-	a      *app
+	a      demoProgram
 	lab    *lab.Lab
 	ex     example
 	node   *lab.Node
@@ -42,7 +42,7 @@ type demoRun struct {
 	over   bool // a vital step failed
 }
 
-func newDemoRun(a *app, l *lab.Lab) (*demoRun, error) {
+func newDemoRun(a demoProgram, l *lab.Lab) (*demoRun, error) {
 	ex, err := readExample(examples.Demo)
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)

@@ -13,7 +13,7 @@ import (
 // differs is the exit code of diff where something differs, as diff(1) has it.
 const differs = statusError(exitError)
 
-func newDiff(a *app) *cobra.Command {
+func newDiff(a nodeProgram) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "diff [ni/ID]",
@@ -48,7 +48,7 @@ exits as everywhere, and says so on stderr; with 1 it leaves stdout empty.`,
 	return cmd
 }
 
-func (a *app) diff(ctx context.Context, of, output string) error {
+func (a nodeProgram) diff(ctx context.Context, of, output string) error {
 	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		ds, err := c.Diff(ctx, of)
 		if err != nil {

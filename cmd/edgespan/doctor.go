@@ -11,7 +11,7 @@ import (
 	"edgespan/platform/facts"
 )
 
-func newDoctor(a *app) *cobra.Command {
+func newDoctor(a nodeProgram) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -37,7 +37,7 @@ problem (a warning is none) and 1 where there is one.`,
 	return cmd
 }
 
-func (a *app) doctor(ctx context.Context, output string) error {
+func (a nodeProgram) doctor(ctx context.Context, output string) error {
 	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		found, err := c.Doctor(ctx)
 		if errors.Is(err, httpapi.ErrUnreachable) {
@@ -72,7 +72,7 @@ func (a *app) doctor(ctx context.Context, output string) error {
 }
 
 // examine looks from here, since no daemon does.
-func (a *app) examine(ctx context.Context, why error) ([]httpapi.Finding, error) {
+func (a nodeProgram) examine(ctx context.Context, why error) ([]httpapi.Finding, error) {
 	out := []httpapi.Finding{{
 		Check: "daemon", Level: httpapi.Problem, Text: why.Error(),
 		Fix: "edgespan node --config " + a.setting("", "EDGESPAN_CONFIG", defaultConfig) + " --run-dir " + a.runFolder(),

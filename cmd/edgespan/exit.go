@@ -54,7 +54,9 @@ func (c exitClass) Error() string { return fmt.Sprintf("exit class %d", int(c)) 
 func withClass(code int, err error) error { return &classed{code, err} }
 
 // usagef is a command line that says nothing we understand.
-func usagef(format string, args ...any) error { return withClass(exitUsage, fmt.Errorf(format, args...)) }
+func usagef(format string, args ...any) error {
+	return withClass(exitUsage, fmt.Errorf(format, args...))
+}
 
 // unreadable is a file that was named and can't be read; one that is missing exits 10.
 func unreadable(err error) error {
@@ -106,7 +108,7 @@ func isRejected(err error) bool {
 }
 
 // report says err on stderr, a line for each fault, and returns its exit code.
-func (a *app) report(err error) int {
+func (s streams) report(err error) int {
 	if err == nil {
 		return exitOK
 	}
@@ -120,7 +122,7 @@ func (a *app) report(err error) int {
 	}
 	for _, l := range lines {
 		// A fault quotes what was typed; a line stays one line and harmless to a terminal.
-		a.say("%s", printable(l))
+		s.say("%s", printable(l))
 	}
 	return exitCode(err)
 }

@@ -14,7 +14,7 @@ import (
 // explainTargets is what explain takes.
 const explainTargets = "ni/ID|app/ID[/INDEX]|adapter/ID/INDEX"
 
-func newExplain(a *app) *cobra.Command {
+func newExplain(a nodeProgram) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "explain " + explainTargets,
@@ -45,7 +45,7 @@ It exits 0 whether the object is ready or not; edgespan wait tells that.`,
 	return cmd
 }
 
-func (a *app) explain(ctx context.Context, kind, id, output string) error {
+func (a nodeProgram) explain(ctx context.Context, kind, id, output string) error {
 	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		x, err := c.Explain(ctx, kind, id)
 		if err != nil {

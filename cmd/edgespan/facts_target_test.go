@@ -199,10 +199,10 @@ func TestWatchFacts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := &lines{want: 2, done: cancel}
-	a := &app{streams: streams{In: strings.NewReader(""), Out: out, Err: io.Discard, Env: func(k string) string { return env[k] }}, start: startNode}
+	s := streams{In: strings.NewReader(""), Out: out, Err: io.Discard, Env: func(k string) string { return env[k] }}
 	code := make(chan int, 1)
 	types(t, env, []typed{{line: "config set -e 1 -l nodes=1 -r astute -k a -v 1", out: "ResourceValue for key a was set\n"}})
-	go func() { code <- runApp(ctx, a, shellWords("config watch -e 1 -l node=1 -r astute --since 5 -f json")) }()
+	go func() { code <- run(ctx, s, shellWords("config watch -e 1 -l node=1 -r astute --since 5 -f json")) }()
 	types(t, env, []typed{
 		{line: "config set -e 1 -l nodes=2 -r astute -k a -v 1", out: "ResourceValue for key a was set\n"}, // of another node
 		{line: "config override -e 1 -l nodes=1 -r astute -k a -v 2 -m why", out: "ResourceOverride for key a was set\n"},

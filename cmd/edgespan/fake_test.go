@@ -161,11 +161,10 @@ type said struct {
 func cli(t *testing.T, env map[string]string, stdin string, args ...string) said {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	a := &app{streams: streams{
+	code := run(t.Context(), streams{
 		In: strings.NewReader(stdin), Out: &out, Err: &errOut,
 		Env: func(k string) string { return env[k] },
-	}, start: startNode}
-	code := runApp(t.Context(), a, args)
+	}, args)
 	return said{code, out.String(), errOut.String()}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,10 +11,6 @@ import (
 
 	"edgespan/config/httpapi/fleetapi"
 )
-
-// fleetTimeout bounds one question to the controller: an override for ten thousand nodes is
-// judged on all of them before it is answered.
-const fleetTimeout = 2 * time.Minute
 
 // The forms of -o, the default first. A document is data to be written back, so it comes as
 // JSON; what is for people comes as a table.
@@ -75,7 +70,16 @@ func fleetCommands(a *app) []*cobra.Command {
 			out = append(out, s.command(a))
 		}
 	}
-	return append(append(out, factsCommands(a)...), newContext(a))
+	return out
+}
+
+// nodeConfigCommands are those below `node`: what a controller has of one.
+func nodeConfigCommands(a *app) []*cobra.Command {
+	var out []*cobra.Command
+	for _, s := range nodeSpecs {
+		out = append(out, s.command(a))
+	}
+	return out
 }
 
 // command makes the cobra command of a spec and of those below it.
@@ -166,25 +170,12 @@ func oneLineOf(err error) error {
 	return &lineError{printable(err.Error()), err}
 }
 
-// group is a command that only has others below it.
-func group(use, short string) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("command: is %q: %s are allowed", args[0], commandNames(cmd))
-			}
-			return cmd.Help()
-		},
-	}
-}
-
 // completer completes an argument; it finds nothing where no controller answers.
 type completer func(a *app, cmd *cobra.Command, args []string, typed string) []string
 
 // completeNodes completes the names of nodes.
 func completeNodes(a *app, cmd *cobra.Command, args []string, _ string) []string {
-	return slices.DeleteFunc(a.liveNodes(cmd.Context()), func(n string) bool { return slices.Contains(args, n) })
+	return slices.DeleteFunc(liveNodes(cmd.Context(), a), func(n string) bool { return slices.Contains(args, n) })
 }
 
 // firstNode completes the first argument only.
@@ -196,7 +187,7 @@ func firstNode(a *app, cmd *cobra.Command, args []string, typed string) []string
 }
 
 // liveNodes are the names of the nodes that the controller knows now.
-func (a *app) liveNodes(ctx context.Context) []string {
+func liveNodes(ctx context.Context, a *app) []string {
 	if ctx == nil {
 		ctx = context.Background() // cobra's completion runs without one
 	}
@@ -216,21 +207,4 @@ func (a *app) liveNodes(ctx context.Context) []string {
 		names[i] = n.Name
 	}
 	return names
-}
-
-func joined(words []string) string { return strings.Join(words, " ") }
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
-
-// many is a count and its noun: "1 node", "3 nodes".
-func many(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"strings"
-
 	"edgespan/config"
 	"edgespan/config/edit"
 	"edgespan/config/metadata"
@@ -16,7 +14,7 @@ func (c *fleetCall) overrides(of string, args []string) (config.Object, error) {
 	case c.file != "" && len(args) > 0:
 		return nil, usagef("%s: has both -f and %q: one of them is allowed", c.cmd.Name(), args[0])
 	case c.file != "":
-		return c.a.layerFile(c.file)
+		return layersProgram{c.a.streams}.layerFile(c.file)
 	case len(args) == 0:
 		return nil, usagef("%s: says nothing: -f FILE or KEY=VALUE... is allowed", c.cmd.Name())
 	}
@@ -50,19 +48,6 @@ func keys(args []string) ([][]string, error) {
 		out = append(out, path)
 	}
 	return out, nil
-}
-
-// list splits what flags such as --nodes a,b took, and drops what is empty.
-func list(words []string) []string {
-	var out []string
-	for _, w := range words {
-		for part := range strings.SplitSeq(w, ",") {
-			if part = strings.TrimSpace(part); part != "" {
-				out = append(out, part)
-			}
-		}
-	}
-	return out
 }
 
 // splitPaths splits --paths at commas outside of parts in "".

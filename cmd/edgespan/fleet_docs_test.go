@@ -130,7 +130,7 @@ func TestEveryPathOfTheSeedIsMapped(t *testing.T) {
 	// What the table names of ours must be there.
 	for _, m := range regexp.MustCompile("`edgespan ((?:node|network|controller|aggregator|metadata) [^`]*)`").FindAllStringSubmatch(string(text), -1) {
 		words := strings.Fields(m[1])
-		cmd, _, err := newRoot(&app{streams: streams{Env: os.Getenv}}).Find(words)
+		cmd, _, err := newRoot(&app{streams: streams{Env: os.Getenv}}, thisDaemon()).Find(words)
 		if err != nil || cmd.Name() != words[1] {
 			t.Errorf("edgespan %s: is no command: %v", m[1], err)
 		}

@@ -67,7 +67,7 @@ func completeLayers(a *app, cmd *cobra.Command, args []string, _ string) []strin
 		return nil
 	}
 	out := []string{"network", "topology", "metadata", "e2e/controller", "e2e/aggregator"}
-	for _, n := range a.liveNodes(cmd.Context()) {
+	for _, n := range liveNodes(cmd.Context(), a) {
 		out = append(out, history.Layer{Kind: history.Node, Name: n}.String(), history.Layer{Kind: history.Auto, Name: n}.String())
 	}
 	return out

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -182,16 +181,4 @@ func (c *fleetCall) put(w operate.Write) error {
 		return err
 	}
 	return c.written(done)
-}
-
-// revisionOf reads a revision; an ETag's quotes may stand around it.
-func revisionOf(flag, text string) (uint64, error) {
-	if n := len(text); n > 2 && text[0] == '"' && text[n-1] == '"' {
-		text = text[1 : n-1]
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return 0, usagef("%s: is %q: the number of a revision is allowed", flag, text)
-	}
-	return n, nil
 }

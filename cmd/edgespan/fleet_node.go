@@ -81,15 +81,6 @@ func bindNodeGet(cmd *cobra.Command, c *fleetCall) {
 	_ = cmd.RegisterFlagCompletionFunc("layer", cobra.FixedCompletions(nodeLayers, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func atLeast(n int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < n {
-			return usagef("%s: has %d arguments: %s is allowed", cmd.Name(), len(args), what)
-		}
-		return nil
-	}
-}
-
 func getNodeConfig(c *fleetCall) error {
 	if !slices.Contains(nodeLayers, c.layer) {
 		return usagef("--layer: is %q: %s are allowed", c.layer, joined(nodeLayers))

@@ -80,19 +80,3 @@ func addOperator(c *fleetCall) error {
 	c.a.say("operator %s: %s; the token is shown this once", printable(made.Name), printable(string(made.Role)))
 	return nil
 }
-
-// orEmpty makes an empty list of none, which JSON would show as null.
-func orEmpty[T any](all []T) []T {
-	if all == nil {
-		return []T{}
-	}
-	return all
-}
-
-// moment is a time in a table.
-func moment(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
-}

@@ -84,14 +84,14 @@ func firstPeer(a *app, cmd *cobra.Command, args []string, _ string) []string {
 	if len(args) > 0 {
 		return nil
 	}
-	return a.liveNames(cmd.Context(), peerNames)
+	return liveNames(cmd.Context(), a, peerNames)
 }
 
 func firstCluster(a *app, cmd *cobra.Command, args []string, _ string) []string {
 	if len(args) > 0 {
 		return nil
 	}
-	return a.liveNames(cmd.Context(), clusterNames)
+	return liveNames(cmd.Context(), a, clusterNames)
 }
 
 // completeParameters completes a peer, then one of its parameters.
@@ -99,7 +99,7 @@ func completeParameters(a *app, cmd *cobra.Command, args []string, typed string)
 	if len(args) != 1 {
 		return firstPeer(a, cmd, args, typed)
 	}
-	return a.liveNames(cmd.Context(), func(ctx context.Context, c *fleetapi.Client) ([]string, error) {
+	return liveNames(cmd.Context(), a, func(ctx context.Context, c *fleetapi.Client) ([]string, error) {
 		d, err := c.Peer(ctx, args[0])
 		return idsOf(slices.Concat(d.Parameters, d.Ignored)), err
 	})
@@ -135,7 +135,7 @@ func idsOf(ps []fleetapi.PeerParameter) []string {
 type liveAsk func(context.Context, *fleetapi.Client) ([]string, error)
 
 // liveNames are what the controller knows now, for completion: no controller, no names.
-func (a *app) liveNames(ctx context.Context, ask liveAsk) []string {
+func liveNames(ctx context.Context, a *app, ask liveAsk) []string {
 	if ctx == nil {
 		ctx = context.Background() // cobra's completion runs without one
 	}

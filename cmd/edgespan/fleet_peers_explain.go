@@ -303,9 +303,6 @@ func writeNeeded(b *strings.Builder, first, rest string, all []needed) {
 	}
 }
 
-// retryWatch is how long after the end of a watch the controller is asked again.
-const retryWatch = 500 * time.Millisecond
-
 // pause waits for a moment, false where ctx ends before.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {

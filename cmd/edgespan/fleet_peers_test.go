@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 )
@@ -188,7 +190,7 @@ func TestAWatchGoesOnAfterALoss(t *testing.T) {
 	t.Parallel() // it mostly waits
 	var errs bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
-	cmd := newRoot(&app{})
+	cmd := &cobra.Command{}
 	cmd.SetContext(ctx)
 	c := &fleetCall{a: &app{streams: streams{Err: &errs}}, cmd: cmd}
 	lost := &fleetLost{}

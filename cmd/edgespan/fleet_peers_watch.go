@@ -160,7 +160,7 @@ var fleetWaits = map[string][]string{"peer": {"ready", "online"}, "cluster": {"r
 
 // waitFleet waits for a peer or a cluster. One that nobody knows is not waited for: no node
 // comes by that name alone.
-func (a *app) waitFleet(cmd *cobra.Command, kind, name, wanted string, timeout time.Duration) error {
+func waitFleet(a *app, cmd *cobra.Command, kind, name, wanted string, timeout time.Duration) error {
 	client, err := a.fleetClient()
 	if err != nil {
 		return err

@@ -385,7 +385,7 @@ func TestYAMLIsReadAsTheJSONIs(t *testing.T) {
 		{"a": "b\nc"}, {"a\nb": config.Object{"c": "d"}}, {"a": []any{config.Object{"b\nc": "d"}}}, {"a": "\x1b[2J"}, {"a\tb": "c\td"}, {"a": "\u009b\u2028"},
 	} {
 		var out strings.Builder
-		a := &app{streams: streams{Out: &out}}
+		a := streams{Out: &out}
 		if err := a.printYAML(doc); err != nil {
 			t.Fatal(err)
 		}

@@ -87,7 +87,7 @@ func importTopology(c *fleetCall) error {
 	if c.file == "" {
 		return usagef("-f: is missing: a file or - is allowed")
 	}
-	o, err := c.a.layerFile(c.file)
+	o, err := layersProgram{c.a.streams}.layerFile(c.file)
 	if err != nil {
 		return err
 	}

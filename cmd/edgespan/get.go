@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"edgespan/config/httpapi"
 )
 
-// completionTimeout bounds how long the TAB key may hang.
-const completionTimeout = time.Second
-
-func newGet(a *app) *cobra.Command {
+func newGet(a nodeProgram) *cobra.Command {
 	var output string
 	var watch bool
 	kinds := httpapi.Kinds()
@@ -51,9 +47,9 @@ it: ni/ID.`,
 }
 
 // liveIDs are the ids that the daemon knows now, for completion: no daemon, no ids.
-func (a *app) liveIDs(ctx context.Context, kind, prefix string) []string {
+func (a nodeProgram) liveIDs(ctx context.Context, kind, prefix string) []string {
 	if ask := map[string]liveAsk{"peer": peerNames, "cluster": clusterNames}[kind]; ask != nil {
-		names := a.liveNames(ctx, ask)
+		names := liveNames(ctx, a.app, ask)
 		for i, n := range names {
 			names[i] = prefix + n
 		}
@@ -78,7 +74,7 @@ func (a *app) liveIDs(ctx context.Context, kind, prefix string) []string {
 	return ids
 }
 
-func (a *app) getOne(ctx context.Context, kind, id, output string) error {
+func (a nodeProgram) getOne(ctx context.Context, kind, id, output string) error {
 	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		it, err := c.Get(ctx, kind, id)
 		if err != nil {
@@ -90,7 +86,7 @@ func (a *app) getOne(ctx context.Context, kind, id, output string) error {
 	})
 }
 
-func (a *app) getAll(ctx context.Context, kind, output string) error {
+func (a nodeProgram) getAll(ctx context.Context, kind, output string) error {
 	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		items, err := c.List(ctx, kind)
 		var incomplete *httpapi.Incomplete

@@ -48,7 +48,7 @@ node tries them in turn, and goes to the next one when its stream ends.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.stateDir = a.setting(o.stateDir, "EDGESPAN_STATE_DIR", defaultStateDir)
 			o.token = a.setting(o.token, "EDGESPAN_JOIN_TOKEN", "")
-			return a.join(cmd.Context(), o)
+			return join(cmd.Context(), a.streams, o)
 		},
 	}
 	f := cmd.Flags()
@@ -60,7 +60,7 @@ node tries them in turn, and goes to the next one when its stream ends.`,
 	return cmd
 }
 
-func (a *app) join(ctx context.Context, o joinOptions) error {
+func join(ctx context.Context, s streams, o joinOptions) error {
 	pin, err := pki.ParsePin(o.pin)
 	all, wrong := nodelink.Addresses(o.Controller)
 	switch {
@@ -98,9 +98,9 @@ func (a *app) join(ctx context.Context, o joinOptions) error {
 	if err != nil {
 		return fmt.Errorf("keep the controller's address: %w: say the same again", err)
 	}
-	a.say("node %s joined %s as %s", id, o.Controller, o.Name)
+	s.say("node %s joined %s as %s", id, o.Controller, o.Name)
 	if runs {
-		a.say("edgespan node runs: restart it, so that it connects")
+		s.say("edgespan node runs: restart it, so that it connects")
 	}
 	return nil
 }

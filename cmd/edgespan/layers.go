@@ -13,8 +13,12 @@ import (
 	"edgespan/platform/confdir"
 )
 
+// layersProgram is one run of a command on files of layers.
+type layersProgram struct{ streams }
+
 // newLayers is the offline side of configuration: it reads files and needs no daemon.
-func newLayers(a *app) *cobra.Command {
+func newLayers(s streams) *cobra.Command {
+	a := layersProgram{s}
 	cmd := &cobra.Command{
 		Use:   "layers",
 		Short: "Compute, check, compare and explain configuration layers, offline, on files",
@@ -31,7 +35,7 @@ func newLayers(a *app) *cobra.Command {
 }
 
 // layerFile reads one object, JSON or YAML, from a file, or from stdin for "-".
-func (a *app) layerFile(name string) (config.Object, error) {
+func (a layersProgram) layerFile(name string) (config.Object, error) {
 	text, err := a.text(name)
 	if err != nil {
 		return nil, err
@@ -47,7 +51,7 @@ func (a *app) layerFile(name string) (config.Object, error) {
 	return o, nil
 }
 
-func (a *app) text(name string) ([]byte, error) {
+func (a layersProgram) text(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(a.In)
 	}
@@ -59,12 +63,12 @@ func (a *app) text(name string) ([]byte, error) {
 }
 
 // printCanonical prints a document in its canonical form.
-func (a *app) printCanonical(v any) error {
+func (a layersProgram) printCanonical(v any) error {
 	_, err := fmt.Fprintf(a.Out, "%s\n", config.AppendCanonical(nil, v))
 	return err
 }
 
-func newLayersDiff(a *app) *cobra.Command {
+func newLayersDiff(a layersProgram) *cobra.Command {
 	oneWay := false
 	cmd := &cobra.Command{
 		Use:   "diff A B",

@@ -15,7 +15,7 @@ type shownAction struct {
 	Keys   []string `json:"keys"`
 }
 
-func newLayersActions(a *app) *cobra.Command {
+func newLayersActions(a layersProgram) *cobra.Command {
 	var files []string
 	output := ""
 	cmd := &cobra.Command{
@@ -52,7 +52,7 @@ metadata that carry the action.`,
 	return cmd
 }
 
-func (a *app) printActions(actions []metadata.Action, output string) error {
+func (a layersProgram) printActions(actions []metadata.Action, output string) error {
 	list := showActions(actions)
 	if output == "json" {
 		return a.printJSON(list)

@@ -8,7 +8,7 @@ import (
 	"edgespan/config"
 )
 
-func newLayersEffective(a *app) *cobra.Command {
+func newLayersEffective(a layersProgram) *cobra.Command {
 	var f selection
 	output := ""
 	cmd := &cobra.Command{
@@ -45,7 +45,7 @@ an error that names both.`,
 	return cmd
 }
 
-func newLayersMD5(a *app) *cobra.Command {
+func newLayersMD5(a layersProgram) *cobra.Command {
 	var f selection
 	cmd := &cobra.Command{
 		Use:     "md5",

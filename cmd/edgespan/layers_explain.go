@@ -32,7 +32,7 @@ type shadowed struct {
 	Value any          `json:"value"`
 }
 
-func newLayersExplain(a *app) *cobra.Command {
+func newLayersExplain(a layersProgram) *cobra.Command {
 	var f selection
 	output := ""
 	cmd := &cobra.Command{
@@ -53,7 +53,7 @@ With --metadata also what the value means, and what a node does when it changes.
 	return cmd
 }
 
-func (a *app) explainKeys(f *selection, keys []string, output string) error {
+func (a layersProgram) explainKeys(f *selection, keys []string, output string) error {
 	var paths [][]string
 	for _, key := range keys {
 		path, err := config.ParsePath(key)
@@ -149,6 +149,3 @@ func (e explainedKey) text() string {
 	}
 	return b.String()
 }
-
-// oneLine is a value on one line that is harmless to a terminal.
-func oneLine(v any) string { return printable(config.OneLine(v)) }

@@ -24,7 +24,7 @@ type lintFinding struct {
 	Allowed string   `json:"allowed"`
 }
 
-func newLayersLint(a *app) *cobra.Command {
+func newLayersLint(a layersProgram) *cobra.Command {
 	var files []string
 	var dir, output string
 	cmd := &cobra.Command{
@@ -86,7 +86,7 @@ func lintOwn() ([]lint.Finding, error) {
 }
 
 // lintFiles reads everything first, and tells together what can't be read.
-func (a *app) lintFiles(files []string, path string) ([]lint.Finding, error) {
+func (a layersProgram) lintFiles(files []string, path string) ([]lint.Finding, error) {
 	m, err := a.metadata(files)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (a *app) lintFiles(files []string, path string) ([]lint.Finding, error) {
 	return lint.Check(in), nil
 }
 
-func (a *app) showFindings(findings []lint.Finding, output string) error {
+func (a layersProgram) showFindings(findings []lint.Finding, output string) error {
 	list := []lintFinding{}
 	for _, f := range findings {
 		files := []string{}

@@ -17,7 +17,7 @@ func bindMetadata(cmd *cobra.Command, files *[]string) {
 
 // metadata reads metadata files: the first as it stands, each later one as a vendor's,
 // whose conflicting entries are dropped. Those and warnings are said on stderr.
-func (a *app) metadata(files []string) (*metadata.Metadata, error) {
+func (a layersProgram) metadata(files []string) (*metadata.Metadata, error) {
 	if len(files) == 0 {
 		return nil, usagef("--metadata is missing: one file at least is allowed")
 	}
@@ -45,7 +45,7 @@ func (a *app) metadata(files []string) (*metadata.Metadata, error) {
 	return m, nil
 }
 
-func newLayersMetadata(a *app) *cobra.Command {
+func newLayersMetadata(a layersProgram) *cobra.Command {
 	var files []string
 	cmd := &cobra.Command{
 		Use:   "metadata --metadata FILE...",

@@ -32,7 +32,7 @@ type migrated struct {
 	Kept    bool    `json:"kept"` // the new key was set already, and stays
 }
 
-func newLayersMigrate(a *app) *cobra.Command {
+func newLayersMigrate(a layersProgram) *cobra.Command {
 	var m migration
 	var list strings.Builder
 	for _, step := range migrate.All() {
@@ -67,7 +67,7 @@ What is due is seen by the old keys, so migrating twice is migrating once. The m
 }
 
 // migrate prepares every file before it writes the first.
-func (a *app) migrate(m *migration) error {
+func (a layersProgram) migrate(m *migration) error {
 	if err := m.Check(); err != nil {
 		return withClass(exitUsage, err)
 	}
@@ -113,7 +113,7 @@ func (a *app) migrate(m *migration) error {
 }
 
 // migrateFile is the new document of one file, and what was changed in it.
-func (a *app) migrateFile(name string, kind migrate.Kind, nodes bool, r migrate.Range) (config.Object, []migrated, error) {
+func (a layersProgram) migrateFile(name string, kind migrate.Kind, nodes bool, r migrate.Range) (config.Object, []migrated, error) {
 	doc, err := a.layerFile(name)
 	if err != nil {
 		return nil, nil, err
@@ -157,7 +157,7 @@ func newMigrated(file, node string, changes []migrate.Change) []migrated {
 	return out
 }
 
-func (a *app) showMigrated(all []migrated, m *migration) error {
+func (a layersProgram) showMigrated(all []migrated, m *migration) error {
 	switch {
 	case len(all) == 0:
 		a.say("nothing to migrate")

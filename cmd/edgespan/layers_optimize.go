@@ -21,7 +21,7 @@ type optimizing struct {
 	output                        string
 }
 
-func newLayersOptimize(a *app) *cobra.Command {
+func newLayersOptimize(a layersProgram) *cobra.Command {
 	var o optimizing
 	cmd := &cobra.Command{
 		Use:   "optimize polarity|channel|golay|superframe|all",
@@ -71,7 +71,7 @@ func kindNames() []string {
 	return out
 }
 
-func (a *app) optimize(o optimizing, what string) error {
+func (a layersProgram) optimize(o optimizing, what string) error {
 	kinds, err := o.kinds(what)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (o optimizing) kinds(what string) ([]optimize.Kind, error) {
 }
 
 // optimizeInput reads all files and tells all that is wrong with them.
-func (a *app) optimizeInput(o optimizing) (optimize.Input, error) {
+func (a layersProgram) optimizeInput(o optimizing) (optimize.Input, error) {
 	in := optimize.Input{Channels: o.channels, ClearUser: o.clearUser}
 	var errs []error
 	var err error
@@ -184,7 +184,7 @@ func (o optimizing) save(out optimize.Result) error {
 }
 
 // summarize says on stderr how much changed, and what a person should know.
-func (a *app) summarize(out optimize.Result) {
+func (a layersProgram) summarize(out optimize.Result) {
 	type line struct{ layer, name, verb string }
 	counts, nodes := map[line]int{}, map[line]map[string]bool{}
 	var order []line

@@ -9,7 +9,7 @@ import (
 	"edgespan/platform/confdir"
 )
 
-func newLayersPrintFlags(a *app) *cobra.Command {
+func newLayersPrintFlags(a layersProgram) *cobra.Command {
 	return &cobra.Command{
 		Use:   "print-flags FILE",
 		Short: "Print the command-line flags of a controller's or an aggregator's config for a shell",

@@ -10,7 +10,7 @@ import (
 	"edgespan/platform/confdir"
 )
 
-func newLayersRollout(a *app) *cobra.Command {
+func newLayersRollout(a layersProgram) *cobra.Command {
 	output, pending, assumeAlive := "", []string{}, false
 	cmd := &cobra.Command{
 		Use:   "rollout-plan TOPOLOGY",
@@ -52,7 +52,7 @@ are alive, are in no batch: they are named, and the exit code is 6.`,
 }
 
 // topologyFile reads a topology from a file, or from stdin for "-".
-func (a *app) topologyFile(name string) (*topology.Topology, error) {
+func (a layersProgram) topologyFile(name string) (*topology.Topology, error) {
 	o, err := a.layerFile(name)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (a *app) topologyFile(name string) (*topology.Topology, error) {
 }
 
 // showPlan prints a plan; the nodes that are in no batch are said on stderr too.
-func (a *app) showPlan(t *topology.Topology, plan rollout.Result, output string) error {
+func (a layersProgram) showPlan(t *topology.Topology, plan rollout.Result, output string) error {
 	site := map[string]string{}
 	for _, n := range t.Nodes {
 		site[n.Name] = n.Site

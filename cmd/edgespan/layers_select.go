@@ -52,7 +52,7 @@ func (f *selection) bind(cmd *cobra.Command) {
 
 // set reads the layers, and tells all that is wrong with them together. That the latest
 // base is used, or that no type has the board, is said on stderr.
-func (f *selection) set(a *app) (selected, error) {
+func (f *selection) set(a layersProgram) (selected, error) {
 	if err := f.check(); err != nil {
 		return selected{}, err
 	}
@@ -76,7 +76,7 @@ func (f *selection) set(a *app) (selected, error) {
 }
 
 // choose checks the flags and finds the names of the base layers, and reads none of them.
-func (f *selection) choose(a *app) (selected, error) {
+func (f *selection) choose(a layersProgram) (selected, error) {
 	if err := f.check(); err != nil {
 		return selected{}, err
 	}
@@ -89,7 +89,7 @@ func (f *selection) choose(a *app) (selected, error) {
 }
 
 // checkedBy reads the metadata and the topology, and says if the topology lacks the node.
-func (f *selection) checkedBy(a *app) (*metadata.Metadata, error) {
+func (f *selection) checkedBy(a layersProgram) (*metadata.Metadata, error) {
 	var m *metadata.Metadata
 	var faults [2]error
 	if len(f.metadata) > 0 {
@@ -105,7 +105,7 @@ func (f *selection) checkedBy(a *app) (*metadata.Metadata, error) {
 	return m, errors.Join(faults[:]...)
 }
 
-func (f *selection) readTopology(a *app) (*topology.Topology, error) {
+func (f *selection) readTopology(a layersProgram) (*topology.Topology, error) {
 	o, err := a.layerFile(f.topology)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (f *selection) readTopology(a *app) (*topology.Topology, error) {
 }
 
 // base finds the names of the base layers without a look at the other flags.
-func (f *selection) base(a *app) (selected, error) {
+func (f *selection) base(a layersProgram) (selected, error) {
 	var s selected
 	if f.baseDir == "" {
 		return s, nil
@@ -153,7 +153,7 @@ func (f *selection) check() error {
 }
 
 // tell says, in one line, that the latest was used.
-func (f *selection) tell(a *app, c layers.Choice) {
+func (f *selection) tell(a layersProgram, c layers.Choice) {
 	var latest []string
 	if c.LatestBase {
 		latest = append(latest, "base "+c.Base)
@@ -170,7 +170,7 @@ func (f *selection) tell(a *app, c layers.Choice) {
 }
 
 // ofNode is the node's layer in a file of all nodes; one that is not in it has none.
-func (f *selection) ofNode(a *app, file string) (config.Object, error) {
+func (f *selection) ofNode(a layersProgram, file string) (config.Object, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -192,20 +192,4 @@ func (s selected) effective() (config.Object, error) {
 		return nil, clashes
 	}
 	return o, nil
-}
-
-// oneOf is a flag -o that knows some forms only; the first is the default.
-func oneOf(cmd *cobra.Command, output *string, forms ...string) {
-	cmd.Flags().StringVarP(output, "output", "o", forms[0], "form: "+strings.Join(forms, ", "))
-	// The flag was defined one line above: the only error there is can't be.
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
-	inner := cmd.Args
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		for _, f := range forms {
-			if *output == f {
-				return inner(cmd, args)
-			}
-		}
-		return usagef("-o: is %q: %s are allowed", *output, strings.Join(forms, " "))
-	}
 }

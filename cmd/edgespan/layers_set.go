@@ -46,7 +46,7 @@ A KEY is a path such as sysParams.managedConfig; a part with a '.' or '=' in it 
 "". A VALUE is a string where the metadata has a STRING, else JSON, and a string if it is no
 JSON.`
 
-func newLayersSet(a *app) *cobra.Command {
+func newLayersSet(a layersProgram) *cobra.Command {
 	return newWrite(a, edit.Set, &cobra.Command{
 		Use:   "set --layer network|node FILE|KEY=VALUE...",
 		Short: "Replace the network layer or the layers of nodes, with every check",
@@ -57,7 +57,7 @@ func newLayersSet(a *app) *cobra.Command {
 	})
 }
 
-func newLayersModify(a *app) *cobra.Command {
+func newLayersModify(a layersProgram) *cobra.Command {
 	return newWrite(a, edit.Modify, &cobra.Command{
 		Use:   "modify --layer network|node FILE|KEY=VALUE...",
 		Short: "Merge into the network layer or the layers of nodes, with every check",
@@ -69,7 +69,7 @@ func newLayersModify(a *app) *cobra.Command {
 	})
 }
 
-func newLayersUnset(a *app) *cobra.Command {
+func newLayersUnset(a layersProgram) *cobra.Command {
 	return newWrite(a, edit.Unset, &cobra.Command{
 		Use:   "unset --layer network|node KEY...",
 		Short: "Remove keys from the network layer or the layers of nodes, with every check",
@@ -80,7 +80,7 @@ func newLayersUnset(a *app) *cobra.Command {
 	})
 }
 
-func newWrite(a *app, op edit.Op, cmd *cobra.Command) *cobra.Command {
+func newWrite(a layersProgram, op edit.Op, cmd *cobra.Command) *cobra.Command {
 	w := &writing{op: op}
 	cmd.RunE = func(_ *cobra.Command, args []string) error { return w.run(a, args) }
 	w.bind(cmd)
@@ -90,16 +90,7 @@ func newWrite(a *app, op edit.Op, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-func someArgs(what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return usagef("%s: has no argument: %s is allowed", cmd.Name(), what)
-		}
-		return nil
-	}
-}
-
-func (w *writing) run(a *app, args []string) error {
+func (w *writing) run(a layersProgram, args []string) error {
 	layer, err := w.target()
 	if err != nil {
 		return err
@@ -157,7 +148,7 @@ func (w *writing) file() string {
 
 // world reads everything that the write is checked with, and tells all that is wrong with
 // the files together.
-func (w *writing) world(a *app) (edit.World, error) {
+func (w *writing) world(a layersProgram) (edit.World, error) {
 	world := edit.World{
 		Kinds: map[string]layers.Set{}, Nodes: map[string]edit.Node{},
 		Sections: edit.Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check},
@@ -200,7 +191,7 @@ func (w *writing) world(a *app) (edit.World, error) {
 }
 
 // read reads the file of a layer. That which is to be written need not be there yet.
-func (w *writing) read(a *app, file string) (config.Object, error) {
+func (w *writing) read(a layersProgram, file string) (config.Object, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -212,7 +203,7 @@ func (w *writing) read(a *app, file string) (config.Object, error) {
 	return o, err
 }
 
-func (w *writing) readNodes(a *app, file string) (map[string]config.Object, error) {
+func (w *writing) readNodes(a layersProgram, file string) (map[string]config.Object, error) {
 	o, err := w.read(a, file)
 	if err != nil {
 		return nil, err
@@ -225,7 +216,7 @@ func (w *writing) readNodes(a *app, file string) (map[string]config.Object, erro
 }
 
 // finish writes the layer and says what has changed.
-func (w *writing) finish(a *app, world edit.World, r edit.Result) error {
+func (w *writing) finish(a layersProgram, world edit.World, r edit.Result) error {
 	for _, f := range r.Warnings {
 		a.say("warning: %s", printable(f.Error()))
 	}
@@ -273,7 +264,7 @@ func (w *writing) write(world edit.World, r edit.Result) error {
 }
 
 // show prints what changes on the nodes.
-func (w *writing) show(a *app, r edit.Result) error {
+func (w *writing) show(a layersProgram, r edit.Result) error {
 	if w.output == "json" {
 		return a.printJSON(w.answer(r))
 	}

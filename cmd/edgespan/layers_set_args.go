@@ -13,7 +13,7 @@ import (
 )
 
 // change is what the arguments ask for.
-func (w *writing) change(a *app, m *metadata.Metadata, layer layers.Layer, args []string) (edit.Change, error) {
+func (w *writing) change(a layersProgram, m *metadata.Metadata, layer layers.Layer, args []string) (edit.Change, error) {
 	c := edit.Change{Layer: layer, Op: w.op}
 	var err error
 	switch {
@@ -44,7 +44,7 @@ func (w *writing) below(path []string) []string {
 }
 
 // requested are the overrides in a file.
-func (w *writing) requested(a *app, file string) (config.Object, error) {
+func (w *writing) requested(a layersProgram, file string) (config.Object, error) {
 	o, err := a.layerFile(file)
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"edgespan/platform/confdir"
 )
 
-func newLayersValidate(a *app) *cobra.Command {
+func newLayersValidate(a layersProgram) *cobra.Command {
 	var files []string
 	cmd := &cobra.Command{
 		Use:   "validate --metadata FILE... CONFIG",

@@ -21,7 +21,7 @@ type versionsMatch struct {
 	Hardware string `json:"hardware"`
 }
 
-func newLayersVersions(a *app) *cobra.Command {
+func newLayersVersions(a layersProgram) *cobra.Command {
 	var f selection
 	output := ""
 	cmd := &cobra.Command{

@@ -124,8 +124,8 @@ func until(t *testing.T, socket string, lines int, args ...string) said {
 	defer cancel()
 	out := &counted{stop: cancel, lines: lines}
 	var errOut bytes.Buffer
-	a := &app{streams: streams{In: strings.NewReader(""), Out: out, Err: &errOut, Env: func(k string) string { return at(socket)[k] }}}
-	code := runApp(ctx, a, args)
+	s := streams{In: strings.NewReader(""), Out: out, Err: &errOut, Env: func(k string) string { return at(socket)[k] }}
+	code := run(ctx, s, args)
 	return said{code, out.String(), errOut.String()}
 }
 
@@ -187,9 +187,9 @@ func TestAStreamWhoseDaemonGoesIsUnreachable(t *testing.T) {
 	awaitSocket(t, socket)
 	out := &counted{stop: cancel, lines: 2}
 	var errOut bytes.Buffer
-	a := &app{streams: streams{Out: out, Err: &errOut, Env: func(k string) string { return at(socket)[k] }}}
+	s := streams{Out: out, Err: &errOut, Env: func(k string) string { return at(socket)[k] }}
 	began := time.Now()
-	if code := runApp(t.Context(), a, []string{"events", "-w"}); code != exitUnreachable || !strings.Contains(errOut.String(), "not reachable at "+socket) {
+	if code := run(t.Context(), s, []string{"events", "-w"}); code != exitUnreachable || !strings.Contains(errOut.String(), "not reachable at "+socket) {
 		t.Errorf("exit %d: %s", code, errOut.String())
 	}
 	if err := <-ended; err != nil || time.Since(began) > time.Second {

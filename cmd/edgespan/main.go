@@ -23,19 +23,3 @@ func main() {
 	stop()
 	os.Exit(code)
 }
-
-// osStreams is the process's own surroundings.
-func osStreams() streams {
-	return streams{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Env:   os.Getenv,
-		Color: isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
-	}
-}
-
-// isTerminal is the test of a character device; /dev/null is one too, and nobody minds
-// colours there.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}

@@ -66,7 +66,23 @@ type runningNode interface {
 // startFunc puts platform and actors together and starts them.
 type startFunc func(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode, error)
 
-func newNode(a *app) *cobra.Command {
+// daemonProgram is the program of `node`.
+type daemonProgram struct {
+	*app
+	start   startFunc    // makes the daemon
+	again   func() error // starts it in its own place once more
+	lock    string       // the abstract socket that keeps a second daemon away
+	lockDir string       // where the file is that does, too
+	version string
+}
+
+// thisDaemon is the program of this process.
+func thisDaemon() daemonProgram {
+	return daemonProgram{start: startNode, again: startAgain, lock: nodeLock, lockDir: nodeLockDir, version: version}
+}
+
+func newNode(with *app, a daemonProgram) *cobra.Command {
+	a.app = with
 	var o nodeOptions
 	cmd := &cobra.Command{
 		Use:   "node",
@@ -90,7 +106,7 @@ The commands below it ask a controller for the config of single nodes.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Config = a.setting(o.Config, "EDGESPAN_CONFIG", defaultConfig)
 			o.StateDir = a.setting(o.StateDir, "EDGESPAN_STATE_DIR", defaultStateDir)
-			o.RunDir, o.Socket, o.Version = a.runFolder(), a.socketPath(), version
+			o.RunDir, o.Socket, o.Version = a.runFolder(), a.socketPath(), a.version
 			o.About = o.About.withDefaults("")
 			if err := o.clean(); err != nil {
 				return err
@@ -113,9 +129,6 @@ The commands below it ask a controller for the config of single nodes.`,
 	f.StringVar(&o.ResolverRoot, "resolver-root", "", "folder below which the DNS servers that other programs have learnt are read")
 	_ = f.MarkHidden("resolver-root") // it exists
 	cmd.Flags().StringVar(&o.StateDir, "state-dir", "", "state folder (default "+defaultStateDir+")")
-	for _, s := range nodeSpecs { // what a controller has of a node
-		cmd.AddCommand(s.command(a))
-	}
 	return cmd
 }
 
@@ -138,7 +151,7 @@ func (o *nodeOptions) clean() error {
 }
 
 // runNode runs one daemon until ctx ends or its top actor does.
-func (a *app) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) error {
+func (a daemonProgram) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) error {
 	if a.Env("GOGC") == "" {
 		debug.SetGCPercent(50) // an edge node has little memory, and its daemon little to do
 	}
@@ -220,7 +233,7 @@ func attend(ctx context.Context, d runningNode, hup <-chan os.Signal, served <-c
 
 // lockNamespace takes the node's lock, or says that a daemon lives here already. warning is
 // what somebody should know of it.
-func (a *app) lockNamespace(ctx context.Context) (lock *daemon.NamespaceLock, warning string, err error) {
+func (a daemonProgram) lockNamespace(ctx context.Context) (lock *daemon.NamespaceLock, warning string, err error) {
 	lock, warnings, err := daemon.LockNamespace(ctx, a.lockDir, a.lock)
 	if errors.Is(err, daemon.ErrTaken) {
 		err = fmt.Errorf("%w: another edgespan node runs in it: one is allowed", httpapi.ErrConflict)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,21 +51,29 @@ func startTestNode(t *testing.T, lock string, startErr error) *testNode {
 	t.Helper()
 	n := &testNode{fake: filled(), dir: scratch(t), code: make(chan int, 1)}
 	n.fake.done = make(chan error, 1)
-	a := &app{
-		streams: streams{Out: &n.log, Err: &n.log, Env: func(string) string { return "" }},
-		lock:    lock, lockDir: filepath.Join(os.TempDir(), lock),
+	d := daemonProgram{
+		version: "v1.2.3", lock: lock, lockDir: filepath.Join(os.TempDir(), lock),
 		start: func(_ context.Context, o nodeOptions, _ *zap.Logger) (runningNode, error) {
 			n.got = o
 			return n.fake, startErr
 		},
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(a.lockDir) })
+	t.Cleanup(func() { _ = os.RemoveAll(d.lockDir) })
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	t.Cleanup(cancel)
 	args := []string{"node", "--config", n.dir + "/c", "--state-dir", n.dir + "/state", "--run-dir", n.dir + "/run"}
-	go func() { n.code <- runApp(ctx, a, args) }()
+	go func() { n.code <- runDaemon(ctx, &n.log, d, args) }()
 	return n
+}
+
+// runDaemon runs a command line whose `node` is d.
+func runDaemon(ctx context.Context, log io.Writer, d daemonProgram, args []string) int {
+	a := &app{streams: streams{Out: log, Err: log, Env: func(string) string { return "" }}}
+	root := a.newRoot("edgespan", "", "")
+	a.bind(root)
+	root.AddCommand(newNode(a, d))
+	return a.run(ctx, root, args)
 }
 
 func (n *testNode) socket() string { return filepath.Join(n.dir, "run", socketName) }
@@ -89,7 +98,7 @@ func TestNodeServesUntilItIsTold(t *testing.T) {
 	if got := cli(t, at(n.socket()), "", "get", "ni", "-o", "name"); got.out != "ni/"+niID+"\n" {
 		t.Errorf("get: %+v", got)
 	}
-	want := nodeOptions{n.dir + "/c", n.dir + "/state", n.dir + "/run", n.socket(), version, n.got.Level, aboutFiles{}, false, "", ""}
+	want := nodeOptions{n.dir + "/c", n.dir + "/state", n.dir + "/run", n.socket(), "v1.2.3", n.got.Level, aboutFiles{}, false, "", ""}
 	if n.got != want {
 		t.Errorf("options %+v, want %+v", n.got, want)
 	}
@@ -149,12 +158,12 @@ func TestNodeLeavesAnotherDaemonsSocketAlone(t *testing.T) {
 	n := startTestNode(t, lockName(t), nil)
 	awaitSocket(t, n.socket())
 	// Another network namespace has another lock, but the path may be the same.
-	second := &app{streams: streams{Out: &n.log, Err: &n.log, Env: func(string) string { return "" }}, lock: lockName(t) + "2"}
+	second := daemonProgram{lock: lockName(t) + "2"}
 	second.start = func(context.Context, nodeOptions, *zap.Logger) (runningNode, error) {
 		return &fake{done: make(chan error, 1)}, nil
 	}
 	args := []string{"node", "--state-dir", n.dir + "/state", "--run-dir", n.dir + "/run"}
-	if code := runApp(t.Context(), second, args); code != exitConflict {
+	if code := runDaemon(t.Context(), &n.log, second, args); code != exitConflict {
 		t.Errorf("exit %d", code)
 	}
 	if _, err := httpapi.NewClient(n.socket()).Version(t.Context()); err != nil {

@@ -36,29 +36,29 @@ type shown struct {
 	empty string                 // said on stderr in place of a table without rows
 }
 
-func (a *app) show(s shown, output string) error {
+func (s streams) show(what shown, output string) error {
 	switch output {
 	case "json":
-		return a.printJSON(s.data)
+		return s.printJSON(what.data)
 	case "yaml":
-		return a.printYAML(s.data)
+		return s.printYAML(what.data)
 	case "name":
-		for _, n := range s.names {
-			if _, err := fmt.Fprintln(a.Out, printable(n)); err != nil {
+		for _, n := range what.names {
+			if _, err := fmt.Fprintln(s.Out, printable(n)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	t := s.table(output == "wide")
-	if len(t.rows) == 0 && s.empty != "" {
-		a.say("%s", s.empty)
+	t := what.table(output == "wide")
+	if len(t.rows) == 0 && what.empty != "" {
+		s.say("%s", what.empty)
 		return nil
 	}
-	return t.write(a.Out, a.Color)
+	return t.write(s.Out, s.Color)
 }
 
-func (a *app) printJSON(v any) error {
+func (s streams) printJSON(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetIndent("", "  ")
@@ -66,7 +66,7 @@ func (a *app) printJSON(v any) error {
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	_, err := a.Out.Write(escapeJSON(b.Bytes()))
+	_, err := s.Out.Write(escapeJSON(b.Bytes()))
 	return err
 }
 
@@ -91,7 +91,7 @@ func escapeJSON(text []byte) []byte {
 // printYAML goes through JSON, so that both forms have the same names and order. Where the
 // library would write what a terminal obeys, or a key of several lines, which it writes in a
 // way that nobody can read, JSON takes its place: it is YAML too.
-func (a *app) printYAML(v any) error {
+func (s streams) printYAML(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
@@ -105,9 +105,9 @@ func (a *app) printYAML(v any) error {
 		return fmt.Errorf("encode answer: %w", err)
 	}
 	if bytes.ContainsFunc(out, func(r rune) bool { return r != '\n' && printable(string(r)) != string(r) }) || !plainKeys(plain) {
-		return a.printJSON(v)
+		return s.printJSON(v)
 	}
-	_, err = a.Out.Write(out)
+	_, err = s.Out.Write(out)
 	return err
 }
 

@@ -22,7 +22,7 @@ func TestNoTwoCommandsHaveOneName(t *testing.T) {
 			look(sub)
 		}
 	}
-	look(newRoot(&app{streams: streams{Env: func(string) string { return "" }}}))
+	look(newRoot(&app{streams: streams{Env: func(string) string { return "" }}}, thisDaemon()))
 }
 
 func TestACommandOfNodeAndControllerIsTheNodesWithoutArguments(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 )
 
 // newState is the offline side of the state loop: it reads files and asks nobody.
-func newState(a *app) *cobra.Command {
+func newState(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state",
 		Short: "Derive the state of parameters, offline, on files",
@@ -23,11 +23,11 @@ func newState(a *app) *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(newStateDerive(a))
+	cmd.AddCommand(newStateDerive(layersProgram{s}))
 	return cmd
 }
 
-func newStateDerive(a *app) *cobra.Command {
+func newStateDerive(a layersProgram) *cobra.Command {
 	output, wanted, reported := "", "", ""
 	cmd := &cobra.Command{
 		Use:   "derive --wanted FILE --reported FILE",
@@ -67,7 +67,7 @@ ids, ids that are wanted twice, unknown states, times and targets.`,
 }
 
 // derive reads both files and derives; the faults of both are told at once.
-func (a *app) derive(wanted, reported string) (state.PeerConfigurationState, error) {
+func (a layersProgram) derive(wanted, reported string) (state.PeerConfigurationState, error) {
 	wantText, err := a.text(wanted)
 	saidText, err2 := a.text(reported)
 	if err := errors.Join(err, err2); err != nil {
@@ -89,7 +89,7 @@ func brokenFile(name string, faults config.Faults) error {
 	return &confdir.Broken{File: name, Faults: faults}
 }
 
-func (a *app) showDerived(d state.PeerConfigurationState, output string) error {
+func (a layersProgram) showDerived(d state.PeerConfigurationState, output string) error {
 	doc := d.Document()
 	t := &table{head: []string{"PARAMETER", "STATE", "REVIEW", "REASON"}}
 	out := shown{data: doc, empty: "no parameters"}

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
 	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
-
-	"edgespan/config/httpapi"
 )
 
 // readTarget reads the object that a command line names: KIND/ID as one word, which is
@@ -42,17 +39,8 @@ func checkID(cmd, kind, id string) error {
 	return nil
 }
 
-// ask asks the daemon once, within requestTimeout.
-func (a *app) ask(ctx context.Context, f func(context.Context, *httpapi.Client) error) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	c := a.client()
-	defer c.Close()
-	return f(ctx, c)
-}
-
 // completeTargets completes KIND/ID, or KIND and then ID, with what the daemon knows.
-func (a *app) completeTargets(kinds []string, alone bool) cobra.CompletionFunc {
+func (a nodeProgram) completeTargets(kinds []string, alone bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		const quiet = cobra.ShellCompDirectiveNoFileComp
 		switch kind, _, joined := strings.Cut(typed, "/"); {

@@ -27,7 +27,7 @@ func askAfter(waited time.Duration) time.Duration {
 // waitTargets is what wait takes.
 const waitTargets = "ni/ID|app/ID|peer/NAME|cluster/NAME"
 
-func newWait(a *app) *cobra.Command {
+func newWait(a nodeProgram) *cobra.Command {
 	var wanted string
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -59,7 +59,7 @@ know exits 10 at once.`,
 				return usagef("--timeout: is %s: a duration above 0 is allowed", timeout)
 			}
 			if fleetWaits[kind] != nil {
-				return a.waitFleet(cmd, kind, id, wanted, timeout)
+				return waitFleet(a.app, cmd, kind, id, wanted, timeout)
 			}
 			for _, name := range fleetFlagNames {
 				if cmd.Flags().Changed(name) {
@@ -89,7 +89,7 @@ func waitsFor(kind string) []string {
 	return []string{"ready", "absent"}
 }
 
-func (a *app) wait(ctx context.Context, kind, id, wanted string, timeout time.Duration) error {
+func (a nodeProgram) wait(ctx context.Context, kind, id, wanted string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c := a.client()

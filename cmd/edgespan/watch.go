@@ -9,7 +9,7 @@ import (
 	"edgespan/config/httpapi"
 )
 
-func newWatch(a *app) *cobra.Command {
+func newWatch(a nodeProgram) *cobra.Command {
 	var output string
 	kinds := httpapi.WatchKinds()
 	allowed := strings.Join(kinds, "|") + " [ID] or none"
@@ -41,7 +41,7 @@ change is "synchronized".`,
 	return cmd
 }
 
-func (a *app) watch(ctx context.Context, kinds []string, id, output string) error {
+func (a nodeProgram) watch(ctx context.Context, kinds []string, id, output string) error {
 	l := a.newLive(output, []string{"TIME", "CHANGE", "OBJECT", "NAME", "WHAT", "ERROR"}, []int{12, 8, 44, 8, 36})
 	last := map[string]httpapi.Resource{}
 	known := false

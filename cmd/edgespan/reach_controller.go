@@ -215,3 +215,10 @@ func (c fleetContext) transport() (*http.Transport, error) {
 	}
 	return t, nil
 }
+
+// fleetTimeout bounds one question to the controller: an override for ten thousand nodes is
+// judged on all of them before it is answered.
+const fleetTimeout = 2 * time.Minute
+
+// retryWatch is how long after the end of a watch the controller is asked again.
+const retryWatch = 500 * time.Millisecond

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"edgespan/config/httpapi"
+)
+
+// follow reads a stream until the caller interrupts it, which is no error.
+func (a nodeProgram) follow(ctx context.Context, f func(context.Context, *httpapi.Client) error) error {
+	c := a.client()
+	defer c.Close()
+	err := f(ctx, c)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+// getWatch shows what there is and a line for each change of it.
+func (a nodeProgram) getWatch(ctx context.Context, kind, id, output string) error {
+	t := resourceTable(kind, nil, output == "wide")
+	l := a.newLive(output, append([]string{"CHANGE"}, t.head...), nil)
+	var first []httpapi.Resource // until all that there was is known: their widths are the table's
+	known := false
+	tell := func(s httpapi.Seen, change string) error {
+		row := resourceTable(kind, []httpapi.Resource{*s.Object}, output == "wide").rows[0]
+		return l.tell(s, kind+"/"+s.Object.ID, append([]string{change}, row...))
+	}
+	return a.follow(ctx, func(ctx context.Context, c *httpapi.Client) error {
+		return c.Watch(ctx, []string{kind}, func(s httpapi.Seen) error {
+			switch {
+			case s.Change == httpapi.Synchronized:
+				known = true
+				l.width = append([]int{len(httpapi.Modified)}, widths(resourceTable(kind, first, output == "wide"))...)
+				for _, r := range first {
+					if err := tell(httpapi.Seen{Time: s.Time, Change: httpapi.Added, Object: &r}, "-"); err != nil {
+						return err
+					}
+				}
+				return nil
+			case id != "" && !strings.EqualFold(s.Object.ID, id):
+				return nil
+			case !known:
+				first = append(first, *s.Object)
+				return nil
+			}
+			return tell(s, s.Change)
+		})
+	})
+}
+
+// widths are those of a table's columns but the last, with room for what may come.
+func widths(t *table) []int {
+	var out []int
+	for i := range t.head[:len(t.head)-1] {
+		n := utf8.RuneCountInString(t.head[i])
+		if t.head[i] == "STATE" {
+			n = len("WaitingForDependencies") // the longest that may come
+		}
+		for _, row := range t.rows {
+			n = max(n, utf8.RuneCountInString(row[i]))
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// changesOf says in words what of a status changed, state first, the error last.
+func changesOf(old, now httpapi.Resource) (what, failure string) {
+	before, _ := old.Status.(map[string]any)
+	after, _ := now.Status.(map[string]any)
+	var parts []string
+	for _, k := range sortedKeys(before, after) {
+		if _, list := after[k].([]any); k == "error" || list && k == "adapters" {
+			continue
+		}
+		if b, a := text(before[k]), text(after[k]); b != a {
+			part := k + " " + dash(b) + " -> " + dash(a)
+			if k == "state" || k == "pending" {
+				parts = append([]string{part}, parts...)
+			} else {
+				parts = append(parts, part)
+			}
+		}
+	}
+	if text(old.Spec) != text(now.Spec) {
+		parts = append(parts, "spec changed")
+	}
+	return strings.Join(parts, ", "), status("error")(now)
+}
+
+func sortedKeys(maps ...map[string]any) []string {
+	var out []string
+	for _, m := range maps {
+		for k := range m {
+			out = append(out, k)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
