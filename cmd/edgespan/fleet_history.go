@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -131,7 +132,7 @@ func showRevision(c *fleetCall) error {
 		return err
 	}
 	if c.output == "table" || c.output == "wide" {
-		c.a.say("%s", printable(fmt.Sprintf("revision %d by %s, %s: %s", e.Number, e.Author, moment(&e.Time), either(e.Message, "no message"))))
+		c.a.say("%s", printable(fmt.Sprintf("revision %d by %s, %s: %s", e.Number, e.Author, moment(&e.Time), cmp.Or(e.Message, "no message"))))
 		return c.showDiffs(e.Changes)
 	}
 	return c.a.show(shown{data: e, names: e.Layers}, c.output)

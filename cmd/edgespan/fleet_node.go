@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -157,7 +158,7 @@ func (c *fleetCall) versionLayer(v layers.Versions) (operate.Document, error) {
 	if err != nil {
 		return operate.Document{}, err
 	}
-	v.Software, v.Firmware, v.Board = either(v.Software, node.Software), either(v.Firmware, node.Firmware), either(v.Board, node.Board)
+	v.Software, v.Firmware, v.Board = cmp.Or(v.Software, node.Software), cmp.Or(v.Firmware, node.Firmware), cmp.Or(v.Board, node.Board)
 	q := operate.LayerQuery{Layer: layers.Base, Versions: []string{v.Software}}
 	at, lacks := []string{v.Software}, v.Software == ""
 	switch c.layer {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,7 +175,7 @@ func waitFleet(a *app, cmd *cobra.Command, kind, name, wanted string, timeout ti
 		if met = is; met {
 			return errMet
 		}
-		last = errors.New(either(why, "no reason is known"))
+		last = errors.New(cmp.Or(why, "no reason is known"))
 		return nil
 	}
 	for {
@@ -201,14 +202,14 @@ func watchFor(ctx context.Context, client *fleetapi.Client, kind, name, wanted s
 	if kind == "cluster" {
 		return client.WatchCluster(ctx, name, func(d fleetapi.ClusterDetail) error {
 			if wanted == "undeployed" {
-				return hear(d.State == "undeployed", either(d.Why, "it is "+d.State))
+				return hear(d.State == "undeployed", cmp.Or(d.Why, "it is "+d.State))
 			}
-			return hear(d.Ready, either(d.Why, "it is "+d.State))
+			return hear(d.Ready, cmp.Or(d.Why, "it is "+d.State))
 		})
 	}
 	return client.WatchPeer(ctx, name, func(d fleetapi.PeerDetail) error {
 		if wanted == "online" {
-			return hear(d.Online, either(d.Why, "it is offline"))
+			return hear(d.Online, cmp.Or(d.Why, "it is offline"))
 		}
 		return hear(d.Ready, d.Why)
 	})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -137,7 +138,7 @@ func explainRollout(c *fleetCall) error {
 	s := shown{data: d, empty: "nothing was decided", table: func(bool) *table { return t }}
 	for _, v := range d.Decisions {
 		s.names = append(s.names, v.What)
-		t.add(moment(&v.At), either(v.By, "controller"), v.What, v.Why)
+		t.add(moment(&v.At), cmp.Or(v.By, "controller"), v.What, v.Why)
 	}
 	if err := c.a.show(s, c.output); err != nil {
 		return err
@@ -167,7 +168,7 @@ func watchRollout(c *fleetCall) error {
 			if !v.At.After(told) {
 				continue
 			}
-			if err := c.line("%s  %s: %s", moment(&v.At), v.What, either(v.Why, "by "+either(v.By, "the controller"))); err != nil {
+			if err := c.line("%s  %s: %s", moment(&v.At), v.What, cmp.Or(v.Why, "by "+cmp.Or(v.By, "the controller"))); err != nil {
 				return err
 			}
 		}

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"edgespan/config"
 	"edgespan/config/edit"
 	"edgespan/config/history"
@@ -377,21 +375,5 @@ func TestFlagsOfTheControllerAreText(t *testing.T) {
 	}
 	if want := (config.Object{"flags": config.Object{"v": "2"}}); !config.Equal(sent, want) {
 		t.Errorf("sent %s", config.OneLine(sent))
-	}
-}
-
-func TestYAMLIsReadAsTheJSONIs(t *testing.T) {
-	for _, doc := range []config.Object{
-		{"a": "b\nc"}, {"a\nb": config.Object{"c": "d"}}, {"a": []any{config.Object{"b\nc": "d"}}}, {"a": "\x1b[2J"}, {"a\tb": "c\td"}, {"a": "\u009b\u2028"},
-	} {
-		var out strings.Builder
-		a := streams{Out: &out}
-		if err := a.printYAML(doc); err != nil {
-			t.Fatal(err)
-		}
-		var back any
-		if err := yaml.Unmarshal([]byte(out.String()), &back); err != nil || !config.Equal(back, doc) {
-			t.Errorf("%q: %q is read as %v, %v", doc, out.String(), back, err)
-		}
 	}
 }

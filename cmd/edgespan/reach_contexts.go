@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -278,7 +279,7 @@ func showContexts(f contextFile, names []string) shown {
 	return shown{data: list, names: names, empty: "no contexts", table: func(wide bool) *table {
 		t.wide = wide
 		for _, c := range list {
-			t.add(c.Name, yesNo(c.InUse), c.Controller, c.TokenFile, either(c.CAFile, c.CASHA256))
+			t.add(c.Name, yesNo(c.InUse), c.Controller, c.TokenFile, cmp.Or(c.CAFile, c.CASHA256))
 		}
 		return t
 	}}

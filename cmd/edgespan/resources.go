@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -58,7 +59,7 @@ func columns(kind string) []column {
 	case "param":
 		return []column{
 			id,
-			{head: "TARGET", cell: func(r httpapi.Resource) string { return either(spec("target")(r), status("target")(r)) }},
+			{head: "TARGET", cell: func(r httpapi.Resource) string { return cmp.Or(spec("target")(r), status("target")(r)) }},
 			{head: "STATE", cell: status("state")},
 			{head: "ERROR", cell: status("error")},
 		}
@@ -86,7 +87,7 @@ func columns(kind string) []column {
 func portColumns() []column {
 	return []column{
 		{head: "LABEL", cell: func(r httpapi.Resource) string { return r.ID }},
-		{head: "IFNAME", cell: func(r httpapi.Resource) string { return either(status("ifName")(r), spec("ifName")(r)) }},
+		{head: "IFNAME", cell: func(r httpapi.Resource) string { return cmp.Or(status("ifName")(r), spec("ifName")(r)) }},
 		{head: "STATE", cell: portState},
 		{head: "UPLINK", cell: spec("uplink")},
 		{head: "COST", cell: spec("cost"), wide: true},
@@ -124,7 +125,7 @@ func networkColumns(id column) []column {
 		{head: "STATE", cell: status("state")},
 		{head: "BRIDGE", cell: status("bridge")},
 		{head: "SUBNET", cell: spec("ipv4", "subnet")},
-		{head: "PORT", cell: func(r httpapi.Resource) string { return either(status("port")(r), spec("port")(r)) }},
+		{head: "PORT", cell: func(r httpapi.Resource) string { return cmp.Or(status("port")(r), spec("port")(r)) }},
 		{head: "GEN", cell: status("generation")},
 		{head: "GATEWAY", cell: spec("ipv4", "gateway"), wide: true},
 		{head: "DOMAIN", cell: spec("dns", "domain"), wide: true},
@@ -188,14 +189,14 @@ func text(v any) string {
 }
 
 func displayName(r httpapi.Resource) string {
-	return either(status("displayName")(r), spec("displayName")(r))
+	return cmp.Or(status("displayName")(r), spec("displayName")(r))
 }
 
 // networkFault is the error of a network, else its warning, which says so of itself: a
 // network with one is Present.
 func networkFault(r httpapi.Resource) string {
 	if w := status("warning")(r); w != "" {
-		return either(status("error")(r), "warning: "+w)
+		return cmp.Or(status("error")(r), "warning: "+w)
 	}
 	return status("error")(r)
 }

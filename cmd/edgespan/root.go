@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -80,7 +81,7 @@ func beside(c, local *cobra.Command) {
 		return local.RunE(cmd, words)
 	}
 	c.Short += "; without arguments: " + local.Short
-	c.Long += "\n\nWithout arguments: " + either(local.Long, local.Short) + "."
+	c.Long += "\n\nWithout arguments: " + cmp.Or(local.Long, local.Short) + "."
 	c.Flags().AddFlagSet(local.Flags())
 }
 

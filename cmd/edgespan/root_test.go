@@ -47,3 +47,9 @@ func TestACommandOfNodeAndControllerIsTheNodesWithoutArguments(t *testing.T) {
 		}
 	}
 }
+
+func TestVersion(t *testing.T) {
+	if got := cli(t, nil, "", "version"); got != (said{0, "edgespan " + version + "\n", ""}) {
+		t.Errorf("%+v", got)
+	}
+}

@@ -8,8 +8,10 @@ import (
 	"edgespan/config"
 )
 
+// joined are words with a blank between them.
 func joined(words []string) string { return strings.Join(words, " ") }
 
+// yesNo is a truth in a table.
 func yesNo(b bool) string {
 	if b {
 		return "yes"
@@ -25,13 +27,7 @@ func many(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func either(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
+// dash is what a table has, - for nothing.
 func dash(s string) string {
 	if s == "" {
 		return "-"

@@ -1,0 +1,11 @@
+package main
+
+import "testing"
+
+func TestHealthHasAColour(t *testing.T) {
+	for cell, code := range map[string]string{"green": "32", "yellow": "33", "red": "31", "unknown": "33"} {
+		if got := paint("HEALTH", cell); got != "\x1b["+code+"m"+cell+"\x1b[0m" {
+			t.Errorf("%q", got)
+		}
+	}
+}
