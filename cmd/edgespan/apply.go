@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -33,7 +34,7 @@ JSON they stand one behind the other. All are written, as one revision, or none 
   echo '{}' | edgespan apply -f -      # removes everything
   edgespan apply -f examples/fleet/cluster.yaml -m 'the lab' && edgespan clusters deploy lab
   edgespan apply -f node.yaml --confirm 120s && ping -c1 192.0.2.1 && edgespan confirm`,
-		Args: fileArgs,
+		Args: term.FileArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text, docs, err := a.applied(cmd, file)
 			switch {
@@ -43,16 +44,16 @@ JSON they stand one behind the other. All are written, as one revision, or none 
 				return a.applyDocuments(cmd, docs, message, output, dry)
 			}
 			if dry && (how.Local || how.Confirm != 0) {
-				return usagef("apply: has --dry-run with --local or --confirm: one of them is allowed")
+				return term.Usagef("apply: has --dry-run with --local or --confirm: one of them is allowed")
 			}
 			if d := how.Confirm; cmd.Flags().Changed("confirm") && (d < httpapi.MinConfirm || d > httpapi.MaxConfirm) {
-				return usagef("--confirm: is %v: %v to %v is allowed", d, httpapi.MinConfirm, httpapi.MaxConfirm)
+				return term.Usagef("--confirm: is %v: %v to %v is allowed", d, httpapi.MinConfirm, httpapi.MaxConfirm)
 			}
 			if dry {
 				return a.plan(cmd.Context(), text, output)
 			}
 			if cmd.Flags().Changed("output") {
-				return usagef("apply: has -o without --dry-run: it is allowed with --dry-run")
+				return term.Usagef("apply: has -o without --dry-run: it is allowed with --dry-run")
 			}
 			how.By = userName()
 			return a.apply(cmd.Context(), text, how)
@@ -71,9 +72,9 @@ func newPlan(a nodeProgram) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE|-",
 		Short: "Show what applying FILE would change on the host, and change nothing",
-		Args:  fileArgs,
+		Args:  term.FileArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := term.CheckOutput(output); err != nil {
 				return err
 			}
 			doc, err := a.document(file)
@@ -81,7 +82,7 @@ func newPlan(a nodeProgram) *cobra.Command {
 				return err
 			}
 			if docs, err := descriptors(file, doc); docs != nil || err != nil {
-				return cmp.Or(err, usagef("plan: %s has documents for the controller: edgespan apply --dry-run -f %s is allowed", file, file))
+				return cmp.Or(err, term.Usagef("plan: %s has documents for the controller: edgespan apply --dry-run -f %s is allowed", file, file))
 			}
 			return a.plan(cmd.Context(), doc, output)
 		},
@@ -92,7 +93,7 @@ func newPlan(a nodeProgram) *cobra.Command {
 
 func planFlags(cmd *cobra.Command, file, output *string) {
 	cmd.Flags().StringVarP(file, "file", "f", "", "node config, YAML or JSON; - reads stdin")
-	outputFlag(cmd, output)
+	term.OutputFlag(cmd, output)
 }
 
 func (a nodeProgram) apply(ctx context.Context, doc []byte, how httpapi.How) error {
@@ -102,18 +103,18 @@ func (a nodeProgram) apply(ctx context.Context, doc []byte, how httpapi.How) err
 			return err
 		}
 		for _, w := range warnings {
-			a.say("warning: %s", printable(w))
+			a.Say("warning: %s", term.Printable(w))
 		}
-		a.say("config stored")
+		a.Say("config stored")
 		if how.Confirm > 0 {
-			a.say("it is undone in %v unless you say: edgespan confirm", how.Confirm)
+			a.Say("it is undone in %v unless you say: edgespan confirm", how.Confirm)
 		}
 		return nil
 	})
 }
 
 func (a nodeProgram) plan(ctx context.Context, doc []byte, output string) error {
-	if err := checkOutput(output); err != nil {
+	if err := term.CheckOutput(output); err != nil {
 		return err
 	}
 	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
@@ -121,22 +122,22 @@ func (a nodeProgram) plan(ctx context.Context, doc []byte, output string) error 
 		if err != nil {
 			return err
 		}
-		return a.show(showChanges(changes), output)
+		return a.Show(showChanges(changes), output)
 	})
 }
 
-func showChanges(changes []httpapi.Change) shown {
+func showChanges(changes []httpapi.Change) term.Shown {
 	if changes == nil {
 		changes = []httpapi.Change{} // an empty list in JSON, not null
 	}
-	s := shown{data: map[string]any{"changes": changes}, empty: "nothing would change"}
+	s := term.Shown{Data: map[string]any{"changes": changes}, Empty: "nothing would change"}
 	for _, c := range changes {
-		s.names = append(s.names, c.Kind+"/"+c.ID)
+		s.Names = append(s.Names, c.Kind+"/"+c.ID)
 	}
-	s.table = func(wide bool) *table {
-		t := &table{head: []string{"OP", "KIND", "ID", "OWNER"}, wide: wide}
+	s.Table = func(wide bool) *term.Table {
+		t := &term.Table{Head: []string{"OP", "KIND", "ID", "OWNER"}, Wide: wide}
 		for _, c := range changes {
-			t.add(c.Op, c.Kind, c.ID, c.Owner)
+			t.Add(c.Op, c.Kind, c.ID, c.Owner)
 		}
 		return t
 	}
@@ -146,7 +147,7 @@ func showChanges(changes []httpapi.Change) shown {
 // document reads FILE; "-" is stdin.
 func (a nodeProgram) document(file string) ([]byte, error) {
 	if file == "" {
-		return nil, usagef("-f: is missing: a file or - is allowed")
+		return nil, term.Usagef("-f: is missing: a file or - is allowed")
 	}
 	in := a.In
 	if file != "-" {

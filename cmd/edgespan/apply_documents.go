@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/httpapi"
 	"edgespan/config/nodeconf"
@@ -155,7 +156,7 @@ func flagsFor(cmd *cobra.Command, file string, docs []config.Object) error {
 	var faults []error
 	for _, name := range wrong {
 		if cmd.Flags().Changed(name) {
-			faults = append(faults, usagef("--%s: is given, and %s %s", name, file, is))
+			faults = append(faults, term.Usagef("--%s: is given, and %s %s", name, file, is))
 		}
 	}
 	return errors.Join(faults...)
@@ -163,7 +164,7 @@ func flagsFor(cmd *cobra.Command, file string, docs []config.Object) error {
 
 // applyDocuments writes descriptors, all of a file as one revision.
 func (a nodeProgram) applyDocuments(cmd *cobra.Command, docs []config.Object, message, output string, dry bool) error {
-	if err := checkOutput(output); err != nil {
+	if err := term.CheckOutput(output); err != nil {
 		return err
 	}
 	call := &fleetCall{a: a.app, cmd: cmd, message: message, dryRun: dry, output: output}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
 )
@@ -83,7 +84,7 @@ func TestApplyNeverMixes(t *testing.T) {
 		})
 	}
 	got := cli(t, env, "kind: PeerDescriptor\n", "plan", "-f", "-")
-	if got.code != exitUsage || !strings.Contains(got.err, "edgespan apply --dry-run -f -") {
+	if got.code != term.ExitUsage || !strings.Contains(got.err, "edgespan apply --dry-run -f -") {
 		t.Errorf("plan: %+v", got)
 	}
 }
@@ -112,7 +113,7 @@ spec: {leader: edge-1, tunnel: wireguard, members: {edge-1: {underlay: wan}, edg
 			t.Errorf("no %q in\n%s", line, got.err)
 		}
 	}
-	if got.code != exitRejected || got.out != "" {
+	if got.code != term.ExitRejected || got.out != "" {
 		t.Errorf("exit %d, %q", got.code, got.out)
 	}
 
@@ -137,7 +138,7 @@ spec: {leader: edge-1, tunnel: wireguard, members: {edge-1: {underlay: wan}, edg
 	if status != http.StatusUnprocessableEntity {
 		t.Errorf("status %d", status)
 	}
-	if got := cli(t, env, "", "peers", "get", "edge-1"); got.code != exitNotFound {
+	if got := cli(t, env, "", "peers", "get", "edge-1"); got.code != term.ExitNotFound {
 		t.Errorf("it was written: %+v", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -260,10 +261,10 @@ func TestEveryExitCode(t *testing.T) {
 			if got.code != c.code || !strings.Contains(got.err, c.err) {
 				t.Errorf("exit %d, want %d; stderr %q, want %q in it", got.code, c.code, got.err, c.err)
 			}
-			if got.code != 0 && got.code != exitPartial && got.out != "" {
+			if got.code != 0 && got.code != term.ExitPartial && got.out != "" {
 				t.Errorf("an error leaves data on stdout: %q", got.out)
 			}
-			if got.code == exitPartial && !strings.Contains(got.out, niID) {
+			if got.code == term.ExitPartial && !strings.Contains(got.out, niID) {
 				t.Errorf("a partial answer shows what there is: %q", got.out)
 			}
 		})
@@ -272,7 +273,7 @@ func TestEveryExitCode(t *testing.T) {
 
 func TestADocumentAboveTheLimitIsRejected(t *testing.T) {
 	got := cli(t, at(serve(t, filled())), strings.Repeat(" ", httpapi.MaxDocument+1), "apply", "-f", "-")
-	if got.code != exitRejected || !strings.Contains(got.err, "at most 4 MiB") {
+	if got.code != term.ExitRejected || !strings.Contains(got.err, "at most 4 MiB") {
 		t.Errorf("%d %s", got.code, got.err)
 	}
 }
@@ -337,7 +338,7 @@ func TestWaitOutlastsADaemonThatStarts(t *testing.T) {
 
 func TestWaitOnADaemonThatHangsIsATimeout(t *testing.T) {
 	got := cli(t, at(serve(t, &fake{block: true})), "", "wait", "ni/"+niID, "--timeout", "60ms")
-	if got.code != exitTimeout {
+	if got.code != term.ExitTimeout {
 		t.Errorf("%+v", got)
 	}
 }
@@ -356,7 +357,7 @@ func TestFlagBeatsEnvironmentBeatsDefault(t *testing.T) {
 		{map[string]string{"EDGESPAN_SOCKET": "/e/s"}, []string{"--run-dir", "/f", "--socket", "/g/s"}, "/g/s"},
 	} {
 		got := cli(t, c.env, "", append([]string{"get", "ni"}, c.args...)...)
-		if got.code != exitUnreachable || !strings.Contains(got.err, " at "+c.want+":") {
+		if got.code != term.ExitUnreachable || !strings.Contains(got.err, " at "+c.want+":") {
 			t.Errorf("%v %v: exit %d, %s", c.env, c.args, got.code, got.err)
 		}
 	}
@@ -382,10 +383,10 @@ func TestCompletionKnowsLiveNames(t *testing.T) {
 }
 
 func TestColoursAreForTerminalsOnly(t *testing.T) {
-	table := &table{head: []string{"NAME", "STATE"}}
-	table.add("a", "CreatingFailed")
+	table := &term.Table{Head: []string{"NAME", "STATE"}}
+	table.Add("a", "CreatingFailed")
 	var plain, colored strings.Builder
-	if err := errors.Join(table.write(&plain, false), table.write(&colored, true)); err != nil {
+	if err := errors.Join(table.Write(&plain, false), table.Write(&colored, true)); err != nil {
 		t.Fatal(err)
 	}
 	if plain.String() != "NAME  STATE\na     CreatingFailed\n" {
@@ -397,12 +398,12 @@ func TestColoursAreForTerminalsOnly(t *testing.T) {
 }
 
 func TestTablesStayAlignedWhateverTheTextIs(t *testing.T) {
-	table := &table{head: []string{"A", "B"}}
-	table.add("ümläut", "x")
-	table.add("line\nend\x1b[2J", "y")
-	table.add(strings.Repeat("long ", 30), "z")
+	table := &term.Table{Head: []string{"A", "B"}}
+	table.Add("ümläut", "x")
+	table.Add("line\nend\x1b[2J", "y")
+	table.Add(strings.Repeat("long ", 30), "z")
 	var out strings.Builder
-	if err := table.write(&out, false); err != nil {
+	if err := table.Write(&out, false); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")

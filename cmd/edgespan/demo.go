@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/examples"
 	"edgespan/integration/lab"
 )
@@ -24,10 +25,10 @@ const (
 const downTimeout = 30 * time.Second
 
 // demoProgram is one run of the demo.
-type demoProgram struct{ streams }
+type demoProgram struct{ term.Streams }
 
 // demoCommands are the demo, and what runs inside of its world.
-func demoCommands(s streams) []*cobra.Command {
+func demoCommands(s term.Streams) []*cobra.Command {
 	return []*cobra.Command{newDemo(demoProgram{s}), newDemoISP(demoProgram{s})}
 }
 
@@ -40,21 +41,21 @@ examples/demo.yaml and shows lease, name, ping, HTTP through NAT, a denied flow,
 daemon killed and restarted under traffic, and an app that moves to another network. It
 exits 0 if all of it held. Root is needed; nothing of the machine's own network is
 touched.`,
-		Args: exactArgs(0, "up, down, exec or none"),
+		Args: term.ExactArgs(0, "up, down, exec or none"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context()) },
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use: "up", Short: "Build the demo's world, start the daemon in it, and keep both",
-		Args: exactArgs(0, "none"),
+		Args: term.ExactArgs(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demoUp(cmd.Context()) },
 	}, &cobra.Command{
 		Use: "down", Short: "Remove what demo up built",
-		Args: exactArgs(0, "none"),
+		Args: term.ExactArgs(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demoDown(cmd.Context()) },
 	}, &cobra.Command{
 		Use: "exec node|isp|" + lab.AppWeb + "|" + lab.AppClient + " -- COMMAND…", Short: "Run a command in a namespace of what demo up built",
 		Example: "  edgespan demo exec " + lab.AppClient + " -- curl http://" + lab.WebName + "/",
-		Args:    rangeArgs(2, 1<<10, "a namespace and a command"),
+		Args:    term.RangeArgs(2, 1<<10, "a namespace and a command"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.demoExec(cmd.Context(), args[0], args[1:]) },
 	})
 	return cmd
@@ -67,7 +68,7 @@ func newDemoISP(a demoProgram) *cobra.Command {
 		Short: "Serve DNS and HTTP inside the demo's world",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if code := lab.ChildMain(args, a.Out, a.Err); code != 0 {
-				return statusError(code)
+				return term.StatusError(code)
 			}
 			return nil
 		},
@@ -116,15 +117,15 @@ func (a demoProgram) demo(ctx context.Context) (err error) {
 	for _, s := range d.steps() {
 		d.take(ctx, s)
 	}
-	a.say("")
-	t := table{head: []string{"STEP", "SEEN", "OK"}, rows: d.rows, wide: true}
-	if err := t.write(a.Out, a.Color); err != nil {
+	a.Say("")
+	t := term.Table{Head: []string{"STEP", "SEEN", "OK"}, Rows: d.rows, Wide: true}
+	if err := t.Write(a.Out, a.Color); err != nil {
 		return err
 	}
 	if d.failed > 0 {
 		return fmt.Errorf("demo: %d of %d steps failed: the daemon's last words:\n%s", d.failed, len(d.rows), d.lab.LastWords(10))
 	}
-	a.say("all %d steps held, in %s", len(d.rows), time.Since(began).Round(100*time.Millisecond))
+	a.Say("all %d steps held, in %s", len(d.rows), time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
 
@@ -169,7 +170,7 @@ func (a demoProgram) demoDown(ctx context.Context) error {
 	if err := l.Down(ctx); err != nil {
 		return fmt.Errorf("demo: remove lab: %w", err)
 	}
-	a.say("the lab is gone")
+	a.Say("the lab is gone")
 	return nil
 }
 
@@ -179,14 +180,14 @@ func (a demoProgram) demoExec(ctx context.Context, short string, argv []string) 
 		return fmt.Errorf("demo: %w", err)
 	}
 	if !l.Stands(short) {
-		return usagef("demo exec: namespace is %q: those of a lab that demo up built are allowed: %s", short, strings.Join(l.Shorts(), " "))
+		return term.Usagef("demo exec: namespace is %q: those of a lab that demo up built are allowed: %s", short, strings.Join(l.Shorts(), " "))
 	}
 	code, err := l.Attach(ctx, a.In, a.Out, a.Err, short, argv...)
 	if err != nil {
 		return fmt.Errorf("demo exec: %w", err)
 	}
 	if code != 0 {
-		return statusError(code)
+		return term.StatusError(code)
 	}
 	return nil
 }

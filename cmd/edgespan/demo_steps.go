@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"edgespan/cmd/term"
 	"edgespan/examples"
 	"edgespan/integration/lab"
 )
@@ -59,7 +60,7 @@ func (d *demoRun) take(ctx context.Context, s step) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, stepDeadline)
 	defer cancel()
-	d.a.say("… %s", s.name)
+	d.a.Say("… %s", s.name)
 	seen, err := s.do(ctx)
 	mark := "ok"
 	if err != nil {
@@ -67,8 +68,8 @@ func (d *demoRun) take(ctx context.Context, s step) {
 		d.failed++
 		d.over = s.vital
 	}
-	seen = printable(strings.TrimSpace(seen))
-	d.a.say("  %s: %s", mark, seen)
+	seen = term.Printable(strings.TrimSpace(seen))
+	d.a.Say("  %s: %s", mark, seen)
 	d.rows = append(d.rows, []string{s.name, seen, mark})
 }
 

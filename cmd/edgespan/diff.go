@@ -7,11 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
 // differs is the exit code of diff where something differs, as diff(1) has it.
-const differs = statusError(exitError)
+const differs = term.StatusError(term.ExitError)
 
 func newDiff(a nodeProgram) *cobra.Command {
 	var output string
@@ -24,7 +25,7 @@ What is not ours is never looked at. plan -f compares with another config.
 
 It exits 0 where nothing differs and 1 where something does, as diff(1) does. An error
 exits as everywhere, and says so on stderr; with 1 it leaves stdout empty.`,
-		Args: rangeArgs(0, 2, "ni/ID or none"),
+		Args: term.RangeArgs(0, 2, "ni/ID or none"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			of := ""
 			if len(args) > 0 {
@@ -33,18 +34,18 @@ exits as everywhere, and says so on stderr; with 1 it leaves stdout empty.`,
 				case err != nil:
 					return err
 				case id == "":
-					return usagef("diff: id is missing: ni/ID is allowed")
+					return term.Usagef("diff: id is missing: ni/ID is allowed")
 				}
 				of = kind + "/" + id
 			}
-			if err := checkOutput(output); err != nil {
+			if err := term.CheckOutput(output); err != nil {
 				return err
 			}
 			return a.diff(cmd.Context(), of, output)
 		},
 		ValidArgsFunction: a.completeTargets([]string{"ni"}, false),
 	}
-	outputFlag(cmd, &output)
+	term.OutputFlag(cmd, &output)
 	return cmd
 }
 
@@ -54,22 +55,22 @@ func (a nodeProgram) diff(ctx context.Context, of, output string) error {
 		if err != nil {
 			return err
 		}
-		s := shown{data: map[string]any{"differences": ds}, empty: "nothing differs"}
+		s := term.Shown{Data: map[string]any{"differences": ds}, Empty: "nothing differs"}
 		for _, d := range ds {
-			s.names = append(s.names, d.Kind+"/"+d.ID)
+			s.Names = append(s.Names, d.Kind+"/"+d.ID)
 		}
-		s.table = func(wide bool) *table {
-			t := &table{head: []string{"OWNER", "CHANGE", "KIND", "ID", "HAVE", "WANT", "ERROR"}, wide: wide}
+		s.Table = func(wide bool) *term.Table {
+			t := &term.Table{Head: []string{"OWNER", "CHANGE", "KIND", "ID", "HAVE", "WANT", "ERROR"}, Wide: wide}
 			for _, d := range ds {
 				have, want := d.Have, d.Want
 				if d.Change == httpapi.Changed {
 					have, want = onlyIn(d.Have, d.Want), onlyIn(d.Want, d.Have)
 				}
-				t.add(d.Owner, d.Change, d.Kind, d.ID, have, want, d.Why)
+				t.Add(d.Owner, d.Change, d.Kind, d.ID, have, want, d.Why)
 			}
 			return t
 		}
-		if err := a.show(s, output); err != nil {
+		if err := a.Show(s, output); err != nil {
 			return err
 		}
 		if len(ds) > 0 {

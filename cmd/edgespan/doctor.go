@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 	"edgespan/netinst/doctor"
 	"edgespan/platform/facts"
@@ -25,15 +26,15 @@ a command that mends it; doctor runs none.
 The daemon looks, from its own network namespace. Without one doctor looks from where it
 was started, and that there is no daemon is a problem too. It exits 0 where there is no
 problem (a warning is none) and 1 where there is one.`,
-		Args: exactArgs(0, "none"),
+		Args: term.ExactArgs(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := term.CheckOutput(output); err != nil {
 				return err
 			}
 			return a.doctor(cmd.Context(), output)
 		},
 	}
-	outputFlag(cmd, &output)
+	term.OutputFlag(cmd, &output)
 	return cmd
 }
 
@@ -46,26 +47,26 @@ func (a nodeProgram) doctor(ctx context.Context, output string) error {
 		if err != nil {
 			return err
 		}
-		s := shown{data: map[string]any{"findings": found}}
+		s := term.Shown{Data: map[string]any{"findings": found}}
 		sick := false
 		for _, f := range found {
 			sick = sick || f.Level == httpapi.Problem
 			if f.Level != httpapi.Fine {
-				s.names = append(s.names, f.Check)
+				s.Names = append(s.Names, f.Check)
 			}
 		}
-		s.table = func(bool) *table {
-			t := &table{head: []string{"CHECK", "LEVEL", "WHAT", "FIX"}, wide: true} // a command that is cut mends nothing
+		s.Table = func(bool) *term.Table {
+			t := &term.Table{Head: []string{"CHECK", "LEVEL", "WHAT", "FIX"}, Wide: true} // a command that is cut mends nothing
 			for _, f := range found {
-				t.add(f.Check, f.Level, f.Text, f.Fix)
+				t.Add(f.Check, f.Level, f.Text, f.Fix)
 			}
 			return t
 		}
-		if err := a.show(s, output); err != nil {
+		if err := a.Show(s, output); err != nil {
 			return err
 		}
 		if sick {
-			return statusError(exitError)
+			return term.StatusError(term.ExitError)
 		}
 		return nil
 	})
@@ -75,7 +76,7 @@ func (a nodeProgram) doctor(ctx context.Context, output string) error {
 func (a nodeProgram) examine(ctx context.Context, why error) ([]httpapi.Finding, error) {
 	out := []httpapi.Finding{{
 		Check: "daemon", Level: httpapi.Problem, Text: why.Error(),
-		Fix: "edgespan node --config " + a.setting("", "EDGESPAN_CONFIG", defaultConfig) + " --run-dir " + a.runFolder(),
+		Fix: "edgespan node --config " + a.Setting("", "EDGESPAN_CONFIG", defaultConfig) + " --run-dir " + a.runFolder(),
 	}}
 	f, err := facts.Reader{Root: "/", RunDir: a.runFolder()}.Read(ctx)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -28,7 +29,7 @@ port that changed, an actor that crashed. A failure that goes on is told once.
 
 The events of an app are those of its adapters too. With -w it goes on as things
 happen; -o json then prints an object a line.`,
-		Args: rangeArgs(0, 2, eventTargets),
+		Args: term.RangeArgs(0, 2, eventTargets),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				kind, id, err := readTarget("events", eventKinds, args, eventTargets)
@@ -38,20 +39,20 @@ happen; -o json then prints an object a line.`,
 				if q.Of = kind; id != "" {
 					q.Of += "/" + id
 				} else if kind != "host" && kind != "config" {
-					return usagef("events: id is missing: %s is allowed", eventTargets)
+					return term.Usagef("events: id is missing: %s is allowed", eventTargets)
 				}
 			}
 			if q.Last < 0 {
-				return usagef("-n: is %d: 0 for all, or more, is allowed", q.Last)
+				return term.Usagef("-n: is %d: 0 for all, or more, is allowed", q.Last)
 			}
-			if err := checkOutput(output); err != nil {
+			if err := term.CheckOutput(output); err != nil {
 				return err
 			}
 			return a.events(cmd.Context(), q, output)
 		},
 		ValidArgsFunction: a.completeTargets(httpapi.WatchKinds(), false),
 	}
-	outputFlag(cmd, &output)
+	term.OutputFlag(cmd, &output)
 	cmd.Flags().IntVarP(&q.Last, "last", "n", 100, "how many of those that are remembered; 0 for all")
 	cmd.Flags().BoolVarP(&q.Follow, "watch", "w", false, "go on as things happen, until interrupted")
 	return cmd
@@ -69,9 +70,9 @@ func eventRow(e httpapi.Event) []string {
 
 func (a nodeProgram) events(ctx context.Context, q httpapi.EventQuery, output string) error {
 	if q.Follow {
-		l := a.newLive(output, eventHead, []int{12, 9, 44, 8, 40})
+		l := a.NewLive(output, eventHead, []int{12, 9, 44, 8, 40})
 		return a.follow(ctx, func(ctx context.Context, c *httpapi.Client) error {
-			return c.Events(ctx, q, func(e httpapi.Event) error { return l.tell(e, e.Object, eventRow(e)) })
+			return c.Events(ctx, q, func(e httpapi.Event) error { return l.Tell(e, e.Object, eventRow(e)) })
 		})
 	}
 	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
@@ -79,21 +80,21 @@ func (a nodeProgram) events(ctx context.Context, q httpapi.EventQuery, output st
 		if err := c.Events(ctx, q, func(e httpapi.Event) error { events = append(events, e); return nil }); err != nil {
 			return err
 		}
-		s := shown{data: events, empty: "no events"}
+		s := term.Shown{Data: events, Empty: "no events"}
 		for _, e := range events {
-			s.names = append(s.names, e.Object)
+			s.Names = append(s.Names, e.Object)
 		}
-		s.table = func(wide bool) *table {
-			t := &table{head: eventHead, wide: wide}
+		s.Table = func(wide bool) *term.Table {
+			t := &term.Table{Head: eventHead, Wide: wide}
 			for _, e := range events {
 				row := eventRow(e)
 				if wide {
 					row[0] = e.Time.UTC().Format(time.RFC3339Nano)
 				}
-				t.add(row...)
+				t.Add(row...)
 			}
 			return t
 		}
-		return a.show(s, output)
+		return a.Show(s, output)
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -25,23 +26,23 @@ how often it was tried and when it is tried again; or what is waited for.
 
 It exits 0 whether the object is ready or not; edgespan wait tells that.`,
 		Example: "  edgespan explain ni/10000000-0000-4000-8000-000000000001\n  edgespan explain app/a0000000-0000-4000-8000-000000000001/0 -o json",
-		Args:    rangeArgs(1, 2, explainTargets),
+		Args:    term.RangeArgs(1, 2, explainTargets),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, id, err := readTarget("explain", httpapi.ExplainKinds(), args, explainTargets)
 			switch {
 			case err != nil:
 				return err
 			case id == "":
-				return usagef("explain: id is missing: %s is allowed", explainTargets)
+				return term.Usagef("explain: id is missing: %s is allowed", explainTargets)
 			}
-			if err := checkOutput(output); err != nil {
+			if err := term.CheckOutput(output); err != nil {
 				return err
 			}
 			return a.explain(cmd.Context(), kind, id, output)
 		},
 		ValidArgsFunction: a.completeTargets(httpapi.ExplainKinds(), false),
 	}
-	outputFlag(cmd, &output)
+	term.OutputFlag(cmd, &output)
 	return cmd
 }
 
@@ -55,7 +56,7 @@ func (a nodeProgram) explain(ctx context.Context, kind, id, output string) error
 			_, err := fmt.Fprint(a.Out, explained(x, time.Now()))
 			return err
 		}
-		return a.show(shown{data: x, names: append([]string{x.Object}, objectsOf(x.Causes)...)}, output)
+		return a.Show(term.Shown{Data: x, Names: append([]string{x.Object}, objectsOf(x.Causes)...)}, output)
 	})
 }
 
@@ -67,9 +68,9 @@ func explained(x httpapi.Explanation, now time.Time) string {
 	if x.Name != "" {
 		fmt.Fprintf(&b, " %q", x.Name)
 	}
-	fmt.Fprintf(&b, ": %s\n", printable(x.Summary))
+	fmt.Fprintf(&b, ": %s\n", term.Printable(x.Summary))
 	if x.Warning != "" {
-		fmt.Fprintf(&b, "  warning: %s\n", printable(x.Warning))
+		fmt.Fprintf(&b, "  warning: %s\n", term.Printable(x.Warning))
 	}
 	writeCauses(&b, x.Causes, "  ", now)
 	return b.String()
@@ -81,10 +82,10 @@ func writeCauses(b *strings.Builder, causes []httpapi.Cause, indent string, now 
 		if c.Object != "" {
 			text = c.Object + ": " + text
 		}
-		fmt.Fprintf(b, "%sbecause %s\n", indent, printable(text))
+		fmt.Fprintf(b, "%sbecause %s\n", indent, term.Printable(text))
 		for _, part := range [][2]string{{"command", c.Command}, {"error", c.Error}, {"tried", tried(c, now)}} {
 			if part[1] != "" {
-				fmt.Fprintf(b, "%s  %-8s %s\n", indent, part[0], printable(part[1]))
+				fmt.Fprintf(b, "%s  %-8s %s\n", indent, part[0], term.Printable(part[1]))
 			}
 		}
 		writeCauses(b, c.Causes, indent+"  ", now)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi/factsapi"
@@ -112,7 +113,7 @@ The groups env, comp, def and lvl are commands of edgespan itself, too: edgespan
 // command makes the cobra command of a spec and of those below it.
 func (s factsSpec) command(a *app) *cobra.Command {
 	if s.run == nil {
-		cmd := asksFleet(group(s.use, s.short))
+		cmd := asksFleet(term.Group(s.use, s.short))
 		for _, sub := range s.sub {
 			cmd.AddCommand(sub.command(a))
 		}
@@ -120,7 +121,7 @@ func (s factsSpec) command(a *app) *cobra.Command {
 	}
 	call := &factsCall{a: a}
 	if s.args == nil {
-		s.args = exactArgs(0, "none")
+		s.args = term.ExactArgs(0, "none")
 	}
 	cmd := &cobra.Command{Use: s.use, Short: s.short, Long: s.long, Example: s.example, Args: s.args}
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -192,10 +193,10 @@ func (s factsSpec) check(cmd *cobra.Command, call *factsCall) error {
 		}
 	}
 	if s.forms != nil && !slices.Contains(s.forms, call.format) {
-		faults = append(faults, fmt.Sprintf("--format: is %q: %s are allowed", call.format, joined(s.forms)))
+		faults = append(faults, fmt.Sprintf("--format: is %q: %s are allowed", call.format, term.Joined(s.forms)))
 	}
 	if len(faults) > 0 {
-		return usagef("%s", strings.Join(faults, "\n"))
+		return term.Usagef("%s", strings.Join(faults, "\n"))
 	}
 	return nil
 }
@@ -212,7 +213,7 @@ func (c *factsCall) ask(ctx context.Context, run func(*factsCall) error) error {
 	c.ctx, c.client = ctx, client
 	err = run(c)
 	if err != nil && strings.Contains(err.Error(), "duplicate key value violates unique constraint") {
-		_, _ = fmt.Fprintln(c.a.Out, printable(err.Error())) // where the original's clients look for it
+		_, _ = fmt.Fprintln(c.a.Out, term.Printable(err.Error())) // where the original's clients look for it
 	}
 	return err
 }
@@ -290,7 +291,7 @@ func parseLevels(flag, text string) ([]ledger.LevelValue, error) {
 	for pair := range strings.SplitSeq(text, ",") {
 		name, value, found := strings.Cut(pair, "=")
 		if !found || name == "" || value == "" {
-			return nil, usagef("--%s: has %s: LEVEL=VALUE is allowed, several joined by commas", flag, config.Quote(pair))
+			return nil, term.Usagef("--%s: has %s: LEVEL=VALUE is allowed, several joined by commas", flag, config.Quote(pair))
 		}
 		out = append(out, ledger.LevelValue{Level: name, Value: value})
 	}
@@ -320,21 +321,21 @@ func (c *factsCall) nameNodes(levels []ledger.LevelValue) error {
 func (c *factsCall) path() ([]string, error) {
 	path, err := config.ParsePath(c.key)
 	if err != nil {
-		return nil, usagef("--key: %w", err)
+		return nil, term.Usagef("--key: %w", err)
 	}
 	return path, nil
 }
 
 // notThere is the error of a name that ConfigDB has nothing for.
 func notThere(format string, args ...any) error {
-	return withClass(exitNotFound, fmt.Errorf(format, args...))
+	return term.WithClass(term.ExitNotFound, fmt.Errorf(format, args...))
 }
 
 // idOf reads an id.
 func idOf(what, text string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 0 {
-		return 0, usagef("%s: is %s: an id is allowed", what, config.Quote(text))
+		return 0, term.Usagef("%s: is %s: an id is allowed", what, config.Quote(text))
 	}
 	return id, nil
 }

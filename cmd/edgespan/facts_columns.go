@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/facts"
 )
@@ -39,7 +40,7 @@ func columnsOf(v facts.JSON, columns []string) (facts.JSON, error) {
 	for _, name := range columns {
 		value, is := o.Get(name)
 		if !is {
-			return nil, usagef("--column: is %s: %s are allowed", config.Quote(name), keysOf(o))
+			return nil, term.Usagef("--column: is %s: %s are allowed", config.Quote(name), keysOf(o))
 		}
 		kept = append(kept, facts.Member{Key: name, Value: value})
 	}
@@ -83,7 +84,7 @@ func valuesOf(v facts.JSON, columns []string) []byte {
 	}
 	out := ""
 	for _, l := range lines {
-		out += printable(l) + "\n"
+		out += term.Printable(l) + "\n"
 	}
 	return []byte(out)
 }
@@ -107,7 +108,7 @@ func (c *factsCall) tableOf(head []string, rows [][]string) error {
 			return key == strings.ToLower(name) || key+"_id" == name || h == name
 		})
 		if at < 0 {
-			return usagef("--column: is %s: %s are allowed", config.Quote(name), strings.Join(head, ", "))
+			return term.Usagef("--column: is %s: %s are allowed", config.Quote(name), strings.Join(head, ", "))
 		}
 		kept = append(kept, at)
 	}
@@ -123,9 +124,9 @@ func (c *factsCall) tableOf(head []string, rows [][]string) error {
 		}
 		return out
 	}
-	t := &table{head: only(head)}
+	t := &term.Table{Head: only(head)}
 	for _, r := range rows {
-		t.add(only(r)...)
+		t.Add(only(r)...)
 	}
-	return t.write(c.a.Out, c.a.Color)
+	return t.Write(c.a.Out, c.a.Color)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
@@ -28,7 +29,7 @@ func listDefinitions(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	return c.definitionRows(orEmpty(all), all...)
+	return c.definitionRows(term.OrEmpty(all), all...)
 }
 
 func showDefinition(c *factsCall) error {
@@ -73,15 +74,15 @@ func (c *factsCall) contents() (facts.JSON, error) {
 	given, piped := c.changed("content"), c.changed("data-format")
 	switch {
 	case given && piped:
-		return nil, usagef("--content: is given with --data-format, which reads stdin: one of them is allowed")
+		return nil, term.Usagef("--content: is given with --data-format, which reads stdin: one of them is allowed")
 	case piped && c.changed("type"):
-		return nil, usagef("--type: is given with --data-format: it is the form of --content")
+		return nil, term.Usagef("--type: is given with --data-format: it is the form of --content")
 	case given != c.changed("type"):
-		return nil, usagef("--content: needs --type, and --type needs it: %s are allowed", joined(inputForms))
+		return nil, term.Usagef("--content: needs --type, and --type needs it: %s are allowed", term.Joined(inputForms))
 	case given && !slices.Contains(inputForms, c.typ):
-		return nil, usagef("--type: is %q: %s are allowed", c.typ, joined(inputForms))
+		return nil, term.Usagef("--type: is %q: %s are allowed", c.typ, term.Joined(inputForms))
 	case piped && !slices.Contains(inputForms, c.data):
-		return nil, usagef("--data-format: is %q: %s are allowed", c.data, joined(inputForms))
+		return nil, term.Usagef("--data-format: is %q: %s are allowed", c.data, term.Joined(inputForms))
 	case given:
 		return coerced(c.typ, c.content)
 	case piped:
@@ -124,7 +125,7 @@ func updateDefinition(c *factsCall) error {
 		e.Component = new(&id)
 	}
 	if e.Name == nil && e.Component == nil && e.Content == nil {
-		return usagef("def update: says nothing: --name, --component-id, --content or --data-format is needed")
+		return term.Usagef("def update: says nothing: --name, --component-id, --content or --data-format is needed")
 	}
 	id, err := c.definitionID(c.args[0])
 	if err != nil {

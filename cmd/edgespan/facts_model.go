@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
@@ -18,7 +19,7 @@ import (
 var modelSpecs = []factsSpec{
 	{use: "env", short: "Environments: which components and levels their facts have", sub: []factsSpec{
 		{use: "list", short: "List the environments", forms: modelForms, run: listEnvironments},
-		{use: "show ID", short: "Show one", args: exactArgs(1, "one ID"), complete: environmentIDs, forms: modelForms, run: showEnvironment},
+		{use: "show ID", short: "Show one", args: term.ExactArgs(1, "one ID"), complete: environmentIDs, forms: modelForms, run: showEnvironment},
 		{
 			use: "create [--components C,...] [--levels L,...]", short: "Make one; of its levels the first is the least narrow",
 			example: "  edgespan env create --id 1 --components fuel --levels nodes",
@@ -26,32 +27,32 @@ var modelSpecs = []factsSpec{
 		},
 		{
 			use: "update ID [--components C,...] [--levels L,...]", short: "Change its components or levels; [] is none. What a level had that is gone is deleted",
-			args: exactArgs(1, "one ID"), complete: environmentIDs, run: updateEnvironment, flags: []factsFlags{environmentFlags, messageFlag},
+			args: term.ExactArgs(1, "one ID"), complete: environmentIDs, run: updateEnvironment, flags: []factsFlags{environmentFlags, messageFlag},
 		},
-		{use: "delete ID", short: "Delete one with all that it has", args: exactArgs(1, "one ID"), complete: environmentIDs, run: deleteEnvironment, flags: []factsFlags{messageFlag}},
+		{use: "delete ID", short: "Delete one with all that it has", args: term.ExactArgs(1, "one ID"), complete: environmentIDs, run: deleteEnvironment, flags: []factsFlags{messageFlag}},
 	}},
 	{use: "comp", short: "Components: sets of resources that environments have", sub: []factsSpec{
 		{use: "list", short: "List the components", forms: modelForms, run: listComponents},
-		{use: "show COMPONENT", short: "Show one", args: exactArgs(1, "one id or name"), complete: componentNames, forms: modelForms, run: showComponent},
+		{use: "show COMPONENT", short: "Show one", args: term.ExactArgs(1, "one id or name"), complete: componentNames, forms: modelForms, run: showComponent},
 		{
 			use: "create --name NAME", short: "Make one, without resources: def create adds them", needs: []string{"name"}, forms: modelForms, run: createComponent,
 			flags: []factsFlags{idFlag, nameFlag, messageFlag},
 		},
 		{
 			use: "update COMPONENT [--name NAME] [--resource-definitions ID,...]", short: "Rename one, or say which resource definitions it has; [] is none. Those left out are deleted",
-			args: exactArgs(1, "one id or name"), complete: componentNames, run: updateComponent,
+			args: term.ExactArgs(1, "one id or name"), complete: componentNames, run: updateComponent,
 			flags: []factsFlags{nameFlag, messageFlag, func(f *pflag.FlagSet, c *factsCall) {
 				f.StringVarP(&c.definitions, "resource-definitions", "r", "", "ids of all that it has then, joined by commas; [] is none")
 			}},
 		},
 		{
-			use: "delete COMPONENT", short: "Delete one with its resource definitions and what they have", args: exactArgs(1, "one id or name"),
+			use: "delete COMPONENT", short: "Delete one with its resource definitions and what they have", args: term.ExactArgs(1, "one id or name"),
 			complete: componentNames, run: deleteComponent, flags: []factsFlags{messageFlag},
 		},
 	}},
 	{use: "def", short: "Resource definitions: the data sources of a component", sub: []factsSpec{
 		{use: "list", short: "List the resource definitions", forms: modelForms, run: listDefinitions},
-		{use: "show DEFINITION", short: "Show one", args: exactArgs(1, "one id or name"), complete: definitionNames, forms: modelForms, run: showDefinition},
+		{use: "show DEFINITION", short: "Show one", args: term.ExactArgs(1, "one id or name"), complete: definitionNames, forms: modelForms, run: showDefinition},
 		{
 			use: "create --name NAME [--component-id ID] [--content TEXT --type T | --data-format F < FILE]", short: "Make one; what its content has below $template are the lowest values of the resource",
 			example: `  edgespan def create --name astute --component-id 1
@@ -60,21 +61,21 @@ var modelSpecs = []factsSpec{
 		},
 		{
 			use: "update DEFINITION [--name NAME] [--component-id ID] [--content TEXT --type T | --data-format F < FILE]", short: "Change name, component or content of one",
-			args: exactArgs(1, "one id or name"), complete: definitionNames, run: updateDefinition, flags: []factsFlags{nameFlag, definitionFlags, messageFlag},
+			args: term.ExactArgs(1, "one id or name"), complete: definitionNames, run: updateDefinition, flags: []factsFlags{nameFlag, definitionFlags, messageFlag},
 		},
 		{
-			use: "delete DEFINITION", short: "Delete one with all values that it has", args: exactArgs(1, "one id or name"),
+			use: "delete DEFINITION", short: "Delete one with all values that it has", args: term.ExactArgs(1, "one id or name"),
 			complete: definitionNames, run: deleteDefinition, flags: []factsFlags{messageFlag},
 		},
 	}},
 	{use: "lvl", short: "Levels of an environment, from the least to the most narrow", sub: []factsSpec{
 		{use: "list --env ID", short: "List the levels of an environment, with their values", needs: []string{"env"}, forms: modelForms, run: listLevels, flags: []factsFlags{envFlag}},
 		{
-			use: "show --env ID LEVEL", short: "Show one", args: exactArgs(1, "one id or name"), complete: levelNames, needs: []string{"env"}, forms: modelForms,
+			use: "show --env ID LEVEL", short: "Show one", args: term.ExactArgs(1, "one id or name"), complete: levelNames, needs: []string{"env"}, forms: modelForms,
 			run: showLevel, flags: []factsFlags{envFlag},
 		},
 		{
-			use: "update --env ID LEVEL --name NAME", short: "Rename one", args: exactArgs(1, "one id or name"), complete: levelNames, needs: []string{"env", "name"},
+			use: "update --env ID LEVEL --name NAME", short: "Rename one", args: term.ExactArgs(1, "one id or name"), complete: levelNames, needs: []string{"env", "name"},
 			run: renameLevel, flags: []factsFlags{envFlag, nameFlag, messageFlag},
 		},
 	}},
@@ -130,7 +131,7 @@ func words(text string) []string {
 	if strings.TrimSpace(text) == noneOf {
 		return nil
 	}
-	return list([]string{text})
+	return term.List([]string{text})
 }
 
 // refs are components by ids, which are numbers, or names.
@@ -185,7 +186,7 @@ func listEnvironments(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	return c.environments(orEmpty(all), all...)
+	return c.environments(term.OrEmpty(all), all...)
 }
 
 func showEnvironment(c *factsCall) error {
@@ -218,7 +219,7 @@ func updateEnvironment(c *factsCall) error {
 		e.Components = new(refs(c.components))
 	}
 	if c.changed("levels") {
-		e.Levels = new(orEmpty(words(c.levels)))
+		e.Levels = new(term.OrEmpty(words(c.levels)))
 	}
 	if c.changed("self-registration") {
 		e.SelfRegistration = &c.selfRegistration
@@ -227,7 +228,7 @@ func updateEnvironment(c *factsCall) error {
 		e.StrictNodes = &c.strictNodes
 	}
 	if e == (factsapi.EnvironmentEdit{}) {
-		return usagef("env update: says nothing: --components, --levels, --self-registration or --strict-nodes is needed")
+		return term.Usagef("env update: says nothing: --components, --levels, --self-registration or --strict-nodes is needed")
 	}
 	return c.done(c.client.EditEnvironment(c.ctx, id, e, c.writeOptions()), "Environment with id %d was updated", id)
 }
@@ -259,7 +260,7 @@ func listComponents(c *factsCall) error {
 	if err != nil {
 		return err
 	}
-	return c.componentRows(orEmpty(all), all...)
+	return c.componentRows(term.OrEmpty(all), all...)
 }
 
 func showComponent(c *factsCall) error {
@@ -313,7 +314,7 @@ func updateComponent(c *factsCall) error {
 		e.Definitions = &all
 	}
 	if e.Name == nil && e.Definitions == nil {
-		return usagef("comp update: says nothing: --name or --resource-definitions is needed")
+		return term.Usagef("comp update: says nothing: --name or --resource-definitions is needed")
 	}
 	id, err := c.componentID(c.args[0])
 	if err != nil {
@@ -353,7 +354,7 @@ type levelColumns struct {
 }
 
 func columnsOfLevel(l ledger.Level) levelColumns {
-	return levelColumns{l.ID, l.Name, l.Parent, orEmpty(l.Values)}
+	return levelColumns{l.ID, l.Name, l.Parent, term.OrEmpty(l.Values)}
 }
 
 func listLevels(c *factsCall) error {
@@ -382,5 +383,5 @@ func renameLevel(c *factsCall) error {
 
 // conflicting says that what was typed means more than one thing.
 func conflicting(format string, args ...any) error {
-	return withClass(exitConflict, fmt.Errorf(format, args...))
+	return term.WithClass(term.ExitConflict, fmt.Errorf(format, args...))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi/factsapi"
@@ -20,7 +21,7 @@ var nodeFactSpecs = []factsSpec{
 	{use: "node", short: "Nodes that are registered in an environment: each of their names reaches the same facts", sub: []factsSpec{
 		{use: "list --env ID", short: "List the registered nodes", needs: []string{"env"}, forms: modelForms, run: listFactNodes, flags: []factsFlags{envFlag}},
 		{
-			use: "set --env ID NODE [--fqdn NAME] [--certname NAME] [--levels LEVEL=VALUE,...]", short: "Register a node by its id, or replace its other names", args: exactArgs(1, "one id"),
+			use: "set --env ID NODE [--fqdn NAME] [--certname NAME] [--levels LEVEL=VALUE,...]", short: "Register a node by its id, or replace its other names", args: term.ExactArgs(1, "one id"),
 			long: `Register a node by its id, or replace its other names. With its own certificate a node reads, beside what is at the
 root, what is at the values that --levels declares of the levels above its own, and at no others.`,
 			example:  "  edgespan config node set --env 1 1 --fqdn node-1.domain.tld --levels role=compute",
@@ -32,16 +33,16 @@ root, what is at the values that --levels declares of the levels above its own, 
 			}},
 		},
 		{
-			use: "del --env ID NODE", short: "Take a node from an environment, by any of its names", args: exactArgs(1, "one id or name"),
+			use: "del --env ID NODE", short: "Take a node from an environment, by any of its names", args: term.ExactArgs(1, "one id or name"),
 			complete: factNodeNames, needs: []string{"env"}, run: deleteFactNode, flags: []factsFlags{envFlag, messageFlag},
 		},
 	}},
 	{use: "secrets", short: "Which keys of a resource are secret: shown to admins, and to a node its own", sub: []factsSpec{
-		{use: "show DEFINITION", short: "Show the secret keys", args: exactArgs(1, "one id or name"), complete: definitionNames, forms: modelForms, run: showSecrets},
+		{use: "show DEFINITION", short: "Show the secret keys", args: term.ExactArgs(1, "one id or name"), complete: definitionNames, forms: modelForms, run: showSecrets},
 		{
 			use: "set DEFINITION PATH...", short: "Say which keys are secret, all of them; * is any key, [] is none",
 			example: "  edgespan config secrets set astute 'users.*.password' nova.db_password",
-			args:    atLeast(2, "DEFINITION PATH..."), complete: definitionNames, run: setSecrets, flags: []factsFlags{messageFlag},
+			args:    term.AtLeast(2, "DEFINITION PATH..."), complete: definitionNames, run: setSecrets, flags: []factsFlags{messageFlag},
 		},
 	}},
 }
@@ -59,7 +60,7 @@ func listFactNodes(c *factsCall) error {
 		}
 		rows[i] = []string{n.ID, n.FQDN, n.Certname, strings.Join(levels, ",")}
 	}
-	return c.answer(orEmpty(all), []string{"ID", "FQDN", "CERTNAME", "LEVELS"}, rows)
+	return c.answer(term.OrEmpty(all), []string{"ID", "FQDN", "CERTNAME", "LEVELS"}, rows)
 }
 
 func setFactNode(c *factsCall) error {
@@ -83,7 +84,7 @@ func (c *factsCall) declared() (map[string]string, error) {
 	pairs, err := parseLevels("levels", c.above)
 	for _, l := range pairs {
 		if _, twice := out[l.Level]; twice {
-			return nil, usagef("--levels: has %s twice: once is allowed", config.Quote(l.Level))
+			return nil, term.Usagef("--levels: has %s twice: once is allowed", config.Quote(l.Level))
 		}
 		out[l.Level] = l.Value
 	}
@@ -107,7 +108,7 @@ func showSecrets(c *factsCall) error {
 	for i, k := range keys {
 		rows[i] = []string{k}
 	}
-	return c.answer(orEmpty(keys), []string{"KEY"}, rows)
+	return c.answer(term.OrEmpty(keys), []string{"KEY"}, rows)
 }
 
 func setSecrets(c *factsCall) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"edgespan/cmd/term"
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi/factsapi"
@@ -26,7 +27,7 @@ versions of its values at exactly that level, or with --overrides of its overrid
 		use: "diff --env ID [--level nodes=NODE] --resource NAME [VERSION [VERSION]]", short: "Show what differs between two versions of a resource",
 		long: `Show what differs between two versions of the values at exactly that level, or with --overrides of the overrides: the
 newest and that before it; with one VERSION that and the newest. 0 is nothing at all. json and yaml are a JSON Patch.`,
-		args:  rangeArgs(0, 2, "one VERSION, two or none"),
+		args:  term.RangeArgs(0, 2, "one VERSION, two or none"),
 		needs: []string{"env", "resource"}, forms: []string{"plain", "json", "yaml"}, run: diffFacts, flags: []factsFlags{placeFlags, halfFlag},
 	},
 	{
@@ -55,7 +56,7 @@ newest and that before it; with one VERSION that and the newest. 0 is nothing at
 func (c *factsCall) needsEnv() error {
 	for _, flag := range []string{"level", "resource"} {
 		if c.changed(flag) && !c.changed("env") {
-			return usagef("--%s: is given without --env: both are needed", flag)
+			return term.Usagef("--%s: is given without --env: both are needed", flag)
 		}
 	}
 	return nil
@@ -64,9 +65,9 @@ func (c *factsCall) needsEnv() error {
 func listRecords(c *factsCall) error {
 	switch {
 	case c.limit < 1:
-		return usagef("--limit: is %d: a number above 0 is allowed", c.limit)
+		return term.Usagef("--limit: is %d: a number above 0 is allowed", c.limit)
 	case c.resource == "" && (c.changed("level") || c.overrides):
-		return usagef("--resource: is missing beside --level or --overrides: it is their versions that are listed")
+		return term.Usagef("--resource: is missing beside --level or --overrides: it is their versions that are listed")
 	}
 	if err := c.needsEnv(); err != nil {
 		return err
@@ -82,14 +83,14 @@ func listRecords(c *factsCall) error {
 		return err
 	}
 	if len(all) == 0 && c.format == "table" {
-		c.a.say("no revisions")
+		c.a.Say("no revisions")
 		return nil
 	}
 	rows := make([][]string, len(all))
 	for i, r := range all {
-		rows[i] = []string{fmt.Sprint(r.Revision), moment(&r.Time), r.Author, c.changesCell(r.Changes), r.Message}
+		rows[i] = []string{fmt.Sprint(r.Revision), term.Moment(&r.Time), r.Author, c.changesCell(r.Changes), r.Message}
 	}
-	return c.answer(orEmpty(all), []string{"REVISION", "TIME", "AUTHOR", "CHANGES", "MESSAGE"}, rows)
+	return c.answer(term.OrEmpty(all), []string{"REVISION", "TIME", "AUTHOR", "CHANGES", "MESSAGE"}, rows)
 }
 
 func listVersions(c *factsCall) error {
@@ -102,7 +103,7 @@ func listVersions(c *factsCall) error {
 		return err
 	}
 	if len(all) == 0 && c.format == "table" {
-		c.a.say("no versions")
+		c.a.Say("no versions")
 		return nil
 	}
 	rows := make([][]string, len(all))
@@ -111,9 +112,9 @@ func listVersions(c *factsCall) error {
 		if v.Removed {
 			number, size = "", "removed"
 		}
-		rows[i] = []string{number, fmt.Sprint(v.Revision), moment(&v.Time), v.Author, size, v.Message}
+		rows[i] = []string{number, fmt.Sprint(v.Revision), term.Moment(&v.Time), v.Author, size, v.Message}
 	}
-	return c.answer(orEmpty(all), []string{"VERSION", "REVISION", "TIME", "AUTHOR", "SIZE", "MESSAGE"}, rows)
+	return c.answer(term.OrEmpty(all), []string{"VERSION", "REVISION", "TIME", "AUTHOR", "SIZE", "MESSAGE"}, rows)
 }
 
 // changesCell is what a revision changed in one cell: an import writes thousands.
@@ -155,13 +156,13 @@ func diffFacts(c *factsCall) error {
 	}
 	diff := facts.Diff(before, after)
 	if c.format != "plain" {
-		return c.answer(orEmpty(diff), nil, nil)
+		return c.answer(term.OrEmpty(diff), nil, nil)
 	}
 	if len(diff) == 0 {
-		c.a.say("nothing differs")
+		c.a.Say("nothing differs")
 	}
 	for _, d := range diff {
-		if _, err := fmt.Fprintln(c.a.Out, printable(d.String())); err != nil {
+		if _, err := fmt.Fprintln(c.a.Out, term.Printable(d.String())); err != nil {
 			return err
 		}
 	}
@@ -183,12 +184,12 @@ func (c *factsCall) between(p factsapi.Place) (from, to uint64, err error) {
 		}
 		return all[1].Number, all[0].Number, nil
 	}
-	if from, err = revisionOf("VERSION", c.args[0]); err != nil {
+	if from, err = term.RevisionOf("VERSION", c.args[0]); err != nil {
 		return 0, 0, err
 	}
 	if len(c.args) > 1 {
-		if to, err = revisionOf("VERSION", c.args[1]); err == nil && to == 0 {
-			err = usagef("diff: the second VERSION is 0: a version from 1 on is allowed")
+		if to, err = term.RevisionOf("VERSION", c.args[1]); err == nil && to == 0 {
+			err = term.Usagef("diff: the second VERSION is 0: a version from 1 on is allowed")
 		}
 	}
 	return from, to, err
@@ -196,10 +197,10 @@ func (c *factsCall) between(p factsapi.Place) (from, to uint64, err error) {
 
 func rollbackFacts(c *factsCall) error {
 	if (c.version > 0) == (c.revision > 0) {
-		return usagef("rollback: one of --version and --revision is needed, a number above 0")
+		return term.Usagef("rollback: one of --version and --revision is needed, a number above 0")
 	}
 	if c.resource == "" && (c.version > 0 || c.overrides) {
-		return usagef("--resource: is missing: without it all resources of a place go back to a --revision, values and overrides")
+		return term.Usagef("--resource: is missing: without it all resources of a place go back to a --revision, values and overrides")
 	}
 	p, err := c.place()
 	if err != nil {
@@ -207,11 +208,11 @@ func rollbackFacts(c *factsCall) error {
 	}
 	if c.resource == "" {
 		stored, err := c.client.RollbackPlace(c.ctx, p, c.revision, c.writeOptions())
-		return c.did(stored, err, "%s went back to revision %d", many(len(stored.Changes), "record"), c.revision)
+		return c.did(stored, err, "%s went back to revision %d", term.Many(len(stored.Changes), "record"), c.revision)
 	}
 	stored, err := c.client.Rollback(c.ctx, p, c.kind(), factsapi.RollbackBody{Version: c.version, Revision: c.revision}, c.writeOptions())
 	if err == nil && !c.dryRun && !stored.Changed {
-		c.a.say("%s is as it was then already", nameOf(c.kind()))
+		c.a.Say("%s is as it was then already", nameOf(c.kind()))
 		return nil
 	}
 	if c.version > 0 {
@@ -246,10 +247,10 @@ func watchFacts(c *factsCall) error {
 	if n := len(p.Levels); n > 0 {
 		o.Level = &p.Levels[n-1]
 	}
-	l := c.a.newLive(c.format, []string{"TIME", "REVISION", "AUTHOR", "CHANGES", "MESSAGE"}, []int{20, 8, 12, 44})
+	l := c.a.NewLive(c.format, []string{"TIME", "REVISION", "AUTHOR", "CHANGES", "MESSAGE"}, []int{20, 8, 12, 44})
 	ctx := c.cmd.Context() // without the time limit of one question
 	err = c.client.Watch(ctx, o, retryWatch, func(r ledger.Record) error {
-		return l.tell(r, "", []string{moment(&r.Time), fmt.Sprint(r.Revision), r.Author, c.changesCell(r.Changes), r.Message})
+		return l.Tell(r, "", []string{term.Moment(&r.Time), fmt.Sprint(r.Revision), r.Author, c.changesCell(r.Changes), r.Message})
 	})
 	if ctx.Err() != nil {
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi/factsapi"
 	"edgespan/platform/keystone"
 )
@@ -37,7 +38,7 @@ func (c *factsCall) open(ctx context.Context) (*factsapi.Client, error) {
 	}
 	if c.door.insecure {
 		if c.a.fleet.CAFile != "" || c.a.fleet.CASHA256 != "" {
-			return nil, usagef("--insecure: is given with --ca-file or --ca-sha256: one of them is allowed")
+			return nil, term.Usagef("--insecure: is given with --ca-file or --ca-sha256: one of them is allowed")
 		}
 		where.CAFile, where.CASHA256 = "", ""
 	}
@@ -60,7 +61,7 @@ func (c *factsCall) open(ctx context.Context) (*factsapi.Client, error) {
 	}
 	client, err := factsapi.NewClient(o)
 	if err != nil {
-		return nil, withClass(exitUsage, err)
+		return nil, term.WithClass(term.ExitUsage, err)
 	}
 	return client, nil
 }
@@ -75,7 +76,7 @@ func (c *factsCall) where(ctx context.Context) (fleetContext, *visitor, error) {
 	}
 	v := &visitor{}
 	v.env, v.fault = keystone.FromEnv(a.Env)
-	if a.setting(a.fleet.Controller, "EDGESPAN_CONTROLLER", "")+a.setting(a.fleet.context, "EDGESPAN_CONTEXT", "") != "" {
+	if a.Setting(a.fleet.Controller, "EDGESPAN_CONTROLLER", "")+a.Setting(a.fleet.context, "EDGESPAN_CONTEXT", "") != "" {
 		t, err := a.fleetTarget()
 		return t, v, err
 	}
@@ -84,7 +85,7 @@ func (c *factsCall) where(ctx context.Context) (fleetContext, *visitor, error) {
 	}
 	endpoint, err := v.session.Endpoint(configService, v.env.Interface, v.env.Region)
 	if err != nil {
-		return fleetContext{}, nil, withClass(exitUsage, err)
+		return fleetContext{}, nil, term.WithClass(term.ExitUsage, err)
 	}
 	// The catalog stands in the place of a flag: what a context has is of another controller.
 	fleet := a.fleet
@@ -102,7 +103,7 @@ func (c *factsCall) who(tokenFile string) (func(*http.Request), error) {
 	user := c.door.user
 	switch {
 	case user != "" && c.a.fleet.TokenFile != "":
-		return nil, usagef("--user: is given with --token-file: one of them is allowed")
+		return nil, term.Usagef("--user: is given with --token-file: one of them is allowed")
 	case user == "" && c.a.fleet.TokenFile == "":
 		user = c.a.Env("EDGESPAN_USER")
 	}
@@ -114,7 +115,7 @@ func (c *factsCall) who(tokenFile string) (func(*http.Request), error) {
 		}
 		return factsapi.WithPassword(user, password), nil
 	case c.door.passwordFile != "":
-		return nil, usagef("--password-file: is given without --user or EDGESPAN_USER")
+		return nil, term.Usagef("--password-file: is given without --user or EDGESPAN_USER")
 	case tokenFile != "":
 		token, err := readToken(tokenFile)
 		if err != nil {
@@ -132,15 +133,15 @@ func (c *factsCall) password() (string, error) {
 		if p := c.a.Env("EDGESPAN_PASSWORD"); p != "" {
 			return p, nil
 		}
-		return "", usagef("--password-file: is missing: a file with the password of --user is allowed, or EDGESPAN_PASSWORD")
+		return "", term.Usagef("--password-file: is missing: a file with the password of --user is allowed, or EDGESPAN_PASSWORD")
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("read password: %w", unreadable(err))
+		return "", fmt.Errorf("read password: %w", term.Unreadable(err))
 	}
 	password := strings.TrimRight(string(text), "\r\n")
 	if password == "" || strings.ContainsAny(password, "\r\n") {
-		return "", usagef("--password-file: %s: holds no password: one line is allowed", file)
+		return "", term.Usagef("--password-file: %s: holds no password: one line is allowed", file)
 	}
 	return password, nil
 }
@@ -164,7 +165,7 @@ func (v *visitor) enter(ctx context.Context) error {
 		return nil
 	}
 	if v.fault != nil {
-		return withClass(exitUsage, v.fault)
+		return term.WithClass(term.ExitUsage, v.fault)
 	}
 	s, err := v.env.Login(ctx)
 	if err == nil {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"edgespan/cmd/term"
 	"edgespan/platform/keystone/keystonetest"
 	"edgespan/platform/pki"
 )
@@ -101,7 +102,7 @@ func TestKeystoneSaysWhereAndWho(t *testing.T) {
 		t.Errorf("%d logins, tried %s", n, c.tried())
 	}
 	c.takes()
-	types(t, c.env, []typed{{line: "comp list", code: exitPermission, err: "nobody is known by that"}})
+	types(t, c.env, []typed{{line: "comp list", code: term.ExitPermission, err: "nobody is known by that"}})
 	if n := c.keystone.Asked("POST"); n != 5 || c.tried() != "gAAAAAB-kay-4 gAAAAAB-kay-5" {
 		t.Errorf("%d logins, tried %s", n, c.tried())
 	}
@@ -123,36 +124,36 @@ func TestWhereConfigDBIsAndWhoAsks(t *testing.T) {
 		env  map[string]string
 		typed
 	}{
-		{"nowhere", none, typed{line: list, code: exitUsage, err: "--controller: is missing"}},
-		{"nobody", at, typed{line: list, code: exitPermission, err: "nobody is known"}},
+		{"nowhere", none, typed{line: list, code: term.ExitUsage, err: "--controller: is missing"}},
+		{"nobody", at, typed{line: list, code: term.ExitPermission, err: "nobody is known"}},
 		{"a token", at, typed{line: list + " --token-file " + secret, out: empty}},
 		{"a prefix", none, typed{line: list + " --token-file " + secret + " --controller " + plain.URL + "/api/config/", out: empty}},
-		{"another prefix", none, typed{line: list + " --token-file " + secret + " --controller " + plain.URL + "/api/v9", code: exitNotFound, err: "no such route"}},
+		{"another prefix", none, typed{line: list + " --token-file " + secret + " --controller " + plain.URL + "/api/v9", code: term.ExitNotFound, err: "no such route"}},
 		{"a password", with(at, "EDGESPAN_PASSWORD=pass word"), typed{line: list + " --user olga", out: empty}},
 		{"a password of a file", with(at, "EDGESPAN_USER=olga"), typed{line: list + " --password-file " + password, out: empty}},
-		{"a wrong password", with(at, "EDGESPAN_PASSWORD=x"), typed{line: list + " --user olga", code: exitPermission, err: "nobody is known"}},
-		{"no password", at, typed{line: list + " --user olga", code: exitUsage, err: "--password-file: is missing"}},
-		{"no user", at, typed{line: list + " --password-file " + password, code: exitUsage, err: "--password-file: is given without --user"}},
-		{"both", at, typed{line: list + " --user olga --token-file " + secret, code: exitUsage, err: "--user: is given with --token-file"}},
+		{"a wrong password", with(at, "EDGESPAN_PASSWORD=x"), typed{line: list + " --user olga", code: term.ExitPermission, err: "nobody is known"}},
+		{"no password", at, typed{line: list + " --user olga", code: term.ExitUsage, err: "--password-file: is missing"}},
+		{"no user", at, typed{line: list + " --password-file " + password, code: term.ExitUsage, err: "--password-file: is given without --user"}},
+		{"both", at, typed{line: list + " --user olga --token-file " + secret, code: term.ExitUsage, err: "--user: is given with --token-file"}},
 		{"a flag above the environment", with(at, "EDGESPAN_USER=olga"), typed{line: list + " --token-file " + secret, out: empty}},
-		{"no CA", tls, typed{line: list + " --token-file " + secret, code: exitUnreachable, err: "certificate"}},
+		{"no CA", tls, typed{line: list + " --token-file " + secret, code: term.ExitUnreachable, err: "certificate"}},
 		{"a CA", tls, typed{line: list + " --token-file " + secret + " --ca-file " + c.ca, out: empty}},
 		{"any certificate", tls, typed{line: list + " --insecure --token-file " + secret, out: empty}},
 		{"any certificate, above the environment", with(tls, "EDGESPAN_CA_FILE=/nowhere"), typed{line: list + " --insecure --token-file " + secret, out: empty}},
-		{"any certificate and a CA", tls, typed{line: list + " --insecure --ca-file " + c.ca, code: exitUsage, err: "--insecure: "}},
-		{"nobody there", with(none, "EDGESPAN_CONTROLLER=http://127.0.0.1:1"), typed{line: list, code: exitUnreachable, err: "not reachable"}},
-		{"plain text on a network", with(none, "EDGESPAN_CONTROLLER=http://192.0.2.1"), typed{line: list, code: exitUsage, err: "plain text"}},
+		{"any certificate and a CA", tls, typed{line: list + " --insecure --ca-file " + c.ca, code: term.ExitUsage, err: "--insecure: "}},
+		{"nobody there", with(none, "EDGESPAN_CONTROLLER=http://127.0.0.1:1"), typed{line: list, code: term.ExitUnreachable, err: "not reachable"}},
+		{"plain text on a network", with(none, "EDGESPAN_CONTROLLER=http://192.0.2.1"), typed{line: list, code: term.ExitUsage, err: "plain text"}},
 		{"a token above Keystone's", c.env, typed{line: list + " --token-file " + secret, out: empty}},
-		{"a controller above the catalog, with Keystone's token", with(c.env, "EDGESPAN_CONTROLLER="+plain.URL), typed{line: list, code: exitPermission, err: "nobody is known"}},
+		{"a controller above the catalog, with Keystone's token", with(c.env, "EDGESPAN_CONTROLLER="+plain.URL), typed{line: list, code: term.ExitPermission, err: "nobody is known"}},
 		{"the CA of Keystone", with(c.env, "EDGESPAN_CA_FILE=", "OS_CACERT="+c.ca), typed{line: list + " --token-file " + secret, out: empty}},
-		{"a wrong password at Keystone", with(c.env, "OS_PASSWORD=x"), typed{line: list, code: exitPermission, err: "refused by Keystone"}},
-		{"half an openrc", with(c.env, "OS_PASSWORD="), typed{line: list, code: exitUsage, err: "OS_PASSWORD: is missing"}},
+		{"a wrong password at Keystone", with(c.env, "OS_PASSWORD=x"), typed{line: list, code: term.ExitPermission, err: "refused by Keystone"}},
+		{"half an openrc", with(c.env, "OS_PASSWORD="), typed{line: list, code: term.ExitUsage, err: "OS_PASSWORD: is missing"}},
 		{"half an openrc that nobody needs", with(c.env, "OS_PASSWORD=", "EDGESPAN_CONTROLLER="+plain.URL), typed{line: list + " --token-file " + secret, out: empty}},
-		{"half an openrc that is needed", with(c.env, "OS_PASSWORD=", "EDGESPAN_CONTROLLER="+plain.URL), typed{line: list, code: exitUsage, err: "OS_PASSWORD: is missing"}},
-		{"no Keystone", with(c.env, "OS_AUTH_URL=http://127.0.0.1:1"), typed{line: list, code: exitUnreachable, err: "Keystone"}},
-		{"a region without it", with(c.env, "OS_REGION_NAME=Two"), typed{line: list, code: exitUsage, err: "RegionOne"}},
+		{"half an openrc that is needed", with(c.env, "OS_PASSWORD=", "EDGESPAN_CONTROLLER="+plain.URL), typed{line: list, code: term.ExitUsage, err: "OS_PASSWORD: is missing"}},
+		{"no Keystone", with(c.env, "OS_AUTH_URL=http://127.0.0.1:1"), typed{line: list, code: term.ExitUnreachable, err: "Keystone"}},
+		{"a region without it", with(c.env, "OS_REGION_NAME=Two"), typed{line: list, code: term.ExitUsage, err: "RegionOne"}},
 		{"before the command", with(none, "EDGESPAN_TOKEN_FILE="+secret), typed{line: "--controller " + plain.URL + " config comp list -f table", out: empty}},
-		{"all that is missing", at, typed{line: "config get", code: exitUsage, err: "--env: is missing: id of the environment\n--resource: is missing"}},
+		{"all that is missing", at, typed{line: "config get", code: term.ExitUsage, err: "--env: is missing: id of the environment\n--resource: is missing"}},
 	} {
 		t.Run(s.name, func(t *testing.T) { types(t, s.env, []typed{s.typed}) })
 	}
@@ -169,9 +170,9 @@ func TestThePinOfConfigDB(t *testing.T) {
 	pin := authority.Pin().String()
 	types(t, env, []typed{
 		{line: line + " --ca-sha256 " + pin, out: "[]\n"},
-		{line: line + " --ca-sha256 " + strings.Repeat("00", 32), code: exitUnreachable, err: "not the one of --ca-sha256"},
-		{line: line + " --insecure --ca-sha256 " + pin, code: exitUsage, err: "--insecure: "},
-		{line: line, code: exitUnreachable, err: "certificate"},
+		{line: line + " --ca-sha256 " + strings.Repeat("00", 32), code: term.ExitUnreachable, err: "not the one of --ca-sha256"},
+		{line: line + " --insecure --ca-sha256 " + pin, code: term.ExitUsage, err: "--insecure: "},
+		{line: line, code: term.ExitUnreachable, err: "certificate"},
 		{line: line + " --insecure", out: "[]\n"},
 	})
 }
@@ -199,7 +200,7 @@ func TestWatchFacts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := &lines{want: 2, done: cancel}
-	s := streams{In: strings.NewReader(""), Out: out, Err: io.Discard, Env: func(k string) string { return env[k] }}
+	s := term.Streams{In: strings.NewReader(""), Out: out, Err: io.Discard, Env: func(k string) string { return env[k] }}
 	code := make(chan int, 1)
 	types(t, env, []typed{{line: "config set -e 1 -l nodes=1 -r astute -k a -v 1", out: "ResourceValue for key a was set\n"}})
 	go func() { code <- run(ctx, s, shellWords("config watch -e 1 -l node=1 -r astute --since 5 -f json")) }()
@@ -207,7 +208,7 @@ func TestWatchFacts(t *testing.T) {
 		{line: "config set -e 1 -l nodes=2 -r astute -k a -v 1", out: "ResourceValue for key a was set\n"}, // of another node
 		{line: "config override -e 1 -l nodes=1 -r astute -k a -v 2 -m why", out: "ResourceOverride for key a was set\n"},
 	})
-	if got := <-code; got != exitOK {
+	if got := <-code; got != term.ExitOK {
 		t.Errorf("exit %d", got)
 	}
 	all := strings.SplitAfter(out.String(), "\n")
@@ -215,9 +216,9 @@ func TestWatchFacts(t *testing.T) {
 		t.Errorf("%s", out.String())
 	}
 	types(t, env, []typed{
-		{line: "config watch -e 9", code: exitNotFound, err: "9"},
-		{line: "config watch -r astute", code: exitUsage, err: "--resource: is given without --env"},
-		{line: "config watch --controller http://127.0.0.1:1", code: exitUnreachable, err: "not reachable"},
+		{line: "config watch -e 9", code: term.ExitNotFound, err: "9"},
+		{line: "config watch -r astute", code: term.ExitUsage, err: "--resource: is given without --env"},
+		{line: "config watch --controller http://127.0.0.1:1", code: term.ExitUnreachable, err: "not reachable"},
 	})
 }
 
@@ -248,7 +249,7 @@ func TestCompletionsOfFacts(t *testing.T) {
 		if got := cli(t, env, "", append([]string{"__complete"}, completing(line)...)...); got.out != want {
 			t.Errorf("%s: %q, want %q", line, got.out, want)
 		}
-		if got := cli(t, away, "", append([]string{"__complete"}, completing(line)...)...); strings.Contains(got.err, "reachable") || got.code != exitOK {
+		if got := cli(t, away, "", append([]string{"__complete"}, completing(line)...)...); strings.Contains(got.err, "reachable") || got.code != term.ExitOK {
 			t.Errorf("%s without ConfigDB: %d %s", line, got.code, got.err)
 		}
 	}
@@ -267,7 +268,7 @@ func TestGroupsOfFactsAreShownOnce(t *testing.T) {
 	}
 	for _, group := range []string{"env", "comp", "def", "lvl"} {
 		beside, below := cli(t, nil, "", group, "--help"), cli(t, nil, "", "config", group, "--help")
-		if beside.code != exitOK || strings.ReplaceAll(below.out, "edgespan config", "edgespan") != beside.out {
+		if beside.code != term.ExitOK || strings.ReplaceAll(below.out, "edgespan config", "edgespan") != beside.out {
 			t.Errorf("%s: %s\nbelow config: %s", group, beside.out, below.out)
 		}
 	}

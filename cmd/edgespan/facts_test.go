@@ -1,6 +1,7 @@
 package main
 
 import (
+	"edgespan/cmd/term"
 	"strings"
 	"testing"
 )
@@ -78,7 +79,7 @@ func TestValuesOfTheCommandLine(t *testing.T) {
 			})
 			line := "config " + command + " -e 1 -r globals -k k " + c.flags
 			if c.err != "" {
-				types(t, env, []typed{{line: line, stdin: c.stdin, code: exitUsage, err: c.err}})
+				types(t, env, []typed{{line: line, stdin: c.stdin, code: term.ExitUsage, err: c.err}})
 				continue
 			}
 			types(t, env, []typed{{line: line, stdin: c.stdin, out: name + " for key k was set\n"}})
@@ -89,9 +90,9 @@ func TestValuesOfTheCommandLine(t *testing.T) {
 	}
 	types(t, env, []typed{
 		{line: "config set -e 1 -r globals --format yaml", stdin: "a: 1\n---\nb: 2\n", out: "ResourceValue was set\n", err: "Warning: will use only first document from YAML stream"},
-		{line: "config set -e 1 -r globals", stdin: `{"a": 1,}`, code: exitRejected, err: "stdin: "},
-		{line: "config set -e 1 -r globals", stdin: `[1]`, code: exitRejected, err: "object"},
-		{line: "config set -e 1 -r globals --type null", code: exitRejected, err: "object"},
+		{line: "config set -e 1 -r globals", stdin: `{"a": 1,}`, code: term.ExitRejected, err: "stdin: "},
+		{line: "config set -e 1 -r globals", stdin: `[1]`, code: term.ExitRejected, err: "object"},
+		{line: "config set -e 1 -r globals --type null", code: term.ExitRejected, err: "object"},
 		{line: `config set -e 1 -r globals --type json --value '{"whole": true}'`, out: "ResourceValue was set\n"},
 		{line: "config get -e 1 -r globals -f plain", out: "{\"whole\":true}\n"},
 	})
@@ -122,26 +123,26 @@ func TestKeysAndForms(t *testing.T) {
 		{line: get + "-k yes -f yaml", out: "\"yes\": \"yes\"\n"},
 		{line: get + "-k text -s", out: "{\n  \"text\": [\n    \"plain text\",\n    \"/\"\n  ]\n}\n"},
 		{line: get + "-k a.n -s -f plain", out: "[null,\"/\"]\n"},
-		{line: get + "-k a.m", code: exitNotFound, err: "key a.m: Keys path doesn't exist"},
-		{line: get + "-k text.deeper", code: exitNotFound, err: "key text.deeper: "},
-		{line: get + `-k 'a."b.c".7'`, code: exitNotFound, err: "key a.b.c.7: "},
-		{line: get + "-k a..b", code: exitUsage, err: "--key: a path has no empty segments"},
-		{line: get + "-k ''", code: exitUsage, err: "--key: "},
-		{line: get + "-f xml", code: exitUsage, err: `--format: is "xml": json yaml plain value are allowed`},
-		{line: get + "-s --values", code: exitUsage, err: "--show-lookup: "},
-		{line: get + "--values --overrides", code: exitUsage, err: "--values: "},
-		{line: get + "--version 1 --revision 1", code: exitUsage, err: "--version: "},
-		{line: get + "--etag", code: exitUsage, err: "--etag: "},
+		{line: get + "-k a.m", code: term.ExitNotFound, err: "key a.m: Keys path doesn't exist"},
+		{line: get + "-k text.deeper", code: term.ExitNotFound, err: "key text.deeper: "},
+		{line: get + `-k 'a."b.c".7'`, code: term.ExitNotFound, err: "key a.b.c.7: "},
+		{line: get + "-k a..b", code: term.ExitUsage, err: "--key: a path has no empty segments"},
+		{line: get + "-k ''", code: term.ExitUsage, err: "--key: "},
+		{line: get + "-f xml", code: term.ExitUsage, err: `--format: is "xml": json yaml plain value are allowed`},
+		{line: get + "-s --values", code: term.ExitUsage, err: "--show-lookup: "},
+		{line: get + "--values --overrides", code: term.ExitUsage, err: "--values: "},
+		{line: get + "--version 1 --revision 1", code: term.ExitUsage, err: "--version: "},
+		{line: get + "--etag", code: term.ExitUsage, err: "--etag: "},
 		{line: `config set -e 1 -r astute -k 'a."d.e"' -v 1`, out: "ResourceValue for key a.\"d.e\" was set\n"},
 		{line: `config set -e 1 -r astute -k 'a."b.c".0.x' -v 2`, out: "ResourceValue for key a.\"b.c\".0.x was set\n"},
 		{line: get + "-k a -f yaml", out: "a:\n  b.c:\n    - x: 2\n    - \"two\\nlines\"\n  d.e: 1\n  \"n\": null\n"},
-		{line: "config set -e 1 -r astute -k missing.b -v 1", code: exitConflict, err: "Keys path doesn't exist"},
+		{line: "config set -e 1 -r astute -k missing.b -v 1", code: term.ExitConflict, err: "Keys path doesn't exist"},
 		{line: `config del -e 1 -r astute -k 'a."d.e"'`, out: "ResourceValue for key a.\"d.e\" was deleted\n"},
-		{line: `config del -e 1 -r astute -k 'a."d.e"'`, code: exitNotFound, err: "Keys path doesn't exist"},
-		{line: "config del -e 1 -r astute -k text.deeper", code: exitNotFound, err: "text"},
-		{line: "config rm override -e 1 -r astute -k text", code: exitNotFound, err: "text"},
-		{line: "config del -e 1 -r astute", code: exitUsage, err: "--key: is missing"},
-		{line: "config del -e 1 -r astute -k a --all", code: exitUsage, err: "--key: is missing, or given with --all"},
+		{line: `config del -e 1 -r astute -k 'a."d.e"'`, code: term.ExitNotFound, err: "Keys path doesn't exist"},
+		{line: "config del -e 1 -r astute -k text.deeper", code: term.ExitNotFound, err: "text"},
+		{line: "config rm override -e 1 -r astute -k text", code: term.ExitNotFound, err: "text"},
+		{line: "config del -e 1 -r astute", code: term.ExitUsage, err: "--key: is missing"},
+		{line: "config del -e 1 -r astute -k a --all", code: term.ExitUsage, err: "--key: is missing, or given with --all"},
 	})
 }
 
@@ -157,17 +158,17 @@ func TestLevelsOfTheCommandLine(t *testing.T) {
 		{line: get("role=compute,nodes=7"), out: "{\"a\":1,\"b\":2,\"c\":3}\n"},
 		{line: get("role=compute") + " -s", out: "{\"a\":[1,\"/\"],\"b\":[2,\"/role/compute/\"]}\n"},
 		{line: get("role=foo=baz"), out: "{\"a\":1}\n"}, // the value is foo=baz
-		{line: get("node=7"), code: exitNotFound, err: "Unexpected level name 'node'. Expected 'role'."},
-		{line: get("role=a,node=7,x=y"), code: exitNotFound, err: "can't be matched with environment 2 levels"},
-		{line: get("role"), code: exitUsage, err: `--level: has "role": LEVEL=VALUE is allowed`},
-		{line: get("''"), code: exitUsage, err: "--level: "},
-		{line: get("role=a,,node=7"), code: exitUsage, err: `--level: has ""`},
-		{line: get("role="), code: exitUsage, err: "--level: "},
+		{line: get("node=7"), code: term.ExitNotFound, err: "Unexpected level name 'node'. Expected 'role'."},
+		{line: get("role=a,node=7,x=y"), code: term.ExitNotFound, err: "can't be matched with environment 2 levels"},
+		{line: get("role"), code: term.ExitUsage, err: `--level: has "role": LEVEL=VALUE is allowed`},
+		{line: get("''"), code: term.ExitUsage, err: "--level: "},
+		{line: get("role=a,,node=7"), code: term.ExitUsage, err: `--level: has ""`},
+		{line: get("role="), code: term.ExitUsage, err: "--level: "},
 		{line: "lvl list -e 2 -f table", out: "ID  NAME  PARENT  VALUES\n2   role  -       compute\n3   node  role    7\n"},
 		{line: "lvl show -e 2 role", out: "{\n  \"id\": 2,\n  \"name\": \"role\",\n  \"parent\": null,\n  \"values\": [\n    \"compute\"\n  ]\n}\n"},
 		{line: "env create --id 3 -i 1 -l nodes,node -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n3   1           nodes,node\n"},
 		{line: "config get -e 3 -r astute -l nodes=1,node=2 -f plain", out: "{}\n"}, // each is itself where both are
-		{line: "lvl show -e 2 rack", code: exitNotFound, err: "rack"},
+		{line: "lvl show -e 2 rack", code: term.ExitNotFound, err: "rack"},
 		{line: "lvl update -e 2 role -n roles", out: "Hierarchy_level role was renamed to roles\n"},
 		{line: "config get -e 2 -r astute -l roles=compute -k b -f plain", out: "2\n"},
 	})

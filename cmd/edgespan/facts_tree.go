@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/facts"
 	"edgespan/config/facts/hieratree"
@@ -32,7 +33,7 @@ registered with its names. Without --node it is the uid, and without --fqdn the 
 --naming seed: a path without .yaml is the resource (override/plugins). --naming lcm: files in folders are keys of the
 resource that the folder is (override/node/a.b.yaml: key a.b of override/node).`,
 		example: "  edgespan config import hiera /etc/hiera --env 1 --node 1",
-		args:    exactArgs(1, "one folder"), needs: []string{"env"}, run: importTree,
+		args:    term.ExactArgs(1, "one folder"), needs: []string{"env"}, run: importTree,
 		flags: []factsFlags{treeFlags, writeFlags, func(f *pflag.FlagSet, c *factsCall) {
 			f.StringVar(&c.fqdn, "fqdn", "", "name of the node's host, with its domain")
 			f.StringVar(&c.certname, "certname", "", "name in its Puppet certificate")
@@ -44,7 +45,7 @@ resource that the folder is (override/node/a.b.yaml: key a.b of override/node).`
 they are with all overrides. Each file is replaced at once and is root's alone (0600); none is removed. Who may not see
 secrets is refused.`,
 		example: "  edgespan config export hiera /etc/hiera --env 1 --node 1 --effective",
-		args:    exactArgs(1, "one folder"), needs: []string{"env"}, run: exportTree,
+		args:    term.ExactArgs(1, "one folder"), needs: []string{"env"}, run: exportTree,
 		flags: []factsFlags{treeFlags, func(f *pflag.FlagSet, c *factsCall) {
 			f.BoolVar(&c.effective, "effective", false, "effective values, with all overrides")
 			f.BoolVar(&c.dryRun, "dry-run", false, "name the files, and write none")
@@ -54,7 +55,7 @@ secrets is refused.`,
 		use: "verify DIR --env ID [--node ID]", short: "Compare a node's files with its effective values; 1 is the exit code where they differ",
 		long: `Compare the YAML files of a tree, as /etc/hiera, with the effective values of a node, and print a line for each difference: what
 would make the files what ConfigDB has. Values that are declared secret are not printed.`,
-		args: exactArgs(1, "one folder"), needs: []string{"env"}, run: verifyTree, flags: []factsFlags{treeFlags},
+		args: term.ExactArgs(1, "one folder"), needs: []string{"env"}, run: verifyTree, flags: []factsFlags{treeFlags},
 	},
 }
 
@@ -78,7 +79,7 @@ type tree struct {
 func (c *factsCall) readTree() (tree, error) {
 	t := tree{dir: c.args[0], naming: hieratree.Naming(c.naming)}
 	if !slices.Contains(hieratree.Namings, t.naming) {
-		return t, usagef("--naming: is %q: seed lcm are allowed", c.naming)
+		return t, term.Usagef("--naming: is %q: seed lcm are allowed", c.naming)
 	}
 	var err error
 	if t.files, err = readFiles(t.dir); err != nil {
@@ -97,7 +98,7 @@ const maxTreeFile = 2 * ledger.MaxDocument
 func readFiles(dir string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	if _, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("read tree: %w", unreadable(err))
+		return nil, fmt.Errorf("read tree: %w", term.Unreadable(err))
 	}
 	var faults []error
 	// A folder that is a link itself is read with a slash behind its name.
@@ -119,7 +120,7 @@ func readFiles(dir string) (map[string][]byte, error) {
 		return nil
 	})
 	if len(faults) > 0 {
-		return nil, fmt.Errorf("read tree: %w", unreadable(errors.Join(faults...)))
+		return nil, fmt.Errorf("read tree: %w", term.Unreadable(errors.Join(faults...)))
 	}
 	return out, nil
 }
@@ -168,7 +169,7 @@ func (c *factsCall) nodePlace(t tree, env *ledger.Environment) (factsapi.Place, 
 		c.node = t.said("uid")
 	}
 	if c.node == "" {
-		return p, usagef("--node: is missing: the id of the node is allowed, or a uid in astute.yaml")
+		return p, term.Usagef("--node: is missing: the id of the node is allowed, or a uid in astute.yaml")
 	}
 	var err error
 	if c.changed("level") {
@@ -189,6 +190,6 @@ func (c *factsCall) nodePlace(t tree, env *ledger.Environment) (factsapi.Place, 
 
 // printTree prints one line of what was done.
 func (c *factsCall) printTree(format string, args ...any) error {
-	_, err := fmt.Fprintln(c.a.Out, printable(fmt.Sprintf(format, args...)))
+	_, err := fmt.Fprintln(c.a.Out, term.Printable(fmt.Sprintf(format, args...)))
 	return err
 }

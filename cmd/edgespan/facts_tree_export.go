@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"edgespan/cmd/term"
 	"edgespan/config/facts"
 	"edgespan/config/facts/hieratree"
 	"edgespan/config/facts/ledger"
@@ -76,7 +77,7 @@ func exportTree(c *factsCall) error {
 	}
 	for _, r := range has {
 		if hieratree.Masked(r.Values) {
-			return withClass(exitPermission, fmt.Errorf("resource %s: has secrets that you may not see: files with masks would be of no use: an admin may export them", r.Name))
+			return term.WithClass(term.ExitPermission, fmt.Errorf("resource %s: has secrets that you may not see: files with masks would be of no use: an admin may export them", r.Name))
 		}
 	}
 	files, err := hieratree.Files(has, t.files, t.naming)
@@ -138,7 +139,7 @@ func verifyTree(c *factsCall) error {
 	differ := 0
 	for _, r := range hieratree.Compare(t.resources, has, secrets) {
 		if r.Hidden {
-			c.a.say("%s: has secrets that you may not see: they were not compared", printable(r.Name))
+			c.a.Say("%s: has secrets that you may not see: they were not compared", term.Printable(r.Name))
 		}
 		if len(r.Lines) > 0 {
 			differ++
@@ -150,7 +151,7 @@ func verifyTree(c *factsCall) error {
 		}
 	}
 	if differ > 0 {
-		return fmt.Errorf("%s of node %s differ", many(differ, "resource"), c.node)
+		return fmt.Errorf("%s of node %s differ", term.Many(differ, "resource"), c.node)
 	}
-	return c.printTree("%s: the same", many(len(t.resources), "resource"))
+	return c.printTree("%s: the same", term.Many(len(t.resources), "resource"))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/facts"
 	"edgespan/config/facts/hieratree"
@@ -312,7 +313,7 @@ func (c *factsCall) registerNode(t tree) (bool, error) {
 	err = c.client.PutNode(c.ctx, c.env, n, factsapi.WriteOptions{Message: c.message})
 	switch {
 	case errors.Is(err, httpapi.ErrPermission) && c.fqdn+c.certname == "":
-		c.a.say("node %s is not registered as %s: an admin may do that: %s", n.ID, strings.Join(names, ", "), printable(err.Error()))
+		c.a.Say("node %s is not registered as %s: an admin may do that: %s", n.ID, strings.Join(names, ", "), term.Printable(err.Error()))
 		return false, nil
 	case err != nil:
 		return false, err

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"edgespan/cmd/term"
 	"edgespan/config/facts"
 )
 
@@ -131,32 +132,32 @@ func TestNothingHalfIsImported(t *testing.T) {
 	env := serveFacts(t)
 	dir := plant(t, map[string]string{"astute.yaml": "a: 1\nb: [\n", "globals.yaml": "- 1\n", "good.yaml": "a: 1\n", "override/5.yaml": "a: 1\na: 2\n"})
 	got := cli(t, env, "", "config", "import", "hiera", dir, "--env", "1", "--node", "1")
-	if got.code != exitRejected || strings.Count(got.err, "\n") != 3 || !strings.Contains(got.err, "astute.yaml: ") || !strings.Contains(got.err, "globals.yaml: line 1: is no mapping") || !strings.Contains(got.err, "override/5.yaml: ") {
+	if got.code != term.ExitRejected || strings.Count(got.err, "\n") != 3 || !strings.Contains(got.err, "astute.yaml: ") || !strings.Contains(got.err, "globals.yaml: line 1: is no mapping") || !strings.Contains(got.err, "override/5.yaml: ") {
 		t.Errorf("%+v", got)
 	}
 	good := plant(t, map[string]string{"globals.yaml": "a: 1\n"})
 	types(t, env, []typed{
 		{line: "config history", err: "no revisions"},
-		{line: "config import hiera " + good + " --env 1", code: exitUsage, err: "--node: is missing"},
-		{line: "config import hiera " + good + " --env 1 --node 1 --naming odd", code: exitUsage, err: `--naming: is "odd"`},
-		{line: "config import hiera " + good + " --env 1 --node 1 --level role", code: exitUsage, err: "LEVEL=VALUE"},
-		{line: "config import hiera " + good + "/none --env 1 --node 1", code: exitNotFound, err: "no such file"},
-		{line: "config import hiera " + plant(t, map[string]string{"a.txt": ""}) + " --env 1 --node 1", code: exitRejected, err: "has no file *.yaml"},
-		{line: "config import hiera --env 1 --node 1", code: exitUsage, err: "one folder"},
-		{line: "config verify " + good + " --env 1 --node 1", code: exitNotFound, err: "environment 1"},
+		{line: "config import hiera " + good + " --env 1", code: term.ExitUsage, err: "--node: is missing"},
+		{line: "config import hiera " + good + " --env 1 --node 1 --naming odd", code: term.ExitUsage, err: `--naming: is "odd"`},
+		{line: "config import hiera " + good + " --env 1 --node 1 --level role", code: term.ExitUsage, err: "LEVEL=VALUE"},
+		{line: "config import hiera " + good + "/none --env 1 --node 1", code: term.ExitNotFound, err: "no such file"},
+		{line: "config import hiera " + plant(t, map[string]string{"a.txt": ""}) + " --env 1 --node 1", code: term.ExitRejected, err: "has no file *.yaml"},
+		{line: "config import hiera --env 1 --node 1", code: term.ExitUsage, err: "one folder"},
+		{line: "config verify " + good + " --env 1 --node 1", code: term.ExitNotFound, err: "environment 1"},
 		{line: "config history", err: "no revisions"},
 		{line: "comp create -n a -f table", out: "ID  NAME  RESOURCE DEFINITIONS\n1   a     -\n"},
 		{line: "comp create -n b -f table", out: "ID  NAME  RESOURCE DEFINITIONS\n2   b     -\n"},
 		{line: "env create --id 1 -i a,b -l nodes -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n1   1,2         nodes\n"},
 		{line: "env create --id 2 -i a -l role -f table", out: "ID  COMPONENTS  HIERARCHY LEVELS\n2   1           role\n"},
-		{line: "config import hiera " + good + " --env 1 --node 1", code: exitConflict, err: `environment 1: has no component "fuel", but "a,b"`},
+		{line: "config import hiera " + good + " --env 1 --node 1", code: term.ExitConflict, err: `environment 1: has no component "fuel", but "a,b"`},
 		{line: "config import hiera " + good + " --env 1 --node 1 --component b", out: "Resource_definition globals with id 1 was created\nnode 1 was created\nglobals: created, version 1\n"},
-		{line: "config import hiera " + good + " --env 2 --node 1", code: exitRejected, err: "one that is called nodes is needed"},
+		{line: "config import hiera " + good + " --env 2 --node 1", code: term.ExitRejected, err: "one that is called nodes is needed"},
 	})
 	if err := os.Symlink("/nowhere/at/all", filepath.Join(good, "link.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	types(t, env, []typed{{line: "config import hiera " + good + " --env 1 --node 1", code: exitNotFound, err: "link.yaml"}})
+	types(t, env, []typed{{line: "config import hiera " + good + " --env 1 --node 1", code: term.ExitNotFound, err: "link.yaml"}})
 }
 
 // The way of a node that is deployed again: its files are made anew, uploaded, and get the overrides back.
@@ -173,7 +174,7 @@ func TestOverridesOutliveADeployment(t *testing.T) {
 		{line: in("export hiera") + " --effective", out: "nothing differs\n"},
 		{line: "config override -e 1 -l node=node-1.domain.tld -r astute -k deployment_id -v 2", out: "ResourceOverride for key deployment_id was set\n"},
 		{line: "config override -e 1 -r override/node -k debug -v true", out: "ResourceOverride for key debug was set\n"},
-		{line: in("verify"), code: exitError, out: "astute: ~ deployment_id: 1 -> 2\noverride/node: + debug: true\n", err: "2 resources of node 1 differ"},
+		{line: in("verify"), code: term.ExitError, out: "astute: ~ deployment_id: 1 -> 2\noverride/node: + debug: true\n", err: "2 resources of node 1 differ"},
 		{line: in("export hiera"), out: "nothing differs\n"}, // its values are what it has uploaded
 		{line: in("export hiera") + " --effective --dry-run", out: "astute.yaml: would be changed\noverride/node.yaml: would be created\n"},
 		{line: in("export hiera") + " --effective", out: "astute.yaml: changed\noverride/node.yaml: created\n"},
@@ -218,12 +219,12 @@ func TestSecretsOfATree(t *testing.T) {
 	types(t, env, []typed{
 		{line: "config secrets set astute *.password", out: "Secrets of resource_definition with id 1 were set\n"},
 		{line: "config set -e 1 -l nodes=1 -r astute -k db.password -v louder", out: "ResourceValue for key db.password was set\n"},
-		{line: "config verify " + dir + tail, code: exitError, out: "astute: ~ db.password: {\"$masked\":true} -> {\"$masked\":true}\n", err: "1 resource of node 1 differ"},
+		{line: "config verify " + dir + tail, code: term.ExitError, out: "astute: ~ db.password: {\"$masked\":true} -> {\"$masked\":true}\n", err: "1 resource of node 1 differ"},
 	})
 	types(t, viewer, []typed{
 		{line: "config verify " + dir + tail, out: "1 resource: the same\n", err: "astute: has secrets that you may not see"},
-		{line: "config export hiera " + dir + tail, code: exitPermission, err: "has secrets that you may not see"},
-		{line: "config import hiera " + dir + tail, code: exitPermission, err: "operator"},
+		{line: "config export hiera " + dir + tail, code: term.ExitPermission, err: "has secrets that you may not see"},
+		{line: "config import hiera " + dir + tail, code: term.ExitPermission, err: "operator"},
 	})
 	if text := textOfFile(t, filepath.Join(dir, "astute.yaml")); text != "db: {password: hush, user: nova}\n" {
 		t.Errorf("%q", text)
@@ -284,7 +285,7 @@ func TestAnOperatorImports(t *testing.T) {
 	}
 	types(t, operator, []typed{
 		{line: "config import hiera " + dir + tail, out: "node 2 was created\nastute: created, version 1\nglobals: created, version 1\noverride/configuration/role: created, version 1\noverride/plugins: created, version 1\n", err: "node 2 is not registered as node-1.domain.tld: an admin may do that"},
-		{line: "config import hiera " + dir + tail + " --fqdn mine", code: exitPermission, err: "admin"},
+		{line: "config import hiera " + dir + tail + " --fqdn mine", code: term.ExitPermission, err: "admin"},
 	})
 }
 

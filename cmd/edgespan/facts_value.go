@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/facts"
 	"edgespan/config/httpapi"
@@ -30,13 +31,13 @@ func (c *factsCall) written() (facts.JSON, error) {
 	given, formatted := c.changed("value"), c.changed("format")
 	switch {
 	case c.changed("type") && !slices.Contains(valueTypes, c.typ):
-		return nil, usagef("--type: is %q: %s are allowed", c.typ, joined(valueTypes))
+		return nil, term.Usagef("--type: is %q: %s are allowed", c.typ, term.Joined(valueTypes))
 	case given && formatted:
-		return nil, usagef("You shouldn't specify --format if you pass value in command line, specify --type instead.")
+		return nil, term.Usagef("You shouldn't specify --format if you pass value in command line, specify --type instead.")
 	case given && c.typ == "null":
-		return nil, usagef("You shouldn't specify a value for 'null' type because there can be only one.")
+		return nil, term.Usagef("You shouldn't specify a value for 'null' type because there can be only one.")
 	case formatted && c.typ != "" && c.format != c.typ:
-		return nil, usagef("--format: is %s with --type %s: --format says what stdin has, and --type what --value is: one of them is allowed", c.format, c.typ)
+		return nil, term.Usagef("--format: is %s with --type %s: --format says what stdin has, and --type what --value is: one of them is allowed", c.format, c.typ)
 	case c.typ == "null":
 		return facts.JSON("null"), nil
 	case given:
@@ -44,7 +45,7 @@ func (c *factsCall) written() (facts.JSON, error) {
 	case c.typ == "json" || c.typ == "yaml":
 		return c.stdin(c.typ)
 	case c.typ != "":
-		return nil, usagef("--type specifies type for value provided in --value but there is not --value argument")
+		return nil, term.Usagef("--type specifies type for value provided in --value but there is not --value argument")
 	}
 	return c.stdin(c.format)
 }
@@ -52,10 +53,10 @@ func (c *factsCall) written() (facts.JSON, error) {
 // coerced is a text of the command line in a type.
 func coerced(typ, text string) (facts.JSON, error) {
 	if !utf8.ValidString(text) {
-		return nil, usagef("--value: is no UTF-8: text in UTF-8 is allowed")
+		return nil, term.Usagef("--value: is no UTF-8: text in UTF-8 is allowed")
 	}
 	bad := func(allowed string) error {
-		return usagef("Bad value for '%s' type: %s: %s", typ, config.Quote(text), allowed)
+		return term.Usagef("Bad value for '%s' type: %s: %s", typ, config.Quote(text), allowed)
 	}
 	switch typ {
 	case "":
@@ -99,9 +100,9 @@ func scalar(text string) (facts.JSON, error) {
 	v, more, err := facts.FromYAML([]byte(text))
 	switch {
 	case err != nil:
-		return nil, usagef("--value: %w: %s", err, hint)
+		return nil, term.Usagef("--value: %w: %s", err, hint)
 	case more || v[0] == '[' || v[0] == '{':
-		return nil, usagef("--value: is %s: %s", config.Quote(text), hint)
+		return nil, term.Usagef("--value: is %s: %s", config.Quote(text), hint)
 	}
 	return v, nil
 }
@@ -129,7 +130,7 @@ func (c *factsCall) stdin(form string) (facts.JSON, error) {
 	more := false
 	switch {
 	case strings.TrimSpace(string(text)) == "":
-		return nil, usagef("stdin: is empty: a value in %s is allowed, or --value", strings.ToUpper(form))
+		return nil, term.Usagef("stdin: is empty: a value in %s is allowed, or --value", strings.ToUpper(form))
 	case form == "yaml":
 		v, more, err = facts.FromYAML(text)
 	default:
@@ -139,7 +140,7 @@ func (c *factsCall) stdin(form string) (facts.JSON, error) {
 		return nil, &httpapi.Rejected{Faults: []string{"stdin: " + err.Error()}}
 	}
 	if more {
-		c.a.say("Warning: will use only first document from YAML stream")
+		c.a.Say("Warning: will use only first document from YAML stream")
 	}
 	return v, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"edgespan/cmd/term"
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi/factsapi"
@@ -82,13 +83,13 @@ func getFacts(c *factsCall) error {
 	exact := c.values || c.overrides
 	switch {
 	case c.values && c.overrides:
-		return usagef("--values: is given with --overrides: one of them is allowed")
+		return term.Usagef("--values: is given with --overrides: one of them is allowed")
 	case c.lookup && exact:
-		return usagef("--show-lookup: is given with --values or --overrides: effective values have a lookup")
+		return term.Usagef("--show-lookup: is given with --values or --overrides: effective values have a lookup")
 	case c.etag && !exact:
-		return usagef("--etag: is given without --values or --overrides: what is written is one of them")
+		return term.Usagef("--etag: is given without --values or --overrides: what is written is one of them")
 	case c.version > 0 && c.revision > 0:
-		return usagef("--version: is given with --revision: one of them is allowed")
+		return term.Usagef("--version: is given with --revision: one of them is allowed")
 	}
 	var path []string
 	var err error
@@ -175,7 +176,7 @@ func (c *factsCall) print(v facts.JSON) error {
 		if err := json.Indent(&b, v, "", "  "); err != nil {
 			return fmt.Errorf("print answer: %w", err)
 		}
-		out = append(escapeJSON(b.Bytes()), '\n')
+		out = append(term.EscapeJSON(b.Bytes()), '\n')
 	}
 	_, err = c.a.Out.Write(out)
 	return err
@@ -209,7 +210,7 @@ func setFacts(c *factsCall, k ledger.Kind) error {
 // deleteFacts deletes one key of a half of a record, or removes that half.
 func deleteFacts(c *factsCall, k ledger.Kind) error {
 	if c.all == c.changed("key") {
-		return usagef("--key: is missing, or given with --all: one of them is needed")
+		return term.Usagef("--key: is missing, or given with --all: one of them is needed")
 	}
 	p, err := c.place()
 	if c.all && err == nil {
@@ -251,14 +252,14 @@ func (c *factsCall) did(stored factsapi.Stored, err error, format string, args .
 	case err != nil:
 		return err
 	case !c.dryRun:
-		_, err = fmt.Fprintln(c.a.Out, printable(fmt.Sprintf(format, args...)))
+		_, err = fmt.Fprintln(c.a.Out, term.Printable(fmt.Sprintf(format, args...)))
 		return err
 	case len(stored.Changes) == 0:
 		_, err = fmt.Fprintln(c.a.Out, "nothing would change")
 		return err
 	}
 	for _, ch := range stored.Changes {
-		if _, err := fmt.Fprintln(c.a.Out, printable(c.changeOf(ch)+" would be "+ch.Did)); err != nil {
+		if _, err := fmt.Fprintln(c.a.Out, term.Printable(c.changeOf(ch)+" would be "+ch.Did)); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -161,7 +162,7 @@ type said struct {
 func cli(t *testing.T, env map[string]string, stdin string, args ...string) said {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	code := run(t.Context(), streams{
+	code := run(t.Context(), term.Streams{
 		In: strings.NewReader(stdin), Out: &out, Err: &errOut,
 		Env: func(k string) string { return env[k] },
 	}, args)

@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
 )
 
 // The forms of -o, the default first. A document is data to be written back, so it comes as
 // JSON; what is for people comes as a table.
 var (
-	tableForms    = outputs
+	tableForms    = term.Outputs
 	documentForms = []string{"json", "yaml", "table", "wide", "name"}
 )
 
@@ -85,7 +86,7 @@ func nodeConfigCommands(a *app) []*cobra.Command {
 // command makes the cobra command of a spec and of those below it.
 func (s fleetSpec) command(a *app) *cobra.Command {
 	if s.run == nil {
-		cmd := asksFleet(group(s.use, s.short))
+		cmd := asksFleet(term.Group(s.use, s.short))
 		for _, sub := range s.sub {
 			cmd.AddCommand(sub.command(a))
 		}
@@ -102,7 +103,7 @@ func (s fleetSpec) command(a *app) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		call.cmd, call.args = cmd, args
 		if s.forms != nil && !slices.Contains(s.forms, call.output) {
-			return usagef("-o: is %q: %s are allowed", call.output, joined(s.forms))
+			return term.Usagef("-o: is %q: %s are allowed", call.output, term.Joined(s.forms))
 		}
 		return call.ask(cmd.Context(), s.run)
 	}
@@ -138,7 +139,7 @@ func (s fleetSpec) bind(cmd *cobra.Command, call *fleetCall) {
 // ask finds the controller and carries the command out, within fleetTimeout and what it waits.
 func (c *fleetCall) ask(ctx context.Context, run func(*fleetCall) error) error {
 	if c.patience < 0 {
-		return usagef("--wait: is %s: 0s or more is allowed", c.patience)
+		return term.Usagef("--wait: is %s: 0s or more is allowed", c.patience)
 	}
 	client, err := c.a.fleetClient()
 	if err != nil {
@@ -167,7 +168,7 @@ func oneLineOf(err error) error {
 	if _, many := err.(interface{ Unwrap() []error }); many || !errors.As(err, &p) || len(p.Errors) > 0 {
 		return err
 	}
-	return &lineError{printable(err.Error()), err}
+	return &lineError{term.Printable(err.Error()), err}
 }
 
 // completer completes an argument; it finds nothing where no controller answers.

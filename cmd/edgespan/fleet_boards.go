@@ -1,6 +1,7 @@
 package main
 
 import (
+	"edgespan/cmd/term"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -8,9 +9,9 @@ import (
 
 // hardwareSpecs are the commands of what nodes tell of boards that are not known.
 var hardwareSpecs = []fleetSpec{{use: "boards", short: "Boards that nodes told of: proposals, and what was accepted", sub: []fleetSpec{
-	{use: "list", short: "List proposals and what was accepted", args: exactArgs(0, "none"), forms: tableForms, run: listHardware},
+	{use: "list", short: "List proposals and what was accepted", args: term.ExactArgs(0, "none"), forms: tableForms, run: listHardware},
 	{
-		use: "show BOARD", short: "Show a proposal, or what is accepted of the board", args: exactArgs(1, "one BOARD"), forms: documentForms,
+		use: "show BOARD", short: "Show a proposal, or what is accepted of the board", args: term.ExactArgs(1, "one BOARD"), forms: documentForms,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
 			fromFlag(cmd, c)
 			bindReveal(cmd, c)
@@ -23,31 +24,31 @@ var hardwareSpecs = []fleetSpec{{use: "boards", short: "Boards that nodes told o
 			if err := c.versioned(d); err != nil || d.Digest == "" {
 				return err
 			}
-			c.a.say("digest %s", printable(d.Digest))
+			c.a.Say("digest %s", term.Printable(d.Digest))
 			return nil
 		},
 	},
 	{
-		use: "accept BOARD --digest DIGEST", short: "Make the proposal that 'boards show' showed the base of all nodes of the board", args: exactArgs(1, "one BOARD"),
+		use: "accept BOARD --digest DIGEST", short: "Make the proposal that 'boards show' showed the base of all nodes of the board", args: term.ExactArgs(1, "one BOARD"),
 		flags: func(cmd *cobra.Command, c *fleetCall) {
 			fromFlag(cmd, c)
 			cmd.Flags().StringVar(&c.digest, "digest", "", "of the proposal, as 'boards show' prints it: another one is not accepted")
 		},
 		run: func(c *fleetCall) error {
 			if c.digest == "" {
-				return usagef("--digest: required: the one that 'edgespan boards show %s' prints", printable(c.args[0]))
+				return term.Usagef("--digest: required: the one that 'edgespan boards show %s' prints", term.Printable(c.args[0]))
 			}
 			return c.said(c.client.AcceptHardware(c.ctx, c.args[0], c.from, c.digest), "accepted for all nodes of the board")
 		},
 	},
 	{
-		use: "reject BOARD", short: "Drop proposals; the nodes are asked again", args: exactArgs(1, "one BOARD"), flags: fromFlag,
+		use: "reject BOARD", short: "Drop proposals; the nodes are asked again", args: term.ExactArgs(1, "one BOARD"), flags: fromFlag,
 		run: func(c *fleetCall) error {
 			return c.said(c.client.RejectHardware(c.ctx, c.args[0], c.from), "rejected")
 		},
 	},
 	{
-		use: "forget BOARD", short: "Take back what was accepted of a board", args: exactArgs(1, "one BOARD"),
+		use: "forget BOARD", short: "Take back what was accepted of a board", args: term.ExactArgs(1, "one BOARD"),
 		run: func(c *fleetCall) error {
 			return c.said(c.client.ForgetHardware(c.ctx, c.args[0]), "no longer known")
 		},
@@ -61,7 +62,7 @@ func fromFlag(cmd *cobra.Command, c *fleetCall) {
 // said says what became of a board.
 func (c *fleetCall) said(err error, what string) error {
 	if err == nil {
-		c.a.say("board %s: %s", printable(c.args[0]), what)
+		c.a.Say("board %s: %s", term.Printable(c.args[0]), what)
 	}
 	return err
 }
@@ -71,16 +72,16 @@ func listHardware(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	s := shown{data: orEmpty(all), empty: "no board is unknown, and none was accepted"}
-	t := &table{head: []string{"BOARD", "STATE", "FROM", "AT", "BASE", "HARDWARE", "METADATA", "BYTES", "DIGEST"}, wide: c.output == "wide"}
+	s := term.Shown{Data: term.OrEmpty(all), Empty: "no board is unknown, and none was accepted"}
+	t := &term.Table{Head: []string{"BOARD", "STATE", "FROM", "AT", "BASE", "HARDWARE", "METADATA", "BYTES", "DIGEST"}, Wide: c.output == "wide"}
 	for _, h := range all {
 		state := "proposed"
 		if h.By != "" {
 			state = "accepted by " + h.By
 		}
-		s.names = append(s.names, h.Board)
-		t.add(h.Board, state, h.Node, moment(&h.At), joined(h.Base), joined(h.Hardware), strconv.Itoa(h.Metadata), strconv.Itoa(h.Bytes), h.Digest)
+		s.Names = append(s.Names, h.Board)
+		t.Add(h.Board, state, h.Node, term.Moment(&h.At), term.Joined(h.Base), term.Joined(h.Hardware), strconv.Itoa(h.Metadata), strconv.Itoa(h.Bytes), h.Digest)
 	}
-	s.table = func(bool) *table { return t }
-	return c.a.show(s, c.output)
+	s.Table = func(bool) *term.Table { return t }
+	return c.a.Show(s, c.output)
 }

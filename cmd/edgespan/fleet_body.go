@@ -1,6 +1,7 @@
 package main
 
 import (
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/edit"
 	"edgespan/config/metadata"
@@ -12,15 +13,15 @@ import (
 func (c *fleetCall) overrides(of string, args []string) (config.Object, error) {
 	switch {
 	case c.file != "" && len(args) > 0:
-		return nil, usagef("%s: has both -f and %q: one of them is allowed", c.cmd.Name(), args[0])
+		return nil, term.Usagef("%s: has both -f and %q: one of them is allowed", c.cmd.Name(), args[0])
 	case c.file != "":
-		return layersProgram{c.a.streams}.layerFile(c.file)
+		return layersProgram{c.a.Streams}.layerFile(c.file)
 	case len(args) == 0:
-		return nil, usagef("%s: says nothing: -f FILE or KEY=VALUE... is allowed", c.cmd.Name())
+		return nil, term.Usagef("%s: says nothing: -f FILE or KEY=VALUE... is allowed", c.cmd.Name())
 	}
 	for _, arg := range args {
 		if _, _, found := cutAssignment(arg); !found {
-			return nil, usagef("%s: %s has no '=': -f FILE or KEY=VALUE... is allowed", c.cmd.Name(), config.Quote(arg))
+			return nil, term.Usagef("%s: %s has no '=': -f FILE or KEY=VALUE... is allowed", c.cmd.Name(), config.Quote(arg))
 		}
 	}
 	doc, err := c.client.Metadata(c.ctx, of)
@@ -30,7 +31,7 @@ func (c *fleetCall) overrides(of string, args []string) (config.Object, error) {
 	m, faults := metadata.Parse(doc.Object, metadata.Options{E2E: of != "node"})
 	if faults != nil {
 		// What the controller holds its writes to is its matter: here it only types values.
-		c.a.say("the metadata of the controller can't be read: values are typed as JSON")
+		c.a.Say("the metadata of the controller can't be read: values are typed as JSON")
 		m = nil
 	}
 	w := writing{op: edit.Modify, layer: "network"}
@@ -43,7 +44,7 @@ func keys(args []string) ([][]string, error) {
 	for _, arg := range args {
 		path, err := config.ParsePath(arg)
 		if err != nil {
-			return nil, usagef("KEY: %w", err)
+			return nil, term.Usagef("KEY: %w", err)
 		}
 		out = append(out, path)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
 )
 
@@ -14,7 +15,7 @@ func describeNode(c *fleetCall) error {
 		return err
 	}
 	if c.output != "table" && c.output != "wide" {
-		return c.a.show(shown{data: n, names: []string{n.Name}}, c.output)
+		return c.a.Show(term.Shown{Data: n, Names: []string{n.Name}}, c.output)
 	}
 	return writeNode(c.a.Out, n, c.output == "wide", c.a.Color)
 }
@@ -22,18 +23,18 @@ func describeNode(c *fleetCall) error {
 // writeNode is a node for a person: what it is, why, and a table for each list.
 func writeNode(out io.Writer, n fleetapi.NodeDetail, wide, color bool) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s: %s\n", printable(n.Name), printable(n.State), printable(n.Why))
+	fmt.Fprintf(&b, "%s: %s: %s\n", term.Printable(n.Name), term.Printable(n.State), term.Printable(n.Why))
 	for i, line := range n.Explain {
 		if i == 0 && line == n.State+": "+n.Why {
 			continue // it stands above
 		}
-		fmt.Fprintf(&b, "  %s\n", printable(line))
+		fmt.Fprintf(&b, "  %s\n", term.Printable(line))
 	}
 	for _, f := range []struct{ what, text string }{
 		{"id", n.ID},
-		{"online", yesNo(n.Online)},
-		{"ready", yesNo(n.Ready)},
-		{"managed", yesNo(n.Managed)},
+		{"online", term.YesNo(n.Online)},
+		{"ready", term.YesNo(n.Ready)},
+		{"managed", term.YesNo(n.Managed)},
 		{"running", runningText(n.Running)},
 		{"wanted", runningText(n.Wanted)},
 		{"source", n.Source},
@@ -43,17 +44,17 @@ func writeNode(out io.Writer, n fleetapi.NodeDetail, wide, color bool) error {
 		{"software", n.Software},
 		{"firmware", n.Firmware},
 		{"board", n.Board},
-		{"last report", moment(n.LastReport)},
+		{"last report", term.Moment(n.LastReport)},
 		{"replica", n.Replica},
 	} {
 		if f.text != "" {
-			fmt.Fprintf(&b, "%-12s %s\n", f.what, printable(f.text))
+			fmt.Fprintf(&b, "%-12s %s\n", f.what, term.Printable(f.text))
 		}
 	}
 	for _, t := range nodeTables(n, wide) {
-		if len(t.rows) > 0 {
+		if len(t.Rows) > 0 {
 			b.WriteByte('\n')
-			if err := t.write(&b, color); err != nil {
+			if err := t.Write(&b, color); err != nil {
 				return err
 			}
 		}
@@ -63,24 +64,24 @@ func writeNode(out io.Writer, n fleetapi.NodeDetail, wide, color bool) error {
 }
 
 // nodeTables are the lists of a node; an empty one is not shown.
-func nodeTables(n fleetapi.NodeDetail, wide bool) []*table {
-	health := &table{head: []string{"HEALTH", "OK", "DETAIL"}, wide: wide}
+func nodeTables(n fleetapi.NodeDetail, wide bool) []*term.Table {
+	health := &term.Table{Head: []string{"HEALTH", "OK", "DETAIL"}, Wide: wide}
 	for _, h := range n.Health {
 		word := "ok"
 		if !h.Good {
 			word = "failed"
 		}
-		health.add(h.Name, word, h.Detail)
+		health.Add(h.Name, word, h.Detail)
 	}
-	actions := &table{head: []string{"ACTION", "STATE", "DETAIL"}, wide: wide}
+	actions := &term.Table{Head: []string{"ACTION", "STATE", "DETAIL"}, Wide: wide}
 	for _, x := range n.Actions {
-		actions.add(x.Name, x.State, x.Detail)
+		actions.Add(x.Name, x.State, x.Detail)
 	}
-	failures := &table{head: []string{"FAILED CONFIG", "REASON", "WHEN", "ERROR"}, wide: wide}
+	failures := &term.Table{Head: []string{"FAILED CONFIG", "REASON", "WHEN", "ERROR"}, Wide: wide}
 	for _, f := range n.Failures {
-		failures.add(f.MD5, f.Reason, moment(&f.At), f.Why)
+		failures.Add(f.MD5, f.Reason, term.Moment(&f.At), f.Why)
 	}
-	return []*table{health, parameterTable(n, wide), actions, failures}
+	return []*term.Table{health, parameterTable(n, wide), actions, failures}
 }
 
 func runningText(r fleetapi.Running) string {

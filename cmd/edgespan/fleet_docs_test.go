@@ -1,6 +1,7 @@
 package main
 
 import (
+	"edgespan/cmd/term"
 	"io"
 	"net/http"
 	"os"
@@ -84,7 +85,7 @@ func TestRouteAndCommandOfARowAskTheSame(t *testing.T) {
 		}
 		command := strings.NewReplacer("{node}", "pop-1", "{id}", "p1", "FILE", doc).Replace(o.command)
 		got := cli(t, env, "", strings.Fields(command)...)
-		if byCommand := strings.Join(f.heard(), "; "); got.code != exitOK || byCommand != byRoute {
+		if byCommand := strings.Join(f.heard(), "; "); got.code != term.ExitOK || byCommand != byRoute {
 			t.Errorf("%s: edgespan %s: exit %d, asks\n %s\nthe route asks\n %s\n%s", o.seed, command, got.code, byCommand, byRoute, got.err)
 		}
 	}
@@ -130,7 +131,7 @@ func TestEveryPathOfTheSeedIsMapped(t *testing.T) {
 	// What the table names of ours must be there.
 	for _, m := range regexp.MustCompile("`edgespan ((?:node|network|controller|aggregator|metadata) [^`]*)`").FindAllStringSubmatch(string(text), -1) {
 		words := strings.Fields(m[1])
-		cmd, _, err := newRoot(&app{streams: streams{Env: os.Getenv}}, thisDaemon()).Find(words)
+		cmd, _, err := newRoot(&app{Streams: term.Streams{Env: os.Getenv}}, thisDaemon()).Find(words)
 		if err != nil || cmd.Name() != words[1] {
 			t.Errorf("edgespan %s: is no command: %v", m[1], err)
 		}

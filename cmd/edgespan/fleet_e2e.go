@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/operate"
 )
 
@@ -12,7 +13,7 @@ var e2eSpecs = []fleetSpec{e2eSpec("controller"), e2eSpec("aggregator")}
 func e2eSpec(file string) fleetSpec {
 	return fleetSpec{use: file, short: "The config of the " + file + " itself", sub: []fleetSpec{
 		{
-			use: "get", short: "Print the config of the " + file, args: exactArgs(0, "none"), forms: documentForms, flags: bindReveal,
+			use: "get", short: "Print the config of the " + file, args: term.ExactArgs(0, "none"), forms: documentForms, flags: bindReveal,
 			run: func(c *fleetCall) error {
 				d, err := c.client.E2E(c.ctx, file, c.reveal)
 				if err != nil {
@@ -33,7 +34,7 @@ func e2eSpec(file string) fleetSpec {
 			run:     func(c *fleetCall) error { return c.setE2E(file, true) },
 		},
 		{
-			use: "metadata", short: "Print what describes the config of the " + file, args: exactArgs(0, "none"), forms: documentForms,
+			use: "metadata", short: "Print what describes the config of the " + file, args: term.ExactArgs(0, "none"), forms: documentForms,
 			run: func(c *fleetCall) error { c.args = []string{file}; return getMetadata(c) },
 		},
 		{

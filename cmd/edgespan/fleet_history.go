@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
@@ -19,16 +20,16 @@ var historySpecs = []fleetSpec{
 	{
 		use: "history [LAYER]", short: "List who wrote what, when and why, the newest first",
 		long: "List the revisions of the layers, the newest first; of one LAYER only those that wrote it: " + layerNames + ".",
-		args: rangeArgs(0, 1, "one LAYER, or none"), forms: tableForms, complete: completeLayers, run: listHistory,
+		args: term.RangeArgs(0, 1, "one LAYER, or none"), forms: tableForms, complete: completeLayers, run: listHistory,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
 			cmd.Flags().Uint64Var(&c.before, "before", 0, "only revisions older than this one")
 			cmd.Flags().IntVar(&c.limit, "limit", 0, "how many; 50 without it")
 		},
 		sub: []fleetSpec{
-			{use: "show REVISION", short: "Show a revision and what it changed", args: exactArgs(1, "one REVISION"), forms: tableForms, run: showRevision},
+			{use: "show REVISION", short: "Show a revision and what it changed", args: term.ExactArgs(1, "one REVISION"), forms: tableForms, run: showRevision},
 			{
 				use: "diff REVISION [REVISION]", short: "Show what differs between two revisions; the newest without the second",
-				args: rangeArgs(1, 2, "one REVISION or two"), forms: tableForms, run: diffRevisions,
+				args: term.RangeArgs(1, 2, "one REVISION or two"), forms: tableForms, run: diffRevisions,
 			},
 			{
 				use: "prune --before TIME|AGE", short: "Forget the revisions of before a time; admins only",
@@ -37,7 +38,7 @@ var historySpecs = []fleetSpec{
 What the layers are, the 20 newest revisions, those of staged rollouts that go on or ended since then, and who
 wrote last what each layer is, stay. What was forgotten can't be shown, reverted or brought back, but by a backup.`,
 				example: "  edgespan history prune --before 90d --dry-run",
-				args:    exactArgs(0, "no argument"), forms: tableForms, run: pruneHistory,
+				args:    term.ExactArgs(0, "no argument"), forms: tableForms, run: pruneHistory,
 				flags: func(cmd *cobra.Command, c *fleetCall) {
 					cmd.Flags().StringVar(&c.age, "before", "", "time, or age, of which older revisions go")
 					cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "say what would go, and forget nothing")
@@ -45,7 +46,7 @@ wrote last what each layer is, stay. What was forgotten can't be shown, reverted
 			},
 			{
 				use: "revert REVISION", short: "Take back what one revision changed, and nothing of what came after it",
-				args: exactArgs(1, "one REVISION"), forms: tableForms, write: true, unbound: true, run: revertRevision,
+				args: term.ExactArgs(1, "one REVISION"), forms: tableForms, write: true, unbound: true, run: revertRevision,
 			},
 		},
 	},
@@ -53,7 +54,7 @@ wrote last what each layer is, stay. What was forgotten can't be shown, reverted
 		use: "rollback REVISION [LAYER...]", short: "Bring layers back to what they were as of a revision",
 		long:    "Bring all layers, or those that are named, back to what they were as of a revision: " + layerNames + "." + aboutFleetWrites,
 		example: "  edgespan rollback 41 network node/pop-1 --dry-run",
-		args:    atLeast(1, "REVISION [LAYER...]"), forms: tableForms, write: true, unbound: true, run: rollbackTo,
+		args:    term.AtLeast(1, "REVISION [LAYER...]"), forms: tableForms, write: true, unbound: true, run: rollbackTo,
 		complete: func(a *app, cmd *cobra.Command, args []string, typed string) []string {
 			if len(args) == 0 {
 				return nil
@@ -80,7 +81,7 @@ func historyLayers(args []string) ([]history.Layer, error) {
 	for _, arg := range args {
 		l, err := history.ParseLayer(arg)
 		if err != nil {
-			return nil, withClass(exitUsage, err)
+			return nil, term.WithClass(term.ExitUsage, err)
 		}
 		out = append(out, l)
 	}
@@ -93,7 +94,7 @@ func listHistory(c *fleetCall) error {
 		return err
 	}
 	if c.limit < 0 {
-		return usagef("--limit: is %d: a number above 0 is allowed", c.limit)
+		return term.Usagef("--limit: is %d: a number above 0 is allowed", c.limit)
 	}
 	q := fleetapi.HistoryQuery{Before: c.before, Limit: c.limit}
 	if len(named) > 0 {
@@ -103,14 +104,14 @@ func listHistory(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	s := shown{data: orEmpty(editions), empty: "no revisions"}
-	t := &table{head: []string{"REVISION", "TIME", "AUTHOR", "LAYERS", "MESSAGE"}, wide: c.output == "wide"}
+	s := term.Shown{Data: term.OrEmpty(editions), Empty: "no revisions"}
+	t := &term.Table{Head: []string{"REVISION", "TIME", "AUTHOR", "LAYERS", "MESSAGE"}, Wide: c.output == "wide"}
 	for _, e := range editions {
-		s.names = append(s.names, fmt.Sprint(e.Number))
-		t.add(fmt.Sprint(e.Number), moment(&e.Time), e.Author, layerCell(e.Layers, t.wide), e.Message)
+		s.Names = append(s.Names, fmt.Sprint(e.Number))
+		t.Add(fmt.Sprint(e.Number), term.Moment(&e.Time), e.Author, layerCell(e.Layers, t.Wide), e.Message)
 	}
-	s.table = func(bool) *table { return t }
-	return c.a.show(s, c.output)
+	s.Table = func(bool) *term.Table { return t }
+	return c.a.Show(s, c.output)
 }
 
 // layerCell is the layers of a revision in one cell: an import writes thousands.
@@ -123,7 +124,7 @@ func layerCell(names []string, wide bool) string {
 }
 
 func showRevision(c *fleetCall) error {
-	n, err := revisionOf("REVISION", c.args[0])
+	n, err := term.RevisionOf("REVISION", c.args[0])
 	if err != nil {
 		return err
 	}
@@ -132,24 +133,24 @@ func showRevision(c *fleetCall) error {
 		return err
 	}
 	if c.output == "table" || c.output == "wide" {
-		c.a.say("%s", printable(fmt.Sprintf("revision %d by %s, %s: %s", e.Number, e.Author, moment(&e.Time), cmp.Or(e.Message, "no message"))))
+		c.a.Say("%s", term.Printable(fmt.Sprintf("revision %d by %s, %s: %s", e.Number, e.Author, term.Moment(&e.Time), cmp.Or(e.Message, "no message"))))
 		return c.showDiffs(e.Changes)
 	}
-	return c.a.show(shown{data: e, names: e.Layers}, c.output)
+	return c.a.Show(term.Shown{Data: e, Names: e.Layers}, c.output)
 }
 
 func diffRevisions(c *fleetCall) error {
-	from, err := revisionOf("REVISION", c.args[0])
+	from, err := term.RevisionOf("REVISION", c.args[0])
 	if err != nil {
 		return err
 	}
 	to := uint64(0)
 	if len(c.args) > 1 {
-		if to, err = revisionOf("REVISION", c.args[1]); err != nil {
+		if to, err = term.RevisionOf("REVISION", c.args[1]); err != nil {
 			return err
 		}
 		if to == 0 {
-			return usagef("diff: the second REVISION is 0: what is before the first can only be the first one")
+			return term.Usagef("diff: the second REVISION is 0: what is before the first can only be the first one")
 		}
 	}
 	diffs, err := c.client.Diff(c.ctx, from, to)
@@ -161,30 +162,30 @@ func diffRevisions(c *fleetCall) error {
 
 // showDiffs shows how layers differ, a row for each value.
 func (c *fleetCall) showDiffs(diffs []fleetapi.LayerDiff) error {
-	s := shown{data: orEmpty(diffs), empty: "nothing differs"}
-	t := &table{head: []string{"LAYER", "KEY", "BEFORE", "AFTER"}, wide: c.output == "wide"}
+	s := term.Shown{Data: term.OrEmpty(diffs), Empty: "nothing differs"}
+	t := &term.Table{Head: []string{"LAYER", "KEY", "BEFORE", "AFTER"}, Wide: c.output == "wide"}
 	for _, d := range diffs {
-		s.names = append(s.names, d.Layer)
+		s.Names = append(s.Names, d.Layer)
 		for _, v := range d.Values {
-			t.add(d.Layer, v.Path, valueCell(v.Old, v.HadOld), valueCell(v.New, v.HasNew))
+			t.Add(d.Layer, v.Path, valueCell(v.Old, v.HadOld), valueCell(v.New, v.HasNew))
 		}
 		if len(d.Values) == 0 {
-			t.add(d.Layer, "", fmt.Sprintf("revision %d", d.Before), fmt.Sprintf("revision %d", d.After))
+			t.Add(d.Layer, "", fmt.Sprintf("revision %d", d.Before), fmt.Sprintf("revision %d", d.After))
 		}
 	}
-	s.table = func(bool) *table { return t }
-	return c.a.show(s, c.output)
+	s.Table = func(bool) *term.Table { return t }
+	return c.a.Show(s, c.output)
 }
 
 func valueCell(v any, there bool) string {
 	if !there {
 		return ""
 	}
-	return oneLine(v)
+	return term.OneLine(v)
 }
 
 func revertRevision(c *fleetCall) error {
-	n, err := revisionOf("REVISION", c.args[0])
+	n, err := term.RevisionOf("REVISION", c.args[0])
 	if err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ func revertRevision(c *fleetCall) error {
 }
 
 func rollbackTo(c *fleetCall) error {
-	n, err := revisionOf("REVISION", c.args[0])
+	n, err := term.RevisionOf("REVISION", c.args[0])
 	if err != nil {
 		return err
 	}
@@ -205,16 +206,16 @@ func rollbackTo(c *fleetCall) error {
 
 func pruneHistory(c *fleetCall) error {
 	if c.age == "" {
-		return usagef("--before: is missing: must be a time as 2026-11-22T12:00:00Z, or an age as 2160h or 90d")
+		return term.Usagef("--before: is missing: must be a time as 2026-11-22T12:00:00Z, or an age as 2160h or 90d")
 	}
 	p, err := c.client.PruneHistory(c.ctx, c.age, c.dryRun)
 	if err != nil {
 		return err
 	}
-	t := &table{head: []string{"FROM", "REVISIONS", "OBJECTS"}}
-	t.add(fmt.Sprint(p.From), fmt.Sprint(p.Revisions), fmt.Sprint(p.Objects))
+	t := &term.Table{Head: []string{"FROM", "REVISIONS", "OBJECTS"}}
+	t.Add(fmt.Sprint(p.From), fmt.Sprint(p.Revisions), fmt.Sprint(p.Objects))
 	if c.dryRun {
-		c.a.say("dry run: nothing is forgotten")
+		c.a.Say("dry run: nothing is forgotten")
 	}
-	return c.a.show(shown{data: p, names: []string{fmt.Sprint(p.From)}, table: func(bool) *table { return t }}, c.output)
+	return c.a.Show(term.Shown{Data: p, Names: []string{fmt.Sprint(p.From)}, Table: func(bool) *term.Table { return t }}, c.output)
 }

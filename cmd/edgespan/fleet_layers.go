@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/layers"
 	"edgespan/config/operate"
 	"edgespan/config/optimize"
@@ -20,7 +21,7 @@ printed on stdout, warnings and the new revision on stderr. --dry-run does all b
 var layerSpecs = []fleetSpec{
 	{use: "network", short: "The overrides of the whole network, kept by the controller", sub: []fleetSpec{
 		{
-			use: "get", short: "Print the network overrides", args: exactArgs(0, "none"), forms: documentForms,
+			use: "get", short: "Print the network overrides", args: term.ExactArgs(0, "none"), forms: documentForms,
 			flags: bindReveal, run: getNetwork,
 		},
 		{
@@ -40,14 +41,14 @@ var layerSpecs = []fleetSpec{
 		{
 			use: "unset KEY...", short: "Remove keys from the network overrides",
 			long: "Remove keys, all of them or none." + aboutFleetWrites,
-			args: someArgs("one KEY or more"), forms: tableForms, write: true, run: unsetNetwork,
+			args: term.SomeArgs("one KEY or more"), forms: tableForms, write: true, run: unsetNetwork,
 		},
 		{
 			use: "actions -f FILE|KEY=VALUE...", short: "Ask the nodes which actions new network overrides would entail",
 			long: aboutPreview, args: cobra.ArbitraryArgs, forms: tableForms, body: true, flags: bindPreview, run: previewNetwork,
 		},
 	}},
-	{use: "actions ID", short: "Show what nodes have answered to a preview of actions", args: exactArgs(1, "the ID of a preview"), forms: tableForms, flags: bindPatience, run: showActionsOf},
+	{use: "actions ID", short: "Show what nodes have answered to a preview of actions", args: term.ExactArgs(1, "the ID of a preview"), forms: tableForms, flags: bindPatience, run: showActionsOf},
 	{use: "base", short: "The base configs by software version", sub: []fleetSpec{{
 		use: "get [VERSION...]", short: "Print base configs, {version: {…}}; of a version the closest that is not newer", args: cobra.ArbitraryArgs, forms: documentForms,
 		run: func(c *fleetCall) error { return c.layerOf(operate.LayerQuery{Layer: layers.Base, Versions: c.args}) },
@@ -64,17 +65,17 @@ var layerSpecs = []fleetSpec{
 			cmd.Flags().StringSliceVar(&c.versions, "versions", nil, "software versions; all without it")
 		},
 		run: func(c *fleetCall) error {
-			return c.layerOf(operate.LayerQuery{Layer: layers.Hardware, Boards: c.args, Versions: list(c.versions)})
+			return c.layerOf(operate.LayerQuery{Layer: layers.Hardware, Boards: c.args, Versions: term.List(c.versions)})
 		},
 	}}},
 	{use: "metadata", short: "What describes the parameters of nodes, of the controller and of the aggregator", sub: []fleetSpec{{
-		use: "get [node|controller|aggregator]", short: "Print metadata, expanded", args: rangeArgs(0, 1, "node, controller or aggregator"), forms: documentForms,
+		use: "get [node|controller|aggregator]", short: "Print metadata, expanded", args: term.RangeArgs(0, 1, "node, controller or aggregator"), forms: documentForms,
 		complete: firstOf("node", "controller", "aggregator"), run: getMetadata,
 	}}},
 	{
 		use: "optimize polarity|golay|channel|control-superframe", short: "Assign what the nodes of the topology need, into the auto layer",
 		long: "Assign polarities, golay codes, channels or superframes for the topology, into the auto overrides." + aboutFleetWrites,
-		args: exactArgs(1, "polarity, golay, channel or control-superframe"), forms: tableForms, write: true,
+		args: term.ExactArgs(1, "polarity, golay, channel or control-superframe"), forms: tableForms, write: true,
 		complete: firstOf(optimizations...), run: runOptimize,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
 			cmd.Flags().BoolVar(&c.clearUser, "clear-user", false, "take users' values out of the node layer instead of respecting them")
@@ -112,7 +113,7 @@ func (c *fleetCall) versioned(d operate.Document) error {
 		return err
 	}
 	if d.Revision > 0 {
-		c.a.say("revision %d", d.Revision)
+		c.a.Say("revision %d", d.Revision)
 	}
 	return nil
 }
@@ -148,7 +149,7 @@ func previewNetwork(c *fleetCall) error {
 func getMetadata(c *fleetCall) error {
 	of := strings.Join(append(c.args, "node")[:1], "")
 	if of != "node" && of != "controller" && of != "aggregator" {
-		return usagef("metadata: is %q: node, controller, aggregator are allowed", of)
+		return term.Usagef("metadata: is %q: node, controller, aggregator are allowed", of)
 	}
 	d, err := c.client.Metadata(c.ctx, of)
 	if err != nil {
@@ -167,7 +168,7 @@ func runOptimize(c *fleetCall) error {
 			return c.put(operate.Optimize{Kinds: []optimize.Kind{kind}, ClearUser: c.clearUser})
 		}
 	}
-	return usagef("optimize: is %q: %s are allowed", c.args[0], joined(optimizations))
+	return term.Usagef("optimize: is %q: %s are allowed", c.args[0], term.Joined(optimizations))
 }
 
 // put sends a write and shows what it did.

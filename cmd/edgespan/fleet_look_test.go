@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -39,7 +40,7 @@ func TestHowAnswersLook(t *testing.T) {
 				b.WriteString(part.name + "| " + l)
 			}
 		}
-		if got.code != exitOK {
+		if got.code != term.ExitOK {
 			t.Errorf("%s: exit %d: %s", line, got.code, got.err)
 		}
 	}
@@ -157,7 +158,7 @@ func TestARolloutIsWatchedForAWhile(t *testing.T) {
 	env := serveFleet(t, smallFleet())
 	begun := time.Now()
 	got := cli(t, env, "", "rollout", "watch", "13", "--wait", "20ms")
-	if got.code != exitPartial || !strings.Contains(got.err, "has not ended after 20ms") {
+	if got.code != term.ExitPartial || !strings.Contains(got.err, "has not ended after 20ms") {
 		t.Errorf("%+v", got)
 	}
 	if took := time.Since(begun); took > time.Minute {
@@ -176,11 +177,11 @@ func TestARolloutIsWatchedUntilItEnds(t *testing.T) {
 2026-11-21T13:01:00Z  halted: 1 nodes failed, dn-2 the last of them: unhealthy: 0 may
 revision 13, running: 1 of 3 nodes acked, 1 failed, 1 waiting
 `
-	if got.code != exitPartial || got.out != want || !strings.Contains(got.err, "1 node failed") || !strings.Contains(got.err, "1 node not reached") {
+	if got.code != term.ExitPartial || got.out != want || !strings.Contains(got.err, "1 node failed") || !strings.Contains(got.err, "1 node not reached") {
 		t.Errorf("%+v", got)
 	}
 	f.rollouts[0].Failed, f.rollouts[0].Waiting = nil, nil
-	if got = cli(t, env, "", "rollout", "watch", "13"); got.code != exitOK {
+	if got = cli(t, env, "", "rollout", "watch", "13"); got.code != term.ExitOK {
 		t.Errorf("%+v", got)
 	}
 }

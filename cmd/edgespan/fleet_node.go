@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/layers"
 	"edgespan/config/operate"
@@ -47,7 +48,7 @@ for other versions than the node reported.`,
 	{
 		use: "unset NODE KEY...", short: "Remove keys from the overrides of a node",
 		long: "Remove keys, all of them or none." + aboutFleetWrites,
-		args: atLeast(2, "NODE KEY..."), forms: tableForms, write: true, complete: firstNode, run: unsetNode,
+		args: term.AtLeast(2, "NODE KEY..."), forms: tableForms, write: true, complete: firstNode, run: unsetNode,
 	},
 	{
 		use: "actions [NODE] -f FILE|KEY=VALUE...", short: "Ask a node which actions new overrides would entail",
@@ -72,7 +73,7 @@ for other versions than the node reported.`,
 
 func bindNodeGet(cmd *cobra.Command, c *fleetCall) {
 	flags := cmd.Flags()
-	flags.StringVar(&c.layer, "layer", nodeLayers[0], "layer: "+joined(nodeLayers))
+	flags.StringVar(&c.layer, "layer", nodeLayers[0], "layer: "+term.Joined(nodeLayers))
 	flags.StringArrayVar(&c.paths, "paths", nil, "parts of it, joined by ','")
 	flags.StringVar(&c.software, "sw", "", "software version in place of the reported one")
 	flags.StringVar(&c.firmware, "fw", "", "firmware version in place of the reported one")
@@ -84,7 +85,7 @@ func bindNodeGet(cmd *cobra.Command, c *fleetCall) {
 
 func getNodeConfig(c *fleetCall) error {
 	if !slices.Contains(nodeLayers, c.layer) {
-		return usagef("--layer: is %q: %s are allowed", c.layer, joined(nodeLayers))
+		return term.Usagef("--layer: is %q: %s are allowed", c.layer, term.Joined(nodeLayers))
 	}
 	paths, err := splitPaths(c.paths)
 	if err != nil {
@@ -92,7 +93,7 @@ func getNodeConfig(c *fleetCall) error {
 	}
 	versions := layers.Versions{Software: c.software, Firmware: c.firmware, Board: c.board}
 	if versions != (layers.Versions{}) && (c.layer == "node" || c.layer == "auto" || c.layer == "network") {
-		return usagef("node get: has --sw, --fw or --board: the %s layer has no versions: --layer full base firmware hardware are allowed", c.layer)
+		return term.Usagef("node get: has --sw, --fw or --board: the %s layer has no versions: --layer full base firmware hardware are allowed", c.layer)
 	}
 	var d operate.Document
 	switch {
@@ -102,9 +103,9 @@ func getNodeConfig(c *fleetCall) error {
 		d, err = c.client.Config(c.ctx, operate.ConfigQuery{Node: c.args[0], Paths: paths, Versions: versions, Reveal: c.reveal})
 		paths = nil // it is cut out already
 	case versions != (layers.Versions{}):
-		return usagef("node get: has --sw, --fw or --board and %s: one NODE is allowed", many(len(c.args), "node"))
+		return term.Usagef("node get: has --sw, --fw or --board and %s: one NODE is allowed", term.Many(len(c.args), "node"))
 	case len(paths) == 0:
-		return usagef("node get: has no --paths: the whole config of one NODE, or --paths of many are allowed")
+		return term.Usagef("node get: has no --paths: the whole config of one NODE, or --paths of many are allowed")
 	default:
 		d, err = c.client.Paths(c.ctx, operate.PathsQuery{Nodes: c.args, Paths: paths, Reveal: c.reveal})
 		paths = nil
@@ -137,7 +138,7 @@ func (c *fleetCall) nodeLayer(v layers.Versions) (operate.Document, error) {
 		return c.only(d, err)
 	}
 	if len(c.args) != 1 {
-		return operate.Document{}, usagef("node get: names %s: the %s layer of one NODE is allowed", many(len(c.args), "node"), c.layer)
+		return operate.Document{}, term.Usagef("node get: names %s: the %s layer of one NODE is allowed", term.Many(len(c.args), "node"), c.layer)
 	}
 	return c.versionLayer(v)
 }
@@ -170,7 +171,7 @@ func (c *fleetCall) versionLayer(v layers.Versions) (operate.Document, error) {
 		at, lacks = []string{v.Board, v.Software}, v.Software == "" || v.Board == ""
 	}
 	if lacks {
-		return operate.Document{}, usagef("node get: %s has not reported what the %s layer goes by: --sw, --fw, --board are allowed", node.Name, c.layer)
+		return operate.Document{}, term.Usagef("node get: %s has not reported what the %s layer goes by: --sw, --fw, --board are allowed", node.Name, c.layer)
 	}
 	d, err := c.client.Layer(c.ctx, q)
 	for _, key := range at {
@@ -230,7 +231,7 @@ func (c *fleetCall) nodeOverrides() (config.Object, error) {
 		return c.overrides("node", nil)
 	}
 	if _, _, assigns := cutAssignment(args[0]); assigns && c.file == "" {
-		return nil, usagef("%s: begins with %s: the name of a NODE is allowed before KEY=VALUE", c.cmd.Name(), config.Quote(args[0]))
+		return nil, term.Usagef("%s: begins with %s: the name of a NODE is allowed before KEY=VALUE", c.cmd.Name(), config.Quote(args[0]))
 	}
 	o, err := c.overrides("node", args[1:])
 	if err != nil {
@@ -264,7 +265,7 @@ func clearAuto(c *fleetCall) error {
 		return err
 	}
 	if len(paths) == 0 {
-		return usagef("clear-auto: has no --paths: paths joined by ',' are allowed, '*' is all of them")
+		return term.Usagef("clear-auto: has no --paths: paths joined by ',' are allowed, '*' is all of them")
 	}
 	return c.put(operate.ClearAuto{Nodes: c.args, Paths: paths})
 }

@@ -9,27 +9,28 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
 )
 
 // nodesSpecs are the commands of the nodes that the controller knows.
 var nodesSpecs = []fleetSpec{{use: "nodes", short: "The nodes that the controller knows: their state, and what is done with them", sub: []fleetSpec{
-	{use: "list", short: "List the nodes", args: exactArgs(0, "none"), forms: tableForms, run: listNodes},
+	{use: "list", short: "List the nodes", args: term.ExactArgs(0, "none"), forms: tableForms, run: listNodes},
 	{
 		use: "describe NODE", short: "Show all that is known of a node, why it is as it is, and what happens next",
-		args: exactArgs(1, "one NODE"), forms: tableForms, complete: firstNode, run: describeNode,
+		args: term.ExactArgs(1, "one NODE"), forms: tableForms, complete: firstNode, run: describeNode,
 	},
 	{
 		use: "status [NODE]", short: "Count the nodes by their state, or show the parameters of one",
 		long: `Without NODE: how many nodes are in which state. With NODE: each declared parameter, what is wanted
 of it, and the state that follows from what the node has reported.`,
-		args: rangeArgs(0, 1, "one NODE, or none"), forms: tableForms, complete: firstNode, run: statusOfNodes,
+		args: term.RangeArgs(0, 1, "one NODE, or none"), forms: tableForms, complete: firstNode, run: statusOfNodes,
 	},
 	{
 		use: "explain NODE PATH", short: "Say which layer set the values of a node's config, when and by whom, and what they hide",
 		example: "  edgespan nodes explain pop-1 sysParams.managedConfig",
-		args:    exactArgs(2, "NODE PATH"), forms: tableForms, complete: firstNode, run: explainNode,
+		args:    term.ExactArgs(2, "NODE PATH"), forms: tableForms, complete: firstNode, run: explainNode,
 	},
 	commandSpec("retry", fleetapi.Retry, "Push again what failed before, and now"),
 	commandSpec("release", fleetapi.Release, "End a config that was applied locally: the controller rules again"),
@@ -41,7 +42,7 @@ of it, and the state that follows from what the node has reported.`,
 		long: `A node that joins with objects of its own is not touched until you say what becomes of them: with
 --import its config becomes its node layer, with --replace the objects that the controller does
 not want may go.`,
-		args: exactArgs(1, "one NODE"), complete: firstNode, run: adoptNode,
+		args: term.ExactArgs(1, "one NODE"), complete: firstNode, run: adoptNode,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
 			cmd.Flags().BoolVar(&c.adoptImport, "import", false, "its config becomes its node layer")
 			cmd.Flags().BoolVar(&c.adoptReplace, "replace", false, "what the controller does not want may go")
@@ -54,15 +55,15 @@ not want may go.`,
 // commandSpec is a command that does one thing with nodes, and has nothing to show.
 func commandSpec(word string, command fleetapi.Command, short string) fleetSpec {
 	return fleetSpec{
-		use: word + " NODE...", short: short, args: someArgs("one NODE or more"), complete: completeNodes,
+		use: word + " NODE...", short: short, args: term.SomeArgs("one NODE or more"), complete: completeNodes,
 		run: func(c *fleetCall) error {
 			var faults []error
 			for _, node := range c.args {
 				if err := c.client.Command(c.ctx, node, command); err != nil {
-					faults = append(faults, &lineError{printable(node + ": " + err.Error()), err})
+					faults = append(faults, &lineError{term.Printable(node + ": " + err.Error()), err})
 					continue
 				}
-				c.a.say("%s: %s", printable(node), word)
+				c.a.Say("%s: %s", term.Printable(node), word)
 			}
 			return errors.Join(faults...)
 		},
@@ -71,13 +72,13 @@ func commandSpec(word string, command fleetapi.Command, short string) fleetSpec 
 
 func inviteSpec(word, short string, replace bool) fleetSpec {
 	return fleetSpec{
-		use: word + " NAME", short: short, args: exactArgs(1, "one NAME"), forms: tableForms, complete: firstNode,
+		use: word + " NAME", short: short, args: term.ExactArgs(1, "one NAME"), forms: tableForms, complete: firstNode,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
 			cmd.Flags().DurationVar(&c.life, "life", 0, "how long the token is valid (default 24h)")
 		},
 		run: func(c *fleetCall) error {
 			if c.life < 0 {
-				return usagef("--life: is %s: a duration above 0 is allowed", c.life)
+				return term.Usagef("--life: is %s: a duration above 0 is allowed", c.life)
 			}
 			i, err := c.client.Invite(c.ctx, c.args[0], c.life, replace)
 			if err != nil {
@@ -85,20 +86,20 @@ func inviteSpec(word, short string, replace bool) fleetSpec {
 			}
 			if c.output == "table" || c.output == "wide" {
 				// The command alone is the data, so that it can be piped to the node.
-				if _, err := fmt.Fprintln(c.a.Out, printable(i.Command)); err != nil {
+				if _, err := fmt.Fprintln(c.a.Out, term.Printable(i.Command)); err != nil {
 					return err
 				}
-				c.a.say("%s: the token is shown this once and expires %s; type the command on the node", printable(i.Node), moment(&i.Expires))
+				c.a.Say("%s: the token is shown this once and expires %s; type the command on the node", term.Printable(i.Node), term.Moment(&i.Expires))
 				return nil
 			}
-			return c.a.show(shown{data: i, names: []string{i.Node}}, c.output)
+			return c.a.Show(term.Shown{Data: i, Names: []string{i.Node}}, c.output)
 		},
 	}
 }
 
 func adoptNode(c *fleetCall) error {
 	if c.adoptImport == c.adoptReplace {
-		return usagef("adopt: needs --import or --replace: one of them is allowed")
+		return term.Usagef("adopt: needs --import or --replace: one of them is allowed")
 	}
 	command := fleetapi.AdoptImport
 	if c.adoptReplace {
@@ -107,7 +108,7 @@ func adoptNode(c *fleetCall) error {
 	if err := c.client.Command(c.ctx, c.args[0], command); err != nil {
 		return err
 	}
-	c.a.say("%s: adopted", printable(c.args[0]))
+	c.a.Say("%s: adopted", term.Printable(c.args[0]))
 	return nil
 }
 
@@ -116,24 +117,24 @@ func listNodes(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	s := shown{data: orEmpty(nodes), empty: "no nodes", table: func(wide bool) *table { return nodeTable(nodes, wide) }}
+	s := term.Shown{Data: term.OrEmpty(nodes), Empty: "no nodes", Table: func(wide bool) *term.Table { return nodeTable(nodes, wide) }}
 	for _, n := range nodes {
-		s.names = append(s.names, n.Name)
+		s.Names = append(s.Names, n.Name)
 	}
-	return c.a.show(s, c.output)
+	return c.a.Show(s, c.output)
 }
 
-func nodeTable(nodes []fleetapi.Node, wide bool) *table {
-	t := &table{head: []string{"NAME", "STATE", "ONLINE", "READY", "RUNNING", "WANTED", "SOFTWARE", "WHY"}, wide: wide}
+func nodeTable(nodes []fleetapi.Node, wide bool) *term.Table {
+	t := &term.Table{Head: []string{"NAME", "STATE", "ONLINE", "READY", "RUNNING", "WANTED", "SOFTWARE", "WHY"}, Wide: wide}
 	if wide {
-		t.head = []string{"NAME", "STATE", "ONLINE", "READY", "RUNNING", "WANTED", "SOFTWARE", "FIRMWARE", "BOARD", "MANAGED", "LAST REPORT", "ID", "WHY"}
+		t.Head = []string{"NAME", "STATE", "ONLINE", "READY", "RUNNING", "WANTED", "SOFTWARE", "FIRMWARE", "BOARD", "MANAGED", "LAST REPORT", "ID", "WHY"}
 	}
 	for _, n := range nodes {
-		row := []string{n.Name, n.State, yesNo(n.Online), yesNo(n.Ready), n.Running.Generation, n.Wanted.Generation, n.Software}
+		row := []string{n.Name, n.State, term.YesNo(n.Online), term.YesNo(n.Ready), n.Running.Generation, n.Wanted.Generation, n.Software}
 		if wide {
-			row = append(row, n.Firmware, n.Board, yesNo(n.Managed), moment(n.LastReport), n.ID)
+			row = append(row, n.Firmware, n.Board, term.YesNo(n.Managed), term.Moment(n.LastReport), n.ID)
 		}
-		t.add(append(row, n.Why)...)
+		t.Add(append(row, n.Why)...)
 	}
 	return t
 }
@@ -165,14 +166,14 @@ func statusOfNodes(c *fleetCall) error {
 		}
 	}
 	states := slices.Sorted(maps.Keys(counts.States))
-	t := &table{head: []string{"STATE", "NODES"}, wide: c.output == "wide"}
+	t := &term.Table{Head: []string{"STATE", "NODES"}, Wide: c.output == "wide"}
 	for _, s := range states {
-		t.add(s, fmt.Sprint(counts.States[s]))
+		t.Add(s, fmt.Sprint(counts.States[s]))
 	}
-	if err := c.a.show(shown{data: counts, names: states, table: func(bool) *table { return t }, empty: "no nodes"}, c.output); err != nil {
+	if err := c.a.Show(term.Shown{Data: counts, Names: states, Table: func(bool) *term.Table { return t }, Empty: "no nodes"}, c.output); err != nil {
 		return err
 	}
-	c.a.say("%s, %d online, %d ready", many(counts.Nodes, "node"), counts.Online, counts.Ready)
+	c.a.Say("%s, %d online, %d ready", term.Many(counts.Nodes, "node"), counts.Online, counts.Ready)
 	return nil
 }
 
@@ -181,17 +182,17 @@ func statusOfNode(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	s := shown{data: orEmpty(n.Parameters), empty: "no parameters", table: func(wide bool) *table { return parameterTable(n, wide) }}
+	s := term.Shown{Data: term.OrEmpty(n.Parameters), Empty: "no parameters", Table: func(wide bool) *term.Table { return parameterTable(n, wide) }}
 	for _, p := range n.Parameters {
-		s.names = append(s.names, p.ID)
+		s.Names = append(s.Names, p.ID)
 	}
-	return c.a.show(s, c.output)
+	return c.a.Show(s, c.output)
 }
 
-func parameterTable(n fleetapi.NodeDetail, wide bool) *table {
-	t := &table{head: []string{"PARAMETER", "KIND", "TARGET", "STATE", "REVIEW", "REASON"}, wide: wide}
+func parameterTable(n fleetapi.NodeDetail, wide bool) *term.Table {
+	t := &term.Table{Head: []string{"PARAMETER", "KIND", "TARGET", "STATE", "REVIEW", "REASON"}, Wide: wide}
 	for _, p := range n.Parameters {
-		t.add(p.ID, p.Kind, p.Target, p.State, p.Review, p.Reason)
+		t.Add(p.ID, p.Kind, p.Target, p.State, p.Review, p.Reason)
 	}
 	return t
 }
@@ -199,7 +200,7 @@ func parameterTable(n fleetapi.NodeDetail, wide bool) *table {
 func explainNode(c *fleetCall) error {
 	path, err := config.ParsePath(c.args[1])
 	if err != nil {
-		return usagef("PATH: %w", err)
+		return term.Usagef("PATH: %w", err)
 	}
 	all, err := c.client.Explain(c.ctx, c.args[0], path)
 	if err != nil {
@@ -208,20 +209,20 @@ func explainNode(c *fleetCall) error {
 	if len(all) == 0 {
 		return noKey(path)
 	}
-	s := shown{data: all}
+	s := term.Shown{Data: all}
 	for _, x := range all {
-		s.names = append(s.names, x.Path)
+		s.Names = append(s.Names, x.Path)
 	}
 	if c.output != "table" && c.output != "wide" {
-		return c.a.show(s, c.output)
+		return c.a.Show(s, c.output)
 	}
 	var b strings.Builder
 	for _, x := range all {
-		fmt.Fprintf(&b, "%s = %s from %s%s\n", printable(x.Path), oneLine(x.Value), printable(x.Origin), byline(x.By))
+		fmt.Fprintf(&b, "%s = %s from %s%s\n", term.Printable(x.Path), term.OneLine(x.Value), term.Printable(x.Origin), byline(x.By))
 		for _, sh := range x.Shadowed {
-			fmt.Fprintf(&b, "  over %s from %s", oneLine(sh.Value), printable(sh.Layer))
+			fmt.Fprintf(&b, "  over %s from %s", term.OneLine(sh.Value), term.Printable(sh.Layer))
 			if sh.Path != x.Path {
-				fmt.Fprintf(&b, " at %s", printable(sh.Path))
+				fmt.Fprintf(&b, " at %s", term.Printable(sh.Path))
 			}
 			b.WriteString(byline(sh.By) + "\n")
 		}
@@ -235,9 +236,9 @@ func byline(by *fleetapi.By) string {
 	if by == nil {
 		return ""
 	}
-	text := fmt.Sprintf(", revision %d by %s, %s", by.Number, by.Author, moment(&by.Time))
+	text := fmt.Sprintf(", revision %d by %s, %s", by.Number, by.Author, term.Moment(&by.Time))
 	if by.Message != "" {
 		text += ": " + by.Message
 	}
-	return printable(text)
+	return term.Printable(text)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
 )
 
@@ -15,25 +16,25 @@ var roles = []string{string(fleetapi.Viewer), string(fleetapi.Operator), string(
 
 // operatorSpecs are the commands of tokens.
 var operatorSpecs = []fleetSpec{{use: "operators", short: "Who may ask the controller: tokens with roles", sub: []fleetSpec{
-	{use: "list", short: "List the tokens, never their text", args: exactArgs(0, "none"), forms: tableForms, run: listOperators},
+	{use: "list", short: "List the tokens, never their text", args: term.ExactArgs(0, "none"), forms: tableForms, run: listOperators},
 	{
-		use: "add NAME --role ROLE", short: "Make a token; its text is printed this once", args: exactArgs(1, "one NAME"), forms: tableForms,
+		use: "add NAME --role ROLE", short: "Make a token; its text is printed this once", args: term.ExactArgs(1, "one NAME"), forms: tableForms,
 		example: "  edgespan operators add alice --role operator > alice.token",
 		run:     addOperator,
 		flags: func(cmd *cobra.Command, c *fleetCall) {
-			cmd.Flags().StringVar(&c.role, "role", "", "what it may do: "+joined(roles)+"; needed")
+			cmd.Flags().StringVar(&c.role, "role", "", "what it may do: "+term.Joined(roles)+"; needed")
 			cmd.Flags().DurationVar(&c.life, "life", 0, "how long it is valid, as 720h; for ever without it")
 			// The flag was defined above: the only error there is can't be.
 			_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roles, cobra.ShellCompDirectiveNoFileComp))
 		},
 	},
 	{
-		use: "remove NAME", short: "Revoke a token", args: exactArgs(1, "one NAME"),
+		use: "remove NAME", short: "Revoke a token", args: term.ExactArgs(1, "one NAME"),
 		run: func(c *fleetCall) error {
 			if err := c.client.RemoveOperator(c.ctx, c.args[0]); err != nil {
 				return err
 			}
-			c.a.say("operator %s: removed", printable(c.args[0]))
+			c.a.Say("operator %s: removed", term.Printable(c.args[0]))
 			return nil
 		},
 	},
@@ -44,24 +45,24 @@ func listOperators(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	s := shown{data: orEmpty(all), empty: "no operators"}
-	t := &table{head: []string{"NAME", "ROLE", "EXPIRES"}, wide: c.output == "wide"}
+	s := term.Shown{Data: term.OrEmpty(all), Empty: "no operators"}
+	t := &term.Table{Head: []string{"NAME", "ROLE", "EXPIRES"}, Wide: c.output == "wide"}
 	for _, o := range all {
-		s.names = append(s.names, o.Name)
-		t.add(o.Name, string(o.Role), moment(o.Expires))
+		s.Names = append(s.Names, o.Name)
+		t.Add(o.Name, string(o.Role), term.Moment(o.Expires))
 	}
-	s.table = func(bool) *table { return t }
-	return c.a.show(s, c.output)
+	s.Table = func(bool) *term.Table { return t }
+	return c.a.Show(s, c.output)
 }
 
 func addOperator(c *fleetCall) error {
 	if !slices.Contains(roles, c.role) {
-		return usagef("--role: is %q: %s are allowed", c.role, joined(roles))
+		return term.Usagef("--role: is %q: %s are allowed", c.role, term.Joined(roles))
 	}
 	o := fleetapi.OperatorToken{Name: c.args[0], Role: fleetapi.Role(c.role)}
 	switch {
 	case c.life < 0:
-		return usagef("--life: is %s: a duration above 0 is allowed", c.life)
+		return term.Usagef("--life: is %s: a duration above 0 is allowed", c.life)
 	case c.life > 0:
 		end := time.Now().Add(c.life).UTC().Truncate(time.Second)
 		o.Expires = &end
@@ -71,12 +72,12 @@ func addOperator(c *fleetCall) error {
 		return err
 	}
 	if c.output == "json" || c.output == "yaml" {
-		return c.a.show(shown{data: made}, c.output)
+		return c.a.Show(term.Shown{Data: made}, c.output)
 	}
 	// The token alone is the data, so that it can go into a file.
-	if _, err := fmt.Fprintln(c.a.Out, printable(strings.TrimSpace(made.Token))); err != nil {
+	if _, err := fmt.Fprintln(c.a.Out, term.Printable(strings.TrimSpace(made.Token))); err != nil {
 		return err
 	}
-	c.a.say("operator %s: %s; the token is shown this once", printable(made.Name), printable(string(made.Role)))
+	c.a.Say("operator %s: %s; the token is shown this once", term.Printable(made.Name), term.Printable(string(made.Role)))
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
 	"edgespan/config/peer"
@@ -19,50 +20,50 @@ import (
 // peerSpecs are the commands of peers and clusters.
 var peerSpecs = []fleetSpec{
 	{use: "peers", short: "Nodes by their descriptors: what is wanted of each, how far it is, and why", sub: []fleetSpec{
-		{use: "list", short: "List the peers", args: exactArgs(0, "none"), forms: tableForms, run: listPeers},
-		{use: "get PEER", short: "Print the descriptor of a peer", args: exactArgs(1, "one PEER"), forms: descriptorForms, complete: firstPeer, run: getPeer},
-		{use: "describe PEER", short: "Show all that is known of a peer", args: exactArgs(1, "one PEER"), forms: tableForms, complete: firstPeer, run: describePeer},
+		{use: "list", short: "List the peers", args: term.ExactArgs(0, "none"), forms: tableForms, run: listPeers},
+		{use: "get PEER", short: "Print the descriptor of a peer", args: term.ExactArgs(1, "one PEER"), forms: descriptorForms, complete: firstPeer, run: getPeer},
+		{use: "describe PEER", short: "Show all that is known of a peer", args: term.ExactArgs(1, "one PEER"), forms: tableForms, complete: firstPeer, run: describePeer},
 		{
 			use: "status [PEER]", short: "Count the peers by their health, or show the parameters of one", long: `Without PEER: how many peers are of which health. With PEER: each parameter, what is wanted of it, and the
-state that follows from what the node has reported.` + aboutWatch, args: rangeArgs(0, 1, "one PEER, or none"), forms: tableForms, complete: firstPeer,
+state that follows from what the node has reported.` + aboutWatch, args: term.RangeArgs(0, 1, "one PEER, or none"), forms: tableForms, complete: firstPeer,
 			flags: watchFlag, run: statusOfPeers,
 		},
 		{
 			use: "explain PEER [ID]", short: "Say why a parameter is as it is: what is wanted, what was reported, what it waits for, who wants it",
 			long: `Say of one parameter what is wanted and by whom, what the node reported, what follows from both, and how it
 is with everything that it depends on. Without ID: the same of each parameter that is not as it is wanted.`,
-			args: rangeArgs(1, 2, "PEER, or PEER ID"), forms: tableForms, complete: completeParameters, run: explainPeer,
+			args: term.RangeArgs(1, 2, "PEER, or PEER ID"), forms: tableForms, complete: completeParameters, run: explainPeer,
 		},
 		{
-			use: "delete PEER", short: "Delete the descriptor of a peer; no deployed cluster may need it", args: exactArgs(1, "one PEER"), forms: tableForms,
+			use: "delete PEER", short: "Delete the descriptor of a peer; no deployed cluster may need it", args: term.ExactArgs(1, "one PEER"), forms: tableForms,
 			write: true, complete: firstPeer, run: func(c *fleetCall) error { return c.put(operate.Undescribe{Kind: peer.KindPeer, Names: c.args}) },
 		},
 	}},
 	{use: "clusters", short: "Layer-2 networks over peers: deploy and undeploy them, and see how far they are", sub: []fleetSpec{
-		{use: "list", short: "List the clusters", args: exactArgs(0, "none"), forms: tableForms, run: listClusters},
-		{use: "get CLUSTER", short: "Print the descriptor of a cluster", args: exactArgs(1, "one CLUSTER"), forms: descriptorForms, complete: firstCluster, run: getCluster},
-		{use: "describe CLUSTER", short: "Show all that is known of a cluster, its members and its tunnels", args: exactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: describeCluster},
+		{use: "list", short: "List the clusters", args: term.ExactArgs(0, "none"), forms: tableForms, run: listClusters},
+		{use: "get CLUSTER", short: "Print the descriptor of a cluster", args: term.ExactArgs(1, "one CLUSTER"), forms: descriptorForms, complete: firstCluster, run: getCluster},
+		{use: "describe CLUSTER", short: "Show all that is known of a cluster, its members and its tunnels", args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: describeCluster},
 		{
 			use: "status [CLUSTER]", short: "Count the clusters by their state, or show the members of one",
 			long: "Without CLUSTER: how many clusters are in which state. With CLUSTER: how it is with each member." + aboutWatch,
-			args: rangeArgs(0, 1, "one CLUSTER, or none"), forms: tableForms, complete: firstCluster, flags: watchFlag, run: statusOfClusters,
+			args: term.RangeArgs(0, 1, "one CLUSTER, or none"), forms: tableForms, complete: firstCluster, flags: watchFlag, run: statusOfClusters,
 		},
 		{
 			use: "explain CLUSTER", short: "Say why a cluster is as it is: each parameter of its members that is not as it is wanted",
-			args: exactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: explainCluster,
+			args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms, complete: firstCluster, run: explainCluster,
 		},
 		{
 			use: "deploy CLUSTER", short: "Want a cluster on its members", example: "  edgespan clusters deploy lab && edgespan wait cluster/lab --for ready",
-			args: exactArgs(1, "one CLUSTER"), forms: tableForms, write: true, unbound: true, complete: firstCluster,
+			args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms, write: true, unbound: true, complete: firstCluster,
 			run: func(c *fleetCall) error { return c.put(operate.Deploy{Clusters: c.args}) },
 		},
 		{
 			use: "undeploy CLUSTER", short: "Want a cluster gone from its members", example: "  edgespan clusters undeploy lab && edgespan wait cluster/lab --for undeployed",
-			args: exactArgs(1, "one CLUSTER"), forms: tableForms, write: true, unbound: true, complete: firstCluster,
+			args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms, write: true, unbound: true, complete: firstCluster,
 			run: func(c *fleetCall) error { return c.put(operate.Undeploy{Clusters: c.args}) },
 		},
 		{
-			use: "delete CLUSTER", short: "Delete the descriptor of a cluster that is not deployed", args: exactArgs(1, "one CLUSTER"), forms: tableForms,
+			use: "delete CLUSTER", short: "Delete the descriptor of a cluster that is not deployed", args: term.ExactArgs(1, "one CLUSTER"), forms: tableForms,
 			write: true, complete: firstCluster, run: func(c *fleetCall) error { return c.put(operate.Undescribe{Kind: peer.KindCluster, Names: c.args}) },
 		},
 	}},
@@ -158,24 +159,24 @@ func listPeers(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	s := shown{data: orEmpty(all), empty: "no peers", table: func(wide bool) *table { return peerTable(all, wide) }}
+	s := term.Shown{Data: term.OrEmpty(all), Empty: "no peers", Table: func(wide bool) *term.Table { return peerTable(all, wide) }}
 	for _, p := range all {
-		s.names = append(s.names, p.Name)
+		s.Names = append(s.Names, p.Name)
 	}
-	return c.a.show(s, c.output)
+	return c.a.Show(s, c.output)
 }
 
-func peerTable(all []fleetapi.Peer, wide bool) *table {
-	t := &table{head: []string{"NAME", "ONLINE", "READY", "HEALTH", "PARAMETERS", "CLUSTERS", "REPORT", "WHY"}, wide: wide}
+func peerTable(all []fleetapi.Peer, wide bool) *term.Table {
+	t := &term.Table{Head: []string{"NAME", "ONLINE", "READY", "HEALTH", "PARAMETERS", "CLUSTERS", "REPORT", "WHY"}, Wide: wide}
 	if wide {
-		t.head = []string{"NAME", "ONLINE", "READY", "HEALTH", "PARAMETERS", "CLUSTERS", "REPORT", "DESCRIBED", "APPLIED", "WANTED", "ID", "WHY"}
+		t.Head = []string{"NAME", "ONLINE", "READY", "HEALTH", "PARAMETERS", "CLUSTERS", "REPORT", "DESCRIBED", "APPLIED", "WANTED", "ID", "WHY"}
 	}
 	for _, p := range all {
-		row, why := []string{p.Name, yesNo(p.Online), yesNo(p.Ready), p.Health, done(p.Counts), strings.Join(p.Clusters, ","), reportAge(p)}, shortIDs(p.Why)
+		row, why := []string{p.Name, term.YesNo(p.Online), term.YesNo(p.Ready), p.Health, done(p.Counts), strings.Join(p.Clusters, ","), reportAge(p)}, shortIDs(p.Why)
 		if wide {
-			row, why = append(row, yesNo(p.Described), p.Applied, p.Wanted, p.ID), p.Why
+			row, why = append(row, term.YesNo(p.Described), p.Applied, p.Wanted, p.ID), p.Why
 		}
-		t.add(append(row, why)...)
+		t.Add(append(row, why)...)
 	}
 	return t
 }
@@ -230,24 +231,24 @@ func listClusters(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	s := shown{data: orEmpty(all), empty: "no clusters", table: func(wide bool) *table { return clusterTable(all, wide) }}
+	s := term.Shown{Data: term.OrEmpty(all), Empty: "no clusters", Table: func(wide bool) *term.Table { return clusterTable(all, wide) }}
 	for _, one := range all {
-		s.names = append(s.names, one.Name)
+		s.Names = append(s.Names, one.Name)
 	}
-	return c.a.show(s, c.output)
+	return c.a.Show(s, c.output)
 }
 
-func clusterTable(all []fleetapi.Cluster, wide bool) *table {
-	t := &table{head: []string{"NAME", "STATE", "READY", "HEALTH", "TOPOLOGY", "LEADER", "MEMBERS", "WHY"}, wide: wide}
+func clusterTable(all []fleetapi.Cluster, wide bool) *term.Table {
+	t := &term.Table{Head: []string{"NAME", "STATE", "READY", "HEALTH", "TOPOLOGY", "LEADER", "MEMBERS", "WHY"}, Wide: wide}
 	if wide {
-		t.head = []string{"NAME", "STATE", "READY", "HEALTH", "TOPOLOGY", "LEADER", "MEMBERS", "ID", "WHY"}
+		t.Head = []string{"NAME", "STATE", "READY", "HEALTH", "TOPOLOGY", "LEADER", "MEMBERS", "ID", "WHY"}
 	}
 	for _, one := range all {
-		row := []string{one.Name, one.State, yesNo(one.Ready), one.Health, one.Topology, one.Leader, strings.Join(one.Members, ",")}
+		row := []string{one.Name, one.State, term.YesNo(one.Ready), one.Health, one.Topology, one.Leader, strings.Join(one.Members, ",")}
 		if wide {
 			row = append(row, one.ID)
 		}
-		t.add(append(row, shortIDs(one.Why))...)
+		t.Add(append(row, shortIDs(one.Why))...)
 	}
 	return t
 }
@@ -265,7 +266,7 @@ func statusOfPeers(c *fleetCall) error {
 		return statusOfPeer(c)
 	}
 	if c.watch {
-		return usagef("-w: is given without a PEER: it is allowed with one")
+		return term.Usagef("-w: is given without a PEER: it is allowed with one")
 	}
 	all, err := c.client.Peers(c.ctx)
 	if err != nil {
@@ -281,7 +282,7 @@ func statusOfPeers(c *fleetCall) error {
 	if err := c.showCounts(n, "HEALTH", "PEERS", n.Health); err != nil {
 		return err
 	}
-	c.a.say("%s, %d online, %d ready", many(n.Count, "peer"), online, n.Ready)
+	c.a.Say("%s, %d online, %d ready", term.Many(n.Count, "peer"), online, n.Ready)
 	return nil
 }
 
@@ -290,7 +291,7 @@ func statusOfClusters(c *fleetCall) error {
 		return statusOfCluster(c)
 	}
 	if c.watch {
-		return usagef("-w: is given without a CLUSTER: it is allowed with one")
+		return term.Usagef("-w: is given without a CLUSTER: it is allowed with one")
 	}
 	all, err := c.client.Clusters(c.ctx)
 	if err != nil {
@@ -305,17 +306,17 @@ func statusOfClusters(c *fleetCall) error {
 	if err := c.showCounts(n, "STATE", "CLUSTERS", n.States); err != nil {
 		return err
 	}
-	c.a.say("%s, %d ready", many(n.Count, "cluster"), n.Ready)
+	c.a.Say("%s, %d ready", term.Many(n.Count, "cluster"), n.Ready)
 	return nil
 }
 
 func (c *fleetCall) showCounts(data count, by, of string, counts map[string]int) error {
 	words := slices.Sorted(maps.Keys(counts))
-	t := &table{head: []string{by, of}}
+	t := &term.Table{Head: []string{by, of}}
 	for _, w := range words {
-		t.add(w, fmt.Sprint(counts[w]))
+		t.Add(w, fmt.Sprint(counts[w]))
 	}
-	return c.a.show(shown{data: data, names: words, table: func(bool) *table { return t }, empty: "there is none"}, c.output)
+	return c.a.Show(term.Shown{Data: data, Names: words, Table: func(bool) *term.Table { return t }, Empty: "there is none"}, c.output)
 }
 
 func one(b bool) int {

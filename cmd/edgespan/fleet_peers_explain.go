@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/peer"
 	"edgespan/config/state"
@@ -36,7 +37,7 @@ type needed struct {
 
 // noParameter is the error of an id that a peer does not have.
 func noParameter(peer, id string) error {
-	return withClass(exitNotFound, fmt.Errorf("parameter %s: %s has none of this id: edgespan peers status %s shows those that it has", id, peer, peer))
+	return term.WithClass(term.ExitNotFound, fmt.Errorf("parameter %s: %s has none of this id: edgespan peers status %s shows those that it has", id, peer, peer))
 }
 
 // parameterOf is the one of an id, which may be spelled with short UUIDs.
@@ -56,7 +57,7 @@ func parameterOf(d fleetapi.PeerDetail, id string) (fleetapi.PeerParameter, erro
 	case 1:
 		return short[0], nil
 	}
-	return fleetapi.PeerParameter{}, usagef("ID: %q is several: %s are allowed", id, joined(idsOf(short)))
+	return fleetapi.PeerParameter{}, term.Usagef("ID: %q is several: %s are allowed", id, term.Joined(idsOf(short)))
 }
 
 func explainPeer(c *fleetCall) error {
@@ -81,7 +82,7 @@ func explainPeer(c *fleetCall) error {
 	if err := c.showExplanation(all, all); err != nil {
 		return err
 	}
-	c.a.say("%s", printable(peerLine(d.Peer)))
+	c.a.Say("%s", term.Printable(peerLine(d.Peer)))
 	return nil
 }
 
@@ -105,7 +106,7 @@ func explainCluster(c *fleetCall) error {
 	if err := c.showExplanation(all, all); err != nil {
 		return err
 	}
-	c.a.say("%s", printable(clusterLine(d.Cluster)))
+	c.a.Say("%s", term.Printable(clusterLine(d.Cluster)))
 	return nil
 }
 
@@ -217,12 +218,12 @@ func (x explainer) wantedBy(p fleetapi.PeerParameter) []string {
 }
 
 func (c *fleetCall) showExplanation(data any, all []explanation) error {
-	s := shown{data: data}
+	s := term.Shown{Data: data}
 	for _, x := range all {
-		s.names = append(s.names, x.ID)
+		s.Names = append(s.Names, x.ID)
 	}
 	if c.output != "table" && c.output != "wide" {
-		return c.a.show(s, c.output)
+		return c.a.Show(s, c.output)
 	}
 	var b strings.Builder
 	for i, x := range all {
@@ -236,7 +237,7 @@ func (c *fleetCall) showExplanation(data any, all []explanation) error {
 }
 
 func writeExplanation(b *strings.Builder, x explanation) {
-	fmt.Fprintf(b, "%s: %s: %s\n", printable(x.Peer), printable(shortIDs(x.ID)), printable(x.State))
+	fmt.Fprintf(b, "%s: %s: %s\n", term.Printable(x.Peer), term.Printable(shortIDs(x.ID)), term.Printable(x.State))
 	wanted := x.Target
 	if len(x.WantedBy) > 0 {
 		wanted += ", by " + strings.Join(x.WantedBy, " and ")
@@ -247,20 +248,20 @@ func writeExplanation(b *strings.Builder, x explanation) {
 	if x.Reported != "" {
 		reported = x.Reported
 		if x.Since != nil {
-			reported += " since " + moment(x.Since)
+			reported += " since " + term.Moment(x.Since)
 		}
 	}
 	tries := ""
 	if x.Attempts > 0 {
 		if tries = fmt.Sprintf("%d failed", x.Attempts); x.NextTry != nil {
-			tries += ", next " + moment(x.NextTry)
+			tries += ", next " + term.Moment(x.NextTry)
 		}
 	}
 	for _, f := range []fact{
 		{"id", idText(x.ID)}, {"kind", x.Kind}, {"value", x.Describes}, {"wanted", wanted}, {"reported", reported}, {"reason", shortIDs(x.Reason)}, {"review", reviewText(x.Review)}, {"tries", tries},
 	} {
 		if f.text != "" {
-			fmt.Fprintf(b, "  %-9s %s\n", f.what, printable(f.text))
+			fmt.Fprintf(b, "  %-9s %s\n", f.what, term.Printable(f.text))
 		}
 	}
 	writeNeeded(b, "  needs     ", "            ", x.Needs)
@@ -298,7 +299,7 @@ func writeNeeded(b *strings.Builder, first, rest string, all []needed) {
 		if n.Reason != "" {
 			text += ": " + n.Reason
 		}
-		fmt.Fprintf(b, "%s%s\n", lead, printable(shortIDs(text)))
+		fmt.Fprintf(b, "%s%s\n", lead, term.Printable(shortIDs(text)))
 		writeNeeded(b, rest+"  ", rest+"  ", n.Needs)
 	}
 }

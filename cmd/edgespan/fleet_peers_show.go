@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/peer"
 )
@@ -22,11 +23,11 @@ func statusOfPeer(c *fleetCall) error {
 		return err
 	}
 	all := peerParameters(d)
-	s := shown{data: d, names: idsOf(all), empty: "no parameters", table: func(wide bool) *table { return peerParameterTable(d, wide) }}
-	if err := c.a.show(s, c.output); err != nil {
+	s := term.Shown{Data: d, Names: idsOf(all), Empty: "no parameters", Table: func(wide bool) *term.Table { return peerParameterTable(d, wide) }}
+	if err := c.a.Show(s, c.output); err != nil {
 		return err
 	}
-	c.a.say("%s", printable(peerLine(d.Peer)))
+	c.a.Say("%s", term.Printable(peerLine(d.Peer)))
 	return nil
 }
 
@@ -67,21 +68,21 @@ func peerParameters(d fleetapi.PeerDetail) []fleetapi.PeerParameter {
 	return slices.Concat(d.Parameters, d.Ignored)
 }
 
-func peerParameterTable(d fleetapi.PeerDetail, wide bool) *table {
-	t := &table{head: []string{"PARAMETER", "TARGET", "STATE", "REVIEW", "SINCE", "REASON"}, wide: wide}
+func peerParameterTable(d fleetapi.PeerDetail, wide bool) *term.Table {
+	t := &term.Table{Head: []string{"PARAMETER", "TARGET", "STATE", "REVIEW", "SINCE", "REASON"}, Wide: wide}
 	if wide {
-		t.head = []string{"PARAMETER", "KIND", "TARGET", "STATE", "REVIEW", "SINCE", "TRIES", "NEXT TRY", "VALUE", "REASON"}
+		t.Head = []string{"PARAMETER", "KIND", "TARGET", "STATE", "REVIEW", "SINCE", "TRIES", "NEXT TRY", "VALUE", "REASON"}
 	}
 	for _, p := range peerParameters(d) {
 		if !wide {
-			t.add(shortIDs(p.ID), p.Target, p.State, p.Review, moment(p.Since), shortIDs(p.Reason))
+			t.Add(shortIDs(p.ID), p.Target, p.State, p.Review, term.Moment(p.Since), shortIDs(p.Reason))
 			continue
 		}
 		tries := ""
 		if p.Attempts > 0 {
 			tries = fmt.Sprint(p.Attempts)
 		}
-		t.add(p.ID, p.Kind, p.Target, p.State, p.Review, moment(p.Since), tries, moment(p.NextTry), p.Describes, p.Reason)
+		t.Add(p.ID, p.Kind, p.Target, p.State, p.Review, term.Moment(p.Since), tries, term.Moment(p.NextTry), p.Describes, p.Reason)
 	}
 	return t
 }
@@ -92,7 +93,7 @@ func describePeer(c *fleetCall) error {
 		return err
 	}
 	if c.output != "table" && c.output != "wide" {
-		return c.a.show(shown{data: d, names: []string{d.Name}}, c.output)
+		return c.a.Show(term.Shown{Data: d, Names: []string{d.Name}}, c.output)
 	}
 	descriptor := "none: edgespan apply -f FILE writes one"
 	if d.Described {
@@ -100,13 +101,13 @@ func describePeer(c *fleetCall) error {
 	}
 	last := ""
 	if d.LastReport != nil {
-		last = moment(d.LastReport) + ", " + reportAge(d.Peer)
+		last = term.Moment(d.LastReport) + ", " + reportAge(d.Peer)
 	}
 	return describe(c, peerLine(d.Peer), []fact{
 		{"id", cmp.Or(d.ID, "none: it has not joined")},
 		{"descriptor", descriptor},
 		{"clusters", strings.Join(d.Clusters, ", ")},
-		{"online", yesNo(d.Online)},
+		{"online", term.YesNo(d.Online)},
 		{"wanted", d.Wanted},
 		{"applied", d.Applied},
 		{"last report", last},
@@ -118,20 +119,20 @@ func describePeer(c *fleetCall) error {
 type fact struct{ what, text string }
 
 // describe writes a head, facts and tables; what is empty is left out.
-func describe(c *fleetCall, head string, facts []fact, tables ...*table) error {
+func describe(c *fleetCall, head string, facts []fact, tables ...*term.Table) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", printable(head))
+	fmt.Fprintf(&b, "%s\n", term.Printable(head))
 	for _, f := range facts {
 		if f.text != "" {
-			fmt.Fprintf(&b, "%-12s %s\n", f.what, printable(f.text))
+			fmt.Fprintf(&b, "%-12s %s\n", f.what, term.Printable(f.text))
 		}
 	}
 	for _, t := range tables {
-		if len(t.rows) == 0 {
+		if len(t.Rows) == 0 {
 			continue
 		}
 		b.WriteByte('\n')
-		if err := t.write(&b, c.a.Color); err != nil {
+		if err := t.Write(&b, c.a.Color); err != nil {
 			return err
 		}
 	}
@@ -149,29 +150,29 @@ func countsText(counts map[string]int) string {
 
 // descriptorTables are what a peer's descriptor has. One that another version of us wrote, and
 // that this one can't read, is shown by get alone.
-func descriptorTables(d fleetapi.PeerDetail) []*table {
-	links := &table{head: []string{"INTERFACE", "LINK", "KIND"}}
-	underlays := &table{head: []string{"UNDERLAY", "PORT", "ADDRESS"}}
-	executors := &table{head: []string{"EXECUTOR", "RUNS", "RESTART"}}
+func descriptorTables(d fleetapi.PeerDetail) []*term.Table {
+	links := &term.Table{Head: []string{"INTERFACE", "LINK", "KIND"}}
+	underlays := &term.Table{Head: []string{"UNDERLAY", "PORT", "ADDRESS"}}
+	executors := &term.Table{Head: []string{"EXECUTOR", "RUNS", "RESTART"}}
 	p, faults := peer.ParsePeer(d.Descriptor)
 	if len(faults) > 0 {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Interfaces)) {
-		links.add(name, p.Interfaces[name].IfName, p.Interfaces[name].Kind)
+		links.Add(name, p.Interfaces[name].IfName, p.Interfaces[name].Kind)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Underlays)) {
 		address := ""
 		if a := p.Underlays[name].Address; a.IsValid() {
 			address = a.String()
 		}
-		underlays.add(name, p.Underlays[name].Port, address)
+		underlays.Add(name, p.Underlays[name].Port, address)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Executors)) {
 		x := p.Executors[name]
-		executors.add(name, cmp.Or(x.Unit, strings.Join(x.Command, " ")), x.Restart)
+		executors.Add(name, cmp.Or(x.Unit, strings.Join(x.Command, " ")), x.Restart)
 	}
-	return []*table{links, underlays, executors}
+	return []*term.Table{links, underlays, executors}
 }
 
 func statusOfCluster(c *fleetCall) error {
@@ -182,19 +183,19 @@ func statusOfCluster(c *fleetCall) error {
 	if err != nil {
 		return err
 	}
-	s := shown{data: d, names: d.Members, table: func(wide bool) *table { return memberTable(d, wide) }}
-	if err := c.a.show(s, c.output); err != nil {
+	s := term.Shown{Data: d, Names: d.Members, Table: func(wide bool) *term.Table { return memberTable(d, wide) }}
+	if err := c.a.Show(s, c.output); err != nil {
 		return err
 	}
-	c.a.say("%s", printable(clusterLine(d.Cluster)))
+	c.a.Say("%s", term.Printable(clusterLine(d.Cluster)))
 	return nil
 }
 
 // memberTable is the members of a cluster: with what they join it by, where wide says so.
-func memberTable(d fleetapi.ClusterDetail, wide bool) *table {
-	t := &table{head: []string{"MEMBER", "ROLE", "ONLINE", "READY", "HEALTH", "PARAMETERS", "REPORT", "WHY"}, wide: wide}
+func memberTable(d fleetapi.ClusterDetail, wide bool) *term.Table {
+	t := &term.Table{Head: []string{"MEMBER", "ROLE", "ONLINE", "READY", "HEALTH", "PARAMETERS", "REPORT", "WHY"}, Wide: wide}
 	if wide {
-		t.head = []string{"MEMBER", "ROLE", "ONLINE", "READY", "HEALTH", "PARAMETERS", "REPORT", "INTERFACES", "UNDERLAY", "WHY"}
+		t.Head = []string{"MEMBER", "ROLE", "ONLINE", "READY", "HEALTH", "PARAMETERS", "REPORT", "INTERFACES", "UNDERLAY", "WHY"}
 	}
 	is, _ := peer.ParseCluster(d.Descriptor) // faults leave out columns
 	for _, p := range d.Peers {
@@ -202,19 +203,19 @@ func memberTable(d fleetapi.ClusterDetail, wide bool) *table {
 		if p.Name == d.Leader {
 			role = "leader"
 		}
-		row := []string{p.Name, role, yesNo(p.Online), yesNo(p.Ready), p.Health, done(p.Counts), reportAge(p)}
+		row := []string{p.Name, role, term.YesNo(p.Online), term.YesNo(p.Ready), p.Health, done(p.Counts), reportAge(p)}
 		if wide {
 			row = append(row, strings.Join(is.Members[p.Name].Interfaces, ","), is.Members[p.Name].Underlay)
 		}
-		t.add(append(row, shortIDs(p.Why))...)
+		t.Add(append(row, shortIDs(p.Why))...)
 	}
 	return t
 }
 
-func tunnelTable(d fleetapi.ClusterDetail, wide bool) *table {
-	t := &table{head: []string{"FROM", "STATE", "TO", "STATE", "VNI", "REASON"}, wide: wide}
+func tunnelTable(d fleetapi.ClusterDetail, wide bool) *term.Table {
+	t := &term.Table{Head: []string{"FROM", "STATE", "TO", "STATE", "VNI", "REASON"}, Wide: wide}
 	for _, x := range d.Tunnels {
-		t.add(x.Between[0], x.States[0], x.Between[1], x.States[1], fmt.Sprint(x.VNI), shortIDs(x.Reason))
+		t.Add(x.Between[0], x.States[0], x.Between[1], x.States[1], fmt.Sprint(x.VNI), shortIDs(x.Reason))
 	}
 	return t
 }
@@ -225,9 +226,9 @@ func describeCluster(c *fleetCall) error {
 		return err
 	}
 	if c.output != "table" && c.output != "wide" {
-		return c.a.show(shown{data: d, names: []string{d.Name}}, c.output)
+		return c.a.Show(term.Shown{Data: d, Names: []string{d.Name}}, c.output)
 	}
 	return describe(c, clusterLine(d.Cluster), []fact{
-		{"id", d.ID}, {"descriptor", fmt.Sprintf("of revision %d", d.Revision)}, {"deployed", yesNo(d.Deployed)}, {"topology", d.Topology}, {"leader", d.Leader},
+		{"id", d.ID}, {"descriptor", fmt.Sprintf("of revision %d", d.Revision)}, {"deployed", term.YesNo(d.Deployed)}, {"topology", d.Topology}, {"leader", d.Leader},
 	}, memberTable(d, true), tunnelTable(d, c.output == "wide"))
 }

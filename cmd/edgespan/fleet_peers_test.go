@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 )
@@ -32,9 +33,9 @@ func TestPeerWritesAskWhatTheyName(t *testing.T) {
 		"clusters status -w":                "",
 	} {
 		got := cli(t, env, "kind: PeerDescriptor\nmetadata: {name: a}\n---\nkind: ClusterDescriptor\nmetadata: {name: b}\n", strings.Fields(line)...)
-		code := exitOK
+		code := term.ExitOK
 		if asked == "" {
-			code = exitUsage
+			code = term.ExitUsage
 		}
 		if heard := strings.Join(f.heard(), "; "); got.code != code || heard != asked {
 			t.Errorf("edgespan %s: exit %d, asks\n %s\nwant\n %s\n%s", line, got.code, heard, asked, got.err)
@@ -80,7 +81,7 @@ func TestExitCodesOfPeers(t *testing.T) {
 		}
 	}
 	f.role = "wizard"
-	if got := cli(t, env, "", "wait", "peer/edge-1", "--timeout", "1h"); got.code != exitPermission {
+	if got := cli(t, env, "", "wait", "peer/edge-1", "--timeout", "1h"); got.code != term.ExitPermission {
 		t.Errorf("without permission: %+v", got)
 	}
 }
@@ -93,13 +94,13 @@ func TestWaitEndsWhenTheConditionComes(t *testing.T) {
 	go func() { done <- cli(t, env, "", "wait", "peer/edge-1", "--timeout", "1h") }()
 	f.changes <- func(f *fleetBackend) { f.peers[0].Why = "something else" }
 	f.changes <- func(f *fleetBackend) { f.peers[0].Ready = true }
-	if got := <-done; got.code != exitOK || got.out+got.err != "" {
+	if got := <-done; got.code != term.ExitOK || got.out+got.err != "" {
 		t.Errorf("%+v", got)
 	}
 	go func() { done <- cli(t, env, "", "wait", "cluster/lab", "--for", "undeployed", "--timeout", "1h") }()
 	f.changes <- func(f *fleetBackend) { f.clusters[0].State = "undeploying" }
 	f.changes <- func(f *fleetBackend) { f.clusters[0].State = "undeployed" }
-	if got := <-done; got.code != exitOK {
+	if got := <-done; got.code != term.ExitOK {
 		t.Errorf("%+v", got)
 	}
 }
@@ -133,11 +134,11 @@ func TestStatusGoesOn(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		out, code := &lineBuffer{lines: make(chan string, 100)}, make(chan int)
 		go func() {
-			code <- run(ctx, streams{In: strings.NewReader(""), Out: out, Err: out, Env: func(k string) string { return env[k] }}, args)
+			code <- run(ctx, term.Streams{In: strings.NewReader(""), Out: out, Err: out, Env: func(k string) string { return env[k] }}, args)
 		}()
 		return out.lines, func() {
 			cancel()
-			if got := <-code; got != exitOK {
+			if got := <-code; got != term.ExitOK {
 				t.Errorf("%s: interrupted: exit %d", args, got)
 			}
 		}
@@ -192,7 +193,7 @@ func TestAWatchGoesOnAfterALoss(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := &cobra.Command{}
 	cmd.SetContext(ctx)
-	c := &fleetCall{a: &app{streams: streams{Err: &errs}}, cmd: cmd}
+	c := &fleetCall{a: &app{Streams: term.Streams{Err: &errs}}, cmd: cmd}
 	lost := &fleetLost{}
 	results := []error{nil, lost, lost, nil, lost}
 	asked := 0
@@ -226,7 +227,7 @@ func TestPeersAreColouredByHealth(t *testing.T) {
 	env := serveFleet(t, smallFleet())
 	for _, color := range []bool{false, true} {
 		var out, errs bytes.Buffer
-		run(t.Context(), streams{In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(k string) string { return env[k] }, Color: color}, []string{"peers", "describe", "edge-1"})
+		run(t.Context(), term.Streams{In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(k string) string { return env[k] }, Color: color}, []string{"peers", "describe", "edge-1"})
 		if strings.Contains(out.String(), "\x1b[") != color {
 			t.Errorf("colour %v: %q %q", color, &out, &errs)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 )
@@ -31,7 +32,7 @@ func (c *fleetCall) again(watch func(context.Context) error) error {
 			return err
 		case !lost:
 			lost = true
-			c.a.say("%s: trying again", printable(err.Error()))
+			c.a.Say("%s: trying again", term.Printable(err.Error()))
 		}
 		if !pause(ctx, retryWatch) {
 			return nil
@@ -51,7 +52,7 @@ type watchedRow struct{ object, state, review, reason string }
 
 // teller prints what changed since the last time, a line each.
 type teller struct {
-	live *live
+	live *term.Live
 	last map[string]watchedRow
 }
 
@@ -64,20 +65,20 @@ func (c *fleetCall) newTeller(first []watchedRow) *teller {
 		}
 		widest = max(widest, utf8.RuneCountInString(object))
 	}
-	return &teller{c.a.newLive(c.output, watchHead, []int{12, widest, len("WaitingForDependencies"), len("REVIEW")}), map[string]watchedRow{}}
+	return &teller{c.a.NewLive(c.output, watchHead, []int{12, widest, len("WaitingForDependencies"), len("REVIEW")}), map[string]watchedRow{}}
 }
 
 // short is a text for a table that is not wide.
 func (t *teller) short(text string) string {
-	if t.live.output == "wide" {
+	if t.live.Output == "wide" {
 		return text
 	}
 	return shortIDs(text)
 }
 
-func (t *teller) tell(data any, rows []watchedRow) error {
-	if t.live.output == "json" || t.live.output == "yaml" {
-		return t.live.tell(data, "", nil)
+func (t *teller) Tell(data any, rows []watchedRow) error {
+	if t.live.Output == "json" || t.live.Output == "yaml" {
+		return t.live.Tell(data, "", nil)
 	}
 	now := time.Now().Local().Format("15:04:05.000")
 	is := map[string]watchedRow{}
@@ -86,13 +87,13 @@ func (t *teller) tell(data any, rows []watchedRow) error {
 		if t.last[r.object] == r {
 			continue
 		}
-		if err := t.live.tell(nil, r.object, []string{now, t.short(r.object), r.state, r.review, t.short(r.reason)}); err != nil {
+		if err := t.live.Tell(nil, r.object, []string{now, t.short(r.object), r.state, r.review, t.short(r.reason)}); err != nil {
 			return err
 		}
 	}
 	for _, gone := range sortedNames(t.last) {
 		if _, still := is[gone]; !still {
-			if err := t.live.tell(nil, gone, []string{now, t.short(gone), "gone", "", ""}); err != nil {
+			if err := t.live.Tell(nil, gone, []string{now, t.short(gone), "gone", "", ""}); err != nil {
 				return err
 			}
 		}
@@ -121,7 +122,7 @@ func (c *fleetCall) watchPeer() error {
 			if t == nil {
 				t = c.newTeller(rows)
 			}
-			return t.tell(d, rows)
+			return t.Tell(d, rows)
 		})
 	})
 }
@@ -135,12 +136,12 @@ func (c *fleetCall) watchCluster() error {
 				rows = append(rows, peerRow(p))
 			}
 			for _, x := range d.Tunnels {
-				rows = append(rows, watchedRow{fmt.Sprintf("tunnel %s - %s", x.Between[0], x.Between[1]), dash(x.States[0]) + " " + dash(x.States[1]), "", x.Reason})
+				rows = append(rows, watchedRow{fmt.Sprintf("tunnel %s - %s", x.Between[0], x.Between[1]), term.Dash(x.States[0]) + " " + term.Dash(x.States[1]), "", x.Reason})
 			}
 			if t == nil {
 				t = c.newTeller(rows)
 			}
-			return t.tell(d, rows)
+			return t.Tell(d, rows)
 		})
 	})
 }

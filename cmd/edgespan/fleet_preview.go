@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
@@ -72,32 +73,32 @@ func (c *fleetCall) preview(p fleetapi.Preview) error {
 		}
 	}
 	if err := c.ctx.Err(); err != nil {
-		return fmt.Errorf("wait for preview %s: %w", printable(p.ID), err)
+		return fmt.Errorf("wait for preview %s: %w", term.Printable(p.ID), err)
 	}
 	return c.showPreview(p)
 }
 
 func (c *fleetCall) showPreview(p fleetapi.Preview) error {
 	nodes := slices.Sorted(maps.Keys(p.Nodes))
-	t := &table{head: []string{"NODE", "STATE", "ACTIONS", "WHY"}, wide: c.output == "wide"}
+	t := &term.Table{Head: []string{"NODE", "STATE", "ACTIONS", "WHY"}, Wide: c.output == "wide"}
 	counts := map[string]int{}
 	for _, n := range nodes {
 		x := p.Nodes[n]
-		t.add(n, x.State, actionNames(x.Actions), x.Why)
+		t.Add(n, x.State, actionNames(x.Actions), x.Why)
 		counts[previewClass(x.State)]++
 	}
-	s := shown{data: p, names: nodes, empty: "no node would change", table: func(bool) *table { return t }}
-	if err := c.a.show(s, c.output); err != nil {
+	s := term.Shown{Data: p, Names: nodes, Empty: "no node would change", Table: func(bool) *term.Table { return t }}
+	if err := c.a.Show(s, c.output); err != nil {
 		return err
 	}
-	c.a.say("preview %s, available until %s: %d answered, %d pending, %d cannot answer, %d not asked",
-		printable(p.ID), p.Until.UTC().Format(time.RFC3339), counts["answered"], counts["pending"], counts["cannot"], counts["not asked"])
+	c.a.Say("preview %s, available until %s: %d answered, %d pending, %d cannot answer, %d not asked",
+		term.Printable(p.ID), p.Until.UTC().Format(time.RFC3339), counts["answered"], counts["pending"], counts["cannot"], counts["not asked"])
 	var missing []string
 	if n := counts["pending"]; n > 0 {
-		missing = append(missing, many(n, "node")+" pending")
+		missing = append(missing, term.Many(n, "node")+" pending")
 	}
 	if n := counts["cannot"]; n > 0 {
-		missing = append(missing, many(n, "node")+" can't answer")
+		missing = append(missing, term.Many(n, "node")+" can't answer")
 	}
 	if missing != nil {
 		return &httpapi.Incomplete{Missing: missing}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/edit"
 	"edgespan/config/history"
@@ -117,7 +118,7 @@ func TestEveryCommandAsksTheController(t *testing.T) {
 	} {
 		got := cli(t, env, "", strings.Fields(line)...)
 		heard := strings.Join(f.heard(), "; ")
-		if got.code != exitOK || !sameAsked(heard, asked) {
+		if got.code != term.ExitOK || !sameAsked(heard, asked) {
 			t.Errorf("edgespan %s: exit %d, asks\n %s\nwant\n %s\n%s", line, got.code, heard, asked, got.err)
 		}
 	}
@@ -133,12 +134,12 @@ func TestEveryBoundWriteTellsWhatWasSeen(t *testing.T) {
 		"topology edit site s -f -", "topology delete link l", "topology rename node a b", "optimize golay",
 	} {
 		got := cli(t, env, "{}", append(strings.Fields(line), "--if-match", `"12"`)...)
-		if heard := f.heard(); got.code != exitOK || len(heard) == 0 || !strings.HasSuffix(heard[len(heard)-1], ":12]") {
+		if heard := f.heard(); got.code != term.ExitOK || len(heard) == 0 || !strings.HasSuffix(heard[len(heard)-1], ":12]") {
 			t.Errorf("edgespan %s: exit %d, asks %q: %s", line, got.code, heard, got.err)
 		}
 	}
 	for _, line := range []string{"history revert 3", "rollback 3"} {
-		if got := cli(t, env, "", append(strings.Fields(line), "--if-match", "12")...); got.code != exitUsage {
+		if got := cli(t, env, "", append(strings.Fields(line), "--if-match", "12")...); got.code != term.ExitUsage {
 			t.Errorf("edgespan %s: exit %d: %s", line, got.code, got.err)
 		}
 	}
@@ -152,11 +153,11 @@ func sameAsked(got, want string) bool {
 func TestAFileOrStdinIsTheBody(t *testing.T) {
 	f := smallFleet()
 	env := serveFleet(t, f)
-	for stdin, code := range map[string]int{"a: {b: 1}": exitOK, `{"a": {"b": 1}}`: exitOK, "[1]": exitRejected, "a: [": exitRejected, "": exitRejected} {
+	for stdin, code := range map[string]int{"a: {b: 1}": term.ExitOK, `{"a": {"b": 1}}`: term.ExitOK, "[1]": term.ExitRejected, "a: [": term.ExitRejected, "": term.ExitRejected} {
 		got := cli(t, env, stdin, "network", "set", "-f", "-")
-		if heard := f.heard(); got.code != code || (len(heard) > 0) != (code == exitOK) {
+		if heard := f.heard(); got.code != code || (len(heard) > 0) != (code == term.ExitOK) {
 			t.Errorf("%q: exit %d, asks %q: %s", stdin, got.code, heard, got.err)
-		} else if code == exitOK && !strings.Contains(heard[0], "{Overrides:map[a:map[b:1]] Modify:false}") {
+		} else if code == term.ExitOK && !strings.Contains(heard[0], "{Overrides:map[a:map[b:1]] Modify:false}") {
 			t.Errorf("%q: asks %q", stdin, heard)
 		}
 	}
@@ -188,9 +189,9 @@ func TestWrongFleetCommandsAskNothing(t *testing.T) {
 		"rollout show", "rollout pause", "rollout abort x", "rollout watch 13 --wait -1s", "operators add x", "operators add x --role root", "operators add x --role admin --life -1h", "actions",
 	} {
 		got := cli(t, env, "", strings.Fields(line)...)
-		help := line == "network" && got.code == exitOK
+		help := line == "network" && got.code == term.ExitOK
 		heard := slices.DeleteFunc(f.heard(), func(s string) bool { return s == "metadata node" })
-		if !help && (got.code != exitUsage || got.err == "") || len(heard) > 0 {
+		if !help && (got.code != term.ExitUsage || got.err == "") || len(heard) > 0 {
 			t.Errorf("edgespan %s: exit %d, asks %q: %s", line, got.code, heard, got.err)
 		}
 	}
@@ -206,13 +207,13 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 		{"rejected", &operate.Refused{Faults: edit.Faults{
 			{Path: []string{"sysParams"}, Rule: "type", What: "is 5", Allowed: "an object is allowed"},
 			{Nodes: []string{"pop-1"}, Path: []string{"x"}, Rule: "readOnly", What: "is new"},
-		}}, exitRejected, "sysParams"},
-		{"unknown", &operate.NotFoundError{What: "node x", Allowed: "pop-1 is allowed"}, exitNotFound, "node x does not exist: pop-1 is allowed"},
-		{"lost race", history.Conflicts{{Layer: history.Layer{Kind: history.Network}, Expected: 3, By: history.Record{Number: 4, Author: "bob"}}}, exitConflict, "bob"},
-		{"state of a node", fmt.Errorf("%w: dn-2 has no pending config", fleetapi.ErrRefused), exitConflict, "no pending config"},
-		{"busy", fleetapi.ErrBusy, exitError, "can't take this now"},
-		{"late", context.DeadlineExceeded, exitTimeout, ""},
-		{"broken", errors.New("disk on fire"), exitError, ""},
+		}}, term.ExitRejected, "sysParams"},
+		{"unknown", &operate.NotFoundError{What: "node x", Allowed: "pop-1 is allowed"}, term.ExitNotFound, "node x does not exist: pop-1 is allowed"},
+		{"lost race", history.Conflicts{{Layer: history.Layer{Kind: history.Network}, Expected: 3, By: history.Record{Number: 4, Author: "bob"}}}, term.ExitConflict, "bob"},
+		{"state of a node", fmt.Errorf("%w: dn-2 has no pending config", fleetapi.ErrRefused), term.ExitConflict, "no pending config"},
+		{"busy", fleetapi.ErrBusy, term.ExitError, "can't take this now"},
+		{"late", context.DeadlineExceeded, term.ExitTimeout, ""},
+		{"broken", errors.New("disk on fire"), term.ExitError, ""},
 	} {
 		f := smallFleet()
 		env := serveFleet(t, f)
@@ -236,8 +237,8 @@ func TestWhoMayNotExits7(t *testing.T) {
 	env := serveFleet(t, f)
 	f.role = fleetapi.Viewer
 	for line, code := range map[string]int{
-		"nodes list": exitOK, "network set -f -": exitPermission, "operators list": exitPermission, "network get --reveal": exitPermission,
-		"nodes list --token-file " + file(t, "other"): exitPermission,
+		"nodes list": term.ExitOK, "network set -f -": term.ExitPermission, "operators list": term.ExitPermission, "network get --reveal": term.ExitPermission,
+		"nodes list --token-file " + file(t, "other"): term.ExitPermission,
 	} {
 		if got := cli(t, env, "{}", strings.Fields(line)...); got.code != code {
 			t.Errorf("%s: exit %d: %s", line, got.code, got.err)
@@ -257,7 +258,7 @@ func TestAPreviewWaitsUntilAllHaveAnswered(t *testing.T) {
 	env := serveFleet(t, f)
 	f.previews = []fleetapi.Preview{stage(false, "pending"), stage(false, "pending"), stage(true, "unchanged")}
 	got := cli(t, env, "{}", "network", "actions", "-f", "-")
-	want := said{exitOK, `NODE   STATE      ACTIONS          WHY
+	want := said{term.ExitOK, `NODE   STATE      ACTIONS          WHY
 dn-2   unchanged  -                -
 pop-1  answered   UPDATE_FIREWALL  -
 `, "preview p1, available until 2026-11-21T13:00:00Z: 1 answered, 0 pending, 0 cannot answer, 1 not asked\n"}
@@ -270,12 +271,12 @@ pop-1  answered   UPDATE_FIREWALL  -
 
 	f.previews = []fleetapi.Preview{stage(false, "pending")}
 	got = cli(t, env, "{}", "network", "actions", "-f", "-", "--wait", "0s")
-	if got.code != exitPartial || !strings.Contains(got.err, "1 node pending") || !strings.Contains(got.out, "dn-2   pending") {
+	if got.code != term.ExitPartial || !strings.Contains(got.err, "1 node pending") || !strings.Contains(got.out, "dn-2   pending") {
 		t.Errorf("%+v", got)
 	}
 	for _, state := range []string{"offline", "failed", "unknown-hardware"} {
 		f.previews = []fleetapi.Preview{stage(true, state)}
-		if got = cli(t, env, "{}", "network", "actions", "-f", "-"); got.code != exitPartial || !strings.Contains(got.err, "1 node can't answer") {
+		if got = cli(t, env, "{}", "network", "actions", "-f", "-"); got.code != term.ExitPartial || !strings.Contains(got.err, "1 node can't answer") {
 			t.Errorf("%s: %+v", state, got)
 		}
 	}

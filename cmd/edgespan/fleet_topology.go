@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/operate"
 )
@@ -17,30 +18,30 @@ const topologyNames = "node|link|site NAME"
 var topologySpecs = []fleetSpec{{use: "topology", short: "The nodes, links and sites that the controller knows", sub: []fleetSpec{
 	{
 		use: "get [" + topologyNames + "]", short: "Print the topology, or one entry of it, with what is alive now",
-		args: rangeArgs(0, 2, "none, or "+topologyNames), forms: documentForms, complete: completeTopology, run: getTopology,
+		args: term.RangeArgs(0, 2, "none, or "+topologyNames), forms: documentForms, complete: completeTopology, run: getTopology,
 	},
 	{
-		use: "import -f FILE", short: "Replace the topology by a file of the seed's form", args: fileArgs, forms: tableForms, body: true, write: true,
+		use: "import -f FILE", short: "Replace the topology by a file of the seed's form", args: term.FileArgs, forms: tableForms, body: true, write: true,
 		long: "Replace the whole topology. A node that the file does not have is gone with its layers." + aboutFleetWrites, run: importTopology,
 	},
 	{
-		use: "add node|link|site -f FILE|KEY=VALUE...", short: "Add a node, a link or a site", args: atLeast(1, "node, link or site"),
+		use: "add node|link|site -f FILE|KEY=VALUE...", short: "Add a node, a link or a site", args: term.AtLeast(1, "node, link or site"),
 		example: "  edgespan topology add node name=pop-3 site_name=roof mac_addr=02:00:00:00:00:03 node_type=DN pop_node=true",
 		forms:   tableForms, body: true, write: true, complete: firstOf(topologyKinds...),
 		run: func(c *fleetCall) error { return c.editTopology("add", 1) },
 	},
 	{
-		use: "edit " + topologyNames + " -f FILE|KEY=VALUE...", short: "Merge into an entry", args: atLeast(2, topologyNames),
+		use: "edit " + topologyNames + " -f FILE|KEY=VALUE...", short: "Merge into an entry", args: term.AtLeast(2, topologyNames),
 		forms: tableForms, body: true, write: true, complete: completeTopology,
 		run: func(c *fleetCall) error { return c.editTopology("edit", 2) },
 	},
 	{
-		use: "delete " + topologyNames, short: "Delete a node, a link or a site", args: exactArgs(2, topologyNames),
+		use: "delete " + topologyNames, short: "Delete a node, a link or a site", args: term.ExactArgs(2, topologyNames),
 		forms: tableForms, write: true, complete: completeTopology,
 		run: func(c *fleetCall) error { return c.editTopology("delete", 2) },
 	},
 	{
-		use: "rename node|site NAME NEW", short: "Give a node or a site another name; its layers and links follow", args: exactArgs(3, "node|site NAME NEW"),
+		use: "rename node|site NAME NEW", short: "Give a node or a site another name; its layers and links follow", args: term.ExactArgs(3, "node|site NAME NEW"),
 		forms: tableForms, write: true, complete: completeTopology,
 		run: func(c *fleetCall) error { return c.editTopology("rename", 3) },
 	},
@@ -63,7 +64,7 @@ func getTopology(c *fleetCall) error {
 	case 0:
 		d, err = c.client.Topology(c.ctx)
 	case 1:
-		return usagef("get: has 1 argument: none, or %s is allowed", topologyNames)
+		return term.Usagef("get: has 1 argument: none, or %s is allowed", topologyNames)
 	default:
 		if err := topologyKind(c.args[0]); err != nil {
 			return err
@@ -78,16 +79,16 @@ func getTopology(c *fleetCall) error {
 
 func topologyKind(kind string) error {
 	if !slices.Contains(topologyKinds, kind) {
-		return usagef("topology: is %q: %s are allowed", kind, joined(topologyKinds))
+		return term.Usagef("topology: is %q: %s are allowed", kind, term.Joined(topologyKinds))
 	}
 	return nil
 }
 
 func importTopology(c *fleetCall) error {
 	if c.file == "" {
-		return usagef("-f: is missing: a file or - is allowed")
+		return term.Usagef("-f: is missing: a file or - is allowed")
 	}
-	o, err := layersProgram{c.a.streams}.layerFile(c.file)
+	o, err := layersProgram{c.a.Streams}.layerFile(c.file)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (c *fleetCall) editTopology(op string, named int) error {
 		return err
 	}
 	if op == "rename" && w.Object == "link" {
-		return usagef("rename: is a link, whose name follows from its nodes: node, site are allowed")
+		return term.Usagef("rename: is a link, whose name follows from its nodes: node, site are allowed")
 	}
 	if named > 1 {
 		w.Name = c.args[1]

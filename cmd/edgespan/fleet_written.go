@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
 )
@@ -16,21 +17,21 @@ const shownNodes = 5
 // written shows what a write did, or would do: what changes on stdout, the rest on stderr.
 func (c *fleetCall) written(w fleetapi.Written) error {
 	for _, warning := range w.Warnings {
-		c.a.say("warning: %s", printable(warning))
+		c.a.Say("warning: %s", term.Printable(warning))
 	}
 	for _, key := range w.Unknown {
-		c.a.say("warning: %s: is in no metadata", printable(key))
+		c.a.Say("warning: %s: is in no metadata", term.Printable(key))
 	}
 	if err := c.showWritten(w); err != nil {
 		return err
 	}
-	c.a.say("%s", printable(verdict(w)))
+	c.a.Say("%s", term.Printable(verdict(w)))
 	return nil
 }
 
 func (c *fleetCall) showWritten(w fleetapi.Written) error {
 	if c.output != "table" && c.output != "wide" {
-		return c.a.show(shown{data: w, names: touched(w)}, c.output)
+		return c.a.Show(term.Shown{Data: w, Names: touched(w)}, c.output)
 	}
 	var b strings.Builder
 	for _, e := range w.Effects {
@@ -80,7 +81,7 @@ func reach(w fleetapi.Written) string {
 	if len(nodes) == 1 {
 		verb = "changes"
 	}
-	text := fmt.Sprintf("%s %s in %s", many(len(nodes), "node"), verb, many(len(paths), "value"))
+	text := fmt.Sprintf("%s %s in %s", term.Many(len(nodes), "node"), verb, term.Many(len(paths), "value"))
 	if len(actions) == 0 {
 		return text + ", no action"
 	}
@@ -105,7 +106,7 @@ func fleetEffect(e fleetapi.Effect, wide bool) string {
 		more = fmt.Sprintf(" and %d more", len(who)-shownNodes)
 		who = who[:shownNodes]
 	}
-	name := printable(strings.Join(who, ", ")) + more
+	name := term.Printable(strings.Join(who, ", ")) + more
 	if len(who) == 0 {
 		name = "a node without overrides"
 	}
@@ -116,15 +117,15 @@ func fleetEffect(e fleetapi.Effect, wide bool) string {
 	for _, v := range e.Values {
 		old, now := "none", "none"
 		if v.HadOld {
-			old = oneLine(v.Old)
+			old = term.OneLine(v.Old)
 		}
 		if v.HasNew {
-			now = oneLine(v.New)
+			now = term.OneLine(v.New)
 			if v.Origin != "" {
-				now += " (origin " + printable(v.Origin) + ")"
+				now += " (origin " + term.Printable(v.Origin) + ")"
 			}
 		}
-		fmt.Fprintf(&b, "  %s: %s -> %s\n", printable(v.Path), old, now)
+		fmt.Fprintf(&b, "  %s: %s -> %s\n", term.Printable(v.Path), old, now)
 	}
 	writeActions(&b, e.Actions)
 	return b.String()
@@ -140,7 +141,7 @@ func namesOf(actions []fleetapi.Action) string {
 
 func writeActions(b *strings.Builder, actions []fleetapi.Action) {
 	for _, x := range actions {
-		fmt.Fprintf(b, "  action %s: %s\n", printable(x.Name), printable(strings.Join(x.Keys, ", ")))
+		fmt.Fprintf(b, "  action %s: %s\n", term.Printable(x.Name), term.Printable(strings.Join(x.Keys, ", ")))
 	}
 }
 
@@ -148,23 +149,23 @@ func writeActions(b *strings.Builder, actions []fleetapi.Action) {
 func (c *fleetCall) document(o config.Object) error {
 	switch c.output {
 	case "json":
-		_, err := fmt.Fprintf(c.a.Out, "%s\n", escapeJSON(config.AppendCanonical(nil, o)))
+		_, err := fmt.Fprintf(c.a.Out, "%s\n", term.EscapeJSON(config.AppendCanonical(nil, o)))
 		return err
 	case "yaml":
-		return c.a.printYAML(o)
+		return c.a.PrintYAML(o)
 	}
 	leaves := leavesOf(nil, o)
-	s := shown{empty: "it is empty", table: func(wide bool) *table {
-		t := &table{head: []string{"KEY", "VALUE"}, wide: wide}
+	s := term.Shown{Empty: "it is empty", Table: func(wide bool) *term.Table {
+		t := &term.Table{Head: []string{"KEY", "VALUE"}, Wide: wide}
 		for _, l := range leaves {
-			t.add(config.FormatPath(l.path), oneLine(l.value))
+			t.Add(config.FormatPath(l.path), term.OneLine(l.value))
 		}
 		return t
 	}}
 	for _, l := range leaves {
-		s.names = append(s.names, config.FormatPath(l.path))
+		s.Names = append(s.Names, config.FormatPath(l.path))
 	}
-	return c.a.show(s, c.output)
+	return c.a.Show(s, c.output)
 }
 
 type leaf struct {
@@ -194,7 +195,7 @@ func (c *fleetCall) writeOptions() (fleetapi.WriteOptions, error) {
 	if c.ifMatch == "" {
 		return o, nil
 	}
-	n, err := revisionOf("--if-match", c.ifMatch)
+	n, err := term.RevisionOf("--if-match", c.ifMatch)
 	o.IfMatch = &n
 	return o, err
 }

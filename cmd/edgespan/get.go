@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -22,13 +23,13 @@ func newGet(a nodeProgram) *cobra.Command {
 {id, kind, spec, status}, and with an ID one such object. The ID of an adapter is
 <app>/<index>, that of the config is node. An object may also be named as -o name prints
 it: ni/ID.`,
-		Args: rangeArgs(1, 2, allowed),
+		Args: term.RangeArgs(1, 2, allowed),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, id, err := readTarget("get", kinds, args, allowed)
 			if err != nil {
 				return err
 			}
-			if err := checkOutput(output); err != nil {
+			if err := term.CheckOutput(output); err != nil {
 				return err
 			}
 			switch {
@@ -41,7 +42,7 @@ it: ni/ID.`,
 		},
 		ValidArgsFunction: a.completeTargets(kinds, true),
 	}
-	outputFlag(cmd, &output)
+	term.OutputFlag(cmd, &output)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with a line for each change, until interrupted")
 	return cmd
 }
@@ -81,8 +82,8 @@ func (a nodeProgram) getOne(ctx context.Context, kind, id, output string) error 
 			return err
 		}
 		s := showResources(kind, []httpapi.Resource{it})
-		s.data = it
-		return a.show(s, output)
+		s.Data = it
+		return a.Show(s, output)
 	})
 }
 
@@ -95,19 +96,19 @@ func (a nodeProgram) getAll(ctx context.Context, kind, output string) error {
 		}
 		s := showResources(kind, items)
 		if err == nil { // else there may be some among what is missing
-			s.empty = "no " + kind
+			s.Empty = "no " + kind
 		}
-		return errors.Join(a.show(s, output), err)
+		return errors.Join(a.Show(s, output), err)
 	})
 }
 
-func showResources(kind string, items []httpapi.Resource) shown {
+func showResources(kind string, items []httpapi.Resource) term.Shown {
 	if items == nil {
 		items = []httpapi.Resource{} // an empty list in JSON, not null
 	}
-	s := shown{data: items, table: func(wide bool) *table { return resourceTable(kind, items, wide) }}
+	s := term.Shown{Data: items, Table: func(wide bool) *term.Table { return resourceTable(kind, items, wide) }}
 	for _, it := range items {
-		s.names = append(s.names, kind+"/"+it.ID)
+		s.Names = append(s.Names, kind+"/"+it.ID)
 	}
 	return s
 }

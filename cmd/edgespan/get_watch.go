@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -24,19 +25,19 @@ func (a nodeProgram) follow(ctx context.Context, f func(context.Context, *httpap
 // getWatch shows what there is and a line for each change of it.
 func (a nodeProgram) getWatch(ctx context.Context, kind, id, output string) error {
 	t := resourceTable(kind, nil, output == "wide")
-	l := a.newLive(output, append([]string{"CHANGE"}, t.head...), nil)
+	l := a.NewLive(output, append([]string{"CHANGE"}, t.Head...), nil)
 	var first []httpapi.Resource // until all that there was is known: their widths are the table's
 	known := false
 	tell := func(s httpapi.Seen, change string) error {
-		row := resourceTable(kind, []httpapi.Resource{*s.Object}, output == "wide").rows[0]
-		return l.tell(s, kind+"/"+s.Object.ID, append([]string{change}, row...))
+		row := resourceTable(kind, []httpapi.Resource{*s.Object}, output == "wide").Rows[0]
+		return l.Tell(s, kind+"/"+s.Object.ID, append([]string{change}, row...))
 	}
 	return a.follow(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		return c.Watch(ctx, []string{kind}, func(s httpapi.Seen) error {
 			switch {
 			case s.Change == httpapi.Synchronized:
 				known = true
-				l.width = append([]int{len(httpapi.Modified)}, widths(resourceTable(kind, first, output == "wide"))...)
+				l.Width = append([]int{len(httpapi.Modified)}, widths(resourceTable(kind, first, output == "wide"))...)
 				for _, r := range first {
 					if err := tell(httpapi.Seen{Time: s.Time, Change: httpapi.Added, Object: &r}, "-"); err != nil {
 						return err
@@ -55,14 +56,14 @@ func (a nodeProgram) getWatch(ctx context.Context, kind, id, output string) erro
 }
 
 // widths are those of a table's columns but the last, with room for what may come.
-func widths(t *table) []int {
+func widths(t *term.Table) []int {
 	var out []int
-	for i := range t.head[:len(t.head)-1] {
-		n := utf8.RuneCountInString(t.head[i])
-		if t.head[i] == "STATE" {
+	for i := range t.Head[:len(t.Head)-1] {
+		n := utf8.RuneCountInString(t.Head[i])
+		if t.Head[i] == "STATE" {
 			n = len("WaitingForDependencies") // the longest that may come
 		}
-		for _, row := range t.rows {
+		for _, row := range t.Rows {
 			n = max(n, utf8.RuneCountInString(row[i]))
 		}
 		out = append(out, n)
@@ -80,7 +81,7 @@ func changesOf(old, now httpapi.Resource) (what, failure string) {
 			continue
 		}
 		if b, a := text(before[k]), text(after[k]); b != a {
-			part := k + " " + dash(b) + " -> " + dash(a)
+			part := k + " " + term.Dash(b) + " -> " + term.Dash(a)
 			if k == "state" || k == "pending" {
 				parts = append([]string{part}, parts...)
 			} else {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/platform/nodelink"
 	"edgespan/platform/pki"
 	"edgespan/platform/store"
@@ -44,11 +45,11 @@ can be left out of the command line: EDGESPAN_JOIN_TOKEN is read, too.
 
 Of a fleet with several controllers all addresses can be given, joined by commas. The
 node tries them in turn, and goes to the next one when its stream ends.`,
-		Args: exactArgs(0, "none"),
+		Args: term.ExactArgs(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.stateDir = a.setting(o.stateDir, "EDGESPAN_STATE_DIR", defaultStateDir)
-			o.token = a.setting(o.token, "EDGESPAN_JOIN_TOKEN", "")
-			return join(cmd.Context(), a.streams, o)
+			o.stateDir = a.Setting(o.stateDir, "EDGESPAN_STATE_DIR", defaultStateDir)
+			o.token = a.Setting(o.token, "EDGESPAN_JOIN_TOKEN", "")
+			return join(cmd.Context(), a.Streams, o)
 		},
 	}
 	f := cmd.Flags()
@@ -60,18 +61,18 @@ node tries them in turn, and goes to the next one when its stream ends.`,
 	return cmd
 }
 
-func join(ctx context.Context, s streams, o joinOptions) error {
+func join(ctx context.Context, s term.Streams, o joinOptions) error {
 	pin, err := pki.ParsePin(o.pin)
 	all, wrong := nodelink.Addresses(o.Controller)
 	switch {
 	case o.Controller == "":
-		return usagef("--controller: is missing: HOST:PORT is allowed, or several joined by commas")
+		return term.Usagef("--controller: is missing: HOST:PORT is allowed, or several joined by commas")
 	case wrong != nil:
-		return usagef("--controller: %w", wrong)
+		return term.Usagef("--controller: %w", wrong)
 	case o.token == "":
-		return usagef("--token: is missing: the controller makes one for each node")
+		return term.Usagef("--token: is missing: the controller makes one for each node")
 	case err != nil:
-		return usagef("--ca-sha256: %w", err)
+		return term.Usagef("--ca-sha256: %w", err)
 	}
 	if err := os.MkdirAll(o.stateDir, 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)
@@ -98,9 +99,9 @@ func join(ctx context.Context, s streams, o joinOptions) error {
 	if err != nil {
 		return fmt.Errorf("keep the controller's address: %w: say the same again", err)
 	}
-	s.say("node %s joined %s as %s", id, o.Controller, o.Name)
+	s.Say("node %s joined %s as %s", id, o.Controller, o.Name)
 	if runs {
-		s.say("edgespan node runs: restart it, so that it connects")
+		s.Say("edgespan node runs: restart it, so that it connects")
 	}
 	return nil
 }

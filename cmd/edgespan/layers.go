@@ -8,16 +8,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/nodeconf"
 	"edgespan/platform/confdir"
 )
 
 // layersProgram is one run of a command on files of layers.
-type layersProgram struct{ streams }
+type layersProgram struct{ term.Streams }
 
 // newLayers is the offline side of configuration: it reads files and needs no daemon.
-func newLayers(s streams) *cobra.Command {
+func newLayers(s term.Streams) *cobra.Command {
 	a := layersProgram{s}
 	cmd := &cobra.Command{
 		Use:   "layers",
@@ -25,7 +26,7 @@ func newLayers(s streams) *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("command: is %q: %s are allowed", args[0], commandNames(cmd))
+				return term.Usagef("command: is %q: %s are allowed", args[0], term.CommandNames(cmd))
 			}
 			return cmd.Help()
 		},
@@ -57,7 +58,7 @@ func (a layersProgram) text(name string) ([]byte, error) {
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, term.Unreadable(err)
 	}
 	return text, nil
 }
@@ -73,7 +74,7 @@ func newLayersDiff(a layersProgram) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Print the full difference of two configs, with A's values where both have one",
-		Args:  exactArgs(2, "two files"),
+		Args:  term.ExactArgs(2, "two files"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			x, err := a.layerFile(args[0])
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/metadata"
 )
@@ -27,10 +28,10 @@ and is last. With -o json each has the keys that ask for it: the entries and pro
 metadata that carry the action.`,
 		Example: "  edgespan layers actions --metadata config_metadata.json old.json new.json\n" +
 			"  edgespan layers actions -o json --metadata config_metadata.json old.json new.json",
-		Args: exactArgs(2, "two configs"),
+		Args: term.ExactArgs(2, "two configs"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if output != "" && output != "json" {
-				return usagef("--output: is %q: json is allowed", output)
+				return term.Usagef("--output: is %q: json is allowed", output)
 			}
 			m, err := a.metadata(files)
 			if err != nil {
@@ -55,7 +56,7 @@ metadata that carry the action.`,
 func (a layersProgram) printActions(actions []metadata.Action, output string) error {
 	list := showActions(actions)
 	if output == "json" {
-		return a.printJSON(list)
+		return a.PrintJSON(list)
 	}
 	for _, s := range list {
 		fmt.Fprintln(a.Out, s.Action)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 )
 
@@ -24,7 +25,7 @@ an error that names both.`,
 		Example: `  edgespan layers effective --base-dir base_versions --sw-version RELEASE_M81 \
     --fw-version 10.11.0.5 --hw-board NXP_LS1048A_PUMA \
     --network network.json --node nodes.json --node-name pop-1`,
-		Args: exactArgs(0, "no argument"),
+		Args: term.ExactArgs(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
 			s, err := f.set(a)
 			if err != nil {
@@ -35,13 +36,13 @@ an error that names both.`,
 				return err
 			}
 			if output == "json" {
-				return a.printJSON(map[string]any{"config": o, "origins": s.Origins()})
+				return a.PrintJSON(map[string]any{"config": o, "origins": s.Origins()})
 			}
 			return a.printCanonical(o)
 		},
 	}
 	f.bind(cmd)
-	oneOf(cmd, &output, "canonical", "json")
+	term.OneOf(cmd, &output, "canonical", "json")
 	return cmd
 }
 
@@ -51,7 +52,7 @@ func newLayersMD5(a layersProgram) *cobra.Command {
 		Use:     "md5",
 		Short:   "Print the MD5 of the effective config, by which node and controller compare theirs",
 		Example: `  edgespan layers md5 --base-dir base_versions --sw-version RELEASE_M81 --network network.json`,
-		Args:    exactArgs(0, "no argument"),
+		Args:    term.ExactArgs(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
 			s, err := f.set(a)
 			if err != nil {

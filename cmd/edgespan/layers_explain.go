@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/layers"
 	"edgespan/config/metadata"
@@ -43,13 +44,13 @@ have there. A key is a path joined by dots; a part with a dot in it stands in ""
 With --metadata also what the value means, and what a node does when it changes.`,
 		Example: `  edgespan layers explain popParams.POP_IFACE --base-dir base_versions --sw-version RELEASE_M81 \
     --node nodes.json --node-name pop-1`,
-		Args: rangeArgs(1, 1<<20, "one key or more"),
+		Args: term.RangeArgs(1, 1<<20, "one key or more"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.explainKeys(&f, args, output)
 		},
 	}
 	f.bind(cmd)
-	oneOf(cmd, &output, "text", "json")
+	term.OneOf(cmd, &output, "text", "json")
 	return cmd
 }
 
@@ -58,7 +59,7 @@ func (a layersProgram) explainKeys(f *selection, keys []string, output string) e
 	for _, key := range keys {
 		path, err := config.ParsePath(key)
 		if err != nil {
-			return withClass(exitUsage, err)
+			return term.WithClass(term.ExitUsage, err)
 		}
 		paths = append(paths, path)
 	}
@@ -89,7 +90,7 @@ func (a layersProgram) explainKeys(f *selection, keys []string, output string) e
 		}
 	}
 	if output == "json" {
-		return a.printJSON(all)
+		return a.PrintJSON(all)
 	}
 	for _, e := range all {
 		if _, err := fmt.Fprint(a.Out, e.text()); err != nil {
@@ -101,7 +102,7 @@ func (a layersProgram) explainKeys(f *selection, keys []string, output string) e
 
 // noKey is the error of a key that no layer has.
 func noKey(path []string) error {
-	return withClass(exitNotFound, errors.New(config.FormatPath(path)+": is in no layer"))
+	return term.WithClass(term.ExitNotFound, errors.New(config.FormatPath(path)+": is in no layer"))
 }
 
 func newExplained(e layers.Explanation) explainedKey {
@@ -131,9 +132,9 @@ func (e *explainedKey) describe(m *metadata.Metadata) {
 // text is the value and its layer, and below it, set in, what it hides.
 func (e explainedKey) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s = %s from %s\n", e.Key, oneLine(e.Value), e.Origin)
+	fmt.Fprintf(&b, "%s = %s from %s\n", e.Key, term.OneLine(e.Value), e.Origin)
 	for _, s := range e.Shadowed {
-		fmt.Fprintf(&b, "  over %s from %s", oneLine(s.Value), s.Layer)
+		fmt.Fprintf(&b, "  over %s from %s", term.OneLine(s.Value), s.Layer)
 		if s.Key != e.Key {
 			fmt.Fprintf(&b, " at %s", s.Key)
 		}
@@ -143,9 +144,9 @@ func (e explainedKey) text() string {
 	case e.asked && len(e.Actions) == 0 && e.Description == "":
 		b.WriteString("  is in no metadata\n")
 	case e.asked && len(e.Actions) == 0:
-		fmt.Fprintf(&b, "  means: %s\n  a change asks for no action\n", printable(e.Description))
+		fmt.Fprintf(&b, "  means: %s\n  a change asks for no action\n", term.Printable(e.Description))
 	case e.asked:
-		fmt.Fprintf(&b, "  means: %s\n  a change asks for %s\n", printable(e.Description), printable(strings.Join(e.Actions, " ")))
+		fmt.Fprintf(&b, "  means: %s\n  a change asks for %s\n", term.Printable(e.Description), term.Printable(strings.Join(e.Actions, " ")))
 	}
 	return b.String()
 }

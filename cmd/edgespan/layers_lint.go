@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/layers"
 	"edgespan/config/lint"
@@ -41,10 +42,10 @@ Findings are lines on stdout, and the exit code is 4; without any it is 0. Witho
 schema of this program is checked.`,
 		Example: `  edgespan layers lint
   edgespan layers lint --metadata config_metadata.json --base-dir base_versions -o json`,
-		Args: exactArgs(0, "no argument"),
+		Args: term.ExactArgs(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
 			if (len(files) == 0) != (dir == "") {
-				return usagef("--metadata and --base-dir: one of them is missing: both or none are allowed")
+				return term.Usagef("--metadata and --base-dir: one of them is missing: both or none are allowed")
 			}
 			var findings []lint.Finding
 			var err error
@@ -61,7 +62,7 @@ schema of this program is checked.`,
 	}
 	bindMetadata(cmd, &files)
 	cmd.Flags().StringVar(&dir, "base-dir", "", "folder of base versions: <version>.json, fw_versions/, hw_versions/<type>/")
-	oneOf(cmd, &output, "text", "json")
+	term.OneOf(cmd, &output, "text", "json")
 	return cmd
 }
 
@@ -93,7 +94,7 @@ func (a layersProgram) lintFiles(files []string, path string) ([]lint.Finding, e
 	}
 	dir, wrong, err := confdir.List(path)
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, term.Unreadable(err)
 	}
 	in := lint.Input{Metadata: m, Types: wrong, Hardware: map[string]map[string]config.Object{}}
 	var errs []error
@@ -102,7 +103,7 @@ func (a layersProgram) lintFiles(files []string, path string) ([]lint.Finding, e
 		for _, name := range names {
 			s, err := dir.Read(choose(name))
 			if err != nil {
-				errs = append(errs, unreadable(err))
+				errs = append(errs, term.Unreadable(err))
 			}
 			out[name] = s[layer]
 		}
@@ -129,22 +130,22 @@ func (a layersProgram) showFindings(findings []lint.Finding, output string) erro
 		list = append(list, lintFinding{f.Rule, patternOf(f.Path), files, f.What, f.Allowed})
 	}
 	if output == "json" {
-		if err := a.printJSON(list); err != nil {
+		if err := a.PrintJSON(list); err != nil {
 			return err
 		}
 	} else {
 		for _, f := range list {
-			if _, err := fmt.Fprintln(a.Out, printable(f.text())); err != nil {
+			if _, err := fmt.Fprintln(a.Out, term.Printable(f.text())); err != nil {
 				return err
 			}
 		}
 	}
 	if len(list) == 0 {
-		a.say("no findings")
+		a.Say("no findings")
 		return nil
 	}
-	a.say("findings: %d", len(list))
-	return statusError(exitRejected)
+	a.Say("findings: %d", len(list))
+	return term.StatusError(term.ExitRejected)
 }
 
 // patternOf is a path with a bare * for the free keys of maps.

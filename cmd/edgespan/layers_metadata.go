@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/metadata"
 	"edgespan/platform/confdir"
@@ -19,7 +20,7 @@ func bindMetadata(cmd *cobra.Command, files *[]string) {
 // whose conflicting entries are dropped. Those and warnings are said on stderr.
 func (a layersProgram) metadata(files []string) (*metadata.Metadata, error) {
 	if len(files) == 0 {
-		return nil, usagef("--metadata is missing: one file at least is allowed")
+		return nil, term.Usagef("--metadata is missing: one file at least is allowed")
 	}
 	var m *metadata.Metadata
 	for i, name := range files {
@@ -39,7 +40,7 @@ func (a layersProgram) metadata(files []string) (*metadata.Metadata, error) {
 			return nil, &confdir.Broken{File: name, Faults: faults}
 		}
 		for _, c := range append(conflicts, m.Warnings()[old:]...) {
-			a.say("%s", printable(name+": "+c.Error()))
+			a.Say("%s", term.Printable(name+": "+c.Error()))
 		}
 	}
 	return m, nil
@@ -55,7 +56,7 @@ func newLayersMetadata(a layersProgram) *cobra.Command {
 Each file after the first is a vendor's: what it alone describes is added, with actions that
 are unknown here taken for NO_ACTION; what it describes otherwise is dropped, and said.`,
 		Example: "  edgespan layers metadata --metadata config_metadata.json --metadata vendor.json",
-		Args:    exactArgs(0, "no argument"),
+		Args:    term.ExactArgs(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
 			m, err := a.metadata(files)
 			if err != nil {

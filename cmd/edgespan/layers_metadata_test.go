@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 )
 
@@ -168,7 +169,7 @@ func TestLayersActions(t *testing.T) {
 func TestTheExamplesAreValidByOurMetadata(t *testing.T) {
 	for _, example := range []string{"demo", "many-networks", "one-app"} {
 		got := cli(t, nil, "", "layers", "validate", "--metadata", "../../config/schema/node_metadata.json", "../../examples/"+example+".yaml")
-		if got.code != exitOK {
+		if got.code != term.ExitOK {
 			t.Errorf("%s: %+v", example, got)
 		}
 	}

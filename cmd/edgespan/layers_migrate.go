@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/layers"
 	"edgespan/config/migrate"
@@ -50,7 +51,7 @@ What is due is seen by the old keys, so migrating twice is migrating once. The m
 ` + list.String(),
 		Example: `  edgespan layers migrate --dry-run --network network.json --node nodes.json
   edgespan layers migrate --to RELEASE_M78 --auto auto.json --network network.json --node nodes.json`,
-		Args: exactArgs(0, "no argument"),
+		Args: term.ExactArgs(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error { return a.migrate(&m) },
 	}
 	flags := cmd.Flags()
@@ -62,14 +63,14 @@ What is due is seen by the old keys, so migrating twice is migrating once. The m
 	flags.StringArrayVar(&m.node, "node", nil, "file of node overrides, {node: {…}}")
 	flags.StringArrayVar(&m.controller, "controller", nil, "config file of a controller")
 	flags.StringArrayVar(&m.aggregator, "aggregator", nil, "config file of an aggregator")
-	oneOf(cmd, &m.output, "text", "json")
+	term.OneOf(cmd, &m.output, "text", "json")
 	return cmd
 }
 
 // migrate prepares every file before it writes the first.
 func (a layersProgram) migrate(m *migration) error {
 	if err := m.Check(); err != nil {
-		return withClass(exitUsage, err)
+		return term.WithClass(term.ExitUsage, err)
 	}
 	var files []confdir.File
 	all := []migrated{}
@@ -87,7 +88,7 @@ func (a layersProgram) migrate(m *migration) error {
 	} {
 		for _, name := range group.names {
 			if name == "-" {
-				return usagef("-: a file is allowed, since it is written")
+				return term.Usagef("-: a file is allowed, since it is written")
 			}
 			doc, changes, err := a.migrateFile(name, group.kind, group.nodes, m.Range)
 			errs = append(errs, err)
@@ -102,7 +103,7 @@ func (a layersProgram) migrate(m *migration) error {
 		return err
 	}
 	if len(m.auto)+len(m.network)+len(m.node)+len(m.controller)+len(m.aggregator) == 0 {
-		return usagef("files: there are none: --auto, --network, --node, --controller and --aggregator are allowed")
+		return term.Usagef("files: there are none: --auto, --network, --node, --controller and --aggregator are allowed")
 	}
 	if !m.dryRun {
 		if err := confdir.WriteAll(files); err != nil {
@@ -160,15 +161,15 @@ func newMigrated(file, node string, changes []migrate.Change) []migrated {
 func (a layersProgram) showMigrated(all []migrated, m *migration) error {
 	switch {
 	case len(all) == 0:
-		a.say("nothing to migrate")
+		a.Say("nothing to migrate")
 	case m.dryRun:
-		a.say("dry run: nothing was written")
+		a.Say("dry run: nothing was written")
 	}
 	if m.output == "json" {
-		return a.printJSON(all)
+		return a.PrintJSON(all)
 	}
 	for _, c := range all {
-		if _, err := fmt.Fprintln(a.Out, printable(c.text())); err != nil {
+		if _, err := fmt.Fprintln(a.Out, term.Printable(c.text())); err != nil {
 			return err
 		}
 	}

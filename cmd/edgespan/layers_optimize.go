@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/optimize"
 	"edgespan/platform/confdir"
@@ -45,7 +46,7 @@ the values of these kinds out of the node layer instead; the network layer's sta
   edgespan layers optimize all --topology topology.conf --channels 1,2 \
     --auto auto.json --network network.json --node nodes.json --clear-user --write`,
 		ValidArgs: append(kindNames(), "all"),
-		Args:      exactArgs(1, strings.Join(append(kindNames(), "all"), " ")),
+		Args:      term.ExactArgs(1, strings.Join(append(kindNames(), "all"), " ")),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.optimize(o, args[0])
 		},
@@ -59,7 +60,7 @@ the values of these kinds out of the node layer instead; the network layer's sta
 	flags.Int64SliceVar(&o.channels, "channels", []int64{2}, "channels that may be given out, of 1 to 4")
 	flags.BoolVar(&o.write, "write", false, "write the files of --auto and, with --clear-user, --node")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "write nothing, whatever else is said")
-	oneOf(cmd, &o.output, "canonical", "json")
+	term.OneOf(cmd, &o.output, "canonical", "json")
 	return cmd
 }
 
@@ -91,7 +92,7 @@ func (a layersProgram) optimize(o optimizing, what string) error {
 		}
 	}
 	if o.output == "json" {
-		return a.printJSON(optimizedJSON(out))
+		return a.PrintJSON(optimizedJSON(out))
 	}
 	return a.printCanonical(out.Auto)
 }
@@ -102,7 +103,7 @@ func (o optimizing) kinds(what string) ([]optimize.Kind, error) {
 	if what == "all" {
 		kinds = optimize.All
 	} else if !strings.Contains(" "+strings.Join(kindNames(), " ")+" ", " "+what+" ") {
-		return nil, usagef("optimization: is %q: %s are allowed", what, strings.Join(append(kindNames(), "all"), " "))
+		return nil, term.Usagef("optimization: is %q: %s are allowed", what, strings.Join(append(kindNames(), "all"), " "))
 	}
 	stdin := 0
 	for _, file := range []string{o.topology, o.auto, o.network, o.node} {
@@ -112,20 +113,20 @@ func (o optimizing) kinds(what string) ([]optimize.Kind, error) {
 	}
 	switch {
 	case o.topology == "":
-		return nil, usagef("--topology: is missing: the file of a topology is required")
+		return nil, term.Usagef("--topology: is missing: the file of a topology is required")
 	case stdin > 1:
-		return nil, usagef("-: stands for more than one file: one file may be stdin")
+		return nil, term.Usagef("-: stands for more than one file: one file may be stdin")
 	case o.write && (o.auto == "" || o.auto == "-"):
-		return nil, usagef("--write: has no file to write to: name one with --auto")
+		return nil, term.Usagef("--write: has no file to write to: name one with --auto")
 	case o.write && o.clearUser && o.node == "-":
-		return nil, usagef("--write: can't write --node -: a file is allowed")
+		return nil, term.Usagef("--write: can't write --node -: a file is allowed")
 	}
 	if len(o.channels) == 0 {
-		return nil, usagef("--channels: is empty: numbers of 1 to 4 joined by ',' are allowed")
+		return nil, term.Usagef("--channels: is empty: numbers of 1 to 4 joined by ',' are allowed")
 	}
 	for _, c := range o.channels {
 		if c < 1 || c > 4 {
-			return nil, usagef("--channels: has %d: numbers of 1 to 4 are allowed", c)
+			return nil, term.Usagef("--channels: has %d: numbers of 1 to 4 are allowed", c)
 		}
 	}
 	return kinds, nil
@@ -141,7 +142,7 @@ func (a layersProgram) optimizeInput(o optimizing) (optimize.Input, error) {
 	if o.auto != "" {
 		in.Auto, err = a.layerFile(o.auto)
 		if o.write && errors.Is(err, fs.ErrNotExist) {
-			a.say("%s: is not there: it begins empty", o.auto)
+			a.Say("%s: is not there: it begins empty", o.auto)
 			err = nil
 		}
 		errs = append(errs, err)
@@ -178,7 +179,7 @@ func (o optimizing) save(out optimize.Result) error {
 		files = append(files, confdir.File{Name: o.node, Document: out.Node})
 	}
 	if err := confdir.WriteAll(files); err != nil {
-		return unreadable(err)
+		return term.Unreadable(err)
 	}
 	return nil
 }
@@ -203,13 +204,13 @@ func (a layersProgram) summarize(out optimize.Result) {
 		if len(nodes[l]) == 1 {
 			where = "1 node"
 		}
-		a.say("%s layer: %s: %d %s, on %s", l.layer, l.name, counts[l], l.verb, where)
+		a.Say("%s layer: %s: %d %s, on %s", l.layer, l.name, counts[l], l.verb, where)
 	}
 	if len(order) == 0 {
-		a.say("nothing changes")
+		a.Say("nothing changes")
 	}
 	for _, n := range out.Notes {
-		a.say("%s", n)
+		a.Say("%s", n)
 	}
 }
 

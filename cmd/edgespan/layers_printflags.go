@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/e2e"
 	"edgespan/platform/confdir"
 )
@@ -19,7 +20,7 @@ stands before the last '.' of a name is left out. FILE may be - for stdin.
 
 A start script takes them as they were meant, blanks and quotes included, with eval.`,
 		Example: `  eval "exec edgespan-controller $(edgespan layers print-flags /data/cfg/controller_config.json)"`,
-		Args:    exactArgs(1, "one file"),
+		Args:    term.ExactArgs(1, "one file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			doc, err := a.layerFile(args[0])
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/rollout"
 	"edgespan/config/topology"
 	"edgespan/platform/confdir"
@@ -24,9 +25,9 @@ Nodes that are offline, or whose site has no path to a point of presence over li
 are alive, are in no batch: they are named, and the exit code is 6.`,
 		Example: `  edgespan layers rollout-plan --assume-alive topology.conf
   edgespan layers rollout-plan --pending node-1,node-2 -o json topology.conf`,
-		Args: exactArgs(1, "one topology file"),
+		Args: term.ExactArgs(1, "one topology file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := term.CheckOutput(output); err != nil {
 				return err
 			}
 			t, err := a.topologyFile(args[0])
@@ -47,7 +48,7 @@ are alive, are in no batch: they are named, and the exit code is 6.`,
 	}
 	cmd.Flags().StringSliceVar(&pending, "pending", nil, "nodes that the change is for, joined by commas (all when not given)")
 	cmd.Flags().BoolVar(&assumeAlive, "assume-alive", false, "plan as if all links were up")
-	outputFlag(cmd, &output)
+	term.OutputFlag(cmd, &output)
 	return cmd
 }
 
@@ -70,23 +71,23 @@ func (a layersProgram) showPlan(t *topology.Topology, plan rollout.Result, outpu
 	for _, n := range t.Nodes {
 		site[n.Name] = n.Site
 	}
-	out := shown{data: plan, empty: "no batches"}
-	rows := &table{head: []string{"BATCH", "SITE", "NODE"}}
+	out := term.Shown{Data: plan, Empty: "no batches"}
+	rows := &term.Table{Head: []string{"BATCH", "SITE", "NODE"}}
 	for i, batch := range plan.Batches {
 		for _, n := range batch {
-			rows.add(strconv.Itoa(i+1), site[n], n)
+			rows.Add(strconv.Itoa(i+1), site[n], n)
 		}
-		out.names = append(out.names, batch...)
+		out.Names = append(out.Names, batch...)
 	}
-	out.table = func(wide bool) *table { rows.wide = wide; return rows }
-	if err := a.show(out, output); err != nil {
+	out.Table = func(wide bool) *term.Table { rows.Wide = wide; return rows }
+	if err := a.Show(out, output); err != nil {
 		return err
 	}
 	for _, u := range plan.Unreachable {
-		a.say("%s is in no batch: %s", printable(u.Node), u.Reason)
+		a.Say("%s is in no batch: %s", term.Printable(u.Node), u.Reason)
 	}
 	if len(plan.Unreachable) > 0 {
-		return statusError(exitPartial)
+		return term.StatusError(term.ExitPartial)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/layers"
 	"edgespan/config/metadata"
@@ -63,7 +64,7 @@ func (f *selection) set(a layersProgram) (selected, error) {
 	var faults [5]error
 	if s.dir != nil {
 		if s.Set, err = s.dir.Read(s.choice); err != nil {
-			faults[0] = unreadable(err)
+			faults[0] = term.Unreadable(err)
 		}
 	}
 	s.Set[layers.Auto], faults[1] = f.ofNode(a, f.auto)
@@ -125,20 +126,20 @@ func (f *selection) base(a layersProgram) (selected, error) {
 	}
 	dir, err := confdir.Open(f.baseDir)
 	if err != nil {
-		return s, unreadable(err)
+		return s, term.Unreadable(err)
 	}
 	s.dir, s.library = dir, dir.Library
 	s.choice = s.library.Choose(f.versions)
-	f.tell(a, s.choice)
+	f.Tell(a, s.choice)
 	return s, nil
 }
 
 func (f *selection) check() error {
 	switch {
 	case f.nodeName == "" && f.auto != "":
-		return usagef("--auto: needs --node-name: the name of a node in %s is allowed", f.auto)
+		return term.Usagef("--auto: needs --node-name: the name of a node in %s is allowed", f.auto)
 	case f.nodeName == "" && f.node != "":
-		return usagef("--node: needs --node-name: the name of a node in %s is allowed", f.node)
+		return term.Usagef("--node: needs --node-name: the name of a node in %s is allowed", f.node)
 	}
 	stdin := 0
 	for _, file := range append([]string{f.auto, f.network, f.node, f.topology}, f.metadata...) {
@@ -147,13 +148,13 @@ func (f *selection) check() error {
 		}
 	}
 	if stdin > 1 {
-		return usagef("-: stands for %d files: one of them may be stdin", stdin)
+		return term.Usagef("-: stands for %d files: one of them may be stdin", stdin)
 	}
 	return nil
 }
 
-// tell says, in one line, that the latest was used.
-func (f *selection) tell(a layersProgram, c layers.Choice) {
+// Tell says, in one line, that the latest was used.
+func (f *selection) Tell(a layersProgram, c layers.Choice) {
 	var latest []string
 	if c.LatestBase {
 		latest = append(latest, "base "+c.Base)
@@ -162,10 +163,10 @@ func (f *selection) tell(a layersProgram, c layers.Choice) {
 		latest = append(latest, "hardware "+c.Type+"/"+c.Hardware)
 	}
 	if len(latest) > 0 {
-		a.say("--sw-version: %s matches none: the latest is used: %s", config.Quote(f.versions.Software), strings.Join(latest, ", "))
+		a.Say("--sw-version: %s matches none: the latest is used: %s", config.Quote(f.versions.Software), strings.Join(latest, ", "))
 	}
 	if c.UnknownBoard {
-		a.say("--hw-board: %s is in no hardware type: no hardware layer is used", config.Quote(f.versions.Board))
+		a.Say("--hw-board: %s is in no hardware type: no hardware layer is used", config.Quote(f.versions.Board))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/edit"
 	"edgespan/config/layers"
@@ -53,7 +54,7 @@ func newLayersSet(a layersProgram) *cobra.Command {
 		Long:  "Replace the whole network layer, or the whole layer of each node that is named; {} clears it." + aboutWrites + aboutKeys,
 		Example: `  edgespan layers set --layer node --node nodes.json --node-name pop-1 --metadata config_metadata.json popParams.POP_IFACE=nic2
   edgespan layers set --layer network --network network.json --base-dir base_versions new.json`,
-		Args: someArgs("one FILE, or KEY=VALUE..."),
+		Args: term.SomeArgs("one FILE, or KEY=VALUE..."),
 	})
 }
 
@@ -65,7 +66,7 @@ func newLayersModify(a layersProgram) *cobra.Command {
 			aboutWrites + aboutKeys,
 		Example: `  edgespan layers modify --layer network --network network.json --metadata config_metadata.json sysParams.managedConfig=true
   edgespan layers modify --layer node --node nodes.json --dry-run -o json new.json`,
-		Args: someArgs("one FILE, or KEY=VALUE..."),
+		Args: term.SomeArgs("one FILE, or KEY=VALUE..."),
 	})
 }
 
@@ -76,28 +77,28 @@ func newLayersUnset(a layersProgram) *cobra.Command {
 		Long: "Remove keys, all of them or none. An object that becomes empty by it goes too. A key that\nis not there is a fault. Without --node-name the name of a node alone removes its layer." +
 			aboutWrites,
 		Example: `  edgespan layers unset --layer network --network network.json sysParams.managedConfig`,
-		Args:    someArgs("one KEY or more"),
+		Args:    term.SomeArgs("one KEY or more"),
 	})
 }
 
 func newWrite(a layersProgram, op edit.Op, cmd *cobra.Command) *cobra.Command {
 	w := &writing{op: op}
-	cmd.RunE = func(_ *cobra.Command, args []string) error { return w.run(a, args) }
+	cmd.RunE = func(_ *cobra.Command, args []string) error { return w.Run(a, args) }
 	w.bind(cmd)
 	cmd.Flags().StringVar(&w.layer, "layer", "", "layer to write: network or node")
 	cmd.Flags().BoolVar(&w.dryRun, "dry-run", false, "check and print, and write nothing")
-	oneOf(cmd, &w.output, "text", "json")
+	term.OneOf(cmd, &w.output, "text", "json")
 	return cmd
 }
 
-func (w *writing) run(a layersProgram, args []string) error {
+func (w *writing) Run(a layersProgram, args []string) error {
 	layer, err := w.target()
 	if err != nil {
 		return err
 	}
 	files := append([]string{w.auto, w.network, w.node, w.topology, args[0]}, w.metadata...)
 	if n := len(slices.DeleteFunc(files, func(f string) bool { return f != "-" })); n > 1 {
-		return usagef("-: stands for %d files: one of them may be stdin", n)
+		return term.Usagef("-: stands for %d files: one of them may be stdin", n)
 	}
 	var m *metadata.Metadata
 	if len(w.metadata) > 0 {
@@ -105,7 +106,7 @@ func (w *writing) run(a layersProgram, args []string) error {
 			return err
 		}
 	} else {
-		a.say("--metadata is not given: no types, ranges, read-only or deprecated keys are known")
+		a.Say("--metadata is not given: no types, ranges, read-only or deprecated keys are known")
 	}
 	change, err := w.change(a, m, layer, args)
 	if err != nil {
@@ -128,11 +129,11 @@ func (w *writing) target() (layers.Layer, error) {
 	file := map[string]string{"network": w.network, "node": w.node}[w.layer]
 	switch {
 	case w.layer != "network" && w.layer != "node":
-		return 0, usagef("--layer: is %q: network, node are allowed", w.layer)
+		return 0, term.Usagef("--layer: is %q: network, node are allowed", w.layer)
 	case file == "":
-		return 0, usagef("--%s is missing: the file to write is needed", w.layer)
+		return 0, term.Usagef("--%s is missing: the file to write is needed", w.layer)
 	case file == "-":
-		return 0, usagef("--%s: is stdin: a file to write is needed", w.layer)
+		return 0, term.Usagef("--%s: is stdin: a file to write is needed", w.layer)
 	case w.layer == "network":
 		return layers.Network, nil
 	}
@@ -160,7 +161,7 @@ func (w *writing) world(a layersProgram) (edit.World, error) {
 	var faults [5]error
 	if s.dir != nil {
 		if world.Kinds[""], err = s.dir.Read(s.choice); err != nil {
-			faults[0] = unreadable(err)
+			faults[0] = term.Unreadable(err)
 		}
 	}
 	var auto, own map[string]config.Object
@@ -197,7 +198,7 @@ func (w *writing) read(a layersProgram, file string) (config.Object, error) {
 	}
 	o, err := a.layerFile(file)
 	if errors.Is(err, os.ErrNotExist) && file == w.file() && w.op != edit.Unset {
-		a.say("%s: is not there yet", printable(file))
+		a.Say("%s: is not there yet", term.Printable(file))
 		return nil, nil
 	}
 	return o, err
@@ -218,32 +219,32 @@ func (w *writing) readNodes(a layersProgram, file string) (map[string]config.Obj
 // finish writes the layer and says what has changed.
 func (w *writing) finish(a layersProgram, world edit.World, r edit.Result) error {
 	for _, f := range r.Warnings {
-		a.say("warning: %s", printable(f.Error()))
+		a.Say("warning: %s", term.Printable(f.Error()))
 	}
 	if r.Changed && !w.dryRun {
-		if err := w.write(world, r); err != nil {
+		if err := w.Write(world, r); err != nil {
 			return err
 		}
 	}
-	if err := w.show(a, r); err != nil {
+	if err := w.Show(a, r); err != nil {
 		return err
 	}
-	file := printable(w.file())
+	file := term.Printable(w.file())
 	switch {
 	case !r.Changed:
-		a.say("%s: says so already: nothing is written", file)
+		a.Say("%s: says so already: nothing is written", file)
 	case w.dryRun:
-		a.say("%s: would be written", file)
+		a.Say("%s: would be written", file)
 	default:
-		a.say("%s: written", file)
+		a.Say("%s: written", file)
 	}
 	if r.Changed && len(r.Effects) == 0 {
-		a.say("no effective config changes: other layers say so already, or hide it")
+		a.Say("no effective config changes: other layers say so already, or hide it")
 	}
 	return nil
 }
 
-func (w *writing) write(world edit.World, r edit.Result) error {
+func (w *writing) Write(world edit.World, r edit.Result) error {
 	if w.layer == "network" {
 		return confdir.WriteObject(w.network, r.Network)
 	}
@@ -263,10 +264,10 @@ func (w *writing) write(world edit.World, r edit.Result) error {
 	return confdir.WriteNodes(w.node, nodes)
 }
 
-// show prints what changes on the nodes.
-func (w *writing) show(a layersProgram, r edit.Result) error {
+// Show prints what changes on the nodes.
+func (w *writing) Show(a layersProgram, r edit.Result) error {
 	if w.output == "json" {
-		return a.printJSON(w.answer(r))
+		return a.PrintJSON(w.answer(r))
 	}
 	var b strings.Builder
 	for _, x := range r.Effects {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/edit"
 	"edgespan/config/layers"
@@ -21,14 +22,14 @@ func (w *writing) change(a layersProgram, m *metadata.Metadata, layer layers.Lay
 		for _, arg := range args {
 			path, err := config.ParsePath(arg)
 			if err != nil {
-				return c, usagef("KEY: %w", err)
+				return c, term.Usagef("KEY: %w", err)
 			}
 			c.Keys = append(c.Keys, w.below(path))
 		}
 	case strings.Contains(args[0], "="):
 		c.Overrides, err = w.assigned(m, args)
 	case len(args) > 1:
-		err = usagef("FILE: is %s with %d more arguments: one FILE alone, or KEY=VALUE... is allowed", config.Quote(args[0]), len(args)-1)
+		err = term.Usagef("FILE: is %s with %d more arguments: one FILE alone, or KEY=VALUE... is allowed", config.Quote(args[0]), len(args)-1)
 	default:
 		c.Overrides, err = w.requested(a, args[0])
 	}
@@ -62,18 +63,18 @@ func (w *writing) assigned(m *metadata.Metadata, args []string) (config.Object, 
 	for _, arg := range args {
 		key, text, found := cutAssignment(arg)
 		if !found {
-			return nil, usagef("%s: has no '=': KEY=VALUE is allowed", config.Quote(arg))
+			return nil, term.Usagef("%s: has no '=': KEY=VALUE is allowed", config.Quote(arg))
 		}
 		path, err := config.ParsePath(key)
 		if err != nil {
-			return nil, usagef("KEY: %w", err)
+			return nil, term.Usagef("KEY: %w", err)
 		}
 		if !utf8.ValidString(text) {
-			return nil, usagef("VALUE: of %s is no UTF-8: text in UTF-8 is allowed", config.FormatPath(path))
+			return nil, term.Usagef("VALUE: of %s is no UTF-8: text in UTF-8 is allowed", config.FormatPath(path))
 		}
 		path = w.below(path)
 		if at := inTheWay(out, path); at != nil {
-			return nil, usagef("%s: is given with %s: each place once is allowed", config.FormatPath(path), config.FormatPath(at))
+			return nil, term.Usagef("%s: is given with %s: each place once is allowed", config.FormatPath(path), config.FormatPath(at))
 		}
 		v, wrong := value(m, w.inConfig(path), text)
 		for _, f := range wrong {
@@ -182,16 +183,16 @@ func effectText(x edit.Effect) string {
 	var b strings.Builder
 	who := "a node without overrides"
 	if len(x.Nodes) > 0 {
-		who = printable(strings.Join(x.Nodes, ", "))
+		who = term.Printable(strings.Join(x.Nodes, ", "))
 	}
 	fmt.Fprintf(&b, "%s:\n", who)
 	for _, v := range x.Values {
 		old, now := "none", "none"
 		if v.HadOld {
-			old = oneLine(v.Old)
+			old = term.OneLine(v.Old)
 		}
 		if v.HasNew {
-			now = oneLine(v.New) + " (origin " + v.Origin.String() + ")"
+			now = term.OneLine(v.New) + " (origin " + v.Origin.String() + ")"
 		}
 		fmt.Fprintf(&b, "  %s: %s -> %s\n", config.FormatPath(v.Path), old, now)
 	}

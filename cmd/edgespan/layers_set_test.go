@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 )
 
@@ -105,7 +106,7 @@ func TestWritesOfLayers(t *testing.T) {
 				t.Error("--dry-run has written")
 			}
 			got := write(t, flags, tt.stdin, tt.words...)
-			if got.code != exitOK || got.out != tt.out || dry.out != got.out || dry.code != got.code {
+			if got.code != term.ExitOK || got.out != tt.out || dry.out != got.out || dry.code != got.code {
 				t.Errorf("exit %d:\n%s\n%s\ndry:\n%s", got.code, got.err, got.out, dry.out)
 			}
 			if held := flat(t, filepath.Join(dir, tt.file)); held != tt.want {
@@ -126,30 +127,30 @@ func TestARefusedWriteLeavesTheFileAsItIs(t *testing.T) {
 		code        int
 		want        string // the lines of stderr, each to its beginning
 	}{
-		{"all faults", "", []string{"modify", "--layer", "network", "sysParams.managedConfig=yes", "envParams=5"}, exitRejected, "n1, n2: envParams: is an object in the base layer and no object (int64) in the network layer\nn1, n2: sysParams.managedConfig: is the string \"yes\": true or false is allowed (type, network layer)"},
-		{"read-only", "", []string{"modify", "--layer", "node", "--node-name", "n1", "topologyInfo.nodeName=x"}, exitRejected, "n1: topologyInfo.nodeName: is read-only"},
-		{"deprecated", "", []string{"modify", "--layer", "network", "envParams.FW_IF2IF=1"}, exitRejected, "envParams.FW_IF2IF: is deprecated"},
-		{"topology", "", []string{"modify", "--layer", "node", "--topology", topologyFile + "1dn_1dn.conf", "node-1.sysParams.managedConfig=true", "n1.sysParams.managedConfig=true"}, exitRejected, "n1: is not in the topology"},
-		{"the order", "", []string{"modify", "--layer", "node", "--topology", topologyFile + "1dn_1dn.conf", "n1.envParams.FW_IF2IF=1", "n1.topologyInfo.nodeName=x", "n1.sysParams=1"}, exitRejected, "n1: topologyInfo.nodeName: is read-only\nn1: envParams.FW_IF2IF: is deprecated\nn1: is not in the topology\nn1: sysParams: is an object in the network layer and no object (int64) in the node layer"},
-		{"a node that is no object", `{"n1": 5}`, []string{"set", "--layer", "node", "-"}, exitRejected, "n1: is no object (int64)"},
-		{"null over an object", `{"envParams": null}`, []string{"set", "--layer", "network", "-"}, exitRejected, "n1, n2: envParams: is an object in the base layer and no object (null) in the network layer"},
-		{"nodes that are none", `[]`, []string{"set", "--layer", "node", "-"}, exitRejected, "-: the document is an array"},
-		{"nodes that are a number", `5`, []string{"set", "--layer", "node", "-"}, exitRejected, "-: the document is a number"},
-		{"a document that is none", `[]`, []string{"set", "--layer", "network", "-"}, exitRejected, "-: the document is an array"},
-		{"a YAML document that is none", `5`, []string{"set", "--layer", "network", "-"}, exitRejected, "-: the document is a number"},
-		{"a key twice", `{"sysParams": 1, "sysParams": 2}`, []string{"set", "--layer", "network", "-"}, exitRejected, "-: sysParams: is given twice"},
-		{"a huge number", "", []string{"set", "--layer", "network", "zz.y=99999999999999999999"}, exitRejected, "zz.y: is 99999999999999999999: integers of 64 bits are allowed"},
-		{"no such key", "", []string{"unset", "--layer", "network", "sysParams.managedConfig", "sysParams.other"}, exitRejected, "sysParams.other: is not in the network layer"},
-		{"no layer", "", []string{"set", "a=1"}, exitUsage, `--layer: is "": network, node are allowed`},
-		{"another layer", "", []string{"set", "--layer", "auto", "a=1"}, exitUsage, `--layer: is "auto": network, node are allowed`},
-		{"no argument", "", []string{"set", "--layer", "network"}, exitUsage, "set: has no argument"},
-		{"a file and more", "", []string{"set", "--layer", "network", "f.json", "g.json"}, exitUsage, `FILE: is "f.json" with 1 more arguments`},
-		{"a place twice", "", []string{"set", "--layer", "network", "a.b=1", "a=2"}, exitUsage, "a: is given with a: each place once is allowed"},
-		{"a place within another", "", []string{"set", "--layer", "network", "a=1", "a.b=2"}, exitUsage, "a.b: is given with a: each place once is allowed"},
-		{"no key", "", []string{"set", "--layer", "network", "=1"}, exitUsage, "KEY: a path has no empty segments"},
-		{"a form that there is not", "", []string{"set", "--layer", "network", "-o", "yaml", "a=1"}, exitUsage, "-o: is \"yaml\": text json are allowed"},
-		{"stdin twice", "{}", []string{"set", "--layer", "network", "--auto", "-", "-"}, exitUsage, "-: stands for 2 files"},
-		{"no such file", "", []string{"set", "--layer", "network", "nowhere.json"}, exitNotFound, "open nowhere.json"},
+		{"all faults", "", []string{"modify", "--layer", "network", "sysParams.managedConfig=yes", "envParams=5"}, term.ExitRejected, "n1, n2: envParams: is an object in the base layer and no object (int64) in the network layer\nn1, n2: sysParams.managedConfig: is the string \"yes\": true or false is allowed (type, network layer)"},
+		{"read-only", "", []string{"modify", "--layer", "node", "--node-name", "n1", "topologyInfo.nodeName=x"}, term.ExitRejected, "n1: topologyInfo.nodeName: is read-only"},
+		{"deprecated", "", []string{"modify", "--layer", "network", "envParams.FW_IF2IF=1"}, term.ExitRejected, "envParams.FW_IF2IF: is deprecated"},
+		{"topology", "", []string{"modify", "--layer", "node", "--topology", topologyFile + "1dn_1dn.conf", "node-1.sysParams.managedConfig=true", "n1.sysParams.managedConfig=true"}, term.ExitRejected, "n1: is not in the topology"},
+		{"the order", "", []string{"modify", "--layer", "node", "--topology", topologyFile + "1dn_1dn.conf", "n1.envParams.FW_IF2IF=1", "n1.topologyInfo.nodeName=x", "n1.sysParams=1"}, term.ExitRejected, "n1: topologyInfo.nodeName: is read-only\nn1: envParams.FW_IF2IF: is deprecated\nn1: is not in the topology\nn1: sysParams: is an object in the network layer and no object (int64) in the node layer"},
+		{"a node that is no object", `{"n1": 5}`, []string{"set", "--layer", "node", "-"}, term.ExitRejected, "n1: is no object (int64)"},
+		{"null over an object", `{"envParams": null}`, []string{"set", "--layer", "network", "-"}, term.ExitRejected, "n1, n2: envParams: is an object in the base layer and no object (null) in the network layer"},
+		{"nodes that are none", `[]`, []string{"set", "--layer", "node", "-"}, term.ExitRejected, "-: the document is an array"},
+		{"nodes that are a number", `5`, []string{"set", "--layer", "node", "-"}, term.ExitRejected, "-: the document is a number"},
+		{"a document that is none", `[]`, []string{"set", "--layer", "network", "-"}, term.ExitRejected, "-: the document is an array"},
+		{"a YAML document that is none", `5`, []string{"set", "--layer", "network", "-"}, term.ExitRejected, "-: the document is a number"},
+		{"a key twice", `{"sysParams": 1, "sysParams": 2}`, []string{"set", "--layer", "network", "-"}, term.ExitRejected, "-: sysParams: is given twice"},
+		{"a huge number", "", []string{"set", "--layer", "network", "zz.y=99999999999999999999"}, term.ExitRejected, "zz.y: is 99999999999999999999: integers of 64 bits are allowed"},
+		{"no such key", "", []string{"unset", "--layer", "network", "sysParams.managedConfig", "sysParams.other"}, term.ExitRejected, "sysParams.other: is not in the network layer"},
+		{"no layer", "", []string{"set", "a=1"}, term.ExitUsage, `--layer: is "": network, node are allowed`},
+		{"another layer", "", []string{"set", "--layer", "auto", "a=1"}, term.ExitUsage, `--layer: is "auto": network, node are allowed`},
+		{"no argument", "", []string{"set", "--layer", "network"}, term.ExitUsage, "set: has no argument"},
+		{"a file and more", "", []string{"set", "--layer", "network", "f.json", "g.json"}, term.ExitUsage, `FILE: is "f.json" with 1 more arguments`},
+		{"a place twice", "", []string{"set", "--layer", "network", "a.b=1", "a=2"}, term.ExitUsage, "a: is given with a: each place once is allowed"},
+		{"a place within another", "", []string{"set", "--layer", "network", "a=1", "a.b=2"}, term.ExitUsage, "a.b: is given with a: each place once is allowed"},
+		{"no key", "", []string{"set", "--layer", "network", "=1"}, term.ExitUsage, "KEY: a path has no empty segments"},
+		{"a form that there is not", "", []string{"set", "--layer", "network", "-o", "yaml", "a=1"}, term.ExitUsage, "-o: is \"yaml\": text json are allowed"},
+		{"stdin twice", "{}", []string{"set", "--layer", "network", "--auto", "-", "-"}, term.ExitUsage, "-: stands for 2 files"},
+		{"no such file", "", []string{"set", "--layer", "network", "nowhere.json"}, term.ExitNotFound, "open nowhere.json"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, flags := layerFiles(t, networkBefore, nodesBefore)
@@ -186,11 +187,11 @@ func TestANetworkWriteIsCheckedOnEveryNodeThatIsNamed(t *testing.T) {
 	}
 	words := []string{"modify", "--layer", "network", "--auto", auto, "--node-name", "n3", "--topology", topologyFile + "1dn_1dn.conf", "--dry-run"}
 	got := write(t, flags, "", append(words, "sysParams.managedConfig=true")...)
-	if got.code != exitOK || !strings.HasPrefix(got.out, "n1, n2, n3, node-1, node-2:\n") {
+	if got.code != term.ExitOK || !strings.HasPrefix(got.out, "n1, n2, n3, node-1, node-2:\n") {
 		t.Errorf("exit %d: %s%s", got.code, got.err, got.out)
 	}
 	got = write(t, flags, "", append(words, "x=2")...)
-	if got.code != exitRejected || !strings.HasPrefix(got.err, "n1: x: is an object in the auto layer and no object (int64) in the network layer") {
+	if got.code != term.ExitRejected || !strings.HasPrefix(got.err, "n1: x: is an object in the auto layer and no object (int64) in the network layer") {
 		t.Errorf("exit %d: %s%s", got.code, got.err, got.out)
 	}
 }
@@ -199,15 +200,15 @@ func TestANetworkWriteIsCheckedOnEveryNodeThatIsNamed(t *testing.T) {
 func TestOnlyTheFileToWriteMayBeMissing(t *testing.T) {
 	dir, _ := layerFiles(t, `{}`, `{}`)
 	got := cli(t, nil, "", "layers", "set", "--layer", "network", "--network", filepath.Join(dir, "network.json"), "--node", filepath.Join(dir, "typo.json"), "a=1")
-	if got.code != exitNotFound || flat(t, filepath.Join(dir, "network.json")) != "{}" {
+	if got.code != term.ExitNotFound || flat(t, filepath.Join(dir, "network.json")) != "{}" {
 		t.Errorf("exit %d: %s", got.code, got.err)
 	}
 	got = cli(t, nil, "", "layers", "set", "--layer", "network", "a=1")
-	if got.code != exitUsage || !strings.HasPrefix(got.err, "--network is missing") {
+	if got.code != term.ExitUsage || !strings.HasPrefix(got.err, "--network is missing") {
 		t.Errorf("exit %d: %s", got.code, got.err)
 	}
 	got = cli(t, nil, "", "layers", "set", "--layer", "node", "--node", "-", "a=1")
-	if got.code != exitUsage || !strings.HasPrefix(got.err, "--node: is stdin") {
+	if got.code != term.ExitUsage || !strings.HasPrefix(got.err, "--node: is stdin") {
 		t.Errorf("exit %d: %s", got.code, got.err)
 	}
 }
@@ -233,7 +234,7 @@ func TestAFlagIsAString(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := cli(t, nil, "", "layers", "set", "--layer", "network", "--network", file, "--metadata", described, "flags.on=true")
-	if held := flat(t, file); got.code != exitOK || held != `{"flags":{"on":"true"}}` {
+	if held := flat(t, file); got.code != term.ExitOK || held != `{"flags":{"on":"true"}}` {
 		t.Errorf("exit %d: %s: %s", got.code, got.err, held)
 	}
 }
@@ -246,7 +247,7 @@ func TestABrokenLayerFileStopsAWrite(t *testing.T) {
 	} {
 		dir, flags := layerFiles(t, tt.network, tt.nodes)
 		got := write(t, flags, "", "set", "--layer", "network", "sysParams.managedConfig=true")
-		if got.code != exitRejected || !strings.Contains(got.err, tt.want) || flat(t, filepath.Join(dir, "network.json")) != tt.network {
+		if got.code != term.ExitRejected || !strings.Contains(got.err, tt.want) || flat(t, filepath.Join(dir, "network.json")) != tt.network {
 			t.Errorf("exit %d: %s", got.code, got.err)
 		}
 	}
@@ -270,7 +271,7 @@ func TestTheTypeOfAValue(t *testing.T) {
 	} {
 		dir, flags := layerFiles(t, `{}`, `{}`)
 		got := write(t, flags, "", "set", "--layer", "network", assignment)
-		if held := flat(t, filepath.Join(dir, "network.json")); got.code != exitOK || held != want {
+		if held := flat(t, filepath.Join(dir, "network.json")); got.code != term.ExitOK || held != want {
 			t.Errorf("%s: exit %d, %s: %s", assignment, got.code, got.err, held)
 		}
 	}
@@ -302,7 +303,7 @@ func TestAWriteAsJSON(t *testing.T) {
 func TestOnlyWhatIsNamedIsUsed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "new.json")
 	got := cli(t, nil, "", "layers", "set", "--layer", "network", "--network", file, "sysParams.managedConfig=1")
-	if got.code != exitOK || flat(t, file) != `{"sysParams":{"managedConfig":1}}` || got.out != "a node without overrides:\n  sysParams.managedConfig: none -> 1 (origin network)\n" {
+	if got.code != term.ExitOK || flat(t, file) != `{"sysParams":{"managedConfig":1}}` || got.out != "a node without overrides:\n  sysParams.managedConfig: none -> 1 (origin network)\n" {
 		t.Errorf("exit %d: %s%s", got.code, got.err, got.out)
 	}
 	for _, line := range []string{file + ": is not there yet", "--metadata is not given", file + ": written"} {
@@ -311,7 +312,7 @@ func TestOnlyWhatIsNamedIsUsed(t *testing.T) {
 		}
 	}
 	got = cli(t, nil, "", "layers", "unset", "--layer", "network", "--network", file+"x", "a")
-	if got.code != exitNotFound {
+	if got.code != term.ExitNotFound {
 		t.Errorf("exit %d: %s", got.code, got.err)
 	}
 }

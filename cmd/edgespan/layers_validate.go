@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/nodeconf"
 	"edgespan/platform/confdir"
@@ -17,7 +18,7 @@ func newLayersValidate(a layersProgram) *cobra.Command {
 dotted path, and the exit code is 4. A key that nobody described is a warning (a fault below
 what the metadata marks as strict). What a layer made "$absent" is no part of it. CONFIG may be - for stdin.`,
 		Example: "  edgespan layers validate --metadata config_metadata.json node_config.json",
-		Args:    exactArgs(1, "one config"),
+		Args:    term.ExactArgs(1, "one config"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			m, err := a.metadata(files)
 			if err != nil {
@@ -30,12 +31,12 @@ what the metadata marks as strict). What a layer made "$absent" is no part of it
 			report := m.Validate(nodeconf.Present(o))
 			for _, path := range report.Unknown {
 				f := config.Fault{Path: path, What: "is unknown (a warning)", Allowed: "it is kept, and nothing checks it"}
-				a.say("%s", printable(args[0]+": "+f.Error()))
+				a.Say("%s", term.Printable(args[0]+": "+f.Error()))
 			}
 			if faults := report.Err(); faults != nil {
 				return &confdir.Broken{File: args[0], Faults: faults}
 			}
-			a.say("%s", printable(args[0]+": valid"))
+			a.Say("%s", term.Printable(args[0]+": valid"))
 			return nil
 		},
 	}

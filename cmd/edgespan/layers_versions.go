@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/layers"
 )
 
@@ -31,31 +32,31 @@ func newLayersVersions(a layersProgram) *cobra.Command {
 (RELEASE_M2, RELEASE_M2_1, RELEASE_M11), and which of them belong to the versions
 that are given: the closest that is not newer.`,
 		Example: `  edgespan layers versions --base-dir base_versions --sw-version RELEASE_M60_7 -o json`,
-		Args:    exactArgs(0, "no argument"),
+		Args:    term.ExactArgs(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := term.CheckOutput(output); err != nil {
 				return err
 			}
 			s, err := f.choose(a)
 			if err != nil {
 				return err
 			}
-			return a.show(showVersions(s), output)
+			return a.Show(showVersions(s), output)
 		},
 	}
 	f.bind(cmd)
-	outputFlag(cmd, &output)
+	term.OutputFlag(cmd, &output)
 	return cmd
 }
 
-func showVersions(s selected) shown {
+func showVersions(s selected) term.Shown {
 	list := func(names []string) []string { return append([]string{}, names...) } // never null
 	answer := versionsAnswer{
 		Base: list(s.library.Base), Firmware: list(s.library.Firmware), Hardware: map[string][]string{},
 		Match: versionsMatch{s.choice.Base, s.choice.Firmware, s.choice.Hardware},
 	}
-	out := shown{empty: "no layers"}
-	t := &table{head: []string{"LAYER", "TYPE", "VERSION", "MATCH"}}
+	out := term.Shown{Empty: "no layers"}
+	t := &term.Table{Head: []string{"LAYER", "TYPE", "VERSION", "MATCH"}}
 	add := func(layer layers.Layer, kind string, names []string, match string) {
 		for _, n := range names {
 			how, id := "", layer.String()+"/"
@@ -65,8 +66,8 @@ func showVersions(s selected) shown {
 			if kind != "" {
 				id += kind + "/"
 			}
-			t.add(layer.String(), kind, n, how)
-			out.names = append(out.names, id+n)
+			t.Add(layer.String(), kind, n, how)
+			out.Names = append(out.Names, id+n)
 		}
 	}
 	add(layers.Base, "", answer.Base, s.choice.Base)
@@ -79,7 +80,7 @@ func showVersions(s selected) shown {
 		}
 		add(layers.Hardware, kind, answer.Hardware[kind], match)
 	}
-	out.data = answer
-	out.table = func(wide bool) *table { t.wide = wide; return t }
+	out.Data = answer
+	out.Table = func(wide bool) *term.Table { t.Wide = wide; return t }
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -85,9 +86,9 @@ func TestExplainShowsTheChainOfCauses(t *testing.T) {
 	if got := cli(t, at(socket), "", "explain", "ni/"+appID); got != (said{0, "ni/" + appID + ": ready: Present\n  warning: route lab is left out: \ufffd[2J\n", ""}) {
 		t.Errorf("a warning: %+v", got)
 	}
-	parts(t, cli(t, at(socket), "", "explain", "app/"+appID+"/9"), exitNotFound)
-	parts(t, cli(t, at(socket), "", "explain", "port/wan"), exitUsage)
-	parts(t, cli(t, at(socket), "", "explain", "ni"), exitUsage)
+	parts(t, cli(t, at(socket), "", "explain", "app/"+appID+"/9"), term.ExitNotFound)
+	parts(t, cli(t, at(socket), "", "explain", "port/wan"), term.ExitUsage)
+	parts(t, cli(t, at(socket), "", "explain", "ni"), term.ExitUsage)
 }
 
 func TestDiffExitsAsDiffDoes(t *testing.T) {
@@ -98,7 +99,7 @@ func TestDiffExitsAsDiffDoes(t *testing.T) {
 	if got := cli(t, at(socket), "", "diff", "ni/"+appID); got != (said{0, "", "nothing differs\n"}) {
 		t.Errorf("no difference: %+v", got)
 	}
-	parts(t, cli(t, at(socket), "", "diff", "app/"+appID), exitUsage)
+	parts(t, cli(t, at(socket), "", "diff", "app/"+appID), term.ExitUsage)
 }
 
 func TestEventsInEveryForm(t *testing.T) {
@@ -112,8 +113,8 @@ func TestEventsInEveryForm(t *testing.T) {
 	parts(t, cli(t, at(socket), "", "events", "-o", "json"), 0, "[\n", `"kind": "failed"`)
 	parts(t, cli(t, at(socket), "", "events", "-o", "wide"), 0, "1970-01-01T00:00:00Z")
 	parts(t, cli(t, at(socket), "", "events", "host"), 0, "TIME")
-	parts(t, cli(t, at(socket), "", "events", "ni"), exitUsage)
-	parts(t, cli(t, at(socket), "", "events", "-n", "-1"), exitUsage)
+	parts(t, cli(t, at(socket), "", "events", "ni"), term.ExitUsage)
+	parts(t, cli(t, at(socket), "", "events", "-n", "-1"), term.ExitUsage)
 }
 
 // until runs a command that goes on until it has printed so many lines, and then
@@ -124,7 +125,7 @@ func until(t *testing.T, socket string, lines int, args ...string) said {
 	defer cancel()
 	out := &counted{stop: cancel, lines: lines}
 	var errOut bytes.Buffer
-	s := streams{In: strings.NewReader(""), Out: out, Err: &errOut, Env: func(k string) string { return at(socket)[k] }}
+	s := term.Streams{In: strings.NewReader(""), Out: out, Err: &errOut, Env: func(k string) string { return at(socket)[k] }}
 	code := run(ctx, s, args)
 	return said{code, out.String(), errOut.String()}
 }
@@ -161,7 +162,7 @@ func TestWatchPrintsALineForEachChange(t *testing.T) {
 	if got := strings.Join(changes, " "); got != "added synchronized modified deleted" {
 		t.Errorf("as JSON: %s", got)
 	}
-	parts(t, cli(t, at(socket), "", "watch", "param"), exitUsage)
+	parts(t, cli(t, at(socket), "", "watch", "param"), term.ExitUsage)
 }
 
 func TestGetGoesOnWithW(t *testing.T) {
@@ -187,9 +188,9 @@ func TestAStreamWhoseDaemonGoesIsUnreachable(t *testing.T) {
 	awaitSocket(t, socket)
 	out := &counted{stop: cancel, lines: 2}
 	var errOut bytes.Buffer
-	s := streams{Out: out, Err: &errOut, Env: func(k string) string { return at(socket)[k] }}
+	s := term.Streams{Out: out, Err: &errOut, Env: func(k string) string { return at(socket)[k] }}
 	began := time.Now()
-	if code := run(t.Context(), s, []string{"events", "-w"}); code != exitUnreachable || !strings.Contains(errOut.String(), "not reachable at "+socket) {
+	if code := run(t.Context(), s, []string{"events", "-w"}); code != term.ExitUnreachable || !strings.Contains(errOut.String(), "not reachable at "+socket) {
 		t.Errorf("exit %d: %s", code, errOut.String())
 	}
 	if err := <-ended; err != nil || time.Since(began) > time.Second {

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"edgespan/cmd/term"
 	"os"
 	"os/signal"
 	"syscall"
@@ -19,7 +20,7 @@ var version = "unknown"
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends what hears none: an offline command that computes
-	code := run(ctx, osStreams(), os.Args[1:])
+	code := run(ctx, term.OS(), os.Args[1:])
 	stop()
 	os.Exit(code)
 }

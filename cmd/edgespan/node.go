@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"edgespan/cmd/term"
 	"edgespan/config/action"
 	"edgespan/config/httpapi"
 	"edgespan/platform/daemon"
@@ -99,13 +100,13 @@ networks running; only applying a config without them removes them.
 The commands below it ask a controller for the config of single nodes.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("node: has %q: nothing, or %s is allowed", args[0], commandNames(cmd))
+				return term.Usagef("node: has %q: nothing, or %s is allowed", args[0], term.CommandNames(cmd))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Config = a.setting(o.Config, "EDGESPAN_CONFIG", defaultConfig)
-			o.StateDir = a.setting(o.StateDir, "EDGESPAN_STATE_DIR", defaultStateDir)
+			o.Config = a.Setting(o.Config, "EDGESPAN_CONFIG", defaultConfig)
+			o.StateDir = a.Setting(o.StateDir, "EDGESPAN_STATE_DIR", defaultStateDir)
 			o.RunDir, o.Socket, o.Version = a.runFolder(), a.socketPath(), a.version
 			o.About = o.About.withDefaults("")
 			if err := o.clean(); err != nil {

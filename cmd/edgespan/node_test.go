@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -69,11 +70,11 @@ func startTestNode(t *testing.T, lock string, startErr error) *testNode {
 
 // runDaemon runs a command line whose `node` is d.
 func runDaemon(ctx context.Context, log io.Writer, d daemonProgram, args []string) int {
-	a := &app{streams: streams{Out: log, Err: log, Env: func(string) string { return "" }}}
-	root := a.newRoot("edgespan", "", "")
+	a := &app{Streams: term.Streams{Out: log, Err: log, Env: func(string) string { return "" }}}
+	root := a.NewRoot("edgespan", "", "")
 	a.bind(root)
 	root.AddCommand(newNode(a, d))
-	return a.run(ctx, root, args)
+	return a.Run(ctx, root, args)
 }
 
 func (n *testNode) socket() string { return filepath.Join(n.dir, "run", socketName) }
@@ -103,7 +104,7 @@ func TestNodeServesUntilItIsTold(t *testing.T) {
 		t.Errorf("options %+v, want %+v", n.got, want)
 	}
 	n.cancel()
-	n.wantCode(t, exitOK, "its networks run on")
+	n.wantCode(t, term.ExitOK, "its networks run on")
 	if !n.fake.stopped {
 		t.Error("the actors were not stopped")
 	}
@@ -133,25 +134,25 @@ func TestTheSecondDaemonOfANamespaceExitsWithConflict(t *testing.T) {
 	lock := lockName(t)
 	first := startTestNode(t, lock, nil)
 	awaitSocket(t, first.socket())
-	startTestNode(t, lock, nil).wantCode(t, exitConflict, "another edgespan node runs in it")
+	startTestNode(t, lock, nil).wantCode(t, term.ExitConflict, "another edgespan node runs in it")
 	first.cancel()
-	first.wantCode(t, exitOK, "")
+	first.wantCode(t, term.ExitOK, "")
 	third := startTestNode(t, lock, nil)
 	awaitSocket(t, third.socket())
 	third.cancel()
-	third.wantCode(t, exitOK, "")
+	third.wantCode(t, term.ExitOK, "")
 }
 
 func TestNodeExitsWhenItsTopActorEnds(t *testing.T) {
 	n := startTestNode(t, lockName(t), nil)
 	awaitSocket(t, n.socket())
 	n.fake.done <- errors.New("router escalated")
-	n.wantCode(t, exitError, "router escalated")
+	n.wantCode(t, term.ExitError, "router escalated")
 }
 
 func TestNodeThatCannotStartSaysWhy(t *testing.T) {
 	n := startTestNode(t, lockName(t), errors.New("journal is locked"))
-	n.wantCode(t, exitError, "start node: journal is locked")
+	n.wantCode(t, term.ExitError, "start node: journal is locked")
 }
 
 func TestNodeLeavesAnotherDaemonsSocketAlone(t *testing.T) {
@@ -163,12 +164,12 @@ func TestNodeLeavesAnotherDaemonsSocketAlone(t *testing.T) {
 		return &fake{done: make(chan error, 1)}, nil
 	}
 	args := []string{"node", "--state-dir", n.dir + "/state", "--run-dir", n.dir + "/run"}
-	if code := runDaemon(t.Context(), &n.log, second, args); code != exitConflict {
+	if code := runDaemon(t.Context(), &n.log, second, args); code != term.ExitConflict {
 		t.Errorf("exit %d", code)
 	}
 	if _, err := httpapi.NewClient(n.socket()).Version(t.Context()); err != nil {
 		t.Errorf("the first daemon: %v", err)
 	}
 	n.cancel()
-	n.wantCode(t, exitOK, "")
+	n.wantCode(t, term.ExitOK, "")
 }

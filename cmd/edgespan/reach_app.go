@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -19,7 +20,7 @@ const (
 
 // app is one run of the command line.
 type app struct {
-	streams
+	term.Streams
 	socket, runDir string
 	fleet          fleetFlags
 }
@@ -31,7 +32,7 @@ func (a *app) bind(root *cobra.Command) {
 	a.bindFleet(root)
 }
 
-func (a *app) runFolder() string { return a.setting(a.runDir, "EDGESPAN_RUN_DIR", defaultRunDir) }
+func (a *app) runFolder() string { return a.Setting(a.runDir, "EDGESPAN_RUN_DIR", defaultRunDir) }
 
 // socketPath follows the precedence over both ways to name it: a --run-dir on the
 // command line beats EDGESPAN_SOCKET, since it is a flag.
@@ -42,7 +43,7 @@ func (a *app) socketPath() string {
 	case a.runDir != "":
 		return filepath.Join(a.runDir, socketName)
 	}
-	return a.setting("", "EDGESPAN_SOCKET", filepath.Join(a.runFolder(), socketName))
+	return a.Setting("", "EDGESPAN_SOCKET", filepath.Join(a.runFolder(), socketName))
 }
 
 func (a *app) client() *httpapi.Client { return httpapi.NewClient(a.socketPath()) }

@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/platform/store"
 )
 
@@ -40,7 +41,7 @@ func (a *app) contextPath() (string, error) {
 	if !filepath.IsAbs(dir) { // its specification: a relative one is to be ignored
 		home := a.Env("HOME")
 		if home == "" {
-			return "", usagef("context: neither HOME nor EDGESPAN_CONTEXTS is set: one of them is needed")
+			return "", term.Usagef("context: neither HOME nor EDGESPAN_CONTEXTS is set: one of them is needed")
 		}
 		dir = filepath.Join(home, ".config")
 	}
@@ -63,7 +64,7 @@ func (a *app) readContexts() (contextFile, error) {
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField())
 	if err := dec.Decode(&f); err != nil && len(bytes.TrimSpace(text)) > 0 {
-		return f, usagef("read contexts %s: %s: current and contexts: {NAME: {controller, tokenFile, caFile, caSha256}} are allowed",
+		return f, term.Usagef("read contexts %s: %s: current and contexts: {NAME: {controller, tokenFile, caFile, caSha256}} are allowed",
 			path, yaml.FormatError(err, false, false))
 	}
 	if f.Contexts == nil {
@@ -101,15 +102,15 @@ func (f contextFile) named(name string) (fleetContext, error) {
 
 // noContext is the error of a context that is not in the file.
 func noContext(name string, known []string) error {
-	text := fmt.Sprintf("context %q: does not exist: %s are allowed", name, joined(known))
+	text := fmt.Sprintf("context %q: does not exist: %s are allowed", name, term.Joined(known))
 	if len(known) == 0 {
 		text = fmt.Sprintf("context %q: does not exist: there is none yet: edgespan context add makes one", name)
 	}
-	return withClass(exitNotFound, errors.New(text))
+	return term.WithClass(term.ExitNotFound, errors.New(text))
 }
 
 func newContext(a *app) *cobra.Command {
-	cmd := group("context", "Remember controllers by a name: where they are and with which token they are asked")
+	cmd := term.Group("context", "Remember controllers by a name: where they are and with which token they are asked")
 	cmd.Long = cmd.Short + `.
 
 The file is ~/.config/edgespan/contexts.yaml, or EDGESPAN_CONTEXTS. It names files of tokens and
@@ -125,7 +126,7 @@ func newContextAdd(a *app) *cobra.Command {
 		Short: "Add a context, or change one; the first is in use at once",
 		Example: `  edgespan context add lab --controller https://127.0.0.1:8443 --token-file admin.token --ca-sha256 5f0c…
   edgespan context use lab`,
-		Args: exactArgs(1, "one NAME"),
+		Args: term.ExactArgs(1, "one NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := a.readContexts()
 			if err != nil {
@@ -144,7 +145,7 @@ func newContextAdd(a *app) *cobra.Command {
 			if err := a.writeContexts(f); err != nil {
 				return err
 			}
-			a.say("context %s: written; %s is in use", printable(args[0]), printable(f.Current))
+			a.Say("context %s: written; %s is in use", term.Printable(args[0]), term.Printable(f.Current))
 			return nil
 		},
 	}
@@ -168,7 +169,7 @@ func (c *fleetContext) absolute() error {
 
 func newContextUse(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Ask the controller of this context from now on", Args: exactArgs(1, "one NAME"),
+		Use: "use NAME", Short: "Ask the controller of this context from now on", Args: term.ExactArgs(1, "one NAME"),
 		ValidArgsFunction: a.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := a.readContexts()
@@ -183,7 +184,7 @@ func newContextUse(a *app) *cobra.Command {
 			if err := a.writeContexts(f); err != nil {
 				return err
 			}
-			a.say("context %s is in use: %s", printable(args[0]), printable(c.Controller))
+			a.Say("context %s is in use: %s", term.Printable(args[0]), term.Printable(c.Controller))
 			return nil
 		},
 	}
@@ -191,7 +192,7 @@ func newContextUse(a *app) *cobra.Command {
 
 func newContextRemove(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Short: "Forget a context; its token's file stays", Args: exactArgs(1, "one NAME"),
+		Use: "remove NAME", Short: "Forget a context; its token's file stays", Args: term.ExactArgs(1, "one NAME"),
 		ValidArgsFunction: a.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := a.readContexts()
@@ -207,7 +208,7 @@ func newContextRemove(a *app) *cobra.Command {
 			if err := a.writeContexts(f); err != nil {
 				return err
 			}
-			a.say("context %s: removed", printable(args[0]))
+			a.Say("context %s: removed", term.Printable(args[0]))
 			return nil
 		},
 	}
@@ -223,29 +224,29 @@ type namedContext struct {
 func newContextList(a *app) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the contexts", Args: exactArgs(0, "none"),
+		Use: "list", Short: "List the contexts", Args: term.ExactArgs(0, "none"),
 		RunE: func(*cobra.Command, []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := term.CheckOutput(output); err != nil {
 				return err
 			}
 			f, err := a.readContexts()
 			if err != nil {
 				return err
 			}
-			return a.show(showContexts(f, slices.Sorted(maps.Keys(f.Contexts))), output)
+			return a.Show(showContexts(f, slices.Sorted(maps.Keys(f.Contexts))), output)
 		},
 	}
-	outputFlag(cmd, &output)
+	term.OutputFlag(cmd, &output)
 	return cmd
 }
 
 func newContextShow(a *app) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use: "show [NAME]", Short: "Show one context, or that in use", Args: rangeArgs(0, 1, "one NAME, or none"),
+		Use: "show [NAME]", Short: "Show one context, or that in use", Args: term.RangeArgs(0, 1, "one NAME, or none"),
 		ValidArgsFunction: a.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := term.CheckOutput(output); err != nil {
 				return err
 			}
 			f, err := a.readContexts()
@@ -261,25 +262,25 @@ func newContextShow(a *app) *cobra.Command {
 				return err
 			}
 			s := showContexts(f, []string{name})
-			s.data = namedContext{name, name == f.Current, c}
-			return a.show(s, output)
+			s.Data = namedContext{name, name == f.Current, c}
+			return a.Show(s, output)
 		},
 	}
-	outputFlag(cmd, &output)
+	term.OutputFlag(cmd, &output)
 	return cmd
 }
 
-func showContexts(f contextFile, names []string) shown {
+func showContexts(f contextFile, names []string) term.Shown {
 	list := []namedContext{}
-	t := &table{head: []string{"NAME", "IN USE", "CONTROLLER", "TOKEN FILE", "CA"}}
+	t := &term.Table{Head: []string{"NAME", "IN USE", "CONTROLLER", "TOKEN FILE", "CA"}}
 	for _, n := range names {
 		c := f.Contexts[n]
 		list = append(list, namedContext{n, n == f.Current, c})
 	}
-	return shown{data: list, names: names, empty: "no contexts", table: func(wide bool) *table {
-		t.wide = wide
+	return term.Shown{Data: list, Names: names, Empty: "no contexts", Table: func(wide bool) *term.Table {
+		t.Wide = wide
 		for _, c := range list {
-			t.add(c.Name, yesNo(c.InUse), c.Controller, c.TokenFile, cmp.Or(c.CAFile, c.CASHA256))
+			t.Add(c.Name, term.YesNo(c.InUse), c.Controller, c.TokenFile, cmp.Or(c.CAFile, c.CASHA256))
 		}
 		return t
 	}}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/term"
 	"edgespan/platform/pki"
 )
 
@@ -87,7 +88,7 @@ func TestAContextFileThatCannotBeReadStaysAsItIs(t *testing.T) {
 	const text = "contexts: {lab: {controler: https://lab:8443}}\n"
 	name := file(t, text)
 	got := cli(t, map[string]string{"EDGESPAN_CONTEXTS": name}, "", "context", "add", "x", "--controller", "https://x:1")
-	if now, err := os.ReadFile(name); err != nil || string(now) != text || got.code != exitUsage || !strings.Contains(got.err, "controler") {
+	if now, err := os.ReadFile(name); err != nil || string(now) != text || got.code != term.ExitUsage || !strings.Contains(got.err, "controler") {
 		t.Errorf("exit %d, %s\nfile: %s %v", got.code, got.err, now, err)
 	}
 }
@@ -144,21 +145,21 @@ func TestWhatCannotBeAController(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"--controller", "http://192.0.2.1:8443"}, exitUsage, "plain text"},
-		{[]string{"--controller", "http://localhost.example:8443"}, exitUsage, "plain text"},
-		{[]string{"--controller", "ftp://127.0.0.1"}, exitUsage, "https://HOST:PORT"},
-		{[]string{"--controller", "https://me:secret@c:1"}, exitUsage, "https://HOST:PORT"},
-		{[]string{"--controller", "c:8443"}, exitUsage, "https://HOST:PORT"},
-		{[]string{"--controller", "https://c:1", "--ca-file", "x", "--ca-sha256", pin}, exitUsage, "one of them"},
-		{[]string{"--controller", "https://c:1", "--ca-sha256", "12"}, exitUsage, "--ca-sha256"},
-		{[]string{"--controller", "https://c:1", "--ca-file", "/nowhere/ca.pem"}, exitNotFound, "/nowhere/ca.pem"},
-		{[]string{"--controller", "https://c:1", "--ca-file", file(t, "no PEM")}, exitUsage, "PEM"},
-		{[]string{"--controller", "https://c:1", "--ca-file", file(t, "")}, exitUsage, "is empty"},
-		{[]string{"--controller", "https://c:1", "--token-file", "/nowhere/token"}, exitNotFound, "/nowhere/token"},
-		{[]string{"--controller", "https://c:1", "--token-file", file(t, " \n")}, exitUsage, "holds no token"},
-		{[]string{"--controller", "https://c:1", "--token-file", file(t, "a\nb")}, exitUsage, "holds no token"},
-		{[]string{"--controller", "http://127.0.0.1:1"}, exitUnreachable, "not reachable"},
-		{[]string{"--context", "nowhere"}, exitNotFound, "nowhere"},
+		{[]string{"--controller", "http://192.0.2.1:8443"}, term.ExitUsage, "plain text"},
+		{[]string{"--controller", "http://localhost.example:8443"}, term.ExitUsage, "plain text"},
+		{[]string{"--controller", "ftp://127.0.0.1"}, term.ExitUsage, "https://HOST:PORT"},
+		{[]string{"--controller", "https://me:secret@c:1"}, term.ExitUsage, "https://HOST:PORT"},
+		{[]string{"--controller", "c:8443"}, term.ExitUsage, "https://HOST:PORT"},
+		{[]string{"--controller", "https://c:1", "--ca-file", "x", "--ca-sha256", pin}, term.ExitUsage, "one of them"},
+		{[]string{"--controller", "https://c:1", "--ca-sha256", "12"}, term.ExitUsage, "--ca-sha256"},
+		{[]string{"--controller", "https://c:1", "--ca-file", "/nowhere/ca.pem"}, term.ExitNotFound, "/nowhere/ca.pem"},
+		{[]string{"--controller", "https://c:1", "--ca-file", file(t, "no PEM")}, term.ExitUsage, "PEM"},
+		{[]string{"--controller", "https://c:1", "--ca-file", file(t, "")}, term.ExitUsage, "is empty"},
+		{[]string{"--controller", "https://c:1", "--token-file", "/nowhere/token"}, term.ExitNotFound, "/nowhere/token"},
+		{[]string{"--controller", "https://c:1", "--token-file", file(t, " \n")}, term.ExitUsage, "holds no token"},
+		{[]string{"--controller", "https://c:1", "--token-file", file(t, "a\nb")}, term.ExitUsage, "holds no token"},
+		{[]string{"--controller", "http://127.0.0.1:1"}, term.ExitUnreachable, "not reachable"},
+		{[]string{"--context", "nowhere"}, term.ExitNotFound, "nowhere"},
 	} {
 		got := cli(t, map[string]string{"HOME": t.TempDir()}, "", append([]string{"nodes", "list"}, c.args...)...)
 		if got.code != c.code || !strings.Contains(got.err, c.says) || strings.Contains(got.err, "secret") && !strings.Contains(c.args[1], "secret") {
@@ -170,7 +171,7 @@ func TestWhatCannotBeAController(t *testing.T) {
 func TestACommandThatAsksNoControllerRefusesItsFlags(t *testing.T) {
 	for _, args := range [][]string{{"get", "ni"}, {"node"}, {"layers", "md5"}, {"version"}} {
 		got := cli(t, nil, "", append([]string{"--controller", "http://127.0.0.1:1"}, args...)...)
-		if got.code != exitUsage || !strings.Contains(got.err, "has --controller") {
+		if got.code != term.ExitUsage || !strings.Contains(got.err, "has --controller") {
 			t.Errorf("%q: exit %d: %s", args, got.code, got.err)
 		}
 	}
@@ -207,15 +208,15 @@ func TestTheControllersCertificateIsCheckedByFileOrPin(t *testing.T) {
 		args []string
 		code int
 	}{
-		{"its file", []string{"--ca-file", ca}, exitOK},
-		{"its pin", []string{"--ca-sha256", hex.EncodeToString(pin[:])}, exitOK},
-		{"another pin", []string{"--ca-sha256", strings.Repeat("00", 32)}, exitUnreachable},
-		{"the system's", nil, exitUnreachable},
+		{"its file", []string{"--ca-file", ca}, term.ExitOK},
+		{"its pin", []string{"--ca-sha256", hex.EncodeToString(pin[:])}, term.ExitOK},
+		{"another pin", []string{"--ca-sha256", strings.Repeat("00", 32)}, term.ExitUnreachable},
+		{"the system's", nil, term.ExitUnreachable},
 	} {
 		asked = nil
 		args := append([]string{"nodes", "list", "--controller", "https://" + address, "--token-file", file(t, "secret")}, c.args...)
 		got := cli(t, map[string]string{"HOME": t.TempDir()}, "", args...)
-		if got.code != c.code || (len(asked) > 0) != (c.code == exitOK) {
+		if got.code != c.code || (len(asked) > 0) != (c.code == term.ExitOK) {
 			t.Errorf("%s: exit %d, asked %q: %s", c.name, got.code, asked, got.err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/platform/pki"
 )
@@ -47,7 +48,7 @@ func (a *app) bindFleet(root *cobra.Command) {
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		for _, name := range fleetFlagNames {
 			if flags.Lookup(name).Changed && cmd.Annotations[fleetMark] == "" {
-				return usagef("%s: has --%s: it is allowed where a controller is asked: %s", cmd.CommandPath(), name, joined(askingGroups))
+				return term.Usagef("%s: has --%s: it is allowed where a controller is asked: %s", cmd.CommandPath(), name, term.Joined(askingGroups))
 			}
 		}
 		return nil
@@ -65,10 +66,10 @@ var askingGroups = []string{
 // token and CA belong to its controller: another one that a flag names gets neither.
 func (a *app) fleetTarget() (fleetContext, error) {
 	t := fleetContext{
-		Controller: a.setting(a.fleet.Controller, "EDGESPAN_CONTROLLER", ""),
-		TokenFile:  a.setting(a.fleet.TokenFile, "EDGESPAN_TOKEN_FILE", ""),
-		CAFile:     a.setting(a.fleet.CAFile, "EDGESPAN_CA_FILE", ""),
-		CASHA256:   a.setting(a.fleet.CASHA256, "EDGESPAN_CA_SHA256", ""),
+		Controller: a.Setting(a.fleet.Controller, "EDGESPAN_CONTROLLER", ""),
+		TokenFile:  a.Setting(a.fleet.TokenFile, "EDGESPAN_TOKEN_FILE", ""),
+		CAFile:     a.Setting(a.fleet.CAFile, "EDGESPAN_CA_FILE", ""),
+		CASHA256:   a.Setting(a.fleet.CASHA256, "EDGESPAN_CA_SHA256", ""),
 	}
 	if a.fleet.CAFile != "" && a.fleet.CASHA256 == "" {
 		t.CASHA256 = "" // a flag stands above the environment's other way to say it
@@ -80,14 +81,14 @@ func (a *app) fleetTarget() (fleetContext, error) {
 		return t, err
 	}
 	if t.Controller == "" {
-		return t, usagef("--controller: is missing: an URL is allowed, or EDGESPAN_CONTROLLER, or a context (edgespan context add)")
+		return t, term.Usagef("--controller: is missing: an URL is allowed, or EDGESPAN_CONTROLLER, or a context (edgespan context add)")
 	}
 	return t, t.check()
 }
 
 // fromContext fills what neither flag nor environment has said.
 func (a *app) fromContext(t *fleetContext) error {
-	name := a.setting(a.fleet.context, "EDGESPAN_CONTEXT", "")
+	name := a.Setting(a.fleet.context, "EDGESPAN_CONTEXT", "")
 	if name == "" && t.Controller != "" && t.TokenFile != "" && (t.CAFile != "" || t.CASHA256 != "") {
 		return nil // nothing is left to ask it for
 	}
@@ -124,20 +125,20 @@ func (a *app) fromContext(t *fleetContext) error {
 // check refuses what can never work, and a token in plain text on a network.
 func (c fleetContext) check() error {
 	if c.Controller == "" {
-		return usagef("--controller: is missing: an URL is allowed: https://HOST:PORT")
+		return term.Usagef("--controller: is missing: an URL is allowed: https://HOST:PORT")
 	}
 	u, err := url.Parse(c.Controller)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return usagef("--controller: is %q: https://HOST:PORT is allowed", c.Controller)
+		return term.Usagef("--controller: is %q: https://HOST:PORT is allowed", c.Controller)
 	case u.Scheme == "http" && !loopback(u.Hostname()):
-		return usagef("--controller: is %q: plain text shows the token to the network: https, or http to a loopback address is allowed", c.Controller)
+		return term.Usagef("--controller: is %q: plain text shows the token to the network: https, or http to a loopback address is allowed", c.Controller)
 	case c.CAFile != "" && c.CASHA256 != "":
-		return usagef("--ca-file: is given with --ca-sha256: one of them is allowed")
+		return term.Usagef("--ca-file: is given with --ca-sha256: one of them is allowed")
 	}
 	if c.CASHA256 != "" {
 		if _, err := pki.ParsePin(c.CASHA256); err != nil {
-			return usagef("--ca-sha256: %w", err)
+			return term.Usagef("--ca-sha256: %w", err)
 		}
 	}
 	return nil
@@ -165,7 +166,7 @@ func (a *app) fleetClient() (*fleetapi.Client, error) {
 	}
 	c, err := fleetapi.NewClient(o)
 	if err != nil {
-		return nil, withClass(exitUsage, err)
+		return nil, term.WithClass(term.ExitUsage, err)
 	}
 	return c, nil
 }
@@ -174,11 +175,11 @@ func (a *app) fleetClient() (*fleetapi.Client, error) {
 func readToken(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("read token: %w", unreadable(err))
+		return "", fmt.Errorf("read token: %w", term.Unreadable(err))
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", usagef("--token-file: %s: holds no token: one line of printable characters is allowed", file)
+		return "", term.Usagef("--token-file: %s: holds no token: one line of printable characters is allowed", file)
 	}
 	return token, nil
 }
@@ -191,11 +192,11 @@ func (c fleetContext) transport() (*http.Transport, error) {
 	if c.CASHA256 != "" {
 		pin, err := pki.ParsePin(c.CASHA256)
 		if err != nil {
-			return nil, usagef("--ca-sha256: %w", err)
+			return nil, term.Usagef("--ca-sha256: %w", err)
 		}
 		u, err := url.Parse(c.Controller)
 		if err != nil {
-			return nil, usagef("--controller: %w", err)
+			return nil, term.Usagef("--controller: %w", err)
 		}
 		t.TLSClientConfig = pki.PinnedTLS(pin, u.Hostname(), time.Now)
 		return t, nil
@@ -204,14 +205,14 @@ func (c fleetContext) transport() (*http.Transport, error) {
 	var err error
 	if c.CAFile != "" {
 		if text, err = os.ReadFile(c.CAFile); err != nil {
-			return nil, fmt.Errorf("read CA: %w", unreadable(err))
+			return nil, fmt.Errorf("read CA: %w", term.Unreadable(err))
 		}
 		if len(text) == 0 { // or the system's would be trusted
-			return nil, usagef("--ca-file: %s: is empty: PEM is allowed", c.CAFile)
+			return nil, term.Usagef("--ca-file: %s: is empty: PEM is allowed", c.CAFile)
 		}
 	}
 	if t.TLSClientConfig, err = pki.ClientTLS(text); err != nil {
-		return nil, usagef("--ca-file: %s: %w", c.CAFile, err)
+		return nil, term.Usagef("--ca-file: %s: %w", c.CAFile, err)
 	}
 	return t, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -16,13 +17,13 @@ type column struct {
 	wide bool // only with -o wide
 }
 
-func resourceTable(kind string, items []httpapi.Resource, wide bool) *table {
-	t := &table{wide: wide}
+func resourceTable(kind string, items []httpapi.Resource, wide bool) *term.Table {
+	t := &term.Table{Wide: wide}
 	var used []column
 	for _, c := range columns(kind) {
 		if wide || !c.wide {
 			used = append(used, c)
-			t.head = append(t.head, c.head)
+			t.Head = append(t.Head, c.head)
 		}
 	}
 	for _, it := range items {
@@ -30,7 +31,7 @@ func resourceTable(kind string, items []httpapi.Resource, wide bool) *table {
 		for i, c := range used {
 			row[i] = c.cell(it)
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
 	return t
 }

@@ -3,17 +3,18 @@ package main
 import (
 	"cmp"
 	"context"
+	"edgespan/cmd/term"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 )
 
-// run executes the command line and returns its exit code; what went wrong is said on
+// Run executes the command line and returns its exit code; what went wrong is said on
 // Err, one line each.
-func run(ctx context.Context, s streams, args []string) int {
-	a := &app{streams: s}
-	return a.run(ctx, newRoot(a, thisDaemon()), args)
+func run(ctx context.Context, s term.Streams, args []string) int {
+	a := &app{Streams: s}
+	return a.Run(ctx, newRoot(a, thisDaemon()), args)
 }
 
 const aboutProgram = `edgespan keeps the virtual networks of an edge node as a config wants them, and asks
@@ -28,21 +29,21 @@ EDGESPAN_STATE_DIR, EDGESPAN_CONFIG; for a controller EDGESPAN_CONTROLLER,
 EDGESPAN_TOKEN_FILE, EDGESPAN_CA_FILE, EDGESPAN_CA_SHA256, EDGESPAN_CONTEXT and
 EDGESPAN_CONTEXTS. NO_COLOR switches colours off.`
 
-// newRoot builds the command tree.
+// NewRoot builds the command tree.
 func newRoot(a *app, d daemonProgram) *cobra.Command {
-	root := a.newRoot("edgespan", "The network daemon of an edge node, and the command line of node and controller", aboutProgram)
+	root := a.NewRoot("edgespan", "The network daemon of an edge node, and the command line of node and controller", aboutProgram)
 	a.bind(root)
 	root.AddGroup(&cobra.Group{ID: "node", Title: "On a node:"}, &cobra.Group{ID: "controller", Title: "With a controller:"})
 	node := newNode(a, d)
 	node.AddCommand(nodeConfigCommands(a)...)
 	root.AddCommand(node, newJoin(a))
 	root.AddCommand(nodeCommands(a)...)
-	root.AddCommand(demoCommands(a.streams)...)
+	root.AddCommand(demoCommands(a.Streams)...)
 	inGroup("node", root.Commands())
 	fleet := slices.Concat(fleetCommands(a), factsCommands(a), []*cobra.Command{newContext(a)})
 	inGroup("controller", fleet)
 	addBeside(root, fleet)
-	root.AddCommand(newLayers(a.streams), newState(a.streams), newVersion(a))
+	root.AddCommand(newLayers(a.Streams), newState(a.Streams), newVersion(a))
 	return root
 }
 
@@ -75,7 +76,7 @@ func beside(c, local *cobra.Command) {
 		}
 		for _, name := range append([]string{"message", "dry-run", "if-match", "output"}, fleetFlagNames...) {
 			if cmd.Flags().Changed(name) && local.Flags().Lookup(name) == nil {
-				return usagef("%s: has --%s: it is allowed with arguments: %s", cmd.Name(), name, c.Use)
+				return term.Usagef("%s: has --%s: it is allowed with arguments: %s", cmd.Name(), name, c.Use)
 			}
 		}
 		return local.RunE(cmd, words)
@@ -96,7 +97,7 @@ func newVersion(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
-		Args:  exactArgs(0, "none"),
+		Args:  term.ExactArgs(0, "none"),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(a.Out, "edgespan", version)
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"edgespan/cmd/term"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ func TestNoTwoCommandsHaveOneName(t *testing.T) {
 			look(sub)
 		}
 	}
-	look(newRoot(&app{streams: streams{Env: func(string) string { return "" }}}, thisDaemon()))
+	look(newRoot(&app{Streams: term.Streams{Env: func(string) string { return "" }}}, thisDaemon()))
 }
 
 func TestACommandOfNodeAndControllerIsTheNodesWithoutArguments(t *testing.T) {
@@ -32,9 +33,9 @@ func TestACommandOfNodeAndControllerIsTheNodesWithoutArguments(t *testing.T) {
 	} {
 		said := ""
 		root := &cobra.Command{Use: "root", SilenceErrors: true, SilenceUsage: true}
-		local := &cobra.Command{Use: "both", Args: exactArgs(0, "none"), RunE: func(*cobra.Command, []string) error { said = "local"; return nil }}
+		local := &cobra.Command{Use: "both", Args: term.ExactArgs(0, "none"), RunE: func(*cobra.Command, []string) error { said = "local"; return nil }}
 		local.Flags().Bool("soon", false, "")
-		asks := &cobra.Command{Use: "both N", Args: exactArgs(1, "one N"), RunE: func(_ *cobra.Command, args []string) error { said = "fleet " + args[0]; return nil }}
+		asks := &cobra.Command{Use: "both N", Args: term.ExactArgs(1, "one N"), RunE: func(_ *cobra.Command, args []string) error { said = "fleet " + args[0]; return nil }}
 		asks.Flags().StringP("message", "m", "", "")
 		root.AddCommand(local)
 		addBeside(root, []*cobra.Command{asks})
@@ -42,7 +43,7 @@ func TestACommandOfNodeAndControllerIsTheNodesWithoutArguments(t *testing.T) {
 		if err := root.ExecuteContext(context.Background()); err != nil {
 			said = err.Error()
 		}
-		if said != want || strings.Count(commandNames(root), "both") != 1 {
+		if said != want || strings.Count(term.CommandNames(root), "both") != 1 {
 			t.Errorf("%s: %q, want %q", line, said, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -45,12 +46,12 @@ func newRelease(a nodeProgram) *cobra.Command {
 // word is a command that says one thing to the daemon.
 func (a nodeProgram) word(name, short string, say func(context.Context, *httpapi.Client) (string, error)) *cobra.Command {
 	return &cobra.Command{
-		Use: name, Short: short, Args: exactArgs(0, "none"),
+		Use: name, Short: short, Args: term.ExactArgs(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.ask(cmd.Context(), func(ctx context.Context, c *httpapi.Client) error {
 				said, err := say(ctx, c)
 				if err == nil {
-					a.say("%s", said)
+					a.Say("%s", said)
 				}
 				return err
 			})

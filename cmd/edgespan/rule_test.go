@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -26,7 +27,7 @@ func TestTheWordsOfCommitConfirm(t *testing.T) {
 	} {
 		before := len(f.seen())
 		got := cli(t, env, "", strings.Fields(c.line)...)
-		if got.code != exitOK || !strings.Contains(got.err, c.says) || strings.Join(f.seen()[before:], ";") != c.asked {
+		if got.code != term.ExitOK || !strings.Contains(got.err, c.says) || strings.Join(f.seen()[before:], ";") != c.asked {
 			t.Errorf("edgespan %s: %+v, asks %q", c.line, got, f.seen()[before:])
 		}
 	}
@@ -39,7 +40,7 @@ func TestTheWordsOfCommitConfirm(t *testing.T) {
 	}
 	f.err = fmt.Errorf("%w: nothing is pending", httpapi.ErrConflict)
 	for _, word := range []string{"confirm", "rollback", "release"} {
-		if got := cli(t, env, "", word); got.code != exitConflict || !strings.Contains(got.err, "nothing is pending") {
+		if got := cli(t, env, "", word); got.code != term.ExitConflict || !strings.Contains(got.err, "nothing is pending") {
 			t.Errorf("%s of nothing: %+v", word, got)
 		}
 	}
@@ -48,14 +49,14 @@ func TestTheWordsOfCommitConfirm(t *testing.T) {
 func TestApplySaysHow(t *testing.T) {
 	f := &fake{}
 	env := at(serve(t, f))
-	if got := cli(t, env, "{}", "apply", "-f", "-", "--local", "--confirm", "120s"); got.code != exitOK || !strings.Contains(got.err, "undone in 2m0s") {
+	if got := cli(t, env, "{}", "apply", "-f", "-", "--local", "--confirm", "120s"); got.code != term.ExitOK || !strings.Contains(got.err, "undone in 2m0s") {
 		t.Errorf("%+v", got)
 	}
 	if f.how.Confirm != 2*time.Minute || !f.how.Local || f.how.By == "" {
 		t.Errorf("it was asked to apply %+v", f.how)
 	}
 	for _, wrong := range []string{"--confirm 0s", "--confirm 25h", "--confirm -1s", "--local --dry-run", "--confirm 1m --dry-run"} {
-		if got := cli(t, env, "{}", append([]string{"apply", "-f", "-"}, strings.Fields(wrong)...)...); got.code != exitUsage {
+		if got := cli(t, env, "{}", append([]string{"apply", "-f", "-"}, strings.Fields(wrong)...)...); got.code != term.ExitUsage {
 			t.Errorf("%s: %+v", wrong, got)
 		}
 	}

@@ -5,20 +5,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/state"
 	"edgespan/platform/confdir"
 )
 
 // newState is the offline side of the state loop: it reads files and asks nobody.
-func newState(s streams) *cobra.Command {
+func newState(s term.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state",
 		Short: "Derive the state of parameters, offline, on files",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("command: is %q: %s are allowed", args[0], commandNames(cmd))
+				return term.Usagef("command: is %q: %s are allowed", args[0], term.CommandNames(cmd))
 			}
 			return cmd.Help()
 		},
@@ -42,16 +43,16 @@ The exit code is 0 whenever a state was derived, ready or not. It is 4, with all
 of both files and no output, where they can't be judged: cycles, dependencies on unknown
 ids, ids that are wanted twice, unknown states, times and targets.`,
 		Example: `  edgespan state derive --wanted wanted.json --reported reported.json -o json`,
-		Args:    exactArgs(0, "no argument"),
+		Args:    term.ExactArgs(0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := term.CheckOutput(output); err != nil {
 				return err
 			}
 			switch {
 			case wanted == "" || reported == "":
-				return usagef("derive: needs --wanted and --reported: a file each, or - for stdin, is allowed")
+				return term.Usagef("derive: needs --wanted and --reported: a file each, or - for stdin, is allowed")
 			case wanted == "-" && reported == "-":
-				return usagef("derive: --wanted and --reported are both -: stdin is allowed for one of both")
+				return term.Usagef("derive: --wanted and --reported are both -: stdin is allowed for one of both")
 			}
 			d, err := a.derive(wanted, reported)
 			if err != nil {
@@ -62,7 +63,7 @@ ids, ids that are wanted twice, unknown states, times and targets.`,
 	}
 	cmd.Flags().StringVar(&wanted, "wanted", "", "file with what is wanted")
 	cmd.Flags().StringVar(&reported, "reported", "", "file with what the node reported")
-	outputFlag(cmd, &output)
+	term.OutputFlag(cmd, &output)
 	return cmd
 }
 
@@ -91,19 +92,19 @@ func brokenFile(name string, faults config.Faults) error {
 
 func (a layersProgram) showDerived(d state.PeerConfigurationState, output string) error {
 	doc := d.Document()
-	t := &table{head: []string{"PARAMETER", "STATE", "REVIEW", "REASON"}}
-	out := shown{data: doc, empty: "no parameters"}
+	t := &term.Table{Head: []string{"PARAMETER", "STATE", "REVIEW", "REASON"}}
+	out := term.Shown{Data: doc, Empty: "no parameters"}
 	for _, p := range append(doc.Parameters, doc.Ignored...) {
-		t.wide = output == "wide"
-		t.add(p.ID, string(p.State), string(p.Review), p.Reason)
-		out.names = append(out.names, p.ID)
+		t.Wide = output == "wide"
+		t.Add(p.ID, string(p.State), string(p.Review), p.Reason)
+		out.Names = append(out.Names, p.ID)
 	}
-	out.table = func(bool) *table { return t }
-	if err := a.show(out, output); err != nil {
+	out.Table = func(bool) *term.Table { return t }
+	if err := a.Show(out, output); err != nil {
 		return err
 	}
 	if output == "table" || output == "wide" {
-		a.say("ready: %s", yesNo(d.Ready))
+		a.Say("ready: %s", term.YesNo(d.Ready))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"edgespan/cmd/term"
 	"slices"
 	"strings"
 
@@ -15,14 +16,14 @@ func readTarget(cmd string, kinds, args []string, allowed string) (kind, id stri
 	kind, id, joined := strings.Cut(args[0], "/")
 	switch {
 	case !slices.Contains(kinds, kind):
-		return "", "", usagef("%s: type is %q: %s are allowed", cmd, kind, strings.Join(kinds, " "))
+		return "", "", term.Usagef("%s: type is %q: %s are allowed", cmd, kind, strings.Join(kinds, " "))
 	case joined && len(args) > 1:
-		return "", "", usagef("%s: has both %q and %q: %s is allowed", cmd, args[0], args[1], allowed)
+		return "", "", term.Usagef("%s: has both %q and %q: %s is allowed", cmd, args[0], args[1], allowed)
 	case len(args) > 1:
 		id, joined = strings.TrimPrefix(args[1], kind+"/"), true
 	}
 	if joined && id == "" {
-		return "", "", usagef("%s: id is empty: the id of one %s is allowed", cmd, kind)
+		return "", "", term.Usagef("%s: id is empty: the id of one %s is allowed", cmd, kind)
 	}
 	return kind, id, nil
 }
@@ -34,7 +35,7 @@ func checkID(cmd, kind, id string) error {
 		return nil
 	}
 	if _, err := uuid.Parse(id); err != nil || len(id) != len(uuid.UUID{}.String()) {
-		return usagef("%s: id of %s is %q: a UUID is allowed, as edgespan get %s -o name prints it", cmd, kind, id, kind)
+		return term.Usagef("%s: id of %s is %q: a UUID is allowed, as edgespan get %s -o name prints it", cmd, kind, id, kind)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -45,25 +46,25 @@ it is online, runs what is wanted, and every parameter is final; --for online as
 that. A cluster is ready when each member is online and has its part; --for undeployed holds when no
 member has one any more. A controller that does not answer is waited for; a NAME that it does not
 know exits 10 at once.`,
-		Args: rangeArgs(1, 2, waitTargets),
+		Args: term.RangeArgs(1, 2, waitTargets),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, id, err := readTarget("wait", waitKinds(), args, waitTargets)
 			switch {
 			case err != nil:
 				return err
 			case id == "":
-				return usagef("wait: id is missing: %s is allowed", waitTargets)
+				return term.Usagef("wait: id is missing: %s is allowed", waitTargets)
 			case !slices.Contains(waitsFor(kind), wanted):
-				return usagef("--for: is %q: %s are allowed of %s/", wanted, joined(waitsFor(kind)), kind)
+				return term.Usagef("--for: is %q: %s are allowed of %s/", wanted, term.Joined(waitsFor(kind)), kind)
 			case timeout <= 0:
-				return usagef("--timeout: is %s: a duration above 0 is allowed", timeout)
+				return term.Usagef("--timeout: is %s: a duration above 0 is allowed", timeout)
 			}
 			if fleetWaits[kind] != nil {
 				return waitFleet(a.app, cmd, kind, id, wanted, timeout)
 			}
 			for _, name := range fleetFlagNames {
 				if cmd.Flags().Changed(name) {
-					return usagef("wait: has --%s: it is allowed with peer/NAME and cluster/NAME", name)
+					return term.Usagef("wait: has --%s: it is allowed with peer/NAME and cluster/NAME", name)
 				}
 			}
 			if err := checkID("wait", kind, id); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -20,7 +21,7 @@ func newWatch(a nodeProgram) *cobra.Command {
 reads slowly misses values in between, never the last one. -o json prints an object a
 line: {time, change, object}; the first ones are what there is, up to the line whose
 change is "synchronized".`,
-		Args: rangeArgs(0, 2, allowed),
+		Args: term.RangeArgs(0, 2, allowed),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			want, id := kinds, ""
 			if len(args) > 0 {
@@ -30,19 +31,19 @@ change is "synchronized".`,
 				}
 				want, id = []string{kind}, i
 			}
-			if err := checkOutput(output); err != nil {
+			if err := term.CheckOutput(output); err != nil {
 				return err
 			}
 			return a.watch(cmd.Context(), want, id, output)
 		},
 		ValidArgsFunction: a.completeTargets(kinds, true),
 	}
-	outputFlag(cmd, &output)
+	term.OutputFlag(cmd, &output)
 	return cmd
 }
 
 func (a nodeProgram) watch(ctx context.Context, kinds []string, id, output string) error {
-	l := a.newLive(output, []string{"TIME", "CHANGE", "OBJECT", "NAME", "WHAT", "ERROR"}, []int{12, 8, 44, 8, 36})
+	l := a.NewLive(output, []string{"TIME", "CHANGE", "OBJECT", "NAME", "WHAT", "ERROR"}, []int{12, 8, 44, 8, 36})
 	last := map[string]httpapi.Resource{}
 	known := false
 	raw := output == "json" || output == "yaml"
@@ -51,7 +52,7 @@ func (a nodeProgram) watch(ctx context.Context, kinds []string, id, output strin
 			if s.Change == httpapi.Synchronized {
 				known = true
 				if raw {
-					return l.tell(s, "", nil)
+					return l.Tell(s, "", nil)
 				}
 				return nil
 			}
@@ -69,7 +70,7 @@ func (a nodeProgram) watch(ctx context.Context, kinds []string, id, output strin
 				delete(last, name)
 				what, failure = "", ""
 			}
-			return l.tell(s, name, []string{
+			return l.Tell(s, name, []string{
 				s.Time.Local().Format("15:04:05.000"), s.Change, name, displayName(*s.Object), what, failure,
 			})
 		})

@@ -109,7 +109,9 @@ var mayImport = map[string][]string{
 	"deploy":   {},
 
 	// Wiring, and the demo's lab.
+	"cmd/term": {"config", "config/edit", "config/httpapi", "config/layers", "config/operate", "platform/confdir", "platform/keystone"},
 	"cmd/edgespan": {
+		"cmd/term",
 		"config/backup", "config/rollout", "config/topology",
 		"config/rollout", "config/topology", "config/state", "config/peer",
 		"actors", "config", "config/httpapi", "config/nodeconf", "pubsub", "examples", "integration/lab",

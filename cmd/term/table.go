@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"bufio"
@@ -17,26 +17,27 @@ const (
 	errorStart = 40
 )
 
-// table is aligned text. The last column is not padded.
-type table struct {
-	head []string
-	rows [][]string
-	wide bool
+// Table is aligned text. The last column is not padded.
+type Table struct {
+	Head []string
+	Rows [][]string
+	Wide bool
 }
 
-func (t *table) add(cells ...string) {
+// Add appends a row: what could harm a terminal is escaped, what is too long cut.
+func (t *Table) Add(cells ...string) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
-		c = printable(c)
-		if !t.wide {
-			c = cut(c, t.head[i])
+		c = Printable(c)
+		if !t.Wide {
+			c = cut(c, t.Head[i])
 		}
 		if c == "" {
 			c = "-"
 		}
 		row[i] = c
 	}
-	t.rows = append(t.rows, row)
+	t.Rows = append(t.Rows, row)
 }
 
 func cut(c, head string) string {
@@ -55,22 +56,23 @@ func cut(c, head string) string {
 	return c
 }
 
-func (t *table) write(w io.Writer, color bool) error {
-	width := make([]int, len(t.head))
-	for _, row := range append([][]string{t.head}, t.rows...) {
+// Write prints the table, its states in colours if color.
+func (t *Table) Write(w io.Writer, color bool) error {
+	width := make([]int, len(t.Head))
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
 		for i, c := range row {
 			width[i] = max(width[i], utf8.RuneCountInString(c))
 		}
 	}
 	out := bufio.NewWriter(w)
-	for r, row := range append([][]string{t.head}, t.rows...) {
+	for r, row := range append([][]string{t.Head}, t.Rows...) {
 		for i, c := range row {
 			pad := ""
 			if i < len(row)-1 {
 				pad = strings.Repeat(" ", width[i]-utf8.RuneCountInString(c)+2)
 			}
 			if color && r > 0 {
-				c = paint(t.head[i], c)
+				c = paint(t.Head[i], c)
 			}
 			out.WriteString(c + pad) // an error stays in out until Flush
 		}

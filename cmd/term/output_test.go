@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"strings"
@@ -14,8 +14,8 @@ func TestYAMLIsReadAsTheJSONIs(t *testing.T) {
 		{"a": "b\nc"}, {"a\nb": config.Object{"c": "d"}}, {"a": []any{config.Object{"b\nc": "d"}}}, {"a": "\x1b[2J"}, {"a\tb": "c\td"}, {"a": "\u009b\u2028"},
 	} {
 		var out strings.Builder
-		a := streams{Out: &out}
-		if err := a.printYAML(doc); err != nil {
+		a := Streams{Out: &out}
+		if err := a.PrintYAML(doc); err != nil {
 			t.Fatal(err)
 		}
 		var back any

@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"context"
@@ -18,16 +18,16 @@ import (
 
 // The exit codes of every command.
 const (
-	exitOK          = 0
-	exitError       = 1
-	exitUsage       = 2
-	exitTimeout     = 3
-	exitRejected    = 4
-	exitConflict    = 5
-	exitPartial     = 6
-	exitPermission  = 7
-	exitUnreachable = 8
-	exitNotFound    = 10
+	ExitOK          = 0
+	ExitError       = 1
+	ExitUsage       = 2
+	ExitTimeout     = 3
+	ExitRejected    = 4
+	ExitConflict    = 5
+	ExitPartial     = 6
+	ExitPermission  = 7
+	ExitUnreachable = 8
+	ExitNotFound    = 10
 )
 
 // classed is an error that says itself how its command ends.
@@ -50,55 +50,55 @@ type exitClass int
 
 func (c exitClass) Error() string { return fmt.Sprintf("exit class %d", int(c)) }
 
-// withClass is err, which ends its command with code.
-func withClass(code int, err error) error { return &classed{code, err} }
+// WithClass is err, which ends its command with code.
+func WithClass(code int, err error) error { return &classed{code, err} }
 
-// usagef is a command line that says nothing we understand.
-func usagef(format string, args ...any) error {
-	return withClass(exitUsage, fmt.Errorf(format, args...))
+// Usagef is a command line that says nothing we understand.
+func Usagef(format string, args ...any) error {
+	return WithClass(ExitUsage, fmt.Errorf(format, args...))
 }
 
-// unreadable is a file that was named and can't be read; one that is missing exits 10.
-func unreadable(err error) error {
+// Unreadable is a file that was named and can't be read; one that is missing exits 10.
+func Unreadable(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
-		return withClass(exitNotFound, err)
+		return WithClass(ExitNotFound, err)
 	}
 	return err
 }
 
-// statusError is another program's exit code, passed on without a word.
-type statusError int
+// StatusError is another program's exit code, passed on without a word.
+type StatusError int
 
-func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
+func (e StatusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
 
 // exitCode is the code of err: of all that it holds the first that is asked for here counts.
 func exitCode(err error) int {
-	var status statusError
+	var status StatusError
 	switch {
 	case err == nil:
-		return exitOK
+		return ExitOK
 	case errors.As(err, &status):
 		return int(status)
-	case errors.Is(err, exitClass(exitUsage)):
-		return exitUsage
+	case errors.Is(err, exitClass(ExitUsage)):
+		return ExitUsage
 	case isRejected(err):
-		return exitRejected
-	case errors.Is(err, httpapi.ErrConflict), errors.Is(err, exitClass(exitConflict)):
-		return exitConflict
+		return ExitRejected
+	case errors.Is(err, httpapi.ErrConflict), errors.Is(err, exitClass(ExitConflict)):
+		return ExitConflict
 	case errors.Is(err, httpapi.ErrUnreachable), errors.As(err, new(*keystone.Away)):
-		return exitUnreachable
-	case errors.Is(err, httpapi.ErrNotFound), errors.Is(err, exitClass(exitNotFound)), errors.As(err, new(*operate.NotFoundError)):
-		return exitNotFound
-	case errors.Is(err, httpapi.ErrPermission), errors.Is(err, exitClass(exitPermission)), errors.Is(err, os.ErrPermission), errors.Is(err, keystone.ErrRefused):
-		return exitPermission
+		return ExitUnreachable
+	case errors.Is(err, httpapi.ErrNotFound), errors.Is(err, exitClass(ExitNotFound)), errors.As(err, new(*operate.NotFoundError)):
+		return ExitNotFound
+	case errors.Is(err, httpapi.ErrPermission), errors.Is(err, exitClass(ExitPermission)), errors.Is(err, os.ErrPermission), errors.Is(err, keystone.ErrRefused):
+		return ExitPermission
 	case errors.Is(err, httpapi.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
-		return exitTimeout
+		return ExitTimeout
 	case errors.Is(err, httpapi.ErrBusy):
-		return exitError // before Incomplete: nothing at all was shown
+		return ExitError // before Incomplete: nothing at all was shown
 	case errors.As(err, new(*httpapi.Incomplete)):
-		return exitPartial
+		return ExitPartial
 	}
-	return exitError
+	return ExitError
 }
 
 // isRejected says whether a config was judged and found wanting.
@@ -108,27 +108,27 @@ func isRejected(err error) bool {
 }
 
 // report says err on stderr, a line for each fault, and returns its exit code.
-func (s streams) report(err error) int {
+func (s Streams) report(err error) int {
 	if err == nil {
-		return exitOK
+		return ExitOK
 	}
 	var rejected *httpapi.Rejected
 	lines := strings.Split(err.Error(), "\n")
 	if errors.As(err, &rejected) {
 		lines = rejected.Faults
 	}
-	if errors.As(err, new(statusError)) {
+	if errors.As(err, new(StatusError)) {
 		lines = nil // the other program has said it
 	}
 	for _, l := range lines {
 		// A fault quotes what was typed; a line stays one line and harmless to a terminal.
-		s.say("%s", printable(l))
+		s.Say("%s", Printable(l))
 	}
 	return exitCode(err)
 }
 
-// printable escapes what would move a terminal's cursor or end the line.
-func printable(s string) string {
+// Printable escapes what would move a terminal's cursor or end the line.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' {
 			return '\ufffd'

@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"fmt"
@@ -6,17 +6,17 @@ import (
 	"os"
 )
 
-// streams is all that the command line has of its surroundings, so that a test gives
+// Streams is all that the command line has of its surroundings, so that a test gives
 // it other ones.
-type streams struct {
+type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Env      func(string) string
 	Color    bool // Out is a terminal that wants colours
 }
 
-// setting is a value by the precedence flag > environment > default.
-func (s streams) setting(flag, env, fallback string) string {
+// Setting is a value by the precedence flag > environment > default.
+func (s Streams) Setting(flag, env, fallback string) string {
 	if flag != "" {
 		return flag
 	}
@@ -26,12 +26,12 @@ func (s streams) setting(flag, env, fallback string) string {
 	return fallback
 }
 
-// say writes one message for a person.
-func (s streams) say(format string, args ...any) { fmt.Fprintf(s.Err, format+"\n", args...) }
+// Say writes one message for a person.
+func (s Streams) Say(format string, args ...any) { fmt.Fprintf(s.Err, format+"\n", args...) }
 
-// osStreams is the process's own surroundings.
-func osStreams() streams {
-	return streams{
+// OS is the process's own surroundings.
+func OS() Streams {
+	return Streams{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Env:   os.Getenv,
 		Color: isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",

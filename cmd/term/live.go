@@ -1,0 +1,68 @@
+package term
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Live prints what comes one by one: a line of a table, an object a line in JSON, a
+// document in YAML, a name.
+type Live struct {
+	s      Streams
+	Output string
+	head   []string
+	Width  []int // of the columns but the last; a longer cell moves its line
+	begun  bool
+}
+
+// NewLive begins to print lines under head; width is that of the columns but the last.
+func (s Streams) NewLive(output string, head []string, width []int) *Live {
+	return &Live{s: s, Output: output, head: head, Width: width}
+}
+
+// Tell prints the next one: v in JSON and YAML, name, or row in a table.
+func (l *Live) Tell(v any, name string, row []string) error {
+	switch l.Output {
+	case "json":
+		enc := json.NewEncoder(l.s.Out)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(v)
+	case "yaml":
+		if _, err := fmt.Fprintln(l.s.Out, "---"); err != nil {
+			return err
+		}
+		return l.s.PrintYAML(v)
+	case "name":
+		_, err := fmt.Fprintln(l.s.Out, Printable(name))
+		return err
+	}
+	if !l.begun {
+		l.begun = true
+		if err := l.line(l.head, true); err != nil {
+			return err
+		}
+	}
+	return l.line(row, false)
+}
+
+func (l *Live) line(cells []string, head bool) error {
+	t := &Table{Head: l.head, Wide: l.Output == "wide"}
+	t.Add(cells...)
+	var b strings.Builder
+	for i, c := range t.Rows[0] {
+		pad := ""
+		if i < len(l.Width) {
+			pad = strings.Repeat(" ", max(l.Width[i]-utf8.RuneCountInString(c), 0)+2)
+		} else if i < len(t.Rows[0])-1 {
+			pad = "  "
+		}
+		if l.s.Color && !head {
+			c = paint(l.head[i], c)
+		}
+		b.WriteString(c + pad)
+	}
+	_, err := fmt.Fprintln(l.s.Out, strings.TrimRight(b.String(), " "))
+	return err
+}
