@@ -14,9 +14,6 @@ import (
 	"edgespan/netinst"
 )
 
-// The node answers the REST shell.
-var _ httpapi.Backend = (*Node)(nil)
-
 // List answers every resource of a kind, by id.
 func (n *reader) List(ctx context.Context, kind string) ([]httpapi.Resource, error) {
 	var rs []httpapi.Resource
@@ -42,7 +39,7 @@ func (n *reader) List(ctx context.Context, kind string) ([]httpapi.Resource, err
 		}
 		rs = []httpapi.Resource{{ID: "node", Kind: kind, Spec: map[string]any{}, Status: p}}
 	case "actor":
-		for _, a := range n.actors.list() {
+		for _, a := range n.actors.List() {
 			rs = append(rs, httpapi.Resource{ID: a.ID, Kind: kind, Spec: map[string]any{}, Status: a})
 		}
 	default:
@@ -115,7 +112,7 @@ func (n *reader) whyNotYet() string {
 	if fault := n.hostFault(); fault != "" {
 		return "waits for the " + fault
 	}
-	for _, a := range n.actors.list() { // it can't even see what is there
+	for _, a := range n.actors.List() { // it can't even see what is there
 		if a.ID == "router/ground" && a.Last != "" {
 			return "waits for the host: " + a.Last
 		}
@@ -134,7 +131,7 @@ func (n *reader) networkCrashed(id string) string {
 func (n *reader) appCrashed(id string) string { return n.crashed("app network", "router/app/"+id) }
 
 func (n *reader) crashed(what, id string) string {
-	if a, down := n.actors.down(id); down {
+	if a, down := n.actors.Down(id); down {
 		return fmt.Sprintf("%s crashed (%d in a row): %s; restarts within %s", what, a.Crashes, a.Last, a.Next)
 	}
 	return ""

@@ -20,7 +20,7 @@ import (
 // crew is the state of one actor, as `get actor` shows it.
 func (r *rig) crew(id string) ActorState {
 	r.Helper()
-	for _, a := range r.node.d.census.list() {
+	for _, a := range r.node.d.census.List() {
 		if a.ID == id {
 			return a
 		}

@@ -2,11 +2,13 @@
 // actors that carries messages between topics, pure cores and the host.
 //
 //	/router            registry of networks and apps, host ground, heartbeat
-//	  /config          file, apply, last good config
-//	    /keeper        the only actor that reads and writes the config on disk
+//	  /events          keeps what happened, for the API
+//	  /config          file, apply, last good config (actors/agent)
 //	  /recorder        the only actor that journals what the config actor counted
 //	  /monitor         netlink -> port-status, host-changed
 //	  /ground          the applier of the host ground
+//	  /exec            executors and checks of peers, by the ids of their parameters
+//	    /<id>          one of them: runs its command, asks its host
 //	  /planner         looks at the whole host for plan and diff, one at a time
 //	  /ni/<uuid>       bridge manager, hosts a netinst.Manager
 //	    /applier       the only actor that writes that network to the host

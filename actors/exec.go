@@ -32,14 +32,6 @@ type Executors interface {
 // Echo asks a host whether it answers: platform/probe. It returns by its context's deadline.
 type Echo func(ctx context.Context, local, remote netip.Addr) (time.Duration, error)
 
-// TaskConfig is the wish for one executor or check, by the id of its parameter.
-type TaskConfig struct {
-	Kind       string
-	Executor   peer.ExecutorValue
-	Check      peer.CheckValue
-	Generation uint64 // the generation in which it last changed
-}
-
 // How executors and checks are looked after.
 const (
 	executorEvery  = 10 * time.Second // its end is told at once; this is for what nobody tells

@@ -16,6 +16,9 @@ import (
 	"edgespan/pubsub"
 )
 
+// The node answers the REST shell.
+var _ httpapi.Backend = (*Node)(nil)
+
 // Options is what a node is made of.
 type Options struct {
 	Host      Host

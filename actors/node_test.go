@@ -41,7 +41,7 @@ func TestAnAppIsNotWokenByOtherNetworks(t *testing.T) {
 		r.apply(doc(1, 0) + app)
 		r.ready(time.Second, "app/"+appID(1))
 		heard := func() uint64 {
-			for _, a := range r.node.d.census.list() {
+			for _, a := range r.node.d.census.List() {
 				if strings.HasSuffix(a.ID, "app/"+appID(1)) || strings.HasSuffix(a.ID, "app-"+appID(1)) {
 					return a.Messages
 				}

@@ -22,8 +22,8 @@ type ActorState struct {
 
 // counted is what is known of the actors.
 type counted interface {
-	list() []ActorState
-	down(id string) (ActorState, bool) // of one that waits for its restart
+	List() []ActorState
+	Down(id string) (ActorState, bool) // of one that waits for its restart
 }
 
 // reader answers the questions of the control socket from topics. It tells no actor anything.

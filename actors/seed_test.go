@@ -24,7 +24,7 @@ import (
 // managers are the bridge managers there are, by network.
 func (r *rig) managers() []string {
 	var ids []string
-	for _, a := range r.node.d.census.list() {
+	for _, a := range r.node.d.census.List() {
 		if id, ok := strings.CutPrefix(a.ID, "router/ni/"); ok && !strings.Contains(id, "/") {
 			ids = append(ids, id)
 		}

@@ -29,7 +29,8 @@ func (s *census) with(id string, f func(*ActorState)) {
 	f(a)
 }
 
-func (s *census) list() []ActorState {
+// List is all of them.
+func (s *census) List() []ActorState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make([]ActorState, 0, len(s.actors))
@@ -39,8 +40,8 @@ func (s *census) list() []ActorState {
 	return out
 }
 
-// down tells of an actor that waits for its restart.
-func (s *census) down(id string) (ActorState, bool) {
+// Down tells of an actor that waits for its restart.
+func (s *census) Down(id string) (ActorState, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := s.actors[id]; a != nil && a.State == "restarting" {

@@ -7,6 +7,7 @@ import (
 	"edgespan/appnet"
 	"edgespan/config/httpapi"
 	"edgespan/config/nodeconf"
+	"edgespan/config/peer"
 	"edgespan/config/peer/task"
 	"edgespan/netinst"
 	"edgespan/netinst/netstate"
@@ -53,6 +54,14 @@ type Parameter struct {
 	Since      time.Time `json:"since"`              // when it came to its state
 	Attempts   int       `json:"attempts,omitempty"` // that failed, one after the other
 	NextTry    time.Time `json:"nextTry,omitzero"`
+}
+
+// TaskConfig is the wish for one executor or check, by the id of its parameter.
+type TaskConfig struct {
+	Kind       string
+	Executor   peer.ExecutorValue
+	Check      peer.CheckValue
+	Generation uint64 // the generation in which it last changed
 }
 
 // HostChange counts what happened to the objects of one network, or to the link of one of
