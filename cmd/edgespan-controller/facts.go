@@ -49,11 +49,11 @@ func (b both) Ready(ctx context.Context) error {
 var _ fleetapi.Backend = both{}
 
 // serveFacts lets the API's server answer for ConfigDB too.
-func (s *service) serveFacts(bodies *httpapi.Bodies) {
+func (s *service) serveFacts(bodies *httpapi.Bodies, answers *httpapi.Answers) {
 	ctx, end := context.WithCancel(context.Background())
 	s.api.RegisterOnShutdown(end)
 	opts := []factsapi.Option{
-		factsapi.WithBodies(bodies), factsapi.WithStored(s.ground.stored, s.ground.store.Scarce), factsapi.WithVersion(version), factsapi.WithAudit(s.audit.record), factsapi.WithIntents(s.audit.intent), factsapi.WithEnd(ctx),
+		factsapi.WithBodies(bodies), factsapi.WithAnswers(answers), factsapi.WithStored(s.ground.stored, s.ground.store.Scarce), factsapi.WithVersion(version), factsapi.WithAudit(s.audit.record), factsapi.WithIntents(s.audit.intent), factsapi.WithEnd(ctx),
 		factsapi.WithNamed(s.fleet.FactsEnvironment),
 		factsapi.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))

@@ -24,6 +24,9 @@ const (
 	crowded        = 16
 	loginTime      = 30 * time.Second
 	loginGrace     = 3 * time.Second
+	// loginBytes are read of one who has not logged in: a handshake, one largest header, and the 256 KiB of
+	// a body that net/http reads before it refuses a request.
+	loginBytes = 384 << 10
 )
 
 // apiBounds are those of the connections of the API.
@@ -31,7 +34,7 @@ func apiBounds(perAddress int) conns.Bounds {
 	most := max(apiConnections, 2*perAddress)
 	return conns.Bounds{
 		Strangers: most, PerAddress: perAddress, Crowded: crowded, Grace: loginGrace, Returning: most / 4,
-		Known: most, PerCaller: max(most/4, perAddress), PerMachine: crowded, Patience: loginTime,
+		Known: most, PerCaller: max(most/4, perAddress), PerMachine: crowded, Patience: loginTime, Unknown: loginBytes,
 	}
 }
 

@@ -156,8 +156,9 @@ func (s *service) bind(ctx context.Context) error {
 // listen begins to answer; what ends by itself is told.
 func (s *service) listen(failed chan<- error) {
 	bodies := httpapi.NewBodies(factsapi.DefaultLimits.Bytes) // of both APIs together
+	answers := httpapi.NewAnswers(factsapi.DefaultLimits.Answers)
 	opts := []fleetapi.Option{
-		fleetapi.WithBodies(bodies), fleetapi.WithVersion(version), fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.audit.record), fleetapi.WithIntents(s.audit.intent), fleetapi.WithGuesses(s.access.guesses), fleetapi.WithWarnings(s.warnings),
+		fleetapi.WithBodies(bodies), fleetapi.WithAnswers(answers), fleetapi.WithVersion(version), fleetapi.WithTokens(pki.OperatorTokenHash), fleetapi.WithAudit(s.audit.record), fleetapi.WithIntents(s.audit.intent), fleetapi.WithGuesses(s.access.guesses), fleetapi.WithWarnings(s.warnings),
 		fleetapi.WithFailures(func(method, path string, err error) {
 			s.log.Error("request failed", zap.String("method", method), zap.String("path", path), zap.Error(err))
 		}),
@@ -167,7 +168,7 @@ func (s *service) listen(failed chan<- error) {
 	}
 	s.api = fleetapi.NewServer(fleetapi.Handler(both{s.fleet, s.facts}, opts...))
 	s.api.ConnContext = placed
-	s.serveFacts(bodies)
+	s.serveFacts(bodies, answers)
 	s.api.ErrorLog = log.New(httpapi.NewLines(func(line string, leftOut int) {
 		s.log.Named("api").Warn(line, zap.Int("left_out", leftOut))
 	}), "", 0)

@@ -16,8 +16,10 @@ type Budget struct {
 }
 
 // NewBudget gives each caller a quarter of all.
-func NewBudget(most int64) *Budget {
-	return &Budget{most: most, each: max(most/4, 1), of: map[string]int64{}}
+func NewBudget(most int64) *Budget { return newBudget(most, most/4) }
+
+func newBudget(most, each int64) *Budget {
+	return &Budget{most: most, each: max(each, 1), of: map[string]int64{}}
 }
 
 // NewShares gives each caller a quarter of places whose number is bounded elsewhere, and 16 at least.

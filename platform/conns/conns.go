@@ -3,13 +3,15 @@
 // What is beyond a bound is closed before it costs a handshake. Clients that are known have places
 // of their own, and addresses where one became known keep some for the next connection.
 //
-// It never reads or writes what goes over a connection.
+// It never looks at what goes over a connection, and only counts the bytes of unknown clients.
 package conns
 
 import (
 	"container/list"
+	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"edgespan/config"
@@ -25,6 +27,7 @@ type Bounds struct {
 	Known      int           // connections of known clients; an eighth of them is for staff
 	PerCaller  int           // of these of one that has a name
 	PerMachine int           // of these of one that is a machine
+	Unknown    int           // bytes that are read of an unknown client
 	Patience   time.Duration // after which a connection of an unknown client is closed
 	Left       func()        // is told of each connection that is closed for a bound
 }
@@ -83,7 +86,7 @@ func (l *Listener) enter(c net.Conn) (in *Conn, out net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	full, ofAddress := l.full(who)
-	in = &Conn{Conn: c, of: l, who: who, since: time.Now()}
+	in = &Conn{Conn: c, of: l, who: who, since: time.Now(), told: make(chan struct{})}
 	if full {
 		if old := l.oldest(who, ofAddress, in.since); old != nil {
 			l.leave(old)
@@ -147,11 +150,46 @@ type Conn struct {
 	who   string // its address
 	since time.Time
 	timer *time.Timer
+	read  atomic.Int64  // bytes, while the client is unknown
+	told  chan struct{} // is closed once the client is known, or the connection is closed
 
 	// With of.mu: the place that it has, none once it is closed.
 	place   *list.Element
 	returns bool
 	known   *Caller
+}
+
+// knownWait is how long a connection that has sent what an unknown client may is not read from: what it has
+// sent may say who it is, and its body follows.
+const knownWait = 10 * time.Second
+
+var errUnknown = errors.New("too many octets of a client that has not said who it is")
+
+// Read reads what an unknown client may send, and then nothing more until it is known.
+func (c *Conn) Read(p []byte) (int, error) {
+	most := int64(c.of.b.Unknown)
+	if most <= 0 {
+		return c.Conn.Read(p)
+	}
+	select {
+	case <-c.told:
+		return c.Conn.Read(p)
+	default:
+	}
+	left := most - c.read.Load()
+	if left <= 0 {
+		wait := time.NewTimer(knownWait)
+		defer wait.Stop()
+		select {
+		case <-c.told:
+			return c.Conn.Read(p)
+		case <-wait.C:
+			return 0, errUnknown
+		}
+	}
+	n, err := c.Conn.Read(p[:min(int64(len(p)), left)])
+	c.read.Add(int64(n))
+	return n, err
 }
 
 // Caller is a known client.
@@ -206,6 +244,7 @@ func (l *Listener) know(c *Conn, caller Caller) (in bool, out *Conn) {
 // settle gives a connection a place of known clients.
 func (l *Listener) settle(c *Conn, caller Caller) {
 	c.known = &caller
+	c.tell()
 	l.known++
 	if !caller.Staff {
 		l.others++
@@ -272,6 +311,15 @@ func less(counts map[string]int, name string) {
 	}
 }
 
+// tell ends the wait of Read; of.mu is held.
+func (c *Conn) tell() {
+	select {
+	case <-c.told:
+	default:
+		close(c.told)
+	}
+}
+
 func (c *Conn) expire() {
 	c.of.mu.Lock()
 	known := c.known != nil
@@ -285,6 +333,7 @@ func (c *Conn) expire() {
 func (c *Conn) Close() error {
 	c.of.mu.Lock()
 	c.of.leave(c)
+	c.tell()
 	if c.timer != nil {
 		c.timer.Stop()
 	}

@@ -236,3 +236,43 @@ func TestAnAddressAtItsBoundGivesItsOldestUp(t *testing.T) {
 		}
 	})
 }
+
+// endless is a client that sends without an end.
+type endless struct{ client }
+
+func (*endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// Of a client that has not said who it is so much is read, and the rest once it has.
+func TestLittleIsReadOfAnUnknownClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := func() *Conn {
+			q := &queue{next: make(chan net.Conn, 1)}
+			q.next <- &endless{client{from: "192.0.2.1:1"}}
+			c, err := Bound(q, Bounds{Unknown: 100}).Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.(*Conn)
+		}
+		part := make([]byte, 64)
+		c := next()
+		for _, want := range []int{64, 36} {
+			if n, err := c.Read(part); n != want || err != nil {
+				t.Fatalf("%d, %v: want %d", n, err, want)
+			}
+		}
+		begun := time.Now()
+		if n, err := c.Read(part); n != 0 || !errors.Is(err, errUnknown) || time.Since(begun) != knownWait {
+			t.Errorf("%d, %v after %s", n, err, time.Since(begun))
+		}
+		for name, end := range map[string]func(*Conn){"known": func(c *Conn) { c.Known(Caller{Name: "ann"}) }, "closed": func(c *Conn) { c.Close(); c.Close() }} {
+			c := next()
+			_, _ = c.Read(make([]byte, 100))
+			go func() { time.Sleep(time.Second); end(c) }()
+			begun := time.Now()
+			if n, _ := c.Read(part); n != len(part) || time.Since(begun) != time.Second { // the client of the test reads on
+				t.Errorf("%s: %d after %s", name, n, time.Since(begun))
+			}
+		}
+	})
+}

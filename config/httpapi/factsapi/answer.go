@@ -73,7 +73,22 @@ func (r reply) settle(c *call) reply {
 	return r
 }
 
-func (a *api) write(c *call, r reply) {
+func (a *api) write(asked *http.Request, c *call, r reply) {
+	refusal := false
+	if c.give == nil && r.stream == nil {
+		who := ""
+		if c.caller.Name != "" {
+			who = c.who()
+		}
+		give, room := a.answers.Refuse(asked.Context(), who)
+		if !room {
+			panic(http.ErrAbortHandler)
+		}
+		c.give, refusal = give, true
+	}
+	if c.give != nil {
+		defer c.give()
+	}
 	h := c.w.Header()
 	set := func(name, value string) {
 		if value != "" {
@@ -113,7 +128,9 @@ func (a *api) write(c *call, r reply) {
 	}
 	c.w.WriteHeader(r.status)
 	if c.Method != http.MethodHead && r.stream == nil {
-		_, _ = c.w.Write(body) // the peer may have gone: nobody is left to tell
+		a.bodies.Give(c.who(), c.holds)
+		*c = call{w: c.w, caller: c.caller, give: c.give} // what was asked is not held while its answer waits
+		a.answers.Write(c.w, asked, body, refusal)
 	}
 }
 

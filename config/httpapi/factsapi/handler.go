@@ -18,7 +18,7 @@ type Limits struct {
 	Burst    int           // and at once
 	InFlight int           // requests under way, of all callers
 	Bytes    int64         // of bodies under way, of all callers; a quarter of them of one
-	Answers  int64         // bytes of answers under way, likewise; 0: those of DefaultLimits
+	Answers  int64         // bytes of answers under way (httpapi.Answers); 0: those of DefaultLimits
 	Watches  int           // streams of events
 	Deadline time.Duration // of one request
 }
@@ -59,6 +59,10 @@ func WithBodies(b *httpapi.Bodies) Option { return func(a *api) { a.bodies = b }
 func WithStored(b *httpapi.Buckets, scarce func() error) Option {
 	return func(a *api) { a.stored, a.scarce = b, scarce }
 }
+
+// WithAnswers shares the budget of answers under way with other doors of the same process, in place of
+// Limits.Answers.
+func WithAnswers(b *httpapi.Answers) Option { return func(a *api) { a.answers = b } }
 
 // WithFailures hears what the caller of a 500 is not told.
 func WithFailures(f func(method, path string, err error)) Option {
@@ -112,7 +116,7 @@ type api struct {
 	watching chan struct{}
 	watches  *httpapi.Budget // places of watching
 	bodies   *httpapi.Bodies
-	answers  *httpapi.Budget
+	answers  *httpapi.Answers
 	turns    *httpapi.Turns
 	callers  *httpapi.Buckets
 	uploads  *httpapi.Buckets // bytes that nodes upload of themselves
@@ -138,7 +142,7 @@ type call struct {
 	node    ledger.Node // which that is, if it is registered
 	entry   Entry
 	holds   int64           // bytes of a body
-	gives   int64           // bytes of an answer
+	give    func()          // lets go of what the answer holds until it is read; nil: of nothing yet
 	alive   context.Context //nolint:containedctx // of the caller's connection, without the deadline of an answer
 }
 
@@ -155,7 +159,10 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	}
 	a.inFlight, a.shares = make(chan struct{}, max(a.limits.InFlight, 1)), httpapi.NewShares(a.limits.InFlight)
 	a.watching, a.watches = make(chan struct{}, max(a.limits.Watches, 1)), httpapi.NewShares(a.limits.Watches)
-	a.answers, a.turns = httpapi.NewBudget(cmp.Or(a.limits.Answers, DefaultLimits.Answers)), httpapi.NewTurns()
+	a.turns = httpapi.NewTurns()
+	if a.answers == nil {
+		a.answers = httpapi.NewAnswers(cmp.Or(a.limits.Answers, DefaultLimits.Answers))
+	}
 	if a.bodies == nil {
 		a.bodies = httpapi.NewBodies(a.limits.Bytes)
 	}
@@ -169,18 +176,15 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 // ServeHTTP answers one request: what it is refused for, or what its row says.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, w: w, alive: r.Context(), entry: httpapi.NewEntry(r, time.Now())}
-	defer func() {
-		a.bodies.Give(c.who(), c.holds)
-		a.answers.Give(c.who(), c.gives)
-	}()
-	answer := a.shown(c, a.answer(c))
+	defer func() { a.bodies.Give(c.who(), c.holds) }()
+	answer := a.shown(c, a.budgeted(c, a.answer(c)))
 	if answer.done != nil {
 		defer answer.done()
 	}
 	if c.describe(answer); c.audited() {
 		a.audit(c.entry)
 	}
-	a.write(c, answer)
+	a.write(r, c, answer)
 	if answer.stream != nil && r.Method != http.MethodHead {
 		out := httpapi.Flushing{ResponseWriter: w}
 		answer.stream(out)
@@ -285,22 +289,28 @@ func (a *api) answer(c *call) (out reply) {
 	if err != nil {
 		return a.refused(c, err)
 	}
-	return a.budgeted(c, done.settle(c))
+	return done.settle(c)
 }
 
 // budgeted is an answer, if there is room for it until it is read: who does not read holds what others need.
 func (a *api) budgeted(c *call, r reply) reply {
-	size := int64(len(r.body))
-	if !a.answers.Take(c.who(), size) {
+	if c.caller.Name == "" || r.stream != nil || c.Method == http.MethodHead {
+		return r
+	}
+	give, room := a.answers.Take(httpapi.HolderOf(c.caller.Name, c.caller.Role, c.caller.Via), len(r.body))
+	if !room {
 		if r.done != nil {
 			r.done()
 		}
-		wrote := r.wrote
-		r = a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many answers are on their way at once"})
+		wrote, text := r.wrote, "too many answers are on their way at once"
+		if wrote > 0 {
+			text += "; the write is done"
+		}
+		r = a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: text})
 		r.wrote = wrote
 		return r
 	}
-	c.gives = size
+	c.give = give
 	return r
 }
 

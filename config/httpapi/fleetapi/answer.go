@@ -95,7 +95,50 @@ func (r reply) kind() string {
 // lines is the type of an answer that is a line of JSON after the other.
 const lines = "application/jsonl"
 
-func (r reply) write(w http.ResponseWriter, method string) {
+// budgeted is an answer, if there is room for it until it is read: who does not read holds what others need.
+func (a *api) budgeted(c *call, r reply) reply {
+	if c.caller.Role == "" || r.stream != nil || c.Method == http.MethodHead {
+		return r
+	}
+	give, room := a.answers.Take(httpapi.HolderOf(c.caller.Name, c.caller.Role, c.caller.Via), len(r.body))
+	if !room {
+		what := "too many answers are on their way at once"
+		if c.row.effect != reads && r.status < http.StatusBadRequest {
+			what += "; what was asked is done"
+		}
+		no := refused(problem(TypeBusy, "%s", what))
+		no.revision = r.revision
+		return no
+	}
+	c.give = give
+	return r
+}
+
+// deliver writes an answer that is no stream. One that has no room of its own says no, or is anybody's.
+func (a *api) deliver(w http.ResponseWriter, asked *http.Request, c *call, r reply) {
+	refusal := c.give == nil
+	if refusal {
+		who := ""
+		if c.caller.Role != "" {
+			who = c.caller.Who()
+		}
+		give, room := a.answers.Refuse(asked.Context(), who)
+		if !room {
+			panic(http.ErrAbortHandler)
+		}
+		c.give = give
+	}
+	defer c.give()
+	r.head(w)
+	if asked.Method != http.MethodHead {
+		a.bodies.Give(c.caller.Who(), c.holds)
+		*c = call{caller: c.caller, give: c.give} // what was asked is not held while its answer waits
+		a.answers.Write(w, asked, r.body, refusal)
+	}
+}
+
+// head writes what stands before the body.
+func (r reply) head(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "private, no-cache")
@@ -115,9 +158,6 @@ func (r reply) write(w http.ResponseWriter, method string) {
 		}
 	}
 	w.WriteHeader(r.status)
-	if method != http.MethodHead {
-		_, _ = w.Write(r.body) // the peer may have gone: nobody is left to tell
-	}
 }
 
 // refused is a problem as the answer.

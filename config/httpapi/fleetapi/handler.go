@@ -34,6 +34,9 @@ const MaxBody = 16 << 20
 // bodyBytes bounds the bodies under way of all callers, in bytes; a quarter of them is one caller's.
 const bodyBytes = 256 << 20
 
+// answerBytes bounds the answers under way of all callers, in bytes, until they are read.
+const answerBytes = 256 << 20
+
 // streamDeadline bounds a stream of events; NewServer's WriteTimeout is no longer.
 const streamDeadline = 5 * time.Minute
 
@@ -64,31 +67,6 @@ func (r *readiness) ask(b Backend) (asked bool, err error) {
 	return asked, r.err
 }
 
-// lineWait is how long each part of a long answer may take on its way to its reader. The whole has
-// no bound: a backup over a slow line takes as long as it takes.
-const (
-	lineWait = time.Minute
-	linePart = 64 << 10 // bytes
-)
-
-// line writes a long answer in parts, each with a deadline of its own.
-type line struct{ http.ResponseWriter }
-
-func (l line) Write(p []byte) (n int, err error) {
-	c := http.NewResponseController(l.ResponseWriter)
-	for len(p) > 0 {
-		if err := c.SetWriteDeadline(time.Now().Add(lineWait)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return n, err
-		}
-		m, err := l.ResponseWriter.Write(p[:min(len(p), linePart)])
-		if n += m; err != nil {
-			return n, err
-		}
-		p = p[m:]
-	}
-	return n, nil
-}
-
 // Option changes a Handler.
 type Option func(*api)
 
@@ -117,6 +95,9 @@ func WithIntents(intent func(e Entry, must bool) error) Option {
 
 // WithBodies shares the budget of bodies under way with other doors of the same process.
 func WithBodies(b *httpapi.Bodies) Option { return func(a *api) { a.bodies = b } }
+
+// WithAnswers shares the budget of answers under way with other doors of the same process.
+func WithAnswers(b *httpapi.Answers) Option { return func(a *api) { a.answers = b } }
 
 // WithFailures hears what the caller of a 500 or of an unready controller is not told.
 func WithFailures(f func(method, path string, err error)) Option {
@@ -149,6 +130,7 @@ type api struct {
 	inFlight chan struct{}
 	shares   *httpapi.Budget // places of requests under way
 	bodies   *httpapi.Bodies
+	answers  *httpapi.Answers
 	turns    *httpapi.Turns
 	watching chan struct{}
 	watches  *httpapi.Budget // places of watching
@@ -176,6 +158,7 @@ type call struct {
 	body   config.Object
 	holds  int64 // bytes of the body
 	entry  Entry
+	give   func() // lets go of what the answer holds until it is read; nil: of nothing yet
 }
 
 // Handler serves the routes from b. Every answer is JSON, or lines or events of it, every error problem+json (RFC 9457).
@@ -201,14 +184,21 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	if a.bodies == nil {
 		a.bodies = httpapi.NewBodies(bodyBytes)
 	}
+	if a.answers == nil {
+		a.answers = httpapi.NewAnswers(answerBytes)
+	}
 	if a.guesses == nil {
 		a.guesses = httpapi.NewGuesses()
 	}
 	return a
 }
 
-// maxStreams bounds the requests of one connection of HTTP/2: each may wait for its reader.
-const maxStreams = 16
+// maxStreams bounds the requests of one connection of HTTP/2: each may wait for its reader. A frame that has
+// only been announced has its room, and a line that takes nothing at all is no line.
+const (
+	maxStreams = 16
+	maxFrame   = 16 << 10 // bytes: the least that the protocol has
+)
 
 // NewServer is a server of h with limits on what a peer may send and how slowly. Its address
 // and certificate are the caller's. Its shutdown ends streams of events.
@@ -220,7 +210,7 @@ func NewServer(h http.Handler) *http.Server {
 		WriteTimeout:      5 * time.Minute,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame, WriteByteTimeout: httpapi.AnswerWait},
 	}
 	if a, is := h.(*api); is {
 		s.RegisterOnShutdown(a.end)
@@ -232,7 +222,7 @@ func NewServer(h http.Handler) *http.Server {
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, entry: httpapi.NewEntry(r, time.Now())}
 	defer func() { a.bodies.Give(c.caller.Who(), c.holds) }()
-	answer := a.answer(w, c)
+	answer := a.budgeted(c, a.answer(w, c))
 	if answer.done != nil {
 		defer answer.done()
 	}
@@ -241,12 +231,16 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.entry.Caller, c.entry.Role, c.entry.Via = c.caller.Name, c.caller.Role, c.caller.Via
 		a.audit(c.entry)
 	}
-	answer.write(w, r.Method)
-	if answer.stream == nil || r.Method == http.MethodHead {
+	if answer.stream == nil {
+		a.deliver(w, r, c, answer)
+		return
+	}
+	answer.head(w)
+	if r.Method == http.MethodHead {
 		return
 	}
 	ctx := r.Context()
-	var out io.Writer = line{w}
+	var out io.Writer = httpapi.Line{ResponseWriter: w, Wait: httpapi.AnswerWait}
 	if answer.events {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, streamDeadline)
