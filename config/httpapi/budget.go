@@ -51,3 +51,10 @@ func (b *Budget) Give(caller string, n int64) {
 		delete(b.of, caller)
 	}
 }
+
+// has is how much a caller holds.
+func (b *Budget) has(caller string) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.of[caller]
+}

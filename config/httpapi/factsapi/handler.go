@@ -111,10 +111,8 @@ type api struct {
 	local    bool
 	direct   bool
 	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
-	inFlight chan struct{}
-	shares   *httpapi.Budget // places of requests under way
-	watching chan struct{}
-	watches  *httpapi.Budget // places of watching
+	inFlight *httpapi.Places
+	watching *httpapi.Places
 	bodies   *httpapi.Bodies
 	answers  *httpapi.Answers
 	turns    *httpapi.Turns
@@ -157,8 +155,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 	for _, o := range opts {
 		o(a)
 	}
-	a.inFlight, a.shares = make(chan struct{}, max(a.limits.InFlight, 1)), httpapi.NewShares(a.limits.InFlight)
-	a.watching, a.watches = make(chan struct{}, max(a.limits.Watches, 1)), httpapi.NewShares(a.limits.Watches)
+	a.inFlight, a.watching = httpapi.NewPlaces(max(a.limits.InFlight, 1)), httpapi.NewPlaces(max(a.limits.Watches, 1))
 	a.turns = httpapi.NewTurns()
 	if a.answers == nil {
 		a.answers = httpapi.NewAnswers(cmp.Or(a.limits.Answers, DefaultLimits.Answers))
@@ -240,6 +237,11 @@ func (c *call) audited() bool {
 // who is whose share a call takes: callers of one name by other sources are others.
 func (c *call) who() string { return c.caller.Via.Of(c.caller.Name) }
 
+// holder is the caller as one who holds what is bounded.
+func (c *call) holder() httpapi.Holder {
+	return httpapi.HolderOf(c.caller.Name, c.caller.Role, c.caller.Via)
+}
+
 // ofNode says whether a machine asks, by its certificate.
 func (c *call) ofNode() bool { return c.caller.Node != "" || c.caller.Certname != "" }
 
@@ -266,16 +268,11 @@ func (a *api) answer(c *call) (out reply) {
 	if err := a.admit(c); err != nil {
 		return a.refused(c, err)
 	}
-	select { // who has not said who it is takes no place
-	case a.inFlight <- struct{}{}:
-		defer func() { <-a.inFlight }()
-	default:
-		return a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: fmt.Sprintf("%d requests are under way already", cap(a.inFlight))})
+	leave, err := a.inFlight.Take(c.holder(), "requests") // who has not said who it is takes no place
+	if err != nil {
+		return a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: err.Error()})
 	}
-	if !a.shares.Take(c.who(), 1) {
-		return a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many requests of the same caller are under way already"})
-	}
-	defer a.shares.Give(c.who(), 1)
+	defer leave()
 	c.Request = c.WithContext(withMeter(a.turns.Of(c.Context(), c.who())))
 	if c.ofNode() {
 		if err := a.admitNode(c); err != nil {
@@ -297,7 +294,7 @@ func (a *api) budgeted(c *call, r reply) reply {
 	if c.caller.Name == "" || r.stream != nil || c.Method == http.MethodHead {
 		return r
 	}
-	give, room := a.answers.Take(httpapi.HolderOf(c.caller.Name, c.caller.Role, c.caller.Via), len(r.body))
+	give, room := a.answers.Take(c.holder(), len(r.body))
 	if !room {
 		if r.done != nil {
 			r.done()

@@ -75,15 +75,9 @@ func getWatch(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	who := c.who()
-	if !a.watches.Take(who, 1) {
-		return reply{}, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: "too many watches of the same caller are under way already"}
-	}
-	select {
-	case a.watching <- struct{}{}:
-	default:
-		a.watches.Give(who, 1)
-		return reply{}, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: fmt.Sprintf("%d watches are under way already", cap(a.watching))}
+	leave, err := a.watching.Take(c.holder(), "watches")
+	if err != nil {
+		return reply{}, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: err.Error()}
 	}
 	path := c.entry.Path
 	stream := func(w io.Writer) {
@@ -93,7 +87,7 @@ func getWatch(a *api, c *call) (reply, error) {
 			a.failed(c.Method, path, err)
 		}
 	}
-	return reply{stream: stream, done: func() { <-a.watching; a.watches.Give(who, 1) }, revision: since}, nil
+	return reply{stream: stream, done: leave, revision: since}, nil
 }
 
 // interest reads what is wanted.

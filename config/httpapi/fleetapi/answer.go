@@ -100,7 +100,7 @@ func (a *api) budgeted(c *call, r reply) reply {
 	if c.caller.Role == "" || r.stream != nil || c.Method == http.MethodHead {
 		return r
 	}
-	give, room := a.answers.Take(httpapi.HolderOf(c.caller.Name, c.caller.Role, c.caller.Via), len(r.body))
+	give, room := a.answers.Take(c.caller.Holder(), len(r.body))
 	if !room {
 		what := "too many answers are on their way at once"
 		if c.row.effect != reads && r.status < http.StatusBadRequest {

@@ -33,6 +33,9 @@ type Caller struct {
 // Who is whose share and turn a caller takes: callers of one name by other sources are others.
 func (c Caller) Who() string { return c.Via.Of(c.Name) }
 
+// Holder is the caller as one who holds what is bounded.
+func (c Caller) Holder() httpapi.Holder { return httpapi.HolderOf(c.Name, c.Role, c.Via) }
+
 // Backend is the controller as the routes see it. It masks secrets in every answer, but where
 // Reveal is asked for. Errors that it answers with:
 // *operate.Refused (422), *operate.NotFoundError (404), history.Conflicts (412), ErrBusy

@@ -127,13 +127,11 @@ type api struct {
 	warnings func() []string
 	version  string
 	limits   Limits
-	inFlight chan struct{}
-	shares   *httpapi.Budget // places of requests under way
+	inFlight *httpapi.Places
 	bodies   *httpapi.Bodies
 	answers  *httpapi.Answers
 	turns    *httpapi.Turns
-	watching chan struct{}
-	watches  *httpapi.Budget // places of watching
+	watching *httpapi.Places
 	ending   context.Context //nolint:containedctx // of the server: streams of events end with it
 	end      context.CancelFunc
 	ready    readiness
@@ -170,12 +168,12 @@ func Handler(b Backend, opts ...Option) http.Handler {
 	for _, o := range opts {
 		o(a)
 	}
-	a.inFlight, a.shares = make(chan struct{}, a.limits.InFlight), httpapi.NewShares(a.limits.InFlight)
+	a.inFlight = httpapi.NewPlaces(a.limits.InFlight)
 	a.turns = httpapi.NewTurns()
 	if a.limits.Watches <= 0 {
 		a.limits.Watches = DefaultLimits.Watches
 	}
-	a.watching, a.watches = make(chan struct{}, a.limits.Watches), httpapi.NewShares(a.limits.Watches)
+	a.watching = httpapi.NewPlaces(a.limits.Watches)
 	a.described = sync.OnceValues(func() (reply, error) {
 		return giveDocument(operate.Document{Object: describe(a.rows, a.version)}, false)
 	})
@@ -288,16 +286,11 @@ func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
 		return refused(p)
 	}
 	if c.row.role != "" { // whether the process lives can always be asked; who has not said who it is takes no place
-		select {
-		case a.inFlight <- struct{}{}:
-			defer func() { <-a.inFlight }()
-		default:
-			return refused(problem(TypeBusy, "%d requests are under way already", a.limits.InFlight))
+		leave, err := a.inFlight.Take(c.caller.Holder(), "requests")
+		if err != nil {
+			return refused(problem(TypeBusy, "%s", err))
 		}
-		if !a.shares.Take(c.caller.Who(), 1) {
-			return refused(problem(TypeBusy, "too many requests of the same caller are under way already"))
-		}
-		defer a.shares.Give(c.caller.Who(), 1)
+		defer leave()
 		c.Request = c.WithContext(a.turns.Of(c.Context(), c.caller.Who()))
 	}
 	if p := c.readQuery(); p != nil {

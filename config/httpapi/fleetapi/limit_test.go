@@ -250,3 +250,32 @@ func TestAnAnswerThatNobodyReadsCostsLittle(t *testing.T) {
 		t.Errorf("streams of a connection: %+v", s.HTTP2)
 	}
 }
+
+// Viewers whose requests are all under way leave an admin its place.
+func TestAnAdminHasAPlaceBesideViewers(t *testing.T) {
+	f := &fake{hold: make(chan struct{}), entered: make(chan struct{}, 8)}
+	h := Handler(f, WithTokens(fakeHash), WithLimits(Limits{Rate: 100, Burst: 100, InFlight: 8, Deadline: time.Minute}))
+	get := func(token string) int {
+		return ask(h, asked{method: "GET", target: Prefix + "nodes", token: token}).Code
+	}
+	codes := make(chan int)
+	for range 7 {
+		go func() { codes <- get("t-viewer") }()
+		<-f.entered
+	}
+	if code := get("t-viewer"); code != 503 {
+		t.Errorf("one more viewer: %d", code)
+	}
+	go func() { codes <- get("t-admin") }()
+	select {
+	case <-f.entered:
+	case code := <-codes:
+		t.Fatalf("an admin: %d", code)
+	}
+	close(f.hold)
+	for range 8 {
+		if code := <-codes; code != 200 {
+			t.Error(code)
+		}
+	}
+}

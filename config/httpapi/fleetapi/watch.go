@@ -31,17 +31,11 @@ func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api,
 		if err != nil {
 			return reply{}, err
 		}
-		who := c.caller.Who()
-		if !a.watches.Take(who, 1) {
-			return reply{}, problem(TypeBusy, "too many watches of the same caller are under way already")
+		leave, err := a.watching.Take(c.caller.Holder(), "watches")
+		if err != nil {
+			return reply{}, problem(TypeBusy, "%s", err)
 		}
-		select {
-		case a.watching <- struct{}{}:
-		default:
-			a.watches.Give(who, 1)
-			return reply{}, problem(TypeBusy, "%d watches are under way already", cap(a.watching))
-		}
-		r := reply{events: true, done: func() { <-a.watching; a.watches.Give(who, 1) }}
+		r := reply{events: true, done: leave}
 		r.set("X-Accel-Buffering", "no") // a proxy would hold events back
 		r.stream = func(ctx context.Context, w io.Writer) error {
 			ctx, cancel := a.open(ctx)
