@@ -79,15 +79,22 @@ func getWatch(a *api, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: err.Error()}
 	}
-	path := c.entry.Path
+	path, asked := c.entry.Path, c.Clone(c.alive) // what it said of itself may be let go with its answer
 	stream := func(w io.Writer) {
 		ctx, cancel := a.open(c.alive)
 		defer cancel()
-		if err := a.tellAll(ctx, since, of, w); err != nil && ctx.Err() == nil {
+		still := httpapi.WhileKnown{Writer: w, Known: func() bool { return a.still(asked.WithContext(ctx), c.caller) }}
+		if err := a.tellAll(ctx, since, of, still); err != nil && ctx.Err() == nil {
 			a.failed(c.Method, path, err)
 		}
 	}
 	return reply{stream: stream, done: leave, revision: since}, nil
+}
+
+// still says whether a caller may go on: their token, password or certificate is as good as when they began.
+func (a *api) still(r *http.Request, was Caller) bool {
+	caller, err := a.auth.Authenticate(r)
+	return err == nil && caller == was
 }
 
 // interest reads what is wanted.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -326,6 +327,48 @@ func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
 			if _, err := h.(*api).watching.Take(httpapi.Holder{Who: ":vera"}, "watches"); err != nil {
 				t.Fatalf("its places are not free: %v", err)
 			}
+		}
+	})
+}
+
+// fickle is a door that lets a caller in as long as they are known.
+type fickle struct {
+	door
+	gone *atomic.Bool
+}
+
+func (f fickle) Authenticate(r *http.Request) (Caller, error) {
+	if f.gone.Load() {
+		return Caller{}, errors.New("revoked")
+	}
+	return f.door.Authenticate(r)
+}
+
+// Who is revoked hears nothing more of a watch that they have open.
+func TestAWatchEndsWithItsCallersAccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, gone := &fake{news: make(chan ledger.Record)}, &atomic.Bool{}
+		s, ended, leave := watching(Handler(f, fickle{gone: gone}), "watch?since=3", nil)
+		defer leave()
+		f.news <- record
+		if got := s.taken(); !strings.Contains(got, `"revision":7`) {
+			t.Errorf("before: %q", got)
+		}
+		gone.Store(true)
+		f.news <- record
+		<-ended
+		if got := s.taken(); got != "" {
+			t.Errorf("after: %q", got)
+		}
+		gone.Store(false)
+		_, ended, leave = watching(Handler(f, fickle{gone: gone}), "watch?since=3", nil)
+		defer leave()
+		synctest.Wait()
+		gone.Store(true)
+		began := time.Now()
+		<-ended
+		if took := time.Since(began); took > httpapi.Heartbeat {
+			t.Errorf("where nothing happens: after %v", took)
 		}
 	})
 }

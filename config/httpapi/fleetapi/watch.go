@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"reflect"
 	"slices"
 	"time"
@@ -35,13 +36,14 @@ func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api,
 		if err != nil {
 			return reply{}, problem(TypeBusy, "%s", err)
 		}
+		asked := c.Clone(c.Context()) // what it said of itself may be let go with its answer
 		r := reply{events: true, done: leave}
 		r.set("X-Accel-Buffering", "no") // a proxy would hold events back
 		r.stream = func(ctx context.Context, w io.Writer) error {
 			ctx, cancel := a.open(ctx)
 			defer cancel()
 			c.Request = c.WithContext(ctx)
-			s := watcher{out: w}
+			s := watcher{out: httpapi.WhileKnown{Writer: w, Known: func() bool { return a.still(asked.WithContext(ctx), c.caller) }}}
 			return ending(ctx, s.run(ctx, mark, first, func() (any, any, error) {
 				v, err := look(a, c)
 				return v, quiet(v), err
@@ -49,6 +51,12 @@ func watch[T any](look func(*api, *call) (T, error), quiet func(T) T) func(*api,
 		}
 		return r, nil
 	}
+}
+
+// still says whether a caller may go on: their token is as good as when they began.
+func (a *api) still(r *http.Request, was Caller) bool {
+	again := call{Request: r}
+	return a.noAuth || a.authenticate(&again) == nil && again.caller == was
 }
 
 // ending is the error of a watch that shall be known: not that it has come to its end, that

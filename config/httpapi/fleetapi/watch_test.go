@@ -1,6 +1,7 @@
 package fleetapi
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -280,5 +282,48 @@ func TestOneCallerDoesNotTakeAllWatches(t *testing.T) {
 		if !errors.Is(err, httpapi.ErrBusy) {
 			t.Fatal(err)
 		}
+	}
+}
+
+// fickle knows a token as long as it is not revoked.
+type fickle struct {
+	*fake
+	gone atomic.Bool
+}
+
+func (f *fickle) Known(hash string) (Caller, bool) {
+	if f.gone.Load() {
+		return Caller{}, false
+	}
+	return f.fake.Known(hash)
+}
+
+func (f *fickle) Authenticate(context.Context, string) (Caller, error) { return Caller{}, ErrNoToken }
+
+// Who is revoked hears nothing more of a watch that they have open.
+func TestAWatchEndsWithItsCallersToken(t *testing.T) {
+	f := &fickle{fake: &fake{changes: make(chan func(*fake))}}
+	s := httptest.NewServer(Handler(f, WithTokens(fakeHash)))
+	t.Cleanup(s.Close)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/api/v1/fleet/peers/p1/watch", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer t-viewer")
+	answer, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewReader(answer.Body)
+	for range 3 { // the first event, and the empty line behind it
+		if line, err := lines.ReadString('\n'); err != nil {
+			t.Fatalf("before: %q %v", line, err)
+		}
+	}
+	f.gone.Store(true)
+	f.changes <- func(f *fake) { f.news = ": a" }
+	if more, err := io.ReadAll(lines); err != nil || strings.Contains(string(more), "data:") {
+		t.Errorf("after: %q %v", more, err)
 	}
 }
