@@ -1,7 +1,6 @@
 package netinst
 
 import (
-	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -17,129 +16,6 @@ var (
 	appW = uuid.MustParse("1b000000-0000-4000-8000-000000000001")
 	appX = uuid.MustParse("1b000000-0000-4000-8000-000000000002")
 )
-
-func testNetwork(gen uint64) NetworkInstanceConfig {
-	return NetworkInstanceConfig{
-		UUID: niA, DisplayName: "lan", Type: Local, Port: "wan", SpoofGuard: true, Generation: gen,
-		IPv4: IPv4Config{
-			Subnet: netip.MustParsePrefix("10.1.0.0/24"), Gateway: netip.MustParseAddr("10.1.0.1"),
-			DHCPFirst: netip.MustParseAddr("10.1.0.128"), DHCPLast: netip.MustParseAddr("10.1.0.254"),
-		},
-	}
-}
-
-func inactive(c NetworkInstanceConfig) NetworkInstanceConfig {
-	c.Inactive = true
-	return c
-}
-
-func testAdapter(app uuid.UUID, version uint64, activate bool) AppAdapterConfig {
-	return AppAdapterConfig{
-		AppUUID: app, TargetVersion: version, Activate: activate,
-		UnderlayConfig: UnderlayNetworkConfig{NetworkInstance: niA, Netns: "ns-" + app.String()[len(app.String())-1:], IfName: "eth0", Hostname: "web"},
-	}
-}
-
-func testPort() []PortStatus {
-	return []PortStatus{{
-		PortConfig: PortConfig{Label: "wan", IfName: "eth0", Uplink: true, DNSServers: []netip.Addr{netip.MustParseAddr("192.0.2.53")}}, Exists: true, Up: true, LinkMTU: 1500,
-		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, DefaultRoutes: []netstate.DefaultRoute{netstate.DefaultVia(netip.MustParseAddr("192.0.2.1"))},
-	}}
-}
-
-func oneAddress(c NetworkInstanceConfig) NetworkInstanceConfig {
-	c.IPv4.DHCPLast = c.IPv4.DHCPFirst
-	return c
-}
-
-func withRoute(c NetworkInstanceConfig, gateway string) NetworkInstanceConfig {
-	c.Routes = []StaticRoute{{Name: "lab", Destination: netip.MustParsePrefix("198.18.0.0/15"), Gateway: netip.MustParseAddr(gateway)}}
-	return c
-}
-
-func alsoAt(ports []PortStatus, addr string) []PortStatus {
-	ports[0].Addresses = append(ports[0].Addresses, netip.MustParsePrefix(addr))
-	return ports
-}
-
-// text spells effects as a sentence. Timers and Remember show only on their own.
-func text(effs []Effect) string {
-	var out []string
-	for _, e := range effs {
-		switch e := e.(type) {
-		case PublishNetwork:
-			s := "ni " + string(e.Status.State)
-			if e.Status.Error != "" {
-				s += fmt.Sprintf(" (%s)", e.Status.Error)
-			}
-			if e.Status.Warning != "" {
-				s += fmt.Sprintf(" [%s]", e.Status.Warning)
-			}
-			for _, p := range e.Status.Parts {
-				s += fmt.Sprintf(" {%s %s}", strings.TrimSpace(p.Kind+" "+p.Name), strings.TrimSpace(string(p.State)+" "+p.Error))
-			}
-			out = append(out, s)
-		case WithdrawNetwork:
-			out = append(out, "ni withdrawn")
-		case PublishAdapter:
-			s := fmt.Sprintf("adapter %s v%d activated=%v", short(e.Status.Key()), e.Status.TargetVersion, e.Status.Activated)
-			if e.Status.Error != "" {
-				s += fmt.Sprintf(" (%s)", e.Status.Error)
-			}
-			if w := e.Status.UnderlayStatus.DroppedText(); w != "" {
-				s += fmt.Sprintf(" [%s]", w)
-			}
-			out = append(out, s)
-		case WithdrawAdapter:
-			out = append(out, "adapter "+short(e.Key)+" withdrawn")
-		case Apply:
-			what := "something"
-			if len(e.Want) == 0 {
-				what = "nothing"
-			}
-			if e.Full {
-				what += " full"
-			}
-			out = append(out, fmt.Sprintf("apply#%d %s", e.Seq.N, what))
-		case Done:
-			out = append(out, "done")
-		}
-	}
-	return strings.Join(out, ", ")
-}
-
-func short(k AdapterKey) string {
-	s := k.AppUUID.String()
-	return fmt.Sprintf("app%s#%d", s[len(s)-1:], k.UnderlayIndex)
-}
-
-type managerStep struct {
-	event Event
-	want  string
-}
-
-func applied(n uint64, fs ...netstate.Failure) Applied {
-	return Applied{Seq: ApplySeq{7, n}, Failures: fs}
-}
-
-func fail(kind netstate.Kind, name, err string) netstate.Failure {
-	return netstate.Failure{ID: netstate.ID{Kind: kind, Name: name}, Err: err}
-}
-
-// at is a moment for events whose order in time matters.
-func at(second int64) time.Time { return time.Unix(second, 0) }
-
-// begun is a network that is Present with one apply behind it.
-func begun(more ...managerStep) []managerStep {
-	return append([]managerStep{
-		{ApplierReady{}, ""},
-		{PortsChanged{testPort()}, ""},
-		{ConfigChanged{testNetwork(1)}, ""},
-		{AdaptersKnown{}, ""},
-		{Synchronized{}, "ni Creating, apply#1 something full"},
-		{applied(1), "ni Present"},
-	}, more...)
-}
 
 func TestManager(t *testing.T) {
 	web := AdapterKey{appW, 0}
