@@ -76,7 +76,7 @@ func (c *factsCall) where(ctx context.Context) (fleetContext, *visitor, error) {
 	}
 	v := &visitor{}
 	v.env, v.fault = keystone.FromEnv(a.Env)
-	if a.Setting(a.fleet.Controller, "EDGESPAN_CONTROLLER", "")+a.Setting(a.fleet.context, "EDGESPAN_CONTEXT", "") != "" {
+	if a.Setting(a.fleet.Controller, "EDGESPAN_CONTROLLER", "")+a.Setting(a.fleet.named, "EDGESPAN_CONTEXT", "") != "" {
 		t, err := a.fleetTarget()
 		return t, v, err
 	}

@@ -20,7 +20,7 @@ import (
 type fleetFlags struct {
 	fleetContext
 
-	context string // the name of a context in the place of that in use
+	named string // the name of a context in the place of that in use
 }
 
 var fleetFlagNames = []string{"controller", "token-file", "ca-file", "ca-sha256", "context"}
@@ -42,7 +42,7 @@ func (a *app) bindFleet(root *cobra.Command) {
 	flags.StringVar(&a.fleet.TokenFile, "token-file", "", "file with the operator token for the controller")
 	flags.StringVar(&a.fleet.CAFile, "ca-file", "", "certificate of the controller's CA, PEM")
 	flags.StringVar(&a.fleet.CASHA256, "ca-sha256", "", "SHA-256 of the public key of the controller's CA, in place of --ca-file")
-	flags.StringVar(&a.fleet.context, "context", "", "context to use, see edgespan context")
+	flags.StringVar(&a.fleet.named, "context", "", "context to use, see edgespan context")
 	// The flag was defined one line above: the only error there is can't be.
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
@@ -88,7 +88,7 @@ func (a *app) fleetTarget() (fleetContext, error) {
 
 // fromContext fills what neither flag nor environment has said.
 func (a *app) fromContext(t *fleetContext) error {
-	name := a.Setting(a.fleet.context, "EDGESPAN_CONTEXT", "")
+	name := a.Setting(a.fleet.named, "EDGESPAN_CONTEXT", "")
 	if name == "" && t.Controller != "" && t.TokenFile != "" && (t.CAFile != "" || t.CASHA256 != "") {
 		return nil // nothing is left to ask it for
 	}
