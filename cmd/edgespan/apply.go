@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
@@ -64,7 +65,7 @@ JSON they stand one behind the other. All are written, as one revision, or none 
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would change, and change nothing")
 	cmd.Flags().BoolVar(&how.Local, "local", false, "against the controller that rules the node, until edgespan release")
 	cmd.Flags().DurationVar(&how.Confirm, "confirm", 0, "go back after this time unless edgespan confirm is said, as 120s")
-	return asksFleet(cmd)
+	return reachpkg.AsksController(cmd)
 }
 
 func newPlan(a nodeProgram) *cobra.Command {
@@ -97,7 +98,7 @@ func planFlags(cmd *cobra.Command, file, output *string) {
 }
 
 func (a nodeProgram) apply(ctx context.Context, doc []byte, how httpapi.How) error {
-	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		warnings, err := c.Apply(ctx, doc, how)
 		if err != nil {
 			return err
@@ -117,7 +118,7 @@ func (a nodeProgram) plan(ctx context.Context, doc []byte, output string) error 
 	if err := term.CheckOutput(output); err != nil {
 		return err
 	}
-	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		changes, err := c.Plan(ctx, doc)
 		if err != nil {
 			return err

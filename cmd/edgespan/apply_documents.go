@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/httpapi"
@@ -131,7 +132,7 @@ func pieceNames(all []piece) []string {
 // nodeFlags are of a node's config, controllerFlags of descriptors.
 var (
 	nodeFlags       = []string{"local", "confirm", "socket", "run-dir"}
-	controllerFlags = append([]string{"message"}, fleetFlagNames...)
+	controllerFlags = append([]string{"message"}, reachpkg.FlagNames...)
 )
 
 // applied is the file of apply: the config of a node, or descriptors.
@@ -167,6 +168,6 @@ func (a nodeProgram) applyDocuments(cmd *cobra.Command, docs []config.Object, me
 	if err := term.CheckOutput(output); err != nil {
 		return err
 	}
-	call := &fleetCall{a: a.app, cmd: cmd, message: message, dryRun: dry, output: output}
-	return call.ask(cmd.Context(), func(c *fleetCall) error { return c.put(operate.Describe{Documents: docs}) })
+	call := &fleetCall{a: a.App, cmd: cmd, message: message, dryRun: dry, output: output}
+	return call.Ask(cmd.Context(), func(c *fleetCall) error { return c.put(operate.Describe{Documents: docs}) })
 }

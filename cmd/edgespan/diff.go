@@ -50,7 +50,7 @@ exits as everywhere, and says so on stderr; with 1 it leaves stdout empty.`,
 }
 
 func (a nodeProgram) diff(ctx context.Context, of, output string) error {
-	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		ds, err := c.Diff(ctx, of)
 		if err != nil {
 			return err

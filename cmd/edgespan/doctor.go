@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 	"edgespan/netinst/doctor"
@@ -39,7 +40,7 @@ problem (a warning is none) and 1 where there is one.`,
 }
 
 func (a nodeProgram) doctor(ctx context.Context, output string) error {
-	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		found, err := c.Doctor(ctx)
 		if errors.Is(err, httpapi.ErrUnreachable) {
 			found, err = a.examine(ctx, err)
@@ -76,9 +77,9 @@ func (a nodeProgram) doctor(ctx context.Context, output string) error {
 func (a nodeProgram) examine(ctx context.Context, why error) ([]httpapi.Finding, error) {
 	out := []httpapi.Finding{{
 		Check: "daemon", Level: httpapi.Problem, Text: why.Error(),
-		Fix: "edgespan node --config " + a.Setting("", "EDGESPAN_CONFIG", defaultConfig) + " --run-dir " + a.runFolder(),
+		Fix: "edgespan node --config " + a.Setting("", "EDGESPAN_CONFIG", reachpkg.DefaultConfig) + " --run-dir " + a.RunFolder(),
 	}}
-	f, err := facts.Reader{Root: "/", RunDir: a.runFolder()}.Read(ctx)
+	f, err := facts.Reader{Root: "/", RunDir: a.RunFolder()}.Read(ctx)
 	if err != nil {
 		return nil, err
 	}

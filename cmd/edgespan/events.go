@@ -75,7 +75,7 @@ func (a nodeProgram) events(ctx context.Context, q httpapi.EventQuery, output st
 			return c.Events(ctx, q, func(e httpapi.Event) error { return l.Tell(e, e.Object, eventRow(e)) })
 		})
 	}
-	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		events := []httpapi.Event{}
 		if err := c.Events(ctx, q, func(e httpapi.Event) error { events = append(events, e); return nil }); err != nil {
 			return err

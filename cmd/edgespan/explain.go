@@ -47,7 +47,7 @@ It exits 0 whether the object is ready or not; edgespan wait tells that.`,
 }
 
 func (a nodeProgram) explain(ctx context.Context, kind, id, output string) error {
-	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		x, err := c.Explain(ctx, kind, id)
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/facts/ledger"
@@ -47,7 +48,7 @@ var (
 
 // factsCall is one run of such a command.
 type factsCall struct {
-	a      *app
+	a      *reachpkg.App
 	ctx    context.Context //nolint:containedctx // lives as long as the command
 	cmd    *cobra.Command
 	args   []string
@@ -86,7 +87,7 @@ type factsCall struct {
 
 // factsCommands are `config` with all groups below it, and the groups again beside it: the seed's
 // and its implementation's words for the same. Help shows them once.
-func factsCommands(a *app) []*cobra.Command {
+func factsCommands(a *reachpkg.App) []*cobra.Command {
 	cfg := factsSpec{
 		use: "config", short: "Read and change the facts of ConfigDB: values, overrides, what they are made of, and their history",
 		sub: slices.Concat(valueSpecs, recordSpecs, modelSpecs, nodeFactSpecs, treeSpecs),
@@ -111,9 +112,9 @@ EDGESPAN_TOKEN_FILE, the context's token, and last the user of OS_USERNAME.
 The groups env, comp, def and lvl are commands of edgespan itself, too: edgespan env list.`
 
 // command makes the cobra command of a spec and of those below it.
-func (s factsSpec) command(a *app) *cobra.Command {
+func (s factsSpec) command(a *reachpkg.App) *cobra.Command {
 	if s.run == nil {
-		cmd := asksFleet(term.Group(s.use, s.short))
+		cmd := reachpkg.AsksController(term.Group(s.use, s.short))
 		for _, sub := range s.sub {
 			cmd.AddCommand(sub.command(a))
 		}
@@ -130,21 +131,21 @@ func (s factsSpec) command(a *app) *cobra.Command {
 		}
 		return call.completions(cmd, s.complete), cobra.ShellCompDirectiveNoFileComp
 	}
-	s.bind(cmd, call)
+	s.Bind(cmd, call)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		call.cmd, call.args = cmd, args
 		if err := s.check(cmd, call); err != nil {
 			return err
 		}
-		return call.ask(cmd.Context(), s.run)
+		return call.Ask(cmd.Context(), s.run)
 	}
-	return asksFleet(cmd)
+	return reachpkg.AsksController(cmd)
 }
 
-// bind defines the flags of a command.
-func (s factsSpec) bind(cmd *cobra.Command, call *factsCall) {
+// Bind defines the flags of a command.
+func (s factsSpec) Bind(cmd *cobra.Command, call *factsCall) {
 	flags := cmd.Flags()
-	call.door.bind(flags)
+	call.door.Bind(flags)
 	if s.forms != nil {
 		what := "form of the answer: "
 		if s.input {
@@ -201,9 +202,9 @@ func (s factsSpec) check(cmd *cobra.Command, call *factsCall) error {
 	return nil
 }
 
-// ask finds ConfigDB and carries the command out, within fleetTimeout.
-func (c *factsCall) ask(ctx context.Context, run func(*factsCall) error) error {
-	ctx, cancel := context.WithTimeout(ctx, fleetTimeout)
+// Ask finds ConfigDB and carries the command out, within fleetTimeout.
+func (c *factsCall) Ask(ctx context.Context, run func(*factsCall) error) error {
+	ctx, cancel := context.WithTimeout(ctx, reachpkg.Timeout)
 	defer cancel()
 	client, err := c.open(ctx)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"os"
 	"path/filepath"
@@ -43,7 +44,7 @@ func TestEveryExampleOfTheFactsPage(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		cmd, _, err := newRoot(&app{Streams: term.Streams{Env: os.Getenv}}, thisDaemon()).Find(words[1:])
+		cmd, _, err := newRoot(&reachpkg.App{Streams: term.Streams{Env: os.Getenv}}, thisDaemon()).Find(words[1:])
 		if err != nil {
 			t.Errorf("%s: %v", e.command, err)
 			continue
@@ -55,7 +56,7 @@ func TestEveryExampleOfTheFactsPage(t *testing.T) {
 	}
 	// Those of a tree of files need one, and a watch has no end.
 	elsewhere := []string{"edgespan watch", "edgespan import hiera", "edgespan export hiera", "edgespan verify hiera", "edgespan verify"}
-	root := newRoot(&app{Streams: term.Streams{Env: os.Getenv}}, thisDaemon())
+	root := newRoot(&reachpkg.App{Streams: term.Streams{Env: os.Getenv}}, thisDaemon())
 	config, _, err := root.Find([]string{"config"})
 	if err != nil {
 		t.Fatal(err)

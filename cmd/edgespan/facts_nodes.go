@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/facts/ledger"
@@ -131,7 +132,7 @@ func (c *factsCall) completions(cmd *cobra.Command, find factsCompleter) []strin
 	if ctx == nil {
 		ctx = context.Background() // cobra's completion runs without one
 	}
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reachpkg.CompletionTimeout)
 	defer cancel()
 	client, err := c.open(ctx)
 	if err != nil {
@@ -145,7 +146,7 @@ func (c *factsCall) completions(cmd *cobra.Command, find factsCompleter) []strin
 	return names
 }
 
-// named makes a completer of a list and what it is called.
+// Named makes a completer of a list and what it is called.
 func named[T any](ask func(context.Context, *factsapi.Client, *factsCall) ([]T, error), name func(T) string) factsCompleter {
 	return func(ctx context.Context, client *factsapi.Client, c *factsCall) ([]string, error) {
 		all, err := ask(ctx, client, c)

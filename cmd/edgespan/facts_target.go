@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/factsapi"
 	"edgespan/platform/keystone"
@@ -24,7 +25,7 @@ type doorFlags struct {
 	insecure           bool
 }
 
-func (d *doorFlags) bind(f *pflag.FlagSet) {
+func (d *doorFlags) Bind(f *pflag.FlagSet) {
 	f.StringVar(&d.user, "user", "", "ask as this user, by its password (Basic), in the place of a token")
 	f.StringVar(&d.passwordFile, "password-file", "", "file with the password of --user; EDGESPAN_PASSWORD without it")
 	f.BoolVar(&d.insecure, "insecure", false, "take any certificate of ConfigDB: whoever stands between can read and change all")
@@ -37,12 +38,12 @@ func (c *factsCall) open(ctx context.Context) (*factsapi.Client, error) {
 		return nil, err
 	}
 	if c.door.insecure {
-		if c.a.fleet.CAFile != "" || c.a.fleet.CASHA256 != "" {
+		if c.a.Fleet.CAFile != "" || c.a.Fleet.CASHA256 != "" {
 			return nil, term.Usagef("--insecure: is given with --ca-file or --ca-sha256: one of them is allowed")
 		}
 		where.CAFile, where.CASHA256 = "", ""
 	}
-	transport, err := where.transport()
+	transport, err := where.Transport()
 	if err != nil {
 		return nil, err
 	}
@@ -68,30 +69,30 @@ func (c *factsCall) open(ctx context.Context) (*factsapi.Client, error) {
 
 // where says where ConfigDB is and what its certificate is checked by, and with which user of Keystone
 // it may be asked; nil: there is none.
-func (c *factsCall) where(ctx context.Context) (fleetContext, *visitor, error) {
+func (c *factsCall) where(ctx context.Context) (reachpkg.Context, *visitor, error) {
 	a := c.a
 	if a.Env("OS_AUTH_URL") == "" {
-		t, err := a.fleetTarget()
+		t, err := a.FleetTarget()
 		return t, nil, err
 	}
 	v := &visitor{}
 	v.env, v.fault = keystone.FromEnv(a.Env)
-	if a.Setting(a.fleet.Controller, "EDGESPAN_CONTROLLER", "")+a.Setting(a.fleet.named, "EDGESPAN_CONTEXT", "") != "" {
-		t, err := a.fleetTarget()
+	if a.Setting(a.Fleet.Controller, "EDGESPAN_CONTROLLER", "")+a.Setting(a.Fleet.Named, "EDGESPAN_CONTEXT", "") != "" {
+		t, err := a.FleetTarget()
 		return t, v, err
 	}
 	if err := v.enter(ctx); err != nil {
-		return fleetContext{}, nil, err
+		return reachpkg.Context{}, nil, err
 	}
 	endpoint, err := v.session.Endpoint(configService, v.env.Interface, v.env.Region)
 	if err != nil {
-		return fleetContext{}, nil, term.WithClass(term.ExitUsage, err)
+		return reachpkg.Context{}, nil, term.WithClass(term.ExitUsage, err)
 	}
 	// The catalog stands in the place of a flag: what a context has is of another controller.
-	fleet := a.fleet
-	defer func() { a.fleet = fleet }()
-	a.fleet.Controller = endpoint
-	t, err := a.fleetTarget()
+	fleet := a.Fleet
+	defer func() { a.Fleet = fleet }()
+	a.Fleet.Controller = endpoint
+	t, err := a.FleetTarget()
 	if t.CAFile == "" && t.CASHA256 == "" {
 		t.CAFile = v.env.CAFile
 	}
@@ -102,9 +103,9 @@ func (c *factsCall) where(ctx context.Context) (fleetContext, *visitor, error) {
 func (c *factsCall) who(tokenFile string) (func(*http.Request), error) {
 	user := c.door.user
 	switch {
-	case user != "" && c.a.fleet.TokenFile != "":
+	case user != "" && c.a.Fleet.TokenFile != "":
 		return nil, term.Usagef("--user: is given with --token-file: one of them is allowed")
-	case user == "" && c.a.fleet.TokenFile == "":
+	case user == "" && c.a.Fleet.TokenFile == "":
 		user = c.a.Env("EDGESPAN_USER")
 	}
 	switch {
@@ -117,7 +118,7 @@ func (c *factsCall) who(tokenFile string) (func(*http.Request), error) {
 	case c.door.passwordFile != "":
 		return nil, term.Usagef("--password-file: is given without --user or EDGESPAN_USER")
 	case tokenFile != "":
-		token, err := readToken(tokenFile)
+		token, err := reachpkg.ReadToken(tokenFile)
 		if err != nil {
 			return nil, err
 		}

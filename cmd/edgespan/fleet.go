@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
 )
@@ -38,7 +39,7 @@ type fleetSpec struct {
 
 // fleetCall is one run of such a command.
 type fleetCall struct {
-	a      *app
+	a      *reachpkg.App
 	ctx    context.Context //nolint:containedctx // lives as long as the command
 	cmd    *cobra.Command
 	args   []string
@@ -64,7 +65,7 @@ type fleetCall struct {
 }
 
 // fleetCommands are the commands that speak to a controller, but those below `node`.
-func fleetCommands(a *app) []*cobra.Command {
+func fleetCommands(a *reachpkg.App) []*cobra.Command {
 	var out []*cobra.Command
 	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, peerSpecs, historySpecs, rolloutSpecs, hardwareSpecs, operatorSpecs, backupSpecs} {
 		for _, s := range specs {
@@ -75,7 +76,7 @@ func fleetCommands(a *app) []*cobra.Command {
 }
 
 // nodeConfigCommands are those below `node`: what a controller has of one.
-func nodeConfigCommands(a *app) []*cobra.Command {
+func nodeConfigCommands(a *reachpkg.App) []*cobra.Command {
 	var out []*cobra.Command
 	for _, s := range nodeSpecs {
 		out = append(out, s.command(a))
@@ -84,9 +85,9 @@ func nodeConfigCommands(a *app) []*cobra.Command {
 }
 
 // command makes the cobra command of a spec and of those below it.
-func (s fleetSpec) command(a *app) *cobra.Command {
+func (s fleetSpec) command(a *reachpkg.App) *cobra.Command {
 	if s.run == nil {
-		cmd := asksFleet(term.Group(s.use, s.short))
+		cmd := reachpkg.AsksController(term.Group(s.use, s.short))
 		for _, sub := range s.sub {
 			cmd.AddCommand(sub.command(a))
 		}
@@ -99,22 +100,22 @@ func (s fleetSpec) command(a *app) *cobra.Command {
 			return s.complete(a, cmd, args, typed), cobra.ShellCompDirectiveNoFileComp
 		}
 	}
-	s.bind(cmd, call)
+	s.Bind(cmd, call)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		call.cmd, call.args = cmd, args
 		if s.forms != nil && !slices.Contains(s.forms, call.output) {
 			return term.Usagef("-o: is %q: %s are allowed", call.output, term.Joined(s.forms))
 		}
-		return call.ask(cmd.Context(), s.run)
+		return call.Ask(cmd.Context(), s.run)
 	}
 	for _, sub := range s.sub {
 		cmd.AddCommand(sub.command(a))
 	}
-	return asksFleet(cmd)
+	return reachpkg.AsksController(cmd)
 }
 
-// bind defines the flags that many commands share, and those of the one.
-func (s fleetSpec) bind(cmd *cobra.Command, call *fleetCall) {
+// Bind defines the flags that many commands share, and those of the one.
+func (s fleetSpec) Bind(cmd *cobra.Command, call *fleetCall) {
 	flags := cmd.Flags()
 	if s.forms != nil {
 		flags.StringVarP(&call.output, "output", "o", s.forms[0], "form: "+strings.Join(s.forms, ", "))
@@ -136,17 +137,17 @@ func (s fleetSpec) bind(cmd *cobra.Command, call *fleetCall) {
 	}
 }
 
-// ask finds the controller and carries the command out, within fleetTimeout and what it waits.
-func (c *fleetCall) ask(ctx context.Context, run func(*fleetCall) error) error {
+// Ask finds the controller and carries the command out, within fleetTimeout and what it waits.
+func (c *fleetCall) Ask(ctx context.Context, run func(*fleetCall) error) error {
 	if c.patience < 0 {
 		return term.Usagef("--wait: is %s: 0s or more is allowed", c.patience)
 	}
-	client, err := c.a.fleetClient()
+	client, err := c.a.FleetClient()
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, fleetTimeout+c.patience)
+	ctx, cancel := context.WithTimeout(ctx, reachpkg.Timeout+c.patience)
 	defer cancel()
 	c.ctx, c.client = ctx, client
 	return oneLineOf(run(c))
@@ -172,15 +173,15 @@ func oneLineOf(err error) error {
 }
 
 // completer completes an argument; it finds nothing where no controller answers.
-type completer func(a *app, cmd *cobra.Command, args []string, typed string) []string
+type completer func(a *reachpkg.App, cmd *cobra.Command, args []string, typed string) []string
 
 // completeNodes completes the names of nodes.
-func completeNodes(a *app, cmd *cobra.Command, args []string, _ string) []string {
+func completeNodes(a *reachpkg.App, cmd *cobra.Command, args []string, _ string) []string {
 	return slices.DeleteFunc(liveNodes(cmd.Context(), a), func(n string) bool { return slices.Contains(args, n) })
 }
 
 // firstNode completes the first argument only.
-func firstNode(a *app, cmd *cobra.Command, args []string, typed string) []string {
+func firstNode(a *reachpkg.App, cmd *cobra.Command, args []string, typed string) []string {
 	if len(args) > 0 {
 		return nil
 	}
@@ -188,13 +189,13 @@ func firstNode(a *app, cmd *cobra.Command, args []string, typed string) []string
 }
 
 // liveNodes are the names of the nodes that the controller knows now.
-func liveNodes(ctx context.Context, a *app) []string {
+func liveNodes(ctx context.Context, a *reachpkg.App) []string {
 	if ctx == nil {
 		ctx = context.Background() // cobra's completion runs without one
 	}
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reachpkg.CompletionTimeout)
 	defer cancel()
-	client, err := a.fleetClient()
+	client, err := a.FleetClient()
 	if err != nil {
 		return nil
 	}

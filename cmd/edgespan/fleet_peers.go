@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
@@ -81,14 +82,14 @@ func watchFlag(cmd *cobra.Command, c *fleetCall) {
 }
 
 // firstPeer completes the first argument only.
-func firstPeer(a *app, cmd *cobra.Command, args []string, _ string) []string {
+func firstPeer(a *reachpkg.App, cmd *cobra.Command, args []string, _ string) []string {
 	if len(args) > 0 {
 		return nil
 	}
 	return liveNames(cmd.Context(), a, peerNames)
 }
 
-func firstCluster(a *app, cmd *cobra.Command, args []string, _ string) []string {
+func firstCluster(a *reachpkg.App, cmd *cobra.Command, args []string, _ string) []string {
 	if len(args) > 0 {
 		return nil
 	}
@@ -96,7 +97,7 @@ func firstCluster(a *app, cmd *cobra.Command, args []string, _ string) []string 
 }
 
 // completeParameters completes a peer, then one of its parameters.
-func completeParameters(a *app, cmd *cobra.Command, args []string, typed string) []string {
+func completeParameters(a *reachpkg.App, cmd *cobra.Command, args []string, typed string) []string {
 	if len(args) != 1 {
 		return firstPeer(a, cmd, args, typed)
 	}
@@ -136,13 +137,13 @@ func idsOf(ps []fleetapi.PeerParameter) []string {
 type liveAsk func(context.Context, *fleetapi.Client) ([]string, error)
 
 // liveNames are what the controller knows now, for completion: no controller, no names.
-func liveNames(ctx context.Context, a *app, ask liveAsk) []string {
+func liveNames(ctx context.Context, a *reachpkg.App, ask liveAsk) []string {
 	if ctx == nil {
 		ctx = context.Background() // cobra's completion runs without one
 	}
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reachpkg.CompletionTimeout)
 	defer cancel()
-	client, err := a.fleetClient()
+	client, err := a.FleetClient()
 	if err != nil {
 		return nil
 	}

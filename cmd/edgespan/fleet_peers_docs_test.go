@@ -110,7 +110,7 @@ func (b *peersBackend) Changed(ctx context.Context, mark uint64) (uint64, error)
 	return mark + 1, b.report()
 }
 
-// fleet is the descriptors of now, and their revision.
+// Fleet is the descriptors of now, and their revision.
 func (b *peersBackend) fleet() (*peer.Fleet, history.State, error) {
 	var s history.State
 	f, err := read(b.worldBackend, func(w *operate.World) (*peer.Fleet, error) { s = w.State; return w.Peers() })

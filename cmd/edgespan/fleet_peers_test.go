@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
@@ -193,7 +194,7 @@ func TestAWatchGoesOnAfterALoss(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := &cobra.Command{}
 	cmd.SetContext(ctx)
-	c := &fleetCall{a: &app{Streams: term.Streams{Err: &errs}}, cmd: cmd}
+	c := &fleetCall{a: &reachpkg.App{Streams: term.Streams{Err: &errs}}, cmd: cmd}
 	lost := &fleetLost{}
 	results := []error{nil, lost, lost, nil, lost}
 	asked := 0

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
@@ -34,7 +35,7 @@ func (c *fleetCall) again(watch func(context.Context) error) error {
 			lost = true
 			c.a.Say("%s: trying again", term.Printable(err.Error()))
 		}
-		if !pause(ctx, retryWatch) {
+		if !pause(ctx, reachpkg.RetryWatch) {
 			return nil
 		}
 	}
@@ -162,8 +163,8 @@ var fleetWaits = map[string][]string{"peer": {"ready", "online"}, "cluster": {"r
 
 // waitFleet waits for a peer or a cluster. One that nobody knows is not waited for: no node
 // comes by that name alone.
-func waitFleet(a *app, cmd *cobra.Command, kind, name, wanted string, timeout time.Duration) error {
-	client, err := a.fleetClient()
+func waitFleet(a *reachpkg.App, cmd *cobra.Command, kind, name, wanted string, timeout time.Duration) error {
+	client, err := a.FleetClient()
 	if err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func waitFleet(a *app, cmd *cobra.Command, kind, name, wanted string, timeout ti
 		default:
 			return oneLineOf(err)
 		}
-		if !pause(ctx, retryWatch) {
+		if !pause(ctx, reachpkg.RetryWatch) {
 			return waited(ctx, kind+"/"+name, wanted, timeout, last)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
@@ -50,7 +51,7 @@ it: ni/ID.`,
 // liveIDs are the ids that the daemon knows now, for completion: no daemon, no ids.
 func (a nodeProgram) liveIDs(ctx context.Context, kind, prefix string) []string {
 	if ask := map[string]liveAsk{"peer": peerNames, "cluster": clusterNames}[kind]; ask != nil {
-		names := liveNames(ctx, a.app, ask)
+		names := liveNames(ctx, a.App, ask)
 		for i, n := range names {
 			names[i] = prefix + n
 		}
@@ -59,9 +60,9 @@ func (a nodeProgram) liveIDs(ctx context.Context, kind, prefix string) []string 
 	if ctx == nil {
 		ctx = context.Background() // cobra's completion runs without one
 	}
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reachpkg.CompletionTimeout)
 	defer cancel()
-	c := a.client()
+	c := a.Client()
 	defer c.Close()
 	items, err := c.List(ctx, kind)
 	var incomplete *httpapi.Incomplete
@@ -76,7 +77,7 @@ func (a nodeProgram) liveIDs(ctx context.Context, kind, prefix string) []string 
 }
 
 func (a nodeProgram) getOne(ctx context.Context, kind, id, output string) error {
-	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		it, err := c.Get(ctx, kind, id)
 		if err != nil {
 			return err
@@ -88,7 +89,7 @@ func (a nodeProgram) getOne(ctx context.Context, kind, id, output string) error 
 }
 
 func (a nodeProgram) getAll(ctx context.Context, kind, output string) error {
-	return a.ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
+	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		items, err := c.List(ctx, kind)
 		var incomplete *httpapi.Incomplete
 		if err != nil && !errors.As(err, &incomplete) {

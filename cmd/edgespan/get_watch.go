@@ -13,7 +13,7 @@ import (
 
 // follow reads a stream until the caller interrupts it, which is no error.
 func (a nodeProgram) follow(ctx context.Context, f func(context.Context, *httpapi.Client) error) error {
-	c := a.client()
+	c := a.Client()
 	defer c.Close()
 	err := f(ctx, c)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {

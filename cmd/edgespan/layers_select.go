@@ -36,8 +36,8 @@ type selected struct {
 	described *metadata.Metadata // nil without --metadata
 }
 
-// bind defines the flags.
-func (f *selection) bind(cmd *cobra.Command) {
+// Bind defines the flags.
+func (f *selection) Bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.baseDir, "base-dir", "", "folder of base versions: <version>.json, fw_versions/, hw_versions/<type>/")
 	flags.StringVar(&f.versions.Software, "sw-version", "", "software version string of the node")

@@ -84,7 +84,7 @@ func newLayersUnset(a layersProgram) *cobra.Command {
 func newWrite(a layersProgram, op edit.Op, cmd *cobra.Command) *cobra.Command {
 	w := &writing{op: op}
 	cmd.RunE = func(_ *cobra.Command, args []string) error { return w.Run(a, args) }
-	w.bind(cmd)
+	w.Bind(cmd)
 	cmd.Flags().StringVar(&w.layer, "layer", "", "layer to write: network or node")
 	cmd.Flags().BoolVar(&w.dryRun, "dry-run", false, "check and print, and write nothing")
 	term.OneOf(cmd, &w.output, "text", "json")

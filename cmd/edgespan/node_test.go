@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
@@ -70,14 +71,14 @@ func startTestNode(t *testing.T, lock string, startErr error) *testNode {
 
 // runDaemon runs a command line whose `node` is d.
 func runDaemon(ctx context.Context, log io.Writer, d daemonProgram, args []string) int {
-	a := &app{Streams: term.Streams{Out: log, Err: log, Env: func(string) string { return "" }}}
+	a := &reachpkg.App{Streams: term.Streams{Out: log, Err: log, Env: func(string) string { return "" }}}
 	root := a.NewRoot("edgespan", "", "")
-	a.bind(root)
+	a.Bind(root)
 	root.AddCommand(newNode(a, d))
 	return a.Run(ctx, root, args)
 }
 
-func (n *testNode) socket() string { return filepath.Join(n.dir, "run", socketName) }
+func (n *testNode) socket() string { return filepath.Join(n.dir, "run", reachpkg.SocketName) }
 
 func (n *testNode) wantCode(t *testing.T, want int, logged string) {
 	t.Helper()

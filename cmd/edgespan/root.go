@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"fmt"
 	"slices"
@@ -13,7 +14,7 @@ import (
 // Run executes the command line and returns its exit code; what went wrong is said on
 // Err, one line each.
 func run(ctx context.Context, s term.Streams, args []string) int {
-	a := &app{Streams: s}
+	a := &reachpkg.App{Streams: s}
 	return a.Run(ctx, newRoot(a, thisDaemon()), args)
 }
 
@@ -30,9 +31,9 @@ EDGESPAN_TOKEN_FILE, EDGESPAN_CA_FILE, EDGESPAN_CA_SHA256, EDGESPAN_CONTEXT and
 EDGESPAN_CONTEXTS. NO_COLOR switches colours off.`
 
 // NewRoot builds the command tree.
-func newRoot(a *app, d daemonProgram) *cobra.Command {
+func newRoot(a *reachpkg.App, d daemonProgram) *cobra.Command {
 	root := a.NewRoot("edgespan", "The network daemon of an edge node, and the command line of node and controller", aboutProgram)
-	a.bind(root)
+	a.Bind(root)
 	root.AddGroup(&cobra.Group{ID: "node", Title: "On a node:"}, &cobra.Group{ID: "controller", Title: "With a controller:"})
 	node := newNode(a, d)
 	node.AddCommand(nodeConfigCommands(a)...)
@@ -40,7 +41,7 @@ func newRoot(a *app, d daemonProgram) *cobra.Command {
 	root.AddCommand(nodeCommands(a)...)
 	root.AddCommand(demoCommands(a.Streams)...)
 	inGroup("node", root.Commands())
-	fleet := slices.Concat(fleetCommands(a), factsCommands(a), []*cobra.Command{newContext(a)})
+	fleet := slices.Concat(fleetCommands(a), factsCommands(a), []*cobra.Command{reachpkg.NewContext(a)})
 	inGroup("controller", fleet)
 	addBeside(root, fleet)
 	root.AddCommand(newLayers(a.Streams), newState(a.Streams), newVersion(a))
@@ -74,7 +75,7 @@ func beside(c, local *cobra.Command) {
 		if len(words) > 0 {
 			return run(cmd, words)
 		}
-		for _, name := range append([]string{"message", "dry-run", "if-match", "output"}, fleetFlagNames...) {
+		for _, name := range append([]string{"message", "dry-run", "if-match", "output"}, reachpkg.FlagNames...) {
 			if cmd.Flags().Changed(name) && local.Flags().Lookup(name) == nil {
 				return term.Usagef("%s: has --%s: it is allowed with arguments: %s", cmd.Name(), name, c.Use)
 			}
@@ -93,7 +94,7 @@ func inGroup(id string, commands []*cobra.Command) {
 	}
 }
 
-func newVersion(a *app) *cobra.Command {
+func newVersion(a *reachpkg.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ func TestNoTwoCommandsHaveOneName(t *testing.T) {
 			look(sub)
 		}
 	}
-	look(newRoot(&app{Streams: term.Streams{Env: func(string) string { return "" }}}, thisDaemon()))
+	look(newRoot(&reachpkg.App{Streams: term.Streams{Env: func(string) string { return "" }}}, thisDaemon()))
 }
 
 func TestACommandOfNodeAndControllerIsTheNodesWithoutArguments(t *testing.T) {

@@ -48,7 +48,7 @@ func (a nodeProgram) word(name, short string, say func(context.Context, *httpapi
 	return &cobra.Command{
 		Use: name, Short: short, Args: term.ExactArgs(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.ask(cmd.Context(), func(ctx context.Context, c *httpapi.Client) error {
+			return a.Ask(cmd.Context(), func(ctx context.Context, c *httpapi.Client) error {
 				said, err := say(ctx, c)
 				if err == nil {
 					a.Say("%s", said)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	reachpkg "edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
@@ -60,9 +61,9 @@ know exits 10 at once.`,
 				return term.Usagef("--timeout: is %s: a duration above 0 is allowed", timeout)
 			}
 			if fleetWaits[kind] != nil {
-				return waitFleet(a.app, cmd, kind, id, wanted, timeout)
+				return waitFleet(a.App, cmd, kind, id, wanted, timeout)
 			}
-			for _, name := range fleetFlagNames {
+			for _, name := range reachpkg.FlagNames {
 				if cmd.Flags().Changed(name) {
 					return term.Usagef("wait: has --%s: it is allowed with peer/NAME and cluster/NAME", name)
 				}
@@ -76,7 +77,7 @@ know exits 10 at once.`,
 	}
 	cmd.Flags().StringVar(&wanted, "for", "ready", "ready, absent, online or undeployed")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long, as 500ms, 30s or 2m")
-	return asksFleet(cmd)
+	return reachpkg.AsksController(cmd)
 }
 
 // waitKinds are the kinds of wait: the node's, then the controller's.
@@ -93,7 +94,7 @@ func waitsFor(kind string) []string {
 func (a nodeProgram) wait(ctx context.Context, kind, id, wanted string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	c := a.client()
+	c := a.Client()
 	defer c.Close()
 	begun := time.Now()
 	last := errors.New("no answer yet")

@@ -110,8 +110,9 @@ var mayImport = map[string][]string{
 
 	// Wiring, and the demo's lab.
 	"cmd/term": {"config", "config/edit", "config/httpapi", "config/layers", "config/operate", "platform/confdir", "platform/keystone"},
+	"cmd/edgespan/reach": {"cmd/term", "config/httpapi", "config/httpapi/fleetapi", "platform/pki", "platform/store"},
 	"cmd/edgespan": {
-		"cmd/term",
+		"cmd/term", "cmd/edgespan/reach",
 		"config/backup", "config/rollout", "config/topology",
 		"config/rollout", "config/topology", "config/state", "config/peer",
 		"actors", "config", "config/httpapi", "config/nodeconf", "pubsub", "examples", "integration/lab",

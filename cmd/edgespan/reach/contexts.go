@@ -1,4 +1,4 @@
-package main
+package reach
 
 import (
 	"bytes"
@@ -18,8 +18,8 @@ import (
 	"edgespan/platform/store"
 )
 
-// fleetContext is one controller and what it is asked with. Empty fields are not set.
-type fleetContext struct {
+// Context is one controller and what it is asked with. Empty fields are not set.
+type Context struct {
 	Controller string `json:"controller"           yaml:"controller"`
 	TokenFile  string `json:"tokenFile,omitempty"  yaml:"tokenFile,omitempty"`
 	CAFile     string `json:"caFile,omitempty"     yaml:"caFile,omitempty"`
@@ -28,12 +28,12 @@ type fleetContext struct {
 
 // contextFile is the file of contexts. It names files of tokens and never holds one.
 type contextFile struct {
-	Current  string                  `yaml:"current,omitempty"`
-	Contexts map[string]fleetContext `yaml:"contexts"`
+	Current  string             `yaml:"current,omitempty"`
+	Contexts map[string]Context `yaml:"contexts"`
 }
 
 // contextPath is where the contexts are: EDGESPAN_CONTEXTS, else in the user's folder.
-func (a *app) contextPath() (string, error) {
+func (a *App) contextPath() (string, error) {
 	if p := a.Env("EDGESPAN_CONTEXTS"); p != "" {
 		return p, nil
 	}
@@ -49,8 +49,8 @@ func (a *app) contextPath() (string, error) {
 }
 
 // readContexts reads the file of contexts; one that is not there has none.
-func (a *app) readContexts() (contextFile, error) {
-	f := contextFile{Contexts: map[string]fleetContext{}}
+func (a *App) readContexts() (contextFile, error) {
+	f := contextFile{Contexts: map[string]Context{}}
 	path, err := a.contextPath()
 	if err != nil {
 		return f, err
@@ -68,12 +68,12 @@ func (a *app) readContexts() (contextFile, error) {
 			path, yaml.FormatError(err, false, false))
 	}
 	if f.Contexts == nil {
-		f.Contexts = map[string]fleetContext{}
+		f.Contexts = map[string]Context{}
 	}
 	return f, nil
 }
 
-func (a *app) writeContexts(f contextFile) error {
+func (a *App) writeContexts(f contextFile) error {
 	path, err := a.contextPath()
 	if err != nil {
 		return err
@@ -91,8 +91,8 @@ func (a *app) writeContexts(f contextFile) error {
 	return nil
 }
 
-// named is one context of the file.
-func (f contextFile) named(name string) (fleetContext, error) {
+// Named is one context of the file.
+func (f contextFile) named(name string) (Context, error) {
 	c, found := f.Contexts[name]
 	if !found {
 		return c, noContext(name, slices.Sorted(maps.Keys(f.Contexts)))
@@ -109,7 +109,8 @@ func noContext(name string, known []string) error {
 	return term.WithClass(term.ExitNotFound, errors.New(text))
 }
 
-func newContext(a *app) *cobra.Command {
+// NewContext is the command that keeps the contexts.
+func NewContext(a *App) *cobra.Command {
 	cmd := term.Group("context", "Remember controllers by a name: where they are and with which token they are asked")
 	cmd.Long = cmd.Short + `.
 
@@ -120,7 +121,7 @@ a context goes to that context's controller only.`
 	return cmd
 }
 
-func newContextAdd(a *app) *cobra.Command {
+func newContextAdd(a *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME --controller URL [--token-file F] [--ca-file F|--ca-sha256 H]",
 		Short: "Add a context, or change one; the first is in use at once",
@@ -132,7 +133,7 @@ func newContextAdd(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c := a.fleet.fleetContext
+			c := a.Fleet.Context
 			if err := c.absolute(); err != nil {
 				return err
 			}
@@ -149,11 +150,11 @@ func newContextAdd(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	return asksFleet(cmd)
+	return AsksController(cmd)
 }
 
 // absolute makes the files' names hold in each folder.
-func (c *fleetContext) absolute() error {
+func (c *Context) absolute() error {
 	for _, p := range []*string{&c.TokenFile, &c.CAFile} {
 		if *p == "" {
 			continue
@@ -167,7 +168,7 @@ func (c *fleetContext) absolute() error {
 	return nil
 }
 
-func newContextUse(a *app) *cobra.Command {
+func newContextUse(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use: "use NAME", Short: "Ask the controller of this context from now on", Args: term.ExactArgs(1, "one NAME"),
 		ValidArgsFunction: a.completeContexts,
@@ -190,7 +191,7 @@ func newContextUse(a *app) *cobra.Command {
 	}
 }
 
-func newContextRemove(a *app) *cobra.Command {
+func newContextRemove(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use: "remove NAME", Short: "Forget a context; its token's file stays", Args: term.ExactArgs(1, "one NAME"),
 		ValidArgsFunction: a.completeContexts,
@@ -218,10 +219,10 @@ func newContextRemove(a *app) *cobra.Command {
 type namedContext struct {
 	Name  string `json:"name"`
 	InUse bool   `json:"inUse"`
-	fleetContext
+	Context
 }
 
-func newContextList(a *app) *cobra.Command {
+func newContextList(a *App) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the contexts", Args: term.ExactArgs(0, "none"),
@@ -240,7 +241,7 @@ func newContextList(a *app) *cobra.Command {
 	return cmd
 }
 
-func newContextShow(a *app) *cobra.Command {
+func newContextShow(a *App) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use: "show [NAME]", Short: "Show one context, or that in use", Args: term.RangeArgs(0, 1, "one NAME, or none"),
@@ -286,7 +287,7 @@ func showContexts(f contextFile, names []string) term.Shown {
 	}}
 }
 
-func (a *app) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func (a *App) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	f, err := a.readContexts()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -1,4 +1,4 @@
-package main
+package reach
 
 import (
 	"fmt"
@@ -16,37 +16,38 @@ import (
 	"edgespan/platform/pki"
 )
 
-// fleetFlags are the flags that say which controller is asked, and how.
-type fleetFlags struct {
-	fleetContext
+// Flags are the flags that say which controller is asked, and how.
+type Flags struct {
+	Context
 
-	named string // the name of a context in the place of that in use
+	Named string // the name of a context in the place of that in use
 }
 
-var fleetFlagNames = []string{"controller", "token-file", "ca-file", "ca-sha256", "context"}
+// FlagNames are the names of these flags.
+var FlagNames = []string{"controller", "token-file", "ca-file", "ca-sha256", "context"}
 
 // fleetMark marks the commands that take these flags.
 const fleetMark = "controller"
 
-// asksFleet marks a command.
-func asksFleet(cmd *cobra.Command) *cobra.Command {
+// AsksController marks a command.
+func AsksController(cmd *cobra.Command) *cobra.Command {
 	cmd.Annotations = map[string]string{fleetMark: "yes"}
 	return cmd
 }
 
 // bindFleet defines the flags on the root, so that they may stand before the command too.
 // What is said to a command that asks no controller is refused, not passed over.
-func (a *app) bindFleet(root *cobra.Command) {
+func (a *App) bindFleet(root *cobra.Command) {
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.fleet.Controller, "controller", "", "controller to ask: https://HOST:PORT")
-	flags.StringVar(&a.fleet.TokenFile, "token-file", "", "file with the operator token for the controller")
-	flags.StringVar(&a.fleet.CAFile, "ca-file", "", "certificate of the controller's CA, PEM")
-	flags.StringVar(&a.fleet.CASHA256, "ca-sha256", "", "SHA-256 of the public key of the controller's CA, in place of --ca-file")
-	flags.StringVar(&a.fleet.named, "context", "", "context to use, see edgespan context")
+	flags.StringVar(&a.Fleet.Controller, "controller", "", "controller to ask: https://HOST:PORT")
+	flags.StringVar(&a.Fleet.TokenFile, "token-file", "", "file with the operator token for the controller")
+	flags.StringVar(&a.Fleet.CAFile, "ca-file", "", "certificate of the controller's CA, PEM")
+	flags.StringVar(&a.Fleet.CASHA256, "ca-sha256", "", "SHA-256 of the public key of the controller's CA, in place of --ca-file")
+	flags.StringVar(&a.Fleet.Named, "context", "", "context to use, see edgespan context")
 	// The flag was defined one line above: the only error there is can't be.
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		for _, name := range fleetFlagNames {
+		for _, name := range FlagNames {
 			if flags.Lookup(name).Changed && cmd.Annotations[fleetMark] == "" {
 				return term.Usagef("%s: has --%s: it is allowed where a controller is asked: %s", cmd.CommandPath(), name, term.Joined(askingGroups))
 			}
@@ -62,19 +63,19 @@ var askingGroups = []string{
 	"config", "env", "comp", "def", "lvl",
 }
 
-// fleetTarget is the controller by the precedence flag > environment > context. A context's
+// FleetTarget is the controller by the precedence flag > environment > context. A context's
 // token and CA belong to its controller: another one that a flag names gets neither.
-func (a *app) fleetTarget() (fleetContext, error) {
-	t := fleetContext{
-		Controller: a.Setting(a.fleet.Controller, "EDGESPAN_CONTROLLER", ""),
-		TokenFile:  a.Setting(a.fleet.TokenFile, "EDGESPAN_TOKEN_FILE", ""),
-		CAFile:     a.Setting(a.fleet.CAFile, "EDGESPAN_CA_FILE", ""),
-		CASHA256:   a.Setting(a.fleet.CASHA256, "EDGESPAN_CA_SHA256", ""),
+func (a *App) FleetTarget() (Context, error) {
+	t := Context{
+		Controller: a.Setting(a.Fleet.Controller, "EDGESPAN_CONTROLLER", ""),
+		TokenFile:  a.Setting(a.Fleet.TokenFile, "EDGESPAN_TOKEN_FILE", ""),
+		CAFile:     a.Setting(a.Fleet.CAFile, "EDGESPAN_CA_FILE", ""),
+		CASHA256:   a.Setting(a.Fleet.CASHA256, "EDGESPAN_CA_SHA256", ""),
 	}
-	if a.fleet.CAFile != "" && a.fleet.CASHA256 == "" {
+	if a.Fleet.CAFile != "" && a.Fleet.CASHA256 == "" {
 		t.CASHA256 = "" // a flag stands above the environment's other way to say it
 	}
-	if a.fleet.CASHA256 != "" && a.fleet.CAFile == "" {
+	if a.Fleet.CASHA256 != "" && a.Fleet.CAFile == "" {
 		t.CAFile = ""
 	}
 	if err := a.fromContext(&t); err != nil {
@@ -87,8 +88,8 @@ func (a *app) fleetTarget() (fleetContext, error) {
 }
 
 // fromContext fills what neither flag nor environment has said.
-func (a *app) fromContext(t *fleetContext) error {
-	name := a.Setting(a.fleet.named, "EDGESPAN_CONTEXT", "")
+func (a *App) fromContext(t *Context) error {
+	name := a.Setting(a.Fleet.Named, "EDGESPAN_CONTEXT", "")
 	if name == "" && t.Controller != "" && t.TokenFile != "" && (t.CAFile != "" || t.CASHA256 != "") {
 		return nil // nothing is left to ask it for
 	}
@@ -123,7 +124,7 @@ func (a *app) fromContext(t *fleetContext) error {
 }
 
 // check refuses what can never work, and a token in plain text on a network.
-func (c fleetContext) check() error {
+func (c Context) check() error {
 	if c.Controller == "" {
 		return term.Usagef("--controller: is missing: an URL is allowed: https://HOST:PORT")
 	}
@@ -149,19 +150,19 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// fleetClient is a client of the controller that flags, environment or context name.
-func (a *app) fleetClient() (*fleetapi.Client, error) {
-	t, err := a.fleetTarget()
+// FleetClient is a client of the controller that flags, environment or context name.
+func (a *App) FleetClient() (*fleetapi.Client, error) {
+	t, err := a.FleetTarget()
 	if err != nil {
 		return nil, err
 	}
 	o := fleetapi.Options{URL: t.Controller}
 	if t.TokenFile != "" {
-		if o.Token, err = readToken(t.TokenFile); err != nil {
+		if o.Token, err = ReadToken(t.TokenFile); err != nil {
 			return nil, err
 		}
 	}
-	if o.Transport, err = t.transport(); err != nil {
+	if o.Transport, err = t.Transport(); err != nil {
 		return nil, err
 	}
 	c, err := fleetapi.NewClient(o)
@@ -171,8 +172,8 @@ func (a *app) fleetClient() (*fleetapi.Client, error) {
 	return c, nil
 }
 
-// readToken reads the one line of a token's file. What is wrong with it never quotes it.
-func readToken(file string) (string, error) {
+// ReadToken reads the one line of a token's file. What is wrong with it never quotes it.
+func ReadToken(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", fmt.Errorf("read token: %w", term.Unreadable(err))
@@ -184,9 +185,9 @@ func readToken(file string) (string, error) {
 	return token, nil
 }
 
-// transport checks the controller's certificate by the file of its CA, by the pin of its CA,
+// Transport checks the controller's certificate by the file of its CA, by the pin of its CA,
 // or by the system's CAs.
-func (c fleetContext) transport() (*http.Transport, error) {
+func (c Context) Transport() (*http.Transport, error) {
 	// No proxy: the token is the controller's alone, and a controller stands near.
 	t := &http.Transport{ForceAttemptHTTP2: true}
 	if c.CASHA256 != "" {
@@ -217,9 +218,9 @@ func (c fleetContext) transport() (*http.Transport, error) {
 	return t, nil
 }
 
-// fleetTimeout bounds one question to the controller: an override for ten thousand nodes is
+// Timeout bounds one question to the controller: an override for ten thousand nodes is
 // judged on all of them before it is answered.
-const fleetTimeout = 2 * time.Minute
+const Timeout = 2 * time.Minute
 
-// retryWatch is how long after the end of a watch the controller is asked again.
-const retryWatch = 500 * time.Millisecond
+// RetryWatch is how long after the end of a watch the controller is asked again.
+const RetryWatch = 500 * time.Millisecond

@@ -1,0 +1,68 @@
+package reach
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/cmd/term"
+	"edgespan/config/httpapi"
+)
+
+// Where a node has its things, unless a flag or the environment says otherwise.
+const (
+	defaultRunDir   = "/run/edgespan"
+	DefaultStateDir = "/var/lib/edgespan"
+	DefaultConfig   = "/etc/edgespan/node.yaml"
+	SocketName      = "edgespan.sock"
+)
+
+// App is one run of the command line: its streams, and how it reaches node and controller.
+type App struct {
+	term.Streams
+	socket, runDir string
+	Fleet          Flags
+}
+
+// Bind defines the flags that every command has.
+func (a *App) Bind(root *cobra.Command) {
+	root.PersistentFlags().StringVar(&a.socket, "socket", "", "control socket (default <run-dir>/"+SocketName+")")
+	root.PersistentFlags().StringVar(&a.runDir, "run-dir", "", "runtime folder (default "+defaultRunDir+")")
+	a.bindFleet(root)
+}
+
+// RunFolder is the runtime folder of the node.
+func (a *App) RunFolder() string { return a.Setting(a.runDir, "EDGESPAN_RUN_DIR", defaultRunDir) }
+
+// SocketPath follows the precedence over both ways to name it: a --run-dir on the
+// command line beats EDGESPAN_SOCKET, since it is a flag.
+func (a *App) SocketPath() string {
+	switch {
+	case a.socket != "":
+		return a.socket
+	case a.runDir != "":
+		return filepath.Join(a.runDir, SocketName)
+	}
+	return a.Setting("", "EDGESPAN_SOCKET", filepath.Join(a.RunFolder(), SocketName))
+}
+
+// Client is a client of the node's daemon.
+func (a *App) Client() *httpapi.Client { return httpapi.NewClient(a.SocketPath()) }
+
+// Ask asks the daemon once, within RequestTimeout.
+func (a *App) Ask(ctx context.Context, f func(context.Context, *httpapi.Client) error) error {
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	c := a.Client()
+	defer c.Close()
+	return f(ctx, c)
+}
+
+// RequestTimeout bounds one question to the daemon: apply answers when the config is
+// stored, not when the host is changed.
+const RequestTimeout = 30 * time.Second
+
+// CompletionTimeout bounds how long the TAB key may hang.
+const CompletionTimeout = time.Second
