@@ -1,18 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"edgespan/cmd/term"
-	"edgespan/config"
-	"edgespan/config/httpapi/fleetapi"
 )
 
 // TestDocumentsOfAFile takes files apart; each piece has its number, its line and its kind.
@@ -86,59 +81,5 @@ func TestApplyNeverMixes(t *testing.T) {
 	got := cli(t, env, "kind: PeerDescriptor\n", "plan", "-f", "-")
 	if got.code != term.ExitUsage || !strings.Contains(got.err, "edgespan apply --dry-run -f -") {
 		t.Errorf("plan: %+v", got)
-	}
-}
-
-// TestWhatIsNotBuiltIsRefusedByName gives descriptors with an underlay and with tunnels of types
-// that there are none of to the real operations, by the command and by the route: both name the
-// place and what is allowed there, all at once, and nothing is written.
-func TestWhatIsNotBuiltIsRefusedByName(t *testing.T) {
-	env := serveFleet(t, newPeersBackend(t))
-	const text = `kind: PeerDescriptor
-metadata: {name: edge-1}
-spec: {underlays: {office: {vpn: office}, wan: {port: wan0, type: gre}}}
----
-kind: ClusterDescriptor
-metadata: {name: lab}
-spec: {leader: edge-1, tunnel: wireguard, members: {edge-1: {underlay: wan}, edge-2: {underlay: wan}}}
-`
-	wants := []struct{ path, detail, allowed string }{
-		{"peer/edge-1.spec.underlays.office.vpn", "names a network, and none can be an underlay", "port or address is allowed, also the address of a VPN that the host itself has"},
-		{"peer/edge-1.spec.underlays.wan.type", `is "gre"`, "no type of tunnel is to be named, all are vxlan"},
-		{"cluster/lab.spec.tunnel", `is "wireguard"`, "no type of tunnel is to be named, all are vxlan"},
-	}
-	got := cli(t, env, text, "apply", "-f", "-")
-	for _, w := range wants {
-		if line := w.path + ": " + w.detail + ": " + w.allowed; !strings.Contains(got.err, line) {
-			t.Errorf("no %q in\n%s", line, got.err)
-		}
-	}
-	if got.code != term.ExitRejected || got.out != "" {
-		t.Errorf("exit %d, %q", got.code, got.out)
-	}
-
-	var docs []string
-	for _, p := range pieces([]byte(text)) {
-		docs = append(docs, config.OneLine(p.object))
-	}
-	status, answer := askRoute(t, env, http.MethodPost, fleetapi.Prefix+"documents", `{"documents":[`+strings.Join(docs, ",")+`]}`)
-	var problem struct {
-		Errors []struct{ Path, Detail, Allowed string }
-	}
-	if err := json.Unmarshal([]byte(answer), &problem); err != nil {
-		t.Fatalf("%v in %s", err, answer)
-	}
-	for _, w := range wants {
-		if !slices.ContainsFunc(problem.Errors, func(e struct{ Path, Detail, Allowed string }) bool {
-			return e.Path == w.path && e.Detail == w.detail && e.Allowed == w.allowed
-		}) {
-			t.Errorf("no %+v in %+v", w, problem.Errors)
-		}
-	}
-	if status != http.StatusUnprocessableEntity {
-		t.Errorf("status %d", status)
-	}
-	if got := cli(t, env, "", "peers", "get", "edge-1"); got.code != term.ExitNotFound {
-		t.Errorf("it was written: %+v", got)
 	}
 }

@@ -16,38 +16,6 @@ import (
 	"edgespan/config/httpapi"
 )
 
-const (
-	niID  = "10000000-0000-4000-8000-000000000001"
-	appID = "a0000000-0000-4000-8000-000000000001"
-)
-
-type obj = map[string]any
-
-// filled is a daemon with one network and one app.
-func filled() *fake {
-	adapter := obj{
-		"index": 0, "networkInstance": niID, "targetVersion": 2, "activated": true, "ip": "10.10.0.130",
-		"mac": "02:00:00:00:00:01", "ifName": "eth0", "hostIfName": "es1a1", "error": "",
-	}
-	return &fake{
-		items: map[string][]httpapi.Resource{
-			"ni": {{ID: niID, Kind: "ni", Spec: obj{"port": "wan", "ipv4": obj{"subnet": "10.10.0.0/24"}}, Status: obj{
-				"state": "Present", "displayName": "demo net", "bridge": "es1", "generation": 3, "error": "",
-			}}},
-			"app": {{ID: appID, Kind: "app", Spec: obj{"displayName": "web"}, Status: obj{
-				"pending": false, "activated": true, "targetVersion": 2, "error": "", "adapters": []any{adapter, obj{"activated": false}},
-			}}},
-			"adapter": {{ID: appID + "/0", Kind: "adapter", Status: adapter}},
-			"port": {{ID: "wan", Kind: "port", Spec: obj{"uplink": true, "ifName": "uplink0"}, Status: obj{
-				"exists": true, "up": true, "addresses": []any{"192.0.2.2/24"}, "gateways": []any{"192.0.2.1"}, "defaultRoute": "via 192.0.2.1", "dnsServers": "198.51.100.53",
-			}}},
-			"param": {{ID: "ports.wan.mtu", Kind: "param", Spec: obj{"target": "present"}, Status: obj{"state": "present", "error": ""}}},
-			"actor": {{ID: "router", Kind: "actor", Status: obj{"state": "running", "restarts": 0, "error": ""}}},
-		},
-		ready: func(int) (httpapi.Readiness, error) { return httpapi.Readiness{Ready: true}, nil },
-	}
-}
-
 func TestTables(t *testing.T) {
 	socket := serve(t, filled())
 	for kind, want := range map[string]string{

@@ -3,16 +3,12 @@ package main
 import (
 	"encoding/hex"
 	"encoding/pem"
-	"io"
-	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"edgespan/cmd/term"
 	"edgespan/platform/pki"
@@ -25,15 +21,6 @@ func whoAsks(tokens *[]string) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte("[]"))
 	})
-}
-
-func file(t *testing.T, text string) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
 }
 
 func TestAContextIsKeptUsedShownAndRemoved(t *testing.T) {
@@ -175,23 +162,6 @@ func TestACommandThatAsksNoControllerRefusesItsFlags(t *testing.T) {
 			t.Errorf("%q: exit %d: %s", args, got.code, got.err)
 		}
 	}
-}
-
-// serveTLS serves as a controller does, and says where.
-func serveTLS(t *testing.T, authority *pki.Authority, h http.Handler) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &http.Server{
-		Handler: h, TLSConfig: authority.OperatorTLS(), ReadHeaderTimeout: time.Minute,
-		ErrorLog: log.New(io.Discard, "", 0), // it would tell of each client that hangs up
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.ServeTLS(l, "", "") }()
-	t.Cleanup(func() { _ = s.Close(); <-ended })
-	return l.Addr().String()
 }
 
 func TestTheControllersCertificateIsCheckedByFileOrPin(t *testing.T) {

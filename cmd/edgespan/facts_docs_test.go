@@ -1,13 +1,14 @@
 package main
 
 import (
-	reachpkg "edgespan/cmd/edgespan/reach"
-	"edgespan/cmd/term"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/term"
 
 	"github.com/spf13/cobra"
 )
@@ -44,7 +45,7 @@ func TestEveryExampleOfTheFactsPage(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		cmd, _, err := newRoot(&reachpkg.App{Streams: term.Streams{Env: os.Getenv}}, thisDaemon()).Find(words[1:])
+		cmd, _, err := program(&reachpkg.App{Streams: term.Streams{Env: os.Getenv}}).Find(words[1:])
 		if err != nil {
 			t.Errorf("%s: %v", e.command, err)
 			continue
@@ -56,7 +57,7 @@ func TestEveryExampleOfTheFactsPage(t *testing.T) {
 	}
 	// Those of a tree of files need one, and a watch has no end.
 	elsewhere := []string{"edgespan watch", "edgespan import hiera", "edgespan export hiera", "edgespan verify hiera", "edgespan verify"}
-	root := newRoot(&reachpkg.App{Streams: term.Streams{Env: os.Getenv}}, thisDaemon())
+	root := program(&reachpkg.App{Streams: term.Streams{Env: os.Getenv}})
 	config, _, err := root.Find([]string{"config"})
 	if err != nil {
 		t.Fatal(err)

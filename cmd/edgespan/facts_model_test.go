@@ -1,9 +1,10 @@
 package main
 
 import (
-	"edgespan/cmd/term"
 	"strings"
 	"testing"
+
+	"edgespan/cmd/term"
 )
 
 // Both spellings of each group, and each of their commands.

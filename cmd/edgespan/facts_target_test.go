@@ -203,7 +203,9 @@ func TestWatchFacts(t *testing.T) {
 	s := term.Streams{In: strings.NewReader(""), Out: out, Err: io.Discard, Env: func(k string) string { return env[k] }}
 	code := make(chan int, 1)
 	types(t, env, []typed{{line: "config set -e 1 -l nodes=1 -r astute -k a -v 1", out: "ResourceValue for key a was set\n"}})
-	go func() { code <- run(ctx, s, shellWords("config watch -e 1 -l node=1 -r astute --since 5 -f json")) }()
+	go func() {
+		code <- runStreams(ctx, program, s, shellWords("config watch -e 1 -l node=1 -r astute --since 5 -f json")...)
+	}()
 	types(t, env, []typed{
 		{line: "config set -e 1 -l nodes=2 -r astute -k a -v 1", out: "ResourceValue for key a was set\n"}, // of another node
 		{line: "config override -e 1 -l nodes=1 -r astute -k a -v 2 -m why", out: "ResourceOverride for key a was set\n"},

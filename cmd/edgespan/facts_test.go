@@ -1,9 +1,10 @@
 package main
 
 import (
-	"edgespan/cmd/term"
 	"strings"
 	"testing"
+
+	"edgespan/cmd/term"
 )
 
 // The commands of the seed's use cases, word for word, but for the name of the program. The facts are

@@ -228,7 +228,7 @@ func TestPeersAreColouredByHealth(t *testing.T) {
 	env := serveFleet(t, smallFleet())
 	for _, color := range []bool{false, true} {
 		var out, errs bytes.Buffer
-		run(t.Context(), term.Streams{In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(k string) string { return env[k] }, Color: color}, []string{"peers", "describe", "edge-1"})
+		runStreams(t.Context(), program, term.Streams{In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(k string) string { return env[k] }, Color: color}, "peers", "describe", "edge-1")
 		if strings.Contains(out.String(), "\x1b[") != color {
 			t.Errorf("colour %v: %q %q", color, &out, &errs)
 		}

@@ -1,11 +1,12 @@
 package main
 
 import (
-	"edgespan/cmd/term"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"edgespan/cmd/term"
 )
 
 func TestJoinWantsToKnowWhoseFleetItIs(t *testing.T) {

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"edgespan/cmd/term"
 	"strings"
 	"testing"
+
+	"edgespan/cmd/term"
 )
 
 const topologyFile = "../../config/testdata/terragraph/topology_conf/topology_"

@@ -126,7 +126,7 @@ func until(t *testing.T, socket string, lines int, args ...string) said {
 	out := &counted{stop: cancel, lines: lines}
 	var errOut bytes.Buffer
 	s := term.Streams{In: strings.NewReader(""), Out: out, Err: &errOut, Env: func(k string) string { return at(socket)[k] }}
-	code := run(ctx, s, args)
+	code := runStreams(ctx, program, s, args...)
 	return said{code, out.String(), errOut.String()}
 }
 
@@ -190,7 +190,7 @@ func TestAStreamWhoseDaemonGoesIsUnreachable(t *testing.T) {
 	var errOut bytes.Buffer
 	s := term.Streams{Out: out, Err: &errOut, Env: func(k string) string { return at(socket)[k] }}
 	began := time.Now()
-	if code := run(t.Context(), s, []string{"events", "-w"}); code != term.ExitUnreachable || !strings.Contains(errOut.String(), "not reachable at "+socket) {
+	if code := runStreams(t.Context(), program, s, "events", "-w"); code != term.ExitUnreachable || !strings.Contains(errOut.String(), "not reachable at "+socket) {
 		t.Errorf("exit %d: %s", code, errOut.String())
 	}
 	if err := <-ended; err != nil || time.Since(began) > time.Second {

@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
-	reachpkg "edgespan/cmd/edgespan/reach"
-	"edgespan/cmd/term"
 	"slices"
 	"strings"
 	"testing"
+
+	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/term"
 
 	"github.com/spf13/cobra"
 )
@@ -24,7 +25,7 @@ func TestNoTwoCommandsHaveOneName(t *testing.T) {
 			look(sub)
 		}
 	}
-	look(newRoot(&reachpkg.App{Streams: term.Streams{Env: func(string) string { return "" }}}, thisDaemon()))
+	look(program(&reachpkg.App{Streams: term.Streams{Env: func(string) string { return "" }}}))
 }
 
 func TestACommandOfNodeAndControllerIsTheNodesWithoutArguments(t *testing.T) {
@@ -54,4 +55,13 @@ func TestVersion(t *testing.T) {
 	if got := cli(t, nil, "", "version"); got != (said{0, "edgespan " + version + "\n", ""}) {
 		t.Errorf("%+v", got)
 	}
+}
+
+// program is the root of the whole program.
+func program(a *reachpkg.App) *cobra.Command { return newRoot(a, thisDaemon()) }
+
+// cli runs a command line of the whole program.
+func cli(t *testing.T, env map[string]string, stdin string, args ...string) said {
+	t.Helper()
+	return runRoot(t, program, env, stdin, args...)
 }

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -152,23 +149,6 @@ func awaitSocket(t *testing.T, socket string) {
 	}
 }
 
-// said is what a command line left behind.
-type said struct {
-	code     int
-	out, err string
-}
-
-// cli runs the command line in this process with nothing of its surroundings.
-func cli(t *testing.T, env map[string]string, stdin string, args ...string) said {
-	t.Helper()
-	var out, errOut bytes.Buffer
-	code := run(t.Context(), term.Streams{
-		In: strings.NewReader(stdin), Out: &out, Err: &errOut,
-		Env: func(k string) string { return env[k] },
-	}, args)
-	return said{code, out.String(), errOut.String()}
-}
-
 func at(socket string) map[string]string { return map[string]string{"EDGESPAN_SOCKET": socket} }
 
 func (f *fake) Confirm(ctx context.Context) error { return f.note(ctx, "confirm") }
@@ -176,3 +156,35 @@ func (f *fake) Confirm(ctx context.Context) error { return f.note(ctx, "confirm"
 func (f *fake) Rollback(ctx context.Context) error { return f.note(ctx, "rollback") }
 
 func (f *fake) Release(ctx context.Context) (bool, error) { return f.held, f.note(ctx, "release") }
+
+const (
+	niID  = "10000000-0000-4000-8000-000000000001"
+	appID = "a0000000-0000-4000-8000-000000000001"
+)
+
+type obj = map[string]any
+
+// filled is a daemon with one network and one app.
+func filled() *fake {
+	adapter := obj{
+		"index": 0, "networkInstance": niID, "targetVersion": 2, "activated": true, "ip": "10.10.0.130",
+		"mac": "02:00:00:00:00:01", "ifName": "eth0", "hostIfName": "es1a1", "error": "",
+	}
+	return &fake{
+		items: map[string][]httpapi.Resource{
+			"ni": {{ID: niID, Kind: "ni", Spec: obj{"port": "wan", "ipv4": obj{"subnet": "10.10.0.0/24"}}, Status: obj{
+				"state": "Present", "displayName": "demo net", "bridge": "es1", "generation": 3, "error": "",
+			}}},
+			"app": {{ID: appID, Kind: "app", Spec: obj{"displayName": "web"}, Status: obj{
+				"pending": false, "activated": true, "targetVersion": 2, "error": "", "adapters": []any{adapter, obj{"activated": false}},
+			}}},
+			"adapter": {{ID: appID + "/0", Kind: "adapter", Status: adapter}},
+			"port": {{ID: "wan", Kind: "port", Spec: obj{"uplink": true, "ifName": "uplink0"}, Status: obj{
+				"exists": true, "up": true, "addresses": []any{"192.0.2.2/24"}, "gateways": []any{"192.0.2.1"}, "defaultRoute": "via 192.0.2.1", "dnsServers": "198.51.100.53",
+			}}},
+			"param": {{ID: "ports.wan.mtu", Kind: "param", Spec: obj{"target": "present"}, Status: obj{"state": "present", "error": ""}}},
+			"actor": {{ID: "router", Kind: "actor", Status: obj{"state": "running", "restarts": 0, "error": ""}}},
+		},
+		ready: func(int) (httpapi.Readiness, error) { return httpapi.Readiness{Ready: true}, nil },
+	}
+}

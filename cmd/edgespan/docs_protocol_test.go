@@ -1,8 +1,6 @@
 package main
 
 import (
-	reachpkg "edgespan/cmd/edgespan/reach"
-	"edgespan/cmd/term"
 	"io"
 	"net/http"
 	"os"
@@ -10,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/term"
 )
 
 const protocolPage = "../../docs/protocol.md"
@@ -132,7 +133,7 @@ func TestEveryPathOfTheSeedIsMapped(t *testing.T) {
 	// What the table names of ours must be there.
 	for _, m := range regexp.MustCompile("`edgespan ((?:node|network|controller|aggregator|metadata) [^`]*)`").FindAllStringSubmatch(string(text), -1) {
 		words := strings.Fields(m[1])
-		cmd, _, err := newRoot(&reachpkg.App{Streams: term.Streams{Env: os.Getenv}}, thisDaemon()).Find(words)
+		cmd, _, err := program(&reachpkg.App{Streams: term.Streams{Env: os.Getenv}}).Find(words)
 		if err != nil || cmd.Name() != words[1] {
 			t.Errorf("edgespan %s: is no command: %v", m[1], err)
 		}

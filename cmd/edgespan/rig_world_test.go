@@ -23,7 +23,27 @@ import (
 	"edgespan/platform/confdir"
 )
 
-const terragraph = "../../config/testdata/terragraph"
+// moduleRoot is the folder of go.mod above that of the test.
+func moduleRoot(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+	}
+	t.Fatal("there is no go.mod above this test")
+	return ""
+}
+
+// terragraph is the folder of the seed's real files.
+func terragraph(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(moduleRoot(t), "config/testdata/terragraph")
+}
 
 // worldBackend is a controller whose operations on layers are the real ones, on a store in
 // memory and the real metadata and base versions; only its nodes are made up.
@@ -61,7 +81,7 @@ func (b *worldBackend) Backup(_ context.Context, version string) (func(context.C
 // newWorldBackend knows the nodes of the real topology node-1 and node-2, which have reported.
 func newWorldBackend(t *testing.T) *worldBackend {
 	t.Helper()
-	base, err := filepath.Abs(filepath.Join(terragraph, "base_versions")) // the test may go to another folder
+	base, err := filepath.Abs(filepath.Join(terragraph(t), "base_versions")) // the test may go to another folder
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +89,7 @@ func newWorldBackend(t *testing.T) *worldBackend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(terragraph, "config_metadata.json"))
+	text, err := os.ReadFile(filepath.Join(terragraph(t), "config_metadata.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func TestEveryExampleOfTheOperationsPage(t *testing.T) {
 	}
 	env := serveFleet(t, pageFleet(t))
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(terragraph)); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(terragraph(t))); err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(dir)
@@ -71,17 +71,4 @@ func TestEveryExampleOfTheOperationsPage(t *testing.T) {
 			t.Errorf("%s has no example of %s, but of %v", operationsPage, c, commands)
 		}
 	}
-}
-
-// shellWords cuts a command line at blanks outside of single quotes.
-func shellWords(line string) []string {
-	var out []string
-	for i, part := range strings.Split(line, "'") {
-		if i%2 == 1 {
-			out = append(out, part)
-			continue
-		}
-		out = append(out, strings.Fields(part)...)
-	}
-	return out
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/netip"
 	"os"
 	"slices"
@@ -13,10 +15,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/nodeconf"
 	"edgespan/config/operate"
 	"edgespan/config/peer"
 	"edgespan/config/state"
@@ -289,4 +293,62 @@ func (b *peersBackend) Cluster(_ context.Context, name string) (fleetapi.Cluster
 		d.Tunnels = append(d.Tunnels, fleetapi.Tunnel{Between: [2]string{x, y}, VNI: deployed.VNIs[pair], States: [2]string{states[pair], states[y+" "+x]}, Reason: reasons[pair] + reasons[y+" "+x]})
 	}
 	return d, err
+}
+
+// TestWhatIsNotBuiltIsRefusedByName gives descriptors with an underlay and with tunnels of types
+// that there are none of to the real operations, by the command and by the route: both name the
+// place and what is allowed there, all at once, and nothing is written.
+func TestWhatIsNotBuiltIsRefusedByName(t *testing.T) {
+	env := serveFleet(t, newPeersBackend(t))
+	const text = `kind: PeerDescriptor
+metadata: {name: edge-1}
+spec: {underlays: {office: {vpn: office}, wan: {port: wan0, type: gre}}}
+---
+kind: ClusterDescriptor
+metadata: {name: lab}
+spec: {leader: edge-1, tunnel: wireguard, members: {edge-1: {underlay: wan}, edge-2: {underlay: wan}}}
+`
+	wants := []struct{ path, detail, allowed string }{
+		{"peer/edge-1.spec.underlays.office.vpn", "names a network, and none can be an underlay", "port or address is allowed, also the address of a VPN that the host itself has"},
+		{"peer/edge-1.spec.underlays.wan.type", `is "gre"`, "no type of tunnel is to be named, all are vxlan"},
+		{"cluster/lab.spec.tunnel", `is "wireguard"`, "no type of tunnel is to be named, all are vxlan"},
+	}
+	got := cli(t, env, text, "apply", "-f", "-")
+	for _, w := range wants {
+		if line := w.path + ": " + w.detail + ": " + w.allowed; !strings.Contains(got.err, line) {
+			t.Errorf("no %q in\n%s", line, got.err)
+		}
+	}
+	if got.code != term.ExitRejected || got.out != "" {
+		t.Errorf("exit %d, %q", got.code, got.out)
+	}
+
+	var docs []string
+	for part := range strings.SplitSeq(text, "---\n") {
+		doc, faults := nodeconf.DocumentWithLists([]byte(part))
+		if faults != nil {
+			t.Fatal(faults)
+		}
+		docs = append(docs, config.OneLine(doc))
+	}
+	status, answer := askRoute(t, env, http.MethodPost, fleetapi.Prefix+"documents", `{"documents":[`+strings.Join(docs, ",")+`]}`)
+	var problem struct {
+		Errors []struct{ Path, Detail, Allowed string }
+	}
+	if err := json.Unmarshal([]byte(answer), &problem); err != nil {
+		t.Fatalf("%v in %s", err, answer)
+	}
+	for _, w := range wants {
+		if !slices.ContainsFunc(problem.Errors, func(e struct{ Path, Detail, Allowed string }) bool {
+			return e.Path == w.path && e.Detail == w.detail && e.Allowed == w.allowed
+		}) {
+			t.Errorf("no %+v in %+v", w, problem.Errors)
+		}
+	}
+	if status != http.StatusUnprocessableEntity {
+		t.Errorf("status %d", status)
+	}
+	if got := cli(t, env, "", "peers", "get", "edge-1"); got.code != term.ExitNotFound {
+		t.Errorf("it was written: %+v", got)
+	}
 }

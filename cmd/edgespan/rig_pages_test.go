@@ -1,0 +1,70 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+type consoleExample struct{ command, output string }
+
+// consoleExamples are the commands of a document's console blocks, each with what stands
+// between it and the next.
+func consoleExamples(text string) []consoleExample {
+	var out []consoleExample
+	inside := false
+	for line := range strings.Lines(text) {
+		command, is := strings.CutPrefix(line, "$ ")
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inside = strings.TrimSpace(line) == "```console"
+		case inside && is:
+			out = append(out, consoleExample{command: strings.TrimSpace(command)})
+		case inside && len(out) > 0:
+			out[len(out)-1].output += line
+		}
+	}
+	return out
+}
+
+// sameButDots compares line by line; "..." in want is any number of lines.
+func sameButDots(got, want string) bool {
+	var lines []string
+	for line := range strings.Lines(got) {
+		lines = append(lines, line)
+	}
+	parts := strings.Split("\n"+want, "\n...\n")
+	for i, part := range parts {
+		var wanted []string
+		for line := range strings.Lines(strings.TrimPrefix(part, "\n")) {
+			wanted = append(wanted, strings.TrimSuffix(line, "\n")+"\n")
+		}
+		last := len(lines) - len(wanted)
+		at := 0
+		if i > 0 { // behind dots: anywhere, the last part at the end
+			if at = 0; i == len(parts)-1 {
+				at = max(last, 0)
+			}
+		}
+		for at < last && i > 0 && i < len(parts)-1 && !slices.Equal(lines[at:at+len(wanted)], wanted) {
+			at++
+		}
+		if at > last || !slices.Equal(lines[at:at+len(wanted)], wanted) {
+			return false
+		}
+		lines = lines[at+len(wanted):]
+	}
+	return len(lines) == 0 || strings.HasSuffix(want, "...\n")
+}
+
+// shellWords cuts a command line at blanks outside of single quotes.
+func shellWords(line string) []string {
+	var out []string
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			out = append(out, part)
+			continue
+		}
+		out = append(out, strings.Fields(part)...)
+	}
+	return out
+}
