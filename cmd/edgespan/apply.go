@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
@@ -65,7 +65,7 @@ JSON they stand one behind the other. All are written, as one revision, or none 
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would change, and change nothing")
 	cmd.Flags().BoolVar(&how.Local, "local", false, "against the controller that rules the node, until edgespan release")
 	cmd.Flags().DurationVar(&how.Confirm, "confirm", 0, "go back after this time unless edgespan confirm is said, as 120s")
-	return reachpkg.AsksController(cmd)
+	return reach.AsksController(cmd)
 }
 
 func newPlan(a nodeProgram) *cobra.Command {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/httpapi"
@@ -132,7 +132,7 @@ func pieceNames(all []piece) []string {
 // nodeFlags are of a node's config, controllerFlags of descriptors.
 var (
 	nodeFlags       = []string{"local", "confirm", "socket", "run-dir"}
-	controllerFlags = append([]string{"message"}, reachpkg.FlagNames...)
+	controllerFlags = append([]string{"message"}, reach.FlagNames...)
 )
 
 // applied is the file of apply: the config of a node, or descriptors.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
 )
 
@@ -47,8 +48,8 @@ func TestDocumentsOfAFile(t *testing.T) {
 // TestApplyNeverMixes refuses a file that has both descriptors and a node's config, whole, and
 // flags of the one with the other. Nobody is asked.
 func TestApplyNeverMixes(t *testing.T) {
-	f := smallFleet()
-	env := serveFleet(t, f)
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
 	for _, c := range []struct {
 		name, text, args string
 		code             int
@@ -72,14 +73,14 @@ func TestApplyNeverMixes(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := cli(t, env, "", append([]string{"apply", "-f", file}, strings.Fields(c.args)...)...)
-			said := strings.ReplaceAll(got.err, file, "FILE")
-			if got.code != c.code || !strings.Contains(said, c.err) || len(f.heard()) > 0 {
-				t.Errorf("exit %d: %s", got.code, said)
+			said := strings.ReplaceAll(got.Err, file, "FILE")
+			if got.Code != c.code || !strings.Contains(said, c.err) || len(f.Heard()) > 0 {
+				t.Errorf("exit %d: %s", got.Code, said)
 			}
 		})
 	}
 	got := cli(t, env, "kind: PeerDescriptor\n", "plan", "-f", "-")
-	if got.code != term.ExitUsage || !strings.Contains(got.err, "edgespan apply --dry-run -f -") {
+	if got.Code != term.ExitUsage || !strings.Contains(got.Err, "edgespan apply --dry-run -f -") {
 		t.Errorf("plan: %+v", got)
 	}
 }

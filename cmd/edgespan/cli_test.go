@@ -12,12 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
 func TestTables(t *testing.T) {
-	socket := serve(t, filled())
+	socket := clitest.ServeDaemon(t, clitest.Filled())
 	for kind, want := range map[string]string{
 		"ni": `NAME      ID                                    STATE    BRIDGE  SUBNET        PORT  GEN  ERROR
 demo net  10000000-0000-4000-8000-000000000001  Present  es1     10.10.0.0/24  wan   3    -
@@ -38,21 +39,21 @@ ports.wan.mtu  present  present  -
 router  running  0         -
 `,
 	} {
-		if got := cli(t, at(socket), "", "get", kind); got != (said{0, want, ""}) {
-			t.Errorf("get %s: exit %d, %s\n%swant\n%s", kind, got.code, got.err, got.out, want)
+		if got := cli(t, clitest.At(socket), "", "get", kind); got != (clitest.Said{Code: 0, Out: want, Err: ""}) {
+			t.Errorf("get %s: exit %d, %s\n%swant\n%s", kind, got.Code, got.Err, got.Out, want)
 		}
 	}
 }
 
 func TestStatesOfAnAdapter(t *testing.T) {
 	for _, c := range []struct {
-		status obj
+		status clitest.Obj
 		want   string
 	}{
-		{obj{"activated": true, "state": "Present", "error": ""}, "active"},
-		{obj{"activated": false, "state": "WaitingForDependencies", "error": "namespace ns1 does not exist"}, "waiting"},
-		{obj{"activated": false, "state": "CreatingFailed", "error": "no free address"}, "failed"},
-		{obj{"activated": false, "state": "WaitingForDependencies", "error": ""}, "inactive"},
+		{clitest.Obj{"activated": true, "state": "Present", "error": ""}, "active"},
+		{clitest.Obj{"activated": false, "state": "WaitingForDependencies", "error": "namespace ns1 does not exist"}, "waiting"},
+		{clitest.Obj{"activated": false, "state": "CreatingFailed", "error": "no free address"}, "failed"},
+		{clitest.Obj{"activated": false, "state": "WaitingForDependencies", "error": ""}, "inactive"},
 	} {
 		if got := adapterState(httpapi.Resource{Status: c.status}); got != c.want {
 			t.Errorf("adapter %v: %s, want %s", c.status, got, c.want)
@@ -62,13 +63,13 @@ func TestStatesOfAnAdapter(t *testing.T) {
 
 func TestStates(t *testing.T) {
 	for _, c := range []struct {
-		status obj
+		status clitest.Obj
 		want   string
 	}{
-		{obj{"pending": true, "activated": true}, "pending"},
-		{obj{}, "pending"},
-		{obj{"pending": false, "activated": true}, "ready"},
-		{obj{"pending": false, "activated": false}, "inactive"},
+		{clitest.Obj{"pending": true, "activated": true}, "pending"},
+		{clitest.Obj{}, "pending"},
+		{clitest.Obj{"pending": false, "activated": true}, "ready"},
+		{clitest.Obj{"pending": false, "activated": false}, "inactive"},
 	} {
 		if got := appState(httpapi.Resource{Status: c.status}); got != c.want {
 			t.Errorf("app %v: %s, want %s", c.status, got, c.want)
@@ -77,78 +78,78 @@ func TestStates(t *testing.T) {
 }
 
 func TestForms(t *testing.T) {
-	f := filled()
-	socket := serve(t, f)
+	f := clitest.Filled()
+	socket := clitest.ServeDaemon(t, f)
 	var list []httpapi.Resource
-	got := cli(t, at(socket), "", "get", "app", "-o", "json")
-	if err := json.Unmarshal([]byte(got.out), &list); err != nil || len(list) != 1 || list[0].ID != appID {
-		t.Errorf("json of all: %v in %s", err, got.out)
+	got := cli(t, clitest.At(socket), "", "get", "app", "-o", "json")
+	if err := json.Unmarshal([]byte(got.Out), &list); err != nil || len(list) != 1 || list[0].ID != clitest.AppID {
+		t.Errorf("json of all: %v in %s", err, got.Out)
 	}
 	var one map[string]any
-	got = cli(t, at(socket), "", "get", "app", appID, "-o", "json")
-	if err := json.Unmarshal([]byte(got.out), &one); err != nil {
-		t.Fatalf("json of one: %v in %s", err, got.out)
+	got = cli(t, clitest.At(socket), "", "get", "app", clitest.AppID, "-o", "json")
+	if err := json.Unmarshal([]byte(got.Out), &one); err != nil {
+		t.Fatalf("json of one: %v in %s", err, got.Out)
 	}
 	for _, k := range []string{"id", "kind", "spec", "status"} {
 		if _, ok := one[k]; !ok {
-			t.Errorf("json of one has no %q: %s", k, got.out)
+			t.Errorf("json of one has no %q: %s", k, got.Out)
 		}
 	}
-	f.items["param"] = nil
-	if got = cli(t, at(socket), "", "get", "param", "-o", "json"); got.out != "[]\n" {
-		t.Errorf("json of nothing: %q", got.out)
+	f.Items["param"] = nil
+	if got = cli(t, clitest.At(socket), "", "get", "param", "-o", "json"); got.Out != "[]\n" {
+		t.Errorf("json of nothing: %q", got.Out)
 	}
-	if got = cli(t, at(socket), "", "get", "param"); got != (said{0, "", "no param\n"}) {
+	if got = cli(t, clitest.At(socket), "", "get", "param"); got != (clitest.Said{Code: 0, Out: "", Err: "no param\n"}) {
 		t.Errorf("table of nothing: %+v", got)
 	}
-	if got = cli(t, at(socket), "", "get", "ni", "-o", "name"); got.out != "ni/"+niID+"\n" {
-		t.Errorf("name: %q", got.out)
+	if got = cli(t, clitest.At(socket), "", "get", "ni", "-o", "name"); got.Out != "ni/"+clitest.NiID+"\n" {
+		t.Errorf("name: %q", got.Out)
 	}
-	if got = cli(t, at(socket), "", "get", "app", appID, "-o", "yaml"); !strings.HasPrefix(got.out, "id: "+appID+"\nkind: app\n") {
-		t.Errorf("yaml: %s", got.out)
+	if got = cli(t, clitest.At(socket), "", "get", "app", clitest.AppID, "-o", "yaml"); !strings.HasPrefix(got.Out, "id: "+clitest.AppID+"\nkind: app\n") {
+		t.Errorf("yaml: %s", got.Out)
 	}
-	if got = cli(t, at(socket), "", "get", "ni", "-o", "wide"); !strings.Contains(got.out, "DOMAIN") {
-		t.Errorf("wide: %s", got.out)
+	if got = cli(t, clitest.At(socket), "", "get", "ni", "-o", "wide"); !strings.Contains(got.Out, "DOMAIN") {
+		t.Errorf("wide: %s", got.Out)
 	}
-	if got = cli(t, at(socket), "", "get", "adapter", appID+"/0"); !strings.Contains(got.out, "es1a1") {
+	if got = cli(t, clitest.At(socket), "", "get", "adapter", clitest.AppID+"/0"); !strings.Contains(got.Out, "es1a1") {
 		t.Errorf("adapter by id: %+v", got)
 	}
 }
 
 func TestApplyAndPlan(t *testing.T) {
-	f := filled()
-	f.warnings = []string{"appNetworks.x: names a network without config"}
-	f.changes = []httpapi.Change{{Op: "add", Kind: "link", ID: "es1", Owner: "ni " + niID}}
-	socket := serve(t, f)
+	f := clitest.Filled()
+	f.Warnings = []string{"appNetworks.x: names a network without config"}
+	f.Changes = []httpapi.Change{{Op: "add", Kind: "link", ID: "es1", Owner: "ni " + clitest.NiID}}
+	socket := clitest.ServeDaemon(t, f)
 	file := filepath.Join(t.TempDir(), "node.yaml")
 	if err := os.WriteFile(file, []byte("ports: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := cli(t, at(socket), "", "apply", "-f", file)
-	if got != (said{0, "", "warning: appNetworks.x: names a network without config\nconfig stored\n"}) {
+	got := cli(t, clitest.At(socket), "", "apply", "-f", file)
+	if got != (clitest.Said{Code: 0, Out: "", Err: "warning: appNetworks.x: names a network without config\nconfig stored\n"}) {
 		t.Errorf("apply: %+v", got)
 	}
-	if got = cli(t, at(socket), "{}", "apply", "-f", "-"); got.code != 0 {
+	if got = cli(t, clitest.At(socket), "{}", "apply", "-f", "-"); got.Code != 0 {
 		t.Errorf("apply of stdin: %+v", got)
 	}
-	wantPlan := "{\n  \"changes\": [\n    {\n      \"op\": \"add\",\n      \"kind\": \"link\",\n      \"id\": \"es1\",\n      \"owner\": \"ni " + niID + "\"\n    }\n  ]\n}\n"
+	wantPlan := "{\n  \"changes\": [\n    {\n      \"op\": \"add\",\n      \"kind\": \"link\",\n      \"id\": \"es1\",\n      \"owner\": \"ni " + clitest.NiID + "\"\n    }\n  ]\n}\n"
 	for _, args := range [][]string{{"plan", "-f", "-", "-o", "json"}, {"apply", "--dry-run", "-f", "-", "-o", "json"}} {
-		if got = cli(t, at(socket), "{}", args...); got != (said{0, wantPlan, ""}) {
+		if got = cli(t, clitest.At(socket), "{}", args...); got != (clitest.Said{Code: 0, Out: wantPlan, Err: ""}) {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
-	if got = cli(t, at(socket), "{}", "plan", "-f", "-"); !strings.HasPrefix(got.out, "OP   KIND  ID   OWNER\nadd  link  es1  ni ") {
-		t.Errorf("plan: %s", got.out)
+	if got = cli(t, clitest.At(socket), "{}", "plan", "-f", "-"); !strings.HasPrefix(got.Out, "OP   KIND  ID   OWNER\nadd  link  es1  ni ") {
+		t.Errorf("plan: %s", got.Out)
 	}
 	want := []string{"apply ports: {}\n", "apply {}", "plan {}", "plan {}", "plan {}"}
-	if got := f.seen(); !reflect.DeepEqual(got, want) {
+	if got := f.Seen(); !reflect.DeepEqual(got, want) {
 		t.Errorf("the daemon was asked %q, want %q", got, want)
 	}
-	f.changes = nil
-	if got = cli(t, at(socket), "{}", "plan", "-f", "-"); got != (said{0, "", "nothing would change\n"}) {
+	f.Changes = nil
+	if got = cli(t, clitest.At(socket), "{}", "plan", "-f", "-"); got != (clitest.Said{Code: 0, Out: "", Err: "nothing would change\n"}) {
 		t.Errorf("empty plan: %+v", got)
 	}
-	if got = cli(t, at(socket), "{}", "plan", "-f", "-", "-o", "json"); got.out != "{\n  \"changes\": []\n}\n" {
+	if got = cli(t, clitest.At(socket), "{}", "plan", "-f", "-", "-o", "json"); got.Out != "{\n  \"changes\": []\n}\n" {
 		t.Errorf("empty plan: %+v", got)
 	}
 }
@@ -156,7 +157,7 @@ func TestApplyAndPlan(t *testing.T) {
 // hangsUp is a server whose answers never come.
 func hangsUp(t *testing.T) (socket string) {
 	t.Helper()
-	return serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return clitest.ServeHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/version" {
 			return
 		}
@@ -165,15 +166,15 @@ func hangsUp(t *testing.T) (socket string) {
 }
 
 func TestEveryExitCode(t *testing.T) {
-	answers := func(err error) string { return serve(t, &fake{err: err}) }
-	ok := serve(t, filled())
-	nobody := filepath.Join(scratch(t), "nobody")
-	never := filled()
-	never.ready = func(int) (httpapi.Readiness, error) { return httpapi.Readiness{Why: "Creating"}, nil }
-	notReady := serve(t, never)
-	partly := filled()
-	partly.err = &httpapi.Incomplete{Missing: []string{"ni-2: no answer in 1s"}}
-	incomplete := serve(t, partly)
+	answers := func(err error) string { return clitest.ServeDaemon(t, &clitest.Daemon{Err: err}) }
+	ok := clitest.ServeDaemon(t, clitest.Filled())
+	nobody := filepath.Join(clitest.Scratch(t), "nobody")
+	never := clitest.Filled()
+	never.ReadyAt = func(int) (httpapi.Readiness, error) { return httpapi.Readiness{Why: "Creating"}, nil }
+	notReady := clitest.ServeDaemon(t, never)
+	partly := clitest.Filled()
+	partly.Err = &httpapi.Incomplete{Missing: []string{"ni-2: no answer in 1s"}}
+	incomplete := clitest.ServeDaemon(t, partly)
 
 	for _, c := range []struct {
 		name, socket, args string
@@ -196,18 +197,18 @@ func TestEveryExitCode(t *testing.T) {
 		{"too many arguments", ok, "get ni a b", 2, "has 3 arguments"},
 		{"a target without id", ok, "wait ni/ --for ready", 2, "id is empty"},
 		{"a target without an id at all", ok, "wait ni", 2, "ni/ID|app/ID"},
-		{"a target without kind", ok, "wait " + niID, 2, "ni app peer cluster are allowed"},
-		{"a target twice", ok, "get ni/" + niID + " " + niID, 2, "has both"},
+		{"a target without kind", ok, "wait " + clitest.NiID, 2, "ni app peer cluster are allowed"},
+		{"a target twice", ok, "get ni/" + clitest.NiID + " " + clitest.NiID, 2, "has both"},
 		{"an id that no network can have", ok, "wait ni/demo --timeout 1h", 2, `"demo": a UUID is allowed`},
-		{"an app with an index to wait for", ok, "wait app/" + appID + "/0 --timeout 1h", 2, "a UUID is allowed"},
+		{"an app with an index to wait for", ok, "wait app/" + clitest.AppID + "/0 --timeout 1h", 2, "a UUID is allowed"},
 		{"a file without -f", ok, "apply node.yaml", 2, "type edgespan apply -f node.yaml"},
 		{"a file without -f to plan", ok, "plan node.yaml", 2, "type edgespan plan -f node.yaml"},
-		{"a condition that is none", ok, "wait ni/" + niID + " --for fun", 2, "ready absent are allowed"},
-		{"a timeout that is none", ok, "wait ni/" + niID + " --timeout 5", 2, "--timeout"},
-		{"a timeout of 0", ok, "wait ni/" + niID + " --timeout 0s", 2, "above 0"},
+		{"a condition that is none", ok, "wait ni/" + clitest.NiID + " --for fun", 2, "ready absent are allowed"},
+		{"a timeout that is none", ok, "wait ni/" + clitest.NiID + " --timeout 5", 2, "--timeout"},
+		{"a timeout of 0", ok, "wait ni/" + clitest.NiID + " --timeout 0s", 2, "above 0"},
 		{"too many arguments of demo", ok, "demo sideways", 2, "has 1 arguments"},
 		{"demo exec without a lab", ok, "demo exec nowhere -- true", 2, "nowhere"},
-		{"defect 18: not ready in time is no success", notReady, "wait ni/" + niID + " --timeout 60ms", 3, "not ready after 60ms: Creating"},
+		{"defect 18: not ready in time is no success", notReady, "wait ni/" + clitest.NiID + " --timeout 60ms", 3, "not ready after 60ms: Creating"},
 		{"daemon that times out", answers(context.DeadlineExceeded), "get ni", 3, "deadline"},
 		{"rejected", answers(&httpapi.Rejected{Faults: []string{"a: b", "c: d"}}), "apply -f -", 4, "a: b\nc: d\n"},
 		{"rejected plan", answers(&httpapi.Rejected{Faults: []string{"a: b"}}), "plan -f -", 4, "a: b\n"},
@@ -215,48 +216,48 @@ func TestEveryExitCode(t *testing.T) {
 		{"partial answer", incomplete, "get ni", 6, "ni-2: no answer in 1s"},
 		{"partial answer in JSON", incomplete, "get ni -o json", 6, "ni-2"},
 		{"permission", answers(httpapi.ErrPermission), "apply -f -", 7, "permission"},
-		{"wait does not wait for permission", answers(httpapi.ErrPermission), "wait ni/" + niID + " --timeout 1h", 7, "permission"},
+		{"wait does not wait for permission", answers(httpapi.ErrPermission), "wait ni/" + clitest.NiID + " --timeout 1h", 7, "permission"},
 		{"no daemon", nobody, "get ni", 8, "daemon not reachable"},
 		{"no daemon to apply to", nobody, "apply -f -", 8, nobody},
-		{"no daemon to wait for", nobody, "wait ni/" + niID + " --timeout 60ms", 8, "not ready after 60ms"},
-		{"no daemon, and yet not absent", nobody, "wait ni/" + niID + " --for absent --timeout 60ms", 8, "not absent"},
+		{"no daemon to wait for", nobody, "wait ni/" + clitest.NiID + " --timeout 60ms", 8, "not ready after 60ms"},
+		{"no daemon, and yet not absent", nobody, "wait ni/" + clitest.NiID + " --for absent --timeout 60ms", 8, "not absent"},
 		{"a daemon that hangs up", hangsUp(t), "get ni", 8, "daemon not reachable"},
 		{"unknown id", ok, "get ni nobody", 10, "get ni nobody: not found"},
 		{"unknown id in JSON", ok, "get app nobody -o json", 10, "not found"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := cli(t, at(c.socket), "{}", strings.Fields(c.args)...)
-			if got.code != c.code || !strings.Contains(got.err, c.err) {
-				t.Errorf("exit %d, want %d; stderr %q, want %q in it", got.code, c.code, got.err, c.err)
+			got := cli(t, clitest.At(c.socket), "{}", strings.Fields(c.args)...)
+			if got.Code != c.code || !strings.Contains(got.Err, c.err) {
+				t.Errorf("exit %d, want %d; stderr %q, want %q in it", got.Code, c.code, got.Err, c.err)
 			}
-			if got.code != 0 && got.code != term.ExitPartial && got.out != "" {
-				t.Errorf("an error leaves data on stdout: %q", got.out)
+			if got.Code != 0 && got.Code != term.ExitPartial && got.Out != "" {
+				t.Errorf("an error leaves data on stdout: %q", got.Out)
 			}
-			if got.code == term.ExitPartial && !strings.Contains(got.out, niID) {
-				t.Errorf("a partial answer shows what there is: %q", got.out)
+			if got.Code == term.ExitPartial && !strings.Contains(got.Out, clitest.NiID) {
+				t.Errorf("a partial answer shows what there is: %q", got.Out)
 			}
 		})
 	}
 }
 
 func TestADocumentAboveTheLimitIsRejected(t *testing.T) {
-	got := cli(t, at(serve(t, filled())), strings.Repeat(" ", httpapi.MaxDocument+1), "apply", "-f", "-")
-	if got.code != term.ExitRejected || !strings.Contains(got.err, "at most 4 MiB") {
-		t.Errorf("%d %s", got.code, got.err)
+	got := cli(t, clitest.At(clitest.ServeDaemon(t, clitest.Filled())), strings.Repeat(" ", httpapi.MaxDocument+1), "apply", "-f", "-")
+	if got.Code != term.ExitRejected || !strings.Contains(got.Err, "at most 4 MiB") {
+		t.Errorf("%d %s", got.Code, got.Err)
 	}
 }
 
 func TestFaultsAreOneHarmlessLineEach(t *testing.T) {
-	socket := serve(t, &fake{err: &httpapi.Rejected{Faults: []string{"a: is \"x\ny\": b", "c: is \"\x1b[31m\u2028\": d"}}})
-	got := cli(t, at(socket), "{}", "apply", "-f", "-")
-	if n := strings.Count(got.err, "\n"); n != 2 || strings.ContainsAny(got.err, "\x1b\u2028") {
-		t.Errorf("%d lines: %q", n, got.err)
+	socket := clitest.ServeDaemon(t, &clitest.Daemon{Err: &httpapi.Rejected{Faults: []string{"a: is \"x\ny\": b", "c: is \"\x1b[31m\u2028\": d"}}})
+	got := cli(t, clitest.At(socket), "{}", "apply", "-f", "-")
+	if n := strings.Count(got.Err, "\n"); n != 2 || strings.ContainsAny(got.Err, "\x1b\u2028") {
+		t.Errorf("%d lines: %q", n, got.Err)
 	}
 }
 
 func TestWaitForReady(t *testing.T) {
-	f := filled()
-	f.ready = func(n int) (httpapi.Readiness, error) { // unknown, then known, then ready
+	f := clitest.Filled()
+	f.ReadyAt = func(n int) (httpapi.Readiness, error) { // unknown, then known, then ready
 		switch n {
 		case 1:
 			return httpapi.Readiness{Absent: true}, nil
@@ -269,9 +270,9 @@ func TestWaitForReady(t *testing.T) {
 		}
 		return httpapi.Readiness{Ready: true}, nil
 	}
-	got := cli(t, at(serve(t, f)), "", "wait", "ni/"+niID, "--timeout", "20s")
-	if got != (said{0, "", ""}) || f.readyN != 5 {
-		t.Errorf("%+v after %d questions", got, f.readyN)
+	got := cli(t, clitest.At(clitest.ServeDaemon(t, f)), "", "wait", "ni/"+clitest.NiID, "--timeout", "20s")
+	if got != (clitest.Said{Code: 0, Out: "", Err: ""}) || f.ReadyN != 5 {
+		t.Errorf("%+v after %d questions", got, f.ReadyN)
 	}
 }
 
@@ -280,33 +281,33 @@ func TestWaitForAbsent(t *testing.T) {
 		"absent":    func() (httpapi.Readiness, error) { return httpapi.Readiness{Absent: true}, nil },
 		"not found": func() (httpapi.Readiness, error) { return httpapi.Readiness{}, httpapi.ErrNotFound },
 	} {
-		f := filled()
-		f.ready = func(n int) (httpapi.Readiness, error) {
+		f := clitest.Filled()
+		f.ReadyAt = func(n int) (httpapi.Readiness, error) {
 			if n < 3 {
 				return httpapi.Readiness{Ready: true}, nil
 			}
 			return absent()
 		}
-		got := cli(t, at(serve(t, f)), "", "wait", "app/"+appID, "--for", "absent", "--timeout", "20s")
-		if got != (said{0, "", ""}) || f.readyN != 3 {
-			t.Errorf("%s: %+v after %d questions", name, got, f.readyN)
+		got := cli(t, clitest.At(clitest.ServeDaemon(t, f)), "", "wait", "app/"+clitest.AppID, "--for", "absent", "--timeout", "20s")
+		if got != (clitest.Said{Code: 0, Out: "", Err: ""}) || f.ReadyN != 3 {
+			t.Errorf("%s: %+v after %d questions", name, got, f.ReadyN)
 		}
 	}
 }
 
 func TestWaitOutlastsADaemonThatStarts(t *testing.T) {
-	socket := filepath.Join(scratch(t), "s")
-	ended := make(chan said, 1)
-	go func() { ended <- cli(t, at(socket), "", "wait", "ni/"+niID, "--timeout", "20s") }()
-	serveAt(t, socket, httpapi.Handler(filled()))
-	if got := <-ended; got != (said{0, "", ""}) {
+	socket := filepath.Join(clitest.Scratch(t), "s")
+	ended := make(chan clitest.Said, 1)
+	go func() { ended <- cli(t, clitest.At(socket), "", "wait", "ni/"+clitest.NiID, "--timeout", "20s") }()
+	clitest.ServeAt(t, socket, httpapi.Handler(clitest.Filled()))
+	if got := <-ended; got != (clitest.Said{Code: 0, Out: "", Err: ""}) {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestWaitOnADaemonThatHangsIsATimeout(t *testing.T) {
-	got := cli(t, at(serve(t, &fake{block: true})), "", "wait", "ni/"+niID, "--timeout", "60ms")
-	if got.code != term.ExitTimeout {
+	got := cli(t, clitest.At(clitest.ServeDaemon(t, &clitest.Daemon{Block: true})), "", "wait", "ni/"+clitest.NiID, "--timeout", "60ms")
+	if got.Code != term.ExitTimeout {
 		t.Errorf("%+v", got)
 	}
 }
@@ -325,28 +326,28 @@ func TestFlagBeatsEnvironmentBeatsDefault(t *testing.T) {
 		{map[string]string{"EDGESPAN_SOCKET": "/e/s"}, []string{"--run-dir", "/f", "--socket", "/g/s"}, "/g/s"},
 	} {
 		got := cli(t, c.env, "", append([]string{"get", "ni"}, c.args...)...)
-		if got.code != term.ExitUnreachable || !strings.Contains(got.err, " at "+c.want+":") {
-			t.Errorf("%v %v: exit %d, %s", c.env, c.args, got.code, got.err)
+		if got.Code != term.ExitUnreachable || !strings.Contains(got.Err, " at "+c.want+":") {
+			t.Errorf("%v %v: exit %d, %s", c.env, c.args, got.Code, got.Err)
 		}
 	}
 }
 
 func TestCompletionKnowsLiveNames(t *testing.T) {
-	socket := serve(t, filled())
+	socket := clitest.ServeDaemon(t, clitest.Filled())
 	for args, want := range map[string]string{
-		"get ni ":                          niID,
-		"get adapter ":                     appID + "/0",
-		"wait ":                            "ni/" + niID + "\napp/" + appID,
+		"get ni ":                          clitest.NiID,
+		"get adapter ":                     clitest.AppID + "/0",
+		"wait ":                            "ni/" + clitest.NiID + "\napp/" + clitest.AppID,
 		"get ":                             "ni\napp\nadapter",
 		"--socket /nonexistent/s get app ": ":4", // no daemon: nothing, and no error
 	} {
-		got := cli(t, at(socket), "", append([]string{"__complete"}, strings.Split(args, " ")...)...)
-		if got.code != 0 || !strings.HasPrefix(got.out, want) {
+		got := cli(t, clitest.At(socket), "", append([]string{"__complete"}, strings.Split(args, " ")...)...)
+		if got.Code != 0 || !strings.HasPrefix(got.Out, want) {
 			t.Errorf("%q: %+v", args, got)
 		}
 	}
-	if got := cli(t, nil, "", "completion", "bash"); got.code != 0 || !strings.Contains(got.out, "edgespan") {
-		t.Errorf("completion bash: %d %s", got.code, got.err)
+	if got := cli(t, nil, "", "completion", "bash"); got.Code != 0 || !strings.Contains(got.Out, "edgespan") {
+		t.Errorf("completion bash: %d %s", got.Code, got.Err)
 	}
 }
 

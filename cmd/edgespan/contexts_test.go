@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
 	"edgespan/platform/pki"
 )
@@ -25,7 +26,7 @@ func whoAsks(tokens *[]string) http.Handler {
 
 func TestAContextIsKeptUsedShownAndRemoved(t *testing.T) {
 	env := map[string]string{"HOME": t.TempDir()}
-	token := file(t, "secret\n")
+	token := clitest.File(t, "secret\n")
 	for _, step := range []struct {
 		args []string
 		code int
@@ -53,8 +54,8 @@ func TestAContextIsKeptUsedShownAndRemoved(t *testing.T) {
 		{args: []string{"context", "add", "x"}, code: 2, err: "--controller: is missing: an URL is allowed: https://HOST:PORT\n"},
 	} {
 		got := cli(t, env, "", step.args...)
-		if got.code != step.code || got.out != step.out || got.err != step.err {
-			t.Errorf("%q: exit %d\n%s%s", step.args, got.code, got.out, got.err)
+		if got.Code != step.code || got.Out != step.out || got.Err != step.err {
+			t.Errorf("%q: exit %d\n%s%s", step.args, got.Code, got.Out, got.Err)
 		}
 	}
 	kept := filepath.Join(env["HOME"], ".config", "edgespan", "contexts.yaml")
@@ -73,10 +74,10 @@ func TestAContextIsKeptUsedShownAndRemoved(t *testing.T) {
 
 func TestAContextFileThatCannotBeReadStaysAsItIs(t *testing.T) {
 	const text = "contexts: {lab: {controler: https://lab:8443}}\n"
-	name := file(t, text)
+	name := clitest.File(t, text)
 	got := cli(t, map[string]string{"EDGESPAN_CONTEXTS": name}, "", "context", "add", "x", "--controller", "https://x:1")
-	if now, err := os.ReadFile(name); err != nil || string(now) != text || got.code != term.ExitUsage || !strings.Contains(got.err, "controler") {
-		t.Errorf("exit %d, %s\nfile: %s %v", got.code, got.err, now, err)
+	if now, err := os.ReadFile(name); err != nil || string(now) != text || got.Code != term.ExitUsage || !strings.Contains(got.Err, "controler") {
+		t.Errorf("exit %d, %s\nfile: %s %v", got.Code, got.Err, now, err)
 	}
 }
 
@@ -89,9 +90,9 @@ func TestFlagStandsAboveEnvironmentAboveContext(t *testing.T) {
 		urls[seen] = s.URL
 	}
 	base := map[string]string{"HOME": t.TempDir()}
-	kept, other := file(t, "kept"), file(t, "other")
-	if got := cli(t, base, "", "context", "add", "c", "--controller", urls[&context], "--token-file", kept); got.code != 0 {
-		t.Fatal(got.err)
+	kept, other := clitest.File(t, "kept"), clitest.File(t, "other")
+	if got := cli(t, base, "", "context", "add", "c", "--controller", urls[&context], "--token-file", kept); got.Code != 0 {
+		t.Fatal(got.Err)
 	}
 	for _, c := range []struct {
 		name  string
@@ -119,8 +120,8 @@ func TestFlagStandsAboveEnvironmentAboveContext(t *testing.T) {
 			env[k] = v
 		}
 		got := cli(t, env, "", append(c.args, "nodes", "list")...)
-		if got.code != 0 || len(flagged)+len(environment)+len(context) != 1 || len(*c.asked) != 1 || (*c.asked)[0] != c.token {
-			t.Errorf("%s: exit %d, %s: flag %q, environment %q, context %q", c.name, got.code, got.err, flagged, environment, context)
+		if got.Code != 0 || len(flagged)+len(environment)+len(context) != 1 || len(*c.asked) != 1 || (*c.asked)[0] != c.token {
+			t.Errorf("%s: exit %d, %s: flag %q, environment %q, context %q", c.name, got.Code, got.Err, flagged, environment, context)
 		}
 	}
 }
@@ -140,17 +141,17 @@ func TestWhatCannotBeAController(t *testing.T) {
 		{[]string{"--controller", "https://c:1", "--ca-file", "x", "--ca-sha256", pin}, term.ExitUsage, "one of them"},
 		{[]string{"--controller", "https://c:1", "--ca-sha256", "12"}, term.ExitUsage, "--ca-sha256"},
 		{[]string{"--controller", "https://c:1", "--ca-file", "/nowhere/ca.pem"}, term.ExitNotFound, "/nowhere/ca.pem"},
-		{[]string{"--controller", "https://c:1", "--ca-file", file(t, "no PEM")}, term.ExitUsage, "PEM"},
-		{[]string{"--controller", "https://c:1", "--ca-file", file(t, "")}, term.ExitUsage, "is empty"},
+		{[]string{"--controller", "https://c:1", "--ca-file", clitest.File(t, "no PEM")}, term.ExitUsage, "PEM"},
+		{[]string{"--controller", "https://c:1", "--ca-file", clitest.File(t, "")}, term.ExitUsage, "is empty"},
 		{[]string{"--controller", "https://c:1", "--token-file", "/nowhere/token"}, term.ExitNotFound, "/nowhere/token"},
-		{[]string{"--controller", "https://c:1", "--token-file", file(t, " \n")}, term.ExitUsage, "holds no token"},
-		{[]string{"--controller", "https://c:1", "--token-file", file(t, "a\nb")}, term.ExitUsage, "holds no token"},
+		{[]string{"--controller", "https://c:1", "--token-file", clitest.File(t, " \n")}, term.ExitUsage, "holds no token"},
+		{[]string{"--controller", "https://c:1", "--token-file", clitest.File(t, "a\nb")}, term.ExitUsage, "holds no token"},
 		{[]string{"--controller", "http://127.0.0.1:1"}, term.ExitUnreachable, "not reachable"},
 		{[]string{"--context", "nowhere"}, term.ExitNotFound, "nowhere"},
 	} {
 		got := cli(t, map[string]string{"HOME": t.TempDir()}, "", append([]string{"nodes", "list"}, c.args...)...)
-		if got.code != c.code || !strings.Contains(got.err, c.says) || strings.Contains(got.err, "secret") && !strings.Contains(c.args[1], "secret") {
-			t.Errorf("%q: exit %d: %s", c.args, got.code, got.err)
+		if got.Code != c.code || !strings.Contains(got.Err, c.says) || strings.Contains(got.Err, "secret") && !strings.Contains(c.args[1], "secret") {
+			t.Errorf("%q: exit %d: %s", c.args, got.Code, got.Err)
 		}
 	}
 }
@@ -158,8 +159,8 @@ func TestWhatCannotBeAController(t *testing.T) {
 func TestACommandThatAsksNoControllerRefusesItsFlags(t *testing.T) {
 	for _, args := range [][]string{{"get", "ni"}, {"node"}, {"layers", "md5"}, {"version"}} {
 		got := cli(t, nil, "", append([]string{"--controller", "http://127.0.0.1:1"}, args...)...)
-		if got.code != term.ExitUsage || !strings.Contains(got.err, "has --controller") {
-			t.Errorf("%q: exit %d: %s", args, got.code, got.err)
+		if got.Code != term.ExitUsage || !strings.Contains(got.Err, "has --controller") {
+			t.Errorf("%q: exit %d: %s", args, got.Code, got.Err)
 		}
 	}
 }
@@ -170,8 +171,8 @@ func TestTheControllersCertificateIsCheckedByFileOrPin(t *testing.T) {
 		t.Fatal(err)
 	}
 	var asked []string
-	address := serveTLS(t, authority, whoAsks(&asked))
-	ca := file(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Roots()[0]})))
+	address := clitest.ServeTLS(t, authority, whoAsks(&asked))
+	ca := clitest.File(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Roots()[0]})))
 	pin := authority.Pin()
 	for _, c := range []struct {
 		name string
@@ -184,10 +185,10 @@ func TestTheControllersCertificateIsCheckedByFileOrPin(t *testing.T) {
 		{"the system's", nil, term.ExitUnreachable},
 	} {
 		asked = nil
-		args := append([]string{"nodes", "list", "--controller", "https://" + address, "--token-file", file(t, "secret")}, c.args...)
+		args := append([]string{"nodes", "list", "--controller", "https://" + address, "--token-file", clitest.File(t, "secret")}, c.args...)
 		got := cli(t, map[string]string{"HOME": t.TempDir()}, "", args...)
-		if got.code != c.code || (len(asked) > 0) != (c.code == term.ExitOK) {
-			t.Errorf("%s: exit %d, asked %q: %s", c.name, got.code, asked, got.err)
+		if got.Code != c.code || (len(asked) > 0) != (c.code == term.ExitOK) {
+			t.Errorf("%s: exit %d, asked %q: %s", c.name, got.Code, asked, got.Err)
 		}
 	}
 }

@@ -13,10 +13,10 @@ func TestTheDemosProcessSaysWhatIsWrong(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	got := cli(t, nil, "", "demo-isp", "--http", l.Addr().String())
-	if got.code != 1 || got.out != "" || !strings.Contains(got.err, "in use") || strings.Count(got.err, "\n") != 1 {
+	if got.Code != 1 || got.Out != "" || !strings.Contains(got.Err, "in use") || strings.Count(got.Err, "\n") != 1 {
 		t.Errorf("a port that is taken: %+v", got)
 	}
-	if got := cli(t, nil, "", "demo-isp", "--frob"); got.code != 2 {
+	if got := cli(t, nil, "", "demo-isp", "--frob"); got.Code != 2 {
 		t.Errorf("an unknown flag: %+v", got)
 	}
 }

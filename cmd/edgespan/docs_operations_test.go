@@ -6,35 +6,36 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/config/httpapi/fleetapi"
 )
 
 const operationsPage = "../../docs/operations.md"
 
 // pageFleet is the controller of docs/operations.md: real operations, three nodes made up.
-func pageFleet(t *testing.T) *worldBackend {
+func pageFleet(t *testing.T) *clitest.World {
 	t.Helper()
-	b := newWorldBackend(t)
+	b := clitest.NewWorld(t)
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
 	now, before := fleetapi.Running{Generation: "1:7"}, fleetapi.Running{Generation: "1:6"}
 	const why = "it runs 1:6, wanted is 1:7; it was undone by the node as unhealthy: good before and bad now: port/wan"
-	b.nodes = []fleetapi.Node{
+	b.NodeList = []fleetapi.Node{
 		{Name: "node-1", State: "in sync", Why: "it runs the wanted config, generation 1:7", Online: true, Ready: true, Software: "RELEASE_M81", Wanted: now, Running: now},
 		{Name: "node-2", State: "failed", Why: why, Online: true, Software: "RELEASE_M81", Wanted: now, Running: before},
 		{Name: "node-3", State: "needs adoption", Why: "a first push would remove 2 networks", Online: true, Software: "RELEASE_M81", Wanted: now},
 	}
-	b.detail = fleetapi.NodeDetail{
-		Node: b.nodes[1], Explain: []string{"failed: " + why, "next: nothing, until its config or its versions change, or a retry is asked for"},
+	b.Detail = fleetapi.NodeDetail{
+		Node: b.NodeList[1], Explain: []string{"failed: " + why, "next: nothing, until its config or its versions change, or a retry is asked for"},
 		Failures: []fleetapi.Failure{{MD5: "9f86d081", Reason: "unhealthy", Why: "uplink", At: at.Add(-10 * time.Minute)}},
 	}
-	b.invite = fleetapi.Invitation{
+	b.Invited = fleetapi.Invitation{
 		Node: "node-3", Expires: at.Add(24 * time.Hour),
 		Command: "edgespan join --controller 127.0.0.1:8444 --token 0f1e2d --ca-sha256 6b1f0a --name node-3",
 	}
-	answered := b.previews[0].Nodes["pop-1"]
-	b.previews[0].ID = "7f3a"
-	b.previews[0].Nodes = map[string]fleetapi.NodePreview{"node-1": answered, "node-2": {State: "offline", Why: "it has had no stream since 12:40"}}
-	b.rollouts = []fleetapi.Rollout{{
+	answered := b.Previews[0].Nodes["pop-1"]
+	b.Previews[0].ID = "7f3a"
+	b.Previews[0].Nodes = map[string]fleetapi.NodePreview{"node-1": answered, "node-2": {State: "offline", Why: "it has had no stream since 12:40"}}
+	b.RolloutList = []fleetapi.Rollout{{
 		Revision: 2, State: "running", Nodes: 3, Acked: 1, Failed: map[string]string{"node-2": "unhealthy: uplink"}, Waiting: map[string]string{"node-3": "needs adoption"},
 	}}
 	return b
@@ -47,23 +48,23 @@ func TestEveryExampleOfTheOperationsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := serveFleet(t, pageFleet(t))
+	env := clitest.ServeFleet(t, pageFleet(t))
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(terragraph(t))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(clitest.Terragraph(t))); err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(dir)
 	commands := map[string]bool{}
-	for _, e := range consoleExamples(string(text)) {
-		words := shellWords(e.command)
+	for _, e := range clitest.ConsoleExamples(string(text)) {
+		words := clitest.ShellWords(e.Command)
 		if words[0] != "edgespan" {
-			t.Errorf("%s: edgespan is allowed", e.command)
+			t.Errorf("%s: edgespan is allowed", e.Command)
 			continue
 		}
 		commands[strings.Join(words[1:min(3, len(words))], " ")] = true
 		got := cli(t, env, "", words[1:]...)
-		if !sameButDots(got.out+got.err, e.output) {
-			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.command, got.code, got.out, got.err, e.output)
+		if !clitest.SameButDots(got.Out+got.Err, e.Output) {
+			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.Command, got.Code, got.Out, got.Err, e.Output)
 		}
 	}
 	for _, c := range []string{"context add", "optimize channel", "nodes invite", "network modify", "network actions", "node modify", "history revert", "rollback 2", "nodes explain", "nodes describe"} {

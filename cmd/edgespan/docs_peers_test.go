@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/fleet"
@@ -39,23 +40,23 @@ func TestEveryExampleOfThePeersPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := serveFleet(t, newPeersBackend(t))
+	env := clitest.ServeFleet(t, newPeersBackend(t))
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("cluster.yaml", example, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var ran []string
-	for _, e := range consoleExamples(string(text)) {
-		words := shellWords(e.command)
+	for _, e := range clitest.ConsoleExamples(string(text)) {
+		words := clitest.ShellWords(e.Command)
 		if words[0] == "cat" && len(words) == 2 {
-			if err := os.WriteFile(words[1], []byte(e.output), 0o600); err != nil {
+			if err := os.WriteFile(words[1], []byte(e.Output), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			continue
 		}
 		ran = append(ran, strings.Join(words[1:min(3, len(words))], " "))
-		if got := cli(t, env, "", words[1:]...); !sameButDots(got.out+got.err, e.output) {
-			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.command, got.code, got.out, got.err, e.output)
+		if got := cli(t, env, "", words[1:]...); !clitest.SameButDots(got.Out+got.Err, e.Output) {
+			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.Command, got.Code, got.Out, got.Err, e.Output)
 		}
 	}
 	for _, c := range []string{"apply -f", "peers list", "peers get", "clusters deploy", "clusters status", "peers status", "peers explain", "wait cluster/lab", "clusters undeploy", "clusters delete"} {
@@ -68,7 +69,7 @@ func TestEveryExampleOfThePeersPage(t *testing.T) {
 // peersBackend is a controller whose writes, parameters and states are the real ones. Its nodes
 // are made up: what they find they say when a test lets them.
 type peersBackend struct {
-	*worldBackend
+	*clitest.World
 
 	at      time.Time
 	ids     map[string]uuid.UUID
@@ -80,21 +81,21 @@ type peersBackend struct {
 
 func newPeersBackend(t *testing.T) *peersBackend {
 	b := &peersBackend{
-		worldBackend: newWorldBackend(t), at: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), ids: map[string]uuid.UUID{}, has: map[string]map[string]peer.Gone{},
+		World: clitest.NewWorld(t), at: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), ids: map[string]uuid.UUID{}, has: map[string]map[string]peer.Gone{},
 		said: map[string][]state.Reported{}, applied: map[string]uint64{}, trouble: true,
 	}
-	b.world.Nodes = map[string]operate.NodeFact{}
+	b.Operations.Nodes = map[string]operate.NodeFact{}
 	for i, name := range []string{"edge-1", "edge-2", "edge-3"} {
 		b.has[name] = map[string]peer.Gone{}
 		b.ids[name] = uuid.MustParse(fmt.Sprintf("e%07d-0000-4000-8000-000000000001", i+1))
-		b.world.Nodes[name] = operate.NodeFact{Alive: true, ID: b.ids[name].String()}
+		b.Operations.Nodes[name] = operate.NodeFact{Alive: true, ID: b.ids[name].String()}
 	}
 	return b
 }
 
 // Write lets the nodes say what they find of a deployment, but not yet of what is to go.
 func (b *peersBackend) Write(ctx context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
-	w, err := b.worldBackend.Write(ctx, r)
+	w, err := b.World.Write(ctx, r)
 	if _, away := r.Write.(operate.Undeploy); err != nil || r.DryRun || away {
 		return w, err
 	}
@@ -117,7 +118,7 @@ func (b *peersBackend) Changed(ctx context.Context, mark uint64) (uint64, error)
 // Fleet is the descriptors of now, and their revision.
 func (b *peersBackend) fleet() (*peer.Fleet, history.State, error) {
 	var s history.State
-	f, err := read(b.worldBackend, func(w *operate.World) (*peer.Fleet, error) { s = w.State; return w.Peers() })
+	f, err := clitest.Read(b.World, func(w *operate.World) (*peer.Fleet, error) { s = w.State; return w.Peers() })
 	return f, s, err
 }
 
@@ -299,7 +300,7 @@ func (b *peersBackend) Cluster(_ context.Context, name string) (fleetapi.Cluster
 // that there are none of to the real operations, by the command and by the route: both name the
 // place and what is allowed there, all at once, and nothing is written.
 func TestWhatIsNotBuiltIsRefusedByName(t *testing.T) {
-	env := serveFleet(t, newPeersBackend(t))
+	env := clitest.ServeFleet(t, newPeersBackend(t))
 	const text = `kind: PeerDescriptor
 metadata: {name: edge-1}
 spec: {underlays: {office: {vpn: office}, wan: {port: wan0, type: gre}}}
@@ -315,12 +316,12 @@ spec: {leader: edge-1, tunnel: wireguard, members: {edge-1: {underlay: wan}, edg
 	}
 	got := cli(t, env, text, "apply", "-f", "-")
 	for _, w := range wants {
-		if line := w.path + ": " + w.detail + ": " + w.allowed; !strings.Contains(got.err, line) {
-			t.Errorf("no %q in\n%s", line, got.err)
+		if line := w.path + ": " + w.detail + ": " + w.allowed; !strings.Contains(got.Err, line) {
+			t.Errorf("no %q in\n%s", line, got.Err)
 		}
 	}
-	if got.code != term.ExitRejected || got.out != "" {
-		t.Errorf("exit %d, %q", got.code, got.out)
+	if got.Code != term.ExitRejected || got.Out != "" {
+		t.Errorf("exit %d, %q", got.Code, got.Out)
 	}
 
 	var docs []string
@@ -348,7 +349,7 @@ spec: {leader: edge-1, tunnel: wireguard, members: {edge-1: {underlay: wan}, edg
 	if status != http.StatusUnprocessableEntity {
 		t.Errorf("status %d", status)
 	}
-	if got := cli(t, env, "", "peers", "get", "edge-1"); got.code != term.ExitNotFound {
+	if got := cli(t, env, "", "peers", "get", "edge-1"); got.Code != term.ExitNotFound {
 		t.Errorf("it was written: %+v", got)
 	}
 }

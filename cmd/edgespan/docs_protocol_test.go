@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/clitest"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 )
 
@@ -70,25 +71,25 @@ func TestEachCommandOfTheSeedHasOneRow(t *testing.T) {
 // each row of the page.
 func TestRouteAndCommandOfARowAskTheSame(t *testing.T) {
 	const overrides = `{"sysParams": {"managedConfig": true}}`
-	doc := file(t, overrides)
+	doc := clitest.File(t, overrides)
 	bodies := map[string]string{"": "", "overrides": overrides, "config": overrides, "entry": overrides, "new name": `{"to": "NEW"}`}
 	for _, o := range operations(t) {
-		f := smallFleet()
-		env := serveFleet(t, f)
+		f := clitest.SmallFleet()
+		env := clitest.ServeFleet(t, f)
 		body, known := bodies[o.body]
 		if !known {
 			t.Errorf("%s: body is %q", o.seed, o.body)
 		}
 		path := strings.NewReplacer("{node}", "pop-1", "{id}", "p1").Replace(o.path)
 		status, text := askRoute(t, env, o.method, path, body)
-		byRoute := strings.Join(f.heard(), "; ")
+		byRoute := strings.Join(f.Heard(), "; ")
 		if status/100 != 2 || byRoute == "" {
 			t.Errorf("%s: %s %s: status %d, asks %q: %s", o.seed, o.method, path, status, byRoute, text)
 		}
 		command := strings.NewReplacer("{node}", "pop-1", "{id}", "p1", "FILE", doc).Replace(o.command)
 		got := cli(t, env, "", strings.Fields(command)...)
-		if byCommand := strings.Join(f.heard(), "; "); got.code != term.ExitOK || byCommand != byRoute {
-			t.Errorf("%s: edgespan %s: exit %d, asks\n %s\nthe route asks\n %s\n%s", o.seed, command, got.code, byCommand, byRoute, got.err)
+		if byCommand := strings.Join(f.Heard(), "; "); got.Code != term.ExitOK || byCommand != byRoute {
+			t.Errorf("%s: edgespan %s: exit %d, asks\n %s\nthe route asks\n %s\n%s", o.seed, command, got.Code, byCommand, byRoute, got.Err)
 		}
 	}
 }
@@ -133,7 +134,7 @@ func TestEveryPathOfTheSeedIsMapped(t *testing.T) {
 	// What the table names of ours must be there.
 	for _, m := range regexp.MustCompile("`edgespan ((?:node|network|controller|aggregator|metadata) [^`]*)`").FindAllStringSubmatch(string(text), -1) {
 		words := strings.Fields(m[1])
-		cmd, _, err := program(&reachpkg.App{Streams: term.Streams{Env: os.Getenv}}).Find(words)
+		cmd, _, err := program(&reach.App{Streams: term.Streams{Env: os.Getenv}}).Find(words)
 		if err != nil || cmd.Name() != words[1] {
 			t.Errorf("edgespan %s: is no command: %v", m[1], err)
 		}

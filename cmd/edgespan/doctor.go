@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 	"edgespan/netinst/doctor"
@@ -77,7 +77,7 @@ func (a nodeProgram) doctor(ctx context.Context, output string) error {
 func (a nodeProgram) examine(ctx context.Context, why error) ([]httpapi.Finding, error) {
 	out := []httpapi.Finding{{
 		Check: "daemon", Level: httpapi.Problem, Text: why.Error(),
-		Fix: "edgespan node --config " + a.Setting("", "EDGESPAN_CONFIG", reachpkg.DefaultConfig) + " --run-dir " + a.RunFolder(),
+		Fix: "edgespan node --config " + a.Setting("", "EDGESPAN_CONFIG", reach.DefaultConfig) + " --run-dir " + a.RunFolder(),
 	}}
 	f, err := facts.Reader{Root: "/", RunDir: a.RunFolder()}.Read(ctx)
 	if err != nil {

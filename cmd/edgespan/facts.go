@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/facts/ledger"
@@ -48,7 +48,7 @@ var (
 
 // factsCall is one run of such a command.
 type factsCall struct {
-	a      *reachpkg.App
+	a      *reach.App
 	ctx    context.Context //nolint:containedctx // lives as long as the command
 	cmd    *cobra.Command
 	args   []string
@@ -87,7 +87,7 @@ type factsCall struct {
 
 // factsCommands are `config` with all groups below it, and the groups again beside it: the seed's
 // and its implementation's words for the same. Help shows them once.
-func factsCommands(a *reachpkg.App) []*cobra.Command {
+func factsCommands(a *reach.App) []*cobra.Command {
 	cfg := factsSpec{
 		use: "config", short: "Read and change the facts of ConfigDB: values, overrides, what they are made of, and their history",
 		sub: slices.Concat(valueSpecs, recordSpecs, modelSpecs, nodeFactSpecs, treeSpecs),
@@ -111,10 +111,10 @@ EDGESPAN_TOKEN_FILE, the context's token, and last the user of OS_USERNAME.
 
 The groups env, comp, def and lvl are commands of edgespan itself, too: edgespan env list.`
 
-// command makes the cobra command of a spec and of those below it.
-func (s factsSpec) command(a *reachpkg.App) *cobra.Command {
+// Command makes the cobra command of a spec and of those below it.
+func (s factsSpec) command(a *reach.App) *cobra.Command {
 	if s.run == nil {
-		cmd := reachpkg.AsksController(term.Group(s.use, s.short))
+		cmd := reach.AsksController(term.Group(s.use, s.short))
 		for _, sub := range s.sub {
 			cmd.AddCommand(sub.command(a))
 		}
@@ -139,7 +139,7 @@ func (s factsSpec) command(a *reachpkg.App) *cobra.Command {
 		}
 		return call.Ask(cmd.Context(), s.run)
 	}
-	return reachpkg.AsksController(cmd)
+	return reach.AsksController(cmd)
 }
 
 // Bind defines the flags of a command.
@@ -204,7 +204,7 @@ func (s factsSpec) check(cmd *cobra.Command, call *factsCall) error {
 
 // Ask finds ConfigDB and carries the command out, within fleetTimeout.
 func (c *factsCall) Ask(ctx context.Context, run func(*factsCall) error) error {
-	ctx, cancel := context.WithTimeout(ctx, reachpkg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, reach.Timeout)
 	defer cancel()
 	client, err := c.open(ctx)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/clitest"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 
 	"github.com/spf13/cobra"
@@ -27,14 +28,14 @@ func TestEveryExampleOfTheFactsPage(t *testing.T) {
 	if !found {
 		t.Fatalf("%s has no chapter Command line", factsPage)
 	}
-	env := serveFacts(t)
+	env := clitest.ServeFacts(t)
 	files := t.TempDir()
 	var ran []string
-	for _, e := range consoleExamples(chapter) {
-		line, file, piped := strings.Cut(e.command, " < ")
-		words := shellWords(line)
+	for _, e := range clitest.ConsoleExamples(chapter) {
+		line, file, piped := strings.Cut(e.Command, " < ")
+		words := clitest.ShellWords(line)
 		if words[0] == "cat" {
-			if err := os.WriteFile(filepath.Join(files, words[1]), []byte(e.output), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(files, words[1]), []byte(e.Output), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			continue
@@ -45,19 +46,19 @@ func TestEveryExampleOfTheFactsPage(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		cmd, _, err := program(&reachpkg.App{Streams: term.Streams{Env: os.Getenv}}).Find(words[1:])
+		cmd, _, err := program(&reach.App{Streams: term.Streams{Env: os.Getenv}}).Find(words[1:])
 		if err != nil {
-			t.Errorf("%s: %v", e.command, err)
+			t.Errorf("%s: %v", e.Command, err)
 			continue
 		}
 		ran = append(ran, strings.Replace(cmd.CommandPath(), "edgespan config ", "edgespan ", 1))
-		if got := cli(t, env, string(stdin), words[1:]...); !sameButDots(got.out+got.err, e.output) {
-			t.Errorf("$ %s\nexit %d and\n%s%swant\n%s", e.command, got.code, got.out, got.err, e.output)
+		if got := cli(t, env, string(stdin), words[1:]...); !clitest.SameButDots(got.Out+got.Err, e.Output) {
+			t.Errorf("$ %s\nexit %d and\n%s%swant\n%s", e.Command, got.Code, got.Out, got.Err, e.Output)
 		}
 	}
 	// Those of a tree of files need one, and a watch has no end.
 	elsewhere := []string{"edgespan watch", "edgespan import hiera", "edgespan export hiera", "edgespan verify hiera", "edgespan verify"}
-	root := program(&reachpkg.App{Streams: term.Streams{Env: os.Getenv}})
+	root := program(&reach.App{Streams: term.Streams{Env: os.Getenv}})
 	config, _, err := root.Find([]string{"config"})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
 )
 
@@ -80,7 +81,7 @@ func TestDefinitionCommands(t *testing.T) {
 
 func TestNodesAndSecretsOfTheCommandLine(t *testing.T) {
 	env := serveEnvironment(t)
-	viewer := map[string]string{"EDGESPAN_CONTROLLER": env["EDGESPAN_CONTROLLER"], "EDGESPAN_TOKEN_FILE": secretFile(t, "looks"), "HOME": env["HOME"]}
+	viewer := map[string]string{"EDGESPAN_CONTROLLER": env["EDGESPAN_CONTROLLER"], "EDGESPAN_TOKEN_FILE": clitest.SecretFile(t, "looks"), "HOME": env["HOME"]}
 	types(t, env, []typed{
 		{line: "config node set -e 1 1 --fqdn n1.test --certname n1.puppet", out: "Node 1 was registered in environment 1\n"},
 		{line: "config node list -e 1 -f table", out: "ID  FQDN     CERTNAME   LEVELS\n1   n1.test  n1.puppet  -\n"},
@@ -190,7 +191,7 @@ func TestVersionsOfTheCommandLine(t *testing.T) {
 		{line: "config set -k a -v 7 --dry-run" + record, out: "values of astute would be changed\n"},
 		{line: "config set -k a -v 1 --dry-run" + record, out: "nothing would change\n"},
 	})
-	tag := strings.TrimSpace(cli(t, env, "", shellWords("config get --values --etag"+record)...).out)
+	tag := strings.TrimSpace(cli(t, env, "", clitest.ShellWords("config get --values --etag"+record)...).Out)
 	types(t, env, []typed{
 		{line: "config set -k a -v 5 --if-match '" + tag + "'" + record, out: "ResourceValue for key a was set\n"},
 		{line: "config set -k a -v 6 --if-match '" + tag + "'" + record, code: term.ExitConflict, err: "If-Match"},

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/facts/ledger"
@@ -132,7 +132,7 @@ func (c *factsCall) completions(cmd *cobra.Command, find factsCompleter) []strin
 	if ctx == nil {
 		ctx = context.Background() // cobra's completion runs without one
 	}
-	ctx, cancel := context.WithTimeout(ctx, reachpkg.CompletionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reach.CompletionTimeout)
 	defer cancel()
 	client, err := c.open(ctx)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
@@ -250,7 +250,7 @@ func watchFacts(c *factsCall) error {
 	}
 	l := c.a.NewLive(c.format, []string{"TIME", "REVISION", "AUTHOR", "CHANGES", "MESSAGE"}, []int{20, 8, 12, 44})
 	ctx := c.cmd.Context() // without the time limit of one question
-	err = c.client.Watch(ctx, o, reachpkg.RetryWatch, func(r ledger.Record) error {
+	err = c.client.Watch(ctx, o, reach.RetryWatch, func(r ledger.Record) error {
 		return l.Tell(r, "", []string{term.Moment(&r.Time), fmt.Sprint(r.Revision), r.Author, c.changesCell(r.Changes), r.Message})
 	})
 	if ctx.Err() != nil {

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"edgespan/cmd/edgespan/clitest"
 )
 
 // typed is a command line, what it is given, and what it says.
@@ -16,9 +18,9 @@ type typed struct {
 func types(t *testing.T, env map[string]string, all []typed) {
 	t.Helper()
 	for _, s := range all {
-		got := cli(t, env, s.stdin, shellWords(s.line)...)
-		if got.code != s.code || got.out != s.out || s.err == "" && got.err != "" || !strings.Contains(got.err, s.err) {
-			t.Errorf("edgespan %s\nexit %d, out %q, err %q\nwant %d, %q, %q", s.line, got.code, got.out, got.err, s.code, s.out, s.err)
+		got := cli(t, env, s.stdin, clitest.ShellWords(s.line)...)
+		if got.Code != s.code || got.Out != s.out || s.err == "" && got.Err != "" || !strings.Contains(got.Err, s.err) {
+			t.Errorf("edgespan %s\nexit %d, out %q, err %q\nwant %d, %q, %q", s.line, got.Code, got.Out, got.Err, s.code, s.out, s.err)
 		}
 	}
 }
@@ -36,7 +38,7 @@ var anEnvironment = []typed{
 // serveEnvironment serves that environment.
 func serveEnvironment(t *testing.T) map[string]string {
 	t.Helper()
-	env := serveFacts(t)
+	env := clitest.ServeFacts(t)
 	types(t, env, anEnvironment)
 	return env
 }

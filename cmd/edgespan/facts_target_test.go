@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
 	"edgespan/platform/keystone/keystonetest"
 	"edgespan/platform/pki"
@@ -33,7 +34,7 @@ type cloud struct {
 func newCloud(t *testing.T) *cloud {
 	t.Helper()
 	c := &cloud{valid: map[string]bool{}}
-	h := factsHandler(t, factsDoor{tokens: func(token string) bool {
+	h := clitest.FactsHandler(t, clitest.FactsDoor{Tokens: func(token string) bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.asked = append(c.asked, token)
@@ -111,9 +112,9 @@ func TestKeystoneSaysWhereAndWho(t *testing.T) {
 func TestWhereConfigDBIsAndWhoAsks(t *testing.T) {
 	c := newCloud(t)
 	c.takes()
-	plain := httptest.NewServer(factsHandler(t, factsDoor{}))
+	plain := httptest.NewServer(clitest.FactsHandler(t, clitest.FactsDoor{}))
 	t.Cleanup(plain.Close)
-	secret, password := secretFile(t, "secret"), secretFile(t, "pass word")
+	secret, password := clitest.SecretFile(t, "secret"), clitest.SecretFile(t, "pass word")
 	none := map[string]string{"HOME": t.TempDir()}
 	at := with(none, "EDGESPAN_CONTROLLER="+plain.URL)
 	tls := with(none, "EDGESPAN_CONTROLLER="+c.url)
@@ -165,7 +166,7 @@ func TestThePinOfConfigDB(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := "comp list --controller https://" + serveTLS(t, authority, factsHandler(t, factsDoor{})) + " --token-file " + secretFile(t, "secret")
+	line := "comp list --controller https://" + clitest.ServeTLS(t, authority, clitest.FactsHandler(t, clitest.FactsDoor{})) + " --token-file " + clitest.SecretFile(t, "secret")
 	env := map[string]string{"HOME": t.TempDir()}
 	pin := authority.Pin().String()
 	types(t, env, []typed{
@@ -182,11 +183,11 @@ func TestThePinOfConfigDB(t *testing.T) {
 func TestContextsBesideKeystone(t *testing.T) {
 	c := newCloud(t)
 	c.takes("gAAAAAB-kay-1")
-	plain := httptest.NewServer(factsHandler(t, factsDoor{}))
+	plain := httptest.NewServer(clitest.FactsHandler(t, clitest.FactsDoor{}))
 	t.Cleanup(plain.Close)
 	env := with(c.env, "EDGESPAN_CONTEXTS="+filepath.Join(t.TempDir(), "contexts.yaml"))
 	types(t, env, []typed{
-		{line: "context add lab --controller " + plain.URL + " --token-file " + secretFile(t, "secret"), err: "lab is in use"},
+		{line: "context add lab --controller " + plain.URL + " --token-file " + clitest.SecretFile(t, "secret"), err: "lab is in use"},
 		{line: "comp create -n of-the-cloud -f table", out: "ID  NAME          RESOURCE DEFINITIONS\n1   of-the-cloud  -\n"},
 		{line: "--context lab comp list", out: "[]\n"},
 	})
@@ -204,7 +205,7 @@ func TestWatchFacts(t *testing.T) {
 	code := make(chan int, 1)
 	types(t, env, []typed{{line: "config set -e 1 -l nodes=1 -r astute -k a -v 1", out: "ResourceValue for key a was set\n"}})
 	go func() {
-		code <- runStreams(ctx, program, s, shellWords("config watch -e 1 -l node=1 -r astute --since 5 -f json")...)
+		code <- clitest.RunStreams(ctx, program, s, clitest.ShellWords("config watch -e 1 -l node=1 -r astute --since 5 -f json")...)
 	}()
 	types(t, env, []typed{
 		{line: "config set -e 1 -l nodes=2 -r astute -k a -v 1", out: "ResourceValue for key a was set\n"}, // of another node
@@ -248,11 +249,11 @@ func TestCompletionsOfFacts(t *testing.T) {
 		"config get --format ''": "json\nyaml\nplain\nvalue\n:4\n", "config set --format ''": "json\nyaml\n:4\n", "config set --type ''": "null\nint\nstr\njson\nyaml\nbool\n:4\n",
 		"env show ''": "1\n:4\n", "comp delete ''": "fuel\n:4\n", "config def show ''": "astute\nglobals\noverride/node\n:4\n", "lvl show -e 1 ''": "nodes\n:4\n", "env show 1 ''": ":4\n",
 	} {
-		if got := cli(t, env, "", append([]string{"__complete"}, completing(line)...)...); got.out != want {
-			t.Errorf("%s: %q, want %q", line, got.out, want)
+		if got := cli(t, env, "", append([]string{"__complete"}, completing(line)...)...); got.Out != want {
+			t.Errorf("%s: %q, want %q", line, got.Out, want)
 		}
-		if got := cli(t, away, "", append([]string{"__complete"}, completing(line)...)...); strings.Contains(got.err, "reachable") || got.code != term.ExitOK {
-			t.Errorf("%s without ConfigDB: %d %s", line, got.code, got.err)
+		if got := cli(t, away, "", append([]string{"__complete"}, completing(line)...)...); strings.Contains(got.Err, "reachable") || got.Code != term.ExitOK {
+			t.Errorf("%s without ConfigDB: %d %s", line, got.Code, got.Err)
 		}
 	}
 }
@@ -265,13 +266,13 @@ func completing(line string) []string {
 // Help names the groups once, and both words do the same.
 func TestGroupsOfFactsAreShownOnce(t *testing.T) {
 	got := cli(t, nil, "", "--help")
-	if !strings.Contains(got.out, "\n  config ") || strings.Contains(got.out, "\n  env ") || strings.Contains(got.out, "\n  lvl ") {
-		t.Errorf("%s", got.out)
+	if !strings.Contains(got.Out, "\n  config ") || strings.Contains(got.Out, "\n  env ") || strings.Contains(got.Out, "\n  lvl ") {
+		t.Errorf("%s", got.Out)
 	}
 	for _, group := range []string{"env", "comp", "def", "lvl"} {
 		beside, below := cli(t, nil, "", group, "--help"), cli(t, nil, "", "config", group, "--help")
-		if beside.code != term.ExitOK || strings.ReplaceAll(below.out, "edgespan config", "edgespan") != beside.out {
-			t.Errorf("%s: %s\nbelow config: %s", group, beside.out, below.out)
+		if beside.Code != term.ExitOK || strings.ReplaceAll(below.Out, "edgespan config", "edgespan") != beside.Out {
+			t.Errorf("%s: %s\nbelow config: %s", group, beside.Out, below.Out)
 		}
 	}
 }

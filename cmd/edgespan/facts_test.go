@@ -84,8 +84,8 @@ func TestValuesOfTheCommandLine(t *testing.T) {
 				continue
 			}
 			types(t, env, []typed{{line: line, stdin: c.stdin, out: name + " for key k was set\n"}})
-			if got := cli(t, env, "", "config", "get", "-e", "1", "-r", "globals"); squeezed(got.out) != `{"k":`+c.want+`}` {
-				t.Errorf("%s: %s%s, want %s", line, got.out, got.err, c.want)
+			if got := cli(t, env, "", "config", "get", "-e", "1", "-r", "globals"); squeezed(got.Out) != `{"k":`+c.want+`}` {
+				t.Errorf("%s: %s%s, want %s", line, got.Out, got.Err, c.want)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
 	"edgespan/config/facts"
 )
@@ -52,7 +53,7 @@ func aNode(t *testing.T) string {
 }
 
 func TestATreeIsImportedOnce(t *testing.T) {
-	env := serveFacts(t)
+	env := clitest.ServeFacts(t)
 	dir := aNode(t)
 	const first = `component fuel would be created
 definition astute would be created
@@ -80,7 +81,7 @@ values of override/plugins would be uploaded for node 1
 		{line: "config get -e 1 -l node=node-1.domain.tld -r astute -k big -f plain", out: "12345678901234567890123\n"},
 		{line: `config get -e 1 -l node=1 -r astute -k '"settings:storage.images_ceph.value == true"' -f plain`, out: "true\n"},
 	})
-	history := cli(t, env, "", shellWords("config history -f table")...).out
+	history := cli(t, env, "", clitest.ShellWords("config history -f table")...).Out
 	if n := strings.Count(history, "deployed"); n != 4 { // component, environment, node, and all values in one
 		t.Errorf("the first import is %d revisions:\n%s", n, history)
 	}
@@ -105,10 +106,10 @@ values of override/plugins would be uploaded for node 1
 }
 
 func TestTheOtherNamingGroupsFolders(t *testing.T) {
-	env := serveFacts(t)
+	env := clitest.ServeFacts(t)
 	dir := aNode(t)
-	said := cli(t, env, "", shellWords("config import hiera "+dir+" --env 7 --node 5 --naming lcm --component fuel9.0 --level role=compute")...)
-	if said.code != 0 || !strings.HasSuffix(said.out, "astute: created, version 1\nglobals: created, version 1\noverride: created, version 1\noverride/configuration: created, version 1\n") {
+	said := cli(t, env, "", clitest.ShellWords("config import hiera "+dir+" --env 7 --node 5 --naming lcm --component fuel9.0 --level role=compute")...)
+	if said.Code != 0 || !strings.HasSuffix(said.Out, "astute: created, version 1\nglobals: created, version 1\noverride: created, version 1\noverride/configuration: created, version 1\n") {
 		t.Fatalf("%+v", said)
 	}
 	types(t, env, []typed{
@@ -119,7 +120,7 @@ func TestTheOtherNamingGroupsFolders(t *testing.T) {
 		{line: "config override -e 7 -l role=y,node=5 -r override -k plugins -t yaml -v '{ceph: {mon: [c]}}'", out: "ResourceOverride for key plugins was set\n"},
 		{line: "config export hiera " + dir + " --env 7 --node 5 --naming lcm --level role=compute --effective", out: "override/plugins.yaml: changed\n"},
 	})
-	if got := cli(t, env, "", shellWords("comp show fuel9.0")...); strings.Count(got.out, `"component_id"`) != 16 || !strings.Contains(got.out, `"deleted_nodes"`) {
+	if got := cli(t, env, "", clitest.ShellWords("comp show fuel9.0")...); strings.Count(got.Out, `"component_id"`) != 16 || !strings.Contains(got.Out, `"deleted_nodes"`) {
 		t.Errorf("the component of the original's task: %+v", got)
 	}
 	if got, _, err := facts.FromYAML([]byte(textOfFile(t, filepath.Join(dir, "override/plugins.yaml")))); err != nil || got.String() != `{"ceph":{"mon":["c"]}}` {
@@ -129,10 +130,10 @@ func TestTheOtherNamingGroupsFolders(t *testing.T) {
 
 // What is wrong is told at once, and nothing is uploaded.
 func TestNothingHalfIsImported(t *testing.T) {
-	env := serveFacts(t)
+	env := clitest.ServeFacts(t)
 	dir := plant(t, map[string]string{"astute.yaml": "a: 1\nb: [\n", "globals.yaml": "- 1\n", "good.yaml": "a: 1\n", "override/5.yaml": "a: 1\na: 2\n"})
 	got := cli(t, env, "", "config", "import", "hiera", dir, "--env", "1", "--node", "1")
-	if got.code != term.ExitRejected || strings.Count(got.err, "\n") != 3 || !strings.Contains(got.err, "astute.yaml: ") || !strings.Contains(got.err, "globals.yaml: line 1: is no mapping") || !strings.Contains(got.err, "override/5.yaml: ") {
+	if got.Code != term.ExitRejected || strings.Count(got.Err, "\n") != 3 || !strings.Contains(got.Err, "astute.yaml: ") || !strings.Contains(got.Err, "globals.yaml: line 1: is no mapping") || !strings.Contains(got.Err, "override/5.yaml: ") {
 		t.Errorf("%+v", got)
 	}
 	good := plant(t, map[string]string{"globals.yaml": "a: 1\n"})
@@ -162,11 +163,11 @@ func TestNothingHalfIsImported(t *testing.T) {
 
 // The way of a node that is deployed again: its files are made anew, uploaded, and get the overrides back.
 func TestOverridesOutliveADeployment(t *testing.T) {
-	env := serveFacts(t)
+	env := clitest.ServeFacts(t)
 	dir := aNode(t)
 	astute := textOfFile(t, filepath.Join(dir, "astute.yaml"))
 	in := func(command string) string { return "config " + command + " " + dir + " --env 1" }
-	if got := cli(t, env, "", shellWords(in("import hiera"))...); got.code != 0 {
+	if got := cli(t, env, "", clitest.ShellWords(in("import hiera"))...); got.Code != 0 {
 		t.Fatalf("%+v", got)
 	}
 	types(t, env, []typed{
@@ -209,11 +210,11 @@ func TestOverridesOutliveADeployment(t *testing.T) {
 
 // Secrets are shown to nobody who verifies, and masks are written into no file.
 func TestSecretsOfATree(t *testing.T) {
-	env := serveFacts(t)
+	env := clitest.ServeFacts(t)
 	dir := plant(t, map[string]string{"astute.yaml": "db: {password: hush, user: nova}\n"})
-	viewer := map[string]string{"EDGESPAN_CONTROLLER": env["EDGESPAN_CONTROLLER"], "EDGESPAN_TOKEN_FILE": secretFile(t, "looks"), "HOME": env["HOME"]}
+	viewer := map[string]string{"EDGESPAN_CONTROLLER": env["EDGESPAN_CONTROLLER"], "EDGESPAN_TOKEN_FILE": clitest.SecretFile(t, "looks"), "HOME": env["HOME"]}
 	tail := " --env 1 --node 1"
-	if got := cli(t, env, "", shellWords("config import hiera "+dir+tail)...); got.code != 0 {
+	if got := cli(t, env, "", clitest.ShellWords("config import hiera "+dir+tail)...); got.Code != 0 {
 		t.Fatalf("%+v", got)
 	}
 	types(t, env, []typed{
@@ -234,7 +235,7 @@ func TestSecretsOfATree(t *testing.T) {
 // Many nodes that import first at the same time make one component, one environment and each data source once; so do those
 // that bring another data source later.
 func TestManyNodesImportFirst(t *testing.T) {
-	env := serveFacts(t)
+	env := clitest.ServeFacts(t)
 	const nodes = 8
 	var dirs []string
 	for n := range nodes {
@@ -244,7 +245,7 @@ func TestManyNodesImportFirst(t *testing.T) {
 		var wait sync.WaitGroup
 		for n, dir := range dirs {
 			wait.Go(func() {
-				if got := cli(t, env, "", "config", "import", "hiera", dir, "--env", "1"); got.code != 0 {
+				if got := cli(t, env, "", "config", "import", "hiera", dir, "--env", "1"); got.Code != 0 {
 					t.Errorf("node %d: %+v", n+1, got)
 				}
 			})
@@ -258,14 +259,14 @@ func TestManyNodesImportFirst(t *testing.T) {
 		}
 	}
 	all()
-	got := cli(t, env, "", shellWords("def list")...)
+	got := cli(t, env, "", clitest.ShellWords("def list")...)
 	for _, name := range []string{"astute", "extra", "late"} {
-		if strings.Count(got.out, `"`+name+`"`) != 1 {
-			t.Errorf("%s is not there once: %s", name, got.out)
+		if strings.Count(got.Out, `"`+name+`"`) != 1 {
+			t.Errorf("%s is not there once: %s", name, got.Out)
 		}
 	}
 	for n := range nodes {
-		if got := cli(t, env, "", "config", "verify", dirs[n], "--env", "1"); got.out != "3 resources: the same\n" {
+		if got := cli(t, env, "", "config", "verify", dirs[n], "--env", "1"); got.Out != "3 resources: the same\n" {
 			t.Errorf("node %d: %+v", n+1, got)
 		}
 	}
@@ -273,14 +274,14 @@ func TestManyNodesImportFirst(t *testing.T) {
 
 // An operator uploads into what is there, without registering other names.
 func TestAnOperatorImports(t *testing.T) {
-	h := factsHandler(t, factsDoor{})
+	h := clitest.FactsHandler(t, clitest.FactsDoor{})
 	s := httptest.NewServer(http.HandlerFunc(h.ServeHTTP))
 	t.Cleanup(s.Close)
-	env := map[string]string{"EDGESPAN_CONTROLLER": s.URL, "EDGESPAN_TOKEN_FILE": secretFile(t, "secret"), "HOME": t.TempDir()}
+	env := map[string]string{"EDGESPAN_CONTROLLER": s.URL, "EDGESPAN_TOKEN_FILE": clitest.SecretFile(t, "secret"), "HOME": t.TempDir()}
 	operator := map[string]string{"EDGESPAN_CONTROLLER": s.URL, "EDGESPAN_USER": "olga", "EDGESPAN_PASSWORD": "pass word", "HOME": t.TempDir()}
 	dir := aNode(t)
 	tail := " --env 1 --node 2"
-	if got := cli(t, env, "", shellWords("config import hiera "+dir+" --env 1 --fqdn node-2.domain.tld"+" --node 9")...); got.code != 0 {
+	if got := cli(t, env, "", clitest.ShellWords("config import hiera "+dir+" --env 1 --fqdn node-2.domain.tld"+" --node 9")...); got.Code != 0 {
 		t.Fatalf("%+v", got)
 	}
 	types(t, operator, []typed{
@@ -293,7 +294,7 @@ func TestAnOperatorImports(t *testing.T) {
 // stdout comes before stderr.
 func TestTheExamplesOfATreeOnTheFactsPage(t *testing.T) {
 	page := textOfFile(t, "../../docs/configdb.md")
-	env := serveFacts(t)
+	env := clitest.ServeFacts(t)
 	t.Chdir(t.TempDir())
 	ran := 0
 	for _, chapter := range []string{"A node's /etc/hiera", "What a node says of itself"} {
@@ -301,20 +302,20 @@ func TestTheExamplesOfATreeOnTheFactsPage(t *testing.T) {
 		if text, _, _ = strings.Cut(text, "\n## "); !found {
 			t.Fatalf("there is no chapter %q", chapter)
 		}
-		for _, e := range consoleExamples(text) {
-			words := shellWords(e.command)
+		for _, e := range clitest.ConsoleExamples(text) {
+			words := clitest.ShellWords(e.Command)
 			if words[0] == "cat" {
 				if err := os.MkdirAll(filepath.Dir(words[1]), 0o755); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.WriteFile(words[1], []byte(e.output), 0o600); err != nil {
+				if err := os.WriteFile(words[1], []byte(e.Output), 0o600); err != nil {
 					t.Fatal(err)
 				}
 				continue
 			}
 			ran++
-			if got := cli(t, env, "", words[1:]...); !sameButDots(got.out+got.err, e.output) {
-				t.Errorf("$ %s\nexit %d and\n%s%swant\n%s", e.command, got.code, got.out, got.err, e.output)
+			if got := cli(t, env, "", words[1:]...); !clitest.SameButDots(got.Out+got.Err, e.Output) {
+				t.Errorf("$ %s\nexit %d and\n%s%swant\n%s", e.Command, got.Code, got.Out, got.Err, e.Output)
 			}
 		}
 	}

@@ -266,7 +266,7 @@ func (c *factsCall) did(stored factsapi.Stored, err error, format string, args .
 	return nil
 }
 
-// done says what a write has done that can't be tried.
+// Ended says what a write has done that can't be tried.
 func (c *factsCall) done(err error, format string, args ...any) error {
 	return c.did(factsapi.Stored{}, err, format, args...)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
 )
@@ -39,7 +39,7 @@ type fleetSpec struct {
 
 // fleetCall is one run of such a command.
 type fleetCall struct {
-	a      *reachpkg.App
+	a      *reach.App
 	ctx    context.Context //nolint:containedctx // lives as long as the command
 	cmd    *cobra.Command
 	args   []string
@@ -65,7 +65,7 @@ type fleetCall struct {
 }
 
 // fleetCommands are the commands that speak to a controller, but those below `node`.
-func fleetCommands(a *reachpkg.App) []*cobra.Command {
+func fleetCommands(a *reach.App) []*cobra.Command {
 	var out []*cobra.Command
 	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, peerSpecs, historySpecs, rolloutSpecs, hardwareSpecs, operatorSpecs, backupSpecs} {
 		for _, s := range specs {
@@ -76,7 +76,7 @@ func fleetCommands(a *reachpkg.App) []*cobra.Command {
 }
 
 // nodeConfigCommands are those below `node`: what a controller has of one.
-func nodeConfigCommands(a *reachpkg.App) []*cobra.Command {
+func nodeConfigCommands(a *reach.App) []*cobra.Command {
 	var out []*cobra.Command
 	for _, s := range nodeSpecs {
 		out = append(out, s.command(a))
@@ -84,10 +84,10 @@ func nodeConfigCommands(a *reachpkg.App) []*cobra.Command {
 	return out
 }
 
-// command makes the cobra command of a spec and of those below it.
-func (s fleetSpec) command(a *reachpkg.App) *cobra.Command {
+// Command makes the cobra command of a spec and of those below it.
+func (s fleetSpec) command(a *reach.App) *cobra.Command {
 	if s.run == nil {
-		cmd := reachpkg.AsksController(term.Group(s.use, s.short))
+		cmd := reach.AsksController(term.Group(s.use, s.short))
 		for _, sub := range s.sub {
 			cmd.AddCommand(sub.command(a))
 		}
@@ -111,7 +111,7 @@ func (s fleetSpec) command(a *reachpkg.App) *cobra.Command {
 	for _, sub := range s.sub {
 		cmd.AddCommand(sub.command(a))
 	}
-	return reachpkg.AsksController(cmd)
+	return reach.AsksController(cmd)
 }
 
 // Bind defines the flags that many commands share, and those of the one.
@@ -147,7 +147,7 @@ func (c *fleetCall) Ask(ctx context.Context, run func(*fleetCall) error) error {
 		return err
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, reachpkg.Timeout+c.patience)
+	ctx, cancel := context.WithTimeout(ctx, reach.Timeout+c.patience)
 	defer cancel()
 	c.ctx, c.client = ctx, client
 	return oneLineOf(run(c))
@@ -173,15 +173,15 @@ func oneLineOf(err error) error {
 }
 
 // completer completes an argument; it finds nothing where no controller answers.
-type completer func(a *reachpkg.App, cmd *cobra.Command, args []string, typed string) []string
+type completer func(a *reach.App, cmd *cobra.Command, args []string, typed string) []string
 
 // completeNodes completes the names of nodes.
-func completeNodes(a *reachpkg.App, cmd *cobra.Command, args []string, _ string) []string {
+func completeNodes(a *reach.App, cmd *cobra.Command, args []string, _ string) []string {
 	return slices.DeleteFunc(liveNodes(cmd.Context(), a), func(n string) bool { return slices.Contains(args, n) })
 }
 
 // firstNode completes the first argument only.
-func firstNode(a *reachpkg.App, cmd *cobra.Command, args []string, typed string) []string {
+func firstNode(a *reach.App, cmd *cobra.Command, args []string, typed string) []string {
 	if len(args) > 0 {
 		return nil
 	}
@@ -189,11 +189,11 @@ func firstNode(a *reachpkg.App, cmd *cobra.Command, args []string, typed string)
 }
 
 // liveNodes are the names of the nodes that the controller knows now.
-func liveNodes(ctx context.Context, a *reachpkg.App) []string {
+func liveNodes(ctx context.Context, a *reach.App) []string {
 	if ctx == nil {
 		ctx = context.Background() // cobra's completion runs without one
 	}
-	ctx, cancel := context.WithTimeout(ctx, reachpkg.CompletionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reach.CompletionTimeout)
 	defer cancel()
 	client, err := a.FleetClient()
 	if err != nil {

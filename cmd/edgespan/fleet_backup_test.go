@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/config/backup"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/revision"
@@ -15,7 +16,7 @@ import (
 // TestABackupIsWholeOrNotThere asks for a backup that is whole, and for one that breaks off:
 // that leaves the file of before.
 func TestABackupIsWholeOrNotThere(t *testing.T) {
-	m := modelReader{revision.NewModel()}
+	m := clitest.ModelReader{Model: revision.NewModel()}
 	if _, err := m.Commit(revision.Txn{Then: []revision.Op{revision.Put("fleet", []byte("{}"))}}); err != nil {
 		t.Fatal(err)
 	}
@@ -27,9 +28,9 @@ func TestABackupIsWholeOrNotThere(t *testing.T) {
 	if err := s.Write(m, &text); err != nil {
 		t.Fatal(err)
 	}
-	f := smallFleet()
-	f.role, f.backup = fleetapi.Admin, text.String()
-	env := serveFleet(t, f)
+	f := clitest.SmallFleet()
+	f.Role, f.BackupText = fleetapi.Admin, text.String()
+	env := clitest.ServeFleet(t, f)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "fleet.backup")
 	same := func() {
@@ -40,7 +41,7 @@ func TestABackupIsWholeOrNotThere(t *testing.T) {
 		}
 	}
 	code, out, said := three(cli(t, env, "", "backup", file))
-	if code != 0 || out != "" || !strings.Contains(said, "1 keys as of revision 1 of the store s1") || !slices.Equal(f.heard(), []string{"backup"}) {
+	if code != 0 || out != "" || !strings.Contains(said, "1 keys as of revision 1 of the store s1") || !slices.Equal(f.Heard(), []string{"backup"}) {
 		t.Errorf("%d %q %s", code, out, said)
 	}
 	same()
@@ -50,7 +51,7 @@ func TestABackupIsWholeOrNotThere(t *testing.T) {
 	if code, out, said := three(cli(t, env, "", "backup", "-")); code != 0 || out != text.String() {
 		t.Errorf("%d %q %s", code, out, said)
 	}
-	f.backup = strings.Join(strings.SplitAfter(text.String(), "\n")[:2], "")
+	f.BackupText = strings.Join(strings.SplitAfter(text.String(), "\n")[:2], "")
 	if code, _, said := three(cli(t, env, "", "backup", file)); code != 1 || !strings.Contains(said, "the answer is no whole backup") || !strings.Contains(said, "cut off") {
 		t.Errorf("%d %s", code, said)
 	}
@@ -58,10 +59,10 @@ func TestABackupIsWholeOrNotThere(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("%v, %v", left, err)
 	}
-	f.role = fleetapi.Operator
+	f.Role = fleetapi.Operator
 	if code, _, said := three(cli(t, env, "", "backup", file)); code != 7 {
 		t.Errorf("an operator: %d %s", code, said)
 	}
 }
 
-func three(s said) (int, string, string) { return s.code, s.out, s.err }
+func three(s clitest.Said) (int, string, string) { return s.Code, s.Out, s.Err }

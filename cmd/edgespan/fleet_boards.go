@@ -1,8 +1,9 @@
 package main
 
 import (
-	"edgespan/cmd/term"
 	"strconv"
+
+	"edgespan/cmd/term"
 
 	"github.com/spf13/cobra"
 )
@@ -59,7 +60,7 @@ func fromFlag(cmd *cobra.Command, c *fleetCall) {
 	cmd.Flags().StringVar(&c.from, "from", "", "node whose proposal is meant, where several made one")
 }
 
-// said says what became of a board.
+// Said says what became of a board.
 func (c *fleetCall) said(err error, what string) error {
 	if err == nil {
 		c.a.Say("board %s: %s", term.Printable(c.args[0]), what)

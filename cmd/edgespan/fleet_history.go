@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -56,7 +56,7 @@ wrote last what each layer is, stay. What was forgotten can't be shown, reverted
 		long:    "Bring all layers, or those that are named, back to what they were as of a revision: " + layerNames + "." + aboutFleetWrites,
 		example: "  edgespan rollback 41 network node/pop-1 --dry-run",
 		args:    term.AtLeast(1, "REVISION [LAYER...]"), forms: tableForms, write: true, unbound: true, run: rollbackTo,
-		complete: func(a *reachpkg.App, cmd *cobra.Command, args []string, typed string) []string {
+		complete: func(a *reach.App, cmd *cobra.Command, args []string, typed string) []string {
 			if len(args) == 0 {
 				return nil
 			}
@@ -65,7 +65,7 @@ wrote last what each layer is, stay. What was forgotten can't be shown, reverted
 	},
 }
 
-func completeLayers(a *reachpkg.App, cmd *cobra.Command, args []string, _ string) []string {
+func completeLayers(a *reach.App, cmd *cobra.Command, args []string, _ string) []string {
 	if len(args) > 0 {
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/layers"
 	"edgespan/config/operate"
@@ -92,7 +92,7 @@ func bindReveal(cmd *cobra.Command, c *fleetCall) {
 
 // firstOf completes the first argument with fixed words.
 func firstOf(words ...string) completer {
-	return func(_ *reachpkg.App, _ *cobra.Command, args []string, _ string) []string {
+	return func(_ *reach.App, _ *cobra.Command, args []string, _ string) []string {
 		if len(args) > 0 {
 			return nil
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
@@ -82,14 +82,14 @@ func watchFlag(cmd *cobra.Command, c *fleetCall) {
 }
 
 // firstPeer completes the first argument only.
-func firstPeer(a *reachpkg.App, cmd *cobra.Command, args []string, _ string) []string {
+func firstPeer(a *reach.App, cmd *cobra.Command, args []string, _ string) []string {
 	if len(args) > 0 {
 		return nil
 	}
 	return liveNames(cmd.Context(), a, peerNames)
 }
 
-func firstCluster(a *reachpkg.App, cmd *cobra.Command, args []string, _ string) []string {
+func firstCluster(a *reach.App, cmd *cobra.Command, args []string, _ string) []string {
 	if len(args) > 0 {
 		return nil
 	}
@@ -97,7 +97,7 @@ func firstCluster(a *reachpkg.App, cmd *cobra.Command, args []string, _ string) 
 }
 
 // completeParameters completes a peer, then one of its parameters.
-func completeParameters(a *reachpkg.App, cmd *cobra.Command, args []string, typed string) []string {
+func completeParameters(a *reach.App, cmd *cobra.Command, args []string, typed string) []string {
 	if len(args) != 1 {
 		return firstPeer(a, cmd, args, typed)
 	}
@@ -137,11 +137,11 @@ func idsOf(ps []fleetapi.PeerParameter) []string {
 type liveAsk func(context.Context, *fleetapi.Client) ([]string, error)
 
 // liveNames are what the controller knows now, for completion: no controller, no names.
-func liveNames(ctx context.Context, a *reachpkg.App, ask liveAsk) []string {
+func liveNames(ctx context.Context, a *reach.App, ask liveAsk) []string {
 	if ctx == nil {
 		ctx = context.Background() // cobra's completion runs without one
 	}
-	ctx, cancel := context.WithTimeout(ctx, reachpkg.CompletionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reach.CompletionTimeout)
 	defer cancel()
 	client, err := a.FleetClient()
 	if err != nil {
@@ -182,7 +182,7 @@ func peerTable(all []fleetapi.Peer, wide bool) *term.Table {
 	return t
 }
 
-// done is how many parameters are in their final state, of how many.
+// Ended is how many parameters are in their final state, of how many.
 func done(counts map[string]int) string {
 	final, all := 0, 0
 	for s, n := range counts {

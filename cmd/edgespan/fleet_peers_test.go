@@ -12,7 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/clitest"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
@@ -20,8 +21,8 @@ import (
 
 // TestPeerWritesAskWhatTheyName holds each write of peers and clusters to what it asks.
 func TestPeerWritesAskWhatTheyName(t *testing.T) {
-	f := smallFleet()
-	env := serveFleet(t, f)
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
 	for line, asked := range map[string]string{
 		"clusters deploy lab -m now":        `write operate.Deploy{Clusters:[lab]} message "now" dry false if map[]`,
 		"clusters undeploy lab --dry-run":   `write operate.Undeploy{Clusters:[lab]} message "" dry true if map[]`,
@@ -38,17 +39,17 @@ func TestPeerWritesAskWhatTheyName(t *testing.T) {
 		if asked == "" {
 			code = term.ExitUsage
 		}
-		if heard := strings.Join(f.heard(), "; "); got.code != code || heard != asked {
-			t.Errorf("edgespan %s: exit %d, asks\n %s\nwant\n %s\n%s", line, got.code, heard, asked, got.err)
+		if heard := strings.Join(f.Heard(), "; "); got.Code != code || heard != asked {
+			t.Errorf("edgespan %s: exit %d, asks\n %s\nwant\n %s\n%s", line, got.Code, heard, asked, got.Err)
 		}
 	}
 }
 
 func TestExitCodesOfPeers(t *testing.T) {
 	t.Parallel() // it mostly waits
-	f := smallFleet()
-	env := serveFleet(t, f)
-	f.peers[0].Parameters = append(f.peers[0].Parameters, fleetapi.PeerParameter{ID: "bridge/" + network(labID, edge1ID)[:8] + "-0000-4000-8000-000000000000"}) // of the same first octets, for people
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
+	f.PeerList[0].Parameters = append(f.PeerList[0].Parameters, fleetapi.PeerParameter{ID: "bridge/" + clitest.Network(clitest.LabID, clitest.Edge1ID)[:8] + "-0000-4000-8000-000000000000"}) // of the same first octets, for people
 	for line, want := range map[string]string{
 		"peers describe nobody":                                                  "10 nobody",
 		"peers status nobody":                                                    "10 nobody",
@@ -77,31 +78,31 @@ func TestExitCodesOfPeers(t *testing.T) {
 	} {
 		got := cli(t, env, "", strings.Fields(line)...)
 		code, text, _ := strings.Cut(want, " ")
-		if strconv.Itoa(got.code) != code || !strings.Contains(got.err, text) {
-			t.Errorf("edgespan %s: exit %d, want %s: %s", line, got.code, want, got.err)
+		if strconv.Itoa(got.Code) != code || !strings.Contains(got.Err, text) {
+			t.Errorf("edgespan %s: exit %d, want %s: %s", line, got.Code, want, got.Err)
 		}
 	}
-	f.role = "wizard"
-	if got := cli(t, env, "", "wait", "peer/edge-1", "--timeout", "1h"); got.code != term.ExitPermission {
+	f.Role = "wizard"
+	if got := cli(t, env, "", "wait", "peer/edge-1", "--timeout", "1h"); got.Code != term.ExitPermission {
 		t.Errorf("without permission: %+v", got)
 	}
 }
 
 // TestWaitEndsWhenTheConditionComes waits over a change, without asking again and again.
 func TestWaitEndsWhenTheConditionComes(t *testing.T) {
-	f := smallFleet()
-	env := serveFleet(t, f)
-	done := make(chan said)
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
+	done := make(chan clitest.Said)
 	go func() { done <- cli(t, env, "", "wait", "peer/edge-1", "--timeout", "1h") }()
-	f.changes <- func(f *fleetBackend) { f.peers[0].Why = "something else" }
-	f.changes <- func(f *fleetBackend) { f.peers[0].Ready = true }
-	if got := <-done; got.code != term.ExitOK || got.out+got.err != "" {
+	f.Changes <- func(f *clitest.Fleet) { f.PeerList[0].Why = "something else" }
+	f.Changes <- func(f *clitest.Fleet) { f.PeerList[0].Ready = true }
+	if got := <-done; got.Code != term.ExitOK || got.Out+got.Err != "" {
 		t.Errorf("%+v", got)
 	}
 	go func() { done <- cli(t, env, "", "wait", "cluster/lab", "--for", "undeployed", "--timeout", "1h") }()
-	f.changes <- func(f *fleetBackend) { f.clusters[0].State = "undeploying" }
-	f.changes <- func(f *fleetBackend) { f.clusters[0].State = "undeployed" }
-	if got := <-done; got.code != term.ExitOK {
+	f.Changes <- func(f *clitest.Fleet) { f.ClusterList[0].State = "undeploying" }
+	f.Changes <- func(f *clitest.Fleet) { f.ClusterList[0].State = "undeployed" }
+	if got := <-done; got.Code != term.ExitOK {
 		t.Errorf("%+v", got)
 	}
 }
@@ -129,8 +130,8 @@ func (b *lineBuffer) Write(p []byte) (int, error) {
 
 // TestStatusGoesOn prints how it is, then each change alone, until it is interrupted.
 func TestStatusGoesOn(t *testing.T) {
-	f := smallFleet()
-	env := serveFleet(t, f)
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
 	follow := func(args ...string) (lines chan string, end func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		out, code := &lineBuffer{lines: make(chan string, 100)}, make(chan int)
@@ -155,8 +156,8 @@ func TestStatusGoesOn(t *testing.T) {
 			t.Errorf("at first %q, wanted %q", got, want)
 		}
 	}
-	f.changes <- func(f *fleetBackend) {
-		d := &f.peers[0]
+	f.Changes <- func(f *clitest.Fleet) {
+		d := &f.PeerList[0]
 		d.Parameters[5].State, d.Parameters[5].Reason, d.Ignored = "Present", "", nil
 	}
 	for _, want := range []string{"tunnel/80ddf269/6f1c9f0e Present no -", "executor/mine gone - -"} {
@@ -165,9 +166,9 @@ func TestStatusGoesOn(t *testing.T) {
 		}
 	}
 	end()
-	f.mu.Lock()
-	f.clusters[0].Tunnels[0].States[1] = ""
-	f.mu.Unlock()
+	f.Mu.Lock()
+	f.ClusterList[0].Tunnels[0].States[1] = ""
+	f.Mu.Unlock()
 	lines, end = follow("clusters", "status", "lab", "-w")
 	for _, want := range []string{"OBJECT STATE REVIEW REASON", "cluster/lab deploying yellow - edge-1: tunnel/80ddf269/6f1c9f0e is WaitingForDependencies", "peer/edge-1 not ready yellow", "peer/edge-2 ready -", "tunnel edge-1 - edge-2 WaitingForDependencies - - edge-1: no route"} {
 		if got := columns(<-lines); !strings.HasPrefix(got, want) {
@@ -180,7 +181,7 @@ func TestStatusGoesOn(t *testing.T) {
 	if err := json.Unmarshal([]byte(<-lines), &d); err != nil || d.State != "deploying" {
 		t.Errorf("%v %+v", err, d)
 	}
-	f.changes <- func(f *fleetBackend) { f.clusters[0].State = "deployed" }
+	f.Changes <- func(f *clitest.Fleet) { f.ClusterList[0].State = "deployed" }
 	if err := json.Unmarshal([]byte(<-lines), &d); err != nil || d.State != "deployed" {
 		t.Errorf("%v %+v", err, d)
 	}
@@ -194,7 +195,7 @@ func TestAWatchGoesOnAfterALoss(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := &cobra.Command{}
 	cmd.SetContext(ctx)
-	c := &fleetCall{a: &reachpkg.App{Streams: term.Streams{Err: &errs}}, cmd: cmd}
+	c := &fleetCall{a: &reach.App{Streams: term.Streams{Err: &errs}}, cmd: cmd}
 	lost := &fleetLost{}
 	results := []error{nil, lost, lost, nil, lost}
 	asked := 0
@@ -225,10 +226,10 @@ func (*fleetLost) Unwrap() error { return httpapi.ErrUnreachable }
 
 // TestPeersAreColouredByHealth, and by nothing where NO_COLOR stands.
 func TestPeersAreColouredByHealth(t *testing.T) {
-	env := serveFleet(t, smallFleet())
+	env := clitest.ServeFleet(t, clitest.SmallFleet())
 	for _, color := range []bool{false, true} {
 		var out, errs bytes.Buffer
-		runStreams(t.Context(), program, term.Streams{In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(k string) string { return env[k] }, Color: color}, "peers", "describe", "edge-1")
+		clitest.RunStreams(t.Context(), program, term.Streams{In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(k string) string { return env[k] }, Color: color}, "peers", "describe", "edge-1")
 		if strings.Contains(out.String(), "\x1b[") != color {
 			t.Errorf("colour %v: %q %q", color, &out, &errs)
 		}

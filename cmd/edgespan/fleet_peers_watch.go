@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
@@ -35,7 +35,7 @@ func (c *fleetCall) again(watch func(context.Context) error) error {
 			lost = true
 			c.a.Say("%s: trying again", term.Printable(err.Error()))
 		}
-		if !pause(ctx, reachpkg.RetryWatch) {
+		if !pause(ctx, reach.RetryWatch) {
 			return nil
 		}
 	}
@@ -163,7 +163,7 @@ var fleetWaits = map[string][]string{"peer": {"ready", "online"}, "cluster": {"r
 
 // waitFleet waits for a peer or a cluster. One that nobody knows is not waited for: no node
 // comes by that name alone.
-func waitFleet(a *reachpkg.App, cmd *cobra.Command, kind, name, wanted string, timeout time.Duration) error {
+func waitFleet(a *reach.App, cmd *cobra.Command, kind, name, wanted string, timeout time.Duration) error {
 	client, err := a.FleetClient()
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func waitFleet(a *reachpkg.App, cmd *cobra.Command, kind, name, wanted string, t
 		default:
 			return oneLineOf(err)
 		}
-		if !pause(ctx, reachpkg.RetryWatch) {
+		if !pause(ctx, reach.RetryWatch) {
 			return waited(ctx, kind+"/"+name, wanted, timeout, last)
 		}
 	}

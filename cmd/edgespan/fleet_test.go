@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/edit"
@@ -21,9 +22,9 @@ import (
 
 // TestEveryCommandAsksTheController runs each command once; what it asks is what the words say.
 func TestEveryCommandAsksTheController(t *testing.T) {
-	f := smallFleet()
-	env := serveFleet(t, f)
-	doc := file(t, "# YAML\nsysParams: {managedConfig: true}\n")
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
+	doc := clitest.File(t, "# YAML\nsysParams: {managedConfig: true}\n")
 	const set = "{Overrides:map[sysParams:map[managedConfig:true]] Modify:"
 	const nodes = "{Overrides:map[pop-1:map[sysParams:map[managedConfig:true]]] Modify:"
 	const plain = ` message "" dry false if map[]`
@@ -117,30 +118,30 @@ func TestEveryCommandAsksTheController(t *testing.T) {
 		"operators remove bob":                                  "remove operator bob",
 	} {
 		got := cli(t, env, "", strings.Fields(line)...)
-		heard := strings.Join(f.heard(), "; ")
-		if got.code != term.ExitOK || !sameAsked(heard, asked) {
-			t.Errorf("edgespan %s: exit %d, asks\n %s\nwant\n %s\n%s", line, got.code, heard, asked, got.err)
+		heard := strings.Join(f.Heard(), "; ")
+		if got.Code != term.ExitOK || !sameAsked(heard, asked) {
+			t.Errorf("edgespan %s: exit %d, asks\n %s\nwant\n %s\n%s", line, got.Code, heard, asked, got.Err)
 		}
 	}
 }
 
 // TestEveryBoundWriteTellsWhatWasSeen gives --if-match to each command that has it.
 func TestEveryBoundWriteTellsWhatWasSeen(t *testing.T) {
-	f := smallFleet()
-	env := serveFleet(t, f)
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
 	for _, line := range []string{
 		"network set -f -", "network modify -f -", "network unset a", "node set pop-1 -f -", "node modify pop-1 -f -", "node unset pop-1 a",
 		"node clear-auto pop-1 --paths a", "controller set -f -", "aggregator modify -f -", "topology import -f -", "topology add node -f -",
 		"topology edit site s -f -", "topology delete link l", "topology rename node a b", "optimize golay",
 	} {
 		got := cli(t, env, "{}", append(strings.Fields(line), "--if-match", `"12"`)...)
-		if heard := f.heard(); got.code != term.ExitOK || len(heard) == 0 || !strings.HasSuffix(heard[len(heard)-1], ":12]") {
-			t.Errorf("edgespan %s: exit %d, asks %q: %s", line, got.code, heard, got.err)
+		if heard := f.Heard(); got.Code != term.ExitOK || len(heard) == 0 || !strings.HasSuffix(heard[len(heard)-1], ":12]") {
+			t.Errorf("edgespan %s: exit %d, asks %q: %s", line, got.Code, heard, got.Err)
 		}
 	}
 	for _, line := range []string{"history revert 3", "rollback 3"} {
-		if got := cli(t, env, "", append(strings.Fields(line), "--if-match", "12")...); got.code != term.ExitUsage {
-			t.Errorf("edgespan %s: exit %d: %s", line, got.code, got.err)
+		if got := cli(t, env, "", append(strings.Fields(line), "--if-match", "12")...); got.Code != term.ExitUsage {
+			t.Errorf("edgespan %s: exit %d: %s", line, got.Code, got.Err)
 		}
 	}
 }
@@ -151,12 +152,12 @@ func sameAsked(got, want string) bool {
 }
 
 func TestAFileOrStdinIsTheBody(t *testing.T) {
-	f := smallFleet()
-	env := serveFleet(t, f)
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
 	for stdin, code := range map[string]int{"a: {b: 1}": term.ExitOK, `{"a": {"b": 1}}`: term.ExitOK, "[1]": term.ExitRejected, "a: [": term.ExitRejected, "": term.ExitRejected} {
 		got := cli(t, env, stdin, "network", "set", "-f", "-")
-		if heard := f.heard(); got.code != code || (len(heard) > 0) != (code == term.ExitOK) {
-			t.Errorf("%q: exit %d, asks %q: %s", stdin, got.code, heard, got.err)
+		if heard := f.Heard(); got.Code != code || (len(heard) > 0) != (code == term.ExitOK) {
+			t.Errorf("%q: exit %d, asks %q: %s", stdin, got.Code, heard, got.Err)
 		} else if code == term.ExitOK && !strings.Contains(heard[0], "{Overrides:map[a:map[b:1]] Modify:false}") {
 			t.Errorf("%q: asks %q", stdin, heard)
 		}
@@ -164,12 +165,12 @@ func TestAFileOrStdinIsTheBody(t *testing.T) {
 }
 
 func TestValuesAreTypedAsTheControllersMetadataSays(t *testing.T) {
-	f := smallFleet()
-	env := serveFleet(t, f)
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
 	var sent config.Object
-	f.onWrite = func(w operate.Write) { sent = w.(operate.SetNetwork).Overrides }
-	if got := cli(t, env, "", "network", "modify", "label=007", "count=7", "free=true", `quoted="8"`, "flags.v=2"); got.code != 0 {
-		t.Fatal(got.err)
+	f.OnWrite = func(w operate.Write) { sent = w.(operate.SetNetwork).Overrides }
+	if got := cli(t, env, "", "network", "modify", "label=007", "count=7", "free=true", `quoted="8"`, "flags.v=2"); got.Code != 0 {
+		t.Fatal(got.Err)
 	}
 	want := config.Object{"label": "007", "count": int64(7), "free": true, "quoted": "8", "flags": config.Object{"v": "2"}}
 	if !config.Equal(sent, want) {
@@ -178,8 +179,8 @@ func TestValuesAreTypedAsTheControllersMetadataSays(t *testing.T) {
 }
 
 func TestWrongFleetCommandsAskNothing(t *testing.T) {
-	f := smallFleet()
-	env := serveFleet(t, f)
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
 	for _, line := range []string{
 		"network", "network set", "network set x.json", "network modify a=1 -f x", "network unset", "network get -o text", "network set a=1 --if-match x",
 		"network actions a=1 --wait -1s", "network foo", "node foo", "node set a=1", "node get --layer full", "node get x y --layer base", "node get x --layer none",
@@ -189,10 +190,10 @@ func TestWrongFleetCommandsAskNothing(t *testing.T) {
 		"rollout show", "rollout pause", "rollout abort x", "rollout watch 13 --wait -1s", "operators add x", "operators add x --role root", "operators add x --role admin --life -1h", "actions",
 	} {
 		got := cli(t, env, "", strings.Fields(line)...)
-		help := line == "network" && got.code == term.ExitOK
-		heard := slices.DeleteFunc(f.heard(), func(s string) bool { return s == "metadata node" })
-		if !help && (got.code != term.ExitUsage || got.err == "") || len(heard) > 0 {
-			t.Errorf("edgespan %s: exit %d, asks %q: %s", line, got.code, heard, got.err)
+		help := line == "network" && got.Code == term.ExitOK
+		heard := slices.DeleteFunc(f.Heard(), func(s string) bool { return s == "metadata node" })
+		if !help && (got.Code != term.ExitUsage || got.Err == "") || len(heard) > 0 {
+			t.Errorf("edgespan %s: exit %d, asks %q: %s", line, got.Code, heard, got.Err)
 		}
 	}
 }
@@ -215,33 +216,33 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 		{"late", context.DeadlineExceeded, term.ExitTimeout, ""},
 		{"broken", errors.New("disk on fire"), term.ExitError, ""},
 	} {
-		f := smallFleet()
-		env := serveFleet(t, f)
-		f.err = c.err
+		f := clitest.SmallFleet()
+		env := clitest.ServeFleet(t, f)
+		f.Err = c.err
 		for _, line := range []string{"network set -f -", "node get pop-1", "nodes list", "nodes confirm dn-2", "history", "topology get", "operators list", "rollback 3"} {
 			got := cli(t, env, "{}", strings.Fields(line)...)
-			if got.code != c.code || !strings.Contains(got.err, c.says) || got.out != "" {
-				t.Errorf("%s: %s: exit %d\n%s%s", c.name, line, got.code, got.out, got.err)
+			if got.Code != c.code || !strings.Contains(got.Err, c.says) || got.Out != "" {
+				t.Errorf("%s: %s: exit %d\n%s%s", c.name, line, got.Code, got.Out, got.Err)
 			}
 		}
 		if c.name == "rejected" {
-			if got := cli(t, env, "{}", "network", "set", "-f", "-"); strings.Count(got.err, "\n") != 2 {
-				t.Errorf("%s: wants a line for each fault:\n%s", c.name, got.err)
+			if got := cli(t, env, "{}", "network", "set", "-f", "-"); strings.Count(got.Err, "\n") != 2 {
+				t.Errorf("%s: wants a line for each fault:\n%s", c.name, got.Err)
 			}
 		}
 	}
 }
 
 func TestWhoMayNotExits7(t *testing.T) {
-	f := smallFleet()
-	env := serveFleet(t, f)
-	f.role = fleetapi.Viewer
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
+	f.Role = fleetapi.Viewer
 	for line, code := range map[string]int{
 		"nodes list": term.ExitOK, "network set -f -": term.ExitPermission, "operators list": term.ExitPermission, "network get --reveal": term.ExitPermission,
-		"nodes list --token-file " + file(t, "other"): term.ExitPermission,
+		"nodes list --token-file " + clitest.File(t, "other"): term.ExitPermission,
 	} {
-		if got := cli(t, env, "{}", strings.Fields(line)...); got.code != code {
-			t.Errorf("%s: exit %d: %s", line, got.code, got.err)
+		if got := cli(t, env, "{}", strings.Fields(line)...); got.Code != code {
+			t.Errorf("%s: exit %d: %s", line, got.Code, got.Err)
 		}
 	}
 }
@@ -254,37 +255,37 @@ func TestAPreviewWaitsUntilAllHaveAnswered(t *testing.T) {
 			"dn-2":  {State: dn},
 		}}
 	}
-	f := smallFleet()
-	env := serveFleet(t, f)
-	f.previews = []fleetapi.Preview{stage(false, "pending"), stage(false, "pending"), stage(true, "unchanged")}
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
+	f.Previews = []fleetapi.Preview{stage(false, "pending"), stage(false, "pending"), stage(true, "unchanged")}
 	got := cli(t, env, "{}", "network", "actions", "-f", "-")
-	want := said{term.ExitOK, `NODE   STATE      ACTIONS          WHY
+	want := clitest.Said{Code: term.ExitOK, Out: `NODE   STATE      ACTIONS          WHY
 dn-2   unchanged  -                -
 pop-1  answered   UPDATE_FIREWALL  -
-`, "preview p1, available until 2026-11-21T13:00:00Z: 1 answered, 0 pending, 0 cannot answer, 1 not asked\n"}
+`, Err: "preview p1, available until 2026-11-21T13:00:00Z: 1 answered, 0 pending, 0 cannot answer, 1 not asked\n"}
 	if got != want {
 		t.Errorf("%+v", got)
 	}
-	if heard := f.heard(); len(heard) != 3 {
+	if heard := f.Heard(); len(heard) != 3 {
 		t.Errorf("asked %q", heard)
 	}
 
-	f.previews = []fleetapi.Preview{stage(false, "pending")}
+	f.Previews = []fleetapi.Preview{stage(false, "pending")}
 	got = cli(t, env, "{}", "network", "actions", "-f", "-", "--wait", "0s")
-	if got.code != term.ExitPartial || !strings.Contains(got.err, "1 node pending") || !strings.Contains(got.out, "dn-2   pending") {
+	if got.Code != term.ExitPartial || !strings.Contains(got.Err, "1 node pending") || !strings.Contains(got.Out, "dn-2   pending") {
 		t.Errorf("%+v", got)
 	}
 	for _, state := range []string{"offline", "failed", "unknown-hardware"} {
-		f.previews = []fleetapi.Preview{stage(true, state)}
-		if got = cli(t, env, "{}", "network", "actions", "-f", "-"); got.code != term.ExitPartial || !strings.Contains(got.err, "1 node can't answer") {
+		f.Previews = []fleetapi.Preview{stage(true, state)}
+		if got = cli(t, env, "{}", "network", "actions", "-f", "-"); got.Code != term.ExitPartial || !strings.Contains(got.Err, "1 node can't answer") {
 			t.Errorf("%s: %+v", state, got)
 		}
 	}
 }
 
 func TestJSONIsWhatTheControllerSaid(t *testing.T) {
-	f := smallFleet()
-	env := serveFleet(t, f)
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
 	for line, check := range map[string]func(any) bool{
 		"nodes list -o json":                   func(v any) bool { return len(v.([]any)) == 2 },
 		"nodes describe pop-1 -o json":         func(v any) bool { return dig(v, "name") == "pop-1" && dig(v, "running", "md5") == "aa" },
@@ -296,19 +297,19 @@ func TestJSONIsWhatTheControllerSaid(t *testing.T) {
 	} {
 		got := cli(t, env, "{}", strings.Fields(line)...)
 		var v any
-		if err := json.Unmarshal([]byte(got.out), &v); err != nil || !check(v) {
-			t.Errorf("%s: %v\n%s%s", line, err, got.out, got.err)
+		if err := json.Unmarshal([]byte(got.Out), &v); err != nil || !check(v) {
+			t.Errorf("%s: %v\n%s%s", line, err, got.Out, got.Err)
 		}
 	}
-	f.nodes = nil
-	if got := cli(t, env, "", "nodes", "list", "-o", "json"); got.out != "[]\n" {
-		t.Errorf("no nodes: %q", got.out)
+	f.NodeList = nil
+	if got := cli(t, env, "", "nodes", "list", "-o", "json"); got.Out != "[]\n" {
+		t.Errorf("no nodes: %q", got.Out)
 	}
 }
 
 func TestLiveNamesAreCompleted(t *testing.T) {
-	f := smallFleet()
-	env := serveFleet(t, f)
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
 	for line, want := range map[string]string{
 		"node get ":             "dn-2 pop-1",
 		"nodes retry dn-2 ":     "pop-1",
@@ -320,27 +321,27 @@ func TestLiveNamesAreCompleted(t *testing.T) {
 		"rollback 3 ":           "network topology metadata e2e/controller e2e/aggregator node/dn-2 auto/dn-2 node/pop-1 auto/pop-1",
 		"optimize ":             "polarity golay channel control-superframe",
 		"peers explain ":        "edge-1 edge-2 other",
-		"peers explain edge-2 ": "bridge/" + network(labID, edge2ID),
+		"peers explain edge-2 ": "bridge/" + clitest.Network(clitest.LabID, clitest.Edge2ID),
 		"peers status edge-1 ":  "",
 		"clusters deploy ":      "lab",
 		"wait peer/":            "peer/edge-1 peer/edge-2 peer/other",
 		"wait cluster ":         "lab",
 	} {
 		got := cli(t, env, "", append([]string{"__complete"}, strings.Split(line, " ")...)...)
-		words := strings.Fields(got.out)
+		words := strings.Fields(got.Out)
 		if len(words) == 0 || strings.Join(words[:len(words)-1], " ") != want {
-			t.Errorf("%q: %q", line, got.out)
+			t.Errorf("%q: %q", line, got.Out)
 		}
 	}
 	env["EDGESPAN_CONTROLLER"] = "http://127.0.0.1:1"
-	if got := cli(t, env, "", "__complete", "node", "get", ""); got.out != ":4\n" {
-		t.Errorf("without a controller: %q", got.out)
+	if got := cli(t, env, "", "__complete", "node", "get", ""); got.Out != ":4\n" {
+		t.Errorf("without a controller: %q", got.Out)
 	}
 }
 
 func TestPathsAreCutOutOfALayer(t *testing.T) {
-	f := smallFleet()
-	env := serveFleet(t, f)
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
 	two := config.Object{"a": config.Object{"x": int64(1), "y": int64(2)}, "b": config.Object{"x": int64(3), "z": config.Object{}}}
 	for _, c := range []struct {
 		object config.Object
@@ -354,25 +355,25 @@ func TestPathsAreCutOutOfALayer(t *testing.T) {
 		{config.Object{"n": two}, "node get n --layer auto --paths b.*", `{"b": {"x": 3, "z": {}}}`},
 		{two, "node get --layer network --paths a", `{"a": {"x": 1, "y": 2}}`},
 	} {
-		f.doc.Object = c.object
+		f.Doc.Object = c.object
 		got := cli(t, env, "", strings.Fields(c.line)...)
-		o, faults := config.ParseObject([]byte(got.out))
+		o, faults := config.ParseObject([]byte(got.Out))
 		if want, _ := config.ParseObject([]byte(c.want)); faults != nil || !config.Equal(o, want) {
-			t.Errorf("%s: exit %d, %v\n%s%s", c.line, got.code, faults, got.out, got.err)
+			t.Errorf("%s: exit %d, %v\n%s%s", c.line, got.Code, faults, got.Out, got.Err)
 		}
 	}
 }
 
 func TestFlagsOfTheControllerAreText(t *testing.T) {
-	f := smallFleet()
-	env := serveFleet(t, f)
-	f.metadata = schema.ControllerMetadata()
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
+	f.Meta = schema.ControllerMetadata()
 	var sent config.Object
-	f.onWrite = func(w operate.Write) { sent = w.(operate.SetE2E).Config }
-	if got := cli(t, env, "", "controller", "modify", "flags.v=2"); got.code != 0 || got.err == "" {
-		t.Fatal(got.err)
-	} else if strings.Contains(got.err, "can't be read") {
-		t.Error(got.err)
+	f.OnWrite = func(w operate.Write) { sent = w.(operate.SetE2E).Config }
+	if got := cli(t, env, "", "controller", "modify", "flags.v=2"); got.Code != 0 || got.Err == "" {
+		t.Fatal(got.Err)
+	} else if strings.Contains(got.Err, "can't be read") {
+		t.Error(got.Err)
 	}
 	if want := (config.Object{"flags": config.Object{"v": "2"}}); !config.Equal(sent, want) {
 		t.Errorf("sent %s", config.OneLine(sent))

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/operate"
@@ -48,7 +48,7 @@ var topologySpecs = []fleetSpec{{use: "topology", short: "The nodes, links and s
 	},
 }}}
 
-func completeTopology(a *reachpkg.App, cmd *cobra.Command, args []string, typed string) []string {
+func completeTopology(a *reach.App, cmd *cobra.Command, args []string, typed string) []string {
 	switch {
 	case len(args) == 0:
 		return topologyKinds

@@ -14,7 +14,7 @@ import (
 // shownNodes is how many nodes of one effect a person is shown by name; -o wide shows all.
 const shownNodes = 5
 
-// written shows what a write did, or would do: what changes on stdout, the rest on stderr.
+// Written shows what a write did, or would do: what changes on stdout, the rest on stderr.
 func (c *fleetCall) written(w fleetapi.Written) error {
 	for _, warning := range w.Warnings {
 		c.a.Say("warning: %s", term.Printable(warning))
@@ -51,13 +51,13 @@ func verdict(w fleetapi.Written) string {
 	case !w.Changed:
 		return fmt.Sprintf("nothing changes: it says so already; revision %d stays", w.Revision)
 	case w.DryRun:
-		return "dry run: nothing is written: " + reach(w)
+		return "dry run: nothing is written: " + reachOf(w)
 	}
-	return fmt.Sprintf("revision %d: %s", w.Revision, reach(w))
+	return fmt.Sprintf("revision %d: %s", w.Revision, reachOf(w))
 }
 
-// reach is how many nodes a write changes, in how many values, and what they will do.
-func reach(w fleetapi.Written) string {
+// reachOf is how many nodes a write changes, in how many values, and what they will do.
+func reachOf(w fleetapi.Written) string {
 	nodes := touched(w)
 	if len(w.Effects) == 0 && len(w.Peers) > 0 {
 		return "parameters may change on " + strings.Join(w.Peers, ", ")

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
@@ -60,7 +60,7 @@ func (a nodeProgram) liveIDs(ctx context.Context, kind, prefix string) []string 
 	if ctx == nil {
 		ctx = context.Background() // cobra's completion runs without one
 	}
-	ctx, cancel := context.WithTimeout(ctx, reachpkg.CompletionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reach.CompletionTimeout)
 	defer cancel()
 	c := a.Client()
 	defer c.Close()

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/platform/nodelink"
 	"edgespan/platform/pki"
@@ -35,7 +35,7 @@ type joinOptions struct {
 	token, pin, stateDir string
 }
 
-func newJoin(a *reachpkg.App) *cobra.Command {
+func newJoin(a *reach.App) *cobra.Command {
 	var o joinOptions
 	cmd := &cobra.Command{
 		Use:   "join --controller HOST:PORT[,HOST:PORT...] --token T --ca-sha256 H",
@@ -48,7 +48,7 @@ Of a fleet with several controllers all addresses can be given, joined by commas
 node tries them in turn, and goes to the next one when its stream ends.`,
 		Args: term.ExactArgs(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.stateDir = a.Setting(o.stateDir, "EDGESPAN_STATE_DIR", reachpkg.DefaultStateDir)
+			o.stateDir = a.Setting(o.stateDir, "EDGESPAN_STATE_DIR", reach.DefaultStateDir)
 			o.token = a.Setting(o.token, "EDGESPAN_JOIN_TOKEN", "")
 			return join(cmd.Context(), a.Streams, o)
 		},
@@ -58,7 +58,7 @@ node tries them in turn, and goes to the next one when its stream ends.`,
 	f.StringVar(&o.token, "token", "", "join token")
 	f.StringVar(&o.pin, "ca-sha256", "", "SHA-256 of the public key of the controller's certificate authority")
 	f.StringVar(&o.Name, "name", "", "name of the node in the fleet (default: the one that the token is for)")
-	f.StringVar(&o.stateDir, "state-dir", "", "state folder (default "+reachpkg.DefaultStateDir+")")
+	f.StringVar(&o.stateDir, "state-dir", "", "state folder (default "+reach.DefaultStateDir+")")
 	return cmd
 }
 
@@ -87,7 +87,7 @@ func join(ctx context.Context, s term.Streams, o joinOptions) error {
 		return err
 	}
 	o.Controller = strings.Join(all, ",")
-	ctx, cancel := context.WithTimeout(ctx, reachpkg.RequestTimeout*time.Duration(len(all)))
+	ctx, cancel := context.WithTimeout(ctx, reach.RequestTimeout*time.Duration(len(all)))
 	defer cancel()
 	o.Name, err = nodelink.Join(ctx, nodelink.JoinOptions{Controller: o.Controller, Token: o.token, Name: o.Name, Pin: pin, Credentials: creds})
 	if err != nil {

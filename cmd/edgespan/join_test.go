@@ -19,12 +19,12 @@ func TestJoinWantsToKnowWhoseFleetItIs(t *testing.T) {
 		{"join --controller c:1 --token x --ca-sha256 zz", "--ca-sha256"},
 		{"join --controller c:1,nowhere,c:1 --token x --ca-sha256 " + pin, `controller "nowhere": HOST:PORT is allowed` + "\n" + `controller "c:1": is named twice`},
 	} {
-		if got := cli(t, nil, "", append(strings.Fields(c.line), "--state-dir", dir)...); got.code != term.ExitUsage || !strings.Contains(got.err, c.says) {
+		if got := cli(t, nil, "", append(strings.Fields(c.line), "--state-dir", dir)...); got.Code != term.ExitUsage || !strings.Contains(got.Err, c.says) {
 			t.Errorf("%s: %+v", c.line, got)
 		}
 	}
 	got := cli(t, map[string]string{"EDGESPAN_JOIN_TOKEN": "x"}, "", "join", "--controller", "127.0.0.1:1", "--ca-sha256", pin, "--state-dir", dir)
-	if got.code != term.ExitError || !strings.Contains(got.err, "127.0.0.1:1") {
+	if got.Code != term.ExitError || !strings.Contains(got.Err, "127.0.0.1:1") {
 		t.Errorf("%+v", got)
 	}
 	if _, err := os.Stat(filepath.Join(dir, controllerFile)); !os.IsNotExist(err) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/config"
 	"edgespan/config/schema"
 )
@@ -22,20 +23,20 @@ func TestEveryExampleOfAddingConfiguration(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	commands := map[string]bool{}
-	for _, e := range consoleExamples(string(text)) {
-		words := strings.Fields(e.command)
+	for _, e := range clitest.ConsoleExamples(string(text)) {
+		words := strings.Fields(e.Command)
 		if words[0] == "cat" {
 			if err := os.MkdirAll(filepath.Dir(words[1]), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(words[1], []byte(e.output), 0o600); err != nil {
+			if err := os.WriteFile(words[1], []byte(e.Output), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			continue
 		}
 		commands[words[2]] = true
-		if got := cli(t, nil, "", words[1:]...); got.err+got.out != e.output {
-			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.command, got.code, got.err, got.out, e.output)
+		if got := cli(t, nil, "", words[1:]...); got.Err+got.Out != e.Output {
+			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.Command, got.Code, got.Err, got.Out, e.Output)
 		}
 	}
 	for _, c := range []string{"lint", "effective", "validate", "print-flags", "actions", "migrate"} {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"edgespan/cmd/edgespan/clitest"
 )
 
 // TestEveryExampleOfTheLayersPage runs the console blocks of docs/layers.md from the first
@@ -21,21 +23,21 @@ func TestEveryExampleOfTheLayersPage(t *testing.T) {
 	}
 	t.Chdir(dir)
 	commands := map[string]bool{}
-	for _, e := range consoleExamples(string(text)) {
-		words := strings.Fields(e.command)
+	for _, e := range clitest.ConsoleExamples(string(text)) {
+		words := strings.Fields(e.Command)
 		switch {
 		case words[0] == "cat" && len(words) == 2:
-			if err := os.WriteFile(filepath.Base(words[1]), []byte(e.output), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Base(words[1]), []byte(e.Output), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		case words[0] == "edgespan" && len(words) > 2:
 			commands[words[2]] = true
 			got := cli(t, nil, "", words[1:]...)
-			if !sameButDots(got.err+got.out, e.output) {
-				t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.command, got.code, got.err, got.out, e.output)
+			if !clitest.SameButDots(got.Err+got.Out, e.Output) {
+				t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.Command, got.Code, got.Err, got.Out, e.Output)
 			}
 		default:
-			t.Errorf("%s: edgespan and cat are allowed", e.command)
+			t.Errorf("%s: edgespan and cat are allowed", e.Command)
 		}
 	}
 	for _, c := range []string{"effective", "md5", "versions", "explain", "optimize", "set", "modify", "unset", "print-flags", "migrate", "lint"} {

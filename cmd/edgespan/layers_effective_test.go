@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"edgespan/cmd/edgespan/clitest"
 )
 
 const realLayers = "../../config/testdata/terragraph/base_versions"
@@ -38,7 +40,7 @@ func inFolder(t *testing.T, files map[string]string) {
 }
 
 // layersOf runs one command of layers; args are words.
-func layersOf(t *testing.T, args string) said {
+func layersOf(t *testing.T, args string) clitest.Said {
 	t.Helper()
 	return cli(t, nil, "", append([]string{"layers"}, strings.Fields(args)...)...)
 }
@@ -64,14 +66,14 @@ func TestMD5OfTheRealLayers(t *testing.T) {
 		{" --node nodes.json --node-name pop", "c10047ec3efac862ad025c0a5649e5db"},
 	} {
 		args += c.more
-		if got := layersOf(t, "md5"+args); got != (said{0, c.md5 + "\n", ""}) {
+		if got := layersOf(t, "md5"+args); got != (clitest.Said{Code: 0, Out: c.md5 + "\n", Err: ""}) {
 			t.Errorf("md5%s: %+v, want %s", args, got, c.md5)
 		}
 		// What effective prints, without its final newline, has that digest.
 		got := layersOf(t, "effective"+args)
-		text, cut := strings.CutSuffix(got.out, "\n")
-		if sum := fmt.Sprintf("%x", md5.Sum([]byte(text))); got.code != 0 || got.err != "" || !cut || sum != c.md5 {
-			t.Errorf("effective%s: exit %d, %s, digest %s, want %s", args, got.code, got.err, sum, c.md5)
+		text, cut := strings.CutSuffix(got.Out, "\n")
+		if sum := fmt.Sprintf("%x", md5.Sum([]byte(text))); got.Code != 0 || got.Err != "" || !cut || sum != c.md5 {
+			t.Errorf("effective%s: exit %d, %s, digest %s, want %s", args, got.Code, got.Err, sum, c.md5)
 		}
 	}
 }
@@ -103,7 +105,7 @@ func TestFilesThatLayersAreCheckedBy(t *testing.T) {
 			{"pop --topology - --metadata -", 2, "-: stands for 2 files: one of them may be stdin\n"},
 		} {
 			got := layersOf(t, args+c.more)
-			if got.code != c.code || got.err != c.err || (got.out == "") != (c.code != 0) {
+			if got.Code != c.code || got.Err != c.err || (got.Out == "") != (c.code != 0) {
 				t.Errorf("%s%s: %+v, want exit %d, %s", args, c.more, got, c.code, c.err)
 			}
 		}
@@ -119,11 +121,11 @@ func TestEffectiveWithOrigins(t *testing.T) {
 		Config  map[string]any
 		Origins map[string]string
 	}
-	if err := json.Unmarshal([]byte(got.out), &answer); err != nil || got.code != 0 || got.err != "" {
+	if err := json.Unmarshal([]byte(got.Out), &answer); err != nil || got.Code != 0 || got.Err != "" {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	var plain map[string]any
-	if err := json.Unmarshal([]byte(layersOf(t, args).out), &plain); err != nil || !reflect.DeepEqual(plain, answer.Config) {
+	if err := json.Unmarshal([]byte(layersOf(t, args).Out), &plain); err != nil || !reflect.DeepEqual(plain, answer.Config) {
 		t.Errorf("%v: the config of -o json is another one", err)
 	}
 	for path, want := range map[string]string{
@@ -141,7 +143,7 @@ func TestEffectiveWithOrigins(t *testing.T) {
 	if len(seen) != 6 {
 		t.Errorf("layers %v", seen)
 	}
-	if got := layersOf(t, "effective --network net.json -o json"); got.out != `{
+	if got := layersOf(t, "effective --network net.json -o json"); got.Out != `{
   "config": {
     "sysParams": {
       "managedConfig": true
@@ -152,7 +154,7 @@ func TestEffectiveWithOrigins(t *testing.T) {
   }
 }
 ` {
-		t.Errorf("%s", got.out)
+		t.Errorf("%s", got.Out)
 	}
 }
 
@@ -172,13 +174,13 @@ func TestAClashOfLayersIsRefused(t *testing.T) {
 		{" --network object.json --node below.json --node-name n", "envParams.X: is an object in the network layer and no object (string) in the node layer" + tail},
 	} {
 		for _, command := range []string{"effective", "effective -o json", "md5", "explain envParams"} {
-			if got := layersOf(t, command+c.args); got != (said{4, "", c.err}) {
+			if got := layersOf(t, command+c.args); got != (clitest.Said{Code: 4, Out: "", Err: c.err}) {
 				t.Errorf("%s%s: %+v, want %s", command, c.args, got, c.err)
 			}
 		}
 	}
 	// A scalar below an object is no clash, nor is either order of files that don't meet.
-	if got := layersOf(t, "effective --auto below.json --node-name n --network object.json"); got.code != 0 || !strings.Contains(got.out, `"X": {}`) {
+	if got := layersOf(t, "effective --auto below.json --node-name n --network object.json"); got.Code != 0 || !strings.Contains(got.Out, `"X": {}`) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -207,8 +209,8 @@ func TestTheLatestIsUsedAndSaid(t *testing.T) {
 		{"--sw-version RELEASE_M80 --hw-board other", "--sw-version RELEASE_M80", `--hw-board: "other" is in no hardware type: no hardware layer is used` + "\n"},
 	} {
 		want := layersOf(t, "md5 --base-dir base "+c.same)
-		if got := layersOf(t, "md5 --base-dir base "+c.args); got != (said{0, want.out, c.err}) || want.err != "" {
-			t.Errorf("%s: %+v, want %s and %q", c.args, got, want.out, c.err)
+		if got := layersOf(t, "md5 --base-dir base "+c.args); got != (clitest.Said{Code: 0, Out: want.Out, Err: c.err}) || want.Err != "" {
+			t.Errorf("%s: %+v, want %s and %q", c.args, got, want.Out, c.err)
 		}
 	}
 }
@@ -223,34 +225,34 @@ func TestABrokenFileOfALayerStopsTheCommand(t *testing.T) {
 	})
 	for _, c := range []struct {
 		args string
-		want said
+		want clitest.Said
 	}{
-		{"--base-dir b --sw-version RELEASE_M1 --fw-version 1.0.0 --hw-board x --auto bare.json --node bare.json --node-name n --network net.json", said{
-			4, "",
-			"b/RELEASE_M1.json: a: is given twice: each key once is allowed\n" +
+		{"--base-dir b --sw-version RELEASE_M1 --fw-version 1.0.0 --hw-board x --auto bare.json --node bare.json --node-name n --network net.json", clitest.Said{
+			Code: 4, Out: "",
+			Err: "b/RELEASE_M1.json: a: is given twice: each key once is allowed\n" +
 				"b/fw_versions/1.0.0.json: is no JSON: line 1 column 1: it is empty\n" +
 				"b/hw_versions/T/RELEASE_M1.json: the document is an array: one JSON object is allowed\n" +
 				"bare.json: x: is no object (int64): {node: {…}} is allowed\n" +
 				"net.json: n: is 9223372036854775808: integers of 64 bits are allowed\n" +
 				"bare.json: x: is no object (int64): {node: {…}} is allowed\n",
 		}},
-		{"--base-dir b --sw-version RELEASE_M2", said{0, "{\n  \"a\": 2\n}\n", ""}}, // the others are not read
-		{"--base-dir twice", said{4, "", `twice/hw_versions/hw_types.json: U.0: board id "x" is of type T too: each board id in one type is allowed` + "\n"}},
-		{"--base-dir notypes --sw-version RELEASE_M1", said{0, "{}\n", ""}},
-		{"--base-dir none", said{10, "", "list layers: open none: no such file or directory\n"}},
-		{"--network none.json", said{10, "", "open none.json: no such file or directory\n"}},
-		{"--node none.json --node-name n", said{10, "", "open none.json: no such file or directory\n"}},
-		{"--node bare.json", said{2, "", "--node: needs --node-name: the name of a node in bare.json is allowed\n"}},
-		{"--auto bare.json", said{2, "", "--auto: needs --node-name: the name of a node in bare.json is allowed\n"}},
-		{"--network - --node - --node-name n", said{2, "", "-: stands for 2 files: one of them may be stdin\n"}},
-		{"-o yaml", said{2, "", "-o: is \"yaml\": canonical json are allowed\n"}},
-		{"x", said{2, "", "effective: has 1 arguments: no argument is allowed\n"}},
+		{"--base-dir b --sw-version RELEASE_M2", clitest.Said{Code: 0, Out: "{\n  \"a\": 2\n}\n", Err: ""}}, // the others are not read
+		{"--base-dir twice", clitest.Said{Code: 4, Out: "", Err: `twice/hw_versions/hw_types.json: U.0: board id "x" is of type T too: each board id in one type is allowed` + "\n"}},
+		{"--base-dir notypes --sw-version RELEASE_M1", clitest.Said{Code: 0, Out: "{}\n", Err: ""}},
+		{"--base-dir none", clitest.Said{Code: 10, Out: "", Err: "list layers: open none: no such file or directory\n"}},
+		{"--network none.json", clitest.Said{Code: 10, Out: "", Err: "open none.json: no such file or directory\n"}},
+		{"--node none.json --node-name n", clitest.Said{Code: 10, Out: "", Err: "open none.json: no such file or directory\n"}},
+		{"--node bare.json", clitest.Said{Code: 2, Out: "", Err: "--node: needs --node-name: the name of a node in bare.json is allowed\n"}},
+		{"--auto bare.json", clitest.Said{Code: 2, Out: "", Err: "--auto: needs --node-name: the name of a node in bare.json is allowed\n"}},
+		{"--network - --node - --node-name n", clitest.Said{Code: 2, Out: "", Err: "-: stands for 2 files: one of them may be stdin\n"}},
+		{"-o yaml", clitest.Said{Code: 2, Out: "", Err: "-o: is \"yaml\": canonical json are allowed\n"}},
+		{"x", clitest.Said{Code: 2, Out: "", Err: "effective: has 1 arguments: no argument is allowed\n"}},
 	} {
 		if got := layersOf(t, "effective "+c.args); got != c.want {
 			t.Errorf("effective %s: %+v\nwant %+v", c.args, got, c.want)
 		}
 	}
-	if got := cli(t, nil, `{"a":1.0}`, "layers", "effective", "--network", "-"); got != (said{0, "{\n  \"a\": 1\n}\n", ""}) {
+	if got := cli(t, nil, `{"a":1.0}`, "layers", "effective", "--network", "-"); got != (clitest.Said{Code: 0, Out: "{\n  \"a\": 1\n}\n", Err: ""}) {
 		t.Errorf("from stdin: %+v", got)
 	}
 }
@@ -262,15 +264,15 @@ func TestVersionsOfLayers(t *testing.T) {
 	})
 	var got versionsAnswer
 	all := layersOf(t, "versions --base-dir base --sw-version RELEASE_M47_2 --fw-version 10.9.0.4 --hw-board NXP_LS1088A_RDB -o json")
-	if err := json.Unmarshal([]byte(all.out), &got); err != nil || all.err != "" || len(got.Base) != 20 || len(got.Hardware["NXP"]) != 36 ||
+	if err := json.Unmarshal([]byte(all.Out), &got); err != nil || all.Err != "" || len(got.Base) != 20 || len(got.Hardware["NXP"]) != 36 ||
 		got.Match != (versionsMatch{"RELEASE_M46", "10.9.0", "RELEASE_M47"}) {
 		t.Errorf("%v: %+v", err, all)
 	}
 	for _, c := range []struct {
 		args string
-		want said
+		want clitest.Said
 	}{
-		{"--base-dir b --sw-version RELEASE_M9 --hw-board a -o json", said{0, `{
+		{"--base-dir b --sw-version RELEASE_M9 --hw-board a -o json", clitest.Said{Code: 0, Out: `{
   "base": [
     "RELEASE_M2",
     "RELEASE_M2_1",
@@ -292,8 +294,8 @@ func TestVersionsOfLayers(t *testing.T) {
     "hardware": "RELEASE_M2"
   }
 }
-`, ""}},
-		{"--base-dir e --sw-version RELEASE_M9 -o json", said{0, `{
+`, Err: ""}},
+		{"--base-dir e --sw-version RELEASE_M9 -o json", clitest.Said{Code: 0, Out: `{
   "base": [],
   "firmware": [],
   "hardware": {},
@@ -303,21 +305,21 @@ func TestVersionsOfLayers(t *testing.T) {
     "hardware": ""
   }
 }
-`, ""}},
-		{"--base-dir e", said{0, "", "no layers\n"}},
-		{"--base-dir b --sw-version RELEASE_M2 --fw-version 10.11.0.1 --hw-board a -o name", said{
-			0, "base/RELEASE_M2\nbase/RELEASE_M2_1\nbase/RELEASE_M11\nfirmware/10.9.0\nfirmware/10.11.0\nhardware/A/RELEASE_M2\n", "",
+`, Err: ""}},
+		{"--base-dir e", clitest.Said{Code: 0, Out: "", Err: "no layers\n"}},
+		{"--base-dir b --sw-version RELEASE_M2 --fw-version 10.11.0.1 --hw-board a -o name", clitest.Said{
+			Code: 0, Out: "base/RELEASE_M2\nbase/RELEASE_M2_1\nbase/RELEASE_M11\nfirmware/10.9.0\nfirmware/10.11.0\nhardware/A/RELEASE_M2\n", Err: "",
 		}},
-		{"--base-dir b --sw-version RELEASE_M1 --hw-board a", said{0, `LAYER     TYPE  VERSION       MATCH
+		{"--base-dir b --sw-version RELEASE_M1 --hw-board a", clitest.Said{Code: 0, Out: `LAYER     TYPE  VERSION       MATCH
 base      -     RELEASE_M2    -
 base      -     RELEASE_M2_1  -
 base      -     RELEASE_M11   match
 firmware  -     10.9.0        -
 firmware  -     10.11.0       -
 hardware  A     RELEASE_M2    -
-`, `--sw-version: "RELEASE_M1" matches none: the latest is used: base RELEASE_M11` + "\n"}},
-		{"-o xml", said{2, "", "-o: is \"xml\": table wide json yaml name are allowed\n"}},
-		{"--base-dir none", said{10, "", "list layers: open none: no such file or directory\n"}},
+`, Err: `--sw-version: "RELEASE_M1" matches none: the latest is used: base RELEASE_M11` + "\n"}},
+		{"-o xml", clitest.Said{Code: 2, Out: "", Err: "-o: is \"xml\": table wide json yaml name are allowed\n"}},
+		{"--base-dir none", clitest.Said{Code: 10, Out: "", Err: "list layers: open none: no such file or directory\n"}},
 	} {
 		if got := layersOf(t, "versions "+c.args); got != c.want {
 			t.Errorf("versions %s: %+v\nwant %+v", c.args, got, c.want)
@@ -330,10 +332,10 @@ func TestExplainOfAKey(t *testing.T) {
 	const args = " --network net.json --node nodes.json --node-name n"
 	for _, c := range []struct {
 		keys string
-		want said
+		want clitest.Said
 	}{
-		{"s a", said{0, "s.t = [1,{\"u\": null}] from node\n  over 7 from network at s\na.b = {} from network\na.\"x.y\" = \"z\" from node\n  over \"\\u0007\" from network\n", ""}},
-		{`a."x.y" -o json`, said{0, `[
+		{"s a", clitest.Said{Code: 0, Out: "s.t = [1,{\"u\": null}] from node\n  over 7 from network at s\na.b = {} from network\na.\"x.y\" = \"z\" from node\n  over \"\\u0007\" from network\n", Err: ""}},
+		{`a."x.y" -o json`, clitest.Said{Code: 0, Out: `[
   {
     "key": "a.\"x.y\"",
     "value": "z",
@@ -347,11 +349,11 @@ func TestExplainOfAKey(t *testing.T) {
     ]
   }
 ]
-`, ""}},
-		{"a.b -o json", said{0, "[\n  {\n    \"key\": \"a.b\",\n    \"value\": {},\n    \"origin\": \"network\",\n    \"shadowed\": []\n  }\n]\n", ""}},
-		{"a s.x q", said{10, "", "s.x: is in no layer\nq: is in no layer\n"}},
-		{"a..b", said{2, "", "a path has no empty segments: keys are joined by '.', one with a '.' in it stands in \"\"\n"}},
-		{"", said{2, "", "explain: has 0 arguments: one key or more is allowed\n"}},
+`, Err: ""}},
+		{"a.b -o json", clitest.Said{Code: 0, Out: "[\n  {\n    \"key\": \"a.b\",\n    \"value\": {},\n    \"origin\": \"network\",\n    \"shadowed\": []\n  }\n]\n", Err: ""}},
+		{"a s.x q", clitest.Said{Code: 10, Out: "", Err: "s.x: is in no layer\nq: is in no layer\n"}},
+		{"a..b", clitest.Said{Code: 2, Out: "", Err: "a path has no empty segments: keys are joined by '.', one with a '.' in it stands in \"\"\n"}},
+		{"", clitest.Said{Code: 2, Out: "", Err: "explain: has 0 arguments: one key or more is allowed\n"}},
 	} {
 		if got := layersOf(t, "explain "+c.keys+args); got != c.want {
 			t.Errorf("explain %s: %+v\nwant %+v", c.keys, got, c.want)
@@ -369,9 +371,9 @@ func TestExplainSaysWhatMetadataSays(t *testing.T) {
 	const args = " --network net.json --metadata m.json"
 	for _, c := range []struct {
 		args string
-		want said
+		want clitest.Said
 	}{
-		{"a" + args, said{0, `a.b.c = "x" from network
+		{"a" + args, clitest.Said{Code: 0, Out: `a.b.c = "x" from network
   means: of c
   a change asks for RESTART_KEA RESTART_MINION
 a.b.m.k = 1 from network
@@ -382,8 +384,8 @@ a.n = 1 from network
   a change asks for no action
 a.u = 2 from network
   is in no metadata
-`, ""}},
-		{"a.b.c -o json" + args, said{0, `[
+`, Err: ""}},
+		{"a.b.c -o json" + args, clitest.Said{Code: 0, Out: `[
   {
     "key": "a.b.c",
     "value": "x",
@@ -396,14 +398,14 @@ a.u = 2 from network
     ]
   }
 ]
-`, ""}},
-		{"a --network net.json --metadata none.json", said{10, "", "open none.json: no such file or directory\n"}},
+`, Err: ""}},
+		{"a --network net.json --metadata none.json", clitest.Said{Code: 10, Out: "", Err: "open none.json: no such file or directory\n"}},
 	} {
 		if got := layersOf(t, "explain "+c.args); got != c.want {
 			t.Errorf("explain %s: %+v\nwant %+v", c.args, got, c.want)
 		}
 	}
-	if got := layersOf(t, "explain a --network net.json --metadata bad.json"); got.code != 4 || got.out != "" || !strings.HasPrefix(got.err, "bad.json: a: ") {
+	if got := layersOf(t, "explain a --network net.json --metadata bad.json"); got.Code != 4 || got.Out != "" || !strings.HasPrefix(got.Err, "bad.json: a: ") {
 		t.Errorf("metadata that is none: %+v", got)
 	}
 }

@@ -6,13 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"edgespan/cmd/edgespan/clitest"
 )
 
 func TestTheOwnSchemaHasNoFindings(t *testing.T) {
-	if got := cli(t, nil, "", "layers", "lint"); got != (said{0, "", "no findings\n"}) {
+	if got := cli(t, nil, "", "layers", "lint"); got != (clitest.Said{Code: 0, Out: "", Err: "no findings\n"}) {
 		t.Errorf("%+v", got)
 	}
-	if got := cli(t, nil, "", "layers", "lint", "-o", "json"); got != (said{0, "[]\n", "no findings\n"}) {
+	if got := cli(t, nil, "", "layers", "lint", "-o", "json"); got != (clitest.Said{Code: 0, Out: "[]\n", Err: "no findings\n"}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -53,9 +55,9 @@ func TestLintFindsEachKind(t *testing.T) {
 			putFile(t, file, text)
 		}
 		m := putFile(t, filepath.Join(t.TempDir(), "m.json"), meta)
-		want := said{4, c.want, "findings: 1\n"}
+		want := clitest.Said{Code: 4, Out: c.want, Err: "findings: 1\n"}
 		if c.want == "" {
-			want = said{0, "", "no findings\n"}
+			want = clitest.Said{Code: 0, Out: "", Err: "no findings\n"}
 		}
 		if got := cli(t, nil, "", "layers", "lint", "--metadata", m, "--base-dir", dir); got != want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, want)
@@ -69,10 +71,10 @@ func TestLintWithAVendorsMetadata(t *testing.T) {
 	putFile(t, filepath.Join(base, "V_1.json"), `{"a": 1, "acme": true}`)
 	ours := putFile(t, filepath.Join(dir, "m.json"), `{"a": {"desc": "d", "type": "INTEGER", "action": "NO_ACTION"}}`)
 	vendor := putFile(t, filepath.Join(dir, "v.json"), `{"acme": {"desc": "d", "type": "BOOLEAN", "action": "ACME_RELOAD"}}`)
-	if got := cli(t, nil, "", "layers", "lint", "--metadata", ours, "--base-dir", base); got.code != 4 {
+	if got := cli(t, nil, "", "layers", "lint", "--metadata", ours, "--base-dir", base); got.Code != 4 {
 		t.Errorf("ours alone: %+v", got)
 	}
-	if got := cli(t, nil, "", "layers", "lint", "--metadata", ours, "--metadata", vendor, "--base-dir", base); got != (said{0, "", "no findings\n"}) {
+	if got := cli(t, nil, "", "layers", "lint", "--metadata", ours, "--metadata", vendor, "--base-dir", base); got != (clitest.Said{Code: 0, Out: "", Err: "no findings\n"}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -81,17 +83,17 @@ func TestLintOfTheRealFiles(t *testing.T) {
 	const real = "../../config/testdata/terragraph/"
 	args := []string{"layers", "lint", "--metadata", real + "config_metadata.json", "--base-dir", real + "base_versions"}
 	text := cli(t, nil, "", args...)
-	if text.code != 4 || text.err != "findings: 250\n" || strings.Count(text.out, "\n") != 250 {
-		t.Errorf("exit %d, %d lines, %s", text.code, strings.Count(text.out, "\n"), text.err)
+	if text.Code != 4 || text.Err != "findings: 250\n" || strings.Count(text.Out, "\n") != 250 {
+		t.Errorf("exit %d, %d lines, %s", text.Code, strings.Count(text.Out, "\n"), text.Err)
 	}
 	const line = "unknown: envParams.MARVELL_SFP_SPEED: has no metadata: in RELEASE_M44.json to RELEASE_M78.json and 16 between: an entry for every field is allowed\n"
-	if !strings.Contains(text.out, line) || !strings.Contains(text.out, "default: linkParamsOverride.*.fwParams.mcs: has no default: ") {
-		t.Error(text.out)
+	if !strings.Contains(text.Out, line) || !strings.Contains(text.Out, "default: linkParamsOverride.*.fwParams.mcs: has no default: ") {
+		t.Error(text.Out)
 	}
 	var list []lintFinding
 	got := cli(t, nil, "", append(args, "-o", "json")...)
-	if err := json.Unmarshal([]byte(got.out), &list); err != nil || got.code != 4 || len(list) != 250 || len(list[0].Files) != 18 {
-		t.Errorf("exit %d, %v, %d findings: %.500s", got.code, err, len(list), got.out)
+	if err := json.Unmarshal([]byte(got.Out), &list); err != nil || got.Code != 4 || len(list) != 250 || len(list[0].Files) != 18 {
+		t.Errorf("exit %d, %v, %d findings: %.500s", got.Code, err, len(list), got.Out)
 	}
 }
 
@@ -115,7 +117,7 @@ func TestLintUsage(t *testing.T) {
 		{[]string{"--metadata", good, "--base-dir", broken}, 4, 2},
 	} {
 		got := cli(t, nil, "", append([]string{"layers", "lint"}, c.args...)...)
-		if got.code != c.code || got.out != "" || strings.Count(got.err, "\n") != c.err {
+		if got.Code != c.code || got.Out != "" || strings.Count(got.Err, "\n") != c.err {
 			t.Errorf("%v: %+v, want exit %d and %d lines", c.args, got, c.code, c.err)
 		}
 	}

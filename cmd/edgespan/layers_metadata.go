@@ -16,7 +16,7 @@ func bindMetadata(cmd *cobra.Command, files *[]string) {
 	cmd.Flags().StringArrayVar(files, "metadata", nil, metadataUsage)
 }
 
-// metadata reads metadata files: the first as it stands, each later one as a vendor's,
+// Meta reads metadata files: the first as it stands, each later one as a vendor's,
 // whose conflicting entries are dropped. Those and warnings are said on stderr.
 func (a layersProgram) metadata(files []string) (*metadata.Metadata, error) {
 	if len(files) == 0 {

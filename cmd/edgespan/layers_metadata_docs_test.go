@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"edgespan/cmd/edgespan/clitest"
 )
 
 // TestEveryExampleOfTheMetadataPage runs the console blocks of docs/metadata.md from the
@@ -16,17 +18,17 @@ func TestEveryExampleOfTheMetadataPage(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	ran := map[string]bool{}
-	for _, e := range consoleExamples(string(text)) {
-		argv := strings.Fields(e.command)
+	for _, e := range clitest.ConsoleExamples(string(text)) {
+		argv := strings.Fields(e.Command)
 		if argv[0] == "cat" {
-			if err := os.WriteFile(argv[1], []byte(e.output), 0o600); err != nil {
+			if err := os.WriteFile(argv[1], []byte(e.Output), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			continue
 		}
 		ran[argv[2]] = true
-		if got := cli(t, nil, "", argv[1:]...); got.err+got.out != e.output {
-			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.command, got.code, got.err, got.out, e.output)
+		if got := cli(t, nil, "", argv[1:]...); got.Err+got.Out != e.Output {
+			t.Errorf("%s\nexit %d and\n%s%swant\n%s", e.Command, got.Code, got.Err, got.Out, e.Output)
 		}
 	}
 	if !ran["metadata"] || !ran["validate"] || !ran["actions"] {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
 	"edgespan/config"
 )
@@ -23,12 +24,12 @@ func metaFile(t *testing.T, name, text string) string {
 }
 
 // layersCommand runs a command of `layers`; folders of tests are left out of what it said.
-func layersCommand(t *testing.T, args ...string) said {
+func layersCommand(t *testing.T, args ...string) clitest.Said {
 	t.Helper()
 	s := cli(t, nil, "", append([]string{"layers"}, args...)...)
 	for _, a := range args {
 		if dir := filepath.Dir(a); dir != "." {
-			s.err = strings.ReplaceAll(s.err, dir+string(filepath.Separator), "")
+			s.Err = strings.ReplaceAll(s.Err, dir+string(filepath.Separator), "")
 		}
 	}
 	return s
@@ -70,15 +71,15 @@ func TestLayersMetadata(t *testing.T) {
 		{"none", nil, 2, "", "--metadata is missing: one file at least is allowed\n"},
 		{"no such file", []string{"--metadata", "/nonexistent/x.json"}, 10, "", "open x.json: no such file or directory\n"},
 	} {
-		if got := layersCommand(t, append([]string{"metadata"}, c.args...)...); got != (said{c.code, c.out, c.err}) {
-			t.Errorf("%s: exit %d, %q\n%s", c.name, got.code, got.err, got.out)
+		if got := layersCommand(t, append([]string{"metadata"}, c.args...)...); got != (clitest.Said{Code: c.code, Out: c.out, Err: c.err}) {
+			t.Errorf("%s: exit %d, %q\n%s", c.name, got.Code, got.Err, got.Out)
 		}
 	}
 	// An action that is unknown in the first file is a fault, with all others of the file.
 	got := layersCommand(t, "metadata", "--metadata", brew)
-	lines := strings.Split(strings.TrimSuffix(got.err, "\n"), "\n")
-	if got.code != 4 || got.out != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], `brew.json: v: its action "BREW" is unknown: `) || !strings.HasPrefix(lines[1], "brew.json: w: is 5: ") {
-		t.Errorf("exit %d, %s%s", got.code, got.err, got.out)
+	lines := strings.Split(strings.TrimSuffix(got.Err, "\n"), "\n")
+	if got.Code != 4 || got.Out != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], `brew.json: v: its action "BREW" is unknown: `) || !strings.HasPrefix(lines[1], "brew.json: w: is 5: ") {
+		t.Errorf("exit %d, %s%s", got.Code, got.Err, got.Out)
 	}
 }
 
@@ -119,8 +120,8 @@ func TestLayersValidate(t *testing.T) {
 		{"no object", realMetadata, `[]`, 4, "-: the document is an array: one JSON object is allowed\n"},
 	} {
 		got := cli(t, nil, c.in, "layers", "validate", "--metadata", c.meta, "-")
-		if got != (said{c.code, "", c.err}) {
-			t.Errorf("%s: exit %d, %s%s", c.name, got.code, got.err, got.out)
+		if got != (clitest.Said{Code: c.code, Out: "", Err: c.err}) {
+			t.Errorf("%s: exit %d, %s%s", c.name, got.Code, got.Err, got.Out)
 		}
 	}
 }
@@ -130,10 +131,10 @@ func TestLayersActions(t *testing.T) {
 	after := metaFile(t, "new.json", `{"cpeConfig":{"X":{"policers":{"0":{"cir":2,"eir":1}}}},"popParams":{"POP_IFACE":"nic2"},"sysParams":{"managedConfig":true}}`)
 	for _, c := range []struct {
 		args []string
-		want said
+		want clitest.Said
 	}{
-		{[]string{before, after}, said{0, "RELOAD_VPP_CONFIG_AND_MONITOR\nREDO_POP_CONFIG\nREBOOT\n", ""}},
-		{[]string{"-o", "json", before, after}, said{0, `[
+		{[]string{before, after}, clitest.Said{Code: 0, Out: "RELOAD_VPP_CONFIG_AND_MONITOR\nREDO_POP_CONFIG\nREBOOT\n", Err: ""}},
+		{[]string{"-o", "json", before, after}, clitest.Said{Code: 0, Out: `[
   {
     "action": "RELOAD_VPP_CONFIG_AND_MONITOR",
     "keys": [
@@ -153,14 +154,14 @@ func TestLayersActions(t *testing.T) {
     ]
   }
 ]
-`, ""}},
-		{[]string{before, before}, said{0, "", ""}},
-		{[]string{"-o", "json", before, before}, said{0, "[]\n", ""}},
-		{[]string{"-o", "yaml", before, before}, said{2, "", "--output: is \"yaml\": json is allowed\n"}},
-		{[]string{before}, said{2, "", "actions: has 1 arguments: two configs is allowed\n"}},
+`, Err: ""}},
+		{[]string{before, before}, clitest.Said{Code: 0, Out: "", Err: ""}},
+		{[]string{"-o", "json", before, before}, clitest.Said{Code: 0, Out: "[]\n", Err: ""}},
+		{[]string{"-o", "yaml", before, before}, clitest.Said{Code: 2, Out: "", Err: "--output: is \"yaml\": json is allowed\n"}},
+		{[]string{before}, clitest.Said{Code: 2, Out: "", Err: "actions: has 1 arguments: two configs is allowed\n"}},
 	} {
 		if got := layersCommand(t, append([]string{"actions", "--metadata", realMetadata}, c.args...)...); got != c.want {
-			t.Errorf("%v: exit %d, %s%s", c.args, got.code, got.err, got.out)
+			t.Errorf("%v: exit %d, %s%s", c.args, got.Code, got.Err, got.Out)
 		}
 	}
 }
@@ -169,7 +170,7 @@ func TestLayersActions(t *testing.T) {
 func TestTheExamplesAreValidByOurMetadata(t *testing.T) {
 	for _, example := range []string{"demo", "many-networks", "one-app"} {
 		got := cli(t, nil, "", "layers", "validate", "--metadata", "../../config/schema/node_metadata.json", "../../examples/"+example+".yaml")
-		if got.code != term.ExitOK {
+		if got.Code != term.ExitOK {
 			t.Errorf("%s: %+v", example, got)
 		}
 	}

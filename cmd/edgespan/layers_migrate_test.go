@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/config/migrate"
 )
 
@@ -37,13 +38,13 @@ func TestSeed_MigrateModifiesDataFiles(t *testing.T) {
 	nodes := `{"a.b": {"envParams": {"OPENR_IFACE_PREFIXES": "terra"}}, "c": {"envParams": {"OPENR_IFACE_PREFIXES": "nic", "OPENR_IFACE_REGEX_INCLUDE": "x.*"}}}`
 	putFile(t, "nodes.json", nodes)
 	putFile(t, "auto.json", `{"a.b":{}}`)
-	want := said{0, `network.json: RELEASE_M78: radioParamsBase.wsecParams.eapolParams -> eapolParams
+	want := clitest.Said{Code: 0, Out: `network.json: RELEASE_M78: radioParamsBase.wsecParams.eapolParams -> eapolParams
 nodes.json: "a.b": RELEASE_M79: envParams.OPENR_IFACE_PREFIXES -> envParams.OPENR_IFACE_REGEX_INCLUDE
 nodes.json: c: RELEASE_M79: envParams.OPENR_IFACE_PREFIXES is gone: envParams.OPENR_IFACE_REGEX_INCLUDE is set already and stays
-`, ""}
+`, Err: ""}
 	args := []string{"layers", "migrate", "--auto", "auto.json", "--network", "network.json", "--node", "nodes.json"}
 	dry := cli(t, nil, "", append(args, "--dry-run")...)
-	if dry != (said{0, want.out, "dry run: nothing was written\n"}) {
+	if dry != (clitest.Said{Code: 0, Out: want.Out, Err: "dry run: nothing was written\n"}) {
 		t.Errorf("dry: %+v", dry)
 	}
 	if contentOf(t, "network.json") != oldNetwork || contentOf(t, "nodes.json") != nodes {
@@ -68,7 +69,7 @@ nodes.json: c: RELEASE_M79: envParams.OPENR_IFACE_PREFIXES is gone: envParams.OP
 	if contentOf(t, "auto.json") != `{"a.b":{}}` {
 		t.Error("a file with nothing to migrate was written")
 	}
-	if got := cli(t, nil, "", args...); got != (said{0, "", "nothing to migrate\n"}) {
+	if got := cli(t, nil, "", args...); got != (clitest.Said{Code: 0, Out: "", Err: "nothing to migrate\n"}) {
 		t.Errorf("again: %+v", got)
 	}
 	if contentOf(t, "network.json.bak") != oldNetwork {
@@ -81,14 +82,14 @@ func TestMigrateAsJSON(t *testing.T) {
 	putFile(t, "n.json", `{"x": {"statsAgentParams": {"sources": {"openr": {"enabled": true, "zmq_url": "u"}}}}}`)
 	got := cli(t, nil, "", "layers", "migrate", "--node", "n.json", "-o", "json", "--to", "RELEASE_M60")
 	var changes []migrated
-	if err := json.Unmarshal([]byte(got.out), &changes); err != nil || got.code != 0 || len(changes) != 2 {
+	if err := json.Unmarshal([]byte(got.Out), &changes); err != nil || got.Code != 0 || len(changes) != 2 {
 		t.Fatalf("%+v: %v", got, err)
 	}
 	first := changes[0]
 	if first.File != "n.json" || first.Node != "x" || first.Version != "RELEASE_M60" || first.To == nil || *first.To != "statsAgentParams.collectors.openrStatsEnabled" || changes[1].To != nil {
 		t.Errorf("%+v", changes)
 	}
-	if got := cli(t, nil, "", "layers", "migrate", "--node", "n.json", "-o", "json"); got.out != "[]\n" {
+	if got := cli(t, nil, "", "layers", "migrate", "--node", "n.json", "-o", "json"); got.Out != "[]\n" {
 		t.Errorf("nothing: %+v", got)
 	}
 }
@@ -101,7 +102,7 @@ func TestMigrateWritesAllFilesOrNone(t *testing.T) {
 	putFile(t, "nodes.json", `{"n": {"envParams": {"OPENR_IFACE_PREFIXES": 5}}, "m": 1}`)
 	putFile(t, "auto.json", `{"n": {"envParams": {"OPENR_IFACE_PREFIXES": 5}}, "m": {"envParams": {"OPENR_IFACE_PREFIXES": 6}}}`)
 	got := cli(t, nil, "", "layers", "migrate", "--network", "network.json", "--node", "nodes.json", "--auto", "auto.json")
-	if got.code != 4 || got.out != "" || strings.Count(got.err, "\n") != 3 || !strings.Contains(got.err, "auto.json: m.envParams.OPENR_IFACE_PREFIXES: ") {
+	if got.Code != 4 || got.Out != "" || strings.Count(got.Err, "\n") != 3 || !strings.Contains(got.Err, "auto.json: m.envParams.OPENR_IFACE_PREFIXES: ") {
 		t.Errorf("%+v", got)
 	}
 	if contentOf(t, "network.json") != oldNetwork {
@@ -114,7 +115,7 @@ func TestMigrateWritesAllFilesOrNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = cli(t, nil, "", "layers", "migrate", "--network", "network.json", "--network", "sub/same.json")
-	if got.code == 0 || contentOf(t, "network.json") != oldNetwork {
+	if got.Code == 0 || contentOf(t, "network.json") != oldNetwork {
 		t.Errorf("one file twice: %+v", got)
 	}
 }
@@ -136,14 +137,14 @@ func TestMigrateUsage(t *testing.T) {
 		{[]string{"--network", file, "--to", "RELEASE_M77"}, 0},
 		{[]string{"--network", file, "--from", "RELEASE_M78"}, 0},
 	} {
-		if got := cli(t, nil, "", append([]string{"layers", "migrate"}, c.args...)...); got.code != c.code {
+		if got := cli(t, nil, "", append([]string{"layers", "migrate"}, c.args...)...); got.Code != c.code {
 			t.Errorf("%v: %+v, want exit %d", c.args, got, c.code)
 		}
 	}
 	if contentOf(t, file) != oldNetwork {
 		t.Error("the file was written")
 	}
-	help := cli(t, nil, "", "layers", "migrate", "--help").out
+	help := cli(t, nil, "", "layers", "migrate", "--help").Out
 	for _, m := range migrate.All() {
 		if !strings.Contains(help, m.Version+" (node): "+m.What) {
 			t.Errorf("the help does not say what %s does", m.Version)

@@ -158,7 +158,7 @@ func (a layersProgram) optimizeInput(o optimizing) (optimize.Input, error) {
 	return in, errors.Join(errs...)
 }
 
-// explain names the file of each fault in place of the layer.
+// Explains names the file of each fault in place of the layer.
 func (o optimizing) explain(faults optimize.Faults) error {
 	files := map[string]string{"auto": o.auto, "network": o.network, "node": o.node, "links": o.topology}
 	var errs []error

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"edgespan/cmd/edgespan/clitest"
 )
 
 const topologies = "../../config/testdata/terragraph/topology_conf/"
@@ -33,7 +35,7 @@ func readFile(t *testing.T, name string) string {
 
 func TestLayersOptimizePrintsTheAutoLayer(t *testing.T) {
 	got := cli(t, nil, "", "layers", "optimize", "polarity", "--topology", topologies+"topology_1dn_1dn.conf")
-	want := said{0, `{
+	want := clitest.Said{Code: 0, Out: `{
   "node-1": {
     "radioParamsOverride": {
       "02:08:02:00:01:00": {
@@ -53,7 +55,7 @@ func TestLayersOptimizePrintsTheAutoLayer(t *testing.T) {
     }
   }
 }
-`, "auto layer: polarity: 2 set, on 2 nodes\n"}
+`, Err: "auto layer: polarity: 2 set, on 2 nodes\n"}
 	if got != want {
 		t.Errorf("got %+v", got)
 	}
@@ -67,10 +69,10 @@ func TestLayersOptimizeWritesBothFiles(t *testing.T) {
 	auto, user := filepath.Join(dir, "auto.json"), filepath.Join(dir, "node.json")
 	args := []string{"layers", "optimize", "polarity", "--topology", topologies + "topology_1dn_1dn.conf", "--auto", auto, "--node", user, "--write"}
 
-	if got := cli(t, nil, "", append(args, "--dry-run")...); got.code != 0 || !strings.HasPrefix(got.out, "{\n") || readFile(t, auto) != `{"node-1": {"a": 1}}` {
+	if got := cli(t, nil, "", append(args, "--dry-run")...); got.Code != 0 || !strings.HasPrefix(got.Out, "{\n") || readFile(t, auto) != `{"node-1": {"a": 1}}` {
 		t.Errorf("dry run: %+v, file %s", got, readFile(t, auto))
 	}
-	if got := cli(t, nil, "", args...); got != (said{0, "", "auto layer: polarity: 2 set, on 2 nodes\n"}) || readFile(t, user) != node {
+	if got := cli(t, nil, "", args...); got != (clitest.Said{Code: 0, Out: "", Err: "auto layer: polarity: 2 set, on 2 nodes\n"}) || readFile(t, user) != node {
 		t.Errorf("respecting users: %+v, node file %s", got, readFile(t, user))
 	}
 	if text := readFile(t, auto); !strings.Contains(text, `"polarity": 1`) || !strings.Contains(text, `"a": 1`) {
@@ -79,11 +81,11 @@ func TestLayersOptimizeWritesBothFiles(t *testing.T) {
 	if text := readFile(t, auto+".bak"); text != `{"node-1": {"a": 1}}` {
 		t.Errorf("backup: %s", text)
 	}
-	want := said{0, "", "node layer: polarity: 1 cleared, on 1 node\n"}
+	want := clitest.Said{Code: 0, Out: "", Err: "node layer: polarity: 1 cleared, on 1 node\n"}
 	if got := cli(t, nil, "", append(args, "--clear-user")...); got != want || readFile(t, user) != "{}\n" || readFile(t, user+".bak") != node {
 		t.Errorf("clearing: %+v, node file %s", got, readFile(t, user))
 	}
-	if got := cli(t, nil, "", append(args, "--clear-user")...); got != (said{0, "", "nothing changes\n"}) {
+	if got := cli(t, nil, "", append(args, "--clear-user")...); got != (clitest.Said{Code: 0, Out: "", Err: "nothing changes\n"}) {
 		t.Errorf("again: %+v", got)
 	}
 }
@@ -97,7 +99,7 @@ func TestLayersOptimizeWritesBothFilesOrNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := cli(t, nil, "", "layers", "optimize", "polarity", "--topology", topologies+"topology_1dn_1dn.conf", "--auto", a, "--node", n, "--clear-user", "--write")
-	if got.code != 1 || got.out != "" || !strings.Contains(got.err, "back up layer: ") {
+	if got.Code != 1 || got.Out != "" || !strings.Contains(got.Err, "back up layer: ") {
 		t.Errorf("%+v", got)
 	}
 	if readFile(t, a) != auto || readFile(t, n) != node {
@@ -113,7 +115,7 @@ func TestLayersOptimizeAsJSON(t *testing.T) {
 		Changes    []optimizedChange
 		Notes      []string
 	}
-	if err := json.Unmarshal([]byte(got.out), &out); err != nil || got.code != 0 {
+	if err := json.Unmarshal([]byte(got.Out), &out); err != nil || got.Code != 0 {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	first := optimizedChange{"auto", "node-1.linkParamsOverride.02:08:02:00:01:02.fwParams.controlSuperframe", nil, 255.0}
@@ -131,11 +133,11 @@ func TestLayersOptimizeNamesConflicts(t *testing.T) {
 		"bad.json": `{"node-1": 5}`, "broken.json": `{`,
 	})
 	node, bad, broken := filepath.Join(dir, "node.json"), filepath.Join(dir, "bad.json"), filepath.Join(dir, "broken.json")
-	with := func(args ...string) said {
+	with := func(args ...string) clitest.Said {
 		return cli(t, nil, "", append([]string{"layers", "optimize", "polarity", "--topology", topologies + "topology_1dn_1dn.conf"}, args...)...)
 	}
 	for _, c := range []struct {
-		got  said
+		got  clitest.Said
 		want string
 		code int
 	}{
@@ -150,8 +152,8 @@ func TestLayersOptimizeNamesConflicts(t *testing.T) {
 		{cli(t, nil, "", "layers", "optimize", "colour"), "optimization: is \"colour\": polarity channel golay superframe all are allowed\n", 2},
 		{cli(t, nil, "", "layers", "optimize", "all"), "--topology: is missing: the file of a topology is required\n", 2},
 	} {
-		if c.got.code != c.code || c.got.out != "" || !strings.HasPrefix(c.got.err, c.want) {
-			t.Errorf("exit %d, %q, want %d, %q", c.got.code, c.got.err, c.code, c.want)
+		if c.got.Code != c.code || c.got.Out != "" || !strings.HasPrefix(c.got.Err, c.want) {
+			t.Errorf("exit %d, %q, want %d, %q", c.got.Code, c.got.Err, c.code, c.want)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/cmd/edgespan/clitest"
+
 	"pgregory.net/rapid"
 )
 
@@ -26,33 +28,33 @@ func flagsFile(t testing.TB, name, text string) string {
 func TestSeed_PrintFlags(t *testing.T) {
 	for _, c := range []struct {
 		doc  string
-		want said
+		want clitest.Said
 	}{
-		{`{"flags": {"v": "2", "x.config_staged_rollout_enabled": true, "listen": "[::1]:1"}}`, said{0, "--config_staged_rollout_enabled=true --listen='[::1]:1' --v=2\n", ""}},
-		{`{}`, said{0, "", ""}},
-		{`{"flags": {}}`, said{0, "", ""}},
-		{`{"flags": {"a b": "1", "c": "x\ny", "d": []}}`, said{4, "", `FILE: flags."a b": is no name of a flag: letters, digits and _ are allowed, behind a prefix that ends in a '.'` +
+		{`{"flags": {"v": "2", "x.config_staged_rollout_enabled": true, "listen": "[::1]:1"}}`, clitest.Said{Code: 0, Out: "--config_staged_rollout_enabled=true --listen='[::1]:1' --v=2\n", Err: ""}},
+		{`{}`, clitest.Said{Code: 0, Out: "", Err: ""}},
+		{`{"flags": {}}`, clitest.Said{Code: 0, Out: "", Err: ""}},
+		{`{"flags": {"a b": "1", "c": "x\ny", "d": []}}`, clitest.Said{Code: 4, Out: "", Err: `FILE: flags."a b": is no name of a flag: letters, digits and _ are allowed, behind a prefix that ends in a '.'` +
 			"\nFILE: flags.d: is no value of a flag (array): a string is allowed; a number or a boolean becomes one\n"}},
-		{`{"flags": {"c": "x\ny"}}`, said{4, "", "FILE: flags.c: has a line end or a NUL in it: a value on one line is allowed\n"}},
-		{`{"flags": `, said{4, "", ""}},
+		{`{"flags": {"c": "x\ny"}}`, clitest.Said{Code: 4, Out: "", Err: "FILE: flags.c: has a line end or a NUL in it: a value on one line is allowed\n"}},
+		{`{"flags": `, clitest.Said{Code: 4, Out: "", Err: ""}},
 	} {
 		file := flagsFile(t, "controller_config.json", c.doc)
 		got := cli(t, nil, "", "layers", "print-flags", file)
-		got.err = strings.ReplaceAll(got.err, file, "FILE")
-		if c.want.err == "" && c.want.code == 4 {
-			got.err = ""
+		got.Err = strings.ReplaceAll(got.Err, file, "FILE")
+		if c.want.Err == "" && c.want.Code == 4 {
+			got.Err = ""
 		}
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.doc, got, c.want)
 		}
 	}
-	if got := cli(t, nil, `{"flags": {"v": "1"}}`, "layers", "print-flags", "-"); got != (said{0, "--v=1\n", ""}) {
+	if got := cli(t, nil, `{"flags": {"v": "1"}}`, "layers", "print-flags", "-"); got != (clitest.Said{Code: 0, Out: "--v=1\n", Err: ""}) {
 		t.Errorf("from stdin: %+v", got)
 	}
-	if got := cli(t, nil, "", "layers", "print-flags", filepath.Join(t.TempDir(), "none")); got.code != 10 {
+	if got := cli(t, nil, "", "layers", "print-flags", filepath.Join(t.TempDir(), "none")); got.Code != 10 {
 		t.Errorf("a missing file: %+v", got)
 	}
-	if got := cli(t, nil, "", "layers", "print-flags"); got.code != 2 {
+	if got := cli(t, nil, "", "layers", "print-flags"); got.Code != 2 {
 		t.Errorf("without a file: %+v", got)
 	}
 }
@@ -79,13 +81,13 @@ func TestAShellTakesTheFlagsAsTheyWereMeant(t *testing.T) {
 			r.Fatal(err)
 		}
 		line := cli(t, nil, "", "layers", "print-flags", file)
-		if line.code != 0 || strings.Count(line.out, "\n") != 1 {
+		if line.Code != 0 || strings.Count(line.Out, "\n") != 1 {
 			r.Fatalf("%+v", line)
 		}
 		script := `eval "set -- $1"; for flag; do printf '%s\0' "$flag"; done`
-		out, err := exec.CommandContext(t.Context(), sh, "-c", script, "sh", line.out).Output()
+		out, err := exec.CommandContext(t.Context(), sh, "-c", script, "sh", line.Out).Output()
 		if err != nil {
-			r.Fatalf("%s: %v", line.out, err)
+			r.Fatalf("%s: %v", line.Out, err)
 		}
 		words := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 		if len(words) != len(flags) {

@@ -147,7 +147,7 @@ func (w *writing) file() string {
 	return w.node
 }
 
-// world reads everything that the write is checked with, and tells all that is wrong with
+// World reads everything that the write is checked with, and tells all that is wrong with
 // the files together.
 func (w *writing) world(a layersProgram) (edit.World, error) {
 	world := edit.World{
@@ -191,7 +191,7 @@ func (w *writing) world(a layersProgram) (edit.World, error) {
 	return world, errors.Join(faults[:]...)
 }
 
-// read reads the file of a layer. That which is to be written need not be there yet.
+// Read reads the file of a layer. That which is to be written need not be there yet.
 func (w *writing) read(a layersProgram, file string) (config.Object, error) {
 	if file == "" {
 		return nil, nil

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
 	"edgespan/config"
 )
@@ -40,7 +41,7 @@ func flat(t *testing.T, file string) string {
 	return strings.Join(strings.Fields(string(text)), "")
 }
 
-func write(t *testing.T, flags []string, stdin string, words ...string) said {
+func write(t *testing.T, flags []string, stdin string, words ...string) clitest.Said {
 	t.Helper()
 	return cli(t, nil, stdin, append(append([]string{"layers", words[0]}, flags...), words[1:]...)...)
 }
@@ -106,8 +107,8 @@ func TestWritesOfLayers(t *testing.T) {
 				t.Error("--dry-run has written")
 			}
 			got := write(t, flags, tt.stdin, tt.words...)
-			if got.code != term.ExitOK || got.out != tt.out || dry.out != got.out || dry.code != got.code {
-				t.Errorf("exit %d:\n%s\n%s\ndry:\n%s", got.code, got.err, got.out, dry.out)
+			if got.Code != term.ExitOK || got.Out != tt.out || dry.Out != got.Out || dry.Code != got.Code {
+				t.Errorf("exit %d:\n%s\n%s\ndry:\n%s", got.Code, got.Err, got.Out, dry.Out)
 			}
 			if held := flat(t, filepath.Join(dir, tt.file)); held != tt.want {
 				t.Errorf("%s holds %s", tt.file, held)
@@ -155,16 +156,16 @@ func TestARefusedWriteLeavesTheFileAsItIs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, flags := layerFiles(t, networkBefore, nodesBefore)
 			got := write(t, flags, tt.stdin, tt.words...)
-			if got.code != tt.code || got.out != "" {
-				t.Errorf("exit %d, on stdout %q", got.code, got.out)
+			if got.Code != tt.code || got.Out != "" {
+				t.Errorf("exit %d, on stdout %q", got.Code, got.Out)
 			}
-			lines, want := strings.Split(strings.TrimSuffix(got.err, "\n"), "\n"), strings.Split(tt.want, "\n")
+			lines, want := strings.Split(strings.TrimSuffix(got.Err, "\n"), "\n"), strings.Split(tt.want, "\n")
 			ok := len(lines) == len(want)
 			for i := range min(len(lines), len(want)) {
 				ok = ok && strings.HasPrefix(lines[i], want[i])
 			}
 			if !ok {
-				t.Errorf("got:\n%s\nwanted:\n%s", got.err, tt.want)
+				t.Errorf("got:\n%s\nwanted:\n%s", got.Err, tt.want)
 			}
 			for name, was := range map[string]string{"network.json": networkBefore, "nodes.json": nodesBefore} {
 				if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != was {
@@ -187,12 +188,12 @@ func TestANetworkWriteIsCheckedOnEveryNodeThatIsNamed(t *testing.T) {
 	}
 	words := []string{"modify", "--layer", "network", "--auto", auto, "--node-name", "n3", "--topology", topologyFile + "1dn_1dn.conf", "--dry-run"}
 	got := write(t, flags, "", append(words, "sysParams.managedConfig=true")...)
-	if got.code != term.ExitOK || !strings.HasPrefix(got.out, "n1, n2, n3, node-1, node-2:\n") {
-		t.Errorf("exit %d: %s%s", got.code, got.err, got.out)
+	if got.Code != term.ExitOK || !strings.HasPrefix(got.Out, "n1, n2, n3, node-1, node-2:\n") {
+		t.Errorf("exit %d: %s%s", got.Code, got.Err, got.Out)
 	}
 	got = write(t, flags, "", append(words, "x=2")...)
-	if got.code != term.ExitRejected || !strings.HasPrefix(got.err, "n1: x: is an object in the auto layer and no object (int64) in the network layer") {
-		t.Errorf("exit %d: %s%s", got.code, got.err, got.out)
+	if got.Code != term.ExitRejected || !strings.HasPrefix(got.Err, "n1: x: is an object in the auto layer and no object (int64) in the network layer") {
+		t.Errorf("exit %d: %s%s", got.Code, got.Err, got.Out)
 	}
 }
 
@@ -200,16 +201,16 @@ func TestANetworkWriteIsCheckedOnEveryNodeThatIsNamed(t *testing.T) {
 func TestOnlyTheFileToWriteMayBeMissing(t *testing.T) {
 	dir, _ := layerFiles(t, `{}`, `{}`)
 	got := cli(t, nil, "", "layers", "set", "--layer", "network", "--network", filepath.Join(dir, "network.json"), "--node", filepath.Join(dir, "typo.json"), "a=1")
-	if got.code != term.ExitNotFound || flat(t, filepath.Join(dir, "network.json")) != "{}" {
-		t.Errorf("exit %d: %s", got.code, got.err)
+	if got.Code != term.ExitNotFound || flat(t, filepath.Join(dir, "network.json")) != "{}" {
+		t.Errorf("exit %d: %s", got.Code, got.Err)
 	}
 	got = cli(t, nil, "", "layers", "set", "--layer", "network", "a=1")
-	if got.code != term.ExitUsage || !strings.HasPrefix(got.err, "--network is missing") {
-		t.Errorf("exit %d: %s", got.code, got.err)
+	if got.Code != term.ExitUsage || !strings.HasPrefix(got.Err, "--network is missing") {
+		t.Errorf("exit %d: %s", got.Code, got.Err)
 	}
 	got = cli(t, nil, "", "layers", "set", "--layer", "node", "--node", "-", "a=1")
-	if got.code != term.ExitUsage || !strings.HasPrefix(got.err, "--node: is stdin") {
-		t.Errorf("exit %d: %s", got.code, got.err)
+	if got.Code != term.ExitUsage || !strings.HasPrefix(got.Err, "--node: is stdin") {
+		t.Errorf("exit %d: %s", got.Code, got.Err)
 	}
 }
 
@@ -234,8 +235,8 @@ func TestAFlagIsAString(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := cli(t, nil, "", "layers", "set", "--layer", "network", "--network", file, "--metadata", described, "flags.on=true")
-	if held := flat(t, file); got.code != term.ExitOK || held != `{"flags":{"on":"true"}}` {
-		t.Errorf("exit %d: %s: %s", got.code, got.err, held)
+	if held := flat(t, file); got.Code != term.ExitOK || held != `{"flags":{"on":"true"}}` {
+		t.Errorf("exit %d: %s: %s", got.Code, got.Err, held)
 	}
 }
 
@@ -247,8 +248,8 @@ func TestABrokenLayerFileStopsAWrite(t *testing.T) {
 	} {
 		dir, flags := layerFiles(t, tt.network, tt.nodes)
 		got := write(t, flags, "", "set", "--layer", "network", "sysParams.managedConfig=true")
-		if got.code != term.ExitRejected || !strings.Contains(got.err, tt.want) || flat(t, filepath.Join(dir, "network.json")) != tt.network {
-			t.Errorf("exit %d: %s", got.code, got.err)
+		if got.Code != term.ExitRejected || !strings.Contains(got.Err, tt.want) || flat(t, filepath.Join(dir, "network.json")) != tt.network {
+			t.Errorf("exit %d: %s", got.Code, got.Err)
 		}
 	}
 }
@@ -271,8 +272,8 @@ func TestTheTypeOfAValue(t *testing.T) {
 	} {
 		dir, flags := layerFiles(t, `{}`, `{}`)
 		got := write(t, flags, "", "set", "--layer", "network", assignment)
-		if held := flat(t, filepath.Join(dir, "network.json")); got.code != term.ExitOK || held != want {
-			t.Errorf("%s: exit %d, %s: %s", assignment, got.code, got.err, held)
+		if held := flat(t, filepath.Join(dir, "network.json")); got.Code != term.ExitOK || held != want {
+			t.Errorf("%s: exit %d, %s: %s", assignment, got.Code, got.Err, held)
 		}
 	}
 }
@@ -281,7 +282,7 @@ func TestAWriteAsJSON(t *testing.T) {
 	dir, flags := layerFiles(t, networkBefore, nodesBefore)
 	got := write(t, flags, "", "modify", "--layer", "network", "-o", "json", "popParams.POP_IFACE=x", "mine.y=1")
 	var answer any
-	if err := json.Unmarshal([]byte(got.out), &answer); err != nil {
+	if err := json.Unmarshal([]byte(got.Out), &answer); err != nil {
 		t.Fatal(err)
 	}
 	text, _ := json.Marshal(answer)
@@ -294,8 +295,8 @@ func TestAWriteAsJSON(t *testing.T) {
 	if string(text) != want {
 		t.Errorf("%s\nwanted %s", text, want)
 	}
-	if !strings.Contains(got.err, "warning: n1, n2: mine: is unknown: it is kept, and nothing checks it (unknown, network layer)") {
-		t.Error(got.err)
+	if !strings.Contains(got.Err, "warning: n1, n2: mine: is unknown: it is kept, and nothing checks it (unknown, network layer)") {
+		t.Error(got.Err)
 	}
 }
 
@@ -303,17 +304,17 @@ func TestAWriteAsJSON(t *testing.T) {
 func TestOnlyWhatIsNamedIsUsed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "new.json")
 	got := cli(t, nil, "", "layers", "set", "--layer", "network", "--network", file, "sysParams.managedConfig=1")
-	if got.code != term.ExitOK || flat(t, file) != `{"sysParams":{"managedConfig":1}}` || got.out != "a node without overrides:\n  sysParams.managedConfig: none -> 1 (origin network)\n" {
-		t.Errorf("exit %d: %s%s", got.code, got.err, got.out)
+	if got.Code != term.ExitOK || flat(t, file) != `{"sysParams":{"managedConfig":1}}` || got.Out != "a node without overrides:\n  sysParams.managedConfig: none -> 1 (origin network)\n" {
+		t.Errorf("exit %d: %s%s", got.Code, got.Err, got.Out)
 	}
 	for _, line := range []string{file + ": is not there yet", "--metadata is not given", file + ": written"} {
-		if !strings.Contains(got.err, line) {
-			t.Errorf("%q is missing:\n%s", line, got.err)
+		if !strings.Contains(got.Err, line) {
+			t.Errorf("%q is missing:\n%s", line, got.Err)
 		}
 	}
 	got = cli(t, nil, "", "layers", "unset", "--layer", "network", "--network", file+"x", "a")
-	if got.code != term.ExitNotFound {
-		t.Errorf("exit %d: %s", got.code, got.err)
+	if got.Code != term.ExitNotFound {
+		t.Errorf("exit %d: %s", got.Code, got.Err)
 	}
 }
 
@@ -322,7 +323,7 @@ func TestWhatNoFileCouldHoldIsNotWritten(t *testing.T) {
 	for _, arg := range []string{"a.b=\xff", "a\xff.b=1", `a.b="` + "\xff\""} {
 		dir, flags := layerFiles(t, networkBefore, nodesBefore)
 		got := write(t, flags, "", "modify", "--layer", "network", arg)
-		if got.code == 0 || got.out != "" || !strings.Contains(got.err, "UTF-8") {
+		if got.Code == 0 || got.Out != "" || !strings.Contains(got.Err, "UTF-8") {
 			t.Errorf("%q: %+v", arg, got)
 		}
 		if text, err := os.ReadFile(filepath.Join(dir, "network.json")); err != nil || string(text) != networkBefore {

@@ -8,10 +8,11 @@ package main
 
 import (
 	"context"
-	"edgespan/cmd/term"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"edgespan/cmd/term"
 )
 
 // version is set by the Makefile from git describe.

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/action"
 	"edgespan/config/httpapi"
@@ -70,7 +70,7 @@ type startFunc func(ctx context.Context, o nodeOptions, log *zap.Logger) (runnin
 
 // daemonProgram is the program of `node`.
 type daemonProgram struct {
-	*reachpkg.App
+	*reach.App
 	start   startFunc    // makes the daemon
 	again   func() error // starts it in its own place once more
 	lock    string       // the abstract socket that keeps a second daemon away
@@ -83,7 +83,7 @@ func thisDaemon() daemonProgram {
 	return daemonProgram{start: startNode, again: startAgain, lock: nodeLock, lockDir: nodeLockDir, version: version}
 }
 
-func newNode(with *reachpkg.App, a daemonProgram) *cobra.Command {
+func newNode(with *reach.App, a daemonProgram) *cobra.Command {
 	a.App = with
 	var o nodeOptions
 	cmd := &cobra.Command{
@@ -106,8 +106,8 @@ The commands below it ask a controller for the config of single nodes.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Config = a.Setting(o.Config, "EDGESPAN_CONFIG", reachpkg.DefaultConfig)
-			o.StateDir = a.Setting(o.StateDir, "EDGESPAN_STATE_DIR", reachpkg.DefaultStateDir)
+			o.Config = a.Setting(o.Config, "EDGESPAN_CONFIG", reach.DefaultConfig)
+			o.StateDir = a.Setting(o.StateDir, "EDGESPAN_STATE_DIR", reach.DefaultStateDir)
 			o.RunDir, o.Socket, o.Version = a.RunFolder(), a.SocketPath(), a.version
 			o.About = o.About.withDefaults("")
 			if err := o.clean(); err != nil {
@@ -127,10 +127,10 @@ The commands below it ask a controller for the config of single nodes.`,
 	f.StringVar(&o.About.BaseDir, "base-dir", "", "folder of base versions, beside the embedded")
 	f.StringVar(&o.About.Actions, "actions", "", "what is done for each post-config action (default "+action.File+", if it is there)")
 	f.BoolVar(&o.Strict, "strict", false, "end with exit code 1 where the state folder is damaged or takes no writes; without it the daemon starts and says so")
-	cmd.Flags().StringVar(&o.Config, "config", "", "node config file (default "+reachpkg.DefaultConfig+")")
+	cmd.Flags().StringVar(&o.Config, "config", "", "node config file (default "+reach.DefaultConfig+")")
 	f.StringVar(&o.ResolverRoot, "resolver-root", "", "folder below which the DNS servers that other programs have learnt are read")
 	_ = f.MarkHidden("resolver-root") // it exists
-	cmd.Flags().StringVar(&o.StateDir, "state-dir", "", "state folder (default "+reachpkg.DefaultStateDir+")")
+	cmd.Flags().StringVar(&o.StateDir, "state-dir", "", "state folder (default "+reach.DefaultStateDir+")")
 	return cmd
 }
 
@@ -188,7 +188,7 @@ func (a daemonProgram) runNode(ctx context.Context, o nodeOptions, hup <-chan os
 	if serving {
 		cause = errors.Join(cause, <-served)
 	}
-	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reachpkg.RequestTimeout)
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reach.RequestTimeout)
 	defer cancel()
 	if err := d.Stop(stopCtx); err != nil {
 		cause = errors.Join(cause, fmt.Errorf("stop node: %w", err))

@@ -16,7 +16,8 @@ import (
 
 	"go.uber.org/zap"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/clitest"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
@@ -41,7 +42,7 @@ func (b *syncBuffer) String() string {
 
 // testNode is a `node` command with a fake instead of the actor tree.
 type testNode struct {
-	fake   *fake
+	fake   *clitest.Daemon
 	dir    string
 	log    syncBuffer
 	got    nodeOptions
@@ -51,8 +52,8 @@ type testNode struct {
 
 func startTestNode(t *testing.T, lock string, startErr error) *testNode {
 	t.Helper()
-	n := &testNode{fake: filled(), dir: scratch(t), code: make(chan int, 1)}
-	n.fake.done = make(chan error, 1)
+	n := &testNode{fake: clitest.Filled(), dir: clitest.Scratch(t), code: make(chan int, 1)}
+	n.fake.Ended = make(chan error, 1)
 	d := daemonProgram{
 		version: "v1.2.3", lock: lock, lockDir: filepath.Join(os.TempDir(), lock),
 		start: func(_ context.Context, o nodeOptions, _ *zap.Logger) (runningNode, error) {
@@ -71,14 +72,14 @@ func startTestNode(t *testing.T, lock string, startErr error) *testNode {
 
 // runDaemon runs a command line whose `node` is d.
 func runDaemon(ctx context.Context, log io.Writer, d daemonProgram, args []string) int {
-	a := &reachpkg.App{Streams: term.Streams{Out: log, Err: log, Env: func(string) string { return "" }}}
+	a := &reach.App{Streams: term.Streams{Out: log, Err: log, Env: func(string) string { return "" }}}
 	root := a.NewRoot("edgespan", "", "")
 	a.Bind(root)
 	root.AddCommand(newNode(a, d))
 	return a.Run(ctx, root, args)
 }
 
-func (n *testNode) socket() string { return filepath.Join(n.dir, "run", reachpkg.SocketName) }
+func (n *testNode) socket() string { return filepath.Join(n.dir, "run", reach.SocketName) }
 
 func (n *testNode) wantCode(t *testing.T, want int, logged string) {
 	t.Helper()
@@ -96,8 +97,8 @@ func lockName(t *testing.T) string { return fmt.Sprintf("@edgespan-test-%d-%s", 
 
 func TestNodeServesUntilItIsTold(t *testing.T) {
 	n := startTestNode(t, lockName(t), nil)
-	awaitSocket(t, n.socket())
-	if got := cli(t, at(n.socket()), "", "get", "ni", "-o", "name"); got.out != "ni/"+niID+"\n" {
+	clitest.AwaitSocket(t, n.socket())
+	if got := cli(t, clitest.At(n.socket()), "", "get", "ni", "-o", "name"); got.Out != "ni/"+clitest.NiID+"\n" {
 		t.Errorf("get: %+v", got)
 	}
 	want := nodeOptions{n.dir + "/c", n.dir + "/state", n.dir + "/run", n.socket(), "v1.2.3", n.got.Level, aboutFiles{}, false, "", ""}
@@ -106,7 +107,7 @@ func TestNodeServesUntilItIsTold(t *testing.T) {
 	}
 	n.cancel()
 	n.wantCode(t, term.ExitOK, "its networks run on")
-	if !n.fake.stopped {
+	if !n.fake.Stopped {
 		t.Error("the actors were not stopped")
 	}
 	if _, err := os.Stat(n.socket()); !errors.Is(err, os.ErrNotExist) {
@@ -115,7 +116,7 @@ func TestNodeServesUntilItIsTold(t *testing.T) {
 }
 
 func TestSIGHUPRereadsTheConfig(t *testing.T) {
-	f := &fake{done: make(chan error, 1)}
+	f := &clitest.Daemon{Ended: make(chan error, 1)}
 	hup := make(chan os.Signal)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan bool, 1)
@@ -126,28 +127,28 @@ func TestSIGHUPRereadsTheConfig(t *testing.T) {
 	hup <- syscall.SIGHUP
 	hup <- syscall.SIGHUP // taken only after the first was done
 	cancel()
-	if serving := <-ended; !serving || f.reloads < 1 {
-		t.Errorf("serving %v, %d reloads", serving, f.reloads)
+	if serving := <-ended; !serving || f.Reloads < 1 {
+		t.Errorf("serving %v, %d reloads", serving, f.Reloads)
 	}
 }
 
 func TestTheSecondDaemonOfANamespaceExitsWithConflict(t *testing.T) {
 	lock := lockName(t)
 	first := startTestNode(t, lock, nil)
-	awaitSocket(t, first.socket())
+	clitest.AwaitSocket(t, first.socket())
 	startTestNode(t, lock, nil).wantCode(t, term.ExitConflict, "another edgespan node runs in it")
 	first.cancel()
 	first.wantCode(t, term.ExitOK, "")
 	third := startTestNode(t, lock, nil)
-	awaitSocket(t, third.socket())
+	clitest.AwaitSocket(t, third.socket())
 	third.cancel()
 	third.wantCode(t, term.ExitOK, "")
 }
 
 func TestNodeExitsWhenItsTopActorEnds(t *testing.T) {
 	n := startTestNode(t, lockName(t), nil)
-	awaitSocket(t, n.socket())
-	n.fake.done <- errors.New("router escalated")
+	clitest.AwaitSocket(t, n.socket())
+	n.fake.Ended <- errors.New("router escalated")
 	n.wantCode(t, term.ExitError, "router escalated")
 }
 
@@ -158,11 +159,11 @@ func TestNodeThatCannotStartSaysWhy(t *testing.T) {
 
 func TestNodeLeavesAnotherDaemonsSocketAlone(t *testing.T) {
 	n := startTestNode(t, lockName(t), nil)
-	awaitSocket(t, n.socket())
+	clitest.AwaitSocket(t, n.socket())
 	// Another network namespace has another lock, but the path may be the same.
 	second := daemonProgram{lock: lockName(t) + "2"}
 	second.start = func(context.Context, nodeOptions, *zap.Logger) (runningNode, error) {
-		return &fake{done: make(chan error, 1)}, nil
+		return &clitest.Daemon{Ended: make(chan error, 1)}, nil
 	}
 	args := []string{"node", "--state-dir", n.dir + "/state", "--run-dir", n.dir + "/run"}
 	if code := runDaemon(t.Context(), &n.log, second, args); code != term.ExitConflict {

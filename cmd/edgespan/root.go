@@ -3,10 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	reachpkg "edgespan/cmd/edgespan/reach"
-	"edgespan/cmd/term"
 	"fmt"
 	"slices"
+
+	"edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/term"
 
 	"github.com/spf13/cobra"
 )
@@ -14,7 +15,7 @@ import (
 // Run executes the command line and returns its exit code; what went wrong is said on
 // Err, one line each.
 func run(ctx context.Context, s term.Streams, args []string) int {
-	a := &reachpkg.App{Streams: s}
+	a := &reach.App{Streams: s}
 	return a.Run(ctx, newRoot(a, thisDaemon()), args)
 }
 
@@ -31,7 +32,7 @@ EDGESPAN_TOKEN_FILE, EDGESPAN_CA_FILE, EDGESPAN_CA_SHA256, EDGESPAN_CONTEXT and
 EDGESPAN_CONTEXTS. NO_COLOR switches colours off.`
 
 // NewRoot builds the command tree.
-func newRoot(a *reachpkg.App, d daemonProgram) *cobra.Command {
+func newRoot(a *reach.App, d daemonProgram) *cobra.Command {
 	root := a.NewRoot("edgespan", "The network daemon of an edge node, and the command line of node and controller", aboutProgram)
 	a.Bind(root)
 	root.AddGroup(&cobra.Group{ID: "node", Title: "On a node:"}, &cobra.Group{ID: "controller", Title: "With a controller:"})
@@ -41,7 +42,7 @@ func newRoot(a *reachpkg.App, d daemonProgram) *cobra.Command {
 	root.AddCommand(nodeCommands(a)...)
 	root.AddCommand(demoCommands(a.Streams)...)
 	inGroup("node", root.Commands())
-	fleet := slices.Concat(fleetCommands(a), factsCommands(a), []*cobra.Command{reachpkg.NewContext(a)})
+	fleet := slices.Concat(fleetCommands(a), factsCommands(a), []*cobra.Command{reach.NewContext(a)})
 	inGroup("controller", fleet)
 	addBeside(root, fleet)
 	root.AddCommand(newLayers(a.Streams), newState(a.Streams), newVersion(a))
@@ -75,7 +76,7 @@ func beside(c, local *cobra.Command) {
 		if len(words) > 0 {
 			return run(cmd, words)
 		}
-		for _, name := range append([]string{"message", "dry-run", "if-match", "output"}, reachpkg.FlagNames...) {
+		for _, name := range append([]string{"message", "dry-run", "if-match", "output"}, reach.FlagNames...) {
 			if cmd.Flags().Changed(name) && local.Flags().Lookup(name) == nil {
 				return term.Usagef("%s: has --%s: it is allowed with arguments: %s", cmd.Name(), name, c.Use)
 			}
@@ -94,7 +95,7 @@ func inGroup(id string, commands []*cobra.Command) {
 	}
 }
 
-func newVersion(a *reachpkg.App) *cobra.Command {
+func newVersion(a *reach.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",

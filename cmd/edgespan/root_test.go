@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/clitest"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ func TestNoTwoCommandsHaveOneName(t *testing.T) {
 			look(sub)
 		}
 	}
-	look(program(&reachpkg.App{Streams: term.Streams{Env: func(string) string { return "" }}}))
+	look(program(&reach.App{Streams: term.Streams{Env: func(string) string { return "" }}}))
 }
 
 func TestACommandOfNodeAndControllerIsTheNodesWithoutArguments(t *testing.T) {
@@ -52,16 +53,16 @@ func TestACommandOfNodeAndControllerIsTheNodesWithoutArguments(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	if got := cli(t, nil, "", "version"); got != (said{0, "edgespan " + version + "\n", ""}) {
+	if got := cli(t, nil, "", "version"); got != (clitest.Said{Code: 0, Out: "edgespan " + version + "\n", Err: ""}) {
 		t.Errorf("%+v", got)
 	}
 }
 
 // program is the root of the whole program.
-func program(a *reachpkg.App) *cobra.Command { return newRoot(a, thisDaemon()) }
+func program(a *reach.App) *cobra.Command { return newRoot(a, thisDaemon()) }
 
 // cli runs a command line of the whole program.
-func cli(t *testing.T, env map[string]string, stdin string, args ...string) said {
+func cli(t *testing.T, env map[string]string, stdin string, args ...string) clitest.Said {
 	t.Helper()
-	return runRoot(t, program, env, stdin, args...)
+	return clitest.Run(t, program, env, stdin, args...)
 }

@@ -6,15 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
 func TestTheWordsOfCommitConfirm(t *testing.T) {
-	f := &fake{items: map[string][]httpapi.Resource{"pending": {{ID: "node", Kind: "pending", Spec: map[string]any{}, Status: map[string]any{
+	f := &clitest.Daemon{Items: map[string][]httpapi.Resource{"pending": {{ID: "node", Kind: "pending", Spec: map[string]any{}, Status: map[string]any{
 		"pending": true, "generation": "c:2", "source": "controller", "remaining": "1m58s", "settled": true, "managed": true,
 	}}}}}
-	env := at(serve(t, f))
+	env := clitest.At(clitest.ServeDaemon(t, f))
 	for _, c := range []struct {
 		line  string
 		asked string
@@ -25,38 +26,38 @@ func TestTheWordsOfCommitConfirm(t *testing.T) {
 		{"release", "release", "it was not held"},
 		{"get pending", "list pending", ""},
 	} {
-		before := len(f.seen())
+		before := len(f.Seen())
 		got := cli(t, env, "", strings.Fields(c.line)...)
-		if got.code != term.ExitOK || !strings.Contains(got.err, c.says) || strings.Join(f.seen()[before:], ";") != c.asked {
-			t.Errorf("edgespan %s: %+v, asks %q", c.line, got, f.seen()[before:])
+		if got.Code != term.ExitOK || !strings.Contains(got.Err, c.says) || strings.Join(f.Seen()[before:], ";") != c.asked {
+			t.Errorf("edgespan %s: %+v, asks %q", c.line, got, f.Seen()[before:])
 		}
 	}
-	if got := cli(t, env, "", "get", "pending"); !strings.Contains(got.out, "c:2") || !strings.Contains(got.out, "1m58s") {
-		t.Errorf("get pending shows %s", got.out)
+	if got := cli(t, env, "", "get", "pending"); !strings.Contains(got.Out, "c:2") || !strings.Contains(got.Out, "1m58s") {
+		t.Errorf("get pending shows %s", got.Out)
 	}
-	f.held = true
-	if got := cli(t, env, "", "release"); !strings.Contains(got.err, "the controller rules") {
+	f.Held = true
+	if got := cli(t, env, "", "release"); !strings.Contains(got.Err, "the controller rules") {
 		t.Errorf("release: %+v", got)
 	}
-	f.err = fmt.Errorf("%w: nothing is pending", httpapi.ErrConflict)
+	f.Err = fmt.Errorf("%w: nothing is pending", httpapi.ErrConflict)
 	for _, word := range []string{"confirm", "rollback", "release"} {
-		if got := cli(t, env, "", word); got.code != term.ExitConflict || !strings.Contains(got.err, "nothing is pending") {
+		if got := cli(t, env, "", word); got.Code != term.ExitConflict || !strings.Contains(got.Err, "nothing is pending") {
 			t.Errorf("%s of nothing: %+v", word, got)
 		}
 	}
 }
 
 func TestApplySaysHow(t *testing.T) {
-	f := &fake{}
-	env := at(serve(t, f))
-	if got := cli(t, env, "{}", "apply", "-f", "-", "--local", "--confirm", "120s"); got.code != term.ExitOK || !strings.Contains(got.err, "undone in 2m0s") {
+	f := &clitest.Daemon{}
+	env := clitest.At(clitest.ServeDaemon(t, f))
+	if got := cli(t, env, "{}", "apply", "-f", "-", "--local", "--confirm", "120s"); got.Code != term.ExitOK || !strings.Contains(got.Err, "undone in 2m0s") {
 		t.Errorf("%+v", got)
 	}
-	if f.how.Confirm != 2*time.Minute || !f.how.Local || f.how.By == "" {
-		t.Errorf("it was asked to apply %+v", f.how)
+	if f.How.Confirm != 2*time.Minute || !f.How.Local || f.How.By == "" {
+		t.Errorf("it was asked to apply %+v", f.How)
 	}
 	for _, wrong := range []string{"--confirm 0s", "--confirm 25h", "--confirm -1s", "--local --dry-run", "--confirm 1m --dry-run"} {
-		if got := cli(t, env, "{}", append([]string{"apply", "-f", "-"}, strings.Fields(wrong)...)...); got.code != term.ExitUsage {
+		if got := cli(t, env, "{}", append([]string{"apply", "-f", "-"}, strings.Fields(wrong)...)...); got.Code != term.ExitUsage {
 			t.Errorf("%s: %+v", wrong, got)
 		}
 	}

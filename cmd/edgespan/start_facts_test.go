@@ -15,6 +15,7 @@ import (
 
 	"edgespan/actors"
 	"edgespan/actors/agent"
+	"edgespan/cmd/edgespan/clitest"
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi/factsapi"
@@ -34,14 +35,14 @@ func (aMachine) Read(context.Context) (netstate.Facts, error) {
 
 // knock knows an admin's token and the certificates of nodes.
 type knock struct {
-	factsDoor
+	clitest.FactsDoor
 	callers *pki.Callers
 }
 
 func (k knock) Authenticate(r *http.Request) (factsapi.Caller, error) {
 	shown, err := k.callers.Of(r.TLS)
 	if err != nil || shown.Node == "" {
-		return k.factsDoor.Authenticate(r)
+		return k.FactsDoor.Authenticate(r)
 	}
 	return factsapi.Caller{Name: shown.Node, Role: factsapi.Operator, Node: shown.Node}, nil
 }
@@ -96,7 +97,7 @@ func factsByTLS(t *testing.T, ca *pki.Authority) (where string, admin *factsapi.
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: factsHandler(t, knock{callers: callers}), ReadHeaderTimeout: time.Minute}
+	s := &http.Server{Handler: clitest.FactsHandler(t, knock{callers: callers}), ReadHeaderTimeout: time.Minute}
 	go func() { _ = s.Serve(tls.NewListener(l, callers.TLS())) }()
 	t.Cleanup(func() { _ = s.Close() })
 	where = "https://" + l.Addr().String()

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"edgespan/cmd/term"
 	"slices"
 	"strings"
+
+	"edgespan/cmd/term"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"

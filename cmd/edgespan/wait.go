@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	reachpkg "edgespan/cmd/edgespan/reach"
+	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
@@ -63,7 +63,7 @@ know exits 10 at once.`,
 			if fleetWaits[kind] != nil {
 				return waitFleet(a.App, cmd, kind, id, wanted, timeout)
 			}
-			for _, name := range reachpkg.FlagNames {
+			for _, name := range reach.FlagNames {
 				if cmd.Flags().Changed(name) {
 					return term.Usagef("wait: has --%s: it is allowed with peer/NAME and cluster/NAME", name)
 				}
@@ -77,7 +77,7 @@ know exits 10 at once.`,
 	}
 	cmd.Flags().StringVar(&wanted, "for", "ready", "ready, absent, online or undeployed")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long, as 500ms, 30s or 2m")
-	return reachpkg.AsksController(cmd)
+	return reach.AsksController(cmd)
 }
 
 // waitKinds are the kinds of wait: the node's, then the controller's.

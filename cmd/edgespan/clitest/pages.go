@@ -1,15 +1,15 @@
-package main
+package clitest
 
 import (
 	"slices"
 	"strings"
 )
 
-type consoleExample struct{ command, output string }
+type consoleExample struct{ Command, Output string }
 
-// consoleExamples are the commands of a document's console blocks, each with what stands
+// ConsoleExamples are the commands of a document's console blocks, each with what stands
 // between it and the next.
-func consoleExamples(text string) []consoleExample {
+func ConsoleExamples(text string) []consoleExample {
 	var out []consoleExample
 	inside := false
 	for line := range strings.Lines(text) {
@@ -18,16 +18,16 @@ func consoleExamples(text string) []consoleExample {
 		case strings.HasPrefix(line, "```"):
 			inside = strings.TrimSpace(line) == "```console"
 		case inside && is:
-			out = append(out, consoleExample{command: strings.TrimSpace(command)})
+			out = append(out, consoleExample{Command: strings.TrimSpace(command)})
 		case inside && len(out) > 0:
-			out[len(out)-1].output += line
+			out[len(out)-1].Output += line
 		}
 	}
 	return out
 }
 
-// sameButDots compares line by line; "..." in want is any number of lines.
-func sameButDots(got, want string) bool {
+// SameButDots compares line by line; "..." in want is any number of lines.
+func SameButDots(got, want string) bool {
 	var lines []string
 	for line := range strings.Lines(got) {
 		lines = append(lines, line)
@@ -56,8 +56,8 @@ func sameButDots(got, want string) bool {
 	return len(lines) == 0 || strings.HasSuffix(want, "...\n")
 }
 
-// shellWords cuts a command line at blanks outside of single quotes.
-func shellWords(line string) []string {
+// ShellWords cuts a command line at blanks outside of single quotes.
+func ShellWords(line string) []string {
 	var out []string
 	for i, part := range strings.Split(line, "'") {
 		if i%2 == 1 {

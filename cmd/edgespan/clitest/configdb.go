@@ -1,4 +1,4 @@
-package main
+package clitest
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"edgespan/platform/store/bolt"
 )
 
-// factsDoor knows a token of an admin and of a viewer, and olga's password; tokens, if it is there, knows more.
-type factsDoor struct{ tokens func(string) bool }
+// FactsDoor knows a token of an admin and of a viewer, and olga's password; tokens, if it is there, knows more.
+type FactsDoor struct{ Tokens func(string) bool }
 
-func (d factsDoor) Authenticate(r *http.Request) (factsapi.Caller, error) {
+func (d FactsDoor) Authenticate(r *http.Request) (factsapi.Caller, error) {
 	token := r.Header.Get("X-Auth-Token")
 	user, password, _ := r.BasicAuth()
 	switch {
@@ -26,16 +26,16 @@ func (d factsDoor) Authenticate(r *http.Request) (factsapi.Caller, error) {
 		return factsapi.Caller{Name: "vera", Role: factsapi.Viewer}, nil
 	case user == "olga" && password == "pass word":
 		return factsapi.Caller{Name: "olga", Role: factsapi.Operator}, nil
-	case d.tokens != nil && d.tokens(token):
+	case d.Tokens != nil && d.Tokens(token):
 		return factsapi.Caller{Name: "kay", Role: factsapi.Admin}, nil
 	}
 	return factsapi.Caller{}, &factsapi.Denied{Status: http.StatusUnauthorized, Text: "nobody is known by that"}
 }
 
-func (factsDoor) Challenges() []string { return []string{`Basic realm="edgespan"`} }
+func (FactsDoor) Challenges() []string { return []string{`Basic realm="edgespan"`} }
 
-// factsHandler is the real ConfigDB on a store of its own.
-func factsHandler(t *testing.T, door factsapi.Authenticator) http.Handler {
+// FactsHandler is the real ConfigDB on a store of its own.
+func FactsHandler(t *testing.T, door factsapi.Authenticator) http.Handler {
 	t.Helper()
 	store, err := bolt.Open(filepath.Join(t.TempDir(), "store"), bolt.Options{UnsafeNoSync: true})
 	if err != nil {
@@ -56,10 +56,10 @@ func factsHandler(t *testing.T, door factsapi.Authenticator) http.Handler {
 	return factsapi.Handler(k, door)
 }
 
-// serveFacts serves it, and is the environment of one who asks it as an admin.
-func serveFacts(t *testing.T) map[string]string {
+// ServeFacts serves it, and is the environment of one who asks it as an admin.
+func ServeFacts(t *testing.T) map[string]string {
 	t.Helper()
-	s := httptest.NewServer(factsHandler(t, factsDoor{}))
+	s := httptest.NewServer(FactsHandler(t, FactsDoor{}))
 	t.Cleanup(s.Close)
-	return map[string]string{"EDGESPAN_CONTROLLER": s.URL, "EDGESPAN_TOKEN_FILE": secretFile(t, "secret"), "HOME": t.TempDir()}
+	return map[string]string{"EDGESPAN_CONTROLLER": s.URL, "EDGESPAN_TOKEN_FILE": SecretFile(t, "secret"), "HOME": t.TempDir()}
 }

@@ -1,4 +1,4 @@
-package main
+package clitest
 
 import (
 	"context"
@@ -8,28 +8,30 @@ import (
 
 // looker is the part of a fake daemon that answers why; nil functions answer nothing.
 type looker struct {
-	explain func(kind, id string) (httpapi.Explanation, error)
-	diff    func(of string) ([]httpapi.Difference, error)
-	happens []httpapi.Event // told one by one; with Follow the stream then stays open
-	stream  []httpapi.Seen
-	doctor  []httpapi.Finding
-	asks    chan httpapi.EventQuery // what Events was asked, if there is room
+	Explains func(kind, id string) (httpapi.Explanation, error)
+	DiffOf   func(of string) ([]httpapi.Difference, error)
+	Happens  []httpapi.Event // told one by one; with Follow the stream then stays open
+	Stream   []httpapi.Seen
+	Findings []httpapi.Finding
+	Asks     chan httpapi.EventQuery // what Events was asked, if there is room
 }
 
 func (l *looker) Explain(_ context.Context, kind, id string) (httpapi.Explanation, error) {
-	return l.explain(kind, id)
+	return l.Explains(kind, id)
 }
 
-func (l *looker) Diff(_ context.Context, of string) ([]httpapi.Difference, error) { return l.diff(of) }
+func (l *looker) Diff(_ context.Context, of string) ([]httpapi.Difference, error) {
+	return l.DiffOf(of)
+}
 
-func (l *looker) Doctor(context.Context) ([]httpapi.Finding, error) { return l.doctor, nil }
+func (l *looker) Doctor(context.Context) ([]httpapi.Finding, error) { return l.Findings, nil }
 
 func (l *looker) Events(ctx context.Context, q httpapi.EventQuery, emit func(httpapi.Event) error) error {
 	select {
-	case l.asks <- q:
+	case l.Asks <- q:
 	default:
 	}
-	for _, e := range l.happens {
+	for _, e := range l.Happens {
 		if err := emit(e); err != nil {
 			return err
 		}
@@ -41,7 +43,7 @@ func (l *looker) Events(ctx context.Context, q httpapi.EventQuery, emit func(htt
 }
 
 func (l *looker) Watch(ctx context.Context, _ []string, emit func(httpapi.Seen) error) error {
-	for _, s := range l.stream {
+	for _, s := range l.Stream {
 		if err := emit(s); err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package main
+package clitest
 
 import (
 	"io"
@@ -13,7 +13,8 @@ import (
 	"edgespan/platform/pki"
 )
 
-func file(t *testing.T, text string) string {
+// File is a file with this text.
+func File(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -22,8 +23,8 @@ func file(t *testing.T, text string) string {
 	return name
 }
 
-// serveTLS serves as a controller does, and says where.
-func serveTLS(t *testing.T, authority *pki.Authority, h http.Handler) string {
+// ServeTLS serves as a controller does, and says where.
+func ServeTLS(t *testing.T, authority *pki.Authority, h http.Handler) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -39,7 +40,8 @@ func serveTLS(t *testing.T, authority *pki.Authority, h http.Handler) string {
 	return l.Addr().String()
 }
 
-func secretFile(t *testing.T, text string) string {
+// SecretFile is a file with this one line.
+func SecretFile(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(name, []byte(text+"\n"), 0o600); err != nil {

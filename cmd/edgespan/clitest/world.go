@@ -1,4 +1,4 @@
-package main
+package clitest
 
 import (
 	"context"
@@ -39,28 +39,28 @@ func moduleRoot(t *testing.T) string {
 	return ""
 }
 
-// terragraph is the folder of the seed's real files.
-func terragraph(t *testing.T) string {
+// Terragraph is the folder of the seed's real files.
+func Terragraph(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(moduleRoot(t), "config/testdata/terragraph")
 }
 
-// worldBackend is a controller whose operations on layers are the real ones, on a store in
+// World is a controller whose operations on layers are the real ones, on a store in
 // memory and the real metadata and base versions; only its nodes are made up.
-type worldBackend struct {
-	*fleetBackend
+type World struct {
+	*Fleet
 
-	turn  sync.Mutex
-	store modelReader
-	world operate.World
+	turn       sync.Mutex
+	store      ModelReader
+	Operations operate.World // its State is that of the store, at each question
 }
 
-var _ fleetapi.Backend = (*worldBackend)(nil)
+var _ fleetapi.Backend = (*World)(nil)
 
-// modelReader reads a store in memory.
-type modelReader struct{ *revision.Model }
+// ModelReader reads a store in memory.
+type ModelReader struct{ *revision.Model }
 
-func (s modelReader) Get(keys ...revision.Key) ([]revision.Entry, error) {
+func (s ModelReader) Get(keys ...revision.Key) ([]revision.Entry, error) {
 	out := make([]revision.Entry, len(keys))
 	for i, key := range keys {
 		e, _, err := s.Model.Get(key)
@@ -73,15 +73,15 @@ func (s modelReader) Get(keys ...revision.Key) ([]revision.Entry, error) {
 }
 
 // Backup is of what was really written.
-func (b *worldBackend) Backup(_ context.Context, version string) (func(context.Context, io.Writer) error, error) {
+func (b *World) Backup(_ context.Context, version string) (func(context.Context, io.Writer) error, error) {
 	s, err := backup.Open(b.store, backup.Header{Version: version, Store: "6a0c0f2e-0000-4000-8000-000000000001"})
 	return func(_ context.Context, out io.Writer) error { return s.Write(b.store, out) }, err
 }
 
-// newWorldBackend knows the nodes of the real topology node-1 and node-2, which have reported.
-func newWorldBackend(t *testing.T) *worldBackend {
+// NewWorld knows the nodes of the real topology node-1 and node-2, which have reported.
+func NewWorld(t *testing.T) *World {
 	t.Helper()
-	base, err := filepath.Abs(filepath.Join(terragraph(t), "base_versions")) // the test may go to another folder
+	base, err := filepath.Abs(filepath.Join(Terragraph(t), "base_versions")) // the test may go to another folder
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func newWorldBackend(t *testing.T) *worldBackend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(terragraph(t), "config_metadata.json"))
+	text, err := os.ReadFile(filepath.Join(Terragraph(t), "config_metadata.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +97,8 @@ func newWorldBackend(t *testing.T) *worldBackend {
 	if faults != nil {
 		t.Fatal(faults)
 	}
-	b := &worldBackend{fleetBackend: smallFleet(), store: modelReader{revision.NewModel()}}
-	b.world = operate.World{
+	b := &World{Fleet: SmallFleet(), store: ModelReader{revision.NewModel()}}
+	b.Operations = operate.World{
 		Hardware: fleet.Hardware{Library: dir.Library},
 		Layers:   func(k fleet.Kind) (layers.Set, error) { return dir.Read(k.Choice) },
 		Metadata: parsed(t, doc, false), MaskKey: []byte("key"),
@@ -106,7 +106,7 @@ func newWorldBackend(t *testing.T) *worldBackend {
 		Nodes: map[string]operate.NodeFact{},
 	}
 	for _, name := range []string{"node-1", "node-2"} {
-		b.world.Nodes[name] = operate.NodeFact{Versions: layers.Versions{Software: "RELEASE_M81", Firmware: "10.11.0"}, Reported: true, Alive: true, ID: "id of " + name}
+		b.Operations.Nodes[name] = operate.NodeFact{Versions: layers.Versions{Software: "RELEASE_M81", Firmware: "10.11.0"}, Reported: true, Alive: true, ID: "id of " + name}
 	}
 	return b
 }
@@ -121,15 +121,15 @@ func parsed(t *testing.T, doc config.Object, e2e bool) *metadata.Metadata {
 }
 
 // now is the world over the newest revision.
-func (b *worldBackend) now() (*operate.World, error) {
+func (b *World) now() (*operate.World, error) {
 	state, err := history.Head(b.store)
-	w := b.world
+	w := b.Operations
 	w.State = state
 	return &w, err
 }
 
-// read asks the world of now.
-func read[T any](b *worldBackend, f func(*operate.World) (T, error)) (T, error) {
+// Read asks the world of now.
+func Read[T any](b *World, f func(*operate.World) (T, error)) (T, error) {
 	b.turn.Lock()
 	defer b.turn.Unlock()
 	w, err := b.now()
@@ -140,36 +140,36 @@ func read[T any](b *worldBackend, f func(*operate.World) (T, error)) (T, error) 
 	return f(w)
 }
 
-func (b *worldBackend) Config(_ context.Context, q operate.ConfigQuery) (operate.Document, error) {
-	return read(b, func(w *operate.World) (operate.Document, error) { return w.Config(q) })
+func (b *World) Config(_ context.Context, q operate.ConfigQuery) (operate.Document, error) {
+	return Read(b, func(w *operate.World) (operate.Document, error) { return w.Config(q) })
 }
 
-func (b *worldBackend) Paths(_ context.Context, q operate.PathsQuery) (operate.Document, error) {
-	return read(b, func(w *operate.World) (operate.Document, error) { return w.Paths(q) })
+func (b *World) Paths(_ context.Context, q operate.PathsQuery) (operate.Document, error) {
+	return Read(b, func(w *operate.World) (operate.Document, error) { return w.Paths(q) })
 }
 
-func (b *worldBackend) Layer(_ context.Context, q operate.LayerQuery) (operate.Document, error) {
-	return read(b, func(w *operate.World) (operate.Document, error) { return w.Layer(q) })
+func (b *World) Layer(_ context.Context, q operate.LayerQuery) (operate.Document, error) {
+	return Read(b, func(w *operate.World) (operate.Document, error) { return w.Layer(q) })
 }
 
-func (b *worldBackend) Metadata(_ context.Context, of string) (operate.Document, error) {
-	return read(b, func(w *operate.World) (operate.Document, error) { return w.Describe(of) })
+func (b *World) Metadata(_ context.Context, of string) (operate.Document, error) {
+	return Read(b, func(w *operate.World) (operate.Document, error) { return w.Describe(of) })
 }
 
-func (b *worldBackend) E2E(_ context.Context, file string, reveal bool) (operate.Document, error) {
-	return read(b, func(w *operate.World) (operate.Document, error) { return w.File(file, "", reveal) })
+func (b *World) E2E(_ context.Context, file string, reveal bool) (operate.Document, error) {
+	return Read(b, func(w *operate.World) (operate.Document, error) { return w.File(file, "", reveal) })
 }
 
-func (b *worldBackend) Topology(context.Context) (operate.Document, error) {
-	return read(b, func(w *operate.World) (operate.Document, error) { return w.Topology() })
+func (b *World) Topology(context.Context) (operate.Document, error) {
+	return Read(b, func(w *operate.World) (operate.Document, error) { return w.Topology() })
 }
 
-func (b *worldBackend) Explain(_ context.Context, node string, path []string) ([]history.Explanation, error) {
-	return read(b, func(w *operate.World) ([]history.Explanation, error) { return w.Explain(node, path) })
+func (b *World) Explain(_ context.Context, node string, path []string) ([]history.Explanation, error) {
+	return Read(b, func(w *operate.World) ([]history.Explanation, error) { return w.Explain(node, path) })
 }
 
-func (b *worldBackend) History(_ context.Context, q fleetapi.HistoryQuery) ([]fleetapi.Edition, error) {
-	return read(b, func(w *operate.World) ([]fleetapi.Edition, error) {
+func (b *World) History(_ context.Context, q fleetapi.HistoryQuery) ([]fleetapi.Edition, error) {
+	return Read(b, func(w *operate.World) ([]fleetapi.Edition, error) {
 		records, err := w.State.Log(0)
 		var out []fleetapi.Edition
 		for _, r := range records {
@@ -194,8 +194,8 @@ func (b *worldBackend) History(_ context.Context, q fleetapi.HistoryQuery) ([]fl
 	})
 }
 
-func (b *worldBackend) Diff(_ context.Context, from, to uint64) ([]history.LayerDiff, error) {
-	return read(b, func(w *operate.World) ([]history.LayerDiff, error) {
+func (b *World) Diff(_ context.Context, from, to uint64) ([]history.LayerDiff, error) {
+	return Read(b, func(w *operate.World) ([]history.LayerDiff, error) {
 		before, err := history.At(b.store, from)
 		if err != nil {
 			return nil, err
@@ -212,8 +212,8 @@ func (b *worldBackend) Diff(_ context.Context, from, to uint64) ([]history.Layer
 	})
 }
 
-func (b *worldBackend) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
-	return read(b, func(w *operate.World) (fleetapi.Written, error) {
+func (b *World) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
+	return Read(b, func(w *operate.World) (fleetapi.Written, error) {
 		out, err := w.Judge(r.Write)
 		if err != nil {
 			return fleetapi.Written{}, err

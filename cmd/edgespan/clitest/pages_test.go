@@ -1,4 +1,4 @@
-package main
+package clitest
 
 import (
 	"testing"
@@ -19,7 +19,7 @@ func TestDotsStandForAnyLines(t *testing.T) {
 		{"a\nb\n", "a\n...\n", true},
 		{"", "", true},
 	} {
-		if got := sameButDots(c.got, c.want); got != c.same {
+		if got := SameButDots(c.got, c.want); got != c.same {
 			t.Errorf("%q is %q: %v", c.got, c.want, got)
 		}
 	}

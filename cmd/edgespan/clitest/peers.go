@@ -1,4 +1,4 @@
-package main
+package clitest
 
 import (
 	"context"
@@ -13,24 +13,24 @@ import (
 	"edgespan/config/peer"
 )
 
-func (f *fleetBackend) Peers(context.Context) ([]fleetapi.Peer, error) {
+func (f *Fleet) Peers(context.Context) ([]fleetapi.Peer, error) {
 	err := f.note("peers")
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
 	var out []fleetapi.Peer
-	for _, p := range f.peers {
+	for _, p := range f.PeerList {
 		out = append(out, p.Peer)
 	}
 	return out, err
 }
 
-func (f *fleetBackend) Peer(_ context.Context, name string) (fleetapi.PeerDetail, error) {
+func (f *Fleet) Peer(_ context.Context, name string) (fleetapi.PeerDetail, error) {
 	if err := f.note("peer %s", name); err != nil {
 		return fleetapi.PeerDetail{}, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, p := range f.peers {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	for _, p := range f.PeerList {
 		if p.Name == name {
 			return p, nil
 		}
@@ -38,24 +38,24 @@ func (f *fleetBackend) Peer(_ context.Context, name string) (fleetapi.PeerDetail
 	return fleetapi.PeerDetail{}, &operate.NotFoundError{What: fmt.Sprintf("peer %q", name)}
 }
 
-func (f *fleetBackend) Clusters(context.Context) ([]fleetapi.Cluster, error) {
+func (f *Fleet) Clusters(context.Context) ([]fleetapi.Cluster, error) {
 	err := f.note("clusters")
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
 	var out []fleetapi.Cluster
-	for _, c := range f.clusters {
+	for _, c := range f.ClusterList {
 		out = append(out, c.Cluster)
 	}
 	return out, err
 }
 
-func (f *fleetBackend) Cluster(_ context.Context, name string) (fleetapi.ClusterDetail, error) {
+func (f *Fleet) Cluster(_ context.Context, name string) (fleetapi.ClusterDetail, error) {
 	if err := f.note("cluster %s", name); err != nil {
 		return fleetapi.ClusterDetail{}, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, c := range f.clusters {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	for _, c := range f.ClusterList {
 		if c.Name == name {
 			return c, nil
 		}
@@ -64,14 +64,14 @@ func (f *fleetBackend) Cluster(_ context.Context, name string) (fleetapi.Cluster
 }
 
 // Changed makes the next change of the test, and tells of it.
-func (f *fleetBackend) Changed(ctx context.Context, mark uint64) (uint64, error) {
+func (f *Fleet) Changed(ctx context.Context, mark uint64) (uint64, error) {
 	if mark == 0 {
 		return 1, nil
 	}
 	select {
-	case change := <-f.changes:
-		f.mu.Lock()
-		defer f.mu.Unlock()
+	case change := <-f.Changes:
+		f.Mu.Lock()
+		defer f.Mu.Unlock()
 		change(f)
 		return mark + 1, nil
 	case <-ctx.Done():
@@ -80,13 +80,13 @@ func (f *fleetBackend) Changed(ctx context.Context, mark uint64) (uint64, error)
 }
 
 const (
-	labID   = "6f1c9f0e-0000-4000-8000-000000000900"
-	edge1ID = "6f1c9f0e-0000-4000-8000-000000000001"
-	edge2ID = "6f1c9f0e-0000-4000-8000-000000000002"
+	LabID   = "6f1c9f0e-0000-4000-8000-000000000900"
+	Edge1ID = "6f1c9f0e-0000-4000-8000-000000000001"
+	Edge2ID = "6f1c9f0e-0000-4000-8000-000000000002"
 )
 
-// network is that of a cluster on a node.
-func network(cluster, node string) string {
+// Network is that of a cluster on a node.
+func Network(cluster, node string) string {
 	return peer.NetworkOf(uuid.MustParse(cluster), uuid.MustParse(node)).String()
 }
 
@@ -95,11 +95,11 @@ func network(cluster, node string) string {
 func smallPeers() ([]fleetapi.PeerDetail, []fleetapi.ClusterDetail) {
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
 	next, age := at.Add(time.Minute), 2.5
-	n := network(labID, edge1ID)
-	tunnel := peer.TunnelID(uuid.MustParse(n), uuid.MustParse(edge2ID))
+	n := Network(LabID, Edge1ID)
+	tunnel := peer.TunnelID(uuid.MustParse(n), uuid.MustParse(Edge2ID))
 	edge1 := fleetapi.PeerDetail{
 		Peer: fleetapi.Peer{
-			Name: "edge-1", ID: edge1ID, Described: true, Clusters: []string{"lab"}, Online: true, Health: "yellow", Why: tunnel + " is WaitingForDependencies; 1 of 5 parameters are not in their final state",
+			Name: "edge-1", ID: Edge1ID, Described: true, Clusters: []string{"lab"}, Online: true, Health: "yellow", Why: tunnel + " is WaitingForDependencies; 1 of 5 parameters are not in their final state",
 			Counts: map[string]int{"Present": 3, "CreatingFailed": 1, "WaitingForDependencies": 1}, Wanted: "a:7", Applied: "a:7", LastReport: &at, AgeSeconds: &age,
 		},
 		Descriptor: config.Object{"kind": "PeerDescriptor", "metadata": config.Object{"name": "edge-1"}, "spec": config.Object{
@@ -119,19 +119,19 @@ func smallPeers() ([]fleetapi.PeerDetail, []fleetapi.ClusterDetail) {
 	}
 	edge2 := fleetapi.PeerDetail{
 		Peer: fleetapi.Peer{
-			Name: "edge-2", ID: edge2ID, Described: true, Clusters: []string{"lab"}, Online: true, Health: "green", Ready: true, Counts: map[string]int{"Present": 4},
+			Name: "edge-2", ID: Edge2ID, Described: true, Clusters: []string{"lab"}, Online: true, Health: "green", Ready: true, Counts: map[string]int{"Present": 4},
 			Wanted: "a:9", Applied: "a:9", LastReport: &at, AgeSeconds: &age,
 		},
 		Descriptor: config.Object{"kind": "PeerDescriptor"}, Revision: 4,
-		Parameters: []fleetapi.PeerParameter{{ID: "bridge/" + network(labID, edge2ID), Kind: "ethernet-bridge", Target: "present", State: "Present", Reported: "Present", Review: "no", Since: &at}},
+		Parameters: []fleetapi.PeerParameter{{ID: "bridge/" + Network(LabID, Edge2ID), Kind: "ethernet-bridge", Target: "present", State: "Present", Reported: "Present", Review: "no", Since: &at}},
 	}
 	other := fleetapi.PeerDetail{Peer: fleetapi.Peer{Name: "other", ID: "6f1c9f0e-0000-4000-8000-000000000003", Health: "unknown", Why: "it is offline"}}
 	lab := fleetapi.ClusterDetail{
 		Cluster: fleetapi.Cluster{
-			Name: "lab", ID: labID, Leader: "edge-1", Topology: "star", Members: []string{"edge-1", "edge-2"}, Deployed: true, State: "deploying", Health: "yellow",
+			Name: "lab", ID: LabID, Leader: "edge-1", Topology: "star", Members: []string{"edge-1", "edge-2"}, Deployed: true, State: "deploying", Health: "yellow",
 			Why: "edge-1: " + tunnel + " is WaitingForDependencies; 1 of 5 parameters are not in their final state; 1 of 2 members are not ready",
 		},
-		Descriptor: config.Object{"kind": "ClusterDescriptor", "metadata": config.Object{"name": "lab", "id": labID}, "spec": config.Object{"leader": "edge-1", "members": config.Object{
+		Descriptor: config.Object{"kind": "ClusterDescriptor", "metadata": config.Object{"name": "lab", "id": LabID}, "spec": config.Object{"leader": "edge-1", "members": config.Object{
 			"edge-1": config.Object{"interfaces": "dut", "underlay": "wan"}, "edge-2": config.Object{"underlay": "wan"},
 		}}},
 		Revision: 5, Peers: []fleetapi.Peer{edge1.Peer, edge2.Peer},

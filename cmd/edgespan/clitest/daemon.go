@@ -1,0 +1,195 @@
+package clitest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"edgespan/config/httpapi"
+)
+
+// Daemon is a daemon without actors: it answers what a test tells it to.
+type Daemon struct {
+	looker
+	How      httpapi.How // of the last apply
+	Held     bool
+	mu       sync.Mutex
+	asked    []string
+	Warnings []string
+	Changes  []httpapi.Change
+	Items    map[string][]httpapi.Resource
+	ReadyAt  func(asked int) (httpapi.Readiness, error)
+	ReadyN   int
+	Err      error
+	Block    bool // until the caller has gone
+
+	Reloads int
+	Ended   chan error
+	Stopped bool
+}
+
+func (f *Daemon) note(ctx context.Context, what string) error {
+	f.mu.Lock()
+	f.asked = append(f.asked, what)
+	f.mu.Unlock()
+	if f.Block {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return f.Err
+}
+
+func (f *Daemon) Apply(ctx context.Context, doc []byte, how httpapi.How) ([]string, error) {
+	f.How = how
+	if err := f.note(ctx, "apply "+string(doc)); err != nil {
+		return nil, err
+	}
+	return f.Warnings, nil
+}
+
+func (f *Daemon) Plan(ctx context.Context, doc []byte) ([]httpapi.Change, error) {
+	if err := f.note(ctx, "plan "+string(doc)); err != nil {
+		return nil, err
+	}
+	return f.Changes, nil
+}
+
+func (f *Daemon) List(ctx context.Context, kind string) ([]httpapi.Resource, error) {
+	return f.Items[kind], f.note(ctx, "list "+kind)
+}
+
+func (f *Daemon) Ready(ctx context.Context, kind, id string) (httpapi.Readiness, error) {
+	if err := f.note(ctx, "ready "+kind+" "+id); err != nil {
+		return httpapi.Readiness{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ReadyN++
+	return f.ReadyAt(f.ReadyN)
+}
+
+func (f *Daemon) Reload() {
+	f.mu.Lock()
+	f.Reloads++
+	f.mu.Unlock()
+}
+
+func (f *Daemon) Done() <-chan error { return f.Ended }
+
+func (f *Daemon) Stop(context.Context) error {
+	f.mu.Lock()
+	f.Stopped = true
+	f.mu.Unlock()
+	return nil
+}
+
+func (f *Daemon) Seen() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.asked...)
+}
+
+// Scratch is a folder with a name short enough for a socket in it.
+func Scratch(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "es")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// ServeDaemon puts f behind a real socket until the test ends.
+func ServeDaemon(t *testing.T, f httpapi.Backend) (socket string) {
+	t.Helper()
+	return ServeHandler(t, httpapi.Handler(f))
+}
+
+// ServeHandler puts h behind a real socket until the test ends.
+func ServeHandler(t *testing.T, h http.Handler) (socket string) {
+	t.Helper()
+	socket = filepath.Join(Scratch(t), "s")
+	ServeAt(t, socket, h)
+	return socket
+}
+
+// ServeAt puts h behind this socket until the test ends.
+func ServeAt(t *testing.T, socket string, h http.Handler) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- httpapi.Serve(ctx, socket, h) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	AwaitSocket(t, socket)
+}
+
+// AwaitSocket waits until somebody answers at socket.
+func AwaitSocket(t *testing.T, socket string) {
+	t.Helper()
+	c := httpapi.NewClient(socket)
+	defer c.Close()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		_, err := c.Version(context.Background())
+		if !errors.Is(err, httpapi.ErrUnreachable) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no server: %v", err)
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+}
+
+// At is the environment of a command that asks at socket.
+func At(socket string) map[string]string { return map[string]string{"EDGESPAN_SOCKET": socket} }
+
+func (f *Daemon) Confirm(ctx context.Context) error { return f.note(ctx, "confirm") }
+
+func (f *Daemon) Rollback(ctx context.Context) error { return f.note(ctx, "rollback") }
+
+func (f *Daemon) Release(ctx context.Context) (bool, error) { return f.Held, f.note(ctx, "release") }
+
+const (
+	NiID  = "10000000-0000-4000-8000-000000000001"
+	AppID = "a0000000-0000-4000-8000-000000000001"
+)
+
+// Obj is an object of JSON.
+type Obj = map[string]any
+
+// Filled is a daemon with one network and one app.
+func Filled() *Daemon {
+	adapter := Obj{
+		"index": 0, "networkInstance": NiID, "targetVersion": 2, "activated": true, "ip": "10.10.0.130",
+		"mac": "02:00:00:00:00:01", "ifName": "eth0", "hostIfName": "es1a1", "error": "",
+	}
+	return &Daemon{
+		Items: map[string][]httpapi.Resource{
+			"ni": {{ID: NiID, Kind: "ni", Spec: Obj{"port": "wan", "ipv4": Obj{"subnet": "10.10.0.0/24"}}, Status: Obj{
+				"state": "Present", "displayName": "demo net", "bridge": "es1", "generation": 3, "error": "",
+			}}},
+			"app": {{ID: AppID, Kind: "app", Spec: Obj{"displayName": "web"}, Status: Obj{
+				"pending": false, "activated": true, "targetVersion": 2, "error": "", "adapters": []any{adapter, Obj{"activated": false}},
+			}}},
+			"adapter": {{ID: AppID + "/0", Kind: "adapter", Status: adapter}},
+			"port": {{ID: "wan", Kind: "port", Spec: Obj{"uplink": true, "ifName": "uplink0"}, Status: Obj{
+				"exists": true, "up": true, "addresses": []any{"192.0.2.2/24"}, "gateways": []any{"192.0.2.1"}, "defaultRoute": "via 192.0.2.1", "dnsServers": "198.51.100.53",
+			}}},
+			"param": {{ID: "ports.wan.mtu", Kind: "param", Spec: Obj{"target": "present"}, Status: Obj{"state": "present", "error": ""}}},
+			"actor": {{ID: "router", Kind: "actor", Status: Obj{"state": "running", "restarts": 0, "error": ""}}},
+		},
+		ReadyAt: func(int) (httpapi.Readiness, error) { return httpapi.Readiness{Ready: true}, nil },
+	}
+}

@@ -1,0 +1,324 @@
+package clitest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"edgespan/config"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/layers"
+	"edgespan/config/operate"
+)
+
+// Fleet is a controller without nodes: it answers what a test gives it and notes
+// what it is asked. What it is not told to answer is small and fixed.
+type Fleet struct {
+	Mu    sync.Mutex
+	asked []string
+	Err   error // of every question but who asks
+
+	Role        fleetapi.Role // of whoever has a token
+	Doc         operate.Document
+	Meta        config.Object
+	Written     fleetapi.Written
+	NodeList    []fleetapi.Node
+	Detail      fleetapi.NodeDetail
+	Previews    []fleetapi.Preview // one after the other; the last stays
+	Explains    []history.Explanation
+	Editions    []fleetapi.Edition
+	Diffs       []history.LayerDiff
+	RolloutList []fleetapi.Rollout
+
+	BackupText string
+
+	RolloutNext string
+	Decisions   []fleetapi.Verdict
+	Tokens      []fleetapi.OperatorToken
+	Invited     fleetapi.Invitation
+	OnWrite     func(operate.Write) // nil: nothing
+
+	PeerList    []fleetapi.PeerDetail
+	ClusterList []fleetapi.ClusterDetail
+	Changes     chan func(*Fleet) // with mu
+}
+
+func (f *Fleet) note(format string, args ...any) error {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	f.asked = append(f.asked, fmt.Sprintf(format, args...))
+	return f.Err
+}
+
+// Heard is what was asked since the last time.
+func (f *Fleet) Heard() []string {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	out := f.asked
+	f.asked = nil
+	return out
+}
+
+func (f *Fleet) Authenticate(_ context.Context, hash string) (fleetapi.Caller, error) {
+	if hash != "hash of secret" {
+		return fleetapi.Caller{}, fleetapi.ErrNoToken
+	}
+	return fleetapi.Caller{Name: "alice", Role: f.Role}, nil
+}
+
+func (f *Fleet) Config(_ context.Context, q operate.ConfigQuery) (operate.Document, error) {
+	return f.Doc, f.note("config %+v", q)
+}
+
+func (f *Fleet) Paths(_ context.Context, q operate.PathsQuery) (operate.Document, error) {
+	return f.Doc, f.note("paths %+v", q)
+}
+
+func (f *Fleet) Layer(_ context.Context, q operate.LayerQuery) (operate.Document, error) {
+	return f.Doc, f.note("layer %+v", q)
+}
+
+func (f *Fleet) Metadata(_ context.Context, of string) (operate.Document, error) {
+	return operate.Document{Object: f.Meta}, f.note("metadata %s", of)
+}
+
+func (f *Fleet) E2E(_ context.Context, file string, reveal bool) (operate.Document, error) {
+	return f.Doc, f.note("e2e %s reveal %v", file, reveal)
+}
+
+func (f *Fleet) Export(context.Context, bool) (history.Files, uint64, error) {
+	return history.Files{}, 0, f.note("export")
+}
+
+func (f *Fleet) Backup(context.Context, string) (func(context.Context, io.Writer) error, error) {
+	return func(_ context.Context, w io.Writer) error {
+		_, err := io.WriteString(w, f.BackupText)
+		return err
+	}, f.note("backup")
+}
+
+func (f *Fleet) Topology(context.Context) (operate.Document, error) {
+	return f.Doc, f.note("topology")
+}
+
+func (f *Fleet) Explain(_ context.Context, node string, path []string) ([]history.Explanation, error) {
+	return f.Explains, f.note("explain %s %s", node, config.FormatPath(path))
+}
+
+func (f *Fleet) History(_ context.Context, q fleetapi.HistoryQuery) ([]fleetapi.Edition, error) {
+	layer := "all"
+	if q.Layer != nil {
+		layer = q.Layer.String()
+	}
+	return f.Editions, f.note("history %s before %d limit %d", layer, q.Before, q.Limit)
+}
+
+func (f *Fleet) Diff(_ context.Context, from, to uint64) ([]history.LayerDiff, error) {
+	return f.Diffs, f.note("diff %d %d", from, to)
+}
+
+func (f *Fleet) Write(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
+	if f.OnWrite != nil {
+		f.OnWrite(r.Write)
+	}
+	w := f.Written
+	w.DryRun, w.Message = r.DryRun, r.Message
+	return w, f.note("write %T%+v message %q dry %v if %v", r.Write, r.Write, r.Message, r.DryRun, r.IfMatch)
+}
+
+func (f *Fleet) Preview(_ context.Context, r fleetapi.WriteRequest) (fleetapi.Preview, error) {
+	return f.nextPreview(), f.note("preview %T%+v", r.Write, r.Write)
+}
+
+func (f *Fleet) PreviewResult(_ context.Context, id string) (fleetapi.Preview, error) {
+	return f.nextPreview(), f.note("result %s", id)
+}
+
+func (f *Fleet) nextPreview() fleetapi.Preview {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	p := f.Previews[0]
+	if len(f.Previews) > 1 {
+		f.Previews = f.Previews[1:]
+	}
+	return p
+}
+
+func (f *Fleet) Nodes(context.Context) ([]fleetapi.Node, error) {
+	return f.NodeList, f.note("nodes")
+}
+
+func (f *Fleet) Node(_ context.Context, name string) (fleetapi.NodeDetail, error) {
+	if err := f.note("node %s", name); err != nil {
+		return fleetapi.NodeDetail{}, err
+	}
+	if name != f.Detail.Name {
+		return fleetapi.NodeDetail{}, &operate.NotFoundError{What: "node " + name}
+	}
+	return f.Detail, nil
+}
+
+func (f *Fleet) Command(_ context.Context, _ fleetapi.Caller, node string, cmd fleetapi.Command) error {
+	return f.note("command %s %s", cmd, node)
+}
+
+func (f *Fleet) Invite(_ context.Context, _ fleetapi.Caller, node string, life time.Duration, replace bool) (fleetapi.Invitation, error) {
+	return f.Invited, f.note("invite %s %s replace %v", node, life, replace)
+}
+
+func (f *Fleet) Known(string) (fleetapi.Caller, bool) { return fleetapi.Caller{}, false }
+
+func (f *Fleet) Hardware(context.Context) ([]fleetapi.Hardware, error) {
+	return []fleetapi.Hardware{{Board: "B9", Node: "pop-1", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Digest: "5d41402a", Bytes: 12, Base: []string{"V1"}, Metadata: 2}}, f.note("hardware")
+}
+
+func (f *Fleet) HardwareConfig(_ context.Context, board, node string, reveal bool) (operate.Document, error) {
+	return operate.Document{Object: config.Object{"base": config.Object{"V1": config.Object{}}}, Digest: "5d41402a"}, f.note("hardware config %s %s %t", board, node, reveal)
+}
+
+func (f *Fleet) AcceptHardware(_ context.Context, _ fleetapi.Caller, board, node, digest string) error {
+	return f.note("accept hardware %s %s %s", board, node, digest)
+}
+
+func (f *Fleet) RejectHardware(_ context.Context, _ fleetapi.Caller, board, node string) error {
+	return f.note("reject hardware %s %s", board, node)
+}
+
+func (f *Fleet) PruneHistory(_ context.Context, _ fleetapi.Caller, before time.Time, dryRun bool) (fleetapi.PrunedHistory, error) {
+	f.note("prune %s %t", before.UTC().Format(time.RFC3339), dryRun)
+	return fleetapi.PrunedHistory{From: 41, Revisions: 40, Objects: 120, DryRun: dryRun}, nil
+}
+
+func (f *Fleet) ForgetHardware(_ context.Context, _ fleetapi.Caller, board string) error {
+	return f.note("forget hardware %s", board)
+}
+
+func (f *Fleet) Operators(context.Context) ([]fleetapi.OperatorToken, error) {
+	return f.Tokens, f.note("operators")
+}
+
+func (f *Fleet) AddOperator(_ context.Context, _ fleetapi.Caller, t fleetapi.OperatorToken) (string, error) {
+	return "opaque-token", f.note("add operator %s %s expires %v", t.Name, t.Role, t.Expires != nil)
+}
+
+func (f *Fleet) RemoveOperator(_ context.Context, _ fleetapi.Caller, name string) error {
+	return f.note("remove operator %s", name)
+}
+
+func (f *Fleet) Rollouts(context.Context) ([]fleetapi.Rollout, error) {
+	return f.RolloutList, f.note("rollouts")
+}
+
+func (f *Fleet) CommandRollout(_ context.Context, _ fleetapi.Caller, revision uint64, cmd fleetapi.RolloutCommand) error {
+	return f.note("rollout %d %s", revision, cmd)
+}
+
+func (f *Fleet) ExplainRollout(_ context.Context, revision uint64) (fleetapi.RolloutDetail, error) {
+	return fleetapi.RolloutDetail{Rollout: f.RolloutList[0], Next: f.RolloutNext, Decisions: f.Decisions}, f.note("explain rollout %d", revision)
+}
+
+func (f *Fleet) Await(context.Context, uint64) error { return nil }
+
+func (f *Fleet) Ready(context.Context) error { return f.note("ready") }
+
+var _ fleetapi.Backend = (*Fleet)(nil)
+
+// goodNode is one that runs what is wanted.
+func goodNode(at time.Time) fleetapi.Node {
+	return fleetapi.Node{
+		Name: "pop-1", ID: "10000000-0000-4000-8000-000000000001", State: "in sync", Why: "runs what is wanted", Online: true, Ready: true, Managed: true,
+		Software: "RELEASE_M81", Firmware: "10.11.0.90", Board: "MVL_ARMADA",
+		Wanted: fleetapi.Running{MD5: "aa", Generation: "a:7"}, Running: fleetapi.Running{MD5: "aa", Generation: "a:7"}, LastReport: &at,
+	}
+}
+
+// SmallFleet is a controller of two nodes, one of them in trouble.
+func SmallFleet() *Fleet {
+	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
+	pop := goodNode(at)
+	yes, no := true, false
+	peers, clusters := smallPeers()
+	return &Fleet{
+		Role:        fleetapi.Admin,
+		PeerList:    peers,
+		ClusterList: clusters,
+		Changes:     make(chan func(*Fleet)),
+		Doc:         operate.Document{Object: config.Object{"sysParams": config.Object{"managedConfig": true}}, Revision: 12},
+		Meta:        testMetadata(),
+		NodeList:    []fleetapi.Node{{Name: "dn-2", State: "failed", Why: "undone: unhealthy", Wanted: fleetapi.Running{Generation: "a:7"}}, pop},
+		Detail: fleetapi.NodeDetail{
+			Node: pop, Explain: []string{"it runs a:7 since 13:00"}, Source: "controller", Replica: "one",
+			Health:     []fleetapi.Item{{Name: "uplink", Good: true}, {Name: "ni/x", Detail: "no route"}},
+			Parameters: []fleetapi.Parameter{{ID: "ni/x", Kind: "network", Target: "present", State: "CreatingFailed", Review: "yes", Reason: "no route"}},
+			Actions:    []fleetapi.Done{{Name: "UPDATE_FIREWALL", State: "done"}},
+			Failures:   []fleetapi.Failure{{MD5: "bb", Reason: "unhealthy", Why: "uplink went bad", At: at}},
+		},
+		Written: fleetapi.Written{
+			Revision: 13, Changed: true, Warnings: []string{"a warning"}, Unknown: []string{"mine"},
+			Effects: []fleetapi.Effect{{
+				Nodes:   []string{"dn-2", "pop-1"},
+				Values:  []fleetapi.Value{{Path: "sysParams.managedConfig", Old: false, HadOld: true, New: true, HasNew: true, Origin: "network"}},
+				Actions: []fleetapi.Action{{Name: "RESTART_MINION", Keys: []string{"sysParams"}}},
+			}},
+		},
+		Previews: []fleetapi.Preview{{ID: "p1", Until: at.Add(time.Minute), Complete: true, Nodes: map[string]fleetapi.NodePreview{
+			"pop-1": {State: "answered", Actions: []fleetapi.Action{{Name: "UPDATE_FIREWALL", Supported: &yes}, {Name: "RESTART_KEA", Supported: &no}}},
+		}}},
+		Explains: []history.Explanation{{
+			Explanation: layers.Explanation{Path: []string{"sysParams", "managedConfig"}, Value: true, Origin: layers.Network},
+			By:          &history.Record{Number: 12, Author: "alice", Time: at, Message: "as agreed"},
+			Shadowed:    []history.Shadow{{Shadow: layers.Shadow{Layer: layers.Base, Path: []string{"sysParams", "managedConfig"}, Value: false}}},
+		}},
+		Editions: []fleetapi.Edition{
+			{Number: 13, Author: "alice", Time: at, Message: "more", Layers: []string{"network"}},
+			{Number: 12, Author: "bob", Time: at, Layers: []string{"node/a", "node/b", "node/c", "node/d"}},
+		},
+		Diffs: []history.LayerDiff{{
+			Layer: history.Layer{Kind: history.Network}, Before: history.Version{Revision: 12}, After: history.Version{Revision: 13},
+			Values: []history.ValueDiff{{Path: []string{"sysParams", "managedConfig"}, New: true, HasNew: true}},
+		}},
+		RolloutList: []fleetapi.Rollout{{
+			Revision: 13, Author: "alice", Began: at, State: "running", Nodes: 3, Acked: 1,
+			Failed: map[string]string{"dn-2": "unhealthy"}, Waiting: map[string]string{"dn-3": "it is offline"},
+			Staged: true, Batches: []fleetapi.RolloutBatch{{Number: 1, Nodes: 1, Acked: 1}, {Number: 2, Nodes: 1, Failed: 1}},
+		}},
+		RolloutNext: "nothing new, until it is resumed, aborted or reverted, or another change comes",
+		Decisions: []fleetapi.Verdict{
+			{At: at, By: "alice", What: "revision 13 begins"},
+			{At: at.Add(time.Second), What: "batch 1 goes out to pop-1", Why: "it is the first"},
+			{At: at.Add(time.Minute), What: "halted", Why: "1 nodes failed, dn-2 the last of them: unhealthy: 0 may"},
+		},
+		Tokens:  []fleetapi.OperatorToken{{Name: "alice", Role: fleetapi.Admin}, {Name: "bob", Role: fleetapi.Viewer, Expires: &at}},
+		Invited: fleetapi.Invitation{Node: "dn-3", Token: "t", Expires: at, Command: "edgespan join --controller c:8444 --token t --ca-sha256 aa --name dn-3"},
+	}
+}
+
+// testMetadata describes two parameters: a text that looks like a number, and a number.
+func testMetadata() config.Object {
+	entry := func(kind string) config.Object {
+		return config.Object{"desc": "d", "type": kind, "action": "NO_ACTION"}
+	}
+	return config.Object{"label": entry("STRING"), "count": entry("INTEGER"), "flags": config.Object{
+		"desc": "d", "type": "MAP", "action": "NO_ACTION", "mapVal": config.Object{"type": "STRING"},
+	}}
+}
+
+// ServeFleet serves the controller and gives the environment that reaches it.
+func ServeFleet(t *testing.T, f fleetapi.Backend) map[string]string {
+	t.Helper()
+	hash := func(text string) (string, error) { return "hash of " + text, nil }
+	s := httptest.NewServer(fleetapi.Handler(f, fleetapi.WithTokens(hash)))
+	t.Cleanup(s.Close)
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"EDGESPAN_CONTROLLER": s.URL, "EDGESPAN_TOKEN_FILE": token, "HOME": t.TempDir()}
+}
