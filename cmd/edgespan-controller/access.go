@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/factsapi"
 	"edgespan/config/httpapi/fleetapi"
@@ -65,7 +66,7 @@ func (s *service) openAccess() error {
 	failed := func(flag string, err error) {
 		err = fmt.Errorf("--%s: %w", flag, err)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = &missingError{err}
+			err = term.WithClass(term.ExitNotFound, err)
 		}
 		faults = append(faults, err)
 	}

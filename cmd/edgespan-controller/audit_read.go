@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/platform/datadir"
 )
 
@@ -21,7 +22,7 @@ func newAudit(a *app) *cobra.Command {
 audit.log of the data folder, with their older files but for those that are compressed. A
 controller may run on the folder meanwhile. What was asked of other controllers of the fleet is
 in their folders.`,
-		Args:    exactArgs(0, "none"),
+		Args:    term.ExactArgs(0, "none"),
 		Example: "  edgespan-controller audit --data-dir /var/lib/edgespan-controller --since 24h | jq 'select(.role == \"admin\")'",
 	}
 	o.bind(cmd, storing)
@@ -31,7 +32,7 @@ in their folders.`,
 			return err
 		}
 		if since < 0 {
-			return usagef("--since: is %s: must be 0s and more", since)
+			return term.Usagef("--since: is %s: must be 0s and more", since)
 		}
 		return a.printAudit(string(o.DataDir), since)
 	}

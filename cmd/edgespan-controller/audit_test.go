@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
 )
 
@@ -93,10 +94,10 @@ func TestNobodyPushesAnAdminsActOut(t *testing.T) {
 	}
 	code, out, said := command(t, "audit", "--data-dir", dir)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if code != exitOK || len(lines) != 603 || !strings.Contains(lines[0], `"via":"token","remote"`) || !strings.Contains(lines[1], "olga") || !strings.Contains(lines[2], "what n0 did") {
+	if code != term.ExitOK || len(lines) != 603 || !strings.Contains(lines[0], `"via":"token","remote"`) || !strings.Contains(lines[1], "olga") || !strings.Contains(lines[2], "what n0 did") {
 		t.Errorf("%d, %d lines: %s", code, len(lines), said)
 	}
-	if code, out, _ := command(t, "audit", "--data-dir", dir, "--since", "30m"); code != exitOK || out != "" {
+	if code, out, _ := command(t, "audit", "--data-dir", dir, "--since", "30m"); code != term.ExitOK || out != "" {
 		t.Errorf("%d: %s", code, out)
 	}
 }

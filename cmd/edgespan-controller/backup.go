@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/backup"
 	"edgespan/platform/datadir"
 	"edgespan/platform/pki"
@@ -45,7 +46,7 @@ An etcd can be read at any time.`,
 		Example: `  edgespan-controller backup --data-dir /var/lib/edgespan-controller fleet.backup
   edgespan-controller backup --etcd http://10.0.0.1:2379 fleet.backup
   edgespan-controller backup --controller https://127.0.0.1:8443 --token-file admin.token --ca-sha256 H fleet.backup`,
-		Args: exactArgs(1, "one FILE, or -,"),
+		Args: term.ExactArgs(1, "one FILE, or -,"),
 	}
 	r := bindReach(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -58,7 +59,7 @@ An etcd can be read at any time.`,
 		if err != nil {
 			return err
 		}
-		a.say("%s: %d keys as of revision %d of the store %s", args[0], head.Keys, head.Revision, head.Store)
+		a.Say("%s: %d keys as of revision %d of the store %s", args[0], head.Keys, head.Revision, head.Store)
 		return nil
 	}
 	return cmd
@@ -88,7 +89,7 @@ func (a *app) backUp(ctx context.Context, r *reach, file string) (head backup.He
 			return head, err
 		}
 		if head = source.Header(); head.Keys == 0 {
-			return head, &missingError{errors.New("back up: the store has no key: that of a fleet is allowed: is it another --data-dir, or another --etcd and --fleet?")}
+			return head, term.WithClass(term.ExitNotFound, errors.New("back up: the store has no key: that of a fleet is allowed: is it another --data-dir, or another --etcd and --fleet?"))
 		}
 		write = func(w io.Writer) error { return source.Write(kv.NewReader(ctx, s), w) }
 	}
@@ -117,7 +118,7 @@ func openBackedUp(ctx context.Context, o *options) (kv.Store, func() error, erro
 	}
 	file := storeFile(o)
 	if _, err := os.Stat(file); err != nil {
-		return nil, nil, &missingError{fmt.Errorf("back up: the store of --data-dir: %w", err)}
+		return nil, nil, term.WithClass(term.ExitNotFound, fmt.Errorf("back up: the store of --data-dir: %w", err))
 	}
 	dir, err := datadir.Open(string(o.DataDir))
 	if errors.Is(err, datadir.ErrLocked) {

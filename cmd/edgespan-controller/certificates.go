@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/platform/datadir"
 	"edgespan/platform/pki"
 )
@@ -79,7 +80,7 @@ each step ca.pem of this folder goes to all other controllers, and they start an
 
 A node that was dark over the whole of a wait has to join anew. A CA from outside (--ca-cert) is
 rotated by its files: the issuing certificate first, then all others that are trusted.`,
-		Args: exactArgs(0, "next, switch or drop"),
+		Args: term.ExactArgs(0, "next, switch or drop"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, step := range []struct {
@@ -91,14 +92,14 @@ rotated by its files: the issuing certificate first, then all others that are tr
 		{"drop", "Trust the new CA alone", "the CA %s is the only one from the next start on", pki.DropCA},
 	} {
 		o := newOptions()
-		one := &cobra.Command{Use: step.name, Short: step.short, Args: exactArgs(0, "none"), Example: "  edgespan-controller ca " + step.name + " --data-dir /var/lib/edgespan-controller"}
+		one := &cobra.Command{Use: step.name, Short: step.short, Args: term.ExactArgs(0, "none"), Example: "  edgespan-controller ca " + step.name + " --data-dir /var/lib/edgespan-controller"}
 		o.bind(one, storing)
 		one.RunE = func(cmd *cobra.Command, _ []string) error {
 			if err := o.resolve(cmd, a.Env); err != nil {
 				return err
 			}
 			if o.CACert != "" {
-				return usagef("--ca-cert: is given: an outside CA is rotated by its files")
+				return term.Usagef("--ca-cert: is given: an outside CA is rotated by its files")
 			}
 			dir, err := datadir.Open(string(o.DataDir))
 			if err != nil {
@@ -108,7 +109,7 @@ rotated by its files: the issuing certificate first, then all others that are tr
 			if err != nil {
 				return errors.Join(err, dir.Close())
 			}
-			a.say(step.done, pin)
+			a.Say(step.done, pin)
 			return dir.Close()
 		}
 		cmd.AddCommand(one)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/term"
 	"edgespan/platform/pki"
 )
 
@@ -34,16 +35,16 @@ func TestTheCAOfAFleetIsRotated(t *testing.T) {
 	c := started(t, dir, "--node-certificate-days", "400")
 	line := c.err.line(t, "CA sha256:", c.ended)
 	old := strings.TrimSpace(strings.TrimPrefix(line, "CA sha256:"))
-	if code, _, said := command(t, "ca", "next", "--data-dir", dir); code != exitConflict {
+	if code, _, said := command(t, "ca", "next", "--data-dir", dir); code != term.ExitConflict {
 		t.Errorf("beside a controller: %d: %s", code, said)
 	}
 	c.end()
-	if code, _, said := command(t, "ca", "switch", "--data-dir", dir); code == exitOK {
+	if code, _, said := command(t, "ca", "switch", "--data-dir", dir); code == term.ExitOK {
 		t.Errorf("it switches to nothing: %s", said)
 	}
 	for _, step := range []string{"next", "switch", "drop"} {
 		code, _, said := command(t, "ca", step, "--data-dir", dir)
-		if code != exitOK || strings.Contains(said, old) {
+		if code != term.ExitOK || strings.Contains(said, old) {
 			t.Fatalf("%s: %d: %s", step, code, said)
 		}
 		c := started(t, dir)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/term"
 	"edgespan/platform/pki"
 )
 
@@ -205,7 +206,7 @@ func benchedController(b *testing.B, dir string, args ...string) string {
 	ctx, cancel := context.WithCancel(b.Context())
 	said, ended := newWatched(), make(chan struct{})
 	a := &app{
-		streams: streams{In: strings.NewReader(""), Out: io.Discard, Err: said, Env: func(string) string { return "" }},
+		Streams: term.Streams{In: strings.NewReader(""), Out: io.Discard, Err: said, Env: func(string) string { return "" }},
 		host:    host{terminate: cancel, reboot: 10 * time.Millisecond, command: thisHost().command}, tree: startTree,
 	}
 	go func() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -64,7 +65,7 @@ func readFiles(dir string) (history.Files, []string, error) {
 		for _, file := range all {
 			known = append(known, file.name)
 		}
-		return f, nil, &missingError{fmt.Errorf("import: --cfg-dir: %s has none of the files that are allowed: %s", dir, strings.Join(known, ", "))}
+		return f, nil, term.WithClass(term.ExitNotFound, fmt.Errorf("import: --cfg-dir: %s has none of the files that are allowed: %s", dir, strings.Join(known, ", ")))
 	}
 	f.E2E = map[string]config.Object{}
 	for name, doc := range map[string]config.Object{"controller": controller, "aggregator": aggregator} {
@@ -116,7 +117,7 @@ wrong refuses the whole import: exit code 4, a line for each fault. A node that 
 not have loses its layer; a file that is not there changes nothing.` + aboutFiles,
 		Example: `  edgespan-controller import --cfg-dir /data/cfg --dry-run
   edgespan-controller import --cfg-dir /data/cfg --controller https://127.0.0.1:8443 --token-file admin.token --ca-sha256 H`,
-		Args: exactArgs(0, "none"),
+		Args: term.ExactArgs(0, "none"),
 	}
 	r := bindReach(cmd)
 	cmd.Flags().StringVar(&dir, "cfg-dir", "", "folder of the files")
@@ -151,9 +152,9 @@ not have loses its layer; a file that is not there changes nothing.` + aboutFile
 func needs(flag, value, output string) error {
 	switch {
 	case value == "":
-		return usagef("--%s: is missing: a folder is allowed", flag)
+		return term.Usagef("--%s: is missing: a folder is allowed", flag)
 	case output != "" && output != "json":
-		return usagef("--output: is %.40q: json is allowed", output)
+		return term.Usagef("--output: is %.40q: json is allowed", output)
 	}
 	return nil
 }
@@ -161,10 +162,10 @@ func needs(flag, value, output string) error {
 // tellWritten says what a write did.
 func (a *app) tellWritten(w fleetapi.Written, output string) error {
 	for _, s := range w.Warnings {
-		a.say("%s", printable(s))
+		a.Say("%s", term.Printable(s))
 	}
 	for _, s := range w.Unknown {
-		a.say("no metadata describes %s", printable(s))
+		a.Say("no metadata describes %s", term.Printable(s))
 	}
 	if output == "json" {
 		e := json.NewEncoder(a.Out)
@@ -178,7 +179,7 @@ func (a *app) tellWritten(w fleetapi.Written, output string) error {
 	case !w.Changed:
 		what += ", unchanged"
 	}
-	_, err := fmt.Fprintf(a.Out, "%s: %s\n", what, printable(w.Message))
+	_, err := fmt.Fprintf(a.Out, "%s: %s\n", what, term.Printable(w.Message))
 	return err
 }
 
@@ -190,7 +191,7 @@ func newExport(a *app) *cobra.Command {
 		Long: `Write the layers of a fleet as the original controller's files, in canonical form, secrets
 among them; what they held is kept beside them as FILE.bak. A new file is for its owner alone.` + aboutFiles,
 		Example: "  edgespan-controller export --cfg-dir /data/cfg",
-		Args:    exactArgs(0, "none"),
+		Args:    term.ExactArgs(0, "none"),
 	}
 	r := bindReach(cmd)
 	cmd.Flags().StringVar(&dir, "cfg-dir", "", "folder for the files")
@@ -211,7 +212,7 @@ among them; what they held is kept beside them as FILE.bak. A new file is for it
 			return err
 		}
 		for _, path := range left {
-			a.say("%s: left as it is: the fleet has nothing for it", path)
+			a.Say("%s: left as it is: the fleet has nothing for it", path)
 		}
 		for _, path := range written {
 			fmt.Fprintln(a.Out, path)

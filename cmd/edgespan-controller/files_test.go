@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/platform/confdir"
@@ -77,17 +78,17 @@ func TestSeed_FilesOfDataCfgAreReadAndWrittenUnchanged(t *testing.T) {
 	want := canonical(t, from)
 
 	code, out, said := command(t, append([]string{"import", "--cfg-dir", from, "--dry-run"}, storeFlags(data)...)...)
-	if code != exitOK || !strings.HasPrefix(out, "dry run: ") {
+	if code != term.ExitOK || !strings.HasPrefix(out, "dry run: ") {
 		t.Fatalf("dry run: %d: %s%s", code, out, said)
 	}
-	if code, out, said := command(t, append([]string{"export", "--cfg-dir", to}, storeFlags(data)...)...); code != exitOK || strings.Contains(out, "network_config") {
+	if code, out, said := command(t, append([]string{"export", "--cfg-dir", to}, storeFlags(data)...)...); code != term.ExitOK || strings.Contains(out, "network_config") {
 		t.Fatalf("after a dry run: %d: %s%s", code, out, said)
 	}
-	if code, out, said := command(t, append([]string{"import", "--cfg-dir", from, "-m", "from the old one"}, storeFlags(data)...)...); code != exitOK || !strings.HasPrefix(out, "revision 1: ") {
+	if code, out, said := command(t, append([]string{"import", "--cfg-dir", from, "-m", "from the old one"}, storeFlags(data)...)...); code != term.ExitOK || !strings.HasPrefix(out, "revision 1: ") {
 		t.Fatalf("import: %d: %s%s", code, out, said)
 	}
 	code, out, said = command(t, append([]string{"export", "--cfg-dir", to}, storeFlags(data)...)...)
-	if code != exitOK || strings.Count(out, "\n") != len(want) {
+	if code != term.ExitOK || strings.Count(out, "\n") != len(want) {
 		t.Fatalf("export: %d: %s%s", code, out, said)
 	}
 	if got := canonical(t, to); !maps.Equal(got, want) {
@@ -101,7 +102,7 @@ func TestSeed_FilesOfDataCfgAreReadAndWrittenUnchanged(t *testing.T) {
 	}
 	code, out, _ = command(t, append([]string{"import", "--cfg-dir", to, "-o", "json"}, storeFlags(data)...)...)
 	var w fleetapi.Written
-	if err := json.Unmarshal([]byte(out), &w); code != exitOK || err != nil || w.Changed || w.Revision != 1 {
+	if err := json.Unmarshal([]byte(out), &w); code != term.ExitOK || err != nil || w.Changed || w.Revision != 1 {
 		t.Errorf("the same again: %d, %v: %s", code, err, out)
 	}
 }
@@ -116,10 +117,10 @@ func TestImportAndExportOverREST(t *testing.T) {
 	want := canonical(t, from)
 	c := started(t, t.TempDir(), storeFlags("")[2:]...)
 	reach := []string{"--controller", "https://" + c.API, "--token-file", filepath.Join(c.dir, "admin.token"), "--ca-sha256", c.pin()}
-	if code, out, said := command(t, append([]string{"import", "--cfg-dir", from}, reach...)...); code != exitOK {
+	if code, out, said := command(t, append([]string{"import", "--cfg-dir", from}, reach...)...); code != term.ExitOK {
 		t.Fatalf("import: %d: %s%s", code, out, said)
 	}
-	if code, out, said := command(t, append([]string{"export", "--cfg-dir", to}, reach...)...); code != exitOK {
+	if code, out, said := command(t, append([]string{"export", "--cfg-dir", to}, reach...)...); code != term.ExitOK {
 		t.Fatalf("export: %d: %s%s", code, out, said)
 	}
 	got := canonical(t, to)
@@ -128,17 +129,17 @@ func TestImportAndExportOverREST(t *testing.T) {
 		t.Errorf("the round trip changed\n%v\ninto\n%v", want, got)
 	}
 	code, out, said := command(t, append([]string{"token", "add", "anna", "--role", "viewer"}, reach...)...)
-	if code != exitOK {
+	if code != term.ExitOK {
 		t.Fatalf("token: %d: %s", code, said)
 	}
 	viewer := filepath.Join(t.TempDir(), "token")
 	put(t, filepath.Dir(viewer), "token", out)
 	reach[3] = viewer
-	if code, _, said := command(t, append([]string{"import", "--cfg-dir", from}, reach...)...); code != exitPermission {
+	if code, _, said := command(t, append([]string{"import", "--cfg-dir", from}, reach...)...); code != term.ExitPermission {
 		t.Errorf("a viewer's import: %d: %s", code, said)
 	}
 	put(t, filepath.Dir(viewer), "token", "eso_wrong")
-	if code, _, said := command(t, append([]string{"export", "--cfg-dir", to}, reach...)...); code != exitPermission {
+	if code, _, said := command(t, append([]string{"export", "--cfg-dir", to}, reach...)...); code != term.ExitPermission {
 		t.Errorf("an export by nobody: %d: %s", code, said)
 	}
 }
@@ -146,7 +147,7 @@ func TestImportAndExportOverREST(t *testing.T) {
 // TestAFaultyImportChangesNothing has a fault in each of three files.
 func TestAFaultyImportChangesNothing(t *testing.T) {
 	from, data := cfgDir(t), t.TempDir()
-	if code, _, said := command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...); code != exitOK {
+	if code, _, said := command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...); code != term.ExitOK {
 		t.Fatal(said)
 	}
 	before := t.TempDir()
@@ -156,7 +157,7 @@ func TestAFaultyImportChangesNothing(t *testing.T) {
 	put(t, from, "node_config_overrides.json", `{"node-9": 5}`)
 	put(t, from, "controller_config.json", `{"flags": {"v": "much"}}`)
 	code, _, said := command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...)
-	if code != exitRejected {
+	if code != term.ExitRejected {
 		t.Fatalf("%d: %s", code, said)
 	}
 	for _, part := range []string{"managedConfig", "node-9", "v"} {
@@ -167,7 +168,7 @@ func TestAFaultyImportChangesNothing(t *testing.T) {
 	put(t, from, "e2e_topology.conf", `{"nodes": `)
 	put(t, from, "aggregator_config.json", `[]`)
 	code, _, said = command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...)
-	if code != exitRejected || !strings.Contains(said, "e2e_topology.conf") || !strings.Contains(said, "aggregator_config.json") {
+	if code != term.ExitRejected || !strings.Contains(said, "e2e_topology.conf") || !strings.Contains(said, "aggregator_config.json") {
 		t.Errorf("files that don't parse: %d: %s", code, said)
 	}
 	after := t.TempDir()
@@ -181,7 +182,7 @@ func TestAFaultyImportChangesNothing(t *testing.T) {
 func TestAStartTakesTheFlagsOfItsConfig(t *testing.T) {
 	from, data := cfgDir(t), t.TempDir()
 	put(t, from, "controller_config.json", `{"flags": {"v": "1", "auth": "none"}}`)
-	if code, _, said := command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...); code != exitOK {
+	if code, _, said := command(t, append([]string{"import", "--cfg-dir", from}, storeFlags(data)...)...); code != term.ExitOK {
 		t.Fatal(said)
 	}
 	c := started(t, data, storeFlags("")[2:]...)

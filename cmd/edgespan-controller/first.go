@@ -43,9 +43,9 @@ func (s *service) welcome(ctx context.Context) error {
 	if err := s.adminToken(ctx); err != nil {
 		return fmt.Errorf("make the admin token: %w", err)
 	}
-	s.app.say("admin token: %s", s.ground.dir.TokenFile())
-	s.app.say("CA sha256:   %s", s.issuer.Pin())
-	s.app.say("%s", how)
+	s.app.Say("admin token: %s", s.ground.dir.TokenFile())
+	s.app.Say("CA sha256:   %s", s.issuer.Pin())
+	s.app.Say("%s", how)
 	return nil
 }
 

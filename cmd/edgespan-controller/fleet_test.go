@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/link"
@@ -195,7 +196,7 @@ func TestANodeJoinsByThePrintedCommandAndIsPushedTo(t *testing.T) {
 	n.push([]string{"sysParams", "logLevel"}, "debug")
 	awaitNode(t, client, firstNode, "in sync")
 
-	if code := c.end(); code != exitOK {
+	if code := c.end(); code != term.ExitOK {
 		t.Fatalf("it ended with %d", code)
 	}
 	select {
@@ -268,7 +269,7 @@ func TestTwoReplicasOfOneFleet(t *testing.T) {
 	dir := t.TempDir()
 	alone := launched(t, dir, nil, flags...)
 	<-alone.ended
-	if alone.code != exitConflict || !strings.Contains(alone.err.String(), "ca.pem is missing") {
+	if alone.code != term.ExitConflict || !strings.Contains(alone.err.String(), "ca.pem is missing") {
 		t.Fatalf("a replica without the CA: %d: %s", alone.code, alone.err)
 	}
 	ca, err := os.ReadFile(filepath.Join(one.dir, "ca.pem"))
@@ -324,7 +325,7 @@ func TestAWriteToItsConfigChangesTheRunningController(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("REBOOT did not end it")
 	}
-	if c.code != exitOK {
+	if c.code != term.ExitOK {
 		t.Errorf("it ended with %d", c.code)
 	}
 	again := started(t, c.dir)

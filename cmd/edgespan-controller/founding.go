@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 
+	"edgespan/cmd/term"
 	"edgespan/config/backup"
 	"edgespan/config/history"
 	"edgespan/config/revision"
@@ -30,6 +31,10 @@ type foreignFleetError struct{ why string }
 
 func (e *foreignFleetError) Error() string { return "join the fleet: " + e.why }
 
+func foreignFleet(why string) error {
+	return term.WithClass(term.ExitConflict, &foreignFleetError{why})
+}
+
 // found opens the CA and joins the fleet of the store, or founds it. Nothing is made that
 // the fleet would not know.
 func found(ctx context.Context, s kv.Store, dir *datadir.Dir, ca pki.Options) (*pki.Authority, []byte, error) {
@@ -38,8 +43,8 @@ func found(ctx context.Context, s kv.Store, dir *datadir.Dir, ca pki.Options) (*
 		return nil, nil, err
 	}
 	if _, err := os.Stat(dir.Path("ca.pem")); entry.Exists() && ca.Outside == (pki.Outside{}) && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, &foreignFleetError{fmt.Sprintf("its CA is %s: %s is missing: copy it from another controller of the fleet, or give --ca-cert and --ca-key",
-			have.CA, dir.Path("ca.pem"))}
+		return nil, nil, foreignFleet(fmt.Sprintf("its CA is %s: %s is missing: copy it from another controller of the fleet, or give --ca-cert and --ca-key",
+			have.CA, dir.Path("ca.pem")))
 	}
 	authority, err := pki.Open(ca)
 	if err != nil {
@@ -73,7 +78,7 @@ func (f founding) fits(ctx context.Context, s kv.Store, authority *pki.Authority
 	case err != nil:
 		return fmt.Errorf("join the fleet: %w", err)
 	case !authority.Trusts(pin):
-		return &foreignFleetError{fmt.Sprintf("its CA is %s, and this controller's is %s: the certificate and key of the fleet's are allowed", f.CA, authority.Pin())}
+		return foreignFleet(fmt.Sprintf("its CA is %s, and this controller's is %s: the certificate and key of the fleet's are allowed", f.CA, authority.Pin()))
 	case authority.Pin() == pin:
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"edgespan/actors/controller"
+	"edgespan/cmd/term"
 	"edgespan/config/history"
 	"edgespan/config/link"
 	"edgespan/platform/datadir"
@@ -56,7 +57,7 @@ func TestReplicasOfAFleetShareItsCA(t *testing.T) {
 	}
 
 	_, _, err = found(t.Context(), s, two, ownCA(two))
-	if !errors.As(err, new(*foreignFleetError)) || exitCode(err) != exitConflict || !strings.Contains(err.Error(), ca.Pin().String()) {
+	if !errors.As(err, new(*foreignFleetError)) || term.ExitCode(err) != term.ExitConflict || !strings.Contains(err.Error(), ca.Pin().String()) {
 		t.Errorf("a replica without the CA: %v", err)
 	}
 	if _, err := os.Stat(two.Path("ca.pem")); err == nil {

@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"edgespan/cmd/term"
 )
 
 // version is set by the Makefile from git describe.
@@ -20,7 +22,7 @@ var version = "unknown"
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends what does not come to its end
-	code := run(ctx, streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}, os.Args[1:])
+	code := run(ctx, term.OS(), os.Args[1:])
 	stop()
 	os.Exit(code)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 
+	"edgespan/cmd/term"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
@@ -76,7 +77,7 @@ func (r *reach) settle(a *app, cmd *cobra.Command) error {
 	if f := cmd.Flags(); !f.Changed("data-dir") && !f.Changed("etcd") {
 		set(&r.url, "EDGESPAN_CONTROLLER")
 	} else if r.url != "" {
-		return usagef("--controller: stands beside --data-dir or --etcd: one of them is allowed")
+		return term.Usagef("--controller: stands beside --data-dir or --etcd: one of them is allowed")
 	}
 	set(&r.tokenFile, "EDGESPAN_TOKEN_FILE")
 	if r.caFile == "" && r.caPin == "" { // one of them on the command line is the one that is meant
@@ -92,7 +93,7 @@ func (r *reach) client() (*fleetapi.Client, error) {
 	if r.tokenFile != "" {
 		text, err := os.ReadFile(r.tokenFile)
 		if err != nil {
-			return nil, &missingError{fmt.Errorf("read token: %w", err)}
+			return nil, term.WithClass(term.ExitNotFound, fmt.Errorf("read token: %w", err))
 		}
 		o.Token = strings.TrimSpace(string(text))
 	}
@@ -100,27 +101,27 @@ func (r *reach) client() (*fleetapi.Client, error) {
 	o.Transport = t
 	switch {
 	case r.caPin != "" && r.caFile != "":
-		return nil, usagef("--ca-sha256 and --ca-file: one of them is allowed")
+		return nil, term.Usagef("--ca-sha256 and --ca-file: one of them is allowed")
 	case r.caPin != "":
 		pin, err := pki.ParsePin(r.caPin)
 		if err != nil {
-			return nil, usagef("--ca-sha256: %w", err)
+			return nil, term.Usagef("--ca-sha256: %w", err)
 		}
 		u, err := url.Parse(r.url)
 		if err != nil {
-			return nil, usagef("--controller: %w", err)
+			return nil, term.Usagef("--controller: %w", err)
 		}
 		t.TLSClientConfig = pki.PinnedTLS(pin, u.Hostname(), time.Now)
 	case r.caFile != "":
 		c, err := pki.ClientFiles{CA: r.caFile}.TLS()
 		if err != nil {
-			return nil, &missingError{err}
+			return nil, term.WithClass(term.ExitNotFound, err)
 		}
 		t.TLSClientConfig = c
 	}
 	client, err := fleetapi.NewClient(o)
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, term.WithClass(term.ExitUsage, err)
 	}
 	return client, nil
 }

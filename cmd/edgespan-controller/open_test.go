@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/term"
+
 	"go.etcd.io/bbolt"
 	"go.uber.org/zap"
 )
@@ -28,7 +30,7 @@ func TestAStoreThatCannotBeOpenedIsTold(t *testing.T) {
 		}
 	}
 	newer := func(t *testing.T, file string) {
-		if code, _, said := command(t, "token", "add", "anna", "--role", "admin", "--data-dir", filepath.Dir(file)); code != exitOK {
+		if code, _, said := command(t, "token", "add", "anna", "--role", "admin", "--data-dir", filepath.Dir(file)); code != term.ExitOK {
 			t.Fatalf("%d: %s", code, said)
 		}
 		db, err := bbolt.Open(file, 0o600, nil)
@@ -52,10 +54,10 @@ func TestAStoreThatCannotBeOpenedIsTold(t *testing.T) {
 		want  string
 		code  int
 	}{
-		"etcd refuses": {nothing, away, "open store at [\"http://127.0.0.1:1\"]", exitTimeout},
-		"random bytes": {garbage, nil, "store.db: invalid database", exitError},
-		"a folder":     {folder, nil, "store.db: is a directory", exitError},
-		"a newer one":  {newer, nil, "its format is 99", exitError},
+		"etcd refuses": {nothing, away, "open store at [\"http://127.0.0.1:1\"]", term.ExitTimeout},
+		"random bytes": {garbage, nil, "store.db: invalid database", term.ExitError},
+		"a folder":     {folder, nil, "store.db: is a directory", term.ExitError},
+		"a newer one":  {newer, nil, "its format is 99", term.ExitError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +68,7 @@ func TestAStoreThatCannotBeOpenedIsTold(t *testing.T) {
 				one.spoil(t, filepath.Join(dir, "store.db"))
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 				var said bytes.Buffer
-				a := &app{streams: streams{In: strings.NewReader(""), Out: io.Discard, Err: &said, Env: func(string) string { return "" }}, host: thisHost(), tree: startTree}
+				a := &app{Streams: term.Streams{In: strings.NewReader(""), Out: io.Discard, Err: &said, Env: func(string) string { return "" }}, host: thisHost(), tree: startTree}
 				code := runApp(ctx, a, append(append(command, "--data-dir", dir), one.flags...))
 				cancel()
 				if code != one.code || !strings.Contains(said.String(), one.want) {

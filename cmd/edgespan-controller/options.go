@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/actors/facts"
+	"edgespan/cmd/term"
 	"edgespan/config/schema"
 	"edgespan/platform/keystone"
 )
@@ -209,12 +210,12 @@ func (o *options) resolve(cmd *cobra.Command, env func(string) string) error {
 		if v := env(name); v != "" && !f.Changed {
 			o.given[s.name] = true
 			if err := replace(s.value, v); err != nil {
-				faults = append(faults, usagef("%s: %w", name, err))
+				faults = append(faults, term.Usagef("%s: %w", name, err))
 			}
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
-		return &usageError{err}
+		return term.WithClass(term.ExitUsage, err)
 	}
 	return o.check()
 }
@@ -229,7 +230,7 @@ func replace(v value, text string) error {
 // check refuses what can never work, all of it at once.
 func (o *options) check() error {
 	var faults []error
-	no := func(format string, args ...any) { faults = append(faults, usagef(format, args...)) }
+	no := func(format string, args ...any) { faults = append(faults, term.Usagef(format, args...)) }
 	if o.DataDir == "" {
 		no("--data-dir: is empty: a folder is allowed")
 	} else if abs, err := filepath.Abs(string(o.DataDir)); err == nil {
@@ -262,7 +263,7 @@ func (o *options) check() error {
 	o.checkFacts(no)
 	o.checkCertificates(no)
 	if len(faults) > 0 {
-		return &usageError{errors.Join(faults...)}
+		return term.WithClass(term.ExitUsage, errors.Join(faults...))
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"edgespan/cmd/term"
 )
 
 // aKeystone is all that a Keystone needs.
@@ -67,10 +69,10 @@ func TestAControllerWhoseAccessCanNotBeRead(t *testing.T) {
 		args, want string
 		code       int
 	}{
-		{"--passwd-file " + dir + "/none", "--passwd-file: ", exitNotFound},
-		{"--passwd-file " + bad, bad + `:1: user "anna": the hash: is none of bcrypt`, exitError},
-		{"--client-ca-file " + dir + "/none", "--client-ca-file: ", exitNotFound},
-		{strings.Replace(aKeystone, "-file p", "-file "+dir+"/none", 1), "--keystone-url: read the password: ", exitNotFound},
+		{"--passwd-file " + dir + "/none", "--passwd-file: ", term.ExitNotFound},
+		{"--passwd-file " + bad, bad + `:1: user "anna": the hash: is none of bcrypt`, term.ExitError},
+		{"--client-ca-file " + dir + "/none", "--client-ca-file: ", term.ExitNotFound},
+		{strings.Replace(aKeystone, "-file p", "-file "+dir+"/none", 1), "--keystone-url: read the password: ", term.ExitNotFound},
 	} {
 		r := launched(t, t.TempDir(), nil, strings.Fields(c.args)...)
 		<-r.ended
@@ -93,7 +95,7 @@ func TestSIGHUPReadsThePasswordsAgain(t *testing.T) {
 	if line := r.err.line(t, path+":1: has 1 fields", r.ended); line == "" {
 		t.Errorf("it ended:\n%s", r.err)
 	}
-	if code := r.end(); code != exitOK {
+	if code := r.end(); code != term.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/action"
 	"edgespan/config/e2e"
@@ -79,7 +80,7 @@ func readActions(file string) (action.Table, error) {
 		return action.Table{}, nil
 	}
 	if err != nil {
-		return nil, &missingError{fmt.Errorf("read actions: %w", err)}
+		return nil, term.WithClass(term.ExitNotFound, fmt.Errorf("read actions: %w", err))
 	}
 	t, faults := action.ParseController(text)
 	if faults != nil {

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/action"
 	"edgespan/config/e2e"
@@ -222,10 +223,10 @@ func TestReadActions(t *testing.T) {
 	if got, err := readActions(good); err != nil || len(got) != 1 {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := readActions(bad); exitCode(err) != exitRejected || !strings.Contains(err.Error(), "UPDATE_GFLAG") || !strings.Contains(err.Error(), "REBOOT") {
+	if _, err := readActions(bad); term.ExitCode(err) != term.ExitRejected || !strings.Contains(err.Error(), "UPDATE_GFLAG") || !strings.Contains(err.Error(), "REBOOT") {
 		t.Errorf("%v", err)
 	}
-	if _, err := readActions(filepath.Join(dir, "none")); exitCode(err) != exitNotFound {
+	if _, err := readActions(filepath.Join(dir, "none")); term.ExitCode(err) != term.ExitNotFound {
 		t.Errorf("%v", err)
 	}
 }

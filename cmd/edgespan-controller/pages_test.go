@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"edgespan/cmd/term"
 )
 
 // TestCommandsOfThePages holds the command lines of this program on the pages for operators
@@ -26,7 +28,7 @@ func TestCommandsOfThePages(t *testing.T) {
 					break
 				}
 			}
-			root := newRoot(&app{streams: streams{Env: func(string) string { return "" }}})
+			root := newRoot(&app{Streams: term.Streams{Env: func(string) string { return "" }}})
 			cmd, rest, err := root.Find(words[1:])
 			if err == nil {
 				err = cmd.ParseFlags(rest)

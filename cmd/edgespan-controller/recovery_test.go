@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -100,7 +101,7 @@ func (r *recovery) known() known {
 func (r *recovery) backUp() string {
 	r.Helper()
 	file := filepath.Join(r.TempDir(), "fleet.backup")
-	if code, _, said := command(r.T, "backup", "--controller", r.url, file); code != exitOK {
+	if code, _, said := command(r.T, "backup", "--controller", r.url, file); code != term.ExitOK {
 		r.Fatalf("back up: %d: %s", code, said)
 	}
 	return file
@@ -120,7 +121,7 @@ func (r *recovery) recover(file string, more ...string) {
 	r.Helper()
 	dir := r.TempDir()
 	put(r.T, dir, "ca.pem", r.ca)
-	if code, _, said := command(r.T, append([]string{"restore", "--data-dir", dir, file}, more...)...); code != exitOK || strings.Contains(said, "ca.pem") {
+	if code, _, said := command(r.T, append([]string{"restore", "--data-dir", dir, file}, more...)...); code != term.ExitOK || strings.Contains(said, "ca.pem") {
 		r.Fatalf("restore: %d: %s", code, said)
 	}
 	r.begin(dir, more...)
@@ -181,7 +182,7 @@ func TestAFleetIsRecovered(t *testing.T) {
 	ended := make(chan string, 1)
 	go func() {
 		var said bytes.Buffer
-		run(ctx, streams{Out: &said, Err: &said, Env: func(string) string { return "" }}, []string{
+		run(ctx, term.Streams{Out: &said, Err: &said, Env: func(string) string { return "" }}, []string{
 			"simulate", "--nodes", "12", "--controller", r.url, "--dir", t.TempDir(), "--duration", "10m", "--report-interval", "500ms",
 		})
 		ended <- said.String()

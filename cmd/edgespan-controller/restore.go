@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/backup"
 	"edgespan/config/history"
@@ -26,10 +27,10 @@ import (
 // stepWait bounds one step of a restore.
 const stepWait = time.Minute
 
-// inUseError is a store that nothing can be restored into.
-type inUseError struct{ why string }
-
-func (e *inUseError) Error() string { return "restore: " + e.why }
+// inUse is a store that nothing can be restored into.
+func inUse(why string) error {
+	return term.WithClass(term.ExitConflict, errors.New("restore: "+why))
+}
 
 func storeFile(o *options) string { return filepath.Join(string(o.DataDir), "store.db") }
 
@@ -55,7 +56,7 @@ through 'edgespan operators list' and 'edgespan nodes list' for tokens and nodes
 taken out of use since.`,
 		Example: `  edgespan-controller restore --data-dir /var/lib/edgespan-controller fleet.backup
   edgespan-controller restore --etcd http://10.0.0.1:2379 fleet.backup`,
-		Args: exactArgs(1, "one FILE, or -,"),
+		Args: term.ExactArgs(1, "one FILE, or -,"),
 	}
 	o.bind(cmd, storing)
 	cmd.Flags().BoolVar(&newCA, "new-ca", false, "leave out which CA the fleet has, as it is lost: all nodes join anew")
@@ -87,7 +88,7 @@ func (a *app) readBackup(file string) (c *backup.Copy, done func(), err error) {
 			return nil, nil, fmt.Errorf("restore: %w", err)
 		}
 	} else if f, err = os.Open(file); err != nil {
-		return nil, nil, &missingError{fmt.Errorf("restore: %w", err)}
+		return nil, nil, term.WithClass(term.ExitNotFound, fmt.Errorf("restore: %w", err))
 	}
 	done = func() { _ = f.Close() } // only read from
 	c, err = backup.Read(f)
@@ -146,9 +147,9 @@ func (a *app) restore(ctx context.Context, o *options, c *backup.Copy) (err erro
 	if err := bringBack(ctx, s, c, uuid.NewString(), time.Now()); err != nil {
 		return err
 	}
-	a.say("restored %d keys as of %s, revision %d of the store %s, into the store %s", c.Header.Keys, c.Header.Time.Format(time.RFC3339), c.Header.Revision, c.Header.Store, s.ID())
+	a.Say("restored %d keys as of %s, revision %d of the store %s, into the store %s", c.Header.Keys, c.Header.Time.Format(time.RFC3339), c.Header.Revision, c.Header.Store, s.ID())
 	if note != "" {
-		a.say("%s", note)
+		a.Say("%s", note)
 	}
 	return nil
 }
@@ -174,7 +175,7 @@ func fitsCA(o *options, c *backup.Copy) (note string, err error) {
 	case authority == nil:
 		return fmt.Sprintf("the fleet's CA is %s: copy its ca.pem to %s before a controller starts", f.CA, caFile(o)), nil
 	case !authority.Trusts(pin):
-		return "", &foreignFleetError{fmt.Sprintf("its CA is %s, and the one in %s is %s: the fleet's is allowed, or none", f.CA, o.DataDir, authority.Pin())}
+		return "", foreignFleet(fmt.Sprintf("its CA is %s, and the one in %s is %s: the fleet's is allowed, or none", f.CA, o.DataDir, authority.Pin()))
 	}
 	return "", nil
 }
@@ -239,7 +240,7 @@ func (b bringing) empty(ctx context.Context, restoring bool) error {
 		return fmt.Errorf("restore: %w", err)
 	}
 	if len(p.Entries) > 0 {
-		return &inUseError{fmt.Sprintf("the store is not empty, it has the key %s: one on which no controller has run is allowed: name another --data-dir, or another --fleet of the etcd, or remove the old store first", p.Entries[0].Key)}
+		return inUse(fmt.Sprintf("the store is not empty, it has the key %s: one on which no controller has run is allowed: name another --data-dir, or another --fleet of the etcd, or remove the old store first", p.Entries[0].Key))
 	}
 	return nil
 }
@@ -270,7 +271,7 @@ func (b bringing) do(ctx context.Context, txn revision.Txn) (revision.Revision, 
 		return 0, fmt.Errorf("restore: with %d keys left: %w: run it again", b.Left(), err)
 	}
 	if !o.Succeeded {
-		return 0, &inUseError{"somebody else has begun to write into the store: another restore, or a controller's first start: end it and run this again"}
+		return 0, inUse("somebody else has begun to write into the store: another restore, or a controller's first start: end it and run this again")
 	}
 	return o.Revision, nil
 }

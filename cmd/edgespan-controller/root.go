@@ -3,26 +3,17 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/e2e"
 )
 
-// streams is all that the command line has of its surroundings, so that a test gives it
-// other ones.
-type streams struct {
-	In       io.Reader
-	Out, Err io.Writer
-	Env      func(string) string
-}
-
 // app is one run of the command line.
 type app struct {
-	streams
+	term.Streams
 	host
 	hup  <-chan os.Signal // nil: the process's own SIGHUP
 	tree treeFunc         // starts the actors
@@ -33,15 +24,14 @@ type treeFunc func(g *ground, o *options, i issuer, mask []byte, nodeLink string
 
 // run executes the command line and returns its exit code; what went wrong is said on Err,
 // one line each.
-func run(ctx context.Context, s streams, args []string) int {
-	return runApp(ctx, &app{streams: s, host: thisHost(), tree: startTree}, args)
+func run(ctx context.Context, s term.Streams, args []string) int {
+	return runApp(ctx, &app{Streams: s, host: thisHost(), tree: startTree}, args)
 }
 
 func runApp(ctx context.Context, a *app, args []string) int {
 	root := newRoot(a)
 	args = seedForm(args, func(name string) bool { return knows(root, name) })
-	root.SetArgs(args)
-	return a.report(root.ExecuteContext(ctx))
+	return a.Run(ctx, root, args)
 }
 
 const about = `edgespan-controller is the point of truth for the configuration of a fleet of edge nodes: it
@@ -63,33 +53,21 @@ Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 error, 2 usage, 3 t
 // newRoot builds the command tree.
 func newRoot(a *app) *cobra.Command {
 	o := newOptions()
-	root := &cobra.Command{
-		Use:   "edgespan-controller",
-		Short: "The controller of a fleet of edge nodes",
-		Long:  about,
-		Example: `  edgespan-controller --data-dir /var/lib/edgespan-controller --listen 127.0.0.1:8443 --node-listen 0.0.0.0:8444 --node-host fleet.example.org
-  edgespan-controller --data-dir DIR --auth none`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("command: is %.80q: %s are allowed, or none, which runs the controller", args[0], commandNames(cmd))
-			}
-			if err := o.resolve(cmd, a.Env); err != nil {
-				return err
-			}
-			return a.serve(cmd.Context(), o)
-		},
+	root := a.NewRoot("edgespan-controller", "The controller of a fleet of edge nodes", about)
+	root.Example = `  edgespan-controller --data-dir /var/lib/edgespan-controller --listen 127.0.0.1:8443 --node-listen 0.0.0.0:8444 --node-host fleet.example.org
+  edgespan-controller --data-dir DIR --auth none`
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return term.Usagef("command: is %.80q: %s are allowed, or none, which runs the controller", args[0], term.CommandNames(cmd))
+		}
+		if err := o.resolve(cmd, a.Env); err != nil {
+			return err
+		}
+		return a.serve(cmd.Context(), o)
 	}
-	root.SetIn(a.In)
-	root.SetOut(a.Out)
-	root.SetErr(a.Err)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%s: %w: see %s --help", cmd.Name(), err, cmd.CommandPath())
-	})
 	o.bind(root, serving)
 	root.AddCommand(newImport(a), newExport(a), newBackup(a), newRestore(a), newToken(a), newInvite(a), newCA(a), newAudit(a), newSimulate(a), newVersion(a))
+	classAll(root)
 	return root
 }
 
@@ -106,34 +84,11 @@ func knows(cmd *cobra.Command, name string) bool {
 	return false
 }
 
-func commandNames(cmd *cobra.Command) string {
-	var names []string
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
-		}
-	}
-	return strings.Join(names, " ")
-}
-
-// say writes one message for a person.
-func (a *app) say(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }
-
-// exactArgs is cobra's check with our exit code and words.
-func exactArgs(n int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usagef("%s: has %d arguments: %s is allowed", cmd.Name(), len(args), what)
-		}
-		return nil
-	}
-}
-
 func newVersion(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
-		Args:  exactArgs(0, "none"),
+		Args:  term.ExactArgs(0, "none"),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(a.Out, "edgespan-controller", version)
 			return err

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/platform/pki"
 )
@@ -108,7 +109,7 @@ func launched(t *testing.T, dir string, env map[string]string, args ...string) *
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &controllerRun{t: t, dir: dir, out: newWatched(), err: newWatched(), hup: make(chan os.Signal), stop: cancel, ended: make(chan struct{})}
 	a := &app{
-		streams: streams{In: strings.NewReader(""), Out: c.out, Err: c.err, Env: func(name string) string { return env[name] }},
+		Streams: term.Streams{In: strings.NewReader(""), Out: c.out, Err: c.err, Env: func(name string) string { return env[name] }},
 		host:    host{terminate: cancel, reboot: 10 * time.Millisecond, command: thisHost().command},
 		hup:     c.hup, tree: startTree,
 	}
@@ -178,7 +179,7 @@ func (c *controllerRun) client(pin, token string) *fleetapi.Client {
 func command(t *testing.T, args ...string) (code int, out, err string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	s := streams{In: strings.NewReader(""), Out: &o, Err: &e, Env: func(string) string { return "" }}
+	s := term.Streams{In: strings.NewReader(""), Out: &o, Err: &e, Env: func(string) string { return "" }}
 	code = run(t.Context(), s, args)
 	return code, o.String(), e.String()
 }
@@ -208,7 +209,7 @@ func TestFirstAndSecondStart(t *testing.T) {
 	if _, err := c.client(pin, "").Nodes(t.Context()); err == nil {
 		t.Error("nobody was let in without a token")
 	}
-	if code := c.end(); code != exitOK {
+	if code := c.end(); code != term.ExitOK {
 		t.Errorf("it ended with %d:\n%s", code, c.err)
 	}
 
@@ -286,7 +287,7 @@ func TestAuthNone(t *testing.T) {
 	}
 	for _, listen := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		code, _, said := command(t, "--data-dir", filepath.Join(t.TempDir(), "d"), "--auth=none", "--listen", listen, "--node-listen", "127.0.0.1:0")
-		if code != exitUsage || !strings.Contains(said, "loopback") {
+		if code != term.ExitUsage || !strings.Contains(said, "loopback") {
 			t.Errorf("--listen %s: %d, %s", listen, code, said)
 		}
 	}
@@ -296,34 +297,34 @@ func TestASecondControllerOfOneFolder(t *testing.T) {
 	dir := t.TempDir()
 	started(t, dir)
 	code, _, said := command(t, "--data-dir", dir, "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0")
-	if code != exitConflict || !strings.Contains(said, filepath.Join(dir, "lock")) {
+	if code != term.ExitConflict || !strings.Contains(said, filepath.Join(dir, "lock")) {
 		t.Errorf("%d: %s", code, said)
 	}
-	if code, _, said := command(t, "export", "--data-dir", dir, "--cfg-dir", t.TempDir()); code != exitConflict {
+	if code, _, said := command(t, "export", "--data-dir", dir, "--cfg-dir", t.TempDir()); code != term.ExitConflict {
 		t.Errorf("an offline command beside it: %d: %s", code, said)
 	}
 }
 
 func TestExitCodes(t *testing.T) {
 	for args, want := range map[string]int{
-		"version":                        exitOK,
-		"--help":                         exitOK,
-		"serve":                          exitUsage,
-		"--nonsense":                     exitUsage,
-		"--auth x":                       exitUsage,
-		"version extra":                  exitUsage,
-		"import":                         exitUsage,
-		"import --cfg-dir x -o yaml":     exitUsage,
-		"token add":                      exitUsage,
-		"token add x --role king":        exitUsage,
-		"invite n --life -1s":            exitUsage,
-		"import --cfg-dir /nonexistent":  exitNotFound,
-		"token add x --controller ftp:x": exitUsage,
-		"token add x --controller http://127.0.0.1:1":                               exitUnreachable,
-		"export --cfg-dir x --controller http://127.0.0.1:1 --data-dir y":           exitUsage,
-		"token add x --controller http://127.0.0.1:1 --token-file /nonexistent":     exitNotFound,
-		"token add x --controller http://127.0.0.1:1 --ca-sha256 00":                exitUsage,
-		"token add x --controller http://127.0.0.1:1 --ca-file /nonexistent/ca.pem": exitNotFound,
+		"version":                        term.ExitOK,
+		"--help":                         term.ExitOK,
+		"serve":                          term.ExitUsage,
+		"--nonsense":                     term.ExitUsage,
+		"--auth x":                       term.ExitUsage,
+		"version extra":                  term.ExitUsage,
+		"import":                         term.ExitUsage,
+		"import --cfg-dir x -o yaml":     term.ExitUsage,
+		"token add":                      term.ExitUsage,
+		"token add x --role king":        term.ExitUsage,
+		"invite n --life -1s":            term.ExitUsage,
+		"import --cfg-dir /nonexistent":  term.ExitNotFound,
+		"token add x --controller ftp:x": term.ExitUsage,
+		"token add x --controller http://127.0.0.1:1":                               term.ExitUnreachable,
+		"export --cfg-dir x --controller http://127.0.0.1:1 --data-dir y":           term.ExitUsage,
+		"token add x --controller http://127.0.0.1:1 --token-file /nonexistent":     term.ExitNotFound,
+		"token add x --controller http://127.0.0.1:1 --ca-sha256 00":                term.ExitUsage,
+		"token add x --controller http://127.0.0.1:1 --ca-file /nonexistent/ca.pem": term.ExitNotFound,
 	} {
 		if code, _, said := command(t, strings.Fields(args)...); code != want {
 			t.Errorf("%s: %d, want %d: %s", args, code, want, said)
@@ -332,8 +333,8 @@ func TestExitCodes(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want int
-	}{{errors.New("x"), exitError}, {context.DeadlineExceeded, exitTimeout}, {os.ErrPermission, exitPermission}} {
-		if got := exitCode(c.err); got != c.want {
+	}{{errors.New("x"), term.ExitError}, {context.DeadlineExceeded, term.ExitTimeout}, {os.ErrPermission, term.ExitPermission}} {
+		if got := term.ExitCode(c.err); got != c.want {
 			t.Errorf("%v: %d, want %d", c.err, got, c.want)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/facts"
+	"edgespan/cmd/term"
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
 	"edgespan/config/httpapi"
@@ -144,7 +145,7 @@ func (s *service) bind(ctx context.Context) error {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	if addr, is := s.apiListener.Addr().(*net.TCPAddr); s.o.Auth == authNone && (!is || !addr.IP.IsLoopback()) {
-		return usagef("--auth none: --listen %s is %s: only a loopback address is allowed", s.o.Listen, s.apiListener.Addr())
+		return term.Usagef("--auth none: --listen %s is %s: only a loopback address is allowed", s.o.Listen, s.apiListener.Addr())
 	}
 	s.apiListener = conns.Bound(s.apiListener, apiBounds(int(s.o.PerAddress)))
 	if s.nodeListener, err = lc.Listen(ctx, "tcp", string(s.o.NodeListen)); err != nil {

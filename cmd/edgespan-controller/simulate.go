@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/actors/simulate"
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/topology"
 	"edgespan/config/topology/sketch"
@@ -88,7 +89,7 @@ func newSimulate(a *app) *cobra.Command {
   edgespan-controller simulate --nodes 50 --topology grid --rollout sysParams.logLevel=debug
   edgespan-controller simulate --nodes 50 --topology figure-eight --rollout sysParams.logLevel=debug --faults unhealthy=100%
   edgespan-controller simulate --nodes 1000 --controller https://fleet:8443 --token-file F --ca-sha256 H --duration 1h`,
-		Args: exactArgs(0, "none"),
+		Args: term.ExactArgs(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.check(cmd); err != nil {
 				return err
@@ -162,7 +163,7 @@ func (s *simulation) check(cmd *cobra.Command) error {
 		no("--%v", err)
 	}
 	if len(faults) > 0 {
-		return &usageError{errorLines(faults)}
+		return term.WithClass(term.ExitUsage, errorLines(faults))
 	}
 	s.bounded = s.duration > 0 && s.until == untilConverged
 	if s.duration == 0 {

@@ -53,7 +53,7 @@ func (m *simulator) joinAll(ctx context.Context) error {
 				joined++
 				if now := time.Now(); now.Sub(m.said) >= progressEvery {
 					m.said = now
-					m.app.say("joined %d of %d", joined, m.nodes)
+					m.app.Say("joined %d of %d", joined, m.nodes)
 				}
 				mu.Unlock()
 			}

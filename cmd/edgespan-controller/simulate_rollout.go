@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"edgespan/actors/simulate"
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
@@ -117,7 +118,7 @@ func (m *simulator) rollOut(ctx context.Context) error {
 		return fmt.Errorf("--rollout: %w", err)
 	}
 	if !w.Changed {
-		return usagef("--rollout: changes nothing, all of it is so already: another value is allowed")
+		return term.Usagef("--rollout: changes nothing, all of it is so already: another value is allowed")
 	}
 	out.Revision = w.Revision
 	err = m.follow(ctx, out)
@@ -224,7 +225,7 @@ func (m *simulator) follow(ctx context.Context, out *measuredRollout) error {
 			return err
 		case err == nil:
 			if out.State == "" { // it is there now for whoever asks
-				m.app.say("rollout of revision %d begins: edgespan --controller %s rollout watch %d", out.Revision, m.url, out.Revision)
+				m.app.Say("rollout of revision %d begins: edgespan --controller %s rollout watch %d", out.Revision, m.url, out.Revision)
 			}
 			out.State, out.Nodes, out.Acked, out.Failed = d.State, d.Nodes, d.Acked, len(d.Failed)
 			if d.Batches != nil {
@@ -289,10 +290,10 @@ func (t *teller) tell(r fleetapi.Rollout) {
 		}
 		switch {
 		case b.Out == 0:
-			t.m.app.say("%s: %s answered: %d acked, %d failed; %d of %d have the change", name, many(b.Nodes), b.Acked, b.Failed, r.Acked, r.Nodes)
+			t.m.app.Say("%s: %s answered: %d acked, %d failed; %d of %d have the change", name, many(b.Nodes), b.Acked, b.Failed, r.Acked, r.Nodes)
 			t.over, t.out, t.at = b.Number, b.Number, time.Now()
 		case b.Number > t.out:
-			t.m.app.say("%s goes out to %s", name, many(b.Nodes))
+			t.m.app.Say("%s goes out to %s", name, many(b.Nodes))
 			t.out, t.at = b.Number, time.Now()
 		default:
 			t.progress("%s: %d of %d acked, %d failed; waits for %s", name, b.Acked, b.Nodes, b.Failed, waitedFor(r))
@@ -308,7 +309,7 @@ func (t *teller) progress(format string, args ...any) {
 	text, now := fmt.Sprintf(format, args...), time.Now()
 	if quiet := now.Sub(t.at); quiet >= sameAfter || quiet >= progressEvery && text != t.text {
 		t.text, t.at = text, now
-		t.m.app.say("%s", text)
+		t.m.app.Say("%s", text)
 	}
 }
 

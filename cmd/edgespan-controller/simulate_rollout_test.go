@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"edgespan/actors/simulate"
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
 )
@@ -40,7 +41,7 @@ func TestASimulatedRolloutGoesOutInBatches(t *testing.T) {
 	n, pops := 30, 3
 	code, got, said := rollsOut(t, "--nodes", fmt.Sprint(n), "--topology", "grid:10", "--faults", "crash=4%,disconnect=4%,linkloss=4%", "--apply-time", "300ms")
 	r := got.Rollout
-	if code != exitOK || r.State != rolloutDone || r.Acked != n || r.Failed != 0 || got.Converged != n || got.Undone != 0 {
+	if code != term.ExitOK || r.State != rolloutDone || r.Acked != n || r.Failed != 0 || got.Converged != n || got.Undone != 0 {
 		t.Fatalf("%d: %+v\n%s", code, r, said)
 	}
 	nodes := 0
@@ -64,7 +65,7 @@ func TestASimulatedBadConfigStopsInItsFirstBatch(t *testing.T) {
 	t.Parallel() // it mostly waits
 	code, got, said := rollsOut(t, "--nodes", "20", "--topology", "figure-eight", "--faults", "reject=100%")
 	r := got.Rollout
-	if code != exitOK || r.State != rolloutHalted || len(r.Batches) != 1 || r.Batches[0].Nodes != 1 || r.Failed != 1 || r.Acked != 0 || r.Why == "" {
+	if code != term.ExitOK || r.State != rolloutHalted || len(r.Batches) != 1 || r.Batches[0].Nodes != 1 || r.Failed != 1 || r.Acked != 0 || r.Why == "" {
 		t.Errorf("%d: %+v\n%s", code, r, said)
 	}
 }
@@ -74,7 +75,7 @@ func TestASimulatedChangeAtOnceBreaksPaths(t *testing.T) {
 	t.Parallel() // it mostly waits
 	code, got, said := rollsOut(t, "--nodes", "100", "--topology", "ring", "--at-once")
 	r := got.Rollout
-	if code != exitError || r.State != rolloutDone || r.Paths.Broken == 0 || len(r.Paths.Named) == 0 {
+	if code != term.ExitError || r.State != rolloutDone || r.Paths.Broken == 0 || len(r.Paths.Named) == 0 {
 		t.Fatalf("%d: %+v\n%s", code, r, said)
 	}
 	if want := r.Paths.Named[0].Node + " lost it while these took the config: "; !strings.Contains(said, want) {
@@ -118,10 +119,10 @@ func TestASimulatedRolloutIsWatchedByTheRealCommand(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// It idles at the end, so that the command has asked for the end before the controller is gone.
-	code := run(t.Context(), streams{In: strings.NewReader(""), Out: io.Discard, Err: w, Env: func(string) string { return "" }}, []string{
+	code := run(t.Context(), term.Streams{In: strings.NewReader(""), Out: io.Discard, Err: w, Env: func(string) string { return "" }}, []string{
 		"simulate", "--nodes", "12", "--topology", "line:4", "--rollout", "sysParams.logLevel=debug", "--disk", "memory", "--idle", "3s", "--report-interval", "1s",
 	})
-	if code != exitOK || w.watch == nil {
+	if code != term.ExitOK || w.watch == nil {
 		t.Fatalf("%d\n%s", code, w.said.String())
 	}
 	if err := w.watch.Wait(); err != nil || !strings.Contains(w.out.String(), "batch 1 goes out to ") || !strings.Contains(w.out.String(), "done: 12 of 12 nodes acked") {
@@ -157,7 +158,7 @@ func TestASimulatedTopologyIsOfAFile(t *testing.T) {
 
 func TestARolloutThatCannotBeIsRefused(t *testing.T) {
 	code, _, said := simulates(t.Context(), t, "--nodes", "3", "--topology", "star", "--faults-at", "0", "--apply-time", "2m", "--at-once", "--controller-flags", "a=b")
-	if code != exitUsage {
+	if code != term.ExitUsage {
 		t.Errorf("%d", code)
 	}
 	for _, want := range []string{"--topology: ", "--faults-at: is 0", "--apply-time: is 2m0s", "--at-once: is there without", "--controller-flags: are there without"} {
@@ -165,7 +166,7 @@ func TestARolloutThatCannotBeIsRefused(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, said)
 		}
 	}
-	if code, _, said := simulates(t.Context(), t, "--nodes", "3", "--rollout", "logLevel"); code != exitUsage || !strings.Contains(said, `--rollout: is "logLevel": KEY=VALUE`) {
+	if code, _, said := simulates(t.Context(), t, "--nodes", "3", "--rollout", "logLevel"); code != term.ExitUsage || !strings.Contains(said, `--rollout: is "logLevel": KEY=VALUE`) {
 		t.Errorf("%d %s", code, said)
 	}
 }
@@ -196,22 +197,22 @@ func TestARolloutMustEndAsTheFaultsSay(t *testing.T) {
 		batches []fleetapi.RolloutBatch
 		code    int
 	}{
-		{"nothing fails", []simulate.Fault{"", simulate.Crash, simulate.LinkLoss}, 0, false, rolloutDone, []fleetapi.RolloutBatch{batch(1, 0), batch(2, 0)}, exitOK},
-		{"it halts for nothing", []simulate.Fault{""}, 0, false, rolloutHalted, []fleetapi.RolloutBatch{batch(1, 1)}, exitTimeout},
-		{"it halts", []simulate.Fault{simulate.Hang}, 0, false, rolloutHalted, []fleetapi.RolloutBatch{batch(1, 0), batch(2, 1)}, exitOK},
-		{"it goes on after a failure", []simulate.Fault{simulate.Reject}, 0, false, rolloutHalted, []fleetapi.RolloutBatch{batch(1, 1), batch(2, 0)}, exitTimeout},
-		{"it is done though a node fails", []simulate.Fault{simulate.Rollback}, 0, false, rolloutDone, nil, exitTimeout},
-		{"as many fail as may", []simulate.Fault{simulate.Reject}, 1, false, rolloutFailed, []fleetapi.RolloutBatch{batch(1, 1), batch(2, 0)}, exitOK},
-		{"at once there is no halt", []simulate.Fault{simulate.Reject}, 0, true, rolloutFailed, nil, exitOK},
-		{"it has not ended", []simulate.Fault{""}, 0, false, "running", nil, exitTimeout},
+		{"nothing fails", []simulate.Fault{"", simulate.Crash, simulate.LinkLoss}, 0, false, rolloutDone, []fleetapi.RolloutBatch{batch(1, 0), batch(2, 0)}, term.ExitOK},
+		{"it halts for nothing", []simulate.Fault{""}, 0, false, rolloutHalted, []fleetapi.RolloutBatch{batch(1, 1)}, term.ExitTimeout},
+		{"it halts", []simulate.Fault{simulate.Hang}, 0, false, rolloutHalted, []fleetapi.RolloutBatch{batch(1, 0), batch(2, 1)}, term.ExitOK},
+		{"it goes on after a failure", []simulate.Fault{simulate.Reject}, 0, false, rolloutHalted, []fleetapi.RolloutBatch{batch(1, 1), batch(2, 0)}, term.ExitTimeout},
+		{"it is done though a node fails", []simulate.Fault{simulate.Rollback}, 0, false, rolloutDone, nil, term.ExitTimeout},
+		{"as many fail as may", []simulate.Fault{simulate.Reject}, 1, false, rolloutFailed, []fleetapi.RolloutBatch{batch(1, 1), batch(2, 0)}, term.ExitOK},
+		{"at once there is no halt", []simulate.Fault{simulate.Reject}, 0, true, rolloutFailed, nil, term.ExitOK},
+		{"it has not ended", []simulate.Fault{""}, 0, false, "running", nil, term.ExitTimeout},
 	} {
 		r := &measuredRollout{State: c.state, Batches: c.batches, Paths: &simulate.Paths{}}
 		r.expect(c.plan, c.budget, c.atOnce)
-		if err := r.judge(); exitCode(err) != c.code {
+		if err := r.judge(); term.ExitCode(err) != c.code {
 			t.Errorf("%s: %v, want exit code %d", c.what, err, c.code)
 		}
 		r.Paths.Broken = 1
-		if err := r.judge(); c.code == exitOK && exitCode(err) != exitError {
+		if err := r.judge(); c.code == term.ExitOK && term.ExitCode(err) != term.ExitError {
 			t.Errorf("%s, and a path was broken: %v", c.what, err)
 		}
 	}

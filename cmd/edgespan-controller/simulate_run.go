@@ -95,7 +95,7 @@ func (a *app) simulate(ctx context.Context, s *simulation) (err error) {
 	defer cancel()
 	if err := m.joinAll(limited); err != nil {
 		if limited.Err() != nil && ctx.Err() == nil {
-			m.app.say("the %s are over while nodes join", m.duration)
+			m.app.Say("the %s are over while nodes join", m.duration)
 			return m.tell()
 		}
 		return m.unlessInterrupted(ctx, err)
@@ -168,7 +168,7 @@ func (m *simulator) converge(ctx context.Context) error {
 	m.fleet, err = simulate.Start(simulate.Options{
 		Names: m.names, Plan: m.plan, Disk: m.diskOf, Stream: m.streamOf, Judge: judge, Facts: facts, ReportEvery: m.every,
 		ApplyTime: m.applyTime, FaultsAt: m.faultsAt, Unarmed: len(m.rollout) > 0 && m.faultsAt == 0, Topology: m.chart,
-		Failed: func(node string, err error) { m.app.say("%s: %v", node, err) },
+		Failed: func(node string, err error) { m.app.Say("%s: %v", node, err) },
 	})
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func (m *simulator) progress(t simulate.Tally) {
 	text, quiet := fmt.Sprintf("%s; pushed %d, acked %d, confirmed %d", t, pushed, acked, confirmed), time.Since(m.said)
 	if quiet >= sameAfter || quiet >= progressEvery && text != m.last || t.Done() {
 		m.said, m.last = time.Now(), text
-		m.app.say("%s", text)
+		m.app.Say("%s", text)
 	}
 }
 
@@ -307,7 +307,7 @@ func (m *simulator) writes(ctx context.Context) error {
 			return err
 		}
 		m.out.Network = append(m.out.Network, m.fleet.Times())
-		m.app.say("network override %d of %d: acked by 99 %% after %.0f ms", k+1, m.networkWrites, m.fleet.Times().Acked.P99)
+		m.app.Say("network override %d of %d: acked by 99 %% after %.0f ms", k+1, m.networkWrites, m.fleet.Times().Acked.P99)
 	}
 	if m.nodeWrites == 0 {
 		return nil
@@ -366,7 +366,7 @@ func (m *simulator) writeNodes(ctx context.Context) error {
 		confirmed = append(confirmed, time.Duration(t.Confirmed.Most*float64(time.Millisecond)))
 	}
 	out.Acked, out.Confirmed = simulate.NewTimes(acked), simulate.NewTimes(confirmed)
-	m.app.say("node overrides: acked within %.1f ms (p99 of %d)", out.Acked.P99, out.Writes)
+	m.app.Say("node overrides: acked within %.1f ms (p99 of %d)", out.Acked.P99, out.Writes)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/httpapi/fleetapi"
@@ -23,7 +24,7 @@ import (
 func simulates(ctx context.Context, t *testing.T, args ...string) (code int, out, err string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = run(ctx, streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Env: func(string) string { return "" }}, append([]string{"simulate"}, args...))
+	code = run(ctx, term.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Env: func(string) string { return "" }}, append([]string{"simulate"}, args...))
 	return code, stdout.String(), stderr.String()
 }
 
@@ -35,7 +36,7 @@ func TestSimulatedNodesConvergeWithTheirFaults(t *testing.T) {
 	dir, faults, failing := t.TempDir(), "reject=2%,silent=2%,crash=6%,disconnect=6%,unhealthy=2%", 2
 	code, out, said := simulates(t.Context(), t, "--nodes", "50", "--faults", faults,
 		"--network-writes", "1", "--node-writes", "3", "--dir", dir, "-o", "json", "--until", "converged", "--duration", "4m")
-	if code != exitOK {
+	if code != term.ExitOK {
 		t.Fatalf("%d: %s\n%s", code, out, said)
 	}
 	var got measured
@@ -71,7 +72,7 @@ func TestSimulatedNodesConvergeWithTheirFaults(t *testing.T) {
 func TestSimulatedNodesThatWaitAreNamed(t *testing.T) {
 	t.Parallel() // it mostly waits
 	code, out, said := simulates(t.Context(), t, "--nodes", "3", "--faults", "silent=100%", "--duration", "4s", "--until", "converged", "--disk", "memory")
-	if code != exitTimeout || out != "converged 0 of 3\n" || !strings.Contains(said, "sim-00001 sim-00002 sim-00003") {
+	if code != term.ExitTimeout || out != "converged 0 of 3\n" || !strings.Contains(said, "sim-00001 sim-00002 sim-00003") {
 		t.Errorf("%d %q\n%s", code, out, said)
 	}
 }
@@ -90,7 +91,7 @@ func TestASimulationIsEndedBySIGINT(t *testing.T) {
 	}()
 	begun := time.Now()
 	code, out, said := simulates(ctx, t, "--nodes", "20", "--dir", dir, "--duration", "10m")
-	if code != exitTimeout || !strings.HasPrefix(out, "converged ") || time.Since(begun) > patience {
+	if code != term.ExitTimeout || !strings.HasPrefix(out, "converged ") || time.Since(begun) > patience {
 		t.Errorf("%d after %v: %q\n%s", code, time.Since(begun), out, said)
 	}
 }
@@ -98,7 +99,7 @@ func TestASimulationIsEndedBySIGINT(t *testing.T) {
 func TestASimulationThatCannotBeIsRefused(t *testing.T) {
 	code, out, said := simulates(t.Context(), t, "--nodes", "0", "--report-interval", "1ms", "--joins", "0", "--until", "dawn", "--disk", "tape", "-o", "xml",
 		"--faults", "sulk=1%", "--network-writes", "-1", "--duration", "-1s")
-	if code != exitUsage || out != "" {
+	if code != term.ExitUsage || out != "" {
 		t.Errorf("%d %q", code, out)
 	}
 	for _, want := range []string{"--nodes: is 0", "--report-interval: is 1ms", "--joins: is 0", `--until: is "dawn"`, `--disk: is "tape"`, `--output: is "xml"`, `--faults: is "sulk"`, "--network-writes", "--duration"} {
@@ -106,7 +107,7 @@ func TestASimulationThatCannotBeIsRefused(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, said)
 		}
 	}
-	if code, _, said := simulates(t.Context(), t, "--nodes", "1", "--controller", "http://127.0.0.1:1"); code != exitUnreachable {
+	if code, _, said := simulates(t.Context(), t, "--nodes", "1", "--controller", "http://127.0.0.1:1"); code != term.ExitUnreachable {
 		t.Errorf("nobody there: %d %s", code, said)
 	}
 }
@@ -132,7 +133,7 @@ func TestAControllerIsKilledInTheMiddleOfAPush(t *testing.T) {
 	ended := make(chan end, 1)
 	go func() {
 		var stdout, stderr bytes.Buffer
-		code := run(t.Context(), streams{Out: &stdout, Err: &stderr, Env: func(string) string { return "" }}, []string{
+		code := run(t.Context(), term.Streams{Out: &stdout, Err: &stderr, Env: func(string) string { return "" }}, []string{
 			"simulate", "--nodes", "50", "--controller", "http://" + api, "--dir", nodes, "-o", "json", "--until", "converged", "--duration", "4m",
 		})
 		ended <- end{code, stdout.String(), stderr.String()}
@@ -142,7 +143,7 @@ func TestAControllerIsKilledInTheMiddleOfAPush(t *testing.T) {
 	newVictim(t, dir, at...)
 	e := <-ended
 	var got measured
-	if err := json.Unmarshal([]byte(e.out), &got); err != nil || e.code != exitOK || got.Converged != 50 || got.Undone != 0 {
+	if err := json.Unmarshal([]byte(e.out), &got); err != nil || e.code != term.ExitOK || got.Converged != 50 || got.Undone != 0 {
 		t.Errorf("%d, %v: %s\n%s", e.code, err, e.out, e.said)
 	}
 	slots, err := fs.Glob(os.DirFS(nodes), "nodes/*/slot-confirmed.0")
@@ -181,7 +182,7 @@ func TestTheDurationOfASimulationIsThatOfAll(t *testing.T) {
 	c := started(t, t.TempDir(), "--auth", "none")
 	begun := time.Now()
 	code, _, said := simulates(t.Context(), t, "--nodes", "60", "--controller", "http://"+c.API, "--until", "converged", "--duration", "3s", "--disk", "memory")
-	if took := time.Since(begun); code == exitOK || took > 20*time.Second || !strings.Contains(said, "are over while nodes join") {
+	if took := time.Since(begun); code == term.ExitOK || took > 20*time.Second || !strings.Contains(said, "are over while nodes join") {
 		t.Errorf("%d after %s: %s", code, took, said)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
@@ -67,7 +68,7 @@ func (m *simulator) writeTopology(ctx context.Context) error {
 			return err
 		}
 		if there, _ := d.Object["nodes"].([]any); len(there) > 0 {
-			return usagef("--topology: the controller has one of %d nodes already: a controller without is allowed", len(there))
+			return term.Usagef("--topology: the controller has one of %d nodes already: a controller without is allowed", len(there))
 		}
 	}
 	if _, err := m.client.Write(ctx, operate.SetTopology{Document: doc}, fleetapi.WriteOptions{Message: "simulate: " + m.chart.Name}); err != nil {
@@ -79,7 +80,7 @@ func (m *simulator) writeTopology(ctx context.Context) error {
 			pops++
 		}
 	}
-	m.app.say("topology %q: %d nodes on %d sites, %d links, %d points of presence", m.chart.Name, m.nodes, m.chart.Ways().Sites(), len(m.chart.Links), pops)
+	m.app.Say("topology %q: %d nodes on %d sites, %d links, %d points of presence", m.chart.Name, m.nodes, m.chart.Ways().Sites(), len(m.chart.Links), pops)
 	return nil
 }
 

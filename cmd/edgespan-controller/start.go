@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/actors/controller"
+	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
@@ -91,13 +92,13 @@ func openStore(ctx context.Context, o *options, log *zap.Logger) (kv.Store, erro
 	}
 	tls, err := pki.ClientFiles{CA: string(o.EtcdCA), Cert: string(o.EtcdCert), Key: string(o.EtcdKey)}.TLS()
 	if err != nil {
-		return nil, &missingError{err}
+		return nil, term.WithClass(term.ExitNotFound, err)
 	}
 	opts := etcd.Options{Endpoints: o.Etcd, Fleet: string(o.Fleet), TLS: tls, Username: string(o.EtcdUser), Log: log}
 	if o.EtcdPasswordFile != "" {
 		text, err := os.ReadFile(string(o.EtcdPasswordFile))
 		if err != nil {
-			return nil, &missingError{fmt.Errorf("read etcd password: %w", err)}
+			return nil, term.WithClass(term.ExitNotFound, fmt.Errorf("read etcd password: %w", err))
 		}
 		opts.Password = strings.TrimSpace(string(text))
 	}
@@ -171,7 +172,7 @@ func (g *ground) tree(o *options, i issuer, mask []byte, nodeLink string, do fun
 	base := confdir.NewStack(schema.NodeBases(), string(o.BaseDir))
 	hidden, err := base.Hidden()
 	if err != nil {
-		return nil, &missingError{err}
+		return nil, term.WithClass(term.ExitNotFound, err)
 	}
 	for _, name := range hidden {
 		g.log.Warn("a base layer of the folder is hidden by our own", zap.String("name", name), zap.Stringer("base_dir", &o.BaseDir))
@@ -258,7 +259,7 @@ func unlessBroken(err error) error {
 	if errors.As(err, new(*confdir.Broken)) {
 		return err
 	}
-	return &missingError{err}
+	return term.WithClass(term.ExitNotFound, err)
 }
 
 // serverNames are the names that the certificate of a controller has: those that were

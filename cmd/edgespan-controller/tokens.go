@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/term"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/platform/pki"
 )
@@ -20,7 +21,7 @@ func newToken(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Tokens of operators",
-		Args:  exactArgs(0, "add"),
+		Args:  term.ExactArgs(0, "add"),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTokenAdd(a))
@@ -35,14 +36,14 @@ func newTokenAdd(a *app) *cobra.Command {
 		Short:   "Make a token for a person or a program, and print it this once",
 		Long:    "Make a token for a person or a program, and print it this once: the controller keeps only its hash." + aboutOffice,
 		Example: "  edgespan-controller token add anna --role operator >anna.token",
-		Args:    exactArgs(1, "one name"),
+		Args:    term.ExactArgs(1, "one name"),
 	}
 	r := bindReach(cmd)
 	cmd.Flags().StringVar(&role, "role", string(pki.Viewer), "viewer reads, operator writes configuration, admin may all")
 	cmd.Flags().DurationVar(&life, "life", 0, "how long it holds (default for ever)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if _, err := pki.ParseRole(role); err != nil {
-			return usagef("--role: %w", err)
+			return term.Usagef("--role: %w", err)
 		}
 		t := fleetapi.OperatorToken{Name: args[0], Role: fleetapi.Role(role)}
 		if life > 0 {
@@ -69,14 +70,14 @@ func newInvite(a *app) *cobra.Command {
 		Short:   "Open a join token for a node, and print the command to be typed there",
 		Long:    "Open a join token for one node's name, and print the command to be typed on the node. The token holds once." + aboutOffice,
 		Example: "  edgespan-controller invite ulm-1 --life 2h",
-		Args:    exactArgs(1, "the name of one node"),
+		Args:    term.ExactArgs(1, "the name of one node"),
 	}
 	r := bindReach(cmd)
 	cmd.Flags().DurationVar(&life, "life", 24*time.Hour, "how long the token holds")
 	cmd.Flags().BoolVar(&replace, "replace", false, "the node is a new machine: revoke the certificate of the old one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if life <= 0 {
-			return usagef("--life: is %v: a duration above 0 is allowed", life)
+			return term.Usagef("--life: is %v: a duration above 0 is allowed", life)
 		}
 		return a.at(cmd, r, func(ctx context.Context, o office) error {
 			i, err := o.invite(ctx, args[0], life, replace)

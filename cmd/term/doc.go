@@ -4,7 +4,7 @@
 //
 // It never asks a node or a controller anything, and never judges what it shows. An error
 // carries its exit class where it is made (Usagef, Unreadable, WithClass) or is one of those
-// that the packages below are known for; exitCode is the only place that turns either into a
+// that the packages below are known for; ExitCode is the only place that turns either into a
 // number.
 //
 // Read first: streams.go, then exit.go and output.go.

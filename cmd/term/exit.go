@@ -71,8 +71,8 @@ type StatusError int
 
 func (e StatusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
 
-// exitCode is the code of err: of all that it holds the first that is asked for here counts.
-func exitCode(err error) int {
+// ExitCode is the code of err: of all that it holds the first that is asked for here counts.
+func ExitCode(err error) int {
 	var status StatusError
 	switch {
 	case err == nil:
@@ -103,7 +103,7 @@ func exitCode(err error) int {
 
 // isRejected says whether a config was judged and found wanting.
 func isRejected(err error) bool {
-	return errors.As(err, new(*httpapi.Rejected)) || errors.As(err, new(config.Faults)) || errors.As(err, new(*confdir.Broken)) ||
+	return errors.Is(err, exitClass(ExitRejected)) || errors.As(err, new(*httpapi.Rejected)) || errors.As(err, new(config.Faults)) || errors.As(err, new(*confdir.Broken)) ||
 		errors.As(err, new(layers.Clashes)) || errors.As(err, new(edit.Faults))
 }
 
@@ -124,7 +124,7 @@ func (s Streams) report(err error) int {
 		// A fault quotes what was typed; a line stays one line and harmless to a terminal.
 		s.Say("%s", Printable(l))
 	}
-	return exitCode(err)
+	return ExitCode(err)
 }
 
 // Printable escapes what would move a terminal's cursor or end the line.

@@ -31,7 +31,7 @@ func TestAnErrorCarriesItsExitClass(t *testing.T) {
 		"of the daemon":                      {fmt.Errorf("ask: %w", httpapi.ErrTimeout), ExitTimeout},
 		"another program's":                  {errors.Join(broken, StatusError(42)), 42},
 	} {
-		if got := exitCode(c.err); got != c.want {
+		if got := ExitCode(c.err); got != c.want {
 			t.Errorf("%s: exit %d, want %d", name, got, c.want)
 		}
 	}

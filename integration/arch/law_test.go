@@ -132,6 +132,7 @@ var mayImport = map[string][]string{
 	},
 
 	"cmd/edgespan-controller": {
+		"cmd/term",
 		"actors/controller", "actors/facts", "actors/simulate", "config", "config/action", "config/backup", "config/confirm", "config/e2e", "config/edit", "config/fleet",
 		"config/history", "config/httpapi", "config/layers",
 		"config/httpapi/fleetapi", "config/link", "config/metadata", "config/operate", "config/optimize", "config/revision", "config/schema",
