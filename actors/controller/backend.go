@@ -74,7 +74,7 @@ func (c *Controller) Explain(ctx context.Context, node string, path []string) ([
 // Diff is what changed between two revisions.
 func (c *Controller) Diff(ctx context.Context, from, to uint64) ([]history.LayerDiff, error) {
 	return read(ctx, c, func(w *operate.World) ([]history.LayerDiff, error) {
-		r := reader{ctx, c.d.Store}
+		r := c.d.reader(ctx)
 		a, err := history.At(r, from)
 		if err != nil {
 			return nil, notThere(err)
@@ -104,7 +104,7 @@ func (c *Controller) History(ctx context.Context, q fleetapi.HistoryQuery) ([]fl
 		state := w.State
 		if q.Before > 0 && q.Before <= state.Number {
 			var err error
-			if state, err = history.At(reader{ctx, c.d.Store}, q.Before-1); err != nil {
+			if state, err = history.At(c.d.reader(ctx), q.Before-1); err != nil {
 				return nil, notThere(err)
 			}
 		}
@@ -129,7 +129,7 @@ func (c *Controller) editions(ctx context.Context, state history.State, layer *h
 		return nil, err
 	}
 	for _, record := range records {
-		changed, err := history.Changed(reader{ctx, c.d.Store}, record.Number)
+		changed, err := history.Changed(c.d.reader(ctx), record.Number)
 		if err != nil && !errors.As(err, new(*history.NoRevisionError)) { // of the first one nobody knows what it changed
 			return nil, err
 		}
@@ -210,7 +210,7 @@ func (d *deps) upToDate(ctx context.Context) error {
 	if err := d.ctx.Err(); err != nil {
 		return fmt.Errorf("%w: it is ending", fleetapi.ErrBusy)
 	}
-	if _, err := (reader{ctx, d.Store}).Get(history.HeadKey()); err != nil {
+	if _, err := d.reader(ctx).Get(history.HeadKey()); err != nil {
 		return fmt.Errorf("%w: the store does not answer: %w", fleetapi.ErrBusy, err)
 	}
 	return nil
@@ -219,7 +219,7 @@ func (d *deps) upToDate(ctx context.Context) error {
 // Alive asks the actors that all others need, and nobody else: not the store, which may be
 // away for an hour. An error is that one of them did not answer until ctx ended.
 func (c *Controller) Alive(ctx context.Context) error {
-	for _, who := range []*actor.PID{c.d.store, c.d.rollout, c.d.leader, c.d.fleet} {
+	for _, who := range []*actor.PID{c.d.writes.pid, c.d.rollout, c.d.leader, c.d.fleet} {
 		if _, err := c.d.ask(ctx, who, there{}); err != nil {
 			return err
 		}
@@ -228,7 +228,7 @@ func (c *Controller) Alive(ctx context.Context) error {
 }
 
 // Reload reads the base files again.
-func (c *Controller) Reload() { c.d.system.Root.Send(c.d.fleet, reload{}) }
+func (c *Controller) Reload() { c.d.send(c.d.fleet, reload{}) }
 
 // notThere is a revision that there is not, as the routes know it.
 func notThere(err error) error {

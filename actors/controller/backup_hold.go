@@ -23,28 +23,28 @@ const (
 	holdsBeyond = 8         // times retention.Bytes: then the store's room counts for more than a backup
 )
 
-// Backup streams all that the store has as of now.
-func (c *Controller) Backup(ctx context.Context, version string) (func(context.Context, io.Writer) error, error) {
-	release := c.d.hold(ctx)
-	s, err := backup.Open(reader{ctx, c.d.Store}, backup.Header{Version: version, Store: c.d.Store.ID(), Time: c.d.Now()})
+// backUp streams all that the store has as of now. The revision of now is kept until that is written.
+func (d *access) backUp(ctx context.Context, version string) (func(context.Context, io.Writer) error, error) {
+	release := d.hold(ctx)
+	s, err := backup.Open(d.reader(ctx), backup.Header{Version: version, Store: d.store.ID(), Time: d.Now()})
 	if err != nil {
 		release()
 		return nil, err
 	}
 	return func(ctx context.Context, w io.Writer) error {
 		defer release()
-		return s.Write(reader{ctx, c.d.Store}, w)
+		return s.Write(d.reader(ctx), w)
 	}, nil
 }
 
 // hold keeps the revision of now. Without it a backup is made all the same, and may come to an early end.
-func (d *deps) hold(ctx context.Context) (release func()) {
+func (d *access) hold(ctx context.Context) (release func()) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	_, now, err := d.Store.Get(ctx, history.HeadKey())
+	_, now, err := d.store.Get(ctx, history.HeadKey())
 	var lease revision.LeaseID
 	if err == nil {
-		lease, err = d.Store.Grant(ctx, backupHold)
+		lease, err = d.grant(ctx, backupHold)
 	}
 	if err == nil {
 		key := history.ElectionKey(backupWord + uuid.NewString())
@@ -55,14 +55,14 @@ func (d *deps) hold(ctx context.Context) (release func()) {
 	}
 	return func() {
 		if lease != 0 {
-			d.endOrder(lease)
+			d.drop(lease)
 		}
 	}
 }
 
 // held is the oldest revision that a backup reads, none where there is none.
-func (d *deps) held(ctx context.Context) (oldest revision.Revision, some bool, err error) {
-	entries, err := reader{ctx, d.Store}.all(history.InElections, 0)
+func (d *access) held(ctx context.Context) (oldest revision.Revision, some bool, err error) {
+	entries, err := d.reader(ctx).all(history.InElections, 0)
 	for _, e := range entries {
 		names := history.Names(e.Key)
 		var at revision.Revision
@@ -77,7 +77,7 @@ func (d *deps) held(ctx context.Context) (oldest revision.Revision, some bool, e
 }
 
 // compactTo compacts the store, short of what a backup reads.
-func (d *deps) compactTo(ctx context.Context, to revision.Revision, grown int64) error {
+func (d *access) compactTo(ctx context.Context, to revision.Revision, grown int64) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
 	if grown < holdsBeyond*retention.Bytes {
@@ -89,5 +89,5 @@ func (d *deps) compactTo(ctx context.Context, to revision.Revision, grown int64)
 			to = oldest
 		}
 	}
-	return d.Store.Compact(ctx, to)
+	return d.store.Compact(ctx, to)
 }

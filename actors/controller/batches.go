@@ -41,7 +41,7 @@ func (a *fleetActor) proceed(c actor.Context) {
 		from, began, damaged := a.state, a.began, slices.Collect(maps.Keys(a.damaged))
 		a.d.leaf("layers", func() {
 			m := a.d.readHead(number, from, began, damaged)
-			a.d.system.Root.Send(a.self, m)
+			a.d.send(a.self, m)
 		})
 	}
 }
@@ -60,7 +60,7 @@ func headNumber(e revision.Entry) uint64 {
 // Layers that are damaged in the store come without a document and hold nobody up but their nodes;
 // those that were are read again each time.
 func (d *deps) readHead(number uint64, from history.State, began bool, damaged []history.Layer) (m headRead) {
-	r := reader{d.ctx, d.Store}
+	r := d.reader(d.ctx)
 	if m.state, m.err = history.At(r, number); m.err != nil {
 		return m
 	}
@@ -100,7 +100,7 @@ func (d *deps) readHead(number uint64, from history.State, began bool, damaged [
 func (a *fleetActor) headIs(c actor.Context, m headRead) {
 	if m.err != nil {
 		a.d.Log.Error("read the layers", zap.Error(m.err))
-		a.d.after(storeBackoff, func() { a.d.system.Root.Send(a.self, again{}) })
+		a.d.after(storeBackoff, func() { a.d.send(a.self, again{}) })
 		return
 	}
 	a.reading = false

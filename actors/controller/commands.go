@@ -17,16 +17,6 @@ import (
 	"edgespan/config/revision"
 )
 
-// letter is a command for a node whose stream another replica has, and its answer.
-type letter struct {
-	From     string           `json:"from"` // replica
-	By       fleetapi.Caller  `json:"by"`
-	What     fleetapi.Command `json:"what"`
-	Rollout  uint64           `json:"rollout,omitempty"` // that it is about, in the mailbox of rollouts
-	Answered bool             `json:"answered,omitempty"`
-	Refused  string           `json:"refused,omitempty"`
-}
-
 // mailTimeout is how long an answer of another replica is waited for.
 const mailTimeout = 10 * time.Second
 
@@ -127,16 +117,10 @@ func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *seat) error {
 		}
 		at[path[len(path)-1]] = v
 	}
-	s.mu.Lock()
-	name := s.name
-	s.mu.Unlock()
-	a, err = d.ask(ctx, d.store, write{ctx: ctx, request: fleetapi.WriteRequest{
+	name, _ := s.called()
+	return d.writes.do(ctx, write{request: fleetapi.WriteRequest{
 		Caller: by, Write: operate.SetNodes{Overrides: config.Object{name: own}, Modify: true}, Message: "adopt what " + name + " runs",
-	}})
-	if err != nil {
-		return err
-	}
-	return a.(wrote).err
+	}}).err
 }
 
 // mailTo asks the replica that has a node's stream, and waits for its answer.
@@ -186,11 +170,9 @@ func (a *fleetActor) mailed(_ actor.Context, e revision.Entry, id string) {
 	if l.Answered || s == nil || l.From == a.d.Replica {
 		return
 	}
-	s.mu.Lock()
-	ours := s.replica == a.d.Replica
-	s.mu.Unlock()
+	_, replica, _ := s.at()
 	lease := a.d.leaseID()
-	if !ours || lease == 0 {
+	if replica != a.d.Replica || lease == 0 {
 		return
 	}
 	a.d.leaf("mail", func() {

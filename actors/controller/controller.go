@@ -11,12 +11,9 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
-	"edgespan/actors/keep"
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
 	"edgespan/config/httpapi"
-	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/revision"
 )
 
 // Controller is a running controller: one replica.
@@ -31,80 +28,23 @@ type Controller struct {
 // deps is what the actors of a controller share.
 type deps struct {
 	Options
-	ctx          context.Context
-	began        time.Time
-	system       *actor.ActorSystem
-	strategy     *keep.Backoff
-	fail         func(error)
-	leaves       sync.WaitGroup
-	dir          *directory
-	saver        *saver
-	documents    documents
-	declarations declarations
-	operators    operators
-	joinTokens   joinTokens
-	previews     previews
-	letters      sync.Map // of those who wait for an answer in a mailbox: chan letter by key
-	orders       sync.Map // of those who wait for the leader's answer: chan order by key
-	streams      sync.Map // *seat by the id of its stream
-	lease        atomic.Int64
-	set          atomic.Pointer[fleet.Settings]
-	store        *actor.PID
-	fleet        *actor.PID
-	rollout      *actor.PID
-	leader       *actor.PID
+	*access
+	*underway
+	dir        *directory
+	nodes      *nodeDeps
+	operators  operators
+	joinTokens joinTokens
+	previews   previews
+	letters    sync.Map // of those who wait for an answer in a mailbox: chan letter by key
+	streams    sync.Map // *seat by the id of its stream
+	set        atomic.Pointer[fleet.Settings]
+	writes     *writing
+	fleet      *actor.PID
+	rollout    *actor.PID
+	leader     *actor.PID
 
-	rolls                            atomic.Bool // a staged rollout is under way
-	waitFacts, waitTunnels, waitKeys rolloutWait // for its end
+	waitFacts, waitTunnels rolloutWait // for the end of a staged rollout
 }
-
-// asking is a question to an actor. It replies once; nobody waits for a second answer.
-type asking struct {
-	question any
-	reply    func(any)
-}
-
-// ask asks an actor and waits for its answer until ctx or writeTimeout ends.
-func (d *deps) ask(ctx context.Context, who *actor.PID, question any) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	answer := make(chan any, 1)
-	d.system.Root.Send(who, asking{question, func(a any) {
-		select {
-		case answer <- a:
-		default:
-		}
-	}})
-	select {
-	case a := <-answer:
-		return a, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("ask %s: %w", who.Id, ctx.Err())
-	case <-d.ctx.Done():
-		return nil, fmt.Errorf("ask %s: %w: it is ending", who.Id, fleetapi.ErrBusy)
-	}
-}
-
-// leaf runs what blocks beside the actors. Its panic ends the process.
-func (d *deps) leaf(name string, f func()) {
-	keep.Leaf(d.Log, &d.leaves, name, f, func(reason any) { d.fail(fmt.Errorf("leaf %s: %v", name, reason)) })
-}
-
-// after does something after a while, unless the controller has ended.
-func (d *deps) after(t time.Duration, f func()) {
-	time.AfterFunc(t, func() {
-		if d.ctx.Err() == nil {
-			f()
-		}
-	})
-}
-
-// leaseID is the lease of this replica, 0 while it has none.
-func (d *deps) leaseID() revision.LeaseID { return revision.LeaseID(d.lease.Load()) }
-
-// registryBuckets is how many buckets find the actors of a controller: of ten thousand nodes
-// each has 160, in 32 maps.
-const registryBuckets = 64
 
 // Start makes the actor tree and starts it. It serves once it has read the store (Ready);
 // Done tells when it can't go on.
@@ -114,21 +54,16 @@ func Start(o Options) (*Controller, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Controller{cancel: cancel, ended: make(chan error, 1)}
-	c.d = &deps{
-		Options: o, ctx: ctx, began: o.Now(), system: keep.System(o.Log, registryBuckets), strategy: &keep.Backoff{Log: o.Log},
-		dir: newDirectory(o.Metadata),
-		fail: func(err error) {
-			select {
-			case c.ended <- err:
-			default: // the first reason counts
-			}
-		},
-	}
-	c.d.set.Store(&o.Settings)
-	c.d.saver = newSaver(c.d)
+	h := newHost(ctx, o.Replica, o.Log, o.Now, func(err error) {
+		select {
+		case c.ended <- err:
+		default: // the first reason counts
+		}
+	})
+	c.d = newDeps(o, newAccess(h, o.Store))
 	started := make(chan error, 1)
 	var err error
-	c.top, err = c.d.system.Root.SpawnNamed(c.d.vital(func() actor.Actor { return &top{d: c.d, started: started} }), "controller")
+	c.top, err = h.spawn(func() actor.Actor { return &top{d: c.d, started: started} }, "controller")
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("start the controller: %w", err)
@@ -138,6 +73,18 @@ func Start(o Options) (*Controller, error) {
 		return nil, fmt.Errorf("start the controller: %w", err)
 	}
 	return c, nil
+}
+
+func newDeps(o Options, a *access) *deps {
+	d := &deps{Options: o, access: a, underway: &underway{clock: o.Now}, dir: newDirectory(o.Metadata)}
+	d.set.Store(&o.Settings)
+	var waitKeys rolloutWait
+	d.writes = &writing{
+		access: a, Offline: o.Offline, Backup: o.Backup, Stored: o.Stored, WorldAt: d.worldAt, Ready: d.dir.ready.Load,
+		Waits: func() bool { return d.waits(&waitKeys) },
+	}
+	d.nodes = &nodeDeps{access: a, Shared: o.Shared, Settings: d.settings, Tell: func(m any) { d.send(d.fleet, m) }}
+	return d
 }
 
 // complete fills in defaults and says what is missing, all of it.
@@ -174,28 +121,9 @@ func (c *Controller) Stop(ctx context.Context) error {
 	var err error
 	c.stop.Do(func() {
 		c.cancel() // what blocks ends now
-		err = keep.Stop(ctx, c.d.system, c.top, &c.d.leaves, "actors")
+		err = c.d.stop(ctx, c.top)
 	})
 	return err
-}
-
-// vital makes the Props of an actor whose crash ends the process: a fresh one for each spawn.
-func (d *deps) vital(make func() actor.Actor) *actor.Props {
-	return actor.PropsFromProducer(make, actor.WithSupervisor(d.strategy), actor.WithReceiverMiddleware(keep.Lifecycle(d.Log), keep.Vital(d.fail), answering))
-}
-
-// there is a question to which every vital actor answers that it works off what it is sent.
-type there struct{}
-
-// answering is the middleware that does so.
-func answering(next actor.ReceiverFunc) actor.ReceiverFunc {
-	return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
-		if a, is := e.Message.(asking); is && a.question == (there{}) {
-			a.reply(there{})
-			return
-		}
-		next(c, e)
-	}
 }
 
 // top is /controller.
@@ -210,19 +138,20 @@ func (t *top) Receive(c actor.Context) {
 		return
 	}
 	var err error
-	t.d.store, err = c.SpawnNamed(t.d.vital(func() actor.Actor { return &storeActor{d: t.d} }), "store")
+	d := t.d
+	d.writes.pid, err = c.SpawnNamed(d.vital(func() actor.Actor { return &storeActor{d: d.writes} }), "store")
 	if err == nil {
-		t.d.leaf("saver", t.d.saver.run)
-		t.d.rollout, err = c.SpawnNamed(t.d.vital(func() actor.Actor { return newRolloutActor(t.d) }), "rollout")
+		d.leaf("saver", d.saver.run)
+		d.rollout, err = c.SpawnNamed(d.vital(func() actor.Actor { return newRolloutActor(&rolloutDeps{d.access, d.underway}) }), "rollout")
 	}
 	if err == nil {
-		t.d.leader, err = c.SpawnNamed(t.d.vital(func() actor.Actor { return newLeaderActor(t.d) }), "leader")
+		d.leader, err = c.SpawnNamed(d.vital(func() actor.Actor { return newLeaderActor(d.writes, func(m any) { d.send(d.rollout, m) }) }), "leader")
 	}
 	if err == nil {
-		t.d.fleet, err = c.SpawnNamed(t.d.vital(func() actor.Actor { return newFleetActor(t.d) }), "fleet")
+		d.fleet, err = c.SpawnNamed(d.vital(func() actor.Actor { return newFleetActor(d) }), "fleet")
 	}
 	if err == nil {
-		c.Send(t.d.fleet, begin{})
+		c.Send(d.fleet, begin{})
 	}
 	t.started <- err
 }

@@ -431,7 +431,7 @@ func TestACrashOfANodesActorIsMadeUpForByTheStore(t *testing.T) {
 		r.network(c, `{"envParams":{"B":"bad"}}`)
 		r.pass(time.Second)
 		r.wants(c, "n1", "failed")
-		c.d.system.Root.Send(c.d.dir.node(n.id).process(), said{stream: nil, word: nil}) // a nil stream: it panics
+		c.d.send(c.d.dir.node(n.id).process(), said{stream: nil, word: nil}) // a nil stream: it panics
 		r.pass(10 * time.Second)
 		r.wants(c, "n1", "failed")
 		r.wants(c, "n2", "in sync")

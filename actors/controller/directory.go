@@ -8,12 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"edgespan/config/fleet"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
-	"edgespan/config/link"
 	"edgespan/config/metadata"
 	"edgespan/config/operate"
 	"edgespan/config/pace"
@@ -23,9 +20,9 @@ import (
 // directory is what is known of all nodes, for whoever asks: the fleet actor and the nodes'
 // own write it, and nobody has to ask ten thousand actors.
 type directory struct {
-	changed atomic.Bool // since facts was made
-	ready   atomic.Bool // the store was read
-	seen    seen
+	marks marks       // of the nodes
+	ready atomic.Bool // the store was read
+	seen  seen
 
 	mu       sync.RWMutex
 	byID     map[string]*seat
@@ -38,44 +35,6 @@ type directory struct {
 	rules    map[string]*metadata.Metadata // of boards that brought some
 
 	peers atomic.Pointer[peer.Fleet] // descriptors; nil before they were read
-	news  notices                    // of peers and clusters
-}
-
-// seat is the place of one node: what outlives a crash of its actor, and what others see.
-type seat struct {
-	asks     atomic.Uint64 // counts what the node was asked
-	heard    atomic.Int64  // its last report, Unix nanoseconds; 0: none
-	row      atomic.Pointer[row]
-	underlay atomic.Pointer[string]     // what the store has of its ports; nil: the fleet has not said
-	peer     atomic.Pointer[peerView]   // what is shown of it as a peer; nil: nothing is known
-	gate     atomic.Pointer[fleet.Gate] // which config a staged rollout lets it have; nil: the fleet has not said
-	spends   pace.Budget                // of what is written for it: the saver's
-
-	mu       sync.Mutex
-	id, name string     // no id: it has not joined
-	pid      *actor.PID // nil: it has not joined
-	known    fleet.Known
-	stream   link.ToNode // nil: it has none here
-	versions layers.Versions
-	reported bool
-	replica  string        // that has its stream, "" for none
-	moved    chan struct{} // is closed when another has it; nil: nobody waits for that
-	address  string        // that it connected from last, "" for none that others could reach
-}
-
-// row is a node in a list, as its actor said last.
-type row struct {
-	key rowKey
-	why string
-}
-
-// rowKey is what makes a row another one.
-type rowKey struct {
-	state           fleet.State
-	managed, ready  bool
-	versions        layers.Versions
-	wanted, running fleet.Digest
-	wants, runs     fleet.Generation
 }
 
 func newDirectory(m *metadata.Metadata) *directory {
@@ -99,7 +58,7 @@ func (d *directory) named(name string) *seat {
 // spends is what is left of what may be written for a node; nil for one that is not known.
 func (d *directory) spends(id string) *pace.Budget {
 	if s := d.node(id); s != nil {
-		return &s.spends
+		return s.budget()
 	}
 	return nil
 }
@@ -119,118 +78,13 @@ func (d *directory) seats() []*seat {
 func (d *directory) nodeFacts() map[string]operate.NodeFact {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.changed.Swap(false) || d.facts == nil {
+	if d.marks.changed.Swap(false) || d.facts == nil {
 		d.facts = make(map[string]operate.NodeFact, len(d.byName))
 		for name, s := range d.byName {
 			d.facts[name] = s.fact()
 		}
 	}
 	return d.facts
-}
-
-func (s *seat) fact() operate.NodeFact {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return operate.NodeFact{Versions: s.versions, Reported: s.reported, Alive: s.replica != "", ID: s.id, Address: s.address}
-}
-
-// is notes what a node says of itself.
-func (s *seat) is(d *directory, v layers.Versions, replica string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if v == (layers.Versions{}) {
-		v = s.versions // nothing is said of it
-	} else {
-		s.reported = true
-	}
-	if s.versions != v || s.replica != replica {
-		if s.replica != replica && s.moved != nil {
-			close(s.moved)
-			s.moved = nil
-		}
-		s.versions, s.replica = v, replica
-		d.changed.Store(true)
-	}
-}
-
-// at is the node's id and the replica that has its stream, and a channel that is closed when
-// another has it, or none.
-func (s *seat) at() (id, replica string, moved <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.moved == nil {
-		s.moved = make(chan struct{})
-	}
-	return s.id, s.replica, s.moved
-}
-
-// from notes where a node connected from, and says whether that is news.
-func (s *seat) from(d *directory, address string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if address == "" || address == s.address {
-		return false
-	}
-	s.address = address
-	d.changed.Store(true)
-	return true
-}
-
-// whereabouts is where the node connected from last, "" for nowhere that others could reach.
-func (s *seat) whereabouts() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.address
-}
-
-// attach gives a node its stream; of two the newer stays.
-func (s *seat) attach(stream link.ToNode) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stream == nil || s.stream.ID() < stream.ID() {
-		s.stream = stream
-	}
-}
-
-// detach takes it away.
-func (s *seat) detach(stream link.ToNode) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stream != nil && s.stream.ID() == stream.ID() {
-		s.stream = nil
-	}
-}
-
-func (s *seat) process() *actor.PID {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pid
-}
-
-// list is a node in a list.
-func (s *seat) list(now time.Time, set fleet.Settings) fleetapi.Node {
-	s.mu.Lock()
-	n := fleetapi.Node{Name: s.name, ID: s.id, Online: s.replica != "", Software: s.versions.Software, Firmware: s.versions.Firmware, Board: s.versions.Board}
-	known := s.known
-	s.mu.Unlock()
-	if at := s.heard.Load(); at != 0 {
-		t := time.Unix(0, at).UTC()
-		n.LastReport = &t
-	}
-	r := s.row.Load()
-	if n.ID == "" || r == nil { // it has not joined
-		m := fleet.New(n.Name, fleet.Memory{}, set)
-		for _, e := range m.Step(now, known) {
-			if status, is := e.(fleet.Status); is {
-				n.State, n.Why = string(status.State), status.Why
-			}
-		}
-		return n
-	}
-	n.State, n.Why, n.Managed, n.Ready = string(r.key.state), r.why, r.key.managed, r.key.ready && n.Online
-	n.Wanted = fleetapi.Running{MD5: r.key.wanted.Config, Generation: r.key.wants.String()}
-	n.Running = fleetapi.Running{MD5: r.key.running.Config, Generation: r.key.runs.String()}
-	return n
 }
 
 // nodes are all nodes, by name.
@@ -249,7 +103,7 @@ func (d *directory) nodes(now time.Time, set fleet.Settings) []fleetapi.Node {
 func (d *directory) know(name, id string, k fleet.Known) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.changed.Store(true)
+	d.marks.changed.Store(true)
 	if id == "" && k == (fleet.Known{}) {
 		delete(d.byName, name)
 		return
@@ -257,13 +111,10 @@ func (d *directory) know(name, id string, k fleet.Known) {
 	s := d.byID[id]
 	if s == nil {
 		if s = d.byName[name]; s == nil || id != "" {
-			s = &seat{}
+			s = newSeat(&d.marks)
 		}
 	}
-	s.mu.Lock()
-	old := s.name
-	s.id, s.name, s.known = id, name, k
-	s.mu.Unlock()
+	old := s.moveTo(id, name, k)
 	if old != name && d.byName[old] == s {
 		delete(d.byName, old)
 	}
@@ -279,10 +130,10 @@ func (d *directory) leave(id string) {
 	defer d.mu.Unlock()
 	if s := d.byID[id]; s != nil {
 		delete(d.byID, id)
-		if d.byName[s.name] == s {
-			delete(d.byName, s.name)
+		if name, _ := s.called(); d.byName[name] == s {
+			delete(d.byName, name)
 		}
-		d.changed.Store(true)
+		d.marks.changed.Store(true)
 	}
 }
 

@@ -90,7 +90,8 @@ func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
 			c.Send(r.pid, remembered{e.Entry})
 		}
 	case history.InMailboxes.Has(k) && id == leaderMailbox:
-		a.ordered(c, e)
+		a.d.writes.answered(e)
+		c.Send(a.d.leader, mailbox{e})
 	case history.InMailboxes.Has(k):
 		if put {
 			a.mailed(c, e.Entry, id)
@@ -194,7 +195,8 @@ func (a *fleetActor) allNames() map[string]bool {
 		names[name] = true
 	}
 	for _, s := range a.d.dir.seats() {
-		names[s.name] = true
+		name, _ := s.called()
+		names[name] = true
 	}
 	return names
 }

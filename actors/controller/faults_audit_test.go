@@ -122,7 +122,7 @@ func (a *audit) event(ctx context.Context, e revision.Event) {
 
 // headIs reads what the newest revision says of the flag.
 func (a *audit) headIs(ctx context.Context) {
-	state, err := history.Head(reader{ctx, a.s.Store})
+	state, err := history.Head(newReader(ctx, a.s.Store))
 	var own history.Version
 	if err == nil {
 		a.head = state.Number

@@ -122,7 +122,7 @@ func (w *faulty) lastChange() {
 
 // inSync says whether all nodes run what the layers say.
 func (w *faulty) inSync() bool {
-	state, err := history.Head(reader{w.Context(), w.s.Store})
+	state, err := history.Head(newReader(w.Context(), w.s.Store))
 	if err != nil {
 		w.Error(err)
 		return false
@@ -173,7 +173,7 @@ var revertOfRollout = regexp.MustCompile(`^revert revision (\d+) with its rollou
 // known is there at most once; nothing is there that nobody sent; and the order of the revisions
 // is one in which they were asked for.
 func (w *faulty) checkWrites() {
-	r := reader{w.Context(), w.s.Store}
+	r := newReader(w.Context(), w.s.Store)
 	state, err := history.Head(r)
 	if err != nil {
 		w.Fatal(err)

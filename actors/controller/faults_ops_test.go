@@ -55,7 +55,7 @@ func (w *faulty) ask(by fleetapi.Caller, what string, x operate.Write, layer *hi
 
 // seen is the revision of a layer as of the last look.
 func (w *faulty) seen(l history.Layer) uint64 {
-	state, err := history.At(reader{w.Context(), w.s.Store}, w.audit.head)
+	state, err := history.At(newReader(w.Context(), w.s.Store), w.audit.head)
 	if err == nil {
 		var v history.Version
 		if v, err = state.Layer(l); err == nil {

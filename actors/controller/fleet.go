@@ -20,18 +20,6 @@ import (
 
 // Words to the fleet actor, beside those of the watcher and the keeper of the lease.
 type (
-	// seated is an actor of a node that has started: it is told all that concerns it.
-	seated struct{ id string }
-	// compute asks for the wanted config of versions that a node reports.
-	compute struct {
-		id       string
-		versions layers.Versions
-	}
-	// recount says that another replica counted a node's generations meanwhile.
-	recount struct {
-		id  string
-		now revision.Entry
-	}
 	// kindRead is what the files of a kind say.
 	kindRead struct {
 		kind fleet.Kind
@@ -65,26 +53,10 @@ type fleetActor struct {
 	queries  *fleet.Queries
 	library  *layers.Library
 	kinds    map[string]*kind
-	state    history.State
-	began    bool // the layers were read once
-	network  config.Object
-	auto     map[string]config.Object
-	own      map[string]config.Object
-	topology map[string]bool
-	damaged  map[history.Layer]error // in the store
-
-	members   map[string]history.Member // by id
-	ids       map[string]string         // by name
-	tokens    map[string]Token
-	revoked   map[string]Revocation
-	learnt    map[string]*baseConfig
-	counted   map[string]revision.Entry
-	owners    map[string]revision.Entry
-	nodes     map[string]*record  // by id: those that have an actor
-	stopping  map[string]bool     // actors on their way out
-	proposals map[string]proposal // by node
-	proposed  map[string][]byte   // by node, what those of this replica told
-	operators map[revision.Key]bool
+	nodes    map[string]*record // by id: those that have an actor
+	stopping map[string]bool    // actors on their way out
+	layersKnown
+	keysKnown
 
 	queue    []changes
 	upTo     int  // so many of the queue belong to the layers that are being read
@@ -96,6 +68,31 @@ type fleetActor struct {
 	factsWait bool // until a rollout has ended
 	gates     gates
 	peers     peering
+}
+
+// layersKnown is what the fleet goes by of the layers, as of a revision.
+type layersKnown struct {
+	state    history.State
+	began    bool // the layers were read once
+	network  config.Object
+	auto     map[string]config.Object
+	own      map[string]config.Object
+	topology map[string]bool
+	damaged  map[history.Layer]error // in the store
+}
+
+// keysKnown is what it goes by of the other keys of the store.
+type keysKnown struct {
+	members   map[string]history.Member // by id
+	ids       map[string]string         // by name
+	tokens    map[string]Token
+	revoked   map[string]Revocation
+	learnt    map[string]*baseConfig
+	counted   map[string]revision.Entry
+	owners    map[string]revision.Entry
+	proposals map[string]proposal // by node
+	proposed  map[string][]byte   // by node, what those of this replica told
+	operators map[revision.Key]bool
 }
 
 // admission is told when a node has its place.
@@ -145,11 +142,13 @@ type kind struct {
 
 func newFleetActor(d *deps) *fleetActor {
 	return &fleetActor{
-		d: d, queries: fleet.NewQueries(d.settings()), kinds: map[string]*kind{},
-		auto: map[string]config.Object{}, own: map[string]config.Object{}, topology: map[string]bool{}, damaged: map[history.Layer]error{},
-		members: map[string]history.Member{}, ids: map[string]string{}, tokens: map[string]Token{}, revoked: map[string]Revocation{},
-		counted: map[string]revision.Entry{}, owners: map[string]revision.Entry{},
-		nodes: map[string]*record{}, learnt: map[string]*baseConfig{}, stopping: map[string]bool{}, proposals: map[string]proposal{}, proposed: map[string][]byte{}, operators: map[revision.Key]bool{},
+		d: d, queries: fleet.NewQueries(d.settings()), kinds: map[string]*kind{}, nodes: map[string]*record{}, stopping: map[string]bool{},
+		layersKnown: layersKnown{auto: map[string]config.Object{}, own: map[string]config.Object{}, topology: map[string]bool{}, damaged: map[history.Layer]error{}},
+		keysKnown: keysKnown{
+			members: map[string]history.Member{}, ids: map[string]string{}, tokens: map[string]Token{}, revoked: map[string]Revocation{},
+			learnt: map[string]*baseConfig{}, counted: map[string]revision.Entry{}, owners: map[string]revision.Entry{},
+			proposals: map[string]proposal{}, proposed: map[string][]byte{}, operators: map[revision.Key]bool{},
+		},
 		gates: newGates(), peers: newPeering(),
 	}
 }
@@ -249,7 +248,7 @@ type reload struct{}
 // readLibrary is the leaf that lists the base files.
 func (a *fleetActor) readLibrary() {
 	l, err := a.d.Base.Library()
-	a.d.system.Root.Send(a.self, libraryRead{l, err})
+	a.d.send(a.self, libraryRead{l, err})
 }
 
 // libraryIs takes the list of base files. Without any the nodes are told why.
@@ -271,15 +270,13 @@ func (a *fleetActor) libraryIs(c actor.Context, m libraryRead) {
 // spawn starts the actor of a node that has joined.
 func (a *fleetActor) spawn(c actor.Context, id string) *record {
 	s, name := a.d.dir.node(id), a.members[id].Name
-	props := actor.PropsFromProducer(func() actor.Actor { return &node{d: a.d, id: id, name: name, seat: s} }, actor.WithReceiverMiddleware(keep.Lifecycle(a.d.Log)))
+	props := actor.PropsFromProducer(func() actor.Actor { return newNode(a.d.nodes, id, name, s) }, actor.WithReceiverMiddleware(keep.Lifecycle(a.d.Log)))
 	pid, err := c.SpawnNamed(props, "node/"+id)
 	if err != nil { // the one before is on its way out: its end comes back here
 		a.stopping[id] = true
 		return nil
 	}
-	s.mu.Lock()
-	s.pid = pid
-	s.mu.Unlock()
+	s.started(pid)
 	r := &record{seat: s, pid: pid, name: name}
 	a.nodes[id] = r
 	a.underlaySeat(id)
@@ -322,7 +319,7 @@ func (a *fleetActor) seat(c actor.Context, id string) {
 
 // leased tells the nodes to write what hung on the lease before.
 func (a *fleetActor) leased(c actor.Context, m leased) {
-	a.d.lease.Store(int64(m.id))
+	a.d.holds(m.id)
 	for _, r := range a.nodes {
 		c.Send(r.pid, m)
 	}

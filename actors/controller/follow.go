@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"errors"
 	"slices"
 
 	"go.uber.org/zap"
@@ -18,9 +17,6 @@ const ownFile = "controller"
 
 // topologyFacts is where the auto layer of a node has what the topology says of it.
 const topologyFacts = "topologyInfo"
-
-// itself is the controller as the author of what follows from others' writes.
-var itself = fleetapi.Caller{Name: "controller", Role: fleetapi.Admin}
 
 // whole fills in what settings lack.
 func whole(s fleet.Settings, replica string) fleet.Settings {
@@ -54,7 +50,7 @@ func (d *deps) settings() fleet.Settings { return *d.set.Load() }
 func (c *Controller) Set(s fleet.Settings) {
 	s = whole(s, c.d.Replica)
 	c.d.set.Store(&s)
-	c.d.system.Root.Send(c.d.fleet, fleet.Changed{Settings: s})
+	c.d.send(c.d.fleet, fleet.Changed{Settings: s})
 }
 
 // ownChange is what a revision changes of the controller's config, as this replica has it.
@@ -90,7 +86,7 @@ func (a *fleetActor) factsMove() {
 	case a.factsWait:
 	case a.d.waits(&a.d.waitFacts):
 		a.factsWait = true
-		a.d.after(waitLook, func() { a.d.system.Root.Send(a.self, factsDue{}) })
+		a.d.after(waitLook, func() { a.d.send(a.self, factsDue{}) })
 	default:
 		a.d.leaf("facts", a.d.facts)
 	}
@@ -114,11 +110,7 @@ func (d *deps) setAuto(message string, find func(*operate.World) (operate.SetAut
 		var facts operate.SetAuto
 		var differ bool
 		if facts, differ, err = find(w); differ && err == nil {
-			var answer any
-			answer, err = d.ask(d.ctx, d.store, write{ctx: d.ctx, request: fleetapi.WriteRequest{Caller: itself, Write: facts, Message: message}})
-			if done, is := answer.(wrote); is {
-				err = errors.Join(err, done.err)
-			}
+			err = d.writes.do(d.ctx, write{request: fleetapi.WriteRequest{Caller: itself, Write: facts, Message: message}}).err
 		}
 	}
 	if err != nil && d.ctx.Err() == nil {

@@ -21,9 +21,7 @@ func (c *Controller) Admit(ctx context.Context, h link.Hello) error {
 	if s == nil || s.process() == nil {
 		return fmt.Errorf("admit node %s: it has not joined, or was forgotten: edgespan join with a new token is allowed", h.Node)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.known.Joined {
+	if !s.joined() {
 		return fmt.Errorf("admit node %s: its certificate is revoked", h.Node)
 	}
 	return nil
@@ -31,7 +29,7 @@ func (c *Controller) Admit(ctx context.Context, h link.Hello) error {
 
 // await waits until the fleet has heard of a node that the store has.
 func (c *Controller) await(ctx context.Context, id string) error {
-	e, err := reader{ctx, c.d.Store}.Get(history.NodeKey(id))
+	e, err := c.d.reader(ctx).Get(history.NodeKey(id))
 	if err != nil {
 		return fmt.Errorf("admit node %s: %w", id, err)
 	}
@@ -47,7 +45,7 @@ func (c *Controller) Connected(s link.ToNode, h link.Hello) {
 	if seat := c.d.dir.node(h.Node); seat != nil {
 		c.d.streams.Store(s.ID(), seat) // before anybody can end it
 		seat.attach(s)
-		c.d.system.Root.Send(seat.process(), connected{s, h})
+		c.d.send(seat.process(), connected{s, h})
 		return
 	}
 	s.End("the node was forgotten")
@@ -56,7 +54,7 @@ func (c *Controller) Connected(s link.ToNode, h link.Hello) {
 // Received hands on what a node says.
 func (c *Controller) Received(s link.ToNode, m link.FromNode) {
 	if seat := c.seatOf(s); seat != nil {
-		c.d.system.Root.Send(seat.process(), said{s, m})
+		c.d.send(seat.process(), said{s, m})
 	}
 }
 
@@ -68,7 +66,7 @@ func (c *Controller) Disconnected(s link.ToNode, _ error) {
 	}
 	c.d.streams.Delete(s.ID())
 	seat.detach(s)
-	c.d.system.Root.Send(seat.process(), disconnected{s})
+	c.d.send(seat.process(), disconnected{s})
 }
 
 func (c *Controller) seatOf(s link.ToNode) *seat {

@@ -33,10 +33,8 @@ func TestAStreamThatEndsAtOnceIsForgotten(t *testing.T) {
 		if !fresh {
 			t.Fatal("the name is taken")
 		}
-		seat.mu.Lock()
-		real := seat.pid
-		seat.pid = pid
-		seat.mu.Unlock()
+		real := seat.process()
+		seat.started(pid)
 		c.Connected(stream, link.Hello{Node: n.id, Name: "n1"})
 		if len(heard) != 2 || heard[1] != (disconnected{stream}) {
 			t.Errorf("the node's actor heard %v", heard)
@@ -44,11 +42,9 @@ func TestAStreamThatEndsAtOnceIsForgotten(t *testing.T) {
 		if c.seatOf(stream) != nil {
 			t.Error("the stream is kept for ever")
 		}
-		seat.mu.Lock()
-		if seat.stream != nil {
+		if has, _ := seat.connection(); has != nil {
 			t.Error("the node has it still")
 		}
-		seat.pid = real
-		seat.mu.Unlock()
+		seat.started(real)
 	})
 }

@@ -8,26 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/layers"
 	"edgespan/config/metadata"
-)
-
-type (
-	// askBase asks whether a node may be asked for its base config.
-	askBase struct {
-		to        *actor.PID
-		id, board string
-	}
-	// learnt is what a node of unknown hardware told of it.
-	learnt struct {
-		id, board string
-		data      []byte
-	}
 )
 
 // want computes what a node wants, or says why there is nothing; without an answer the layers
@@ -101,9 +87,9 @@ func (a *fleetActor) readKind(m kindAgain) {
 	a.d.leaf("kind", func() {
 		set, err := a.d.readKind(m.kind, learnt)
 		if err != nil {
-			a.d.after(wait, func() { a.d.system.Root.Send(a.self, m) })
+			a.d.after(wait, func() { a.d.send(a.self, m) })
 		}
-		a.d.system.Root.Send(a.self, kindRead{m.kind, set, err})
+		a.d.send(a.self, kindRead{m.kind, set, err})
 	})
 }
 

@@ -50,7 +50,7 @@ func (c *Controller) Join(ctx context.Context, j link.Join) (link.Joined, error)
 
 // join answers nil where somebody else was faster.
 func (c *Controller) join(ctx context.Context, j link.Join) (*link.Joined, error) {
-	r := reader{ctx, c.d.Store}
+	r := c.d.reader(ctx)
 	if j.Name == "" {
 		_, err := c.d.Issuer.Redeem(c.d.Now(), Token{}, j) // no token is known: it says so
 		return nil, err
@@ -155,7 +155,7 @@ func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string
 	}
 	t := Token{Token: history.Token{Name: node, Hash: hash, Author: author(by), Created: now.UTC(), Expires: now.Add(life).UTC()}}
 	for range mostTries {
-		e, err := reader{ctx, c.d.Store}.Get(history.NameKey(node))
+		e, err := c.d.reader(ctx).Get(history.NameKey(node))
 		if err != nil {
 			return fleetapi.Invitation{}, fmt.Errorf("invite: %w", err)
 		}
@@ -192,9 +192,7 @@ func forget(id, name, why string, now time.Time) []revision.Op {
 // forget is the command of that name.
 func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *seat) error {
 	for range mostTries {
-		s.mu.Lock()
-		id, name := s.id, s.name
-		s.mu.Unlock()
+		name, id := s.called()
 		if id == "" {
 			return fmt.Errorf("forget %q: %w: it has not joined", name, fleetapi.ErrRefused)
 		}

@@ -63,7 +63,7 @@ func (c *Controller) tokenName(ctx context.Context, token string) (string, error
 	if !look {
 		return name, nil
 	}
-	entries, err := reader{ctx, c.d.Store}.all(history.InTokens, 0)
+	entries, err := c.d.reader(ctx).all(history.InTokens, 0)
 	if err != nil {
 		return "", fmt.Errorf("join: %w", err)
 	}

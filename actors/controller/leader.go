@@ -18,9 +18,12 @@ const (
 	leaderWord = "leader" // the name of the election
 )
 
+// leadAgain is how long a leader waits with what the store did not take.
+const leadAgain = 200 * time.Millisecond
+
 // campaign leads whenever nobody else does: it drives revision.Candidate, and tells an actor
 // when this replica leads (elected) and when it may not any more (deposed).
-func (d *deps) campaign(tell *actor.PID) {
+func (d *access) campaign(tell *actor.PID) {
 	machine := revision.NewCandidate(history.ElectionKey(leaderWord), leaderTTL)
 	answers := make(chan revision.Answer)
 	ended, failing := d.ctx.Done(), false
@@ -31,10 +34,10 @@ func (d *deps) campaign(tell *actor.PID) {
 		}
 		if turn.Lost != nil {
 			d.Log.Warn("the lead is lost", zap.Error(turn.Lost))
-			d.system.Root.Send(tell, deposed{})
+			d.send(tell, deposed{})
 		}
 		if turn.Won != nil {
-			d.system.Root.Send(tell, elected{*turn.Won})
+			d.send(tell, elected{*turn.Won})
 		}
 		if turn.Call != nil {
 			call := *turn.Call
@@ -51,7 +54,7 @@ func (d *deps) campaign(tell *actor.PID) {
 			turn = machine.Advance(time.Now())
 		case <-ended:
 			ended = nil
-			d.system.Root.Send(tell, deposed{})
+			d.send(tell, deposed{})
 			turn = machine.Resign(time.Now()) // so that nobody waits for the end of the lease
 		}
 	}
@@ -59,19 +62,19 @@ func (d *deps) campaign(tell *actor.PID) {
 
 // electionCall asks the store. The last call, which lets go of the lease, is made when the
 // controller ends already. An answer that comes too late goes nowhere.
-func (d *deps) electionCall(c revision.Call, answers chan<- revision.Answer) {
+func (d *access) electionCall(c revision.Call, answers chan<- revision.Answer) {
 	ctx, cancel := context.WithDeadline(context.Background(), c.Until)
 	defer cancel()
 	a := revision.Answer{Call: c.Number}
 	switch c.Kind {
 	case revision.CallGrant:
-		a.Lease, a.Err = d.Store.Grant(ctx, leaderTTL)
+		a.Lease, a.Err = d.store.Grant(ctx, leaderTTL)
 	case revision.CallKeepAlive:
-		_, a.Err = d.Store.KeepAlive(ctx, c.Lease)
+		_, a.Err = d.store.KeepAlive(ctx, c.Lease)
 	case revision.CallCampaign:
-		a.Outcome, a.Err = d.Store.Commit(ctx, revision.Campaign(history.ElectionKey(leaderWord), []byte(d.Replica), c.Lease))
+		a.Outcome, a.Err = d.store.Commit(ctx, revision.Campaign(history.ElectionKey(leaderWord), []byte(d.Replica), c.Lease))
 	case revision.CallRevoke:
-		a.Err = d.Store.Revoke(ctx, c.Lease)
+		a.Err = d.store.Revoke(ctx, c.Lease)
 	}
 	select {
 	case answers <- a:

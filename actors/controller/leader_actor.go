@@ -56,7 +56,8 @@ var retention = revision.Retention{Age: 10 * time.Minute, Revisions: 10_000, Byt
 
 // leaderActor is /leader: what one replica does for all, and who that is.
 type leaderActor struct {
-	d    *deps
+	d    *writing
+	tell func(any) // tells /rollout who leads
 	self *actor.PID
 
 	leads *revision.Leadership
@@ -72,8 +73,8 @@ type leaderActor struct {
 	doing  map[revision.Key]bool           // of them, in this reign
 }
 
-func newLeaderActor(d *deps) *leaderActor {
-	return &leaderActor{d: d, orders: map[revision.Key]revision.Entry{}, doing: map[revision.Key]bool{}}
+func newLeaderActor(d *writing, tell func(any)) *leaderActor {
+	return &leaderActor{d: d, tell: tell, orders: map[revision.Key]revision.Entry{}, doing: map[revision.Key]bool{}}
 }
 
 // Receive takes who leads, and the timers of the one that does.
@@ -86,10 +87,10 @@ func (a *leaderActor) Receive(c actor.Context) {
 		}
 	case elected:
 		a.begin(m.by)
-		c.Send(a.d.rollout, m)
+		a.tell(m)
 	case deposed:
 		a.stepDown()
-		c.Send(a.d.rollout, m)
+		a.tell(m)
 	case compactDue:
 		if a.leads != nil && m.reign == a.reign {
 			a.mark()
@@ -167,11 +168,7 @@ func (a *leaderActor) carry(k revision.Key) {
 	w := write{ctx: a.ctx, request: o.request(), errand: &errand{order: o, key: k, at: e.ModRevision, by: *a.leads, replica: a.d.Replica}}
 	reign, self := a.reign, a.self
 	a.d.leaf("order", func() {
-		answer, err := a.d.ask(w.ctx, a.d.store, w)
-		if done, is := answer.(wrote); is {
-			err = done.err
-		}
-		a.d.system.Root.Send(self, carried{reign, k, err})
+		a.d.send(self, carried{reign, k, a.d.do(w.ctx, w).err})
 	})
 }
 
@@ -189,7 +186,7 @@ func (a *leaderActor) carried(m carried) {
 // later sends a timer of this reign.
 func (a *leaderActor) later(t time.Duration, word any) {
 	self := a.self
-	a.d.after(t, func() { a.d.system.Root.Send(self, word) })
+	a.d.after(t, func() { a.d.send(self, word) })
 }
 
 // mark asks where the store is now.
@@ -203,7 +200,7 @@ func (a *leaderActor) mark() {
 			if err != nil && ctx.Err() == nil {
 				a.d.Log.Warn("weigh the store", zap.Error(err))
 			}
-			a.d.system.Root.Send(self, marked{reign, o.Revision, size})
+			a.d.send(self, marked{reign, o.Revision, size})
 		}
 	})
 }
@@ -259,9 +256,9 @@ var errSwept = errors.New("others write all the time")
 // sweep says how many parts it took away. It goes by the wall clocks of those who wrote, which
 // may be wrong: a write that it takes for dead while it is under way is planned anew, as each
 // transaction moves head.
-func (d *deps) sweep(ctx context.Context, by revision.Leadership) (swept int, err error) {
+func (d *access) sweep(ctx context.Context, by revision.Leadership) (swept int, err error) {
 	for range sweepTries {
-		s, err := history.NewSweep(reader{ctx, d.Store}, d.Now().Add(-sweepAge))
+		s, err := history.NewSweep(d.reader(ctx), d.Now().Add(-sweepAge))
 		if err != nil {
 			return swept, err
 		}

@@ -318,7 +318,7 @@ func TestALetterThatWasTakenBackMeanwhileIsNotObeyed(t *testing.T) {
 // leaves begins a large write, with so many of its transactions that it may be taken for dead.
 func (r *rig) leaves(author string, transactions int) history.Plan {
 	r.Helper()
-	state, err := history.Head(reader{r.Context(), r.store})
+	state, err := history.Head(newReader(r.Context(), r.store))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -458,7 +458,7 @@ func TestASweepTakesNothingFromAWriteUnderWay(t *testing.T) {
 					}
 					done++
 				}
-				state, err := history.Head(reader{r.Context(), r.store})
+				state, err := history.Head(newReader(r.Context(), r.store))
 				if err != nil {
 					t.Fatal(err)
 				}

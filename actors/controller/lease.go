@@ -16,15 +16,15 @@ type leased struct{ id revision.LeaseID }
 
 // keepLease holds the one lease of this replica until the controller ends, then lets go of
 // it, so that its nodes are offline for the others at once.
-func (d *deps) keepLease(tell *actor.PID) {
+func (d *access) keepLease(tell *actor.PID) {
 	for d.ctx.Err() == nil {
-		id, err := d.grant()
+		id, err := d.grant(d.ctx, leaseTTL)
 		if err != nil {
 			d.Log.Warn("grant a lease", zap.Error(err))
 			d.pause(storeBackoff)
 			continue
 		}
-		d.system.Root.Send(tell, leased{id})
+		d.send(tell, leased{id})
 		d.holdLease(id)
 		if d.ctx.Err() != nil {
 			d.revoke(id)
@@ -32,21 +32,15 @@ func (d *deps) keepLease(tell *actor.PID) {
 	}
 }
 
-func (d *deps) grant() (revision.LeaseID, error) {
-	ctx, cancel := context.WithTimeout(d.ctx, storeTimeout)
-	defer cancel()
-	return d.Store.Grant(ctx, leaseTTL)
-}
-
 // holdLease keeps a lease alive for as long as it is.
-func (d *deps) holdLease(id revision.LeaseID) {
+func (d *access) holdLease(id revision.LeaseID) {
 	for {
 		d.pause(leaseTTL / 4)
 		if d.ctx.Err() != nil {
 			return
 		}
 		ctx, cancel := context.WithTimeout(d.ctx, leaseTTL/4)
-		_, err := d.Store.KeepAlive(ctx, id)
+		_, err := d.store.KeepAlive(ctx, id)
 		cancel()
 		if errors.Is(err, revision.ErrNoLease) {
 			d.Log.Warn("the lease has ended", zap.Error(err))
@@ -59,10 +53,10 @@ func (d *deps) holdLease(id revision.LeaseID) {
 }
 
 // revoke lets go of a lease when the controller ends already.
-func (d *deps) revoke(id revision.LeaseID) {
+func (d *access) revoke(id revision.LeaseID) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := d.Store.Revoke(ctx, id); err != nil {
+	if err := d.store.Revoke(ctx, id); err != nil {
 		d.Log.Warn("revoke the lease", zap.Error(err))
 	}
 }

@@ -29,6 +29,7 @@ const (
 	versionsKnown = 30 * time.Second
 	migrateAgain  = time.Minute
 	migrateRarely = time.Hour
+	longestList   = 512 // bytes of a list of nodes, in the log
 )
 
 // migrationRecord is the value of the key that says up to where layers were migrated.
@@ -53,8 +54,8 @@ func (n migrationNote) bind(c *history.Change) {
 }
 
 // readMigrations reads up to where the layers were migrated.
-func (d *deps) readMigrations(ctx context.Context) (r migrationRecord, e revision.Entry, err error) {
-	entries, err := reader{ctx, d.Store}.Get(history.MigratedKey())
+func (d *writing) readMigrations(ctx context.Context) (r migrationRecord, e revision.Entry, err error) {
+	entries, err := d.reader(ctx).Get(history.MigratedKey())
 	if err != nil {
 		return r, e, fmt.Errorf("read up to where layers were migrated: %w", err)
 	}
@@ -67,7 +68,7 @@ func (d *deps) readMigrations(ctx context.Context) (r migrationRecord, e revisio
 }
 
 // migrations gives the world of a write that goes by it what was migrated before.
-func (d *deps) migrations(w write, world *operate.World) (migrationNote, error) {
+func (d *writing) migrations(w write, world *operate.World) (migrationNote, error) {
 	_, all := w.request.Write.(operate.Migrate)
 	if _, is := w.request.Write.(operate.Import); !is && !all {
 		return migrationNote{}, nil
@@ -87,7 +88,7 @@ func (d *deps) migrations(w write, world *operate.World) (migrationNote, error) 
 }
 
 // note stores what was done where no layer had anything to migrate.
-func (d *deps) note(w write, world *operate.World, n migrationNote) error {
+func (d *writing) note(w write, world *operate.World, n migrationNote) error {
 	if n.put == nil {
 		return nil
 	}
@@ -104,7 +105,7 @@ var (
 
 // writeBackedUp has the store actor do a write. Where that migrates layers a backup is written
 // before, beside the other writes, which don't wait for it.
-func (d *deps) writeBackedUp(ctx context.Context, w write) wrote {
+func (d *writing) writeBackedUp(ctx context.Context, w write) wrote {
 	a := d.writeQueued(ctx, w)
 	if !errors.Is(a.err, errBackupFirst) {
 		return a
@@ -121,15 +122,10 @@ func (d *deps) writeBackedUp(ctx context.Context, w write) wrote {
 	return d.writeQueued(ctx, w)
 }
 
-func (d *deps) writeQueued(ctx context.Context, w write) wrote {
+func (d *writing) writeQueued(ctx context.Context, w write) wrote {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	w.ctx = ctx
-	answer, err := d.ask(ctx, d.store, w)
-	if err != nil {
-		return wrote{err: err}
-	}
-	return answer.(wrote)
+	return d.do(ctx, w)
 }
 
 // migrateDue is the leader's timer to look whether layers are to be migrated.
@@ -145,24 +141,24 @@ func (a *leaderActor) migrate(waited time.Duration) {
 	a.d.leaf("migrate", func() {
 		again := a.d.migrateAll(ctx, by, patient, waited)
 		if again > 0 {
-			a.d.after(again, func() { a.d.system.Root.Send(self, migrateDue{reign, again}) })
+			a.d.after(again, func() { a.d.send(self, migrateDue{reign, again}) })
 		}
 	})
 }
 
 // migrateAll says after which time to look again; 0: never, all is done.
-func (d *deps) migrateAll(ctx context.Context, by revision.Leadership, patient bool, waited time.Duration) (again time.Duration) {
+func (d *writing) migrateAll(ctx context.Context, by revision.Leadership, patient bool, waited time.Duration) (again time.Duration) {
 	r, _, err := d.readMigrations(ctx)
 	if err == nil && len(migrate.Due(r.Done, nil).Steps()) == 0 {
 		return 0
 	}
-	if err == nil && (!d.dir.ready.Load() || patient && d.unknownVersions()) {
+	if err == nil && (!d.Ready() || patient && d.unknownVersions()) {
 		return migrateLook
 	}
 	var made wrote
-	w := d.dir.world()
+	w := d.WorldAt(history.State{})
 	if w.Migrated = r.Done; err == nil && len(w.DueMigrations().Steps()) > 0 {
-		if d.waits(&d.waitKeys) {
+		if d.Waits() {
 			return migrateLook
 		}
 		request := fleetapi.WriteRequest{Caller: migration, Write: operate.Migrate{}}
@@ -183,12 +179,12 @@ func (d *deps) migrateAll(ctx context.Context, by revision.Leadership, patient b
 }
 
 // tellHeld tells once which migrations wait for nodes, and says when to look again.
-func (d *deps) tellHeld(ctx context.Context, waited time.Duration) time.Duration {
+func (d *writing) tellHeld(ctx context.Context, waited time.Duration) time.Duration {
 	r, _, err := d.readMigrations(ctx)
 	if err != nil {
 		return migrateAgain
 	}
-	w := d.dir.world()
+	w := d.WorldAt(history.State{})
 	w.Migrated = r.Done
 	due := w.DueMigrations()
 	switch {
@@ -196,14 +192,14 @@ func (d *deps) tellHeld(ctx context.Context, waited time.Duration) time.Duration
 		return 0
 	case len(due.Held) > 0 && waited != migrateAgain:
 		d.Log.Warn("layers keep keys of an older version until these nodes have a newer one", zap.String("migration", due.Held[0].Version),
-			zap.String("nodes", config.Cut(strings.Join(w.HeldBy(due.Held[0]), ", "), longestText)))
+			zap.String("nodes", config.Cut(strings.Join(w.HeldBy(due.Held[0]), ", "), longestList)))
 	}
 	return migrateAgain
 }
 
 // unknownVersions says whether some node has joined of which it is not known yet what it runs.
-func (d *deps) unknownVersions() bool {
-	for _, n := range d.dir.nodeFacts() {
+func (d *writing) unknownVersions() bool {
+	for _, n := range d.WorldAt(history.State{}).Nodes {
 		if n.ID != "" && n.Versions.Software == "" {
 			return true
 		}

@@ -42,7 +42,7 @@ func (r *rig) backed() *backups {
 }
 
 func (r *rig) network1(ctx context.Context) string {
-	s, err := history.Head(reader{ctx, r.store})
+	s, err := history.Head(newReader(ctx, r.store))
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -14,9 +14,7 @@ func (c *Controller) FactsEnvironment(ctx context.Context, id string) (int64, er
 	if s == nil {
 		return 0, nil
 	}
-	s.mu.Lock()
-	name := s.name
-	s.mu.Unlock()
+	name, _ := s.called()
 	path := []string{"sysParams", "factsEnvironment"}
 	w, err := c.d.world(ctx) // without a turn: who asks may have that of the other API
 	if err != nil {

@@ -53,7 +53,7 @@ type (
 // node is /fleet/node/<uuid>: the machine of one node, its stream, and what of it is on its
 // way to the store.
 type node struct {
-	d    *deps
+	d    *nodeDeps
 	id   string
 	name string // as the fleet told it last: the seat's is the fleet's to change
 	seat *seat
@@ -61,61 +61,43 @@ type node struct {
 
 	machine *fleet.Node // nil until its memory was read
 	before  []any       // what came until then: of what the node says little
+	status  string
+	timer   *time.Timer
+	timers  uint64
+
 	stream  link.ToNode // nil: none here
 	on      string      // the stream's name in the machine, also another replica's
 	replica string      // that has it
 	report  *link.Report
 
-	todo   []todo
-	saving []byte            // the memory on its way to the store
-	memory revision.Revision // that wrote it last
-	other  *revision.Entry   // another's write of it, while ours is under way
+	unstored
+	generations
+	ownership
+	questions
+	standings
+	places
+	versions    pace.Steady[layers.Versions] // that it says
+	versionsDue bool                         // a look at them is under way
 
-	want                 wanted  // as the machine has it
-	next                 *wanted // that is being counted
-	counting, superseded bool
-	count                revision.Revision // that wrote the generation last
-
-	owner     revision.Revision // that wrote the owner's key last
-	announced []byte            // what we wrote there
-	leaving   []byte            // what we take away there
-	instead   []byte            // what the key held before a text that is on its way; nil: none is
-	showing   bool              // the others will be told
-	told      time.Time         // when they were told last
-	theirs    *reported         // of the replica that has it
-	ownings   int               // so many of ours are on their way
-	deposed   *revision.Entry   // another's, meanwhile
-
-	failed  [savedNothing]bool // what the store could not do
-	waiting bool               // to try it again
-	holding bool               // effects wait
-
-	asks     map[uint64]ask
-	asking   uint64                      // the last question for what it runs
-	ran      []byte                      // what it said it runs, until it is adopted
-	compare  *fleet.Compare              // waits for the node's answer
-	misfit   time.Time                   // when its last answer was another config than it reports
-	misfits  int                         // how many such answers there were in a row
-	previews map[string]revision.LeaseID // that it was asked for
-	timer    *time.Timer
-	timers   uint64
-	status   string
 	declared declaration // of the config that it wants
 	summary  summary
+	viewOf   viewKey // of what is shown of it
+	lines    lines   // that it has had logged
+}
 
-	earlier *link.Report // the last one before its batch
-	stood   []byte       // what it said last of how it stands
-	stoodOn string       // on this stream
-	placing bool         // its ports are on their way to the store
-	placed  string       // as which they were sent there
-	viewOf  viewKey      // of what is shown of it
-	lines   lines        // that it has had logged
+// nodeDeps is what the actors of nodes work with.
+type nodeDeps struct {
+	*access
+	Shared       bool                  // other replicas use the store
+	Settings     func() fleet.Settings // those that count now
+	Tell         func(any)             // tells the fleet
+	documents    documents
+	declarations declarations
+}
 
-	versions pace.Steady[layers.Versions] // that it says
-	ports    portPaces
-	where    pace.Steady[string] // the address that it comes from
-
-	versionsDue, portsDue, whereDue bool // a look at them is under way
+// newNode is the actor of a node, by its id and the name that the fleet has for it.
+func newNode(d *nodeDeps, id, name string, s *seat) *node {
+	return &node{d: d, id: id, name: name, seat: s}
 }
 
 // todo is an effect, and the stream that it is for.
@@ -216,19 +198,17 @@ func (n *node) wake(m saved) {
 	}
 	memory, err := n.parse(m.now)
 	n.memory = m.now.ModRevision
-	n.machine = fleet.New(n.name, memory, n.d.settings())
+	n.machine = fleet.New(n.name, memory, n.d.Settings())
 	if err != nil {
 		n.step(fleet.Unread{Why: err.Error()})
 	}
 	if g := n.seat.gate.Load(); g != nil {
 		n.step(*g) // before it hears what it wants
 	}
-	n.d.system.Root.Send(n.d.fleet, seated{n.id})
-	n.seat.mu.Lock()
-	stream, versions := n.seat.stream, n.seat.versions
-	n.seat.mu.Unlock()
+	n.d.Tell(seated{n.id})
+	stream, versions := n.seat.connection()
 	if versions == (layers.Versions{}) {
-		n.seat.is(n.d.dir, memory.Push.For, "")
+		n.seat.is(memory.Push.For, "")
 	}
 	if stream != nil {
 		n.connect(stream, versions.Software, versions.Firmware, versions.Board)
@@ -259,7 +239,7 @@ func (n *node) connect(s link.ToNode, software, firmware, board string) {
 	}
 	n.stream, n.asks, n.theirs = s, nil, nil
 	n.on, n.replica = n.d.Replica+"/"+strconv.FormatUint(s.ID(), 10), n.d.Replica
-	n.seat.is(n.d.dir, layers.Versions{Software: software, Firmware: firmware, Board: board}, n.replica)
+	n.seat.is(layers.Versions{Software: software, Firmware: firmware, Board: board}, n.replica)
 	n.step(fleet.Connected{Stream: n.on, Replica: n.replica})
 	n.own()
 }
@@ -287,7 +267,7 @@ func (n *node) disown() {
 
 // away says that no replica has the node's stream.
 func (n *node) away() {
-	n.seat.is(n.d.dir, layers.Versions{}, "")
+	n.seat.is(layers.Versions{}, "")
 	on := n.on
 	n.on, n.replica, n.theirs = "", "", nil
 	n.step(fleet.Disconnected{Stream: on})
@@ -315,7 +295,7 @@ func (n *node) said(m said) {
 		n.report = &w
 		n.seat.heard.Store(n.d.Now().UnixNano())
 		v := layers.Versions{Software: w.Software, Firmware: w.Firmware, Board: w.Board}
-		n.seat.is(n.d.dir, v, n.replica)
+		n.seat.is(v, n.replica)
 		e := reportOf(&w, n.on)
 		e.Parts = n.partsOf(&w)
 		n.step(e)

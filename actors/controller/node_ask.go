@@ -9,6 +9,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/fleet"
+	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/link"
 	"edgespan/config/revision"
@@ -50,6 +51,17 @@ type (
 // mostAsks is how many questions a node may have open: older ones are dropped.
 const mostAsks = 16
 
+// questions are those that the node was asked.
+type questions struct {
+	asks     map[uint64]ask
+	asking   uint64                      // the last question for what it runs
+	ran      []byte                      // what it said it runs, until it is adopted
+	compare  *fleet.Compare              // waits for the node's answer
+	misfit   time.Time                   // when its last answer was another config than it reports
+	misfits  int                         // how many such answers there were in a row
+	previews map[string]revision.LeaseID // that it was asked for
+}
+
 // ask asks the node something, and says as which number.
 func (n *node) ask(a ask, data []byte) uint64 {
 	if n.asks == nil {
@@ -84,7 +96,7 @@ func (n *node) answered(w link.Answer) {
 	switch a.kind {
 	case link.AskBaseConfig:
 		if w.Error == "" {
-			n.d.system.Root.Send(n.d.fleet, learnt{n.id, a.board, w.Data})
+			n.d.Tell(learnt{n.id, a.board, w.Data})
 		}
 	case link.AskConfig:
 		if w.Error == "" {
@@ -92,7 +104,7 @@ func (n *node) answered(w link.Answer) {
 			n.compared(w.Data)
 		}
 	case link.AskPreview:
-		n.previewAnswered(a.preview, w)
+		n.answeredPreview(a.preview, w)
 	}
 }
 
@@ -188,7 +200,7 @@ func (n *node) runs() running {
 func (n *node) describe() fleetapi.NodeDetail {
 	now := n.d.Now()
 	d := fleetapi.NodeDetail{
-		Node: n.seat.list(now, n.d.settings()), Explain: n.machine.Explain(now), Replica: n.replica,
+		Node: n.seat.list(now, n.d.Settings()), Explain: n.machine.Explain(now), Replica: n.replica,
 		Health: []fleetapi.Item{}, Parameters: []fleetapi.Parameter{}, Actions: []fleetapi.Done{}, Failures: []fleetapi.Failure{},
 	}
 	for _, f := range n.machine.Memory().Failures {
@@ -227,8 +239,14 @@ func (n *node) describe() fleetapi.NodeDetail {
 	return d
 }
 
-// previewAnswered stores the node's answer to a preview, for whoever asks any replica.
-func (n *node) previewAnswered(id string, w link.Answer) {
+// The states of a node that has answered a preview.
+const (
+	previewAnswered = "answered"
+	previewFailed   = "failed"
+)
+
+// answeredPreview stores the node's answer to a preview, for whoever asks any replica.
+func (n *node) answeredPreview(id string, w link.Answer) {
 	lease, is := n.previews[id]
 	if !is {
 		return
@@ -238,7 +256,7 @@ func (n *node) previewAnswered(id string, w link.Answer) {
 	if err := readPreview(w, &out); err != nil {
 		out.State, out.Why = previewFailed, err.Error()
 	}
-	n.d.saver.add(entry{op: revision.PutLeased(previewKey(id, n.id), encode(out), lease)})
+	n.d.saver.add(entry{op: revision.PutLeased(history.PreviewKey(id, n.id), encode(out), lease)})
 }
 
 func readPreview(w link.Answer, out *fleetapi.NodePreview) error {

@@ -18,12 +18,12 @@ import (
 // What a node can make the store, the log and the other replicas spend. Nobody stops it from
 // saying something else each second.
 const (
-	longestText = 512      // bytes of its own words
-	longestName = 256      // bytes of what it calls itself and things
-	mostTold    = 64 << 10 // bytes of the key that tells the other replicas where it stands
-	toldPace    = 8 << 10  // bytes of it a second, on average
-	mostLines   = 20       // of the log, in a minute
-	mostListed  = 16 << 10 // parameters, things of its health and actions, each; 999 networks with 4,000 apps have 6,000
+	longestText = 512       // bytes of its own words
+	longestName = 256       // bytes of what it calls itself and things
+	mostTold    = 64 << 10  // bytes of the key that tells the other replicas where it stands
+	toldPace    = bytesPace // bytes of it a second, on average
+	mostLines   = 20        // of the log, in a minute
+	mostListed  = 16 << 10  // parameters, things of its health and actions, each; 999 networks with 4,000 apps have 6,000
 )
 
 // bounded is a report with the node's own words cut, and without what can be none of ours.

@@ -119,7 +119,7 @@ func (n *node) do(t todo) {
 	case fleet.Release:
 		n.send(link.Release{})
 	case fleet.AskBaseConfig:
-		n.d.system.Root.Send(n.d.fleet, askBase{to: n.self, id: n.id, board: e.Board})
+		n.d.Tell(askBase{to: n.self, id: n.id, board: e.Board})
 	case ack:
 		if n.machine.Unread() {
 			return // it was not stored: the node says it again
@@ -176,7 +176,7 @@ type computeDue struct{}
 func (n *node) compute() {
 	v, wait := n.versions.Value(n.d.Now(), versionsRule)
 	if wait == 0 {
-		n.d.system.Root.Send(n.d.fleet, compute{n.id, v})
+		n.d.Tell(compute{n.id, v})
 		return
 	}
 	n.dueIn(&n.versionsDue, wait, computeDue{})
@@ -189,7 +189,7 @@ func (n *node) dueIn(due *bool, wait time.Duration, m any) {
 	}
 	*due = true
 	self := n.self
-	n.d.after(wait, func() { n.d.system.Root.Send(self, m) })
+	n.d.after(wait, func() { n.d.send(self, m) })
 }
 
 // reportOf is a report in the words of the machine.
@@ -230,11 +230,11 @@ func (n *node) compareAgain() {
 		return // it is out of date: there will be another
 	}
 	now := n.d.Now()
-	if a, open := n.asks[n.asking]; open && a.kind == link.AskConfig && now.Before(a.at.Add(n.d.settings().Resend)) {
+	if a, open := n.asks[n.asking]; open && a.kind == link.AskConfig && now.Before(a.at.Add(n.d.Settings().Resend)) {
 		return
 	}
 	// A report and an answer may stand on the two sides of a change; an answer that never fits is another matter.
-	if n.misfits >= mostMisfits && now.Before(n.misfit.Add(n.d.settings().Resend)) {
+	if n.misfits >= mostMisfits && now.Before(n.misfit.Add(n.d.Settings().Resend)) {
 		return // with a later report
 	}
 	n.asking = n.ask(ask{kind: link.AskConfig, at: now}, nil)

@@ -26,6 +26,19 @@ type owner struct {
 	Node     *reported       `json:"node,omitempty"`
 }
 
+// ownership is the key that says who has the node's stream.
+type ownership struct {
+	owner     revision.Revision // that wrote the owner's key last
+	announced []byte            // what we wrote there
+	leaving   []byte            // what we take away there
+	instead   []byte            // what the key held before a text that is on its way; nil: none is
+	showing   bool              // the others will be told
+	told      time.Time         // when they were told last
+	theirs    *reported         // of the replica that has it
+	ownings   int               // so many of ours are on their way
+	deposed   *revision.Entry   // another's, meanwhile
+}
+
 func (n *node) ownerValue() []byte {
 	if n.announced != nil {
 		return n.announced
@@ -91,8 +104,8 @@ func (n *node) owned(e revision.Entry) {
 		// Ours, or of a run of this replica that has ended: that stream is gone.
 	default:
 		n.end("the node is connected to replica " + o.Replica)
-		n.seat.is(n.d.dir, o.Versions, o.Replica)
-		n.seat.from(n.d.dir, o.Address)
+		n.seat.is(o.Versions, o.Replica)
+		n.seat.from(o.Address)
 		n.theirs = o.Node
 		if n.on == o.Stream && n.replica == o.Replica {
 			n.show(n.d.Now())
@@ -152,7 +165,7 @@ func (n *node) tellOthers() {
 	}
 	n.showing = true
 	self := n.self
-	n.d.after(n.pause(), func() { n.d.system.Root.Send(self, showDue{}) })
+	n.d.after(n.pause(), func() { n.d.send(self, showDue{}) })
 }
 
 // showDue writes what is new to the key of the node's owner, as long as it is still ours.

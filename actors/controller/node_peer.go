@@ -27,6 +27,16 @@ const (
 	longestLabel  = 64
 )
 
+// places is where others find the node.
+type places struct {
+	placing bool   // its ports are on their way to the store
+	placed  string // as which they were sent there
+	ports   portPaces
+	where   pace.Steady[string] // the address that it comes from
+
+	portsDue, whereDue bool // a look at them is under way
+}
+
 // configuration is the PeerConfiguration of what the node wants, with all that is to be absent;
 // nil where there is neither.
 func (n *node) configuration() *peer.Configuration {
@@ -95,7 +105,7 @@ func (n *node) underlaySaved(m saved) {
 	if m.err != nil && n.stream != nil {
 		n.d.Log.Warn("keep the ports of a node", zap.String("node", n.id), zap.Error(m.err))
 		self := n.self
-		n.d.after(storeBackoff, func() { n.d.system.Root.Send(self, placeAgain{}) })
+		n.d.after(storeBackoff, func() { n.d.send(self, placeAgain{}) })
 		return
 	}
 	n.placing = false
@@ -185,15 +195,6 @@ func both(a, b map[string]string) iter.Seq2[string, string] {
 			}
 		}
 	}
-}
-
-// texts are the ports by their labels, each as its JSON.
-func (u underlay) texts() map[string]string {
-	out := make(map[string]string, len(u.Ports))
-	for _, p := range u.Ports {
-		out[p.Label] = string(encode(p))
-	}
-	return out
 }
 
 // digestOf is what a report says the node runs.

@@ -188,6 +188,6 @@ func (n *node) show(now time.Time) {
 	n.seat.row.Store(&row{key: k, why: why})
 	n.tellOthers()
 	if k.state == fleet.InSync && (old == nil || old.key.state != k.state || old.key.wanted != k.wanted) {
-		n.d.system.Root.Send(n.d.fleet, reached{n.name, k.wanted})
+		n.d.Tell(reached{n.name, k.wanted})
 	}
 }

@@ -24,9 +24,27 @@ const (
 	savedShown
 	savedStanding
 	savedUnderlay
-	savedProposal // of the fleet
 	savedNothing
 )
+
+// unstored is what waits for the store, and what is on its way there.
+type unstored struct {
+	todo    []todo
+	saving  []byte             // the memory on its way to the store
+	memory  revision.Revision  // that wrote it last
+	other   *revision.Entry    // another's write of it, while ours is under way
+	failed  [savedNothing]bool // what the store could not do
+	waiting bool               // to try it again
+	holding bool               // effects wait
+}
+
+// generations is what the node wants, which is counted in the store first.
+type generations struct {
+	want                 wanted  // as the machine has it
+	next                 *wanted // that is being counted
+	counting, superseded bool
+	count                revision.Revision // that wrote the generation last
+}
 
 // wants takes what the node shall have. It is counted in the store before the machine hears
 // of it; what is newer goes before what is on its way.
@@ -86,7 +104,7 @@ func (n *node) countSaved(m saved) {
 	default:
 		n.next, n.superseded = nil, false
 		n.count = m.now.ModRevision
-		n.d.system.Root.Send(n.d.fleet, recount{n.id, m.now})
+		n.d.Tell(recount{n.id, m.now})
 	}
 }
 
@@ -215,7 +233,7 @@ func (n *node) later(what int) {
 	}
 	n.waiting = true
 	self := n.self
-	n.d.after(storeBackoff, func() { n.d.system.Root.Send(self, retry{}) })
+	n.d.after(storeBackoff, func() { n.d.send(self, retry{}) })
 }
 
 // again does what the store could not do before.
@@ -241,15 +259,6 @@ func (n *node) again() {
 	if failed[savedGone] {
 		n.disown()
 	}
-}
-
-// encode is the JSON of a value that always has one.
-func encode(v any) []byte {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // plain data
-	}
-	return text
 }
 
 // setTimer sets the machine's timer in place of the one before; zero is none.

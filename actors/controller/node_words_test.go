@@ -229,7 +229,7 @@ func TestWhatWaitsForTheMemoryIsBounded(t *testing.T) {
 // While the store takes its time, no more than a handful of effects waits, and all of them for the
 // newest memory.
 func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
-	n := &node{saving: []byte("x"), on: "s"}
+	n := &node{unstored: unstored{saving: []byte("x")}, on: "s"}
 	for i := range uint64(1000) {
 		for _, e := range []any{
 			fleet.Save{Memory: fleet.Memory{Floor: i}}, ack{i}, ack{i}, fleet.SetTimer{At: time.Unix(int64(i), 0)},

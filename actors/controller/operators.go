@@ -59,7 +59,7 @@ func (o *operators) event(e revision.Event, hash string) {
 func (c *Controller) Authenticate(ctx context.Context, hash string) (fleetapi.Caller, error) {
 	t, known := c.d.operators.find(hash)
 	if !known {
-		e, err := reader{ctx, c.d.Store}.Get(history.OperatorKey(hash))
+		e, err := c.d.reader(ctx).Get(history.OperatorKey(hash))
 		if err != nil {
 			return fleetapi.Caller{}, fmt.Errorf("find the token: %w", err)
 		}
@@ -84,7 +84,7 @@ func (c *Controller) Known(hash string) (fleetapi.Caller, bool) {
 
 // tokens are all tokens of operators in the store.
 func (c *Controller) tokens(ctx context.Context) (map[revision.Key]operatorToken, error) {
-	entries, err := reader{ctx, c.d.Store}.all(history.InOperators, 0)
+	entries, err := c.d.reader(ctx).all(history.InOperators, 0)
 	if err != nil {
 		return nil, fmt.Errorf("list operators: %w", err)
 	}
@@ -208,7 +208,7 @@ type operatorsGuard struct {
 
 func (c *Controller) guard(ctx context.Context) (operatorsGuard, error) {
 	key := history.ElectionKey("operators")
-	e, err := reader{ctx, c.d.Store}.Get(key)
+	e, err := c.d.reader(ctx).Get(key)
 	if err != nil {
 		return operatorsGuard{}, fmt.Errorf("read operators: %w", err)
 	}

@@ -14,25 +14,7 @@ import (
 	"edgespan/config/layers"
 	"edgespan/config/link"
 	"edgespan/config/metadata"
-	"edgespan/config/revision"
 )
-
-// Store is what the controller uses of its store; platform/store/kv says what the methods
-// hold to, and every backend there fulfils them.
-type Store interface {
-	ID() string
-	Get(ctx context.Context, key revision.Key) (revision.Entry, revision.Revision, error)
-	List(ctx context.Context, prefix revision.Prefix, o revision.ListOptions) (revision.Page, error)
-	Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error)
-	Watch(ctx context.Context, prefix revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error
-	Compact(ctx context.Context, at revision.Revision) error
-	Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID, error)
-	KeepAlive(ctx context.Context, id revision.LeaseID) (time.Duration, error)
-	Revoke(ctx context.Context, id revision.LeaseID) error
-	Sound() error
-	Scarce() error
-	Size(ctx context.Context) (int64, error)
-}
 
 // Base is where the base, firmware and hardware layers are; a folder, by platform/confdir.
 type Base interface {
@@ -112,10 +94,3 @@ type Options struct {
 	// It does not block. nil for nobody.
 	Do func(e2e.Change)
 }
-
-// What a replica holds to. A dead replica's nodes are offline for the others after leaseTTL.
-const (
-	leaseTTL     = 10 * time.Second
-	storeTimeout = 10 * time.Second // of one call of the store
-	writeTimeout = 30 * time.Second // of one write, waiting for others among it
-)

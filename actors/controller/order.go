@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
 	"github.com/google/uuid"
-	"go.uber.org/zap"
 
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -50,18 +48,18 @@ func (o order) request() fleetapi.WriteRequest {
 }
 
 // order has the leader do an optimisation, and waits for what becomes of it.
-func (d *deps) order(ctx context.Context, r fleetapi.WriteRequest) wrote {
+func (d *writing) order(ctx context.Context, r fleetapi.WriteRequest) wrote {
 	o := order{From: d.Replica, By: r.Caller, Optimize: r.Write.(operate.Optimize), Message: r.Message, IfMatch: r.IfMatch}
 	key := history.MailboxKey(leaderMailbox, uuid.NewString())
 	answer := make(chan order, 1)
 	d.orders.Store(key, answer)
 	defer d.orders.Delete(key)
-	lease, err := d.orderLease(ctx)
+	lease, err := d.grant(ctx, orderLease)
 	if err != nil {
 		return wrote{err: fmt.Errorf("optimize: %w: nothing was done: %w", fleetapi.ErrBusy, err)}
 	}
 	o.Lease = lease
-	defer d.endOrder(lease)
+	defer d.drop(lease)
 	_, err = d.commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Absent(key)}, Then: []revision.Op{revision.PutLeased(key, encode(o), lease)}})
 	if err != nil { // it may lie there all the same
 		return d.withdraw(r, key, o, fmt.Errorf("%w: %w", fleetapi.ErrBusy, err))
@@ -73,7 +71,7 @@ func (d *deps) order(ctx context.Context, r fleetapi.WriteRequest) wrote {
 		case got := <-answer:
 			return d.told(r, got)
 		case <-wait.C:
-			e, err := reader{ctx, d.Store}.Get(history.ElectionKey(leaderWord))
+			e, err := d.reader(ctx).Get(history.ElectionKey(leaderWord))
 			if err == nil && !e[0].Exists() {
 				return d.withdraw(r, key, o, fmt.Errorf("%w: no replica leads", fleetapi.ErrBusy))
 			}
@@ -86,25 +84,9 @@ func (d *deps) order(ctx context.Context, r fleetapi.WriteRequest) wrote {
 	}
 }
 
-func (d *deps) orderLease(ctx context.Context) (revision.LeaseID, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return d.Store.Grant(ctx, orderLease)
-}
-
-// endOrder takes what is left of an order away. It would go by itself.
-func (d *deps) endOrder(lease revision.LeaseID) {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	if err := d.Store.Revoke(ctx, lease); err != nil && d.ctx.Err() == nil {
-		d.Log.Debug("take back what the leader was asked for", zap.Error(err))
-	}
-}
-
-// ordered takes over a key of the leader's mailbox: an answer is for who waits for it, all else
-// for the leader.
-func (a *fleetActor) ordered(c actor.Context, e revision.Event) {
-	if waits, is := a.d.orders.Load(e.Entry.Key); is {
+// answered hands the answer to an order on to who waits for it here.
+func (d *writing) answered(e revision.Event) {
+	if waits, is := d.orders.Load(e.Entry.Key); is {
 		if o := valueOf[order](e); o.Answered {
 			select {
 			case waits.(chan order) <- o:
@@ -112,13 +94,12 @@ func (a *fleetActor) ordered(c actor.Context, e revision.Event) {
 			}
 		}
 	}
-	c.Send(a.d.leader, mailbox{e})
 }
 
 // withdraw takes an order back that nobody has answered. One that was answered meanwhile is
 // done, and the store says how. What it leaves in the mailbox keeps an order away that is still
 // on its way there.
-func (d *deps) withdraw(r fleetapi.WriteRequest, key revision.Key, o order, why error) wrote {
+func (d *writing) withdraw(r fleetapi.WriteRequest, key revision.Key, o order, why error) wrote {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	gone := order{From: o.From, Withdrawn: true}
@@ -153,10 +134,10 @@ func (d *deps) withdraw(r fleetapi.WriteRequest, key revision.Key, o order, why 
 
 // told is the answer to an order in the words of a write: what the leader judged is judged
 // once more, on the same layers, for whoever asked.
-func (d *deps) told(r fleetapi.WriteRequest, o order) wrote {
+func (d *writing) told(r fleetapi.WriteRequest, o order) wrote {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	back := reader{ctx, d.Store}
+	back := d.reader(ctx)
 	w := wrote{record: history.Record{Number: o.Judged}, outcome: operate.Outcome{Message: "Success."}}
 	if o.Revision > 0 {
 		w.record.Number, w.record.Tree = o.Revision, "a new one"
@@ -167,7 +148,7 @@ func (d *deps) told(r fleetapi.WriteRequest, o order) wrote {
 	} else if err != nil {
 		return wrote{err: fmt.Errorf("optimize: %w: %s", fleetapi.ErrRefused, o.Refused)}
 	}
-	outcome, judged := d.worldAt(state).Judge(r.Write)
+	outcome, judged := d.WorldAt(state).Judge(r.Write)
 	if o.Refused != "" {
 		if judged == nil {
 			judged = state.Bound(r.IfMatch)
@@ -213,7 +194,7 @@ func (e *errand) answer(judged, made uint64, refused string) revision.Op {
 }
 
 // reply stores an answer without a revision of the layers.
-func (d *deps) reply(ctx context.Context, e *errand, judged uint64, refused string) error {
+func (d *writing) reply(ctx context.Context, e *errand, judged uint64, refused string) error {
 	o, err := d.commit(ctx, revision.Txn{Compares: []revision.Compare{e.by.Fence(), revision.At(e.key, e.at)}, Then: []revision.Op{e.answer(judged, 0, refused)}})
 	if err == nil && !o.Succeeded {
 		err = errOvertaken
@@ -222,7 +203,7 @@ func (d *deps) reply(ctx context.Context, e *errand, judged uint64, refused stri
 }
 
 // stands says whether a write of the leader's is still to be done.
-func (d *deps) stands(ctx context.Context, w write) error {
+func (d *writing) stands(ctx context.Context, w write) error {
 	same := w.fence
 	if e := w.errand; e != nil {
 		same = []revision.Compare{e.by.Fence(), revision.At(e.key, e.at)}
@@ -239,7 +220,7 @@ func (d *deps) stands(ctx context.Context, w write) error {
 
 // refuse answers an errand that can't be done on the layers as they are, and says why. What the
 // store could not do is no such answer: it is tried again.
-func (d *deps) refuse(w write, judged uint64, why error) error {
+func (d *writing) refuse(w write, judged uint64, why error) error {
 	if w.errand == nil || !isRefusal(why) {
 		return why
 	}

@@ -50,7 +50,7 @@ func (r *rig) optimise(c *Controller, by string, kinds ...optimize.Kind) (fleeta
 // auto is the auto layer, but for what the topology says.
 func (r *rig) auto() string {
 	r.Helper()
-	state, err := history.Head(reader{r.Context(), r.store})
+	state, err := history.Head(newReader(r.Context(), r.store))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func (r *rig) auto() string {
 // by are the revisions of an author.
 func (r *rig) by(author string) (numbers []uint64) {
 	r.Helper()
-	state, err := history.Head(reader{r.Context(), r.store})
+	state, err := history.Head(newReader(r.Context(), r.store))
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (n *node) view() {
 	}
 	n.viewOf = key
 	n.seat.peer.Store(n.viewed())
-	n.d.dir.news.tell()
+	n.seat.all.news.tell()
 	if n.peers() {
 		n.tellOthers()
 	}

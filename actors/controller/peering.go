@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"net/netip"
 	"slices"
 
 	"github.com/google/uuid"
@@ -83,7 +82,7 @@ func (a *fleetActor) peersAre(f *peer.Fleet) {
 	}
 	a.peers.fleet = f
 	a.d.dir.peers.Store(f)
-	a.d.dir.news.tell()
+	a.d.dir.marks.news.tell()
 }
 
 // around marks those that have a tunnel to a node, and the node.
@@ -114,7 +113,7 @@ func (a *fleetActor) underlayIs(e revision.Event, id string) {
 func (a *fleetActor) underlaySeat(id string) {
 	if s := a.d.dir.node(id); s != nil {
 		text := string(a.peers.underlays[id].Value)
-		s.underlay.Store(&text)
+		s.keeps(text)
 	}
 }
 
@@ -146,7 +145,7 @@ func (a *fleetActor) goesWith(name string, set layers.Set, md5 string) (*peer.Co
 			nodes[member] = a.place(member)
 		}
 	}
-	declared := a.d.declarations.of(md5, set)
+	declared := a.d.nodes.declarations.of(md5, set)
 	with := peer.Derive(peer.Input{Name: name, Nodes: nodes, Fleet: f, Declared: declared.parameters})
 	digest := with.Digest()
 	if was, is := a.peers.made[name]; is && was.md5 == md5 && was.digest == digest {
@@ -164,23 +163,4 @@ func (a *fleetActor) rederive() ([]fleet.Touched, error) {
 	names := slices.Sorted(maps.Keys(a.peers.dirty))
 	clear(a.peers.dirty)
 	return a.fleet.Touch(names...)
-}
-
-// underlay is what the key of a node's ports holds.
-type underlay struct {
-	Ports []underlayPort `json:"ports"`
-}
-
-type underlayPort struct {
-	Label     string       `json:"label"`
-	Addresses []netip.Addr `json:"addresses,omitempty"`
-	MTU       int          `json:"mtu,omitempty"` // octets
-}
-
-func (u underlay) ports() map[string]peer.Port {
-	out := make(map[string]peer.Port, len(u.Ports))
-	for _, p := range u.Ports {
-		out[p.Label] = peer.Port{Addresses: p.Addresses, MTU: p.MTU}
-	}
-	return out
 }

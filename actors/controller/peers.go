@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -136,7 +135,7 @@ func (c *Controller) Cluster(ctx context.Context, name string) (fleetapi.Cluster
 // Changed waits until something of peers or clusters may be another than at a mark.
 func (c *Controller) Changed(ctx context.Context, mark uint64) (uint64, error) {
 	for {
-		next, moved := c.d.dir.news.after()
+		next, moved := c.d.dir.marks.news.after()
 		if next != mark {
 			return next, nil
 		}
@@ -155,27 +154,18 @@ func (c *Controller) described(ctx context.Context, l history.Layer) (history.Ve
 	return read(ctx, c, func(w *operate.World) (history.Version, error) { return w.State.Layer(l) })
 }
 
-// called is the node's name, and its id once it has joined.
-func (s *seat) called() (name, id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.name, s.id
-}
-
 // peerReport is the report of a node by its name, as it is now: of a node without a stream its
 // last one holds, but neither its health nor that it is ready.
 func (d *deps) peerReport(f *peer.Fleet, name string) (state.PeerStatusReport, peerView) {
 	r, v := state.PeerStatusReport{Counts: map[state.State]int{}}, peerView{}
 	s := d.dir.named(name)
 	if s != nil {
-		if p := s.peer.Load(); p != nil {
+		if p := s.view(); p != nil {
 			r, v = p.Report, *p
 		}
 		_, replica, _ := s.at()
 		r.Online = replica != ""
-		if at := s.heard.Load(); at != 0 {
-			r.LastReport = time.Unix(0, at)
-		}
+		r.LastReport = s.lastHeard()
 	}
 	r.Name, r.Clusters = name, f.ClustersOf(name)
 	switch {
@@ -186,7 +176,7 @@ func (d *deps) peerReport(f *peer.Fleet, name string) (state.PeerStatusReport, p
 		}
 	case v.Report.Counts == nil:
 		r.Ready, r.Health, r.Why = false, state.Unknown, "nothing is known of it yet"
-		if row := s.row.Load(); row != nil {
+		if row := s.stands(); row != nil {
 			r.Why = string(row.key.state) + ": " + row.why
 			r.Wanted, r.Applied = row.key.wants, row.key.runs
 		}
@@ -307,7 +297,7 @@ func stillThere(late []string) string {
 func (d *deps) holding(cluster uuid.UUID) []string {
 	var out []string
 	for _, s := range d.dir.seats() {
-		v := s.peer.Load()
+		v := s.view()
 		if v == nil || len(v.has) == 0 {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/link"
 	"edgespan/config/operate"
@@ -144,7 +145,10 @@ func (r *rig) has(name string) []peer.Gone {
 	if err != nil {
 		r.Fatal(err)
 	}
-	m, _ := (&node{d: &deps{}, seat: &seat{}}).parse(e)
+	m, err := fleet.ParseMemory(e.Value)
+	if err != nil && e.Exists() {
+		r.Fatal(err)
+	}
 	return m.Has
 }
 

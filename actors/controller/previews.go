@@ -19,17 +19,12 @@ import (
 	"edgespan/config/revision"
 )
 
-// previewPlan is the name of what is asked, among the answers of the nodes.
-const previewPlan = "plan"
-
 // The states of a node in a preview.
 const (
-	previewAnswered  = "answered"
 	previewPending   = "pending"
 	previewUnchanged = "unchanged"
 	previewUnmanaged = "unmanaged"
 	previewOffline   = "offline"
-	previewFailed    = "failed"
 	previewUnknown   = "unknown-hardware"
 )
 
@@ -44,8 +39,6 @@ type plan struct {
 	OfNetwork bool                            `json:"ofNetwork"`
 	Lease     revision.LeaseID                `json:"lease"`
 }
-
-func previewKey(preview, id string) revision.Key { return history.PreviewKey(preview, id) }
 
 // Preview asks the nodes that a write would touch for the actions that it would entail there.
 func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (fleetapi.Preview, error) {
@@ -86,7 +79,7 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 		end()
 		return fleetapi.Preview{}, err
 	}
-	if _, err := c.d.commit(ctx, revision.Txn{Then: []revision.Op{revision.PutLeased(previewKey(id, previewPlan), encode(p), p.Lease)}}); err != nil {
+	if _, err := c.d.commit(ctx, revision.Txn{Then: []revision.Op{revision.PutLeased(history.PreviewKey(id, previewPlan), encode(p), p.Lease)}}); err != nil {
 		return fleetapi.Preview{}, fmt.Errorf("preview: %w", err)
 	}
 	return p.result(id, nil), nil
@@ -163,7 +156,7 @@ func (p *plan) result(id string, answers map[string]fleetapi.NodePreview) fleeta
 
 // PreviewResult is a preview with what the nodes have answered until now.
 func (c *Controller) PreviewResult(ctx context.Context, id string) (fleetapi.Preview, error) {
-	entries, err := reader{ctx, c.d.Store}.all(history.PreviewsBelow(id), 0)
+	entries, err := c.d.reader(ctx).all(history.PreviewsBelow(id), 0)
 	if err != nil {
 		return fleetapi.Preview{}, fmt.Errorf("preview: %w", err)
 	}
@@ -239,7 +232,7 @@ func (a *fleetActor) previewPlanned(e revision.Entry) {
 	a.d.leaf("preview", func() {
 		for _, o := range ours {
 			if effective, clashes := o.set.Effective(); clashes == nil && a.d.ctx.Err() == nil {
-				a.d.system.Root.Send(o.seat.process(), previewed{id, config.AppendCanonical(nil, effective), p.Lease})
+				a.d.send(o.seat.process(), previewed{id, config.AppendCanonical(nil, effective), p.Lease})
 			}
 		}
 	})

@@ -42,6 +42,9 @@ type proposal struct {
 	Data  json.RawMessage `json:"data"`         // a link.BaseConfig
 }
 
+// savedProposal is what the saver is given a proposal as: what is stored of the fleet is nothing else.
+const savedProposal = 0
+
 // hasProposals says whether an operator has enough to decide on: nobody is asked again then.
 func (a *fleetActor) hasProposals(id, board string) bool {
 	n := 0
@@ -174,9 +177,8 @@ func (c *Controller) hardware(ctx context.Context) ([]proposal, error) {
 // nameOf is how a node is called, or its id once it is gone.
 func (c *Controller) nameOf(id string) string {
 	if s := c.d.dir.node(id); s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.name
+		name, _ := s.called()
+		return name
 	}
 	return id
 }

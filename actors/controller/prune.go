@@ -2,51 +2,12 @@ package controller
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"edgespan/config/history"
-	"edgespan/config/httpapi/fleetapi"
 )
 
-// pruneTries is how often a prune begins anew where somebody writes meanwhile.
-const pruneTries = 20
-
-// PruneHistory forgets the revisions of before a time, but the newest, those of staged rollouts that
-// go on or ended since then, and who wrote last what each layer is.
-func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, before time.Time, dryRun bool) (fleetapi.PrunedHistory, error) {
-	if err := c.d.upToDate(ctx); err != nil {
-		return fleetapi.PrunedHistory{}, err
-	}
-	limit, err := c.d.neededByRollouts(ctx, before)
-	if err != nil {
-		return fleetapi.PrunedHistory{}, err
-	}
-	out := fleetapi.PrunedHistory{DryRun: dryRun}
-	for range pruneTries {
-		p, err := history.NewPrune(reader{ctx, c.d.Store}, before, limit, author(by), c.d.Now())
-		if err != nil {
-			return out, fmt.Errorf("prune the history: %w", err)
-		}
-		out.From = p.Edge.From
-		if dryRun {
-			out.Revisions, out.Objects = p.Records, p.Objects
-			return out, nil
-		}
-		done, err := c.d.prune(ctx, p)
-		if err != nil {
-			return out, fmt.Errorf("prune the history: some of it may be gone, the next time takes the rest: %w", refusedNow(err))
-		}
-		if done {
-			out.Revisions, out.Objects = out.Revisions+p.Records, out.Objects+p.Objects
-			return out, nil
-		}
-	}
-	return out, errMoved
-}
-
-// prune says whether nobody wrote meanwhile.
-func (d *deps) prune(ctx context.Context, p history.Prune) (bool, error) {
+// prune takes away what a plan of history.Prune says, and says whether nobody wrote meanwhile.
+func (d *access) prune(ctx context.Context, p history.Prune) (bool, error) {
 	at := p.Head()
 	for n := range p.Txns() {
 		txn, err := p.Txn(n, at)
@@ -60,23 +21,4 @@ func (d *deps) prune(ctx context.Context, p history.Prune) (bool, error) {
 		at = o.Revision
 	}
 	return true, nil
-}
-
-// neededByRollouts is the first revision that a staged rollout may take back; 0: there is none.
-func (d *deps) neededByRollouts(ctx context.Context, before time.Time) (first uint64, err error) {
-	a, err := d.ask(ctx, d.rollout, listStaged{all: true})
-	if err != nil {
-		return 0, err
-	}
-	for _, s := range a.([]listedRollout) {
-		if s.End != "" && s.Ended.Before(before) {
-			continue
-		}
-		for _, n := range append(s.Revisions[:len(s.Revisions):len(s.Revisions)], s.Revision) {
-			if n = n - min(n, 1); n > 0 && (first == 0 || n < first) { // with what was before it
-				first = n
-			}
-		}
-	}
-	return first, nil
 }

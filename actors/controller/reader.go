@@ -15,6 +15,9 @@ type reader struct {
 	store Store
 }
 
+// newReader reads a store until ctx ends.
+func newReader(ctx context.Context, s Store) reader { return reader{ctx, s} }
+
 // Get reads keys at one moment.
 func (r reader) Get(keys ...revision.Key) ([]revision.Entry, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, storeTimeout)
@@ -67,20 +70,6 @@ func (r reader) all(below revision.Prefix, at revision.Revision) (out []revision
 	}
 }
 
-// commit does one transaction with a deadline.
-func (d *deps) commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return d.Store.Commit(ctx, txn)
-}
-
-// size is how many bytes the store takes, its own history among it.
-func (d *deps) size(ctx context.Context) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return d.Store.Size(ctx)
-}
-
 // listing is all keys that the fleet goes by, as of one revision.
 type listing struct {
 	at     revision.Revision
@@ -97,11 +86,11 @@ var followed = []revision.Prefix{
 
 // list reads what the fleet goes by. Again is for one that has been told before: it has nodes,
 // and these may have missed what other replicas keep of them. Each reads its own at its start.
-func (d *deps) list(again bool) (l listing, err error) {
-	r := reader{d.ctx, d.Store}
+func (d *access) list(again bool) (l listing, err error) {
+	r := d.reader(d.ctx)
 	ctx, cancel := context.WithTimeout(d.ctx, storeTimeout)
 	defer cancel()
-	if l.head, l.at, err = d.Store.Get(ctx, history.HeadKey()); err != nil {
+	if l.head, l.at, err = d.store.Get(ctx, history.HeadKey()); err != nil {
 		return l, fmt.Errorf("read head: %w", err)
 	}
 	l.has = map[revision.Key]bool{}

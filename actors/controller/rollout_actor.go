@@ -12,6 +12,7 @@ import (
 
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/layers"
 	"edgespan/config/revision"
 	"edgespan/config/rollout"
 	"edgespan/config/topology"
@@ -39,6 +40,8 @@ type (
 		timer  int
 		number uint64
 	}
+	// leadOn is to begin anew with what the store has.
+	leadOn struct{}
 	// saveNow stores what can wait a little.
 	saveNow struct{}
 	// listStaged asks for the rollouts that are kept, or for that of one revision.
@@ -78,7 +81,7 @@ func (w *wish) has() bool { return w.stands.State == standsConfirmed && w.stands
 // rolloutActor is /rollout. On every replica it keeps up with the keys; on the one that leads
 // it has the machine of the rollout that runs.
 type rolloutActor struct {
-	d    *deps
+	d    *rolloutDeps
 	self *actor.PID
 
 	staging  staging
@@ -100,15 +103,31 @@ type rolloutActor struct {
 	now     *stagedRollout // that the machine is of, or the last one
 	timers  uint64         // that were set
 	epoch   int            // of the leadership: answers of the store to another one are void
-	gathers time.Time      // since when; zero: it doesn't
-	stirred bool           // something came since lookNow was set
 	behind  bool           // the leader before has stored more than what this one began with
 	recheck []string       // names to be observed
 
+	gathering
+	records
+}
+
+// gathering is the wait for all nodes of one change.
+type gathering struct {
+	gathers time.Time // since when; zero: it doesn't
+	stirred bool      // something came since lookNow was set
+}
+
+// records is what the store is to have, and what is on its way there.
+type records struct {
 	dirty, saving, later bool
 	opening              int              // transactions that open gates, on their way
 	ended                []*stagedRollout // to be stored with the next save
 	answers              []answer         // once what they tell of is stored
+}
+
+// rolloutDeps is what /rollout works with.
+type rolloutDeps struct {
+	*access
+	under *underway
 }
 
 // answer is what became of a command.
@@ -118,7 +137,7 @@ type answer struct {
 	refused string
 }
 
-func newRolloutActor(d *deps) *rolloutActor {
+func newRolloutActor(d *rolloutDeps) *rolloutActor {
 	return &rolloutActor{
 		d: d, nodes: map[string]*wish{}, ids: map[string]string{}, kept: map[uint64]*stagedRollout{}, at: map[uint64]revision.Revision{},
 		touched: map[string]bool{}, letters: map[revision.Key]letter{},
@@ -135,7 +154,7 @@ func (a *rolloutActor) Receive(c actor.Context) {
 	case elected:
 		a.mandate = &m.by
 		a.takeUp()
-	case again:
+	case leadOn:
 		a.takeUp()
 	case deposed:
 		a.stepDown()
@@ -157,7 +176,7 @@ func (a *rolloutActor) Receive(c actor.Context) {
 		}
 	}
 	a.settle()
-	a.d.rolls.Store(a.rolls())
+	a.d.under.is.Store(a.rolls())
 }
 
 // takeUp begins to lead, once it is known what there is to be led.
@@ -253,8 +272,10 @@ func (a *rolloutActor) event(e revision.Event) {
 			delete(a.touched, "")
 		}
 	case history.InOwners.Has(k):
-		o := valueOf[owner](e)
 		if w.online = put; put {
+			o := valueOf[struct {
+				Versions layers.Versions `json:"versions"`
+			}](e)
 			w.kind = cmp.Or(o.Versions.Board, "any board") + ", " + o.Versions.Software
 		}
 	case history.InStandings.Has(k):

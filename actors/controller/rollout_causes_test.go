@@ -92,7 +92,7 @@ func TestARevertTakesNothingElseBack(t *testing.T) {
 		d := r.is(c, "done", "one", "n0")
 		r.rollout(c, d.Revision, fleetapi.RevertRollout)
 		r.pass(time.Minute)
-		s, err := history.Head(reader{r.Context(), r.store})
+		s, err := history.Head(newReader(r.Context(), r.store))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -110,34 +109,9 @@ func stagedNumber(name string) (uint64, bool) {
 	return n, err == nil
 }
 
-// The standings that a rollout goes by; all others say nothing yet.
-const (
-	standsStaged    = "staged"    // it waits for its batch
-	standsTook      = "took"      // its stream ended after it had said that it has it
-	standsConfirmed = "confirmed" // it runs what it wants, its parameters are ready and nothing is worse
-	standsFailed    = "failed"    // it rejected or undid it
-	standsStuck     = "stuck"     // somebody else must act first
-)
-
-// standing is how a node stands to a config, as the replica with its stream says.
-type standing struct {
-	Digest fleet.Digest `json:"digest"`
-	State  string       `json:"state"`
-	Why    string       `json:"why,omitempty"`
-}
-
 // gate is which config a node may have.
 type gate struct {
 	Open    fleet.Digest `json:"open"`
 	Rollout uint64       `json:"rollout"`
 	Batch   int          `json:"batch"`
-}
-
-// valueOf reads the value of a key; one that is absent or can't be read is the zero value.
-func valueOf[V any](e revision.Event) V {
-	var v, none V
-	if e.Kind != revision.EventPut || json.Unmarshal(e.Entry.Value, &v) != nil {
-		return none
-	}
-	return v
 }

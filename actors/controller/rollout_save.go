@@ -42,7 +42,7 @@ func (a *rolloutActor) stir(now bool) {
 	} else if !a.later && !a.saving {
 		a.later = true
 		self := a.self
-		a.d.after(saveLater, func() { a.d.system.Root.Send(self, saveNow{}) })
+		a.d.after(saveLater, func() { a.d.send(self, saveNow{}) })
 	}
 }
 
@@ -71,7 +71,7 @@ func (a *rolloutActor) save() {
 	a.d.leaf("rollout", func() {
 		o, err := a.d.commit(a.d.ctx, txn)
 		s.done, s.at, s.err = err == nil && o.Succeeded, o.Revision, err
-		a.d.system.Root.Send(self, s)
+		a.d.send(self, s)
 	})
 }
 
@@ -117,11 +117,8 @@ func (a *rolloutActor) retryLater() {
 	self, system, by := a.self, a.d.system, *a.leads
 	a.stepDown()
 	a.mandate = &by
-	a.d.after(leadAgain, func() { system.Root.Send(self, again{}) })
+	a.d.after(leadAgain, func() { system.Root.Send(self, leadOn{}) })
 }
-
-// leadAgain is how long a leader waits with what the store did not take.
-const leadAgain = 200 * time.Millisecond
 
 // Bounds of what is opened at once: the gates of one transaction, and the transactions that the
 // store may sync together.
@@ -152,7 +149,7 @@ func (a *rolloutActor) openGates() {
 		a.d.leaf("gates", func() {
 			o, err := a.d.commit(a.d.ctx, txn)
 			m.done, m.err = err == nil && o.Succeeded, err
-			a.d.system.Root.Send(self, m)
+			a.d.send(self, m)
 		})
 	}
 }

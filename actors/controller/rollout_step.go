@@ -65,7 +65,7 @@ func (a *rolloutActor) chart() {
 func (a *rolloutActor) arm(t rollout.SetTimer) {
 	a.timers++
 	m, self := due{t.Timer, a.timers}, a.self
-	a.d.after(t.After, func() { a.d.system.Root.Send(self, m) })
+	a.d.after(t.After, func() { a.d.send(self, m) })
 }
 
 // step gives the machine an event, and keeps what it decides.
@@ -188,7 +188,7 @@ func (a *rolloutActor) poke() {
 func (a *rolloutActor) lookSoon() {
 	a.stirred = false
 	self := a.self
-	a.d.after(gather, func() { a.d.system.Root.Send(self, lookNow{}) })
+	a.d.after(gather, func() { a.d.send(self, lookNow{}) })
 }
 
 func (a *rolloutActor) lookedAt() {

@@ -711,7 +711,7 @@ func TestACrashOpensNoGate(t *testing.T) {
 		c := r.start("a")
 		r.fleetOf(c, 3)
 		r.behave("n0", silent)
-		c.d.system.Root.Send(c.d.dir.named("n1").process(), said{}) // of no stream: it panics
+		c.d.send(c.d.dir.named("n1").process(), said{}) // of no stream: it panics
 		r.network(c, `{"envParams":{"B":"one"}}`)
 		r.pass(time.Minute)
 		r.is(c, "running", "one", "n0")

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -99,32 +98,4 @@ func (l listedRollout) next() string {
 		return fmt.Sprintf("the next batch, %v after the one before", l.Machine.Settings.Rest)
 	}
 	return "the next batch"
-}
-
-// withStaged are the rollouts that this replica follows and those that are staged.
-func (c *Controller) withStaged(ctx context.Context, all []fleetapi.Rollout) ([]fleetapi.Rollout, error) {
-	answer, err := c.d.ask(ctx, c.d.rollout, listStaged{all: true})
-	if err != nil {
-		return nil, err
-	}
-	return lastRollouts(all, answer.([]listedRollout)), nil
-}
-
-// lastRollouts are the last ones of both kinds, the newest first: of one revision the staged one
-// says more. A staged one that has not ended is among them, however many came after it.
-func lastRollouts(all []fleetapi.Rollout, staged []listedRollout) []fleetapi.Rollout {
-	by := map[uint64]fleetapi.Rollout{}
-	for _, r := range all {
-		by[r.Revision] = r
-	}
-	for _, s := range staged {
-		by[s.Revision] = s.shown
-	}
-	out := make([]fleetapi.Rollout, 0, len(by))
-	for _, number := range slices.Backward(slices.Sorted(maps.Keys(by))) {
-		if r := by[number]; len(out) < mostRollouts || r.Staged && r.Ended == nil {
-			out = append(out, r)
-		}
-	}
-	return out
 }

@@ -16,13 +16,19 @@ const (
 // rolloutWait is one thing that waits for a rollout to end.
 type rolloutWait struct{ since atomic.Int64 }
 
+// underway says whether a staged rollout is under way.
+type underway struct {
+	clock func() time.Time
+	is    atomic.Bool
+}
+
 // waits says whether it is to be looked at again after waitLook.
-func (d *deps) waits(w *rolloutWait) bool {
-	if !d.rolls.Load() {
+func (d *underway) waits(w *rolloutWait) bool {
+	if !d.is.Load() {
 		w.since.Store(0)
 		return false
 	}
-	now := d.Now()
+	now := d.clock()
 	w.since.CompareAndSwap(0, now.UnixNano())
 	if w.since.Load() > now.UnixNano() { // the clock was set back
 		w.since.Store(now.UnixNano())
@@ -46,6 +52,3 @@ func (a *rolloutActor) rolls() bool {
 	}
 	return a.staging.on && last != nil && last.End == ""
 }
-
-// ofItself says whether a revision is one that the controller wrote by itself.
-func ofItself(author string) bool { return author == itself.Name || author == migration.Name }

@@ -12,11 +12,6 @@ import (
 const mostRollouts = 10
 
 type (
-	// reached says that a node runs a config that it wants.
-	reached struct {
-		name   string
-		digest fleet.Digest
-	}
 	// listRollouts asks for the last revisions on their way.
 	listRollouts struct{}
 )
@@ -94,7 +89,7 @@ func (a *fleetActor) listRollouts() []fleetapi.Rollout {
 			if s == nil {
 				continue
 			}
-			switch row := s.row.Load(); {
+			switch row := s.stands(); {
 			case row == nil:
 				one.Waiting[name] = string(fleet.Computing)
 			case row.key.state == fleet.Failed:

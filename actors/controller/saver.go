@@ -19,7 +19,7 @@ import (
 // Keys take turns, so that no node can hold others back, and what is written for one node has a
 // pace: it can make the store spend no more, whatever it says (ADR 0050).
 type saver struct {
-	d *deps
+	d *access
 
 	mu     sync.Mutex
 	lines  map[revision.Key]*line // that have something to do, or on its way
@@ -40,13 +40,14 @@ const (
 	writesAtOnce = 30 // of one node, and after that …
 	writesPace   = 2  // … so many a second
 	bytesAtOnce  = 256 << 10
+	bytesPace    = 8 << 10 // … so many a second
 	smallWrite   = 2 << 10 // a count, a standing in a rollout
 )
 
 // nodePace is what is written for one node, in all of its keys, on average. A push is four writes
 // of some hundred bytes each.
 var nodePace = pace.Limit{
-	Writes: pace.Rate{Burst: writesAtOnce, PerSecond: writesPace}, Bytes: pace.Rate{Burst: bytesAtOnce, PerSecond: toldPace},
+	Writes: pace.Rate{Burst: writesAtOnce, PerSecond: writesPace}, Bytes: pace.Rate{Burst: bytesAtOnce, PerSecond: bytesPace},
 	Small: smallWrite,
 }
 
@@ -69,7 +70,7 @@ type saved struct {
 	err  error             // it may have been done or not
 }
 
-func newSaver(d *deps) *saver {
+func newSaver(d *access) *saver {
 	return &saver{d: d, lines: map[revision.Key]*line{}, woken: make(chan struct{}, 1)}
 }
 
@@ -229,6 +230,6 @@ func (s *saver) store(batch []entry) {
 		if err == nil && i < len(o.Results) {
 			told.now = o.Results[i].Entry
 		}
-		s.d.system.Root.Send(e.to, told)
+		s.d.send(e.to, told)
 	}
 }

@@ -18,9 +18,8 @@ import (
 func onSaver(t *testing.T, f func(s *flightStore, saver *saver)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFlightStore()
-		d := &deps{Options: Options{Store: s, Log: zap.NewNop(), Now: time.Now}}
 		ctx, cancel := context.WithCancel(context.Background())
-		d.ctx, d.saver = ctx, newSaver(d)
+		d := newAccess(newHost(ctx, "a", zap.NewNop(), time.Now, func(error) {}), s)
 		d.leaf("saver", d.saver.run)
 		f(s, d.saver)
 		cancel()

@@ -63,9 +63,8 @@ func (s *flightStore) Commit(ctx context.Context, t revision.Txn) (revision.Outc
 // burst adds entries of so many keys, and answers with what each key is to become in turn.
 func (s *flightStore) burst(draw *rand.Rand, keys, entries int) map[revision.Key][]string {
 	want := map[revision.Key][]string{}
-	d := &deps{Options: Options{Store: s, Log: zap.NewNop()}}
 	ctx, cancel := context.WithCancel(context.Background())
-	d.ctx, d.saver = ctx, newSaver(d)
+	d := newAccess(newHost(ctx, "a", zap.NewNop(), time.Now, func(error) {}), s)
 	d.leaf("saver", d.saver.run)
 	for i := range entries {
 		k := revision.Key(fmt.Sprintf("k/%d", draw.IntN(keys)))

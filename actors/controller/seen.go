@@ -83,7 +83,7 @@ func (c *Controller) Await(ctx context.Context, number uint64) error {
 	if c.d.dir.seen.knows(number) {
 		return nil
 	}
-	if head, err := history.Head(reader{ctx, c.d.Store}); err == nil && number > head.Number {
+	if head, err := history.Head(c.d.reader(ctx)); err == nil && number > head.Number {
 		return fmt.Errorf("%w: %d is the newest", fleetapi.ErrNoRevision, head.Number)
 	}
 	if !c.d.dir.seen.await(ctx, number) {

@@ -6,14 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
 	"edgespan/actors/keep"
-	"edgespan/config"
 	"edgespan/config/history"
+	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
 	"edgespan/config/revision"
@@ -24,6 +25,29 @@ const (
 	mostWrites   = 64
 	mostOfCaller = mostWrites / 4
 )
+
+// writing is how this replica writes layers: one write after the other, and those that the leader does for all.
+type writing struct {
+	*access
+	Offline bool                                  // nothing follows from layers
+	Backup  func(context.Context) (string, error) // of all that the store has, into a file; nil: no layer is migrated
+	WorldAt func(history.State) *operate.World    // what a write on a state of the layers is judged in
+	Ready   func() bool                           // the store was read
+	Stored  *httpapi.Buckets                      // what callers who are no admins may have stored still
+	Waits   func() bool                           // migrations wait for the end of a staged rollout
+	pid     *actor.PID                            // of /store
+	orders  sync.Map                              // of those who wait for the leader's answer: chan order by key
+}
+
+// do has /store do a write.
+func (d *writing) do(ctx context.Context, w write) wrote {
+	w.ctx = ctx
+	answer, err := d.ask(ctx, d.pid, w)
+	if err != nil {
+		return wrote{err: err}
+	}
+	return answer.(wrote)
+}
 
 // write is one write, for the store actor.
 type write struct {
@@ -48,7 +72,7 @@ type written struct{}
 // storeActor is /store: it does this replica's writes one after the other, so that they don't
 // lose against each other. Other replicas' are met at the head.
 type storeActor struct {
-	d     *deps
+	d     *writing
 	queue []asking
 	last  string // who was served last: another who waits comes first
 	busy  bool
@@ -76,7 +100,7 @@ func (s *storeActor) Receive(c actor.Context) {
 	next, self := s.next(), c.Self()
 	s.busy = true
 	s.d.leaf("write", func() {
-		defer s.d.system.Root.Send(self, written{})
+		defer s.d.send(self, written{})
 		w := next.question.(write)
 		next.reply(s.d.write(w))
 	})
@@ -103,27 +127,9 @@ func count(queue []asking, caller string) int {
 	return n
 }
 
-// dryRun judges a write and stores nothing. It holds up no write.
-func (c *Controller) dryRun(ctx context.Context, r fleetapi.WriteRequest) wrote {
-	tried := write{ctx: ctx, request: r}
-	w, err := read(ctx, c, func(w *operate.World) (wrote, error) {
-		note, err := c.d.migrations(tried, w)
-		if err != nil {
-			return wrote{}, err
-		}
-		outcome, _, err := c.d.plan(w, tried, note)
-		if err != nil {
-			return wrote{}, c.d.refuse(tried, w.State.Number, err)
-		}
-		return wrote{outcome: outcome, record: history.Record{Number: w.State.Number}}, nil
-	})
-	w.err = err
-	return w
-}
-
 // write judges a write on the newest layers and stores it; where somebody else was faster, it
 // is judged anew.
-func (d *deps) write(w write) wrote {
+func (d *writing) write(w write) wrote {
 	for {
 		if err := w.ctx.Err(); err != nil {
 			return wrote{err: fmt.Errorf("write: %w", err)}
@@ -172,7 +178,7 @@ func (d *deps) write(w write) wrote {
 }
 
 // plan judges a write on a state of the layers.
-func (d *deps) plan(world *operate.World, w write, note migrationNote) (operate.Outcome, history.Plan, error) {
+func (d *writing) plan(world *operate.World, w write, note migrationNote) (operate.Outcome, history.Plan, error) {
 	outcome, err := world.Judge(w.request.Write)
 	if err != nil {
 		return operate.Outcome{}, history.Plan{}, err
@@ -206,7 +212,7 @@ func author(c fleetapi.Caller) string {
 // carryOut does a plan, and says whether the head had not moved. Where the store does not say
 // whether it did a transaction, it is asked once more: each compares the head, so that none
 // can be done twice.
-func (d *deps) carryOut(ctx context.Context, plan history.Plan) (bool, error) {
+func (d *writing) carryOut(ctx context.Context, plan history.Plan) (bool, error) {
 	for _, txn := range plan.Txns {
 		o, unsure, err := d.commitSurely(ctx, txn)
 		if err != nil {
@@ -229,7 +235,7 @@ func (d *deps) carryOut(ctx context.Context, plan history.Plan) (bool, error) {
 }
 
 // commitSurely does a transaction until the store has said what became of it, as revision.CommitSurely has it.
-func (d *deps) commitSurely(ctx context.Context, txn revision.Txn) (o revision.Outcome, unsure bool, err error) {
+func (d *writing) commitSurely(ctx context.Context, txn revision.Txn) (o revision.Outcome, unsure bool, err error) {
 	return revision.CommitSurely(func() (revision.Outcome, error) { return d.commit(ctx, txn) }, func(lost error) bool {
 		d.Log.Warn("a write's answer is lost: ask once more", zap.Error(lost))
 		return keep.Pause(ctx, writeAgain)
@@ -249,12 +255,12 @@ const writeAgain = 50 * time.Millisecond
 
 // isOurs says whether the history has a revision as it was planned here: then a transaction
 // was done whose answer was lost.
-func (d *deps) isOurs(ctx context.Context, planned history.Record) (bool, error) {
-	state, err := history.Head(reader{ctx, d.Store})
+func (d *writing) isOurs(ctx context.Context, planned history.Record) (bool, error) {
+	state, err := history.Head(d.reader(ctx))
 	if err != nil || state.Number < planned.Number {
 		return false, err
 	}
-	is, err := history.ReadRecord(reader{ctx, d.Store}, planned.Number)
+	is, err := history.ReadRecord(d.reader(ctx), planned.Number)
 	if err != nil {
 		return false, fmt.Errorf("read revision %d, which may be ours: %w", planned.Number, err)
 	}
@@ -262,68 +268,13 @@ func (d *deps) isOurs(ctx context.Context, planned history.Record) (bool, error)
 }
 
 // world is what an operation is judged in now.
-func (d *deps) world(ctx context.Context) (*operate.World, error) {
-	if !d.dir.ready.Load() {
+func (d *writing) world(ctx context.Context) (*operate.World, error) {
+	if !d.Ready() {
 		return nil, fmt.Errorf("%w: the store is being read", fleetapi.ErrBusy)
 	}
-	state, err := history.Head(reader{ctx, d.Store})
+	state, err := history.Head(d.reader(ctx))
 	if err != nil {
 		return nil, err
 	}
-	return d.worldAt(state), nil
-}
-
-func (d *deps) worldAt(state history.State) *operate.World {
-	w := d.dir.world()
-	w.State, w.E2E, w.MaskKey, w.Replica, w.Own = state, d.E2E, d.MaskKey, d.Replica, d.Own
-	w.Layers, w.Base = d.kindLayers, d.Metadata
-	return w
-}
-
-// Write judges, plans and stores one write. Optimisations are the leader's.
-func (c *Controller) Write(asked context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
-	ctx, cancel := context.WithTimeout(asked, writeTimeout)
-	defer cancel()
-	var a wrote
-	_, optimizes := r.Write.(operate.Optimize)
-	switch {
-	case r.DryRun:
-		a = c.dryRun(ctx, r)
-	case optimizes && !c.d.Offline:
-		a = c.d.order(ctx, r)
-	default:
-		a = c.d.writeBackedUp(asked, write{request: r})
-	}
-	if a.err != nil {
-		return fleetapi.Written{}, a.err
-	}
-	if !r.DryRun {
-		c.d.shows(ctx, a.record.Number)
-	}
-	return writtenOf(a, r.DryRun), nil
-}
-
-func writtenOf(a wrote, dry bool) fleetapi.Written {
-	out := fleetapi.Written{
-		Revision: a.record.Number, Changed: a.record.Tree != "" || dry && len(a.outcome.Change.Layers) > 0, DryRun: dry, Message: a.outcome.Message,
-		Warnings: a.outcome.Warnings, Unknown: []string{}, Effects: []fleetapi.Effect{}, Actions: actionsOf(a.outcome.Actions), Peers: a.outcome.Peers,
-	}
-	if out.Warnings == nil {
-		out.Warnings = []string{}
-	}
-	for _, path := range a.outcome.Unknown {
-		out.Unknown = append(out.Unknown, config.FormatPath(path))
-	}
-	for _, e := range a.outcome.Effects {
-		effect := fleetapi.Effect{Nodes: e.Nodes, Values: []fleetapi.Value{}, Actions: actionsOf(e.Actions)}
-		for _, v := range e.Values {
-			one := fleetapi.Value{Path: config.FormatPath(v.Path), Old: v.Old, New: v.New, HadOld: v.HadOld, HasNew: v.HasNew}
-			if v.HasNew {
-				one.Origin = v.Origin.String()
-			}
-			effect.Values = append(effect.Values, one)
-		}
-		out.Effects = append(out.Effects, effect)
-	}
-	return out
+	return d.WorldAt(state), nil
 }

@@ -156,7 +156,7 @@ func (r *townRun) confirmed() int {
 // inSync says whether the controller knows that all nodes have what they want.
 func (r *townRun) inSync() bool {
 	for _, s := range r.c.d.dir.seats() {
-		if row := s.row.Load(); row == nil || row.key.state != fleet.InSync {
+		if row := s.stands(); row == nil || row.key.state != fleet.InSync {
 			return false
 		}
 	}

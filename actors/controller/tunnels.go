@@ -2,14 +2,12 @@ package controller
 
 import (
 	"maps"
-	"net/netip"
 	"slices"
 	"time"
 
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/operate"
-	"edgespan/config/pace"
 )
 
 // tunnelGather is how long addresses of nodes are gathered before the tunnels that lead there
@@ -20,52 +18,9 @@ const tunnelGather = time.Second
 const tunnelConfig = "tunnelConfig"
 
 type (
-	// located says that a node's address is another than before.
-	located struct{ id string }
 	// tunnelsDue ends the gathering.
 	tunnelsDue struct{}
 )
-
-// reachable is an address if others could reach a node there: not one that means this machine
-// to whoever has it.
-func reachable(address string) string {
-	a, err := netip.ParseAddr(address)
-	if err != nil || a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() {
-		return ""
-	}
-	return address
-}
-
-// whereRule is how often the address of a node may change: where tunnels lead to it that is a
-// revision of the history, which stays for ever.
-var whereRule = pace.Rule{Still: 3 * time.Second, First: time.Minute, Most: time.Hour, Quiet: 6 * time.Hour}
-
-// whereDue is to look at the address again.
-type whereDue struct{}
-
-// located notes where the node comes from.
-func (n *node) located(address string) {
-	if address = reachable(address); address == "" {
-		return
-	}
-	if known := n.seat.whereabouts(); known != "" {
-		n.where.Assume(known)
-	}
-	n.where.Say(n.d.Now(), address)
-	n.locate()
-}
-
-// locate tells where the node is, once that counts.
-func (n *node) locate() {
-	address, wait := n.where.Value(n.d.Now(), whereRule)
-	n.dueIn(&n.whereDue, wait, whereDue{})
-	if n.seat.from(n.d.dir, address) {
-		n.d.system.Root.Send(n.d.fleet, located{n.id})
-		if n.announced != nil {
-			n.own() // the others were told of another one
-		}
-	}
-}
 
 // locate gathers nodes that have another address.
 func (a *fleetActor) locate(ids ...string) {
@@ -74,7 +29,7 @@ func (a *fleetActor) locate(ids ...string) {
 	}
 	if a.located == nil {
 		a.located = map[string]bool{}
-		a.d.after(tunnelGather, func() { a.d.system.Root.Send(a.self, tunnelsDue{}) })
+		a.d.after(tunnelGather, func() { a.d.send(a.self, tunnelsDue{}) })
 	}
 	for _, id := range ids {
 		a.located[id] = true
@@ -100,7 +55,7 @@ func (a *fleetActor) tunnels() {
 		}
 	}
 	if len(ends) > 0 && a.d.waits(&a.d.waitTunnels) {
-		a.d.after(waitLook, func() { a.d.system.Root.Send(a.self, tunnelsDue{}) })
+		a.d.after(waitLook, func() { a.d.send(a.self, tunnelsDue{}) })
 		return
 	}
 	a.located = nil

@@ -47,11 +47,11 @@ func (c *Controller) Turn(ctx context.Context) error {
 func (d *deps) takeTurn(ctx context.Context, key revision.Key) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	e, err := reader{ctx, d.Store}.Get(key)
+	e, err := d.reader(ctx).Get(key)
 	if err != nil || e[0].Exists() {
 		return err == nil && string(e[0].Value) == d.Replica, err
 	}
-	lease, err := d.Store.Grant(ctx, turnTTL)
+	lease, err := d.grant(ctx, turnTTL)
 	if err != nil {
 		return false, err
 	}

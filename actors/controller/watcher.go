@@ -3,7 +3,6 @@ package controller
 import (
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
@@ -11,9 +10,6 @@ import (
 	"edgespan/config/history"
 	"edgespan/config/revision"
 )
-
-// storeBackoff is how long a leaf waits for a store that failed.
-const storeBackoff = time.Second
 
 // changes is what one transaction changed of what the fleet goes by.
 type changes struct {
@@ -23,22 +19,22 @@ type changes struct {
 
 // watch tells an actor all keys once and then each change, until the controller ends. Where
 // the store has forgotten what changed, all is told again.
-func (d *deps) watch(to *actor.PID) {
+func (d *access) watch(to *actor.PID) {
 	after, listed := revision.Revision(0), false
 	for d.ctx.Err() == nil {
 		err := error(nil)
 		if !listed {
 			var l listing
 			if l, err = d.list(after > 0); err == nil {
-				d.system.Root.Send(to, l)
+				d.send(to, l)
 				after, listed = l.at, true
 			}
 		}
 		if err == nil {
-			err = d.Store.Watch(d.ctx, "", after, func(b revision.Batch) error {
+			err = d.store.Watch(d.ctx, "", after, func(b revision.Batch) error {
 				after = b.Revision
 				if c := relevant(b); len(c.events) > 0 {
-					d.system.Root.Send(to, c)
+					d.send(to, c)
 				}
 				return nil
 			})
@@ -70,15 +66,10 @@ func relevant(b revision.Batch) changes {
 	return c
 }
 
+// previewPlan is the name of what is asked, among the answers of the nodes.
+const previewPlan = "plan"
+
 // isPreview says whether a key begins a preview; answers to one are no news.
 func isPreview(k revision.Key) bool {
 	return history.InPreviews.Has(k) && strings.HasSuffix(string(k), "/"+previewPlan)
-}
-
-// pause waits, unless the controller ends.
-func (d *deps) pause(t time.Duration) {
-	select {
-	case <-time.After(t):
-	case <-d.ctx.Done():
-	}
 }

@@ -1,0 +1,49 @@
+package controller
+
+import (
+	"net/netip"
+	"time"
+
+	"edgespan/config/pace"
+)
+
+// reachable is an address if others could reach a node there: not one that means this machine
+// to whoever has it.
+func reachable(address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil || a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() {
+		return ""
+	}
+	return address
+}
+
+// whereRule is how often the address of a node may change: where tunnels lead to it that is a
+// revision of the history, which stays for ever.
+var whereRule = pace.Rule{Still: 3 * time.Second, First: time.Minute, Most: time.Hour, Quiet: 6 * time.Hour}
+
+// whereDue is to look at the address again.
+type whereDue struct{}
+
+// located notes where the node comes from.
+func (n *node) located(address string) {
+	if address = reachable(address); address == "" {
+		return
+	}
+	if known := n.seat.whereabouts(); known != "" {
+		n.where.Assume(known)
+	}
+	n.where.Say(n.d.Now(), address)
+	n.locate()
+}
+
+// locate tells where the node is, once that counts.
+func (n *node) locate() {
+	address, wait := n.where.Value(n.d.Now(), whereRule)
+	n.dueIn(&n.whereDue, wait, whereDue{})
+	if n.seat.from(address) {
+		n.d.Tell(located{n.id})
+		if n.announced != nil {
+			n.own() // the others were told of another one
+		}
+	}
+}

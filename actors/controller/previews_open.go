@@ -1,0 +1,73 @@
+package controller
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"edgespan/config/httpapi/fleetapi"
+)
+
+// What previews one caller may have open at a time, at each replica: a plan is stored until its lease ends.
+const (
+	maxPreviews     = 64
+	maxPreviewBytes = 32 << 20
+)
+
+// previews are the open ones of this replica, by caller.
+type previews struct {
+	mu sync.Mutex
+	of map[string][]openPreview
+}
+
+type openPreview struct {
+	id    string
+	until time.Time
+	bytes int
+}
+
+// open counts a preview, or says how long it takes until there may be one more.
+func (p *previews) open(who string, now time.Time, one openPreview) (wait time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of == nil {
+		p.of = map[string][]openPreview{}
+	}
+	for caller, all := range p.of { // as many as there are names
+		if all = slices.DeleteFunc(all, func(o openPreview) bool { return !now.Before(o.until) }); len(all) == 0 {
+			delete(p.of, caller)
+		} else {
+			p.of[caller] = all
+		}
+	}
+	all, bytes := p.of[who], one.bytes
+	for _, o := range all {
+		bytes += o.bytes
+	}
+	if len(all) > 0 && (len(all) >= maxPreviews || bytes > maxPreviewBytes) {
+		next := slices.MinFunc(all, func(a, b openPreview) int { return a.until.Compare(b.until) })
+		return max(next.until.Sub(now), time.Second)
+	}
+	p.of[who] = append(all, one)
+	return 0
+}
+
+// end forgets one that the store did not take.
+func (p *previews) end(who, id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of[who] = slices.DeleteFunc(p.of[who], func(o openPreview) bool { return o.id == id })
+}
+
+// mayOpen counts a preview of a caller, and what it stores. end undoes it.
+func (d *deps) mayOpen(by fleetapi.Caller, id string, p plan, bytes int) (end func(), err error) {
+	if wait := d.previews.open(by.Who(), d.Now(), openPreview{id, p.Until, bytes}); wait > 0 {
+		return nil, tooMuch(wait, "preview: %s has too many open: at most %d, of %d MiB together", by.Name, maxPreviews, maxPreviewBytes>>20)
+	}
+	give, err := d.writes.spend(by, bytes)
+	if err != nil {
+		d.previews.end(by.Who(), id)
+		return nil, err
+	}
+	return func() { d.previews.end(by.Who(), id); give() }, nil
+}

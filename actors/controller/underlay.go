@@ -1,0 +1,35 @@
+package controller
+
+import (
+	"net/netip"
+
+	"edgespan/config/peer"
+)
+
+// underlay is what the key of a node's ports holds.
+type underlay struct {
+	Ports []underlayPort `json:"ports"`
+}
+
+type underlayPort struct {
+	Label     string       `json:"label"`
+	Addresses []netip.Addr `json:"addresses,omitempty"`
+	MTU       int          `json:"mtu,omitempty"` // octets
+}
+
+func (u underlay) ports() map[string]peer.Port {
+	out := make(map[string]peer.Port, len(u.Ports))
+	for _, p := range u.Ports {
+		out[p.Label] = peer.Port{Addresses: p.Addresses, MTU: p.MTU}
+	}
+	return out
+}
+
+// texts are the ports by their labels, each as its JSON.
+func (u underlay) texts() map[string]string {
+	out := make(map[string]string, len(u.Ports))
+	for _, p := range u.Ports {
+		out[p.Label] = string(encode(p))
+	}
+	return out
+}

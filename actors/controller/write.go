@@ -1,0 +1,87 @@
+package controller
+
+import (
+	"context"
+
+	"edgespan/config"
+	"edgespan/config/history"
+	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/operate"
+)
+
+// Write judges, plans and stores one write. Optimisations are the leader's.
+func (c *Controller) Write(asked context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
+	ctx, cancel := context.WithTimeout(asked, writeTimeout)
+	defer cancel()
+	var a wrote
+	_, optimizes := r.Write.(operate.Optimize)
+	switch {
+	case r.DryRun:
+		a = c.dryRun(ctx, r)
+	case optimizes && !c.d.Offline:
+		a = c.d.writes.order(ctx, r)
+	default:
+		a = c.d.writes.writeBackedUp(asked, write{request: r})
+	}
+	if a.err != nil {
+		return fleetapi.Written{}, a.err
+	}
+	if !r.DryRun {
+		c.d.shows(ctx, a.record.Number)
+	}
+	return writtenOf(a, r.DryRun), nil
+}
+
+func writtenOf(a wrote, dry bool) fleetapi.Written {
+	out := fleetapi.Written{
+		Revision: a.record.Number, Changed: a.record.Tree != "" || dry && len(a.outcome.Change.Layers) > 0, DryRun: dry, Message: a.outcome.Message,
+		Warnings: a.outcome.Warnings, Unknown: []string{}, Effects: []fleetapi.Effect{}, Actions: actionsOf(a.outcome.Actions), Peers: a.outcome.Peers,
+	}
+	if out.Warnings == nil {
+		out.Warnings = []string{}
+	}
+	for _, path := range a.outcome.Unknown {
+		out.Unknown = append(out.Unknown, config.FormatPath(path))
+	}
+	for _, e := range a.outcome.Effects {
+		effect := fleetapi.Effect{Nodes: e.Nodes, Values: []fleetapi.Value{}, Actions: actionsOf(e.Actions)}
+		for _, v := range e.Values {
+			one := fleetapi.Value{Path: config.FormatPath(v.Path), Old: v.Old, New: v.New, HadOld: v.HadOld, HasNew: v.HasNew}
+			if v.HasNew {
+				one.Origin = v.Origin.String()
+			}
+			effect.Values = append(effect.Values, one)
+		}
+		out.Effects = append(out.Effects, effect)
+	}
+	return out
+}
+
+// dryRun judges a write and stores nothing. It holds up no write.
+func (c *Controller) dryRun(ctx context.Context, r fleetapi.WriteRequest) wrote {
+	tried := write{ctx: ctx, request: r}
+	w, err := read(ctx, c, func(w *operate.World) (wrote, error) {
+		note, err := c.d.writes.migrations(tried, w)
+		if err != nil {
+			return wrote{}, err
+		}
+		outcome, _, err := c.d.writes.plan(w, tried, note)
+		if err != nil {
+			return wrote{}, c.d.writes.refuse(tried, w.State.Number, err)
+		}
+		return wrote{outcome: outcome, record: history.Record{Number: w.State.Number}}, nil
+	})
+	w.err = err
+	return w
+}
+
+// world is what an operation is judged in now.
+func (d *deps) world(ctx context.Context) (*operate.World, error) { return d.writes.world(ctx) }
+
+// worldAt is what an operation is judged in on a state of the layers.
+func (d *deps) worldAt(state history.State) *operate.World {
+	w := d.dir.world()
+	w.State, w.E2E, w.MaskKey, w.Replica, w.Own = state, d.E2E, d.MaskKey, d.Replica, d.Own
+	w.Layers, w.Base = d.kindLayers, d.Metadata
+	return w
+}
