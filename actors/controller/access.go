@@ -77,7 +77,7 @@ func (a *access) grant(ctx context.Context, ttl time.Duration) (revision.LeaseID
 func (a *access) drop(lease revision.LeaseID) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	if err := a.store.Revoke(ctx, lease); err != nil && a.ctx.Err() == nil {
+	if err := a.store.Revoke(ctx, lease); err != nil && a.context.Err() == nil {
 		a.Log.Debug("take back a lease", zap.Error(err))
 	}
 }

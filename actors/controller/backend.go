@@ -207,7 +207,7 @@ func (d *deps) upToDate(ctx context.Context) error {
 	if !d.dir.ready.Load() {
 		return fmt.Errorf("%w: the store is being read", fleetapi.ErrBusy)
 	}
-	if err := d.ctx.Err(); err != nil {
+	if err := d.context.Err(); err != nil {
 		return fmt.Errorf("%w: it is ending", fleetapi.ErrBusy)
 	}
 	if _, err := d.reader(ctx).Get(history.HeadKey()); err != nil {
@@ -219,7 +219,7 @@ func (d *deps) upToDate(ctx context.Context) error {
 // Alive asks the actors that all others need, and nobody else: not the store, which may be
 // away for an hour. An error is that one of them did not answer until ctx ended.
 func (c *Controller) Alive(ctx context.Context) error {
-	for _, who := range []*actor.PID{c.d.writes.pid, c.d.rollout, c.d.leader, c.d.fleet} {
+	for _, who := range []*actor.PID{c.d.writes.actor(), c.d.rollout, c.d.leader, c.d.fleet} {
 		if _, err := c.d.ask(ctx, who, there{}); err != nil {
 			return err
 		}

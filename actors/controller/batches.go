@@ -60,7 +60,7 @@ func headNumber(e revision.Entry) uint64 {
 // Layers that are damaged in the store come without a document and hold nobody up but their nodes;
 // those that were are read again each time.
 func (d *deps) readHead(number uint64, from history.State, began bool, damaged []history.Layer) (m headRead) {
-	r := d.reader(d.ctx)
+	r := d.reader(d.context)
 	if m.state, m.err = history.At(r, number); m.err != nil {
 		return m
 	}

@@ -176,7 +176,7 @@ func (a *fleetActor) mailed(_ actor.Context, e revision.Entry, id string) {
 		return
 	}
 	a.d.leaf("mail", func() {
-		ctx, cancel := context.WithTimeout(a.d.ctx, mailTimeout)
+		ctx, cancel := context.WithTimeout(a.d.context, mailTimeout)
 		defer cancel()
 		l.Answered = true
 		if err := a.d.command(ctx, l.By, s, l.What); err != nil {

@@ -137,11 +137,9 @@ func (t *top) Receive(c actor.Context) {
 	if _, is := c.Message().(*actor.Started); !is {
 		return
 	}
-	var err error
 	d := t.d
-	d.writes.pid, err = c.SpawnNamed(d.vital(func() actor.Actor { return &storeActor{d: d.writes} }), "store")
+	err := d.writes.start(c)
 	if err == nil {
-		d.leaf("saver", d.saver.run)
 		d.rollout, err = c.SpawnNamed(d.vital(func() actor.Actor { return newRolloutActor(&rolloutDeps{d.access, d.underway}) }), "rollout")
 	}
 	if err == nil {

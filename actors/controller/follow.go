@@ -105,15 +105,15 @@ func (d *deps) facts() { d.setAuto("facts of the topology", (*operate.World).Fac
 
 // setAuto writes what a judgement over the layers of now finds to differ in the auto layer.
 func (d *deps) setAuto(message string, find func(*operate.World) (operate.SetAuto, bool, error)) {
-	w, err := d.world(d.ctx)
+	w, err := d.world(d.context)
 	if err == nil {
 		var facts operate.SetAuto
 		var differ bool
 		if facts, differ, err = find(w); differ && err == nil {
-			err = d.writes.do(d.ctx, write{request: fleetapi.WriteRequest{Caller: itself, Write: facts, Message: message}}).err
+			err = d.writes.do(d.context, write{request: fleetapi.WriteRequest{Caller: itself, Write: facts, Message: message}}).err
 		}
 	}
-	if err != nil && d.ctx.Err() == nil {
+	if err != nil && d.context.Err() == nil {
 		d.Log.Warn("bring the auto layer up to date", zap.String("what", message), zap.Error(err))
 	}
 }

@@ -19,7 +19,7 @@ type host struct {
 	Now     func() time.Time // the wall clock
 	Replica string           // the name of this replica, which no other has
 
-	ctx      context.Context // ends with the controller
+	context  context.Context // ends with the controller
 	system   *actor.ActorSystem
 	strategy *keep.Backoff
 	fail     func(error) // ends the controller
@@ -32,7 +32,7 @@ const registryBuckets = 64
 
 // newHost makes one that ends with ctx. Fail is told why the controller can't go on.
 func newHost(ctx context.Context, replica string, log *zap.Logger, now func() time.Time, fail func(error)) *host {
-	return &host{Replica: replica, Log: log, Now: now, ctx: ctx, system: keep.System(log, registryBuckets), strategy: &keep.Backoff{Log: log}, fail: fail}
+	return &host{Replica: replica, Log: log, Now: now, context: ctx, system: keep.System(log, registryBuckets), strategy: &keep.Backoff{Log: log}, fail: fail}
 }
 
 // asking is a question to an actor. It replies once; nobody waits for a second answer.
@@ -57,7 +57,7 @@ func (h *host) ask(ctx context.Context, who *actor.PID, question any) (any, erro
 		return a, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("ask %s: %w", who.Id, ctx.Err())
-	case <-h.ctx.Done():
+	case <-h.context.Done():
 		return nil, fmt.Errorf("ask %s: %w: it is ending", who.Id, fleetapi.ErrBusy)
 	}
 }
@@ -73,7 +73,7 @@ func (h *host) leaf(name string, f func()) {
 // after does something after a while, unless the controller has ended.
 func (h *host) after(t time.Duration, f func()) {
 	time.AfterFunc(t, func() {
-		if h.ctx.Err() == nil {
+		if h.context.Err() == nil {
 			f()
 		}
 	})
@@ -83,7 +83,7 @@ func (h *host) after(t time.Duration, f func()) {
 func (h *host) pause(t time.Duration) {
 	select {
 	case <-time.After(t):
-	case <-h.ctx.Done():
+	case <-h.context.Done():
 	}
 }
 

@@ -26,7 +26,7 @@ const leadAgain = 200 * time.Millisecond
 func (d *access) campaign(tell *actor.PID) {
 	machine := revision.NewCandidate(history.ElectionKey(leaderWord), leaderTTL)
 	answers := make(chan revision.Answer)
-	ended, failing := d.ctx.Done(), false
+	ended, failing := d.context.Done(), false
 	turn := machine.Advance(time.Now())
 	for {
 		if turn.Failed != nil && !failing && ended != nil { // once, not four times in each lease

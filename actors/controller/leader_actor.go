@@ -125,7 +125,7 @@ func (a *leaderActor) begin(by revision.Leadership) {
 	a.d.Log.Info("this replica leads", zap.String("replica", a.d.Replica), zap.Uint64("revision", uint64(by.Revision)))
 	a.stepDown()
 	a.leads = &by
-	a.ctx, a.end = context.WithCancel(a.d.ctx)
+	a.ctx, a.end = context.WithCancel(a.d.context)
 	a.began = a.d.Now()
 	a.mark()
 	a.sweep()

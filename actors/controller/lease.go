@@ -17,8 +17,8 @@ type leased struct{ id revision.LeaseID }
 // keepLease holds the one lease of this replica until the controller ends, then lets go of
 // it, so that its nodes are offline for the others at once.
 func (d *access) keepLease(tell *actor.PID) {
-	for d.ctx.Err() == nil {
-		id, err := d.grant(d.ctx, leaseTTL)
+	for d.context.Err() == nil {
+		id, err := d.grant(d.context, leaseTTL)
 		if err != nil {
 			d.Log.Warn("grant a lease", zap.Error(err))
 			d.pause(storeBackoff)
@@ -26,7 +26,7 @@ func (d *access) keepLease(tell *actor.PID) {
 		}
 		d.send(tell, leased{id})
 		d.holdLease(id)
-		if d.ctx.Err() != nil {
+		if d.context.Err() != nil {
 			d.revoke(id)
 		}
 	}
@@ -36,17 +36,17 @@ func (d *access) keepLease(tell *actor.PID) {
 func (d *access) holdLease(id revision.LeaseID) {
 	for {
 		d.pause(leaseTTL / 4)
-		if d.ctx.Err() != nil {
+		if d.context.Err() != nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(d.ctx, leaseTTL/4)
+		ctx, cancel := context.WithTimeout(d.context, leaseTTL/4)
 		_, err := d.store.KeepAlive(ctx, id)
 		cancel()
 		if errors.Is(err, revision.ErrNoLease) {
 			d.Log.Warn("the lease has ended", zap.Error(err))
 			return
 		}
-		if err != nil && d.ctx.Err() == nil {
+		if err != nil && d.context.Err() == nil {
 			d.Log.Warn("keep the lease", zap.Error(err))
 		}
 	}

@@ -271,6 +271,6 @@ func (n *node) setTimer(at time.Time) {
 	if at.IsZero() {
 		return
 	}
-	self, number, system := n.self, n.timers, n.d.system
-	n.timer = time.AfterFunc(at.Sub(n.d.Now()), func() { system.Root.Send(self, tick{number}) })
+	self, number := n.self, n.timers
+	n.timer = time.AfterFunc(at.Sub(n.d.Now()), func() { n.d.send(self, tick{number}) })
 }

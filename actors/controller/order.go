@@ -78,7 +78,7 @@ func (d *writing) order(ctx context.Context, r fleetapi.WriteRequest) wrote {
 			wait.Reset(leaderless / 10)
 		case <-ctx.Done():
 			return d.withdraw(r, key, o, fmt.Errorf("%w: the replica that leads does not come to it", fleetapi.ErrBusy))
-		case <-d.ctx.Done():
+		case <-d.context.Done():
 			return d.withdraw(r, key, o, fmt.Errorf("%w: this replica is ending", fleetapi.ErrBusy))
 		}
 	}
@@ -112,7 +112,7 @@ func (d *writing) withdraw(r fleetapi.WriteRequest, key revision.Key, o order, w
 			return wrote{err: fmt.Errorf("optimize: %w: whether it was done is not known: the history shows it: %w", why, err)}
 		case err != nil:
 			d.pause(leadAgain)
-			if d.ctx.Err() != nil {
+			if d.context.Err() != nil {
 				time.Sleep(leadAgain)
 			}
 			continue

@@ -231,7 +231,7 @@ func (a *fleetActor) previewPlanned(e revision.Entry) {
 	id := history.Names(e.Key)[0]
 	a.d.leaf("preview", func() {
 		for _, o := range ours {
-			if effective, clashes := o.set.Effective(); clashes == nil && a.d.ctx.Err() == nil {
+			if effective, clashes := o.set.Effective(); clashes == nil && a.d.context.Err() == nil {
 				a.d.send(o.seat.process(), previewed{id, config.AppendCanonical(nil, effective), p.Lease})
 			}
 		}

@@ -87,8 +87,8 @@ var followed = []revision.Prefix{
 // list reads what the fleet goes by. Again is for one that has been told before: it has nodes,
 // and these may have missed what other replicas keep of them. Each reads its own at its start.
 func (d *access) list(again bool) (l listing, err error) {
-	r := d.reader(d.ctx)
-	ctx, cancel := context.WithTimeout(d.ctx, storeTimeout)
+	r := d.reader(d.context)
+	ctx, cancel := context.WithTimeout(d.context, storeTimeout)
 	defer cancel()
 	if l.head, l.at, err = d.store.Get(ctx, history.HeadKey()); err != nil {
 		return l, fmt.Errorf("read head: %w", err)

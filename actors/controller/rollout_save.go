@@ -69,7 +69,7 @@ func (a *rolloutActor) save() {
 	a.saving, a.dirty, a.ended, a.answers = true, false, nil, nil
 	self := a.self
 	a.d.leaf("rollout", func() {
-		o, err := a.d.commit(a.d.ctx, txn)
+		o, err := a.d.commit(a.d.context, txn)
 		s.done, s.at, s.err = err == nil && o.Succeeded, o.Revision, err
 		a.d.send(self, s)
 	})
@@ -114,10 +114,10 @@ func (a *rolloutActor) retryLater() {
 		a.letters[one.key] = one.letter
 	}
 	maps.Copy(a.touched, a.taken) // nothing came of it
-	self, system, by := a.self, a.d.system, *a.leads
+	self, by := a.self, *a.leads
 	a.stepDown()
 	a.mandate = &by
-	a.d.after(leadAgain, func() { system.Root.Send(self, leadOn{}) })
+	a.d.after(leadAgain, func() { a.d.send(self, leadOn{}) })
 }
 
 // Bounds of what is opened at once: the gates of one transaction, and the transactions that the
@@ -147,7 +147,7 @@ func (a *rolloutActor) openGates() {
 		a.opening++
 		self := a.self
 		a.d.leaf("gates", func() {
-			o, err := a.d.commit(a.d.ctx, txn)
+			o, err := a.d.commit(a.d.context, txn)
 			m.done, m.err = err == nil && o.Succeeded, err
 			a.d.send(self, m)
 		})

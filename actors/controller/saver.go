@@ -114,7 +114,7 @@ func (s *saver) wake() {
 func (s *saver) run() {
 	for {
 		select {
-		case <-s.d.ctx.Done():
+		case <-s.d.context.Done():
 			return
 		case <-s.woken:
 		}
@@ -215,7 +215,7 @@ func transaction(batch []entry) revision.Txn {
 // store does a batch. Where one of many does not hold its halves are tried: the others of a batch
 // cost some transactions more, and not one each.
 func (s *saver) store(batch []entry) {
-	o, err := s.d.commit(s.d.ctx, transaction(batch))
+	o, err := s.d.commit(s.d.context, transaction(batch))
 	alone := err == nil && !o.Succeeded || errors.Is(err, revision.ErrNoLease) || errors.Is(err, revision.ErrTooLarge) || errors.Is(err, revision.ErrInvalid)
 	if len(batch) > 1 && alone {
 		s.store(batch[:len(batch)/2])

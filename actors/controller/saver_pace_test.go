@@ -40,7 +40,7 @@ func TestANodeThatHasMuchWrittenHoldsNobodyBack(t *testing.T) {
 				begun, good := time.Now(), revision.Key(fmt.Sprint("good/", i))
 				saver.add(entry{op: revision.Put(good, []byte("x")), of: &pace.Budget{}})
 				for {
-					if e, _, _ := s.memory.Get(t.Context(), good); e.Exists() {
+					if e := s.get(good); e.Exists() {
 						break
 					}
 					time.Sleep(time.Millisecond)
@@ -81,7 +81,7 @@ func TestWhatANodeHasWrittenIsBoundedInBytes(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
-		if got, most := len(s.wrote["k"])*len(large), bytesAtOnce+600*toldPace+2*len(large); got > most || got < bytesAtOnce {
+		if got, most := len(s.wrote["k"])*len(large), bytesAtOnce+600*bytesPace+2*len(large); got > most || got < bytesAtOnce {
 			t.Errorf("%d bytes in ten minutes, %d are within the pace", got, most)
 		}
 	})
@@ -124,7 +124,7 @@ func TestABatchWithOneThatDoesNotHold(t *testing.T) {
 		saver.store(batch)
 		synctest.Wait()
 		for i, e := range batch {
-			if got, _, _ := s.memory.Get(t.Context(), e.op.Key); got.Exists() == (i == bad) {
+			if got := s.get(e.op.Key); got.Exists() == (i == bad) {
 				t.Errorf("entry %d: %v", i, got.Exists())
 			}
 		}

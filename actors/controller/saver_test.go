@@ -17,7 +17,8 @@ import (
 // flightStore is a store whose commits take a while, each another one, and which sees what is on
 // its way at the same time.
 type flightStore struct {
-	*memory
+	Store   // the saver commits, and nothing else
+	model   *revision.Model
 	see     sync.Mutex
 	draw    *rand.Rand // how long each commit takes
 	keys    map[revision.Key]bool
@@ -30,10 +31,18 @@ type flightStore struct {
 }
 
 func newFlightStore() *flightStore {
-	return &flightStore{memory: newMemory(), draw: rand.New(rand.NewPCG(1, 2)), keys: map[revision.Key]bool{}, wrote: map[revision.Key][]string{}}
+	return &flightStore{model: revision.NewModel(), draw: rand.New(rand.NewPCG(1, 2)), keys: map[revision.Key]bool{}, wrote: map[revision.Key][]string{}}
 }
 
-func (s *flightStore) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+// get is what a key holds.
+func (s *flightStore) get(k revision.Key) revision.Entry {
+	s.see.Lock()
+	defer s.see.Unlock()
+	e, _, _ := s.model.Get(k)
+	return e
+}
+
+func (s *flightStore) Commit(_ context.Context, t revision.Txn) (revision.Outcome, error) {
 	s.see.Lock()
 	if s.commits++; s.flying > 0 && len(t.Then) < revision.MaxOps {
 		s.partial++
@@ -49,9 +58,9 @@ func (s *flightStore) Commit(ctx context.Context, t revision.Txn) (revision.Outc
 	takes := time.Duration(1+s.draw.IntN(50)) * time.Millisecond
 	s.see.Unlock()
 	time.Sleep(takes)
-	o, err := s.memory.Commit(ctx, t)
 	s.see.Lock()
 	defer s.see.Unlock()
+	o, err := s.model.Commit(t)
 	s.flying--
 	for _, op := range t.Then {
 		delete(s.keys, op.Key)

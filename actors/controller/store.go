@@ -39,6 +39,17 @@ type writing struct {
 	orders  sync.Map                              // of those who wait for the leader's answer: chan order by key
 }
 
+// start starts /store below c, and the saver beside it.
+func (d *writing) start(c actor.Context) (err error) {
+	if d.pid, err = c.SpawnNamed(d.vital(func() actor.Actor { return &storeActor{d: d} }), "store"); err == nil {
+		d.leaf("saver", d.saver.run)
+	}
+	return err
+}
+
+// actor is /store.
+func (d *writing) actor() *actor.PID { return d.pid }
+
 // do has /store do a write.
 func (d *writing) do(ctx context.Context, w write) wrote {
 	w.ctx = ctx
@@ -125,6 +136,20 @@ func count(queue []asking, caller string) int {
 		}
 	}
 	return n
+}
+
+// try judges a write in a world and stores nothing.
+func (d *writing) try(ctx context.Context, r fleetapi.WriteRequest, world *operate.World) (wrote, error) {
+	w := write{ctx: ctx, request: r}
+	note, err := d.migrations(w, world)
+	if err != nil {
+		return wrote{}, err
+	}
+	outcome, _, err := d.plan(world, w, note)
+	if err != nil {
+		return wrote{}, d.refuse(w, world.State.Number, err)
+	}
+	return wrote{outcome: outcome, record: history.Record{Number: world.State.Number}}, nil
 }
 
 // write judges a write on the newest layers and stores it; where somebody else was faster, it

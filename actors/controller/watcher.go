@@ -21,7 +21,7 @@ type changes struct {
 // the store has forgotten what changed, all is told again.
 func (d *access) watch(to *actor.PID) {
 	after, listed := revision.Revision(0), false
-	for d.ctx.Err() == nil {
+	for d.context.Err() == nil {
 		err := error(nil)
 		if !listed {
 			var l listing
@@ -31,7 +31,7 @@ func (d *access) watch(to *actor.PID) {
 			}
 		}
 		if err == nil {
-			err = d.store.Watch(d.ctx, "", after, func(b revision.Batch) error {
+			err = d.store.Watch(d.context, "", after, func(b revision.Batch) error {
 				after = b.Revision
 				if c := relevant(b); len(c.events) > 0 {
 					d.send(to, c)
@@ -39,7 +39,7 @@ func (d *access) watch(to *actor.PID) {
 				return nil
 			})
 		}
-		if d.ctx.Err() != nil {
+		if d.context.Err() != nil {
 			return
 		}
 		if errors.Is(err, revision.ErrCompacted) || errors.Is(err, revision.ErrFuture) {

@@ -59,18 +59,7 @@ func writtenOf(a wrote, dry bool) fleetapi.Written {
 
 // dryRun judges a write and stores nothing. It holds up no write.
 func (c *Controller) dryRun(ctx context.Context, r fleetapi.WriteRequest) wrote {
-	tried := write{ctx: ctx, request: r}
-	w, err := read(ctx, c, func(w *operate.World) (wrote, error) {
-		note, err := c.d.writes.migrations(tried, w)
-		if err != nil {
-			return wrote{}, err
-		}
-		outcome, _, err := c.d.writes.plan(w, tried, note)
-		if err != nil {
-			return wrote{}, c.d.writes.refuse(tried, w.State.Number, err)
-		}
-		return wrote{outcome: outcome, record: history.Record{Number: w.State.Number}}, nil
-	})
+	w, err := read(ctx, c, func(w *operate.World) (wrote, error) { return c.d.writes.try(ctx, r, w) })
 	w.err = err
 	return w
 }
