@@ -91,7 +91,7 @@ func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
 		}
 	case history.InMailboxes.Has(k) && id == leaderMailbox:
 		a.d.writes.answered(e)
-		c.Send(a.d.leader, mailbox{e})
+		c.Send(a.d.leader, mailbox{event: e})
 	case history.InMailboxes.Has(k):
 		if put {
 			a.mailed(c, e.Entry, id)
