@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/edit"
 	"edgespan/config/history"
@@ -74,7 +75,7 @@ func (c *Controller) Explain(ctx context.Context, node string, path []string) ([
 // Diff is what changed between two revisions.
 func (c *Controller) Diff(ctx context.Context, from, to uint64) ([]history.LayerDiff, error) {
 	return read(ctx, c, func(w *operate.World) ([]history.LayerDiff, error) {
-		r := c.d.reader(ctx)
+		r := c.d.Reader(ctx)
 		a, err := history.At(r, from)
 		if err != nil {
 			return nil, notThere(err)
@@ -104,7 +105,7 @@ func (c *Controller) History(ctx context.Context, q fleetapi.HistoryQuery) ([]fl
 		state := w.State
 		if q.Before > 0 && q.Before <= state.Number {
 			var err error
-			if state, err = history.At(c.d.reader(ctx), q.Before-1); err != nil {
+			if state, err = history.At(c.d.Reader(ctx), q.Before-1); err != nil {
 				return nil, notThere(err)
 			}
 		}
@@ -129,7 +130,7 @@ func (c *Controller) editions(ctx context.Context, state history.State, layer *h
 		return nil, err
 	}
 	for _, record := range records {
-		changed, err := history.Changed(c.d.reader(ctx), record.Number)
+		changed, err := history.Changed(c.d.Reader(ctx), record.Number)
 		if err != nil && !errors.As(err, new(*history.NoRevisionError)) { // of the first one nobody knows what it changed
 			return nil, err
 		}
@@ -171,7 +172,7 @@ func (c *Controller) Node(ctx context.Context, name string) (fleetapi.NodeDetail
 			Health: []fleetapi.Item{}, Parameters: []fleetapi.Parameter{}, Actions: []fleetapi.Done{}, Failures: []fleetapi.Failure{},
 		}, nil
 	}
-	a, err := c.d.ask(ctx, pid, describe{})
+	a, err := c.d.Ask(ctx, pid, describe{})
 	if err != nil {
 		return fleetapi.NodeDetail{}, err
 	}
@@ -183,7 +184,7 @@ func (c *Controller) Rollouts(ctx context.Context) ([]fleetapi.Rollout, error) {
 	if err := c.d.upToDate(ctx); err != nil {
 		return nil, err
 	}
-	a, err := c.d.ask(ctx, c.d.fleet, listRollouts{})
+	a, err := c.d.Ask(ctx, c.d.fleet, listRollouts{})
 	if err != nil {
 		return nil, err
 	}
@@ -207,10 +208,10 @@ func (d *deps) upToDate(ctx context.Context) error {
 	if !d.dir.ready.Load() {
 		return fmt.Errorf("%w: the store is being read", fleetapi.ErrBusy)
 	}
-	if err := d.context.Err(); err != nil {
+	if err := d.Context.Err(); err != nil {
 		return fmt.Errorf("%w: it is ending", fleetapi.ErrBusy)
 	}
-	if _, err := d.reader(ctx).Get(history.HeadKey()); err != nil {
+	if _, err := d.Reader(ctx).Get(history.HeadKey()); err != nil {
 		return fmt.Errorf("%w: the store does not answer: %w", fleetapi.ErrBusy, err)
 	}
 	return nil
@@ -219,8 +220,8 @@ func (d *deps) upToDate(ctx context.Context) error {
 // Alive asks the actors that all others need, and nobody else: not the store, which may be
 // away for an hour. An error is that one of them did not answer until ctx ended.
 func (c *Controller) Alive(ctx context.Context) error {
-	for _, who := range []*actor.PID{c.d.writes.actor(), c.d.rollout, c.d.leader, c.d.fleet} {
-		if _, err := c.d.ask(ctx, who, there{}); err != nil {
+	for _, who := range []*actor.PID{c.d.writes.Actor(), c.d.rollout, c.d.leader, c.d.fleet} {
+		if _, err := c.d.Ask(ctx, who, storage.Ping{}); err != nil {
 			return err
 		}
 	}
@@ -228,7 +229,7 @@ func (c *Controller) Alive(ctx context.Context) error {
 }
 
 // Reload reads the base files again.
-func (c *Controller) Reload() { c.d.send(c.d.fleet, reload{}) }
+func (c *Controller) Reload() { c.d.Send(c.d.fleet, reload{}) }
 
 // notThere is a revision that there is not, as the routes know it.
 func notThere(err error) error {

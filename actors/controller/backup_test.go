@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/backup"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -23,7 +24,7 @@ func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 	old, restored := modelReader{revision.NewModel()}, revision.NewModel()
 	put := func(k revision.Key, v any) revision.Revision {
 		t.Helper()
-		o, err := old.Commit(revision.Txn{Then: []revision.Op{revision.Put(k, encode(v))}})
+		o, err := old.Commit(revision.Txn{Then: []revision.Op{revision.Put(k, storage.Encode(v))}})
 		if err != nil {
 			t.Fatal(err)
 		}

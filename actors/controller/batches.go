@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -26,7 +27,7 @@ func (a *fleetActor) proceed(c actor.Context) {
 	for !a.reading && len(a.queue) > 0 && a.library != nil {
 		number, last := uint64(0), -1
 		for i, m := range a.queue {
-			for _, e := range m.events {
+			for _, e := range m.Events {
 				if e.Entry.Key == history.HeadKey() && e.Kind == revision.EventPut {
 					number, last = headNumber(e.Entry), i
 				}
@@ -39,9 +40,9 @@ func (a *fleetActor) proceed(c actor.Context) {
 		}
 		a.reading, a.upTo = true, max(last, 0)+1
 		from, began, damaged := a.state, a.began, slices.Collect(maps.Keys(a.damaged))
-		a.d.leaf("layers", func() {
+		a.d.Leaf("layers", func() {
 			m := a.d.readHead(number, from, began, damaged)
-			a.d.send(a.self, m)
+			a.d.Send(a.self, m)
 		})
 	}
 }
@@ -60,7 +61,7 @@ func headNumber(e revision.Entry) uint64 {
 // Layers that are damaged in the store come without a document and hold nobody up but their nodes;
 // those that were are read again each time.
 func (d *deps) readHead(number uint64, from history.State, began bool, damaged []history.Layer) (m headRead) {
-	r := d.reader(d.context)
+	r := d.Reader(d.Context)
 	if m.state, m.err = history.At(r, number); m.err != nil {
 		return m
 	}
@@ -82,7 +83,7 @@ func (d *deps) readHead(number uint64, from history.State, began bool, damaged [
 	}
 	if m.diffs, m.err = history.Diff(from, m.state.Anyway()); m.err != nil {
 		if _, err := history.At(r, from.Number); errors.As(err, new(*history.NoRevisionError)) {
-			d.fail(fmt.Errorf("read the layers: this replica was away while the history was pruned: %w", err)) // it begins anew
+			d.Fail(fmt.Errorf("read the layers: this replica was away while the history was pruned: %w", err)) // it begins anew
 		}
 		return m
 	}
@@ -100,7 +101,7 @@ func (d *deps) readHead(number uint64, from history.State, began bool, damaged [
 func (a *fleetActor) headIs(c actor.Context, m headRead) {
 	if m.err != nil {
 		a.d.Log.Error("read the layers", zap.Error(m.err))
-		a.d.after(storeBackoff, func() { a.d.send(a.self, again{}) })
+		a.d.After(storage.StoreBackoff, func() { a.d.Send(a.self, again{}) })
 		return
 	}
 	a.reading = false
@@ -115,7 +116,7 @@ func (a *fleetActor) take(c actor.Context, m headRead) {
 	touched := map[string]fleet.Touched{}
 	gather := func(more []fleet.Touched, err error) {
 		if err != nil {
-			a.d.fail(fmt.Errorf("count what the nodes want: %w", err))
+			a.d.Fail(fmt.Errorf("count what the nodes want: %w", err))
 		}
 		for _, t := range more {
 			touched[t.Node] = t
@@ -127,7 +128,7 @@ func (a *fleetActor) take(c actor.Context, m headRead) {
 	batch := a.queue[:a.upTo]
 	a.queue, a.upTo = a.queue[a.upTo:], 0
 	for _, changes := range batch {
-		for _, e := range changes.events {
+		for _, e := range changes.Events {
 			a.event(c, e, &news)
 		}
 	}
@@ -176,7 +177,7 @@ type news struct {
 func (a *fleetActor) makeFleet() {
 	f, err := fleet.NewFleet(a.d.Store.ID(), fleet.Hardware{Library: *a.library}, a.network)
 	if err != nil {
-		a.d.fail(err)
+		a.d.Fail(err)
 		return
 	}
 	a.fleet = f

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -101,7 +102,7 @@ func override(b *testing.B, own bool, touched int, change func(int) operate.Writ
 		id := fmt.Sprintf("00000000-0000-4000-8000-%012x", i)
 		name := fmt.Sprintf("n%05d", i)
 		if _, err := store.model.Commit(revision.Txn{Then: []revision.Op{
-			revision.Put(history.NodeKey(id), encode(history.Member{ID: id, Name: name})), revision.Put(history.NameKey(name), []byte(id)),
+			revision.Put(history.NodeKey(id), storage.Encode(history.Member{ID: id, Name: name})), revision.Put(history.NameKey(name), []byte(id)),
 		}}); err != nil {
 			b.Fatal(err)
 		}
@@ -182,7 +183,7 @@ func BenchmarkReport(b *testing.B) {
 	store := newMemory()
 	id := "00000000-0000-4000-8000-000000000000"
 	if _, err := store.model.Commit(revision.Txn{Then: []revision.Op{
-		revision.Put(history.NodeKey(id), encode(history.Member{ID: id, Name: "n"})), revision.Put(history.NameKey("n"), []byte(id)),
+		revision.Put(history.NodeKey(id), storage.Encode(history.Member{ID: id, Name: "n"})), revision.Put(history.NameKey("n"), []byte(id)),
 	}}); err != nil {
 		b.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 )
 
@@ -39,7 +40,7 @@ func TestAClockIsSet(t *testing.T) {
 				r.network(c, `{"envParams":{"B":"two"}}`)
 				r.pass(5 * time.Minute)
 				r.wants(c, "n0", "in sync")
-				state, err := history.Head(newReader(r.Context(), r.store))
+				state, err := history.Head(storage.NewReader(r.Context(), r.store))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/google/uuid"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -38,7 +39,7 @@ func (c *Controller) Command(ctx context.Context, by fleetapi.Caller, name strin
 		case replica == "" || replica == c.d.Replica:
 			return c.d.command(ctx, by, s, what)
 		}
-		err := c.d.mailUnless(ctx, late, moved, id, letter{From: c.d.Replica, By: by, What: what})
+		err := c.d.mailUnless(ctx, late, moved, id, storage.RemoteCommand{From: c.d.Replica, By: by, What: what})
 		if !errors.Is(err, errElsewhere) {
 			return err
 		}
@@ -51,7 +52,7 @@ var errElsewhere = errors.New("the node has moved")
 // mailUnless asks the replica that has a node's stream, unless that has it no more: who died,
 // or has lost the stream while the letter was on its way, answers nothing. Then the command is
 // for whoever has it now; it is no harm if the first one has obeyed already.
-func (d *deps) mailUnless(ctx context.Context, late time.Time, moved <-chan struct{}, id string, l letter) error {
+func (d *deps) mailUnless(ctx context.Context, late time.Time, moved <-chan struct{}, id string, l storage.RemoteCommand) error {
 	asks, cancel := context.WithDeadline(ctx, late)
 	defer cancel()
 	ended := make(chan struct{})
@@ -82,7 +83,7 @@ func (d *deps) command(ctx context.Context, by fleetapi.Caller, s *seat, what fl
 			return err
 		}
 	}
-	a, err := d.ask(ctx, s.process(), command{by, what})
+	a, err := d.Ask(ctx, s.process(), command{by, what})
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (d *deps) command(ctx context.Context, by fleetapi.Caller, s *seat, what fl
 
 // adopt takes the objects that a node runs, and its config has not, into its own layer.
 func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *seat) error {
-	a, err := d.ask(ctx, s.process(), runs{})
+	a, err := d.Ask(ctx, s.process(), runs{})
 	if err != nil {
 		return err
 	}
@@ -118,25 +119,25 @@ func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *seat) error {
 		at[path[len(path)-1]] = v
 	}
 	name, _ := s.called()
-	return d.writes.do(ctx, write{request: fleetapi.WriteRequest{
+	return d.writes.Do(ctx, storage.WriteRequest{Request: fleetapi.WriteRequest{
 		Caller: by, Write: operate.SetNodes{Overrides: config.Object{name: own}, Modify: true}, Message: "adopt what " + name + " runs",
-	}}).err
+	}}).Err
 }
 
 // mailTo asks the replica that has a node's stream, and waits for its answer.
-func (d *deps) mailTo(ctx context.Context, id string, l letter) error {
-	lease := d.leaseID()
+func (d *deps) mailTo(ctx context.Context, id string, l storage.RemoteCommand) error {
+	lease := d.LeaseID()
 	if lease == 0 {
 		return fmt.Errorf("%s: %w: this replica has no lease yet", l.What, fleetapi.ErrBusy)
 	}
 	key := history.MailboxKey(id, uuid.NewString())
-	answer := make(chan letter, 1)
+	answer := make(chan storage.RemoteCommand, 1)
 	d.letters.Store(key, answer)
 	defer d.letters.Delete(key)
-	if _, err := d.commit(ctx, revision.Txn{Then: []revision.Op{revision.PutLeased(key, encode(l), lease)}}); err != nil {
+	if _, err := d.Commit(ctx, revision.Txn{Then: []revision.Op{revision.PutLeased(key, storage.Encode(l), lease)}}); err != nil {
 		return fmt.Errorf("%s: %w", l.What, err)
 	}
-	defer d.saver.add(entry{op: revision.Delete(key)})
+	defer d.Saver.Add(storage.Save{Op: revision.Delete(key)})
 	ctx, cancel := context.WithTimeout(ctx, mailTimeout)
 	defer cancel()
 	select {
@@ -153,14 +154,14 @@ func (d *deps) mailTo(ctx context.Context, id string, l letter) error {
 // mailed takes a letter: an answer that somebody here waits for, or a command for a node of
 // ours.
 func (a *fleetActor) mailed(_ actor.Context, e revision.Entry, id string) {
-	var l letter
+	var l storage.RemoteCommand
 	if json.Unmarshal(e.Value, &l) != nil {
 		return
 	}
 	if waits, is := a.d.letters.Load(e.Key); is {
 		if l.Answered {
 			select {
-			case waits.(chan letter) <- l:
+			case waits.(chan storage.RemoteCommand) <- l:
 			default:
 			}
 		}
@@ -171,12 +172,12 @@ func (a *fleetActor) mailed(_ actor.Context, e revision.Entry, id string) {
 		return
 	}
 	_, replica, _ := s.at()
-	lease := a.d.leaseID()
+	lease := a.d.LeaseID()
 	if replica != a.d.Replica || lease == 0 {
 		return
 	}
-	a.d.leaf("mail", func() {
-		ctx, cancel := context.WithTimeout(a.d.context, mailTimeout)
+	a.d.Leaf("mail", func() {
+		ctx, cancel := context.WithTimeout(a.d.Context, mailTimeout)
 		defer cancel()
 		l.Answered = true
 		if err := a.d.command(ctx, l.By, s, l.What); err != nil {
@@ -184,6 +185,6 @@ func (a *fleetActor) mailed(_ actor.Context, e revision.Entry, id string) {
 		}
 		key := e.Key
 		there := revision.Exists(key)
-		a.d.saver.add(entry{op: revision.PutLeased(key, encode(l), lease), compare: &there})
+		a.d.Saver.Add(storage.Save{Op: revision.PutLeased(key, storage.Encode(l), lease), Compare: &there})
 	})
 }

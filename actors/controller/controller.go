@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
 	"edgespan/config/httpapi"
@@ -28,7 +29,7 @@ type Controller struct {
 // deps is what the actors of a controller share.
 type deps struct {
 	Options
-	*access
+	*storage.Access
 	*underway
 	dir        *directory
 	nodes      *nodeDeps
@@ -38,7 +39,7 @@ type deps struct {
 	letters    sync.Map // of those who wait for an answer in a mailbox: chan letter by key
 	streams    sync.Map // *seat by the id of its stream
 	set        atomic.Pointer[fleet.Settings]
-	writes     *writing
+	writes     *storage.Writer
 	fleet      *actor.PID
 	rollout    *actor.PID
 	leader     *actor.PID
@@ -54,16 +55,16 @@ func Start(o Options) (*Controller, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Controller{cancel: cancel, ended: make(chan error, 1)}
-	h := newHost(ctx, o.Replica, o.Log, o.Now, func(err error) {
+	h := storage.NewHost(ctx, o.Replica, o.Log, o.Now, func(err error) {
 		select {
 		case c.ended <- err:
 		default: // the first reason counts
 		}
 	})
-	c.d = newDeps(o, newAccess(h, o.Store))
+	c.d = newDeps(o, storage.NewAccess(h, o.Store))
 	started := make(chan error, 1)
 	var err error
-	c.top, err = h.spawn(func() actor.Actor { return &top{d: c.d, started: started} }, "controller")
+	c.top, err = h.Spawn(func() actor.Actor { return &top{d: c.d, started: started} }, "controller")
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("start the controller: %w", err)
@@ -75,15 +76,15 @@ func Start(o Options) (*Controller, error) {
 	return c, nil
 }
 
-func newDeps(o Options, a *access) *deps {
-	d := &deps{Options: o, access: a, underway: &underway{clock: o.Now}, dir: newDirectory(o.Metadata)}
+func newDeps(o Options, a *storage.Access) *deps {
+	d := &deps{Options: o, Access: a, underway: &underway{clock: o.Now}, dir: newDirectory(o.Metadata)}
 	d.set.Store(&o.Settings)
 	var waitKeys rolloutWait
-	d.writes = &writing{
-		access: a, Offline: o.Offline, Backup: o.Backup, Stored: o.Stored, WorldAt: d.worldAt, Ready: d.dir.ready.Load,
+	d.writes = &storage.Writer{
+		Access: a, Offline: o.Offline, Backup: o.Backup, Stored: o.Stored, WorldAt: d.worldAt, Ready: d.dir.ready.Load,
 		Waits: func() bool { return d.waits(&waitKeys) },
 	}
-	d.nodes = &nodeDeps{access: a, Shared: o.Shared, Settings: d.settings, Tell: func(m any) { d.send(d.fleet, m) }}
+	d.nodes = &nodeDeps{Access: a, Shared: o.Shared, Settings: d.settings, Tell: func(m any) { d.Send(d.fleet, m) }}
 	return d
 }
 
@@ -121,7 +122,7 @@ func (c *Controller) Stop(ctx context.Context) error {
 	var err error
 	c.stop.Do(func() {
 		c.cancel() // what blocks ends now
-		err = c.d.stop(ctx, c.top)
+		err = c.d.Stop(ctx, c.top)
 	})
 	return err
 }
@@ -138,15 +139,15 @@ func (t *top) Receive(c actor.Context) {
 		return
 	}
 	d := t.d
-	err := d.writes.start(c)
+	err := d.writes.Start(c)
 	if err == nil {
-		d.rollout, err = c.SpawnNamed(d.vital(func() actor.Actor { return newRolloutActor(&rolloutDeps{d.access, d.underway}) }), "rollout")
+		d.rollout, err = c.SpawnNamed(d.Vital(func() actor.Actor { return newRolloutActor(&rolloutDeps{d.Access, d.underway}) }), "rollout")
 	}
 	if err == nil {
-		d.leader, err = c.SpawnNamed(d.vital(func() actor.Actor { return newLeaderActor(d.writes, func(m any) { d.send(d.rollout, m) }) }), "leader")
+		d.leader, err = c.SpawnNamed(d.Vital(func() actor.Actor { return storage.NewLeader(d.writes, func(m any) { d.Send(d.rollout, m) }) }), "leader")
 	}
 	if err == nil {
-		d.fleet, err = c.SpawnNamed(d.vital(func() actor.Actor { return newFleetActor(d) }), "fleet")
+		d.fleet, err = c.SpawnNamed(d.Vital(func() actor.Actor { return newFleetActor(d) }), "fleet")
 	}
 	if err == nil {
 		c.Send(d.fleet, begin{})

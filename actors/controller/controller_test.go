@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -431,7 +432,7 @@ func TestACrashOfANodesActorIsMadeUpForByTheStore(t *testing.T) {
 		r.network(c, `{"envParams":{"B":"bad"}}`)
 		r.pass(time.Second)
 		r.wants(c, "n1", "failed")
-		c.d.send(c.d.dir.node(n.id).process(), said{stream: nil, word: nil}) // a nil stream: it panics
+		c.d.Send(c.d.dir.node(n.id).process(), said{stream: nil, word: nil}) // a nil stream: it panics
 		r.pass(10 * time.Second)
 		r.wants(c, "n1", "failed")
 		r.wants(c, "n2", "in sync")
@@ -515,7 +516,7 @@ func TestADeadReplicasNodesAreOfflineAfterItsLease(t *testing.T) {
 		r.store.mu.Lock()
 		r.store.fault = nil
 		r.store.mu.Unlock()
-		r.pass(leaseTTL + 2*time.Second)
+		r.pass(storage.LeaseTTL + 2*time.Second)
 		r.wants(b, "n1", "offline")
 	})
 }
@@ -858,10 +859,10 @@ func TestAReplicaThatLostItsLeaseSaysAgainWhoseStreamsItHas(t *testing.T) {
 	onRig(t, func(r *rig) {
 		a, b := r.start("a"), r.start("b")
 		r.synced(a, "n1")
-		if err := r.store.Revoke(r.Context(), a.d.leaseID()); err != nil {
+		if err := r.store.Revoke(r.Context(), a.d.LeaseID()); err != nil {
 			t.Fatal(err)
 		}
-		r.pass(leaseTTL)
+		r.pass(storage.LeaseTTL)
 		r.wants(a, "n1", "in sync")
 		r.wants(b, "n1", "elsewhere")
 	})
@@ -929,7 +930,7 @@ func TestAStoreThatFailsForAWhileLosesNothing(t *testing.T) {
 
 // refusing is a store that does not take some keys.
 type refusing struct {
-	Store
+	storage.Store
 	prefix string
 	err    atomic.Pointer[error]
 }

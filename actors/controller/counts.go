@@ -58,5 +58,5 @@ func (a *fleetActor) countedAre(c actor.Context, ids map[string]bool) {
 // owns says whether a node's stream is here, by the key of its owner.
 func (a *fleetActor) owns(e revision.Entry) bool {
 	var o owner
-	return json.Unmarshal(e.Value, &o) == nil && o.Replica == a.d.Replica && o.Began == a.d.began.UnixNano()
+	return json.Unmarshal(e.Value, &o) == nil && o.Replica == a.d.Replica && o.Began == a.d.Began.UnixNano()
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -60,7 +61,7 @@ func (r *rig) counted(n *fakeNode) (c fleet.Counted) {
 // count counts a node's generations as a replica that is not here would.
 func (r *rig) count(n *fakeNode, c fleet.Counted) {
 	r.Helper()
-	o, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(history.GenerationKey(n.id), encode(c))}})
+	o, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(history.GenerationKey(n.id), storage.Encode(c))}})
 	if err != nil || !o.Succeeded {
 		r.Fatal(o, err)
 	}

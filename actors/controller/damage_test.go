@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
@@ -105,7 +106,7 @@ func TestADamagedLayerHoldsUpItsNodeOnly(t *testing.T) {
 			d, err := c.Config(r.Context(), operate.ConfigQuery{Node: "n0"})
 			text := ""
 			if err == nil {
-				text = string(encode(d.Object))
+				text = string(storage.Encode(d.Object))
 			}
 			if err != nil || !strings.Contains(text, `"two"`) || strings.Contains(text, "only-n0") != (way.has == "only-n0") || !strings.Contains(text, way.has) {
 				t.Errorf("%s: n0 wants %s, %v", way.name, text, err)

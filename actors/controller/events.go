@@ -9,20 +9,21 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/revision"
 )
 
 // listed takes all keys at once: those that are not there any more are deleted.
-func (a *fleetActor) listed(l listing) {
-	c := changes{at: l.at, events: l.events}
-	if l.head.Exists() {
-		c.events = append(c.events, revision.Event{Kind: revision.EventPut, Entry: l.head})
+func (a *fleetActor) listed(l storage.Listing) {
+	c := storage.Changes{At: l.At, Events: l.Events}
+	if l.Head.Exists() {
+		c.Events = append(c.Events, revision.Event{Kind: revision.EventPut, Entry: l.Head})
 	}
 	gone := func(k revision.Key) {
-		if !l.has[k] {
-			c.events = append(c.events, revision.Event{Kind: revision.EventDelete, Entry: revision.Entry{Key: k, ModRevision: l.at}})
+		if !l.Has[k] {
+			c.Events = append(c.Events, revision.Event{Kind: revision.EventDelete, Entry: revision.Entry{Key: k, ModRevision: l.At}})
 		}
 	}
 	for id := range a.members {
@@ -53,10 +54,10 @@ func (a *fleetActor) listed(l listing) {
 		gone(k)
 	}
 	a.goneOfRollouts(gone)
-	a.queue, a.upTo = []changes{c}, 0 // it says all that those before it said
+	a.queue, a.upTo = []storage.Changes{c}, 0 // it says all that those before it said
 }
 
-// event takes over one key.
+// Event takes over one key.
 func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
 	k, put := e.Entry.Key, e.Kind == revision.EventPut
 	names := history.Names(k)
@@ -89,14 +90,14 @@ func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
 		if r := a.nodes[id]; r != nil && put {
 			c.Send(r.pid, remembered{e.Entry})
 		}
-	case history.InMailboxes.Has(k) && id == leaderMailbox:
-		a.d.writes.answered(e)
-		c.Send(a.d.leader, mailbox{event: e})
+	case history.InMailboxes.Has(k) && id == storage.LeaderMailbox:
+		a.d.writes.Answered(e)
+		c.Send(a.d.leader, storage.Mail{Event: e})
 	case history.InMailboxes.Has(k):
 		if put {
 			a.mailed(c, e.Entry, id)
 		}
-	case isPreview(k):
+	case storage.IsPreview(k):
 		if put {
 			a.previewPlanned(e.Entry)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/revision"
@@ -107,22 +108,22 @@ func (a *audit) event(ctx context.Context, e revision.Event) {
 			a.now = string(e.Entry.Value)
 		}
 	case history.InNodes.Has(k) && put:
-		a.names[id] = valueOf[history.Member](e).Name
+		a.names[id] = storage.ValueOf[history.Member](e).Name
 	case history.InGenerations.Has(k) && put:
 		if a.wanted[id] == nil {
 			a.wanted[id] = map[fleet.Digest]bool{}
 		}
-		a.wanted[id][valueOf[fleet.Counted](e).Digest] = true
+		a.wanted[id][storage.ValueOf[fleet.Counted](e).Digest] = true
 	case history.InRollouts.Has(k):
 		a.rollout(e, id, put)
 	case history.InGates.Has(k) && put:
-		a.gate(valueOf[gate](e), id)
+		a.gate(storage.ValueOf[gate](e), id)
 	}
 }
 
 // headIs reads what the newest revision says of the flag.
 func (a *audit) headIs(ctx context.Context) {
-	state, err := history.Head(newReader(ctx, a.s.Store))
+	state, err := history.Head(storage.NewReader(ctx, a.s.Store))
 	var own history.Version
 	if err == nil {
 		a.head = state.Number
@@ -160,7 +161,7 @@ func (a *audit) rollout(e revision.Event, id string, put bool) {
 		delete(a.rollouts, number)
 		return
 	}
-	s := valueOf[stagedRollout](e)
+	s := storage.ValueOf[stagedRollout](e)
 	m := s.Machine
 	before, known := a.rollouts[number]
 	a.rollouts[number] = s

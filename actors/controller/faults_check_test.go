@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -122,7 +123,7 @@ func (w *faulty) lastChange() {
 
 // inSync says whether all nodes run what the layers say.
 func (w *faulty) inSync() bool {
-	state, err := history.Head(newReader(w.Context(), w.s.Store))
+	state, err := history.Head(storage.NewReader(w.Context(), w.s.Store))
 	if err != nil {
 		w.Error(err)
 		return false
@@ -173,7 +174,7 @@ var revertOfRollout = regexp.MustCompile(`^revert revision (\d+) with its rollou
 // known is there at most once; nothing is there that nobody sent; and the order of the revisions
 // is one in which they were asked for.
 func (w *faulty) checkWrites() {
-	r := newReader(w.Context(), w.s.Store)
+	r := storage.NewReader(w.Context(), w.s.Store)
 	state, err := history.Head(r)
 	if err != nil {
 		w.Fatal(err)
@@ -191,7 +192,7 @@ func (w *faulty) checkWrites() {
 	written := map[history.Layer][]uint64{}
 	for _, rec := range records {
 		times[rec.Author+rec.Message]++
-		if before := found[rec.Message]; before != 0 && rec.Author != itself.Name && times[rec.Author+rec.Message] > w.mayBe(rec) {
+		if before := found[rec.Message]; before != 0 && rec.Author != storage.Itself.Name && times[rec.Author+rec.Message] > w.mayBe(rec) {
 			w.Errorf("revisions %d and %d are both %q", before, rec.Number, rec.Message)
 		}
 		found[rec.Message] = rec.Number
@@ -227,9 +228,9 @@ func (w *faulty) mayBe(rec history.Record) (n int) {
 }
 
 // checkRecord holds one revision against what its author sent.
-func (w *faulty) checkRecord(r reader, rec history.Record, changes []history.LayerDiff, o *sent) {
+func (w *faulty) checkRecord(r storage.Reader, rec history.Record, changes []history.LayerDiff, o *sent) {
 	w.Helper()
-	if rec.Author == itself.Name {
+	if rec.Author == storage.Itself.Name {
 		for _, d := range changes {
 			if d.Layer.Kind != history.Auto {
 				w.Errorf("revision %d is the controller's own, and changes %s", rec.Number, d.Layer)

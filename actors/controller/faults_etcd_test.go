@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/revision"
 	"edgespan/platform/store/etcd"
@@ -48,7 +49,7 @@ func (m *members) history(t *testing.T, seed uint64) *faulty {
 	r := newRig(t)
 	r.real = true
 	m.heal(t)
-	open := func(string) Store { return m.open(t, fmt.Sprint("fleet-", seed)) }
+	open := func(string) storage.Store { return m.open(t, fmt.Sprint("fleet-", seed)) }
 	s := m.open(t, fmt.Sprint("fleet-", seed))
 	w := newFaulty(r, &common{Store: patient{s}, compact: s.Compact}, seed)
 	defer func() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -41,7 +42,7 @@ func (w *faulty) begin(o *sent, c *Controller, do func(context.Context) (fleetap
 	})
 }
 
-// ask is a write; one of a layer may be bound to what the operator has seen of it.
+// Ask is a write; one of a layer may be bound to what the operator has seen of it.
 func (w *faulty) ask(by fleetapi.Caller, what string, x operate.Write, layer *history.Layer) {
 	o := &sent{by: by, what: what, write: x, dry: w.rand.IntN(20) == 0 && what != "topology" && what != "flag" && what != "last"}
 	if layer != nil && w.rand.IntN(3) == 0 {
@@ -55,7 +56,7 @@ func (w *faulty) ask(by fleetapi.Caller, what string, x operate.Write, layer *hi
 
 // seen is the revision of a layer as of the last look.
 func (w *faulty) seen(l history.Layer) uint64 {
-	state, err := history.At(newReader(w.Context(), w.s.Store), w.audit.head)
+	state, err := history.At(storage.NewReader(w.Context(), w.s.Store), w.audit.head)
 	if err == nil {
 		var v history.Version
 		if v, err = state.Layer(l); err == nil {

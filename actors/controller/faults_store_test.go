@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/revision"
 )
@@ -17,7 +18,7 @@ import (
 // common is the store that the replicas of a history have in common, behind the ways that lead
 // there. It notes what has to be known at the moment of a write.
 type common struct {
-	Store
+	storage.Store
 	compact func(context.Context, revision.Revision) error
 	// exact is a store that does one transaction at a time and tells what became of it. Of
 	// another one a gate counts as open once somebody has tried to open it.
@@ -39,8 +40,8 @@ type fenced struct {
 
 func isElection(k revision.Key) bool { return strings.HasPrefix(string(k), "elections/") }
 
-// commit does a transaction of a replica.
-func (s *common) commit(ctx context.Context, by Store, replica string, t revision.Txn) (revision.Outcome, error) {
+// Commit does a transaction of a replica.
+func (s *common) commit(ctx context.Context, by storage.Store, replica string, t revision.Txn) (revision.Outcome, error) {
 	if !s.exact {
 		s.mu.Lock()
 		s.opens(t)
@@ -121,7 +122,7 @@ func (s *common) isOpen(id, md5 string) bool {
 // way is how one run of a replica reaches the store. How that is may change at any time.
 type way struct {
 	s       *common
-	store   Store // the replica's client
+	store   storage.Store // the replica's client
 	replica string
 
 	mu   sync.Mutex
@@ -198,7 +199,7 @@ func (w *way) nap(ctx context.Context, most time.Duration) error {
 
 const slowest = 3 * time.Second // half of a slow call
 
-// there takes a call to the store.
+// Ping takes a call to the store.
 func (w *way) there(ctx context.Context) error {
 	switch w.how() {
 	case wayRefused:

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -27,9 +28,9 @@ type faulty struct {
 	names []string
 	brief bool // pauses are short: the clock is the machine's
 
-	open    func(replica string) Store // its client of the store
-	disturb func()                     // does something to the store itself; nil: nothing can be done
-	heal    func()                     // mends that
+	open    func(replica string) storage.Store // its client of the store
+	disturb func()                             // does something to the store itself; nil: nothing can be done
+	heal    func()                             // mends that
 
 	ways   map[string]*way
 	clocks map[string]*wallClock
@@ -87,7 +88,7 @@ const faultyLimit = 2
 
 // usualIgnorance is how long a replica may not know what is in the store after its way there was
 // bad: a call that began then, and the pause after it.
-const usualIgnorance = storeTimeout + 5*time.Second
+const usualIgnorance = storage.StoreTimeout + 5*time.Second
 
 func newFaulty(r *rig, s *common, seed uint64) *faulty {
 	w := &faulty{
@@ -99,7 +100,7 @@ func newFaulty(r *rig, s *common, seed uint64) *faulty {
 		r.Fatal(err)
 	}
 	w.audit.at, s.open = at, map[string]map[string]bool{}
-	w.open = func(string) Store { return s.Store }
+	w.open = func(string) storage.Store { return s.Store }
 	e2e := map[string]*metadata.Metadata{ownFile: rolloutMetadata(r.T)}
 	r.change = func(o *Options) {
 		name := o.Replica

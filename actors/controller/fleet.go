@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/actors/keep"
 	"edgespan/config"
 	"edgespan/config/e2e"
@@ -58,7 +59,7 @@ type fleetActor struct {
 	layersKnown
 	keysKnown
 
-	queue    []changes
+	queue    []storage.Changes
 	upTo     int  // so many of the queue belong to the layers that are being read
 	reading  bool // the layers
 	rollouts []*following
@@ -118,7 +119,7 @@ func (a *fleetActor) admit() {
 // mostAdmits is how many may wait for nodes that are not known yet.
 const mostAdmits = 1000
 
-// record is what the fleet knows of one node beside its layers.
+// Record is what the fleet knows of one node beside its layers.
 type record struct {
 	seat     *seat
 	pid      *actor.PID
@@ -159,16 +160,16 @@ func (a *fleetActor) Receive(c actor.Context) {
 	case *actor.Started:
 		a.self = c.Self()
 	case begin:
-		a.d.leaf("library", a.readLibrary)
-		a.d.leaf("watcher", func() { a.d.watch(a.self) })
-		a.d.leaf("lease", func() { a.d.keepLease(a.self) })
+		a.d.Leaf("library", a.readLibrary)
+		a.d.Leaf("watcher", func() { a.d.Watch(a.self) })
+		a.d.Leaf("lease", func() { a.d.KeepLease(a.self) })
 	case *actor.Terminated:
 		a.terminated(c, m.Who)
 	case libraryRead:
 		a.libraryIs(c, m)
-	case listing:
+	case storage.Listing:
 		a.listed(m)
-	case changes:
+	case storage.Changes:
 		a.queue = append(a.queue, m)
 	case headRead:
 		a.headIs(c, m)
@@ -178,9 +179,9 @@ func (a *fleetActor) Receive(c actor.Context) {
 		a.tell(c, a.kindIs(m), nil)
 	case kindAgain:
 		a.readKind(m)
-	case leased:
+	case storage.Leased:
 		a.leased(c, m)
-	case saved:
+	case storage.Saved:
 		a.proposalSaved(m)
 	default:
 		a.ofNodes(c)
@@ -218,15 +219,15 @@ func (a *fleetActor) ofNodes(c actor.Context) {
 		a.learn(m)
 	case reached:
 		a.reached(m)
-	case asking:
-		switch q := m.question.(type) {
+	case storage.Question:
+		switch q := m.Question.(type) {
 		case admit:
-			a.admits = append(a.admits, admission{q, m.reply})
+			a.admits = append(a.admits, admission{q, m.Reply})
 			a.admit()
 		case listHardware:
-			m.reply(a.listHardware())
+			m.Reply(a.listHardware())
 		case listRollouts:
-			m.reply(a.listRollouts())
+			m.Reply(a.listRollouts())
 		}
 	case fleet.Changed:
 		a.queries.Limit(m.Settings)
@@ -235,7 +236,7 @@ func (a *fleetActor) ofNodes(c actor.Context) {
 		}
 	case reload:
 		a.kinds = map[string]*kind{}
-		a.d.leaf("library", a.readLibrary)
+		a.d.Leaf("library", a.readLibrary)
 	}
 }
 
@@ -248,7 +249,7 @@ type reload struct{}
 // readLibrary is the leaf that lists the base files.
 func (a *fleetActor) readLibrary() {
 	l, err := a.d.Base.Library()
-	a.d.send(a.self, libraryRead{l, err})
+	a.d.Send(a.self, libraryRead{l, err})
 }
 
 // libraryIs takes the list of base files. Without any the nodes are told why.
@@ -259,7 +260,7 @@ func (a *fleetActor) libraryIs(c actor.Context, m libraryRead) {
 			return // what was there before counts
 		}
 		m.library = layers.Library{}
-		a.d.fail(fmt.Errorf("list the base files: %w", m.err))
+		a.d.Fail(fmt.Errorf("list the base files: %w", m.err))
 	}
 	a.library = &m.library
 	if a.fleet != nil {
@@ -267,7 +268,7 @@ func (a *fleetActor) libraryIs(c actor.Context, m libraryRead) {
 	}
 }
 
-// spawn starts the actor of a node that has joined.
+// Spawn starts the actor of a node that has joined.
 func (a *fleetActor) spawn(c actor.Context, id string) *record {
 	s, name := a.d.dir.node(id), a.members[id].Name
 	props := actor.PropsFromProducer(func() actor.Actor { return newNode(a.d.nodes, id, name, s) }, actor.WithReceiverMiddleware(keep.Lifecycle(a.d.Log)))
@@ -317,9 +318,9 @@ func (a *fleetActor) seat(c actor.Context, id string) {
 	}
 }
 
-// leased tells the nodes to write what hung on the lease before.
-func (a *fleetActor) leased(c actor.Context, m leased) {
-	a.d.holds(m.id)
+// Leased tells the nodes to write what hung on the lease before.
+func (a *fleetActor) leased(c actor.Context, m storage.Leased) {
+	a.d.Holds(m.ID)
 	for _, r := range a.nodes {
 		c.Send(r.pid, m)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -50,7 +51,7 @@ func (d *deps) settings() fleet.Settings { return *d.set.Load() }
 func (c *Controller) Set(s fleet.Settings) {
 	s = whole(s, c.d.Replica)
 	c.d.set.Store(&s)
-	c.d.send(c.d.fleet, fleet.Changed{Settings: s})
+	c.d.Send(c.d.fleet, fleet.Changed{Settings: s})
 }
 
 // ownChange is what a revision changes of the controller's config, as this replica has it.
@@ -86,9 +87,9 @@ func (a *fleetActor) factsMove() {
 	case a.factsWait:
 	case a.d.waits(&a.d.waitFacts):
 		a.factsWait = true
-		a.d.after(waitLook, func() { a.d.send(a.self, factsDue{}) })
+		a.d.After(waitLook, func() { a.d.Send(a.self, factsDue{}) })
 	default:
-		a.d.leaf("facts", a.d.facts)
+		a.d.Leaf("facts", a.d.facts)
 	}
 }
 
@@ -105,15 +106,15 @@ func (d *deps) facts() { d.setAuto("facts of the topology", (*operate.World).Fac
 
 // setAuto writes what a judgement over the layers of now finds to differ in the auto layer.
 func (d *deps) setAuto(message string, find func(*operate.World) (operate.SetAuto, bool, error)) {
-	w, err := d.world(d.context)
+	w, err := d.world(d.Context)
 	if err == nil {
 		var facts operate.SetAuto
 		var differ bool
 		if facts, differ, err = find(w); differ && err == nil {
-			err = d.writes.do(d.context, write{request: fleetapi.WriteRequest{Caller: itself, Write: facts, Message: message}}).err
+			err = d.writes.Do(d.Context, storage.WriteRequest{Request: fleetapi.WriteRequest{Caller: storage.Itself, Write: facts, Message: message}}).Err
 		}
 	}
-	if err != nil && d.context.Err() == nil {
+	if err != nil && d.Context.Err() == nil {
 		d.Log.Warn("bring the auto layer up to date", zap.String("what", message), zap.Error(err))
 	}
 }

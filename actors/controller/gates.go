@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -58,7 +59,7 @@ func (a *fleetActor) ofRollouts(c actor.Context, e revision.Event, id string) {
 	switch {
 	case history.InGates.Has(k):
 		if put {
-			a.gates.open[id] = valueOf[gate](e)
+			a.gates.open[id] = storage.ValueOf[gate](e)
 		} else {
 			delete(a.gates.open, id)
 		}
@@ -71,7 +72,7 @@ func (a *fleetActor) ofRollouts(c actor.Context, e revision.Event, id string) {
 		keepKey(a.gates.rollouts, k, put)
 	case history.InMailboxes.Has(k) && id == rolloutMailbox:
 		keepKey(a.gates.letters, k, put)
-	case history.InMailboxes.Has(k) && id == leaderMailbox:
+	case history.InMailboxes.Has(k) && id == storage.LeaderMailbox:
 		keepKey(a.gates.letters, k, put)
 		return // they are /leader's
 	case history.InNodes.Has(k), history.InGenerations.Has(k), history.InOwners.Has(k):

@@ -29,14 +29,14 @@ func (c *Controller) Admit(ctx context.Context, h link.Hello) error {
 
 // await waits until the fleet has heard of a node that the store has.
 func (c *Controller) await(ctx context.Context, id string) error {
-	e, err := c.d.reader(ctx).Get(history.NodeKey(id))
+	e, err := c.d.Reader(ctx).Get(history.NodeKey(id))
 	if err != nil {
 		return fmt.Errorf("admit node %s: %w", id, err)
 	}
 	if !e[0].Exists() {
 		return fmt.Errorf("admit node %s: it has not joined, or was forgotten: edgespan join with a new token is allowed", id)
 	}
-	_, err = c.d.ask(ctx, c.d.fleet, admit{id: id})
+	_, err = c.d.Ask(ctx, c.d.fleet, admit{id: id})
 	return err
 }
 
@@ -45,7 +45,7 @@ func (c *Controller) Connected(s link.ToNode, h link.Hello) {
 	if seat := c.d.dir.node(h.Node); seat != nil {
 		c.d.streams.Store(s.ID(), seat) // before anybody can end it
 		seat.attach(s)
-		c.d.send(seat.process(), connected{s, h})
+		c.d.Send(seat.process(), connected{s, h})
 		return
 	}
 	s.End("the node was forgotten")
@@ -54,7 +54,7 @@ func (c *Controller) Connected(s link.ToNode, h link.Hello) {
 // Received hands on what a node says.
 func (c *Controller) Received(s link.ToNode, m link.FromNode) {
 	if seat := c.seatOf(s); seat != nil {
-		c.d.send(seat.process(), said{s, m})
+		c.d.Send(seat.process(), said{s, m})
 	}
 }
 
@@ -66,7 +66,7 @@ func (c *Controller) Disconnected(s link.ToNode, _ error) {
 	}
 	c.d.streams.Delete(s.ID())
 	seat.detach(s)
-	c.d.send(seat.process(), disconnected{s})
+	c.d.Send(seat.process(), disconnected{s})
 }
 
 func (c *Controller) seatOf(s link.ToNode) *seat {

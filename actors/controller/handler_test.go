@@ -24,7 +24,7 @@ func TestAStreamThatEndsAtOnceIsForgotten(t *testing.T) {
 		seat := c.d.dir.node(n.id)
 		stream := &fakeStream{n: n, id: 77, down: make(chan link.FromController, 10), done: make(chan struct{}), gone: make(chan struct{})}
 		var heard []any
-		pid, fresh := c.d.system.ProcessRegistry.Add(instant{func(m any) {
+		pid, fresh := c.d.System.ProcessRegistry.Add(instant{func(m any) {
 			heard = append(heard, m)
 			if _, is := m.(connected); is {
 				c.Disconnected(stream, nil)

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/layers"
@@ -36,7 +37,7 @@ func (a *fleetActor) want(r *record) map[string]fleet.Touched {
 	case has.err != nil:
 		return a.faulty(r, has.err)
 	case !set:
-		a.d.fail(fmt.Errorf("kind %q was read and is not in the fleet", k.Name))
+		a.d.Fail(fmt.Errorf("kind %q was read and is not in the fleet", k.Name))
 		return nil
 	}
 	if bad := a.damageOf(r.name); bad != nil {
@@ -82,14 +83,14 @@ func (a *fleetActor) readKind(m kindAgain) {
 	if a.kinds[m.kind.Name] != m.has || m.has.reading {
 		return
 	}
-	m.has.reading, m.has.wait = true, min(max(2*m.has.wait, storeBackoff), longestKindWait)
+	m.has.reading, m.has.wait = true, min(max(2*m.has.wait, storage.StoreBackoff), longestKindWait)
 	learnt, wait := a.learnt[m.board], m.has.wait
-	a.d.leaf("kind", func() {
+	a.d.Leaf("kind", func() {
 		set, err := a.d.readKind(m.kind, learnt)
 		if err != nil {
-			a.d.after(wait, func() { a.d.send(a.self, m) })
+			a.d.After(wait, func() { a.d.Send(a.self, m) })
 		}
-		a.d.send(a.self, kindRead{m.kind, set, err})
+		a.d.Send(a.self, kindRead{m.kind, set, err})
 	})
 }
 
@@ -122,7 +123,7 @@ func (a *fleetActor) kindIs(m kindRead) map[string]fleet.Touched {
 	if m.err == nil {
 		more, err := a.fleet.SetKind(m.kind, m.set[layers.Base], m.set[layers.Firmware], m.set[layers.Hardware])
 		if err != nil {
-			a.d.fail(err)
+			a.d.Fail(err)
 		}
 		for _, t := range more {
 			touched[t.Node] = t

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -41,7 +42,7 @@ func (c *Controller) Join(ctx context.Context, j link.Join) (link.Joined, error)
 			continue
 		}
 		if joined.Joining != "" { // the list in force here must know it before the node comes
-			_, err = c.d.ask(ctx, c.d.fleet, admit{j.Node, joined.Joining})
+			_, err = c.d.Ask(ctx, c.d.fleet, admit{j.Node, joined.Joining})
 		}
 		return *joined, err
 	}
@@ -50,7 +51,7 @@ func (c *Controller) Join(ctx context.Context, j link.Join) (link.Joined, error)
 
 // join answers nil where somebody else was faster.
 func (c *Controller) join(ctx context.Context, j link.Join) (*link.Joined, error) {
-	r := c.d.reader(ctx)
+	r := c.d.Reader(ctx)
 	if j.Name == "" {
 		_, err := c.d.Issuer.Redeem(c.d.Now(), Token{}, j) // no token is known: it says so
 		return nil, err
@@ -87,11 +88,11 @@ func (c *Controller) join(ctx context.Context, j link.Join) (*link.Joined, error
 	if !e[2].Exists() {
 		m = history.Member{ID: j.Node, Name: j.Name, Joined: now.UTC()}
 	}
-	txn := revision.Txn{Then: []revision.Op{revision.Put(keys[0], encode(used)), revision.Put(keys[1], []byte(j.Node)), revision.Put(keys[2], encode(m))}}
+	txn := revision.Txn{Then: []revision.Op{revision.Put(keys[0], storage.Encode(used)), revision.Put(keys[1], []byte(j.Node)), revision.Put(keys[2], storage.Encode(m))}}
 	if e[4].Exists() { // what was revoked stays so: keys of before may be in other hands
 		was.Joining = uuid.NewString()
 		joined.Joining = was.Joining
-		txn.Then = append(txn.Then, revision.Put(keys[4], encode(was)))
+		txn.Then = append(txn.Then, revision.Put(keys[4], storage.Encode(was)))
 	}
 	if e[3].Exists() && !e[2].Exists() {
 		txn.Then = append(txn.Then, c.d.anew(j.Node, e[3], now)...)
@@ -99,7 +100,7 @@ func (c *Controller) join(ctx context.Context, j link.Join) (*link.Joined, error
 	for i, k := range keys {
 		txn.Compares = append(txn.Compares, revision.At(k, e[i].ModRevision))
 	}
-	o, err := c.d.commit(ctx, txn)
+	o, err := c.d.Commit(ctx, txn)
 	if err != nil {
 		return nil, fmt.Errorf("join: %w", err)
 	}
@@ -124,7 +125,7 @@ func parsed(e revision.Entry, v any) error {
 // it is kept beside it.
 func (d *deps) anew(id string, old revision.Entry, now time.Time) []revision.Op {
 	memory, whole := fleet.Anew(old.Value, now)
-	ops := []revision.Op{revision.Put(old.Key, encode(memory))}
+	ops := []revision.Op{revision.Put(old.Key, storage.Encode(memory))}
 	if !whole {
 		d.Log.Error("the memory of a node that joins again can't be read: what can be counts on, and all of it is kept",
 			zap.String("node", id), zap.String("key", string(history.DamagedKey(id))))
@@ -153,20 +154,20 @@ func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string
 	if err != nil {
 		return fleetapi.Invitation{}, err
 	}
-	t := Token{Token: history.Token{Name: node, Hash: hash, Author: author(by), Created: now.UTC(), Expires: now.Add(life).UTC()}}
+	t := Token{Token: history.Token{Name: node, Hash: hash, Author: storage.Author(by), Created: now.UTC(), Expires: now.Add(life).UTC()}}
 	for range mostTries {
-		e, err := c.d.reader(ctx).Get(history.NameKey(node))
+		e, err := c.d.Reader(ctx).Get(history.NameKey(node))
 		if err != nil {
 			return fleetapi.Invitation{}, fmt.Errorf("invite: %w", err)
 		}
-		txn := revision.Txn{Compares: []revision.Compare{revision.At(e[0].Key, e[0].ModRevision)}, Then: []revision.Op{revision.Put(history.TokenKey(node), encode(t))}}
+		txn := revision.Txn{Compares: []revision.Compare{revision.At(e[0].Key, e[0].ModRevision)}, Then: []revision.Op{revision.Put(history.TokenKey(node), storage.Encode(t))}}
 		if e[0].Exists() {
 			if !replace {
 				return fleetapi.Invitation{}, fmt.Errorf("invite: %w: %q has joined: with replace its certificate is revoked", fleetapi.ErrRefused, node)
 			}
-			txn.Then = append(txn.Then, forget(string(e[0].Value), node, "replaced by "+author(by), now)...)
+			txn.Then = append(txn.Then, forget(string(e[0].Value), node, "replaced by "+storage.Author(by), now)...)
 		}
-		o, err := c.d.commit(ctx, txn)
+		o, err := c.d.Commit(ctx, txn)
 		if err != nil {
 			return fleetapi.Invitation{}, fmt.Errorf("invite: %w", err)
 		}
@@ -184,7 +185,7 @@ func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string
 // counters stay: no number of it repeats, should it come back.
 func forget(id, name, why string, now time.Time) []revision.Op {
 	return []revision.Op{
-		revision.Put(history.RevokedKey(id), encode(Revocation{Node: id, At: now.UTC(), Reason: why})),
+		revision.Put(history.RevokedKey(id), storage.Encode(Revocation{Node: id, At: now.UTC(), Reason: why})),
 		revision.Delete(history.NodeKey(id)), revision.Delete(history.NameKey(name)), revision.Delete(history.UnderlayKey(id)),
 	}
 }
@@ -197,9 +198,9 @@ func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *seat) error {
 			return fmt.Errorf("forget %q: %w: it has not joined", name, fleetapi.ErrRefused)
 		}
 		now := d.Now()
-		o, err := d.commit(ctx, revision.Txn{
+		o, err := d.Commit(ctx, revision.Txn{
 			Compares: []revision.Compare{revision.Holds(history.NameKey(name), []byte(id)), revision.Exists(history.NodeKey(id))},
-			Then:     append(forget(id, name, "forgotten by "+author(by), now), revision.Delete(history.TokenKey(name))),
+			Then:     append(forget(id, name, "forgotten by "+storage.Author(by), now), revision.Delete(history.TokenKey(name))),
 		})
 		if err != nil {
 			return fmt.Errorf("forget %q: %w", name, err)
@@ -207,7 +208,7 @@ func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *seat) error {
 		if o.Succeeded {
 			return nil
 		}
-		d.pause(10 * time.Millisecond) // it was renamed: the fleet will say how it is called
+		d.Pause(10 * time.Millisecond) // it was renamed: the fleet will say how it is called
 	}
 	return errMoved
 }

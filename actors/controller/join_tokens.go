@@ -23,7 +23,7 @@ type joinTokens struct {
 // listAgain is the least time between two reads of the store for tokens that are not known.
 const listAgain = time.Second
 
-// event takes over one key.
+// Event takes over one key.
 func (o *joinTokens) event(e revision.Event, name string) {
 	var t Token
 	open := e.Kind == revision.EventPut && json.Unmarshal(e.Entry.Value, &t) == nil
@@ -63,7 +63,7 @@ func (c *Controller) tokenName(ctx context.Context, token string) (string, error
 	if !look {
 		return name, nil
 	}
-	entries, err := c.d.reader(ctx).all(history.InTokens, 0)
+	entries, err := c.d.Reader(ctx).All(history.InTokens, 0)
 	if err != nil {
 		return "", fmt.Errorf("join: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -23,7 +24,7 @@ import (
 
 // leaderIs is who leads by the store, "" for nobody.
 func (r *rig) leaderIs() string {
-	e, _, err := r.store.Get(r.Context(), history.ElectionKey(leaderWord))
+	e, _, err := r.store.Get(r.Context(), history.ElectionKey(storage.LeaderWord))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestThereIsAlwaysALeader(t *testing.T) {
 			t.Fatalf("%q leads, a was well", got)
 		}
 		a.cut.Store(true)
-		r.pass(leaderTTL + leaderTTL/4)
+		r.pass(storage.LeaderTTL + storage.LeaderTTL/4)
 		next := r.leaderIs()
 		if next != "b" && next != "c" {
 			t.Fatalf("%q leads after a's death", next)
@@ -87,7 +88,7 @@ func TestThereIsAlwaysALeader(t *testing.T) {
 			t.Errorf("%q leads, %q was well", got, next)
 		}
 		r.stop(next)
-		r.pass(leaderTTL / 4)
+		r.pass(storage.LeaderTTL / 4)
 		if got := r.leaderIs(); got == next || got == "" {
 			t.Errorf("%q leads after an orderly stop of %q", got, next)
 		}
@@ -189,7 +190,7 @@ func (r *rig) views(c *Controller) map[string]any {
 
 // A store that grows is compacted to what is young, however few revisions these are.
 func TestTheLeaderCompactsByBytes(t *testing.T) {
-	for name, writes := range map[string]int{"few revisions": 10, "more than are kept": int(retention.Revisions) + 100} {
+	for name, writes := range map[string]int{"few revisions": 10, "more than are kept": int(storage.Retention.Revisions) + 100} {
 		t.Run(name, func(t *testing.T) { compactsByBytes(t, writes) })
 	}
 }
@@ -205,12 +206,12 @@ func compactsByBytes(t *testing.T, writes int) {
 		grow(1 << 30) // what is there is no growth
 		r.pass(2 * time.Minute)
 		r.bulk(writes)
-		r.pass(retention.Least + 5*time.Minute)
-		if old := r.oldest(); int(old) > max(1, writes-int(retention.Revisions)+50) {
+		r.pass(storage.Retention.Least + 5*time.Minute)
+		if old := r.oldest(); int(old) > max(1, writes-int(storage.Retention.Revisions)+50) {
 			t.Fatalf("a store that does not grow is compacted to %d", old)
 		}
-		grow(retention.Bytes)
-		r.pass(retention.Least + compactEvery)
+		grow(storage.Retention.Bytes)
+		r.pass(storage.Retention.Least + storage.CompactEvery)
 		_, at, _ := r.store.Get(r.Context(), "bulk")
 		if old := r.oldest(); int(old) < writes {
 			t.Errorf("of %d revisions %d is the oldest", at, old)
@@ -304,10 +305,10 @@ func TestALetterThatWasTakenBackMeanwhileIsNotObeyed(t *testing.T) {
 	d.set.Store(&fleet.Settings{})
 	a := newFleetActor(d)
 	key := history.MailboxKey(rolloutMailbox, "1")
-	a.ofRollouts(nil, revision.Event{Kind: revision.EventPut, Entry: revision.Entry{Key: key, ModRevision: 3, Value: encode(letter{What: "pause"})}}, rolloutMailbox)
-	a.listed(listing{at: 9, has: map[revision.Key]bool{}})
+	a.ofRollouts(nil, revision.Event{Kind: revision.EventPut, Entry: revision.Entry{Key: key, ModRevision: 3, Value: storage.Encode(storage.RemoteCommand{What: "pause"})}}, rolloutMailbox)
+	a.listed(storage.Listing{At: 9, Has: map[revision.Key]bool{}})
 	var gone []string
-	for _, e := range a.queue[0].events {
+	for _, e := range a.queue[0].Events {
 		gone = append(gone, fmt.Sprint(e.Kind, " ", e.Entry.Key))
 	}
 	if len(gone) != 1 || gone[0] != "delete "+string(key) {
@@ -318,7 +319,7 @@ func TestALetterThatWasTakenBackMeanwhileIsNotObeyed(t *testing.T) {
 // leaves begins a large write, with so many of its transactions that it may be taken for dead.
 func (r *rig) leaves(author string, transactions int) history.Plan {
 	r.Helper()
-	state, err := history.Head(newReader(r.Context(), r.store))
+	state, err := history.Head(storage.NewReader(r.Context(), r.store))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -362,7 +363,7 @@ func (r *rig) left() (objects, parts int) {
 func TestTheLeaderSweeps(t *testing.T) {
 	onRig(t, func(r *rig) {
 		r.leaves("ann", 3)
-		r.pass(sweepAge + time.Minute)
+		r.pass(storage.SweepAge + time.Minute)
 		c := r.start("a")
 		r.pass(time.Second)
 		if objects, parts := r.left(); objects != 0 || parts != 0 {
@@ -458,7 +459,7 @@ func TestASweepTakesNothingFromAWriteUnderWay(t *testing.T) {
 					}
 					done++
 				}
-				state, err := history.Head(newReader(r.Context(), r.store))
+				state, err := history.Head(storage.NewReader(r.Context(), r.store))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -508,7 +509,7 @@ func TestWhatABackupReadsIsNotCompacted(t *testing.T) {
 		}
 		_, at, _ = r.store.Get(r.Context(), "bulk")
 		r.bulk(12_000)
-		r.pass(backupHold + 15*time.Minute)
+		r.pass(storage.BackupHold + 15*time.Minute)
 		if got := r.oldest(); got <= at {
 			t.Errorf("compacted to %d an hour after %d", got, at)
 		}

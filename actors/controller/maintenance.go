@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 )
@@ -25,7 +26,7 @@ func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, befor
 	}
 	out := fleetapi.PrunedHistory{DryRun: dryRun}
 	for range pruneTries {
-		p, err := history.NewPrune(c.d.reader(ctx), before, limit, author(by), c.d.Now())
+		p, err := history.NewPrune(c.d.Reader(ctx), before, limit, storage.Author(by), c.d.Now())
 		if err != nil {
 			return out, fmt.Errorf("prune the history: %w", err)
 		}
@@ -34,9 +35,9 @@ func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, befor
 			out.Revisions, out.Objects = p.Records, p.Objects
 			return out, nil
 		}
-		done, err := c.d.prune(ctx, p)
+		done, err := c.d.Prune(ctx, p)
 		if err != nil {
-			return out, fmt.Errorf("prune the history: some of it may be gone, the next time takes the rest: %w", refusedNow(err))
+			return out, fmt.Errorf("prune the history: some of it may be gone, the next time takes the rest: %w", storage.BusyError(err))
 		}
 		if done {
 			out.Revisions, out.Objects = out.Revisions+p.Records, out.Objects+p.Objects
@@ -48,7 +49,7 @@ func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, befor
 
 // neededByRollouts is the first revision that a staged rollout may take back; 0: there is none.
 func (d *deps) neededByRollouts(ctx context.Context, before time.Time) (first uint64, err error) {
-	a, err := d.ask(ctx, d.rollout, listStaged{all: true})
+	a, err := d.Ask(ctx, d.rollout, listStaged{all: true})
 	if err != nil {
 		return 0, err
 	}
@@ -67,5 +68,5 @@ func (d *deps) neededByRollouts(ctx context.Context, before time.Time) (first ui
 
 // Backup streams all that the store has as of now.
 func (c *Controller) Backup(ctx context.Context, version string) (func(context.Context, io.Writer) error, error) {
-	return c.d.backUp(ctx, version)
+	return c.d.BackUp(ctx, version)
 }

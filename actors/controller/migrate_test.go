@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
@@ -42,7 +43,7 @@ func (r *rig) backed() *backups {
 }
 
 func (r *rig) network1(ctx context.Context) string {
-	s, err := history.Head(newReader(ctx, r.store))
+	s, err := history.Head(storage.NewReader(ctx, r.store))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func (r *rig) network1(ctx context.Context) string {
 	if err != nil {
 		r.Fatal(err)
 	}
-	return string(encode(v.Document))
+	return string(storage.Encode(v.Document))
 }
 
 // olderFleet is a store that a controller without migrations has left.

@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/layers"
@@ -87,7 +88,7 @@ type node struct {
 
 // nodeDeps is what the actors of nodes work with.
 type nodeDeps struct {
-	*access
+	*storage.Access
 	Shared       bool                  // other replicas use the store
 	Settings     func() fleet.Settings // those that count now
 	Tell         func(any)             // tells the fleet
@@ -121,7 +122,7 @@ func (n *node) Receive(c actor.Context) {
 	case *actor.Restarting:
 		n.setTimer(time.Time{})
 	case *actor.Stopped:
-	case saved:
+	case storage.Saved:
 		n.saved(m)
 	case retry:
 		n.again()
@@ -155,7 +156,7 @@ func (n *node) receive(m any) {
 		n.owned(m.entry)
 	case remembered:
 		n.remembered(m.entry)
-	case leased:
+	case storage.Leased:
 		n.own()
 	case showDue:
 		n.showDue()
@@ -186,18 +187,18 @@ func (n *node) receive(m any) {
 
 // read asks for the memory of the store.
 func (n *node) read() {
-	n.d.saver.add(entry{op: revision.Get(history.PushKey(n.id)), to: n.self, what: savedRead, of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: revision.Get(history.PushKey(n.id)), To: n.self, What: savedRead, Of: &n.seat.spends})
 }
 
 // wake begins with the memory of the store: after a crash like after a start.
-func (n *node) wake(m saved) {
-	if m.err != nil {
-		n.d.Log.Warn("read the memory of a node", zap.String("node", n.id), zap.Error(m.err))
+func (n *node) wake(m storage.Saved) {
+	if m.Err != nil {
+		n.d.Log.Warn("read the memory of a node", zap.String("node", n.id), zap.Error(m.Err))
 		n.later(savedRead)
 		return
 	}
-	memory, err := n.parse(m.now)
-	n.memory = m.now.ModRevision
+	memory, err := n.parse(m.Now)
+	n.memory = m.Now.ModRevision
 	n.machine = fleet.New(n.name, memory, n.d.Settings())
 	if err != nil {
 		n.step(fleet.Unread{Why: err.Error()})
@@ -262,7 +263,7 @@ func (n *node) disown() {
 		return
 	}
 	gone := revision.Holds(history.OwnerKey(n.id), n.leaving)
-	n.d.saver.add(entry{op: revision.Delete(history.OwnerKey(n.id)), compare: &gone, to: n.self, what: savedGone, of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: revision.Delete(history.OwnerKey(n.id)), Compare: &gone, To: n.self, What: savedGone, Of: &n.seat.spends})
 }
 
 // away says that no replica has the node's stream.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -16,7 +17,7 @@ import (
 )
 
 type (
-	// ask is a question that the node has not answered.
+	// Ask is a question that the node has not answered.
 	ask struct {
 		kind    string
 		board   string // of AskBaseConfig
@@ -62,7 +63,7 @@ type questions struct {
 	previews map[string]revision.LeaseID // that it was asked for
 }
 
-// ask asks the node something, and says as which number.
+// Ask asks the node something, and says as which number.
 func (n *node) ask(a ask, data []byte) uint64 {
 	if n.asks == nil {
 		n.asks = map[uint64]ask{}
@@ -86,7 +87,7 @@ func (n *node) asked(m fleet.Asked) {
 	n.step(m)
 }
 
-// answered takes the answer to a question; what was not asked is dropped.
+// Answered takes the answer to a question; what was not asked is dropped.
 func (n *node) answered(w link.Answer) {
 	a, open := n.asks[w.ID]
 	if !open {
@@ -111,14 +112,14 @@ func (n *node) answered(w link.Answer) {
 // ofOperators takes what people ask of the node.
 func (n *node) ofOperators(m any) {
 	switch m := m.(type) {
-	case asking:
-		switch q := m.question.(type) {
+	case storage.Question:
+		switch q := m.Question.(type) {
 		case command:
-			n.command(m.reply, q)
+			n.command(m.Reply, q)
 		case runs:
-			m.reply(n.runs())
+			m.Reply(n.runs())
 		case describe:
-			m.reply(n.describe())
+			m.Reply(n.describe())
 		}
 	case previewed:
 		if n.stream != nil {
@@ -256,7 +257,7 @@ func (n *node) answeredPreview(id string, w link.Answer) {
 	if err := readPreview(w, &out); err != nil {
 		out.State, out.Why = previewFailed, err.Error()
 	}
-	n.d.saver.add(entry{op: revision.PutLeased(history.PreviewKey(id, n.id), encode(out), lease)})
+	n.d.Saver.Add(storage.Save{Op: revision.PutLeased(history.PreviewKey(id, n.id), storage.Encode(out), lease)})
 }
 
 func readPreview(w link.Answer, out *fleetapi.NodePreview) error {

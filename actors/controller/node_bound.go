@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/link"
@@ -18,12 +19,12 @@ import (
 // What a node can make the store, the log and the other replicas spend. Nobody stops it from
 // saying something else each second.
 const (
-	longestText = 512       // bytes of its own words
-	longestName = 256       // bytes of what it calls itself and things
-	mostTold    = 64 << 10  // bytes of the key that tells the other replicas where it stands
-	toldPace    = bytesPace // bytes of it a second, on average
-	mostLines   = 20        // of the log, in a minute
-	mostListed  = 16 << 10  // parameters, things of its health and actions, each; 999 networks with 4,000 apps have 6,000
+	longestText = 512               // bytes of its own words
+	longestName = 256               // bytes of what it calls itself and things
+	mostTold    = 64 << 10          // bytes of the key that tells the other replicas where it stands
+	toldPace    = storage.BytesPace // bytes of it a second, on average
+	mostLines   = 20                // of the log, in a minute
+	mostListed  = 16 << 10          // parameters, things of its health and actions, each; 999 networks with 4,000 apps have 6,000
 )
 
 // bounded is a report with the node's own words cut, and without what can be none of ours.
@@ -62,7 +63,7 @@ func odd(p link.Parameter) bool {
 // fit encodes what the other replicas are told. Of what would be too much for a key the parameters
 // go that are as they should be, then those that somebody looks at; how many is told.
 func fit(o owner) []byte {
-	text := encode(o)
+	text := storage.Encode(o)
 	if o.Node == nil {
 		return text
 	}
@@ -75,7 +76,7 @@ func fit(o owner) []byte {
 		}
 		whole := o
 		whole.Node = &less
-		text = encode(whole)
+		text = storage.Encode(whole)
 	}
 	return text
 }
@@ -148,7 +149,7 @@ func interest(r state.Review, s state.State) int {
 	return 3
 }
 
-// pause is how long the other replicas are not told: changes of a second are gathered, and a
+// Pause is how long the other replicas are not told: changes of a second are gathered, and a
 // node of which there is much to say is told of more rarely.
 func (n *node) pause() time.Duration {
 	next := n.told.Add(time.Duration(len(n.announced)) * time.Second / toldPace)

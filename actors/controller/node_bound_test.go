@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -95,7 +96,7 @@ func TestWhatIsToldWhereNotAllFits(t *testing.T) {
 	if len(text) > mostTold || len(text) < mostTold/4 {
 		t.Fatalf("%d bytes", len(text))
 	}
-	got := valueOf[owner](revision.Event{Kind: revision.EventPut, Entry: revision.Entry{Value: text}})
+	got := storage.ValueOf[owner](revision.Event{Kind: revision.EventPut, Entry: revision.Entry{Value: text}})
 	failed := 0
 	for i, p := range got.Node.Parameters {
 		if p.Review == string(state.Yes) {
@@ -109,7 +110,7 @@ func TestWhatIsToldWhereNotAllFits(t *testing.T) {
 		t.Errorf("%d of 10 that failed, %d told and %d left out", failed, len(got.Node.Parameters), got.Node.Left)
 	}
 	small := owner{Node: &reported{Parameters: o.Node.Parameters[:10]}}
-	if string(fit(small)) != string(encode(small)) {
+	if string(fit(small)) != string(storage.Encode(small)) {
 		t.Error("a small one is cut")
 	}
 }
@@ -123,12 +124,12 @@ func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
 		o.Node.Parameters = append(o.Node.Parameters, fleetapi.Parameter{ID: fmt.Sprint("p/", i), Reason: strings.Repeat("x", 500)})
 	}
 	var before, after runtime.MemStats
-	whole := len(encode(o))
+	whole := len(storage.Encode(o))
 	for range 2 { // forget pooled buffers: the race detector has them forgotten at any time
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&before)
-	encode(o)
+	storage.Encode(o)
 	runtime.ReadMemStats(&after)
 	once := after.TotalAlloc - before.TotalAlloc
 	text := fit(o)

@@ -128,7 +128,7 @@ func (n *node) do(t todo) {
 	}
 }
 
-// send says something to the node. One whose stream takes no more is gone, and will be told
+// Send says something to the node. One whose stream takes no more is gone, and will be told
 // all when it is back.
 func (n *node) send(m link.FromController) {
 	if n.stream == nil {
@@ -189,7 +189,7 @@ func (n *node) dueIn(due *bool, wait time.Duration, m any) {
 	}
 	*due = true
 	self := n.self
-	n.d.after(wait, func() { n.d.send(self, m) })
+	n.d.After(wait, func() { n.d.Send(self, m) })
 }
 
 // reportOf is a report in the words of the machine.

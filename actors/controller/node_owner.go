@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -46,32 +47,32 @@ func (n *node) ownerValue() []byte {
 	n.seat.mu.Lock()
 	versions, address := n.seat.versions, n.seat.address
 	n.seat.mu.Unlock() // what follows may take a while
-	n.announced = fit(owner{n.d.Replica, n.d.began.UnixNano(), n.on, versions, address, n.tells()})
+	n.announced = fit(owner{n.d.Replica, n.d.Began.UnixNano(), n.on, versions, address, n.tells()})
 	return n.announced
 }
 
 // own says to the other replicas that the node's stream is here.
 func (n *node) own() {
-	lease := n.d.leaseID()
+	lease := n.d.LeaseID()
 	if n.stream == nil || lease == 0 {
 		return // with the next lease
 	}
 	n.announced, n.instead = nil, nil
-	if !n.d.saver.add(entry{op: revision.PutLeased(history.OwnerKey(n.id), n.ownerValue(), lease), to: n.self, what: savedOwner, of: &n.seat.spends}) {
+	if !n.d.Saver.Add(storage.Save{Op: revision.PutLeased(history.OwnerKey(n.id), n.ownerValue(), lease), To: n.self, What: savedOwner, Of: &n.seat.spends}) {
 		n.ownings++ // else one of them waits no more
 	}
 }
 
 // ownerSaved is the answer of the store to that.
-func (n *node) ownerSaved(m saved) {
+func (n *node) ownerSaved(m storage.Saved) {
 	n.ownings--
-	if m.err != nil && n.hopeless("whose stream is here", m.err) {
+	if m.Err != nil && n.hopeless("whose stream is here", m.Err) {
 		// It shows as offline there; the next change is tried again.
-	} else if m.err != nil {
-		n.d.Log.Warn("say whose stream a node is on", zap.String("node", n.id), zap.Error(m.err))
+	} else if m.Err != nil {
+		n.d.Log.Warn("say whose stream a node is on", zap.String("node", n.id), zap.Error(m.Err))
 		n.later(savedOwner)
 	} else {
-		n.owner = max(n.owner, m.rev)
+		n.owner = max(n.owner, m.Rev)
 	}
 	if other := n.deposed; other != nil && n.ownings == 0 {
 		n.deposed = nil
@@ -165,7 +166,7 @@ func (n *node) tellOthers() {
 	}
 	n.showing = true
 	self := n.self
-	n.d.after(n.pause(), func() { n.d.send(self, showDue{}) })
+	n.d.After(n.pause(), func() { n.d.Send(self, showDue{}) })
 }
 
 // showDue writes what is new to the key of the node's owner, as long as it is still ours.
@@ -174,7 +175,7 @@ func (n *node) showDue() {
 	if n.stream == nil || n.announced == nil {
 		return
 	}
-	if n.instead != nil || n.ownings > 0 || n.d.leaseID() == 0 {
+	if n.instead != nil || n.ownings > 0 || n.d.LeaseID() == 0 {
 		n.tellOthers() // after what is on its way
 		return
 	}
@@ -192,19 +193,19 @@ func (n *node) showAgain() {
 		return
 	}
 	still := revision.Holds(history.OwnerKey(n.id), n.instead)
-	n.d.saver.add(entry{op: revision.PutLeased(still.Key, n.announced, n.d.leaseID()), compare: &still, to: n.self, what: savedShown, of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: revision.PutLeased(still.Key, n.announced, n.d.LeaseID()), Compare: &still, To: n.self, What: savedShown, Of: &n.seat.spends})
 }
 
 // shownSaved is the answer of the store to that. Where the key is another's by now, the watch
 // tells of it.
-func (n *node) shownSaved(m saved) {
+func (n *node) shownSaved(m storage.Saved) {
 	switch {
 	case n.instead == nil: // it was announced anew meanwhile
-	case m.err == nil && !m.done && !m.now.Exists() && n.stream != nil:
+	case m.Err == nil && !m.Done && !m.Now.Exists() && n.stream != nil:
 		n.own() // its lease has ended
-	case m.err == nil, n.stream == nil: // gone sees to what is there
+	case m.Err == nil, n.stream == nil: // gone sees to what is there
 		n.instead = nil
-	case n.hopeless("how it stands", m.err):
+	case n.hopeless("how it stands", m.Err):
 		n.announced, n.instead = n.instead, nil // with the next change
 	default:
 		n.later(savedShown)
@@ -213,18 +214,18 @@ func (n *node) shownSaved(m saved) {
 
 // gone is the answer of the store to the end of our stream. What is left of it there, of
 // before or after a text whose fate was not known, is taken away too.
-func (n *node) gone(m saved) {
-	if m.err != nil {
+func (n *node) gone(m storage.Saved) {
+	if m.Err != nil {
 		n.later(savedGone)
 		return
 	}
-	if m.done || n.stream != nil {
+	if m.Done || n.stream != nil {
 		return
 	}
 	var was, is owner
-	if json.Unmarshal(n.leaving, &was) == nil && json.Unmarshal(m.now.Value, &is) == nil &&
+	if json.Unmarshal(n.leaving, &was) == nil && json.Unmarshal(m.Now.Value, &is) == nil &&
 		is.Replica == was.Replica && is.Began == was.Began && is.Stream == was.Stream {
-		n.leaving = m.now.Value
+		n.leaving = m.Now.Value
 		n.disown()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/link"
 	"edgespan/config/operate"
@@ -51,8 +52,8 @@ func TestWhichPortsCount(t *testing.T) {
 			stored = underlay{step.stored}
 		}
 		got, wait := p.of(noon.Add(step.at*time.Second), underlay{step.said}, stored)
-		if string(encode(got)) != string(encode(underlay{step.want})) || wait != step.wait*time.Second {
-			t.Errorf("%d: %s in %v", i, encode(got), wait)
+		if string(storage.Encode(got)) != string(storage.Encode(underlay{step.want})) || wait != step.wait*time.Second {
+			t.Errorf("%d: %s in %v", i, storage.Encode(got), wait)
 		}
 		stored = got
 	}
@@ -60,7 +61,7 @@ func TestWhichPortsCount(t *testing.T) {
 	changes := 0
 	for i := range 10 * mostPorts {
 		got, _ := p.of(noon.Add(time.Duration(200+i)*time.Second/20), underlay{[]underlayPort{port(fmt.Sprint("x", i), "192.0.2.1", 1500)}}, stored)
-		if string(encode(got)) != string(encode(stored)) {
+		if string(storage.Encode(got)) != string(storage.Encode(stored)) {
 			changes++
 		}
 		stored = got

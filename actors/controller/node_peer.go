@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/link"
@@ -84,7 +85,7 @@ func (n *node) underlay() {
 	}
 	counts, wait := n.ports.of(n.d.Now(), underlayOf(n.report.Ports, before), before)
 	n.dueIn(&n.portsDue, wait, portsDue{})
-	text := string(encode(counts))
+	text := string(storage.Encode(counts))
 	if has != nil && *has == text {
 		return
 	}
@@ -93,7 +94,7 @@ func (n *node) underlay() {
 }
 
 func (n *node) place() {
-	n.d.saver.add(entry{op: revision.Put(history.UnderlayKey(n.id), []byte(n.placed)), to: n.self, what: savedUnderlay, of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: revision.Put(history.UnderlayKey(n.id), []byte(n.placed)), To: n.self, What: savedUnderlay, Of: &n.seat.spends})
 }
 
 // placeAgain is to store ports again that the store did not take.
@@ -101,11 +102,11 @@ type placeAgain struct{}
 
 // underlaySaved is the answer of the store. What it did not take is not looked at anew, which would count as another
 // change, but stored again.
-func (n *node) underlaySaved(m saved) {
-	if m.err != nil && n.stream != nil {
-		n.d.Log.Warn("keep the ports of a node", zap.String("node", n.id), zap.Error(m.err))
+func (n *node) underlaySaved(m storage.Saved) {
+	if m.Err != nil && n.stream != nil {
+		n.d.Log.Warn("keep the ports of a node", zap.String("node", n.id), zap.Error(m.Err))
 		self := n.self
-		n.d.after(storeBackoff, func() { n.d.send(self, placeAgain{}) })
+		n.d.After(storage.StoreBackoff, func() { n.d.Send(self, placeAgain{}) })
 		return
 	}
 	n.placing = false
@@ -146,7 +147,7 @@ type portsDue struct{}
 // portPaces are the ports of a node: what counts of each.
 type portPaces map[string]*pace.Steady[string]
 
-// of is what counts of the ports as they are said to be, by what is stored of them, and how long it
+// Of is what counts of the ports as they are said to be, by what is stored of them, and how long it
 // takes until more of it does; 0: all of it does.
 func (p *portPaces) of(now time.Time, said, stored underlay) (counts underlay, wait time.Duration) {
 	if *p == nil {

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -31,32 +32,32 @@ func (n *node) stand(now time.Time) {
 	if g == nil || !g.Staged || n.stream == nil || n.report == nil || n.want.Digest == (fleet.Digest{}) {
 		return
 	}
-	s := standing{Digest: n.want.Digest, Why: config.Cut(n.status, longestText)}
+	s := storage.Standing{Digest: n.want.Digest, Why: config.Cut(n.status, longestText)}
 	switch is := n.machine.State(now); {
 	case is == fleet.Staged && n.machine.Undid(): // its gate was closed, as it had gone offline
-		s.State, s.Why = standsFailed, "nobody confirmed it, and the node went back to what it had"
+		s.State, s.Why = storage.StandsFailed, "nobody confirmed it, and the node went back to what it had"
 	case is == fleet.Staged:
-		s.State, s.Why, n.earlier = standsStaged, "", n.report
+		s.State, s.Why, n.earlier = storage.StandsStaged, "", n.report
 	case is == fleet.InSync:
 		if n.worse() != "" {
 			return
 		}
-		s.State, s.Why = standsConfirmed, ""
+		s.State, s.Why = storage.StandsConfirmed, ""
 	case is == fleet.Failed:
-		s.State = standsFailed
+		s.State = storage.StandsFailed
 	case is == fleet.Waiting && n.machine.Undid():
-		s.State = standsFailed
+		s.State = storage.StandsFailed
 	case is.Stuck() && is != fleet.Faulty:
-		s.State = standsStuck
+		s.State = storage.StandsStuck
 	default:
 		return
 	}
-	text := encode(s)
+	text := storage.Encode(s)
 	if n.stoodOn == n.on && bytes.Equal(text, n.stood) {
 		return
 	}
 	n.stood, n.stoodOn = text, n.on
-	n.d.saver.add(entry{op: revision.Put(history.StandingKey(n.id), text), to: n.self, what: savedStanding, of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: revision.Put(history.StandingKey(n.id), text), To: n.self, What: savedStanding, Of: &n.seat.spends})
 }
 
 // vanished says for the rollout that the node's stream ends, where it has the config and has not done
@@ -65,14 +66,14 @@ func (n *node) vanished() {
 	if g := n.seat.gate.Load(); g == nil || !g.Staged || !n.machine.AtWork(n.d.Now()) {
 		return
 	}
-	n.stood = encode(standing{Digest: n.want.Digest, State: standsTook})
-	n.d.saver.add(entry{op: revision.Put(history.StandingKey(n.id), n.stood), to: n.self, what: savedStanding})
+	n.stood = storage.Encode(storage.Standing{Digest: n.want.Digest, State: storage.StandsTook})
+	n.d.Saver.Add(storage.Save{Op: revision.Put(history.StandingKey(n.id), n.stood), To: n.self, What: savedStanding})
 }
 
 // standingSaved is the answer of the store: what was not stored is with the next report.
-func (n *node) standingSaved(m saved) {
-	if m.err != nil {
-		n.d.Log.Warn("say how a node stands", zap.String("node", n.id), zap.Error(m.err))
+func (n *node) standingSaved(m storage.Saved) {
+	if m.Err != nil {
+		n.d.Log.Warn("say how a node stands", zap.String("node", n.id), zap.Error(m.Err))
 		n.stood = nil
 	}
 }

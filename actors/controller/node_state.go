@@ -28,7 +28,7 @@ type declaration struct {
 	err        error // it declares nothing that could be read
 }
 
-// of is what the layers declare, by the MD5 of their config.
+// Of is what the layers declare, by the MD5 of their config.
 func (d *declarations) of(md5 string, set layers.Set) declaration {
 	d.mu.Lock()
 	for _, one := range d.last {

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/revision"
@@ -72,7 +73,7 @@ func (n *node) counts() {
 	}
 	compare := revision.At(history.GenerationKey(n.id), n.count)
 	n.counting = true
-	n.d.saver.add(entry{op: revision.Put(compare.Key, encode(w.counted)), compare: &compare, to: n.self, what: savedCount, of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: revision.Put(compare.Key, storage.Encode(w.counted)), Compare: &compare, To: n.self, What: savedCount, Of: &n.seat.spends})
 }
 
 // counted gives the machine what was counted.
@@ -85,32 +86,32 @@ func (n *node) counted() {
 }
 
 // countSaved is the answer of the store to a count.
-func (n *node) countSaved(m saved) {
+func (n *node) countSaved(m storage.Saved) {
 	n.counting = false
-	ours := n.next != nil && m.now.Exists() && bytes.Equal(m.now.Value, encode(n.next.counted))
+	ours := n.next != nil && m.Now.Exists() && bytes.Equal(m.Now.Value, storage.Encode(n.next.counted))
 	switch {
-	case m.err != nil:
-		n.d.Log.Warn("count a generation", zap.String("node", n.id), zap.Error(m.err))
+	case m.Err != nil:
+		n.d.Log.Warn("count a generation", zap.String("node", n.id), zap.Error(m.Err))
 		n.later(savedCount)
-	case m.done && n.next != nil && !n.superseded:
-		n.count = m.rev
+	case m.Done && n.next != nil && !n.superseded:
+		n.count = m.Rev
 		n.counted()
-	case m.done:
-		n.count, n.superseded = m.rev, false
+	case m.Done:
+		n.count, n.superseded = m.Rev, false
 		n.counts()
 	case ours: // it was done, and the answer got lost
-		n.count = m.now.ModRevision
+		n.count = m.Now.ModRevision
 		n.counted()
 	default:
 		n.next, n.superseded = nil, false
-		n.count = m.now.ModRevision
-		n.d.Tell(recount{n.id, m.now})
+		n.count = m.Now.ModRevision
+		n.d.Tell(recount{n.id, m.Now})
 	}
 }
 
-// saved takes an answer of the saver.
-func (n *node) saved(m saved) {
-	switch m.what {
+// Saved takes an answer of the saver.
+func (n *node) saved(m storage.Saved) {
+	switch m.What {
 	case savedRead:
 		if n.machine == nil {
 			n.wake(m)
@@ -134,30 +135,30 @@ func (n *node) saved(m saved) {
 
 // written is a memory as the store has it: whose write it was is known by its text.
 func (n *node) save(m fleet.Memory) {
-	n.saving = encode(m)
+	n.saving = storage.Encode(m)
 	compare := revision.At(history.PushKey(n.id), n.memory)
-	n.d.saver.add(entry{op: revision.Put(compare.Key, n.saving), compare: &compare, to: n.self, what: savedMemory, of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: revision.Put(compare.Key, n.saving), Compare: &compare, To: n.self, What: savedMemory, Of: &n.seat.spends})
 }
 
 // memorySaved goes on with what waited for the memory to be stored. Where another replica
 // wrote one meanwhile the two are merged, and a push that it knows of, or of its number, is
 // not made.
-func (n *node) memorySaved(m saved) {
+func (n *node) memorySaved(m storage.Saved) {
 	text, other := n.saving, n.other
 	n.saving, n.other = nil, nil
 	switch {
-	case errors.Is(m.err, revision.ErrTooLarge) && n.lighten():
-	case m.err != nil:
-		n.logAt(zap.WarnLevel, "save the memory of a node", zap.Error(m.err))
+	case errors.Is(m.Err, revision.ErrTooLarge) && n.lighten():
+	case m.Err != nil:
+		n.logAt(zap.WarnLevel, "save the memory of a node", zap.Error(m.Err))
 		n.saving, n.other = text, other // it is tried again
 		n.later(savedMemory)
 		return
-	case m.done:
-		n.memory = m.rev
-	case bytes.Equal(m.now.Value, text): // it was done, and the answer got lost
-		n.memory = m.now.ModRevision
+	case m.Done:
+		n.memory = m.Rev
+	case bytes.Equal(m.Now.Value, text): // it was done, and the answer got lost
+		n.memory = m.Now.ModRevision
 	default:
-		n.recall(m.now)
+		n.recall(m.Now)
 	}
 	if other != nil {
 		n.remembered(*other)
@@ -233,7 +234,7 @@ func (n *node) later(what int) {
 	}
 	n.waiting = true
 	self := n.self
-	n.d.after(storeBackoff, func() { n.d.send(self, retry{}) })
+	n.d.After(storage.StoreBackoff, func() { n.d.Send(self, retry{}) })
 }
 
 // again does what the store could not do before.
@@ -245,7 +246,7 @@ func (n *node) again() {
 	}
 	if failed[savedMemory] && n.saving != nil {
 		compare := revision.At(history.PushKey(n.id), n.memory)
-		n.d.saver.add(entry{op: revision.Put(compare.Key, n.saving), compare: &compare, to: n.self, what: savedMemory, of: &n.seat.spends})
+		n.d.Saver.Add(storage.Save{Op: revision.Put(compare.Key, n.saving), Compare: &compare, To: n.self, What: savedMemory, Of: &n.seat.spends})
 	}
 	if failed[savedCount] {
 		n.counts()
@@ -272,5 +273,5 @@ func (n *node) setTimer(at time.Time) {
 		return
 	}
 	self, number := n.self, n.timers
-	n.timer = time.AfterFunc(at.Sub(n.d.Now()), func() { n.d.send(self, tick{number}) })
+	n.timer = time.AfterFunc(at.Sub(n.d.Now()), func() { n.d.Send(self, tick{number}) })
 }

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/link"
 	"edgespan/config/revision"
@@ -84,7 +85,7 @@ func TestWhatEachWordOfANodeCosts(t *testing.T) {
 					return word(n, i)
 				})
 				writes, bytes, largest := s.got()
-				if most := writesAtOnce + seconds*writesPace; writes > most || bytes > bytesAtOnce || largest > mostTold {
+				if most := storage.WritesAtOnce + seconds*storage.WritesPace; writes > most || bytes > storage.BytesAtOnce || largest > mostTold {
 					t.Errorf("%d writes of %d bytes, the largest of %d", writes, bytes, largest)
 				}
 				if after, _ := n.got(); after-mine > 3 {

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -92,7 +93,7 @@ func TestWhatANodeSaysOfPushesIsBounded(t *testing.T) {
 				s, stop := r.watched(history.InPushes)
 				defer stop()
 				r.say(a, r.nodes["n1"], seconds, func(i int) link.FromNode { return word(i) })
-				if writes, bytes, _ := s.got(); writes > writesAtOnce+seconds*writesPace || bytes > bytesAtOnce+seconds*toldPace+150<<10 {
+				if writes, bytes, _ := s.got(); writes > storage.WritesAtOnce+seconds*storage.WritesPace || bytes > storage.BytesAtOnce+seconds*toldPace+150<<10 {
 					t.Errorf("%d writes of %d bytes in %d seconds", writes, bytes, seconds)
 				}
 				if n := logs.Len(); n > mostLines {
@@ -119,12 +120,12 @@ func TestWordsOfANodeAreBounded(t *testing.T) {
 		Held: &link.Held{By: long}, Pending: &link.Pending{Generation: link.Generation{Authority: long}, Worse: strings.Split(strings.Repeat("w,", 1000)+long, ",")},
 		Parameters: []link.Parameter{{ID: "a", Generation: link.Generation{Authority: long}}, {ID: "b", Detail: "y"}},
 	})
-	if n := len(encode(r)); n > 8<<10 || len(r.Parameters) != 1 {
+	if n := len(storage.Encode(r)); n > 8<<10 || len(r.Parameters) != 1 {
 		t.Errorf("a report of %d bytes, %d parameters", n, len(r.Parameters))
 	}
 	p := boundedProbed(link.Probed{MD5: long, Peer: long, Generation: link.Generation{Authority: long}, Worse: []string{long}})
 	h := boundedHello(link.Hello{Software: long, Firmware: long, Board: long})
-	if n := len(encode(p)) + len(encode(h)); n > 4<<10 {
+	if n := len(storage.Encode(p)) + len(storage.Encode(h)); n > 4<<10 {
 		t.Errorf("a Hello and an answer to a probe of %d bytes", n)
 	}
 	held, worse := link.Held{By: "eva"}, []string{"uplink"}
@@ -132,8 +133,8 @@ func TestWordsOfANodeAreBounded(t *testing.T) {
 		MD5: strings.Repeat("a", 32), Peer: strings.Repeat("b", 64), Generation: link.Generation{Authority: "6b1e0c1a-0000-4000-8000-000000000001", Counter: 3}, Software: "RELEASE_M20",
 		Held: &held, Pending: &link.Pending{Worse: worse}, Parameters: []link.Parameter{{ID: "a"}},
 	}
-	if string(encode(bounded(mine))) != string(encode(mine)) {
-		t.Errorf("an honest report became %s", encode(bounded(mine)))
+	if string(storage.Encode(bounded(mine))) != string(storage.Encode(mine)) {
+		t.Errorf("an honest report became %s", storage.Encode(bounded(mine)))
 	}
 	for text, want := range map[string]bool{strings.Repeat("0", 32): true, "d41d8cd98f00b204e9800998ecf8427e": true, "": false, strings.Repeat("A", 32): false, strings.Repeat("a", 33): false} {
 		if isMD5(text) != want || (answers(link.Result{MD5: text}) == fleet.Digest{}) == want {
@@ -276,7 +277,7 @@ func TestAMemoryThatIsTooLargeGetsSmaller(t *testing.T) {
 			t.Fatal(err)
 		}
 		put := func() revision.Txn {
-			return revision.Txn{Then: []revision.Op{revision.Put(history.PushKey(n.id), encode(m))}}
+			return revision.Txn{Then: []revision.Op{revision.Put(history.PushKey(n.id), storage.Encode(m))}}
 		}
 		for i := range 8 { // as nodes could make it in releases before this one
 			m.Failures = append(m.Failures, fleet.Failure{Digest: fleet.Digest{Config: fmt.Sprintf("%032d", i)}, Attempt: 1, For: m.Push.For})

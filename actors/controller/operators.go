@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
@@ -39,7 +40,7 @@ func (o *operators) find(hash string) (operatorToken, bool) {
 	return t, known
 }
 
-// event takes over one key.
+// Event takes over one key.
 func (o *operators) event(e revision.Event, hash string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -59,7 +60,7 @@ func (o *operators) event(e revision.Event, hash string) {
 func (c *Controller) Authenticate(ctx context.Context, hash string) (fleetapi.Caller, error) {
 	t, known := c.d.operators.find(hash)
 	if !known {
-		e, err := c.d.reader(ctx).Get(history.OperatorKey(hash))
+		e, err := c.d.Reader(ctx).Get(history.OperatorKey(hash))
 		if err != nil {
 			return fleetapi.Caller{}, fmt.Errorf("find the token: %w", err)
 		}
@@ -84,7 +85,7 @@ func (c *Controller) Known(hash string) (fleetapi.Caller, bool) {
 
 // tokens are all tokens of operators in the store.
 func (c *Controller) tokens(ctx context.Context) (map[revision.Key]operatorToken, error) {
-	entries, err := c.d.reader(ctx).all(history.InOperators, 0)
+	entries, err := c.d.Reader(ctx).All(history.InOperators, 0)
 	if err != nil {
 		return nil, fmt.Errorf("list operators: %w", err)
 	}
@@ -148,7 +149,7 @@ func (c *Controller) AddOperator(ctx context.Context, _ fleetapi.Caller, t fleet
 		return "", err
 	}
 	key := history.OperatorKey(hash)
-	o, err := c.d.commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Absent(key), guard.same}, Then: []revision.Op{revision.Put(key, encode(kept)), guard.move}})
+	o, err := c.d.Commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Absent(key), guard.same}, Then: []revision.Op{revision.Put(key, storage.Encode(kept)), guard.move}})
 	if err != nil {
 		return "", fmt.Errorf("add operator: %w", err)
 	}
@@ -185,7 +186,7 @@ func (c *Controller) RemoveOperator(ctx context.Context, by fleetapi.Caller, nam
 		return fmt.Errorf("remove operator: %w: %q is the last administrator", fleetapi.ErrRefused, name)
 	}
 	txn.Then = append(txn.Then, guard.move)
-	o, err := c.d.commit(ctx, txn)
+	o, err := c.d.Commit(ctx, txn)
 	if err != nil {
 		return fmt.Errorf("remove operator: %w", err)
 	}
@@ -196,7 +197,7 @@ func (c *Controller) RemoveOperator(ctx context.Context, by fleetapi.Caller, nam
 }
 
 // reservedNames are those that the controller writes history by itself as, and who works offline.
-var reservedNames = []string{"controller", "local", migration.Name}
+var reservedNames = []string{"controller", "local", storage.Migration.Name}
 
 // operatorsGuard is a key that each change of the operators' tokens writes: of two at once, which
 // both looked at the same list, one has to look again. It lies in the folder of elections, which
@@ -208,7 +209,7 @@ type operatorsGuard struct {
 
 func (c *Controller) guard(ctx context.Context) (operatorsGuard, error) {
 	key := history.ElectionKey("operators")
-	e, err := c.d.reader(ctx).Get(key)
+	e, err := c.d.Reader(ctx).Get(key)
 	if err != nil {
 		return operatorsGuard{}, fmt.Errorf("read operators: %w", err)
 	}

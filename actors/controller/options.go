@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
@@ -65,7 +66,7 @@ type Issuer interface {
 
 // Options is what a controller is made of.
 type Options struct {
-	Store    Store
+	Store    storage.Store
 	Replica  string // its name, which no other replica has; kept over restarts
 	Log      *zap.Logger
 	Base     Base

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -50,7 +51,7 @@ func (r *rig) optimise(c *Controller, by string, kinds ...optimize.Kind) (fleeta
 // auto is the auto layer, but for what the topology says.
 func (r *rig) auto() string {
 	r.Helper()
-	state, err := history.Head(newReader(r.Context(), r.store))
+	state, err := history.Head(storage.NewReader(r.Context(), r.store))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -69,10 +70,10 @@ func (r *rig) auto() string {
 	return out
 }
 
-// by are the revisions of an author.
+// By are the revisions of an author.
 func (r *rig) by(author string) (numbers []uint64) {
 	r.Helper()
-	state, err := history.Head(newReader(r.Context(), r.store))
+	state, err := history.Head(storage.NewReader(r.Context(), r.store))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func TestTheLeaderDiesInTheMiddleOfAnOptimisation(t *testing.T) {
 					ways["a"].left.Store(int64(k + 1))
 					began := time.Now()
 					w, err := r.optimise(b, "olga", optimize.Polarity)
-					if took := time.Since(began); err != nil || once && took > time.Second || took > 2*leaderTTL {
+					if took := time.Since(began); err != nil || once && took > time.Second || took > 2*storage.LeaderTTL {
 						t.Errorf("after %v: %v", took, err)
 					}
 					if ways["a"].cut.Load() {
@@ -250,7 +251,7 @@ func TestAnOptimisationThatComesTooLateIsNotDone(t *testing.T) {
 		b := r.start("b")
 		r.write(a, operate.SetTopology{Document: r.doc(village(4))})
 		r.pass(time.Second)
-		ways["a"].stall.Store(int64(writeTimeout + 5*time.Second))
+		ways["a"].stall.Store(int64(storage.WriteTimeout + 5*time.Second))
 		w, err := r.optimise(b, "olga", optimize.Polarity)
 		if err == nil {
 			t.Error("it is done")
@@ -308,16 +309,16 @@ func TestNobodyLeads(t *testing.T) {
 		after      time.Duration
 		hold       func(*rig)
 	}{
-		{"another program has the key", "the replica that leads does not come to it", writeTimeout, func(r *rig) {
-			if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(history.ElectionKey(leaderWord), []byte("x"))}}); err != nil {
+		{"another program has the key", "the replica that leads does not come to it", storage.WriteTimeout, func(r *rig) {
+			if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(history.ElectionKey(storage.LeaderWord), []byte("x"))}}); err != nil {
 				r.Fatal(err)
 			}
 		}},
-		{"none can win", "no replica leads", leaderless, func(r *rig) {
+		{"none can win", "no replica leads", storage.Leaderless, func(r *rig) {
 			r.store.mu.Lock()
 			r.store.unled = true
 			r.store.mu.Unlock()
-			if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Delete(history.ElectionKey(leaderWord))}}); err != nil {
+			if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Delete(history.ElectionKey(storage.LeaderWord))}}); err != nil {
 				r.Fatal(err)
 			}
 		}},

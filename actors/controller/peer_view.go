@@ -47,7 +47,7 @@ func (n *notices) tell() {
 	}
 }
 
-// after is the number of now, and a channel that is closed by the next one.
+// After is the number of now, and a channel that is closed by the next one.
 func (n *notices) after() (uint64, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

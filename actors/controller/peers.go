@@ -143,7 +143,7 @@ func (c *Controller) Changed(ctx context.Context, mark uint64) (uint64, error) {
 		case <-moved:
 		case <-ctx.Done():
 			return mark, ctx.Err()
-		case <-c.d.context.Done():
+		case <-c.d.Context.Done():
 			return mark, fmt.Errorf("%w: it is ending", fleetapi.ErrBusy)
 		}
 	}

@@ -138,7 +138,7 @@ func (r *rig) tunnel(from, to string) peer.TunnelValue {
 	return peer.TunnelValue{}
 }
 
-// has is what the store says may be on a node.
+// Has is what the store says may be on a node.
 func (r *rig) has(name string) []peer.Gone {
 	r.Helper()
 	e, _, err := r.store.Get(r.Context(), history.PushKey(r.nodes[name].id))

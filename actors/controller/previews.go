@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -71,7 +72,7 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 		}
 	}
 	id := uuid.NewString()
-	end, err := c.d.mayOpen(r.Caller, id, p, len(encode(p)))
+	end, err := c.d.mayOpen(r.Caller, id, p, len(storage.Encode(p)))
 	if err != nil {
 		return fleetapi.Preview{}, err
 	}
@@ -79,7 +80,7 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 		end()
 		return fleetapi.Preview{}, err
 	}
-	if _, err := c.d.commit(ctx, revision.Txn{Then: []revision.Op{revision.PutLeased(history.PreviewKey(id, previewPlan), encode(p), p.Lease)}}); err != nil {
+	if _, err := c.d.Commit(ctx, revision.Txn{Then: []revision.Op{revision.PutLeased(history.PreviewKey(id, storage.PreviewPlan), storage.Encode(p), p.Lease)}}); err != nil {
 		return fleetapi.Preview{}, fmt.Errorf("preview: %w", err)
 	}
 	return p.result(id, nil), nil
@@ -97,7 +98,7 @@ func (c *Controller) judge(ctx context.Context, w *operate.World, q operate.Writ
 }
 
 func (d *deps) previewLease(ctx context.Context) (revision.LeaseID, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, storage.StoreTimeout)
 	defer cancel()
 	id, err := d.Store.Grant(ctx, d.settings().Preview)
 	if err != nil {
@@ -120,7 +121,7 @@ func (p *plan) take(c history.Change) {
 	}
 }
 
-// add says how it is with a node that the write touches.
+// Add says how it is with a node that the write touches.
 func (p *plan) add(name string, d *deps) {
 	out := fleetapi.NodePreview{State: previewOffline, Actions: []fleetapi.Action{}}
 	if s := d.dir.named(name); s != nil {
@@ -156,7 +157,7 @@ func (p *plan) result(id string, answers map[string]fleetapi.NodePreview) fleeta
 
 // PreviewResult is a preview with what the nodes have answered until now.
 func (c *Controller) PreviewResult(ctx context.Context, id string) (fleetapi.Preview, error) {
-	entries, err := c.d.reader(ctx).all(history.PreviewsBelow(id), 0)
+	entries, err := c.d.Reader(ctx).All(history.PreviewsBelow(id), 0)
 	if err != nil {
 		return fleetapi.Preview{}, fmt.Errorf("preview: %w", err)
 	}
@@ -164,7 +165,7 @@ func (c *Controller) PreviewResult(ctx context.Context, id string) (fleetapi.Pre
 	answers := map[string]fleetapi.NodePreview{}
 	for _, e := range entries {
 		names := history.Names(e.Key)
-		if isPreview(e.Key) {
+		if storage.IsPreview(e.Key) {
 			p = &plan{}
 			if p.parse(e.Value) != nil {
 				p = nil
@@ -229,10 +230,10 @@ func (a *fleetActor) previewPlanned(e revision.Entry) {
 		ours = append(ours, one{r.seat, set})
 	}
 	id := history.Names(e.Key)[0]
-	a.d.leaf("preview", func() {
+	a.d.Leaf("preview", func() {
 		for _, o := range ours {
-			if effective, clashes := o.set.Effective(); clashes == nil && a.d.context.Err() == nil {
-				a.d.send(o.seat.process(), previewed{id, config.AppendCanonical(nil, effective), p.Lease})
+			if effective, clashes := o.set.Effective(); clashes == nil && a.d.Context.Err() == nil {
+				a.d.Send(o.seat.process(), previewed{id, config.AppendCanonical(nil, effective), p.Lease})
 			}
 		}
 	})

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -68,7 +69,7 @@ func (a *fleetActor) learn(m learnt) {
 		a.d.Log.Warn("base config of a node", zap.String("node", m.id), zap.String("board", fmt.Sprintf("%.*s", longestBoard, m.board)), zap.Error(why))
 		return
 	}
-	a.proposed[m.id] = encode(proposal{Board: m.board, Node: m.id, At: a.d.Now().UTC(), Data: m.data})
+	a.proposed[m.id] = storage.Encode(proposal{Board: m.board, Node: m.id, At: a.d.Now().UTC(), Data: m.data})
 	a.d.Log.Info("a node proposes the base config of its board: an operator has to accept it", zap.String("node", m.id), zap.String("board", m.board))
 	a.propose(m.id)
 }
@@ -76,18 +77,18 @@ func (a *fleetActor) learn(m learnt) {
 // propose stores what a node of this replica proposes; the watch tells the fleet of it. Without a
 // lease it waits for the next one.
 func (a *fleetActor) propose(id string) {
-	if lease := a.d.leaseID(); lease != 0 {
-		a.d.saver.add(entry{op: revision.PutLeased(history.ProposedKey(id), a.proposed[id], lease), of: a.d.dir.spends(id), to: a.self, what: savedProposal})
+	if lease := a.d.LeaseID(); lease != 0 {
+		a.d.Saver.Add(storage.Save{Op: revision.PutLeased(history.ProposedKey(id), a.proposed[id], lease), Of: a.d.dir.spends(id), To: a.self, What: savedProposal})
 	}
 }
 
 // proposalSaved forgets what the store did not take: the node is asked again.
-func (a *fleetActor) proposalSaved(m saved) {
-	if m.err == nil || errors.Is(m.err, revision.ErrNoLease) { // it comes back with another lease
+func (a *fleetActor) proposalSaved(m storage.Saved) {
+	if m.Err == nil || errors.Is(m.Err, revision.ErrNoLease) { // it comes back with another lease
 		return
 	}
-	id := history.Names(m.key)[0]
-	a.d.Log.Error("keep a proposal", zap.String("node", id), zap.Error(m.err))
+	id := history.Names(m.Key)[0]
+	a.d.Log.Error("keep a proposal", zap.String("node", id), zap.Error(m.Err))
 	if _, stored := a.proposals[id]; !stored {
 		delete(a.proposed, id)
 	}
@@ -167,7 +168,7 @@ func (a *fleetActor) listHardware() []proposal {
 }
 
 func (c *Controller) hardware(ctx context.Context) ([]proposal, error) {
-	a, err := c.d.ask(ctx, c.d.fleet, listHardware{})
+	a, err := c.d.Ask(ctx, c.d.fleet, listHardware{})
 	if err != nil {
 		return nil, err
 	}
@@ -266,9 +267,9 @@ func (c *Controller) AcceptHardware(ctx context.Context, by fleetapi.Caller, boa
 		return err
 	}
 	key := history.ProposedKey(p.Node)
-	there := revision.Holds(key, encode(p)) // what was looked at, and nothing that came since
-	p.By, p.At = author(by), c.d.Now().UTC()
-	o, err := c.d.commit(ctx, revision.Txn{Compares: []revision.Compare{there}, Then: []revision.Op{revision.Put(history.AcceptedKey(board), encode(p)), revision.Delete(key)}})
+	there := revision.Holds(key, storage.Encode(p)) // what was looked at, and nothing that came since
+	p.By, p.At = storage.Author(by), c.d.Now().UTC()
+	o, err := c.d.Commit(ctx, revision.Txn{Compares: []revision.Compare{there}, Then: []revision.Op{revision.Put(history.AcceptedKey(board), storage.Encode(p)), revision.Delete(key)}})
 	if err == nil && !o.Succeeded {
 		err = errMoved
 	}
@@ -293,7 +294,7 @@ func (c *Controller) RejectHardware(ctx context.Context, _ fleetapi.Caller, boar
 	if txn.Then == nil {
 		return &operate.NotFoundError{What: "a proposal for board " + config.Quote(board), Allowed: "must be one that edgespan boards list shows"}
 	}
-	_, err = c.d.commit(ctx, txn)
+	_, err = c.d.Commit(ctx, txn)
 	return err
 }
 
@@ -306,7 +307,7 @@ func (c *Controller) ForgetHardware(ctx context.Context, by fleetapi.Caller, boa
 	if err := c.unmasks(ctx, by, board, nil); err != nil {
 		return err
 	}
-	o, err := c.d.commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Exists(key)}, Then: []revision.Op{revision.Delete(key)}})
+	o, err := c.d.Commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Exists(key)}, Then: []revision.Op{revision.Delete(key)}})
 	if err == nil && !o.Succeeded {
 		return &operate.NotFoundError{What: "accepted hardware of board " + config.Quote(board)}
 	}

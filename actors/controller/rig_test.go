@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -55,7 +56,7 @@ func newMemory() *memory { return &memory{model: revision.NewModel(), moved: mak
 
 func (m *memory) ID() string { return "6b1e0c1a-0000-4000-8000-000000000001" }
 
-// do does one call, at the time that it is.
+// Do does one call, at the time that it is.
 func (m *memory) do(f func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -85,7 +86,7 @@ func (m *memory) List(_ context.Context, p revision.Prefix, o revision.ListOptio
 
 func (m *memory) Commit(_ context.Context, t revision.Txn) (o revision.Outcome, err error) {
 	err = m.do(func() error {
-		if m.unled && len(t.Compares) == 1 && t.Compares[0].Key == history.ElectionKey(leaderWord) && !t.Compares[0].Exists && t.Compares[0].Kind == revision.CompareExists {
+		if m.unled && len(t.Compares) == 1 && t.Compares[0].Key == history.ElectionKey(storage.LeaderWord) && !t.Compares[0].Exists && t.Compares[0].Kind == revision.CompareExists {
 			return errSevered
 		}
 		_, before, _ := m.model.Get("x")

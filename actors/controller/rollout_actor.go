@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/layers"
@@ -67,16 +68,18 @@ type wish struct {
 	since    revision.Revision // of wants
 	online   bool
 	kind     string // board and software: nodes of one kind are tried together
-	stands   standing
+	stands   storage.Standing
 	gate     gate
 }
 
 // staged says whether the node waits for a batch.
 func (w *wish) staged() bool {
-	return w.stands.State == standsStaged && w.stands.Digest == w.wants && w.gate.Open != w.wants
+	return w.stands.State == storage.StandsStaged && w.stands.Digest == w.wants && w.gate.Open != w.wants
 }
 
-func (w *wish) has() bool { return w.stands.State == standsConfirmed && w.stands.Digest == w.wants }
+func (w *wish) has() bool {
+	return w.stands.State == storage.StandsConfirmed && w.stands.Digest == w.wants
+}
 
 // rolloutActor is /rollout. On every replica it keeps up with the keys; on the one that leads
 // it has the machine of the rollout that runs.
@@ -88,13 +91,13 @@ type rolloutActor struct {
 	cause    rolloutHead
 	causes   []uint64 // since the last rollout began
 	topology *topology.Topology
-	nodes    map[string]*wish             // by id
-	ids      map[string]string            // by name
-	kept     map[uint64]*stagedRollout    // by revision, as stored
-	at       map[uint64]revision.Revision // of kept
-	touched  map[string]bool              // names that want something else since the last rollout began
-	taken    map[string]bool              // those of touched that the save under way is about
-	letters  map[revision.Key]letter      // commands that nobody has answered
+	nodes    map[string]*wish                       // by id
+	ids      map[string]string                      // by name
+	kept     map[uint64]*stagedRollout              // by revision, as stored
+	at       map[uint64]revision.Revision           // of kept
+	touched  map[string]bool                        // names that want something else since the last rollout began
+	taken    map[string]bool                        // those of touched that the save under way is about
+	letters  map[revision.Key]storage.RemoteCommand // commands that nobody has answered
 
 	leads   *revision.Leadership
 	mandate *revision.Leadership // that is taken up in a moment
@@ -126,21 +129,21 @@ type records struct {
 
 // rolloutDeps is what /rollout works with.
 type rolloutDeps struct {
-	*access
+	*storage.Access
 	under *underway
 }
 
 // answer is what became of a command.
 type answer struct {
 	key     revision.Key
-	letter  letter
+	letter  storage.RemoteCommand
 	refused string
 }
 
 func newRolloutActor(d *rolloutDeps) *rolloutActor {
 	return &rolloutActor{
 		d: d, nodes: map[string]*wish{}, ids: map[string]string{}, kept: map[uint64]*stagedRollout{}, at: map[uint64]revision.Revision{},
-		touched: map[string]bool{}, letters: map[revision.Key]letter{},
+		touched: map[string]bool{}, letters: map[revision.Key]storage.RemoteCommand{},
 	}
 }
 
@@ -151,12 +154,12 @@ func (a *rolloutActor) Receive(c actor.Context) {
 		a.self = c.Self()
 	case rolloutNews:
 		a.news(m)
-	case elected:
-		a.mandate = &m.by
+	case storage.Elected:
+		a.mandate = &m.By
 		a.takeUp()
 	case leadOn:
 		a.takeUp()
-	case deposed:
+	case storage.Deposed:
 		a.stepDown()
 	case lookNow:
 		a.lookedAt()
@@ -170,9 +173,9 @@ func (a *rolloutActor) Receive(c actor.Context) {
 		a.stored(m)
 	case opened:
 		a.opened(m)
-	case asking:
-		if q, is := m.question.(listStaged); is {
-			m.reply(a.list(q))
+	case storage.Question:
+		if q, is := m.Question.(listStaged); is {
+			m.Reply(a.list(q))
 		}
 	}
 	a.settle()
@@ -240,7 +243,7 @@ func (a *rolloutActor) news(m rolloutNews) {
 	}
 }
 
-// event takes over one key.
+// Event takes over one key.
 func (a *rolloutActor) event(e revision.Event) {
 	k, put := e.Entry.Key, e.Kind == revision.EventPut
 	id := history.Names(k)[0]
@@ -249,7 +252,7 @@ func (a *rolloutActor) event(e revision.Event) {
 		a.rolloutIs(e, id)
 		return
 	case history.InMailboxes.Has(k):
-		if l := valueOf[letter](e); put && !l.Answered {
+		if l := storage.ValueOf[storage.RemoteCommand](e); put && !l.Answered {
 			a.letters[k] = l
 			a.command(k, l)
 		} else {
@@ -264,24 +267,24 @@ func (a *rolloutActor) event(e revision.Event) {
 	}
 	switch {
 	case history.InNodes.Has(k):
-		a.memberIs(w, valueOf[history.Member](e).Name)
+		a.memberIs(w, storage.ValueOf[history.Member](e).Name)
 	case history.InGenerations.Has(k):
-		if c := valueOf[fleet.Counted](e); c.Digest != w.wants {
+		if c := storage.ValueOf[fleet.Counted](e); c.Digest != w.wants {
 			w.wants, w.since = c.Digest, e.Entry.ModRevision
 			a.touched[w.name] = w.name != ""
 			delete(a.touched, "")
 		}
 	case history.InOwners.Has(k):
 		if w.online = put; put {
-			o := valueOf[struct {
+			o := storage.ValueOf[struct {
 				Versions layers.Versions `json:"versions"`
 			}](e)
 			w.kind = cmp.Or(o.Versions.Board, "any board") + ", " + o.Versions.Software
 		}
 	case history.InStandings.Has(k):
-		w.stands = valueOf[standing](e)
+		w.stands = storage.ValueOf[storage.Standing](e)
 	case history.InGates.Has(k):
-		w.gate = valueOf[gate](e)
+		w.gate = storage.ValueOf[gate](e)
 	}
 	if w.name != "" {
 		a.recheck = append(a.recheck, w.name)

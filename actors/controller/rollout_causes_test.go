@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -92,7 +93,7 @@ func TestARevertTakesNothingElseBack(t *testing.T) {
 		d := r.is(c, "done", "one", "n0")
 		r.rollout(c, d.Revision, fleetapi.RevertRollout)
 		r.pass(time.Minute)
-		s, err := history.Head(newReader(r.Context(), r.store))
+		s, err := history.Head(storage.NewReader(r.Context(), r.store))
 		if err != nil {
 			t.Fatal(err)
 		}

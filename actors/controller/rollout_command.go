@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/revision"
 	"edgespan/config/rollout"
@@ -16,7 +17,7 @@ const rolloutMailbox = "rollout"
 // command takes a command of an operator, on the replica that leads. One that is done is not
 // done again where the letter is still there: the leader may have died before it answered, or
 // the store lost its answer to the leader.
-func (a *rolloutActor) command(k revision.Key, l letter) {
+func (a *rolloutActor) command(k revision.Key, l storage.RemoteCommand) {
 	if a.leads == nil {
 		return
 	}
@@ -41,7 +42,7 @@ func (a *rolloutActor) rollout(number uint64) *stagedRollout {
 }
 
 // obey does what an operator wants, or says why not.
-func (a *rolloutActor) obey(l letter) (refused string) {
+func (a *rolloutActor) obey(l storage.RemoteCommand) (refused string) {
 	s := a.now
 	switch {
 	case s == nil || s.Revision != l.Rollout:
@@ -62,7 +63,7 @@ func (a *rolloutActor) obey(l letter) (refused string) {
 		if a.machine.Paused() {
 			return "it is paused already, by " + s.By
 		}
-		s.By = author(l.By)
+		s.By = storage.Author(l.By)
 		s.decide(now, s.By, "paused", "the batch that is out goes on")
 		a.step(rollout.Pause{})
 	case fleetapi.ResumeRollout:
@@ -70,10 +71,10 @@ func (a *rolloutActor) obey(l letter) (refused string) {
 			return "it is running"
 		}
 		s.By = ""
-		s.decide(now, author(l.By), "resumed", "")
+		s.decide(now, storage.Author(l.By), "resumed", "")
 		a.step(rollout.Resume{})
 	case fleetapi.AbortRollout:
-		s.By, s.End = author(l.By), endAborted
+		s.By, s.End = storage.Author(l.By), endAborted
 		for _, w := range a.nodes {
 			s.Barrier = max(s.Barrier, w.since)
 		}
@@ -88,10 +89,10 @@ func (a *rolloutActor) obey(l letter) (refused string) {
 func (a *rolloutActor) answer(one answer) {
 	l := one.letter
 	l.Answered, l.Refused = true, one.refused
-	lease := a.d.leaseID()
+	lease := a.d.LeaseID()
 	if lease == 0 {
 		return // who asked gives up
 	}
 	there := revision.Exists(one.key)
-	a.d.saver.add(entry{op: revision.PutLeased(one.key, encode(l), lease), compare: &there})
+	a.d.Saver.Add(storage.Save{Op: revision.PutLeased(one.key, storage.Encode(l), lease), Compare: &there})
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/revision"
 )
@@ -92,7 +93,7 @@ func (s *severed) KeepAlive(ctx context.Context, id revision.LeaseID) (time.Dura
 		return 0, errSevered
 	}
 	if s.stubborn.Load() {
-		return leaderTTL, nil
+		return storage.LeaderTTL, nil
 	}
 	return s.memory.KeepAlive(ctx, id)
 }

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"edgespan/actors/controller/storage"
 	"maps"
 	"slices"
 )
@@ -12,7 +13,7 @@ func (a *rolloutActor) surplus() (dropped []uint64) {
 	all[a.now.Revision] = a.now
 	var people, ours []uint64
 	for _, number := range slices.Sorted(maps.Keys(all)) {
-		if ofItself(all[number].Author) {
+		if storage.ByItself(all[number].Author) {
 			ours = append(ours, number)
 		} else {
 			people = append(people, number)

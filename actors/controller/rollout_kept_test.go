@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"edgespan/actors/controller/storage"
 	"fmt"
 	"testing"
 )
@@ -9,7 +10,7 @@ import (
 func TestWhichRolloutsAreKept(t *testing.T) {
 	a := &rolloutActor{kept: map[uint64]*stagedRollout{}}
 	for number := uint64(1); number <= 100; number++ {
-		by := itself.Name
+		by := storage.Itself.Name
 		if number%20 == 0 || number > 94 {
 			by = "alice"
 		}

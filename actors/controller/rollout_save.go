@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/revision"
 	"edgespan/config/rollout"
@@ -42,7 +43,7 @@ func (a *rolloutActor) stir(now bool) {
 	} else if !a.later && !a.saving {
 		a.later = true
 		self := a.self
-		a.d.after(saveLater, func() { a.d.send(self, saveNow{}) })
+		a.d.After(saveLater, func() { a.d.Send(self, saveNow{}) })
 	}
 }
 
@@ -60,7 +61,7 @@ func (a *rolloutActor) save() {
 	for _, one := range s.kept {
 		k := stagedKey(one.Revision)
 		txn.Compares = append(txn.Compares, revision.At(k, a.at[one.Revision]))
-		txn.Then = append(txn.Then, revision.Put(k, encode(one)))
+		txn.Then = append(txn.Then, revision.Put(k, storage.Encode(one)))
 	}
 	s.dropped = a.surplus()
 	for _, number := range s.dropped {
@@ -68,10 +69,10 @@ func (a *rolloutActor) save() {
 	}
 	a.saving, a.dirty, a.ended, a.answers = true, false, nil, nil
 	self := a.self
-	a.d.leaf("rollout", func() {
-		o, err := a.d.commit(a.d.context, txn)
+	a.d.Leaf("rollout", func() {
+		o, err := a.d.Commit(a.d.Context, txn)
 		s.done, s.at, s.err = err == nil && o.Succeeded, o.Revision, err
-		a.d.send(self, s)
+		a.d.Send(self, s)
 	})
 }
 
@@ -117,7 +118,7 @@ func (a *rolloutActor) retryLater() {
 	self, by := a.self, *a.leads
 	a.stepDown()
 	a.mandate = &by
-	a.d.after(leadAgain, func() { a.d.send(self, leadOn{}) })
+	a.d.After(storage.LeadAgain, func() { a.d.Send(self, leadOn{}) })
 }
 
 // Bounds of what is opened at once: the gates of one transaction, and the transactions that the
@@ -142,14 +143,14 @@ func (a *rolloutActor) openGates() {
 		txn := revision.Txn{Compares: []revision.Compare{a.leads.Fence(), revision.At(stagedKey(m.rollout), m.at)}}
 		for _, id := range ids {
 			m.gates[id] = gates[id]
-			txn.Then = append(txn.Then, revision.Put(history.GateKey(id), encode(gates[id])))
+			txn.Then = append(txn.Then, revision.Put(history.GateKey(id), storage.Encode(gates[id])))
 		}
 		a.opening++
 		self := a.self
-		a.d.leaf("gates", func() {
-			o, err := a.d.commit(a.d.context, txn)
+		a.d.Leaf("gates", func() {
+			o, err := a.d.Commit(a.d.Context, txn)
 			m.done, m.err = err == nil && o.Succeeded, err
-			a.d.send(self, m)
+			a.d.Send(self, m)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/revision"
 	"edgespan/config/rollout"
 	"edgespan/config/topology"
@@ -65,7 +66,7 @@ func (a *rolloutActor) chart() {
 func (a *rolloutActor) arm(t rollout.SetTimer) {
 	a.timers++
 	m, self := due{t.Timer, a.timers}, a.self
-	a.d.after(t.After, func() { a.d.send(self, m) })
+	a.d.After(t.After, func() { a.d.Send(self, m) })
 }
 
 // step gives the machine an event, and keeps what it decides.
@@ -152,23 +153,23 @@ func (a *rolloutActor) observe(w *wish) {
 		return
 	}
 	switch w.stands.State {
-	case standsConfirmed:
+	case storage.StandsConfirmed:
 		if state != rollout.Confirmed {
 			a.stir(false)
 			a.step(rollout.NodeConfirmed{Node: w.name})
 		}
-	case standsTook:
+	case storage.StandsTook:
 		if (state == rollout.Pushed || a.machine.Delayed(w.name)) && !a.machine.HasTaken(w.name) { // else each word of the node is a record written
 			a.stir(true)
 			a.step(rollout.NodeTook{Node: w.name})
 		}
-	case standsFailed:
+	case storage.StandsFailed:
 		if state == rollout.Pushed || a.machine.Delayed(w.name) {
 			a.now.decide(a.d.Now(), "", w.name+" failed", w.stands.Why)
 			a.stir(true)
 			a.step(rollout.NodeFailed{Node: w.name, Why: w.stands.Why})
 		}
-	case standsStuck:
+	case storage.StandsStuck:
 		if state == rollout.Pushed {
 			a.stir(true)
 			a.step(rollout.NodeStuck{Node: w.name, Why: w.stands.Why})
@@ -188,7 +189,7 @@ func (a *rolloutActor) poke() {
 func (a *rolloutActor) lookSoon() {
 	a.stirred = false
 	self := a.self
-	a.d.after(gather, func() { a.d.send(self, lookNow{}) })
+	a.d.After(gather, func() { a.d.Send(self, lookNow{}) })
 }
 
 func (a *rolloutActor) lookedAt() {
@@ -270,7 +271,7 @@ func (a *rolloutActor) roll(names []string, fresh bool) {
 		a.machine = rollout.FromMemory(memory, t, groups)
 		a.chart()
 		// What halted waits for a person, whatever the controller writes by itself.
-		kept := fresh && ofItself(a.cause.author) && a.machine.IsHalted()
+		kept := fresh && storage.ByItself(a.cause.author) && a.machine.IsHalted()
 		a.step(rollout.Changed{Nodes: names, Fresh: fresh && !kept})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/link"
@@ -564,12 +565,12 @@ func TestTheClockOfTheLeaderBeforeDoesNotMatter(t *testing.T) {
 				n := r.is(b, "running", "one", "n0").Revision
 				led.cut.Store(true)
 				e, _, _ := r.store.Get(r.Context(), stagedKey(n))
-				s := valueOf[stagedRollout](revision.Event{Kind: revision.EventPut, Entry: e})
+				s := storage.ValueOf[stagedRollout](revision.Event{Kind: revision.EventPut, Entry: e})
 				s.Began = s.Began.Add(jump)
 				for i := range s.Decisions {
 					s.Decisions[i].At = s.Decisions[i].At.Add(jump)
 				}
-				if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(e.Key, encode(s))}}); err != nil {
+				if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(e.Key, storage.Encode(s))}}); err != nil {
 					t.Fatal(err)
 				}
 				r.pass(100 * time.Second)
@@ -711,7 +712,7 @@ func TestACrashOpensNoGate(t *testing.T) {
 		c := r.start("a")
 		r.fleetOf(c, 3)
 		r.behave("n0", silent)
-		c.d.send(c.d.dir.named("n1").process(), said{}) // of no stream: it panics
+		c.d.Send(c.d.dir.named("n1").process(), said{}) // of no stream: it panics
 		r.network(c, `{"envParams":{"B":"one"}}`)
 		r.pass(time.Minute)
 		r.is(c, "running", "one", "n0")

@@ -144,7 +144,7 @@ func (s *seat) is(v layers.Versions, replica string) {
 	}
 }
 
-// at is the node's id and the replica that has its stream, and a channel that is closed when
+// At is the node's id and the replica that has its stream, and a channel that is closed when
 // another has it, or none.
 func (s *seat) at() (id, replica string, moved <-chan struct{}) {
 	s.mu.Lock()

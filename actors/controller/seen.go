@@ -17,7 +17,7 @@ type seen struct {
 	moved  chan struct{} // is closed by the next one; nil: nobody waits
 }
 
-// to moves it.
+// To moves it.
 func (s *seen) to(number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (c *Controller) Await(ctx context.Context, number uint64) error {
 	if c.d.dir.seen.knows(number) {
 		return nil
 	}
-	if head, err := history.Head(c.d.reader(ctx)); err == nil && number > head.Number {
+	if head, err := history.Head(c.d.Reader(ctx)); err == nil && number > head.Number {
 		return fmt.Errorf("%w: %d is the newest", fleetapi.ErrNoRevision, head.Number)
 	}
 	if !c.d.dir.seen.await(ctx, number) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
 )
@@ -32,7 +33,7 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 		send = fleetapi.AbortRollout
 	}
 	if what != fleetapi.RevertRollout || s.End == "" {
-		err := c.d.mailTo(ctx, rolloutMailbox, letter{From: c.d.Replica, By: by, What: fleetapi.Command(send), Rollout: number})
+		err := c.d.mailTo(ctx, rolloutMailbox, storage.RemoteCommand{From: c.d.Replica, By: by, What: fleetapi.Command(send), Rollout: number})
 		if errors.Is(err, fleetapi.ErrRefused) {
 			return fmt.Errorf("%s rollout %d: %w", what, number, err)
 		}
@@ -91,7 +92,7 @@ func (c *Controller) brought(ctx context.Context, by fleetapi.Caller, s listedRo
 
 // staged is a rollout that is kept.
 func (c *Controller) staged(ctx context.Context, number uint64) (listedRollout, error) {
-	a, err := c.d.ask(ctx, c.d.rollout, listStaged{number: number})
+	a, err := c.d.Ask(ctx, c.d.rollout, listStaged{number: number})
 	if err != nil {
 		return listedRollout{}, err
 	}
@@ -115,7 +116,7 @@ func (c *Controller) ExplainRollout(ctx context.Context, number uint64) (fleetap
 
 // withStaged are the rollouts that this replica follows and those that are staged.
 func (c *Controller) withStaged(ctx context.Context, all []fleetapi.Rollout) ([]fleetapi.Rollout, error) {
-	answer, err := c.d.ask(ctx, c.d.rollout, listStaged{all: true})
+	answer, err := c.d.Ask(ctx, c.d.rollout, listStaged{all: true})
 	if err != nil {
 		return nil, err
 	}

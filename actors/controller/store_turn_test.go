@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
@@ -44,7 +45,7 @@ func TestWritesAreServedInTheTurnOfTheirCallers(t *testing.T) {
 		c := r.start("a")
 		r.fleetOf(c, 2)
 		g.shut.Store(true)
-		bob := fleetapi.Caller{Name: itself.Name, Role: fleetapi.Operator, Via: httpapi.ViaToken}
+		bob := fleetapi.Caller{Name: storage.Itself.Name, Role: fleetapi.Operator, Via: httpapi.ViaToken}
 		set := func(by fleetapi.Caller, n int, dry bool) error {
 			_, err := c.Write(r.Context(), fleetapi.WriteRequest{
 				Caller: by, DryRun: dry,
@@ -52,7 +53,7 @@ func TestWritesAreServedInTheTurnOfTheirCallers(t *testing.T) {
 			})
 			return err
 		}
-		const flood = mostOfCaller + 5
+		const flood = storage.MaxOfCaller + 5
 		answers := make(chan error, flood)
 		for i := range flood {
 			go func() { answers <- set(bob, i, false) }()
@@ -64,14 +65,14 @@ func TestWritesAreServedInTheTurnOfTheirCallers(t *testing.T) {
 				t.Errorf("beyond his share: %v", err)
 			}
 		}
-		if refused != flood-mostOfCaller-1 { // one is on its way
+		if refused != flood-storage.MaxOfCaller-1 { // one is on its way
 			t.Errorf("%d are refused", refused)
 		}
-		if err := set(itself, 0, true); err != nil {
+		if err := set(storage.Itself, 0, true); err != nil {
 			t.Errorf("a dry run: %v", err)
 		}
 		done := make(chan error, 1)
-		go func() { done <- set(itself, 1, false) }()
+		go func() { done <- set(storage.Itself, 1, false) }()
 		synctest.Wait()
 		for range 2 { // his, which was under way, and its own
 			g.pass <- struct{}{}

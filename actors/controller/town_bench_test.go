@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/revision"
 	"edgespan/platform/store/bolt"
 )
@@ -24,7 +25,7 @@ var (
 
 // metered is a store that counts what is asked of it.
 type metered struct {
-	Store
+	storage.Store
 	mu                  sync.Mutex
 	commits, ops, bytes int
 	mostOps, mostBytes  int

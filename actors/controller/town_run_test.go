@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -24,7 +25,7 @@ import (
 type townRun struct {
 	testing.TB
 	town  *town
-	store Store
+	store storage.Store
 	c     *Controller
 	nodes []*townNode
 	takes time.Duration // from a push until the node has done it
@@ -53,13 +54,13 @@ func townFlags(limit, canary int) map[string]string {
 
 // newTownRun starts a controller on a store that has the nodes of a town already, connects all of
 // them, waits until they have what they want, and turns staged rollouts on.
-func newTownRun(tb testing.TB, t *town, store Store, flags map[string]string) *townRun {
+func newTownRun(tb testing.TB, t *town, store storage.Store, flags map[string]string) *townRun {
 	tb.Helper()
 	r := &townRun{TB: tb, town: t, store: store, down: make([]bool, len(t.names)), had: map[int]bool{}}
 	for from := 0; from < len(t.names); from += revision.MaxOps / 2 {
 		var txn revision.Txn
 		for i := from; i < min(from+revision.MaxOps/2, len(t.names)); i++ {
-			txn.Then = append(txn.Then, revision.Put(history.NodeKey(t.ids[i]), encode(history.Member{ID: t.ids[i], Name: t.names[i]})),
+			txn.Then = append(txn.Then, revision.Put(history.NodeKey(t.ids[i]), storage.Encode(history.Member{ID: t.ids[i], Name: t.names[i]})),
 				revision.Put(history.NameKey(t.names[i]), []byte(t.ids[i])))
 		}
 		if _, err := store.Commit(tb.Context(), txn); err != nil {
@@ -89,7 +90,7 @@ func newTownRun(tb testing.TB, t *town, store Store, flags map[string]string) *t
 	})
 	r.write(operate.SetE2E{File: ownFile, Config: config.Object{"flags": config.Object{"config_staged_rollout_enabled": "true"}}, Modify: true})
 	r.until("somebody leads", func() bool {
-		e, _, err := store.Get(tb.Context(), history.ElectionKey(leaderWord))
+		e, _, err := store.Get(tb.Context(), history.ElectionKey(storage.LeaderWord))
 		return err == nil && e.Exists()
 	})
 	return r

@@ -29,7 +29,7 @@ func (a *fleetActor) locate(ids ...string) {
 	}
 	if a.located == nil {
 		a.located = map[string]bool{}
-		a.d.after(tunnelGather, func() { a.d.send(a.self, tunnelsDue{}) })
+		a.d.After(tunnelGather, func() { a.d.Send(a.self, tunnelsDue{}) })
 	}
 	for _, id := range ids {
 		a.located[id] = true
@@ -55,13 +55,13 @@ func (a *fleetActor) tunnels() {
 		}
 	}
 	if len(ends) > 0 && a.d.waits(&a.d.waitTunnels) {
-		a.d.after(waitLook, func() { a.d.send(a.self, tunnelsDue{}) })
+		a.d.After(waitLook, func() { a.d.Send(a.self, tunnelsDue{}) })
 		return
 	}
 	a.located = nil
 	if len(ends) > 0 {
 		changed := slices.Sorted(maps.Keys(ends))
-		a.d.leaf("tunnels", func() {
+		a.d.Leaf("tunnels", func() {
 			a.d.setAuto("addresses of tunnels", func(w *operate.World) (operate.SetAuto, bool, error) { return w.TunnelAddresses(changed...) })
 		})
 	}

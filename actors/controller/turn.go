@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/revision"
 )
@@ -45,17 +46,17 @@ func (c *Controller) Turn(ctx context.Context) error {
 
 // takeTurn takes the turn if no other replica has it.
 func (d *deps) takeTurn(ctx context.Context, key revision.Key) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, storage.StoreTimeout)
 	defer cancel()
-	e, err := d.reader(ctx).Get(key)
+	e, err := d.Reader(ctx).Get(key)
 	if err != nil || e[0].Exists() {
 		return err == nil && string(e[0].Value) == d.Replica, err
 	}
-	lease, err := d.grant(ctx, turnTTL)
+	lease, err := d.Grant(ctx, turnTTL)
 	if err != nil {
 		return false, err
 	}
-	o, err := d.commit(ctx, revision.Campaign(key, []byte(d.Replica), lease))
+	o, err := d.Commit(ctx, revision.Campaign(key, []byte(d.Replica), lease))
 	if err == nil && o.Succeeded {
 		return true, nil // nobody keeps the lease alive
 	}
@@ -68,7 +69,7 @@ func (c *Controller) Returned(ctx context.Context) {
 		return
 	}
 	key := history.ElectionKey(turnWord)
-	_, err := c.d.commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Holds(key, []byte(c.d.Replica))}, Then: []revision.Op{revision.Delete(key)}})
+	_, err := c.d.Commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Holds(key, []byte(c.d.Replica))}, Then: []revision.Op{revision.Delete(key)}})
 	if err != nil && ctx.Err() == nil {
 		c.d.Log.Warn("end the turn to restart: the next replica waits for it", zap.Error(err))
 	}

@@ -3,6 +3,7 @@ package controller
 import (
 	"net/netip"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config/peer"
 )
 
@@ -29,7 +30,7 @@ func (u underlay) ports() map[string]peer.Port {
 func (u underlay) texts() map[string]string {
 	out := make(map[string]string, len(u.Ports))
 	for _, p := range u.Ports {
-		out[p.Label] = string(encode(p))
+		out[p.Label] = string(storage.Encode(p))
 	}
 	return out
 }

@@ -19,7 +19,7 @@ func (c *Controller) unmasks(ctx context.Context, by fleetapi.Caller, board stri
 	if by.Role.May(fleetapi.Admin) {
 		return nil
 	}
-	e, err := c.d.reader(ctx).Get(history.AcceptedKey(board))
+	e, err := c.d.Reader(ctx).Get(history.AcceptedKey(board))
 	if err != nil {
 		return fmt.Errorf("accepted hardware of board %s: %w", config.Quote(board), err)
 	}

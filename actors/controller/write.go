@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 
+	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -11,39 +12,39 @@ import (
 
 // Write judges, plans and stores one write. Optimisations are the leader's.
 func (c *Controller) Write(asked context.Context, r fleetapi.WriteRequest) (fleetapi.Written, error) {
-	ctx, cancel := context.WithTimeout(asked, writeTimeout)
+	ctx, cancel := context.WithTimeout(asked, storage.WriteTimeout)
 	defer cancel()
-	var a wrote
+	var a storage.WriteResult
 	_, optimizes := r.Write.(operate.Optimize)
 	switch {
 	case r.DryRun:
 		a = c.dryRun(ctx, r)
 	case optimizes && !c.d.Offline:
-		a = c.d.writes.order(ctx, r)
+		a = c.d.writes.Order(ctx, r)
 	default:
-		a = c.d.writes.writeBackedUp(asked, write{request: r})
+		a = c.d.writes.WriteBackedUp(asked, storage.WriteRequest{Request: r})
 	}
-	if a.err != nil {
-		return fleetapi.Written{}, a.err
+	if a.Err != nil {
+		return fleetapi.Written{}, a.Err
 	}
 	if !r.DryRun {
-		c.d.shows(ctx, a.record.Number)
+		c.d.shows(ctx, a.Record.Number)
 	}
 	return writtenOf(a, r.DryRun), nil
 }
 
-func writtenOf(a wrote, dry bool) fleetapi.Written {
+func writtenOf(a storage.WriteResult, dry bool) fleetapi.Written {
 	out := fleetapi.Written{
-		Revision: a.record.Number, Changed: a.record.Tree != "" || dry && len(a.outcome.Change.Layers) > 0, DryRun: dry, Message: a.outcome.Message,
-		Warnings: a.outcome.Warnings, Unknown: []string{}, Effects: []fleetapi.Effect{}, Actions: actionsOf(a.outcome.Actions), Peers: a.outcome.Peers,
+		Revision: a.Record.Number, Changed: a.Record.Tree != "" || dry && len(a.Outcome.Change.Layers) > 0, DryRun: dry, Message: a.Outcome.Message,
+		Warnings: a.Outcome.Warnings, Unknown: []string{}, Effects: []fleetapi.Effect{}, Actions: actionsOf(a.Outcome.Actions), Peers: a.Outcome.Peers,
 	}
 	if out.Warnings == nil {
 		out.Warnings = []string{}
 	}
-	for _, path := range a.outcome.Unknown {
+	for _, path := range a.Outcome.Unknown {
 		out.Unknown = append(out.Unknown, config.FormatPath(path))
 	}
-	for _, e := range a.outcome.Effects {
+	for _, e := range a.Outcome.Effects {
 		effect := fleetapi.Effect{Nodes: e.Nodes, Values: []fleetapi.Value{}, Actions: actionsOf(e.Actions)}
 		for _, v := range e.Values {
 			one := fleetapi.Value{Path: config.FormatPath(v.Path), Old: v.Old, New: v.New, HadOld: v.HadOld, HasNew: v.HasNew}
@@ -58,14 +59,14 @@ func writtenOf(a wrote, dry bool) fleetapi.Written {
 }
 
 // dryRun judges a write and stores nothing. It holds up no write.
-func (c *Controller) dryRun(ctx context.Context, r fleetapi.WriteRequest) wrote {
-	w, err := read(ctx, c, func(w *operate.World) (wrote, error) { return c.d.writes.try(ctx, r, w) })
-	w.err = err
+func (c *Controller) dryRun(ctx context.Context, r fleetapi.WriteRequest) storage.WriteResult {
+	w, err := read(ctx, c, func(w *operate.World) (storage.WriteResult, error) { return c.d.writes.Try(ctx, r, w) })
+	w.Err = err
 	return w
 }
 
-// world is what an operation is judged in now.
-func (d *deps) world(ctx context.Context) (*operate.World, error) { return d.writes.world(ctx) }
+// World is what an operation is judged in now.
+func (d *deps) world(ctx context.Context) (*operate.World, error) { return d.writes.World(ctx) }
 
 // worldAt is what an operation is judged in on a state of the layers.
 func (d *deps) worldAt(state history.State) *operate.World {

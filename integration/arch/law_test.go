@@ -61,11 +61,14 @@ var mayImport = map[string][]string{
 	"actors/keep":                    {},
 	"platform/keystone/keystonetest": {},
 	"actors/controller": {
-		"actors/keep", "config", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi", "config/httpapi/fleetapi", "config/layers",
-		"config/link", "config/metadata", "config/operate", "config/pace", "config/peer", "config/revision", "config/rollout", "config/state", "config/topology",
-		"config/migrate",
-		"actors/keep", "config", "config/backup", "config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi", "config/httpapi/fleetapi", "config/layers",
-		"config/link", "config/metadata", "config/operate", "config/revision", "config/rollout", "config/state", "config/topology",
+		"actors/controller/storage", "actors/keep", "config", "config/e2e", "config/edit", "config/fleet",
+		"config/history", "config/httpapi", "config/httpapi/fleetapi", "config/layers", "config/link", "config/metadata",
+		"config/operate", "config/pace", "config/peer", "config/revision", "config/rollout", "config/state",
+		"config/topology",
+	},
+	"actors/controller/storage": {
+		"actors/keep", "config", "config/backup", "config/fleet", "config/history", "config/httpapi",
+		"config/httpapi/fleetapi", "config/migrate", "config/operate", "config/pace", "config/revision",
 	},
 	"actors":          {"actors/keep", "netinst", "netinst/netstate", "netinst/doctor", "appnet", "config", "config/nodeconf", "config/httpapi", "pubsub", "actors/agent", "config/action", "config/confirm", "config/link", "config/metadata", "config/peer", "config/peer/task", "config/state"},
 	"actors/agent":    {"config", "config/action", "config/confirm", "config/httpapi", "config/layers", "config/link", "config/metadata", "config/nodeconf", "config/peer"},
@@ -172,7 +175,7 @@ var testsMayImport = map[string][]string{
 	"platform/store":          {"pubsub"},
 	"pubsub":                  {"platform/store"},
 	"config/topology/sketch":  {"config/rollout"},
-	"actors/controller":       {"platform/store/bolt", "config/optimize", "platform/store/etcd", "config/topology/sketch"},
+	"actors/controller":       {"config/backup", "platform/store/bolt", "config/optimize", "platform/store/etcd", "config/topology/sketch"},
 	"actors/facts":            {"config/backup", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest"},
 
 	"cmd/edgespan-controller": {"platform/store/etcd/etcdtest", "platform/keystone/keystonetest"},

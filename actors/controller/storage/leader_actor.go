@@ -1,4 +1,4 @@
-package controller
+package storage
 
 import (
 	"context"
@@ -16,14 +16,14 @@ import (
 
 // Words to /leader, and of it to /rollout.
 type (
-	// elected says that this replica leads; deposed that it may not any more.
-	elected struct{ by revision.Leadership }
-	deposed struct{}
+	// Elected says that this replica leads; deposed that it may not any more.
+	Elected struct{ By revision.Leadership }
+	Deposed struct{}
 	// compactDue and sweepDue are timers of one leadership.
 	compactDue struct{ reign int }
 	sweepDue   struct{ reign int }
-	// mailbox is a key of the leader's mailbox.
-	mailbox struct{ event revision.Event }
+	// Mail is a key of the leader's mailbox.
+	Mail struct{ Event revision.Event }
 	// carried says that an order is done, or is to be tried again.
 	carried struct {
 		reign int
@@ -47,16 +47,16 @@ type (
 // have left behind is swept at the begin of a leadership and then every sweepEvery, once it is
 // older than any write may take.
 const (
-	compactEvery = time.Minute
+	CompactEvery = time.Minute
 	sweepEvery   = time.Hour
-	sweepAge     = 10 * time.Minute
+	SweepAge     = 10 * time.Minute
 )
 
-var retention = revision.Retention{Age: 10 * time.Minute, Revisions: 10_000, Bytes: 64 << 20, Least: 10 * time.Minute}
+var Retention = revision.Retention{Age: 10 * time.Minute, Revisions: 10_000, Bytes: 64 << 20, Least: 10 * time.Minute}
 
 // leaderActor is /leader: what one replica does for all, and who that is.
 type leaderActor struct {
-	d    *writing
+	d    *Writer
 	tell func(any) // tells /rollout who leads
 	self *actor.PID
 
@@ -73,7 +73,8 @@ type leaderActor struct {
 	doing  map[revision.Key]bool           // of them, in this reign
 }
 
-func newLeaderActor(d *writing, tell func(any)) *leaderActor {
+// NewLeader is /leader. It tells who leads: Elected and Deposed.
+func NewLeader(d *Writer, tell func(any)) actor.Actor {
 	return &leaderActor{d: d, tell: tell, orders: map[revision.Key]revision.Entry{}, doing: map[revision.Key]bool{}}
 }
 
@@ -83,12 +84,12 @@ func (a *leaderActor) Receive(c actor.Context) {
 	case *actor.Started:
 		a.self = c.Self()
 		if !a.d.Offline {
-			a.d.leaf("election", func() { a.d.campaign(a.self) })
+			a.d.Leaf("election", func() { a.d.campaign(a.self) })
 		}
-	case elected:
-		a.begin(m.by)
+	case Elected:
+		a.begin(m.By)
 		a.tell(m)
-	case deposed:
+	case Deposed:
 		a.stepDown()
 		a.tell(m)
 	case compactDue:
@@ -107,8 +108,8 @@ func (a *leaderActor) Receive(c actor.Context) {
 		if a.leads != nil && m.reign == a.reign {
 			a.migrate(m.after)
 		}
-	case mailbox:
-		a.mailed(m.event)
+	case Mail:
+		a.mailed(m.Event)
 	case carried:
 		if m.reign == a.reign {
 			a.carried(m)
@@ -125,7 +126,7 @@ func (a *leaderActor) begin(by revision.Leadership) {
 	a.d.Log.Info("this replica leads", zap.String("replica", a.d.Replica), zap.Uint64("revision", uint64(by.Revision)))
 	a.stepDown()
 	a.leads = &by
-	a.ctx, a.end = context.WithCancel(a.d.context)
+	a.ctx, a.end = context.WithCancel(a.d.Context)
 	a.began = a.d.Now()
 	a.mark()
 	a.sweep()
@@ -149,7 +150,7 @@ func (a *leaderActor) stepDown() {
 // mailed takes over a key of the mailbox.
 func (a *leaderActor) mailed(e revision.Event) {
 	k := e.Entry.Key
-	if o := valueOf[order](e); o.Lease == 0 || o.Answered || o.Withdrawn {
+	if o := ValueOf[leaderRequest](e); o.Lease == 0 || o.Answered || o.Withdrawn {
 		delete(a.orders, k)
 		return
 	}
@@ -164,11 +165,11 @@ func (a *leaderActor) carry(k revision.Key) {
 		return
 	}
 	a.doing[k] = true
-	o := valueOf[order](revision.Event{Kind: revision.EventPut, Entry: e})
-	w := write{ctx: a.ctx, request: o.request(), errand: &errand{order: o, key: k, at: e.ModRevision, by: *a.leads, replica: a.d.Replica}}
+	o := ValueOf[leaderRequest](revision.Event{Kind: revision.EventPut, Entry: e})
+	w := WriteRequest{ctx: a.ctx, Request: o.request(), errand: &pendingWrite{leaderRequest: o, key: k, at: e.ModRevision, by: *a.leads, replica: a.d.Replica}}
 	reign, self := a.reign, a.self
-	a.d.leaf("order", func() {
-		a.d.send(self, carried{reign, k, a.d.do(w.ctx, w).err})
+	a.d.Leaf("order", func() {
+		a.d.Send(self, carried{reign, k, a.d.Do(w.ctx, w).Err})
 	})
 }
 
@@ -180,27 +181,27 @@ func (a *leaderActor) carried(m carried) {
 		return
 	}
 	a.d.Log.Warn("optimize, for another replica", zap.Error(m.err))
-	a.later(leadAgain, carryDue{a.reign, m.key})
+	a.later(LeadAgain, carryDue{a.reign, m.key})
 }
 
 // later sends a timer of this reign.
 func (a *leaderActor) later(t time.Duration, word any) {
 	self := a.self
-	a.d.after(t, func() { a.d.send(self, word) })
+	a.d.After(t, func() { a.d.Send(self, word) })
 }
 
 // mark asks where the store is now.
 func (a *leaderActor) mark() {
 	ctx, by, reign, self := a.ctx, *a.leads, a.reign, a.self
-	a.later(compactEvery, compactDue{reign})
-	a.d.leaf("mark", func() {
-		o, err := a.d.commit(ctx, revision.Txn{Compares: []revision.Compare{by.Fence()}, Then: []revision.Op{revision.Get(by.Key)}})
+	a.later(CompactEvery, compactDue{reign})
+	a.d.Leaf("mark", func() {
+		o, err := a.d.Commit(ctx, revision.Txn{Compares: []revision.Compare{by.Fence()}, Then: []revision.Op{revision.Get(by.Key)}})
 		if err == nil && o.Succeeded {
 			size, err := a.d.size(ctx)
 			if err != nil && ctx.Err() == nil {
 				a.d.Log.Warn("weigh the store", zap.Error(err))
 			}
-			a.d.send(self, marked{reign, o.Revision, size})
+			a.d.Send(self, marked{reign, o.Revision, size})
 		}
 	})
 }
@@ -213,11 +214,11 @@ func (a *leaderActor) compact(at revision.Revision, size int64) {
 	if a.least == 0 || size > 0 && size < a.least {
 		a.least = size
 	}
-	if a.grew.IsZero() && size-a.least >= retention.Bytes {
+	if a.grew.IsZero() && size-a.least >= Retention.Bytes {
 		a.grew = now
 	}
-	to := retention.CompactTo(a.marks, now, at, size-a.least)
-	a.marks = retention.Needed(a.marks, now)
+	to := Retention.CompactTo(a.marks, now, at, size-a.least)
+	a.marks = Retention.Needed(a.marks, now)
 	if to == 0 {
 		return
 	}
@@ -225,7 +226,7 @@ func (a *leaderActor) compact(at revision.Revision, size int64) {
 		a.least, a.grew = 0, time.Time{}
 	}
 	ctx, grown := a.ctx, size-a.least
-	a.d.leaf("compact", func() {
+	a.d.Leaf("compact", func() {
 		if err := a.d.compactTo(ctx, to, grown); err != nil && ctx.Err() == nil {
 			a.d.Log.Warn("compact the store", zap.Uint64("to", uint64(to)), zap.Error(err))
 		}
@@ -236,7 +237,7 @@ func (a *leaderActor) compact(at revision.Revision, size int64) {
 func (a *leaderActor) sweep() {
 	ctx, by := a.ctx, *a.leads
 	a.later(sweepEvery, sweepDue{a.reign})
-	a.d.leaf("sweep", func() {
+	a.d.Leaf("sweep", func() {
 		n, err := a.d.sweep(ctx, by)
 		if n > 0 {
 			a.d.Log.Info("swept what large writes have left", zap.Int("parts", n))
@@ -256,9 +257,9 @@ var errSwept = errors.New("others write all the time")
 // sweep says how many parts it took away. It goes by the wall clocks of those who wrote, which
 // may be wrong: a write that it takes for dead while it is under way is planned anew, as each
 // transaction moves head.
-func (d *access) sweep(ctx context.Context, by revision.Leadership) (swept int, err error) {
+func (d *Access) sweep(ctx context.Context, by revision.Leadership) (swept int, err error) {
 	for range sweepTries {
-		s, err := history.NewSweep(d.reader(ctx), d.Now().Add(-sweepAge))
+		s, err := history.NewSweep(d.Reader(ctx), d.Now().Add(-SweepAge))
 		if err != nil {
 			return swept, err
 		}
@@ -270,7 +271,7 @@ func (d *access) sweep(ctx context.Context, by revision.Leadership) (swept int, 
 			txn := s.Txn(i, at)
 			txn.Compares = append(slices.Clone(txn.Compares), by.Fence())
 			txn.Else = append(slices.Clone(txn.Else), revision.Get(by.Key))
-			o, err := d.commit(ctx, txn)
+			o, err := d.Commit(ctx, txn)
 			if err != nil {
 				return swept, err
 			}

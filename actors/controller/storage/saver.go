@@ -1,4 +1,4 @@
-package controller
+package storage
 
 import (
 	"errors"
@@ -11,15 +11,15 @@ import (
 	"edgespan/config/revision"
 )
 
-// saver is the leaf that stores what nodes have to keep. What comes while one transaction is
+// Saver is the leaf that stores what nodes have to keep. What comes while one transaction is
 // on its way to the disk goes together in the next: a change that touches ten thousand nodes
 // costs a hundred transactions, and a single node waits for nobody. A transaction that is full
 // does not wait for those before it, unless it has a key of theirs: the disk syncs them together.
 //
 // Keys take turns, so that no node can hold others back, and what is written for one node has a
 // pace: it can make the store spend no more, whatever it says (ADR 0050).
-type saver struct {
-	d *access
+type Saver struct {
+	d *Access
 
 	mu     sync.Mutex
 	lines  map[revision.Key]*line // that have something to do, or on its way
@@ -30,62 +30,62 @@ type saver struct {
 
 // line is what waits of one key.
 type line struct {
-	entries []entry // in the order in which they came
-	flying  bool    // one of the key is on its way
-	queued  bool    // it is among those that are ready, or a timer brings it there
+	entries []Save // in the order in which they came
+	flying  bool   // one of the key is on its way
+	queued  bool   // it is among those that are ready, or a timer brings it there
 }
 
 const (
-	mostFlying   = 4  // transactions are on their way at most
-	writesAtOnce = 30 // of one node, and after that …
-	writesPace   = 2  // … so many a second
-	bytesAtOnce  = 256 << 10
-	bytesPace    = 8 << 10 // … so many a second
+	maxFlying    = 4  // transactions are on their way at most
+	WritesAtOnce = 30 // of one node, and after that …
+	WritesPace   = 2  // … so many a second
+	BytesAtOnce  = 256 << 10
+	BytesPace    = 8 << 10 // … so many a second
 	smallWrite   = 2 << 10 // a count, a standing in a rollout
 )
 
 // nodePace is what is written for one node, in all of its keys, on average. A push is four writes
 // of some hundred bytes each.
 var nodePace = pace.Limit{
-	Writes: pace.Rate{Burst: writesAtOnce, PerSecond: writesPace}, Bytes: pace.Rate{Burst: bytesAtOnce, PerSecond: bytesPace},
+	Writes: pace.Rate{Burst: WritesAtOnce, PerSecond: WritesPace}, Bytes: pace.Rate{Burst: BytesAtOnce, PerSecond: BytesPace},
 	Small: smallWrite,
 }
 
-// entry is one key to be read or written for somebody.
-type entry struct {
-	op      revision.Op
-	compare *revision.Compare // nil: whatever is there
-	to      *actor.PID        // gets saved; nil: nobody
-	what    int               // told back
-	of      *pace.Budget      // of the node that it is for: of its entries of one key and what, only the last counts; nil: no node's
+// Save is one key to be read or written for somebody.
+type Save struct {
+	Op      revision.Op
+	Compare *revision.Compare // nil: whatever is there
+	To      *actor.PID        // gets saved; nil: nobody
+	What    int               // told back
+	Of      *pace.Budget      // of the node that it is for: of its entries of one key and what, only the last counts; nil: no node's
 }
 
-// saved is what became of an entry.
-type saved struct {
-	what int
-	key  revision.Key
-	done bool              // the compare held
-	rev  revision.Revision // of the store then
-	now  revision.Entry    // of a read, and of a key whose compare did not hold
-	err  error             // it may have been done or not
+// Saved is what became of an entry.
+type Saved struct {
+	What int
+	Key  revision.Key
+	Done bool              // the compare held
+	Rev  revision.Revision // of the store then
+	Now  revision.Entry    // of a read, and of a key whose compare did not hold
+	Err  error             // it may have been done or not
 }
 
-func newSaver(d *access) *saver {
-	return &saver{d: d, lines: map[revision.Key]*line{}, woken: make(chan struct{}, 1)}
+func newSaver(d *Access) *Saver {
+	return &Saver{d: d, lines: map[revision.Key]*line{}, woken: make(chan struct{}, 1)}
 }
 
-// add queues an entry. Entries of one key are done in their order. One of a node takes the place of
+// Add queues an entry. Entries of one key are done in their order. One of a node takes the place of
 // the one that waits for the same, if there is one: that one is not done, and nobody is told of it.
-func (s *saver) add(e entry) (replaced bool) {
+func (s *Saver) Add(e Save) (replaced bool) {
 	s.mu.Lock()
-	l := s.lines[e.op.Key]
+	l := s.lines[e.Op.Key]
 	if l == nil {
 		l = &line{}
-		s.lines[e.op.Key] = l
+		s.lines[e.Op.Key] = l
 	}
-	if e.of != nil {
+	if e.Of != nil {
 		before := len(l.entries)
-		l.entries = slices.DeleteFunc(l.entries, func(o entry) bool { return o.of == e.of && o.what == e.what })
+		l.entries = slices.DeleteFunc(l.entries, func(o Save) bool { return o.Of == e.Of && o.What == e.What })
 		replaced = len(l.entries) < before
 	}
 	l.entries = append(l.entries, e)
@@ -96,14 +96,14 @@ func (s *saver) add(e entry) (replaced bool) {
 }
 
 // queue gives a line its turn, if it has anything to do; s.mu is held.
-func (s *saver) queue(l *line) {
+func (s *Saver) queue(l *line) {
 	if !l.flying && !l.queued && len(l.entries) > 0 {
 		l.queued = true
 		s.ready = append(s.ready, l)
 	}
 }
 
-func (s *saver) wake() {
+func (s *Saver) wake() {
 	select {
 	case s.woken <- struct{}{}:
 	default:
@@ -111,15 +111,15 @@ func (s *saver) wake() {
 }
 
 // run works until the controller ends.
-func (s *saver) run() {
+func (s *Saver) run() {
 	for {
 		select {
-		case <-s.d.context.Done():
+		case <-s.d.Context.Done():
 			return
 		case <-s.woken:
 		}
 		for batch := s.take(); len(batch) > 0; batch = s.take() {
-			s.d.leaf("save", func() {
+			s.d.Leaf("save", func() {
 				s.store(batch)
 				s.came(batch)
 			})
@@ -129,13 +129,13 @@ func (s *saver) run() {
 
 // take is the entries of the next transaction: as many as fit, each of another key, and no key
 // that is on its way already. None, where others are on their way and it would not be full.
-func (s *saver) take() []entry {
+func (s *Saver) take() []Save {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.flying > 0 && (s.flying == mostFlying || len(s.ready) < revision.MaxOps) {
+	if s.flying > 0 && (s.flying == maxFlying || len(s.ready) < revision.MaxOps) {
 		return nil
 	}
-	var batch []entry
+	var batch []Save
 	size, n := 0, 0
 	for ; n < len(s.ready) && len(batch) < revision.MaxOps; n++ {
 		l := s.ready[n]
@@ -143,13 +143,13 @@ func (s *saver) take() []entry {
 		if s.early(l, e) {
 			continue
 		}
-		one := transaction([]entry{e}).Size()
+		one := transaction([]Save{e}).Size()
 		if len(batch) > 0 && size+one > revision.MaxSize {
 			break
 		}
 		size += one
-		if e.of != nil && e.op.Kind != revision.OpGet {
-			e.of.Spend(s.d.Now(), nodePace, one)
+		if e.Of != nil && e.Op.Kind != revision.OpGet {
+			e.Of.Spend(s.d.Now(), nodePace, one)
 		}
 		l.flying, l.queued, l.entries = true, false, l.entries[1:]
 		batch = append(batch, e)
@@ -164,15 +164,15 @@ func (s *saver) take() []entry {
 }
 
 // early puts a line off whose node has had enough written for now.
-func (s *saver) early(l *line, e entry) bool {
-	if e.of == nil || e.op.Kind == revision.OpGet {
+func (s *Saver) early(l *line, e Save) bool {
+	if e.Of == nil || e.Op.Kind == revision.OpGet {
 		return false
 	}
-	wait := e.of.Wait(s.d.Now(), nodePace, transaction([]entry{e}).Size())
+	wait := e.Of.Wait(s.d.Now(), nodePace, transaction([]Save{e}).Size())
 	if wait == 0 {
 		return false
 	}
-	s.d.after(wait, func() {
+	s.d.After(wait, func() {
 		s.mu.Lock()
 		l.queued = false
 		s.queue(l)
@@ -183,13 +183,13 @@ func (s *saver) early(l *line, e entry) bool {
 }
 
 // came is the end of a transaction.
-func (s *saver) came(batch []entry) {
+func (s *Saver) came(batch []Save) {
 	s.mu.Lock()
 	for _, e := range batch {
-		l := s.lines[e.op.Key]
+		l := s.lines[e.Op.Key]
 		l.flying = false
 		if s.queue(l); len(l.entries) == 0 {
-			delete(s.lines, e.op.Key)
+			delete(s.lines, e.Op.Key)
 		}
 	}
 	s.flying--
@@ -198,15 +198,15 @@ func (s *saver) came(batch []entry) {
 }
 
 // transaction does entries together; what is there is read where a compare does not hold.
-func transaction(batch []entry) revision.Txn {
+func transaction(batch []Save) revision.Txn {
 	var t revision.Txn
 	for _, e := range batch {
-		if e.compare != nil {
-			t.Compares = append(t.Compares, *e.compare)
+		if e.Compare != nil {
+			t.Compares = append(t.Compares, *e.Compare)
 		}
-		t.Then = append(t.Then, e.op)
+		t.Then = append(t.Then, e.Op)
 		if len(batch) == 1 {
-			t.Else = append(t.Else, revision.Get(e.op.Key))
+			t.Else = append(t.Else, revision.Get(e.Op.Key))
 		}
 	}
 	return t
@@ -214,8 +214,8 @@ func transaction(batch []entry) revision.Txn {
 
 // store does a batch. Where one of many does not hold its halves are tried: the others of a batch
 // cost some transactions more, and not one each.
-func (s *saver) store(batch []entry) {
-	o, err := s.d.commit(s.d.context, transaction(batch))
+func (s *Saver) store(batch []Save) {
+	o, err := s.d.Commit(s.d.Context, transaction(batch))
 	alone := err == nil && !o.Succeeded || errors.Is(err, revision.ErrNoLease) || errors.Is(err, revision.ErrTooLarge) || errors.Is(err, revision.ErrInvalid)
 	if len(batch) > 1 && alone {
 		s.store(batch[:len(batch)/2])
@@ -223,13 +223,13 @@ func (s *saver) store(batch []entry) {
 		return
 	}
 	for i, e := range batch {
-		if e.to == nil {
+		if e.To == nil {
 			continue
 		}
-		told := saved{what: e.what, key: e.op.Key, done: err == nil && o.Succeeded, rev: o.Revision, err: err}
+		told := Saved{What: e.What, Key: e.Op.Key, Done: err == nil && o.Succeeded, Rev: o.Revision, Err: err}
 		if err == nil && i < len(o.Results) {
-			told.now = o.Results[i].Entry
+			told.Now = o.Results[i].Entry
 		}
-		s.d.send(e.to, told)
+		s.d.Send(e.To, told)
 	}
 }

@@ -1,4 +1,4 @@
-package controller
+package storage
 
 import (
 	"context"
@@ -14,19 +14,19 @@ import (
 // The leader of all that one replica does for all. When it dies another one leads after
 // leaderTTL and a quarter of it, which is how often all others try.
 const (
-	leaderTTL  = 2 * time.Second
-	leaderWord = "leader" // the name of the election
+	LeaderTTL  = 2 * time.Second
+	LeaderWord = "leader" // the name of the election
 )
 
-// leadAgain is how long a leader waits with what the store did not take.
-const leadAgain = 200 * time.Millisecond
+// LeadAgain is how long a leader waits with what the store did not take.
+const LeadAgain = 200 * time.Millisecond
 
 // campaign leads whenever nobody else does: it drives revision.Candidate, and tells an actor
 // when this replica leads (elected) and when it may not any more (deposed).
-func (d *access) campaign(tell *actor.PID) {
-	machine := revision.NewCandidate(history.ElectionKey(leaderWord), leaderTTL)
+func (d *Access) campaign(tell *actor.PID) {
+	machine := revision.NewCandidate(history.ElectionKey(LeaderWord), LeaderTTL)
 	answers := make(chan revision.Answer)
-	ended, failing := d.context.Done(), false
+	ended, failing := d.Context.Done(), false
 	turn := machine.Advance(time.Now())
 	for {
 		if turn.Failed != nil && !failing && ended != nil { // once, not four times in each lease
@@ -34,14 +34,14 @@ func (d *access) campaign(tell *actor.PID) {
 		}
 		if turn.Lost != nil {
 			d.Log.Warn("the lead is lost", zap.Error(turn.Lost))
-			d.send(tell, deposed{})
+			d.Send(tell, Deposed{})
 		}
 		if turn.Won != nil {
-			d.send(tell, elected{*turn.Won})
+			d.Send(tell, Elected{*turn.Won})
 		}
 		if turn.Call != nil {
 			call := *turn.Call
-			d.leaf("election", func() { d.electionCall(call, answers) })
+			d.Leaf("election", func() { d.electionCall(call, answers) })
 		}
 		if turn.Over {
 			return
@@ -54,7 +54,7 @@ func (d *access) campaign(tell *actor.PID) {
 			turn = machine.Advance(time.Now())
 		case <-ended:
 			ended = nil
-			d.send(tell, deposed{})
+			d.Send(tell, Deposed{})
 			turn = machine.Resign(time.Now()) // so that nobody waits for the end of the lease
 		}
 	}
@@ -62,17 +62,17 @@ func (d *access) campaign(tell *actor.PID) {
 
 // electionCall asks the store. The last call, which lets go of the lease, is made when the
 // controller ends already. An answer that comes too late goes nowhere.
-func (d *access) electionCall(c revision.Call, answers chan<- revision.Answer) {
+func (d *Access) electionCall(c revision.Call, answers chan<- revision.Answer) {
 	ctx, cancel := context.WithDeadline(context.Background(), c.Until)
 	defer cancel()
 	a := revision.Answer{Call: c.Number}
 	switch c.Kind {
 	case revision.CallGrant:
-		a.Lease, a.Err = d.store.Grant(ctx, leaderTTL)
+		a.Lease, a.Err = d.store.Grant(ctx, LeaderTTL)
 	case revision.CallKeepAlive:
 		_, a.Err = d.store.KeepAlive(ctx, c.Lease)
 	case revision.CallCampaign:
-		a.Outcome, a.Err = d.store.Commit(ctx, revision.Campaign(history.ElectionKey(leaderWord), []byte(d.Replica), c.Lease))
+		a.Outcome, a.Err = d.store.Commit(ctx, revision.Campaign(history.ElectionKey(LeaderWord), []byte(d.Replica), c.Lease))
 	case revision.CallRevoke:
 		a.Err = d.store.Revoke(ctx, c.Lease)
 	}

@@ -1,4 +1,4 @@
-package controller
+package storage
 
 import (
 	"context"
@@ -6,15 +6,15 @@ import (
 	"edgespan/config/history"
 )
 
-// prune takes away what a plan of history.Prune says, and says whether nobody wrote meanwhile.
-func (d *access) prune(ctx context.Context, p history.Prune) (bool, error) {
+// Prune takes away what a plan of history.Prune says, and says whether nobody wrote meanwhile.
+func (d *Access) Prune(ctx context.Context, p history.Prune) (bool, error) {
 	at := p.Head()
 	for n := range p.Txns() {
 		txn, err := p.Txn(n, at)
 		if err != nil {
 			return false, err
 		}
-		o, err := d.commit(ctx, txn)
+		o, err := d.Commit(ctx, txn)
 		if err != nil || !o.Succeeded {
 			return false, err
 		}

@@ -1,4 +1,4 @@
-package controller
+package storage
 
 import (
 	"context"
@@ -18,37 +18,37 @@ import (
 // A backup reads the store as of one revision for as long as its reader takes. Whoever makes one says so in a key
 // that ends with it, or with its lease: the leader compacts up to there only, while the store has room.
 const (
-	backupHold  = time.Hour
+	BackupHold  = time.Hour
 	backupWord  = "backup " // and an id
 	holdsBeyond = 8         // times retention.Bytes: then the store's room counts for more than a backup
 )
 
-// backUp streams all that the store has as of now. The revision of now is kept until that is written.
-func (d *access) backUp(ctx context.Context, version string) (func(context.Context, io.Writer) error, error) {
+// BackUp streams all that the store has as of now. The revision of now is kept until that is written.
+func (d *Access) BackUp(ctx context.Context, version string) (func(context.Context, io.Writer) error, error) {
 	release := d.hold(ctx)
-	s, err := backup.Open(d.reader(ctx), backup.Header{Version: version, Store: d.store.ID(), Time: d.Now()})
+	s, err := backup.Open(d.Reader(ctx), backup.Header{Version: version, Store: d.store.ID(), Time: d.Now()})
 	if err != nil {
 		release()
 		return nil, err
 	}
 	return func(ctx context.Context, w io.Writer) error {
 		defer release()
-		return s.Write(d.reader(ctx), w)
+		return s.Write(d.Reader(ctx), w)
 	}, nil
 }
 
 // hold keeps the revision of now. Without it a backup is made all the same, and may come to an early end.
-func (d *access) hold(ctx context.Context) (release func()) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+func (d *Access) hold(ctx context.Context) (release func()) {
+	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
 	_, now, err := d.store.Get(ctx, history.HeadKey())
 	var lease revision.LeaseID
 	if err == nil {
-		lease, err = d.grant(ctx, backupHold)
+		lease, err = d.Grant(ctx, BackupHold)
 	}
 	if err == nil {
 		key := history.ElectionKey(backupWord + uuid.NewString())
-		_, err = d.commit(ctx, revision.Txn{Then: []revision.Op{revision.PutLeased(key, encode(now), lease)}})
+		_, err = d.Commit(ctx, revision.Txn{Then: []revision.Op{revision.PutLeased(key, Encode(now), lease)}})
 	}
 	if err != nil {
 		d.Log.Warn("keep the revision of a backup", zap.Error(err))
@@ -61,8 +61,8 @@ func (d *access) hold(ctx context.Context) (release func()) {
 }
 
 // held is the oldest revision that a backup reads, none where there is none.
-func (d *access) held(ctx context.Context) (oldest revision.Revision, some bool, err error) {
-	entries, err := d.reader(ctx).all(history.InElections, 0)
+func (d *Access) held(ctx context.Context) (oldest revision.Revision, some bool, err error) {
+	entries, err := d.Reader(ctx).All(history.InElections, 0)
 	for _, e := range entries {
 		names := history.Names(e.Key)
 		var at revision.Revision
@@ -77,10 +77,10 @@ func (d *access) held(ctx context.Context) (oldest revision.Revision, some bool,
 }
 
 // compactTo compacts the store, short of what a backup reads.
-func (d *access) compactTo(ctx context.Context, to revision.Revision, grown int64) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*storeTimeout)
+func (d *Access) compactTo(ctx context.Context, to revision.Revision, grown int64) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*StoreTimeout)
 	defer cancel()
-	if grown < holdsBeyond*retention.Bytes {
+	if grown < holdsBeyond*Retention.Bytes {
 		oldest, some, err := d.held(ctx)
 		if err != nil {
 			return err

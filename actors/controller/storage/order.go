@@ -1,4 +1,4 @@
-package controller
+package storage
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 	"edgespan/config/revision"
 )
 
-// leaderMailbox is the mailbox of the leader, whoever that is.
-const leaderMailbox = "leader"
+// LeaderMailbox is the mailbox of the leader, whoever that is.
+const LeaderMailbox = "leader"
 
-// order is an optimisation that the leader shall do, and what became of it. It is answered in
+// leaderRequest is an optimisation that the leader shall do, and what became of it. It is answered in
 // the transaction that makes its revision: so it is done once or not at all, whoever dies, and
 // whoever asked can find out which.
-type order struct {
+type leaderRequest struct {
 	From      string                   `json:"from"` // replica
 	By        fleetapi.Caller          `json:"by"`
 	Optimize  operate.Optimize         `json:"optimize"`
@@ -38,58 +38,58 @@ type order struct {
 
 const (
 	// orderLease is how long an order lies in the mailbox at most: longer than anybody waits.
-	orderLease = writeTimeout + 3*storeTimeout
-	// leaderless is how long a command waits while nobody leads: another one leads long before.
-	leaderless = 10 * time.Second
+	orderLease = WriteTimeout + 3*StoreTimeout
+	// Leaderless is how long a command waits while nobody leads: another one leads long before.
+	Leaderless = 10 * time.Second
 )
 
-func (o order) request() fleetapi.WriteRequest {
+func (o leaderRequest) request() fleetapi.WriteRequest {
 	return fleetapi.WriteRequest{Caller: o.By, Write: o.Optimize, Message: o.Message, IfMatch: o.IfMatch}
 }
 
-// order has the leader do an optimisation, and waits for what becomes of it.
-func (d *writing) order(ctx context.Context, r fleetapi.WriteRequest) wrote {
-	o := order{From: d.Replica, By: r.Caller, Optimize: r.Write.(operate.Optimize), Message: r.Message, IfMatch: r.IfMatch}
-	key := history.MailboxKey(leaderMailbox, uuid.NewString())
-	answer := make(chan order, 1)
+// leaderRequest has the leader do an optimisation, and waits for what becomes of it.
+func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult {
+	o := leaderRequest{From: d.Replica, By: r.Caller, Optimize: r.Write.(operate.Optimize), Message: r.Message, IfMatch: r.IfMatch}
+	key := history.MailboxKey(LeaderMailbox, uuid.NewString())
+	answer := make(chan leaderRequest, 1)
 	d.orders.Store(key, answer)
 	defer d.orders.Delete(key)
-	lease, err := d.grant(ctx, orderLease)
+	lease, err := d.Grant(ctx, orderLease)
 	if err != nil {
-		return wrote{err: fmt.Errorf("optimize: %w: nothing was done: %w", fleetapi.ErrBusy, err)}
+		return WriteResult{Err: fmt.Errorf("optimize: %w: nothing was done: %w", fleetapi.ErrBusy, err)}
 	}
 	o.Lease = lease
 	defer d.drop(lease)
-	_, err = d.commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Absent(key)}, Then: []revision.Op{revision.PutLeased(key, encode(o), lease)}})
+	_, err = d.Commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Absent(key)}, Then: []revision.Op{revision.PutLeased(key, Encode(o), lease)}})
 	if err != nil { // it may lie there all the same
 		return d.withdraw(r, key, o, fmt.Errorf("%w: %w", fleetapi.ErrBusy, err))
 	}
-	wait := time.NewTimer(leaderless)
+	wait := time.NewTimer(Leaderless)
 	defer wait.Stop()
 	for {
 		select {
 		case got := <-answer:
 			return d.told(r, got)
 		case <-wait.C:
-			e, err := d.reader(ctx).Get(history.ElectionKey(leaderWord))
+			e, err := d.Reader(ctx).Get(history.ElectionKey(LeaderWord))
 			if err == nil && !e[0].Exists() {
 				return d.withdraw(r, key, o, fmt.Errorf("%w: no replica leads", fleetapi.ErrBusy))
 			}
-			wait.Reset(leaderless / 10)
+			wait.Reset(Leaderless / 10)
 		case <-ctx.Done():
 			return d.withdraw(r, key, o, fmt.Errorf("%w: the replica that leads does not come to it", fleetapi.ErrBusy))
-		case <-d.context.Done():
+		case <-d.Context.Done():
 			return d.withdraw(r, key, o, fmt.Errorf("%w: this replica is ending", fleetapi.ErrBusy))
 		}
 	}
 }
 
-// answered hands the answer to an order on to who waits for it here.
-func (d *writing) answered(e revision.Event) {
+// Answered hands the answer to an order on to who waits for it here.
+func (d *Writer) Answered(e revision.Event) {
 	if waits, is := d.orders.Load(e.Entry.Key); is {
-		if o := valueOf[order](e); o.Answered {
+		if o := ValueOf[leaderRequest](e); o.Answered {
 			select {
-			case waits.(chan order) <- o:
+			case waits.(chan leaderRequest) <- o:
 			default:
 			}
 		}
@@ -99,28 +99,28 @@ func (d *writing) answered(e revision.Event) {
 // withdraw takes an order back that nobody has answered. One that was answered meanwhile is
 // done, and the store says how. What it leaves in the mailbox keeps an order away that is still
 // on its way there.
-func (d *writing) withdraw(r fleetapi.WriteRequest, key revision.Key, o order, why error) wrote {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+func (d *Writer) withdraw(r fleetapi.WriteRequest, key revision.Key, o leaderRequest, why error) WriteResult {
+	ctx, cancel := context.WithTimeout(context.Background(), StoreTimeout)
 	defer cancel()
-	gone := order{From: o.From, Withdrawn: true}
-	for still := revision.Holds(key, encode(o)); ; {
-		out, err := d.commit(ctx, revision.Txn{
-			Compares: []revision.Compare{still}, Then: []revision.Op{revision.PutLeased(key, encode(gone), o.Lease)}, Else: []revision.Op{revision.Get(key)},
+	gone := leaderRequest{From: o.From, Withdrawn: true}
+	for still := revision.Holds(key, Encode(o)); ; {
+		out, err := d.Commit(ctx, revision.Txn{
+			Compares: []revision.Compare{still}, Then: []revision.Op{revision.PutLeased(key, Encode(gone), o.Lease)}, Else: []revision.Op{revision.Get(key)},
 		})
 		switch {
 		case errors.Is(err, revision.ErrNoLease) || err != nil && ctx.Err() != nil:
-			return wrote{err: fmt.Errorf("optimize: %w: whether it was done is not known: the history shows it: %w", why, err)}
+			return WriteResult{Err: fmt.Errorf("optimize: %w: whether it was done is not known: the history shows it: %w", why, err)}
 		case err != nil:
-			d.pause(leadAgain)
-			if d.context.Err() != nil {
-				time.Sleep(leadAgain)
+			d.Pause(LeadAgain)
+			if d.Context.Err() != nil {
+				time.Sleep(LeadAgain)
 			}
 			continue
 		case out.Succeeded:
-			return wrote{err: fmt.Errorf("optimize: %w: nothing was done: try again in some seconds", why)}
+			return WriteResult{Err: fmt.Errorf("optimize: %w: nothing was done: try again in some seconds", why)}
 		}
 		e := out.Results[0].Entry
-		var got order
+		var got leaderRequest
 		switch {
 		case !e.Exists():
 			still = revision.Absent(key)
@@ -134,19 +134,19 @@ func (d *writing) withdraw(r fleetapi.WriteRequest, key revision.Key, o order, w
 
 // told is the answer to an order in the words of a write: what the leader judged is judged
 // once more, on the same layers, for whoever asked.
-func (d *writing) told(r fleetapi.WriteRequest, o order) wrote {
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+func (d *Writer) told(r fleetapi.WriteRequest, o leaderRequest) WriteResult {
+	ctx, cancel := context.WithTimeout(context.Background(), WriteTimeout)
 	defer cancel()
-	back := d.reader(ctx)
-	w := wrote{record: history.Record{Number: o.Judged}, outcome: operate.Outcome{Message: "Success."}}
+	back := d.Reader(ctx)
+	w := WriteResult{Record: history.Record{Number: o.Judged}, Outcome: operate.Outcome{Message: "Success."}}
 	if o.Revision > 0 {
-		w.record.Number, w.record.Tree = o.Revision, "a new one"
+		w.Record.Number, w.Record.Tree = o.Revision, "a new one"
 	}
 	state, err := history.At(back, o.Judged)
 	if err != nil && o.Refused == "" { // that it is done is what counts
 		return w
 	} else if err != nil {
-		return wrote{err: fmt.Errorf("optimize: %w: %s", fleetapi.ErrRefused, o.Refused)}
+		return WriteResult{Err: fmt.Errorf("optimize: %w: %s", fleetapi.ErrRefused, o.Refused)}
 	}
 	outcome, judged := d.WorldAt(state).Judge(r.Write)
 	if o.Refused != "" {
@@ -156,17 +156,17 @@ func (d *writing) told(r fleetapi.WriteRequest, o order) wrote {
 		if judged == nil {
 			judged = fmt.Errorf("%w: %s", fleetapi.ErrRefused, o.Refused)
 		}
-		return wrote{err: judged}
+		return WriteResult{Err: judged}
 	}
 	if judged == nil { // or this replica knows other boards than the leader: what is stored counts
-		w.outcome = outcome
+		w.Outcome = outcome
 	}
 	return w
 }
 
-// errand is an order on its way through a write of the leader.
-type errand struct {
-	order
+// pendingWrite is an order on its way through a write of the leader.
+type pendingWrite struct {
+	leaderRequest
 	key     revision.Key
 	at      revision.Revision // as which it lies in the mailbox
 	by      revision.Leadership
@@ -178,7 +178,7 @@ var errOvertaken = errors.New("another replica leads, or the command was taken b
 
 // bind makes a change hang on the errand: it is done while the order lies there as it was and
 // this replica leads, together with its answer.
-func (e *errand) bind(c *history.Change, s history.State) {
+func (e *pendingWrite) bind(c *history.Change, s history.State) {
 	if e == nil {
 		return
 	}
@@ -187,15 +187,15 @@ func (e *errand) bind(c *history.Change, s history.State) {
 }
 
 // answer is what puts the answer into the mailbox.
-func (e *errand) answer(judged, made uint64, refused string) revision.Op {
-	o := e.order
+func (e *pendingWrite) answer(judged, made uint64, refused string) revision.Op {
+	o := e.leaderRequest
 	o.Answered, o.Leader, o.Judged, o.Revision, o.Refused = true, e.replica, judged, made, refused
-	return revision.PutLeased(e.key, encode(o), o.Lease)
+	return revision.PutLeased(e.key, Encode(o), o.Lease)
 }
 
-// reply stores an answer without a revision of the layers.
-func (d *writing) reply(ctx context.Context, e *errand, judged uint64, refused string) error {
-	o, err := d.commit(ctx, revision.Txn{Compares: []revision.Compare{e.by.Fence(), revision.At(e.key, e.at)}, Then: []revision.Op{e.answer(judged, 0, refused)}})
+// Reply stores an answer without a revision of the layers.
+func (d *Writer) reply(ctx context.Context, e *pendingWrite, judged uint64, refused string) error {
+	o, err := d.Commit(ctx, revision.Txn{Compares: []revision.Compare{e.by.Fence(), revision.At(e.key, e.at)}, Then: []revision.Op{e.answer(judged, 0, refused)}})
 	if err == nil && !o.Succeeded {
 		err = errOvertaken
 	}
@@ -203,7 +203,7 @@ func (d *writing) reply(ctx context.Context, e *errand, judged uint64, refused s
 }
 
 // stands says whether a write of the leader's is still to be done.
-func (d *writing) stands(ctx context.Context, w write) error {
+func (d *Writer) stands(ctx context.Context, w WriteRequest) error {
 	same := w.fence
 	if e := w.errand; e != nil {
 		same = []revision.Compare{e.by.Fence(), revision.At(e.key, e.at)}
@@ -211,7 +211,7 @@ func (d *writing) stands(ctx context.Context, w write) error {
 	if len(same) == 0 {
 		return nil
 	}
-	o, err := d.commit(ctx, revision.Txn{Compares: same, Then: []revision.Op{revision.Get(same[0].Key)}})
+	o, err := d.Commit(ctx, revision.Txn{Compares: same, Then: []revision.Op{revision.Get(same[0].Key)}})
 	if err == nil && !o.Succeeded {
 		err = errOvertaken
 	}
@@ -220,7 +220,7 @@ func (d *writing) stands(ctx context.Context, w write) error {
 
 // refuse answers an errand that can't be done on the layers as they are, and says why. What the
 // store could not do is no such answer: it is tried again.
-func (d *writing) refuse(w write, judged uint64, why error) error {
+func (d *Writer) refuse(w WriteRequest, judged uint64, why error) error {
 	if w.errand == nil || !isRefusal(why) {
 		return why
 	}

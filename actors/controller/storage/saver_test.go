@@ -1,4 +1,4 @@
-package controller
+package storage
 
 import (
 	"context"
@@ -73,12 +73,12 @@ func (s *flightStore) Commit(_ context.Context, t revision.Txn) (revision.Outcom
 func (s *flightStore) burst(draw *rand.Rand, keys, entries int) map[revision.Key][]string {
 	want := map[revision.Key][]string{}
 	ctx, cancel := context.WithCancel(context.Background())
-	d := newAccess(newHost(ctx, "a", zap.NewNop(), time.Now, func(error) {}), s)
-	d.leaf("saver", d.saver.run)
+	d := NewAccess(NewHost(ctx, "a", zap.NewNop(), time.Now, func(error) {}), s)
+	d.Leaf("saver", d.Saver.run)
 	for i := range entries {
 		k := revision.Key(fmt.Sprintf("k/%d", draw.IntN(keys)))
 		want[k] = append(want[k], fmt.Sprint(i))
-		d.saver.add(entry{op: revision.Put(k, []byte(fmt.Sprint(i)))})
+		d.Saver.Add(Save{Op: revision.Put(k, []byte(fmt.Sprint(i)))})
 		if draw.IntN(100) == 0 {
 			time.Sleep(time.Duration(draw.IntN(20)) * time.Millisecond)
 		}
@@ -94,7 +94,7 @@ func (s *flightStore) burst(draw *rand.Rand, keys, entries int) map[revision.Key
 func TestFullTransactionsGoTogetherAndKeysInTheirOrder(t *testing.T) {
 	for _, one := range []struct {
 		keys, entries, least, most int
-	}{{1, 300, 1, 1}, {40, 3000, 1, 1}, {2000, 20_000, 2, mostFlying}, {1_000_000, 20_000, mostFlying, mostFlying}} {
+	}{{1, 300, 1, 1}, {40, 3000, 1, 1}, {2000, 20_000, 2, maxFlying}, {1_000_000, 20_000, maxFlying, maxFlying}} {
 		t.Run(fmt.Sprint(one.keys, " keys"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newFlightStore()

@@ -1,4 +1,4 @@
-package controller
+package storage
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 )
 
 // onSaver runs a test on a saver and a store whose commits take a while.
-func onSaver(t *testing.T, f func(s *flightStore, saver *saver)) {
+func onSaver(t *testing.T, f func(s *flightStore, saver *Saver)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFlightStore()
 		ctx, cancel := context.WithCancel(context.Background())
-		d := newAccess(newHost(ctx, "a", zap.NewNop(), time.Now, func(error) {}), s)
-		d.leaf("saver", d.saver.run)
-		f(s, d.saver)
+		d := NewAccess(NewHost(ctx, "a", zap.NewNop(), time.Now, func(error) {}), s)
+		d.Leaf("saver", d.Saver.run)
+		f(s, d.Saver)
 		cancel()
 		d.leaves.Wait()
 		time.Sleep(time.Hour) // what a pace put off finds that it has ended
@@ -31,14 +31,14 @@ func onSaver(t *testing.T, f func(s *flightStore, saver *saver)) {
 // One node has a thousand entries a second written for a minute: the others don't wait for it, of
 // its own only the newest counts, and the store has no more than its pace.
 func TestANodeThatHasMuchWrittenHoldsNobodyBack(t *testing.T) {
-	onSaver(t, func(s *flightStore, saver *saver) {
+	onSaver(t, func(s *flightStore, saver *Saver) {
 		var bad pace.Budget
 		var late time.Duration
 		for i := range 60_000 {
-			saver.add(entry{op: revision.Put(revision.Key(fmt.Sprint("bad/", i%3)), []byte(fmt.Sprint(i))), of: &bad})
+			saver.Add(Save{Op: revision.Put(revision.Key(fmt.Sprint("bad/", i%3)), []byte(fmt.Sprint(i))), Of: &bad})
 			if i%1000 == 0 {
 				begun, good := time.Now(), revision.Key(fmt.Sprint("good/", i))
-				saver.add(entry{op: revision.Put(good, []byte("x")), of: &pace.Budget{}})
+				saver.Add(Save{Op: revision.Put(good, []byte("x")), Of: &pace.Budget{}})
 				for {
 					if e := s.get(good); e.Exists() {
 						break
@@ -62,7 +62,7 @@ func TestANodeThatHasMuchWrittenHoldsNobodyBack(t *testing.T) {
 				t.Errorf("%s is %s at the end", k, last)
 			}
 		}
-		if most := writesAtOnce + 64*writesPace; writes > most || writes < writesAtOnce {
+		if most := WritesAtOnce + 64*WritesPace; writes > most || writes < WritesAtOnce {
 			t.Errorf("%d writes in a minute, %d are within the pace", writes, most)
 		}
 		if len(saver.lines) > 0 || len(saver.ready) > 0 {
@@ -73,15 +73,15 @@ func TestANodeThatHasMuchWrittenHoldsNobodyBack(t *testing.T) {
 
 // What is large is written at once, and then as rarely as its bytes have it.
 func TestWhatANodeHasWrittenIsBoundedInBytes(t *testing.T) {
-	onSaver(t, func(s *flightStore, saver *saver) {
+	onSaver(t, func(s *flightStore, saver *Saver) {
 		var bad pace.Budget
 		large := make([]byte, 100<<10)
 		for range 600 {
-			saver.add(entry{op: revision.Put("k", large), of: &bad})
+			saver.Add(Save{Op: revision.Put("k", large), Of: &bad})
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
-		if got, most := len(s.wrote["k"])*len(large), bytesAtOnce+600*bytesPace+2*len(large); got > most || got < bytesAtOnce {
+		if got, most := len(s.wrote["k"])*len(large), BytesAtOnce+600*BytesPace+2*len(large); got > most || got < BytesAtOnce {
 			t.Errorf("%d bytes in ten minutes, %d are within the pace", got, most)
 		}
 	})
@@ -89,14 +89,14 @@ func TestWhatANodeHasWrittenIsBoundedInBytes(t *testing.T) {
 
 // A read is never put off, and what is not a node's neither.
 func TestWhatHasNoPace(t *testing.T) {
-	onSaver(t, func(s *flightStore, saver *saver) {
+	onSaver(t, func(s *flightStore, saver *Saver) {
 		var of pace.Budget
 		for range 100 {
 			of.Spend(time.Now(), nodePace, 1<<20)
 		}
-		saver.add(entry{op: revision.Get("read"), of: &of})
+		saver.Add(Save{Op: revision.Get("read"), Of: &of})
 		for range 100 {
-			saver.add(entry{op: revision.Put("k", []byte("x"))})
+			saver.Add(Save{Op: revision.Put("k", []byte("x"))})
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -108,23 +108,23 @@ func TestWhatHasNoPace(t *testing.T) {
 
 // One entry of many whose compare does not hold costs the others a few transactions, and not one each.
 func TestABatchWithOneThatDoesNotHold(t *testing.T) {
-	onSaver(t, func(s *flightStore, saver *saver) {
+	onSaver(t, func(s *flightStore, saver *Saver) {
 		draw := rand.New(rand.NewPCG(1, 2))
 		synctest.Wait()
 		before, bad := s.commits, draw.IntN(revision.MaxOps)
-		batch := make([]entry, revision.MaxOps)
+		batch := make([]Save, revision.MaxOps)
 		for i := range batch {
 			k := revision.Key(fmt.Sprint("k/", i))
-			batch[i] = entry{op: revision.Put(k, []byte("x"))}
+			batch[i] = Save{Op: revision.Put(k, []byte("x"))}
 			if i == bad {
 				c := revision.At(k, 99)
-				batch[i].compare = &c
+				batch[i].Compare = &c
 			}
 		}
 		saver.store(batch)
 		synctest.Wait()
 		for i, e := range batch {
-			if got := s.get(e.op.Key); got.Exists() == (i == bad) {
+			if got := s.get(e.Op.Key); got.Exists() == (i == bad) {
 				t.Errorf("entry %d: %v", i, got.Exists())
 			}
 		}

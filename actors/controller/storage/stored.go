@@ -1,4 +1,4 @@
-package controller
+package storage
 
 import (
 	"fmt"
@@ -11,10 +11,10 @@ import (
 	"edgespan/config/revision"
 )
 
-// spend takes what a write stores from what its caller may have stored. An admin has no bound: who forgets history,
+// Spend takes what a write stores from what its caller may have stored. An admin has no bound: who forgets history,
 // brings a fleet back and removes operators must be able to, also where the store is nearly full. give undoes it, for
 // what the store has surely not kept.
-func (d *writing) spend(by fleetapi.Caller, bytes int) (give func(), err error) {
+func (d *Writer) Spend(by fleetapi.Caller, bytes int) (give func(), err error) {
 	if by.Role.May(fleetapi.Admin) {
 		return func() {}, nil
 	}
@@ -22,12 +22,12 @@ func (d *writing) spend(by fleetapi.Caller, bytes int) (give func(), err error) 
 		return nil, fmt.Errorf("write: %w: only an admin may write: %w", fleetapi.ErrBusy, err)
 	}
 	if wait := d.Stored.Spend(by.Who(), d.Now(), float64(bytes)); wait > 0 {
-		return nil, tooMuch(wait, "write: %s has stored too much: at most %d MiB at once and %d KiB a second, for all but admins", by.Name, httpapi.StoredBurst>>20, httpapi.StoredRate>>10)
+		return nil, TooMuch(wait, "write: %s has stored too much: at most %d MiB at once and %d KiB a second, for all but admins", by.Name, httpapi.StoredBurst>>20, httpapi.StoredRate>>10)
 	}
 	return func() { d.Stored.Spend(by.Who(), d.Now(), -float64(bytes)) }, nil
 }
 
-func tooMuch(wait time.Duration, format string, args ...any) error {
+func TooMuch(wait time.Duration, format string, args ...any) error {
 	return &fleetapi.TooManyError{Text: fmt.Sprintf(format, args...) + fmt.Sprintf(": wait %d s", int(math.Ceil(wait.Seconds()))), Wait: wait}
 }
 

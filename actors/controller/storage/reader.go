@@ -1,4 +1,4 @@
-package controller
+package storage
 
 import (
 	"context"
@@ -9,18 +9,18 @@ import (
 	"edgespan/config/revision"
 )
 
-// reader is a history.Reader over the store; each of its calls has a deadline.
-type reader struct {
+// Reader is a history.Reader over the store; each of its calls has a deadline.
+type Reader struct {
 	ctx   context.Context
 	store Store
 }
 
-// newReader reads a store until ctx ends.
-func newReader(ctx context.Context, s Store) reader { return reader{ctx, s} }
+// NewReader reads a store until ctx ends.
+func NewReader(ctx context.Context, s Store) Reader { return Reader{ctx, s} }
 
 // Get reads keys at one moment.
-func (r reader) Get(keys ...revision.Key) ([]revision.Entry, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, storeTimeout)
+func (r Reader) Get(keys ...revision.Key) ([]revision.Entry, error) {
+	ctx, cancel := context.WithTimeout(r.ctx, StoreTimeout)
 	defer cancel()
 	out := make([]revision.Entry, len(keys))
 	if len(keys) == 1 {
@@ -45,8 +45,8 @@ func (r reader) Get(keys ...revision.Key) ([]revision.Entry, error) {
 }
 
 // List reads what is below a prefix.
-func (r reader) List(below revision.Prefix, o revision.ListOptions) (revision.Page, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, storeTimeout)
+func (r Reader) List(below revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+	ctx, cancel := context.WithTimeout(r.ctx, StoreTimeout)
 	defer cancel()
 	return r.store.List(ctx, below, o)
 }
@@ -54,8 +54,8 @@ func (r reader) List(below revision.Prefix, o revision.ListOptions) (revision.Pa
 // listPage is how many keys are read at once.
 const listPage = 1000
 
-// all reads a whole folder as of a revision.
-func (r reader) all(below revision.Prefix, at revision.Revision) (out []revision.Entry, err error) {
+// All reads a whole folder as of a revision.
+func (r Reader) All(below revision.Prefix, at revision.Revision) (out []revision.Entry, err error) {
 	o := revision.ListOptions{At: at, Limit: listPage}
 	for {
 		page, err := r.List(below, o)
@@ -70,12 +70,12 @@ func (r reader) all(below revision.Prefix, at revision.Revision) (out []revision
 	}
 }
 
-// listing is all keys that the fleet goes by, as of one revision.
-type listing struct {
-	at     revision.Revision
-	head   revision.Entry
-	events []revision.Event // a put for each key
-	has    map[revision.Key]bool
+// Listing is all keys that the fleet goes by, as of one revision.
+type Listing struct {
+	At     revision.Revision
+	Head   revision.Entry
+	Events []revision.Event // a put for each key
+	Has    map[revision.Key]bool
 }
 
 // followed are the folders that every replica keeps up with.
@@ -86,26 +86,26 @@ var followed = []revision.Prefix{
 
 // list reads what the fleet goes by. Again is for one that has been told before: it has nodes,
 // and these may have missed what other replicas keep of them. Each reads its own at its start.
-func (d *access) list(again bool) (l listing, err error) {
-	r := d.reader(d.context)
-	ctx, cancel := context.WithTimeout(d.context, storeTimeout)
+func (d *Access) list(again bool) (l Listing, err error) {
+	r := d.Reader(d.Context)
+	ctx, cancel := context.WithTimeout(d.Context, StoreTimeout)
 	defer cancel()
-	if l.head, l.at, err = d.store.Get(ctx, history.HeadKey()); err != nil {
+	if l.Head, l.At, err = d.store.Get(ctx, history.HeadKey()); err != nil {
 		return l, fmt.Errorf("read head: %w", err)
 	}
-	l.has = map[revision.Key]bool{}
+	l.Has = map[revision.Key]bool{}
 	folders := followed
 	if again {
 		folders = append(slices.Clone(folders), history.InPushes)
 	}
 	for _, folder := range folders {
-		entries, err := r.all(folder, l.at)
+		entries, err := r.All(folder, l.At)
 		if err != nil {
 			return l, fmt.Errorf("list %s: %w", folder, err)
 		}
 		for _, e := range entries {
-			l.events = append(l.events, revision.Event{Kind: revision.EventPut, Entry: e})
-			l.has[e.Key] = true
+			l.Events = append(l.Events, revision.Event{Kind: revision.EventPut, Entry: e})
+			l.Has[e.Key] = true
 		}
 	}
 	return l, nil

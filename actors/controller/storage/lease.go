@@ -1,4 +1,4 @@
-package controller
+package storage
 
 import (
 	"context"
@@ -11,49 +11,49 @@ import (
 	"edgespan/config/revision"
 )
 
-// leased says that the replica has another lease: what hung on the one before is gone.
-type leased struct{ id revision.LeaseID }
+// Leased says that the replica has another lease: what hung on the one before is gone.
+type Leased struct{ ID revision.LeaseID }
 
-// keepLease holds the one lease of this replica until the controller ends, then lets go of
+// KeepLease holds the one lease of this replica until the controller ends, then lets go of
 // it, so that its nodes are offline for the others at once.
-func (d *access) keepLease(tell *actor.PID) {
-	for d.context.Err() == nil {
-		id, err := d.grant(d.context, leaseTTL)
+func (d *Access) KeepLease(tell *actor.PID) {
+	for d.Context.Err() == nil {
+		id, err := d.Grant(d.Context, LeaseTTL)
 		if err != nil {
 			d.Log.Warn("grant a lease", zap.Error(err))
-			d.pause(storeBackoff)
+			d.Pause(StoreBackoff)
 			continue
 		}
-		d.send(tell, leased{id})
+		d.Send(tell, Leased{id})
 		d.holdLease(id)
-		if d.context.Err() != nil {
+		if d.Context.Err() != nil {
 			d.revoke(id)
 		}
 	}
 }
 
 // holdLease keeps a lease alive for as long as it is.
-func (d *access) holdLease(id revision.LeaseID) {
+func (d *Access) holdLease(id revision.LeaseID) {
 	for {
-		d.pause(leaseTTL / 4)
-		if d.context.Err() != nil {
+		d.Pause(LeaseTTL / 4)
+		if d.Context.Err() != nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(d.context, leaseTTL/4)
+		ctx, cancel := context.WithTimeout(d.Context, LeaseTTL/4)
 		_, err := d.store.KeepAlive(ctx, id)
 		cancel()
 		if errors.Is(err, revision.ErrNoLease) {
 			d.Log.Warn("the lease has ended", zap.Error(err))
 			return
 		}
-		if err != nil && d.context.Err() == nil {
+		if err != nil && d.Context.Err() == nil {
 			d.Log.Warn("keep the lease", zap.Error(err))
 		}
 	}
 }
 
 // revoke lets go of a lease when the controller ends already.
-func (d *access) revoke(id revision.LeaseID) {
+func (d *Access) revoke(id revision.LeaseID) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := d.store.Revoke(ctx, id); err != nil {

@@ -1,4 +1,4 @@
-package controller
+package storage
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"edgespan/config/revision"
 )
 
-// migration is the author of the revisions by which the leader brings layers to newer keys.
-var migration = fleetapi.Caller{Name: "migration", Role: fleetapi.Admin}
+// Migration is the author of the revisions by which the leader brings layers to newer keys.
+var Migration = fleetapi.Caller{Name: "migration", Role: fleetapi.Admin}
 
 // When the leader looks whether layers are to be migrated: at once, but not before it knows which
 // versions the nodes run, which it waits for as long as versionsKnown; and again where something
@@ -54,8 +54,8 @@ func (n migrationNote) bind(c *history.Change) {
 }
 
 // readMigrations reads up to where the layers were migrated.
-func (d *writing) readMigrations(ctx context.Context) (r migrationRecord, e revision.Entry, err error) {
-	entries, err := d.reader(ctx).Get(history.MigratedKey())
+func (d *Writer) readMigrations(ctx context.Context) (r migrationRecord, e revision.Entry, err error) {
+	entries, err := d.Reader(ctx).Get(history.MigratedKey())
 	if err != nil {
 		return r, e, fmt.Errorf("read up to where layers were migrated: %w", err)
 	}
@@ -68,9 +68,9 @@ func (d *writing) readMigrations(ctx context.Context) (r migrationRecord, e revi
 }
 
 // migrations gives the world of a write that goes by it what was migrated before.
-func (d *writing) migrations(w write, world *operate.World) (migrationNote, error) {
-	_, all := w.request.Write.(operate.Migrate)
-	if _, is := w.request.Write.(operate.Import); !is && !all {
+func (d *Writer) migrations(w WriteRequest, world *operate.World) (migrationNote, error) {
+	_, all := w.Request.Write.(operate.Migrate)
+	if _, is := w.Request.Write.(operate.Import); !is && !all {
 		return migrationNote{}, nil
 	}
 	r, e, err := d.readMigrations(w.ctx)
@@ -81,19 +81,19 @@ func (d *writing) migrations(w write, world *operate.World) (migrationNote, erro
 	note := migrationNote{same: revision.At(e.Key, e.ModRevision)}
 	if all {
 		now := migrationRecord{world.DueMigrations().After(r.Done), world.State.Number + 1, d.Now().UTC(), d.Replica}
-		put := revision.Put(e.Key, encode(now))
+		put := revision.Put(e.Key, Encode(now))
 		note.put = &put
 	}
 	return note, nil
 }
 
 // note stores what was done where no layer had anything to migrate.
-func (d *writing) note(w write, world *operate.World, n migrationNote) error {
+func (d *Writer) note(w WriteRequest, world *operate.World, n migrationNote) error {
 	if n.put == nil {
 		return nil
 	}
 	r := migrationRecord{Done: world.DueMigrations().After(world.Migrated), At: d.Now().UTC(), Replica: d.Replica}
-	_, err := d.commit(w.ctx, revision.Txn{Compares: append([]revision.Compare{n.same}, w.fence...), Then: []revision.Op{revision.Put(n.same.Key, encode(r))}})
+	_, err := d.Commit(w.ctx, revision.Txn{Compares: append([]revision.Compare{n.same}, w.fence...), Then: []revision.Op{revision.Put(n.same.Key, Encode(r))}})
 	return err
 }
 
@@ -103,29 +103,29 @@ var (
 	errNoBackup    = errors.New("nothing is migrated without a backup")
 )
 
-// writeBackedUp has the store actor do a write. Where that migrates layers a backup is written
+// WriteBackedUp has the store actor do a write. Where that migrates layers a backup is written
 // before, beside the other writes, which don't wait for it.
-func (d *writing) writeBackedUp(ctx context.Context, w write) wrote {
+func (d *Writer) WriteBackedUp(ctx context.Context, w WriteRequest) WriteResult {
 	a := d.writeQueued(ctx, w)
-	if !errors.Is(a.err, errBackupFirst) {
+	if !errors.Is(a.Err, errBackupFirst) {
 		return a
 	}
 	if d.Backup == nil {
-		return wrote{err: fmt.Errorf("migrate layers: %w: this controller has no place for one", errNoBackup)}
+		return WriteResult{Err: fmt.Errorf("migrate layers: %w: this controller has no place for one", errNoBackup)}
 	}
 	file, err := d.Backup(ctx)
 	if err != nil {
-		return wrote{err: fmt.Errorf("migrate layers: %w: %w", errNoBackup, err)}
+		return WriteResult{Err: fmt.Errorf("migrate layers: %w: %w", errNoBackup, err)}
 	}
 	d.Log.Info("backup before layers are migrated", zap.String("file", file))
 	w.backedUp = true
 	return d.writeQueued(ctx, w)
 }
 
-func (d *writing) writeQueued(ctx context.Context, w write) wrote {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+func (d *Writer) writeQueued(ctx context.Context, w WriteRequest) WriteResult {
+	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
-	return d.do(ctx, w)
+	return d.Do(ctx, w)
 }
 
 // migrateDue is the leader's timer to look whether layers are to be migrated.
@@ -138,16 +138,16 @@ type migrateDue struct {
 func (a *leaderActor) migrate(waited time.Duration) {
 	ctx, by, reign, self := a.ctx, *a.leads, a.reign, a.self
 	patient := a.d.Now().Sub(a.began) < versionsKnown
-	a.d.leaf("migrate", func() {
+	a.d.Leaf("migrate", func() {
 		again := a.d.migrateAll(ctx, by, patient, waited)
 		if again > 0 {
-			a.d.after(again, func() { a.d.send(self, migrateDue{reign, again}) })
+			a.d.After(again, func() { a.d.Send(self, migrateDue{reign, again}) })
 		}
 	})
 }
 
 // migrateAll says after which time to look again; 0: never, all is done.
-func (d *writing) migrateAll(ctx context.Context, by revision.Leadership, patient bool, waited time.Duration) (again time.Duration) {
+func (d *Writer) migrateAll(ctx context.Context, by revision.Leadership, patient bool, waited time.Duration) (again time.Duration) {
 	r, _, err := d.readMigrations(ctx)
 	if err == nil && len(migrate.Due(r.Done, nil).Steps()) == 0 {
 		return 0
@@ -155,15 +155,15 @@ func (d *writing) migrateAll(ctx context.Context, by revision.Leadership, patien
 	if err == nil && (!d.Ready() || patient && d.unknownVersions()) {
 		return migrateLook
 	}
-	var made wrote
+	var made WriteResult
 	w := d.WorldAt(history.State{})
 	if w.Migrated = r.Done; err == nil && len(w.DueMigrations().Steps()) > 0 {
 		if d.Waits() {
 			return migrateLook
 		}
-		request := fleetapi.WriteRequest{Caller: migration, Write: operate.Migrate{}}
-		made = d.writeBackedUp(ctx, write{request: request, fence: []revision.Compare{by.Fence()}})
-		err = made.err
+		request := fleetapi.WriteRequest{Caller: Migration, Write: operate.Migrate{}}
+		made = d.WriteBackedUp(ctx, WriteRequest{Request: request, fence: []revision.Compare{by.Fence()}})
+		err = made.Err
 	}
 	if ctx.Err() != nil {
 		return 0 // another leads
@@ -172,14 +172,14 @@ func (d *writing) migrateAll(ctx context.Context, by revision.Leadership, patien
 		d.Log.Error("layers have keys of an older version and are not migrated: they go on as they are", zap.Error(err))
 		return min(max(2*waited, migrateAgain), migrateRarely)
 	}
-	if made.record.Tree != "" {
-		d.Log.Info("layers are migrated", zap.Uint64("revision", made.record.Number), zap.String("moved", made.outcome.MigratedText()))
+	if made.Record.Tree != "" {
+		d.Log.Info("layers are migrated", zap.Uint64("revision", made.Record.Number), zap.String("moved", made.Outcome.MigratedText()))
 	}
 	return d.tellHeld(ctx, waited)
 }
 
 // tellHeld tells once which migrations wait for nodes, and says when to look again.
-func (d *writing) tellHeld(ctx context.Context, waited time.Duration) time.Duration {
+func (d *Writer) tellHeld(ctx context.Context, waited time.Duration) time.Duration {
 	r, _, err := d.readMigrations(ctx)
 	if err != nil {
 		return migrateAgain
@@ -198,7 +198,7 @@ func (d *writing) tellHeld(ctx context.Context, waited time.Duration) time.Durat
 }
 
 // unknownVersions says whether some node has joined of which it is not known yet what it runs.
-func (d *writing) unknownVersions() bool {
+func (d *Writer) unknownVersions() bool {
 	for _, n := range d.WorldAt(history.State{}).Nodes {
 		if n.ID != "" && n.Versions.Software == "" {
 			return true

@@ -1,0 +1,93 @@
+package storage
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"edgespan/config/revision"
+)
+
+// Store is what the controller uses of its store; platform/store/kv says what the methods
+// hold to, and every backend there fulfils them.
+type Store interface {
+	ID() string
+	Get(ctx context.Context, key revision.Key) (revision.Entry, revision.Revision, error)
+	List(ctx context.Context, prefix revision.Prefix, o revision.ListOptions) (revision.Page, error)
+	Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error)
+	Watch(ctx context.Context, prefix revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error
+	Compact(ctx context.Context, at revision.Revision) error
+	Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID, error)
+	KeepAlive(ctx context.Context, id revision.LeaseID) (time.Duration, error)
+	Revoke(ctx context.Context, id revision.LeaseID) error
+	Sound() error
+	Scarce() error
+	Size(ctx context.Context) (int64, error)
+}
+
+// What a replica holds to. A dead replica's nodes are offline for the others after leaseTTL.
+const (
+	LeaseTTL     = 10 * time.Second
+	StoreTimeout = 10 * time.Second // of one call of the store
+	WriteTimeout = 30 * time.Second // of one write, waiting for others among it
+	StoreBackoff = time.Second      // how long a leaf waits for a store that failed
+)
+
+// Access is the store as one replica uses it: each call has a time limit, and what hangs on
+// the replica's life hangs on its lease.
+type Access struct {
+	*Host
+
+	Began time.Time
+	store Store
+	Saver *Saver
+	lease atomic.Int64
+}
+
+// NewAccess makes the access of a replica. Its saver works once its run is a leaf.
+func NewAccess(h *Host, store Store) *Access {
+	a := &Access{Host: h, Began: h.Now(), store: store}
+	a.Saver = newSaver(a)
+	return a
+}
+
+// LeaseID is the lease of this replica, 0 while it has none.
+func (a *Access) LeaseID() revision.LeaseID { return revision.LeaseID(a.lease.Load()) }
+
+// Holds says which lease the replica has.
+func (a *Access) Holds(id revision.LeaseID) { a.lease.Store(int64(id)) }
+
+// Commit does one transaction with a time limit.
+func (a *Access) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
+	defer cancel()
+	return a.store.Commit(ctx, txn)
+}
+
+// Grant makes a lease that nobody keeps alive.
+func (a *Access) Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID, error) {
+	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
+	defer cancel()
+	return a.store.Grant(ctx, ttl)
+}
+
+// drop takes back a lease of grant's, with what hangs on it. It would go by itself.
+func (a *Access) drop(lease revision.LeaseID) {
+	ctx, cancel := context.WithTimeout(context.Background(), StoreTimeout)
+	defer cancel()
+	if err := a.store.Revoke(ctx, lease); err != nil && a.Context.Err() == nil {
+		a.Log.Debug("take back a lease", zap.Error(err))
+	}
+}
+
+// size is how many bytes the store takes, its own history among it.
+func (a *Access) size(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
+	defer cancel()
+	return a.store.Size(ctx)
+}
+
+// Reader reads the store until ctx ends.
+func (a *Access) Reader(ctx context.Context) Reader { return NewReader(ctx, a.store) }

@@ -1,0 +1,117 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/actors/keep"
+	"edgespan/config/httpapi/fleetapi"
+)
+
+// Host is what the actors of a controller run on: their system, the clock, the log, and the leaves beside them.
+type Host struct {
+	Log     *zap.Logger
+	Now     func() time.Time // the wall clock
+	Replica string           // the name of this replica, which no other has
+
+	Context  context.Context // ends with the controller
+	System   *actor.ActorSystem
+	strategy *keep.Backoff
+	Fail     func(error) // ends the controller
+	leaves   sync.WaitGroup
+}
+
+// registryBuckets is how many buckets find the actors of a controller: of ten thousand nodes
+// each has 160, in 32 maps.
+const registryBuckets = 64
+
+// NewHost makes one that ends with ctx. Fail is told why the controller can't go on.
+func NewHost(ctx context.Context, replica string, log *zap.Logger, now func() time.Time, fail func(error)) *Host {
+	return &Host{Replica: replica, Log: log, Now: now, Context: ctx, System: keep.System(log, registryBuckets), strategy: &keep.Backoff{Log: log}, Fail: fail}
+}
+
+// Question is a question to an actor. It replies once; nobody waits for a second answer.
+type Question struct {
+	Question any
+	Reply    func(any)
+}
+
+// Ask asks an actor and waits for its answer until ctx or writeTimeout ends.
+func (h *Host) Ask(ctx context.Context, who *actor.PID, question any) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
+	defer cancel()
+	answer := make(chan any, 1)
+	h.Send(who, Question{question, func(a any) {
+		select {
+		case answer <- a:
+		default:
+		}
+	}})
+	select {
+	case a := <-answer:
+		return a, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("ask %s: %w", who.Id, ctx.Err())
+	case <-h.Context.Done():
+		return nil, fmt.Errorf("ask %s: %w: it is ending", who.Id, fleetapi.ErrBusy)
+	}
+}
+
+// Send sends an actor a message.
+func (h *Host) Send(who *actor.PID, message any) { h.System.Root.Send(who, message) }
+
+// Leaf runs what blocks beside the actors. Its panic ends the process.
+func (h *Host) Leaf(name string, f func()) {
+	keep.Leaf(h.Log, &h.leaves, name, f, func(reason any) { h.Fail(fmt.Errorf("leaf %s: %v", name, reason)) })
+}
+
+// After does something after a while, unless the controller has ended.
+func (h *Host) After(t time.Duration, f func()) {
+	time.AfterFunc(t, func() {
+		if h.Context.Err() == nil {
+			f()
+		}
+	})
+}
+
+// Pause waits, unless the controller ends.
+func (h *Host) Pause(t time.Duration) {
+	select {
+	case <-time.After(t):
+	case <-h.Context.Done():
+	}
+}
+
+// Stop ends the actors below top, and waits for them and the leaves until ctx ends.
+func (h *Host) Stop(ctx context.Context, top *actor.PID) error {
+	return keep.Stop(ctx, h.System, top, &h.leaves, "actors")
+}
+
+// Spawn starts the top of the actors.
+func (h *Host) Spawn(make func() actor.Actor, name string) (*actor.PID, error) {
+	return h.System.Root.SpawnNamed(h.Vital(make), name)
+}
+
+// Vital makes the Props of an actor whose crash ends the process: a fresh one for each spawn.
+func (h *Host) Vital(make func() actor.Actor) *actor.Props {
+	return actor.PropsFromProducer(make, actor.WithSupervisor(h.strategy), actor.WithReceiverMiddleware(keep.Lifecycle(h.Log), keep.Vital(h.Fail), answering))
+}
+
+// Ping is a question to which every vital actor answers that it works off what it is sent.
+type Ping struct{}
+
+// answering is the middleware that does so.
+func answering(next actor.ReceiverFunc) actor.ReceiverFunc {
+	return func(c actor.ReceiverContext, e *actor.MessageEnvelope) {
+		if a, is := e.Message.(Question); is && a.Question == (Ping{}) {
+			a.Reply(Ping{})
+			return
+		}
+		next(c, e)
+	}
+}

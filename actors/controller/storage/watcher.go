@@ -1,0 +1,75 @@
+package storage
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"edgespan/config/history"
+	"edgespan/config/revision"
+)
+
+// Changes is what one transaction changed of what the fleet goes by.
+type Changes struct {
+	At     revision.Revision
+	Events []revision.Event
+}
+
+// Watch tells an actor all keys once and then each change, until the controller ends. Where
+// the store has forgotten what changed, all is told again.
+func (d *Access) Watch(to *actor.PID) {
+	after, listed := revision.Revision(0), false
+	for d.Context.Err() == nil {
+		err := error(nil)
+		if !listed {
+			var l Listing
+			if l, err = d.list(after > 0); err == nil {
+				d.Send(to, l)
+				after, listed = l.At, true
+			}
+		}
+		if err == nil {
+			err = d.store.Watch(d.Context, "", after, func(b revision.Batch) error {
+				after = b.Revision
+				if c := relevant(b); len(c.Events) > 0 {
+					d.Send(to, c)
+				}
+				return nil
+			})
+		}
+		if d.Context.Err() != nil {
+			return
+		}
+		if errors.Is(err, revision.ErrCompacted) || errors.Is(err, revision.ErrFuture) {
+			listed = false
+		}
+		d.Log.Warn("watch the store", zap.Error(err))
+		d.Pause(StoreBackoff)
+	}
+}
+
+// relevant is what of a batch the fleet goes by: not the objects, which are most of it.
+func relevant(b revision.Batch) Changes {
+	c := Changes{At: b.Revision}
+	for _, e := range b.Events {
+		k := e.Entry.Key
+		is := k == history.HeadKey() || history.InPushes.Has(k) || IsPreview(k)
+		for _, folder := range followed {
+			is = is || folder.Has(k)
+		}
+		if is {
+			c.Events = append(c.Events, e)
+		}
+	}
+	return c
+}
+
+// PreviewPlan is the name of what is asked, among the answers of the nodes.
+const PreviewPlan = "plan"
+
+// IsPreview says whether a key begins a preview; answers to one are no news.
+func IsPreview(k revision.Key) bool {
+	return history.InPreviews.Has(k) && strings.HasSuffix(string(k), "/"+PreviewPlan)
+}
