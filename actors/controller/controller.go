@@ -141,7 +141,7 @@ func (t *top) Receive(c actor.Context) {
 	d := t.d
 	err := d.writes.Start(c)
 	if err == nil {
-		d.rollout, err = c.SpawnNamed(d.Vital(func() actor.Actor { return newRolloutActor(&rolloutDeps{d.Access, d.underway}) }), "rollout")
+		d.rollout, err = c.SpawnNamed(d.Vital(func() actor.Actor { return newRolloutActor(&rolloutDeps{Access: d.Access, under: d.underway}) }), "rollout")
 	}
 	if err == nil {
 		d.leader, err = c.SpawnNamed(d.Vital(func() actor.Actor { return storage.NewLeader(d.writes, func(m any) { d.Send(d.rollout, m) }) }), "leader")

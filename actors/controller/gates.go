@@ -112,8 +112,8 @@ func (a *fleetActor) tellRollout(c actor.Context, m headRead, first bool) {
 		return d.Layer.Kind == history.Network || d.Layer.Kind == history.Node || d.Layer.Kind == history.Auto
 	})
 	if touches && m.record.Number > 0 {
-		a.gates.cause = rolloutHead{m.record.Number, m.record.Author, m.record.Message}
+		a.gates.cause = rolloutHead{number: m.record.Number, author: m.record.Author, message: m.record.Message}
 	}
-	c.Send(a.d.rollout, rolloutNews{a.gates.cause, a.gates.topology, a.gates.staging, a.gates.events})
+	c.Send(a.d.rollout, rolloutNews{cause: a.gates.cause, topology: a.gates.topology, staging: a.gates.staging, events: a.gates.events})
 	a.gates.events = nil
 }

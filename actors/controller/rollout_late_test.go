@@ -234,7 +234,7 @@ func TestARolloutThatHasNotEndedIsListed(t *testing.T) {
 		all = append(all, fleetapi.Rollout{Revision: n + 2})
 	}
 	staged := func(n uint64, end string) listedRollout {
-		out := listedRollout{&stagedRollout{Revision: n, End: end}, fleetapi.Rollout{Revision: n, Staged: true}}
+		out := listedRollout{stagedRollout: &stagedRollout{Revision: n, End: end}, shown: fleetapi.Rollout{Revision: n, Staged: true}}
 		if end != "" {
 			out.shown.Ended = new(time.Time)
 		}
