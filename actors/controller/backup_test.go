@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/backup"
 	"edgespan/config/fleet"
@@ -35,9 +36,9 @@ func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 	}
 	counted := fleet.Counted{Generation: fleet.Generation{Authority: "old", Counter: 3}}
 	barrier := put(history.GenerationKey("held"), counted)
-	record := stagedRollout{Revision: 9, End: endAborted, Barrier: barrier, Message: "kept"}
+	record := rollouts.Record{Revision: 9, End: rollouts.EndAborted, Barrier: barrier, Message: "kept"}
 	put(history.GenerationKey("free"), counted)
-	put(stagedKey(9), record)
+	put(rollouts.Key(9), record)
 
 	s, err := backup.Open(old, backup.Header{Store: "old"})
 	if err != nil {
@@ -72,8 +73,8 @@ func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 		}
 		return e
 	}
-	var got stagedRollout
-	if err := json.Unmarshal(at(stagedKey(9)).Value, &got); err != nil || got.Message != "kept" || got.End != endAborted || got.Revision != 9 {
+	var got rollouts.Record
+	if err := json.Unmarshal(at(rollouts.Key(9)).Value, &got); err != nil || got.Message != "kept" || got.End != rollouts.EndAborted || got.Revision != 9 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	held, free := at(history.GenerationKey("held")).ModRevision, at(history.GenerationKey("free")).ModRevision

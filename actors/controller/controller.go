@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
@@ -30,7 +31,7 @@ type Controller struct {
 type deps struct {
 	Options
 	*storage.Access
-	*underway
+	*rollouts.Underway
 	dir        *directory
 	nodes      *nodeDeps
 	operators  operators
@@ -44,7 +45,7 @@ type deps struct {
 	rollout    *actor.PID
 	leader     *actor.PID
 
-	waitFacts, waitTunnels rolloutWait // for the end of a staged rollout
+	waitFacts, waitTunnels rollouts.Wait // for the end of a staged rollout
 }
 
 // Start makes the actor tree and starts it. It serves once it has read the store (Ready);
@@ -77,12 +78,12 @@ func Start(o Options) (*Controller, error) {
 }
 
 func newDeps(o Options, a *storage.Access) *deps {
-	d := &deps{Options: o, Access: a, underway: &underway{clock: o.Now}, dir: newDirectory(o.Metadata)}
+	d := &deps{Options: o, Access: a, Underway: rollouts.NewUnderway(o.Now), dir: newDirectory(o.Metadata)}
 	d.set.Store(&o.Settings)
-	var waitKeys rolloutWait
+	var waitKeys rollouts.Wait
 	d.writes = &storage.Writer{
 		Access: a, Offline: o.Offline, Backup: o.Backup, Stored: o.Stored, WorldAt: d.worldAt, Ready: d.dir.ready.Load,
-		Waits: func() bool { return d.waits(&waitKeys) },
+		Waits: func() bool { return d.Waits(&waitKeys) },
 	}
 	d.nodes = &nodeDeps{Access: a, Shared: o.Shared, Settings: d.settings, Tell: func(m any) { d.Send(d.fleet, m) }}
 	return d
@@ -141,7 +142,7 @@ func (t *top) Receive(c actor.Context) {
 	d := t.d
 	err := d.writes.Start(c)
 	if err == nil {
-		d.rollout, err = c.SpawnNamed(d.Vital(func() actor.Actor { return newRolloutActor(&rolloutDeps{Access: d.Access, under: d.underway}) }), "rollout")
+		d.rollout, err = c.SpawnNamed(d.Vital(func() actor.Actor { return rollouts.New(&rollouts.Deps{Access: d.Access, Under: d.Underway}) }), "rollout")
 	}
 	if err == nil {
 		d.leader, err = c.SpawnNamed(d.Vital(func() actor.Actor { return storage.NewLeader(d.writes, func(m any) { d.Send(d.rollout, m) }) }), "leader")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -28,7 +29,7 @@ type audit struct {
 	at       revision.Revision // read so far
 	names    map[string]string // of nodes, by id
 	wanted   map[string]map[fleet.Digest]bool
-	rollouts map[uint64]stagedRollout
+	rollouts map[uint64]rollouts.Record
 	leaders  map[revision.Leadership]string
 	now      string // who leads
 	flags    []flagged
@@ -50,7 +51,7 @@ const auditMark = revision.Key("audit/mark")
 
 func newAudit(s *common, limit int, given map[string]string) *audit {
 	return &audit{
-		s: s, limit: limit, given: given, names: map[string]string{}, wanted: map[string]map[fleet.Digest]bool{}, rollouts: map[uint64]stagedRollout{},
+		s: s, limit: limit, given: given, names: map[string]string{}, wanted: map[string]map[fleet.Digest]bool{}, rollouts: map[uint64]rollouts.Record{},
 		leaders: map[revision.Leadership]string{}, decided: map[string]bool{},
 	}
 }
@@ -117,7 +118,7 @@ func (a *audit) event(ctx context.Context, e revision.Event) {
 	case history.InRollouts.Has(k):
 		a.rollout(e, id, put)
 	case history.InGates.Has(k) && put:
-		a.gate(storage.ValueOf[gate](e), id)
+		a.gate(storage.ValueOf[rollouts.Gate](e), id)
 	}
 }
 
@@ -133,7 +134,7 @@ func (a *audit) headIs(ctx context.Context) {
 		a.fault("read the head: %v", err)
 		return
 	}
-	on := stagingOf(own.Document, a.given).on
+	on := rollouts.StagingOf(own.Document, a.given).On
 	if n := len(a.flags); n == 0 || a.flags[n-1].on != on {
 		a.flags = append(a.flags, flagged{time.Now(), on})
 	}
@@ -153,7 +154,7 @@ func (a *audit) off(from, to time.Time) bool {
 // rollout is a rollout as a leader wrote it. A batch is no larger than it may be, and what was
 // aborted or superseded never goes on; what ended otherwise may, for nodes that come later.
 func (a *audit) rollout(e revision.Event, id string, put bool) {
-	number, is := stagedNumber(id)
+	number, is := rollouts.NumberOf(id)
 	if !is {
 		a.fault("rollout %q", id)
 	}
@@ -161,7 +162,7 @@ func (a *audit) rollout(e revision.Event, id string, put bool) {
 		delete(a.rollouts, number)
 		return
 	}
-	s := storage.ValueOf[stagedRollout](e)
+	s := storage.ValueOf[rollouts.Record](e)
 	m := s.Machine
 	before, known := a.rollouts[number]
 	a.rollouts[number] = s
@@ -175,10 +176,10 @@ func (a *audit) rollout(e revision.Event, id string, put bool) {
 	if s.End == "" && len(fresh) > most && (!known || m.Number != before.Machine.Number) && (canary || !a.together(fresh, m.Gone)) {
 		a.fault("batch %d of rollout %d is %v, of which were out %v; %d more are allowed", m.Number, number, m.Batch, a.out, most)
 	}
-	if s.End == "" || s.End == endDone || s.End == endFailed || s.End == endAborted {
+	if s.End == "" || s.End == rollouts.EndDone || s.End == rollouts.EndFailed || s.End == rollouts.EndAborted {
 		a.out = m.Out
 	}
-	if known && (before.End == endAborted || before.End == endSuperseded) && before.End != s.End {
+	if known && (before.End == rollouts.EndAborted || before.End == rollouts.EndSuperseded) && before.End != s.End {
 		a.fault("rollout %d was %s and is %q", number, before.End, s.End)
 	}
 	if s.End != "" && s.Ended.IsZero() || s.End == "" && !s.Ended.IsZero() {
@@ -186,7 +187,7 @@ func (a *audit) rollout(e revision.Event, id string, put bool) {
 	}
 	a.batches = max(a.batches, m.Number)
 	for _, d := range s.Decisions {
-		if d.By != "" && slices.Contains([]string{"paused", "resumed", endAborted}, d.What) {
+		if d.By != "" && slices.Contains([]string{"paused", "resumed", rollouts.EndAborted}, d.What) {
 			a.decided[fmt.Sprintf("%d %s by %s at %s", number, d.What, d.By, d.At.Format(time.RFC3339Nano))] = true
 		}
 	}
@@ -204,9 +205,9 @@ func (a *audit) together(batch, gone []string) bool {
 	})
 }
 
-// gate is a gate that was opened: the rollout must have decided so, and not have ended. One that is
+// Gate is a gate that was opened: the rollout must have decided so, and not have ended. One that is
 // closed again is that of a node which the rollout has put off.
-func (a *audit) gate(g gate, id string) {
+func (a *audit) gate(g rollouts.Gate, id string) {
 	s, known := a.rollouts[g.Rollout]
 	name := a.names[id]
 	a.gates++

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
@@ -401,7 +402,7 @@ func (w *faulty) checkOrder(found map[string]uint64) {
 // that nobody gave.
 func (w *faulty) checkCommands() {
 	words := map[fleetapi.RolloutCommand]string{
-		fleetapi.PauseRollout: "paused", fleetapi.ResumeRollout: "resumed", fleetapi.AbortRollout: endAborted, fleetapi.RevertRollout: endAborted,
+		fleetapi.PauseRollout: "paused", fleetapi.ResumeRollout: "resumed", fleetapi.AbortRollout: rollouts.EndAborted, fleetapi.RevertRollout: rollouts.EndAborted,
 	}
 	asked, told := map[string]int{}, map[string]int{}
 	for _, o := range w.ops {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/revision"
@@ -64,7 +65,7 @@ func (s *common) opens(t revision.Txn) {
 		if op.Kind != revision.OpPut || !history.InGates.Has(op.Key) {
 			continue
 		}
-		var g gate
+		var g rollouts.Gate
 		if err := json.Unmarshal(op.Value, &g); err != nil {
 			s.wrong = append(s.wrong, fmt.Sprintf("%s: %v", op.Key, err))
 			continue

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
@@ -85,9 +86,9 @@ type factsDue struct{}
 func (a *fleetActor) factsMove() {
 	switch {
 	case a.factsWait:
-	case a.d.waits(&a.d.waitFacts):
+	case a.d.Waits(&a.d.waitFacts):
 		a.factsWait = true
-		a.d.After(waitLook, func() { a.d.Send(a.self, factsDue{}) })
+		a.d.After(rollouts.WaitLook, func() { a.d.Send(a.self, factsDue{}) })
 	default:
 		a.d.Leaf("facts", a.d.facts)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
@@ -17,26 +18,26 @@ import (
 // the gate of a node lets the config through that the store names, and no other: a node that no
 // rollout has come to gets nothing, whoever dies when.
 type gates struct {
-	staging
-	open     map[string]gate // by id
+	rollouts.Staging
+	open     map[string]rollouts.Gate // by id
 	rollouts map[revision.Key]bool
 	stands   map[string]bool
 	letters  map[revision.Key]bool // in the mailboxes of the rollouts and of the leader
-	cause    rolloutHead           // the last revision that touched nodes
+	cause    rollouts.Cause        // the last revision that touched nodes
 	topology *topology.Topology
 	events   []revision.Event // for /rollout
 }
 
 func newGates() gates {
-	return gates{open: map[string]gate{}, rollouts: map[revision.Key]bool{}, stands: map[string]bool{}, letters: map[revision.Key]bool{}}
+	return gates{open: map[string]rollouts.Gate{}, rollouts: map[revision.Key]bool{}, stands: map[string]bool{}, letters: map[revision.Key]bool{}}
 }
 
 // flagsAre takes over the flags of the controller's config. It is before any node hears what
 // it wants of the same revision.
 func (a *fleetActor) flagsAre(c actor.Context, doc config.Object) {
-	was := a.gates.on
-	a.gates.staging = stagingOf(doc, a.d.Flags)
-	if a.gates.on == was {
+	was := a.gates.On
+	a.gates.Staging = rollouts.StagingOf(doc, a.d.Flags)
+	if a.gates.On == was {
 		return
 	}
 	for id, r := range a.nodes {
@@ -44,9 +45,9 @@ func (a *fleetActor) flagsAre(c actor.Context, doc config.Object) {
 	}
 }
 
-// gate brings the gate of a node in line with the store.
+// Gate brings the gate of a node in line with the store.
 func (a *fleetActor) gate(c actor.Context, id string, r *record) {
-	g := fleet.Gate{Staged: a.gates.on, Open: a.gates.open[id].Open}
+	g := fleet.Gate{Staged: a.gates.On, Open: a.gates.open[id].Open}
 	if r.seat.lets(g) {
 		c.Send(r.pid, gated{})
 	}
@@ -59,7 +60,7 @@ func (a *fleetActor) ofRollouts(c actor.Context, e revision.Event, id string) {
 	switch {
 	case history.InGates.Has(k):
 		if put {
-			a.gates.open[id] = storage.ValueOf[gate](e)
+			a.gates.open[id] = storage.ValueOf[rollouts.Gate](e)
 		} else {
 			delete(a.gates.open, id)
 		}
@@ -70,7 +71,7 @@ func (a *fleetActor) ofRollouts(c actor.Context, e revision.Event, id string) {
 		keepKey(a.gates.stands, id, put)
 	case history.InRollouts.Has(k):
 		keepKey(a.gates.rollouts, k, put)
-	case history.InMailboxes.Has(k) && id == rolloutMailbox:
+	case history.InMailboxes.Has(k) && id == rollouts.Mailbox:
 		keepKey(a.gates.letters, k, put)
 	case history.InMailboxes.Has(k) && id == storage.LeaderMailbox:
 		keepKey(a.gates.letters, k, put)
@@ -112,8 +113,8 @@ func (a *fleetActor) tellRollout(c actor.Context, m headRead, first bool) {
 		return d.Layer.Kind == history.Network || d.Layer.Kind == history.Node || d.Layer.Kind == history.Auto
 	})
 	if touches && m.record.Number > 0 {
-		a.gates.cause = rolloutHead{number: m.record.Number, author: m.record.Author, message: m.record.Message}
+		a.gates.cause = rollouts.Cause{Number: m.record.Number, Author: m.record.Author, Message: m.record.Message}
 	}
-	c.Send(a.d.rollout, rolloutNews{cause: a.gates.cause, topology: a.gates.topology, staging: a.gates.staging, events: a.gates.events})
+	c.Send(a.d.rollout, rollouts.News{Cause: a.gates.cause, Topology: a.gates.topology, Staging: a.gates.Staging, Events: a.gates.events})
 	a.gates.events = nil
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
@@ -304,8 +305,8 @@ func TestALetterThatWasTakenBackMeanwhileIsNotObeyed(t *testing.T) {
 	d := &deps{}
 	d.set.Store(&fleet.Settings{})
 	a := newFleetActor(d)
-	key := history.MailboxKey(rolloutMailbox, "1")
-	a.ofRollouts(nil, revision.Event{Kind: revision.EventPut, Entry: revision.Entry{Key: key, ModRevision: 3, Value: storage.Encode(storage.RemoteCommand{What: "pause"})}}, rolloutMailbox)
+	key := history.MailboxKey(rollouts.Mailbox, "1")
+	a.ofRollouts(nil, revision.Event{Kind: revision.EventPut, Entry: revision.Entry{Key: key, ModRevision: 3, Value: storage.Encode(storage.RemoteCommand{What: "pause"})}}, rollouts.Mailbox)
 	a.listed(storage.Listing{At: 9, Has: map[revision.Key]bool{}})
 	var gone []string
 	for _, e := range a.queue[0].Events {

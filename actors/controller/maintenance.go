@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -49,11 +50,11 @@ func (c *Controller) PruneHistory(ctx context.Context, by fleetapi.Caller, befor
 
 // neededByRollouts is the first revision that a staged rollout may take back; 0: there is none.
 func (d *deps) neededByRollouts(ctx context.Context, before time.Time) (first uint64, err error) {
-	a, err := d.Ask(ctx, d.rollout, listStaged{all: true})
+	a, err := d.Ask(ctx, d.rollout, rollouts.List{All: true})
 	if err != nil {
 		return 0, err
 	}
-	for _, s := range a.([]listedRollout) {
+	for _, s := range a.([]rollouts.Listed) {
 		if s.End != "" && s.Ended.Before(before) {
 			continue
 		}

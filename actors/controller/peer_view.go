@@ -172,7 +172,7 @@ func describes(p peer.Parameter) string {
 	return ""
 }
 
-// shown is a parameter as people get it.
+// Shown is a parameter as people get it.
 func shown(p state.Parameter, more partView) fleetapi.PeerParameter {
 	return fleetapi.PeerParameter{
 		ID: p.ID, Kind: p.Kind, Target: string(p.Target), State: string(p.State), Reported: more.Reported, Review: string(p.Review), Reason: p.Reason,

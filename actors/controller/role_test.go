@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -53,7 +54,7 @@ func TestAnOperatorDoesNotBringBackWhatIsAnAdmins(t *testing.T) {
 			t.Errorf("revert of the rollout: %v", err)
 		}
 		synctest.Wait()
-		if d := r.newest(c); d.Revision != mixed.Revision || d.State == endAborted {
+		if d := r.newest(c); d.Revision != mixed.Revision || d.State == rollouts.EndAborted {
 			t.Errorf("the rollout was aborted for a revert that may not be: %+v", d.Rollout)
 		}
 		doc, err := c.E2E(r.Context(), "controller", true)

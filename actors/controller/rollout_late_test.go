@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
@@ -86,7 +87,7 @@ func TestALeaderGoesOnWithWhatItHeardLate(t *testing.T) {
 		r.fleetOf(c, 3)
 		r.network(c, `{"envParams":{"B":"one"}}`)
 		r.pass(time.Minute)
-		k := stagedKey(r.is(c, "done", "one", "n0 n1 n2").Revision)
+		k := rollouts.Key(r.is(c, "done", "one", "n0 n1 n2").Revision)
 		e, _, err := r.store.Get(r.Context(), k)
 		if err != nil {
 			t.Fatal(err)
@@ -100,7 +101,7 @@ func TestALeaderGoesOnWithWhatItHeardLate(t *testing.T) {
 			if i < 0 {
 				t.Fatalf("as of %d there is no such rollout", at)
 			}
-			var s stagedRollout
+			var s rollouts.Record
 			if err := json.Unmarshal(page.Entries[i].Value, &s); err != nil {
 				t.Fatal(err)
 			}
@@ -233,15 +234,15 @@ func TestARolloutThatHasNotEndedIsListed(t *testing.T) {
 	for n := range uint64(12) {
 		all = append(all, fleetapi.Rollout{Revision: n + 2})
 	}
-	staged := func(n uint64, end string) listedRollout {
-		out := listedRollout{stagedRollout: &stagedRollout{Revision: n, End: end}, shown: fleetapi.Rollout{Revision: n, Staged: true}}
+	staged := func(n uint64, end string) rollouts.Listed {
+		out := rollouts.Listed{Record: &rollouts.Record{Revision: n, End: end}, Shown: fleetapi.Rollout{Revision: n, Staged: true}}
 		if end != "" {
-			out.shown.Ended = new(time.Time)
+			out.Shown.Ended = new(time.Time)
 		}
 		return out
 	}
 	var got []uint64
-	for _, one := range lastRollouts(all, []listedRollout{staged(3, endAborted), staged(2, ""), staged(13, "")}) {
+	for _, one := range lastRollouts(all, []rollouts.Listed{staged(3, rollouts.EndAborted), staged(2, ""), staged(13, "")}) {
 		got = append(got, one.Revision)
 	}
 	if want := []uint64{13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 2}; !slices.Equal(got, want) {

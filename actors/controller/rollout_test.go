@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -564,8 +565,8 @@ func TestTheClockOfTheLeaderBeforeDoesNotMatter(t *testing.T) {
 				r.pass(time.Second)
 				n := r.is(b, "running", "one", "n0").Revision
 				led.cut.Store(true)
-				e, _, _ := r.store.Get(r.Context(), stagedKey(n))
-				s := storage.ValueOf[stagedRollout](revision.Event{Kind: revision.EventPut, Entry: e})
+				e, _, _ := r.store.Get(r.Context(), rollouts.Key(n))
+				s := storage.ValueOf[rollouts.Record](revision.Event{Kind: revision.EventPut, Entry: e})
 				s.Began = s.Began.Add(jump)
 				for i := range s.Decisions {
 					s.Decisions[i].At = s.Decisions[i].At.Add(jump)

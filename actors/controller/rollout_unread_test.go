@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/config/revision"
 )
 
@@ -26,9 +27,9 @@ func onNextLeader(t *testing.T, change func(record []byte) []byte, f func(r *rig
 		r.is(a, "running", "one", "n0 n1 n2")
 		r.stop("a")
 		r.pass(time.Second)
-		e, _, err := r.store.Get(r.Context(), stagedKey(1))
+		e, _, err := r.store.Get(r.Context(), rollouts.Key(1))
 		if err == nil {
-			_, err = r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(stagedKey(1), change(e.Value))}})
+			_, err = r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(rollouts.Key(1), change(e.Value))}})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +71,7 @@ func TestARolloutKeepsWhatItDoesNotKnow(t *testing.T) {
 		return []byte(strings.Replace(text, `"machine":{`, `"machine":{"more":7,`, 1))
 	}, func(r *rig, b *Controller, _ *observer.ObservedLogs) {
 		r.is(b, "done", "one", "n0 n1 n2 n3 n4 n5")
-		e, _, err := r.store.Get(r.Context(), stagedKey(1))
+		e, _, err := r.store.Get(r.Context(), rollouts.Key(1))
 		var got struct {
 			News    json.RawMessage
 			Machine struct{ More int }

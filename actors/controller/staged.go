@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/operate"
@@ -33,14 +34,14 @@ func (c *Controller) CommandRollout(ctx context.Context, by fleetapi.Caller, num
 		send = fleetapi.AbortRollout
 	}
 	if what != fleetapi.RevertRollout || s.End == "" {
-		err := c.d.mailTo(ctx, rolloutMailbox, storage.RemoteCommand{From: c.d.Replica, By: by, What: fleetapi.Command(send), Rollout: number})
+		err := c.d.mailTo(ctx, rollouts.Mailbox, storage.RemoteCommand{From: c.d.Replica, By: by, What: fleetapi.Command(send), Rollout: number})
 		if errors.Is(err, fleetapi.ErrRefused) {
 			return fmt.Errorf("%s rollout %d: %w", what, number, err)
 		}
 		if err != nil || what != fleetapi.RevertRollout {
 			return err
 		}
-	} else if s.End == endSuperseded || s.End == endReleased {
+	} else if s.End == rollouts.EndSuperseded || s.End == rollouts.EndReleased {
 		return fmt.Errorf("revert rollout %d: %w: it is %s: the history reverts single revisions", number, fleetapi.ErrRefused, s.End)
 	}
 	if s, err = c.staged(ctx, number); err != nil { // with the nodes that it has come to
@@ -72,7 +73,7 @@ func (c *Controller) mayRevert(ctx context.Context, by fleetapi.Caller, revision
 
 // brought says whether a rollout brings what a revision changed to any node: the last revision
 // does, and of those before that no rollout took up the ones that count for a node of it.
-func (c *Controller) brought(ctx context.Context, by fleetapi.Caller, s listedRollout, n uint64) bool {
+func (c *Controller) brought(ctx context.Context, by fleetapi.Caller, s rollouts.Listed, n uint64) bool {
 	if n == s.Revision {
 		return true
 	}
@@ -91,15 +92,15 @@ func (c *Controller) brought(ctx context.Context, by fleetapi.Caller, s listedRo
 }
 
 // staged is a rollout that is kept.
-func (c *Controller) staged(ctx context.Context, number uint64) (listedRollout, error) {
-	a, err := c.d.Ask(ctx, c.d.rollout, listStaged{number: number})
+func (c *Controller) staged(ctx context.Context, number uint64) (rollouts.Listed, error) {
+	a, err := c.d.Ask(ctx, c.d.rollout, rollouts.List{Number: number})
 	if err != nil {
-		return listedRollout{}, err
+		return rollouts.Listed{}, err
 	}
-	if all := a.([]listedRollout); len(all) > 0 {
+	if all := a.([]rollouts.Listed); len(all) > 0 {
 		return all[0], nil
 	}
-	return listedRollout{}, &operate.NotFoundError{What: fmt.Sprintf("staged rollout of revision %d", number), Allowed: "the last ones are kept"}
+	return rollouts.Listed{}, &operate.NotFoundError{What: fmt.Sprintf("staged rollout of revision %d", number), Allowed: "the last ones are kept"}
 }
 
 // ExplainRollout is what was decided of a staged rollout, and why.
@@ -111,27 +112,27 @@ func (c *Controller) ExplainRollout(ctx context.Context, number uint64) (fleetap
 	if err != nil {
 		return fleetapi.RolloutDetail{}, err
 	}
-	return fleetapi.RolloutDetail{Rollout: s.shown, Next: s.next(), Decisions: slices.Clone(s.Decisions)}, nil
+	return fleetapi.RolloutDetail{Rollout: s.Shown, Next: s.Next(), Decisions: slices.Clone(s.Decisions)}, nil
 }
 
 // withStaged are the rollouts that this replica follows and those that are staged.
 func (c *Controller) withStaged(ctx context.Context, all []fleetapi.Rollout) ([]fleetapi.Rollout, error) {
-	answer, err := c.d.Ask(ctx, c.d.rollout, listStaged{all: true})
+	answer, err := c.d.Ask(ctx, c.d.rollout, rollouts.List{All: true})
 	if err != nil {
 		return nil, err
 	}
-	return lastRollouts(all, answer.([]listedRollout)), nil
+	return lastRollouts(all, answer.([]rollouts.Listed)), nil
 }
 
 // lastRollouts are the last ones of both kinds, the newest first: of one revision the staged one
 // says more. A staged one that has not ended is among them, however many came after it.
-func lastRollouts(all []fleetapi.Rollout, staged []listedRollout) []fleetapi.Rollout {
+func lastRollouts(all []fleetapi.Rollout, staged []rollouts.Listed) []fleetapi.Rollout {
 	by := map[uint64]fleetapi.Rollout{}
 	for _, r := range all {
 		by[r.Revision] = r
 	}
 	for _, s := range staged {
-		by[s.Revision] = s.shown
+		by[s.Revision] = s.Shown
 	}
 	out := make([]fleetapi.Rollout, 0, len(by))
 	for _, number := range slices.Backward(slices.Sorted(maps.Keys(by))) {

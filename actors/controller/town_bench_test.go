@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/revision"
 	"edgespan/platform/store/bolt"
@@ -97,7 +98,7 @@ func BenchmarkRollout(b *testing.B) {
 		number++
 		at := r.change(fmt.Sprint("change ", number))
 		r.until("all have confirmed it", func() bool { return r.confirmed() >= len(t.names) })
-		d := r.ends(at, endDone)
+		d := r.ends(at, rollouts.EndDone)
 		if d.Acked != len(t.names) || r.cut != "" {
 			b.Fatalf("%d of %d have it; %s", d.Acked, len(t.names), r.cut)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/config/link"
 	"edgespan/config/revision"
 )
@@ -57,7 +58,7 @@ func TestARolloutOverATown(t *testing.T) {
 		began, nodes := time.Now(), len(r.town.names)
 		number := r.change("good")
 		r.until("all have confirmed it", func() bool { return r.confirmed() >= nodes })
-		d := r.ends(number, endDone)
+		d := r.ends(number, rollouts.EndDone)
 		batches := time.Duration(len(d.Batches))
 		overhead := time.Since(began) - batches*r.takes
 		t.Logf("%d nodes, %d batches, %d looks at the paths, %v beside the nodes: %.1f %%", nodes, batches, r.checks, overhead, 100*float64(overhead)/float64(batches*r.takes))
@@ -102,7 +103,7 @@ func TestABadConfigStopsInItsFirstBatch(t *testing.T) {
 				t.Errorf("%s: %s", bad.what, r.cut)
 			}
 		}
-		d := r.ends(r.change("good"), endDone)
+		d := r.ends(r.change("good"), rollouts.EndDone)
 		if d.Acked != len(r.town.names) || r.cut != "" {
 			t.Errorf("%d have the good one; %s", d.Acked, r.cut)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"edgespan/actors/controller/rollouts"
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/operate"
@@ -54,8 +55,8 @@ func (a *fleetActor) tunnels() {
 			}
 		}
 	}
-	if len(ends) > 0 && a.d.waits(&a.d.waitTunnels) {
-		a.d.After(waitLook, func() { a.d.Send(a.self, tunnelsDue{}) })
+	if len(ends) > 0 && a.d.Waits(&a.d.waitTunnels) {
+		a.d.After(rollouts.WaitLook, func() { a.d.Send(a.self, tunnelsDue{}) })
 		return
 	}
 	a.located = nil

@@ -61,10 +61,14 @@ var mayImport = map[string][]string{
 	"actors/keep":                    {},
 	"platform/keystone/keystonetest": {},
 	"actors/controller": {
-		"actors/controller/storage", "actors/keep", "config", "config/e2e", "config/edit", "config/fleet",
-		"config/history", "config/httpapi", "config/httpapi/fleetapi", "config/layers", "config/link", "config/metadata",
-		"config/operate", "config/pace", "config/peer", "config/revision", "config/rollout", "config/state",
+		"actors/controller/rollouts", "actors/controller/storage", "actors/keep", "config", "config/e2e", "config/edit",
+		"config/fleet", "config/history", "config/httpapi", "config/httpapi/fleetapi", "config/layers", "config/link",
+		"config/metadata", "config/operate", "config/pace", "config/peer", "config/revision", "config/state",
 		"config/topology",
+	},
+	"actors/controller/rollouts": {
+		"actors/controller/storage", "config", "config/e2e", "config/fleet", "config/history", "config/httpapi/fleetapi",
+		"config/layers", "config/revision", "config/rollout", "config/topology",
 	},
 	"actors/controller/storage": {
 		"actors/keep", "config", "config/backup", "config/fleet", "config/history", "config/httpapi",
@@ -175,7 +179,7 @@ var testsMayImport = map[string][]string{
 	"platform/store":          {"pubsub"},
 	"pubsub":                  {"platform/store"},
 	"config/topology/sketch":  {"config/rollout"},
-	"actors/controller":       {"config/backup", "platform/store/bolt", "config/optimize", "platform/store/etcd", "config/topology/sketch"},
+	"actors/controller":       {"config/backup", "config/rollout", "platform/store/bolt", "config/optimize", "platform/store/etcd", "config/topology/sketch"},
 	"actors/facts":            {"config/backup", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest"},
 
 	"cmd/edgespan-controller": {"platform/store/etcd/etcdtest", "platform/keystone/keystonetest"},

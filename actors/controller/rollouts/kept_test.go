@@ -1,4 +1,4 @@
-package controller
+package rollouts
 
 import (
 	"edgespan/actors/controller/storage"
@@ -8,13 +8,13 @@ import (
 
 // What nodes bring about pushes no operator's rollout out of those that are kept.
 func TestWhichRolloutsAreKept(t *testing.T) {
-	a := &rolloutActor{kept: map[uint64]*stagedRollout{}}
+	a := &rolloutActor{kept: map[uint64]*Record{}}
 	for number := uint64(1); number <= 100; number++ {
 		by := storage.Itself.Name
 		if number%20 == 0 || number > 94 {
 			by = "alice"
 		}
-		a.now = &stagedRollout{Revision: number, Author: by}
+		a.now = &Record{Revision: number, Author: by}
 		for _, old := range a.surplus() {
 			delete(a.kept, old)
 		}
@@ -29,7 +29,7 @@ func TestWhichRolloutsAreKept(t *testing.T) {
 			people++
 		}
 	}
-	if len(a.kept) != 2*mostStaged || people != mostStaged {
+	if len(a.kept) != 2*maxStaged || people != maxStaged {
 		t.Errorf("%d are kept, %d of people", len(a.kept), people)
 	}
 	if _, has := a.kept[20]; !has || fmt.Sprint(a.surplus()) != "[]" {

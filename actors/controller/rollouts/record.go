@@ -1,4 +1,4 @@
-package controller
+package rollouts
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 	"edgespan/config/rollout"
 )
 
-// stagedRollout is one staged rollout as the store keeps it, below its revision.
-type stagedRollout struct {
+// StagedRollout is one staged rollout as the store keeps it, below its revision.
+type Record struct {
 	Revision  uint64             `json:"revision"`
 	Revisions []uint64           `json:"revisions"` // that it carries: its own, and those before that it took over
 	Author    string             `json:"author"`
@@ -34,38 +34,38 @@ type stagedRollout struct {
 	other config.Unknown
 }
 
-// writtenRollout is a stagedRollout without its own JSON form.
-type writtenRollout stagedRollout
+// writtenRecord is a stagedRollout without its own JSON form.
+type writtenRecord Record
 
 // UnmarshalJSON keeps what it does not know.
-func (s *stagedRollout) UnmarshalJSON(text []byte) (err error) {
-	s.other, err = config.ReadRecord(text, (*writtenRollout)(s))
+func (s *Record) UnmarshalJSON(text []byte) (err error) {
+	s.other, err = config.ReadRecord(text, (*writtenRecord)(s))
 	return err
 }
 
 // MarshalJSON writes what was kept too.
-func (s stagedRollout) MarshalJSON() ([]byte, error) {
-	return config.WriteRecord(writtenRollout(s), s.other)
+func (s Record) MarshalJSON() ([]byte, error) {
+	return config.WriteRecord(writtenRecord(s), s.other)
 }
 
 // The ends of a rollout.
 const (
-	endDone       = "done"
-	endFailed     = "failed"
-	endAborted    = "aborted"
-	endSuperseded = "superseded"
-	endReleased   = "released" // the flag was turned off: all at once
+	EndDone       = "done"
+	EndFailed     = "failed"
+	EndAborted    = "aborted"
+	EndSuperseded = "superseded"
+	EndReleased   = "released" // the flag was turned off: all at once
 )
 
 const (
 	mostDecisions = 200 // are kept of one rollout, the newest
-	mostStaged    = 10  // rollouts of people are kept, and as many of the controller's own
+	maxStaged     = 10  // rollouts of people are kept, and as many of the controller's own
 	mostNamed     = 20  // nodes are named in one decision
 	mostObeyed    = 50  // letters are kept of one rollout: who wrote one waits for ten seconds
 )
 
 // decide keeps what was decided, and why.
-func (s *stagedRollout) decide(now time.Time, by, what, why string) {
+func (s *Record) decide(now time.Time, by, what, why string) {
 	s.Decisions = append(s.Decisions, fleetapi.Verdict{At: now.UTC(), By: by, What: what, Why: why})
 	if n := len(s.Decisions) - mostDecisions; n > 0 {
 		s.Decisions = slices.Clone(s.Decisions[n:])
@@ -73,7 +73,7 @@ func (s *stagedRollout) decide(now time.Time, by, what, why string) {
 }
 
 // obeyed keeps that the command of a letter is done.
-func (s *stagedRollout) obeyed(k revision.Key) {
+func (s *Record) obeyed(k revision.Key) {
 	s.Obeyed = append(s.Obeyed, k)
 	if n := len(s.Obeyed) - mostObeyed; n > 0 {
 		s.Obeyed = slices.Clone(s.Obeyed[n:])
@@ -81,7 +81,7 @@ func (s *stagedRollout) obeyed(k revision.Key) {
 }
 
 // state is where a rollout stands, in one word.
-func (s *stagedRollout) state() string {
+func (s *Record) state() string {
 	switch {
 	case s.End != "":
 		return s.End
@@ -94,23 +94,23 @@ func (s *stagedRollout) state() string {
 }
 
 // clone shares nothing with s that either changes.
-func (s *stagedRollout) clone() *stagedRollout {
+func (s *Record) clone() *Record {
 	c := *s
 	c.Revisions, c.Decisions, c.Obeyed = slices.Clone(s.Revisions), slices.Clone(s.Decisions), slices.Clone(s.Obeyed)
 	return &c
 }
 
-// stagedKey is where a rollout is: sorted by revision.
-func stagedKey(number uint64) revision.Key { return history.RolloutKey(fmt.Sprintf("%016x", number)) }
+// Key is where a rollout is: sorted by revision.
+func Key(number uint64) revision.Key { return history.RolloutKey(fmt.Sprintf("%016x", number)) }
 
-// stagedNumber is the revision of a rollout's key.
-func stagedNumber(name string) (uint64, bool) {
+// NumberOf is the revision of a rollout's key.
+func NumberOf(name string) (uint64, bool) {
 	n, err := strconv.ParseUint(name, 16, 64)
 	return n, err == nil
 }
 
-// gate is which config a node may have.
-type gate struct {
+// Gate is which config a node may have.
+type Gate struct {
 	Open    fleet.Digest `json:"open"`
 	Rollout uint64       `json:"rollout"`
 	Batch   int          `json:"batch"`

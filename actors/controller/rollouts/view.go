@@ -1,4 +1,4 @@
-package controller
+package rollouts
 
 import (
 	"fmt"
@@ -9,28 +9,28 @@ import (
 	"edgespan/config/rollout"
 )
 
-// listedRollout is a rollout and how people see it.
-type listedRollout struct {
-	*stagedRollout
-	shown fleetapi.Rollout
+// Listed is a rollout and how people see it.
+type Listed struct {
+	*Record
+	Shown fleetapi.Rollout
 }
 
 // list are the rollouts that are kept, the newest first, or the one of a revision. Nobody
 // changes them.
-func (a *rolloutActor) list(q listStaged) []listedRollout {
-	out := []listedRollout{}
+func (a *rolloutActor) list(q List) []Listed {
+	out := []Listed{}
 	for _, number := range slices.Backward(slices.Sorted(maps.Keys(a.kept))) {
-		if !q.all && number != q.number {
+		if !q.All && number != q.Number {
 			continue
 		}
 		s := a.kept[number]
-		out = append(out, listedRollout{s, a.shown(s)})
+		out = append(out, Listed{s, a.shown(s)})
 	}
 	return out
 }
 
-// shown is a rollout as people see it.
-func (a *rolloutActor) shown(s *stagedRollout) fleetapi.Rollout {
+// Shown is a rollout as people see it.
+func (a *rolloutActor) shown(s *Record) fleetapi.Rollout {
 	out := fleetapi.Rollout{
 		Revision: s.Revision, Message: s.Message, Author: s.Author, Began: s.Began, State: s.state(), Staged: true,
 		Failed: map[string]string{}, Waiting: map[string]string{}, Batches: []fleetapi.RolloutBatch{},
@@ -80,11 +80,11 @@ func why(text string) string {
 	return ": " + text
 }
 
-// next says what happens next.
-func (l listedRollout) next() string {
+// Next says what happens next.
+func (l Listed) Next() string {
 	out := len(l.Machine.Out)
 	switch {
-	case l.End == endAborted:
+	case l.End == EndAborted:
 		return "nothing, until the layers change: nodes that did not get it keep what they have"
 	case l.End != "":
 		return "nothing"

@@ -1,4 +1,4 @@
-package controller
+package rollouts
 
 import (
 	"edgespan/actors/controller/storage"
@@ -20,7 +20,7 @@ func (a *rolloutActor) surplus() (dropped []uint64) {
 		}
 	}
 	for _, list := range [][]uint64{people, ours} {
-		dropped = append(dropped, list[:max(len(list)-mostStaged, 0)]...)
+		dropped = append(dropped, list[:max(len(list)-maxStaged, 0)]...)
 	}
 	return dropped
 }

@@ -1,4 +1,4 @@
-package controller
+package rollouts
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ type stored struct {
 	epoch   int
 	done    bool
 	at      revision.Revision
-	kept    []*stagedRollout
+	kept    []*Record
 	dropped []uint64
 	answers []answer
 	err     error
@@ -30,7 +30,7 @@ type opened struct {
 	epoch   int
 	rollout uint64
 	at      revision.Revision // of the rollout's record that decided so
-	gates   map[string]gate
+	gates   map[string]Gate
 	done    bool
 	err     error
 }
@@ -59,13 +59,13 @@ func (a *rolloutActor) save() {
 	s := stored{epoch: a.epoch, kept: append(a.ended, a.now.clone()), answers: a.answers}
 	txn := revision.Txn{Compares: []revision.Compare{a.leads.Fence()}, Else: []revision.Op{revision.Get(a.leads.Key)}}
 	for _, one := range s.kept {
-		k := stagedKey(one.Revision)
+		k := Key(one.Revision)
 		txn.Compares = append(txn.Compares, revision.At(k, a.at[one.Revision]))
 		txn.Then = append(txn.Then, revision.Put(k, storage.Encode(one)))
 	}
 	s.dropped = a.surplus()
 	for _, number := range s.dropped {
-		txn.Then = append(txn.Then, revision.Delete(stagedKey(number)))
+		txn.Then = append(txn.Then, revision.Delete(Key(number)))
 	}
 	a.saving, a.dirty, a.ended, a.answers = true, false, nil, nil
 	self := a.self
@@ -138,9 +138,9 @@ func (a *rolloutActor) openGates() {
 	}
 	gates := a.gatesToSet()
 	for ids := range slices.Chunk(slices.Sorted(maps.Keys(gates)), gatesAtOnce) {
-		m := opened{epoch: a.epoch, rollout: a.now.Revision, at: a.at[a.now.Revision], gates: map[string]gate{}}
+		m := opened{epoch: a.epoch, rollout: a.now.Revision, at: a.at[a.now.Revision], gates: map[string]Gate{}}
 		// The record too: what comes late, when somebody has aborted meanwhile, opens nothing.
-		txn := revision.Txn{Compares: []revision.Compare{a.leads.Fence(), revision.At(stagedKey(m.rollout), m.at)}}
+		txn := revision.Txn{Compares: []revision.Compare{a.leads.Fence(), revision.At(Key(m.rollout), m.at)}}
 		for _, id := range ids {
 			m.gates[id] = gates[id]
 			txn.Then = append(txn.Then, revision.Put(history.GateKey(id), storage.Encode(gates[id])))
@@ -156,8 +156,8 @@ func (a *rolloutActor) openGates() {
 }
 
 // gatesToSet are the gates that are not as the stored rollout has them.
-func (a *rolloutActor) gatesToSet() map[string]gate {
-	gates := map[string]gate{}
+func (a *rolloutActor) gatesToSet() map[string]Gate {
+	gates := map[string]Gate{}
 	durable := a.kept[a.now.Revision]
 	if durable == nil {
 		return gates
@@ -168,7 +168,7 @@ func (a *rolloutActor) gatesToSet() map[string]gate {
 			if w == nil || (w.gate.Open == w.wants) == open || w.since > a.at[a.now.Revision] || len(gates) == gatesAtOnce*mostOpening {
 				continue
 			}
-			g := gate{Rollout: a.now.Revision, Batch: batch}
+			g := Gate{Rollout: a.now.Revision, Batch: batch}
 			if open {
 				g.Open = w.wants
 			}
@@ -222,7 +222,7 @@ func (a *rolloutActor) begin() {
 	if last.End == "" {
 		a.now.decide(a.d.Now(), "", fmt.Sprintf("replica %s leads", a.d.Replica), "")
 		a.take(last)
-		if !a.staging.on {
+		if !a.staging.On {
 			a.release()
 		}
 	}

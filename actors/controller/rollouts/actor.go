@@ -1,4 +1,4 @@
-package controller
+package rollouts
 
 import (
 	"cmp"
@@ -21,17 +21,17 @@ import (
 
 // Words to /rollout.
 type (
-	// rolloutNews is what the fleet goes by now, and the keys that changed.
-	rolloutNews struct {
-		cause    rolloutHead
-		topology *topology.Topology
-		staging  staging
-		events   []revision.Event
+	// News is what the fleet goes by now, and the keys that changed.
+	News struct {
+		Cause    Cause
+		Topology *topology.Topology
+		Staging  Staging
+		Events   []revision.Event
 	}
-	// rolloutHead is a revision that touched nodes.
-	rolloutHead struct {
-		number          uint64
-		author, message string
+	// Cause is a revision that touched nodes.
+	Cause struct {
+		Number          uint64
+		Author, Message string
 	}
 	// lookNow is to see whether nodes wait that no rollout covers.
 	lookNow struct{}
@@ -45,10 +45,10 @@ type (
 	leadOn struct{}
 	// saveNow stores what can wait a little.
 	saveNow struct{}
-	// listStaged asks for the rollouts that are kept, or for that of one revision.
-	listStaged struct {
-		all    bool
-		number uint64 // 0 is one, too: that of a base which changed before any write
+	// List asks for the rollouts that are kept, or for that of one revision.
+	List struct {
+		All    bool
+		Number uint64 // 0 is one, too: that of a base which changed before any write
 	}
 )
 
@@ -69,7 +69,7 @@ type wish struct {
 	online   bool
 	kind     string // board and software: nodes of one kind are tried together
 	stands   storage.Standing
-	gate     gate
+	gate     Gate
 }
 
 // staged says whether the node waits for a batch.
@@ -84,16 +84,16 @@ func (w *wish) has() bool {
 // rolloutActor is /rollout. On every replica it keeps up with the keys; on the one that leads
 // it has the machine of the rollout that runs.
 type rolloutActor struct {
-	d    *rolloutDeps
+	d    *Deps
 	self *actor.PID
 
-	staging  staging
-	cause    rolloutHead
+	staging  Staging
+	cause    Cause
 	causes   []uint64 // since the last rollout began
 	topology *topology.Topology
 	nodes    map[string]*wish                       // by id
 	ids      map[string]string                      // by name
-	kept     map[uint64]*stagedRollout              // by revision, as stored
+	kept     map[uint64]*Record                     // by revision, as stored
 	at       map[uint64]revision.Revision           // of kept
 	touched  map[string]bool                        // names that want something else since the last rollout began
 	taken    map[string]bool                        // those of touched that the save under way is about
@@ -103,11 +103,11 @@ type rolloutActor struct {
 	mandate *revision.Leadership // that is taken up in a moment
 	knows   bool                 // the keys of the store, as of the start at least
 	machine *rollout.Rollout
-	now     *stagedRollout // that the machine is of, or the last one
-	timers  uint64         // that were set
-	epoch   int            // of the leadership: answers of the store to another one are void
-	behind  bool           // the leader before has stored more than what this one began with
-	recheck []string       // names to be observed
+	now     *Record  // that the machine is of, or the last one
+	timers  uint64   // that were set
+	epoch   int      // of the leadership: answers of the store to another one are void
+	behind  bool     // the leader before has stored more than what this one began with
+	recheck []string // names to be observed
 
 	gathering
 	records
@@ -122,15 +122,15 @@ type gathering struct {
 // records is what the store is to have, and what is on its way there.
 type records struct {
 	dirty, saving, later bool
-	opening              int              // transactions that open gates, on their way
-	ended                []*stagedRollout // to be stored with the next save
-	answers              []answer         // once what they tell of is stored
+	opening              int       // transactions that open gates, on their way
+	ended                []*Record // to be stored with the next save
+	answers              []answer  // once what they tell of is stored
 }
 
-// rolloutDeps is what /rollout works with.
-type rolloutDeps struct {
+// Deps is what /rollout works with.
+type Deps struct {
 	*storage.Access
-	under *underway
+	Under *Underway
 }
 
 // answer is what became of a command.
@@ -140,9 +140,10 @@ type answer struct {
 	refused string
 }
 
-func newRolloutActor(d *rolloutDeps) *rolloutActor {
+// New is /rollout.
+func New(d *Deps) actor.Actor {
 	return &rolloutActor{
-		d: d, nodes: map[string]*wish{}, ids: map[string]string{}, kept: map[uint64]*stagedRollout{}, at: map[uint64]revision.Revision{},
+		d: d, nodes: map[string]*wish{}, ids: map[string]string{}, kept: map[uint64]*Record{}, at: map[uint64]revision.Revision{},
 		touched: map[string]bool{}, letters: map[revision.Key]storage.RemoteCommand{},
 	}
 }
@@ -152,7 +153,7 @@ func (a *rolloutActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		a.self = c.Self()
-	case rolloutNews:
+	case News:
 		a.news(m)
 	case storage.Elected:
 		a.mandate = &m.By
@@ -174,12 +175,12 @@ func (a *rolloutActor) Receive(c actor.Context) {
 	case opened:
 		a.opened(m)
 	case storage.Question:
-		if q, is := m.Question.(listStaged); is {
+		if q, is := m.Question.(List); is {
 			m.Reply(a.list(q))
 		}
 	}
 	a.settle()
-	a.d.under.is.Store(a.rolls())
+	a.d.Under.is.Store(a.rolls())
 }
 
 // takeUp begins to lead, once it is known what there is to be led.
@@ -208,17 +209,17 @@ func (a *rolloutActor) settle() {
 }
 
 // news takes what the fleet has told.
-func (a *rolloutActor) news(m rolloutNews) {
+func (a *rolloutActor) news(m News) {
 	switch {
-	case !m.staging.on, a.cause.number == 0:
+	case !m.Staging.On, a.cause.Number == 0:
 		a.causes = nil // what is there already is no rollout's to take back
-	case m.cause.number > a.cause.number:
-		a.causes = append(a.causes, m.cause.number)
+	case m.Cause.Number > a.cause.Number:
+		a.causes = append(a.causes, m.Cause.Number)
 	}
-	mapped := a.topology != m.topology
-	switched := a.staging.on != m.staging.on
-	a.cause, a.topology, a.staging = m.cause, m.topology, m.staging
-	for _, e := range m.events {
+	mapped := a.topology != m.Topology
+	switched := a.staging.On != m.Staging.On
+	a.cause, a.topology, a.staging = m.Cause, m.Topology, m.Staging
+	for _, e := range m.Events {
 		a.event(e)
 	}
 	if a.behind {
@@ -235,7 +236,7 @@ func (a *rolloutActor) news(m rolloutNews) {
 	if mapped && a.machine != nil {
 		a.chart()
 	}
-	if switched && !a.staging.on {
+	if switched && !a.staging.On {
 		a.release()
 	}
 	if len(a.touched) > 0 || len(a.recheck) > 0 || switched {
@@ -284,7 +285,7 @@ func (a *rolloutActor) event(e revision.Event) {
 	case history.InStandings.Has(k):
 		w.stands = storage.ValueOf[storage.Standing](e)
 	case history.InGates.Has(k):
-		w.gate = storage.ValueOf[gate](e)
+		w.gate = storage.ValueOf[Gate](e)
 	}
 	if w.name != "" {
 		a.recheck = append(a.recheck, w.name)
@@ -309,7 +310,7 @@ func (a *rolloutActor) memberIs(w *wish, name string) {
 
 // rolloutIs takes over a rollout as the store has it. What the leader stored itself it knows.
 func (a *rolloutActor) rolloutIs(e revision.Event, id string) {
-	number, is := stagedNumber(id)
+	number, is := NumberOf(id)
 	if !is || e.Entry.ModRevision <= a.at[number] {
 		return
 	}
@@ -319,7 +320,7 @@ func (a *rolloutActor) rolloutIs(e revision.Event, id string) {
 		return
 	}
 	a.at[number] = e.Entry.ModRevision
-	var s stagedRollout
+	var s Record
 	if err := json.Unmarshal(e.Entry.Value, &s); err != nil {
 		// The leader begins another record in its place: what nodes have is in their gates and standings.
 		a.d.Log.Error("read a rollout: it begins anew", zap.Uint64("revision", number), zap.Error(err))
@@ -330,14 +331,14 @@ func (a *rolloutActor) rolloutIs(e revision.Event, id string) {
 	a.kept[number] = &s
 	// While a save is on its way it may be that one; if it is not, the save is refused.
 	a.behind = a.behind || a.leads != nil && !a.saving
-	if a.leads == nil && number >= a.cause.number {
+	if a.leads == nil && number >= a.cause.Number {
 		clear(a.touched)
 		a.causes = nil
 	}
 }
 
 // last is the newest rollout that the store has.
-func (a *rolloutActor) last() *stagedRollout {
+func (a *rolloutActor) last() *Record {
 	if len(a.kept) == 0 {
 		return nil
 	}

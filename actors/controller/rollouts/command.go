@@ -1,4 +1,4 @@
-package controller
+package rollouts
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"edgespan/config/rollout"
 )
 
-// rolloutMailbox is the mailbox of the leader, whoever that is.
-const rolloutMailbox = "rollout"
+// Mailbox is the mailbox of the leader, whoever that is.
+const Mailbox = "rollout"
 
 // command takes a command of an operator, on the replica that leads. One that is done is not
 // done again where the letter is still there: the leader may have died before it answered, or
@@ -34,7 +34,7 @@ func (a *rolloutActor) command(k revision.Key, l storage.RemoteCommand) {
 }
 
 // rollout is the one of a revision, nil for none.
-func (a *rolloutActor) rollout(number uint64) *stagedRollout {
+func (a *rolloutActor) rollout(number uint64) *Record {
 	if a.now != nil && a.now.Revision == number {
 		return a.now
 	}
@@ -74,7 +74,7 @@ func (a *rolloutActor) obey(l storage.RemoteCommand) (refused string) {
 		s.decide(now, storage.Author(l.By), "resumed", "")
 		a.step(rollout.Resume{})
 	case fleetapi.AbortRollout:
-		s.By, s.End = storage.Author(l.By), endAborted
+		s.By, s.End = storage.Author(l.By), EndAborted
 		for _, w := range a.nodes {
 			s.Barrier = max(s.Barrier, w.since)
 		}

@@ -1,4 +1,4 @@
-package controller
+package rollouts
 
 import (
 	"sync/atomic"
@@ -10,20 +10,23 @@ import (
 // for days, and the address of a tunnel is wrong until it is written.
 const (
 	longestWait = time.Hour
-	waitLook    = time.Second
+	WaitLook    = time.Second
 )
 
-// rolloutWait is one thing that waits for a rollout to end.
-type rolloutWait struct{ since atomic.Int64 }
+// Wait is one thing that waits for a rollout to end.
+type Wait struct{ since atomic.Int64 }
 
-// underway says whether a staged rollout is under way.
-type underway struct {
+// Underway says whether a staged rollout is under way.
+type Underway struct {
 	clock func() time.Time
 	is    atomic.Bool
 }
 
-// waits says whether it is to be looked at again after waitLook.
-func (d *underway) waits(w *rolloutWait) bool {
+// NewUnderway goes by a clock.
+func NewUnderway(clock func() time.Time) *Underway { return &Underway{clock: clock} }
+
+// Waits says whether it is to be looked at again after WaitLook.
+func (d *Underway) Waits(w *Wait) bool {
 	if !d.is.Load() {
 		w.since.Store(0)
 		return false
@@ -50,5 +53,5 @@ func (a *rolloutActor) rolls() bool {
 	if a.leads != nil && a.now != nil {
 		last = a.now
 	}
-	return a.staging.on && last != nil && last.End == ""
+	return a.staging.On && last != nil && last.End == ""
 }

@@ -1,4 +1,4 @@
-package controller
+package rollouts
 
 import (
 	"cmp"
@@ -12,18 +12,18 @@ import (
 	"edgespan/config/rollout"
 )
 
-// staging is what the flags of the controller's config say about staged rollouts.
-type staging struct {
-	on  bool
+// Staging is what the flags of the controller's config say about staged rollouts.
+type Staging struct {
+	On  bool
 	set rollout.Settings
 }
 
 // yes is what turns a flag on, in the words of the seed's flags.
 var yes = []string{"true", "1", "yes", "t", "y"}
 
-// stagingOf reads the flags of a file. Those that were given to the process go before it, and
+// StagingOf reads the flags of a file. Those that were given to the process go before it, and
 // one that can't be read counts as its default: the file was checked when it was written.
-func stagingOf(doc config.Object, given map[string]string) staging {
+func StagingOf(doc config.Object, given map[string]string) Staging {
 	said := map[string]string{}
 	flags, _ := e2e.Flags(doc)
 	for _, f := range flags {
@@ -40,7 +40,7 @@ func stagingOf(doc config.Object, given map[string]string) staging {
 		return time.Duration(number(name, otherwise)) * time.Second
 	}
 	on := slices.Contains(yes, strings.ToLower(text("config_staged_rollout_enabled")))
-	s := staging{on: on, set: rollout.Settings{
+	s := Staging{On: on, set: rollout.Settings{
 		Options: rollout.Options{AssumeAlive: true, Limit: number("config_rollout_batch_limit", 0), First: number("config_rollout_canary", 1)},
 		Confirm: seconds("config_batch_timeout_s", 180), Rest: seconds("config_rollout_rest_s", 0), Failures: number("config_rollout_failures", 0),
 		FailuresPercent: number("config_rollout_failures_percent", 1), OfflinePercent: number("config_rollout_offline_percent", 5),

@@ -1,4 +1,4 @@
-package controller
+package rollouts
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 )
 
 // take makes the machine of a rollout that was stored.
-func (a *rolloutActor) take(s *stagedRollout) {
+func (a *rolloutActor) take(s *Record) {
 	t, groups := a.network()
 	a.machine = rollout.FromMemory(s.Machine, t, groups)
 	a.chart()
@@ -121,8 +121,8 @@ func (a *rolloutActor) finish(now time.Time, d rollout.Done) {
 	s := a.now
 	s.Ended, s.Left = now.UTC(), map[string]string{}
 	if s.End == "" {
-		if s.End = endDone; len(d.Failed) > 0 {
-			s.End = endFailed
+		if s.End = EndDone; len(d.Failed) > 0 {
+			s.End = EndFailed
 		}
 	}
 	for _, u := range append(d.Failed, d.Unreachable...) {
@@ -201,7 +201,7 @@ func (a *rolloutActor) lookedAt() {
 		return
 	}
 	a.gathers = time.Time{}
-	if a.staging.on {
+	if a.staging.On {
 		a.look()
 	}
 }
@@ -210,11 +210,11 @@ func (a *rolloutActor) lookedAt() {
 // takes them into the one that runs. A revision later than that one's supersedes it.
 func (a *rolloutActor) look() {
 	last := a.now
-	if last != nil && last.End == endAborted && a.cause.number <= last.Revision {
+	if last != nil && last.End == EndAborted && a.cause.Number <= last.Revision {
 		a.hold()
 		return
 	}
-	fresh := last == nil || a.cause.number > last.Revision
+	fresh := last == nil || a.cause.Number > last.Revision
 	var barrier revision.Revision
 	if last != nil {
 		barrier = last.Barrier
@@ -271,14 +271,14 @@ func (a *rolloutActor) roll(names []string, fresh bool) {
 		a.machine = rollout.FromMemory(memory, t, groups)
 		a.chart()
 		// What halted waits for a person, whatever the controller writes by itself.
-		kept := fresh && storage.ByItself(a.cause.author) && a.machine.IsHalted()
+		kept := fresh && storage.ByItself(a.cause.Author) && a.machine.IsHalted()
 		a.step(rollout.Changed{Nodes: names, Fresh: fresh && !kept})
 	}
 }
 
 // supersede begins the record of another rollout, and ends the one before.
 func (a *rolloutActor) supersede(now time.Time) {
-	next := &stagedRollout{Revision: a.cause.number, Author: a.cause.author, Message: a.cause.message, Began: now.UTC(), Revisions: a.causes}
+	next := &Record{Revision: a.cause.Number, Author: a.cause.Author, Message: a.cause.Message, Began: now.UTC(), Revisions: a.causes}
 	a.causes = nil
 	if len(next.Revisions) == 0 || next.Revisions[len(next.Revisions)-1] != next.Revision {
 		next.Revisions = append(next.Revisions, next.Revision)
@@ -292,8 +292,8 @@ func (a *rolloutActor) supersede(now time.Time) {
 				next.Machine = old.Machine
 			}
 			next.By = old.By
-			old.End, old.Ended, old.Machine.Up, old.Machine.Gone, old.Machine.Out = endSuperseded, now.UTC(), nil, nil, nil
-			old.decide(now, "", endSuperseded, fmt.Sprintf("revision %d touches nodes: it carries what is left of this one", next.Revision))
+			old.End, old.Ended, old.Machine.Up, old.Machine.Gone, old.Machine.Out = EndSuperseded, now.UTC(), nil, nil, nil
+			old.decide(now, "", EndSuperseded, fmt.Sprintf("revision %d touches nodes: it carries what is left of this one", next.Revision))
 			a.ended = append(a.ended, old)
 		}
 	}
@@ -317,7 +317,7 @@ func (a *rolloutActor) release() {
 	if a.now == nil || a.now.End != "" || a.machine == nil {
 		return
 	}
-	a.now.End = endReleased
-	a.now.decide(a.d.Now(), "", endReleased, "config_staged_rollout_enabled is off: all nodes get it at once")
+	a.now.End = EndReleased
+	a.now.decide(a.d.Now(), "", EndReleased, "config_staged_rollout_enabled is off: all nodes get it at once")
 	a.step(rollout.Abort{})
 }
