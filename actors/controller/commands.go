@@ -83,7 +83,7 @@ func (d *deps) command(ctx context.Context, by fleetapi.Caller, s *seat, what fl
 			return err
 		}
 	}
-	a, err := d.Ask(ctx, s.process(), command{by, what})
+	a, err := d.Ask(ctx, s.process(), command{by: by, what: what})
 	if err != nil {
 		return err
 	}

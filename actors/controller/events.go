@@ -84,11 +84,11 @@ func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
 		keepEntry(e, a.owners, id)
 		n.counted[id] = true // whose replica sees to what is counted
 		if r := a.nodes[id]; r != nil {
-			c.Send(r.pid, owned{e.Entry})
+			c.Send(r.pid, owned{entry: e.Entry})
 		}
 	case history.InPushes.Has(k):
 		if r := a.nodes[id]; r != nil && put {
-			c.Send(r.pid, remembered{e.Entry})
+			c.Send(r.pid, remembered{entry: e.Entry})
 		}
 	case history.InMailboxes.Has(k) && id == storage.LeaderMailbox:
 		a.d.writes.Answered(e)
@@ -229,7 +229,7 @@ func (a *fleetActor) known(c actor.Context, name string) {
 	if r == nil && !a.stopping[id] {
 		r = a.spawn(c, id)
 	}
-	if is := (known{k, name}); r != nil && r.known != is {
+	if is := (known{Known: k, name: name}); r != nil && r.known != is {
 		r.known = is
 		c.Send(r.pid, is)
 	}

@@ -310,7 +310,7 @@ func (a *fleetActor) seat(c actor.Context, id string) {
 	}
 	c.Send(r.pid, r.known)
 	if owner, is := a.owners[id]; is {
-		c.Send(r.pid, owned{owner})
+		c.Send(r.pid, owned{entry: owner})
 	}
 	if r.asked {
 		r.told = false

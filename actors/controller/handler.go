@@ -45,7 +45,7 @@ func (c *Controller) Connected(s link.ToNode, h link.Hello) {
 	if seat := c.d.dir.node(h.Node); seat != nil {
 		c.d.streams.Store(s.ID(), seat) // before anybody can end it
 		seat.attach(s)
-		c.d.Send(seat.process(), connected{s, h})
+		c.d.Send(seat.process(), connected{stream: s, hello: h})
 		return
 	}
 	s.End("the node was forgotten")
@@ -54,7 +54,7 @@ func (c *Controller) Connected(s link.ToNode, h link.Hello) {
 // Received hands on what a node says.
 func (c *Controller) Received(s link.ToNode, m link.FromNode) {
 	if seat := c.seatOf(s); seat != nil {
-		c.d.Send(seat.process(), said{s, m})
+		c.d.Send(seat.process(), said{stream: s, word: m})
 	}
 }
 
@@ -66,7 +66,7 @@ func (c *Controller) Disconnected(s link.ToNode, _ error) {
 	}
 	c.d.streams.Delete(s.ID())
 	seat.detach(s)
-	c.d.Send(seat.process(), disconnected{s})
+	c.d.Send(seat.process(), disconnected{stream: s})
 }
 
 func (c *Controller) seatOf(s link.ToNode) *seat {

@@ -36,7 +36,7 @@ func TestAStreamThatEndsAtOnceIsForgotten(t *testing.T) {
 		real := seat.process()
 		seat.started(pid)
 		c.Connected(stream, link.Hello{Node: n.id, Name: "n1"})
-		if len(heard) != 2 || heard[1] != (disconnected{stream}) {
+		if len(heard) != 2 || heard[1] != (disconnected{stream: stream}) {
 			t.Errorf("the node's actor heard %v", heard)
 		}
 		if c.seatOf(stream) != nil {

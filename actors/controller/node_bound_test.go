@@ -2,9 +2,7 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -13,13 +11,10 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
-	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/link"
 	"edgespan/config/revision"
-	"edgespan/config/state"
 )
 
 // A hostile node reports other parameters with each report, for ten minutes: what it makes the
@@ -80,74 +75,4 @@ func TestWhatANodeMakesTheControllerSpend(t *testing.T) {
 			t.Errorf("%v: %+v", err, d)
 		}
 	})
-}
-
-// What matters is told first.
-func TestWhatIsToldWhereNotAllFits(t *testing.T) {
-	o := owner{Node: &reported{}}
-	for i := range 2000 {
-		p := fleetapi.Parameter{ID: fmt.Sprintf("p%04d", i), Kind: "x", State: "Present", Review: string(state.No), Reason: strings.Repeat("r", 100)}
-		if i%200 == 199 {
-			p.State, p.Review = "CreatingFailed", string(state.Yes)
-		}
-		o.Node.Parameters = append(o.Node.Parameters, p)
-	}
-	text := fit(o)
-	if len(text) > mostTold || len(text) < mostTold/4 {
-		t.Fatalf("%d bytes", len(text))
-	}
-	got := storage.ValueOf[owner](revision.Event{Kind: revision.EventPut, Entry: revision.Entry{Value: text}})
-	failed := 0
-	for i, p := range got.Node.Parameters {
-		if p.Review == string(state.Yes) {
-			failed++
-		}
-		if i > 0 && got.Node.Parameters[i-1].ID >= p.ID {
-			t.Fatal("they are in another order")
-		}
-	}
-	if failed != 10 || got.Node.Left+len(got.Node.Parameters) != 2000 {
-		t.Errorf("%d of 10 that failed, %d told and %d left out", failed, len(got.Node.Parameters), got.Node.Left)
-	}
-	small := owner{Node: &reported{Parameters: o.Node.Parameters[:10]}}
-	if string(fit(small)) != string(storage.Encode(small)) {
-		t.Error("a small one is cut")
-	}
-}
-
-// A node may report eight megabytes: what the others are told of it is found in a few encodings,
-// and the room is used.
-func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
-	o := owner{Replica: "a", Node: &reported{}}
-	const all = 16_000
-	for i := range all {
-		o.Node.Parameters = append(o.Node.Parameters, fleetapi.Parameter{ID: fmt.Sprint("p/", i), Reason: strings.Repeat("x", 500)})
-	}
-	var before, after runtime.MemStats
-	whole := len(storage.Encode(o))
-	for range 2 { // forget pooled buffers: the race detector has them forgotten at any time
-		runtime.GC()
-	}
-	runtime.ReadMemStats(&before)
-	storage.Encode(o)
-	runtime.ReadMemStats(&after)
-	once := after.TotalAlloc - before.TotalAlloc
-	text := fit(o)
-	runtime.ReadMemStats(&before)
-	if spent := before.TotalAlloc - after.TotalAlloc; spent > 3*once {
-		t.Errorf("%d bytes are allocated for a text of %d: one encoding takes %d", spent, whole, once)
-	}
-	var told owner
-	if err := json.Unmarshal(text, &told); err != nil || len(text) > mostTold || len(text) < mostTold/2 || told.Node.Left+len(told.Node.Parameters) != all {
-		t.Errorf("%d bytes, %d parameters and %d left out: %v", len(text), len(told.Node.Parameters), told.Node.Left, err)
-	}
-}
-
-// A node tells of as much as the largest one has, and of no more.
-func TestAReportHasAsMuchAsANodeHas(t *testing.T) {
-	t.Parallel()
-	told := link.Report{Parameters: make([]link.Parameter, 80_000), Health: make([]link.Health, 80_000), Actions: make([]link.Action, 10)}
-	if got := bounded(told); len(got.Parameters) != mostListed || len(got.Health) != mostListed || len(got.Actions) != 10 {
-		t.Errorf("%d parameters, %d of health, %d actions", len(got.Parameters), len(got.Health), len(got.Actions))
-	}
 }

@@ -233,7 +233,7 @@ func (a *fleetActor) previewPlanned(e revision.Entry) {
 	a.d.Leaf("preview", func() {
 		for _, o := range ours {
 			if effective, clashes := o.set.Effective(); clashes == nil && a.d.Context.Err() == nil {
-				a.d.Send(o.seat.process(), previewed{id, config.AppendCanonical(nil, effective), p.Lease})
+				a.d.Send(o.seat.process(), previewed{id: id, document: config.AppendCanonical(nil, effective), lease: p.Lease})
 			}
 		}
 	})

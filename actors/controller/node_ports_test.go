@@ -1,0 +1,67 @@
+package controller
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"edgespan/actors/controller/storage"
+)
+
+func port(label, address string, mtu int) underlayPort {
+	p := underlayPort{Label: label, MTU: mtu}
+	if address != "" {
+		p.Addresses = []netip.Addr{netip.MustParseAddr(address)}
+	}
+	return p
+}
+
+// What counts of the ports of a node: each for itself, once it stands, by what is stored.
+func TestWhichPortsCount(t *testing.T) {
+	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	var p portPaces
+	var stored underlay
+	for i, step := range []struct {
+		at     time.Duration
+		said   []underlayPort
+		stored []underlayPort // by another; nil: what counted
+		want   []underlayPort
+		wait   time.Duration
+	}{
+		{at: 0, said: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)}, want: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)}},
+		{at: 10, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.2", 1500)}, want: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)}, wait: 3},
+		{at: 12, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}, want: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.2", 1500)}, wait: 1},
+		{at: 13, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.2", 1500)}, wait: 2},
+		// a flaps on, and b is not held up by it
+		{at: 14, said: []underlayPort{port("a", "192.0.2.1", 1500), port("b", "192.0.2.3", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.2", 1500)}, wait: 1},
+		{at: 15, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}},
+		// another replica stored something else meanwhile: that counts, until what is said stands
+		{at: 100, said: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}, stored: []underlayPort{port("a", "192.0.2.7", 1500), port("b", "192.0.2.3", 1500)},
+			want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500)}},
+		// a port that comes is new at once, one that goes as others change
+		{at: 110, said: []underlayPort{port("a", "192.0.2.9", 1500), port("c", "192.0.2.4", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("b", "192.0.2.3", 1500), port("c", "192.0.2.4", 1500)}, wait: 3},
+		{at: 113, said: []underlayPort{port("a", "192.0.2.9", 1500), port("c", "192.0.2.4", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("c", "192.0.2.4", 1500)}},
+	} {
+		if step.stored != nil {
+			stored = underlay{Ports: step.stored}
+		}
+		got, wait := p.of(noon.Add(step.at*time.Second), underlay{Ports: step.said}, stored)
+		if string(storage.Encode(got)) != string(storage.Encode(underlay{Ports: step.want})) || wait != step.wait*time.Second {
+			t.Errorf("%d: %s in %v", i, storage.Encode(got), wait)
+		}
+		stored = got
+	}
+	// One that brings new ports all the time has no more of them than fit.
+	changes := 0
+	for i := range 10 * mostPorts {
+		got, _ := p.of(noon.Add(time.Duration(200+i)*time.Second/20), underlay{Ports: []underlayPort{port(fmt.Sprint("x", i), "192.0.2.1", 1500)}}, stored)
+		if string(storage.Encode(got)) != string(storage.Encode(stored)) {
+			changes++
+		}
+		stored = got
+	}
+	if len(p) > mostPorts || changes > 3*mostPorts {
+		t.Errorf("%d ports are known, %d changes", len(p), changes)
+	}
+}
