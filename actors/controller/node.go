@@ -15,6 +15,7 @@ import (
 	"edgespan/config/link"
 	"edgespan/config/pace"
 	"edgespan/config/revision"
+	"edgespan/config/state"
 )
 
 // Words to the actor of a node.
@@ -96,8 +97,13 @@ type nodeDeps struct {
 	declarations declarations
 }
 
+// declared is what layers declare, by the MD5 of their config.
+func (d *nodeDeps) declared(md5 string, set layers.Set) []state.Wanted {
+	return d.declarations.of(md5, set).parameters
+}
+
 // newNode is the actor of a node, by its id and the name that the fleet has for it.
-func newNode(d *nodeDeps, id, name string, s *seat) *node {
+func newNode(d *nodeDeps, id, name string, s *seat) actor.Actor {
 	return &node{d: d, id: id, name: name, seat: s}
 }
 

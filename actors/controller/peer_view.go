@@ -20,6 +20,9 @@ type peerView struct {
 	has    []peer.Gone            // what may be on it, by its memory
 }
 
+// gone is what may be on the node, by its memory.
+func (v *peerView) gone() []peer.Gone { return v.has }
+
 // partView is what is shown of a parameter beside its state.
 type partView struct {
 	Dependencies []string  `json:"dependencies,omitempty"`

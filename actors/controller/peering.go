@@ -145,8 +145,7 @@ func (a *fleetActor) goesWith(name string, set layers.Set, md5 string) (*peer.Co
 			nodes[member] = a.place(member)
 		}
 	}
-	declared := a.d.nodes.declarations.of(md5, set)
-	with := peer.Derive(peer.Input{Name: name, Nodes: nodes, Fleet: f, Declared: declared.parameters})
+	with := peer.Derive(peer.Input{Name: name, Nodes: nodes, Fleet: f, Declared: a.d.nodes.declared(md5, set)})
 	digest := with.Digest()
 	if was, is := a.peers.made[name]; is && was.md5 == md5 && was.digest == digest {
 		return was.with, digest

@@ -298,7 +298,7 @@ func (d *deps) holding(cluster uuid.UUID) []string {
 	var out []string
 	for _, s := range d.dir.seats() {
 		v := s.view()
-		if v == nil || len(v.has) == 0 {
+		if v == nil || len(v.gone()) == 0 {
 			continue
 		}
 		name, text := s.called()
@@ -307,7 +307,7 @@ func (d *deps) holding(cluster uuid.UUID) []string {
 			continue
 		}
 		network := peer.NetworkOf(cluster, id).String()
-		if slices.ContainsFunc(v.has, func(g peer.Gone) bool { return strings.Contains(g.ID, network) }) {
+		if slices.ContainsFunc(v.gone(), func(g peer.Gone) bool { return strings.Contains(g.ID, network) }) {
 			out = append(out, name)
 		}
 	}
