@@ -114,7 +114,7 @@ func (n *node) underlaySaved(m storage.Saved) {
 
 // underlayOf are ports as they are kept.
 func underlayOf(ports []link.Port, before underlay) underlay {
-	was := before.ports()
+	was := before.byLabel()
 	out := underlay{Ports: []underlayPort{}}
 	for _, p := range ports {
 		if len(p.Label) > longestLabel || len(out.Ports) == mostPorts {

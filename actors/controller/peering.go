@@ -103,7 +103,7 @@ func (a *fleetActor) underlayIs(e revision.Event, id string) {
 		if err := json.Unmarshal(text.Value, &u); err != nil {
 			a.d.Log.Error("read a key of the store", zap.String("key", string(e.Entry.Key)), zap.Error(err))
 		}
-		a.peers.ports[id] = u.ports()
+		a.peers.ports[id] = u.byLabel()
 	}
 	a.underlaySeat(id)
 	a.around(a.members[id].Name)

@@ -18,7 +18,7 @@ type underlayPort struct {
 	MTU       int          `json:"mtu,omitempty"` // octets
 }
 
-func (u underlay) ports() map[string]peer.Port {
+func (u underlay) byLabel() map[string]peer.Port {
 	out := make(map[string]peer.Port, len(u.Ports))
 	for _, p := range u.Ports {
 		out[p.Label] = peer.Port{Addresses: p.Addresses, MTU: p.MTU}
