@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	nodespkg "edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/edit"
@@ -164,15 +165,15 @@ func (c *Controller) Node(ctx context.Context, name string) (fleetapi.NodeDetail
 	if s == nil {
 		return fleetapi.NodeDetail{}, &operate.NotFoundError{What: fmt.Sprintf("node %q", name)}
 	}
-	pid := s.process()
+	pid := s.Process()
 	if pid == nil {
-		n := s.list(c.d.Now(), c.d.settings())
+		n := s.List(c.d.Now(), c.d.settings())
 		return fleetapi.NodeDetail{
 			Node: n, Explain: []string{n.State + ": " + n.Why},
 			Health: []fleetapi.Item{}, Parameters: []fleetapi.Parameter{}, Actions: []fleetapi.Done{}, Failures: []fleetapi.Failure{},
 		}, nil
 	}
-	a, err := c.d.Ask(ctx, pid, describe{})
+	a, err := c.d.Ask(ctx, pid, nodespkg.Describe{})
 	if err != nil {
 		return fleetapi.NodeDetail{}, err
 	}
@@ -325,7 +326,7 @@ func (c *Controller) FactsEnvironment(ctx context.Context, id string) (int64, er
 	if s == nil {
 		return 0, nil
 	}
-	name, _ := s.called()
+	name, _ := s.Called()
 	path := []string{"sysParams", "factsEnvironment"}
 	w, err := c.d.world(ctx) // without a turn: who asks may have that of the other API
 	if err != nil {

@@ -165,7 +165,7 @@ func (a *fleetActor) take(c actor.Context, m headRead) {
 	a.tellRollout(c, m, first)
 }
 
-// news is what changes of the store are about.
+// News is what changes of the store are about.
 type news struct {
 	all, network, learnt, revoked bool
 	names                         map[string]bool // where they are known from may be another place

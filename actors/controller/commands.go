@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/google/uuid"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/history"
@@ -32,7 +33,7 @@ func (c *Controller) Command(ctx context.Context, by fleetapi.Caller, name strin
 	}
 	late := time.Now().Add(mailTimeout)
 	for {
-		id, replica, moved := s.at()
+		id, replica, moved := s.At()
 		switch {
 		case id == "":
 			return fmt.Errorf("%s: %w: %q has not joined", what, fleetapi.ErrRefused, name)
@@ -76,37 +77,37 @@ func (d *deps) mailUnless(ctx context.Context, late time.Time, moved <-chan stru
 	}
 }
 
-// command is one for a node of this replica, or one that is offline.
-func (d *deps) command(ctx context.Context, by fleetapi.Caller, s *seat, what fleetapi.Command) error {
+// Command is one for a node of this replica, or one that is offline.
+func (d *deps) command(ctx context.Context, by fleetapi.Caller, s *nodes.Handle, what fleetapi.Command) error {
 	if what == fleetapi.AdoptImport {
 		if err := d.adopt(ctx, by, s); err != nil {
 			return err
 		}
 	}
-	a, err := d.Ask(ctx, s.process(), command{by: by, what: what})
+	a, err := d.Ask(ctx, s.Process(), nodes.Command{By: by, What: what})
 	if err != nil {
 		return err
 	}
-	return a.(commanded).err
+	return a.(nodes.CommandDone).Err
 }
 
 // adopt takes the objects that a node runs, and its config has not, into its own layer.
-func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *seat) error {
-	a, err := d.Ask(ctx, s.process(), runs{})
+func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) error {
+	a, err := d.Ask(ctx, s.Process(), nodes.AskRunning{})
 	if err != nil {
 		return err
 	}
-	r := a.(running)
-	if r.err != nil {
-		return r.err
+	r := a.(nodes.Running)
+	if r.Err != nil {
+		return r.Err
 	}
 	own := config.Object{}
-	for _, text := range r.removes {
+	for _, text := range r.Removes {
 		path, err := config.ParsePath(text)
 		if err != nil {
 			return fmt.Errorf("adopt: %w", err)
 		}
-		v, _ := config.Lookup(r.document, path)
+		v, _ := config.Lookup(r.Document, path)
 		at := own
 		for _, key := range path[:len(path)-1] {
 			below, is := at[key].(config.Object)
@@ -118,7 +119,7 @@ func (d *deps) adopt(ctx context.Context, by fleetapi.Caller, s *seat) error {
 		}
 		at[path[len(path)-1]] = v
 	}
-	name, _ := s.called()
+	name, _ := s.Called()
 	return d.writes.Do(ctx, storage.WriteRequest{Request: fleetapi.WriteRequest{
 		Caller: by, Write: operate.SetNodes{Overrides: config.Object{name: own}, Modify: true}, Message: "adopt what " + name + " runs",
 	}}).Err
@@ -171,7 +172,7 @@ func (a *fleetActor) mailed(_ actor.Context, e revision.Entry, id string) {
 	if l.Answered || s == nil || l.From == a.d.Replica {
 		return
 	}
-	_, replica, _ := s.at()
+	_, replica, _ := s.At()
 	lease := a.d.LeaseID()
 	if replica != a.d.Replica || lease == 0 {
 		return

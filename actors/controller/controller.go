@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/e2e"
@@ -33,7 +34,7 @@ type deps struct {
 	*storage.Access
 	*rollouts.Underway
 	dir        *directory
-	nodes      *nodeDeps
+	nodes      *nodes.Deps
 	operators  operators
 	joinTokens joinTokens
 	previews   previews
@@ -85,7 +86,7 @@ func newDeps(o Options, a *storage.Access) *deps {
 		Access: a, Offline: o.Offline, Backup: o.Backup, Stored: o.Stored, WorldAt: d.worldAt, Ready: d.dir.ready.Load,
 		Waits: func() bool { return d.Waits(&waitKeys) },
 	}
-	d.nodes = &nodeDeps{Access: a, Shared: o.Shared, Settings: d.settings, Tell: func(m any) { d.Send(d.fleet, m) }}
+	d.nodes = &nodes.Deps{Access: a, Shared: o.Shared, Settings: d.settings, Tell: func(m any) { d.Send(d.fleet, m) }}
 	return d
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	nodespkg "edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/history"
@@ -432,7 +433,7 @@ func TestACrashOfANodesActorIsMadeUpForByTheStore(t *testing.T) {
 		r.network(c, `{"envParams":{"B":"bad"}}`)
 		r.pass(time.Second)
 		r.wants(c, "n1", "failed")
-		c.d.Send(c.d.dir.node(n.id).process(), said{stream: nil, word: nil}) // a nil stream: it panics
+		c.d.Send(c.d.dir.node(n.id).Process(), nodespkg.Said{Stream: nil, Word: nil}) // a nil stream: it panics
 		r.pass(10 * time.Second)
 		r.wants(c, "n1", "failed")
 		r.wants(c, "n2", "in sync")

@@ -5,17 +5,18 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/config/fleet"
 	"edgespan/config/revision"
 )
 
-// recount takes the store's count of a node's generations in place of ours. What the watch
+// Recount takes the store's count of a node's generations in place of ours. What the watch
 // told of later writes stays.
-func (a *fleetActor) recount(c actor.Context, m recount) {
-	if !m.now.Exists() || m.now.ModRevision > a.counted[m.id].ModRevision {
-		a.counted[m.id] = m.now
+func (a *fleetActor) recount(c actor.Context, m nodes.Recount) {
+	if !m.Now.Exists() || m.Now.ModRevision > a.counted[m.ID].ModRevision {
+		a.counted[m.ID] = m.Now
 	}
-	a.countAnew(c, m.id)
+	a.countAnew(c, m.ID)
 }
 
 func (a *fleetActor) countAnew(c actor.Context, id string) {
@@ -57,6 +58,6 @@ func (a *fleetActor) countedAre(c actor.Context, ids map[string]bool) {
 
 // owns says whether a node's stream is here, by the key of its owner.
 func (a *fleetActor) owns(e revision.Entry) bool {
-	var o owner
+	var o nodes.Owner
 	return json.Unmarshal(e.Value, &o) == nil && o.Replica == a.d.Replica && o.Began == a.d.Began.UnixNano()
 }

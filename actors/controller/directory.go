@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/config/fleet"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
@@ -20,13 +21,13 @@ import (
 // directory is what is known of all nodes, for whoever asks: the fleet actor and the nodes'
 // own write it, and nobody has to ask ten thousand actors.
 type directory struct {
-	marks marks       // of the nodes
+	marks nodes.Marks // of the nodes
 	ready atomic.Bool // the store was read
 	seen  seen
 
 	mu       sync.RWMutex
-	byID     map[string]*seat
-	byName   map[string]*seat
+	byID     map[string]*nodes.Handle
+	byName   map[string]*nodes.Handle
 	facts    map[string]operate.NodeFact // nobody changes it
 	hardware fleet.Hardware
 	kinds    map[string]layers.Set         // by name
@@ -38,18 +39,18 @@ type directory struct {
 }
 
 func newDirectory(m *metadata.Metadata) *directory {
-	return &directory{byID: map[string]*seat{}, byName: map[string]*seat{}, kinds: map[string]layers.Set{}, metadata: m}
+	return &directory{byID: map[string]*nodes.Handle{}, byName: map[string]*nodes.Handle{}, kinds: map[string]layers.Set{}, metadata: m}
 }
 
 // node finds a node that has joined.
-func (d *directory) node(id string) *seat {
+func (d *directory) node(id string) *nodes.Handle {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.byID[id]
 }
 
 // named finds a node that is known.
-func (d *directory) named(name string) *seat {
+func (d *directory) named(name string) *nodes.Handle {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.byName[name]
@@ -58,16 +59,16 @@ func (d *directory) named(name string) *seat {
 // spends is what is left of what may be written for a node; nil for one that is not known.
 func (d *directory) spends(id string) *pace.Budget {
 	if s := d.node(id); s != nil {
-		return s.budget()
+		return s.Budget()
 	}
 	return nil
 }
 
 // seats are all nodes that are known.
-func (d *directory) seats() []*seat {
+func (d *directory) seats() []*nodes.Handle {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	out := make([]*seat, 0, len(d.byName))
+	out := make([]*nodes.Handle, 0, len(d.byName))
 	for _, s := range d.byName {
 		out = append(out, s)
 	}
@@ -78,10 +79,10 @@ func (d *directory) seats() []*seat {
 func (d *directory) nodeFacts() map[string]operate.NodeFact {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.marks.changed.Swap(false) || d.facts == nil {
+	if d.marks.Changed.Swap(false) || d.facts == nil {
 		d.facts = make(map[string]operate.NodeFact, len(d.byName))
 		for name, s := range d.byName {
-			d.facts[name] = s.fact()
+			d.facts[name] = s.Fact()
 		}
 	}
 	return d.facts
@@ -92,7 +93,7 @@ func (d *directory) nodes(now time.Time, set fleet.Settings) []fleetapi.Node {
 	seats := d.seats()
 	out := make([]fleetapi.Node, len(seats))
 	for i, s := range seats {
-		out[i] = s.list(now, set)
+		out[i] = s.List(now, set)
 	}
 	slices.SortFunc(out, func(a, b fleetapi.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return out
@@ -103,7 +104,7 @@ func (d *directory) nodes(now time.Time, set fleet.Settings) []fleetapi.Node {
 func (d *directory) know(name, id string, k fleet.Known) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.marks.changed.Store(true)
+	d.marks.Changed.Store(true)
 	if id == "" && k == (fleet.Known{}) {
 		delete(d.byName, name)
 		return
@@ -111,10 +112,10 @@ func (d *directory) know(name, id string, k fleet.Known) {
 	s := d.byID[id]
 	if s == nil {
 		if s = d.byName[name]; s == nil || id != "" {
-			s = newSeat(&d.marks)
+			s = nodes.NewHandle(&d.marks)
 		}
 	}
-	old := s.moveTo(id, name, k)
+	old := s.MoveTo(id, name, k)
 	if old != name && d.byName[old] == s {
 		delete(d.byName, old)
 	}
@@ -130,10 +131,10 @@ func (d *directory) leave(id string) {
 	defer d.mu.Unlock()
 	if s := d.byID[id]; s != nil {
 		delete(d.byID, id)
-		if name, _ := s.called(); d.byName[name] == s {
+		if name, _ := s.Called(); d.byName[name] == s {
 			delete(d.byName, name)
 		}
-		d.marks.changed.Store(true)
+		d.marks.Changed.Store(true)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -84,11 +85,11 @@ func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
 		keepEntry(e, a.owners, id)
 		n.counted[id] = true // whose replica sees to what is counted
 		if r := a.nodes[id]; r != nil {
-			c.Send(r.pid, owned{entry: e.Entry})
+			c.Send(r.pid, nodes.Owned{Entry: e.Entry})
 		}
 	case history.InPushes.Has(k):
 		if r := a.nodes[id]; r != nil && put {
-			c.Send(r.pid, remembered{entry: e.Entry})
+			c.Send(r.pid, nodes.Remembered{Entry: e.Entry})
 		}
 	case history.InMailboxes.Has(k) && id == storage.LeaderMailbox:
 		a.d.writes.Answered(e)
@@ -196,7 +197,7 @@ func (a *fleetActor) allNames() map[string]bool {
 		names[name] = true
 	}
 	for _, s := range a.d.dir.seats() {
-		name, _ := s.called()
+		name, _ := s.Called()
 		names[name] = true
 	}
 	return names
@@ -213,7 +214,7 @@ func (a *fleetActor) leave(c actor.Context, id string, r *record) {
 	c.Stop(r.pid)
 }
 
-// known tells a node from where it is known, and sees that each that has joined has an actor.
+// Known tells a node from where it is known, and sees that each that has joined has an actor.
 func (a *fleetActor) known(c actor.Context, name string) {
 	id, joined := a.ids[name]
 	out, revoked := a.revoked[id]
@@ -229,7 +230,7 @@ func (a *fleetActor) known(c actor.Context, name string) {
 	if r == nil && !a.stopping[id] {
 		r = a.spawn(c, id)
 	}
-	if is := (known{Known: k, name: name}); r != nil && r.known != is {
+	if is := (nodes.Known{Known: k, Name: name}); r != nil && r.known != is {
 		r.known = is
 		c.Send(r.pid, is)
 	}

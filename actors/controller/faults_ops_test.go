@@ -67,7 +67,7 @@ func (w *faulty) seen(l history.Layer) uint64 {
 	return 0
 }
 
-// command is one for the newest rollout.
+// Command is one for the newest rollout.
 func (w *faulty) command(by fleetapi.Caller, what fleetapi.RolloutCommand) {
 	number := w.audit.last()
 	if number == 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/actors/keep"
 	"edgespan/config"
@@ -121,10 +122,10 @@ const mostAdmits = 1000
 
 // Record is what the fleet knows of one node beside its layers.
 type record struct {
-	seat     *seat
+	seat     *nodes.Handle
 	pid      *actor.PID
 	name     string // that it has in the fleet
-	known    known
+	known    nodes.Known
 	versions layers.Versions
 	kind     string // whose layers it has in the fleet, "" for none
 	asked    bool   // its actor wants to know what it wants
@@ -192,32 +193,32 @@ func (a *fleetActor) Receive(c actor.Context) {
 // ofNodes takes what the actors of nodes and the callers of the controller say.
 func (a *fleetActor) ofNodes(c actor.Context) {
 	switch m := c.Message().(type) {
-	case seated:
-		a.seat(c, m.id)
-	case compute:
-		if r := a.nodes[m.id]; r != nil {
-			r.versions, r.asked = m.versions, true
+	case nodes.Started:
+		a.seat(c, m.ID)
+	case nodes.Compute:
+		if r := a.nodes[m.ID]; r != nil {
+			r.versions, r.asked = m.Versions, true
 			a.tell(c, a.want(r), nil)
 		}
-	case recount:
+	case nodes.Recount:
 		a.recount(c, m)
-	case askBase:
-		if a.hasProposals(m.id, m.board) { // it is an operator's turn
-			c.Send(m.to, fleet.Asked{Next: a.d.Now().Add(a.d.settings().Interval)})
+	case nodes.AskBaseConfig:
+		if a.hasProposals(m.ID, m.Board) { // it is an operator's turn
+			c.Send(m.To, fleet.Asked{Next: a.d.Now().Add(a.d.settings().Interval)})
 			return
 		}
-		granted, next := a.queries.Ask(a.d.Now(), m.id, m.board)
-		c.Send(m.to, fleet.Asked{Granted: granted, Next: next})
-	case located:
-		a.locate(m.id)
+		granted, next := a.queries.Ask(a.d.Now(), m.ID, m.Board)
+		c.Send(m.To, fleet.Asked{Granted: granted, Next: next})
+	case nodes.Located:
+		a.locate(m.ID)
 	case factsDue:
 		a.factsWait = false
 		a.factsMove()
 	case tunnelsDue:
 		a.tunnels()
-	case learnt:
+	case nodes.Learnt:
 		a.learn(m)
-	case reached:
+	case nodes.Reached:
 		a.reached(m)
 	case storage.Question:
 		switch q := m.Question.(type) {
@@ -271,13 +272,13 @@ func (a *fleetActor) libraryIs(c actor.Context, m libraryRead) {
 // Spawn starts the actor of a node that has joined.
 func (a *fleetActor) spawn(c actor.Context, id string) *record {
 	s, name := a.d.dir.node(id), a.members[id].Name
-	props := actor.PropsFromProducer(func() actor.Actor { return newNode(a.d.nodes, id, name, s) }, actor.WithReceiverMiddleware(keep.Lifecycle(a.d.Log)))
+	props := actor.PropsFromProducer(func() actor.Actor { return nodes.New(a.d.nodes, id, name, s) }, actor.WithReceiverMiddleware(keep.Lifecycle(a.d.Log)))
 	pid, err := c.SpawnNamed(props, "node/"+id)
 	if err != nil { // the one before is on its way out: its end comes back here
 		a.stopping[id] = true
 		return nil
 	}
-	s.started(pid)
+	s.Started(pid)
 	r := &record{seat: s, pid: pid, name: name}
 	a.nodes[id] = r
 	a.underlaySeat(id)
@@ -302,7 +303,7 @@ func (a *fleetActor) terminated(c actor.Context, who *actor.PID) {
 
 const uuidLength = 36
 
-// seat tells an actor that has started all that concerns it.
+// Handle tells an actor that has started all that concerns it.
 func (a *fleetActor) seat(c actor.Context, id string) {
 	r := a.nodes[id]
 	if r == nil {
@@ -310,7 +311,7 @@ func (a *fleetActor) seat(c actor.Context, id string) {
 	}
 	c.Send(r.pid, r.known)
 	if owner, is := a.owners[id]; is {
-		c.Send(r.pid, owned{entry: owner})
+		c.Send(r.pid, nodes.Owned{Entry: owner})
 	}
 	if r.asked {
 		r.told = false
@@ -329,7 +330,7 @@ func (a *fleetActor) leased(c actor.Context, m storage.Leased) {
 	}
 }
 
-// tell gives nodes what they want now, and nobody hears what it has heard. Of a revision's
+// Tell gives nodes what they want now, and nobody hears what it has heard. Of a revision's
 // those count that want another config than before.
 func (a *fleetActor) tell(c actor.Context, touched map[string]fleet.Touched, by *history.Record) {
 	var changed []string
@@ -344,8 +345,8 @@ func (a *fleetActor) tell(c actor.Context, touched map[string]fleet.Touched, by 
 			continue
 		}
 		t := touched[name]
-		w := wanted{Wanted: t.Wanted, counted: t.Counted, stored: a.counted[a.ids[name]]}
-		w.set, _ = a.fleet.Layers(name)
+		w := nodes.Wanted{Wanted: t.Wanted, Counted: t.Counted, Stored: a.counted[a.ids[name]]}
+		w.Set, _ = a.fleet.Layers(name)
 		if r.told && r.sent == w.Wanted {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
@@ -48,8 +49,8 @@ func (a *fleetActor) flagsAre(c actor.Context, doc config.Object) {
 // Gate brings the gate of a node in line with the store.
 func (a *fleetActor) gate(c actor.Context, id string, r *record) {
 	g := fleet.Gate{Staged: a.gates.On, Open: a.gates.open[id].Open}
-	if r.seat.lets(g) {
-		c.Send(r.pid, gated{})
+	if r.seat.Lets(g) {
+		c.Send(r.pid, nodes.Gated{})
 	}
 }
 

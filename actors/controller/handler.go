@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/config/history"
 	"edgespan/config/link"
 )
@@ -18,10 +19,10 @@ func (c *Controller) Admit(ctx context.Context, h link.Hello) error {
 		}
 		s = c.d.dir.node(h.Node)
 	}
-	if s == nil || s.process() == nil {
+	if s == nil || s.Process() == nil {
 		return fmt.Errorf("admit node %s: it has not joined, or was forgotten: edgespan join with a new token is allowed", h.Node)
 	}
-	if !s.joined() {
+	if !s.Joined() {
 		return fmt.Errorf("admit node %s: its certificate is revoked", h.Node)
 	}
 	return nil
@@ -44,8 +45,8 @@ func (c *Controller) await(ctx context.Context, id string) error {
 func (c *Controller) Connected(s link.ToNode, h link.Hello) {
 	if seat := c.d.dir.node(h.Node); seat != nil {
 		c.d.streams.Store(s.ID(), seat) // before anybody can end it
-		seat.attach(s)
-		c.d.Send(seat.process(), connected{stream: s, hello: h})
+		seat.Attach(s)
+		c.d.Send(seat.Process(), nodes.Connected{Stream: s, Hello: h})
 		return
 	}
 	s.End("the node was forgotten")
@@ -54,7 +55,7 @@ func (c *Controller) Connected(s link.ToNode, h link.Hello) {
 // Received hands on what a node says.
 func (c *Controller) Received(s link.ToNode, m link.FromNode) {
 	if seat := c.seatOf(s); seat != nil {
-		c.d.Send(seat.process(), said{stream: s, word: m})
+		c.d.Send(seat.Process(), nodes.Said{Stream: s, Word: m})
 	}
 }
 
@@ -65,13 +66,13 @@ func (c *Controller) Disconnected(s link.ToNode, _ error) {
 		return
 	}
 	c.d.streams.Delete(s.ID())
-	seat.detach(s)
-	c.d.Send(seat.process(), disconnected{stream: s})
+	seat.Detach(s)
+	c.d.Send(seat.Process(), nodes.Disconnected{Stream: s})
 }
 
-func (c *Controller) seatOf(s link.ToNode) *seat {
+func (c *Controller) seatOf(s link.ToNode) *nodes.Handle {
 	if v, is := c.d.streams.Load(s.ID()); is {
-		return v.(*seat)
+		return v.(*nodes.Handle)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/config/link"
 )
 
@@ -26,25 +27,25 @@ func TestAStreamThatEndsAtOnceIsForgotten(t *testing.T) {
 		var heard []any
 		pid, fresh := c.d.System.ProcessRegistry.Add(instant{func(m any) {
 			heard = append(heard, m)
-			if _, is := m.(connected); is {
+			if _, is := m.(nodes.Connected); is {
 				c.Disconnected(stream, nil)
 			}
 		}}, "instant")
 		if !fresh {
 			t.Fatal("the name is taken")
 		}
-		real := seat.process()
-		seat.started(pid)
+		real := seat.Process()
+		seat.Started(pid)
 		c.Connected(stream, link.Hello{Node: n.id, Name: "n1"})
-		if len(heard) != 2 || heard[1] != (disconnected{stream: stream}) {
+		if len(heard) != 2 || heard[1] != (nodes.Disconnected{Stream: stream}) {
 			t.Errorf("the node's actor heard %v", heard)
 		}
 		if c.seatOf(stream) != nil {
 			t.Error("the stream is kept for ever")
 		}
-		if has, _ := seat.connection(); has != nil {
+		if has, _ := seat.Connection(); has != nil {
 			t.Error("the node has it still")
 		}
-		seat.started(real)
+		seat.Started(real)
 	})
 }

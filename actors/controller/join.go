@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -191,9 +192,9 @@ func forget(id, name, why string, now time.Time) []revision.Op {
 }
 
 // forget is the command of that name.
-func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *seat) error {
+func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) error {
 	for range mostTries {
-		name, id := s.called()
+		name, id := s.Called()
 		if id == "" {
 			return fmt.Errorf("forget %q: %w: it has not joined", name, fleetapi.ErrRefused)
 		}

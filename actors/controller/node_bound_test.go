@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/link"
@@ -37,7 +38,7 @@ func TestWhatANodeMakesTheControllerSpend(t *testing.T) {
 			defer mu.Unlock()
 			for _, e := range b.Events {
 				writes++
-				if bytes += len(e.Entry.Value); len(e.Entry.Value) > mostTold {
+				if bytes += len(e.Entry.Value); len(e.Entry.Value) > nodes.MostTold {
 					t.Errorf("a key of %d bytes", len(e.Entry.Value))
 				}
 			}
@@ -55,10 +56,10 @@ func TestWhatANodeMakesTheControllerSpend(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if most := minutes*60*toldPace + 2*mostTold; bytes > most || writes == 0 {
+		if most := minutes*60*nodes.ToldPace + 2*nodes.MostTold; bytes > most || writes == 0 {
 			t.Errorf("%d writes of %d bytes in %d minutes, %d are allowed", writes, bytes, minutes, most)
 		}
-		if got := logs.FilterField(zap.String("node", n.id)).Len(); got > (minutes+1)*mostLines || got == 0 {
+		if got := logs.FilterField(zap.String("node", n.id)).Len(); got > (minutes+1)*nodes.MostLines || got == 0 {
 			t.Errorf("%d lines", got)
 		}
 		told := 0

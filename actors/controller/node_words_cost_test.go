@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/link"
@@ -85,7 +86,7 @@ func TestWhatEachWordOfANodeCosts(t *testing.T) {
 					return word(n, i)
 				})
 				writes, bytes, largest := s.got()
-				if most := storage.WritesAtOnce + seconds*storage.WritesPace; writes > most || bytes > storage.BytesAtOnce || largest > mostTold {
+				if most := storage.WritesAtOnce + seconds*storage.WritesPace; writes > most || bytes > storage.BytesAtOnce || largest > nodes.MostTold {
 					t.Errorf("%d writes of %d bytes, the largest of %d", writes, bytes, largest)
 				}
 				if after, _ := n.got(); after-mine > 3 {
@@ -94,7 +95,7 @@ func TestWhatEachWordOfANodeCosts(t *testing.T) {
 				if after, _ := other.got(); after > others {
 					t.Errorf("%d pushes to another node", after-others)
 				}
-				if n := logs.Len(); n > mostLines {
+				if n := logs.Len(); n > nodes.MostLines {
 					t.Errorf("%d lines", n)
 				}
 			})

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
@@ -93,10 +94,10 @@ func TestWhatANodeSaysOfPushesIsBounded(t *testing.T) {
 				s, stop := r.watched(history.InPushes)
 				defer stop()
 				r.say(a, r.nodes["n1"], seconds, func(i int) link.FromNode { return word(i) })
-				if writes, bytes, _ := s.got(); writes > storage.WritesAtOnce+seconds*storage.WritesPace || bytes > storage.BytesAtOnce+seconds*toldPace+150<<10 {
+				if writes, bytes, _ := s.got(); writes > storage.WritesAtOnce+seconds*storage.WritesPace || bytes > storage.BytesAtOnce+seconds*nodes.ToldPace+150<<10 {
 					t.Errorf("%d writes of %d bytes in %d seconds", writes, bytes, seconds)
 				}
-				if n := logs.Len(); n > mostLines {
+				if n := logs.Len(); n > nodes.MostLines {
 					t.Errorf("%d lines", n)
 				}
 				// A person's change gets there all the same.

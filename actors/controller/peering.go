@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	nodespkg "edgespan/actors/controller/nodes"
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
@@ -82,7 +83,7 @@ func (a *fleetActor) peersAre(f *peer.Fleet) {
 	}
 	a.peers.fleet = f
 	a.d.dir.peers.Store(f)
-	a.d.dir.marks.news.tell()
+	a.d.dir.marks.News.Tell()
 }
 
 // around marks those that have a tunnel to a node, and the node.
@@ -99,11 +100,11 @@ func (a *fleetActor) underlayIs(e revision.Event, id string) {
 	keepEntry(e, a.peers.underlays, id)
 	delete(a.peers.ports, id)
 	if text, is := a.peers.underlays[id]; is {
-		var u underlay
+		var u nodespkg.Underlay
 		if err := json.Unmarshal(text.Value, &u); err != nil {
 			a.d.Log.Error("read a key of the store", zap.String("key", string(e.Entry.Key)), zap.Error(err))
 		}
-		a.peers.ports[id] = u.byLabel()
+		a.peers.ports[id] = u.ByLabel()
 	}
 	a.underlaySeat(id)
 	a.around(a.members[id].Name)
@@ -113,7 +114,7 @@ func (a *fleetActor) underlayIs(e revision.Event, id string) {
 func (a *fleetActor) underlaySeat(id string) {
 	if s := a.d.dir.node(id); s != nil {
 		text := string(a.peers.underlays[id].Value)
-		s.keeps(text)
+		s.Keeps(text)
 	}
 }
 
@@ -145,7 +146,7 @@ func (a *fleetActor) goesWith(name string, set layers.Set, md5 string) (*peer.Co
 			nodes[member] = a.place(member)
 		}
 	}
-	with := peer.Derive(peer.Input{Name: name, Nodes: nodes, Fleet: f, Declared: a.d.nodes.declared(md5, set)})
+	with := peer.Derive(peer.Input{Name: name, Nodes: nodes, Fleet: f, Declared: a.d.nodes.Declared(md5, set)})
 	digest := with.Digest()
 	if was, is := a.peers.made[name]; is && was.md5 == md5 && was.digest == digest {
 		return was.with, digest

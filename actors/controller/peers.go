@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	nodespkg "edgespan/actors/controller/nodes"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -42,7 +43,7 @@ func (c *Controller) Peers(ctx context.Context) ([]fleetapi.Peer, error) {
 		names[name] = true
 	}
 	for _, s := range c.d.dir.seats() {
-		if name, id := s.called(); id != "" {
+		if name, id := s.Called(); id != "" {
 			names[name] = true
 		}
 	}
@@ -64,7 +65,7 @@ func (c *Controller) Peer(ctx context.Context, name string) (fleetapi.PeerDetail
 	if err != nil {
 		return fleetapi.PeerDetail{}, err
 	}
-	if s := c.d.dir.named(name); v.Document == nil && (s == nil || s.process() == nil) {
+	if s := c.d.dir.named(name); v.Document == nil && (s == nil || s.Process() == nil) {
 		return fleetapi.PeerDetail{}, &operate.NotFoundError{What: fmt.Sprintf("peer %q", name), Allowed: "a peer that is described, or a node that has joined, is allowed"}
 	}
 	r, view := c.d.peerReport(f, name)
@@ -75,11 +76,11 @@ func (c *Controller) Peer(ctx context.Context, name string) (fleetapi.PeerDetail
 		d.Revision = v.Revision
 	}
 	for _, p := range r.Parameters {
-		d.Parameters = append(d.Parameters, shown(p, view.More[p.ID]))
+		d.Parameters = append(d.Parameters, nodespkg.ShownParameter(p, view.More[p.ID]))
 	}
 	for _, i := range r.Ignored {
 		d.Ignored = append(d.Ignored, fleetapi.PeerParameter{
-			ID: i.ID, Kind: i.Kind, Reported: string(i.Reported), State: string(state.Ignored), Review: string(i.Review), Reason: i.Reason, Since: moment(i.Since),
+			ID: i.ID, Kind: i.Kind, Reported: string(i.Reported), State: string(state.Ignored), Review: string(i.Review), Reason: i.Reason, Since: nodespkg.Moment(i.Since),
 		})
 	}
 	return d, nil
@@ -135,7 +136,7 @@ func (c *Controller) Cluster(ctx context.Context, name string) (fleetapi.Cluster
 // Changed waits until something of peers or clusters may be another than at a mark.
 func (c *Controller) Changed(ctx context.Context, mark uint64) (uint64, error) {
 	for {
-		next, moved := c.d.dir.marks.news.after()
+		next, moved := c.d.dir.marks.News.After()
 		if next != mark {
 			return next, nil
 		}
@@ -156,16 +157,16 @@ func (c *Controller) described(ctx context.Context, l history.Layer) (history.Ve
 
 // peerReport is the report of a node by its name, as it is now: of a node without a stream its
 // last one holds, but neither its health nor that it is ready.
-func (d *deps) peerReport(f *peer.Fleet, name string) (state.PeerStatusReport, peerView) {
-	r, v := state.PeerStatusReport{Counts: map[state.State]int{}}, peerView{}
+func (d *deps) peerReport(f *peer.Fleet, name string) (state.PeerStatusReport, nodespkg.PeerView) {
+	r, v := state.PeerStatusReport{Counts: map[state.State]int{}}, nodespkg.PeerView{}
 	s := d.dir.named(name)
 	if s != nil {
-		if p := s.view(); p != nil {
+		if p := s.View(); p != nil {
 			r, v = p.Report, *p
 		}
-		_, replica, _ := s.at()
+		_, replica, _ := s.At()
 		r.Online = replica != ""
-		r.LastReport = s.lastHeard()
+		r.LastReport = s.LastHeard()
 	}
 	r.Name, r.Clusters = name, f.ClustersOf(name)
 	switch {
@@ -176,9 +177,9 @@ func (d *deps) peerReport(f *peer.Fleet, name string) (state.PeerStatusReport, p
 		}
 	case v.Report.Counts == nil:
 		r.Ready, r.Health, r.Why = false, state.Unknown, "nothing is known of it yet"
-		if row := s.stands(); row != nil {
-			r.Why = string(row.key.state) + ": " + row.why
-			r.Wanted, r.Applied = row.key.wants, row.key.runs
+		if row := s.Stands(); row != nil {
+			r.Why = string(row.Key.State) + ": " + row.Why
+			r.Wanted, r.Applied = row.Key.Wants, row.Key.Runs
 		}
 	}
 	return r, v
@@ -189,10 +190,10 @@ func (d *deps) peerOf(f *peer.Fleet, r state.PeerStatusReport) fleetapi.Peer {
 	_, described := f.Peers[r.Name]
 	p := fleetapi.Peer{
 		Name: r.Name, Described: described, Clusters: append([]string{}, r.Clusters...), Online: r.Online, Health: string(r.Health),
-		Ready: r.Ready, Why: r.Why, Counts: map[string]int{}, LastReport: moment(r.LastReport),
+		Ready: r.Ready, Why: r.Why, Counts: map[string]int{}, LastReport: nodespkg.Moment(r.LastReport),
 	}
 	if s := d.dir.named(r.Name); s != nil {
-		_, p.ID = s.called()
+		_, p.ID = s.Called()
 	}
 	if p.ID == "" {
 		p.Why = "it has not joined"
@@ -255,7 +256,7 @@ func (d *deps) idOf(name string) uuid.UUID {
 	if s == nil {
 		return uuid.Nil
 	}
-	_, text := s.called()
+	_, text := s.Called()
 	id, err := uuid.Parse(text)
 	if err != nil {
 		return uuid.Nil
@@ -297,17 +298,17 @@ func stillThere(late []string) string {
 func (d *deps) holding(cluster uuid.UUID) []string {
 	var out []string
 	for _, s := range d.dir.seats() {
-		v := s.view()
-		if v == nil || len(v.gone()) == 0 {
+		v := s.View()
+		if v == nil || len(v.Gone()) == 0 {
 			continue
 		}
-		name, text := s.called()
+		name, text := s.Called()
 		id, err := uuid.Parse(text)
 		if err != nil {
 			continue
 		}
 		network := peer.NetworkOf(cluster, id).String()
-		if slices.ContainsFunc(v.gone(), func(g peer.Gone) bool { return strings.Contains(g.ID, network) }) {
+		if slices.ContainsFunc(v.Gone(), func(g peer.Gone) bool { return strings.Contains(g.ID, network) }) {
 			out = append(out, name)
 		}
 	}

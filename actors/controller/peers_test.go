@@ -79,7 +79,7 @@ func (r *rig) undeploy(c *Controller) {
 	r.pass(time.Minute)
 }
 
-// runs is the PeerConfiguration that a node runs.
+// Runs is the PeerConfiguration that a node runs.
 func (r *rig) runs(name string) peer.Configuration {
 	r.Helper()
 	n := r.nodes[name]

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/fleet"
@@ -125,7 +126,7 @@ func (p *plan) take(c history.Change) {
 func (p *plan) add(name string, d *deps) {
 	out := fleetapi.NodePreview{State: previewOffline, Actions: []fleetapi.Action{}}
 	if s := d.dir.named(name); s != nil {
-		n := s.list(d.Now(), d.settings())
+		n := s.List(d.Now(), d.settings())
 		switch {
 		case !n.Online:
 			out.Why = n.Why
@@ -208,7 +209,7 @@ func (a *fleetActor) previewPlanned(e revision.Entry) {
 		return
 	}
 	type one struct {
-		seat *seat
+		seat *nodes.Handle
 		set  layers.Set
 	}
 	var ours []one
@@ -233,7 +234,7 @@ func (a *fleetActor) previewPlanned(e revision.Entry) {
 	a.d.Leaf("preview", func() {
 		for _, o := range ours {
 			if effective, clashes := o.set.Effective(); clashes == nil && a.d.Context.Err() == nil {
-				a.d.Send(o.seat.process(), previewed{id: id, document: config.AppendCanonical(nil, effective), lease: p.Lease})
+				a.d.Send(o.seat.Process(), nodes.Preview{ID: id, Document: config.AppendCanonical(nil, effective), Lease: p.Lease})
 			}
 		}
 	})

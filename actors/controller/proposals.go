@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/history"
@@ -63,17 +64,17 @@ func (a *fleetActor) hasProposals(id, board string) bool {
 }
 
 // learn keeps what a node told of its board, for as long as this replica lives.
-func (a *fleetActor) learn(m learnt) {
-	if !a.queries.Answered(m.id, m.board) {
+func (a *fleetActor) learn(m nodes.Learnt) {
+	if !a.queries.Answered(m.ID, m.Board) {
 		return
 	}
 	if why := a.refusal(m); why != nil {
-		a.d.Log.Warn("base config of a node", zap.String("node", m.id), zap.String("board", fmt.Sprintf("%.*s", longestBoard, m.board)), zap.Error(why))
+		a.d.Log.Warn("base config of a node", zap.String("node", m.ID), zap.String("board", fmt.Sprintf("%.*s", longestBoard, m.Board)), zap.Error(why))
 		return
 	}
-	a.proposed[m.id] = storage.Encode(proposal{Board: m.board, Node: m.id, At: a.d.Now().UTC(), Data: m.data})
-	a.d.Log.Info("a node proposes the base config of its board: an operator has to accept it", zap.String("node", m.id), zap.String("board", m.board))
-	a.propose(m.id)
+	a.proposed[m.ID] = storage.Encode(proposal{Board: m.Board, Node: m.ID, At: a.d.Now().UTC(), Data: m.Data})
+	a.d.Log.Info("a node proposes the base config of its board: an operator has to accept it", zap.String("node", m.ID), zap.String("board", m.Board))
+	a.propose(m.ID)
 }
 
 // propose stores what a node of this replica proposes; the watch tells the fleet of it. Without a
@@ -97,31 +98,31 @@ func (a *fleetActor) proposalSaved(m storage.Saved) {
 }
 
 // refusal says why a proposal is not kept.
-func (a *fleetActor) refusal(m learnt) error {
-	if len(m.board) > longestBoard {
-		return fmt.Errorf("board: has %d bytes: must have at most %d", len(m.board), longestBoard)
+func (a *fleetActor) refusal(m nodes.Learnt) error {
+	if len(m.Board) > longestBoard {
+		return fmt.Errorf("board: has %d bytes: must have at most %d", len(m.Board), longestBoard)
 	}
-	if len(m.data) > proposalBytes {
-		return fmt.Errorf("has %d bytes: must have at most %d", len(m.data), proposalBytes)
+	if len(m.Data) > proposalBytes {
+		return fmt.Errorf("has %d bytes: must have at most %d", len(m.Data), proposalBytes)
 	}
-	others, total := 0, len(m.data)
+	others, total := 0, len(m.Data)
 	for id, p := range a.proposals {
-		if id != m.id {
+		if id != m.ID {
 			others, total = others+1, total+len(p.Data)
 		}
 	}
 	for id, value := range a.proposed { // on its way to the store
-		if _, stored := a.proposals[id]; !stored && id != m.id {
+		if _, stored := a.proposals[id]; !stored && id != m.ID {
 			others, total = others+1, total+len(value)
 		}
 	}
 	if others >= mostProposals || total > allProposalBytes {
 		return fmt.Errorf("%d proposals wait already: accept or reject them", others)
 	}
-	if _, err := parseBase(m.data); err != nil { // last: what is refused anyhow costs no parsing
+	if _, err := parseBase(m.Data); err != nil { // last: what is refused anyhow costs no parsing
 		return err
 	}
-	if !json.Valid(m.data) {
+	if !json.Valid(m.Data) {
 		return errors.New("is no JSON")
 	}
 	return nil
@@ -180,7 +181,7 @@ func (c *Controller) hardware(ctx context.Context) ([]proposal, error) {
 // nameOf is how a node is called, or its id once it is gone.
 func (c *Controller) nameOf(id string) string {
 	if s := c.d.dir.node(id); s != nil {
-		name, _ := s.called()
+		name, _ := s.Called()
 		return name
 	}
 	return id

@@ -407,7 +407,7 @@ func (r *rig) node(c *Controller, name string) *fakeNode {
 	return n
 }
 
-// state is a node's state and why.
+// State is a node's state and why.
 func (r *rig) state(c *Controller, name string) (state, why string) {
 	r.Helper()
 	d, err := c.Node(r.Context(), name)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	nodespkg "edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
@@ -713,7 +714,7 @@ func TestACrashOpensNoGate(t *testing.T) {
 		c := r.start("a")
 		r.fleetOf(c, 3)
 		r.behave("n0", silent)
-		c.d.Send(c.d.dir.named("n1").process(), said{}) // of no stream: it panics
+		c.d.Send(c.d.dir.named("n1").Process(), nodespkg.Said{}) // of no stream: it panics
 		r.network(c, `{"envParams":{"B":"one"}}`)
 		r.pass(time.Minute)
 		r.is(c, "running", "one", "n0")

@@ -3,6 +3,7 @@ package controller
 import (
 	"time"
 
+	"edgespan/actors/controller/nodes"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
@@ -58,12 +59,12 @@ func (r *following) done(name string, now time.Time) {
 	}
 }
 
-// reached notes that a node has what it wants.
-func (a *fleetActor) reached(m reached) {
+// Reached notes that a node has what it wants.
+func (a *fleetActor) reached(m nodes.Reached) {
 	for _, r := range a.rollouts {
-		if d, waits := r.left[m.name]; waits && d == m.digest {
+		if d, waits := r.left[m.Name]; waits && d == m.Digest {
 			r.acked++
-			r.done(m.name, a.d.Now())
+			r.done(m.Name, a.d.Now())
 		}
 	}
 }
@@ -89,13 +90,13 @@ func (a *fleetActor) listRollouts() []fleetapi.Rollout {
 			if s == nil {
 				continue
 			}
-			switch row := s.stands(); {
+			switch row := s.Stands(); {
 			case row == nil:
 				one.Waiting[name] = string(fleet.Computing)
-			case row.key.state == fleet.Failed:
-				one.Failed[name] = row.why
+			case row.Key.State == fleet.Failed:
+				one.Failed[name] = row.Why
 			default:
-				one.Waiting[name] = string(row.key.state) + ": " + row.why
+				one.Waiting[name] = string(row.Key.State) + ": " + row.Why
 			}
 		}
 		out = append(out, one)

@@ -157,7 +157,7 @@ func (r *townRun) confirmed() int {
 // inSync says whether the controller knows that all nodes have what they want.
 func (r *townRun) inSync() bool {
 	for _, s := range r.c.d.dir.seats() {
-		if row := s.stands(); row == nil || row.key.state != fleet.InSync {
+		if row := s.Stands(); row == nil || row.Key.State != fleet.InSync {
 			return false
 		}
 	}
@@ -246,7 +246,7 @@ func (n *townNode) End(string) {}
 
 func (n *townNode) say(m link.FromNode) { n.r.c.Received(n, m) }
 
-// tell reports how the node is.
+// Tell reports how the node is.
 func (n *townNode) tell() {
 	on := true
 	m := link.Report{MD5: n.md5, Generation: n.generation, Software: "RELEASE_M20", Source: "controller", Managed: &on, Settled: true}

@@ -61,10 +61,14 @@ var mayImport = map[string][]string{
 	"actors/keep":                    {},
 	"platform/keystone/keystonetest": {},
 	"actors/controller": {
-		"actors/controller/rollouts", "actors/controller/storage", "actors/keep", "config", "config/e2e", "config/edit",
-		"config/fleet", "config/history", "config/httpapi", "config/httpapi/fleetapi", "config/layers", "config/link",
-		"config/metadata", "config/operate", "config/pace", "config/peer", "config/revision", "config/state",
-		"config/topology",
+		"actors/controller/nodes", "actors/controller/rollouts", "actors/controller/storage", "actors/keep", "config",
+		"config/e2e", "config/edit", "config/fleet", "config/history", "config/httpapi", "config/httpapi/fleetapi",
+		"config/layers", "config/link", "config/metadata", "config/operate", "config/pace", "config/peer",
+		"config/revision", "config/state", "config/topology",
+	},
+	"actors/controller/nodes": {
+		"actors/controller/storage", "config", "config/fleet", "config/history", "config/httpapi/fleetapi",
+		"config/layers", "config/link", "config/operate", "config/pace", "config/peer", "config/revision", "config/state",
 	},
 	"actors/controller/rollouts": {
 		"actors/controller/storage", "config", "config/e2e", "config/fleet", "config/history", "config/httpapi/fleetapi",

@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"edgespan/config/state"
 )
 
-// owner is what the key of a node's owner holds.
-type owner struct {
+// Owner is what the key of a node's owner holds.
+type Owner struct {
 	Replica  string          `json:"replica"`
 	Began    int64           `json:"began"` // which run of it
 	Stream   string          `json:"stream"`
@@ -47,7 +47,7 @@ func (n *node) ownerValue() []byte {
 	n.seat.mu.Lock()
 	versions, address := n.seat.versions, n.seat.address
 	n.seat.mu.Unlock() // what follows may take a while
-	n.announced = fit(owner{n.d.Replica, n.d.Began.UnixNano(), n.on, versions, address, n.tells()})
+	n.announced = fit(Owner{n.d.Replica, n.d.Began.UnixNano(), n.on, versions, address, n.tells()})
 	return n.announced
 }
 
@@ -80,7 +80,7 @@ func (n *node) ownerSaved(m storage.Saved) {
 	}
 }
 
-// owned is what the store says of who has the node's stream.
+// Owned is what the store says of who has the node's stream.
 func (n *node) owned(e revision.Entry) {
 	if n.ownings > 0 {
 		if n.deposed == nil || n.deposed.ModRevision < e.ModRevision {
@@ -92,7 +92,7 @@ func (n *node) owned(e revision.Entry) {
 		return
 	}
 	n.owner = e.ModRevision
-	var o owner
+	var o Owner
 	if len(e.Value) > 0 && json.Unmarshal(e.Value, &o) != nil {
 		return
 	}
@@ -129,7 +129,7 @@ type reported struct {
 	Runs       fleet.Generation     `json:"runs"`
 	Parameters []fleetapi.Parameter `json:"parameters,omitempty"`
 	Health     state.Health         `json:"health,omitempty"` // "" where it was not derived
-	Peer       *peerView            `json:"peer,omitempty"`   // of one with a PeerConfiguration: Parameters are in it
+	Peer       *PeerView            `json:"peer,omitempty"`   // of one with a PeerConfiguration: Parameters are in it
 	Left       int                  `json:"left,omitempty"`   // parameters and other entries that would not fit
 }
 
@@ -147,8 +147,8 @@ func (n *node) tells() *reported {
 		return nil
 	}
 	out := &reported{
-		State: r.key.state, Why: r.why, Managed: r.key.managed, Ready: r.key.ready, Wanted: r.key.wanted, Running: r.key.running,
-		Wants: r.key.wants, Runs: r.key.runs,
+		State: r.Key.State, Why: r.Why, Managed: r.Key.managed, Ready: r.Key.ready, Wanted: r.Key.wanted, Running: r.Key.running,
+		Wants: r.Key.Wants, Runs: r.Key.Runs,
 	}
 	out.Why = config.Cut(out.Why, longestText)
 	if n.peers() {
@@ -212,7 +212,7 @@ func (n *node) shownSaved(m storage.Saved) {
 	}
 }
 
-// gone is the answer of the store to the end of our stream. What is left of it there, of
+// Gone is the answer of the store to the end of our stream. What is left of it there, of
 // before or after a text whose fate was not known, is taken away too.
 func (n *node) gone(m storage.Saved) {
 	if m.Err != nil {
@@ -222,7 +222,7 @@ func (n *node) gone(m storage.Saved) {
 	if m.Done || n.stream != nil {
 		return
 	}
-	var was, is owner
+	var was, is Owner
 	if json.Unmarshal(n.leaving, &was) == nil && json.Unmarshal(m.Now.Value, &is) == nil &&
 		is.Replica == was.Replica && is.Began == was.Began && is.Stream == was.Stream {
 		n.leaving = m.Now.Value

@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"fmt"
@@ -12,16 +12,16 @@ import (
 	"edgespan/config/state"
 )
 
-// peerView is what is shown of a node as a peer: its own replica derives it, and tells it to the
+// PeerView is what is shown of a node as a peer: its own replica derives it, and tells it to the
 // others with its key. Nobody changes it.
-type peerView struct {
+type PeerView struct {
 	Report state.PeerStatusReport `json:"report"`
 	More   map[string]partView    `json:"more,omitempty"` // by id
 	has    []peer.Gone            // what may be on it, by its memory
 }
 
-// gone is what may be on the node, by its memory.
-func (v *peerView) gone() []peer.Gone { return v.has }
+// Gone is what may be on the node, by its memory.
+func (v *PeerView) Gone() []peer.Gone { return v.has }
 
 // partView is what is shown of a parameter beside its state.
 type partView struct {
@@ -39,8 +39,8 @@ type notices struct {
 	moved  chan struct{} // is closed by the next; nil: nobody waits
 }
 
-// tell tells.
-func (n *notices) tell() {
+// Tell tells.
+func (n *notices) Tell() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.number++
@@ -51,7 +51,7 @@ func (n *notices) tell() {
 }
 
 // After is the number of now, and a channel that is closed by the next one.
-func (n *notices) after() (uint64, <-chan struct{}) {
+func (n *notices) After() (uint64, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.moved == nil {
@@ -60,7 +60,7 @@ func (n *notices) after() (uint64, <-chan struct{}) {
 	return n.number + 1, n.moved // 0 is before all of them
 }
 
-// view publishes what is new of the node as a peer.
+// View publishes what is new of the node as a peer.
 func (n *node) view() {
 	key := viewKey{n.theirs, n.stream != nil, n.report != nil, n.want.Generation, n.derived(), sameList(n.machine.Has())}
 	if n.viewOf == key {
@@ -68,7 +68,7 @@ func (n *node) view() {
 	}
 	n.viewOf = key
 	n.seat.peer.Store(n.viewed())
-	n.seat.all.news.tell()
+	n.seat.all.News.Tell()
 	if n.peers() {
 		n.tellOthers()
 	}
@@ -97,7 +97,7 @@ func (n *node) derived() uint64 {
 func (n *node) peers() bool { return n.want.With != nil || len(n.machine.Has()) > 0 }
 
 // viewed is the view of now; nil of a node that nothing is known of.
-func (n *node) viewed() *peerView {
+func (n *node) viewed() *PeerView {
 	has := n.machine.Has()
 	if t := n.theirs; t != nil && t.Peer != nil {
 		v := *t.Peer
@@ -110,16 +110,16 @@ func (n *node) viewed() *peerView {
 		if has == nil {
 			return nil
 		}
-		return &peerView{has: has}
+		return &PeerView{has: has}
 	}
-	v := peerView{Report: n.summary.report, More: n.summary.more, has: has}
+	v := PeerView{Report: n.summary.report, More: n.summary.more, has: has}
 	v.Report.LastReport = time.Time{}
 	return &v
 }
 
-// view is the view of a node without a PeerConfiguration, as its replica tells it.
-func (t *reported) view(has []peer.Gone) *peerView {
-	v := peerView{has: has, Report: state.PeerStatusReport{Health: t.Health, Ready: t.Ready, Wanted: t.Wants, Applied: t.Runs, Counts: map[state.State]int{}}}
+// View is the view of a node without a PeerConfiguration, as its replica tells it.
+func (t *reported) view(has []peer.Gone) *PeerView {
+	v := PeerView{has: has, Report: state.PeerStatusReport{Health: t.Health, Ready: t.Ready, Wanted: t.Wants, Applied: t.Runs, Counts: map[state.State]int{}}}
 	if !t.Ready {
 		v.Report.Why = t.Why
 	}
@@ -176,15 +176,15 @@ func describes(p peer.Parameter) string {
 }
 
 // Shown is a parameter as people get it.
-func shown(p state.Parameter, more partView) fleetapi.PeerParameter {
+func ShownParameter(p state.Parameter, more partView) fleetapi.PeerParameter {
 	return fleetapi.PeerParameter{
 		ID: p.ID, Kind: p.Kind, Target: string(p.Target), State: string(p.State), Reported: more.Reported, Review: string(p.Review), Reason: p.Reason,
-		Since: moment(p.Since), Dependencies: more.Dependencies, Attempts: more.Attempts, NextTry: moment(more.NextTry), Describes: more.Describes,
+		Since: Moment(p.Since), Dependencies: more.Dependencies, Attempts: more.Attempts, NextTry: Moment(more.NextTry), Describes: more.Describes,
 	}
 }
 
-// moment is a time, nil for none.
-func moment(t time.Time) *time.Time {
+// Moment is a time, nil for none.
+func Moment(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

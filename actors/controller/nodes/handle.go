@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"sync"
@@ -15,20 +15,20 @@ import (
 	"edgespan/config/pace"
 )
 
-// marks say what is new of any node.
-type marks struct {
-	changed atomic.Bool // of what is known of them, since somebody took it
-	news    notices     // of peers and clusters
+// Marks say what is new of any node.
+type Marks struct {
+	Changed atomic.Bool // of what is known of them, since somebody took it
+	News    notices     // of peers and clusters
 }
 
-// seat is the place of one node: what outlives a crash of its actor, and what others see.
-type seat struct {
-	all      *marks        // of all nodes
+// Handle is the place of one node: what outlives a crash of its actor, and what others see.
+type Handle struct {
+	all      *Marks        // of all nodes
 	asks     atomic.Uint64 // counts what the node was asked
 	heard    atomic.Int64  // its last report, Unix nanoseconds; 0: none
-	row      atomic.Pointer[row]
+	row      atomic.Pointer[Row]
 	underlay atomic.Pointer[string]     // what the store has of its ports; nil: the fleet has not said
-	peer     atomic.Pointer[peerView]   // what is shown of it as a peer; nil: nothing is known
+	peer     atomic.Pointer[PeerView]   // what is shown of it as a peer; nil: nothing is known
 	gate     atomic.Pointer[fleet.Gate] // which config a staged rollout lets it have; nil: the fleet has not said
 	spends   pace.Budget                // of what is written for it: the saver's
 
@@ -44,26 +44,26 @@ type seat struct {
 	address  string        // that it connected from last, "" for none that others could reach
 }
 
-// row is a node in a list, as its actor said last.
-type row struct {
-	key rowKey
-	why string
+// Row is a node in a list, as its actor said last.
+type Row struct {
+	Key rowKey
+	Why string
 }
 
 // rowKey is what makes a row another one.
 type rowKey struct {
-	state           fleet.State
+	State           fleet.State
 	managed, ready  bool
 	versions        layers.Versions
 	wanted, running fleet.Digest
-	wants, runs     fleet.Generation
+	Wants, Runs     fleet.Generation
 }
 
-// newSeat is the place of a node that nothing is known of.
-func newSeat(all *marks) *seat { return &seat{all: all} }
+// NewHandle is the place of a node that nothing is known of.
+func NewHandle(all *Marks) *Handle { return &Handle{all: all} }
 
-// moveTo notes from where a node is known and what its name is now, and says which it was.
-func (s *seat) moveTo(id, name string, k fleet.Known) (before string) {
+// MoveTo notes from where a node is known and what its name is now, and says which it was.
+func (s *Handle) MoveTo(id, name string, k fleet.Known) (before string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before = s.name
@@ -71,62 +71,62 @@ func (s *seat) moveTo(id, name string, k fleet.Known) (before string) {
 	return before
 }
 
-// started gives it the actor that a node which has joined gets.
-func (s *seat) started(pid *actor.PID) {
+// Started gives it the actor that a node which has joined gets.
+func (s *Handle) Started(pid *actor.PID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pid = pid
 }
 
-// joined says whether the node has joined and its certificates count.
-func (s *seat) joined() bool {
+// Joined says whether the node has joined and its certificates count.
+func (s *Handle) Joined() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known.Joined
 }
 
-// lets takes over which config a staged rollout lets the node have, and says whether that is another than before.
-func (s *seat) lets(g fleet.Gate) bool {
+// Lets takes over which config a staged rollout lets the node have, and says whether that is another than before.
+func (s *Handle) Lets(g fleet.Gate) bool {
 	old := s.gate.Swap(&g)
 	return old == nil || *old != g
 }
 
-// keeps takes over what the store has of the node's ports.
-func (s *seat) keeps(underlay string) { s.underlay.Store(&underlay) }
+// Keeps takes over what the store has of the node's ports.
+func (s *Handle) Keeps(underlay string) { s.underlay.Store(&underlay) }
 
-// stands is the node in a list, as its actor said last; nil before it said anything.
-func (s *seat) stands() *row { return s.row.Load() }
+// Stands is the node in a list, as its actor said last; nil before it said anything.
+func (s *Handle) Stands() *Row { return s.row.Load() }
 
-// view is what is shown of it as a peer; nil: nothing is known.
-func (s *seat) view() *peerView { return s.peer.Load() }
+// View is what is shown of it as a peer; nil: nothing is known.
+func (s *Handle) View() *PeerView { return s.peer.Load() }
 
-// lastHeard is when the node reported last, zero for never.
-func (s *seat) lastHeard() time.Time {
+// LastHeard is when the node reported last, zero for never.
+func (s *Handle) LastHeard() time.Time {
 	if at := s.heard.Load(); at != 0 {
 		return time.Unix(0, at)
 	}
 	return time.Time{}
 }
 
-// budget is what may be written for it.
-func (s *seat) budget() *pace.Budget { return &s.spends }
+// Budget is what may be written for it.
+func (s *Handle) Budget() *pace.Budget { return &s.spends }
 
-// connection is the stream that the node has here, nil for none, and the versions that it says.
-func (s *seat) connection() (link.ToNode, layers.Versions) {
+// Connection is the stream that the node has here, nil for none, and the versions that it says.
+func (s *Handle) Connection() (link.ToNode, layers.Versions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stream, s.versions
 }
 
-// fact is what is known of it where layers are judged.
-func (s *seat) fact() operate.NodeFact {
+// Fact is what is known of it where layers are judged.
+func (s *Handle) Fact() operate.NodeFact {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return operate.NodeFact{Versions: s.versions, Reported: s.reported, Alive: s.replica != "", ID: s.id, Address: s.address}
 }
 
 // is notes what a node says of itself.
-func (s *seat) is(v layers.Versions, replica string) {
+func (s *Handle) is(v layers.Versions, replica string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v == (layers.Versions{}) {
@@ -140,13 +140,13 @@ func (s *seat) is(v layers.Versions, replica string) {
 			s.moved = nil
 		}
 		s.versions, s.replica = v, replica
-		s.all.changed.Store(true)
+		s.all.Changed.Store(true)
 	}
 }
 
 // At is the node's id and the replica that has its stream, and a channel that is closed when
 // another has it, or none.
-func (s *seat) at() (id, replica string, moved <-chan struct{}) {
+func (s *Handle) At() (id, replica string, moved <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.moved == nil {
@@ -156,26 +156,26 @@ func (s *seat) at() (id, replica string, moved <-chan struct{}) {
 }
 
 // from notes where a node connected from, and says whether that is news.
-func (s *seat) from(address string) bool {
+func (s *Handle) from(address string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if address == "" || address == s.address {
 		return false
 	}
 	s.address = address
-	s.all.changed.Store(true)
+	s.all.Changed.Store(true)
 	return true
 }
 
-// whereabouts is where the node connected from last, "" for nowhere that others could reach.
-func (s *seat) whereabouts() string {
+// Whereabouts is where the node connected from last, "" for nowhere that others could reach.
+func (s *Handle) Whereabouts() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.address
 }
 
-// attach gives a node its stream; of two the newer stays.
-func (s *seat) attach(stream link.ToNode) {
+// Attach gives a node its stream; of two the newer stays.
+func (s *Handle) Attach(stream link.ToNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stream == nil || s.stream.ID() < stream.ID() {
@@ -183,8 +183,8 @@ func (s *seat) attach(stream link.ToNode) {
 	}
 }
 
-// detach takes it away.
-func (s *seat) detach(stream link.ToNode) {
+// Detach takes it away.
+func (s *Handle) Detach(stream link.ToNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stream != nil && s.stream.ID() == stream.ID() {
@@ -192,15 +192,15 @@ func (s *seat) detach(stream link.ToNode) {
 	}
 }
 
-// process is its actor, nil for none.
-func (s *seat) process() *actor.PID {
+// Process is its actor, nil for none.
+func (s *Handle) Process() *actor.PID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pid
 }
 
-// list is a node in a list.
-func (s *seat) list(now time.Time, set fleet.Settings) fleetapi.Node {
+// List is a node in a list.
+func (s *Handle) List(now time.Time, set fleet.Settings) fleetapi.Node {
 	s.mu.Lock()
 	n := fleetapi.Node{Name: s.name, ID: s.id, Online: s.replica != "", Software: s.versions.Software, Firmware: s.versions.Firmware, Board: s.versions.Board}
 	known := s.known
@@ -219,14 +219,14 @@ func (s *seat) list(now time.Time, set fleet.Settings) fleetapi.Node {
 		}
 		return n
 	}
-	n.State, n.Why, n.Managed, n.Ready = string(r.key.state), r.why, r.key.managed, r.key.ready && n.Online
-	n.Wanted = fleetapi.Running{MD5: r.key.wanted.Config, Generation: r.key.wants.String()}
-	n.Running = fleetapi.Running{MD5: r.key.running.Config, Generation: r.key.runs.String()}
+	n.State, n.Why, n.Managed, n.Ready = string(r.Key.State), r.Why, r.Key.managed, r.Key.ready && n.Online
+	n.Wanted = fleetapi.Running{MD5: r.Key.wanted.Config, Generation: r.Key.Wants.String()}
+	n.Running = fleetapi.Running{MD5: r.Key.running.Config, Generation: r.Key.Runs.String()}
 	return n
 }
 
-// called is the node's name, and its id once it has joined.
-func (s *seat) called() (name, id string) {
+// Called is the node's name, and its id once it has joined.
+func (s *Handle) Called() (name, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.name, s.id

@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"slices"
@@ -128,7 +128,7 @@ func (n *node) wantedParameters(more map[string]partView, reports []state.Report
 		return append(out, state.Removed(out, reports)...)
 	}
 	if n.declared.md5 != n.want.Config || n.declared.md5 == "" {
-		n.declared = n.d.declarations.of(n.want.Config, n.want.set)
+		n.declared = n.d.declarations.of(n.want.Config, n.want.Set)
 		if n.declared.err != nil {
 			n.d.Log.Debug("parameters of a node", zap.String("node", n.id), zap.Error(n.declared.err))
 		}
@@ -155,7 +155,7 @@ func parametersOf(r state.PeerStatusReport) []fleetapi.Parameter {
 // synced says whether the node was in sync when it was shown last.
 func (n *node) synced() bool {
 	r := n.seat.row.Load()
-	return r != nil && r.key.state == fleet.InSync
+	return r != nil && r.Key.State == fleet.InSync
 }
 
 // show publishes what is new of the node for whoever lists nodes.
@@ -166,28 +166,28 @@ func (n *node) show(now time.Time) {
 		n.ran = nil // nobody imports it any more: 10 KB of a usual node, up to 8 MB of a hostile one
 	}
 	k := rowKey{
-		state: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, wanted: n.want.Digest, wants: n.want.Generation,
+		State: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, wanted: n.want.Digest, Wants: n.want.Generation,
 	}
 	why := n.status
 	if n.report != nil {
-		k.running, k.runs = digestOf(n.report.MD5, n.report.Peer), n.report.Generation
-		if k.state == fleet.InSync && n.stream != nil {
+		k.running, k.Runs = digestOf(n.report.MD5, n.report.Peer), n.report.Generation
+		if k.State == fleet.InSync && n.stream != nil {
 			report := n.summarize()
 			if k.ready = report.Ready; !k.ready {
 				why += ", not ready: " + report.Why
 			}
 		}
 	}
-	if t := n.theirs; t != nil && k.state == fleet.Elsewhere {
+	if t := n.theirs; t != nil && k.State == fleet.Elsewhere {
 		k, why = rowKey{t.State, t.Managed, t.Ready, k.versions, t.Wanted, t.Running, t.Wants, t.Runs}, t.Why
 	}
 	old := n.seat.row.Load()
-	if old != nil && old.key == k && old.why == why {
+	if old != nil && old.Key == k && old.Why == why {
 		return
 	}
-	n.seat.row.Store(&row{key: k, why: why})
+	n.seat.row.Store(&Row{Key: k, Why: why})
 	n.tellOthers()
-	if k.state == fleet.InSync && (old == nil || old.key.state != k.state || old.key.wanted != k.wanted) {
-		n.d.Tell(reached{n.name, k.wanted})
+	if k.State == fleet.InSync && (old == nil || old.Key.State != k.State || old.Key.wanted != k.wanted) {
+		n.d.Tell(Reached{n.name, k.wanted})
 	}
 }

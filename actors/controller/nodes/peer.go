@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"cmp"
@@ -51,7 +51,7 @@ func (n *node) configuration() *peer.Configuration {
 		all := n.want.With.With(left)
 		return &all
 	}
-	declared := n.d.declarations.of(n.want.Config, n.want.set)
+	declared := n.d.declarations.of(n.want.Config, n.want.Set)
 	all := peer.Derive(peer.Input{Name: n.name, Fleet: peer.NewFleet(nil, nil, nil), Declared: declared.parameters, Gone: left})
 	return &all
 }
@@ -68,7 +68,7 @@ func (n *node) partsOf(r *link.Report) map[string]bool {
 	return out
 }
 
-// underlay writes where tunnels of others find the node, when that is news and the node is a
+// Underlay writes where tunnels of others find the node, when that is news and the node is a
 // peer. What a port had last stays until it has another address: a tunnel to one that is down
 // is down, and one that is made anew for every cable that is pulled is no better.
 func (n *node) underlay() {
@@ -79,9 +79,9 @@ func (n *node) underlay() {
 		return // that is looked at again when it is stored
 	}
 	has := n.seat.underlay.Load()
-	var before underlay
+	var before Underlay
 	if has != nil && *has != "" && json.Unmarshal([]byte(*has), &before) != nil {
-		before = underlay{}
+		before = Underlay{}
 	}
 	counts, wait := n.ports.of(n.d.Now(), underlayOf(n.report.Ports, before), before)
 	n.dueIn(&n.portsDue, wait, portsDue{})
@@ -113,9 +113,9 @@ func (n *node) underlaySaved(m storage.Saved) {
 }
 
 // underlayOf are ports as they are kept.
-func underlayOf(ports []link.Port, before underlay) underlay {
-	was := before.byLabel()
-	out := underlay{Ports: []underlayPort{}}
+func underlayOf(ports []link.Port, before Underlay) Underlay {
+	was := before.ByLabel()
+	out := Underlay{Ports: []underlayPort{}}
 	for _, p := range ports {
 		if len(p.Label) > longestLabel || len(out.Ports) == mostPorts {
 			continue
@@ -149,7 +149,7 @@ type portPaces map[string]*pace.Steady[string]
 
 // Of is what counts of the ports as they are said to be, by what is stored of them, and how long it
 // takes until more of it does; 0: all of it does.
-func (p *portPaces) of(now time.Time, said, stored underlay) (counts underlay, wait time.Duration) {
+func (p *portPaces) of(now time.Time, said, stored Underlay) (counts Underlay, wait time.Duration) {
 	if *p == nil {
 		*p = portPaces{}
 	}
@@ -157,7 +157,7 @@ func (p *portPaces) of(now time.Time, said, stored underlay) (counts underlay, w
 	maps.DeleteFunc(*p, func(label string, s *pace.Steady[string]) bool {
 		return is[label] == "" && was[label] == "" && s.Idle(now, portsRule)
 	})
-	counts = underlay{Ports: []underlayPort{}}
+	counts = Underlay{Ports: []underlayPort{}}
 	for _, label := range slices.Sorted(maps.Keys(maps.Collect(both(is, was)))) {
 		s := (*p)[label]
 		if s == nil && was[label] == "" && len(*p) >= mostPorts {

@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"reflect"
@@ -58,15 +58,15 @@ func instead(effect, waits any) bool {
 // early keeps what comes before the memory of the store was read. Of what the node says the last
 // report and some others count; it says all that matters again.
 func (n *node) early(m any) {
-	if new, is := m.(said); is {
+	if new, is := m.(Said); is {
 		says := 0
-		_, report := new.word.(link.Report)
+		_, report := new.Word.(link.Report)
 		for i := len(n.before) - 1; i >= 0; i-- {
-			old, is := n.before[i].(said)
+			old, is := n.before[i].(Said)
 			if !is {
 				continue
 			}
-			_, reported := old.word.(link.Report)
+			_, reported := old.Word.(link.Report)
 			if says++; report && reported || says >= mostSaid {
 				n.before = slices.Delete(n.before, i, i+1)
 			}
@@ -119,7 +119,7 @@ func (n *node) do(t todo) {
 	case fleet.Release:
 		n.send(link.Release{})
 	case fleet.AskBaseConfig:
-		n.d.Tell(askBase{to: n.self, id: n.id, board: e.Board})
+		n.d.Tell(AskBaseConfig{To: n.self, ID: n.id, Board: e.Board})
 	case ack:
 		if n.machine.Unread() {
 			return // it was not stored: the node says it again
@@ -149,7 +149,7 @@ func (n *node) push(p fleet.Push) {
 	if n.want.Digest != p.Digest || n.want.Generation != p.Generation {
 		return
 	}
-	document, err := n.d.documents.of(n.want.Config, n.want.set)
+	document, err := n.d.documents.of(n.want.Config, n.want.Set)
 	if err != nil {
 		n.d.Log.Error("make the config of a node", zap.String("node", n.id), zap.Error(err))
 		return
@@ -172,11 +172,11 @@ var versionsRule = pace.Rule{First: 15 * time.Second, Most: 10 * time.Minute, Qu
 // computeDue ends the wait for that.
 type computeDue struct{}
 
-// compute has the fleet make the config of the versions that the node says.
+// Compute has the fleet make the config of the versions that the node says.
 func (n *node) compute() {
 	v, wait := n.versions.Value(n.d.Now(), versionsRule)
 	if wait == 0 {
-		n.d.Tell(compute{n.id, v})
+		n.d.Tell(Compute{n.id, v})
 		return
 	}
 	n.dueIn(&n.versionsDue, wait, computeDue{})
@@ -256,7 +256,7 @@ func (n *node) compared(data []byte) {
 			zap.String("said", got), zap.String("reported", c.Running.Config))
 		return
 	}
-	effective, clashes := n.want.set.Effective()
+	effective, clashes := n.want.Set.Effective()
 	if clashes != nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"fmt"
@@ -47,15 +47,15 @@ func TestWordsOfANodeAreBounded(t *testing.T) {
 func TestWhatWaitsForTheMemoryIsBounded(t *testing.T) {
 	n := &node{}
 	for i := range 1000 {
-		n.early(said{word: link.Report{Software: fmt.Sprint(i)}})
-		n.early(said{word: link.Result{Attempt: uint64(i)}})
+		n.early(Said{Word: link.Report{Software: fmt.Sprint(i)}})
+		n.early(Said{Word: link.Result{Attempt: uint64(i)}})
 	}
-	n.early(wanted{})
+	n.early(Wanted{})
 	reports, results := 0, 0
 	for _, m := range n.before {
 		switch w := m.(type) {
-		case said:
-			if rep, is := w.word.(link.Report); is {
+		case Said:
+			if rep, is := w.Word.(link.Report); is {
 				if reports++; rep.Software != "999" {
 					t.Errorf("the report of %s", rep.Software)
 				}

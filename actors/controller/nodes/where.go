@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"net/netip"
@@ -24,12 +24,12 @@ var whereRule = pace.Rule{Still: 3 * time.Second, First: time.Minute, Most: time
 // whereDue is to look at the address again.
 type whereDue struct{}
 
-// located notes where the node comes from.
+// Located notes where the node comes from.
 func (n *node) located(address string) {
 	if address = reachable(address); address == "" {
 		return
 	}
-	if known := n.seat.whereabouts(); known != "" {
+	if known := n.seat.Whereabouts(); known != "" {
 		n.where.Assume(known)
 	}
 	n.where.Say(n.d.Now(), address)
@@ -41,7 +41,7 @@ func (n *node) locate() {
 	address, wait := n.where.Value(n.d.Now(), whereRule)
 	n.dueIn(&n.whereDue, wait, whereDue{})
 	if n.seat.from(address) {
-		n.d.Tell(located{n.id})
+		n.d.Tell(Located{n.id})
 		if n.announced != nil {
 			n.own() // the others were told of another one
 		}

@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"bytes"
@@ -41,19 +41,19 @@ type unstored struct {
 
 // generations is what the node wants, which is counted in the store first.
 type generations struct {
-	want                 wanted  // as the machine has it
-	next                 *wanted // that is being counted
+	want                 Wanted  // as the machine has it
+	next                 *Wanted // that is being counted
 	counting, superseded bool
 	count                revision.Revision // that wrote the generation last
 }
 
-// wants takes what the node shall have. It is counted in the store before the machine hears
+// Wants takes what the node shall have. It is counted in the store before the machine hears
 // of it; what is newer goes before what is on its way.
-func (n *node) wants(w wanted) {
+func (n *node) wants(w Wanted) {
 	n.next = &w
 	n.superseded = n.counting
-	if w.stored.ModRevision > n.count {
-		n.count = w.stored.ModRevision
+	if w.Stored.ModRevision > n.count {
+		n.count = w.Stored.ModRevision
 	}
 	n.counts()
 }
@@ -64,22 +64,22 @@ func (n *node) counts() {
 		return
 	}
 	var stored fleet.Counted
-	if w.stored.Exists() && json.Unmarshal(w.stored.Value, &stored) != nil {
+	if w.Stored.Exists() && json.Unmarshal(w.Stored.Value, &stored) != nil {
 		stored = fleet.Counted{}
 	}
-	if w.Fault != "" || w.stored.ModRevision == n.count && stored == w.counted || n.want.counted == w.counted && n.want.Fault == "" {
+	if w.Fault != "" || w.Stored.ModRevision == n.count && stored == w.Counted || n.want.Counted == w.Counted && n.want.Fault == "" {
 		n.counted()
 		return
 	}
 	compare := revision.At(history.GenerationKey(n.id), n.count)
 	n.counting = true
-	n.d.Saver.Add(storage.Save{Op: revision.Put(compare.Key, storage.Encode(w.counted)), Compare: &compare, To: n.self, What: savedCount, Of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: revision.Put(compare.Key, storage.Encode(w.Counted)), Compare: &compare, To: n.self, What: savedCount, Of: &n.seat.spends})
 }
 
-// counted gives the machine what was counted.
+// Counted gives the machine what was counted.
 func (n *node) counted() {
 	n.want, n.next = *n.next, nil
-	n.want.stored = revision.Entry{}
+	n.want.Stored = revision.Entry{}
 	n.step(n.want.Wanted)
 	n.underlay()
 	n.compareAgain()
@@ -88,7 +88,7 @@ func (n *node) counted() {
 // countSaved is the answer of the store to a count.
 func (n *node) countSaved(m storage.Saved) {
 	n.counting = false
-	ours := n.next != nil && m.Now.Exists() && bytes.Equal(m.Now.Value, storage.Encode(n.next.counted))
+	ours := n.next != nil && m.Now.Exists() && bytes.Equal(m.Now.Value, storage.Encode(n.next.Counted))
 	switch {
 	case m.Err != nil:
 		n.d.Log.Warn("count a generation", zap.String("node", n.id), zap.Error(m.Err))
@@ -105,7 +105,7 @@ func (n *node) countSaved(m storage.Saved) {
 	default:
 		n.next, n.superseded = nil, false
 		n.count = m.Now.ModRevision
-		n.d.Tell(recount{n.id, m.Now})
+		n.d.Tell(Recount{n.id, m.Now})
 	}
 }
 
@@ -213,7 +213,7 @@ func (n *node) recall(e revision.Entry) {
 	}
 }
 
-// remembered is a write of the memory that the store tells of.
+// Remembered is a write of the memory that the store tells of.
 func (n *node) remembered(e revision.Entry) {
 	switch {
 	case n.saving != nil:

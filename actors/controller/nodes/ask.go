@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"encoding/json"
@@ -24,28 +24,28 @@ type (
 		preview string // of AskPreview: which one
 		at      time.Time
 	}
-	// command is an operator's.
-	command struct {
-		by   fleetapi.Caller
-		what fleetapi.Command
+	// Command is an operator's.
+	Command struct {
+		By   fleetapi.Caller
+		What fleetapi.Command
 	}
-	// commanded is its answer.
-	commanded struct{ err error }
-	// runs asks for what a node runs beyond its wanted config.
-	runs struct{}
-	// running is its answer: the objects that the wanted config would remove.
-	running struct {
-		document config.Object
-		removes  []string
-		err      error
+	// CommandDone is its answer.
+	CommandDone struct{ Err error }
+	// Runs asks for what a node runs beyond its wanted config.
+	AskRunning struct{}
+	// Running is its answer: the objects that the wanted config would remove.
+	Running struct {
+		Document config.Object
+		Removes  []string
+		Err      error
 	}
-	// describe asks for all that is known of a node; the answer is a fleetapi.NodeDetail.
-	describe struct{}
-	// previewed asks a node for the actions of a document.
-	previewed struct {
-		id       string
-		document []byte
-		lease    revision.LeaseID
+	// Describe asks for all that is known of a node; the answer is a fleetapi.NodeDetail.
+	Describe struct{}
+	// Preview asks a node for the actions of a document.
+	Preview struct {
+		ID       string
+		Document []byte
+		Lease    revision.LeaseID
 	}
 )
 
@@ -97,7 +97,7 @@ func (n *node) answered(w link.Answer) {
 	switch a.kind {
 	case link.AskBaseConfig:
 		if w.Error == "" {
-			n.d.Tell(learnt{n.id, a.board, w.Data})
+			n.d.Tell(Learnt{n.id, a.board, w.Data})
 		}
 	case link.AskConfig:
 		if w.Error == "" {
@@ -114,51 +114,51 @@ func (n *node) ofOperators(m any) {
 	switch m := m.(type) {
 	case storage.Question:
 		switch q := m.Question.(type) {
-		case command:
+		case Command:
 			n.command(m.Reply, q)
-		case runs:
+		case AskRunning:
 			m.Reply(n.runs())
-		case describe:
+		case Describe:
 			m.Reply(n.describe())
 		}
-	case previewed:
+	case Preview:
 		if n.stream != nil {
 			if n.previews == nil {
 				n.previews = map[string]revision.LeaseID{}
 			}
-			n.previews[m.id] = m.lease
-			n.ask(ask{kind: link.AskPreview, preview: m.id, at: n.d.Now()}, m.document)
+			n.previews[m.ID] = m.Lease
+			n.ask(ask{kind: link.AskPreview, preview: m.ID, at: n.d.Now()}, m.Document)
 		}
 	}
 }
 
-// command does what an operator wants, or says why not.
-func (n *node) command(reply func(any), c command) {
-	if why := n.machine.WhyUnread(); why != "" && c.what != fleetapi.Confirm {
-		reply(commanded{fmt.Errorf("%s: %w: what the store has of its pushes can't be read here: %s: a controller of the version that wrote it must do it; "+
-			"where it is damaged, edgespan nodes replace NAME has it join anew, and keeps what can be read", c.what, fleetapi.ErrRefused, why)})
+// Command does what an operator wants, or says why not.
+func (n *node) command(reply func(any), c Command) {
+	if why := n.machine.WhyUnread(); why != "" && c.What != fleetapi.Confirm {
+		reply(CommandDone{fmt.Errorf("%s: %w: what the store has of its pushes can't be read here: %s: a controller of the version that wrote it must do it; "+
+			"where it is damaged, edgespan nodes replace NAME has it join anew, and keeps what can be read", c.What, fleetapi.ErrRefused, why)})
 		return
 	}
-	switch c.what {
+	switch c.What {
 	case fleetapi.Retry:
 		n.step(fleet.Retry{})
 	case fleetapi.Release:
-		n.step(fleet.ReleaseAsked{By: c.by.Name})
+		n.step(fleet.ReleaseAsked{By: c.By.Name})
 	case fleetapi.AdoptReplace:
 		n.step(fleet.AdoptionDecided{Replace: true})
 	case fleetapi.AdoptImport:
 		n.step(fleet.AdoptionDecided{})
 	case fleetapi.Confirm:
-		reply(commanded{n.confirm()})
+		reply(CommandDone{n.confirm()})
 		return
 	case fleetapi.Renew:
-		reply(commanded{n.renew()})
+		reply(CommandDone{n.renew()})
 		return
 	default:
-		reply(commanded{fmt.Errorf("command %q: %w: it is unknown", c.what, fleetapi.ErrRefused)})
+		reply(CommandDone{fmt.Errorf("command %q: %w: it is unknown", c.What, fleetapi.ErrRefused)})
 		return
 	}
-	reply(commanded{})
+	reply(CommandDone{})
 }
 
 // confirm makes what the node has pending the confirmed config, by hand.
@@ -181,27 +181,27 @@ func (n *node) renew() error {
 	return n.stream.Send(link.Renew{})
 }
 
-// runs is what the node runs and the wanted config would remove.
-func (n *node) runs() running {
+// Runs is what the node runs and the wanted config would remove.
+func (n *node) runs() Running {
 	if n.machine.State(n.d.Now()) != fleet.NeedsAdoption || n.ran == nil {
-		return running{err: fmt.Errorf("adopt: %w: the node does not wait to be adopted", fleetapi.ErrRefused)}
+		return Running{Err: fmt.Errorf("adopt: %w: the node does not wait to be adopted", fleetapi.ErrRefused)}
 	}
 	o, faults := config.ParseObject(n.ran)
 	if len(faults) > 0 {
-		return running{err: faults}
+		return Running{Err: faults}
 	}
-	effective, clashes := n.want.set.Effective()
+	effective, clashes := n.want.Set.Effective()
 	if clashes != nil {
-		return running{err: clashes}
+		return Running{Err: clashes}
 	}
-	return running{document: o, removes: fleet.Removes(o, effective)}
+	return Running{Document: o, Removes: fleet.Removes(o, effective)}
 }
 
-// describe is all that is known of the node.
+// Describe is all that is known of the node.
 func (n *node) describe() fleetapi.NodeDetail {
 	now := n.d.Now()
 	d := fleetapi.NodeDetail{
-		Node: n.seat.list(now, n.d.Settings()), Explain: n.machine.Explain(now), Replica: n.replica,
+		Node: n.seat.List(now, n.d.Settings()), Explain: n.machine.Explain(now), Replica: n.replica,
 		Health: []fleetapi.Item{}, Parameters: []fleetapi.Parameter{}, Actions: []fleetapi.Done{}, Failures: []fleetapi.Failure{},
 	}
 	for _, f := range n.machine.Memory().Failures {

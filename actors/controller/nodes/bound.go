@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"errors"
@@ -21,9 +21,9 @@ import (
 const (
 	longestText = 512               // bytes of its own words
 	longestName = 256               // bytes of what it calls itself and things
-	mostTold    = 64 << 10          // bytes of the key that tells the other replicas where it stands
-	toldPace    = storage.BytesPace // bytes of it a second, on average
-	mostLines   = 20                // of the log, in a minute
+	MostTold    = 64 << 10          // bytes of the key that tells the other replicas where it stands
+	ToldPace    = storage.BytesPace // bytes of it a second, on average
+	MostLines   = 20                // of the log, in a minute
 	mostListed  = 16 << 10          // parameters, things of its health and actions, each; 999 networks with 4,000 apps have 6,000
 )
 
@@ -62,13 +62,13 @@ func odd(p link.Parameter) bool {
 
 // fit encodes what the other replicas are told. Of what would be too much for a key the parameters
 // go that are as they should be, then those that somebody looks at; how many is told.
-func fit(o owner) []byte {
+func fit(o Owner) []byte {
 	text := storage.Encode(o)
 	if o.Node == nil {
 		return text
 	}
-	for most := o.Node.longest(); len(text) > mostTold && most > 0; {
-		most = min(most/2, most*mostTold/len(text)) // the first guess is near, as most entries are alike
+	for most := o.Node.longest(); len(text) > MostTold && most > 0; {
+		most = min(most/2, most*MostTold/len(text)) // the first guess is near, as most entries are alike
 		less := *o.Node
 		less.Left, less.Parameters = first(o.Node.Parameters, most, byInterest)
 		if o.Node.Peer != nil {
@@ -108,7 +108,7 @@ func first[T any](list []T, most int, order func(a, b T) int) (left int, kept []
 }
 
 // first is a view with so many of each of its lists.
-func (v *peerView) first(most int) (*peerView, int) {
+func (v *PeerView) first(most int) (*PeerView, int) {
 	less := *v
 	left, ignored, items := 0, 0, 0
 	left, less.Report.Parameters = first(v.Report.Parameters, most, func(a, b state.Parameter) int {
@@ -152,7 +152,7 @@ func interest(r state.Review, s state.State) int {
 // Pause is how long the other replicas are not told: changes of a second are gathered, and a
 // node of which there is much to say is told of more rarely.
 func (n *node) pause() time.Duration {
-	next := n.told.Add(time.Duration(len(n.announced)) * time.Second / toldPace)
+	next := n.told.Add(time.Duration(len(n.announced)) * time.Second / ToldPace)
 	return max(showAfter, next.Sub(n.d.Now()))
 }
 
@@ -181,7 +181,7 @@ func (n *node) logAt(level zapcore.Level, text string, fields ...zap.Field) {
 	if now := n.d.Now(); now.Sub(l.from) >= time.Minute {
 		l.from, l.n = now, 0
 	}
-	if l.n++; l.n > mostLines {
+	if l.n++; l.n > MostLines {
 		l.left++
 		return
 	}

@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"net/netip"
@@ -7,8 +7,8 @@ import (
 	"edgespan/config/peer"
 )
 
-// underlay is what the key of a node's ports holds.
-type underlay struct {
+// Underlay is what the key of a node's ports holds.
+type Underlay struct {
 	Ports []underlayPort `json:"ports"`
 }
 
@@ -18,7 +18,7 @@ type underlayPort struct {
 	MTU       int          `json:"mtu,omitempty"` // octets
 }
 
-func (u underlay) byLabel() map[string]peer.Port {
+func (u Underlay) ByLabel() map[string]peer.Port {
 	out := make(map[string]peer.Port, len(u.Ports))
 	for _, p := range u.Ports {
 		out[p.Label] = peer.Port{Addresses: p.Addresses, MTU: p.MTU}
@@ -27,7 +27,7 @@ func (u underlay) byLabel() map[string]peer.Port {
 }
 
 // texts are the ports by their labels, each as its JSON.
-func (u underlay) texts() map[string]string {
+func (u Underlay) texts() map[string]string {
 	out := make(map[string]string, len(u.Ports))
 	for _, p := range u.Ports {
 		out[p.Label] = string(storage.Encode(p))

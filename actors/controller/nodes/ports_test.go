@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ func port(label, address string, mtu int) underlayPort {
 func TestWhichPortsCount(t *testing.T) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	var p portPaces
-	var stored underlay
+	var stored Underlay
 	for i, step := range []struct {
 		at     time.Duration
 		said   []underlayPort
@@ -44,10 +44,10 @@ func TestWhichPortsCount(t *testing.T) {
 		{at: 113, said: []underlayPort{port("a", "192.0.2.9", 1500), port("c", "192.0.2.4", 1500)}, want: []underlayPort{port("a", "192.0.2.9", 1500), port("c", "192.0.2.4", 1500)}},
 	} {
 		if step.stored != nil {
-			stored = underlay{Ports: step.stored}
+			stored = Underlay{Ports: step.stored}
 		}
-		got, wait := p.of(noon.Add(step.at*time.Second), underlay{Ports: step.said}, stored)
-		if string(storage.Encode(got)) != string(storage.Encode(underlay{Ports: step.want})) || wait != step.wait*time.Second {
+		got, wait := p.of(noon.Add(step.at*time.Second), Underlay{Ports: step.said}, stored)
+		if string(storage.Encode(got)) != string(storage.Encode(Underlay{Ports: step.want})) || wait != step.wait*time.Second {
 			t.Errorf("%d: %s in %v", i, storage.Encode(got), wait)
 		}
 		stored = got
@@ -55,7 +55,7 @@ func TestWhichPortsCount(t *testing.T) {
 	// One that brings new ports all the time has no more of them than fit.
 	changes := 0
 	for i := range 10 * mostPorts {
-		got, _ := p.of(noon.Add(time.Duration(200+i)*time.Second/20), underlay{Ports: []underlayPort{port(fmt.Sprint("x", i), "192.0.2.1", 1500)}}, stored)
+		got, _ := p.of(noon.Add(time.Duration(200+i)*time.Second/20), Underlay{Ports: []underlayPort{port(fmt.Sprint("x", i), "192.0.2.1", 1500)}}, stored)
 		if string(storage.Encode(got)) != string(storage.Encode(stored)) {
 			changes++
 		}

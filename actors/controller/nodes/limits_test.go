@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ import (
 
 // What matters is told first.
 func TestWhatIsToldWhereNotAllFits(t *testing.T) {
-	o := owner{Node: &reported{}}
+	o := Owner{Node: &reported{}}
 	for i := range 2000 {
 		p := fleetapi.Parameter{ID: fmt.Sprintf("p%04d", i), Kind: "x", State: "Present", Review: string(state.No), Reason: strings.Repeat("r", 100)}
 		if i%200 == 199 {
@@ -25,10 +25,10 @@ func TestWhatIsToldWhereNotAllFits(t *testing.T) {
 		o.Node.Parameters = append(o.Node.Parameters, p)
 	}
 	text := fit(o)
-	if len(text) > mostTold || len(text) < mostTold/4 {
+	if len(text) > MostTold || len(text) < MostTold/4 {
 		t.Fatalf("%d bytes", len(text))
 	}
-	got := storage.ValueOf[owner](revision.Event{Kind: revision.EventPut, Entry: revision.Entry{Value: text}})
+	got := storage.ValueOf[Owner](revision.Event{Kind: revision.EventPut, Entry: revision.Entry{Value: text}})
 	failed := 0
 	for i, p := range got.Node.Parameters {
 		if p.Review == string(state.Yes) {
@@ -41,7 +41,7 @@ func TestWhatIsToldWhereNotAllFits(t *testing.T) {
 	if failed != 10 || got.Node.Left+len(got.Node.Parameters) != 2000 {
 		t.Errorf("%d of 10 that failed, %d told and %d left out", failed, len(got.Node.Parameters), got.Node.Left)
 	}
-	small := owner{Node: &reported{Parameters: o.Node.Parameters[:10]}}
+	small := Owner{Node: &reported{Parameters: o.Node.Parameters[:10]}}
 	if string(fit(small)) != string(storage.Encode(small)) {
 		t.Error("a small one is cut")
 	}
@@ -50,7 +50,7 @@ func TestWhatIsToldWhereNotAllFits(t *testing.T) {
 // A node may report eight megabytes: what the others are told of it is found in a few encodings,
 // and the room is used.
 func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
-	o := owner{Replica: "a", Node: &reported{}}
+	o := Owner{Replica: "a", Node: &reported{}}
 	const all = 16_000
 	for i := range all {
 		o.Node.Parameters = append(o.Node.Parameters, fleetapi.Parameter{ID: fmt.Sprint("p/", i), Reason: strings.Repeat("x", 500)})
@@ -69,8 +69,8 @@ func TestWhatOthersAreToldOfMuchIsFoundSoon(t *testing.T) {
 	if spent := before.TotalAlloc - after.TotalAlloc; spent > 3*once {
 		t.Errorf("%d bytes are allocated for a text of %d: one encoding takes %d", spent, whole, once)
 	}
-	var told owner
-	if err := json.Unmarshal(text, &told); err != nil || len(text) > mostTold || len(text) < mostTold/2 || told.Node.Left+len(told.Node.Parameters) != all {
+	var told Owner
+	if err := json.Unmarshal(text, &told); err != nil || len(text) > MostTold || len(text) < MostTold/2 || told.Node.Left+len(told.Node.Parameters) != all {
 		t.Errorf("%d bytes, %d parameters and %d left out: %v", len(text), len(told.Node.Parameters), told.Node.Left, err)
 	}
 }

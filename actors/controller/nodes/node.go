@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"slices"
@@ -20,31 +20,31 @@ import (
 
 // Words to the actor of a node.
 type (
-	// wanted is what the node shall have, and the layers that make it.
-	wanted struct {
+	// Wanted is what the node shall have, and the layers that make it.
+	Wanted struct {
 		fleet.Wanted
-		set     layers.Set
-		counted fleet.Counted
-		stored  revision.Entry // what the store has of its generations, as far as the fleet knows
+		Set     layers.Set
+		Counted fleet.Counted
+		Stored  revision.Entry // what the store has of its generations, as far as the fleet knows
 	}
-	// owned is who has the node's stream, by the store; a key that does not exist is nobody.
-	owned struct{ entry revision.Entry }
-	// remembered is what a replica wrote of the node's memory.
-	remembered struct{ entry revision.Entry }
+	// Owned is who has the node's stream, by the store; a key that does not exist is nobody.
+	Owned struct{ Entry revision.Entry }
+	// Remembered is what a replica wrote of the node's memory.
+	Remembered struct{ Entry revision.Entry }
 	// connected, said and disconnected are what the node link tells.
-	connected struct {
-		stream link.ToNode
-		hello  link.Hello
+	Connected struct {
+		Stream link.ToNode
+		Hello  link.Hello
 	}
-	said struct {
-		stream link.ToNode
-		word   link.FromNode
+	Said struct {
+		Stream link.ToNode
+		Word   link.FromNode
 	}
-	disconnected struct{ stream link.ToNode }
-	// known is from where the node is known, and the name that it has now.
-	known struct {
+	Disconnected struct{ Stream link.ToNode }
+	// Known is from where the node is known, and the name that it has now.
+	Known struct {
 		fleet.Known
-		name string
+		Name string
 	}
 	// tick is the machine's timer; one that was set anew meanwhile is no news.
 	tick struct{ number uint64 }
@@ -55,10 +55,10 @@ type (
 // node is /fleet/node/<uuid>: the machine of one node, its stream, and what of it is on its
 // way to the store.
 type node struct {
-	d    *nodeDeps
+	d    *Deps
 	id   string
 	name string // as the fleet told it last: the seat's is the fleet's to change
-	seat *seat
+	seat *Handle
 	self *actor.PID
 
 	machine *fleet.Node // nil until its memory was read
@@ -87,8 +87,8 @@ type node struct {
 	lines    lines   // that it has had logged
 }
 
-// nodeDeps is what the actors of nodes work with.
-type nodeDeps struct {
+// Deps is what the actors of nodes work with.
+type Deps struct {
 	*storage.Access
 	Shared       bool                  // other replicas use the store
 	Settings     func() fleet.Settings // those that count now
@@ -97,13 +97,13 @@ type nodeDeps struct {
 	declarations declarations
 }
 
-// declared is what layers declare, by the MD5 of their config.
-func (d *nodeDeps) declared(md5 string, set layers.Set) []state.Wanted {
+// Declared is what layers declare, by the MD5 of their config.
+func (d *Deps) Declared(md5 string, set layers.Set) []state.Wanted {
 	return d.declarations.of(md5, set).parameters
 }
 
-// newNode is the actor of a node, by its id and the name that the fleet has for it.
-func newNode(d *nodeDeps, id, name string, s *seat) actor.Actor {
+// New is the actor of a node, by its id and the name that the fleet has for it.
+func New(d *Deps, id, name string, s *Handle) actor.Actor {
 	return &node{d: d, id: id, name: name, seat: s}
 }
 
@@ -143,25 +143,25 @@ func (n *node) Receive(c actor.Context) {
 
 func (n *node) receive(m any) {
 	switch m := m.(type) {
-	case known:
-		n.name = m.name
+	case Known:
+		n.name = m.Name
 		n.step(m.Known)
-	case wanted:
+	case Wanted:
 		n.wants(m)
 	case fleet.Asked:
 		n.asked(m)
-	case connected:
-		hello := boundedHello(m.hello)
+	case Connected:
+		hello := boundedHello(m.Hello)
 		n.located(hello.Address)
-		n.connect(m.stream, hello.Software, hello.Firmware, hello.Board)
-	case said:
+		n.connect(m.Stream, hello.Software, hello.Firmware, hello.Board)
+	case Said:
 		n.said(m)
-	case disconnected:
-		n.disconnect(m.stream)
-	case owned:
-		n.owned(m.entry)
-	case remembered:
-		n.remembered(m.entry)
+	case Disconnected:
+		n.disconnect(m.Stream)
+	case Owned:
+		n.owned(m.Entry)
+	case Remembered:
+		n.remembered(m.Entry)
 	case storage.Leased:
 		n.own()
 	case showDue:
@@ -180,7 +180,7 @@ func (n *node) receive(m any) {
 		}
 	case fleet.Changed:
 		n.step(m)
-	case gated:
+	case Gated:
 		n.step(*n.seat.gate.Load())
 	case tick:
 		if m.number == n.timers {
@@ -212,8 +212,8 @@ func (n *node) wake(m storage.Saved) {
 	if g := n.seat.gate.Load(); g != nil {
 		n.step(*g) // before it hears what it wants
 	}
-	n.d.Tell(seated{n.id})
-	stream, versions := n.seat.connection()
+	n.d.Tell(Started{n.id})
+	stream, versions := n.seat.Connection()
 	if versions == (layers.Versions{}) {
 		n.seat.is(memory.Push.For, "")
 	}
@@ -288,12 +288,12 @@ func (n *node) end(why string) {
 	}
 }
 
-// said gives the machine what the node says.
-func (n *node) said(m said) {
-	if n.stream == nil || m.stream.ID() != n.stream.ID() {
+// Said gives the machine what the node says.
+func (n *node) said(m Said) {
+	if n.stream == nil || m.Stream.ID() != n.stream.ID() {
 		return
 	}
-	switch w := m.word.(type) {
+	switch w := m.Word.(type) {
 	case link.Report:
 		w = bounded(w)
 		if n.report == nil || !slices.Equal(n.report.Parameters, w.Parameters) {

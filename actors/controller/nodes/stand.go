@@ -1,4 +1,4 @@
-package controller
+package nodes
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 	"edgespan/config/state"
 )
 
-// gated tells the actor of a node to look at its gate.
-type gated struct{}
+// Gated tells the actor of a node to look at its gate.
+type Gated struct{}
 
 // standings is what the rollout is told of it.
 type standings struct {
