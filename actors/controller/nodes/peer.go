@@ -41,19 +41,9 @@ type places struct {
 // configuration is the PeerConfiguration of what the node wants, with all that is to be absent;
 // nil where there is neither.
 func (n *node) configuration() *peer.Configuration {
-	left := n.machine.Memory().Left(n.want.With)
-	switch {
-	case n.want.With == nil && left == nil:
-		return nil
-	case n.want.With != nil && left == nil:
-		return n.want.With
-	case n.want.With != nil:
-		all := n.want.With.With(left)
-		return &all
-	}
-	declared := n.d.declarations.of(n.want.Config, n.want.Set)
-	all := peer.Derive(peer.Input{Name: n.name, Fleet: peer.NewFleet(nil, nil, nil), Declared: declared.parameters, Gone: left})
-	return &all
+	return peer.Complete(n.name, n.want.With, n.machine.Memory().Left(n.want.With), func() []state.Wanted {
+		return n.d.Declared(n.want.Config, n.want.Set)
+	})
 }
 
 // partsOf are the parameters that a report answers, where somebody asks.

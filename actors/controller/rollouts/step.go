@@ -222,16 +222,11 @@ func (a *rolloutActor) look() {
 	want := map[string]bool{}
 	for name, id := range a.ids {
 		w := a.nodes[id]
-		if w.since <= barrier {
-			continue
-		}
-		state := rollout.State("")
+		c := rollout.Candidate{Wants: w.since > 0, Held: w.since <= barrier, Changed: a.touched[name], Waits: w.staged(), Has: w.has(), Online: w.online}
 		if a.machine != nil && !a.machine.Ended() {
-			state, _ = a.machine.Node(name)
+			c.State, _ = a.machine.Node(name)
 		}
-		switch {
-		case state == rollout.Waiting && !(fresh && a.touched[name]), state == rollout.Pushed && !a.touched[name]:
-		case w.staged(), a.touched[name] && !w.has() && (state != "" || fresh && !w.online && w.since > 0):
+		if c.Taken(fresh) {
 			want[name] = true
 		}
 	}
