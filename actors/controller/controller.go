@@ -39,7 +39,7 @@ type deps struct {
 	joinTokens joinTokens
 	previews   previews
 	letters    sync.Map // of those who wait for an answer in a mailbox: chan letter by key
-	streams    sync.Map // *seat by the id of its stream
+	streams    sync.Map // *nodes.Handle by the id of its stream
 	set        atomic.Pointer[fleet.Settings]
 	writes     *storage.Writer
 	fleet      *actor.PID

@@ -17,7 +17,7 @@ import (
 )
 
 type (
-	// Ask is a question that the node has not answered.
+	// ask is a question that the node has not answered.
 	ask struct {
 		kind    string
 		board   string // of AskBaseConfig
@@ -63,7 +63,7 @@ type questions struct {
 	previews map[string]revision.LeaseID // that it was asked for
 }
 
-// Ask asks the node something, and says as which number.
+// ask asks the node something, and says as which number.
 func (n *node) ask(a ask, data []byte) uint64 {
 	if n.asks == nil {
 		n.asks = map[uint64]ask{}
@@ -87,7 +87,7 @@ func (n *node) asked(m fleet.Asked) {
 	n.step(m)
 }
 
-// Answered takes the answer to a question; what was not asked is dropped.
+// answered takes the answer to a question; what was not asked is dropped.
 func (n *node) answered(w link.Answer) {
 	a, open := n.asks[w.ID]
 	if !open {
@@ -132,7 +132,7 @@ func (n *node) ofOperators(m any) {
 	}
 }
 
-// Command does what an operator wants, or says why not.
+// command does what an operator wants, or says why not.
 func (n *node) command(reply func(any), c Command) {
 	if why := n.machine.WhyUnread(); why != "" && c.What != fleetapi.Confirm {
 		reply(CommandDone{fmt.Errorf("%s: %w: what the store has of its pushes can't be read here: %s: a controller of the version that wrote it must do it; "+
@@ -181,7 +181,7 @@ func (n *node) renew() error {
 	return n.stream.Send(link.Renew{})
 }
 
-// Runs is what the node runs and the wanted config would remove.
+// runs is what the node runs and the wanted config would remove.
 func (n *node) runs() Running {
 	if n.machine.State(n.d.Now()) != fleet.NeedsAdoption || n.ran == nil {
 		return Running{Err: fmt.Errorf("adopt: %w: the node does not wait to be adopted", fleetapi.ErrRefused)}
@@ -197,7 +197,7 @@ func (n *node) runs() Running {
 	return Running{Document: o, Removes: fleet.Removes(o, effective)}
 }
 
-// Describe is all that is known of the node.
+// describe is all that is known of the node.
 func (n *node) describe() fleetapi.NodeDetail {
 	now := n.d.Now()
 	d := fleetapi.NodeDetail{

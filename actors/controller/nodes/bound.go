@@ -149,7 +149,7 @@ func interest(r state.Review, s state.State) int {
 	return 3
 }
 
-// Pause is how long the other replicas are not told: changes of a second are gathered, and a
+// pause is how long the other replicas are not told: changes of a second are gathered, and a
 // node of which there is much to say is told of more rarely.
 func (n *node) pause() time.Duration {
 	next := n.told.Add(time.Duration(len(n.announced)) * time.Second / ToldPace)

@@ -128,7 +128,7 @@ func (n *node) do(t todo) {
 	}
 }
 
-// Send says something to the node. One whose stream takes no more is gone, and will be told
+// send says something to the node. One whose stream takes no more is gone, and will be told
 // all when it is back.
 func (n *node) send(m link.FromController) {
 	if n.stream == nil {
@@ -172,7 +172,7 @@ var versionsRule = pace.Rule{First: 15 * time.Second, Most: 10 * time.Minute, Qu
 // computeDue ends the wait for that.
 type computeDue struct{}
 
-// Compute has the fleet make the config of the versions that the node says.
+// compute has the fleet make the config of the versions that the node says.
 func (n *node) compute() {
 	v, wait := n.versions.Value(n.d.Now(), versionsRule)
 	if wait == 0 {

@@ -23,7 +23,7 @@ type document struct {
 	text []byte
 }
 
-// Of is the document of layers, by its MD5.
+// of is the document of layers, by its MD5.
 func (d *documents) of(md5 string, set layers.Set) ([]byte, error) {
 	d.mu.Lock()
 	for _, one := range d.last {

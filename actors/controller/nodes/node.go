@@ -31,7 +31,7 @@ type (
 	Owned struct{ Entry revision.Entry }
 	// Remembered is what a replica wrote of the node's memory.
 	Remembered struct{ Entry revision.Entry }
-	// connected, said and disconnected are what the node link tells.
+	// Connected, Said and Disconnected are what the node link tells.
 	Connected struct {
 		Stream link.ToNode
 		Hello  link.Hello
@@ -81,10 +81,8 @@ type node struct {
 	versions    pace.Steady[layers.Versions] // that it says
 	versionsDue bool                         // a look at them is under way
 
-	declared declaration // of the config that it wants
-	summary  summary
-	viewOf   viewKey // of what is shown of it
-	lines    lines   // that it has had logged
+	views
+	lines lines // that it has had logged
 }
 
 // Deps is what the actors of nodes work with.
@@ -288,7 +286,7 @@ func (n *node) end(why string) {
 	}
 }
 
-// Said gives the machine what the node says.
+// said gives the machine what the node says.
 func (n *node) said(m Said) {
 	if n.stream == nil || m.Stream.ID() != n.stream.ID() {
 		return

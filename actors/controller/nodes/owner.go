@@ -80,7 +80,7 @@ func (n *node) ownerSaved(m storage.Saved) {
 	}
 }
 
-// Owned is what the store says of who has the node's stream.
+// owned is what the store says of who has the node's stream.
 func (n *node) owned(e revision.Entry) {
 	if n.ownings > 0 {
 		if n.deposed == nil || n.deposed.ModRevision < e.ModRevision {
@@ -212,7 +212,7 @@ func (n *node) shownSaved(m storage.Saved) {
 	}
 }
 
-// Gone is the answer of the store to the end of our stream. What is left of it there, of
+// gone is the answer of the store to the end of our stream. What is left of it there, of
 // before or after a text whose fate was not known, is taken away too.
 func (n *node) gone(m storage.Saved) {
 	if m.Err != nil {

@@ -58,7 +58,7 @@ func (n *node) partsOf(r *link.Report) map[string]bool {
 	return out
 }
 
-// Underlay writes where tunnels of others find the node, when that is news and the node is a
+// underlay writes where tunnels of others find the node, when that is news and the node is a
 // peer. What a port had last stays until it has another address: a tunnel to one that is down
 // is down, and one that is made anew for every cable that is pulled is no better.
 func (n *node) underlay() {
@@ -137,7 +137,7 @@ type portsDue struct{}
 // portPaces are the ports of a node: what counts of each.
 type portPaces map[string]*pace.Steady[string]
 
-// Of is what counts of the ports as they are said to be, by what is stored of them, and how long it
+// of is what counts of the ports as they are said to be, by what is stored of them, and how long it
 // takes until more of it does; 0: all of it does.
 func (p *portPaces) of(now time.Time, said, stored Underlay) (counts Underlay, wait time.Duration) {
 	if *p == nil {

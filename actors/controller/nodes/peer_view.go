@@ -60,7 +60,7 @@ func (n *notices) After() (uint64, <-chan struct{}) {
 	return n.number + 1, n.moved // 0 is before all of them
 }
 
-// View publishes what is new of the node as a peer.
+// view publishes what is new of the node as a peer.
 func (n *node) view() {
 	key := viewKey{n.theirs, n.stream != nil, n.report != nil, n.want.Generation, n.derived(), sameList(n.machine.Has())}
 	if n.viewOf == key {
@@ -117,7 +117,7 @@ func (n *node) viewed() *PeerView {
 	return &v
 }
 
-// View is the view of a node without a PeerConfiguration, as its replica tells it.
+// view is the view of a node without a PeerConfiguration, as its replica tells it.
 func (t *reported) view(has []peer.Gone) *PeerView {
 	v := PeerView{has: has, Report: state.PeerStatusReport{Health: t.Health, Ready: t.Ready, Wanted: t.Wants, Applied: t.Runs, Counts: map[state.State]int{}}}
 	if !t.Ready {

@@ -28,7 +28,7 @@ type declaration struct {
 	err        error // it declares nothing that could be read
 }
 
-// Of is what the layers declare, by the MD5 of their config.
+// of is what the layers declare, by the MD5 of their config.
 func (d *declarations) of(md5 string, set layers.Set) declaration {
 	d.mu.Lock()
 	for _, one := range d.last {
@@ -63,6 +63,13 @@ type summary struct {
 	report   state.PeerStatusReport
 	more     map[string]partView // by id
 	number   uint64              // of derivations
+}
+
+// views is what is shown of the node.
+type views struct {
+	declared declaration // of the config that it wants
+	summary  summary
+	viewOf   viewKey // what it was made of
 }
 
 // summarize derives the report anew where something of it is another than before.

@@ -47,7 +47,7 @@ type generations struct {
 	count                revision.Revision // that wrote the generation last
 }
 
-// Wants takes what the node shall have. It is counted in the store before the machine hears
+// wants takes what the node shall have. It is counted in the store before the machine hears
 // of it; what is newer goes before what is on its way.
 func (n *node) wants(w Wanted) {
 	n.next = &w
@@ -76,7 +76,7 @@ func (n *node) counts() {
 	n.d.Saver.Add(storage.Save{Op: revision.Put(compare.Key, storage.Encode(w.Counted)), Compare: &compare, To: n.self, What: savedCount, Of: &n.seat.spends})
 }
 
-// Counted gives the machine what was counted.
+// counted gives the machine what was counted.
 func (n *node) counted() {
 	n.want, n.next = *n.next, nil
 	n.want.Stored = revision.Entry{}
@@ -109,7 +109,7 @@ func (n *node) countSaved(m storage.Saved) {
 	}
 }
 
-// Saved takes an answer of the saver.
+// saved takes an answer of the saver.
 func (n *node) saved(m storage.Saved) {
 	switch m.What {
 	case savedRead:
@@ -213,7 +213,7 @@ func (n *node) recall(e revision.Entry) {
 	}
 }
 
-// Remembered is a write of the memory that the store tells of.
+// remembered is a write of the memory that the store tells of.
 func (n *node) remembered(e revision.Entry) {
 	switch {
 	case n.saving != nil:

@@ -24,7 +24,7 @@ var whereRule = pace.Rule{Still: 3 * time.Second, First: time.Minute, Most: time
 // whereDue is to look at the address again.
 type whereDue struct{}
 
-// Located notes where the node comes from.
+// located notes where the node comes from.
 func (n *node) located(address string) {
 	if address = reachable(address); address == "" {
 		return

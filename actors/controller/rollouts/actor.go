@@ -244,7 +244,7 @@ func (a *rolloutActor) news(m News) {
 	}
 }
 
-// Event takes over one key.
+// event takes over one key.
 func (a *rolloutActor) event(e revision.Event) {
 	k, put := e.Entry.Key, e.Kind == revision.EventPut
 	id := history.Names(k)[0]

@@ -29,7 +29,7 @@ func (a *rolloutActor) list(q List) []Listed {
 	return out
 }
 
-// Shown is a rollout as people see it.
+// shown is a rollout as people see it.
 func (a *rolloutActor) shown(s *Record) fleetapi.Rollout {
 	out := fleetapi.Rollout{
 		Revision: s.Revision, Message: s.Message, Author: s.Author, Began: s.Began, State: s.state(), Staged: true,

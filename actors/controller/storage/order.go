@@ -193,7 +193,7 @@ func (e *pendingWrite) answer(judged, made uint64, refused string) revision.Op {
 	return revision.PutLeased(e.key, Encode(o), o.Lease)
 }
 
-// Reply stores an answer without a revision of the layers.
+// reply stores an answer without a revision of the layers.
 func (d *Writer) reply(ctx context.Context, e *pendingWrite, judged uint64, refused string) error {
 	o, err := d.Commit(ctx, revision.Txn{Compares: []revision.Compare{e.by.Fence(), revision.At(e.key, e.at)}, Then: []revision.Op{e.answer(judged, 0, refused)}})
 	if err == nil && !o.Succeeded {
