@@ -31,7 +31,7 @@ type (
 	}
 	// CommandDone is its answer.
 	CommandDone struct{ Err error }
-	// Runs asks for what a node runs beyond its wanted config.
+	// AskRunning asks for what a node runs beyond its wanted config.
 	AskRunning struct{}
 	// Running is its answer: the objects that the wanted config would remove.
 	Running struct {

@@ -175,7 +175,7 @@ func describes(p peer.Parameter) string {
 	return ""
 }
 
-// Shown is a parameter as people get it.
+// ShownParameter is a parameter as people get it.
 func ShownParameter(p state.Parameter, more partView) fleetapi.PeerParameter {
 	return fleetapi.PeerParameter{
 		ID: p.ID, Kind: p.Kind, Target: string(p.Target), State: string(p.State), Reported: more.Reported, Review: string(p.Review), Reason: p.Reason,

@@ -18,6 +18,7 @@ type underlayPort struct {
 	MTU       int          `json:"mtu,omitempty"` // octets
 }
 
+// ByLabel are the ports by their labels.
 func (u Underlay) ByLabel() map[string]peer.Port {
 	out := make(map[string]peer.Port, len(u.Ports))
 	for _, p := range u.Ports {

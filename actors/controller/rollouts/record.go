@@ -14,7 +14,7 @@ import (
 	"edgespan/config/rollout"
 )
 
-// StagedRollout is one staged rollout as the store keeps it, below its revision.
+// Record is one staged rollout as the store keeps it, below its revision.
 type Record struct {
 	Revision  uint64             `json:"revision"`
 	Revisions []uint64           `json:"revisions"` // that it carries: its own, and those before that it took over

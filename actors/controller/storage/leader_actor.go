@@ -52,6 +52,7 @@ const (
 	SweepAge     = 10 * time.Minute
 )
 
+// Retention is what the leader keeps of it.
 var Retention = revision.Retention{Age: 10 * time.Minute, Revisions: 10_000, Bytes: 64 << 20, Least: 10 * time.Minute}
 
 // leaderActor is /leader: what one replica does for all, and who that is.

@@ -47,7 +47,7 @@ func (o leaderRequest) request() fleetapi.WriteRequest {
 	return fleetapi.WriteRequest{Caller: o.By, Write: o.Optimize, Message: o.Message, IfMatch: o.IfMatch}
 }
 
-// leaderRequest has the leader do an optimisation, and waits for what becomes of it.
+// Order has the leader do an optimisation, and waits for what becomes of it.
 func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult {
 	o := leaderRequest{From: d.Replica, By: r.Caller, Optimize: r.Write.(operate.Optimize), Message: r.Message, IfMatch: r.IfMatch}
 	key := history.MailboxKey(LeaderMailbox, uuid.NewString())

@@ -27,6 +27,7 @@ func (d *Writer) Spend(by fleetapi.Caller, bytes int) (give func(), err error) {
 	return func() { d.Stored.Spend(by.Who(), d.Now(), -float64(bytes)) }, nil
 }
 
+// TooMuch is the answer to a caller who has to wait before more is stored.
 func TooMuch(wait time.Duration, format string, args ...any) error {
 	return &fleetapi.TooManyError{Text: fmt.Sprintf(format, args...) + fmt.Sprintf(": wait %d s", int(math.Ceil(wait.Seconds()))), Wait: wait}
 }
