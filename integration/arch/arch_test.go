@@ -178,6 +178,21 @@ func TestNoFileIsLongerThanARoom(t *testing.T) {
 	}
 }
 
+// maxTestLines is the end of a test file: its tables are long, and still one subject.
+const maxTestLines = 600
+
+func TestNoTestFileIsLongerThanASubject(t *testing.T) {
+	for _, f := range files(t, "_test.go") {
+		text, err := os.ReadFile(filepath.Join(root(t), f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(text, []byte("\n")); n > maxTestLines {
+			t.Errorf("%s has %d lines, at most %d", f, n, maxTestLines)
+		}
+	}
+}
+
 func TestNoFunctionIsLongerThanAScreen(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, name := range p.GoFiles {
