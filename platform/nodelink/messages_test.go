@@ -170,6 +170,14 @@ func TestMalformedAndOversizedMessagesEndTheirStreamOnly(t *testing.T) {
 		}
 		wantErr(t, rpc.RecvMsg(&pb.Down{}), "no Hello")
 	})
+	t.Run("pieces before Hello", func(t *testing.T) {
+		rpc := open(t, dial(t, r, r.joined(t)))
+		first := &pb.Chunk{Total: answerLimit, Digest: make([]byte, sha256.Size), Data: []byte{1}}
+		if err := rpc.SendMsg(&pb.Up{Kind: &pb.Up_Chunk{Chunk: first}}); err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, rpc.RecvMsg(&pb.Down{}), "no Hello")
+	})
 	if got := r.server.shared.left.Load(); got != 256<<20 {
 		until(t, "the budget is whole again", func() bool { return r.server.shared.left.Load() == 256<<20 })
 	}

@@ -115,6 +115,11 @@ func (j *joiner) add(c *pb.Chunk) (whole []byte, err error) {
 	if len(j.data)+len(c.GetData()) > j.total {
 		return nil, fmt.Errorf("pieces of more than the %d octets that were announced", j.total)
 	}
+	// What has come counts, not what was announced: a node that sends one octet of each of many messages would
+	// leave no room for those of others.
+	if !j.shared.take(int64(len(c.GetData()))) {
+		return nil, errBusy
+	}
 	j.data = append(j.data, c.GetData()...)
 	if len(j.data) < j.total {
 		return nil, nil
@@ -135,9 +140,6 @@ func (j *joiner) begin(c *pb.Chunk) error {
 	if c.GetTotal() > uint64(j.limit) {
 		return fmt.Errorf("a message of %d octets: %d are allowed", c.GetTotal(), j.limit)
 	}
-	if !j.shared.take(int64(c.GetTotal())) {
-		return errBusy
-	}
 	j.open, j.total, j.digest, j.data = true, int(c.GetTotal()), c.GetDigest(), nil
 	return nil
 }
@@ -145,7 +147,7 @@ func (j *joiner) begin(c *pb.Chunk) error {
 // close forgets an unfinished message and gives its share of the budget back.
 func (j *joiner) close() {
 	if j.open {
-		j.shared.give(int64(j.total))
+		j.shared.give(int64(len(j.data)))
 	}
 	j.open, j.total, j.digest, j.data = false, 0, nil, nil
 }

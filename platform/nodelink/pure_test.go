@@ -136,17 +136,23 @@ func TestPiecesOfEverySize(t *testing.T) {
 
 func TestTheBudgetOfUnfinishedMessages(t *testing.T) {
 	shared := newBudget(3 * pieceSize)
-	first := split(make([]byte, 2*pieceSize))[0]
+	pieces := split(make([]byte, 3*pieceSize))
 	a, b := joiner{limit: pushLimit, shared: shared}, joiner{limit: pushLimit, shared: shared}
-	if _, err := a.add(first); err != nil {
-		t.Fatal(err)
+	for _, c := range []struct {
+		of    *joiner
+		piece int
+		want  error
+	}{
+		{&a, 0, nil}, {&b, 0, nil}, // each has announced all that there is, and sent a third
+		{&a, 1, nil}, {&b, 1, errBusy},
+	} {
+		if _, err := c.of.add(pieces[c.piece]); !errors.Is(err, c.want) {
+			t.Errorf("piece %d: %v, want %v", c.piece, err, c.want)
+		}
 	}
-	if _, err := b.add(first); !errors.Is(err, errBusy) {
-		t.Errorf("%v", err)
-	}
-	a.close()
-	if _, err := b.add(first); err != nil {
-		t.Error(err)
+	b.close()
+	if whole, err := a.add(pieces[2]); err != nil || len(whole) != 3*pieceSize || shared.left.Load() != 3*pieceSize {
+		t.Errorf("%d octets, %d left: %v", len(whole), shared.left.Load(), err)
 	}
 }
 

@@ -215,6 +215,11 @@ func (st *stream) handle(m *pb.Up) error {
 		}
 	}
 	if c := m.GetChunk(); c != nil {
+		select {
+		case <-st.accepted:
+		default:
+			return status.Error(codes.InvalidArgument, "the first message is no Hello")
+		}
 		whole, err := st.piece(c)
 		if err != nil || whole == nil {
 			return err
