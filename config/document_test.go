@@ -330,3 +330,14 @@ func TestAKeyThatIsRepeatedIsOneFault(t *testing.T) {
 		t.Errorf("%d faults, %.200s", len(faults), faults.Error())
 	}
 }
+
+func TestParseFew(t *testing.T) {
+	t.Parallel()
+	list := func(n int) string { return `{"a":["` + strings.Repeat(`,`, n) + `"` + strings.Repeat(",1", n) + "]}" }
+	if _, faults := ParseFew([]byte(list(MaxValues - 3))); faults != nil {
+		t.Error(faults)
+	}
+	if o, faults := ParseFew([]byte(list(MaxValues))); o != nil || faults == nil || !strings.Contains(faults.Error(), "at most 100000 are allowed") {
+		t.Error(o, faults)
+	}
+}

@@ -27,6 +27,37 @@ func ParseObject(text []byte) (Object, Faults) {
 	return nil, faults
 }
 
+// MaxValues is how many values a document of one caller or node has at most: 20 adapters with 1,000 rules each.
+// Each becomes many times its text.
+const MaxValues = 100_000
+
+// ParseFew is ParseObject for a text that somebody else has made: one with more values than MaxValues is a fault
+// before it is read.
+func ParseFew(text []byte) (Object, Faults) {
+	if n := CountValues(text); n > MaxValues {
+		var faults Faults
+		faults.Add(nil, fmt.Sprintf("the document has some %d values", n), fmt.Sprintf("at most %d are allowed", MaxValues))
+		return nil, faults
+	}
+	return ParseObject(text)
+}
+
+// CountValues is how many values a text of JSON has at most: one for each comma and bracket outside of strings.
+func CountValues(text []byte) int {
+	n, quoted := 1, false
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
+		case b == '"':
+			quoted = !quoted
+		case quoted && b == '\\':
+			i++
+		case !quoted && (b == ',' || b == '{' || b == '['):
+			n++
+		}
+	}
+	return n
+}
+
 // Parse reads one JSON value, as ParseObject does an object. With faults there is no value.
 func Parse(text []byte) (any, Faults) {
 	p := parser{text: text}

@@ -187,7 +187,7 @@ type baseConfig struct {
 
 // parseBase reads a link.BaseConfig, its numbers as those of any document.
 func parseBase(data []byte) (*baseConfig, error) {
-	o, faults := config.ParseObject(data)
+	o, faults := config.ParseFew(data)
 	if len(faults) > 0 {
 		return nil, faults
 	}

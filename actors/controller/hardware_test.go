@@ -154,3 +154,24 @@ func TestOnlyAnAdminAcceptsMetadataWithFaults(t *testing.T) {
 		})
 	}
 }
+
+// An answer of many values is refused before it is read: 8 MB of small ones would take 600 MB.
+func TestAnAnswerOfManyValuesIsNotRead(t *testing.T) {
+	t.Parallel()
+	onRig(t, func(r *rig) {
+		core, logs := observer.New(zap.InfoLevel)
+		r.change = func(o *Options) { o.Log = zap.New(core) }
+		c := r.start("a")
+		n := r.join(c, "n1")
+		n.doc = []byte(`{"a":[` + strings.Repeat(`{"":{}},`, 100_000) + `0]}`)
+		n.md5 = "0123456789abcdef0123456789abcdef"
+		n.connect(c)
+		r.pass(time.Second)
+		for _, l := range logs.All() {
+			if why := fmt.Sprint(l.ContextMap()["why"]); strings.Contains(why, "300003 values: at most 100000 are allowed") {
+				return
+			}
+		}
+		t.Errorf("it is not refused for its size: %v", logs.All())
+	})
+}

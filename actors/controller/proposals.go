@@ -233,7 +233,7 @@ func (c *Controller) HardwareConfig(ctx context.Context, board, node string, rev
 	if err != nil {
 		return operate.Document{}, err
 	}
-	doc, faults := config.ParseObject(p.Data)
+	doc, faults := config.ParseFew(p.Data)
 	if faults != nil {
 		return operate.Document{}, faults
 	}

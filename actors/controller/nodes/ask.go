@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"edgespan/actors/controller/storage"
@@ -101,7 +103,7 @@ func (n *node) answered(w link.Answer) {
 		}
 	case link.AskConfig:
 		if w.Error == "" {
-			n.ran = w.Data
+			n.keepRan(w.Data)
 			n.compared(w.Data)
 		}
 	case link.AskPreview:
@@ -181,12 +183,38 @@ func (n *node) renew() error {
 	return n.stream.Send(link.Renew{})
 }
 
+// runningConfigs is what nodes that wait to be adopted have answered.
+type runningConfigs struct {
+	one  sync.Mutex // is read at a time
+	kept atomic.Int64
+}
+
+// maxAnswers is how many bytes of such answers are kept of all nodes together: 10 KB of a usual node, up to 8 MB of
+// a hostile one.
+const maxAnswers = 128 << 20
+
+// keepRan keeps what the node says it runs, if there is room; nil forgets it.
+func (n *node) keepRan(data []byte) {
+	n.d.running.kept.Add(-int64(len(n.ran)))
+	n.ran = nil
+	if n.d.running.kept.Add(int64(len(data))) > maxAnswers {
+		n.d.running.kept.Add(-int64(len(data)))
+		return
+	}
+	n.ran = data
+}
+
 // runs is what the node runs and the wanted config would remove.
 func (n *node) runs() Running {
-	if n.machine.State(n.d.Now()) != fleet.NeedsAdoption || n.ran == nil {
+	if n.machine.State(n.d.Now()) != fleet.NeedsAdoption {
 		return Running{Err: fmt.Errorf("adopt: %w: the node does not wait to be adopted", fleetapi.ErrRefused)}
 	}
-	o, faults := config.ParseObject(n.ran)
+	if n.ran == nil {
+		return Running{Err: fmt.Errorf("adopt: %w: what the node runs is not known: it is offline, or too many others wait to be adopted: adopt or forget those first", fleetapi.ErrRefused)}
+	}
+	n.d.running.one.Lock()
+	defer n.d.running.one.Unlock()
+	o, faults := config.ParseFew(n.ran)
 	if len(faults) > 0 {
 		return Running{Err: faults}
 	}

@@ -83,3 +83,32 @@ func TestAReportHasAsMuchAsANodeHas(t *testing.T) {
 		t.Errorf("%d parameters, %d of health, %d actions", len(got.Parameters), len(got.Health), len(got.Actions))
 	}
 }
+
+// What nodes say they run is kept up to a bound of all nodes together, and given back.
+func TestWhatNodesRunIsKeptUpToABound(t *testing.T) {
+	t.Parallel()
+	d := &Deps{}
+	large := make([]byte, 8<<20)
+	nodes := make([]*node, maxAnswers/len(large)+1)
+	for i := range nodes {
+		nodes[i] = &node{d: d}
+		nodes[i].keepRan(large)
+		nodes[i].keepRan(large) // said again
+	}
+	last := nodes[len(nodes)-1]
+	if nodes[0].ran == nil || last.ran != nil {
+		t.Errorf("the first is kept: %v, the last: %v", nodes[0].ran != nil, last.ran != nil)
+	}
+	last.keepRan(large[:1])
+	nodes[0].keepRan(nil)
+	last.keepRan(large)
+	if last.ran == nil {
+		t.Error("what was given back is not there for others")
+	}
+	for _, n := range nodes {
+		n.keepRan(nil)
+	}
+	if left := d.running.kept.Load(); left != 0 {
+		t.Errorf("%d bytes are never given back", left)
+	}
+}

@@ -93,6 +93,7 @@ type Deps struct {
 	Tell         func(any)             // tells the fleet
 	documents    documents
 	declarations declarations
+	running      runningConfigs
 }
 
 // Declared is what layers declare, by the MD5 of their config.
@@ -122,8 +123,10 @@ func (n *node) Receive(c actor.Context) {
 		n.read()
 	case *actor.Stopping:
 		n.end("the node was forgotten, or its certificate was revoked")
+		n.keepRan(nil)
 		n.setTimer(time.Time{})
 	case *actor.Restarting:
+		n.keepRan(nil)
 		n.setTimer(time.Time{})
 	case *actor.Stopped:
 	case storage.Saved:

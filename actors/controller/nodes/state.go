@@ -170,7 +170,7 @@ func (n *node) show(now time.Time) {
 	n.stand(now)
 	defer n.view()
 	if n.machine.Adopted() {
-		n.ran = nil // nobody imports it any more: 10 KB of a usual node, up to 8 MB of a hostile one
+		n.keepRan(nil) // nobody imports it any more
 	}
 	k := rowKey{
 		State: n.machine.State(now), managed: n.want.Managed, versions: n.want.For, wanted: n.want.Digest, Wants: n.want.Generation,

@@ -69,7 +69,7 @@ func (a *api) readBody(w http.ResponseWriter, c *call) *Problem {
 // What a body may have before it is read: each value of it becomes many times its text. A topology
 // or the files of an import are the fleet's whole, all else is a part.
 const (
-	maxValues      = 100_000 // 20 adapters with 1,000 rules each
+	maxValues      = config.MaxValues
 	maxWholeValues = 500_000
 	maxYAML        = 256 << 10 // bytes: its reader takes some 200 for each
 )
@@ -83,7 +83,7 @@ func (c *call) tooRich(text []byte, kind string) *Problem {
 	if c.row.whole {
 		most = maxWholeValues
 	}
-	n := values(text)
+	n := config.CountValues(text)
 	if kind == "application/yaml" {
 		n += bytes.Count(text, []byte{'\n'})
 	}
@@ -91,22 +91,6 @@ func (c *call) tooRich(text []byte, kind string) *Problem {
 		return problem(TypeTooLarge, "body: has some %d values: at most %d are allowed: write it in parts", n, most)
 	}
 	return nil
-}
-
-// values are how many values a text of JSON has at most: one for each comma and bracket outside of strings.
-func values(text []byte) int {
-	n, quoted := 1, false
-	for i := 0; i < len(text); i++ {
-		switch b := text[i]; {
-		case b == '"':
-			quoted = !quoted
-		case quoted && b == '\\':
-			i++
-		case !quoted && (b == ',' || b == '{' || b == '['):
-			n++
-		}
-	}
-	return n
 }
 
 func (c *call) mediaType() (string, *Problem) {
