@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 )
 
 // Turns let callers take the processor one after the other: each has one turn at a time, and all together have
-// twice as many as there are processors, since some wait for the store. Who waits longer than its request, or behind too many of its own, is busy.
+// twice as many as there are processors, since some wait for the store, of which one is for staff. Who waits longer than its request, or behind too many of its own, is busy.
 type Turns struct {
-	all chan struct{}
+	all, others chan struct{} // others: of callers that are no staff, each of which is one of all too
 
 	mu sync.Mutex
 	of map[string]*turn
@@ -29,33 +30,35 @@ const mostWaiting = 256
 
 // NewTurns are turns of which none is taken.
 func NewTurns() *Turns {
-	return &Turns{all: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), of: map[string]*turn{}}
+	n := 2 * runtime.GOMAXPROCS(0)
+	return &Turns{all: make(chan struct{}, n), others: make(chan struct{}, n-1), of: map[string]*turn{}}
 }
 
 // Take waits for a turn of a caller; done gives it back.
-func (t *Turns) Take(ctx context.Context, caller string) (done func(), err error) {
-	mine, err := t.join(caller)
+func (t *Turns) Take(ctx context.Context, h Holder) (done func(), err error) {
+	mine, err := t.join(h.Who)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case mine.one <- struct{}{}:
-	case <-ctx.Done():
-		t.leave(caller, mine)
-		return nil, ctx.Err()
+	places := []chan struct{}{mine.one, t.others, t.all}
+	if h.Staff {
+		places = []chan struct{}{mine.one, t.all}
 	}
-	select {
-	case t.all <- struct{}{}:
-	case <-ctx.Done():
-		<-mine.one
-		t.leave(caller, mine)
-		return nil, ctx.Err()
+	leave := func(taken int) {
+		for _, p := range slices.Backward(places[:taken]) {
+			<-p
+		}
+		t.leave(h.Who, mine)
 	}
-	return func() {
-		<-t.all
-		<-mine.one
-		t.leave(caller, mine)
-	}, nil
+	for i, p := range places {
+		select {
+		case p <- struct{}{}:
+		case <-ctx.Done():
+			leave(i)
+			return nil, ctx.Err()
+		}
+	}
+	return func() { leave(len(places)) }, nil
 }
 
 func (t *Turns) join(caller string) (*turn, error) {
@@ -81,26 +84,89 @@ func (t *Turns) leave(caller string, mine *turn) {
 	}
 }
 
-// turnKey is where a context has the turns of its caller.
+// turnKey is where a context has the turn of its request.
 type turnKey struct{}
 
-type turnOf struct {
+// Hold is the turn of one request, which has it once however often it is asked for on the way.
+type Hold struct {
 	turns  *Turns
-	caller string
+	holder Holder
+	taking sync.Mutex // who asks while it is waited for has it with who waits
+
+	mu   sync.Mutex
+	done func() // gives it back; nil: it is not taken
+	by   int    // who have it now
+	kept bool
 }
 
-// Of gives the context of a request the turns of its caller.
-func (t *Turns) Of(ctx context.Context, caller string) context.Context {
-	return context.WithValue(ctx, turnKey{}, turnOf{t, caller})
+// Of gives the context of a request its turn, which is not taken yet.
+func (t *Turns) Of(ctx context.Context, h Holder) (context.Context, *Hold) {
+	hold := &Hold{turns: t, holder: h}
+	return context.WithValue(ctx, turnKey{}, hold), hold
+}
+
+// Keep keeps the turn once it is taken until End, whoever gives it back before: what is computed for an answer is held
+// by it until the answer is encoded and has its room.
+func (h *Hold) Keep() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.kept = true
+}
+
+// End keeps the turn no longer. A request that waits for its reader, or for a body, has none.
+func (h *Hold) End() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.kept = false
+	h.settle()
+}
+
+// settle gives the turn back that nobody has.
+func (h *Hold) settle() {
+	if h.by == 0 && !h.kept && h.done != nil {
+		h.done()
+		h.done = nil
+	}
+}
+
+func (h *Hold) take(ctx context.Context) (done func(), err error) {
+	h.taking.Lock()
+	defer h.taking.Unlock()
+	if !h.again() {
+		taken, err := h.turns.Take(ctx, h.holder)
+		if err != nil {
+			return nil, err
+		}
+		h.mu.Lock()
+		h.done, h.by = taken, 1
+		h.mu.Unlock()
+	}
+	return sync.OnceFunc(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.by--
+		h.settle()
+	}), nil
+}
+
+// again says whether the request has its turn, and takes part in it.
+func (h *Hold) again() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.done == nil {
+		return false
+	}
+	h.by++
+	return true
 }
 
 // Turn waits until the caller of a request may have something computed: one thing at a time. A backend takes it for what is
-// not at hand, and gives it back by done; it asks nothing of the other API meanwhile, which would wait for the same turn. A context
+// not at hand, and gives it back by done; a request that has its turn already goes on in it, also where it asks the other API. A context
 // of no request has no turns to wait for.
 func Turn(ctx context.Context) (done func(), err error) {
-	of, is := ctx.Value(turnKey{}).(turnOf)
+	hold, is := ctx.Value(turnKey{}).(*Hold)
 	if !is {
 		return func() {}, nil
 	}
-	return of.turns.Take(ctx, of.caller)
+	return hold.take(ctx)
 }

@@ -15,16 +15,16 @@ func TestOneTurnOfEachCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewTurns()
-		done, err := turns.Take(t.Context(), "ann")
+		done, err := turns.Take(t.Context(), Holder{Who: "ann"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := turns.Take(ctx, "ann"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := turns.Take(ctx, Holder{Who: "ann"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a second one: %v", err)
 		}
-		other, err := turns.Take(t.Context(), "bob")
+		other, err := turns.Take(t.Context(), Holder{Who: "bob"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func TestOneTurnOfEachCaller(t *testing.T) {
 		waited := make(chan error)
 		for range mostWaiting {
 			go func() {
-				done, err := turns.Take(t.Context(), "ann")
+				done, err := turns.Take(t.Context(), Holder{Who: "ann"})
 				if err == nil {
 					done()
 				}
@@ -61,8 +61,8 @@ func TestTurnsOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewTurns()
 		var dones []func()
-		for i := range 2 * runtime.GOMAXPROCS(0) {
-			done, err := turns.Take(t.Context(), strings.Repeat("x", i+1))
+		for i := range 2*runtime.GOMAXPROCS(0) - 1 {
+			done, err := turns.Take(t.Context(), Holder{Who: strings.Repeat("x", i+1)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,16 +70,70 @@ func TestTurnsOfAll(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := turns.Take(ctx, "late"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := turns.Take(ctx, Holder{Who: "late"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("one more: %v", err)
+		}
+		if done, err := turns.Take(t.Context(), Holder{Who: "boss", Staff: true}); err != nil {
+			t.Errorf("staff beside them: %v", err)
+		} else {
+			dones = append(dones, done)
 		}
 		for _, done := range dones {
 			done()
 		}
-		if done, err := turns.Take(t.Context(), "late"); err != nil {
+		if done, err := turns.Take(t.Context(), Holder{Who: "late"}); err != nil {
 			t.Error(err)
 		} else {
 			done()
+		}
+	})
+}
+
+// A request has its turn once, however often it is taken on the way, and one that is kept until its end.
+func TestATurnIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns := NewTurns()
+		free := func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			done, err := turns.Take(ctx, Holder{Who: "ann"})
+			if err == nil {
+				done()
+			}
+			return err == nil
+		}
+		take := func(ctx context.Context) func() {
+			done, err := Turn(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return done
+		}
+		ctx, hold := turns.Of(t.Context(), Holder{Who: "ann"})
+		outer, inner := take(ctx), take(ctx)
+		outer()
+		outer()
+		if free() {
+			t.Error("given back while the inner one has it")
+		}
+		inner()
+		if !free() {
+			t.Error("not given back")
+		}
+		hold.Keep()
+		if !free() {
+			t.Error("kept before it is taken")
+		}
+		take(ctx)()
+		if free() {
+			t.Error("given back though it is kept")
+		}
+		take(ctx)()
+		hold.End()
+		hold.End()
+		if !free() || len(turns.of) != 0 {
+			t.Errorf("kept after its end: %v", turns.of)
 		}
 	})
 }

@@ -120,6 +120,8 @@ func (a *api) readBody(c *call) ([]byte, error) {
 	if e := c.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return nil, refuse(http.StatusUnsupportedMediaType, "Content-Encoding: is %s: JSON without an encoding is allowed", config.Quote(e))
 	}
+	c.turn.End() // a body that comes slowly holds nobody up
+	defer c.keepTurn()
 	text, held, err := a.bodies.Read(c.w, c.Request, c.who(), MaxBody)
 	c.holds += held
 	switch {

@@ -140,6 +140,7 @@ type call struct {
 	node    ledger.Node // which that is, if it is registered
 	entry   Entry
 	holds   int64           // bytes of a body
+	turn    *httpapi.Hold   // nil: of who has not said who it is
 	give    func()          // lets go of what the answer holds until it is read; nil: of nothing yet
 	alive   context.Context //nolint:containedctx // of the caller's connection, without the deadline of an answer
 }
@@ -174,7 +175,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, w: w, alive: r.Context(), entry: httpapi.NewEntry(r, time.Now())}
 	defer func() { a.bodies.Give(c.who(), c.holds) }()
-	answer := a.shown(c, a.budgeted(c, a.answer(c)))
+	answer := a.shown(c, a.computed(c))
 	if answer.done != nil {
 		defer answer.done()
 	}
@@ -273,7 +274,8 @@ func (a *api) answer(c *call) (out reply) {
 		return a.refused(c, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: err.Error()})
 	}
 	defer leave()
-	c.Request = c.WithContext(withMeter(a.turns.Of(c.Context(), c.who())))
+	ctx, c.turn = a.turns.Of(ctx, c.holder())
+	c.Request = c.WithContext(withMeter(ctx))
 	if c.ofNode() {
 		if err := a.admitNode(c); err != nil {
 			return a.refused(c, err)
@@ -282,11 +284,29 @@ func (a *api) answer(c *call) (out reply) {
 	if err := a.intends(c); err != nil {
 		return a.refused(c, err)
 	}
+	c.keepTurn()
 	done, err := c.row.serve(a, c)
 	if err != nil {
 		return a.refused(c, err)
 	}
 	return done.settle(c)
+}
+
+// computed is the answer of a call that has its room until it is read: a read that took its turn, for what is not at hand, has had it till then.
+func (a *api) computed(c *call) reply {
+	defer func() {
+		if c.turn != nil {
+			c.turn.End()
+		}
+	}()
+	return a.budgeted(c, a.answer(c))
+}
+
+// keepTurn has a read keep its turn from when it takes it.
+func (c *call) keepTurn() {
+	if !c.row.writes && !c.row.events {
+		c.turn.Keep()
+	}
 }
 
 // budgeted is an answer, if there is room for it until it is read: who does not read holds what others need.

@@ -156,7 +156,8 @@ type call struct {
 	body   config.Object
 	holds  int64 // bytes of the body
 	entry  Entry
-	give   func() // lets go of what the answer holds until it is read; nil: of nothing yet
+	give   func()        // lets go of what the answer holds until it is read; nil: of nothing yet
+	turn   *httpapi.Hold // nil: of who has not said who it is
 }
 
 // Handler serves the routes from b. Every answer is JSON, or lines or events of it, every error problem+json (RFC 9457).
@@ -220,7 +221,7 @@ func NewServer(h http.Handler) *http.Server {
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, entry: httpapi.NewEntry(r, time.Now())}
 	defer func() { a.bodies.Give(c.caller.Who(), c.holds) }()
-	answer := a.budgeted(c, a.answer(w, c))
+	answer := a.computed(w, c)
 	if answer.done != nil {
 		defer answer.done()
 	}
@@ -291,7 +292,8 @@ func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
 			return refused(problem(TypeBusy, "%s", err))
 		}
 		defer leave()
-		c.Request = c.WithContext(a.turns.Of(c.Context(), c.caller.Who()))
+		ctx, c.turn = a.turns.Of(ctx, c.caller.Holder())
+		c.Request = c.WithContext(ctx)
 	}
 	if p := c.readQuery(); p != nil {
 		return refused(p)
@@ -307,6 +309,9 @@ func (a *api) answer(w http.ResponseWriter, c *call) (out reply) {
 	}
 	if p := a.intends(c); p != nil {
 		return refused(p)
+	}
+	if err := c.takeTurn(); err != nil {
+		return refused(a.problemOf(c, err))
 	}
 	done, err := c.row.serve(a, c)
 	if err != nil {

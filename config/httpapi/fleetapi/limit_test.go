@@ -16,29 +16,31 @@ import (
 )
 
 func TestRequestsInFlightAreLimited(t *testing.T) {
-	f := &fake{hold: make(chan struct{}), entered: make(chan struct{})}
-	h := Handler(f, WithTokens(fakeHash), WithLimits(Limits{Rate: 1, Burst: 100, InFlight: 3, Deadline: time.Minute}))
-	codes := make(chan int)
-	for range 3 {
-		go func() { codes <- ask(h, asked{method: "GET", target: Prefix + "nodes", token: "t-viewer"}).Code }()
-		<-f.entered
-	}
-	w := ask(h, asked{method: "GET", target: Prefix + "rollouts", token: "t-viewer"})
-	if p := problemIn(t, w); p.Type != TypeBusy || w.Header().Get("Retry-After") != "1" {
-		t.Errorf("a fourth: %+v", p)
-	}
-	if w := ask(h, asked{method: "GET", target: "/livez"}); w.Code != 200 {
-		t.Errorf("/livez: %d", w.Code)
-	}
-	close(f.hold)
-	for range 3 {
-		if code := <-codes; code != 200 {
-			t.Errorf("one of three: %d", code)
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{hold: make(chan struct{}), entered: make(chan struct{}, 3)}
+		h := Handler(f, WithTokens(fakeHash), WithLimits(Limits{Rate: 1, Burst: 100, InFlight: 3, Deadline: time.Minute}))
+		codes := make(chan int)
+		for range 3 {
+			go func() { codes <- ask(h, asked{method: "GET", target: Prefix + "nodes", token: "t-viewer"}).Code }()
 		}
-	}
-	if w := ask(h, asked{method: "GET", target: Prefix + "rollouts", token: "t-viewer"}); w.Code != 200 {
-		t.Errorf("afterwards: %d", w.Code)
-	}
+		synctest.Wait() // one of them is computed, the others wait in its caller's turn
+		w := ask(h, asked{method: "GET", target: Prefix + "rollouts", token: "t-viewer"})
+		if p := problemIn(t, w); p.Type != TypeBusy || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("a fourth: %+v", p)
+		}
+		if w := ask(h, asked{method: "GET", target: "/livez"}); w.Code != 200 {
+			t.Errorf("/livez: %d", w.Code)
+		}
+		close(f.hold)
+		for range 3 {
+			if code := <-codes; code != 200 {
+				t.Errorf("one of three: %d", code)
+			}
+		}
+		if w := ask(h, asked{method: "GET", target: Prefix + "rollouts", token: "t-viewer"}); w.Code != 200 {
+			t.Errorf("afterwards: %d", w.Code)
+		}
+	})
 }
 
 func TestARequestHasADeadline(t *testing.T) {
@@ -253,29 +255,32 @@ func TestAnAnswerThatNobodyReadsCostsLittle(t *testing.T) {
 
 // Viewers whose requests are all under way leave an admin its place.
 func TestAnAdminHasAPlaceBesideViewers(t *testing.T) {
-	f := &fake{hold: make(chan struct{}), entered: make(chan struct{}, 8)}
-	h := Handler(f, WithTokens(fakeHash), WithLimits(Limits{Rate: 100, Burst: 100, InFlight: 8, Deadline: time.Minute}))
-	get := func(token string) int {
-		return ask(h, asked{method: "GET", target: Prefix + "nodes", token: token}).Code
-	}
-	codes := make(chan int)
-	for range 7 {
-		go func() { codes <- get("t-viewer") }()
-		<-f.entered
-	}
-	if code := get("t-viewer"); code != 503 {
-		t.Errorf("one more viewer: %d", code)
-	}
-	go func() { codes <- get("t-admin") }()
-	select {
-	case <-f.entered:
-	case code := <-codes:
-		t.Fatalf("an admin: %d", code)
-	}
-	close(f.hold)
-	for range 8 {
-		if code := <-codes; code != 200 {
-			t.Error(code)
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{hold: make(chan struct{}), entered: make(chan struct{}, 8)}
+		h := Handler(f, WithTokens(fakeHash), WithLimits(Limits{Rate: 100, Burst: 100, InFlight: 8, Deadline: time.Minute}))
+		get := func(token string) int {
+			return ask(h, asked{method: "GET", target: Prefix + "nodes", token: token}).Code
 		}
-	}
+		codes := make(chan int)
+		for range 7 {
+			go func() { codes <- get("t-viewer") }()
+		}
+		synctest.Wait()
+		<-f.entered // one is computed, the others wait in its caller's turn
+		if code := get("t-viewer"); code != 503 {
+			t.Errorf("one more viewer: %d", code)
+		}
+		go func() { codes <- get("t-admin") }()
+		select {
+		case <-f.entered:
+		case code := <-codes:
+			t.Fatalf("an admin: %d", code)
+		}
+		close(f.hold)
+		for range 8 {
+			if code := <-codes; code != 200 {
+				t.Error(code)
+			}
+		}
+	})
 }
