@@ -52,6 +52,14 @@ func (o *joinTokens) find(hash string, now time.Time) (name string, look bool) {
 	return "", true
 }
 
+// KnowsToken says whether an open join token has a hash, as far as this replica has heard.
+func (c *Controller) KnowsToken(hash string) bool {
+	o := &c.d.joinTokens
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.byHash[hash] != ""
+}
+
 // tokenName is the name that a token is for, "" for one that is not known. One that was made a
 // moment ago is looked for in the store.
 func (c *Controller) tokenName(ctx context.Context, token string) (string, error) {

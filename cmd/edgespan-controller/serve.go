@@ -42,6 +42,7 @@ type running interface {
 	Turn(ctx context.Context) error // waits until this replica may restart
 	Returned(ctx context.Context)   // it has restarted, and serves
 	FactsEnvironment(ctx context.Context, node string) (int64, error)
+	KnowsToken(hash string) bool // of a join
 }
 
 // service is a controller at work.
@@ -173,7 +174,10 @@ func (s *service) listen(failed chan<- error) {
 	s.api.ErrorLog = log.New(httpapi.NewLines(func(line string, leftOut int) {
 		s.log.Named("api").Warn(line, zap.Int("left_out", leftOut))
 	}), "", 0)
-	s.nodes = nodelink.NewServer(nodelink.ServerOptions{Authority: s.issuer.authority, Handler: s.fleet, Log: s.log, Joins: float64(s.o.Joins), PerAddress: s.o.nodesPerAddress()})
+	s.nodes = nodelink.NewServer(nodelink.ServerOptions{
+		Authority: s.issuer.authority, Handler: s.fleet, KnowsToken: s.fleet.KnowsToken, Log: s.log,
+		Joins: float64(s.o.Joins), PerAddress: s.o.nodesPerAddress(),
+	})
 	go func() {
 		serve := func() error { return s.api.Serve(s.apiListener) }
 		if s.o.Auth != authNone {

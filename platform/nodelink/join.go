@@ -52,10 +52,12 @@ func (s *Server) join(ctx context.Context, in *pb.JoinRequest) (*pb.JoinAnswer, 
 	return answer, nil
 }
 
+var errTooManyJoins = status.Error(codes.ResourceExhausted, "too many joins: come again in a minute")
+
 // admit judges a join. The request is checked whole before the token is spent.
 func (s *Server) admit(ctx context.Context, in *pb.JoinRequest, from string, node *string) (*pb.JoinAnswer, error) {
-	if !s.gate.pass(from, s.opts.Now()) {
-		return nil, status.Error(codes.ResourceExhausted, "too many joins: come again in a minute")
+	if !s.gate.hear(from, s.opts.Now()) {
+		return nil, errTooManyJoins
 	}
 	if err := checkSize("a join request", proto.Size(in), joinLimit); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
@@ -63,12 +65,16 @@ func (s *Server) admit(ctx context.Context, in *pb.JoinRequest, from string, nod
 	if len(in.GetName()) > longestName {
 		return nil, status.Errorf(codes.InvalidArgument, "a name of %d octets: at most %d are allowed", len(in.GetName()), longestName)
 	}
-	if _, err := pki.JoinTokenHash(in.GetToken()); err != nil {
+	hash, err := pki.JoinTokenHash(in.GetToken())
+	if err != nil {
 		return nil, status.Error(codes.PermissionDenied, err.Error())
 	}
 	request, err := pki.ParseRequest(in.GetCsr())
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	if !s.gate.pass(s.opts.KnowsToken(hash), s.opts.Now()) {
+		return nil, errTooManyJoins
 	}
 	*node = request.Node.String()
 	joined, err := s.opts.Handler.Join(ctx, link.Join{

@@ -84,42 +84,64 @@ func TestJoinsAreLimitedByAddress(t *testing.T) {
 	g := newJoinGate(1)
 	now := time.Now()
 	for i := range 20 {
-		if !g.pass("a", now) {
+		if !g.hear("a", now) {
 			t.Fatalf("call %d is refused", i)
 		}
 	}
-	if g.pass("a", now) {
+	if g.hear("a", now) {
 		t.Error("the 21st call at once went through")
 	}
-	if !g.pass("b", now) {
+	if !g.hear("b", now) {
 		t.Error("another address paid for it")
 	}
-	if !g.pass("a", now.Add(time.Second)) {
+	if !g.hear("a", now.Add(time.Second)) {
 		t.Error("refused a second later")
 	}
 	for i := range mostSources + 100 {
-		g.pass(string(rune(i+1000)), now)
+		g.hear(string(rune(i+1000)), now)
 	}
 	if len(g.sources.by) > mostSources {
 		t.Errorf("remembers %d addresses", len(g.sources.by))
 	}
-	if !g.pass("192.0.2.1", now.Add(2*time.Second)) {
+	if !g.hear("192.0.2.1", now.Add(2*time.Second)) {
 		t.Error("a new address is refused because many others came")
 	}
 	six := newJoinGate(1)
 	for i := range 20 {
-		if !six.pass(fmt.Sprintf("2001:db8::%x", i), now) {
+		if !six.hear(fmt.Sprintf("2001:db8::%x", i), now) {
 			t.Errorf("join %d of one network", i)
 		}
 	}
-	if six.pass("2001:db8::ffff", now) || !six.pass("2001:db8:0:1::1", now) {
+	if six.hear("2001:db8::ffff", now) || !six.hear("2001:db8:0:1::1", now) {
 		t.Error("one network of IPv6 is not one caller")
 	}
 	for i := len(g.sources.by); i < mostSources; i++ {
-		g.pass(fmt.Sprint("busy", i), now)
+		g.hear(fmt.Sprint("busy", i), now)
 	}
-	if !g.pass("new", now.Add(time.Hour)) || len(g.sources.by) > 2 {
+	if !g.hear("new", now.Add(time.Hour)) || len(g.sources.by) > 2 {
 		t.Errorf("forgot nobody within an hour: %d", len(g.sources.by))
+	}
+}
+
+// Joins with a token that is known pass while others, of many addresses, take all that is for them.
+func TestKnownTokensHaveJoinsOfTheirOwn(t *testing.T) {
+	g, now := newJoinGate(1), time.Now()
+	strangers := 0
+	for i := range 10_000 {
+		if g.hear(fmt.Sprintf("2001:db8:%x::1", i), now) && g.pass(false, now) {
+			strangers++
+		}
+	}
+	if strangers != 200 {
+		t.Errorf("%d with tokens that are not known pass at once, want 200", strangers)
+	}
+	for i := range 200 {
+		if !g.pass(true, now) {
+			t.Fatalf("join %d with a token that is known is refused", i)
+		}
+	}
+	if g.pass(true, now) {
+		t.Error("there is no bound for those that are known")
 	}
 }
 
@@ -130,12 +152,12 @@ func TestJoinsOfOneAddressCanBeMoreThanOneASecond(t *testing.T) {
 	g, now := newJoinGate(opts.Joins), time.Now()
 	passed := 0
 	for range 1000 {
-		if g.pass("a", now) {
+		if g.hear("a", now) {
 			passed++
 		}
 	}
 	for range 1000 {
-		if g.pass("a", now.Add(time.Second)) {
+		if g.hear("a", now.Add(time.Second)) {
 			passed++
 		}
 	}

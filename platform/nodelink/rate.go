@@ -51,20 +51,29 @@ func (b *bucket) refill(now time.Time) {
 // mostSources bounds the addresses that a joinGate remembers.
 const mostSources = 4096
 
-// joinGate bounds Join calls, which anybody may make: by address, and all together.
+// joinGate bounds Join calls, which anybody may make: by address, and all together. Those whose token is known
+// have a share of their own, which others with many addresses do not take.
 type joinGate struct {
 	mu      sync.Mutex
-	all     *bucket
+	all     map[bool]*bucket // by whether the token is known
 	sources *crowd
 }
 
 func newJoinGate(perSecond float64) *joinGate {
-	return &joinGate{all: newBucket(100*perSecond, 200*perSecond), sources: newCrowd(perSecond, 20*perSecond, mostSources)}
+	all := map[bool]*bucket{true: newBucket(100*perSecond, 200*perSecond), false: newBucket(100*perSecond, 200*perSecond)}
+	return &joinGate{all: all, sources: newCrowd(perSecond, 20*perSecond, mostSources)}
 }
 
-// pass says whether a call from an address may go on.
-func (g *joinGate) pass(from string, now time.Time) bool {
+// hear says whether a call from an address may be looked at.
+func (g *joinGate) hear(from string, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.sources.try(config.Source(from), now) == 0 && g.all.try(now)
+	return g.sources.try(config.Source(from), now) == 0
+}
+
+// pass says whether a call that was looked at may go on.
+func (g *joinGate) pass(known bool, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.all[known].try(now)
 }

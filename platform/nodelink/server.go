@@ -39,29 +39,35 @@ type Keepalive struct{ Time, Timeout time.Duration }
 
 // ServerOptions are a server's settings; zero values stand for those in the comments.
 type ServerOptions struct {
-	Authority  *pki.Authority
-	Handler    Handler
-	Log        *zap.Logger      // none
-	Now        func() time.Time // the clock
-	Keepalive  Keepalive        // 30 s, 10 s
-	MostNodes  int              // 20,000 streams
-	PerSecond  float64          // 20 messages of one node a second go through at full speed …
-	Burst      float64          // … after 200 at once
-	Joins      float64          // 1 join a second from one address, after 20 at once; of all addresses a hundred times as many
-	Unfinished int64            // 256 MiB of unfinished messages of all nodes together
-	HelloWait  time.Duration    // 10 s until a stream's first message
-	Strangers  int              // 4096 connections that have shown no certificate yet, beside the nodes' …
-	PerAddress int              // … 1024 of them from one address, times Joins
-	Handshakes int              // 2 for each CPU: handshakes that are computed at once; the others wait for half of HelloWait at most
-	Refusal    time.Duration    // 1 s that the refusal of a stream takes whose node opens too many
-	Stall      time.Duration    // 30 s that one message may take to be written
-	Sweep      time.Duration    // 10 s between two looks at all streams
+	Authority *pki.Authority
+	Handler   Handler
+	Log       *zap.Logger      // none
+	Now       func() time.Time // the clock
+	Keepalive Keepalive        // 30 s, 10 s
+	MostNodes int              // 20,000 streams
+	PerSecond float64          // 20 messages of one node a second go through at full speed …
+	Burst     float64          // … after 200 at once
+	Joins     float64          // 1 join a second from one address, after 20 at once; of all addresses a hundred times as many
+	// KnowsToken says whether a join token has that hash, without a read of the store: those joins have a share of
+	// their own. nil: none has.
+	KnowsToken func(hash string) bool
+	Unfinished int64         // 256 MiB of unfinished messages of all nodes together
+	HelloWait  time.Duration // 10 s until a stream's first message
+	Strangers  int           // 4096 connections that have shown no certificate yet, beside the nodes' …
+	PerAddress int           // … 1024 of them from one address, times Joins
+	Handshakes int           // 2 for each CPU: handshakes that are computed at once; the others wait for half of HelloWait at most
+	Refusal    time.Duration // 1 s that the refusal of a stream takes whose node opens too many
+	Stall      time.Duration // 30 s that one message may take to be written
+	Sweep      time.Duration // 10 s between two looks at all streams
 }
 
 func (o *ServerOptions) defaults() {
 	def(&o.Log, zap.NewNop())
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.KnowsToken == nil {
+		o.KnowsToken = func(string) bool { return false }
 	}
 	def(&o.Keepalive.Time, 30*time.Second)
 	def(&o.Keepalive.Timeout, 10*time.Second)
