@@ -4,15 +4,26 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 )
 
 // Bodies reads the bodies of requests within a budget of bytes, of which a caller holds what has
-// come and not what it says will come.
+// come and not what it says will come. Who sends slowly takes what is its own and not what staff needs.
 type Bodies struct {
-	budget *Budget
-	stall  time.Duration
+	small            *Budget // of bodies up to smallBody: a large one keeps none of them out
+	all              *Budget
+	others, machines *Budget // parts of all: of callers that are no staff, and of these that are machines
+	stall            time.Duration
 }
+
+// What bodies hold.
+const (
+	smallBody = 64 << 10 // bytes
+	// MaxAsked is the largest body of a request that reads.
+	MaxAsked = 1 << 20
+)
 
 // A body that is slower is ended: it holds a place, and bytes that others need.
 const (
@@ -29,14 +40,100 @@ var (
 	ErrBodyLost     = errors.New("body: it ended too early, or came too slowly")
 )
 
-// NewBodies has a budget of bytes, a quarter of them for one caller.
-func NewBodies(most int64) *Bodies { return &Bodies{budget: NewBudget(most), stall: bodyStall} }
+// NewBodies has a budget of bytes. An eighth of it is for staff; a quarter is the most of one of staff, an eighth of another
+// one, and a thirty-second of a machine. Each may have one body of any size that is free. Small bodies have as much as a quarter
+// of that beside it.
+func NewBodies(most int64) *Bodies {
+	others := most - most/8
+	return &Bodies{
+		small: newBudget(most/4, most/32), all: NewBudget(most), others: newBudget(others, most/8), machines: newBudget(others, most/32),
+		stall: bodyStall,
+	}
+}
+
+// Body is what the body of one request holds.
+type Body struct {
+	of  *Bodies
+	who Holder
+
+	mu   sync.Mutex
+	held int64
+	in   []*Budget
+}
+
+// Give lets go of it.
+func (b *Body) Give() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.give(b.in, b.held)
+	b.in, b.held = nil, 0
+}
+
+// Size is how many bytes it holds.
+func (b *Body) Size() int64 {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held
+}
+
+func (b *Body) give(in []*Budget, n int64) {
+	for _, budget := range in {
+		budget.Give(b.who.Who, n)
+	}
+}
+
+// budgets are those of a body that is not small.
+func (b *Body) budgets() []*Budget {
+	switch {
+	case b.who.Staff:
+		return []*Budget{b.of.all}
+	case b.who.Machine:
+		return []*Budget{b.of.machines, b.of.others, b.of.all}
+	}
+	return []*Budget{b.of.others, b.of.all}
+}
+
+// grow has a body hold n bytes, as copied moves it from where it was: until it has, both are held.
+func (b *Body) grow(n int64, copied func()) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	small := []*Budget{b.of.small}
+	if len(b.in) <= 1 && n <= smallBody && b.moves(small, n, copied) {
+		return true
+	}
+	return b.moves(b.budgets(), n, copied)
+}
+
+// moves is grow into some budgets.
+func (b *Body) moves(to []*Budget, n int64, copied func()) bool {
+	for i, budget := range to {
+		had := int64(0)
+		if slices.Contains(b.in, budget) {
+			had = b.held
+		}
+		if !budget.takeBeside(b.who.Who, had, n) {
+			b.give(to[:i], n)
+			return false
+		}
+	}
+	copied()
+	b.give(b.in, b.held)
+	b.in, b.held = to, n
+	return true
+}
 
 // Read reads the body of a request of at most so many bytes. What it holds of the caller's share is
 // held until Give, with an error too.
-func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, caller string, most int64) (text []byte, held int64, err error) {
+func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, who Holder, most int64) (text []byte, held *Body, err error) {
+	held = &Body{of: b, who: who}
 	if r.ContentLength > most {
-		return nil, 0, ErrBodyTooLarge
+		return nil, held, ErrBodyTooLarge
 	}
 	source := &paced{control: http.NewResponseController(w), from: http.MaxBytesReader(w, r.Body, most), stall: b.stall, begun: time.Now()}
 	for err == nil {
@@ -45,12 +142,9 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, caller string, mos
 			if said := r.ContentLength + 1; said > int64(len(text)) { // with the byte that no end comes in
 				room = min(room, said)
 			}
-			if !b.budget.Take(caller, room) { // the old room is held until its bytes are in the new one
+			if !held.grow(room, func() { text = append(make([]byte, 0, room), text...) }) {
 				return nil, held, ErrBodyCrowded
 			}
-			text = append(make([]byte, 0, room), text...)
-			b.budget.Give(caller, held)
-			held = room
 		}
 		var n int
 		n, err = source.Read(text[len(text):cap(text)])
@@ -66,19 +160,8 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, caller string, mos
 	return nil, held, ErrBodyLost
 }
 
-// Give lets go of what a body held.
-func (b *Bodies) Give(caller string, held int64) {
-	if held > 0 {
-		b.budget.Give(caller, held)
-	}
-}
-
 // Held is how many bytes are held now.
-func (b *Bodies) Held() int64 {
-	b.budget.mu.Lock()
-	defer b.budget.mu.Unlock()
-	return b.budget.all
-}
+func (b *Bodies) Held() int64 { return b.small.sum() + b.all.sum() }
 
 // paced reads what comes fast enough.
 type paced struct {

@@ -40,7 +40,7 @@ func TestABodyHoldsWhatHasCome(t *testing.T) {
 	b := NewBodies(whole)
 	type read struct {
 		text []byte
-		held int64
+		held *Body
 		err  error
 	}
 	slow := make(chan read)
@@ -51,7 +51,7 @@ func TestABodyHoldsWhatHasCome(t *testing.T) {
 		r := httptest.NewRequest("PUT", "/", f)
 		r.ContentLength = most
 		go func() {
-			text, held, err := b.Read(httptest.NewRecorder(), r, fmt.Sprint("slow-", i), most)
+			text, held, err := b.Read(httptest.NewRecorder(), r, Holder{Who: fmt.Sprint("slow-", i)}, most)
 			slow <- read{text, held, err}
 		}()
 	}
@@ -62,26 +62,25 @@ func TestABodyHoldsWhatHasCome(t *testing.T) {
 	for _, length := range []int64{int64(len(want)), -1} {
 		r := httptest.NewRequest("PUT", "/", strings.NewReader(want))
 		r.ContentLength = length
-		text, held, err := b.Read(httptest.NewRecorder(), r, "ann", most)
-		if err != nil || !bytes.Equal(text, []byte(want)) || held < int64(len(want)) || held > 2*int64(len(want)) || length > 0 && held != length+1 {
-			t.Errorf("length %d: %d bytes, %d held, %v", length, len(text), held, err)
+		text, held, err := b.Read(httptest.NewRecorder(), r, Holder{Who: "ann"}, most)
+		if err != nil || !bytes.Equal(text, []byte(want)) || held.Size() < int64(len(want)) || held.Size() > 2*int64(len(want)) || length > 0 && held.Size() != length+1 {
+			t.Errorf("length %d: %d bytes, %d held, %v", length, len(text), held.Size(), err)
 		}
-		b.Give("ann", held)
+		held.Give()
 	}
 	for _, f := range feeds {
 		close(f.parts)
 	}
 	for range feeds {
 		got := <-slow
-		if got.err != nil || string(got.text) != "x" || got.held > firstRoom { // the server says that it is too short; a Reader can't
-			t.Errorf("%d bytes, %d held, %v", len(got.text), got.held, got.err)
+		if got.err != nil || string(got.text) != "x" || got.held.Size() > firstRoom { // the server says that it is too short; a Reader can't
+			t.Errorf("%d bytes, %d held, %v", len(got.text), got.held.Size(), got.err)
 		}
+		got.held.Give()
+		got.held.Give()
 	}
-	for i := range feeds {
-		b.Give(fmt.Sprint("slow-", i), firstRoom)
-	}
-	if b.budget.all != 0 || len(b.budget.of) != 0 {
-		t.Errorf("%d of %v is held by nobody", b.budget.all, b.budget.of)
+	if n := b.Held(); n != 0 || len(b.small.of)+len(b.all.of)+len(b.others.of) != 0 {
+		t.Errorf("%d are held by nobody", n)
 	}
 }
 
@@ -90,8 +89,8 @@ func TestABodyIsBounded(t *testing.T) {
 	read := func(size int, length int64) error {
 		r := httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", size)))
 		r.ContentLength = length
-		_, held, err := b.Read(httptest.NewRecorder(), r, "ann", 100_000)
-		b.Give("ann", held)
+		_, held, err := b.Read(httptest.NewRecorder(), r, Holder{Who: "ann", Staff: true}, 100_000)
+		held.Give()
 		return err
 	}
 	for _, length := range []int64{-1, 100_000} {
@@ -104,15 +103,15 @@ func TestABodyIsBounded(t *testing.T) {
 			t.Errorf("a larger one of %d: %v", length, err)
 		}
 	}
-	b.budget.Take("bob", 1<<20-60_000)
+	b.all.Take("bob", 1<<20-60_000)
 	if err := read(100_000, -1); !errors.Is(err, ErrBodyCrowded) {
 		t.Errorf("beside others: %v", err)
 	}
 	if err := read(1000, -1); err != nil {
 		t.Errorf("a short one beside others: %v", err)
 	}
-	if b.budget.of["ann"] != 0 {
-		t.Errorf("%d are held", b.budget.of["ann"])
+	if n := b.all.has("ann") + b.small.has("ann"); n != 0 {
+		t.Errorf("%d are held", n)
 	}
 }
 
@@ -123,8 +122,8 @@ func TestASlowBodyEnds(t *testing.T) {
 	b.stall = 100 * time.Millisecond
 	ended := make(chan error, 4)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, held, err := b.Read(w, r, "ann", 1<<20)
-		b.Give("ann", held)
+		_, held, err := b.Read(w, r, Holder{Who: "ann"}, 1<<20)
+		held.Give()
 		ended <- err
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -154,5 +153,55 @@ func TestASlowBodyEnds(t *testing.T) {
 	answer, err := io.ReadAll(c)
 	if err != nil || !strings.Contains(string(answer), "400 Bad Request") {
 		t.Errorf("the connection stays open after %q: %v", answer, err)
+	}
+}
+
+// Who reads and machines that send slowly keep no bytes from staff; small bodies have their own; a caller's only body may have any size.
+func TestBodiesHaveAShareOfStaff(t *testing.T) {
+	t.Parallel()
+	const mb = 1 << 20
+	b := NewBodies(256 * mb)
+	take := func(h Holder, size int64) bool {
+		held := &Body{of: b, who: h}
+		for n := int64(firstRoom); ; n *= 2 {
+			n = min(n, size)
+			if !held.grow(n, func() {}) {
+				held.Give()
+				return false
+			}
+			if n == size {
+				return true
+			}
+		}
+	}
+	count := func(h Holder, size int64) (n int64) {
+		for ; take(h, size); n++ {
+		}
+		return n * size / mb
+	}
+	if n := count(Holder{Who: "node", Machine: true}, 8*mb); n != 8 {
+		t.Errorf("a machine holds %d MiB", n)
+	}
+	if n := count(Holder{Who: "viewer"}, mb); n != 32 {
+		t.Errorf("a viewer holds %d MiB", n)
+	}
+	for i := range 32 {
+		count(Holder{Who: fmt.Sprint("viewer-", i)}, mb)
+	}
+	if take(Holder{Who: "late"}, mb) {
+		t.Error("room for one more that reads")
+	}
+	if !take(Holder{Who: "late"}, smallBody) {
+		t.Error("no room for a small body")
+	}
+	admin := Holder{Who: "admin", Staff: true}
+	if !take(admin, 16*mb) || !take(admin, mb) {
+		t.Error("no room for an admin")
+	}
+	for i := range 64 {
+		count(Holder{Who: fmt.Sprint("small-", i)}, smallBody)
+	}
+	if take(Holder{Who: "last"}, smallBody) || !take(admin, smallBody) {
+		t.Error("small bodies have no bound, or keep out an admin's")
 	}
 }

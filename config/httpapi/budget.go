@@ -28,11 +28,14 @@ func NewShares(places int) *Budget {
 }
 
 // Take holds n for a caller, if there is room; one that has nothing is let have as much as it needs.
-func (b *Budget) Take(caller string, n int64) bool {
+func (b *Budget) Take(caller string, n int64) bool { return b.takeBeside(caller, 0, n) }
+
+// takeBeside is Take of what comes in the place of something that the caller has still, which does not count as its own.
+func (b *Budget) takeBeside(caller string, had, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	has := b.of[caller]
-	if b.all+n > b.most || has > 0 && has+n > b.each {
+	if besides := has - had; b.all+n > b.most || besides > 0 && besides+n > b.each {
 		return false
 	}
 	b.all += n
@@ -57,4 +60,11 @@ func (b *Budget) has(caller string) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.of[caller]
+}
+
+// sum is how much all hold.
+func (b *Budget) sum() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all
 }

@@ -128,7 +128,7 @@ func (a *api) write(asked *http.Request, c *call, r reply) {
 	}
 	c.w.WriteHeader(r.status)
 	if c.Method != http.MethodHead && r.stream == nil {
-		a.bodies.Give(c.who(), c.holds)
+		c.holds.Give()
 		*c = call{w: c.w, caller: c.caller, give: c.give} // what was asked is not held while its answer waits
 		a.answers.Write(c.w, asked, body, refusal)
 	}

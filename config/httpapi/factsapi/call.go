@@ -122,11 +122,15 @@ func (a *api) readBody(c *call) ([]byte, error) {
 	}
 	c.turn.End() // a body that comes slowly holds nobody up
 	defer c.keepTurn()
-	text, held, err := a.bodies.Read(c.w, c.Request, c.who(), MaxBody)
-	c.holds += held
+	most := int64(httpapi.MaxAsked)
+	if c.row.writes {
+		most = MaxBody
+	}
+	text, held, err := a.bodies.Read(c.w, c.Request, c.holder(), most)
+	c.holds = held
 	switch {
 	case errors.Is(err, httpapi.ErrBodyTooLarge):
-		return nil, refuse(http.StatusRequestEntityTooLarge, "%s: must be %d MiB at most", err, MaxBody>>20)
+		return nil, refuse(http.StatusRequestEntityTooLarge, "%s: must be %d MiB at most", err, most>>20)
 	case errors.Is(err, httpapi.ErrBodyCrowded):
 		return nil, &refusal{status: http.StatusServiceUnavailable, retry: time.Second, text: err.Error()}
 	case err != nil:

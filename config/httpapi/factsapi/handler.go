@@ -17,7 +17,7 @@ type Limits struct {
 	Rate     float64       // requests a second of one caller, in the long run; 0: as many as it can
 	Burst    int           // and at once
 	InFlight int           // requests under way, of all callers
-	Bytes    int64         // of bodies under way, of all callers; a quarter of them of one
+	Bytes    int64         // of bodies under way, of all callers (httpapi.NewBodies)
 	Answers  int64         // bytes of answers under way (httpapi.Answers); 0: those of DefaultLimits
 	Watches  int           // streams of events
 	Deadline time.Duration // of one request
@@ -139,7 +139,7 @@ type call struct {
 	told    bool        // the audit log has its line already
 	node    ledger.Node // which that is, if it is registered
 	entry   Entry
-	holds   int64           // bytes of a body
+	holds   *httpapi.Body   // nil: of no body yet
 	turn    *httpapi.Hold   // nil: of who has not said who it is
 	give    func()          // lets go of what the answer holds until it is read; nil: of nothing yet
 	alive   context.Context //nolint:containedctx // of the caller's connection, without the deadline of an answer
@@ -174,7 +174,7 @@ func Handler(b Backend, who Authenticator, opts ...Option) http.Handler {
 // ServeHTTP answers one request: what it is refused for, or what its row says.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, w: w, alive: r.Context(), entry: httpapi.NewEntry(r, time.Now())}
-	defer func() { a.bodies.Give(c.who(), c.holds) }()
+	defer func() { c.holds.Give() }()
 	answer := a.shown(c, a.computed(c))
 	if answer.done != nil {
 		defer answer.done()

@@ -156,7 +156,7 @@ func (a *api) deliver(w http.ResponseWriter, asked *http.Request, c *call, r rep
 	defer c.give()
 	r.head(w)
 	if asked.Method != http.MethodHead {
-		a.bodies.Give(c.caller.Who(), c.holds)
+		c.holds.Give()
 		*c = call{caller: c.caller, give: c.give} // what was asked is not held while its answer waits
 		a.answers.Write(w, asked, r.body, refusal)
 	}

@@ -23,8 +23,8 @@ func (a *api) readBody(w http.ResponseWriter, c *call) *Problem {
 	if p != nil {
 		return p
 	}
-	text, held, err := a.bodies.Read(w, c.Request, c.caller.Who(), MaxBody)
-	c.holds += held
+	text, held, err := a.bodies.Read(w, c.Request, c.caller.Holder(), MaxBody)
+	c.holds = held
 	switch {
 	case errors.Is(err, httpapi.ErrBodyTooLarge):
 		return problem(TypeTooLarge, "%s: must be %d MiB at most", err, MaxBody>>20)

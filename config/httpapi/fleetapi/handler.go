@@ -31,7 +31,7 @@ var DefaultLimits = Limits{Rate: 100, Burst: 400, InFlight: 256, Watches: 64, De
 // MaxBody is the largest body of a request, in bytes.
 const MaxBody = 16 << 20
 
-// bodyBytes bounds the bodies under way of all callers, in bytes; a quarter of them is one caller's.
+// bodyBytes bounds the bodies under way of all callers, in bytes (httpapi.NewBodies).
 const bodyBytes = 256 << 20
 
 // answerBytes bounds the answers under way of all callers, in bytes, until they are read.
@@ -154,7 +154,7 @@ type call struct {
 	lists  map[string][]string   //
 	paths  map[string][][]string // lists of paths; one path is a list of one
 	body   config.Object
-	holds  int64 // bytes of the body
+	holds  *httpapi.Body // nil: of nothing yet
 	entry  Entry
 	give   func()        // lets go of what the answer holds until it is read; nil: of nothing yet
 	turn   *httpapi.Hold // nil: of who has not said who it is
@@ -220,7 +220,7 @@ func NewServer(h http.Handler) *http.Server {
 // ServeHTTP answers one request: what it is refused for, or what its row says.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, entry: httpapi.NewEntry(r, time.Now())}
-	defer func() { a.bodies.Give(c.caller.Who(), c.holds) }()
+	defer func() { c.holds.Give() }()
 	answer := a.computed(w, c)
 	if answer.done != nil {
 		defer answer.done()
