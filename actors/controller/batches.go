@@ -114,16 +114,8 @@ type again struct{}
 // take makes the queued changes that belong to a state of the layers the fleet's.
 func (a *fleetActor) take(c actor.Context, m headRead) {
 	touched := map[string]fleet.Touched{}
-	gather := func(more []fleet.Touched, err error) {
-		if err != nil {
-			a.d.Fail(fmt.Errorf("count what the nodes want: %w", err))
-		}
-		for _, t := range more {
-			touched[t.Node] = t
-		}
-	}
 	first := !a.began
-	news := news{names: map[string]bool{}, layers: map[string]bool{}, counted: map[string]bool{}, all: first}
+	news := news{names: map[string]bool{}, layers: map[string]bool{}, counted: map[string]bool{}, all: first, first: first}
 	a.layersAre(c, m, &news)
 	batch := a.queue[:a.upTo]
 	a.queue, a.upTo = a.queue[a.upTo:], 0
@@ -132,41 +124,65 @@ func (a *fleetActor) take(c actor.Context, m headRead) {
 			a.event(c, e, &news)
 		}
 	}
-	if first {
-		a.makeFleet()
-	} else if news.network {
-		gather(a.fleet.SetNetwork(a.network))
+	for _, p := range fleet.Phases(first, news.network, news.learnt, news.revoked) {
+		a.phase(c, p, m, &news, touched)
 	}
-	a.settle(c, &news)
-	if a.fleet != nil {
-		gather(a.rederive())
-	}
-	for _, name := range slices.Sorted(maps.Keys(news.layers)) {
-		if r := a.nodes[a.ids[name]]; r != nil && r.asked {
-			maps.Copy(touched, a.want(r))
-		}
-	}
-	if news.learnt {
-		maps.Copy(touched, a.setHardware())
-	}
-	if news.revoked {
-		a.revokedAre()
-	}
-	by := &m.record
-	if first || m.record.Number == 0 {
-		by = nil
-	}
-	a.tell(c, touched, by)
-	a.countedAre(c, news.counted)
-	a.admit()
-	a.d.dir.ready.Store(true)
-	a.d.dir.seen.to(m.state.Number)
-	a.follow(m, first)
-	a.tellRollout(c, m, first)
 }
 
-// News is what changes of the store are about.
+// phase does what is due, in an order that is fleet.Phases' to say. Touched gathers what nodes are to be told.
+func (a *fleetActor) phase(c actor.Context, p fleet.Phase, m headRead, n *news, touched map[string]fleet.Touched) {
+	gather := func(more []fleet.Touched, err error) {
+		if err != nil {
+			a.d.Fail(fmt.Errorf("count what the nodes want: %w", err))
+		}
+		for _, t := range more {
+			touched[t.Node] = t
+		}
+	}
+	switch p {
+	case fleet.PhaseBegin:
+		a.makeFleet()
+	case fleet.PhaseNetwork:
+		gather(a.fleet.SetNetwork(a.network))
+	case fleet.PhaseMembers:
+		a.settle(c, n)
+	case fleet.PhasePeers:
+		if a.fleet != nil {
+			gather(a.rederive())
+		}
+	case fleet.PhaseLayers:
+		for _, name := range slices.Sorted(maps.Keys(n.layers)) {
+			if r := a.nodes[a.ids[name]]; r != nil && r.asked {
+				maps.Copy(touched, a.want(r))
+			}
+		}
+	case fleet.PhaseBoards:
+		maps.Copy(touched, a.setHardware())
+	case fleet.PhaseRevocations:
+		a.revokedAre()
+	case fleet.PhaseTell:
+		by := &m.record
+		if n.first || m.record.Number == 0 {
+			by = nil
+		}
+		a.tell(c, touched, by)
+	case fleet.PhaseCounts:
+		a.countedAre(c, n.counted)
+	case fleet.PhaseAdmit:
+		a.admit()
+	case fleet.PhaseServe:
+		a.d.dir.ready.Store(true)
+		a.d.dir.seen.to(m.state.Number)
+	case fleet.PhaseConsequences:
+		a.follow(m, n.first)
+	case fleet.PhaseRollouts:
+		a.tellRollout(c, m, n.first)
+	}
+}
+
+// news is what changes of the store are about.
 type news struct {
+	first                         bool // the first that this replica takes over
 	all, network, learnt, revoked bool
 	names                         map[string]bool // where they are known from may be another place
 	layers                        map[string]bool // names whose own layers, or whose node, are others

@@ -77,7 +77,7 @@ func (d *deps) mailUnless(ctx context.Context, late time.Time, moved <-chan stru
 	}
 }
 
-// Command is one for a node of this replica, or one that is offline.
+// command is one for a node of this replica, or one that is offline.
 func (d *deps) command(ctx context.Context, by fleetapi.Caller, s *nodes.Handle, what fleetapi.Command) error {
 	if what == fleetapi.AdoptImport {
 		if err := d.adopt(ctx, by, s); err != nil {

@@ -10,7 +10,7 @@ import (
 	"edgespan/config/revision"
 )
 
-// Recount takes the store's count of a node's generations in place of ours. What the watch
+// recount takes the store's count of a node's generations in place of ours. What the watch
 // told of later writes stays.
 func (a *fleetActor) recount(c actor.Context, m nodes.Recount) {
 	if !m.Now.Exists() || m.Now.ModRevision > a.counted[m.ID].ModRevision {

@@ -156,7 +156,7 @@ func (d *directory) hardwareIs(h fleet.Hardware, learnt map[string]*baseConfig, 
 	d.kinds = map[string]layers.Set{}
 }
 
-// World is the part of a world that is no layer.
+// world is the part of a world that is no layer.
 func (d *directory) world() *operate.World {
 	facts := d.nodeFacts()
 	d.mu.RLock()

@@ -58,7 +58,7 @@ func (a *fleetActor) listed(l storage.Listing) {
 	a.queue, a.upTo = []storage.Changes{c}, 0 // it says all that those before it said
 }
 
-// Event takes over one key.
+// event takes over one key.
 func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
 	k, put := e.Entry.Key, e.Kind == revision.EventPut
 	names := history.Names(k)
@@ -214,7 +214,7 @@ func (a *fleetActor) leave(c actor.Context, id string, r *record) {
 	c.Stop(r.pid)
 }
 
-// Known tells a node from where it is known, and sees that each that has joined has an actor.
+// known tells a node from where it is known, and sees that each that has joined has an actor.
 func (a *fleetActor) known(c actor.Context, name string) {
 	id, joined := a.ids[name]
 	out, revoked := a.revoked[id]

@@ -205,7 +205,7 @@ func (a *audit) together(batch, gone []string) bool {
 	})
 }
 
-// Gate is a gate that was opened: the rollout must have decided so, and not have ended. One that is
+// gate is a gate that was opened: the rollout must have decided so, and not have ended. One that is
 // closed again is that of a node which the rollout has put off.
 func (a *audit) gate(g rollouts.Gate, id string) {
 	s, known := a.rollouts[g.Rollout]

@@ -42,7 +42,7 @@ func (w *faulty) begin(o *sent, c *Controller, do func(context.Context) (fleetap
 	})
 }
 
-// Ask is a write; one of a layer may be bound to what the operator has seen of it.
+// ask is a write; one of a layer may be bound to what the operator has seen of it.
 func (w *faulty) ask(by fleetapi.Caller, what string, x operate.Write, layer *history.Layer) {
 	o := &sent{by: by, what: what, write: x, dry: w.rand.IntN(20) == 0 && what != "topology" && what != "flag" && what != "last"}
 	if layer != nil && w.rand.IntN(3) == 0 {
@@ -67,7 +67,7 @@ func (w *faulty) seen(l history.Layer) uint64 {
 	return 0
 }
 
-// Command is one for the newest rollout.
+// command is one for the newest rollout.
 func (w *faulty) command(by fleetapi.Caller, what fleetapi.RolloutCommand) {
 	number := w.audit.last()
 	if number == 0 {

@@ -41,7 +41,7 @@ type fenced struct {
 
 func isElection(k revision.Key) bool { return strings.HasPrefix(string(k), "elections/") }
 
-// Commit does a transaction of a replica.
+// commit does a transaction of a replica.
 func (s *common) commit(ctx context.Context, by storage.Store, replica string, t revision.Txn) (revision.Outcome, error) {
 	if !s.exact {
 		s.mu.Lock()

@@ -120,7 +120,7 @@ func (a *fleetActor) admit() {
 // mostAdmits is how many may wait for nodes that are not known yet.
 const mostAdmits = 1000
 
-// Record is what the fleet knows of one node beside its layers.
+// record is what the fleet knows of one node beside its layers.
 type record struct {
 	seat     *nodes.Handle
 	pid      *actor.PID
@@ -269,7 +269,7 @@ func (a *fleetActor) libraryIs(c actor.Context, m libraryRead) {
 	}
 }
 
-// Spawn starts the actor of a node that has joined.
+// spawn starts the actor of a node that has joined.
 func (a *fleetActor) spawn(c actor.Context, id string) *record {
 	s, name := a.d.dir.node(id), a.members[id].Name
 	props := actor.PropsFromProducer(func() actor.Actor { return nodes.New(a.d.nodes, id, name, s) }, actor.WithReceiverMiddleware(keep.Lifecycle(a.d.Log)))
@@ -319,7 +319,7 @@ func (a *fleetActor) seat(c actor.Context, id string) {
 	}
 }
 
-// Leased tells the nodes to write what hung on the lease before.
+// leased tells the nodes to write what hung on the lease before.
 func (a *fleetActor) leased(c actor.Context, m storage.Leased) {
 	a.d.Holds(m.ID)
 	for _, r := range a.nodes {
@@ -330,7 +330,7 @@ func (a *fleetActor) leased(c actor.Context, m storage.Leased) {
 	}
 }
 
-// Tell gives nodes what they want now, and nobody hears what it has heard. Of a revision's
+// tell gives nodes what they want now, and nobody hears what it has heard. Of a revision's
 // those count that want another config than before.
 func (a *fleetActor) tell(c actor.Context, touched map[string]fleet.Touched, by *history.Record) {
 	var changed []string

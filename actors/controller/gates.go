@@ -46,7 +46,7 @@ func (a *fleetActor) flagsAre(c actor.Context, doc config.Object) {
 	}
 }
 
-// Gate brings the gate of a node in line with the store.
+// gate brings the gate of a node in line with the store.
 func (a *fleetActor) gate(c actor.Context, id string, r *record) {
 	g := fleet.Gate{Staged: a.gates.On, Open: a.gates.open[id].Open}
 	if r.seat.Lets(g) {

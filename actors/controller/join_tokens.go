@@ -23,7 +23,7 @@ type joinTokens struct {
 // listAgain is the least time between two reads of the store for tokens that are not known.
 const listAgain = time.Second
 
-// Event takes over one key.
+// event takes over one key.
 func (o *joinTokens) event(e revision.Event, name string) {
 	var t Token
 	open := e.Kind == revision.EventPut && json.Unmarshal(e.Entry.Value, &t) == nil

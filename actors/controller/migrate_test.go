@@ -65,7 +65,7 @@ func (r *rig) olderFleet(text string) {
 	}
 }
 
-// Shown is the network layer, and the newest revision by its author.
+// shown is the network layer, and the newest revision by its author.
 func (r *rig) shown(c *Controller) string {
 	r.Helper()
 	all, err := c.History(r.Context(), fleetapi.HistoryQuery{Limit: 100})

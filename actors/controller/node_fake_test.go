@@ -106,7 +106,7 @@ func (n *fakeNode) connect(c *Controller) {
 	}
 }
 
-// Try is connect where the controller may be out of reach.
+// try is connect where the controller may be out of reach.
 func (n *fakeNode) try(ctx context.Context, c *Controller) error {
 	n.mu.Lock()
 	hello := link.Hello{Node: n.id, Name: n.name, Software: n.software, Board: n.board, MD5: n.md5, Generation: n.generation, Address: n.address}

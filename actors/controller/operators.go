@@ -40,7 +40,7 @@ func (o *operators) find(hash string) (operatorToken, bool) {
 	return t, known
 }
 
-// Event takes over one key.
+// event takes over one key.
 func (o *operators) event(e revision.Event, hash string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

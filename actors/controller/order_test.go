@@ -70,7 +70,7 @@ func (r *rig) auto() string {
 	return out
 }
 
-// By are the revisions of an author.
+// by are the revisions of an author.
 func (r *rig) by(author string) (numbers []uint64) {
 	r.Helper()
 	state, err := history.Head(storage.NewReader(r.Context(), r.store))

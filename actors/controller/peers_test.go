@@ -79,7 +79,7 @@ func (r *rig) undeploy(c *Controller) {
 	r.pass(time.Minute)
 }
 
-// Runs is the PeerConfiguration that a node runs.
+// runs is the PeerConfiguration that a node runs.
 func (r *rig) runs(name string) peer.Configuration {
 	r.Helper()
 	n := r.nodes[name]
@@ -138,7 +138,7 @@ func (r *rig) tunnel(from, to string) peer.TunnelValue {
 	return peer.TunnelValue{}
 }
 
-// Has is what the store says may be on a node.
+// has is what the store says may be on a node.
 func (r *rig) has(name string) []peer.Gone {
 	r.Helper()
 	e, _, err := r.store.Get(r.Context(), history.PushKey(r.nodes[name].id))

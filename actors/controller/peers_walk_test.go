@@ -32,7 +32,7 @@ func (w *stroll) any() *Controller {
 	return w.replicas["a"]
 }
 
-// Try writes what may be refused as things are.
+// try writes what may be refused as things are.
 func (w *stroll) try(write operate.Write) {
 	_, err := w.any().Write(w.Context(), fleetapi.WriteRequest{Caller: alice, Write: write, Message: "walk"})
 	w.done = append(w.done, fmt.Sprintf("%T %+v: %v", write, write, err))

@@ -122,7 +122,7 @@ func (p *plan) take(c history.Change) {
 	}
 }
 
-// Add says how it is with a node that the write touches.
+// add says how it is with a node that the write touches.
 func (p *plan) add(name string, d *deps) {
 	out := fleetapi.NodePreview{State: previewOffline, Actions: []fleetapi.Action{}}
 	if s := d.dir.named(name); s != nil {

@@ -56,7 +56,7 @@ func newMemory() *memory { return &memory{model: revision.NewModel(), moved: mak
 
 func (m *memory) ID() string { return "6b1e0c1a-0000-4000-8000-000000000001" }
 
-// Do does one call, at the time that it is.
+// do does one call, at the time that it is.
 func (m *memory) do(f func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -407,7 +407,7 @@ func (r *rig) node(c *Controller, name string) *fakeNode {
 	return n
 }
 
-// State is a node's state and why.
+// state is a node's state and why.
 func (r *rig) state(c *Controller, name string) (state, why string) {
 	r.Helper()
 	d, err := c.Node(r.Context(), name)

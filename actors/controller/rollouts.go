@@ -59,7 +59,7 @@ func (r *following) done(name string, now time.Time) {
 	}
 }
 
-// Reached notes that a node has what it wants.
+// reached notes that a node has what it wants.
 func (a *fleetActor) reached(m nodes.Reached) {
 	for _, r := range a.rollouts {
 		if d, waits := r.left[m.Name]; waits && d == m.Digest {

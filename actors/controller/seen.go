@@ -17,7 +17,7 @@ type seen struct {
 	moved  chan struct{} // is closed by the next one; nil: nobody waits
 }
 
-// To moves it.
+// to moves it.
 func (s *seen) to(number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -246,7 +246,7 @@ func (n *townNode) End(string) {}
 
 func (n *townNode) say(m link.FromNode) { n.r.c.Received(n, m) }
 
-// Tell reports how the node is.
+// tell reports how the node is.
 func (n *townNode) tell() {
 	on := true
 	m := link.Report{MD5: n.md5, Generation: n.generation, Software: "RELEASE_M20", Source: "controller", Managed: &on, Settled: true}

@@ -65,7 +65,7 @@ func (c *Controller) dryRun(ctx context.Context, r fleetapi.WriteRequest) storag
 	return w
 }
 
-// World is what an operation is judged in now.
+// world is what an operation is judged in now.
 func (d *deps) world(ctx context.Context) (*operate.World, error) { return d.writes.World(ctx) }
 
 // worldAt is what an operation is judged in on a state of the layers.
