@@ -38,7 +38,7 @@ type deps struct {
 	operators  operators
 	joinTokens joinTokens
 	previews   previews
-	letters    sync.Map // of those who wait for an answer in a mailbox: chan letter by key
+	letters    sync.Map // of those who wait for an answer in a mailbox: chan storage.RemoteCommand by key
 	streams    sync.Map // *nodes.Handle by the id of its stream
 	set        atomic.Pointer[fleet.Settings]
 	writes     *storage.Writer
@@ -78,6 +78,7 @@ func Start(o Options) (*Controller, error) {
 	return c, nil
 }
 
+// newDeps joins the rooms: each gets what it works with.
 func newDeps(o Options, a *storage.Access) *deps {
 	d := &deps{Options: o, Access: a, Underway: rollouts.NewUnderway(o.Now), dir: newDirectory(o.Metadata)}
 	d.set.Store(&o.Settings)

@@ -36,7 +36,7 @@ type Writer struct {
 	Stored  *httpapi.Buckets                      // what callers who are no admins may have stored still
 	Waits   func() bool                           // migrations wait for the end of a staged rollout
 	pid     *actor.PID                            // of /store
-	orders  sync.Map                              // of those who wait for the leader's answer: chan order by key
+	orders  sync.Map                              // of those who wait for the leader's answer: chan leaderRequest by key
 }
 
 // Start starts /store below c, and the saver beside it.
