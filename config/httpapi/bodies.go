@@ -72,6 +72,9 @@ func (b *Body) Give() {
 	b.in, b.held = nil, 0
 }
 
+// Weigh has it hold so many bytes more, for what its text becomes, if there is room.
+func (b *Body) Weigh(more int64) bool { return b.grow(b.Size()+more, func() {}) }
+
 // Size is how many bytes it holds.
 func (b *Body) Size() int64 {
 	if b == nil {

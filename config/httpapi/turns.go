@@ -9,7 +9,7 @@ import (
 )
 
 // Turns let callers take the processor one after the other: each has one turn at a time, and all together have
-// twice as many as there are processors, since some wait for the store, of which one is for staff. Who waits longer than its request, or behind too many of its own, is busy.
+// twice as many as there are processors, since some wait for the store, and staff has two beside them. Who waits longer than its request, or behind too many of its own, is busy.
 type Turns struct {
 	all, others chan struct{} // others: of callers that are no staff, each of which is one of all too
 
@@ -25,13 +25,16 @@ type turn struct {
 // ErrCrowded is a caller of whom too many requests wait for their turn: busy, for a second.
 var ErrCrowded = errors.New("too many requests of the same caller wait to be computed")
 
+// staffTurns are turns that staff alone takes, however many others compute long.
+const staffTurns = 2
+
 // mostWaiting is how many requests of one caller wait for their turn.
 const mostWaiting = 256
 
 // NewTurns are turns of which none is taken.
 func NewTurns() *Turns {
 	n := 2 * runtime.GOMAXPROCS(0)
-	return &Turns{all: make(chan struct{}, n), others: make(chan struct{}, n-1), of: map[string]*turn{}}
+	return &Turns{all: make(chan struct{}, n+staffTurns), others: make(chan struct{}, n), of: map[string]*turn{}}
 }
 
 // Take waits for a turn of a caller; done gives it back.

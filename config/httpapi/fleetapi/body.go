@@ -35,8 +35,12 @@ func (a *api) readBody(w http.ResponseWriter, c *call) *Problem {
 	case c.row.body == nil && len(strings.TrimSpace(string(text))) == 0:
 		return nil
 	}
-	if p := c.tooRich(text, kind); p != nil {
+	n, p := c.tooRich(text, kind)
+	if p != nil {
 		return p
+	}
+	if !held.Weigh(int64(n) * valueCost) { // it waits for its turn again, once it is parsed
+		return problem(TypeBusy, "%s", httpapi.ErrBodyCrowded)
 	}
 	done, err := httpapi.Turn(c.Context())
 	if err != nil {
@@ -71,26 +75,27 @@ func (a *api) readBody(w http.ResponseWriter, c *call) *Problem {
 const (
 	maxValues      = config.MaxValues
 	maxWholeValues = 500_000
+	valueCost      = 256       // bytes of one that is read, at most: an empty object, its key and its place
 	maxYAML        = 256 << 10 // bytes: its reader takes some 200 for each
 )
 
 // tooRich refuses a body with more values than one write may have. They are counted as the text goes: an upper bound.
-func (c *call) tooRich(text []byte, kind string) *Problem {
+func (c *call) tooRich(text []byte, kind string) (n int, p *Problem) {
 	if kind == "application/yaml" && len(text) > maxYAML {
-		return problem(TypeTooLarge, "body: is too large: at most %d KiB of YAML are allowed, JSON may have more", maxYAML>>10)
+		return 0, problem(TypeTooLarge, "body: is too large: at most %d KiB of YAML are allowed, JSON may have more", maxYAML>>10)
 	}
 	most := maxValues
 	if c.row.whole {
 		most = maxWholeValues
 	}
-	n := config.CountValues(text)
+	n = config.CountValues(text)
 	if kind == "application/yaml" {
 		n += bytes.Count(text, []byte{'\n'})
 	}
 	if n > most {
-		return problem(TypeTooLarge, "body: has some %d values: at most %d are allowed: write it in parts", n, most)
+		return n, problem(TypeTooLarge, "body: has some %d values: at most %d are allowed: write it in parts", n, most)
 	}
-	return nil
+	return n, nil
 }
 
 func (c *call) mediaType() (string, *Problem) {

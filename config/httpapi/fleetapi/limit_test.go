@@ -284,3 +284,15 @@ func TestAnAdminHasAPlaceBesideViewers(t *testing.T) {
 		}
 	})
 }
+
+// A body holds what its values take, too, not its text alone: it is there until its caller has its turn.
+func TestABodyHoldsWhatItsValuesTake(t *testing.T) {
+	body := `{"a":[` + strings.Repeat(`{"":0},`, 20_000) + `0]}`
+	for room, want := range map[int64]int{8 << 20: 503, 32 << 20: 200} {
+		b := httpapi.NewBodies(room)
+		w := ask(Handler(&fake{}, WithTokens(fakeHash), WithBodies(b)), asked{method: "PUT", target: Prefix + "layers/network", token: "t-operator", body: body})
+		if w.Code != want || b.Held() != 0 {
+			t.Errorf("%d bytes, of which there are %d: %d, %d are held", len(body), room, w.Code, b.Held())
+		}
+	}
+}
