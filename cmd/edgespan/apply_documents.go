@@ -16,7 +16,6 @@ import (
 	"edgespan/config"
 	"edgespan/config/httpapi"
 	"edgespan/config/nodeconf"
-	"edgespan/config/operate"
 )
 
 // piece is one document of a file.
@@ -168,6 +167,5 @@ func (a nodeProgram) applyDocuments(cmd *cobra.Command, docs []config.Object, me
 	if err := term.CheckOutput(output); err != nil {
 		return err
 	}
-	call := &fleetCall{a: a.App, cmd: cmd, message: message, dryRun: dry, output: output}
-	return call.Ask(cmd.Context(), func(c *fleetCall) error { return c.put(operate.Describe{Documents: docs}) })
+	return writeDescriptors(a.App, cmd, docs, message, output, dry)
 }

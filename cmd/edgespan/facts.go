@@ -131,21 +131,21 @@ func (s factsSpec) command(a *reach.App) *cobra.Command {
 		}
 		return call.completions(cmd, s.complete), cobra.ShellCompDirectiveNoFileComp
 	}
-	s.Bind(cmd, call)
+	s.bind(cmd, call)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		call.cmd, call.args = cmd, args
 		if err := s.check(cmd, call); err != nil {
 			return err
 		}
-		return call.Ask(cmd.Context(), s.run)
+		return call.ask(cmd.Context(), s.run)
 	}
 	return reach.AsksController(cmd)
 }
 
 // Bind defines the flags of a command.
-func (s factsSpec) Bind(cmd *cobra.Command, call *factsCall) {
+func (s factsSpec) bind(cmd *cobra.Command, call *factsCall) {
 	flags := cmd.Flags()
-	call.door.Bind(flags)
+	call.door.bind(flags)
 	if s.forms != nil {
 		what := "form of the answer: "
 		if s.input {
@@ -203,7 +203,7 @@ func (s factsSpec) check(cmd *cobra.Command, call *factsCall) error {
 }
 
 // Ask finds ConfigDB and carries the command out, within fleetTimeout.
-func (c *factsCall) Ask(ctx context.Context, run func(*factsCall) error) error {
+func (c *factsCall) ask(ctx context.Context, run func(*factsCall) error) error {
 	ctx, cancel := context.WithTimeout(ctx, reach.Timeout)
 	defer cancel()
 	client, err := c.open(ctx)

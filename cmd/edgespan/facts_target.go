@@ -25,7 +25,7 @@ type doorFlags struct {
 	insecure           bool
 }
 
-func (d *doorFlags) Bind(f *pflag.FlagSet) {
+func (d *doorFlags) bind(f *pflag.FlagSet) {
 	f.StringVar(&d.user, "user", "", "ask as this user, by its password (Basic), in the place of a token")
 	f.StringVar(&d.passwordFile, "password-file", "", "file with the password of --user; EDGESPAN_PASSWORD without it")
 	f.BoolVar(&d.insecure, "insecure", false, "take any certificate of ConfigDB: whoever stands between can read and change all")

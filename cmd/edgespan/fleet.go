@@ -100,13 +100,13 @@ func (s fleetSpec) command(a *reach.App) *cobra.Command {
 			return s.complete(a, cmd, args, typed), cobra.ShellCompDirectiveNoFileComp
 		}
 	}
-	s.Bind(cmd, call)
+	s.bind(cmd, call)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		call.cmd, call.args = cmd, args
 		if s.forms != nil && !slices.Contains(s.forms, call.output) {
 			return term.Usagef("-o: is %q: %s are allowed", call.output, term.Joined(s.forms))
 		}
-		return call.Ask(cmd.Context(), s.run)
+		return call.ask(cmd.Context(), s.run)
 	}
 	for _, sub := range s.sub {
 		cmd.AddCommand(sub.command(a))
@@ -115,7 +115,7 @@ func (s fleetSpec) command(a *reach.App) *cobra.Command {
 }
 
 // Bind defines the flags that many commands share, and those of the one.
-func (s fleetSpec) Bind(cmd *cobra.Command, call *fleetCall) {
+func (s fleetSpec) bind(cmd *cobra.Command, call *fleetCall) {
 	flags := cmd.Flags()
 	if s.forms != nil {
 		flags.StringVarP(&call.output, "output", "o", s.forms[0], "form: "+strings.Join(s.forms, ", "))
@@ -138,7 +138,7 @@ func (s fleetSpec) Bind(cmd *cobra.Command, call *fleetCall) {
 }
 
 // Ask finds the controller and carries the command out, within fleetTimeout and what it waits.
-func (c *fleetCall) Ask(ctx context.Context, run func(*fleetCall) error) error {
+func (c *fleetCall) ask(ctx context.Context, run func(*fleetCall) error) error {
 	if c.patience < 0 {
 		return term.Usagef("--wait: is %s: 0s or more is allowed", c.patience)
 	}

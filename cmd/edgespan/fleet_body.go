@@ -3,7 +3,6 @@ package main
 import (
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/metadata"
 )
 
@@ -15,7 +14,7 @@ func (c *fleetCall) overrides(of string, args []string) (config.Object, error) {
 	case c.file != "" && len(args) > 0:
 		return nil, term.Usagef("%s: has both -f and %q: one of them is allowed", c.cmd.Name(), args[0])
 	case c.file != "":
-		return layersProgram{c.a.Streams}.layerFile(c.file)
+		return readObject(c.a.Streams, c.file)
 	case len(args) == 0:
 		return nil, term.Usagef("%s: says nothing: -f FILE or KEY=VALUE... is allowed", c.cmd.Name())
 	}
@@ -34,8 +33,7 @@ func (c *fleetCall) overrides(of string, args []string) (config.Object, error) {
 		c.a.Say("the metadata of the controller can't be read: values are typed as JSON")
 		m = nil
 	}
-	w := writing{op: edit.Modify, layer: "network"}
-	return w.assigned(m, args)
+	return assignments(m, args)
 }
 
 // keys reads the paths of a command line.

@@ -7,6 +7,7 @@ import (
 
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
+	"edgespan/config"
 	"edgespan/config/layers"
 	"edgespan/config/operate"
 	"edgespan/config/optimize"
@@ -170,6 +171,12 @@ func runOptimize(c *fleetCall) error {
 		}
 	}
 	return term.Usagef("optimize: is %q: %s are allowed", c.args[0], term.Joined(optimizations))
+}
+
+// writeDescriptors writes descriptors as one revision and shows what it did.
+func writeDescriptors(a *reach.App, cmd *cobra.Command, docs []config.Object, message, output string, dry bool) error {
+	call := &fleetCall{a: a, cmd: cmd, message: message, dryRun: dry, output: output}
+	return call.ask(cmd.Context(), func(c *fleetCall) error { return c.put(operate.Describe{Documents: docs}) })
 }
 
 // put sends a write and shows what it did.

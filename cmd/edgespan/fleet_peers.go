@@ -136,6 +136,15 @@ func idsOf(ps []fleetapi.PeerParameter) []string {
 // liveAsk asks the controller for names.
 type liveAsk func(context.Context, *fleetapi.Client) ([]string, error)
 
+// liveObjects are the peers or the clusters that the controller knows now.
+func liveObjects(ctx context.Context, a *reach.App, kind string) []string {
+	ask := peerNames
+	if kind == "cluster" {
+		ask = clusterNames
+	}
+	return liveNames(ctx, a, ask)
+}
+
 // liveNames are what the controller knows now, for completion: no controller, no names.
 func liveNames(ctx context.Context, a *reach.App, ask liveAsk) []string {
 	if ctx == nil {

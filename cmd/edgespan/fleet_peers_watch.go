@@ -77,7 +77,7 @@ func (t *teller) short(text string) string {
 	return shortIDs(text)
 }
 
-func (t *teller) Tell(data any, rows []watchedRow) error {
+func (t *teller) tell(data any, rows []watchedRow) error {
 	if t.live.Output == "json" || t.live.Output == "yaml" {
 		return t.live.Tell(data, "", nil)
 	}
@@ -123,7 +123,7 @@ func (c *fleetCall) watchPeer() error {
 			if t == nil {
 				t = c.newTeller(rows)
 			}
-			return t.Tell(d, rows)
+			return t.tell(d, rows)
 		})
 	})
 }
@@ -142,7 +142,7 @@ func (c *fleetCall) watchCluster() error {
 			if t == nil {
 				t = c.newTeller(rows)
 			}
-			return t.Tell(d, rows)
+			return t.tell(d, rows)
 		})
 	})
 }
@@ -215,4 +215,16 @@ func watchFor(ctx context.Context, client *fleetapi.Client, kind, name, wanted s
 		}
 		return hear(d.Ready, d.Why)
 	})
+}
+
+// waited is the error of a wait that ended unmet: unreachable if that is the last that
+// was known of the daemon, else a timeout, else an interrupt.
+func waited(ctx context.Context, target, wanted string, timeout time.Duration, last error) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("wait %s: interrupted: not %s: %s", target, wanted, last.Error())
+	}
+	if errors.Is(last, httpapi.ErrUnreachable) {
+		return fmt.Errorf("wait %s: not %s after %s: %w", target, wanted, timeout, last)
+	}
+	return fmt.Errorf("wait %s: %w: not %s after %s: %s", target, httpapi.ErrTimeout, wanted, timeout, last.Error())
 }

@@ -89,7 +89,7 @@ func importTopology(c *fleetCall) error {
 	if c.file == "" {
 		return term.Usagef("-f: is missing: a file or - is allowed")
 	}
-	o, err := layersProgram{c.a.Streams}.layerFile(c.file)
+	o, err := readObject(c.a.Streams, c.file)
 	if err != nil {
 		return err
 	}
@@ -126,6 +126,5 @@ func (c *fleetCall) entry(args []string) (config.Object, error) {
 	if c.file != "" || len(args) == 0 {
 		return c.overrides("", args)
 	}
-	w := writing{layer: "network"}
-	return w.assigned(nil, args)
+	return assignments(nil, args)
 }

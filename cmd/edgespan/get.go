@@ -50,8 +50,8 @@ it: ni/ID.`,
 
 // liveIDs are the ids that the daemon knows now, for completion: no daemon, no ids.
 func (a nodeProgram) liveIDs(ctx context.Context, kind, prefix string) []string {
-	if ask := map[string]liveAsk{"peer": peerNames, "cluster": clusterNames}[kind]; ask != nil {
-		names := liveNames(ctx, a.App, ask)
+	if fleetWaits[kind] != nil {
+		names := liveObjects(ctx, a.App, kind)
 		for i, n := range names {
 			names[i] = prefix + n
 		}

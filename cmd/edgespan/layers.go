@@ -35,9 +35,9 @@ func newLayers(s term.Streams) *cobra.Command {
 	return cmd
 }
 
-// layerFile reads one object, JSON or YAML, from a file, or from stdin for "-".
-func (a layersProgram) layerFile(name string) (config.Object, error) {
-	text, err := a.text(name)
+// readObject reads one object, JSON or YAML, from a file, or from stdin for "-".
+func readObject(s term.Streams, name string) (config.Object, error) {
+	text, err := layersProgram{s}.text(name)
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +76,11 @@ func newLayersDiff(a layersProgram) *cobra.Command {
 		Short: "Print the full difference of two configs, with A's values where both have one",
 		Args:  term.ExactArgs(2, "two files"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			x, err := a.layerFile(args[0])
+			x, err := readObject(a.Streams, args[0])
 			if err != nil {
 				return err
 			}
-			y, err := a.layerFile(args[1])
+			y, err := readObject(a.Streams, args[1])
 			if err != nil {
 				return err
 			}

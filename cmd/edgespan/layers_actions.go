@@ -37,11 +37,11 @@ metadata that carry the action.`,
 			if err != nil {
 				return err
 			}
-			before, err := a.layerFile(args[0])
+			before, err := readObject(a.Streams, args[0])
 			if err != nil {
 				return err
 			}
-			after, err := a.layerFile(args[1])
+			after, err := readObject(a.Streams, args[1])
 			if err != nil {
 				return err
 			}

@@ -41,7 +41,7 @@ an error that names both.`,
 			return a.printCanonical(o)
 		},
 	}
-	f.Bind(cmd)
+	f.bind(cmd)
 	term.OneOf(cmd, &output, "canonical", "json")
 	return cmd
 }
@@ -66,6 +66,6 @@ func newLayersMD5(a layersProgram) *cobra.Command {
 			return err
 		},
 	}
-	f.Bind(cmd)
+	f.bind(cmd)
 	return cmd
 }

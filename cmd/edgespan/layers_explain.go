@@ -49,7 +49,7 @@ With --metadata also what the value means, and what a node does when it changes.
 			return a.explainKeys(&f, args, output)
 		},
 	}
-	f.Bind(cmd)
+	f.bind(cmd)
 	term.OneOf(cmd, &output, "text", "json")
 	return cmd
 }

@@ -24,7 +24,7 @@ func (a layersProgram) metadata(files []string) (*metadata.Metadata, error) {
 	}
 	var m *metadata.Metadata
 	for i, name := range files {
-		doc, err := a.layerFile(name)
+		doc, err := readObject(a.Streams, name)
 		if err != nil {
 			return nil, err
 		}

@@ -115,7 +115,7 @@ func (a layersProgram) migrate(m *migration) error {
 
 // migrateFile is the new document of one file, and what was changed in it.
 func (a layersProgram) migrateFile(name string, kind migrate.Kind, nodes bool, r migrate.Range) (config.Object, []migrated, error) {
-	doc, err := a.layerFile(name)
+	doc, err := readObject(a.Streams, name)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -140,7 +140,7 @@ func (a layersProgram) optimizeInput(o optimizing) (optimize.Input, error) {
 	in.Topology, err = a.topologyFile(o.topology)
 	errs = append(errs, err)
 	if o.auto != "" {
-		in.Auto, err = a.layerFile(o.auto)
+		in.Auto, err = readObject(a.Streams, o.auto)
 		if o.write && errors.Is(err, fs.ErrNotExist) {
 			a.Say("%s: is not there: it begins empty", o.auto)
 			err = nil
@@ -148,11 +148,11 @@ func (a layersProgram) optimizeInput(o optimizing) (optimize.Input, error) {
 		errs = append(errs, err)
 	}
 	if o.network != "" {
-		in.Network, err = a.layerFile(o.network)
+		in.Network, err = readObject(a.Streams, o.network)
 		errs = append(errs, err)
 	}
 	if o.node != "" {
-		in.Node, err = a.layerFile(o.node)
+		in.Node, err = readObject(a.Streams, o.node)
 		errs = append(errs, err)
 	}
 	return in, errors.Join(errs...)

@@ -22,7 +22,7 @@ A start script takes them as they were meant, blanks and quotes included, with e
 		Example: `  eval "exec edgespan-controller $(edgespan layers print-flags /data/cfg/controller_config.json)"`,
 		Args:    term.ExactArgs(1, "one file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			doc, err := a.layerFile(args[0])
+			doc, err := readObject(a.Streams, args[0])
 			if err != nil {
 				return err
 			}

@@ -54,7 +54,7 @@ are alive, are in no batch: they are named, and the exit code is 6.`,
 
 // topologyFile reads a topology from a file, or from stdin for "-".
 func (a layersProgram) topologyFile(name string) (*topology.Topology, error) {
-	o, err := a.layerFile(name)
+	o, err := readObject(a.Streams, name)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ type selected struct {
 }
 
 // Bind defines the flags.
-func (f *selection) Bind(cmd *cobra.Command) {
+func (f *selection) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.baseDir, "base-dir", "", "folder of base versions: <version>.json, fw_versions/, hw_versions/<type>/")
 	flags.StringVar(&f.versions.Software, "sw-version", "", "software version string of the node")
@@ -69,7 +69,7 @@ func (f *selection) set(a layersProgram) (selected, error) {
 	}
 	s.Set[layers.Auto], faults[1] = f.ofNode(a, f.auto)
 	if f.network != "" {
-		s.Set[layers.Network], faults[2] = a.layerFile(f.network)
+		s.Set[layers.Network], faults[2] = readObject(a.Streams, f.network)
 	}
 	s.Set[layers.Node], faults[3] = f.ofNode(a, f.node)
 	s.described, faults[4] = f.checkedBy(a)
@@ -107,7 +107,7 @@ func (f *selection) checkedBy(a layersProgram) (*metadata.Metadata, error) {
 }
 
 func (f *selection) readTopology(a layersProgram) (*topology.Topology, error) {
-	o, err := a.layerFile(f.topology)
+	o, err := readObject(a.Streams, f.topology)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (f *selection) base(a layersProgram) (selected, error) {
 	}
 	s.dir, s.library = dir, dir.Library
 	s.choice = s.library.Choose(f.versions)
-	f.Tell(a, s.choice)
+	f.tell(a, s.choice)
 	return s, nil
 }
 
@@ -154,7 +154,7 @@ func (f *selection) check() error {
 }
 
 // Tell says, in one line, that the latest was used.
-func (f *selection) Tell(a layersProgram, c layers.Choice) {
+func (f *selection) tell(a layersProgram, c layers.Choice) {
 	var latest []string
 	if c.LatestBase {
 		latest = append(latest, "base "+c.Base)
@@ -175,7 +175,7 @@ func (f *selection) ofNode(a layersProgram, file string) (config.Object, error) 
 	if file == "" {
 		return nil, nil
 	}
-	o, err := a.layerFile(file)
+	o, err := readObject(a.Streams, file)
 	if err != nil {
 		return nil, err
 	}

@@ -83,15 +83,15 @@ func newLayersUnset(a layersProgram) *cobra.Command {
 
 func newWrite(a layersProgram, op edit.Op, cmd *cobra.Command) *cobra.Command {
 	w := &writing{op: op}
-	cmd.RunE = func(_ *cobra.Command, args []string) error { return w.Run(a, args) }
-	w.Bind(cmd)
+	cmd.RunE = func(_ *cobra.Command, args []string) error { return w.run(a, args) }
+	w.bind(cmd)
 	cmd.Flags().StringVar(&w.layer, "layer", "", "layer to write: network or node")
 	cmd.Flags().BoolVar(&w.dryRun, "dry-run", false, "check and print, and write nothing")
 	term.OneOf(cmd, &w.output, "text", "json")
 	return cmd
 }
 
-func (w *writing) Run(a layersProgram, args []string) error {
+func (w *writing) run(a layersProgram, args []string) error {
 	layer, err := w.target()
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func (w *writing) read(a layersProgram, file string) (config.Object, error) {
 	if file == "" {
 		return nil, nil
 	}
-	o, err := a.layerFile(file)
+	o, err := readObject(a.Streams, file)
 	if errors.Is(err, os.ErrNotExist) && file == w.file() && w.op != edit.Unset {
 		a.Say("%s: is not there yet", term.Printable(file))
 		return nil, nil
@@ -222,11 +222,11 @@ func (w *writing) finish(a layersProgram, world edit.World, r edit.Result) error
 		a.Say("warning: %s", term.Printable(f.Error()))
 	}
 	if r.Changed && !w.dryRun {
-		if err := w.Write(world, r); err != nil {
+		if err := w.write(world, r); err != nil {
 			return err
 		}
 	}
-	if err := w.Show(a, r); err != nil {
+	if err := w.show(a, r); err != nil {
 		return err
 	}
 	file := term.Printable(w.file())
@@ -244,7 +244,7 @@ func (w *writing) finish(a layersProgram, world edit.World, r edit.Result) error
 	return nil
 }
 
-func (w *writing) Write(world edit.World, r edit.Result) error {
+func (w *writing) write(world edit.World, r edit.Result) error {
 	if w.layer == "network" {
 		return confdir.WriteObject(w.network, r.Network)
 	}
@@ -265,7 +265,7 @@ func (w *writing) Write(world edit.World, r edit.Result) error {
 }
 
 // Show prints what changes on the nodes.
-func (w *writing) Show(a layersProgram, r edit.Result) error {
+func (w *writing) show(a layersProgram, r edit.Result) error {
 	if w.output == "json" {
 		return a.PrintJSON(w.answer(r))
 	}

@@ -46,7 +46,7 @@ func (w *writing) below(path []string) []string {
 
 // requested are the overrides in a file.
 func (w *writing) requested(a layersProgram, file string) (config.Object, error) {
-	o, err := a.layerFile(file)
+	o, err := readObject(a.Streams, file)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +54,12 @@ func (w *writing) requested(a layersProgram, file string) (config.Object, error)
 		return config.Object{w.nodeName: o}, nil
 	}
 	return o, nil
+}
+
+// assignments are the overrides of KEY=VALUE for the network layer, their types by m.
+func assignments(m *metadata.Metadata, args []string) (config.Object, error) {
+	w := writing{op: edit.Modify, layer: "network"}
+	return w.assigned(m, args)
 }
 
 // assigned are the overrides of KEY=VALUE.

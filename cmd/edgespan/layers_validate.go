@@ -24,7 +24,7 @@ what the metadata marks as strict). What a layer made "$absent" is no part of it
 			if err != nil {
 				return err
 			}
-			o, err := a.layerFile(args[0])
+			o, err := readObject(a.Streams, args[0])
 			if err != nil {
 				return err
 			}

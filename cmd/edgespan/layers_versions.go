@@ -44,7 +44,7 @@ that are given: the closest that is not newer.`,
 			return a.Show(showVersions(s), output)
 		},
 	}
-	f.Bind(cmd)
+	f.bind(cmd)
 	term.OutputFlag(cmd, &output)
 	return cmd
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -122,18 +121,6 @@ func (a nodeProgram) wait(ctx context.Context, kind, id, wanted string, timeout 
 			return waited(ctx, kind+"/"+id, wanted, timeout, last)
 		}
 	}
-}
-
-// waited is the error of a wait that ended unmet: unreachable if that is the last that
-// was known of the daemon, else a timeout, else an interrupt.
-func waited(ctx context.Context, target, wanted string, timeout time.Duration, last error) error {
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("wait %s: interrupted: not %s: %s", target, wanted, last.Error())
-	}
-	if errors.Is(last, httpapi.ErrUnreachable) {
-		return fmt.Errorf("wait %s: not %s after %s: %w", target, wanted, timeout, last)
-	}
-	return fmt.Errorf("wait %s: %w: not %s after %s: %s", target, httpapi.ErrTimeout, wanted, timeout, last.Error())
 }
 
 func why(r httpapi.Readiness) string {
