@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"edgespan/cmd/edgespan/configdbcli"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 
@@ -42,7 +43,7 @@ func newRoot(a *reach.App, d daemonProgram) *cobra.Command {
 	root.AddCommand(nodeCommands(a)...)
 	root.AddCommand(demoCommands(a.Streams)...)
 	inGroup("node", root.Commands())
-	fleet := slices.Concat(fleetCommands(a), factsCommands(a), []*cobra.Command{reach.NewContext(a)})
+	fleet := slices.Concat(fleetCommands(a), configdbcli.Commands(a), []*cobra.Command{reach.NewContext(a)})
 	inGroup("controller", fleet)
 	addBeside(root, fleet)
 	root.AddCommand(newLayers(a.Streams), newState(a.Streams), newVersion(a))

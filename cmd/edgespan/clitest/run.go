@@ -38,11 +38,12 @@ func RunStreams(ctx context.Context, root func(*reach.App) *cobra.Command, s ter
 	return a.Run(ctx, root(a), args)
 }
 
-// RootOf is a root that has these commands.
+// RootOf is a root that has these commands, and context.
 func RootOf(commands ...func(*reach.App) []*cobra.Command) func(*reach.App) *cobra.Command {
 	return func(a *reach.App) *cobra.Command {
 		root := a.NewRoot("edgespan", "", "")
 		a.Bind(root)
+		root.AddCommand(reach.NewContext(a))
 		for _, of := range commands {
 			root.AddCommand(of(a)...)
 		}

@@ -1,4 +1,4 @@
-package main
+package configdbcli
 
 import (
 	"context"
@@ -85,9 +85,9 @@ type factsCall struct {
 	effective    bool
 }
 
-// factsCommands are `config` with all groups below it, and the groups again beside it: the seed's
+// Commands are `config` with all groups below it, and the groups again beside it: the seed's
 // and its implementation's words for the same. Help shows them once.
-func factsCommands(a *reach.App) []*cobra.Command {
+func Commands(a *reach.App) []*cobra.Command {
 	cfg := factsSpec{
 		use: "config", short: "Read and change the facts of ConfigDB: values, overrides, what they are made of, and their history",
 		sub: slices.Concat(valueSpecs, recordSpecs, modelSpecs, nodeFactSpecs, treeSpecs),

@@ -1,4 +1,4 @@
-package main
+package configdbcli
 
 import (
 	"fmt"
@@ -293,7 +293,7 @@ func TestAnOperatorImports(t *testing.T) {
 // TestTheExamplesOfATreeOnTheFactsPage runs the console blocks of two chapters of docs/configdb.md, from the first to the last;
 // stdout comes before stderr.
 func TestTheExamplesOfATreeOnTheFactsPage(t *testing.T) {
-	page := textOfFile(t, "../../docs/configdb.md")
+	page := textOfFile(t, "../../../docs/configdb.md")
 	env := clitest.ServeFacts(t)
 	t.Chdir(t.TempDir())
 	ran := 0

@@ -1,4 +1,4 @@
-package main
+package configdbcli
 
 import (
 	"os"
@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const factsPage = "../../docs/configdb.md"
+const factsPage = "../../../docs/configdb.md"
 
 // TestEveryExampleOfTheFactsPage runs the console blocks of the chapter "Command line" of docs/configdb.md, from the
 // first to the last; stdout comes before stderr, and < FILE is stdin.

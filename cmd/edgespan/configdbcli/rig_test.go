@@ -1,4 +1,4 @@
-package main
+package configdbcli
 
 import (
 	"strings"
@@ -41,4 +41,13 @@ func serveEnvironment(t *testing.T) map[string]string {
 	env := clitest.ServeFacts(t)
 	types(t, env, anEnvironment)
 	return env
+}
+
+// program has the commands of this package.
+var program = clitest.RootOf(Commands)
+
+// cli runs a command line of them.
+func cli(t *testing.T, env map[string]string, stdin string, args ...string) clitest.Said {
+	t.Helper()
+	return clitest.Run(t, program, env, stdin, args...)
 }
