@@ -1,6 +1,7 @@
 package main
 
 import (
+	"edgespan/cmd/edgespan/layerscli"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/metadata"
@@ -14,12 +15,12 @@ func (c *fleetCall) overrides(of string, args []string) (config.Object, error) {
 	case c.file != "" && len(args) > 0:
 		return nil, term.Usagef("%s: has both -f and %q: one of them is allowed", c.cmd.Name(), args[0])
 	case c.file != "":
-		return readObject(c.a.Streams, c.file)
+		return layerscli.ReadObject(c.a.Streams, c.file)
 	case len(args) == 0:
 		return nil, term.Usagef("%s: says nothing: -f FILE or KEY=VALUE... is allowed", c.cmd.Name())
 	}
 	for _, arg := range args {
-		if _, _, found := cutAssignment(arg); !found {
+		if _, _, found := layerscli.CutAssignment(arg); !found {
 			return nil, term.Usagef("%s: %s has no '=': -f FILE or KEY=VALUE... is allowed", c.cmd.Name(), config.Quote(arg))
 		}
 	}
@@ -33,7 +34,7 @@ func (c *fleetCall) overrides(of string, args []string) (config.Object, error) {
 		c.a.Say("the metadata of the controller can't be read: values are typed as JSON")
 		m = nil
 	}
-	return assignments(m, args)
+	return layerscli.Assignments(m, args)
 }
 
 // keys reads the paths of a command line.

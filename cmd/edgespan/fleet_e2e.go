@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/edgespan/layerscli"
 	"edgespan/cmd/term"
 	"edgespan/config/operate"
 )
@@ -24,12 +25,12 @@ func e2eSpec(file string) fleetSpec {
 		},
 		{
 			use: "set -f FILE|KEY=VALUE...", short: "Replace the config of the " + file, args: cobra.ArbitraryArgs, forms: tableForms, body: true, write: true,
-			long: "Replace the config of the " + file + ". It is held to its metadata." + aboutKeys,
+			long: "Replace the config of the " + file + ". It is held to its metadata." + layerscli.AboutKeys,
 			run:  func(c *fleetCall) error { return c.setE2E(file, false) },
 		},
 		{
 			use: "modify -f FILE|KEY=VALUE...", short: "Merge into the config of the " + file, args: cobra.ArbitraryArgs, forms: tableForms, body: true, write: true,
-			long:    "Merge into the config of the " + file + ". It is held to its metadata." + aboutKeys,
+			long:    "Merge into the config of the " + file + ". It is held to its metadata." + layerscli.AboutKeys,
 			example: "  edgespan " + file + " modify flags.v=2 -m 'more words in the log'",
 			run:     func(c *fleetCall) error { return c.setE2E(file, true) },
 		},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/edgespan/layerscli"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config"
@@ -28,14 +29,14 @@ var layerSpecs = []fleetSpec{
 		},
 		{
 			use: "set -f FILE|KEY=VALUE...", short: "Replace the network overrides; {} clears them",
-			long:    "Replace the whole network layer; {} clears it." + aboutFleetWrites + aboutKeys,
+			long:    "Replace the whole network layer; {} clears it." + aboutFleetWrites + layerscli.AboutKeys,
 			example: "  edgespan network set -f network.json -m 'as agreed' --if-match 12",
 			args:    cobra.ArbitraryArgs, forms: tableForms, body: true, write: true,
 			run: func(c *fleetCall) error { return c.setNetwork(false) },
 		},
 		{
 			use: "modify -f FILE|KEY=VALUE...", short: "Merge into the network overrides",
-			long:    "Merge into the network layer: an object is merged, everything else replaced; null is a value." + aboutFleetWrites + aboutKeys,
+			long:    "Merge into the network layer: an object is merged, everything else replaced; null is a value." + aboutFleetWrites + layerscli.AboutKeys,
 			example: "  edgespan network modify sysParams.managedConfig=true --dry-run",
 			args:    cobra.ArbitraryArgs, forms: tableForms, body: true, write: true,
 			run: func(c *fleetCall) error { return c.setNetwork(true) },

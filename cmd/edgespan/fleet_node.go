@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/edgespan/layerscli"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/layers"
@@ -33,14 +34,14 @@ for other versions than the node reported.`,
 	},
 	{
 		use: "set [NODE] -f FILE|KEY=VALUE...", short: "Replace the overrides of a node; {} clears them",
-		long:    "Replace the whole overrides of a node, or without NODE of each node of the file, {node: {…}}." + aboutFleetWrites + aboutKeys,
+		long:    "Replace the whole overrides of a node, or without NODE of each node of the file, {node: {…}}." + aboutFleetWrites + layerscli.AboutKeys,
 		example: "  edgespan node set pop-1 popParams.POP_IFACE=nic2\n  edgespan node set -f nodes.json -m 'new sites'",
 		args:    cobra.ArbitraryArgs, forms: tableForms, body: true, write: true, complete: firstNode,
 		run: func(c *fleetCall) error { return c.setNode(false) },
 	},
 	{
 		use: "modify [NODE] -f FILE|KEY=VALUE...", short: "Merge into the overrides of a node",
-		long:    "Merge into the overrides of a node, or without NODE of each node of the file, {node: {…}}." + aboutFleetWrites + aboutKeys,
+		long:    "Merge into the overrides of a node, or without NODE of each node of the file, {node: {…}}." + aboutFleetWrites + layerscli.AboutKeys,
 		example: "  edgespan node modify pop-1 sysParams.managedConfig=false -m 'on the bench'",
 		args:    cobra.ArbitraryArgs, forms: tableForms, body: true, write: true, complete: firstNode,
 		run: func(c *fleetCall) error { return c.setNode(true) },
@@ -230,7 +231,7 @@ func (c *fleetCall) nodeOverrides() (config.Object, error) {
 	if len(args) == 0 {
 		return c.overrides("node", nil)
 	}
-	if _, _, assigns := cutAssignment(args[0]); assigns && c.file == "" {
+	if _, _, assigns := layerscli.CutAssignment(args[0]); assigns && c.file == "" {
 		return nil, term.Usagef("%s: begins with %s: the name of a NODE is allowed before KEY=VALUE", c.cmd.Name(), config.Quote(args[0]))
 	}
 	o, err := c.overrides("node", args[1:])

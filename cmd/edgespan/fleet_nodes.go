@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/edgespan/layerscli"
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
@@ -207,7 +208,7 @@ func explainNode(c *fleetCall) error {
 		return err
 	}
 	if len(all) == 0 {
-		return noKey(path)
+		return layerscli.NoKey(path)
 	}
 	s := term.Shown{Data: all}
 	for _, x := range all {

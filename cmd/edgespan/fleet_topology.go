@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/edgespan/layerscli"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config"
@@ -89,7 +90,7 @@ func importTopology(c *fleetCall) error {
 	if c.file == "" {
 		return term.Usagef("-f: is missing: a file or - is allowed")
 	}
-	o, err := readObject(c.a.Streams, c.file)
+	o, err := layerscli.ReadObject(c.a.Streams, c.file)
 	if err != nil {
 		return err
 	}
@@ -126,5 +127,5 @@ func (c *fleetCall) entry(args []string) (config.Object, error) {
 	if c.file != "" || len(args) == 0 {
 		return c.overrides("", args)
 	}
-	return assignments(nil, args)
+	return layerscli.Assignments(nil, args)
 }

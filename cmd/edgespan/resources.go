@@ -150,23 +150,11 @@ func adapterColumns() []column {
 }
 
 func status(path ...string) func(httpapi.Resource) string {
-	return func(r httpapi.Resource) string { return text(dig(r.Status, path...)) }
+	return func(r httpapi.Resource) string { return text(term.Dig(r.Status, path...)) }
 }
 
 func spec(path ...string) func(httpapi.Resource) string {
-	return func(r httpapi.Resource) string { return text(dig(r.Spec, path...)) }
-}
-
-// dig follows names into decoded JSON; nil where there is nothing.
-func dig(v any, path ...string) any {
-	for _, p := range path {
-		m, ok := v.(map[string]any)
-		if !ok {
-			return nil
-		}
-		v = m[p]
-	}
-	return v
+	return func(r httpapi.Resource) string { return text(term.Dig(r.Spec, path...)) }
 }
 
 func text(v any) string {
@@ -204,9 +192,9 @@ func networkFault(r httpapi.Resource) string {
 
 func appState(r httpapi.Resource) string {
 	switch {
-	case dig(r.Status, "pending") != false: // also before there is a status
+	case term.Dig(r.Status, "pending") != false: // also before there is a status
 		return "pending"
-	case dig(r.Status, "activated") == true:
+	case term.Dig(r.Status, "activated") == true:
 		return "ready"
 	}
 	return "inactive"
@@ -218,7 +206,7 @@ func adapterState(r httpapi.Resource) string {
 		return "waiting"
 	case status("error")(r) != "":
 		return "failed"
-	case dig(r.Status, "activated") == true:
+	case term.Dig(r.Status, "activated") == true:
 		return "active"
 	}
 	return "inactive"
@@ -226,19 +214,19 @@ func adapterState(r httpapi.Resource) string {
 
 func portState(r httpapi.Resource) string {
 	switch {
-	case dig(r.Status, "exists") == false:
+	case term.Dig(r.Status, "exists") == false:
 		return "missing"
-	case dig(r.Status, "up") == true:
+	case term.Dig(r.Status, "up") == true:
 		return "up"
 	}
 	return "down"
 }
 
 func adapterCount(r httpapi.Resource) string {
-	list, _ := dig(r.Status, "adapters").([]any)
+	list, _ := term.Dig(r.Status, "adapters").([]any)
 	active := 0
 	for _, a := range list {
-		if dig(a, "activated") == true {
+		if term.Dig(a, "activated") == true {
 			active++
 		}
 	}
@@ -246,10 +234,10 @@ func adapterCount(r httpapi.Resource) string {
 }
 
 func adapterIPs(r httpapi.Resource) string {
-	list, _ := dig(r.Status, "adapters").([]any)
+	list, _ := term.Dig(r.Status, "adapters").([]any)
 	var ips []string
 	for _, a := range list {
-		if ip := text(dig(a, "ip")); ip != "" {
+		if ip := text(term.Dig(a, "ip")); ip != "" {
 			ips = append(ips, ip)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"edgespan/cmd/edgespan/configdbcli"
+	"edgespan/cmd/edgespan/demo"
+	"edgespan/cmd/edgespan/layerscli"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 
@@ -41,12 +43,13 @@ func newRoot(a *reach.App, d daemonProgram) *cobra.Command {
 	node.AddCommand(nodeConfigCommands(a)...)
 	root.AddCommand(node, newJoin(a))
 	root.AddCommand(nodeCommands(a)...)
-	root.AddCommand(demoCommands(a.Streams)...)
+	root.AddCommand(demo.Commands(a.Streams)...)
 	inGroup("node", root.Commands())
 	fleet := slices.Concat(fleetCommands(a), configdbcli.Commands(a), []*cobra.Command{reach.NewContext(a)})
 	inGroup("controller", fleet)
 	addBeside(root, fleet)
-	root.AddCommand(newLayers(a.Streams), newState(a.Streams), newVersion(a))
+	root.AddCommand(layerscli.Commands(a.Streams)...)
+	root.AddCommand(newVersion(a))
 	return root
 }
 

@@ -135,14 +135,13 @@ var mayImport = map[string][]string{
 
 	// Wiring.
 	"cmd/edgespan": {
-		"actors", "actors/agent", "cmd/edgespan/configdbcli", "cmd/edgespan/reach", "cmd/term", "config",
-		"config/action", "config/backup", "config/e2e", "config/edit", "config/facts", "config/history",
-		"config/httpapi", "config/httpapi/factsapi", "config/httpapi/fleetapi", "config/layers", "config/lint",
-		"config/metadata", "config/migrate", "config/nodeconf", "config/operate", "config/optimize", "config/peer",
-		"config/rollout", "config/schema", "config/state", "config/topology", "examples", "integration/lab",
-		"netinst/doctor", "netinst/netstate", "platform/confdir", "platform/daemon", "platform/executor",
-		"platform/factlink", "platform/facts", "platform/host", "platform/nodelink", "platform/pki",
-		"platform/probe", "platform/proc", "platform/store", "pubsub",
+		"actors", "actors/agent", "cmd/edgespan/configdbcli", "cmd/edgespan/demo", "cmd/edgespan/layerscli",
+		"cmd/edgespan/reach", "cmd/term", "config", "config/action", "config/backup", "config/facts",
+		"config/history", "config/httpapi", "config/httpapi/factsapi", "config/httpapi/fleetapi", "config/layers",
+		"config/metadata", "config/nodeconf", "config/operate", "config/optimize", "config/peer", "config/schema",
+		"config/state", "netinst/doctor", "netinst/netstate", "platform/confdir", "platform/daemon",
+		"platform/executor", "platform/factlink", "platform/facts", "platform/host", "platform/nodelink",
+		"platform/pki", "platform/probe", "platform/proc", "platform/store", "pubsub",
 	},
 	"cmd/edgespan-controller": {
 		"actors/agent", "actors/controller", "actors/facts", "actors/simulate", "cmd/term", "config",
@@ -162,6 +161,12 @@ var mayImport = map[string][]string{
 	"cmd/edgespan/configdbcli": {
 		"cmd/edgespan/reach", "cmd/term", "config", "config/facts", "config/facts/hieratree", "config/facts/ledger",
 		"config/httpapi", "config/httpapi/factsapi", "platform/keystone", "platform/store",
+	},
+	"cmd/edgespan/demo": {"cmd/term", "examples", "integration/lab"},
+	"cmd/edgespan/layerscli": {
+		"cmd/term", "config", "config/e2e", "config/edit", "config/layers", "config/lint", "config/metadata",
+		"config/migrate", "config/nodeconf", "config/optimize", "config/rollout", "config/schema", "config/state",
+		"config/topology", "platform/confdir",
 	},
 	"cmd/edgespan/reach": {"cmd/term", "config/httpapi", "config/httpapi/fleetapi", "platform/pki", "platform/store"},
 	"cmd/term": {
@@ -191,12 +196,16 @@ var testsMayImport = map[string][]string{
 		"config/backup", "config/optimize", "config/rollout", "config/topology/sketch", "platform/store/bolt",
 		"platform/store/etcd",
 	},
-	"actors/facts":             {"config/backup", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest"},
-	"actors/simulate":          {"config/metadata", "config/rollout", "config/topology/sketch"},
-	"appnet":                   {"netinst/netstate"},
-	"cmd/edgespan":             {"cmd/edgespan/clitest", "config/facts/ledger", "config/fleet", "config/revision", "netinst"},
+	"actors/facts":    {"config/backup", "platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest"},
+	"actors/simulate": {"config/metadata", "config/rollout", "config/topology/sketch"},
+	"appnet":          {"netinst/netstate"},
+	"cmd/edgespan": {
+		"cmd/edgespan/clitest", "config/edit", "config/facts/ledger", "config/fleet", "config/revision", "netinst",
+	},
 	"cmd/edgespan-controller":  {"platform/keystone/keystonetest", "platform/store/etcd/etcdtest"},
 	"cmd/edgespan/configdbcli": {"cmd/edgespan/clitest", "platform/keystone/keystonetest", "platform/pki"},
+	"cmd/edgespan/demo":        {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
+	"cmd/edgespan/layerscli":   {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
 	"config/backup":            {"config/layers"},
 	"config/e2e":               {"config/schema"},
 	"config/edit":              {"config/nodeconf", "config/schema"},

@@ -1,0 +1,193 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/cmd/term"
+	"edgespan/examples"
+	"edgespan/integration/lab"
+)
+
+// The lab that `demo up` keeps; a plain `demo` has one of its own beside it.
+const (
+	keptName = "edgespan-demo"
+	keptDir  = "/run/edgespan-demo"
+)
+
+// downTimeout bounds how long a lab is taken down that an interrupt ended.
+const downTimeout = 30 * time.Second
+
+// demoProgram is one run of the demo.
+type demoProgram struct{ term.Streams }
+
+// Commands are the demo, and what runs inside of its world.
+func Commands(s term.Streams) []*cobra.Command {
+	return []*cobra.Command{newDemo(demoProgram{s}), newDemoISP(demoProgram{s})}
+}
+
+func newDemo(a demoProgram) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Show a node at work, in network namespaces of its own",
+		Long: `demo builds a small world of network namespaces, runs the daemon in it on
+examples/demo.yaml and shows lease, name, ping, HTTP through NAT, a denied flow, the
+daemon killed and restarted under traffic, and an app that moves to another network. It
+exits 0 if all of it held. Root is needed; nothing of the machine's own network is
+touched.`,
+		Args: term.ExactArgs(0, "up, down, exec or none"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context()) },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use: "up", Short: "Build the demo's world, start the daemon in it, and keep both",
+		Args: term.ExactArgs(0, "none"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.demoUp(cmd.Context()) },
+	}, &cobra.Command{
+		Use: "down", Short: "Remove what demo up built",
+		Args: term.ExactArgs(0, "none"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.demoDown(cmd.Context()) },
+	}, &cobra.Command{
+		Use: "exec node|isp|" + lab.AppWeb + "|" + lab.AppClient + " -- COMMAND…", Short: "Run a command in a namespace of what demo up built",
+		Example: "  edgespan demo exec " + lab.AppClient + " -- curl http://" + lab.WebName + "/",
+		Args:    term.RangeArgs(2, 1<<10, "a namespace and a command"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.demoExec(cmd.Context(), args[0], args[1:]) },
+	})
+	return cmd
+}
+
+// newDemoISP is the process of the provider's servers in the lab.
+func newDemoISP(a demoProgram) *cobra.Command {
+	return &cobra.Command{
+		Use: lab.ChildCommand, Hidden: true, DisableFlagParsing: true,
+		Short: "Serve DNS and HTTP inside the demo's world",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if code := lab.ChildMain(args, a.Out, a.Err); code != 0 {
+				return term.StatusError(code)
+			}
+			return nil
+		},
+	}
+}
+
+// labUp builds the lab with the demo's config in it.
+func labUp(ctx context.Context, o lab.Options) (*lab.Lab, error) {
+	if missing := lab.MissingTools(); missing != nil {
+		return nil, fmt.Errorf("demo: commands are missing: %s: make setup installs them", strings.Join(missing, " "))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("demo: find this program: %w", err)
+	}
+	o.Binary = self
+	l, err := lab.Up(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("demo: %w", err)
+	}
+	if err := l.WriteConfig(examples.Demo); err != nil {
+		return nil, errors.Join(fmt.Errorf("demo: %w", err), l.Down(context.WithoutCancel(ctx)))
+	}
+	return l, nil
+}
+
+// demo runs all steps in a lab that goes with it.
+func (a demoProgram) demo(ctx context.Context) (err error) {
+	l, err := labUp(ctx, lab.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// An interrupted demo cleans up too.
+		downCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), downTimeout)
+		defer cancel()
+		if downErr := l.Down(downCtx); downErr != nil {
+			err = errors.Join(err, fmt.Errorf("demo: remove lab: %w", downErr))
+		}
+	}()
+	d, err := newDemoRun(a, l)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	for _, s := range d.steps() {
+		d.take(ctx, s)
+	}
+	a.Say("")
+	t := term.Table{Head: []string{"STEP", "SEEN", "OK"}, Rows: d.rows, Wide: true}
+	if err := t.Write(a.Out, a.Color); err != nil {
+		return err
+	}
+	if d.failed > 0 {
+		return fmt.Errorf("demo: %d of %d steps failed: the daemon's last words:\n%s", d.failed, len(d.rows), d.lab.LastWords(10))
+	}
+	a.Say("all %d steps held, in %s", len(d.rows), time.Since(began).Round(100*time.Millisecond))
+	return nil
+}
+
+func (a demoProgram) demoUp(ctx context.Context) error {
+	l, err := labUp(ctx, lab.Options{Name: keptName, Dir: keptDir})
+	if err != nil {
+		return err
+	}
+	d, err := newDemoRun(a, l)
+	if err == nil {
+		for _, s := range d.setup() {
+			if d.take(ctx, s); d.failed > 0 {
+				err = fmt.Errorf("demo: %s: %s", s.name, l.LastWords(10))
+				break
+			}
+		}
+	}
+	if err != nil {
+		return errors.Join(err, l.Down(context.WithoutCancel(ctx)))
+	}
+	_, err = fmt.Fprintf(a.Out, `
+The lab stands. Try:
+
+  export EDGESPAN_SOCKET=%[1]s
+  %[2]s get ni -o wide
+  %[2]s get app
+  %[2]s demo exec %[3]s -- dig +short web.%[4]s
+  %[2]s demo exec %[3]s -- curl http://%[5]s/
+  %[2]s demo exec node -- iptables -S
+  %[2]s plan -f %[6]s
+
+The daemon's log is %[7]s. Remove all of it with: %[2]s demo down
+`, l.Socket(), l.Binary, lab.AppClient, d.ex.home.domain, lab.WebName, l.ConfigFile(), l.NodeLog())
+	return err
+}
+
+func (a demoProgram) demoDown(ctx context.Context) error {
+	l, err := lab.Open(lab.Options{Name: keptName, Dir: keptDir})
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	if err := l.Down(ctx); err != nil {
+		return fmt.Errorf("demo: remove lab: %w", err)
+	}
+	a.Say("the lab is gone")
+	return nil
+}
+
+func (a demoProgram) demoExec(ctx context.Context, short string, argv []string) error {
+	l, err := lab.Open(lab.Options{Name: keptName, Dir: keptDir})
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	if !l.Stands(short) {
+		return term.Usagef("demo exec: namespace is %q: those of a lab that demo up built are allowed: %s", short, strings.Join(l.Shorts(), " "))
+	}
+	code, err := l.Attach(ctx, a.In, a.Out, a.Err, short, argv...)
+	if err != nil {
+		return fmt.Errorf("demo exec: %w", err)
+	}
+	if code != 0 {
+		return term.StatusError(code)
+	}
+	return nil
+}

@@ -1,0 +1,369 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"edgespan/cmd/term"
+	"edgespan/examples"
+	"edgespan/integration/lab"
+)
+
+const (
+	stepDeadline = 30 * time.Second
+	// trafficEvery is the pace of the ping and of the DNS questions while the daemon is
+	// away: an outage of this length is seen.
+	trafficEvery = 5 * time.Millisecond
+	// outOfControl is how long a restarted daemon may take to answer (issue "edge daemon").
+	outOfControl = time.Second
+)
+
+// step is one thing that the demo shows.
+type step struct {
+	name  string
+	vital bool // without it the rest makes no sense
+	do    func(ctx context.Context) (seen string, err error)
+}
+
+// demoRun is one run of the demo.
+type demoRun struct {
+	a      demoProgram
+	lab    *lab.Lab
+	ex     example
+	node   *lab.Node
+	webIP  netip.Addr
+	ip     netip.Addr // the client's, of its newest lease
+	rows   [][]string
+	failed int
+	over   bool // a vital step failed
+}
+
+func newDemoRun(a demoProgram, l *lab.Lab) (*demoRun, error) {
+	ex, err := readExample(examples.Demo)
+	if err != nil {
+		return nil, fmt.Errorf("demo: %w", err)
+	}
+	return &demoRun{a: a, lab: l, ex: ex}, nil
+}
+
+// take runs one step and says at once what was seen.
+func (d *demoRun) take(ctx context.Context, s step) {
+	if d.over {
+		d.rows = append(d.rows, []string{s.name, "not tried", "-"})
+		d.failed++
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, stepDeadline)
+	defer cancel()
+	d.a.Say("… %s", s.name)
+	seen, err := s.do(ctx)
+	mark := "ok"
+	if err != nil {
+		seen, mark = strings.TrimPrefix(seen+": "+err.Error(), ": "), "FAILED"
+		d.failed++
+		d.over = s.vital
+	}
+	seen = term.Printable(strings.TrimSpace(seen))
+	d.a.Say("  %s: %s", mark, seen)
+	d.rows = append(d.rows, []string{s.name, seen, mark})
+}
+
+// setup is what makes the apps reachable.
+func (d *demoRun) setup() []step {
+	return []step{
+		{"daemon answers", true, d.startDaemon},
+		{"networks and apps ready", true, d.waitReady},
+		{"lease of web", true, func(ctx context.Context) (string, error) { return d.lease(ctx, lab.AppWeb, d.ex.web) }},
+		{"lease of client", true, func(ctx context.Context) (string, error) { return d.lease(ctx, lab.AppClient, d.ex.client) }},
+		{"web serves", true, d.serveWeb},
+	}
+}
+
+func (d *demoRun) steps() []step {
+	return append(d.setup(),
+		step{"name of an app", false, func(ctx context.Context) (string, error) {
+			return d.resolve(ctx, "web."+d.ex.home.domain, d.webIP.String())
+		}},
+		step{"name out there", false, func(ctx context.Context) (string, error) { return d.resolve(ctx, lab.WebName, lab.WebAddr) }},
+		step{"ping through NAT", false, d.ping},
+		step{"HTTP through NAT", false, func(ctx context.Context) (string, error) {
+			return d.fetch(ctx, "http://"+lab.WebName+"/", "you are "+lab.NodeAt+":")
+		}},
+		step{"HTTP from app to app", false, func(ctx context.Context) (string, error) {
+			return d.fetch(ctx, "http://web."+d.ex.home.domain+"/", "hello from web")
+		}},
+		step{"TCP 443 is denied", false, d.denied},
+		step{"daemon killed under traffic", false, d.killed},
+		step{"client moves to another network", false, d.moved},
+		step{"web is out of its reach there", false, d.apart},
+		step{"empty config leaves nothing", false, d.removed},
+	)
+}
+
+func (d *demoRun) startDaemon(ctx context.Context) (string, error) {
+	n, err := d.lab.StartNode(d.lab.NodeCmd())
+	if err != nil {
+		return "", err
+	}
+	d.node = n
+	took, err := d.lab.WaitControl(ctx, n)
+	if err != nil {
+		return "", err
+	}
+	return "answers on its socket after " + millis(took), nil
+}
+
+func (d *demoRun) waitReady(ctx context.Context) (string, error) {
+	began := time.Now()
+	for _, target := range d.ex.targets() {
+		if _, err := d.cli(ctx, "wait", target, "--for", "ready", "--timeout", "25s"); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("networks %s and %s and 2 apps after %s", d.ex.home.subnet, d.ex.guest.subnet, millis(time.Since(began))), nil
+}
+
+// lease gets one by DHCP and compares it with what the daemon says of the adapter.
+func (d *demoRun) lease(ctx context.Context, short, app string) (string, error) {
+	text, err := d.cli(ctx, "get", "adapter", app+"/0", "-o", "json")
+	if err != nil {
+		return "", err
+	}
+	var adapter struct {
+		Status struct{ IP, IfName string }
+	}
+	if err := json.Unmarshal([]byte(text), &adapter); err != nil {
+		return "", fmt.Errorf("read adapter: %w", err)
+	}
+	got, err := d.lab.DHCP(ctx, short, adapter.Status.IfName)
+	if err != nil {
+		return "", err
+	}
+	if got.IP.String() != adapter.Status.IP {
+		return "", fmt.Errorf("udhcpc got %s, the daemon says %s", got.IP, adapter.Status.IP)
+	}
+	if app == d.ex.web {
+		d.webIP = got.IP
+	} else {
+		d.ip = got.IP
+	}
+	return fmt.Sprintf("%s/%s on %s, DNS %s", got.IP, got.Mask, adapter.Status.IfName, got.DNS), nil
+}
+
+func (d *demoRun) serveWeb(ctx context.Context) (string, error) {
+	addr := netip.AddrPortFrom(d.webIP, 80).String()
+	if err := d.lab.HTTPServer(ctx, lab.AppWeb, addr, "hello from web"); err != nil {
+		return "", err
+	}
+	return "http://" + addr, nil
+}
+
+func (d *demoRun) resolve(ctx context.Context, name, want string) (string, error) {
+	out, err := d.inClient(ctx, "dig", "+short", "+tries=1", "+time=3", name)
+	if err != nil {
+		return "", err
+	}
+	if out != want {
+		return "", fmt.Errorf("%s is %q, not %s", name, out, want)
+	}
+	return name + " is " + out, nil
+}
+
+func (d *demoRun) ping(ctx context.Context) (string, error) {
+	out, err := d.inClient(ctx, "ping", "-n", "-q", "-c", "5", "-i", "0.2", "-W", "2", lab.WebAddr)
+	if err != nil {
+		return out, err
+	}
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, "packets transmitted") {
+			if !strings.Contains(line, " 5 received") {
+				return "", errors.New(strings.TrimSpace(line))
+			}
+			return lab.WebAddr + ": " + strings.TrimSpace(line), nil
+		}
+	}
+	return "", fmt.Errorf("ping says %q", out)
+}
+
+func (d *demoRun) fetch(ctx context.Context, url, want string) (string, error) {
+	out, err := d.inClient(ctx, "curl", "-sS", "-m", "5", url)
+	if err != nil {
+		return "", err
+	}
+	if !strings.Contains(out, want) {
+		return "", fmt.Errorf("%s says %q, without %q", url, out, want)
+	}
+	return out, nil
+}
+
+// denied shows that a flow is dropped, and that it is the ACL that drops it: the same
+// server answers the node itself.
+func (d *demoRun) denied(ctx context.Context) (string, error) {
+	url := "http://" + lab.WebAddr + ":443/"
+	r, err := d.lab.Exec(ctx, "node", "curl", "-sS", "-m", "5", url)
+	if err != nil {
+		return "", err
+	}
+	if r.Code != 0 {
+		return "", fmt.Errorf("the server does not even answer the node: status %d: %s", r.Code, r.Err)
+	}
+	if err := d.unanswered(ctx, url); err != nil {
+		return "", err
+	}
+	return "no answer in 2 s, and the node itself gets one", nil
+}
+
+// unanswered wants the client's packets dropped.
+func (d *demoRun) unanswered(ctx context.Context, url string) error {
+	const timedOut = 28 // curl(1): what a dropped packet, unlike a rejected one, ends in
+	r, err := d.lab.Exec(ctx, lab.AppClient, "curl", "-sS", "-m", "2", url)
+	switch {
+	case err != nil:
+		return err
+	case r.Code == 0:
+		return fmt.Errorf("client got through to %s: %s", url, r.Out)
+	case r.Code != timedOut:
+		return fmt.Errorf("curl %s ended with %d and no timeout: %s", url, r.Code, r.Err)
+	}
+	return nil
+}
+
+// killed ends the daemon with SIGKILL and starts it again while packets and questions
+// flow, and wants none of them lost.
+func (d *demoRun) killed(ctx context.Context) (string, error) {
+	pings, err := d.lab.PingLoop(lab.AppClient, netip.MustParseAddr(lab.WebAddr), trafficEvery)
+	if err != nil {
+		return "", err
+	}
+	names, err := d.lab.DNSLoop(lab.AppClient, d.ex.home.gateway, "web."+d.ex.home.domain, d.webIP, trafficEvery)
+	if err != nil {
+		pings.Stop()
+		return "", err
+	}
+	took, err := d.restart(ctx, pings, names)
+	p, q := pings.Stop(), names.Stop()
+	seen := fmt.Sprintf("%d of %d pings and %d of %d answers lost, in control again after %s",
+		p.Lost+p.Wrong, p.Sent, q.Lost+q.Wrong, q.Sent, millis(took))
+	switch {
+	case err != nil:
+		return seen, err
+	case p.Good != p.Sent || q.Good != q.Sent:
+		return seen, errors.New("none may be lost")
+	case took > outOfControl:
+		return seen, fmt.Errorf("at most %s is allowed", outOfControl)
+	}
+	return seen, nil
+}
+
+func (d *demoRun) restart(ctx context.Context, loops ...*lab.Loop) (time.Duration, error) {
+	flow := func() error {
+		for _, l := range loops {
+			if err := l.WaitGood(ctx, 100); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := flow(); err != nil {
+		return 0, err
+	}
+	if err := d.node.Kill(); err != nil {
+		return 0, err
+	}
+	if err := flow(); err != nil { // it also flows while there is no daemon
+		return 0, err
+	}
+	began := time.Now()
+	n, err := d.lab.StartNode(d.lab.NodeCmd())
+	if err != nil {
+		return 0, err
+	}
+	d.node = n
+	if _, err := d.lab.WaitControl(ctx, n); err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	if _, err := d.waitReady(ctx); err != nil {
+		return took, err
+	}
+	return took, flow()
+}
+
+// removed applies the empty config and looks for anything that stayed.
+func (d *demoRun) removed(ctx context.Context) (string, error) {
+	if err := d.apply(ctx, "{}"); err != nil {
+		return "", err
+	}
+	for _, target := range d.ex.targets() {
+		if _, err := d.cli(ctx, "wait", target, "--for", "absent", "--timeout", "20s"); err != nil {
+			return "", err
+		}
+	}
+	// The host's own ground goes after the last network, which no status tells.
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	last := "nobody looked yet"
+	for {
+		left, err := d.leftovers(ctx)
+		switch {
+		case err == nil && left == "":
+			return "no link, rule or process of ours is left", nil
+		case err == nil:
+			last = left
+		case ctx.Err() == nil: // else the deadline cut the look short
+			return "", err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return "", fmt.Errorf("still there: %s", last)
+		}
+	}
+}
+
+// leftovers names what of ours is in the node's namespace.
+func (d *demoRun) leftovers(ctx context.Context) (string, error) {
+	const look = `ip -o link | grep -o ' es[0-9][a-z0-9]*' ; ip rule | grep -E '^2[0-2][0-9]{3}:' ;
+iptables-save | grep -E '^(:|-A )ES' ; nft list tables bridge | grep ' es[0-9]' ;
+for p in $(ip netns pids "$1"); do grep -qsx dnsmasq /proc/$p/comm && echo dnsmasq $p; done; :`
+	r, err := d.lab.Exec(ctx, "node", "sh", "-c", look, "sh", d.lab.NS("node"))
+	if err == nil && r.Code != 0 {
+		err = fmt.Errorf("status %d: %s", r.Code, strings.TrimSpace(r.Err))
+	}
+	if err != nil {
+		return "", fmt.Errorf("look for leftovers: %w", err)
+	}
+	return strings.Join(strings.Fields(r.Out), " "), nil
+}
+
+func (d *demoRun) apply(ctx context.Context, doc string) error {
+	r, err := d.lab.CLIWith(ctx, doc, "apply", "-f", "-")
+	if err == nil && r.Code != 0 {
+		err = fmt.Errorf("edgespan apply: exit %d: %s", r.Code, strings.TrimSpace(r.Err))
+	}
+	return err
+}
+
+// Cli runs this program's command line against the lab's daemon.
+func (d *demoRun) cli(ctx context.Context, args ...string) (string, error) {
+	r, err := d.lab.CLI(ctx, args...)
+	if err == nil && r.Code != 0 {
+		err = fmt.Errorf("edgespan %s: exit %d: %s", strings.Join(args, " "), r.Code, strings.TrimSpace(r.Err))
+	}
+	return r.Out, err
+}
+
+func (d *demoRun) inClient(ctx context.Context, argv ...string) (string, error) {
+	r, err := d.lab.Exec(ctx, lab.AppClient, argv...)
+	if err == nil && r.Code != 0 {
+		err = fmt.Errorf("%s: status %d: %s", strings.Join(argv, " "), r.Code, strings.TrimSpace(r.Err))
+	}
+	return strings.TrimSpace(r.Out), err
+}
+
+func millis(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }

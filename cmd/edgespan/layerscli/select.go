@@ -1,0 +1,196 @@
+package layerscli
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/cmd/term"
+	"edgespan/config"
+	"edgespan/config/layers"
+	"edgespan/config/metadata"
+	"edgespan/config/topology"
+	"edgespan/platform/confdir"
+)
+
+// selection is which layers a command works on, and what they are checked by: the flags
+// that all commands of `layers` share.
+type selection struct {
+	baseDir             string
+	versions            layers.Versions
+	auto, network, node string
+	nodeName            string
+	metadata            []string // the first is ours, the others a vendor's
+	topology            string
+}
+
+// selected is what a selection led to.
+type selected struct {
+	layers.Set
+	dir     *confdir.Dir // nil without --base-dir
+	library layers.Library
+	choice  layers.Choice
+
+	described *metadata.Metadata // nil without --metadata
+}
+
+// Bind defines the flags.
+func (f *selection) bind(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.baseDir, "base-dir", "", "folder of base versions: <version>.json, fw_versions/, hw_versions/<type>/")
+	flags.StringVar(&f.versions.Software, "sw-version", "", "software version string of the node")
+	flags.StringVar(&f.versions.Firmware, "fw-version", "", "firmware version string of the node")
+	flags.StringVar(&f.versions.Board, "hw-board", "", "hardware board id of the node")
+	flags.StringVar(&f.auto, "auto", "", "file of automated overrides, {node: {…}}")
+	flags.StringVar(&f.network, "network", "", "file of network overrides")
+	flags.StringVar(&f.node, "node", "", "file of node overrides, {node: {…}}")
+	flags.StringVar(&f.nodeName, "node-name", "", "name of the node in the files of --auto and --node")
+	bindMetadata(cmd, &f.metadata)
+	flags.StringVar(&f.topology, "topology", "", "topology file; nodes must be in it")
+}
+
+// set reads the layers, and tells all that is wrong with them together. That the latest
+// base is used, or that no type has the board, is said on stderr.
+func (f *selection) set(a offline) (selected, error) {
+	if err := f.check(); err != nil {
+		return selected{}, err
+	}
+	s, err := f.base(a)
+	if err != nil {
+		return s, err
+	}
+	var faults [5]error
+	if s.dir != nil {
+		if s.Set, err = s.dir.Read(s.choice); err != nil {
+			faults[0] = term.Unreadable(err)
+		}
+	}
+	s.Set[layers.Auto], faults[1] = f.ofNode(a, f.auto)
+	if f.network != "" {
+		s.Set[layers.Network], faults[2] = ReadObject(a.Streams, f.network)
+	}
+	s.Set[layers.Node], faults[3] = f.ofNode(a, f.node)
+	s.described, faults[4] = f.checkedBy(a)
+	return s, errors.Join(faults[:]...)
+}
+
+// choose checks the flags and finds the names of the base layers, and reads none of them.
+func (f *selection) choose(a offline) (selected, error) {
+	if err := f.check(); err != nil {
+		return selected{}, err
+	}
+	s, err := f.base(a)
+	if err != nil {
+		return s, err
+	}
+	s.described, err = f.checkedBy(a)
+	return s, err
+}
+
+// checkedBy reads the metadata and the topology, and says if the topology lacks the node.
+func (f *selection) checkedBy(a offline) (*metadata.Metadata, error) {
+	var m *metadata.Metadata
+	var faults [2]error
+	if len(f.metadata) > 0 {
+		m, faults[0] = a.metadata(f.metadata)
+	}
+	if f.topology != "" {
+		t, err := f.readTopology(a)
+		if err == nil && f.nodeName != "" && !slices.ContainsFunc(t.Nodes, func(n topology.Node) bool { return n.Name == f.nodeName }) {
+			err = config.Faults{{Path: []string{f.nodeName}, What: "is not in the topology", Allowed: "the nodes of " + f.topology + " are allowed"}}
+		}
+		faults[1] = err
+	}
+	return m, errors.Join(faults[:]...)
+}
+
+func (f *selection) readTopology(a offline) (*topology.Topology, error) {
+	o, err := ReadObject(a.Streams, f.topology)
+	if err != nil {
+		return nil, err
+	}
+	t, faults := topology.FromDocument(o)
+	if faults != nil {
+		return nil, &confdir.Broken{File: f.topology, Faults: faults}
+	}
+	return t, nil
+}
+
+// base finds the names of the base layers without a look at the other flags.
+func (f *selection) base(a offline) (selected, error) {
+	var s selected
+	if f.baseDir == "" {
+		return s, nil
+	}
+	dir, err := confdir.Open(f.baseDir)
+	if err != nil {
+		return s, term.Unreadable(err)
+	}
+	s.dir, s.library = dir, dir.Library
+	s.choice = s.library.Choose(f.versions)
+	f.tell(a, s.choice)
+	return s, nil
+}
+
+func (f *selection) check() error {
+	switch {
+	case f.nodeName == "" && f.auto != "":
+		return term.Usagef("--auto: needs --node-name: the name of a node in %s is allowed", f.auto)
+	case f.nodeName == "" && f.node != "":
+		return term.Usagef("--node: needs --node-name: the name of a node in %s is allowed", f.node)
+	}
+	stdin := 0
+	for _, file := range append([]string{f.auto, f.network, f.node, f.topology}, f.metadata...) {
+		if file == "-" {
+			stdin++
+		}
+	}
+	if stdin > 1 {
+		return term.Usagef("-: stands for %d files: one of them may be stdin", stdin)
+	}
+	return nil
+}
+
+// Tell says, in one line, that the latest was used.
+func (f *selection) tell(a offline, c layers.Choice) {
+	var latest []string
+	if c.LatestBase {
+		latest = append(latest, "base "+c.Base)
+	}
+	if c.LatestHardware {
+		latest = append(latest, "hardware "+c.Type+"/"+c.Hardware)
+	}
+	if len(latest) > 0 {
+		a.Say("--sw-version: %s matches none: the latest is used: %s", config.Quote(f.versions.Software), strings.Join(latest, ", "))
+	}
+	if c.UnknownBoard {
+		a.Say("--hw-board: %s is in no hardware type: no hardware layer is used", config.Quote(f.versions.Board))
+	}
+}
+
+// ofNode is the node's layer in a file of all nodes; one that is not in it has none.
+func (f *selection) ofNode(a offline, file string) (config.Object, error) {
+	if file == "" {
+		return nil, nil
+	}
+	o, err := ReadObject(a.Streams, file)
+	if err != nil {
+		return nil, err
+	}
+	nodes, faults := layers.NodeLayers(o)
+	if faults != nil {
+		return nil, &confdir.Broken{File: file, Faults: faults}
+	}
+	return nodes[f.nodeName], nil
+}
+
+// effective is the effective config of the selected layers. Clashes are an error.
+func (s selected) effective() (config.Object, error) {
+	o, clashes := s.Effective()
+	if len(clashes) > 0 {
+		return nil, clashes
+	}
+	return o, nil
+}

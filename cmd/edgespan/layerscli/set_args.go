@@ -1,0 +1,221 @@
+package layerscli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"edgespan/cmd/term"
+	"edgespan/config"
+	"edgespan/config/edit"
+	"edgespan/config/layers"
+	"edgespan/config/metadata"
+)
+
+// change is what the arguments ask for.
+func (w *writing) change(a offline, m *metadata.Metadata, layer layers.Layer, args []string) (edit.Change, error) {
+	c := edit.Change{Layer: layer, Op: w.op}
+	var err error
+	switch {
+	case w.op == edit.Unset:
+		for _, arg := range args {
+			path, err := config.ParsePath(arg)
+			if err != nil {
+				return c, term.Usagef("KEY: %w", err)
+			}
+			c.Keys = append(c.Keys, w.below(path))
+		}
+	case strings.Contains(args[0], "="):
+		c.Overrides, err = w.assigned(m, args)
+	case len(args) > 1:
+		err = term.Usagef("FILE: is %s with %d more arguments: one FILE alone, or KEY=VALUE... is allowed", config.Quote(args[0]), len(args)-1)
+	default:
+		c.Overrides, err = w.requested(a, args[0])
+	}
+	return c, err
+}
+
+// below is a path in the document of the layer: {node: {…}} for the node layer.
+func (w *writing) below(path []string) []string {
+	if w.layer == "node" && w.nodeName != "" {
+		return config.Sub([]string{w.nodeName}, path...)
+	}
+	return path
+}
+
+// requested are the overrides in a file.
+func (w *writing) requested(a offline, file string) (config.Object, error) {
+	o, err := ReadObject(a.Streams, file)
+	if err != nil {
+		return nil, err
+	}
+	if w.layer == "node" && w.nodeName != "" {
+		return config.Object{w.nodeName: o}, nil
+	}
+	return o, nil
+}
+
+// Assignments are the overrides of KEY=VALUE for the network layer, their types by m.
+func Assignments(m *metadata.Metadata, args []string) (config.Object, error) {
+	w := writing{op: edit.Modify, layer: "network"}
+	return w.assigned(m, args)
+}
+
+// assigned are the overrides of KEY=VALUE.
+func (w *writing) assigned(m *metadata.Metadata, args []string) (config.Object, error) {
+	out := config.Object{}
+	var faults config.Faults
+	for _, arg := range args {
+		key, text, found := CutAssignment(arg)
+		if !found {
+			return nil, term.Usagef("%s: has no '=': KEY=VALUE is allowed", config.Quote(arg))
+		}
+		path, err := config.ParsePath(key)
+		if err != nil {
+			return nil, term.Usagef("KEY: %w", err)
+		}
+		if !utf8.ValidString(text) {
+			return nil, term.Usagef("VALUE: of %s is no UTF-8: text in UTF-8 is allowed", config.FormatPath(path))
+		}
+		path = w.below(path)
+		if at := inTheWay(out, path); at != nil {
+			return nil, term.Usagef("%s: is given with %s: each place once is allowed", config.FormatPath(path), config.FormatPath(at))
+		}
+		v, wrong := value(m, w.inConfig(path), text)
+		for _, f := range wrong {
+			faults.Add(config.Sub(path, f.Path...), f.What, f.Allowed)
+		}
+		out = config.Set(out, path, v)
+	}
+	if faults != nil {
+		return nil, faults
+	}
+	return out, nil
+}
+
+// inTheWay is the path that was given before and is this one, or above or below it.
+func inTheWay(o config.Object, path []string) []string {
+	for n := 1; n <= len(path); n++ {
+		v, found := config.Lookup(o, path[:n])
+		if !found {
+			return nil
+		}
+		if _, is := v.(config.Object); !is || n == len(path) {
+			return path[:n]
+		}
+	}
+	return nil
+}
+
+// inConfig is the path in a config of a path in the layer's document.
+func (w *writing) inConfig(path []string) []string {
+	if w.layer == "node" {
+		return path[1:]
+	}
+	return path
+}
+
+// CutAssignment cuts KEY=VALUE at the first '=' outside of a part of the key in "".
+func CutAssignment(arg string) (key, value string, found bool) {
+	quoted, start := false, true
+	for i := 0; i < len(arg); i++ {
+		switch c := arg[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"' && (quoted || start):
+			quoted = !quoted
+		case c == '=' && !quoted:
+			return arg[:i], arg[i+1:], true
+		}
+		start = arg[min(i, len(arg)-1)] == '.'
+	}
+	return "", "", false
+}
+
+// value reads a VALUE: for a STRING of the metadata, and a command-line flag, the text as it
+// stands or in "", else JSON, else the text.
+func value(m *metadata.Metadata, path []string, text string) (any, config.Faults) {
+	isText := false
+	if m != nil {
+		e, known := m.Entry(path)
+		isText = known && (e.Kind == metadata.String || e.Flag)
+	}
+	if isText {
+		s := ""
+		if strings.HasPrefix(text, `"`) && json.Unmarshal([]byte(text), &s) == nil {
+			return s, nil
+		}
+		return text, nil
+	}
+	if !json.Valid([]byte(text)) {
+		return text, nil
+	}
+	return config.Parse([]byte(text))
+}
+
+// answer is what `-o json` prints.
+func (w *writing) answer(r edit.Result) map[string]any {
+	effects, warnings := []any{}, []any{}
+	for _, x := range r.Effects {
+		values := []any{}
+		for _, v := range x.Values {
+			shown := map[string]any{"key": config.FormatPath(v.Path)}
+			if v.HadOld {
+				shown["old"] = v.Old
+			}
+			if v.HasNew {
+				shown["new"], shown["origin"] = v.New, v.Origin
+			}
+			values = append(values, shown)
+		}
+		effects = append(effects, map[string]any{
+			"nodes": append([]string{}, x.Nodes...), "values": values, "actions": showActions(x.Actions),
+		})
+	}
+	for _, f := range r.Warnings {
+		warnings = append(warnings, map[string]any{
+			"nodes": append([]string{}, f.Nodes...), "key": config.FormatPath(f.Path), "rule": f.Rule, "what": f.What,
+		})
+	}
+	return map[string]any{
+		"layer": w.layer, "file": w.file(), "changed": r.Changed, "written": r.Changed && !w.dryRun,
+		"effects": effects, "warnings": warnings,
+	}
+}
+
+// effectText is what changes on some nodes, for a person.
+func effectText(x edit.Effect) string {
+	var b strings.Builder
+	who := "a node without overrides"
+	if len(x.Nodes) > 0 {
+		who = term.Printable(strings.Join(x.Nodes, ", "))
+	}
+	fmt.Fprintf(&b, "%s:\n", who)
+	for _, v := range x.Values {
+		old, now := "none", "none"
+		if v.HadOld {
+			old = term.OneLine(v.Old)
+		}
+		if v.HasNew {
+			now = term.OneLine(v.New) + " (origin " + v.Origin.String() + ")"
+		}
+		fmt.Fprintf(&b, "  %s: %s -> %s\n", config.FormatPath(v.Path), old, now)
+	}
+	for _, act := range showActions(x.Actions) {
+		fmt.Fprintf(&b, "  action %s: %s\n", act.Action, strings.Join(act.Keys, ", "))
+	}
+	return b.String()
+}
+
+func showActions(actions []metadata.Action) []shownAction {
+	list := []shownAction{}
+	for _, x := range actions {
+		s := shownAction{Action: x.Name}
+		for _, path := range x.Keys {
+			s.Keys = append(s.Keys, config.FormatPath(path))
+		}
+		list = append(list, s)
+	}
+	return list
+}

@@ -1,0 +1,110 @@
+package layerscli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"edgespan/cmd/term"
+	"edgespan/config"
+	"edgespan/config/state"
+	"edgespan/platform/confdir"
+)
+
+// newState is the offline side of the state loop: it reads files and asks nobody.
+func newState(s term.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "state",
+		Short: "Derive the state of parameters, offline, on files",
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return term.Usagef("command: is %q: %s are allowed", args[0], term.CommandNames(cmd))
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(newStateDerive(offline{s}))
+	return cmd
+}
+
+func newStateDerive(a offline) *cobra.Command {
+	output, wanted, reported := "", "", ""
+	cmd := &cobra.Command{
+		Use:   "derive --wanted FILE --reported FILE",
+		Short: "Derive the state of each parameter from what is wanted and what was reported",
+		Long: `Derive the state of each parameter from what is wanted and what was reported, as the
+controller does. "-" is stdin, for one of both.
+
+  wanted    {"generation": 7, "parameters": [{"id", "target", "dependencies"}]}
+  reported  {"generation": 7, "parameters": [{"id", "state", "timestamp", "message"}]}
+
+The exit code is 0 whenever a state was derived, ready or not. It is 4, with all faults
+of both files and no output, where they can't be judged: cycles, dependencies on unknown
+ids, ids that are wanted twice, unknown states, times and targets.`,
+		Example: `  edgespan state derive --wanted wanted.json --reported reported.json -o json`,
+		Args:    term.ExactArgs(0, "no argument"),
+		RunE: func(*cobra.Command, []string) error {
+			if err := term.CheckOutput(output); err != nil {
+				return err
+			}
+			switch {
+			case wanted == "" || reported == "":
+				return term.Usagef("derive: needs --wanted and --reported: a file each, or - for stdin, is allowed")
+			case wanted == "-" && reported == "-":
+				return term.Usagef("derive: --wanted and --reported are both -: stdin is allowed for one of both")
+			}
+			d, err := a.derive(wanted, reported)
+			if err != nil {
+				return err
+			}
+			return a.showDerived(d, output)
+		},
+	}
+	cmd.Flags().StringVar(&wanted, "wanted", "", "file with what is wanted")
+	cmd.Flags().StringVar(&reported, "reported", "", "file with what the node reported")
+	term.OutputFlag(cmd, &output)
+	return cmd
+}
+
+// derive reads both files and derives; the faults of both are told at once.
+func (a offline) derive(wanted, reported string) (state.PeerConfigurationState, error) {
+	wantText, err := a.text(wanted)
+	saidText, err2 := a.text(reported)
+	if err := errors.Join(err, err2); err != nil {
+		return state.PeerConfigurationState{}, err
+	}
+	want, faults := state.ReadWanted(wantText)
+	said, more := state.ReadReported(saidText)
+	if err := errors.Join(brokenFile(wanted, faults), brokenFile(reported, more)); err != nil {
+		return state.PeerConfigurationState{}, err
+	}
+	return state.Derive(want, said), nil
+}
+
+// brokenFile is nil without faults.
+func brokenFile(name string, faults config.Faults) error {
+	if faults == nil {
+		return nil
+	}
+	return &confdir.Broken{File: name, Faults: faults}
+}
+
+func (a offline) showDerived(d state.PeerConfigurationState, output string) error {
+	doc := d.Document()
+	t := &term.Table{Head: []string{"PARAMETER", "STATE", "REVIEW", "REASON"}}
+	out := term.Shown{Data: doc, Empty: "no parameters"}
+	for _, p := range append(doc.Parameters, doc.Ignored...) {
+		t.Wide = output == "wide"
+		t.Add(p.ID, string(p.State), string(p.Review), p.Reason)
+		out.Names = append(out.Names, p.ID)
+	}
+	out.Table = func(bool) *term.Table { return t }
+	if err := a.Show(out, output); err != nil {
+		return err
+	}
+	if output == "table" || output == "wide" {
+		a.Say("ready: %s", term.YesNo(d.Ready))
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package layerscli
+
+import (
+	"github.com/spf13/cobra"
+
+	"edgespan/cmd/term"
+	"edgespan/config"
+	"edgespan/config/nodeconf"
+	"edgespan/platform/confdir"
+)
+
+func newLayersValidate(a offline) *cobra.Command {
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "validate --metadata FILE... CONFIG",
+		Short: "Check a config against metadata, and say all that is wrong",
+		Long: `Check a whole config against metadata. Every fault is one line on stderr, with its
+dotted path, and the exit code is 4. A key that nobody described is a warning (a fault below
+what the metadata marks as strict). What a layer made "$absent" is no part of it. CONFIG may be - for stdin.`,
+		Example: "  edgespan layers validate --metadata config_metadata.json node_config.json",
+		Args:    term.ExactArgs(1, "one config"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			m, err := a.metadata(files)
+			if err != nil {
+				return err
+			}
+			o, err := ReadObject(a.Streams, args[0])
+			if err != nil {
+				return err
+			}
+			report := m.Validate(nodeconf.Present(o))
+			for _, path := range report.Unknown {
+				f := config.Fault{Path: path, What: "is unknown (a warning)", Allowed: "it is kept, and nothing checks it"}
+				a.Say("%s", term.Printable(args[0]+": "+f.Error()))
+			}
+			if faults := report.Err(); faults != nil {
+				return &confdir.Broken{File: args[0], Faults: faults}
+			}
+			a.Say("%s", term.Printable(args[0]+": valid"))
+			return nil
+		},
+	}
+	bindMetadata(cmd, &files)
+	return cmd
+}
