@@ -78,9 +78,9 @@ type daemonProgram struct {
 	version string
 }
 
-// thisDaemon is the program of this process.
-func thisDaemon() daemonProgram {
-	return daemonProgram{start: startNode, again: startAgain, lock: nodeLock, lockDir: nodeLockDir, version: version}
+// newDaemon is the command `node` of this process.
+func newDaemon(a *reach.App, version string) *cobra.Command {
+	return newNode(a, daemonProgram{start: startNode, again: startAgain, lock: nodeLock, lockDir: nodeLockDir, version: version})
 }
 
 func newNode(with *reach.App, a daemonProgram) *cobra.Command {

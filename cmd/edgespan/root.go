@@ -19,7 +19,7 @@ import (
 // Err, one line each.
 func run(ctx context.Context, s term.Streams, args []string) int {
 	a := &reach.App{Streams: s}
-	return a.Run(ctx, newRoot(a, thisDaemon()), args)
+	return a.Run(ctx, newRoot(a), args)
 }
 
 const aboutProgram = `edgespan keeps the virtual networks of an edge node as a config wants them, and asks
@@ -35,11 +35,11 @@ EDGESPAN_TOKEN_FILE, EDGESPAN_CA_FILE, EDGESPAN_CA_SHA256, EDGESPAN_CONTEXT and
 EDGESPAN_CONTEXTS. NO_COLOR switches colours off.`
 
 // NewRoot builds the command tree.
-func newRoot(a *reach.App, d daemonProgram) *cobra.Command {
+func newRoot(a *reach.App) *cobra.Command {
 	root := a.NewRoot("edgespan", "The network daemon of an edge node, and the command line of node and controller", aboutProgram)
 	a.Bind(root)
 	root.AddGroup(&cobra.Group{ID: "node", Title: "On a node:"}, &cobra.Group{ID: "controller", Title: "With a controller:"})
-	node := newNode(a, d)
+	node := newDaemon(a, version)
 	node.AddCommand(nodeConfigCommands(a)...)
 	root.AddCommand(node, newJoin(a))
 	root.AddCommand(nodeCommands(a)...)

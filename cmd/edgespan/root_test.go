@@ -59,7 +59,7 @@ func TestVersion(t *testing.T) {
 }
 
 // program is the root of the whole program.
-func program(a *reach.App) *cobra.Command { return newRoot(a, thisDaemon()) }
+func program(a *reach.App) *cobra.Command { return newRoot(a) }
 
 // cli runs a command line of the whole program.
 func cli(t *testing.T, env map[string]string, stdin string, args ...string) clitest.Said {
