@@ -3,7 +3,8 @@
 // on a terminal.
 //
 // It never judges a config or a network: the daemon does, and this program shows what
-// it said. start.go is the only place that puts platform and actors together.
+// it said. Each group of commands is a package below this one; daemon is the only place that
+// puts platform and actors together. Read first: root.go.
 package main
 
 import (

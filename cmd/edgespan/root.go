@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"edgespan/cmd/edgespan/configdbcli"
+	"edgespan/cmd/edgespan/daemon"
 	"edgespan/cmd/edgespan/demo"
 	"edgespan/cmd/edgespan/layerscli"
 	"edgespan/cmd/edgespan/reach"
@@ -39,9 +40,9 @@ func newRoot(a *reach.App) *cobra.Command {
 	root := a.NewRoot("edgespan", "The network daemon of an edge node, and the command line of node and controller", aboutProgram)
 	a.Bind(root)
 	root.AddGroup(&cobra.Group{ID: "node", Title: "On a node:"}, &cobra.Group{ID: "controller", Title: "With a controller:"})
-	node := newDaemon(a, version)
+	node := daemon.New(a, version)
 	node.AddCommand(nodeConfigCommands(a)...)
-	root.AddCommand(node, newJoin(a))
+	root.AddCommand(node, daemon.NewJoin(a))
 	root.AddCommand(nodeCommands(a)...)
 	root.AddCommand(demo.Commands(a.Streams)...)
 	inGroup("node", root.Commands())

@@ -135,13 +135,10 @@ var mayImport = map[string][]string{
 
 	// Wiring.
 	"cmd/edgespan": {
-		"actors", "actors/agent", "cmd/edgespan/configdbcli", "cmd/edgespan/demo", "cmd/edgespan/layerscli",
-		"cmd/edgespan/reach", "cmd/term", "config", "config/action", "config/backup", "config/facts",
-		"config/history", "config/httpapi", "config/httpapi/factsapi", "config/httpapi/fleetapi", "config/layers",
-		"config/metadata", "config/nodeconf", "config/operate", "config/optimize", "config/peer", "config/schema",
-		"config/state", "netinst/doctor", "netinst/netstate", "platform/confdir", "platform/daemon",
-		"platform/executor", "platform/factlink", "platform/facts", "platform/host", "platform/nodelink",
-		"platform/pki", "platform/probe", "platform/proc", "platform/store", "pubsub",
+		"cmd/edgespan/configdbcli", "cmd/edgespan/daemon", "cmd/edgespan/demo", "cmd/edgespan/layerscli",
+		"cmd/edgespan/reach", "cmd/term", "config", "config/backup", "config/history", "config/httpapi",
+		"config/httpapi/fleetapi", "config/layers", "config/metadata", "config/nodeconf", "config/operate",
+		"config/optimize", "config/peer", "config/state", "netinst/doctor", "platform/facts", "platform/store",
 	},
 	"cmd/edgespan-controller": {
 		"actors/agent", "actors/controller", "actors/facts", "actors/simulate", "cmd/term", "config",
@@ -161,6 +158,13 @@ var mayImport = map[string][]string{
 	"cmd/edgespan/configdbcli": {
 		"cmd/edgespan/reach", "cmd/term", "config", "config/facts", "config/facts/hieratree", "config/facts/ledger",
 		"config/httpapi", "config/httpapi/factsapi", "platform/keystone", "platform/store",
+	},
+	"cmd/edgespan/daemon": {
+		"actors", "actors/agent", "cmd/edgespan/reach", "cmd/term", "config", "config/action", "config/facts",
+		"config/httpapi", "config/httpapi/factsapi", "config/layers", "config/metadata", "config/schema",
+		"netinst/netstate", "platform/confdir", "platform/daemon", "platform/executor", "platform/factlink",
+		"platform/facts", "platform/host", "platform/nodelink", "platform/pki", "platform/probe", "platform/proc",
+		"platform/store", "pubsub",
 	},
 	"cmd/edgespan/demo": {"cmd/term", "examples", "integration/lab"},
 	"cmd/edgespan/layerscli": {
@@ -200,10 +204,11 @@ var testsMayImport = map[string][]string{
 	"actors/simulate": {"config/metadata", "config/rollout", "config/topology/sketch"},
 	"appnet":          {"netinst/netstate"},
 	"cmd/edgespan": {
-		"cmd/edgespan/clitest", "config/edit", "config/facts/ledger", "config/fleet", "config/revision", "netinst",
+		"cmd/edgespan/clitest", "config/edit", "config/fleet", "config/revision", "config/schema", "platform/pki",
 	},
 	"cmd/edgespan-controller":  {"platform/keystone/keystonetest", "platform/store/etcd/etcdtest"},
 	"cmd/edgespan/configdbcli": {"cmd/edgespan/clitest", "platform/keystone/keystonetest", "platform/pki"},
+	"cmd/edgespan/daemon":      {"cmd/edgespan/clitest", "config/facts/ledger", "config/nodeconf", "netinst"},
 	"cmd/edgespan/demo":        {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
 	"cmd/edgespan/layerscli":   {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
 	"config/backup":            {"config/layers"},

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -68,8 +68,8 @@ type runningNode interface {
 // startFunc puts platform and actors together and starts them.
 type startFunc func(ctx context.Context, o nodeOptions, log *zap.Logger) (runningNode, error)
 
-// daemonProgram is the program of `node`.
-type daemonProgram struct {
+// program is the program of `node`.
+type program struct {
 	*reach.App
 	start   startFunc    // makes the daemon
 	again   func() error // starts it in its own place once more
@@ -78,12 +78,12 @@ type daemonProgram struct {
 	version string
 }
 
-// newDaemon is the command `node` of this process.
-func newDaemon(a *reach.App, version string) *cobra.Command {
-	return newNode(a, daemonProgram{start: startNode, again: startAgain, lock: nodeLock, lockDir: nodeLockDir, version: version})
+// New is the command `node` of this process.
+func New(a *reach.App, version string) *cobra.Command {
+	return newNode(a, program{start: startNode, again: startAgain, lock: nodeLock, lockDir: nodeLockDir, version: version})
 }
 
-func newNode(with *reach.App, a daemonProgram) *cobra.Command {
+func newNode(with *reach.App, a program) *cobra.Command {
 	a.App = with
 	var o nodeOptions
 	cmd := &cobra.Command{
@@ -153,7 +153,7 @@ func (o *nodeOptions) clean() error {
 }
 
 // runNode runs one daemon until ctx ends or its top actor does.
-func (a daemonProgram) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) error {
+func (a program) runNode(ctx context.Context, o nodeOptions, hup <-chan os.Signal) error {
 	if a.Env("GOGC") == "" {
 		debug.SetGCPercent(50) // an edge node has little memory, and its daemon little to do
 	}
@@ -235,7 +235,7 @@ func attend(ctx context.Context, d runningNode, hup <-chan os.Signal, served <-c
 
 // lockNamespace takes the node's lock, or says that a daemon lives here already. warning is
 // what somebody should know of it.
-func (a daemonProgram) lockNamespace(ctx context.Context) (lock *daemon.NamespaceLock, warning string, err error) {
+func (a program) lockNamespace(ctx context.Context) (lock *daemon.NamespaceLock, warning string, err error) {
 	lock, warnings, err := daemon.LockNamespace(ctx, a.lockDir, a.lock)
 	if errors.Is(err, daemon.ErrTaken) {
 		err = fmt.Errorf("%w: another edgespan node runs in it: one is allowed", httpapi.ErrConflict)

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"bytes"
@@ -54,7 +54,7 @@ func startTestNode(t *testing.T, lock string, startErr error) *testNode {
 	t.Helper()
 	n := &testNode{fake: clitest.Filled(), dir: clitest.Scratch(t), code: make(chan int, 1)}
 	n.fake.Ended = make(chan error, 1)
-	d := daemonProgram{
+	d := program{
 		version: "v1.2.3", lock: lock, lockDir: filepath.Join(os.TempDir(), lock),
 		start: func(_ context.Context, o nodeOptions, _ *zap.Logger) (runningNode, error) {
 			n.got = o
@@ -71,7 +71,7 @@ func startTestNode(t *testing.T, lock string, startErr error) *testNode {
 }
 
 // runDaemon runs a command line whose `node` is d.
-func runDaemon(ctx context.Context, log io.Writer, d daemonProgram, args []string) int {
+func runDaemon(ctx context.Context, log io.Writer, d program, args []string) int {
 	a := &reach.App{Streams: term.Streams{Out: log, Err: log, Env: func(string) string { return "" }}}
 	root := a.NewRoot("edgespan", "", "")
 	a.Bind(root)
@@ -98,8 +98,10 @@ func lockName(t *testing.T) string { return fmt.Sprintf("@edgespan-test-%d-%s", 
 func TestNodeServesUntilItIsTold(t *testing.T) {
 	n := startTestNode(t, lockName(t), nil)
 	clitest.AwaitSocket(t, n.socket())
-	if got := cli(t, clitest.At(n.socket()), "", "get", "ni", "-o", "name"); got.Out != "ni/"+clitest.NiID+"\n" {
-		t.Errorf("get: %+v", got)
+	c := httpapi.NewClient(n.socket())
+	defer c.Close()
+	if got, err := c.List(t.Context(), "ni"); err != nil || len(got) != 1 || got[0].ID != clitest.NiID {
+		t.Errorf("list: %+v, %v", got, err)
 	}
 	want := nodeOptions{n.dir + "/c", n.dir + "/state", n.dir + "/run", n.socket(), "v1.2.3", n.got.Level, aboutFiles{}, false, "", ""}
 	if n.got != want {
@@ -161,7 +163,7 @@ func TestNodeLeavesAnotherDaemonsSocketAlone(t *testing.T) {
 	n := startTestNode(t, lockName(t), nil)
 	clitest.AwaitSocket(t, n.socket())
 	// Another network namespace has another lock, but the path may be the same.
-	second := daemonProgram{lock: lockName(t) + "2"}
+	second := program{lock: lockName(t) + "2"}
 	second.start = func(context.Context, nodeOptions, *zap.Logger) (runningNode, error) {
 		return &clitest.Daemon{Ended: make(chan error, 1)}, nil
 	}

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -35,7 +35,8 @@ type joinOptions struct {
 	token, pin, stateDir string
 }
 
-func newJoin(a *reach.App) *cobra.Command {
+// NewJoin is the command `join`.
+func NewJoin(a *reach.App) *cobra.Command {
 	var o joinOptions
 	cmd := &cobra.Command{
 		Use:   "join --controller HOST:PORT[,HOST:PORT...] --token T --ca-sha256 H",

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"os"
@@ -74,7 +74,7 @@ func TestWhatANodeIs(t *testing.T) {
 
 // The table of actions in docs/operations.md is one.
 func TestTheActionsOfTheDocumentAreATable(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operations.md")
+	text, err := os.ReadFile("../../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
