@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/edgespan/fleetcli"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config"
@@ -167,5 +168,5 @@ func (a nodeProgram) applyDocuments(cmd *cobra.Command, docs []config.Object, me
 	if err := term.CheckOutput(output); err != nil {
 		return err
 	}
-	return writeDescriptors(a.App, cmd, docs, message, output, dry)
+	return fleetcli.WriteDescriptors(a.App, cmd, docs, message, output, dry)
 }

@@ -1,311 +1,14 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
-	"edgespan/config"
-	"edgespan/config/edit"
-	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/operate"
-	"edgespan/config/schema"
 )
-
-// TestEveryCommandAsksTheController runs each command once; what it asks is what the words say.
-func TestEveryCommandAsksTheController(t *testing.T) {
-	f := clitest.SmallFleet()
-	env := clitest.ServeFleet(t, f)
-	doc := clitest.File(t, "# YAML\nsysParams: {managedConfig: true}\n")
-	const set = "{Overrides:map[sysParams:map[managedConfig:true]] Modify:"
-	const nodes = "{Overrides:map[pop-1:map[sysParams:map[managedConfig:true]]] Modify:"
-	const plain = ` message "" dry false if map[]`
-	for line, asked := range map[string]string{
-		"network get":                                           "layer {Layer:network Nodes:[] Versions:[] Boards:[] Reveal:false}",
-		"network get --reveal":                                  "layer {Layer:network Nodes:[] Versions:[] Boards:[] Reveal:true}",
-		"network set -f " + doc:                                 "write operate.SetNetwork" + set + "false}" + plain,
-		"network modify -f " + doc:                              "write operate.SetNetwork" + set + "true}" + plain,
-		"network modify count=5 label=5 other=5 flags.v=2":      "metadata node; write operate.SetNetwork{Overrides:map[count:5 flags:map[v:2] label:5 other:5] Modify:true}" + plain,
-		"network unset a.b c":                                   "write operate.Unset{Layer:network Keys:[[a b] [c]]}" + plain,
-		"network set -f " + doc + " -m why --dry-run":           "write operate.SetNetwork" + set + `false} message "why" dry true if map[]`,
-		"network set -f " + doc + " --if-match 12":              "write operate.SetNetwork" + set + `false} message "" dry false if map[network:12]`,
-		"network actions -f " + doc:                             "preview operate.SetNetwork" + set + "true}",
-		"network actions --set -f " + doc:                       "preview operate.SetNetwork" + set + "false}",
-		"actions p1":                                            "result p1",
-		"node get pop-1 --layer full":                           "config {Node:pop-1 Paths:[] Versions:{Software: Firmware: Board:} Reveal:false}",
-		"node get pop-1 --layer full --sw a --fw b --board c":   "config {Node:pop-1 Paths:[] Versions:{Software:a Firmware:b Board:c} Reveal:false}",
-		`node get pop-1 --layer full --paths a.b,c."d,e"`:       "config {Node:pop-1 Paths:[[a b] [c d,e]] Versions:{Software: Firmware: Board:} Reveal:false}",
-		"node get --layer full --paths a":                       "paths {Nodes:[] Paths:[[a]] Reveal:false After: Limit:0}",
-		"node get x y --layer full --paths a":                   "paths {Nodes:[x y] Paths:[[a]] Reveal:false After: Limit:0}",
-		"node get pop-1":                                        "layer {Layer:node Nodes:[pop-1] Versions:[] Boards:[] Reveal:false}",
-		"node get":                                              "layer {Layer:node Nodes:[] Versions:[] Boards:[] Reveal:false}",
-		"node get pop-1 --layer auto":                           "layer {Layer:auto Nodes:[pop-1] Versions:[] Boards:[] Reveal:false}",
-		"node get pop-1 --layer base":                           "node pop-1; layer {Layer:base Nodes:[] Versions:[RELEASE_M81] Boards:[] Reveal:false}",
-		"node get pop-1 --layer firmware":                       "node pop-1; layer {Layer:firmware Nodes:[] Versions:[10.11.0.90] Boards:[] Reveal:false}",
-		"node get pop-1 --layer hardware --sw x":                "node pop-1; layer {Layer:hardware Nodes:[] Versions:[x] Boards:[MVL_ARMADA] Reveal:false}",
-		"node get pop-1 --layer network":                        "layer {Layer:network Nodes:[] Versions:[] Boards:[] Reveal:false}",
-		"node set pop-1 -f " + doc:                              "write operate.SetNodes" + nodes + "false}" + plain,
-		"node set -f " + doc:                                    "write operate.SetNodes" + set + "false}" + plain,
-		"node modify pop-1 label=7 -m x":                        `metadata node; write operate.SetNodes{Overrides:map[pop-1:map[label:7]] Modify:true} message "x" dry false if map[]`,
-		"node set pop-1 -f " + doc + " --if-match 4":            "write operate.SetNodes" + nodes + `false} message "" dry false if map[node/pop-1:4]`,
-		"node unset pop-1 a.b":                                  "write operate.Unset{Layer:node Keys:[[pop-1 a b]]}" + plain,
-		"node actions pop-1 -f " + doc:                          "preview operate.SetNodes" + nodes + "true}",
-		"node clear-auto x y --paths a.b,*":                     "write operate.ClearAuto{Nodes:[x y] Paths:[[a b] [*]]}" + plain,
-		"base get RELEASE_M81":                                  "layer {Layer:base Nodes:[] Versions:[RELEASE_M81] Boards:[] Reveal:false}",
-		"firmware get":                                          "layer {Layer:firmware Nodes:[] Versions:[] Boards:[] Reveal:false}",
-		"hardware get B --versions a,b":                         "layer {Layer:hardware Nodes:[] Versions:[a b] Boards:[B] Reveal:false}",
-		"metadata get":                                          "metadata node",
-		"metadata get aggregator":                               "metadata aggregator",
-		"controller get":                                        "e2e controller reveal false",
-		"controller set -f " + doc:                              "write operate.SetE2E{File:controller Config:map[sysParams:map[managedConfig:true]] Modify:false Replica:}" + plain,
-		"controller modify flags.v=2":                           "metadata controller; write operate.SetE2E{File:controller Config:map[flags:map[v:2]] Modify:true Replica:}" + plain,
-		"controller metadata":                                   "metadata controller",
-		"controller actions -f " + doc:                          "write operate.SetE2E{File:controller Config:map[sysParams:map[managedConfig:true]] Modify:true Replica:} message \"\" dry true if map[]",
-		"aggregator get --reveal":                               "e2e aggregator reveal true",
-		"aggregator set -f " + doc:                              "write operate.SetE2E{File:aggregator Config:map[sysParams:map[managedConfig:true]] Modify:false Replica:}" + plain,
-		"optimize polarity":                                     "write operate.Optimize{Kinds:[polarity] ClearUser:false}" + plain,
-		"optimize control-superframe --clear-user":              "write operate.Optimize{Kinds:[superframe] ClearUser:true}" + plain,
-		"topology get":                                          "topology",
-		"topology import -f " + doc:                             "write operate.SetTopology{Document:map[sysParams:map[managedConfig:true]]}" + plain,
-		"topology add node name=n pop_node=true":                "write operate.EditTopology{Object:node Op:add Name: To: Document:map[name:n pop_node:true]}" + plain,
-		"topology edit site s latitude=1.5":                     "write operate.EditTopology{Object:site Op:edit Name:s To: Document:map[latitude:1.5]}" + plain,
-		"topology delete link l":                                "write operate.EditTopology{Object:link Op:delete Name:l To: Document:map[]}" + plain,
-		"topology rename node a b":                              "write operate.EditTopology{Object:node Op:rename Name:a To:b Document:map[]}" + plain,
-		"nodes list":                                            "nodes",
-		"nodes describe pop-1":                                  "node pop-1",
-		"nodes status":                                          "nodes",
-		"nodes status pop-1":                                    "node pop-1",
-		"nodes explain pop-1 sysParams":                         "explain pop-1 sysParams",
-		"nodes retry a b":                                       "command retry a; command retry b",
-		"nodes release a":                                       "command release a",
-		"nodes confirm a":                                       "command confirm a",
-		"nodes renew a b":                                       "command renew a; command renew b",
-		"nodes forget a":                                        "command forget a",
-		"nodes adopt a --import":                                "command adopt-import a",
-		"nodes adopt a --replace":                               "command adopt-replace a",
-		"nodes invite dn-3 --life 24h":                          "invite dn-3 24h0m0s replace false",
-		"nodes replace dn-3":                                    "invite dn-3 0s replace true",
-		"history":                                               "history all before 0 limit 0",
-		"history node/pop-1 --before 9 --limit 2":               "history node/pop-1 before 9 limit 2",
-		"history diff 1 2":                                      "diff 1 2",
-		"history prune --before 2020-01-02T03:04:05Z --dry-run": "prune 2020-01-02T03:04:05Z true",
-		"history revert 3":                                      "write operate.Revert{Revision:3}" + plain,
-		"rollback 3":                                            "write operate.Restore{Revision:3 Layers:[]}" + plain,
-		"rollback 3 network node/pop-1 --dry-run":               "write operate.Restore{Revision:3 Layers:[network node/pop-1]} message \"\" dry true if map[]",
-		"rollout list":                                          "rollouts",
-		"rollout show 13":                                       "rollouts",
-		"rollout explain 13":                                    "explain rollout 13",
-		"rollout pause 13":                                      "rollout 13 pause",
-		"rollout resume 13":                                     "rollout 13 resume",
-		"rollout abort 13":                                      "rollout 13 abort",
-		"rollout abort 13 --revert":                             "rollout 13 revert",
-		"operators list":                                        "operators",
-		"boards list":                                           "hardware",
-		"boards show B9":                                        "hardware config B9  false",
-		"boards show B9 --from pop-1 --reveal":                  "hardware config B9 pop-1 true",
-		"boards accept B9 --from pop-1 --digest 5d41402a":       "accept hardware B9 pop-1 5d41402a",
-		"boards reject B9":                                      "reject hardware B9 ",
-		"boards forget B9":                                      "forget hardware B9",
-		"operators add bob --role viewer --life 1h":             "add operator bob viewer expires true",
-		"operators remove bob":                                  "remove operator bob",
-	} {
-		got := cli(t, env, "", strings.Fields(line)...)
-		heard := strings.Join(f.Heard(), "; ")
-		if got.Code != term.ExitOK || !sameAsked(heard, asked) {
-			t.Errorf("edgespan %s: exit %d, asks\n %s\nwant\n %s\n%s", line, got.Code, heard, asked, got.Err)
-		}
-	}
-}
-
-// TestEveryBoundWriteTellsWhatWasSeen gives --if-match to each command that has it.
-func TestEveryBoundWriteTellsWhatWasSeen(t *testing.T) {
-	f := clitest.SmallFleet()
-	env := clitest.ServeFleet(t, f)
-	for _, line := range []string{
-		"network set -f -", "network modify -f -", "network unset a", "node set pop-1 -f -", "node modify pop-1 -f -", "node unset pop-1 a",
-		"node clear-auto pop-1 --paths a", "controller set -f -", "aggregator modify -f -", "topology import -f -", "topology add node -f -",
-		"topology edit site s -f -", "topology delete link l", "topology rename node a b", "optimize golay",
-	} {
-		got := cli(t, env, "{}", append(strings.Fields(line), "--if-match", `"12"`)...)
-		if heard := f.Heard(); got.Code != term.ExitOK || len(heard) == 0 || !strings.HasSuffix(heard[len(heard)-1], ":12]") {
-			t.Errorf("edgespan %s: exit %d, asks %q: %s", line, got.Code, heard, got.Err)
-		}
-	}
-	for _, line := range []string{"history revert 3", "rollback 3"} {
-		if got := cli(t, env, "", append(strings.Fields(line), "--if-match", "12")...); got.Code != term.ExitUsage {
-			t.Errorf("edgespan %s: exit %d: %s", line, got.Code, got.Err)
-		}
-	}
-}
-
-// sameAsked is equality but for a limit that the handler fills in.
-func sameAsked(got, want string) bool {
-	return got == want || strings.TrimSuffix(got, "limit 50") == strings.TrimSuffix(want, "limit 0")
-}
-
-func TestAFileOrStdinIsTheBody(t *testing.T) {
-	f := clitest.SmallFleet()
-	env := clitest.ServeFleet(t, f)
-	for stdin, code := range map[string]int{"a: {b: 1}": term.ExitOK, `{"a": {"b": 1}}`: term.ExitOK, "[1]": term.ExitRejected, "a: [": term.ExitRejected, "": term.ExitRejected} {
-		got := cli(t, env, stdin, "network", "set", "-f", "-")
-		if heard := f.Heard(); got.Code != code || (len(heard) > 0) != (code == term.ExitOK) {
-			t.Errorf("%q: exit %d, asks %q: %s", stdin, got.Code, heard, got.Err)
-		} else if code == term.ExitOK && !strings.Contains(heard[0], "{Overrides:map[a:map[b:1]] Modify:false}") {
-			t.Errorf("%q: asks %q", stdin, heard)
-		}
-	}
-}
-
-func TestValuesAreTypedAsTheControllersMetadataSays(t *testing.T) {
-	f := clitest.SmallFleet()
-	env := clitest.ServeFleet(t, f)
-	var sent config.Object
-	f.OnWrite = func(w operate.Write) { sent = w.(operate.SetNetwork).Overrides }
-	if got := cli(t, env, "", "network", "modify", "label=007", "count=7", "free=true", `quoted="8"`, "flags.v=2"); got.Code != 0 {
-		t.Fatal(got.Err)
-	}
-	want := config.Object{"label": "007", "count": int64(7), "free": true, "quoted": "8", "flags": config.Object{"v": "2"}}
-	if !config.Equal(sent, want) {
-		t.Errorf("sent %s, want %s", config.OneLine(sent), config.OneLine(want))
-	}
-}
-
-func TestWrongFleetCommandsAskNothing(t *testing.T) {
-	f := clitest.SmallFleet()
-	env := clitest.ServeFleet(t, f)
-	for _, line := range []string{
-		"network", "network set", "network set x.json", "network modify a=1 -f x", "network unset", "network get -o text", "network set a=1 --if-match x",
-		"network actions a=1 --wait -1s", "network foo", "node foo", "node set a=1", "node get --layer full", "node get x y --layer base", "node get x --layer none",
-		"node get x --sw 1", "node get x --paths ..", "node clear-auto x", "node unset x", "metadata get base", "optimize", "optimize all", "topology add", "topology add cable a=1",
-		"topology rename link a b", "topology get node", "topology import", "nodes describe", "nodes adopt x", "nodes adopt x --import --replace", "nodes retry", "nodes explain x",
-		"nodes explain x ..", "nodes invite x --life -1s", "history base", "history show x", "history diff 1 0", "history --limit -1", "rollback x", "rollback 1 nodes",
-		"rollout show", "rollout pause", "rollout abort x", "rollout watch 13 --wait -1s", "operators add x", "operators add x --role root", "operators add x --role admin --life -1h", "actions",
-	} {
-		got := cli(t, env, "", strings.Fields(line)...)
-		help := line == "network" && got.Code == term.ExitOK
-		heard := slices.DeleteFunc(f.Heard(), func(s string) bool { return s == "metadata node" })
-		if !help && (got.Code != term.ExitUsage || got.Err == "") || len(heard) > 0 {
-			t.Errorf("edgespan %s: exit %d, asks %q: %s", line, got.Code, heard, got.Err)
-		}
-	}
-}
-
-func TestEveryErrorHasItsExitCode(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		err  error
-		code int
-		says string
-	}{
-		{"rejected", &operate.Refused{Faults: edit.Faults{
-			{Path: []string{"sysParams"}, Rule: "type", What: "is 5", Allowed: "an object is allowed"},
-			{Nodes: []string{"pop-1"}, Path: []string{"x"}, Rule: "readOnly", What: "is new"},
-		}}, term.ExitRejected, "sysParams"},
-		{"unknown", &operate.NotFoundError{What: "node x", Allowed: "pop-1 is allowed"}, term.ExitNotFound, "node x does not exist: pop-1 is allowed"},
-		{"lost race", history.Conflicts{{Layer: history.Layer{Kind: history.Network}, Expected: 3, By: history.Record{Number: 4, Author: "bob"}}}, term.ExitConflict, "bob"},
-		{"state of a node", fmt.Errorf("%w: dn-2 has no pending config", fleetapi.ErrRefused), term.ExitConflict, "no pending config"},
-		{"busy", fleetapi.ErrBusy, term.ExitError, "can't take this now"},
-		{"late", context.DeadlineExceeded, term.ExitTimeout, ""},
-		{"broken", errors.New("disk on fire"), term.ExitError, ""},
-	} {
-		f := clitest.SmallFleet()
-		env := clitest.ServeFleet(t, f)
-		f.Err = c.err
-		for _, line := range []string{"network set -f -", "node get pop-1", "nodes list", "nodes confirm dn-2", "history", "topology get", "operators list", "rollback 3"} {
-			got := cli(t, env, "{}", strings.Fields(line)...)
-			if got.Code != c.code || !strings.Contains(got.Err, c.says) || got.Out != "" {
-				t.Errorf("%s: %s: exit %d\n%s%s", c.name, line, got.Code, got.Out, got.Err)
-			}
-		}
-		if c.name == "rejected" {
-			if got := cli(t, env, "{}", "network", "set", "-f", "-"); strings.Count(got.Err, "\n") != 2 {
-				t.Errorf("%s: wants a line for each fault:\n%s", c.name, got.Err)
-			}
-		}
-	}
-}
-
-func TestWhoMayNotExits7(t *testing.T) {
-	f := clitest.SmallFleet()
-	env := clitest.ServeFleet(t, f)
-	f.Role = fleetapi.Viewer
-	for line, code := range map[string]int{
-		"nodes list": term.ExitOK, "network set -f -": term.ExitPermission, "operators list": term.ExitPermission, "network get --reveal": term.ExitPermission,
-		"nodes list --token-file " + clitest.File(t, "other"): term.ExitPermission,
-	} {
-		if got := cli(t, env, "{}", strings.Fields(line)...); got.Code != code {
-			t.Errorf("%s: exit %d: %s", line, got.Code, got.Err)
-		}
-	}
-}
-
-func TestAPreviewWaitsUntilAllHaveAnswered(t *testing.T) {
-	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
-	stage := func(complete bool, dn string) fleetapi.Preview {
-		return fleetapi.Preview{ID: "p1", Until: at, Complete: complete, Nodes: map[string]fleetapi.NodePreview{
-			"pop-1": {State: "answered", Actions: []fleetapi.Action{{Name: "UPDATE_FIREWALL"}}},
-			"dn-2":  {State: dn},
-		}}
-	}
-	f := clitest.SmallFleet()
-	env := clitest.ServeFleet(t, f)
-	f.Previews = []fleetapi.Preview{stage(false, "pending"), stage(false, "pending"), stage(true, "unchanged")}
-	got := cli(t, env, "{}", "network", "actions", "-f", "-")
-	want := clitest.Said{Code: term.ExitOK, Out: `NODE   STATE      ACTIONS          WHY
-dn-2   unchanged  -                -
-pop-1  answered   UPDATE_FIREWALL  -
-`, Err: "preview p1, available until 2026-11-21T13:00:00Z: 1 answered, 0 pending, 0 cannot answer, 1 not asked\n"}
-	if got != want {
-		t.Errorf("%+v", got)
-	}
-	if heard := f.Heard(); len(heard) != 3 {
-		t.Errorf("asked %q", heard)
-	}
-
-	f.Previews = []fleetapi.Preview{stage(false, "pending")}
-	got = cli(t, env, "{}", "network", "actions", "-f", "-", "--wait", "0s")
-	if got.Code != term.ExitPartial || !strings.Contains(got.Err, "1 node pending") || !strings.Contains(got.Out, "dn-2   pending") {
-		t.Errorf("%+v", got)
-	}
-	for _, state := range []string{"offline", "failed", "unknown-hardware"} {
-		f.Previews = []fleetapi.Preview{stage(true, state)}
-		if got = cli(t, env, "{}", "network", "actions", "-f", "-"); got.Code != term.ExitPartial || !strings.Contains(got.Err, "1 node can't answer") {
-			t.Errorf("%s: %+v", state, got)
-		}
-	}
-}
-
-func TestJSONIsWhatTheControllerSaid(t *testing.T) {
-	f := clitest.SmallFleet()
-	env := clitest.ServeFleet(t, f)
-	for line, check := range map[string]func(any) bool{
-		"nodes list -o json":                   func(v any) bool { return len(v.([]any)) == 2 },
-		"nodes describe pop-1 -o json":         func(v any) bool { return term.Dig(v, "name") == "pop-1" && term.Dig(v, "running", "md5") == "aa" },
-		"network set -f - -o json":             func(v any) bool { return term.Dig(v, "revision") == 13.0 && len(term.Dig(v, "effects").([]any)) == 1 },
-		"network get -o json":                  func(v any) bool { return term.Dig(v, "sysParams", "managedConfig") == true },
-		"rollout show 13 -o json":              func(v any) bool { return term.Dig(v, "failed", "dn-2") == "unhealthy" },
-		"operators add x --role admin -o json": func(v any) bool { return term.Dig(v, "token") == "opaque-token" },
-		"nodes invite dn-3 -o json":            func(v any) bool { return term.Dig(v, "token") == "t" },
-	} {
-		got := cli(t, env, "{}", strings.Fields(line)...)
-		var v any
-		if err := json.Unmarshal([]byte(got.Out), &v); err != nil || !check(v) {
-			t.Errorf("%s: %v\n%s%s", line, err, got.Out, got.Err)
-		}
-	}
-	f.NodeList = nil
-	if got := cli(t, env, "", "nodes", "list", "-o", "json"); got.Out != "[]\n" {
-		t.Errorf("no nodes: %q", got.Out)
-	}
-}
 
 func TestLiveNamesAreCompleted(t *testing.T) {
 	f := clitest.SmallFleet()
@@ -339,43 +42,92 @@ func TestLiveNamesAreCompleted(t *testing.T) {
 	}
 }
 
-func TestPathsAreCutOutOfALayer(t *testing.T) {
+// TestPeerWritesAskWhatTheyName holds each write of peers and clusters to what it asks.
+func TestPeerWritesAskWhatTheyName(t *testing.T) {
 	f := clitest.SmallFleet()
 	env := clitest.ServeFleet(t, f)
-	two := config.Object{"a": config.Object{"x": int64(1), "y": int64(2)}, "b": config.Object{"x": int64(3), "z": config.Object{}}}
-	for _, c := range []struct {
-		object config.Object
-		line   string
-		want   string
-	}{
-		{config.Object{"n": two}, "node get n --paths *.x", `{"a": {"x": 1}, "b": {"x": 3}}`},
-		{config.Object{"n": two}, "node get n --paths a.y,b.z", `{"a": {"y": 2}, "b": {"z": {}}}`},
-		{config.Object{"n": two}, "node get n --paths none", `{}`},
-		{config.Object{"n": two, "m": two}, "node get --paths a.x", `{"m": {"a": {"x": 1}}, "n": {"a": {"x": 1}}}`},
-		{config.Object{"n": two}, "node get n --layer auto --paths b.*", `{"b": {"x": 3, "z": {}}}`},
-		{two, "node get --layer network --paths a", `{"a": {"x": 1, "y": 2}}`},
+	for line, asked := range map[string]string{
+		"clusters deploy lab -m now":        `write operate.Deploy{Clusters:[lab]} message "now" dry false if map[]`,
+		"clusters undeploy lab --dry-run":   `write operate.Undeploy{Clusters:[lab]} message "" dry true if map[]`,
+		"peers delete edge-1 --if-match 4":  `write operate.Undescribe{Kind:PeerDescriptor Names:[edge-1]} message "" dry false if map[peer/edge-1:4]`,
+		"clusters delete lab --if-match 5":  `write operate.Undescribe{Kind:ClusterDescriptor Names:[lab]} message "" dry false if map[cluster/lab:5]`,
+		"apply -f - -m why":                 `write operate.Describe{Documents:[map[kind:PeerDescriptor metadata:map[name:a]] map[kind:ClusterDescriptor metadata:map[name:b]]]} message "why" dry false if map[]`,
+		"apply -f - --dry-run -o json":      `write operate.Describe{Documents:[map[kind:PeerDescriptor metadata:map[name:a]] map[kind:ClusterDescriptor metadata:map[name:b]]]} message "" dry true if map[]`,
+		"clusters deploy lab --if-match 12": "",
+		"peers status -w":                   "",
+		"clusters status -w":                "",
 	} {
-		f.Doc.Object = c.object
-		got := cli(t, env, "", strings.Fields(c.line)...)
-		o, faults := config.ParseObject([]byte(got.Out))
-		if want, _ := config.ParseObject([]byte(c.want)); faults != nil || !config.Equal(o, want) {
-			t.Errorf("%s: exit %d, %v\n%s%s", c.line, got.Code, faults, got.Out, got.Err)
+		got := cli(t, env, "kind: PeerDescriptor\nmetadata: {name: a}\n---\nkind: ClusterDescriptor\nmetadata: {name: b}\n", strings.Fields(line)...)
+		code := term.ExitOK
+		if asked == "" {
+			code = term.ExitUsage
+		}
+		if heard := strings.Join(f.Heard(), "; "); got.Code != code || heard != asked {
+			t.Errorf("edgespan %s: exit %d, asks\n %s\nwant\n %s\n%s", line, got.Code, heard, asked, got.Err)
 		}
 	}
 }
 
-func TestFlagsOfTheControllerAreText(t *testing.T) {
+func TestExitCodesOfPeers(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := clitest.SmallFleet()
 	env := clitest.ServeFleet(t, f)
-	f.Meta = schema.ControllerMetadata()
-	var sent config.Object
-	f.OnWrite = func(w operate.Write) { sent = w.(operate.SetE2E).Config }
-	if got := cli(t, env, "", "controller", "modify", "flags.v=2"); got.Code != 0 || got.Err == "" {
-		t.Fatal(got.Err)
-	} else if strings.Contains(got.Err, "can't be read") {
-		t.Error(got.Err)
+	f.PeerList[0].Parameters = append(f.PeerList[0].Parameters, fleetapi.PeerParameter{ID: "bridge/" + clitest.Network(clitest.LabID, clitest.Edge1ID)[:8] + "-0000-4000-8000-000000000000"}) // of the same first octets, for people
+	for line, want := range map[string]string{
+		"peers describe nobody":                                                  "10 nobody",
+		"peers status nobody":                                                    "10 nobody",
+		"peers status nobody -w":                                                 "10 nobody",
+		"peers explain nobody":                                                   "10 nobody",
+		"peers explain edge-1 tunnel/x":                                          "10 parameter tunnel/x: edge-1 has none of this id: edgespan peers status edge-1 shows",
+		"peers explain edge-1 executor/collector":                                "0 ",
+		"peers explain edge-1 tunnel/80ddf269/6f1c9f0e":                          "0 ",
+		"peers explain edge-1 bridge/80ddf269":                                   "2 is several",
+		"peers get other":                                                        "10 edgespan apply",
+		"clusters describe nothing":                                              "10 nothing",
+		"clusters status nothing -w":                                             "10 nothing",
+		"wait peer/nobody --timeout 1h":                                          "10 nobody",
+		"wait cluster/nothing --timeout 1h":                                      "10 nothing",
+		"wait peer/edge-1 --for fun":                                             "2 ready online are allowed of peer/",
+		"wait cluster/lab --for absent":                                          "2 ready undeployed are allowed of cluster/",
+		"wait peer/edge-1 --timeout 1s":                                          "3 1 of 5 parameters",
+		"wait peer/edge-1 --for online --timeout 1h":                             "0 ",
+		"wait peer/other --for online --timeout 1s":                              "3 it is offline",
+		"wait peer/edge-2 --timeout 1h":                                          "0 ",
+		"wait cluster/lab --timeout 1s":                                          "3 1 of 2 members are not ready",
+		"wait cluster/lab --for undeployed --timeout 1s":                         "3 not undeployed after 1s",
+		"wait ni/10000000-0000-4000-8000-000000000001 --controller http://[::1]": "2 peer/NAME and cluster/NAME",
+		"wait peer/edge-2 --controller http://127.0.0.1:1 --timeout 1s":          "8 not ready after 1s",
+		"peers list -o xml":                                                      "2 xml",
+	} {
+		got := cli(t, env, "", strings.Fields(line)...)
+		code, text, _ := strings.Cut(want, " ")
+		if strconv.Itoa(got.Code) != code || !strings.Contains(got.Err, text) {
+			t.Errorf("edgespan %s: exit %d, want %s: %s", line, got.Code, want, got.Err)
+		}
 	}
-	if want := (config.Object{"flags": config.Object{"v": "2"}}); !config.Equal(sent, want) {
-		t.Errorf("sent %s", config.OneLine(sent))
+	f.Role = "wizard"
+	if got := cli(t, env, "", "wait", "peer/edge-1", "--timeout", "1h"); got.Code != term.ExitPermission {
+		t.Errorf("without permission: %+v", got)
+	}
+}
+
+// TestWaitEndsWhenTheConditionComes waits over a change, without asking again and again.
+func TestWaitEndsWhenTheConditionComes(t *testing.T) {
+	f := clitest.SmallFleet()
+	env := clitest.ServeFleet(t, f)
+	done := make(chan clitest.Said)
+	go func() { done <- cli(t, env, "", "wait", "peer/edge-1", "--timeout", "1h") }()
+	f.Changes <- func(f *clitest.Fleet) { f.PeerList[0].Why = "something else" }
+	f.Changes <- func(f *clitest.Fleet) { f.PeerList[0].Ready = true }
+	if got := <-done; got.Code != term.ExitOK || got.Out+got.Err != "" {
+		t.Errorf("%+v", got)
+	}
+	go func() {
+		done <- cli(t, env, "", "wait", "cluster/lab", "--for", "undeployed", "--timeout", "1h")
+	}()
+	f.Changes <- func(f *clitest.Fleet) { f.ClusterList[0].State = "undeploying" }
+	f.Changes <- func(f *clitest.Fleet) { f.ClusterList[0].State = "undeployed" }
+	if got := <-done; got.Code != term.ExitOK {
+		t.Errorf("%+v", got)
 	}
 }

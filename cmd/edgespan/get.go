@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/edgespan/fleetcli"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
@@ -50,8 +51,8 @@ it: ni/ID.`,
 
 // liveIDs are the ids that the daemon knows now, for completion: no daemon, no ids.
 func (a nodeProgram) liveIDs(ctx context.Context, kind, prefix string) []string {
-	if fleetWaits[kind] != nil {
-		names := liveObjects(ctx, a.App, kind)
+	if fleetcli.Waits[kind] != nil {
+		names := fleetcli.LiveObjects(ctx, a.App, kind)
 		for i, n := range names {
 			names[i] = prefix + n
 		}

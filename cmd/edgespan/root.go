@@ -9,6 +9,7 @@ import (
 	"edgespan/cmd/edgespan/configdbcli"
 	"edgespan/cmd/edgespan/daemon"
 	"edgespan/cmd/edgespan/demo"
+	"edgespan/cmd/edgespan/fleetcli"
 	"edgespan/cmd/edgespan/layerscli"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
@@ -16,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Run executes the command line and returns its exit code; what went wrong is said on
+// run executes the command line and returns its exit code; what went wrong is said on
 // Err, one line each.
 func run(ctx context.Context, s term.Streams, args []string) int {
 	a := &reach.App{Streams: s}
@@ -41,12 +42,12 @@ func newRoot(a *reach.App) *cobra.Command {
 	a.Bind(root)
 	root.AddGroup(&cobra.Group{ID: "node", Title: "On a node:"}, &cobra.Group{ID: "controller", Title: "With a controller:"})
 	node := daemon.New(a, version)
-	node.AddCommand(nodeConfigCommands(a)...)
+	node.AddCommand(fleetcli.NodeCommands(a)...)
 	root.AddCommand(node, daemon.NewJoin(a))
 	root.AddCommand(nodeCommands(a)...)
 	root.AddCommand(demo.Commands(a.Streams)...)
 	inGroup("node", root.Commands())
-	fleet := slices.Concat(fleetCommands(a), configdbcli.Commands(a), []*cobra.Command{reach.NewContext(a)})
+	fleet := slices.Concat(fleetcli.Commands(a), configdbcli.Commands(a), []*cobra.Command{reach.NewContext(a)})
 	inGroup("controller", fleet)
 	addBeside(root, fleet)
 	root.AddCommand(layerscli.Commands(a.Streams)...)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edgespan/cmd/edgespan/fleetcli"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 	"edgespan/config/httpapi"
@@ -59,8 +60,8 @@ know exits 10 at once.`,
 			case timeout <= 0:
 				return term.Usagef("--timeout: is %s: a duration above 0 is allowed", timeout)
 			}
-			if fleetWaits[kind] != nil {
-				return waitFleet(a.App, cmd, kind, id, wanted, timeout)
+			if fleetcli.Waits[kind] != nil {
+				return fleetcli.Wait(a.App, cmd, kind, id, wanted, timeout)
 			}
 			for _, name := range reach.FlagNames {
 				if cmd.Flags().Changed(name) {
@@ -84,7 +85,7 @@ func waitKinds() []string { return append(httpapi.WaitKinds(), "peer", "cluster"
 
 // waitsFor is what may be waited for.
 func waitsFor(kind string) []string {
-	if of := fleetWaits[kind]; of != nil {
+	if of := fleetcli.Waits[kind]; of != nil {
 		return of
 	}
 	return []string{"ready", "absent"}
@@ -118,7 +119,7 @@ func (a nodeProgram) wait(ctx context.Context, kind, id, wanted string, timeout 
 		select {
 		case <-time.After(askAfter(time.Since(begun))):
 		case <-ctx.Done():
-			return waited(ctx, kind+"/"+id, wanted, timeout, last)
+			return fleetcli.Waited(ctx, kind+"/"+id, wanted, timeout, last)
 		}
 	}
 }

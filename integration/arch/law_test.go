@@ -135,10 +135,9 @@ var mayImport = map[string][]string{
 
 	// Wiring.
 	"cmd/edgespan": {
-		"cmd/edgespan/configdbcli", "cmd/edgespan/daemon", "cmd/edgespan/demo", "cmd/edgespan/layerscli",
-		"cmd/edgespan/reach", "cmd/term", "config", "config/backup", "config/history", "config/httpapi",
-		"config/httpapi/fleetapi", "config/layers", "config/metadata", "config/nodeconf", "config/operate",
-		"config/optimize", "config/peer", "config/state", "netinst/doctor", "platform/facts", "platform/store",
+		"cmd/edgespan/configdbcli", "cmd/edgespan/daemon", "cmd/edgespan/demo", "cmd/edgespan/fleetcli",
+		"cmd/edgespan/layerscli", "cmd/edgespan/reach", "cmd/term", "config", "config/httpapi", "config/nodeconf",
+		"netinst/doctor", "platform/facts",
 	},
 	"cmd/edgespan-controller": {
 		"actors/agent", "actors/controller", "actors/facts", "actors/simulate", "cmd/term", "config",
@@ -167,6 +166,11 @@ var mayImport = map[string][]string{
 		"platform/store", "pubsub",
 	},
 	"cmd/edgespan/demo": {"cmd/term", "examples", "integration/lab"},
+	"cmd/edgespan/fleetcli": {
+		"cmd/edgespan/layerscli", "cmd/edgespan/reach", "cmd/term", "config", "config/backup", "config/history",
+		"config/httpapi", "config/httpapi/fleetapi", "config/layers", "config/metadata", "config/operate",
+		"config/optimize", "config/peer", "config/state", "platform/store",
+	},
 	"cmd/edgespan/layerscli": {
 		"cmd/term", "config", "config/e2e", "config/edit", "config/layers", "config/lint", "config/metadata",
 		"config/migrate", "config/nodeconf", "config/optimize", "config/rollout", "config/schema", "config/state",
@@ -204,12 +208,14 @@ var testsMayImport = map[string][]string{
 	"actors/simulate": {"config/metadata", "config/rollout", "config/topology/sketch"},
 	"appnet":          {"netinst/netstate"},
 	"cmd/edgespan": {
-		"cmd/edgespan/clitest", "config/edit", "config/fleet", "config/revision", "config/schema", "platform/pki",
+		"cmd/edgespan/clitest", "config/fleet", "config/history", "config/httpapi/fleetapi", "config/operate",
+		"config/peer", "config/state", "platform/pki",
 	},
 	"cmd/edgespan-controller":  {"platform/keystone/keystonetest", "platform/store/etcd/etcdtest"},
 	"cmd/edgespan/configdbcli": {"cmd/edgespan/clitest", "platform/keystone/keystonetest", "platform/pki"},
 	"cmd/edgespan/daemon":      {"cmd/edgespan/clitest", "config/facts/ledger", "config/nodeconf", "netinst"},
 	"cmd/edgespan/demo":        {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
+	"cmd/edgespan/fleetcli":    {"cmd/edgespan/clitest", "config/edit", "config/revision", "config/schema"},
 	"cmd/edgespan/layerscli":   {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
 	"config/backup":            {"config/layers"},
 	"config/e2e":               {"config/schema"},

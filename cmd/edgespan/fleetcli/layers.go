@@ -1,4 +1,4 @@
-package main
+package fleetcli
 
 import (
 	"strings"
@@ -174,8 +174,8 @@ func runOptimize(c *fleetCall) error {
 	return term.Usagef("optimize: is %q: %s are allowed", c.args[0], term.Joined(optimizations))
 }
 
-// writeDescriptors writes descriptors as one revision and shows what it did.
-func writeDescriptors(a *reach.App, cmd *cobra.Command, docs []config.Object, message, output string, dry bool) error {
+// WriteDescriptors writes descriptors as one revision and shows what it did.
+func WriteDescriptors(a *reach.App, cmd *cobra.Command, docs []config.Object, message, output string, dry bool) error {
 	call := &fleetCall{a: a, cmd: cmd, message: message, dryRun: dry, output: output}
 	return call.ask(cmd.Context(), func(c *fleetCall) error { return c.put(operate.Describe{Documents: docs}) })
 }

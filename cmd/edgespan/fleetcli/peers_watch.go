@@ -1,4 +1,4 @@
-package main
+package fleetcli
 
 import (
 	"cmp"
@@ -158,12 +158,12 @@ func peerRow(p fleetapi.Peer) watchedRow {
 	return watchedRow{"peer/" + p.Name, word, "", p.Why}
 }
 
-// fleetWaits are what is waited for by asking the controller, by kind.
-var fleetWaits = map[string][]string{"peer": {"ready", "online"}, "cluster": {"ready", "undeployed"}}
+// Waits are what is waited for by asking the controller, by kind.
+var Waits = map[string][]string{"peer": {"ready", "online"}, "cluster": {"ready", "undeployed"}}
 
-// waitFleet waits for a peer or a cluster. One that nobody knows is not waited for: no node
+// Wait waits for a peer or a cluster. One that nobody knows is not waited for: no node
 // comes by that name alone.
-func waitFleet(a *reach.App, cmd *cobra.Command, kind, name, wanted string, timeout time.Duration) error {
+func Wait(a *reach.App, cmd *cobra.Command, kind, name, wanted string, timeout time.Duration) error {
 	client, err := a.FleetClient()
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func waitFleet(a *reach.App, cmd *cobra.Command, kind, name, wanted string, time
 			return oneLineOf(err)
 		}
 		if !pause(ctx, reach.RetryWatch) {
-			return waited(ctx, kind+"/"+name, wanted, timeout, last)
+			return Waited(ctx, kind+"/"+name, wanted, timeout, last)
 		}
 	}
 }
@@ -217,9 +217,9 @@ func watchFor(ctx context.Context, client *fleetapi.Client, kind, name, wanted s
 	})
 }
 
-// waited is the error of a wait that ended unmet: unreachable if that is the last that
+// Waited is the error of a wait that ended unmet: unreachable if that is the last that
 // was known of the daemon, else a timeout, else an interrupt.
-func waited(ctx context.Context, target, wanted string, timeout time.Duration, last error) error {
+func Waited(ctx context.Context, target, wanted string, timeout time.Duration, last error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("wait %s: interrupted: not %s: %s", target, wanted, last.Error())
 	}

@@ -1,4 +1,4 @@
-package main
+package fleetcli
 
 import (
 	"context"
@@ -64,8 +64,8 @@ type fleetCall struct {
 	age                       string
 }
 
-// fleetCommands are the commands that speak to a controller, but those below `node`.
-func fleetCommands(a *reach.App) []*cobra.Command {
+// Commands are the commands that speak to a controller, but those below `node`.
+func Commands(a *reach.App) []*cobra.Command {
 	var out []*cobra.Command
 	for _, specs := range [][]fleetSpec{layerSpecs, e2eSpecs, topologySpecs, nodesSpecs, peerSpecs, historySpecs, rolloutSpecs, hardwareSpecs, operatorSpecs, backupSpecs} {
 		for _, s := range specs {
@@ -75,8 +75,8 @@ func fleetCommands(a *reach.App) []*cobra.Command {
 	return out
 }
 
-// nodeConfigCommands are those below `node`: what a controller has of one.
-func nodeConfigCommands(a *reach.App) []*cobra.Command {
+// NodeCommands are those below `node`: what a controller has of one.
+func NodeCommands(a *reach.App) []*cobra.Command {
 	var out []*cobra.Command
 	for _, s := range nodeSpecs {
 		out = append(out, s.command(a))

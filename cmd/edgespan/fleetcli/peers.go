@@ -1,4 +1,4 @@
-package main
+package fleetcli
 
 import (
 	"context"
@@ -136,8 +136,8 @@ func idsOf(ps []fleetapi.PeerParameter) []string {
 // liveAsk asks the controller for names.
 type liveAsk func(context.Context, *fleetapi.Client) ([]string, error)
 
-// liveObjects are the peers or the clusters that the controller knows now.
-func liveObjects(ctx context.Context, a *reach.App, kind string) []string {
+// LiveObjects are the peers or the clusters that the controller knows now.
+func LiveObjects(ctx context.Context, a *reach.App, kind string) []string {
 	ask := peerNames
 	if kind == "cluster" {
 		ask = clusterNames
