@@ -11,6 +11,7 @@ import (
 	"edgespan/cmd/edgespan/demo"
 	"edgespan/cmd/edgespan/fleetcli"
 	"edgespan/cmd/edgespan/layerscli"
+	"edgespan/cmd/edgespan/nodecli"
 	"edgespan/cmd/edgespan/reach"
 	"edgespan/cmd/term"
 
@@ -44,7 +45,7 @@ func newRoot(a *reach.App) *cobra.Command {
 	node := daemon.New(a, version)
 	node.AddCommand(fleetcli.NodeCommands(a)...)
 	root.AddCommand(node, daemon.NewJoin(a))
-	root.AddCommand(nodeCommands(a)...)
+	root.AddCommand(nodecli.Commands(a)...)
 	root.AddCommand(demo.Commands(a.Streams)...)
 	inGroup("node", root.Commands())
 	fleet := slices.Concat(fleetcli.Commands(a), configdbcli.Commands(a), []*cobra.Command{reach.NewContext(a)})

@@ -136,8 +136,7 @@ var mayImport = map[string][]string{
 	// Wiring.
 	"cmd/edgespan": {
 		"cmd/edgespan/configdbcli", "cmd/edgespan/daemon", "cmd/edgespan/demo", "cmd/edgespan/fleetcli",
-		"cmd/edgespan/layerscli", "cmd/edgespan/reach", "cmd/term", "config", "config/httpapi", "config/nodeconf",
-		"netinst/doctor", "platform/facts",
+		"cmd/edgespan/layerscli", "cmd/edgespan/nodecli", "cmd/edgespan/reach", "cmd/term",
 	},
 	"cmd/edgespan-controller": {
 		"actors/agent", "actors/controller", "actors/facts", "actors/simulate", "cmd/term", "config",
@@ -176,6 +175,10 @@ var mayImport = map[string][]string{
 		"config/migrate", "config/nodeconf", "config/optimize", "config/rollout", "config/schema", "config/state",
 		"config/topology", "platform/confdir",
 	},
+	"cmd/edgespan/nodecli": {
+		"cmd/edgespan/fleetcli", "cmd/edgespan/reach", "cmd/term", "config", "config/httpapi", "config/nodeconf",
+		"netinst/doctor", "platform/facts",
+	},
 	"cmd/edgespan/reach": {"cmd/term", "config/httpapi", "config/httpapi/fleetapi", "platform/pki", "platform/store"},
 	"cmd/term": {
 		"config", "config/edit", "config/httpapi", "config/layers", "config/operate", "platform/confdir",
@@ -208,8 +211,8 @@ var testsMayImport = map[string][]string{
 	"actors/simulate": {"config/metadata", "config/rollout", "config/topology/sketch"},
 	"appnet":          {"netinst/netstate"},
 	"cmd/edgespan": {
-		"cmd/edgespan/clitest", "config/fleet", "config/history", "config/httpapi/fleetapi", "config/operate",
-		"config/peer", "config/state", "platform/pki",
+		"cmd/edgespan/clitest", "config", "config/fleet", "config/history", "config/httpapi/fleetapi",
+		"config/nodeconf", "config/operate", "config/peer", "config/state", "platform/pki",
 	},
 	"cmd/edgespan-controller":  {"platform/keystone/keystonetest", "platform/store/etcd/etcdtest"},
 	"cmd/edgespan/configdbcli": {"cmd/edgespan/clitest", "platform/keystone/keystonetest", "platform/pki"},
@@ -217,6 +220,7 @@ var testsMayImport = map[string][]string{
 	"cmd/edgespan/demo":        {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
 	"cmd/edgespan/fleetcli":    {"cmd/edgespan/clitest", "config/edit", "config/revision", "config/schema"},
 	"cmd/edgespan/layerscli":   {"cmd/edgespan/clitest", "cmd/edgespan/reach"},
+	"cmd/edgespan/nodecli":     {"cmd/edgespan/clitest"},
 	"config/backup":            {"config/layers"},
 	"config/e2e":               {"config/schema"},
 	"config/edit":              {"config/nodeconf", "config/schema"},

@@ -37,3 +37,14 @@ func TestTheExampleHasWhatTheDemoShows(t *testing.T) {
 		t.Error("an app that is in no config moves")
 	}
 }
+
+func TestAWrongDemoIsAnErrorOfUsage(t *testing.T) {
+	for line, said := range map[string]string{
+		"demo sideways":             "has 1 arguments",
+		"demo exec nowhere -- true": "nowhere", // without a lab
+	} {
+		if got := cli(t, nil, "", strings.Fields(line)...); got.Code != 2 || got.Out != "" || !strings.Contains(got.Err, said) {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}

@@ -1,4 +1,4 @@
-package main
+package nodecli
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // follow reads a stream until the caller interrupts it, which is no error.
-func (a nodeProgram) follow(ctx context.Context, f func(context.Context, *httpapi.Client) error) error {
+func (a commands) follow(ctx context.Context, f func(context.Context, *httpapi.Client) error) error {
 	c := a.Client()
 	defer c.Close()
 	err := f(ctx, c)
@@ -23,7 +23,7 @@ func (a nodeProgram) follow(ctx context.Context, f func(context.Context, *httpap
 }
 
 // getWatch shows what there is and a line for each change of it.
-func (a nodeProgram) getWatch(ctx context.Context, kind, id, output string) error {
+func (a commands) getWatch(ctx context.Context, kind, id, output string) error {
 	t := resourceTable(kind, nil, output == "wide")
 	l := a.NewLive(output, append([]string{"CHANGE"}, t.Head...), nil)
 	var first []httpapi.Resource // until all that there was is known: their widths are the table's

@@ -1,4 +1,4 @@
-package main
+package nodecli
 
 import (
 	"bytes"
@@ -136,7 +136,7 @@ var (
 )
 
 // applied is the file of apply: the config of a node, or descriptors.
-func (a nodeProgram) applied(cmd *cobra.Command, file string) ([]byte, []config.Object, error) {
+func (a commands) applied(cmd *cobra.Command, file string) ([]byte, []config.Object, error) {
 	text, err := a.document(file)
 	if err != nil {
 		return nil, nil, err
@@ -164,7 +164,7 @@ func flagsFor(cmd *cobra.Command, file string, docs []config.Object) error {
 }
 
 // applyDocuments writes descriptors, all of a file as one revision.
-func (a nodeProgram) applyDocuments(cmd *cobra.Command, docs []config.Object, message, output string, dry bool) error {
+func (a commands) applyDocuments(cmd *cobra.Command, docs []config.Object, message, output string, dry bool) error {
 	if err := term.CheckOutput(output); err != nil {
 		return err
 	}

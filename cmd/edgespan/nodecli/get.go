@@ -1,4 +1,4 @@
-package main
+package nodecli
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"edgespan/config/httpapi"
 )
 
-func newGet(a nodeProgram) *cobra.Command {
+func newGet(a commands) *cobra.Command {
 	var output string
 	var watch bool
 	kinds := httpapi.Kinds()
@@ -50,7 +50,7 @@ it: ni/ID.`,
 }
 
 // liveIDs are the ids that the daemon knows now, for completion: no daemon, no ids.
-func (a nodeProgram) liveIDs(ctx context.Context, kind, prefix string) []string {
+func (a commands) liveIDs(ctx context.Context, kind, prefix string) []string {
 	if fleetcli.Waits[kind] != nil {
 		names := fleetcli.LiveObjects(ctx, a.App, kind)
 		for i, n := range names {
@@ -77,7 +77,7 @@ func (a nodeProgram) liveIDs(ctx context.Context, kind, prefix string) []string 
 	return ids
 }
 
-func (a nodeProgram) getOne(ctx context.Context, kind, id, output string) error {
+func (a commands) getOne(ctx context.Context, kind, id, output string) error {
 	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		it, err := c.Get(ctx, kind, id)
 		if err != nil {
@@ -89,7 +89,7 @@ func (a nodeProgram) getOne(ctx context.Context, kind, id, output string) error 
 	})
 }
 
-func (a nodeProgram) getAll(ctx context.Context, kind, output string) error {
+func (a commands) getAll(ctx context.Context, kind, output string) error {
 	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		items, err := c.List(ctx, kind)
 		var incomplete *httpapi.Incomplete

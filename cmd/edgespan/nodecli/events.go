@@ -1,4 +1,4 @@
-package main
+package nodecli
 
 import (
 	"context"
@@ -15,7 +15,7 @@ var eventKinds = []string{"ni", "app", "adapter", "port", "host", "config", "act
 
 const eventTargets = "ni/ID|app/ID|adapter/ID/INDEX|port/LABEL|host|config or none"
 
-func newEvents(a nodeProgram) *cobra.Command {
+func newEvents(a commands) *cobra.Command {
 	var output string
 	q := httpapi.EventQuery{}
 	cmd := &cobra.Command{
@@ -68,7 +68,7 @@ func eventRow(e httpapi.Event) []string {
 	return []string{e.Time.Local().Format("15:04:05.000"), e.Kind, e.Object, e.Name, e.Text, failure}
 }
 
-func (a nodeProgram) events(ctx context.Context, q httpapi.EventQuery, output string) error {
+func (a commands) events(ctx context.Context, q httpapi.EventQuery, output string) error {
 	if q.Follow {
 		l := a.NewLive(output, eventHead, []int{12, 9, 44, 8, 40})
 		return a.follow(ctx, func(ctx context.Context, c *httpapi.Client) error {

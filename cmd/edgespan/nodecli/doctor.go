@@ -1,4 +1,4 @@
-package main
+package nodecli
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"edgespan/platform/facts"
 )
 
-func newDoctor(a nodeProgram) *cobra.Command {
+func newDoctor(a commands) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -39,7 +39,7 @@ problem (a warning is none) and 1 where there is one.`,
 	return cmd
 }
 
-func (a nodeProgram) doctor(ctx context.Context, output string) error {
+func (a commands) doctor(ctx context.Context, output string) error {
 	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		found, err := c.Doctor(ctx)
 		if errors.Is(err, httpapi.ErrUnreachable) {
@@ -74,7 +74,7 @@ func (a nodeProgram) doctor(ctx context.Context, output string) error {
 }
 
 // examine looks from here, since no daemon does.
-func (a nodeProgram) examine(ctx context.Context, why error) ([]httpapi.Finding, error) {
+func (a commands) examine(ctx context.Context, why error) ([]httpapi.Finding, error) {
 	out := []httpapi.Finding{{
 		Check: "daemon", Level: httpapi.Problem, Text: why.Error(),
 		Fix: "edgespan node --config " + a.Setting("", "EDGESPAN_CONFIG", reach.DefaultConfig) + " --run-dir " + a.RunFolder(),

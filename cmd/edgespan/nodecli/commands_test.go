@@ -1,4 +1,4 @@
-package main
+package nodecli
 
 import (
 	"context"
@@ -206,8 +206,6 @@ func TestEveryExitCode(t *testing.T) {
 		{"a condition that is none", ok, "wait ni/" + clitest.NiID + " --for fun", 2, "ready absent are allowed"},
 		{"a timeout that is none", ok, "wait ni/" + clitest.NiID + " --timeout 5", 2, "--timeout"},
 		{"a timeout of 0", ok, "wait ni/" + clitest.NiID + " --timeout 0s", 2, "above 0"},
-		{"too many arguments of demo", ok, "demo sideways", 2, "has 1 arguments"},
-		{"demo exec without a lab", ok, "demo exec nowhere -- true", 2, "nowhere"},
 		{"defect 18: not ready in time is no success", notReady, "wait ni/" + clitest.NiID + " --timeout 60ms", 3, "not ready after 60ms: Creating"},
 		{"daemon that times out", answers(context.DeadlineExceeded), "get ni", 3, "deadline"},
 		{"rejected", answers(&httpapi.Rejected{Faults: []string{"a: b", "c: d"}}), "apply -f -", 4, "a: b\nc: d\n"},
@@ -298,7 +296,9 @@ func TestWaitForAbsent(t *testing.T) {
 func TestWaitOutlastsADaemonThatStarts(t *testing.T) {
 	socket := filepath.Join(clitest.Scratch(t), "s")
 	ended := make(chan clitest.Said, 1)
-	go func() { ended <- cli(t, clitest.At(socket), "", "wait", "ni/"+clitest.NiID, "--timeout", "20s") }()
+	go func() {
+		ended <- cli(t, clitest.At(socket), "", "wait", "ni/"+clitest.NiID, "--timeout", "20s")
+	}()
 	clitest.ServeAt(t, socket, httpapi.Handler(clitest.Filled()))
 	if got := <-ended; got != (clitest.Said{Code: 0, Out: "", Err: ""}) {
 		t.Errorf("%+v", got)

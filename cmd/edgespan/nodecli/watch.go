@@ -1,4 +1,4 @@
-package main
+package nodecli
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"edgespan/config/httpapi"
 )
 
-func newWatch(a nodeProgram) *cobra.Command {
+func newWatch(a commands) *cobra.Command {
 	var output string
 	kinds := httpapi.WatchKinds()
 	allowed := strings.Join(kinds, "|") + " [ID] or none"
@@ -42,7 +42,7 @@ change is "synchronized".`,
 	return cmd
 }
 
-func (a nodeProgram) watch(ctx context.Context, kinds []string, id, output string) error {
+func (a commands) watch(ctx context.Context, kinds []string, id, output string) error {
 	l := a.NewLive(output, []string{"TIME", "CHANGE", "OBJECT", "NAME", "WHAT", "ERROR"}, []int{12, 8, 44, 8, 36})
 	last := map[string]httpapi.Resource{}
 	known := false

@@ -1,4 +1,4 @@
-package main
+package nodecli
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // differs is the exit code of diff where something differs, as diff(1) has it.
 const differs = term.StatusError(term.ExitError)
 
-func newDiff(a nodeProgram) *cobra.Command {
+func newDiff(a commands) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "diff [ni/ID]",
@@ -49,7 +49,7 @@ exits as everywhere, and says so on stderr; with 1 it leaves stdout empty.`,
 	return cmd
 }
 
-func (a nodeProgram) diff(ctx context.Context, of, output string) error {
+func (a commands) diff(ctx context.Context, of, output string) error {
 	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		ds, err := c.Diff(ctx, of)
 		if err != nil {

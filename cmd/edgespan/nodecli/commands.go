@@ -1,4 +1,4 @@
-package main
+package nodecli
 
 import (
 	"github.com/spf13/cobra"
@@ -6,12 +6,12 @@ import (
 	"edgespan/cmd/edgespan/reach"
 )
 
-// nodeProgram is one run of a command that asks a node's daemon.
-type nodeProgram struct{ *reach.App }
+// commands is one run of a command that asks a node's daemon.
+type commands struct{ *reach.App }
 
-// nodeCommands are the commands that ask a node's daemon.
-func nodeCommands(with *reach.App) []*cobra.Command {
-	a := nodeProgram{with}
+// Commands are the commands that ask a node's daemon.
+func Commands(with *reach.App) []*cobra.Command {
+	a := commands{with}
 	return []*cobra.Command{
 		newApply(a), newPlan(a), newConfirm(a), newRollback(a), newRelease(a), newGet(a), newWait(a), newExplain(a), newEvents(a), newDiff(a), newWatch(a),
 		newDoctor(a),

@@ -1,4 +1,4 @@
-package main
+package nodecli
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // explainTargets is what explain takes.
 const explainTargets = "ni/ID|app/ID[/INDEX]|adapter/ID/INDEX"
 
-func newExplain(a nodeProgram) *cobra.Command {
+func newExplain(a commands) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "explain " + explainTargets,
@@ -46,7 +46,7 @@ It exits 0 whether the object is ready or not; edgespan wait tells that.`,
 	return cmd
 }
 
-func (a nodeProgram) explain(ctx context.Context, kind, id, output string) error {
+func (a commands) explain(ctx context.Context, kind, id, output string) error {
 	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		x, err := c.Explain(ctx, kind, id)
 		if err != nil {

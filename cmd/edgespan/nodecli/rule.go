@@ -1,4 +1,4 @@
-package main
+package nodecli
 
 import (
 	"context"
@@ -21,19 +21,19 @@ func userName() string {
 	return u.Username
 }
 
-func newConfirm(a nodeProgram) *cobra.Command {
+func newConfirm(a commands) *cobra.Command {
 	return a.word("confirm", "Keep the config that waits for it (apply --confirm); exits 5 if none does", func(ctx context.Context, c *httpapi.Client) (string, error) {
 		return "confirmed", c.Confirm(ctx)
 	})
 }
 
-func newRollback(a nodeProgram) *cobra.Command {
+func newRollback(a commands) *cobra.Command {
 	return a.word("rollback", "Go back now from the config that waits for its confirmation; exits 5 if none does", func(ctx context.Context, c *httpapi.Client) (string, error) {
 		return "going back to the config before", c.Rollback(ctx)
 	})
 }
 
-func newRelease(a nodeProgram) *cobra.Command {
+func newRelease(a commands) *cobra.Command {
 	return a.word("release", "End a local hold (apply --local): the controller rules again", func(ctx context.Context, c *httpapi.Client) (string, error) {
 		held, err := c.Release(ctx)
 		if held {
@@ -44,7 +44,7 @@ func newRelease(a nodeProgram) *cobra.Command {
 }
 
 // word is a command that says one thing to the daemon.
-func (a nodeProgram) word(name, short string, say func(context.Context, *httpapi.Client) (string, error)) *cobra.Command {
+func (a commands) word(name, short string, say func(context.Context, *httpapi.Client) (string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Short: short, Args: term.ExactArgs(0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -1,4 +1,4 @@
-package main
+package nodecli
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 	"edgespan/config/httpapi"
 )
 
-func newApply(a nodeProgram) *cobra.Command {
+func newApply(a commands) *cobra.Command {
 	var file, output, message string
 	var dry bool
 	var how httpapi.How
@@ -68,7 +68,7 @@ JSON they stand one behind the other. All are written, as one revision, or none 
 	return reach.AsksController(cmd)
 }
 
-func newPlan(a nodeProgram) *cobra.Command {
+func newPlan(a commands) *cobra.Command {
 	var file, output string
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE|-",
@@ -97,7 +97,7 @@ func planFlags(cmd *cobra.Command, file, output *string) {
 	term.OutputFlag(cmd, output)
 }
 
-func (a nodeProgram) apply(ctx context.Context, doc []byte, how httpapi.How) error {
+func (a commands) apply(ctx context.Context, doc []byte, how httpapi.How) error {
 	return a.Ask(ctx, func(ctx context.Context, c *httpapi.Client) error {
 		warnings, err := c.Apply(ctx, doc, how)
 		if err != nil {
@@ -114,7 +114,7 @@ func (a nodeProgram) apply(ctx context.Context, doc []byte, how httpapi.How) err
 	})
 }
 
-func (a nodeProgram) plan(ctx context.Context, doc []byte, output string) error {
+func (a commands) plan(ctx context.Context, doc []byte, output string) error {
 	if err := term.CheckOutput(output); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func showChanges(changes []httpapi.Change) term.Shown {
 }
 
 // document reads FILE; "-" is stdin.
-func (a nodeProgram) document(file string) ([]byte, error) {
+func (a commands) document(file string) ([]byte, error) {
 	if file == "" {
 		return nil, term.Usagef("-f: is missing: a file or - is allowed")
 	}

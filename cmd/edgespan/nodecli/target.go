@@ -1,4 +1,4 @@
-package main
+package nodecli
 
 import (
 	"slices"
@@ -42,7 +42,7 @@ func checkID(cmd, kind, id string) error {
 }
 
 // completeTargets completes KIND/ID, or KIND and then ID, with what the daemon knows.
-func (a nodeProgram) completeTargets(kinds []string, alone bool) cobra.CompletionFunc {
+func (a commands) completeTargets(kinds []string, alone bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		const quiet = cobra.ShellCompDirectiveNoFileComp
 		switch kind, _, joined := strings.Cut(typed, "/"); {

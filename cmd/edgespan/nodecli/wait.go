@@ -1,4 +1,4 @@
-package main
+package nodecli
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func askAfter(waited time.Duration) time.Duration {
 // waitTargets is what wait takes.
 const waitTargets = "ni/ID|app/ID|peer/NAME|cluster/NAME"
 
-func newWait(a nodeProgram) *cobra.Command {
+func newWait(a commands) *cobra.Command {
 	var wanted string
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -91,7 +91,7 @@ func waitsFor(kind string) []string {
 	return []string{"ready", "absent"}
 }
 
-func (a nodeProgram) wait(ctx context.Context, kind, id, wanted string, timeout time.Duration) error {
+func (a commands) wait(ctx context.Context, kind, id, wanted string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c := a.Client()
