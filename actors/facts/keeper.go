@@ -17,7 +17,7 @@ import (
 	"edgespan/config/revision"
 )
 
-// Store is what the facts use of the controller's store; platform/store/kv says what the
+// Store is what the facts use of the controller's store; platform/store/backend says what the
 // methods hold to.
 type Store interface {
 	Get(ctx context.Context, key revision.Key) (revision.Entry, revision.Revision, error)

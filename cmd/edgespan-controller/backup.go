@@ -16,8 +16,8 @@ import (
 	"edgespan/platform/datadir"
 	"edgespan/platform/pki"
 	"edgespan/platform/store"
+	"edgespan/platform/store/backend"
 	"edgespan/platform/store/bolt"
-	"edgespan/platform/store/kv"
 )
 
 // backupWait bounds a backup and a restore as a whole.
@@ -84,14 +84,14 @@ func (a *app) backUp(ctx context.Context, r *reach, file string) (head backup.He
 			return head, err
 		}
 		defer func() { err = errors.Join(err, closing()) }()
-		source, err := backup.Open(kv.NewReader(ctx, s), backup.Header{Version: version, Store: s.ID(), Time: time.Now()})
+		source, err := backup.Open(backend.NewReader(ctx, s), backup.Header{Version: version, Store: s.ID(), Time: time.Now()})
 		if err != nil {
 			return head, err
 		}
 		if head = source.Header(); head.Keys == 0 {
 			return head, term.WithClass(term.ExitNotFound, errors.New("back up: the store has no key: that of a fleet is allowed: is it another --data-dir, or another --etcd and --fleet?"))
 		}
-		write = func(w io.Writer) error { return source.Write(kv.NewReader(ctx, s), w) }
+		write = func(w io.Writer) error { return source.Write(backend.NewReader(ctx, s), w) }
 	}
 	if file == "-" {
 		out := bufio.NewWriter(a.Out)
@@ -106,7 +106,7 @@ func (a *app) backUp(ctx context.Context, r *reach, file string) (head backup.He
 
 // openBackedUp opens a store to read all of it. Of an etcd no data folder is needed, and one
 // that a controller runs on is left to it; a file that is not there is not made.
-func openBackedUp(ctx context.Context, o *options) (kv.Store, func() error, error) {
+func openBackedUp(ctx context.Context, o *options) (backend.Store, func() error, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
 	if len(o.Etcd) > 0 {

@@ -19,10 +19,10 @@ import (
 	"edgespan/config/history"
 	"edgespan/config/revision"
 	"edgespan/platform/datadir"
+	"edgespan/platform/store/backend"
 	"edgespan/platform/store/bolt"
 	"edgespan/platform/store/etcd"
 	"edgespan/platform/store/etcd/etcdtest"
-	"edgespan/platform/store/kv"
 )
 
 // filled makes a store of a fleet in a data folder, with so many objects of 1 KiB, and a
@@ -73,7 +73,7 @@ func content(t *testing.T, dir string) (map[revision.Key]string, string) {
 	return contentOf(t, s), s.ID()
 }
 
-func contentOf(t *testing.T, s kv.Store) map[revision.Key]string {
+func contentOf(t *testing.T, s backend.Store) map[revision.Key]string {
 	t.Helper()
 	p, err := s.List(t.Context(), "", revision.ListOptions{})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"edgespan/config/history"
 	"edgespan/config/revision"
-	"edgespan/platform/store/kv"
+	"edgespan/platform/store/backend"
 )
 
 // The form of what controllers keep in the store of their fleet, whatever the store is; a
@@ -57,7 +57,7 @@ func (f storeForm) fits() error {
 }
 
 // readForm reads the form of a store, and refuses one that this version would read wrongly.
-func readForm(ctx context.Context, s kv.Store) (storeForm, revision.Entry, revision.Revision, error) {
+func readForm(ctx context.Context, s backend.Store) (storeForm, revision.Entry, revision.Revision, error) {
 	e, at, err := s.Get(ctx, history.FormatKey())
 	if err != nil {
 		return storeForm{}, e, at, fmt.Errorf("open store: %w", err)
@@ -68,7 +68,7 @@ func readForm(ctx context.Context, s kv.Store) (storeForm, revision.Entry, revis
 
 // keepForm notes in the store what this version writes, so that older ones know; one that is
 // newer is left as it is.
-func keepForm(ctx context.Context, s kv.Store) error {
+func keepForm(ctx context.Context, s backend.Store) error {
 	for {
 		f, e, _, err := readForm(ctx, s)
 		if err != nil || e.Exists() && f.Format >= storeFormat {
@@ -101,7 +101,7 @@ const formAgain = 10 * time.Second
 
 // watchForm waits until a newer version has written what this one would read wrongly, and answers
 // with that; or with nil when ctx ends.
-func watchForm(ctx context.Context, s kv.Store, log *zap.Logger) error {
+func watchForm(ctx context.Context, s backend.Store, log *zap.Logger) error {
 	for {
 		_, _, at, err := readForm(ctx, s)
 		if err == nil {

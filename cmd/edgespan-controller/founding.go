@@ -16,7 +16,7 @@ import (
 	"edgespan/config/revision"
 	"edgespan/platform/datadir"
 	"edgespan/platform/pki"
-	"edgespan/platform/store/kv"
+	"edgespan/platform/store/backend"
 )
 
 // founding is what all controllers of a fleet must have alike. The first one writes it.
@@ -37,7 +37,7 @@ func foreignFleet(why string) error {
 
 // found opens the CA and joins the fleet of the store, or founds it. Nothing is made that
 // the fleet would not know.
-func found(ctx context.Context, s kv.Store, dir *datadir.Dir, ca pki.Options) (*pki.Authority, []byte, error) {
+func found(ctx context.Context, s backend.Store, dir *datadir.Dir, ca pki.Options) (*pki.Authority, []byte, error) {
 	have, entry, err := readFounding(ctx, s)
 	if err != nil {
 		return nil, nil, err
@@ -72,7 +72,7 @@ func found(ctx context.Context, s kv.Store, dir *datadir.Dir, ca pki.Options) (*
 
 // fits refuses a CA that the fleet's nodes don't know. One that follows the fleet's, which
 // is still among its roots, becomes the fleet's.
-func (f founding) fits(ctx context.Context, s kv.Store, authority *pki.Authority, entry revision.Entry) error {
+func (f founding) fits(ctx context.Context, s backend.Store, authority *pki.Authority, entry revision.Entry) error {
 	pin, err := pki.ParsePin(f.CA)
 	switch {
 	case err != nil:
@@ -87,7 +87,7 @@ func (f founding) fits(ctx context.Context, s kv.Store, authority *pki.Authority
 	return err
 }
 
-func readFounding(ctx context.Context, s kv.Store) (founding, revision.Entry, error) {
+func readFounding(ctx context.Context, s backend.Store) (founding, revision.Entry, error) {
 	entry, _, err := s.Get(ctx, history.FleetKey())
 	if err != nil {
 		return founding{}, entry, fmt.Errorf("join the fleet: %w", err)
@@ -110,7 +110,7 @@ func parseFounding(e revision.Entry) (founding, error) {
 
 // writeFounding writes over what was read, and answers with what counts: another controller
 // may have been faster.
-func writeFounding(ctx context.Context, s kv.Store, f founding, over revision.Entry) (founding, revision.Entry, error) {
+func writeFounding(ctx context.Context, s backend.Store, f founding, over revision.Entry) (founding, revision.Entry, error) {
 	text, err := json.Marshal(f)
 	if err != nil {
 		return f, over, fmt.Errorf("found the fleet: %w", err)
@@ -130,7 +130,7 @@ func writeFounding(ctx context.Context, s kv.Store, f founding, over revision.En
 }
 
 // whole refuses a store into which a restore is on its way, or was interrupted.
-func whole(ctx context.Context, s kv.Store) error {
+func whole(ctx context.Context, s backend.Store) error {
 	entry, _, err := s.Get(ctx, history.RestoringKey())
 	if err == nil && entry.Exists() {
 		err = backup.ErrRestoring

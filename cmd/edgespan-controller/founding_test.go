@@ -17,8 +17,8 @@ import (
 	"edgespan/config/link"
 	"edgespan/platform/datadir"
 	"edgespan/platform/pki"
+	"edgespan/platform/store/backend"
 	"edgespan/platform/store/bolt"
-	"edgespan/platform/store/kv"
 )
 
 func folder(t *testing.T) *datadir.Dir {
@@ -31,7 +31,7 @@ func folder(t *testing.T) *datadir.Dir {
 	return d
 }
 
-func emptyStore(t *testing.T) kv.Store {
+func emptyStore(t *testing.T) backend.Store {
 	t.Helper()
 	s, err := bolt.Open(filepath.Join(t.TempDir(), "store"), bolt.Options{UnsafeNoSync: true})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"edgespan/config/backup"
 	"edgespan/platform/store"
-	"edgespan/platform/store/kv"
+	"edgespan/platform/store/backend"
 )
 
 // mostBackups of those before migrations are kept; the oldest goes once a new one is on the disk.
@@ -24,14 +24,14 @@ const migrationBackups = "migration-*.backup"
 
 // backUpBefore writes a backup of the store into the data folder, before layers are migrated.
 func (g *ground) backUpBefore(ctx context.Context, now time.Time) (string, error) {
-	source, err := backup.Open(kv.NewReader(ctx, g.store), backup.Header{Version: version, Store: g.store.ID(), Time: now})
+	source, err := backup.Open(backend.NewReader(ctx, g.store), backup.Header{Version: version, Store: g.store.ID(), Time: now})
 	if err != nil {
 		return "", err
 	}
 	file := g.dir.Path("migration-" + now.UTC().Format("20060102T150405.000000000Z") + ".backup")
 	err = store.WriteStream(file, backupMode, func(w io.Writer) error {
 		out := bufio.NewWriterSize(w, 1<<20)
-		return errors.Join(source.Write(kv.NewReader(ctx, g.store), out), out.Flush())
+		return errors.Join(source.Write(backend.NewReader(ctx, g.store), out), out.Flush())
 	})
 	if err != nil {
 		return "", fmt.Errorf("back up: %w", err)

@@ -20,8 +20,8 @@ import (
 	"edgespan/platform/confdir"
 	"edgespan/platform/datadir"
 	"edgespan/platform/pki"
+	"edgespan/platform/store/backend"
 	"edgespan/platform/store/etcd"
-	"edgespan/platform/store/kv"
 )
 
 // stepWait bounds one step of a restore.
@@ -182,13 +182,13 @@ func fitsCA(o *options, c *backup.Copy) (note string, err error) {
 
 // bringing is a restore at work.
 type bringing struct {
-	store kv.Store
+	store backend.Store
 	*backup.Restore
 }
 
 // bringBack writes a backup into a store that is empty, or has what an interrupted restore
 // has left.
-func bringBack(ctx context.Context, s kv.Store, c *backup.Copy, id string, now time.Time) error {
+func bringBack(ctx context.Context, s backend.Store, c *backup.Copy, id string, now time.Time) error {
 	r, err := c.Restore(backup.Mark{ID: id, Time: now.UTC()})
 	if err != nil {
 		return err

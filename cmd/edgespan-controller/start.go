@@ -24,9 +24,9 @@ import (
 	"edgespan/platform/confdir"
 	"edgespan/platform/datadir"
 	"edgespan/platform/pki"
+	"edgespan/platform/store/backend"
 	"edgespan/platform/store/bolt"
 	"edgespan/platform/store/etcd"
-	"edgespan/platform/store/kv"
 )
 
 // Deadlines of a start and of an end.
@@ -40,7 +40,7 @@ const (
 type ground struct {
 	log     *zap.Logger
 	dir     *datadir.Dir
-	store   kv.Store
+	store   backend.Store
 	broken  <-chan struct{} // is closed once the store has to be opened anew; nil: never
 	replica string
 	stored  *httpapi.Buckets // what callers of both APIs may have stored
@@ -82,7 +82,7 @@ func openGround(ctx context.Context, o *options, log *zap.Logger) (*ground, erro
 	return g, nil
 }
 
-func openStore(ctx context.Context, o *options, log *zap.Logger) (kv.Store, error) {
+func openStore(ctx context.Context, o *options, log *zap.Logger) (backend.Store, error) {
 	if len(o.Etcd) == 0 {
 		s, err := bolt.Open(storeFile(o), bolt.Options{Told: func(err error) { tellStore(log, err) }})
 		if err != nil {
@@ -122,7 +122,7 @@ func tellStore(log *zap.Logger, err error) {
 
 // config is the controller's config as this replica has it.
 func (g *ground) config(ctx context.Context) (config.Object, error) {
-	state, err := history.Head(kv.NewReader(ctx, g.store))
+	state, err := history.Head(backend.NewReader(ctx, g.store))
 	if err != nil {
 		return nil, fmt.Errorf("read the controller's config: %w", err)
 	}

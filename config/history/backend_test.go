@@ -10,14 +10,14 @@ import (
 	"pgregory.net/rapid"
 
 	"edgespan/config/revision"
+	backendpkg "edgespan/platform/store/backend"
 	"edgespan/platform/store/bolt"
 	"edgespan/platform/store/etcd"
 	"edgespan/platform/store/etcd/etcdtest"
-	"edgespan/platform/store/kv"
 )
 
 // real is a store on a disk.
-type real struct{ kv.Store }
+type real struct{ backendpkg.Store }
 
 func (r real) Get(key revision.Key) (revision.Entry, revision.Revision, error) {
 	return r.Store.Get(context.Background(), key)

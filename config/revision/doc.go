@@ -6,7 +6,7 @@
 //
 // It never knows what a key means, never keeps anything, and never waits: the
 // interface of a store takes a context, which no core may, so it is declared in
-// platform/store/kv with only these types in it, and actors declare the part of
+// platform/store/backend with only these types in it, and actors declare the part of
 // it that they use.
 //
 // What holds in every backend:

@@ -127,11 +127,11 @@ var mayImport = map[string][]string{
 	"platform/proc":                  {},
 	"platform/resolvconf":            {"netinst/netstate"},
 	"platform/store":                 {},
-	"platform/store/bolt":            {"config/revision", "platform/store/kv"},
-	"platform/store/conformance":     {"config/revision", "platform/store/kv"},
-	"platform/store/etcd":            {"config/revision", "platform/store/kv"},
+	"platform/store/bolt":            {"config/revision", "platform/store/backend"},
+	"platform/store/conformance":     {"config/revision", "platform/store/backend"},
+	"platform/store/etcd":            {"config/revision", "platform/store/backend"},
 	"platform/store/etcd/etcdtest":   {},
-	"platform/store/kv":              {"config/revision"},
+	"platform/store/backend":         {"config/revision"},
 
 	// Wiring.
 	"cmd/edgespan": {
@@ -145,7 +145,7 @@ var mayImport = map[string][]string{
 		"config/metadata", "config/operate", "config/optimize", "config/revision", "config/rollout", "config/schema",
 		"config/topology", "config/topology/sketch", "platform/confdir", "platform/conns", "platform/daemon",
 		"platform/datadir", "platform/keystone", "platform/nodelink", "platform/passwd", "platform/pki",
-		"platform/proc", "platform/store", "platform/store/bolt", "platform/store/etcd", "platform/store/kv",
+		"platform/proc", "platform/store", "platform/store/bolt", "platform/store/etcd", "platform/store/backend",
 	},
 	"cmd/edgespan/clitest": {
 		"actors/facts", "cmd/edgespan/reach", "cmd/term", "config", "config/backup", "config/fleet",
@@ -225,7 +225,7 @@ var testsMayImport = map[string][]string{
 	"config/e2e":               {"config/schema"},
 	"config/edit":              {"config/nodeconf", "config/schema"},
 	"config/history": {
-		"platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest", "platform/store/kv",
+		"platform/store/bolt", "platform/store/etcd", "platform/store/etcd/etcdtest", "platform/store/backend",
 	},
 	"config/httpapi/factsapi": {"config/revision"},
 	"config/httpapi/fleetapi": {"config/revision"},
@@ -239,7 +239,7 @@ var testsMayImport = map[string][]string{
 	"platform/keystone":       {"platform/keystone/keystonetest"},
 	"platform/store/bolt":     {"platform/store/conformance"},
 	"platform/store/etcd":     {"platform/store/conformance", "platform/store/etcd/etcdtest"},
-	"platform/store/kv":       {"platform/store/bolt"},
+	"platform/store/backend":  {"platform/store/bolt"},
 }
 
 // pure are the cores: values in, values out.

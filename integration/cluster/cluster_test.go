@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"edgespan/config/revision"
+	"edgespan/platform/store/backend"
 	"edgespan/platform/store/conformance"
 	"edgespan/platform/store/etcd"
-	"edgespan/platform/store/kv"
 )
 
 // The whole suite that every backend passes, on three members that sync.
@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 	c := begin(t)
 	conformance.Run(t, func(t *testing.T) conformance.Fixture {
 		inner := &cluster{T: t, members: c.members}
-		return conformance.Fixture{Store: inner.open(fmt.Sprint("fleet-", c.fleets.Add(1))), Clock: kv.Wall{}, Advance: time.Sleep}
+		return conformance.Fixture{Store: inner.open(fmt.Sprint("fleet-", c.fleets.Add(1))), Clock: backend.Wall{}, Advance: time.Sleep}
 	}, 10)
 }
 
@@ -172,7 +172,7 @@ func (c *cluster) campaign(s *etcd.Store) *candidate {
 	ctx, quit := context.WithCancel(c.Context())
 	c.Cleanup(quit)
 	it := &candidate{make(chan revision.Leadership, 1), make(chan error, 1), quit}
-	e := kv.Election{Store: s, Key: "elections/leader", TTL: revision.MinTTL, Clock: kv.Wall{}}
+	e := backend.Election{Store: s, Key: "elections/leader", TTL: revision.MinTTL, Clock: backend.Wall{}}
 	go func() {
 		it.lost <- e.Lead(ctx, nil, func(ctx context.Context, l revision.Leadership) error {
 			it.won <- l

@@ -10,7 +10,7 @@ import (
 	"edgespan/config/revision"
 )
 
-// Store is what the controller uses of its store; platform/store/kv says what the methods
+// Store is what the controller uses of its store; platform/store/backend says what the methods
 // hold to, and every backend there fulfils them.
 type Store interface {
 	ID() string

@@ -14,7 +14,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"edgespan/config/revision"
-	"edgespan/platform/store/kv"
+	"edgespan/platform/store/backend"
 )
 
 // ErrLocked is a file that another process has open.
@@ -26,7 +26,7 @@ const mapped = 256 << 20
 
 // Options are what a store is opened with. The zero value is for production.
 type Options struct {
-	Clock kv.Clock // of leases; nil: the machine's
+	Clock backend.Clock // of leases; nil: the machine's
 	// UnsafeNoSync acknowledges without a sync: for tests that write a lot and do
 	// not ask what a power cut leaves.
 	UnsafeNoSync bool
@@ -39,7 +39,7 @@ type Options struct {
 type Store struct {
 	db    *bbolt.DB
 	id    string
-	clock kv.Clock
+	clock backend.Clock
 	told  func(error)
 
 	jobs    chan *job
@@ -58,13 +58,13 @@ type Store struct {
 	relisten chan struct{} // the end of some lease came nearer
 }
 
-var _ kv.Store = (*Store)(nil)
+var _ backend.Store = (*Store)(nil)
 
 // Open opens the store in a file, which it makes if it is missing. The folder is
 // there. Leases that were granted begin their time anew.
 func Open(path string, o Options) (*Store, error) {
 	if o.Clock == nil {
-		o.Clock = kv.Wall{}
+		o.Clock = backend.Wall{}
 	}
 	if o.Told == nil {
 		o.Told = func(error) {}

@@ -9,7 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"edgespan/config/revision"
-	"edgespan/platform/store/kv"
+	"edgespan/platform/store/backend"
 )
 
 // lease is when one ends. That is known in memory only: a restart begins it anew,
@@ -156,7 +156,7 @@ func (s *Store) expire() {
 		case <-s.closing:
 			return
 		case <-s.relisten:
-		case <-kv.At(s.clock, now.Add(next)):
+		case <-backend.At(s.clock, now.Add(next)):
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"edgespan/config/revision"
-	"edgespan/platform/store/kv"
+	"edgespan/platform/store/backend"
 )
 
 // After a commit that left nothing on the disk the next one is tried after a while: bbolt looks
@@ -69,7 +69,7 @@ func (s *Store) again() <-chan time.Time {
 	if s.full == nil || s.broken != nil {
 		return nil
 	}
-	return kv.At(s.clock, s.rest)
+	return backend.At(s.clock, s.rest)
 }
 
 // probe is a commit that changes nothing that anybody reads.

@@ -1,5 +1,5 @@
 // Package conformance owns the one suite that every backend of the controller's
-// store passes (docs/adr/0016): the contract of platform/store/kv, sentence by
+// store passes (docs/adr/0016): the contract of platform/store/backend, sentence by
 // sentence, and random histories beside the model of config/revision.
 //
 // It never knows which backend it runs on; no program links it.
@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"edgespan/config/revision"
-	"edgespan/platform/store/kv"
+	"edgespan/platform/store/backend"
 )
 
 // Fixture is an empty store and the clock that its leases go by.
 type Fixture struct {
-	kv.Store
-	Clock kv.Clock
+	backend.Store
+	Clock backend.Clock
 	// Advance lets time pass on that clock: a fake one at once, a real one by waiting.
 	Advance func(time.Duration)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"edgespan/config/revision"
-	"edgespan/platform/store/kv"
+	"edgespan/platform/store/backend"
 )
 
 func leases(r *rig) {
@@ -66,8 +66,8 @@ func leaseEnds(r *rig) {
 	r.is("what hangs on none stays", words(r.list("l/", revision.ListOptions{}).Entries), "l/lasts=")
 }
 
-func (r *rig) election() kv.Election {
-	return kv.Election{Store: r.Store, Key: "elect/leader", TTL: revision.MinTTL, Clock: r.Clock}
+func (r *rig) election() backend.Election {
+	return backend.Election{Store: r.Store, Key: "elect/leader", TTL: revision.MinTTL, Clock: r.Clock}
 }
 
 // led is a candidate that runs beside the test.
@@ -78,7 +78,7 @@ type led struct {
 	quit chan error // ends its work
 }
 
-func (r *rig) lead(ctx context.Context, e kv.Election, name string) *led {
+func (r *rig) lead(ctx context.Context, e backend.Election, name string) *led {
 	l := &led{won: make(chan revision.Leadership, 1), lost: make(chan struct{}), err: make(chan error, 1), quit: make(chan error, 1)}
 	go func() {
 		l.err <- e.Lead(ctx, []byte(name), func(ctx context.Context, lead revision.Leadership) error {
@@ -180,7 +180,7 @@ func passesOn(r *rig) {
 }
 
 // deaf is a store that a leader does not reach any more.
-type deaf struct{ kv.Store }
+type deaf struct{ backend.Store }
 
 func (deaf) KeepAlive(context.Context, revision.LeaseID) (time.Duration, error) {
 	return 0, context.DeadlineExceeded

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"edgespan/config/revision"
-	"edgespan/platform/store/kv"
+	"edgespan/platform/store/backend"
 )
 
 // MaxFleet is the most bytes that the name of a fleet may have: the limits of a
@@ -48,7 +48,7 @@ type Store struct {
 	sizes   map[string]size
 }
 
-var _ kv.Store = (*Store)(nil)
+var _ backend.Store = (*Store)(nil)
 
 // Open connects to a cluster and gives the fleet its id, if it has none. Until the
 // context ends it waits for a cluster that does not answer.

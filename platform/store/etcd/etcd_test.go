@@ -13,9 +13,9 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"edgespan/config/revision"
+	"edgespan/platform/store/backend"
 	"edgespan/platform/store/conformance"
 	"edgespan/platform/store/etcd/etcdtest"
-	"edgespan/platform/store/kv"
 )
 
 // endpoint is where the embedded server of this test program listens.
@@ -58,7 +58,7 @@ func TestConformance(t *testing.T) {
 		histories = 20
 	}
 	conformance.Run(t, func(t *testing.T) conformance.Fixture {
-		return conformance.Fixture{Store: opened(t), Clock: kv.Wall{}, Advance: time.Sleep}
+		return conformance.Fixture{Store: opened(t), Clock: backend.Wall{}, Advance: time.Sleep}
 	}, histories)
 }
 

@@ -1,4 +1,4 @@
-package kv_test
+package backend_test
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"edgespan/config/revision"
+	"edgespan/platform/store/backend"
 	"edgespan/platform/store/bolt"
-	"edgespan/platform/store/kv"
 )
 
 func TestReader(t *testing.T) {
@@ -21,7 +21,7 @@ func TestReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	r := kv.NewReader(ctx, s)
+	r := backend.NewReader(ctx, s)
 	got, err := r.Get("a/2", "none", "a/1")
 	if err != nil || len(got) != 3 || string(got[0].Value) != "two" || got[1].Exists() || got[1].Key != "none" || string(got[2].Value) != "one" {
 		t.Errorf("%+v, %v", got, err)

@@ -1,4 +1,4 @@
-// Package kv owns the contract of the controller's store, what its backends bolt
+// Package backend owns the contract of the controller's store, what its backends bolt
 // and etcd share, and elections that work on any of them (docs/adr/0016).
 //
 // The interface stands here, in a room of platform, and not in config/revision
@@ -7,7 +7,7 @@
 // platform, declare the methods that they use and every backend fits.
 //
 // It never keeps a value and never decides what to write.
-package kv
+package backend
 
 import (
 	"context"
