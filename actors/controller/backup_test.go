@@ -10,22 +10,22 @@ import (
 	"edgespan/config/backup"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // modelReader is a model as config/history reads it.
-type modelReader struct{ *revision.Model }
+type modelReader struct{ *kv.Model }
 
-func (modelReader) Get(...revision.Key) ([]revision.Entry, error) { return nil, nil }
+func (modelReader) Get(...kv.Key) ([]kv.Entry, error) { return nil, nil }
 
 // TestARestoreHoldsBackWhatWasAborted writes the record of an aborted rollout as this package
 // keeps it: what its barrier held back in the old store it holds back in the restored one, whose
 // revisions are others, and nothing else.
 func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
-	old, restored := modelReader{revision.NewModel()}, revision.NewModel()
-	put := func(k revision.Key, v any) revision.Revision {
+	old, restored := modelReader{kv.NewModel()}, kv.NewModel()
+	put := func(k kv.Key, v any) kv.Revision {
 		t.Helper()
-		o, err := old.Commit(revision.Txn{Then: []revision.Op{revision.Put(k, storage.Encode(v))}})
+		o, err := old.Commit(kv.Txn{Then: []kv.Op{kv.Put(k, storage.Encode(v))}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Into("new")
-	for txn, more := r.Begin(revision.Entry{}), true; more; {
+	for txn, more := r.Begin(kv.Entry{}), true; more; {
 		o, err := restored.Commit(txn)
 		if err != nil || !o.Succeeded {
 			t.Fatalf("%+v, %v", o, err)
@@ -66,7 +66,7 @@ func TestARestoreHoldsBackWhatWasAborted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	at := func(k revision.Key) revision.Entry {
+	at := func(k kv.Key) kv.Entry {
 		e, _, err := restored.Get(k)
 		if err != nil || !e.Exists() {
 			t.Fatalf("%s: %+v, %v", k, e, err)

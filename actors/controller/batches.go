@@ -14,8 +14,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 	"edgespan/config/topology"
 )
 
@@ -28,7 +28,7 @@ func (a *fleetActor) proceed(c actor.Context) {
 		number, last := uint64(0), -1
 		for i, m := range a.queue {
 			for _, e := range m.Events {
-				if e.Entry.Key == history.HeadKey() && e.Kind == revision.EventPut {
+				if e.Entry.Key == history.HeadKey() && e.Kind == kv.EventPut {
 					number, last = headNumber(e.Entry), i
 				}
 			}
@@ -47,7 +47,7 @@ func (a *fleetActor) proceed(c actor.Context) {
 	}
 }
 
-func headNumber(e revision.Entry) uint64 {
+func headNumber(e kv.Entry) uint64 {
 	var head struct{ Revision uint64 }
 	if json.Unmarshal(e.Value, &head) != nil {
 		return 0

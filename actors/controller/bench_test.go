@@ -15,11 +15,11 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/link"
 	"edgespan/config/operate"
 	"edgespan/config/peer"
-	"edgespan/config/revision"
 )
 
 // quickNode takes what is pushed to it at once.
@@ -101,8 +101,8 @@ func override(b *testing.B, own bool, touched int, change func(int) operate.Writ
 	for i := range nodes {
 		id := fmt.Sprintf("00000000-0000-4000-8000-%012x", i)
 		name := fmt.Sprintf("n%05d", i)
-		if _, err := store.model.Commit(revision.Txn{Then: []revision.Op{
-			revision.Put(history.NodeKey(id), storage.Encode(history.Member{ID: id, Name: name})), revision.Put(history.NameKey(name), []byte(id)),
+		if _, err := store.model.Commit(kv.Txn{Then: []kv.Op{
+			kv.Put(history.NodeKey(id), storage.Encode(history.Member{ID: id, Name: name})), kv.Put(history.NameKey(name), []byte(id)),
 		}}); err != nil {
 			b.Fatal(err)
 		}
@@ -182,8 +182,8 @@ func heap() int64 {
 func BenchmarkReport(b *testing.B) {
 	store := newMemory()
 	id := "00000000-0000-4000-8000-000000000000"
-	if _, err := store.model.Commit(revision.Txn{Then: []revision.Op{
-		revision.Put(history.NodeKey(id), storage.Encode(history.Member{ID: id, Name: "n"})), revision.Put(history.NameKey("n"), []byte(id)),
+	if _, err := store.model.Commit(kv.Txn{Then: []kv.Op{
+		kv.Put(history.NodeKey(id), storage.Encode(history.Member{ID: id, Name: "n"})), kv.Put(history.NameKey("n"), []byte(id)),
 	}}); err != nil {
 		b.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // mailTimeout is how long an answer of another replica is waited for.
@@ -135,10 +135,10 @@ func (d *deps) mailTo(ctx context.Context, id string, l storage.RemoteCommand) e
 	answer := make(chan storage.RemoteCommand, 1)
 	d.letters.Store(key, answer)
 	defer d.letters.Delete(key)
-	if _, err := d.Commit(ctx, revision.Txn{Then: []revision.Op{revision.PutLeased(key, storage.Encode(l), lease)}}); err != nil {
+	if _, err := d.Commit(ctx, kv.Txn{Then: []kv.Op{kv.PutLeased(key, storage.Encode(l), lease)}}); err != nil {
 		return fmt.Errorf("%s: %w", l.What, err)
 	}
-	defer d.Saver.Add(storage.Save{Op: revision.Delete(key)})
+	defer d.Saver.Add(storage.Save{Op: kv.Delete(key)})
 	ctx, cancel := context.WithTimeout(ctx, mailTimeout)
 	defer cancel()
 	select {
@@ -154,7 +154,7 @@ func (d *deps) mailTo(ctx context.Context, id string, l storage.RemoteCommand) e
 
 // mailed takes a letter: an answer that somebody here waits for, or a command for a node of
 // ours.
-func (a *fleetActor) mailed(_ actor.Context, e revision.Entry, id string) {
+func (a *fleetActor) mailed(_ actor.Context, e kv.Entry, id string) {
 	var l storage.RemoteCommand
 	if json.Unmarshal(e.Value, &l) != nil {
 		return
@@ -185,7 +185,7 @@ func (a *fleetActor) mailed(_ actor.Context, e revision.Entry, id string) {
 			l.Refused = err.Error()
 		}
 		key := e.Key
-		there := revision.Exists(key)
-		a.d.Saver.Add(storage.Save{Op: revision.PutLeased(key, storage.Encode(l), lease), Compare: &there})
+		there := kv.Exists(key)
+		a.d.Saver.Add(storage.Save{Op: kv.PutLeased(key, storage.Encode(l), lease), Compare: &there})
 	})
 }

@@ -11,10 +11,10 @@ import (
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/link"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 func TestANodeJoinsAndGetsItsConfig(t *testing.T) {
@@ -285,7 +285,7 @@ func TestUnknownHardwareIsAskedAndLearnt(t *testing.T) {
 			t.Error(err)
 		}
 		r.stop("a")
-		if page, _ := r.store.List(r.Context(), history.InProposed, revision.ListOptions{}); len(page.Entries) != 0 {
+		if page, _ := r.store.List(r.Context(), history.InProposed, kv.ListOptions{}); len(page.Entries) != 0 {
 			t.Error("proposals are stored for good")
 		}
 		c = r.start("a")
@@ -331,7 +331,7 @@ func TestWhatNodesProposeIsBounded(t *testing.T) {
 		if err != nil || len(all) < 30 || len(all) > mostProposals || total > allProposalBytes {
 			t.Errorf("%d proposals of %d bytes, %v", len(all), total, err)
 		}
-		page, _ := r.store.List(r.Context(), history.InProposed, revision.ListOptions{})
+		page, _ := r.store.List(r.Context(), history.InProposed, kv.ListOptions{})
 		if len(page.Entries) != len(all) {
 			t.Errorf("the store has %d of %d", len(page.Entries), len(all))
 		}

@@ -7,7 +7,7 @@ import (
 
 	"edgespan/actors/controller/nodes"
 	"edgespan/config/fleet"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // recount takes the store's count of a node's generations in place of ours. What the watch
@@ -57,7 +57,7 @@ func (a *fleetActor) countedAre(c actor.Context, ids map[string]bool) {
 }
 
 // owns says whether a node's stream is here, by the key of its owner.
-func (a *fleetActor) owns(e revision.Entry) bool {
+func (a *fleetActor) owns(e kv.Entry) bool {
 	var o nodes.Owner
 	return json.Unmarshal(e.Value, &o) == nil && o.Replica == a.d.Replica && o.Began == a.d.Began.UnixNano()
 }

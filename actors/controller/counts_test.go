@@ -12,8 +12,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // lagging is the store as a replica has it that reads late: what changed it hears at once.
@@ -36,7 +36,7 @@ func (l *lagging) goOn() {
 	l.held = nil
 }
 
-func (l *lagging) Get(ctx context.Context, k revision.Key) (revision.Entry, revision.Revision, error) {
+func (l *lagging) Get(ctx context.Context, k kv.Key) (kv.Entry, kv.Revision, error) {
 	l.mu.Lock()
 	held := l.held
 	l.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *rig) counted(n *fakeNode) (c fleet.Counted) {
 // count counts a node's generations as a replica that is not here would.
 func (r *rig) count(n *fakeNode, c fleet.Counted) {
 	r.Helper()
-	o, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(history.GenerationKey(n.id), storage.Encode(c))}})
+	o, err := r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put(history.GenerationKey(n.id), storage.Encode(c))}})
 	if err != nil || !o.Succeeded {
 		r.Fatal(o, err)
 	}

@@ -10,14 +10,14 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // damage changes one byte of each object that has a text.
 func (r *rig) damage(text string) {
 	r.Helper()
-	page, err := r.store.List(r.Context(), "", revision.ListOptions{})
+	page, err := r.store.List(r.Context(), "", kv.ListOptions{})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func (r *rig) damage(text string) {
 		if strings.HasPrefix(string(e.Key), "objects/") && bytes.Contains(e.Value, []byte(text)) {
 			hit = true
 			v := bytes.Replace(e.Value, []byte(text), []byte(text[:len(text)-1]+"\x00"), 1)
-			if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(e.Key, v)}}); err != nil {
+			if _, err := r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put(e.Key, v)}}); err != nil {
 				r.Fatal(err)
 			}
 		}

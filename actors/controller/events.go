@@ -13,18 +13,18 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // listed takes all keys at once: those that are not there any more are deleted.
 func (a *fleetActor) listed(l storage.Listing) {
 	c := storage.Changes{At: l.At, Events: l.Events}
 	if l.Head.Exists() {
-		c.Events = append(c.Events, revision.Event{Kind: revision.EventPut, Entry: l.Head})
+		c.Events = append(c.Events, kv.Event{Kind: kv.EventPut, Entry: l.Head})
 	}
-	gone := func(k revision.Key) {
+	gone := func(k kv.Key) {
 		if !l.Has[k] {
-			c.Events = append(c.Events, revision.Event{Kind: revision.EventDelete, Entry: revision.Entry{Key: k, ModRevision: l.At}})
+			c.Events = append(c.Events, kv.Event{Kind: kv.EventDelete, Entry: kv.Entry{Key: k, ModRevision: l.At}})
 		}
 	}
 	for id := range a.members {
@@ -59,8 +59,8 @@ func (a *fleetActor) listed(l storage.Listing) {
 }
 
 // event takes over one key.
-func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
-	k, put := e.Entry.Key, e.Kind == revision.EventPut
+func (a *fleetActor) event(c actor.Context, e kv.Event, n *news) {
+	k, put := e.Entry.Key, e.Kind == kv.EventPut
 	names := history.Names(k)
 	if len(names) == 0 {
 		return
@@ -119,8 +119,8 @@ func (a *fleetActor) event(c actor.Context, e revision.Event, n *news) {
 }
 
 // keepEntry follows one key.
-func keepEntry(e revision.Event, in map[string]revision.Entry, id string) {
-	if e.Kind == revision.EventPut {
+func keepEntry(e kv.Event, in map[string]kv.Entry, id string) {
+	if e.Kind == kv.EventPut {
 		in[id] = e.Entry
 	} else {
 		delete(in, id)
@@ -128,8 +128,8 @@ func keepEntry(e revision.Event, in map[string]revision.Entry, id string) {
 }
 
 // keepValue follows the value of one key. One that can't be read is told and kept as before.
-func keepValue[V any](a *fleetActor, e revision.Event, in map[string]V, id string) {
-	if e.Kind != revision.EventPut {
+func keepValue[V any](a *fleetActor, e kv.Event, in map[string]V, id string) {
+	if e.Kind != kv.EventPut {
 		delete(in, id)
 		return
 	}
@@ -142,7 +142,7 @@ func keepValue[V any](a *fleetActor, e revision.Event, in map[string]V, id strin
 }
 
 // memberIs takes over a node that has joined, has another name, or is forgotten.
-func (a *fleetActor) memberIs(e revision.Event, id string, n *news) {
+func (a *fleetActor) memberIs(e kv.Event, id string, n *news) {
 	was, before := a.members[id]
 	keepValue(a, e, a.members, id)
 	is, now := a.members[id]

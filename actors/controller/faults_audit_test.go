@@ -13,7 +13,7 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/config/rollout"
 )
 
@@ -26,11 +26,11 @@ type audit struct {
 	ring  []string // of the topology, if there is one
 	links [][2]string
 
-	at       revision.Revision // read so far
+	at       kv.Revision       // read so far
 	names    map[string]string // of nodes, by id
 	wanted   map[string]map[fleet.Digest]bool
 	rollouts map[uint64]rollouts.Record
-	leaders  map[revision.Leadership]string
+	leaders  map[kv.Leadership]string
 	now      string // who leads
 	flags    []flagged
 	head     uint64
@@ -47,12 +47,12 @@ type flagged struct {
 	on bool
 }
 
-const auditMark = revision.Key("audit/mark")
+const auditMark = kv.Key("audit/mark")
 
 func newAudit(s *common, limit int, given map[string]string) *audit {
 	return &audit{
 		s: s, limit: limit, given: given, names: map[string]string{}, wanted: map[string]map[fleet.Digest]bool{}, rollouts: map[uint64]rollouts.Record{},
-		leaders: map[revision.Leadership]string{}, decided: map[string]bool{},
+		leaders: map[kv.Leadership]string{}, decided: map[string]bool{},
 	}
 }
 
@@ -62,12 +62,12 @@ func (a *audit) fault(format string, args ...any) {
 
 // read takes in all that was written until now.
 func (a *audit) read(ctx context.Context) error {
-	o, err := a.s.Store.Commit(ctx, revision.Txn{Then: []revision.Op{revision.Put(auditMark, nil)}})
+	o, err := a.s.Store.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Put(auditMark, nil)}})
 	if err != nil {
 		return err
 	}
 	end := errors.New("this is all")
-	err = a.s.Store.Watch(ctx, "", a.at, func(b revision.Batch) error {
+	err = a.s.Store.Watch(ctx, "", a.at, func(b kv.Batch) error {
 		a.at = b.Revision
 		for _, e := range b.Events {
 			a.event(ctx, e)
@@ -92,8 +92,8 @@ func (a *audit) read(ctx context.Context) error {
 	return nil
 }
 
-func (a *audit) event(ctx context.Context, e revision.Event) {
-	k, put := e.Entry.Key, e.Kind == revision.EventPut
+func (a *audit) event(ctx context.Context, e kv.Event) {
+	k, put := e.Entry.Key, e.Kind == kv.EventPut
 	id := ""
 	if names := history.Names(k); len(names) > 0 {
 		id = names[0]
@@ -103,7 +103,7 @@ func (a *audit) event(ctx context.Context, e revision.Event) {
 		a.headIs(ctx)
 	case isElection(k):
 		if a.now = ""; put {
-			if l := (revision.Leadership{Key: k, Revision: e.Entry.ModRevision}); e.Entry.Version == 1 {
+			if l := (kv.Leadership{Key: k, Revision: e.Entry.ModRevision}); e.Entry.Version == 1 {
 				a.leaders[l] = string(e.Entry.Value)
 			}
 			a.now = string(e.Entry.Value)
@@ -153,7 +153,7 @@ func (a *audit) off(from, to time.Time) bool {
 
 // rollout is a rollout as a leader wrote it. A batch is no larger than it may be, and what was
 // aborted or superseded never goes on; what ended otherwise may, for nodes that come later.
-func (a *audit) rollout(e revision.Event, id string, put bool) {
+func (a *audit) rollout(e kv.Event, id string, put bool) {
 	number, is := rollouts.NumberOf(id)
 	if !is {
 		a.fault("rollout %q", id)

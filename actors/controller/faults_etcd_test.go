@@ -17,7 +17,7 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/etcd"
 )
 
@@ -232,17 +232,17 @@ func (p patient) within(ask func(context.Context) error) (err error) {
 	return err
 }
 
-func (p patient) Get(_ context.Context, k revision.Key) (e revision.Entry, at revision.Revision, err error) {
+func (p patient) Get(_ context.Context, k kv.Key) (e kv.Entry, at kv.Revision, err error) {
 	err = p.within(func(ctx context.Context) error { e, at, err = p.Store.Get(ctx, k); return err })
 	return e, at, err
 }
 
-func (p patient) List(_ context.Context, below revision.Prefix, o revision.ListOptions) (page revision.Page, err error) {
+func (p patient) List(_ context.Context, below kv.Prefix, o kv.ListOptions) (page kv.Page, err error) {
 	err = p.within(func(ctx context.Context) error { page, err = p.Store.List(ctx, below, o); return err })
 	return page, err
 }
 
-func (p patient) Commit(_ context.Context, t revision.Txn) (o revision.Outcome, err error) {
+func (p patient) Commit(_ context.Context, t kv.Txn) (o kv.Outcome, err error) {
 	err = p.within(func(ctx context.Context) error { o, err = p.Store.Commit(ctx, t); return err })
 	return o, err
 }

@@ -13,14 +13,14 @@ import (
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // common is the store that the replicas of a history have in common, behind the ways that lead
 // there. It notes what has to be known at the moment of a write.
 type common struct {
 	storage.Store
-	compact func(context.Context, revision.Revision) error
+	compact func(context.Context, kv.Revision) error
 	// exact is a store that does one transaction at a time and tells what became of it. Of
 	// another one a gate counts as open once somebody has tried to open it.
 	exact bool
@@ -36,13 +36,13 @@ type common struct {
 // fenced is a write of the leader that was done.
 type fenced struct {
 	replica string
-	by      revision.Leadership
+	by      kv.Leadership
 }
 
-func isElection(k revision.Key) bool { return strings.HasPrefix(string(k), "elections/") }
+func isElection(k kv.Key) bool { return strings.HasPrefix(string(k), "elections/") }
 
 // commit does a transaction of a replica.
-func (s *common) commit(ctx context.Context, by storage.Store, replica string, t revision.Txn) (revision.Outcome, error) {
+func (s *common) commit(ctx context.Context, by storage.Store, replica string, t kv.Txn) (kv.Outcome, error) {
 	if !s.exact {
 		s.mu.Lock()
 		s.opens(t)
@@ -60,9 +60,9 @@ func (s *common) commit(ctx context.Context, by storage.Store, replica string, t
 	return o, err
 }
 
-func (s *common) opens(t revision.Txn) {
+func (s *common) opens(t kv.Txn) {
 	for _, op := range t.Then {
-		if op.Kind != revision.OpPut || !history.InGates.Has(op.Key) {
+		if op.Kind != kv.OpPut || !history.InGates.Has(op.Key) {
 			continue
 		}
 		var g rollouts.Gate
@@ -80,15 +80,15 @@ func (s *common) opens(t revision.Txn) {
 
 // note keeps what a transaction has done. Whoever writes a rollout or a gate compares the
 // election.
-func (s *common) note(replica string, t revision.Txn, o revision.Outcome, err error) {
+func (s *common) note(replica string, t kv.Txn, o kv.Outcome, err error) {
 	leads := false
 	for _, op := range t.Then {
-		leads = leads || op.Kind != revision.OpGet && (history.InGates.Has(op.Key) || history.InRollouts.Has(op.Key))
+		leads = leads || op.Kind != kv.OpGet && (history.InGates.Has(op.Key) || history.InRollouts.Has(op.Key))
 	}
-	by := revision.Leadership{}
+	by := kv.Leadership{}
 	for _, c := range t.Compares {
-		if c.Kind == revision.CompareRevision && isElection(c.Key) {
-			by = revision.Leadership{Key: c.Key, Revision: c.Revision}
+		if c.Kind == kv.CompareRevision && isElection(c.Key) {
+			by = kv.Leadership{Key: c.Key, Revision: c.Revision}
 		}
 	}
 	if leads && by.Revision == 0 {
@@ -102,7 +102,7 @@ func (s *common) note(replica string, t revision.Txn, o revision.Outcome, err er
 	}
 	for _, op := range t.Then {
 		var head struct{ Revision uint64 }
-		if op.Kind == revision.OpPut && op.Key == history.HeadKey() && json.Unmarshal(op.Value, &head) == nil {
+		if op.Kind == kv.OpPut && op.Key == history.HeadKey() && json.Unmarshal(op.Value, &head) == nil {
 			s.head = max(s.head, head.Revision)
 		}
 	}
@@ -255,18 +255,18 @@ func (w *way) Scarce() error { return nil }
 
 func (w *way) Size(ctx context.Context) (int64, error) { return w.s.Size(ctx) }
 
-func (w *way) Get(ctx context.Context, k revision.Key) (e revision.Entry, r revision.Revision, err error) {
+func (w *way) Get(ctx context.Context, k kv.Key) (e kv.Entry, r kv.Revision, err error) {
 	err = w.call(ctx, func() error { e, r, err = w.store.Get(ctx, k); return err })
 	return e, r, err
 }
 
-func (w *way) List(ctx context.Context, p revision.Prefix, o revision.ListOptions) (page revision.Page, err error) {
+func (w *way) List(ctx context.Context, p kv.Prefix, o kv.ListOptions) (page kv.Page, err error) {
 	err = w.call(ctx, func() error { page, err = w.store.List(ctx, p, o); return err })
 	return page, err
 }
 
 // Commit may do it though nobody hears of it, then or a while later, or not do it at all.
-func (w *way) Commit(ctx context.Context, t revision.Txn) (o revision.Outcome, err error) {
+func (w *way) Commit(ctx context.Context, t kv.Txn) (o kv.Outcome, err error) {
 	if w.how() == wayLossy && t.Writes() {
 		switch w.chance(6) {
 		case 0:
@@ -276,29 +276,29 @@ func (w *way) Commit(ctx context.Context, t revision.Txn) (o revision.Outcome, e
 				_, _ = w.s.commit(context.WithoutCancel(ctx), w.store, w.replica, t)
 			})
 			<-ctx.Done()
-			return revision.Outcome{}, ctx.Err()
+			return kv.Outcome{}, ctx.Err()
 		case 1:
 			if _, err := w.s.commit(ctx, w.store, w.replica, t); err != nil {
-				return revision.Outcome{}, err
+				return kv.Outcome{}, err
 			}
-			return revision.Outcome{}, errLost
+			return kv.Outcome{}, errLost
 		case 2:
-			return revision.Outcome{}, errLost
+			return kv.Outcome{}, errLost
 		}
 	}
 	err = w.call(ctx, func() error { o, err = w.s.commit(ctx, w.store, w.replica, t); return err })
 	if err != nil {
-		return revision.Outcome{}, err
+		return kv.Outcome{}, err
 	}
 	return o, nil
 }
 
 // Watch delivers late, but in order.
-func (w *way) Watch(ctx context.Context, p revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error {
+func (w *way) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error {
 	if w.how() == wayRefused {
 		return errSevered
 	}
-	return w.store.Watch(ctx, p, after, func(b revision.Batch) error {
+	return w.store.Watch(ctx, p, after, func(b kv.Batch) error {
 		for w.how() == waySilent && ctx.Err() == nil {
 			_ = w.nap(ctx, time.Second)
 		}
@@ -314,21 +314,21 @@ func (w *way) Watch(ctx context.Context, p revision.Prefix, after revision.Revis
 	})
 }
 
-func (w *way) Grant(ctx context.Context, ttl time.Duration) (id revision.LeaseID, err error) {
+func (w *way) Grant(ctx context.Context, ttl time.Duration) (id kv.LeaseID, err error) {
 	err = w.call(ctx, func() error { id, err = w.store.Grant(ctx, ttl); return err })
 	return id, err
 }
 
-func (w *way) KeepAlive(ctx context.Context, id revision.LeaseID) (ttl time.Duration, err error) {
+func (w *way) KeepAlive(ctx context.Context, id kv.LeaseID) (ttl time.Duration, err error) {
 	err = w.call(ctx, func() error { ttl, err = w.store.KeepAlive(ctx, id); return err })
 	return ttl, err
 }
 
-func (w *way) Revoke(ctx context.Context, id revision.LeaseID) error {
+func (w *way) Revoke(ctx context.Context, id kv.LeaseID) error {
 	return w.call(ctx, func() error { return w.store.Revoke(ctx, id) })
 }
 
 // Compact is the leader's.
-func (w *way) Compact(ctx context.Context, r revision.Revision) error {
+func (w *way) Compact(ctx context.Context, r kv.Revision) error {
 	return w.call(ctx, func() error { return w.s.compact(ctx, r) })
 }

@@ -15,9 +15,9 @@ import (
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/peer"
-	"edgespan/config/revision"
 )
 
 // Words to the fleet actor, beside those of the watcher and the keeper of the lease.
@@ -90,11 +90,11 @@ type keysKnown struct {
 	tokens    map[string]Token
 	revoked   map[string]Revocation
 	learnt    map[string]*baseConfig
-	counted   map[string]revision.Entry
-	owners    map[string]revision.Entry
+	counted   map[string]kv.Entry
+	owners    map[string]kv.Entry
 	proposals map[string]proposal // by node
 	proposed  map[string][]byte   // by node, what those of this replica told
-	operators map[revision.Key]bool
+	operators map[kv.Key]bool
 }
 
 // admission is told when a node has its place.
@@ -148,8 +148,8 @@ func newFleetActor(d *deps) *fleetActor {
 		layersKnown: layersKnown{auto: map[string]config.Object{}, own: map[string]config.Object{}, topology: map[string]bool{}, damaged: map[history.Layer]error{}},
 		keysKnown: keysKnown{
 			members: map[string]history.Member{}, ids: map[string]string{}, tokens: map[string]Token{}, revoked: map[string]Revocation{},
-			learnt: map[string]*baseConfig{}, counted: map[string]revision.Entry{}, owners: map[string]revision.Entry{},
-			proposals: map[string]proposal{}, proposed: map[string][]byte{}, operators: map[revision.Key]bool{},
+			learnt: map[string]*baseConfig{}, counted: map[string]kv.Entry{}, owners: map[string]kv.Entry{},
+			proposals: map[string]proposal{}, proposed: map[string][]byte{}, operators: map[kv.Key]bool{},
 		},
 		gates: newGates(), peers: newPeering(),
 	}

@@ -11,7 +11,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/config/topology"
 )
 
@@ -21,16 +21,16 @@ import (
 type gates struct {
 	rollouts.Staging
 	open     map[string]rollouts.Gate // by id
-	rollouts map[revision.Key]bool
+	rollouts map[kv.Key]bool
 	stands   map[string]bool
-	letters  map[revision.Key]bool // in the mailboxes of the rollouts and of the leader
-	cause    rollouts.Cause        // the last revision that touched nodes
+	letters  map[kv.Key]bool // in the mailboxes of the rollouts and of the leader
+	cause    rollouts.Cause  // the last revision that touched nodes
 	topology *topology.Topology
-	events   []revision.Event // for /rollout
+	events   []kv.Event // for /rollout
 }
 
 func newGates() gates {
-	return gates{open: map[string]rollouts.Gate{}, rollouts: map[revision.Key]bool{}, stands: map[string]bool{}, letters: map[revision.Key]bool{}}
+	return gates{open: map[string]rollouts.Gate{}, rollouts: map[kv.Key]bool{}, stands: map[string]bool{}, letters: map[kv.Key]bool{}}
 }
 
 // flagsAre takes over the flags of the controller's config. It is before any node hears what
@@ -55,9 +55,9 @@ func (a *fleetActor) gate(c actor.Context, id string, r *record) {
 }
 
 // ofRollouts takes over keys that rollouts go by, and gathers them for the leader.
-func (a *fleetActor) ofRollouts(c actor.Context, e revision.Event, id string) {
+func (a *fleetActor) ofRollouts(c actor.Context, e kv.Event, id string) {
 	k := e.Entry.Key
-	put := e.Kind == revision.EventPut
+	put := e.Kind == kv.EventPut
 	switch {
 	case history.InGates.Has(k):
 		if put {
@@ -93,7 +93,7 @@ func keepKey[K comparable](in map[K]bool, k K, put bool) {
 }
 
 // goneOfRollouts are the keys that a listing may lack.
-func (a *fleetActor) goneOfRollouts(gone func(revision.Key)) {
+func (a *fleetActor) goneOfRollouts(gone func(kv.Key)) {
 	for id := range a.gates.open {
 		gone(history.GateKey(id))
 	}

@@ -16,8 +16,8 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/link"
-	"edgespan/config/revision"
 )
 
 // mostTries is how often a transaction on a few keys is begun anew.
@@ -57,7 +57,7 @@ func (c *Controller) join(ctx context.Context, j link.Join) (*link.Joined, error
 		_, err := c.d.Issuer.Redeem(c.d.Now(), Token{}, j) // no token is known: it says so
 		return nil, err
 	}
-	keys := []revision.Key{history.TokenKey(j.Name), history.NameKey(j.Name), history.NodeKey(j.Node), history.PushKey(j.Node), history.RevokedKey(j.Node)}
+	keys := []kv.Key{history.TokenKey(j.Name), history.NameKey(j.Name), history.NodeKey(j.Node), history.PushKey(j.Node), history.RevokedKey(j.Node)}
 	e, err := r.Get(keys...)
 	if err != nil {
 		return nil, fmt.Errorf("join: %w", err)
@@ -89,17 +89,17 @@ func (c *Controller) join(ctx context.Context, j link.Join) (*link.Joined, error
 	if !e[2].Exists() {
 		m = history.Member{ID: j.Node, Name: j.Name, Joined: now.UTC()}
 	}
-	txn := revision.Txn{Then: []revision.Op{revision.Put(keys[0], storage.Encode(used)), revision.Put(keys[1], []byte(j.Node)), revision.Put(keys[2], storage.Encode(m))}}
+	txn := kv.Txn{Then: []kv.Op{kv.Put(keys[0], storage.Encode(used)), kv.Put(keys[1], []byte(j.Node)), kv.Put(keys[2], storage.Encode(m))}}
 	if e[4].Exists() { // what was revoked stays so: keys of before may be in other hands
 		was.Joining = uuid.NewString()
 		joined.Joining = was.Joining
-		txn.Then = append(txn.Then, revision.Put(keys[4], storage.Encode(was)))
+		txn.Then = append(txn.Then, kv.Put(keys[4], storage.Encode(was)))
 	}
 	if e[3].Exists() && !e[2].Exists() {
 		txn.Then = append(txn.Then, c.d.anew(j.Node, e[3], now)...)
 	}
 	for i, k := range keys {
-		txn.Compares = append(txn.Compares, revision.At(k, e[i].ModRevision))
+		txn.Compares = append(txn.Compares, kv.At(k, e[i].ModRevision))
 	}
 	o, err := c.d.Commit(ctx, txn)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *Controller) join(ctx context.Context, j link.Join) (*link.Joined, error
 }
 
 // parsed reads the value of a key into v; a key that is not there leaves it as it is.
-func parsed(e revision.Entry, v any) error {
+func parsed(e kv.Entry, v any) error {
 	if !e.Exists() {
 		return nil
 	}
@@ -124,13 +124,13 @@ func parsed(e revision.Entry, v any) error {
 
 // anew makes the memory of a node that was forgotten that of one which joins. What can't be read of
 // it is kept beside it.
-func (d *deps) anew(id string, old revision.Entry, now time.Time) []revision.Op {
+func (d *deps) anew(id string, old kv.Entry, now time.Time) []kv.Op {
 	memory, whole := fleet.Anew(old.Value, now)
-	ops := []revision.Op{revision.Put(old.Key, storage.Encode(memory))}
+	ops := []kv.Op{kv.Put(old.Key, storage.Encode(memory))}
 	if !whole {
 		d.Log.Error("the memory of a node that joins again can't be read: what can be counts on, and all of it is kept",
 			zap.String("node", id), zap.String("key", string(history.DamagedKey(id))))
-		ops = append(ops, revision.Put(history.DamagedKey(id), old.Value))
+		ops = append(ops, kv.Put(history.DamagedKey(id), old.Value))
 	}
 	return ops
 }
@@ -161,7 +161,7 @@ func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string
 		if err != nil {
 			return fleetapi.Invitation{}, fmt.Errorf("invite: %w", err)
 		}
-		txn := revision.Txn{Compares: []revision.Compare{revision.At(e[0].Key, e[0].ModRevision)}, Then: []revision.Op{revision.Put(history.TokenKey(node), storage.Encode(t))}}
+		txn := kv.Txn{Compares: []kv.Compare{kv.At(e[0].Key, e[0].ModRevision)}, Then: []kv.Op{kv.Put(history.TokenKey(node), storage.Encode(t))}}
 		if e[0].Exists() {
 			if !replace {
 				return fleetapi.Invitation{}, fmt.Errorf("invite: %w: %q has joined: with replace its certificate is revoked", fleetapi.ErrRefused, node)
@@ -184,10 +184,10 @@ func (c *Controller) Invite(ctx context.Context, by fleetapi.Caller, node string
 
 // forget are the operations that take a node's certificates out of use and free its name. Its
 // counters stay: no number of it repeats, should it come back.
-func forget(id, name, why string, now time.Time) []revision.Op {
-	return []revision.Op{
-		revision.Put(history.RevokedKey(id), storage.Encode(Revocation{Node: id, At: now.UTC(), Reason: why})),
-		revision.Delete(history.NodeKey(id)), revision.Delete(history.NameKey(name)), revision.Delete(history.UnderlayKey(id)),
+func forget(id, name, why string, now time.Time) []kv.Op {
+	return []kv.Op{
+		kv.Put(history.RevokedKey(id), storage.Encode(Revocation{Node: id, At: now.UTC(), Reason: why})),
+		kv.Delete(history.NodeKey(id)), kv.Delete(history.NameKey(name)), kv.Delete(history.UnderlayKey(id)),
 	}
 }
 
@@ -199,9 +199,9 @@ func (d *deps) forget(ctx context.Context, by fleetapi.Caller, s *nodes.Handle) 
 			return fmt.Errorf("forget %q: %w: it has not joined", name, fleetapi.ErrRefused)
 		}
 		now := d.Now()
-		o, err := d.Commit(ctx, revision.Txn{
-			Compares: []revision.Compare{revision.Holds(history.NameKey(name), []byte(id)), revision.Exists(history.NodeKey(id))},
-			Then:     append(forget(id, name, "forgotten by "+storage.Author(by), now), revision.Delete(history.TokenKey(name))),
+		o, err := d.Commit(ctx, kv.Txn{
+			Compares: []kv.Compare{kv.Holds(history.NameKey(name), []byte(id)), kv.Exists(history.NodeKey(id))},
+			Then:     append(forget(id, name, "forgotten by "+storage.Author(by), now), kv.Delete(history.TokenKey(name))),
 		})
 		if err != nil {
 			return fmt.Errorf("forget %q: %w", name, err)

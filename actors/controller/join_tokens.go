@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // joinTokens are the names of open join tokens by their hash, as the watch of the store tells
@@ -24,9 +24,9 @@ type joinTokens struct {
 const listAgain = time.Second
 
 // event takes over one key.
-func (o *joinTokens) event(e revision.Event, name string) {
+func (o *joinTokens) event(e kv.Event, name string) {
 	var t Token
-	open := e.Kind == revision.EventPut && json.Unmarshal(e.Entry.Value, &t) == nil
+	open := e.Kind == kv.EventPut && json.Unmarshal(e.Entry.Value, &t) == nil
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.byHash == nil {

@@ -19,8 +19,8 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // leaderIs is who leads by the store, "" for nobody.
@@ -35,7 +35,7 @@ func (r *rig) leaderIs() string {
 // bulk moves the store by many revisions, none of which anybody goes by.
 func (r *rig) bulk(n int) {
 	for range n {
-		if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put("bulk", nil)}}); err != nil {
+		if _, err := r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put("bulk", nil)}}); err != nil {
 			r.Fatal(err)
 		}
 	}
@@ -43,12 +43,12 @@ func (r *rig) bulk(n int) {
 }
 
 // oldest is the oldest revision that can be read.
-func (r *rig) oldest() revision.Revision {
+func (r *rig) oldest() kv.Revision {
 	_, at, _ := r.store.Get(r.Context(), "bulk")
-	low, high := revision.Revision(1), at
+	low, high := kv.Revision(1), at
 	for low < high {
 		middle := (low + high) / 2
-		if _, err := r.store.List(r.Context(), "none/", revision.ListOptions{At: middle}); errors.Is(err, revision.ErrCompacted) {
+		if _, err := r.store.List(r.Context(), "none/", kv.ListOptions{At: middle}); errors.Is(err, kv.ErrCompacted) {
 			low = middle + 1
 		} else {
 			high = middle
@@ -136,14 +136,14 @@ type slow struct {
 	lost atomic.Int64 // watches that ended as the store has forgotten what comes next
 }
 
-func (s *slow) Watch(ctx context.Context, p revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error {
-	err := s.memory.Watch(ctx, p, after, func(b revision.Batch) error {
+func (s *slow) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error {
+	err := s.memory.Watch(ctx, p, after, func(b kv.Batch) error {
 		for s.held.Load() && ctx.Err() == nil {
 			time.Sleep(100 * time.Millisecond)
 		}
 		return deliver(b)
 	})
-	if errors.Is(err, revision.ErrCompacted) {
+	if errors.Is(err, kv.ErrCompacted) {
 		s.lost.Add(1)
 	}
 	return err
@@ -306,8 +306,8 @@ func TestALetterThatWasTakenBackMeanwhileIsNotObeyed(t *testing.T) {
 	d.set.Store(&fleet.Settings{})
 	a := newFleetActor(d)
 	key := history.MailboxKey(rollouts.Mailbox, "1")
-	a.ofRollouts(nil, revision.Event{Kind: revision.EventPut, Entry: revision.Entry{Key: key, ModRevision: 3, Value: storage.Encode(storage.RemoteCommand{What: "pause"})}}, rollouts.Mailbox)
-	a.listed(storage.Listing{At: 9, Has: map[revision.Key]bool{}})
+	a.ofRollouts(nil, kv.Event{Kind: kv.EventPut, Entry: kv.Entry{Key: key, ModRevision: 3, Value: storage.Encode(storage.RemoteCommand{What: "pause"})}}, rollouts.Mailbox)
+	a.listed(storage.Listing{At: 9, Has: map[kv.Key]bool{}})
 	var gone []string
 	for _, e := range a.queue[0].Events {
 		gone = append(gone, fmt.Sprint(e.Kind, " ", e.Entry.Key))
@@ -351,8 +351,8 @@ func (r *rig) leaves(author string, transactions int) history.Plan {
 // left is how many objects and parts of large writes there are.
 func (r *rig) left() (objects, parts int) {
 	r.Helper()
-	for prefix, n := range map[revision.Prefix]*int{"objects/": &objects, "sets/": &parts} {
-		page, err := r.store.List(r.Context(), prefix, revision.ListOptions{})
+	for prefix, n := range map[kv.Prefix]*int{"objects/": &objects, "sets/": &parts} {
+		page, err := r.store.List(r.Context(), prefix, kv.ListOptions{})
 		if err != nil {
 			r.Fatal(err)
 		}

@@ -11,8 +11,8 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 const (
@@ -60,7 +60,7 @@ func (r *rig) olderFleet(text string) {
 	r.network(c, `{"envParams":{"B":"1"}}`)
 	r.network(c, text)
 	r.stop("a")
-	if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Delete(history.MigratedKey())}}); err != nil {
+	if _, err := r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Delete(history.MigratedKey())}}); err != nil {
 		r.Fatal(err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"edgespan/actors/controller/nodes"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/link"
-	"edgespan/config/revision"
 )
 
 // A hostile node reports other parameters with each report, for ten minutes: what it makes the
@@ -33,7 +33,7 @@ func TestWhatANodeMakesTheControllerSpend(t *testing.T) {
 		ctx, stop := context.WithCancel(r.Context())
 		defer stop()
 		_, at, _ := r.store.Get(ctx, "x")
-		go r.store.Watch(ctx, history.InOwners, at, func(b revision.Batch) error {
+		go r.store.Watch(ctx, history.InOwners, at, func(b kv.Batch) error {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, e := range b.Events {

@@ -9,8 +9,8 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/link"
-	"edgespan/config/revision"
 )
 
 // A replica of another version has written what this one can't read: the node gets nothing from
@@ -22,7 +22,7 @@ func TestANodeWithAMemoryOfAnotherVersionIsNotJudged(t *testing.T) {
 		n := r.nodes["n1"]
 		key := history.PushKey(n.id)
 		put := func(text string) {
-			if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(key, []byte(text))}}); err != nil {
+			if _, err := r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put(key, []byte(text))}}); err != nil {
 				t.Fatal(err)
 			}
 			r.pass(5 * time.Second)
@@ -68,7 +68,7 @@ func TestAnUnreadNodeTakesNoActsAndJoinsAnew(t *testing.T) {
 		n := r.nodes["n1"]
 		key := history.PushKey(n.id)
 		const damaged = `{"push":{"number":50,"digest":7},"has":[]}`
-		if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(key, []byte(damaged))}}); err != nil {
+		if _, err := r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put(key, []byte(damaged))}}); err != nil {
 			t.Fatal(err)
 		}
 		r.pass(5 * time.Second)

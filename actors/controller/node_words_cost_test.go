@@ -12,8 +12,8 @@ import (
 	"edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
+	"edgespan/config/kv"
 	"edgespan/config/link"
-	"edgespan/config/revision"
 )
 
 // Whatever a node says, 20 times a second: what it makes the store, the log and other nodes spend is
@@ -78,7 +78,7 @@ func TestWhatEachWordOfANodeCosts(t *testing.T) {
 				logs.TakeAll()
 				mine, _ := n.got()
 				others, _ := other.got()
-				s, stop := r.watched(revision.Prefix(""))
+				s, stop := r.watched(kv.Prefix(""))
 				defer stop()
 				r.say(a, n, seconds, func(i int) link.FromNode {
 					n.mu.Lock()

@@ -16,8 +16,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/link"
-	"edgespan/config/revision"
 )
 
 // spent is what the store has to write of some keys.
@@ -28,11 +28,11 @@ type spent struct {
 }
 
 // watched counts what is written below a prefix until the test ends.
-func (r *rig) watched(p revision.Prefix) (s *spent, stop func()) {
+func (r *rig) watched(p kv.Prefix) (s *spent, stop func()) {
 	s = &spent{}
 	ctx, stop := context.WithCancel(r.Context())
 	_, at, _ := r.store.Get(ctx, "x")
-	go r.store.Watch(ctx, p, at, func(b revision.Batch) error {
+	go r.store.Watch(ctx, p, at, func(b kv.Batch) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, e := range b.Events {
@@ -182,13 +182,13 @@ func TestAMemoryThatIsTooLargeGetsSmaller(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		put := func() revision.Txn {
-			return revision.Txn{Then: []revision.Op{revision.Put(history.PushKey(n.id), storage.Encode(m))}}
+		put := func() kv.Txn {
+			return kv.Txn{Then: []kv.Op{kv.Put(history.PushKey(n.id), storage.Encode(m))}}
 		}
 		for i := range 8 { // as nodes could make it in releases before this one
 			m.Failures = append(m.Failures, fleet.Failure{Digest: fleet.Digest{Config: fmt.Sprintf("%032d", i)}, Attempt: 1, For: m.Push.For})
 		}
-		m.Failures[3].Why = strings.Repeat("w", revision.MaxSize-put().Size()-10)
+		m.Failures[3].Why = strings.Repeat("w", kv.MaxSize-put().Size()-10)
 		if _, err := r.store.Commit(r.Context(), put()); err != nil {
 			t.Fatal(err)
 		}

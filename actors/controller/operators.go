@@ -13,8 +13,8 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // operatorToken is what the store keeps of an operator's token, by its hash.
@@ -41,14 +41,14 @@ func (o *operators) find(hash string) (operatorToken, bool) {
 }
 
 // event takes over one key.
-func (o *operators) event(e revision.Event, hash string) {
+func (o *operators) event(e kv.Event, hash string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.byHash == nil {
 		o.byHash = map[string]operatorToken{}
 	}
 	var t operatorToken
-	if e.Kind != revision.EventPut || json.Unmarshal(e.Entry.Value, &t) != nil {
+	if e.Kind != kv.EventPut || json.Unmarshal(e.Entry.Value, &t) != nil {
 		delete(o.byHash, hash) // what can't be read opens nothing
 		return
 	}
@@ -84,12 +84,12 @@ func (c *Controller) Known(hash string) (fleetapi.Caller, bool) {
 }
 
 // tokens are all tokens of operators in the store.
-func (c *Controller) tokens(ctx context.Context) (map[revision.Key]operatorToken, error) {
+func (c *Controller) tokens(ctx context.Context) (map[kv.Key]operatorToken, error) {
 	entries, err := c.d.Reader(ctx).All(history.InOperators, 0)
 	if err != nil {
 		return nil, fmt.Errorf("list operators: %w", err)
 	}
-	out := map[revision.Key]operatorToken{}
+	out := map[kv.Key]operatorToken{}
 	for _, e := range entries {
 		var t operatorToken
 		if err := json.Unmarshal(e.Value, &t); err != nil {
@@ -149,7 +149,7 @@ func (c *Controller) AddOperator(ctx context.Context, _ fleetapi.Caller, t fleet
 		return "", err
 	}
 	key := history.OperatorKey(hash)
-	o, err := c.d.Commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Absent(key), guard.same}, Then: []revision.Op{revision.Put(key, storage.Encode(kept)), guard.move}})
+	o, err := c.d.Commit(ctx, kv.Txn{Compares: []kv.Compare{kv.Absent(key), guard.same}, Then: []kv.Op{kv.Put(key, storage.Encode(kept)), guard.move}})
 	if err != nil {
 		return "", fmt.Errorf("add operator: %w", err)
 	}
@@ -169,12 +169,12 @@ func (c *Controller) RemoveOperator(ctx context.Context, by fleetapi.Caller, nam
 	if err != nil {
 		return err
 	}
-	txn := revision.Txn{Compares: []revision.Compare{guard.same}}
+	txn := kv.Txn{Compares: []kv.Compare{guard.same}}
 	admins := 0
 	for k, t := range tokens {
 		switch {
 		case t.Name == name:
-			txn.Then = append(txn.Then, revision.Delete(k))
+			txn.Then = append(txn.Then, kv.Delete(k))
 		case t.Role == fleetapi.Admin && t.counts(c.d.Now()):
 			admins++
 		}
@@ -203,8 +203,8 @@ var reservedNames = []string{"controller", "local", storage.Migration.Name}
 // both looked at the same list, one has to look again. It lies in the folder of elections, which
 // no older replica follows.
 type operatorsGuard struct {
-	same revision.Compare
-	move revision.Op
+	same kv.Compare
+	move kv.Op
 }
 
 func (c *Controller) guard(ctx context.Context) (operatorsGuard, error) {
@@ -213,5 +213,5 @@ func (c *Controller) guard(ctx context.Context) (operatorsGuard, error) {
 	if err != nil {
 		return operatorsGuard{}, fmt.Errorf("read operators: %w", err)
 	}
-	return operatorsGuard{revision.At(key, e[0].ModRevision), revision.Put(key, []byte(c.d.Replica))}, nil
+	return operatorsGuard{kv.At(key, e[0].ModRevision), kv.Put(key, []byte(c.d.Replica))}, nil
 }

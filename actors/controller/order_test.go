@@ -18,9 +18,9 @@ import (
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
 	"edgespan/config/optimize"
-	"edgespan/config/revision"
 )
 
 // village is a topology of nodes v0, v1 … in a ring of wireless links, by two radios each.
@@ -92,7 +92,7 @@ func (r *rig) by(author string) (numbers []uint64) {
 // orderly complains about what is left in the mailbox of the leader.
 func (r *rig) orderly() {
 	r.Helper()
-	page, err := r.store.List(r.Context(), history.InMailboxes, revision.ListOptions{})
+	page, err := r.store.List(r.Context(), history.InMailboxes, kv.ListOptions{})
 	if err != nil || len(page.Entries) != 0 {
 		r.Errorf("the mailboxes have %v, %v", page.Entries, err)
 	}
@@ -108,21 +108,21 @@ type mortal struct {
 	heads atomic.Int64 // revisions of the layers that were written this way
 }
 
-func (m *mortal) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+func (m *mortal) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	if m.left.Add(-1) == 0 {
 		if m.takes.Load() {
 			_, _ = m.severed.Commit(ctx, t)
 		}
 		if m.cut.Store(!m.once.Load()); m.once.Load() {
-			return revision.Outcome{}, errSevered
+			return kv.Outcome{}, errSevered
 		}
 	}
-	if slices.ContainsFunc(t.Then, func(op revision.Op) bool { return op.Key == history.HeadKey() }) {
+	if slices.ContainsFunc(t.Then, func(op kv.Op) bool { return op.Key == history.HeadKey() }) {
 		time.Sleep(time.Duration(m.stall.Load()))
 	}
 	o, err := m.severed.Commit(ctx, t)
 	for _, op := range t.Then {
-		if op.Kind == revision.OpPut && op.Key == history.HeadKey() && o.Succeeded {
+		if op.Kind == kv.OpPut && op.Key == history.HeadKey() && o.Succeeded {
 			m.heads.Add(1)
 		}
 	}
@@ -310,7 +310,7 @@ func TestNobodyLeads(t *testing.T) {
 		hold       func(*rig)
 	}{
 		{"another program has the key", "the replica that leads does not come to it", storage.WriteTimeout, func(r *rig) {
-			if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(history.ElectionKey(storage.LeaderWord), []byte("x"))}}); err != nil {
+			if _, err := r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put(history.ElectionKey(storage.LeaderWord), []byte("x"))}}); err != nil {
 				r.Fatal(err)
 			}
 		}},
@@ -318,7 +318,7 @@ func TestNobodyLeads(t *testing.T) {
 			r.store.mu.Lock()
 			r.store.unled = true
 			r.store.mu.Unlock()
-			if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Delete(history.ElectionKey(storage.LeaderWord))}}); err != nil {
+			if _, err := r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Delete(history.ElectionKey(storage.LeaderWord))}}); err != nil {
 				r.Fatal(err)
 			}
 		}},

@@ -13,18 +13,18 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/operate"
 	"edgespan/config/peer"
-	"edgespan/config/revision"
 )
 
 // peering is what the fleet goes by of peers and clusters: every replica derives the same from
 // it. Nodes that are in neither cost two look-ups.
 type peering struct {
 	fleet     *peer.Fleet
-	read      bool                      // fleet is what the store says
-	underlays map[string]revision.Entry // by id of the node
+	read      bool                // fleet is what the store says
+	underlays map[string]kv.Entry // by id of the node
 	ports     map[string]map[string]peer.Port
 	made      map[string]madeFor // by name: what nodes have now
 	dirty     map[string]bool    // names whose configuration may be another
@@ -38,7 +38,7 @@ type madeFor struct {
 
 func newPeering() peering {
 	return peering{
-		fleet: peer.NewFleet(nil, nil, nil), underlays: map[string]revision.Entry{}, ports: map[string]map[string]peer.Port{},
+		fleet: peer.NewFleet(nil, nil, nil), underlays: map[string]kv.Entry{}, ports: map[string]map[string]peer.Port{},
 		made: map[string]madeFor{}, dirty: map[string]bool{},
 	}
 }
@@ -96,7 +96,7 @@ func (a *fleetActor) around(name string) {
 }
 
 // underlayIs takes over the ports that a node has.
-func (a *fleetActor) underlayIs(e revision.Event, id string) {
+func (a *fleetActor) underlayIs(e kv.Event, id string) {
 	keepEntry(e, a.peers.underlays, id)
 	delete(a.peers.ports, id)
 	if text, is := a.peers.underlays[id]; is {

@@ -15,8 +15,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // mains is the power supply of a controller: each write to the store and each message to a node
@@ -78,7 +78,7 @@ func (p *powered) step(what string, do func()) {
 	}
 }
 
-func (p *powered) Commit(ctx context.Context, t revision.Txn) (o revision.Outcome, err error) {
+func (p *powered) Commit(ctx context.Context, t kv.Txn) (o kv.Outcome, err error) {
 	if !t.Writes() {
 		return p.severed.Commit(ctx, t)
 	}
@@ -88,7 +88,7 @@ func (p *powered) Commit(ctx context.Context, t revision.Txn) (o revision.Outcom
 	}
 	p.step("commit "+strings.Join(keys, ", "), func() { o, err = p.severed.Commit(ctx, t) })
 	if p.cut.Load() {
-		return revision.Outcome{}, errSevered
+		return kv.Outcome{}, errSevered
 	}
 	return o, err
 }
@@ -193,7 +193,7 @@ func (r *rig) ends() string {
 	for _, e := range all {
 		fmt.Fprintf(&b, "revision %d: %s\n", e.Number, e.Message)
 	}
-	page, err := r.store.List(r.Context(), "", revision.ListOptions{})
+	page, err := r.store.List(r.Context(), "", kv.ListOptions{})
 	if err != nil || page.More {
 		r.Error(err)
 	}

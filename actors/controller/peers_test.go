@@ -13,10 +13,10 @@ import (
 
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/link"
 	"edgespan/config/operate"
 	"edgespan/config/peer"
-	"edgespan/config/revision"
 	"edgespan/config/state"
 )
 
@@ -467,7 +467,7 @@ func TestWhoIsNoPeerHasNoConfiguration(t *testing.T) {
 		if e.Exists() || r.has("d") != nil {
 			t.Errorf("the store has %s, %v of d", e.Value, r.has("d"))
 		}
-		page, err := r.store.List(r.Context(), history.InUnderlays, revision.ListOptions{})
+		page, err := r.store.List(r.Context(), history.InUnderlays, kv.ListOptions{})
 		if err != nil || len(page.Entries) != 3 {
 			t.Errorf("%d keys, %v", len(page.Entries), err)
 		}

@@ -16,9 +16,9 @@ import (
 	"edgespan/config/history"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // The states of a node in a preview.
@@ -39,7 +39,7 @@ type plan struct {
 	Network   config.Object                   `json:"network,omitempty"`
 	Own       map[string]config.Object        `json:"own,omitempty"` // of nodes
 	OfNetwork bool                            `json:"ofNetwork"`
-	Lease     revision.LeaseID                `json:"lease"`
+	Lease     kv.LeaseID                      `json:"lease"`
 }
 
 // Preview asks the nodes that a write would touch for the actions that it would entail there.
@@ -81,7 +81,7 @@ func (c *Controller) Preview(ctx context.Context, r fleetapi.WriteRequest) (flee
 		end()
 		return fleetapi.Preview{}, err
 	}
-	if _, err := c.d.Commit(ctx, revision.Txn{Then: []revision.Op{revision.PutLeased(history.PreviewKey(id, storage.PreviewPlan), storage.Encode(p), p.Lease)}}); err != nil {
+	if _, err := c.d.Commit(ctx, kv.Txn{Then: []kv.Op{kv.PutLeased(history.PreviewKey(id, storage.PreviewPlan), storage.Encode(p), p.Lease)}}); err != nil {
 		return fleetapi.Preview{}, fmt.Errorf("preview: %w", err)
 	}
 	return p.result(id, nil), nil
@@ -98,7 +98,7 @@ func (c *Controller) judge(ctx context.Context, w *operate.World, q operate.Writ
 	return w.Judge(q)
 }
 
-func (d *deps) previewLease(ctx context.Context) (revision.LeaseID, error) {
+func (d *deps) previewLease(ctx context.Context) (kv.LeaseID, error) {
 	ctx, cancel := context.WithTimeout(ctx, storage.StoreTimeout)
 	defer cancel()
 	id, err := d.Store.Grant(ctx, d.settings().Preview)
@@ -203,7 +203,7 @@ func (p *plan) parse(text []byte) error {
 }
 
 // previewPlanned asks the nodes of this replica what a preview wants to know of them.
-func (a *fleetActor) previewPlanned(e revision.Entry) {
+func (a *fleetActor) previewPlanned(e kv.Entry) {
 	var p plan
 	if err := p.parse(e.Value); err != nil {
 		return

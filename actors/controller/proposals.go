@@ -21,9 +21,9 @@ import (
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/metadata"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // What a node tells of hardware that is not known here is a proposal: it would be the base of
@@ -81,13 +81,13 @@ func (a *fleetActor) learn(m nodes.Learnt) {
 // lease it waits for the next one.
 func (a *fleetActor) propose(id string) {
 	if lease := a.d.LeaseID(); lease != 0 {
-		a.d.Saver.Add(storage.Save{Op: revision.PutLeased(history.ProposedKey(id), a.proposed[id], lease), Of: a.d.dir.spends(id), To: a.self, What: savedProposal})
+		a.d.Saver.Add(storage.Save{Op: kv.PutLeased(history.ProposedKey(id), a.proposed[id], lease), Of: a.d.dir.spends(id), To: a.self, What: savedProposal})
 	}
 }
 
 // proposalSaved forgets what the store did not take: the node is asked again.
 func (a *fleetActor) proposalSaved(m storage.Saved) {
-	if m.Err == nil || errors.Is(m.Err, revision.ErrNoLease) { // it comes back with another lease
+	if m.Err == nil || errors.Is(m.Err, kv.ErrNoLease) { // it comes back with another lease
 		return
 	}
 	id := history.Names(m.Key)[0]
@@ -129,17 +129,17 @@ func (a *fleetActor) refusal(m nodes.Learnt) error {
 }
 
 // proposedIs takes over a proposal.
-func (a *fleetActor) proposedIs(e revision.Event, id string) {
+func (a *fleetActor) proposedIs(e kv.Event, id string) {
 	keepValue(a, e, a.proposals, id)
-	if e.Kind != revision.EventPut {
+	if e.Kind != kv.EventPut {
 		delete(a.proposed, id)
 	}
 }
 
 // acceptedIs takes over what counts for a board.
-func (a *fleetActor) acceptedIs(e revision.Event, board string) {
+func (a *fleetActor) acceptedIs(e kv.Event, board string) {
 	delete(a.learnt, board)
-	if e.Kind != revision.EventPut {
+	if e.Kind != kv.EventPut {
 		return
 	}
 	var p proposal
@@ -270,9 +270,9 @@ func (c *Controller) AcceptHardware(ctx context.Context, by fleetapi.Caller, boa
 		return err
 	}
 	key := history.ProposedKey(p.Node)
-	there := revision.Holds(key, storage.Encode(p)) // what was looked at, and nothing that came since
+	there := kv.Holds(key, storage.Encode(p)) // what was looked at, and nothing that came since
 	p.By, p.At = storage.Author(by), c.d.Now().UTC()
-	o, err := c.d.Commit(ctx, revision.Txn{Compares: []revision.Compare{there}, Then: []revision.Op{revision.Put(history.AcceptedKey(board), storage.Encode(p)), revision.Delete(key)}})
+	o, err := c.d.Commit(ctx, kv.Txn{Compares: []kv.Compare{there}, Then: []kv.Op{kv.Put(history.AcceptedKey(board), storage.Encode(p)), kv.Delete(key)}})
 	if err == nil && !o.Succeeded {
 		err = errMoved
 	}
@@ -288,10 +288,10 @@ func (c *Controller) RejectHardware(ctx context.Context, _ fleetapi.Caller, boar
 	if err != nil {
 		return err
 	}
-	var txn revision.Txn
+	var txn kv.Txn
 	for _, p := range all {
 		if p.Board == board && p.By == "" && (node == "" || c.nameOf(p.Node) == node) {
-			txn.Then = append(txn.Then, revision.Delete(history.ProposedKey(p.Node)))
+			txn.Then = append(txn.Then, kv.Delete(history.ProposedKey(p.Node)))
 		}
 	}
 	if txn.Then == nil {
@@ -310,7 +310,7 @@ func (c *Controller) ForgetHardware(ctx context.Context, by fleetapi.Caller, boa
 	if err := c.unmasks(ctx, by, board, nil); err != nil {
 		return err
 	}
-	o, err := c.d.Commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Exists(key)}, Then: []revision.Op{revision.Delete(key)}})
+	o, err := c.d.Commit(ctx, kv.Txn{Compares: []kv.Compare{kv.Exists(key)}, Then: []kv.Op{kv.Delete(key)}})
 	if err == nil && !o.Succeeded {
 		return &operate.NotFoundError{What: "accepted hardware of board " + config.Quote(board)}
 	}

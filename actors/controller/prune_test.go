@@ -9,9 +9,9 @@ import (
 
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/metadata"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // hourly is a rig whose wall clock goes on by hours.
@@ -39,7 +39,7 @@ func TestTheHistoryIsPruned(t *testing.T) {
 			r.network(a, fmt.Sprintf(`{"envParams":{"B":"%d"}}`, i))
 		}
 		objects := func() int {
-			page, err := r.store.List(r.Context(), "objects/", revision.ListOptions{})
+			page, err := r.store.List(r.Context(), "objects/", kv.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,8 +14,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 func TestANodeGoesToAnotherReplica(t *testing.T) {
@@ -263,11 +263,11 @@ type refusing struct {
 	err    atomic.Pointer[error]
 }
 
-func (s *refusing) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+func (s *refusing) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	if err := s.err.Load(); err != nil {
 		for _, op := range t.Then {
-			if op.Kind == revision.OpPut && strings.HasPrefix(string(op.Key), s.prefix) {
-				return revision.Outcome{}, *err
+			if op.Kind == kv.OpPut && strings.HasPrefix(string(op.Key), s.prefix) {
+				return kv.Outcome{}, *err
 			}
 		}
 	}
@@ -278,7 +278,7 @@ func (s *refusing) Commit(ctx context.Context, t revision.Txn) (revision.Outcome
 func TestAProposalThatIsNotStoredBlocksNothing(t *testing.T) {
 	onRig(t, func(r *rig) {
 		s := &refusing{Store: r.store, prefix: string(history.InProposed)}
-		full := fmt.Errorf("commit: %w", revision.ErrFull)
+		full := fmt.Errorf("commit: %w", kv.ErrFull)
 		s.err.Store(&full)
 		r.change = func(o *Options) { o.Store = s }
 		c := r.start("a")

@@ -21,17 +21,17 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/link"
 	"edgespan/config/metadata"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // memory is a store in memory, over the model that the real ones are held to.
 type memory struct {
 	mu      sync.Mutex
-	model   *revision.Model
+	model   *kv.Model
 	moved   chan struct{} // is closed by the next transaction
 	commits atomic.Int64  // that changed something
 	bytes   int64         // that Size says
@@ -52,7 +52,7 @@ func (m *memory) Sound() error { return nil }
 // Scarce never is by itself.
 func (m *memory) Scarce() error { return nil }
 
-func newMemory() *memory { return &memory{model: revision.NewModel(), moved: make(chan struct{})} }
+func newMemory() *memory { return &memory{model: kv.NewModel(), moved: make(chan struct{})} }
 
 func (m *memory) ID() string { return "6b1e0c1a-0000-4000-8000-000000000001" }
 
@@ -73,20 +73,20 @@ func (m *memory) do(f func() error) error {
 	return err
 }
 
-func (m *memory) Get(_ context.Context, k revision.Key) (e revision.Entry, r revision.Revision, err error) {
+func (m *memory) Get(_ context.Context, k kv.Key) (e kv.Entry, r kv.Revision, err error) {
 	err = m.do(func() error { e, r, err = m.model.Get(k); return err })
 	return e, r, err
 }
 
-func (m *memory) List(_ context.Context, p revision.Prefix, o revision.ListOptions) (page revision.Page, err error) {
+func (m *memory) List(_ context.Context, p kv.Prefix, o kv.ListOptions) (page kv.Page, err error) {
 	m.lists.Add(1)
 	err = m.do(func() error { page, err = m.model.List(p, o); return err })
 	return page, err
 }
 
-func (m *memory) Commit(_ context.Context, t revision.Txn) (o revision.Outcome, err error) {
+func (m *memory) Commit(_ context.Context, t kv.Txn) (o kv.Outcome, err error) {
 	err = m.do(func() error {
-		if m.unled && len(t.Compares) == 1 && t.Compares[0].Key == history.ElectionKey(storage.LeaderWord) && !t.Compares[0].Exists && t.Compares[0].Kind == revision.CompareExists {
+		if m.unled && len(t.Compares) == 1 && t.Compares[0].Key == history.ElectionKey(storage.LeaderWord) && !t.Compares[0].Exists && t.Compares[0].Kind == kv.CompareExists {
 			return errSevered
 		}
 		_, before, _ := m.model.Get("x")
@@ -98,29 +98,29 @@ func (m *memory) Commit(_ context.Context, t revision.Txn) (o revision.Outcome, 
 	return o, err
 }
 
-func (m *memory) Compact(_ context.Context, at revision.Revision) error {
+func (m *memory) Compact(_ context.Context, at kv.Revision) error {
 	return m.do(func() error { return m.model.Compact(at) })
 }
 
-func (m *memory) Grant(_ context.Context, ttl time.Duration) (id revision.LeaseID, err error) {
+func (m *memory) Grant(_ context.Context, ttl time.Duration) (id kv.LeaseID, err error) {
 	err = m.do(func() error { id, err = m.model.Grant(time.Now(), ttl); return err })
 	return id, err
 }
 
-func (m *memory) KeepAlive(_ context.Context, id revision.LeaseID) (ttl time.Duration, err error) {
+func (m *memory) KeepAlive(_ context.Context, id kv.LeaseID) (ttl time.Duration, err error) {
 	err = m.do(func() error { ttl, err = m.model.KeepAlive(time.Now(), id); return err })
 	return ttl, err
 }
 
-func (m *memory) Revoke(_ context.Context, id revision.LeaseID) error {
+func (m *memory) Revoke(_ context.Context, id kv.LeaseID) error {
 	return m.do(func() error { return m.model.Revoke(id) })
 }
 
-func (m *memory) Watch(ctx context.Context, p revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error {
+func (m *memory) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error {
 	for {
-		var batches []revision.Batch
+		var batches []kv.Batch
 		var moved chan struct{}
-		var now revision.Revision
+		var now kv.Revision
 		if err := m.do(func() error { return nil }); err != nil { // leases end
 			return err
 		}

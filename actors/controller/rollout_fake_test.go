@@ -9,7 +9,7 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // severed is a replica's way to the store that can be cut: what a dead replica does.
@@ -26,27 +26,27 @@ type severed struct {
 
 var errSevered = errors.New("the store is out of reach")
 
-func (s *severed) Get(ctx context.Context, k revision.Key) (revision.Entry, revision.Revision, error) {
+func (s *severed) Get(ctx context.Context, k kv.Key) (kv.Entry, kv.Revision, error) {
 	if s.cut.Load() {
-		return revision.Entry{}, 0, errSevered
+		return kv.Entry{}, 0, errSevered
 	}
 	return s.memory.Get(ctx, k)
 }
 
-func (s *severed) List(ctx context.Context, p revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+func (s *severed) List(ctx context.Context, p kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	if s.cut.Load() {
-		return revision.Page{}, errSevered
+		return kv.Page{}, errSevered
 	}
 	return s.memory.List(ctx, p, o)
 }
 
-func (s *severed) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+func (s *severed) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	if s.cut.Load() {
-		return revision.Outcome{}, errSevered
+		return kv.Outcome{}, errSevered
 	}
 	o, err := s.memory.Commit(ctx, t)
 	for _, op := range t.Then {
-		if s.stubborn.Load() && (op.Kind == revision.OpPut && (history.InRollouts.Has(op.Key) || history.InGates.Has(op.Key)) || isSweep(op)) {
+		if s.stubborn.Load() && (op.Kind == kv.OpPut && (history.InRollouts.Has(op.Key) || history.InGates.Has(op.Key)) || isSweep(op)) {
 			if o.Succeeded {
 				s.done.Add(1)
 			} else {
@@ -58,12 +58,12 @@ func (s *severed) Commit(ctx context.Context, t revision.Txn) (revision.Outcome,
 }
 
 // isSweep says whether an operation is that of a sweep: no other takes a part alone away.
-func isSweep(op revision.Op) bool {
-	return op.Kind == revision.OpDelete && strings.HasPrefix(string(op.Key), "sets/")
+func isSweep(op kv.Op) bool {
+	return op.Kind == kv.OpDelete && strings.HasPrefix(string(op.Key), "sets/")
 }
 
-func (s *severed) Watch(ctx context.Context, p revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error {
-	return s.memory.Watch(ctx, p, after, func(b revision.Batch) error {
+func (s *severed) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error {
+	return s.memory.Watch(ctx, p, after, func(b kv.Batch) error {
 		if s.cut.Load() {
 			return errSevered
 		}
@@ -74,21 +74,21 @@ func (s *severed) Watch(ctx context.Context, p revision.Prefix, after revision.R
 	})
 }
 
-func (s *severed) Compact(ctx context.Context, at revision.Revision) error {
+func (s *severed) Compact(ctx context.Context, at kv.Revision) error {
 	if s.cut.Load() {
 		return errSevered
 	}
 	return s.memory.Compact(ctx, at)
 }
 
-func (s *severed) Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID, error) {
+func (s *severed) Grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error) {
 	if s.cut.Load() {
 		return 0, errSevered
 	}
 	return s.memory.Grant(ctx, ttl)
 }
 
-func (s *severed) KeepAlive(ctx context.Context, id revision.LeaseID) (time.Duration, error) {
+func (s *severed) KeepAlive(ctx context.Context, id kv.LeaseID) (time.Duration, error) {
 	if s.cut.Load() {
 		return 0, errSevered
 	}
@@ -98,7 +98,7 @@ func (s *severed) KeepAlive(ctx context.Context, id revision.LeaseID) (time.Dura
 	return s.memory.KeepAlive(ctx, id)
 }
 
-func (s *severed) Revoke(ctx context.Context, id revision.LeaseID) error {
+func (s *severed) Revoke(ctx context.Context, id kv.LeaseID) error {
 	if s.cut.Load() {
 		return errSevered
 	}

@@ -14,8 +14,8 @@ import (
 	"edgespan/actors/controller/rollouts"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // belated does a transaction that opens gates when the one who asked for it has given up, as a
@@ -23,15 +23,15 @@ import (
 type belated struct {
 	*memory
 	armed atomic.Bool
-	kept  chan revision.Txn
+	kept  chan kv.Txn
 }
 
-func (s *belated) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
-	opens := slices.ContainsFunc(t.Then, func(op revision.Op) bool { return op.Kind == revision.OpPut && history.InGates.Has(op.Key) })
+func (s *belated) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+	opens := slices.ContainsFunc(t.Then, func(op kv.Op) bool { return op.Kind == kv.OpPut && history.InGates.Has(op.Key) })
 	if opens && s.armed.CompareAndSwap(true, false) {
 		s.kept <- t
 		<-ctx.Done()
-		return revision.Outcome{}, ctx.Err()
+		return kv.Outcome{}, ctx.Err()
 	}
 	return s.memory.Commit(ctx, t)
 }
@@ -40,7 +40,7 @@ func (s *belated) Commit(ctx context.Context, t revision.Txn) (revision.Outcome,
 // was on its way when the rollout was aborted opens none.
 func TestAGateIsNotOpenedAfterTheAbort(t *testing.T) {
 	onStaged(t, func(r *rig) {
-		s := &belated{memory: newMemory(), kept: make(chan revision.Txn, 1)}
+		s := &belated{memory: newMemory(), kept: make(chan kv.Txn, 1)}
 		r.store = s.memory
 		inner := r.change
 		r.change = func(o *Options) { inner(o); o.Store = s }
@@ -93,11 +93,11 @@ func TestALeaderGoesOnWithWhatItHeardLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		for at := e.ModRevision - 1; ; at-- {
-			page, err := r.store.List(r.Context(), history.InRollouts, revision.ListOptions{At: at})
+			page, err := r.store.List(r.Context(), history.InRollouts, kv.ListOptions{At: at})
 			if err != nil {
 				t.Fatal(err)
 			}
-			i := slices.IndexFunc(page.Entries, func(e revision.Entry) bool { return e.Key == k })
+			i := slices.IndexFunc(page.Entries, func(e kv.Entry) bool { return e.Key == k })
 			if i < 0 {
 				t.Fatalf("as of %d there is no such rollout", at)
 			}
@@ -110,7 +110,7 @@ func TestALeaderGoesOnWithWhatItHeardLate(t *testing.T) {
 				break
 			}
 		}
-		if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(k, e.Value)}}); err != nil {
+		if _, err := r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put(k, e.Value)}}); err != nil {
 			t.Fatal(err)
 		}
 		r.pass(time.Minute)
@@ -126,16 +126,16 @@ type overtaken struct {
 	armed atomic.Bool
 }
 
-func (s *overtaken) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+func (s *overtaken) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	for _, op := range t.Then {
-		if op.Kind == revision.OpPut && history.InGates.Has(op.Key) && s.armed.CompareAndSwap(true, false) {
-			page, err := s.List(ctx, history.InRollouts, revision.ListOptions{})
+		if op.Kind == kv.OpPut && history.InGates.Has(op.Key) && s.armed.CompareAndSwap(true, false) {
+			page, err := s.List(ctx, history.InRollouts, kv.ListOptions{})
 			if err != nil {
-				return revision.Outcome{}, err
+				return kv.Outcome{}, err
 			}
 			last := page.Entries[len(page.Entries)-1]
-			if _, err := s.memory.Commit(ctx, revision.Txn{Then: []revision.Op{revision.Put(last.Key, last.Value)}}); err != nil {
-				return revision.Outcome{}, err
+			if _, err := s.memory.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Put(last.Key, last.Value)}}); err != nil {
+				return kv.Outcome{}, err
 			}
 		}
 	}
@@ -148,11 +148,11 @@ type deaf struct {
 	armed atomic.Bool
 }
 
-func (s *deaf) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+func (s *deaf) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	o, err := s.memory.Commit(ctx, t)
-	saves := slices.ContainsFunc(t.Then, func(op revision.Op) bool { return op.Kind == revision.OpPut && history.InRollouts.Has(op.Key) })
+	saves := slices.ContainsFunc(t.Then, func(op kv.Op) bool { return op.Kind == kv.OpPut && history.InRollouts.Has(op.Key) })
 	if saves && s.armed.CompareAndSwap(true, false) {
-		return revision.Outcome{}, errors.New("the answer is lost")
+		return kv.Outcome{}, errors.New("the answer is lost")
 	}
 	return o, err
 }

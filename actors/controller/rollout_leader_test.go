@@ -10,8 +10,8 @@ import (
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // The leader is killed: its lease ends after 2 s, and the other goes on within 3 s.
@@ -194,12 +194,12 @@ func TestTheClockOfTheLeaderBeforeDoesNotMatter(t *testing.T) {
 				n := r.is(b, "running", "one", "n0").Revision
 				led.cut.Store(true)
 				e, _, _ := r.store.Get(r.Context(), rollouts.Key(n))
-				s := storage.ValueOf[rollouts.Record](revision.Event{Kind: revision.EventPut, Entry: e})
+				s := storage.ValueOf[rollouts.Record](kv.Event{Kind: kv.EventPut, Entry: e})
 				s.Began = s.Began.Add(jump)
 				for i := range s.Decisions {
 					s.Decisions[i].At = s.Decisions[i].At.Add(jump)
 				}
-				if _, err := r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(e.Key, storage.Encode(s))}}); err != nil {
+				if _, err := r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put(e.Key, storage.Encode(s))}}); err != nil {
 					t.Fatal(err)
 				}
 				r.pass(100 * time.Second)

@@ -11,10 +11,10 @@ import (
 
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/link"
 	"edgespan/config/metadata"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // onStaged runs a test on a fake clock with staged rollouts on: a canary, half of the rest, and
@@ -155,7 +155,7 @@ func TestSeed_StagedRolloutOfTheController(t *testing.T) {
 			if got := r.had("one"); got != "n0 n1 n2 n3 n4" {
 				t.Errorf("off: was pushed to %s", got)
 			}
-			if page, err := r.store.List(r.Context(), history.InRollouts, revision.ListOptions{}); err != nil || len(page.Entries) > 0 {
+			if page, err := r.store.List(r.Context(), history.InRollouts, kv.ListOptions{}); err != nil || len(page.Entries) > 0 {
 				t.Errorf("there is a staged rollout: %v, %v", page, err)
 			}
 			for name := range r.nodes {

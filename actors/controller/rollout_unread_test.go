@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"edgespan/actors/controller/rollouts"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // onNextLeader runs a test in which a rollout to six nodes is under way, its leader is gone, and the next
@@ -29,7 +29,7 @@ func onNextLeader(t *testing.T, change func(record []byte) []byte, f func(r *rig
 		r.pass(time.Second)
 		e, _, err := r.store.Get(r.Context(), rollouts.Key(1))
 		if err == nil {
-			_, err = r.store.Commit(r.Context(), revision.Txn{Then: []revision.Op{revision.Put(rollouts.Key(1), change(e.Value))}})
+			_, err = r.store.Commit(r.Context(), kv.Txn{Then: []kv.Op{kv.Put(rollouts.Key(1), change(e.Value))}})
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // ailing is a store that hangs, as an etcd without most of its members does, or has no room.
@@ -31,24 +31,24 @@ func (a *ailing) hung(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (a *ailing) Get(ctx context.Context, k revision.Key) (revision.Entry, revision.Revision, error) {
+func (a *ailing) Get(ctx context.Context, k kv.Key) (kv.Entry, kv.Revision, error) {
 	if err := a.hung(ctx); err != nil {
-		return revision.Entry{}, 0, err
+		return kv.Entry{}, 0, err
 	}
 	return a.memory.Get(ctx, k)
 }
 
-func (a *ailing) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+func (a *ailing) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	if err := a.hung(ctx); err != nil {
-		return revision.Outcome{}, err
+		return kv.Outcome{}, err
 	}
 	if err := a.Sound(); err != nil && t.Writes() {
 		a.tries.Add(1)
-		return revision.Outcome{}, err
+		return kv.Outcome{}, err
 	}
 	o, err := a.memory.Commit(ctx, t)
 	if a.late.Load() && t.Writes() && err == nil {
-		return revision.Outcome{}, revision.ErrFull // as etcd does where this write took it beyond its quota
+		return kv.Outcome{}, kv.ErrFull // as etcd does where this write took it beyond its quota
 	}
 	return o, err
 }
@@ -56,9 +56,9 @@ func (a *ailing) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, 
 func (a *ailing) Sound() error {
 	switch {
 	case a.full.Load():
-		return revision.ErrUnwritten
+		return kv.ErrUnwritten
 	case a.broken.Load():
-		return revision.ErrBroken
+		return kv.ErrBroken
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func TestAWriteWithoutRoomIsRefusedAtOnce(t *testing.T) {
 		logs.TakeAll()
 		before := time.Now()
 		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
-		if took := time.Since(before); !errors.Is(err, fleetapi.ErrBusy) || !errors.Is(err, revision.ErrUnwritten) || took > 0 {
+		if took := time.Since(before); !errors.Is(err, fleetapi.ErrBusy) || !errors.Is(err, kv.ErrUnwritten) || took > 0 {
 			t.Errorf("after %s: %v", took, err)
 		}
 		if a.tries.Load() != 1 || logs.Len() > 0 {
@@ -173,7 +173,7 @@ func TestAWriteToABrokenStoreIsNotTriedAgain(t *testing.T) {
 		a.broken.Store(true)
 		before := time.Now()
 		_, err := c.Write(r.Context(), fleetapi.WriteRequest{Caller: alice, Write: operate.SetNetwork{Overrides: r.doc(`{"envParams":{"B":"x"}}`)}})
-		if took := time.Since(before); !errors.Is(err, revision.ErrBroken) || took > 0 || a.tries.Load() != 1 {
+		if took := time.Since(before); !errors.Is(err, kv.ErrBroken) || took > 0 || a.tries.Load() != 1 {
 			t.Errorf("after %s, %d tries: %v", took, a.tries.Load(), err)
 		}
 		a.broken.Store(false)

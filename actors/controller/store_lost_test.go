@@ -9,8 +9,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // lossy is a store whose answers get lost: to commits that write a revision, and as many as
@@ -24,10 +24,10 @@ type lossy struct {
 
 var errUnanswered = errors.New("the connection broke")
 
-func (l *lossy) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+func (l *lossy) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	writes := false
 	for _, op := range t.Then {
-		writes = writes || op.Kind == revision.OpPut && op.Key == history.HeadKey()
+		writes = writes || op.Kind == kv.OpPut && op.Key == history.HeadKey()
 	}
 	if !writes || l.lose == 0 {
 		return l.memory.Commit(ctx, t)
@@ -35,14 +35,14 @@ func (l *lossy) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, e
 	l.lose--
 	if l.done {
 		if _, err := l.memory.Commit(ctx, t); err != nil {
-			return revision.Outcome{}, err
+			return kv.Outcome{}, err
 		}
 	}
 	if f := l.after; f != nil {
 		l.after = nil
 		f()
 	}
-	return revision.Outcome{}, errUnanswered
+	return kv.Outcome{}, errUnanswered
 }
 
 // A write whose answer the store lost is in the history once, whether it was done or not, and

@@ -13,8 +13,8 @@ import (
 	"edgespan/config/history"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // oneByOne lets writes of layers pass one by one.
@@ -24,12 +24,12 @@ type oneByOne struct {
 	pass chan struct{}
 }
 
-func (g *oneByOne) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
-	if g.shut.Load() && slices.ContainsFunc(t.Then, func(o revision.Op) bool { return o.Kind == revision.OpPut && o.Key == history.HeadKey() }) {
+func (g *oneByOne) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+	if g.shut.Load() && slices.ContainsFunc(t.Then, func(o kv.Op) bool { return o.Kind == kv.OpPut && o.Key == history.HeadKey() }) {
 		select {
 		case <-g.pass:
 		case <-ctx.Done():
-			return revision.Outcome{}, ctx.Err()
+			return kv.Outcome{}, ctx.Err()
 		}
 	}
 	return g.memory.Commit(ctx, t)

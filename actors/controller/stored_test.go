@@ -10,8 +10,8 @@ import (
 
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 var carol = fleetapi.Caller{Name: "carol", Role: fleetapi.Operator, Via: httpapi.ViaToken}
@@ -75,9 +75,9 @@ type scarce struct {
 
 func (s *scarce) Scarce() error { return s.err }
 
-func (s *scarce) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+func (s *scarce) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	if s.full != nil && t.Writes() {
-		return revision.Outcome{}, s.full
+		return kv.Outcome{}, s.full
 	}
 	return s.memory.Commit(ctx, t)
 }
@@ -116,7 +116,7 @@ func TestWhatWasNotStoredIsGivenBack(t *testing.T) {
 		s := &scarce{memory: r.store}
 		r.change = func(o *Options) { o.Store, o.Stored = s, httpapi.NewBuckets(1, 64<<10) }
 		c := r.start("a")
-		s.full = revision.ErrUnwritten
+		s.full = kv.ErrUnwritten
 		for n := range 20 {
 			if err := r.overrides(c, carol, n, 16<<10, false); !errors.Is(err, fleetapi.ErrBusy) {
 				t.Fatalf("write %d: %v", n, err)

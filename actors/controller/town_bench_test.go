@@ -13,7 +13,7 @@ import (
 
 	"edgespan/actors/controller/rollouts"
 	"edgespan/actors/controller/storage"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/bolt"
 )
 
@@ -33,7 +33,7 @@ type metered struct {
 	took                []time.Duration // of writes
 }
 
-func (m *metered) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+func (m *metered) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	m.mu.Lock()
 	size := t.Size()
 	m.commits++
@@ -42,7 +42,7 @@ func (m *metered) Commit(ctx context.Context, t revision.Txn) (revision.Outcome,
 	m.mu.Unlock()
 	at := time.Now()
 	o, err := m.Store.Commit(ctx, t)
-	if slices.ContainsFunc(t.Then, func(o revision.Op) bool { return o.Kind != revision.OpGet }) {
+	if slices.ContainsFunc(t.Then, func(o kv.Op) bool { return o.Kind != kv.OpGet }) {
 		m.mu.Lock()
 		m.took = append(m.took, time.Since(at))
 		m.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"edgespan/actors/controller/rollouts"
+	"edgespan/config/kv"
 	"edgespan/config/link"
-	"edgespan/config/revision"
 )
 
 // slowStore is a store in memory whose writes take as long as a disk's.
@@ -19,8 +19,8 @@ type slowStore struct{ *memory }
 // syncTakes is what a sync of a middling disk takes.
 const syncTakes = 10 * time.Millisecond
 
-func (s slowStore) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
-	if slices.ContainsFunc(t.Then, func(o revision.Op) bool { return o.Kind != revision.OpGet }) {
+func (s slowStore) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
+	if slices.ContainsFunc(t.Then, func(o kv.Op) bool { return o.Kind != kv.OpGet }) {
 		time.Sleep(syncTakes)
 	}
 	return s.memory.Commit(ctx, t)

@@ -14,10 +14,10 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/link"
 	"edgespan/config/metadata"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // townRun is a town whose nodes are connected to one controller, and a watch over who is down:
@@ -57,11 +57,11 @@ func townFlags(limit, canary int) map[string]string {
 func newTownRun(tb testing.TB, t *town, store storage.Store, flags map[string]string) *townRun {
 	tb.Helper()
 	r := &townRun{TB: tb, town: t, store: store, down: make([]bool, len(t.names)), had: map[int]bool{}}
-	for from := 0; from < len(t.names); from += revision.MaxOps / 2 {
-		var txn revision.Txn
-		for i := from; i < min(from+revision.MaxOps/2, len(t.names)); i++ {
-			txn.Then = append(txn.Then, revision.Put(history.NodeKey(t.ids[i]), storage.Encode(history.Member{ID: t.ids[i], Name: t.names[i]})),
-				revision.Put(history.NameKey(t.names[i]), []byte(t.ids[i])))
+	for from := 0; from < len(t.names); from += kv.MaxOps / 2 {
+		var txn kv.Txn
+		for i := from; i < min(from+kv.MaxOps/2, len(t.names)); i++ {
+			txn.Then = append(txn.Then, kv.Put(history.NodeKey(t.ids[i]), storage.Encode(history.Member{ID: t.ids[i], Name: t.names[i]})),
+				kv.Put(history.NameKey(t.names[i]), []byte(t.ids[i])))
 		}
 		if _, err := store.Commit(tb.Context(), txn); err != nil {
 			tb.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // A change of the controller's config may have all replicas restart. They do so one after the
@@ -45,7 +45,7 @@ func (c *Controller) Turn(ctx context.Context) error {
 }
 
 // takeTurn takes the turn if no other replica has it.
-func (d *deps) takeTurn(ctx context.Context, key revision.Key) (bool, error) {
+func (d *deps) takeTurn(ctx context.Context, key kv.Key) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storage.StoreTimeout)
 	defer cancel()
 	e, err := d.Reader(ctx).Get(key)
@@ -56,7 +56,7 @@ func (d *deps) takeTurn(ctx context.Context, key revision.Key) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	o, err := d.Commit(ctx, revision.Campaign(key, []byte(d.Replica), lease))
+	o, err := d.Commit(ctx, kv.Campaign(key, []byte(d.Replica), lease))
 	if err == nil && o.Succeeded {
 		return true, nil // nobody keeps the lease alive
 	}
@@ -69,7 +69,7 @@ func (c *Controller) Returned(ctx context.Context) {
 		return
 	}
 	key := history.ElectionKey(turnWord)
-	_, err := c.d.Commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Holds(key, []byte(c.d.Replica))}, Then: []revision.Op{revision.Delete(key)}})
+	_, err := c.d.Commit(ctx, kv.Txn{Compares: []kv.Compare{kv.Holds(key, []byte(c.d.Replica))}, Then: []kv.Op{kv.Delete(key)}})
 	if err != nil && ctx.Err() == nil {
 		c.d.Log.Warn("end the turn to restart: the next replica waits for it", zap.Error(err))
 	}

@@ -9,14 +9,14 @@ import (
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // cached is an answer that was computed. It is right for the state that had seen a revision of the
 // store, and for each that gives the query the same ETag.
 type cached struct {
 	ledger.Answer
-	seen revision.Revision
+	seen kv.Revision
 }
 
 // made is what an answer is made of, before it is computed.

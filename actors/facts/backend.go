@@ -6,7 +6,7 @@ import (
 
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // read answers from a state that is as new as every acknowledged write.
@@ -112,9 +112,9 @@ func (k *Keeper) Records(ctx context.Context, q ledger.RecordsQuery) ([]ledger.R
 }
 
 // inRevisions is where the records lie (docs/adr/0022).
-const inRevisions revision.Prefix = "facts/revisions/"
+const inRevisions kv.Prefix = "facts/revisions/"
 
-func recordKey(n uint64) revision.Key { return revision.Key(fmt.Sprintf("%s%016x", inRevisions, n)) }
+func recordKey(n uint64) kv.Key { return kv.Key(fmt.Sprintf("%s%016x", inRevisions, n)) }
 
 // watchPage is how many records a watch that is behind reads at once.
 const watchPage = 16 // one may be a megabyte, packed
@@ -162,7 +162,7 @@ func (k *Keeper) Watch(ctx context.Context, after uint64, deliver func(ledger.Re
 func (k *Keeper) older(ctx context.Context, after uint64) (records []ledger.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	o := revision.ListOptions{Limit: watchPage}
+	o := kv.ListOptions{Limit: watchPage}
 	if after > 0 {
 		o.After = recordKey(after)
 	}
@@ -172,7 +172,7 @@ func (k *Keeper) older(ctx context.Context, after uint64) (records []ledger.Reco
 	}
 	records = make([]ledger.Record, 0, len(page.Entries))
 	for _, e := range page.Entries {
-		r, is, err := ledger.RecordOf(revision.Event{Kind: revision.EventPut, Entry: e})
+		r, is, err := ledger.RecordOf(kv.Event{Kind: kv.EventPut, Entry: e})
 		if err != nil {
 			return nil, err
 		}

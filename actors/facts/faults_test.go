@@ -13,7 +13,7 @@ import (
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi/factsapi"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // TestAReadWaitsForWhatOthersWrote holds back what a replica is told by the store: a read there waits for what
@@ -133,7 +133,7 @@ func TestACrashIsMended(t *testing.T) {
 		k := start(t, w)
 		found(t, k, []string{"nodes"}, "astute")
 		for i := range 3 {
-			w.set(func(w *way) { w.lose = func(revision.Txn) (bool, bool) { panic("disk") } })
+			w.set(func(w *way) { w.lose = func(kv.Txn) (bool, bool) { panic("disk") } })
 			_, err := k.Write(t.Context(), factsapi.WriteRequest{Author: "alice", Write: put("astute", fmt.Sprintf(`{"a":%d}`, i))})
 			if !isUnsure(err) || !strings.Contains(err.Error(), "crashed") {
 				t.Fatalf("the writer crashed, and the write is %v", err)
@@ -156,7 +156,7 @@ func startHeld(t *testing.T, came func()) (k *Keeper, hold chan struct{}) {
 	k, hold = start(t, w), make(chan struct{})
 	found(t, k, []string{"nodes"}, "astute")
 	w.set(func(w *way) {
-		w.lose = func(revision.Txn) (bool, bool) {
+		w.lose = func(kv.Txn) (bool, bool) {
 			if came != nil {
 				came()
 			}
@@ -327,7 +327,7 @@ func TestAWriteIsNotWaitedForForEver(t *testing.T) {
 		w := &way{Store: newMemory()}
 		k := start(t, w)
 		found(t, k, []string{"nodes"}, "astute")
-		w.set(func(w *way) { w.lose = func(revision.Txn) (bool, bool) { return true, false } })
+		w.set(func(w *way) { w.lose = func(kv.Txn) (bool, bool) { return true, false } })
 		began := time.Now()
 		_, err := k.Write(t.Context(), factsapi.WriteRequest{Author: "alice", Write: put("astute", `{"a":1}`)})
 		if !isUnsure(err) || time.Since(began) > writeTimeout {

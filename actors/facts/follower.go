@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config/facts/ledger"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // followerActor is /follower: it keeps its leaf at work.
@@ -42,7 +42,7 @@ func (d *deps) follow() {
 			}
 		}
 		if err == nil {
-			err = d.Store.Watch(d.ctx, ledger.Below, state.Seen(), func(b revision.Batch) error {
+			err = d.Store.Watch(d.ctx, ledger.Below, state.Seen(), func(b kv.Batch) error {
 				next, err := state.Follow(b)
 				if err == nil {
 					err = d.recent.add(b)
@@ -58,10 +58,10 @@ func (d *deps) follow() {
 		if d.ctx.Err() != nil {
 			return
 		}
-		if errors.Is(err, revision.ErrCompacted) || errors.Is(err, revision.ErrFuture) || errors.Is(err, errBroken) {
+		if errors.Is(err, kv.ErrCompacted) || errors.Is(err, kv.ErrFuture) || errors.Is(err, errBroken) {
 			state = nil
 		}
-		if errors.Is(err, revision.ErrFuture) { // a backup came back: revisions begin anew
+		if errors.Is(err, kv.ErrFuture) { // a backup came back: revisions begin anew
 			d.answers.clear()
 		}
 		d.Log.Warn("follow the facts", zap.Error(err))

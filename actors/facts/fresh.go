@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"sync"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // freshness asks the store how new its facts are, one question at a time for all who want to
 // know. Whoever comes while one is under way gets the answer of the next: the store may have
 // answered already, from before a write that this one has been told of.
 type freshness struct {
-	ask   func() (revision.Revision, error)
+	ask   func() (kv.Revision, error)
 	woken chan struct{}   // has one when somebody waits
 	ended <-chan struct{} // nobody is answered any more
 
@@ -23,17 +23,17 @@ type freshness struct {
 // question is one question to the store.
 type question struct {
 	done chan struct{}
-	head revision.Revision // of the transaction that wrote facts/head last
+	head kv.Revision // of the transaction that wrote facts/head last
 	err  error
 }
 
-func newFreshness(ended <-chan struct{}, ask func() (revision.Revision, error)) *freshness {
+func newFreshness(ended <-chan struct{}, ask func() (kv.Revision, error)) *freshness {
 	return &freshness{ask: ask, woken: make(chan struct{}, 1), ended: ended}
 }
 
 // newest is the store's revision of facts/head, as of a moment after the call. It takes as long
 // as two questions at most.
-func (f *freshness) newest(ctx context.Context) (revision.Revision, error) {
+func (f *freshness) newest(ctx context.Context) (kv.Revision, error) {
 	q := f.join()
 	select {
 	case <-q.done:

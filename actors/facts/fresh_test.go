@@ -10,18 +10,18 @@ import (
 	"time"
 
 	"edgespan/config/facts/ledger"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // TestQuestionsAreShared asks while a question is under way: all who do share the next one,
 // and none gets the answer of the first, which may be older than what they know.
 func TestQuestionsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		answers, asked := make(chan revision.Revision), 0
-		f := newFreshness(t.Context().Done(), func() (revision.Revision, error) { asked++; return <-answers, nil })
+		answers, asked := make(chan kv.Revision), 0
+		f := newFreshness(t.Context().Done(), func() (kv.Revision, error) { asked++; return <-answers, nil })
 		go f.run()
 		var all sync.WaitGroup
-		ask := func(want revision.Revision) {
+		ask := func(want kv.Revision) {
 			all.Go(func() {
 				if got, err := f.newest(context.Background()); got != want || err != nil {
 					t.Errorf("%d, %v, want %d", got, err, want)
@@ -49,8 +49,8 @@ func TestQuestionsAreShared(t *testing.T) {
 
 func TestAQuestionIsNotWaitedForForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		answers := make(chan revision.Revision)
-		f := newFreshness(t.Context().Done(), func() (revision.Revision, error) { return <-answers, nil })
+		answers := make(chan kv.Revision)
+		f := newFreshness(t.Context().Done(), func() (kv.Revision, error) { return <-answers, nil })
 		go f.run()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -73,7 +73,7 @@ func TestNobodyIsAskedAfterTheEnd(t *testing.T) {
 
 func TestAPanicOfTheStoreIsAnAnswer(t *testing.T) {
 	sick := true
-	f := newFreshness(t.Context().Done(), func() (revision.Revision, error) {
+	f := newFreshness(t.Context().Done(), func() (kv.Revision, error) {
 		if sick {
 			panic("disk")
 		}

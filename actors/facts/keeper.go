@@ -14,16 +14,16 @@ import (
 	"edgespan/actors/keep"
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi/factsapi"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Store is what the facts use of the controller's store; platform/store/backend says what the
 // methods hold to.
 type Store interface {
-	Get(ctx context.Context, key revision.Key) (revision.Entry, revision.Revision, error)
-	List(ctx context.Context, prefix revision.Prefix, o revision.ListOptions) (revision.Page, error)
-	Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error)
-	Watch(ctx context.Context, prefix revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error
+	Get(ctx context.Context, key kv.Key) (kv.Entry, kv.Revision, error)
+	List(ctx context.Context, prefix kv.Prefix, o kv.ListOptions) (kv.Page, error)
+	Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error)
+	Watch(ctx context.Context, prefix kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error
 }
 
 // Options is what the keeping of facts is made of.
@@ -187,7 +187,7 @@ func maybeDone(format string, args ...any) error {
 }
 
 // head asks the store which of its revisions wrote facts/head last.
-func (d *deps) head() (revision.Revision, error) {
+func (d *deps) head() (kv.Revision, error) {
 	ctx, cancel := context.WithTimeout(d.ctx, headTimeout)
 	defer cancel()
 	e, _, err := d.Store.Get(ctx, ledger.HeadKey())

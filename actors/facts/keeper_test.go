@@ -13,7 +13,7 @@ import (
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi/factsapi"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // onClock runs a test on a fake clock.
@@ -104,7 +104,7 @@ func TestARefusalHurtsNobodyElse(t *testing.T) {
 	k := start(t, w)
 	found(t, k, []string{"nodes"}, "astute")
 	hold := make(chan struct{})
-	w.set(func(w *way) { w.lose = func(revision.Txn) (bool, bool) { <-hold; return false, false } })
+	w.set(func(w *way) { w.lose = func(kv.Txn) (bool, bool) { <-hold; return false, false } })
 	errs := make(chan error, 20)
 	for i := range 20 {
 		go func() {
@@ -235,7 +235,7 @@ func TestRestartOnBolt(t *testing.T) {
 		}
 		was = a
 		stop(t, k)
-		if err := s.Close(); err != nil && !errors.Is(err, revision.ErrClosed) {
+		if err := s.Close(); err != nil && !errors.Is(err, kv.ErrClosed) {
 			t.Fatal(err)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"edgespan/config/facts/ledger"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Bounds of the newest records that are kept for those who watch; older ones are read from
@@ -42,7 +42,7 @@ func (r *recent) tell() {
 }
 
 // add takes the records of a transaction.
-func (r *recent) add(b revision.Batch) error {
+func (r *recent) add(b kv.Batch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.last

@@ -11,7 +11,7 @@ import (
 
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi/factsapi"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/bolt"
 	"edgespan/platform/store/etcd"
 	"edgespan/platform/store/etcd/etcdtest"
@@ -34,25 +34,25 @@ func TestMain(m *testing.M) {
 // memory is a store in memory, over the model that the real ones are held to.
 type memory struct {
 	mu    sync.Mutex
-	model *revision.Model
+	model *kv.Model
 	moved chan struct{} // is closed by the next transaction
 }
 
-func newMemory() *memory { return &memory{model: revision.NewModel(), moved: make(chan struct{})} }
+func newMemory() *memory { return &memory{model: kv.NewModel(), moved: make(chan struct{})} }
 
-func (m *memory) Get(_ context.Context, k revision.Key) (revision.Entry, revision.Revision, error) {
+func (m *memory) Get(_ context.Context, k kv.Key) (kv.Entry, kv.Revision, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.model.Get(k)
 }
 
-func (m *memory) List(_ context.Context, p revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+func (m *memory) List(_ context.Context, p kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.model.List(p, o)
 }
 
-func (m *memory) Commit(_ context.Context, t revision.Txn) (revision.Outcome, error) {
+func (m *memory) Commit(_ context.Context, t kv.Txn) (kv.Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o, err := m.model.Commit(t)
@@ -61,13 +61,13 @@ func (m *memory) Commit(_ context.Context, t revision.Txn) (revision.Outcome, er
 	return o, err
 }
 
-func (m *memory) Compact(at revision.Revision) error {
+func (m *memory) Compact(at kv.Revision) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.model.Compact(at)
 }
 
-func (m *memory) Watch(ctx context.Context, p revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error {
+func (m *memory) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error {
 	for {
 		m.mu.Lock()
 		moved := m.moved
@@ -98,8 +98,8 @@ var errSevered = errors.New("severed")
 type way struct {
 	Store
 	mu   sync.Mutex
-	cut  bool                              // nothing arrives
-	lose func(t revision.Txn) (bool, bool) // of a transaction: it does not arrive, its answer does not
+	cut  bool                        // nothing arrives
+	lose func(t kv.Txn) (bool, bool) // of a transaction: it does not arrive, its answer does not
 	gets int
 	end  context.CancelFunc // of the watch that runs
 	sick error              // with what that one ends
@@ -129,48 +129,48 @@ func (w *way) asked() int {
 	return w.gets
 }
 
-func (w *way) state() (bool, func(revision.Txn) (bool, bool)) {
+func (w *way) state() (bool, func(kv.Txn) (bool, bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.cut, w.lose
 }
 
-func (w *way) Get(ctx context.Context, k revision.Key) (revision.Entry, revision.Revision, error) {
+func (w *way) Get(ctx context.Context, k kv.Key) (kv.Entry, kv.Revision, error) {
 	if cut, _ := w.state(); cut {
-		return revision.Entry{}, 0, errSevered
+		return kv.Entry{}, 0, errSevered
 	}
 	w.set(func(w *way) { w.gets++ })
 	return w.to().Get(ctx, k)
 }
 
-func (w *way) List(ctx context.Context, p revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+func (w *way) List(ctx context.Context, p kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	if cut, _ := w.state(); cut {
-		return revision.Page{}, errSevered
+		return kv.Page{}, errSevered
 	}
 	w.set(func(w *way) { w.gets++ })
 	return w.to().List(ctx, p, o)
 }
 
-func (w *way) Commit(ctx context.Context, t revision.Txn) (revision.Outcome, error) {
+func (w *way) Commit(ctx context.Context, t kv.Txn) (kv.Outcome, error) {
 	cut, lose := w.state()
 	if cut {
-		return revision.Outcome{}, errSevered
+		return kv.Outcome{}, errSevered
 	}
 	before, after := false, false
 	if lose != nil && t.Writes() {
 		before, after = lose(t)
 	}
 	if before {
-		return revision.Outcome{}, errSevered
+		return kv.Outcome{}, errSevered
 	}
 	o, err := w.to().Commit(ctx, t)
 	if after {
-		return revision.Outcome{}, errSevered
+		return kv.Outcome{}, errSevered
 	}
 	return o, err
 }
 
-func (w *way) Watch(ctx context.Context, p revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error {
+func (w *way) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	cut, _ := w.state()
@@ -185,7 +185,7 @@ func (w *way) Watch(ctx context.Context, p revision.Prefix, after revision.Revis
 	if panics {
 		panic("watch")
 	}
-	err := w.to().Watch(ctx, p, after, func(b revision.Batch) error {
+	err := w.to().Watch(ctx, p, after, func(b kv.Batch) error {
 		w.mu.Lock()
 		hold := w.hold
 		w.mu.Unlock()
@@ -334,7 +334,7 @@ func isUnsure(err error) bool {
 // listAll tells of all keys below facts/ and of the sizes of what they hold.
 func listAll(t testing.TB, s Store, tell func(key string, value int)) {
 	t.Helper()
-	o := revision.ListOptions{Limit: 500}
+	o := kv.ListOptions{Limit: 500}
 	for {
 		page, err := s.List(context.Background(), ledger.Below, o)
 		if err != nil {

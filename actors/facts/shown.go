@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"edgespan/config/facts/ledger"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // view is the newest state that is known here.
@@ -15,7 +15,7 @@ type view struct {
 }
 
 // has says whether the state has seen what a revision of the store wrote to the head.
-func (v *view) has(head revision.Revision) bool { return v.State != nil && v.Head() >= head }
+func (v *view) has(head kv.Revision) bool { return v.State != nil && v.Head() >= head }
 
 // shown holds the newest view. The follower alone shows; also what this replica wrote comes back
 // by the store's watch, so that there is one way to a state and no race between two.
@@ -30,7 +30,7 @@ func (s *shown) show(state *ledger.State) {
 }
 
 // wait is the newest state once it has seen what a revision of the store wrote to the head.
-func (s *shown) wait(ctx context.Context, head revision.Revision) (*ledger.State, error) {
+func (s *shown) wait(ctx context.Context, head kv.Revision) (*ledger.State, error) {
 	for {
 		v := s.now.Load()
 		if v.has(head) {

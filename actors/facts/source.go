@@ -7,7 +7,7 @@ import (
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi/factsapi"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // source reads the store for the ledger until its context ends; each call has a deadline.
@@ -27,23 +27,23 @@ func (s source) Meter() *facts.Meter { return s.m }
 var _ ledger.Source = source{}
 
 // Get reads keys at one moment.
-func (s source) Get(keys ...revision.Key) ([]revision.Entry, error) {
+func (s source) Get(keys ...kv.Key) ([]kv.Entry, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, storeTimeout)
 	defer cancel()
 	if len(keys) == 1 {
 		e, _, err := s.d.Store.Get(ctx, keys[0])
 		e.Key = keys[0]
-		return []revision.Entry{e}, away(err)
+		return []kv.Entry{e}, away(err)
 	}
-	txn := revision.Txn{Then: make([]revision.Op, len(keys))}
+	txn := kv.Txn{Then: make([]kv.Op, len(keys))}
 	for i, k := range keys {
-		txn.Then[i] = revision.Get(k)
+		txn.Then[i] = kv.Get(k)
 	}
 	o, err := s.d.Store.Commit(ctx, txn)
 	if err != nil {
 		return nil, away(err)
 	}
-	out := make([]revision.Entry, len(keys))
+	out := make([]kv.Entry, len(keys))
 	for i, k := range keys {
 		out[i] = o.Results[i].Entry
 		out[i].Key = k
@@ -52,7 +52,7 @@ func (s source) Get(keys ...revision.Key) ([]revision.Entry, error) {
 }
 
 // List reads what is below a prefix.
-func (s source) List(below revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+func (s source) List(below kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, storeTimeout)
 	defer cancel()
 	page, err := s.d.Store.List(ctx, below, o)
@@ -75,7 +75,7 @@ func (s source) Blob(sha string) (facts.JSON, error) {
 // away is a call of the store that failed. What it said for itself stays: a listing that was
 // compacted is begun again.
 func away(err error) error {
-	if err == nil || errors.Is(err, revision.ErrCompacted) {
+	if err == nil || errors.Is(err, kv.ErrCompacted) {
 		return err
 	}
 	return busy("facts: the store does not answer: %v", err)

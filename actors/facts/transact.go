@@ -13,7 +13,7 @@ import (
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/factsapi"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // writeAgain is the pause before the store is asked once more whose answer was lost.
@@ -130,7 +130,7 @@ func (d *deps) finish(ctx context.Context) {
 // carryOut does the transactions of a plan. Where the store does not say whether it did one, it is
 // asked once more: each compares the head, so that none can be done twice, and one that was done before is
 // known by the records of its revisions.
-func (d *deps) carryOut(ctx context.Context, txns []revision.Txn, records []ledger.Record) error {
+func (d *deps) carryOut(ctx context.Context, txns []kv.Txn, records []ledger.Record) error {
 	for _, txn := range txns {
 		o, unsure, err := d.commitSurely(ctx, txn)
 		if err != nil {
@@ -158,16 +158,16 @@ func (d *deps) carryOut(ctx context.Context, txns []revision.Txn, records []ledg
 	return nil
 }
 
-// commitSurely does a transaction until the store has said what became of it, as revision.CommitSurely has it.
-func (d *deps) commitSurely(ctx context.Context, txn revision.Txn) (o revision.Outcome, unsure bool, err error) {
-	return revision.CommitSurely(func() (revision.Outcome, error) { return d.commit(ctx, txn) }, func(lost error) bool {
+// commitSurely does a transaction until the store has said what became of it, as kv.CommitSurely has it.
+func (d *deps) commitSurely(ctx context.Context, txn kv.Txn) (o kv.Outcome, unsure bool, err error) {
+	return kv.CommitSurely(func() (kv.Outcome, error) { return d.commit(ctx, txn) }, func(lost error) bool {
 		d.Log.Warn("a write's answer is lost: ask once more", zap.Error(lost))
 		return keep.Pause(ctx, writeAgain)
 	})
 }
 
 // commit does one transaction with a deadline.
-func (d *deps) commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error) {
+func (d *deps) commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return d.Store.Commit(ctx, txn)
@@ -181,7 +181,7 @@ func (d *deps) areOurs(ctx context.Context, planned []ledger.Record) (bool, erro
 		if err != nil || !entries[0].Exists() {
 			return false, err
 		}
-		has, is, err := ledger.RecordOf(revision.Event{Kind: revision.EventPut, Entry: entries[0]})
+		has, is, err := ledger.RecordOf(kv.Event{Kind: kv.EventPut, Entry: entries[0]})
 		if err != nil {
 			return false, err
 		}
@@ -204,11 +204,11 @@ func (d *deps) sweepStep(sweep *ledger.Sweeper) (more, ended bool) {
 	ctx, cancel := context.WithTimeout(d.ctx, writeTimeout)
 	defer cancel()
 	state, err := d.now(ctx)
-	var txn *revision.Txn
+	var txn *kv.Txn
 	if err == nil {
 		txn, err = sweep.Next(state, source{ctx: ctx, d: d})
 	}
-	done := revision.Outcome{Succeeded: true}
+	done := kv.Outcome{Succeeded: true}
 	if err == nil && txn != nil && len(txn.Then) > 0 {
 		done, err = d.commit(ctx, *txn)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"edgespan/config/backup"
 	"edgespan/config/facts/ledger"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // TestWatchTellsAllInOrder watches from the begin, from the middle and from now, through two replicas, one of them so
@@ -96,7 +96,7 @@ func TestRecentForgetsTheOldest(t *testing.T) {
 	r.init()
 	add := func(n uint64, size int) {
 		text := fmt.Sprintf(`{"revision":%d,"time":"2026-01-01T00:00:00Z","author":"a","message":"%s","changes":[]}`, n, strings.Repeat("x", size))
-		err := r.add(revision.Batch{Events: []revision.Event{{Kind: revision.EventPut, Entry: revision.Entry{Key: revision.Key(fmt.Sprintf("%s%016x", inRevisions, n)), Value: []byte(text)}}}})
+		err := r.add(kv.Batch{Events: []kv.Event{{Kind: kv.EventPut, Entry: kv.Entry{Key: kv.Key(fmt.Sprintf("%s%016x", inRevisions, n)), Value: []byte(text)}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,9 +171,9 @@ func TestABackupHasTheFacts(t *testing.T) {
 // reads is a store as config/backup reads it.
 type reads struct{ *memory }
 
-func (r reads) Get(...revision.Key) ([]revision.Entry, error) { return nil, nil }
+func (r reads) Get(...kv.Key) ([]kv.Entry, error) { return nil, nil }
 
-func (r reads) List(p revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+func (r reads) List(p kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	return r.memory.List(context.Background(), p, o)
 }
 
@@ -197,7 +197,7 @@ func restore(t *testing.T, from, to *memory) {
 		t.Fatal(err)
 	}
 	r.Into("new")
-	for txn, more := r.Begin(revision.Entry{}), true; more; {
+	for txn, more := r.Begin(kv.Entry{}), true; more; {
 		o, err := to.Commit(t.Context(), txn)
 		if err != nil || !o.Succeeded {
 			t.Fatalf("%+v, %v", o, err)

@@ -14,7 +14,7 @@ import (
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
 	"edgespan/config/httpapi/factsapi"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // said is a write that a test made, by the message that names it in the history.
@@ -161,7 +161,7 @@ func writers(t *testing.T, s Store, lossy bool) {
 	if lossy {
 		for _, w := range ways {
 			w.set(func(w *way) {
-				w.lose = func(revision.Txn) (bool, bool) { return rand.IntN(10) == 0, rand.IntN(5) == 0 }
+				w.lose = func(kv.Txn) (bool, bool) { return rand.IntN(10) == 0, rand.IntN(5) == 0 }
 			})
 		}
 	}
@@ -219,7 +219,7 @@ func TestALostAnswer(t *testing.T) {
 		for i := range 3 {
 			lost := false
 			w.set(func(w *way) {
-				w.lose = func(revision.Txn) (bool, bool) {
+				w.lose = func(kv.Txn) (bool, bool) {
 					if lost {
 						write(t, b, setKey("astute", "other", i+100)) // before it is asked again
 						w.set(func(w *way) { w.lose = nil })
@@ -270,7 +270,7 @@ func TestALargeWriteIsWholeOrNot(t *testing.T) {
 			write(t, a, put("astute", `{"n":0}`, node("39")))
 			n := 0
 			w.set(func(w *way) {
-				w.lose = func(revision.Txn) (bool, bool) {
+				w.lose = func(kv.Txn) (bool, bool) {
 					n++
 					if n > cut {
 						w.set(func(w *way) { w.cut = true })

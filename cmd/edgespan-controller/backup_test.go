@@ -17,7 +17,7 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config/backup"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/datadir"
 	"edgespan/platform/store/backend"
 	"edgespan/platform/store/bolt"
@@ -42,9 +42,9 @@ func filled(t *testing.T, objects int) (dir, file string) {
 		t.Fatal(err)
 	}
 	for n := 0; n < objects; {
-		var txn revision.Txn
+		var txn kv.Txn
 		for ; n < objects && len(txn.Then) < 100; n++ {
-			txn.Then = append(txn.Then, revision.Put(revision.Key(fmt.Sprintf("objects/%06d", n)), bytes.Repeat([]byte{byte(n)}, 1024)))
+			txn.Then = append(txn.Then, kv.Put(kv.Key(fmt.Sprintf("objects/%06d", n)), bytes.Repeat([]byte{byte(n)}, 1024)))
 		}
 		if _, err := s.Commit(t.Context(), txn); err != nil {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ func filled(t *testing.T, objects int) (dir, file string) {
 }
 
 // content is all that a data folder's store has, and its id.
-func content(t *testing.T, dir string) (map[revision.Key]string, string) {
+func content(t *testing.T, dir string) (map[kv.Key]string, string) {
 	t.Helper()
 	s, err := bolt.Open(filepath.Join(dir, "store.db"), bolt.Options{})
 	if err != nil {
@@ -73,13 +73,13 @@ func content(t *testing.T, dir string) (map[revision.Key]string, string) {
 	return contentOf(t, s), s.ID()
 }
 
-func contentOf(t *testing.T, s backend.Store) map[revision.Key]string {
+func contentOf(t *testing.T, s backend.Store) map[kv.Key]string {
 	t.Helper()
-	p, err := s.List(t.Context(), "", revision.ListOptions{})
+	p, err := s.List(t.Context(), "", kv.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[revision.Key]string{}
+	out := map[kv.Key]string{}
 	for _, e := range p.Entries {
 		out[e.Key] = string(e.Value)
 	}
@@ -133,7 +133,7 @@ func TestABackupMovesAFleetBetweenBackends(t *testing.T) {
 	}
 }
 
-func equalContent(a, b map[revision.Key]string) bool {
+func equalContent(a, b map[kv.Key]string) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -346,7 +346,7 @@ func TestAFirstStartMeetsARestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, d := emptyStore(t), folder(t)
-	if o, err := s.Commit(context.Background(), r.Begin(revision.Entry{})); err != nil || !o.Succeeded {
+	if o, err := s.Commit(context.Background(), r.Begin(kv.Entry{})); err != nil || !o.Succeeded {
 		t.Fatal(o, err)
 	}
 	if _, _, err := found(t.Context(), s, d, ownCA(d)); term.ExitCode(classed(err)) != term.ExitConflict || !strings.Contains(err.Error(), "run it again") {

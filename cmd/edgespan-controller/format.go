@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/backend"
 )
 
@@ -57,7 +57,7 @@ func (f storeForm) fits() error {
 }
 
 // readForm reads the form of a store, and refuses one that this version would read wrongly.
-func readForm(ctx context.Context, s backend.Store) (storeForm, revision.Entry, revision.Revision, error) {
+func readForm(ctx context.Context, s backend.Store) (storeForm, kv.Entry, kv.Revision, error) {
 	e, at, err := s.Get(ctx, history.FormatKey())
 	if err != nil {
 		return storeForm{}, e, at, fmt.Errorf("open store: %w", err)
@@ -78,12 +78,12 @@ func keepForm(ctx context.Context, s backend.Store) error {
 		if err != nil {
 			return err
 		}
-		o, err := s.Commit(ctx, revision.Txn{
-			Compares: []revision.Compare{revision.At(e.Key, e.ModRevision), revision.Absent(history.RestoringKey())},
-			Then:     []revision.Op{revision.Put(history.FormatKey(), text)},
+		o, err := s.Commit(ctx, kv.Txn{
+			Compares: []kv.Compare{kv.At(e.Key, e.ModRevision), kv.Absent(history.RestoringKey())},
+			Then:     []kv.Op{kv.Put(history.FormatKey(), text)},
 		})
 		switch {
-		case errors.Is(err, revision.ErrUnwritten), errors.Is(err, revision.ErrFull):
+		case errors.Is(err, kv.ErrUnwritten), errors.Is(err, kv.ErrFull):
 			return nil // a full disk; the next start notes it
 		case err != nil:
 			return fmt.Errorf("open store: %w", err)
@@ -105,9 +105,9 @@ func watchForm(ctx context.Context, s backend.Store, log *zap.Logger) error {
 	for {
 		_, _, at, err := readForm(ctx, s)
 		if err == nil {
-			err = s.Watch(ctx, history.InFormats, at, func(b revision.Batch) error {
+			err = s.Watch(ctx, history.InFormats, at, func(b kv.Batch) error {
 				for _, e := range b.Events {
-					if e.Kind == revision.EventPut && e.Entry.Key == history.FormatKey() {
+					if e.Kind == kv.EventPut && e.Entry.Key == history.FormatKey() {
 						if _, err := formOf(e.Entry.Value); err != nil {
 							return err
 						}
@@ -117,7 +117,7 @@ func watchForm(ctx context.Context, s backend.Store, log *zap.Logger) error {
 			})
 		}
 		switch {
-		case ctx.Err() != nil || errors.Is(err, revision.ErrClosed):
+		case ctx.Err() != nil || errors.Is(err, kv.ErrClosed):
 			return nil
 		case errors.As(err, new(*newerStoreError)):
 			return err

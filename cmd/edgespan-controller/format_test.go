@@ -11,7 +11,7 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/bolt"
 )
 
@@ -27,7 +27,7 @@ func TestAStoreOfANewerFormIsRefused(t *testing.T) {
 	}
 	defer s.Close()
 	put := func(text string) {
-		if _, err := s.Commit(t.Context(), revision.Txn{Then: []revision.Op{revision.Put(history.FormatKey(), []byte(text))}}); err != nil {
+		if _, err := s.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put(history.FormatKey(), []byte(text))}}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config/backup"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/datadir"
 	"edgespan/platform/pki"
 	"edgespan/platform/store/backend"
@@ -72,7 +72,7 @@ func found(ctx context.Context, s backend.Store, dir *datadir.Dir, ca pki.Option
 
 // fits refuses a CA that the fleet's nodes don't know. One that follows the fleet's, which
 // is still among its roots, becomes the fleet's.
-func (f founding) fits(ctx context.Context, s backend.Store, authority *pki.Authority, entry revision.Entry) error {
+func (f founding) fits(ctx context.Context, s backend.Store, authority *pki.Authority, entry kv.Entry) error {
 	pin, err := pki.ParsePin(f.CA)
 	switch {
 	case err != nil:
@@ -87,7 +87,7 @@ func (f founding) fits(ctx context.Context, s backend.Store, authority *pki.Auth
 	return err
 }
 
-func readFounding(ctx context.Context, s backend.Store) (founding, revision.Entry, error) {
+func readFounding(ctx context.Context, s backend.Store) (founding, kv.Entry, error) {
 	entry, _, err := s.Get(ctx, history.FleetKey())
 	if err != nil {
 		return founding{}, entry, fmt.Errorf("join the fleet: %w", err)
@@ -96,7 +96,7 @@ func readFounding(ctx context.Context, s backend.Store) (founding, revision.Entr
 	return f, entry, err
 }
 
-func parseFounding(e revision.Entry) (founding, error) {
+func parseFounding(e kv.Entry) (founding, error) {
 	var f founding
 	if !e.Exists() {
 		return f, nil
@@ -110,15 +110,15 @@ func parseFounding(e revision.Entry) (founding, error) {
 
 // writeFounding writes over what was read, and answers with what counts: another controller
 // may have been faster.
-func writeFounding(ctx context.Context, s backend.Store, f founding, over revision.Entry) (founding, revision.Entry, error) {
+func writeFounding(ctx context.Context, s backend.Store, f founding, over kv.Entry) (founding, kv.Entry, error) {
 	text, err := json.Marshal(f)
 	if err != nil {
 		return f, over, fmt.Errorf("found the fleet: %w", err)
 	}
-	o, err := s.Commit(ctx, revision.Txn{
-		Compares: []revision.Compare{revision.At(history.FleetKey(), over.ModRevision), revision.Absent(history.RestoringKey())},
-		Then:     []revision.Op{revision.Put(history.FleetKey(), text)},
-		Else:     []revision.Op{revision.Get(history.RestoringKey())},
+	o, err := s.Commit(ctx, kv.Txn{
+		Compares: []kv.Compare{kv.At(history.FleetKey(), over.ModRevision), kv.Absent(history.RestoringKey())},
+		Then:     []kv.Op{kv.Put(history.FleetKey(), text)},
+		Else:     []kv.Op{kv.Get(history.RestoringKey())},
 	})
 	if err == nil && !o.Succeeded && o.Results[0].Entry.Exists() {
 		err = backup.ErrRestoring

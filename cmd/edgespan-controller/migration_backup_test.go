@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"edgespan/config/backup"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/datadir"
 	"edgespan/platform/store/bolt"
 )
@@ -29,7 +29,7 @@ func TestBackupsBeforeMigrationsAreWholeAndFew(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	var files []string
 	for n := range mostBackups + 2 {
-		if _, err := s.Commit(t.Context(), revision.Txn{Then: []revision.Op{revision.Put("head", fmt.Append(nil, n))}}); err != nil {
+		if _, err := s.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put("head", fmt.Append(nil, n))}}); err != nil {
 			t.Fatal(err)
 		}
 		file, err := g.backUpBefore(t.Context(), now.Add(time.Duration(n)*time.Millisecond))

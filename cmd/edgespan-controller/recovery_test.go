@@ -17,8 +17,8 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 	"edgespan/platform/store/etcd/etcdtest"
 )
 
@@ -138,7 +138,7 @@ func (r *recovery) pushes(file string) (numbers map[string]uint64, authorities m
 	numbers, authorities = map[string]uint64{}, map[string]bool{}
 	for line := range bytes.Lines(text) {
 		var l struct {
-			Key   revision.Key
+			Key   kv.Key
 			Value []byte
 		}
 		if err := json.Unmarshal(line, &l); err != nil {

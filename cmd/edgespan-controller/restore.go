@@ -16,7 +16,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/backup"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/confdir"
 	"edgespan/platform/datadir"
 	"edgespan/platform/pki"
@@ -160,7 +160,7 @@ func fitsCA(o *options, c *backup.Copy) (note string, err error) {
 	if c.Fleet() == nil {
 		return "", nil
 	}
-	f, err := parseFounding(revision.Entry{ModRevision: 1, Value: c.Fleet()})
+	f, err := parseFounding(kv.Entry{ModRevision: 1, Value: c.Fleet()})
 	if err != nil {
 		return "", err
 	}
@@ -235,7 +235,7 @@ func (b bringing) empty(ctx context.Context, restoring bool) error {
 	if restoring {
 		return nil
 	}
-	p, err := b.store.List(ctx, "", revision.ListOptions{Limit: 1})
+	p, err := b.store.List(ctx, "", kv.ListOptions{Limit: 1})
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
@@ -246,9 +246,9 @@ func (b bringing) empty(ctx context.Context, restoring bool) error {
 }
 
 // clear removes what an interrupted restore has written.
-func (b bringing) clear(ctx context.Context, at revision.Revision) (revision.Revision, error) {
+func (b bringing) clear(ctx context.Context, at kv.Revision) (kv.Revision, error) {
 	for {
-		p, err := b.store.List(ctx, "", revision.ListOptions{Limit: 100})
+		p, err := b.store.List(ctx, "", kv.ListOptions{Limit: 100})
 		if err != nil {
 			return 0, fmt.Errorf("restore: %w", err)
 		}
@@ -263,7 +263,7 @@ func (b bringing) clear(ctx context.Context, at revision.Revision) (revision.Rev
 }
 
 // do does one transaction.
-func (b bringing) do(ctx context.Context, txn revision.Txn) (revision.Revision, error) {
+func (b bringing) do(ctx context.Context, txn kv.Txn) (kv.Revision, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepWait)
 	defer cancel()
 	o, err := b.store.Commit(ctx, txn)

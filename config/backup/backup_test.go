@@ -14,14 +14,14 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // reader is a model as config/history reads it.
-type reader struct{ *revision.Model }
+type reader struct{ *kv.Model }
 
-func (r reader) Get(keys ...revision.Key) ([]revision.Entry, error) {
-	out := make([]revision.Entry, len(keys))
+func (r reader) Get(keys ...kv.Key) ([]kv.Entry, error) {
+	out := make([]kv.Entry, len(keys))
 	for i, k := range keys {
 		out[i], _, _ = r.Model.Get(k)
 	}
@@ -37,13 +37,13 @@ const (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func store(t testing.TB, m *revision.Model, k revision.Key, v any) revision.Revision {
+func store(t testing.TB, m *kv.Model, k kv.Key, v any) kv.Revision {
 	t.Helper()
 	text, is := v.([]byte)
 	if !is {
 		text, _ = json.Marshal(v)
 	}
-	o, err := m.Commit(revision.Txn{Then: []revision.Op{revision.Put(k, text)}})
+	o, err := m.Commit(kv.Txn{Then: []kv.Op{kv.Put(k, text)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +51,8 @@ func store(t testing.TB, m *revision.Model, k revision.Key, v any) revision.Revi
 }
 
 // small is a store with one key of each kind that matters.
-func small(t testing.TB) *revision.Model {
-	m := revision.NewModel()
+func small(t testing.TB) *kv.Model {
+	m := kv.NewModel()
 	store(t, m, history.FleetKey(), []byte(`{"caSha256":"x"}`))
 	store(t, m, "objects/aa", []byte{0, 1, 0xff, '\n'})
 	store(t, m, "objects/none", []byte{})
@@ -63,13 +63,13 @@ func small(t testing.TB) *revision.Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Commit(revision.Txn{Then: []revision.Op{revision.PutLeased(history.OwnerKey(nodeOne), []byte("r1/4"), lease)}}); err != nil {
+	if _, err := m.Commit(kv.Txn{Then: []kv.Op{kv.PutLeased(history.OwnerKey(nodeOne), []byte("r1/4"), lease)}}); err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-func taken(t testing.TB, m *revision.Model) []byte {
+func taken(t testing.TB, m *kv.Model) []byte {
 	t.Helper()
 	s, err := Open(reader{m}, Header{Version: "1.2.3", Store: oldStore, Time: noon})
 	if err != nil {
@@ -92,7 +92,7 @@ func read(t testing.TB, text []byte) *Copy {
 }
 
 // bring brings a backup into a store, as a program does, until so many transactions are done.
-func bring(t testing.TB, m *revision.Model, c *Copy, id string, most int) (ended bool) {
+func bring(t testing.TB, m *kv.Model, c *Copy, id string, most int) (ended bool) {
 	t.Helper()
 	r, err := c.Restore(Mark{ID: id, Time: noon})
 	if err != nil {
@@ -102,7 +102,7 @@ func bring(t testing.TB, m *revision.Model, c *Copy, id string, most int) (ended
 	if err != nil {
 		t.Fatal(err)
 	}
-	do := func(txn revision.Txn) revision.Revision {
+	do := func(txn kv.Txn) kv.Revision {
 		o, err := m.Commit(txn)
 		if err != nil || !o.Succeeded {
 			t.Fatalf("%v: %+v, %v", txn, o, err)
@@ -112,7 +112,7 @@ func bring(t testing.TB, m *revision.Model, c *Copy, id string, most int) (ended
 	}
 	at := do(r.Begin(have))
 	for most > 0 {
-		p, err := m.List("", revision.ListOptions{Limit: page})
+		p, err := m.List("", kv.ListOptions{Limit: page})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,13 +136,13 @@ func bring(t testing.TB, m *revision.Model, c *Copy, id string, most int) (ended
 	return false
 }
 
-func values(t testing.TB, m *revision.Model) map[revision.Key]string {
+func values(t testing.TB, m *kv.Model) map[kv.Key]string {
 	t.Helper()
-	p, err := m.List("", revision.ListOptions{})
+	p, err := m.List("", kv.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[revision.Key]string{}
+	out := map[kv.Key]string{}
 	for _, e := range p.Entries {
 		out[e.Key] = string(e.Value)
 	}
@@ -154,7 +154,7 @@ const ever = 1 << 30
 // TestABackupComesBack holds what comes back against what was there: all that lasts, and of
 // that nothing changed but what another store counts anew.
 func TestABackupComesBack(t *testing.T) {
-	old, restored := small(t), revision.NewModel()
+	old, restored := small(t), kv.NewModel()
 	c := read(t, taken(t, old))
 	if c.Header.Keys != 6 || c.Header.Store != oldStore || c.Header.Revision != 7 || c.Header.Version != "1.2.3" || !c.Header.Time.Equal(noon) {
 		t.Errorf("%+v", c.Header)
@@ -180,17 +180,17 @@ func TestABackupComesBack(t *testing.T) {
 
 // TestAnEmptyStoreIsABackupToo is a store without a key.
 func TestAnEmptyStoreIsABackupToo(t *testing.T) {
-	m := revision.NewModel()
-	if c := read(t, taken(t, revision.NewModel())); !bring(t, m, c, "a", ever) || len(values(t, m)) != 0 {
+	m := kv.NewModel()
+	if c := read(t, taken(t, kv.NewModel())); !bring(t, m, c, "a", ever) || len(values(t, m)) != 0 {
 		t.Error(values(t, m))
 	}
 }
 
 // TestABackupIsOfOneRevision writes while the pages are read.
 func TestABackupIsOfOneRevision(t *testing.T) {
-	m := revision.NewModel()
+	m := kv.NewModel()
 	for i := range 2*page + 10 {
-		store(t, m, revision.Key(fmt.Sprintf("k/%04d", i)), []byte("old"))
+		store(t, m, kv.Key(fmt.Sprintf("k/%04d", i)), []byte("old"))
 	}
 	busy := writing{reader{m}, t}
 	s, err := Open(busy, Header{Store: oldStore})
@@ -218,10 +218,10 @@ type writing struct {
 	t *testing.T
 }
 
-func (w writing) List(p revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+func (w writing) List(p kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	out, err := w.reader.List(p, o)
 	store(w.t, w.Model, "k/0700", []byte("new"))
-	store(w.t, w.Model, revision.Key(fmt.Sprint("k/more", out.Revision, o.After == "")), []byte("new"))
+	store(w.t, w.Model, kv.Key(fmt.Sprint("k/more", out.Revision, o.After == "")), []byte("new"))
 	return out, err
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Format is the number of the form that this package writes, and the newest that it reads.
@@ -25,20 +25,20 @@ const page = 500
 
 // Header is the first line: of which store the keys are, and as of when.
 type Header struct {
-	Kind     string            `json:"kind"`
-	Format   int               `json:"format"`
-	Version  string            `json:"version"`  // of the program that wrote it
-	Store    string            `json:"store"`    // the store's id
-	Revision revision.Revision `json:"revision"` // of the store
-	Time     time.Time         `json:"time"`     // by the clock of who wrote it, UTC
-	Keys     int               `json:"keys"`
+	Kind     string      `json:"kind"`
+	Format   int         `json:"format"`
+	Version  string      `json:"version"`  // of the program that wrote it
+	Store    string      `json:"store"`    // the store's id
+	Revision kv.Revision `json:"revision"` // of the store
+	Time     time.Time   `json:"time"`     // by the clock of who wrote it, UTC
+	Keys     int         `json:"keys"`
 }
 
 // line is one key. The value is base64, as JSON has bytes.
 type line struct {
-	Key      revision.Key      `json:"key"`
-	Revision revision.Revision `json:"revision"` // that wrote it last
-	Value    []byte            `json:"value"`
+	Key      kv.Key      `json:"key"`
+	Revision kv.Revision `json:"revision"` // that wrote it last
+	Value    []byte      `json:"value"`
 }
 
 // last is the last line.
@@ -59,7 +59,7 @@ func Open(r history.Reader, h Header) (*Source, error) {
 	s := &Source{h}
 	s.header.Kind, s.header.Format, s.header.Revision, s.header.Keys = kind, Format, 0, 0
 	s.header.Time = h.Time.UTC()
-	err := s.each(r, func(e revision.Entry) error {
+	err := s.each(r, func(e kv.Entry) error {
 		if e.Key == history.RestoringKey() {
 			return ErrRestoring
 		}
@@ -81,7 +81,7 @@ func (s *Source) Write(r history.Reader, w io.Writer) error {
 	count := 0
 	err := put(w, sum, s.header)
 	if err == nil {
-		err = s.each(r, func(e revision.Entry) error {
+		err = s.each(r, func(e kv.Entry) error {
 			count++
 			return put(w, sum, line{e.Key, e.ModRevision, e.Value})
 		})
@@ -108,8 +108,8 @@ func put(w io.Writer, sum hash.Hash, v any) error {
 
 // each calls do for the keys that a backup has, in their order. The first call of it fixes
 // the revision.
-func (s *Source) each(r history.Reader, do func(revision.Entry) error) error {
-	o := revision.ListOptions{At: s.header.Revision, Limit: page}
+func (s *Source) each(r history.Reader, do func(kv.Entry) error) error {
+	o := kv.ListOptions{At: s.header.Revision, Limit: page}
 	for {
 		p, err := r.List("", o)
 		if err != nil {

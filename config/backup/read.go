@@ -16,12 +16,12 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 const (
-	mostFaults = 20                   // are named
-	longest    = 2 * revision.MaxSize // bytes of a line: a value is base64
+	mostFaults = 20             // are named
+	longest    = 2 * kv.MaxSize // bytes of a line: a value is base64
 )
 
 // Copy is a backup that was read and is whole. Its values stay where it was read from: a fleet's may be
@@ -30,22 +30,22 @@ type Copy struct {
 	Header  Header
 	SHA256  string // of all lines but the last
 	entries []entry
-	values  map[revision.Key][]byte // of whole
+	values  map[kv.Key][]byte // of whole
 	file    io.ReaderAt
 }
 
 // entry is a key of a backup, and where its line is.
 type entry struct {
-	key      revision.Key
-	revision revision.Revision
+	key      kv.Key
+	revision kv.Revision
 	at       int64 // in the file
 	size     int
-	sum      uint32            // of the line: a file that others change meanwhile is noticed
-	barrier  revision.Revision // of a rollout
+	sum      uint32      // of the line: a file that others change meanwhile is noticed
+	barrier  kv.Revision // of a rollout
 }
 
 // whole are the keys whose values a program asks for before it restores.
-var whole = []revision.Key{history.FleetKey(), history.FormatKey(), history.HeadKey()}
+var whole = []kv.Key{history.FleetKey(), history.FormatKey(), history.HeadKey()}
 
 // line reads the line of a key once more.
 func (c *Copy) line(e entry) (l line, err error) {
@@ -63,10 +63,10 @@ func (c *Copy) line(e entry) (l line, err error) {
 func (c *Copy) Fleet() []byte { return c.Value(history.FleetKey()) }
 
 // Value is that of the key of the fleet, of the store's form, or of the head; nil where the backup has none.
-func (c *Copy) Value(k revision.Key) []byte { return c.values[k] }
+func (c *Copy) Value(k kv.Key) []byte { return c.values[k] }
 
 // Drop leaves a key out of the restore.
-func (c *Copy) Drop(k revision.Key) {
+func (c *Copy) Drop(k kv.Key) {
 	delete(c.values, k)
 	for i, e := range c.entries {
 		if e.key == k {
@@ -94,8 +94,8 @@ func Read(in File) (*Copy, error) {
 
 // Check is Read of a stream: what it gives can't be restored.
 func Check(in io.Reader) (*Copy, error) {
-	r := &reading{in: bufio.NewReaderSize(in, 1<<20), sum: sha256.New(), seen: map[revision.Key]int{}}
-	r.copy.values = map[revision.Key][]byte{}
+	r := &reading{in: bufio.NewReaderSize(in, 1<<20), sum: sha256.New(), seen: map[kv.Key]int{}}
+	r.copy.values = map[kv.Key][]byte{}
 	if err := r.all(); err != nil {
 		return nil, fmt.Errorf("read backup: %w", err)
 	}
@@ -115,7 +115,7 @@ type reading struct {
 	sum    hash.Hash
 	number int   // of the line
 	at     int64 // the end of the line in the file
-	seen   map[revision.Key]int
+	seen   map[kv.Key]int
 	copy   Copy
 	faults config.Faults
 }
@@ -220,7 +220,7 @@ func (r *reading) entry(text []byte) {
 	case l.Revision == 0 || l.Revision > r.copy.Header.Revision:
 		r.wrong(fmt.Sprintf("1 to %d are allowed", r.copy.Header.Revision), "revision is %d", l.Revision)
 	}
-	fenced := revision.Txn{Compares: []revision.Compare{fence(make([]byte, mostMark))}, Then: []revision.Op{revision.Put(l.Key, l.Value)}}
+	fenced := kv.Txn{Compares: []kv.Compare{fence(make([]byte, mostMark))}, Then: []kv.Op{kv.Put(l.Key, l.Value)}}
 	if err := fenced.Check(); err != nil {
 		r.wrong("", "%v", err)
 	} else if err := check(l); err != nil {

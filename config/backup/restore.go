@@ -10,7 +10,7 @@ import (
 
 	"edgespan/config/fleet"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 const (
@@ -38,9 +38,9 @@ type Restore struct {
 	authority string
 	copy      *Copy
 	todo      []entry
-	written   map[revision.Revision]revision.Revision // old barrier: the new revision up to which it reaches
-	barriers  []revision.Revision                     // in rising order
-	reached   revision.Revision                       // of the old store
+	written   map[kv.Revision]kv.Revision // old barrier: the new revision up to which it reaches
+	barriers  []kv.Revision               // in rising order
+	reached   kv.Revision                 // of the old store
 	ended     bool
 }
 
@@ -54,7 +54,7 @@ func (c *Copy) Restore(m Mark) (*Restore, error) {
 	if err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
-	r := &Restore{mark: mark, copy: c, todo: slices.Clone(c.entries), written: map[revision.Revision]revision.Revision{}}
+	r := &Restore{mark: mark, copy: c, todo: slices.Clone(c.entries), written: map[kv.Revision]kv.Revision{}}
 	slices.SortStableFunc(r.todo, func(a, b entry) int { return cmp.Compare(a.revision, b.revision) })
 	for _, e := range r.todo {
 		if e.barrier > 0 {
@@ -67,29 +67,29 @@ func (c *Copy) Restore(m Mark) (*Restore, error) {
 }
 
 // fence holds while no other run has begun.
-func fence(mark []byte) revision.Compare { return revision.Holds(history.RestoringKey(), mark) }
+func fence(mark []byte) kv.Compare { return kv.Holds(history.RestoringKey(), mark) }
 
 // Begin is the first transaction, over the key of a restore as it was read: absent, or of one
 // that was interrupted. It does not succeed where another run is faster, or a controller
 // has begun to serve a fleet from the store.
-func (r *Restore) Begin(have revision.Entry) revision.Txn {
-	t := revision.Txn{
-		Compares: []revision.Compare{revision.At(history.RestoringKey(), have.ModRevision)},
-		Then:     []revision.Op{revision.Put(history.RestoringKey(), r.mark)},
+func (r *Restore) Begin(have kv.Entry) kv.Txn {
+	t := kv.Txn{
+		Compares: []kv.Compare{kv.At(history.RestoringKey(), have.ModRevision)},
+		Then:     []kv.Op{kv.Put(history.RestoringKey(), r.mark)},
 	}
 	if !have.Exists() {
-		t.Compares = append(t.Compares, revision.Absent(history.FleetKey()), revision.Absent(history.HeadKey()))
+		t.Compares = append(t.Compares, kv.Absent(history.FleetKey()), kv.Absent(history.HeadKey()))
 	}
 	return t
 }
 
 // Clear is the transaction that removes what an interrupted run has written, some keys of it;
 // false where there is nothing to be removed.
-func (r *Restore) Clear(some []revision.Entry) (revision.Txn, bool) {
-	t := revision.Txn{Compares: []revision.Compare{fence(r.mark)}}
+func (r *Restore) Clear(some []kv.Entry) (kv.Txn, bool) {
+	t := kv.Txn{Compares: []kv.Compare{fence(r.mark)}}
 	for _, e := range some {
 		if e.Key != history.RestoringKey() && len(t.Then) < mostOps {
-			t.Then = append(t.Then, revision.Delete(e.Key))
+			t.Then = append(t.Then, kv.Delete(e.Key))
 		}
 	}
 	return t, len(t.Then) > 0
@@ -100,24 +100,24 @@ func (r *Restore) Into(authority string) { r.authority = authority }
 
 // Next is the next transaction of keys, after the one before was done as of a revision; false
 // after the last, which removes the mark. Errors are those of reading the backup again.
-func (r *Restore) Next(done revision.Revision) (revision.Txn, bool, error) {
+func (r *Restore) Next(done kv.Revision) (kv.Txn, bool, error) {
 	r.reach(done)
 	if r.ended {
-		return revision.Txn{}, false, nil
+		return kv.Txn{}, false, nil
 	}
-	t := revision.Txn{Compares: []revision.Compare{fence(r.mark)}}
+	t := kv.Txn{Compares: []kv.Compare{fence(r.mark)}}
 	if len(r.todo) == 0 {
 		r.ended = true
-		t.Then = []revision.Op{revision.Delete(history.RestoringKey())}
+		t.Then = []kv.Op{kv.Delete(history.RestoringKey())}
 		return t, true, nil
 	}
 	n := 0
 	for n < len(r.todo) && n < mostOps && (n == 0 || !r.apart(r.todo[n-1], r.todo[n])) {
 		l, err := r.copy.line(r.todo[n])
 		if err != nil {
-			return revision.Txn{}, false, err
+			return kv.Txn{}, false, err
 		}
-		t.Then = append(t.Then, revision.Put(l.Key, r.value(l)))
+		t.Then = append(t.Then, kv.Put(l.Key, r.value(l)))
 		if n > 0 && t.Size() > mostSize {
 			t.Then = t.Then[:n]
 			break
@@ -133,7 +133,7 @@ func (r *Restore) Next(done revision.Revision) (revision.Txn, bool, error) {
 func (r *Restore) Left() int { return len(r.todo) }
 
 // reach notes up to which revision of the new store the barriers reach.
-func (r *Restore) reach(done revision.Revision) {
+func (r *Restore) reach(done kv.Revision) {
 	for _, b := range r.barriers {
 		if b >= r.reached {
 			r.written[b] = done
@@ -150,15 +150,15 @@ func (r *Restore) apart(a, b entry) bool {
 	if history.InRollouts.Has(a.key) || history.InRollouts.Has(b.key) {
 		return true
 	}
-	return slices.ContainsFunc(r.barriers, func(at revision.Revision) bool { return a.revision <= at && at < b.revision })
+	return slices.ContainsFunc(r.barriers, func(at kv.Revision) bool { return a.revision <= at && at < b.revision })
 }
 
 // barred is the part of a rollout's record that is a revision of the store.
 type barred struct {
-	Barrier revision.Revision `json:"barrier"`
+	Barrier kv.Revision `json:"barrier"`
 }
 
-func barrierOf(l line) revision.Revision {
+func barrierOf(l line) kv.Revision {
 	var b barred
 	if history.InRollouts.Has(l.Key) && json.Unmarshal(l.Value, &b) != nil {
 		return 0 // it was checked

@@ -17,8 +17,8 @@ import (
 
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/revision"
 )
 
 // TestARestoreThatDiesIsRunAgain ends a restore after each of its transactions: the mark says
@@ -26,14 +26,14 @@ import (
 func TestARestoreThatDiesIsRunAgain(t *testing.T) {
 	old := small(t)
 	for i := range 3*mostOps + 5 {
-		store(t, old, revision.Key(fmt.Sprintf("objects/%04d", i)), []byte{byte(i)})
+		store(t, old, kv.Key(fmt.Sprintf("objects/%04d", i)), []byte{byte(i)})
 	}
 	c := read(t, taken(t, old))
-	clean := revision.NewModel()
+	clean := kv.NewModel()
 	bring(t, clean, c, "a", ever)
 	other := read(t, taken(t, small(t)))
 	for dies := 1; ; dies++ {
-		m := revision.NewModel()
+		m := kv.NewModel()
 		if bring(t, m, c, "a", dies) {
 			if dies < 5 {
 				t.Errorf("it took %d transactions", dies)
@@ -58,14 +58,14 @@ func TestARestoreThatDiesIsRunAgain(t *testing.T) {
 
 // TestTwoRestoresAtOnce lets a second run take over: the first writes nothing more.
 func TestTwoRestoresAtOnce(t *testing.T) {
-	m, c := revision.NewModel(), read(t, taken(t, small(t)))
+	m, c := kv.NewModel(), read(t, taken(t, small(t)))
 	first, _ := c.Restore(Mark{ID: "a"})
-	o, err := m.Commit(first.Begin(revision.Entry{}))
+	o, err := m.Commit(first.Begin(kv.Entry{}))
 	if err != nil || !o.Succeeded {
 		t.Fatal(o, err)
 	}
 	second, _ := c.Restore(Mark{ID: "b"})
-	if o, err := m.Commit(second.Begin(revision.Entry{})); err != nil || o.Succeeded {
+	if o, err := m.Commit(second.Begin(kv.Entry{})); err != nil || o.Succeeded {
 		t.Errorf("a second one began as if there were none: %+v, %v", o, err)
 	}
 	have, at, _ := m.Get(history.RestoringKey())
@@ -85,11 +85,11 @@ func TestTwoRestoresAtOnce(t *testing.T) {
 // TestNoRestoreIntoAFleet begins where a controller has founded a fleet.
 func TestNoRestoreIntoAFleet(t *testing.T) {
 	c := read(t, taken(t, small(t)))
-	for _, k := range []revision.Key{history.FleetKey(), history.HeadKey()} {
-		m := revision.NewModel()
+	for _, k := range []kv.Key{history.FleetKey(), history.HeadKey()} {
+		m := kv.NewModel()
 		store(t, m, k, []byte("x"))
 		r, _ := c.Restore(Mark{ID: "a"})
-		if o, err := m.Commit(r.Begin(revision.Entry{})); err != nil || o.Succeeded {
+		if o, err := m.Commit(r.Begin(kv.Entry{})); err != nil || o.Succeeded {
 			t.Errorf("%s: %+v, %v", k, o, err)
 		}
 	}
@@ -99,15 +99,15 @@ func TestNoRestoreIntoAFleet(t *testing.T) {
 // rollout's record, which after it, and which a barrier holds back, is the same afterwards.
 func TestTheOrderOfRevisionsStays(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		old, wrote := revision.NewModel(), map[revision.Key]revision.Revision{}
-		barriers := map[revision.Key]revision.Revision{}
+		old, wrote := kv.NewModel(), map[kv.Key]kv.Revision{}
+		barriers := map[kv.Key]kv.Revision{}
 		for range rapid.IntRange(1, 60).Draw(rt, "writes") {
 			switch n := rapid.IntRange(0, 9).Draw(rt, "kind"); {
 			case n < 6:
-				txn := revision.Txn{}
+				txn := kv.Txn{}
 				for _, id := range rapid.SliceOfNDistinct(rapid.IntRange(0, 20), 1, 4, rapid.ID[int]).Draw(rt, "nodes") {
 					text, _ := json.Marshal(fleet.Counted{Generation: fleet.Generation{Authority: oldStore, Counter: 3}})
-					txn.Then = append(txn.Then, revision.Put(history.GenerationKey(fmt.Sprint(id)), text))
+					txn.Then = append(txn.Then, kv.Put(history.GenerationKey(fmt.Sprint(id)), text))
 				}
 				o, err := old.Commit(txn)
 				if err != nil {
@@ -122,13 +122,13 @@ func TestTheOrderOfRevisionsStays(t *testing.T) {
 				record := map[string]any{"revision": 1, "machine": map[string]any{"x": n}}
 				delete(barriers, k)
 				if now > 0 && n > 7 {
-					barriers[k] = revision.Revision(rapid.Uint64Range(1, uint64(now)).Draw(rt, "barrier"))
+					barriers[k] = kv.Revision(rapid.Uint64Range(1, uint64(now)).Draw(rt, "barrier"))
 					record["barrier"] = barriers[k]
 				}
 				wrote[k] = store(t, old, k, record)
 			}
 		}
-		m := revision.NewModel()
+		m := kv.NewModel()
 		bring(t, m, read(t, taken(t, old)), "a", ever)
 		for a, before := range wrote {
 			now, _, _ := m.Get(a)
@@ -152,7 +152,7 @@ func TestTheOrderOfRevisionsStays(t *testing.T) {
 // what it shall gets the number alone; one that has a later config than the backup gets the
 // backup's; none takes an old number or attempt for one of now.
 func TestNodesOfTheOldStore(t *testing.T) {
-	m := revision.NewModel()
+	m := kv.NewModel()
 	bring(t, m, read(t, taken(t, small(t))), "a", ever)
 	e, _, _ := m.Get(history.PushKey(nodeOne))
 	memory, err := fleet.ParseMemory(e.Value)
@@ -272,7 +272,7 @@ func TestARestoreIsNoFleetInMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	most, written := heap(), 0
-	for at := revision.Revision(1); ; at++ {
+	for at := kv.Revision(1); ; at++ {
 		txn, more, err := r.Next(at)
 		if err != nil {
 			t.Fatal(err)

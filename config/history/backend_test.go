@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	backendpkg "edgespan/platform/store/backend"
 	"edgespan/platform/store/bolt"
 	"edgespan/platform/store/etcd"
@@ -19,15 +19,15 @@ import (
 // real is a store on a disk.
 type real struct{ backendpkg.Store }
 
-func (r real) Get(key revision.Key) (revision.Entry, revision.Revision, error) {
+func (r real) Get(key kv.Key) (kv.Entry, kv.Revision, error) {
 	return r.Store.Get(context.Background(), key)
 }
 
-func (r real) List(below revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+func (r real) List(below kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	return r.Store.List(context.Background(), below, o)
 }
 
-func (r real) Commit(txn revision.Txn) (revision.Outcome, error) {
+func (r real) Commit(txn kv.Txn) (kv.Outcome, error) {
 	return r.Store.Commit(context.Background(), txn)
 }
 

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/bolt"
 )
 
@@ -119,9 +119,9 @@ func writeForEver(path string) error {
 // sweepAll does what store.sweep does, outside of a test.
 func sweepAll(s *store) error {
 	sweep, err := NewSweep(s, start.AddDate(1, 0, 0))
-	var at revision.Revision
+	var at kv.Revision
 	for i := 0; err == nil && i < len(sweep.Parts); i++ {
-		var outcome revision.Outcome
+		var outcome kv.Outcome
 		if outcome, err = s.Commit(sweep.Txn(i, at)); err == nil && !outcome.Succeeded {
 			err = errMoved
 		}
@@ -207,7 +207,7 @@ func TestKilledWhileItWritesLayers(t *testing.T) {
 			}
 		}
 		checked = head.Number
-		page, err := s.List(folderSets, revision.ListOptions{})
+		page, err := s.List(folderSets, kv.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

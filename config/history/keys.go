@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"edgespan/config"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // The keys and the folders of keys, as the package's table has them.
@@ -42,28 +42,28 @@ const (
 // The folders of keys whose values are others': who keeps up with them lists and watches
 // these.
 const (
-	InNodes       = revision.Prefix(folderNodes)
-	InTokens      = revision.Prefix(folderTokens)
-	InGenerations = revision.Prefix(folderGenerations)
-	InPushes      = revision.Prefix(folderPushes)
-	InOwners      = revision.Prefix(folderOwners)
-	InMailboxes   = revision.Prefix(folderMailboxes)
-	InPreviews    = revision.Prefix(folderPreviews)
-	InProposed    = revision.Prefix(folderProposed)
-	InAccepted    = revision.Prefix(folderAccepted)
-	InOperators   = revision.Prefix(folderOperators)
-	InRevoked     = revision.Prefix(folderRevoked)
-	InRollouts    = revision.Prefix(folderRollouts)
-	InGates       = revision.Prefix(folderGates)
-	InStandings   = revision.Prefix(folderStandings)
-	InUnderlays   = revision.Prefix(folderUnderlays)
-	InFormats     = revision.Prefix(folderFormats)
-	InElections   = revision.Prefix(folderElections)
+	InNodes       = kv.Prefix(folderNodes)
+	InTokens      = kv.Prefix(folderTokens)
+	InGenerations = kv.Prefix(folderGenerations)
+	InPushes      = kv.Prefix(folderPushes)
+	InOwners      = kv.Prefix(folderOwners)
+	InMailboxes   = kv.Prefix(folderMailboxes)
+	InPreviews    = kv.Prefix(folderPreviews)
+	InProposed    = kv.Prefix(folderProposed)
+	InAccepted    = kv.Prefix(folderAccepted)
+	InOperators   = kv.Prefix(folderOperators)
+	InRevoked     = kv.Prefix(folderRevoked)
+	InRollouts    = kv.Prefix(folderRollouts)
+	InGates       = kv.Prefix(folderGates)
+	InStandings   = kv.Prefix(folderStandings)
+	InUnderlays   = kv.Prefix(folderUnderlays)
+	InFormats     = kv.Prefix(folderFormats)
+	InElections   = kv.Prefix(folderElections)
 )
 
 // Names are the texts of a key below its folder, "" for the key of no folder. A segment that
 // Escape does not spell stands as it is.
-func Names(k revision.Key) []string {
+func Names(k kv.Key) []string {
 	segments := strings.Split(string(k), "/")[1:]
 	for i, s := range segments {
 		if text, err := Unescape(s); err == nil {
@@ -74,101 +74,101 @@ func Names(k revision.Key) []string {
 }
 
 // HeadKey is the key that every write of a layer moves: watching it shows each revision.
-func HeadKey() revision.Key { return keyHead }
+func HeadKey() kv.Key { return keyHead }
 
 // FleetKey is where that is which all controllers of a fleet must have alike.
-func FleetKey() revision.Key { return keyFleet }
+func FleetKey() kv.Key { return keyFleet }
 
 // FormatKey is where it stands which form the store's keys have, and which form a controller has
 // to know at least.
-func FormatKey() revision.Key { return folderFormats + "store" }
+func FormatKey() kv.Key { return folderFormats + "store" }
 
 // MigratedKey is where it stands up to which versions the layers were migrated.
-func MigratedKey() revision.Key { return folderFormats + "layers" }
+func MigratedKey() kv.Key { return folderFormats + "layers" }
 
 // EdgeKey is where it stands at which revision a history begins that was pruned.
-func EdgeKey() revision.Key { return folderFormats + "history" }
+func EdgeKey() kv.Key { return folderFormats + "history" }
 
 // RestoringKey is there while a restore is under way, or was interrupted. Nobody but a restore
 // writes then.
-func RestoringKey() revision.Key { return keyRestoring }
+func RestoringKey() kv.Key { return keyRestoring }
 
 // RevisionKey is where the record of a revision is. The number has 16 hex digits, so that
 // the order of the keys is that of the revisions.
-func RevisionKey(number uint64) revision.Key {
-	return revision.Key(folderRevisions + fmt.Sprintf("%016x", number))
+func RevisionKey(number uint64) kv.Key {
+	return kv.Key(folderRevisions + fmt.Sprintf("%016x", number))
 }
 
 // NodeKey is where a node that has joined is, by its id.
-func NodeKey(id string) revision.Key { return key(folderNodes, id) }
+func NodeKey(id string) kv.Key { return key(folderNodes, id) }
 
 // NameKey is where the id of the node of a name is.
-func NameKey(name string) revision.Key { return key(folderNames, name) }
+func NameKey(name string) kv.Key { return key(folderNames, name) }
 
 // TokenKey is where the open join token of a name is.
-func TokenKey(name string) revision.Key { return key(folderTokens, name) }
+func TokenKey(name string) kv.Key { return key(folderTokens, name) }
 
 // GenerationKey is where the generation of a node's wanted config is.
-func GenerationKey(id string) revision.Key { return key(folderGenerations, id) }
+func GenerationKey(id string) kv.Key { return key(folderGenerations, id) }
 
 // PushKey is where that is which has to survive of a node's pushes.
-func PushKey(id string) revision.Key { return key(folderPushes, id) }
+func PushKey(id string) kv.Key { return key(folderPushes, id) }
 
 // DamagedKey is where that is kept of a node's pushes which could not be read when it joined again.
-func DamagedKey(id string) revision.Key { return key(folderDamaged, id) }
+func DamagedKey(id string) kv.Key { return key(folderDamaged, id) }
 
 // OwnerKey is where the replica and the stream are that own a node.
-func OwnerKey(id string) revision.Key { return key(folderOwners, id) }
+func OwnerKey(id string) kv.Key { return key(folderOwners, id) }
 
 // MailboxKey is where a request to the owner of a node is.
-func MailboxKey(id, request string) revision.Key { return key(folderMailboxes, id, request) }
+func MailboxKey(id, request string) kv.Key { return key(folderMailboxes, id, request) }
 
 // PreviewKey is where a node's answer to a preview is.
-func PreviewKey(preview, id string) revision.Key { return key(folderPreviews, preview, id) }
+func PreviewKey(preview, id string) kv.Key { return key(folderPreviews, preview, id) }
 
 // ProposedKey is where that is which a node proposed as the base config of its board.
-func ProposedKey(id string) revision.Key { return key(folderProposed, id) }
+func ProposedKey(id string) kv.Key { return key(folderProposed, id) }
 
 // AcceptedKey is where the base config of a board is that an operator has accepted.
-func AcceptedKey(board string) revision.Key { return key(folderAccepted, board) }
+func AcceptedKey(board string) kv.Key { return key(folderAccepted, board) }
 
 // RolloutKey is where the state of a rollout is.
-func RolloutKey(id string) revision.Key { return key(folderRollouts, id) }
+func RolloutKey(id string) kv.Key { return key(folderRollouts, id) }
 
 // GateKey is where the config is that a staged rollout lets a node have.
-func GateKey(id string) revision.Key { return key(folderGates, id) }
+func GateKey(id string) kv.Key { return key(folderGates, id) }
 
 // StandingKey is where that is which a staged rollout goes by of a node: whether it has what it
 // wants.
-func StandingKey(id string) revision.Key { return key(folderStandings, id) }
+func StandingKey(id string) kv.Key { return key(folderStandings, id) }
 
 // UnderlayKey is what a node said of its ports, if it is a peer that was described or a member
 // of a deployed cluster: the tunnels of others lead there.
-func UnderlayKey(id string) revision.Key { return key(folderUnderlays, id) }
+func UnderlayKey(id string) kv.Key { return key(folderUnderlays, id) }
 
 // ElectionKey is where the winner of an election is.
-func ElectionKey(name string) revision.Key { return key(folderElections, name) }
+func ElectionKey(name string) kv.Key { return key(folderElections, name) }
 
 // OperatorKey is where an operator's token is, by its hash.
-func OperatorKey(hash string) revision.Key { return key(folderOperators, hash) }
+func OperatorKey(hash string) kv.Key { return key(folderOperators, hash) }
 
 // RevokedKey is where it stands that a node's certificates are out of use.
-func RevokedKey(id string) revision.Key { return key(folderRevoked, id) }
+func RevokedKey(id string) kv.Key { return key(folderRevoked, id) }
 
 // PreviewsBelow is where the answers to one preview are.
-func PreviewsBelow(preview string) revision.Prefix { return key(folderPreviews, preview).Below() }
+func PreviewsBelow(preview string) kv.Prefix { return key(folderPreviews, preview).Below() }
 
-func objectKey(hash string) revision.Key { return revision.Key(folderObjects + hash) }
+func objectKey(hash string) kv.Key { return kv.Key(folderObjects + hash) }
 
-func setKey(id string, part int) revision.Key {
-	return revision.Key(fmt.Sprintf("%s%s/%08x", folderSets, id, part))
+func setKey(id string, part int) kv.Key {
+	return kv.Key(fmt.Sprintf("%s%s/%08x", folderSets, id, part))
 }
 
-func key(folder string, names ...string) revision.Key {
+func key(folder string, names ...string) kv.Key {
 	for i, name := range names {
 		names[i] = Escape(name)
 	}
-	return revision.Key(folder + strings.Join(names, "/"))
+	return kv.Key(folder + strings.Join(names, "/"))
 }
 
 const hexDigits = "0123456789ABCDEF"

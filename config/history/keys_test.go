@@ -6,12 +6,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 func TestKeysOfTheFleet(t *testing.T) {
 	for _, c := range []struct {
-		got  revision.Key
+		got  kv.Key
 		want string
 	}{
 		{HeadKey(), "head"},
@@ -88,7 +88,7 @@ func TestPropertyEveryNameIsOneKeyOfItsOwn(t *testing.T) {
 		a, b := rapid.String().Draw(t, "a"), string(rapid.SliceOf(rapid.Byte()).Draw(t, "b"))
 		for _, name := range []string{a, b} {
 			k := NameKey(name)
-			if err := k.Check(); err != nil && len(k) <= revision.MaxKey {
+			if err := k.Check(); err != nil && len(k) <= kv.MaxKey {
 				t.Fatal(err)
 			}
 			if strings.Count(string(k), "/") != 1 {

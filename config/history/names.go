@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"edgespan/config"
+	"edgespan/config/kv"
 	"edgespan/config/peer"
-	"edgespan/config/revision"
 	"edgespan/config/topology"
 )
 
@@ -140,30 +140,30 @@ func renameInTopology(doc config.Object, from, to string) (renamed config.Object
 // open join tokens, other names, all of them at once: two nodes may change places. Known
 // says that there was anything to move. It compares all that it read, so that a node that
 // joins meanwhile is not left behind.
-func (s State) moveNames(to map[string]string) (txn revision.Txn, known bool, err error) {
+func (s State) moveNames(to map[string]string) (txn kv.Txn, known bool, err error) {
 	touched := maps.Clone(to)
 	for _, name := range to {
 		if _, moves := touched[name]; !moves {
 			touched[name] = name
 		}
 	}
-	m := mover{state: s, puts: map[revision.Key][]byte{}, gone: map[revision.Key]bool{}}
+	m := mover{state: s, puts: map[kv.Key][]byte{}, gone: map[kv.Key]bool{}}
 	for _, from := range sortedKeys(touched) {
 		if err := m.move(from, touched[from]); err != nil {
-			return revision.Txn{}, false, err
+			return kv.Txn{}, false, err
 		}
 	}
 	if len(m.faults) > 0 {
-		return revision.Txn{}, false, m.faults
+		return kv.Txn{}, false, m.faults
 	}
 	txn.Compares = m.compares
 	for _, k := range sortedKeys(m.gone) {
 		if _, again := m.puts[k]; !again {
-			txn.Then = append(txn.Then, revision.Delete(k))
+			txn.Then = append(txn.Then, kv.Delete(k))
 		}
 	}
 	for _, k := range sortedKeys(m.puts) {
-		txn.Then = append(txn.Then, revision.Put(k, m.puts[k]))
+		txn.Then = append(txn.Then, kv.Put(k, m.puts[k]))
 	}
 	return txn, len(m.gone) > 0, nil
 }
@@ -171,9 +171,9 @@ func (s State) moveNames(to map[string]string) (txn revision.Txn, known bool, er
 // mover gathers what moves.
 type mover struct {
 	state    State
-	compares []revision.Compare
-	puts     map[revision.Key][]byte
-	gone     map[revision.Key]bool // where something moved away
+	compares []kv.Compare
+	puts     map[kv.Key][]byte
+	gone     map[kv.Key]bool // where something moved away
 	faults   config.Faults
 }
 
@@ -183,9 +183,9 @@ func (m *mover) move(from, to string) error {
 	if err != nil {
 		return fmt.Errorf("read the names of nodes: %w", err)
 	}
-	for i, place := range []revision.Key{NameKey(to), TokenKey(to)} {
+	for i, place := range []kv.Key{NameKey(to), TokenKey(to)} {
 		e := entries[i]
-		m.compares = append(m.compares, revision.At(e.Key, e.ModRevision))
+		m.compares = append(m.compares, kv.At(e.Key, e.ModRevision))
 		if !e.Exists() {
 			continue
 		}
@@ -208,7 +208,7 @@ func (m *mover) move(from, to string) error {
 }
 
 // rename gives the node of a key another name.
-func (m *mover) rename(node revision.Key, to string) error {
+func (m *mover) rename(node kv.Key, to string) error {
 	entries, err := m.state.reader.Get(node)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", node, err)
@@ -216,13 +216,13 @@ func (m *mover) rename(node revision.Key, to string) error {
 	if !entries[0].Exists() {
 		return fmt.Errorf("read %s: is not there, though a name leads to it", node)
 	}
-	m.compares = append(m.compares, revision.At(node, entries[0].ModRevision))
+	m.compares = append(m.compares, kv.At(node, entries[0].ModRevision))
 	m.puts[node], err = withName(entries[0], to)
 	return err
 }
 
 // withName is a value with another name in it, and all else as it was.
-func withName(e revision.Entry, name string) ([]byte, error) {
+func withName(e kv.Entry, name string) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	err := json.Unmarshal(e.Value, &fields)
 	if err == nil && fields == nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"edgespan/config"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 const line = `topology={"name":"t","nodes":[{"name":"n1","mac_addr":"02:00:00:00:00:01","site_name":"s","extra":1},{"name":"n2","mac_addr":"02:00:00:00:00:02","site_name":"s"}],` +
@@ -16,14 +16,14 @@ const line = `topology={"name":"t","nodes":[{"name":"n1","mac_addr":"02:00:00:00
 // join puts a node that has joined, and join tokens of names.
 func (s *store) join(t tester, id, name string, tokens ...string) {
 	t.Helper()
-	var txn revision.Txn
+	var txn kv.Txn
 	if id != "" {
 		txn.Then = append(txn.Then,
-			revision.Put(NodeKey(id), fmt.Appendf(nil, `{"id":%q,"name":%q,"board":"b"}`, id, name)),
-			revision.Put(NameKey(name), []byte(id)))
+			kv.Put(NodeKey(id), fmt.Appendf(nil, `{"id":%q,"name":%q,"board":"b"}`, id, name)),
+			kv.Put(NameKey(name), []byte(id)))
 	}
 	for _, token := range tokens {
-		txn.Then = append(txn.Then, revision.Put(TokenKey(token), fmt.Appendf(nil, `{"name":%q,"hash":"h-%s"}`, token, token)))
+		txn.Then = append(txn.Then, kv.Put(TokenKey(token), fmt.Appendf(nil, `{"name":%q,"hash":"h-%s"}`, token, token)))
 	}
 	ok(s.Commit(txn))(t)
 }
@@ -32,8 +32,8 @@ func (s *store) join(t tester, id, name string, tokens ...string) {
 func (s *store) members(t tester) string {
 	t.Helper()
 	var got []string
-	for _, folder := range []revision.Prefix{folderNames, folderNodes, folderTokens} {
-		for _, e := range ok(s.List(folder, revision.ListOptions{}))(t).Entries {
+	for _, folder := range []kv.Prefix{folderNames, folderNodes, folderTokens} {
+		for _, e := range ok(s.List(folder, kv.ListOptions{}))(t).Entries {
 			got = append(got, string(e.Key)+"="+string(e.Value))
 		}
 	}
@@ -278,7 +278,7 @@ func TestAMemberThatIsNoObjectIsNotRenamed(t *testing.T) {
 	for value, want := range map[string]string{`null`: "is no object", `[]`: "cannot unmarshal", `{`: "unexpected end"} {
 		s := told(t, `ann: node/n1={}`)
 		s.join(t, "id1", "n1")
-		ok(s.Commit(revision.Txn{Then: []revision.Op{revision.Put(NodeKey("id1"), []byte(value))}}))(t)
+		ok(s.Commit(kv.Txn{Then: []kv.Op{kv.Put(NodeKey("id1"), []byte(value))}}))(t)
 		if _, err := s.head(t).Rename("n1", "n2"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", value, err)
 		}

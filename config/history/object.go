@@ -9,21 +9,21 @@ import (
 	"strings"
 
 	"edgespan/config"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Reader reads the store. A backend fulfils it once somebody gives it a deadline.
 type Reader interface {
-	// Get reads up to revision.MaxOps keys at one moment, in their order. An absent key has
+	// Get reads up to kv.MaxOps keys at one moment, in their order. An absent key has
 	// the zero ModRevision.
-	Get(keys ...revision.Key) ([]revision.Entry, error)
+	Get(keys ...kv.Key) ([]kv.Entry, error)
 	// List reads the keys below a prefix, in order.
-	List(below revision.Prefix, o revision.ListOptions) (revision.Page, error)
+	List(below kv.Prefix, o kv.ListOptions) (kv.Page, error)
 }
 
 const (
 	// chunkSize is the most bytes of one object: two of them and their keys fit into a
-	// transaction (revision.MaxSize).
+	// transaction (kv.MaxSize).
 	chunkSize = 512 << 10
 	// getBatch is how many objects are read at once: 64 chunks are 32 MiB at most.
 	getBatch = 64
@@ -72,7 +72,7 @@ func (o *objects) get(hashes []string) (map[string][]byte, error) {
 // load reads objects, and says which of them are damaged.
 func (o *objects) load(hashes []string) (out map[string][]byte, damaged map[string]error, err error) {
 	out, damaged = make(map[string][]byte, len(hashes)), map[string]error{}
-	var keys []revision.Key
+	var keys []kv.Key
 	for _, hash := range hashes {
 		if _, asked := out[hash]; asked {
 			continue

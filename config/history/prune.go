@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // leastRevisions are kept whatever their age: replicas that lag read them, and people revert them.
@@ -29,7 +29,7 @@ func ReadEdge(r Reader) (Edge, error) {
 	return edgeOf(entries[0])
 }
 
-func edgeOf(e revision.Entry) (Edge, error) {
+func edgeOf(e kv.Entry) (Edge, error) {
 	edge := Edge{From: 1}
 	if e.Exists() {
 		if err := json.Unmarshal(e.Value, &edge); err != nil {
@@ -45,9 +45,9 @@ type Prune struct {
 	Edge    Edge
 	Records int // that go
 	Objects int
-	keys    []revision.Key
+	keys    []kv.Key
 	edge    bool // it is another edge
-	head    revision.Entry
+	head    kv.Entry
 }
 
 // NewPrune finds what goes so that no revision of before a time stays, but the newest ones and
@@ -87,7 +87,7 @@ func NewPrune(r Reader, before time.Time, limit uint64, by string, now time.Time
 
 // pruned reads all records that there are, the oldest first.
 func pruned(r Reader) (out []Record, err error) {
-	err = each(r, folderRevisions, revision.ListOptions{Limit: revision.MaxOps * 8}, func(e revision.Entry) error {
+	err = each(r, folderRevisions, kv.ListOptions{Limit: kv.MaxOps * 8}, func(e kv.Entry) error {
 		var record Record
 		if err := json.Unmarshal(e.Value, &record); err != nil {
 			return fmt.Errorf("read %s: %w", e.Key, err)
@@ -99,7 +99,7 @@ func pruned(r Reader) (out []Record, err error) {
 }
 
 // each reads all below a prefix, page by page.
-func each(r Reader, below revision.Prefix, o revision.ListOptions, do func(revision.Entry) error) error {
+func each(r Reader, below kv.Prefix, o kv.ListOptions, do func(kv.Entry) error) error {
 	for {
 		page, err := r.List(below, o)
 		if err != nil {
@@ -124,7 +124,7 @@ func (p *Prune) find(r Reader, s State, records []Record) error {
 	if err != nil {
 		return fmt.Errorf("prune the history: %w", err)
 	}
-	parts, err := r.List(folderSets, revision.ListOptions{})
+	parts, err := r.List(folderSets, kv.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("prune the history: %w", err)
 	}
@@ -142,7 +142,7 @@ func (p *Prune) find(r Reader, s State, records []Record) error {
 			p.keys, p.Records = append(p.keys, RevisionKey(one.Number)), p.Records+1
 		}
 	}
-	err = each(r, folderObjects, revision.ListOptions{Limit: revision.MaxOps * 8, Keys: true}, func(e revision.Entry) error {
+	err = each(r, folderObjects, kv.ListOptions{Limit: kv.MaxOps * 8, Keys: true}, func(e kv.Entry) error {
 		if hash := string(e.Key)[len(folderObjects):]; !reached[hash] {
 			p.keys, p.Objects = append(p.keys, e.Key), p.Objects+1
 		}
@@ -155,7 +155,7 @@ func (p *Prune) find(r Reader, s State, records []Record) error {
 }
 
 // pruneKeys leaves room for head and the edge in a transaction, and for a fence.
-const pruneKeys = revision.MaxOps - 8
+const pruneKeys = kv.MaxOps - 8
 
 // Txns is how many transactions it takes.
 func (p Prune) Txns() int {
@@ -167,26 +167,26 @@ func (p Prune) Txns() int {
 }
 
 // Head is the store's revision of the head that it was found on.
-func (p Prune) Head() revision.Revision { return p.head.ModRevision }
+func (p Prune) Head() kv.Revision { return p.head.ModRevision }
 
 // Txn is one of the transactions. Head is the store's revision of the one before, Head for the first.
 // It writes head anew, as it is, so that a write which was planned before, and counts on an object
 // that goes, is planned anew. The first one moves the edge: nobody reads what lies before it from
 // then on. Where it does not succeed another Prune is due.
-func (p Prune) Txn(n int, head revision.Revision) (revision.Txn, error) {
-	txn := revision.Txn{
-		Compares: []revision.Compare{revision.At(HeadKey(), head)},
-		Then:     []revision.Op{revision.Put(HeadKey(), p.head.Value)},
+func (p Prune) Txn(n int, head kv.Revision) (kv.Txn, error) {
+	txn := kv.Txn{
+		Compares: []kv.Compare{kv.At(HeadKey(), head)},
+		Then:     []kv.Op{kv.Put(HeadKey(), p.head.Value)},
 	}
 	if n == 0 && p.edge {
 		text, err := json.Marshal(p.Edge)
 		if err != nil {
 			return txn, fmt.Errorf("prune the history: %w", err)
 		}
-		txn.Then = append(txn.Then, revision.Put(EdgeKey(), text))
+		txn.Then = append(txn.Then, kv.Put(EdgeKey(), text))
 	}
 	for _, k := range p.keys[min(n*pruneKeys, len(p.keys)):min((n+1)*pruneKeys, len(p.keys))] {
-		txn.Then = append(txn.Then, revision.Delete(k))
+		txn.Then = append(txn.Then, kv.Delete(k))
 	}
 	return txn, nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // prune does a prune, its first so many transactions.
@@ -68,7 +68,7 @@ func TestAPruneTakesWhatIsOld(t *testing.T) {
 			equal(t, c.name+": the state", tell(t, head), now)
 			equal(t, c.name+": the history begins at", p.Edge.From, c.from)
 			equal(t, c.name+": its length", len(ok(head.Log(0))(t)), int(101-c.from))
-			if last := len(ok(s.List(folderRevisions, revision.ListOptions{}))(t).Entries); c.from > 3 && last != int(101-c.from)+1 {
+			if last := len(ok(s.List(folderRevisions, kv.ListOptions{}))(t).Entries); c.from > 3 && last != int(101-c.from)+1 {
 				t.Errorf("%s: %d records are left", c.name, last) // and that of who wrote early last
 			}
 			if c.from > 1 && s.objectCount(t) >= before-int(c.from) {

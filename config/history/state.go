@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Record is one revision: who wrote it, when and why. Which layers it changed follows from
@@ -49,8 +49,8 @@ type State struct {
 
 	reader Reader
 	tree   string
-	anyway bool            // what is damaged is told with its Version
-	head   *revision.Entry // of the head that it was read from; nil for an earlier revision
+	anyway bool      // what is damaged is told with its Version
+	head   *kv.Entry // of the head that it was read from; nil for an earlier revision
 }
 
 // Version is one layer as of some revision.
@@ -143,8 +143,8 @@ func ReadRecord(r Reader, number uint64) (Record, error) {
 
 func readRecords(r Reader, numbers []uint64) ([]Record, error) {
 	var out []Record
-	for batch := range slices.Chunk(numbers, revision.MaxOps) {
-		keys := make([]revision.Key, len(batch))
+	for batch := range slices.Chunk(numbers, kv.MaxOps) {
+		keys := make([]kv.Key, len(batch))
 		for i, number := range batch {
 			keys[i] = RevisionKey(number)
 		}
@@ -163,7 +163,7 @@ func readRecords(r Reader, numbers []uint64) ([]Record, error) {
 	return out, nil
 }
 
-func recordOf(e revision.Entry, number uint64) (record Record, err error) {
+func recordOf(e kv.Entry, number uint64) (record Record, err error) {
 	if !e.Exists() {
 		return record, &NoRevisionError{number}
 	}

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // backend is what the history is kept in: the model of a store, or a real one.
 type backend interface {
-	Get(key revision.Key) (revision.Entry, revision.Revision, error)
-	List(below revision.Prefix, o revision.ListOptions) (revision.Page, error)
-	Commit(txn revision.Txn) (revision.Outcome, error)
+	Get(key kv.Key) (kv.Entry, kv.Revision, error)
+	List(below kv.Prefix, o kv.ListOptions) (kv.Page, error)
+	Commit(txn kv.Txn) (kv.Outcome, error)
 }
 
 // store is a backend behind a Reader. It counts what is read.
@@ -23,22 +23,22 @@ type store struct {
 	gets int
 }
 
-func newStore() *store { return &store{backend: revision.NewModel()} }
+func newStore() *store { return &store{backend: kv.NewModel()} }
 
-func (s *store) Get(keys ...revision.Key) ([]revision.Entry, error) {
-	if len(keys) > revision.MaxOps {
+func (s *store) Get(keys ...kv.Key) ([]kv.Entry, error) {
+	if len(keys) > kv.MaxOps {
 		return nil, fmt.Errorf("%d keys", len(keys))
 	}
 	s.gets += len(keys)
-	var txn revision.Txn // at one moment
+	var txn kv.Txn // at one moment
 	for _, key := range keys {
-		txn.Then = append(txn.Then, revision.Get(key))
+		txn.Then = append(txn.Then, kv.Get(key))
 	}
 	outcome, err := s.Commit(txn)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]revision.Entry, len(keys))
+	out := make([]kv.Entry, len(keys))
 	for i, result := range outcome.Results {
 		out[i] = result.Entry
 	}

@@ -7,19 +7,19 @@ import (
 	"strings"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Sweep is what is left of large writes that never came to their end: parts of change-sets
 // that no head names, and the objects that only they have.
 type Sweep struct {
 	Parts []SweptPart
-	head  revision.Entry
+	head  kv.Entry
 }
 
 // SweptPart is one part of a change-set that is left.
 type SweptPart struct {
-	Key     revision.Key
+	Key     kv.Key
 	Author  string
 	Time    time.Time
 	Objects []string // that no revision has; another part may have named them too
@@ -33,7 +33,7 @@ func NewSweep(r Reader, before time.Time) (Sweep, error) {
 		return Sweep{}, err
 	}
 	sweep := Sweep{head: *s.head}
-	page, err := r.List(folderSets, revision.ListOptions{})
+	page, err := r.List(folderSets, kv.ListOptions{})
 	if err != nil {
 		return Sweep{}, fmt.Errorf("sweep: %w", err)
 	}
@@ -75,7 +75,7 @@ func NewSweep(r Reader, before time.Time) (Sweep, error) {
 // before, of the part before; 0 for the first part. It writes head anew, as it is: a write
 // that was planned before compares head and is planned anew, so that none counts on an
 // object that is swept. Where it does not succeed, a new sweep is due.
-func (s Sweep) Txn(part int, head revision.Revision) revision.Txn {
+func (s Sweep) Txn(part int, head kv.Revision) kv.Txn {
 	if part == 0 {
 		head = s.head.ModRevision
 	}
@@ -83,13 +83,13 @@ func (s Sweep) Txn(part int, head revision.Revision) revision.Txn {
 	if !s.head.Exists() {
 		value = []byte(`{"revision":0,"tree":""}`)
 	}
-	txn := revision.Txn{
-		Compares: []revision.Compare{revision.At(HeadKey(), head)},
-		Then:     []revision.Op{revision.Put(HeadKey(), value), revision.Delete(s.Parts[part].Key)},
-		Else:     []revision.Op{revision.Get(HeadKey())},
+	txn := kv.Txn{
+		Compares: []kv.Compare{kv.At(HeadKey(), head)},
+		Then:     []kv.Op{kv.Put(HeadKey(), value), kv.Delete(s.Parts[part].Key)},
+		Else:     []kv.Op{kv.Get(HeadKey())},
 	}
 	for _, hash := range s.Parts[part].Objects {
-		txn.Then = append(txn.Then, revision.Delete(objectKey(hash)))
+		txn.Then = append(txn.Then, kv.Delete(objectKey(hash)))
 	}
 	return txn
 }

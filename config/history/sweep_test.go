@@ -5,20 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // objectCount is how many objects are in the store.
 func (s *store) objectCount(t tester) int {
 	t.Helper()
-	return len(ok(s.List(folderObjects, revision.ListOptions{}))(t).Entries)
+	return len(ok(s.List(folderObjects, kv.ListOptions{}))(t).Entries)
 }
 
 // sweep sweeps until nothing is left.
 func (s *store) sweep(t tester, before time.Time) int {
 	t.Helper()
 	sweep := ok(NewSweep(s, before))(t)
-	var at revision.Revision
+	var at kv.Revision
 	for i := range sweep.Parts {
 		txn := sweep.Txn(i, at)
 		outcome := ok(s.Commit(txn))(t)
@@ -47,7 +47,7 @@ func TestASweepTakesWhatAWriteThatDiedLeft(t *testing.T) {
 		equal(t, "author", left.Parts[0].Author, "bob")
 		equal(t, "parts", s.sweep(t, start.Add(time.Second)), len(p.Txns)-1)
 		equal(t, "objects", s.objectCount(t), clean)
-		equal(t, "change-sets", len(ok(s.List(folderSets, revision.ListOptions{}))(t).Entries), 0)
+		equal(t, "change-sets", len(ok(s.List(folderSets, kv.ListOptions{}))(t).Entries), 0)
 		equal(t, "state", tell(t, s.head(t)), before)
 		equal(t, "nothing more", s.sweep(t, start.Add(time.Second)), 0)
 

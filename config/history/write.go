@@ -12,8 +12,8 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/edit"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/revision"
 )
 
 // Change is one write of any number of layers. It takes effect as a whole or not at all.
@@ -27,14 +27,14 @@ type Change struct {
 	// never written. The layer need not be one that is written.
 	IfMatch map[Layer]uint64
 	// Compares must hold too, in each transaction: a leader's fence.
-	Compares []revision.Compare
+	Compares []kv.Compare
 	// Then is done together with the revision, in its last transaction. Writes of layers that
 	// say so already need none.
-	Then []revision.Op
+	Then []kv.Op
 	// Renamed are the nodes that get another name; Rename and Restore make it.
 	Renamed []Rename
 
-	names revision.Txn // what a rename compares and does beside the layers
+	names kv.Txn // what a rename compares and does beside the layers
 }
 
 // FromEdit is a write that config/edit has accepted, as the layers of a Change.
@@ -83,8 +83,8 @@ func (cs Conflicts) Error() string {
 // succeed: then head has moved, or one of Change.Compares does not hold. The first operation
 // of Else gets head. Whoever wants the write still judges and plans it anew on the new head.
 type Plan struct {
-	Txns   []revision.Txn // none: the layers say so already
-	Record Record         // the new revision, or the number of the head where there are no Txns
+	Txns   []kv.Txn // none: the layers say so already
+	Record Record   // the new revision, or the number of the head where there are no Txns
 }
 
 // errNotHead is a bug of the caller's.
@@ -234,11 +234,11 @@ func exchanged(c Change, have map[Layer]entry, number uint64) []entry {
 
 // transactions puts down what is new and moves head to it.
 func (s State) transactions(o *objects, c Change, record Record) (Plan, error) {
-	same := append([]revision.Compare{revision.At(HeadKey(), s.head.ModRevision)}, c.Compares...)
-	instead := []revision.Op{revision.Get(HeadKey())}
-	var puts []revision.Op
+	same := append([]kv.Compare{kv.At(HeadKey(), s.head.ModRevision)}, c.Compares...)
+	instead := []kv.Op{kv.Get(HeadKey())}
+	var puts []kv.Op
 	for _, hash := range o.order {
-		puts = append(puts, revision.Put(objectKey(hash), o.fresh[hash]))
+		puts = append(puts, kv.Put(objectKey(hash), o.fresh[hash]))
 	}
 	beside := c.names
 	beside.Then = slices.Concat(c.names.Then, c.Then)
@@ -247,7 +247,7 @@ func (s State) transactions(o *objects, c Change, record Record) (Plan, error) {
 		return Plan{}, err
 	}
 	if last.Else = instead; fits(last) {
-		return Plan{[]revision.Txn{last}, record}, checked(last)
+		return Plan{[]kv.Txn{last}, record}, checked(last)
 	}
 	text, err := json.Marshal(record)
 	if err != nil {
@@ -261,13 +261,13 @@ func (s State) transactions(o *objects, c Change, record Record) (Plan, error) {
 		if err != nil {
 			return Plan{}, fmt.Errorf("plan: %w", err)
 		}
-		txn := revision.Txn{Compares: same, Then: append(part, revision.Put(setKey(record.ChangeSet, i), note)), Else: instead}
+		txn := kv.Txn{Compares: same, Then: append(part, kv.Put(setKey(record.ChangeSet, i), note)), Else: instead}
 		plan.Txns = append(plan.Txns, txn)
 	}
 	if last, err = finish(record, same, nil, beside); err != nil {
 		return Plan{}, err
 	}
-	last.Then = append(last.Then, revision.DeletePrefix(revision.Prefix(folderSets+record.ChangeSet+"/")))
+	last.Then = append(last.Then, kv.DeletePrefix(kv.Prefix(folderSets+record.ChangeSet+"/")))
 	last.Else = instead
 	plan.Txns = append(plan.Txns, last)
 	for _, txn := range plan.Txns {
@@ -279,24 +279,24 @@ func (s State) transactions(o *objects, c Change, record Record) (Plan, error) {
 }
 
 // finish is the transaction that makes a revision visible.
-func finish(record Record, same []revision.Compare, puts []revision.Op, names revision.Txn) (revision.Txn, error) {
+func finish(record Record, same []kv.Compare, puts []kv.Op, names kv.Txn) (kv.Txn, error) {
 	text, err := json.Marshal(record)
 	if err != nil {
-		return revision.Txn{}, fmt.Errorf("plan: %w", err)
+		return kv.Txn{}, fmt.Errorf("plan: %w", err)
 	}
 	head, err := json.Marshal(headValue{record.Number, record.Tree})
 	if err != nil {
-		return revision.Txn{}, fmt.Errorf("plan: %w", err)
+		return kv.Txn{}, fmt.Errorf("plan: %w", err)
 	}
-	return revision.Txn{
-		Compares: slices.Concat(same, []revision.Compare{revision.Absent(RevisionKey(record.Number))}, names.Compares),
-		Then:     slices.Concat(puts, []revision.Op{revision.Put(RevisionKey(record.Number), text), revision.Put(HeadKey(), head)}, names.Then),
+	return kv.Txn{
+		Compares: slices.Concat(same, []kv.Compare{kv.Absent(RevisionKey(record.Number))}, names.Compares),
+		Then:     slices.Concat(puts, []kv.Op{kv.Put(RevisionKey(record.Number), text), kv.Put(HeadKey(), head)}, names.Then),
 	}, nil
 }
 
-func fits(t revision.Txn) bool { return len(t.Then) <= revision.MaxOps && t.Size() <= revision.MaxSize }
+func fits(t kv.Txn) bool { return len(t.Then) <= kv.MaxOps && t.Size() <= kv.MaxSize }
 
-func checked(t revision.Txn) error {
+func checked(t kv.Txn) error {
 	if err := t.Check(); err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
@@ -312,18 +312,18 @@ type partValue struct {
 
 const (
 	// partObjects leaves room for the rest of a transaction, here and in a sweep.
-	partObjects = revision.MaxOps - 8
+	partObjects = kv.MaxOps - 8
 	// partSize leaves room for a part's note, which has 67 bytes for each object, and for
 	// compares.
-	partSize = revision.MaxSize - 128<<10
+	partSize = kv.MaxSize - 128<<10
 )
 
 // parts groups puts so that each group fits into a transaction.
-func parts(puts []revision.Op) [][]revision.Op {
-	var out [][]revision.Op
+func parts(puts []kv.Op) [][]kv.Op {
+	var out [][]kv.Op
 	start := 0
 	for i := range puts {
-		if i+1 < len(puts) && i+1-start < partObjects && (revision.Txn{Then: puts[start : i+2]}).Size() <= partSize {
+		if i+1 < len(puts) && i+1-start < partObjects && (kv.Txn{Then: puts[start : i+2]}).Size() <= partSize {
 			continue
 		}
 		out = append(out, slices.Clone(puts[start:i+1]))
@@ -332,7 +332,7 @@ func parts(puts []revision.Op) [][]revision.Op {
 	return out
 }
 
-func hashesOf(puts []revision.Op) []string {
+func hashesOf(puts []kv.Op) []string {
 	out := make([]string, len(puts))
 	for i, op := range puts {
 		out[i] = strings.TrimPrefix(string(op.Key), folderObjects)

@@ -8,8 +8,8 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/edit"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/revision"
 )
 
 func TestAWriteIsARevisionWithAuthorTimeAndMessage(t *testing.T) {
@@ -79,13 +79,13 @@ func TestOfTwoOperatorsOneWinsAndTheOtherIsToldByWhom(t *testing.T) {
 
 func TestALeaderThatWasReplacedWritesNothing(t *testing.T) {
 	s := newStore()
-	outcome := ok(s.Commit(revision.Txn{Then: []revision.Op{revision.Put(ElectionKey("optimizer"), []byte("a"))}}))(t)
-	fence := revision.Leadership{Key: ElectionKey("optimizer"), Revision: outcome.Revision}.Fence()
-	c := signed(Change{Layers: layersFrom(t, `auto/n1={"a":1}`), Compares: []revision.Compare{fence}})
+	outcome := ok(s.Commit(kv.Txn{Then: []kv.Op{kv.Put(ElectionKey("optimizer"), []byte("a"))}}))(t)
+	fence := kv.Leadership{Key: ElectionKey("optimizer"), Revision: outcome.Revision}.Fence()
+	c := signed(Change{Layers: layersFrom(t, `auto/n1={"a":1}`), Compares: []kv.Compare{fence}})
 	s.write(t, c)
 	c.Layers = layersFrom(t, `auto/n1={"a":2}`)
 	p := ok(s.head(t).Plan(c))(t)
-	ok(s.Commit(revision.Txn{Then: []revision.Op{revision.Put(ElectionKey("optimizer"), []byte("b"))}}))(t)
+	ok(s.Commit(kv.Txn{Then: []kv.Op{kv.Put(ElectionKey("optimizer"), []byte("b"))}}))(t)
 	equal(t, "refused", errors.Is(s.carryOut(p, 1), errMoved), true)
 }
 
@@ -167,7 +167,7 @@ func TestALargeWriteIsSeenWhenItsLastTransactionIsDone(t *testing.T) {
 			t.Fatal(v)
 		}
 	}
-	equal(t, "what is left of change-sets", len(ok(s.List(folderSets, revision.ListOptions{}))(t).Entries), 0)
+	equal(t, "what is left of change-sets", len(ok(s.List(folderSets, kv.ListOptions{}))(t).Entries), 0)
 }
 
 // An object has chunkSize bytes at most, its first one included.
@@ -213,7 +213,7 @@ func TestADocumentOfManyMegabytes(t *testing.T) {
 	s.write(t, Change{Layers: map[Layer]config.Object{{Kind: Topology}: {"list": list}}})
 	v := ok(s.head(t).Layer(Layer{Kind: Topology}))(t)
 	equal(t, "the same", config.Equal(v.Document, config.Object{"list": list}), true)
-	for _, e := range ok(s.List("", revision.ListOptions{}))(t).Entries {
+	for _, e := range ok(s.List("", kv.ListOptions{}))(t).Entries {
 		if len(e.Value) > chunkSize {
 			t.Errorf("%s has %d bytes", e.Key, len(e.Value))
 		}
@@ -233,16 +233,16 @@ func TestOneLayerOfManyCostsFewReadsAndBytes(t *testing.T) {
 func TestABrokenObjectIsToldAndNotRead(t *testing.T) {
 	s := newStore()
 	s.write(t, Change{Layers: layersFrom(t, `network={"a":1}`)})
-	for _, e := range ok(s.List(folderObjects, revision.ListOptions{}))(t).Entries {
+	for _, e := range ok(s.List(folderObjects, kv.ListOptions{}))(t).Entries {
 		for _, c := range []struct {
-			op   revision.Op
+			op   kv.Op
 			want string
 		}{
-			{revision.Put(e.Key, []byte("ctorn")), "has other content"},
-			{revision.Delete(e.Key), "is not there"},
-			{revision.Put(e.Key, e.Value), ""},
+			{kv.Put(e.Key, []byte("ctorn")), "has other content"},
+			{kv.Delete(e.Key), "is not there"},
+			{kv.Put(e.Key, e.Value), ""},
 		} {
-			ok(s.Commit(revision.Txn{Then: []revision.Op{c.op}}))(t)
+			ok(s.Commit(kv.Txn{Then: []kv.Op{c.op}}))(t)
 			_, err := s.head(t).All()
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v", c.want, err)

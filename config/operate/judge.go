@@ -10,10 +10,10 @@ import (
 	"edgespan/config/edit"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/metadata"
 	"edgespan/config/nodeconf"
-	"edgespan/config/revision"
 )
 
 // The rules of faults, beside those of config/edit and config/metadata.
@@ -243,7 +243,7 @@ func told(err error) error {
 		return refused(faultsOf(RuleHistory, nil, faults))
 	case errors.As(err, &revisionless):
 		return &NotFoundError{fmt.Sprintf("revision %d", revisionless.Number), "one that the history shows is allowed"}
-	case errors.Is(err, revision.ErrInvalid):
+	case errors.Is(err, kv.ErrInvalid):
 		return refused(edit.Faults{{Rule: edit.RuleRequest, What: err.Error(), Allowed: "a name without control characters is allowed"}})
 	}
 	return err

@@ -6,9 +6,9 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/optimize"
-	"edgespan/config/revision"
 )
 
 // town is two DNs on two sites, a hundred metres apart, with a link.
@@ -180,8 +180,8 @@ func TestEditsThatAreRefused(t *testing.T) {
 // A name may be that of a node that has joined, in no topology; its record goes along.
 func TestARenameTakesTheNodeThatHasJoinedAlong(t *testing.T) {
 	b := newBench(t, "n1")
-	for key, value := range map[revision.Key]string{history.NameKey("n1"): "id-1", history.NodeKey("id-1"): `{"id":"id-1","name":"n1"}`} {
-		if _, err := b.store.Commit(revision.Txn{Then: []revision.Op{revision.Put(key, []byte(value))}}); err != nil {
+	for key, value := range map[kv.Key]string{history.NameKey("n1"): "id-1", history.NodeKey("id-1"): `{"id":"id-1","name":"n1"}`} {
+		if _, err := b.store.Commit(kv.Txn{Then: []kv.Op{kv.Put(key, []byte(value))}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/metadata"
-	"edgespan/config/revision"
 	"edgespan/config/schema"
 )
 
@@ -38,10 +38,10 @@ func doc(t tester, text string) config.Object {
 }
 
 // store is a model of the store behind a history.Reader.
-type store struct{ *revision.Model }
+type store struct{ *kv.Model }
 
-func (s store) Get(keys ...revision.Key) ([]revision.Entry, error) {
-	out := make([]revision.Entry, len(keys))
+func (s store) Get(keys ...kv.Key) ([]kv.Entry, error) {
+	out := make([]kv.Entry, len(keys))
 	for i, key := range keys {
 		e, _, err := s.Model.Get(key)
 		if err != nil {
@@ -92,7 +92,7 @@ var errBroken = errors.New("RELEASE_M99.json: is no JSON")
 // newBench has the original's base layers, and a base RELEASE_M99 that can't be read.
 func newBench(t tester, nodes ...string) *bench {
 	t.Helper()
-	b := &bench{tester: t, store: store{revision.NewModel()}}
+	b := &bench{tester: t, store: store{kv.NewModel()}}
 	b.Hardware = fleet.Hardware{Library: layers.Library{
 		Base: []string{"RELEASE_M80", "RELEASE_M81", "RELEASE_M99"}, Firmware: []string{"10.11.0"},
 		Hardware: map[string][]string{"puma": {"RELEASE_M80"}}, Boards: map[string]string{"board-1": "puma"},

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/backend"
 	"edgespan/platform/store/conformance"
 	"edgespan/platform/store/etcd"
@@ -84,10 +84,10 @@ func TestAMinorityWritesNothing(t *testing.T) {
 		do   func(context.Context) error
 	}{
 		{"get", func(ctx context.Context) error { _, _, err := s.Get(ctx, "alone"); return err }},
-		{"list", func(ctx context.Context) error { _, err := s.List(ctx, "", revision.ListOptions{}); return err }},
-		{"grant", func(ctx context.Context) error { _, err := s.Grant(ctx, revision.MinTTL); return err }},
+		{"list", func(ctx context.Context) error { _, err := s.List(ctx, "", kv.ListOptions{}); return err }},
+		{"grant", func(ctx context.Context) error { _, err := s.Grant(ctx, kv.MinTTL); return err }},
 		{"commit", func(ctx context.Context) error {
-			_, err := s.Commit(ctx, revision.Txn{Then: []revision.Op{revision.Get("alone")}})
+			_, err := s.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Get("alone")}})
 			return err
 		}},
 	} {
@@ -131,7 +131,7 @@ func TestAnElectionMoves(t *testing.T) {
 	select {
 	case <-bob.won:
 		t.Fatal("two lead at once")
-	case <-time.After(revision.MinTTL + time.Second): // longer than a lease that nobody keeps
+	case <-time.After(kv.MinTTL + time.Second): // longer than a lease that nobody keeps
 	}
 	c.kill(weak)
 	killed := time.Now()
@@ -147,10 +147,10 @@ func TestAnElectionMoves(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for _, l := range []struct {
-		lead revision.Leadership
+		lead kv.Leadership
 		may  bool
 	}{{lead, false}, {next, true}} {
-		out, err := s.Commit(ctx, revision.Txn{Compares: []revision.Compare{l.lead.Fence()}, Then: []revision.Op{revision.Put("led", nil)}})
+		out, err := s.Commit(ctx, kv.Txn{Compares: []kv.Compare{l.lead.Fence()}, Then: []kv.Op{kv.Put("led", nil)}})
 		if err != nil || out.Succeeded != l.may {
 			t.Errorf("a write of leader %d: %v %v", l.lead.Revision, out.Succeeded, err)
 		}
@@ -163,7 +163,7 @@ func TestAnElectionMoves(t *testing.T) {
 
 // candidate campaigns, and leads until it loses or quits.
 type candidate struct {
-	won  chan revision.Leadership
+	won  chan kv.Leadership
 	lost chan error
 	quit context.CancelFunc
 }
@@ -171,10 +171,10 @@ type candidate struct {
 func (c *cluster) campaign(s *etcd.Store) *candidate {
 	ctx, quit := context.WithCancel(c.Context())
 	c.Cleanup(quit)
-	it := &candidate{make(chan revision.Leadership, 1), make(chan error, 1), quit}
-	e := backend.Election{Store: s, Key: "elections/leader", TTL: revision.MinTTL, Clock: backend.Wall{}}
+	it := &candidate{make(chan kv.Leadership, 1), make(chan error, 1), quit}
+	e := backend.Election{Store: s, Key: "elections/leader", TTL: kv.MinTTL, Clock: backend.Wall{}}
 	go func() {
-		it.lost <- e.Lead(ctx, nil, func(ctx context.Context, l revision.Leadership) error {
+		it.lost <- e.Lead(ctx, nil, func(ctx context.Context, l kv.Leadership) error {
 			it.won <- l
 			<-ctx.Done()
 			return ctx.Err()
@@ -183,7 +183,7 @@ func (c *cluster) campaign(s *etcd.Store) *candidate {
 	return it
 }
 
-func (it *candidate) wins(t *testing.T) revision.Leadership {
+func (it *candidate) wins(t *testing.T) kv.Leadership {
 	t.Helper()
 	select {
 	case l := <-it.won:
@@ -193,7 +193,7 @@ func (it *candidate) wins(t *testing.T) revision.Leadership {
 	case <-time.After(patience):
 		t.Fatal("the candidate does not win")
 	}
-	return revision.Leadership{}
+	return kv.Leadership{}
 }
 
 func (it *candidate) loses(t *testing.T) error {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/etcd"
 )
 
@@ -48,9 +48,9 @@ func (c *cluster) cutStore(endpoints []string, cut *wire) (longest time.Duration
 	if err != nil {
 		c.Fatal(err)
 	}
-	told := make(chan revision.Revision, 1000)
+	told := make(chan kv.Revision, 1000)
 	go func() {
-		_ = s.Watch(ctx, "", begun, func(b revision.Batch) error { // ends with the test
+		_ = s.Watch(ctx, "", begun, func(b kv.Batch) error { // ends with the test
 			told <- b.Revision
 			return nil
 		})
@@ -59,13 +59,13 @@ func (c *cluster) cutStore(endpoints []string, cut *wire) (longest time.Duration
 		for _, call := range []func() error{
 			func() error { _, _, err := s.Get(ctx, "any"); return err },
 			func() error { // never an error, as it only reads
-				_, err := s.Commit(ctx, revision.Txn{Then: []revision.Op{revision.Get("any"), revision.Get("other")}})
+				_, err := s.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Get("any"), kv.Get("other")}})
 				return err
 			},
 			func() error {
-				out, err := revision.Outcome{}, error(nil)
+				out, err := kv.Outcome{}, error(nil)
 				for { // a write whose fate is not known is written again, as its writers do
-					if out, err = s.Commit(ctx, revision.Txn{Then: []revision.Op{revision.Put("any", []byte("v"))}}); err == nil || ctx.Err() != nil {
+					if out, err = s.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Put("any", []byte("v"))}}); err == nil || ctx.Err() != nil {
 						break
 					}
 				}
@@ -119,14 +119,14 @@ func TestAMeshIsCutAtItsWires(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	if _, err := s.Commit(ctx, revision.Txn{Then: []revision.Op{revision.Put("any", nil)}}); err == nil || !strings.Contains(err.Error(), "no answer in time") {
+	if _, err := s.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Put("any", nil)}}); err == nil || !strings.Contains(err.Error(), "no answer in time") {
 		t.Errorf("a member that is cut off wrote: %v", err)
 	}
 	for _, w := range cut {
 		w.set(whole)
 	}
 	f.until("it writes again", func(ctx context.Context) bool {
-		_, err := s.Commit(ctx, revision.Txn{Then: []revision.Op{revision.Put("any", nil)}})
+		_, err := s.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Put("any", nil)}})
 		return err == nil
 	})
 }

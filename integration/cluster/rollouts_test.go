@@ -12,8 +12,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 	"edgespan/platform/store/etcd"
 )
 
@@ -105,7 +105,7 @@ func (r *rollouts) watch(ctx context.Context, s *etcd.Store) {
 		return
 	}
 	r.leader = string(e.Value)
-	err = s.Watch(ctx, "", at, func(b revision.Batch) error {
+	err = s.Watch(ctx, "", at, func(b kv.Batch) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, ev := range b.Events {
@@ -113,9 +113,9 @@ func (r *rollouts) watch(ctx context.Context, s *etcd.Store) {
 			switch {
 			case k == leader: // others are of restarts, and of operators
 				r.leader = string(ev.Entry.Value)
-			case history.InGates.Has(k) && ev.Kind == revision.EventPut:
+			case history.InGates.Has(k) && ev.Kind == kv.EventPut:
 				r.gates = append(r.gates, opening{time.Now(), r.leader})
-			case history.InRollouts.Has(k) && ev.Kind == revision.EventPut:
+			case history.InRollouts.Has(k) && ev.Kind == kv.EventPut:
 				var now rolled
 				if err := json.Unmarshal(ev.Entry.Value, &now); err != nil {
 					return err

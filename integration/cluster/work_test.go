@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/etcd"
 )
 
@@ -27,9 +27,9 @@ type work struct {
 	watcher chan error
 
 	mu    sync.Mutex
-	acked map[revision.Key]revision.Revision // when it was written
-	count []int                              // acknowledged, by writer
-	seen  []revision.Entry                   // by the watcher
+	acked map[kv.Key]kv.Revision // when it was written
+	count []int                  // acknowledged, by writer
+	seen  []kv.Entry             // by the watcher
 	wrong []string
 }
 
@@ -40,7 +40,7 @@ func (c *cluster) work(fleet string, writers int) *work {
 	quit := make(chan struct{})
 	w := &work{
 		cluster: c, fleet: fleet, store: c.open(fleet), quit: sync.OnceFunc(func() { close(quit) }), unwatch: stop,
-		watcher: make(chan error, 1), acked: map[revision.Key]revision.Revision{}, count: make([]int, writers),
+		watcher: make(chan error, 1), acked: map[kv.Key]kv.Revision{}, count: make([]int, writers),
 	}
 	_, begun, err := w.store.Get(ctx, "any")
 	if err != nil {
@@ -68,8 +68,8 @@ func (w *work) write(ctx context.Context, s *etcd.Store, writer int, quit <-chan
 			return
 		default:
 		}
-		key := revision.Key(fmt.Sprintf("w%d/%06d", writer, n))
-		txn := revision.Txn{Compares: []revision.Compare{revision.Absent(key)}, Then: []revision.Op{revision.Put(key, []byte(key))}, Else: []revision.Op{revision.Get(key)}}
+		key := kv.Key(fmt.Sprintf("w%d/%06d", writer, n))
+		txn := kv.Txn{Compares: []kv.Compare{kv.Absent(key)}, Then: []kv.Op{kv.Put(key, []byte(key))}, Else: []kv.Op{kv.Get(key)}}
 		for unsure := false; ctx.Err() == nil; {
 			within, cancel := context.WithTimeout(ctx, attempt)
 			out, err := s.Commit(within, txn)
@@ -96,7 +96,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (w *work) acknowledge(writer int, key revision.Key, at revision.Revision, honest bool) {
+func (w *work) acknowledge(writer int, key kv.Key, at kv.Revision, honest bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.acked[key] = at
@@ -107,14 +107,14 @@ func (w *work) acknowledge(writer int, key revision.Key, at revision.Revision, h
 }
 
 // see keeps what the watcher is told.
-func (w *work) see(b revision.Batch) error {
+func (w *work) see(b kv.Batch) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, ev := range b.Events {
 		if n := len(w.seen); n > 0 && w.seen[n-1].ModRevision >= b.Revision {
 			w.wrong = append(w.wrong, fmt.Sprintf("the watch tells of %d after %d", b.Revision, w.seen[n-1].ModRevision))
 		}
-		if ev.Kind != revision.EventPut {
+		if ev.Kind != kv.EventPut {
 			w.wrong = append(w.wrong, fmt.Sprintf("the watch tells of %s %s", ev.Kind, ev.Entry.Key))
 		}
 		w.seen = append(w.seen, ev.Entry)
@@ -175,10 +175,10 @@ func (w *work) finish() {
 		w.unwatch()
 		<-w.watcher
 	}
-	var stored []revision.Entry
+	var stored []kv.Entry
 	for _, m := range w.members {
 		ctx, cancel := context.WithTimeout(w.Context(), patience)
-		page, err := w.open(w.fleet, m).List(ctx, "", revision.ListOptions{})
+		page, err := w.open(w.fleet, m).List(ctx, "", kv.ListOptions{})
 		cancel()
 		if err != nil {
 			w.Fatal(err)
@@ -201,7 +201,7 @@ func (w *work) finish() {
 	if len(stored) != len(w.acked) {
 		w.Errorf("%d entries, %d acknowledged", len(stored), len(w.acked))
 	}
-	slices.SortFunc(stored, func(a, b revision.Entry) int { return int(int64(a.ModRevision) - int64(b.ModRevision)) })
+	slices.SortFunc(stored, func(a, b kv.Entry) int { return int(int64(a.ModRevision) - int64(b.ModRevision)) })
 	if got, want := told(w.seen), told(stored); got != want {
 		w.Errorf("the watcher saw %d events, not the %d writes in their order", len(w.seen), len(stored))
 	}
@@ -211,7 +211,7 @@ func (w *work) finish() {
 	w.Logf("%d acknowledged writes, %d events", len(w.acked), len(w.seen))
 }
 
-func told(es []revision.Entry) string {
+func told(es []kv.Entry) string {
 	var out strings.Builder
 	for _, e := range es {
 		fmt.Fprintln(&out, e.Key, e.ModRevision)

@@ -13,8 +13,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // How a writer of a drill writes.
@@ -236,8 +236,8 @@ func (f *fleet) history() (all []history.Record) {
 	ctx, cancel := context.WithTimeout(f.Context(), patience)
 	defer cancel()
 	name := history.RevisionKey(1)
-	folder := revision.Prefix(name[:strings.LastIndexByte(string(name), '/')+1])
-	page, err := f.open("default").List(ctx, folder, revision.ListOptions{})
+	folder := kv.Prefix(name[:strings.LastIndexByte(string(name), '/')+1])
+	page, err := f.open("default").List(ctx, folder, kv.ListOptions{})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/link"
-	"edgespan/config/revision"
 )
 
 type (
@@ -47,7 +47,7 @@ type (
 	Preview struct {
 		ID       string
 		Document []byte
-		Lease    revision.LeaseID
+		Lease    kv.LeaseID
 	}
 )
 
@@ -57,12 +57,12 @@ const mostAsks = 16
 // questions are those that the node was asked.
 type questions struct {
 	asks     map[uint64]ask
-	asking   uint64                      // the last question for what it runs
-	ran      []byte                      // what it said it runs, until it is adopted
-	compare  *fleet.Compare              // waits for the node's answer
-	misfit   time.Time                   // when its last answer was another config than it reports
-	misfits  int                         // how many such answers there were in a row
-	previews map[string]revision.LeaseID // that it was asked for
+	asking   uint64                // the last question for what it runs
+	ran      []byte                // what it said it runs, until it is adopted
+	compare  *fleet.Compare        // waits for the node's answer
+	misfit   time.Time             // when its last answer was another config than it reports
+	misfits  int                   // how many such answers there were in a row
+	previews map[string]kv.LeaseID // that it was asked for
 }
 
 // ask asks the node something, and says as which number.
@@ -126,7 +126,7 @@ func (n *node) ofOperators(m any) {
 	case Preview:
 		if n.stream != nil {
 			if n.previews == nil {
-				n.previews = map[string]revision.LeaseID{}
+				n.previews = map[string]kv.LeaseID{}
 			}
 			n.previews[m.ID] = m.Lease
 			n.ask(ask{kind: link.AskPreview, preview: m.ID, at: n.d.Now()}, m.Document)
@@ -285,7 +285,7 @@ func (n *node) answeredPreview(id string, w link.Answer) {
 	if err := readPreview(w, &out); err != nil {
 		out.State, out.Why = previewFailed, err.Error()
 	}
-	n.d.Saver.Add(storage.Save{Op: revision.PutLeased(history.PreviewKey(id, n.id), storage.Encode(out), lease)})
+	n.d.Saver.Add(storage.Save{Op: kv.PutLeased(history.PreviewKey(id, n.id), storage.Encode(out), lease)})
 }
 
 func readPreview(w link.Answer, out *fleetapi.NodePreview) error {

@@ -11,8 +11,8 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/link"
-	"edgespan/config/revision"
 	"edgespan/config/state"
 )
 
@@ -159,7 +159,7 @@ func (n *node) pause() time.Duration {
 // hopeless says whether the store will never take what was to be stored, and tells it: trying
 // again changes nothing.
 func (n *node) hopeless(what string, err error) bool {
-	if !errors.Is(err, revision.ErrTooLarge) && !errors.Is(err, revision.ErrInvalid) {
+	if !errors.Is(err, kv.ErrTooLarge) && !errors.Is(err, kv.ErrInvalid) {
 		return false
 	}
 	n.d.Log.Error("the store does not take "+what+" of a node: the other replicas are not told", zap.String("node", n.id), zap.Error(err))

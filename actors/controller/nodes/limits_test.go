@@ -9,8 +9,8 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/link"
-	"edgespan/config/revision"
 	"edgespan/config/state"
 )
 
@@ -28,7 +28,7 @@ func TestWhatIsToldWhereNotAllFits(t *testing.T) {
 	if len(text) > MostTold || len(text) < MostTold/4 {
 		t.Fatalf("%d bytes", len(text))
 	}
-	got := storage.ValueOf[Owner](revision.Event{Kind: revision.EventPut, Entry: revision.Entry{Value: text}})
+	got := storage.ValueOf[Owner](kv.Event{Kind: kv.EventPut, Entry: kv.Entry{Value: text}})
 	failed := 0
 	for i, p := range got.Node.Parameters {
 		if p.Review == string(state.Yes) {

@@ -11,10 +11,10 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/link"
 	"edgespan/config/pace"
-	"edgespan/config/revision"
 	"edgespan/config/state"
 )
 
@@ -25,12 +25,12 @@ type (
 		fleet.Wanted
 		Set     layers.Set
 		Counted fleet.Counted
-		Stored  revision.Entry // what the store has of its generations, as far as the fleet knows
+		Stored  kv.Entry // what the store has of its generations, as far as the fleet knows
 	}
 	// Owned is who has the node's stream, by the store; a key that does not exist is nobody.
-	Owned struct{ Entry revision.Entry }
+	Owned struct{ Entry kv.Entry }
 	// Remembered is what a replica wrote of the node's memory.
-	Remembered struct{ Entry revision.Entry }
+	Remembered struct{ Entry kv.Entry }
 	// Connected, Said and Disconnected are what the node link tells.
 	Connected struct {
 		Stream link.ToNode
@@ -194,7 +194,7 @@ func (n *node) receive(m any) {
 
 // read asks for the memory of the store.
 func (n *node) read() {
-	n.d.Saver.Add(storage.Save{Op: revision.Get(history.PushKey(n.id)), To: n.self, What: savedRead, Of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: kv.Get(history.PushKey(n.id)), To: n.self, What: savedRead, Of: &n.seat.spends})
 }
 
 // wake begins with the memory of the store: after a crash like after a start.
@@ -229,7 +229,7 @@ func (n *node) wake(m storage.Saved) {
 }
 
 // parse reads a memory of the store; one that can't be read is told.
-func (n *node) parse(e revision.Entry) (fleet.Memory, error) {
+func (n *node) parse(e kv.Entry) (fleet.Memory, error) {
 	if !e.Exists() {
 		return fleet.Memory{}, nil
 	}
@@ -269,8 +269,8 @@ func (n *node) disown() {
 	if n.stream != nil || n.leaving == nil {
 		return
 	}
-	gone := revision.Holds(history.OwnerKey(n.id), n.leaving)
-	n.d.Saver.Add(storage.Save{Op: revision.Delete(history.OwnerKey(n.id)), Compare: &gone, To: n.self, What: savedGone, Of: &n.seat.spends})
+	gone := kv.Holds(history.OwnerKey(n.id), n.leaving)
+	n.d.Saver.Add(storage.Save{Op: kv.Delete(history.OwnerKey(n.id)), Compare: &gone, To: n.self, What: savedGone, Of: &n.seat.spends})
 }
 
 // away says that no replica has the node's stream.

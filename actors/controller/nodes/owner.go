@@ -12,8 +12,8 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/revision"
 	"edgespan/config/state"
 )
 
@@ -29,15 +29,15 @@ type Owner struct {
 
 // ownership is the key that says who has the node's stream.
 type ownership struct {
-	owner     revision.Revision // that wrote the owner's key last
-	announced []byte            // what we wrote there
-	leaving   []byte            // what we take away there
-	instead   []byte            // what the key held before a text that is on its way; nil: none is
-	showing   bool              // the others will be told
-	told      time.Time         // when they were told last
-	theirs    *reported         // of the replica that has it
-	ownings   int               // so many of ours are on their way
-	deposed   *revision.Entry   // another's, meanwhile
+	owner     kv.Revision // that wrote the owner's key last
+	announced []byte      // what we wrote there
+	leaving   []byte      // what we take away there
+	instead   []byte      // what the key held before a text that is on its way; nil: none is
+	showing   bool        // the others will be told
+	told      time.Time   // when they were told last
+	theirs    *reported   // of the replica that has it
+	ownings   int         // so many of ours are on their way
+	deposed   *kv.Entry   // another's, meanwhile
 }
 
 func (n *node) ownerValue() []byte {
@@ -58,7 +58,7 @@ func (n *node) own() {
 		return // with the next lease
 	}
 	n.announced, n.instead = nil, nil
-	if !n.d.Saver.Add(storage.Save{Op: revision.PutLeased(history.OwnerKey(n.id), n.ownerValue(), lease), To: n.self, What: savedOwner, Of: &n.seat.spends}) {
+	if !n.d.Saver.Add(storage.Save{Op: kv.PutLeased(history.OwnerKey(n.id), n.ownerValue(), lease), To: n.self, What: savedOwner, Of: &n.seat.spends}) {
 		n.ownings++ // else one of them waits no more
 	}
 }
@@ -81,7 +81,7 @@ func (n *node) ownerSaved(m storage.Saved) {
 }
 
 // owned is what the store says of who has the node's stream.
-func (n *node) owned(e revision.Entry) {
+func (n *node) owned(e kv.Entry) {
 	if n.ownings > 0 {
 		if n.deposed == nil || n.deposed.ModRevision < e.ModRevision {
 			n.deposed = &e
@@ -192,8 +192,8 @@ func (n *node) showAgain() {
 	if n.instead == nil || n.stream == nil {
 		return
 	}
-	still := revision.Holds(history.OwnerKey(n.id), n.instead)
-	n.d.Saver.Add(storage.Save{Op: revision.PutLeased(still.Key, n.announced, n.d.LeaseID()), Compare: &still, To: n.self, What: savedShown, Of: &n.seat.spends})
+	still := kv.Holds(history.OwnerKey(n.id), n.instead)
+	n.d.Saver.Add(storage.Save{Op: kv.PutLeased(still.Key, n.announced, n.d.LeaseID()), Compare: &still, To: n.self, What: savedShown, Of: &n.seat.spends})
 }
 
 // shownSaved is the answer of the store to that. Where the key is another's by now, the watch

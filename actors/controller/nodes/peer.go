@@ -14,10 +14,10 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/link"
 	"edgespan/config/pace"
 	"edgespan/config/peer"
-	"edgespan/config/revision"
 	"edgespan/config/state"
 )
 
@@ -84,7 +84,7 @@ func (n *node) underlay() {
 }
 
 func (n *node) place() {
-	n.d.Saver.Add(storage.Save{Op: revision.Put(history.UnderlayKey(n.id), []byte(n.placed)), To: n.self, What: savedUnderlay, Of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: kv.Put(history.UnderlayKey(n.id), []byte(n.placed)), To: n.self, What: savedUnderlay, Of: &n.seat.spends})
 }
 
 // placeAgain is to store ports again that the store did not take.

@@ -10,8 +10,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/link"
-	"edgespan/config/revision"
 	"edgespan/config/state"
 )
 
@@ -57,7 +57,7 @@ func (n *node) stand(now time.Time) {
 		return
 	}
 	n.stood, n.stoodOn = text, n.on
-	n.d.Saver.Add(storage.Save{Op: revision.Put(history.StandingKey(n.id), text), To: n.self, What: savedStanding, Of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: kv.Put(history.StandingKey(n.id), text), To: n.self, What: savedStanding, Of: &n.seat.spends})
 }
 
 // vanished says for the rollout that the node's stream ends, where it has the config and has not done
@@ -67,7 +67,7 @@ func (n *node) vanished() {
 		return
 	}
 	n.stood = storage.Encode(storage.Standing{Digest: n.want.Digest, State: storage.StandsTook})
-	n.d.Saver.Add(storage.Save{Op: revision.Put(history.StandingKey(n.id), n.stood), To: n.self, What: savedStanding})
+	n.d.Saver.Add(storage.Save{Op: kv.Put(history.StandingKey(n.id), n.stood), To: n.self, What: savedStanding})
 }
 
 // standingSaved is the answer of the store: what was not stored is with the next report.

@@ -12,7 +12,7 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // What an entry of the saver was for.
@@ -32,8 +32,8 @@ const (
 type unstored struct {
 	todo    []todo
 	saving  []byte             // the memory on its way to the store
-	memory  revision.Revision  // that wrote it last
-	other   *revision.Entry    // another's write of it, while ours is under way
+	memory  kv.Revision        // that wrote it last
+	other   *kv.Entry          // another's write of it, while ours is under way
 	failed  [savedNothing]bool // what the store could not do
 	waiting bool               // to try it again
 	holding bool               // effects wait
@@ -44,7 +44,7 @@ type generations struct {
 	want                 Wanted  // as the machine has it
 	next                 *Wanted // that is being counted
 	counting, superseded bool
-	count                revision.Revision // that wrote the generation last
+	count                kv.Revision // that wrote the generation last
 }
 
 // wants takes what the node shall have. It is counted in the store before the machine hears
@@ -71,15 +71,15 @@ func (n *node) counts() {
 		n.counted()
 		return
 	}
-	compare := revision.At(history.GenerationKey(n.id), n.count)
+	compare := kv.At(history.GenerationKey(n.id), n.count)
 	n.counting = true
-	n.d.Saver.Add(storage.Save{Op: revision.Put(compare.Key, storage.Encode(w.Counted)), Compare: &compare, To: n.self, What: savedCount, Of: &n.seat.spends})
+	n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, storage.Encode(w.Counted)), Compare: &compare, To: n.self, What: savedCount, Of: &n.seat.spends})
 }
 
 // counted gives the machine what was counted.
 func (n *node) counted() {
 	n.want, n.next = *n.next, nil
-	n.want.Stored = revision.Entry{}
+	n.want.Stored = kv.Entry{}
 	n.step(n.want.Wanted)
 	n.underlay()
 	n.compareAgain()
@@ -136,8 +136,8 @@ func (n *node) saved(m storage.Saved) {
 // written is a memory as the store has it: whose write it was is known by its text.
 func (n *node) save(m fleet.Memory) {
 	n.saving = storage.Encode(m)
-	compare := revision.At(history.PushKey(n.id), n.memory)
-	n.d.Saver.Add(storage.Save{Op: revision.Put(compare.Key, n.saving), Compare: &compare, To: n.self, What: savedMemory, Of: &n.seat.spends})
+	compare := kv.At(history.PushKey(n.id), n.memory)
+	n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, n.saving), Compare: &compare, To: n.self, What: savedMemory, Of: &n.seat.spends})
 }
 
 // memorySaved goes on with what waited for the memory to be stored. Where another replica
@@ -147,7 +147,7 @@ func (n *node) memorySaved(m storage.Saved) {
 	text, other := n.saving, n.other
 	n.saving, n.other = nil, nil
 	switch {
-	case errors.Is(m.Err, revision.ErrTooLarge) && n.lighten():
+	case errors.Is(m.Err, kv.ErrTooLarge) && n.lighten():
 	case m.Err != nil:
 		n.logAt(zap.WarnLevel, "save the memory of a node", zap.Error(m.Err))
 		n.saving, n.other = text, other // it is tried again
@@ -183,7 +183,7 @@ func (n *node) lighten() bool {
 }
 
 // recall merges the memory that another replica wrote.
-func (n *node) recall(e revision.Entry) {
+func (n *node) recall(e kv.Entry) {
 	theirs, err := n.parse(e)
 	n.memory = e.ModRevision
 	if err != nil {
@@ -214,7 +214,7 @@ func (n *node) recall(e revision.Entry) {
 }
 
 // remembered is a write of the memory that the store tells of.
-func (n *node) remembered(e revision.Entry) {
+func (n *node) remembered(e kv.Entry) {
 	switch {
 	case n.saving != nil:
 		if n.other == nil || n.other.ModRevision < e.ModRevision {
@@ -245,8 +245,8 @@ func (n *node) again() {
 		n.read()
 	}
 	if failed[savedMemory] && n.saving != nil {
-		compare := revision.At(history.PushKey(n.id), n.memory)
-		n.d.Saver.Add(storage.Save{Op: revision.Put(compare.Key, n.saving), Compare: &compare, To: n.self, What: savedMemory, Of: &n.seat.spends})
+		compare := kv.At(history.PushKey(n.id), n.memory)
+		n.d.Saver.Add(storage.Save{Op: kv.Put(compare.Key, n.saving), Compare: &compare, To: n.self, What: savedMemory, Of: &n.seat.spends})
 	}
 	if failed[savedCount] {
 		n.counts()

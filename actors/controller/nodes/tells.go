@@ -4,8 +4,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"edgespan/config/fleet"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/revision"
 )
 
 // What a node tells the fleet.
@@ -20,7 +20,7 @@ type (
 	// Recount says that another replica counted a node's generations meanwhile.
 	Recount struct {
 		ID  string
-		Now revision.Entry
+		Now kv.Entry
 	}
 	// AskBaseConfig asks whether a node may be asked for its base config.
 	AskBaseConfig struct {

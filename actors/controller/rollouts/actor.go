@@ -13,8 +13,8 @@ import (
 	"edgespan/actors/controller/storage"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/revision"
 	"edgespan/config/rollout"
 	"edgespan/config/topology"
 )
@@ -26,7 +26,7 @@ type (
 		Cause    Cause
 		Topology *topology.Topology
 		Staging  Staging
-		Events   []revision.Event
+		Events   []kv.Event
 	}
 	// Cause is a revision that touched nodes.
 	Cause struct {
@@ -65,7 +65,7 @@ const (
 type wish struct {
 	id, name string
 	wants    fleet.Digest
-	since    revision.Revision // of wants
+	since    kv.Revision // of wants
 	online   bool
 	kind     string // board and software: nodes of one kind are tried together
 	stands   storage.Standing
@@ -91,17 +91,17 @@ type rolloutActor struct {
 	cause    Cause
 	causes   []uint64 // since the last rollout began
 	topology *topology.Topology
-	nodes    map[string]*wish                       // by id
-	ids      map[string]string                      // by name
-	kept     map[uint64]*Record                     // by revision, as stored
-	at       map[uint64]revision.Revision           // of kept
-	touched  map[string]bool                        // names that want something else since the last rollout began
-	taken    map[string]bool                        // those of touched that the save under way is about
-	letters  map[revision.Key]storage.RemoteCommand // commands that nobody has answered
+	nodes    map[string]*wish                 // by id
+	ids      map[string]string                // by name
+	kept     map[uint64]*Record               // by revision, as stored
+	at       map[uint64]kv.Revision           // of kept
+	touched  map[string]bool                  // names that want something else since the last rollout began
+	taken    map[string]bool                  // those of touched that the save under way is about
+	letters  map[kv.Key]storage.RemoteCommand // commands that nobody has answered
 
-	leads   *revision.Leadership
-	mandate *revision.Leadership // that is taken up in a moment
-	knows   bool                 // the keys of the store, as of the start at least
+	leads   *kv.Leadership
+	mandate *kv.Leadership // that is taken up in a moment
+	knows   bool           // the keys of the store, as of the start at least
 	machine *rollout.Rollout
 	now     *Record  // that the machine is of, or the last one
 	timers  uint64   // that were set
@@ -135,7 +135,7 @@ type Deps struct {
 
 // answer is what became of a command.
 type answer struct {
-	key     revision.Key
+	key     kv.Key
 	letter  storage.RemoteCommand
 	refused string
 }
@@ -143,8 +143,8 @@ type answer struct {
 // New is /rollout.
 func New(d *Deps) actor.Actor {
 	return &rolloutActor{
-		d: d, nodes: map[string]*wish{}, ids: map[string]string{}, kept: map[uint64]*Record{}, at: map[uint64]revision.Revision{},
-		touched: map[string]bool{}, letters: map[revision.Key]storage.RemoteCommand{},
+		d: d, nodes: map[string]*wish{}, ids: map[string]string{}, kept: map[uint64]*Record{}, at: map[uint64]kv.Revision{},
+		touched: map[string]bool{}, letters: map[kv.Key]storage.RemoteCommand{},
 	}
 }
 
@@ -245,8 +245,8 @@ func (a *rolloutActor) news(m News) {
 }
 
 // event takes over one key.
-func (a *rolloutActor) event(e revision.Event) {
-	k, put := e.Entry.Key, e.Kind == revision.EventPut
+func (a *rolloutActor) event(e kv.Event) {
+	k, put := e.Entry.Key, e.Kind == kv.EventPut
 	id := history.Names(k)[0]
 	switch {
 	case history.InRollouts.Has(k):
@@ -309,12 +309,12 @@ func (a *rolloutActor) memberIs(w *wish, name string) {
 }
 
 // rolloutIs takes over a rollout as the store has it. What the leader stored itself it knows.
-func (a *rolloutActor) rolloutIs(e revision.Event, id string) {
+func (a *rolloutActor) rolloutIs(e kv.Event, id string) {
 	number, is := NumberOf(id)
 	if !is || e.Entry.ModRevision <= a.at[number] {
 		return
 	}
-	if e.Kind != revision.EventPut {
+	if e.Kind != kv.EventPut {
 		delete(a.kept, number)
 		delete(a.at, number)
 		return

@@ -7,7 +7,7 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/config/rollout"
 )
 
@@ -17,7 +17,7 @@ const Mailbox = "rollout"
 // command takes a command of an operator, on the replica that leads. One that is done is not
 // done again where the letter is still there: the leader may have died before it answered, or
 // the store lost its answer to the leader.
-func (a *rolloutActor) command(k revision.Key, l storage.RemoteCommand) {
+func (a *rolloutActor) command(k kv.Key, l storage.RemoteCommand) {
 	if a.leads == nil {
 		return
 	}
@@ -93,6 +93,6 @@ func (a *rolloutActor) answer(one answer) {
 	if lease == 0 {
 		return // who asked gives up
 	}
-	there := revision.Exists(one.key)
-	a.d.Saver.Add(storage.Save{Op: revision.PutLeased(one.key, storage.Encode(l), lease), Compare: &there})
+	there := kv.Exists(one.key)
+	a.d.Saver.Add(storage.Save{Op: kv.PutLeased(one.key, storage.Encode(l), lease), Compare: &there})
 }

@@ -10,7 +10,7 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/config/rollout"
 )
 
@@ -24,11 +24,11 @@ type Record struct {
 	Ended     time.Time          `json:"ended,omitzero"`
 	End       string             `json:"end,omitempty"`     // done, failed, aborted, superseded, released
 	By        string             `json:"by,omitempty"`      // who paused or aborted it
-	Barrier   revision.Revision  `json:"barrier,omitempty"` // what nodes want since before it was aborted, and doesn't go out
+	Barrier   kv.Revision        `json:"barrier,omitempty"` // what nodes want since before it was aborted, and doesn't go out
 	Left      map[string]string  `json:"left,omitempty"`    // at its end: who does not have it, and why
 	Machine   rollout.Memory     `json:"machine"`
 	Decisions []fleetapi.Verdict `json:"decisions,omitempty"` // the oldest first
-	Obeyed    []revision.Key     `json:"obeyed,omitempty"`    // letters whose commands are done, the oldest first
+	Obeyed    []kv.Key           `json:"obeyed,omitempty"`    // letters whose commands are done, the oldest first
 
 	// other is what a newer version keeps beside that: it is written as it was read.
 	other config.Unknown
@@ -73,7 +73,7 @@ func (s *Record) decide(now time.Time, by, what, why string) {
 }
 
 // obeyed keeps that the command of a letter is done.
-func (s *Record) obeyed(k revision.Key) {
+func (s *Record) obeyed(k kv.Key) {
 	s.Obeyed = append(s.Obeyed, k)
 	if n := len(s.Obeyed) - mostObeyed; n > 0 {
 		s.Obeyed = slices.Clone(s.Obeyed[n:])
@@ -101,7 +101,7 @@ func (s *Record) clone() *Record {
 }
 
 // Key is where a rollout is: sorted by revision.
-func Key(number uint64) revision.Key { return history.RolloutKey(fmt.Sprintf("%016x", number)) }
+func Key(number uint64) kv.Key { return history.RolloutKey(fmt.Sprintf("%016x", number)) }
 
 // NumberOf is the revision of a rollout's key.
 func NumberOf(name string) (uint64, bool) {

@@ -10,7 +10,7 @@ import (
 
 	"edgespan/actors/controller/storage"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/config/rollout"
 )
 
@@ -18,7 +18,7 @@ import (
 type stored struct {
 	epoch   int
 	done    bool
-	at      revision.Revision
+	at      kv.Revision
 	kept    []*Record
 	dropped []uint64
 	answers []answer
@@ -29,7 +29,7 @@ type stored struct {
 type opened struct {
 	epoch   int
 	rollout uint64
-	at      revision.Revision // of the rollout's record that decided so
+	at      kv.Revision // of the rollout's record that decided so
 	gates   map[string]Gate
 	done    bool
 	err     error
@@ -57,15 +57,15 @@ func (a *rolloutActor) save() {
 		a.now.Machine = a.machine.Memory()
 	}
 	s := stored{epoch: a.epoch, kept: append(a.ended, a.now.clone()), answers: a.answers}
-	txn := revision.Txn{Compares: []revision.Compare{a.leads.Fence()}, Else: []revision.Op{revision.Get(a.leads.Key)}}
+	txn := kv.Txn{Compares: []kv.Compare{a.leads.Fence()}, Else: []kv.Op{kv.Get(a.leads.Key)}}
 	for _, one := range s.kept {
 		k := Key(one.Revision)
-		txn.Compares = append(txn.Compares, revision.At(k, a.at[one.Revision]))
-		txn.Then = append(txn.Then, revision.Put(k, storage.Encode(one)))
+		txn.Compares = append(txn.Compares, kv.At(k, a.at[one.Revision]))
+		txn.Then = append(txn.Then, kv.Put(k, storage.Encode(one)))
 	}
 	s.dropped = a.surplus()
 	for _, number := range s.dropped {
-		txn.Then = append(txn.Then, revision.Delete(Key(number)))
+		txn.Then = append(txn.Then, kv.Delete(Key(number)))
 	}
 	a.saving, a.dirty, a.ended, a.answers = true, false, nil, nil
 	self := a.self
@@ -124,7 +124,7 @@ func (a *rolloutActor) retryLater() {
 // Bounds of what is opened at once: the gates of one transaction, and the transactions that the
 // store may sync together.
 const (
-	gatesAtOnce = revision.MaxOps
+	gatesAtOnce = kv.MaxOps
 	mostOpening = 8
 )
 
@@ -140,10 +140,10 @@ func (a *rolloutActor) openGates() {
 	for ids := range slices.Chunk(slices.Sorted(maps.Keys(gates)), gatesAtOnce) {
 		m := opened{epoch: a.epoch, rollout: a.now.Revision, at: a.at[a.now.Revision], gates: map[string]Gate{}}
 		// The record too: what comes late, when somebody has aborted meanwhile, opens nothing.
-		txn := revision.Txn{Compares: []revision.Compare{a.leads.Fence(), revision.At(Key(m.rollout), m.at)}}
+		txn := kv.Txn{Compares: []kv.Compare{a.leads.Fence(), kv.At(Key(m.rollout), m.at)}}
 		for _, id := range ids {
 			m.gates[id] = gates[id]
-			txn.Then = append(txn.Then, revision.Put(history.GateKey(id), storage.Encode(gates[id])))
+			txn.Then = append(txn.Then, kv.Put(history.GateKey(id), storage.Encode(gates[id])))
 		}
 		a.opening++
 		self := a.self

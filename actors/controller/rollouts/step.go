@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"edgespan/actors/controller/storage"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/config/rollout"
 	"edgespan/config/topology"
 )
@@ -215,7 +215,7 @@ func (a *rolloutActor) look() {
 		return
 	}
 	fresh := last == nil || a.cause.Number > last.Revision
-	var barrier revision.Revision
+	var barrier kv.Revision
 	if last != nil {
 		barrier = last.Barrier
 	}

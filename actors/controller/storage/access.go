@@ -7,21 +7,21 @@ import (
 
 	"go.uber.org/zap"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Store is what the controller uses of its store; platform/store/backend says what the methods
 // hold to, and every backend there fulfils them.
 type Store interface {
 	ID() string
-	Get(ctx context.Context, key revision.Key) (revision.Entry, revision.Revision, error)
-	List(ctx context.Context, prefix revision.Prefix, o revision.ListOptions) (revision.Page, error)
-	Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error)
-	Watch(ctx context.Context, prefix revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error
-	Compact(ctx context.Context, at revision.Revision) error
-	Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID, error)
-	KeepAlive(ctx context.Context, id revision.LeaseID) (time.Duration, error)
-	Revoke(ctx context.Context, id revision.LeaseID) error
+	Get(ctx context.Context, key kv.Key) (kv.Entry, kv.Revision, error)
+	List(ctx context.Context, prefix kv.Prefix, o kv.ListOptions) (kv.Page, error)
+	Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error)
+	Watch(ctx context.Context, prefix kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error
+	Compact(ctx context.Context, at kv.Revision) error
+	Grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error)
+	KeepAlive(ctx context.Context, id kv.LeaseID) (time.Duration, error)
+	Revoke(ctx context.Context, id kv.LeaseID) error
 	Sound() error
 	Scarce() error
 	Size(ctx context.Context) (int64, error)
@@ -54,27 +54,27 @@ func NewAccess(h *Host, store Store) *Access {
 }
 
 // LeaseID is the lease of this replica, 0 while it has none.
-func (a *Access) LeaseID() revision.LeaseID { return revision.LeaseID(a.lease.Load()) }
+func (a *Access) LeaseID() kv.LeaseID { return kv.LeaseID(a.lease.Load()) }
 
 // Holds says which lease the replica has.
-func (a *Access) Holds(id revision.LeaseID) { a.lease.Store(int64(id)) }
+func (a *Access) Holds(id kv.LeaseID) { a.lease.Store(int64(id)) }
 
 // Commit does one transaction with a time limit.
-func (a *Access) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error) {
+func (a *Access) Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
 	return a.store.Commit(ctx, txn)
 }
 
 // Grant makes a lease that nobody keeps alive.
-func (a *Access) Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID, error) {
+func (a *Access) Grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error) {
 	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
 	return a.store.Grant(ctx, ttl)
 }
 
 // drop takes back a lease of grant's, with what hangs on it. It would go by itself.
-func (a *Access) drop(lease revision.LeaseID) {
+func (a *Access) drop(lease kv.LeaseID) {
 	ctx, cancel := context.WithTimeout(context.Background(), StoreTimeout)
 	defer cancel()
 	if err := a.store.Revoke(ctx, lease); err != nil && a.Context.Err() == nil {

@@ -12,7 +12,7 @@ import (
 
 	"edgespan/config/backup"
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // A backup reads the store as of one revision for as long as its reader takes. Whoever makes one says so in a key
@@ -42,13 +42,13 @@ func (d *Access) hold(ctx context.Context) (release func()) {
 	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
 	_, now, err := d.store.Get(ctx, history.HeadKey())
-	var lease revision.LeaseID
+	var lease kv.LeaseID
 	if err == nil {
 		lease, err = d.Grant(ctx, BackupHold)
 	}
 	if err == nil {
 		key := history.ElectionKey(backupWord + uuid.NewString())
-		_, err = d.Commit(ctx, revision.Txn{Then: []revision.Op{revision.PutLeased(key, Encode(now), lease)}})
+		_, err = d.Commit(ctx, kv.Txn{Then: []kv.Op{kv.PutLeased(key, Encode(now), lease)}})
 	}
 	if err != nil {
 		d.Log.Warn("keep the revision of a backup", zap.Error(err))
@@ -61,11 +61,11 @@ func (d *Access) hold(ctx context.Context) (release func()) {
 }
 
 // held is the oldest revision that a backup reads, none where there is none.
-func (d *Access) held(ctx context.Context) (oldest revision.Revision, some bool, err error) {
+func (d *Access) held(ctx context.Context) (oldest kv.Revision, some bool, err error) {
 	entries, err := d.Reader(ctx).All(history.InElections, 0)
 	for _, e := range entries {
 		names := history.Names(e.Key)
-		var at revision.Revision
+		var at kv.Revision
 		if len(names) != 1 || !strings.HasPrefix(names[0], backupWord) || json.Unmarshal(e.Value, &at) != nil {
 			continue
 		}
@@ -77,7 +77,7 @@ func (d *Access) held(ctx context.Context) (oldest revision.Revision, some bool,
 }
 
 // compactTo compacts the store, short of what a backup reads.
-func (d *Access) compactTo(ctx context.Context, to revision.Revision, grown int64) error {
+func (d *Access) compactTo(ctx context.Context, to kv.Revision, grown int64) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*StoreTimeout)
 	defer cancel()
 	if grown < holdsBeyond*Retention.Bytes {

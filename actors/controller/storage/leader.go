@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // The leader of all that one replica does for all. When it dies another one leads after
@@ -21,11 +21,11 @@ const (
 // LeadAgain is how long a leader waits with what the store did not take.
 const LeadAgain = 200 * time.Millisecond
 
-// campaign leads whenever nobody else does: it drives revision.Candidate, and tells an actor
+// campaign leads whenever nobody else does: it drives kv.Candidate, and tells an actor
 // when this replica leads (elected) and when it may not any more (deposed).
 func (d *Access) campaign(tell *actor.PID) {
-	machine := revision.NewCandidate(history.ElectionKey(LeaderWord), LeaderTTL)
-	answers := make(chan revision.Answer)
+	machine := kv.NewCandidate(history.ElectionKey(LeaderWord), LeaderTTL)
+	answers := make(chan kv.Answer)
 	ended, failing := d.Context.Done(), false
 	turn := machine.Advance(time.Now())
 	for {
@@ -62,18 +62,18 @@ func (d *Access) campaign(tell *actor.PID) {
 
 // electionCall asks the store. The last call, which lets go of the lease, is made when the
 // controller ends already. An answer that comes too late goes nowhere.
-func (d *Access) electionCall(c revision.Call, answers chan<- revision.Answer) {
+func (d *Access) electionCall(c kv.Call, answers chan<- kv.Answer) {
 	ctx, cancel := context.WithDeadline(context.Background(), c.Until)
 	defer cancel()
-	a := revision.Answer{Call: c.Number}
+	a := kv.Answer{Call: c.Number}
 	switch c.Kind {
-	case revision.CallGrant:
+	case kv.CallGrant:
 		a.Lease, a.Err = d.store.Grant(ctx, LeaderTTL)
-	case revision.CallKeepAlive:
+	case kv.CallKeepAlive:
 		_, a.Err = d.store.KeepAlive(ctx, c.Lease)
-	case revision.CallCampaign:
-		a.Outcome, a.Err = d.store.Commit(ctx, revision.Campaign(history.ElectionKey(LeaderWord), []byte(d.Replica), c.Lease))
-	case revision.CallRevoke:
+	case kv.CallCampaign:
+		a.Outcome, a.Err = d.store.Commit(ctx, kv.Campaign(history.ElectionKey(LeaderWord), []byte(d.Replica), c.Lease))
+	case kv.CallRevoke:
 		a.Err = d.store.Revoke(ctx, c.Lease)
 	}
 	select {

@@ -11,34 +11,34 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Words to /leader, and of it to /rollout.
 type (
 	// Elected says that this replica leads; deposed that it may not any more.
-	Elected struct{ By revision.Leadership }
+	Elected struct{ By kv.Leadership }
 	Deposed struct{}
 	// compactDue and sweepDue are timers of one leadership.
 	compactDue struct{ reign int }
 	sweepDue   struct{ reign int }
 	// Mail is a key of the leader's mailbox.
-	Mail struct{ Event revision.Event }
+	Mail struct{ Event kv.Event }
 	// carried says that an order is done, or is to be tried again.
 	carried struct {
 		reign int
-		key   revision.Key
+		key   kv.Key
 		err   error
 	}
 	// carryDue is to try again.
 	carryDue struct {
 		reign int
-		key   revision.Key
+		key   kv.Key
 	}
 	// marked is where the store was a moment ago.
 	marked struct {
 		reign int
-		at    revision.Revision
+		at    kv.Revision
 		size  int64 // of the store; 0 where it did not say
 	}
 )
@@ -53,7 +53,7 @@ const (
 )
 
 // Retention is what the leader keeps of it.
-var Retention = revision.Retention{Age: 10 * time.Minute, Revisions: 10_000, Bytes: 64 << 20, Least: 10 * time.Minute}
+var Retention = kv.Retention{Age: 10 * time.Minute, Revisions: 10_000, Bytes: 64 << 20, Least: 10 * time.Minute}
 
 // leaderActor is /leader: what one replica does for all, and who that is.
 type leaderActor struct {
@@ -61,22 +61,22 @@ type leaderActor struct {
 	tell func(any) // tells /rollout who leads
 	self *actor.PID
 
-	leads *revision.Leadership
+	leads *kv.Leadership
 	began time.Time          // when it began to
 	reign int                // counts leaderships: timers of another one are void
 	ctx   context.Context    // of the reign
 	end   context.CancelFunc // of ctx
-	marks []revision.Mark
+	marks []kv.Mark
 	least int64     // size of the store before it grew; 0: not known
 	grew  time.Time // when it had grown by the bound of the retention; zero: it has not
 
-	orders map[revision.Key]revision.Entry // that nobody has answered
-	doing  map[revision.Key]bool           // of them, in this reign
+	orders map[kv.Key]kv.Entry // that nobody has answered
+	doing  map[kv.Key]bool     // of them, in this reign
 }
 
 // NewLeader is /leader. It tells who leads: Elected and Deposed.
 func NewLeader(d *Writer, tell func(any)) actor.Actor {
-	return &leaderActor{d: d, tell: tell, orders: map[revision.Key]revision.Entry{}, doing: map[revision.Key]bool{}}
+	return &leaderActor{d: d, tell: tell, orders: map[kv.Key]kv.Entry{}, doing: map[kv.Key]bool{}}
 }
 
 // Receive takes who leads, and the timers of the one that does.
@@ -123,7 +123,7 @@ func (a *leaderActor) Receive(c actor.Context) {
 }
 
 // begin takes up the work of the leader.
-func (a *leaderActor) begin(by revision.Leadership) {
+func (a *leaderActor) begin(by kv.Leadership) {
 	a.d.Log.Info("this replica leads", zap.String("replica", a.d.Replica), zap.Uint64("revision", uint64(by.Revision)))
 	a.stepDown()
 	a.leads = &by
@@ -149,7 +149,7 @@ func (a *leaderActor) stepDown() {
 }
 
 // mailed takes over a key of the mailbox.
-func (a *leaderActor) mailed(e revision.Event) {
+func (a *leaderActor) mailed(e kv.Event) {
 	k := e.Entry.Key
 	if o := ValueOf[leaderRequest](e); o.Lease == 0 || o.Answered || o.Withdrawn {
 		delete(a.orders, k)
@@ -160,13 +160,13 @@ func (a *leaderActor) mailed(e revision.Event) {
 }
 
 // carry does what an order says, by the writes of this replica.
-func (a *leaderActor) carry(k revision.Key) {
+func (a *leaderActor) carry(k kv.Key) {
 	e, is := a.orders[k]
 	if a.leads == nil || !is || a.doing[k] {
 		return
 	}
 	a.doing[k] = true
-	o := ValueOf[leaderRequest](revision.Event{Kind: revision.EventPut, Entry: e})
+	o := ValueOf[leaderRequest](kv.Event{Kind: kv.EventPut, Entry: e})
 	w := WriteRequest{ctx: a.ctx, Request: o.request(), errand: &pendingWrite{leaderRequest: o, key: k, at: e.ModRevision, by: *a.leads, replica: a.d.Replica}}
 	reign, self := a.reign, a.self
 	a.d.Leaf("order", func() {
@@ -196,7 +196,7 @@ func (a *leaderActor) mark() {
 	ctx, by, reign, self := a.ctx, *a.leads, a.reign, a.self
 	a.later(CompactEvery, compactDue{reign})
 	a.d.Leaf("mark", func() {
-		o, err := a.d.Commit(ctx, revision.Txn{Compares: []revision.Compare{by.Fence()}, Then: []revision.Op{revision.Get(by.Key)}})
+		o, err := a.d.Commit(ctx, kv.Txn{Compares: []kv.Compare{by.Fence()}, Then: []kv.Op{kv.Get(by.Key)}})
 		if err == nil && o.Succeeded {
 			size, err := a.d.size(ctx)
 			if err != nil && ctx.Err() == nil {
@@ -209,9 +209,9 @@ func (a *leaderActor) mark() {
 
 // compact lets the store forget what nobody needs any more of its own history. The revisions
 // of layers are keys, and stay.
-func (a *leaderActor) compact(at revision.Revision, size int64) {
+func (a *leaderActor) compact(at kv.Revision, size int64) {
 	now := time.Now()
-	a.marks = append(a.marks, revision.Mark{Revision: at, At: now})
+	a.marks = append(a.marks, kv.Mark{Revision: at, At: now})
 	if a.least == 0 || size > 0 && size < a.least {
 		a.least = size
 	}
@@ -258,7 +258,7 @@ var errSwept = errors.New("others write all the time")
 // sweep says how many parts it took away. It goes by the wall clocks of those who wrote, which
 // may be wrong: a write that it takes for dead while it is under way is planned anew, as each
 // transaction moves head.
-func (d *Access) sweep(ctx context.Context, by revision.Leadership) (swept int, err error) {
+func (d *Access) sweep(ctx context.Context, by kv.Leadership) (swept int, err error) {
 	for range sweepTries {
 		s, err := history.NewSweep(d.Reader(ctx), d.Now().Add(-SweepAge))
 		if err != nil {
@@ -267,11 +267,11 @@ func (d *Access) sweep(ctx context.Context, by revision.Leadership) (swept int, 
 		if len(s.Parts) == 0 {
 			return swept, nil
 		}
-		var at revision.Revision
+		var at kv.Revision
 		for i := range s.Parts {
 			txn := s.Txn(i, at)
 			txn.Compares = append(slices.Clone(txn.Compares), by.Fence())
-			txn.Else = append(slices.Clone(txn.Else), revision.Get(by.Key))
+			txn.Else = append(slices.Clone(txn.Else), kv.Get(by.Key))
 			o, err := d.Commit(ctx, txn)
 			if err != nil {
 				return swept, err

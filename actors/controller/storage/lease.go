@@ -8,11 +8,11 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Leased says that the replica has another lease: what hung on the one before is gone.
-type Leased struct{ ID revision.LeaseID }
+type Leased struct{ ID kv.LeaseID }
 
 // KeepLease holds the one lease of this replica until the controller ends, then lets go of
 // it, so that its nodes are offline for the others at once.
@@ -33,7 +33,7 @@ func (d *Access) KeepLease(tell *actor.PID) {
 }
 
 // holdLease keeps a lease alive for as long as it is.
-func (d *Access) holdLease(id revision.LeaseID) {
+func (d *Access) holdLease(id kv.LeaseID) {
 	for {
 		d.Pause(LeaseTTL / 4)
 		if d.Context.Err() != nil {
@@ -42,7 +42,7 @@ func (d *Access) holdLease(id revision.LeaseID) {
 		ctx, cancel := context.WithTimeout(d.Context, LeaseTTL/4)
 		_, err := d.store.KeepAlive(ctx, id)
 		cancel()
-		if errors.Is(err, revision.ErrNoLease) {
+		if errors.Is(err, kv.ErrNoLease) {
 			d.Log.Warn("the lease has ended", zap.Error(err))
 			return
 		}
@@ -53,7 +53,7 @@ func (d *Access) holdLease(id revision.LeaseID) {
 }
 
 // revoke lets go of a lease when the controller ends already.
-func (d *Access) revoke(id revision.LeaseID) {
+func (d *Access) revoke(id kv.LeaseID) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := d.store.Revoke(ctx, id); err != nil {

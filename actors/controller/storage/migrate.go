@@ -13,9 +13,9 @@ import (
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/migrate"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // Migration is the author of the revisions by which the leader brings layers to newer keys.
@@ -42,8 +42,8 @@ type migrationRecord struct {
 
 // migrationNote is that key as a write has read it, and what is to stand in it.
 type migrationNote struct {
-	same revision.Compare
-	put  *revision.Op // nil: nothing
+	same kv.Compare
+	put  *kv.Op // nil: nothing
 }
 
 // bind makes a change hang on the note: what was done is noted with it, once.
@@ -54,7 +54,7 @@ func (n migrationNote) bind(c *history.Change) {
 }
 
 // readMigrations reads up to where the layers were migrated.
-func (d *Writer) readMigrations(ctx context.Context) (r migrationRecord, e revision.Entry, err error) {
+func (d *Writer) readMigrations(ctx context.Context) (r migrationRecord, e kv.Entry, err error) {
 	entries, err := d.Reader(ctx).Get(history.MigratedKey())
 	if err != nil {
 		return r, e, fmt.Errorf("read up to where layers were migrated: %w", err)
@@ -78,10 +78,10 @@ func (d *Writer) migrations(w WriteRequest, world *operate.World) (migrationNote
 		return migrationNote{}, err
 	}
 	world.Migrated = r.Done
-	note := migrationNote{same: revision.At(e.Key, e.ModRevision)}
+	note := migrationNote{same: kv.At(e.Key, e.ModRevision)}
 	if all {
 		now := migrationRecord{world.DueMigrations().After(r.Done), world.State.Number + 1, d.Now().UTC(), d.Replica}
-		put := revision.Put(e.Key, Encode(now))
+		put := kv.Put(e.Key, Encode(now))
 		note.put = &put
 	}
 	return note, nil
@@ -93,7 +93,7 @@ func (d *Writer) note(w WriteRequest, world *operate.World, n migrationNote) err
 		return nil
 	}
 	r := migrationRecord{Done: world.DueMigrations().After(world.Migrated), At: d.Now().UTC(), Replica: d.Replica}
-	_, err := d.Commit(w.ctx, revision.Txn{Compares: append([]revision.Compare{n.same}, w.fence...), Then: []revision.Op{revision.Put(n.same.Key, Encode(r))}})
+	_, err := d.Commit(w.ctx, kv.Txn{Compares: append([]kv.Compare{n.same}, w.fence...), Then: []kv.Op{kv.Put(n.same.Key, Encode(r))}})
 	return err
 }
 
@@ -147,7 +147,7 @@ func (a *leaderActor) migrate(waited time.Duration) {
 }
 
 // migrateAll says after which time to look again; 0: never, all is done.
-func (d *Writer) migrateAll(ctx context.Context, by revision.Leadership, patient bool, waited time.Duration) (again time.Duration) {
+func (d *Writer) migrateAll(ctx context.Context, by kv.Leadership, patient bool, waited time.Duration) (again time.Duration) {
 	r, _, err := d.readMigrations(ctx)
 	if err == nil && len(migrate.Due(r.Done, nil).Steps()) == 0 {
 		return 0
@@ -162,7 +162,7 @@ func (d *Writer) migrateAll(ctx context.Context, by revision.Leadership, patient
 			return migrateLook
 		}
 		request := fleetapi.WriteRequest{Caller: Migration, Write: operate.Migrate{}}
-		made = d.WriteBackedUp(ctx, WriteRequest{Request: request, fence: []revision.Compare{by.Fence()}})
+		made = d.WriteBackedUp(ctx, WriteRequest{Request: request, fence: []kv.Compare{by.Fence()}})
 		err = made.Err
 	}
 	if ctx.Err() != nil {

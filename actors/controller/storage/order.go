@@ -11,8 +11,8 @@ import (
 
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // LeaderMailbox is the mailbox of the leader, whoever that is.
@@ -27,7 +27,7 @@ type leaderRequest struct {
 	Optimize  operate.Optimize         `json:"optimize"`
 	Message   string                   `json:"message,omitempty"`
 	IfMatch   map[history.Layer]uint64 `json:"ifMatch,omitempty"`
-	Lease     revision.LeaseID         `json:"lease"` // of the order
+	Lease     kv.LeaseID               `json:"lease"` // of the order
 	Withdrawn bool                     `json:"withdrawn,omitempty"`
 	Answered  bool                     `json:"answered,omitempty"`
 	Leader    string                   `json:"leader,omitempty"`   // who answered
@@ -60,7 +60,7 @@ func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult
 	}
 	o.Lease = lease
 	defer d.drop(lease)
-	_, err = d.Commit(ctx, revision.Txn{Compares: []revision.Compare{revision.Absent(key)}, Then: []revision.Op{revision.PutLeased(key, Encode(o), lease)}})
+	_, err = d.Commit(ctx, kv.Txn{Compares: []kv.Compare{kv.Absent(key)}, Then: []kv.Op{kv.PutLeased(key, Encode(o), lease)}})
 	if err != nil { // it may lie there all the same
 		return d.withdraw(r, key, o, fmt.Errorf("%w: %w", fleetapi.ErrBusy, err))
 	}
@@ -85,7 +85,7 @@ func (d *Writer) Order(ctx context.Context, r fleetapi.WriteRequest) WriteResult
 }
 
 // Answered hands the answer to an order on to who waits for it here.
-func (d *Writer) Answered(e revision.Event) {
+func (d *Writer) Answered(e kv.Event) {
 	if waits, is := d.orders.Load(e.Entry.Key); is {
 		if o := ValueOf[leaderRequest](e); o.Answered {
 			select {
@@ -99,16 +99,16 @@ func (d *Writer) Answered(e revision.Event) {
 // withdraw takes an order back that nobody has answered. One that was answered meanwhile is
 // done, and the store says how. What it leaves in the mailbox keeps an order away that is still
 // on its way there.
-func (d *Writer) withdraw(r fleetapi.WriteRequest, key revision.Key, o leaderRequest, why error) WriteResult {
+func (d *Writer) withdraw(r fleetapi.WriteRequest, key kv.Key, o leaderRequest, why error) WriteResult {
 	ctx, cancel := context.WithTimeout(context.Background(), StoreTimeout)
 	defer cancel()
 	gone := leaderRequest{From: o.From, Withdrawn: true}
-	for still := revision.Holds(key, Encode(o)); ; {
-		out, err := d.Commit(ctx, revision.Txn{
-			Compares: []revision.Compare{still}, Then: []revision.Op{revision.PutLeased(key, Encode(gone), o.Lease)}, Else: []revision.Op{revision.Get(key)},
+	for still := kv.Holds(key, Encode(o)); ; {
+		out, err := d.Commit(ctx, kv.Txn{
+			Compares: []kv.Compare{still}, Then: []kv.Op{kv.PutLeased(key, Encode(gone), o.Lease)}, Else: []kv.Op{kv.Get(key)},
 		})
 		switch {
-		case errors.Is(err, revision.ErrNoLease) || err != nil && ctx.Err() != nil:
+		case errors.Is(err, kv.ErrNoLease) || err != nil && ctx.Err() != nil:
 			return WriteResult{Err: fmt.Errorf("optimize: %w: whether it was done is not known: the history shows it: %w", why, err)}
 		case err != nil:
 			d.Pause(LeadAgain)
@@ -123,11 +123,11 @@ func (d *Writer) withdraw(r fleetapi.WriteRequest, key revision.Key, o leaderReq
 		var got leaderRequest
 		switch {
 		case !e.Exists():
-			still = revision.Absent(key)
+			still = kv.Absent(key)
 		case json.Unmarshal(e.Value, &got) == nil && got.Answered:
 			return d.told(r, got)
 		default: // ours, in the words of a text whose fate was not known
-			still = revision.Holds(key, e.Value)
+			still = kv.Holds(key, e.Value)
 		}
 	}
 }
@@ -167,9 +167,9 @@ func (d *Writer) told(r fleetapi.WriteRequest, o leaderRequest) WriteResult {
 // pendingWrite is an order on its way through a write of the leader.
 type pendingWrite struct {
 	leaderRequest
-	key     revision.Key
-	at      revision.Revision // as which it lies in the mailbox
-	by      revision.Leadership
+	key     kv.Key
+	at      kv.Revision // as which it lies in the mailbox
+	by      kv.Leadership
 	replica string // that leads
 }
 
@@ -182,20 +182,20 @@ func (e *pendingWrite) bind(c *history.Change, s history.State) {
 	if e == nil {
 		return
 	}
-	c.Compares = append(c.Compares, e.by.Fence(), revision.At(e.key, e.at))
+	c.Compares = append(c.Compares, e.by.Fence(), kv.At(e.key, e.at))
 	c.Then = append(c.Then, e.answer(s.Number, s.Number+1, ""))
 }
 
 // answer is what puts the answer into the mailbox.
-func (e *pendingWrite) answer(judged, made uint64, refused string) revision.Op {
+func (e *pendingWrite) answer(judged, made uint64, refused string) kv.Op {
 	o := e.leaderRequest
 	o.Answered, o.Leader, o.Judged, o.Revision, o.Refused = true, e.replica, judged, made, refused
-	return revision.PutLeased(e.key, Encode(o), o.Lease)
+	return kv.PutLeased(e.key, Encode(o), o.Lease)
 }
 
 // reply stores an answer without a revision of the layers.
 func (d *Writer) reply(ctx context.Context, e *pendingWrite, judged uint64, refused string) error {
-	o, err := d.Commit(ctx, revision.Txn{Compares: []revision.Compare{e.by.Fence(), revision.At(e.key, e.at)}, Then: []revision.Op{e.answer(judged, 0, refused)}})
+	o, err := d.Commit(ctx, kv.Txn{Compares: []kv.Compare{e.by.Fence(), kv.At(e.key, e.at)}, Then: []kv.Op{e.answer(judged, 0, refused)}})
 	if err == nil && !o.Succeeded {
 		err = errOvertaken
 	}
@@ -206,12 +206,12 @@ func (d *Writer) reply(ctx context.Context, e *pendingWrite, judged uint64, refu
 func (d *Writer) stands(ctx context.Context, w WriteRequest) error {
 	same := w.fence
 	if e := w.errand; e != nil {
-		same = []revision.Compare{e.by.Fence(), revision.At(e.key, e.at)}
+		same = []kv.Compare{e.by.Fence(), kv.At(e.key, e.at)}
 	}
 	if len(same) == 0 {
 		return nil
 	}
-	o, err := d.Commit(ctx, revision.Txn{Compares: same, Then: []revision.Op{revision.Get(same[0].Key)}})
+	o, err := d.Commit(ctx, kv.Txn{Compares: same, Then: []kv.Op{kv.Get(same[0].Key)}})
 	if err == nil && !o.Succeeded {
 		err = errOvertaken
 	}

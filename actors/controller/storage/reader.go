@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Reader is a history.Reader over the store; each of its calls has a deadline.
@@ -19,19 +19,19 @@ type Reader struct {
 func NewReader(ctx context.Context, s Store) Reader { return Reader{ctx, s} }
 
 // Get reads keys at one moment.
-func (r Reader) Get(keys ...revision.Key) ([]revision.Entry, error) {
+func (r Reader) Get(keys ...kv.Key) ([]kv.Entry, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, StoreTimeout)
 	defer cancel()
-	out := make([]revision.Entry, len(keys))
+	out := make([]kv.Entry, len(keys))
 	if len(keys) == 1 {
 		e, _, err := r.store.Get(ctx, keys[0])
 		out[0] = e
 		out[0].Key = keys[0]
 		return out, err
 	}
-	txn := revision.Txn{Then: make([]revision.Op, len(keys))}
+	txn := kv.Txn{Then: make([]kv.Op, len(keys))}
 	for i, k := range keys {
-		txn.Then[i] = revision.Get(k)
+		txn.Then[i] = kv.Get(k)
 	}
 	o, err := r.store.Commit(ctx, txn)
 	if err != nil {
@@ -45,7 +45,7 @@ func (r Reader) Get(keys ...revision.Key) ([]revision.Entry, error) {
 }
 
 // List reads what is below a prefix.
-func (r Reader) List(below revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+func (r Reader) List(below kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, StoreTimeout)
 	defer cancel()
 	return r.store.List(ctx, below, o)
@@ -55,8 +55,8 @@ func (r Reader) List(below revision.Prefix, o revision.ListOptions) (revision.Pa
 const listPage = 1000
 
 // All reads a whole folder as of a revision.
-func (r Reader) All(below revision.Prefix, at revision.Revision) (out []revision.Entry, err error) {
-	o := revision.ListOptions{At: at, Limit: listPage}
+func (r Reader) All(below kv.Prefix, at kv.Revision) (out []kv.Entry, err error) {
+	o := kv.ListOptions{At: at, Limit: listPage}
 	for {
 		page, err := r.List(below, o)
 		if err != nil {
@@ -72,14 +72,14 @@ func (r Reader) All(below revision.Prefix, at revision.Revision) (out []revision
 
 // Listing is all keys that the fleet goes by, as of one revision.
 type Listing struct {
-	At     revision.Revision
-	Head   revision.Entry
-	Events []revision.Event // a put for each key
-	Has    map[revision.Key]bool
+	At     kv.Revision
+	Head   kv.Entry
+	Events []kv.Event // a put for each key
+	Has    map[kv.Key]bool
 }
 
 // followed are the folders that every replica keeps up with.
-var followed = []revision.Prefix{
+var followed = []kv.Prefix{
 	history.InNodes, history.InTokens, history.InGenerations, history.InOwners, history.InMailboxes, history.InProposed, history.InAccepted,
 	history.InOperators, history.InRevoked, history.InRollouts, history.InGates, history.InStandings, history.InUnderlays,
 }
@@ -93,7 +93,7 @@ func (d *Access) list(again bool) (l Listing, err error) {
 	if l.Head, l.At, err = d.store.Get(ctx, history.HeadKey()); err != nil {
 		return l, fmt.Errorf("read head: %w", err)
 	}
-	l.Has = map[revision.Key]bool{}
+	l.Has = map[kv.Key]bool{}
 	folders := followed
 	if again {
 		folders = append(slices.Clone(folders), history.InPushes)
@@ -104,7 +104,7 @@ func (d *Access) list(again bool) (l Listing, err error) {
 			return l, fmt.Errorf("list %s: %w", folder, err)
 		}
 		for _, e := range entries {
-			l.Events = append(l.Events, revision.Event{Kind: revision.EventPut, Entry: e})
+			l.Events = append(l.Events, kv.Event{Kind: kv.EventPut, Entry: e})
 			l.Has[e.Key] = true
 		}
 	}

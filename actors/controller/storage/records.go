@@ -5,7 +5,7 @@ import (
 
 	"edgespan/config/fleet"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // RemoteCommand is a command for the replica that has a node's stream, or that leads the rollouts, and its answer.
@@ -50,9 +50,9 @@ func Encode(v any) []byte {
 }
 
 // ValueOf reads the value of a key; one that is absent or can't be read is the zero value.
-func ValueOf[V any](e revision.Event) V {
+func ValueOf[V any](e kv.Event) V {
 	var v, none V
-	if e.Kind != revision.EventPut || json.Unmarshal(e.Entry.Value, &v) != nil {
+	if e.Kind != kv.EventPut || json.Unmarshal(e.Entry.Value, &v) != nil {
 		return none
 	}
 	return v

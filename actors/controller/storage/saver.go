@@ -7,8 +7,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"edgespan/config/kv"
 	"edgespan/config/pace"
-	"edgespan/config/revision"
 )
 
 // Saver is the leaf that stores what nodes have to keep. What comes while one transaction is
@@ -22,10 +22,10 @@ type Saver struct {
 	d *Access
 
 	mu     sync.Mutex
-	lines  map[revision.Key]*line // that have something to do, or on its way
-	ready  []*line                // those whose turn comes, in their order
-	flying int                    // transactions that are on their way
-	woken  chan struct{}          // has one when there is something new that is ready, or on its way
+	lines  map[kv.Key]*line // that have something to do, or on its way
+	ready  []*line          // those whose turn comes, in their order
+	flying int              // transactions that are on their way
+	woken  chan struct{}    // has one when there is something new that is ready, or on its way
 }
 
 // line is what waits of one key.
@@ -53,25 +53,25 @@ var nodePace = pace.Limit{
 
 // Save is one key to be read or written for somebody.
 type Save struct {
-	Op      revision.Op
-	Compare *revision.Compare // nil: whatever is there
-	To      *actor.PID        // gets saved; nil: nobody
-	What    int               // told back
-	Of      *pace.Budget      // of the node that it is for: of its entries of one key and what, only the last counts; nil: no node's
+	Op      kv.Op
+	Compare *kv.Compare  // nil: whatever is there
+	To      *actor.PID   // gets saved; nil: nobody
+	What    int          // told back
+	Of      *pace.Budget // of the node that it is for: of its entries of one key and what, only the last counts; nil: no node's
 }
 
 // Saved is what became of an entry.
 type Saved struct {
 	What int
-	Key  revision.Key
-	Done bool              // the compare held
-	Rev  revision.Revision // of the store then
-	Now  revision.Entry    // of a read, and of a key whose compare did not hold
-	Err  error             // it may have been done or not
+	Key  kv.Key
+	Done bool        // the compare held
+	Rev  kv.Revision // of the store then
+	Now  kv.Entry    // of a read, and of a key whose compare did not hold
+	Err  error       // it may have been done or not
 }
 
 func newSaver(d *Access) *Saver {
-	return &Saver{d: d, lines: map[revision.Key]*line{}, woken: make(chan struct{}, 1)}
+	return &Saver{d: d, lines: map[kv.Key]*line{}, woken: make(chan struct{}, 1)}
 }
 
 // Add queues an entry. Entries of one key are done in their order. One of a node takes the place of
@@ -132,23 +132,23 @@ func (s *Saver) run() {
 func (s *Saver) take() []Save {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.flying > 0 && (s.flying == maxFlying || len(s.ready) < revision.MaxOps) {
+	if s.flying > 0 && (s.flying == maxFlying || len(s.ready) < kv.MaxOps) {
 		return nil
 	}
 	var batch []Save
 	size, n := 0, 0
-	for ; n < len(s.ready) && len(batch) < revision.MaxOps; n++ {
+	for ; n < len(s.ready) && len(batch) < kv.MaxOps; n++ {
 		l := s.ready[n]
 		e := l.entries[0]
 		if s.early(l, e) {
 			continue
 		}
 		one := transaction([]Save{e}).Size()
-		if len(batch) > 0 && size+one > revision.MaxSize {
+		if len(batch) > 0 && size+one > kv.MaxSize {
 			break
 		}
 		size += one
-		if e.Of != nil && e.Op.Kind != revision.OpGet {
+		if e.Of != nil && e.Op.Kind != kv.OpGet {
 			e.Of.Spend(s.d.Now(), nodePace, one)
 		}
 		l.flying, l.queued, l.entries = true, false, l.entries[1:]
@@ -165,7 +165,7 @@ func (s *Saver) take() []Save {
 
 // early puts a line off whose node has had enough written for now.
 func (s *Saver) early(l *line, e Save) bool {
-	if e.Of == nil || e.Op.Kind == revision.OpGet {
+	if e.Of == nil || e.Op.Kind == kv.OpGet {
 		return false
 	}
 	wait := e.Of.Wait(s.d.Now(), nodePace, transaction([]Save{e}).Size())
@@ -198,15 +198,15 @@ func (s *Saver) came(batch []Save) {
 }
 
 // transaction does entries together; what is there is read where a compare does not hold.
-func transaction(batch []Save) revision.Txn {
-	var t revision.Txn
+func transaction(batch []Save) kv.Txn {
+	var t kv.Txn
 	for _, e := range batch {
 		if e.Compare != nil {
 			t.Compares = append(t.Compares, *e.Compare)
 		}
 		t.Then = append(t.Then, e.Op)
 		if len(batch) == 1 {
-			t.Else = append(t.Else, revision.Get(e.Op.Key))
+			t.Else = append(t.Else, kv.Get(e.Op.Key))
 		}
 	}
 	return t
@@ -216,7 +216,7 @@ func transaction(batch []Save) revision.Txn {
 // cost some transactions more, and not one each.
 func (s *Saver) store(batch []Save) {
 	o, err := s.d.Commit(s.d.Context, transaction(batch))
-	alone := err == nil && !o.Succeeded || errors.Is(err, revision.ErrNoLease) || errors.Is(err, revision.ErrTooLarge) || errors.Is(err, revision.ErrInvalid)
+	alone := err == nil && !o.Succeeded || errors.Is(err, kv.ErrNoLease) || errors.Is(err, kv.ErrTooLarge) || errors.Is(err, kv.ErrInvalid)
 	if len(batch) > 1 && alone {
 		s.store(batch[:len(batch)/2])
 		s.store(batch[len(batch)/2:])

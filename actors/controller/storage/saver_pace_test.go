@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"edgespan/config/kv"
 	"edgespan/config/pace"
-	"edgespan/config/revision"
 )
 
 // onSaver runs a test on a saver and a store whose commits take a while.
@@ -35,10 +35,10 @@ func TestANodeThatHasMuchWrittenHoldsNobodyBack(t *testing.T) {
 		var bad pace.Budget
 		var late time.Duration
 		for i := range 60_000 {
-			saver.Add(Save{Op: revision.Put(revision.Key(fmt.Sprint("bad/", i%3)), []byte(fmt.Sprint(i))), Of: &bad})
+			saver.Add(Save{Op: kv.Put(kv.Key(fmt.Sprint("bad/", i%3)), []byte(fmt.Sprint(i))), Of: &bad})
 			if i%1000 == 0 {
-				begun, good := time.Now(), revision.Key(fmt.Sprint("good/", i))
-				saver.Add(Save{Op: revision.Put(good, []byte("x")), Of: &pace.Budget{}})
+				begun, good := time.Now(), kv.Key(fmt.Sprint("good/", i))
+				saver.Add(Save{Op: kv.Put(good, []byte("x")), Of: &pace.Budget{}})
 				for {
 					if e := s.get(good); e.Exists() {
 						break
@@ -56,7 +56,7 @@ func TestANodeThatHasMuchWrittenHoldsNobodyBack(t *testing.T) {
 		synctest.Wait()
 		writes := 0
 		for i := range 3 {
-			k := revision.Key(fmt.Sprint("bad/", i))
+			k := kv.Key(fmt.Sprint("bad/", i))
 			writes += len(s.wrote[k])
 			if last := s.wrote[k][len(s.wrote[k])-1]; last != fmt.Sprint(59_997+i) {
 				t.Errorf("%s is %s at the end", k, last)
@@ -77,7 +77,7 @@ func TestWhatANodeHasWrittenIsBoundedInBytes(t *testing.T) {
 		var bad pace.Budget
 		large := make([]byte, 100<<10)
 		for range 600 {
-			saver.Add(Save{Op: revision.Put("k", large), Of: &bad})
+			saver.Add(Save{Op: kv.Put("k", large), Of: &bad})
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
@@ -94,9 +94,9 @@ func TestWhatHasNoPace(t *testing.T) {
 		for range 100 {
 			of.Spend(time.Now(), nodePace, 1<<20)
 		}
-		saver.Add(Save{Op: revision.Get("read"), Of: &of})
+		saver.Add(Save{Op: kv.Get("read"), Of: &of})
 		for range 100 {
-			saver.Add(Save{Op: revision.Put("k", []byte("x"))})
+			saver.Add(Save{Op: kv.Put("k", []byte("x"))})
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -111,13 +111,13 @@ func TestABatchWithOneThatDoesNotHold(t *testing.T) {
 	onSaver(t, func(s *flightStore, saver *Saver) {
 		draw := rand.New(rand.NewPCG(1, 2))
 		synctest.Wait()
-		before, bad := s.commits, draw.IntN(revision.MaxOps)
-		batch := make([]Save, revision.MaxOps)
+		before, bad := s.commits, draw.IntN(kv.MaxOps)
+		batch := make([]Save, kv.MaxOps)
 		for i := range batch {
-			k := revision.Key(fmt.Sprint("k/", i))
-			batch[i] = Save{Op: revision.Put(k, []byte("x"))}
+			k := kv.Key(fmt.Sprint("k/", i))
+			batch[i] = Save{Op: kv.Put(k, []byte("x"))}
 			if i == bad {
-				c := revision.At(k, 99)
+				c := kv.At(k, 99)
 				batch[i].Compare = &c
 			}
 		}

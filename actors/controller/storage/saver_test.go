@@ -11,40 +11,40 @@ import (
 
 	"go.uber.org/zap"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // flightStore is a store whose commits take a while, each another one, and which sees what is on
 // its way at the same time.
 type flightStore struct {
 	Store   // the saver commits, and nothing else
-	model   *revision.Model
+	model   *kv.Model
 	see     sync.Mutex
 	draw    *rand.Rand // how long each commit takes
-	keys    map[revision.Key]bool
+	keys    map[kv.Key]bool
 	flying  int
 	most    int
 	partial int // transactions that went beside others and were not full
-	clashes []revision.Key
-	wrote   map[revision.Key][]string
+	clashes []kv.Key
+	wrote   map[kv.Key][]string
 	commits int
 }
 
 func newFlightStore() *flightStore {
-	return &flightStore{model: revision.NewModel(), draw: rand.New(rand.NewPCG(1, 2)), keys: map[revision.Key]bool{}, wrote: map[revision.Key][]string{}}
+	return &flightStore{model: kv.NewModel(), draw: rand.New(rand.NewPCG(1, 2)), keys: map[kv.Key]bool{}, wrote: map[kv.Key][]string{}}
 }
 
 // get is what a key holds.
-func (s *flightStore) get(k revision.Key) revision.Entry {
+func (s *flightStore) get(k kv.Key) kv.Entry {
 	s.see.Lock()
 	defer s.see.Unlock()
 	e, _, _ := s.model.Get(k)
 	return e
 }
 
-func (s *flightStore) Commit(_ context.Context, t revision.Txn) (revision.Outcome, error) {
+func (s *flightStore) Commit(_ context.Context, t kv.Txn) (kv.Outcome, error) {
 	s.see.Lock()
-	if s.commits++; s.flying > 0 && len(t.Then) < revision.MaxOps {
+	if s.commits++; s.flying > 0 && len(t.Then) < kv.MaxOps {
 		s.partial++
 	}
 	s.flying++
@@ -70,15 +70,15 @@ func (s *flightStore) Commit(_ context.Context, t revision.Txn) (revision.Outcom
 }
 
 // burst adds entries of so many keys, and answers with what each key is to become in turn.
-func (s *flightStore) burst(draw *rand.Rand, keys, entries int) map[revision.Key][]string {
-	want := map[revision.Key][]string{}
+func (s *flightStore) burst(draw *rand.Rand, keys, entries int) map[kv.Key][]string {
+	want := map[kv.Key][]string{}
 	ctx, cancel := context.WithCancel(context.Background())
 	d := NewAccess(NewHost(ctx, "a", zap.NewNop(), time.Now, func(error) {}), s)
 	d.Leaf("saver", d.Saver.run)
 	for i := range entries {
-		k := revision.Key(fmt.Sprintf("k/%d", draw.IntN(keys)))
+		k := kv.Key(fmt.Sprintf("k/%d", draw.IntN(keys)))
 		want[k] = append(want[k], fmt.Sprint(i))
-		d.Saver.Add(Save{Op: revision.Put(k, []byte(fmt.Sprint(i)))})
+		d.Saver.Add(Save{Op: kv.Put(k, []byte(fmt.Sprint(i)))})
 		if draw.IntN(100) == 0 {
 			time.Sleep(time.Duration(draw.IntN(20)) * time.Millisecond)
 		}
@@ -116,7 +116,7 @@ func TestFullTransactionsGoTogetherAndKeysInTheirOrder(t *testing.T) {
 func TestWhatComesMeanwhileGoesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFlightStore()
-		if s.burst(rand.New(rand.NewPCG(3, 4)), 1_000_000, revision.MaxOps); s.commits > 20 || s.most != 1 || s.partial != 0 {
+		if s.burst(rand.New(rand.NewPCG(3, 4)), 1_000_000, kv.MaxOps); s.commits > 20 || s.most != 1 || s.partial != 0 {
 			t.Errorf("%d commits, %d at once, %d not full", s.commits, s.most, s.partial)
 		}
 	})

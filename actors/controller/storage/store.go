@@ -16,8 +16,8 @@ import (
 	"edgespan/config/history"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // What may wait for the write before it, in all and of one caller.
@@ -64,8 +64,8 @@ func (d *Writer) Do(ctx context.Context, w WriteRequest) WriteResult {
 type WriteRequest struct {
 	ctx     context.Context
 	Request fleetapi.WriteRequest
-	errand  *pendingWrite      // nil: for nobody but who asks
-	fence   []revision.Compare // that hold too: of the leader
+	errand  *pendingWrite // nil: for nobody but who asks
+	fence   []kv.Compare  // that hold too: of the leader
 	// backedUp: a backup was written, so layers may be migrated.
 	backedUp bool
 }
@@ -190,7 +190,7 @@ func (d *Writer) write(w WriteRequest) WriteResult {
 			return WriteResult{Err: d.refuse(w, world.State.Number, err)}
 		}
 		done, err := d.carryOut(w.ctx, plan)
-		if errors.Is(err, revision.ErrUnwritten) || err == nil && !done && len(plan.Txns) == 1 {
+		if errors.Is(err, kv.ErrUnwritten) || err == nil && !done && len(plan.Txns) == 1 {
 			give() // of several the first are stored
 		}
 		if err != nil {
@@ -259,9 +259,9 @@ func (d *Writer) carryOut(ctx context.Context, plan history.Plan) (bool, error) 
 	return true, nil
 }
 
-// commitSurely does a transaction until the store has said what became of it, as revision.CommitSurely has it.
-func (d *Writer) commitSurely(ctx context.Context, txn revision.Txn) (o revision.Outcome, unsure bool, err error) {
-	return revision.CommitSurely(func() (revision.Outcome, error) { return d.Commit(ctx, txn) }, func(lost error) bool {
+// commitSurely does a transaction until the store has said what became of it, as kv.CommitSurely has it.
+func (d *Writer) commitSurely(ctx context.Context, txn kv.Txn) (o kv.Outcome, unsure bool, err error) {
+	return kv.CommitSurely(func() (kv.Outcome, error) { return d.Commit(ctx, txn) }, func(lost error) bool {
 		d.Log.Warn("a write's answer is lost: ask once more", zap.Error(lost))
 		return keep.Pause(ctx, writeAgain)
 	})
@@ -269,7 +269,7 @@ func (d *Writer) commitSurely(ctx context.Context, txn revision.Txn) (o revision
 
 // BusyError tells whoever asks that a store without room is to be asked again later.
 func BusyError(err error) error {
-	if errors.Is(err, revision.ErrUnwritten) || errors.Is(err, revision.ErrFull) {
+	if errors.Is(err, kv.ErrUnwritten) || errors.Is(err, kv.ErrFull) {
 		return fmt.Errorf("%w: the store: %w", fleetapi.ErrBusy, err)
 	}
 	return err

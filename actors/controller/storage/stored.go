@@ -8,7 +8,7 @@ import (
 	"edgespan/config/history"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Spend takes what a write stores from what its caller may have stored. An admin has no bound: who forgets history,
@@ -35,7 +35,7 @@ func TooMuch(wait time.Duration, format string, args ...any) error {
 // sizeOf is about what the store keeps of a plan.
 func sizeOf(p history.Plan) (n int) {
 	for _, txn := range p.Txns {
-		n += revision.Txn{Then: txn.Then}.Size()
+		n += kv.Txn{Then: txn.Then}.Size()
 	}
 	return n
 }

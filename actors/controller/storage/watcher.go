@@ -8,19 +8,19 @@ import (
 	"go.uber.org/zap"
 
 	"edgespan/config/history"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Changes is what one transaction changed of what the fleet goes by.
 type Changes struct {
-	At     revision.Revision
-	Events []revision.Event
+	At     kv.Revision
+	Events []kv.Event
 }
 
 // Watch tells an actor all keys once and then each change, until the controller ends. Where
 // the store has forgotten what changed, all is told again.
 func (d *Access) Watch(to *actor.PID) {
-	after, listed := revision.Revision(0), false
+	after, listed := kv.Revision(0), false
 	for d.Context.Err() == nil {
 		err := error(nil)
 		if !listed {
@@ -31,7 +31,7 @@ func (d *Access) Watch(to *actor.PID) {
 			}
 		}
 		if err == nil {
-			err = d.store.Watch(d.Context, "", after, func(b revision.Batch) error {
+			err = d.store.Watch(d.Context, "", after, func(b kv.Batch) error {
 				after = b.Revision
 				if c := relevant(b); len(c.Events) > 0 {
 					d.Send(to, c)
@@ -42,7 +42,7 @@ func (d *Access) Watch(to *actor.PID) {
 		if d.Context.Err() != nil {
 			return
 		}
-		if errors.Is(err, revision.ErrCompacted) || errors.Is(err, revision.ErrFuture) {
+		if errors.Is(err, kv.ErrCompacted) || errors.Is(err, kv.ErrFuture) {
 			listed = false
 		}
 		d.Log.Warn("watch the store", zap.Error(err))
@@ -51,7 +51,7 @@ func (d *Access) Watch(to *actor.PID) {
 }
 
 // relevant is what of a batch the fleet goes by: not the objects, which are most of it.
-func relevant(b revision.Batch) Changes {
+func relevant(b kv.Batch) Changes {
 	c := Changes{At: b.Revision}
 	for _, e := range b.Events {
 		k := e.Entry.Key
@@ -70,6 +70,6 @@ func relevant(b revision.Batch) Changes {
 const PreviewPlan = "plan"
 
 // IsPreview says whether a key begins a preview; answers to one are no news.
-func IsPreview(k revision.Key) bool {
+func IsPreview(k kv.Key) bool {
 	return history.InPreviews.Has(k) && strings.HasSuffix(string(k), "/"+PreviewPlan)
 }

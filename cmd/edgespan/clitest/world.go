@@ -15,10 +15,10 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/metadata"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 	"edgespan/config/schema"
 	"edgespan/platform/confdir"
 )
@@ -58,10 +58,10 @@ type World struct {
 var _ fleetapi.Backend = (*World)(nil)
 
 // ModelReader reads a store in memory.
-type ModelReader struct{ *revision.Model }
+type ModelReader struct{ *kv.Model }
 
-func (s ModelReader) Get(keys ...revision.Key) ([]revision.Entry, error) {
-	out := make([]revision.Entry, len(keys))
+func (s ModelReader) Get(keys ...kv.Key) ([]kv.Entry, error) {
+	out := make([]kv.Entry, len(keys))
 	for i, key := range keys {
 		e, _, err := s.Model.Get(key)
 		if err != nil {
@@ -97,7 +97,7 @@ func NewWorld(t *testing.T) *World {
 	if faults != nil {
 		t.Fatal(faults)
 	}
-	b := &World{Fleet: SmallFleet(), store: ModelReader{revision.NewModel()}}
+	b := &World{Fleet: SmallFleet(), store: ModelReader{kv.NewModel()}}
 	b.Operations = operate.World{
 		Hardware: fleet.Hardware{Library: dir.Library},
 		Layers:   func(k fleet.Kind) (layers.Set, error) { return dir.Read(k.Choice) },

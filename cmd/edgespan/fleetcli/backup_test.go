@@ -10,14 +10,14 @@ import (
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/config/backup"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // TestABackupIsWholeOrNotThere asks for a backup that is whole, and for one that breaks off:
 // that leaves the file of before.
 func TestABackupIsWholeOrNotThere(t *testing.T) {
-	m := clitest.ModelReader{Model: revision.NewModel()}
-	if _, err := m.Commit(revision.Txn{Then: []revision.Op{revision.Put("fleet", []byte("{}"))}}); err != nil {
+	m := clitest.ModelReader{Model: kv.NewModel()}
+	if _, err := m.Commit(kv.Txn{Then: []kv.Op{kv.Put("fleet", []byte("{}"))}}); err != nil {
 		t.Fatal(err)
 	}
 	s, err := backup.Open(m, backup.Header{Version: "1", Store: "s1"})

@@ -3,12 +3,12 @@ package ledger
 import (
 	"maps"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 func first[V any](v V, _ bool) V { return v }
 
-func (d *draft) applyComponent(k revision.Key, value []byte) error {
+func (d *draft) applyComponent(k kv.Key, value []byte) error {
 	serial, err := parseHex(string(k[len(folderComponents):]))
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (d *draft) withoutComponent(serial uint64) error {
 	return nil
 }
 
-func (d *draft) applyDefinition(k revision.Key, value []byte) error {
+func (d *draft) applyDefinition(k kv.Key, value []byte) error {
 	serial, err := parseHex(string(k[len(folderDefinitions):]))
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (d *draft) withoutDefinition(def *definition) {
 	}
 }
 
-func (d *draft) applyEnvironment(k revision.Key, value []byte) error {
+func (d *draft) applyEnvironment(k kv.Key, value []byte) error {
 	serial, err := parseHex(string(k[len(folderEnvironments):]))
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (d *draft) withoutLevels(e *environment) {
 }
 
 // applyPath notes a value of a level below which something was written.
-func (d *draft) applyPath(k revision.Key, value []byte) error {
+func (d *draft) applyPath(k kv.Key, value []byte) error {
 	s := segments(k, folderPaths, 3)
 	if s == nil {
 		return nil
@@ -165,7 +165,7 @@ func (d *draft) applyPath(k revision.Key, value []byte) error {
 	return nil
 }
 
-func (d *draft) applyNode(k revision.Key, value []byte) error {
+func (d *draft) applyNode(k kv.Key, value []byte) error {
 	s := segments(k, folderNodes, 2)
 	if s == nil {
 		return nil
@@ -203,7 +203,7 @@ func (d *draft) applyNode(k revision.Key, value []byte) error {
 	return err
 }
 
-func (d *draft) applyNow(k revision.Key, value []byte) error {
+func (d *draft) applyNow(k kv.Key, value []byte) error {
 	s := segments(k, folderNow, 4)
 	if s == nil {
 		return nil

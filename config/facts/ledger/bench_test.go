@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"edgespan/config/facts"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // astute is a document of 69 KB as deployments have it: much of it alike, addresses and passwords not.
@@ -32,7 +32,7 @@ func TestStoredSize(t *testing.T) {
 		packed += len(packer.EncodeAll(v, nil))
 		d.must(Put{Target: target(fmt.Sprintf("9/nodes=%d/%d", i/2, 1+i%2)), Kind: Values, Value: v, Register: true})
 	}
-	page := ok(d.List("facts/", revision.ListOptions{}))(t)
+	page := ok(d.List("facts/", kv.ListOptions{}))(t)
 	values, keys := 0, 0
 	for _, e := range page.Entries {
 		values, keys = values+len(e.Value), keys+len(e.Key)

@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"edgespan/config/facts"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // A blob is one byte with the number of its chunks and a frame of zstd (RFC 8878), cut into chunks. zstd at its
@@ -41,13 +41,13 @@ func shaOf(text []byte) string {
 }
 
 // blobOps write a content, its first chunk as the last one: where that is, all are.
-func blobOps(sha string, text []byte) []revision.Op {
+func blobOps(sha string, text []byte) []kv.Op {
 	packed := packer.EncodeAll(text, make([]byte, 1, len(text)/4+64))
 	chunks := (len(packed) + chunkSize - 1) / chunkSize
 	packed[0] = byte(chunks)
-	ops := make([]revision.Op, 0, chunks)
+	ops := make([]kv.Op, 0, chunks)
 	for chunk := range slices.Chunk(packed, chunkSize) {
-		ops = append(ops, revision.Put(blobKey(sha, len(ops)), chunk))
+		ops = append(ops, kv.Put(blobKey(sha, len(ops)), chunk))
 	}
 	slices.Reverse(ops)
 	return ops

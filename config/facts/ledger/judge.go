@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"edgespan/config/facts"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // judge judges one write, or the writes of a Bulk, and notes what they put.
@@ -14,11 +14,11 @@ type judge struct {
 	m   *facts.Meter // of this write
 
 	revision uint64 // that the write gets
-	order    []revision.Key
-	ops      map[revision.Key][]byte // nil: delete
-	fresh    map[string]facts.JSON   // contents that this write and those before it in the plan bring, by their names
-	used     []string                // of those, the ones that this write brings
-	planned  map[uint64]Record       // the revisions before it in the plan
+	order    []kv.Key
+	ops      map[kv.Key][]byte     // nil: delete
+	fresh    map[string]facts.JSON // contents that this write and those before it in the plan bring, by their names
+	used     []string              // of those, the ones that this write brings
+	planned  map[uint64]Record     // the revisions before it in the plan
 	written  Written
 	own      bool  // a node's write of itself
 	quota    int64 // of the environment's nodes
@@ -28,7 +28,7 @@ type judge struct {
 
 func (s *State) judge(src Source, p *planner, e Pending) *judge {
 	m := src.Meter().Fresh(e.Stop)
-	j := &judge{draft: s.draft(), src: metered{src, m}, m: m, revision: s.head.Revision + 1, ops: map[revision.Key][]byte{}, fresh: p.fresh, planned: p.records, own: e.Own, quota: e.Quota, blind: e.Blind}
+	j := &judge{draft: s.draft(), src: metered{src, m}, m: m, revision: s.head.Revision + 1, ops: map[kv.Key][]byte{}, fresh: p.fresh, planned: p.records, own: e.Own, quota: e.Quota, blind: e.Blind}
 	j.s.head.Revision = j.revision
 	return j
 }
@@ -42,11 +42,11 @@ type metered struct {
 func (m metered) Meter() *facts.Meter { return m.m }
 
 // put writes a key, here and in the store.
-func (j *judge) put(k revision.Key, v any) error { return j.note(k, encode(v)) }
+func (j *judge) put(k kv.Key, v any) error { return j.note(k, encode(v)) }
 
-func (j *judge) remove(k revision.Key) error { return j.note(k, nil) }
+func (j *judge) remove(k kv.Key) error { return j.note(k, nil) }
 
-func (j *judge) note(k revision.Key, value []byte) error {
+func (j *judge) note(k kv.Key, value []byte) error {
 	if _, twice := j.ops[k]; !twice {
 		j.order = append(j.order, k)
 	}

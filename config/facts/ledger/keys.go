@@ -5,11 +5,11 @@ import (
 	"strconv"
 	"strings"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Below is what Follow wants to see of the store: watch it after Seen.
-const Below revision.Prefix = "facts/"
+const Below kv.Prefix = "facts/"
 
 const (
 	folderRevisions    = "facts/revisions/"
@@ -27,18 +27,18 @@ const (
 const rootValue = "%"
 
 // HeadKey is where all writes of the facts meet.
-func HeadKey() revision.Key { return "facts/head" }
+func HeadKey() kv.Key { return "facts/head" }
 
 func hex16(n uint64) string { return fmt.Sprintf("%016x", n) }
 
-func serialKey(folder string, serial uint64) revision.Key {
-	return revision.Key(folder + hex16(serial))
+func serialKey(folder string, serial uint64) kv.Key {
+	return kv.Key(folder + hex16(serial))
 }
 
-func revisionKey(number uint64) revision.Key { return serialKey(folderRevisions, number) }
+func revisionKey(number uint64) kv.Key { return serialKey(folderRevisions, number) }
 
-func nodeKey(environment uint64, id string) revision.Key {
-	return revision.Key(folderNodes + hex16(environment) + "/" + escape(id))
+func nodeKey(environment uint64, id string) kv.Key {
+	return kv.Key(folderNodes + hex16(environment) + "/" + escape(id))
 }
 
 // place is one level value of an environment, or its root, whose level is 0.
@@ -61,26 +61,26 @@ func (p place) name() string { return hex16(p.level) + "/" + p.value }
 func (p place) path() string { return hex16(p.environment) + "/" + p.name() }
 
 // pathKey notes that something was written below a place.
-func (p place) pathKey() revision.Key { return revision.Key(folderPaths + p.path()) }
+func (p place) pathKey() kv.Key { return kv.Key(folderPaths + p.path()) }
 
-func (p place) nowKey(definition uint64) revision.Key {
-	return revision.Key(folderNow + p.path() + "/" + hex16(definition))
+func (p place) nowKey(definition uint64) kv.Key {
+	return kv.Key(folderNow + p.path() + "/" + hex16(definition))
 }
 
-func (p place) versionKey(k Kind, definition, n uint64) revision.Key {
-	return revision.Key("facts/" + string(k) + "/" + p.path() + "/" + hex16(definition) + "/" + hex16(n))
+func (p place) versionKey(k Kind, definition, n uint64) kv.Key {
+	return kv.Key("facts/" + string(k) + "/" + p.path() + "/" + hex16(definition) + "/" + hex16(n))
 }
 
-func blobKey(sha string, part int) revision.Key {
-	return revision.Key(fmt.Sprintf("%s%s/%08x", folderBlobs, sha, part))
+func blobKey(sha string, part int) kv.Key {
+	return kv.Key(fmt.Sprintf("%s%s/%08x", folderBlobs, sha, part))
 }
 
-func setKey(id string, part int) revision.Key {
-	return revision.Key(fmt.Sprintf("%s%s/%08x", folderSets, id, part))
+func setKey(id string, part int) kv.Key {
+	return kv.Key(fmt.Sprintf("%s%s/%08x", folderSets, id, part))
 }
 
 // segments are the parts of a key behind its folder, nil if they are not as many as wanted.
-func segments(k revision.Key, folder string, wanted int) []string {
+func segments(k kv.Key, folder string, wanted int) []string {
 	s := strings.Split(strings.TrimPrefix(string(k), folder), "/")
 	if len(s) != wanted {
 		return nil

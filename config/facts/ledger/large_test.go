@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"edgespan/config/facts"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // noise is a document of about so many bytes that hardly compresses.
@@ -86,7 +86,7 @@ func TestALargeDocumentComesInChunks(t *testing.T) {
 	sha := shaOf(big)
 	e, _, _ := d.Model.Get(blobKey(sha, 2))
 	e.Value[100] ^= 1
-	ok(d.Commit(revision.Txn{Then: []revision.Op{revision.Put(blobKey(sha, 2), e.Value)}}))(t)
+	ok(d.Commit(kv.Txn{Then: []kv.Op{kv.Put(blobKey(sha, 2), e.Value)}}))(t)
 	if _, err := ReadBlob(d.store, sha); err == nil {
 		t.Error("a broken chunk is read")
 	}
@@ -142,7 +142,7 @@ func TestWhatIsDeletedBeginsEmpty(t *testing.T) {
 		}
 		d.reload()
 		equal(t, what+" swept once", d.sweepAll(t, d.state, Keep{}, nil), 0)
-		page := ok(d.List("facts/values/", revision.ListOptions{}))(t)
+		page := ok(d.List("facts/values/", kv.ListOptions{}))(t)
 		equal(t, what+" versions", len(page.Entries), 0)
 	}
 }
@@ -180,7 +180,7 @@ func TestASweepLeavesWhatIsBroughtMeanwhile(t *testing.T) {
 			t.Errorf("%d: %s", v.Number, got)
 		}
 	}
-	if steps < 5 || d.largest > revision.MaxOps {
+	if steps < 5 || d.largest > kv.MaxOps {
 		t.Errorf("%d steps of %d operations at most", steps, d.largest)
 	}
 	equal(t, "an old version", d.ask(Query{Target: target("9/astute"), Version: 298}), `2 version 298 of the values of "astute": is no longer kept`)

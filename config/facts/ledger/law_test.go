@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"edgespan/config/facts"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // plain is what the ledger is held against: for each revision a map of maps, and for each half of a record all
@@ -309,7 +309,7 @@ func (s *store) sweepAll(t tester, state *State, keep Keep, between func()) int 
 			return sweeper.Swept()
 		}
 		if len(txn.Then) > 0 {
-			if _, err := s.carryOut([]revision.Txn{*txn}, 1); err != nil && !errors.Is(err, errLost) {
+			if _, err := s.carryOut([]kv.Txn{*txn}, 1); err != nil && !errors.Is(err, errLost) {
 				t.Fatal(err)
 			}
 		}

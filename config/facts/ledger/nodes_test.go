@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Who registered a node is known, also of those that an earlier release registered; what an admin has declared is not taken back.
@@ -41,7 +41,7 @@ func TestNodesOfAnEarlierRelease(t *testing.T) {
 	d.must(PutNode{9, Node{ID: "1", FQDN: "db-1.example.org"}})
 	e, _ := d.state.environment(9)
 	key := nodeKey(e.serial, "1")
-	if _, err := d.store.Commit(revision.Txn{Then: []revision.Op{revision.Put(key, []byte(`{"fqdn":"db-1.example.org"}`))}}); err != nil {
+	if _, err := d.store.Commit(kv.Txn{Then: []kv.Op{kv.Put(key, []byte(`{"fqdn":"db-1.example.org"}`))}}); err != nil {
 		t.Fatal(err)
 	}
 	d.state = ok(Load(d.store))(t)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // random is a document of about so many bytes that no two writes share.
@@ -43,8 +43,8 @@ func (d *desk) kept(at string, k Kind) (out []string) {
 }
 
 // keysBelow counts keys, but for the further chunks of contents.
-func (d *desk) keysBelow(p revision.Prefix) (n int) {
-	for _, e := range ok(d.store.List(p, revision.ListOptions{Keys: true}))(d).Entries {
+func (d *desk) keysBelow(p kv.Prefix) (n int) {
+	for _, e := range ok(d.store.List(p, kv.ListOptions{Keys: true}))(d).Entries {
 		if p != folderBlobs || strings.HasSuffix(string(e.Key), "/00000000") {
 			n++
 		}

@@ -5,13 +5,13 @@ import (
 	"slices"
 
 	"edgespan/config/facts"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // get reads keys, those of a write that is not in its place yet as they will be.
-func (s *State) get(r Source, keys []revision.Key) ([]revision.Entry, error) {
-	out := make([]revision.Entry, 0, len(keys))
-	for batch := range slices.Chunk(keys, revision.MaxOps) {
+func (s *State) get(r Source, keys []kv.Key) ([]kv.Entry, error) {
+	out := make([]kv.Entry, 0, len(keys))
+	for batch := range slices.Chunk(keys, kv.MaxOps) {
 		entries, err := r.Get(batch...)
 		if err != nil {
 			return nil, fmt.Errorf("read the facts: %w", err)
@@ -20,7 +20,7 @@ func (s *State) get(r Source, keys []revision.Key) ([]revision.Entry, error) {
 	}
 	for i, k := range keys {
 		if v, is := s.overlay[k]; is {
-			out[i] = revision.Entry{Key: k, Value: v, ModRevision: s.at}
+			out[i] = kv.Entry{Key: k, Value: v, ModRevision: s.at}
 		}
 	}
 	return out, nil
@@ -28,7 +28,7 @@ func (s *State) get(r Source, keys []revision.Key) ([]revision.Entry, error) {
 
 // versions reads versions of a half; one that is no longer kept has the zero half.
 func (s *State) versions(r Source, p place, d *definition, k Kind, numbers []uint64) ([]half, error) {
-	keys := make([]revision.Key, len(numbers))
+	keys := make([]kv.Key, len(numbers))
 	for i, n := range numbers {
 		keys[i] = p.versionKey(k, d.serial, n)
 	}
@@ -185,7 +185,7 @@ func (s *State) signed(r Source, hs []half) ([]Version, error) {
 
 // readRecords reads the records of revisions; one that is no longer kept has no revision.
 func (s *State) readRecords(r Source, numbers []uint64) ([]Record, error) {
-	keys := make([]revision.Key, len(numbers))
+	keys := make([]kv.Key, len(numbers))
 	for i, n := range numbers {
 		keys[i] = revisionKey(n)
 	}
@@ -210,7 +210,7 @@ func (s *State) readRecords(r Source, numbers []uint64) ([]Record, error) {
 	return out, nil
 }
 
-func decodeRecord(m *facts.Meter, k revision.Key, value []byte) (Record, error) {
+func decodeRecord(m *facts.Meter, k kv.Key, value []byte) (Record, error) {
 	text, err := unpackText(value)
 	if err != nil {
 		return Record{}, fmt.Errorf("read %s: %w", k, err)
@@ -222,8 +222,8 @@ func decodeRecord(m *facts.Meter, k revision.Key, value []byte) (Record, error) 
 }
 
 // RecordOf is the record of a revision that an event of the store wrote, if it is one.
-func RecordOf(e revision.Event) (Record, bool, error) {
-	if e.Kind != revision.EventPut || !revision.Prefix(folderRevisions).Has(e.Entry.Key) {
+func RecordOf(e kv.Event) (Record, bool, error) {
+	if e.Kind != kv.EventPut || !kv.Prefix(folderRevisions).Has(e.Entry.Key) {
 		return Record{}, false, nil
 	}
 	r, err := decodeRecord(nil, e.Entry.Key, e.Entry.Value)

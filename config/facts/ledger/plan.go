@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"edgespan/config/facts"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Pending is a write that waits.
@@ -46,7 +46,7 @@ type Plan struct {
 	// before; the others wait for the next plan.
 	Results []Result
 	// Txns are none if no write changes anything: the results hold for the state that was asked.
-	Txns []revision.Txn
+	Txns []kv.Txn
 	// Records are the revisions that the plan makes.
 	Records []Record
 
@@ -54,7 +54,7 @@ type Plan struct {
 }
 
 // Next is the state once all transactions are done; at is the revision of the last one's outcome.
-func (p Plan) Next(at revision.Revision) *State {
+func (p Plan) Next(at kv.Revision) *State {
 	next := *p.next
 	next.at = at
 	return &next
@@ -66,7 +66,7 @@ func (s *State) Unfinished() bool { return s.head.Set != "" }
 
 // Forward are the transactions that bring the newest write into its place, if Unfinished, to be carried out in
 // their order. Where one does not succeed, somebody else was faster: follow the store.
-func (s *State) Forward() []revision.Txn { return s.forward().Txns }
+func (s *State) Forward() []kv.Txn { return s.forward().Txns }
 
 func (s *State) forward() Plan {
 	if !s.Unfinished() {
@@ -83,26 +83,26 @@ func (s *State) forward() Plan {
 			continue // in its place
 		}
 		txn := moving(s.at)
-		txn.Then = append(txn.Then, revision.Delete(setKey(id, i)))
+		txn.Then = append(txn.Then, kv.Delete(setKey(id, i)))
 		for _, op := range part.Ops {
 			if op.Value == nil {
-				txn.Then = append(txn.Then, revision.Delete(op.Key))
+				txn.Then = append(txn.Then, kv.Delete(op.Key))
 			} else {
-				txn.Then = append(txn.Then, revision.Put(op.Key, op.Value))
+				txn.Then = append(txn.Then, kv.Put(op.Key, op.Value))
 			}
 		}
 		plan.Txns = append(plan.Txns, txn)
 	}
 	last := moving(s.at)
-	last.Then = append(last.Then, revision.Put(HeadKey(), encode(d.s.head)))
+	last.Then = append(last.Then, kv.Put(HeadKey(), encode(d.s.head)))
 	plan.Txns = append(plan.Txns, last)
 	plan.next = d.s
 	return plan
 }
 
 // moving is a transaction that takes place while the head is what it was.
-func moving(at revision.Revision) revision.Txn {
-	return revision.Txn{Compares: []revision.Compare{revision.At(HeadKey(), at)}, Else: []revision.Op{revision.Get(HeadKey())}}
+func moving(at kv.Revision) kv.Txn {
+	return kv.Txn{Compares: []kv.Compare{kv.At(HeadKey(), at)}, Else: []kv.Op{kv.Get(HeadKey())}}
 }
 
 // planner puts writes together.
@@ -113,9 +113,9 @@ type planner struct {
 	records map[uint64]Record
 	plan    Plan
 
-	order  []revision.Key
-	ops    map[revision.Key][]byte
-	blobs  []revision.Op
+	order  []kv.Key
+	ops    map[kv.Key][]byte
+	blobs  []kv.Op
 	stored map[string]bool // contents that are in the store, or that the plan stores; false if not
 
 	made, looked int // by the writes so far
@@ -127,7 +127,7 @@ func (s *State) Plan(entries []Pending, src Source) (Plan, error) {
 	if s.Unfinished() {
 		return s.forward(), nil
 	}
-	p := &planner{s: s, src: src, fresh: map[string]facts.JSON{}, records: map[uint64]Record{}, ops: map[revision.Key][]byte{}, stored: map[string]bool{}}
+	p := &planner{s: s, src: src, fresh: map[string]facts.JSON{}, records: map[uint64]Record{}, ops: map[kv.Key][]byte{}, stored: map[string]bool{}}
 	if err := p.look(entries); err != nil {
 		return Plan{}, err
 	}
@@ -141,7 +141,7 @@ func (s *State) Plan(entries []Pending, src Source) (Plan, error) {
 		}
 	}
 	if p.plan.next = p.s; len(p.plan.Records) > 0 && p.plan.Txns == nil {
-		p.plan.Txns = []revision.Txn{p.last(s.at, p.s.head)}
+		p.plan.Txns = []kv.Txn{p.last(s.at, p.s.head)}
 	}
 	return p.plan, nil
 }

@@ -2,16 +2,16 @@ package ledger
 
 import (
 	"edgespan/config/facts"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Reader reads the store. A backend fulfils it once somebody gives it a deadline.
 type Reader interface {
-	// Get reads up to revision.MaxOps keys at one moment, in their order. An absent key has
+	// Get reads up to kv.MaxOps keys at one moment, in their order. An absent key has
 	// the zero ModRevision.
-	Get(keys ...revision.Key) ([]revision.Entry, error)
+	Get(keys ...kv.Key) ([]kv.Entry, error)
 	// List reads the keys below a prefix, in order.
-	List(below revision.Prefix, o revision.ListOptions) (revision.Page, error)
+	List(below kv.Prefix, o kv.ListOptions) (kv.Page, error)
 }
 
 // Blobs has the content of documents by their SHA-256, in hex. ReadBlob reads one; whoever

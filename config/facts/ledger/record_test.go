@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"edgespan/config/facts"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 func edit(t tester, op facts.KeysOp, body string) facts.KeysEdit {
@@ -328,7 +328,7 @@ func TestWhatContentCounts(t *testing.T) {
 	if err := own.apply(serialKey(folderDefinitions, was.serial), encode(was)); err != nil {
 		t.Fatal(err)
 	}
-	ok(d.store.Commit(revision.Txn{Then: []revision.Op{revision.Put(serialKey(folderDefinitions, was.serial), encode(was))}}))(t)
+	ok(d.store.Commit(kv.Txn{Then: []kv.Op{kv.Put(serialKey(folderDefinitions, was.serial), encode(was))}}))(t)
 	d.state = own.s
 	effective(`{"old":1}`)
 	d.must(EditContent{ID: 1, Edit: edit(t, facts.KeysSet, `[["more",2]]`)})

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"strconv"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // State is all that the facts are at one revision of them, but for content and older versions: which
@@ -14,8 +14,8 @@ import (
 // change.
 type State struct {
 	head headValue
-	at   revision.Revision // of the store, that wrote the head
-	seen revision.Revision
+	at   kv.Revision // of the store, that wrote the head
+	seen kv.Revision
 
 	components   map[uint64]*component // by serial
 	definitions  map[uint64]*definition
@@ -24,7 +24,7 @@ type State struct {
 	key          Key // of digests
 
 	sets    map[string]map[int]setPart // that lie in the store
-	overlay map[revision.Key][]byte    // what the set that the head names puts
+	overlay map[kv.Key][]byte          // what the set that the head names puts
 }
 
 // index has the serials of what a caller names by id.
@@ -38,11 +38,11 @@ func newState() *State {
 }
 
 // Seen is the revision of the store up to which the state has seen everything.
-func (s *State) Seen() revision.Revision { return s.seen }
+func (s *State) Seen() kv.Revision { return s.seen }
 
 // Head is the revision of the store that wrote HeadKey as the state knows it; 0: never written. A
 // state is as new as every acknowledged write if the store says the same of the key now.
-func (s *State) Head() revision.Revision { return s.at }
+func (s *State) Head() kv.Revision { return s.at }
 
 // Revision is that of the facts: it counts their writes.
 func (s *State) Revision() uint64 { return s.head.Revision }
@@ -59,12 +59,12 @@ func (s *State) OfNodes() (size int64) {
 const pageSize = 1000
 
 // Load reads the state from the store: what it needs, all as of one revision of the store. A store
-// that was compacted meanwhile answers revision.ErrCompacted: load again.
+// that was compacted meanwhile answers kv.ErrCompacted: load again.
 func Load(r Reader) (*State, error) {
 	d := newState().draft()
 	// In this order: what lies in something that is not there is out of sight.
-	for _, below := range []revision.Prefix{folderSets, folderComponents, folderDefinitions, folderEnvironments, folderNodes, folderPaths, folderNow} {
-		for o := (revision.ListOptions{Limit: pageSize, At: d.s.seen}); ; {
+	for _, below := range []kv.Prefix{folderSets, folderComponents, folderDefinitions, folderEnvironments, folderNodes, folderPaths, folderNow} {
+		for o := (kv.ListOptions{Limit: pageSize, At: d.s.seen}); ; {
 			page, err := r.List(below, o)
 			if err != nil {
 				return nil, fmt.Errorf("load the facts: %w", err)
@@ -83,7 +83,7 @@ func Load(r Reader) (*State, error) {
 			}
 		}
 	}
-	page, err := r.List(Below, revision.ListOptions{At: d.s.seen, Limit: 1, After: "facts/hea"})
+	page, err := r.List(Below, kv.ListOptions{At: d.s.seen, Limit: 1, After: "facts/hea"})
 	if err != nil {
 		return nil, fmt.Errorf("load the facts: %w", err)
 	}
@@ -100,15 +100,15 @@ func Load(r Reader) (*State, error) {
 
 // Follow is the state after what one transaction of the store changed below Below, whoever wrote it.
 // Batches come in their order; one that a state has from its own Plan already does no harm.
-func (s *State) Follow(b revision.Batch) (*State, error) {
+func (s *State) Follow(b kv.Batch) (*State, error) {
 	d := s.draft()
 	for _, e := range b.Events {
 		// What is older than the head is in the state, but for what others prepare.
-		if b.Revision <= s.at && !revision.Prefix(folderSets).Has(e.Entry.Key) {
+		if b.Revision <= s.at && !kv.Prefix(folderSets).Has(e.Entry.Key) {
 			continue
 		}
 		var value []byte
-		if e.Kind == revision.EventPut {
+		if e.Kind == kv.EventPut {
 			value = e.Entry.Value
 		}
 		if e.Entry.Key == HeadKey() {
@@ -119,7 +119,7 @@ func (s *State) Follow(b revision.Batch) (*State, error) {
 		}
 	}
 	for _, e := range b.Events { // the last, since it may name a set
-		if e.Entry.Key == HeadKey() && e.Kind == revision.EventPut && b.Revision > s.at {
+		if e.Entry.Key == HeadKey() && e.Kind == kv.EventPut && b.Revision > s.at {
 			if err := d.apply(HeadKey(), e.Entry.Value); err != nil {
 				return nil, fmt.Errorf("follow the facts: %w", err)
 			}
@@ -131,7 +131,7 @@ func (s *State) Follow(b revision.Batch) (*State, error) {
 }
 
 // Passed is the state of a store that has come to a revision without a change below Below.
-func (s *State) Passed(r revision.Revision) *State {
+func (s *State) Passed(r kv.Revision) *State {
 	next := *s
 	next.seen = max(s.seen, r)
 	return &next
@@ -176,23 +176,23 @@ func (d *draft) environment(serial uint64) *environment {
 
 // apply brings into the state what a key has now; no value is a key that is gone. Keys that a state
 // doesn't have, and what lies in something that is not there, change nothing.
-func (d *draft) apply(k revision.Key, value []byte) error {
+func (d *draft) apply(k kv.Key, value []byte) error {
 	switch {
 	case k == HeadKey():
 		return d.applyHead(value)
-	case revision.Prefix(folderComponents).Has(k):
+	case kv.Prefix(folderComponents).Has(k):
 		return d.applyComponent(k, value)
-	case revision.Prefix(folderDefinitions).Has(k):
+	case kv.Prefix(folderDefinitions).Has(k):
 		return d.applyDefinition(k, value)
-	case revision.Prefix(folderEnvironments).Has(k):
+	case kv.Prefix(folderEnvironments).Has(k):
 		return d.applyEnvironment(k, value)
-	case revision.Prefix(folderNodes).Has(k):
+	case kv.Prefix(folderNodes).Has(k):
 		return d.applyNode(k, value)
-	case revision.Prefix(folderNow).Has(k):
+	case kv.Prefix(folderNow).Has(k):
 		return d.applyNow(k, value)
-	case revision.Prefix(folderPaths).Has(k):
+	case kv.Prefix(folderPaths).Has(k):
 		return d.applyPath(k, value)
-	case revision.Prefix(folderSets).Has(k):
+	case kv.Prefix(folderSets).Has(k):
 		return d.applySet(k, value)
 	}
 	return nil
@@ -210,7 +210,7 @@ func (d *draft) applyHead(value []byte) error {
 	if !named {
 		return nil
 	}
-	d.s.overlay = map[revision.Key][]byte{}
+	d.s.overlay = map[kv.Key][]byte{}
 	for i := range head.Parts {
 		for _, op := range d.s.sets[head.Set][i].Ops { // a part that is not there is in its place already
 			d.s.overlay[op.Key] = op.Value
@@ -222,7 +222,7 @@ func (d *draft) applyHead(value []byte) error {
 	return nil
 }
 
-func (d *draft) applySet(k revision.Key, value []byte) error {
+func (d *draft) applySet(k kv.Key, value []byte) error {
 	s := segments(k, folderSets, 2)
 	if s == nil {
 		return nil

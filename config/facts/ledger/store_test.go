@@ -8,24 +8,24 @@ import (
 	"time"
 
 	"edgespan/config/facts"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // store is the model of a store behind a Source. It counts what is read.
 type store struct {
-	*revision.Model
+	*kv.Model
 	gets, lists int
 	largest     int // operations of a transaction
 }
 
-func newStore() *store { return &store{Model: revision.NewModel()} }
+func newStore() *store { return &store{Model: kv.NewModel()} }
 
-func (s *store) Get(keys ...revision.Key) ([]revision.Entry, error) {
-	if len(keys) > revision.MaxOps {
+func (s *store) Get(keys ...kv.Key) ([]kv.Entry, error) {
+	if len(keys) > kv.MaxOps {
 		return nil, fmt.Errorf("%d keys", len(keys))
 	}
 	s.gets++
-	out := make([]revision.Entry, len(keys))
+	out := make([]kv.Entry, len(keys))
 	for i, k := range keys {
 		e, _, err := s.Model.Get(k)
 		if err != nil {
@@ -36,7 +36,7 @@ func (s *store) Get(keys ...revision.Key) ([]revision.Entry, error) {
 	return out, nil
 }
 
-func (s *store) List(p revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+func (s *store) List(p kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	s.lists++
 	return s.Model.List(p, o)
 }
@@ -46,8 +46,8 @@ func (s *store) Blob(sha string) (facts.JSON, error) { return ReadBlob(s, sha) }
 var errLost = errors.New("somebody was faster")
 
 // carryOut does the first transactions, and says which revision the last of them made.
-func (s *store) carryOut(txns []revision.Txn, first int) (revision.Revision, error) {
-	var at revision.Revision
+func (s *store) carryOut(txns []kv.Txn, first int) (kv.Revision, error) {
+	var at kv.Revision
 	for _, txn := range txns[:first] {
 		if err := txn.Check(); err != nil {
 			return 0, err

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"edgespan/config/facts"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // headValue is what HeadKey holds.
@@ -209,7 +209,7 @@ type setPart struct {
 
 // setOp writes a key; without a value it deletes it.
 type setOp struct {
-	Key   revision.Key    `json:"key"`
+	Key   kv.Key          `json:"key"`
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
@@ -221,7 +221,7 @@ func encode(v any) []byte {
 	return text
 }
 
-func decode[V any](k revision.Key, value []byte) (v V, err error) {
+func decode[V any](k kv.Key, value []byte) (v V, err error) {
 	if err := json.Unmarshal(value, &v); err != nil {
 		return v, fmt.Errorf("read %s: %w", k, err)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Sweeper removes, in bounded steps, what nothing refers to: records out of sight, contents that no version
@@ -19,8 +19,8 @@ type Sweeper struct {
 	old   uint64          // how many revisions there were when it began, but for the newest, all of which stay
 	reads bool            // the records of revisions, and not only their keys
 	phase int
-	after revision.Key
-	todo  []revision.Key
+	after kv.Key
+	todo  []kv.Key
 	swept int
 }
 
@@ -36,7 +36,7 @@ type Keep struct {
 }
 
 // sweepOrder: contents are the last, since only then it is known which are named.
-var sweepOrder = []revision.Prefix{folderSets, folderDefinitions, folderNodes, folderPaths, folderNow, "facts/values/", "facts/overrides/", folderRevisions, folderBlobs}
+var sweepOrder = []kv.Prefix{folderSets, folderDefinitions, folderNodes, folderPaths, folderNow, "facts/values/", "facts/overrides/", folderRevisions, folderBlobs}
 
 // Sweep begins a sweep.
 func (s *State) Sweep(keep Keep) *Sweeper {
@@ -58,7 +58,7 @@ func (w *Sweeper) Swept() int { return w.swept }
 const keptRevisions = 10_000
 
 // sweepOps leaves room for the head.
-const sweepOps = revision.MaxOps - 8
+const sweepOps = kv.MaxOps - 8
 
 // A page of contents goes in one transaction: none waits while it may be brought again.
 const _ = uint(sweepOps - getBatch)
@@ -66,7 +66,7 @@ const _ = uint(sweepOps - getBatch)
 // Next reads a part of the store and answers with a transaction for it, which may have nothing to do (no Then), or for a
 // step of Forward if the state is Unfinished. It is nil at the end. State is the newest. Each transaction writes the head anew, as it is: a write that was planned before is
 // planned anew, so that none counts on what is swept. One that does not succeed is left to the next sweep.
-func (w *Sweeper) Next(s *State, r Source) (*revision.Txn, error) {
+func (w *Sweeper) Next(s *State, r Source) (*kv.Txn, error) {
 	if s.Unfinished() {
 		return &s.Forward()[0], nil
 	}
@@ -82,16 +82,16 @@ func (w *Sweeper) Next(s *State, r Source) (*revision.Txn, error) {
 		}
 	}
 	if len(w.todo) == 0 {
-		return &revision.Txn{}, nil
+		return &kv.Txn{}, nil
 	}
 	n := min(len(w.todo), sweepOps)
 	txn := moving(s.at)
 	for _, k := range w.todo[:n] {
-		txn.Then = append(txn.Then, revision.Delete(k))
+		txn.Then = append(txn.Then, kv.Delete(k))
 	}
 	w.todo = w.todo[n:]
 	w.swept += len(txn.Then)
-	txn.Then = append(txn.Then, revision.Put(HeadKey(), encode(s.head)))
+	txn.Then = append(txn.Then, kv.Put(HeadKey(), encode(s.head)))
 	return &txn, nil
 }
 
@@ -100,7 +100,7 @@ func (w *Sweeper) Next(s *State, r Source) (*revision.Txn, error) {
 func (w *Sweeper) absorb(s *State, r Source) error {
 	for w.upTo < s.head.Revision {
 		var numbers []uint64
-		for n := w.upTo + 1; n <= s.head.Revision && len(numbers) < revision.MaxOps; n++ {
+		for n := w.upTo + 1; n <= s.head.Revision && len(numbers) < kv.MaxOps; n++ {
 			numbers = append(numbers, n)
 		}
 		records, err := s.readRecords(r, numbers)
@@ -131,7 +131,7 @@ func (w *Sweeper) page(s *State, r Reader) error {
 	}
 	// Of a version it counts what it is; of a revision that no sweep has seen whether a node wrote it.
 	keys := folder != "facts/values/" && folder != "facts/overrides/" && (folder != folderRevisions || !w.reads)
-	page, err := r.List(folder, revision.ListOptions{After: w.after, Limit: limit, Keys: keys})
+	page, err := r.List(folder, kv.ListOptions{After: w.after, Limit: limit, Keys: keys})
 	if err != nil {
 		return fmt.Errorf("sweep the facts: %w", err)
 	}
@@ -156,7 +156,7 @@ func (w *Sweeper) page(s *State, r Reader) error {
 
 // readsFrom says whether the records of revisions are to be read from a key on: no sweep has looked at them, as they were young, and those of nodes which
 // no version names are to go now. Where versions are kept for a time all go that none names, whoever wrote them.
-func (w *Sweeper) readsFrom(folder revision.Prefix, k revision.Key) bool {
+func (w *Sweeper) readsFrom(folder kv.Prefix, k kv.Key) bool {
 	if folder != folderRevisions || w.reads || w.keep.Versions != 0 {
 		return false
 	}
@@ -167,7 +167,7 @@ func (w *Sweeper) readsFrom(folder revision.Prefix, k revision.Key) bool {
 
 // revisionGoes says whether the record of a revision is to go: the newest stay, and those that kept versions name. Of the others those of nodes go, and all of them
 // where versions are kept for a time.
-func (w *Sweeper) revisionGoes(number uint64, e revision.Entry) (bool, error) {
+func (w *Sweeper) revisionGoes(number uint64, e kv.Entry) (bool, error) {
 	if number > w.old || w.told[number] {
 		return false, nil
 	}
@@ -191,7 +191,7 @@ func (w *Sweeper) versionGoes(h, newest half, records int) bool {
 }
 
 // goes says whether a key is to go.
-func (w *Sweeper) goes(s *State, e revision.Entry) (bool, error) {
+func (w *Sweeper) goes(s *State, e kv.Entry) (bool, error) {
 	parts := strings.Split(string(e.Key), "/")[1:]
 	folder, parts := parts[0], parts[1:]
 	switch folder {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // keysOnly is a store that hands out the values of those only whose values count in a sweep.
@@ -13,7 +13,7 @@ type keysOnly struct {
 	t *testing.T
 }
 
-func (s keysOnly) List(p revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+func (s keysOnly) List(p kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	if wanted := p == "facts/values/" || p == "facts/overrides/"; o.Keys == wanted && p != folderRevisions {
 		s.t.Errorf("below %s: keys alone: %v", p, o.Keys)
 	}

@@ -8,14 +8,14 @@ import (
 	"slices"
 
 	"edgespan/config/facts"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // look finds out which contents of writes the store has already, with few questions.
 func (p *planner) look(entries []Pending) error {
 	var names []string
 	for _, e := range entries {
-		if len(names) > revision.MaxOps && len(e.names()) > 1 {
+		if len(names) > kv.MaxOps && len(e.names()) > 1 {
 			break // it will be another plan's
 		}
 		names = append(names, e.names()...)
@@ -45,7 +45,7 @@ func namesOf(w Write) (out []string) {
 
 // ask asks the store whether it has contents.
 func (p *planner) ask(names []string) error {
-	keys := make([]revision.Key, len(names))
+	keys := make([]kv.Key, len(names))
 	for i, sha := range names {
 		keys[i] = blobKey(sha, 0)
 	}
@@ -66,7 +66,7 @@ func (p *planner) ask(names []string) error {
 const getBatch = 100
 
 // missing are the operations that store what is not stored.
-func (p *planner) missing(names []string) ([]revision.Op, error) {
+func (p *planner) missing(names []string) ([]kv.Op, error) {
 	var unknown []string
 	for _, sha := range names {
 		if _, known := p.stored[sha]; !known {
@@ -76,7 +76,7 @@ func (p *planner) missing(names []string) ([]revision.Op, error) {
 	if err := p.ask(unknown); err != nil {
 		return nil, err
 	}
-	var ops []revision.Op
+	var ops []kv.Op
 	for _, sha := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		if !p.stored[sha] {
 			ops = append(ops, blobOps(sha, p.fresh[sha])...)
@@ -86,7 +86,7 @@ func (p *planner) missing(names []string) ([]revision.Op, error) {
 }
 
 // take puts a write into the transaction, if it fits.
-func (p *planner) take(j *judge, record []byte, blobs []revision.Op) bool {
+func (p *planner) take(j *judge, record []byte, blobs []kv.Op) bool {
 	order, ops := slices.Clone(p.order), maps.Clone(p.ops)
 	for _, k := range append(slices.Clone(j.order), revisionKey(j.revision)) {
 		if _, is := ops[k]; !is {
@@ -104,32 +104,32 @@ func (p *planner) take(j *judge, record []byte, blobs []revision.Op) bool {
 	return false
 }
 
-func fits(t revision.Txn) bool { return len(t.Then) <= revision.MaxOps && t.Size() <= revision.MaxSize }
+func fits(t kv.Txn) bool { return len(t.Then) <= kv.MaxOps && t.Size() <= kv.MaxSize }
 
 // last is the transaction that moves the head.
-func (p *planner) last(at revision.Revision, head headValue) revision.Txn {
+func (p *planner) last(at kv.Revision, head headValue) kv.Txn {
 	txn := moving(at)
 	txn.Then = append(txn.Then, p.blobs...)
 	for _, k := range p.order {
 		if v := p.ops[k]; v == nil {
-			txn.Then = append(txn.Then, revision.Delete(k))
+			txn.Then = append(txn.Then, kv.Delete(k))
 		} else {
-			txn.Then = append(txn.Then, revision.Put(k, v))
+			txn.Then = append(txn.Then, kv.Put(k, v))
 		}
 	}
-	txn.Then = append(txn.Then, revision.Put(HeadKey(), encode(head)))
+	txn.Then = append(txn.Then, kv.Put(HeadKey(), encode(head)))
 	return txn
 }
 
 // partSize leaves room in a transaction for a part, or for what is in it.
 const (
-	partSize = revision.MaxSize / 2
-	partOps  = revision.MaxOps - 8
+	partSize = kv.MaxSize / 2
+	partOps  = kv.MaxOps - 8
 )
 
 // large plans a write that does not fit into one transaction: contents first, where nobody sees them; then, if
 // its other keys are too many, these as parts of a set; and the head, which makes it visible.
-func (p *planner) large(j *judge, record []byte, blobs []revision.Op) {
+func (p *planner) large(j *judge, record []byte, blobs []kv.Op) {
 	p.plan.Txns = grouped(blobs)
 	small := *p
 	small.blobs = nil
@@ -140,13 +140,13 @@ func (p *planner) large(j *judge, record []byte, blobs []revision.Op) {
 	sum := sha256.Sum256(fmt.Appendf(record, " after %d", p.s.at))
 	id := hex.EncodeToString(sum[:16])
 	parts := map[int]setPart{}
-	var puts []revision.Op
+	var puts []kv.Op
 	size, part := 0, setPart{}
 	for i, k := range j.order {
 		op := setOp{k, j.ops[k]}
 		size += 400 + 3*len(k) + len(op.Value)
 		if part.Ops = append(part.Ops, op); i+1 == len(j.order) || len(part.Ops) == partOps || size > partSize/2 {
-			puts = append(puts, revision.Put(setKey(id, len(parts)), encode(part)))
+			puts = append(puts, kv.Put(setKey(id, len(parts)), encode(part)))
 			parts[len(parts)] = part
 			size, part = 0, setPart{}
 		}
@@ -157,13 +157,13 @@ func (p *planner) large(j *judge, record []byte, blobs []revision.Op) {
 	j.s.sets = maps.Clone(j.s.sets)
 	j.s.sets[id] = parts
 	txn := moving(p.s.at)
-	txn.Then = append(txn.Then, revision.Put(revisionKey(j.revision), record), revision.Put(HeadKey(), encode(j.s.head)))
+	txn.Then = append(txn.Then, kv.Put(revisionKey(j.revision), record), kv.Put(HeadKey(), encode(j.s.head)))
 	p.plan.Txns = append(p.plan.Txns, txn)
 }
 
 // grouped are transactions that nobody sees anything of, and that need no order.
-func grouped(ops []revision.Op) []revision.Txn {
-	var out []revision.Txn
+func grouped(ops []kv.Op) []kv.Txn {
+	var out []kv.Txn
 	for _, op := range ops {
 		if n := len(out); n > 0 {
 			more := out[n-1]
@@ -172,7 +172,7 @@ func grouped(ops []revision.Op) []revision.Txn {
 				continue
 			}
 		}
-		out = append(out, revision.Txn{Then: []revision.Op{op}})
+		out = append(out, kv.Txn{Then: []kv.Op{op}})
 	}
 	return out
 }

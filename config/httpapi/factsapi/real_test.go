@@ -10,13 +10,13 @@ import (
 
 	"edgespan/config/facts"
 	"edgespan/config/facts/ledger"
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // real is a Backend of the ledger over the model of a store.
 type real struct {
 	mu    sync.Mutex
-	model *revision.Model
+	model *kv.Model
 	state *ledger.State
 	news  chan struct{} // closed by the next write
 }
@@ -30,7 +30,7 @@ func newReal(t *testing.T) *real {
 
 func (r *real) open(t testing.TB) {
 	t.Helper()
-	r.model = revision.NewModel()
+	r.model = kv.NewModel()
 	var err error
 	if r.state, err = ledger.Load(source{r.model, nil}); err != nil {
 		t.Fatal(err)
@@ -39,14 +39,14 @@ func (r *real) open(t testing.TB) {
 
 // source is the model of a store as the ledger reads it.
 type source struct {
-	*revision.Model
+	*kv.Model
 	m *facts.Meter
 }
 
 func (s source) Meter() *facts.Meter { return s.m }
 
-func (s source) Get(keys ...revision.Key) ([]revision.Entry, error) {
-	out := make([]revision.Entry, len(keys))
+func (s source) Get(keys ...kv.Key) ([]kv.Entry, error) {
+	out := make([]kv.Entry, len(keys))
 	for i, k := range keys {
 		e, _, err := s.Model.Get(k)
 		if err != nil {
@@ -171,7 +171,7 @@ func (r *real) Write(ctx context.Context, w WriteRequest) (ledger.Written, error
 			if len(p.Results) == 1 && (w.DryRun || len(p.Txns) == 0) {
 				return p.Results[0].Written, nil
 			}
-			var at revision.Revision
+			var at kv.Revision
 			for _, txn := range p.Txns {
 				out, err := r.model.Commit(txn)
 				if err != nil || !out.Succeeded {

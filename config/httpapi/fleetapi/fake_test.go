@@ -15,9 +15,9 @@ import (
 	"edgespan/config"
 	"edgespan/config/backup"
 	"edgespan/config/history"
+	"edgespan/config/kv"
 	"edgespan/config/layers"
 	"edgespan/config/operate"
-	"edgespan/config/revision"
 )
 
 // fake is a controller that writes down what it is asked, and answers err where there is one.
@@ -122,8 +122,8 @@ func (f *fake) Export(_ context.Context, reveal bool) (history.Files, uint64, er
 
 // Backup is of a store with the key of a fleet.
 func (f *fake) Backup(_ context.Context, version string) (func(context.Context, io.Writer) error, error) {
-	m := modelReader{revision.NewModel()}
-	_, err := m.Commit(revision.Txn{Then: []revision.Op{revision.Put(history.FleetKey(), []byte("{}"))}})
+	m := modelReader{kv.NewModel()}
+	_, err := m.Commit(kv.Txn{Then: []kv.Op{kv.Put(history.FleetKey(), []byte("{}"))}})
 	if err != nil {
 		return nil, err
 	}
@@ -141,9 +141,9 @@ func (f *fake) Backup(_ context.Context, version string) (func(context.Context, 
 }
 
 // modelReader is a model as config/history reads it.
-type modelReader struct{ *revision.Model }
+type modelReader struct{ *kv.Model }
 
-func (modelReader) Get(...revision.Key) ([]revision.Entry, error) {
+func (modelReader) Get(...kv.Key) ([]kv.Entry, error) {
 	return nil, errors.New("nobody gets")
 }
 

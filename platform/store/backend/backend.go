@@ -1,7 +1,7 @@
 // Package backend owns the contract of the controller's store, what its backends bolt
 // and etcd share, and elections that work on any of them (docs/adr/0016).
 //
-// The interface stands here, in a room of platform, and not in config/revision
+// The interface stands here, in a room of platform, and not in config/kv
 // that owns its words: every call takes a context, which no core may import. It
 // has only plain types of that core in it, so that actors, which may not import
 // platform, declare the methods that they use and every backend fits.
@@ -13,12 +13,12 @@ import (
 	"context"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Store is a store of revisioned keys. All methods may be called at once from
 // many goroutines. platform/store/conformance holds every backend to what stands
-// here and in config/revision.
+// here and in config/kv.
 type Store interface {
 	// ID is the UUID that the store was given when it was first opened: the
 	// authority of the generations that it counts.
@@ -26,40 +26,40 @@ type Store interface {
 
 	// Get reads a key, and says as of which revision; a watch from there misses
 	// nothing. An absent key is an entry that does not exist, no error.
-	Get(ctx context.Context, key revision.Key) (revision.Entry, revision.Revision, error)
+	Get(ctx context.Context, key kv.Key) (kv.Entry, kv.Revision, error)
 
 	// List reads what is below a prefix, as of one revision. Further pages of the
 	// same revision are whole until it is compacted.
-	List(ctx context.Context, prefix revision.Prefix, o revision.ListOptions) (revision.Page, error)
+	List(ctx context.Context, prefix kv.Prefix, o kv.ListOptions) (kv.Page, error)
 
 	// Commit does a transaction. It returns when the transaction is on disk.
 	// ErrInvalid, ErrTooLarge, ErrNoLease and ErrUnwritten changed nothing; after any other
 	// error, ErrFull among them, it may have taken place or not: read again.
-	Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error)
+	Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error)
 
 	// Watch delivers what each later transaction changed below a prefix, in order,
 	// until the context ends or deliver answers with an error; that error is
 	// returned. How long deliver takes is no writer's matter. A watch that falls
 	// behind a compaction ends with ErrCompacted, one from a revision that the store
 	// has not reached, as after a restored backup, with ErrFuture.
-	Watch(ctx context.Context, prefix revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error
+	Watch(ctx context.Context, prefix kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error
 
 	// Compact forgets what was before a revision. Doing it again is no error.
-	Compact(ctx context.Context, at revision.Revision) error
+	Compact(ctx context.Context, at kv.Revision) error
 
 	// Grant makes a lease that ends its time to live after it was last kept alive,
 	// never earlier; with it go the keys that hang on it, in one transaction. It
 	// survives a restart of the store, which begins its time anew.
-	Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID, error)
+	Grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error)
 
 	// KeepAlive lets the time of a lease begin anew, and says how long it is.
-	KeepAlive(ctx context.Context, id revision.LeaseID) (time.Duration, error)
+	KeepAlive(ctx context.Context, id kv.LeaseID) (time.Duration, error)
 
 	// Revoke ends a lease now.
-	Revoke(ctx context.Context, id revision.LeaseID) error
+	Revoke(ctx context.Context, id kv.LeaseID) error
 
 	// Keys are those that hang on a lease, in order.
-	Keys(ctx context.Context, id revision.LeaseID) ([]revision.Key, error)
+	Keys(ctx context.Context, id kv.LeaseID) ([]kv.Key, error)
 
 	// Sound says why the store takes no writes, as far as its last answers told; nil if it
 	// does. It asks nobody, and forgets a refused write only where the store takes one again or

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Election is one key that its leader holds under a lease.
 type Election struct {
 	Store Store
-	Key   revision.Key
+	Key   kv.Key
 	TTL   time.Duration // of the leader's lease: after it at the latest another leads
 	Clock Clock
 }
@@ -24,12 +24,12 @@ type Election struct {
 // they do not. Lead returns what work returned; and ErrNoLease or an error of the
 // store where the leadership ended first. Until it has won, what the store can't
 // do is tried again, unless it is closed.
-func (e Election) Lead(ctx context.Context, candidate []byte, work func(context.Context, revision.Leadership) error) error {
+func (e Election) Lead(ctx context.Context, candidate []byte, work func(context.Context, kv.Leadership) error) error {
 	calls, give := context.WithCancel(context.WithoutCancel(ctx))
 	defer give()
 	l := &leading{
-		Election: e, ctx: ctx, calls: calls, candidate: candidate, work: work, machine: revision.NewCandidate(e.Key, e.TTL),
-		answers: make(chan revision.Answer), vacant: make(chan struct{}), worked: make(chan error),
+		Election: e, ctx: ctx, calls: calls, candidate: candidate, work: work, machine: kv.NewCandidate(e.Key, e.TTL),
+		answers: make(chan kv.Answer), vacant: make(chan struct{}), worked: make(chan error),
 	}
 	go l.notice()
 	if err := l.run(); err != nil {
@@ -44,9 +44,9 @@ type leading struct {
 	ctx       context.Context
 	calls     context.Context // of the calls: they outlast ctx, so that nobody waits for the end of the lease
 	candidate []byte
-	work      func(context.Context, revision.Leadership) error
-	machine   *revision.Candidate
-	answers   chan revision.Answer
+	work      func(context.Context, kv.Leadership) error
+	machine   *kv.Candidate
+	answers   chan kv.Answer
 	vacant    chan struct{}
 	worked    chan error
 
@@ -97,12 +97,12 @@ func (l *leading) run() error {
 }
 
 // take does what a turn says.
-func (l *leading) take(turn revision.Turn) {
+func (l *leading) take(turn kv.Turn) {
 	switch {
 	case turn.Lost != nil:
 		l.lost = turn.Lost
 		l.lose()
-	case errors.Is(turn.Failed, revision.ErrClosed) && l.lose == nil:
+	case errors.Is(turn.Failed, kv.ErrClosed) && l.lose == nil:
 		l.lost = turn.Failed
 	}
 	if turn.Won != nil {
@@ -128,7 +128,7 @@ func (l *leading) end() error {
 }
 
 // call asks the store.
-func (l *leading) call(c revision.Call) {
+func (l *leading) call(c kv.Call) {
 	ctx, cancel := context.WithCancel(l.calls)
 	defer cancel()
 	go func() {
@@ -138,15 +138,15 @@ func (l *leading) call(c revision.Call) {
 		case <-ctx.Done():
 		}
 	}()
-	a := revision.Answer{Call: c.Number}
+	a := kv.Answer{Call: c.Number}
 	switch c.Kind {
-	case revision.CallGrant:
+	case kv.CallGrant:
 		a.Lease, a.Err = l.Store.Grant(ctx, l.TTL)
-	case revision.CallKeepAlive:
+	case kv.CallKeepAlive:
 		_, a.Err = l.Store.KeepAlive(ctx, c.Lease)
-	case revision.CallCampaign:
-		a.Outcome, a.Err = l.Store.Commit(ctx, revision.Campaign(l.Key, l.candidate, c.Lease))
-	case revision.CallRevoke:
+	case kv.CallCampaign:
+		a.Outcome, a.Err = l.Store.Commit(ctx, kv.Campaign(l.Key, l.candidate, c.Lease))
+	case kv.CallRevoke:
 		a.Err = l.Store.Revoke(ctx, c.Lease)
 	}
 	select {
@@ -158,7 +158,7 @@ func (l *leading) call(c revision.Call) {
 // notice tells that nobody leads: then there is no need to wait for the next try, which comes
 // anyway.
 func (l *leading) notice() {
-	_ = l.Observe(l.calls, func(leader revision.Entry) error {
+	_ = l.Observe(l.calls, func(leader kv.Entry) error {
 		if !leader.Exists() {
 			select {
 			case l.vacant <- struct{}{}:
@@ -171,15 +171,15 @@ func (l *leading) notice() {
 
 // watch tells of each change of the election's key. A key alone is no prefix: the
 // folder that it lies in is watched.
-func (e Election) watch(ctx context.Context, after revision.Revision, tell func(revision.Entry) error) error {
-	return e.Store.Watch(ctx, folder(e.Key), after, func(b revision.Batch) error {
+func (e Election) watch(ctx context.Context, after kv.Revision, tell func(kv.Entry) error) error {
+	return e.Store.Watch(ctx, folder(e.Key), after, func(b kv.Batch) error {
 		for _, ev := range b.Events {
 			if ev.Entry.Key != e.Key {
 				continue
 			}
 			now := ev.Entry
-			if ev.Kind == revision.EventDelete {
-				now = revision.Entry{Key: e.Key}
+			if ev.Kind == kv.EventDelete {
+				now = kv.Entry{Key: e.Key}
 			}
 			if err := tell(now); err != nil {
 				return err
@@ -189,10 +189,10 @@ func (e Election) watch(ctx context.Context, after revision.Revision, tell func(
 	})
 }
 
-func folder(k revision.Key) revision.Prefix {
+func folder(k kv.Key) kv.Prefix {
 	for i := len(k) - 1; i >= 0; i-- {
 		if k[i] == '/' {
-			return revision.Prefix(k[:i+1])
+			return kv.Prefix(k[:i+1])
 		}
 	}
 	return ""
@@ -200,7 +200,7 @@ func folder(k revision.Key) revision.Prefix {
 
 // Observe tells who leads, now and after each change, until the context ends or
 // tell answers with an error. While nobody leads the entry does not exist.
-func (e Election) Observe(ctx context.Context, tell func(leader revision.Entry) error) error {
+func (e Election) Observe(ctx context.Context, tell func(leader kv.Entry) error) error {
 	for {
 		now, at, err := e.Store.Get(ctx, e.Key)
 		if err != nil {
@@ -210,7 +210,7 @@ func (e Election) Observe(ctx context.Context, tell func(leader revision.Entry) 
 			return err
 		}
 		err = e.watch(ctx, at, tell)
-		if !errors.Is(err, revision.ErrCompacted) {
+		if !errors.Is(err, kv.ErrCompacted) {
 			return err
 		}
 	}

@@ -3,7 +3,7 @@ package backend
 import (
 	"context"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Reader reads a store as config/history does, for as long as a context lasts: for one who
@@ -16,17 +16,17 @@ type Reader struct {
 // NewReader makes a reader whose calls end with ctx.
 func NewReader(ctx context.Context, s Store) Reader { return Reader{ctx, s} }
 
-// Get reads up to revision.MaxOps keys at one moment, in their order.
-func (r Reader) Get(keys ...revision.Key) ([]revision.Entry, error) {
-	ops := make([]revision.Op, len(keys))
+// Get reads up to kv.MaxOps keys at one moment, in their order.
+func (r Reader) Get(keys ...kv.Key) ([]kv.Entry, error) {
+	ops := make([]kv.Op, len(keys))
 	for i, k := range keys {
-		ops[i] = revision.Get(k)
+		ops[i] = kv.Get(k)
 	}
-	out, err := r.store.Commit(r.ctx, revision.Txn{Then: ops})
+	out, err := r.store.Commit(r.ctx, kv.Txn{Then: ops})
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]revision.Entry, len(out.Results))
+	entries := make([]kv.Entry, len(out.Results))
 	for i, result := range out.Results {
 		entries[i] = result.Entry
 		entries[i].Key = keys[i]
@@ -35,6 +35,6 @@ func (r Reader) Get(keys ...revision.Key) ([]revision.Entry, error) {
 }
 
 // List reads the keys below a prefix, in order.
-func (r Reader) List(below revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+func (r Reader) List(below kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	return r.store.List(r.ctx, below, o)
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/backend"
 	"edgespan/platform/store/bolt"
 )
@@ -17,7 +17,7 @@ func TestReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	if _, err := s.Commit(t.Context(), revision.Txn{Then: []revision.Op{revision.Put("a/1", []byte("one")), revision.Put("a/2", []byte("two"))}}); err != nil {
+	if _, err := s.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put("a/1", []byte("one")), kv.Put("a/2", []byte("two"))}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -26,7 +26,7 @@ func TestReader(t *testing.T) {
 	if err != nil || len(got) != 3 || string(got[0].Value) != "two" || got[1].Exists() || got[1].Key != "none" || string(got[2].Value) != "one" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	page, err := r.List("a/", revision.ListOptions{})
+	page, err := r.List("a/", kv.ListOptions{})
 	if err != nil || len(page.Entries) != 2 {
 		t.Errorf("%+v, %v", page, err)
 	}

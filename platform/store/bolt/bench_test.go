@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // BenchmarkPut is the latency of one acknowledged write of 1 KiB, of one writer
@@ -18,8 +18,8 @@ func BenchmarkPut(b *testing.B) {
 	value := bytes.Repeat([]byte("v"), 1024)
 	var n atomic.Int64
 	one := func(s *Store) error {
-		k := revision.Key(fmt.Sprint("node/", n.Add(1)%10_000))
-		_, err := s.Commit(context.Background(), revision.Txn{Then: []revision.Op{revision.Put(k, value)}})
+		k := kv.Key(fmt.Sprint("node/", n.Add(1)%10_000))
+		_, err := s.Commit(context.Background(), kv.Txn{Then: []kv.Op{kv.Put(k, value)}})
 		return err
 	}
 	b.Run("floor", func(b *testing.B) {
@@ -75,11 +75,11 @@ func BenchmarkRead(b *testing.B) {
 	b.Cleanup(func() { s.Close() })
 	for range 10 {
 		for i := 0; i < 10_000; i += 100 {
-			var ops []revision.Op
+			var ops []kv.Op
 			for j := i; j < i+100; j++ {
-				ops = append(ops, revision.Put(revision.Key(fmt.Sprintf("node/%05d", j)), make([]byte, 100)))
+				ops = append(ops, kv.Put(kv.Key(fmt.Sprintf("node/%05d", j)), make([]byte, 100)))
 			}
-			if _, err := s.Commit(context.Background(), revision.Txn{Then: ops}); err != nil {
+			if _, err := s.Commit(context.Background(), kv.Txn{Then: ops}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -93,7 +93,7 @@ func BenchmarkRead(b *testing.B) {
 	})
 	b.Run("list-10000", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := s.List(context.Background(), "node/", revision.ListOptions{}); err != nil {
+			if _, err := s.List(context.Background(), "node/", kv.ListOptions{}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/backend"
 )
 
@@ -54,7 +54,7 @@ type Store struct {
 	breaking chan struct{} // closed then
 	full     error         // why the last commit left nothing on the disk
 	rest     time.Time     // until then none is tried after it
-	leases   map[revision.LeaseID]*lease
+	leases   map[kv.LeaseID]*lease
 	relisten chan struct{} // the end of some lease came nearer
 }
 
@@ -76,7 +76,7 @@ func Open(path string, o Options) (*Store, error) {
 	}
 	s := &Store{
 		clock: o.Clock, told: o.Told, breaking: make(chan struct{}), jobs: make(chan *job), closing: make(chan struct{}), changed: make(chan struct{}),
-		leases: map[revision.LeaseID]*lease{}, relisten: make(chan struct{}, 1),
+		leases: map[kv.LeaseID]*lease{}, relisten: make(chan struct{}, 1),
 	}
 	var err error
 	if s.db, err = openFile(path, o.UnsafeNoSync); err != nil {
@@ -89,7 +89,7 @@ func Open(path string, o Options) (*Store, error) {
 	go s.write()
 	go s.expire()
 	// On a full disk it is read all the same; the next compaction sweeps then.
-	if err := s.sweep(context.Background()); err != nil && !errors.Is(err, revision.ErrUnwritten) {
+	if err := s.sweep(context.Background()); err != nil && !errors.Is(err, kv.ErrUnwritten) {
 		return nil, fmt.Errorf("open store %s: %w", path, errors.Join(err, s.Close()))
 	}
 	return s, nil
@@ -185,7 +185,7 @@ func (s *Store) see(ctx context.Context, read func(view) error) error {
 	}
 	err := s.db.View(func(tx *bbolt.Tx) error { return read(viewOf(tx)) })
 	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
-		return revision.ErrClosed
+		return kv.ErrClosed
 	}
 	return err
 }

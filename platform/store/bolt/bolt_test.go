@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/conformance"
 )
 
@@ -74,14 +74,14 @@ func TestConformance(t *testing.T) {
 // was acknowledged.
 func TestReadingWaitsForNoWriter(t *testing.T) {
 	s := opened(t, filepath.Join(t.TempDir(), "store"), Options{UnsafeNoSync: true})
-	before, err := s.Commit(t.Context(), revision.Txn{Then: []revision.Op{revision.Put("a", []byte("1"))}})
+	before, err := s.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put("a", []byte("1"))}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	began, hold, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- s.submit(t.Context(), 0, func(w *write) error {
-			_, err := w.txn(revision.Txn{Then: []revision.Op{revision.Put("a", []byte("2"))}})
+			_, err := w.txn(kv.Txn{Then: []kv.Op{kv.Put("a", []byte("2"))}})
 			close(began)
 			<-hold
 			return err
@@ -89,9 +89,9 @@ func TestReadingWaitsForNoWriter(t *testing.T) {
 	}()
 	<-began
 	for _, holds := range []bool{true, false} {
-		o, err := s.Commit(t.Context(), revision.Txn{
-			Compares: []revision.Compare{{Kind: revision.CompareExists, Key: "a", Exists: holds}},
-			Then:     []revision.Op{revision.Get("a"), revision.Get("b")}, Else: []revision.Op{revision.Get("a")},
+		o, err := s.Commit(t.Context(), kv.Txn{
+			Compares: []kv.Compare{{Kind: kv.CompareExists, Key: "a", Exists: holds}},
+			Then:     []kv.Op{kv.Get("a"), kv.Get("b")}, Else: []kv.Op{kv.Get("a")},
 		})
 		if err != nil || o.Succeeded != holds || o.Revision != before.Revision || string(o.Results[0].Entry.Value) != "1" {
 			t.Errorf("%+v, %v", o, err)

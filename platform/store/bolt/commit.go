@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Bounds of what is synced together: the first writer of a batch waits for the last.
@@ -32,7 +32,7 @@ func (r refusal) Unwrap() error { return r.error }
 // write is one batch on its way to the disk.
 type write struct {
 	view
-	revision revision.Revision // of the last change so far
+	revision kv.Revision // of the last change so far
 	dirty    bool
 	after    []func() // what follows in memory once it is on disk
 }
@@ -48,7 +48,7 @@ func (s *Store) submit(ctx context.Context, size int, do func(*write) error) err
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.closing:
-		return revision.ErrClosed
+		return kv.ErrClosed
 	}
 	select {
 	case <-j.done:
@@ -133,11 +133,11 @@ func (s *Store) apply(batch []*job) error {
 	return nil
 }
 
-func (s *Store) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error) {
+func (s *Store) Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
 	if err := txn.Check(); err != nil {
-		return revision.Outcome{}, err
+		return kv.Outcome{}, err
 	}
-	var out revision.Outcome
+	var out kv.Outcome
 	var err error
 	if txn.Writes() {
 		err = s.submit(ctx, txn.Size(), func(w *write) (err error) {
@@ -151,14 +151,14 @@ func (s *Store) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome,
 		})
 	}
 	if err != nil {
-		return revision.Outcome{}, fmt.Errorf("commit: %w", err)
+		return kv.Outcome{}, fmt.Errorf("commit: %w", err)
 	}
 	return out, nil
 }
 
 // txn does one transaction.
-func (w *write) txn(txn revision.Txn) (revision.Outcome, error) {
-	out := revision.Outcome{Succeeded: true}
+func (w *write) txn(txn kv.Txn) (kv.Outcome, error) {
+	out := kv.Outcome{Succeeded: true}
 	for _, c := range txn.Compares {
 		now, err := w.at(c.Key, w.revision)
 		if err != nil {
@@ -172,7 +172,7 @@ func (w *write) txn(txn revision.Txn) (revision.Outcome, error) {
 	}
 	for _, op := range ops {
 		if op.Lease != 0 && w.leases.Get(number(uint64(op.Lease))) == nil {
-			return out, refusal{fmt.Errorf("put %q: lease %d: %w", op.Key, op.Lease, revision.ErrNoLease)}
+			return out, refusal{fmt.Errorf("put %q: lease %d: %w", op.Key, op.Lease, kv.ErrNoLease)}
 		}
 	}
 	c := change{write: w, revision: w.revision + 1}
@@ -191,8 +191,8 @@ func (w *write) txn(txn revision.Txn) (revision.Outcome, error) {
 }
 
 // read does one transaction that only reads: beside the writer, whose disk it does not wait for.
-func (v view) read(txn revision.Txn) (revision.Outcome, error) {
-	out := revision.Outcome{Succeeded: true, Revision: v.last()}
+func (v view) read(txn kv.Txn) (kv.Outcome, error) {
+	out := kv.Outcome{Succeeded: true, Revision: v.last()}
 	for _, c := range txn.Compares {
 		now, err := v.at(c.Key, out.Revision)
 		if err != nil {
@@ -209,7 +209,7 @@ func (v view) read(txn revision.Txn) (revision.Outcome, error) {
 		if err != nil {
 			return out, err
 		}
-		out.Results = append(out.Results, revision.Result{Entry: e})
+		out.Results = append(out.Results, kv.Result{Entry: e})
 	}
 	return out, nil
 }
@@ -217,35 +217,35 @@ func (v view) read(txn revision.Txn) (revision.Outcome, error) {
 // change is one transaction on its way into a batch.
 type change struct {
 	*write
-	revision revision.Revision
-	keys     []revision.Key
+	revision kv.Revision
+	keys     []kv.Key
 }
 
-func (c *change) op(op revision.Op) (revision.Result, error) {
+func (c *change) op(op kv.Op) (kv.Result, error) {
 	switch op.Kind {
-	case revision.OpGet:
+	case kv.OpGet:
 		e, err := c.at(op.Key, c.revision)
-		return revision.Result{Entry: e}, err
-	case revision.OpPut:
-		return revision.Result{}, c.put(op)
-	case revision.OpDelete:
+		return kv.Result{Entry: e}, err
+	case kv.OpPut:
+		return kv.Result{}, c.put(op)
+	case kv.OpDelete:
 		n, err := c.remove(op.Key)
-		return revision.Result{Deleted: n}, err
-	case revision.OpDeletePrefix:
-		var keys []revision.Key
-		err := c.below(op.Prefix, "", c.revision, func(e revision.Entry) bool {
+		return kv.Result{Deleted: n}, err
+	case kv.OpDeletePrefix:
+		var keys []kv.Key
+		err := c.below(op.Prefix, "", c.revision, func(e kv.Entry) bool {
 			keys = append(keys, e.Key)
 			return true
 		})
 		if err == nil {
 			_, err = c.remove(keys...)
 		}
-		return revision.Result{Deleted: len(keys)}, err
+		return kv.Result{Deleted: len(keys)}, err
 	}
-	return revision.Result{}, fmt.Errorf("operation of kind %d", op.Kind)
+	return kv.Result{}, fmt.Errorf("operation of kind %d", op.Kind)
 }
 
-func (c *change) put(op revision.Op) error {
+func (c *change) put(op kv.Op) error {
 	before, err := c.at(op.Key, c.revision)
 	if err != nil {
 		return err
@@ -259,12 +259,12 @@ func (c *change) put(op revision.Op) error {
 		}
 	}
 	c.keys = append(c.keys, op.Key)
-	e := revision.Entry{Version: before.Version + 1, Lease: op.Lease, Value: op.Value}
+	e := kv.Entry{Version: before.Version + 1, Lease: op.Lease, Value: op.Value}
 	return c.versions.Put(versionKey(op.Key, c.revision), encode(e))
 }
 
 // remove deletes those of the keys that are there, and says how many.
-func (c *change) remove(keys ...revision.Key) (int, error) {
+func (c *change) remove(keys ...kv.Key) (int, error) {
 	n := 0
 	for _, k := range keys {
 		before, err := c.at(k, c.revision)
@@ -277,7 +277,7 @@ func (c *change) remove(keys ...revision.Key) (int, error) {
 		if err := c.letGo(before); err != nil {
 			return n, err
 		}
-		if err := c.versions.Put(versionKey(k, c.revision), encode(revision.Entry{})); err != nil {
+		if err := c.versions.Put(versionKey(k, c.revision), encode(kv.Entry{})); err != nil {
 			return n, err
 		}
 		c.keys = append(c.keys, k)
@@ -287,7 +287,7 @@ func (c *change) remove(keys ...revision.Key) (int, error) {
 }
 
 // letGo takes an entry off the lease that it hangs on.
-func (c *change) letGo(e revision.Entry) error {
+func (c *change) letGo(e kv.Entry) error {
 	if e.Lease == 0 {
 		return nil
 	}

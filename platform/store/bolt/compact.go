@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // sweepRevisions is how many revisions one transaction of a compaction takes
@@ -16,10 +16,10 @@ const sweepRevisions = 256
 // Compact first makes the oldest revision known, so that nobody reads what is
 // about to go, and then takes it away bit by bit; Open goes on where a crash cut
 // that short.
-func (s *Store) Compact(ctx context.Context, at revision.Revision) error {
+func (s *Store) Compact(ctx context.Context, at kv.Revision) error {
 	err := s.submit(ctx, 0, func(w *write) error {
 		if at > w.revision {
-			return refusal{fmt.Errorf("%w: %d, the store is at %d", revision.ErrFuture, at, w.revision)}
+			return refusal{fmt.Errorf("%w: %d, the store is at %d", kv.ErrFuture, at, w.revision)}
 		}
 		if at <= w.compacted() {
 			return nil
@@ -54,14 +54,14 @@ func (s *Store) sweep(ctx context.Context) error {
 // whether none is left.
 func (w *write) sweep() (done bool, err error) {
 	oldest := w.compacted()
-	if revision.Revision(numberAt(w.meta, metaSwept)) >= oldest {
+	if kv.Revision(numberAt(w.meta, metaSwept)) >= oldest {
 		return true, nil
 	}
 	w.dirty = true
 	c := w.history.Cursor()
 	var gone [][]byte
 	for k, data := c.First(); k != nil && len(gone) < sweepRevisions; k, data = c.Next() {
-		r := revision.Revision(binary.BigEndian.Uint64(k))
+		r := kv.Revision(binary.BigEndian.Uint64(k))
 		if r > oldest {
 			break
 		}
@@ -92,7 +92,7 @@ func (w *write) sweep() (done bool, err error) {
 
 // purge takes away the versions of a key that no read from a revision on can
 // see. A delete at that very revision stays: a watch from it needs it.
-func (w *write) purge(key revision.Key, oldest revision.Revision) error {
+func (w *write) purge(key kv.Key, oldest kv.Revision) error {
 	var gone [][]byte
 	head := versionKey(key, 0)[:len(key)+1]
 	var last []byte // the newest up to oldest

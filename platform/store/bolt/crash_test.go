@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // crashFile in the environment makes this test program the child that is killed.
@@ -40,13 +40,13 @@ func TestMain(m *testing.M) {
 
 // crashTxn is the n-th write of a writer: two keys that belong together, and a
 // delete of what an older one wrote.
-func crashTxn(writer, n int) revision.Txn {
+func crashTxn(writer, n int) kv.Txn {
 	value := bytes.Repeat(fmt.Append(nil, n, " "), 1+n%700)
-	return revision.Txn{Then: []revision.Op{
-		revision.Put(revision.Key(fmt.Sprintf("w%d/one", writer)), value),
-		revision.Put(revision.Key(fmt.Sprintf("w%d/two", writer)), value),
-		revision.Put(revision.Key(fmt.Sprintf("w%d/log/%09d", writer, n)), nil),
-		revision.Delete(revision.Key(fmt.Sprintf("w%d/log/%09d", writer, n-3))),
+	return kv.Txn{Then: []kv.Op{
+		kv.Put(kv.Key(fmt.Sprintf("w%d/one", writer)), value),
+		kv.Put(kv.Key(fmt.Sprintf("w%d/two", writer)), value),
+		kv.Put(kv.Key(fmt.Sprintf("w%d/log/%09d", writer, n)), nil),
+		kv.Delete(kv.Key(fmt.Sprintf("w%d/log/%09d", writer, n-3))),
 	}}
 }
 
@@ -61,14 +61,14 @@ func writeForEver(path string) error {
 	faults := make(chan error)
 	for w := range crashWriters {
 		go func() {
-			e, _, err := s.Get(context.Background(), revision.Key(fmt.Sprintf("w%d/one", w)))
+			e, _, err := s.Get(context.Background(), kv.Key(fmt.Sprintf("w%d/one", w)))
 			n := 0
 			if err == nil && e.Exists() {
 				_, err = fmt.Sscan(string(e.Value), &n)
 			}
 			for err == nil {
 				n++
-				var out revision.Outcome
+				var out kv.Outcome
 				if out, err = s.Commit(context.Background(), crashTxn(w, n)); err == nil {
 					mu.Lock()
 					fmt.Fprintln(os.Stdout, w, n)
@@ -158,7 +158,7 @@ func killOnce(t *testing.T, path string, acknowledged []int, after time.Duration
 
 func checkWriter(t *testing.T, s *Store, w int, acknowledged []int) {
 	t.Helper()
-	page, err := s.List(context.Background(), revision.Prefix(fmt.Sprintf("w%d/", w)), revision.ListOptions{})
+	page, err := s.List(context.Background(), kv.Prefix(fmt.Sprintf("w%d/", w)), kv.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // format is the layout of the file that this package reads and writes.
@@ -53,32 +53,32 @@ func numberAt(b *bbolt.Bucket, key []byte) uint64 {
 
 // last is the revision that the store is at. Compaction keeps the newest record
 // of the history.
-func (v view) last() revision.Revision {
+func (v view) last() kv.Revision {
 	k, _ := v.history.Cursor().Last()
 	if k == nil {
 		return 0
 	}
-	return revision.Revision(binary.BigEndian.Uint64(k))
+	return kv.Revision(binary.BigEndian.Uint64(k))
 }
 
-func (v view) compacted() revision.Revision {
-	return revision.Revision(numberAt(v.meta, metaCompacted))
+func (v view) compacted() kv.Revision {
+	return kv.Revision(numberAt(v.meta, metaCompacted))
 }
 
-func versionKey(k revision.Key, r revision.Revision) []byte {
+func versionKey(k kv.Key, r kv.Revision) []byte {
 	out := make([]byte, 0, len(k)+9)
 	out = append(append(out, k...), 0)
 	return binary.BigEndian.AppendUint64(out, uint64(r))
 }
 
 // splitVersionKey is the inverse of versionKey. The key is a part of k.
-func splitVersionKey(k []byte) (key []byte, r revision.Revision) {
+func splitVersionKey(k []byte) (key []byte, r kv.Revision) {
 	at := len(k) - 9
-	return k[:at], revision.Revision(binary.BigEndian.Uint64(k[at+1:]))
+	return k[:at], kv.Revision(binary.BigEndian.Uint64(k[at+1:]))
 }
 
 // encode is what a version keeps of an entry beside its key and revision.
-func encode(e revision.Entry) []byte {
+func encode(e kv.Entry) []byte {
 	out := make([]byte, 0, len(e.Value)+2*binary.MaxVarintLen64)
 	out = binary.AppendUvarint(out, e.Version)
 	out = binary.AppendVarint(out, int64(e.Lease))
@@ -86,16 +86,16 @@ func encode(e revision.Entry) []byte {
 }
 
 // decode makes an entry that shares nothing with the file.
-func decode(key revision.Key, r revision.Revision, data []byte) (revision.Entry, error) {
+func decode(key kv.Key, r kv.Revision, data []byte) (kv.Entry, error) {
 	version, n := binary.Uvarint(data)
 	if n <= 0 {
-		return revision.Entry{}, fmt.Errorf("version %d of %q is damaged", r, key)
+		return kv.Entry{}, fmt.Errorf("version %d of %q is damaged", r, key)
 	}
 	lease, m := binary.Varint(data[n:])
 	if m <= 0 {
-		return revision.Entry{}, fmt.Errorf("version %d of %q is damaged", r, key)
+		return kv.Entry{}, fmt.Errorf("version %d of %q is damaged", r, key)
 	}
-	e := revision.Entry{Key: key, ModRevision: r, Version: version, Lease: revision.LeaseID(lease)}
+	e := kv.Entry{Key: key, ModRevision: r, Version: version, Lease: kv.LeaseID(lease)}
 	if rest := data[n+m:]; len(rest) > 0 {
 		e.Value = bytes.Clone(rest)
 	}
@@ -106,7 +106,7 @@ func decode(key revision.Key, r revision.Revision, data []byte) (revision.Entry,
 func deleted(data []byte) bool { return len(data) > 0 && data[0] == 0 }
 
 // at is a key as of a revision.
-func (v view) at(k revision.Key, r revision.Revision) (revision.Entry, error) {
+func (v view) at(k kv.Key, r kv.Revision) (kv.Entry, error) {
 	c := v.versions.Cursor()
 	back := c.Prev
 	if beyond, _ := c.Seek(versionKey(k, r+1)); beyond == nil {
@@ -114,18 +114,18 @@ func (v view) at(k revision.Key, r revision.Revision) (revision.Entry, error) {
 	}
 	found, data := back()
 	if found == nil {
-		return revision.Entry{Key: k}, nil
+		return kv.Entry{Key: k}, nil
 	}
 	key, wrote := splitVersionKey(found)
 	if string(key) != string(k) || deleted(data) {
-		return revision.Entry{Key: k}, nil
+		return kv.Entry{Key: k}, nil
 	}
 	return decode(k, wrote, data)
 }
 
 // below calls tell for each entry below a prefix as of a revision, in order of
 // keys, from the first after a key, until tell says that it has enough.
-func (v view) below(p revision.Prefix, after revision.Key, r revision.Revision, tell func(revision.Entry) bool) error {
+func (v view) below(p kv.Prefix, after kv.Key, r kv.Revision, tell func(kv.Entry) bool) error {
 	from := []byte(p)
 	if after != "" {
 		from = append([]byte(after), 1) // behind all versions of it, before any other key
@@ -141,7 +141,7 @@ func (v view) below(p revision.Prefix, after revision.Key, r revision.Revision, 
 			current = !bytes.Equal(nextKey, key) || nextWrote > r
 		}
 		if current && !deleted(data) {
-			e, err := decode(revision.Key(key), wrote, data)
+			e, err := decode(kv.Key(key), wrote, data)
 			if err != nil {
 				return err
 			}
@@ -155,7 +155,7 @@ func (v view) below(p revision.Prefix, after revision.Key, r revision.Revision, 
 }
 
 // encodeKeys is a record of the history.
-func encodeKeys(keys []revision.Key) []byte {
+func encodeKeys(keys []kv.Key) []byte {
 	var out []byte
 	for _, k := range keys {
 		out = binary.AppendUvarint(out, uint64(len(k)))
@@ -164,31 +164,31 @@ func encodeKeys(keys []revision.Key) []byte {
 	return out
 }
 
-func decodeKeys(data []byte) ([]revision.Key, error) {
-	var keys []revision.Key
+func decodeKeys(data []byte) ([]kv.Key, error) {
+	var keys []kv.Key
 	for len(data) > 0 {
 		size, n := binary.Uvarint(data)
 		if n <= 0 || size > uint64(len(data)-n) {
 			return nil, fmt.Errorf("a record of the history is damaged after %d keys", len(keys))
 		}
 		data = data[n:]
-		keys = append(keys, revision.Key(data[:size]))
+		keys = append(keys, kv.Key(data[:size]))
 		data = data[size:]
 	}
 	return keys, nil
 }
 
-func leasedKey(id revision.LeaseID, k revision.Key) []byte {
+func leasedKey(id kv.LeaseID, k kv.Key) []byte {
 	return append(number(uint64(id)), k...)
 }
 
 // keysOf are the keys that hang on a lease, in order.
-func (v view) keysOf(id revision.LeaseID) []revision.Key {
-	var keys []revision.Key
+func (v view) keysOf(id kv.LeaseID) []kv.Key {
+	var keys []kv.Key
 	head := number(uint64(id))
 	c := v.leased.Cursor()
 	for k, _ := c.Seek(head); k != nil && bytes.HasPrefix(k, head); k, _ = c.Next() {
-		keys = append(keys, revision.Key(slices.Clone(k[8:])))
+		keys = append(keys, kv.Key(slices.Clone(k[8:])))
 	}
 	return keys
 }

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // fullFile in the environment makes this test program the child whose disk is full: a bound of
@@ -44,7 +44,7 @@ func fillUp(path string) error {
 	defer s.Close()
 	ctx, last := context.Background(), 0
 	write := func() error {
-		_, err := s.Commit(ctx, revision.Txn{Then: []revision.Op{revision.Put("k", bytes.Repeat([]byte{byte(last + 1)}, 10_000)), revision.Put("n", fmt.Append(nil, last+1))}})
+		_, err := s.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Put("k", bytes.Repeat([]byte{byte(last + 1)}, 10_000)), kv.Put("n", fmt.Append(nil, last+1))}})
 		if err == nil {
 			last++
 		}
@@ -66,7 +66,7 @@ func fillUp(path string) error {
 			return errors.New("the disk is never full")
 		}
 	}
-	if !errors.Is(err, revision.ErrUnwritten) || !errors.Is(s.Sound(), revision.ErrUnwritten) {
+	if !errors.Is(err, kv.ErrUnwritten) || !errors.Is(s.Sound(), kv.ErrUnwritten) {
 		return fmt.Errorf("full: %v, %v", err, s.Sound())
 	}
 	begun, refused := time.Now(), 0
@@ -101,7 +101,7 @@ func fillUp(path string) error {
 		}
 	}
 	for { // a lease that ended while nothing could be written ends now
-		if _, err := s.Keys(ctx, lease); errors.Is(err, revision.ErrNoLease) {
+		if _, err := s.Keys(ctx, lease); errors.Is(err, kv.ErrNoLease) {
 			break
 		}
 		if time.Since(begun) > 30*time.Second {
@@ -140,10 +140,10 @@ func bound(bytes uint64) (uint64, error) {
 // TestACommitWithoutRoomForItsPages is refused before anything reaches the disk.
 func TestACommitWithoutRoomForItsPages(t *testing.T) {
 	s := opened(t, filepath.Join(t.TempDir(), "store"), Options{})
-	put(t, s, revision.Put("a", []byte("1")))
+	put(t, s, kv.Put("a", []byte("1")))
 	s.db.MaxSize = 1 // bbolt's own bound: it is met before anything is written
-	_, err := s.Commit(t.Context(), revision.Txn{Then: []revision.Op{revision.Put("a", bytes.Repeat([]byte{1}, 1<<20))}})
-	if !errors.Is(err, revision.ErrUnwritten) || !strings.Contains(err.Error(), "size") {
+	_, err := s.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put("a", bytes.Repeat([]byte{1}, 1<<20))}})
+	if !errors.Is(err, kv.ErrUnwritten) || !strings.Contains(err.Error(), "size") {
 		t.Errorf("got %v", err)
 	}
 	select {

@@ -8,7 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/backend"
 )
 
@@ -26,22 +26,22 @@ func (s *Store) loadLeases(b *bbolt.Bucket) error {
 			return fmt.Errorf("lease %x is damaged", id)
 		}
 		d := time.Duration(binary.BigEndian.Uint64(ttl))
-		s.leases[revision.LeaseID(binary.BigEndian.Uint64(id))] = &lease{ttl: d, ends: now.Add(d)}
+		s.leases[kv.LeaseID(binary.BigEndian.Uint64(id))] = &lease{ttl: d, ends: now.Add(d)}
 		return nil
 	})
 }
 
-func (s *Store) Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID, error) {
-	if err := revision.CheckTTL(ttl); err != nil {
+func (s *Store) Grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error) {
+	if err := kv.CheckTTL(ttl); err != nil {
 		return 0, fmt.Errorf("grant lease: %w", err)
 	}
-	var id revision.LeaseID
+	var id kv.LeaseID
 	err := s.submit(ctx, 0, func(w *write) error {
 		n := numberAt(w.meta, metaLease) + 1
 		if err := w.meta.Put(metaLease, number(n)); err != nil {
 			return err
 		}
-		id, w.dirty = revision.LeaseID(n), true
+		id, w.dirty = kv.LeaseID(n), true
 		// It runs before anybody is told of it: if nobody ever is, since the asker went
 		// away, it still ends.
 		w.after = append(w.after, func() {
@@ -61,35 +61,35 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID,
 	return id, nil
 }
 
-func (s *Store) KeepAlive(ctx context.Context, id revision.LeaseID) (time.Duration, error) {
+func (s *Store) KeepAlive(ctx context.Context, id kv.LeaseID) (time.Duration, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	select {
 	case <-s.closing:
-		return 0, revision.ErrClosed
+		return 0, kv.ErrClosed
 	default:
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, granted := s.leases[id]
 	if !granted {
-		return 0, fmt.Errorf("keep lease %d alive: %w", id, revision.ErrNoLease)
+		return 0, fmt.Errorf("keep lease %d alive: %w", id, kv.ErrNoLease)
 	}
 	l.ends = s.clock.Now().Add(l.ttl)
 	return l.ttl, nil
 }
 
-func (s *Store) Revoke(ctx context.Context, id revision.LeaseID) error {
+func (s *Store) Revoke(ctx context.Context, id kv.LeaseID) error {
 	if err := s.submit(ctx, 0, func(w *write) error { return s.revoke(w, id) }); err != nil {
 		return fmt.Errorf("revoke lease %d: %w", id, err)
 	}
 	return nil
 }
 
-func (s *Store) revoke(w *write, id revision.LeaseID) error {
+func (s *Store) revoke(w *write, id kv.LeaseID) error {
 	if w.leases.Get(number(uint64(id))) == nil {
-		return refusal{revision.ErrNoLease}
+		return refusal{kv.ErrNoLease}
 	}
 	w.after = append(w.after, func() {
 		s.mu.Lock()
@@ -107,10 +107,10 @@ func (s *Store) revoke(w *write, id revision.LeaseID) error {
 	return w.leases.Delete(number(uint64(id)))
 }
 
-func (s *Store) Keys(ctx context.Context, id revision.LeaseID) (keys []revision.Key, err error) {
+func (s *Store) Keys(ctx context.Context, id kv.LeaseID) (keys []kv.Key, err error) {
 	err = s.see(ctx, func(v view) error {
 		if v.leases.Get(number(uint64(id))) == nil {
-			return revision.ErrNoLease
+			return kv.ErrNoLease
 		}
 		keys = v.keysOf(id)
 		return nil
@@ -162,7 +162,7 @@ func (s *Store) expire() {
 }
 
 // over are the leases whose time is over, and how long until the next one's is.
-func (s *Store) over(now time.Time) (ids []revision.LeaseID, next time.Duration) {
+func (s *Store) over(now time.Time) (ids []kv.LeaseID, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next = idle
@@ -177,7 +177,7 @@ func (s *Store) over(now time.Time) (ids []revision.LeaseID, next time.Duration)
 }
 
 // end revokes a lease, unless it was kept alive in the meantime.
-func (s *Store) end(id revision.LeaseID) {
+func (s *Store) end(id kv.LeaseID) {
 	// A refusal is a lease that lives on or was revoked; any other error ends with
 	// the store.
 	_ = s.submit(context.Background(), 0, func(w *write) error {
@@ -186,7 +186,7 @@ func (s *Store) end(id revision.LeaseID) {
 		lives := granted && l.ends.After(s.clock.Now())
 		s.mu.Unlock()
 		if lives || !granted {
-			return refusal{revision.ErrNoLease}
+			return refusal{kv.ErrNoLease}
 		}
 		return s.revoke(w, id)
 	})

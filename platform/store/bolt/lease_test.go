@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // TestALeaseKeptAliveInTheLastMomentStays: between seeing that a lease is over and
@@ -17,7 +17,7 @@ func TestALeaseKeptAliveInTheLastMomentStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, s, revision.PutLeased("l", nil, id))
+	put(t, s, kv.PutLeased("l", nil, id))
 	s.end(id)
 	if keys, err := s.Keys(t.Context(), id); len(keys) != 1 || err != nil {
 		t.Errorf("it is gone: %v %v", keys, err)

@@ -13,12 +13,12 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
-func put(t *testing.T, s *Store, ops ...revision.Op) revision.Revision {
+func put(t *testing.T, s *Store, ops ...kv.Op) kv.Revision {
 	t.Helper()
-	out, err := s.Commit(t.Context(), revision.Txn{Then: ops})
+	out, err := s.Commit(t.Context(), kv.Txn{Then: ops})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +103,8 @@ func TestAllIsThereAfterARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, s, revision.Put("a", []byte("1")), revision.PutLeased("l", nil, id))
-	at := put(t, s, revision.Put("a", []byte("2")))
+	put(t, s, kv.Put("a", []byte("1")), kv.PutLeased("l", nil, id))
+	at := put(t, s, kv.Put("a", []byte("2")))
 	was := s.ID()
 	clock.Advance(9 * time.Second)
 	s.Close()
@@ -117,7 +117,7 @@ func TestAllIsThereAfterARestart(t *testing.T) {
 	if got := fmt.Sprintf("%s %d %d %d %v", e.Value, e.ModRevision, e.Version, now, err); got != fmt.Sprintf("2 %d 2 %d <nil>", at, at) {
 		t.Error("got", got)
 	}
-	page, err := s.List(t.Context(), "", revision.ListOptions{At: at - 1})
+	page, err := s.List(t.Context(), "", kv.ListOptions{At: at - 1})
 	if err != nil || string(page.Entries[0].Value) != "1" {
 		t.Errorf("the history is lost: %v %v", page, err)
 	}
@@ -127,7 +127,7 @@ func TestAllIsThereAfterARestart(t *testing.T) {
 	}
 	gone := make(chan error, 1)
 	go func() {
-		gone <- s.Watch(context.Background(), "", at, func(b revision.Batch) error { return fmt.Errorf("revision %d", b.Revision) })
+		gone <- s.Watch(context.Background(), "", at, func(b kv.Batch) error { return fmt.Errorf("revision %d", b.Revision) })
 	}()
 	clock.Advance(time.Second)
 	select {
@@ -147,9 +147,9 @@ func TestACompactionThatWasCutShortGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s := opened(t, path, Options{UnsafeNoSync: true})
 	for i := range 3*sweepRevisions + 7 {
-		put(t, s, revision.Put("k", fmt.Append(nil, i)), revision.Put(revision.Key(fmt.Sprint("n/", i)), nil))
+		put(t, s, kv.Put("k", fmt.Append(nil, i)), kv.Put(kv.Key(fmt.Sprint("n/", i)), nil))
 	}
-	last := put(t, s, revision.DeletePrefix("n/"))
+	last := put(t, s, kv.DeletePrefix("n/"))
 	err := s.submit(t.Context(), 0, func(w *write) error {
 		w.dirty = true
 		if err := w.meta.Put(metaCompacted, number(uint64(last))); err != nil {
@@ -173,7 +173,7 @@ func TestACompactionThatWasCutShortGoesOn(t *testing.T) {
 	if n, want := counted(t, s, bucketVersions), 1+3*sweepRevisions+7; n != want {
 		t.Errorf("%d versions are left, %d are wanted", n, want)
 	}
-	if err := s.Compact(t.Context(), put(t, s, revision.Put("k", nil))); err != nil {
+	if err := s.Compact(t.Context(), put(t, s, kv.Put("k", nil))); err != nil {
 		t.Fatal(err)
 	}
 	if n := counted(t, s, bucketVersions); n != 1 {
@@ -195,16 +195,16 @@ func counted(t *testing.T, s *Store, bucket []byte) (n int) {
 // nobody, so the store refuses until it is opened again.
 func TestAfterADiskThatFailedNothingIsWritten(t *testing.T) {
 	s := opened(t, filepath.Join(t.TempDir(), "store"), Options{})
-	put(t, s, revision.Put("a", []byte("1")))
+	put(t, s, kv.Put("a", []byte("1")))
 	broken := errors.New("input/output error")
 	err := s.submit(t.Context(), 0, func(w *write) error {
 		c := change{write: w, revision: w.revision + 1}
-		return errors.Join(c.put(revision.Put("a", []byte("2"))), c.record(), broken)
+		return errors.Join(c.put(kv.Put("a", []byte("2"))), c.record(), broken)
 	})
 	if !errors.Is(err, broken) {
 		t.Fatalf("got %v", err)
 	}
-	if _, err := s.Commit(t.Context(), revision.Txn{Then: []revision.Op{revision.Put("b", nil)}}); !errors.Is(err, broken) {
+	if _, err := s.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put("b", nil)}}); !errors.Is(err, broken) {
 		t.Errorf("it writes on: %v", err)
 	}
 	if e, _, err := s.Get(t.Context(), "a"); string(e.Value) != "1" || err != nil {
@@ -225,7 +225,7 @@ func TestWritersShareASync(t *testing.T) {
 		done := make(chan error, n)
 		for i := range n {
 			go func() {
-				_, err := s.Commit(context.Background(), revision.Txn{Then: []revision.Op{revision.Put(revision.Key(fmt.Sprint("k", i)), nil)}})
+				_, err := s.Commit(context.Background(), kv.Txn{Then: []kv.Op{kv.Put(kv.Key(fmt.Sprint("k", i)), nil)}})
 				done <- err
 			}()
 		}

@@ -8,12 +8,12 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
-func (s *Store) Get(ctx context.Context, key revision.Key) (e revision.Entry, at revision.Revision, err error) {
+func (s *Store) Get(ctx context.Context, key kv.Key) (e kv.Entry, at kv.Revision, err error) {
 	if err := key.Check(); err != nil {
-		return revision.Entry{}, 0, err
+		return kv.Entry{}, 0, err
 	}
 	err = s.see(ctx, func(v view) (err error) {
 		at = v.last()
@@ -21,14 +21,14 @@ func (s *Store) Get(ctx context.Context, key revision.Key) (e revision.Entry, at
 		return err
 	})
 	if err != nil {
-		return revision.Entry{}, 0, fmt.Errorf("get %q: %w", key, err)
+		return kv.Entry{}, 0, fmt.Errorf("get %q: %w", key, err)
 	}
 	return e, at, nil
 }
 
-func (s *Store) List(ctx context.Context, p revision.Prefix, o revision.ListOptions) (page revision.Page, err error) {
+func (s *Store) List(ctx context.Context, p kv.Prefix, o kv.ListOptions) (page kv.Page, err error) {
 	if err := o.Check(p); err != nil {
-		return revision.Page{}, err
+		return kv.Page{}, err
 	}
 	err = s.see(ctx, func(v view) error {
 		page.Revision = o.At
@@ -38,7 +38,7 @@ func (s *Store) List(ctx context.Context, p revision.Prefix, o revision.ListOpti
 		if err := v.reads(page.Revision); err != nil {
 			return err
 		}
-		return v.below(p, o.After, page.Revision, func(e revision.Entry) bool {
+		return v.below(p, o.After, page.Revision, func(e kv.Entry) bool {
 			if o.Limit > 0 && len(page.Entries) == o.Limit {
 				page.More = true
 				return false
@@ -51,18 +51,18 @@ func (s *Store) List(ctx context.Context, p revision.Prefix, o revision.ListOpti
 		})
 	})
 	if err != nil {
-		return revision.Page{}, fmt.Errorf("list below %q: %w", p, err)
+		return kv.Page{}, fmt.Errorf("list below %q: %w", p, err)
 	}
 	return page, nil
 }
 
 // reads says whether the state at a revision can be read.
-func (v view) reads(r revision.Revision) error {
+func (v view) reads(r kv.Revision) error {
 	if last := v.last(); r > last {
-		return fmt.Errorf("%w: %d, the store is at %d", revision.ErrFuture, r, last)
+		return fmt.Errorf("%w: %d, the store is at %d", kv.ErrFuture, r, last)
 	}
 	if oldest := v.compacted(); r < oldest {
-		return fmt.Errorf("%w: %d, the oldest is %d", revision.ErrCompacted, r, oldest)
+		return fmt.Errorf("%w: %d, the oldest is %d", kv.ErrCompacted, r, oldest)
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (s *Store) Size(ctx context.Context) (size int64, err error) {
 		return nil
 	})
 	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
-		return 0, revision.ErrClosed
+		return 0, kv.ErrClosed
 	}
 	return max(size, 0), err
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/backend"
 )
 
@@ -31,7 +31,7 @@ func (s *Store) uncommitted(id int, took time.Duration, err error) error {
 	}
 	s.mu.Lock()
 	first := s.full == nil
-	s.full = fmt.Errorf("%w: %w", revision.ErrUnwritten, err)
+	s.full = fmt.Errorf("%w: %w", kv.ErrUnwritten, err)
 	s.rest = s.clock.Now().Add(min(max(leastRest, restShare*took), mostRest))
 	err = s.full
 	s.mu.Unlock()
@@ -102,7 +102,7 @@ func (s *Store) fail(err error) error {
 	s.mu.Lock()
 	first := s.broken == nil
 	if first {
-		s.broken = fmt.Errorf("%w: %w", revision.ErrBroken, err)
+		s.broken = fmt.Errorf("%w: %w", kv.ErrBroken, err)
 		close(s.breaking)
 	}
 	err = s.broken

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Bounds of what a watch reads at once: it holds the file open for reading while
@@ -17,7 +17,7 @@ const (
 
 // Watch reads the history from the file at the watcher's own pace. Commits only
 // wake it.
-func (s *Store) Watch(ctx context.Context, p revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error {
+func (s *Store) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
@@ -46,26 +46,26 @@ func (s *Store) Watch(ctx context.Context, p revision.Prefix, after revision.Rev
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.closing:
-			return revision.ErrClosed
+			return kv.ErrClosed
 		}
 	}
 }
 
 // since is a part of what came after a revision, and up to which revision it goes.
-func (s *Store) since(ctx context.Context, p revision.Prefix, after revision.Revision) (out []revision.Batch, upTo revision.Revision, err error) {
+func (s *Store) since(ctx context.Context, p kv.Prefix, after kv.Revision) (out []kv.Batch, upTo kv.Revision, err error) {
 	upTo = after
 	err = s.see(ctx, func(v view) error {
 		if last := v.last(); after > last {
-			return fmt.Errorf("%w: %d, the store is at %d", revision.ErrFuture, after, last)
+			return fmt.Errorf("%w: %d, the store is at %d", kv.ErrFuture, after, last)
 		}
 		if oldest := v.compacted(); after+1 < oldest {
-			return fmt.Errorf("%w: %d, the oldest is %d", revision.ErrCompacted, after+1, oldest)
+			return fmt.Errorf("%w: %d, the oldest is %d", kv.ErrCompacted, after+1, oldest)
 		}
 		c := v.history.Cursor()
 		bytes := 0
 		k, data := c.Seek(number(uint64(after) + 1))
 		for n := 0; k != nil && n < watchRevisions && bytes < watchBytes; n++ {
-			upTo = revision.Revision(binary.BigEndian.Uint64(k))
+			upTo = kv.Revision(binary.BigEndian.Uint64(k))
 			b, size, err := v.batch(p, upTo, data)
 			if err != nil {
 				return err
@@ -82,24 +82,24 @@ func (s *Store) since(ctx context.Context, p revision.Prefix, after revision.Rev
 }
 
 // batch is what one revision changed below a prefix, and about how large that is.
-func (v view) batch(p revision.Prefix, r revision.Revision, record []byte) (revision.Batch, int, error) {
+func (v view) batch(p kv.Prefix, r kv.Revision, record []byte) (kv.Batch, int, error) {
 	keys, err := decodeKeys(record)
 	if err != nil {
-		return revision.Batch{}, 0, err
+		return kv.Batch{}, 0, err
 	}
-	b, size := revision.Batch{Revision: r}, 0
+	b, size := kv.Batch{Revision: r}, 0
 	for _, k := range keys {
 		if !p.Has(k) {
 			continue
 		}
 		data := v.versions.Get(versionKey(k, r))
-		ev := revision.Event{Kind: revision.EventDelete, Entry: revision.Entry{Key: k, ModRevision: r}}
+		ev := kv.Event{Kind: kv.EventDelete, Entry: kv.Entry{Key: k, ModRevision: r}}
 		if !deleted(data) {
 			e, err := decode(k, r, data)
 			if err != nil {
-				return revision.Batch{}, 0, err
+				return kv.Batch{}, 0, err
 			}
-			ev = revision.Event{Kind: revision.EventPut, Entry: e}
+			ev = kv.Event{Kind: kv.EventPut, Entry: e}
 		}
 		size += len(k) + len(data)
 		b.Events = append(b.Events, ev)

@@ -1,6 +1,6 @@
 // Package conformance owns the one suite that every backend of the controller's
 // store passes (docs/adr/0016): the contract of platform/store/backend, sentence by
-// sentence, and random histories beside the model of config/revision.
+// sentence, and random histories beside the model of config/kv.
 //
 // It never knows which backend it runs on; no program links it.
 package conformance
@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/backend"
 )
 
@@ -88,7 +88,7 @@ func (r *rig) ctx() context.Context {
 	return ctx
 }
 
-func (r *rig) commit(txn revision.Txn) revision.Outcome {
+func (r *rig) commit(txn kv.Txn) kv.Outcome {
 	r.T.Helper()
 	out, err := r.Commit(r.ctx(), txn)
 	if err != nil {
@@ -97,17 +97,17 @@ func (r *rig) commit(txn revision.Txn) revision.Outcome {
 	return out
 }
 
-func (r *rig) then(ops ...revision.Op) revision.Revision {
+func (r *rig) then(ops ...kv.Op) kv.Revision {
 	r.T.Helper()
-	return r.commit(revision.Txn{Then: ops}).Revision
+	return r.commit(kv.Txn{Then: ops}).Revision
 }
 
-func (r *rig) put(k revision.Key, v string) revision.Revision {
+func (r *rig) put(k kv.Key, v string) kv.Revision {
 	r.T.Helper()
-	return r.then(revision.Put(k, []byte(v)))
+	return r.then(kv.Put(k, []byte(v)))
 }
 
-func (r *rig) get(k revision.Key) revision.Entry {
+func (r *rig) get(k kv.Key) kv.Entry {
 	r.T.Helper()
 	e, _, err := r.Get(r.ctx(), k)
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *rig) get(k revision.Key) revision.Entry {
 	return e
 }
 
-func (r *rig) list(p revision.Prefix, o revision.ListOptions) revision.Page {
+func (r *rig) list(p kv.Prefix, o kv.ListOptions) kv.Page {
 	r.T.Helper()
 	page, err := r.List(r.ctx(), p, o)
 	if err != nil {
@@ -126,12 +126,12 @@ func (r *rig) list(p revision.Prefix, o revision.ListOptions) revision.Page {
 }
 
 // now is the revision of the store.
-func (r *rig) now() revision.Revision {
+func (r *rig) now() kv.Revision {
 	r.T.Helper()
-	return r.list("", revision.ListOptions{Limit: 1}).Revision
+	return r.list("", kv.ListOptions{Limit: 1}).Revision
 }
 
-func (r *rig) grant(ttl time.Duration) revision.LeaseID {
+func (r *rig) grant(ttl time.Duration) kv.LeaseID {
 	r.T.Helper()
 	id, err := r.Grant(r.ctx(), ttl)
 	if err != nil {
@@ -157,7 +157,7 @@ func (r *rig) fails(what string, err, want error) {
 }
 
 // words are entries as key=value.
-func words(es []revision.Entry) string {
+func words(es []kv.Entry) string {
 	var out []string
 	for _, e := range es {
 		out = append(out, fmt.Sprintf("%s=%s", e.Key, e.Value))
@@ -166,11 +166,11 @@ func words(es []revision.Entry) string {
 }
 
 // told is a batch in words, without its revision.
-func told(b revision.Batch) string {
+func told(b kv.Batch) string {
 	var out []string
 	for _, ev := range b.Events {
 		word := fmt.Sprintf("%s %s", ev.Kind, ev.Entry.Key)
-		if ev.Kind == revision.EventPut {
+		if ev.Kind == kv.EventPut {
 			word += "=" + string(ev.Entry.Value)
 		}
 		if ev.Entry.ModRevision != b.Revision {
@@ -183,22 +183,22 @@ func told(b revision.Batch) string {
 
 // watched is a watch that runs beside the test.
 type watched struct {
-	batches chan revision.Batch
+	batches chan kv.Batch
 	err     chan error
 	cancel  context.CancelFunc
 }
 
-func (r *rig) watch(p revision.Prefix, after revision.Revision) *watched {
+func (r *rig) watch(p kv.Prefix, after kv.Revision) *watched {
 	ctx, cancel := context.WithCancel(r.T.Context())
-	w := &watched{batches: make(chan revision.Batch, 10_000), err: make(chan error, 1), cancel: cancel}
+	w := &watched{batches: make(chan kv.Batch, 10_000), err: make(chan error, 1), cancel: cancel}
 	r.T.Cleanup(cancel)
 	go func() {
-		w.err <- r.Watch(ctx, p, after, func(b revision.Batch) error { w.batches <- b; return nil })
+		w.err <- r.Watch(ctx, p, after, func(b kv.Batch) error { w.batches <- b; return nil })
 	}()
 	return w
 }
 
-func (r *rig) next(w *watched) revision.Batch {
+func (r *rig) next(w *watched) kv.Batch {
 	r.T.Helper()
 	select {
 	case b := <-w.batches:
@@ -208,7 +208,7 @@ func (r *rig) next(w *watched) revision.Batch {
 	case <-time.After(patience):
 		r.T.Fatal("the watch delivers nothing")
 	}
-	return revision.Batch{}
+	return kv.Batch{}
 }
 
 func (r *rig) end(w *watched) error {

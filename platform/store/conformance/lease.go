@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/backend"
 )
 
@@ -15,29 +15,29 @@ func leases(r *rig) {
 	if id == other || id == 0 {
 		r.Fatalf("leases %d and %d", id, other)
 	}
-	r.then(revision.PutLeased("l/b", nil, id), revision.PutLeased("l/a", nil, id), revision.PutLeased("l/c", nil, id), revision.PutLeased("l/d", nil, id))
+	r.then(kv.PutLeased("l/b", nil, id), kv.PutLeased("l/a", nil, id), kv.PutLeased("l/c", nil, id), kv.PutLeased("l/d", nil, id))
 	r.is("an entry names it", r.get("l/a").Lease, id)
 	r.put("l/c", "no longer")
-	r.then(revision.PutLeased("l/b", nil, other))
-	r.then(revision.Delete("l/d"))
+	r.then(kv.PutLeased("l/b", nil, other))
+	r.then(kv.Delete("l/d"))
 	keys, err := r.Keys(r.ctx(), id)
 	r.is("what hangs on it", fmt.Sprint(keys, err), "[l/a] <nil>")
 	ttl, err := r.KeepAlive(r.ctx(), id)
 	r.is("kept alive", fmt.Sprint(ttl, err), "1h0m0s <nil>")
-	r.then(revision.PutLeased("l/z", nil, id))
+	r.then(kv.PutLeased("l/z", nil, id))
 	w := r.watch("l/", r.now())
 	if err := r.Revoke(r.ctx(), id); err != nil {
 		r.Fatal(err)
 	}
 	r.is("they go together", told(r.next(w)), "delete l/a, delete l/z")
-	r.is("the rest stays", words(r.list("l/", revision.ListOptions{}).Entries), "l/b= l/c=no longer")
-	r.fails("revoke it again", r.Revoke(r.ctx(), id), revision.ErrNoLease)
+	r.is("the rest stays", words(r.list("l/", kv.ListOptions{}).Entries), "l/b= l/c=no longer")
+	r.fails("revoke it again", r.Revoke(r.ctx(), id), kv.ErrNoLease)
 	_, err = r.KeepAlive(r.ctx(), id)
-	r.fails("keep it alive", err, revision.ErrNoLease)
+	r.fails("keep it alive", err, kv.ErrNoLease)
 	_, err = r.Keys(r.ctx(), id)
-	r.fails("look at it", err, revision.ErrNoLease)
-	_, err = r.Commit(r.ctx(), revision.Txn{Then: []revision.Op{revision.PutLeased("l/q", nil, id)}})
-	r.fails("hang on it", err, revision.ErrNoLease)
+	r.fails("look at it", err, kv.ErrNoLease)
+	_, err = r.Commit(r.ctx(), kv.Txn{Then: []kv.Op{kv.PutLeased("l/q", nil, id)}})
+	r.fails("hang on it", err, kv.ErrNoLease)
 	at := r.now()
 	empty := r.grant(time.Hour)
 	if err := r.Revoke(r.ctx(), empty); err != nil {
@@ -47,41 +47,41 @@ func leases(r *rig) {
 }
 
 func leaseEnds(r *rig) {
-	short, long := r.grant(revision.MinTTL), r.grant(4*revision.MinTTL)
-	r.then(revision.PutLeased("l/short", nil, short), revision.PutLeased("l/long", nil, long), revision.Put("l/lasts", nil))
+	short, long := r.grant(kv.MinTTL), r.grant(4*kv.MinTTL)
+	r.then(kv.PutLeased("l/short", nil, short), kv.PutLeased("l/long", nil, long), kv.Put("l/lasts", nil))
 	w := r.watch("l/", r.now())
 	for range 4 { // longer than its time in all
-		r.Advance(revision.MinTTL / 3)
+		r.Advance(kv.MinTTL / 3)
 		if _, err := r.KeepAlive(r.ctx(), short); err != nil {
 			r.Fatal(err)
 		}
 	}
-	r.is("kept alive it stays", len(r.list("l/", revision.ListOptions{}).Entries), 3)
-	r.Advance(revision.MinTTL)
+	r.is("kept alive it stays", len(r.list("l/", kv.ListOptions{}).Entries), 3)
+	r.Advance(kv.MinTTL)
 	r.is("then its keys go", told(r.next(w)), "delete l/short")
 	_, err := r.KeepAlive(r.ctx(), short)
-	r.fails("and it", err, revision.ErrNoLease)
-	r.Advance(2 * revision.MinTTL)
+	r.fails("and it", err, kv.ErrNoLease)
+	r.Advance(2 * kv.MinTTL)
 	r.is("each in its time", told(r.next(w)), "delete l/long")
-	r.is("what hangs on none stays", words(r.list("l/", revision.ListOptions{}).Entries), "l/lasts=")
+	r.is("what hangs on none stays", words(r.list("l/", kv.ListOptions{}).Entries), "l/lasts=")
 }
 
 func (r *rig) election() backend.Election {
-	return backend.Election{Store: r.Store, Key: "elect/leader", TTL: revision.MinTTL, Clock: r.Clock}
+	return backend.Election{Store: r.Store, Key: "elect/leader", TTL: kv.MinTTL, Clock: r.Clock}
 }
 
 // led is a candidate that runs beside the test.
 type led struct {
-	won  chan revision.Leadership
+	won  chan kv.Leadership
 	lost chan struct{} // its context ended
 	err  chan error
 	quit chan error // ends its work
 }
 
 func (r *rig) lead(ctx context.Context, e backend.Election, name string) *led {
-	l := &led{won: make(chan revision.Leadership, 1), lost: make(chan struct{}), err: make(chan error, 1), quit: make(chan error, 1)}
+	l := &led{won: make(chan kv.Leadership, 1), lost: make(chan struct{}), err: make(chan error, 1), quit: make(chan error, 1)}
 	go func() {
-		l.err <- e.Lead(ctx, []byte(name), func(ctx context.Context, lead revision.Leadership) error {
+		l.err <- e.Lead(ctx, []byte(name), func(ctx context.Context, lead kv.Leadership) error {
 			l.won <- lead
 			select {
 			case <-ctx.Done():
@@ -111,14 +111,14 @@ func elections(r *rig) {
 	defer cancel()
 	observed := make(chan error, 1)
 	go func() {
-		observed <- r.election().Observe(ctx, func(leader revision.Entry) error { seen <- string(leader.Value); return nil })
+		observed <- r.election().Observe(ctx, func(leader kv.Entry) error { seen <- string(leader.Value); return nil })
 	}()
 	r.is("at first", wait(r, "the observer", seen), "")
 	one := r.lead(ctx, r.election(), "one")
 	lead := wait(r, "one", one.won)
 	r.is("who leads", wait(r, "the observer", seen), "one")
 	two := r.lead(ctx, r.election(), "two")
-	r.is("the leader writes", r.commit(revision.Txn{Compares: []revision.Compare{lead.Fence()}, Then: []revision.Op{revision.Put("x", nil)}}).Succeeded, true)
+	r.is("the leader writes", r.commit(kv.Txn{Compares: []kv.Compare{lead.Fence()}, Then: []kv.Op{kv.Put("x", nil)}}).Succeeded, true)
 	select {
 	case <-two.won:
 		r.Fatal("two leaders")
@@ -129,9 +129,9 @@ func elections(r *rig) {
 	next := wait(r, "two", two.won)
 	r.is("nobody", wait(r, "the observer", seen), "")
 	r.is("then two", wait(r, "the observer", seen), "two")
-	r.is("the fence of one holds no more", r.commit(revision.Txn{Compares: []revision.Compare{lead.Fence()}}).Succeeded, false)
-	r.is("one resigns too late", r.commit(revision.Resign(lead)).Succeeded, false)
-	r.is("two leads on", r.commit(revision.Txn{Compares: []revision.Compare{next.Fence()}}).Succeeded, true)
+	r.is("the fence of one holds no more", r.commit(kv.Txn{Compares: []kv.Compare{lead.Fence()}}).Succeeded, false)
+	r.is("one resigns too late", r.commit(kv.Resign(lead)).Succeeded, false)
+	r.is("two leads on", r.commit(kv.Txn{Compares: []kv.Compare{next.Fence()}}).Succeeded, true)
 	cancel()
 	r.fails("the end of two", wait(r, "the end of two", two.err), context.Canceled)
 	r.fails("the end of the observer", wait(r, "its end", observed), context.Canceled)
@@ -141,13 +141,13 @@ func elections(r *rig) {
 func fencing(r *rig) {
 	// A leader that holds still, as a suspended machine does, learns nothing; its
 	// fence does.
-	id := r.grant(revision.MinTTL)
-	out := r.commit(revision.Campaign("elect/leader", []byte("asleep"), id))
-	lead, _, _ := revision.Won("elect/leader", out)
+	id := r.grant(kv.MinTTL)
+	out := r.commit(kv.Campaign("elect/leader", []byte("asleep"), id))
+	lead, _, _ := kv.Won("elect/leader", out)
 	w := r.watch("elect/", r.now())
-	r.Advance(revision.MinTTL)
+	r.Advance(kv.MinTTL)
 	r.is("its lease ends", told(r.next(w)), "delete elect/leader")
-	stale := revision.Txn{Compares: []revision.Compare{lead.Fence()}, Then: []revision.Op{revision.Put("x", nil)}}
+	stale := kv.Txn{Compares: []kv.Compare{lead.Fence()}, Then: []kv.Op{kv.Put("x", nil)}}
 	r.is("it writes nothing", r.commit(stale).Succeeded, false)
 	next := r.lead(r.Context(), r.election(), "awake")
 	wait(r, "the next", next.won)
@@ -166,7 +166,7 @@ func passesOn(r *rig) {
 	if err := r.Revoke(r.ctx(), id); err != nil {
 		r.Fatal(err)
 	}
-	r.Advance(revision.MinTTL)
+	r.Advance(kv.MinTTL)
 	wait(r, "it to see that", one.lost)
 	if err := wait(r, "its end", one.err); err == nil || errors.Is(err, context.Canceled) {
 		r.Errorf("it does not say that it lost: %v", err)
@@ -182,7 +182,7 @@ func passesOn(r *rig) {
 // deaf is a store that a leader does not reach any more.
 type deaf struct{ backend.Store }
 
-func (deaf) KeepAlive(context.Context, revision.LeaseID) (time.Duration, error) {
+func (deaf) KeepAlive(context.Context, kv.LeaseID) (time.Duration, error) {
 	return 0, context.DeadlineExceeded
 }
 
@@ -192,7 +192,7 @@ func unreachable(r *rig) {
 	one := r.lead(r.Context(), e, "one")
 	wait(r, "one", one.won)
 	for n := 0; ; n++ { // its clock alone tells it
-		r.Advance(revision.MinTTL / 4)
+		r.Advance(kv.MinTTL / 4)
 		select {
 		case <-one.lost:
 		case <-time.After(10 * time.Millisecond):

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // perCheck is how many histories rapid draws at once by default.
@@ -28,7 +28,7 @@ func randomHistories(t *testing.T, open Open, n int) {
 					return
 				}
 				f := open(t)
-				h := &history{T: d, store: f, model: revision.NewModel(), leases: map[revision.LeaseID]revision.LeaseID{}}
+				h := &history{T: d, store: f, model: kv.NewModel(), leases: map[kv.LeaseID]kv.LeaseID{}}
 				h.run()
 				if err := f.Close(); err != nil {
 					d.Fatal("close:", err)
@@ -43,21 +43,21 @@ func randomHistories(t *testing.T, open Open, n int) {
 type history struct {
 	*rapid.T
 	store     Fixture
-	model     *revision.Model
-	revisions []revision.Revision                   // of the store, by the model's
-	leases    map[revision.LeaseID]revision.LeaseID // of the store, by the model's
-	granted   []revision.LeaseID                    // of the model, also those that ended
+	model     *kv.Model
+	revisions []kv.Revision             // of the store, by the model's
+	leases    map[kv.LeaseID]kv.LeaseID // of the store, by the model's
+	granted   []kv.LeaseID              // of the model, also those that ended
 }
 
 var (
-	someKeys     = []revision.Key{"a", "n/1", "n/2", "n/1/x", "n1", "ü/日"}
-	somePrefixes = []revision.Prefix{"", "n/", "n/1/", "ü/", "a/"}
+	someKeys     = []kv.Key{"a", "n/1", "n/2", "n/1/x", "n1", "ü/日"}
+	somePrefixes = []kv.Prefix{"", "n/", "n/1/", "ü/", "a/"}
 )
 
 func (h *history) run() {
 	_, first, err := h.store.Get(context.Background(), "a")
 	h.ok("begin", err)
-	h.revisions = []revision.Revision{first}
+	h.revisions = []kv.Revision{first}
 	for range rapid.IntRange(1, 25).Draw(h.T, "steps") {
 		switch rapid.IntRange(0, 9).Draw(h.T, "what") {
 		case 0:
@@ -79,7 +79,7 @@ func (h *history) run() {
 	for _, k := range someKeys {
 		got, _, err := h.store.Get(context.Background(), k)
 		want, _, wantErr := h.model.Get(k)
-		h.same("get "+string(k), h.words([]revision.Entry{want}, true), h.words([]revision.Entry{got}, false), wantErr, err)
+		h.same("get "+string(k), h.words([]kv.Entry{want}, true), h.words([]kv.Entry{got}, false), wantErr, err)
 	}
 }
 
@@ -101,10 +101,10 @@ func (h *history) same(what, want, got string, wantErr, err error) {
 }
 
 // real is the store's number of a revision of the model.
-func (h *history) real(r revision.Revision) revision.Revision { return h.revisions[r] }
+func (h *history) real(r kv.Revision) kv.Revision { return h.revisions[r] }
 
 // words are entries in the store's numbers.
-func (h *history) words(es []revision.Entry, ofModel bool) string {
+func (h *history) words(es []kv.Entry, ofModel bool) string {
 	var out []string
 	for _, e := range es {
 		if ofModel && e.ModRevision != 0 {
@@ -128,36 +128,36 @@ func (h *history) commit() {
 }
 
 // learn keeps the store's number of a revision that the model just made.
-func (h *history) learn(model, store revision.Revision, err error) {
+func (h *history) learn(model, store kv.Revision, err error) {
 	if err == nil && int(model) == len(h.revisions) {
 		h.revisions = append(h.revisions, store)
 	}
 }
 
-func (h *history) outcome(o revision.Outcome, ofModel bool) string {
+func (h *history) outcome(o kv.Outcome, ofModel bool) string {
 	at := o.Revision
 	if ofModel && int(at) < len(h.revisions) {
 		at = h.real(at)
 	}
 	out := fmt.Sprintf("%v at %d:", o.Succeeded, at)
 	for _, r := range o.Results {
-		out += fmt.Sprintf(" %s -%d", h.words([]revision.Entry{r.Entry}, ofModel), r.Deleted)
+		out += fmt.Sprintf(" %s -%d", h.words([]kv.Entry{r.Entry}, ofModel), r.Deleted)
 	}
 	return out
 }
 
 // draw makes a transaction, in the numbers of the model and in those of the store.
-func (h *history) draw() (ofModel, ofStore revision.Txn) {
+func (h *history) draw() (ofModel, ofStore kv.Txn) {
 	for range rapid.IntRange(0, 2).Draw(h.T, "compares") {
 		c := h.compare()
 		ofModel.Compares = append(ofModel.Compares, c)
-		if c.Kind == revision.CompareRevision && c.Revision != 0 {
+		if c.Kind == kv.CompareRevision && c.Revision != 0 {
 			c.Revision = h.real(c.Revision)
 		}
 		ofStore.Compares = append(ofStore.Compares, c)
 	}
 	ofModel.Then, ofModel.Else = h.ops(), h.ops()
-	inStore := func(ops []revision.Op) []revision.Op {
+	inStore := func(ops []kv.Op) []kv.Op {
 		ops = slices.Clone(ops)
 		for i, op := range ops {
 			if op.Lease != 0 {
@@ -170,42 +170,42 @@ func (h *history) draw() (ofModel, ofStore revision.Txn) {
 	return ofModel, ofStore
 }
 
-func (h *history) compare() revision.Compare {
+func (h *history) compare() kv.Compare {
 	k := rapid.SampledFrom(someKeys).Draw(h.T, "key")
 	now, _, _ := h.model.Get(k)
 	switch rapid.IntRange(0, 4).Draw(h.T, "compare") {
 	case 0:
-		return revision.At(k, now.ModRevision)
+		return kv.At(k, now.ModRevision)
 	case 1:
-		return revision.At(k, revision.Revision(rapid.IntRange(0, len(h.revisions)-1).Draw(h.T, "at")))
+		return kv.At(k, kv.Revision(rapid.IntRange(0, len(h.revisions)-1).Draw(h.T, "at")))
 	case 2:
-		return revision.Holds(k, h.value())
+		return kv.Holds(k, h.value())
 	case 3:
-		return revision.Exists(k)
+		return kv.Exists(k)
 	}
-	return revision.Absent(k)
+	return kv.Absent(k)
 }
 
 func (h *history) value() []byte {
 	return []byte(rapid.SampledFrom([]string{"", "x", "y", "\x00\xff"}).Draw(h.T, "value"))
 }
 
-func (h *history) ops() (ops []revision.Op) {
+func (h *history) ops() (ops []kv.Op) {
 	for range rapid.IntRange(0, 4).Draw(h.T, "ops") {
 		k := rapid.SampledFrom(someKeys).Draw(h.T, "key")
 		switch rapid.IntRange(0, 9).Draw(h.T, "op") {
 		case 0, 1:
-			ops = append(ops, revision.Get(k))
+			ops = append(ops, kv.Get(k))
 		case 2:
-			ops = append(ops, revision.Delete(k))
+			ops = append(ops, kv.Delete(k))
 		case 3:
-			ops = append(ops, revision.DeletePrefix(rapid.SampledFrom(somePrefixes).Draw(h.T, "prefix")))
+			ops = append(ops, kv.DeletePrefix(rapid.SampledFrom(somePrefixes).Draw(h.T, "prefix")))
 		case 4, 5:
 			if len(h.granted) > 0 {
-				ops = append(ops, revision.PutLeased(k, h.value(), rapid.SampledFrom(h.granted).Draw(h.T, "lease")))
+				ops = append(ops, kv.PutLeased(k, h.value(), rapid.SampledFrom(h.granted).Draw(h.T, "lease")))
 			}
 		default:
-			ops = append(ops, revision.Put(k, h.value()))
+			ops = append(ops, kv.Put(k, h.value()))
 		}
 	}
 	return ops
@@ -233,8 +233,8 @@ func (h *history) lease() {
 	h.same("revision after revoke", fmt.Sprint(h.real(model)), fmt.Sprint(store), nil, err)
 }
 
-func (h *history) past() revision.Revision {
-	return revision.Revision(rapid.IntRange(0, len(h.revisions)-1).Draw(h.T, "revision"))
+func (h *history) past() kv.Revision {
+	return kv.Revision(rapid.IntRange(0, len(h.revisions)-1).Draw(h.T, "revision"))
 }
 
 func (h *history) compact() {
@@ -249,7 +249,7 @@ func (h *history) compact() {
 
 func (h *history) list() {
 	p := rapid.SampledFrom(somePrefixes).Draw(h.T, "prefix")
-	o := revision.ListOptions{Limit: rapid.IntRange(0, 3).Draw(h.T, "limit"), At: h.past()}
+	o := kv.ListOptions{Limit: rapid.IntRange(0, 3).Draw(h.T, "limit"), At: h.past()}
 	if k := rapid.SampledFrom(someKeys).Draw(h.T, "after"); p.Has(k) && rapid.Bool().Draw(h.T, "go on") {
 		o.After = k
 	}
@@ -266,16 +266,16 @@ func (h *history) list() {
 }
 
 // watch compares what watches from each revision on get.
-func (h *history) watch(p revision.Prefix) {
+func (h *history) watch(p kv.Prefix) {
 	after := h.past()
 	want, wantErr := h.model.Since(p, after)
-	var got []revision.Batch
+	var got []kv.Batch
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if wantErr == nil && len(want) == 0 {
 		return // a watch of nothing does not end
 	}
-	err := h.store.Watch(ctx, p, h.real(after), func(b revision.Batch) error {
+	err := h.store.Watch(ctx, p, h.real(after), func(b kv.Batch) error {
 		if got = append(got, b); len(got) == len(want) {
 			return errEnough
 		}
@@ -284,14 +284,14 @@ func (h *history) watch(p revision.Prefix) {
 	h.same(fmt.Sprintf("watch below %q after %d", p, h.real(after)), h.batches(want, true), h.batches(got, false), wantErr, err)
 }
 
-func (h *history) batches(bs []revision.Batch, ofModel bool) (out string) {
+func (h *history) batches(bs []kv.Batch, ofModel bool) (out string) {
 	for _, b := range bs {
 		if ofModel {
 			b.Revision = h.real(b.Revision)
 		}
 		out += fmt.Sprintf("%d:", b.Revision)
 		for _, ev := range b.Events {
-			out += fmt.Sprintf(" %s %s", ev.Kind, h.words([]revision.Entry{ev.Entry}, ofModel))
+			out += fmt.Sprintf(" %s %s", ev.Kind, h.words([]kv.Entry{ev.Entry}, ofModel))
 		}
 		out += "\n"
 	}
@@ -301,7 +301,7 @@ func (h *history) batches(bs []revision.Batch, ofModel bool) (out string) {
 // sentinel is which of the errors that the contract names an error is.
 func sentinel(err error) string {
 	for _, is := range []error{
-		revision.ErrInvalid, revision.ErrTooLarge, revision.ErrCompacted, revision.ErrFuture, revision.ErrNoLease, revision.ErrClosed,
+		kv.ErrInvalid, kv.ErrTooLarge, kv.ErrCompacted, kv.ErrFuture, kv.ErrNoLease, kv.ErrClosed,
 	} {
 		if errors.Is(err, is) {
 			return is.Error()

@@ -8,16 +8,16 @@ import (
 	"sync"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 func watchOrder(r *rig) {
 	r.put("before", "x")
 	after := r.now()
 	all, below := r.watch("", after), r.watch("n/", after)
-	r.then(revision.Put("n/2", []byte("a")), revision.Put("m", []byte("b")), revision.Put("n/1", []byte("c")))
+	r.then(kv.Put("n/2", []byte("a")), kv.Put("m", []byte("b")), kv.Put("n/1", []byte("c")))
 	r.put("m", "d")
-	r.then(revision.Delete("m"), revision.DeletePrefix("n/"), revision.Put("n1", nil))
+	r.then(kv.Delete("m"), kv.DeletePrefix("n/"), kv.Put("n1", nil))
 	last := r.put("n/1", "e")
 	for _, want := range []string{
 		"put n/2=a, put m=b, put n/1=c", "put m=d", "delete m, delete n/1, delete n/2, put n1=", "put n/1=e",
@@ -39,12 +39,12 @@ func watchResumes(r *rig) {
 	const n = 200
 	start := r.now()
 	for i := range n {
-		r.put(revision.Key(fmt.Sprint("n/", i%7)), fmt.Sprint(i))
+		r.put(kv.Key(fmt.Sprint("n/", i%7)), fmt.Sprint(i))
 	}
 	after, got := start, 0
 	for got < n { // each watch reads some and ends
 		left := 1 + got%23
-		err := r.Watch(r.ctx(), "n/", after, func(b revision.Batch) error {
+		err := r.Watch(r.ctx(), "n/", after, func(b kv.Batch) error {
 			r.is("the next one", told(b), fmt.Sprintf("put n/%d=%d", got%7, got))
 			if b.Revision <= after {
 				r.Errorf("revision %d after %d", b.Revision, after)
@@ -66,7 +66,7 @@ var errEnough = errors.New("enough")
 
 func watchFuture(r *rig) {
 	r.put("a", "1")
-	r.fails("from a revision that is not reached", r.Watch(r.ctx(), "", r.now()+1_000_000, nil), revision.ErrFuture)
+	r.fails("from a revision that is not reached", r.Watch(r.ctx(), "", r.now()+1_000_000, nil), kv.ErrFuture)
 }
 
 func watchSlow(r *rig) {
@@ -78,7 +78,7 @@ func watchSlow(r *rig) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		done <- r.Watch(ctx, "", start, func(b revision.Batch) error {
+		done <- r.Watch(ctx, "", start, func(b kv.Batch) error {
 			once.Do(func() { close(reached) })
 			<-hold
 			got <- told(b)
@@ -128,8 +128,8 @@ func watchEnds(r *rig) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	cancel()
-	r.fails("a context that is over", r.Watch(ctx, "", start, func(revision.Batch) error { return nil }), context.Canceled)
-	_, err := r.Commit(ctx, revision.Txn{Then: []revision.Op{revision.Put("late", nil)}})
+	r.fails("a context that is over", r.Watch(ctx, "", start, func(kv.Batch) error { return nil }), context.Canceled)
+	_, err := r.Commit(ctx, kv.Txn{Then: []kv.Op{kv.Put("late", nil)}})
 	r.fails("to commit with it", err, context.Canceled)
 	r.is("nothing took place", r.get("late").Exists(), false)
 }
@@ -138,7 +138,7 @@ func writersAtOnce(r *rig) {
 	const writers, each = 8, 25
 	start := r.now()
 	w := r.watch("count", start) // no prefix: ends at once, and must not hurt
-	r.fails("a key is no prefix", r.end(w), revision.ErrInvalid)
+	r.fails("a key is no prefix", r.end(w), kv.ErrInvalid)
 	w = r.watch("", start)
 	var wg sync.WaitGroup
 	faults := make(chan error, writers)
@@ -176,11 +176,11 @@ func (r *rig) count(writer, times int) error {
 				return err
 			}
 		}
-		out, err := r.Commit(r.Context(), revision.Txn{
-			Compares: []revision.Compare{revision.At("count", e.ModRevision)},
-			Then: []revision.Op{
-				revision.Put("count", fmt.Append(nil, n+1)),
-				revision.Put(revision.Key(fmt.Sprint("writer/", writer)), fmt.Append(nil, done)),
+		out, err := r.Commit(r.Context(), kv.Txn{
+			Compares: []kv.Compare{kv.At("count", e.ModRevision)},
+			Then: []kv.Op{
+				kv.Put("count", fmt.Append(nil, n+1)),
+				kv.Put(kv.Key(fmt.Sprint("writer/", writer)), fmt.Append(nil, done)),
 			},
 		})
 		if err != nil {

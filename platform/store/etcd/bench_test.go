@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/etcd/etcdtest"
 )
 
@@ -47,8 +47,8 @@ func BenchmarkPut(b *testing.B) {
 		n := 0
 		for b.Loop() {
 			n++
-			k := revision.Key(fmt.Sprint("node/", n%10_000))
-			if _, err := s.Commit(context.Background(), revision.Txn{Then: []revision.Op{revision.Put(k, value)}}); err != nil {
+			k := kv.Key(fmt.Sprint("node/", n%10_000))
+			if _, err := s.Commit(context.Background(), kv.Txn{Then: []kv.Op{kv.Put(k, value)}}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/backend"
 )
 
@@ -53,8 +53,8 @@ var _ backend.Store = (*Store)(nil)
 // Open connects to a cluster and gives the fleet its id, if it has none. Until the
 // context ends it waits for a cluster that does not answer.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	if err := revision.Key(o.Fleet).Check(); err != nil || len(o.Fleet) > MaxFleet {
-		return nil, fmt.Errorf("open store: fleet %.120q: %w: a key of %d bytes at most is allowed", o.Fleet, revision.ErrInvalid, MaxFleet)
+	if err := kv.Key(o.Fleet).Check(); err != nil || len(o.Fleet) > MaxFleet {
+		return nil, fmt.Errorf("open store: fleet %.120q: %w: a key of %d bytes at most is allowed", o.Fleet, kv.ErrInvalid, MaxFleet)
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -140,7 +140,7 @@ func (s *Store) ready(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return revision.ErrClosed
+		return kv.ErrClosed
 	}
 	return ctx.Err()
 }
@@ -148,7 +148,7 @@ func (s *Store) ready(ctx context.Context) error {
 // noSpace notes that the cluster has no room: it takes no write until it is compacted,
 // defragmented, and its alarm is disarmed.
 func (s *Store) noSpace(err error) error {
-	full := fmt.Errorf("%w: %w", revision.ErrFull, err)
+	full := fmt.Errorf("%w: %w", kv.ErrFull, err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full, s.refused = full, time.Now()
@@ -252,23 +252,23 @@ func (s *Store) meaning(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(s.ready(ctx), revision.ErrClosed):
-		return revision.ErrClosed
+	case errors.Is(s.ready(ctx), kv.ErrClosed):
+		return kv.ErrClosed
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, rpctypes.ErrTimeout):
 		// A member goes by the deadline of the call too, and may be the one that says so.
 		return fmt.Errorf("the cluster gave no answer in time, as one without most of its members does: %w", context.DeadlineExceeded)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, rpctypes.ErrCompacted):
-		word = revision.ErrCompacted
+		word = kv.ErrCompacted
 	case errors.Is(err, rpctypes.ErrFutureRev):
-		word = revision.ErrFuture
+		word = kv.ErrFuture
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
-		word = revision.ErrNoLease
+		word = kv.ErrNoLease
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return s.noSpace(err)
 	case errors.Is(err, rpctypes.ErrTooManyOps), errors.Is(err, rpctypes.ErrRequestTooLarge):
-		word = revision.ErrTooLarge
+		word = kv.ErrTooLarge
 	default:
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/backend"
 	"edgespan/platform/store/conformance"
 	"edgespan/platform/store/etcd/etcdtest"
@@ -68,14 +68,14 @@ func TestFleetsShareAClusterUnseen(t *testing.T) {
 		t.Error("two fleets have one id")
 	}
 	for _, s := range []*Store{one, two} {
-		if _, err := s.Commit(t.Context(), revision.Txn{Then: []revision.Op{revision.Put("a/b", []byte(s.ID()))}}); err != nil {
+		if _, err := s.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put("a/b", []byte(s.ID()))}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := one.Commit(t.Context(), revision.Txn{Then: []revision.Op{revision.DeletePrefix("")}}); err != nil {
+	if _, err := one.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.DeletePrefix("")}}); err != nil {
 		t.Fatal(err)
 	}
-	page, err := two.List(t.Context(), "", revision.ListOptions{})
+	page, err := two.List(t.Context(), "", kv.ListOptions{})
 	if err != nil || len(page.Entries) != 1 || string(page.Entries[0].Value) != two.ID() {
 		t.Errorf("another fleet's delete was felt: %v %v", page, err)
 	}
@@ -86,7 +86,7 @@ func TestReplicasOfAFleetAreOneStore(t *testing.T) {
 	if one.ID() != two.ID() {
 		t.Errorf("ids %s and %s", one.ID(), two.ID())
 	}
-	if _, err := one.Commit(t.Context(), revision.Txn{Then: []revision.Op{revision.Put("a", []byte("1"))}}); err != nil {
+	if _, err := one.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put("a", []byte("1"))}}); err != nil {
 		t.Fatal(err)
 	}
 	if e, _, err := two.Get(t.Context(), "a"); err != nil || string(e.Value) != "1" {
@@ -104,7 +104,7 @@ func TestAMemberThatSaysTimedOutFirst(t *testing.T) {
 
 func TestWhatCannotBeOpened(t *testing.T) {
 	for _, fleet := range []string{"", "a//b", strings.Repeat("f", MaxFleet+1)} {
-		if _, err := Open(t.Context(), Options{Endpoints: []string{endpoint}, Fleet: fleet}); !errors.Is(err, revision.ErrInvalid) {
+		if _, err := Open(t.Context(), Options{Endpoints: []string{endpoint}, Fleet: fleet}); !errors.Is(err, kv.ErrInvalid) {
 			t.Errorf("fleet %.20q: %v", fleet, err)
 		}
 	}
@@ -128,16 +128,16 @@ func TestALongListIsReadInParts(t *testing.T) {
 	s := opened(t)
 	const n = 2*pageEntries + 1
 	for i := 0; i < n; i += 100 {
-		var ops []revision.Op
+		var ops []kv.Op
 		for j := i; j < min(i+100, n); j++ {
-			ops = append(ops, revision.Put(revision.Key(fmt.Sprintf("n/%05d", j)), nil))
+			ops = append(ops, kv.Put(kv.Key(fmt.Sprintf("n/%05d", j)), nil))
 		}
-		if _, err := s.Commit(t.Context(), revision.Txn{Then: ops}); err != nil {
+		if _, err := s.Commit(t.Context(), kv.Txn{Then: ops}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, limit := range []int{0, 1, pageEntries, pageEntries + 1, n - 1, n, n + 1} {
-		page, err := s.List(t.Context(), "n/", revision.ListOptions{Limit: limit})
+		page, err := s.List(t.Context(), "n/", kv.ListOptions{Limit: limit})
 		want := n
 		if limit > 0 {
 			want = min(limit, n)
@@ -146,7 +146,7 @@ func TestALongListIsReadInParts(t *testing.T) {
 			t.Errorf("limit %d: %d entries, more %v, %v", limit, len(page.Entries), page.More, err)
 		}
 		for i, e := range page.Entries {
-			if e.Key != revision.Key(fmt.Sprintf("n/%05d", i)) {
+			if e.Key != kv.Key(fmt.Sprintf("n/%05d", i)) {
 				t.Fatalf("limit %d: entry %d is %q", limit, i, e.Key)
 			}
 		}

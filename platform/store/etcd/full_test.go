@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 	"edgespan/platform/store/etcd/etcdtest"
 )
 
@@ -19,13 +19,13 @@ import (
 func TestAClusterWithoutRoomIsNotSound(t *testing.T) {
 	var s Store
 	refuse := func() {
-		if err := s.meaning(t.Context(), rpctypes.ErrNoSpace); !errors.Is(err, revision.ErrFull) || errors.Is(err, revision.ErrUnwritten) || !errors.Is(err, rpctypes.ErrNoSpace) {
+		if err := s.meaning(t.Context(), rpctypes.ErrNoSpace); !errors.Is(err, kv.ErrFull) || errors.Is(err, kv.ErrUnwritten) || !errors.Is(err, rpctypes.ErrNoSpace) {
 			t.Errorf("got %v", err)
 		}
 	}
 	sound := func(want bool, when string) {
 		t.Helper()
-		if err := s.Sound(); (err == nil) != want || !want && !errors.Is(err, revision.ErrFull) {
+		if err := s.Sound(); (err == nil) != want || !want && !errors.Is(err, kv.ErrFull) {
 			t.Errorf("%s: %v", when, err)
 		}
 	}
@@ -55,11 +55,11 @@ func TestReadsAndDeletesDoNotMakeAFullClusterSound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	do := func(ops ...revision.Op) error {
-		_, err := s.Commit(t.Context(), revision.Txn{Then: ops})
+	do := func(ops ...kv.Op) error {
+		_, err := s.Commit(t.Context(), kv.Txn{Then: ops})
 		return err
 	}
-	if err := do(revision.Put("a", nil), revision.Put("b", nil)); err != nil {
+	if err := do(kv.Put("a", nil), kv.Put("b", nil)); err != nil {
 		t.Fatal(err)
 	}
 	alarm := func(action etcdserverpb.AlarmRequest_AlarmAction) {
@@ -82,13 +82,13 @@ func TestReadsAndDeletesDoNotMakeAFullClusterSound(t *testing.T) {
 	}
 	alarm(etcdserverpb.AlarmRequest_ACTIVATE)
 	until(false) // nobody here has written
-	if err := do(revision.Put("c", nil)); !errors.Is(err, revision.ErrFull) {
+	if err := do(kv.Put("c", nil)); !errors.Is(err, kv.ErrFull) {
 		t.Errorf("a put: %v", err)
 	}
-	if err := do(revision.Delete("a")); err != nil {
+	if err := do(kv.Delete("a")); err != nil {
 		t.Error(err)
 	}
-	if err := do(revision.Get("b")); err != nil {
+	if err := do(kv.Get("b")); err != nil {
 		t.Error(err)
 	}
 	if s.Sound() == nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // Members are left and come back while nothing is on its way and while writers write: nothing
@@ -77,7 +77,7 @@ func TestAWriteEndsWithItsLeader(t *testing.T) {
 	if young.Err() != nil {
 		t.Error("a write of after has ended, too")
 	}
-	if _, err := s.Commit(t.Context(), revision.Txn{Then: []revision.Op{revision.Put("a", nil)}}); err != nil {
+	if _, err := s.Commit(t.Context(), kv.Txn{Then: []kv.Op{kv.Put("a", nil)}}); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // pageEntries is how many entries one answer of etcd holds: a long list is read in
@@ -21,11 +21,11 @@ const pageEntries = 500
 // attempts is how often a list of now begins again when a compaction overtook it.
 const attempts = 3
 
-func (s *Store) path(k revision.Key) string { return s.keys() + string(k) }
+func (s *Store) path(k kv.Key) string { return s.keys() + string(k) }
 
-func (s *Store) entry(e *mvccpb.KeyValue) revision.Entry {
-	out := revision.Entry{
-		Key: s.key(e.Key), ModRevision: revision.Revision(e.ModRevision), Version: uint64(e.Version), Lease: revision.LeaseID(e.Lease),
+func (s *Store) entry(e *mvccpb.KeyValue) kv.Entry {
+	out := kv.Entry{
+		Key: s.key(e.Key), ModRevision: kv.Revision(e.ModRevision), Version: uint64(e.Version), Lease: kv.LeaseID(e.Lease),
 	}
 	if len(e.Value) > 0 {
 		out.Value = e.Value
@@ -33,32 +33,32 @@ func (s *Store) entry(e *mvccpb.KeyValue) revision.Entry {
 	return out
 }
 
-func (s *Store) key(path []byte) revision.Key { return revision.Key(path[len(s.keys()):]) }
+func (s *Store) key(path []byte) kv.Key { return kv.Key(path[len(s.keys()):]) }
 
-func (s *Store) Get(ctx context.Context, key revision.Key) (revision.Entry, revision.Revision, error) {
+func (s *Store) Get(ctx context.Context, key kv.Key) (kv.Entry, kv.Revision, error) {
 	if err := key.Check(); err != nil {
-		return revision.Entry{}, 0, err
+		return kv.Entry{}, 0, err
 	}
 	if err := s.ready(ctx); err != nil {
-		return revision.Entry{}, 0, err
+		return kv.Entry{}, 0, err
 	}
 	out, err := s.client.Get(ctx, s.path(key))
 	if err != nil {
-		return revision.Entry{}, 0, fmt.Errorf("get %q: %w", key, s.meaning(ctx, err))
+		return kv.Entry{}, 0, fmt.Errorf("get %q: %w", key, s.meaning(ctx, err))
 	}
-	e := revision.Entry{Key: key}
+	e := kv.Entry{Key: key}
 	if len(out.Kvs) > 0 {
 		e = s.entry(out.Kvs[0])
 	}
-	return e, revision.Revision(out.Header.Revision), nil
+	return e, kv.Revision(out.Header.Revision), nil
 }
 
-func (s *Store) List(ctx context.Context, p revision.Prefix, o revision.ListOptions) (revision.Page, error) {
+func (s *Store) List(ctx context.Context, p kv.Prefix, o kv.ListOptions) (kv.Page, error) {
 	if err := o.Check(p); err != nil {
-		return revision.Page{}, err
+		return kv.Page{}, err
 	}
 	if err := s.ready(ctx); err != nil {
-		return revision.Page{}, err
+		return kv.Page{}, err
 	}
 	for n := 1; ; n++ {
 		page, err := s.list(ctx, p, o)
@@ -66,14 +66,14 @@ func (s *Store) List(ctx context.Context, p revision.Prefix, o revision.ListOpti
 			continue
 		}
 		if err != nil {
-			return revision.Page{}, fmt.Errorf("list below %q: %w", p, s.meaning(ctx, err))
+			return kv.Page{}, fmt.Errorf("list below %q: %w", p, s.meaning(ctx, err))
 		}
 		return page, nil
 	}
 }
 
-func (s *Store) list(ctx context.Context, p revision.Prefix, o revision.ListOptions) (revision.Page, error) {
-	page := revision.Page{Revision: o.At}
+func (s *Store) list(ctx context.Context, p kv.Prefix, o kv.ListOptions) (kv.Page, error) {
+	page := kv.Page{Revision: o.At}
 	from := s.keys() + string(p)
 	end := clientv3.GetPrefixRangeEnd(from)
 	if o.After != "" {
@@ -90,10 +90,10 @@ func (s *Store) list(ctx context.Context, p revision.Prefix, o revision.ListOpti
 		}
 		out, err := s.client.Get(ctx, from, how...)
 		if err != nil {
-			return revision.Page{}, err
+			return kv.Page{}, err
 		}
 		if page.Revision == 0 {
-			page.Revision = revision.Revision(out.Header.Revision)
+			page.Revision = kv.Revision(out.Header.Revision)
 		}
 		for _, e := range out.Kvs {
 			page.Entries = append(page.Entries, s.entry(e))
@@ -105,12 +105,12 @@ func (s *Store) list(ctx context.Context, p revision.Prefix, o revision.ListOpti
 	}
 }
 
-func (s *Store) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome, error) {
+func (s *Store) Commit(ctx context.Context, txn kv.Txn) (kv.Outcome, error) {
 	if err := txn.Check(); err != nil {
-		return revision.Outcome{}, err
+		return kv.Outcome{}, err
 	}
 	if err := s.ready(ctx); err != nil {
-		return revision.Outcome{}, err
+		return kv.Outcome{}, err
 	}
 	then, otherwise := s.ops(txn.Then), s.ops(txn.Else)
 	if len(then)+len(otherwise) == 0 {
@@ -121,9 +121,9 @@ func (s *Store) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome,
 	}
 	out, err := s.commit(ctx, clientv3.OpTxn(s.compares(txn.Compares), then, otherwise), onlyReads(txn.Then, txn.Else))
 	if err != nil {
-		return revision.Outcome{}, fmt.Errorf("commit: %w", s.meaning(ctx, err))
+		return kv.Outcome{}, fmt.Errorf("commit: %w", s.meaning(ctx, err))
 	}
-	done := revision.Outcome{Succeeded: out.Succeeded, Revision: revision.Revision(out.Header.Revision)}
+	done := kv.Outcome{Succeeded: out.Succeeded, Revision: kv.Revision(out.Header.Revision)}
 	ops := txn.Then
 	if !out.Succeeded {
 		ops = txn.Else
@@ -132,16 +132,16 @@ func (s *Store) Commit(ctx context.Context, txn revision.Txn) (revision.Outcome,
 		s.wrote()
 	}
 	for i, answer := range out.Responses[:len(ops)] {
-		var result revision.Result
+		var result kv.Result
 		switch ops[i].Kind {
-		case revision.OpGet:
-			result.Entry = revision.Entry{Key: ops[i].Key}
+		case kv.OpGet:
+			result.Entry = kv.Entry{Key: ops[i].Key}
 			if found := answer.GetResponseRange().Kvs; len(found) > 0 {
 				result.Entry = s.entry(found[0])
 			}
-		case revision.OpDelete, revision.OpDeletePrefix:
+		case kv.OpDelete, kv.OpDeletePrefix:
 			result.Deleted = int(answer.GetResponseDeleteRange().Deleted)
-		case revision.OpPut:
+		case kv.OpPut:
 		}
 		done.Results = append(done.Results, result)
 	}
@@ -179,24 +179,24 @@ func (s *Store) led(ctx context.Context, reads bool, do func(context.Context) er
 }
 
 // onlyReads says whether operations change nothing.
-func onlyReads(ops ...[]revision.Op) bool {
-	return !slices.ContainsFunc(slices.Concat(ops...), func(op revision.Op) bool { return op.Kind != revision.OpGet })
+func onlyReads(ops ...[]kv.Op) bool {
+	return !slices.ContainsFunc(slices.Concat(ops...), func(op kv.Op) bool { return op.Kind != kv.OpGet })
 }
 
 // puts says whether operations need room. A cluster without any reads and deletes all the same.
-func puts(ops []revision.Op) bool {
-	return slices.ContainsFunc(ops, func(op revision.Op) bool { return op.Kind == revision.OpPut })
+func puts(ops []kv.Op) bool {
+	return slices.ContainsFunc(ops, func(op kv.Op) bool { return op.Kind == kv.OpPut })
 }
 
-func (s *Store) compares(cs []revision.Compare) []clientv3.Cmp {
+func (s *Store) compares(cs []kv.Compare) []clientv3.Cmp {
 	var out []clientv3.Cmp
 	for _, c := range cs {
 		switch c.Kind {
-		case revision.CompareRevision:
+		case kv.CompareRevision:
 			out = append(out, clientv3.Compare(clientv3.ModRevision(s.path(c.Key)), "=", int64(c.Revision)))
-		case revision.CompareValue:
+		case kv.CompareValue:
 			out = append(out, clientv3.Compare(clientv3.Value(s.path(c.Key)), "=", string(c.Value)))
-		case revision.CompareExists:
+		case kv.CompareExists:
 			word := "="
 			if c.Exists {
 				word = ">"
@@ -207,24 +207,24 @@ func (s *Store) compares(cs []revision.Compare) []clientv3.Cmp {
 	return out
 }
 
-func (s *Store) ops(ops []revision.Op) []clientv3.Op {
+func (s *Store) ops(ops []kv.Op) []clientv3.Op {
 	var out []clientv3.Op
 	for _, op := range ops {
 		switch op.Kind {
-		case revision.OpGet:
+		case kv.OpGet:
 			out = append(out, clientv3.OpGet(s.path(op.Key)))
-		case revision.OpPut:
+		case kv.OpPut:
 			out = append(out, clientv3.OpPut(s.path(op.Key), string(op.Value), clientv3.WithLease(clientv3.LeaseID(op.Lease))))
-		case revision.OpDelete:
+		case kv.OpDelete:
 			out = append(out, clientv3.OpDelete(s.path(op.Key)))
-		case revision.OpDeletePrefix:
+		case kv.OpDeletePrefix:
 			out = append(out, clientv3.OpDelete(s.keys()+string(op.Prefix), clientv3.WithPrefix()))
 		}
 	}
 	return out
 }
 
-func (s *Store) Compact(ctx context.Context, at revision.Revision) error {
+func (s *Store) Compact(ctx context.Context, at kv.Revision) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}

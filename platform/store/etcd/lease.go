@@ -8,11 +8,11 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
-func (s *Store) Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID, error) {
-	if err := revision.CheckTTL(ttl); err != nil {
+func (s *Store) Grant(ctx context.Context, ttl time.Duration) (kv.LeaseID, error) {
+	if err := kv.CheckTTL(ttl); err != nil {
 		return 0, fmt.Errorf("grant lease: %w", err)
 	}
 	if err := s.ready(ctx); err != nil {
@@ -26,10 +26,10 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (revision.LeaseID,
 	if err != nil {
 		return 0, fmt.Errorf("grant lease: %w", s.meaning(ctx, err))
 	}
-	return revision.LeaseID(out.ID), nil
+	return kv.LeaseID(out.ID), nil
 }
 
-func (s *Store) KeepAlive(ctx context.Context, id revision.LeaseID) (time.Duration, error) {
+func (s *Store) KeepAlive(ctx context.Context, id kv.LeaseID) (time.Duration, error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
@@ -40,7 +40,7 @@ func (s *Store) KeepAlive(ctx context.Context, id revision.LeaseID) (time.Durati
 	return time.Duration(out.TTL) * time.Second, nil
 }
 
-func (s *Store) Revoke(ctx context.Context, id revision.LeaseID) error {
+func (s *Store) Revoke(ctx context.Context, id kv.LeaseID) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (s *Store) Revoke(ctx context.Context, id revision.LeaseID) error {
 	return nil
 }
 
-func (s *Store) Keys(ctx context.Context, id revision.LeaseID) ([]revision.Key, error) {
+func (s *Store) Keys(ctx context.Context, id kv.LeaseID) ([]kv.Key, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -59,9 +59,9 @@ func (s *Store) Keys(ctx context.Context, id revision.LeaseID) ([]revision.Key, 
 		return nil, fmt.Errorf("look at lease %d: %w", id, s.meaning(ctx, err))
 	}
 	if out.TTL < 0 { // how etcd says that there is none
-		return nil, fmt.Errorf("look at lease %d: %w", id, revision.ErrNoLease)
+		return nil, fmt.Errorf("look at lease %d: %w", id, kv.ErrNoLease)
 	}
-	var keys []revision.Key
+	var keys []kv.Key
 	for _, path := range out.Keys {
 		keys = append(keys, s.key(path))
 	}

@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"edgespan/config/revision"
+	"edgespan/config/kv"
 )
 
 // leaderless is how long a watch waits before it asks again in a part of the
@@ -19,7 +19,7 @@ const leaderless = time.Second
 
 // Watch resumes by itself where a connection broke, and where its member of the
 // cluster lost the leader, so that it does not fall silent in a cut-off part.
-func (s *Store) Watch(ctx context.Context, p revision.Prefix, after revision.Revision, deliver func(revision.Batch) error) error {
+func (s *Store) Watch(ctx context.Context, p kv.Prefix, after kv.Revision, deliver func(kv.Batch) error) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
@@ -30,12 +30,12 @@ func (s *Store) Watch(ctx context.Context, p revision.Prefix, after revision.Rev
 	if err != nil {
 		return fmt.Errorf("watch below %q: %w", p, s.meaning(ctx, err))
 	}
-	if at := revision.Revision(now.Header.Revision); after > at {
-		return fmt.Errorf("watch below %q: %w: %d, the store is at %d", p, revision.ErrFuture, after, at)
+	if at := kv.Revision(now.Header.Revision); after > at {
+		return fmt.Errorf("watch below %q: %w: %d, the store is at %d", p, kv.ErrFuture, after, at)
 	}
 	for {
 		var reader error
-		err := s.follow(ctx, p, &after, func(b revision.Batch) error {
+		err := s.follow(ctx, p, &after, func(b kv.Batch) error {
 			reader = deliver(b)
 			return reader
 		})
@@ -58,7 +58,7 @@ func (s *Store) Watch(ctx context.Context, p revision.Prefix, after revision.Rev
 var errEnded = errors.New("the watch was ended")
 
 // follow delivers until an error, and moves after along.
-func (s *Store) follow(ctx context.Context, p revision.Prefix, after *revision.Revision, deliver func(revision.Batch) error) error {
+func (s *Store) follow(ctx context.Context, p kv.Prefix, after *kv.Revision, deliver func(kv.Batch) error) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel() // frees what the client holds for it
 	from := clientv3.WithRev(int64(*after) + 1)
@@ -81,16 +81,16 @@ func (s *Store) follow(ctx context.Context, p revision.Prefix, after *revision.R
 	return errors.Join(errEnded, ctx.Err())
 }
 
-func (s *Store) batches(events []*clientv3.Event) []revision.Batch {
-	var out []revision.Batch
+func (s *Store) batches(events []*clientv3.Event) []kv.Batch {
+	var out []kv.Batch
 	for _, ev := range events {
-		at := revision.Revision(ev.Kv.ModRevision)
+		at := kv.Revision(ev.Kv.ModRevision)
 		if len(out) == 0 || out[len(out)-1].Revision != at {
-			out = append(out, revision.Batch{Revision: at})
+			out = append(out, kv.Batch{Revision: at})
 		}
-		e := revision.Event{Kind: revision.EventPut, Entry: s.entry(ev.Kv)}
+		e := kv.Event{Kind: kv.EventPut, Entry: s.entry(ev.Kv)}
 		if ev.Type == mvccpb.Event_DELETE {
-			e = revision.Event{Kind: revision.EventDelete, Entry: revision.Entry{Key: e.Entry.Key, ModRevision: at}}
+			e = kv.Event{Kind: kv.EventDelete, Entry: kv.Entry{Key: e.Entry.Key, ModRevision: at}}
 		}
 		last := &out[len(out)-1]
 		last.Events = append(last.Events, e)

@@ -1,4 +1,4 @@
-// Package revision owns the words in which the controller speaks to its store
+// Package kv owns the words in which the controller speaks to its store
 // (docs/adr/0016): keys, entries and their revisions, transactions with compare,
 // the events of a watch, leases, and elections on top of them; and a model of
 // such a store in memory, with the clock passed in, which tests hold against
@@ -21,4 +21,4 @@
 //     the events of one transaction together, or ErrCompacted.
 //   - Compacting at revision C forgets what was before C: a read at a revision
 //     below C and a watch that needs events from below C get ErrCompacted.
-package revision
+package kv
