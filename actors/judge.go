@@ -11,7 +11,7 @@ import (
 	"edgespan/actors/agent"
 	core "edgespan/config"
 	"edgespan/config/confirm"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 	"edgespan/config/nodeconf"
 	"edgespan/config/peer"
 	"edgespan/netinst"

@@ -20,9 +20,9 @@ import (
 	core "edgespan/config"
 	"edgespan/config/confirm"
 	"edgespan/config/httpapi"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/schema"
 	"edgespan/config/nodeconf"
-	"edgespan/config/schema"
 	"edgespan/netinst/netstate"
 	"edgespan/platform/fake"
 )

@@ -10,8 +10,8 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/action"
+	"edgespan/config/layers/metadata"
 	"edgespan/config/link"
-	"edgespan/config/metadata"
 )
 
 // mapped has a command for each action that a table may name.

@@ -9,8 +9,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/action"
 	"edgespan/config/confirm"
+	"edgespan/config/layers/metadata"
 	"edgespan/config/link"
-	"edgespan/config/metadata"
 )
 
 // Options are what an agent stands on. Disk, Judge, Host and Runner are required.

@@ -21,8 +21,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/action"
 	"edgespan/config/confirm"
+	"edgespan/config/layers/metadata"
 	"edgespan/config/link"
-	"edgespan/config/metadata"
 )
 
 // memDisk is a disk in memory whose power goes at a write.

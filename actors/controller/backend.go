@@ -11,11 +11,11 @@ import (
 	nodespkg "edgespan/actors/controller/nodes"
 	"edgespan/actors/controller/storage"
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/httpapi"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
 	"edgespan/config/operate"
 )
 
@@ -315,7 +315,7 @@ func masked(m *metadata.Metadata, o config.Object) config.Object {
 	if o == nil {
 		return nil
 	}
-	shown, _ := edit.Mask(m, nil, o)
+	shown, _ := override.Mask(m, nil, o)
 	out, _ := shown.(config.Object)
 	return out
 }

@@ -77,7 +77,7 @@ func bigBase() string {
 func BenchmarkNetworkOverride(b *testing.B) {
 	for _, own := range []bool{false, true} {
 		b.Run(fmt.Sprintf("own=%v", own), func(b *testing.B) {
-			override(b, own, 10_000, func(i int) operate.Write {
+			overrideOf(b, own, 10_000, func(i int) operate.Write {
 				return operate.SetNetwork{Overrides: config.Object{"envParams": config.Object{"A": fmt.Sprint(i)}}}
 			})
 		})
@@ -86,12 +86,12 @@ func BenchmarkNetworkOverride(b *testing.B) {
 
 // BenchmarkNodeOverride is one node's override among 10,000, until it has confirmed it.
 func BenchmarkNodeOverride(b *testing.B) {
-	override(b, false, 1, func(i int) operate.Write {
+	overrideOf(b, false, 1, func(i int) operate.Write {
 		return operate.SetNodes{Overrides: config.Object{"n00007": config.Object{"envParams": config.Object{"A": fmt.Sprint(i)}}}}
 	})
 }
 
-func override(b *testing.B, own bool, touched int, change func(int) operate.Write) {
+func overrideOf(b *testing.B, own bool, touched int, change func(int) operate.Write) {
 	const nodes = 10_000
 	store := newMemory()
 	o := Options{

@@ -12,7 +12,7 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 	"edgespan/config/operate"
 	"edgespan/config/pace"
 	"edgespan/config/peer"

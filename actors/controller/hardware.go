@@ -14,7 +14,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/fleet"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
 // want computes what a node wants, or says why there is nothing; without an answer the layers

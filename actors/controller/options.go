@@ -13,8 +13,8 @@ import (
 	"edgespan/config/history"
 	"edgespan/config/httpapi"
 	"edgespan/config/layers"
+	"edgespan/config/layers/metadata"
 	"edgespan/config/link"
-	"edgespan/config/metadata"
 )
 
 // Base is where the base, firmware and hardware layers are; a folder, by platform/confdir.

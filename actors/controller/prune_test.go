@@ -10,7 +10,7 @@ import (
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 	"edgespan/config/operate"
 )
 

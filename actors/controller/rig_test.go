@@ -23,8 +23,8 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
+	"edgespan/config/layers/metadata"
 	"edgespan/config/link"
-	"edgespan/config/metadata"
 	"edgespan/config/operate"
 )
 

@@ -9,7 +9,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 	"edgespan/config/operate"
 )
 

@@ -12,8 +12,8 @@ import (
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
+	"edgespan/config/layers/metadata"
 	"edgespan/config/link"
-	"edgespan/config/metadata"
 	"edgespan/config/operate"
 )
 

@@ -17,7 +17,7 @@ import (
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 	"edgespan/config/operate"
 )
 

@@ -8,8 +8,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/e2e"
 	"edgespan/config/fleet"
+	"edgespan/config/layers/metadata"
 	"edgespan/config/link"
-	"edgespan/config/metadata"
 	"edgespan/config/operate"
 )
 

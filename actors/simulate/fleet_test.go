@@ -16,8 +16,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/confirm"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/layers/metadata"
 	"edgespan/config/link"
-	"edgespan/config/metadata"
 	"edgespan/config/topology"
 )
 

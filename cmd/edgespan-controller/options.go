@@ -13,7 +13,7 @@ import (
 
 	"edgespan/actors/facts"
 	"edgespan/cmd/term"
-	"edgespan/config/schema"
+	"edgespan/config/layers/schema"
 	"edgespan/platform/keystone"
 )
 

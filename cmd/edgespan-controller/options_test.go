@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edgespan/config"
-	"edgespan/config/schema"
+	"edgespan/config/layers/schema"
 )
 
 // parsed are the options of a command line and an environment.

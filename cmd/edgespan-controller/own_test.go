@@ -20,8 +20,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/action"
 	"edgespan/config/e2e"
-	"edgespan/config/metadata"
-	"edgespan/config/schema"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/schema"
 )
 
 // ownRig carries out changes of a config on a machine that only notes them.

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/httpapi"
 	"edgespan/config/layers"
+	"edgespan/config/layers/override"
 	"edgespan/config/operate"
 	"edgespan/platform/confdir"
 	"edgespan/platform/keystone"
@@ -104,7 +104,7 @@ func ExitCode(err error) int {
 // isRejected says whether a config was judged and found wanting.
 func isRejected(err error) bool {
 	return errors.Is(err, exitClass(ExitRejected)) || errors.As(err, new(*httpapi.Rejected)) || errors.As(err, new(config.Faults)) || errors.As(err, new(*confdir.Broken)) ||
-		errors.As(err, new(layers.Clashes)) || errors.As(err, new(edit.Faults))
+		errors.As(err, new(layers.Clashes)) || errors.As(err, new(override.Faults))
 }
 
 // report says err on stderr, a line for each fault, and returns its exit code.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
 func table(t testing.TB, text string) Table {

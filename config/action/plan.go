@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
 // Kind is what a step is done by.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 	"edgespan/config/nodeconf"
 )
 

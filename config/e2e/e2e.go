@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"edgespan/config"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
 // flagsKey is where a file has its command-line flags.

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"edgespan/config"
-	"edgespan/config/metadata"
-	"edgespan/config/schema"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/schema"
 )
 
 func object(t testing.TB, text string) config.Object {

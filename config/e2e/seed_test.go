@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"edgespan/config"
-	"edgespan/config/metadata"
-	"edgespan/config/schema"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/schema"
 )
 
 // The seed, sentence by sentence: each sub-test is a row of docs/seeds.md.

@@ -2,7 +2,7 @@ package e2e
 
 import (
 	"edgespan/config"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
 // Shared is what of a file all replicas of a controller have alike: what the metadata marks

@@ -4,7 +4,7 @@
 //
 // It never talks to a store: it says what is to be read and gets it through a Reader, and
 // a write becomes transactions that somebody else carries out, in order. It never judges a
-// config (config/edit does, before), never masks a secret and has no clock.
+// config (config/layers/override does, before), never masks a secret and has no clock.
 //
 // # The keys of one fleet
 //

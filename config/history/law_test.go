@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/layers"
+	"edgespan/config/layers/override"
 )
 
 // plainModel is what the history is held against: a list of all states, each a map of
@@ -112,7 +112,7 @@ func (w *world) anyChange() (Change, map[Layer]config.Object) {
 	case "delete":
 		c.Layers = map[Layer]config.Object{w.anyLayer(): nil}
 	case "edit":
-		r, faults := edit.Apply(edit.World{Network: now[Layer{Kind: Network}]}, edit.Change{Layer: layers.Network, Op: edit.Modify, Overrides: w.anyDocument()})
+		r, faults := override.Apply(override.World{Network: now[Layer{Kind: Network}]}, override.Change{Layer: layers.Network, Op: override.Modify, Overrides: w.anyDocument()})
 		if faults != nil {
 			return c, nil
 		}

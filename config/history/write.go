@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
+	"edgespan/config/layers/override"
 )
 
 // Change is one write of any number of layers. It takes effect as a whole or not at all.
@@ -37,8 +37,8 @@ type Change struct {
 	names kv.Txn // what a rename compares and does beside the layers
 }
 
-// FromEdit is a write that config/edit has accepted, as the layers of a Change.
-func FromEdit(l layers.Layer, r edit.Result) map[Layer]config.Object {
+// FromEdit is a write that config/layers/override has accepted, as the layers of a Change.
+func FromEdit(l layers.Layer, r override.Result) map[Layer]config.Object {
 	out := map[Layer]config.Object{}
 	switch {
 	case !r.Changed:

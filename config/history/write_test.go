@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
+	"edgespan/config/layers/override"
 )
 
 func TestAWriteIsARevisionWithAuthorTimeAndMessage(t *testing.T) {
@@ -109,17 +109,17 @@ func TestWhatPlanRefuses(t *testing.T) {
 }
 
 func TestAWriteOfEditBecomesLayers(t *testing.T) {
-	w := edit.World{Network: config.Object{}, Nodes: map[string]edit.Node{"n1": {Own: config.Object{"a": int64(1)}}, "n2": {}}}
+	w := override.World{Network: config.Object{}, Nodes: map[string]override.Node{"n1": {Own: config.Object{"a": int64(1)}}, "n2": {}}}
 	for _, c := range []struct {
-		change edit.Change
+		change override.Change
 		want   string
 	}{
-		{edit.Change{Layer: layers.Network, Op: edit.Modify, Overrides: doc(t, `{"x":1}`)}, `network={"x":1}`},
-		{edit.Change{Layer: layers.Node, Op: edit.Set, Overrides: doc(t, `{"n2":{"x":1}}`)}, `node/n2={"x":1}`},
-		{edit.Change{Layer: layers.Node, Op: edit.Unset, Keys: [][]string{{"n1"}}}, `node/n1=`},
-		{edit.Change{Layer: layers.Network, Op: edit.Set, Overrides: config.Object{}}, ``},
+		{override.Change{Layer: layers.Network, Op: override.Modify, Overrides: doc(t, `{"x":1}`)}, `network={"x":1}`},
+		{override.Change{Layer: layers.Node, Op: override.Set, Overrides: doc(t, `{"n2":{"x":1}}`)}, `node/n2={"x":1}`},
+		{override.Change{Layer: layers.Node, Op: override.Unset, Keys: [][]string{{"n1"}}}, `node/n1=`},
+		{override.Change{Layer: layers.Network, Op: override.Set, Overrides: config.Object{}}, ``},
 	} {
-		r, faults := edit.Apply(w, c.change)
+		r, faults := override.Apply(w, c.change)
 		if faults != nil {
 			t.Fatal(faults)
 		}

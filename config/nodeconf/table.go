@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"edgespan/config"
-	own "edgespan/config/schema"
+	own "edgespan/config/layers/schema"
 )
 
 // schema are the rules of our own metadata. A field that is not built yet stands there

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/layers"
+	"edgespan/config/layers/override"
 )
 
 // crowd is a controller with so many nodes, each with overrides of its own and of the
@@ -62,7 +62,7 @@ func BenchmarkOneNodeAmongMany(b *testing.B) {
 }
 
 // BenchmarkNetworkAmongMany is a network write on 10,000 nodes, the state read through
-// history, beside config/edit with all layers in memory.
+// history, beside config/layers/override with all layers in memory.
 func BenchmarkNetworkAmongMany(b *testing.B) {
 	c := crowd(b, 10_000)
 	overrides := config.Object{"envParams": config.Object{"A": "1"}}
@@ -76,7 +76,7 @@ func BenchmarkNetworkAmongMany(b *testing.B) {
 			b.Fatal(err)
 		}
 	}, func() {
-		if _, faults := edit.Apply(world, edit.Change{Layer: layers.Network, Op: edit.Modify, Overrides: overrides}); faults != nil {
+		if _, faults := override.Apply(world, override.Change{Layer: layers.Network, Op: override.Modify, Overrides: overrides}); faults != nil {
 			b.Fatal(faults)
 		}
 	})

@@ -6,9 +6,9 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/e2e"
-	"edgespan/config/edit"
 	"edgespan/config/history"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
 )
 
 // The configuration files of the controller and the aggregator are layers without layering:
@@ -116,11 +116,11 @@ func (j *judge) setE2E(q SetE2E) (Outcome, error) {
 	if request == nil {
 		request = config.Object{}
 	}
-	var faults edit.Faults
+	var faults override.Faults
 	if asked, wrong := e2e.Normalize(request); len(wrong) == 0 {
 		request = asked
 	}
-	after, wrong := edit.File(m, op(q.Modify), before, request)
+	after, wrong := override.File(m, op(q.Modify), before, request)
 	faults = append(faults, wrong...)
 	if after == nil { // all faults at once: those of the request itself, too
 		after = request
@@ -241,7 +241,7 @@ func nextStart(file string, c e2e.Change, notes []string) []string {
 // share divides a file between the layers, and takes the other replicas along: an entry of a
 // map that goes takes their own parts of it with it. Faults are what that makes wrong for
 // them.
-func (j *judge) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, own, file config.Object) (edit.Faults, error) {
+func (j *judge) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, own, file config.Object) (override.Faults, error) {
 	if q.Replica == "" {
 		c.Layers[fileLayer(q.File, "")] = file
 		return nil, nil
@@ -278,7 +278,7 @@ func (j *judge) share(c history.Change, m *metadata.Metadata, q SetE2E, shared, 
 
 // filesChange is what a change of several layers is for the controller's files.
 type filesChange struct {
-	faults  edit.Faults
+	faults  override.Faults
 	unknown [][]string
 	notes   []string
 	actions []metadata.Action

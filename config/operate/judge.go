@@ -7,16 +7,16 @@ import (
 	"slices"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
 	"edgespan/config/nodeconf"
 )
 
-// The rules of faults, beside those of config/edit and config/metadata.
+// The rules of faults, beside those of config/layers/override and config/layers/metadata.
 const (
 	RuleLayers   = "layers"   // a base, firmware or hardware file that can't be read
 	RuleFile     = "file"     // what config/e2e finds wrong in the controller's files
@@ -97,7 +97,7 @@ func (j *judge) layersOf(wanted ...history.Layer) error {
 	if err := j.layersAnyway(wanted...); err != nil {
 		return err
 	}
-	var faults edit.Faults
+	var faults override.Faults
 	for _, l := range wanted {
 		if bad := j.read[l].Damaged; bad != nil {
 			faults = append(faults, damagedFault(bad))
@@ -137,17 +137,17 @@ func nodeLayer(name string) history.Layer { return history.Layer{Kind: history.N
 func autoLayer(name string) history.Layer { return history.Layer{Kind: history.Auto, Name: name} }
 
 // sections are those of a node's config.
-var sections = edit.Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check}
+var sections = override.Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check}
 
-// world is what nodes have now, for config/edit. Broken files are faults. Nodes with a damaged layer
+// world is what nodes have now, for config/layers/override. Broken files are faults. Nodes with a damaged layer
 // that is not written are left out.
-func (j *judge) world(nodes []string, written ...history.Layer) (edit.World, error) {
+func (j *judge) world(nodes []string, written ...history.Layer) (override.World, error) {
 	wanted := []history.Layer{networkLayer}
 	for _, name := range nodes {
 		wanted = append(wanted, autoLayer(name), nodeLayer(name))
 	}
 	if err := j.layersAnyway(wanted...); err != nil {
-		return edit.World{}, err
+		return override.World{}, err
 	}
 	for _, l := range written {
 		if v := j.read[l]; v.Damaged != nil {
@@ -156,18 +156,18 @@ func (j *judge) world(nodes []string, written ...history.Layer) (edit.World, err
 		}
 	}
 	if err := j.layersOf(networkLayer); err != nil {
-		return edit.World{}, err
+		return override.World{}, err
 	}
 	nodes = slices.DeleteFunc(slices.Clone(nodes), j.damaged)
-	w := edit.World{
+	w := override.World{
 		Kinds: map[string]layers.Set{}, Network: j.read[networkLayer].Document,
-		Nodes: make(map[string]edit.Node, len(nodes)), Metadata: j.metadata, Rules: map[string]*metadata.Metadata{}, Base: j.Base,
+		Nodes: make(map[string]override.Node, len(nodes)), Metadata: j.metadata, Rules: map[string]*metadata.Metadata{}, Base: j.Base,
 		Sections: sections,
 	}
 	if j.metadata != j.Metadata { // that this operation writes counts for all
 		w.Base = nil
 	}
-	wrong := map[string]*edit.Fault{}
+	wrong := map[string]*override.Fault{}
 	for _, name := range nodes {
 		k, set, err := j.kind(j.versions(name))
 		if err != nil && j.isKnown(name) {
@@ -180,33 +180,33 @@ func (j *judge) world(nodes []string, written ...history.Layer) (edit.World, err
 			w.Rules[k.Name] = j.Rules[board]
 		}
 		w.Kinds[k.Name] = set
-		w.Nodes[name] = edit.Node{Kind: k.Name, Auto: j.read[autoLayer(name)].Document, Own: j.read[nodeLayer(name)].Document}
+		w.Nodes[name] = override.Node{Kind: k.Name, Auto: j.read[autoLayer(name)].Document, Own: j.read[nodeLayer(name)].Document}
 	}
 	if len(nodes) == 0 { // no node is in the way if its files are broken
 		k, set, _ := j.kind(layers.Versions{})
 		w.Kinds[k.Name] = set
 	}
-	var faults edit.Faults
+	var faults override.Faults
 	for _, f := range wrong {
 		faults = append(faults, *f)
 	}
 	return w, refused(faults)
 }
 
-func brokenFault(err error) *edit.Fault {
-	return &edit.Fault{Rule: RuleLayers, What: "the layers of the versions can't be read: " + err.Error(), Allowed: "files that can be read are required"}
+func brokenFault(err error) *override.Fault {
+	return &override.Fault{Rule: RuleLayers, What: "the layers of the versions can't be read: " + err.Error(), Allowed: "files that can be read are required"}
 }
 
 // known are the names of all nodes, sorted.
 func (w *World) known() []string { return slices.Sorted(maps.Keys(w.Nodes)) }
 
 // strangers are faults for nodes that are not known.
-func (w *World) strangers(names []string) edit.Faults {
-	var faults edit.Faults
+func (w *World) strangers(names []string) override.Faults {
+	var faults override.Faults
 	for _, name := range names {
 		if _, known := w.Nodes[name]; !known && name != "" {
-			faults = append(faults, edit.Fault{
-				Nodes: []string{name}, Rule: edit.RuleTopology, What: "is not known",
+			faults = append(faults, override.Fault{
+				Nodes: []string{name}, Rule: override.RuleTopology, What: "is not known",
 				Allowed: "a node of the topology, one that has joined and one with an open token are allowed",
 			})
 		}
@@ -215,7 +215,7 @@ func (w *World) strangers(names []string) edit.Faults {
 }
 
 // refused is an error where there are faults.
-func refused(faults edit.Faults) error {
+func refused(faults override.Faults) error {
 	if len(faults) == 0 {
 		return nil
 	}
@@ -223,10 +223,10 @@ func refused(faults edit.Faults) error {
 }
 
 // faultsOf are the faults of a document, as those of a write.
-func faultsOf(rule string, below []string, faults config.Faults) edit.Faults {
-	var out edit.Faults
+func faultsOf(rule string, below []string, faults config.Faults) override.Faults {
+	var out override.Faults
 	for _, f := range faults {
-		out = append(out, edit.Fault{Path: config.Sub(below, f.Path...), Rule: rule, What: f.What, Allowed: f.Allowed})
+		out = append(out, override.Fault{Path: config.Sub(below, f.Path...), Rule: rule, What: f.What, Allowed: f.Allowed})
 	}
 	return out
 }
@@ -238,13 +238,13 @@ func told(err error) error {
 	var revisionless *history.NoRevisionError
 	switch {
 	case errors.As(err, &damaged):
-		return refused(edit.Faults{damagedFault(damaged)})
+		return refused(override.Faults{damagedFault(damaged)})
 	case errors.As(err, &faults):
 		return refused(faultsOf(RuleHistory, nil, faults))
 	case errors.As(err, &revisionless):
 		return &NotFoundError{fmt.Sprintf("revision %d", revisionless.Number), "one that the history shows is allowed"}
 	case errors.Is(err, kv.ErrInvalid):
-		return refused(edit.Faults{{Rule: edit.RuleRequest, What: err.Error(), Allowed: "a name without control characters is allowed"}})
+		return refused(override.Faults{{Rule: override.RuleRequest, What: err.Error(), Allowed: "a name without control characters is allowed"}})
 	}
 	return err
 }

@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/layers"
+	"edgespan/config/layers/override"
 )
 
 // What one question may cost, whatever it asks for. A fleet of 3,000 nodes with 5 KB of overrides each can be read at once.
@@ -99,12 +99,12 @@ const (
 )
 
 // wide are faults for overrides with more keys at their top than any config has: each is a section of its own to be judged.
-func wide(c edit.Change) edit.Faults {
-	var faults edit.Faults
+func wide(c override.Change) override.Faults {
+	var faults override.Faults
 	check := func(node string, o config.Object) {
 		if len(o) > maxTop {
-			faults = append(faults, edit.Fault{
-				Nodes: []string{node}, Rule: edit.RuleRequest, What: fmt.Sprintf("has %d keys at its top", len(o)), Allowed: fmt.Sprintf("at most %d are allowed", maxTop),
+			faults = append(faults, override.Fault{
+				Nodes: []string{node}, Rule: override.RuleRequest, What: fmt.Sprintf("has %d keys at its top", len(o)), Allowed: fmt.Sprintf("at most %d are allowed", maxTop),
 			})
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/fleet"
 	"edgespan/config/layers"
+	"edgespan/config/layers/override"
 )
 
 // A question that names one document a thousand times is refused before it is made.
@@ -140,7 +140,7 @@ func TestAWideWriteIsCutOnceForAllNodes(t *testing.T) { // alone: it measures me
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, faults := edit.Apply(world, edit.Change{Layer: layers.Network, Op: edit.Modify, Overrides: o}); len(faults) > 0 {
+		if _, faults := override.Apply(world, override.Change{Layer: layers.Network, Op: override.Modify, Overrides: o}); len(faults) > 0 {
 			t.Fatal(faults)
 		}
 		runtime.ReadMemStats(&after)

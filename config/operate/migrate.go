@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
-	"edgespan/config/migrate"
+	"edgespan/config/layers/migrate"
+	"edgespan/config/layers/override"
 )
 
 // RuleMigration is that of faults of documents that can't be brought to newer keys.
@@ -107,8 +107,8 @@ func (j *judge) imported(c history.Change, err error) (Outcome, error) {
 }
 
 // migrateLayers replaces the documents of a change by migrated ones.
-func migrateLayers(s migrate.Selection, c history.Change) ([]Moved, edit.Faults) {
-	var faults edit.Faults
+func migrateLayers(s migrate.Selection, c history.Change) ([]Moved, override.Faults) {
+	var faults override.Faults
 	all := map[string]*Moved{}
 	for _, l := range sortedLayers(c.Layers) {
 		kind, has := migratedKind(l)
@@ -117,7 +117,7 @@ func migrateLayers(s migrate.Selection, c history.Change) ([]Moved, edit.Faults)
 		}
 		doc, changes, wrong := s.Run(kind, c.Layers[l])
 		for _, f := range wrong {
-			faults = append(faults, edit.Fault{Path: config.Sub([]string{l.String()}, f.Path...), Rule: RuleMigration, What: f.What, Allowed: f.Allowed})
+			faults = append(faults, override.Fault{Path: config.Sub([]string{l.String()}, f.Path...), Rule: RuleMigration, What: f.What, Allowed: f.Allowed})
 		}
 		if len(changes) > 0 && wrong == nil {
 			c.Layers[l] = doc

@@ -8,7 +8,7 @@ import (
 	"edgespan/config"
 	"edgespan/config/history"
 	"edgespan/config/layers"
-	"edgespan/config/migrate"
+	"edgespan/config/layers/migrate"
 )
 
 const eapolOld = `{"radioParamsBase":{"wsecParams":{"eapolParams":{"a":"x"}}}}`

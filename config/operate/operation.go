@@ -3,10 +3,10 @@ package operate
 import (
 	"edgespan/config"
 	"edgespan/config/e2e"
-	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
 	"edgespan/config/optimize"
 )
 
@@ -132,9 +132,9 @@ type Outcome struct {
 	Change   history.Change // without author, time and message; no layers: nothing changes
 	Message  string         // for people: "Success. 3 nodes change."
 	Warnings []string
-	Unknown  [][]string    // keys that no metadata describes, with the node or file first
-	Effects  []edit.Effect // what changes on the nodes; secrets masked
-	Peers    []string      // nodes whose parameters may change by descriptors and deployments, sorted
+	Unknown  [][]string        // keys that no metadata describes, with the node or file first
+	Effects  []override.Effect // what changes on the nodes; secrets masked
+	Peers    []string          // nodes whose parameters may change by descriptors and deployments, sorted
 	// Migrated is what migrations moved; nil where they moved nothing.
 	Migrated []Moved
 	// Actions are the controller's or the aggregator's own, where their files change, and
@@ -144,7 +144,7 @@ type Outcome struct {
 }
 
 // Refused is a write or a read with faults, all of them.
-type Refused struct{ Faults edit.Faults }
+type Refused struct{ Faults override.Faults }
 
 // Error is one line for each fault.
 func (r *Refused) Error() string { return r.Faults.Error() }

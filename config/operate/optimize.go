@@ -5,27 +5,27 @@ import (
 	"strings"
 
 	"edgespan/config"
-	"edgespan/config/edit"
+	"edgespan/config/layers/override"
 	"edgespan/config/optimize"
 )
 
 // optimize assigns polarities, channels, golay codes and superframes.
 func (j *judge) optimize(q Optimize) (Outcome, error) {
-	var faults edit.Faults
+	var faults override.Faults
 	for _, kind := range q.Kinds {
 		if !slices.Contains(optimize.All, kind) {
-			faults = append(faults, edit.Fault{Rule: edit.RuleRequest, What: "is " + config.Quote(string(kind)), Allowed: "polarity, channel, golay and superframe are allowed"})
+			faults = append(faults, override.Fault{Rule: override.RuleRequest, What: "is " + config.Quote(string(kind)), Allowed: "polarity, channel, golay and superframe are allowed"})
 		}
 	}
 	if len(q.Kinds) == 0 {
-		faults = append(faults, edit.Fault{Rule: edit.RuleRequest, What: "the write names no kind", Allowed: "polarity, channel, golay and superframe are allowed"})
+		faults = append(faults, override.Fault{Rule: override.RuleRequest, What: "the write names no kind", Allowed: "polarity, channel, golay and superframe are allowed"})
 	}
 	was, err := j.chart()
 	if err != nil {
 		return Outcome{}, err
 	}
 	if was.doc == nil {
-		faults = append(faults, edit.Fault{Rule: edit.RuleRequest, What: "there is no topology", Allowed: "one is required"})
+		faults = append(faults, override.Fault{Rule: override.RuleRequest, What: "there is no topology", Allowed: "one is required"})
 	}
 	if len(faults) > 0 {
 		return Outcome{}, refused(faults)
@@ -39,7 +39,7 @@ func (j *judge) optimize(q Optimize) (Outcome, error) {
 	}, q.Kinds...)
 	if len(wrong) > 0 {
 		for _, f := range wrong {
-			faults = append(faults, edit.Fault{Nodes: f.Nodes, Path: f.Path, Rule: RuleOptimize, What: f.What, Allowed: f.Allowed})
+			faults = append(faults, override.Fault{Nodes: f.Nodes, Path: f.Path, Rule: RuleOptimize, What: f.What, Allowed: f.Allowed})
 		}
 		return Outcome{}, refused(faults)
 	}

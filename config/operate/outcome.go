@@ -5,18 +5,18 @@ import (
 	"slices"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
 )
 
 // outcome is what is told of a write that passes.
-func (j *judge) outcome(c history.Change, effects []edit.Effect, warnings edit.Faults, notes []string) Outcome {
+func (j *judge) outcome(c history.Change, effects []override.Effect, warnings override.Faults, notes []string) Outcome {
 	o := Outcome{Change: c, Warnings: notes, Effects: slices.Clone(effects)}
 	nodes := 0
 	for i, x := range o.Effects {
-		shown, _ := edit.Mask(j.metadata, nil, x.Diff)
+		shown, _ := override.Mask(j.metadata, nil, x.Diff)
 		o.Effects[i].Diff, _ = shown.(config.Object)
 		nodes += len(x.Nodes)
 	}

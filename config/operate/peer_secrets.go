@@ -2,9 +2,9 @@ package operate
 
 import (
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
 )
 
 // peerMetadata says what of a descriptor is secret: the environments of executors hold keys and
@@ -26,7 +26,7 @@ func MaskPeer(doc config.Object) config.Object {
 	if doc == nil {
 		return nil
 	}
-	shown, _ := edit.Mask(peerMetadata, nil, doc)
+	shown, _ := override.Mask(peerMetadata, nil, doc)
 	out, _ := shown.(config.Object)
 	return out
 }
@@ -38,7 +38,7 @@ func (j *judge) unmasked(l history.Layer, doc config.Object) (config.Object, err
 	all, _ := executors.(config.Object)
 	for _, name := range config.Keys(all) {
 		path := []string{"spec", "executors", name, "env"}
-		if env, _ := config.Lookup(doc, path); !edit.IsMasked(env) {
+		if env, _ := config.Lookup(doc, path); !override.IsMasked(env) {
 			continue
 		}
 		v, err := j.layer(l)

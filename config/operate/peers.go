@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
+	"edgespan/config/layers/override"
 	"edgespan/config/peer"
 )
 
@@ -143,9 +143,9 @@ func (w *World) Peers() (*peer.Fleet, error) {
 // describe is a write of descriptors.
 func (j *judge) describe(q Describe) (Outcome, error) {
 	c := history.Change{Layers: map[history.Layer]config.Object{}}
-	var faults edit.Faults
+	var faults override.Faults
 	if len(q.Documents) == 0 {
-		faults = append(faults, edit.Fault{Rule: edit.RuleRequest, What: "the write has no document", Allowed: "one or more are allowed"})
+		faults = append(faults, override.Fault{Rule: override.RuleRequest, What: "the write has no document", Allowed: "one or more are allowed"})
 	}
 	for i, doc := range q.Documents {
 		kind, _ := doc["kind"].(string)
@@ -244,7 +244,7 @@ func (j *judge) deploy(names []string, wanted bool) (Outcome, error) {
 		}
 	}
 	if len(names) == 0 {
-		return Outcome{}, refused(edit.Faults{{Rule: edit.RuleRequest, What: "the write names no cluster", Allowed: "one or more are allowed"}})
+		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, What: "the write names no cluster", Allowed: "one or more are allowed"}})
 	}
 	if len(missing) > 0 {
 		return Outcome{}, notThere("cluster", missing, d.clusters)
@@ -254,7 +254,7 @@ func (j *judge) deploy(names []string, wanted bool) (Outcome, error) {
 
 // peersChange is what a change of layers does to peers: the numbers of tunnels follow their
 // clusters, and every cluster that is deployed must be one that can be. It adds to the change.
-func (j *judge) peersChange(c history.Change) (touched []string, faults edit.Faults, err error) {
+func (j *judge) peersChange(c history.Change) (touched []string, faults override.Faults, err error) {
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(c.Layers)), func(l history.Layer) bool {
 		return l.Kind == history.Peer || l.Kind == history.Cluster || l.Kind == history.Deployment
 	}) {
@@ -271,7 +271,7 @@ func (j *judge) peersChange(c history.Change) (touched []string, faults edit.Fau
 	for _, name := range sortedNames(is.deployments) {
 		below := []string{history.Layer{Kind: history.Cluster, Name: name}.String()}
 		if is.clusters[name] == nil {
-			faults = append(faults, edit.Fault{Path: below, Rule: RulePeers, What: "is deployed", Allowed: "a cluster that was undeployed is allowed to go"})
+			faults = append(faults, override.Fault{Path: below, Rule: RulePeers, What: "is deployed", Allowed: "a cluster that was undeployed is allowed to go"})
 			continue
 		}
 		if _, read := after.Clusters[name]; !read {
@@ -291,12 +291,12 @@ func (j *judge) peersChange(c history.Change) (touched []string, faults edit.Fau
 }
 
 // wrongIDs are the peers whose descriptor names another node than the one of that name.
-func (j *judge) wrongIDs(f *peer.Fleet) edit.Faults {
-	var faults edit.Faults
+func (j *judge) wrongIDs(f *peer.Fleet) override.Faults {
+	var faults override.Faults
 	for name, p := range f.Peers {
 		is := j.Nodes[j.before(name)].ID
 		if said := p.ID.String(); p.ID != [16]byte{} && is != "" && !strings.EqualFold(said, is) {
-			faults = append(faults, edit.Fault{
+			faults = append(faults, override.Fault{
 				Path: []string{history.Layer{Kind: history.Peer, Name: name}.String(), "metadata", "id"}, Rule: RulePeers,
 				What: "is " + said + ", the node of this name is " + is, Allowed: is + " is allowed, or none",
 			})

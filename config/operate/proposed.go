@@ -4,8 +4,8 @@ import (
 	"maps"
 
 	"edgespan/config"
-	"edgespan/config/edit"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
 )
 
 // Proposed is what a node told of its board (link.BaseConfig), for whoever decides on it. What
@@ -55,7 +55,7 @@ func maskValues(v any, depth int) (any, bool) {
 	case v == nil:
 		return nil, false
 	case !is || depth < 0:
-		return edit.Hidden(), true
+		return override.Hidden(), true
 	}
 	out, any := make(config.Object, len(o)), false
 	for key, below := range o {

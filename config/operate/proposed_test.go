@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"edgespan/config"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
 // What a proposal calls secret is masked, also where its metadata has what only a vendor knows; and all of its values where

@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
 	"edgespan/config/topology"
 )
 
@@ -20,7 +20,7 @@ func (w *World) document(m *metadata.Metadata, o config.Object, revision uint64,
 	if o == nil {
 		o = config.Object{}
 	}
-	return w.masked(o, revision, reveal, func() (any, bool) { return edit.Mask(m, nil, o) })
+	return w.masked(o, revision, reveal, func() (any, bool) { return override.Mask(m, nil, o) })
 }
 
 func (w *World) masked(o config.Object, revision uint64, reveal bool, mask func() (any, bool)) Document {
@@ -51,8 +51,8 @@ func (w *World) Config(q ConfigQuery) (Document, error) {
 	}
 	fact, v := w.Nodes[q.Node], q.Versions
 	if !fact.Reported && (v.Software == "" || v.Board == "") {
-		return Document{}, refused(edit.Faults{{
-			Nodes: []string{q.Node}, Rule: edit.RuleRequest, What: "No known node status",
+		return Document{}, refused(override.Faults{{
+			Nodes: []string{q.Node}, Rule: override.RuleRequest, What: "No known node status",
 			Allowed: "Please pass the software version and hardware board ID directly",
 		}})
 	}
@@ -76,7 +76,7 @@ func (j *judge) effective(node string, v layers.Versions, paths [][]string) (con
 	if err != nil {
 		f := brokenFault(err)
 		f.Nodes = []string{node}
-		return nil, 0, refused(edit.Faults{*f})
+		return nil, 0, refused(override.Faults{*f})
 	}
 	revision := uint64(0)
 	for place, l := range map[layers.Layer]history.Layer{layers.Auto: autoLayer(node), layers.Network: networkLayer, layers.Node: nodeLayer(node)} {
@@ -98,10 +98,10 @@ func (j *judge) effective(node string, v layers.Versions, paths [][]string) (con
 		}
 	}
 	full, clashes := set.Effective()
-	var faults edit.Faults
+	var faults override.Faults
 	for _, c := range clashes {
-		faults = append(faults, edit.Fault{
-			Nodes: []string{node}, Path: c.Path, Rule: edit.RuleClash, Layer: c.Above.String(),
+		faults = append(faults, override.Fault{
+			Nodes: []string{node}, Path: c.Path, Rule: override.RuleClash, Layer: c.Above.String(),
 			What:    "is an object in the " + c.Below.String() + " layer and no object (" + c.Kind + ") in the " + c.Above.String() + " layer",
 			Allowed: "an object is allowed over an object only",
 		})
@@ -138,7 +138,7 @@ func (w *World) byNode(o config.Object, revision uint64, reveal bool) Document {
 func maskBelow(m *metadata.Metadata, v any, depth int) (any, bool) {
 	o, is := v.(config.Object)
 	if depth == 0 || !is {
-		return edit.Mask(m, nil, v)
+		return override.Mask(m, nil, v)
 	}
 	out, any := make(config.Object, len(o)), false
 	for key, below := range o {
@@ -220,7 +220,7 @@ func (w *World) Explain(node string, path []string) ([]history.Explanation, erro
 	if err != nil {
 		f := brokenFault(err)
 		f.Nodes = []string{node}
-		return nil, refused(edit.Faults{*f})
+		return nil, refused(override.Faults{*f})
 	}
 	if err := j.explainable(node, set, path); err != nil {
 		return nil, err
@@ -232,14 +232,14 @@ func (w *World) Explain(node string, path []string) ([]history.Explanation, erro
 	for i := range all {
 		x := &all[i]
 		at := x.Path
-		x.Value, _ = edit.Mask(w.Metadata, at, x.Value)
+		x.Value, _ = override.Mask(w.Metadata, at, x.Value)
 		// A shadow may lie on the way to the value; what hides a secret is one.
 		hide := func(s layers.Shadow) layers.Shadow {
-			if _, secret := edit.Mask(w.Metadata, at, ""); secret {
-				s.Value, _ = edit.Mask(w.Metadata, at, s.Value)
+			if _, secret := override.Mask(w.Metadata, at, ""); secret {
+				s.Value, _ = override.Mask(w.Metadata, at, s.Value)
 				return s
 			}
-			s.Value, _ = edit.Mask(w.Metadata, s.Path, s.Value)
+			s.Value, _ = override.Mask(w.Metadata, s.Path, s.Value)
 			return s
 		}
 		x.Explanation.Shadowed = slices.Clone(x.Explanation.Shadowed)
@@ -266,14 +266,14 @@ func (w *World) MaskDiffs(diffs []history.LayerDiff) ([]history.LayerDiff, error
 		m := w.metadataOf(d.Layer)
 		for _, v := range []*history.Version{&out[i].Before, &out[i].After} {
 			if v.Document != nil {
-				shown, _ := edit.Mask(m, nil, v.Document)
+				shown, _ := override.Mask(m, nil, v.Document)
 				v.Document, _ = shown.(config.Object)
 			}
 		}
 		out[i].Values = slices.Clone(d.Values)
 		for n, v := range d.Values {
-			out[i].Values[n].Old, _ = edit.Mask(m, v.Path, v.Old)
-			out[i].Values[n].New, _ = edit.Mask(m, v.Path, v.New)
+			out[i].Values[n].Old, _ = override.Mask(m, v.Path, v.Old)
+			out[i].Values[n].New, _ = override.Mask(m, v.Path, v.New)
 		}
 	}
 	return out, nil

@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/layers"
+	"edgespan/config/layers/override"
 )
 
 // Layer is one layer, in the form that LayerQuery names. A version without a match has the
@@ -42,7 +42,7 @@ func (j *judge) byVersion(q LayerQuery) (Document, error) {
 			versions = j.Hardware.Firmware
 		}
 	}
-	var faults edit.Faults
+	var faults override.Faults
 	for _, version := range versions {
 		v := layers.Versions{Software: version}
 		if q.Layer == layers.Firmware {
@@ -75,7 +75,7 @@ func (j *judge) byBoard(q LayerQuery) (Document, error) {
 		boards = slices.Compact(boards)
 	}
 	out := config.Object{}
-	var faults edit.Faults
+	var faults override.Faults
 	for _, board := range boards {
 		all := config.Object{}
 		for _, version := range j.versionsOf(board, q.Versions) {
@@ -109,7 +109,7 @@ func (j *judge) versionsOf(board string, asked []string) []string {
 
 // only is one layer of a kind: the others are not asked for, so that a broken file is in
 // the way of its own only.
-func (j *judge) only(faults *edit.Faults, k fleet.Kind, l layers.Layer) config.Object {
+func (j *judge) only(faults *override.Faults, k fleet.Kind, l layers.Layer) config.Object {
 	c := &k.Choice
 	if l != layers.Base {
 		c.Base = ""
@@ -134,7 +134,7 @@ func (j *judge) only(faults *edit.Faults, k fleet.Kind, l layers.Layer) config.O
 	return set[l]
 }
 
-func (j *judge) files(out config.Object, depth int, faults edit.Faults, reveal bool) (Document, error) {
+func (j *judge) files(out config.Object, depth int, faults override.Faults, reveal bool) (Document, error) {
 	if len(faults) > 0 {
 		return Document{}, refused(faults)
 	}

@@ -6,8 +6,8 @@ import (
 	"sort"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
+	"edgespan/config/layers/override"
 )
 
 // nodesAtOnce is of how many nodes the layers are in memory.
@@ -17,7 +17,7 @@ const nodesAtOnce = 500
 // have the latest base.
 func (w *World) Paths(q PathsQuery) (Document, error) {
 	if len(q.Paths) == 0 {
-		return Document{}, refused(edit.Faults{{Rule: edit.RuleRequest, What: "the question names no path", Allowed: "one or more are allowed"}})
+		return Document{}, refused(override.Faults{{Rule: override.RuleRequest, What: "the question names no path", Allowed: "one or more are allowed"}})
 	}
 	names := slices.Compact(slices.Sorted(slices.Values(q.Nodes)))
 	if len(names) == 0 {
@@ -57,7 +57,7 @@ type pathsAnswer struct {
 	q      PathsQuery
 	out    config.Object
 	newest uint64
-	faults edit.Faults
+	faults override.Faults
 	cost   meter
 	last   string // the node before
 	full   string // the last node that fitted, where one did not

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
+	"edgespan/config/layers/override"
 	"edgespan/config/topology"
 )
 
@@ -35,7 +35,7 @@ func (j *judge) chart(next ...*topology.Topology) (chart, error) {
 	}
 	t, faults := topologyOf(v.Document)
 	if len(faults) > 0 {
-		return chart{}, refused(faultsOf(edit.RuleTopology, []string{"topology"}, faults))
+		return chart{}, refused(faultsOf(override.RuleTopology, []string{"topology"}, faults))
 	}
 	names := j.known()
 	for _, t := range append(next, t) {
@@ -123,7 +123,7 @@ func (j *judge) charted(was, is chart, notes []string) (Outcome, error) {
 func (j *judge) setTopology(q SetTopology) (Outcome, error) {
 	t, faults := topologyOf(q.Document)
 	if len(faults) > 0 {
-		return Outcome{}, refused(faultsOf(edit.RuleTopology, nil, faults))
+		return Outcome{}, refused(faultsOf(override.RuleTopology, nil, faults))
 	}
 	was, err := j.chart(t)
 	if err != nil {
@@ -150,7 +150,7 @@ func (j *judge) editTopology(q EditTopology) (Outcome, error) {
 		return Outcome{}, &NotFoundError{"object " + config.Quote(q.Object), "node, link and site are allowed"}
 	}
 	if !slices.Contains([]string{"add", "edit", "delete", "rename"}, q.Op) {
-		return Outcome{}, refused(edit.Faults{{Rule: edit.RuleRequest, What: "is " + config.Quote(q.Op), Allowed: "add, edit, delete and rename are allowed"}})
+		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, What: "is " + config.Quote(q.Op), Allowed: "add, edit, delete and rename are allowed"}})
 	}
 	if q.Object == "node" && q.Op == "rename" {
 		return j.renameNode(q.Name, q.To)
@@ -192,7 +192,7 @@ func (c chart) edited(q EditTopology) (topology.State, error) {
 		next, faults := map[string]func(string) (topology.State, config.Faults){
 			"node": state.DeleteNode, "link": state.DeleteLink, "site": state.DeleteSite,
 		}[q.Object](q.Name)
-		return next, refused(faultsOf(edit.RuleTopology, nil, faults))
+		return next, refused(faultsOf(override.RuleTopology, nil, faults))
 	case "rename":
 		if q.To == "" || q.To == q.Name {
 			faults.Add([]string{"name"}, "is "+config.Quote(q.To), "another name is allowed")
@@ -208,7 +208,7 @@ func (c chart) edited(q EditTopology) (topology.State, error) {
 	}
 	parsed, wrong := c.with(list, at, entry)
 	if faults = append(faults, wrong...); len(faults) > 0 {
-		return state, refused(faultsOf(edit.RuleTopology, nil, faults))
+		return state, refused(faultsOf(override.RuleTopology, nil, faults))
 	}
 	if q.Op == "add" {
 		state.Topology = parsed
@@ -223,7 +223,7 @@ func (c chart) edited(q EditTopology) (topology.State, error) {
 	case "site":
 		next, faults = state.EditSite(q.Name, parsed.Sites[at])
 	}
-	return next, refused(faultsOf(edit.RuleTopology, nil, faults))
+	return next, refused(faultsOf(override.RuleTopology, nil, faults))
 }
 
 // index is where in its list an object stands; -1: nowhere.
@@ -301,7 +301,7 @@ func (j *judge) renameNode(from, to string) (Outcome, error) {
 	if doc := c.Layers[topologyLayer]; doc != nil {
 		t, faults := topologyOf(doc)
 		if len(faults) > 0 {
-			return Outcome{}, refused(faultsOf(edit.RuleTopology, []string{"topology"}, faults))
+			return Outcome{}, refused(faultsOf(override.RuleTopology, []string{"topology"}, faults))
 		}
 		is.topology = t
 		before := is.auto

@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 // that names a node with an address leads there; a tunnel that is gone, or whose node has
 // none, has no address of ours (reference §1.16). A modify that says nothing of tunnels
 // changes none: in the original it removed all.
-func (w *World) tunnels(n edit.Node, node string, own config.Object, always bool) (auto config.Object, notes []string) {
+func (w *World) tunnels(n override.Node, node string, own config.Object, always bool) (auto config.Object, notes []string) {
 	was, had := n.Own[tunnelKey]
 	is, has := own[tunnelKey]
 	if !always && had == has && config.Equal(was, is) {

@@ -5,8 +5,8 @@ import (
 	"edgespan/config/fleet"
 	"edgespan/config/history"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
-	"edgespan/config/migrate"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/migrate"
 )
 
 // World is what operations are judged in. Nobody changes it, nor what it holds, while one

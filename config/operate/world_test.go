@@ -14,8 +14,8 @@ import (
 	"edgespan/config/history"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
-	"edgespan/config/schema"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/schema"
 )
 
 // tester is a *testing.T, a *testing.B or a *rapid.T.

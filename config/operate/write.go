@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
 )
 
 // Judge says what a write does, or why it is refused: *Refused with all its faults, or a
@@ -21,11 +21,11 @@ func (w *World) Judge(write Write) (Outcome, error) {
 	j := w.judge()
 	switch q := write.(type) {
 	case SetNetwork:
-		return j.overrides(edit.Change{Layer: layers.Network, Op: op(q.Modify), Overrides: q.Overrides})
+		return j.overrides(override.Change{Layer: layers.Network, Op: op(q.Modify), Overrides: q.Overrides})
 	case SetNodes:
-		return j.overrides(edit.Change{Layer: layers.Node, Op: op(q.Modify), Overrides: q.Overrides})
+		return j.overrides(override.Change{Layer: layers.Node, Op: op(q.Modify), Overrides: q.Overrides})
 	case Unset:
-		return j.overrides(edit.Change{Layer: q.Layer, Op: edit.Unset, Keys: q.Keys})
+		return j.overrides(override.Change{Layer: q.Layer, Op: override.Unset, Keys: q.Keys})
 	case ClearAuto:
 		return j.clearAuto(q)
 	case SetAuto:
@@ -64,21 +64,21 @@ func (w *World) Judge(write Write) (Outcome, error) {
 	return Outcome{}, fmt.Errorf("judge: a write of type %T: %w", write, errors.ErrUnsupported)
 }
 
-func op(modify bool) edit.Op {
+func op(modify bool) override.Op {
 	if modify {
-		return edit.Modify
+		return override.Modify
 	}
-	return edit.Set
+	return override.Set
 }
 
 // overrides is a write to the network or the node layer. One of the node layer reads only
 // the nodes that it names.
-func (j *judge) overrides(c edit.Change) (Outcome, error) {
+func (j *judge) overrides(c override.Change) (Outcome, error) {
 	var named []string
 	switch {
 	case c.Layer == layers.Network:
 		named = j.known()
-	case c.Op == edit.Unset:
+	case c.Op == override.Unset:
 		for _, key := range c.Keys {
 			if len(key) > 0 {
 				named = append(named, key[0])
@@ -89,11 +89,11 @@ func (j *judge) overrides(c edit.Change) (Outcome, error) {
 	default:
 		named = config.Keys(c.Overrides)
 	}
-	var strangers edit.Faults
+	var strangers override.Faults
 	if c.Layer == layers.Node {
 		if strangers = j.strangers(named); len(strangers) > maxStrangers {
-			return Outcome{}, refused(append(strangers[:maxStrangers], edit.Fault{
-				Rule: edit.RuleTopology, What: fmt.Sprintf("%d more are not known", len(strangers)-maxStrangers), Allowed: "nodes that are known are allowed",
+			return Outcome{}, refused(append(strangers[:maxStrangers], override.Fault{
+				Rule: override.RuleTopology, What: fmt.Sprintf("%d more are not known", len(strangers)-maxStrangers), Allowed: "nodes that are known are allowed",
 			}))
 		}
 	}
@@ -115,12 +115,12 @@ func (j *judge) overrides(c edit.Change) (Outcome, error) {
 	var notes []string
 	if c.Layer == layers.Node {
 		c.Auto = func(node string, own config.Object) config.Object {
-			auto, more := j.tunnels(world.Nodes[node], node, own, c.Op == edit.Set)
+			auto, more := j.tunnels(world.Nodes[node], node, own, c.Op == override.Set)
 			notes = append(notes, more...)
 			return auto
 		}
 	}
-	result, faults := edit.Apply(world, c)
+	result, faults := override.Apply(world, c)
 	if faults = append(faults, strangers...); len(faults) > 0 {
 		return Outcome{}, refused(faults)
 	}
@@ -134,7 +134,7 @@ func (j *judge) overrides(c edit.Change) (Outcome, error) {
 // clearAuto removes what lies at paths of auto layers.
 func (j *judge) clearAuto(q ClearAuto) (Outcome, error) {
 	if len(q.Paths) == 0 || slices.ContainsFunc(q.Paths, func(p []string) bool { return len(p) == 0 }) {
-		return Outcome{}, refused(edit.Faults{{Rule: edit.RuleRequest, What: "the write names no path", Allowed: "one or more are allowed; * is all of a node"}})
+		return Outcome{}, refused(override.Faults{{Rule: override.RuleRequest, What: "the write names no path", Allowed: "one or more are allowed; * is all of a node"}})
 	}
 	versions, err := j.autos(q.Nodes)
 	if err != nil {
@@ -211,8 +211,8 @@ func (j *judge) setAuto(q SetAuto) (Outcome, error) {
 		}
 		values, is := q.Values[name].(config.Object)
 		if q.Values[name] != nil && !is || name == "" {
-			faults = append(faults, edit.Fault{
-				Nodes: []string{name}, Rule: edit.RuleRequest, What: "is no object (" + config.KindOf(q.Values[name]) + ")",
+			faults = append(faults, override.Fault{
+				Nodes: []string{name}, Rule: override.RuleRequest, What: "is no object (" + config.KindOf(q.Values[name]) + ")",
 				Allowed: "an object is allowed: {node: {…}}; null removes the layer",
 			})
 			continue
@@ -292,7 +292,7 @@ func (j *judge) back(c history.Change, err error) (Outcome, error) {
 	}
 	if doc, written := c.Layers[topologyLayer]; written && doc != nil {
 		if _, faults := topologyOf(doc); len(faults) > 0 {
-			return Outcome{}, refused(faultsOf(edit.RuleTopology, []string{"topology"}, faults))
+			return Outcome{}, refused(faultsOf(override.RuleTopology, []string{"topology"}, faults))
 		}
 	}
 	return j.layersChange(c, nil)
@@ -312,7 +312,7 @@ func (j *judge) layersChange(c history.Change, notes []string) (Outcome, error) 
 	if err != nil {
 		return Outcome{}, err
 	}
-	effects, warnings, faults := edit.Between(before, after)
+	effects, warnings, faults := override.Between(before, after)
 	faults = append(faults, wrong...)
 	files, err := j.filesChange(c)
 	if err != nil {
@@ -349,7 +349,7 @@ func (j *judge) dropSame(c history.Change) error {
 }
 
 // worlds are the nodes that a change of layers touches, before and after it.
-func (j *judge) worlds(c history.Change) (before, after edit.World, err error) {
+func (j *judge) worlds(c history.Change) (before, after override.World, err error) {
 	var names []string
 	left := map[string]bool{} // names that no node has any more
 	for _, r := range c.Renamed {

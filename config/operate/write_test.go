@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
 )
 
 func TestAWriteSaysWhatItDoes(t *testing.T) {
@@ -326,7 +326,7 @@ func TestFaultsOfManyNodesAreToldAtOnce(t *testing.T) {
 	for _, f := range no.Faults {
 		rules[f.Rule] = true
 	}
-	if len(no.Faults) < 5 || !rules[edit.RuleTopology] || !rules[edit.RuleRequest] || !rules[edit.RuleClash] || !rules["type"] {
+	if len(no.Faults) < 5 || !rules[override.RuleTopology] || !rules[override.RuleRequest] || !rules[override.RuleClash] || !rules["type"] {
 		t.Error(err)
 	}
 }

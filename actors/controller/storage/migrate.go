@@ -14,7 +14,7 @@ import (
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
-	"edgespan/config/migrate"
+	"edgespan/config/layers/migrate"
 	"edgespan/config/operate"
 )
 

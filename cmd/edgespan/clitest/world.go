@@ -17,9 +17,9 @@ import (
 	"edgespan/config/httpapi/fleetapi"
 	"edgespan/config/kv"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/schema"
 	"edgespan/config/operate"
-	"edgespan/config/schema"
 	"edgespan/platform/confdir"
 )
 

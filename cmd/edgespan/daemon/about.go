@@ -17,8 +17,8 @@ import (
 	"edgespan/config"
 	"edgespan/config/action"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
-	"edgespan/config/schema"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/schema"
 	"edgespan/platform/confdir"
 )
 

@@ -4,7 +4,7 @@ import (
 	"edgespan/cmd/edgespan/layerscli"
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
 // overrides are what a command line says: the document of -f, or KEY=VALUE. The type of a

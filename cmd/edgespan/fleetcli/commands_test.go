@@ -13,11 +13,11 @@ import (
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/httpapi/fleetapi"
+	"edgespan/config/layers/override"
+	"edgespan/config/layers/schema"
 	"edgespan/config/operate"
-	"edgespan/config/schema"
 )
 
 // TestEveryCommandAsksTheController runs each command once; what it asks is what the words say.
@@ -205,7 +205,7 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 		code int
 		says string
 	}{
-		{"rejected", &operate.Refused{Faults: edit.Faults{
+		{"rejected", &operate.Refused{Faults: override.Faults{
 			{Path: []string{"sysParams"}, Rule: "type", What: "is 5", Allowed: "an object is allowed"},
 			{Nodes: []string{"pop-1"}, Path: []string{"x"}, Rule: "readOnly", What: "is new"},
 		}}, term.ExitRejected, "sysParams"},

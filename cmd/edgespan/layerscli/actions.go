@@ -7,7 +7,7 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
 // shownAction is an action as -o json prints it.

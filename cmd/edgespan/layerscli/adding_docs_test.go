@@ -9,7 +9,7 @@ import (
 
 	"edgespan/cmd/edgespan/clitest"
 	"edgespan/config"
-	"edgespan/config/schema"
+	"edgespan/config/layers/schema"
 )
 
 const addingPage = "../../../docs/adding-configuration.md"

@@ -10,7 +10,7 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
 // explainedKey is one value of `layers explain -o json`.

@@ -10,9 +10,9 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/layers"
-	"edgespan/config/lint"
-	"edgespan/config/metadata"
-	"edgespan/config/schema"
+	"edgespan/config/layers/lint"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/schema"
 	"edgespan/platform/confdir"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 	"edgespan/platform/confdir"
 )
 

@@ -115,8 +115,8 @@ func TestLayersValidate(t *testing.T) {
 		},
 		{"unknown below strict", strict, `{"a":{"x":1,"y":{"z":1}}}`, 4, "-: a.y: is unknown: x is allowed\n"},
 		{"read-only and deprecated at rest", realMetadata, `{"topologyInfo":{"nodeName":"n"},"envParams":{"FW_IF2IF":"1"}}`, 0, "-: valid\n"},
-		{"an entry made absent", "../../../config/schema/node_metadata.json", `{"ports":{"lan":{"ifName":"eth1","$absent":true},"wan":{"ifName":"eth0","$absent":false}}}`, 0, "-: valid\n"},
-		{"no entry made absent", "../../../config/schema/node_metadata.json", `{"ports":{"lan":{"ifName":"eth1","mtu":"x"}}}`, 4, "-: ports.lan.mtu: is the string \"x\": an integer from 68 to 65535 is allowed\n"},
+		{"an entry made absent", "../../../config/layers/schema/node_metadata.json", `{"ports":{"lan":{"ifName":"eth1","$absent":true},"wan":{"ifName":"eth0","$absent":false}}}`, 0, "-: valid\n"},
+		{"no entry made absent", "../../../config/layers/schema/node_metadata.json", `{"ports":{"lan":{"ifName":"eth1","mtu":"x"}}}`, 4, "-: ports.lan.mtu: is the string \"x\": an integer from 68 to 65535 is allowed\n"},
 		{"no object", realMetadata, `[]`, 4, "-: the document is an array: one JSON object is allowed\n"},
 	} {
 		got := cli(t, nil, c.in, "layers", "validate", "--metadata", c.meta, "-")
@@ -169,7 +169,7 @@ func TestLayersActions(t *testing.T) {
 // What the daemon takes, our metadata takes too, YAML included.
 func TestTheExamplesAreValidByOurMetadata(t *testing.T) {
 	for _, example := range []string{"demo", "many-networks", "one-app"} {
-		got := cli(t, nil, "", "layers", "validate", "--metadata", "../../../config/schema/node_metadata.json", "../../../examples/"+example+".yaml")
+		got := cli(t, nil, "", "layers", "validate", "--metadata", "../../../config/layers/schema/node_metadata.json", "../../../examples/"+example+".yaml")
 		if got.Code != term.ExitOK {
 			t.Errorf("%s: %+v", example, got)
 		}

@@ -10,7 +10,7 @@ import (
 	"edgespan/cmd/term"
 	"edgespan/config"
 	"edgespan/config/layers"
-	"edgespan/config/migrate"
+	"edgespan/config/layers/migrate"
 	"edgespan/platform/confdir"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"edgespan/config"
-	"edgespan/config/migrate"
+	"edgespan/config/layers/migrate"
 	"edgespan/config/nodeconf"
 )
 

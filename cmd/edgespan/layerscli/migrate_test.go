@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"edgespan/cmd/edgespan/clitest"
-	"edgespan/config/migrate"
+	"edgespan/config/layers/migrate"
 )
 
 const oldNetwork = `{"radioParamsBase": {"wsecParams": {"eapolParams": {"radius_server_port": 1813}}}, "sysParams": {}}`

@@ -10,9 +10,9 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
 	"edgespan/config/nodeconf"
 	"edgespan/config/topology"
 	"edgespan/platform/confdir"
@@ -21,7 +21,7 @@ import (
 // writing is one `layers set`, `modify` or `unset`.
 type writing struct {
 	selection
-	op     edit.Op
+	op     override.Op
 	layer  string
 	dryRun bool
 	output string
@@ -49,7 +49,7 @@ A KEY is a path such as sysParams.managedConfig; a part with a '.' or '=' in it 
 JSON.`
 
 func newLayersSet(a offline) *cobra.Command {
-	return newWrite(a, edit.Set, &cobra.Command{
+	return newWrite(a, override.Set, &cobra.Command{
 		Use:   "set --layer network|node FILE|KEY=VALUE...",
 		Short: "Replace the network layer or the layers of nodes, with every check",
 		Long:  "Replace the whole network layer, or the whole layer of each node that is named; {} clears it." + aboutWrites + AboutKeys,
@@ -60,7 +60,7 @@ func newLayersSet(a offline) *cobra.Command {
 }
 
 func newLayersModify(a offline) *cobra.Command {
-	return newWrite(a, edit.Modify, &cobra.Command{
+	return newWrite(a, override.Modify, &cobra.Command{
 		Use:   "modify --layer network|node FILE|KEY=VALUE...",
 		Short: "Merge into the network layer or the layers of nodes, with every check",
 		Long: "Merge into the network layer, or into the layer of each node that is named. An object is\nmerged, everything else replaced; null is a value, and removes nothing (see unset)." +
@@ -72,7 +72,7 @@ func newLayersModify(a offline) *cobra.Command {
 }
 
 func newLayersUnset(a offline) *cobra.Command {
-	return newWrite(a, edit.Unset, &cobra.Command{
+	return newWrite(a, override.Unset, &cobra.Command{
 		Use:   "unset --layer network|node KEY...",
 		Short: "Remove keys from the network layer or the layers of nodes, with every check",
 		Long: "Remove keys, all of them or none. An object that becomes empty by it goes too. A key that\nis not there is a fault. Without --node-name the name of a node alone removes its layer." +
@@ -82,7 +82,7 @@ func newLayersUnset(a offline) *cobra.Command {
 	})
 }
 
-func newWrite(a offline, op edit.Op, cmd *cobra.Command) *cobra.Command {
+func newWrite(a offline, op override.Op, cmd *cobra.Command) *cobra.Command {
 	w := &writing{op: op}
 	cmd.RunE = func(_ *cobra.Command, args []string) error { return w.run(a, args) }
 	w.bind(cmd)
@@ -118,7 +118,7 @@ func (w *writing) run(a offline, args []string) error {
 		return err
 	}
 	world.Metadata = m
-	result, faults := edit.Apply(world, change)
+	result, faults := override.Apply(world, change)
 	if faults != nil {
 		return faults
 	}
@@ -150,10 +150,10 @@ func (w *writing) file() string {
 
 // World reads everything that the write is checked with, and tells all that is wrong with
 // the files together.
-func (w *writing) world(a offline) (edit.World, error) {
-	world := edit.World{
-		Kinds: map[string]layers.Set{}, Nodes: map[string]edit.Node{},
-		Sections: edit.Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check},
+func (w *writing) world(a offline) (override.World, error) {
+	world := override.World{
+		Kinds: map[string]layers.Set{}, Nodes: map[string]override.Node{},
+		Sections: override.Sections{Keys: nodeconf.Sections(), Present: nodeconf.Present, Check: nodeconf.Check},
 	}
 	s, err := w.base(a)
 	if err != nil {
@@ -170,10 +170,10 @@ func (w *writing) world(a offline) (edit.World, error) {
 	auto, faults[2] = w.readNodes(a, w.auto)
 	own, faults[3] = w.readNodes(a, w.node)
 	for node, o := range auto {
-		world.Nodes[node] = edit.Node{Auto: o}
+		world.Nodes[node] = override.Node{Auto: o}
 	}
 	for node, o := range own {
-		world.Nodes[node] = edit.Node{Auto: auto[node], Own: o}
+		world.Nodes[node] = override.Node{Auto: auto[node], Own: o}
 	}
 	var t *topology.Topology
 	if w.topology != "" {
@@ -183,11 +183,11 @@ func (w *writing) world(a offline) (edit.World, error) {
 		world.InTopology = make(map[string]bool, len(t.Nodes))
 		for _, n := range t.Nodes {
 			world.InTopology[n.Name] = true
-			world.Nodes[n.Name] = edit.Node{Auto: auto[n.Name], Own: own[n.Name]}
+			world.Nodes[n.Name] = override.Node{Auto: auto[n.Name], Own: own[n.Name]}
 		}
 	}
 	if _, known := world.Nodes[w.nodeName]; w.nodeName != "" && !known {
-		world.Nodes[w.nodeName] = edit.Node{}
+		world.Nodes[w.nodeName] = override.Node{}
 	}
 	return world, errors.Join(faults[:]...)
 }
@@ -198,7 +198,7 @@ func (w *writing) read(a offline, file string) (config.Object, error) {
 		return nil, nil
 	}
 	o, err := ReadObject(a.Streams, file)
-	if errors.Is(err, os.ErrNotExist) && file == w.file() && w.op != edit.Unset {
+	if errors.Is(err, os.ErrNotExist) && file == w.file() && w.op != override.Unset {
 		a.Say("%s: is not there yet", term.Printable(file))
 		return nil, nil
 	}
@@ -218,7 +218,7 @@ func (w *writing) readNodes(a offline, file string) (map[string]config.Object, e
 }
 
 // finish writes the layer and says what has changed.
-func (w *writing) finish(a offline, world edit.World, r edit.Result) error {
+func (w *writing) finish(a offline, world override.World, r override.Result) error {
 	for _, f := range r.Warnings {
 		a.Say("warning: %s", term.Printable(f.Error()))
 	}
@@ -245,7 +245,7 @@ func (w *writing) finish(a offline, world edit.World, r edit.Result) error {
 	return nil
 }
 
-func (w *writing) write(world edit.World, r edit.Result) error {
+func (w *writing) write(world override.World, r override.Result) error {
 	if w.layer == "network" {
 		return confdir.WriteObject(w.network, r.Network)
 	}
@@ -266,7 +266,7 @@ func (w *writing) write(world edit.World, r edit.Result) error {
 }
 
 // Show prints what changes on the nodes.
-func (w *writing) show(a offline, r edit.Result) error {
+func (w *writing) show(a offline, r override.Result) error {
 	if w.output == "json" {
 		return a.PrintJSON(w.answer(r))
 	}

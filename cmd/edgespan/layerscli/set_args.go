@@ -8,17 +8,17 @@ import (
 
 	"edgespan/cmd/term"
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
+	"edgespan/config/layers/override"
 )
 
 // change is what the arguments ask for.
-func (w *writing) change(a offline, m *metadata.Metadata, layer layers.Layer, args []string) (edit.Change, error) {
-	c := edit.Change{Layer: layer, Op: w.op}
+func (w *writing) change(a offline, m *metadata.Metadata, layer layers.Layer, args []string) (override.Change, error) {
+	c := override.Change{Layer: layer, Op: w.op}
 	var err error
 	switch {
-	case w.op == edit.Unset:
+	case w.op == override.Unset:
 		for _, arg := range args {
 			path, err := config.ParsePath(arg)
 			if err != nil {
@@ -58,7 +58,7 @@ func (w *writing) requested(a offline, file string) (config.Object, error) {
 
 // Assignments are the overrides of KEY=VALUE for the network layer, their types by m.
 func Assignments(m *metadata.Metadata, args []string) (config.Object, error) {
-	w := writing{op: edit.Modify, layer: "network"}
+	w := writing{op: override.Modify, layer: "network"}
 	return w.assigned(m, args)
 }
 
@@ -155,7 +155,7 @@ func value(m *metadata.Metadata, path []string, text string) (any, config.Faults
 }
 
 // answer is what `-o json` prints.
-func (w *writing) answer(r edit.Result) map[string]any {
+func (w *writing) answer(r override.Result) map[string]any {
 	effects, warnings := []any{}, []any{}
 	for _, x := range r.Effects {
 		values := []any{}
@@ -185,7 +185,7 @@ func (w *writing) answer(r edit.Result) map[string]any {
 }
 
 // effectText is what changes on some nodes, for a person.
-func effectText(x edit.Effect) string {
+func effectText(x override.Effect) string {
 	var b strings.Builder
 	who := "a node without overrides"
 	if len(x.Nodes) > 0 {

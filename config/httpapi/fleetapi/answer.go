@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/httpapi"
+	overridepkg "edgespan/config/layers/override"
 	"edgespan/config/operate"
 )
 
@@ -258,7 +258,7 @@ func tooMany(wait time.Duration) *Problem {
 // it may speak of more than the caller may see.
 func (a *api) problemOf(c *call, err error) *Problem {
 	var p *Problem
-	var editFaults edit.Faults
+	var editFaults overridepkg.Faults
 	var refusal *operate.Refused
 	var faults config.Faults
 	var conflicts history.Conflicts
@@ -313,7 +313,7 @@ func lost(cs history.Conflicts) *Problem {
 	return p
 }
 
-func editErrors(fs edit.Faults) []ProblemFault {
+func editErrors(fs overridepkg.Faults) []ProblemFault {
 	out := make([]ProblemFault, len(fs))
 	for i, f := range fs {
 		out[i] = ProblemFault{Path: config.FormatPath(f.Path), Nodes: f.Nodes, Layer: f.Layer, Rule: f.Rule, Detail: f.What, Allowed: f.Allowed}

@@ -17,10 +17,10 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/backup"
-	"edgespan/config/edit"
 	"edgespan/config/history"
 	"edgespan/config/httpapi"
 	"edgespan/config/layers"
+	overridepkg "edgespan/config/layers/override"
 	"edgespan/config/operate"
 	"edgespan/config/optimize"
 )
@@ -234,7 +234,7 @@ func TestClientWrites(t *testing.T) {
 }
 
 func TestClientErrorsAreThoseOfTheExitCodes(t *testing.T) {
-	faults := edit.Faults{{Nodes: []string{"n1"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node", What: "is 5", Allowed: "a string is allowed"}, {Path: []string{"z"}, Rule: "request", What: "is gone"}}
+	faults := overridepkg.Faults{{Nodes: []string{"n1"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node", What: "is 5", Allowed: "a string is allowed"}, {Path: []string{"z"}, Rule: "request", What: "is gone"}}
 	for _, c := range []struct {
 		err  error
 		kind error

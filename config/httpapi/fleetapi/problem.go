@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/httpapi"
+	overridepkg "edgespan/config/layers/override"
 )
 
 // Problem is the body of every error (RFC 9457), and the error that the client answers with.
@@ -126,5 +126,5 @@ func (f ProblemFault) line() string {
 	if f.Rule == "" {
 		return config.Fault{Path: path, What: f.Detail, Allowed: f.Allowed}.Error()
 	}
-	return edit.Fault{Nodes: f.Nodes, Path: path, Rule: f.Rule, Layer: f.Layer, What: f.Detail, Allowed: f.Allowed}.Error()
+	return overridepkg.Fault{Nodes: f.Nodes, Path: path, Rule: f.Rule, Layer: f.Layer, What: f.Detail, Allowed: f.Allowed}.Error()
 }

@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"edgespan/config"
-	"edgespan/config/edit"
 	"edgespan/config/history"
+	overridepkg "edgespan/config/layers/override"
 	"edgespan/config/operate"
 )
 
 func TestEveryErrorOfTheBackendIsAProblem(t *testing.T) {
-	refusal := &operate.Refused{Faults: edit.Faults{
+	refusal := &operate.Refused{Faults: overridepkg.Faults{
 		{Nodes: []string{"n1", "n2"}, Path: []string{"a", "b.c"}, Rule: "type", Layer: "node", What: "is 5", Allowed: "a string is allowed"},
-		{Path: []string{"z"}, Rule: edit.RuleRequest, What: "is nothing"},
+		{Path: []string{"z"}, Rule: overridepkg.RuleRequest, What: "is nothing"},
 	}}
 	lostTo := history.Conflicts{{
 		Layer: history.Layer{Kind: history.Network}, Expected: 4, By: history.Record{Number: 5, Author: "ann", Time: at, Message: "mine"},

@@ -1,10 +1,10 @@
-package edit
+package override
 
 import (
 	"slices"
 
 	"edgespan/config"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
 // marks notes what a write adds or changes at or below entries that are read-only or

@@ -1,9 +1,9 @@
-package edit
+package override
 
 import (
 	"edgespan/config"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
 // Between judges what makes another world of one: any layers of any nodes at once, whoever

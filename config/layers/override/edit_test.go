@@ -1,4 +1,4 @@
-package edit
+package override
 
 import (
 	"os"
@@ -8,11 +8,11 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 	"edgespan/config/nodeconf"
 )
 
-const real = "../testdata/terragraph/"
+const real = "../../testdata/terragraph/"
 
 func parse(t testing.TB, text string) config.Object {
 	t.Helper()

@@ -2,7 +2,7 @@
 // the base, firmware and hardware files that it describes (seed, "New Configuration
 // Fields": each field has a definition, metadata and a default).
 //
-// It never reads a file and never judges a user's layer: config/metadata does that.
+// It never reads a file and never judges a user's layer: config/layers/metadata does that.
 package lint
 
 import (
@@ -12,7 +12,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
 // The rules.

@@ -1,4 +1,4 @@
-package edit
+package override
 
 import (
 	"strings"
@@ -8,7 +8,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/layers"
-	"edgespan/config/schema"
+	"edgespan/config/layers/schema"
 )
 
 // said is a result in lines.

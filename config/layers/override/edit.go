@@ -1,4 +1,4 @@
-package edit
+package override
 
 import (
 	"maps"
@@ -6,7 +6,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
 // Op is what a write does.

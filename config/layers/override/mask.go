@@ -1,8 +1,8 @@
-package edit
+package override
 
 import (
 	"edgespan/config"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
 // maskKey stands in place of a secret where one is shown; who writes it back keeps it.

@@ -1,4 +1,4 @@
-package edit
+package override
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
 // verdict is what a write does to one effective config.

@@ -1,4 +1,4 @@
-// Package edit owns how a layer is written to: the network layer, or the node layers of
+// Package override owns how a layer is written to: the network layer, or the node layers of
 // many nodes at once, replaced, merged into, or rid of single keys. It makes every check
 // that such a write must pass, and says what the write changes on each node.
 //
@@ -27,4 +27,4 @@
 // on each kind: what is of a wrong type is wrong though every node that we know hides it.
 // What it lacks, and what does not fit together, counts on nodes only, but for a kind
 // without any.
-package edit
+package override

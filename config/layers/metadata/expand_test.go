@@ -11,7 +11,7 @@ import (
 	"edgespan/config"
 )
 
-const stored = "../testdata/terragraph/"
+const stored = "../../testdata/terragraph/"
 
 func parse(t testing.TB, text string) config.Object {
 	t.Helper()

@@ -2,7 +2,7 @@
 // metadata and its base layer, which are files of this folder and embedded in every program.
 // Validation, defaults and docs/configuration.md are made from them.
 //
-// It never judges a document: config/metadata and config/nodeconf do.
+// It never judges a document: config/layers/metadata and config/nodeconf do.
 package schema
 
 import (

@@ -11,10 +11,10 @@ import (
 
 	"edgespan/config"
 	"edgespan/config/layers"
-	"edgespan/config/metadata"
+	"edgespan/config/layers/metadata"
 )
 
-const real = "../testdata/terragraph/"
+const real = "../../testdata/terragraph/"
 
 func object(t testing.TB, text string) config.Object {
 	t.Helper()
